@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The nn dialect: the root td file, which the generators read.
+
+#ifndef ASHLAR_DIALECTS_NN_NN_TD
+#define ASHLAR_DIALECTS_NN_NN_TD
+
+include "dialects/nn/nn_ops.td"
+
+#endif // ASHLAR_DIALECTS_NN_NN_TD

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The nn dialect itself, its attributes, enums and the base classes of its ops.
+
+#ifndef ASHLAR_DIALECTS_NN_NN_BASE_TD
+#define ASHLAR_DIALECTS_NN_NN_BASE_TD
+
+include "mlir/IR/AttrTypeBase.td"
+include "mlir/IR/BuiltinAttributeInterfaces.td"
+include "mlir/IR/EnumAttr.td"
+include "mlir/IR/OpBase.td"
+include "mlir/IR/SymbolInterfaces.td"
+include "mlir/Interfaces/InferTypeOpInterface.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+include "dialects/support/op_interfaces.td"
+
+def Nn_Dialect : Dialect {
+  let name = "nn";
+  let cppNamespace = "::ashlar::nn";
+  let summary = "What is computed: the model and its training step, from one device's view";
+  let description = [{
+        frontend --> [ nn ] --> nn + dist --> exec
+
+    Values are ranked tensors of static shape; nothing is implicit: broadcasting is an op (`nn.broadcast`), the last dim is the one that
+    softmax works along, a mean is a sum and a product. So every op has one shape rule, one sharding rule and one gradient.
+
+    Parameters, optimizer state, step counter and seed are module-level symbols (`nn.variable`); `nn.read` and `nn.write` are the only
+    ops with effects. A function's arguments and results carry their outside name in the attribute `nn.name`.
+
+    The module path of an op (`layer1/Gemm`) is its location.
+  }];
+  let useDefaultAttributePrinterParser = 1;
+}
+
+class Nn_Attr<string name, string attrMnemonic> : AttrDef<Nn_Dialect, name> { let mnemonic = attrMnemonic; }
+
+def Nn_FillAttr : Nn_Attr<"Fill", "fill"> {
+  let summary = "every element is `value`";
+  let parameters = (ins "double":$value);
+  let assemblyFormat = "`<` $value `>`";
+}
+def Nn_UniformAttr : Nn_Attr<"Uniform", "uniform"> {
+  let summary = "uniform in [low, high), keyed by seed, name and global index";
+  let parameters = (ins "double":$low, "double":$high);
+  let assemblyFormat = "`<` $low `,` $high `>`";
+}
+def Nn_NormalAttr : Nn_Attr<"Normal", "normal"> {
+  let summary = "normal with mean and standard deviation, keyed by seed, name and global index";
+  let parameters = (ins "double":$mean, "double":$std);
+  let assemblyFormat = "`<` $mean `,` $std `>`";
+}
+
+def Nn_Reduction : I32EnumAttr<"Reduction", "how elements combine",
+    [I32EnumAttrCase<"Sum", 0, "sum">, I32EnumAttrCase<"Max", 1, "max">, I32EnumAttrCase<"Min", 2, "min">]> {
+  let cppNamespace = "::ashlar::nn";
+  let genSpecializedAttr = 0;
+}
+def Nn_ReductionAttr : EnumAttr<Nn_Dialect, Nn_Reduction, "reduction">;
+
+def Nn_Predicate : I32EnumAttr<"Predicate", "comparison; with a NaN only `ne` holds",
+    [I32EnumAttrCase<"Eq", 0, "eq">, I32EnumAttrCase<"Ne", 1, "ne">, I32EnumAttrCase<"Lt", 2, "lt">,
+     I32EnumAttrCase<"Le", 3, "le">, I32EnumAttrCase<"Gt", 4, "gt">, I32EnumAttrCase<"Ge", 5, "ge">]> {
+  let cppNamespace = "::ashlar::nn";
+  let genSpecializedAttr = 0;
+}
+def Nn_PredicateAttr : EnumAttr<Nn_Dialect, Nn_Predicate, "predicate">;
+
+def Nn_Distribution : I32EnumAttr<"Distribution", "what random numbers follow",
+    [I32EnumAttrCase<"Uniform", 0, "uniform">, I32EnumAttrCase<"Normal", 1, "normal">]> {
+  let cppNamespace = "::ashlar::nn";
+  let genSpecializedAttr = 0;
+}
+def Nn_DistributionAttr : EnumAttr<Nn_Dialect, Nn_Distribution, "distribution">;
+
+def Nn_Tensor : StaticShapeTensorOf<[F16, BF16, F32, F64, I1, I32, I64]>;
+def Nn_FloatTensor : StaticShapeTensorOf<[F16, BF16, F32, F64]>;
+def Nn_NumericTensor : StaticShapeTensorOf<[F16, BF16, F32, F64, I32, I64]>;
+def Nn_BoolTensor : StaticShapeTensorOf<[I1]>;
+def Nn_IndexTensor : StaticShapeTensorOf<[I64]>;
+def Nn_LabelTensor : StaticShapeTensorOf<[I32, I64]>;
+def Nn_IndexScalar : 0DTensorOf<[I64]>;
+
+class Nn_Op<string opMnemonic, list<Trait> traits = []> : Op<Nn_Dialect, opMnemonic, traits>;
+
+// A pure op with a sharding rule.
+class Nn_PureOp<string opMnemonic, list<Trait> traits = []>
+    : Nn_Op<opMnemonic, !listconcat([Pure, DeclareOpInterfaceMethods<ShardingRuleOpInterface>], traits)>;
+
+// A pure op with a sharding rule and a gradient.
+class Nn_DifferentiableOp<string opMnemonic, list<Trait> traits = []>
+    : Nn_PureOp<opMnemonic, !listconcat([DeclareOpInterfaceMethods<GradientOpInterface>], traits)>;
+
+// One operand, result of the same type.
+class Nn_UnaryOp<string opMnemonic, string opSummary, TypeConstraint type = Nn_FloatTensor>
+    : Nn_DifferentiableOp<opMnemonic, [Elementwise, SameOperandsAndResultType]> {
+  let summary = opSummary;
+  let arguments = (ins type:$input);
+  let results = (outs type:$result);
+  let assemblyFormat = "$input attr-dict `:` type($result)";
+}
+
+// Two operands and a result of one type.
+class Nn_BinaryOp<string opMnemonic, string opSummary, TypeConstraint type = Nn_NumericTensor, list<Trait> traits = []>
+    : Nn_DifferentiableOp<opMnemonic, !listconcat([Elementwise, SameOperandsAndResultType], traits)> {
+  let summary = opSummary;
+  let arguments = (ins type:$lhs, type:$rhs);
+  let results = (outs type:$result);
+  let assemblyFormat = "$lhs `,` $rhs attr-dict `:` type($result)";
+}
+
+#endif // ASHLAR_DIALECTS_NN_NN_BASE_TD

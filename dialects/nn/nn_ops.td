@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The ops of the nn dialect: variables, element-wise, shape, reduction, contraction, loss.
+
+#ifndef ASHLAR_DIALECTS_NN_NN_OPS_TD
+#define ASHLAR_DIALECTS_NN_NN_OPS_TD
+
+include "dialects/nn/nn_base.td"
+
+//===-- Variables ---------------------------------------------------------------------------------------------------------------------===//
+
+def Nn_VariableResource : Resource<"::ashlar::nn::VariableResource">;
+
+def Nn_VariableOp : Nn_Op<"variable", [Symbol]> {
+  let summary = "A tensor that lives from step to step";
+  let description = [{
+    A parameter (`trainable`) or a state: optimizer state, step counter, seed. `init` is a dense attribute of the variable's type, or one of
+    `#nn.fill`, `#nn.uniform`, `#nn.normal`.
+
+        nn.variable @fc1.weight trainable = #nn.uniform<-0.03, 0.03> : tensor<512x784xf32>
+
+    **Constraints:** (C1) a dense `init` has the type of the variable.
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, TypeAttrOf<AnyStaticShapeTensor>:$type, AnyAttr:$init, UnitAttr:$trainable);
+  let assemblyFormat = "$sym_name (`trainable` $trainable^)? `=` $init attr-dict `:` $type";
+  let extraClassDeclaration = [{
+    ::mlir::RankedTensorType getTensorType() { return ::llvm::cast<::mlir::RankedTensorType>(getType()); }
+  }];
+  let hasVerifier = 1;
+}
+
+def Nn_ReadOp : Nn_Op<"read", [DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "The value of a variable";
+  let description = [{
+        %w = nn.read @fc1.weight : tensor<512x784xf32>
+
+    **Constraints:** (C1) the symbol is an `nn.variable`; (C2) of the type of the result.
+  }];
+  let arguments = (ins Arg<FlatSymbolRefAttr, "", [MemReadAt<0, FullEffect>]>:$variable);
+  let results = (outs Nn_Tensor:$result);
+  let assemblyFormat = "$variable attr-dict `:` type($result)";
+}
+
+def Nn_WriteOp : Nn_Op<"write", [DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "Gives a variable its next value";
+  let description = [{
+        nn.write @fc1.weight, %new : tensor<512x784xf32>
+
+    **Constraints:** (C1) the symbol is an `nn.variable`; (C2) of the type of the value.
+  }];
+  let arguments = (ins Arg<FlatSymbolRefAttr, "", [MemWriteAt<0, FullEffect>]>:$variable, Nn_Tensor:$value);
+  let assemblyFormat = "$variable `,` $value attr-dict `:` type($value)";
+}
+
+//===-- Sources -----------------------------------------------------------------------------------------------------------------------===//
+
+def Nn_ConstantOp : Nn_PureOp<"constant", [ConstantLike, AllTypesMatch<["value", "result"]>]> {
+  let summary = "A constant tensor";
+  let description = [{    %c = nn.constant dense<2.0> : tensor<4xf32>}];
+  let arguments = (ins ElementsAttr:$value);
+  let results = (outs Nn_Tensor:$result);
+  let assemblyFormat = "attr-dict $value";
+  let hasFolder = 1;
+}
+
+def Nn_IndexOp : Nn_PureOp<"index"> {
+  let summary = "The index of each element under the given strides";
+  let description = [{
+    Element (i0, i1, ...) of the result is i0 * strides[0] + i1 * strides[1] + ... With row-major strides it numbers the elements; with one
+    stride 1 and the rest 0 it is an iota. Partitioning keeps the strides and adds the offset of the device's piece, so the numbers are
+    global ones on every mesh.
+
+        %i = nn.index [3, 1] : tensor<2x3xi64>   // [[0, 1, 2], [3, 4, 5]]
+
+    **Constraints:** (C1) one stride a dim.
+  }];
+  let arguments = (ins DenseI64ArrayAttr:$strides);
+  let results = (outs Nn_IndexTensor:$result);
+  let assemblyFormat = "$strides attr-dict `:` type($result)";
+  let hasVerifier = 1;
+}
+
+def Nn_RandomOp : Nn_PureOp<"random"> {
+  let summary = "Counter-based random numbers";
+  let description = [{
+    Element-wise in `index`: the number depends only on (seed, stream, counter, index), so it is the same on every mesh. `stream` keeps
+    tensors apart (a hash of the name), `counter` keeps steps apart. Philox4x32-10 with key = {lo(seed), hi(seed)} and counter words
+    {lo(index), hi(index), lo(counter), stream}; its output words are w0, w1, w2, w3.
+
+    `uniform` is in [0, 1): f32: (w0 >> 8) * 2^-24; f64: ((w0 >> 5) * 2^26 + (w1 >> 6)) * 2^-53.
+    `normal`: Box-Muller, sqrt(-2 log(1 - u)) * cos(2 pi v), u from w0 and v from w1 as the f32 formula (f64: u from w0, w1; v from w2, w3).
+
+        %u = nn.random uniform %index, %seed, %step {stream = 7 : i32} : tensor<4x8xf32>
+
+    **Constraints:** (C1) `index` and the result have the same shape.
+  }];
+  let arguments = (ins Nn_DistributionAttr:$distribution, Nn_IndexTensor:$index, Nn_IndexScalar:$seed, Nn_IndexScalar:$counter,
+                       I32Attr:$stream);
+  let results = (outs StaticShapeTensorOf<[F32, F64]>:$result);
+  let assemblyFormat = "$distribution $index `,` $seed `,` $counter attr-dict `:` type($result)";
+  let hasVerifier = 1;
+}
+
+//===-- Element-wise ------------------------------------------------------------------------------------------------------------------===//
+
+def Nn_NegOp : Nn_UnaryOp<"neg", "-x", Nn_NumericTensor>;
+def Nn_AbsOp : Nn_UnaryOp<"abs", "|x|; gradient sign(x), 0 at 0", Nn_NumericTensor>;
+def Nn_SignOp : Nn_UnaryOp<"sign", "-1, 0 or 1; gradient 0", Nn_NumericTensor>;
+def Nn_ExpOp : Nn_UnaryOp<"exp", "e^x">;
+def Nn_LogOp : Nn_UnaryOp<"log", "natural logarithm">;
+def Nn_SqrtOp : Nn_UnaryOp<"sqrt", "square root">;
+def Nn_ErfOp : Nn_UnaryOp<"erf", "error function">;
+def Nn_TanhOp : Nn_UnaryOp<"tanh", "hyperbolic tangent">;
+def Nn_SigmoidOp : Nn_UnaryOp<"sigmoid", "1 / (1 + e^-x)">;
+def Nn_ReluOp : Nn_UnaryOp<"relu", "max(x, 0); gradient 0 at 0">;
+def Nn_LeakyReluOp : Nn_UnaryOp<"leaky_relu", "x for x > 0, alpha x otherwise"> {
+  let arguments = (ins Nn_FloatTensor:$input, F64Attr:$alpha);
+  let assemblyFormat = "$input `,` $alpha attr-dict `:` type($result)";
+}
+def Nn_GeluOp : Nn_UnaryOp<"gelu", "x Phi(x); with `tanh_approximation` 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))"> {
+  let arguments = (ins Nn_FloatTensor:$input, UnitAttr:$tanh_approximation);
+  let assemblyFormat = "$input (`tanh_approximation` $tanh_approximation^)? attr-dict `:` type($result)";
+}
+def Nn_NotOp : Nn_PureOp<"not", [Elementwise, SameOperandsAndResultType]> {
+  let summary = "logical not";
+  let arguments = (ins Nn_BoolTensor:$input);
+  let results = (outs Nn_BoolTensor:$result);
+  let assemblyFormat = "$input attr-dict `:` type($result)";
+}
+def Nn_CastOp : Nn_DifferentiableOp<"cast", [Elementwise, SameOperandsAndResultShape]> {
+  let summary = "Converts the element type";
+  let description = [{
+    To an integer: truncates toward zero. To bool: x != 0. From bool: 0 or 1.
+
+        %y = nn.cast %x : tensor<4xi1> -> tensor<4xf32>
+  }];
+  let arguments = (ins Nn_Tensor:$input);
+  let results = (outs Nn_Tensor:$result);
+  let assemblyFormat = "$input attr-dict `:` type($input) `->` type($result)";
+  let hasFolder = 1;
+}
+
+def Nn_AddOp : Nn_BinaryOp<"add", "lhs + rhs", Nn_NumericTensor, [Commutative]> { let hasFolder = 1; }
+def Nn_SubOp : Nn_BinaryOp<"sub", "lhs - rhs"> { let hasFolder = 1; }
+def Nn_MulOp : Nn_BinaryOp<"mul", "lhs * rhs", Nn_NumericTensor, [Commutative]> { let hasFolder = 1; }
+def Nn_DivOp : Nn_BinaryOp<"div", "lhs / rhs; integers truncate toward zero"> { let hasFolder = 1; }
+def Nn_PowOp : Nn_BinaryOp<"pow", "lhs ^ rhs", Nn_FloatTensor>;
+def Nn_MaxOp : Nn_BinaryOp<"max", "the larger; equal: the gradient goes to lhs", Nn_NumericTensor>;
+def Nn_MinOp : Nn_BinaryOp<"min", "the smaller; equal: the gradient goes to lhs", Nn_NumericTensor>;
+
+class Nn_LogicalOp<string opMnemonic, string opSummary>
+    : Nn_PureOp<opMnemonic, [Elementwise, SameOperandsAndResultType, Commutative]> {
+  let summary = opSummary;
+  let arguments = (ins Nn_BoolTensor:$lhs, Nn_BoolTensor:$rhs);
+  let results = (outs Nn_BoolTensor:$result);
+  let assemblyFormat = "$lhs `,` $rhs attr-dict `:` type($result)";
+}
+def Nn_AndOp : Nn_LogicalOp<"and", "logical and">;
+def Nn_OrOp : Nn_LogicalOp<"or", "logical or">;
+
+def Nn_CompareOp : Nn_PureOp<"compare", [Elementwise, SameTypeOperands, SameOperandsAndResultShape]> {
+  let summary = "Compares element by element";
+  let description = [{    %b = nn.compare lt %x, %y : tensor<4xf32>   // tensor<4xi1>}];
+  let arguments = (ins Nn_PredicateAttr:$predicate, Nn_Tensor:$lhs, Nn_Tensor:$rhs);
+  let results = (outs Nn_BoolTensor:$result);
+  let assemblyFormat = "$predicate $lhs `,` $rhs attr-dict `:` type($lhs) `->` type($result)";
+}
+
+def Nn_SelectOp : Nn_DifferentiableOp<"select", [Elementwise, AllTypesMatch<["on_true", "on_false", "result"]>,
+                                                 SameOperandsAndResultShape]> {
+  let summary = "on_true where the condition holds, on_false elsewhere";
+  let arguments = (ins Nn_BoolTensor:$condition, Nn_Tensor:$on_true, Nn_Tensor:$on_false);
+  let results = (outs Nn_Tensor:$result);
+  let assemblyFormat = "$condition `,` $on_true `,` $on_false attr-dict `:` type($condition) `,` type($result)";
+}
+
+//===-- Shape -------------------------------------------------------------------------------------------------------------------------===//
+
+def Nn_BroadcastOp : Nn_DifferentiableOp<"broadcast"> {
+  let summary = "Repeats a tensor along new dims";
+  let description = [{
+    Dim i of the operand becomes dim `dims[i]` of the result; along the other dims it repeats.
+
+        %y = nn.broadcast %bias dims = [1] : tensor<10xf32> -> tensor<256x10xf32>
+
+    **Constraints:** (C1) one entry of `dims` a dim of the operand, strictly increasing and within the result; (C2) sizes agree;
+    (C3) element types agree.
+  }];
+  let arguments = (ins Nn_Tensor:$input, DenseI64ArrayAttr:$dims);
+  let results = (outs Nn_Tensor:$result);
+  let assemblyFormat = "$input `dims` `=` $dims attr-dict `:` type($input) `->` type($result)";
+  let hasVerifier = 1;
+  let hasFolder = 1;
+}
+
+def Nn_ReshapeOp : Nn_DifferentiableOp<"reshape"> {
+  let summary = "The same elements in row-major order under another shape";
+  let description = [{
+    **Constraints:** (C1) as many elements; (C2) element types agree.
+  }];
+  let arguments = (ins Nn_Tensor:$input);
+  let results = (outs Nn_Tensor:$result);
+  let assemblyFormat = "$input attr-dict `:` type($input) `->` type($result)";
+  let hasVerifier = 1;
+  let hasFolder = 1;
+  let hasCanonicalizeMethod = 1;
+}
+
+def Nn_TransposeOp : Nn_DifferentiableOp<"transpose", [InferTypeOpAdaptor]> {
+  let summary = "Permutes the dims: dim i of the result is dim permutation[i] of the operand";
+  let description = [{
+        %y = nn.transpose %x [1, 0] : tensor<2x3xf32> -> tensor<3x2xf32>
+
+    **Constraints:** (C1) `permutation` is a permutation of the operand's dims.
+  }];
+  let arguments = (ins Nn_Tensor:$input, DenseI64ArrayAttr:$permutation);
+  let results = (outs Nn_Tensor:$result);
+  let assemblyFormat = "$input $permutation attr-dict `:` type($input) `->` type($result)";
+  let hasFolder = 1;
+  let hasCanonicalizeMethod = 1;
+}
+
+def Nn_ConcatOp : Nn_DifferentiableOp<"concat", [InferTypeOpAdaptor]> {
+  let summary = "Joins tensors along one dim";
+  let description = [{
+        %y = nn.concat %a, %b dim = 1 : (tensor<2x3xf32>, tensor<2x1xf32>) -> tensor<2x4xf32>
+
+    **Constraints:** (C1) at least one operand; (C2) `dim` within the rank; (C3) all other dims and the element types agree.
+  }];
+  let arguments = (ins Variadic<Nn_Tensor>:$inputs, I64Attr:$dim);
+  let results = (outs Nn_Tensor:$result);
+  let assemblyFormat = "$inputs `dim` `=` $dim attr-dict `:` functional-type($inputs, $result)";
+}
+
+def Nn_SliceOp : Nn_DifferentiableOp<"slice", [InferTypeOpAdaptor]> {
+  let summary = "Elements starts[d], starts[d] + steps[d], ... below limits[d] of each dim d";
+  let description = [{
+        %y = nn.slice %x [0, 1] to [4, 3] by [1, 1] : tensor<4x8xf32> -> tensor<4x2xf32>
+
+    **Constraints:** (C1) one start, limit and step a dim; (C2) 0 <= start <= limit <= size; (C3) steps >= 1.
+  }];
+  let arguments = (ins Nn_Tensor:$input, DenseI64ArrayAttr:$starts, DenseI64ArrayAttr:$limits, DenseI64ArrayAttr:$steps);
+  let results = (outs Nn_Tensor:$result);
+  let assemblyFormat = "$input $starts `to` $limits `by` $steps attr-dict `:` type($input) `->` type($result)";
+}
+
+def Nn_PadOp : Nn_DifferentiableOp<"pad"> {
+  let summary = "Puts a tensor into zeros: low[d] before, interior[d] between neighbours, the rest after";
+  let description = [{
+    Element i of the operand's dim d lands at low[d] + i * (interior[d] + 1); all else is 0. The gradient of `nn.slice`.
+
+    **Constraints:** (C1) one `low` and one `interior` >= 0 a dim; (C2) the operand fits into the result; (C3) element types agree.
+  }];
+  let arguments = (ins Nn_Tensor:$input, DenseI64ArrayAttr:$low, DenseI64ArrayAttr:$interior);
+  let results = (outs Nn_Tensor:$result);
+  let assemblyFormat = "$input `low` `=` $low `interior` `=` $interior attr-dict `:` type($input) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+//===-- Reduction, contraction, loss --------------------------------------------------------------------------------------------------===//
+
+def Nn_ReduceOp : Nn_DifferentiableOp<"reduce", [InferTypeOpAdaptor]> {
+  let summary = "Combines the elements along `dims`, which vanish";
+  let description = [{
+    The gradient of max and min goes to every element equal to the result, in equal shares.
+
+        %s = nn.reduce sum %x dims = [0] : tensor<256x10xf32> -> tensor<10xf32>
+
+    **Constraints:** (C1) `dims` strictly increasing and within the rank.
+  }];
+  let arguments = (ins Nn_ReductionAttr:$kind, Nn_NumericTensor:$input, DenseI64ArrayAttr:$dims);
+  let results = (outs Nn_NumericTensor:$result);
+  let assemblyFormat = "$kind $input `dims` `=` $dims attr-dict `:` type($input) `->` type($result)";
+}
+
+def Nn_MatMulOp : Nn_DifferentiableOp<"matmul", [InferTypeOpAdaptor]> {
+  let summary = "Matrix product over the last two dims, the leading dims are batch";
+  let description = [{
+    op(lhs) is (batch..., m, k), op(rhs) is (batch..., k, n), the result (batch..., m, n); op swaps the last two dims when transposed.
+
+        %y = nn.matmul %x, %w transpose_b : tensor<256x784xf32>, tensor<512x784xf32> -> tensor<256x512xf32>
+
+    **Constraints:** (C1) both ranks equal and >= 2; (C2) batch dims agree; (C3) contracted sizes agree; (C4) element types agree.
+  }];
+  let arguments = (ins Nn_NumericTensor:$lhs, Nn_NumericTensor:$rhs, UnitAttr:$transpose_a, UnitAttr:$transpose_b);
+  let results = (outs Nn_NumericTensor:$result);
+  let assemblyFormat = [{
+    $lhs `,` $rhs (`transpose_a` $transpose_a^)? (`transpose_b` $transpose_b^)? attr-dict `:` type($lhs) `,` type($rhs) `->` type($result)
+  }];
+}
+
+def Nn_SoftmaxOp : Nn_UnaryOp<"softmax", "exp(x - max) / sum(exp(x - max)) along the last dim"> {
+  let description = [{**Constraints:** (C1) rank >= 1.}];
+  let hasVerifier = 1;
+}
+def Nn_LogSoftmaxOp : Nn_UnaryOp<"log_softmax", "x - max - log(sum(exp(x - max))) along the last dim"> {
+  let description = [{**Constraints:** (C1) rank >= 1.}];
+  let hasVerifier = 1;
+}
+
+def Nn_SoftmaxCrossEntropyOp : Nn_DifferentiableOp<"softmax_cross_entropy", [InferTypeOpAdaptor]> {
+  let summary = "-log_softmax(logits) at the label, for each row";
+  let description = [{
+    logits: (rows..., classes), labels: (rows...) class indices; the result is (rows...). A label outside [0, classes) gives 0.
+
+        %l = nn.softmax_cross_entropy %logits, %labels : tensor<256x10xf32>, tensor<256xi32> -> tensor<256xf32>
+
+    **Constraints:** (C1) labels have the shape of logits without the last dim.
+  }];
+  let arguments = (ins Nn_FloatTensor:$logits, Nn_LabelTensor:$labels);
+  let results = (outs Nn_FloatTensor:$result);
+  let assemblyFormat = "$logits `,` $labels attr-dict `:` type($logits) `,` type($labels) `->` type($result)";
+}
+
+#endif // ASHLAR_DIALECTS_NN_NN_OPS_TD

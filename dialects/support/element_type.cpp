@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Sizes of element types.
+
+#include "dialects/support/element_type.h"
+
+namespace ashlar {
+
+int64_t elementBytes(mlir::Type type) { return (type.getIntOrFloatBitWidth() + 7) / 8; }
+
+int64_t byteSize(mlir::ShapedType type) { return type.getNumElements() * elementBytes(type.getElementType()); }
+
+} // namespace ashlar

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The element types Ashlar computes with, and their size in memory. A bool (i1) is one byte.
+
+#ifndef ASHLAR_DIALECTS_SUPPORT_ELEMENT_TYPE_H
+#define ASHLAR_DIALECTS_SUPPORT_ELEMENT_TYPE_H
+
+#include "mlir/IR/BuiltinTypes.h"
+
+namespace ashlar {
+
+// Returns the bytes of one element in memory: f32 4, f64 8, i32 4, i64 8, i1 1, f16 and bf16 2.
+int64_t elementBytes(mlir::Type type);
+
+// Returns the bytes of a dense tensor or memref of static shape.
+int64_t byteSize(mlir::ShapedType type);
+
+} // namespace ashlar
+
+#endif // ASHLAR_DIALECTS_SUPPORT_ELEMENT_TYPE_H

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Building and printing sharding rules.
+
+#include "dialects/support/sharding_rule.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/raw_ostream.h"
+
+using namespace llvm;
+
+namespace ashlar {
+
+int64_t ShardingRule::addFactor(int64_t size, FactorKind kind, ReductionKind reduction) {
+  factors.push_back({size, kind, reduction});
+  return factors.size() - 1;
+}
+
+ShardingRule ShardingRule::elementwise(ArrayRef<int64_t> shape, unsigned numOperands, unsigned numResults) {
+  ShardingRule rule;
+  TensorFactors dims;
+  for (int64_t size : shape) {
+    dims.push_back({rule.addFactor(size)});
+  }
+  rule.operands.assign(numOperands, dims);
+  rule.results.assign(numResults, dims);
+  return rule;
+}
+
+namespace {
+
+// Names factors i, j, k, ..., z, a, ..., h, then i1, j1, ...
+std::string factorName(int64_t index) {
+  std::string name(1, static_cast<char>('a' + (8 + index) % 26));
+  if (index >= 26) {
+    name += std::to_string(index / 26);
+  }
+  return name;
+}
+
+void printTensors(raw_ostream &os, ArrayRef<TensorFactors> tensors) {
+  os << '(';
+  interleaveComma(tensors, os, [&](const TensorFactors &dims) {
+    os << '[';
+    interleaveComma(dims, os, [&](ArrayRef<int64_t> dim) {
+      for (int64_t factor : dim) {
+        os << factorName(factor);
+      }
+      if (dim.empty()) {
+        os << '1';
+      }
+    });
+    os << ']';
+  });
+  os << ')';
+}
+
+StringRef reductionName(ReductionKind kind) {
+  switch (kind) {
+  case ReductionKind::Sum:
+    return "sum";
+  case ReductionKind::Max:
+    return "max";
+  case ReductionKind::Min:
+    return "min";
+  }
+  llvm_unreachable("unknown reduction");
+}
+
+} // namespace
+
+std::string ShardingRule::toString() const {
+  std::string text;
+  raw_string_ostream os(text);
+  printTensors(os, operands);
+  os << " -> ";
+  printTensors(os, results);
+  os << " {";
+  interleaveComma(llvm::enumerate(factors), os, [&](auto item) { os << factorName(item.index()) << '=' << item.value().size; });
+  os << '}';
+  for (auto [index, factor] : llvm::enumerate(factors)) {
+    if (factor.kind == FactorKind::Reduction) {
+      os << ' ' << reductionName(factor.reduction) << "={" << factorName(index) << '}';
+    } else if (factor.kind == FactorKind::NeedReplication) {
+      os << " replicated={" << factorName(index) << '}';
+    }
+  }
+  return text;
+}
+
+} // namespace ashlar

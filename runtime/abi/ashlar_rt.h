@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The C ABI between a compiled program and the runtime. The compiler writes one constant `ashlar_rt_image` into the executable; the
+// generated main() passes it to ashlar_rt_main(). Everything in it is constant and known at compile time: shapes, offsets, the order of
+// kernels and collectives. One rule: a struct only ever grows at the end, and ASHLAR_RT_ABI_VERSION grows with it.
+//
+// Words: a *device* is one point of the mesh. A *process* (MPI rank) plays one device, or, in the deterministic variant, a contiguous
+// run of devices ("chunks") in lockstep. Offsets and sizes are bytes; shapes are elements, row major, innermost dim last.
+
+#ifndef ASHLAR_RUNTIME_ABI_ASHLAR_RT_H
+#define ASHLAR_RUNTIME_ABI_ASHLAR_RT_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// Grows with every change of a struct below; ashlar_rt_main() refuses an image of another version.
+#define ASHLAR_RT_ABI_VERSION 1
+
+// Buffers start on this boundary; arena offsets are multiples of it.
+#define ASHLAR_RT_ALIGNMENT 64
+
+// Largest rank of a tensor in the ABI.
+#define ASHLAR_RT_MAX_RANK 8
+
+// Element types. A bool is one byte holding 0 or 1.
+typedef enum {
+  ASHLAR_RT_F32 = 1,
+  ASHLAR_RT_F64 = 2,
+  ASHLAR_RT_I32 = 3,
+  ASHLAR_RT_I64 = 4,
+  ASHLAR_RT_BOOL = 5,
+  ASHLAR_RT_F16 = 6,
+  ASHLAR_RT_BF16 = 7
+} ashlar_rt_dtype;
+
+// One axis of the mesh. Devices are numbered row major over the axes: the last axis varies fastest.
+typedef struct {
+  const char *name;
+  uint32_t size;
+} ashlar_rt_axis;
+
+// Where the bytes of an operand lie.
+typedef enum {
+  ASHLAR_RT_ARENA = 0,   // offset into the arena of the device
+  ASHLAR_RT_CONSTANT = 1 // offset into the constants of the image; read only
+} ashlar_rt_space;
+
+typedef struct {
+  uint32_t space;  // ashlar_rt_space
+  uint32_t dtype;  // ashlar_rt_dtype
+  uint64_t offset; // bytes
+  uint64_t bytes;
+} ashlar_rt_buffer;
+
+// What a named tensor is to the outside.
+typedef enum {
+  ASHLAR_RT_VARIABLE = 0, // trainable parameter
+  ASHLAR_RT_STATE = 1,    // optimizer state, step counter, seed: kept between steps, not trained
+  ASHLAR_RT_INPUT = 2,    // written by the runtime before a program runs
+  ASHLAR_RT_OUTPUT = 3    // read by the runtime after a program ran
+} ashlar_rt_role;
+
+// How one dim of a tensor is split: the mesh axes that split it, major to minor. Not split: num_axes = 0.
+typedef struct {
+  uint32_t num_axes;
+  const uint32_t *axes; // indices into the mesh's axes
+} ashlar_rt_dim_split;
+
+// A named tensor at a fixed place of the arena. local_shape[d] * (product of the axes of splits[d]) == global_shape[d].
+typedef struct {
+  const char *name;
+  uint32_t role; // ashlar_rt_role
+  uint32_t rank;
+  const int64_t *local_shape;
+  const int64_t *global_shape;
+  const ashlar_rt_dim_split *splits; // one a dim
+  ashlar_rt_buffer buffer;
+} ashlar_rt_tensor;
+
+typedef enum {
+  ASHLAR_RT_KERNEL = 1,
+  ASHLAR_RT_GEMM = 2,
+  ASHLAR_RT_COLLECTIVE = 3,
+  ASHLAR_RT_COPY = 4 // buffers: {source, target} of equal bytes
+} ashlar_rt_instr_kind;
+
+// A generated kernel. `buffers` are the operands in order, already resolved to addresses. The kernel does the units [begin, end) of its
+// outermost parallel loop; units are independent, so the runtime may cut [0, extent) into ranges and run them on several threads.
+typedef void (*ashlar_rt_kernel_fn)(void *const *buffers, int64_t begin, int64_t end);
+
+typedef struct {
+  ashlar_rt_kernel_fn function;
+  int64_t extent; // units of the parallel loop; 1 when the kernel must not be cut
+  int64_t grain;  // least number of units worth handing to a thread; >= 1
+} ashlar_rt_kernel_desc;
+
+typedef enum {
+  ASHLAR_RT_EPILOGUE_NONE = 0,
+  ASHLAR_RT_EPILOGUE_RELU = 1,
+  ASHLAR_RT_EPILOGUE_GELU_ERF = 2,
+  ASHLAR_RT_EPILOGUE_GELU_TANH = 3,
+  ASHLAR_RT_EPILOGUE_SIGMOID = 4,
+  ASHLAR_RT_EPILOGUE_TANH = 5
+} ashlar_rt_epilogue;
+
+// out[b] = epilogue(op(A[b]) * op(B[b]) + bias). f32. A[b]: (m, k), or (k, m) when transpose_a; B[b]: (k, n), or (n, k) when transpose_b;
+// out[b]: (m, n); bias: (n), added to every row. Dense, row major, batches one after the other. buffers: {A, B, [bias,] out}.
+typedef struct {
+  int64_t batch, m, n, k;
+  uint32_t transpose_a, transpose_b;
+  uint32_t has_bias;
+  uint32_t epilogue; // ashlar_rt_epilogue
+} ashlar_rt_gemm_desc;
+
+typedef enum {
+  ASHLAR_RT_ALL_REDUCE = 1,     // in and out of one shape; may be one buffer
+  ASHLAR_RT_ALL_GATHER = 2,     // out = the group's inputs concatenated along `concat_dim`
+  ASHLAR_RT_REDUCE_SCATTER = 3, // out = piece `coordinate` along `split_dim` of the group's reduced input
+  ASHLAR_RT_ALL_TO_ALL = 4,     // split own input along `split_dim`, concatenate what is received along `concat_dim`
+  ASHLAR_RT_BROADCAST = 5,      // out = the input of the group's member `root`
+  ASHLAR_RT_PERMUTE = 6,        // out = the input of the device that names this one in `pairs`; zeros when none does
+  ASHLAR_RT_SLICE = 7           // no communication: out = piece `coordinate` along `split_dim` of the own input
+} ashlar_rt_collective_kind;
+
+typedef enum { ASHLAR_RT_SUM = 0, ASHLAR_RT_MAX = 1, ASHLAR_RT_MIN = 2 } ashlar_rt_reduction;
+
+// A collective over the groups of devices that differ only along `axes`; a member's coordinate counts along `axes`, major to minor.
+// buffers: {in, out}. All devices run the same collective at the same place of the program, so `in` has one offset on all of them.
+typedef struct {
+  uint32_t kind;      // ashlar_rt_collective_kind
+  uint32_t dtype;     // ashlar_rt_dtype
+  uint32_t reduction; // ashlar_rt_reduction
+  uint32_t num_axes;
+  const uint32_t *axes;
+  uint32_t rank;
+  const int64_t *in_shape; // local shape of `in`
+  uint32_t split_dim, concat_dim;
+  uint32_t root;
+  uint32_t num_pairs;
+  const uint32_t *pairs; // num_pairs x {source, target}, coordinates in the group
+  const char *cause;     // op and module path that made the compiler insert it
+} ashlar_rt_collective_desc;
+
+typedef struct {
+  uint32_t kind;    // ashlar_rt_instr_kind
+  const char *name; // what the profile and errors call it
+  uint32_t num_buffers;
+  const ashlar_rt_buffer *buffers;
+  const void *desc; // ashlar_rt_<kind>_desc, or null for a copy
+} ashlar_rt_instr;
+
+// "init" sets every variable and state; "train_step" runs one step; "eval_step" computes loss and correct count of one batch; "forward"
+// runs the model. A program that the job does not need is absent. inputs and outputs index the variant's tensors.
+typedef struct {
+  const char *name;
+  uint32_t num_instrs;
+  const ashlar_rt_instr *instrs;
+  uint32_t num_inputs;
+  const uint32_t *inputs;
+  uint32_t num_outputs;
+  const uint32_t *outputs;
+} ashlar_rt_program;
+
+// The programs for one mesh. devices = product of the axes = processes * devices_per_process.
+typedef struct {
+  const char *name; // "default" or "deterministic"
+  uint32_t num_axes;
+  const ashlar_rt_axis *axes;
+  uint32_t devices_per_process;
+  uint64_t arena_bytes; // of one device; the runtime places it, zero filled, at an address aligned to 4096
+  // The mesh coordinates of the device: num_axes x i64 at this arena offset, written by the runtime before the first program.
+  uint64_t coordinates_offset;
+  uint32_t num_tensors;
+  const ashlar_rt_tensor *tensors;
+  uint32_t num_programs;
+  const ashlar_rt_program *programs;
+} ashlar_rt_variant;
+
+// One transform of a feature on its way into the batch, in order. The meaning of a and b depends on the kind.
+typedef enum {
+  ASHLAR_RT_RESCALE = 1,  // x * a + b
+  ASHLAR_RT_NORMALIZE = 2 // (x - a) / b
+} ashlar_rt_transform_kind;
+
+typedef struct {
+  uint32_t kind; // ashlar_rt_transform_kind
+  double a, b;
+} ashlar_rt_transform;
+
+// Binds a column of the data set to an input tensor of the programs.
+typedef struct {
+  const char *column; // "image", "label", "x", "y": which ones exist depends on the format
+  const char *tensor; // name of the input tensor
+  uint32_t num_transforms;
+  const ashlar_rt_transform *transforms;
+} ashlar_rt_feature;
+
+// Where the samples come from. `format`: "idx", "npy", "digits" or "regression" (docs/data.md). `train_path`/`eval_path` may be null or
+// relative to --data. Generators take `train_samples`, `eval_samples` and `params` (regression: a, b, c, noise).
+typedef struct {
+  const char *format;
+  // Format that --data DIR switches to when `format` is a generator: "idx" for digits; null: --data is refused.
+  const char *directory_format;
+  uint64_t train_samples, eval_samples;
+  double params[8];
+  uint32_t shuffle;
+  uint32_t drop_remainder;
+  uint32_t repeat; // passes over the data in one epoch; >= 1
+  uint32_t num_features;
+  const ashlar_rt_feature *features;
+} ashlar_rt_dataset;
+
+typedef struct {
+  ashlar_rt_dataset dataset;
+  uint64_t global_batch;
+  uint64_t epochs;            // default of --epochs
+  uint64_t log_every;         // default of --log-every, steps
+  const char *loss_tensor;    // output of train_step and eval_step: mean loss of the batch, f32 or f64, rank 0
+  const char *correct_tensor; // output of eval_step: correctly classified samples of the batch, i64, rank 0; null for a regression
+  const char *step_tensor;    // state, i64, rank 0: steps done so far, advanced by train_step itself
+  const char *seed_tensor;    // state, i64, rank 0: written by the runtime before "init" runs
+} ashlar_rt_training;
+
+typedef struct {
+  uint32_t abi_version;
+  const char *model_name;
+  const char *target;    // "cpu"
+  uint64_t program_hash; // of everything below; ranks compare it at start
+  const uint8_t *constants;
+  uint64_t constants_bytes;
+  uint64_t seed; // default of --seed
+  uint32_t num_variants;
+  const ashlar_rt_variant *variants;  // [0] is the default
+  const ashlar_rt_training *training; // null: a forward executable
+  // Why --deterministic is not available when there is no such variant; null otherwise.
+  const char *deterministic_refusal;
+  const char *plan; // the plan in ten lines, printed by --plan
+} ashlar_rt_image;
+
+// Runs the program as the command line says and returns the exit status. The only entry point a compiled program calls.
+int ashlar_rt_main(const ashlar_rt_image *image, int argc, char **argv);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif // ASHLAR_RUNTIME_ABI_ASHLAR_RT_H

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# MLIR and LLVM as shared libraries, the one precompiled header, and the macros for dialects and passes.
+
+find_package(MLIR 22.1 REQUIRED CONFIG HINTS /usr/lib/llvm-22/lib/cmake/mlir)
+message(STATUS "MLIR ${LLVM_PACKAGE_VERSION} in ${MLIR_DIR}")
+set(LLVM_LINK_LLVM_DYLIB ON)
+set(MLIR_LINK_MLIR_DYLIB ON)
+list(APPEND CMAKE_MODULE_PATH ${MLIR_CMAKE_DIR} ${LLVM_CMAKE_DIR})
+include(TableGen)
+include(AddLLVM)
+include(AddMLIR)
+separate_arguments(ASHLAR_LLVM_DEFINITIONS NATIVE_COMMAND ${LLVM_DEFINITIONS})
+
+# One target that carries headers, definitions and the two shared libraries.
+add_library(ashlar_mlir INTERFACE)
+target_include_directories(ashlar_mlir SYSTEM INTERFACE ${LLVM_INCLUDE_DIRS} ${MLIR_INCLUDE_DIRS})
+target_compile_definitions(ashlar_mlir INTERFACE ${ASHLAR_LLVM_DEFINITIONS})
+target_link_libraries(ashlar_mlir INTERFACE MLIR LLVM)
+
+if(ASHLAR_PCH)
+  add_library(ashlar_pch OBJECT ${PROJECT_SOURCE_DIR}/tools/cmake/pch.cpp)
+  target_link_libraries(ashlar_pch PUBLIC ashlar_mlir)
+  target_include_directories(ashlar_pch PUBLIC ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR})
+  ashlar_warnings(ashlar_pch)
+  target_compile_options(ashlar_pch PRIVATE -Xclang -fno-pch-timestamp)
+  target_precompile_headers(ashlar_pch PRIVATE ${PROJECT_SOURCE_DIR}/tools/cmake/pch.h)
+endif()
+
+# Lets `target` start from the shared precompiled header. It must build without it too.
+function(ashlar_use_pch target)
+  if(ASHLAR_PCH)
+    target_precompile_headers(${target} REUSE_FROM ashlar_pch)
+    target_compile_options(${target} PRIVATE -Xclang -fno-pch-timestamp)
+  endif()
+endfunction()
+
+# A static library of one folder that uses MLIR.
+# ashlar_add_mlir_library(NAME sources... [LINK libs...] [DEPENDS tablegen targets...])
+function(ashlar_add_mlir_library name)
+  cmake_parse_arguments(ARG "" "" "LINK;DEPENDS" ${ARGN})
+  ashlar_add_library(${name} ${ARG_UNPARSED_ARGUMENTS} LINK ashlar_mlir ${ARG_LINK})
+  ashlar_use_pch(${name})
+  if(ARG_DEPENDS)
+    add_dependencies(${name} ${ARG_DEPENDS})
+  endif()
+endfunction()
+
+# Generates ops, types, attributes, enums and the dialect class from dialects/<name>/<name>.td into the same folder of the build tree.
+# Target: ashlar_<name>_inc_gen. Extra td files (interfaces) go into INTERFACES.
+function(ashlar_add_dialect name)
+  cmake_parse_arguments(ARG "" "" "INTERFACES" ${ARGN})
+  set(LLVM_TARGET_DEFINITIONS ${name}.td)
+  mlir_tablegen(${name}_ops.h.inc -gen-op-decls)
+  mlir_tablegen(${name}_ops.cpp.inc -gen-op-defs)
+  mlir_tablegen(${name}_dialect.h.inc -gen-dialect-decls -dialect=${name})
+  mlir_tablegen(${name}_dialect.cpp.inc -gen-dialect-defs -dialect=${name})
+  mlir_tablegen(${name}_attrs.h.inc -gen-attrdef-decls -attrdefs-dialect=${name})
+  mlir_tablegen(${name}_attrs.cpp.inc -gen-attrdef-defs -attrdefs-dialect=${name})
+  mlir_tablegen(${name}_enums.h.inc -gen-enum-decls)
+  mlir_tablegen(${name}_enums.cpp.inc -gen-enum-defs)
+  foreach(interface ${ARG_INTERFACES})
+    set(LLVM_TARGET_DEFINITIONS ${interface}.td)
+    mlir_tablegen(${interface}.h.inc -gen-op-interface-decls)
+    mlir_tablegen(${interface}.cpp.inc -gen-op-interface-defs)
+  endforeach()
+  add_public_tablegen_target(ashlar_${name}_inc_gen)
+endfunction()
+
+# Generates the pass declarations of passes/<room>/passes.td. Target: ashlar_<room>_passes_inc_gen; register function: register<Group>Passes().
+function(ashlar_add_passes_td room group)
+  set(LLVM_TARGET_DEFINITIONS passes.td)
+  mlir_tablegen(passes.h.inc -gen-pass-decls -name ${group})
+  add_public_tablegen_target(ashlar_${room}_passes_inc_gen)
+endfunction()

@@ -30,24 +30,39 @@ def Nn_Dialect : Dialect {
     The module path of an op (`layer1/Gemm`) is its location.
   }];
   let useDefaultAttributePrinterParser = 1;
+  let hasConstantMaterializer = 1;
 }
 
 class Nn_Attr<string name, string attrMnemonic> : AttrDef<Nn_Dialect, name> { let mnemonic = attrMnemonic; }
 
+// A double inside an attribute; written as an f64.
+def Nn_F64Parameter : AttrOrTypeParameter<"::mlir::FloatAttr", "a double">;
+
 def Nn_FillAttr : Nn_Attr<"Fill", "fill"> {
   let summary = "every element is `value`";
-  let parameters = (ins "double":$value);
+  let parameters = (ins Nn_F64Parameter:$value);
   let assemblyFormat = "`<` $value `>`";
+  let builders = [AttrBuilder<(ins "double":$value), [{
+    return $_get($_ctxt, ::mlir::FloatAttr::get(::mlir::Float64Type::get($_ctxt), value));
+  }]>];
 }
 def Nn_UniformAttr : Nn_Attr<"Uniform", "uniform"> {
   let summary = "uniform in [low, high), keyed by seed, name and global index";
-  let parameters = (ins "double":$low, "double":$high);
+  let parameters = (ins Nn_F64Parameter:$low, Nn_F64Parameter:$high);
   let assemblyFormat = "`<` $low `,` $high `>`";
+  let builders = [AttrBuilder<(ins "double":$low, "double":$high), [{
+    auto type = ::mlir::Float64Type::get($_ctxt);
+    return $_get($_ctxt, ::mlir::FloatAttr::get(type, low), ::mlir::FloatAttr::get(type, high));
+  }]>];
 }
 def Nn_NormalAttr : Nn_Attr<"Normal", "normal"> {
   let summary = "normal with mean and standard deviation, keyed by seed, name and global index";
-  let parameters = (ins "double":$mean, "double":$std);
+  let parameters = (ins Nn_F64Parameter:$mean, Nn_F64Parameter:$std);
   let assemblyFormat = "`<` $mean `,` $std `>`";
+  let builders = [AttrBuilder<(ins "double":$mean, "double":$std), [{
+    auto type = ::mlir::Float64Type::get($_ctxt);
+    return $_get($_ctxt, ::mlir::FloatAttr::get(type, mean), ::mlir::FloatAttr::get(type, std));
+  }]>];
 }
 
 def Nn_Reduction : I32EnumAttr<"Reduction", "how elements combine",

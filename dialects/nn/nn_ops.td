@@ -15,14 +15,14 @@ def Nn_VariableOp : Nn_Op<"variable", [Symbol]> {
   let summary = "A tensor that lives from step to step";
   let description = [{
     A parameter (`trainable`) or a state: optimizer state, step counter, seed. `init` is a dense attribute of the variable's type, or one of
-    `#nn.fill`, `#nn.uniform`, `#nn.normal`.
+    `#nn.fill`, `#nn.uniform`, `#nn.normal`; once the function @init computes it, the attribute is gone.
 
-        nn.variable @fc1.weight trainable = #nn.uniform<-0.03, 0.03> : tensor<512x784xf32>
+        nn.variable @fc1.weight trainable : tensor<512x784xf32> = #nn.uniform<-0.03 : f64, 0.03 : f64>
 
     **Constraints:** (C1) a dense `init` has the type of the variable.
   }];
-  let arguments = (ins SymbolNameAttr:$sym_name, TypeAttrOf<AnyStaticShapeTensor>:$type, AnyAttr:$init, UnitAttr:$trainable);
-  let assemblyFormat = "$sym_name (`trainable` $trainable^)? `=` $init attr-dict `:` $type";
+  let arguments = (ins SymbolNameAttr:$sym_name, TypeAttrOf<AnyStaticShapeTensor>:$type, OptionalAttr<AnyAttr>:$init, UnitAttr:$trainable);
+  let assemblyFormat = "$sym_name (`trainable` $trainable^)? `:` $type (`=` $init^)? attr-dict";
   let extraClassDeclaration = [{
     ::mlir::RankedTensorType getTensorType() { return ::llvm::cast<::mlir::RankedTensorType>(getType()); }
   }];
@@ -49,6 +49,22 @@ def Nn_WriteOp : Nn_Op<"write", [DeclareOpInterfaceMethods<SymbolUserOpInterface
     **Constraints:** (C1) the symbol is an `nn.variable`; (C2) of the type of the value.
   }];
   let arguments = (ins Arg<FlatSymbolRefAttr, "", [MemWriteAt<0, FullEffect>]>:$variable, Nn_Tensor:$value);
+  let assemblyFormat = "$variable `,` $value attr-dict `:` type($value)";
+}
+
+def Nn_GradientResource : Resource<"::ashlar::nn::GradientResource">;
+
+def Nn_GradientOp : Nn_Op<"gradient", [DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "The gradient of the loss with respect to a variable";
+  let description = [{
+    What automatic differentiation leaves for the optimizer, one a trained variable. It stands where the gradient is complete and the value of
+    the variable is no longer needed for others. None survives the optimizer pass.
+
+        nn.gradient @fc1.weight, %g : tensor<512x784xf32>
+
+    **Constraints:** (C1) the symbol is an `nn.variable`; (C2) of the type of the value.
+  }];
+  let arguments = (ins Arg<FlatSymbolRefAttr, "", [MemWrite<Nn_GradientResource, 0, FullEffect>]>:$variable, Nn_FloatTensor:$value);
   let assemblyFormat = "$variable `,` $value attr-dict `:` type($value)";
 }
 
@@ -90,14 +106,14 @@ def Nn_RandomOp : Nn_PureOp<"random"> {
     `uniform` is in [0, 1): f32: (w0 >> 8) * 2^-24; f64: ((w0 >> 5) * 2^26 + (w1 >> 6)) * 2^-53.
     `normal`: Box-Muller, sqrt(-2 log(1 - u)) * cos(2 pi v), u from w0 and v from w1 as the f32 formula (f64: u from w0, w1; v from w2, w3).
 
-        %u = nn.random uniform %index, %seed, %step {stream = 7 : i32} : tensor<4x8xf32>
+        %u = nn.random uniform %index, %seed, %step {stream = 7 : i32} : (tensor<4x8xi64>, tensor<i64>, tensor<i64>) -> tensor<4x8xf32>
 
     **Constraints:** (C1) `index` and the result have the same shape.
   }];
   let arguments = (ins Nn_DistributionAttr:$distribution, Nn_IndexTensor:$index, Nn_IndexScalar:$seed, Nn_IndexScalar:$counter,
                        I32Attr:$stream);
   let results = (outs StaticShapeTensorOf<[F32, F64]>:$result);
-  let assemblyFormat = "$distribution $index `,` $seed `,` $counter attr-dict `:` type($result)";
+  let assemblyFormat = "$distribution $index `,` $seed `,` $counter attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
 }
 

@@ -6,8 +6,12 @@
 
 namespace ashlar {
 
-int64_t elementBytes(mlir::Type type) { return (type.getIntOrFloatBitWidth() + 7) / 8; }
+int64_t elementBytes(mlir::Type type) {
+  return (type.getIntOrFloatBitWidth() + 7) / 8;
+}
 
-int64_t byteSize(mlir::ShapedType type) { return type.getNumElements() * elementBytes(type.getElementType()); }
+int64_t byteSize(mlir::ShapedType type) {
+  return type.getNumElements() * elementBytes(type.getElementType());
+}
 
 } // namespace ashlar

@@ -32,7 +32,8 @@ struct Factor {
   ReductionKind reduction = ReductionKind::Sum; // of a Reduction factor
 };
 
-// The factors of one tensor: for each dim the indices of its factors, major to minor. An empty list is a dim that may not be split (size 1).
+// The factors of one tensor: for each dim the indices of its factors, major to minor. An empty list is a dim that may not be split (size
+// 1).
 using TensorFactors = llvm::SmallVector<llvm::SmallVector<int64_t, 2>>;
 
 class ShardingRule {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Matrix products of a compiled program on the CPU. A Gemm is prepared once (library loaded, workspace allocated, kernel chosen) and then run
-// any number of times without allocating.
+// Matrix products of a compiled program on the CPU. A Gemm is prepared once (kernel chosen for this processor, work cut into parts,
+// workspace allocated) and then run any number of times without allocating. It owns no thread: the caller hands each part to a thread of
+// its pool.
 
 #ifndef ASHLAR_RUNTIME_KERNELS_CPU_GEMM_H
 #define ASHLAR_RUNTIME_KERNELS_CPU_GEMM_H
@@ -13,7 +14,9 @@
 
 namespace ashlar::rt {
 
-// One prepared product: out[b] = epilogue(op(A[b]) op(B[b]) + bias), see ashlar_rt_gemm_desc.  f32, dense, row major.
+// One prepared product: out[b] = epilogue(op(A[b]) op(B[b]) + bias), see ashlar_rt_gemm_desc. f32, dense, row major.
+// Every element of `out` is one chain of fused multiply-adds over k in blocks of a fixed size, so it has the same bits for every number of
+// threads and whatever the other rows and columns of the product are.
 // Movable, not copyable. One run at a time per object: the workspace is the object's own.
 class Gemm {
 public:
@@ -22,13 +25,20 @@ public:
   Gemm &operator=(Gemm &&) noexcept;
   ~Gemm();
 
-  // Chooses the kernel for `desc` and allocates what run() needs. `threads` >= 1 is the number of threads run() may use.
+  // Chooses the kernel for `desc`, cuts the work into at most `threads` (>= 1) parts and allocates what running them needs.
   static Status prepare(const ashlar_rt_gemm_desc &desc, int threads, Gemm &gemm);
 
-  // Computes the product. `bias` is ignored unless the desc has one. `out` overlaps no operand. Does not allocate.
+  // Returns the number of parts, 1 <= parts() <= threads. They write disjoint pieces of `out`, about equal in work.
+  int parts() const;
+
+  // Computes part `part` of the product. Different parts may run at the same time. `bias` is ignored unless the desc has one; `out`
+  // overlaps no operand. Does not allocate.
+  void runPart(int part, const float *a, const float *b, const float *bias, float *out);
+
+  // Computes all parts on the calling thread.
   void run(const float *a, const float *b, const float *bias, float *out);
 
-  // Returns the name of the chosen kernel, for the profile.
+  // Returns the name of the chosen kernel, for the profile: "avx512 12x32", "avx2 6x16" or "generic 4x8".
   const char *kernelName() const;
 
 private:

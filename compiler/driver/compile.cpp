@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The stages of a compilation, one function each, in order.
+
+#include "compiler/driver/compile.h"
+
+#include "compiler/driver/diagnostics.h"
+#include "compiler/driver/output_file.h"
+#include "compiler/driver/training_info.h"
+#include "compiler/frontend/import.h"
+#include "compiler/frontend/init_rules.h"
+#include "compiler/job/job.h"
+#include "compiler/pipelines/pipelines.h"
+#include "compiler/report/plan_text.h"
+#include "compiler/target/cpu/image_emitter.h"
+#include "compiler/target/cpu/kernels.h"
+#include "compiler/target/cpu/link.h"
+#include "dialects/nn/nn.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/Path.h"
+
+using namespace mlir;
+
+namespace ashlar::driver {
+namespace {
+
+class Compilation {
+public:
+  explicit Compilation(const Options &options) : options(options), context(MLIRContext::Threading::DISABLED), printer(&context) {
+    context.printOpOnDiagnostic(false);
+  }
+
+  LogicalResult run() {
+    if (failed(checkOptions()) || failed(loadJob()) || failed(import()) || failed(train())) {
+      return failure();
+    }
+    if (options.printParameters) {
+      printParameters();
+      if (options.output.empty()) {
+        return success();
+      }
+    }
+    if (options.emit == Emit::Nn) {
+      return writeModule(*module);
+    }
+    if (failed(lower())) {
+      return failure();
+    }
+    if (options.emit == Emit::Dist) {
+      return success(); // lower() wrote it on its way
+    }
+    return options.emit == Emit::Exec ? writeModule(*module) : generate();
+  }
+
+private:
+  LogicalResult checkOptions() {
+    if (options.target != "cpu") {
+      return report(llvm::createStringError("target " + options.target + " is not implemented; the targets are: cpu"));
+    }
+    if (!options.dumpFolder.empty()) {
+      if (std::error_code error = llvm::sys::fs::create_directories(options.dumpFolder)) {
+        return report(llvm::createStringError(error, "cannot create the folder " + options.dumpFolder + ": " + error.message()));
+      }
+    }
+    return report(checkOutputFolder(options.output));
+  }
+
+  // Reads the job and lets the command line's mesh take the place of its own.
+  LogicalResult loadJob() {
+    if (!options.job.empty()) {
+      llvm::Expected<job::Job> parsed = job::parseJob(options.job);
+      if (!parsed) {
+        return report(parsed.takeError());
+      }
+      job = *parsed;
+    }
+    if (!options.mesh.empty()) {
+      llvm::Expected<job::Mesh> mesh = job::parseMesh(options.mesh);
+      if (!mesh) {
+        return report(mesh.takeError());
+      }
+      *job.mutable_mesh() = *mesh;
+    }
+    return report(job::checkJob(job, options.job.empty() ? "command line" : options.job));
+  }
+
+  LogicalResult import() {
+    frontend::ImportOptions importOptions;
+    if (job.has_global_batch()) {
+      importOptions.globalBatch = job.global_batch();
+    }
+    importOptions.training = job.has_loss();
+    importOptions.init.assign(job.init().begin(), job.init().end());
+    for (const job::Dataset::Feature &feature : job.dataset().features()) {
+      importOptions.dataInputs.push_back(feature.tensor());
+    }
+    llvm::Expected<OwningOpRef<ModuleOp>> imported = frontend::importOnnx(options.model, importOptions, &context);
+    if (!imported) {
+      return report(imported.takeError());
+    }
+    module = std::move(*imported);
+    return dump("import", *module);
+  }
+
+  LogicalResult train() {
+    PassManager passes(&context);
+    pipelines::addTrainPasses(passes, job);
+    return failed(passes.run(*module)) ? failure() : dump("train", *module);
+  }
+
+  // Prints one line a parameter: the fusion id that the last rule that matches gives it.
+  void printParameters() {
+    for (auto variable : module->getOps<nn::VariableOp>()) {
+      if (!variable.getTrainable()) {
+        continue;
+      }
+      int64_t id = 0;
+      for (const job::Rule &rule : job.rules()) {
+        if (rule.has_comm_fusion() && frontend::matchesGlob(rule.match(), variable.getSymName())) {
+          id = rule.comm_fusion();
+        }
+      }
+      llvm::outs() << "The parameter " << variable.getSymName() << "'s fusion id is " << id << "\n";
+    }
+    llvm::outs().flush();
+  }
+
+  // Compiles the programs once for each variant, each time from the same module on global shapes, and puts the tables together.
+  LogicalResult lower() {
+    variantList = pipelines::listVariants(job);
+    OwningOpRef<ModuleOp> programs = std::move(module);
+    for (const pipelines::Variant &variant : variantList.variants) {
+      OwningOpRef<ModuleOp> lowered = programs->clone();
+      PassManager dist(&context), exec(&context);
+      pipelines::addDistPasses(dist, variant, job);
+      if (failed(dist.run(*lowered)) || failed(dump(variant.name + "-dist", *lowered))) {
+        return failure();
+      }
+      if (options.emit == Emit::Dist) {
+        return writeModule(*lowered);
+      }
+      pipelines::addLowerPasses(exec, variant);
+      if (failed(exec.run(*lowered)) || failed(dump(variant.name + "-exec", *lowered))) {
+        return failure();
+      }
+      if (module) {
+        pipelines::mergeVariants(*module, *lowered);
+      } else {
+        module = std::move(lowered);
+      }
+    }
+    return success();
+  }
+
+  llvm::Expected<target::ImageInfo> makeImageInfo() {
+    target::ImageInfo info;
+    StringRef stem = llvm::sys::path::stem(options.model);
+    info.modelName = module->getName().value_or(stem).str();
+    info.target = options.target;
+    info.seed = job.seed();
+    info.deterministicRefusal = variantList.deterministicRefusal;
+    exec::VariantOp variant = *module->getOps<exec::VariantOp>().begin();
+    if (job.has_loss()) {
+      llvm::Expected<target::TrainingInfo> training = makeTrainingInfo(job, variant);
+      if (!training) {
+        return training.takeError();
+      }
+      info.training = std::move(*training);
+    }
+    info.plan = report::planText(variant, {info.modelName, job.global_batch(), job.has_loss() ? variantList.deterministicRefusal : ""});
+    return info;
+  }
+
+  // Tables and kernels to LLVM IR, object and executable.
+  LogicalResult generate() {
+    llvm::Expected<target::ImageInfo> info = makeImageInfo();
+    if (!info) {
+      return report(info.takeError());
+    }
+    ScratchFolder scratch;
+    if (failed(report(scratch.create()))) {
+      return failure();
+    }
+    llvm::Expected<cpu::ConstantsFile> constants = cpu::writeConstants(*module, scratch.file("constants.bin"));
+    if (!constants) {
+      return report(constants.takeError());
+    }
+    llvm::LLVMContext llvmContext;
+    std::unique_ptr<llvm::Module> code = cpu::translateKernels(*module, llvmContext);
+    if (!code || failed(report(cpu::emitImage(*module, *info, *constants, *code)))) {
+      return failure();
+    }
+    if (options.emit == Emit::Llvm) {
+      return report(writeOutput(options.output, [&](llvm::raw_ostream &out) { code->print(out, nullptr); }));
+    }
+    std::string object = options.emit == Emit::Obj ? options.output + ".tmp" : scratch.file("program.o");
+    if (failed(report(cpu::emitObject(*code, object)))) {
+      llvm::sys::fs::remove(object);
+      return failure();
+    }
+    if (options.emit == Emit::Obj) {
+      std::error_code error = llvm::sys::fs::rename(object, options.output);
+      return error ? report(llvm::createStringError(error, "cannot write " + options.output + ": " + error.message())) : success();
+    }
+    llvm::Expected<std::string> runtime = cpu::findRuntimeArchive(options.programPath);
+    return runtime ? report(cpu::linkExecutable(object, *runtime, options.output)) : report(runtime.takeError());
+  }
+
+  LogicalResult writeModule(ModuleOp op) {
+    return report(writeOutput(options.output, [&](llvm::raw_ostream &out) { op.print(out, OpPrintingFlags().enableDebugInfo(false)); }));
+  }
+
+  // Writes a phase to the dump folder, numbered in the order of the compilation, with long constants left out.
+  LogicalResult dump(StringRef phase, ModuleOp op) {
+    if (options.dumpFolder.empty()) {
+      return success();
+    }
+    std::string name = llvm::formatv("{0}/{1}{2}-{3}.mlir", options.dumpFolder, phaseCount < 10 ? "0" : "", phaseCount, phase);
+    ++phaseCount;
+    OpPrintingFlags flags;
+    flags.elideLargeElementsAttrs(16).elideLargeResourceString(64).enableDebugInfo(false);
+    return report(writeOutput(name, [&](llvm::raw_ostream &out) { op.print(out, flags); }));
+  }
+
+  const Options &options;
+  MLIRContext context;
+  DiagnosticPrinter printer;
+  job::Job job;
+  OwningOpRef<ModuleOp> module;
+  pipelines::VariantList variantList;
+  unsigned phaseCount = 0;
+};
+
+} // namespace
+
+int compile(const Options &options) {
+  return succeeded(Compilation(options).run()) ? 0 : 1;
+}
+
+} // namespace ashlar::driver

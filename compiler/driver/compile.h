@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Model and job in, executable out: frontend -> pipelines -> target -> link.
+
+#ifndef ASHLAR_COMPILER_DRIVER_COMPILE_H
+#define ASHLAR_COMPILER_DRIVER_COMPILE_H
+
+#include <string>
+
+namespace ashlar::driver {
+
+// Where to stop, and what to write.
+enum class Emit {
+  Nn,   // the programs on global shapes
+  Dist, // one device's programs, of the default variant
+  Exec, // instruction tables and kernels, of all variants
+  Llvm, // kernels and tables as LLVM IR, before optimisation
+  Obj,  // the object file
+  Exe   // the executable
+};
+
+// The command line.
+struct Options {
+  std::string model, job, mesh; // job and mesh may be empty
+  std::string target = "cpu";
+  Emit emit = Emit::Exe;
+  std::string dumpFolder; // empty: no dumps
+  bool printParameters = false;
+  std::string output;      // may be empty with printParameters
+  std::string programPath; // of the running compiler: the runtime lies beside it
+};
+
+// Compiles. Every error is one line on stderr, "error: ..."; the output then stays as it was. Returns the exit status.
+int compile(const Options &options);
+
+} // namespace ashlar::driver
+
+#endif // ASHLAR_COMPILER_DRIVER_COMPILE_H

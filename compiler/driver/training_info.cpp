@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// job.proto -> ImageInfo, and the check that data set and model fit together.
+
+#include "compiler/driver/training_info.h"
+
+#include "dialects/nn/nn.h"
+
+#include "llvm/ADT/StringExtras.h"
+
+namespace ashlar::driver {
+namespace {
+
+using target::DatasetInfo;
+using target::FeatureInfo;
+
+// Sets the format and what a generator takes.
+void setSource(const job::Dataset &dataset, DatasetInfo &info) {
+  switch (dataset.source_case()) {
+  case job::Dataset::kNpy:
+    info.format = "npy";
+    break;
+  case job::Dataset::kDigits:
+    info.format = "digits";
+    info.directoryFormat = "idx";
+    info.trainSamples = dataset.digits().train_samples();
+    info.evalSamples = dataset.digits().eval_samples();
+    break;
+  case job::Dataset::kRegression: {
+    const auto &source = dataset.regression();
+    info.format = "regression";
+    info.trainSamples = source.train_samples();
+    info.evalSamples = source.eval_samples();
+    info.params = {source.a(), source.b(), source.c(), source.noise()};
+    break;
+  }
+  default: // checkJob lets no other pass
+    info.format = "idx";
+    break;
+  }
+}
+
+FeatureInfo makeFeature(const job::Dataset::Feature &feature) {
+  FeatureInfo info{feature.column(), feature.tensor(), {}};
+  for (const job::Dataset::Transform &transform : feature.transforms()) {
+    if (transform.has_rescale()) {
+      info.transforms.push_back({ASHLAR_RT_RESCALE, transform.rescale().scale(), transform.rescale().shift()});
+    } else {
+      info.transforms.push_back({ASHLAR_RT_NORMALIZE, transform.normalize().mean(), transform.normalize().std()});
+    }
+  }
+  return info;
+}
+
+// Returns the outside names of a program's inputs or outputs.
+llvm::SmallVector<llvm::StringRef> outsideNames(exec::VariantOp variant, mlir::ArrayAttr symbols) {
+  return llvm::map_to_vector(symbols.getAsRange<mlir::FlatSymbolRefAttr>(), [&](mlir::FlatSymbolRefAttr symbol) {
+    auto tensor = mlir::cast<exec::TensorOp>(mlir::SymbolTable::lookupSymbolIn(variant, symbol.getAttr()));
+    return tensor.getOutsideName().value_or(tensor.getSymName());
+  });
+}
+
+exec::ProgramOp findProgram(exec::VariantOp variant, llvm::StringRef name) {
+  return mlir::dyn_cast_or_null<exec::ProgramOp>(mlir::SymbolTable::lookupSymbolIn(variant, name));
+}
+
+llvm::Error checkFeatures(const DatasetInfo &dataset, llvm::ArrayRef<llvm::StringRef> inputs) {
+  for (const FeatureInfo &feature : dataset.features) {
+    if (!llvm::is_contained(inputs, feature.tensor)) {
+      return llvm::createStringError("the dataset feeds column \"" + feature.column + "\" to \"" + feature.tensor +
+                                     "\", which is not an input of the training step; its inputs are \"" + llvm::join(inputs, "\", \"") +
+                                     "\"");
+    }
+  }
+  for (llvm::StringRef input : inputs) {
+    if (llvm::none_of(dataset.features, [&](const FeatureInfo &feature) { return feature.tensor == input; })) {
+      return llvm::createStringError("no feature of the dataset feeds the input \"" + input +
+                                     "\"; add features { column: \"...\" tensor: \"" + input + "\" }");
+    }
+  }
+  return llvm::Error::success();
+}
+
+// Returns the default of --log-every: what the job says, else the steps of an epoch. Only a generator tells those at compile time.
+uint64_t logEvery(const job::Job &job, const DatasetInfo &dataset) {
+  if (job.has_log_every()) {
+    return job.log_every();
+  }
+  uint64_t steps = dataset.trainSamples * dataset.repeat / job.global_batch();
+  return std::max<uint64_t>(steps, dataset.trainSamples == 0 ? UINT64_MAX : 1);
+}
+
+} // namespace
+
+llvm::Expected<target::TrainingInfo> makeTrainingInfo(const job::Job &job, exec::VariantOp variant) {
+  target::TrainingInfo info;
+  setSource(job.dataset(), info.dataset);
+  info.dataset.shuffle = job.dataset().shuffle();
+  info.dataset.dropRemainder = job.dataset().drop_remainder();
+  info.dataset.repeat = job.dataset().repeat();
+  for (const job::Dataset::Feature &feature : job.dataset().features()) {
+    info.dataset.features.push_back(makeFeature(feature));
+  }
+  exec::ProgramOp train = findProgram(variant, "train_step"), eval = findProgram(variant, "eval_step");
+  if (llvm::Error error = checkFeatures(info.dataset, outsideNames(variant, train.getInputs()))) {
+    return std::move(error);
+  }
+  info.globalBatch = job.global_batch();
+  info.epochs = job.epochs();
+  info.logEvery = logEvery(job, info.dataset);
+  info.lossTensor = "loss";
+  if (llvm::is_contained(outsideNames(variant, eval.getOutputs()), "correct")) {
+    info.correctTensor = "correct";
+  }
+  info.stepTensor = nn::kStepVariable.str();
+  info.seedTensor = nn::kSeedVariable.str();
+  return info;
+}
+
+} // namespace ashlar::driver

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Element-wise ops. Operands of different shapes are broadcast explicitly.
+
+#include "compiler/frontend/emit.h"
+#include "compiler/frontend/registry.h"
+#include "compiler/frontend/shape_rules.h"
+#include "compiler/frontend/tensor_data.h"
+
+using namespace mlir;
+
+namespace ashlar::frontend {
+
+namespace {
+
+template <typename Op> void importUnary(Node &node) {
+  node.setResult(0, node.create<Op>(node.input(0)).getResult());
+}
+
+// Inputs 0 and 1, of one element type, broadcast to one shape.
+std::pair<Value, Value> broadcastOperands(Node &node) {
+  Value lhs = node.input(0), rhs = node.input(1);
+  if (typeOf(lhs).getElementType() != typeOf(rhs).getElementType()) {
+    std::string types;
+    llvm::raw_string_ostream(types) << typeOf(lhs) << " and " << typeOf(rhs);
+    node.fail("operands " + types + " have different element types");
+  }
+  Shape shape = broadcastShapes(node, shapeOf(lhs), shapeOf(rhs));
+  return {broadcastTo(node, lhs, shape), broadcastTo(node, rhs, shape)};
+}
+
+template <typename Op> void importBinary(Node &node) {
+  auto [lhs, rhs] = broadcastOperands(node);
+  node.setResult(0, node.create<Op>(lhs, rhs).getResult());
+}
+
+template <nn::Predicate predicate> void importCompare(Node &node) {
+  auto [lhs, rhs] = broadcastOperands(node);
+  auto type = RankedTensorType::get(shapeOf(lhs), node.builder().getI1Type());
+  node.setResult(0, node.create<nn::CompareOp>(type, predicate, lhs, rhs).getResult());
+}
+
+void importGelu(Node &node) {
+  std::string approximate = node.getString("approximate", "none");
+  if (approximate != "none" && approximate != "tanh") {
+    node.fail("attribute \"approximate\" is \"" + approximate + "\"; one of none, tanh");
+  }
+  Value input = node.input(0);
+  node.setResult(0, node.create<nn::GeluOp>(input.getType(), input, approximate == "tanh").getResult());
+}
+
+void importLeakyRelu(Node &node) {
+  Value input = node.input(0);
+  auto alpha = node.builder().getF64FloatAttr(node.getFloat("alpha", 0.01));
+  node.setResult(0, node.create<nn::LeakyReluOp>(input.getType(), input, alpha).getResult());
+}
+
+// The value of every element of a constant; nothing when they differ or the input is no constant.
+std::optional<double> splatInput(Node &node, size_t index) {
+  DenseElementsAttr constant = node.constantInput(index);
+  if (!constant || !constant.isSplat()) {
+    return std::nullopt;
+  }
+  if (isa<FloatType>(constant.getElementType())) {
+    APFloat value = constant.getSplatValue<APFloat>();
+    bool losesInfo;
+    value.convert(APFloat::IEEEdouble(), APFloat::rmNearestTiesToEven, &losesInfo);
+    return value.convertToDouble();
+  }
+  return static_cast<double>(constant.getSplatValue<APInt>().getSExtValue());
+}
+
+// Powers 1, 2, 3, 0.5 and -1 become products, roots and quotients: exact gradients everywhere, and far cheaper.
+void importPow(Node &node) {
+  Value base = node.input(0);
+  RankedTensorType type = typeOf(base);
+  if (!isa<FloatType>(type.getElementType())) {
+    node.fail("integer powers are not supported");
+  }
+  Shape shape = broadcastShapes(node, type.getShape(), node.inputType(1).getShape());
+  base = broadcastTo(node, base, shape);
+  type = typeOf(base);
+  std::optional<double> power = splatInput(node, 1);
+  Value result;
+  if (power == 1) {
+    return shape == node.inputType(0).getShape() ? node.aliasResult(0, 0) : node.setResult(0, base);
+  } else if (power == 2) {
+    result = node.create<nn::MulOp>(base, base);
+  } else if (power == 3) {
+    result = node.create<nn::MulOp>(node.create<nn::MulOp>(base, base), base);
+  } else if (power == 0.5) {
+    result = node.create<nn::SqrtOp>(base);
+  } else if (power == -1) {
+    result = node.create<nn::DivOp>(splatConstant(node, type, 1), base);
+  } else {
+    Value exponent = cast(node, node.input(1), type.getElementType());
+    result = node.create<nn::PowOp>(base, broadcastTo(node, exponent, shape));
+  }
+  node.setResult(0, result);
+}
+
+void importCast(Node &node) {
+  if (node.getInt("saturate", 1) != 1) { // since opset 19, for float8 only
+    node.fail("attribute \"saturate\" 0 is not supported");
+  }
+  Type element = convertElementType(node.getInt("to", 0), node.builder().getContext(), "node \"" + node.getPath() + "\"");
+  if (node.inputType(0).getElementType() == element) {
+    return node.aliasResult(0, 0);
+  }
+  node.setResult(0, cast(node, node.input(0), element));
+}
+
+void importWhere(Node &node) {
+  Value condition = node.input(0), onTrue = node.input(1), onFalse = node.input(2);
+  if (typeOf(onTrue).getElementType() != typeOf(onFalse).getElementType()) {
+    node.fail("inputs X and Y have different element types");
+  }
+  Shape shape = broadcastShapes(node, shapeOf(condition), broadcastShapes(node, shapeOf(onTrue), shapeOf(onFalse)));
+  onTrue = broadcastTo(node, onTrue, shape);
+  node.setResult(0,
+                 node.create<nn::SelectOp>(onTrue.getType(), broadcastTo(node, condition, shape), onTrue, broadcastTo(node, onFalse, shape))
+                     .getResult());
+}
+
+void importIdentity(Node &node) {
+  node.aliasResult(0, 0);
+}
+
+double readDropoutRatio(Node &node) {
+  if (node.getOpset() < 12) {
+    return node.getFloat("ratio", 0.5);
+  }
+  if (!node.hasInput(1)) {
+    return 0.5;
+  }
+  std::optional<double> ratio = splatInput(node, 1);
+  if (!ratio) {
+    node.fail("input \"ratio\" has to be a scalar known at compile time");
+  }
+  return *ratio;
+}
+
+// y = x * mask, mask = (u >= ratio) / (1 - ratio), u = random(seed, step, node, index).
+void importTrainingDropout(Node &node, double ratio) {
+  Value input = node.input(0);
+  RankedTensorType type = typeOf(input);
+  auto randomType =
+      RankedTensorType::get(type.getShape(), type.getElementType().isF64() ? type.getElementType() : node.builder().getF32Type());
+  SmallVector<int64_t> strides(type.getRank(), 1);
+  for (int64_t d = type.getRank() - 2; d >= 0; --d) {
+    strides[d] = strides[d + 1] * type.getDimSize(d + 1);
+  }
+  Value index = node.create<nn::IndexOp>(RankedTensorType::get(type.getShape(), node.builder().getI64Type()), strides);
+  Value seed = node.readScalarVariable(nn::kSeedVariable, std::nullopt), step = node.readScalarVariable(nn::kStepVariable, 0);
+  Value random = node.create<nn::RandomOp>(randomType, nn::Distribution::Uniform, index, seed, step,
+                                           static_cast<int32_t>(nn::streamOf(node.getPath())));
+  auto boolType = RankedTensorType::get(type.getShape(), node.builder().getI1Type());
+  Value keep = node.create<nn::CompareOp>(boolType, nn::Predicate::Ge, random, splatConstant(node, randomType, ratio));
+  Value mask = node.create<nn::SelectOp>(type, keep, splatConstant(node, type, 1 / (1 - ratio)), splatConstant(node, type, 0));
+  auto result = node.create<nn::MulOp>(input, mask);
+  result->setAttr(nn::kTrainingOnlyAttr, node.builder().getUnitAttr());
+  node.setResult(0, result.getResult());
+  node.setResult(1, keep);
+}
+
+void importDropout(Node &node) {
+  // The job's seed decides, and whether the job trains: the node's own `seed` and `training_mode` say how some other program ran it.
+  node.getInt("seed", 0);
+  double ratio = readDropoutRatio(node);
+  if (!(ratio >= 0 && ratio < 1)) {
+    node.fail("ratio " + std::to_string(ratio) + " is not in [0, 1)");
+  }
+  if (node.getInfo().options.training && ratio > 0) {
+    return importTrainingDropout(node, ratio);
+  }
+  node.aliasResult(0, 0);
+  if (node.hasResult(1)) {
+    auto type = RankedTensorType::get(node.inputType(0).getShape(), node.builder().getI1Type());
+    node.setResult(1, DenseElementsAttr::get(type, true));
+  }
+}
+
+constexpr RegistryRow kRows[] = {
+    {"Abs", importUnary<nn::AbsOp>},
+    {"Add", importBinary<nn::AddOp>},
+    {"And", importBinary<nn::AndOp>},
+    {"Cast", importCast},
+    {"Div", importBinary<nn::DivOp>},
+    {"Dropout", importDropout},
+    {"Equal", importCompare<nn::Predicate::Eq>},
+    {"Erf", importUnary<nn::ErfOp>},
+    {"Exp", importUnary<nn::ExpOp>},
+    {"Gelu", importGelu},
+    {"Greater", importCompare<nn::Predicate::Gt>},
+    {"GreaterOrEqual", importCompare<nn::Predicate::Ge>},
+    {"Identity", importIdentity},
+    {"LeakyRelu", importLeakyRelu},
+    {"Less", importCompare<nn::Predicate::Lt>},
+    {"LessOrEqual", importCompare<nn::Predicate::Le>},
+    {"Log", importUnary<nn::LogOp>},
+    {"Mul", importBinary<nn::MulOp>},
+    {"Neg", importUnary<nn::NegOp>},
+    {"Not", importUnary<nn::NotOp>},
+    {"Or", importBinary<nn::OrOp>},
+    {"Pow", importPow},
+    {"Relu", importUnary<nn::ReluOp>},
+    {"Sigmoid", importUnary<nn::SigmoidOp>},
+    {"Sqrt", importUnary<nn::SqrtOp>},
+    {"Sub", importBinary<nn::SubOp>},
+    {"Tanh", importUnary<nn::TanhOp>},
+    {"Where", importWhere},
+};
+
+} // namespace
+
+ArrayRef<RegistryRow> elementwiseRows() {
+  return kRows;
+}
+
+} // namespace ashlar::frontend

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The table of names.
+
+#include "compiler/frontend/graph_values.h"
+
+#include "compiler/frontend/import_error.h"
+
+using namespace mlir;
+
+namespace ashlar::frontend {
+
+namespace {
+
+// Symbols of the module that later passes create.
+constexpr llvm::StringLiteral kReservedNames[] = {"eval_step", "forward", "init", "mesh", "train_step"};
+
+} // namespace
+
+Location GraphValues::locationOf(StringRef path) {
+  return NameLoc::get(builder.getStringAttr(path));
+}
+
+GraphValues::Entry &GraphValues::find(StringRef name) {
+  auto it = entries.find(name);
+  if (it == entries.end()) {
+    throw ImportError("\"" + name + "\" is read but nothing before defines it");
+  }
+  return it->second;
+}
+
+GraphValues::Entry &GraphValues::add(StringRef name) {
+  auto [it, inserted] = entries.try_emplace(name);
+  if (!inserted) {
+    throw ImportError("\"" + name + "\" is defined twice");
+  }
+  return it->second;
+}
+
+void GraphValues::define(StringRef name, Value value) {
+  add(name).value = value;
+  // The first name of a value stays: an op has one name a result.
+  if (Operation *op = value.getDefiningOp(); op && !isa<nn::ReadOp>(op) && !op->hasAttr(nn::kOutputsAttr)) {
+    op->setAttr(nn::kOutputsAttr, builder.getStrArrayAttr({name}));
+  }
+}
+
+void GraphValues::define(StringRef name, DenseElementsAttr constant) {
+  add(name).constant = constant;
+}
+
+void GraphValues::defineParameter(StringRef name, RankedTensorType type, std::function<Attribute()> makeInit) {
+  Entry &entry = add(name);
+  entry.parameterType = type;
+  entry.makeInit = std::move(makeInit);
+  entry.parameter = name.str();
+}
+
+void GraphValues::alias(StringRef name, StringRef other) {
+  Entry entry = find(other);
+  add(name) = std::move(entry);
+}
+
+Value GraphValues::getValue(StringRef name) {
+  Entry &entry = find(name);
+  if (!entry.value) {
+    entry.value = entry.constant ? nn::ConstantOp::create(builder, locationOf(name), entry.constant.getType(), entry.constant).getResult()
+                                 : readParameter(entry);
+  }
+  return entry.value;
+}
+
+DenseElementsAttr GraphValues::getConstant(StringRef name) {
+  return find(name).constant;
+}
+
+RankedTensorType GraphValues::getType(StringRef name) {
+  const Entry &entry = find(name);
+  if (entry.value) {
+    return cast<RankedTensorType>(entry.value.getType());
+  }
+  return entry.constant ? cast<RankedTensorType>(entry.constant.getType()) : entry.parameterType;
+}
+
+void GraphValues::declareVariable(StringRef name, RankedTensorType type, Attribute init, bool trainable) {
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPoint(function);
+  nn::VariableOp::create(builder, locationOf(name), builder.getStringAttr(name), TypeAttr::get(type), init,
+                         trainable ? builder.getUnitAttr() : UnitAttr());
+}
+
+Value GraphValues::readParameter(const Entry &entry) {
+  Value &read = reads[entry.parameter];
+  if (!read) {
+    if (llvm::is_contained(kReservedNames, entry.parameter) || StringRef(entry.parameter).starts_with("ashlar.")) {
+      throw ImportError("parameter \"" + entry.parameter + "\" has a name that the compiler uses itself; rename it in the model");
+    }
+    declareVariable(entry.parameter, entry.parameterType, entry.makeInit(), /*trainable=*/true);
+    read = nn::ReadOp::create(builder, locationOf(entry.parameter), entry.parameterType, entry.parameter);
+  }
+  return read;
+}
+
+Value GraphValues::readScalarVariable(StringRef name, std::optional<int64_t> init) {
+  Value &read = reads[name];
+  if (!read) {
+    auto type = RankedTensorType::get({}, builder.getI64Type());
+    declareVariable(name, type, init ? Attribute(DenseElementsAttr::get(type, *init)) : Attribute(), /*trainable=*/false);
+    read = nn::ReadOp::create(builder, locationOf(name), type, name);
+  }
+  return read;
+}
+
+} // namespace ashlar::frontend

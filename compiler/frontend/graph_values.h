@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the names of an ONNX graph stand for: values of @forward, constants known at import, parameters. Constants and parameters reach the
+// function body only where something computes with them, so what only steers the import leaves no trace.
+
+#ifndef ASHLAR_COMPILER_FRONTEND_GRAPH_VALUES_H
+#define ASHLAR_COMPILER_FRONTEND_GRAPH_VALUES_H
+
+#include "dialects/nn/nn.h"
+
+#include "mlir/IR/Builders.h"
+#include "llvm/ADT/StringMap.h"
+
+#include <functional>
+#include <optional>
+
+namespace ashlar::frontend {
+
+class GraphValues {
+public:
+  // Variables are declared before `function`, in the order of their first use; constants and reads are created where `builder` stands.
+  GraphValues(mlir::Operation *function, mlir::OpBuilder &builder) : function(function), builder(builder) {}
+
+  // Defines a name; throws when it is defined already.
+  void define(llvm::StringRef name, mlir::Value value);
+  void define(llvm::StringRef name, mlir::DenseElementsAttr constant);
+  // A parameter: `makeInit` is called once, when something reads it.
+  void defineParameter(llvm::StringRef name, mlir::RankedTensorType type, std::function<mlir::Attribute()> makeInit);
+  // Makes `name` mean what `other` means.
+  void alias(llvm::StringRef name, llvm::StringRef other);
+
+  bool isDefined(llvm::StringRef name) const { return entries.contains(name); }
+
+  // The value of a name, created now when need be. Throws for an unknown name.
+  mlir::Value getValue(llvm::StringRef name);
+
+  // The constant behind a name, null for anything else. Throws for an unknown name.
+  mlir::DenseElementsAttr getConstant(llvm::StringRef name);
+
+  // The type of what a name stands for. Throws for an unknown name.
+  mlir::RankedTensorType getType(llvm::StringRef name);
+
+  // The value of an i64 scalar at module level, which is declared on first use (with the first value `init`, when there is one).
+  mlir::Value readScalarVariable(llvm::StringRef name, std::optional<int64_t> init);
+
+  mlir::OpBuilder &getBuilder() { return builder; }
+  mlir::Location locationOf(llvm::StringRef path);
+
+private:
+  struct Entry {
+    mlir::Value value; // null until something computes with the name
+    mlir::DenseElementsAttr constant;
+    mlir::RankedTensorType parameterType;
+    std::function<mlir::Attribute()> makeInit;
+    std::string parameter; // its name, which an alias keeps
+  };
+  Entry &find(llvm::StringRef name);
+  Entry &add(llvm::StringRef name);
+  mlir::Value readParameter(const Entry &entry);
+  void declareVariable(llvm::StringRef name, mlir::RankedTensorType type, mlir::Attribute init, bool trainable);
+
+  mlir::Operation *function;
+  mlir::OpBuilder &builder;
+  llvm::StringMap<Entry> entries;
+  llvm::StringMap<mlir::Value> reads; // parameter or scalar variable -> its one nn.read
+};
+
+} // namespace ashlar::frontend
+
+#endif // ASHLAR_COMPILER_FRONTEND_GRAPH_VALUES_H

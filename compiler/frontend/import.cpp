@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The walk over the graph: inputs and initializers get a meaning, then every node in order, then the outputs are returned.
+
+#include "compiler/frontend/import.h"
+
+#include "compiler/frontend/constant_folding.h"
+#include "compiler/frontend/init_rules.h"
+#include "compiler/frontend/node.h"
+#include "compiler/frontend/onnx_file.h"
+#include "compiler/frontend/registry.h"
+#include "compiler/frontend/tensor_data.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Verifier.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/Path.h"
+
+#include <map>
+
+using namespace mlir;
+
+namespace ashlar::frontend {
+
+namespace {
+
+constexpr int64_t kOldestOpset = 7; // before it, broadcasting was an attribute
+
+bool isDefaultDomain(StringRef domain) {
+  return domain.empty() || domain == "ai.onnx";
+}
+
+int64_t findOpset(const onnx::ModelProto &model) {
+  for (const onnx::OperatorSetIdProto &opset : model.opset_import()) {
+    if (isDefaultDomain(opset.domain())) {
+      if (opset.version() < kOldestOpset) {
+        throw ImportError("opset " + Twine(opset.version()) + " but the oldest supported is " + Twine(kOldestOpset) +
+                          "; convert the model with ONNX's version converter");
+      }
+      return opset.version();
+    }
+  }
+  throw ImportError("not an ONNX model: it names no opset");
+}
+
+// The module path of a node: its name without a leading slash, or "<OpType>_<n>".
+std::string nodePath(const onnx::NodeProto &node, int index) {
+  StringRef name = StringRef(node.name()).ltrim('/');
+  return name.empty() ? node.op_type() + "_" + std::to_string(index) : name.str();
+}
+
+// Throws one error with all the ops that have no handler.
+void checkOps(const onnx::GraphProto &graph, int64_t opset) {
+  constexpr size_t kNamesShown = 4;
+  std::map<std::string, SmallVector<std::string>> unsupported; // op -> names of its nodes
+  for (int i = 0; i < graph.node_size(); ++i) {
+    const onnx::NodeProto &node = graph.node(i);
+    if (!isDefaultDomain(node.domain())) {
+      unsupported[node.domain() + "." + node.op_type()].push_back(nodePath(node, i));
+    } else if (!findHandler(node.op_type())) {
+      unsupported[node.op_type()].push_back(nodePath(node, i));
+    }
+  }
+  if (unsupported.empty()) {
+    return;
+  }
+  std::vector<std::string> ops;
+  for (const auto &[op, names] : unsupported) {
+    std::string shown = llvm::join(ArrayRef(names).take_front(kNamesShown), "\", \"");
+    std::string more = names.size() > kNamesShown ? " and " + std::to_string(names.size() - kNamesShown) + " more" : "";
+    ops.push_back(op + " (node" + (names.size() > 1 ? "s" : "") + " \"" + shown + "\"" + more + ", opset " + std::to_string(opset) + ")");
+  }
+  throw ImportError(Twine(ops.size()) + (ops.size() == 1 ? " op is" : " ops are") + " not supported: " + llvm::join(ops, ", "));
+}
+
+class Importer {
+public:
+  Importer(StringRef path, const ImportOptions &options, MLIRContext *context)
+      : path(path), options(options), context(context), builder(context), proto(readModelFile(path)), graph(*proto->mutable_graph()),
+        info{options, llvm::sys::path::parent_path(path).str(), findOpset(*proto)} {}
+
+  OwningOpRef<ModuleOp> run();
+
+private:
+  void defineInitializers();
+  void defineInputs();
+  // Defines one graph input as an argument of @forward, or as a parameter when a rule in options.init says so.
+  void defineInput(const onnx::ValueInfoProto &input);
+  SmallVector<int64_t> inputShape(const onnx::ValueInfoProto &input, bool &hasOpenDim);
+  void checkBatch();
+  void importNodes();
+  void returnOutputs();
+  void verifyModule();
+
+  StringRef path;
+  const ImportOptions &options;
+  MLIRContext *context;
+  OpBuilder builder;
+  std::unique_ptr<onnx::ModelProto> proto;
+  onnx::GraphProto &graph;
+  ModelInfo info;
+  OwningOpRef<ModuleOp> module;
+  func::FuncOp forward;
+  std::unique_ptr<GraphValues> values;
+  llvm::StringSet<> initializers;
+  llvm::StringSet<> batchSymbols; // names that first dims of inputs carry; they mean the batch elsewhere too
+};
+
+// Float tensors with a shape are parameters; all else is a constant.
+void Importer::defineInitializers() {
+  for (onnx::TensorProto &tensor : *graph.mutable_initializer()) {
+    std::string name = tensor.name(), what = "initializer \"" + name + "\"";
+    initializers.insert(name);
+    RankedTensorType type = tensorType(tensor, context, what);
+    if (!isa<FloatType>(type.getElementType()) || type.getRank() == 0) {
+      values->define(name, TensorData::take(tensor, info.directory, context, what).toDense());
+      continue;
+    }
+    values->defineParameter(name, type, [this, &tensor, name, what, type]() -> Attribute {
+      if (const job::Init *rule = findInitRule(options.init, name)) {
+        return makeInitAttribute(*rule, name, type);
+      }
+      return TensorData::take(tensor, info.directory, context, what).intoAttribute(name);
+    });
+  }
+  if (graph.sparse_initializer_size() > 0) {
+    throw ImportError("initializer \"" + graph.sparse_initializer(0).values().name() + "\" is sparse, which is not supported");
+  }
+}
+
+SmallVector<int64_t> Importer::inputShape(const onnx::ValueInfoProto &input, bool &hasOpenDim) {
+  const onnx::TypeProto::Tensor &type = input.type().tensor_type();
+  SmallVector<int64_t> shape;
+  for (int i = 0; i < type.shape().dim_size(); ++i) {
+    const onnx::TensorShapeProto::Dimension &dim = type.shape().dim(i);
+    bool isBatch = i == 0 || batchSymbols.contains(dim.dim_param());
+    if (dim.has_dim_value() && dim.dim_value() >= 0) {
+      shape.push_back(dim.dim_value());
+      continue;
+    }
+    hasOpenDim = true;
+    std::string symbol = dim.dim_param().empty() ? "" : " (\"" + dim.dim_param() + "\")";
+    if (!isBatch) {
+      throw ImportError("input \"" + input.name() + "\": dim " + Twine(i) + symbol +
+                        " has no size; only the first may be open, fix it in the export");
+    }
+    if (!options.globalBatch) {
+      throw ImportError("input \"" + input.name() + "\": dim " + Twine(i) + symbol +
+                        " has no size; give the batch as global_batch in the job file");
+    }
+    if (!dim.dim_param().empty()) {
+      batchSymbols.insert(dim.dim_param());
+    }
+    shape.push_back(*options.globalBatch);
+  }
+  return shape;
+}
+
+void Importer::defineInput(const onnx::ValueInfoProto &input) {
+  std::string what = "input \"" + input.name() + "\"";
+  if (!input.type().has_tensor_type()) {
+    throw ImportError(what + ": is not a tensor");
+  }
+  if (!input.type().tensor_type().has_shape()) {
+    throw ImportError(what + ": has no shape; fix it in the export");
+  }
+  Type element = convertElementType(input.type().tensor_type().elem_type(), context, what);
+  bool hasOpenDim = false;
+  auto type = RankedTensorType::get(inputShape(input, hasOpenDim), element);
+  const job::Init *rule = findInitRule(options.init, input.name());
+  if (rule && !hasOpenDim && !llvm::is_contained(options.dataInputs, input.name()) && isa<FloatType>(element) && type.getRank() > 0) {
+    Attribute init = makeInitAttribute(*rule, input.name(), type);
+    return values->defineParameter(input.name(), type, [init] { return init; });
+  }
+  unsigned index = forward.getNumArguments();
+  if (failed(forward.insertArgument(index, type,
+                                    builder.getDictionaryAttr(builder.getNamedAttr(nn::kNameAttr, builder.getStringAttr(input.name()))),
+                                    values->locationOf(input.name())))) {
+    throw ImportError(what + ": cannot be an argument");
+  }
+  values->define(input.name(), forward.getArgument(index));
+}
+
+void Importer::defineInputs() {
+  for (const onnx::ValueInfoProto &input : graph.input()) {
+    if (!initializers.contains(input.name())) { // before IR version 4 initializers were inputs as well
+      defineInput(input);
+    }
+  }
+}
+
+// A model exported with a fixed batch cannot be run with another.
+void Importer::checkBatch() {
+  if (!options.globalBatch || forward.getNumArguments() == 0) {
+    return;
+  }
+  for (Type type : forward.getArgumentTypes()) {
+    auto tensor = cast<RankedTensorType>(type);
+    if (tensor.getRank() > 0 && tensor.getDimSize(0) == *options.globalBatch) {
+      return;
+    }
+  }
+  auto type = cast<RankedTensorType>(forward.getArgumentTypes().front());
+  std::string size = type.getRank() > 0 ? std::to_string(type.getDimSize(0)) : "none";
+  throw ImportError("input \"" + forward.getArgAttrOfType<StringAttr>(0, nn::kNameAttr).getValue() + "\" has the fixed first dim " + size +
+                    " but global_batch is " + Twine(*options.globalBatch) +
+                    "; export the model with a symbolic batch or set global_batch to " + size);
+}
+
+void Importer::importNodes() {
+  for (int i = 0; i < graph.node_size(); ++i) {
+    onnx::NodeProto &nodeProto = *graph.mutable_node(i);
+    Node node(nodeProto, nodePath(nodeProto, i), info, *values);
+    for (size_t input = 0; input < node.numInputs(); ++input) {
+      if (node.hasInput(input) && !values->isDefined(nodeProto.input(input))) {
+        node.fail("reads \"" + nodeProto.input(input) + "\" but nothing before defines it");
+      }
+    }
+    if (!foldNode(node)) {
+      findHandler(nodeProto.op_type())(node);
+    }
+    node.checkComplete();
+  }
+}
+
+void Importer::returnOutputs() {
+  SmallVector<Value> results;
+  SmallVector<Type> types;
+  for (const onnx::ValueInfoProto &output : graph.output()) {
+    if (!values->isDefined(output.name())) {
+      throw ImportError("output \"" + output.name() + "\" is computed by no node");
+    }
+    results.push_back(values->getValue(output.name()));
+    types.push_back(results.back().getType());
+  }
+  if (results.empty()) {
+    throw ImportError("the graph has no output");
+  }
+  func::ReturnOp::create(builder, forward.getLoc(), results);
+  forward.setType(builder.getFunctionType(forward.getArgumentTypes(), types));
+  for (int i = 0; i < graph.output_size(); ++i) {
+    forward.setResultAttr(i, nn::kNameAttr, builder.getStringAttr(graph.output(i).name()));
+  }
+}
+
+// What the handlers leave to the ops' own verifiers (a root of integers, say) becomes an error like any other.
+void Importer::verifyModule() {
+  std::string message;
+  ScopedDiagnosticHandler handler(context, [&](Diagnostic &diagnostic) {
+    if (message.empty() && diagnostic.getSeverity() == DiagnosticSeverity::Error) {
+      message = "node \"" + nn::getPath(diagnostic.getLocation()).str() + "\": " + diagnostic.str();
+    }
+    return success();
+  });
+  if (failed(verify(*module))) {
+    throw ImportError(message);
+  }
+}
+
+OwningOpRef<ModuleOp> Importer::run() {
+  checkOps(graph, info.opset);
+  StringRef name = graph.name().empty() ? llvm::sys::path::stem(path) : StringRef(graph.name());
+  module = ModuleOp::create(NameLoc::get(builder.getStringAttr(name)), name);
+  builder.setInsertionPointToEnd(module->getBody());
+  forward = func::FuncOp::create(builder, module->getLoc(), "forward", builder.getFunctionType({}, {}));
+  builder.setInsertionPointToEnd(forward.addEntryBlock());
+  values = std::make_unique<GraphValues>(forward, builder);
+  defineInitializers();
+  defineInputs();
+  checkBatch();
+  importNodes();
+  returnOutputs();
+  verifyModule();
+  return std::move(module);
+}
+
+} // namespace
+
+llvm::Expected<OwningOpRef<ModuleOp>> importOnnx(StringRef path, const ImportOptions &options, MLIRContext *context) {
+  context->loadDialect<func::FuncDialect, nn::NnDialect>();
+  std::string message;
+  try {
+    return Importer(path, options, context).run();
+  } catch (const std::exception &error) { // ImportError, or out of memory
+    message = error.what();
+  }
+  return llvm::createStringError(llvm::inconvertibleErrorCode(), path + ": " + message);
+}
+
+} // namespace ashlar::frontend

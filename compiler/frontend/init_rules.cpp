@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Rules -> attributes. Fan-in dependent bounds are computed here, so that the nn dialect knows only distributions.
+
+#include "compiler/frontend/init_rules.h"
+
+#include "compiler/frontend/import_error.h"
+#include "dialects/nn/nn.h"
+
+#include <cmath>
+
+using namespace mlir;
+
+namespace ashlar::frontend {
+
+// Linear in text for each star: on a mismatch the last star takes one character more.
+bool matchesGlob(StringRef glob, StringRef text) {
+  size_t g = 0, t = 0, star = StringRef::npos, starText = 0;
+  while (t < text.size()) {
+    if (g < glob.size() && glob[g] == '*') {
+      star = g++;
+      starText = t;
+    } else if (g < glob.size() && (glob[g] == '?' || glob[g] == text[t])) {
+      ++g, ++t;
+    } else if (star != StringRef::npos) {
+      g = star + 1;
+      t = ++starText;
+    } else {
+      return false;
+    }
+  }
+  return glob.drop_front(g).find_first_not_of('*') == StringRef::npos;
+}
+
+const job::Init *findInitRule(const std::vector<job::Init> &rules, StringRef name) {
+  for (const job::Init &rule : rules) {
+    if (matchesGlob(rule.match(), name)) {
+      return &rule;
+    }
+  }
+  return nullptr;
+}
+
+Attribute makeInitAttribute(const job::Init &rule, StringRef name, RankedTensorType type) {
+  MLIRContext *context = type.getContext();
+  auto fail = [&](const Twine &fact) {
+    throw ImportError("init rule \"" + rule.match() + "\" for parameter \"" + name + "\" of rank " + Twine(type.getRank()) + ": " + fact);
+  };
+  switch (rule.kind_case()) {
+  case job::Init::kFill:
+    return nn::FillAttr::get(context, rule.fill());
+  case job::Init::kUniform:
+    return nn::UniformAttr::get(context, rule.uniform().low(), rule.uniform().high());
+  case job::Init::kNormal:
+    return nn::NormalAttr::get(context, rule.normal().mean(), rule.normal().std());
+  case job::Init::kKaimingUniform: {
+    int64_t dim = rule.kaiming_uniform().fan_in_dim();
+    if (dim >= type.getRank()) {
+      fail("kaiming_uniform has fan_in_dim " + Twine(dim) + "; give it another rule before this one");
+    }
+    double a = rule.kaiming_uniform().a(), bound = std::sqrt(6 / ((1 + a * a) * type.getDimSize(dim)));
+    return nn::UniformAttr::get(context, -bound, bound);
+  }
+  case job::Init::kXavierUniform: {
+    if (type.getRank() < 2) {
+      fail("xavier_uniform needs rank 2 or more; give it another rule before this one");
+    }
+    int64_t field = type.getNumElements() / (type.getDimSize(0) * type.getDimSize(1)); // of a convolution
+    double bound = std::sqrt(6.0 / (field * (type.getDimSize(0) + type.getDimSize(1))));
+    return nn::UniformAttr::get(context, -bound, bound);
+  }
+  case job::Init::KIND_NOT_SET:
+    break;
+  }
+  fail("names no kind");
+  return {};
+}
+
+} // namespace ashlar::frontend

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Access to a node's inputs, attributes and results.
+
+#include "compiler/frontend/node.h"
+
+using namespace mlir;
+
+namespace ashlar::frontend {
+
+void Node::fail(const Twine &fact) const {
+  throw ImportError("node \"" + path + "\" (" + proto.op_type() + ", opset " + Twine(info.opset) + "): " + fact);
+}
+
+Value Node::input(size_t index) const {
+  if (!hasInput(index)) {
+    fail("input " + Twine(index) + " is missing");
+  }
+  return values.getValue(proto.input(index));
+}
+
+RankedTensorType Node::inputType(size_t index) const {
+  if (!hasInput(index)) {
+    fail("input " + Twine(index) + " is missing");
+  }
+  return values.getType(proto.input(index));
+}
+
+DenseElementsAttr Node::constantInput(size_t index) const {
+  return hasInput(index) ? values.getConstant(proto.input(index)) : DenseElementsAttr();
+}
+
+SmallVector<int64_t> Node::intsInput(size_t index, StringRef name) const {
+  DenseElementsAttr constant = constantInput(index);
+  if (!constant || !constant.getElementType().isIntOrIndex() || constant.getType().getRank() > 1) {
+    fail("input \"" + name + "\" has to be a list of integers known at compile time");
+  }
+  return SmallVector<int64_t>(llvm::map_range(constant.getValues<APInt>(), [](const APInt &v) { return v.getSExtValue(); }));
+}
+
+onnx::AttributeProto *Node::findAttribute(StringRef name) const {
+  for (onnx::AttributeProto &attribute : *proto.mutable_attribute()) {
+    if (name == attribute.name()) {
+      return &attribute;
+    }
+  }
+  return nullptr;
+}
+
+onnx::AttributeProto *Node::askAttribute(StringRef name, onnx::AttributeProto::AttributeType type) {
+  asked.insert(name);
+  onnx::AttributeProto *attribute = findAttribute(name);
+  if (attribute && attribute->type() != type) {
+    fail("attribute \"" + name + "\" has type " + onnx::AttributeProto_AttributeType_Name(attribute->type()) + ", not " +
+         onnx::AttributeProto_AttributeType_Name(type));
+  }
+  return attribute;
+}
+
+int64_t Node::getInt(StringRef name, int64_t byDefault) {
+  const onnx::AttributeProto *attribute = askAttribute(name, onnx::AttributeProto::INT);
+  return attribute ? attribute->i() : byDefault;
+}
+
+double Node::getFloat(StringRef name, double byDefault) {
+  const onnx::AttributeProto *attribute = askAttribute(name, onnx::AttributeProto::FLOAT);
+  return attribute ? attribute->f() : byDefault;
+}
+
+std::string Node::getString(StringRef name, StringRef byDefault) {
+  const onnx::AttributeProto *attribute = askAttribute(name, onnx::AttributeProto::STRING);
+  return attribute ? attribute->s() : byDefault.str();
+}
+
+SmallVector<int64_t> Node::getInts(StringRef name) {
+  const onnx::AttributeProto *attribute = askAttribute(name, onnx::AttributeProto::INTS);
+  return attribute ? SmallVector<int64_t>(attribute->ints().begin(), attribute->ints().end()) : SmallVector<int64_t>();
+}
+
+SmallVector<float> Node::getFloats(StringRef name) {
+  const onnx::AttributeProto *attribute = askAttribute(name, onnx::AttributeProto::FLOATS);
+  return attribute ? SmallVector<float>(attribute->floats().begin(), attribute->floats().end()) : SmallVector<float>();
+}
+
+onnx::TensorProto *Node::getTensor(StringRef name) {
+  onnx::AttributeProto *attribute = askAttribute(name, onnx::AttributeProto::TENSOR);
+  return attribute ? attribute->mutable_t() : nullptr;
+}
+
+int64_t Node::normalizeAxis(int64_t axis, int64_t limit) const {
+  if (axis < -limit || axis >= limit) {
+    fail("axis " + Twine(axis) + " is not in [" + Twine(-limit) + ", " + Twine(limit) + ")");
+  }
+  return axis < 0 ? axis + limit : axis;
+}
+
+int64_t Node::getAxis(StringRef name, int64_t byDefault, int64_t limit) {
+  return normalizeAxis(getInt(name, byDefault), limit);
+}
+
+void Node::setResult(size_t index, Value value) {
+  if (hasResult(index)) {
+    values.define(proto.output(index), value);
+  }
+}
+
+void Node::setResult(size_t index, DenseElementsAttr constant) {
+  if (hasResult(index)) {
+    values.define(proto.output(index), constant);
+  }
+}
+
+void Node::aliasResult(size_t index, size_t input) {
+  inputType(input); // there is such an input
+  if (hasResult(index)) {
+    values.alias(proto.output(index), proto.input(input));
+  }
+}
+
+Location Node::location() const {
+  return values.locationOf(path);
+}
+
+void Node::checkComplete() const {
+  for (const onnx::AttributeProto &attribute : proto.attribute()) {
+    if (!asked.contains(attribute.name())) {
+      fail("attribute \"" + attribute.name() + "\" is not supported");
+    }
+  }
+  for (size_t i = 0; i < numResults(); ++i) {
+    if (hasResult(i) && !values.isDefined(proto.output(i))) {
+      fail("output " + Twine(i) + " \"" + proto.output(i) + "\" is not supported");
+    }
+  }
+}
+
+} // namespace ashlar::frontend

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One node of the graph as its handler sees it: inputs by place, attributes by name, results to be set. Attributes that a handler did not
+// ask for are an error afterwards, so none is ever ignored silently.
+
+#ifndef ASHLAR_COMPILER_FRONTEND_NODE_H
+#define ASHLAR_COMPILER_FRONTEND_NODE_H
+
+#include "compiler/frontend/graph_values.h"
+#include "compiler/frontend/import.h"
+#include "compiler/frontend/import_error.h"
+#include "compiler/frontend/onnx_proto.h"
+
+#include "dialects/nn/nn.h"
+
+#include "mlir/IR/Builders.h"
+#include "llvm/ADT/StringSet.h"
+
+namespace ashlar::frontend {
+
+// What holds for all nodes of a model.
+struct ModelInfo {
+  const ImportOptions &options;
+  std::string directory; // the model's, which external data is relative to
+  int64_t opset;
+};
+
+class Node {
+public:
+  Node(onnx::NodeProto &proto, std::string path, const ModelInfo &info, GraphValues &values)
+      : proto(proto), path(std::move(path)), info(info), values(values) {}
+
+  // Throws an ImportError that names this node.
+  [[noreturn]] void fail(const llvm::Twine &fact) const;
+
+  // Number of inputs given, trailing empty names included.
+  size_t numInputs() const { return proto.input_size(); }
+
+  // Returns whether input `index` is there; optional inputs may be left out or have an empty name.
+  bool hasInput(size_t index) const { return index < numInputs() && !proto.input(index).empty(); }
+
+  // Returns the value of an input, which must be there.
+  mlir::Value input(size_t index) const;
+
+  // Returns the type of an input without computing it.
+  mlir::RankedTensorType inputType(size_t index) const;
+
+  // Returns the value of an input that is known at import, null otherwise.
+  mlir::DenseElementsAttr constantInput(size_t index) const;
+
+  // Returns the integers of an input (rank 0 or 1) that has to be known at import; `name` is the ONNX name of the input.
+  llvm::SmallVector<int64_t> intsInput(size_t index, llvm::StringRef name) const;
+
+  // Returns whether the attribute is there. Does not count as asking for it.
+  bool hasAttribute(llvm::StringRef name) const { return findAttribute(name) != nullptr; }
+
+  // Attributes, with a default for where they are left out.
+  int64_t getInt(llvm::StringRef name, int64_t byDefault);
+  double getFloat(llvm::StringRef name, double byDefault);
+  std::string getString(llvm::StringRef name, llvm::StringRef byDefault);
+  llvm::SmallVector<int64_t> getInts(llvm::StringRef name);
+  llvm::SmallVector<float> getFloats(llvm::StringRef name);
+  onnx::TensorProto *getTensor(llvm::StringRef name); // null without
+
+  // Returns axis `name` (default `byDefault`) counted from the front; `limit` is one past the largest.
+  int64_t getAxis(llvm::StringRef name, int64_t byDefault, int64_t limit);
+
+  // Returns `axis`, counted from the back when negative, as counted from the front; fails when it is not in [-limit, limit).
+  int64_t normalizeAxis(int64_t axis, int64_t limit) const;
+
+  // Returns whether somebody may read result `index`.
+  bool hasResult(size_t index) const { return index < static_cast<size_t>(proto.output_size()) && !proto.output(index).empty(); }
+  size_t numResults() const { return proto.output_size(); }
+
+  // Defines result `index`: a value, a constant, or another name for input `input`.
+  void setResult(size_t index, mlir::Value value);
+  void setResult(size_t index, mlir::DenseElementsAttr constant);
+  void aliasResult(size_t index, size_t input);
+
+  // Creates an op at the node's location.
+  template <typename Op, typename... Args> Op create(Args &&...args) const {
+    return Op::create(values.getBuilder(), location(), std::forward<Args>(args)...);
+  }
+
+  // Returns the value of a module-level i64 scalar, declared on first use.
+  mlir::Value readScalarVariable(llvm::StringRef name, std::optional<int64_t> init) const { return values.readScalarVariable(name, init); }
+
+  mlir::Location location() const;
+  mlir::OpBuilder &builder() const { return values.getBuilder(); }
+  llvm::StringRef opType() const { return proto.op_type(); }
+  llvm::StringRef getPath() const { return path; }
+  int64_t getOpset() const { return info.opset; }
+  const ModelInfo &getInfo() const { return info; }
+
+  // Fails unless every attribute was asked for and every result is defined.
+  void checkComplete() const;
+
+private:
+  onnx::AttributeProto *findAttribute(llvm::StringRef name) const;
+  onnx::AttributeProto *askAttribute(llvm::StringRef name, onnx::AttributeProto::AttributeType type);
+
+  onnx::NodeProto &proto;
+  std::string path;
+  const ModelInfo &info;
+  GraphValues &values;
+  llvm::StringSet<> asked;
+};
+
+} // namespace ashlar::frontend
+
+#endif // ASHLAR_COMPILER_FRONTEND_NODE_H

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Ops that move elements about. Those whose inputs are integers known at import never get here: constant_folding.cpp computes them.
+
+#include "compiler/frontend/emit.h"
+#include "compiler/frontend/registry.h"
+#include "compiler/frontend/shape_rules.h"
+
+using namespace mlir;
+
+namespace ashlar::frontend {
+
+namespace {
+
+void importReshapeTo(Node &node, ArrayRef<int64_t> shape) {
+  if (shape == node.inputType(0).getShape()) {
+    return node.aliasResult(0, 0);
+  }
+  node.setResult(0, reshape(node, node.input(0), shape));
+}
+
+void importReshape(Node &node) {
+  importReshapeTo(node, reshapedShape(node, node.inputType(0).getShape()));
+}
+void importSqueeze(Node &node) {
+  importReshapeTo(node, squeezedShape(node, node.inputType(0).getShape()));
+}
+void importUnsqueeze(Node &node) {
+  importReshapeTo(node, unsqueezedShape(node, node.inputType(0).getShape()));
+}
+
+void importFlatten(Node &node) {
+  ArrayRef<int64_t> from = node.inputType(0).getShape();
+  int64_t rank = from.size(), axis = node.getInt("axis", 1);
+  if (axis < -rank || axis > rank) { // `rank` itself is allowed: all dims become rows
+    node.fail("axis " + Twine(axis) + " is not in [" + Twine(-rank) + ", " + Twine(rank) + "]");
+  }
+  axis = axis < 0 ? axis + rank : axis;
+  int64_t rows = 1, columns = 1;
+  for (auto [i, dim] : llvm::enumerate(from)) {
+    (static_cast<int64_t>(i) < axis ? rows : columns) *= dim;
+  }
+  importReshapeTo(node, {rows, columns});
+}
+
+void importTranspose(Node &node) {
+  int64_t rank = node.inputType(0).getRank();
+  SmallVector<int64_t> permutation = node.getInts("perm"), sorted;
+  if (permutation.empty()) {
+    permutation = llvm::to_vector(llvm::reverse(llvm::seq<int64_t>(0, rank)));
+  }
+  sorted = permutation;
+  llvm::sort(sorted);
+  if (sorted != llvm::to_vector(llvm::seq<int64_t>(0, rank))) {
+    node.fail("attribute \"perm\" is not a permutation of the " + Twine(rank) + " dims");
+  }
+  if (permutation == sorted) {
+    return node.aliasResult(0, 0);
+  }
+  node.setResult(0, transpose(node, node.input(0), permutation));
+}
+
+void importConcat(Node &node) {
+  if (node.numInputs() == 0) {
+    node.fail("has no input");
+  }
+  RankedTensorType first = node.inputType(0);
+  if (!node.hasAttribute("axis")) {
+    node.fail("attribute \"axis\" is missing");
+  }
+  int64_t axis = node.getAxis("axis", 0, first.getRank());
+  SmallVector<Value> parts;
+  for (size_t i = 0; i < node.numInputs(); ++i) {
+    RankedTensorType type = node.inputType(i);
+    SmallVector<int64_t> expected(first.getShape());
+    if (type.getRank() == first.getRank()) {
+      expected[axis] = type.getDimSize(axis);
+    }
+    if (type != first.clone(expected)) {
+      std::string types;
+      llvm::raw_string_ostream(types) << type << " cannot be joined with input 0 of " << first << " along axis " << axis;
+      node.fail("input " + Twine(i) + " of " + types);
+    }
+    parts.push_back(node.input(i));
+  }
+  node.setResult(0, node.create<nn::ConcatOp>(parts, axis).getResult());
+}
+
+void importSlice(Node &node) {
+  ArrayRef<int64_t> from = node.inputType(0).getShape();
+  SliceBounds bounds = sliceBounds(node, from);
+  if (llvm::all_of(bounds.starts, [](int64_t s) { return s == 0; }) && bounds.limits == Shape(from) &&
+      llvm::all_of(bounds.steps, [](int64_t s) { return s == 1; })) {
+    return node.aliasResult(0, 0);
+  }
+  node.setResult(0, node.create<nn::SliceOp>(node.input(0), bounds.starts, bounds.limits, bounds.steps).getResult());
+}
+
+// The sizes of the parts: given, or equal; from opset 18 on the last may be smaller.
+SmallVector<int64_t> splitSizes(Node &node, int64_t size) {
+  SmallVector<int64_t> sizes;
+  if (node.getOpset() < 13) {
+    sizes = node.getInts("split");
+  } else if (node.hasInput(1)) {
+    sizes = node.intsInput(1, "split");
+  }
+  int64_t parts = node.numResults();
+  if (node.getOpset() >= 18 && node.getInt("num_outputs", parts) != parts) {
+    node.fail("attribute \"num_outputs\" " + Twine(node.getInt("num_outputs", parts)) + " but there are " + Twine(parts) + " outputs");
+  }
+  if (sizes.empty()) {
+    if (node.getOpset() < 18 && size % parts != 0) {
+      node.fail("size " + Twine(size) + " does not split into " + Twine(parts) + " equal parts");
+    }
+    int64_t chunk = llvm::divideCeil(size, parts), left = size;
+    for (int64_t i = 0; i < parts; ++i) {
+      sizes.push_back(std::min(chunk, left));
+      left -= sizes.back();
+    }
+  }
+  int64_t sum = 0;
+  for (int64_t part : sizes) {
+    if (part < 0) {
+      node.fail("a part has the negative size " + Twine(part));
+    }
+    sum += part;
+  }
+  if (sum != size || static_cast<int64_t>(sizes.size()) != parts) {
+    node.fail(Twine(sizes.size()) + " parts of " + Twine(sum) + " elements in all, but " + Twine(parts) + " outputs and size " +
+              Twine(size));
+  }
+  return sizes;
+}
+
+void importSplit(Node &node) {
+  RankedTensorType type = node.inputType(0);
+  int64_t axis = node.getAxis("axis", 0, type.getRank()), at = 0;
+  for (auto [i, size] : llvm::enumerate(splitSizes(node, type.getDimSize(axis)))) {
+    SmallVector<int64_t> starts(type.getRank(), 0), limits(type.getShape()), steps(type.getRank(), 1);
+    starts[axis] = at;
+    limits[axis] = at += size;
+    if (node.hasResult(i)) {
+      node.setResult(i, node.create<nn::SliceOp>(node.input(0), starts, limits, steps).getResult());
+    }
+  }
+}
+
+void importExpand(Node &node) {
+  Shape shape = broadcastShapes(node, node.inputType(0).getShape(), node.intsInput(1, "shape"));
+  if (llvm::any_of(shape, [](int64_t d) { return d < 0; })) {
+    node.fail("input \"shape\" holds a negative size");
+  }
+  if (shape == node.inputType(0).getShape()) {
+    return node.aliasResult(0, 0);
+  }
+  node.setResult(0, broadcastTo(node, node.input(0), shape));
+}
+
+// Shape and Size only need types, so they always fold; Gather folds when its inputs are known.
+void importOnlyKnown(Node &node) {
+  node.fail("is supported only where its inputs are integers known at compile time");
+}
+
+constexpr RegistryRow kRows[] = {
+    {"Concat", importConcat},   {"Expand", importExpand},   {"Flatten", importFlatten},     {"Gather", importOnlyKnown},
+    {"Reshape", importReshape}, {"Shape", importOnlyKnown}, {"Size", importOnlyKnown},      {"Slice", importSlice},
+    {"Split", importSplit},     {"Squeeze", importSqueeze}, {"Transpose", importTranspose}, {"Unsqueeze", importUnsqueeze},
+};
+
+} // namespace
+
+ArrayRef<RegistryRow> shapeRows() {
+  return kRows;
+}
+
+} // namespace ashlar::frontend

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Reading tensor data. Sizes are checked against the shape before anything is read; external files are mapped, not read.
+
+#include "compiler/frontend/tensor_data.h"
+
+#include "compiler/frontend/import_error.h"
+
+#include "mlir/IR/DialectResourceBlobManager.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/MathExtras.h"
+#include "llvm/Support/Path.h"
+
+#include <cstring>
+
+using namespace mlir;
+
+namespace ashlar::frontend {
+
+namespace {
+
+// Data up to this size is written out in the IR, where a reader sees it; above it is a resource.
+constexpr size_t kInlineBytes = 256;
+
+size_t elementBytes(Type element) {
+  return llvm::divideCeil(element.getIntOrFloatBitWidth(), 8);
+}
+
+std::string describe(RankedTensorType type) {
+  std::string text;
+  llvm::raw_string_ostream(text) << "[" << llvm::join(llvm::map_range(type.getShape(), [](int64_t d) { return std::to_string(d); }), ", ")
+                                 << "] of " << type.getElementType();
+  return text;
+}
+
+// Copies `values`, converted to T, into bytes.
+template <typename T, typename List> std::unique_ptr<std::string> pack(const List &values) {
+  auto bytes = std::make_unique<std::string>(values.size() * sizeof(T), '\0');
+  for (int i = 0; i < values.size(); ++i) {
+    T value = static_cast<T>(values[i]);
+    std::memcpy(bytes->data() + i * sizeof(T), &value, sizeof(T));
+  }
+  return bytes;
+}
+
+// The typed lists of TensorProto; which one holds what is onnx.proto's.
+std::unique_ptr<std::string> packTypedList(const onnx::TensorProto &tensor) {
+  switch (tensor.data_type()) {
+  case onnx::TensorProto::FLOAT:
+    return pack<float>(tensor.float_data());
+  case onnx::TensorProto::DOUBLE:
+    return pack<double>(tensor.double_data());
+  case onnx::TensorProto::INT64:
+    return pack<int64_t>(tensor.int64_data());
+  case onnx::TensorProto::INT32:
+    return pack<int32_t>(tensor.int32_data());
+  case onnx::TensorProto::FLOAT16:
+  case onnx::TensorProto::BFLOAT16:
+    return pack<uint16_t>(tensor.int32_data());
+  default:
+    return pack<uint8_t>(tensor.int32_data()); // bool
+  }
+}
+
+// Where external data lies.
+struct ExternalLocation {
+  std::string file; // as the model names it
+  std::string path; // to open
+  uint64_t offset = 0;
+  std::optional<uint64_t> length;
+};
+
+ExternalLocation parseExternal(const onnx::TensorProto &tensor, StringRef directory, const Twine &what) {
+  ExternalLocation location;
+  for (const onnx::StringStringEntryProto &entry : tensor.external_data()) {
+    uint64_t number = 0;
+    if (entry.key() == "location") {
+      location.file = entry.value();
+      continue;
+    }
+    if (entry.key() != "offset" && entry.key() != "length") {
+      continue; // "checksum" is optional to check, and newer keys are hints
+    }
+    if (StringRef(entry.value()).getAsInteger(10, number)) {
+      throw ImportError(what + ": external data has " + entry.key() + " \"" + entry.value() + "\", which is not a number");
+    }
+    entry.key() == "offset" ? location.offset = number : *(location.length = number);
+  }
+  bool leavesDirectory =
+      llvm::sys::path::is_absolute(location.file) ||
+      llvm::is_contained(llvm::make_range(llvm::sys::path::begin(location.file), llvm::sys::path::end(location.file)), "..");
+  if (location.file.empty() || leavesDirectory) {
+    throw ImportError(what + ": external data lies in \"" + location.file + "\", which is not below the model's folder");
+  }
+  SmallString<256> path(directory);
+  llvm::sys::path::append(path, location.file);
+  location.path = path.str().str();
+  return location;
+}
+
+std::unique_ptr<llvm::MemoryBuffer> mapExternal(const ExternalLocation &location, uint64_t bytes, RankedTensorType type,
+                                                const Twine &what) {
+  uint64_t size = 0;
+  if (std::error_code error = llvm::sys::fs::file_size(location.path, size)) {
+    throw ImportError(what + ": external data file \"" + location.file + "\" cannot be read: " + StringRef(error.message()).lower());
+  }
+  if (location.length && *location.length != bytes) {
+    throw ImportError(what + ": external data has length " + Twine(*location.length) + " but shape " + describe(type) + " needs " +
+                      Twine(bytes) + " bytes");
+  }
+  if (location.offset > size || size - location.offset < bytes) {
+    throw ImportError(what + ": external data file \"" + location.file + "\" has " + Twine(size) + " bytes but offset " +
+                      Twine(location.offset) + " and " + Twine(bytes) + " bytes are needed; the file may be truncated");
+  }
+  auto buffer = llvm::MemoryBuffer::getFileSlice(location.path, bytes, location.offset);
+  if (!buffer) {
+    throw ImportError(what + ": external data file \"" + location.file +
+                      "\" cannot be read: " + StringRef(buffer.getError().message()).lower());
+  }
+  return std::move(*buffer);
+}
+
+} // namespace
+
+Type convertElementType(int32_t onnxType, MLIRContext *context, const Twine &what) {
+  switch (onnxType) {
+  case onnx::TensorProto::FLOAT:
+    return Float32Type::get(context);
+  case onnx::TensorProto::DOUBLE:
+    return Float64Type::get(context);
+  case onnx::TensorProto::FLOAT16:
+    return Float16Type::get(context);
+  case onnx::TensorProto::BFLOAT16:
+    return BFloat16Type::get(context);
+  case onnx::TensorProto::INT32:
+    return IntegerType::get(context, 32);
+  case onnx::TensorProto::INT64:
+    return IntegerType::get(context, 64);
+  case onnx::TensorProto::BOOL:
+    return IntegerType::get(context, 1);
+  default:
+    break;
+  }
+  std::string name = onnx::TensorProto_DataType_Name(static_cast<onnx::TensorProto_DataType>(onnxType));
+  throw ImportError(what + ": element type " + (name.empty() ? Twine(onnxType).str() : name) +
+                    " is not supported; the supported ones are FLOAT, DOUBLE, FLOAT16, BFLOAT16, INT32, INT64 and BOOL");
+}
+
+RankedTensorType tensorType(const onnx::TensorProto &tensor, MLIRContext *context, const Twine &what) {
+  Type element = convertElementType(tensor.data_type(), context, what);
+  SmallVector<int64_t> shape(tensor.dims().begin(), tensor.dims().end());
+  int64_t count = elementBytes(element);
+  for (int64_t dim : shape) {
+    if (dim < 0 || llvm::MulOverflow(count, dim, count)) {
+      throw ImportError(what + ": dim " + Twine(dim) + " is not a possible size");
+    }
+  }
+  return RankedTensorType::get(shape, element);
+}
+
+TensorData TensorData::take(onnx::TensorProto &tensor, StringRef directory, MLIRContext *context, const Twine &what) {
+  TensorData data;
+  data.type = tensorType(tensor, context, what);
+  uint64_t expected = data.type.getNumElements() * elementBytes(data.type.getElementType());
+  if (tensor.has_segment()) {
+    throw ImportError(what + ": data in segments is not supported");
+  }
+  if (tensor.data_location() == onnx::TensorProto::EXTERNAL) {
+    data.mapped = mapExternal(parseExternal(tensor, directory, what), expected, data.type, what);
+    data.bytes = data.mapped->getBuffer();
+  } else {
+    data.owned.reset(tensor.has_raw_data() ? tensor.release_raw_data() : packTypedList(tensor).release());
+    data.bytes = *data.owned;
+  }
+  if (data.bytes.size() != expected) {
+    throw ImportError(what + ": has " + Twine(data.bytes.size()) + " bytes of data but shape " + describe(data.type) + " needs " +
+                      Twine(expected));
+  }
+  return data;
+}
+
+DenseElementsAttr TensorData::toDense() const {
+  if (type.getElementType().isInteger(1)) { // a byte each here, a bit each there
+    SmallVector<bool> values(llvm::map_range(bytes, [](char c) { return c != 0; }));
+    return DenseElementsAttr::get(type, values);
+  }
+  return DenseElementsAttr::getFromRawBuffer(type, ArrayRef<char>(bytes.data(), bytes.size()));
+}
+
+ElementsAttr TensorData::intoAttribute(StringRef name) && {
+  if (bytes.size() <= kInlineBytes || type.getElementType().isInteger(1)) {
+    return toDense();
+  }
+  size_t align = elementBytes(type.getElementType());
+  ArrayRef<char> data(bytes.data(), bytes.size());
+  if (reinterpret_cast<uintptr_t>(bytes.data()) % align != 0) { // an external file may start a tensor anywhere
+    return DenseResourceElementsAttr::get(type, name, HeapAsmResourceBlob::allocateAndCopyWithAlign(data, align, /*dataIsMutable=*/false));
+  }
+  // The blob's deleter owns the bytes: it lives as long as the context.
+  auto keepAlive = [owned = std::shared_ptr<std::string>(std::move(owned)),
+                    mapped = std::shared_ptr<llvm::MemoryBuffer>(std::move(mapped))](void *, size_t, size_t) mutable {
+    owned.reset();
+    mapped.reset();
+  };
+  return DenseResourceElementsAttr::get(type, name, AsmResourceBlob(data, align, std::move(keepAlive), /*dataIsMutable=*/false));
+}
+
+} // namespace ashlar::frontend

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The bytes of an ONNX tensor, wherever they are: raw_data, one of the typed lists, or a file beside the model. Big ones are handed on to
+// MLIR without a copy.
+
+#ifndef ASHLAR_COMPILER_FRONTEND_TENSOR_DATA_H
+#define ASHLAR_COMPILER_FRONTEND_TENSOR_DATA_H
+
+#include "compiler/frontend/onnx_proto.h"
+
+#include "mlir/IR/BuiltinAttributes.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "llvm/Support/MemoryBuffer.h"
+
+#include <memory>
+#include <string>
+
+namespace ashlar::frontend {
+
+// Returns the MLIR type of an ONNX element type; throws for those that nn does not have. `what` opens the error ("initializer "w"").
+mlir::Type convertElementType(int32_t onnxType, mlir::MLIRContext *context, const llvm::Twine &what);
+
+// Returns the type of a tensor, data or not.
+mlir::RankedTensorType tensorType(const onnx::TensorProto &tensor, mlir::MLIRContext *context, const llvm::Twine &what);
+
+// A tensor's type and bytes (row major, little endian, a byte a bool), with whoever owns the bytes.
+class TensorData {
+public:
+  // Takes the bytes out of `tensor`, which is left without its raw_data. `directory` is the model's: external data is relative to it.
+  static TensorData take(onnx::TensorProto &tensor, llvm::StringRef directory, mlir::MLIRContext *context, const llvm::Twine &what);
+
+  mlir::RankedTensorType getType() const { return type; }
+
+  // Returns the data as a dense attribute, which copies it into the context.
+  mlir::DenseElementsAttr toDense() const;
+
+  // Moves the data into an attribute of the context: dense when it is small, a resource named `name` otherwise.
+  mlir::ElementsAttr intoAttribute(llvm::StringRef name) &&;
+
+private:
+  mlir::RankedTensorType type;
+  llvm::StringRef bytes;
+  std::unique_ptr<std::string> owned;
+  std::unique_ptr<llvm::MemoryBuffer> mapped;
+};
+
+} // namespace ashlar::frontend
+
+#endif // ASHLAR_COMPILER_FRONTEND_TENSOR_DATA_H

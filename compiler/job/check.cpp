@@ -1,0 +1,390 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The values of a job, each alone and together. What the model or the data must agree with is checked where those are known.
+
+#include "compiler/job/implemented.h"
+#include "compiler/job/job.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSet.h"
+#include "llvm/Support/FormatVariadic.h"
+
+#include <cmath>
+
+using llvm::StringRef;
+
+namespace ashlar::job {
+
+namespace {
+
+// A fact that is wrong, or "" when all is well: the checks below return one, the first one wins.
+using Fault = std::string;
+
+Fault checkMesh(const Mesh &mesh) {
+  llvm::StringSet<> names;
+  for (const Mesh::Axis &axis : mesh.axes()) {
+    StringRef name = axis.name();
+    if (name.empty() || !llvm::all_of(name, [](char c) { return llvm::isAlnum(c) || c == '_'; }) || llvm::isDigit(name[0])) {
+      return llvm::formatv("mesh axis name \"{0}\" is not a letter followed by letters, digits and _", name);
+    }
+    if (!names.insert(name).second) {
+      return llvm::formatv("mesh axis \"{0}\" is there twice", name);
+    }
+    if (!axis.has_size()) {
+      return llvm::formatv("mesh axis \"{0}\" has no size", name);
+    }
+    if (axis.size() < 1) {
+      return llvm::formatv("mesh axis \"{0}\" has size {1}, which is not positive", name, axis.size());
+    }
+  }
+  return {};
+}
+
+Fault checkMode(const Job &job) {
+  int64_t devices = numDevices(job);
+  if (!job.has_mode()) {
+    return job.mesh().axes_size() > 1
+               ? llvm::formatv("a mesh of {0} axes needs a mode; set mode: DATA_PARALLEL to split the batch along all of them",
+                               job.mesh().axes_size())
+                     .str()
+               : "";
+  }
+  if (job.mode() == STAND_ALONE && devices > 1) {
+    return llvm::formatv("mode STAND_ALONE runs on 1 device but the mesh has {0}; set mode: DATA_PARALLEL or leave the mesh out", devices);
+  }
+  if (job.mode() == DATA_PARALLEL && job.mesh().axes_size() == 0) {
+    return "mode DATA_PARALLEL needs a mesh; add mesh { axes { name: \"dp\" size: 4 } }";
+  }
+  return {};
+}
+
+// "mesh axis "dp" of size 4", or "the 8 devices of mesh axes "a", "b"".
+std::string nameBatchAxes(const Job &job) {
+  std::vector<std::string> axes = batchAxes(job);
+  if (axes.size() == 1) {
+    return llvm::formatv("mesh axis \"{0}\" of size {1}", axes[0], numDevices(job));
+  }
+  return llvm::formatv("the {0} devices of mesh axes \"{1}\"", numDevices(job), llvm::join(axes, "\", \""));
+}
+
+Fault checkBatch(const Job &job) {
+  if (!job.has_global_batch()) {
+    return job.has_loss() ? "a loss needs global_batch, the number of samples of a step" : "";
+  }
+  int64_t batch = job.global_batch(), devices = batchAxes(job).empty() ? 1 : numDevices(job);
+  if (batch < 1) {
+    return llvm::formatv("global_batch {0} is not positive", batch);
+  }
+  if (batch % devices != 0) {
+    int64_t below = batch / devices * devices;
+    return llvm::formatv("global_batch {0} is not divisible by {1}; use {2}{3}", batch, nameBatchAxes(job),
+                         below ? std::to_string(below) + " or " : "", below + devices);
+  }
+  return {};
+}
+
+Fault checkDeterministic(const Job &job) {
+  if (!job.has_deterministic()) {
+    return {};
+  }
+  int64_t chunks = job.deterministic().chunks(), devices = batchAxes(job).empty() ? 1 : numDevices(job);
+  if (chunks < 1) {
+    return llvm::formatv("deterministic.chunks {0} is not positive", chunks);
+  }
+  if (chunks % devices != 0) {
+    return llvm::formatv("deterministic.chunks {0} is not divisible by {1}; use a multiple of {2}", chunks, nameBatchAxes(job), devices);
+  }
+  if (job.has_global_batch() && job.global_batch() % chunks != 0) {
+    return llvm::formatv("global_batch {0} is not divisible by deterministic.chunks {1}; use a multiple of {1}", job.global_batch(),
+                         chunks);
+  }
+  return {};
+}
+
+Fault needName(bool given, const std::string &value, StringRef field) {
+  return given && !value.empty() ? "" : llvm::formatv("field {0} is not given", field).str();
+}
+
+Fault checkLoss(const Loss &loss) {
+  switch (loss.kind_case()) {
+  case Loss::kSoftmaxCrossEntropy: {
+    const auto &kind = loss.softmax_cross_entropy();
+    Fault fault = needName(kind.has_logits(), kind.logits(), "loss.softmax_cross_entropy.logits");
+    return !fault.empty() ? fault : needName(kind.has_labels(), kind.labels(), "loss.softmax_cross_entropy.labels");
+  }
+  case Loss::kMeanSquaredError: {
+    const auto &kind = loss.mean_squared_error();
+    Fault fault = needName(kind.has_prediction(), kind.prediction(), "loss.mean_squared_error.prediction");
+    return !fault.empty() ? fault : needName(kind.has_target(), kind.target(), "loss.mean_squared_error.target");
+  }
+  case Loss::kNegativeLogLikelihood: {
+    const auto &kind = loss.negative_log_likelihood();
+    Fault fault = needName(kind.has_log_probabilities(), kind.log_probabilities(), "loss.negative_log_likelihood.log_probabilities");
+    return !fault.empty() ? fault : needName(kind.has_labels(), kind.labels(), "loss.negative_log_likelihood.labels");
+  }
+  case Loss::kModelOutput:
+    return needName(loss.model_output().has_tensor(), loss.model_output().tensor(), "loss.model_output.tensor");
+  case Loss::KIND_NOT_SET:
+    break;
+  }
+  return "loss names no kind; one of softmax_cross_entropy, mean_squared_error, negative_log_likelihood, model_output";
+}
+
+Fault checkOptimizer(const Optimizer &optimizer) {
+  if (optimizer.kind_case() == Optimizer::KIND_NOT_SET) {
+    return "optimizer names no kind; one of sgd, momentum";
+  }
+  if (!optimizer.has_learning_rate()) {
+    return "field optimizer.learning_rate is not given";
+  }
+  if (!(optimizer.learning_rate() > 0) || !std::isfinite(optimizer.learning_rate())) {
+    return llvm::formatv("optimizer.learning_rate {0} is not a positive number", optimizer.learning_rate());
+  }
+  double decay = optimizer.has_sgd() ? optimizer.sgd().weight_decay() : optimizer.momentum().weight_decay();
+  if (!(decay >= 0) || !std::isfinite(decay)) {
+    return llvm::formatv("optimizer.{0}.weight_decay {1} is below 0", optimizer.has_sgd() ? "sgd" : "momentum", decay);
+  }
+  double momentum = optimizer.momentum().momentum();
+  if (optimizer.has_momentum() && !(momentum >= 0 && momentum < 1)) {
+    return llvm::formatv("optimizer.momentum.momentum {0} is not in [0, 1)", momentum);
+  }
+  return {};
+}
+
+// The columns a source offers; empty when its files decide.
+llvm::SmallVector<StringRef> sourceColumns(const Dataset &dataset) {
+  switch (dataset.source_case()) {
+  case Dataset::kIdx:
+  case Dataset::kDigits:
+    return {"image", "label"};
+  case Dataset::kRegression:
+    return {"x", "z"};
+  default:
+    return {};
+  }
+}
+
+Fault checkSamples(const Job &job, StringRef field, int64_t samples) {
+  if (samples < 1) {
+    return llvm::formatv("{0} {1} is not positive", field, samples);
+  }
+  if (samples < job.global_batch()) {
+    return llvm::formatv("{0} {1} is less than global_batch {2}, so there is no full step", field, samples, job.global_batch());
+  }
+  return {};
+}
+
+Fault checkSource(const Job &job) {
+  const Dataset &dataset = job.dataset();
+  Fault fault;
+  if (dataset.has_digits()) {
+    fault = checkSamples(job, "dataset.digits.train_samples", dataset.digits().train_samples());
+    return !fault.empty() ? fault : checkSamples(job, "dataset.digits.eval_samples", dataset.digits().eval_samples());
+  }
+  if (dataset.has_regression()) {
+    fault = checkSamples(job, "dataset.regression.train_samples", dataset.regression().train_samples());
+    return !fault.empty() ? fault : checkSamples(job, "dataset.regression.eval_samples", dataset.regression().eval_samples());
+  }
+  return dataset.source_case() == Dataset::SOURCE_NOT_SET ? "dataset names no source; one of idx, npy, digits, regression" : "";
+}
+
+Fault checkFeature(const Dataset &dataset, const Dataset::Feature &feature) {
+  if (feature.column().empty()) {
+    return "field dataset.features.column is not given";
+  }
+  if (feature.tensor().empty()) {
+    return llvm::formatv("feature \"{0}\" of the dataset has no tensor", feature.column());
+  }
+  llvm::SmallVector<StringRef> columns = sourceColumns(dataset);
+  if (!columns.empty() && !llvm::is_contained(columns, feature.column())) {
+    return llvm::formatv("the dataset has no column \"{0}\"; its columns are \"{1}\"", feature.column(), llvm::join(columns, "\", \""));
+  }
+  for (const Dataset::Transform &transform : feature.transforms()) {
+    if (transform.kind_case() == Dataset::Transform::KIND_NOT_SET) {
+      return llvm::formatv("a transform of feature \"{0}\" names no kind; one of rescale, normalize", feature.column());
+    }
+    if (transform.has_normalize() && !(transform.normalize().std() > 0)) {
+      return llvm::formatv("normalize of feature \"{0}\" has std {1}, which is not positive", feature.column(),
+                           transform.normalize().std());
+    }
+  }
+  return {};
+}
+
+Fault checkDataset(const Job &job) {
+  const Dataset &dataset = job.dataset();
+  if (Fault fault = checkSource(job); !fault.empty()) {
+    return fault;
+  }
+  if (dataset.repeat() < 1) {
+    return llvm::formatv("dataset.repeat {0} is not positive", dataset.repeat());
+  }
+  llvm::StringSet<> tensors;
+  for (const Dataset::Feature &feature : dataset.features()) {
+    if (Fault fault = checkFeature(dataset, feature); !fault.empty()) {
+      return fault;
+    }
+    if (!tensors.insert(feature.tensor()).second) {
+      return llvm::formatv("two features of the dataset feed tensor \"{0}\"", feature.tensor());
+    }
+  }
+  std::string labels = labelsName(job);
+  if (!labels.empty() && !tensors.contains(labels)) {
+    return llvm::formatv("the loss reads \"{0}\" but no feature of the dataset feeds it; add features {{ column: \"...\" tensor: \"{0}\" }",
+                         labels);
+  }
+  return {};
+}
+
+Fault checkRule(const Rule &rule) {
+  if (rule.match().empty()) {
+    return "a rule has no match; name parameters by a glob such as \"layer1.*\"";
+  }
+  if (!rule.has_comm_fusion()) {
+    return llvm::formatv("the rule for \"{0}\" sets nothing; set comm_fusion or take it out", rule.match());
+  }
+  if (rule.comm_fusion() < 0) {
+    return llvm::formatv("rules.comm_fusion {0} of \"{1}\" is below 0", rule.comm_fusion(), rule.match());
+  }
+  return {};
+}
+
+Fault checkInit(const Init &init) {
+  if (init.match().empty()) {
+    return "an init has no match; name parameters by a glob such as \"layer1.*\"";
+  }
+  switch (init.kind_case()) {
+  case Init::kUniform:
+    return init.uniform().has_low() && init.uniform().has_high() && init.uniform().low() < init.uniform().high()
+               ? ""
+               : llvm::formatv("init.uniform of \"{0}\" needs low < high, has {1} and {2}", init.match(), init.uniform().low(),
+                               init.uniform().high())
+                     .str();
+  case Init::kNormal:
+    return init.normal().std() > 0
+               ? ""
+               : llvm::formatv("init.normal of \"{0}\" has std {1}, which is not positive", init.match(), init.normal().std()).str();
+  case Init::kKaimingUniform:
+    return init.kaiming_uniform().fan_in_dim() >= 0 ? ""
+                                                    : llvm::formatv("init.kaiming_uniform of \"{0}\" has fan_in_dim {1}, which is below 0",
+                                                                    init.match(), init.kaiming_uniform().fan_in_dim())
+                                                          .str();
+  case Init::kFill:
+  case Init::kXavierUniform:
+    return {};
+  case Init::KIND_NOT_SET:
+    break;
+  }
+  return llvm::formatv("the init of \"{0}\" names no kind; one of fill, uniform, normal, kaiming_uniform, xavier_uniform", init.match());
+}
+
+// Loss, optimizer and data make a training job together or not at all.
+Fault checkCompleteness(const Job &job) {
+  if (job.has_loss()) {
+    if (!job.has_optimizer()) {
+      return "a job with a loss needs an optimizer; add optimizer { sgd {} learning_rate: 0.01 }";
+    }
+    return job.has_dataset() ? "" : "a job with a loss needs a dataset; add dataset { digits {} ... }";
+  }
+  if (job.has_optimizer() || job.has_dataset()) {
+    return llvm::formatv("the job has {0} but no loss, so nothing is trained; add a loss",
+                         job.has_optimizer() ? "an optimizer" : "a dataset");
+  }
+  return {};
+}
+
+Fault findFault(const Job &job) {
+  auto forEach = [](const auto &items, auto check) {
+    for (const auto &item : items) {
+      if (Fault fault = check(item); !fault.empty()) {
+        return fault;
+      }
+    }
+    return Fault();
+  };
+  if (Fault fault = checkMesh(job.mesh()); !fault.empty()) {
+    return fault;
+  }
+  for (auto check : {checkMode, checkBatch, checkDeterministic, checkCompleteness}) {
+    if (Fault fault = check(job); !fault.empty()) {
+      return fault;
+    }
+  }
+  if (job.has_loss()) {
+    if (Fault fault = checkLoss(job.loss()); !fault.empty()) {
+      return fault;
+    }
+    if (Fault fault = checkOptimizer(job.optimizer()); !fault.empty()) {
+      return fault;
+    }
+    if (Fault fault = checkDataset(job); !fault.empty()) {
+      return fault;
+    }
+  }
+  if (Fault fault = forEach(job.rules(), checkRule); !fault.empty()) {
+    return fault;
+  }
+  if (Fault fault = forEach(job.init(), checkInit); !fault.empty()) {
+    return fault;
+  }
+  if (job.epochs() < 1) {
+    return llvm::formatv("epochs {0} is not positive", job.epochs());
+  }
+  return job.has_log_every() && job.log_every() < 1 ? llvm::formatv("log_every {0} is not positive", job.log_every()).str() : "";
+}
+
+} // namespace
+
+Mode effectiveMode(const Job &job) {
+  if (job.has_mode()) {
+    return job.mode();
+  }
+  return job.mesh().axes_size() == 0 ? STAND_ALONE : DATA_PARALLEL;
+}
+
+int64_t numDevices(const Job &job) {
+  int64_t devices = 1;
+  for (const Mesh::Axis &axis : job.mesh().axes()) {
+    devices *= axis.size();
+  }
+  return devices;
+}
+
+std::vector<std::string> batchAxes(const Job &job) {
+  std::vector<std::string> axes;
+  if (effectiveMode(job) == DATA_PARALLEL) {
+    for (const Mesh::Axis &axis : job.mesh().axes()) {
+      axes.push_back(axis.name());
+    }
+  }
+  return axes;
+}
+
+std::string labelsName(const Job &job) {
+  switch (job.loss().kind_case()) {
+  case Loss::kSoftmaxCrossEntropy:
+    return job.loss().softmax_cross_entropy().labels();
+  case Loss::kMeanSquaredError:
+    return job.loss().mean_squared_error().target();
+  case Loss::kNegativeLogLikelihood:
+    return job.loss().negative_log_likelihood().labels();
+  default:
+    return "";
+  }
+}
+
+llvm::Error checkJob(const Job &job, StringRef name) {
+  Fault fault;
+  if (auto found = findUnimplemented(job)) {
+    fault = found->what + " is not implemented yet";
+  } else {
+    fault = findFault(job);
+  }
+  if (fault.empty()) {
+    return llvm::Error::success();
+  }
+  return llvm::createStringError(llvm::inconvertibleErrorCode(), name + ": " + fault);
+}
+
+} // namespace ashlar::job

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Text -> Job. Protobuf's own messages are rewritten into our form: lower case, no C++ names, with a suggestion where a name is close.
+
+#include "compiler/job/implemented.h"
+#include "compiler/job/job.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/MemoryBuffer.h"
+
+#include <google/protobuf/io/tokenizer.h>
+#include <google/protobuf/text_format.h>
+
+#include <cctype>
+
+using google::protobuf::Descriptor;
+using google::protobuf::DescriptorPool;
+using google::protobuf::EnumDescriptor;
+using google::protobuf::FieldDescriptor;
+using google::protobuf::TextFormat;
+using llvm::StringRef;
+
+namespace ashlar::job {
+
+namespace {
+
+llvm::Error makeError(const llvm::Twine &message) {
+  return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
+}
+
+// Keeps the first error of the parser; the later ones follow from it.
+class FirstError : public google::protobuf::io::ErrorCollector {
+public:
+  void AddError(int errorLine, google::protobuf::io::ColumnNumber errorColumn, const std::string &text) override {
+    if (message.empty()) {
+      line = errorLine, column = errorColumn, message = text;
+    }
+  }
+  int line = -1, column = -1;
+  std::string message;
+};
+
+// Returns `; did you mean "x"?` for the nearest of the names, "" when none is near.
+std::string suggest(StringRef name, llvm::ArrayRef<std::string> names) {
+  unsigned best = std::max<size_t>(2, name.size() / 3) + 1; // as many edits make another word
+  std::string nearest;
+  for (const std::string &candidate : names) {
+    unsigned distance = name.edit_distance(candidate);
+    if (distance < best) {
+      best = distance;
+      nearest = candidate;
+    }
+  }
+  return nearest.empty() ? "" : "; did you mean \"" + nearest + "\"?";
+}
+
+// Returns the piece of `text` between `before` and `after`, which is taken off the front; nothing when they are not there.
+StringRef take(StringRef &text, StringRef before, StringRef after) {
+  size_t begin = text.find(before);
+  if (begin == StringRef::npos) {
+    return {};
+  }
+  StringRef rest = text.drop_front(begin + before.size());
+  size_t end = rest.find(after);
+  if (end == StringRef::npos) {
+    return {};
+  }
+  text = rest.drop_front(end + after.size());
+  return rest.take_front(end);
+}
+
+// Finds the enum of the field `name` in `message` or below; the parser's message does not say which message it was in.
+const EnumDescriptor *findEnum(const Descriptor *message, StringRef name) {
+  for (int i = 0; i < message->field_count(); ++i) {
+    const FieldDescriptor *field = message->field(i);
+    if (field->enum_type() && name == field->name()) {
+      return field->enum_type();
+    }
+    if (const EnumDescriptor *found = field->message_type() ? findEnum(field->message_type(), name) : nullptr) {
+      return found;
+    }
+  }
+  return nullptr;
+}
+
+std::string rewriteUnknownField(StringRef typeName, StringRef field) {
+  const Descriptor *type = DescriptorPool::generated_pool()->FindMessageTypeByName(typeName.str());
+  std::vector<std::string> names;
+  for (int i = 0; type && i < type->field_count(); ++i) {
+    names.push_back(type->field(i)->name());
+  }
+  return ("unknown field \"" + field + "\" of " + (type ? type->name() : typeName.str()) + suggest(field, names)).str();
+}
+
+std::string rewriteUnknownValue(StringRef value, StringRef field) {
+  std::vector<std::string> names;
+  if (const EnumDescriptor *type = findEnum(Job::descriptor(), field)) {
+    for (int i = 0; i < type->value_count(); ++i) {
+      names.push_back(type->value(i)->name());
+    }
+  }
+  return ("unknown value \"" + value + "\" of field " + field + "; one of " + llvm::join(names, ", ")).str();
+}
+
+// The parser notices a name it does not know when it stands behind it: puts `error` where the name begins.
+void moveBackTo(StringRef name, StringRef text, FirstError &error) {
+  size_t end = 0;
+  for (int line = 0; line < error.line && end != StringRef::npos; ++line) {
+    end = text.find('\n', end);
+    end = end == StringRef::npos ? end : end + 1;
+  }
+  size_t at = end == StringRef::npos ? end : text.take_front(end + error.column).rfind(name);
+  if (at != StringRef::npos) {
+    StringRef before = text.take_front(at);
+    error.line = static_cast<int>(before.count('\n'));
+    error.column = static_cast<int>(at - (before.rfind('\n') + 1)); // npos + 1 == 0
+  }
+}
+
+// Rewrites the message of `error`, and its place where that is not the fault's.
+void rewrite(StringRef text, FirstError &error) {
+  std::string original = std::move(error.message);
+  StringRef rest = original;
+  if (StringRef type = take(rest, "Message type \"", "\""); !type.empty()) {
+    if (StringRef field = take(rest, "no field named \"", "\""); !field.empty()) {
+      moveBackTo(field, text, error);
+      error.message = rewriteUnknownField(type, field);
+      return;
+    }
+  }
+  rest = original;
+  if (StringRef value = take(rest, "Unknown enumeration value of \"", "\""); !value.empty()) {
+    moveBackTo(value, text, error);
+    error.message = rewriteUnknownValue(value, take(rest, "for field \"", "\""));
+    return;
+  }
+  error.message = StringRef(original).rtrim('.').str();
+  error.message[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(error.message[0])));
+}
+
+// "name:line:column: " with both counted from 1; only the name where the parser gave no position.
+std::string at(StringRef name, int line, int column) {
+  std::string place = name.str();
+  if (line >= 0) {
+    place += ":" + std::to_string(line + 1) + ":" + std::to_string(column + 1);
+  }
+  return place + ": ";
+}
+
+} // namespace
+
+llvm::Expected<Job> parseJobText(StringRef text, StringRef name) {
+  Job job;
+  FirstError errors;
+  TextFormat::ParseInfoTree positions;
+  TextFormat::Parser parser;
+  parser.RecordErrorsTo(&errors);
+  parser.WriteLocationsTo(&positions);
+  if (!parser.ParseFromString(text.str(), &job)) {
+    rewrite(text, errors);
+    return makeError(at(name, errors.line, errors.column) + errors.message);
+  }
+  if (auto found = findUnimplemented(job, &positions)) {
+    return makeError(at(name, found->line, found->column) + found->what + " is not implemented yet");
+  }
+  return job;
+}
+
+llvm::Expected<Job> parseJob(StringRef path) {
+  auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/true);
+  if (!buffer) {
+    return makeError(path + ": cannot be read: " + llvm::StringRef(buffer.getError().message()).lower());
+  }
+  return parseJobText((*buffer)->getBuffer(), path);
+}
+
+llvm::Expected<Mesh> parseMesh(StringRef text) {
+  Mesh mesh;
+  llvm::SmallVector<StringRef> parts;
+  text.split(parts, ',');
+  for (StringRef part : parts) {
+    auto [axis, size] = part.split('=');
+    int32_t value;
+    if (axis.trim().empty() || size.trim().getAsInteger(10, value)) {
+      return makeError("mesh \"" + text + "\": \"" + part + "\" is not an axis and its size; write it as dp=4 or dp=4,tp=2");
+    }
+    Mesh::Axis *added = mesh.add_axes();
+    added->set_name(axis.trim().str());
+    added->set_size(value);
+  }
+  return mesh;
+}
+
+} // namespace ashlar::job

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The pass lists. A verify pass closes each room, so that a mistake is reported where it was made.
+
+#include "compiler/pipelines/pipelines.h"
+
+#include "passes/layout/passes.h"
+#include "passes/lower/passes.h"
+#include "passes/partition/passes.h"
+#include "passes/train/passes.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Transforms/Passes.h"
+
+using namespace mlir;
+
+namespace ashlar::pipelines {
+namespace {
+
+train::LossPassOptions lossOptions(const job::Loss &loss) {
+  train::LossPassOptions options;
+  switch (loss.kind_case()) {
+  case job::Loss::kMeanSquaredError:
+    options.kind = train::LossKind::MeanSquaredError;
+    options.output = loss.mean_squared_error().prediction();
+    options.labels = loss.mean_squared_error().target();
+    break;
+  case job::Loss::kNegativeLogLikelihood:
+    options.kind = train::LossKind::NegativeLogLikelihood;
+    options.output = loss.negative_log_likelihood().log_probabilities();
+    options.labels = loss.negative_log_likelihood().labels();
+    break;
+  case job::Loss::kModelOutput:
+    options.kind = train::LossKind::ModelOutput;
+    options.output = loss.model_output().tensor();
+    break;
+  default:
+    options.kind = train::LossKind::SoftmaxCrossEntropy;
+    options.output = loss.softmax_cross_entropy().logits();
+    options.labels = loss.softmax_cross_entropy().labels();
+    break;
+  }
+  return options;
+}
+
+train::OptimizerPassOptions optimizerOptions(const job::Optimizer &optimizer) {
+  train::OptimizerPassOptions options;
+  options.learningRate = optimizer.learning_rate();
+  if (optimizer.has_momentum()) {
+    options.kind = train::OptimizerKind::Momentum;
+    options.momentum = optimizer.momentum().momentum();
+    options.nesterov = optimizer.momentum().nesterov();
+    options.weightDecay = optimizer.momentum().weight_decay();
+  } else {
+    options.kind = train::OptimizerKind::Sgd;
+    options.weightDecay = optimizer.sgd().weight_decay();
+  }
+  return options;
+}
+
+} // namespace
+
+void addTrainPasses(OpPassManager &passes, const job::Job &job) {
+  if (job.has_loss()) {
+    passes.addPass(train::createLossPass(lossOptions(job.loss())));
+    passes.addPass(train::createAutodiffPass()); // before CSE, which would merge ops whose gradients have different causes
+    passes.addPass(train::createOptimizerPass(optimizerOptions(job.optimizer())));
+  }
+  passes.addPass(train::createInitPass()); // after the optimizer, whose state it fills too
+  passes.addNestedPass<func::FuncOp>(createCanonicalizerPass());
+  passes.addNestedPass<func::FuncOp>(createCSEPass());
+  passes.addPass(train::createVerifyTrainPass());
+}
+
+void addDistPasses(OpPassManager &passes, const Variant &variant, const job::Job &job) {
+  if (variant.mesh.empty()) {
+    return;
+  }
+  layout::SeedLayoutsPassOptions seed;
+  llvm::append_range(seed.mesh, variant.mesh);
+  llvm::append_range(seed.batchAxes, variant.batchAxes);
+  seed.globalBatch = job.global_batch();
+  passes.addPass(layout::createSeedLayoutsPass(seed));
+  passes.addPass(layout::createPropagateLayoutsPass());
+  passes.addPass(layout::createInsertRedistributionsPass());
+  passes.addPass(layout::createVerifyLayoutsPass());
+  passes.addPass(partition::createPartitionPass());
+  passes.addNestedPass<func::FuncOp>(createCanonicalizerPass()); // offsets of indices fold
+  passes.addNestedPass<func::FuncOp>(createCSEPass());           // equal collectives become one
+  passes.addPass(partition::createVerifyPartitionedPass());
+}
+
+void addLowerPasses(OpPassManager &passes, const Variant &variant) {
+  OpPassManager &functions = passes.nest<func::FuncOp>();
+  functions.addPass(lower::createExpandOpsPass());
+  functions.addPass(createCanonicalizerPass());
+  functions.addPass(createCSEPass()); // softmax of the forward pass and of its gradient share their terms
+  functions.addPass(lower::createOrderOpsPass());
+  functions.addPass(lower::createFusePass());
+  lower::PlanMemoryPassOptions plan;
+  plan.variantName = variant.name;
+  plan.devicesPerProcess = variant.devicesPerProcess;
+  passes.addPass(lower::createPlanMemoryPass(plan));
+  passes.addPass(lower::createVerifyExecPass());
+}
+
+} // namespace ashlar::pipelines

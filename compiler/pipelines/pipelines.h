@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The passes between the model and the instruction tables, in order, with the reason for each place; and what a job asks of them.
+
+#ifndef ASHLAR_COMPILER_PIPELINES_PIPELINES_H
+#define ASHLAR_COMPILER_PIPELINES_PIPELINES_H
+
+#include "compiler/job/job.pb.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/Pass/PassManager.h"
+
+#include <string>
+#include <vector>
+
+namespace ashlar::pipelines {
+
+// One set of programs of an executable: the mesh they are for, and how many devices of it a process plays.
+struct Variant {
+  std::string name;
+  std::vector<std::string> mesh;      // "dp=4", major to minor; empty: one device
+  std::vector<std::string> batchAxes; // those that split the batch
+  int64_t devicesPerProcess = 1;
+};
+
+// The variants that a job asks for, the default one first, and why there is no deterministic one ("" when there is).
+struct VariantList {
+  std::vector<Variant> variants;
+  std::string deterministicRefusal;
+};
+
+// Returns the variants of a checked job. A training job gets "default", on the job's mesh, and "deterministic": the batch is cut into a
+// fixed number of chunks, each a device of a one-axis mesh, so that every number of ranks that divides the chunks computes the same bits.
+//   mesh dp=4, chunks 8  ->  "default" on dp=4, "deterministic" on dp=8 with two devices a process.
+VariantList listVariants(const job::Job &job);
+
+// From the imported model to a module of programs (@init and either @train_step and @eval_step or @forward) on global shapes.
+void addTrainPasses(mlir::OpPassManager &passes, const job::Job &job);
+
+// From there to one device's programs. Nothing to do for a variant without a mesh.
+void addDistPasses(mlir::OpPassManager &passes, const Variant &variant, const job::Job &job);
+
+// From there to instruction tables and kernels.
+void addLowerPasses(mlir::OpPassManager &passes, const Variant &variant);
+
+// Moves the variants and kernels of `from` into `into`; both are what addLowerPasses leaves. Equal constants and kernels are kept once.
+void mergeVariants(mlir::ModuleOp into, mlir::ModuleOp from);
+
+} // namespace ashlar::pipelines
+
+#endif // ASHLAR_COMPILER_PIPELINES_PIPELINES_H

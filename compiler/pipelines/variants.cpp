@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which variants a job asks for, and how their modules become one.
+
+#include "compiler/pipelines/pipelines.h"
+
+#include "compiler/job/job.h"
+#include "dialects/exec/exec.h"
+#include "passes/lower/constant_pool.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/AttrTypeSubElements.h"
+#include "llvm/Support/FormatVariadic.h"
+
+using namespace mlir;
+
+namespace ashlar::pipelines {
+namespace {
+
+// Returns why the batch cannot be computed in `chunks` chunks on `ranks` ranks; "" when it can.
+std::string refuseChunks(const job::Job &job, int64_t chunks, int64_t ranks) {
+  if (!job.has_loss()) {
+    return "--deterministic is for training programs; this one only runs the model";
+  }
+  if (job.global_batch() % chunks != 0) {
+    return llvm::formatv(
+        "--deterministic computes the batch in {0} chunks, which do not divide the global batch of {1}; set deterministic {{ "
+        "chunks } in the job",
+        chunks, job.global_batch());
+  }
+  if (chunks % ranks != 0) {
+    return llvm::formatv(
+        "--deterministic computes the batch in {0} chunks, which cannot be shared evenly by {1} ranks; set deterministic {{ "
+        "chunks } in the job",
+        chunks, ranks);
+  }
+  return "";
+}
+
+// Returns the kernels of a module.
+SmallVector<func::FuncOp> kernelsOf(ModuleOp module) {
+  return llvm::to_vector(module.getOps<func::FuncOp>());
+}
+
+bool areEqualKernels(func::FuncOp a, func::FuncOp b) {
+  return a.getFunctionType() == b.getFunctionType() && a->getAttr(exec::kExtentAttr) == b->getAttr(exec::kExtentAttr) &&
+         a->getAttr(exec::kGrainAttr) == b->getAttr(exec::kGrainAttr) &&
+         OperationEquivalence::isRegionEquivalentTo(&a.getBody(), &b.getBody(), OperationEquivalence::IgnoreLocations);
+}
+
+// Makes the programs of `from` call the kernels of `into` where those do the same, and drops their own: updates of parameters, for
+// instance, do not depend on the mesh. Kernels of a program are few, however deep the model.
+void shareKernels(ModuleOp into, ModuleOp from) {
+  DenseMap<StringAttr, FlatSymbolRefAttr> shared;
+  for (func::FuncOp kernel : kernelsOf(from)) {
+    for (func::FuncOp other : kernelsOf(into)) {
+      if (areEqualKernels(kernel, other)) {
+        shared[kernel.getSymNameAttr()] = FlatSymbolRefAttr::get(other.getSymNameAttr());
+        kernel.erase();
+        break;
+      }
+    }
+  }
+  from.walk([&](exec::KernelOp call) {
+    if (FlatSymbolRefAttr target = shared.lookup(call.getCalleeAttr().getAttr())) {
+      call.setCalleeAttr(target);
+    }
+  });
+}
+
+} // namespace
+
+VariantList listVariants(const job::Job &job) {
+  VariantList list;
+  Variant plain{"default", {}, job::batchAxes(job), 1};
+  for (const job::Mesh::Axis &axis : job.mesh().axes()) {
+    plain.mesh.push_back(axis.name() + "=" + std::to_string(axis.size()));
+  }
+  list.variants.push_back(plain);
+  int64_t chunks = job.deterministic().chunks(), ranks = job::numDevices(job);
+  list.deterministicRefusal = refuseChunks(job, chunks, ranks);
+  if (list.deterministicRefusal.empty()) {
+    // Every axis of the mesh splits the batch, so one axis of all chunks says the same.
+    std::string axis = job.mesh().axes().empty() ? "dp" : job.mesh().axes(0).name();
+    Variant chunked{"deterministic", {axis + "=" + std::to_string(chunks)}, {axis}, chunks / ranks};
+    if (job.deterministic().always()) {
+      list.variants.clear();
+    }
+    list.variants.push_back(chunked);
+  }
+  return list;
+}
+
+void mergeVariants(ModuleOp into, ModuleOp from) {
+  lower::ConstantPool pool;
+  pool.read(into);
+  DenseMap<uint64_t, uint64_t> moved; // constant offsets of `from` to those of `into`
+  for (auto op : from.getOps<exec::ConstantOp>()) {
+    moved[op.getOffset()] = pool.offsetOf(op.getValue());
+  }
+  shareKernels(into, from);
+  AttrTypeReplacer replacer;
+  replacer.addReplacement([&](exec::BufferAttr buffer) -> std::optional<Attribute> {
+    if (buffer.getSpace() != exec::Space::Constant) {
+      return std::nullopt;
+    }
+    return exec::BufferAttr::get(buffer.getContext(), buffer.getSpace(), moved.lookup(buffer.getOffset()), buffer.getType());
+  });
+  for (Operation &op : llvm::make_early_inc_range(*from.getBody())) {
+    if (isa<exec::VariantOp>(op)) {
+      replacer.recursivelyReplaceElementsIn(&op);
+    }
+    if (isa<exec::VariantOp, func::FuncOp>(op)) {
+      op.moveBefore(into.getBody(), into.getBody()->end());
+    }
+  }
+  for (auto op : llvm::make_early_inc_range(into.getOps<exec::ConstantOp>())) {
+    op.erase();
+  }
+  pool.write(into);
+}
+
+} // namespace ashlar::pipelines

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Reductions and matrix products. Sums of floats run in double, in row-major order, and are rounded once.
+
+#include "compiler/reference/semantics.h"
+
+#include "dialects/nn/nn.h"
+
+#include <cmath>
+#include <limits>
+
+using namespace mlir;
+
+namespace ashlar::reference {
+
+namespace {
+
+// Returns what an empty reduction gives.
+double floatIdentity(nn::Reduction kind) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  return kind == nn::Reduction::Sum ? 0 : kind == nn::Reduction::Max ? -kInfinity : kInfinity;
+}
+
+int64_t intIdentity(nn::Reduction kind, unsigned width) {
+  int64_t largest = width == 64 ? std::numeric_limits<int64_t>::max() : (int64_t(1) << (width - 1)) - 1;
+  return kind == nn::Reduction::Sum ? 0 : kind == nn::Reduction::Max ? -largest - 1 : largest;
+}
+
+// Combines two numbers; a NaN wins a maximum or minimum.
+template <typename T> T combine(nn::Reduction kind, T total, T x) {
+  switch (kind) {
+  case nn::Reduction::Sum:
+    return total + x;
+  case nn::Reduction::Max:
+    return x != x || x > total ? x : total;
+  case nn::Reduction::Min:
+    return x != x || x < total ? x : total;
+  }
+  llvm_unreachable("unknown reduction");
+}
+
+Tensor reduce(Operation *op, ArrayRef<Tensor> operands) {
+  auto reduceOp = cast<nn::ReduceOp>(op);
+  nn::Reduction kind = reduceOp.getKind();
+  const Tensor &input = operands[0];
+  Tensor result(resultType(op));
+  unsigned width = result.getType().getElementType().getIntOrFloatBitWidth();
+  std::vector<double> floats(result.getNumElements(), floatIdentity(kind));
+  std::vector<int64_t> ints(result.getNumElements(), input.isFloat() ? 0 : intIdentity(kind, width));
+  forEachIndex(input.getShape(), [&](ArrayRef<int64_t> index, int64_t i) {
+    Index kept;
+    for (auto [d, position] : llvm::enumerate(index)) {
+      if (!llvm::is_contained(reduceOp.getDims(), static_cast<int64_t>(d))) {
+        kept.push_back(position);
+      }
+    }
+    int64_t to = result.linearize(kept);
+    if (input.isFloat()) {
+      floats[to] = combine(kind, floats[to], input.getFloat(i));
+    } else {
+      ints[to] = combine(kind, ints[to], input.getInt(i));
+    }
+  });
+  for (int64_t i = 0; i < result.getNumElements(); ++i) {
+    if (result.isFloat()) {
+      result.setFloat(i, floats[i]);
+    } else {
+      result.setInt(i, ints[i]);
+    }
+  }
+  return result;
+}
+
+Tensor matmul(Operation *op, ArrayRef<Tensor> operands) {
+  auto matmulOp = cast<nn::MatMulOp>(op);
+  const Tensor &lhs = operands[0], &rhs = operands[1];
+  Tensor result(resultType(op));
+  int64_t rank = result.getType().getRank();
+  int64_t m = result.getShape()[rank - 2], n = result.getShape()[rank - 1];
+  int64_t k = lhs.getShape()[matmulOp.getTransposeA() ? rank - 2 : rank - 1];
+  int64_t batches = llvm::product_of(result.getShape().drop_back(2));
+  // Element (i, c) of op(lhs) lies at i * lhsRow + c * lhsColumn; likewise (c, j) of op(rhs).
+  int64_t lhsRow = matmulOp.getTransposeA() ? 1 : k, lhsColumn = matmulOp.getTransposeA() ? m : 1;
+  int64_t rhsRow = matmulOp.getTransposeB() ? 1 : n, rhsColumn = matmulOp.getTransposeB() ? k : 1;
+  for (int64_t b = 0; b < batches; ++b) {
+    for (int64_t i = 0; i < m; ++i) {
+      for (int64_t j = 0; j < n; ++j) {
+        double floatSum = 0;
+        int64_t intSum = 0;
+        for (int64_t c = 0; c < k; ++c) {
+          int64_t left = b * m * k + i * lhsRow + c * lhsColumn, right = b * k * n + c * rhsRow + j * rhsColumn;
+          if (result.isFloat()) {
+            floatSum += lhs.getFloat(left) * rhs.getFloat(right);
+          } else {
+            intSum += lhs.getInt(left) * rhs.getInt(right);
+          }
+        }
+        if (result.isFloat()) {
+          result.setFloat((b * m + i) * n + j, floatSum);
+        } else {
+          result.setInt((b * m + i) * n + j, intSum);
+        }
+      }
+    }
+  }
+  return result;
+}
+
+} // namespace
+
+void addContractionSemantics(SemanticsTable &table) {
+  table.add<nn::ReduceOp>(reduce);
+  table.add<nn::MatMulOp>(matmul);
+}
+
+} // namespace ashlar::reference

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Element-wise nn ops: each element of the result from the same element of the operands.
+
+#include "compiler/reference/semantics.h"
+
+#include "dialects/nn/nn.h"
+
+#include <cmath>
+
+using namespace mlir;
+
+namespace ashlar::reference {
+
+namespace {
+
+// One float operand, by a function of doubles.
+template <double (*function)(double)> Tensor floatUnary(Operation *op, ArrayRef<Tensor> operands) {
+  Tensor result(resultType(op));
+  for (int64_t i = 0; i < result.getNumElements(); ++i) {
+    result.setFloat(i, function(operands[0].getFloat(i)));
+  }
+  return result;
+}
+
+// One operand, by a function of doubles or one of integers.
+template <double (*onFloats)(double), int64_t (*onInts)(int64_t)> Tensor unary(Operation *op, ArrayRef<Tensor> operands) {
+  if (operands[0].isFloat()) {
+    return floatUnary<onFloats>(op, operands);
+  }
+  Tensor result(resultType(op));
+  for (int64_t i = 0; i < result.getNumElements(); ++i) {
+    result.setInt(i, onInts(operands[0].getInt(i)));
+  }
+  return result;
+}
+
+// Two operands, by a function of doubles or one of integers.
+template <double (*onFloats)(double, double), int64_t (*onInts)(int64_t, int64_t)> Tensor binary(Operation *op, ArrayRef<Tensor> operands) {
+  Tensor result(resultType(op));
+  for (int64_t i = 0; i < result.getNumElements(); ++i) {
+    if (result.isFloat()) {
+      result.setFloat(i, onFloats(operands[0].getFloat(i), operands[1].getFloat(i)));
+    } else {
+      result.setInt(i, onInts(operands[0].getInt(i), operands[1].getInt(i)));
+    }
+  }
+  return result;
+}
+
+template <typename T> T negOf(T x) {
+  return -x;
+}
+template <typename T> T absOf(T x) {
+  return x < 0 ? -x : x;
+}
+template <typename T> T signOf(T x) {
+  return x > 0 ? T(1) : x < 0 ? T(-1) : x;
+} // a NaN stays one
+double expOf(double x) {
+  return std::exp(x);
+}
+double logOf(double x) {
+  return std::log(x);
+}
+double sqrtOf(double x) {
+  return std::sqrt(x);
+}
+double erfOf(double x) {
+  return std::erf(x);
+}
+double tanhOf(double x) {
+  return std::tanh(x);
+}
+double sigmoidOf(double x) {
+  return 1 / (1 + std::exp(-x));
+}
+double reluOf(double x) {
+  return x < 0 ? 0 : x;
+} // a NaN stays one
+
+template <typename T> T addOf(T x, T y) {
+  return x + y;
+}
+template <typename T> T subOf(T x, T y) {
+  return x - y;
+}
+template <typename T> T mulOf(T x, T y) {
+  return x * y;
+}
+double divOf(double x, double y) {
+  return x / y;
+}
+int64_t divOfInts(int64_t x, int64_t y) {
+  return y == 0 ? 0 : y == -1 ? -x : x / y;
+} // 0 where C++ leaves it open
+double powOf(double x, double y) {
+  return std::pow(x, y);
+}
+int64_t andOf(int64_t x, int64_t y) {
+  return x & y;
+}
+int64_t orOf(int64_t x, int64_t y) {
+  return x | y;
+}
+
+// The larger (the smaller); a NaN wins.
+double maxOf(double x, double y) {
+  return std::isnan(x) || x > y ? x : y;
+}
+double minOf(double x, double y) {
+  return std::isnan(x) || x < y ? x : y;
+}
+int64_t maxOfInts(int64_t x, int64_t y) {
+  return std::max(x, y);
+}
+int64_t minOfInts(int64_t x, int64_t y) {
+  return std::min(x, y);
+}
+
+// For ops without an integer form: ODS lets no integer reach them.
+int64_t noInts(int64_t, int64_t) {
+  llvm_unreachable("op of floats on integers");
+}
+double noFloats(double, double) {
+  llvm_unreachable("op of bools on floats");
+}
+
+Tensor leakyRelu(Operation *op, ArrayRef<Tensor> operands) {
+  double alpha = cast<nn::LeakyReluOp>(op).getAlpha().convertToDouble();
+  Tensor result(resultType(op));
+  for (int64_t i = 0; i < result.getNumElements(); ++i) {
+    double x = operands[0].getFloat(i);
+    result.setFloat(i, x > 0 ? x : alpha * x);
+  }
+  return result;
+}
+
+Tensor gelu(Operation *op, ArrayRef<Tensor> operands) {
+  bool approximate = cast<nn::GeluOp>(op).getTanhApproximation();
+  Tensor result(resultType(op));
+  for (int64_t i = 0; i < result.getNumElements(); ++i) {
+    double x = operands[0].getFloat(i);
+    double twicePhi = approximate ? 1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)) : 1 + std::erf(x / M_SQRT2);
+    result.setFloat(i, 0.5 * x * twicePhi);
+  }
+  return result;
+}
+
+Tensor logicalNot(Operation *op, ArrayRef<Tensor> operands) {
+  Tensor result(resultType(op));
+  for (int64_t i = 0; i < result.getNumElements(); ++i) {
+    result.setInt(i, !operands[0].getInt(i));
+  }
+  return result;
+}
+
+Tensor castElements(Operation *op, ArrayRef<Tensor> operands) {
+  const Tensor &input = operands[0];
+  Tensor result(resultType(op));
+  bool toBool = result.getType().getElementType().isInteger(1);
+  for (int64_t i = 0; i < result.getNumElements(); ++i) {
+    if (result.isFloat()) {
+      result.setFloat(i, input.getNumber(i));
+    } else if (toBool) {
+      result.setInt(i, input.isFloat() ? input.getFloat(i) != 0 : input.getInt(i) != 0);
+    } else {
+      result.setInt(i, input.isFloat() ? static_cast<int64_t>(input.getFloat(i)) : input.getInt(i));
+    }
+  }
+  return result;
+}
+
+template <typename T> bool holds(nn::Predicate predicate, T x, T y) {
+  switch (predicate) {
+  case nn::Predicate::Eq:
+    return x == y;
+  case nn::Predicate::Ne:
+    return x != y;
+  case nn::Predicate::Lt:
+    return x < y;
+  case nn::Predicate::Le:
+    return x <= y;
+  case nn::Predicate::Gt:
+    return x > y;
+  case nn::Predicate::Ge:
+    return x >= y;
+  }
+  llvm_unreachable("unknown predicate");
+}
+
+Tensor compare(Operation *op, ArrayRef<Tensor> operands) {
+  nn::Predicate predicate = cast<nn::CompareOp>(op).getPredicate();
+  Tensor result(resultType(op));
+  for (int64_t i = 0; i < result.getNumElements(); ++i) {
+    result.setInt(i, operands[0].isFloat() ? holds(predicate, operands[0].getFloat(i), operands[1].getFloat(i))
+                                           : holds(predicate, operands[0].getInt(i), operands[1].getInt(i)));
+  }
+  return result;
+}
+
+Tensor select(Operation *op, ArrayRef<Tensor> operands) {
+  Tensor result(resultType(op));
+  for (int64_t i = 0; i < result.getNumElements(); ++i) {
+    result.copyElement(i, operands[0].getInt(i) ? operands[1] : operands[2], i);
+  }
+  return result;
+}
+
+} // namespace
+
+void addElementwiseSemantics(SemanticsTable &table) {
+  table.add<nn::NegOp>(unary<negOf<double>, negOf<int64_t>>);
+  table.add<nn::AbsOp>(unary<absOf<double>, absOf<int64_t>>);
+  table.add<nn::SignOp>(unary<signOf<double>, signOf<int64_t>>);
+  table.add<nn::ExpOp>(floatUnary<expOf>);
+  table.add<nn::LogOp>(floatUnary<logOf>);
+  table.add<nn::SqrtOp>(floatUnary<sqrtOf>);
+  table.add<nn::ErfOp>(floatUnary<erfOf>);
+  table.add<nn::TanhOp>(floatUnary<tanhOf>);
+  table.add<nn::SigmoidOp>(floatUnary<sigmoidOf>);
+  table.add<nn::ReluOp>(floatUnary<reluOf>);
+  table.add<nn::LeakyReluOp>(leakyRelu);
+  table.add<nn::GeluOp>(gelu);
+  table.add<nn::NotOp>(logicalNot);
+  table.add<nn::CastOp>(castElements);
+  table.add<nn::AddOp>(binary<addOf<double>, addOf<int64_t>>);
+  table.add<nn::SubOp>(binary<subOf<double>, subOf<int64_t>>);
+  table.add<nn::MulOp>(binary<mulOf<double>, mulOf<int64_t>>);
+  table.add<nn::DivOp>(binary<divOf, divOfInts>);
+  table.add<nn::PowOp>(binary<powOf, noInts>);
+  table.add<nn::MaxOp>(binary<maxOf, maxOfInts>);
+  table.add<nn::MinOp>(binary<minOf, minOfInts>);
+  table.add<nn::AndOp>(binary<noFloats, andOf>);
+  table.add<nn::OrOp>(binary<noFloats, orOf>);
+  table.add<nn::CompareOp>(compare);
+  table.add<nn::SelectOp>(select);
+}
+
+} // namespace ashlar::reference

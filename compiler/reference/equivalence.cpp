@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Scattering, gathering and comparing; see equivalence.h.
+
+#include "compiler/reference/equivalence.h"
+
+#include "dialects/nn/nn.h"
+
+#include <algorithm>
+#include <optional>
+
+using namespace mlir;
+
+namespace ashlar::reference {
+
+namespace {
+
+// Where an argument, a result or a variable lives: nothing when every rank holds the whole of it.
+struct Placement {
+  RankedTensorType globalType;
+  std::optional<dist::Layout> layout;
+};
+
+Placement placementOf(Type type, Attribute layout, Attribute globalType) {
+  if (auto global = dyn_cast_or_null<TypeAttr>(globalType)) {
+    return {cast<RankedTensorType>(global.getValue()), cast<dist::LayoutAttr>(layout).getLayout()};
+  }
+  return {cast<RankedTensorType>(type), std::nullopt};
+}
+
+Placement argumentPlacement(func::FuncOp function, unsigned i) {
+  return placementOf(function.getArgumentTypes()[i], function.getArgAttr(i, dist::kLayoutAttr),
+                     function.getArgAttr(i, dist::kGlobalTypeAttr));
+}
+
+Placement resultPlacement(func::FuncOp function, unsigned i) {
+  return placementOf(function.getResultTypes()[i], function.getResultAttr(i, dist::kLayoutAttr),
+                     function.getResultAttr(i, dist::kGlobalTypeAttr));
+}
+
+Placement variablePlacement(nn::VariableOp variable) {
+  return placementOf(variable.getTensorType(), variable->getAttr(dist::kLayoutAttr), variable->getAttr(dist::kGlobalTypeAttr));
+}
+
+dist::MeshAttr meshOf(Interpreter &interpreter) {
+  return dist::findMesh(interpreter.getModule()).getMesh();
+}
+
+// Returns the first element of the device's piece in the global tensor.
+Index pieceOrigin(const dist::Layout &layout, dist::MeshAttr mesh, ArrayRef<int64_t> localShape, int64_t device) {
+  Index origin;
+  for (auto [axes, size] : llvm::zip_equal(layout.dims, localShape)) {
+    origin.push_back(mesh.axisIndex(device, axes) * size);
+  }
+  return origin;
+}
+
+Index sumOf(ArrayRef<int64_t> x, ArrayRef<int64_t> y) {
+  Index sum;
+  for (auto [a, b] : llvm::zip_equal(x, y)) {
+    sum.push_back(a + b);
+  }
+  return sum;
+}
+
+RankTensors toRanks(Interpreter &interpreter, const Placement &placement, const Tensor &global) {
+  return placement.layout ? scatter(global, *placement.layout, meshOf(interpreter)) : RankTensors(interpreter.getNumRanks(), global);
+}
+
+FailureOr<Tensor> fromRanks(Interpreter &interpreter, const Placement &placement, ArrayRef<Tensor> pieces) {
+  if (placement.layout) {
+    return gather(pieces, placement.globalType, *placement.layout, meshOf(interpreter));
+  }
+  for (const Tensor &piece : pieces) {
+    if (maxDifference(pieces.front(), piece) != 0) {
+      return failure();
+    }
+  }
+  return pieces.front();
+}
+
+} // namespace
+
+RankTensors scatter(const Tensor &global, const dist::Layout &layout, dist::MeshAttr mesh) {
+  RankedTensorType localType = dist::localType(mesh, global.getType(), layout);
+  RankTensors pieces;
+  for (int64_t device = 0; device < mesh.numDevices(); ++device) {
+    Tensor piece(localType);
+    bool isTerm = layout.isPartial() && layout.reduction == dist::Reduction::Sum && mesh.axisIndex(device, layout.partial) != 0;
+    Index origin = pieceOrigin(layout, mesh, localType.getShape(), device);
+    forEachIndex(localType.getShape(), [&](ArrayRef<int64_t> index, int64_t i) {
+      if (!isTerm) {
+        piece.copyElement(i, global, global.linearize(sumOf(origin, index)));
+      }
+    });
+    pieces.push_back(std::move(piece));
+  }
+  return pieces;
+}
+
+FailureOr<Tensor> gather(ArrayRef<Tensor> pieces, RankedTensorType globalType, const dist::Layout &layout, dist::MeshAttr mesh) {
+  RankedTensorType localType = dist::localType(mesh, globalType, layout);
+  Tensor global(globalType);
+  // The combined pieces of one group over the partial axes fill their place; every later group that holds the same place must agree.
+  std::vector<bool> filled(global.getNumElements(), false);
+  bool agree = true;
+  for (ArrayRef<int64_t> group : mesh.groups(layout.partial)) {
+    Index origin = pieceOrigin(layout, mesh, localType.getShape(), group.front());
+    forEachIndex(localType.getShape(), [&](ArrayRef<int64_t> index, int64_t i) {
+      Tensor combined(RankedTensorType::get({}, globalType.getElementType()));
+      combined.copyElement(0, pieces[group.front()], i);
+      for (int64_t device : group.drop_front()) {
+        double x = combined.getNumber(0), y = pieces[device].getNumber(i);
+        double value = layout.reduction == dist::Reduction::Sum   ? x + y
+                       : layout.reduction == dist::Reduction::Max ? std::max(x, y)
+                                                                  : std::min(x, y);
+        if (combined.isFloat()) {
+          combined.setFloat(0, value);
+        } else {
+          combined.setInt(0, static_cast<int64_t>(value));
+        }
+      }
+      int64_t place = global.linearize(sumOf(origin, index));
+      double before = global.getNumber(place), now = combined.getNumber(0);
+      agree &= !filled[place] || before == now || (before != before && now != now);
+      global.copyElement(place, combined, 0);
+      filled[place] = true;
+    });
+  }
+  if (!agree) {
+    return failure();
+  }
+  return global;
+}
+
+Tensor randomTensor(RankedTensorType type, std::mt19937_64 &generator, int64_t intLimit) {
+  Tensor tensor(type);
+  int64_t limit = type.getElementType().isInteger(1) ? 2 : intLimit;
+  for (int64_t i = 0; i < tensor.getNumElements(); ++i) {
+    uint64_t bits = generator();
+    if (tensor.isFloat()) {
+      tensor.setFloat(i, (bits >> 11) * 0x1p-52 - 1);
+    } else {
+      tensor.setInt(i, static_cast<int64_t>((bits >> 1) % limit));
+    }
+  }
+  return tensor;
+}
+
+SmallVector<RankedTensorType> globalArgumentTypes(func::FuncOp function) {
+  SmallVector<RankedTensorType> types;
+  for (unsigned i = 0; i < function.getNumArguments(); ++i) {
+    types.push_back(argumentPlacement(function, i).globalType);
+  }
+  return types;
+}
+
+FailureOr<std::vector<Tensor>> runGlobal(Interpreter &interpreter, StringRef name, ArrayRef<Tensor> inputs) {
+  auto function = interpreter.getModule().lookupSymbol<func::FuncOp>(name);
+  if (!function || function.getNumArguments() != inputs.size()) {
+    return interpreter.getModule().emitError("no function @") << name << " with " << inputs.size() << " arguments to interpret";
+  }
+  std::vector<RankTensors> arguments;
+  for (auto [i, input] : llvm::enumerate(inputs)) {
+    arguments.push_back(toRanks(interpreter, argumentPlacement(function, i), input));
+  }
+  FailureOr<std::vector<RankTensors>> results = interpreter.run(name, arguments);
+  if (failed(results)) {
+    return failure();
+  }
+  std::vector<Tensor> globals;
+  for (auto [i, result] : llvm::enumerate(*results)) {
+    FailureOr<Tensor> global = fromRanks(interpreter, resultPlacement(function, i), result);
+    if (failed(global)) {
+      return function.emitError("result ") << i << " differs between ranks that should hold the same value";
+    }
+    globals.push_back(std::move(*global));
+  }
+  return globals;
+}
+
+void setGlobalVariable(Interpreter &interpreter, StringRef name, const Tensor &value) {
+  auto variable = interpreter.getModule().lookupSymbol<nn::VariableOp>(name);
+  interpreter.setVariable(name, toRanks(interpreter, variablePlacement(variable), value));
+}
+
+FailureOr<Tensor> getGlobalVariable(Interpreter &interpreter, StringRef name) {
+  auto variable = interpreter.getModule().lookupSymbol<nn::VariableOp>(name);
+  const RankTensors *pieces = interpreter.getVariable(name);
+  if (!variable || !pieces) {
+    return interpreter.getModule().emitError("variable @") << name << " has no value";
+  }
+  FailureOr<Tensor> global = fromRanks(interpreter, variablePlacement(variable), *pieces);
+  if (failed(global)) {
+    return variable.emitOpError("differs between ranks that should hold the same value");
+  }
+  return global;
+}
+
+namespace {
+
+// Gives every variable without a value random numbers, drawn in the order of the names so that both modules get the same ones.
+void fillVariables(Interpreter &interpreter, const EquivalenceOptions &options) {
+  SmallVector<nn::VariableOp> variables(interpreter.getModule().getOps<nn::VariableOp>());
+  llvm::sort(variables, [](nn::VariableOp x, nn::VariableOp y) { return x.getSymName() < y.getSymName(); });
+  for (nn::VariableOp variable : variables) {
+    std::mt19937_64 generator(options.seed ^ nn::streamOf(variable.getSymName()));
+    Tensor value = randomTensor(variablePlacement(variable).globalType, generator, options.intLimit);
+    if (!interpreter.getVariable(variable.getSymName())) {
+      setGlobalVariable(interpreter, variable.getSymName(), value);
+    }
+  }
+}
+
+} // namespace
+
+FailureOr<double> compareModules(ModuleOp before, ModuleOp after, const EquivalenceOptions &options) {
+  Interpreter first(before, options.ranksBefore), second(after, options.ranksAfter);
+  fillVariables(first, options);
+  fillVariables(second, options);
+  std::mt19937_64 generator(options.seed);
+  double largest = 0;
+  for (StringRef name : options.functions) {
+    auto function = before.lookupSymbol<func::FuncOp>(name);
+    if (!function) {
+      return before.emitError("no function @") << name << " to compare";
+    }
+    SmallVector<Tensor> inputs;
+    for (RankedTensorType type : globalArgumentTypes(function)) {
+      inputs.push_back(randomTensor(type, generator, options.intLimit));
+    }
+    FailureOr<std::vector<Tensor>> firstResults = runGlobal(first, name, inputs);
+    FailureOr<std::vector<Tensor>> secondResults = runGlobal(second, name, inputs);
+    if (failed(firstResults) || failed(secondResults)) {
+      return failure();
+    }
+    if (firstResults->size() != secondResults->size()) {
+      return before.emitError("@") << name << " has " << firstResults->size() << " results before and " << secondResults->size()
+                                   << " after";
+    }
+    for (auto [x, y] : llvm::zip_equal(*firstResults, *secondResults)) {
+      largest = std::max(largest, maxDifference(x, y));
+    }
+  }
+  for (auto variable : before.getOps<nn::VariableOp>()) {
+    if (!after.lookupSymbol<nn::VariableOp>(variable.getSymName())) {
+      continue;
+    }
+    FailureOr<Tensor> x = getGlobalVariable(first, variable.getSymName()), y = getGlobalVariable(second, variable.getSymName());
+    if (failed(x) || failed(y)) {
+      return failure();
+    }
+    largest = std::max(largest, maxDifference(*x, *y));
+  }
+  return largest;
+}
+
+} // namespace ashlar::reference

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The loop over the ops of a function, variables, and regions. What an op computes stands in the table of semantics.h.
+
+#include "compiler/reference/interpreter.h"
+
+#include "compiler/reference/semantics.h"
+
+#include "dialects/dist/dist.h"
+#include "dialects/nn/nn.h"
+
+using namespace mlir;
+
+namespace ashlar::reference {
+
+namespace {
+
+// Returns the value an `init` attribute stands for; none when it takes random numbers.
+FailureOr<Tensor> initialValue(nn::VariableOp variable) {
+  if (auto elements = dyn_cast_or_null<ElementsAttr>(variable.getInitAttr())) {
+    return Tensor::fromAttribute(elements);
+  }
+  if (auto fill = dyn_cast_or_null<nn::FillAttr>(variable.getInitAttr())) {
+    return Tensor::fromAttribute(nn::splat(variable.getTensorType(), fill.getValue().getValueAsDouble()));
+  }
+  return failure();
+}
+
+} // namespace
+
+Interpreter::Interpreter(ModuleOp module, int64_t numRanks) : module(module), numRanks(numRanks) {
+  for (auto variable : module.getOps<nn::VariableOp>()) {
+    if (FailureOr<Tensor> value = initialValue(variable); succeeded(value)) {
+      setVariable(variable.getSymName(), RankTensors(numRanks, *value));
+    }
+  }
+}
+
+void Interpreter::setVariable(StringRef name, RankTensors value) {
+  variables[name] = std::move(value);
+}
+
+void Interpreter::setSeed(int64_t seed) {
+  if (auto variable = module.lookupSymbol<nn::VariableOp>(nn::kSeedVariable)) {
+    Tensor value(variable.getTensorType());
+    value.setInt(0, seed);
+    setVariable(nn::kSeedVariable, RankTensors(numRanks, value));
+  }
+}
+
+const RankTensors *Interpreter::getVariable(StringRef name) const {
+  auto found = variables.find(name);
+  return found == variables.end() ? nullptr : &found->second;
+}
+
+FailureOr<std::vector<RankTensors>> Interpreter::run(StringRef name, ArrayRef<RankTensors> inputs) {
+  auto function = module.lookupSymbol<func::FuncOp>(name);
+  if (!function || function.isExternal()) {
+    return module.emitError("no function @") << name << " to interpret";
+  }
+  if (inputs.size() != function.getNumArguments()) {
+    return function.emitError("takes ") << function.getNumArguments() << " inputs, " << inputs.size() << " were given";
+  }
+  for (auto [i, input] : llvm::enumerate(inputs)) {
+    for (const Tensor &tensor : input) {
+      if (tensor.getType() != function.getArgumentTypes()[i]) {
+        return function.emitError("argument ") << i << " has type " << function.getArgumentTypes()[i] << " but was given "
+                                               << tensor.getType();
+      }
+    }
+  }
+  return runBlock(function.getBody().front(), inputs.vec());
+}
+
+FailureOr<std::vector<RankTensors>> Interpreter::runBlock(Block &block, std::vector<RankTensors> arguments) {
+  Values values;
+  for (auto [argument, tensors] : llvm::zip_equal(block.getArguments(), arguments)) {
+    values[argument] = std::move(tensors);
+  }
+  for (Operation &op : block.without_terminator()) {
+    if (failed(execute(&op, values))) {
+      return failure();
+    }
+  }
+  std::vector<RankTensors> results;
+  for (Value result : block.getTerminator()->getOperands()) {
+    results.push_back(values.at(result));
+  }
+  return results;
+}
+
+LogicalResult Interpreter::execute(Operation *op, Values &values) {
+  std::vector<RankTensors> operands;
+  for (Value operand : op->getOperands()) {
+    operands.push_back(values.at(operand));
+  }
+  if (auto read = dyn_cast<nn::ReadOp>(op)) {
+    const RankTensors *value = getVariable(read.getVariable());
+    if (!value) {
+      return op->emitOpError("reads variable @") << read.getVariable() << ", which has no value yet; run @init first";
+    }
+    values[read] = *value;
+    return success();
+  }
+  if (auto write = dyn_cast<nn::WriteOp>(op)) {
+    setVariable(write.getVariable(), operands[0]);
+    return success();
+  }
+  // An op with its own block, as exec.fusion: the operands go in as block arguments, what the terminator takes are the results.
+  if (op->getNumRegions() == 1 && op->hasTrait<OpTrait::IsIsolatedFromAbove>() && op->getRegion(0).hasOneBlock() &&
+      op->getRegion(0).getNumArguments() == op->getNumOperands()) {
+    FailureOr<std::vector<RankTensors>> results = runBlock(op->getRegion(0).front(), std::move(operands));
+    if (failed(results)) {
+      return failure();
+    }
+    for (auto [result, tensors] : llvm::zip_equal(op->getResults(), *results)) {
+      values[result] = std::move(tensors);
+    }
+    return success();
+  }
+  FailureOr<RankTensors> result = executeSimple(op, operands);
+  if (failed(result)) {
+    return failure();
+  }
+  values[op->getResult(0)] = std::move(*result);
+  return success();
+}
+
+FailureOr<RankTensors> Interpreter::executeSimple(Operation *op, ArrayRef<RankTensors> operands) {
+  std::vector<std::vector<Tensor>> ranks(numRanks);
+  for (int64_t rank = 0; rank < numRanks; ++rank) {
+    for (const RankTensors &operand : operands) {
+      ranks[rank].push_back(operand[rank]);
+    }
+  }
+  const SemanticsTable &table = getSemantics();
+  StringRef name = op->getName().getStringRef();
+  if (LocalSemantics semantics = table.local.lookup(name)) {
+    RankTensors results;
+    for (int64_t rank = 0; rank < numRanks; ++rank) {
+      results.push_back(semantics(op, ranks[rank]));
+    }
+    return results;
+  }
+  if (CollectiveSemantics semantics = table.collective.lookup(name)) {
+    dist::MeshOp mesh = dist::findMesh(module);
+    if (!mesh || mesh.getMesh().numDevices() != numRanks) {
+      return op->emitOpError("runs on a mesh of ") << (mesh ? mesh.getMesh().numDevices() : 0) << " devices but the interpreter simulates "
+                                                   << numRanks << " ranks; set ranks to the size of the mesh";
+    }
+    return semantics(op, ranks);
+  }
+  return op->emitOpError("has no reference semantics");
+}
+
+} // namespace ashlar::reference

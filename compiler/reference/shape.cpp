@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// nn ops that only move elements.
+
+#include "compiler/reference/semantics.h"
+
+#include "dialects/nn/nn.h"
+
+using namespace mlir;
+
+namespace ashlar::reference {
+
+namespace {
+
+Tensor broadcast(Operation *op, ArrayRef<Tensor> operands) {
+  ArrayRef<int64_t> dims = cast<nn::BroadcastOp>(op).getDims();
+  const Tensor &input = operands[0];
+  Tensor result(resultType(op));
+  forEachIndex(result.getShape(), [&](ArrayRef<int64_t> index, int64_t i) {
+    Index from;
+    for (int64_t dim : dims) {
+      from.push_back(index[dim]);
+    }
+    result.copyElement(i, input, input.linearize(from));
+  });
+  return result;
+}
+
+Tensor reshape(Operation *op, ArrayRef<Tensor> operands) {
+  Tensor result(resultType(op));
+  for (int64_t i = 0; i < result.getNumElements(); ++i) {
+    result.copyElement(i, operands[0], i);
+  }
+  return result;
+}
+
+Tensor transpose(Operation *op, ArrayRef<Tensor> operands) {
+  ArrayRef<int64_t> permutation = cast<nn::TransposeOp>(op).getPermutation();
+  const Tensor &input = operands[0];
+  Tensor result(resultType(op));
+  forEachIndex(result.getShape(), [&](ArrayRef<int64_t> index, int64_t i) {
+    Index from(index.size());
+    for (auto [d, dim] : llvm::enumerate(permutation)) {
+      from[dim] = index[d];
+    }
+    result.copyElement(i, input, input.linearize(from));
+  });
+  return result;
+}
+
+Tensor concat(Operation *op, ArrayRef<Tensor> operands) {
+  int64_t dim = cast<nn::ConcatOp>(op).getDim();
+  Tensor result(resultType(op));
+  int64_t begin = 0;
+  for (const Tensor &input : operands) {
+    forEachIndex(input.getShape(), [&](ArrayRef<int64_t> index, int64_t i) {
+      Index to(index);
+      to[dim] += begin;
+      result.copyElement(result.linearize(to), input, i);
+    });
+    begin += input.getShape()[dim];
+  }
+  return result;
+}
+
+Tensor slice(Operation *op, ArrayRef<Tensor> operands) {
+  auto sliceOp = cast<nn::SliceOp>(op);
+  const Tensor &input = operands[0];
+  Tensor result(resultType(op));
+  forEachIndex(result.getShape(), [&](ArrayRef<int64_t> index, int64_t i) {
+    Index from(index);
+    for (size_t d = 0; d < from.size(); ++d) {
+      from[d] = sliceOp.getStarts()[d] + index[d] * sliceOp.getSteps()[d];
+    }
+    result.copyElement(i, input, input.linearize(from));
+  });
+  return result;
+}
+
+Tensor pad(Operation *op, ArrayRef<Tensor> operands) {
+  auto padOp = cast<nn::PadOp>(op);
+  const Tensor &input = operands[0];
+  Tensor result(resultType(op));
+  forEachIndex(input.getShape(), [&](ArrayRef<int64_t> index, int64_t i) {
+    Index to(index);
+    for (size_t d = 0; d < to.size(); ++d) {
+      to[d] = padOp.getLow()[d] + index[d] * (padOp.getInterior()[d] + 1);
+    }
+    result.copyElement(result.linearize(to), input, i);
+  });
+  return result;
+}
+
+} // namespace
+
+void addShapeSemantics(SemanticsTable &table) {
+  table.add<nn::BroadcastOp>(broadcast);
+  table.add<nn::ReshapeOp>(reshape);
+  table.add<nn::TransposeOp>(transpose);
+  table.add<nn::ConcatOp>(concat);
+  table.add<nn::SliceOp>(slice);
+  table.add<nn::PadOp>(pad);
+}
+
+} // namespace ashlar::reference

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Elements of reference tensors: rounding, reading attributes, printing.
+
+#include "compiler/reference/tensor.h"
+
+#include "dialects/support/element_type.h"
+
+#include "mlir/IR/DialectResourceBlobManager.h"
+#include "llvm/ADT/APFloat.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/Format.h"
+#include "llvm/Support/MathExtras.h"
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+using namespace mlir;
+
+namespace ashlar::reference {
+
+namespace {
+
+// Reads little-endian element `i` of `width` bytes.
+uint64_t readBits(ArrayRef<char> data, int64_t i, int64_t width) {
+  uint64_t bits = 0;
+  std::memcpy(&bits, data.data() + i * width, width);
+  return bits;
+}
+
+void printElement(llvm::raw_ostream &os, const Tensor &tensor, int64_t i) {
+  if (tensor.isFloat()) {
+    os << llvm::format("%.6g", tensor.getFloat(i));
+  } else {
+    os << tensor.getInt(i);
+  }
+}
+
+// Prints the elements below dim `dim`, whose first one lies at `begin` and which are `count` in all.
+void printNested(llvm::raw_ostream &os, const Tensor &tensor, int64_t dim, int64_t begin, int64_t count) {
+  if (dim == tensor.getType().getRank()) {
+    printElement(os, tensor, begin);
+    return;
+  }
+  int64_t size = tensor.getShape()[dim];
+  os << '[';
+  for (int64_t i = 0; i < size; ++i) {
+    os << (i == 0 ? "" : ", ");
+    printNested(os, tensor, dim + 1, begin + i * (count / size), count / size);
+  }
+  os << ']';
+}
+
+} // namespace
+
+double roundTo(Type floatType, double value) {
+  if (floatType.isF64()) {
+    return value;
+  }
+  if (floatType.isF32()) {
+    return static_cast<float>(value);
+  }
+  APFloat rounded(value);
+  bool losesInfo = false;
+  rounded.convert(cast<FloatType>(floatType).getFloatSemantics(), APFloat::rmNearestTiesToEven, &losesInfo);
+  return rounded.convertToDouble();
+}
+
+Tensor::Tensor(RankedTensorType type) : type(type) {
+  if (isFloat()) {
+    floats.assign(type.getNumElements(), 0.0);
+  } else {
+    ints.assign(type.getNumElements(), 0);
+  }
+}
+
+void Tensor::setFloat(int64_t i, double value) {
+  floats[i] = roundTo(type.getElementType(), value);
+}
+
+void Tensor::setInt(int64_t i, int64_t value) {
+  unsigned width = type.getElementType().getIntOrFloatBitWidth();
+  ints[i] = width == 1 ? value & 1 : llvm::SignExtend64(static_cast<uint64_t>(value), width);
+}
+
+void Tensor::copyElement(int64_t i, const Tensor &from, int64_t j) {
+  if (isFloat()) {
+    floats[i] = from.floats[j];
+  } else {
+    ints[i] = from.ints[j];
+  }
+}
+
+int64_t Tensor::linearize(ArrayRef<int64_t> index) const {
+  int64_t position = 0;
+  for (auto [i, size] : llvm::zip_equal(index, getShape())) {
+    position = position * size + i;
+  }
+  return position;
+}
+
+FailureOr<Tensor> Tensor::fromAttribute(ElementsAttr attribute) {
+  auto type = dyn_cast<RankedTensorType>(attribute.getType());
+  if (!type) {
+    return failure();
+  }
+  Tensor tensor(type);
+  if (auto dense = dyn_cast<DenseElementsAttr>(attribute)) {
+    if (tensor.isFloat()) {
+      for (auto [i, value] : llvm::enumerate(dense.getValues<APFloat>())) {
+        APFloat wide = value;
+        bool losesInfo = false;
+        wide.convert(APFloat::IEEEdouble(), APFloat::rmNearestTiesToEven, &losesInfo);
+        tensor.floats[i] = wide.convertToDouble();
+      }
+    } else {
+      for (auto [i, value] : llvm::enumerate(dense.getValues<APInt>())) {
+        tensor.setInt(i, value.getSExtValue());
+      }
+    }
+    return tensor;
+  }
+  auto resource = dyn_cast<DenseResourceElementsAttr>(attribute);
+  AsmResourceBlob *blob = resource ? resource.getRawHandle().getBlob() : nullptr;
+  if (!blob || static_cast<int64_t>(blob->getData().size()) != byteSize(type)) {
+    return failure();
+  }
+  Type element = type.getElementType();
+  int64_t width = elementBytes(element);
+  for (int64_t i = 0; i < tensor.getNumElements(); ++i) {
+    uint64_t bits = readBits(blob->getData(), i, width);
+    if (auto floatType = dyn_cast<FloatType>(element)) {
+      tensor.floats[i] = APFloat(floatType.getFloatSemantics(), APInt(floatType.getWidth(), bits)).convertToDouble();
+    } else {
+      tensor.setInt(i, static_cast<int64_t>(bits));
+    }
+  }
+  return tensor;
+}
+
+void Tensor::print(llvm::raw_ostream &os) const {
+  os << type << ' ';
+  printNested(os, *this, /*dim=*/0, /*begin=*/0, getNumElements());
+}
+
+void forEachIndex(ArrayRef<int64_t> shape, llvm::function_ref<void(ArrayRef<int64_t>, int64_t)> body) {
+  Index index(shape.size(), 0);
+  int64_t count = llvm::product_of(shape);
+  for (int64_t position = 0; position < count; ++position) {
+    body(index, position);
+    for (int64_t d = static_cast<int64_t>(shape.size()) - 1; d >= 0 && ++index[d] == shape[d]; --d) {
+      index[d] = 0;
+    }
+  }
+}
+
+double maxDifference(const Tensor &x, const Tensor &y) {
+  if (x.getType() != y.getType()) {
+    return std::numeric_limits<double>::infinity();
+  }
+  double largest = 0;
+  for (int64_t i = 0; i < x.getNumElements(); ++i) {
+    double a = x.getNumber(i), b = y.getNumber(i);
+    if (a == b || (std::isnan(a) && std::isnan(b))) {
+      continue;
+    }
+    double difference = std::abs(a - b) / std::max(1.0, std::abs(a));
+    largest = std::isnan(difference) ? std::numeric_limits<double>::infinity() : std::max(largest, difference);
+  }
+  return largest;
+}
+
+} // namespace ashlar::reference

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Counts what the tables hold and writes one line for each subject.
+
+#include "compiler/report/plan_text.h"
+
+#include "dialects/dist/dist.h"
+#include "dialects/support/element_type.h"
+
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FormatVariadic.h"
+
+#include <map>
+#include <numeric>
+
+using llvm::formatv;
+
+namespace ashlar::report {
+namespace {
+
+// "12 B", "3.4 KB", "1.7 MB".
+std::string bytesText(uint64_t bytes) {
+  static const char *const kUnits[] = {"B", "KB", "MB", "GB", "TB"};
+  double value = static_cast<double>(bytes);
+  unsigned unit = 0;
+  while (value >= 1000 && unit + 1 < std::size(kUnits)) {
+    value /= 1000;
+    ++unit;
+  }
+  return unit == 0 ? formatv("{0} B", bytes).str() : formatv("{0:F1} {1}", value, kUnits[unit]).str();
+}
+
+std::string flopText(double flop) {
+  static const char *const kUnits[] = {"FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP", "PFLOP"};
+  unsigned unit = 0;
+  for (; flop >= 1000 && unit + 1 < std::size(kUnits); ++unit) {
+    flop /= 1000;
+  }
+  return formatv("{0:F1} {1}", flop, kUnits[unit]);
+}
+
+bool isSplit(exec::TensorOp op) {
+  return llvm::any_of(op.getSplits().getAsRange<mlir::DenseI64ArrayAttr>(), [](mlir::DenseI64ArrayAttr axes) { return !axes.empty(); });
+}
+
+// "x[dp, -]": the axes that split each dim, - for none.
+std::string layoutText(exec::TensorOp op, mlir::ArrayAttr axisNames) {
+  std::vector<std::string> dims;
+  for (auto axes : op.getSplits().getAsRange<mlir::DenseI64ArrayAttr>()) {
+    std::vector<std::string> names;
+    for (int64_t axis : axes.asArrayRef()) {
+      names.push_back(mlir::cast<mlir::StringAttr>(axisNames[axis]).str());
+    }
+    dims.push_back(names.empty() ? "-" : llvm::join(names, "+"));
+  }
+  return (op.getOutsideName().value_or(op.getSymName()) + "[" + llvm::join(dims, ", ") + "]").str();
+}
+
+class PlanWriter {
+public:
+  PlanWriter(exec::VariantOp variant, const PlanFacts &facts) : variant(variant), facts(facts) {}
+
+  std::string write() {
+    writeMesh();
+    writeTensors();
+    if (exec::ProgramOp step = mainProgram()) {
+      writeCollectives(step);
+      writeInstructions(step);
+    }
+    writeMemory();
+    if (!facts.deterministicRefusal.empty()) {
+      line("determinism", facts.deterministicRefusal);
+    }
+    return text;
+  }
+
+private:
+  void line(llvm::StringRef subject, const llvm::Twine &fact) { text += formatv("{0,-12} {1}\n", subject, fact.str()); }
+
+  // Returns the program that runs most: the training step, or the model.
+  exec::ProgramOp mainProgram() {
+    mlir::Operation *step = mlir::SymbolTable::lookupSymbolIn(variant, "train_step");
+    return mlir::dyn_cast_or_null<exec::ProgramOp>(step ? step : mlir::SymbolTable::lookupSymbolIn(variant, "forward"));
+  }
+
+  int64_t devices() {
+    return std::accumulate(variant.getAxisSizes().begin(), variant.getAxisSizes().end(), int64_t(1), std::multiplies<>());
+  }
+
+  void writeMesh() {
+    std::vector<std::string> axes;
+    for (auto [name, size] : llvm::zip_equal(variant.getAxisNames().getAsRange<mlir::StringAttr>(), variant.getAxisSizes())) {
+      axes.push_back(formatv("{0}={1}", name.getValue(), size));
+    }
+    std::string mesh = axes.empty() ? "one device" : formatv("{0}, {1} devices", llvm::join(axes, ", "), devices()).str();
+    line("model", facts.modelName);
+    line("mesh", mesh + formatv("; {0} ranks", devices() / variant.getDevicesPerProcess()).str() +
+                     (variant.getDevicesPerProcess() > 1 ? formatv(" of {0} devices each", variant.getDevicesPerProcess()).str() : ""));
+    if (facts.globalBatch > 0) {
+      line("batch",
+           formatv("{0} samples, {1} a rank", facts.globalBatch, facts.globalBatch * variant.getDevicesPerProcess() / devices()).str());
+    }
+  }
+
+  void writeTensors() {
+    int64_t count = 0, elements = 0, split = 0;
+    std::vector<std::string> inputs;
+    for (auto op : variant.getBody().getOps<exec::TensorOp>()) {
+      bytesOf[op.getRole()] += byteSize(op.getBuffer().getType());
+      if (op.getRole() == exec::Role::Variable) {
+        ++count;
+        split += isSplit(op);
+        elements += mlir::ShapedType::getNumElements(op.getGlobalShape());
+      } else if (op.getRole() == exec::Role::Input) {
+        inputs.push_back(layoutText(op, variant.getAxisNames()));
+      }
+    }
+    line("parameters", formatv("{0} tensors, {1} elements, {2} a device", count, elements, bytesText(bytesOf[exec::Role::Variable])).str());
+    line("layouts", formatv("inputs {0}; parameters: {1} whole on every device, {2} split",
+                            inputs.empty() ? "none" : llvm::join(inputs, ", "), count - split, split)
+                        .str());
+  }
+
+  // One line a kind: how often a step, how many bytes a rank sends, and what for.
+  void writeCollectives(exec::ProgramOp step) {
+    struct Sum {
+      int64_t count = 0, bytes = 0;
+      llvm::SmallVector<llvm::StringRef> causes;
+    };
+    llvm::MapVector<exec::CollectiveKind, Sum> sums;
+    for (auto op : step.getBody().getOps<exec::CollectiveOp>()) {
+      if (op.getKind() == exec::CollectiveKind::Slice) {
+        continue; // moves nothing between devices
+      }
+      int64_t group = 1;
+      for (int64_t axis : op.getAxes()) {
+        group *= variant.getAxisSizes()[axis];
+      }
+      Sum &sum = sums[op.getKind()];
+      ++sum.count;
+      sum.bytes += dist::collectiveBytes(kindOf(op.getKind()), byteSize(op.getSource().getType()), group);
+      if (!op.getCause().empty() && !llvm::is_contained(sum.causes, op.getCause())) {
+        sum.causes.push_back(op.getCause());
+      }
+    }
+    for (auto &[kind, sum] : sums) {
+      constexpr size_t kShown = 3;
+      std::string causes = llvm::join(llvm::ArrayRef(sum.causes).take_front(kShown), ", ");
+      if (sum.causes.size() > kShown) {
+        causes += formatv(", ... ({0} causes)", sum.causes.size());
+      }
+      line("collectives", formatv("{0} {1} a step, {2} sent by each device: {3}", sum.count, exec::stringifyCollectiveKind(kind),
+                                  bytesText(sum.bytes), causes)
+                              .str());
+    }
+    if (sums.empty()) {
+      line("collectives", "none");
+    }
+  }
+
+  static dist::CollectiveKind kindOf(exec::CollectiveKind kind) {
+    switch (kind) {
+    case exec::CollectiveKind::AllGather:
+      return dist::CollectiveKind::AllGather;
+    case exec::CollectiveKind::ReduceScatter:
+      return dist::CollectiveKind::ReduceScatter;
+    case exec::CollectiveKind::AllToAll:
+      return dist::CollectiveKind::AllToAll;
+    default:
+      return dist::CollectiveKind::AllReduce;
+    }
+  }
+
+  void writeInstructions(exec::ProgramOp step) {
+    int64_t kernels = 0, products = 0, copies = 0;
+    double flop = 0;
+    llvm::DenseSet<mlir::Attribute> distinct;
+    for (mlir::Operation &op : step.getBody().front()) {
+      if (auto kernel = mlir::dyn_cast<exec::KernelOp>(op)) {
+        ++kernels;
+        distinct.insert(kernel.getCalleeAttr());
+      } else if (auto gemm = mlir::dyn_cast<exec::GemmOp>(op)) {
+        ++products;
+        flop += 2.0 * gemm.getBatch() * gemm.getM() * gemm.getN() * gemm.getK();
+      }
+      copies += mlir::isa<exec::CopyOp>(op);
+    }
+    line("step", formatv("{0} matrix products ({1} a device), {2} kernel calls ({3} kernels), {4} copies", products, flopText(flop),
+                         kernels, distinct.size(), copies)
+                     .str());
+  }
+
+  void writeMemory() {
+    uint64_t arena = variant.getArenaBytes(), bound = variant.getLowerBoundBytes();
+    uint64_t named = 0;
+    for (auto [role, bytes] : bytesOf) {
+      named += bytes;
+    }
+    line("memory", formatv("{0} a device: {1} parameters, {2} state, {3} inputs and outputs, {4} temporaries", bytesText(arena),
+                           bytesText(bytesOf[exec::Role::Variable]), bytesText(bytesOf[exec::Role::State]),
+                           bytesText(bytesOf[exec::Role::Input] + bytesOf[exec::Role::Output]), bytesText(arena - named))
+                       .str());
+    line("", formatv("no plan can be below {0}; this one is {1:F3} times that", bytesText(bound),
+                     static_cast<double>(arena) / static_cast<double>(std::max<uint64_t>(bound, 1)))
+                 .str());
+  }
+
+  exec::VariantOp variant;
+  const PlanFacts &facts;
+  std::string text;
+  std::map<exec::Role, uint64_t> bytesOf; // per device
+};
+
+} // namespace
+
+std::string planText(exec::VariantOp variant, const PlanFacts &facts) {
+  return PlanWriter(variant, facts).write();
+}
+
+} // namespace ashlar::report

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The plan of a program in about ten lines: what every rank holds, sends and computes.
+
+#ifndef ASHLAR_COMPILER_REPORT_PLAN_TEXT_H
+#define ASHLAR_COMPILER_REPORT_PLAN_TEXT_H
+
+#include "dialects/exec/exec.h"
+
+#include <string>
+
+namespace ashlar::report {
+
+// What the plan says besides what stands in the tables.
+struct PlanFacts {
+  std::string modelName;
+  int64_t globalBatch = 0; // 0: not known
+  std::string deterministicRefusal;
+};
+
+// Returns the plan of a variant: mesh, batch, parameters, layouts, collectives of a step by cause, memory of a device, work of a step.
+std::string planText(exec::VariantOp variant, const PlanFacts &facts);
+
+} // namespace ashlar::report
+
+#endif // ASHLAR_COMPILER_REPORT_PLAN_TEXT_H

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Constants to bytes: raw data as it is, splats repeated, bools one byte each.
+
+#include "compiler/target/cpu/constants.h"
+
+#include "dialects/exec/exec.h"
+#include "dialects/support/element_type.h"
+
+#include "mlir/IR/DialectResourceBlobManager.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/raw_ostream.h"
+#include "llvm/Support/xxhash.h"
+
+using namespace mlir;
+
+namespace ashlar::cpu {
+namespace {
+
+// Returns the bytes of a constant; `storage` holds them when the attribute does not. Empty when the attribute is of an unknown kind.
+ArrayRef<char> bytesOf(ElementsAttr value, std::vector<char> &storage) {
+  if (auto resource = dyn_cast<DenseResourceElementsAttr>(value)) {
+    AsmResourceBlob *blob = resource.getRawHandle().getBlob();
+    return blob ? blob->getData() : ArrayRef<char>();
+  }
+  auto dense = dyn_cast<DenseElementsAttr>(value);
+  if (!dense) {
+    return {};
+  }
+  if (dense.getElementType().isInteger(1)) {
+    for (bool element : dense.getValues<bool>()) {
+      storage.push_back(element);
+    }
+    return storage;
+  }
+  ArrayRef<char> raw = dense.getRawData();
+  if (!dense.isSplat()) {
+    return raw;
+  }
+  for (int64_t i = 0; i < dense.getNumElements(); ++i) {
+    storage.insert(storage.end(), raw.begin(), raw.end());
+  }
+  return storage;
+}
+
+} // namespace
+
+llvm::Expected<ConstantsFile> writeConstants(ModuleOp module, StringRef path) {
+  ConstantsFile file{path.str(), 0, 0};
+  std::error_code error;
+  llvm::raw_fd_ostream out(path, error);
+  if (error) {
+    return llvm::createStringError(error, "cannot write %s: %s", file.path.c_str(), error.message().c_str());
+  }
+  for (auto op : module.getOps<exec::ConstantOp>()) {
+    std::vector<char> storage;
+    ArrayRef<char> bytes = bytesOf(op.getValue(), storage);
+    uint64_t expected = byteSize(op.getValue().getShapedType());
+    if (bytes.size() != expected || op.getOffset() < file.bytes) {
+      out.clear_error();
+      return llvm::createStringError("constant at offset %llu has %zu bytes of data, its type needs %llu",
+                                     static_cast<unsigned long long>(op.getOffset()), bytes.size(),
+                                     static_cast<unsigned long long>(expected));
+    }
+    out.write_zeros(op.getOffset() - file.bytes);
+    out.write(bytes.data(), bytes.size());
+    file.bytes = op.getOffset() + bytes.size();
+    file.hash = llvm::xxh3_64bits(ArrayRef<uint8_t>(reinterpret_cast<const uint8_t *>(bytes.data()), bytes.size())) + 31 * file.hash;
+  }
+  out.close();
+  if (out.has_error()) {
+    error = out.error();
+    out.clear_error();
+    return llvm::createStringError(error, "cannot write %s: %s", file.path.c_str(), error.message().c_str());
+  }
+  return file;
+}
+
+} // namespace ashlar::cpu

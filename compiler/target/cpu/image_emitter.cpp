@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// exec ops -> tables. One function a struct of the ABI, in the order of the header, bottom up.
+
+#include "compiler/target/cpu/image_emitter.h"
+
+#include "compiler/target/cpu/table_writer.h"
+#include "dialects/exec/exec.h"
+#include "dialects/nn/nn.h"
+#include "dialects/support/element_type.h"
+
+#include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/TypeSwitch.h"
+#include "llvm/Support/xxhash.h"
+
+namespace ashlar::cpu {
+namespace {
+
+using llvm::Constant;
+using llvm::SmallVector;
+
+// Returns the ABI's number of an element type.
+uint32_t dtypeOf(mlir::Type type) {
+  return llvm::TypeSwitch<mlir::Type, uint32_t>(type)
+      .Case([](mlir::Float32Type) { return ASHLAR_RT_F32; })
+      .Case([](mlir::Float64Type) { return ASHLAR_RT_F64; })
+      .Case([](mlir::Float16Type) { return ASHLAR_RT_F16; })
+      .Case([](mlir::BFloat16Type) { return ASHLAR_RT_BF16; })
+      .Case([](mlir::IntegerType integer) -> uint32_t {
+        return integer.getWidth() == 1 ? ASHLAR_RT_BOOL : integer.getWidth() == 32 ? ASHLAR_RT_I32 : ASHLAR_RT_I64;
+      });
+}
+
+class ImageEmitter {
+public:
+  ImageEmitter(llvm::Module &module) : module(module), table(module) {}
+
+  llvm::Error emit(mlir::ModuleOp program, const target::ImageInfo &info, const ConstantsFile &constants) {
+    SmallVector<Constant *> variants;
+    for (auto op : program.getOps<exec::VariantOp>()) {
+      variants.push_back(variant(op));
+    }
+    if (!missingKernel.empty()) {
+      return llvm::createStringError("kernel %s is called by a program but was not generated", missingKernel.c_str());
+    }
+    Constant *variantTable = table.array(variants);
+    Constant *trainingTable = info.training ? table.global(training(*info.training)) : table.null();
+    Constant *constantBytes = includeConstants(constants);
+    Constant *modelName = table.string(info.modelName), *targetName = table.string(info.target);
+    Constant *refusal = table.optionalString(info.deterministicRefusal), *plan = table.string(info.plan);
+    Constant *image = table.global(table.record<ashlar_rt_image>(
+        {table.u32(ASHLAR_RT_ABI_VERSION), modelName, targetName, table.u64(hash(info, constants)), constantBytes,
+         table.u64(constants.bytes), table.u64(info.seed), table.u32(variants.size()), variantTable, trainingTable, refusal, plan}));
+    addMain(image);
+    return llvm::Error::success();
+  }
+
+private:
+  Constant *buffer(exec::BufferAttr buffer) {
+    mlir::MemRefType type = buffer.getType();
+    return table.record<ashlar_rt_buffer>({table.u32(static_cast<uint32_t>(buffer.getSpace())), table.u32(dtypeOf(type.getElementType())),
+                                           table.u64(buffer.getOffset()), table.u64(byteSize(type))});
+  }
+
+  Constant *tensor(exec::TensorOp op) {
+    SmallVector<Constant *> splits;
+    for (auto axes : op.getSplits().getAsRange<mlir::DenseI64ArrayAttr>()) {
+      splits.push_back(table.record<ashlar_rt_dim_split>({table.u32(axes.size()), table.u32Array(axes.asArrayRef())}));
+    }
+    llvm::ArrayRef<int64_t> shape = op.getBuffer().getType().getShape();
+    return table.record<ashlar_rt_tensor>({table.string(op.getOutsideName().value_or(op.getSymName())),
+                                           table.u32(static_cast<uint32_t>(op.getRole())), table.u32(shape.size()), table.i64Array(shape),
+                                           table.i64Array(op.getGlobalShape()), table.array(splits), buffer(op.getBuffer())});
+  }
+
+  Constant *instruction(exec::KernelOp op) {
+    llvm::Function *function = module.getFunction(op.getCallee());
+    if (!function) {
+      missingKernel = op.getCallee().str();
+      return nullptr;
+    }
+    Constant *desc = table.record<ashlar_rt_kernel_desc>({function, table.u64(op.getExtent()), table.u64(op.getGrain())});
+    return instruction(op, ASHLAR_RT_KERNEL, op.getCallee(), llvm::to_vector(op.getBuffers().getAsRange<exec::BufferAttr>()), desc);
+  }
+
+  Constant *instruction(exec::GemmOp op) {
+    Constant *desc = table.record<ashlar_rt_gemm_desc>({table.u64(op.getBatch()), table.u64(op.getM()), table.u64(op.getN()),
+                                                        table.u64(op.getK()), table.u32(op.getTransposeA()), table.u32(op.getTransposeB()),
+                                                        table.u32(op.getHasBias()), table.u32(static_cast<uint32_t>(op.getEpilogue()))});
+    return instruction(op, ASHLAR_RT_GEMM, "gemm", llvm::to_vector(op.getBuffers().getAsRange<exec::BufferAttr>()), desc);
+  }
+
+  Constant *instruction(exec::CollectiveOp op) {
+    mlir::MemRefType type = op.getSource().getType();
+    Constant *desc = table.record<ashlar_rt_collective_desc>(
+        {table.u32(static_cast<uint32_t>(op.getKind())), table.u32(dtypeOf(type.getElementType())),
+         table.u32(static_cast<uint32_t>(op.getReduction())), table.u32(op.getAxes().size()), table.u32Array(op.getAxes()),
+         table.u32(type.getRank()), table.i64Array(type.getShape()), table.u32(op.getSplitDim()), table.u32(op.getConcatDim()),
+         /*root=*/table.u32(0), /*num_pairs=*/table.u32(0), /*pairs=*/table.null(), table.string(op.getCause())});
+    return instruction(op, ASHLAR_RT_COLLECTIVE, exec::stringifyCollectiveKind(op.getKind()), {op.getSource(), op.getTarget()}, desc);
+  }
+
+  Constant *instruction(exec::CopyOp op) { return instruction(op, ASHLAR_RT_COPY, "copy", {op.getSource(), op.getTarget()}, nullptr); }
+
+  // An instruction; `desc` is null for a copy. Its name is what it is and where in the model it comes from: "gemm fc1/Gemm".
+  Constant *instruction(mlir::Operation *op, ashlar_rt_instr_kind kind, llvm::StringRef what, llvm::ArrayRef<exec::BufferAttr> operands,
+                        Constant *desc) {
+    auto buffers = llvm::map_to_vector(operands, [&](exec::BufferAttr operand) { return buffer(operand); });
+    llvm::StringRef path = nn::getPath(op->getLoc());
+    std::string name = path.empty() ? what.str() : (what + " " + path).str();
+    return table.record<ashlar_rt_instr>(
+        {table.u32(kind), table.string(name), table.u32(buffers.size()), table.array(buffers), desc ? table.global(desc) : table.null()});
+  }
+
+  Constant *program(exec::ProgramOp op, const llvm::StringMap<uint32_t> &tensorIndex) {
+    SmallVector<Constant *> instructions;
+    for (mlir::Operation &instr : op.getBody().front()) {
+      Constant *record =
+          llvm::TypeSwitch<mlir::Operation *, Constant *>(&instr).Case<exec::KernelOp, exec::GemmOp, exec::CollectiveOp, exec::CopyOp>(
+              [&](auto typed) { return instruction(typed); });
+      if (record) {
+        instructions.push_back(record);
+      }
+    }
+    auto indices = [&](mlir::ArrayAttr symbols) {
+      return llvm::map_to_vector(symbols.getAsRange<mlir::FlatSymbolRefAttr>(),
+                                 [&](mlir::FlatSymbolRefAttr symbol) { return tensorIndex.lookup(symbol.getValue()); });
+    };
+    SmallVector<uint32_t> inputs = indices(op.getInputs()), outputs = indices(op.getOutputs());
+    return table.record<ashlar_rt_program>({table.string(op.getSymName()), table.u32(instructions.size()), table.array(instructions),
+                                            table.u32(inputs.size()), table.u32Array(inputs), table.u32(outputs.size()),
+                                            table.u32Array(outputs)});
+  }
+
+  Constant *variant(exec::VariantOp op) {
+    SmallVector<Constant *> axes, tensors, programs;
+    for (auto [name, size] : llvm::zip_equal(op.getAxisNames().getAsRange<mlir::StringAttr>(), op.getAxisSizes())) {
+      axes.push_back(table.record<ashlar_rt_axis>({table.string(name.getValue()), table.u32(size)}));
+    }
+    llvm::StringMap<uint32_t> tensorIndex;
+    for (auto tensorOp : op.getBody().getOps<exec::TensorOp>()) {
+      tensorIndex[tensorOp.getSymName()] = tensors.size();
+      tensors.push_back(tensor(tensorOp));
+    }
+    for (auto programOp : op.getBody().getOps<exec::ProgramOp>()) {
+      programs.push_back(program(programOp, tensorIndex));
+    }
+    return table.record<ashlar_rt_variant>({table.string(op.getSymName()), table.u32(axes.size()), table.array(axes),
+                                            table.u32(op.getDevicesPerProcess()), table.u64(op.getArenaBytes()),
+                                            table.u64(op.getCoordinatesOffset()), table.u32(tensors.size()), table.array(tensors),
+                                            table.u32(programs.size()), table.array(programs)});
+  }
+
+  Constant *feature(const target::FeatureInfo &info) {
+    auto transforms = llvm::map_to_vector(info.transforms, [&](const ashlar_rt_transform &transform) {
+      return table.record<ashlar_rt_transform>({table.u32(transform.kind), table.f64(transform.a), table.f64(transform.b)});
+    });
+    return table.record<ashlar_rt_feature>(
+        {table.string(info.column), table.string(info.tensor), table.u32(transforms.size()), table.array(transforms)});
+  }
+
+  Constant *dataset(const target::DatasetInfo &info) {
+    auto features = llvm::map_to_vector(info.features, [&](const target::FeatureInfo &item) { return feature(item); });
+    Constant *params = llvm::ConstantDataArray::get(table.context(), llvm::ArrayRef<double>(info.params));
+    return table.record<ashlar_rt_dataset>({table.string(info.format), table.optionalString(info.directoryFormat),
+                                            table.u64(info.trainSamples), table.u64(info.evalSamples), params, table.u32(info.shuffle),
+                                            table.u32(info.dropRemainder), table.u32(info.repeat), table.u32(features.size()),
+                                            table.array(features)});
+  }
+
+  Constant *training(const target::TrainingInfo &info) {
+    return table.record<ashlar_rt_training>({dataset(info.dataset), table.u64(info.globalBatch), table.u64(info.epochs),
+                                             table.u64(info.logEvery), table.string(info.lossTensor),
+                                             table.optionalString(info.correctTensor), table.string(info.stepTensor),
+                                             table.string(info.seedTensor)});
+  }
+
+  // Has the assembler put the bytes of the file between two sections of its own making, under a hidden symbol.
+  Constant *includeConstants(const ConstantsFile &constants) {
+    if (constants.bytes == 0) {
+      return table.null();
+    }
+    std::string path;
+    for (char c : constants.path) {
+      path += c == '"' || c == '\\' ? std::string("\\") + c : std::string(1, c);
+    }
+    module.appendModuleInlineAsm(".section .rodata.ashlar_constants,\"a\",@progbits\n.balign 64\n.globl ashlar_constants\n"
+                                 ".hidden ashlar_constants\nashlar_constants:\n.incbin \"" +
+                                 path + "\"\n.text");
+    auto *symbol = new llvm::GlobalVariable(module, llvm::ArrayType::get(llvm::Type::getInt8Ty(table.context()), constants.bytes),
+                                            /*isConstant=*/true, llvm::GlobalValue::ExternalLinkage, nullptr, "ashlar_constants");
+    symbol->setVisibility(llvm::GlobalValue::HiddenVisibility);
+    return symbol;
+  }
+
+  // Returns a number that differs, all but surely, when any table, kernel or constant differs.
+  uint64_t hash(const target::ImageInfo &info, const ConstantsFile &constants) {
+    std::string asmText = module.getModuleInlineAsm(), text;
+    module.setModuleInlineAsm(""); // holds the name of a temporary file
+    llvm::raw_string_ostream out(text);
+    module.print(out, nullptr);
+    out << constants.hash << info.seed;
+    module.setModuleInlineAsm(asmText);
+    return llvm::xxh3_64bits(text);
+  }
+
+  void addMain(Constant *image) {
+    llvm::LLVMContext &context = table.context();
+    auto *i32 = llvm::Type::getInt32Ty(context);
+    auto *pointer = llvm::PointerType::get(context, 0);
+    llvm::FunctionCallee runtime = module.getOrInsertFunction("ashlar_rt_main", i32, pointer, i32, pointer);
+    auto *mainType = llvm::FunctionType::get(i32, {i32, pointer}, /*isVarArg=*/false);
+    auto *mainFunction = llvm::Function::Create(mainType, llvm::GlobalValue::ExternalLinkage, "main", module);
+    llvm::IRBuilder<> builder(llvm::BasicBlock::Create(context, "", mainFunction));
+    builder.CreateRet(builder.CreateCall(runtime, {image, mainFunction->getArg(0), mainFunction->getArg(1)}));
+  }
+
+  llvm::Module &module;
+  TableWriter table;
+  std::string missingKernel;
+};
+
+} // namespace
+
+llvm::Error emitImage(mlir::ModuleOp program, const target::ImageInfo &info, const ConstantsFile &constants, llvm::Module &target) {
+  return ImageEmitter(target).emit(program, info, constants);
+}
+
+} // namespace ashlar::cpu

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What goes into a program's image besides its variants: names, seed, training loop, data set. Field by field the structs of the same name
+// in runtime/abi/ashlar_rt.h, which says what each means; here the strings are owned.
+
+#ifndef ASHLAR_COMPILER_TARGET_IMAGE_INFO_H
+#define ASHLAR_COMPILER_TARGET_IMAGE_INFO_H
+
+#include "runtime/abi/ashlar_rt.h"
+
+#include <array>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace ashlar::target {
+
+// ashlar_rt_feature.
+struct FeatureInfo {
+  std::string column, tensor;
+  std::vector<ashlar_rt_transform> transforms;
+};
+
+// ashlar_rt_dataset. An empty directoryFormat: --data is refused.
+struct DatasetInfo {
+  std::string format, directoryFormat;
+  uint64_t trainSamples = 0, evalSamples = 0;
+  std::array<double, 8> params{};
+  bool shuffle = true, dropRemainder = true;
+  uint32_t repeat = 1;
+  std::vector<FeatureInfo> features;
+};
+
+// ashlar_rt_training. An empty correctTensor: the model is a regression.
+struct TrainingInfo {
+  DatasetInfo dataset;
+  uint64_t globalBatch = 0, epochs = 1, logEvery = 1;
+  std::string lossTensor, correctTensor, stepTensor, seedTensor;
+};
+
+// ashlar_rt_image, without the variants. An empty refusal: --deterministic is available. No training: a forward executable.
+struct ImageInfo {
+  std::string modelName, target;
+  uint64_t seed = 1;
+  std::optional<TrainingInfo> training;
+  std::string deterministicRefusal;
+  std::string plan;
+};
+
+} // namespace ashlar::target
+
+#endif // ASHLAR_COMPILER_TARGET_IMAGE_INFO_H

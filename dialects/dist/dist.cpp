@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Registration of the dist dialect and the helpers declared in dist.h.
+
+#include "dialects/dist/dist.h"
+
+#include "dialects/support/element_type.h"
+
+#include "mlir/Interfaces/FunctionInterfaces.h"
+
+using namespace mlir;
+
+#include "dialects/dist/dist_dialect.cpp.inc"
+#include "dialects/dist/dist_enums.cpp.inc"
+#include "dialects/dist/dist_interfaces.cpp.inc"
+#define GET_OP_CLASSES
+#include "dialects/dist/dist_ops.cpp.inc"
+
+namespace ashlar::dist {
+
+void DistDialect::initialize() {
+  registerAttributes();
+  addOperations<
+#define GET_OP_LIST
+#include "dialects/dist/dist_ops.cpp.inc"
+      >();
+}
+
+MeshOp findMesh(ModuleOp module) {
+  auto meshes = module.getOps<MeshOp>();
+  return meshes.empty() ? MeshOp() : *meshes.begin();
+}
+
+LayoutAttr findLayout(Value value) {
+  if (auto result = dyn_cast<OpResult>(value)) {
+    auto layouts = result.getOwner()->getAttrOfType<ArrayAttr>(kLayoutsAttr);
+    return layouts ? dyn_cast<LayoutAttr>(layouts[result.getResultNumber()]) : LayoutAttr();
+  }
+  auto argument = cast<BlockArgument>(value);
+  auto function = dyn_cast<FunctionOpInterface>(argument.getOwner()->getParentOp());
+  return function ? function.getArgAttrOfType<LayoutAttr>(argument.getArgNumber(), kLayoutAttr) : LayoutAttr();
+}
+
+StringRef stringify(CollectiveKind kind) {
+  switch (kind) {
+  case CollectiveKind::AllReduce:
+    return "all_reduce";
+  case CollectiveKind::AllGather:
+    return "all_gather";
+  case CollectiveKind::ReduceScatter:
+    return "reduce_scatter";
+  case CollectiveKind::AllToAll:
+    return "all_to_all";
+  }
+  llvm_unreachable("unknown collective");
+}
+
+AxisList toAxisList(ArrayAttr axes) {
+  return llvm::to_vector<2>(axes.getAsRange<StringAttr>());
+}
+
+ArrayAttr toAttr(MLIRContext *context, ArrayRef<StringAttr> axes) {
+  return ArrayAttr::get(context, SmallVector<Attribute>(axes.begin(), axes.end()));
+}
+
+int64_t collectiveBytes(CollectiveKind kind, int64_t operandBytes, int64_t groupSize) {
+  switch (kind) {
+  case CollectiveKind::AllReduce:
+    return 2 * operandBytes * (groupSize - 1) / groupSize;
+  case CollectiveKind::AllGather:
+    return operandBytes * (groupSize - 1);
+  case CollectiveKind::ReduceScatter:
+  case CollectiveKind::AllToAll:
+    return operandBytes * (groupSize - 1) / groupSize;
+  }
+  llvm_unreachable("unknown collective");
+}
+
+int64_t collectiveBytes(CollectiveOpInterface op) {
+  MeshAttr mesh = findMesh(op->getParentOfType<ModuleOp>()).getMesh();
+  int64_t operandBytes = byteSize(cast<ShapedType>(op->getOperand(0).getType()));
+  return collectiveBytes(op.getCollectiveKind(), operandBytes, mesh.groupSize(toAxisList(op.getAxes())));
+}
+
+} // namespace ashlar::dist

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// C++ side of the dist dialect. The ops are defined in dist_ops.td.
+
+#ifndef ASHLAR_DIALECTS_DIST_DIST_H
+#define ASHLAR_DIALECTS_DIST_DIST_H
+
+#include "dialects/dist/layout.h"
+
+#include "mlir/Bytecode/BytecodeOpInterface.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/Dialect.h"
+#include "mlir/IR/OpImplementation.h"
+#include "mlir/IR/SymbolTable.h"
+#include "mlir/Interfaces/InferTypeOpInterface.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+#include "dialects/dist/dist_dialect.h.inc"
+#include "dialects/dist/dist_enums.h.inc"
+#define GET_ATTRDEF_CLASSES
+#include "dialects/dist/dist_attrs.h.inc"
+
+namespace ashlar::dist {
+
+enum class CollectiveKind { AllReduce, AllGather, ReduceScatter, AllToAll };
+
+// Attribute of variables, function arguments and results: where the tensor lives (LayoutAttr).
+inline constexpr llvm::StringLiteral kLayoutAttr = "dist.layout";
+
+// Attribute of ops on global shapes: the layout of each result (array of LayoutAttr).
+inline constexpr llvm::StringLiteral kLayoutsAttr = "dist.layouts";
+
+// Attribute of variables, function arguments and results after partitioning: their type before it (TypeAttr).
+inline constexpr llvm::StringLiteral kGlobalTypeAttr = "dist.global_type";
+
+} // namespace ashlar::dist
+
+#include "dialects/dist/dist_interfaces.h.inc"
+
+#define GET_OP_CLASSES
+#include "dialects/dist/dist_ops.h.inc"
+
+namespace ashlar::dist {
+
+// Returns the mesh of a module; null when it has none.
+MeshOp findMesh(mlir::ModuleOp module);
+
+// Returns the layout of a value on global shapes: from kLayoutsAttr of the op that makes it or kLayoutAttr of the function argument; null
+// when it has none.
+LayoutAttr findLayout(mlir::Value value);
+
+// Returns a name as it stands in the IR: "all_reduce".
+llvm::StringRef stringify(CollectiveKind kind);
+
+// Returns the axes of an `axes` attribute.
+AxisList toAxisList(mlir::ArrayAttr axes);
+
+// Returns an attribute of the axes.
+mlir::ArrayAttr toAttr(mlir::MLIRContext *context, llvm::ArrayRef<mlir::StringAttr> axes);
+
+// Returns the bytes one rank sends in a collective of n ranks, by the ring (or, for all_to_all, pairwise) algorithm:
+//   all_reduce 2 (n-1)/n bytes(x); reduce_scatter and all_to_all (n-1)/n bytes(x); all_gather (n-1) bytes(x), with x the local operand.
+int64_t collectiveBytes(CollectiveKind kind, int64_t operandBytes, int64_t groupSize);
+
+// Returns the bytes one rank sends in `op`. Assumes the op lies in a module with a mesh.
+int64_t collectiveBytes(CollectiveOpInterface op);
+
+} // namespace ashlar::dist
+
+#endif // ASHLAR_DIALECTS_DIST_DIST_H

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The dist dialect itself, its attributes, enums and the base classes of its ops.
+
+#ifndef ASHLAR_DIALECTS_DIST_DIST_BASE_TD
+#define ASHLAR_DIALECTS_DIST_DIST_BASE_TD
+
+include "mlir/IR/AttrTypeBase.td"
+include "mlir/IR/EnumAttr.td"
+include "mlir/IR/OpBase.td"
+include "mlir/IR/SymbolInterfaces.td"
+include "mlir/Interfaces/InferTypeOpInterface.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+include "dialects/dist/dist_interfaces.td"
+
+def Dist_Dialect : Dialect {
+  let name = "dist";
+  let cppNamespace = "::ashlar::dist";
+  let summary = "Where values live: the mesh, layouts, and the collectives between devices";
+  let description = [{
+        nn --> [ nn + dist, global shapes ] --> [ nn + dist, local shapes ] --> exec
+                layouts, dist.redistribute       collectives, dist.slice
+
+    The mesh (`dist.mesh`, one a module) arranges n devices in a grid with named axes; device numbers count row-major, the first axis is
+    major. A layout says for each dim of a tensor which axes split it, and over which axes the value is partial.
+
+    Layouts stand in attributes: `dist.layout` on variables, function arguments and results; `dist.layouts` (one a result) on ops while
+    shapes are global. Partitioning keeps the first and adds `dist.global_type`.
+  }];
+  let useDefaultAttributePrinterParser = 1;
+  let hasOperationAttrVerify = 1;
+  let extraClassDeclaration = [{
+    // Registers the attributes; their storage is only known in attributes.cpp.
+    void registerAttributes();
+  }];
+}
+
+def Dist_Reduction : I32EnumAttr<"Reduction", "how values of several devices combine",
+    [I32EnumAttrCase<"Sum", 0, "sum">, I32EnumAttrCase<"Max", 1, "max">, I32EnumAttrCase<"Min", 2, "min">]> {
+  let cppNamespace = "::ashlar::dist";
+  let genSpecializedAttr = 0;
+}
+def Dist_ReductionAttr : EnumAttr<Dist_Dialect, Dist_Reduction, "reduction">;
+
+class Dist_Attr<string name, string attrMnemonic> : AttrDef<Dist_Dialect, name> { let mnemonic = attrMnemonic; }
+
+def Dist_MeshAttr : Dist_Attr<"Mesh", "mesh"> {
+  let summary = "The axes of a mesh and their sizes";
+  let description = [{
+        #dist.mesh<["dp" = 4, "tp" = 2]>   // 8 devices; device 5 is at dp = 2, tp = 1
+
+    **Constraints:** (C1) sizes >= 1; (C2) no axis twice.
+  }];
+  let parameters = (ins ArrayRefParameter<"::mlir::StringAttr">:$axes, ArrayRefParameter<"int64_t">:$sizes);
+  let hasCustomAssemblyFormat = 1;
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    // Returns the position of an axis in the mesh; nothing when the mesh has no such axis.
+    std::optional<unsigned> findAxis(::mlir::StringAttr axis) const;
+
+    // Returns the size of an axis of this mesh.
+    int64_t axisSize(::mlir::StringAttr axis) const;
+
+    // Returns the product of the sizes of `axes`; 1 for none.
+    int64_t groupSize(::llvm::ArrayRef<::mlir::StringAttr> axes) const;
+
+    // Returns the number of devices.
+    int64_t numDevices() const { return groupSize(getAxes()); }
+
+    // Returns the coordinate of a device along `axes`, first axis major.
+    // On ["dp" = 4, "tp" = 2] device 5 has 2 along {dp}, 1 along {tp}, 5 along {dp, tp} and 6 along {tp, dp}.
+    int64_t axisIndex(int64_t device, ::llvm::ArrayRef<::mlir::StringAttr> axes) const;
+
+    // Returns the groups of a collective over `axes`: each the devices that differ only along them, in the order of axisIndex.
+    // On ["dp" = 2, "tp" = 2] the groups over {dp} are [0, 2], [1, 3].
+    ::llvm::SmallVector<::llvm::SmallVector<int64_t>> groups(::llvm::ArrayRef<::mlir::StringAttr> axes) const;
+  }];
+}
+
+def Dist_LayoutAttr : Dist_Attr<"Layout", "layout"> {
+  let summary = "How a tensor is spread over the mesh";
+  let description = [{
+    For each dim the axes that split it, major to minor: dim d is cut into as many equal pieces as the product of their sizes, and a device
+    holds the piece numbered by its coordinate along them. Over the axes in `partial` the devices hold parts that combine (sum, max, min)
+    to the value; one kind a layout, because a sum of maxima is no maximum of sums. Over all other axes the tensor is repeated.
+
+        #dist.layout<[{"dp"}, {} ]>                      // rows split over dp
+        #dist.layout<[{}, {"tp", "dp"} ]>                // columns split over both, tp major
+        #dist.layout<[{} ], partial = sum {"dp"}>        // each device along dp holds a term of the sum
+
+    The axes of `partial` have no order; they are kept sorted by name.
+
+    **Constraints:** (C1) no axis twice.
+  }];
+  let parameters = (ins ArrayRefParameter<"::mlir::ArrayAttr">:$dims, "::mlir::ArrayAttr":$partialAxes,
+                        "::ashlar::dist::Reduction":$reduction);
+  let hasCustomAssemblyFormat = 1;
+  let genVerifyDecl = 1;
+  let skipDefaultBuilders = 1;
+  let builders = [AttrBuilder<(ins "const ::ashlar::dist::Layout &":$layout)>];
+  let extraClassDeclaration = [{
+    // Returns the layout as a plain value.
+    ::ashlar::dist::Layout getLayout() const;
+
+    // Returns the rank of the tensors it describes.
+    int64_t getRank() const { return getDims().size(); }
+  }];
+}
+
+def Dist_AxesAttr : TypedArrayAttrBase<StrAttr, "mesh axes, major to minor">;
+def Dist_IndexScalar : 0DTensorOf<[I64]>;
+
+class Dist_Op<string opMnemonic, list<Trait> traits = []> : Op<Dist_Dialect, opMnemonic, traits>;
+
+// A collective: pure, because each device runs the same ops in the same order.
+class Dist_CollectiveOp<string opMnemonic, string kind, list<Trait> traits = []>
+    : Dist_Op<opMnemonic, !listconcat([Pure, CollectiveOpInterface], traits)> {
+  code collectiveDeclaration = [{
+    ::ashlar::dist::CollectiveKind getCollectiveKind() { return ::ashlar::dist::CollectiveKind::}] # kind # [{; }
+  }];
+  let extraClassDeclaration = collectiveDeclaration;
+  let hasVerifier = 1;
+}
+
+#endif // ASHLAR_DIALECTS_DIST_DIST_BASE_TD

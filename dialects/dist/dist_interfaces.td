@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What all collectives have in common, so that later passes, the report and the runtime treat them alike.
+
+#ifndef ASHLAR_DIALECTS_DIST_DIST_INTERFACES_TD
+#define ASHLAR_DIALECTS_DIST_DIST_INTERFACES_TD
+
+include "mlir/IR/OpBase.td"
+
+def CollectiveOpInterface : OpInterface<"CollectiveOpInterface"> {
+  let cppNamespace = "::ashlar::dist";
+  let description = [{
+    An op that moves data between the devices of a group: one operand, one result, and the mesh axes that make the group. A device's group
+    are the devices that differ from it only along these axes, ordered by their coordinate along them (first axis major).
+  }];
+  let methods = [
+    InterfaceMethod<"Returns which collective it is.", "::ashlar::dist::CollectiveKind", "getCollectiveKind", (ins)>,
+    InterfaceMethod<"Returns the mesh axes of the group, major to minor, as strings.", "::mlir::ArrayAttr", "getAxes", (ins)>,
+    InterfaceMethod<"Returns how elements combine; nothing for a collective that combines none.",
+                    "std::optional<::ashlar::dist::Reduction>", "getReductionKind", (ins), "",
+                    [{ return std::nullopt; }]>,
+    InterfaceMethod<"Returns what made it necessary (\"gradient of fc1.weight\"), \"\" when not known.", "::llvm::StringRef", "getCauseText",
+                    (ins), "", [{ return $_op.getCause().value_or(""); }]>,
+    InterfaceMethod<"Returns the fusion id; 0 is never fused.", "int64_t", "getFusion", (ins), "",
+                    [{ return $_op.getFusionId().value_or(0); }]>
+  ];
+}
+
+#endif // ASHLAR_DIALECTS_DIST_DIST_INTERFACES_TD

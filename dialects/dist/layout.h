@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A layout as a plain value: what passes compute with. LayoutAttr is the same thing inside the IR; dist_base.td says what it means.
+
+#ifndef ASHLAR_DIALECTS_DIST_LAYOUT_H
+#define ASHLAR_DIALECTS_DIST_LAYOUT_H
+
+#include "mlir/IR/BuiltinAttributes.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "llvm/ADT/SmallVector.h"
+
+namespace ashlar::dist {
+
+enum class Reduction : uint32_t;
+class LayoutAttr;
+class MeshAttr;
+
+// Mesh axes by name, major to minor.
+using AxisList = llvm::SmallVector<mlir::StringAttr, 2>;
+
+struct Layout {
+  llvm::SmallVector<AxisList> dims; // the axes that split each dim
+  AxisList partial;                 // the axes over which the value is partial, in no order
+  Reduction reduction{};            // how the parts combine; of no meaning when `partial` is empty
+
+  // Returns the layout of a tensor that every device holds whole.
+  static Layout replicated(int64_t rank) { return {llvm::SmallVector<AxisList>(rank), {}, {}}; }
+
+  // Returns true when every device holds the whole value.
+  bool isReplicated() const { return !isPartial() && !isSplit(); }
+
+  // Returns true when some dim is split.
+  bool isSplit() const;
+
+  // Returns true when the devices hold parts of the value that are still to be combined.
+  bool isPartial() const { return !partial.empty(); }
+
+  // Returns true when the axis splits a dim or the value is partial over it.
+  bool uses(mlir::StringAttr axis) const;
+
+  // Returns true when both say the same; the order of `partial` does not count.
+  bool operator==(const Layout &other) const;
+  bool operator!=(const Layout &other) const { return !(*this == other); }
+
+  // Returns the layout as it reads inside an attribute: [{"dp"}, {}], partial = sum {"tp"}.
+  std::string toString() const;
+};
+
+// Returns the shape that each device holds of a tensor of the global `shape`. Assumes that the pieces divide the dims (findUneven).
+llvm::SmallVector<int64_t> localShape(MeshAttr mesh, llvm::ArrayRef<int64_t> shape, const Layout &layout);
+
+// Returns the type that each device holds.
+mlir::RankedTensorType localType(MeshAttr mesh, mlir::RankedTensorType type, const Layout &layout);
+
+// Returns the first dim that the axes splitting it do not divide; nothing when all divide.
+std::optional<int64_t> findUneven(MeshAttr mesh, llvm::ArrayRef<int64_t> shape, const Layout &layout);
+
+// Returns the axes sorted as the mesh has them.
+AxisList inMeshOrder(MeshAttr mesh, AxisList axes);
+
+} // namespace ashlar::dist
+
+#endif // ASHLAR_DIALECTS_DIST_LAYOUT_H

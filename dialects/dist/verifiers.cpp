@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Verifiers of the dist ops and attributes; labels as in dist_ops.td.
+
+#include "dialects/dist/dist.h"
+
+#include "llvm/ADT/SmallPtrSet.h"
+
+using namespace mlir;
+
+namespace ashlar::dist {
+
+LogicalResult MeshOp::verify() {
+  if (auto module = dyn_cast_or_null<ModuleOp>((*this)->getParentOp())) {
+    MeshOp first = findMesh(module);
+    if (first != *this) { // C1
+      InFlightDiagnostic diagnostic = emitOpError("is the second mesh of the module");
+      diagnostic.attachNote(first.getLoc()) << "the first one is here";
+      return diagnostic;
+    }
+  }
+  return success();
+}
+
+namespace {
+
+// Returns the mesh that an op refers to; null, with an error, when there is none.
+MeshAttr getMesh(Operation *op) {
+  auto module = op->getParentOfType<ModuleOp>();
+  MeshOp mesh = module ? findMesh(module) : MeshOp();
+  if (!mesh) {
+    op->emitOpError("needs a dist.mesh in the module");
+    return {};
+  }
+  return mesh.getMesh();
+}
+
+LogicalResult verifyInMesh(Operation *op, MeshAttr mesh, ArrayRef<StringAttr> axes) {
+  for (StringAttr axis : axes) {
+    if (!mesh.findAxis(axis)) {
+      return op->emitOpError("names axis ") << axis << ", which is not in mesh " << mesh;
+    }
+  }
+  return success();
+}
+
+// Returns the size of the group over `axes`; fails when they are no axes of the mesh, or twice the same (C1).
+FailureOr<int64_t> verifyGroup(Operation *op, ArrayAttr attribute) {
+  MeshAttr mesh = getMesh(op);
+  AxisList axes = toAxisList(attribute);
+  if (!mesh || failed(verifyInMesh(op, mesh, axes))) {
+    return failure();
+  }
+  if (axes.empty()) {
+    return op->emitOpError("has no axes");
+  }
+  llvm::SmallPtrSet<StringAttr, 4> seen;
+  for (StringAttr axis : axes) {
+    if (!seen.insert(axis).second) {
+      return op->emitOpError("names axis ") << axis << " twice";
+    }
+  }
+  return mesh.groupSize(axes);
+}
+
+LogicalResult verifyDim(Operation *op, StringRef name, int64_t dim, RankedTensorType type) {
+  if (dim < 0 || dim >= type.getRank()) { // C2
+    return op->emitOpError() << name << " " << dim << " is not within rank " << type.getRank();
+  }
+  return success();
+}
+
+// Checks that `large` is `factor` times `small` in `dim` and equal to it in the rest (C3).
+LogicalResult verifyMultiple(Operation *op, RankedTensorType large, RankedTensorType small, int64_t dim, int64_t factor) {
+  SmallVector<int64_t> expected(small.getShape());
+  if (small.getRank() == large.getRank()) {
+    expected[dim] *= factor;
+  }
+  if (large != small.clone(expected)) {
+    return op->emitOpError("has types ") << large << " and " << small << ", which are not " << factor << " to 1 in dim " << dim
+                                         << " and equal in the rest";
+  }
+  return success();
+}
+
+// Checks an op between a whole tensor and its n pieces along one dim (C1, C2, C3).
+template <typename OpTy> LogicalResult verifyPieces(OpTy op, Value whole, Value piece) {
+  FailureOr<int64_t> size = verifyGroup(op, op.getAxes());
+  auto wholeType = cast<RankedTensorType>(whole.getType()), pieceType = cast<RankedTensorType>(piece.getType());
+  if (failed(size) || failed(verifyDim(op, "dim", op.getDim(), pieceType))) {
+    return failure();
+  }
+  return verifyMultiple(op, wholeType, pieceType, op.getDim(), *size);
+}
+
+} // namespace
+
+LogicalResult RedistributeOp::verify() {
+  int64_t rank = cast<RankedTensorType>(getType()).getRank();
+  MeshAttr mesh = getMesh(*this);
+  if (!mesh) {
+    return failure();
+  }
+  for (LayoutAttr layout : {getFrom(), getTo()}) {
+    if (layout.getRank() != rank) { // C1
+      return emitOpError("has a layout of rank ") << layout.getRank() << " for a tensor of rank " << rank;
+    }
+    Layout value = layout.getLayout();
+    for (const AxisList &axes : value.dims) {
+      if (failed(verifyInMesh(*this, mesh, axes))) { // C2
+        return failure();
+      }
+    }
+    if (failed(verifyInMesh(*this, mesh, value.partial))) { // C2
+      return failure();
+    }
+  }
+  Layout from = getFrom().getLayout(), to = getTo().getLayout();
+  for (StringAttr axis : to.partial) {
+    if (!llvm::is_contained(from.partial, axis) || from.reduction != to.reduction) { // C3
+      return emitOpError("makes the value partial (") << stringifyReduction(to.reduction) << ") over " << axis;
+    }
+  }
+  return success();
+}
+
+LogicalResult AllReduceOp::verify() {
+  return verifyGroup(*this, getAxes());
+}
+
+LogicalResult AllGatherOp::verify() {
+  return verifyPieces(*this, getResult(), getInput());
+}
+
+LogicalResult ReduceScatterOp::verify() {
+  return verifyPieces(*this, getInput(), getResult());
+}
+
+LogicalResult SliceOp::verify() {
+  return verifyPieces(*this, getInput(), getResult());
+}
+
+LogicalResult AxisIndexOp::verify() {
+  return verifyGroup(*this, getAxes());
+}
+
+LogicalResult AllToAllOp::verify() {
+  FailureOr<int64_t> size = verifyGroup(*this, getAxes());
+  auto from = cast<RankedTensorType>(getInput().getType()), to = cast<RankedTensorType>(getType());
+  if (failed(size) || failed(verifyDim(*this, "split_dim", getSplitDim(), from)) ||
+      failed(verifyDim(*this, "concat_dim", getConcatDim(), from))) {
+    return failure();
+  }
+  if (getSplitDim() == getConcatDim()) { // C2
+    return emitOpError("splits and concatenates the same dim ") << getSplitDim();
+  }
+  SmallVector<int64_t> expected(from.getShape());
+  expected[getConcatDim()] *= *size;
+  if (expected[getSplitDim()] % *size != 0 || (expected[getSplitDim()] /= *size, to != from.clone(expected))) { // C3
+    return emitOpError("takes ") << from << " to " << to << ", which is not 1 to " << *size << " in dim " << getSplitDim() << " and "
+                                 << *size << " to 1 in dim " << getConcatDim();
+  }
+  return success();
+}
+
+// Checks dist.layouts: one layout a result, each of the rank of its result.
+LogicalResult DistDialect::verifyOperationAttribute(Operation *op, NamedAttribute attribute) {
+  if (attribute.getName() != kLayoutsAttr) {
+    return success();
+  }
+  auto layouts = dyn_cast<ArrayAttr>(attribute.getValue());
+  if (!layouts || layouts.size() != op->getNumResults()) {
+    return op->emitOpError("has ") << op->getNumResults() << " results but " << kLayoutsAttr << " is " << attribute.getValue();
+  }
+  for (auto [result, value] : llvm::zip_equal(op->getResults(), layouts)) {
+    auto layout = dyn_cast<LayoutAttr>(value);
+    auto type = dyn_cast<RankedTensorType>(result.getType());
+    if (!layout || !type || layout.getRank() != type.getRank()) {
+      return op->emitOpError("has a result of type ") << result.getType() << " with layout " << value;
+    }
+  }
+  return success();
+}
+
+} // namespace ashlar::dist

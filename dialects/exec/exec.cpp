@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Registration and verifiers of the exec dialect.
+
+#include "dialects/exec/exec.h"
+
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/DialectImplementation.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+
+#include "dialects/exec/exec_dialect.cpp.inc"
+#include "dialects/exec/exec_enums.cpp.inc"
+#define GET_ATTRDEF_CLASSES
+#include "dialects/exec/exec_attrs.cpp.inc"
+#define GET_OP_CLASSES
+#include "dialects/exec/exec_ops.cpp.inc"
+
+namespace ashlar::exec {
+
+void ExecDialect::initialize() {
+  addAttributes<
+#define GET_ATTRDEF_LIST
+#include "dialects/exec/exec_attrs.cpp.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
+#include "dialects/exec/exec_ops.cpp.inc"
+      >();
+}
+
+LogicalResult FusionOp::verify() {
+  Block &block = getBody().front();
+  if (block.getArgumentTypes() != getInputs().getTypes()) { // C1
+    return emitOpError("has operands of types ") << getInputs().getTypes() << " but block arguments of types " << block.getArgumentTypes();
+  }
+  TypeRange yielded = block.getTerminator()->getOperandTypes();
+  if (yielded != getOutputs().getTypes()) { // C2
+    return emitOpError("yields types ") << yielded << " but has results of types " << getOutputs().getTypes();
+  }
+  return success();
+}
+
+LogicalResult TensorOp::verify() {
+  ArrayRef<int64_t> local = getBuffer().getType().getShape();
+  if (getGlobalShape().size() != local.size() || getSplits().size() != local.size()) { // C1
+    return emitOpError("has rank ") << local.size() << " but " << getGlobalShape().size() << " global sizes and " << getSplits().size()
+                                    << " splits";
+  }
+  ArrayRef<int64_t> axisSizes = (*this)->getParentOfType<VariantOp>().getAxisSizes();
+  for (auto [d, split] : llvm::enumerate(getSplits().getAsRange<DenseI64ArrayAttr>())) {
+    int64_t pieces = 1;
+    for (int64_t axis : split.asArrayRef()) {
+      if (axis < 0 || axis >= static_cast<int64_t>(axisSizes.size())) { // C1
+        return emitOpError("dim ") << d << " is split by axis " << axis << " of a mesh with " << axisSizes.size() << " axes";
+      }
+      pieces *= axisSizes[axis];
+    }
+    if (local[d] * pieces != getGlobalShape()[d]) { // C1
+      return emitOpError("dim ") << d << " has " << pieces << " pieces of size " << local[d] << " but global size " << getGlobalShape()[d];
+    }
+  }
+  return success();
+}
+
+LogicalResult GemmOp::verify() {
+  size_t expected = getHasBias() ? 4 : 3;
+  if (getBuffers().size() != expected) { // C1
+    return emitOpError("has ") << getBuffers().size() << " buffers, needs " << expected;
+  }
+  return success();
+}
+
+} // namespace ashlar::exec

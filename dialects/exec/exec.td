@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The exec dialect: how a program runs. Fused kernels first on tensors (exec.fusion), then, after the memory plan, as tables of
+// instructions on buffers at fixed offsets, which mirror runtime/abi/ashlar_rt.h one to one.
+
+#ifndef ASHLAR_DIALECTS_EXEC_EXEC_TD
+#define ASHLAR_DIALECTS_EXEC_EXEC_TD
+
+include "mlir/IR/AttrTypeBase.td"
+include "mlir/IR/EnumAttr.td"
+include "mlir/IR/OpBase.td"
+include "mlir/IR/RegionKindInterface.td"
+include "mlir/IR/SymbolInterfaces.td"
+include "mlir/Interfaces/ControlFlowInterfaces.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+
+def Exec_Dialect : Dialect {
+  let name = "exec";
+  let cppNamespace = "::ashlar::exec";
+  let summary = "How a program runs: kernels, library calls, collectives and copies on buffers of one arena, in one order";
+  let description = [{
+        nn + dist --> [ exec ] --> object file + runtime
+
+    Two forms. Between `ashlar-fuse` and `ashlar-plan-memory`, `exec.fusion` groups nn ops into what will be one kernel or one library
+    call; values are still tensors. After `ashlar-plan-memory` no tensor is left: an `exec.variant` holds the named tensors and the
+    programs; a program is a list of instructions whose operands are `#exec.buffer`s.
+  }];
+  let useDefaultAttributePrinterParser = 1;
+}
+
+class Exec_Attr<string name, string attrMnemonic> : AttrDef<Exec_Dialect, name> { let mnemonic = attrMnemonic; }
+class Exec_Op<string opMnemonic, list<Trait> traits = []> : Op<Exec_Dialect, opMnemonic, traits>;
+class Exec_Enum<string name, string enumSummary, list<I32EnumAttrCase> cases> : I32EnumAttr<name, enumSummary, cases> {
+  let cppNamespace = "::ashlar::exec";
+  let genSpecializedAttr = 0;
+}
+
+def Exec_FusionKind : Exec_Enum<"FusionKind", "what a fusion becomes", [
+  I32EnumAttrCase<"Loop", 0, "loop">,       // one loop nest over the common shape of all results
+  I32EnumAttrCase<"Rows", 1, "rows">,       // for each row: reductions over the row, then values that use them
+  I32EnumAttrCase<"Columns", 2, "columns">, // reductions over dims that are not the innermost
+  I32EnumAttrCase<"Gemm", 3, "gemm">        // a library matrix product with its bias and activation
+]>;
+def Exec_FusionKindAttr : EnumAttr<Exec_Dialect, Exec_FusionKind, "fusion_kind">;
+
+def Exec_Space : Exec_Enum<"Space", "where bytes lie", [I32EnumAttrCase<"Arena", 0, "arena">, I32EnumAttrCase<"Constant", 1, "constant">]>;
+
+def Exec_Role : Exec_Enum<"Role", "what a named tensor is to the outside", [
+  I32EnumAttrCase<"Variable", 0, "variable">, I32EnumAttrCase<"State", 1, "state">,
+  I32EnumAttrCase<"Input", 2, "input">, I32EnumAttrCase<"Output", 3, "output">]>;
+def Exec_RoleAttr : EnumAttr<Exec_Dialect, Exec_Role, "role">;
+
+// Values as in ashlar_rt_epilogue.
+def Exec_Epilogue : Exec_Enum<"Epilogue", "activation applied by a matrix product", [
+  I32EnumAttrCase<"None", 0, "none">, I32EnumAttrCase<"Relu", 1, "relu">, I32EnumAttrCase<"GeluErf", 2, "gelu_erf">,
+  I32EnumAttrCase<"GeluTanh", 3, "gelu_tanh">, I32EnumAttrCase<"Sigmoid", 4, "sigmoid">, I32EnumAttrCase<"Tanh", 5, "tanh">]>;
+def Exec_EpilogueAttr : EnumAttr<Exec_Dialect, Exec_Epilogue, "epilogue">;
+
+// Values as in ashlar_rt_collective_kind and ashlar_rt_reduction.
+def Exec_CollectiveKind : Exec_Enum<"CollectiveKind", "what a collective does", [
+  I32EnumAttrCase<"AllReduce", 1, "all_reduce">, I32EnumAttrCase<"AllGather", 2, "all_gather">,
+  I32EnumAttrCase<"ReduceScatter", 3, "reduce_scatter">, I32EnumAttrCase<"AllToAll", 4, "all_to_all">,
+  I32EnumAttrCase<"Slice", 7, "slice">]>;
+def Exec_CollectiveKindAttr : EnumAttr<Exec_Dialect, Exec_CollectiveKind, "collective_kind">;
+def Exec_Reduction : Exec_Enum<"Reduction", "how contributions combine", [
+  I32EnumAttrCase<"Sum", 0, "sum">, I32EnumAttrCase<"Max", 1, "max">, I32EnumAttrCase<"Min", 2, "min">]>;
+def Exec_ReductionAttr : EnumAttr<Exec_Dialect, Exec_Reduction, "reduction">;
+
+def Exec_BufferAttr : Exec_Attr<"Buffer", "buffer"> {
+  let summary = "a dense tensor at a fixed place: space, byte offset, shape and element type";
+  let description = [{    #exec.buffer<arena, 4096, memref<256x10xf32>>}];
+  let parameters = (ins EnumParameter<Exec_Space>:$space, "uint64_t":$offset, "::mlir::MemRefType":$type);
+  let assemblyFormat = "`<` $space `,` $offset `,` $type `>`";
+}
+def Exec_BufferArrayAttr : TypedArrayAttrBase<Exec_BufferAttr, "buffers">;
+
+//===-- Tensor form -------------------------------------------------------------------------------------------------------------------===//
+
+def Exec_FusionOp : Exec_Op<"fusion", [Pure, IsolatedFromAbove, SingleBlockImplicitTerminator<"::ashlar::exec::YieldOp">]> {
+  let summary = "nn ops that become one kernel or one library call";
+  let description = [{
+    The block arguments are the operands; what the region yields are the results. `gemm` holds exactly one f32 nn.matmul and at most one
+    bias (nn.broadcast along the last dim, nn.add) and one activation.
+
+        %y = exec.fusion loop(%x, %b) : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32> {
+        ^bb0(%arg0: tensor<4x8xf32>, %arg1: tensor<8xf32>):
+          ...
+          exec.yield %r : tensor<4x8xf32>
+        }
+
+    **Constraints:** (C1) block arguments have the types of the operands; (C2) yielded values have the types of the results.
+  }];
+  let arguments = (ins Exec_FusionKindAttr:$kind, Variadic<AnyRankedTensor>:$inputs);
+  let results = (outs Variadic<AnyRankedTensor>:$outputs);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = "`` $kind `(` $inputs `)` attr-dict `:` functional-type($inputs, $outputs) $body";
+  let hasVerifier = 1;
+}
+
+def Exec_YieldOp : Exec_Op<"yield", [Pure, Terminator, ReturnLike, ParentOneOf<["::ashlar::exec::FusionOp"]>]> {
+  let summary = "the results of a fusion";
+  let arguments = (ins Variadic<AnyRankedTensor>:$values);
+  let assemblyFormat = "($values^ `:` type($values))? attr-dict";
+  let builders = [OpBuilder<(ins), [{ build($_builder, $_state, ::mlir::ValueRange()); }]>];
+}
+
+//===-- Buffer form -------------------------------------------------------------------------------------------------------------------===//
+
+def Exec_VariantOp : Exec_Op<"variant", [Symbol, SymbolTable, NoTerminator, SingleBlock, IsolatedFromAbove]> {
+  let summary = "The programs for one mesh, and the plan of their arena";
+  let description = [{
+    `axis_names` and `axis_sizes` are the mesh; a process plays `devices_per_process` of its devices. `lower_bound_bytes` is the largest set of
+    bytes alive at once: no plan can be smaller. The device's mesh coordinates lie at `coordinates_offset`, one i64 an axis.
+
+        exec.variant @default arena 1048576 {axis_names = ["dp"], axis_sizes = array<i64: 4>, ...} { ... }
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, I64Attr:$arena_bytes, I64Attr:$lower_bound_bytes, StrArrayAttr:$axis_names,
+                       DenseI64ArrayAttr:$axis_sizes, I64Attr:$devices_per_process, I64Attr:$coordinates_offset);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = "$sym_name `arena` $arena_bytes attr-dict-with-keyword $body";
+}
+
+def Exec_TensorOp : Exec_Op<"tensor", [Symbol, HasParent<"::ashlar::exec::VariantOp">]> {
+  let summary = "A named tensor: variable, state, input or output";
+  let description = [{
+    `splits` holds for each dim the indices of the mesh axes that split it, major to minor. `outside_name` is there when the name by which the
+    outside knows the tensor differs from the symbol, since a program or another tensor has that symbol.
+
+        exec.tensor @fc1.weight variable #exec.buffer<arena, 64, memref<512x784xf32>> global [512, 784] splits [[], []]
+
+    **Constraints:** (C1) global size = local size times the sizes of the splitting axes, in each dim.
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, Exec_RoleAttr:$role, Exec_BufferAttr:$buffer, DenseI64ArrayAttr:$global_shape,
+                       TypedArrayAttrBase<DenseI64ArrayAttr, "axes of each dim">:$splits, OptionalAttr<StrAttr>:$outside_name);
+  let assemblyFormat = "$sym_name `` $role $buffer `global` $global_shape `splits` $splits attr-dict";
+  let hasVerifier = 1;
+}
+
+def Exec_ConstantOp : Exec_Op<"constant"> {
+  let summary = "Bytes of the image's constants, from an offset on";
+  let description = [{    exec.constant at 64 = dense<[1.0, 2.0]> : tensor<2xf32>}];
+  let arguments = (ins I64Attr:$offset, ElementsAttr:$value);
+  let assemblyFormat = "`at` $offset `=` $value attr-dict";
+}
+
+def Exec_ProgramOp : Exec_Op<"program", [Symbol, NoTerminator, SingleBlock, HasParent<"::ashlar::exec::VariantOp">]> {
+  let summary = "Instructions in the order in which every device runs them";
+  let description = [{    exec.program @train_step inputs [@input, @labels] outputs [@loss] { ... } }];
+  let arguments = (ins SymbolNameAttr:$sym_name, TypedArrayAttrBase<FlatSymbolRefAttr, "tensors">:$inputs,
+                       TypedArrayAttrBase<FlatSymbolRefAttr, "tensors">:$outputs);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = "$sym_name `inputs` $inputs `outputs` $outputs attr-dict-with-keyword $body";
+}
+
+class Exec_InstrOp<string opMnemonic> : Exec_Op<opMnemonic, [HasParent<"::ashlar::exec::ProgramOp">]>;
+
+def Exec_KernelOp : Exec_InstrOp<"kernel"> {
+  let summary = "Runs a generated kernel";
+  let description = [{
+    The kernel is a func.func at module level: its arguments are the buffers (memrefs), then begin and end of the range of its parallel
+    loop; `extent` is the length of that loop, `grain` the least part worth a thread.
+
+        exec.kernel @kernel_3 [#exec.buffer<arena, 0, memref<8xf32>>, ...] extent 256 grain 8
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$callee, Exec_BufferArrayAttr:$buffers, I64Attr:$extent, I64Attr:$grain);
+  let assemblyFormat = "$callee $buffers `extent` $extent `grain` $grain attr-dict";
+}
+
+def Exec_GemmOp : Exec_InstrOp<"gemm"> {
+  let summary = "out = epilogue(op(A) op(B) + bias), by the library";
+  let description = [{
+    buffers: {A, B, [bias,] out}, f32, dense. Shapes as in ashlar_rt_gemm_desc.
+
+    **Constraints:** (C1) three buffers, or four when `has_bias`.
+  }];
+  let arguments = (ins Exec_BufferArrayAttr:$buffers, I64Attr:$batch, I64Attr:$m, I64Attr:$n, I64Attr:$k, UnitAttr:$transpose_a,
+                       UnitAttr:$transpose_b, UnitAttr:$has_bias, Exec_EpilogueAttr:$epilogue);
+  let assemblyFormat = [{
+    $buffers `batch` $batch `m` $m `n` $n `k` $k (`transpose_a` $transpose_a^)? (`transpose_b` $transpose_b^)? (`bias` $has_bias^)?
+    `epilogue` `` $epilogue attr-dict
+  }];
+  let hasVerifier = 1;
+}
+
+def Exec_CollectiveOp : Exec_InstrOp<"collective"> {
+  let summary = "Communication over the groups of devices that differ only along `axes`";
+  let description = [{
+    Semantics of ashlar_rt_collective_desc. `axes` are indices into the variant's mesh, major to minor.
+  }];
+  let arguments = (ins Exec_CollectiveKindAttr:$kind, Exec_BufferAttr:$source, Exec_BufferAttr:$target, DenseI64ArrayAttr:$axes,
+                       Exec_ReductionAttr:$reduction, I64Attr:$split_dim, I64Attr:$concat_dim, StrAttr:$cause);
+  let assemblyFormat = [{
+    `` $kind $source `to` $target `over` $axes `reduction` `` $reduction `split` $split_dim `concat` $concat_dim `cause` $cause attr-dict
+  }];
+}
+
+def Exec_CopyOp : Exec_InstrOp<"copy"> {
+  let summary = "Copies a buffer to another of the same bytes";
+  let arguments = (ins Exec_BufferAttr:$source, Exec_BufferAttr:$target);
+  let assemblyFormat = "$source `to` $target attr-dict";
+}
+
+#endif // ASHLAR_DIALECTS_EXEC_EXEC_TD

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Folds and canonicalizations of nn ops: identities only, so that no number changes.
+
+#include "dialects/nn/nn.h"
+
+using namespace mlir;
+
+namespace ashlar::nn {
+
+namespace {
+
+// Returns true when `attribute` is a splat of `value`.
+bool isSplat(Attribute attribute, double value) {
+  auto dense = dyn_cast_or_null<DenseElementsAttr>(attribute);
+  if (!dense || !dense.isSplat()) {
+    return false;
+  }
+  if (isa<FloatType>(dense.getElementType())) {
+    return dense.getSplatValue<APFloat>().convertToDouble() == value;
+  }
+  return isa<IntegerType>(dense.getElementType()) && dense.getSplatValue<APInt>().getSExtValue() == static_cast<int64_t>(value);
+}
+
+} // namespace
+
+OpFoldResult ConstantOp::fold(FoldAdaptor) {
+  return getValue();
+}
+
+OpFoldResult CastOp::fold(FoldAdaptor) {
+  return getInput().getType() == getType() ? OpFoldResult(getInput()) : OpFoldResult();
+}
+
+OpFoldResult AddOp::fold(FoldAdaptor adaptor) {
+  return isSplat(adaptor.getRhs(), 0) ? OpFoldResult(getLhs()) : OpFoldResult();
+}
+
+OpFoldResult SubOp::fold(FoldAdaptor adaptor) {
+  return isSplat(adaptor.getRhs(), 0) ? OpFoldResult(getLhs()) : OpFoldResult();
+}
+
+OpFoldResult MulOp::fold(FoldAdaptor adaptor) {
+  if (isSplat(adaptor.getLhs(), 1)) { // only where both are constants: else the constant stands on the right
+    return getRhs();
+  }
+  return isSplat(adaptor.getRhs(), 1) ? OpFoldResult(getLhs()) : OpFoldResult();
+}
+
+OpFoldResult DivOp::fold(FoldAdaptor adaptor) {
+  return isSplat(adaptor.getRhs(), 1) ? OpFoldResult(getLhs()) : OpFoldResult();
+}
+
+OpFoldResult BroadcastOp::fold(FoldAdaptor adaptor) {
+  if (getInput().getType() == getType()) {
+    return getInput();
+  }
+  if (auto dense = dyn_cast_or_null<DenseElementsAttr>(adaptor.getInput()); dense && dense.isSplat()) {
+    return dense.resizeSplat(getType());
+  }
+  return {};
+}
+
+OpFoldResult ReshapeOp::fold(FoldAdaptor adaptor) {
+  if (getInput().getType() == getType()) {
+    return getInput();
+  }
+  if (auto dense = dyn_cast_or_null<DenseElementsAttr>(adaptor.getInput())) {
+    return dense.reshape(getType());
+  }
+  return {};
+}
+
+// reshape(reshape(x)) ==> reshape(x)
+LogicalResult ReshapeOp::canonicalize(ReshapeOp op, PatternRewriter &rewriter) {
+  auto producer = op.getInput().getDefiningOp<ReshapeOp>();
+  if (!producer) {
+    return rewriter.notifyMatchFailure(op, "operand is not a reshape");
+  }
+  rewriter.replaceOpWithNewOp<ReshapeOp>(op, op.getType(), producer.getInput());
+  return success();
+}
+
+OpFoldResult TransposeOp::fold(FoldAdaptor adaptor) {
+  for (auto [i, dim] : llvm::enumerate(getPermutation())) {
+    if (static_cast<int64_t>(i) != dim) {
+      auto dense = dyn_cast_or_null<DenseElementsAttr>(adaptor.getInput());
+      return dense && dense.isSplat() ? OpFoldResult(dense.resizeSplat(getType())) : OpFoldResult();
+    }
+  }
+  return getInput();
+}
+
+// transpose(transpose(x)) ==> transpose(x), with the permutations composed
+LogicalResult TransposeOp::canonicalize(TransposeOp op, PatternRewriter &rewriter) {
+  auto producer = op.getInput().getDefiningOp<TransposeOp>();
+  if (!producer) {
+    return rewriter.notifyMatchFailure(op, "operand is not a transpose");
+  }
+  SmallVector<int64_t> composed;
+  for (int64_t dim : op.getPermutation()) {
+    composed.push_back(producer.getPermutation()[dim]);
+  }
+  rewriter.replaceOpWithNewOp<TransposeOp>(op, producer.getInput(), composed);
+  return success();
+}
+
+} // namespace ashlar::nn

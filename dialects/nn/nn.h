@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// C++ side of the nn dialect. The ops are defined in nn_ops.td.
+
+#ifndef ASHLAR_DIALECTS_NN_NN_H
+#define ASHLAR_DIALECTS_NN_NN_H
+
+#include "dialects/support/op_interfaces.h"
+
+#include "mlir/Bytecode/BytecodeOpInterface.h"
+#include "mlir/IR/BuiltinAttributes.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/Dialect.h"
+#include "mlir/IR/OpImplementation.h"
+#include "mlir/IR/PatternMatch.h"
+#include "mlir/IR/SymbolTable.h"
+#include "mlir/Interfaces/InferTypeOpInterface.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+#include "dialects/nn/nn_dialect.h.inc"
+#include "dialects/nn/nn_enums.h.inc"
+#define GET_ATTRDEF_CLASSES
+#include "dialects/nn/nn_attrs.h.inc"
+
+namespace ashlar::nn {
+
+// What nn.read and nn.write act on.
+struct VariableResource : public mlir::SideEffects::Resource::Base<VariableResource> {
+  llvm::StringRef getName() final { return "nn.variable"; }
+};
+
+// What nn.gradient acts on.
+struct GradientResource : public mlir::SideEffects::Resource::Base<GradientResource> {
+  llvm::StringRef getName() final { return "nn.gradient"; }
+};
+
+// Attribute of function arguments and results: the outside name of an input or output.
+inline constexpr llvm::StringLiteral kNameAttr = "nn.name";
+
+// Attribute of ops: the outside names of their results (array of strings, "" for none).
+inline constexpr llvm::StringLiteral kOutputsAttr = "nn.outputs";
+
+// Attribute of ops that only training runs, as dropout: outside of it the result is operand 0.
+inline constexpr llvm::StringLiteral kTrainingOnlyAttr = "nn.training_only";
+
+// The variable that holds the seed of all random numbers (written from outside, before @init), and the one that counts training steps.
+inline constexpr llvm::StringLiteral kSeedVariable = "ashlar.seed";
+inline constexpr llvm::StringLiteral kStepVariable = "ashlar.step";
+
+// Returns the module path of an op ("layer1/Gemm"): the name of its location; "" when it has none.
+llvm::StringRef getPath(mlir::Location loc);
+
+// Returns the random stream of a name: its 32-bit FNV-1a hash, the same on every machine.
+uint32_t streamOf(llvm::StringRef name);
+
+// Returns a dense attribute of `type` with every element `value` (rounded to the element type).
+mlir::DenseElementsAttr splat(mlir::RankedTensorType type, double value);
+
+} // namespace ashlar::nn
+
+#define GET_OP_CLASSES
+#include "dialects/nn/nn_ops.h.inc"
+
+#endif // ASHLAR_DIALECTS_NN_NN_H

@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The sharding rule of every nn op: which dims of its operands and results are the same factor. One function a family; the ops that only
+// pass each dim through share ShardingRule::elementwise. Mirrored by test/passes/layout/print_sharding_rules.mlir.
+
+#include "dialects/nn/nn.h"
+
+#include "llvm/ADT/SmallBitVector.h"
+
+#include <numeric>
+
+using namespace mlir;
+
+namespace ashlar::nn {
+
+namespace {
+
+ArrayRef<int64_t> shapeOf(Value value) {
+  return cast<RankedTensorType>(value.getType()).getShape();
+}
+
+// Returns the rule of an op whose one result has the shape of all its operands.
+ShardingRule elementwiseRule(Operation *op) {
+  return ShardingRule::elementwise(shapeOf(op->getResult(0)), op->getNumOperands());
+}
+
+ReductionKind reductionKind(Reduction kind) {
+  switch (kind) {
+  case Reduction::Sum:
+    return ReductionKind::Sum;
+  case Reduction::Max:
+    return ReductionKind::Max;
+  case Reduction::Min:
+    return ReductionKind::Min;
+  }
+  llvm_unreachable("unknown reduction");
+}
+
+// Returns the rule of a softmax: each row needs the whole last dim.
+ShardingRule softmaxRule(Operation *op) {
+  ShardingRule rule = elementwiseRule(op);
+  rule.factors.back().kind = FactorKind::NeedReplication;
+  return rule;
+}
+
+// Adds one factor that passes from dim `from` of the operand to dim `to` of the result.
+void passThrough(ShardingRule &rule, int64_t size, SmallVector<int64_t, 2> &from, SmallVector<int64_t, 2> &to) {
+  int64_t factor = rule.addFactor(size);
+  from.push_back(factor);
+  to.push_back(factor);
+}
+
+// Returns the rule of an op that keeps the dims where `touched` is false and needs the whole of the others, whose sizes may change.
+ShardingRule dimwiseRule(Value input, Value result, const llvm::SmallBitVector &touched) {
+  ShardingRule rule;
+  ArrayRef<int64_t> from = shapeOf(input), to = shapeOf(result);
+  TensorFactors operand(from.size()), output(to.size());
+  for (size_t d = 0; d < from.size(); ++d) {
+    if (touched.test(d)) {
+      operand[d].push_back(rule.addFactor(from[d], FactorKind::NeedReplication));
+      output[d].push_back(rule.addFactor(to[d], FactorKind::NeedReplication));
+    } else {
+      passThrough(rule, from[d], operand[d], output[d]);
+    }
+  }
+  rule.operands = {operand};
+  rule.results = {output};
+  return rule;
+}
+
+// Builds the factors of a reshape. Both shapes are read major to minor; `left` and `right` are what is left of their current dims. The
+// greatest common divisor of the two is a factor of both dims: it cuts both tensors into the same contiguous pieces. When nothing common
+// is left, the two disagree up to the next place where the products of their dims are equal, and all of that stretch is needed whole.
+//
+//   [6, 4] -> [2, 12]: ([ij, k]) -> ([i, jk]), i=2 j=3 k=4      [2, 3] -> [3, 2]: nothing may be split
+class ReshapeRule {
+public:
+  ReshapeRule(ArrayRef<int64_t> from, ArrayRef<int64_t> to) : from(from), to(to), operand(from.size()), result(to.size()) {}
+
+  ShardingRule build() {
+    nextLeft();
+    nextRight();
+    while (left != 1 && right != 1) {
+      int64_t common = std::gcd(left, right);
+      if (common == 1) {
+        replicateStretch();
+        continue;
+      }
+      passThrough(rule, common, operand[i - 1], result[j - 1]);
+      left /= common;
+      right /= common;
+      nextLeft();
+      nextRight();
+    }
+    rule.operands = {operand};
+    rule.results = {result};
+    return std::move(rule);
+  }
+
+private:
+  // Moves on to the next operand dim while nothing is left of this one.
+  void nextLeft() {
+    while (left == 1 && i < from.size()) {
+      left = from[i++];
+    }
+  }
+  void nextRight() {
+    while (right == 1 && j < to.size()) {
+      right = to[j++];
+    }
+  }
+
+  // Takes dims from both sides until their products agree; none of them may be split.
+  void replicateStretch() {
+    operand[i - 1].push_back(rule.addFactor(left, FactorKind::NeedReplication));
+    result[j - 1].push_back(rule.addFactor(right, FactorKind::NeedReplication));
+    while (left != right) {
+      if (left < right) {
+        operand[i].push_back(rule.addFactor(from[i], FactorKind::NeedReplication));
+        left *= from[i++];
+      } else {
+        result[j].push_back(rule.addFactor(to[j], FactorKind::NeedReplication));
+        right *= to[j++];
+      }
+    }
+    left = right = 1;
+    nextLeft();
+    nextRight();
+  }
+
+  ArrayRef<int64_t> from, to;
+  size_t i = 0, j = 0; // dims taken so far
+  int64_t left = 1, right = 1;
+  ShardingRule rule;
+  TensorFactors operand, result;
+};
+
+} // namespace
+
+#define ASHLAR_ELEMENTWISE_RULE(Op)                                                                                                        \
+  ShardingRule Op::getShardingRule() {                                                                                                     \
+    return elementwiseRule(*this);                                                                                                         \
+  }
+
+ASHLAR_ELEMENTWISE_RULE(AbsOp)
+ASHLAR_ELEMENTWISE_RULE(AddOp)
+ASHLAR_ELEMENTWISE_RULE(AndOp)
+ASHLAR_ELEMENTWISE_RULE(CastOp)
+ASHLAR_ELEMENTWISE_RULE(CompareOp)
+ASHLAR_ELEMENTWISE_RULE(ConstantOp)
+ASHLAR_ELEMENTWISE_RULE(DivOp)
+ASHLAR_ELEMENTWISE_RULE(ErfOp)
+ASHLAR_ELEMENTWISE_RULE(ExpOp)
+ASHLAR_ELEMENTWISE_RULE(GeluOp)
+ASHLAR_ELEMENTWISE_RULE(IndexOp)
+ASHLAR_ELEMENTWISE_RULE(LeakyReluOp)
+ASHLAR_ELEMENTWISE_RULE(LogOp)
+ASHLAR_ELEMENTWISE_RULE(MaxOp)
+ASHLAR_ELEMENTWISE_RULE(MinOp)
+ASHLAR_ELEMENTWISE_RULE(MulOp)
+ASHLAR_ELEMENTWISE_RULE(NegOp)
+ASHLAR_ELEMENTWISE_RULE(NotOp)
+ASHLAR_ELEMENTWISE_RULE(OrOp)
+ASHLAR_ELEMENTWISE_RULE(PowOp)
+ASHLAR_ELEMENTWISE_RULE(ReluOp)
+ASHLAR_ELEMENTWISE_RULE(SelectOp)
+ASHLAR_ELEMENTWISE_RULE(SigmoidOp)
+ASHLAR_ELEMENTWISE_RULE(SignOp)
+ASHLAR_ELEMENTWISE_RULE(SqrtOp)
+ASHLAR_ELEMENTWISE_RULE(SubOp)
+ASHLAR_ELEMENTWISE_RULE(TanhOp)
+
+#undef ASHLAR_ELEMENTWISE_RULE
+
+// broadcast [i] dims = [1] to [b, i]: ([i]) -> ([b, i])
+ShardingRule BroadcastOp::getShardingRule() {
+  ShardingRule rule = ShardingRule::elementwise(getType().getShape(), /*numOperands=*/0);
+  TensorFactors operand;
+  for (int64_t dim : getDims()) {
+    operand.push_back(rule.results.front()[dim]);
+  }
+  rule.operands = {operand};
+  return rule;
+}
+
+ShardingRule ConcatOp::getShardingRule() {
+  ShardingRule rule = ShardingRule::elementwise(getType().getShape(), getInputs().size());
+  int64_t dim = getDim();
+  rule.factors[dim].kind = FactorKind::NeedReplication;
+  for (auto [operand, input] : llvm::zip_equal(rule.operands, getInputs())) {
+    operand[dim] = {rule.addFactor(shapeOf(input)[dim], FactorKind::NeedReplication)};
+  }
+  return rule;
+}
+
+// matmul: ([b, i, k], [b, k, j]) -> ([b, i, j]) sum={k}
+ShardingRule MatMulOp::getShardingRule() {
+  ArrayRef<int64_t> lhs = shapeOf(getLhs()), result = getType().getShape();
+  ShardingRule rule = ShardingRule::elementwise(result, /*numOperands=*/0);
+  size_t rank = result.size();
+  int64_t m = rank - 2, n = rank - 1;
+  int64_t k = rule.addFactor(lhs[getTransposeA() ? rank - 2 : rank - 1], FactorKind::Reduction, ReductionKind::Sum);
+  TensorFactors batch(rule.results.front().begin(), rule.results.front().end() - 2);
+  TensorFactors left(batch), right(batch);
+  left.append(getTransposeA() ? TensorFactors{{k}, {m}} : TensorFactors{{m}, {k}});
+  right.append(getTransposeB() ? TensorFactors{{n}, {k}} : TensorFactors{{k}, {n}});
+  rule.operands = {left, right};
+  return rule;
+}
+
+ShardingRule PadOp::getShardingRule() {
+  ArrayRef<int64_t> from = shapeOf(getInput()), to = getType().getShape();
+  llvm::SmallBitVector touched(from.size());
+  for (size_t d = 0; d < from.size(); ++d) {
+    touched[d] = from[d] != to[d] || getLow()[d] != 0 || getInterior()[d] != 0;
+  }
+  return dimwiseRule(getInput(), getResult(), touched);
+}
+
+// random: ([i, j], [], []) -> ([i, j]); seed and counter are scalars.
+ShardingRule RandomOp::getShardingRule() {
+  ShardingRule rule = ShardingRule::elementwise(getType().getShape(), /*numOperands=*/1);
+  rule.operands.resize(3);
+  return rule;
+}
+
+// reduce sum dims = [0]: ([i, j]) -> ([j]) sum={i}
+ShardingRule ReduceOp::getShardingRule() {
+  ShardingRule rule = ShardingRule::elementwise(shapeOf(getInput()), /*numOperands=*/1, /*numResults=*/0);
+  TensorFactors result;
+  for (auto [d, factors] : llvm::enumerate(rule.operands.front())) {
+    if (llvm::is_contained(getDims(), d)) {
+      rule.factors[d].kind = FactorKind::Reduction;
+      rule.factors[d].reduction = reductionKind(getKind());
+    } else {
+      result.push_back(factors);
+    }
+  }
+  rule.results = {result};
+  return rule;
+}
+
+ShardingRule ReshapeOp::getShardingRule() {
+  if (getType().getNumElements() != 0) {
+    return ReshapeRule(shapeOf(getInput()), getType().getShape()).build();
+  }
+  ShardingRule rule; // nothing to split
+  rule.operands.emplace_back(shapeOf(getInput()).size());
+  rule.results.emplace_back(getType().getRank());
+  return rule;
+}
+
+ShardingRule SliceOp::getShardingRule() {
+  ArrayRef<int64_t> from = shapeOf(getInput());
+  llvm::SmallBitVector touched(from.size());
+  for (size_t d = 0; d < from.size(); ++d) {
+    touched[d] = getStarts()[d] != 0 || getLimits()[d] != from[d] || getSteps()[d] != 1;
+  }
+  return dimwiseRule(getInput(), getResult(), touched);
+}
+
+ShardingRule LogSoftmaxOp::getShardingRule() {
+  return softmaxRule(*this);
+}
+
+// softmax_cross_entropy: ([i, c], [i]) -> ([i]) replicated={c}
+ShardingRule SoftmaxCrossEntropyOp::getShardingRule() {
+  ShardingRule rule = ShardingRule::elementwise(getType().getShape(), /*numOperands=*/2);
+  rule.operands.front().push_back({rule.addFactor(shapeOf(getLogits()).back(), FactorKind::NeedReplication)});
+  return rule;
+}
+
+ShardingRule SoftmaxOp::getShardingRule() {
+  return softmaxRule(*this);
+}
+
+// transpose [1, 0]: ([i, j]) -> ([j, i])
+ShardingRule TransposeOp::getShardingRule() {
+  ShardingRule rule = ShardingRule::elementwise(shapeOf(getInput()), /*numOperands=*/1, /*numResults=*/0);
+  TensorFactors result;
+  for (int64_t dim : getPermutation()) {
+    result.push_back(rule.operands.front()[dim]);
+  }
+  rule.results = {result};
+  return rule;
+}
+
+} // namespace ashlar::nn

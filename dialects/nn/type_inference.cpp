@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Result types of the ops that infer them, with their constraints; labels as in nn_ops.td.
+
+#include "dialects/nn/nn.h"
+
+#include "llvm/ADT/SmallBitVector.h"
+
+using namespace mlir;
+
+namespace ashlar::nn {
+
+namespace {
+
+RankedTensorType tensorType(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
+
+} // namespace
+
+LogicalResult TransposeOp::inferReturnTypes(MLIRContext *, std::optional<Location> loc, Adaptor adaptor, SmallVectorImpl<Type> &types) {
+  RankedTensorType from = tensorType(adaptor.getInput());
+  ArrayRef<int64_t> permutation = adaptor.getPermutation();
+  llvm::SmallBitVector seen(from.getRank());
+  SmallVector<int64_t> shape;
+  for (int64_t dim : permutation) {
+    if (dim < 0 || dim >= from.getRank() || seen.test(dim)) { // C1
+      return emitOptionalError(loc, "permutation [", permutation, "] is not one of ", from.getRank(), " dims");
+    }
+    seen.set(dim);
+    shape.push_back(from.getDimSize(dim));
+  }
+  if (!seen.all()) { // C1
+    return emitOptionalError(loc, "permutation [", permutation, "] is not one of ", from.getRank(), " dims");
+  }
+  types.push_back(from.clone(shape));
+  return success();
+}
+
+LogicalResult ConcatOp::inferReturnTypes(MLIRContext *, std::optional<Location> loc, Adaptor adaptor, SmallVectorImpl<Type> &types) {
+  if (adaptor.getInputs().empty()) { // C1
+    return emitOptionalError(loc, "concat needs at least one operand");
+  }
+  RankedTensorType first = tensorType(adaptor.getInputs().front());
+  int64_t dim = adaptor.getDim();
+  if (dim < 0 || dim >= first.getRank()) { // C2
+    return emitOptionalError(loc, "concat dim ", dim, " is not within rank ", first.getRank());
+  }
+  SmallVector<int64_t> shape(first.getShape());
+  shape[dim] = 0;
+  for (Value input : adaptor.getInputs()) {
+    RankedTensorType type = tensorType(input);
+    if (type.getRank() != first.getRank() || type.getElementType() != first.getElementType()) { // C3
+      return emitOptionalError(loc, "concat joins ", first, " with ", type);
+    }
+    for (int64_t d = 0; d < type.getRank(); ++d) {
+      if (d != dim && type.getDimSize(d) != first.getDimSize(d)) { // C3
+        return emitOptionalError(loc, "concat along dim ", dim, " joins ", first, " with ", type, ", which differ in dim ", d);
+      }
+    }
+    shape[dim] += type.getDimSize(dim);
+  }
+  types.push_back(first.clone(shape));
+  return success();
+}
+
+LogicalResult SliceOp::inferReturnTypes(MLIRContext *, std::optional<Location> loc, Adaptor adaptor, SmallVectorImpl<Type> &types) {
+  RankedTensorType from = tensorType(adaptor.getInput());
+  ArrayRef<int64_t> starts = adaptor.getStarts(), limits = adaptor.getLimits(), steps = adaptor.getSteps();
+  size_t rank = from.getRank();
+  if (starts.size() != rank || limits.size() != rank || steps.size() != rank) { // C1
+    return emitOptionalError(loc, "slice of rank ", rank, " has ", starts.size(), " starts, ", limits.size(), " limits and ", steps.size(),
+                             " steps");
+  }
+  SmallVector<int64_t> shape;
+  for (size_t d = 0; d < rank; ++d) {
+    if (starts[d] < 0 || starts[d] > limits[d] || limits[d] > from.getDimSize(d)) { // C2
+      return emitOptionalError(loc, "slice [", starts[d], ", ", limits[d], ") of dim ", d, " is not within size ", from.getDimSize(d));
+    }
+    if (steps[d] < 1) { // C3
+      return emitOptionalError(loc, "slice of dim ", d, " has step ", steps[d], ", which is not positive");
+    }
+    shape.push_back(llvm::divideCeil(limits[d] - starts[d], steps[d]));
+  }
+  types.push_back(from.clone(shape));
+  return success();
+}
+
+LogicalResult ReduceOp::inferReturnTypes(MLIRContext *, std::optional<Location> loc, Adaptor adaptor, SmallVectorImpl<Type> &types) {
+  RankedTensorType from = tensorType(adaptor.getInput());
+  int64_t previous = -1;
+  for (int64_t dim : adaptor.getDims()) {
+    if (dim <= previous || dim >= from.getRank()) { // C1
+      return emitOptionalError(loc, "reduce dims [", adaptor.getDims(), "] are not strictly increasing within rank ", from.getRank());
+    }
+    previous = dim;
+  }
+  SmallVector<int64_t> shape;
+  for (int64_t d = 0; d < from.getRank(); ++d) {
+    if (!llvm::is_contained(adaptor.getDims(), d)) {
+      shape.push_back(from.getDimSize(d));
+    }
+  }
+  types.push_back(from.clone(shape));
+  return success();
+}
+
+LogicalResult MatMulOp::inferReturnTypes(MLIRContext *, std::optional<Location> loc, Adaptor adaptor, SmallVectorImpl<Type> &types) {
+  RankedTensorType lhs = tensorType(adaptor.getLhs()), rhs = tensorType(adaptor.getRhs());
+  int64_t rank = lhs.getRank();
+  if (rank < 2 || rhs.getRank() != rank) { // C1
+    return emitOptionalError(loc, "matmul needs equal ranks of at least 2, has ", lhs.getRank(), " and ", rhs.getRank());
+  }
+  if (lhs.getShape().drop_back(2) != rhs.getShape().drop_back(2)) { // C2
+    return emitOptionalError(loc, "matmul batch dims of ", lhs, " and ", rhs, " differ");
+  }
+  if (lhs.getElementType() != rhs.getElementType()) { // C4
+    return emitOptionalError(loc, "matmul of ", lhs, " and ", rhs, " mixes element types");
+  }
+  int64_t lhsK = lhs.getDimSize(adaptor.getTransposeA() ? rank - 2 : rank - 1);
+  int64_t rhsK = rhs.getDimSize(adaptor.getTransposeB() ? rank - 1 : rank - 2);
+  if (lhsK != rhsK) { // C3
+    return emitOptionalError(loc, "matmul contracts size ", lhsK, " of ", lhs, " with size ", rhsK, " of ", rhs);
+  }
+  SmallVector<int64_t> shape(lhs.getShape().drop_back(2));
+  shape.push_back(lhs.getDimSize(adaptor.getTransposeA() ? rank - 1 : rank - 2));
+  shape.push_back(rhs.getDimSize(adaptor.getTransposeB() ? rank - 2 : rank - 1));
+  types.push_back(lhs.clone(shape));
+  return success();
+}
+
+LogicalResult SoftmaxCrossEntropyOp::inferReturnTypes(MLIRContext *, std::optional<Location> loc, Adaptor adaptor,
+                                                      SmallVectorImpl<Type> &types) {
+  RankedTensorType logits = tensorType(adaptor.getLogits()), labels = tensorType(adaptor.getLabels());
+  if (logits.getRank() < 1 || logits.getShape().drop_back() != labels.getShape()) { // C1
+    return emitOptionalError(loc, "labels have type ", labels, " but logits have type ", logits);
+  }
+  types.push_back(logits.clone(labels.getShape()));
+  return success();
+}
+
+} // namespace ashlar::nn

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Verifiers of the nn ops whose constraints ODS cannot state. Those of ops with an inferred type live in type_inference.cpp.
+
+#include "dialects/nn/nn.h"
+
+using namespace mlir;
+
+namespace ashlar::nn {
+
+LogicalResult VariableOp::verify() {
+  if (auto dense = dyn_cast_or_null<ElementsAttr>(getInitAttr()); dense && dense.getShapedType() != getTensorType()) { // C1
+    return emitOpError("init has type ") << dense.getShapedType() << " but the variable has type " << getTensorType();
+  }
+  return success();
+}
+
+namespace {
+
+LogicalResult verifyVariableUse(Operation *op, SymbolTableCollection &symbols, FlatSymbolRefAttr symbol, Type type) {
+  auto variable = symbols.lookupNearestSymbolFrom<VariableOp>(op, symbol);
+  if (!variable) { // C1
+    return op->emitOpError("names ") << symbol << ", which is not an nn.variable";
+  }
+  if (variable.getTensorType() != type) { // C2
+    InFlightDiagnostic diagnostic = op->emitOpError("has type ")
+                                    << type << " but variable " << symbol << " has type " << variable.getTensorType();
+    diagnostic.attachNote(variable.getLoc()) << "declared here";
+    return diagnostic;
+  }
+  return success();
+}
+
+LogicalResult verifySameElementType(Operation *op, RankedTensorType from, RankedTensorType to) {
+  if (from.getElementType() != to.getElementType()) {
+    return op->emitOpError("changes the element type from ") << from.getElementType() << " to " << to.getElementType();
+  }
+  return success();
+}
+
+} // namespace
+
+LogicalResult ReadOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  return verifyVariableUse(*this, symbols, getVariableAttr(), getType());
+}
+
+LogicalResult WriteOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  return verifyVariableUse(*this, symbols, getVariableAttr(), getValue().getType());
+}
+
+LogicalResult GradientOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  return verifyVariableUse(*this, symbols, getVariableAttr(), getValue().getType());
+}
+
+LogicalResult IndexOp::verify() {
+  if (static_cast<int64_t>(getStrides().size()) != getType().getRank()) { // C1
+    return emitOpError("has ") << getStrides().size() << " strides for a result of rank " << getType().getRank();
+  }
+  return success();
+}
+
+LogicalResult RandomOp::verify() {
+  if (getIndex().getType().getShape() != getType().getShape()) { // C1
+    return emitOpError("index has type ") << getIndex().getType() << " but the result has type " << getType();
+  }
+  return success();
+}
+
+LogicalResult BroadcastOp::verify() {
+  RankedTensorType from = getInput().getType(), to = getType();
+  if (static_cast<int64_t>(getDims().size()) != from.getRank()) { // C1
+    return emitOpError("has ") << getDims().size() << " dims for an operand of rank " << from.getRank();
+  }
+  int64_t previous = -1;
+  for (auto [i, dim] : llvm::enumerate(getDims())) {
+    if (dim <= previous || dim >= to.getRank()) { // C1
+      return emitOpError("dims [") << getDims() << "] are not strictly increasing within rank " << to.getRank();
+    }
+    if (from.getDimSize(i) != to.getDimSize(dim)) { // C2
+      return emitOpError("operand dim ") << i << " has size " << from.getDimSize(i) << " but result dim " << dim << " has size "
+                                         << to.getDimSize(dim);
+    }
+    previous = dim;
+  }
+  return verifySameElementType(*this, from, to); // C3
+}
+
+LogicalResult ReshapeOp::verify() {
+  RankedTensorType from = getInput().getType(), to = getType();
+  if (from.getNumElements() != to.getNumElements()) { // C1
+    return emitOpError("reshapes ") << from.getNumElements() << " elements into " << to.getNumElements();
+  }
+  return verifySameElementType(*this, from, to); // C2
+}
+
+LogicalResult PadOp::verify() {
+  RankedTensorType from = getInput().getType(), to = getType();
+  int64_t rank = from.getRank();
+  if (to.getRank() != rank || static_cast<int64_t>(getLow().size()) != rank || static_cast<int64_t>(getInterior().size()) != rank) { // C1
+    return emitOpError("has ranks ") << rank << " and " << to.getRank() << " with " << getLow().size() << " low and "
+                                     << getInterior().size() << " interior entries";
+  }
+  for (int64_t d = 0; d < rank; ++d) {
+    int64_t low = getLow()[d], interior = getInterior()[d];
+    if (low < 0 || interior < 0) { // C1
+      return emitOpError("has low ") << low << " and interior " << interior << " in dim " << d << "; neither may be negative";
+    }
+    int64_t size = from.getDimSize(d);
+    int64_t needed = size == 0 ? low : low + (size - 1) * (interior + 1) + 1;
+    if (needed > to.getDimSize(d)) { // C2
+      return emitOpError("needs size ") << needed << " in dim " << d << " but the result has " << to.getDimSize(d);
+    }
+  }
+  return verifySameElementType(*this, from, to); // C3
+}
+
+LogicalResult SoftmaxOp::verify() {
+  return getType().getRank() >= 1 ? success() : emitOpError("needs rank >= 1, has rank 0"); // C1
+}
+
+LogicalResult LogSoftmaxOp::verify() {
+  return getType().getRank() >= 1 ? success() : emitOpError("needs rank >= 1, has rank 0"); // C1
+}
+
+} // namespace ashlar::nn

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Passes that give every value a layout and put a redistribution where two layouts disagree.
+
+#ifndef ASHLAR_PASSES_LAYOUT_PASSES_TD
+#define ASHLAR_PASSES_LAYOUT_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+def SeedLayoutsPass : Pass<"ashlar-seed-layouts", "::mlir::ModuleOp"> {
+  let summary = "Creates the mesh and splits the batch over some of its axes.";
+  let description = [{
+    The start of data parallelism: everything else follows from the layouts of the inputs. An argument is split on dim 0 when its dim 0 is
+    the global batch; layouts that stand there already are kept.
+
+        func.func @train_step(%x: tensor<256x784xf32>, ...)
+    ==>
+        dist.mesh @mesh <["dp" = 4]>
+        func.func @train_step(%x: tensor<256x784xf32> {dist.layout = #dist.layout<[{"dp"}, {} ]>}, ...)
+
+    Needs: a batch that the axes divide. Leaves: a dist.mesh, dist.layout on the arguments that hold the batch.
+  }];
+  let options = [
+    ListOption<"mesh", "mesh", "std::string", "axes of the mesh, major to minor, as name=size; none when the module has a mesh">,
+    ListOption<"batchAxes", "batch-axes", "std::string", "axes that split the batch, major to minor; none leaves it whole">,
+    Option<"globalBatch", "global-batch", "int64_t", /*default=*/"0", "size of the batch; 0 takes dim 0 of a function's first argument">,
+  ];
+  let dependentDialects = ["::ashlar::dist::DistDialect"];
+}
+
+def PropagateLayoutsPass : Pass<"ashlar-propagate-layouts", "::mlir::ModuleOp"> {
+  let summary = "Infers the layout of every value from those that are given.";
+  let description = [{
+    Each op says by its sharding rule which dims of its operands and results are the same factor. The pass writes the layouts around an op
+    as splits of factors, extends each to the longest one that all agree with, and writes them back, forward and backward, until nothing
+    changes. First only factors that are in every tensor of an op without reductions (element-wise ops, transposes, reshapes), then all.
+
+    Given layouts are closed: they stay as they are. A variable has one layout in all functions, replicated unless one is given or
+    `split-variables` leaves it to inference. Constants and nn.index are copied for each use, so that each takes the layout its user wants.
+
+        func.func @f(%x: tensor<8x4xf32> {dist.layout = #dist.layout<[{"dp"}, {} ]>}) -> tensor<8x4xf32> {
+          %y = nn.relu %x : tensor<8x4xf32>
+    ==>
+          %y = nn.relu %x {dist.layouts = [#dist.layout<[{"dp"}, {} ]>]} : tensor<8x4xf32>
+
+    Needs: a dist.mesh; each op with tensors has a sharding rule. Leaves: dist.layouts on every op with results, dist.layout on variables,
+    arguments and results; none is partial.
+  }];
+  let options = [Option<"splitVariables", "split-variables", "bool", /*default=*/"false",
+                        "let inference split variables that have no layout">];
+  let dependentDialects = ["::ashlar::dist::DistDialect"];
+}
+
+def InsertRedistributionsPass : Pass<"ashlar-insert-redistributions", "::mlir::ModuleOp"> {
+  let summary = "Makes every op compute with one split of its factors, and redistributes where a value is held otherwise.";
+  let description = [{
+    Where the tensors of an op agree on a factor the op computes with that split; where they disagree, with the one that sends the fewest
+    bytes. Operands that are held otherwise are redistributed once, right where they are made. A result over whose reduction factor the
+    op is split is partial, and redistributed to the layout of the value: with a batch that is split and parameters that are not, this
+    turns each gradient into a sum over the batch axes. That is all there is to data parallelism.
+
+        %g = nn.matmul %d, %x transpose_a {dist.layouts = [#dist.layout<[{}, {} ]>]} : ...
+    ==>
+        %p = nn.matmul %d, %x transpose_a {dist.layouts = [#dist.layout<[{}, {} ], partial = sum {"dp"}>]} : ...
+        %g = dist.redistribute %p from <[{}, {} ], partial = sum {"dp"}> to <[{}, {} ]> {cause = "gradient of fc1.weight", ...} : ...
+
+    Needs: ashlar-propagate-layouts. Leaves: dist.layouts that say how each op computes; ops agree with all their operands.
+  }];
+  let dependentDialects = ["::ashlar::dist::DistDialect"];
+}
+
+def PrintShardingRulesPass : Pass<"ashlar-print-sharding-rules", "::mlir::ModuleOp"> {
+  let summary = "Prints the sharding rule of each op as a remark.";
+  let description = [{
+    For a reader, and for the test that mirrors the table of rules.
+
+        %y = nn.matmul %x, %w : tensor<4x8xf32>, tensor<8x16xf32> -> tensor<4x16xf32>
+      ==> remark: ([i, k], [k, j]) -> ([i, j]) {i=4, j=16, k=8} sum={k}
+
+    Needs nothing; leaves the module as it is.
+  }];
+}
+
+def VerifyLayoutsPass : Pass<"ashlar-verify-layouts", "::mlir::ModuleOp"> {
+  let summary = "Checks that layouts are complete and that each op agrees with its operands.";
+  let description = [{
+    The border between passes/layout and passes/partition: every value and variable has a layout on axes of the mesh that divide its dims;
+    the layouts around each op are one split of its factors, partial exactly over the reduction factors; nothing partial is read by an op,
+    written or returned.
+
+    Needs: ashlar-insert-redistributions. Leaves the module as it is.
+  }];
+}
+
+#endif // ASHLAR_PASSES_LAYOUT_PASSES_TD

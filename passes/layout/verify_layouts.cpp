@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// ashlar-verify-layouts: the border between passes/layout and passes/partition.
+
+#include "dialects/nn/nn.h"
+#include "passes/layout/factor_split.h"
+#include "passes/layout/given_layout.h"
+#include "passes/layout/passes.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+using namespace mlir;
+
+namespace ashlar::layout {
+
+#define GEN_PASS_DEF_VERIFYLAYOUTSPASS
+#include "passes/layout/passes.h.inc"
+
+namespace {
+
+RankedTensorType typeOf(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
+
+// Checks that a value that leaves through `op` has the layout of where it goes.
+LogicalResult verifyArrival(Operation *op, Value value, dist::LayoutAttr expected, const Twine &where) {
+  dist::LayoutAttr layout = dist::findLayout(value);
+  if (!layout || !expected) {
+    return op->emitOpError() << where << " or its value has no layout";
+  }
+  if (layout != expected) {
+    return op->emitOpError() << where << " has layout " << expected << " but its value has " << layout;
+  }
+  return success();
+}
+
+// Checks that the layouts around an op are one split of its factors.
+LogicalResult verifyRuled(Operation *op, MeshAttr mesh, const ShardingRule &rule) {
+  FactorSplit split(rule.factors.size());
+  SmallVector<bool> known(rule.factors.size(), false);
+  auto merge = [&](const TensorFactors &tensor, const Layout &layout, const Twine &what) -> LogicalResult {
+    FactorSplit own = project(mesh, rule, tensor, layout);
+    if (unproject(tensor, own).dims != layout.dims) {
+      return op->emitOpError() << what << " has layout " << layout.toString() << ", which does not fit the factors " << rule.toString();
+    }
+    for (size_t factor = 0; factor < own.size(); ++factor) {
+      if (!holdsFactor(tensor, factor)) {
+        continue;
+      }
+      if (!own[factor].empty() && rule.factors[factor].kind == FactorKind::NeedReplication) {
+        return op->emitOpError() << what << " has layout " << layout.toString()
+                                 << ", which splits a factor that it needs whole: " << rule.toString();
+      }
+      if (known[factor] && own[factor] != split[factor]) {
+        return op->emitOpError() << what << " has layout " << layout.toString()
+                                 << ", which disagrees with the other tensors on a factor of " << rule.toString();
+      }
+      split[factor] = own[factor];
+      known[factor] = true;
+    }
+    return success();
+  };
+  for (auto [index, operand] : llvm::enumerate(op->getOperands())) {
+    Layout layout = dist::findLayout(operand).getLayout();
+    if (layout.isPartial()) {
+      return op->emitOpError("operand ") << index << " is partial: " << layout.toString();
+    }
+    if (failed(merge(rule.operands[index], layout, "operand " + Twine(index)))) {
+      return failure();
+    }
+  }
+  for (auto [index, result] : llvm::enumerate(op->getResults())) {
+    if (failed(merge(rule.results[index], dist::findLayout(result).getLayout(), "result " + Twine(index)))) {
+      return failure();
+    }
+  }
+  FailureOr<SmallVector<Layout>> computed = resultLayouts(rule, split);
+  for (auto [index, result] : llvm::enumerate(op->getResults())) {
+    Layout layout = dist::findLayout(result).getLayout();
+    if (failed(computed) || (*computed)[index] != layout) {
+      return op->emitOpError("result ") << index << " has layout " << layout.toString()
+                                        << (failed(computed) ? " but the op mixes reductions"
+                                                             : " but is computed as " + (*computed)[index].toString());
+    }
+  }
+  return success();
+}
+
+class Verifier {
+public:
+  Verifier(ModuleOp module, MeshAttr mesh) : module(module), symbols(module), mesh(mesh) {}
+
+  LogicalResult run() {
+    for (auto variable : module.getOps<nn::VariableOp>()) {
+      auto layout = variable->getAttrOfType<dist::LayoutAttr>(dist::kLayoutAttr);
+      if (!layout) {
+        return variable.emitOpError("has no layout");
+      }
+      if (failed(checkGivenLayout(variable, "variable", mesh, variable.getTensorType(), layout.getLayout()))) {
+        return failure();
+      }
+    }
+    for (auto function : module.getOps<func::FuncOp>()) {
+      for (BlockArgument argument : function.getArguments()) {
+        dist::LayoutAttr layout = dist::findLayout(argument);
+        std::string name = nameArgument(function, argument.getArgNumber());
+        if (!layout) {
+          return function.emitOpError() << name << " has no layout";
+        }
+        if (failed(checkGivenLayout(function, name, mesh, typeOf(argument), layout.getLayout()))) {
+          return failure();
+        }
+      }
+      for (Operation &op : function.front()) {
+        if (failed(verifyOp(&op))) {
+          return failure();
+        }
+      }
+    }
+    return success();
+  }
+
+private:
+  LogicalResult verifyOp(Operation *op) {
+    for (auto [index, result] : llvm::enumerate(op->getResults())) {
+      dist::LayoutAttr layout = dist::findLayout(result);
+      if (!layout) {
+        return op->emitOpError("result ") << index << " has no layout";
+      }
+      Layout split = layout.getLayout();
+      split.partial.clear();
+      if (failed(checkGivenLayout(op, "result " + Twine(index), mesh, typeOf(result), split))) {
+        return failure();
+      }
+    }
+    if (auto read = dyn_cast<nn::ReadOp>(op)) {
+      return verifyArrival(op, read, variableLayout(read.getVariable()), "variable @" + read.getVariable());
+    }
+    if (auto write = dyn_cast<nn::WriteOp>(op)) {
+      return verifyArrival(op, write.getValue(), variableLayout(write.getVariable()), "variable @" + write.getVariable());
+    }
+    if (auto redistribute = dyn_cast<dist::RedistributeOp>(op)) {
+      return verifyArrival(op, redistribute.getInput(), redistribute.getFrom(), "\"from\"");
+    }
+    if (isa<func::ReturnOp>(op)) {
+      auto function = cast<func::FuncOp>(op->getParentOp());
+      for (auto [index, value] : llvm::enumerate(op->getOperands())) {
+        auto layout = function.getResultAttrOfType<dist::LayoutAttr>(index, dist::kLayoutAttr);
+        if (failed(verifyArrival(op, value, layout, "result " + Twine(index)))) {
+          return failure();
+        }
+      }
+      return success();
+    }
+    auto ruled = dyn_cast<ShardingRuleOpInterface>(op);
+    return ruled ? verifyRuled(op, mesh, ruled.getShardingRule()) : op->emitOpError("has no sharding rule");
+  }
+
+  dist::LayoutAttr variableLayout(StringRef name) {
+    return symbols.lookup<nn::VariableOp>(name)->getAttrOfType<dist::LayoutAttr>(dist::kLayoutAttr);
+  }
+
+  ModuleOp module;
+  SymbolTable symbols;
+  MeshAttr mesh;
+};
+
+struct VerifyLayouts : impl::VerifyLayoutsPassBase<VerifyLayouts> {
+  using VerifyLayoutsPassBase::VerifyLayoutsPassBase;
+
+  void runOnOperation() override {
+    MeshAttr mesh = requireMesh(getOperation());
+    if (!mesh || failed(Verifier(getOperation(), mesh).run())) {
+      signalPassFailure();
+    }
+  }
+};
+
+} // namespace
+
+} // namespace ashlar::layout

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Expands composite ops. The one rule: what comes out must give the same numbers as the op's reference semantics up to rounding, also for
+// infinite logits and for labels out of range.
+
+#include "passes/lower/passes.h"
+
+#include "dialects/nn/nn.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/ImplicitLocOpBuilder.h"
+
+namespace ashlar::lower {
+
+#define GEN_PASS_DEF_EXPANDOPSPASS
+#include "passes/lower/passes.h.inc"
+
+namespace {
+
+using namespace mlir;
+
+RankedTensorType tensorType(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
+
+// Broadcasts `rows`, of shape (rows...), along a new last dim to `type`.
+Value broadcastRows(ImplicitLocOpBuilder &b, Value rows, RankedTensorType type) {
+  return nn::BroadcastOp::create(b, type, rows, llvm::to_vector(llvm::seq<int64_t>(0, type.getRank() - 1)));
+}
+
+Value reduceLast(ImplicitLocOpBuilder &b, nn::Reduction kind, Value input) {
+  return nn::ReduceOp::create(b, kind, input, ArrayRef<int64_t>{tensorType(input).getRank() - 1});
+}
+
+// x - max(x) along the last dim, and the sum of its exponentials.
+struct ShiftedRows {
+  Value shifted;
+  Value exponentials;
+  Value sum;
+};
+
+ShiftedRows shiftRows(ImplicitLocOpBuilder &b, Value input) {
+  RankedTensorType type = tensorType(input);
+  Value max = reduceLast(b, nn::Reduction::Max, input);
+  Value shifted = nn::SubOp::create(b, input, broadcastRows(b, max, type));
+  Value exponentials = nn::ExpOp::create(b, shifted);
+  return {shifted, exponentials, reduceLast(b, nn::Reduction::Sum, exponentials)};
+}
+
+Value expandSoftmax(ImplicitLocOpBuilder &b, nn::SoftmaxOp op) {
+  ShiftedRows rows = shiftRows(b, op.getInput());
+  return nn::DivOp::create(b, rows.exponentials, broadcastRows(b, rows.sum, op.getType()));
+}
+
+Value expandLogSoftmax(ImplicitLocOpBuilder &b, nn::LogSoftmaxOp op) {
+  ShiftedRows rows = shiftRows(b, op.getInput());
+  return nn::SubOp::create(b, rows.shifted, broadcastRows(b, nn::LogOp::create(b, rows.sum), op.getType()));
+}
+
+// log(sum) - shifted[label], and 0 where the label is out of range.
+Value expandCrossEntropy(ImplicitLocOpBuilder &b, nn::SoftmaxCrossEntropyOp op) {
+  RankedTensorType logits = op.getLogits().getType();
+  RankedTensorType rowsType = op.getType();
+  int64_t classes = logits.getShape().back();
+  ShiftedRows rows = shiftRows(b, op.getLogits());
+
+  RankedTensorType indexType = logits.clone(b.getI64Type());
+  SmallVector<int64_t> strides(logits.getRank(), 0);
+  strides.back() = 1;
+  Value label = op.getLabels();
+  if (!tensorType(label).getElementType().isInteger(64)) {
+    label = nn::CastOp::create(b, rowsType.clone(b.getI64Type()), label);
+  }
+  Value position = nn::IndexOp::create(b, indexType, strides);
+  Value isLabel = nn::CompareOp::create(b, logits.clone(b.getI1Type()), nn::Predicate::Eq, position, broadcastRows(b, label, indexType));
+  Value zeros = nn::ConstantOp::create(b, nn::splat(logits, 0));
+  Value picked = reduceLast(b, nn::Reduction::Sum, nn::SelectOp::create(b, logits, isLabel, rows.shifted, zeros));
+  Value loss = nn::SubOp::create(b, nn::LogOp::create(b, rows.sum), picked);
+
+  RankedTensorType boolType = rowsType.clone(b.getI1Type());
+  RankedTensorType labelType = rowsType.clone(b.getI64Type());
+  Value notNegative = nn::CompareOp::create(b, boolType, nn::Predicate::Ge, label, nn::ConstantOp::create(b, nn::splat(labelType, 0)));
+  Value inRange = nn::CompareOp::create(b, boolType, nn::Predicate::Lt, label,
+                                        nn::ConstantOp::create(b, nn::splat(labelType, static_cast<double>(classes))));
+  Value valid = nn::AndOp::create(b, notNegative, inRange);
+  return nn::SelectOp::create(b, rowsType, valid, loss, nn::ConstantOp::create(b, nn::splat(rowsType, 0)));
+}
+
+// Returns `value` with its last two dims swapped.
+Value swapLastDims(ImplicitLocOpBuilder &b, Value value) {
+  auto permutation = llvm::to_vector(llvm::seq<int64_t>(0, tensorType(value).getRank()));
+  std::swap(permutation.end()[-1], permutation.end()[-2]);
+  return nn::TransposeOp::create(b, value, permutation);
+}
+
+// out[.., m, n] = sum over k of lhs[.., m, k] * rhs[.., n, k]
+Value expandMatMul(ImplicitLocOpBuilder &b, nn::MatMulOp op) {
+  Value lhs = op.getTransposeA() ? swapLastDims(b, op.getLhs()) : op.getLhs();
+  Value rhs = op.getTransposeB() ? op.getRhs() : swapLastDims(b, op.getRhs());
+  RankedTensorType type = op.getType();
+  int64_t rank = type.getRank();
+  SmallVector<int64_t> shape(type.getShape());
+  shape.push_back(tensorType(lhs).getShape().back());
+  RankedTensorType product = type.clone(shape);
+  auto lhsDims = llvm::to_vector(llvm::seq<int64_t>(0, rank - 2));
+  auto rhsDims = lhsDims;
+  lhsDims.append({rank - 2, rank});
+  rhsDims.append({rank - 1, rank});
+  Value multiplied =
+      nn::MulOp::create(b, nn::BroadcastOp::create(b, product, lhs, lhsDims), nn::BroadcastOp::create(b, product, rhs, rhsDims));
+  return reduceLast(b, nn::Reduction::Sum, multiplied);
+}
+
+// Returns the operand of `value` when it is a transpose of just the last two dims, else null.
+Value getTransposed(Value value) {
+  auto transpose = value.getDefiningOp<nn::TransposeOp>();
+  if (!transpose) {
+    return {};
+  }
+  auto expected = llvm::to_vector(llvm::seq<int64_t>(0, transpose.getType().getRank()));
+  std::swap(expected.end()[-1], expected.end()[-2]);
+  return ArrayRef<int64_t>(expected) == transpose.getPermutation() ? transpose.getInput() : Value();
+}
+
+// Takes a transpose of the last two dims into the flags of a library product.
+void foldTransposes(nn::MatMulOp op) {
+  if (Value input = getTransposed(op.getLhs())) {
+    op.getLhsMutable().assign(input);
+    op.setTransposeA(!op.getTransposeA());
+  }
+  if (Value input = getTransposed(op.getRhs())) {
+    op.getRhsMutable().assign(input);
+    op.setTransposeB(!op.getTransposeB());
+  }
+}
+
+// (batch..., m, k) x broadcast of (k, n) along the batch is one product of (batch * m, k) with (k, n): no copy of the weight.
+Value mergeBatchIntoRows(ImplicitLocOpBuilder &b, nn::MatMulOp op) {
+  auto broadcast = op.getRhs().getDefiningOp<nn::BroadcastOp>();
+  int64_t rank = op.getType().getRank();
+  if (rank < 3 || op.getTransposeA() || !broadcast || broadcast.getDims() != ArrayRef<int64_t>{rank - 2, rank - 1}) {
+    return {};
+  }
+  RankedTensorType lhsType = op.getLhs().getType();
+  int64_t k = lhsType.getShape().back();
+  Value lhs = nn::ReshapeOp::create(b, lhsType.clone({lhsType.getNumElements() / k, k}), op.getLhs());
+  Value product = nn::MatMulOp::create(b, lhs, broadcast.getInput(), /*transpose_a=*/false, /*transpose_b=*/op.getTransposeB());
+  return nn::ReshapeOp::create(b, op.getType(), product);
+}
+
+struct ExpandOps : impl::ExpandOpsPassBase<ExpandOps> {
+  using ExpandOpsPassBase::ExpandOpsPassBase;
+
+  bool goesToLibrary(nn::MatMulOp op) {
+    RankedTensorType type = op.getType();
+    int64_t k = op.getLhs().getType().getShape().end()[op.getTransposeA() ? -2 : -1];
+    return type.getElementType().isF32() && type.getNumElements() * k >= gemmFlops;
+  }
+
+  Value expand(ImplicitLocOpBuilder &b, Operation *op) {
+    if (auto softmax = dyn_cast<nn::SoftmaxOp>(op)) {
+      return expandSoftmax(b, softmax);
+    }
+    if (auto logSoftmax = dyn_cast<nn::LogSoftmaxOp>(op)) {
+      return expandLogSoftmax(b, logSoftmax);
+    }
+    if (auto crossEntropy = dyn_cast<nn::SoftmaxCrossEntropyOp>(op)) {
+      return expandCrossEntropy(b, crossEntropy);
+    }
+    if (auto matmul = dyn_cast<nn::MatMulOp>(op)) {
+      if (!goesToLibrary(matmul)) {
+        return expandMatMul(b, matmul);
+      }
+      foldTransposes(matmul);
+      return mergeBatchIntoRows(b, matmul);
+    }
+    return {};
+  }
+
+  void runOnOperation() override {
+    SmallVector<Operation *> ops;
+    getOperation().walk([&](Operation *op) { ops.push_back(op); });
+    for (Operation *op : ops) {
+      ImplicitLocOpBuilder b(op->getLoc(), op);
+      if (Value expanded = expand(b, op)) {
+        op->getResult(0).replaceAllUsesWith(expanded);
+        op->erase();
+      }
+    }
+  }
+};
+
+} // namespace
+} // namespace ashlar::lower

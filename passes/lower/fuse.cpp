@@ -1,0 +1,359 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Grows groups of ops in program order and outlines each into an exec.fusion.
+//
+// A group has a domain, the shape its loop nest runs over. Its values are *full* (the domain's shape) or, once a trailing reduction has
+// fixed how many leading dims are rows, *row* values (the shape of those dims). Invariants: (I1) no op outside an open group uses a value
+// of it, writes excepted; so an open group can take ops and merge with other open groups without making a cycle; (I2) a view belongs to no
+// group unless it repeats a row value along its row, or must be materialized; every group that reads through it gets a copy. Linear in the
+// number of ops.
+
+#include "passes/lower/fusible.h"
+#include "passes/lower/passes.h"
+
+#include "dialects/exec/exec.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/IRMapping.h"
+#include "llvm/ADT/SetVector.h"
+
+namespace ashlar::lower {
+
+#define GEN_PASS_DEF_FUSEPASS
+#include "passes/lower/passes.h.inc"
+
+namespace {
+
+using namespace mlir;
+
+constexpr int64_t kUndecided = -1;
+
+struct Group {
+  exec::FusionKind kind = exec::FusionKind::Loop;
+  SmallVector<int64_t> domain;
+  int64_t rowRank = kUndecided;     // of kind Rows: the number of leading dims that are rows
+  SmallVector<int64_t> reducedDims; // of kind Columns
+  SmallVector<Operation *> ops;
+  Operation *consumer = nullptr; // of a materialized view: who needs it; it may stand before what it reads
+  bool open = true;
+
+  ArrayRef<int64_t> rowShape() const { return ArrayRef<int64_t>(domain).take_front(rowRank); }
+  // Whether a value of this shape can be a row value of the group.
+  bool hasRowsOf(ArrayRef<int64_t> shape) const { return rowRank != kUndecided && shape == rowShape(); }
+  bool isGemm() const { return kind == exec::FusionKind::Gemm; }
+};
+
+ArrayRef<int64_t> shapeOf(Value value) {
+  return cast<RankedTensorType>(value.getType()).getShape();
+}
+
+class Fuser {
+public:
+  explicit Fuser(Block &block) : block(block) {}
+
+  void run() {
+    int64_t position = 0;
+    for (Operation &op : block) {
+      positions[&op] = position++;
+      assign(op);
+    }
+    for (auto &group : groups) {
+      if (!group->ops.empty()) {
+        outline(*group);
+      }
+    }
+    for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block))) {
+      if (isFusible(&op) && op.use_empty()) {
+        op.erase();
+      }
+    }
+  }
+
+private:
+  Block &block;
+  std::vector<std::unique_ptr<Group>> groups;
+  DenseMap<Operation *, Group *> groupOf;
+  DenseSet<Operation *> materialized; // views that also have a loop of their own, for consumers outside all groups
+  DenseMap<Operation *, int64_t> positions;
+
+  Group *openGroupOf(Value value) {
+    Operation *def = value.getDefiningOp();
+    Group *group = def ? groupOf.lookup(def) : nullptr;
+    return group && group->open ? group : nullptr;
+  }
+
+  Group &newGroup(exec::FusionKind kind, ArrayRef<int64_t> domain) {
+    groups.push_back(std::make_unique<Group>());
+    groups.back()->kind = kind;
+    groups.back()->domain.assign(domain.begin(), domain.end());
+    return *groups.back();
+  }
+
+  void add(Group &group, Operation &op) {
+    group.ops.push_back(&op);
+    groupOf[&op] = &group;
+  }
+
+  // Closes the group that computes `value`, looking through views: something outside reads it.
+  void close(Value value) {
+    Operation *def = value.getDefiningOp();
+    if (!def) {
+      return;
+    }
+    if (Group *group = groupOf.lookup(def)) {
+      group->open = false;
+    } else if (isView(def)) {
+      for (Value operand : def->getOperands()) {
+        close(operand);
+      }
+    }
+  }
+
+  // A consumer outside all groups needs `value` in memory.
+  void materialize(Value value, Operation &consumer) {
+    close(value);
+    Operation *def = value.getDefiningOp();
+    if (def && isView(def) && !isa<nn::ConstantOp>(def) && !groupOf.contains(def) && materialized.insert(def).second) {
+      Group &group = newGroup(exec::FusionKind::Loop, shapeOf(value));
+      group.ops.push_back(def);
+      group.consumer = &consumer;
+      group.open = false;
+    }
+  }
+
+  void assign(Operation &op) {
+    if (isView(&op)) {
+      assignView(op);
+    } else if (isElementwise(&op)) {
+      assignElementwise(op);
+    } else if (auto reduce = dyn_cast<nn::ReduceOp>(op)) {
+      assignReduce(reduce);
+    } else if (!isa<nn::ReadOp, nn::ConstantOp>(op)) {
+      for (Value operand : op.getOperands()) {
+        auto write = dyn_cast<nn::WriteOp>(op);
+        // A write does not close the group: it moves behind it.
+        if (!write || !openGroupOf(operand)) {
+          materialize(operand, op);
+        }
+      }
+      if (isa<nn::MatMulOp>(op)) {
+        add(newGroup(exec::FusionKind::Gemm, shapeOf(op.getResult(0))), op);
+      }
+    }
+  }
+
+  // A row value repeated along its row becomes a full value of its group.
+  void assignView(Operation &op) {
+    auto broadcast = dyn_cast<nn::BroadcastOp>(op);
+    if (!broadcast) {
+      return;
+    }
+    Group *group = openGroupOf(broadcast.getInput());
+    if (group && group->hasRowsOf(shapeOf(broadcast.getInput())) && shapeOf(broadcast) == ArrayRef<int64_t>(group->domain) &&
+        llvm::equal(broadcast.getDims(), llvm::seq<int64_t>(0, group->rowRank))) {
+      add(*group, op);
+    }
+  }
+
+  // Whether an op of this shape fits the group as a full or a row value, reading `operand` of the group at the same place.
+  static bool fits(const Group &group, Value operand, ArrayRef<int64_t> shape) {
+    return shapeOf(operand) == shape && (shape == ArrayRef<int64_t>(group.domain) || group.hasRowsOf(shape));
+  }
+
+  // Merges `from` into `into` if one loop nest can hold both; `from` may also hold nothing but row values of `into`.
+  bool merge(Group &into, Group &from) {
+    if (into.isGemm() || from.isGemm()) {
+      return false;
+    }
+    bool sameDomain =
+        into.domain == from.domain && (into.rowRank == from.rowRank || into.rowRank == kUndecided || from.rowRank == kUndecided) &&
+        (into.reducedDims == from.reducedDims || into.reducedDims.empty() || from.reducedDims.empty()) &&
+        !(into.rowRank != kUndecided && !from.reducedDims.empty()) && !(from.rowRank != kUndecided && !into.reducedDims.empty());
+    bool rowsOfInto = into.hasRowsOf(from.domain) && from.kind == exec::FusionKind::Loop;
+    if (!sameDomain && !rowsOfInto) {
+      return false;
+    }
+    if (sameDomain && into.kind == exec::FusionKind::Loop) {
+      into.kind = from.kind;
+      into.rowRank = from.rowRank;
+      into.reducedDims = from.reducedDims;
+    }
+    for (Operation *op : from.ops) {
+      add(into, *op);
+    }
+    from.ops.clear();
+    from.open = false;
+    llvm::sort(into.ops, [&](Operation *a, Operation *b) { return positions[a] < positions[b]; });
+    return true;
+  }
+
+  void assignElementwise(Operation &op) {
+    ArrayRef<int64_t> shape = shapeOf(op.getResult(0));
+    Group *joined = nullptr;
+    for (Value operand : op.getOperands()) {
+      Group *group = openGroupOf(operand);
+      if (!group || group == joined) {
+        if (!group) {
+          close(operand);
+        }
+        continue;
+      }
+      if (group->isGemm()) {
+        if (!joined && joinsGemm(op, *group)) {
+          joined = group;
+        } else {
+          group->open = false;
+        }
+        continue;
+      }
+      if (!fits(*group, operand, shape)) {
+        group->open = false;
+      } else if (!joined) {
+        joined = group;
+      } else if (Group *bigger = mergeEither(*joined, *group)) {
+        joined = bigger;
+      } else {
+        group->open = false;
+      }
+    }
+    // An operand read through a view may have closed the very group that another operand belongs to.
+    bool joins = joined && joined->open;
+    add(joins ? *joined : newGroup(exec::FusionKind::Loop, shape), op);
+  }
+
+  Group *mergeEither(Group &a, Group &b) {
+    if (merge(a, b)) {
+      return &a;
+    }
+    return merge(b, a) ? &b : nullptr;
+  }
+
+  // A library product takes one bias along the last dim, then one activation, of a value that nobody else reads.
+  bool joinsGemm(Operation &op, const Group &group) {
+    Operation *last = group.ops.back();
+    if (!last->hasOneUse()) {
+      return false;
+    }
+    if (isa<nn::AddOp>(op)) {
+      if (group.ops.size() > 1) {
+        return false;
+      }
+      Value other = op.getOperand(0).getDefiningOp() == last ? op.getOperand(1) : op.getOperand(0);
+      auto broadcast = other.getDefiningOp<nn::BroadcastOp>();
+      return broadcast && broadcast.getDims() == ArrayRef<int64_t>{static_cast<int64_t>(group.domain.size()) - 1} &&
+             !isa_and_nonnull<nn::ConstantOp>(broadcast.getInput().getDefiningOp()) && !openGroupOf(broadcast.getInput());
+    }
+    return isa<nn::ReluOp, nn::GeluOp, nn::SigmoidOp, nn::TanhOp>(op) && isa<nn::MatMulOp, nn::AddOp>(last);
+  }
+
+  void assignReduce(nn::ReduceOp reduce) {
+    Value input = reduce.getInput();
+    ArrayRef<int64_t> shape = shapeOf(input);
+    int64_t rank = shape.size();
+    int64_t keptRank = rank - static_cast<int64_t>(reduce.getDims().size());
+    bool trailing = llvm::equal(reduce.getDims(), llvm::seq<int64_t>(keptRank, rank));
+
+    Group *group = openGroupOf(input);
+    bool joins = group && !group->isGemm() && shape == ArrayRef<int64_t>(group->domain) &&
+                 (trailing ? (group->rowRank == kUndecided || group->rowRank == keptRank) && group->reducedDims.empty()
+                           : group->rowRank == kUndecided &&
+                                 (group->reducedDims.empty() || ArrayRef<int64_t>(group->reducedDims) == reduce.getDims()));
+    if (!joins) {
+      close(input);
+      group = &newGroup(exec::FusionKind::Loop, shape);
+    }
+    group->kind = trailing ? exec::FusionKind::Rows : exec::FusionKind::Columns;
+    if (trailing) {
+      group->rowRank = keptRank;
+    } else {
+      group->reducedDims.assign(reduce.getDims().begin(), reduce.getDims().end());
+    }
+    add(*group, *reduce);
+  }
+
+  // Whether anything outside the group reads `value`.
+  bool isOutput(Value value, const Group &group) {
+    return llvm::any_of(value.getUsers(), [&](Operation *user) { return groupOf.lookup(user) != &group; });
+  }
+
+  // Returns the value inside the region for `value` outside: a copy of a view, or a block argument.
+  Value import(Value value, IRMapping &mapping, OpBuilder &inner, Block &body, SetVector<Value> &inputs) {
+    if (Value known = mapping.lookupOrNull(value)) {
+      return known;
+    }
+    Operation *def = value.getDefiningOp();
+    if (def && isView(def) && !groupOf.contains(def)) {
+      importOperands(*def, mapping, inner, body, inputs);
+      return inner.clone(*def, mapping)->getResult(0);
+    }
+    inputs.insert(value);
+    Value argument = body.addArgument(value.getType(), value.getLoc());
+    mapping.map(value, argument);
+    return argument;
+  }
+
+  void importOperands(Operation &op, IRMapping &mapping, OpBuilder &inner, Block &body, SetVector<Value> &inputs) {
+    for (Value operand : op.getOperands()) {
+      import(operand, mapping, inner, body, inputs);
+    }
+  }
+
+  void outline(Group &group) {
+    Operation *last = group.ops.back();
+    SetVector<Value> inputs;
+    IRMapping mapping;
+    Region region;
+    Block &body = region.emplaceBlock();
+    OpBuilder inner(last->getContext());
+    inner.setInsertionPointToEnd(&body);
+    SmallVector<Value> outputs, yielded;
+    SmallVector<Location> locations;
+    for (Operation *op : group.ops) {
+      importOperands(*op, mapping, inner, body, inputs);
+      inner.clone(*op, mapping);
+      locations.push_back(op->getLoc());
+      if (isOutput(op->getResult(0), group)) {
+        outputs.push_back(op->getResult(0));
+        yielded.push_back(mapping.lookup(op->getResult(0)));
+      }
+    }
+    exec::YieldOp::create(inner, last->getLoc(), yielded);
+
+    OpBuilder builder(group.consumer ? group.consumer : last);
+    auto fusion = exec::FusionOp::create(builder, FusedLoc::get(builder.getContext(), locations), TypeRange(ValueRange(outputs)),
+                                         group.kind, inputs.getArrayRef());
+    fusion.getBody().takeBody(region);
+    if (group.consumer) {
+      // Fusions keep reading through the view.
+      outputs.front().replaceUsesWithIf(fusion.getOutputs().front(), [](OpOperand &use) { return !isFusible(use.getOwner()); });
+      return;
+    }
+    int64_t end = positions[last];
+    for (auto [output, result] : llvm::zip_equal(outputs, fusion.getOutputs())) {
+      for (Operation *user : llvm::make_early_inc_range(output.getUsers())) {
+        if (isa<nn::WriteOp>(user) && positions.lookup(user) < end) {
+          user->moveAfter(fusion);
+        }
+      }
+      output.replaceAllUsesWith(result);
+    }
+    for (Operation *op : llvm::reverse(group.ops)) {
+      op->dropAllUses();
+      groupOf.erase(op);
+      op->erase();
+    }
+  }
+};
+
+struct Fuse : impl::FusePassBase<Fuse> {
+  using FusePassBase::FusePassBase;
+
+  void runOnOperation() override {
+    if (!getOperation().isExternal()) {
+      Fuser(getOperation().getBody().front()).run();
+    }
+  }
+};
+
+} // namespace
+} // namespace ashlar::lower

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which ops a generated kernel can hold. Ordering and fusion must agree on it.
+
+#ifndef ASHLAR_PASSES_LOWER_FUSIBLE_H
+#define ASHLAR_PASSES_LOWER_FUSIBLE_H
+
+#include "dialects/nn/nn.h"
+
+namespace ashlar::lower {
+
+// Returns whether the op only says which element is read (or generated) where: copied into each kernel that reads it, never a loop of its
+// own.
+inline bool isView(mlir::Operation *op) {
+  if (auto constant = llvm::dyn_cast<nn::ConstantOp>(op)) {
+    return constant.getValue().isSplat();
+  }
+  return llvm::isa<nn::BroadcastOp, nn::TransposeOp, nn::SliceOp, nn::PadOp, nn::ConcatOp, nn::IndexOp>(op);
+}
+
+// Returns whether the op computes one element of its result from elements of its operands at the same place.
+inline bool isElementwise(mlir::Operation *op) {
+  return op->hasTrait<mlir::OpTrait::Elementwise>() || llvm::isa<nn::RandomOp>(op);
+}
+
+// Returns whether a generated kernel can hold the op.
+inline bool isFusible(mlir::Operation *op) {
+  return isView(op) || isElementwise(op) || llvm::isa<nn::ReduceOp>(op);
+}
+
+} // namespace ashlar::lower
+
+#endif // ASHLAR_PASSES_LOWER_FUSIBLE_H

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One exec op for each instruction: kernel, library matrix product, collective or copy.
+
+#include "passes/lower/instruction_emitter.h"
+
+#include "mlir/IR/Builders.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+
+namespace ashlar::lower {
+namespace {
+
+// What a gemm fusion computes, with its operands as numbers of the fusion's operands.
+struct Gemm {
+  nn::MatMulOp product;
+  unsigned lhs = 0, rhs = 0;
+  std::optional<unsigned> bias;
+  exec::Epilogue epilogue = exec::Epilogue::None;
+};
+
+// Reads the body of a gemm fusion: matmul, then at most a broadcast bias and its add, then at most one activation.
+FailureOr<Gemm> matchGemm(exec::FusionOp fusion) {
+  Gemm gemm;
+  auto number = [&](Value value) { return cast<BlockArgument>(value).getArgNumber(); };
+  for (Operation &op : fusion.getBody().front().without_terminator()) {
+    bool matched = TypeSwitch<Operation *, bool>(&op)
+                       .Case([&](nn::MatMulOp product) {
+                         if (gemm.product || !isa<BlockArgument>(product.getLhs()) || !isa<BlockArgument>(product.getRhs())) {
+                           return false;
+                         }
+                         gemm.product = product;
+                         gemm.lhs = number(product.getLhs());
+                         gemm.rhs = number(product.getRhs());
+                         return true;
+                       })
+                       .Case([&](nn::BroadcastOp bias) {
+                         int64_t last = bias.getType().getRank() - 1;
+                         if (gemm.bias || !isa<BlockArgument>(bias.getInput()) || bias.getDims() != ArrayRef<int64_t>(last)) {
+                           return false;
+                         }
+                         gemm.bias = number(bias.getInput());
+                         return true;
+                       })
+                       .Case([&](nn::AddOp) { return true; })
+                       .Case([&](nn::ReluOp) { return gemm.epilogue = exec::Epilogue::Relu, true; })
+                       .Case([&](nn::SigmoidOp) { return gemm.epilogue = exec::Epilogue::Sigmoid, true; })
+                       .Case([&](nn::TanhOp) { return gemm.epilogue = exec::Epilogue::Tanh, true; })
+                       .Case([&](nn::GeluOp gelu) {
+                         gemm.epilogue = gelu.getTanhApproximation() ? exec::Epilogue::GeluTanh : exec::Epilogue::GeluErf;
+                         return true;
+                       })
+                       .Default([](Operation *) { return false; });
+    if (!matched) {
+      return op.emitOpError("is not part of a matrix product with bias and activation");
+    }
+  }
+  if (!gemm.product || fusion.getNumResults() != 1) {
+    return fusion.emitOpError("has no single matrix product");
+  }
+  return gemm;
+}
+
+class Emitter {
+public:
+  Emitter(OpBuilder &builder, const Program &program, KernelPool &kernels, dist::MeshAttr mesh)
+      : builder(builder), program(program), kernels(kernels), mesh(mesh) {}
+
+  LogicalResult emit(const Instruction &instruction) {
+    if (!instruction.op) {
+      exec::CopyOp::create(builder, instruction.loc, source(instruction, 0), target(instruction, 0));
+      return success();
+    }
+    return TypeSwitch<Operation *, LogicalResult>(instruction.op)
+        .Case([&](exec::FusionOp op) {
+          return op.getKind() == exec::FusionKind::Gemm ? emitGemm(instruction, op) : emitKernel(instruction, op);
+        })
+        .Case([&](dist::AllReduceOp op) { return emitCollective(instruction, exec::CollectiveKind::AllReduce, op, 0, 0); })
+        .Case([&](dist::AllGatherOp op) { return emitCollective(instruction, exec::CollectiveKind::AllGather, op, 0, op.getDim()); })
+        .Case(
+            [&](dist::ReduceScatterOp op) { return emitCollective(instruction, exec::CollectiveKind::ReduceScatter, op, op.getDim(), 0); })
+        .Case([&](dist::AllToAllOp op) {
+          return emitCollective(instruction, exec::CollectiveKind::AllToAll, op, op.getSplitDim(), op.getConcatDim());
+        })
+        .Case([&](dist::SliceOp op) {
+          return emitCollective(instruction, exec::CollectiveKind::Slice, op.getAxes(), exec::Reduction::Sum, op.getDim(), 0,
+                                nn::getPath(op.getLoc()));
+        })
+        .Default([](Operation *op) { return op->emitOpError("has no instruction"); });
+  }
+
+private:
+  exec::BufferAttr buffer(unsigned index, Type type) const {
+    const Storage &storage = program.storages[index];
+    auto tensor = cast<RankedTensorType>(type);
+    auto memref = MemRefType::get(tensor.getShape(), tensor.getElementType());
+    return exec::BufferAttr::get(builder.getContext(), storage.space, storage.offset, memref);
+  }
+  exec::BufferAttr source(const Instruction &instruction, unsigned i) const {
+    return buffer(instruction.operands[i], instruction.operandTypes[i]);
+  }
+  exec::BufferAttr target(const Instruction &instruction, unsigned i) const {
+    return buffer(instruction.results[i], instruction.resultTypes[i]);
+  }
+
+  LogicalResult emitKernel(const Instruction &instruction, exec::FusionOp fusion) {
+    FailureOr<func::FuncOp> kernel = kernels.kernelFor(fusion, instruction.alias);
+    if (failed(kernel)) {
+      return failure();
+    }
+    SmallVector<Attribute> buffers;
+    for (unsigned i = 0; i < instruction.operands.size(); ++i) {
+      buffers.push_back(source(instruction, i));
+    }
+    for (unsigned i = 0; i < instruction.results.size(); ++i) {
+      if (instruction.alias[i] < 0) {
+        buffers.push_back(target(instruction, i));
+      }
+    }
+    auto count = [&](StringRef name) { return (*kernel)->getAttrOfType<IntegerAttr>(name).getInt(); };
+    exec::KernelOp::create(builder, instruction.loc, kernel->getSymName(), builder.getArrayAttr(buffers), count(exec::kExtentAttr),
+                           count(exec::kGrainAttr));
+    return success();
+  }
+
+  LogicalResult emitGemm(const Instruction &instruction, exec::FusionOp fusion) {
+    FailureOr<Gemm> gemm = matchGemm(fusion);
+    if (failed(gemm)) {
+      return failure();
+    }
+    nn::MatMulOp product = gemm->product;
+    ArrayRef<int64_t> lhs = product.getLhs().getType().getShape();
+    ArrayRef<int64_t> out = product.getType().getShape();
+    int64_t batch = ShapedType::getNumElements(out.drop_back(2));
+    int64_t k = product.getTransposeA() ? lhs[lhs.size() - 2] : lhs.back();
+    SmallVector<Attribute> buffers = {source(instruction, gemm->lhs), source(instruction, gemm->rhs)};
+    if (gemm->bias) {
+      buffers.push_back(source(instruction, *gemm->bias));
+    }
+    buffers.push_back(target(instruction, 0));
+    exec::GemmOp::create(builder, instruction.loc, builder.getArrayAttr(buffers), batch, out[out.size() - 2], out.back(), k,
+                         product.getTransposeA(), product.getTransposeB(), gemm->bias.has_value(), gemm->epilogue);
+    return success();
+  }
+
+  LogicalResult emitCollective(const Instruction &instruction, exec::CollectiveKind kind, dist::CollectiveOpInterface op, int64_t splitDim,
+                               int64_t concatDim) {
+    dist::Reduction reduction = op.getReductionKind().value_or(dist::Reduction::Sum);
+    StringRef cause = op.getCauseText().empty() ? nn::getPath(op.getLoc()) : op.getCauseText();
+    return emitCollective(instruction, kind, op.getAxes(), static_cast<exec::Reduction>(reduction), splitDim, concatDim, cause);
+  }
+
+  LogicalResult emitCollective(const Instruction &instruction, exec::CollectiveKind kind, ArrayAttr axes, exec::Reduction reduction,
+                               int64_t splitDim, int64_t concatDim, StringRef cause) {
+    SmallVector<int64_t> indices;
+    for (StringAttr axis : axes.getAsRange<StringAttr>()) {
+      std::optional<unsigned> position = mesh ? mesh.findAxis(axis) : std::nullopt;
+      if (!position) {
+        return instruction.op->emitOpError("needs a mesh with the axis ") << axis;
+      }
+      indices.push_back(*position);
+    }
+    exec::CollectiveOp::create(builder, instruction.loc, kind, source(instruction, 0), target(instruction, 0), indices, reduction, splitDim,
+                               concatDim, cause);
+    return success();
+  }
+
+  OpBuilder &builder;
+  const Program &program;
+  KernelPool &kernels;
+  dist::MeshAttr mesh;
+};
+
+} // namespace
+
+LogicalResult emitInstructions(OpBuilder &builder, const Program &program, KernelPool &kernels, dist::MeshAttr mesh) {
+  Emitter emitter(builder, program, kernels, mesh);
+  for (const Instruction &instruction : program.instructions) {
+    if (failed(emitter.emit(instruction))) {
+      return failure();
+    }
+  }
+  return success();
+}
+
+} // namespace ashlar::lower

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Passes from one device's nn + dist program to exec.
+
+#ifndef ASHLAR_PASSES_LOWER_PASSES_TD
+#define ASHLAR_PASSES_LOWER_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+def ExpandOpsPass : Pass<"ashlar-expand-ops", "::mlir::func::FuncOp"> {
+  let summary = "Expands composite ops into element-wise ops, broadcasts and reductions.";
+  let description = [{
+    Softmax, log-softmax and cross entropy become max, sub, exp, sum, ... so that one fusion mechanism serves them and their gradients. A
+    matrix product that the library does not take (not f32, or too small to be worth the call) becomes broadcast, mul, reduce; a transpose of the last two
+    dims that feeds a library product becomes a flag of it.
+
+        %y = nn.softmax %x : tensor<4x8xf32>
+    ==>
+        %m = nn.reduce max %x dims = [1]
+        %e = nn.exp (%x - broadcast %m)
+        %y = %e / broadcast (nn.reduce sum %e dims = [1])
+
+    Needs: local shapes (after ashlar-partition). Leaves: no softmax, log_softmax, softmax_cross_entropy.
+  }];
+  let options = [Option<"gemmFlops", "gemm-flops", "int64_t", "16384",
+                        "f32 matrix products of at least this many multiply-adds go to the library">];
+  let dependentDialects = ["::ashlar::nn::NnDialect"];
+}
+
+def OrderOpsPass : Pass<"ashlar-order-ops", "::mlir::func::FuncOp"> {
+  let summary = "Orders a program for fusion and memory.";
+  let description = [{
+    Places every element-wise op, broadcast and reduction as late as its first user needs it, a reduction right after its operand, and a write as soon as
+    the new value can be computed and the old one is not needed any more; so gradients die early. Library calls, collectives and reductions
+    keep their order, so it is the same on every rank. Ops that nothing needs are dropped.
+
+    Needs: ashlar-expand-ops. Leaves: the same ops in another order.
+  }];
+}
+
+def FusePass : Pass<"ashlar-fuse", "::mlir::func::FuncOp"> {
+  let summary = "Groups ops into fusions, each one kernel or one library call.";
+  let description = [{
+    Grows groups in program order: an op joins the open group of its operands when shapes fit the group's loop nest. A group closes when something outside it uses one
+    of its values, so groups never depend on each other in a cycle; time is linear in the program. Cheap ops without a nest of their own
+    (broadcast, reshape, slice, constants, ...) are copied into every group that reads them.
+
+    Needs: ashlar-order-ops. Leaves: nn.read, nn.write, nn.constant, nn.reshape (a change of shape without a copy), exec.fusion, dist collectives, return.
+  }];
+  let dependentDialects = ["::ashlar::nn::NnDialect", "::ashlar::exec::ExecDialect"];
+}
+
+def PlanMemoryPass : Pass<"ashlar-plan-memory", "::mlir::ModuleOp"> {
+  let summary = "Turns functions on tensors into programs on buffers of one arena.";
+  let description = [{
+    Every public function becomes an exec.program of one exec.variant; its fusions become kernels (equal fusions share one), library calls,
+    collectives and copies. Variables, inputs and outputs get fixed places at the front of the arena; temporaries are packed behind them by
+    lifetime. A value is computed in its variable, in its output or over an operand that dies wherever nothing reads the old bytes later.
+
+        func.func @train_step(%x: tensor<4xf32> {nn.name = "x"}) { %w = nn.read @w; %n = exec.fusion loop(%w, %x) ...; nn.write @w, %n }
+    ==>
+        exec.variant @default arena 192 ... {
+          exec.tensor @w variable #exec.buffer<arena, 64, memref<4xf32>> ...
+          exec.program @train_step inputs [@x] outputs [] { exec.kernel @loop_0 [w, x] extent 4 grain 4 }
+        }
+
+    Needs: ashlar-fuse. Leaves: no tensor op, no function but kernels, no variable, no mesh.
+  }];
+  let options = [Option<"variantName", "variant", "std::string", "\"default\"", "name of the exec.variant; kernels of others than default carry it">,
+                 Option<"devicesPerProcess", "devices-per-process", "int64_t", "1", "devices of the mesh that one process plays">];
+  let dependentDialects = ["::ashlar::nn::NnDialect", "::ashlar::dist::DistDialect", "::ashlar::exec::ExecDialect",
+                           "::mlir::arith::ArithDialect", "::mlir::func::FuncDialect", "::mlir::math::MathDialect",
+                           "::mlir::memref::MemRefDialect", "::mlir::scf::SCFDialect"];
+}
+
+def VerifyExecPass : Pass<"ashlar-verify-exec", "::mlir::ModuleOp"> {
+  let summary = "Checks instruction tables before code is made of them.";
+  let description = [{
+    Independent of the planner: it follows each program and asks of every byte who wrote it.
+
+    **Constraints:** (C1) only variants, constants and kernels at module level; (C2) every buffer inside the arena or the constants, aligned; (C3)
+    constants are not written; (C4) named tensors and coordinates share no byte; (C5) a buffer that is read was last written as a whole, by
+    one instruction or as a named tensor before the program; (C6) one instruction's results share no byte; (C7) a call passes the buffers of
+    its kernel.
+  }];
+}
+
+#endif // ASHLAR_PASSES_LOWER_PASSES_TD

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Emits the scalar code that computes one element of a value inside a fusion.
+
+#ifndef ASHLAR_PASSES_LOWER_SCALAR_EMITTER_H
+#define ASHLAR_PASSES_LOWER_SCALAR_EMITTER_H
+
+#include "mlir/IR/ImplicitLocOpBuilder.h"
+#include "mlir/IR/Value.h"
+
+#include <map>
+#include <vector>
+
+namespace ashlar::lower {
+
+// Elements are emitted on demand, from the element wanted back to the loads. State: where each block argument lies, which values are
+// already at hand (reductions of the current row, copies in scratch), and which elements were emitted at the current point. Invariant:
+// everything remembered dominates the insertion point; whoever leaves a loop body calls restore() with what save() gave before it.
+class ScalarEmitter {
+public:
+  using Index = llvm::SmallVector<mlir::Value>;
+  using Memo = std::map<std::pair<void *, std::vector<void *>>, mlir::Value>;
+
+  explicit ScalarEmitter(mlir::ImplicitLocOpBuilder &builder) : b(builder) {}
+
+  // The block argument lies in `memref`, flat.
+  void bind(mlir::Value argument, mlir::Value memref) { memrefs[argument] = memref; }
+
+  // The value is the scalar `element` from here on (a reduction of the current row).
+  void bindScalar(mlir::Value value, mlir::Value element) { scalars[value] = element; }
+
+  // The value is copied to `scratch` when first emitted at flat index `at`, and read from there after markCopied().
+  void bindScratch(mlir::Value value, mlir::Value scratch) { scratches[value] = {scratch, false}; }
+  void markCopied(mlir::Value value) { scratches[value].second = true; }
+  void setScratchIndex(mlir::Value at) { scratchIndex = at; }
+
+  // Returns element `index` of `value`.
+  mlir::Value emit(mlir::Value value, const Index &index);
+
+  // Stores `element` at `index` of a flat memref that holds a tensor of `shape`.
+  void store(mlir::Value element, mlir::Value memref, llvm::ArrayRef<int64_t> shape, const Index &index);
+
+  // Returns element `index` of a flat memref that holds a tensor of `shape`.
+  mlir::Value load(mlir::Value memref, llvm::ArrayRef<int64_t> shape, const Index &index);
+
+  Memo save() const { return memo; }
+  void restore(Memo saved) { memo = std::move(saved); }
+
+private:
+  mlir::ImplicitLocOpBuilder &b;
+  llvm::DenseMap<mlir::Value, mlir::Value> memrefs;
+  llvm::DenseMap<mlir::Value, mlir::Value> scalars;
+  llvm::DenseMap<mlir::Value, std::pair<mlir::Value, bool>> scratches;
+  mlir::Value scratchIndex;
+  Memo memo;
+
+  mlir::Value compute(mlir::Value value, const Index &index);
+  mlir::Value emitView(mlir::Operation *op, const Index &index);
+  mlir::Value emitConcat(mlir::Operation *op, const Index &index);
+  mlir::Value emitPad(mlir::Operation *op, const Index &index);
+  mlir::Value emitReshape(mlir::Operation *op, const Index &index);
+  mlir::Value linearize(llvm::ArrayRef<int64_t> shape, const Index &index);
+};
+
+// Emits the scalar form of an element-wise nn op (scalar_ops.cpp).
+mlir::Value emitScalarOp(mlir::ImplicitLocOpBuilder &builder, mlir::Operation *op, mlir::ValueRange operands);
+
+// Emits the combination of two elements by a reduction, and its neutral element (scalar_ops.cpp). `kind` is an nn::Reduction.
+mlir::Value emitCombine(mlir::ImplicitLocOpBuilder &builder, int kind, mlir::Value lhs, mlir::Value rhs);
+mlir::Value emitNeutral(mlir::ImplicitLocOpBuilder &builder, int kind, mlir::Type type);
+
+} // namespace ashlar::lower
+
+#endif // ASHLAR_PASSES_LOWER_SCALAR_EMITTER_H

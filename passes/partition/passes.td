@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Passes from global shapes to one device's program.
+
+#ifndef ASHLAR_PASSES_PARTITION_PASSES_TD
+#define ASHLAR_PASSES_PARTITION_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+def PartitionPass : Pass<"ashlar-partition", "::mlir::ModuleOp"> {
+  let summary = "Cuts the program to the shapes of one device and turns redistributions into collectives.";
+  let description = [{
+    Every value takes the shape of the piece that one device holds; all devices run the same program. A redistribution becomes the steps of
+    its plan (dialects/dist/redistribution.h). Elements keep their global numbers: nn.index adds the offset of the device's piece, so
+    random numbers and one-hot comparisons are those of the whole tensor. Constants with equal elements shrink, others are sliced.
+
+        %g = dist.redistribute %p from <[{}, {} ], partial = sum {"dp"}> to <[{}, {} ]> {cause = "gradient of fc1.weight"} : tensor<512x784xf32>
+        %y = nn.relu %x {dist.layouts = [#dist.layout<[{"dp"}, {} ]>]} : tensor<256x784xf32>
+    ==>
+        %g = dist.all_reduce sum %p over ["dp"] {cause = "gradient of fc1.weight"} : tensor<512x784xf32>
+        %y = nn.relu %x : tensor<64x784xf32>
+
+    Needs: ashlar-verify-layouts to pass; variables without `init` unless they are whole on every device. Leaves: local types; arguments,
+    results and variables keep dist.layout and get dist.global_type; no dist.redistribute.
+  }];
+  let dependentDialects = ["::ashlar::dist::DistDialect", "::ashlar::nn::NnDialect"];
+}
+
+def VerifyPartitionedPass : Pass<"ashlar-verify-partitioned", "::mlir::ModuleOp"> {
+  let summary = "Checks that no global shape is left.";
+  let description = [{
+    The border after passes/partition: no dist.redistribute and no dist.layouts; arguments, results and variables have a dist.layout and a
+    dist.global_type, and their type is the piece of it that the layout gives a device.
+
+    Needs: ashlar-partition. Leaves the module as it is.
+  }];
+}
+
+#endif // ASHLAR_PASSES_PARTITION_PASSES_TD

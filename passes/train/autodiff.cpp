@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// -ashlar-autodiff; see passes.td.
+
+#include "passes/train/dead_ops.h"
+#include "passes/train/passes.h"
+
+#include "dialects/nn/nn.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/StringSet.h"
+
+using namespace mlir;
+
+namespace ashlar::train {
+
+#define GEN_PASS_DEF_AUTODIFFPASS
+#include "passes/train/passes.h.inc"
+
+namespace {
+
+bool isFloat(Value value) {
+  return isa<FloatType>(cast<RankedTensorType>(value.getType()).getElementType());
+}
+
+// Reverse-mode differentiation of one function.
+//
+// State: `active`, the values that depend on a trainable variable; `gradients`, the gradient of each value as far as it has been
+// accumulated; `variables`, how many uses of each are still to be visited. Ops are visited last to first, so when an op is visited
+// all its users have been, and the gradients of its results are complete. A variable's gradient is given away as soon as its first use
+// has been visited: nothing behind it needs the old value. Linear in the number of ops.
+class ReverseMode {
+public:
+  explicit ReverseMode(func::FuncOp function)
+      : function(function), builder(function.getBody().front().getTerminator()), symbols(function->getParentOfType<ModuleOp>()) {}
+
+  LogicalResult run() {
+    SmallVector<Operation *> forward;
+    for (Operation &op : function.getBody().front().without_terminator()) {
+      forward.push_back(&op);
+      markActive(&op);
+    }
+    Operation *terminator = function.getBody().front().getTerminator();
+    markActive(terminator);
+    seedLoss();
+    closeUses(terminator);
+    for (Operation *op : llvm::reverse(forward)) {
+      if (failed(visit(op))) {
+        return failure();
+      }
+    }
+    return success();
+  }
+
+private:
+  struct VariableUses {
+    SmallVector<nn::ReadOp> reads;
+    int64_t openUses = 0; // uses of these reads that are still to be visited
+  };
+
+  // Returns the variable behind an active value that is read from one; "" for all other values.
+  StringRef variableOf(Value value) {
+    auto read = active.contains(value) ? value.getDefiningOp<nn::ReadOp>() : nn::ReadOp();
+    return read ? read.getVariable() : StringRef();
+  }
+
+  // A float result is active when the op reads a trainable variable, or one of its operands is active.
+  void markActive(Operation *op) {
+    bool isActive = llvm::any_of(op->getOperands(), [&](Value operand) { return active.contains(operand); });
+    if (auto read = dyn_cast<nn::ReadOp>(op)) {
+      isActive = symbols.lookup<nn::VariableOp>(read.getVariable()).getTrainable();
+    }
+    for (Value result : op->getResults()) {
+      if (isActive && isFloat(result)) {
+        active.insert(result);
+      }
+    }
+    if (auto read = dyn_cast<nn::ReadOp>(op); read && isActive) {
+      variables[read.getVariable()].reads.push_back(read);
+    }
+    for (Value operand : op->getOperands()) {
+      if (StringRef variable = variableOf(operand); !variable.empty()) {
+        ++variables[variable].openUses;
+      }
+    }
+  }
+
+  void seedLoss() {
+    Value loss = function.getBody().front().getTerminator()->getOperand(0);
+    if (active.contains(loss)) {
+      gradients[loss] = nn::ConstantOp::create(builder, loss.getLoc(), nn::splat(cast<RankedTensorType>(loss.getType()), 1));
+    }
+  }
+
+  void accumulate(Value &sum, Value gradient, Location loc) {
+    sum = sum ? nn::AddOp::create(builder, loc, sum, gradient).getResult() : gradient;
+  }
+
+  LogicalResult visit(Operation *op) {
+    if (failed(propagate(op))) {
+      return failure();
+    }
+    closeUses(op);
+    return success();
+  }
+
+  void closeUses(Operation *op) {
+    for (Value operand : op->getOperands()) {
+      if (StringRef variable = variableOf(operand); !variable.empty() && --variables[variable].openUses == 0) {
+        finishVariable(variable);
+      }
+    }
+  }
+
+  // Passes the gradients of the op's results on to its operands.
+  LogicalResult propagate(Operation *op) {
+    SmallVector<Value> resultGradients;
+    for (Value result : op->getResults()) {
+      resultGradients.push_back(gradients.lookup(result));
+    }
+    if (isa<nn::ReadOp>(op) || llvm::none_of(resultGradients, [](Value gradient) { return static_cast<bool>(gradient); })) {
+      return success();
+    }
+    auto differentiable = dyn_cast<GradientOpInterface>(op);
+    if (!differentiable) {
+      return op->emitOpError("has no gradient, but the loss depends on a trainable variable through it");
+    }
+    SmallVector<Value> operandGradients(op->getNumOperands());
+    differentiable.buildGradients(builder, resultGradients, operandGradients);
+    for (auto [operand, gradient] : llvm::zip_equal(op->getOperands(), operandGradients)) {
+      if (gradient && active.contains(operand)) {
+        accumulate(gradients[operand], gradient, op->getLoc());
+      }
+    }
+    return success();
+  }
+
+  // Emits the gradient of a variable: the sum over all reads of it.
+  void finishVariable(StringRef name) {
+    Value sum;
+    Location loc = function.getLoc();
+    for (nn::ReadOp read : variables[name].reads) {
+      if (Value gradient = gradients.lookup(read)) {
+        loc = read.getLoc();
+        accumulate(sum, gradient, loc);
+      }
+    }
+    if (sum) {
+      nn::GradientOp::create(builder, loc, name, sum);
+    }
+  }
+
+  func::FuncOp function;
+  OpBuilder builder;
+  SymbolTable symbols;
+  DenseSet<Value> active;
+  DenseMap<Value, Value> gradients;
+  llvm::StringMap<VariableUses> variables;
+};
+
+struct AutodiffPass : public impl::AutodiffPassBase<AutodiffPass> {
+  using AutodiffPassBase::AutodiffPassBase;
+
+  void warnAboutUntrained(func::FuncOp function) {
+    llvm::StringSet<> trained;
+    function.walk([&](nn::GradientOp gradient) { trained.insert(gradient.getVariable()); });
+    for (auto variable : getOperation().getOps<nn::VariableOp>()) {
+      if (variable.getTrainable() && !trained.contains(variable.getSymName())) {
+        variable.emitWarning("trainable variable @") << variable.getSymName() << " is not trained: the loss does not depend on it";
+      }
+    }
+  }
+
+  void runOnOperation() override {
+    auto function = getOperation().lookupSymbol<func::FuncOp>(kTrainStep);
+    if (!function) {
+      getOperation().emitError("no function @train_step to differentiate; run ashlar-loss first");
+      return signalPassFailure();
+    }
+    auto type = function.getNumResults() == 1 ? dyn_cast<RankedTensorType>(function.getResultTypes()[0]) : RankedTensorType();
+    if (!type || type.getRank() != 0 || !isa<FloatType>(type.getElementType())) {
+      function.emitError("has results ") << function.getResultTypes() << "; its one result has to be the loss, a scalar of floats";
+      return signalPassFailure();
+    }
+    if (failed(ReverseMode(function).run())) {
+      return signalPassFailure();
+    }
+    eraseDeadOps(function);
+    warnAboutUntrained(function);
+  }
+};
+
+} // namespace
+
+} // namespace ashlar::train

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// -ashlar-loss; see passes.td.
+
+#include "passes/train/dead_ops.h"
+#include "passes/train/named_values.h"
+#include "passes/train/passes.h"
+
+#include "dialects/nn/nn.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/ImplicitLocOpBuilder.h"
+
+using namespace mlir;
+
+namespace ashlar::train {
+
+#define GEN_PASS_DEF_LOSSPASS
+#include "passes/train/passes.h.inc"
+
+namespace {
+
+RankedTensorType typeOf(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
+
+bool hasClasses(LossKind kind) {
+  return kind == LossKind::SoftmaxCrossEntropy || kind == LossKind::NegativeLogLikelihood;
+}
+
+SmallVector<int64_t> allDims(Value value) {
+  return llvm::to_vector(llvm::seq<int64_t>(0, typeOf(value).getRank()));
+}
+
+// Builds losses at the end of one function; all ops have the module path "loss".
+class LossBuilder : public ImplicitLocOpBuilder {
+public:
+  explicit LossBuilder(func::FuncOp function)
+      : ImplicitLocOpBuilder(NameLoc::get(StringAttr::get(function.getContext(), "loss")), function.getContext()) {
+    setInsertionPoint(function.getBody().front().getTerminator());
+  }
+
+  Value sumAll(Value x) { return nn::ReduceOp::create(*this, nn::Reduction::Sum, x, allDims(x)); }
+
+  Value scaled(Value x, double factor) {
+    Value constant = nn::ConstantOp::create(*this, nn::splat(typeOf(x), factor));
+    return nn::MulOp::create(*this, x, constant);
+  }
+
+  Value meanAll(Value x) { return scaled(sumAll(x), 1.0 / typeOf(x).getNumElements()); }
+
+  // Returns 0, 1, 2, ... along the last dim of a tensor shaped as `like`.
+  Value classIndex(Value like) {
+    SmallVector<int64_t> strides(typeOf(like).getRank(), 0);
+    strides.back() = 1;
+    return nn::IndexOp::create(*this, typeOf(like).clone(getI64Type()), strides);
+  }
+
+  // Returns `rows` (rows...) repeated along a new last dim, with the shape of `like`.
+  Value alongClasses(Value rows, Value like) {
+    SmallVector<int64_t> dims = allDims(rows);
+    return nn::BroadcastOp::create(*this, typeOf(rows).clone(typeOf(like).getShape()), rows, dims);
+  }
+
+  Value wide(Value labels) {
+    auto type = typeOf(labels).clone(getI64Type());
+    return labels.getType() == type ? labels : nn::CastOp::create(*this, type, labels);
+  }
+
+  Value equal(Value x, Value y) { return nn::CompareOp::create(*this, typeOf(x).clone(getI1Type()), nn::Predicate::Eq, x, y); }
+
+  Value select(Value condition, Value onTrue, double onFalse) {
+    Value constant = nn::ConstantOp::create(*this, nn::splat(typeOf(onTrue), onFalse));
+    return nn::SelectOp::create(*this, onTrue.getType(), condition, onTrue, constant);
+  }
+
+  Value loss(LossKind kind, Value output, Value labels) {
+    switch (kind) {
+    case LossKind::SoftmaxCrossEntropy:
+      return meanAll(nn::SoftmaxCrossEntropyOp::create(*this, output, labels));
+    case LossKind::MeanSquaredError: {
+      Value difference = nn::SubOp::create(*this, output, labels);
+      return meanAll(nn::MulOp::create(*this, difference, difference));
+    }
+    case LossKind::NegativeLogLikelihood: {
+      Value isLabel = equal(classIndex(output), alongClasses(wide(labels), output));
+      return scaled(sumAll(select(isLabel, output, 0)), -1.0 / typeOf(labels).getNumElements());
+    }
+    case LossKind::ModelOutput:
+      return typeOf(output).getRank() == 0 ? output : meanAll(output);
+    }
+    llvm_unreachable("unknown loss");
+  }
+
+  // Returns how many rows have their first largest output at the label. Ties count once, and a row of NaNs for nothing.
+  Value correct(Value output, Value labels) {
+    int64_t classes = typeOf(output).getRank() - 1;
+    Value largest = nn::ReduceOp::create(*this, nn::Reduction::Max, output, classes);
+    Value isLargest = equal(output, alongClasses(largest, output));
+    constexpr double kNoClass = 0x1p62; // no label is that large
+    Value candidates = select(isLargest, classIndex(output), kNoClass);
+    Value first = nn::ReduceOp::create(*this, nn::Reduction::Min, candidates, classes);
+    Value hit = equal(first, wide(labels));
+    return sumAll(nn::CastOp::create(*this, typeOf(hit).clone(getI64Type()), hit));
+  }
+};
+
+// Returns the type of a new labels argument.
+RankedTensorType labelsType(LossKind kind, RankedTensorType output) {
+  return hasClasses(kind) ? RankedTensorType::get(output.getShape().drop_back(), IntegerType::get(output.getContext(), 32)) : output;
+}
+
+struct LossPass : public impl::LossPassBase<LossPass> {
+  using LossPassBase::LossPassBase;
+
+  // Checks that a loss can be computed from a tensor of this type.
+  LogicalResult checkOutput(func::FuncOp forward, RankedTensorType type) {
+    if (!isa<FloatType>(type.getElementType()) || (hasClasses(kind) && type.getRank() < 1) || type.getNumElements() == 0) {
+      return forward.emitError("loss is computed from a non-empty tensor of floats")
+             << (hasClasses(kind) ? " with a last dim of classes" : "") << ", not from " << type;
+    }
+    return success();
+  }
+
+  // Returns the value of the labels input, adding the argument when the function lacks it.
+  FailureOr<Value> getLabels(func::FuncOp function, RankedTensorType output) {
+    RankedTensorType type = labelsType(kind, output);
+    if (std::optional<unsigned> index = findNamedArgument(function, labels)) {
+      auto given = cast<RankedTensorType>(function.getArgumentTypes()[*index]);
+      bool isLong = hasClasses(kind) && given == type.clone(IntegerType::get(&getContext(), 64));
+      if (given != type && !isLong) {
+        return function.emitError("input \"") << labels << "\" has type " << given << " but as labels of " << output << " it has to be "
+                                              << type;
+      }
+      return Value(function.getArgument(*index));
+    }
+    unsigned index = function.getNumArguments();
+    auto name = NamedAttribute(StringAttr::get(&getContext(), nn::kNameAttr), StringAttr::get(&getContext(), labels));
+    if (failed(function.insertArgument(index, type, DictionaryAttr::get(&getContext(), name), function.getLoc()))) {
+      return failure();
+    }
+    return Value(function.getArgument(index));
+  }
+
+  // Makes a copy of @forward that returns the loss, and with `count` the number of correct rows.
+  LogicalResult makeStep(func::FuncOp forward, StringRef name, bool isTraining) {
+    OpBuilder builder(forward);
+    auto function = cast<func::FuncOp>(builder.clone(*forward));
+    function.setName(name);
+    FailureOr<Value> found = findNamedValue(function, output);
+    if (failed(found) || failed(checkOutput(function, typeOf(*found)))) {
+      return failure();
+    }
+    Value prediction = *found;
+    FailureOr<Value> labelsValue = kind == LossKind::ModelOutput ? Value() : getLabels(function, typeOf(prediction));
+    if (failed(labelsValue)) {
+      return failure();
+    }
+    LossBuilder loss(function);
+    SmallVector<Value> results = {loss.loss(kind, prediction, *labelsValue)};
+    SmallVector<StringRef> names = {"loss"};
+    if (!isTraining && hasClasses(kind)) {
+      results.push_back(loss.correct(prediction, *labelsValue));
+      names.push_back("correct");
+    }
+    Operation *terminator = function.getBody().front().getTerminator();
+    terminator->setOperands(results);
+    function.setType(FunctionType::get(&getContext(), function.getArgumentTypes(), ValueRange(results).getTypes()));
+    function.removeResAttrsAttr();
+    for (auto [i, resultName] : llvm::enumerate(names)) {
+      function.setResultAttr(i, nn::kNameAttr, builder.getStringAttr(resultName));
+    }
+    if (!isTraining) {
+      function.walk([](Operation *op) {
+        if (op->hasAttr(nn::kTrainingOnlyAttr)) {
+          op->getResult(0).replaceAllUsesWith(op->getOperand(0));
+        }
+      });
+    }
+    eraseDeadOps(function);
+    return success();
+  }
+
+  void runOnOperation() override {
+    auto forward = getOperation().lookupSymbol<func::FuncOp>(kForward);
+    if (!forward) {
+      getOperation().emitError("no function @forward to compute the loss of");
+      return signalPassFailure();
+    }
+    if (failed(makeStep(forward, kTrainStep, /*isTraining=*/true)) || failed(makeStep(forward, kEvalStep, /*isTraining=*/false))) {
+      return signalPassFailure();
+    }
+    forward.erase();
+  }
+};
+
+} // namespace
+
+} // namespace ashlar::train

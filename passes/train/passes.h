@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The passes of this room; what each does is in passes.td.
+
+#ifndef ASHLAR_PASSES_TRAIN_PASSES_H
+#define ASHLAR_PASSES_TRAIN_PASSES_H
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/Pass/Pass.h"
+
+#include <string>
+
+namespace ashlar::train {
+
+// What the loss is made of.
+enum class LossKind { SoftmaxCrossEntropy, MeanSquaredError, NegativeLogLikelihood, ModelOutput };
+
+// How parameters follow their gradients.
+enum class OptimizerKind { Sgd, Momentum };
+
+// The functions of a training module.
+inline constexpr llvm::StringLiteral kForward = "forward";
+inline constexpr llvm::StringLiteral kTrainStep = "train_step";
+inline constexpr llvm::StringLiteral kEvalStep = "eval_step";
+inline constexpr llvm::StringLiteral kInit = "init";
+
+#define GEN_PASS_DECL
+#include "passes/train/passes.h.inc"
+
+#define GEN_PASS_REGISTRATION
+#include "passes/train/passes.h.inc"
+
+} // namespace ashlar::train
+
+#endif // ASHLAR_PASSES_TRAIN_PASSES_H

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Passes that make a training step of a model: loss, gradients, optimizer, initial values.
+
+#ifndef ASHLAR_PASSES_TRAIN_PASSES_TD
+#define ASHLAR_PASSES_TRAIN_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+def LossPass : Pass<"ashlar-loss", "::mlir::ModuleOp"> {
+  let summary = "Turns the model into a training and an evaluation function that return its loss.";
+  let description = [{
+    The loss is the mean over all rows (`mean_squared_error`: all elements) of the global batch. The labels come in by the argument that has
+    their name, or by a new one: i32 class indices, or for `mean_squared_error` a tensor like the output. With classes the evaluation also
+    counts the rows whose first largest output is the label. Ops marked `nn.training_only` (dropout) are left out of the evaluation.
+
+        func.func @forward(%x {nn.name = "x"}) -> (%logits {nn.name = "logits"})
+    ==>
+        func.func @train_step(%x, %labels {nn.name = "labels"}) -> (%loss {nn.name = "loss"})
+        func.func @eval_step(%x, %labels {nn.name = "labels"}) -> (%loss {nn.name = "loss"}, %correct {nn.name = "correct"})
+
+    Needs: @forward; `output` names one of its results or, by `nn.outputs`, an op's. Leaves: no @forward.
+  }];
+  let options = [
+    Option<"kind", "kind", "::ashlar::train::LossKind", /*default=*/"::ashlar::train::LossKind::SoftmaxCrossEntropy", "what the loss is",
+           [{::llvm::cl::values(
+             clEnumValN(::ashlar::train::LossKind::SoftmaxCrossEntropy, "softmax_cross_entropy", "of logits (rows..., classes)"),
+             clEnumValN(::ashlar::train::LossKind::MeanSquaredError, "mean_squared_error", "between output and target"),
+             clEnumValN(::ashlar::train::LossKind::NegativeLogLikelihood, "negative_log_likelihood", "of log probabilities (rows..., classes)"),
+             clEnumValN(::ashlar::train::LossKind::ModelOutput, "model_output", "the model computes it"))}]>,
+    Option<"output", "output", "std::string", /*default=*/"\"\"", "tensor the loss is computed from; may be empty for a model with one result">,
+    Option<"labels", "labels", "std::string", /*default=*/"\"labels\"", "name of the input with labels or target; none with model_output">,
+  ];
+  let dependentDialects = ["::ashlar::nn::NnDialect"];
+}
+
+def AutodiffPass : Pass<"ashlar-autodiff", "::mlir::ModuleOp"> {
+  let summary = "Adds the gradients of the loss to the training step.";
+  let description = [{
+    Reverse mode: from the result of @train_step back through every op that depends on a trainable variable, by the gradient each op
+    declares (GradientOpInterface). Where a value has several uses their gradients are added. One `nn.gradient` a variable marks the sum.
+    A trainable variable that the loss does not depend on gets a warning and no gradient.
+
+        %w = nn.read @w : tensor<3xf32>
+        ...
+    ==>
+        ...
+        nn.gradient @w, %g : tensor<3xf32>
+
+    Needs: @train_step with a scalar float as its one result. Leaves: `nn.gradient` ops.
+  }];
+  let dependentDialects = ["::ashlar::nn::NnDialect"];
+}
+
+def OptimizerPass : Pass<"ashlar-optimizer", "::mlir::ModuleOp"> {
+  let summary = "Replaces gradients by the update of their variables.";
+  let description = [{
+    With gradient g of parameter w, learning rate lr, d = g + weight_decay * w:
+
+        sgd                  w -= lr * d
+        momentum             v = momentum * v + d;  w -= lr * v
+        momentum, nesterov   v = momentum * v + d;  w -= lr * (d + momentum * v)
+
+    as PyTorch and MindSpore have it. The state v is the variable "<parameter>.momentum", 0 at first. @ashlar.step counts the steps.
+
+        nn.gradient @w, %g : tensor<3xf32>
+    ==>
+        %scaled = nn.mul %g, %lr
+        %next = nn.sub %w, %scaled
+        nn.write @w, %next
+
+    Needs: the `nn.gradient`s of ashlar-autodiff. Leaves: none of them; each variable is written after its last read.
+  }];
+  let options = [
+    Option<"kind", "kind", "::ashlar::train::OptimizerKind", /*default=*/"::ashlar::train::OptimizerKind::Sgd", "the update rule",
+           [{::llvm::cl::values(
+             clEnumValN(::ashlar::train::OptimizerKind::Sgd, "sgd", "stochastic gradient descent"),
+             clEnumValN(::ashlar::train::OptimizerKind::Momentum, "momentum", "gradient descent with momentum"))}]>,
+    Option<"learningRate", "learning-rate", "double", /*default=*/"0.01", "factor of the update; above 0">,
+    Option<"momentum", "momentum", "double", /*default=*/"0.9", "share of the last update kept, by kind momentum only">,
+    Option<"nesterov", "nesterov", "bool", /*default=*/"false", "look ahead by one update, by kind momentum only">,
+    Option<"weightDecay", "weight-decay", "double", /*default=*/"0.0", "share of the parameter added to its gradient">,
+  ];
+  let dependentDialects = ["::ashlar::nn::NnDialect"];
+}
+
+def InitPass : Pass<"ashlar-init", "::mlir::ModuleOp"> {
+  let summary = "Moves the initial values of variables into a function @init.";
+  let description = [{
+    Random initial values are nn.random over the global index, with the hash of the variable's name as stream: they depend on the seed and
+    the name, on nothing else. @ashlar.seed is declared, and written from outside before @init runs.
+
+        nn.variable @w trainable : tensor<3xf32> = #nn.fill<1.0 : f64>
+    ==>
+        nn.variable @w trainable : tensor<3xf32>
+        func.func @init() {
+          %0 = nn.constant dense<1.0> : tensor<3xf32>
+          nn.write @w, %0 : tensor<3xf32>
+          return
+        }
+
+    Needs: no @init. Leaves: no variable with an `init` attribute.
+  }];
+  let dependentDialects = ["::ashlar::nn::NnDialect", "::mlir::func::FuncDialect"];
+}
+
+def VerifyTrainPass : Pass<"ashlar-verify-train", "::mlir::ModuleOp"> {
+  let summary = "Checks what may not be there any more once the training step is made.";
+  let description = [{
+    **Constraints:** (C1) @init exists; (C2) so do either @train_step and @eval_step, or @forward; (C3) no `nn.gradient` is left; (C4) no variable has an
+    `init`; (C5) @init writes every variable but @ashlar.seed, once; (C6) no function writes a variable twice, or reads it after writing
+    it; (C7) @eval_step and @forward write nothing.
+  }];
+}
+
+#endif // ASHLAR_PASSES_TRAIN_PASSES_TD

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// -ashlar-verify-train: what may not be there any more after this room; labels as in passes.td.
+
+#include "passes/train/passes.h"
+
+#include "dialects/nn/nn.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/StringSet.h"
+
+using namespace mlir;
+
+namespace ashlar::train {
+
+#define GEN_PASS_DEF_VERIFYTRAINPASS
+#include "passes/train/passes.h.inc"
+
+namespace {
+
+LogicalResult verifyFunctions(ModuleOp module) {
+  auto has = [&](StringRef name) { return static_cast<bool>(module.lookupSymbol<func::FuncOp>(name)); };
+  if (!has(kInit)) { // C1
+    return module.emitError("no function @init; run ashlar-init");
+  }
+  bool trains = has(kTrainStep) && has(kEvalStep) && !has(kForward);
+  bool infers = has(kForward) && !has(kTrainStep) && !has(kEvalStep);
+  if (!trains && !infers) { // C2
+    return module.emitError("functions are neither @train_step and @eval_step, nor @forward alone");
+  }
+  return success();
+}
+
+LogicalResult verifyOrder(func::FuncOp function) {
+  llvm::StringMap<Operation *> writes;
+  WalkResult result = function.walk([&](Operation *op) -> WalkResult {
+    if (isa<nn::GradientOp>(op)) { // C3
+      return op->emitOpError("is left; run ashlar-optimizer");
+    }
+    if (auto write = dyn_cast<nn::WriteOp>(op)) {
+      if (function.getName() == kEvalStep || function.getName() == kForward) { // C7
+        return op->emitOpError("in @") << function.getName() << ", which may not write";
+      }
+      auto [previous, isFirst] = writes.try_emplace(write.getVariable(), op);
+      if (!isFirst) { // C6
+        InFlightDiagnostic diagnostic = op->emitOpError("is the second to @") << write.getVariable();
+        diagnostic.attachNote(previous->second->getLoc()) << "the first";
+        return diagnostic;
+      }
+    }
+    if (auto read = dyn_cast<nn::ReadOp>(op); read && writes.count(read.getVariable())) { // C6
+      InFlightDiagnostic diagnostic = op->emitOpError("of @") << read.getVariable() << " comes after its write";
+      diagnostic.attachNote(writes.lookup(read.getVariable())->getLoc()) << "written here";
+      return diagnostic;
+    }
+    return WalkResult::advance();
+  });
+  return failure(result.wasInterrupted());
+}
+
+LogicalResult verifyVariables(ModuleOp module) {
+  llvm::StringSet<> written;
+  module.lookupSymbol<func::FuncOp>(kInit).walk([&](nn::WriteOp write) { written.insert(write.getVariable()); });
+  for (auto variable : module.getOps<nn::VariableOp>()) {
+    if (variable.getInitAttr()) { // C4
+      return variable.emitOpError("@") << variable.getSymName() << " still has an init; run ashlar-init";
+    }
+    if (variable.getSymName() != nn::kSeedVariable && !written.contains(variable.getSymName())) { // C5
+      return variable.emitOpError("@") << variable.getSymName() << " is not written by @init";
+    }
+  }
+  return success();
+}
+
+struct VerifyTrainPass : public impl::VerifyTrainPassBase<VerifyTrainPass> {
+  void runOnOperation() override {
+    bool failedAny = failed(verifyFunctions(getOperation()));
+    for (auto function : getOperation().getOps<func::FuncOp>()) {
+      failedAny = failedAny || failed(verifyOrder(function));
+    }
+    if (failedAny || failed(verifyVariables(getOperation()))) {
+      return signalPassFailure();
+    }
+    markAllAnalysesPreserved();
+  }
+};
+
+} // namespace
+
+} // namespace ashlar::train

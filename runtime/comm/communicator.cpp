@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One process' seat in the job: which collectives stay in the window, which go between hosts, and agreement on failures.
+
+#include "runtime/comm/communicator.h"
+
+#include "runtime/base/host.h"
+
+#include <algorithm>
+#include <cstring>
+#include <set>
+
+namespace ashlar::rt {
+namespace {
+
+std::vector<uint32_t> sortedAxes(const ashlar_rt_collective_desc &desc) {
+  std::vector<uint32_t> axes(desc.axes, desc.axes + desc.num_axes);
+  std::sort(axes.begin(), axes.end());
+  return axes;
+}
+
+bool overlap(uint64_t a, uint64_t aBytes, uint64_t b, uint64_t bBytes) {
+  return a < b + bBytes && b < a + aBytes;
+}
+
+WindowReport makeReport(const Status &status) {
+  WindowReport report = {};
+  report.code = static_cast<int32_t>(status.code());
+  std::strncpy(report.message, status.message().c_str(), sizeof(report.message) - 1);
+  return report;
+}
+
+} // namespace
+
+int Place::processesOnHost(int process) const {
+  return static_cast<int>(std::count(hostOfProcess.begin(), hostOfProcess.end(), hostOfProcess[static_cast<size_t>(process)]));
+}
+
+int Place::indexOnHost(int process) const {
+  auto end = hostOfProcess.begin() + process;
+  return static_cast<int>(std::count(hostOfProcess.begin(), end, *end));
+}
+
+std::vector<std::vector<uint32_t>> axesSets(const ashlar_rt_variant &variant) {
+  std::set<std::vector<uint32_t>> found;
+  for (uint32_t p = 0; p < variant.num_programs; ++p) {
+    const ashlar_rt_program &program = variant.programs[p];
+    for (uint32_t i = 0; i < program.num_instrs; ++i) {
+      if (program.instrs[i].kind == ASHLAR_RT_COLLECTIVE) {
+        found.insert(sortedAxes(*static_cast<const ashlar_rt_collective_desc *>(program.instrs[i].desc)));
+      }
+    }
+  }
+  return {found.begin(), found.end()};
+}
+
+WindowShape windowShape(const ashlar_rt_variant &variant, int processesOnHost) {
+  WindowShape shape;
+  shape.processes = processesOnHost;
+  shape.devicesPerProcess = static_cast<int>(std::max(1u, variant.devices_per_process));
+  shape.sets = 1 + static_cast<int>(axesSets(variant).size());
+  shape.arenaBytes = variant.arena_bytes;
+  return shape;
+}
+
+Communicator::Communicator(const ashlar_rt_variant &variant, Place seat, std::shared_ptr<Window> shared, Transport *transport)
+    : place(std::move(seat)), deviceMesh(variant), window(std::move(shared)) {
+  context.mesh = &deviceMesh;
+  context.place = &place;
+  context.window = window.get();
+  context.waiter = Waiter(*window, place.processesOnHost(place.rank) > onlineCores());
+  context.transport = transport;
+  world = makeSet(/*index=*/0, std::vector<int>(static_cast<size_t>(place.processes), 0));
+  int index = 0;
+  for (const std::vector<uint32_t> &axes : axesSets(variant)) {
+    sets[axes] = makeSet(++index, deviceMesh.components(axes.data(), static_cast<uint32_t>(axes.size())));
+  }
+}
+
+SyncSet Communicator::makeSet(int index, const std::vector<int> &components) const {
+  SyncSet set;
+  set.index = index;
+  set.self = place.indexOnHost(place.rank);
+  auto hostOf = [&](int process) { return place.hostOfProcess[static_cast<size_t>(process)]; };
+  for (int process = 0; process < place.processes; ++process) {
+    if (process == place.rank || components[static_cast<size_t>(process)] != components[static_cast<size_t>(place.rank)]) {
+      continue;
+    }
+    if (hostOf(process) == hostOf(place.rank)) {
+      set.peers.push_back(place.indexOnHost(process));
+    }
+  }
+  // Every process of a component must choose the same path, so what counts is the component, not this process' neighbours.
+  std::set<int> hosts;
+  for (int process = 0; process < place.processes; ++process) {
+    if (components[static_cast<size_t>(process)] == components[static_cast<size_t>(place.rank)]) {
+      hosts.insert(hostOf(process));
+    }
+  }
+  set.spansHosts = hosts.size() > 1;
+  return set;
+}
+
+char *Communicator::arena(int local) const {
+  return window->arena(place.indexOnHost(place.rank), local);
+}
+
+Status Communicator::prepare(const ashlar_rt_instr &instr, const uint8_t *constants, std::unique_ptr<Collective> &collective) {
+  if (instr.num_buffers != 2 || instr.desc == nullptr) {
+    return internal("{}: a collective has buffers in and out, not {} buffers", instr.name, instr.num_buffers);
+  }
+  const auto &desc = *static_cast<const ashlar_rt_collective_desc *>(instr.desc);
+  const ashlar_rt_buffer &in = instr.buffers[0];
+  const ashlar_rt_buffer &out = instr.buffers[1];
+  int members = deviceMesh.groupSize(desc.axes, desc.num_axes);
+  CollectiveShape shape;
+  Status checked = CollectiveShape::create(desc, members, in.bytes, out.bytes, shape);
+  if (!checked.ok()) {
+    return internal("{}: {}", instr.name, checked.message());
+  }
+  std::vector<Group> groups = deviceMesh.groups(desc.axes, desc.num_axes);
+  bool constant = in.space == ASHLAR_RT_CONSTANT;
+  bool inPlace = desc.kind == ASHLAR_RT_ALL_REDUCE && in.offset == out.offset;
+  if (out.space != ASHLAR_RT_ARENA || (constant && desc.kind != ASHLAR_RT_SLICE)) {
+    return internal("{}: {} needs both buffers in the arena", instr.name, collectiveKindName(desc.kind));
+  }
+  if (!constant && !inPlace && overlap(in.offset, in.bytes, out.offset, out.bytes)) {
+    return internal("{}: in at {} and out at {} overlap", instr.name, in.offset, out.offset);
+  }
+  if (desc.kind == ASHLAR_RT_SLICE) {
+    const char *base = constant ? reinterpret_cast<const char *>(constants) : nullptr;
+    return createSlice(context, shape, groups, base, in.offset, out.offset, collective);
+  }
+  auto set = sets.find(sortedAxes(desc));
+  if (set == sets.end()) {
+    return internal("{}: not an instruction of this variant", instr.name);
+  }
+  if (set->second.spansHosts) {
+    return createHostsCollective(context, desc, shape, groups, in.offset, out.offset, collective);
+  }
+  return createWindowCollective(context, set->second, desc, shape, groups, in.offset, out.offset, collective);
+}
+
+Status Communicator::agree(const Status &mine) {
+  std::vector<WindowReport> all(static_cast<size_t>(place.processes));
+  WindowReport report = makeReport(mine);
+  if (context.transport != nullptr) {
+    ASHLAR_RETURN_IF_ERROR(context.transport->allGather(&report, sizeof(report), all.data()));
+  } else {
+    window->report(world.self) = report;
+    if (!ashlar::rt::barrier(*window, context.waiter, world)) {
+      return abortedStatus();
+    }
+    for (int process = 0; process < place.processes; ++process) {
+      all[static_cast<size_t>(process)] = window->report(process);
+    }
+    // Nobody may write its next report before all have read this one.
+    if (!ashlar::rt::barrier(*window, context.waiter, world)) {
+      return abortedStatus();
+    }
+  }
+  for (int process = 0; process < place.processes; ++process) {
+    const WindowReport &found = all[static_cast<size_t>(process)];
+    if (found.code != 0) {
+      bool alike = std::all_of(all.begin(), all.end(), [&](const WindowReport &r) { return std::strcmp(r.message, found.message) == 0; });
+      std::string text = alike ? std::string(found.message) : fmt::format("rank {}: {}", process, found.message);
+      return Status(static_cast<StatusCode>(found.code), text);
+    }
+  }
+  return Status();
+}
+
+Status Communicator::fetch(uint64_t offset, uint64_t bytes, const std::function<void(int device, const char *data)> &sink) {
+  int perProcess = deviceMesh.devicesPerProcess();
+  if (context.transport == nullptr) {
+    for (int device = 0; place.rank == 0 && device < deviceMesh.devices(); ++device) {
+      sink(device, window->arena(deviceMesh.processOf(device), device % perProcess) + offset);
+    }
+    return Status();
+  }
+  std::vector<char> received(place.rank == 0 ? bytes : 0);
+  for (int device = 0; device < deviceMesh.devices(); ++device) {
+    int owner = deviceMesh.processOf(device);
+    if (owner == place.rank && owner == 0) {
+      sink(device, arena(device % perProcess) + offset);
+    } else if (owner == place.rank) {
+      Part part{arena(device % perProcess) + offset, bytes};
+      ASHLAR_RETURN_IF_ERROR(context.transport->exchange(/*to=*/0, &part, 1, /*from=*/0, nullptr, 0));
+    } else if (place.rank == 0) {
+      Part part{received.data(), bytes};
+      ASHLAR_RETURN_IF_ERROR(context.transport->exchange(owner, nullptr, 0, owner, &part, 1));
+      sink(device, received.data());
+    }
+  }
+  return Status();
+}
+
+void Communicator::abort() {
+  window->header().aborted.store(1, std::memory_order_release);
+  if (context.transport != nullptr) {
+    context.transport->abort();
+  }
+}
+
+} // namespace ashlar::rt

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One process' seat in the job: the arenas of its devices, and collectives with the other processes. Two ways to get one: as threads of
+// this process (runtime/comm/local, for tests), and as a process under mpirun or alone (runtime/comm/mpi). Both run the same collectives
+// over a window; only what connects processes that share no memory differs.
+
+#ifndef ASHLAR_RUNTIME_COMM_COMMUNICATOR_H
+#define ASHLAR_RUNTIME_COMM_COMMUNICATOR_H
+
+#include "runtime/comm/collective.h"
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <vector>
+
+namespace ashlar::rt {
+
+// Returns the distinct sets of axes (sorted) that the collectives of the variant run over.
+std::vector<std::vector<uint32_t>> axesSets(const ashlar_rt_variant &variant);
+
+// Returns the shape of the window of a host with so many processes of the variant.
+WindowShape windowShape(const ashlar_rt_variant &variant, int processesOnHost);
+
+// Not thread-safe: one thread of the process uses it.
+class Communicator {
+public:
+  // A seat at `place`. `window` is shared by the processes of the host, `transport` connects hosts and is null while there is one. All
+  // outlive the communicator.
+  Communicator(const ashlar_rt_variant &variant, Place place, std::shared_ptr<Window> window, Transport *transport);
+
+  // This process, and how many there are.
+  int rank() const { return place.rank; }
+  int processes() const { return place.processes; }
+
+  // The mesh of the variant.
+  const Mesh &mesh() const { return deviceMesh; }
+
+  // First device of this process; the others follow.
+  int firstDevice() const { return place.rank * deviceMesh.devicesPerProcess(); }
+
+  // Arena of this process' device number `local`, counted from 0.
+  char *arena(int local) const;
+
+  // Threads that large collectives may use. Null: only the calling one.
+  void setThreadPool(ThreadPool *pool) { context.pool = pool; }
+
+  // Lays out the collective instruction. Every process prepares and runs the same ones in the same order. `constants` of the image.
+  Status prepare(const ashlar_rt_instr &instr, const uint8_t *constants, std::unique_ptr<Collective> &collective);
+
+  // Every process tells how it fares; all return the failure of the lowest rank that failed, prefixed with that rank unless all failed
+  // alike, or ok. Waits for all.
+  Status agree(const Status &mine);
+
+  // Waits for all processes.
+  Status barrier() { return agree(Status()); }
+
+  // Calls sink(device, data) on rank 0 for every device in turn, with `bytes` bytes of its arena from `offset` on. Every process calls it,
+  // after barrier(); rank 0 must be done with all fetches of one host before the next barrier ends.
+  Status fetch(uint64_t offset, uint64_t bytes, const std::function<void(int device, const char *data)> &sink);
+
+  // Makes every rank that waits, or comes to wait, give up.
+  void abort();
+
+private:
+  SyncSet makeSet(int index, const std::vector<int> &components) const;
+
+  Place place;
+  Mesh deviceMesh;
+  std::shared_ptr<Window> window;
+  CollectiveContext context;
+  SyncSet world;
+  std::map<std::vector<uint32_t>, SyncSet> sets;
+};
+
+} // namespace ashlar::rt
+
+#endif // ASHLAR_RUNTIME_COMM_COMMUNICATOR_H

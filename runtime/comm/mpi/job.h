@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The processes that mpirun started, or this process alone. Ranks on one host meet in a shared memory segment whose name follows from the
+// job's environment; libmpi is loaded only when there are several hosts. Two ranks are on one host when hostIdentity() is equal.
+// ASHLAR_FORCE_HOSTS=K (for tests) spreads the ranks over K pretended hosts, in contiguous runs.
+
+#ifndef ASHLAR_RUNTIME_COMM_MPI_JOB_H
+#define ASHLAR_RUNTIME_COMM_MPI_JOB_H
+
+#include "runtime/comm/communicator.h"
+
+#include <memory>
+
+namespace ashlar::rt {
+
+class MpiTransport;
+
+// This process' part of a job.
+class Job {
+public:
+  Job();
+  ~Job();
+
+  // Reads rank and number of processes from the environment that mpirun sets: rank 0 of 1 when it did not start us. Loads nothing.
+  int rank() const { return place.rank; }
+  int processes() const { return place.processes; }
+
+  // Whether mpirun started this process.
+  bool underMpirun() const { return launched; }
+
+  // Ranks on this rank's host; 1 before connect().
+  int ranksOnHost() const { return place.processesOnHost(place.rank); }
+
+  // Meets the other processes and makes the arenas. All ranks call it with the same variant; a rank whose `programHash` differs is told.
+  // Assumes that the variant has as many processes as the job. `known`: all ranks return the same failure, so one of them should print it.
+  Status connect(const ashlar_rt_variant &variant, uint64_t programHash, std::unique_ptr<Communicator> &communicator, bool &known);
+
+  // Leaves MPI in good order, when it was loaded. To be called at the end of a job that went well, after all ranks are done.
+  void finish();
+
+private:
+  Status findHosts();
+  Status createWindow(const WindowShape &shape, uint64_t programHash, std::shared_ptr<Window> &window);
+  Status joinWindow(const WindowShape &shape, uint64_t programHash, std::shared_ptr<Window> &window);
+  Status meet(Window &window, uint64_t programHash);
+  std::string segmentName() const;
+
+  Place place;
+  bool launched = false;
+  bool hostsKnown = false;
+  int connections = 0;
+  std::unique_ptr<MpiTransport> transport;
+};
+
+} // namespace ashlar::rt
+
+#endif // ASHLAR_RUNTIME_COMM_MPI_JOB_H

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Element-wise reduction of n arrays in one fixed binary tree. The loops are compiled twice, for the base instruction set and for AVX2;
+// both give the same bits because every element is computed alone.
+
+#include "runtime/comm/reduce.h"
+
+#include "runtime/base/dtype.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+
+namespace ashlar::rt {
+namespace {
+
+struct Sum {
+  template <typename T> static T apply(T a, T b) { return a + b; }
+};
+struct Max {
+  template <typename T> static T apply(T a, T b) { return (a > b || a != a) ? a : b; }
+};
+struct Min {
+  template <typename T> static T apply(T a, T b) { return (a < b || a != a) ? a : b; }
+};
+
+template <typename T, typename Op> [[gnu::always_inline]] inline void pairLoop(const char *a, const char *b, char *out, size_t count) {
+  auto *x = reinterpret_cast<const T *>(a);
+  auto *y = reinterpret_cast<const T *>(b);
+  auto *z = reinterpret_cast<T *>(out);
+  for (size_t i = 0; i < count; ++i) {
+    z[i] = Op::apply(x[i], y[i]);
+  }
+}
+
+template <typename T, typename Op>
+[[gnu::always_inline]] inline void quadLoop(const char *a, const char *b, const char *c, const char *d, char *out, size_t count) {
+  auto *x = reinterpret_cast<const T *>(a);
+  auto *y = reinterpret_cast<const T *>(b);
+  auto *u = reinterpret_cast<const T *>(c);
+  auto *v = reinterpret_cast<const T *>(d);
+  auto *z = reinterpret_cast<T *>(out);
+  for (size_t i = 0; i < count; ++i) {
+    z[i] = Op::apply(Op::apply(x[i], y[i]), Op::apply(u[i], v[i]));
+  }
+}
+
+#if defined(__x86_64__)
+#define ASHLAR_RT_AVX2 __attribute__((target("avx2")))
+#else
+#define ASHLAR_RT_AVX2
+#endif
+
+template <typename T, typename Op> void pairBase(const char *a, const char *b, char *out, size_t count) {
+  pairLoop<T, Op>(a, b, out, count);
+}
+template <typename T, typename Op> ASHLAR_RT_AVX2 void pairAvx2(const char *a, const char *b, char *out, size_t count) {
+  pairLoop<T, Op>(a, b, out, count);
+}
+template <typename T, typename Op> void quadBase(const char *a, const char *b, const char *c, const char *d, char *out, size_t count) {
+  quadLoop<T, Op>(a, b, c, d, out, count);
+}
+template <typename T, typename Op>
+ASHLAR_RT_AVX2 void quadAvx2(const char *a, const char *b, const char *c, const char *d, char *out, size_t count) {
+  quadLoop<T, Op>(a, b, c, d, out, count);
+}
+
+bool hasAvx2() {
+#if defined(__x86_64__)
+  return __builtin_cpu_supports("avx2") != 0;
+#else
+  return false;
+#endif
+}
+
+// Bytes that one tree handles at a time: its temporaries, two a level, stay in the first-level cache.
+constexpr size_t kBlockBytes = 4096;
+
+} // namespace
+
+// Fills in the kernels of a reducer.
+struct ReducerKernels {
+  template <typename T, typename Op> static void set(Reducer &reducer) {
+    bool wide = hasAvx2();
+    reducer.pair = wide ? pairAvx2<T, Op> : pairBase<T, Op>;
+    reducer.quad = wide ? quadAvx2<T, Op> : quadBase<T, Op>;
+    reducer.elementBytes = sizeof(T);
+  }
+
+  template <typename T> static bool setType(uint32_t reduction, Reducer &reducer) {
+    switch (reduction) {
+    case ASHLAR_RT_SUM:
+      set<T, Sum>(reducer);
+      return true;
+    case ASHLAR_RT_MAX:
+      set<T, Max>(reducer);
+      return true;
+    case ASHLAR_RT_MIN:
+      set<T, Min>(reducer);
+      return true;
+    default:
+      return false;
+    }
+  }
+};
+
+Status Reducer::create(uint32_t dtype, uint32_t reduction, Reducer &reducer) {
+  bool known = false;
+  switch (dtype) {
+  case ASHLAR_RT_F32:
+    known = ReducerKernels::setType<float>(reduction, reducer);
+    break;
+  case ASHLAR_RT_F64:
+    known = ReducerKernels::setType<double>(reduction, reducer);
+    break;
+  case ASHLAR_RT_I32:
+    // Sums wrap around, so they are done without a sign.
+    known = reduction == ASHLAR_RT_SUM ? ReducerKernels::setType<uint32_t>(reduction, reducer)
+                                       : ReducerKernels::setType<int32_t>(reduction, reducer);
+    break;
+  case ASHLAR_RT_I64:
+    known = reduction == ASHLAR_RT_SUM ? ReducerKernels::setType<uint64_t>(reduction, reducer)
+                                       : ReducerKernels::setType<int64_t>(reduction, reducer);
+    break;
+  case ASHLAR_RT_BOOL:
+    known = ReducerKernels::setType<uint8_t>(reduction == ASHLAR_RT_SUM ? static_cast<uint32_t>(ASHLAR_RT_MAX) : reduction, reducer);
+    break;
+  default:
+    return internal("cannot reduce elements of type {}; f32, f64, i32, i64 and bool can be", dtypeName(dtype));
+  }
+  return known ? Status() : internal("unknown reduction {}", reduction);
+}
+
+void Reducer::run(const char *const *inputs, size_t numInputs, size_t inputOffset, char *const *outputs, size_t numOutputs,
+                  size_t outputOffset, size_t bytes) const {
+  for (size_t begin = 0; begin < bytes; begin += kBlockBytes) {
+    size_t length = std::min(kBlockBytes, bytes - begin);
+    char *out = outputs[0] + outputOffset + begin;
+    tree(inputs, numInputs, inputOffset + begin, out, length);
+    for (size_t i = 1; i < numOutputs; ++i) {
+      std::memcpy(outputs[i] + outputOffset + begin, out, length);
+    }
+  }
+}
+
+void Reducer::tree(const char *const *in, size_t numInputs, size_t offset, char *out, size_t bytes) const {
+  size_t count = bytes / elementBytes;
+  switch (numInputs) {
+  case 1:
+    std::memmove(out, in[0] + offset, bytes);
+    return;
+  case 2:
+    pair(in[0] + offset, in[1] + offset, out, count);
+    return;
+  case 4:
+    quad(in[0] + offset, in[1] + offset, in[2] + offset, in[3] + offset, out, count);
+    return;
+  default:
+    // Both halves go to temporaries: `out` may be one of the inputs of either.
+    alignas(64) char left[kBlockBytes];
+    alignas(64) char right[kBlockBytes];
+    size_t half = (numInputs + 1) / 2;
+    tree(in, half, offset, left, bytes);
+    tree(in + half, numInputs - half, offset, right, bytes);
+    pair(left, right, out, count);
+  }
+}
+
+} // namespace ashlar::rt

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What carries bytes between processes that share no memory. One implementation: MPI (runtime/comm/mpi).
+
+#ifndef ASHLAR_RUNTIME_COMM_TRANSPORT_H
+#define ASHLAR_RUNTIME_COMM_TRANSPORT_H
+
+#include "runtime/base/status.h"
+
+#include <cstddef>
+
+namespace ashlar::rt {
+
+// A message: so many bytes at an address.
+struct Part {
+  char *data;
+  size_t bytes;
+};
+
+// Point-to-point exchange between ranks. Blocking; used by one thread.
+class Transport {
+public:
+  virtual ~Transport() = default;
+
+  // Sends `sends` to rank `to` while receiving `receives` from rank `from`. The other side's calls must name the same sizes in the same
+  // order. A count of 0 is fine on either side.
+  virtual Status exchange(int to, const Part *sends, size_t numSends, int from, const Part *receives, size_t numReceives) = 0;
+
+  // Gathers `bytes` from each rank: rank r's lie at `all` + r * bytes. Every rank calls it.
+  virtual Status allGather(const void *mine, size_t bytes, void *all) = 0;
+
+  // Ends the job on all hosts; does not return on success.
+  virtual void abort() = 0;
+};
+
+} // namespace ashlar::rt
+
+#endif // ASHLAR_RUNTIME_COMM_TRANSPORT_H

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which bytes of whose buffer a collective moves where.
+
+#include "runtime/comm/view.h"
+
+#include "runtime/base/dtype.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace ashlar::rt {
+
+const char *collectiveKindName(uint32_t kind) {
+  static const char *const names[] = {"unknown",    "all_reduce", "all_gather", "reduce_scatter",
+                                      "all_to_all", "broadcast",  "permute",    "slice"};
+  return names[kind <= ASHLAR_RT_SLICE ? kind : 0];
+}
+
+void copyView(const char *from, const View &source, char *to, const View &target, size_t begin, size_t end) {
+  while (begin < end) {
+    size_t inSource = begin % source.block;
+    size_t inTarget = begin % target.block;
+    size_t length = std::min({end - begin, source.block - inSource, target.block - inTarget});
+    const char *read = from + source.offset + begin / source.block * source.stride + inSource;
+    char *write = to + target.offset + begin / target.block * target.stride + inTarget;
+    std::memmove(write, read, length);
+    begin += length;
+  }
+}
+
+Status CollectiveShape::create(const ashlar_rt_collective_desc &desc, int members, uint64_t inBytes, uint64_t outBytes,
+                               CollectiveShape &shape) {
+  const char *kind = collectiveKindName(desc.kind);
+  shape.desc = &desc;
+  shape.members = members;
+  shape.elementBytes = dtypeBytes(desc.dtype);
+  if (shape.elementBytes == 0 || desc.kind < ASHLAR_RT_ALL_REDUCE || desc.kind > ASHLAR_RT_SLICE) {
+    return internal("collective of kind {} and dtype {}: unknown", desc.kind, desc.dtype);
+  }
+  shape.inDims.assign(desc.in_shape, desc.in_shape + desc.rank);
+  shape.outDims = shape.inDims;
+  bool splits = desc.kind == ASHLAR_RT_REDUCE_SCATTER || desc.kind == ASHLAR_RT_ALL_TO_ALL || desc.kind == ASHLAR_RT_SLICE;
+  bool concats = desc.kind == ASHLAR_RT_ALL_GATHER || desc.kind == ASHLAR_RT_ALL_TO_ALL;
+  if ((splits && desc.split_dim >= desc.rank) || (concats && desc.concat_dim >= desc.rank)) {
+    return internal("{}: split dim {} or concat dim {} is not below rank {}", kind, desc.split_dim, desc.concat_dim, desc.rank);
+  }
+  if (splits) {
+    if (shape.inDims[desc.split_dim] % members != 0) {
+      return internal("{}: dim {} of size {} does not divide by the group's {} members", kind, desc.split_dim, shape.inDims[desc.split_dim],
+                      members);
+    }
+    shape.outDims[desc.split_dim] /= members;
+  }
+  if (concats) {
+    shape.outDims[desc.concat_dim] *= members;
+  }
+  shape.inputBytes = shape.outputBytes = shape.elementBytes;
+  for (uint32_t d = 0; d < desc.rank; ++d) {
+    shape.inputBytes *= static_cast<size_t>(shape.inDims[d]);
+    shape.outputBytes *= static_cast<size_t>(shape.outDims[d]);
+  }
+  if (shape.inputBytes != inBytes || shape.outputBytes != outBytes) {
+    return internal("{}: buffers of {} and {} bytes, but its shapes take {} and {}", kind, inBytes, outBytes, shape.inputBytes,
+                    shape.outputBytes);
+  }
+  if (desc.kind == ASHLAR_RT_BROADCAST && desc.root >= static_cast<uint32_t>(members)) {
+    return internal("{}: root {} is not one of the group's {} members", kind, desc.root, members);
+  }
+  std::vector<bool> named(static_cast<size_t>(members), false);
+  for (uint32_t i = 0; desc.kind == ASHLAR_RT_PERMUTE && i < desc.num_pairs; ++i) {
+    uint32_t source = desc.pairs[2 * i];
+    uint32_t target = desc.pairs[2 * i + 1];
+    if (source >= static_cast<uint32_t>(members) || target >= static_cast<uint32_t>(members) || named[target]) {
+      return internal("{}: pair {} -> {} repeats a target or leaves the group of {}", kind, source, target, members);
+    }
+    named[target] = true;
+  }
+  return Status();
+}
+
+bool CollectiveShape::reduces() const {
+  return desc->kind == ASHLAR_RT_ALL_REDUCE || desc->kind == ASHLAR_RT_REDUCE_SCATTER;
+}
+
+bool CollectiveShape::receivesNothing(int target) const {
+  if (desc->kind != ASHLAR_RT_PERMUTE) {
+    return false;
+  }
+  for (uint32_t i = 0; i < desc->num_pairs; ++i) {
+    if (desc->pairs[2 * i + 1] == static_cast<uint32_t>(target)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+View CollectiveShape::piece(const std::vector<int64_t> &dims, uint32_t dim, int index) const {
+  size_t outer = 1;
+  size_t inner = elementBytes;
+  for (uint32_t d = 0; d < dims.size(); ++d) {
+    if (d < dim) {
+      outer *= static_cast<size_t>(dims[d]);
+    } else {
+      inner *= static_cast<size_t>(dims[d]);
+    }
+  }
+  View view;
+  view.block = inner / static_cast<size_t>(members);
+  view.offset = view.block * static_cast<size_t>(index);
+  view.stride = inner;
+  view.count = outer;
+  if (members == 1) {
+    return View{0, inner * outer, inner * outer, 1};
+  }
+  return view;
+}
+
+bool CollectiveShape::movement(int source, int target, Movement &result) const {
+  View whole{0, inputBytes, inputBytes, 1};
+  result = Movement{source, target, whole, View{0, outputBytes, outputBytes, 1}};
+  switch (desc->kind) {
+  case ASHLAR_RT_ALL_GATHER:
+    result.to = piece(outDims, desc->concat_dim, source);
+    return true;
+  case ASHLAR_RT_ALL_TO_ALL:
+    result.from = piece(inDims, desc->split_dim, target);
+    result.to = piece(outDims, desc->concat_dim, source);
+    return true;
+  case ASHLAR_RT_BROADCAST:
+    return source == static_cast<int>(desc->root);
+  case ASHLAR_RT_PERMUTE:
+    for (uint32_t i = 0; i < desc->num_pairs; ++i) {
+      if (desc->pairs[2 * i] == static_cast<uint32_t>(source) && desc->pairs[2 * i + 1] == static_cast<uint32_t>(target)) {
+        return true;
+      }
+    }
+    return false;
+  case ASHLAR_RT_SLICE:
+    result.from = piece(inDims, desc->split_dim, target);
+    return source == target;
+  default:
+    return false;
+  }
+}
+
+View CollectiveShape::reducedView(int target) const {
+  return desc->kind == ASHLAR_RT_REDUCE_SCATTER ? piece(inDims, desc->split_dim, target) : View{0, inputBytes, inputBytes, 1};
+}
+
+} // namespace ashlar::rt

@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Collectives among processes that share a window. Two forms: small inputs are published in slots and every process computes its own
+// results from all slots after one wait; large ones are read where they lie, between two barriers. In an all-reduce of the second form
+// each process reduces one slice of the elements and stores it in the arenas of all members.
+
+#include "runtime/comm/collective.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace ashlar::rt {
+namespace {
+
+// Largest sum of the members' inputs that every process reduces by itself instead of sharing the work.
+constexpr size_t kSmallTotal = 4 << 10;
+
+// Least bytes worth handing to a thread.
+constexpr int64_t kBytesPerThread = 128 << 10;
+
+// Copies view `from` of `source` to view `to` of `target`; zeros when `source` is null.
+struct CopyTask {
+  const char *source;
+  View from;
+  char *target;
+  View to;
+
+  void run(size_t begin, size_t end) const {
+    if (source == nullptr) {
+      std::memset(target + to.offset + begin, 0, end - begin);
+    } else {
+      copyView(source, from, target, to, begin, end);
+    }
+  }
+};
+
+// Reduces `count` blocks, `stride` apart in every input, into dense outputs.
+struct ReduceTask {
+  Reducer reducer;
+  std::vector<const char *> inputs;
+  std::vector<char *> outputs;
+  View view;
+
+  void run(size_t begin, size_t end) const {
+    while (begin < end) {
+      size_t inBlock = begin % view.block;
+      size_t length = std::min(end - begin, view.block - inBlock);
+      reducer.run(inputs.data(), inputs.size(), view.offset + begin / view.block * view.stride + inBlock, outputs.data(), outputs.size(),
+                  begin, length);
+      begin += length;
+    }
+  }
+};
+
+// Runs the bytes of a task on the pool, cut at multiples of 64 so that no element is torn.
+template <typename Task> void runOn(ThreadPool *pool, const Task &task, size_t bytes) {
+  if (pool == nullptr || pool->threads() == 1) {
+    task.run(0, bytes);
+    return;
+  }
+  struct Loop {
+    const Task &task;
+    size_t bytes;
+  } loop{task, bytes};
+  auto range = [](void *context, int64_t begin, int64_t end) {
+    const Loop &loop = *static_cast<const Loop *>(context);
+    loop.task.run(static_cast<size_t>(begin) * 64, std::min(static_cast<size_t>(end) * 64, loop.bytes));
+  };
+  pool->parallelFor(static_cast<int64_t>((bytes + 63) / 64), kBytesPerThread / 64, range, &loop);
+}
+
+class WindowCollective final : public Collective {
+public:
+  WindowCollective(const CollectiveContext &context, SyncSet &set) : context(context), set(set) {}
+
+  Status run() override {
+    if (set.peers.empty()) {
+      runTasks(/*parity=*/0);
+      return Status();
+    }
+    return small ? runSmall() : runLarge();
+  }
+
+  CollectiveContext context;
+  SyncSet &set;
+  bool small = false;
+  size_t payload = 0;            // bytes this process publishes
+  std::vector<CopyTask> publish; // own inputs -> slot; the target is an offset until the parity is known
+  std::vector<CopyTask> copies[2];
+  std::vector<ReduceTask> reductions[2];
+
+private:
+  Status runSmall() {
+    uint64_t number = ++set.messages;
+    int parity = static_cast<int>(number & 1);
+    char *slot = context.window->slotPayload(set.index, parity, set.self, payload);
+    for (const CopyTask &task : publish) {
+      std::memcpy(slot + task.to.offset, task.source, task.from.block);
+    }
+    context.window->slotCount(set.index, parity, set.self).store(number, std::memory_order_release);
+    // Two slots are enough: whoever writes slot k + 2 has waited for message k + 1 of all, so all have read slot k.
+    for (int peer : set.peers) {
+      if (!context.waiter.wait(context.window->slotCount(set.index, parity, peer), number)) {
+        return abortedStatus();
+      }
+    }
+    runTasks(parity);
+    return Status();
+  }
+
+  Status runLarge() {
+    if (!barrier(*context.window, context.waiter, set)) {
+      return abortedStatus();
+    }
+    runTasks(/*parity=*/0);
+    return barrier(*context.window, context.waiter, set) ? Status() : abortedStatus();
+  }
+
+  void runTasks(int parity) {
+    ThreadPool *pool = small ? nullptr : context.pool;
+    for (const CopyTask &task : copies[parity]) {
+      runOn(pool, task, task.to.bytes());
+    }
+    for (const ReduceTask &task : reductions[parity]) {
+      runOn(pool, task, task.view.bytes());
+    }
+  }
+};
+
+// Fills in the tasks of one process.
+class Builder {
+public:
+  Builder(const CollectiveContext &context, WindowCollective &result, const CollectiveShape &shape, uint64_t inOffset, uint64_t outOffset)
+      : context(context), result(result), shape(shape), inOffset(inOffset), outOffset(outOffset) {}
+
+  // Adds the work of this process for one group. `parity`: which slots small inputs are read from.
+  void addMovements(const Group &group, int parity) {
+    int members = static_cast<int>(group.size());
+    for (int target = 0; target < members; ++target) {
+      if (!isMine(group, target)) {
+        continue;
+      }
+      char *out = arena(group, target) + outOffset;
+      if (shape.receivesNothing(target)) {
+        View all{0, shape.outBytes(), shape.outBytes(), 1};
+        result.copies[parity].push_back(CopyTask{nullptr, all, out, all});
+        continue;
+      }
+      for (int source = 0; source < members; ++source) {
+        Movement movement;
+        if (shape.movement(source, target, movement)) {
+          result.copies[parity].push_back(CopyTask{input(group, source, parity), movement.from, out, movement.to});
+        }
+      }
+    }
+  }
+
+  // Adds the reductions of this process for one group.
+  void addReductions(const Group &group, const Reducer &reducer, bool scatters, int parity) {
+    int members = static_cast<int>(group.size());
+    ReduceTask task;
+    task.reducer = reducer;
+    for (int source = 0; source < members; ++source) {
+      task.inputs.push_back(input(group, source, parity));
+    }
+    if (scatters) {
+      for (int target = 0; target < members; ++target) {
+        if (isMine(group, target)) {
+          task.outputs = {arena(group, target) + outOffset};
+          task.view = shape.reducedView(target);
+          result.reductions[parity].push_back(task);
+        }
+      }
+      return;
+    }
+    size_t begin = 0;
+    size_t end = shape.inBytes();
+    if (!result.small) {
+      sliceOfThisProcess(group, begin, end);
+    }
+    for (int target = 0; target < members; ++target) {
+      // In the small form everyone computes for itself; in the large one, for all.
+      if (!result.small || isMine(group, target)) {
+        task.outputs.push_back(arena(group, target) + outOffset + begin);
+      }
+    }
+    if (begin < end && !task.outputs.empty()) {
+      task.view = View{begin, end - begin, end - begin, 1};
+      result.reductions[parity].push_back(task);
+    }
+  }
+
+private:
+  bool isMine(const Group &group, int member) const {
+    return context.mesh->processOf(group[static_cast<size_t>(member)]) == context.place->rank;
+  }
+
+  int hostIndex(const Group &group, int member) const {
+    return context.place->indexOnHost(context.mesh->processOf(group[static_cast<size_t>(member)]));
+  }
+
+  int deviceIndex(const Group &group, int member) const { return group[static_cast<size_t>(member)] % context.mesh->devicesPerProcess(); }
+
+  char *arena(const Group &group, int member) const { return context.window->arena(hostIndex(group, member), deviceIndex(group, member)); }
+
+  const char *input(const Group &group, int member, int parity) const {
+    if (!result.small) {
+      return arena(group, member) + inOffset;
+    }
+    return context.window->slotPayload(result.set.index, parity, hostIndex(group, member), result.payload) +
+           static_cast<size_t>(deviceIndex(group, member)) * shape.inBytes();
+  }
+
+  // The bytes of an all-reduce that this process reduces: the group's processes share them evenly, at cache-line boundaries.
+  void sliceOfThisProcess(const Group &group, size_t &begin, size_t &end) const {
+    std::vector<int> processes;
+    for (int device : group) {
+      processes.push_back(context.mesh->processOf(device));
+    }
+    std::sort(processes.begin(), processes.end());
+    processes.erase(std::unique(processes.begin(), processes.end()), processes.end());
+    auto self = std::find(processes.begin(), processes.end(), context.place->rank);
+    if (self == processes.end()) {
+      begin = end = 0;
+      return;
+    }
+    size_t index = static_cast<size_t>(self - processes.begin());
+    size_t lines = (shape.inBytes() + 63) / 64;
+    begin = std::min(lines * index / processes.size() * 64, shape.inBytes());
+    end = std::min(lines * (index + 1) / processes.size() * 64, shape.inBytes());
+  }
+
+  const CollectiveContext &context;
+  WindowCollective &result;
+  const CollectiveShape &shape;
+  uint64_t inOffset;
+  uint64_t outOffset;
+};
+
+class SliceCollective final : public Collective {
+public:
+  Status run() override {
+    for (const CopyTask &task : copies) {
+      runOn(pool, task, task.to.bytes());
+    }
+    return Status();
+  }
+
+  ThreadPool *pool = nullptr;
+  std::vector<CopyTask> copies;
+};
+
+} // namespace
+
+Status createWindowCollective(const CollectiveContext &context, SyncSet &set, const ashlar_rt_collective_desc &desc,
+                              const CollectiveShape &shape, const std::vector<Group> &groups, uint64_t inOffset, uint64_t outOffset,
+                              std::unique_ptr<Collective> &collective) {
+  auto result = std::make_unique<WindowCollective>(context, set);
+  size_t devices = static_cast<size_t>(context.mesh->devicesPerProcess());
+  result->payload = devices * shape.inBytes();
+  result->small = !set.peers.empty() && result->payload <= kSlotPayload && groups[0].size() * shape.inBytes() <= kSmallTotal;
+  Reducer reducer;
+  if (shape.reduces()) {
+    ASHLAR_RETURN_IF_ERROR(Reducer::create(desc.dtype, desc.reduction, reducer));
+  }
+  if (result->small) {
+    View all{0, shape.inBytes(), shape.inBytes(), 1};
+    for (size_t device = 0; device < devices; ++device) {
+      View place = all;
+      place.offset = device * shape.inBytes();
+      const char *source = context.window->arena(set.self, static_cast<int>(device)) + inOffset;
+      result->publish.push_back(CopyTask{source, all, nullptr, place});
+    }
+  }
+  Builder builder(context, *result, shape, inOffset, outOffset);
+  for (int parity = 0; parity < (result->small ? 2 : 1); ++parity) {
+    for (const Group &group : groups) {
+      bool here = std::any_of(group.begin(), group.end(), [&](int d) { return context.mesh->processOf(d) == context.place->rank; });
+      if (here && shape.reduces()) {
+        builder.addReductions(group, reducer, desc.kind == ASHLAR_RT_REDUCE_SCATTER, parity);
+      } else if (here) {
+        builder.addMovements(group, parity);
+      }
+    }
+  }
+  collective = std::move(result);
+  return Status();
+}
+
+Status createSlice(const CollectiveContext &context, const CollectiveShape &shape, const std::vector<Group> &groups, const char *constants,
+                   uint64_t inOffset, uint64_t outOffset, std::unique_ptr<Collective> &collective) {
+  auto result = std::make_unique<SliceCollective>();
+  result->pool = context.pool;
+  int self = context.place->indexOnHost(context.place->rank);
+  for (const Group &group : groups) {
+    for (int member = 0; member < static_cast<int>(group.size()); ++member) {
+      int device = group[static_cast<size_t>(member)];
+      Movement movement;
+      if (context.mesh->processOf(device) == context.place->rank && shape.movement(member, member, movement)) {
+        char *arena = context.window->arena(self, device % context.mesh->devicesPerProcess());
+        const char *in = (constants != nullptr ? constants : arena) + inOffset;
+        result->copies.push_back(CopyTask{in, movement.from, arena + outOffset, movement.to});
+      }
+    }
+  }
+  collective = std::move(result);
+  return Status();
+}
+
+bool barrier(Window &window, const Waiter &waiter, SyncSet &set) {
+  uint64_t number = ++set.barriers;
+  window.line(set.index, set.self).count.store(number, std::memory_order_release);
+  for (int peer : set.peers) {
+    if (!waiter.wait(window.line(set.index, peer).count, number)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+Status abortedStatus() {
+  return Status(StatusCode::kAborted, "another rank gave up");
+}
+
+} // namespace ashlar::rt

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Element types of data sets and .npy files: those of the ABI that such files hold, and unsigned bytes.
+
+#ifndef ASHLAR_RUNTIME_DATA_ELEMENT_H
+#define ASHLAR_RUNTIME_DATA_ELEMENT_H
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace ashlar::rt {
+
+// Type of one element as it is stored. A bool is one byte holding 0 or 1.
+enum class Element { kF32, kF64, kI32, kI64, kU8, kBool };
+
+// Returns the bytes of one element.
+size_t elementBytes(Element element);
+
+// Returns the name that errors call the type, like "f32" or "u8".
+const char *elementName(Element element);
+
+// Finds the element type of an ashlar_rt_dtype. Returns false when there is none (f16, bf16).
+bool elementOfDtype(uint32_t dtype, Element &element);
+
+// Returns the number of elements of a shape, 1 for rank 0.
+int64_t numElements(const std::vector<int64_t> &shape);
+
+// Returns a shape as errors print it: "(60000, 28, 28)", "(5,)", "()".
+std::string shapeText(const std::vector<int64_t> &shape);
+
+// Converts `count` elements from `from` to `to` as to = from * scale + shift, computed in f64 when either side is wider than f32, else in
+// f32. Conversion to an integer rounds towards zero. Does not allocate.
+void convertElements(Element fromType, const void *from, Element toType, void *to, int64_t count, double scale, double shift);
+
+} // namespace ashlar::rt
+
+#endif // ASHLAR_RUNTIME_DATA_ELEMENT_H

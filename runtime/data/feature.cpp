@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Resolves features and cuts samples.
+
+#include "runtime/data/feature.h"
+
+#include "runtime/base/dtype.h"
+
+#include <cstring>
+
+namespace ashlar::rt {
+
+namespace {
+
+// Finds the tensor `name` among the variant's inputs.
+Status findTensor(const ashlar_rt_feature &description, const ashlar_rt_variant &variant, Feature &feature) {
+  for (uint32_t i = 0; i < variant.num_tensors; ++i) {
+    if (variant.tensors[i].role == ASHLAR_RT_INPUT && std::strcmp(variant.tensors[i].name, description.tensor) == 0) {
+      feature.tensor = i;
+      feature.info = &variant.tensors[i];
+      return {};
+    }
+  }
+  return internal("column \"{}\" goes to the input tensor \"{}\" but the program has no such input", description.column,
+                  description.tensor);
+}
+
+// Finds the column among those of the data set.
+Status findColumn(const ashlar_rt_feature &description, const Dataset &dataset, Feature &feature) {
+  std::string known;
+  for (size_t i = 0; i < dataset.columns().size(); ++i) {
+    const Column &column = dataset.columns()[i];
+    if (column.name == description.column) {
+      feature.column = i;
+      feature.from = column.element;
+      return {};
+    }
+    known += fmt::format("{}\"{}\"", i == 0 ? "" : ", ", column.name);
+  }
+  return invalid("input tensor \"{}\" wants the column \"{}\" but the data set has {}", description.tensor, description.column, known);
+}
+
+// Folds the transforms into one affine map.
+Status foldTransforms(const ashlar_rt_feature &description, Feature &feature) {
+  for (uint32_t i = 0; i < description.num_transforms; ++i) {
+    const ashlar_rt_transform &transform = description.transforms[i];
+    if (transform.kind == ASHLAR_RT_RESCALE) {
+      feature.scale *= transform.a;
+      feature.shift = feature.shift * transform.a + transform.b;
+    } else if (transform.kind == ASHLAR_RT_NORMALIZE && transform.b != 0) {
+      feature.scale /= transform.b;
+      feature.shift = (feature.shift - transform.a) / transform.b;
+    } else {
+      return invalid(
+          "transform {} of column \"{}\" is of kind {} with b = {}; rescale is 1, normalize is 2 and divides by b, which must not be 0", i,
+          description.column, transform.kind, transform.b);
+    }
+  }
+  return {};
+}
+
+} // namespace
+
+PieceStart pieceStart(const ashlar_rt_variant &variant, const ashlar_rt_tensor &tensor, uint32_t device) {
+  // Coordinates of the device: row major, the last axis varies fastest.
+  const auto coordinate = [&](uint32_t axis) {
+    uint32_t stride = 1;
+    for (uint32_t i = axis + 1; i < variant.num_axes; ++i) {
+      stride *= variant.axes[i].size;
+    }
+    return device / stride % variant.axes[axis].size;
+  };
+  PieceStart start = {};
+  for (uint32_t dim = 0; dim < tensor.rank; ++dim) {
+    int64_t piece = 0;
+    for (uint32_t i = 0; i < tensor.splits[dim].num_axes; ++i) {
+      const uint32_t axis = tensor.splits[dim].axes[i];
+      piece = piece * variant.axes[axis].size + coordinate(axis);
+    }
+    start[dim] = piece * tensor.local_shape[dim];
+  }
+  return start;
+}
+
+Status resolveFeature(const ashlar_rt_feature &description, const ashlar_rt_variant &variant, uint64_t globalBatch, const Dataset &dataset,
+                      Feature &feature) {
+  feature = {};
+  ASHLAR_RETURN_IF_ERROR(findTensor(description, variant, feature));
+  ASHLAR_RETURN_IF_ERROR(findColumn(description, dataset, feature));
+  ASHLAR_RETURN_IF_ERROR(foldTransforms(description, feature));
+  const ashlar_rt_tensor &tensor = *feature.info;
+  if (!elementOfDtype(tensor.buffer.dtype, feature.to)) {
+    return invalid("input tensor \"{}\" is {}; column \"{}\" can be converted to f32, f64, i32, i64 and bool", tensor.name,
+                   dtypeName(tensor.buffer.dtype), description.column);
+  }
+  if (tensor.rank < 1 || static_cast<uint64_t>(tensor.global_shape[0]) != globalBatch) {
+    return internal("dim 0 of input tensor \"{}\" is {} but the global batch is {}", tensor.name,
+                    tensor.rank < 1 ? 0 : tensor.global_shape[0], globalBatch);
+  }
+  // A sample may be flattened or reshaped on its way: only the number of elements counts.
+  const std::vector<int64_t> wanted(tensor.global_shape + 1, tensor.global_shape + tensor.rank);
+  const std::vector<int64_t> &found = dataset.columns()[feature.column].shape;
+  if (numElements(wanted) != numElements(found)) {
+    return invalid("column \"{}\" has {} elements a sample, shape {}, but input tensor \"{}\" takes {}, shape {}", description.column,
+                   numElements(found), shapeText(found), tensor.name, numElements(wanted), shapeText(wanted));
+  }
+  feature.pieceRows = tensor.local_shape[0];
+  feature.rowBytes = elementBytes(feature.to) * numElements({tensor.local_shape + 1, tensor.local_shape + tensor.rank});
+  feature.pieceBytes = feature.rowBytes * feature.pieceRows;
+  return {};
+}
+
+void convertSample(const Feature &feature, const PieceStart &start, const void *sample, void *to) {
+  const ashlar_rt_tensor &tensor = *feature.info;
+  // The dims from `run` on are whole, so elements that follow each other in the piece do so in the sample; the run begins in dim run - 1.
+  uint32_t run = tensor.rank;
+  int64_t runElements = 1, stride = 1;
+  while (run > 1 && tensor.local_shape[run - 1] == tensor.global_shape[run - 1]) {
+    --run;
+    runElements *= tensor.local_shape[run];
+  }
+  stride = runElements;
+  int64_t offset = 0, runs = 1;
+  PieceStart strides = {};
+  if (run > 1) {
+    runElements *= tensor.local_shape[run - 1];
+    for (uint32_t dim = run - 1; dim >= 1; --dim) {
+      strides[dim] = stride;
+      offset += start[dim] * stride;
+      stride *= tensor.global_shape[dim];
+      runs *= dim < run - 1 ? tensor.local_shape[dim] : 1;
+    }
+  }
+  PieceStart position = {};
+  for (int64_t i = 0; i < runs; ++i) {
+    convertElements(feature.from, static_cast<const char *>(sample) + offset * elementBytes(feature.from), feature.to,
+                    static_cast<char *>(to) + i * runElements * elementBytes(feature.to), runElements, feature.scale, feature.shift);
+    // Counts up over the dims 1 .. run - 2, the last one fastest.
+    for (uint32_t dim = run; dim-- > 2;) {
+      const uint32_t outer = dim - 1;
+      offset += strides[outer];
+      if (++position[outer] < tensor.local_shape[outer]) {
+        break;
+      }
+      offset -= position[outer] * strides[outer];
+      position[outer] = 0;
+    }
+  }
+}
+
+} // namespace ashlar::rt

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Files in NumPy's .npy format, versions 1 and 2: little endian, C order, element types f4 f8 i4 i8 u1 b1. Anything else is refused by
+// name. Format: numpy/lib/format.py (NEP 1).
+
+#ifndef ASHLAR_RUNTIME_DATA_NPY_H
+#define ASHLAR_RUNTIME_DATA_NPY_H
+
+#include "runtime/base/status.h"
+#include "runtime/data/element.h"
+
+#include <string>
+#include <vector>
+
+namespace ashlar::rt {
+
+// A .npy file mapped for reading. The elements stay on disk until they are touched. Movable; unmaps when destroyed.
+class NpyFile {
+public:
+  NpyFile() = default;
+  NpyFile(NpyFile &&other) noexcept;
+  NpyFile &operator=(NpyFile &&other) noexcept;
+  ~NpyFile();
+
+  // Maps `path` and checks that the header is well formed and the file holds exactly the elements it announces.
+  static Status open(const std::string &path, NpyFile &file);
+
+  const std::string &path() const { return filePath; }
+  Element element() const { return elementType; }
+  const std::vector<int64_t> &shape() const { return dims; }
+
+  // Returns the first element, row major. Valid while this object lives.
+  const void *data() const { return static_cast<const char *>(mapping) + offset; }
+
+  // Returns an error naming the file, what was expected and what was found, unless type and shape are exactly these.
+  Status expect(Element expectedElement, const std::vector<int64_t> &expectedShape) const;
+
+private:
+  std::string filePath;
+  Element elementType = Element::kF32;
+  std::vector<int64_t> dims;
+  void *mapping = nullptr;
+  size_t mappedBytes = 0;
+  size_t offset = 0;
+};
+
+// Writes a version 1 file: `shape` elements at `data`, row major. Overwrites `path`; on an error the file is removed again.
+Status writeNpy(const std::string &path, Element element, const std::vector<int64_t> &shape, const void *data);
+
+} // namespace ashlar::rt
+
+#endif // ASHLAR_RUNTIME_DATA_NPY_H

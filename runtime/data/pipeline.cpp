@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The pipeline's thread and its ring of stages. A stage holds a run of consecutive steps, many when batches are small, so that waiting and
+// waking cost little a step. Stages go round: empty -> (thread fills it) -> full -> (user holds it) -> empty. Invariants, under `mutex`:
+// the thread fills stages in ring order beginning at `head`, the user takes them in ring order beginning at `tail`; a fill that began in an
+// older `generation` is thrown away.
+
+#include "runtime/data/pipeline.h"
+
+#include "runtime/data/feature.h"
+#include "runtime/data/permutation.h"
+
+#include <algorithm>
+#include <array>
+#include <condition_variable>
+#include <cstdlib>
+#include <mutex>
+#include <new>
+#include <system_error>
+#include <thread>
+
+namespace ashlar::rt {
+
+namespace {
+
+constexpr size_t kStages = 3;
+constexpr size_t kStageBytes = 256 << 10; // aim; a stage holds at least one step
+constexpr uint64_t kMaxStageSteps = 64;
+
+struct Stage {
+  char *base = nullptr;
+  uint64_t firstStep = 0;
+  bool full = false;
+};
+
+// A piece of a feature that at least one device of this process holds.
+struct Piece {
+  size_t feature;
+  PieceStart start;
+  size_t offset; // in the bytes of a step
+};
+
+struct FreeDeleter {
+  void operator()(char *pointer) const { std::free(pointer); }
+};
+
+size_t alignUp(size_t bytes) {
+  return (bytes + ASHLAR_RT_ALIGNMENT - 1) / ASHLAR_RT_ALIGNMENT * ASHLAR_RT_ALIGNMENT;
+}
+
+} // namespace
+
+struct Pipeline::State {
+  // Fixed by create().
+  std::unique_ptr<Dataset> dataset;
+  std::vector<Feature> features;
+  std::vector<Piece> pieces;
+  std::vector<size_t> offsets; // [device][feature], in the bytes of a step
+  bool shuffle = false;
+  uint64_t seed = 0, globalBatch = 1, stepsPerPass = 1, stepsPerEpoch = 1;
+  size_t stepBytes = 0;
+  uint64_t stageSteps = 1;
+  std::unique_ptr<char, FreeDeleter> memory;
+
+  // The thread's own.
+  std::vector<uint64_t> order;
+  uint64_t orderPass = ~uint64_t{0};
+
+  // The user's own: the step that next() returns, and whether stages[tail] is held.
+  uint64_t position = 0;
+  bool holding = false;
+  Batch batch;
+
+  // Shared, under `mutex`.
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::array<Stage, kStages> stages;
+  size_t head = 0, tail = 0;
+  uint64_t nextFill = 0, generation = 0;
+  bool stopping = false;
+
+  std::thread thread;
+
+  ~State();
+  Status resolve(const PipelineOptions &options);
+  Status layOut(const PipelineOptions &options);
+  void fillStep(uint64_t step, char *to);
+  void produce();
+};
+
+Pipeline::State::~State() {
+  if (thread.joinable()) {
+    {
+      std::lock_guard<std::mutex> lock(mutex);
+      stopping = true;
+    }
+    changed.notify_all();
+    thread.join();
+  }
+}
+
+// Opens the data set, resolves the features and counts the steps.
+Status Pipeline::State::resolve(const PipelineOptions &options) {
+  const ashlar_rt_dataset &description = options.training->dataset;
+  ASHLAR_RETURN_IF_ERROR(openDataset(description, options.directory, options.split, dataset));
+  globalBatch = options.training->global_batch;
+  const uint64_t samples = dataset->samples();
+  const char *split = splitName(options.split);
+  if (globalBatch < 1 || globalBatch > samples) {
+    return invalid("the global batch is {} but the {} split of the data set holds {} samples; lower global_batch or add samples",
+                   globalBatch, split, samples);
+  }
+  const bool train = options.split == Split::kTrain;
+  if (train && !description.drop_remainder && samples % globalBatch != 0) {
+    return invalid("the train split holds {} samples, which batches of {} do not divide; set drop_remainder or change global_batch",
+                   samples, globalBatch);
+  }
+  seed = options.seed;
+  shuffle = train && description.shuffle;
+  stepsPerPass = samples / globalBatch;
+  stepsPerEpoch = stepsPerPass * (train ? std::max<uint32_t>(description.repeat, 1) : 1);
+  order.resize(shuffle ? samples : 0);
+  features.resize(description.num_features);
+  for (size_t i = 0; i < features.size(); ++i) {
+    ASHLAR_RETURN_IF_ERROR(resolveFeature(description.features[i], *options.variant, globalBatch, *dataset, features[i]));
+  }
+  return {};
+}
+
+// Places the pieces of this process's devices in a step and allocates the stages.
+Status Pipeline::State::layOut(const PipelineOptions &options) {
+  for (uint32_t device = 0; device < options.numDevices; ++device) {
+    for (size_t feature = 0; feature < features.size(); ++feature) {
+      const PieceStart start = pieceStart(*options.variant, *features[feature].info, options.firstDevice + device);
+      const auto same =
+          std::find_if(pieces.begin(), pieces.end(), [&](const Piece &piece) { return piece.feature == feature && piece.start == start; });
+      if (same != pieces.end()) {
+        offsets.push_back(same->offset);
+        continue;
+      }
+      offsets.push_back(stepBytes);
+      pieces.push_back({feature, start, stepBytes});
+      stepBytes += alignUp(features[feature].pieceBytes);
+    }
+  }
+  stageSteps = std::clamp<uint64_t>(kStageBytes / std::max<size_t>(stepBytes, 1), 1, kMaxStageSteps);
+  const size_t stageBytes = stepBytes * stageSteps;
+  if (stageBytes > 0) {
+    memory.reset(static_cast<char *>(std::aligned_alloc(ASHLAR_RT_ALIGNMENT, kStages * stageBytes)));
+    if (!memory) {
+      return unavailable("{} bytes for {} batches ahead: out of memory", kStages * stageBytes, kStages * stageSteps);
+    }
+  }
+  for (size_t i = 0; i < kStages; ++i) {
+    stages[i].base = memory.get() + i * stageBytes;
+  }
+  batch.offsets = offsets.data();
+  batch.numFeatures = static_cast<uint32_t>(features.size());
+  return {};
+}
+
+// Decodes this process's part of the batch of `step`.
+void Pipeline::State::fillStep(uint64_t step, char *to) {
+  const uint64_t pass = step / stepsPerPass;
+  if (shuffle && pass != orderPass) {
+    shuffledOrder(seed, static_cast<uint32_t>(pass), order);
+    orderPass = pass;
+  }
+  const uint64_t first = step % stepsPerPass * globalBatch;
+  for (const Piece &piece : pieces) {
+    const Feature &feature = features[piece.feature];
+    for (int64_t row = 0; row < feature.pieceRows; ++row) {
+      const uint64_t place = first + piece.start[0] + row;
+      const void *sample = dataset->read(feature.column, shuffle ? order[place] : place);
+      convertSample(feature, piece.start, sample, to + piece.offset + row * feature.rowBytes);
+    }
+  }
+}
+
+// The thread: fills the stage at the head whenever it is empty.
+void Pipeline::State::produce() {
+  std::unique_lock<std::mutex> lock(mutex);
+  while (true) {
+    changed.wait(lock, [this] { return stopping || !stages[head].full; });
+    if (stopping) {
+      return;
+    }
+    const uint64_t started = generation, first = nextFill;
+    Stage &stage = stages[head];
+    lock.unlock();
+    for (uint64_t i = 0; i < stageSteps; ++i) {
+      fillStep(first + i, stage.base + i * stepBytes);
+    }
+    lock.lock();
+    if (started == generation) {
+      stage.firstStep = first;
+      stage.full = true;
+      nextFill = first + stageSteps;
+      head = (head + 1) % kStages;
+      changed.notify_all();
+    }
+  }
+}
+
+Pipeline::Pipeline() = default;
+Pipeline::Pipeline(Pipeline &&) noexcept = default;
+Pipeline &Pipeline::operator=(Pipeline &&) noexcept = default;
+Pipeline::~Pipeline() = default;
+
+Status Pipeline::create(const PipelineOptions &options, Pipeline &pipeline) {
+  try {
+    auto state = std::make_unique<State>();
+    ASHLAR_RETURN_IF_ERROR(state->resolve(options));
+    ASHLAR_RETURN_IF_ERROR(state->layOut(options));
+    state->thread = std::thread([raw = state.get()] { raw->produce(); });
+    pipeline.state = std::move(state);
+    return {};
+  } catch (const std::bad_alloc &) {
+    return unavailable("the {} split of the data set does not fit into memory", splitName(options.split));
+  } catch (const std::system_error &error) {
+    return unavailable("cannot start the thread that prepares batches: {}", error.what());
+  }
+}
+
+uint64_t Pipeline::stepsPerEpoch() const {
+  return state->stepsPerEpoch;
+}
+
+uint64_t Pipeline::samplesPerEpoch() const {
+  return state->stepsPerEpoch * state->globalBatch;
+}
+
+uint32_t Pipeline::numFeatures() const {
+  return static_cast<uint32_t>(state->features.size());
+}
+
+uint32_t Pipeline::featureTensor(uint32_t feature) const {
+  return state->features[feature].tensor;
+}
+
+size_t Pipeline::featureBytes(uint32_t feature) const {
+  return state->features[feature].pieceBytes;
+}
+
+void Pipeline::startEpoch(uint64_t epoch) {
+  const uint64_t step = epoch * state->stepsPerEpoch;
+  if (step == state->position) {
+    return;
+  }
+  {
+    std::lock_guard<std::mutex> lock(state->mutex);
+    ++state->generation;
+    for (Stage &stage : state->stages) {
+      stage.full = false;
+    }
+    state->tail = state->head;
+    state->nextFill = step;
+  }
+  state->changed.notify_all();
+  state->holding = false;
+  state->position = step;
+}
+
+const Batch &Pipeline::next() {
+  State &s = *state;
+  if (s.holding && s.position - s.stages[s.tail].firstStep >= s.stageSteps) {
+    {
+      std::lock_guard<std::mutex> lock(s.mutex);
+      s.stages[s.tail].full = false;
+      s.tail = (s.tail + 1) % kStages;
+    }
+    s.changed.notify_all();
+    s.holding = false;
+  }
+  if (!s.holding) {
+    std::unique_lock<std::mutex> lock(s.mutex);
+    s.changed.wait(lock, [&s] { return s.stages[s.tail].full; });
+    s.holding = true;
+  }
+  s.batch.base = s.stages[s.tail].base + (s.position - s.stages[s.tail].firstStep) * s.stepBytes;
+  ++s.position;
+  return s.batch;
+}
+
+} // namespace ashlar::rt

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// From a data set to the input tensors: which samples make up each global batch, which piece of it each device of this process holds, and a
+// thread that keeps the next batches ready. The order of the samples depends on the seed and the pass alone, never on the mesh; every
+// process works it out for itself and decodes only the samples that its devices need.
+
+#ifndef ASHLAR_RUNTIME_DATA_PIPELINE_H
+#define ASHLAR_RUNTIME_DATA_PIPELINE_H
+
+#include "runtime/abi/ashlar_rt.h"
+#include "runtime/base/status.h"
+#include "runtime/data/dataset.h"
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace ashlar::rt {
+
+// What a pipeline is built from. The ABI structs must outlive the pipeline.
+struct PipelineOptions {
+  const ashlar_rt_training *training = nullptr;
+  const ashlar_rt_variant *variant = nullptr; // axes and tensors
+  uint32_t firstDevice = 0;                   // the devices of this process: firstDevice .. firstDevice + numDevices - 1
+  uint32_t numDevices = 1;
+  Split split = Split::kTrain; // kEval: in order, once, no shuffling; a last batch that is not full is left out
+  std::string directory;       // --data; empty: not given
+  uint64_t seed = 0;           // --seed; decides the order, not the samples
+};
+
+// One staged batch of this process. Valid until the following next() or startEpoch().
+class Batch {
+public:
+  // Returns the piece of feature `feature` that device `device` of this process (0 .. numDevices - 1) holds: dense, row major, in the dtype
+  // and local shape of its tensor. Devices that hold the same piece share it.
+  const void *data(uint32_t device, uint32_t feature) const { return base + offsets[device * numFeatures + feature]; }
+
+private:
+  friend class Pipeline;
+  const char *base = nullptr;
+  const size_t *offsets = nullptr;
+  uint32_t numFeatures = 0;
+};
+
+// Batches of one split, in order. Used by one thread. Nothing is allocated after create().
+class Pipeline {
+public:
+  Pipeline();
+  Pipeline(Pipeline &&) noexcept;
+  Pipeline &operator=(Pipeline &&) noexcept;
+  // Ends the thread that prepares batches.
+  ~Pipeline();
+
+  // Opens the data set, checks that it fits the tensors, and begins to prepare the batches of epoch 0.
+  static Status create(const PipelineOptions &options, Pipeline &pipeline);
+
+  // Returns the steps of one epoch: repeat x (samples / global batch).
+  uint64_t stepsPerEpoch() const;
+
+  // Returns the samples that one epoch uses: stepsPerEpoch() x global batch.
+  uint64_t samplesPerEpoch() const;
+
+  // Returns the number of features, and for each the index of its tensor in the variant and the bytes of a device's piece.
+  uint32_t numFeatures() const;
+  uint32_t featureTensor(uint32_t feature) const;
+  size_t featureBytes(uint32_t feature) const;
+
+  // Goes to the first step of `epoch`. Costs nothing when that is where the pipeline stands already.
+  void startEpoch(uint64_t epoch);
+
+  // Returns the batch of the next step, waiting until it is ready. After the last step of an epoch comes the first of the following one.
+  const Batch &next();
+
+private:
+  struct State;
+  std::unique_ptr<State> state;
+};
+
+} // namespace ashlar::rt
+
+#endif // ASHLAR_RUNTIME_DATA_PIPELINE_H

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Chooses a kernel for the processor and cuts a product into parts for the threads.
+
+#include "runtime/kernels/cpu/gemm.h"
+
+#include "runtime/kernels/cpu/gemm_kernel.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+namespace ashlar::rt {
+
+namespace {
+
+// Returns the fastest kernel that this processor can run.
+const GemmKernel &chooseKernel() {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx512f")) {
+    return gemmKernelAvx512();
+  }
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
+    return gemmKernelAvx2();
+  }
+#endif
+  return gemmKernelGeneric();
+}
+
+int64_t ceilDiv(int64_t numerator, int64_t denominator) {
+  return (numerator + denominator - 1) / denominator;
+}
+
+// Parts along the batch, the rows and the columns of `out`.
+struct Grid {
+  int64_t batch = 1, rows = 1, cols = 1;
+};
+
+// Returns the grid of at most `threads` parts whose largest part costs least, in register tiles; packing a panel of B costs about as much
+// as half a tile, reading the strips of A for fewer panels nothing that is known.
+Grid chooseGrid(const ashlar_rt_gemm_desc &desc, const GemmKernel &kernel, int64_t threads) {
+  int64_t strips = ceilDiv(desc.m, kernel.tileRows), panels = ceilDiv(desc.n, kernel.tileCols);
+  Grid best;
+  double bestCost = 0;
+  for (int64_t batch = 1; batch <= std::min(threads, desc.batch); ++batch) {
+    for (int64_t rows = 1; rows <= std::min(threads / batch, strips); ++rows) {
+      int64_t cols = std::min(threads / (batch * rows), panels);
+      int64_t partStrips = ceilDiv(strips, rows), partPanels = ceilDiv(panels, cols);
+      double packing = 0.5 * partPanels + (desc.transpose_a ? 0.5 * partStrips : 0);
+      double cost = ceilDiv(desc.batch, batch) * (static_cast<double>(partStrips) * partPanels + packing);
+      if (bestCost == 0 || cost < bestCost) {
+        bestCost = cost;
+        best = {batch, rows, cols};
+      }
+    }
+  }
+  return best;
+}
+
+// Piece `index` of `count` pieces of [0, total), cut at multiples of `unit`, sizes as equal as that allows.
+struct Range {
+  int64_t begin, end;
+};
+
+Range cut(int64_t total, int64_t unit, int64_t index, int64_t count) {
+  int64_t units = ceilDiv(total, unit);
+  return {units * index / count * unit, std::min(total, units * (index + 1) / count * unit)};
+}
+
+struct FreeDeleter {
+  void operator()(float *pointer) const { std::free(pointer); }
+};
+
+} // namespace
+
+struct Gemm::State {
+  ashlar_rt_gemm_desc desc;
+  const GemmKernel *kernel;
+  Grid grid;
+  std::unique_ptr<float, FreeDeleter> workspace; // one piece of workspaceFloats for each part
+};
+
+Gemm::Gemm() = default;
+Gemm::Gemm(Gemm &&) noexcept = default;
+Gemm &Gemm::operator=(Gemm &&) noexcept = default;
+Gemm::~Gemm() = default;
+
+Status Gemm::prepare(const ashlar_rt_gemm_desc &desc, int threads, Gemm &gemm) {
+  if (desc.batch < 1 || desc.m < 1 || desc.n < 1 || desc.k < 1) {
+    return internal("matrix product of size {} x {} x {} x {} (batch, m, n, k): every size must be at least 1", desc.batch, desc.m, desc.n,
+                    desc.k);
+  }
+  if (desc.epilogue > ASHLAR_RT_EPILOGUE_TANH) {
+    return internal("matrix product with epilogue {}: the last known one is {}", desc.epilogue, static_cast<int>(ASHLAR_RT_EPILOGUE_TANH));
+  }
+  auto state = std::make_unique<State>();
+  state->desc = desc;
+  state->kernel = &chooseKernel();
+  state->grid = chooseGrid(desc, *state->kernel, std::max(threads, 1));
+  size_t parts = state->grid.batch * state->grid.rows * state->grid.cols;
+  size_t bytes = parts * state->kernel->workspaceFloats * sizeof(float);
+  state->workspace.reset(static_cast<float *>(std::aligned_alloc(ASHLAR_RT_ALIGNMENT, bytes)));
+  if (!state->workspace) {
+    return unavailable("{} bytes of workspace for a matrix product of {} x {} x {}: out of memory", bytes, desc.m, desc.n, desc.k);
+  }
+  gemm.state = std::move(state);
+  return {};
+}
+
+int Gemm::parts() const {
+  return static_cast<int>(state->grid.batch * state->grid.rows * state->grid.cols);
+}
+
+const char *Gemm::kernelName() const {
+  return state->kernel->name;
+}
+
+void Gemm::runPart(int part, const float *a, const float *b, const float *bias, float *out) {
+  const ashlar_rt_gemm_desc &desc = state->desc;
+  const Grid &grid = state->grid;
+  Range batches = cut(desc.batch, 1, part / (grid.rows * grid.cols), grid.batch);
+  Range rows = cut(desc.m, state->kernel->tileRows, part / grid.cols % grid.rows, grid.rows);
+  Range cols = cut(desc.n, state->kernel->tileCols, part % grid.cols, grid.cols);
+  GemmPiece piece{};
+  piece.rows = rows.end - rows.begin;
+  piece.cols = cols.end - cols.begin;
+  piece.k = desc.k;
+  piece.aRow = desc.transpose_a ? 1 : desc.k;
+  piece.aCol = desc.transpose_a ? desc.m : 1;
+  piece.bRow = desc.transpose_b ? 1 : desc.n;
+  piece.bCol = desc.transpose_b ? desc.k : 1;
+  piece.bias = desc.has_bias ? bias + cols.begin : nullptr;
+  piece.outRow = desc.n;
+  piece.epilogue = desc.epilogue;
+  float *workspace = state->workspace.get() + part * state->kernel->workspaceFloats;
+  for (int64_t batch = batches.begin; batch < batches.end; ++batch) {
+    piece.a = a + batch * desc.m * desc.k + rows.begin * piece.aRow;
+    piece.b = b + batch * desc.k * desc.n + cols.begin * piece.bCol;
+    piece.out = out + batch * desc.m * desc.n + rows.begin * desc.n + cols.begin;
+    state->kernel->compute(piece, workspace);
+  }
+}
+
+void Gemm::run(const float *a, const float *b, const float *bias, float *out) {
+  for (int part = 0; part < parts(); ++part) {
+    runPart(part, a, b, bias, out);
+  }
+}
+
+} // namespace ashlar::rt

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The gemm kernel for AVX2 with FMA. 6 x 2 accumulators, 2 of B and 1 broadcast fill 15 of the 16 registers.
+
+#include "runtime/kernels/cpu/gemm_kernel.h"
+
+#include "runtime/abi/ashlar_rt.h"
+
+namespace ashlar::rt {
+
+namespace {
+
+constexpr int kLanes = 8;
+constexpr int kTileRows = 6;
+constexpr int kTileVectors = 2;
+
+#include "runtime/kernels/cpu/gemm_tiles.inc"
+
+} // namespace
+
+const GemmKernel &gemmKernelAvx2() {
+  static constexpr GemmKernel kernel = {"avx2 6x16", kTileRows, kTileCols, kWorkspaceFloats, compute};
+  return kernel;
+}
+
+} // namespace ashlar::rt

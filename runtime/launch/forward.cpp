@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A forward run: .npy files in, one run of the model, .npy files out. Every device takes its piece of the inputs; rank 0 puts the pieces of
+// the outputs together and writes them, all or none.
+
+#include "runtime/base/dtype.h"
+#include "runtime/data/npy.h"
+#include "runtime/launch/session.h"
+#include "runtime/launch/shard.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include <unistd.h>
+
+namespace ashlar::rt {
+namespace {
+
+// Names of tensors for an error: "x, y".
+std::string nameList(const ashlar_rt_variant &variant, const uint32_t *indices, uint32_t count) {
+  std::string list;
+  for (uint32_t i = 0; i < count; ++i) {
+    list += (i == 0 ? "" : ", ") + std::string(variant.tensors[indices[i]].name);
+  }
+  return list;
+}
+
+// The file that a tensor is bound to on the command line; null when it is not.
+const std::string *findBinding(const std::vector<std::pair<std::string, std::string>> &bindings, const char *name) {
+  auto found = std::find_if(bindings.begin(), bindings.end(), [&](const auto &binding) { return binding.first == name; });
+  return found == bindings.end() ? nullptr : &found->second;
+}
+
+class ForwardRun {
+public:
+  explicit ForwardRun(Session &session) : session(session), variant(*session.variant) {}
+
+  // Checks the names on the command line against the program.
+  Status checkNames() {
+    for (uint32_t i = 0; i < variant.num_programs; ++i) {
+      program = std::strcmp(variant.programs[i].name, "forward") == 0 ? &variant.programs[i] : program;
+    }
+    if (program == nullptr) {
+      return internal("the image has no program forward");
+    }
+    ASHLAR_RETURN_IF_ERROR(checkBindings("--input", session.options->inputs, program->inputs, program->num_inputs));
+    ASHLAR_RETURN_IF_ERROR(checkBindings("--output", session.options->outputs, program->outputs, program->num_outputs));
+    for (uint32_t i = 0; i < program->num_inputs; ++i) {
+      const char *name = variant.tensors[program->inputs[i]].name;
+      if (findBinding(session.options->inputs, name) == nullptr) {
+        return invalid("input {} is not given; add --input {}=FILE.npy", name, name);
+      }
+    }
+    return Status();
+  }
+
+  // Reads every input into the arenas of this process.
+  Status readInputs() {
+    for (uint32_t i = 0; i < program->num_inputs; ++i) {
+      const ashlar_rt_tensor &tensor = variant.tensors[program->inputs[i]];
+      NpyFile file;
+      ASHLAR_RETURN_IF_ERROR(NpyFile::open(*findBinding(session.options->inputs, tensor.name), file));
+      Element element;
+      if (!elementOfDtype(tensor.buffer.dtype, element)) {
+        return unavailable("input {} has type {}, which .npy files cannot hold", tensor.name, dtypeName(tensor.buffer.dtype));
+      }
+      std::vector<int64_t> shape(tensor.global_shape, tensor.global_shape + tensor.rank);
+      ASHLAR_RETURN_IF_ERROR(file.expect(element, shape));
+      Communicator &seat = *session.communicator;
+      for (int device = 0; device < seat.mesh().devicesPerProcess(); ++device) {
+        char *global = const_cast<char *>(static_cast<const char *>(file.data()));
+        copyShard(ShardCopy::kGlobalToLocal, tensor, variant, seat.mesh().coordinates(seat.firstDevice() + device), global,
+                  session.executor->address(tensor, device));
+      }
+    }
+    return Status();
+  }
+
+  // Sets variables, runs the model.
+  Status run() {
+    if (Program *init = session.executor->find("init")) {
+      ASHLAR_RETURN_IF_ERROR(session.executor->run(*init));
+    }
+    return session.executor->run(*session.executor->find("forward"));
+  }
+
+  // Gathers and writes the outputs. All ranks take part; only rank 0's status can tell of a file.
+  Status writeOutputs() {
+    Status written;
+    for (uint32_t i = 0; i < program->num_outputs; ++i) {
+      const ashlar_rt_tensor &tensor = variant.tensors[program->outputs[i]];
+      const std::string *path = findBinding(session.options->outputs, tensor.name);
+      if (path == nullptr && !session.options->outputs.empty()) {
+        continue;
+      }
+      std::vector<char> global(session.communicator->rank() == 0 ? globalBytes(tensor) : 0);
+      auto sink = [&](int device, const char *data) {
+        std::vector<int64_t> at = session.communicator->mesh().coordinates(device);
+        if (holdsFirstCopy(tensor, at)) {
+          copyShard(ShardCopy::kLocalToGlobal, tensor, variant, at, global.data(), const_cast<char *>(data));
+        }
+      };
+      ASHLAR_RETURN_IF_ERROR(session.communicator->fetch(tensor.buffer.offset, tensor.buffer.bytes, sink));
+      if (session.communicator->rank() == 0 && written.ok()) {
+        written = writeTemporary(tensor, path != nullptr ? *path : defaultPath(tensor.name), global);
+      }
+    }
+    for (const File &file : files) {
+      if (written.ok() && std::rename(file.temporary.c_str(), file.path.c_str()) != 0) {
+        written = unavailable("cannot write {}: {}", file.path, std::strerror(errno));
+      }
+      if (!written.ok()) {
+        std::remove(file.temporary.c_str());
+      }
+    }
+    return written;
+  }
+
+private:
+  struct File {
+    std::string temporary;
+    std::string path;
+  };
+
+  Status checkBindings(const char *option, const std::vector<std::pair<std::string, std::string>> &bindings, const uint32_t *indices,
+                       uint32_t count) const {
+    for (size_t i = 0; i < bindings.size(); ++i) {
+      const std::string &name = bindings[i].first;
+      bool known = std::any_of(indices, indices + count, [&](uint32_t index) { return name == variant.tensors[index].name; });
+      if (!known) {
+        return invalid("{} {}: no such tensor; the program has {}", option, name, nameList(variant, indices, count));
+      }
+      for (size_t j = 0; j < i; ++j) {
+        if (bindings[j].first == name) {
+          return invalid("{} {} is given twice: {} and {}", option, name, bindings[j].second, bindings[i].second);
+        }
+      }
+    }
+    return Status();
+  }
+
+  // NAME.npy in the current directory; a name with slashes must not leave it.
+  static std::string defaultPath(std::string name) {
+    std::replace(name.begin(), name.end(), '/', '_');
+    return name + ".npy";
+  }
+
+  // Writes beside the final place, so that the rename stays on one file system.
+  Status writeTemporary(const ashlar_rt_tensor &tensor, const std::string &path, const std::vector<char> &global) {
+    Element element;
+    if (!elementOfDtype(tensor.buffer.dtype, element)) {
+      return unavailable("output {} has type {}, which .npy files cannot hold", tensor.name, dtypeName(tensor.buffer.dtype));
+    }
+    std::string temporary = fmt::format("{}.{}.part", path, getpid());
+    std::vector<int64_t> shape(tensor.global_shape, tensor.global_shape + tensor.rank);
+    ASHLAR_RETURN_IF_ERROR(writeNpy(temporary, element, shape, global.data()));
+    files.push_back(File{temporary, path});
+    return Status();
+  }
+
+  Session &session;
+  const ashlar_rt_variant &variant;
+  const ashlar_rt_program *program = nullptr;
+  std::vector<File> files;
+};
+
+} // namespace
+
+Status runForward(Session &session, bool &known) {
+  ForwardRun forward(session);
+  Status prepared = forward.checkNames();
+  if (prepared.ok()) {
+    prepared = forward.readInputs();
+  }
+  prepared = session.communicator->agree(prepared);
+  if (!prepared.ok()) {
+    known = true;
+    return prepared;
+  }
+  ASHLAR_RETURN_IF_ERROR(forward.run());
+  ASHLAR_RETURN_IF_ERROR(session.communicator->barrier());
+  Status written = session.communicator->agree(forward.writeOutputs());
+  known = !written.ok();
+  return written;
+}
+
+} // namespace ashlar::rt

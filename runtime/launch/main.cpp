@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// ashlar_rt_main(): command line, variant, ranks, then the run. The one place that prints errors and makes an exit status of them.
+
+#include "runtime/base/host.h"
+#include "runtime/comm/mpi/job.h"
+#include "runtime/launch/session.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <exception>
+
+#include <unistd.h>
+
+namespace ashlar::rt {
+namespace {
+
+// How long a rank with nothing to say leaves the one that prints the error to do so: mpirun ends all ranks as soon as one has failed.
+constexpr useconds_t kGraceMicroseconds = 300 * 1000;
+
+// A variant by its name; null when there is none.
+const ashlar_rt_variant *findVariant(const ashlar_rt_image &image, const char *name) {
+  for (uint32_t i = 0; i < image.num_variants; ++i) {
+    if (std::strcmp(image.variants[i].name, name) == 0) {
+      return &image.variants[i];
+    }
+  }
+  return nullptr;
+}
+
+Status chooseVariant(const ashlar_rt_image &image, const Options &options, const ashlar_rt_variant *&variant) {
+  if (!options.deterministic) {
+    variant = image.num_variants > 0 ? &image.variants[0] : nullptr;
+    return variant != nullptr ? Status() : internal("the image has no variant");
+  }
+  variant = findVariant(image, "deterministic");
+  if (variant != nullptr) {
+    return Status();
+  }
+  const char *reason = image.deterministic_refusal;
+  return invalid("--deterministic: {}", reason != nullptr ? reason : "the program was compiled without a deterministic variant");
+}
+
+Status checkRanks(const Job &job, const ashlar_rt_variant &variant) {
+  Mesh mesh(variant);
+  if (mesh.devices() % mesh.devicesPerProcess() != 0) {
+    return internal("{} devices do not divide by {} a process", mesh.devices(), mesh.devicesPerProcess());
+  }
+  int needed = mesh.processes();
+  if (job.processes() == needed) {
+    return Status();
+  }
+  std::string chunks = mesh.devicesPerProcess() == 1 ? "" : fmt::format(" of {} chunks each", mesh.devicesPerProcess());
+  std::string remedy = needed == 1 ? "without mpirun" : fmt::format("with mpirun -n {}", needed);
+  if (!job.underMpirun()) {
+    return invalid("started alone but the program was compiled for {} ranks{}; run it {}", needed, chunks, remedy);
+  }
+  return invalid("{} ranks at launch but the program was compiled for {}{}; run it {}", job.processes(), needed, chunks, remedy);
+}
+
+int threadsFor(const Options &options, const Job &job) {
+  if (options.threads > 0) {
+    return options.threads;
+  }
+  return std::max(1, std::min(usableCores(), onlineCores() / job.ranksOnHost()));
+}
+
+// One run by one rank. `known`: all ranks return the same failure.
+Status runJob(const ashlar_rt_image &image, const Options &options, Job &job, bool &known) {
+  const ashlar_rt_variant *variant = nullptr;
+  known = true;
+  ASHLAR_RETURN_IF_ERROR(chooseVariant(image, options, variant));
+  ASHLAR_RETURN_IF_ERROR(checkRanks(job, *variant));
+  std::unique_ptr<Communicator> communicator;
+  ASHLAR_RETURN_IF_ERROR(job.connect(*variant, image.program_hash, communicator, known));
+  ThreadPool pool(threadsFor(options, job));
+  communicator->setThreadPool(&pool);
+  Executor executor;
+  Status created = communicator->agree(executor.create(image, *variant, *communicator, pool, options.profile));
+  if (!created.ok()) {
+    known = true;
+    return created;
+  }
+  known = false;
+  Session session;
+  session.image = &image;
+  session.variant = variant;
+  session.options = &options;
+  session.communicator = communicator.get();
+  session.executor = &executor;
+  session.underMpirun = job.underMpirun();
+  Status status = image.training != nullptr ? train(session, known) : runForward(session, known);
+  if (!status.ok() && !known) {
+    communicator->abort();
+  }
+  if (status.ok()) {
+    status = communicator->barrier();
+  }
+  if (status.ok() && options.profile && job.rank() == 0) {
+    std::fputs(executor.profileTable(/*top=*/20).c_str(), stdout);
+  }
+  if (status.ok()) {
+    job.finish();
+  }
+  return status;
+}
+
+// Says what went wrong, once for the job, and returns the exit status.
+int report(const Status &status, const Job &job, bool known) {
+  bool speaks = known ? job.rank() == 0 : status.code() != StatusCode::kAborted;
+  if (speaks) {
+    std::fflush(stdout);
+    fmt::print(stderr, "error: {}\n", status.message());
+    std::fflush(stderr);
+  } else {
+    usleep(kGraceMicroseconds);
+  }
+  return 1;
+}
+
+int runMain(const ashlar_rt_image &image, int argc, char **argv) {
+  Job job;
+  bool known = true;
+  if (image.abi_version != ASHLAR_RT_ABI_VERSION) {
+    return report(
+        internal("the image has ABI version {} but the runtime has {}; compile it again", image.abi_version, ASHLAR_RT_ABI_VERSION), job,
+        known);
+  }
+  Options options;
+  std::string helpText;
+  if (Status parsed = parseOptions(image, argc, argv, options, helpText); !parsed.ok()) {
+    return report(parsed, job, known);
+  }
+  if (!helpText.empty() || options.plan) {
+    if (job.rank() == 0) {
+      std::fputs(!helpText.empty() ? helpText.c_str() : image.plan, stdout);
+    }
+    return 0;
+  }
+  Status status = runJob(image, options, job, known);
+  return status.ok() ? 0 : report(status, job, known);
+}
+
+} // namespace
+} // namespace ashlar::rt
+
+int ashlar_rt_main(const ashlar_rt_image *image, int argc, char **argv) {
+  try {
+    return ashlar::rt::runMain(*image, argc, argv);
+  } catch (const std::exception &error) {
+    fmt::print(stderr, "error: {}\n", error.what());
+    return 1;
+  }
+}

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The command line of a compiled program. CLI11 throws; nothing leaves this file but a status.
+
+#include "runtime/launch/options.h"
+
+#include <CLI/CLI.hpp>
+
+namespace ashlar::rt {
+namespace {
+
+// Cuts NAME=PATH at the first '='.
+Status splitBindings(const char *option, const std::vector<std::string> &texts, std::vector<std::pair<std::string, std::string>> &result) {
+  for (const std::string &text : texts) {
+    size_t equals = text.find('=');
+    if (equals == std::string::npos || equals == 0 || equals + 1 == text.size()) {
+      return invalid("{} {}: expected NAME=FILE.npy", option, text);
+    }
+    result.emplace_back(text.substr(0, equals), text.substr(equals + 1));
+  }
+  return Status();
+}
+
+} // namespace
+
+Status parseOptions(const ashlar_rt_image &image, int argc, const char *const *argv, Options &options, std::string &helpText) {
+  const ashlar_rt_training *training = image.training;
+  std::string what = training != nullptr ? "Trains " : "Runs ";
+  CLI::App app(what + image.model_name + ", compiled by Ashlar for " + image.target + ".");
+  options.seed = image.seed;
+  uint64_t steps = 0;
+  std::vector<std::string> inputs;
+  std::vector<std::string> outputs;
+  CLI::Option *stepsOption = nullptr;
+  if (training != nullptr) {
+    options.epochs = training->epochs;
+    options.logEvery = training->log_every;
+    app.add_option("--data", options.dataDirectory, "directory of the data set")->type_name("DIR");
+    app.add_option("--epochs", options.epochs, "passes over the data")
+        ->type_name("N")
+        ->check(CLI::NonNegativeNumber)
+        ->capture_default_str();
+    stepsOption = app.add_option("--steps", steps, "stop after so many steps in all")->type_name("N")->check(CLI::NonNegativeNumber);
+    app.add_option("--log-every", options.logEvery, "steps between two log lines, 0 for none")
+        ->type_name("N")
+        ->check(CLI::NonNegativeNumber)
+        ->capture_default_str();
+    app.add_flag("--eval", options.evaluate, "evaluate on the evaluation split at the end");
+    app.add_option("--metrics", options.metricsFile, "write the logged losses as JSON lines")->type_name("FILE.jsonl");
+    app.add_option("--log-dir", options.logDirectory, "every rank writes worker_<rank>.log there")->type_name("DIR");
+  } else {
+    app.add_option("--input", inputs, "an input and the file it is read from, one option each")->type_name("NAME=FILE.npy");
+    app.add_option("--output", outputs, "an output and the file it is written to; all, as NAME.npy, when none is given")
+        ->type_name("NAME=FILE.npy");
+  }
+  app.add_option("--seed", options.seed, "seed of all random numbers")
+      ->type_name("N")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app.add_flag("--deterministic", options.deterministic, "give the same bits on every number of ranks");
+  app.add_option("--threads", options.threads, "threads of each rank; its share of the cores when not given")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1024));
+  app.add_flag("--profile", options.profile, "print the time each instruction took");
+  app.add_flag("--plan", options.plan, "print how the program was planned, and end");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp &) {
+    helpText = app.help();
+    return Status();
+  } catch (const CLI::ParseError &error) {
+    return invalid("{} (--help lists the options)", error.what());
+  }
+  if (stepsOption != nullptr && stepsOption->count() != 0) {
+    options.steps = steps;
+    // --steps alone goes on as long as it takes.
+    if (app.get_option("--epochs")->count() == 0) {
+      options.epochs = UINT64_MAX;
+    }
+  }
+  ASHLAR_RETURN_IF_ERROR(splitBindings("--input", inputs, options.inputs));
+  return splitBindings("--output", outputs, options.outputs);
+}
+
+} // namespace ashlar::rt

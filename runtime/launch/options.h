@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The command line of a compiled program, parsed and checked once.
+
+#ifndef ASHLAR_RUNTIME_LAUNCH_OPTIONS_H
+#define ASHLAR_RUNTIME_LAUNCH_OPTIONS_H
+
+#include "runtime/abi/ashlar_rt.h"
+#include "runtime/base/status.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace ashlar::rt {
+
+// What the user asked for. Members that only one kind of program has keep their default in the other.
+struct Options {
+  // Both kinds.
+  int threads = 0; // 0: as many as this rank's share of the cores
+  bool deterministic = false;
+  bool profile = false;
+  bool plan = false;
+  uint64_t seed = 0;
+
+  // Training.
+  std::string dataDirectory;
+  uint64_t epochs = 0;
+  std::optional<uint64_t> steps; // in all, however many epochs that takes
+  uint64_t logEvery = 0;         // 0: no lines
+  bool evaluate = false;
+  std::string metricsFile;
+  std::string logDirectory;
+
+  // Forward: name of the tensor, path of the file.
+  std::vector<std::pair<std::string, std::string>> inputs;
+  std::vector<std::pair<std::string, std::string>> outputs;
+};
+
+// Parses the command line. `helpText` is not empty when --help was asked for; nothing else is to be done then.
+Status parseOptions(const ashlar_rt_image &image, int argc, const char *const *argv, Options &options, std::string &helpText);
+
+} // namespace ashlar::rt
+
+#endif // ASHLAR_RUNTIME_LAUNCH_OPTIONS_H

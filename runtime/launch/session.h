@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What both kinds of run, training and forward, work with.
+
+#ifndef ASHLAR_RUNTIME_LAUNCH_SESSION_H
+#define ASHLAR_RUNTIME_LAUNCH_SESSION_H
+
+#include "runtime/comm/communicator.h"
+#include "runtime/launch/executor.h"
+#include "runtime/launch/options.h"
+
+namespace ashlar::rt {
+
+// One run of one program by one rank. All members are set before the run and outlive it.
+struct Session {
+  const ashlar_rt_image *image = nullptr;
+  const ashlar_rt_variant *variant = nullptr;
+  const Options *options = nullptr;
+  Communicator *communicator = nullptr;
+  Executor *executor = nullptr;
+  bool underMpirun = false;
+};
+
+// Trains as the options say, evaluates when they ask for it, and prints what rank 0 has to print. `known`: see Job::connect().
+Status train(Session &session, bool &known);
+
+// Reads the inputs, runs the model once, and writes the outputs from rank 0. `known`: see Job::connect().
+Status runForward(Session &session, bool &known);
+
+} // namespace ashlar::rt
+
+#endif // ASHLAR_RUNTIME_LAUNCH_SESSION_H

@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Random collectives with their expected results, written to be read.
+
+#include "test/conformance/collective_case.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <numeric>
+
+namespace ashlar::test {
+namespace {
+
+// Coordinates of an element or a device; the entries after the last dim are 0.
+using Index = std::array<int64_t, 4>;
+
+int64_t product(const std::vector<int64_t> &shape) {
+  return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<int64_t>());
+}
+
+Index indexOf(int64_t flat, const std::vector<int64_t> &shape) {
+  Index index = {};
+  for (size_t d = shape.size(); d-- > 0;) {
+    index[d] = flat % shape[d];
+    flat /= shape[d];
+  }
+  return index;
+}
+
+int64_t flatOf(const Index &index, const std::vector<int64_t> &shape) {
+  int64_t flat = 0;
+  for (size_t d = 0; d < shape.size(); ++d) {
+    flat = flat * shape[d] + index[d];
+  }
+  return flat;
+}
+
+// The members of the group of `device` over `axes`, and the place of the device among them.
+std::vector<int> groupOf(const MeshCase &mesh, int device, const std::vector<uint32_t> &axes, int &place) {
+  std::vector<int64_t> sizes(mesh.axes.begin(), mesh.axes.end());
+  Index at = indexOf(device, sizes);
+  std::vector<int64_t> groupShape;
+  for (uint32_t axis : axes) {
+    groupShape.push_back(sizes[axis]);
+  }
+  std::vector<int> members;
+  for (int64_t member = 0; member < product(groupShape); ++member) {
+    Index coordinate = indexOf(member, groupShape);
+    Index other = at;
+    for (size_t i = 0; i < axes.size(); ++i) {
+      other[axes[i]] = coordinate[i];
+    }
+    members.push_back(static_cast<int>(flatOf(other, sizes)));
+    place = members.back() == device ? static_cast<int>(member) : place;
+  }
+  return members;
+}
+
+template <typename T> T combine(uint32_t reduction, T a, T b) {
+  if (reduction == ASHLAR_RT_MAX) {
+    return std::max(a, b);
+  }
+  return reduction == ASHLAR_RT_MIN ? std::min(a, b) : static_cast<T>(a + b);
+}
+
+// The tree of the documentation: the left half has ceil(n / 2) values.
+template <typename T> T reduceTree(uint32_t reduction, const T *values, size_t count) {
+  if (count == 1) {
+    return values[0];
+  }
+  size_t half = (count + 1) / 2;
+  return combine<T>(reduction, reduceTree(reduction, values, half), reduceTree(reduction, values + half, count - half));
+}
+
+// A reproducible value: any fraction for floats, small numbers for integers.
+template <typename T> T makeValue(uint32_t dtype, uint64_t key) {
+  std::mt19937_64 hash(key);
+  uint64_t bits = hash();
+  if (dtype == ASHLAR_RT_BOOL) {
+    return static_cast<T>(bits % 2);
+  }
+  if (dtype == ASHLAR_RT_F32 || dtype == ASHLAR_RT_F64) {
+    return static_cast<T>(static_cast<double>(static_cast<int64_t>(bits)) / 9.3e18);
+  }
+  return static_cast<T>(static_cast<int64_t>(bits % 2000003) - 1000001);
+}
+
+template <typename T> std::vector<T> makeInput(const CollectiveCase &self, int device, int round) {
+  // One hash a tensor, then a cheap sequence: the inputs are long.
+  std::vector<T> values(static_cast<size_t>(product(self.inShape)));
+  uint64_t key = (static_cast<uint64_t>(self.buffers[0].offset) * 64 + static_cast<uint64_t>(device)) * 16 + static_cast<uint64_t>(round);
+  T table[61];
+  for (size_t i = 0; i < 61; ++i) {
+    table[i] = makeValue<T>(self.desc.dtype, key * 61 + i);
+  }
+  for (size_t i = 0; i < values.size(); ++i) {
+    values[i] = table[(i * 7 + i / 61) % 61];
+  }
+  return values;
+}
+
+template <typename T> std::vector<char> expectedOf(const CollectiveCase &self, const MeshCase &mesh, int device, int round) {
+  const ashlar_rt_collective_desc &desc = self.desc;
+  int place = 0;
+  std::vector<int> members = groupOf(mesh, device, self.axes, place);
+  std::vector<std::vector<T>> inputs;
+  for (int member : members) {
+    inputs.push_back(makeInput<T>(self, member, round));
+  }
+  std::vector<T> out(static_cast<size_t>(product(self.outShape)), T{0});
+  int64_t n = static_cast<int64_t>(members.size());
+  std::vector<T> values(members.size());
+  std::vector<int64_t> pieceShape = self.inShape;
+  if (desc.kind == ASHLAR_RT_ALL_TO_ALL) {
+    pieceShape[desc.split_dim] /= n;
+  }
+  for (int64_t flat = 0; flat < static_cast<int64_t>(out.size()); ++flat) {
+    Index at = indexOf(flat, self.outShape);
+    int64_t source = place;
+    switch (desc.kind) {
+    case ASHLAR_RT_ALL_GATHER:
+      source = at[desc.concat_dim] / self.inShape[desc.concat_dim];
+      at[desc.concat_dim] %= self.inShape[desc.concat_dim];
+      break;
+    case ASHLAR_RT_REDUCE_SCATTER:
+    case ASHLAR_RT_SLICE:
+      at[desc.split_dim] += place * self.outShape[desc.split_dim];
+      break;
+    case ASHLAR_RT_ALL_TO_ALL:
+      source = at[desc.concat_dim] / pieceShape[desc.concat_dim];
+      at[desc.concat_dim] %= pieceShape[desc.concat_dim];
+      at[desc.split_dim] += place * pieceShape[desc.split_dim];
+      break;
+    case ASHLAR_RT_BROADCAST:
+      source = desc.root;
+      break;
+    case ASHLAR_RT_PERMUTE:
+      source = -1;
+      for (uint32_t i = 0; i < desc.num_pairs; ++i) {
+        source = desc.pairs[2 * i + 1] == static_cast<uint32_t>(place) ? desc.pairs[2 * i] : source;
+      }
+      break;
+    default:
+      break;
+    }
+    size_t in = static_cast<size_t>(flatOf(at, self.inShape));
+    if (desc.kind == ASHLAR_RT_ALL_REDUCE || desc.kind == ASHLAR_RT_REDUCE_SCATTER) {
+      for (size_t member = 0; member < inputs.size(); ++member) {
+        values[member] = inputs[member][in];
+      }
+      bool isOr = desc.dtype == ASHLAR_RT_BOOL && desc.reduction == ASHLAR_RT_SUM;
+      out[static_cast<size_t>(flat)] =
+          reduceTree<T>(isOr ? static_cast<uint32_t>(ASHLAR_RT_MAX) : desc.reduction, values.data(), values.size());
+    } else if (source >= 0) {
+      out[static_cast<size_t>(flat)] = inputs[static_cast<size_t>(source)][in];
+    }
+  }
+  const char *bytes = reinterpret_cast<const char *>(out.data());
+  return {bytes, bytes + out.size() * sizeof(T)};
+}
+
+template <typename T> void fill(const CollectiveCase &self, int device, int round, char *in) {
+  std::vector<T> values = makeInput<T>(self, device, round);
+  std::memcpy(in, values.data(), values.size() * sizeof(T));
+}
+
+} // namespace
+
+size_t elementBytes(uint32_t dtype) {
+  return dtype == ASHLAR_RT_BOOL ? 1 : dtype == ASHLAR_RT_F32 || dtype == ASHLAR_RT_I32 ? 4 : 8;
+}
+
+int MeshCase::processes() const {
+  uint32_t devices = 1;
+  for (uint32_t size : axes) {
+    devices *= size;
+  }
+  return static_cast<int>(devices / devicesPerProcess);
+}
+
+void CollectiveCase::fillInput(int device, int round, char *in) const {
+  switch (desc.dtype) {
+  case ASHLAR_RT_F32:
+    return fill<float>(*this, device, round, in);
+  case ASHLAR_RT_F64:
+    return fill<double>(*this, device, round, in);
+  case ASHLAR_RT_I32:
+    return fill<int32_t>(*this, device, round, in);
+  case ASHLAR_RT_I64:
+    return fill<int64_t>(*this, device, round, in);
+  default:
+    return fill<uint8_t>(*this, device, round, in);
+  }
+}
+
+std::vector<char> CollectiveCase::expected(const MeshCase &mesh, int device, int round) const {
+  switch (desc.dtype) {
+  case ASHLAR_RT_F32:
+    return expectedOf<float>(*this, mesh, device, round);
+  case ASHLAR_RT_F64:
+    return expectedOf<double>(*this, mesh, device, round);
+  case ASHLAR_RT_I32:
+    return expectedOf<int32_t>(*this, mesh, device, round);
+  case ASHLAR_RT_I64:
+    return expectedOf<int64_t>(*this, mesh, device, round);
+  default:
+    return expectedOf<uint8_t>(*this, mesh, device, round);
+  }
+}
+
+CollectiveProgram::CollectiveProgram(const MeshCase &mesh, uint32_t seed, int numCases, int64_t largest) : meshCase(mesh) {
+  std::mt19937 random(seed);
+  for (uint32_t size : mesh.axes) {
+    axes.push_back(ashlar_rt_axis{"axis", size});
+  }
+  for (int i = 0; i < numCases; ++i) {
+    addCase(random, largest);
+  }
+  for (const CollectiveCase &one : list) {
+    instrs.push_back(ashlar_rt_instr{ASHLAR_RT_COLLECTIVE, one.name.c_str(), 2, one.buffers, &one.desc});
+  }
+  program.name = "collectives";
+  program.num_instrs = static_cast<uint32_t>(instrs.size());
+  program.instrs = instrs.data();
+  variantStruct.name = "default";
+  variantStruct.num_axes = static_cast<uint32_t>(axes.size());
+  variantStruct.axes = axes.data();
+  variantStruct.devices_per_process = mesh.devicesPerProcess;
+  variantStruct.arena_bytes = arenaBytes;
+  variantStruct.num_programs = 1;
+  variantStruct.programs = &program;
+}
+
+void CollectiveProgram::addCase(std::mt19937 &random, int64_t largest) {
+  auto below = [&](int64_t bound) { return static_cast<int64_t>(random() % static_cast<uint64_t>(bound)); };
+  list.emplace_back();
+  CollectiveCase &one = list.back();
+  ashlar_rt_collective_desc &desc = one.desc;
+  // Every kind and every type in turn, the rest at random.
+  desc.kind = 1 + static_cast<uint32_t>((list.size() - 1) % 7);
+  desc.dtype = 1 + static_cast<uint32_t>((list.size() - 1) / 7 % 5);
+  desc.reduction = static_cast<uint32_t>(below(3));
+  for (uint32_t axis = 0; axis < meshCase.axes.size(); ++axis) {
+    if (below(3) != 0) {
+      one.axes.push_back(axis);
+    }
+  }
+  if (one.axes.empty()) {
+    one.axes.push_back(static_cast<uint32_t>(below(static_cast<int64_t>(meshCase.axes.size()))));
+  }
+  std::shuffle(one.axes.begin(), one.axes.end(), random);
+  int64_t members = 1;
+  for (uint32_t axis : one.axes) {
+    members *= meshCase.axes[axis];
+  }
+  bool scalar = desc.kind == ASHLAR_RT_ALL_REDUCE && below(4) == 0;
+  int64_t rank = scalar ? 0 : 1 + below(3);
+  int64_t edge = below(2) == 0 ? 6 : rank == 1 ? largest : rank == 2 ? 300 : 40; // small enough for a slot, or not
+  for (int64_t d = 0; d < rank; ++d) {
+    one.inShape.push_back(1 + below(std::max<int64_t>(1, std::min<int64_t>(edge, largest))));
+  }
+  desc.split_dim = rank == 0 ? 0 : static_cast<uint32_t>(below(rank));
+  desc.concat_dim = rank == 0 ? 0 : static_cast<uint32_t>(below(rank));
+  if (desc.kind == ASHLAR_RT_REDUCE_SCATTER || desc.kind == ASHLAR_RT_ALL_TO_ALL || desc.kind == ASHLAR_RT_SLICE) {
+    int64_t &dim = one.inShape[desc.split_dim];
+    dim = (dim + members - 1) / members * members;
+  }
+  one.outShape = one.inShape;
+  if (desc.kind == ASHLAR_RT_REDUCE_SCATTER || desc.kind == ASHLAR_RT_ALL_TO_ALL || desc.kind == ASHLAR_RT_SLICE) {
+    one.outShape[desc.split_dim] /= members;
+  }
+  if (desc.kind == ASHLAR_RT_ALL_GATHER || desc.kind == ASHLAR_RT_ALL_TO_ALL) {
+    one.outShape[desc.concat_dim] *= members;
+  }
+  desc.root = static_cast<uint32_t>(below(members));
+  if (desc.kind == ASHLAR_RT_PERMUTE) {
+    std::vector<uint32_t> targets(static_cast<size_t>(members));
+    std::iota(targets.begin(), targets.end(), 0u);
+    std::shuffle(targets.begin(), targets.end(), random);
+    for (uint32_t source = 0; source < targets.size(); ++source) {
+      if (below(4) != 0) { // some devices get nothing
+        one.pairs.insert(one.pairs.end(), {source, targets[source]});
+      }
+    }
+  }
+  desc.num_pairs = static_cast<uint32_t>(one.pairs.size() / 2);
+  desc.pairs = one.pairs.data();
+  desc.num_axes = static_cast<uint32_t>(one.axes.size());
+  desc.axes = one.axes.data();
+  desc.rank = static_cast<uint32_t>(rank);
+  desc.in_shape = one.inShape.data();
+  desc.cause = "conformance";
+  auto place = [&](int64_t elements) {
+    ashlar_rt_buffer buffer = {ASHLAR_RT_ARENA, desc.dtype, arenaBytes, static_cast<uint64_t>(elements) * elementBytes(desc.dtype)};
+    arenaBytes += (buffer.bytes + ASHLAR_RT_ALIGNMENT - 1) / ASHLAR_RT_ALIGNMENT * ASHLAR_RT_ALIGNMENT;
+    return buffer;
+  };
+  one.buffers[0] = place(product(one.inShape));
+  bool inPlace = desc.kind == ASHLAR_RT_ALL_REDUCE && below(2) == 0;
+  one.buffers[1] = inPlace ? one.buffers[0] : place(product(one.outShape));
+  one.name = "case " + std::to_string(list.size() - 1) + " kind " + std::to_string(desc.kind) + " dtype " + std::to_string(desc.dtype) +
+             (inPlace ? " in place" : "");
+}
+
+} // namespace ashlar::test

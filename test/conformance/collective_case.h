@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Random collectives with their expected results. The oracle walks multi-indices with plain loops and shares no code with the runtime.
+
+#ifndef ASHLAR_TEST_CONFORMANCE_COLLECTIVE_CASE_H
+#define ASHLAR_TEST_CONFORMANCE_COLLECTIVE_CASE_H
+
+#include "runtime/abi/ashlar_rt.h"
+
+#include <cstdint>
+#include <deque>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace ashlar::test {
+
+// A mesh: sizes of its axes, and the devices that one process plays.
+struct MeshCase {
+  std::vector<uint32_t> axes;
+  uint32_t devicesPerProcess;
+
+  // Number of processes the mesh needs.
+  int processes() const;
+};
+
+// One random collective. Holds what its desc points to.
+struct CollectiveCase {
+  ashlar_rt_collective_desc desc = {};
+  std::vector<uint32_t> axes;
+  std::vector<int64_t> inShape;
+  std::vector<int64_t> outShape;
+  std::vector<uint32_t> pairs;
+  ashlar_rt_buffer buffers[2] = {};
+  std::string name;
+
+  // Fills `in` of device `device` for the given round; the same on every rank.
+  void fillInput(int device, int round, char *in) const;
+
+  // Returns the bytes that `out` of device `device` must hold after the round. Sums are taken in the documented tree.
+  std::vector<char> expected(const MeshCase &mesh, int device, int round) const;
+};
+
+// A variant with one program of random collectives. Not movable: the ABI structs point into it.
+class CollectiveProgram {
+public:
+  // `largest`: upper bound on the elements of an input. Everything follows from the seed.
+  CollectiveProgram(const MeshCase &mesh, uint32_t seed, int numCases, int64_t largest);
+  CollectiveProgram(const CollectiveProgram &) = delete;
+
+  const MeshCase &mesh() const { return meshCase; }
+  const ashlar_rt_variant &variant() const { return variantStruct; }
+  const std::deque<CollectiveCase> &cases() const { return list; }
+  const ashlar_rt_instr &instr(size_t index) const { return instrs[index]; }
+
+private:
+  void addCase(std::mt19937 &random, int64_t largest);
+
+  MeshCase meshCase;
+  std::deque<CollectiveCase> list;
+  std::vector<ashlar_rt_axis> axes;
+  std::vector<ashlar_rt_instr> instrs;
+  ashlar_rt_program program = {};
+  ashlar_rt_variant variantStruct = {};
+  uint64_t arenaBytes = 0;
+};
+
+// Bytes of one element.
+size_t elementBytes(uint32_t dtype);
+
+} // namespace ashlar::test
+
+#endif // ASHLAR_TEST_CONFORMANCE_COLLECTIVE_CASE_H

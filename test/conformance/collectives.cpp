@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One suite for all communicators: every collective, type, and way to spread devices over processes, against the oracle, bit by bit.
+//
+//   ashlar_conformance local [SEED]                   ranks are threads
+//   mpirun -n N ashlar_conformance mpi [SEED]         ranks are processes (N = 1, 2, 3, 4, 8); ASHLAR_FORCE_HOSTS=K for the path between
+//   hosts
+
+#include "runtime/comm/local/local.h"
+#include "runtime/comm/mpi/job.h"
+#include "test/conformance/collective_case.h"
+
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <thread>
+
+namespace {
+
+using ashlar::rt::Collective;
+using ashlar::rt::Communicator;
+using ashlar::rt::Status;
+using ashlar::rt::ThreadPool;
+using ashlar::test::CollectiveCase;
+using ashlar::test::CollectiveProgram;
+using ashlar::test::MeshCase;
+
+const std::vector<MeshCase> kMeshes = {
+    {{1}, 1},    {{3}, 3},       {{8}, 8},    {{2, 4}, 8},    // one process
+    {{2}, 1},    {{2, 2}, 2},    {{8}, 4},    {{2, 3}, 3},    // two
+    {{3}, 1},    {{2, 3}, 2},                                 // three; the second has groups that share a process
+    {{4}, 1},    {{2, 2}, 1},    {{8}, 2},    {{2, 1, 4}, 2}, // four
+    {{2, 4}, 1}, {{4, 2, 2}, 2}, {{5, 8}, 5},                 // eight
+};
+
+// One run with every input refilled; so often that each slot of the window is used again.
+constexpr int kRounds = 3;
+
+// Runs all cases as one rank and returns the number of wrong results.
+int runRank(Communicator &communicator, const CollectiveProgram &program, int threads) {
+  int failures = 0;
+  auto check = [&](const Status &status, const std::string &what) {
+    if (!status.ok()) {
+      std::fprintf(stderr, "rank %d: %s: %s\n", communicator.rank(), what.c_str(), status.message().c_str());
+      ++failures;
+    }
+    return status.ok();
+  };
+  ThreadPool pool(threads);
+  communicator.setThreadPool(&pool);
+  std::vector<std::unique_ptr<Collective>> collectives(program.cases().size());
+  for (size_t i = 0; i < collectives.size(); ++i) {
+    if (!check(communicator.prepare(program.instr(i), nullptr, collectives[i]), program.cases()[i].name)) {
+      return failures;
+    }
+  }
+  int devices = static_cast<int>(program.mesh().devicesPerProcess);
+  for (int round = 0; round < kRounds; ++round) {
+    for (int device = 0; device < devices; ++device) {
+      for (const CollectiveCase &one : program.cases()) {
+        one.fillInput(communicator.firstDevice() + device, round, communicator.arena(device) + one.buffers[0].offset);
+      }
+    }
+    for (size_t i = 0; i < collectives.size(); ++i) {
+      if (!check(collectives[i]->run(), program.cases()[i].name)) {
+        return failures;
+      }
+    }
+    for (int device = 0; device < devices; ++device) {
+      for (const CollectiveCase &one : program.cases()) {
+        std::vector<char> expected = one.expected(program.mesh(), communicator.firstDevice() + device, round);
+        const char *out = communicator.arena(device) + one.buffers[1].offset;
+        if (std::memcmp(out, expected.data(), expected.size()) != 0) {
+          std::fprintf(stderr, "device %d round %d: wrong result of %s\n", communicator.firstDevice() + device, round, one.name.c_str());
+          ++failures;
+        }
+      }
+    }
+  }
+  check(communicator.barrier(), "barrier");
+  return failures;
+}
+
+int runLocal(const CollectiveProgram &program) {
+  std::vector<std::unique_ptr<Communicator>> communicators;
+  if (Status status = ashlar::rt::createLocalCommunicators(program.variant(), communicators); !status.ok()) {
+    std::fprintf(stderr, "%s\n", status.message().c_str());
+    return 1;
+  }
+  std::atomic<int> failures{0};
+  std::vector<std::thread> threads;
+  for (auto &communicator : communicators) {
+    threads.emplace_back([&] { failures += runRank(*communicator, program, /*threads=*/communicator->rank() % 2 + 1); });
+  }
+  for (std::thread &thread : threads) {
+    thread.join();
+  }
+  return failures;
+}
+
+int runProcess(ashlar::rt::Job &job, const CollectiveProgram &program) {
+  std::unique_ptr<Communicator> communicator;
+  bool known = false;
+  if (Status status = job.connect(program.variant(), /*programHash=*/42, communicator, known); !status.ok()) {
+    std::fprintf(stderr, "%s\n", status.message().c_str());
+    return 1;
+  }
+  return runRank(*communicator, program, /*threads=*/1);
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+  bool local = argc > 1 && std::strcmp(argv[1], "local") == 0;
+  if (!local && (argc < 2 || std::strcmp(argv[1], "mpi") != 0)) {
+    std::fprintf(stderr, "usage: %s local|mpi [SEED]\n", argv[0]);
+    return 2;
+  }
+  uint32_t seed = argc > 2 ? static_cast<uint32_t>(std::strtoul(argv[2], nullptr, 10)) : 20240607;
+  ashlar::rt::Job job;
+  int meshes = 0;
+  int failures = 0;
+  for (size_t i = 0; i < kMeshes.size() && failures == 0; ++i) {
+    if (!local && kMeshes[i].processes() != job.processes()) {
+      continue;
+    }
+    // All kinds and types; then all kinds with long tensors that take several messages between hosts.
+    for (auto [numCases, largest] : {std::pair(35, int64_t{6000}), std::pair(7, int64_t{2500000})}) {
+      bool worthLong = kMeshes[i].axes.size() == 1 && kMeshes[i].devicesPerProcess == 1 && kMeshes[i].processes() > 1;
+      if (largest < 10000 || worthLong) {
+        CollectiveProgram program(kMeshes[i], seed + static_cast<uint32_t>(i), numCases, largest);
+        failures += local ? runLocal(program) : runProcess(job, program);
+      }
+    }
+    ++meshes;
+  }
+  if (failures == 0 && meshes > 0 && !local) {
+    job.finish();
+  }
+  if (job.rank() == 0) {
+    std::printf("%d meshes, seed %u, %d failures\n", meshes, seed, failures);
+  }
+  return failures == 0 && meshes > 0 ? 0 : 1;
+}

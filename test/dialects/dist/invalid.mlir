@@ -1,0 +1,207 @@
+// RUN: ashlar-opt %s -split-input-file -verify-diagnostics
+
+// mesh attribute, C1
+// expected-error@+1 {{mesh axis "dp" has size 0, which is not positive}}
+dist.mesh @mesh <["dp" = 0]>
+
+// -----
+
+// mesh attribute, C2
+// expected-error@+1 {{mesh has axis "dp" twice}}
+dist.mesh @mesh <["dp" = 2, "dp" = 2]>
+
+// -----
+
+// mesh op, C1
+// expected-note@+1 {{the first one is here}}
+dist.mesh @first <["dp" = 2]>
+// expected-error@+1 {{is the second mesh of the module}}
+dist.mesh @second <["dp" = 2]>
+
+// -----
+
+// layout attribute, C1, between dims
+// expected-error@+1 {{layout uses axis "dp" twice}}
+func.func @layout_c1(%x: tensor<4x8xf32> {dist.layout = #dist.layout<[{"dp"}, {"dp"}]>}) { return }
+
+// -----
+
+// layout attribute, C1, between a dim and the partial axes
+// expected-error@+1 {{layout uses axis "dp" twice}}
+func.func @layout_c1(%x: tensor<4x8xf32> {dist.layout = #dist.layout<[{"dp"}, {}], partial = sum {"dp"}>}) { return }
+
+// -----
+
+// A reduction that is none.
+// expected-error@+1 {{expected sum, max or min, got "mean"}}
+func.func @layout_reduction(%x: tensor<4xf32> {dist.layout = #dist.layout<[{}], partial = mean {"dp"}>}) { return }
+
+// -----
+
+func.func @no_mesh(%x: tensor<4xf32>) {
+  // expected-error@+1 {{needs a dist.mesh in the module}}
+  dist.all_reduce sum %x over ["dp"] : tensor<4xf32>
+  return
+}
+
+// -----
+
+dist.mesh @mesh <["dp" = 2]>
+func.func @redistribute_c1(%x: tensor<4xf32>) {
+  // expected-error@+1 {{has a layout of rank 2 for a tensor of rank 1}}
+  dist.redistribute %x from <[{}, {}]> to <[{}]> : tensor<4xf32>
+  return
+}
+
+// -----
+
+dist.mesh @mesh <["dp" = 2]>
+func.func @redistribute_c2(%x: tensor<4xf32>) {
+  // expected-error@+1 {{names axis "tp", which is not in mesh #dist.mesh<["dp" = 2]>}}
+  dist.redistribute %x from <[{}]> to <[{"tp"}]> : tensor<4xf32>
+  return
+}
+
+// -----
+
+dist.mesh @mesh <["dp" = 2]>
+func.func @redistribute_c3(%x: tensor<4xf32>) {
+  // expected-error@+1 {{makes the value partial (sum) over "dp"}}
+  dist.redistribute %x from <[{}]> to <[{}], partial = sum {"dp"}> : tensor<4xf32>
+  return
+}
+
+// -----
+
+dist.mesh @mesh <["dp" = 2]>
+func.func @redistribute_c3_kind(%x: tensor<4xf32>) {
+  // expected-error@+1 {{makes the value partial (max) over "dp"}}
+  dist.redistribute %x from <[{}], partial = sum {"dp"}> to <[{}], partial = max {"dp"}> : tensor<4xf32>
+  return
+}
+
+// -----
+
+dist.mesh @mesh <["dp" = 2]>
+func.func @all_reduce_c1_none(%x: tensor<4xf32>) {
+  // expected-error@+1 {{has no axes}}
+  dist.all_reduce sum %x over [] : tensor<4xf32>
+  return
+}
+
+// -----
+
+dist.mesh @mesh <["dp" = 2]>
+func.func @all_reduce_c1_unknown(%x: tensor<4xf32>) {
+  // expected-error@+1 {{names axis "tp", which is not in mesh #dist.mesh<["dp" = 2]>}}
+  dist.all_reduce sum %x over ["tp"] : tensor<4xf32>
+  return
+}
+
+// -----
+
+dist.mesh @mesh <["dp" = 2]>
+func.func @all_reduce_c1_twice(%x: tensor<4xf32>) {
+  // expected-error@+1 {{names axis "dp" twice}}
+  dist.all_reduce sum %x over ["dp", "dp"] : tensor<4xf32>
+  return
+}
+
+// -----
+
+dist.mesh @mesh <["dp" = 2]>
+func.func @all_gather_c2(%x: tensor<4xf32>) {
+  // expected-error@+1 {{dim 1 is not within rank 1}}
+  dist.all_gather %x dim = 1 over ["dp"] : tensor<4xf32> -> tensor<8xf32>
+  return
+}
+
+// -----
+
+dist.mesh @mesh <["dp" = 2]>
+func.func @all_gather_c3(%x: tensor<4xf32>) {
+  // expected-error@+1 {{has types 'tensor<12xf32>' and 'tensor<4xf32>', which are not 2 to 1 in dim 0 and equal in the rest}}
+  dist.all_gather %x dim = 0 over ["dp"] : tensor<4xf32> -> tensor<12xf32>
+  return
+}
+
+// -----
+
+dist.mesh @mesh <["dp" = 2]>
+func.func @reduce_scatter_c2(%x: tensor<4xf32>) {
+  // expected-error@+1 {{dim -1 is not within rank 1}}
+  dist.reduce_scatter sum %x dim = -1 over ["dp"] : tensor<4xf32> -> tensor<2xf32>
+  return
+}
+
+// -----
+
+dist.mesh @mesh <["dp" = 2]>
+func.func @reduce_scatter_c3(%x: tensor<4x4xf32>) {
+  // expected-error@+1 {{which are not 2 to 1 in dim 0 and equal in the rest}}
+  dist.reduce_scatter sum %x dim = 0 over ["dp"] : tensor<4x4xf32> -> tensor<4x2xf32>
+  return
+}
+
+// -----
+
+dist.mesh @mesh <["dp" = 2]>
+func.func @slice_c3_rank(%x: tensor<4x4xf32>) {
+  // expected-error@+1 {{which are not 2 to 1 in dim 0 and equal in the rest}}
+  dist.slice %x dim = 0 over ["dp"] : tensor<4x4xf32> -> tensor<2xf32>
+  return
+}
+
+// -----
+
+dist.mesh @mesh <["dp" = 2]>
+func.func @all_to_all_c2_rank(%x: tensor<4x4xf32>) {
+  // expected-error@+1 {{concat_dim 2 is not within rank 2}}
+  dist.all_to_all %x split_dim = 1 concat_dim = 2 over ["dp"] : tensor<4x4xf32> -> tensor<8x2xf32>
+  return
+}
+
+// -----
+
+dist.mesh @mesh <["dp" = 2]>
+func.func @all_to_all_c2_same(%x: tensor<4x4xf32>) {
+  // expected-error@+1 {{splits and concatenates the same dim 1}}
+  dist.all_to_all %x split_dim = 1 concat_dim = 1 over ["dp"] : tensor<4x4xf32> -> tensor<4x4xf32>
+  return
+}
+
+// -----
+
+dist.mesh @mesh <["dp" = 2]>
+func.func @all_to_all_c3(%x: tensor<4x4xf32>) {
+  // expected-error@+1 {{which is not 1 to 2 in dim 1 and 2 to 1 in dim 0}}
+  dist.all_to_all %x split_dim = 1 concat_dim = 0 over ["dp"] : tensor<4x4xf32> -> tensor<4x4xf32>
+  return
+}
+
+// -----
+
+dist.mesh @mesh <["dp" = 2]>
+func.func @axis_index_c1() {
+  // expected-error@+1 {{names axis "tp"}}
+  dist.axis_index over ["tp"] : tensor<i64>
+  return
+}
+
+// -----
+
+dist.mesh @mesh <["dp" = 2]>
+func.func @layouts_count(%x: tensor<4xf32>) {
+  // expected-error@+1 {{has 1 results but dist.layouts is}}
+  nn.relu %x {dist.layouts = []} : tensor<4xf32>
+  return
+}
+
+// -----
+
+dist.mesh @mesh <["dp" = 2]>
+func.func @layouts_rank(%x: tensor<4xf32>) {
+  // expected-error@+1 {{has a result of type 'tensor<4xf32>' with layout #dist.layout<[]>}}
+  nn.relu %x {dist.layouts = [#dist.layout<[]>]} : tensor<4xf32>
+  return
+}

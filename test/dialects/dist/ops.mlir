@@ -1,0 +1,42 @@
+// RUN: ashlar-opt %s -split-input-file | ashlar-opt -split-input-file | FileCheck %s
+
+// Every op and attribute parses and prints the same.
+// CHECK: dist.mesh @mesh <["dp" = 2, "tp" = 3]>
+dist.mesh @mesh <["dp" = 2, "tp" = 3]>
+
+// CHECK-LABEL: func.func @collectives
+func.func @collectives(%x: tensor<6x12xf32>) {
+  // CHECK: dist.all_reduce sum %{{.*}} over ["dp"] {cause = "gradient of fc1.weight", fusion_id = 1 : i64} : tensor<6x12xf32>
+  %0 = dist.all_reduce sum %x over ["dp"] {cause = "gradient of fc1.weight", fusion_id = 1} : tensor<6x12xf32>
+  // CHECK: dist.all_gather %{{.*}} dim = 0 over ["dp", "tp"] : tensor<6x12xf32> -> tensor<36x12xf32>
+  %1 = dist.all_gather %x dim = 0 over ["dp", "tp"] : tensor<6x12xf32> -> tensor<36x12xf32>
+  // CHECK: dist.reduce_scatter max %{{.*}} dim = 1 over ["tp"] : tensor<6x12xf32> -> tensor<6x4xf32>
+  %2 = dist.reduce_scatter max %x dim = 1 over ["tp"] : tensor<6x12xf32> -> tensor<6x4xf32>
+  // CHECK: dist.all_to_all %{{.*}} split_dim = 1 concat_dim = 0 over ["tp"] : tensor<6x12xf32> -> tensor<18x4xf32>
+  %3 = dist.all_to_all %x split_dim = 1 concat_dim = 0 over ["tp"] : tensor<6x12xf32> -> tensor<18x4xf32>
+  // CHECK: dist.slice %{{.*}} dim = 0 over ["dp"] : tensor<6x12xf32> -> tensor<3x12xf32>
+  %4 = dist.slice %x dim = 0 over ["dp"] : tensor<6x12xf32> -> tensor<3x12xf32>
+  // CHECK: dist.axis_index over ["tp", "dp"] : tensor<i64>
+  %5 = dist.axis_index over ["tp", "dp"] : tensor<i64>
+  return
+}
+
+// The axes of a partial layout have no order: they print sorted.
+// CHECK-LABEL: func.func @layouts
+// CHECK-SAME: #dist.layout<[{"tp", "dp"}, {}]>
+func.func @layouts(%x: tensor<6x12xf32> {dist.layout = #dist.layout<[{"tp", "dp"}, {}]>}) {
+  // CHECK: from <[{}, {}], partial = sum {"dp", "tp"}> to <[{}, {"dp"}]> {cause = "fc1"} : tensor<6x12xf32>
+  %0 = dist.redistribute %x from <[{}, {}], partial = sum {"tp", "dp"}> to <[{}, {"dp"}]> {cause = "fc1"} : tensor<6x12xf32>
+  return
+}
+
+// -----
+
+// A layout over a whole mesh of three axes, and of a scalar.
+dist.mesh @mesh <["a" = 2, "b" = 2, "c" = 1]>
+// CHECK-LABEL: func.func @scalar
+func.func @scalar(%x: tensor<f32>) {
+  // CHECK: from <[], partial = min {"a", "b"}> to <[], partial = min {"b"}> : tensor<f32>
+  %0 = dist.redistribute %x from <[], partial = min {"a", "b"}> to <[], partial = min {"b"}> : tensor<f32>
+  return
+}

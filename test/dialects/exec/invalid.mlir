@@ -1,0 +1,57 @@
+// RUN: ashlar-opt %s -split-input-file -verify-diagnostics
+
+func.func @fusion_c1(%x: tensor<4xf32>) -> tensor<4xf32> {
+  // expected-error@+1 {{has operands of types 'tensor<4xf32>' but block arguments of types 'tensor<8xf32>'}}
+  %y = exec.fusion loop(%x) : (tensor<4xf32>) -> tensor<4xf32> {
+  ^bb0(%a: tensor<8xf32>):
+    %r = nn.constant dense<0.0> : tensor<4xf32>
+    exec.yield %r : tensor<4xf32>
+  }
+  return %y : tensor<4xf32>
+}
+
+// -----
+
+func.func @fusion_c2(%x: tensor<4xf32>) -> tensor<8xf32> {
+  // expected-error@+1 {{yields types 'tensor<4xf32>' but has results of types 'tensor<8xf32>'}}
+  %y = exec.fusion loop(%x) : (tensor<4xf32>) -> tensor<8xf32> {
+  ^bb0(%a: tensor<4xf32>):
+    exec.yield %a : tensor<4xf32>
+  }
+  return %y : tensor<8xf32>
+}
+
+// -----
+
+exec.variant @tensor_c1_rank arena 64 attributes {axis_names = ["dp"], axis_sizes = array<i64: 2>, coordinates_offset = 0 : i64,
+                                                  devices_per_process = 1 : i64, lower_bound_bytes = 64 : i64} {
+  // expected-error@+1 {{has rank 1 but 2 global sizes and 1 splits}}
+  exec.tensor @x input <arena, 0, memref<4xf32>> global [4, 1] splits [array<i64>]
+}
+
+// -----
+
+exec.variant @tensor_c1_axis arena 64 attributes {axis_names = ["dp"], axis_sizes = array<i64: 2>, coordinates_offset = 0 : i64,
+                                                  devices_per_process = 1 : i64, lower_bound_bytes = 64 : i64} {
+  // expected-error@+1 {{dim 0 is split by axis 1 of a mesh with 1 axes}}
+  exec.tensor @x input <arena, 0, memref<4xf32>> global [8] splits [array<i64: 1>]
+}
+
+// -----
+
+exec.variant @tensor_c1_size arena 64 attributes {axis_names = ["dp"], axis_sizes = array<i64: 2>, coordinates_offset = 0 : i64,
+                                                  devices_per_process = 1 : i64, lower_bound_bytes = 64 : i64} {
+  // expected-error@+1 {{dim 0 has 2 pieces of size 4 but global size 4}}
+  exec.tensor @x input <arena, 0, memref<4xf32>> global [4] splits [array<i64: 0>]
+}
+
+// -----
+
+exec.variant @gemm_c1 arena 64 attributes {axis_names = [], axis_sizes = array<i64>, coordinates_offset = 0 : i64,
+                                           devices_per_process = 1 : i64, lower_bound_bytes = 64 : i64} {
+  exec.program @p inputs [] outputs [] {
+    // expected-error@+1 {{has 3 buffers, needs 4}}
+    exec.gemm [#exec.buffer<arena, 0, memref<f32>>, #exec.buffer<arena, 0, memref<f32>>, #exec.buffer<arena, 0, memref<f32>>]
+              batch 1 m 1 n 1 k 1 bias epilogue none
+  }
+}

@@ -1,0 +1,52 @@
+// RUN: ashlar-opt %s | ashlar-opt | FileCheck %s
+
+// Every op of the tensor form and the buffer form survives printing and parsing.
+
+// CHECK-LABEL: func.func @fusions
+func.func @fusions(%x: tensor<4x8xf32>, %w: tensor<8x2xf32>) -> (tensor<4x2xf32>, tensor<4xf32>) {
+  // CHECK: exec.fusion gemm(%{{.*}}, %{{.*}}) : (tensor<4x8xf32>, tensor<8x2xf32>) -> tensor<4x2xf32> {
+  // CHECK: exec.yield
+  %y = exec.fusion gemm(%x, %w) : (tensor<4x8xf32>, tensor<8x2xf32>) -> tensor<4x2xf32> {
+  ^bb0(%a: tensor<4x8xf32>, %b: tensor<8x2xf32>):
+    %r = nn.matmul %a, %b : tensor<4x8xf32>, tensor<8x2xf32> -> tensor<4x2xf32>
+    exec.yield %r : tensor<4x2xf32>
+  }
+  // CHECK: exec.fusion rows(%{{.*}}) : (tensor<4x2xf32>) -> tensor<4xf32> {
+  %s = exec.fusion rows(%y) : (tensor<4x2xf32>) -> tensor<4xf32> {
+  ^bb0(%a: tensor<4x2xf32>):
+    %r = nn.reduce sum %a dims = [1] : tensor<4x2xf32> -> tensor<4xf32>
+    exec.yield %r : tensor<4xf32>
+  }
+  return %y, %s : tensor<4x2xf32>, tensor<4xf32>
+}
+
+// CHECK: exec.variant @default arena 1024 attributes {axis_names = ["dp", "tp"], axis_sizes = array<i64: 2, 2>
+exec.variant @default arena 1024 attributes {axis_names = ["dp", "tp"], axis_sizes = array<i64: 2, 2>, coordinates_offset = 0 : i64,
+                                             devices_per_process = 2 : i64, lower_bound_bytes = 1000 : i64} {
+  // CHECK: exec.tensor @w variable <arena, 64, memref<8x2xf32>> global [8, 8] splits [array<i64>, array<i64: 1, 0>]
+  exec.tensor @w variable <arena, 64, memref<8x2xf32>> global [8, 8] splits [array<i64>, array<i64: 1, 0>]
+  // CHECK: exec.tensor @v state
+  exec.tensor @v state <arena, 128, memref<i64>> global [] splits []
+  // CHECK: exec.tensor @x input {{.*}} {outside_name = "train"}
+  exec.tensor @x input <arena, 192, memref<4xi1>> global [4] splits [array<i64>] {outside_name = "train"}
+  // CHECK: exec.tensor @y output
+  exec.tensor @y output <arena, 256, memref<4xf32>> global [8] splits [array<i64: 0>]
+  // CHECK: exec.program @train inputs [@x] outputs [@y] {
+  exec.program @train inputs [@x] outputs [@y] {
+    // CHECK: exec.kernel @k [#exec.buffer<arena, 192, memref<4xi1>>, #exec.buffer<constant, 0, memref<4xf32>>] extent 4 grain 2
+    exec.kernel @k [#exec.buffer<arena, 192, memref<4xi1>>, #exec.buffer<constant, 0, memref<4xf32>>] extent 4 grain 2
+    // CHECK: exec.gemm [{{.*}}] batch 2 m 3 n 4 k 5 transpose_a transpose_b bias epilogue gelu_tanh
+    exec.gemm [#exec.buffer<arena, 64, memref<f32>>, #exec.buffer<arena, 64, memref<f32>>, #exec.buffer<arena, 64, memref<f32>>,
+               #exec.buffer<arena, 64, memref<f32>>] batch 2 m 3 n 4 k 5 transpose_a transpose_b bias epilogue gelu_tanh
+    // CHECK: exec.gemm [{{.*}}] batch 1 m 1 n 1 k 1 epilogue none
+    exec.gemm [#exec.buffer<arena, 64, memref<f32>>, #exec.buffer<arena, 64, memref<f32>>, #exec.buffer<arena, 64, memref<f32>>]
+              batch 1 m 1 n 1 k 1 epilogue none
+    // CHECK: exec.collective reduce_scatter <arena, 64, memref<8xf32>> to <arena, 128, memref<2xf32>> over [1, 0] reduction max split 0 concat 0 cause "fc1"
+    exec.collective reduce_scatter <arena, 64, memref<8xf32>> to <arena, 128, memref<2xf32>> over [1, 0] reduction max split 0 concat 0 cause "fc1"
+    // CHECK: exec.copy <constant, 0, memref<4xf32>> to <arena, 256, memref<4xf32>>
+    exec.copy <constant, 0, memref<4xf32>> to <arena, 256, memref<4xf32>>
+  }
+}
+
+// CHECK: exec.constant at 0 = dense<[1.000000e+00, 2.000000e+00, 3.000000e+00, 4.000000e+00]> : tensor<4xf32>
+exec.constant at 0 = dense<[1.0, 2.0, 3.0, 4.0]> : tensor<4xf32>

@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One case for each constraint of an nn op that ODS does not check; named after its label in nn_ops.td.
+
+// RUN: ashlar-opt %s -split-input-file -verify-diagnostics
+
+// expected-error @+1 {{init has type 'tensor<3xf32>' but the variable has type 'tensor<2xf32>'}}
+nn.variable @variable_c1 : tensor<2xf32> = dense<1.0> : tensor<3xf32>
+
+// -----
+
+func.func @read_c1() {
+  // expected-error @+1 {{names @nothing, which is not an nn.variable}}
+  %0 = nn.read @nothing : tensor<2xf32>
+  return
+}
+
+// -----
+
+// expected-note @+1 {{declared here}}
+nn.variable @w : tensor<3xf32>
+func.func @read_c2() {
+  // expected-error @+1 {{has type 'tensor<2xf32>' but variable @w has type 'tensor<3xf32>'}}
+  %0 = nn.read @w : tensor<2xf32>
+  return
+}
+
+// -----
+
+func.func @write_c1(%x: tensor<2xf32>) {
+  // expected-error @+1 {{names @write_c1, which is not an nn.variable}}
+  nn.write @write_c1, %x : tensor<2xf32>
+  return
+}
+
+// -----
+
+// expected-note @+1 {{declared here}}
+nn.variable @w : tensor<2xf64>
+func.func @write_c2(%x: tensor<2xf32>) {
+  // expected-error @+1 {{has type 'tensor<2xf32>' but variable @w has type 'tensor<2xf64>'}}
+  nn.write @w, %x : tensor<2xf32>
+  return
+}
+
+// -----
+
+func.func @gradient_c1(%x: tensor<2xf32>) {
+  // expected-error @+1 {{names @nothing, which is not an nn.variable}}
+  nn.gradient @nothing, %x : tensor<2xf32>
+  return
+}
+
+// -----
+
+// expected-note @+1 {{declared here}}
+nn.variable @w : tensor<2x1xf32>
+func.func @gradient_c2(%x: tensor<2xf32>) {
+  // expected-error @+1 {{has type 'tensor<2xf32>' but variable @w has type 'tensor<2x1xf32>'}}
+  nn.gradient @w, %x : tensor<2xf32>
+  return
+}
+
+// -----
+
+func.func @index_c1() {
+  // expected-error @+1 {{has 1 strides for a result of rank 2}}
+  %0 = nn.index [1] : tensor<2x3xi64>
+  return
+}
+
+// -----
+
+func.func @random_c1(%i: tensor<3xi64>, %s: tensor<i64>) {
+  // expected-error @+1 {{index has type 'tensor<3xi64>' but the result has type 'tensor<2xf32>'}}
+  %0 = nn.random uniform %i, %s, %s {stream = 0 : i32} : (tensor<3xi64>, tensor<i64>, tensor<i64>) -> tensor<2xf32>
+  return
+}
+
+// -----
+
+func.func @broadcast_c1_count(%x: tensor<2xf32>) {
+  // expected-error @+1 {{has 2 dims for an operand of rank 1}}
+  %0 = nn.broadcast %x dims = [0, 1] : tensor<2xf32> -> tensor<2x3xf32>
+  return
+}
+
+// -----
+
+func.func @broadcast_c1_order(%x: tensor<2x2xf32>) {
+  // expected-error @+1 {{dims [1, 0] are not strictly increasing within rank 2}}
+  %0 = nn.broadcast %x dims = [1, 0] : tensor<2x2xf32> -> tensor<2x2xf32>
+  return
+}
+
+// -----
+
+func.func @broadcast_c2(%x: tensor<2xf32>) {
+  // expected-error @+1 {{operand dim 0 has size 2 but result dim 1 has size 3}}
+  %0 = nn.broadcast %x dims = [1] : tensor<2xf32> -> tensor<2x3xf32>
+  return
+}
+
+// -----
+
+func.func @broadcast_c3(%x: tensor<2xf32>) {
+  // expected-error @+1 {{changes the element type from 'f32' to 'f64'}}
+  %0 = nn.broadcast %x dims = [0] : tensor<2xf32> -> tensor<2x3xf64>
+  return
+}
+
+// -----
+
+func.func @reshape_c1(%x: tensor<2x3xf32>) {
+  // expected-error @+1 {{reshapes 6 elements into 5}}
+  %0 = nn.reshape %x : tensor<2x3xf32> -> tensor<5xf32>
+  return
+}
+
+// -----
+
+func.func @reshape_c2(%x: tensor<2x3xf32>) {
+  // expected-error @+1 {{changes the element type from 'f32' to 'i32'}}
+  %0 = nn.reshape %x : tensor<2x3xf32> -> tensor<6xi32>
+  return
+}
+
+// -----
+
+func.func @transpose_c1_range(%x: tensor<2x3xf32>) {
+  // expected-error @+2 {{failed to infer returned types}}
+  // expected-error @+1 {{permutation [0, 2] is not one of 2 dims}}
+  %0 = nn.transpose %x [0, 2] : tensor<2x3xf32> -> tensor<2x3xf32>
+  return
+}
+
+// -----
+
+func.func @transpose_c1_count(%x: tensor<2x3xf32>) {
+  // expected-error @+2 {{failed to infer returned types}}
+  // expected-error @+1 {{permutation [0] is not one of 2 dims}}
+  %0 = nn.transpose %x [0] : tensor<2x3xf32> -> tensor<2xf32>
+  return
+}
+
+// -----
+
+func.func @concat_c1() {
+  // expected-error @+2 {{failed to infer returned types}}
+  // expected-error @+1 {{concat needs at least one operand}}
+  %0 = nn.concat dim = 0 : () -> tensor<2xf32>
+  return
+}
+
+// -----
+
+func.func @concat_c2(%x: tensor<2xf32>) {
+  // expected-error @+2 {{failed to infer returned types}}
+  // expected-error @+1 {{concat dim 1 is not within rank 1}}
+  %0 = nn.concat %x dim = 1 : (tensor<2xf32>) -> tensor<2xf32>
+  return
+}
+
+// -----
+
+func.func @concat_c3_type(%x: tensor<2xf32>, %y: tensor<2xf64>) {
+  // expected-error @+2 {{failed to infer returned types}}
+  // expected-error @+1 {{concat joins 'tensor<2xf32>' with 'tensor<2xf64>'}}
+  %0 = nn.concat %x, %y dim = 0 : (tensor<2xf32>, tensor<2xf64>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @concat_c3_size(%x: tensor<2x3xf32>, %y: tensor<2x4xf32>) {
+  // expected-error @+2 {{failed to infer returned types}}
+  // expected-error @+1 {{concat along dim 0 joins 'tensor<2x3xf32>' with 'tensor<2x4xf32>', which differ in dim 1}}
+  %0 = nn.concat %x, %y dim = 0 : (tensor<2x3xf32>, tensor<2x4xf32>) -> tensor<4x3xf32>
+  return
+}
+
+// -----
+
+func.func @slice_c1(%x: tensor<4x4xf32>) {
+  // expected-error @+2 {{failed to infer returned types}}
+  // expected-error @+1 {{slice of rank 2 has 1 starts, 2 limits and 2 steps}}
+  %0 = nn.slice %x [0] to [4, 4] by [1, 1] : tensor<4x4xf32> -> tensor<4x4xf32>
+  return
+}
+
+// -----
+
+func.func @slice_c2(%x: tensor<4xf32>) {
+  // expected-error @+2 {{failed to infer returned types}}
+  // expected-error @+1 {{slice [1, 5) of dim 0 is not within size 4}}
+  %0 = nn.slice %x [1] to [5] by [1] : tensor<4xf32> -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @slice_c3(%x: tensor<4xf32>) {
+  // expected-error @+2 {{failed to infer returned types}}
+  // expected-error @+1 {{slice of dim 0 has step 0, which is not positive}}
+  %0 = nn.slice %x [0] to [4] by [0] : tensor<4xf32> -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @pad_c1_count(%x: tensor<4xf32>) {
+  // expected-error @+1 {{has ranks 1 and 1 with 2 low and 1 interior entries}}
+  %0 = nn.pad %x low = [0, 0] interior = [0] : tensor<4xf32> -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @pad_c1_negative(%x: tensor<4xf32>) {
+  // expected-error @+1 {{has low -1 and interior 0 in dim 0; neither may be negative}}
+  %0 = nn.pad %x low = [-1] interior = [0] : tensor<4xf32> -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @pad_c2(%x: tensor<4xf32>) {
+  // expected-error @+1 {{needs size 8 in dim 0 but the result has 7}}
+  %0 = nn.pad %x low = [1] interior = [1] : tensor<4xf32> -> tensor<7xf32>
+  return
+}
+
+// -----
+
+func.func @pad_c3(%x: tensor<4xf32>) {
+  // expected-error @+1 {{changes the element type from 'f32' to 'f16'}}
+  %0 = nn.pad %x low = [0] interior = [0] : tensor<4xf32> -> tensor<4xf16>
+  return
+}
+
+// -----
+
+func.func @reduce_c1(%x: tensor<2x3xf32>) {
+  // expected-error @+2 {{failed to infer returned types}}
+  // expected-error @+1 {{reduce dims [1, 0] are not strictly increasing within rank 2}}
+  %0 = nn.reduce sum %x dims = [1, 0] : tensor<2x3xf32> -> tensor<f32>
+  return
+}
+
+// -----
+
+func.func @matmul_c1(%x: tensor<3xf32>) {
+  // expected-error @+2 {{failed to infer returned types}}
+  // expected-error @+1 {{matmul needs equal ranks of at least 2, has 1 and 1}}
+  %0 = nn.matmul %x, %x : tensor<3xf32>, tensor<3xf32> -> tensor<f32>
+  return
+}
+
+// -----
+
+func.func @matmul_c2(%x: tensor<2x3x4xf32>, %y: tensor<5x4x3xf32>) {
+  // expected-error @+2 {{failed to infer returned types}}
+  // expected-error @+1 {{matmul batch dims of 'tensor<2x3x4xf32>' and 'tensor<5x4x3xf32>' differ}}
+  %0 = nn.matmul %x, %y : tensor<2x3x4xf32>, tensor<5x4x3xf32> -> tensor<2x3x3xf32>
+  return
+}
+
+// -----
+
+func.func @matmul_c3(%x: tensor<3x4xf32>) {
+  // expected-error @+2 {{failed to infer returned types}}
+  // expected-error @+1 {{matmul contracts size 4 of 'tensor<3x4xf32>' with size 3 of 'tensor<3x4xf32>'}}
+  %0 = nn.matmul %x, %x : tensor<3x4xf32>, tensor<3x4xf32> -> tensor<3x4xf32>
+  return
+}
+
+// -----
+
+func.func @matmul_c4(%x: tensor<3x4xf32>, %y: tensor<4x3xf64>) {
+  // expected-error @+2 {{failed to infer returned types}}
+  // expected-error @+1 {{matmul of 'tensor<3x4xf32>' and 'tensor<4x3xf64>' mixes element types}}
+  %0 = nn.matmul %x, %y : tensor<3x4xf32>, tensor<4x3xf64> -> tensor<3x3xf32>
+  return
+}
+
+// -----
+
+func.func @softmax_c1(%x: tensor<f32>) {
+  // expected-error @+1 {{needs rank >= 1, has rank 0}}
+  %0 = nn.softmax %x : tensor<f32>
+  return
+}
+
+// -----
+
+func.func @log_softmax_c1(%x: tensor<f32>) {
+  // expected-error @+1 {{needs rank >= 1, has rank 0}}
+  %0 = nn.log_softmax %x : tensor<f32>
+  return
+}
+
+// -----
+
+func.func @softmax_cross_entropy_c1(%x: tensor<2x3xf32>, %l: tensor<3xi32>) {
+  // expected-error @+2 {{failed to infer returned types}}
+  // expected-error @+1 {{labels have type 'tensor<3xi32>' but logits have type 'tensor<2x3xf32>'}}
+  %0 = nn.softmax_cross_entropy %x, %l : tensor<2x3xf32>, tensor<3xi32> -> tensor<2xf32>
+  return
+}

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Every nn op parses, prints and parses again to the same.
+
+// RUN: ashlar-opt %s | ashlar-opt | FileCheck %s
+
+// CHECK: nn.variable @dense trainable : tensor<2xf32> = dense<[1.000000e+00, 2.000000e+00]> : tensor<2xf32>
+nn.variable @dense trainable : tensor<2xf32> = dense<[1.0, 2.0]> : tensor<2xf32>
+// CHECK: nn.variable @fill : tensor<2xi64> = #nn.fill<3.000000e+00 : f64>
+nn.variable @fill : tensor<2xi64> = #nn.fill<3.0 : f64>
+// CHECK: nn.variable @uniform trainable : tensor<f32> = #nn.uniform<-1.000000e+00 : f64, 1.000000e+00 : f64>
+nn.variable @uniform trainable : tensor<f32> = #nn.uniform<-1.0 : f64, 1.0 : f64>
+// CHECK: nn.variable @normal trainable : tensor<f32> = #nn.normal<0.000000e+00 : f64, 5.000000e-01 : f64>
+nn.variable @normal trainable : tensor<f32> = #nn.normal<0.0 : f64, 0.5 : f64>
+// CHECK: nn.variable @without : tensor<i64>
+nn.variable @without : tensor<i64>
+
+// CHECK-LABEL: @variables
+func.func @variables() {
+  // CHECK: %[[V:.*]] = nn.read @dense : tensor<2xf32>
+  %v = nn.read @dense : tensor<2xf32>
+  // CHECK: nn.gradient @dense, %[[V]] : tensor<2xf32>
+  nn.gradient @dense, %v : tensor<2xf32>
+  // CHECK: nn.write @dense, %[[V]] : tensor<2xf32>
+  nn.write @dense, %v : tensor<2xf32>
+  return
+}
+
+// CHECK-LABEL: @sources
+func.func @sources(%seed: tensor<i64>) -> tensor<2x3xf32> {
+  // CHECK: nn.constant dense<2.000000e+00> : tensor<4xf32>
+  %c = nn.constant dense<2.0> : tensor<4xf32>
+  // CHECK: %[[I:.*]] = nn.index [3, 1] : tensor<2x3xi64>
+  %i = nn.index [3, 1] : tensor<2x3xi64>
+  // CHECK: nn.random uniform %[[I]], %{{.*}}, %{{.*}} {stream = 7 : i32} : (tensor<2x3xi64>, tensor<i64>, tensor<i64>) -> tensor<2x3xf32>
+  %u = nn.random uniform %i, %seed, %seed {stream = 7 : i32} : (tensor<2x3xi64>, tensor<i64>, tensor<i64>) -> tensor<2x3xf32>
+  // CHECK: nn.random normal
+  %n = nn.random normal %i, %seed, %seed {stream = 7 : i32} : (tensor<2x3xi64>, tensor<i64>, tensor<i64>) -> tensor<2x3xf32>
+  return %u : tensor<2x3xf32>
+}
+
+// CHECK-LABEL: @unary
+func.func @unary(%x: tensor<2x3xf32>, %b: tensor<2x3xi1>) {
+  // CHECK: nn.neg %[[X:.*]] : tensor<2x3xf32>
+  %0 = nn.neg %x : tensor<2x3xf32>
+  // CHECK: nn.abs %[[X]] : tensor<2x3xf32>
+  %1 = nn.abs %x : tensor<2x3xf32>
+  // CHECK: nn.sign %[[X]] : tensor<2x3xf32>
+  %2 = nn.sign %x : tensor<2x3xf32>
+  // CHECK: nn.exp %[[X]] : tensor<2x3xf32>
+  %3 = nn.exp %x : tensor<2x3xf32>
+  // CHECK: nn.log %[[X]] : tensor<2x3xf32>
+  %4 = nn.log %x : tensor<2x3xf32>
+  // CHECK: nn.sqrt %[[X]] : tensor<2x3xf32>
+  %5 = nn.sqrt %x : tensor<2x3xf32>
+  // CHECK: nn.erf %[[X]] : tensor<2x3xf32>
+  %6 = nn.erf %x : tensor<2x3xf32>
+  // CHECK: nn.tanh %[[X]] : tensor<2x3xf32>
+  %7 = nn.tanh %x : tensor<2x3xf32>
+  // CHECK: nn.sigmoid %[[X]] : tensor<2x3xf32>
+  %8 = nn.sigmoid %x : tensor<2x3xf32>
+  // CHECK: nn.relu %[[X]] : tensor<2x3xf32>
+  %9 = nn.relu %x : tensor<2x3xf32>
+  // CHECK: nn.leaky_relu %[[X]], 1.000000e-01 : tensor<2x3xf32>
+  %10 = nn.leaky_relu %x, 0.1 : tensor<2x3xf32>
+  // CHECK: nn.gelu %[[X]] : tensor<2x3xf32>
+  %11 = nn.gelu %x : tensor<2x3xf32>
+  // CHECK: nn.gelu %[[X]] tanh_approximation : tensor<2x3xf32>
+  %12 = nn.gelu %x tanh_approximation : tensor<2x3xf32>
+  // CHECK: nn.not %{{.*}} : tensor<2x3xi1>
+  %13 = nn.not %b : tensor<2x3xi1>
+  // CHECK: nn.cast %[[X]] : tensor<2x3xf32> -> tensor<2x3xbf16>
+  %14 = nn.cast %x : tensor<2x3xf32> -> tensor<2x3xbf16>
+  // CHECK: nn.softmax %[[X]] : tensor<2x3xf32>
+  %15 = nn.softmax %x : tensor<2x3xf32>
+  // CHECK: nn.log_softmax %[[X]] : tensor<2x3xf32>
+  %16 = nn.log_softmax %x : tensor<2x3xf32>
+  return
+}
+
+// CHECK-LABEL: @binary
+// CHECK-SAME: %[[X:.*]]: tensor<4xf32>, %[[Y:.*]]: tensor<4xf32>, %[[B:.*]]: tensor<4xi1>
+func.func @binary(%x: tensor<4xf32>, %y: tensor<4xf32>, %b: tensor<4xi1>) {
+  // CHECK: nn.add %[[X]], %[[Y]] : tensor<4xf32>
+  %0 = nn.add %x, %y : tensor<4xf32>
+  // CHECK: nn.sub %[[X]], %[[Y]] : tensor<4xf32>
+  %1 = nn.sub %x, %y : tensor<4xf32>
+  // CHECK: nn.mul %[[X]], %[[Y]] : tensor<4xf32>
+  %2 = nn.mul %x, %y : tensor<4xf32>
+  // CHECK: nn.div %[[X]], %[[Y]] : tensor<4xf32>
+  %3 = nn.div %x, %y : tensor<4xf32>
+  // CHECK: nn.pow %[[X]], %[[Y]] : tensor<4xf32>
+  %4 = nn.pow %x, %y : tensor<4xf32>
+  // CHECK: nn.max %[[X]], %[[Y]] : tensor<4xf32>
+  %5 = nn.max %x, %y : tensor<4xf32>
+  // CHECK: nn.min %[[X]], %[[Y]] : tensor<4xf32>
+  %6 = nn.min %x, %y : tensor<4xf32>
+  // CHECK: nn.and %[[B]], %[[B]] : tensor<4xi1>
+  %7 = nn.and %b, %b : tensor<4xi1>
+  // CHECK: nn.or %[[B]], %[[B]] : tensor<4xi1>
+  %8 = nn.or %b, %b : tensor<4xi1>
+  // CHECK: nn.compare le %[[X]], %[[Y]] : tensor<4xf32> -> tensor<4xi1>
+  %9 = nn.compare le %x, %y : tensor<4xf32> -> tensor<4xi1>
+  // CHECK: nn.select %[[B]], %[[X]], %[[Y]] : tensor<4xi1>, tensor<4xf32>
+  %10 = nn.select %b, %x, %y : tensor<4xi1>, tensor<4xf32>
+  return
+}
+
+// CHECK-LABEL: @shapes
+func.func @shapes(%v: tensor<3xf32>, %x: tensor<2x3xf32>) {
+  // CHECK: nn.broadcast %{{.*}} dims = [1] : tensor<3xf32> -> tensor<2x3xf32>
+  %0 = nn.broadcast %v dims = [1] : tensor<3xf32> -> tensor<2x3xf32>
+  // CHECK: nn.reshape %{{.*}} : tensor<2x3xf32> -> tensor<6xf32>
+  %1 = nn.reshape %x : tensor<2x3xf32> -> tensor<6xf32>
+  // CHECK: nn.transpose %{{.*}} [1, 0] : tensor<2x3xf32> -> tensor<3x2xf32>
+  %2 = nn.transpose %x [1, 0] : tensor<2x3xf32> -> tensor<3x2xf32>
+  // CHECK: nn.concat %{{.*}}, %{{.*}} dim = 1 : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x6xf32>
+  %3 = nn.concat %x, %x dim = 1 : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x6xf32>
+  // CHECK: nn.slice %{{.*}} [0, 0] to [2, 3] by [1, 2] : tensor<2x3xf32> -> tensor<2x2xf32>
+  %4 = nn.slice %x [0, 0] to [2, 3] by [1, 2] : tensor<2x3xf32> -> tensor<2x2xf32>
+  // CHECK: nn.pad %{{.*}} low = [0, 1] interior = [0, 1] : tensor<2x3xf32> -> tensor<2x7xf32>
+  %5 = nn.pad %x low = [0, 1] interior = [0, 1] : tensor<2x3xf32> -> tensor<2x7xf32>
+  return
+}
+
+// CHECK-LABEL: @contractions
+func.func @contractions(%a: tensor<5x2x3xf32>, %b: tensor<5x4x3xf32>, %x: tensor<2x3xf32>, %l: tensor<2xi32>) {
+  // CHECK: nn.reduce max %{{.*}} dims = [0, 2] : tensor<5x2x3xf32> -> tensor<2xf32>
+  %0 = nn.reduce max %a dims = [0, 2] : tensor<5x2x3xf32> -> tensor<2xf32>
+  // CHECK: nn.matmul %{{.*}}, %{{.*}} transpose_b : tensor<5x2x3xf32>, tensor<5x4x3xf32> -> tensor<5x2x4xf32>
+  %1 = nn.matmul %a, %b transpose_b : tensor<5x2x3xf32>, tensor<5x4x3xf32> -> tensor<5x2x4xf32>
+  // CHECK: nn.softmax_cross_entropy %{{.*}}, %{{.*}} : tensor<2x3xf32>, tensor<2xi32> -> tensor<2xf32>
+  %2 = nn.softmax_cross_entropy %x, %l : tensor<2x3xf32>, tensor<2xi32> -> tensor<2xf32>
+  return
+}

@@ -1,0 +1,148 @@
+// RUN: ashlar-opt %s -ashlar-print-sharding-rules -split-input-file -verify-diagnostics -o /dev/null
+
+// Element-wise ops pass every dim through. Each op name of the family once.
+func.func @elementwise(%x: tensor<4x8xf32>, %b: tensor<4x8xi1>) {
+  // expected-remark@+1 {{([i, j]) -> ([i, j]) {i=4, j=8}}}
+  nn.abs %x : tensor<4x8xf32>
+  // expected-remark@+1 {{([i, j], [i, j]) -> ([i, j]) {i=4, j=8}}}
+  nn.add %x, %x : tensor<4x8xf32>
+  // expected-remark@+1 {{([i, j], [i, j]) -> ([i, j]) {i=4, j=8}}}
+  nn.and %b, %b : tensor<4x8xi1>
+  // expected-remark@+1 {{([i, j]) -> ([i, j]) {i=4, j=8}}}
+  nn.cast %x : tensor<4x8xf32> -> tensor<4x8xf64>
+  // expected-remark@+1 {{([i, j], [i, j]) -> ([i, j]) {i=4, j=8}}}
+  nn.compare lt %x, %x : tensor<4x8xf32> -> tensor<4x8xi1>
+  // expected-remark@+1 {{([i, j], [i, j]) -> ([i, j]) {i=4, j=8}}}
+  nn.div %x, %x : tensor<4x8xf32>
+  // expected-remark@+1 {{([i, j]) -> ([i, j]) {i=4, j=8}}}
+  nn.erf %x : tensor<4x8xf32>
+  // expected-remark@+1 {{([i, j]) -> ([i, j]) {i=4, j=8}}}
+  nn.exp %x : tensor<4x8xf32>
+  // expected-remark@+1 {{([i, j]) -> ([i, j]) {i=4, j=8}}}
+  nn.gelu %x : tensor<4x8xf32>
+  // expected-remark@+1 {{([i, j]) -> ([i, j]) {i=4, j=8}}}
+  nn.leaky_relu %x, 0.1 : tensor<4x8xf32>
+  // expected-remark@+1 {{([i, j]) -> ([i, j]) {i=4, j=8}}}
+  nn.log %x : tensor<4x8xf32>
+  // expected-remark@+1 {{([i, j], [i, j]) -> ([i, j]) {i=4, j=8}}}
+  nn.max %x, %x : tensor<4x8xf32>
+  // expected-remark@+1 {{([i, j], [i, j]) -> ([i, j]) {i=4, j=8}}}
+  nn.min %x, %x : tensor<4x8xf32>
+  // expected-remark@+1 {{([i, j], [i, j]) -> ([i, j]) {i=4, j=8}}}
+  nn.mul %x, %x : tensor<4x8xf32>
+  // expected-remark@+1 {{([i, j]) -> ([i, j]) {i=4, j=8}}}
+  nn.neg %x : tensor<4x8xf32>
+  // expected-remark@+1 {{([i, j]) -> ([i, j]) {i=4, j=8}}}
+  nn.not %b : tensor<4x8xi1>
+  // expected-remark@+1 {{([i, j], [i, j]) -> ([i, j]) {i=4, j=8}}}
+  nn.or %b, %b : tensor<4x8xi1>
+  // expected-remark@+1 {{([i, j], [i, j]) -> ([i, j]) {i=4, j=8}}}
+  nn.pow %x, %x : tensor<4x8xf32>
+  // expected-remark@+1 {{([i, j]) -> ([i, j]) {i=4, j=8}}}
+  nn.relu %x : tensor<4x8xf32>
+  // expected-remark@+1 {{([i, j], [i, j], [i, j]) -> ([i, j]) {i=4, j=8}}}
+  nn.select %b, %x, %x : tensor<4x8xi1>, tensor<4x8xf32>
+  // expected-remark@+1 {{([i, j]) -> ([i, j]) {i=4, j=8}}}
+  nn.sigmoid %x : tensor<4x8xf32>
+  // expected-remark@+1 {{([i, j]) -> ([i, j]) {i=4, j=8}}}
+  nn.sign %x : tensor<4x8xf32>
+  // expected-remark@+1 {{([i, j]) -> ([i, j]) {i=4, j=8}}}
+  nn.sqrt %x : tensor<4x8xf32>
+  // expected-remark@+1 {{([i, j], [i, j]) -> ([i, j]) {i=4, j=8}}}
+  nn.sub %x, %x : tensor<4x8xf32>
+  // expected-remark@+1 {{([i, j]) -> ([i, j]) {i=4, j=8}}}
+  nn.tanh %x : tensor<4x8xf32>
+  return
+}
+
+// -----
+
+// Sources have no operands to follow; the scalars of nn.random have no dims.
+func.func @sources(%seed: tensor<i64>, %counter: tensor<i64>) {
+  // expected-remark@+1 {{() -> ([i, j]) {i=4, j=8}}}
+  nn.constant dense<2.0> : tensor<4x8xf32>
+  // expected-remark@+1 {{() -> ([i, j]) {i=4, j=8}}}
+  %i = nn.index [8, 1] : tensor<4x8xi64>
+  // expected-remark@+1 {{([i, j], [], []) -> ([i, j]) {i=4, j=8}}}
+  nn.random uniform %i, %seed, %counter {stream = 7 : i32} : (tensor<4x8xi64>, tensor<i64>, tensor<i64>) -> tensor<4x8xf32>
+  return
+}
+
+// -----
+
+// The new dim of a broadcast has no operand; a reduced dim has no result.
+func.func @broadcast_and_reduce(%x: tensor<4x8xf32>, %y: tensor<4xf32>) {
+  // expected-remark@+1 {{([i]) -> ([i, j]) {i=4, j=8}}}
+  nn.broadcast %y dims = [0] : tensor<4xf32> -> tensor<4x8xf32>
+  // expected-remark@+1 {{([i, j]) -> ([j]) {i=4, j=8} sum={i}}}
+  nn.reduce sum %x dims = [0] : tensor<4x8xf32> -> tensor<8xf32>
+  // expected-remark@+1 {{([i, j]) -> ([]) {i=4, j=8} max={i} max={j}}}
+  nn.reduce max %x dims = [0, 1] : tensor<4x8xf32> -> tensor<f32>
+  // expected-remark@+1 {{([i, j]) -> ([i]) {i=4, j=8} min={j}}}
+  nn.reduce min %x dims = [1] : tensor<4x8xf32> -> tensor<4xf32>
+  return
+}
+
+// -----
+
+// A reshape has one factor for each piece of both shapes; where the shapes do not meet nothing may be split.
+func.func @reshape(%x: tensor<4x8xf32>, %y: tensor<2x3xf32>, %z: tensor<6x4xf32>, %s: tensor<1xf32>, %e: tensor<0x4xf32>) {
+  // expected-remark@+1 {{([i, j]) -> ([ij]) {i=4, j=8}}}
+  nn.reshape %x : tensor<4x8xf32> -> tensor<32xf32>
+  // expected-remark@+1 {{([ij, k]) -> ([i, jk]) {i=2, j=2, k=8}}}
+  nn.reshape %x : tensor<4x8xf32> -> tensor<2x16xf32>
+  // expected-remark@+1 {{([i, j]) -> ([i, 1, j, 1]) {i=4, j=8}}}
+  nn.reshape %x : tensor<4x8xf32> -> tensor<4x1x8x1xf32>
+  // expected-remark@+1 {{([i, k]) -> ([j, l]) {i=2, j=3, k=3, l=2} replicated={i} replicated={j} replicated={k} replicated={l}}}
+  nn.reshape %y : tensor<2x3xf32> -> tensor<3x2xf32>
+  // expected-remark@+1 {{([ij, l]) -> ([ik, m]) {i=2, j=3, k=2, l=4, m=6} replicated={j} replicated={k} replicated={l} replicated={m}}}
+  nn.reshape %z : tensor<6x4xf32> -> tensor<4x6xf32>
+  // expected-remark@+1 {{([1]) -> ([]) {}}}
+  nn.reshape %s : tensor<1xf32> -> tensor<f32>
+  // expected-remark@+1 {{([1, 1]) -> ([1]) {}}}
+  nn.reshape %e : tensor<0x4xf32> -> tensor<0xf32>
+  return
+}
+
+// -----
+
+// Dims that an op cuts, extends or joins are needed whole; the others pass through.
+func.func @dimwise(%x: tensor<4x8xf32>, %y: tensor<4x1xf32>) {
+  // expected-remark@+1 {{([i, k], [i, l]) -> ([i, j]) {i=4, j=9, k=8, l=1} replicated={j} replicated={k} replicated={l}}}
+  nn.concat %x, %y dim = 1 : (tensor<4x8xf32>, tensor<4x1xf32>) -> tensor<4x9xf32>
+  // expected-remark@+1 {{([i, j]) -> ([i, k]) {i=4, j=8, k=2} replicated={j} replicated={k}}}
+  nn.slice %x [0, 1] to [4, 3] by [1, 1] : tensor<4x8xf32> -> tensor<4x2xf32>
+  // expected-remark@+1 {{([i, k]) -> ([j, k]) {i=4, j=6, k=8} replicated={i} replicated={j}}}
+  nn.pad %x low = [1, 0] interior = [0, 0] : tensor<4x8xf32> -> tensor<6x8xf32>
+  // expected-remark@+1 {{([i, j]) -> ([j, i]) {i=4, j=8}}}
+  nn.transpose %x [1, 0] : tensor<4x8xf32> -> tensor<8x4xf32>
+  return
+}
+
+// -----
+
+// The contracted dim of a matrix product is summed, in each transposed form; batch dims pass through.
+func.func @matmul(%x: tensor<4x8xf32>, %w: tensor<8x16xf32>, %wt: tensor<16x8xf32>, %xt: tensor<8x4xf32>, %b: tensor<2x4x8xf32>) {
+  // expected-remark@+1 {{([i, k], [k, j]) -> ([i, j]) {i=4, j=16, k=8} sum={k}}}
+  nn.matmul %x, %w : tensor<4x8xf32>, tensor<8x16xf32> -> tensor<4x16xf32>
+  // expected-remark@+1 {{([i, k], [j, k]) -> ([i, j]) {i=4, j=16, k=8} sum={k}}}
+  nn.matmul %x, %wt transpose_b : tensor<4x8xf32>, tensor<16x8xf32> -> tensor<4x16xf32>
+  // expected-remark@+1 {{([k, i], [k, j]) -> ([i, j]) {i=4, j=16, k=8} sum={k}}}
+  nn.matmul %xt, %w transpose_a : tensor<8x4xf32>, tensor<8x16xf32> -> tensor<4x16xf32>
+  // expected-remark@+1 {{([i, j, l], [i, k, l]) -> ([i, j, k]) {i=2, j=4, k=4, l=8} sum={l}}}
+  nn.matmul %b, %b transpose_b : tensor<2x4x8xf32>, tensor<2x4x8xf32> -> tensor<2x4x4xf32>
+  return
+}
+
+// -----
+
+// A row is needed whole by the ops that normalise it.
+func.func @rows(%x: tensor<4x8xf32>, %labels: tensor<4xi32>) {
+  // expected-remark@+1 {{([i, j]) -> ([i, j]) {i=4, j=8} replicated={j}}}
+  nn.softmax %x : tensor<4x8xf32>
+  // expected-remark@+1 {{([i, j]) -> ([i, j]) {i=4, j=8} replicated={j}}}
+  nn.log_softmax %x : tensor<4x8xf32>
+  // expected-remark@+1 {{([i, j], [i]) -> ([i]) {i=4, j=8} replicated={j}}}
+  nn.softmax_cross_entropy %x, %labels : tensor<4x8xf32>, tensor<4xi32> -> tensor<4xf32>
+  return
+}

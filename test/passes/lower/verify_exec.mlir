@@ -1,0 +1,135 @@
+// RUN: ashlar-opt %s -split-input-file -verify-diagnostics -ashlar-verify-exec
+
+// expected-error@+1 {{is left after lowering; only variants, constants and kernels may be}}
+func.func @verify_exec_c1() {
+  return
+}
+
+// -----
+
+exec.variant @verify_exec_c2_outside arena 64 attributes {axis_names = [], axis_sizes = array<i64>, coordinates_offset = 0 : i64,
+                                                          devices_per_process = 1 : i64, lower_bound_bytes = 64 : i64} {
+  // expected-error@+1 {{has a buffer of 128 bytes at offset 0 of an arena of 64 bytes}}
+  exec.tensor @x input <arena, 0, memref<32xf32>> global [32] splits [array<i64>]
+}
+
+// -----
+
+exec.variant @verify_exec_c2_constants arena 64 attributes {axis_names = [], axis_sizes = array<i64>, coordinates_offset = 0 : i64,
+                                                            devices_per_process = 1 : i64, lower_bound_bytes = 64 : i64} {
+  exec.tensor @x input <arena, 0, memref<2xf32>> global [2] splits [array<i64>]
+  exec.program @p inputs [] outputs [] {
+    // expected-error@+1 {{has a buffer of 8 bytes at offset 64 of constants of 8 bytes}}
+    exec.copy <constant, 64, memref<2xf32>> to <arena, 0, memref<2xf32>>
+  }
+}
+exec.constant at 0 = dense<1.0> : tensor<2xf32>
+
+// -----
+
+exec.variant @verify_exec_c2_alignment arena 64 attributes {axis_names = [], axis_sizes = array<i64>, coordinates_offset = 0 : i64,
+                                                            devices_per_process = 1 : i64, lower_bound_bytes = 64 : i64} {
+  // expected-error@+1 {{has a buffer at offset 16, not a multiple of 64}}
+  exec.tensor @x input <arena, 16, memref<2xf32>> global [2] splits [array<i64>]
+}
+
+// -----
+
+exec.variant @verify_exec_c3 arena 64 attributes {axis_names = [], axis_sizes = array<i64>, coordinates_offset = 0 : i64,
+                                                  devices_per_process = 1 : i64, lower_bound_bytes = 64 : i64} {
+  exec.tensor @x input <arena, 0, memref<2xf32>> global [2] splits [array<i64>]
+  exec.program @p inputs [] outputs [] {
+    // expected-error@+1 {{writes to the constants at offset 0}}
+    exec.copy <arena, 0, memref<2xf32>> to <constant, 0, memref<2xf32>>
+  }
+}
+exec.constant at 0 = dense<1.0> : tensor<2xf32>
+
+// -----
+
+exec.variant @verify_exec_c4_tensors arena 256 attributes {axis_names = [], axis_sizes = array<i64>, coordinates_offset = 0 : i64,
+                                                           devices_per_process = 1 : i64, lower_bound_bytes = 64 : i64} {
+  // expected-error@+1 {{shares bytes of the arena with another tensor or the mesh coordinates}}
+  exec.tensor @x input <arena, 0, memref<32xf32>> global [32] splits [array<i64>]
+  exec.tensor @y input <arena, 64, memref<32xf32>> global [32] splits [array<i64>]
+}
+
+// -----
+
+exec.variant @verify_exec_c4_coordinates arena 256 attributes {axis_names = ["dp"], axis_sizes = array<i64: 2>, coordinates_offset = 0 : i64,
+                                                               devices_per_process = 1 : i64, lower_bound_bytes = 64 : i64} {
+  exec.tensor @y input <arena, 64, memref<32xf32>> global [32] splits [array<i64>]
+  exec.program @p inputs [] outputs [] {
+    // expected-error@+1 {{reads 16 bytes at offset 0 of the arena, which no tensor or earlier instruction left there}}
+    exec.copy <arena, 0, memref<4xf32>> to <arena, 192, memref<4xf32>>
+  }
+}
+
+// -----
+
+// A temporary is overwritten by a larger one that starts before it, then read.
+exec.variant @verify_exec_c5 arena 512 attributes {axis_names = [], axis_sizes = array<i64>, coordinates_offset = 0 : i64,
+                                                   devices_per_process = 1 : i64, lower_bound_bytes = 64 : i64} {
+  exec.tensor @x input <arena, 0, memref<32xf32>> global [32] splits [array<i64>]
+  exec.tensor @y output <arena, 128, memref<4xf32>> global [4] splits [array<i64>]
+  exec.tensor @z input <arena, 192, memref<4xf32>> global [4] splits [array<i64>]
+  exec.program @p inputs [@x, @z] outputs [@y] {
+    exec.copy <arena, 192, memref<4xf32>> to <arena, 320, memref<4xf32>>
+    exec.copy <arena, 0, memref<32xf32>> to <arena, 256, memref<32xf32>>
+    // expected-error@+1 {{reads 16 bytes at offset 320 of the arena, which no tensor or earlier instruction left there}}
+    exec.copy <arena, 320, memref<4xf32>> to <arena, 128, memref<4xf32>>
+  }
+}
+
+// -----
+
+func.func @two_results(%a: memref<16xf32>, %b: memref<32xf32>, %begin: index, %end: index) attributes {exec.extent = 1 : i64, exec.grain = 1 : i64} {
+  %zero = arith.constant 0.0 : f32
+  memref.store %zero, %a[%begin] : memref<16xf32>
+  memref.store %zero, %b[%begin] : memref<32xf32>
+  return
+}
+exec.variant @verify_exec_c6 arena 512 attributes {axis_names = [], axis_sizes = array<i64>, coordinates_offset = 0 : i64,
+                                                   devices_per_process = 1 : i64, lower_bound_bytes = 64 : i64} {
+  exec.program @p inputs [] outputs [] {
+    // expected-error@+1 {{writes two buffers that share bytes, one at offset 64 of the arena}}
+    exec.kernel @two_results [#exec.buffer<arena, 64, memref<16xf32>>, #exec.buffer<arena, 0, memref<32xf32>>] extent 1 grain 1
+  }
+}
+
+// -----
+
+exec.variant @verify_exec_c7_missing arena 512 attributes {axis_names = [], axis_sizes = array<i64>, coordinates_offset = 0 : i64,
+                                                           devices_per_process = 1 : i64, lower_bound_bytes = 64 : i64} {
+  exec.program @p inputs [] outputs [] {
+    // expected-error@+1 {{calls @missing, which is not a kernel}}
+    exec.kernel @missing [] extent 1 grain 1
+  }
+}
+
+// -----
+
+func.func @one_buffer(%a: memref<16xf32>, %begin: index, %end: index) attributes {exec.extent = 1 : i64, exec.grain = 1 : i64} {
+  return
+}
+exec.variant @verify_exec_c7_count arena 512 attributes {axis_names = [], axis_sizes = array<i64>, coordinates_offset = 0 : i64,
+                                                         devices_per_process = 1 : i64, lower_bound_bytes = 64 : i64} {
+  exec.program @p inputs [] outputs [] {
+    // expected-error@+1 {{passes 0 buffers to a kernel of 1}}
+    exec.kernel @one_buffer [] extent 1 grain 1
+  }
+}
+
+// -----
+
+func.func @one_buffer(%a: memref<16xf32>, %begin: index, %end: index) attributes {exec.extent = 1 : i64, exec.grain = 1 : i64} {
+  return
+}
+exec.variant @verify_exec_c7_type arena 512 attributes {axis_names = [], axis_sizes = array<i64>, coordinates_offset = 0 : i64,
+                                                        devices_per_process = 1 : i64, lower_bound_bytes = 64 : i64} {
+  exec.tensor @x input <arena, 0, memref<8xf32>> global [8] splits [array<i64>]
+  exec.program @p inputs [@x] outputs [] {
+    // expected-error@+1 {{passes a buffer of type 'memref<8xf32>' where the kernel has 'memref<16xf32>'}}
+    exec.kernel @one_buffer [#exec.buffer<arena, 0, memref<8xf32>>] extent 1 grain 1
+  }
+}

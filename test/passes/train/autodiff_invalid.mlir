@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What autodiff refuses, and what it warns about.
+
+// RUN: ashlar-opt %s -split-input-file -verify-diagnostics -ashlar-autodiff
+
+// expected-error @+1 {{no function @train_step to differentiate; run ashlar-loss first}}
+module @no_train_step {
+}
+
+// -----
+
+module @no_scalar {
+  // expected-error @+1 {{its one result has to be the loss, a scalar of floats}}
+  func.func @train_step(%x: tensor<4xf32>) -> tensor<4xf32> {
+    return %x : tensor<4xf32>
+  }
+}
+
+// -----
+
+module @no_gradient {
+  nn.variable @w trainable : tensor<f32>
+  func.func @train_step() -> tensor<f32> {
+    %w = nn.read @w : tensor<f32>
+    // expected-error @+1 {{has no gradient, but the loss depends on a trainable variable through it}}
+    %0 = dist.redistribute %w from <[]> to <[]> : tensor<f32>
+    return %0 : tensor<f32>
+  }
+  dist.mesh @mesh <["dp" = 2]>
+}
+
+// -----
+
+module @untrained {
+  // expected-warning @+1 {{trainable variable @unused is not trained: the loss does not depend on it}}
+  nn.variable @unused trainable : tensor<f32>
+  nn.variable @w trainable : tensor<f32>
+  func.func @train_step() -> tensor<f32> {
+    %w = nn.read @w : tensor<f32>
+    return %w : tensor<f32>
+  }
+}

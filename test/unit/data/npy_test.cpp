@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// .npy files: what is written is read back; what is malformed is refused in one readable line.
+
+#include "runtime/data/npy.h"
+#include "test/unit/data/temporary_folder.h"
+
+#include <cstring>
+
+#include <catch2/catch.hpp>
+
+using namespace ashlar::rt;
+using ashlar::test::TemporaryFolder;
+using Catch::Matchers::Contains;
+
+namespace {
+
+// Returns a file with the given version and dictionary, padded as numpy does, and then `elements`.
+std::string npyBytes(int version, std::string dictionary, const std::string &elements) {
+  const size_t prefix = version == 1 ? 10 : 12;
+  while ((prefix + dictionary.size()) % 64 != 63) {
+    dictionary += ' ';
+  }
+  dictionary += '\n';
+  std::string bytes = "\x93NUMPY";
+  bytes += static_cast<char>(version);
+  bytes += '\0';
+  for (size_t i = 0; i < prefix - 8; ++i) {
+    bytes += static_cast<char>(dictionary.size() >> (8 * i) & 255);
+  }
+  return bytes + dictionary + elements;
+}
+
+// Returns the message of opening a file with these bytes, which must fail.
+std::string refusal(const std::string &bytes) {
+  TemporaryFolder folder;
+  NpyFile file;
+  const Status status = NpyFile::open(folder.write("x.npy", bytes), file);
+  REQUIRE(!status.ok());
+  REQUIRE_THAT(status.message(), Contains("x.npy"));
+  REQUIRE(status.message().find('\n') == std::string::npos);
+  return status.message();
+}
+
+} // namespace
+
+TEST_CASE("npy: every type and rank is read back as written", "[data][npy]") {
+  TemporaryFolder folder;
+  const std::string path = folder.file("a.npy");
+  const std::vector<int64_t> shapes[] = {{}, {5}, {2, 3}, {2, 1, 4, 3}, {0, 3}};
+  const Element elements[] = {Element::kF32, Element::kF64, Element::kI32, Element::kI64, Element::kU8, Element::kBool};
+  std::vector<unsigned char> data(24 * 8);
+  for (size_t i = 0; i < data.size(); ++i) {
+    data[i] = static_cast<unsigned char>(i * 37);
+  }
+  for (Element element : elements) {
+    for (const std::vector<int64_t> &shape : shapes) {
+      REQUIRE(writeNpy(path, element, shape, data.data()).ok());
+      REQUIRE(std::filesystem::file_size(path) % 64 == numElements(shape) * elementBytes(element) % 64);
+      NpyFile file;
+      const Status status = NpyFile::open(path, file);
+      INFO(status.message());
+      REQUIRE(status.ok());
+      REQUIRE(file.element() == element);
+      REQUIRE(file.shape() == shape);
+      REQUIRE(std::memcmp(file.data(), data.data(), numElements(shape) * elementBytes(element)) == 0);
+    }
+  }
+}
+
+TEST_CASE("npy: versions 1 and 2 and keys in any order are read", "[data][npy]") {
+  TemporaryFolder folder;
+  for (int version : {1, 2}) {
+    const std::string path =
+        folder.write("v.npy", npyBytes(version, "{\"shape\": (2,), 'descr': '<i4', 'fortran_order': False}", std::string(8, '\1')));
+    NpyFile file;
+    const Status status = NpyFile::open(path, file);
+    INFO(status.message());
+    REQUIRE(status.ok());
+    REQUIRE(static_cast<const int32_t *>(file.data())[1] == 0x01010101);
+  }
+}
+
+TEST_CASE("npy: malformed files are refused by name", "[data][npy]") {
+  const std::string good = "{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }";
+  CHECK_THAT(refusal(""), Contains("is empty or not a regular file"));
+  CHECK_THAT(refusal("PK\x03\x04 surely a zip"), Contains("is not a .npy file"));
+  CHECK_THAT(refusal(npyBytes(3, good, "12345678")), Contains("version 3"));
+  CHECK_THAT(refusal(npyBytes(1, good, "1234567")), Contains("announces (2,) elements of f32 (8 bytes) but holds 7 bytes"));
+  CHECK_THAT(refusal(npyBytes(1, good, "123456789")), Contains("but holds 9 bytes"));
+  CHECK_THAT(refusal(npyBytes(1, good, "").substr(0, 40)), Contains("truncated"));
+  CHECK_THAT(refusal(npyBytes(2, good, "").substr(0, 11)), Contains("truncated"));
+  CHECK_THAT(refusal(npyBytes(1, "{'descr': '>f4', 'fortran_order': False, 'shape': (2,), }", "12345678")),
+             Contains("elements of type '>f4'"));
+  CHECK_THAT(refusal(npyBytes(1, "{'descr': '<f2', 'fortran_order': False, 'shape': (2,), }", "1234")), Contains("elements of type '<f2'"));
+  CHECK_THAT(refusal(npyBytes(1, "{'descr': '<f4', 'fortran_order': True, 'shape': (2,), }", "12345678")), Contains("Fortran order"));
+  CHECK_THAT(refusal(npyBytes(1, "{'descr': '<f4', 'fortran_order': False, }", "")), Contains("malformed .npy header"));
+  CHECK_THAT(refusal(npyBytes(1, "{'descr': '<f4', 'fortran_order': False, 'shape': (-2,), }", "")), Contains("malformed .npy header"));
+  CHECK_THAT(refusal(npyBytes(1, "{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (2,), }", "")),
+             Contains("malformed .npy header"));
+  // A forged shape whose product overflows must not wrap around to a small file.
+  CHECK_THAT(refusal(npyBytes(1, "{'descr': '<f4', 'fortran_order': False, 'shape': (4294967296, 4294967296), }", "")),
+             Contains("but holds 0 bytes"));
+  NpyFile file;
+  CHECK_THAT(NpyFile::open("/nowhere/x.npy", file).message(), Contains("cannot open \"/nowhere/x.npy\": No such file"));
+}
+
+TEST_CASE("npy: expect() names both types and both shapes", "[data][npy]") {
+  TemporaryFolder folder;
+  NpyFile file;
+  REQUIRE(NpyFile::open(folder.write("x.npy", npyBytes(1, "{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }", "12345678")), file)
+              .ok());
+  CHECK(file.expect(Element::kF32, {2}).ok());
+  CHECK_THAT(file.expect(Element::kI64, {2}).message(), Contains("holds f32 but i64 is expected"));
+  CHECK_THAT(file.expect(Element::kF32, {2, 1}).message(), Contains("has shape (2,) but (2, 1) is expected"));
+}
+
+TEST_CASE("npy: a file that cannot be written leaves nothing behind", "[data][npy]") {
+  const float value = 1;
+  CHECK_THAT(writeNpy("/nowhere/y.npy", Element::kF32, {}, &value).message(), Contains("cannot write \"/nowhere/y.npy\""));
+}

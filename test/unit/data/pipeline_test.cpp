@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The pipeline: the pieces of all ranks are the batches of one rank, every sample comes once a pass, and nothing is allocated on the way.
+
+#include "runtime/data/npy.h"
+#include "runtime/data/pipeline.h"
+#include "test/unit/data/allocations.h"
+#include "test/unit/data/temporary_folder.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <numeric>
+#include <thread>
+
+#include <catch2/catch.hpp>
+
+using namespace ashlar::rt;
+using ashlar::test::TemporaryFolder;
+using Catch::Matchers::Contains;
+
+namespace {
+
+// A program for a mesh {dp, tp} with inputs "input" (batch, 4, 3) f32 and "labels" (batch) i64. Dim 0 is split over dp; dim 2 of "input"
+// over the axes in `inner` and dim 1 over those in `middle`.
+struct Program {
+  ashlar_rt_axis axes[2];
+  uint32_t dpAxis = 0, tpAxis = 1;
+  std::vector<ashlar_rt_dim_split> inputSplits, labelSplits;
+  std::vector<int64_t> inputLocal, inputGlobal, labelLocal, labelGlobal;
+  ashlar_rt_tensor tensors[2] = {};
+  ashlar_rt_feature features[2] = {};
+  ashlar_rt_transform transforms[2] = {{ASHLAR_RT_RESCALE, 0.5, 1}, {ASHLAR_RT_NORMALIZE, 3, 2}};
+  ashlar_rt_variant variant = {};
+  ashlar_rt_training training = {};
+
+  Program(uint32_t dp, uint32_t tp, int64_t batch, int splitDim = 0) : axes{{"dp", dp}, {"tp", tp}} {
+    inputGlobal = {batch, 4, 3};
+    labelGlobal = {batch};
+    inputLocal = {batch / dp, 4, 3};
+    labelLocal = {batch / dp};
+    inputSplits = {{1, &dpAxis}, {0, nullptr}, {0, nullptr}};
+    labelSplits = {{1, &dpAxis}};
+    if (splitDim > 0) {
+      inputSplits[splitDim] = {1, &tpAxis};
+      inputLocal[splitDim] /= tp;
+    }
+    tensors[0] = {"input", ASHLAR_RT_INPUT, 3, inputLocal.data(), inputGlobal.data(), inputSplits.data(), {0, ASHLAR_RT_F32, 0, 0}};
+    tensors[1] = {"labels", ASHLAR_RT_INPUT, 1, labelLocal.data(), labelGlobal.data(), labelSplits.data(), {0, ASHLAR_RT_I64, 0, 0}};
+    features[0] = {"image", "input", 0, transforms};
+    features[1] = {"label", "labels", 0, nullptr};
+    variant.num_axes = 2;
+    variant.axes = axes;
+    variant.num_tensors = 2;
+    variant.tensors = tensors;
+    training.dataset.format = "npy";
+    training.dataset.shuffle = 1;
+    training.dataset.drop_remainder = 1;
+    training.dataset.repeat = 1;
+    training.dataset.num_features = 2;
+    training.dataset.features = features;
+    training.global_batch = batch;
+  }
+  Program(const Program &) = delete;
+  Program &operator=(const Program &) = delete;
+
+  PipelineOptions options(const std::string &directory, uint32_t firstDevice = 0, uint32_t numDevices = 1) const {
+    PipelineOptions options;
+    options.training = &training;
+    options.variant = &variant;
+    options.firstDevice = firstDevice;
+    options.numDevices = numDevices;
+    options.directory = directory;
+    options.seed = 11;
+    return options;
+  }
+};
+
+// Writes image_<split>.npy, element e of sample s is 12 s + e, as u8-free f32, and label_<split>.npy, the number of the sample.
+void writeSamples(const TemporaryFolder &folder, int64_t count, const char *split = "train") {
+  std::vector<float> images(count * 12);
+  std::iota(images.begin(), images.end(), 0.0f);
+  std::vector<int32_t> labels(count);
+  std::iota(labels.begin(), labels.end(), 0);
+  REQUIRE(writeNpy(folder.file(std::string("image_") + split + ".npy"), Element::kF32, {count, 12}, images.data()).ok());
+  REQUIRE(writeNpy(folder.file(std::string("label_") + split + ".npy"), Element::kI32, {count}, labels.data()).ok());
+}
+
+Pipeline created(const PipelineOptions &options) {
+  Pipeline pipeline;
+  const Status status = Pipeline::create(options, pipeline);
+  INFO(status.message());
+  REQUIRE(status.ok());
+  return pipeline;
+}
+
+std::string refusal(const PipelineOptions &options) {
+  Pipeline pipeline;
+  const Status status = Pipeline::create(options, pipeline);
+  REQUIRE(!status.ok());
+  return status.message();
+}
+
+// Returns the labels of the next `steps` batches of device 0 of the process.
+std::vector<int64_t> labelsOf(Pipeline &pipeline, uint64_t steps) {
+  std::vector<int64_t> all;
+  for (uint64_t i = 0; i < steps; ++i) {
+    const int64_t *labels = static_cast<const int64_t *>(pipeline.next().data(0, 1));
+    all.insert(all.end(), labels, labels + pipeline.featureBytes(1) / sizeof(int64_t));
+  }
+  return all;
+}
+
+} // namespace
+
+TEST_CASE("pipeline: every sample comes once a pass, in another order each time", "[data][pipeline]") {
+  TemporaryFolder folder;
+  writeSamples(folder, 48);
+  Program program(1, 1, 8);
+  program.training.dataset.repeat = 2;
+  Pipeline pipeline = created(program.options(folder.path()));
+  REQUIRE(pipeline.stepsPerEpoch() == 12);
+  REQUIRE(pipeline.samplesPerEpoch() == 96);
+  std::vector<std::vector<int64_t>> passes;
+  for (int pass = 0; pass < 4; ++pass) {
+    passes.push_back(labelsOf(pipeline, 6));
+    std::vector<int64_t> sorted = passes.back();
+    std::sort(sorted.begin(), sorted.end());
+    for (int64_t i = 0; i < 48; ++i) {
+      REQUIRE(sorted[i] == i);
+    }
+    for (int other = 0; other < pass; ++other) {
+      REQUIRE(passes[other] != passes[pass]);
+    }
+  }
+  // Epoch 1 begins with pass 2, also when one goes there directly or comes back.
+  for (int round = 0; round < 2; ++round) {
+    pipeline.startEpoch(1);
+    REQUIRE(labelsOf(pipeline, 6) == passes[2]);
+    pipeline.startEpoch(0);
+    REQUIRE(labelsOf(pipeline, 6) == passes[0]);
+  }
+}
+
+TEST_CASE("pipeline: the pieces of 2 and 4 ranks are the batches of one rank", "[data][pipeline]") {
+  // Also with several devices in one process, which play consecutive devices of the mesh.
+  TemporaryFolder folder;
+  writeSamples(folder, 64);
+  for (const auto &[dp, perProcess] : {std::pair<uint32_t, uint32_t>{2, 1}, {4, 1}, {4, 2}, {4, 4}}) {
+    Program single(1, 1, 16), split(dp, 1, 16);
+    Pipeline whole = created(single.options(folder.path()));
+    std::vector<Pipeline> ranks;
+    for (uint32_t device = 0; device < dp; device += perProcess) {
+      ranks.push_back(created(split.options(folder.path(), device, perProcess)));
+    }
+    for (int step = 0; step < 9; ++step) {
+      const Batch &batch = whole.next();
+      const char *images = static_cast<const char *>(batch.data(0, 0)), *labels = static_cast<const char *>(batch.data(0, 1));
+      for (Pipeline &rank : ranks) {
+        const Batch &piece = rank.next();
+        for (uint32_t device = 0; device < perProcess; ++device) {
+          REQUIRE(std::memcmp(images, piece.data(device, 0), rank.featureBytes(0)) == 0);
+          REQUIRE(std::memcmp(labels, piece.data(device, 1), rank.featureBytes(1)) == 0);
+          images += rank.featureBytes(0);
+          labels += rank.featureBytes(1);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("pipeline: dims of a sample can be split too", "[data][pipeline]") {
+  // Mesh {dp = 2, tp}: element (s, i, j) of a device's piece is element (s, i, j) of the tensor, counted from where the piece begins.
+  TemporaryFolder folder;
+  writeSamples(folder, 8);
+  for (const auto &[dim, tp] : {std::pair<int, uint32_t>{1, 2}, {1, 4}, {2, 3}}) {
+    Program program(2, tp, 8, dim);
+    program.training.dataset.shuffle = 0;
+    Pipeline pipeline = created(program.options(folder.path(), 0, 2 * tp));
+    const Batch &batch = pipeline.next();
+    for (uint32_t device = 0; device < 2 * tp; ++device) {
+      const float *piece = static_cast<const float *>(batch.data(device, 0));
+      const int64_t *local = program.inputLocal.data();
+      const int64_t start[3] = {device / tp * local[0], dim == 1 ? device % tp * local[1] : 0, dim == 2 ? device % tp * local[2] : 0};
+      for (int64_t s = 0; s < local[0]; ++s) {
+        for (int64_t i = 0; i < local[1]; ++i) {
+          for (int64_t j = 0; j < local[2]; ++j) {
+            const int64_t expected = (start[0] + s) * 12 + (start[1] + i) * 3 + start[2] + j;
+            REQUIRE(piece[(s * local[1] + i) * local[2] + j] == static_cast<float>(expected));
+          }
+        }
+      }
+      // Devices that differ along tp alone hold the same labels, once in memory.
+      REQUIRE(batch.data(device, 1) == batch.data(device / tp * tp, 1));
+    }
+  }
+}
+
+TEST_CASE("pipeline: transforms are applied in order, types converted", "[data][pipeline]") {
+  // rescale x 0.5 + 1, then (y - 3) / 2: x / 4 - 1.
+  TemporaryFolder folder;
+  writeSamples(folder, 4);
+  Program program(1, 1, 4);
+  program.training.dataset.shuffle = 0;
+  program.features[0].num_transforms = 2;
+  Pipeline pipeline = created(program.options(folder.path()));
+  const float *values = static_cast<const float *>(pipeline.next().data(0, 0));
+  for (int i = 0; i < 48; ++i) {
+    REQUIRE(values[i] == 0.25f * static_cast<float>(i) - 1);
+  }
+  REQUIRE(pipeline.featureTensor(1) == 1);
+  REQUIRE(pipeline.featureBytes(0) == 4 * 12 * sizeof(float));
+  REQUIRE(pipeline.featureBytes(1) == 4 * sizeof(int64_t));
+}
+
+TEST_CASE("pipeline: the eval split comes in order and leaves out a last batch that is not full", "[data][pipeline]") {
+  TemporaryFolder folder;
+  writeSamples(folder, 21, "eval");
+  Program program(1, 1, 8);
+  program.training.dataset.repeat = 5;
+  PipelineOptions options = program.options(folder.path());
+  options.split = Split::kEval;
+  Pipeline pipeline = created(options);
+  REQUIRE(pipeline.stepsPerEpoch() == 2);
+  const std::vector<int64_t> labels = labelsOf(pipeline, 2);
+  for (int64_t i = 0; i < 16; ++i) {
+    REQUIRE(labels[i] == i);
+  }
+}
+
+TEST_CASE("pipeline: what does not fit is refused with both values", "[data][pipeline]") {
+  TemporaryFolder folder;
+  writeSamples(folder, 20);
+  Program large(1, 1, 32);
+  CHECK_THAT(refusal(large.options(folder.path())), Contains("global batch is 32") && Contains("holds 20 samples"));
+  Program uneven(1, 1, 8);
+  uneven.training.dataset.drop_remainder = 0;
+  CHECK_THAT(refusal(uneven.options(folder.path())), Contains("20 samples, which batches of 8 do not divide"));
+  Program column(1, 1, 4);
+  column.training.dataset.format = "digits";
+  column.training.dataset.train_samples = 100;
+  CHECK_THAT(refusal(column.options("")),
+             Contains("column \"image\" has 784 elements a sample, shape (28, 28)") && Contains("takes 12, shape (4, 3)"));
+  column.features[0].column = "picture";
+  CHECK_THAT(refusal(column.options("")), Contains("wants the column \"picture\"") && Contains("has \"image\", \"label\""));
+  Program tensor(1, 1, 4);
+  tensor.features[1].tensor = "classes";
+  CHECK_THAT(refusal(tensor.options(folder.path())), Contains("no such input"));
+  Program type(1, 1, 4);
+  type.tensors[0].buffer.dtype = ASHLAR_RT_BF16;
+  CHECK_THAT(refusal(type.options(folder.path())), Contains("\"input\" is bf16"));
+  Program division(1, 1, 4);
+  division.transforms[1].b = 0;
+  division.features[0].num_transforms = 2;
+  CHECK_THAT(refusal(division.options(folder.path())), Contains("must not be 0"));
+  writeSamples(folder, 24, "eval");
+  const int32_t labels[3] = {1, 2, 3};
+  REQUIRE(writeNpy(folder.file("label_train.npy"), Element::kI32, {3}, labels).ok());
+  CHECK_THAT(refusal(tensor.options(folder.path())), Contains("holds 3 samples but") && Contains("holds 20"));
+}
+
+TEST_CASE("pipeline: nothing is allocated after create", "[data][pipeline]") {
+  // Over several passes and jumps, with every format that decodes on the way.
+  TemporaryFolder folder;
+  writeSamples(folder, 64);
+  Program program(2, 1, 16);
+  Pipeline pipeline = created(program.options(folder.path(), 0, 2));
+  pipeline.next();
+  const uint64_t before = ashlar::test::allocations();
+  for (int step = 0; step < 300; ++step) {
+    pipeline.next();
+    if (step % 100 == 50) {
+      pipeline.startEpoch(step);
+    }
+  }
+  REQUIRE(ashlar::test::allocations() == before);
+}
+
+TEST_CASE("pipeline: ends at once wherever it stands", "[data][pipeline]") {
+  // Not started, in the middle of a batch, with a full ring, just after a jump.
+  TemporaryFolder folder;
+  writeSamples(folder, 64);
+  Program program(1, 1, 16);
+  for (int round = 0; round < 40; ++round) {
+    Pipeline pipeline = created(program.options(folder.path()));
+    if (round % 4 == 1) {
+      pipeline.next();
+    }
+    if (round % 4 == 2) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+    if (round % 4 == 3) {
+      pipeline.startEpoch(round);
+    }
+  }
+  SUCCEED("every destructor returned");
+}

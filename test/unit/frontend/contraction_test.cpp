@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Products, reductions, softmax and the loss against expectations made by hand.
+
+#include "test/unit/frontend/onnx_model.h"
+
+#include <catch2/catch.hpp>
+
+#include <cmath>
+
+using namespace ashlar::test;
+using onnx::TensorProto;
+
+namespace {
+
+constexpr auto contains = [](const std::string &text) { return Catch::Contains(text); };
+
+using Ints = std::vector<int64_t>;
+
+ashlar::reference::Tensor matmul(std::vector<int64_t> lhs, std::vector<double> lhsValues, std::vector<int64_t> rhs,
+                                 std::vector<double> rhsValues) {
+  OnnxModel model(17);
+  model.input("a", std::vector<Dim>(lhs.begin(), lhs.end())).input("b", std::vector<Dim>(rhs.begin(), rhs.end()));
+  model.node("MatMul", {"a", "b"}, {"y"}).output("y");
+  return evaluate(model, {f32(lhs, lhsValues), f32(rhs, rhsValues)})[0];
+}
+
+} // namespace
+
+// Transposes, factors, and a bias of each shape that broadcasts.
+TEST_CASE("onnx Gemm", "[frontend]") {
+  OnnxModel plain = OnnxModel(7).input("a", {2, 2}).input("b", {2, 2}).input("c", {2}).node("Gemm", {"a", "b", "c"}, {"y"}).output("y");
+  auto a = [] { return f32({2, 2}, {1, 2, 3, 4}); };
+  auto b = [] { return f32({2, 2}, {5, 6, 7, 8}); };
+  CHECK(holds(evaluate(plain, {a(), b(), f32({2}, {100, 200})})[0], {2, 2}, {119, 222, 143, 250}));
+  OnnxModel full = OnnxModel(17).input("a", {2, 2}).input("b", {2, 2}).input("c", {2, 1});
+  full.node("Gemm", {"a", "b", "c"}, {"y"}, {{"transA", int64_t(1)}, {"transB", int64_t(1)}, {"alpha", 0.5f}, {"beta", 2.0f}}).output("y");
+  // A^T B^T = [[23, 31], [34, 46]]
+  CHECK(holds(evaluate(full, {a(), b(), f32({2, 1}, {1, 10})})[0], {2, 2}, {13.5, 17.5, 37, 43}));
+  OnnxModel bare = OnnxModel(17).input("a", {2, 2}).input("b", {2, 2}).node("Gemm", {"a", "b"}, {"y"}).output("y");
+  CHECK(holds(evaluate(bare, {a(), b()})[0], {2, 2}, {19, 22, 43, 50}));
+  OnnxModel noBias = OnnxModel(17).input("a", {2, 2}).input("b", {2, 2}).input("c", {2});
+  noBias.node("Gemm", {"a", "b", "c"}, {"y"}, {{"beta", 0.0f}}).output("y");
+  CHECK(holds(evaluate(noBias, {a(), b(), f32({2}, {NAN, NAN})})[0], {2, 2}, {19, 22, 43, 50}));
+}
+
+TEST_CASE("onnx Gemm with shapes that do not fit", "[frontend]") {
+  OnnxModel k = OnnxModel(17).input("a", {2, 3}).input("b", {2, 3}).node("Gemm", {"a", "b"}, {"y"}, {}, "fc").output("y");
+  CHECK_THAT(importError(k), contains("node \"fc\" (Gemm, opset 17): A of tensor<2x3xf32> and B of tensor<2x3xf32> cannot be multiplied"));
+  OnnxModel rank = OnnxModel(17).input("a", {2, 3, 1}).input("b", {3, 3}).node("Gemm", {"a", "b"}, {"y"}).output("y");
+  CHECK_THAT(importError(rank), contains("are not matrices"));
+  OnnxModel bias =
+      OnnxModel(17).input("a", {2, 3}).input("b", {3, 4}).input("c", {2, 2, 4}).node("Gemm", {"a", "b", "c"}, {"y"}).output("y");
+  CHECK_THAT(importError(bias), contains("C of tensor<2x2x4xf32> cannot be added to the product of tensor<2x4xf32>"));
+}
+
+// numpy.matmul: matrices, vectors on either side, batches that broadcast.
+TEST_CASE("onnx MatMul", "[frontend]") {
+  CHECK(holds(matmul({2, 2}, {1, 2, 3, 4}, {2, 1}, {1, 10}), {2, 1}, {21, 43}));
+  CHECK(holds(matmul({2}, {1, 2}, {2, 2}, {1, 2, 3, 4}), {2}, {7, 10}));
+  CHECK(holds(matmul({2, 2}, {1, 2, 3, 4}, {2}, {1, 10}), {2}, {21, 43}));
+  CHECK(holds(matmul({2}, {1, 2}, {2}, {3, 4}), {}, {11}));
+  CHECK(holds(matmul({2, 1, 2}, {1, 2, 3, 4}, {2, 2}, {1, 0, 0, 1}), {2, 1, 2}, {1, 2, 3, 4}));
+  CHECK(holds(matmul({2, 1, 2}, {1, 2, 3, 4}, {2}, {1, 10}), {2, 1}, {21, 43}));
+  CHECK(holds(matmul({2}, {1, 2}, {2, 2, 1}, {1, 10, 100, 1000}), {2, 1}, {21, 2100}));
+  CHECK(holds(matmul({1, 2}, {1, 2}, {2, 2, 1}, {1, 10, 100, 1000}), {2, 1, 1}, {21, 2100}));
+  CHECK(holds(matmul({2, 1, 1, 1}, {2, 3}, {2, 1, 1}, {5, 7}), {2, 2, 1, 1}, {10, 14, 15, 21}));
+  OnnxModel bad = OnnxModel(17).input("a", {2, 3}).input("b", {2}).node("MatMul", {"a", "b"}, {"y"}).output("y");
+  CHECK_THAT(importError(bad), contains("A of tensor<2x3xf32> and B of tensor<2xf32> cannot be multiplied"));
+  OnnxModel scalar = OnnxModel(17).input("a", {}).input("b", {2}).node("MatMul", {"a", "b"}, {"y"}).output("y");
+  CHECK_THAT(importError(scalar), contains("cannot be multiplied"));
+}
+
+// A matrix on the right serves all batches at once, without being repeated.
+TEST_CASE("onnx MatMul by a matrix is one product", "[frontend]") {
+  OnnxModel model = OnnxModel(17).input("a", {2, 3, 4}).initializer("w", TensorProto::FLOAT, {4, 5}, std::vector<double>(20, 1));
+  std::string text = print(*import(model.node("MatMul", {"a", "w"}, {"y"}).output("y")));
+  CHECK_THAT(text, contains(": tensor<6x4xf32>, tensor<4x5xf32> -> tensor<6x5xf32>"));
+  CHECK(text.find("nn.broadcast") == std::string::npos);
+}
+
+// Axes: an attribute at first, an input from opset 13 (sum) or 18 (the others) on; all without.
+TEST_CASE("onnx reductions", "[frontend]") {
+  auto reduce = [](int64_t opset, const char *op, std::vector<Attribute> attributes, bool axesInput = false) {
+    OnnxModel model = OnnxModel(opset).input("x", {2, 3}).ints("axes", {-1});
+    model.node(op, axesInput ? std::vector<std::string>{"x", "axes"} : std::vector<std::string>{"x"}, {"y"}, attributes).output("y");
+    return evaluate(model, {f32({2, 3}, {1, 2, 3, 4, 5, 60})})[0];
+  };
+  CHECK(holds(reduce(11, "ReduceSum", {{"axes", Ints{1}}}), {2, 1}, {6, 69}));
+  CHECK(holds(reduce(13, "ReduceSum", {{"keepdims", int64_t(0)}}, true), {2}, {6, 69}));
+  CHECK(holds(reduce(13, "ReduceSum", {}), {1, 1}, {75}));
+  CHECK(holds(reduce(13, "ReduceSum", {{"noop_with_empty_axes", int64_t(1)}}), {2, 3}, {1, 2, 3, 4, 5, 60}));
+  CHECK(holds(reduce(13, "ReduceMean", {{"axes", Ints{0}}, {"keepdims", int64_t(0)}}), {3}, {2.5, 3.5, 31.5}));
+  CHECK(holds(reduce(18, "ReduceMean", {}, true), {2, 1}, {2, 23}));
+  CHECK(holds(reduce(13, "ReduceMax", {{"axes", Ints{-2}}}), {1, 3}, {4, 5, 60}));
+  CHECK(holds(reduce(18, "ReduceMax", {{"keepdims", int64_t(0)}}), {}, {60}));
+  OnnxModel ints =
+      OnnxModel(13).input("x", {4}, TensorProto::INT64).node("ReduceMean", {"x"}, {"y"}, {{"keepdims", int64_t(0)}}).output("y");
+  CHECK(holds(evaluate(ints, {i64({4}, {1, 2, 3, 5})})[0], {}, {2}));
+}
+
+// Up to opset 12 over all dims from the axis on together, from 13 on over one axis.
+TEST_CASE("onnx Softmax", "[frontend]") {
+  auto softmax = [](int64_t opset, const char *op, std::vector<Attribute> attributes) {
+    OnnxModel model = OnnxModel(opset).input("x", {2, 2, 1}).node(op, {"x"}, {"y"}, std::move(attributes)).output("y");
+    return evaluate(model, {f32({2, 2, 1}, {0, std::log(3), 0, std::log(4)})})[0];
+  };
+  CHECK(holds(softmax(11, "Softmax", {}), {2, 2, 1}, {0.25, 0.75, 0.2, 0.8}));
+  CHECK(holds(softmax(11, "Softmax", {{"axis", int64_t(0)}}), {2, 2, 1}, {1 / 9.0, 3 / 9.0, 1 / 9.0, 4 / 9.0}));
+  CHECK(holds(softmax(13, "Softmax", {}), {2, 2, 1}, {1, 1, 1, 1}));
+  CHECK(holds(softmax(13, "Softmax", {{"axis", int64_t(1)}}), {2, 2, 1}, {0.25, 0.75, 0.2, 0.8}));
+  CHECK(holds(softmax(13, "Softmax", {{"axis", int64_t(0)}}), {2, 2, 1}, {0.5, 3 / 7.0, 0.5, 4 / 7.0}));
+  CHECK(
+      holds(softmax(13, "LogSoftmax", {{"axis", int64_t(1)}}), {2, 2, 1}, {std::log(0.25), std::log(0.75), std::log(0.2), std::log(0.8)}));
+}
+
+namespace {
+
+// Scores of 2 rows: label 1 has probability 3/4 in the first, label 0 has 1/5 in the second.
+std::vector<ashlar::reference::Tensor> lossOf(std::vector<Attribute> attributes, std::vector<double> labels, bool logProb = false) {
+  OnnxModel model = OnnxModel(12).input("s", {2, 2}).input("l", {2}, TensorProto::INT64);
+  model.node("SoftmaxCrossEntropyLoss", {"s", "l"}, logProb ? std::vector<std::string>{"y", "p"} : std::vector<std::string>{"y"},
+             std::move(attributes));
+  model.output("y");
+  if (logProb) {
+    model.output("p");
+  }
+  return evaluate(model, {f32({2, 2}, {0, std::log(3), 0, std::log(4)}), i64({2}, std::move(labels))});
+}
+
+} // namespace
+
+TEST_CASE("onnx SoftmaxCrossEntropyLoss", "[frontend]") {
+  double first = -std::log(0.75), second = -std::log(0.2);
+  CHECK(holds(lossOf({{"reduction", std::string("none")}}, {1, 0})[0], {2}, {first, second}));
+  CHECK(holds(lossOf({{"reduction", std::string("sum")}}, {1, 0})[0], {}, {first + second}));
+  CHECK(holds(lossOf({}, {1, 0})[0], {}, {(first + second) / 2}));
+  auto results = lossOf({}, {1, 0}, /*logProb=*/true);
+  CHECK(holds(results[1], {2, 2}, {std::log(0.25), std::log(0.75), std::log(0.2), std::log(0.8)}));
+}
+
+// Rows with the ignored label count neither in the sum nor in the mean, be it a class or not.
+TEST_CASE("onnx SoftmaxCrossEntropyLoss with ignore_index", "[frontend]") {
+  double first = -std::log(0.75);
+  CHECK(holds(lossOf({{"ignore_index", int64_t(-1)}}, {1, -1})[0], {}, {first}));
+  CHECK(holds(lossOf({{"ignore_index", int64_t(0)}}, {1, 0})[0], {}, {first}));
+  CHECK(holds(lossOf({{"ignore_index", int64_t(0)}, {"reduction", std::string("none")}}, {1, 0})[0], {2}, {first, 0}));
+}
+
+// Dims after the classes are rows too: (N, C, d).
+TEST_CASE("onnx SoftmaxCrossEntropyLoss with more dims", "[frontend]") {
+  OnnxModel model = OnnxModel(13).input("s", {1, 2, 2}).input("l", {1, 2}, TensorProto::INT64);
+  model.node("SoftmaxCrossEntropyLoss", {"s", "l"}, {"y", "p"}, {{"reduction", std::string("none")}}).output("y").output("p");
+  auto results = evaluate(model, {f32({1, 2, 2}, {0, 0, std::log(3), std::log(4)}), i64({1, 2}, {1, 0})});
+  CHECK(holds(results[0], {1, 2}, {-std::log(0.75), -std::log(0.2)}));
+  CHECK(holds(results[1], {1, 2, 2}, {std::log(0.25), std::log(0.2), std::log(0.75), std::log(0.8)}));
+}
+
+TEST_CASE("onnx SoftmaxCrossEntropyLoss refuses", "[frontend]") {
+  OnnxModel weights =
+      OnnxModel(13).input("s", {2, 2}).input("l", {2}, TensorProto::INT64).initializer("w", TensorProto::FLOAT, {2}, {1, 2});
+  weights.node("SoftmaxCrossEntropyLoss", {"s", "l", "w"}, {"y"}).output("y");
+  CHECK_THAT(importError(weights), contains("input \"weights\" is not supported"));
+  OnnxModel shape = OnnxModel(13).input("s", {2, 2}).input("l", {3}, TensorProto::INT64);
+  shape.node("SoftmaxCrossEntropyLoss", {"s", "l"}, {"y"}).output("y");
+  CHECK_THAT(importError(shape), contains("scores of tensor<2x2xf32> and labels of tensor<3xi64> do not fit"));
+}

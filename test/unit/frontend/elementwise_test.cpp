@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Element-wise ONNX ops against expectations made by hand.
+
+#include "test/unit/frontend/onnx_model.h"
+
+#include "compiler/reference/interpreter.h"
+#include "dialects/nn/nn.h"
+
+#include <catch2/catch.hpp>
+
+#include <cmath>
+#include <functional>
+
+using namespace ashlar::test;
+using onnx::TensorProto;
+
+namespace {
+
+constexpr auto contains = [](const std::string &text) { return Catch::Contains(text); };
+
+// x -> op -> y on f32 (4).
+OnnxModel unary(const std::string &op, std::vector<Attribute> attributes = {}, int64_t opset = 20) {
+  return OnnxModel(opset).input("x", {4}).node(op, {"x"}, {"y"}, std::move(attributes)).output("y");
+}
+
+OnnxModel binary(const std::string &op, std::vector<Dim> lhs, std::vector<Dim> rhs, int32_t type = TensorProto::FLOAT) {
+  return OnnxModel(17).input("a", lhs, type).input("b", rhs, type).node(op, {"a", "b"}, {"y"}).output("y");
+}
+
+} // namespace
+
+// Each unary op computes its function.
+TEST_CASE("onnx unary ops", "[frontend]") {
+  struct Row {
+    const char *op;
+    std::function<double(double)> function;
+    std::vector<Attribute> attributes;
+  };
+  std::vector<Row> rows = {
+      {"Abs", [](double x) { return std::abs(x); }, {}},
+      {"Erf", [](double x) { return std::erf(x); }, {}},
+      {"Exp", [](double x) { return std::exp(x); }, {}},
+      {"Gelu", [](double x) { return x / 2 * (1 + std::erf(x / std::sqrt(2))); }, {}},
+      {"Gelu",
+       [](double x) { return x / 2 * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x))); },
+       {{"approximate", std::string("tanh")}}},
+      {"Identity", [](double x) { return x; }, {}},
+      {"LeakyRelu", [](double x) { return x > 0 ? x : 0.01 * x; }, {}},
+      {"LeakyRelu", [](double x) { return x > 0 ? x : 0.25 * x; }, {{"alpha", 0.25f}}},
+      {"Neg", [](double x) { return -x; }, {}},
+      {"Relu", [](double x) { return x > 0 ? x : 0; }, {}},
+      {"Sigmoid", [](double x) { return 1 / (1 + std::exp(-x)); }, {}},
+      {"Tanh", [](double x) { return std::tanh(x); }, {}},
+  };
+  for (const Row &row : rows) {
+    INFO(row.op);
+    std::vector<double> inputs = {-1.5, 0, 0.5, 2}, expected;
+    for (double x : inputs) {
+      expected.push_back(row.function(x));
+    }
+    CHECK(holds(evaluate(unary(row.op, row.attributes), {f32({4}, inputs)})[0], {4}, expected));
+  }
+  CHECK(holds(evaluate(unary("Log"), {f32({4}, {1, 2, 4, 0.5})})[0], {4}, {0, std::log(2), std::log(4), std::log(0.5)}));
+  CHECK(holds(evaluate(unary("Sqrt"), {f32({4}, {1, 2, 4, 0.25})})[0], {4}, {1, std::sqrt(2), 2, 0.5}));
+}
+
+// An attribute no handler asks for, or a value it does not know, is an error.
+TEST_CASE("onnx attributes are never ignored", "[frontend]") {
+  CHECK(importError(unary("Relu", {{"slope", 1.0f}})) ==
+        "model.onnx: node \"Relu_0\" (Relu, opset 20): attribute \"slope\" is not supported");
+  CHECK_THAT(importError(unary("Gelu", {{"approximate", std::string("fast")}})), contains("is \"fast\"; one of none, tanh"));
+  CHECK_THAT(importError(unary("LeakyRelu", {{"alpha", int64_t(1)}})), contains("attribute \"alpha\" has type INT, not FLOAT"));
+}
+
+// What only the nn op's verifier knows becomes an error that names the node.
+TEST_CASE("onnx op on a type nn refuses", "[frontend]") {
+  OnnxModel model = OnnxModel(17).input("x", {4}, TensorProto::INT32).node("Sqrt", {"x"}, {"y"}, {}, "root").output("y");
+  CHECK_THAT(importError(model), contains("model.onnx: node \"root\": 'nn.sqrt' op operand #0"));
+}
+
+// Operands broadcast by numpy's rule, in either direction and both at once.
+TEST_CASE("onnx binary ops broadcast", "[frontend]") {
+  CHECK(holds(evaluate(binary("Add", {2, 3}, {3}), {f32({2, 3}, {1, 2, 3, 4, 5, 6}), f32({3}, {10, 20, 30})})[0], {2, 3},
+              {11, 22, 33, 14, 25, 36}));
+  CHECK(holds(evaluate(binary("Sub", {3}, {2, 1}), {f32({3}, {1, 2, 3}), f32({2, 1}, {10, 20})})[0], {2, 3}, {-9, -8, -7, -19, -18, -17}));
+  CHECK(holds(evaluate(binary("Mul", {2, 1, 2}, {1, 2, 1}), {f32({2, 1, 2}, {1, 2, 3, 4}), f32({1, 2, 1}, {10, 100})})[0], {2, 2, 2},
+              {10, 20, 100, 200, 30, 40, 300, 400}));
+  CHECK(holds(evaluate(binary("Div", {}, {2}), {f32({}, {6}), f32({2}, {2, 4})})[0], {2}, {3, 1.5}));
+  CHECK(holds(evaluate(binary("Div", {2}, {2}, TensorProto::INT64), {i64({2}, {7, -7}), i64({2}, {2, 2})})[0], {2}, {3, -3}));
+  CHECK_THAT(importError(binary("Add", {2, 3}, {2})), contains("node \"Add_0\" (Add, opset 17): shapes [2, 3] and [2] do not broadcast"));
+}
+
+TEST_CASE("onnx binary op on two element types", "[frontend]") {
+  OnnxModel model = OnnxModel(17).input("a", {2}).input("b", {2}, TensorProto::DOUBLE).node("Add", {"a", "b"}, {"y"}).output("y");
+  CHECK_THAT(importError(model), contains("operands tensor<2xf32> and tensor<2xf64> have different element types"));
+}
+
+// Known exponents become products and roots, others stay powers.
+TEST_CASE("onnx Pow", "[frontend]") {
+  std::vector<double> bases = {1, 2, 4, 0.5};
+  for (double power : {1.0, 2.0, 3.0, 0.5, -1.0, 1.5}) {
+    OnnxModel model = OnnxModel(17).input("x", {4}).initializer("p", TensorProto::FLOAT, {}, {power});
+    model.node("Pow", {"x", "p"}, {"y"}).output("y");
+    std::vector<double> expected;
+    for (double base : bases) {
+      expected.push_back(std::pow(base, power));
+    }
+    CHECK(holds(evaluate(model, {f32({4}, bases)})[0], {4}, expected));
+    CHECK((print(*import(model)).find("nn.pow") != std::string::npos) == (power == 1.5));
+  }
+  CHECK(holds(evaluate(binary("Pow", {2, 1}, {2}), {f32({2, 1}, {2, 3}), f32({2}, {2, 3})})[0], {2, 2}, {4, 8, 9, 27}));
+  OnnxModel mixed = OnnxModel(17).input("x", {2}).initializer("p", TensorProto::INT64, {}, {4}).node("Pow", {"x", "p"}, {"y"}).output("y");
+  CHECK(holds(evaluate(mixed, {f32({2}, {2, -1})})[0], {2}, {16, 1}));
+}
+
+TEST_CASE("onnx comparisons and logic", "[frontend]") {
+  auto run = [](const char *op) { return evaluate(binary(op, {3}, {3}), {f32({3}, {1, 2, 3}), f32({3}, {2, 2, 2})})[0]; };
+  CHECK(holds(run("Equal"), {3}, {0, 1, 0}));
+  CHECK(holds(run("Less"), {3}, {1, 0, 0}));
+  CHECK(holds(run("LessOrEqual"), {3}, {1, 1, 0}));
+  CHECK(holds(run("Greater"), {3}, {0, 0, 1}));
+  CHECK(holds(run("GreaterOrEqual"), {3}, {0, 1, 1}));
+  auto logic = [](const char *op) {
+    return evaluate(binary(op, {4}, {4}, TensorProto::BOOL), {boolean({4}, {0, 0, 1, 1}), boolean({4}, {0, 1, 0, 1})})[0];
+  };
+  CHECK(holds(logic("And"), {4}, {0, 0, 0, 1}));
+  CHECK(holds(logic("Or"), {4}, {0, 1, 1, 1}));
+  OnnxModel model = OnnxModel(17).input("x", {2}, TensorProto::BOOL).node("Not", {"x"}, {"y"}).output("y");
+  CHECK(holds(evaluate(model, {boolean({2}, {0, 1})})[0], {2}, {1, 0}));
+}
+
+TEST_CASE("onnx Where broadcasts its three inputs", "[frontend]") {
+  OnnxModel model =
+      OnnxModel(17).input("c", {2, 1}, TensorProto::BOOL).input("a", {3}).input("b", {}).node("Where", {"c", "a", "b"}, {"y"});
+  CHECK(holds(evaluate(model.output("y"), {boolean({2, 1}, {1, 0}), f32({3}, {1, 2, 3}), f32({}, {9})})[0], {2, 3}, {1, 2, 3, 9, 9, 9}));
+}
+
+TEST_CASE("onnx Cast", "[frontend]") {
+  auto to = [](int64_t type) { return unary("Cast", {{"to", type}}); };
+  CHECK(holds(evaluate(to(TensorProto::INT64), {f32({4}, {-1.7, 0, 0.5, 2.9})})[0], {4}, {-1, 0, 0, 2}));
+  CHECK(holds(evaluate(to(TensorProto::BOOL), {f32({4}, {-1.7, 0, 0.5, 2})})[0], {4}, {1, 0, 1, 1}));
+  CHECK(evaluate(to(TensorProto::FLOAT), {f32({4}, {1, 2, 3, 4})})[0].getType().getElementType().isF32());
+  CHECK_THAT(importError(to(TensorProto::INT8)), contains("element type INT8 is not supported"));
+}
+
+// Without training it is the identity, and its mask keeps all; the ratio is an attribute up to opset 11, an input from 12 on.
+TEST_CASE("onnx Dropout at inference", "[frontend]") {
+  OnnxModel old = OnnxModel(10).input("x", {2}).node("Dropout", {"x"}, {"y", "mask"}, {{"ratio", 0.3f}}).output("y").output("mask");
+  auto results = evaluate(old, {f32({2}, {1, 2})});
+  CHECK(holds(results[0], {2}, {1, 2}));
+  CHECK(holds(results[1], {2}, {1, 1}));
+  CHECK(print(*import(unary("Dropout"))).find("nn.random") == std::string::npos);
+}
+
+// In training every element is dropped or scaled by 1 / (1 - ratio), about `ratio` of them dropped, by the seed and the step.
+TEST_CASE("onnx Dropout in training", "[frontend]") {
+  OnnxModel model = OnnxModel(17).input("x", {1000}).initializer("ratio", TensorProto::FLOAT, {}, {0.25});
+  model.node("Dropout", {"x", "ratio"}, {"y", "mask"}, {}, "drop").output("y").output("mask");
+  ashlar::frontend::ImportOptions options;
+  options.training = true;
+  auto module = import(model, options);
+  std::string text = print(*module);
+  CHECK_THAT(text, contains("nn.variable @ashlar.seed : tensor<i64>\n"));
+  CHECK_THAT(text, contains("nn.variable @ashlar.step : tensor<i64> = dense<0> : tensor<i64>"));
+  CHECK_THAT(text, contains("nn.training_only"));
+  // The interpreter needs a seed, which the runtime would write.
+  for (auto variable : module->getOps<ashlar::nn::VariableOp>()) {
+    variable.setInitAttr(mlir::DenseElementsAttr::get(variable.getTensorType(), int64_t(7)));
+  }
+  ashlar::reference::Interpreter interpreter(*module);
+  auto results = interpreter.run("forward", {{f32({1000}, std::vector<double>(1000, 3.0))}});
+  REQUIRE(succeeded(results));
+  int kept = 0;
+  for (int i = 0; i < 1000; ++i) {
+    double value = (*results)[0][0].getNumber(i);
+    bool keep = (*results)[1][0].getNumber(i) != 0;
+    kept += keep;
+    CHECK(std::abs(value - (keep ? 4.0 : 0.0)) < 1e-5);
+  }
+  CHECK(kept > 700); // 750 expected, standard deviation 14
+  CHECK(kept < 800);
+}
+
+TEST_CASE("onnx Dropout with a bad ratio", "[frontend]") {
+  OnnxModel model =
+      OnnxModel(17).input("x", {2}).initializer("r", TensorProto::FLOAT, {}, {1}).node("Dropout", {"x", "r"}, {"y"}).output("y");
+  CHECK_THAT(importError(model), contains("ratio 1.000000 is not in [0, 1)"));
+  OnnxModel open = OnnxModel(17).input("x", {2}).input("r", {}).node("Dropout", {"x", "r"}, {"y"}).output("y");
+  CHECK_THAT(importError(open), contains("input \"ratio\" has to be a scalar known at compile time"));
+}

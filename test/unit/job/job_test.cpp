@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The job file: what it accepts, what it refuses and in which words, and that no field of job.proto is ever ignored.
+
+#include "compiler/job/implemented.h"
+#include "compiler/job/job.h"
+
+#include <google/protobuf/text_format.h>
+
+#include <catch2/catch.hpp>
+
+#include <set>
+
+using namespace ashlar::job;
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+
+namespace {
+
+constexpr auto contains = [](const std::string &text) { return Catch::Contains(text); };
+
+// A complete training job; tests add to it or replace in it.
+const std::string kGood = R"(
+mode: DATA_PARALLEL
+mesh { axes { name: "dp" size: 4 } }
+global_batch: 256
+loss { softmax_cross_entropy { logits: "logits" labels: "labels" } }
+optimizer { sgd {} learning_rate: 0.01 }
+dataset { digits {} features { column: "image" tensor: "input" } features { column: "label" tensor: "labels" } }
+)";
+
+std::string parseError(const std::string &text) {
+  auto job = parseJobText(text, "train.txtpb");
+  return job ? "no error" : llvm::toString(job.takeError());
+}
+
+// The error of a job that parses.
+std::string checkError(const std::string &text) {
+  auto job = parseJobText(text, "train.txtpb");
+  if (!job) {
+    return "does not parse: " + llvm::toString(job.takeError());
+  }
+  llvm::Error error = checkJob(*job, "train.txtpb");
+  return error ? llvm::toString(std::move(error)) : "no error";
+}
+
+std::string replaced(std::string text, const std::string &from, const std::string &to) {
+  size_t at = text.find(from);
+  REQUIRE(at != std::string::npos);
+  return text.replace(at, from.size(), to);
+}
+
+} // namespace
+
+TEST_CASE("a complete job is accepted", "[job]") {
+  CHECK(checkError(kGood) == "no error");
+  CHECK(checkError("") == "no error"); // a forward executable
+  CHECK(checkError("mesh { axes { name: \"dp\" size: 2 } } global_batch: 8") == "no error");
+  CHECK(checkError(kGood + "rules { match: \"fc*\" comm_fusion: 1 } seed: 7 deterministic { chunks: 8 } epochs: 3 log_every: 10 "
+                           "precision: F32 init { match: \"*\" normal { std: 0.1 } }") == "no error");
+  CHECK(checkError(replaced(kGood, "sgd {}", "momentum { momentum: 0.9 nesterov: true weight_decay: 0.1 }")) == "no error");
+}
+
+// The jobs in docs/jobs are good ones.
+TEST_CASE("the example jobs are accepted", "[job][docs]") {
+  for (const char *name : {"linear", "mlp"}) {
+    std::string path = std::string(ASHLAR_SOURCE_DIR) + "/docs/jobs/" + name + ".txtpb";
+    auto job = parseJob(path);
+    REQUIRE(bool(job));
+    CHECK(!checkJob(*job, path));
+  }
+}
+
+TEST_CASE("syntax errors carry line and column", "[job]") {
+  CHECK(parseError("mode: DATA_PARALLEL\n\n  epoks: 3\n") == "train.txtpb:3:3: unknown field \"epoks\" of Job; did you mean \"epochs\"?");
+  CHECK(parseError("optimizer {\n  sgd { momentun: 1 }\n}") == "train.txtpb:2:9: unknown field \"momentun\" of Sgd");
+  CHECK(parseError("mode: DATA_PARALEL") ==
+        "train.txtpb:1:7: unknown value \"DATA_PARALEL\" of field mode; one of STAND_ALONE, DATA_PARALLEL, SEMI_AUTO, AUTO, HYBRID");
+  CHECK_THAT(parseError("epochs: many"), Catch::StartsWith("train.txtpb:1:9: expected integer, got: many"));
+  CHECK_THAT(parseError("mesh {\n"), Catch::StartsWith("train.txtpb:2:1: expected"));
+  CHECK_THAT(parseError("seed: 1\nseed: 2"), Catch::StartsWith("train.txtpb:2:5: non-repeated field \"seed\""));
+  auto missing = parseJob("no_such_job.txtpb");
+  REQUIRE(!missing);
+  CHECK(llvm::toString(missing.takeError()) == "no_such_job.txtpb: cannot be read: no such file or directory");
+}
+
+TEST_CASE("fields that are not implemented are refused by name", "[job]") {
+  CHECK(parseError("seed: 1\npipeline {\n  micro_batches: 4\n}") == "train.txtpb:3:3: field pipeline.micro_batches is not implemented yet");
+  CHECK(parseError("mode: SEMI_AUTO") == "train.txtpb:1:1: value SEMI_AUTO of field mode is not implemented yet");
+  CHECK(parseError("precision: BF16_MIXED") == "train.txtpb:1:1: value BF16_MIXED of field precision is not implemented yet");
+  CHECK(parseError("optimizer { adam {} learning_rate: 1 }") == "train.txtpb:1:13: field optimizer.adam is not implemented yet");
+  CHECK(parseError("rules { match: \"a\" comm_fusion: 1 }\nrules { match: \"b\" layout: \"[{dp}]\" }") ==
+        "train.txtpb:2:20: field rules.layout is not implemented yet");
+  CHECK(parseError("mesh { axes { name: \"dp\" size: 2 } device_ids: [1, 0] }") ==
+        "train.txtpb:1:36: field mesh.device_ids is not implemented yet");
+  Job job;
+  job.mutable_recompute()->set_auto_(true);
+  CHECK(llvm::toString(checkJob(job, "train.txtpb")) == "train.txtpb: field recompute.auto is not implemented yet");
+}
+
+namespace {
+
+// Sets `field` of `message` (and something in a message field, so that it is not empty only by chance).
+void setField(Message &message, const FieldDescriptor *field) {
+  const auto *reflection = message.GetReflection();
+  switch (field->cpp_type()) {
+  case FieldDescriptor::CPPTYPE_INT32:
+    field->is_repeated() ? reflection->AddInt32(&message, field, 1) : reflection->SetInt32(&message, field, 1);
+    break;
+  case FieldDescriptor::CPPTYPE_INT64:
+    reflection->SetInt64(&message, field, 1);
+    break;
+  case FieldDescriptor::CPPTYPE_DOUBLE:
+    reflection->SetDouble(&message, field, 1);
+    break;
+  case FieldDescriptor::CPPTYPE_BOOL:
+    reflection->SetBool(&message, field, true);
+    break;
+  case FieldDescriptor::CPPTYPE_STRING:
+    reflection->SetString(&message, field, "x");
+    break;
+  case FieldDescriptor::CPPTYPE_ENUM:
+    reflection->SetEnumValue(&message, field, field->enum_type()->value(0)->number());
+    break;
+  default:
+    FAIL("a field type the test does not know: " << field->full_name());
+  }
+}
+
+Message *nest(Message &message, const FieldDescriptor *field) {
+  const auto *reflection = message.GetReflection();
+  return field->is_repeated() ? reflection->AddMessage(&message, field) : reflection->MutableMessage(&message, field);
+}
+
+// Sets one leaf of `type` after the other in `job` (which `at` points into) and collects the paths that are refused.
+void visitLeaves(const Job &job, const std::vector<const FieldDescriptor *> &path, const google::protobuf::Descriptor *type,
+                 std::set<std::string> &refused, std::set<std::string> &accepted) {
+  for (int i = 0; i < type->field_count(); ++i) {
+    std::vector<const FieldDescriptor *> longer = path;
+    longer.push_back(type->field(i));
+    Job changed = job;
+    Message *at = &changed;
+    std::string name;
+    for (const FieldDescriptor *field : longer) {
+      name += (name.empty() ? "" : ".") + field->name();
+      field->message_type() ? at = nest(*at, field) : (setField(*at, field), at);
+    }
+    const auto *nested = type->field(i)->message_type();
+    if (nested && nested->field_count() > 0) {
+      visitLeaves(job, longer, nested, refused, accepted);
+      continue;
+    }
+    auto found = findUnimplemented(changed);
+    if (found) {
+      CHECK_THAT(found->what, contains(name));
+    }
+    (found ? refused : accepted).insert(name);
+  }
+}
+
+} // namespace
+
+// Walks job.proto itself: a field is refused with its own name or is in this list; a new field is in neither until somebody decides.
+TEST_CASE("every field of job.proto is implemented or refused", "[job]") {
+  std::set<std::string> refused, accepted;
+  visitLeaves(Job(), {}, Job::descriptor(), refused, accepted);
+  for (const char *name : {"optimizer_parallel.level",
+                           "optimizer_parallel.threshold_kb",
+                           "optimizer_parallel.shard_size",
+                           "comm_fusion.all_reduce.mode",
+                           "comm_fusion.all_gather.size_mb",
+                           "comm_fusion.reduce_scatter.index",
+                           "pipeline.stages",
+                           "pipeline.micro_batches",
+                           "pipeline.schedule",
+                           "search",
+                           "parameter_broadcast",
+                           "gradients_mean",
+                           "loss_scope",
+                           "checkpoint.prefix",
+                           "checkpoint.every_steps",
+                           "checkpoint.keep",
+                           "recompute.auto",
+                           "mesh.device_ids",
+                           "loss.softmax_cross_entropy.dense_labels",
+                           "optimizer.adam.beta1",
+                           "optimizer.adamw.weight_decay",
+                           "optimizer.lamb.epsilon",
+                           "optimizer.schedule.warmup_steps",
+                           "optimizer.clip_global_norm",
+                           "dataset.cifar10",
+                           "dataset.tokens.file",
+                           "dataset.features.transforms.resize.height",
+                           "dataset.features.transforms.random_crop.padding",
+                           "dataset.features.transforms.random_horizontal_flip",
+                           "dataset.features.transforms.hwc2chw",
+                           "dataset.features.transforms.type_cast",
+                           "dataset.features.transforms.one_hot.classes",
+                           "rules.layout",
+                           "rules.in.slices",
+                           "rules.out.slices",
+                           "rules.priority",
+                           "rules.optimizer_parallel",
+                           "rules.pipeline_stage",
+                           "rules.recompute",
+                           "rules.recompute_comm",
+                           "rules.recompute_param_gather"}) {
+    INFO(name);
+    CHECK(refused.count(name) == 1);
+  }
+  CHECK(accepted == std::set<std::string>{
+                        "dataset.digits.eval_samples",
+                        "dataset.digits.train_samples",
+                        "dataset.drop_remainder",
+                        "dataset.features.column",
+                        "dataset.features.tensor",
+                        "dataset.features.transforms.normalize.mean",
+                        "dataset.features.transforms.normalize.std",
+                        "dataset.features.transforms.rescale.scale",
+                        "dataset.features.transforms.rescale.shift",
+                        "dataset.idx",
+                        "dataset.npy",
+                        "dataset.regression.a",
+                        "dataset.regression.b",
+                        "dataset.regression.c",
+                        "dataset.regression.eval_samples",
+                        "dataset.regression.noise",
+                        "dataset.regression.train_samples",
+                        "dataset.repeat",
+                        "dataset.shuffle",
+                        "deterministic.always",
+                        "deterministic.chunks",
+                        "epochs",
+                        "global_batch",
+                        "init.fill",
+                        "init.kaiming_uniform.a",
+                        "init.kaiming_uniform.fan_in_dim",
+                        "init.match",
+                        "init.normal.mean",
+                        "init.normal.std",
+                        "init.uniform.high",
+                        "init.uniform.low",
+                        "init.xavier_uniform",
+                        "log_every",
+                        "loss.mean_squared_error.prediction",
+                        "loss.mean_squared_error.target",
+                        "loss.model_output.tensor",
+                        "loss.negative_log_likelihood.labels",
+                        "loss.negative_log_likelihood.log_probabilities",
+                        "loss.softmax_cross_entropy.labels",
+                        "loss.softmax_cross_entropy.logits",
+                        "mesh.axes.name",
+                        "mesh.axes.size",
+                        "mode",
+                        "optimizer.learning_rate",
+                        "optimizer.momentum.momentum",
+                        "optimizer.momentum.nesterov",
+                        "optimizer.momentum.weight_decay",
+                        "optimizer.sgd.weight_decay",
+                        "precision",
+                        "rules.comm_fusion",
+                        "rules.match",
+                        "seed",
+                    });
+}
+
+TEST_CASE("values are checked", "[job]") {
+  struct Row {
+    const char *from, *to, *message;
+  };
+  std::vector<Row> rows = {
+      {"size: 4", "size: 0", "mesh axis \"dp\" has size 0, which is not positive"},
+      {" size: 4", "", "mesh axis \"dp\" has no size"},
+      {"\"dp\"", "\"d p\"", "mesh axis name \"d p\" is not a letter followed by"},
+      {"axes { name: \"dp\" size: 4 }", "axes { name: \"dp\" size: 2 } axes { name: \"dp\" size: 2 }", "mesh axis \"dp\" is there twice"},
+      {"mesh { axes { name: \"dp\" size: 4 } }", "", "mode DATA_PARALLEL needs a mesh"},
+      {"DATA_PARALLEL", "STAND_ALONE", "mode STAND_ALONE runs on 1 device but the mesh has 4"},
+      {"256", "250", "train.txtpb: global_batch 250 is not divisible by mesh axis \"dp\" of size 4; use 248 or 252"},
+      {"256", "2", "global_batch 2 is not divisible by mesh axis \"dp\" of size 4; use 4"},
+      {"256", "-4", "global_batch -4 is not positive"},
+      {"global_batch: 256", "", "a loss needs global_batch"},
+      {"axes { name: \"dp\" size: 4 }", "axes { name: \"a\" size: 2 } axes { name: \"b\" size: 3 }",
+       "global_batch 256 is not divisible by the 6 devices of mesh axes \"a\", \"b\"; use 252 or 258"},
+      {"global_batch: 256", "global_batch: 256 deterministic { chunks: 6 }", "deterministic.chunks 6 is not divisible by mesh axis \"dp\""},
+      {"global_batch: 256", "global_batch: 252 deterministic { chunks: 8 }", "global_batch 252 is not divisible by deterministic.chunks 8"},
+      {"global_batch: 256", "global_batch: 256 deterministic { chunks: 0 }", "deterministic.chunks 0 is not positive"},
+      {"softmax_cross_entropy { logits: \"logits\" labels: \"labels\" }", "", "loss names no kind; one of softmax_cross_entropy"},
+      {"logits: \"logits\"", "", "field loss.softmax_cross_entropy.logits is not given"},
+      {" labels: \"labels\"", "", "field loss.softmax_cross_entropy.labels is not given"},
+      {"softmax_cross_entropy { logits: \"logits\" labels: \"labels\" }", "mean_squared_error { prediction: \"y\" }",
+       "field loss.mean_squared_error.target is not given"},
+      {"softmax_cross_entropy { logits: \"logits\" labels: \"labels\" }", "negative_log_likelihood { labels: \"labels\" }",
+       "field loss.negative_log_likelihood.log_probabilities is not given"},
+      {"softmax_cross_entropy { logits: \"logits\" labels: \"labels\" }", "model_output {}", "field loss.model_output.tensor is not given"},
+      {"optimizer { sgd {} learning_rate: 0.01 }", "", "a job with a loss needs an optimizer"},
+      {"sgd {}", "", "optimizer names no kind; one of sgd, momentum"},
+      {"learning_rate: 0.01", "", "field optimizer.learning_rate is not given"},
+      {"learning_rate: 0.01", "learning_rate: 0", "optimizer.learning_rate 0.00 is not a positive number"},
+      {"sgd {}", "sgd { weight_decay: -1 }", "optimizer.sgd.weight_decay -1.00 is below 0"},
+      {"sgd {}", "momentum { momentum: 1 }", "optimizer.momentum.momentum 1.00 is not in [0, 1)"},
+      {"digits {}", "", "dataset names no source; one of idx, npy, digits, regression"},
+      {"digits {}", "digits { train_samples: 100 }", "dataset.digits.train_samples 100 is less than global_batch 256"},
+      {"digits {}", "digits { eval_samples: 0 }", "dataset.digits.eval_samples 0 is not positive"},
+      {"digits {}", "digits {} repeat: 0", "dataset.repeat 0 is not positive"},
+      {"column: \"image\"", "column: \"picture\"", "the dataset has no column \"picture\"; its columns are \"image\", \"label\""},
+      {"column: \"image\" ", "", "field dataset.features.column is not given"},
+      {" tensor: \"input\"", "", "feature \"image\" of the dataset has no tensor"},
+      {"tensor: \"input\"", "tensor: \"labels\"", "two features of the dataset feed tensor \"labels\""},
+      {"tensor: \"input\"", "tensor: \"input\" transforms {}", "a transform of feature \"image\" names no kind"},
+      {"tensor: \"input\"", "tensor: \"input\" transforms { normalize { std: 0 } }", "normalize of feature \"image\" has std 0.00"},
+      {"features { column: \"label\" tensor: \"labels\" }", "", "the loss reads \"labels\" but no feature of the dataset feeds it"},
+  };
+  for (const Row &row : rows) {
+    INFO(row.message);
+    CHECK_THAT(checkError(replaced(kGood, row.from, row.to)), contains(row.message));
+  }
+}
+
+TEST_CASE("rules, init and counters are checked", "[job]") {
+  CHECK_THAT(checkError("rules { comm_fusion: 1 }"), contains("a rule has no match"));
+  CHECK_THAT(checkError("rules { match: \"a\" }"), contains("the rule for \"a\" sets nothing"));
+  CHECK_THAT(checkError("rules { match: \"a\" comm_fusion: -1 }"), contains("rules.comm_fusion -1 of \"a\" is below 0"));
+  CHECK_THAT(checkError("init { fill: 1 }"), contains("an init has no match"));
+  CHECK_THAT(checkError("init { match: \"a\" }"), contains("the init of \"a\" names no kind"));
+  CHECK_THAT(checkError("init { match: \"a\" uniform { low: 2 high: 1 } }"), contains("needs low < high, has 2.00 and 1.00"));
+  CHECK_THAT(checkError("init { match: \"a\" normal {} }"), contains("init.normal of \"a\" has std 0.00"));
+  CHECK_THAT(checkError("init { match: \"a\" kaiming_uniform { fan_in_dim: -1 } }"), contains("has fan_in_dim -1, which is below 0"));
+  CHECK_THAT(checkError("epochs: 0"), contains("epochs 0 is not positive"));
+  CHECK_THAT(checkError("log_every: 0"), contains("log_every 0 is not positive"));
+  CHECK_THAT(checkError("optimizer { sgd {} learning_rate: 1 }"), contains("the job has an optimizer but no loss"));
+  CHECK_THAT(checkError("mesh { axes { name: \"a\" size: 2 } axes { name: \"b\" size: 2 } }"), contains("a mesh of 2 axes needs a mode"));
+}
+
+TEST_CASE("the mode follows from the mesh", "[job]") {
+  Job job;
+  CHECK(effectiveMode(job) == STAND_ALONE);
+  CHECK(numDevices(job) == 1);
+  CHECK(batchAxes(job).empty());
+  auto mesh = parseMesh("dp=4, tp = 2");
+  REQUIRE(bool(mesh));
+  *job.mutable_mesh() = *mesh;
+  CHECK(numDevices(job) == 8);
+  job.set_mode(DATA_PARALLEL);
+  CHECK(batchAxes(job) == std::vector<std::string>{"dp", "tp"});
+  for (const char *bad : {"", "dp", "dp=", "=4", "dp=four", "dp=4,,tp=2"}) {
+    auto none = parseMesh(bad);
+    REQUIRE(!none);
+    CHECK_THAT(llvm::toString(none.takeError()), contains("is not an axis and its size; write it as dp=4"));
+  }
+}
+
+TEST_CASE("the labels follow from the loss", "[job]") {
+  CHECK(labelsName(Job()) == "");
+  Job job = llvm::cantFail(parseJobText(kGood, "job"));
+  CHECK(labelsName(job) == "labels");
+  job.mutable_loss()->mutable_mean_squared_error()->set_target("t");
+  CHECK(labelsName(job) == "t");
+  job.mutable_loss()->mutable_model_output()->set_tensor("loss");
+  CHECK(labelsName(job) == "");
+}

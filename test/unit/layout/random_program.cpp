@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Random programs; see random_program.h.
+
+#include "test/unit/layout/random_program.h"
+
+#include "dialects/nn/nn.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/ImplicitLocOpBuilder.h"
+
+using namespace mlir;
+
+namespace ashlar::test {
+
+dist::MeshAttr meshOf(MLIRContext &context, ArrayRef<std::pair<StringRef, int64_t>> axes) {
+  context.loadAllAvailableDialects();
+  SmallVector<StringAttr> names;
+  SmallVector<int64_t> sizes;
+  for (auto [name, size] : axes) {
+    names.push_back(StringAttr::get(&context, name));
+    sizes.push_back(size);
+  }
+  return dist::MeshAttr::get(&context, names, sizes);
+}
+
+dist::Layout randomLayout(Dice &dice, dist::MeshAttr mesh, ArrayRef<int64_t> shape) {
+  dist::Layout layout = dist::Layout::replicated(shape.size());
+  SmallVector<StringAttr> axes(mesh.getAxes());
+  for (size_t i = axes.size(); i > 1; --i) {
+    std::swap(axes[i - 1], axes[dice.roll(i)]);
+  }
+  for (StringAttr axis : axes) {
+    if (shape.empty() || dice.roll(3) == 0) {
+      continue;
+    }
+    dist::AxisList &dim = layout.dims[dice.roll(shape.size())];
+    dim.push_back(axis);
+    if (dist::findUneven(mesh, shape, layout)) {
+      dim.pop_back();
+    }
+  }
+  return layout;
+}
+
+namespace {
+
+constexpr int64_t kMaxElements = 1000;
+constexpr int64_t kSizes[] = {1, 2, 3, 4, 6, 8, 12};
+
+class Generator {
+public:
+  Generator(MLIRContext &context, uint64_t seed, dist::MeshAttr mesh, int64_t numOps)
+      : dice(seed), mesh(mesh), numOps(numOps), b(UnknownLoc::get(&context), &context) {}
+
+  OwningOpRef<ModuleOp> generate() {
+    OwningOpRef<ModuleOp> module = ModuleOp::create(b.getLoc());
+    b.setInsertionPointToEnd(module->getBody());
+    dist::MeshOp::create(b, "mesh", mesh);
+    for (StringRef name : {"v0", "v1"}) {
+      auto variable = nn::VariableOp::create(b, name, randomType(), /*init=*/Attribute(), /*trainable=*/true);
+      maybeLayout(variable.getTensorType(), [&](Attribute layout) { variable->setAttr(dist::kLayoutAttr, layout); });
+      variables.push_back(variable);
+    }
+    SmallVector<Type> inputs;
+    for (int64_t i = 0; i < 3; ++i) {
+      inputs.push_back(randomType());
+    }
+    auto function = func::FuncOp::create(b, "f", b.getFunctionType(inputs, {}));
+    b.setInsertionPointToStart(function.addEntryBlock());
+    for (BlockArgument argument : function.getArguments()) {
+      maybeLayout(argument.getType(), [&](Attribute layout) { function.setArgAttr(argument.getArgNumber(), dist::kLayoutAttr, layout); });
+      values.push_back(argument);
+    }
+    for (nn::VariableOp variable : variables) {
+      values.push_back(nn::ReadOp::create(b, variable.getTensorType(), variable.getSymName()));
+    }
+    for (int64_t i = 0; i < numOps; ++i) {
+      addOp();
+    }
+    writeVariables();
+    addReturn(function);
+    return module;
+  }
+
+private:
+  RankedTensorType f64(ArrayRef<int64_t> shape) { return RankedTensorType::get(shape, b.getF64Type()); }
+  RankedTensorType i64(ArrayRef<int64_t> shape) { return RankedTensorType::get(shape, b.getI64Type()); }
+  static ArrayRef<int64_t> shapeOf(Value value) { return cast<RankedTensorType>(value.getType()).getShape(); }
+
+  RankedTensorType randomType() {
+    SmallVector<int64_t> shape;
+    for (int64_t rank = 1 + dice.roll(3); rank > 0; --rank) {
+      shape.push_back(kSizes[dice.roll(std::size(kSizes))]);
+    }
+    return f64(shape);
+  }
+
+  void maybeLayout(Type type, function_ref<void(Attribute)> set) {
+    if (dice.roll(3) != 0) {
+      set(dist::LayoutAttr::get(b.getContext(), randomLayout(dice, mesh, cast<RankedTensorType>(type).getShape())));
+    }
+  }
+
+  // Picks a value, rather a late one.
+  Value pick() {
+    size_t window = std::min<size_t>(values.size(), 6);
+    return dice.roll(2) == 0 ? values[dice.roll(values.size())] : values[values.size() - 1 - dice.roll(window)];
+  }
+
+  // Returns a value of the shape: one that is there, or a constant, or numbers made from indices.
+  Value another(ArrayRef<int64_t> shape) {
+    SmallVector<Value> fitting = llvm::to_vector(llvm::make_filter_range(values, [&](Value value) { return shapeOf(value) == shape; }));
+    int64_t kind = dice.roll(4);
+    if (kind == 0) {
+      return randomNumbers(shape);
+    }
+    return kind == 1 || fitting.empty() ? constant(shape) : fitting[dice.roll(fitting.size())];
+  }
+
+  Value constant(ArrayRef<int64_t> shape) {
+    SmallVector<double> elements;
+    for (int64_t i = 0; i < f64(shape).getNumElements(); ++i) {
+      elements.push_back(dice.roll(1000) * 0.002 - 1);
+    }
+    auto data = dice.roll(2) == 0 ? DenseElementsAttr::get(f64(shape), ArrayRef(elements).take_front(1))
+                                  : DenseElementsAttr::get(f64(shape), ArrayRef(elements));
+    return nn::ConstantOp::create(b, data);
+  }
+
+  Value index(ArrayRef<int64_t> shape) {
+    SmallVector<int64_t> strides(shape.size(), 1);
+    for (size_t d = shape.size(); d > 1; --d) {
+      strides[d - 2] = strides[d - 1] * shape[d - 1];
+    }
+    return nn::IndexOp::create(b, i64(shape), strides);
+  }
+
+  Value randomNumbers(ArrayRef<int64_t> shape) {
+    auto scalar = [&] { return nn::ConstantOp::create(b, DenseElementsAttr::get(i64({}), dice.roll(100))).getResult(); };
+    return nn::RandomOp::create(b, f64(shape), nn::Distribution::Uniform, index(shape), scalar(), scalar(), dice.roll(1000));
+  }
+
+  void addOp() {
+    Value x = pick(), result;
+    switch (dice.roll(14)) {
+    case 0:
+      result = nn::TanhOp::create(b, x);
+      break;
+    case 1:
+      result = nn::ReluOp::create(b, x);
+      break;
+    case 2:
+      result = nn::MulOp::create(b, x, another(shapeOf(x)));
+      break;
+    case 3:
+      result = nn::TanhOp::create(b, nn::AddOp::create(b, x, another(shapeOf(x))));
+      break;
+    case 4:
+      result = select(x);
+      break;
+    case 5:
+      result = broadcast(x);
+      break;
+    case 6:
+      result = reshape(x);
+      break;
+    case 7:
+      result = transpose(x);
+      break;
+    case 8:
+      result = concat(x);
+      break;
+    case 9:
+      result = dice.roll(2) == 0 ? slice(x) : pad(x);
+      break;
+    case 10:
+      result = reduce(x);
+      break;
+    case 11:
+    case 12:
+      result = matmul(x);
+      break;
+    default:
+      result = rows(x);
+      break;
+    }
+    if (result && cast<RankedTensorType>(result.getType()).getNumElements() <= kMaxElements) {
+      values.push_back(result);
+    }
+  }
+
+  // The condition only compares indices, which are exact.
+  Value select(Value x) {
+    Value numbers = index(shapeOf(x));
+    int64_t limit = 1 + dice.roll(cast<RankedTensorType>(x.getType()).getNumElements());
+    Value bound = nn::ConstantOp::create(b, DenseElementsAttr::get(i64(shapeOf(x)), limit));
+    Value condition = nn::CompareOp::create(b, RankedTensorType::get(shapeOf(x), b.getI1Type()), nn::Predicate::Lt, numbers, bound);
+    return nn::SelectOp::create(b, x.getType(), condition, x, another(shapeOf(x)));
+  }
+
+  Value broadcast(Value x) {
+    SmallVector<int64_t> shape(shapeOf(x)), dims;
+    int64_t place = dice.roll(shape.size() + 1);
+    for (size_t d = 0; d < shape.size(); ++d) {
+      dims.push_back(static_cast<int64_t>(d) < place ? d : d + 1);
+    }
+    shape.insert(shape.begin() + place, kSizes[dice.roll(std::size(kSizes))]);
+    return nn::BroadcastOp::create(b, f64(shape), x, dims);
+  }
+
+  // Joins two neighbours or cuts one dim in two.
+  Value reshape(Value x) {
+    SmallVector<int64_t> shape(shapeOf(x));
+    if (shape.empty()) {
+      shape.push_back(1);
+    } else if (int64_t d = dice.roll(shape.size()); dice.roll(2) == 0 && d > 0) {
+      shape[d - 1] *= shape[d];
+      shape.erase(shape.begin() + d);
+    } else {
+      for (int64_t factor : {2, 3}) {
+        if (shape[d] % factor == 0) {
+          shape[d] /= factor;
+          shape.insert(shape.begin() + d + dice.roll(2), factor);
+          break;
+        }
+      }
+    }
+    return nn::ReshapeOp::create(b, f64(shape), x);
+  }
+
+  Value transpose(Value x) {
+    SmallVector<int64_t> permutation;
+    for (size_t d = 0; d < shapeOf(x).size(); ++d) {
+      permutation.insert(permutation.begin() + dice.roll(d + 1), d);
+    }
+    return nn::TransposeOp::create(b, x, permutation);
+  }
+
+  Value concat(Value x) {
+    return shapeOf(x).empty() ? Value() : nn::ConcatOp::create(b, ValueRange{x, another(shapeOf(x))}, dice.roll(shapeOf(x).size()));
+  }
+
+  Value slice(Value x) {
+    SmallVector<int64_t> starts, limits, steps;
+    for (int64_t size : shapeOf(x)) {
+      bool touch = dice.roll(2) == 0;
+      starts.push_back(touch ? dice.roll(size) : 0);
+      limits.push_back(touch ? starts.back() + 1 + dice.roll(size - starts.back()) : size);
+      steps.push_back(touch ? 1 + dice.roll(2) : 1);
+    }
+    return nn::SliceOp::create(b, x, starts, limits, steps);
+  }
+
+  Value pad(Value x) {
+    SmallVector<int64_t> low, interior, shape;
+    for (int64_t size : shapeOf(x)) {
+      bool touch = dice.roll(2) == 0;
+      low.push_back(touch ? dice.roll(3) : 0);
+      interior.push_back(touch ? dice.roll(2) : 0);
+      shape.push_back(low.back() + size + interior.back() * (size - 1) + (touch ? dice.roll(2) : 0));
+    }
+    return nn::PadOp::create(b, f64(shape), x, low, interior);
+  }
+
+  Value reduce(Value x) {
+    SmallVector<int64_t> dims;
+    for (size_t d = 0; d < shapeOf(x).size(); ++d) {
+      if (dice.roll(2) == 0) {
+        dims.push_back(d);
+      }
+    }
+    auto kind = static_cast<nn::Reduction>(dice.roll(3));
+    return nn::TanhOp::create(b, nn::ReduceOp::create(b, kind, x, dims));
+  }
+
+  // x times a tensor that fits, in one of the four transposed forms.
+  Value matmul(Value x) {
+    ArrayRef<int64_t> shape = shapeOf(x);
+    if (shape.size() < 2) {
+      return {};
+    }
+    bool transposeA = dice.roll(2) == 0, transposeB = dice.roll(2) == 0;
+    SmallVector<int64_t> other(shape);
+    int64_t k = shape[shape.size() - (transposeA ? 2 : 1)], n = kSizes[dice.roll(std::size(kSizes))];
+    other[shape.size() - 2] = transposeB ? n : k;
+    other[shape.size() - 1] = transposeB ? k : n;
+    return nn::TanhOp::create(b, nn::MatMulOp::create(b, x, another(other), transposeA, transposeB));
+  }
+
+  // Ops along the last dim.
+  Value rows(Value x) {
+    ArrayRef<int64_t> shape = shapeOf(x);
+    if (shape.empty()) {
+      return {};
+    }
+    if (dice.roll(2) == 0) {
+      return nn::SoftmaxOp::create(b, x);
+    }
+    SmallVector<int64_t> labels;
+    for (int64_t i = 0; i < i64(shape.drop_back()).getNumElements(); ++i) {
+      labels.push_back(dice.roll(shape.back() + 1) - 1);
+    }
+    Value constant = nn::ConstantOp::create(b, DenseElementsAttr::get(i64(shape.drop_back()), ArrayRef(labels)));
+    return nn::TanhOp::create(b, nn::SoftmaxCrossEntropyOp::create(b, x, constant));
+  }
+
+  void writeVariables() {
+    for (nn::VariableOp variable : variables) {
+      auto fits = [&](Value value) { return value.getType() == variable.getTensorType(); };
+      if (auto value = llvm::find_if(llvm::reverse(values), fits); value != values.rend()) {
+        nn::WriteOp::create(b, variable.getSymName(), *value);
+      }
+    }
+  }
+
+  void addReturn(func::FuncOp function) {
+    SmallVector<Value> results(ArrayRef(values).take_back(4));
+    func::ReturnOp::create(b, results);
+    function.setType(b.getFunctionType(function.getArgumentTypes(), ValueRange(results).getTypes()));
+    for (size_t i = 0; i < results.size(); ++i) {
+      maybeLayout(results[i].getType(), [&](Attribute layout) { function.setResultAttr(i, dist::kLayoutAttr, layout); });
+    }
+  }
+
+  Dice dice;
+  dist::MeshAttr mesh;
+  int64_t numOps;
+  ImplicitLocOpBuilder b;
+  SmallVector<nn::VariableOp> variables;
+  SmallVector<Value> values;
+};
+
+} // namespace
+
+OwningOpRef<ModuleOp> randomProgram(MLIRContext &context, uint64_t seed, dist::MeshAttr mesh, int64_t numOps) {
+  return Generator(context, seed, mesh, numOps).generate();
+}
+
+} // namespace ashlar::test

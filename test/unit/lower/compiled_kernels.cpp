@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The smallest executor of exec.fusion: one buffer a value, no plan.
+
+#include "test/unit/lower/compiled_kernels.h"
+
+#include "compiler/target/cpu/kernels.h"
+#include "dialects/nn/nn.h"
+#include "dialects/support/element_type.h"
+#include "passes/lower/kernel_emitter.h"
+#include "runtime/abi/ashlar_rt.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/SymbolTable.h"
+#include "llvm/IR/LLVMContext.h"
+#include "llvm/Support/FileSystem.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <dlfcn.h>
+#include <stdexcept>
+
+using namespace mlir;
+
+namespace ashlar::test {
+
+namespace {
+
+// Elements start on the boundary that kernels assume.
+char *aligned(std::vector<char> &bytes) {
+  auto address = reinterpret_cast<uintptr_t>(bytes.data());
+  return bytes.data() + (ASHLAR_RT_ALIGNMENT - address % ASHLAR_RT_ALIGNMENT) % ASHLAR_RT_ALIGNMENT;
+}
+
+std::vector<char> allocate(Value value) {
+  return std::vector<char>(byteSize(cast<ShapedType>(value.getType())) + ASHLAR_RT_ALIGNMENT, 0x55);
+}
+
+template <typename T> void storeElement(char *base, int64_t i, T value) {
+  std::memcpy(base + i * sizeof(T), &value, sizeof(T));
+}
+
+template <typename T> T loadElement(const char *base, int64_t i) {
+  T value;
+  std::memcpy(&value, base + i * sizeof(T), sizeof(T));
+  return value;
+}
+
+void write(const reference::Tensor &tensor, char *base) {
+  Type element = tensor.getType().getElementType();
+  for (int64_t i = 0; i < tensor.getNumElements(); ++i) {
+    if (element.isF32()) {
+      storeElement(base, i, static_cast<float>(tensor.getFloat(i)));
+    } else if (element.isF64()) {
+      storeElement(base, i, tensor.getFloat(i));
+    } else if (element.isInteger(64)) {
+      storeElement(base, i, tensor.getInt(i));
+    } else if (element.isInteger(32)) {
+      storeElement(base, i, static_cast<int32_t>(tensor.getInt(i)));
+    } else {
+      storeElement(base, i, static_cast<int8_t>(tensor.getInt(i)));
+    }
+  }
+}
+
+reference::Tensor read(RankedTensorType type, const char *base) {
+  reference::Tensor tensor(type);
+  Type element = type.getElementType();
+  for (int64_t i = 0; i < tensor.getNumElements(); ++i) {
+    if (element.isF32()) {
+      tensor.setFloat(i, loadElement<float>(base, i));
+    } else if (element.isF64()) {
+      tensor.setFloat(i, loadElement<double>(base, i));
+    } else if (element.isInteger(64)) {
+      tensor.setInt(i, loadElement<int64_t>(base, i));
+    } else if (element.isInteger(32)) {
+      tensor.setInt(i, loadElement<int32_t>(base, i));
+    } else {
+      tensor.setInt(i, loadElement<int8_t>(base, i));
+    }
+  }
+  return tensor;
+}
+
+} // namespace
+
+CompiledKernels::CompiledKernels(ModuleOp fused, std::mt19937_64 &random) : fused(fused), random(random) {
+  fused.getContext()->loadDialect<arith::ArithDialect, math::MathDialect, memref::MemRefDialect, scf::SCFDialect>();
+  OwningOpRef<ModuleOp> module = ModuleOp::create(fused.getLoc());
+  SymbolTable symbols(*module);
+  fused.walk([&](exec::FusionOp fusion) {
+    Kernel kernel{"kernel_" + std::to_string(kernels.size()), {}, 0};
+    llvm::SmallDenseSet<int64_t> taken;
+    for (unsigned r = 0; r < fusion.getNumResults(); ++r) {
+      int64_t chosen = -1;
+      for (unsigned o = 0; o < fusion.getInputs().size(); ++o) {
+        if (chosen < 0 && !taken.contains(o) && random() % 2 == 0 && lower::mayAlias(fusion, o, r)) {
+          chosen = o;
+          taken.insert(o);
+        }
+      }
+      kernel.alias.push_back(chosen);
+    }
+    FailureOr<func::FuncOp> function = lower::emitKernel(fusion, kernel.alias, symbols, kernel.name);
+    if (failed(function)) {
+      throw std::runtime_error("kernel not emitted");
+    }
+    kernel.extent = (*function)->getAttrOfType<IntegerAttr>(exec::kExtentAttr).getInt();
+    kernels[fusion] = kernel;
+  });
+  llvm::LLVMContext context;
+  std::unique_ptr<llvm::Module> translated = cpu::translateKernels(*module, context);
+  llvm::SmallString<128> folder;
+  if (!translated || llvm::sys::fs::createUniqueDirectory("ashlar-kernels", folder)) {
+    throw std::runtime_error("kernels not translated");
+  }
+  std::string object = (folder + "/kernels.o").str(), shared = (folder + "/kernels.so").str();
+  if (llvm::Error error = cpu::emitObject(*translated, object)) {
+    throw std::runtime_error(llvm::toString(std::move(error)));
+  }
+  if (std::system(("c++ -shared -o " + shared + " " + object + " -lm").c_str()) != 0) {
+    throw std::runtime_error("kernels not linked");
+  }
+  library = dlopen(shared.c_str(), RTLD_NOW);
+  llvm::sys::fs::remove_directories(folder);
+  if (!library) {
+    throw std::runtime_error(dlerror());
+  }
+}
+
+CompiledKernels::~CompiledKernels() {
+  if (library) {
+    dlclose(library);
+  }
+}
+
+void CompiledKernels::runKernel(exec::FusionOp fusion, llvm::DenseMap<Value, Bytes> &values) {
+  const Kernel &kernel = kernels[fusion];
+  auto function = reinterpret_cast<ashlar_rt_kernel_fn>(dlsym(library, kernel.name.c_str()));
+  std::vector<Bytes> operands;
+  for (Value input : fusion.getInputs()) {
+    // A copy: an overwritten operand may be needed again. Copied by element, since the aligned start differs.
+    Bytes copy = allocate(input);
+    std::memcpy(aligned(copy), aligned(values[input]), byteSize(cast<ShapedType>(input.getType())));
+    operands.push_back(std::move(copy));
+  }
+  std::vector<Bytes> results;
+  std::vector<void *> buffers;
+  for (Bytes &operand : operands) {
+    buffers.push_back(aligned(operand));
+  }
+  for (auto [output, alias] : llvm::zip_equal(fusion.getOutputs(), kernel.alias)) {
+    results.push_back(allocate(output));
+    if (alias < 0) {
+      buffers.push_back(aligned(results.back()));
+    }
+  }
+  int64_t cut = std::uniform_int_distribution<int64_t>(0, kernel.extent)(random);
+  function(buffers.data(), cut, kernel.extent);
+  function(buffers.data(), 0, cut);
+  for (auto [i, output] : llvm::enumerate(fusion.getOutputs())) {
+    values[output] = std::move(kernel.alias[i] < 0 ? results[i] : operands[kernel.alias[i]]);
+  }
+}
+
+std::vector<reference::Tensor> CompiledKernels::run(StringRef name, ArrayRef<reference::Tensor> inputs) {
+  auto function = fused.lookupSymbol<func::FuncOp>(name);
+  llvm::DenseMap<Value, Bytes> values;
+  auto define = [&](Value value, const reference::Tensor &tensor) {
+    Bytes bytes = allocate(value);
+    write(tensor, aligned(bytes));
+    values[value] = std::move(bytes);
+  };
+  for (auto [argument, input] : llvm::zip_equal(function.getArguments(), inputs)) {
+    define(argument, input);
+  }
+  std::vector<reference::Tensor> results;
+  for (Operation &op : function.getBody().front()) {
+    if (auto fusion = dyn_cast<exec::FusionOp>(op)) {
+      runKernel(fusion, values);
+    } else if (auto constant = dyn_cast<nn::ConstantOp>(op)) {
+      define(constant, *reference::Tensor::fromAttribute(constant.getValue()));
+    } else if (auto reshape = dyn_cast<nn::ReshapeOp>(op)) {
+      define(reshape, read(reshape.getType(), aligned(values[reshape.getInput()])));
+    } else if (isa<func::ReturnOp>(op)) {
+      for (Value value : op.getOperands()) {
+        results.push_back(read(cast<RankedTensorType>(value.getType()), aligned(values[value])));
+      }
+    } else {
+      throw std::runtime_error("unexpected " + op.getName().getStringRef().str() + " in a fused function");
+    }
+  }
+  return results;
+}
+
+} // namespace ashlar::test

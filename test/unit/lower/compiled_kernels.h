@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Compiles the kernels of a fused module into a shared object and runs its functions with them.
+
+#ifndef ASHLAR_TEST_UNIT_LOWER_COMPILED_KERNELS_H
+#define ASHLAR_TEST_UNIT_LOWER_COMPILED_KERNELS_H
+
+#include "compiler/reference/tensor.h"
+#include "dialects/exec/exec.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
+
+#include <random>
+#include <string>
+
+namespace ashlar::test {
+
+// Every fusion is one kernel, called over its extent in randomly cut ranges; where a result may overwrite an operand it does, by a coin.
+class CompiledKernels {
+public:
+  // Compiles and loads; throws std::runtime_error when that fails. `fused` must outlive this and hold no gemm.
+  CompiledKernels(mlir::ModuleOp fused, std::mt19937_64 &random);
+  ~CompiledKernels();
+
+  // Runs function `name` and returns its results.
+  std::vector<reference::Tensor> run(llvm::StringRef name, llvm::ArrayRef<reference::Tensor> inputs);
+
+private:
+  using Bytes = std::vector<char>;
+  struct Kernel {
+    std::string name;
+    llvm::SmallVector<int64_t> alias;
+    int64_t extent;
+  };
+
+  mlir::ModuleOp fused;
+  std::mt19937_64 &random;
+  void *library = nullptr;
+  llvm::DenseMap<mlir::Operation *, Kernel> kernels;
+
+  void runKernel(exec::FusionOp fusion, llvm::DenseMap<mlir::Value, Bytes> &values);
+};
+
+} // namespace ashlar::test
+
+#endif // ASHLAR_TEST_UNIT_LOWER_COMPILED_KERNELS_H

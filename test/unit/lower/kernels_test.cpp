@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Lowering to kernels against the interpreter: the fused module is interpreted, and its kernels are compiled, loaded and run.
+
+#include "test/unit/lower/compiled_kernels.h"
+#include "test/unit/lower/random_function.h"
+#include "test/unit/reference/parsed_module.h"
+
+#include "compiler/reference/equivalence.h"
+#include "dialects/exec/exec.h"
+#include "passes/lower/passes.h"
+
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Transforms/Passes.h"
+#include <catch2/catch.hpp>
+
+using namespace ashlar;
+using namespace mlir;
+
+namespace {
+
+// Runs the passes up to exec.fusion; every product becomes loops.
+void fuse(ModuleOp module) {
+  PassManager passes(module.getContext());
+  lower::ExpandOpsPassOptions expand;
+  expand.gemmFlops = std::numeric_limits<int64_t>::max();
+  passes.addNestedPass<func::FuncOp>(lower::createExpandOpsPass(expand));
+  passes.addNestedPass<func::FuncOp>(createCanonicalizerPass());
+  passes.addNestedPass<func::FuncOp>(createCSEPass());
+  passes.addNestedPass<func::FuncOp>(lower::createOrderOpsPass());
+  passes.addNestedPass<func::FuncOp>(lower::createFusePass());
+  REQUIRE(succeeded(passes.run(module)));
+}
+
+std::vector<reference::Tensor> randomInputs(func::FuncOp function, std::mt19937_64 &random) {
+  std::vector<reference::Tensor> inputs;
+  for (Type type : function.getArgumentTypes()) {
+    inputs.push_back(reference::randomTensor(cast<RankedTensorType>(type), random, /*intLimit=*/10));
+  }
+  return inputs;
+}
+
+} // namespace
+
+TEST_CASE("kernels: random functions agree with the interpreter", "[lower][kernels]") {
+  uint64_t seed = test::testSeed();
+  INFO("ASHLAR_SEED=" << seed);
+  std::mt19937_64 random(seed);
+  OwningOpRef<ModuleOp> module = ModuleOp::create(UnknownLoc::get(&test::context()));
+  constexpr int kFunctions = 60;
+  for (int i = 0; i < kFunctions; ++i) {
+    test::addRandomFunction(*module, "f" + std::to_string(i), 4 + i % 25, random);
+  }
+  OwningOpRef<ModuleOp> fused = module->clone();
+  fuse(*fused);
+  test::CompiledKernels kernels(*fused, random);
+  for (int i = 0; i < kFunctions; ++i) {
+    std::string name = "f" + std::to_string(i);
+    std::string text;
+    llvm::raw_string_ostream(text) << *fused->lookupSymbol(name);
+    INFO("function " << name << "\n" << text);
+    auto inputs = randomInputs(module->lookupSymbol<func::FuncOp>(name), random);
+    std::vector<reference::Tensor> expected = test::run(*module, name, inputs);
+    std::vector<reference::Tensor> interpreted = test::run(*fused, name, inputs);
+    std::vector<reference::Tensor> compiled = kernels.run(name, inputs);
+    REQUIRE(interpreted.size() == expected.size());
+    REQUIRE(compiled.size() == expected.size());
+    for (size_t r = 0; r < expected.size(); ++r) {
+      INFO("result " << r);
+      // Sums of at most 20000 f64 terms of size 1 in another order: 20000 * 2^-53 * a few dozen ops.
+      CHECK(reference::maxDifference(expected[r], interpreted[r]) < 1e-10);
+      CHECK(reference::maxDifference(expected[r], compiled[r]) < 1e-10);
+    }
+  }
+}
+
+TEST_CASE("kernels: f32 functions are within their stated error", "[lower][kernels]") {
+  struct Case {
+    const char *op;
+    double bound; // |computed - exact| / max(1, |exact|): a few units of 2^-24, and the error of the polynomial
+  };
+  const Case cases[] = {{"nn.exp", 3e-7},   {"nn.tanh", 5e-7},        {"nn.erf", 3e-7},     {"nn.sigmoid", 3e-7}, {"nn.gelu", 1e-6},
+                        {"nn.relu", 1e-12}, {"nn.log_softmax", 2e-6}, {"nn.softmax", 5e-7}, {"nn.neg", 1e-12}};
+  for (const Case &c : cases) {
+    INFO(c.op);
+    std::string op = c.op;
+    auto text = [&](const std::string &type) {
+      return "func.func @f(%x: tensor<64x257x" + type + ">) -> tensor<64x257x" + type + "> { %y = " + op + " %x : tensor<64x257x" + type +
+             "> return %y : tensor<64x257x" + type + "> }";
+    };
+    OwningOpRef<ModuleOp> module = test::parse(text("f32")), exact = test::parse(text("f64"));
+    std::mt19937_64 random(test::testSeed());
+    reference::Tensor x(RankedTensorType::get({64, 257}, Float32Type::get(&test::context())));
+    reference::Tensor wide(RankedTensorType::get({64, 257}, Float64Type::get(&test::context())));
+    for (int64_t i = 0; i < x.getNumElements(); ++i) {
+      x.setFloat(i, std::uniform_real_distribution<double>(-8, 8)(random));
+      wide.setFloat(i, x.getFloat(i));
+    }
+    fuse(*module);
+    test::CompiledKernels kernels(*module, random);
+    reference::Tensor computed = kernels.run("f", {x}).front();
+    reference::Tensor expected = test::run(*exact, "f", {wide}).front();
+    double worst = 0;
+    for (int64_t i = 0; i < x.getNumElements(); ++i) {
+      worst = std::max(worst, std::abs(computed.getFloat(i) - expected.getFloat(i)) / std::max(1.0, std::abs(expected.getFloat(i))));
+    }
+    CHECK(worst < c.bound);
+  }
+}
+
+TEST_CASE("kernels: infinite logits give probability 0 and no NaN", "[lower][kernels]") {
+  OwningOpRef<ModuleOp> module = test::parse("func.func @f(%x: tensor<2x3xf32>) -> tensor<2x3xf32> { %y = nn.softmax %x : tensor<2x3xf32> "
+                                             "return %y : tensor<2x3xf32> }");
+  std::mt19937_64 random(1);
+  fuse(*module);
+  test::CompiledKernels kernels(*module, random);
+  reference::Tensor x = test::tensor("dense<[[0xFF800000, 0.0, 0.0], [1.0, 0xFF800000, 0xFF800000]]> : tensor<2x3xf32>");
+  reference::Tensor y = kernels.run("f", {x}).front();
+  CHECK(y.getFloat(0) == 0);
+  CHECK(y.getFloat(1) == Approx(0.5));
+  CHECK(y.getFloat(3) == Approx(1));
+  CHECK(y.getFloat(4) == 0);
+}

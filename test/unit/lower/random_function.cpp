@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Grows a function op by op from a pool of values.
+
+#include "test/unit/lower/random_function.h"
+
+#include "dialects/nn/nn.h"
+
+#include "mlir/IR/ImplicitLocOpBuilder.h"
+
+using namespace mlir;
+
+namespace ashlar::test {
+
+namespace {
+
+constexpr int64_t kSizes[] = {1, 2, 3, 5, 8, 9, 17, 33};
+constexpr int64_t kMaxElements = 20000;
+
+class Generator {
+public:
+  Generator(func::FuncOp function, std::mt19937_64 &random)
+      : b(function.getLoc(), function.getContext()), random(random), f64(b.getF64Type()) {
+    b.setInsertionPointToStart(function.addEntryBlock());
+    for (Value argument : function.getArguments()) {
+      add(argument);
+    }
+  }
+
+  void step() {
+    using Maker = void (Generator::*)();
+    static constexpr Maker makers[] = {&Generator::unary,     &Generator::unary,  &Generator::binary,   &Generator::binary,
+                                       &Generator::binary,    &Generator::select, &Generator::reduce,   &Generator::reduce,
+                                       &Generator::broadcast, &Generator::bias,   &Generator::softmax,  &Generator::crossEntropy,
+                                       &Generator::transpose, &Generator::slice,  &Generator::pad,      &Generator::concat,
+                                       &Generator::reshape,   &Generator::matmul, &Generator::normalise};
+    (this->*makers[below(std::size(makers))])();
+  }
+
+  void finish(func::FuncOp function) {
+    SmallVector<Value> unused;
+    for (Value value : pool) {
+      if (value.use_empty()) {
+        unused.push_back(value);
+      }
+    }
+    func::ReturnOp::create(b, unused);
+    function.setType(b.getFunctionType(function.getArgumentTypes(), TypeRange(ValueRange(unused))));
+  }
+
+private:
+  ImplicitLocOpBuilder b;
+  std::mt19937_64 &random;
+  Type f64;
+  SmallVector<Value> pool;
+
+  int64_t below(int64_t n) { return std::uniform_int_distribution<int64_t>(0, n - 1)(random); }
+  Value pick() { return pool[below(pool.size())]; }
+  static RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(value.getType()); }
+  RankedTensorType tensor(ArrayRef<int64_t> shape) { return RankedTensorType::get(shape, f64); }
+  Value splat(RankedTensorType type, double value) { return nn::ConstantOp::create(b, nn::splat(type, value)); }
+
+  void add(Value value) {
+    if (typeOf(value).getNumElements() <= kMaxElements) {
+      pool.push_back(value);
+    }
+  }
+
+  // Brings a result whose size may have grown back into [-1, 1].
+  void addBounded(Value value) { add(nn::TanhOp::create(b, value)); }
+
+  // A second value of the type of `value`, from the pool when there is one.
+  Value partner(Value value) {
+    SmallVector<Value> same;
+    for (Value candidate : pool) {
+      if (candidate.getType() == value.getType()) {
+        same.push_back(candidate);
+      }
+    }
+    return same.size() > 1 ? same[below(same.size())] : splat(typeOf(value), 0.25);
+  }
+
+  void unary() {
+    Value x = pick();
+    switch (below(8)) {
+    case 0:
+      return add(nn::NegOp::create(b, x));
+    case 1:
+      return add(nn::SigmoidOp::create(b, x));
+    case 2:
+      return add(nn::ReluOp::create(b, x));
+    case 3:
+      return addBounded(nn::ExpOp::create(b, x));
+    case 4:
+      return add(nn::ErfOp::create(b, x));
+    case 5:
+      return add(nn::GeluOp::create(b, x.getType(), x, /*tanh_approximation=*/below(2) == 0));
+    case 6:
+      return add(nn::SqrtOp::create(b, nn::AddOp::create(b, nn::AbsOp::create(b, x), splat(typeOf(x), 0.1))));
+    default:
+      return add(nn::LeakyReluOp::create(b, x.getType(), x, llvm::APFloat(0.1)));
+    }
+  }
+
+  void binary() {
+    Value x = pick(), y = partner(x);
+    switch (below(5)) {
+    case 0:
+      return addBounded(nn::AddOp::create(b, x, y));
+    case 1:
+      return addBounded(nn::SubOp::create(b, x, y));
+    case 2:
+      return add(nn::MulOp::create(b, x, y));
+    case 3:
+      return add(nn::MaxOp::create(b, x, y));
+    default:
+      return addBounded(nn::DivOp::create(b, x, nn::AddOp::create(b, nn::AbsOp::create(b, y), splat(typeOf(y), 0.5))));
+    }
+  }
+
+  void select() {
+    Value x = pick(), y = partner(x);
+    Value threshold = splat(typeOf(x), 0.0123456789);
+    Value condition = nn::CompareOp::create(b, typeOf(x).clone(b.getI1Type()), nn::Predicate::Gt, x, threshold);
+    add(nn::SelectOp::create(b, x.getType(), condition, y, x));
+  }
+
+  void reduce() {
+    Value x = pick();
+    SmallVector<int64_t> dims;
+    int64_t rank = typeOf(x).getRank();
+    for (int64_t d = 0; d < rank; ++d) {
+      if (below(2) == 0) {
+        dims.push_back(d);
+      }
+    }
+    if (dims.empty() && rank > 0) {
+      dims.push_back(rank - 1);
+    }
+    addBounded(nn::ReduceOp::create(b, static_cast<nn::Reduction>(below(3)), x, dims));
+  }
+
+  void broadcast() {
+    Value x = pick();
+    SmallVector<int64_t> shape(typeOf(x).getShape()), dims = llvm::to_vector(llvm::seq<int64_t>(0, shape.size()));
+    int64_t at = below(shape.size() + 1);
+    shape.insert(shape.begin() + at, kSizes[below(std::size(kSizes))]);
+    for (int64_t &dim : dims) {
+      dim += dim >= at ? 1 : 0;
+    }
+    if (shape.size() <= 3) {
+      add(nn::BroadcastOp::create(b, tensor(shape), x, dims));
+    }
+  }
+
+  // x + a vector along one of its dims.
+  void bias() {
+    Value x = pick();
+    if (typeOf(x).getRank() == 0) {
+      return;
+    }
+    int64_t dim = below(typeOf(x).getRank());
+    for (Value candidate : pool) {
+      if (typeOf(candidate).getShape() == ArrayRef<int64_t>{typeOf(x).getDimSize(dim)}) {
+        return addBounded(nn::AddOp::create(b, x, nn::BroadcastOp::create(b, typeOf(x), candidate, ArrayRef<int64_t>{dim})));
+      }
+    }
+  }
+
+  void softmax() {
+    Value x = pick();
+    if (typeOf(x).getRank() > 0) {
+      add(below(2) == 0 ? Value(nn::SoftmaxOp::create(b, x)) : Value(nn::LogSoftmaxOp::create(b, x)));
+    }
+  }
+
+  void crossEntropy() {
+    Value x = pick();
+    if (typeOf(x).getRank() == 0) {
+      return;
+    }
+    RankedTensorType labels = RankedTensorType::get(typeOf(x).getShape().drop_back(), b.getI64Type());
+    SmallVector<int64_t> strides(labels.getRank(), 1);
+    add(nn::SoftmaxCrossEntropyOp::create(b, x, nn::IndexOp::create(b, labels, strides)));
+  }
+
+  void transpose() {
+    Value x = pick();
+    auto permutation = llvm::to_vector(llvm::seq<int64_t>(0, typeOf(x).getRank()));
+    std::shuffle(permutation.begin(), permutation.end(), random);
+    add(nn::TransposeOp::create(b, x, permutation));
+  }
+
+  void slice() {
+    Value x = pick();
+    SmallVector<int64_t> starts, limits, steps;
+    for (int64_t size : typeOf(x).getShape()) {
+      starts.push_back(below(size));
+      limits.push_back(starts.back() + 1 + below(size - starts.back()));
+      steps.push_back(1 + below(2));
+    }
+    add(nn::SliceOp::create(b, x, starts, limits, steps));
+  }
+
+  void pad() {
+    Value x = pick();
+    SmallVector<int64_t> low, interior, shape;
+    for (int64_t size : typeOf(x).getShape()) {
+      low.push_back(below(3));
+      interior.push_back(below(2));
+      shape.push_back(low.back() + (size - 1) * (interior.back() + 1) + 1 + below(3));
+    }
+    add(nn::PadOp::create(b, tensor(shape), x, low, interior));
+  }
+
+  void concat() {
+    Value x = pick(), y = partner(x);
+    if (typeOf(x).getRank() > 0) {
+      add(nn::ConcatOp::create(b, ValueRange{x, y, x}, below(typeOf(x).getRank())));
+    }
+  }
+
+  void reshape() {
+    Value x = pick();
+    int64_t elements = typeOf(x).getNumElements();
+    int64_t rows = elements % 3 == 0 ? 3 : 1;
+    add(nn::ReshapeOp::create(b, tensor({rows, elements / rows}), x));
+  }
+
+  void matmul() {
+    Value x = pick();
+    for (Value y : pool) {
+      if (typeOf(x).getRank() == 2 && typeOf(y).getRank() == 2 && typeOf(x).getDimSize(1) == typeOf(y).getDimSize(0) &&
+          typeOf(x).getNumElements() * typeOf(y).getDimSize(1) < kMaxElements) {
+        return addBounded(nn::MatMulOp::create(b, x, y, /*transpose_a=*/false, /*transpose_b=*/false));
+      }
+    }
+    if (typeOf(x).getRank() == 2) {
+      bool transposeA = below(2) == 0;
+      addBounded(nn::MatMulOp::create(b, x, x, transposeA, !transposeA));
+    }
+  }
+
+  // (x - mean) / sqrt(var + eps) along the last dim: reductions that depend on each other.
+  void normalise() {
+    Value x = pick();
+    RankedTensorType type = typeOf(x);
+    if (type.getRank() == 0) {
+      return;
+    }
+    int64_t last = type.getRank() - 1;
+    auto rows = llvm::to_vector(llvm::seq<int64_t>(0, last));
+    auto mean = [&](Value value) -> Value {
+      Value sum = nn::ReduceOp::create(b, nn::Reduction::Sum, value, ArrayRef<int64_t>{last});
+      return nn::MulOp::create(b, sum, splat(typeOf(sum), 1.0 / static_cast<double>(type.getDimSize(last))));
+    };
+    Value centred = nn::SubOp::create(b, x, nn::BroadcastOp::create(b, type, mean(x), rows));
+    Value variance = mean(nn::MulOp::create(b, centred, centred));
+    Value deviation = nn::SqrtOp::create(b, nn::AddOp::create(b, variance, splat(typeOf(variance), 0.1)));
+    add(nn::DivOp::create(b, centred, nn::BroadcastOp::create(b, type, deviation, rows)));
+  }
+};
+
+} // namespace
+
+func::FuncOp addRandomFunction(ModuleOp module, StringRef name, int numOps, std::mt19937_64 &random) {
+  module.getContext()->loadDialect<func::FuncDialect, nn::NnDialect>();
+  OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
+  SmallVector<Type> arguments;
+  std::uniform_int_distribution<size_t> size(0, std::size(kSizes) - 1);
+  int64_t rows = kSizes[size(random)], columns = kSizes[size(random)], depth = kSizes[size(random)];
+  const SmallVector<int64_t> shapes[] = {{rows, columns}, {rows, columns}, {columns}, {rows}, {rows, columns, depth}, {}};
+  for (ArrayRef<int64_t> shape : shapes) {
+    arguments.push_back(RankedTensorType::get(shape, builder.getF64Type()));
+  }
+  auto function = func::FuncOp::create(builder, module.getLoc(), name, builder.getFunctionType(arguments, {}));
+  Generator generator(function, random);
+  for (int i = 0; i < numOps; ++i) {
+    generator.step();
+  }
+  generator.finish(function);
+  return function;
+}
+
+} // namespace ashlar::test

@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The gradient of every nn op against central differences in f64, on random shapes. One row of `kCases` an op (or form of an op): the text
+// of the op over operands %a, %b, %c, their types, and the range of their elements, which keeps away from kinks and poles.
+
+#include "test/unit/reference/parsed_module.h"
+
+#include "dialects/nn/nn.h"
+
+#include <catch2/catch.hpp>
+
+#include <set>
+
+using namespace mlir;
+using ashlar::reference::Tensor;
+
+namespace ashlar::test {
+
+namespace {
+
+struct Operand {
+  std::string type;
+  double low = -2, high = 2;
+  double kink = -1e9; // elements stay 0.01 away from it
+};
+
+struct Case {
+  std::string name;
+  std::vector<Operand> operands;
+  std::string op;
+  std::string resultType;
+};
+
+// Draws the sizes of a case.
+class Sizes {
+public:
+  explicit Sizes(uint64_t seed) : generator(seed) {}
+
+  int64_t draw() { return 1 + static_cast<int64_t>(generator() % 4); }
+
+  // Returns "2x3xf64": `rank` random sizes.
+  std::string type(int64_t rank, StringRef element = "f64") {
+    std::vector<int64_t> shape;
+    for (int64_t d = 0; d < rank; ++d) {
+      shape.push_back(draw());
+    }
+    return typeOf(shape, element);
+  }
+
+  static std::string typeOf(ArrayRef<int64_t> shape, StringRef element = "f64") {
+    std::string text = "tensor<";
+    for (int64_t size : shape) {
+      text += std::to_string(size) + "x";
+    }
+    return text + element.str() + ">";
+  }
+
+  std::mt19937_64 generator;
+};
+
+std::string replaceElement(std::string type, StringRef element) {
+  return type.replace(type.find("f64"), 3, element.str());
+}
+
+void addUnaryCases(std::vector<Case> &cases, Sizes &sizes) {
+  struct Row {
+    const char *op;
+    double low, high, kink;
+  };
+  constexpr double kNone = -1e9;
+  for (Row row :
+       {Row{"neg", -2, 2, kNone}, Row{"abs", -2, 2, 0}, Row{"sign", -2, 2, 0}, Row{"exp", -2, 2, kNone}, Row{"log", 0.5, 3, kNone},
+        Row{"sqrt", 0.5, 3, kNone}, Row{"erf", -2, 2, kNone}, Row{"tanh", -2, 2, kNone}, Row{"sigmoid", -2, 2, kNone},
+        Row{"relu", -2, 2, 0}, Row{"gelu", -2, 2, kNone}, Row{"softmax", -2, 2, kNone}, Row{"log_softmax", -2, 2, kNone}}) {
+    std::string type = sizes.type(2);
+    cases.push_back({row.op, {{type, row.low, row.high, row.kink}}, std::string("nn.") + row.op + " %a : " + type, type});
+  }
+  std::string type = sizes.type(3);
+  cases.push_back({"gelu tanh", {{type}}, "nn.gelu %a tanh_approximation : " + type, type});
+  cases.push_back({"leaky_relu", {{type, -2, 2, 0}}, "nn.leaky_relu %a, 1.000000e-01 : " + type, type});
+  cases.push_back({"leaky_relu, negative alpha", {{type, -2, 2, 0}}, "nn.leaky_relu %a, -5.000000e-01 : " + type, type});
+  cases.push_back({"cast", {{type}}, "nn.cast %a : " + type + " -> " + type, type});
+}
+
+void addBinaryCases(std::vector<Case> &cases, Sizes &sizes) {
+  std::string type = sizes.type(2);
+  for (const char *op : {"add", "sub", "mul", "max", "min"}) {
+    cases.push_back({op, {{type}, {type}}, std::string("nn.") + op + " %a, %b : " + type, type});
+  }
+  cases.push_back({"div", {{type}, {type, 0.5, 2}}, "nn.div %a, %b : " + type, type});
+  cases.push_back({"pow", {{type, 0.5, 2}, {type}}, "nn.pow %a, %b : " + type, type});
+  std::string condition = replaceElement(type, "i1");
+  cases.push_back({"select", {{condition}, {type}, {type}}, "nn.select %a, %b, %c : " + condition + ", " + type, type});
+  // One value as both operands: its gradients add up.
+  cases.push_back({"mul of equals", {{type}}, "nn.mul %a, %a : " + type, type});
+}
+
+void addShapeCases(std::vector<Case> &cases, Sizes &sizes) {
+  int64_t m = sizes.draw(), n = sizes.draw(), k = sizes.draw();
+  auto type = [](std::initializer_list<int64_t> shape) { return Sizes::typeOf(shape); };
+  std::string wide = type({m, n, k});
+  cases.push_back({"broadcast", {{type({n})}}, "nn.broadcast %a dims = [1] : " + type({n}) + " -> " + wide, wide});
+  cases.push_back({"broadcast of a scalar", {{type({})}}, "nn.broadcast %a dims = [] : tensor<f64> -> " + wide, wide});
+  cases.push_back({"reshape", {{wide}}, "nn.reshape %a : " + wide + " -> " + type({m * n, k}), type({m * n, k})});
+  cases.push_back({"transpose", {{wide}}, "nn.transpose %a [2, 0, 1] : " + wide + " -> " + type({k, m, n}), type({k, m, n})});
+  cases.push_back({"concat",
+                   {{type({m, n})}, {type({m, k})}},
+                   "nn.concat %a, %b dim = 1 : (" + type({m, n}) + ", " + type({m, k}) + ") -> " + type({m, n + k}),
+                   type({m, n + k})});
+  std::string from = type({m, 5 + n}), piece = type({m, 2});
+  cases.push_back({"slice", {{from}}, "nn.slice %a [0, 1] to [" + std::to_string(m) + ", 5] by [1, 3] : " + from + " -> " + piece, piece});
+  cases.push_back({"pad", {{piece}}, "nn.pad %a low = [0, 1] interior = [0, 2] : " + piece + " -> " + from, from});
+  for (const char *kind : {"sum", "max", "min"}) {
+    cases.push_back({std::string("reduce ") + kind,
+                     {{wide}},
+                     std::string("nn.reduce ") + kind + " %a dims = [0, 2] : " + wide + " -> " + type({n}),
+                     type({n})});
+  }
+}
+
+void addContractionCases(std::vector<Case> &cases, Sizes &sizes) {
+  for (int64_t rank : {2, 3}) {
+    for (int form = 0; form < 4; ++form) {
+      bool ta = form & 1, tb = form & 2;
+      int64_t b = sizes.draw(), m = sizes.draw(), n = sizes.draw(), k = sizes.draw();
+      auto type = [&](int64_t rows, int64_t columns, bool swap) {
+        std::vector<int64_t> shape = swap ? std::vector<int64_t>{columns, rows} : std::vector<int64_t>{rows, columns};
+        if (rank == 3) {
+          shape.insert(shape.begin(), b);
+        }
+        return Sizes::typeOf(shape);
+      };
+      std::string lhs = type(m, k, ta), rhs = type(k, n, tb), result = type(m, n, false);
+      cases.push_back({"matmul form " + std::to_string(form) + " rank " + std::to_string(rank),
+                       {{lhs}, {rhs}},
+                       std::string("nn.matmul %a, %b") + (ta ? " transpose_a" : "") + (tb ? " transpose_b" : "") + " : " + lhs + ", " +
+                           rhs + " -> " + result,
+                       result});
+    }
+  }
+  // Labels reach one class beyond the last: those rows have no loss and no gradient.
+  int64_t rows = sizes.draw() + 3, classes = sizes.draw() + 1;
+  std::string logits = Sizes::typeOf({rows, classes}), loss = Sizes::typeOf({rows});
+  for (const char *element : {"i32", "i64"}) {
+    std::string labels = Sizes::typeOf({rows}, element);
+    cases.push_back({std::string("softmax_cross_entropy ") + element,
+                     {{logits}, {labels, -1, static_cast<double>(classes)}},
+                     "nn.softmax_cross_entropy %a, %b : " + logits + ", " + labels + " -> " + loss,
+                     loss});
+  }
+}
+
+std::vector<Case> makeCases(uint64_t seed) {
+  Sizes sizes(seed);
+  std::vector<Case> cases;
+  addUnaryCases(cases, sizes);
+  addBinaryCases(cases, sizes);
+  addShapeCases(cases, sizes);
+  addContractionCases(cases, sizes);
+  return cases;
+}
+
+std::string moduleText(const Case &c) {
+  std::string arguments;
+  for (auto [i, operand] : llvm::enumerate(c.operands)) {
+    arguments += (i ? ", %" : "%") + std::string(1, static_cast<char>('a' + i)) + ": " + operand.type;
+  }
+  return "func.func @f(" + arguments + ") -> " + c.resultType + " { %r = " + c.op + "\n return %r : " + c.resultType + " }";
+}
+
+// Adds @gradient: the arguments of @f and the gradient of its result, to the gradients of the arguments that have one. Returns which have.
+std::vector<bool> addGradientFunction(ModuleOp module) {
+  auto function = module.lookupSymbol<func::FuncOp>("f").clone();
+  function.setName("gradient");
+  module.push_back(function);
+  Operation *op = &function.getBody().front().front();
+  Operation *terminator = function.getBody().front().getTerminator();
+  Location loc = op->getLoc();
+  Value resultGradient = function.getBody().front().addArgument(op->getResult(0).getType(), loc);
+  OpBuilder builder(terminator);
+  SmallVector<Value> gradients(op->getNumOperands());
+  cast<GradientOpInterface>(op).buildGradients(builder, resultGradient, gradients);
+  // Per argument, the sum over the operands that are this argument.
+  SmallVector<Value> results;
+  std::vector<bool> has;
+  for (BlockArgument argument : function.getBody().front().getArguments().drop_back()) {
+    Value sum;
+    for (auto [operand, gradient] : llvm::zip_equal(op->getOperands(), gradients)) {
+      if (operand == argument && gradient) {
+        sum = sum ? nn::AddOp::create(builder, loc, sum, gradient).getResult() : gradient;
+      }
+    }
+    has.push_back(static_cast<bool>(sum));
+    if (sum) {
+      results.push_back(sum);
+    }
+  }
+  terminator->setOperands(results);
+  function.setType(FunctionType::get(module.getContext(), function.getBody().front().getArgumentTypes(), ValueRange(results).getTypes()));
+  return has;
+}
+
+Tensor drawTensor(const Operand &operand, RankedTensorType type, std::mt19937_64 &generator) {
+  Tensor tensor = reference::randomTensor(type, generator, /*intLimit=*/1);
+  for (int64_t i = 0; i < tensor.getNumElements(); ++i) {
+    double unit = (generator() >> 11) * 0x1p-53;
+    double value = operand.low + (operand.high - operand.low) * unit;
+    if (!tensor.isFloat()) {
+      int64_t span = static_cast<int64_t>(operand.high - operand.low) + 1;
+      tensor.setInt(i, static_cast<int64_t>(operand.low) + static_cast<int64_t>(generator() % span));
+    } else {
+      tensor.setFloat(i, std::abs(value - operand.kink) < 0.01 ? value + 0.05 : value);
+    }
+  }
+  return tensor;
+}
+
+// Returns sum(weights * f(inputs)).
+double weighted(ModuleOp module, ArrayRef<Tensor> inputs, const Tensor &weights) {
+  Tensor result = run(module, "f", inputs).front();
+  double sum = 0;
+  for (int64_t i = 0; i < result.getNumElements(); ++i) {
+    sum += weights.getFloat(i) * result.getFloat(i);
+  }
+  return sum;
+}
+
+} // namespace
+
+TEST_CASE("gradients of all ops agree with central differences", "[reference][gradient]") {
+  uint64_t seed = testSeed() + GENERATE(0u, 1u, 2u, 3u);
+  for (const Case &c : makeCases(seed)) {
+    INFO("seed " << seed << ", " << c.name << ": " << c.op);
+    OwningOpRef<ModuleOp> module = parse(moduleText(c));
+    std::vector<bool> has = addGradientFunction(*module);
+    REQUIRE(succeeded(module->verify()));
+    std::mt19937_64 generator(seed);
+    auto function = module->lookupSymbol<func::FuncOp>("f");
+    std::vector<Tensor> inputs;
+    for (auto [operand, type] : llvm::zip_equal(c.operands, reference::globalArgumentTypes(function))) {
+      inputs.push_back(drawTensor(operand, type, generator));
+    }
+    Tensor weights = reference::randomTensor(cast<RankedTensorType>(function.getResultTypes()[0]), generator, /*intLimit=*/1);
+    std::vector<Tensor> gradientInputs = inputs;
+    gradientInputs.push_back(weights);
+    std::vector<Tensor> gradients = run(*module, "gradient", gradientInputs);
+    size_t next = 0;
+    for (size_t a = 0; a < inputs.size(); ++a) {
+      if (!inputs[a].isFloat()) {
+        CHECK_FALSE(has[a]);
+        continue;
+      }
+      for (int64_t i = 0; i < inputs[a].getNumElements(); ++i) {
+        constexpr double kStep = 1e-5;
+        std::vector<Tensor> above = inputs, below = inputs;
+        above[a].setFloat(i, inputs[a].getFloat(i) + kStep);
+        below[a].setFloat(i, inputs[a].getFloat(i) - kStep);
+        double expected = (weighted(*module, above, weights) - weighted(*module, below, weights)) / (2 * kStep);
+        double actual = has[a] ? gradients[next].getFloat(i) : 0;
+        // Truncation of the difference is O(step^2) = 1e-10 times a third derivative, rounding 1e-16 / step = 1e-11.
+        CHECK(actual == Approx(expected).epsilon(1e-6).margin(1e-7));
+      }
+      next += has[a];
+    }
+    CHECK(next == gradients.size());
+  }
+}
+
+TEST_CASE("every op with a gradient has a case", "[reference][gradient]") {
+  std::set<std::string> tested;
+  for (const Case &c : makeCases(testSeed())) {
+    tested.insert(c.op.substr(0, c.op.find(' ')));
+  }
+  context().loadAllAvailableDialects();
+  for (RegisteredOperationName name : context().getRegisteredOperationsByDialect("nn")) {
+    if (name.hasInterface<GradientOpInterface>()) {
+      INFO(name.getStringRef().str());
+      CHECK(tested.count(name.getStringRef().str()) == 1);
+    }
+  }
+}
+
+} // namespace ashlar::test

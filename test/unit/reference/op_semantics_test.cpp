@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What each nn op computes, against numbers worked out by hand. The inputs are constants of the function.
+
+#include "test/unit/reference/parsed_module.h"
+
+#include "compiler/reference/semantics.h"
+
+#include "dialects/nn/nn.h"
+
+#include <catch2/catch.hpp>
+
+#include <cmath>
+#include <set>
+
+using namespace mlir;
+using ashlar::reference::Tensor;
+
+namespace ashlar::test {
+
+namespace {
+
+struct Row {
+  std::string op;                  // over %a, %b, %c
+  std::vector<std::string> inputs; // their values
+  std::string expected;
+};
+
+// Rows of ops on vectors of three floats.
+Row floats(const std::string &op, const std::string &a, const std::string &expected) {
+  return {"nn." + op + " : tensor<3xf64>", {"dense<" + a + "> : tensor<3xf64>"}, "dense<" + expected + "> : tensor<3xf64>"};
+}
+
+Row floats(const std::string &op, const std::string &a, const std::string &b, const std::string &expected) {
+  return {"nn." + op + " : tensor<3xf64>",
+          {"dense<" + a + "> : tensor<3xf64>", "dense<" + b + "> : tensor<3xf64>"},
+          "dense<" + expected + "> : tensor<3xf64>"};
+}
+
+// Rows of ops on vectors of three integers of any width.
+Row ints(const std::string &type, const std::string &op, const std::string &a, const std::string &b, const std::string &expected) {
+  return {"nn." + op + " : " + type, {"dense<" + a + "> : " + type, "dense<" + b + "> : " + type}, "dense<" + expected + "> : " + type};
+}
+
+Row compareRow(const std::string &predicate, const std::string &expected) {
+  return {"nn.compare " + predicate + " %a, %b : tensor<4xf32> -> tensor<4xi1>",
+          {"dense<[1.0, 2.0, 3.0, 0x7FC00000]> : tensor<4xf32>", "dense<[2.0, 2.0, 2.0, 2.0]> : tensor<4xf32>"},
+          "dense<" + expected + "> : tensor<4xi1>"};
+}
+
+std::vector<Row> elementwiseRows() {
+  const std::string kBool = "tensor<4xi1>", kInt = "tensor<3xi32>";
+  return {
+      floats("neg %a", "[1.0, -2.0, 0.0]", "[-1.0, 2.0, 0.0]"),
+      floats("abs %a", "[1.0, -2.0, 0.0]", "[1.0, 2.0, 0.0]"),
+      floats("sign %a", "[3.0, -2.0, 0.0]", "[1.0, -1.0, 0.0]"),
+      floats("exp %a", "[0.0, 1.0, -1.0]", "[1.0, 2.718281828459045, 0.36787944117144233]"),
+      floats("log %a", "[1.0, 2.718281828459045, 10.0]", "[0.0, 1.0, 2.302585092994046]"),
+      floats("sqrt %a", "[0.0, 4.0, 2.0]", "[0.0, 2.0, 1.4142135623730951]"),
+      floats("erf %a", "[0.0, 1.0, -0.5]", "[0.0, 0.8427007929497149, -0.5204998778130465]"),
+      floats("tanh %a", "[0.0, 1.0, -2.0]", "[0.0, 0.7615941559557649, -0.9640275800758169]"),
+      floats("sigmoid %a", "[0.0, 2.0, -2.0]", "[0.5, 0.8807970779778823, 0.11920292202211755]"),
+      floats("relu %a", "[1.5, -2.0, 0.0]", "[1.5, 0.0, 0.0]"),
+      floats("leaky_relu %a, 0.25", "[1.5, -2.0, 0.0]", "[1.5, -0.5, 0.0]"),
+      floats("gelu %a", "[0.0, 1.0, -1.0]", "[0.0, 0.8413447460685429, -0.15865525393145707]"),
+      floats("gelu %a tanh_approximation", "[0.0, 1.0, -1.0]", "[0.0, 0.8411919906082768, -0.15880800939172324]"),
+      floats("add %a, %b", "[1.0, 2.0, 3.0]", "[0.5, -2.0, 1.0]", "[1.5, 0.0, 4.0]"),
+      floats("sub %a, %b", "[1.0, 2.0, 3.0]", "[0.5, -2.0, 1.0]", "[0.5, 4.0, 2.0]"),
+      floats("mul %a, %b", "[1.0, 2.0, 3.0]", "[0.5, -2.0, 1.0]", "[0.5, -4.0, 3.0]"),
+      floats("div %a, %b", "[1.0, 2.0, 3.0]", "[0.5, -2.0, 4.0]", "[2.0, -1.0, 0.75]"),
+      floats("pow %a, %b", "[2.0, 9.0, 5.0]", "[3.0, 0.5, 0.0]", "[8.0, 3.0, 1.0]"),
+      floats("max %a, %b", "[1.0, 2.0, 3.0]", "[2.0, 2.0, 2.0]", "[2.0, 2.0, 3.0]"),
+      floats("min %a, %b", "[1.0, 2.0, 3.0]", "[2.0, 2.0, 2.0]", "[1.0, 2.0, 2.0]"),
+      {"nn.neg %a : tensor<3xi32>", {"dense<[1, -2, 0]> : tensor<3xi32>"}, "dense<[-1, 2, 0]> : tensor<3xi32>"},
+      ints(kInt, "add %a, %b", "[2147483647, 2, 3]", "[1, 2, -3]", "[-2147483648, 4, 0]"), // wraps
+      ints(kInt, "sub %a, %b", "[1, 2, 3]", "[4, 5, 6]", "[-3, -3, -3]"),
+      ints(kInt, "mul %a, %b", "[1, 2, -3]", "[4, 5, 6]", "[4, 10, -18]"),
+      ints(kInt, "div %a, %b", "[7, -7, 7]", "[2, 2, -2]", "[3, -3, -3]"), // toward zero
+      ints(kInt, "max %a, %b", "[7, -7, 7]", "[2, 2, -2]", "[7, 2, 7]"),
+      ints(kInt, "min %a, %b", "[7, -7, 7]", "[2, 2, -2]", "[2, -7, -2]"),
+      ints(kBool, "and %a, %b", "[true, true, false, false]", "[true, false, true, false]", "[true, false, false, false]"),
+      ints(kBool, "or %a, %b", "[true, true, false, false]", "[true, false, true, false]", "[true, true, true, false]"),
+      {"nn.not %a : tensor<2xi1>", {"dense<[true, false]> : tensor<2xi1>"}, "dense<[false, true]> : tensor<2xi1>"},
+      compareRow("eq", "[false, true, false, false]"),
+      compareRow("ne", "[true, false, true, true]"), // the only one that holds with a NaN
+      compareRow("lt", "[true, false, false, false]"),
+      compareRow("le", "[true, true, false, false]"),
+      compareRow("gt", "[false, false, true, false]"),
+      compareRow("ge", "[false, true, true, false]"),
+      {"nn.compare lt %a, %b : tensor<2xi64> -> tensor<2xi1>",
+       {"dense<[-1, 2]> : tensor<2xi64>", "dense<[0, 2]> : tensor<2xi64>"},
+       "dense<[true, false]> : tensor<2xi1>"},
+      {"nn.select %a, %b, %c : tensor<2xi1>, tensor<2xf32>",
+       {"dense<[true, false]> : tensor<2xi1>", "dense<[1.0, 2.0]> : tensor<2xf32>", "dense<[3.0, 4.0]> : tensor<2xf32>"},
+       "dense<[1.0, 4.0]> : tensor<2xf32>"},
+      {"nn.cast %a : tensor<3xf32> -> tensor<3xi32>", {"dense<[1.9, -1.9, 0.5]> : tensor<3xf32>"}, "dense<[1, -1, 0]> : tensor<3xi32>"},
+      {"nn.cast %a : tensor<3xf32> -> tensor<3xi1>",
+       {"dense<[0.5, 0.0, -1.0]> : tensor<3xf32>"},
+       "dense<[true, false, true]> : tensor<3xi1>"},
+      {"nn.cast %a : tensor<2xi1> -> tensor<2xf32>", {"dense<[true, false]> : tensor<2xi1>"}, "dense<[1.0, 0.0]> : tensor<2xf32>"},
+      {"nn.cast %a : tensor<2xi64> -> tensor<2xi32>", {"dense<[4294967297, -1]> : tensor<2xi64>"}, "dense<[1, -1]> : tensor<2xi32>"},
+      {"nn.cast %a : tensor<2xf32> -> tensor<2xbf16>", {"dense<[1.00390625, 3.0]> : tensor<2xf32>"}, "dense<[1.0, 3.0]> : tensor<2xbf16>"},
+  };
+}
+
+std::vector<Row> shapeRows() {
+  const std::string kMatrix = "dense<[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]> : tensor<2x3xf32>";
+  return {
+      {"nn.constant dense<[1.0, 2.0]> : tensor<2xf32>", {}, "dense<[1.0, 2.0]> : tensor<2xf32>"},
+      {"nn.index [3, 1] : tensor<2x3xi64>", {}, "dense<[[0, 1, 2], [3, 4, 5]]> : tensor<2x3xi64>"},
+      {"nn.index [0, -2] : tensor<2x3xi64>", {}, "dense<[[0, -2, -4], [0, -2, -4]]> : tensor<2x3xi64>"},
+      {"nn.broadcast %a dims = [1] : tensor<2xf32> -> tensor<3x2xf32>",
+       {"dense<[1.0, 2.0]> : tensor<2xf32>"},
+       "dense<[[1.0, 2.0], [1.0, 2.0], [1.0, 2.0]]> : tensor<3x2xf32>"},
+      {"nn.reshape %a : tensor<2x3xf32> -> tensor<3x2xf32>", {kMatrix}, "dense<[[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]> : tensor<3x2xf32>"},
+      {"nn.transpose %a [1, 0] : tensor<2x3xf32> -> tensor<3x2xf32>",
+       {kMatrix},
+       "dense<[[1.0, 4.0], [2.0, 5.0], [3.0, 6.0]]> : tensor<3x2xf32>"},
+      {"nn.transpose %a [2, 0, 1] : tensor<1x2x3xf32> -> tensor<3x1x2xf32>",
+       {"dense<[[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]]> : tensor<1x2x3xf32>"},
+       "dense<[[[1.0, 4.0]], [[2.0, 5.0]], [[3.0, 6.0]]]> : tensor<3x1x2xf32>"},
+      {"nn.concat %a, %b dim = 1 : (tensor<2x3xf32>, tensor<2x1xf32>) -> tensor<2x4xf32>",
+       {kMatrix, "dense<[[7.0], [8.0]]> : tensor<2x1xf32>"},
+       "dense<[[1.0, 2.0, 3.0, 7.0], [4.0, 5.0, 6.0, 8.0]]> : tensor<2x4xf32>"},
+      {"nn.slice %a [1, 0] to [2, 3] by [1, 2] : tensor<2x3xf32> -> tensor<1x2xf32>", {kMatrix}, "dense<[[4.0, 6.0]]> : tensor<1x2xf32>"},
+      {"nn.pad %a low = [1] interior = [1] : tensor<2xf32> -> tensor<5xf32>",
+       {"dense<[1.0, 2.0]> : tensor<2xf32>"},
+       "dense<[0.0, 1.0, 0.0, 2.0, 0.0]> : tensor<5xf32>"},
+  };
+}
+
+std::vector<Row> contractionRows() {
+  const std::string kMatrix = "dense<[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]> : tensor<2x3xf32>";
+  return {
+      {"nn.reduce sum %a dims = [0] : tensor<2x3xf32> -> tensor<3xf32>", {kMatrix}, "dense<[5.0, 7.0, 9.0]> : tensor<3xf32>"},
+      {"nn.reduce sum %a dims = [0, 1] : tensor<2x3xf32> -> tensor<f32>", {kMatrix}, "dense<21.0> : tensor<f32>"},
+      {"nn.reduce max %a dims = [1] : tensor<2x3xf32> -> tensor<2xf32>", {kMatrix}, "dense<[3.0, 6.0]> : tensor<2xf32>"},
+      {"nn.reduce min %a dims = [1] : tensor<2x3xi32> -> tensor<2xi32>",
+       {"dense<[[3, 1, 2], [-4, 5, 6]]> : tensor<2x3xi32>"},
+       "dense<[1, -4]> : tensor<2xi32>"},
+      {"nn.matmul %a, %b transpose_b : tensor<2x3xf32>, tensor<2x3xf32> -> tensor<2x2xf32>",
+       {kMatrix, kMatrix},
+       "dense<[[14.0, 32.0], [32.0, 77.0]]> : tensor<2x2xf32>"},
+      {"nn.matmul %a, %b transpose_a : tensor<2x3xf32>, tensor<2x1xf32> -> tensor<3x1xf32>",
+       {kMatrix, "dense<[[1.0], [-1.0]]> : tensor<2x1xf32>"},
+       "dense<[[-3.0], [-3.0], [-3.0]]> : tensor<3x1xf32>"},
+      {"nn.matmul %a, %b : tensor<2x1x2xi32>, tensor<2x2x1xi32> -> tensor<2x1x1xi32>",
+       {"dense<[[[1, 2]], [[3, 4]]]> : tensor<2x1x2xi32>", "dense<[[[5], [6]], [[7], [8]]]> : tensor<2x2x1xi32>"},
+       "dense<[[[17]], [[53]]]> : tensor<2x1x1xi32>"},
+      {"nn.softmax %a : tensor<2x2xf64>",
+       {"dense<[[0.0, 0.0], [1000.0, 1001.0]]> : tensor<2x2xf64>"},
+       "dense<[[0.5, 0.5], [0.2689414213699951, 0.7310585786300049]]> : tensor<2x2xf64>"},
+      {"nn.log_softmax %a : tensor<2x2xf64>",
+       {"dense<[[0.0, 0.0], [1000.0, 1001.0]]> : tensor<2x2xf64>"},
+       "dense<[[-0.6931471805599453, -0.6931471805599453], [-1.3132616875182228, -0.31326168751822286]]> : tensor<2x2xf64>"},
+      // The last two labels are outside of the classes.
+      {"nn.softmax_cross_entropy %a, %b : tensor<4x2xf64>, tensor<4xi32> -> tensor<4xf64>",
+       {"dense<[[0.0, 0.0], [1000.0, 1001.0], [0.0, 1.0], [0.0, 1.0]]> : tensor<4x2xf64>", "dense<[1, 0, 2, -1]> : tensor<4xi32>"},
+       "dense<[0.6931471805599453, 1.3132616875182228, 0.0, 0.0]> : tensor<4xf64>"},
+      // Words of philox4x32-10 for key {9, 0}, counter {5, 0, 3, 7}: 0x3cc63cdd 0xb93a4073 0xb0207e0d 0x5be29a17.
+      {"nn.random uniform %a, %b, %c {stream = 7 : i32} : (tensor<1xi64>, tensor<i64>, tensor<i64>) -> tensor<1xf32>",
+       {"dense<5> : tensor<1xi64>", "dense<9> : tensor<i64>", "dense<3> : tensor<i64>"},
+       "dense<0.23739981651306152> : tensor<1xf32>"},
+  };
+}
+
+std::string moduleText(const Row &row, ArrayRef<Tensor> inputs, const Tensor &expected) {
+  std::string text = "func.func @f(";
+  llvm::raw_string_ostream os(text);
+  for (auto [i, input] : llvm::enumerate(inputs)) {
+    os << (i ? ", %" : "%") << static_cast<char>('a' + i) << ": " << input.getType();
+  }
+  os << ") -> " << expected.getType() << " { %r = " << row.op << "\n return %r : " << expected.getType() << " }";
+  return text;
+}
+
+} // namespace
+
+TEST_CASE("ops compute what they say", "[reference][semantics]") {
+  std::vector<Row> rows = elementwiseRows();
+  for (const std::vector<Row> &more : {shapeRows(), contractionRows()}) {
+    rows.insert(rows.end(), more.begin(), more.end());
+  }
+  std::set<std::string> tested;
+  for (const Row &row : rows) {
+    INFO(row.op);
+    tested.insert(row.op.substr(0, row.op.find(' ')));
+    std::vector<Tensor> inputs;
+    for (const std::string &input : row.inputs) {
+      inputs.push_back(tensor(input));
+    }
+    Tensor expected = tensor(row.expected);
+    OwningOpRef<ModuleOp> module = parse(moduleText(row, inputs, expected));
+    Tensor actual = run(*module, "f", inputs).front();
+    REQUIRE(actual.getType() == expected.getType());
+    // f64 functions of libm agree to a few ulp; f32 results here are exact.
+    CHECK(reference::maxDifference(expected, actual) < 1e-14);
+  }
+  for (const auto &entry : reference::getSemantics().local) {
+    if (entry.getKey().starts_with("nn.")) {
+      INFO(entry.getKey().str());
+      CHECK(tested.count(entry.getKey().str()) == 1);
+    }
+  }
+}
+
+TEST_CASE("every pure nn op has semantics", "[reference][semantics]") {
+  context().loadAllAvailableDialects();
+  for (RegisteredOperationName name : context().getRegisteredOperationsByDialect("nn")) {
+    if (name.hasInterface<ShardingRuleOpInterface>()) {
+      INFO(name.getStringRef().str());
+      CHECK(reference::getSemantics().local.count(name.getStringRef()) == 1);
+    }
+  }
+}
+
+TEST_CASE("NaNs go through max, min and relu", "[reference][semantics]") {
+  for (const char *op : {"nn.max %a, %b", "nn.max %b, %a", "nn.min %a, %b", "nn.min %b, %a", "nn.relu %a"}) {
+    INFO(op);
+    OwningOpRef<ModuleOp> module = parse(std::string("func.func @f(%a: tensor<f32>, %b: tensor<f32>) -> tensor<f32> { %r = ") + op +
+                                         " : tensor<f32>\n return %r : tensor<f32> }");
+    Tensor result = run(*module, "f", {tensor("dense<0x7FC00000> : tensor<f32>"), tensor("dense<1.0> : tensor<f32>")}).front();
+    CHECK(std::isnan(result.getFloat(0)));
+  }
+}
+
+TEST_CASE("random numbers have their mean and variance", "[reference][semantics]") {
+  constexpr int64_t kCount = 20000;
+  for (const char *element : {"f32", "f64"}) {
+    std::string type = "tensor<20000x" + std::string(element) + ">";
+    OwningOpRef<ModuleOp> module = parse("func.func @f(%s: tensor<i64>) -> (" + type + ", " + type + R"() {
+      %i = nn.index [1] : tensor<20000xi64>
+      %u = nn.random uniform %i, %s, %s {stream = 1 : i32} : (tensor<20000xi64>, tensor<i64>, tensor<i64>) -> )" +
+                                         type + R"(
+      %n = nn.random normal %i, %s, %s {stream = 2 : i32} : (tensor<20000xi64>, tensor<i64>, tensor<i64>) -> )" +
+                                         type + "\n return %u, %n : " + type + ", " + type + " }");
+    std::vector<Tensor> results = run(*module, "f", {tensor("dense<12345678901> : tensor<i64>")});
+    double sums[2] = {}, squares[2] = {}, low = 1, high = 0;
+    for (int64_t i = 0; i < kCount; ++i) {
+      for (int k : {0, 1}) {
+        sums[k] += results[k].getFloat(i);
+        squares[k] += results[k].getFloat(i) * results[k].getFloat(i);
+      }
+      low = std::min(low, results[0].getFloat(i));
+      high = std::max(high, results[0].getFloat(i));
+    }
+    // Standard errors of the means are 0.002 and 0.007; the seed is fixed.
+    CHECK(sums[0] / kCount == Approx(0.5).margin(0.01));
+    CHECK(squares[0] / kCount == Approx(1.0 / 3).margin(0.01));
+    CHECK(low >= 0);
+    CHECK(high < 1);
+    CHECK(sums[1] / kCount == Approx(0).margin(0.03));
+    CHECK(squares[1] / kCount == Approx(1).margin(0.04));
+  }
+}
+
+} // namespace ashlar::test

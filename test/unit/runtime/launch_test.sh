@@ -1,0 +1,144 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# What a compiled program does on its command line and under mpirun, shown on hand-written images: launch_test.sh TOY_PROGRAM
+# Each check states what it expects; the last line counts them.
+
+set -u
+toy=$(readlink -f "$1")
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+passed=0
+failed=0
+
+# check NAME EXPECTED_STATUS PATTERN COMMAND...: the output (both streams) must match the extended regular expression, the status be equal
+# ("error" stands for any but 0), and nothing take longer than 20 s.
+check() {
+  local name=$1 expected=$2 pattern=$3 status
+  shift 3
+  timeout 20 "$@" > out 2>&1
+  status=$?
+  if [ "$expected" = error ] && [ $status -ne 0 ] && [ $status -ne 124 ]; then
+    expected=$status
+  fi
+  if [ "$status" = "$expected" ] && { [ -z "$pattern" ] || grep -Eq -- "$pattern" out; }; then
+    passed=$((passed + 1))
+  else
+    failed=$((failed + 1))
+    echo "FAILED: $name: status $status, expected $expected and /$pattern/ in:"
+    sed 's/^/    /' out
+  fi
+}
+
+# same NAME FILE FILE: the log lines, losses included, are equal and there are some.
+same() {
+  if [ -s "$2" ] && cmp -s "$2" "$3"; then
+    passed=$((passed + 1))
+  else
+    failed=$((failed + 1))
+    echo "FAILED: $1:"
+    diff "$2" "$3" | head -6
+  fi
+}
+
+losses() { grep '^epoch' out > "$1"; }
+
+check "alone: log line" 0 '^epoch: 1 step: 50, loss is [0-9.]+$' "$toy" train 1
+losses one
+check "alone: last line" 0 '^trained 400 steps in [0-9.]+ s \([0-9.]+ us a step\)$' "$toy" train 1
+check "evaluation without training" 0 '^eval: loss is [0-9.]+$' "$toy" train 1 --epochs 0 --eval
+check "steps" 0 '^trained 7 steps' "$toy" train 1 --steps 7
+check "steps count on in the next epoch" 0 '^epoch: 3 step: 50,' "$toy" train 1 --steps 450
+check "plan" 0 'all-reduce of 16 bytes' "$toy" train 4 --plan
+check "help" 0 '--log-every' "$toy" train 1 --help
+check "profile" 0 'all_reduce gradient' "$toy" train 1 --profile
+check "unknown option" error '^error: .*--bogus' "$toy" train 1 --bogus
+check "data refused" error '^error: .*' "$toy" train 1 --data /nowhere
+check "metrics" 0 trained "$toy" train 1 --steps 50 --metrics losses.jsonl
+check "metrics: content" 0 '^\{"epoch": 1, "step": 50, "loss": [0-9.]+, "seconds": [0-9.]+\}$' cat losses.jsonl
+check "metrics: cannot write" error '^error: cannot write no/such.jsonl' "$toy" train 1 --metrics no/such.jsonl
+
+for n in 2 4 8; do
+  check "$n ranks" 0 '^trained 400' mpirun -n $n "$toy" train $n
+  losses ranks
+  same "$n ranks = 1 rank, bit by bit" one ranks
+done
+check "deterministic alone" 0 '^trained 400' "$toy" train 1 --deterministic
+losses deterministic
+for n in 2 4; do
+  check "deterministic, $n ranks" 0 '^trained 400' mpirun -n $n "$toy" train $n --deterministic
+  losses ranks
+  same "deterministic: $n ranks = 1 rank, bit by bit" deterministic ranks
+done
+check "two hosts" 0 '^trained 400' env ASHLAR_FORCE_HOSTS=2 mpirun -n 4 "$toy" train 4
+losses ranks
+same "two hosts = one" one ranks
+check "worker logs" 0 trained mpirun -n 2 "$toy" train 2 --log-dir logs/run
+check "worker logs: content" 0 '^epoch: 2 step: 200' cat logs/run/worker_1.log
+
+check "started alone" error '^error: started alone but the program was compiled for 4 ranks; run it with mpirun -n 4$' "$toy" train 4
+check "wrong number of ranks" error '^error: 3 ranks at launch but the program was compiled for 4; run it with mpirun -n 4$' \
+  mpirun -n 3 "$toy" train 4
+check "chunks are named" error '^error: 4 ranks at launch but the program was compiled for 2 of 4 chunks each; run it with mpirun -n 2$' \
+  mpirun -n 4 "$toy" train 2 --deterministic
+if [ "$(grep -c '^error' out)" = 1 ]; then
+  passed=$((passed + 1))
+else
+  failed=$((failed + 1))
+  echo "FAILED: only one rank prints the error"
+fi
+# 1 and 2 ranks have different hashes; both believe in two processes.
+check "different programs" error '^error: rank 1 runs program' mpirun -n 1 "$toy" train 2 : -n 1 "$toy" train 2 --deterministic
+
+# A rank killed in the middle ends the job.
+mpirun -n 2 "$toy" train 2 --steps 2000000000 --log-every 0 > out 2>&1 &
+job=$!
+sleep 1
+victim=$(pgrep -P $job | head -n 1)
+begin=$SECONDS
+kill -9 "$victim" 2> /dev/null
+wait $job
+status=$?
+if [ -n "$victim" ] && [ $status -ne 0 ] && [ $((SECONDS - begin)) -le 10 ]; then
+  passed=$((passed + 1))
+else
+  failed=$((failed + 1))
+  echo "FAILED: killed rank: victim '$victim', status $status after $((SECONDS - begin)) s"
+fi
+
+# Forward programs.
+write_npy() { # rows columns: writes x.npy with 0, 1, 2, ... as f32, for all tests below
+  local header="{'descr': '<f4', 'fortran_order': False, 'shape': ($1, $2), }"
+  while [ $(((${#header} + 11) % 64)) -ne 0 ]; do header="$header "; done
+  {
+    printf '\x93NUMPY\x01\x00'
+    printf "\\x$(printf %02x $((${#header} + 1)))\\x00%s\n" "$header"
+    for i in $(seq 0 $(($1 * $2 - 1))); do
+      perl -e 'print pack("f<", $ARGV[0])' "$i"
+    done
+  } > x.npy
+}
+write_npy 8 3
+check "forward: alone" 0 '' "$toy" forward 1 --input x=x.npy
+check "forward: default names" 0 'net_twice.npy' ls
+cp product.npy expected.npy
+check "forward: 4 ranks" 0 '' mpirun -n 4 "$toy" forward 4 --input x=x.npy --output product=p4.npy
+same "forward: 4 ranks = 1 rank" expected.npy p4.npy
+check "forward: two hosts" 0 '' env ASHLAR_FORCE_HOSTS=2 mpirun -n 2 "$toy" forward 2 --input x=x.npy --output product=p2.npy
+same "forward: two hosts = 1 rank" expected.npy p2.npy
+check "forward: value" 0 '^113 216$' perl -e 'local $/; open F, "<expected.npy"; $_ = <F>; my @v = unpack "f<*", substr($_, -64); print "$v[0] $v[1]\n";'
+check "forward: missing input" error '^error: input x is not given; add --input x=FILE.npy$' "$toy" forward 1
+check "forward: unknown input" error '^error: --input q: no such tensor; the program has x$' "$toy" forward 1 --input q=x.npy
+check "forward: unknown output" error '^error: --output q: no such tensor; the program has net/twice, product$' \
+  "$toy" forward 1 --input x=x.npy --output q=q.npy
+write_npy 7 3
+check "forward: wrong shape" error '^error: "x.npy" has shape \(7, 3\) but \(8, 3\) is expected$' mpirun -n 2 "$toy" forward 2 --input x=x.npy --output product=no.npy
+write_npy 8 3
+check "forward: cannot write" error '^error: .*no/such/p.npy' "$toy" forward 1 --input x=x.npy --output product=no/such/p.npy
+check "forward: no partial file" error 'cannot access' ls no.npy no
+check "shared memory is gone" 1 '' grep -q ashlar <(ls /dev/shm)
+
+echo "$passed passed, $failed failed"
+[ $failed -eq 0 ]

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// ashlarc: compiles an ONNX model, and a job that says how to train it, to an executable. Only the command line is here.
+
+#include "compiler/driver/compile.h"
+
+#include "llvm/Support/FileSystem.h"
+
+#include <CLI/CLI.hpp>
+#include <csignal>
+#include <iostream>
+#include <map>
+
+using ashlar::driver::Emit;
+
+int main(int argc, char **argv) {
+  // A file size limit shall come back as an error of the write, not end the process.
+  std::signal(SIGXFSZ, SIG_IGN);
+  ashlar::driver::Options options;
+  std::map<std::string, Emit> stages = {{"nn", Emit::Nn},     {"dist", Emit::Dist}, {"exec", Emit::Exec},
+                                        {"llvm", Emit::Llvm}, {"obj", Emit::Obj},   {"exe", Emit::Exe}};
+  std::string stage = "exe";
+  CLI::App app("Compiles an ONNX model to an executable: with a job, one that trains it; without, one that runs it.");
+  app.add_option("model", options.model, "the model")->required()->type_name("MODEL.onnx");
+  app.add_option("--job", options.job, "how to train, on how many devices, on which data (docs/jobs)")->type_name("JOB.txtpb");
+  app.add_option("--mesh", options.mesh, "mesh in place of the job's: dp=4 or dp=4,tp=2")->type_name("AXIS=SIZE,...");
+  app.add_option("--target", options.target, "what to compile for: cpu")->capture_default_str()->type_name("TARGET");
+  app.add_option("--emit", stage, "where to stop: nn, dist, exec, llvm, obj or exe")->capture_default_str()->type_name("STAGE");
+  app.add_option("--dump-phases", options.dumpFolder, "write the module after every phase, numbered")->type_name("DIR");
+  app.add_flag("--print-params", options.printParameters, "print the fusion id of every parameter");
+  app.add_option("-o", options.output, "the file to write; - is stdout")->type_name("OUT");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp &) {
+    std::cout << app.help();
+    return 0;
+  } catch (const CLI::ParseError &error) {
+    std::cerr << "error: " << error.what() << "; --help lists the options\n";
+    return 1;
+  }
+  auto found = stages.find(stage);
+  if (found == stages.end()) {
+    std::cerr << "error: --emit " << stage << " is not a stage; the stages are nn, dist, exec, llvm, obj and exe\n";
+    return 1;
+  }
+  if (options.output.empty() && !options.printParameters) {
+    std::cerr << "error: no output file; name one by -o OUT\n";
+    return 1;
+  }
+  options.emit = found->second;
+  if (options.output == "-" && (options.emit == Emit::Obj || options.emit == Emit::Exe)) {
+    std::cerr << "error: --emit " << stage << " cannot write to stdout; name a file by -o OUT\n";
+    return 1;
+  }
+  static int anchor; // an address in this program, by which its path is found
+  options.programPath = llvm::sys::fs::getMainExecutable(argv[0], &anchor);
+  return ashlar::driver::compile(options);
+}

@@ -40,20 +40,16 @@ void importConstant(Node &node) {
 }
 
 void importConstantOfShape(Node &node) {
+  std::string what = ("node \"" + node.getPath() + "\"").str();
   SmallVector<int64_t> shape = node.intsInput(0, "input");
-  for (int64_t dim : shape) {
-    if (dim < 0) {
-      node.fail("input \"input\" holds the negative size " + Twine(dim));
-    }
-  }
   if (!node.hasAttribute("value")) {
-    return node.setResult(0, DenseElementsAttr::get(RankedTensorType::get(shape, node.builder().getF32Type()), 0.0f));
+    return node.setResult(0, DenseElementsAttr::get(makeTensorType(shape, node.builder().getF32Type(), what), 0.0f));
   }
   DenseElementsAttr value = readTensorAttribute(node, "value");
   if (value.getNumElements() != 1) {
     node.fail("attribute \"value\" has " + Twine(value.getNumElements()) + " elements, not 1");
   }
-  node.setResult(0, DenseElementsAttr::get(RankedTensorType::get(shape, value.getElementType()), *value.value_begin<Attribute>()));
+  node.setResult(0, DenseElementsAttr::get(makeTensorType(shape, value.getElementType(), what), *value.value_begin<Attribute>()));
 }
 
 constexpr RegistryRow kRows[] = {{"Constant", importConstant}, {"ConstantOfShape", importConstantOfShape}};

@@ -28,8 +28,25 @@ int64_t product(ArrayRef<int64_t> shape) {
   return count;
 }
 
+// Constants of this many elements are data, not shape arithmetic; no index or mask that exporters write comes near.
+constexpr int64_t kMostElements = int64_t{1} << 24;
+
+// Returns the number of elements a node's result has; fails when it is not one to compute here.
+int64_t countElements(const Node &node, ArrayRef<int64_t> shape) {
+  int64_t count = 1;
+  for (int64_t dim : shape) {
+    if (dim < 0 || llvm::MulOverflow(count, dim, count) || count > kMostElements) {
+      node.fail("a constant with a dim of " + Twine(dim) + " is negative or larger than " + Twine(kMostElements) + " elements");
+    }
+  }
+  return count;
+}
+
 IntTensor readInput(const Node &node, size_t index) {
   DenseElementsAttr constant = node.constantInput(index);
+  if (!constant) { // what is there is known, or the node would not be folded
+    node.fail("input " + Twine(index) + " is missing");
+  }
   IntTensor tensor{constant.getElementType(), Shape(constant.getType().getShape()), {}};
   bool isBool = tensor.element.isInteger(1);
   for (const APInt &value : constant.getValues<APInt>()) {
@@ -69,7 +86,7 @@ void foldBinary(Node &node, int64_t (*compute)(int64_t, int64_t), bool toBool) {
     node.fail("operands have different element types");
   }
   IntTensor result{toBool ? node.builder().getI1Type() : lhs.element, broadcastShapes(node, lhs.shape, rhs.shape), {}};
-  for (int64_t i = 0, count = product(result.shape); i < count; ++i) {
+  for (int64_t i = 0, count = countElements(node, result.shape); i < count; ++i) {
     result.values.push_back(compute(broadcastElement(lhs, result.shape, i), broadcastElement(rhs, result.shape, i)));
   }
   setResult(node, result);
@@ -140,7 +157,7 @@ void foldWhere(Node &node) {
   if (onTrue.element != onFalse.element) {
     node.fail("inputs X and Y have different element types");
   }
-  for (int64_t i = 0, count = product(result.shape); i < count; ++i) {
+  for (int64_t i = 0, count = countElements(node, result.shape); i < count; ++i) {
     result.values.push_back(broadcastElement(broadcastElement(condition, result.shape, i) ? onTrue : onFalse, result.shape, i));
   }
   setResult(node, result);
@@ -163,7 +180,7 @@ void foldUnsqueeze(Node &node) {
 
 void foldExpand(Node &node) {
   IntTensor from = readInput(node, 0), result{from.element, broadcastShapes(node, from.shape, node.intsInput(1, "shape")), {}};
-  for (int64_t i = 0, count = product(result.shape); i < count; ++i) {
+  for (int64_t i = 0, count = countElements(node, result.shape); i < count; ++i) {
     result.values.push_back(broadcastElement(from, result.shape, i));
   }
   setResult(node, result);
@@ -229,7 +246,7 @@ void foldSlice(Node &node) {
   for (size_t d = 0; d < from.shape.size(); ++d) {
     result.shape.push_back(llvm::divideCeil(bounds.limits[d] - bounds.starts[d], bounds.steps[d]));
   }
-  for (int64_t i = 0, count = product(result.shape); i < count; ++i) {
+  for (int64_t i = 0, count = countElements(node, result.shape); i < count; ++i) {
     int64_t rest = i, offset = 0, stride = 1;
     for (int64_t d = from.shape.size() - 1; d >= 0; --d) {
       offset += (bounds.starts[d] + rest % result.shape[d] * bounds.steps[d]) * stride;
@@ -300,7 +317,7 @@ const llvm::StringMap<Fold> &foldTable() {
 
 bool isKnownInteger(const Node &node, size_t index) {
   DenseElementsAttr constant = node.constantInput(index);
-  return constant && constant.getElementType().isInteger();
+  return constant && constant.getElementType().isInteger() && constant.getNumElements() <= kMostElements;
 }
 
 } // namespace

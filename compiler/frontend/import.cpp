@@ -16,6 +16,7 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Path.h"
 
+#include <algorithm>
 #include <map>
 
 using namespace mlir;
@@ -134,7 +135,7 @@ SmallVector<int64_t> Importer::inputShape(const onnx::ValueInfoProto &input, boo
   for (int i = 0; i < type.shape().dim_size(); ++i) {
     const onnx::TensorShapeProto::Dimension &dim = type.shape().dim(i);
     bool isBatch = i == 0 || batchSymbols.contains(dim.dim_param());
-    if (dim.has_dim_value() && dim.dim_value() >= 0) {
+    if (dim.has_dim_value()) {
       shape.push_back(dim.dim_value());
       continue;
     }
@@ -166,7 +167,7 @@ void Importer::defineInput(const onnx::ValueInfoProto &input) {
   }
   Type element = convertElementType(input.type().tensor_type().elem_type(), context, what);
   bool hasOpenDim = false;
-  auto type = RankedTensorType::get(inputShape(input, hasOpenDim), element);
+  RankedTensorType type = makeTensorType(inputShape(input, hasOpenDim), element, what);
   const job::Init *rule = findInitRule(options.init, input.name());
   if (rule && !hasOpenDim && !llvm::is_contained(options.dataInputs, input.name()) && isa<FloatType>(element) && type.getRank() > 0) {
     Attribute init = makeInitAttribute(*rule, input.name(), type);
@@ -284,6 +285,8 @@ llvm::Expected<OwningOpRef<ModuleOp>> importOnnx(StringRef path, const ImportOpt
   } catch (const std::exception &error) { // ImportError, or out of memory
     message = error.what();
   }
+  // Names come from the file, and an error stays one line whatever is in them.
+  std::replace_if(message.begin(), message.end(), [](unsigned char c) { return c < ' ' || c == 0x7f; }, '?');
   return llvm::createStringError(llvm::inconvertibleErrorCode(), path + ": " + message);
 }
 

@@ -8,6 +8,12 @@ using namespace mlir;
 
 namespace ashlar::frontend {
 
+namespace {
+
+constexpr int64_t kMostDims = 1024; // more axes or sizes than this come from a broken model
+
+} // namespace
+
 void Node::fail(const Twine &fact) const {
   throw ImportError("node \"" + path + "\" (" + proto.op_type() + ", opset " + Twine(info.opset) + "): " + fact);
 }
@@ -32,7 +38,7 @@ DenseElementsAttr Node::constantInput(size_t index) const {
 
 SmallVector<int64_t> Node::intsInput(size_t index, StringRef name) const {
   DenseElementsAttr constant = constantInput(index);
-  if (!constant || !constant.getElementType().isIntOrIndex() || constant.getType().getRank() > 1) {
+  if (!constant || !constant.getElementType().isIntOrIndex() || constant.getType().getRank() > 1 || constant.getNumElements() > kMostDims) {
     fail("input \"" + name + "\" has to be a list of integers known at compile time");
   }
   return SmallVector<int64_t>(llvm::map_range(constant.getValues<APInt>(), [](const APInt &v) { return v.getSExtValue(); }));

@@ -5,6 +5,7 @@
 #include "compiler/frontend/emit.h"
 #include "compiler/frontend/registry.h"
 #include "compiler/frontend/shape_rules.h"
+#include "compiler/frontend/tensor_data.h"
 
 using namespace mlir;
 
@@ -147,9 +148,7 @@ void importSplit(Node &node) {
 
 void importExpand(Node &node) {
   Shape shape = broadcastShapes(node, node.inputType(0).getShape(), node.intsInput(1, "shape"));
-  if (llvm::any_of(shape, [](int64_t d) { return d < 0; })) {
-    node.fail("input \"shape\" holds a negative size");
-  }
+  makeTensorType(shape, node.inputType(0).getElementType(), "node \"" + node.getPath() + "\"");
   if (shape == node.inputType(0).getShape()) {
     return node.aliasResult(0, 0);
   }

@@ -72,8 +72,8 @@ Shape reshapedShape(Node &node, ArrayRef<int64_t> from) {
     }
     if (dim == -1) {
       open = i;
-    } else {
-      known *= dim;
+    } else if (llvm::MulOverflow(known, dim, known)) {
+      node.fail("shape " + print(given) + " has more elements than can be counted");
     }
   }
   int64_t count = product(from);

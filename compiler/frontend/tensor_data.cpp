@@ -148,16 +148,19 @@ Type convertElementType(int32_t onnxType, MLIRContext *context, const Twine &wha
                     " is not supported; the supported ones are FLOAT, DOUBLE, FLOAT16, BFLOAT16, INT32, INT64 and BOOL");
 }
 
-RankedTensorType tensorType(const onnx::TensorProto &tensor, MLIRContext *context, const Twine &what) {
-  Type element = convertElementType(tensor.data_type(), context, what);
-  SmallVector<int64_t> shape(tensor.dims().begin(), tensor.dims().end());
-  int64_t count = elementBytes(element);
+RankedTensorType makeTensorType(ArrayRef<int64_t> shape, Type element, const Twine &what) {
+  int64_t bytes = elementBytes(element);
   for (int64_t dim : shape) {
-    if (dim < 0 || llvm::MulOverflow(count, dim, count)) {
+    if (dim < 0 || llvm::MulOverflow(bytes, dim, bytes)) {
       throw ImportError(what + ": dim " + Twine(dim) + " is not a possible size");
     }
   }
   return RankedTensorType::get(shape, element);
+}
+
+RankedTensorType tensorType(const onnx::TensorProto &tensor, MLIRContext *context, const Twine &what) {
+  Type element = convertElementType(tensor.data_type(), context, what);
+  return makeTensorType(SmallVector<int64_t>(tensor.dims().begin(), tensor.dims().end()), element, what);
 }
 
 TensorData TensorData::take(onnx::TensorProto &tensor, StringRef directory, MLIRContext *context, const Twine &what) {

@@ -71,37 +71,53 @@ Tensor reduce(Operation *op, ArrayRef<Tensor> operands) {
   return result;
 }
 
+// A matrix product over rows m, columns n and batches: element (i, c) of op(lhs) lies at i * lhsRow + c * lhsColumn, likewise (c, j) of
+// op(rhs).
+struct MatMulShape {
+  int64_t batches, m, n, k;
+  int64_t lhsRow, lhsColumn, rhsRow, rhsColumn;
+};
+
+// Calls `set` with the position and the sum of products of each element of the result.
+template <typename T>
+void multiply(const MatMulShape &s, llvm::function_ref<T(int64_t)> lhs, llvm::function_ref<T(int64_t)> rhs,
+              llvm::function_ref<void(int64_t, T)> set) {
+  for (int64_t b = 0; b < s.batches; ++b) {
+    for (int64_t i = 0; i < s.m; ++i) {
+      for (int64_t j = 0; j < s.n; ++j) {
+        T sum = 0;
+        for (int64_t c = 0; c < s.k; ++c) {
+          sum += lhs(b * s.m * s.k + i * s.lhsRow + c * s.lhsColumn) * rhs(b * s.k * s.n + c * s.rhsRow + j * s.rhsColumn);
+        }
+        set((b * s.m + i) * s.n + j, sum);
+      }
+    }
+  }
+}
+
 Tensor matmul(Operation *op, ArrayRef<Tensor> operands) {
   auto matmulOp = cast<nn::MatMulOp>(op);
+  bool transposeA = matmulOp.getTransposeA(), transposeB = matmulOp.getTransposeB();
   const Tensor &lhs = operands[0], &rhs = operands[1];
   Tensor result(resultType(op));
   int64_t rank = result.getType().getRank();
-  int64_t m = result.getShape()[rank - 2], n = result.getShape()[rank - 1];
-  int64_t k = lhs.getShape()[matmulOp.getTransposeA() ? rank - 2 : rank - 1];
-  int64_t batches = llvm::product_of(result.getShape().drop_back(2));
-  // Element (i, c) of op(lhs) lies at i * lhsRow + c * lhsColumn; likewise (c, j) of op(rhs).
-  int64_t lhsRow = matmulOp.getTransposeA() ? 1 : k, lhsColumn = matmulOp.getTransposeA() ? m : 1;
-  int64_t rhsRow = matmulOp.getTransposeB() ? 1 : n, rhsColumn = matmulOp.getTransposeB() ? k : 1;
-  for (int64_t b = 0; b < batches; ++b) {
-    for (int64_t i = 0; i < m; ++i) {
-      for (int64_t j = 0; j < n; ++j) {
-        double floatSum = 0;
-        int64_t intSum = 0;
-        for (int64_t c = 0; c < k; ++c) {
-          int64_t left = b * m * k + i * lhsRow + c * lhsColumn, right = b * k * n + c * rhsRow + j * rhsColumn;
-          if (result.isFloat()) {
-            floatSum += lhs.getFloat(left) * rhs.getFloat(right);
-          } else {
-            intSum += lhs.getInt(left) * rhs.getInt(right);
-          }
-        }
-        if (result.isFloat()) {
-          result.setFloat((b * m + i) * n + j, floatSum);
-        } else {
-          result.setInt((b * m + i) * n + j, intSum);
-        }
-      }
-    }
+  MatMulShape s;
+  s.batches = llvm::product_of(result.getShape().drop_back(2));
+  s.m = result.getShape()[rank - 2];
+  s.n = result.getShape()[rank - 1];
+  s.k = lhs.getShape()[transposeA ? rank - 2 : rank - 1];
+  s.lhsRow = transposeA ? 1 : s.k;
+  s.lhsColumn = transposeA ? s.m : 1;
+  s.rhsRow = transposeB ? 1 : s.n;
+  s.rhsColumn = transposeB ? s.k : 1;
+  if (result.isFloat()) {
+    multiply<double>(
+        s, [&](int64_t i) { return lhs.getFloat(i); }, [&](int64_t i) { return rhs.getFloat(i); },
+        [&](int64_t i, double sum) { result.setFloat(i, sum); });
+  } else {
+    multiply<int64_t>(
+        s, [&](int64_t i) { return lhs.getInt(i); }, [&](int64_t i) { return rhs.getInt(i); },
+        [&](int64_t i, int64_t sum) { result.setInt(i, sum); });
   }
   return result;
 }

@@ -12,20 +12,20 @@ namespace ashlar::layout {
 
 LogicalResult checkGivenLayout(Operation *op, const Twine &what, dist::MeshAttr mesh, RankedTensorType type, const dist::Layout &layout) {
   if (static_cast<int64_t>(layout.dims.size()) != type.getRank()) {
-    return op->emitOpError() << what << " has type " << type << " but a layout of rank " << layout.dims.size();
+    return op->emitError() << what << " has type " << type << " but a layout of rank " << layout.dims.size();
   }
   if (layout.isPartial()) {
-    return op->emitOpError() << what << " has layout " << layout.toString() << "; a given layout cannot be partial";
+    return op->emitError() << what << " has layout " << layout.toString() << "; a given layout cannot be partial";
   }
   for (auto [dim, axes] : llvm::enumerate(layout.dims)) {
     int64_t left = type.getDimSize(dim);
     for (StringAttr axis : axes) {
       if (!mesh.findAxis(axis)) {
-        return op->emitOpError() << what << " is split over axis " << axis << ", which is not in mesh " << mesh;
+        return op->emitError() << what << " is split over axis " << axis << ", which is not in mesh " << mesh;
       }
       int64_t size = mesh.axisSize(axis);
       if (left % size != 0) {
-        InFlightDiagnostic error = op->emitOpError()
+        InFlightDiagnostic error = op->emitError()
                                    << what << " has size " << type.getDimSize(dim) << " in dim " << dim << ", not divisible by ";
         if (axes.size() == 1) {
           return error << "mesh axis " << axis << " of size " << size << "; use a multiple of " << size;
@@ -43,7 +43,7 @@ std::string nameArgument(FunctionOpInterface function, unsigned index) {
   if (auto name = function.getArgAttrOfType<StringAttr>(index, nn::kNameAttr)) {
     text += " (\"" + name.str() + "\")";
   }
-  return text;
+  return text + " of @" + function.getName().str();
 }
 
 dist::MeshAttr requireMesh(ModuleOp module) {

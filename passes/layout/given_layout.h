@@ -12,11 +12,11 @@
 namespace ashlar::layout {
 
 // Checks that `layout` has the rank of `type`, names axes of the mesh only, is not partial, and divides every dim. Errors start with `what`
-// ("argument 0 (\"input\")").
+// (argument 0 ("input") of @train_step).
 mlir::LogicalResult checkGivenLayout(mlir::Operation *op, const llvm::Twine &what, dist::MeshAttr mesh, mlir::RankedTensorType type,
                                      const dist::Layout &layout);
 
-// Returns how errors call an argument: argument 0 ("input").
+// Returns how errors call an argument: argument 0 ("input") of @train_step.
 std::string nameArgument(mlir::FunctionOpInterface function, unsigned index);
 
 // Returns the mesh of the module; null, with an error, when it has none.

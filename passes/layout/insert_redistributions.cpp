@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ashlar-insert-redistributions: decides with which split of its factors each op computes, and inserts what that takes.
+// ashlar-insert-redistributions: gives each op its operands as the split of factors it computes with takes them, and its results the
+// layouts of their values.
 
-#include "dialects/dist/redistribution.h"
 #include "dialects/nn/nn.h"
 #include "passes/layout/factor_split.h"
 #include "passes/layout/given_layout.h"
 #include "passes/layout/passes.h"
+#include "passes/layout/simplify_redistributions.h"
+#include "passes/layout/split_choice.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/SetVector.h"
@@ -19,123 +21,6 @@ namespace ashlar::layout {
 #include "passes/layout/passes.h.inc"
 
 namespace {
-
-RankedTensorType typeOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
-
-// Chooses the split of factors that one op computes with. Where all tensors agree there is nothing to choose; otherwise each factor is
-// tried with each split that some tensor has, and with none, while the others stay, until nothing sends fewer bytes.
-class SplitChoice {
-public:
-  SplitChoice(MeshAttr mesh, Operation *op, const ShardingRule &rule) : mesh(mesh), op(op), rule(rule), tensors(rule.operands) {
-    llvm::append_range(tensors, rule.results);
-    for (Value value : op->getOperands()) {
-      layouts.push_back(dist::findLayout(value).getLayout());
-    }
-    for (Value value : op->getResults()) {
-      layouts.push_back(dist::findLayout(value).getLayout());
-    }
-    collectCandidates();
-  }
-
-  FactorSplit choose() {
-    SmallVector<AxisList> wanted;
-    bool agreed = true;
-    for (const auto &lists : candidates) {
-      wanted.push_back(lists.front());
-      agreed &= lists.size() == 1;
-    }
-    FactorSplit best = fit(wanted);
-    if (agreed && best == wanted) {
-      return best;
-    }
-    Score bestScore = score(best);
-    for (bool improved = true; improved;) {
-      improved = false;
-      for (size_t factor = 0; factor < candidates.size(); ++factor) {
-        SmallVector<AxisList> lists = candidates[factor];
-        lists.push_back({});
-        for (const AxisList &list : lists) {
-          SmallVector<AxisList> changed = wanted;
-          changed[factor] = list;
-          FactorSplit split = fit(changed);
-          if (Score other = score(split); other < bestScore) {
-            best = split;
-            bestScore = other;
-            wanted = changed;
-            improved = true;
-          }
-        }
-      }
-    }
-    return best;
-  }
-
-private:
-  using Score = std::pair<int64_t, int64_t>; // bytes sent, then minus the number of axes used: more of them is less work a device
-
-  // Collects for each factor the splits that its tensors have, longest first.
-  void collectCandidates() {
-    candidates.resize(rule.factors.size());
-    for (auto [tensor, layout] : llvm::zip_equal(tensors, layouts)) {
-      FactorSplit split = project(mesh, rule, tensor, layout);
-      for (size_t factor = 0; factor < split.size(); ++factor) {
-        bool usable = rule.factors[factor].kind != FactorKind::NeedReplication && holdsFactor(tensor, factor);
-        if (usable && !llvm::is_contained(candidates[factor], split[factor])) {
-          auto *shorter = llvm::find_if(candidates[factor], [&](const AxisList &other) { return other.size() < split[factor].size(); });
-          candidates[factor].insert(shorter, split[factor]);
-        }
-      }
-    }
-    for (auto &lists : candidates) {
-      if (lists.empty()) {
-        lists.emplace_back();
-      }
-    }
-  }
-
-  // Returns `wanted`, each list cut where the op cannot follow: an axis serves one factor only, and must divide it.
-  FactorSplit fit(ArrayRef<AxisList> wanted) const {
-    FactorSplit split(wanted.size());
-    llvm::SmallPtrSet<StringAttr, 4> used;
-    for (size_t factor = 0; factor < wanted.size(); ++factor) {
-      for (StringAttr axis : wanted[factor]) {
-        if (used.contains(axis) || !isSplittable(mesh, rule, tensors, split, factor, axis)) {
-          break;
-        }
-        used.insert(axis);
-        split[factor].push_back(axis);
-      }
-    }
-    return split;
-  }
-
-  Score score(const FactorSplit &split) const {
-    FailureOr<SmallVector<Layout>> computed = resultLayouts(rule, split);
-    if (failed(computed)) {
-      return {std::numeric_limits<int64_t>::max(), 0};
-    }
-    int64_t bytes = 0, axes = 0;
-    for (auto [value, tensor, layout] : llvm::zip(op->getOperands(), rule.operands, layouts)) {
-      bytes += dist::redistributionBytes(mesh, typeOf(value), layout, unproject(tensor, split));
-    }
-    for (auto [result, from, to] : llvm::zip(op->getResults(), *computed, ArrayRef(layouts).drop_front(op->getNumOperands()))) {
-      bytes += dist::redistributionBytes(mesh, typeOf(result), from, to);
-    }
-    for (const AxisList &list : split) {
-      axes += list.size();
-    }
-    return {bytes, -axes};
-  }
-
-  MeshAttr mesh;
-  Operation *op;
-  const ShardingRule &rule;
-  SmallVector<TensorFactors> tensors;
-  SmallVector<Layout> layouts; // of the values, one a tensor
-  SmallVector<SmallVector<AxisList>> candidates;
-};
 
 // Returns the trainable variable whose next value is computed from `value` by ops that keep its shape; "" when there is none, or several.
 // Such a value is the gradient of the variable. Looks at a bounded number of ops.
@@ -211,7 +96,7 @@ private:
     if (!llvm::all_of(op->getOperands(), hasLayout) || !llvm::all_of(op->getResults(), hasLayout)) {
       return op->emitOpError("has operands or results without a layout; run ashlar-propagate-layouts first");
     }
-    FactorSplit split = SplitChoice(mesh, op, rule).choose();
+    FactorSplit split = chooseSplit(mesh, op, rule);
     for (OpOperand &operand : op->getOpOperands()) {
       Layout layout = unproject(rule.operands[operand.getOperandNumber()], split);
       if (failed(require(operand, dist::LayoutAttr::get(op->getContext(), layout), nameOp(op)))) {
@@ -269,25 +154,6 @@ private:
   DenseMap<std::pair<Value, Attribute>, Value> redistributed;
 };
 
-// redistribute(redistribute(x)) ==> redistribute(x), where nothing else needs the layout between: a sum that is then split is one
-// reduce-scatter.
-void composeRedistributions(func::FuncOp function) {
-  for (auto outer : llvm::make_early_inc_range(function.front().getOps<dist::RedistributeOp>())) {
-    auto inner = outer.getInput().getDefiningOp<dist::RedistributeOp>();
-    if (!inner || !inner->hasOneUse()) {
-      continue;
-    }
-    outer.getInputMutable().assign(inner.getInput());
-    outer.setFromAttr(inner.getFromAttr());
-    outer.setCauseAttr(inner.getCauseAttr());
-    inner.erase();
-    if (outer.getFrom() == outer.getTo()) {
-      outer.replaceAllUsesWith(outer.getInput());
-      outer.erase();
-    }
-  }
-}
-
 struct InsertRedistributions : impl::InsertRedistributionsPassBase<InsertRedistributions> {
   using InsertRedistributionsPassBase::InsertRedistributionsPassBase;
 
@@ -301,7 +167,7 @@ struct InsertRedistributions : impl::InsertRedistributionsPassBase<InsertRedistr
       if (failed(FunctionRewrite(mesh, symbols).run(function))) {
         return signalPassFailure();
       }
-      composeRedistributions(function);
+      simplifyRedistributions(function);
     }
   }
 };

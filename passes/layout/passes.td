@@ -56,7 +56,7 @@ def InsertRedistributionsPass : Pass<"ashlar-insert-redistributions", "::mlir::M
   let description = [{
     Where the tensors of an op agree on a factor the op computes with that split; where they disagree, with the one that sends the fewest
     bytes. Operands that are held otherwise are redistributed once, right where they are made. A result over whose reduction factor the
-    op is split is partial, and redistributed to the layout of the value: with a batch that is split and parameters that are not, this
+    op is split is partial, and redistributed to the layout of the value, after the partial sums that are added have been added: with a batch that is split and parameters that are not, this
     turns each gradient into a sum over the batch axes. That is all there is to data parallelism.
 
         %g = nn.matmul %d, %x transpose_a {dist.layouts = [#dist.layout<[{}, {} ]>]} : ...
@@ -85,8 +85,8 @@ def VerifyLayoutsPass : Pass<"ashlar-verify-layouts", "::mlir::ModuleOp"> {
   let summary = "Checks that layouts are complete and that each op agrees with its operands.";
   let description = [{
     The border between passes/layout and passes/partition: every value and variable has a layout on axes of the mesh that divide its dims;
-    the layouts around each op are one split of its factors, partial exactly over the reduction factors; nothing partial is read by an op,
-    written or returned.
+    the layouts around each op are one split of its factors, partial exactly over the reduction factors; nothing partial is written,
+    returned, or read by an op other than an nn.add of values that are partial in the same way.
 
     Needs: ashlar-insert-redistributions. Leaves the module as it is.
   }];

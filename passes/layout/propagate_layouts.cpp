@@ -200,7 +200,7 @@ private:
     std::optional<Layout> given;
     if (auto attribute = variable->getAttrOfType<dist::LayoutAttr>(dist::kLayoutAttr)) {
       given = attribute.getLayout();
-      if (failed(checkGivenLayout(variable, "variable", mesh, variable.getTensorType(), *given))) {
+      if (failed(checkGivenLayout(variable, "variable @" + variable.getSymName(), mesh, variable.getTensorType(), *given))) {
         return failure();
       }
     } else if (!splitVariables) {
@@ -215,7 +215,7 @@ private:
       auto type = dyn_cast<RankedTensorType>(argument.getType());
       std::string name = nameArgument(function, argument.getArgNumber());
       if (!type) {
-        return function.emitOpError() << name << " has type " << argument.getType() << ", which is no ranked tensor";
+        return function.emitError() << name << " has type " << argument.getType() << ", which is no ranked tensor";
       }
       std::optional<Layout> given;
       if (dist::LayoutAttr attribute = dist::findLayout(argument)) {
@@ -276,7 +276,7 @@ private:
       std::optional<Layout> given;
       if (auto attribute = function.getResultAttrOfType<dist::LayoutAttr>(index, dist::kLayoutAttr)) {
         given = attribute.getLayout();
-        if (failed(checkGivenLayout(function, "result " + Twine(index), mesh, type, *given))) {
+        if (failed(checkGivenLayout(function, "result " + Twine(index) + " of @" + function.getName(), mesh, type, *given))) {
           return failure();
         }
       }

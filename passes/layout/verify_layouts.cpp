@@ -6,6 +6,7 @@
 #include "passes/layout/factor_split.h"
 #include "passes/layout/given_layout.h"
 #include "passes/layout/passes.h"
+#include "passes/layout/simplify_redistributions.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
@@ -96,7 +97,7 @@ public:
       if (!layout) {
         return variable.emitOpError("has no layout");
       }
-      if (failed(checkGivenLayout(variable, "variable", mesh, variable.getTensorType(), layout.getLayout()))) {
+      if (failed(checkGivenLayout(variable, "variable @" + variable.getSymName(), mesh, variable.getTensorType(), layout.getLayout()))) {
         return failure();
       }
     }
@@ -105,7 +106,7 @@ public:
         dist::LayoutAttr layout = dist::findLayout(argument);
         std::string name = nameArgument(function, argument.getArgNumber());
         if (!layout) {
-          return function.emitOpError() << name << " has no layout";
+          return function.emitError() << name << " has no layout";
         }
         if (failed(checkGivenLayout(function, name, mesh, typeOf(argument), layout.getLayout()))) {
           return failure();
@@ -140,7 +141,8 @@ private:
       return verifyArrival(op, write.getValue(), variableLayout(write.getVariable()), "variable @" + write.getVariable());
     }
     if (auto redistribute = dyn_cast<dist::RedistributeOp>(op)) {
-      return verifyArrival(op, redistribute.getInput(), redistribute.getFrom(), "\"from\"");
+      return success(succeeded(verifyArrival(op, redistribute.getInput(), redistribute.getFrom(), "\"from\"")) &&
+                     succeeded(verifyArrival(op, redistribute, redistribute.getTo(), "\"to\"")));
     }
     if (isa<func::ReturnOp>(op)) {
       auto function = cast<func::FuncOp>(op->getParentOp());
@@ -151,6 +153,9 @@ private:
         }
       }
       return success();
+    }
+    if (addsPartialSums(op)) {
+      return success(); // operands and result are alike
     }
     auto ruled = dyn_cast<ShardingRuleOpInterface>(op);
     return ruled ? verifyRuled(op, mesh, ruled.getShardingRule()) : op->emitOpError("has no sharding rule");

@@ -27,8 +27,9 @@ constexpr int64_t kGrainElements = 16384;
 constexpr int64_t kCutElements = 64;
 // A copy of an expensive value is kept for a row of at most this many bytes (it lives on the stack).
 constexpr int64_t kScratchBytes = 64 * 1024;
-// Rows that a column reduction reads for each pass over its accumulators.
-constexpr int64_t kColumnUnroll = 8;
+// Streams that a column reduction reads and writes side by side: rows a pass over its accumulators, times full operands and results. Rows
+// are often a power of two apart, so more streams would fall into the same few sets of the first cache.
+constexpr int64_t kColumnStreams = 8;
 
 using Index = ScalarEmitter::Index;
 
@@ -398,7 +399,14 @@ private:
     }
   }
 
-  // The suffix is innermost: the results hold a row of accumulators, and each pass over it adds kColumnUnroll rows.
+  // The number of rows added in one pass over the accumulators.
+  int64_t rowsAPass() {
+    auto full = [&](Value value) { return isFull(value); };
+    int64_t streams = llvm::count_if(body.getArguments(), full) + llvm::count_if(yielded(), full);
+    return std::max<int64_t>(1, kColumnStreams / std::max<int64_t>(1, streams));
+  }
+
+  // The suffix is innermost: the results hold a row of accumulators, and each pass over it adds some rows.
   void accumulateInMemory(ArrayRef<LoopDim> reduced, const LoopDim &suffix, bool parallel) {
     nest({suffix}, parallel, [&] {
       for (nn::ReduceOp reduce : reductions) {
@@ -408,12 +416,13 @@ private:
     });
     LoopDim innermost = reduced.back();
     nest(reduced.drop_back(), /*parallel=*/false, [&] {
-      int64_t whole = innermost.size - innermost.size % kColumnUnroll;
+      int64_t unroll = rowsAPass();
+      int64_t whole = innermost.size - innermost.size % unroll;
       if (whole > 0) {
-        auto loop = scf::ForOp::create(b, zero, constant(whole), constant(kColumnUnroll));
+        auto loop = scf::ForOp::create(b, zero, constant(whole), constant(unroll));
         OpBuilder::InsertionGuard guard(b);
         b.setInsertionPointToStart(loop.getBody());
-        addRows(innermost, suffix, parallel, loop.getInductionVar(), kColumnUnroll);
+        addRows(innermost, suffix, parallel, loop.getInductionVar(), unroll);
       }
       if (whole < innermost.size) {
         addRows(innermost, suffix, parallel, constant(whole), innermost.size - whole);

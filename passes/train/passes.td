@@ -26,9 +26,11 @@ def LossPass : Pass<"ashlar-loss", "::mlir::ModuleOp"> {
            [{::llvm::cl::values(
              clEnumValN(::ashlar::train::LossKind::SoftmaxCrossEntropy, "softmax_cross_entropy", "of logits (rows..., classes)"),
              clEnumValN(::ashlar::train::LossKind::MeanSquaredError, "mean_squared_error", "between output and target"),
-             clEnumValN(::ashlar::train::LossKind::NegativeLogLikelihood, "negative_log_likelihood", "of log probabilities (rows..., classes)"),
+             clEnumValN(::ashlar::train::LossKind::NegativeLogLikelihood, "negative_log_likelihood",
+                        "of log probabilities (rows..., classes)"),
              clEnumValN(::ashlar::train::LossKind::ModelOutput, "model_output", "the model computes it"))}]>,
-    Option<"output", "output", "std::string", /*default=*/"\"\"", "tensor the loss is computed from; may be empty for a model with one result">,
+    Option<"output", "output", "std::string", /*default=*/"\"\"",
+           "tensor the loss is computed from; may be empty for a model with one result">,
     Option<"labels", "labels", "std::string", /*default=*/"\"labels\"", "name of the input with labels or target; none with model_output">,
   ];
   let dependentDialects = ["::ashlar::nn::NnDialect"];
@@ -107,9 +109,9 @@ def InitPass : Pass<"ashlar-init", "::mlir::ModuleOp"> {
 def VerifyTrainPass : Pass<"ashlar-verify-train", "::mlir::ModuleOp"> {
   let summary = "Checks what may not be there any more once the training step is made.";
   let description = [{
-    **Constraints:** (C1) @init exists; (C2) so do either @train_step and @eval_step, or @forward; (C3) no `nn.gradient` is left; (C4) no variable has an
-    `init`; (C5) @init writes every variable but @ashlar.seed, once; (C6) no function writes a variable twice, or reads it after writing
-    it; (C7) @eval_step and @forward write nothing.
+    **Constraints:** (C1) @init exists; (C2) so do either @train_step and @eval_step, or @forward; (C3) no `nn.gradient` is left; (C4) no
+    variable has an `init`; (C5) @init writes every variable but @ashlar.seed; (C6) no function writes a variable twice, or reads it after
+    writing it; (C7) @eval_step and @forward write nothing.
   }];
 }
 

@@ -7,9 +7,9 @@
 #include <algorithm>
 #include <climits>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 
-#include <sched.h>
 #include <unistd.h>
 
 namespace ashlar::rt {
@@ -33,13 +33,29 @@ std::string hostIdentity() {
   return std::string(name) + "/" + boot + "/" + linkTarget("/proc/self/ns/ipc") + "/" + linkTarget("/proc/self/ns/mnt");
 }
 
+int CoreSet::count() const {
+  return std::max(1, CPU_COUNT(&cores));
+}
+
+void CoreSet::apply() const {
+  sched_setaffinity(0, sizeof(cores), &cores);
+}
+
+CoreSet currentCores() {
+  CoreSet set;
+  CPU_ZERO(&set.cores);
+  sched_getaffinity(0, sizeof(set.cores), &set.cores);
+  return set;
+}
+
+void allowAllCores() {
+  cpu_set_t all;
+  std::memset(&all, 0xff, sizeof(all)); // the kernel takes out what is not there or not granted
+  sched_setaffinity(0, sizeof(all), &all);
+}
+
 int usableCores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof(set), &set) != 0) {
-    return onlineCores();
-  }
-  return std::max(1, CPU_COUNT(&set));
+  return currentCores().count();
 }
 
 int onlineCores() {

@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <string>
 
+#include <sched.h>
+
 namespace ashlar::rt {
 
 // Returns a text that is equal on two processes exactly when they can share memory: host name, boot id, IPC and mount namespaces.
@@ -15,6 +17,26 @@ std::string hostIdentity();
 
 // Returns how many cores this process may run on; >= 1. mpirun binds a rank to one core by default.
 int usableCores();
+
+// The cores that a process may run on.
+class CoreSet {
+public:
+  // Number of cores; >= 1.
+  int count() const;
+
+  // Binds the calling thread, and those it starts from now on, to these cores.
+  void apply() const;
+
+private:
+  friend CoreSet currentCores();
+  cpu_set_t cores;
+};
+
+// Returns the cores of the calling thread.
+CoreSet currentCores();
+
+// Lets the calling thread, and those it starts from now on, run on all cores that the system grants the process.
+void allowAllCores();
 
 // Returns how many cores the machine has online; >= 1.
 int onlineCores();

@@ -34,8 +34,10 @@ private:
 
   void tree(const char *const *in, size_t numInputs, size_t offset, char *out, size_t bytes) const;
 
+  using Copy = void (*)(const char *from, char *to, size_t bytes);
   Pair pair = nullptr;
   Quad quad = nullptr;
+  Copy copy = nullptr;
   size_t elementBytes = 0;
 
   friend struct ReducerKernels;

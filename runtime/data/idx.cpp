@@ -128,8 +128,8 @@ Status openIdx(const std::string &directory, Split split, std::unique_ptr<Datase
   std::string imagePath, labelPath;
   ASHLAR_RETURN_IF_ERROR(findFile(directory, stem + "-images", "idx3-ubyte", imagePath));
   ASHLAR_RETURN_IF_ERROR(findFile(directory, stem + "-labels", "idx1-ubyte", labelPath));
-  std::array<int64_t, 3> imageDims;
-  std::array<int64_t, 1> labelDims;
+  std::array<int64_t, 3> imageDims = {};
+  std::array<int64_t, 1> labelDims = {};
   std::vector<uint8_t> images, labels;
   ASHLAR_RETURN_IF_ERROR(readIdx(labelPath, kLabelMagic, labelDims, labels));
   ASHLAR_RETURN_IF_ERROR(readIdx(imagePath, kImageMagic, imageDims, images));

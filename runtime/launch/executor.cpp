@@ -64,6 +64,7 @@ public:
   // What the steps point to.
   std::deque<std::vector<void *>> addresses;
   std::deque<Gemm> gemms;
+  GemmWorkspace gemmWorkspace; // of all of them: one runs at a time
   std::vector<std::unique_ptr<Collective>> collectives;
 };
 
@@ -174,7 +175,7 @@ Status Executor::resolve(const ashlar_rt_program &source, Program &program) {
         return internal("{}: a matrix product {} bias has {} buffers", instr.name, step.hasBias ? "with" : "without", instr.num_buffers);
       }
       program.gemms.emplace_back();
-      ASHLAR_RETURN_IF_ERROR(Gemm::prepare(desc, pool->threads(), program.gemms.back()));
+      ASHLAR_RETURN_IF_ERROR(Gemm::prepare(desc, pool->threads(), program.gemms.back(), &program.gemmWorkspace));
       step.gemm = &program.gemms.back();
     } else if (instr.kind == ASHLAR_RT_COLLECTIVE) {
       program.collectives.emplace_back();

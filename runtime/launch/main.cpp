@@ -59,11 +59,30 @@ Status checkRanks(const Job &job, const ashlar_rt_variant &variant) {
   return invalid("{} ranks at launch but the program was compiled for {}{}; run it {}", job.processes(), needed, chunks, remedy);
 }
 
+// Returns the number of threads of this rank, and sees to it that they have cores to run on: mpirun binds every rank to one core unless
+// told otherwise, which suits one thread but not several.
 int threadsFor(const Options &options, const Job &job) {
-  if (options.threads > 0) {
-    return options.threads;
+  CoreSet bound = currentCores();
+  allowAllCores();
+  int threads = options.threads > 0 ? options.threads : std::max(1, usableCores() / job.ranksOnHost());
+  bool mayLeave = environmentInteger("OMPI_MCA_orte_bound_at_launch", 0) != 0;
+  if (threads <= bound.count() || !mayLeave) {
+    bound.apply();
+    threads = options.threads > 0 ? threads : std::min(threads, bound.count());
   }
-  return std::max(1, std::min(usableCores(), onlineCores() / job.ranksOnHost()));
+  return threads;
+}
+
+// Says what went wrong, once for the job. `known`: all ranks have the same failure, so rank 0 speaks for all.
+void report(const Status &status, const Job &job, bool known) {
+  bool speaks = known ? job.rank() == 0 : status.code() != StatusCode::kAborted;
+  if (speaks) {
+    std::fflush(stdout);
+    fmt::print(stderr, "error: {}\n", status.message());
+    std::fflush(stderr);
+  } else {
+    usleep(kGraceMicroseconds);
+  }
 }
 
 // One run by one rank. `known`: all ranks return the same failure.
@@ -92,7 +111,10 @@ Status runJob(const ashlar_rt_image &image, const Options &options, Job &job, bo
   session.underMpirun = job.underMpirun();
   Status status = image.training != nullptr ? train(session, known) : runForward(session, known);
   if (!status.ok() && !known) {
+    // Said before it ends the others: ending them may end this process too.
+    report(status, job, known);
     communicator->abort();
+    return abortedStatus();
   }
   if (status.ok()) {
     status = communicator->barrier();
@@ -106,31 +128,19 @@ Status runJob(const ashlar_rt_image &image, const Options &options, Job &job, bo
   return status;
 }
 
-// Says what went wrong, once for the job, and returns the exit status.
-int report(const Status &status, const Job &job, bool known) {
-  bool speaks = known ? job.rank() == 0 : status.code() != StatusCode::kAborted;
-  if (speaks) {
-    std::fflush(stdout);
-    fmt::print(stderr, "error: {}\n", status.message());
-    std::fflush(stderr);
-  } else {
-    usleep(kGraceMicroseconds);
-  }
-  return 1;
-}
-
 int runMain(const ashlar_rt_image &image, int argc, char **argv) {
   Job job;
   bool known = true;
   if (image.abi_version != ASHLAR_RT_ABI_VERSION) {
-    return report(
-        internal("the image has ABI version {} but the runtime has {}; compile it again", image.abi_version, ASHLAR_RT_ABI_VERSION), job,
-        known);
+    report(internal("the image has ABI version {} but the runtime has {}; compile it again", image.abi_version, ASHLAR_RT_ABI_VERSION), job,
+           known);
+    return 1;
   }
   Options options;
   std::string helpText;
   if (Status parsed = parseOptions(image, argc, argv, options, helpText); !parsed.ok()) {
-    return report(parsed, job, known);
+    report(parsed, job, known);
+    return 1;
   }
   if (!helpText.empty() || options.plan) {
     if (job.rank() == 0) {
@@ -139,7 +149,11 @@ int runMain(const ashlar_rt_image &image, int argc, char **argv) {
     return 0;
   }
   Status status = runJob(image, options, job, known);
-  return status.ok() ? 0 : report(status, job, known);
+  if (status.ok()) {
+    return 0;
+  }
+  report(status, job, known);
+  return 1;
 }
 
 } // namespace

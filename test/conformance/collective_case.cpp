@@ -104,10 +104,14 @@ template <typename T> std::vector<char> expectedOf(const CollectiveCase &self, c
   const ashlar_rt_collective_desc &desc = self.desc;
   int place = 0;
   std::vector<int> members = groupOf(mesh, device, self.axes, place);
-  std::vector<std::vector<T>> inputs;
-  for (int member : members) {
-    inputs.push_back(makeInput<T>(self, member, round));
-  }
+  // The members' inputs, made when first needed.
+  std::vector<std::vector<T>> inputs(members.size());
+  auto inputOf = [&](size_t member) -> const std::vector<T> & {
+    if (inputs[member].empty()) {
+      inputs[member] = makeInput<T>(self, members[member], round);
+    }
+    return inputs[member];
+  };
   std::vector<T> out(static_cast<size_t>(product(self.outShape)), T{0});
   int64_t n = static_cast<int64_t>(members.size());
   std::vector<T> values(members.size());
@@ -147,13 +151,13 @@ template <typename T> std::vector<char> expectedOf(const CollectiveCase &self, c
     size_t in = static_cast<size_t>(flatOf(at, self.inShape));
     if (desc.kind == ASHLAR_RT_ALL_REDUCE || desc.kind == ASHLAR_RT_REDUCE_SCATTER) {
       for (size_t member = 0; member < inputs.size(); ++member) {
-        values[member] = inputs[member][in];
+        values[member] = inputOf(member)[in];
       }
       bool isOr = desc.dtype == ASHLAR_RT_BOOL && desc.reduction == ASHLAR_RT_SUM;
       out[static_cast<size_t>(flat)] =
           reduceTree<T>(isOr ? static_cast<uint32_t>(ASHLAR_RT_MAX) : desc.reduction, values.data(), values.size());
     } else if (source >= 0) {
-      out[static_cast<size_t>(flat)] = inputs[static_cast<size_t>(source)][in];
+      out[static_cast<size_t>(flat)] = inputOf(static_cast<size_t>(source))[in];
     }
   }
   const char *bytes = reinterpret_cast<const char *>(out.data());

@@ -8,6 +8,8 @@
 
 #include <cmath>
 #include <cstring>
+#include <limits>
+#include <stdexcept>
 
 namespace ashlar::zoo {
 
@@ -62,6 +64,10 @@ void ModelBuilder::addParameter(const std::string &name, std::initializer_list<i
   for (int64_t size : shape) {
     tensor->add_dims(size);
     count *= size;
+  }
+  parameterBytes += count * static_cast<int64_t>(sizeof(float));
+  if (parameterBytes > std::numeric_limits<int32_t>::max()) {
+    throw std::runtime_error("the parameters have more bytes than the 2147483647 of a protobuf message; use --no-data");
   }
   double bound = 1 / std::sqrt(static_cast<double>(fanIn));
   uint32_t stream = hashName(name);

@@ -25,7 +25,8 @@ public:
   // A model named `name` with the input (batch, features), batch symbolic.
   ModelBuilder(const std::string &name, const std::string &input, int64_t features, const ParameterOptions &options);
 
-  // y = x W^T + b by a Gemm node called `name`; parameters `name`.weight (out, in) and `name`.bias.
+  // y = x W^T + b by a Gemm node called `name`; parameters `name`.weight (out, in) and `name`.bias. Throws std::runtime_error when their
+  // data no longer fits into an ONNX file.
   void addDense(const std::string &name, int64_t out);
 
   // A Relu node called `name`.
@@ -42,6 +43,7 @@ private:
   ParameterOptions options;
   std::string current; // name of the value at hand
   int64_t features;    // its last dim
+  int64_t parameterBytes = 0;
 };
 
 } // namespace ashlar::zoo

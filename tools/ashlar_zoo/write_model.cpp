@@ -29,7 +29,7 @@ std::string describe(int error) {
 
 std::string writeModel(const onnx::ModelProto &model, const std::string &path) {
   if (size_t bytes = model.ByteSizeLong(); bytes > std::numeric_limits<int32_t>::max()) {
-    return path + ": the model has " + std::to_string(bytes) + " bytes but a protobuf message ends at 2147483647; write it with --no-data";
+    return path + ": the model has " + std::to_string(bytes) + " bytes but a protobuf message ends at 2147483647; use --no-data";
   }
   std::string temporary = path + ".XXXXXX";
   int file = mkstemp(temporary.data());

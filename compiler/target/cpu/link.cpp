@@ -37,7 +37,7 @@ std::string firstComplaint(llvm::StringRef logPath) {
   llvm::SmallVector<llvm::StringRef> lines;
   (*log)->getBuffer().split(lines, '\n', /*MaxSplit=*/-1, /*KeepEmpty=*/false);
   for (llvm::StringRef line : lines) {
-    if (line.contains("error")) {
+    if (line.contains("error") || line.contains("ERROR")) {
       return line.str();
     }
   }
@@ -71,19 +71,29 @@ llvm::Error linkExecutable(llvm::StringRef object, llvm::StringRef runtimeArchiv
   llvm::FileRemover removeLog(log);
   std::string partial = (output + ".tmp").str();
   llvm::FileRemover removePartial(partial); // of no effect once it is renamed
-  llvm::SmallVector<llvm::StringRef> arguments = {driver, object, runtimeArchive, "-o", partial, "-Wl,--gc-sections"};
-  if (!findFirst({"ld.lld", "ld.lld-22"}).empty()) {
-    arguments.push_back("-fuse-ld=lld");
+  llvm::SmallVector<llvm::StringRef> arguments = {driver, object, runtimeArchive, "-Wl,--gc-sections"};
+  // lld maps its output file, and a full disk is then a bus error; what it writes to stdout it writes as a stream.
+  bool isLld = !findFirst({"ld.lld", "ld.lld-22"}).empty();
+  if (isLld) {
+    fs::remove(partial); // the redirection does not truncate
+    arguments.append({"-fuse-ld=lld", "-o", "-"});
+  } else {
+    arguments.append({"-o", partial});
   }
   arguments.append({"-lz", "-lpthread", "-ldl", "-lm"});
-  std::optional<llvm::StringRef> redirects[] = {llvm::StringRef(), llvm::StringRef(log), llvm::StringRef(log)};
+  llvm::StringRef standardOut = isLld ? llvm::StringRef(partial) : llvm::StringRef(log);
+  std::optional<llvm::StringRef> redirects[] = {llvm::StringRef(), standardOut, llvm::StringRef(log)};
   std::string launchError;
   int status = llvm::sys::ExecuteAndWait(driver, arguments, std::nullopt, redirects, /*SecondsToWait=*/0, /*MemoryLimit=*/0, &launchError);
   if (status != 0) {
     std::string complaint = launchError.empty() ? firstComplaint(log) : launchError;
     return llvm::createStringError("cannot link %s: %s", output.str().c_str(), complaint.c_str());
   }
-  if (std::error_code error = fs::rename(partial, output)) {
+  std::error_code error = fs::setPermissions(partial, fs::all_read | fs::all_exe | fs::owner_write);
+  if (!error) {
+    error = fs::rename(partial, output);
+  }
+  if (error) {
     return llvm::createStringError(error, "cannot write %s: %s", output.str().c_str(), error.message().c_str());
   }
   return llvm::Error::success();

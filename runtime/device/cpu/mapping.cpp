@@ -19,8 +19,10 @@ namespace {
 // From here on huge pages are worth asking for.
 constexpr size_t kHugePageThreshold = size_t{4} << 20;
 
-double mebibytes(size_t bytes) {
-  return static_cast<double>(bytes) / (1 << 20);
+// Bytes as an error prints them: "12.0 KiB", "1.5 MiB".
+std::string sizeText(size_t bytes) {
+  double size = static_cast<double>(bytes);
+  return size < 0x1p20 ? fmt::format("{:.1f} KiB", size * 0x1p-10) : fmt::format("{:.1f} MiB", size * 0x1p-20);
 }
 
 } // namespace
@@ -48,7 +50,7 @@ Mapping::~Mapping() {
 Status Mapping::createPrivate(size_t bytes, Mapping &mapping) {
   void *base = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (base == MAP_FAILED) {
-    return unavailable("cannot map {:.1f} MiB of memory: {}", mebibytes(bytes), std::strerror(errno));
+    return unavailable("cannot map {} of memory: {}", sizeText(bytes), std::strerror(errno));
   }
   if (bytes >= kHugePageThreshold) {
     madvise(base, bytes, MADV_HUGEPAGE);
@@ -72,12 +74,12 @@ Status Mapping::createShared(const std::string &name, size_t bytes, Mapping &map
   }
   if (ftruncate(result.descriptor, static_cast<off_t>(bytes)) != 0) {
     shm_unlink(name.c_str());
-    return unavailable("cannot size the shared memory segment {} to {:.1f} MiB: {}", name, mebibytes(bytes), std::strerror(errno));
+    return unavailable("cannot size the shared memory segment {} to {}: {}", name, sizeText(bytes), std::strerror(errno));
   }
   void *base = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, result.descriptor, 0);
   if (base == MAP_FAILED) {
     shm_unlink(name.c_str());
-    return unavailable("cannot map {:.1f} MiB of shared memory: {}", mebibytes(bytes), std::strerror(errno));
+    return unavailable("cannot map {} of shared memory: {}", sizeText(bytes), std::strerror(errno));
   }
   result.base = static_cast<char *>(base);
   result.length = bytes;
@@ -101,7 +103,7 @@ Status Mapping::attachShared(const std::string &name, size_t bytes, Mapping &map
   }
   void *base = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, result.descriptor, 0);
   if (base == MAP_FAILED) {
-    return unavailable("cannot map {:.1f} MiB of shared memory: {}", mebibytes(bytes), std::strerror(errno));
+    return unavailable("cannot map {} of shared memory: {}", sizeText(bytes), std::strerror(errno));
   }
   result.base = static_cast<char *>(base);
   result.length = bytes;
@@ -122,10 +124,10 @@ Status Mapping::reserve(size_t begin, size_t end) {
     return Status();
   }
   struct statvfs space;
-  double freeMiB = statvfs("/dev/shm", &space) == 0 ? mebibytes(space.f_bavail * space.f_frsize) : 0;
-  return unavailable("the arena needs {:.1f} MiB of shared memory but /dev/shm has {:.1f} MiB left ({}); enlarge /dev/shm or run fewer "
+  std::string left = statvfs("/dev/shm", &space) == 0 ? sizeText(space.f_bavail * space.f_frsize) : "too little";
+  return unavailable("the arena needs {} of shared memory but /dev/shm has {} left ({}); enlarge /dev/shm or run fewer "
                      "ranks on this host",
-                     mebibytes(end - begin), freeMiB, std::strerror(error));
+                     sizeText(end - begin), left, std::strerror(error));
 }
 
 void Mapping::unlinkShared(const std::string &name) {

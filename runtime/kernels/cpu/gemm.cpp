@@ -66,17 +66,23 @@ Range cut(int64_t total, int64_t unit, int64_t index, int64_t count) {
   return {units * index / count * unit, std::min(total, units * (index + 1) / count * unit)};
 }
 
-struct FreeDeleter {
-  void operator()(float *pointer) const { std::free(pointer); }
-};
-
 } // namespace
+
+Status GemmWorkspace::reserve(size_t bytes) {
+  if (bytes <= size) {
+    return {};
+  }
+  memory.reset(static_cast<float *>(std::aligned_alloc(ASHLAR_RT_ALIGNMENT, bytes)));
+  size = memory ? bytes : 0;
+  return memory ? Status() : unavailable("{} bytes of workspace for matrix products: out of memory", bytes);
+}
 
 struct Gemm::State {
   ashlar_rt_gemm_desc desc;
   const GemmKernel *kernel;
   Grid grid;
-  std::unique_ptr<float, FreeDeleter> workspace; // one piece of workspaceFloats for each part
+  GemmWorkspace own;
+  GemmWorkspace *workspace; // `own` or the caller's; one piece of workspaceFloats for each part
 };
 
 Gemm::Gemm() = default;
@@ -84,7 +90,7 @@ Gemm::Gemm(Gemm &&) noexcept = default;
 Gemm &Gemm::operator=(Gemm &&) noexcept = default;
 Gemm::~Gemm() = default;
 
-Status Gemm::prepare(const ashlar_rt_gemm_desc &desc, int threads, Gemm &gemm) {
+Status Gemm::prepare(const ashlar_rt_gemm_desc &desc, int threads, Gemm &gemm, GemmWorkspace *workspace) {
   if (desc.batch < 1 || desc.m < 1 || desc.n < 1 || desc.k < 1) {
     return internal("matrix product of size {} x {} x {} x {} (batch, m, n, k): every size must be at least 1", desc.batch, desc.m, desc.n,
                     desc.k);
@@ -98,10 +104,8 @@ Status Gemm::prepare(const ashlar_rt_gemm_desc &desc, int threads, Gemm &gemm) {
   state->grid = chooseGrid(desc, *state->kernel, std::max(threads, 1));
   size_t parts = state->grid.batch * state->grid.rows * state->grid.cols;
   size_t bytes = parts * state->kernel->workspaceFloats * sizeof(float);
-  state->workspace.reset(static_cast<float *>(std::aligned_alloc(ASHLAR_RT_ALIGNMENT, bytes)));
-  if (!state->workspace) {
-    return unavailable("{} bytes of workspace for a matrix product of {} x {} x {}: out of memory", bytes, desc.m, desc.n, desc.k);
-  }
+  state->workspace = workspace ? workspace : &state->own;
+  ASHLAR_RETURN_IF_ERROR(state->workspace->reserve(bytes));
   gemm.state = std::move(state);
   return {};
 }
@@ -131,7 +135,7 @@ void Gemm::runPart(int part, const float *a, const float *b, const float *bias, 
   piece.bias = desc.has_bias ? bias + cols.begin : nullptr;
   piece.outRow = desc.n;
   piece.epilogue = desc.epilogue;
-  float *workspace = state->workspace.get() + part * state->kernel->workspaceFloats;
+  float *workspace = state->workspace->data() + part * state->kernel->workspaceFloats;
   for (int64_t batch = batches.begin; batch < batches.end; ++batch) {
     piece.a = a + batch * desc.m * desc.k + rows.begin * piece.aRow;
     piece.b = b + batch * desc.k * desc.n + cols.begin * piece.bCol;

@@ -10,14 +10,33 @@
 #include "runtime/abi/ashlar_rt.h"
 #include "runtime/base/status.h"
 
+#include <cstddef>
+#include <cstdlib>
 #include <memory>
 
 namespace ashlar::rt {
 
+// Memory that products run in, one after the other: about 600 KiB a part. Products that share one reuse the same cache lines.
+class GemmWorkspace {
+public:
+  // Grows to at least `bytes`, aligned to ASHLAR_RT_ALIGNMENT. What data() returned before is no longer valid.
+  Status reserve(size_t bytes);
+
+  // Returns the memory; null before the first reserve().
+  float *data() const { return memory.get(); }
+
+private:
+  struct Free {
+    void operator()(float *pointer) const { std::free(pointer); }
+  };
+  std::unique_ptr<float, Free> memory;
+  size_t size = 0;
+};
+
 // One prepared product: out[b] = epilogue(op(A[b]) op(B[b]) + bias), see ashlar_rt_gemm_desc. f32, dense, row major.
 // Every element of `out` is one chain of fused multiply-adds over k in blocks of a fixed size, so it has the same bits for every number of
 // threads and whatever the other rows and columns of the product are.
-// Movable, not copyable. One run at a time per object: the workspace is the object's own.
+// Movable, not copyable. One run at a time for each workspace.
 class Gemm {
 public:
   Gemm();
@@ -25,8 +44,9 @@ public:
   Gemm &operator=(Gemm &&) noexcept;
   ~Gemm();
 
-  // Chooses the kernel for `desc`, cuts the work into at most `threads` (>= 1) parts and allocates what running them needs.
-  static Status prepare(const ashlar_rt_gemm_desc &desc, int threads, Gemm &gemm);
+  // Chooses the kernel for `desc`, cuts the work into at most `threads` (>= 1) parts and reserves what running them needs: in `workspace`,
+  // which must outlive the product, or in memory of its own when that is null.
+  static Status prepare(const ashlar_rt_gemm_desc &desc, int threads, Gemm &gemm, GemmWorkspace *workspace = nullptr);
 
   // Returns the number of parts, 1 <= parts() <= threads. They write disjoint pieces of `out`, about equal in work.
   int parts() const;

@@ -95,7 +95,7 @@ func.func @reshape(%x: tensor<4x8xf32>, %y: tensor<2x3xf32>, %z: tensor<6x4xf32>
   nn.reshape %x : tensor<4x8xf32> -> tensor<4x1x8x1xf32>
   // expected-remark@+1 {{([i, k]) -> ([j, l]) {i=2, j=3, k=3, l=2} replicated={i} replicated={j} replicated={k} replicated={l}}}
   nn.reshape %y : tensor<2x3xf32> -> tensor<3x2xf32>
-  // expected-remark@+1 {{([ij, l]) -> ([ik, m]) {i=2, j=3, k=2, l=4, m=6} replicated={j} replicated={k} replicated={l} replicated={m}}}
+  // expected-remark@+1 {{([ij, m]) -> ([ik, l]) {i=2, j=3, k=2, l=6, m=4} replicated={j} replicated={k} replicated={l} replicated={m}}}
   nn.reshape %z : tensor<6x4xf32> -> tensor<4x6xf32>
   // expected-remark@+1 {{([1]) -> ([]) {}}}
   nn.reshape %s : tensor<1xf32> -> tensor<f32>

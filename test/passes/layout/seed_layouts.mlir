@@ -17,6 +17,7 @@ func.func @train_step(%x: tensor<8x3xf32> {nn.name = "input"}, %labels: tensor<8
 
 // A layout that stands there stays.
 // CHECK-LABEL: func.func @given
+// WHOLE-LABEL: func.func @given
 // CHECK-SAME: dist.layout = #dist.layout<[{}, {"dp"}]>
 func.func @given(%x: tensor<8x4xf32> {dist.layout = #dist.layout<[{}, {"dp"}]>}) {
   return

@@ -9,9 +9,9 @@
 // RUN: ashlar-opt %t/uneven.mlir '-ashlar-seed-layouts=mesh=dp=4 batch-axes=dp global-batch=12' | FileCheck %s --check-prefix=BATCH
 
 //--- uneven.mlir
-// UNEVEN: error: 'func.func' op argument 0 ("input") has size 10 in dim 0, not divisible by mesh axis "dp" of size 4; use a multiple of 4
-// UNEVEN-TWO: error: 'func.func' op argument 0 ("input") has size 10 in dim 0, not divisible by the 6 devices of its mesh axes; use a multiple of 6
-// UNKNOWN: error: 'func.func' op argument 0 ("input") is split over axis "tp", which is not in mesh #dist.mesh<["dp" = 2]>
+// UNEVEN: error: argument 0 ("input") of @f has size 10 in dim 0, not divisible by mesh axis "dp" of size 4; use a multiple of 4
+// UNEVEN-TWO: error: argument 0 ("input") of @f has size 10 in dim 0, not divisible by the 6 devices of its mesh axes; use a multiple of 6
+// UNKNOWN: error: argument 0 ("input") of @f is split over axis "tp", which is not in mesh #dist.mesh<["dp" = 2]>
 // SYNTAX: error: mesh axis "dp" is not name=size
 // ZERO: error: mesh axis "dp" has size 0, which is not positive
 // NONE: error: has no dist.mesh and no mesh is given

@@ -9,13 +9,16 @@
 #include "compiler/reference/interpreter.h"
 #include "dialects/nn/nn.h"
 #include "tools/ashlar_zoo/models.h"
+#include "tools/ashlar_zoo/write_model.h"
 
 #include "mlir/IR/DialectResourceBlobManager.h"
 
 #include <catch2/catch.hpp>
 
+#include <filesystem>
 #include <fstream>
 #include <functional>
+#include <iterator>
 
 using namespace ashlar;
 using namespace ashlar::test;
@@ -107,6 +110,7 @@ TEST_CASE("import fixes the symbolic batch", "[frontend]") {
              contains("input \"x\" has the fixed first dim 32 but global_batch is 256; export the model with a symbolic batch or set "
                       "global_batch to 32"));
   CHECK_THAT(print(*import(dense({32, 2}), withBatch(32))), contains("%arg0: tensor<32x2xf32>"));
+  CHECK_THAT(importError(dense({-1, 2})), contains("input \"x\": dim -1 is not a possible size"));
   // The name of the batch means the batch wherever it stands.
   OnnxModel square = OnnxModel(17).input("x", {std::string("n"), std::string("n")}).node("Relu", {"x"}, {"y"}).output("y");
   CHECK_THAT(print(*import(square, withBatch(4))), contains("%arg0: tensor<4x4xf32>"));
@@ -246,6 +250,12 @@ TEST_CASE("import lists all unsupported ops at once", "[frontend]") {
                               "\"LSTM_2\", opset 17), com.example.Gelu (node \"g\", opset 17)");
 }
 
+// Whatever is in a name, the error is one line.
+TEST_CASE("import errors are one line", "[frontend]") {
+  CHECK(importError(OnnxModel(17).input("x", {2}).node("Bad\nOp", {"x"}, {"y"}, {}, "a\tb").output("y")) ==
+        "model.onnx: 1 op is not supported: Bad?Op (node \"a?b\", opset 17)");
+}
+
 TEST_CASE("import refuses what is no model", "[frontend]") {
   std::string good = dense({1, 2}).proto.SerializeAsString();
   CHECK_THAT(importFileError(good.substr(0, good.size() / 2)), contains("not an ONNX model: its") && contains("the file may be truncated"));
@@ -314,6 +324,23 @@ TEST_CASE("import of the zoo's models", "[frontend][zoo]") {
   std::string layers = zoo(zoo::makeDenseLayers(noData), options);
   CHECK_THAT(layers, contains("nn.variable @layer1.input_mapping.weight trainable : tensor<10x10xf32> = #nn.uniform<-0.31622"));
   CHECK_THAT(layers, contains("nn.variable @layer3.output_mapping.bias trainable : tensor<10xf32> = #nn.fill<"));
+}
+
+// The file is there whole or not at all.
+TEST_CASE("zoo models are written atomically", "[frontend][zoo]") {
+  onnx::ModelProto linear = zoo::makeLinear({});
+  std::string folder = "/tmp/ashlar_test_XXXXXX";
+  REQUIRE(mkdtemp(folder.data()));
+  std::string path = folder + "/linear.onnx";
+  CHECK(zoo::writeModel(linear, path) == "");
+  std::ifstream written(path, std::ios::binary);
+  CHECK(std::string(std::istreambuf_iterator<char>(written), {}) == linear.SerializeAsString());
+  std::filesystem::create_directory(folder + "/folder");
+  CHECK_THAT(zoo::writeModel(linear, folder + "/folder"), contains("/folder: cannot be written: is a directory"));
+  CHECK_THAT(zoo::writeModel(linear, folder + "/none/linear.onnx"), contains("cannot be written: no such file or directory"));
+  auto files = std::filesystem::directory_iterator(folder);
+  CHECK(std::distance(begin(files), end(files)) == 2); // the model and the folder: no temporary file is left
+  std::filesystem::remove_all(folder);
 }
 
 // docs/onnx.md has a row for each supported op and for no other.

@@ -63,7 +63,7 @@ TEST_CASE("a complete job is accepted", "[job]") {
 
 // The jobs in docs/jobs are good ones.
 TEST_CASE("the example jobs are accepted", "[job][docs]") {
-  for (const char *name : {"linear", "mlp"}) {
+  for (const char *name : {"dense_layers", "linear", "mlp"}) {
     std::string path = std::string(ASHLAR_SOURCE_DIR) + "/docs/jobs/" + name + ".txtpb";
     auto job = parseJob(path);
     REQUIRE(bool(job));

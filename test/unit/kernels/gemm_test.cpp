@@ -224,6 +224,21 @@ TEST_CASE("gemm: refuses a size of 0 and an unknown epilogue", "[kernels][gemm]"
   REQUIRE(status.message() == "matrix product with epilogue 99: the last known one is 5");
 }
 
+TEST_CASE("gemm: products that share a workspace run one after the other", "[kernels][gemm]") {
+  // The second product makes the workspace grow after the first was prepared.
+  std::mt19937 random(5);
+  GemmWorkspace workspace;
+  Problem small({1, 7, 9, 30, 0, 1, 0, 0}, random), large({1, 300, 100, 500, 1, 0, 0, 0}, random);
+  Gemm first, second;
+  REQUIRE(Gemm::prepare(small.desc, 1, first, &workspace).ok());
+  REQUIRE(Gemm::prepare(large.desc, 4, second, &workspace).ok());
+  REQUIRE(second.parts() > 1);
+  second.run(large.a.data(), large.b.data(), nullptr, large.out.data());
+  first.run(small.a.data(), small.b.data(), nullptr, small.out.data());
+  REQUIRE(large.worstShare() <= 1);
+  REQUIRE(small.worstShare() <= 1);
+}
+
 TEST_CASE("gemm: running does not allocate", "[kernels][gemm]") {
   std::mt19937 random(4);
   const ashlar_rt_gemm_desc desc = {2, 50, 70, 600, 1, 1, 1, ASHLAR_RT_EPILOGUE_GELU_ERF};

@@ -46,7 +46,7 @@ dist::Layout randomLayout(Dice &dice, dist::MeshAttr mesh, ArrayRef<int64_t> sha
 namespace {
 
 constexpr int64_t kMaxElements = 1000;
-constexpr int64_t kSizes[] = {1, 2, 3, 4, 6, 8, 12};
+constexpr int64_t kSizes[] = {1, 2, 3, 4, 5, 6, 8, 12};
 
 class Generator {
 public:

@@ -8,7 +8,6 @@
 #include "dialects/nn/nn.h"
 #include "dialects/support/element_type.h"
 #include "passes/lower/kernel_emitter.h"
-#include "runtime/abi/ashlar_rt.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -87,7 +86,7 @@ reference::Tensor read(RankedTensorType type, const char *base) {
 
 } // namespace
 
-CompiledKernels::CompiledKernels(ModuleOp fused, std::mt19937_64 &random) : fused(fused), random(random) {
+CompiledKernels::CompiledKernels(ModuleOp fused, std::mt19937_64 &random, bool inPlace) : fused(fused), random(random) {
   fused.getContext()->loadDialect<arith::ArithDialect, math::MathDialect, memref::MemRefDialect, scf::SCFDialect>();
   OwningOpRef<ModuleOp> module = ModuleOp::create(fused.getLoc());
   SymbolTable symbols(*module);
@@ -97,7 +96,7 @@ CompiledKernels::CompiledKernels(ModuleOp fused, std::mt19937_64 &random) : fuse
     for (unsigned r = 0; r < fusion.getNumResults(); ++r) {
       int64_t chosen = -1;
       for (unsigned o = 0; o < fusion.getInputs().size(); ++o) {
-        if (chosen < 0 && !taken.contains(o) && random() % 2 == 0 && lower::mayAlias(fusion, o, r)) {
+        if (inPlace && chosen < 0 && !taken.contains(o) && random() % 2 == 0 && lower::mayAlias(fusion, o, r)) {
           chosen = o;
           taken.insert(o);
         }
@@ -137,9 +136,13 @@ CompiledKernels::~CompiledKernels() {
   }
 }
 
+CompiledKernels::Loaded CompiledKernels::load(exec::FusionOp fusion) {
+  const Kernel &kernel = kernels[fusion];
+  return {reinterpret_cast<ashlar_rt_kernel_fn>(dlsym(library, kernel.name.c_str())), kernel.extent};
+}
+
 void CompiledKernels::runKernel(exec::FusionOp fusion, llvm::DenseMap<Value, Bytes> &values) {
   const Kernel &kernel = kernels[fusion];
-  auto function = reinterpret_cast<ashlar_rt_kernel_fn>(dlsym(library, kernel.name.c_str()));
   std::vector<Bytes> operands;
   for (Value input : fusion.getInputs()) {
     // A copy: an overwritten operand may be needed again. Copied by element, since the aligned start differs.
@@ -159,8 +162,8 @@ void CompiledKernels::runKernel(exec::FusionOp fusion, llvm::DenseMap<Value, Byt
     }
   }
   int64_t cut = std::uniform_int_distribution<int64_t>(0, kernel.extent)(random);
-  function(buffers.data(), cut, kernel.extent);
-  function(buffers.data(), 0, cut);
+  load(fusion).run(buffers.data(), cut, kernel.extent);
+  load(fusion).run(buffers.data(), 0, cut);
   for (auto [i, output] : llvm::enumerate(fusion.getOutputs())) {
     values[output] = std::move(kernel.alias[i] < 0 ? results[i] : operands[kernel.alias[i]]);
   }

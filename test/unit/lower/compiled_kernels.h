@@ -7,6 +7,7 @@
 
 #include "compiler/reference/tensor.h"
 #include "dialects/exec/exec.h"
+#include "runtime/abi/ashlar_rt.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
@@ -16,15 +17,23 @@
 
 namespace ashlar::test {
 
-// Every fusion is one kernel, called over its extent in randomly cut ranges; where a result may overwrite an operand it does, by a coin.
+// Every fusion is one kernel, called over its extent in randomly cut ranges; where a result may overwrite an operand it does, by a coin, if
+// `inPlace`.
 class CompiledKernels {
 public:
   // Compiles and loads; throws std::runtime_error when that fails. `fused` must outlive this and hold no gemm.
-  CompiledKernels(mlir::ModuleOp fused, std::mt19937_64 &random);
+  CompiledKernels(mlir::ModuleOp fused, std::mt19937_64 &random, bool inPlace = true);
   ~CompiledKernels();
 
   // Runs function `name` and returns its results.
   std::vector<reference::Tensor> run(llvm::StringRef name, llvm::ArrayRef<reference::Tensor> inputs);
+
+  // A loaded kernel: call run(buffers, 0, extent). The buffers are the fusion's operands, then the results that overwrite none.
+  struct Loaded {
+    ashlar_rt_kernel_fn run;
+    int64_t extent;
+  };
+  Loaded load(exec::FusionOp fusion);
 
 private:
   using Bytes = std::vector<char>;

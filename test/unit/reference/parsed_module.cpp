@@ -5,6 +5,7 @@
 #include "test/unit/reference/parsed_module.h"
 
 #include "dialects/dist/dist.h"
+#include "dialects/exec/exec.h"
 #include "dialects/nn/nn.h"
 
 #include "mlir/AsmParser/AsmParser.h"
@@ -44,7 +45,7 @@ MLIRContext &context() {
   static MLIRContext instance(
       [] {
         DialectRegistry registry;
-        registry.insert<dist::DistDialect, nn::NnDialect, func::FuncDialect>();
+        registry.insert<dist::DistDialect, exec::ExecDialect, nn::NnDialect, func::FuncDialect>();
         return registry;
       }(),
       MLIRContext::Threading::DISABLED);

@@ -14,7 +14,7 @@
 
 namespace ashlar::test {
 
-// Returns the context all tests share, with the nn, dist and func dialects.
+// Returns the context all tests share, with the nn, dist, exec and func dialects.
 mlir::MLIRContext &context();
 
 // Returns the module of `text`; throws std::runtime_error with the parser's message when it is none.

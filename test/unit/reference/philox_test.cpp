@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Philox4x32-10 against the known answers that its authors publish with Random123.
+// Philox4x32-10 against the known answers that its authors publish with Random123, and the runtime's version against it.
 
 #include "compiler/reference/philox.h"
 
+#include "runtime/base/philox.h"
+
 #include <catch2/catch.hpp>
+
+#include <random>
 
 namespace ashlar::reference {
 
@@ -19,6 +23,15 @@ TEST_CASE("philox gives the known answers", "[reference][philox]") {
 TEST_CASE("the words of an element use all of index and seed", "[reference][philox]") {
   PhiloxWords words = philoxOfElement(/*index=*/0x100000002, /*seed=*/0x300000004, /*counter=*/5, /*stream=*/6);
   CHECK(words == philox({2, 1, 5, 6}, {4, 3}));
+}
+
+TEST_CASE("the runtime draws the same words", "[reference][philox]") {
+  std::mt19937_64 generator(/*seed=*/1);
+  for (int repeat = 0; repeat < 1000; ++repeat) {
+    uint64_t index = generator(), seed = generator();
+    auto counter = static_cast<uint32_t>(generator()), stream = static_cast<uint32_t>(generator());
+    CHECK(rt::philoxWords(seed, stream, counter, index) == philoxOfElement(index, seed, counter, stream));
+  }
 }
 
 } // namespace ashlar::reference

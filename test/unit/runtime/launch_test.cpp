@@ -212,3 +212,27 @@ TEST_CASE("executor: a training step allocates nothing", "[runtime][executor]") 
   CHECK(steps == 200);
   CHECK(counted == 0);
 }
+
+TEST_CASE("main: a long run allocates no more than a short one", "[runtime][main]") {
+  // The whole program: data pipeline with its thread, two chunks in lockstep, executor. 900 more steps cross several epochs.
+  auto toy = makeToyTraining(1);
+  auto allocationsOf = [&](const char *steps) {
+    const char *arguments[] = {"toy", "--deterministic", "--threads", "2", "--log-every", "0", "--steps", steps};
+    uint64_t before = ashlar::test::allocations();
+    REQUIRE(ashlar_rt_main(&toy->image(), 8, const_cast<char **>(arguments)) == 0);
+    return ashlar::test::allocations() - before;
+  };
+  allocationsOf("150"); // what the process does once
+  uint64_t shortRun = allocationsOf("150");
+  uint64_t longRun = allocationsOf("950");
+  CHECK(shortRun > 0);
+  CHECK(longRun == shortRun);
+}
+
+TEST_CASE("main: an image of another version of the ABI is refused", "[runtime][main]") {
+  auto toy = makeToyTraining(1);
+  ashlar_rt_image other = toy->image();
+  other.abi_version = ASHLAR_RT_ABI_VERSION + 1;
+  const char *arguments[] = {"toy"};
+  CHECK(ashlar_rt_main(&other, 1, const_cast<char **>(arguments)) == 1);
+}

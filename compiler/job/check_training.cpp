@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Loss, optimizer and dataset, each alone and together.
+
+#include "compiler/job/check_training.h"
+#include "compiler/job/job.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSet.h"
+#include "llvm/Support/FormatVariadic.h"
+
+#include <cmath>
+
+using llvm::StringRef;
+
+namespace ashlar::job {
+
+namespace {
+
+Fault needName(bool given, const std::string &value, StringRef field) {
+  return given && !value.empty() ? "" : llvm::formatv("field {0} is not given", field).str();
+}
+
+Fault checkLoss(const Loss &loss) {
+  switch (loss.kind_case()) {
+  case Loss::kSoftmaxCrossEntropy: {
+    const auto &kind = loss.softmax_cross_entropy();
+    Fault fault = needName(kind.has_logits(), kind.logits(), "loss.softmax_cross_entropy.logits");
+    return !fault.empty() ? fault : needName(kind.has_labels(), kind.labels(), "loss.softmax_cross_entropy.labels");
+  }
+  case Loss::kMeanSquaredError: {
+    const auto &kind = loss.mean_squared_error();
+    Fault fault = needName(kind.has_prediction(), kind.prediction(), "loss.mean_squared_error.prediction");
+    return !fault.empty() ? fault : needName(kind.has_target(), kind.target(), "loss.mean_squared_error.target");
+  }
+  case Loss::kNegativeLogLikelihood: {
+    const auto &kind = loss.negative_log_likelihood();
+    Fault fault = needName(kind.has_log_probabilities(), kind.log_probabilities(), "loss.negative_log_likelihood.log_probabilities");
+    return !fault.empty() ? fault : needName(kind.has_labels(), kind.labels(), "loss.negative_log_likelihood.labels");
+  }
+  case Loss::kModelOutput:
+    return needName(loss.model_output().has_tensor(), loss.model_output().tensor(), "loss.model_output.tensor");
+  case Loss::KIND_NOT_SET:
+    break;
+  }
+  return "loss names no kind; one of softmax_cross_entropy, mean_squared_error, negative_log_likelihood, model_output";
+}
+
+Fault checkOptimizer(const Optimizer &optimizer) {
+  if (optimizer.kind_case() == Optimizer::KIND_NOT_SET) {
+    return "optimizer names no kind; one of sgd, momentum";
+  }
+  if (!optimizer.has_learning_rate()) {
+    return "field optimizer.learning_rate is not given";
+  }
+  if (!(optimizer.learning_rate() > 0) || !std::isfinite(optimizer.learning_rate())) {
+    return llvm::formatv("optimizer.learning_rate {0} is not a positive number", optimizer.learning_rate());
+  }
+  double decay = optimizer.has_sgd() ? optimizer.sgd().weight_decay() : optimizer.momentum().weight_decay();
+  if (!(decay >= 0) || !std::isfinite(decay)) {
+    return llvm::formatv("optimizer.{0}.weight_decay {1} is below 0", optimizer.has_sgd() ? "sgd" : "momentum", decay);
+  }
+  double momentum = optimizer.momentum().momentum();
+  if (optimizer.has_momentum() && !(momentum >= 0 && momentum < 1)) {
+    return llvm::formatv("optimizer.momentum.momentum {0} is not in [0, 1)", momentum);
+  }
+  return {};
+}
+
+// The columns a source offers; empty when its files decide.
+llvm::SmallVector<StringRef> sourceColumns(const Dataset &dataset) {
+  switch (dataset.source_case()) {
+  case Dataset::kIdx:
+  case Dataset::kDigits:
+    return {"image", "label"};
+  case Dataset::kRegression:
+    return {"x", "z"};
+  default:
+    return {};
+  }
+}
+
+Fault checkSamples(const Job &job, StringRef field, int64_t samples) {
+  if (samples < 1) {
+    return llvm::formatv("{0} {1} is not positive", field, samples);
+  }
+  if (samples < job.global_batch()) {
+    return llvm::formatv("{0} {1} is less than global_batch {2}, so there is no full step", field, samples, job.global_batch());
+  }
+  return {};
+}
+
+Fault checkSource(const Job &job) {
+  const Dataset &dataset = job.dataset();
+  Fault fault;
+  if (dataset.has_digits()) {
+    fault = checkSamples(job, "dataset.digits.train_samples", dataset.digits().train_samples());
+    return !fault.empty() ? fault : checkSamples(job, "dataset.digits.eval_samples", dataset.digits().eval_samples());
+  }
+  if (dataset.has_regression()) {
+    fault = checkSamples(job, "dataset.regression.train_samples", dataset.regression().train_samples());
+    return !fault.empty() ? fault : checkSamples(job, "dataset.regression.eval_samples", dataset.regression().eval_samples());
+  }
+  return dataset.source_case() == Dataset::SOURCE_NOT_SET ? "dataset names no source; one of idx, npy, digits, regression" : "";
+}
+
+Fault checkFeature(const Dataset &dataset, const Dataset::Feature &feature) {
+  if (feature.column().empty()) {
+    return "field dataset.features.column is not given";
+  }
+  if (feature.tensor().empty()) {
+    return llvm::formatv("feature \"{0}\" of the dataset has no tensor", feature.column());
+  }
+  llvm::SmallVector<StringRef> columns = sourceColumns(dataset);
+  if (!columns.empty() && !llvm::is_contained(columns, feature.column())) {
+    return llvm::formatv("the dataset has no column \"{0}\"; its columns are \"{1}\"", feature.column(), llvm::join(columns, "\", \""));
+  }
+  for (const Dataset::Transform &transform : feature.transforms()) {
+    if (transform.kind_case() == Dataset::Transform::KIND_NOT_SET) {
+      return llvm::formatv("a transform of feature \"{0}\" names no kind; one of rescale, normalize", feature.column());
+    }
+    if (transform.has_normalize() && !(transform.normalize().std() > 0)) {
+      return llvm::formatv("normalize of feature \"{0}\" has std {1}, which is not positive", feature.column(),
+                           transform.normalize().std());
+    }
+  }
+  return {};
+}
+
+Fault checkDataset(const Job &job) {
+  const Dataset &dataset = job.dataset();
+  if (Fault fault = checkSource(job); !fault.empty()) {
+    return fault;
+  }
+  if (dataset.repeat() < 1) {
+    return llvm::formatv("dataset.repeat {0} is not positive", dataset.repeat());
+  }
+  llvm::StringSet<> tensors;
+  for (const Dataset::Feature &feature : dataset.features()) {
+    if (Fault fault = checkFeature(dataset, feature); !fault.empty()) {
+      return fault;
+    }
+    if (!tensors.insert(feature.tensor()).second) {
+      return llvm::formatv("two features of the dataset feed tensor \"{0}\"", feature.tensor());
+    }
+  }
+  std::string labels = labelsName(job);
+  if (!labels.empty() && !tensors.contains(labels)) {
+    return llvm::formatv("the loss reads \"{0}\" but no feature of the dataset feeds it; add features {{ column: \"...\" tensor: \"{0}\" }",
+                         labels);
+  }
+  return {};
+}
+
+// Loss, optimizer and data make a training job together or not at all.
+Fault checkCompleteness(const Job &job) {
+  if (job.has_loss()) {
+    if (!job.has_optimizer()) {
+      return "a job with a loss needs an optimizer; add optimizer { sgd {} learning_rate: 0.01 }";
+    }
+    return job.has_dataset() ? "" : "a job with a loss needs a dataset; add dataset { digits {} ... }";
+  }
+  if (job.has_optimizer() || job.has_dataset()) {
+    return llvm::formatv("the job has {0} but no loss, so nothing is trained; add a loss",
+                         job.has_optimizer() ? "an optimizer" : "a dataset");
+  }
+  return {};
+}
+
+} // namespace
+
+Fault checkTraining(const Job &job) {
+  if (Fault fault = checkCompleteness(job); !fault.empty() || !job.has_loss()) {
+    return fault;
+  }
+  if (Fault fault = checkLoss(job.loss()); !fault.empty()) {
+    return fault;
+  }
+  if (Fault fault = checkOptimizer(job.optimizer()); !fault.empty()) {
+    return fault;
+  }
+  return checkDataset(job);
+}
+
+} // namespace ashlar::job

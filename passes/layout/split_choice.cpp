@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Chooses the split of factors of one op by the bytes it makes devices send.
+
+#include "passes/layout/split_choice.h"
+
+#include "dialects/dist/redistribution.h"
+
+#include "llvm/ADT/SmallPtrSet.h"
+
+using namespace mlir;
+
+namespace ashlar::layout {
+
+namespace {
+
+RankedTensorType typeOf(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
+
+// State: the layouts around one op, and for each factor the splits to try. Coordinate descent: each factor is tried with each of its
+// splits, and with none, while the others stay, until nothing sends fewer bytes.
+class SplitChoice {
+public:
+  SplitChoice(MeshAttr mesh, Operation *op, const ShardingRule &rule) : mesh(mesh), op(op), rule(rule), tensors(rule.operands) {
+    llvm::append_range(tensors, rule.results);
+    for (Value value : op->getOperands()) {
+      layouts.push_back(dist::findLayout(value).getLayout());
+    }
+    for (Value value : op->getResults()) {
+      layouts.push_back(dist::findLayout(value).getLayout());
+    }
+    collectCandidates();
+  }
+
+  FactorSplit choose() {
+    SmallVector<AxisList> wanted;
+    bool agreed = true;
+    for (const auto &lists : candidates) {
+      wanted.push_back(lists.front());
+      agreed &= lists.size() == 1;
+    }
+    FactorSplit best = fit(wanted);
+    if (agreed && best == wanted) {
+      return best;
+    }
+    Score bestScore = score(best);
+    for (bool improved = true; improved;) {
+      improved = false;
+      for (size_t factor = 0; factor < candidates.size(); ++factor) {
+        SmallVector<AxisList> lists = candidates[factor];
+        lists.push_back({});
+        for (const AxisList &list : lists) {
+          SmallVector<AxisList> changed = wanted;
+          changed[factor] = list;
+          FactorSplit split = fit(changed);
+          if (Score other = score(split); other < bestScore) {
+            best = split;
+            bestScore = other;
+            wanted = changed;
+            improved = true;
+          }
+        }
+      }
+    }
+    return best;
+  }
+
+private:
+  using Score = std::pair<int64_t, int64_t>; // bytes sent, then minus the number of axes used: more of them is less work a device
+
+  // Collects for each factor the splits that its tensors have, longest first.
+  void collectCandidates() {
+    candidates.resize(rule.factors.size());
+    for (auto [tensor, layout] : llvm::zip_equal(tensors, layouts)) {
+      FactorSplit split = project(mesh, rule, tensor, layout);
+      for (size_t factor = 0; factor < split.size(); ++factor) {
+        bool usable = rule.factors[factor].kind != FactorKind::NeedReplication && holdsFactor(tensor, factor);
+        if (usable && !llvm::is_contained(candidates[factor], split[factor])) {
+          auto *shorter = llvm::find_if(candidates[factor], [&](const AxisList &other) { return other.size() < split[factor].size(); });
+          candidates[factor].insert(shorter, split[factor]);
+        }
+      }
+    }
+    for (auto &lists : candidates) {
+      if (lists.empty()) {
+        lists.emplace_back();
+      }
+    }
+  }
+
+  // Returns `wanted`, each list cut where the op cannot follow: an axis serves one factor only, and must divide it.
+  FactorSplit fit(ArrayRef<AxisList> wanted) const {
+    FactorSplit split(wanted.size());
+    llvm::SmallPtrSet<StringAttr, 4> used;
+    for (size_t factor = 0; factor < wanted.size(); ++factor) {
+      for (StringAttr axis : wanted[factor]) {
+        if (used.contains(axis) || !isSplittable(mesh, rule, tensors, split, factor, axis)) {
+          break;
+        }
+        used.insert(axis);
+        split[factor].push_back(axis);
+      }
+    }
+    return split;
+  }
+
+  Score score(const FactorSplit &split) const {
+    FailureOr<SmallVector<Layout>> computed = resultLayouts(rule, split);
+    if (failed(computed)) {
+      return {std::numeric_limits<int64_t>::max(), 0};
+    }
+    int64_t bytes = 0, axes = 0;
+    for (auto [value, tensor, layout] : llvm::zip(op->getOperands(), rule.operands, layouts)) {
+      bytes += dist::redistributionBytes(mesh, typeOf(value), layout, unproject(tensor, split));
+    }
+    for (auto [result, from, to] : llvm::zip(op->getResults(), *computed, ArrayRef(layouts).drop_front(op->getNumOperands()))) {
+      bytes += dist::redistributionBytes(mesh, typeOf(result), from, to);
+    }
+    for (const AxisList &list : split) {
+      axes += list.size();
+    }
+    return {bytes, -axes};
+  }
+
+  MeshAttr mesh;
+  Operation *op;
+  const ShardingRule &rule;
+  SmallVector<TensorFactors> tensors;
+  SmallVector<Layout> layouts; // of the values, one a tensor
+  SmallVector<SmallVector<AxisList>> candidates;
+};
+
+} // namespace
+
+FactorSplit chooseSplit(MeshAttr mesh, Operation *op, const ShardingRule &rule) {
+  return SplitChoice(mesh, op, rule).choose();
+}
+
+} // namespace ashlar::layout

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Speed of generated kernels on one thread: bytes of the operands and results, each counted once, per second, against memcpy in the same
+// run. The arrays (4096 x 1024 f32, 16 MiB each) do not fit the caches of a core. Flush: none needed, each iteration streams all of them.
+
+#include "test/unit/lower/compiled_kernels.h"
+#include "test/unit/reference/parsed_module.h"
+
+#include "dialects/support/element_type.h"
+#include "passes/lower/passes.h"
+
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Transforms/Passes.h"
+#include <benchmark/benchmark.h>
+#include <cstring>
+
+using namespace ashlar;
+using namespace mlir;
+
+namespace {
+
+struct Kernel {
+  const char *name;
+  const char *text;
+};
+
+const Kernel kKernels[] = {
+    {"relu(x + bias) + r",
+     R"(func.func @f(%x: tensor<4096x1024xf32>, %b: tensor<1024xf32>, %r: tensor<4096x1024xf32>) -> tensor<4096x1024xf32> {
+       %bb = nn.broadcast %b dims = [1] : tensor<1024xf32> -> tensor<4096x1024xf32>
+       %s = nn.add %x, %bb : tensor<4096x1024xf32>
+       %a = nn.relu %s : tensor<4096x1024xf32>
+       %y = nn.add %a, %r : tensor<4096x1024xf32>
+       return %y : tensor<4096x1024xf32> })"},
+    {"gelu (erf)", R"(func.func @f(%x: tensor<4096x1024xf32>) -> tensor<4096x1024xf32> {
+       %y = nn.gelu %x : tensor<4096x1024xf32>
+       return %y : tensor<4096x1024xf32> })"},
+    {"softmax of rows", R"(func.func @f(%x: tensor<4096x1024xf32>) -> tensor<4096x1024xf32> {
+       %y = nn.softmax %x : tensor<4096x1024xf32>
+       return %y : tensor<4096x1024xf32> })"},
+    {"cross entropy of rows", R"(func.func @f(%x: tensor<4096x1024xf32>, %l: tensor<4096xi32>) -> tensor<4096xf32> {
+       %y = nn.softmax_cross_entropy %x, %l : tensor<4096x1024xf32>, tensor<4096xi32> -> tensor<4096xf32>
+       return %y : tensor<4096xf32> })"},
+    {"relu gradient + column sum",
+     R"(func.func @f(%h: tensor<4096x1024xf32>, %g: tensor<4096x1024xf32>) -> (tensor<4096x1024xf32>, tensor<1024xf32>) {
+       %z = nn.constant dense<0.0> : tensor<4096x1024xf32>
+       %p = nn.compare gt %h, %z : tensor<4096x1024xf32> -> tensor<4096x1024xi1>
+       %d = nn.select %p, %g, %z : tensor<4096x1024xi1>, tensor<4096x1024xf32>
+       %s = nn.reduce sum %d dims = [0] : tensor<4096x1024xf32> -> tensor<1024xf32>
+       return %d, %s : tensor<4096x1024xf32>, tensor<1024xf32> })"},
+    {"column sum", R"(func.func @f(%x: tensor<4096x1024xf32>) -> tensor<1024xf32> {
+       %s = nn.reduce sum %x dims = [0] : tensor<4096x1024xf32> -> tensor<1024xf32>
+       return %s : tensor<1024xf32> })"},
+    {"row sum", R"(func.func @f(%x: tensor<4096x1024xf32>) -> tensor<4096xf32> {
+       %s = nn.reduce sum %x dims = [1] : tensor<4096x1024xf32> -> tensor<4096xf32>
+       return %s : tensor<4096xf32> })"},
+    {"momentum update",
+     R"(func.func @f(%w: tensor<4096x1024xf32>, %v: tensor<4096x1024xf32>, %g: tensor<4096x1024xf32>) -> (tensor<4096x1024xf32>, tensor<4096x1024xf32>) {
+       %m = nn.constant dense<0.9> : tensor<4096x1024xf32>
+       %l = nn.constant dense<0.01> : tensor<4096x1024xf32>
+       %mv = nn.mul %v, %m : tensor<4096x1024xf32>
+       %nv = nn.add %mv, %g : tensor<4096x1024xf32>
+       %lv = nn.mul %nv, %l : tensor<4096x1024xf32>
+       %nw = nn.sub %w, %lv : tensor<4096x1024xf32>
+       return %nv, %nw : tensor<4096x1024xf32>, tensor<4096x1024xf32> })"},
+};
+
+char *allocate(int64_t bytes) {
+  auto *memory = static_cast<char *>(std::aligned_alloc(ASHLAR_RT_ALIGNMENT, llvm::alignTo(bytes, ASHLAR_RT_ALIGNMENT)));
+  std::memset(memory, 0, bytes);
+  return memory;
+}
+
+void fuse(ModuleOp module) {
+  PassManager passes(module.getContext());
+  passes.addNestedPass<func::FuncOp>(lower::createExpandOpsPass());
+  passes.addNestedPass<func::FuncOp>(createCanonicalizerPass());
+  passes.addNestedPass<func::FuncOp>(createCSEPass());
+  passes.addNestedPass<func::FuncOp>(lower::createOrderOpsPass());
+  passes.addNestedPass<func::FuncOp>(lower::createFusePass());
+  if (failed(passes.run(module))) {
+    throw std::runtime_error("kernel not fused");
+  }
+}
+
+void runKernel(benchmark::State &state, const Kernel &kernel) {
+  OwningOpRef<ModuleOp> module = test::parse(kernel.text);
+  fuse(*module);
+  std::mt19937_64 random(1);
+  test::CompiledKernels kernels(*module, random, /*inPlace=*/false);
+  std::vector<exec::FusionOp> fusions;
+  module->walk([&](exec::FusionOp fusion) { fusions.push_back(fusion); });
+  // The kernel proper is the last fusion; one before it only converts labels.
+  exec::FusionOp fusion = fusions.back();
+  std::vector<void *> buffers;
+  int64_t bytes = 0;
+  auto add = [&](Value value) {
+    int64_t size = byteSize(cast<ShapedType>(value.getType()));
+    buffers.push_back(allocate(size));
+    bytes += size;
+  };
+  llvm::for_each(fusion.getInputs(), add);
+  llvm::for_each(fusion.getOutputs(), add);
+  test::CompiledKernels::Loaded loaded = kernels.load(fusion);
+  for (auto _ : state) {
+    loaded.run(buffers.data(), 0, loaded.extent);
+    benchmark::ClobberMemory();
+  }
+  state.SetBytesProcessed(state.iterations() * bytes);
+  for (void *buffer : buffers) {
+    std::free(buffer);
+  }
+}
+
+void runMemcpy(benchmark::State &state) {
+  constexpr int64_t kBytes = int64_t{4096} * 1024 * 4;
+  char *from = allocate(kBytes), *to = allocate(kBytes);
+  for (auto _ : state) {
+    std::memcpy(to, from, kBytes);
+    benchmark::DoNotOptimize(to);
+    benchmark::ClobberMemory();
+  }
+  state.SetBytesProcessed(state.iterations() * 2 * kBytes);
+  std::free(from);
+  std::free(to);
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+  benchmark::RegisterBenchmark("memcpy", runMemcpy);
+  for (const Kernel &kernel : kKernels) {
+    benchmark::RegisterBenchmark(kernel.name, [&kernel](benchmark::State &state) { runKernel(state, kernel); });
+  }
+  benchmark::Initialize(&argc, argv);
+  benchmark::RunSpecifiedBenchmarks();
+  return 0;
+}

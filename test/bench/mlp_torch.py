@@ -1,0 +1,82 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The seed MLP in PyTorch: the peer of figures.py. Prints the step time as our executables do.
+
+    mlp_torch.py --ranks N --threads T
+
+One rank: eager and torch.compile, the faster counts. Several ranks: DistributedDataParallel over gloo, one process a rank. The data is random and
+already in memory, so only the step is timed (ours includes its data pipeline).
+"""
+
+import argparse
+import os
+import statistics
+import time
+
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+from torch import nn
+
+WARM_UP, STEPS, BLOCKS = 30, 100, 3
+BATCH = 256
+
+
+def median_step_us(step):
+    for _ in range(WARM_UP):
+        step()
+    times = []
+    for _ in range(BLOCKS):
+        start = time.perf_counter()
+        for _ in range(STEPS):
+            step()
+        times.append((time.perf_counter() - start) / STEPS * 1e6)
+    return statistics.median(times)
+
+
+def measure(rank, ranks, threads, results):
+    torch.set_num_threads(threads)
+    torch.manual_seed(1)
+    model = nn.Sequential(nn.Linear(784, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 10))
+    if ranks > 1:
+        os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="29511")
+        dist.init_process_group("gloo", rank=rank, world_size=ranks)
+        model = nn.parallel.DistributedDataParallel(model)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    images = torch.randn(BATCH // ranks, 784)
+    labels = torch.randint(0, 10, (BATCH // ranks,))
+
+    def train(forward):
+        optimizer.zero_grad(set_to_none=True)
+        nn.functional.cross_entropy(forward(images), labels).backward()
+        optimizer.step()
+
+    best = median_step_us(lambda: train(model))
+    if ranks == 1:
+        try:
+            compiled = torch.compile(model)
+            best = min(best, median_step_us(lambda: train(compiled)))
+        except Exception as error:  # no C++ compiler that it likes
+            print(f"torch.compile not measured: {type(error).__name__}")
+    if rank == 0:
+        results.put(best)
+    if ranks > 1:
+        dist.destroy_process_group()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--ranks", type=int, default=1)
+    parser.add_argument("--threads", type=int, default=1)
+    options = parser.parse_args()
+    context = mp.get_context("spawn")
+    results = context.SimpleQueue()
+    if options.ranks == 1:
+        measure(0, 1, options.threads, results)
+    else:
+        mp.spawn(measure, args=(options.ranks, options.threads, results), nprocs=options.ranks)
+    print(f"({results.get():.1f} us a step)")
+
+
+if __name__ == "__main__":
+    main()

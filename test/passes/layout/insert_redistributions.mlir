@@ -1,0 +1,109 @@
+// RUN: ashlar-opt %s -split-input-file -ashlar-propagate-layouts -ashlar-insert-redistributions -ashlar-verify-layouts | FileCheck %s
+
+dist.mesh @mesh <["dp" = 2, "tp" = 2]>
+
+// A split batch and a whole parameter: the gradient is partial, and summed, because the parameter is whole.
+nn.variable @w trainable : tensor<16x8xf32>
+// CHECK-LABEL: func.func @gradient
+func.func @gradient(%d: tensor<4x16xf32> {dist.layout = #dist.layout<[{"dp"}, {}]>}, %x: tensor<4x8xf32>) {
+  // CHECK: %[[PART:.*]] = nn.matmul {{.*}} {dist.layouts = [#dist.layout<[{}, {}], partial = sum {"dp"}>]}
+  // CHECK: %[[SUM:.*]] = dist.redistribute %[[PART]] from <[{}, {}], partial = sum {"dp"}> to <[{}, {}]> {cause = "gradient of w"
+  %g = nn.matmul %d, %x transpose_a : tensor<4x16xf32>, tensor<4x8xf32> -> tensor<16x8xf32>
+  %w = nn.read @w : tensor<16x8xf32>
+  // CHECK: nn.sub %{{.*}}, %[[SUM]]
+  %n = nn.sub %w, %g : tensor<16x8xf32>
+  // CHECK-NOT: dist.redistribute
+  nn.write @w, %n : tensor<16x8xf32>
+  return
+}
+
+// A reduction is partial in its own kind.
+// CHECK-LABEL: func.func @maximum
+func.func @maximum(%x: tensor<4x8xf32> {dist.layout = #dist.layout<[{"dp"}, {}]>}) -> tensor<8xf32> {
+  // CHECK: dist.redistribute %{{.*}} from <[{}], partial = max {"dp"}> to <[{}]> {cause = "path/to/max"
+  %0 = nn.reduce max %x dims = [0] : tensor<4x8xf32> -> tensor<8xf32> loc("path/to/max")
+  return %0 : tensor<8xf32>
+}
+
+// Two users that need the value in the same layout share one redistribution, made where the value is.
+// CHECK-LABEL: func.func @shared
+func.func @shared(%x: tensor<4x8xf32> {dist.layout = #dist.layout<[{}, {"tp"}]>}) {
+  // CHECK-COUNT-1: dist.redistribute %{{.*}} from <[{}, {"tp"}]> to <[{}, {}]>
+  // CHECK-NOT: dist.redistribute
+  %0 = nn.softmax %x : tensor<4x8xf32>
+  %1 = nn.log_softmax %x : tensor<4x8xf32>
+  return
+}
+
+// Operands that disagree: the large one stays, the small one moves.
+// CHECK-LABEL: func.func @larger_stays
+// CHECK-SAME: %[[BIG:[a-z0-9]+]]: tensor<4x64xf32>
+// CHECK-SAME: %[[SMALL:[a-z0-9]+]]: tensor<4x2xf32>
+func.func @larger_stays(%big: tensor<4x64xf32> {dist.layout = #dist.layout<[{"dp"}, {}]>},
+                        %small: tensor<4x2xf32> {dist.layout = #dist.layout<[{"tp"}, {}]>}) -> tensor<64x2xf32> {
+  // CHECK: %[[MOVED:.*]] = dist.redistribute %[[SMALL]] from <[{"tp"}, {}]> to <[{"dp"}, {}]>
+  // CHECK: nn.matmul %[[BIG]], %[[MOVED]]
+  %0 = nn.matmul %big, %small transpose_a : tensor<4x64xf32>, tensor<4x2xf32> -> tensor<64x2xf32>
+  return %0 : tensor<64x2xf32>
+}
+
+// A sum that is wanted split is not made whole in between.
+// CHECK-LABEL: func.func @composed
+func.func @composed(%x: tensor<4x8xf32> {dist.layout = #dist.layout<[{"dp"}, {}]>}, %y: tensor<8xf32> {dist.layout = #dist.layout<[{"tp"}]>})
+    -> (tensor<8xf32> {dist.layout = #dist.layout<[{"dp"}]>}) {
+  // CHECK: dist.redistribute %{{.*}} from <[{}], partial = sum {"dp"}> to <[{"dp"}]>
+  // CHECK-NOT: dist.redistribute
+  %0 = nn.reduce sum %x dims = [0] : tensor<4x8xf32> -> tensor<8xf32>
+  return %0 : tensor<8xf32>
+}
+
+// -----
+
+dist.mesh @mesh <["dp" = 2]>
+nn.variable @w : tensor<4xf32> {dist.layout = #dist.layout<[{}]>}
+
+// What is written and returned takes the layout of where it goes.
+// CHECK-LABEL: func.func @leave
+func.func @leave(%x: tensor<4xf32> {dist.layout = #dist.layout<[{"dp"}]>}) -> (tensor<4xf32> {dist.layout = #dist.layout<[{}]>}) {
+  // CHECK: %[[WHOLE:.*]] = dist.redistribute %{{.*}} from <[{"dp"}]> to <[{}]> {cause = "next value of w"
+  // CHECK: nn.write @w, %[[WHOLE]]
+  nn.write @w, %x : tensor<4xf32>
+  // CHECK: return %[[WHOLE]]
+  return %x : tensor<4xf32>
+}
+
+// -----
+
+dist.mesh @mesh <["dp" = 2]>
+nn.variable @w trainable : tensor<8x8xf32>
+
+// Partial sums that are added are added first: the gradient of a parameter that is used twice is summed once.
+// CHECK-LABEL: func.func @shared_parameter
+func.func @shared_parameter(%d: tensor<4x8xf32> {dist.layout = #dist.layout<[{"dp"}, {}]>},
+                            %x: tensor<4x8xf32> {dist.layout = #dist.layout<[{"dp"}, {}]>}) {
+  // CHECK: %[[A:.*]] = nn.matmul
+  // CHECK-NEXT: %[[B:.*]] = nn.matmul
+  // CHECK-NEXT: %[[C:.*]] = nn.matmul
+  // CHECK-NEXT: %[[AB:.*]] = nn.add %[[A]], %[[B]] {dist.layouts = [#dist.layout<[{}, {}], partial = sum {"dp"}>]}
+  // CHECK-NEXT: %[[ABC:.*]] = nn.add %[[AB]], %[[C]] {dist.layouts = [#dist.layout<[{}, {}], partial = sum {"dp"}>]}
+  // CHECK-NEXT: dist.redistribute %[[ABC]] from <[{}, {}], partial = sum {"dp"}> to <[{}, {}]> {cause = "gradient of w"
+  // CHECK-NOT: dist.redistribute
+  %a = nn.matmul %d, %x transpose_a : tensor<4x8xf32>, tensor<4x8xf32> -> tensor<8x8xf32>
+  %b = nn.matmul %x, %d transpose_a : tensor<4x8xf32>, tensor<4x8xf32> -> tensor<8x8xf32>
+  %c = nn.matmul %x, %x transpose_a : tensor<4x8xf32>, tensor<4x8xf32> -> tensor<8x8xf32>
+  %ab = nn.add %a, %b : tensor<8x8xf32>
+  %abc = nn.add %ab, %c : tensor<8x8xf32>
+  nn.write @w, %abc : tensor<8x8xf32>
+  return
+}
+
+// A maximum of a sum is no sum of maxima: only sums are added early.
+// CHECK-LABEL: func.func @maxima
+func.func @maxima(%x: tensor<4x8xf32> {dist.layout = #dist.layout<[{"dp"}, {}]>}, %y: tensor<4x8xf32> {dist.layout = #dist.layout<[{"dp"}, {}]>}) {
+  // CHECK-COUNT-2: dist.redistribute
+  // CHECK: nn.add {{.*}} {dist.layouts = [#dist.layout<[{}]>]}
+  %0 = nn.reduce max %x dims = [0] : tensor<4x8xf32> -> tensor<8xf32>
+  %1 = nn.reduce max %y dims = [0] : tensor<4x8xf32> -> tensor<8xf32>
+  %2 = nn.add %0, %1 : tensor<8xf32>
+  return
+}

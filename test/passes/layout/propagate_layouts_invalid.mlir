@@ -1,0 +1,44 @@
+// RUN: ashlar-opt %s -split-input-file -ashlar-propagate-layouts -verify-diagnostics
+
+// expected-error@+1 {{has no dist.mesh; run ashlar-seed-layouts first}}
+module {
+}
+
+// -----
+
+dist.mesh @mesh <["dp" = 4]>
+// expected-error@+1 {{variable @w has size 6 in dim 0, not divisible by mesh axis "dp" of size 4; use a multiple of 4}}
+nn.variable @w : tensor<6xf32> {dist.layout = #dist.layout<[{"dp"}]>}
+
+// -----
+
+dist.mesh @mesh <["dp" = 4]>
+// expected-error@+1 {{argument 0 ("input") of @rank has type 'tensor<8xf32>' but a layout of rank 2}}
+func.func @rank(%x: tensor<8xf32> {nn.name = "input", dist.layout = #dist.layout<[{}, {}]>}) { return }
+
+// -----
+
+dist.mesh @mesh <["dp" = 4]>
+// expected-error@+1 {{argument 0 of @partial has layout [{}], partial = sum {"dp"}; a given layout cannot be partial}}
+func.func @partial(%x: tensor<8xf32> {dist.layout = #dist.layout<[{}], partial = sum {"dp"}>}) { return }
+
+// -----
+
+dist.mesh @mesh <["dp" = 4]>
+// expected-error@+1 {{result 0 of @axis is split over axis "tp", which is not in mesh #dist.mesh<["dp" = 4]>}}
+func.func @axis(%x: tensor<8xf32>) -> (tensor<8xf32> {dist.layout = #dist.layout<[{"tp"}]>}) { return %x : tensor<8xf32> }
+
+// -----
+
+dist.mesh @mesh <["dp" = 4]>
+// expected-error@+1 {{argument 0 of @scalar has type 'i32', which is no ranked tensor}}
+func.func @scalar(%x: i32) { return }
+
+// -----
+
+dist.mesh @mesh <["dp" = 4]>
+func.func @no_rule(%x: tensor<8xf32>) -> tensor<8xf32> {
+  // expected-error@+1 {{has no sharding rule, so its layouts cannot be inferred}}
+  %0 = dist.all_reduce sum %x over ["dp"] : tensor<8xf32>
+  return %0 : tensor<8xf32>
+}

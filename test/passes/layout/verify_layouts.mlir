@@ -1,0 +1,127 @@
+// RUN: ashlar-opt %s -split-input-file -ashlar-verify-layouts -verify-diagnostics
+
+// expected-error@+1 {{has no dist.mesh}}
+module {
+}
+
+// -----
+
+dist.mesh @mesh <["dp" = 2]>
+// expected-error@+1 {{has no layout}}
+nn.variable @w : tensor<4xf32>
+
+// -----
+
+dist.mesh @mesh <["dp" = 2]>
+// expected-error@+1 {{argument 0 of @argument has no layout}}
+func.func @argument(%x: tensor<4xf32>) { return }
+
+// -----
+
+dist.mesh @mesh <["dp" = 2]>
+func.func @result(%x: tensor<4xf32> {dist.layout = #dist.layout<[{}]>}) {
+  // expected-error@+1 {{result 0 has no layout}}
+  nn.relu %x : tensor<4xf32>
+  return
+}
+
+// -----
+
+dist.mesh @mesh <["dp" = 2]>
+func.func @uneven(%x: tensor<3xf32> {dist.layout = #dist.layout<[{}]>}) {
+  // expected-error@+1 {{result 0 has size 3 in dim 0, not divisible by mesh axis "dp" of size 2}}
+  nn.relu %x {dist.layouts = [#dist.layout<[{"dp"}]>]} : tensor<3xf32>
+  return
+}
+
+// -----
+
+dist.mesh @mesh <["dp" = 2]>
+func.func @disagree(%x: tensor<4xf32> {dist.layout = #dist.layout<[{}]>}) {
+  // expected-error@+1 {{result 0 has layout [{"dp"}], which disagrees with the other tensors on a factor of ([i]) -> ([i]) {i=4}}}
+  nn.relu %x {dist.layouts = [#dist.layout<[{"dp"}]>]} : tensor<4xf32>
+  return
+}
+
+// -----
+
+dist.mesh @mesh <["dp" = 2]>
+func.func @needed_whole(%x: tensor<4xf32> {dist.layout = #dist.layout<[{"dp"}]>}) {
+  // expected-error@+1 {{operand 0 has layout [{"dp"}], which splits a factor that it needs whole}}
+  nn.softmax %x {dist.layouts = [#dist.layout<[{"dp"}]>]} : tensor<4xf32>
+  return
+}
+
+// -----
+
+dist.mesh @mesh <["dp" = 4]>
+func.func @no_factor(%x: tensor<8xf32> {dist.layout = #dist.layout<[{"dp"}]>}) {
+  // expected-error@+1 {{operand 0 has layout [{"dp"}], which does not fit the factors ([ij]) -> ([i, j]) {i=2, j=4}}}
+  nn.reshape %x {dist.layouts = [#dist.layout<[{}, {}]>]} : tensor<8xf32> -> tensor<2x4xf32>
+  return
+}
+
+// -----
+
+dist.mesh @mesh <["dp" = 2]>
+func.func @not_partial(%x: tensor<4xf32> {dist.layout = #dist.layout<[{"dp"}]>}) {
+  // expected-error@+1 {{result 0 has layout [] but is computed as [], partial = sum {"dp"}}}
+  nn.reduce sum %x dims = [0] {dist.layouts = [#dist.layout<[]>]} : tensor<4xf32> -> tensor<f32>
+  return
+}
+
+// -----
+
+dist.mesh @mesh <["dp" = 2]>
+func.func @reads_partial(%x: tensor<4xf32> {dist.layout = #dist.layout<[{"dp"}]>}) {
+  %0 = nn.reduce sum %x dims = [0] {dist.layouts = [#dist.layout<[], partial = sum {"dp"}>]} : tensor<4xf32> -> tensor<f32>
+  // expected-error@+1 {{operand 0 is partial: [], partial = sum {"dp"}}}
+  nn.tanh %0 {dist.layouts = [#dist.layout<[]>]} : tensor<f32>
+  return
+}
+
+// -----
+
+dist.mesh @mesh <["dp" = 2]>
+func.func @redistribute(%x: tensor<4xf32> {dist.layout = #dist.layout<[{"dp"}]>}) {
+  // expected-error@+1 {{"from" has layout #dist.layout<[{}]> but its value has #dist.layout<[{"dp"}]>}}
+  dist.redistribute %x from <[{}]> to <[{"dp"}]> {dist.layouts = [#dist.layout<[{"dp"}]>]} : tensor<4xf32>
+  return
+}
+
+// -----
+
+dist.mesh @mesh <["dp" = 2]>
+nn.variable @w : tensor<4xf32> {dist.layout = #dist.layout<[{}]>}
+func.func @write(%x: tensor<4xf32> {dist.layout = #dist.layout<[{"dp"}]>}) {
+  // expected-error@+1 {{variable @w has layout #dist.layout<[{}]> but its value has #dist.layout<[{"dp"}]>}}
+  nn.write @w, %x : tensor<4xf32>
+  return
+}
+
+// -----
+
+dist.mesh @mesh <["dp" = 2]>
+nn.variable @w : tensor<4xf32> {dist.layout = #dist.layout<[{}]>}
+func.func @read() {
+  // expected-error@+1 {{variable @w has layout #dist.layout<[{}]> but its value has #dist.layout<[{"dp"}]>}}
+  nn.read @w {dist.layouts = [#dist.layout<[{"dp"}]>]} : tensor<4xf32>
+  return
+}
+
+// -----
+
+dist.mesh @mesh <["dp" = 2]>
+func.func @returns(%x: tensor<4xf32> {dist.layout = #dist.layout<[{"dp"}]>}) -> (tensor<4xf32> {dist.layout = #dist.layout<[{}]>}) {
+  // expected-error@+1 {{result 0 has layout #dist.layout<[{}]> but its value has #dist.layout<[{"dp"}]>}}
+  return %x : tensor<4xf32>
+}
+
+// -----
+
+dist.mesh @mesh <["dp" = 2]>
+func.func @redistribute_result(%x: tensor<4xf32> {dist.layout = #dist.layout<[{"dp"}]>}) {
+  // expected-error@+1 {{"to" has layout #dist.layout<[{}]> but its value has #dist.layout<[{"dp"}]>}}
+  dist.redistribute %x from <[{"dp"}]> to <[{}]> {dist.layouts = [#dist.layout<[{"dp"}]>]} : tensor<4xf32>
+  return
+}

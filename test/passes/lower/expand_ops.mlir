@@ -1,0 +1,99 @@
+// RUN: ashlar-opt %s -split-input-file -ashlar-expand-ops | FileCheck %s
+// RUN: ashlar-opt %s -split-input-file "-ashlar-expand-ops=gemm-flops=64" | FileCheck %s --check-prefix=SMALL
+
+// Softmax becomes a maximum, a shift, a sum and a quotient.
+// CHECK-LABEL: @softmax
+func.func @softmax(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  // CHECK: %[[MAX:.*]] = nn.reduce max %{{.*}} dims = [1]
+  // CHECK: %[[ROWS:.*]] = nn.broadcast %[[MAX]] dims = [0]
+  // CHECK: %[[SHIFTED:.*]] = nn.sub %{{.*}}, %[[ROWS]]
+  // CHECK: %[[EXP:.*]] = nn.exp %[[SHIFTED]]
+  // CHECK: %[[SUM:.*]] = nn.reduce sum %[[EXP]] dims = [1]
+  // CHECK: %[[SUMS:.*]] = nn.broadcast %[[SUM]] dims = [0]
+  // CHECK: nn.div %[[EXP]], %[[SUMS]]
+  // CHECK-NOT: nn.softmax
+  %y = nn.softmax %x : tensor<4x8xf32>
+  return %y : tensor<4x8xf32>
+}
+
+// -----
+
+// Log-softmax subtracts the logarithm of the sum.
+// CHECK-LABEL: @log_softmax
+func.func @log_softmax(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  // CHECK: %[[SUM:.*]] = nn.reduce sum
+  // CHECK: %[[LOG:.*]] = nn.log %[[SUM]]
+  // CHECK: %[[LOGS:.*]] = nn.broadcast %[[LOG]] dims = [0]
+  // CHECK: nn.sub %{{.*}}, %[[LOGS]]
+  // CHECK-NOT: nn.log_softmax
+  %y = nn.log_softmax %x : tensor<4x8xf32>
+  return %y : tensor<4x8xf32>
+}
+
+// -----
+
+// Cross entropy picks the shifted logit of the label, and gives 0 to a label out of range.
+// CHECK-LABEL: @cross_entropy
+func.func @cross_entropy(%x: tensor<4x8xf32>, %l: tensor<4xi32>) -> tensor<4xf32> {
+  // CHECK: %[[LABEL:.*]] = nn.cast %{{.*}} : tensor<4xi32> -> tensor<4xi64>
+  // CHECK: %[[POSITION:.*]] = nn.index [0, 1]
+  // CHECK: %[[IS_LABEL:.*]] = nn.compare eq %[[POSITION]]
+  // CHECK: nn.select %[[IS_LABEL]]
+  // CHECK: %[[LOSS:.*]] = nn.sub
+  // CHECK: %[[LOW:.*]] = nn.compare ge %[[LABEL]]
+  // CHECK: %[[HIGH:.*]] = nn.compare lt %[[LABEL]]
+  // CHECK: %[[VALID:.*]] = nn.and %[[LOW]], %[[HIGH]]
+  // CHECK: nn.select %[[VALID]], %[[LOSS]]
+  %y = nn.softmax_cross_entropy %x, %l : tensor<4x8xf32>, tensor<4xi32> -> tensor<4xf32>
+  return %y : tensor<4xf32>
+}
+
+// -----
+
+// A product too small for the library becomes a sum of products; from the threshold on it stays.
+// CHECK-LABEL: @small_matmul
+// SMALL-LABEL: @small_matmul
+func.func @small_matmul(%x: tensor<4x4xf32>, %w: tensor<4x4xf32>) -> tensor<4x4xf32> {
+  // CHECK: %[[X:.*]] = nn.broadcast %{{.*}} dims = [0, 2] : tensor<4x4xf32> -> tensor<4x4x4xf32>
+  // CHECK: %[[W:.*]] = nn.broadcast %{{.*}} dims = [1, 2] : tensor<4x4xf32> -> tensor<4x4x4xf32>
+  // CHECK: %[[P:.*]] = nn.mul %[[X]], %[[W]]
+  // CHECK: nn.reduce sum %[[P]] dims = [2]
+  // SMALL: nn.matmul
+  %y = nn.matmul %x, %w transpose_b : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<4x4xf32>
+  return %y : tensor<4x4xf32>
+}
+
+// -----
+
+// The library takes f32 only.
+// CHECK-LABEL: @f64_matmul
+func.func @f64_matmul(%x: tensor<64x64xf64>, %w: tensor<64x64xf64>) -> tensor<64x64xf64> {
+  // CHECK-NOT: nn.matmul
+  // CHECK: nn.reduce sum
+  %y = nn.matmul %x, %w : tensor<64x64xf64>, tensor<64x64xf64> -> tensor<64x64xf64>
+  return %y : tensor<64x64xf64>
+}
+
+// -----
+
+// A transpose of the last two dims becomes a flag of the library's product.
+// CHECK-LABEL: @transposed_weight
+func.func @transposed_weight(%x: tensor<64x64xf32>, %w: tensor<64x64xf32>) -> tensor<64x64xf32> {
+  // CHECK: nn.matmul %arg0, %arg1 transpose_b
+  %t = nn.transpose %w [1, 0] : tensor<64x64xf32> -> tensor<64x64xf32>
+  %y = nn.matmul %x, %t : tensor<64x64xf32>, tensor<64x64xf32> -> tensor<64x64xf32>
+  return %y : tensor<64x64xf32>
+}
+
+// -----
+
+// A weight shared by the batch is not copied: batch and rows become the rows of one product.
+// CHECK-LABEL: @batch_of_rows
+func.func @batch_of_rows(%x: tensor<8x64x64xf32>, %w: tensor<64x64xf32>) -> tensor<8x64x64xf32> {
+  // CHECK: %[[ROWS:.*]] = nn.reshape %arg0 : tensor<8x64x64xf32> -> tensor<512x64xf32>
+  // CHECK: %[[P:.*]] = nn.matmul %[[ROWS]], %arg1
+  // CHECK: nn.reshape %[[P]] : tensor<512x64xf32> -> tensor<8x64x64xf32>
+  %b = nn.broadcast %w dims = [1, 2] : tensor<64x64xf32> -> tensor<8x64x64xf32>
+  %y = nn.matmul %x, %b : tensor<8x64x64xf32>, tensor<8x64x64xf32> -> tensor<8x64x64xf32>
+  return %y : tensor<8x64x64xf32>
+}

@@ -1,0 +1,128 @@
+// RUN: ashlar-opt %s -split-input-file -ashlar-fuse | FileCheck %s
+
+// A chain of element-wise ops and the bias they read is one loop.
+// CHECK-LABEL: @chain
+func.func @chain(%x: tensor<4x8xf32>, %b: tensor<8xf32>) -> tensor<4x8xf32> {
+  // CHECK: %[[R:.*]] = exec.fusion loop(%arg0, %arg1)
+  // CHECK: nn.broadcast
+  // CHECK: nn.add
+  // CHECK: nn.exp
+  // CHECK: return %[[R]]
+  %bb = nn.broadcast %b dims = [1] : tensor<8xf32> -> tensor<4x8xf32>
+  %s = nn.add %x, %bb : tensor<4x8xf32>
+  %e = nn.exp %s : tensor<4x8xf32>
+  return %e : tensor<4x8xf32>
+}
+
+// -----
+
+// A softmax is one rows fusion: the broadcasts of its row values are inside.
+// CHECK-LABEL: @softmax
+func.func @softmax(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  // CHECK: exec.fusion rows(%arg0) : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  // CHECK-NOT: exec.fusion
+  %m = nn.reduce max %x dims = [1] : tensor<4x8xf32> -> tensor<4xf32>
+  %mb = nn.broadcast %m dims = [0] : tensor<4xf32> -> tensor<4x8xf32>
+  %s = nn.sub %x, %mb : tensor<4x8xf32>
+  %e = nn.exp %s : tensor<4x8xf32>
+  %t = nn.reduce sum %e dims = [1] : tensor<4x8xf32> -> tensor<4xf32>
+  %tb = nn.broadcast %t dims = [0] : tensor<4xf32> -> tensor<4x8xf32>
+  %y = nn.div %e, %tb : tensor<4x8xf32>
+  return %y : tensor<4x8xf32>
+}
+
+// -----
+
+// A value and its sum over the leading dim come from one columns fusion.
+// CHECK-LABEL: @bias_gradient
+func.func @bias_gradient(%x: tensor<4x8xf32>, %y: tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<8xf32>) {
+  // CHECK: exec.fusion columns(%arg0, %arg1) : (tensor<4x8xf32>, tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<8xf32>)
+  %p = nn.mul %x, %y : tensor<4x8xf32>
+  %s = nn.reduce sum %p dims = [0] : tensor<4x8xf32> -> tensor<8xf32>
+  return %p, %s : tensor<4x8xf32>, tensor<8xf32>
+}
+
+// -----
+
+// Bias and activation join the library's product.
+// CHECK-LABEL: @gemm
+func.func @gemm(%x: tensor<64x64xf32>, %w: tensor<64x64xf32>, %b: tensor<64xf32>) -> tensor<64x64xf32> {
+  // CHECK: exec.fusion gemm(%arg0, %arg1, %arg2)
+  // CHECK: nn.matmul
+  // CHECK: nn.add
+  // CHECK: nn.relu
+  // CHECK-NOT: exec.fusion
+  %y = nn.matmul %x, %w : tensor<64x64xf32>, tensor<64x64xf32> -> tensor<64x64xf32>
+  %bb = nn.broadcast %b dims = [1] : tensor<64xf32> -> tensor<64x64xf32>
+  %s = nn.add %y, %bb : tensor<64x64xf32>
+  %r = nn.relu %s : tensor<64x64xf32>
+  return %r : tensor<64x64xf32>
+}
+
+// -----
+
+// Not when somebody else needs the value before the activation.
+// CHECK-LABEL: @gemm_with_two_users
+func.func @gemm_with_two_users(%x: tensor<64x64xf32>, %w: tensor<64x64xf32>) -> (tensor<64x64xf32>, tensor<64x64xf32>) {
+  // CHECK: exec.fusion gemm
+  // CHECK-NEXT: ^bb0
+  // CHECK-NEXT: nn.matmul
+  // CHECK-NEXT: exec.yield
+  // CHECK: exec.fusion loop
+  %y = nn.matmul %x, %w : tensor<64x64xf32>, tensor<64x64xf32> -> tensor<64x64xf32>
+  %r = nn.relu %y : tensor<64x64xf32>
+  return %y, %r : tensor<64x64xf32>, tensor<64x64xf32>
+}
+
+// -----
+
+// A product that reads a value closes its group: the op after it starts another, so groups never form a cycle.
+// CHECK-LABEL: @no_cycle
+func.func @no_cycle(%x: tensor<64x64xf32>, %w: tensor<64x64xf32>) -> tensor<64x64xf32> {
+  // CHECK: %[[E:.*]] = exec.fusion loop(%arg0)
+  // CHECK: %[[P:.*]] = exec.fusion gemm(%[[E]], %arg1)
+  // CHECK: exec.fusion loop(%[[P]], %[[E]])
+  %e = nn.exp %x : tensor<64x64xf32>
+  %p = nn.matmul %e, %w : tensor<64x64xf32>, tensor<64x64xf32> -> tensor<64x64xf32>
+  %s = nn.sub %p, %e : tensor<64x64xf32>
+  return %s : tensor<64x64xf32>
+}
+
+// -----
+
+// A transpose that a product reads gets a loop of its own; the sum that reads through it keeps its copy.
+// CHECK-LABEL: @view_with_two_readers
+func.func @view_with_two_readers(%x: tensor<8x64x64xf32>) -> (tensor<8x64x64xf32>, tensor<8x64x64xf32>) {
+  // CHECK: exec.fusion loop(%arg0)
+  // CHECK: nn.transpose
+  // CHECK-NEXT: nn.exp
+  // CHECK: %[[T:.*]] = exec.fusion loop(%arg0)
+  // CHECK: nn.transpose
+  // CHECK-NEXT: exec.yield
+  // CHECK: exec.fusion gemm(%[[T]], %arg0)
+  %t = nn.transpose %x [0, 2, 1] : tensor<8x64x64xf32> -> tensor<8x64x64xf32>
+  %e = nn.exp %t : tensor<8x64x64xf32>
+  %p = nn.matmul %t, %x : tensor<8x64x64xf32>, tensor<8x64x64xf32> -> tensor<8x64x64xf32>
+  return %p, %e : tensor<8x64x64xf32>, tensor<8x64x64xf32>
+}
+
+// -----
+
+nn.variable @w trainable : tensor<8xf32> = #nn.fill<0.0 : f64>
+nn.variable @v : tensor<8xf32> = #nn.fill<0.0 : f64>
+
+// A write does not cut a group: momentum and weight are updated in one loop, and both writes follow it.
+// CHECK-LABEL: @update
+func.func @update(%g: tensor<8xf32>) {
+  // CHECK: %[[NEW:.*]]:2 = exec.fusion loop
+  // CHECK-NOT: exec.fusion
+  // CHECK-DAG: nn.write @v, %[[NEW]]#0
+  // CHECK-DAG: nn.write @w, %[[NEW]]#1
+  %w = nn.read @w : tensor<8xf32>
+  %v = nn.read @v : tensor<8xf32>
+  %nv = nn.add %v, %g : tensor<8xf32>
+  nn.write @v, %nv : tensor<8xf32>
+  %nw = nn.sub %w, %nv : tensor<8xf32>
+  nn.write @w, %nw : tensor<8xf32>
+  return
+}

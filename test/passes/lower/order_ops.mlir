@@ -1,0 +1,76 @@
+// RUN: ashlar-opt %s -split-input-file -ashlar-order-ops | FileCheck %s
+
+// An element-wise value waits for its first user.
+// CHECK-LABEL: @late
+func.func @late(%x: tensor<64x64xf32>, %w: tensor<64x64xf32>) -> tensor<64x64xf32> {
+  // CHECK: nn.matmul
+  // CHECK-NEXT: nn.exp
+  // CHECK-NEXT: nn.add
+  %e = nn.exp %x : tensor<64x64xf32>
+  %y = nn.matmul %x, %w : tensor<64x64xf32>, tensor<64x64xf32> -> tensor<64x64xf32>
+  %z = nn.add %y, %e : tensor<64x64xf32>
+  return %z : tensor<64x64xf32>
+}
+
+// -----
+
+// A reduction follows its operand, before the product that also reads it.
+// CHECK-LABEL: @reduction_first
+func.func @reduction_first(%x: tensor<64x64xf32>, %w: tensor<64x64xf32>) -> (tensor<64x64xf32>, tensor<64xf32>) {
+  // CHECK: %[[N:.*]] = nn.neg
+  // CHECK-NEXT: nn.reduce sum %[[N]]
+  // CHECK-NEXT: nn.matmul %[[N]]
+  %n = nn.neg %x : tensor<64x64xf32>
+  %y = nn.matmul %n, %w : tensor<64x64xf32>, tensor<64x64xf32> -> tensor<64x64xf32>
+  %r = nn.reduce sum %n dims = [0] : tensor<64x64xf32> -> tensor<64xf32>
+  return %y, %r : tensor<64x64xf32>, tensor<64xf32>
+}
+
+// -----
+
+nn.variable @a trainable : tensor<64x64xf32> = #nn.fill<0.0 : f64>
+nn.variable @b trainable : tensor<64x64xf32> = #nn.fill<0.0 : f64>
+
+// The write of @b comes as soon as its new value is there; that of @a only after the product that still needs the old one.
+// CHECK-LABEL: @early_writes
+func.func @early_writes(%x: tensor<64x64xf32>) -> tensor<64x64xf32> {
+  // CHECK: %[[A:.*]] = nn.read @a
+  // CHECK: %[[G:.*]] = nn.matmul
+  // CHECK: nn.write @b
+  // CHECK-NOT: nn.write @a
+  // CHECK: nn.matmul %[[G]], %[[A]]
+  // CHECK: nn.write @a
+  %a = nn.read @a : tensor<64x64xf32>
+  %b = nn.read @b : tensor<64x64xf32>
+  %g = nn.matmul %x, %x : tensor<64x64xf32>, tensor<64x64xf32> -> tensor<64x64xf32>
+  %h = nn.matmul %g, %a : tensor<64x64xf32>, tensor<64x64xf32> -> tensor<64x64xf32>
+  %newA = nn.sub %a, %g : tensor<64x64xf32>
+  %newB = nn.sub %b, %g : tensor<64x64xf32>
+  nn.write @a, %newA : tensor<64x64xf32>
+  nn.write @b, %newB : tensor<64x64xf32>
+  return %h : tensor<64x64xf32>
+}
+
+// -----
+
+nn.variable @v : tensor<4xf32> = #nn.fill<0.0 : f64>
+
+// A read stays before the write of its variable, even when only the return needs it.
+// CHECK-LABEL: @old_value_returned
+func.func @old_value_returned(%x: tensor<4xf32>) -> tensor<4xf32> {
+  // CHECK: nn.read @v
+  // CHECK: nn.write @v
+  %v = nn.read @v : tensor<4xf32>
+  nn.write @v, %x : tensor<4xf32>
+  return %v : tensor<4xf32>
+}
+
+// -----
+
+// What nobody needs is dropped.
+// CHECK-LABEL: @dead
+func.func @dead(%x: tensor<4xf32>) -> tensor<4xf32> {
+  // CHECK-NOT: nn.exp
+  %e = nn.exp %x : tensor<4xf32>
+  return %x : tensor<4xf32>
+}

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The arithmetic of meshes and layouts, and what a collective moves.
+
+#include "dialects/dist/dist.h"
+#include "test/unit/layout/random_program.h"
+#include "test/unit/reference/parsed_module.h"
+
+#include <catch2/catch.hpp>
+
+using namespace mlir;
+
+namespace ashlar::test {
+
+namespace {
+
+using dist::AxisList;
+using dist::CollectiveKind;
+using dist::Layout;
+
+AxisList axes(std::initializer_list<StringRef> names) {
+  AxisList list;
+  for (StringRef name : names) {
+    list.push_back(StringAttr::get(&context(), name));
+  }
+  return list;
+}
+
+} // namespace
+
+TEST_CASE("mesh: devices count row-major, the first axis is major", "[mesh]") {
+  dist::MeshAttr mesh = meshOf(context(), {{"dp", 4}, {"tp", 2}});
+  CHECK(mesh.numDevices() == 8);
+  CHECK(mesh.groupSize(axes({"tp"})) == 2);
+  CHECK(mesh.groupSize({}) == 1);
+  CHECK(mesh.axisIndex(5, axes({"dp"})) == 2);
+  CHECK(mesh.axisIndex(5, axes({"tp"})) == 1);
+  CHECK(mesh.axisIndex(5, axes({"dp", "tp"})) == 5);
+  CHECK(mesh.axisIndex(5, axes({"tp", "dp"})) == 6);
+  CHECK(mesh.axisIndex(5, {}) == 0);
+}
+
+TEST_CASE("mesh: a group are the devices that differ only along its axes, in the order of the axes", "[mesh]") {
+  dist::MeshAttr mesh = meshOf(context(), {{"x", 2}, {"y", 3}});
+  using Groups = SmallVector<SmallVector<int64_t>>;
+  CHECK(mesh.groups(axes({"x"})) == Groups{{0, 3}, {1, 4}, {2, 5}});
+  CHECK(mesh.groups(axes({"y"})) == Groups{{0, 1, 2}, {3, 4, 5}});
+  CHECK(mesh.groups(axes({"y", "x"})) == Groups{{0, 3, 1, 4, 2, 5}});
+  CHECK(mesh.groups({}) == Groups{{0}, {1}, {2}, {3}, {4}, {5}});
+}
+
+TEST_CASE("layout: a device holds the dim divided by the product of its axes", "[layout]") {
+  dist::MeshAttr mesh = meshOf(context(), {{"x", 2}, {"y", 3}});
+  Layout layout{{axes({"x", "y"}), {}}, {}, {}};
+  CHECK(dist::localShape(mesh, {12, 5}, layout) == SmallVector<int64_t>{2, 5});
+  CHECK(!dist::findUneven(mesh, {12, 5}, layout));
+  CHECK(dist::findUneven(mesh, {8, 5}, layout) == 0);
+  CHECK(dist::localShape(mesh, {0, 5}, layout) == SmallVector<int64_t>{0, 5});
+}
+
+TEST_CASE("layout: partial axes have no order, split axes have one", "[layout]") {
+  Layout a = Layout::replicated(2), b = a;
+  a.partial = axes({"x", "y"});
+  b.partial = axes({"y", "x"});
+  CHECK(a == b);
+  CHECK(dist::LayoutAttr::get(&context(), a) == dist::LayoutAttr::get(&context(), b));
+  b.reduction = dist::Reduction::Max;
+  CHECK(a != b);
+  CHECK(b.toString() == "[{}, {}], partial = max {\"x\", \"y\"}");
+
+  Layout c{{axes({"x", "y"})}, {}, {}}, d{{axes({"y", "x"})}, {}, {}};
+  CHECK(c != d);
+  CHECK(c.toString() == "[{\"x\", \"y\"}]");
+  CHECK(c.isSplit());
+  CHECK(!c.isPartial());
+  CHECK(Layout::replicated(3).isReplicated());
+  CHECK(c.uses(axes({"y"}).front()));
+  CHECK(!c.uses(axes({"z"}).front()));
+}
+
+TEST_CASE("collective: bytes one rank sends by ring and pairwise algorithms", "[collective]") {
+  CHECK(dist::collectiveBytes(CollectiveKind::AllReduce, 1000, 4) == 1500);
+  CHECK(dist::collectiveBytes(CollectiveKind::ReduceScatter, 1000, 4) == 750);
+  CHECK(dist::collectiveBytes(CollectiveKind::AllGather, 250, 4) == 750);
+  CHECK(dist::collectiveBytes(CollectiveKind::AllToAll, 1000, 4) == 750);
+  CHECK(dist::collectiveBytes(CollectiveKind::AllReduce, 1000, 1) == 0);
+}
+
+TEST_CASE("collective: the interface gives kind, axes, cause, fusion id and bytes of an op", "[collective]") {
+  OwningOpRef<ModuleOp> module = parse(R"(
+    dist.mesh @mesh <["dp" = 2, "tp" = 3]>
+    func.func @f(%x: tensor<6x4xf32>) {
+      %0 = dist.all_reduce max %x over ["dp", "tp"] {cause = "why", fusion_id = 3} : tensor<6x4xf32>
+      %1 = dist.all_gather %x dim = 0 over ["tp"] : tensor<6x4xf32> -> tensor<18x4xf32>
+      return
+    }
+  )");
+  SmallVector<dist::CollectiveOpInterface> ops;
+  module->walk([&](dist::CollectiveOpInterface op) { ops.push_back(op); });
+  REQUIRE(ops.size() == 2);
+  CHECK(ops[0].getCollectiveKind() == CollectiveKind::AllReduce);
+  CHECK(ops[0].getReductionKind() == dist::Reduction::Max);
+  CHECK(dist::toAxisList(ops[0].getAxes()) == axes({"dp", "tp"}));
+  CHECK(ops[0].getCauseText() == "why");
+  CHECK(ops[0].getFusion() == 3);
+  CHECK(dist::collectiveBytes(ops[0]) == 2 * 96 * 5 / 6);
+  CHECK(ops[1].getCollectiveKind() == CollectiveKind::AllGather);
+  CHECK(!ops[1].getReductionKind());
+  CHECK(ops[1].getCauseText().empty());
+  CHECK(ops[1].getFusion() == 0);
+  CHECK(dist::collectiveBytes(ops[1]) == 2 * 96);
+  CHECK(dist::stringify(ops[1].getCollectiveKind()) == "all_gather");
+}
+
+} // namespace ashlar::test

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Whole training programs, as passes/train makes them, on one rank and on many: initial values, training steps with dropout, evaluation.
+
+#include "passes/layout/passes.h"
+#include "passes/partition/passes.h"
+#include "passes/train/passes.h"
+#include "test/unit/layout/random_program.h"
+#include "test/unit/reference/parsed_module.h"
+
+#include "dialects/nn/nn.h"
+
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Transforms/Passes.h"
+
+#include <catch2/catch.hpp>
+
+using namespace mlir;
+
+namespace ashlar::test {
+
+namespace {
+
+using Axes = std::vector<std::pair<StringRef, int64_t>>;
+
+// The same sums in another order, three f64 steps of them.
+constexpr double kTolerance = 1e-10;
+
+// A model with a parameter used twice, a bias and dropout.
+constexpr const char *kModel = R"(
+  nn.variable @w1 trainable : tensor<8x4xf64> = #nn.uniform<-1.0 : f64, 1.0 : f64>
+  nn.variable @b1 trainable : tensor<8xf64> = #nn.fill<0.1 : f64>
+  nn.variable @shared trainable : tensor<8x8xf64> = #nn.normal<0.0 : f64, 0.5 : f64>
+  nn.variable @w2 trainable : tensor<4x8xf64> = #nn.uniform<-1.0 : f64, 1.0 : f64>
+  nn.variable @ashlar.seed : tensor<i64>
+  nn.variable @ashlar.step : tensor<i64> = dense<0> : tensor<i64>
+  func.func @forward(%x: tensor<24x4xf64> {nn.name = "input"}) -> (tensor<24x4xf64> {nn.name = "logits"}) {
+    %w1 = nn.read @w1 : tensor<8x4xf64>
+    %b1 = nn.read @b1 : tensor<8xf64>
+    %s = nn.read @shared : tensor<8x8xf64>
+    %w2 = nn.read @w2 : tensor<4x8xf64>
+    %0 = nn.matmul %x, %w1 transpose_b : tensor<24x4xf64>, tensor<8x4xf64> -> tensor<24x8xf64>
+    %1 = nn.broadcast %b1 dims = [1] : tensor<8xf64> -> tensor<24x8xf64>
+    %2 = nn.add %0, %1 : tensor<24x8xf64>
+    %3 = nn.tanh %2 : tensor<24x8xf64>
+    %4 = nn.matmul %3, %s : tensor<24x8xf64>, tensor<8x8xf64> -> tensor<24x8xf64>
+    %5 = nn.tanh %4 : tensor<24x8xf64>
+    %6 = nn.matmul %5, %s transpose_b : tensor<24x8xf64>, tensor<8x8xf64> -> tensor<24x8xf64>
+    %index = nn.index [8, 1] : tensor<24x8xi64>
+    %seed = nn.read @ashlar.seed : tensor<i64>
+    %step = nn.read @ashlar.step : tensor<i64>
+    %u = nn.random uniform %index, %seed, %step {stream = 3 : i32} : (tensor<24x8xi64>, tensor<i64>, tensor<i64>) -> tensor<24x8xf64>
+    %ratio = nn.constant dense<0.25> : tensor<24x8xf64>
+    %none = nn.constant dense<0.0> : tensor<24x8xf64>
+    %keep = nn.compare ge %u, %ratio : tensor<24x8xf64> -> tensor<24x8xi1>
+    %7 = nn.select %keep, %6, %none : tensor<24x8xi1>, tensor<24x8xf64>
+    %logits = nn.matmul %7, %w2 transpose_b : tensor<24x8xf64>, tensor<4x8xf64> -> tensor<24x4xf64>
+    return %logits : tensor<24x4xf64>
+  }
+)";
+
+// Returns the programs @init, @train_step and @eval_step of the model.
+OwningOpRef<ModuleOp> trainingPrograms() {
+  OwningOpRef<ModuleOp> module = parse(kModel);
+  PassManager passes(&context());
+  train::OptimizerPassOptions optimizer;
+  optimizer.kind = train::OptimizerKind::Momentum;
+  optimizer.learningRate = 0.1;
+  passes.addPass(train::createLossPass());
+  passes.addPass(train::createAutodiffPass());
+  passes.addPass(train::createOptimizerPass(optimizer));
+  passes.addPass(train::createInitPass());
+  passes.addNestedPass<func::FuncOp>(createCanonicalizerPass());
+  passes.addNestedPass<func::FuncOp>(createCSEPass());
+  REQUIRE(succeeded(passes.run(*module)));
+  return module;
+}
+
+void partition(ModuleOp module, bool splitVariables) {
+  PassManager passes(&context());
+  layout::SeedLayoutsPassOptions seed;
+  seed.batchAxes = {"dp"};
+  layout::PropagateLayoutsPassOptions propagate;
+  propagate.splitVariables = splitVariables;
+  passes.addPass(layout::createSeedLayoutsPass(seed));
+  passes.addPass(layout::createPropagateLayoutsPass(propagate));
+  passes.addPass(layout::createInsertRedistributionsPass());
+  passes.addPass(layout::createVerifyLayoutsPass());
+  passes.addPass(partition::createPartitionPass());
+  passes.addPass(partition::createVerifyPartitionedPass());
+  REQUIRE(succeeded(passes.run(module)));
+}
+
+// Trains the module as it is on one rank and partitioned on all ranks of the mesh; returns the largest difference of any result or
+// variable.
+double compareTraining(ModuleOp module, const Axes &axes, bool splitVariables) {
+  OwningOpRef<ModuleOp> after = module.clone();
+  OpBuilder builder = OpBuilder::atBlockBegin(after->getBody());
+  dist::MeshAttr mesh = meshOf(context(), axes);
+  dist::MeshOp::create(builder, after->getLoc(), "mesh", mesh);
+  partition(*after, splitVariables);
+  reference::EquivalenceOptions options;
+  options.functions = {"init", "train_step", "train_step", "eval_step"};
+  options.ranksAfter = mesh.numDevices();
+  options.intLimit = 4;
+  FailureOr<double> difference = reference::compareModules(module, *after, options);
+  REQUIRE(succeeded(difference));
+  return *difference;
+}
+
+} // namespace
+
+TEST_CASE("training: data parallel programs equal one rank, dropout and initial values included", "[training]") {
+  OwningOpRef<ModuleOp> module = trainingPrograms();
+  for (const Axes &axes :
+       std::vector<Axes>{{{"dp", 1}}, {{"dp", 2}}, {{"dp", 3}}, {{"dp", 8}}, {{"dp", 2}, {"tp", 2}}, {{"tp", 3}, {"dp", 2}}}) {
+    CAPTURE(axes.front().first.str(), axes.front().second);
+    CHECK(compareTraining(*module, axes, /*splitVariables=*/false) < kTolerance);
+  }
+}
+
+TEST_CASE("training: a parameter used twice has its gradient summed once", "[training]") {
+  OwningOpRef<ModuleOp> module = trainingPrograms();
+  OpBuilder builder = OpBuilder::atBlockBegin(module->getBody());
+  dist::MeshOp::create(builder, module->getLoc(), "mesh", meshOf(context(), {{"dp", 4}}));
+  partition(*module, /*splitVariables=*/false);
+  std::vector<std::string> causes;
+  module->lookupSymbol<func::FuncOp>("train_step").walk([&](dist::CollectiveOpInterface op) { causes.push_back(op.getCauseText().str()); });
+  std::sort(causes.begin(), causes.end());
+  CHECK(causes == std::vector<std::string>{"gradient of b1", "gradient of shared", "gradient of w1", "gradient of w2", "loss"});
+}
+
+TEST_CASE("training: programs with split parameters equal one rank", "[training]") {
+  // The init programs then draw only their own piece of each parameter; momentum follows its parameter.
+  OwningOpRef<ModuleOp> module = trainingPrograms();
+  for (const Axes &axes : std::vector<Axes>{{{"dp", 2}, {"tp", 2}}, {{"tp", 4}, {"dp", 2}}}) {
+    for (uint64_t seed = testSeed(); seed < testSeed() + 8; ++seed) {
+      CAPTURE(seed);
+      OwningOpRef<ModuleOp> split = module->clone();
+      dist::MeshAttr mesh = meshOf(context(), axes);
+      Dice dice(seed);
+      split->walk([&](nn::VariableOp variable) {
+        if (variable.getTrainable()) {
+          dist::Layout layout = randomLayout(dice, mesh, variable.getTensorType().getShape());
+          variable->setAttr(dist::kLayoutAttr, dist::LayoutAttr::get(&context(), layout));
+        }
+      });
+      CHECK(compareTraining(*split, axes, /*splitVariables=*/true) < kTolerance);
+    }
+  }
+}
+
+} // namespace ashlar::test

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The image as a C program sees it: tables are written into an object, loaded, and read back through the structs of the ABI.
+
+#include "compiler/report/plan_text.h"
+#include "compiler/target/cpu/image_emitter.h"
+#include "compiler/target/cpu/kernels.h"
+#include "dialects/exec/exec.h"
+#include "runtime/abi/ashlar_rt.h"
+#include "test/unit/reference/parsed_module.h"
+
+#include "llvm/ADT/SmallString.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Program.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include <catch2/catch.hpp>
+#include <dlfcn.h>
+
+using namespace ashlar;
+using namespace mlir;
+using Catch::Matchers::Contains;
+
+namespace {
+
+const ashlar_rt_image *received = nullptr;
+
+const char *const kModule = R"(
+  exec.variant @default arena 4096 attributes {axis_names = ["dp", "tp"], axis_sizes = array<i64: 2, 3>, coordinates_offset = 64 : i64,
+                                               devices_per_process = 2 : i64, lower_bound_bytes = 4000 : i64} {
+    exec.tensor @w variable <arena, 128, memref<8x2xf32>> global [8, 12] splits [array<i64>, array<i64: 1, 0>]
+    exec.tensor @v state <arena, 192, memref<i64>> global [] splits []
+    exec.tensor @b input <arena, 256, memref<4xi1>> global [8] splits [array<i64: 0>] {outside_name = "mask"}
+    exec.tensor @y output <arena, 320, memref<4xf64>> global [4] splits [array<i64>]
+    exec.program @train_step inputs [@b] outputs [@y] {
+      exec.kernel @fill [#exec.buffer<arena, 320, memref<4xf64>>] extent 4 grain 2 loc("layer1/Fill")
+      exec.gemm [#exec.buffer<arena, 128, memref<4x4xf32>>, #exec.buffer<constant, 64, memref<4x4xf32>>,
+                 #exec.buffer<arena, 512, memref<4xf32>>, #exec.buffer<arena, 640, memref<4x4xf32>>]
+                batch 2 m 3 n 4 k 5 transpose_b bias epilogue tanh
+      exec.collective all_to_all <arena, 512, memref<6x2xi32>> to <arena, 640, memref<1x12xi32>> over [1, 0] reduction max
+                      split 0 concat 1 cause "gradient of w"
+      exec.copy <constant, 0, memref<2xf32>> to <arena, 512, memref<2xf32>>
+    }
+    exec.program @eval_step inputs [] outputs [] {
+    }
+  }
+  func.func @fill(%out: memref<4xf64>, %begin: index, %end: index) attributes {exec.extent = 4 : i64, exec.grain = 2 : i64} {
+    %seven = arith.constant 7.0 : f64
+    memref.store %seven, %out[%begin] : memref<4xf64>
+    return
+  }
+  exec.constant at 0 = dense<[1.0, 2.0]> : tensor<2xf32>
+  exec.constant at 64 = dense<3.0> : tensor<4x4xf32>
+  exec.constant at 128 = dense<[true, false, true]> : tensor<3xi1>
+)";
+
+target::ImageInfo makeInfo() {
+  target::ImageInfo info;
+  info.modelName = "model";
+  info.target = "cpu";
+  info.seed = 42;
+  info.deterministicRefusal = "because";
+  info.plan = "the plan";
+  target::TrainingInfo training;
+  training.dataset = {"digits", "idx", 100, 50, {1.5, 2.5}, /*shuffle=*/true, /*dropRemainder=*/false, /*repeat=*/3, {}};
+  training.dataset.features.push_back({"image", "mask", {{ASHLAR_RT_RESCALE, 0.5, 1.0}, {ASHLAR_RT_NORMALIZE, 0.1, 0.3}}});
+  training.globalBatch = 10;
+  training.epochs = 4;
+  training.logEvery = 5;
+  training.lossTensor = "y";
+  training.stepTensor = "v";
+  training.seedTensor = "v";
+  info.training = training;
+  return info;
+}
+
+// Compiles the module, loads it and returns its image. Each call uses files of its own; the library stays loaded.
+const ashlar_rt_image *load(ModuleOp module, const target::ImageInfo &info) {
+  llvm::SmallString<128> folder;
+  REQUIRE_FALSE(llvm::sys::fs::createUniqueDirectory("ashlar-image", folder));
+  auto file = [&](const char *name) { return (folder + "/" + name).str(); };
+  cpu::ConstantsFile constants = llvm::cantFail(cpu::writeConstants(module, file("constants.bin")));
+  llvm::LLVMContext llvmContext;
+  std::unique_ptr<llvm::Module> code = cpu::translateKernels(module, llvmContext);
+  REQUIRE(code);
+  llvm::cantFail(cpu::emitImage(module, info, constants, *code));
+  llvm::cantFail(cpu::emitObject(*code, file("program.o")));
+  std::string linker = *llvm::sys::findProgramByName("ld.lld"), object = file("program.o"), library = file("program.so");
+  REQUIRE(llvm::sys::ExecuteAndWait(linker, {linker, "-shared", object, "-o", library}) == 0);
+  void *handle = dlopen(library.c_str(), RTLD_NOW);
+  llvm::sys::fs::remove_directories(folder);
+  REQUIRE(handle);
+  auto entry = reinterpret_cast<int (*)(int, char **)>(dlsym(handle, "main"));
+  REQUIRE(entry);
+  REQUIRE(entry(7, nullptr) == 7); // main() passes its arguments on and returns what the runtime returns
+  return received;
+}
+
+OwningOpRef<ModuleOp> parseTables() {
+  test::context().loadDialect<exec::ExecDialect, arith::ArithDialect, memref::MemRefDialect>();
+  return test::parse(kModule);
+}
+
+} // namespace
+
+// Stands in for the runtime.
+extern "C" int ashlar_rt_main(const ashlar_rt_image *image, int argc, char **) {
+  received = image;
+  return argc;
+}
+
+TEST_CASE("image: names, constants and training", "[plan][image]") {
+  OwningOpRef<ModuleOp> module = parseTables();
+  const ashlar_rt_image *image = load(*module, makeInfo());
+  CHECK(image->abi_version == ASHLAR_RT_ABI_VERSION);
+  CHECK(std::string(image->model_name) == "model");
+  CHECK(std::string(image->target) == "cpu");
+  CHECK(image->program_hash != 0);
+  CHECK(image->seed == 42);
+  CHECK(std::string(image->deterministic_refusal) == "because");
+  CHECK(std::string(image->plan) == "the plan");
+  REQUIRE(image->constants_bytes == 131);
+  CHECK(reinterpret_cast<uintptr_t>(image->constants) % ASHLAR_RT_ALIGNMENT == 0);
+  const float *floats = reinterpret_cast<const float *>(image->constants);
+  CHECK((floats[0] == 1.0f && floats[1] == 2.0f && floats[2] == 0.0f && floats[16] == 3.0f && floats[31] == 3.0f));
+  CHECK((image->constants[128] == 1 && image->constants[129] == 0 && image->constants[130] == 1));
+  const ashlar_rt_training *training = image->training;
+  REQUIRE(training);
+  CHECK((training->global_batch == 10 && training->epochs == 4 && training->log_every == 5));
+  CHECK((std::string(training->loss_tensor) == "y" && training->correct_tensor == nullptr));
+  CHECK((std::string(training->step_tensor) == "v" && std::string(training->seed_tensor) == "v"));
+  const ashlar_rt_dataset &dataset = training->dataset;
+  CHECK((std::string(dataset.format) == "digits" && std::string(dataset.directory_format) == "idx"));
+  CHECK((dataset.train_samples == 100 && dataset.eval_samples == 50 && dataset.params[0] == 1.5 && dataset.params[1] == 2.5));
+  CHECK((dataset.shuffle == 1 && dataset.drop_remainder == 0 && dataset.repeat == 3));
+  REQUIRE(dataset.num_features == 1);
+  CHECK((std::string(dataset.features[0].column) == "image" && std::string(dataset.features[0].tensor) == "mask"));
+  REQUIRE(dataset.features[0].num_transforms == 2);
+  CHECK((dataset.features[0].transforms[1].kind == ASHLAR_RT_NORMALIZE && dataset.features[0].transforms[1].b == 0.3));
+}
+
+TEST_CASE("image: variant and tensors", "[plan][image]") {
+  OwningOpRef<ModuleOp> module = parseTables();
+  const ashlar_rt_image *image = load(*module, makeInfo());
+  REQUIRE(image->num_variants == 1);
+  const ashlar_rt_variant &variant = image->variants[0];
+  CHECK(std::string(variant.name) == "default");
+  REQUIRE(variant.num_axes == 2);
+  CHECK((std::string(variant.axes[1].name) == "tp" && variant.axes[1].size == 3));
+  CHECK((variant.devices_per_process == 2 && variant.arena_bytes == 4096 && variant.coordinates_offset == 64));
+  REQUIRE(variant.num_tensors == 4);
+  const ashlar_rt_tensor &w = variant.tensors[0], &mask = variant.tensors[2];
+  CHECK((std::string(w.name) == "w" && w.role == ASHLAR_RT_VARIABLE && w.rank == 2));
+  CHECK((w.local_shape[0] == 8 && w.local_shape[1] == 2 && w.global_shape[1] == 12));
+  CHECK((w.splits[0].num_axes == 0 && w.splits[1].num_axes == 2 && w.splits[1].axes[0] == 1 && w.splits[1].axes[1] == 0));
+  CHECK((w.buffer.space == ASHLAR_RT_ARENA && w.buffer.dtype == ASHLAR_RT_F32 && w.buffer.offset == 128 && w.buffer.bytes == 64));
+  CHECK((variant.tensors[1].role == ASHLAR_RT_STATE && variant.tensors[1].rank == 0 && variant.tensors[1].buffer.dtype == ASHLAR_RT_I64));
+  CHECK(
+      (std::string(mask.name) == "mask" && mask.role == ASHLAR_RT_INPUT && mask.buffer.dtype == ASHLAR_RT_BOOL && mask.buffer.bytes == 4));
+  CHECK((variant.tensors[3].role == ASHLAR_RT_OUTPUT && variant.tensors[3].buffer.dtype == ASHLAR_RT_F64));
+}
+
+TEST_CASE("image: instructions", "[plan][image]") {
+  OwningOpRef<ModuleOp> module = parseTables();
+  const ashlar_rt_image *image = load(*module, makeInfo());
+  const ashlar_rt_variant &variant = image->variants[0];
+  REQUIRE(variant.num_programs == 2);
+  const ashlar_rt_program &program = variant.programs[0];
+  CHECK((std::string(program.name) == "train_step" && std::string(variant.programs[1].name) == "eval_step"));
+  CHECK((program.num_inputs == 1 && program.inputs[0] == 2 && program.num_outputs == 1 && program.outputs[0] == 3));
+  CHECK((variant.programs[1].num_instrs == 0 && variant.programs[1].num_inputs == 0));
+  REQUIRE(program.num_instrs == 4);
+
+  const ashlar_rt_instr &kernel = program.instrs[0];
+  CHECK((kernel.kind == ASHLAR_RT_KERNEL && std::string(kernel.name) == "fill layer1/Fill" && kernel.num_buffers == 1));
+  auto *kernelDesc = static_cast<const ashlar_rt_kernel_desc *>(kernel.desc);
+  CHECK((kernelDesc->extent == 4 && kernelDesc->grain == 2));
+  alignas(64) double out[4] = {};
+  void *buffers[] = {out};
+  kernelDesc->function(buffers, 2, 3);
+  CHECK((out[2] == 7.0 && out[1] == 0.0));
+
+  const ashlar_rt_instr &gemm = program.instrs[1];
+  auto *gemmDesc = static_cast<const ashlar_rt_gemm_desc *>(gemm.desc);
+  CHECK((gemm.kind == ASHLAR_RT_GEMM && gemm.num_buffers == 4 && gemm.buffers[1].space == ASHLAR_RT_CONSTANT &&
+         gemm.buffers[1].offset == 64));
+  CHECK((gemmDesc->batch == 2 && gemmDesc->m == 3 && gemmDesc->n == 4 && gemmDesc->k == 5));
+  CHECK((!gemmDesc->transpose_a && gemmDesc->transpose_b && gemmDesc->has_bias && gemmDesc->epilogue == ASHLAR_RT_EPILOGUE_TANH));
+
+  const ashlar_rt_instr &collective = program.instrs[2];
+  auto *desc = static_cast<const ashlar_rt_collective_desc *>(collective.desc);
+  CHECK((collective.kind == ASHLAR_RT_COLLECTIVE && std::string(collective.name) == "all_to_all"));
+  CHECK((desc->kind == ASHLAR_RT_ALL_TO_ALL && desc->dtype == ASHLAR_RT_I32 && desc->reduction == ASHLAR_RT_MAX));
+  CHECK((desc->num_axes == 2 && desc->axes[0] == 1 && desc->axes[1] == 0 && desc->rank == 2 && desc->in_shape[0] == 6));
+  CHECK((desc->split_dim == 0 && desc->concat_dim == 1 && std::string(desc->cause) == "gradient of w"));
+
+  const ashlar_rt_instr &copy = program.instrs[3];
+  CHECK((copy.kind == ASHLAR_RT_COPY && copy.desc == nullptr && copy.num_buffers == 2 && copy.buffers[1].offset == 512));
+}
+
+TEST_CASE("image: the hash is that of the contents", "[plan][image]") {
+  OwningOpRef<ModuleOp> module = parseTables();
+  uint64_t first = load(*module, makeInfo())->program_hash;
+  CHECK(load(*module, makeInfo())->program_hash == first);
+  target::ImageInfo seed = makeInfo();
+  seed.seed = 43;
+  CHECK(load(*module, seed)->program_hash != first);
+  module->walk([](exec::ConstantOp op) {
+    if (op.getOffset() == 0) {
+      op.setValueAttr(DenseElementsAttr::get(cast<RankedTensorType>(op.getValue().getShapedType()), {1.0f, 2.5f}));
+    }
+  });
+  CHECK(load(*module, makeInfo())->program_hash != first);
+}
+
+TEST_CASE("image: a forward program has no training", "[plan][image]") {
+  OwningOpRef<ModuleOp> module = parseTables();
+  target::ImageInfo info;
+  info.modelName = "model";
+  info.target = "cpu";
+  const ashlar_rt_image *image = load(*module, info);
+  CHECK(image->training == nullptr);
+  CHECK(image->deterministic_refusal == nullptr);
+}
+
+TEST_CASE("image: a call of a missing kernel is an error", "[plan][image]") {
+  OwningOpRef<ModuleOp> module = parseTables();
+  llvm::LLVMContext llvmContext;
+  std::unique_ptr<llvm::Module> code = cpu::translateKernels(*module, llvmContext);
+  code->getFunction("fill")->setName("other");
+  std::string error = llvm::toString(cpu::emitImage(*module, makeInfo(), {}, *code));
+  CHECK_THAT(error, Contains("kernel fill is called by a program but was not generated"));
+}
+
+TEST_CASE("plan: each subject has its line", "[plan][report]") {
+  OwningOpRef<ModuleOp> module = parseTables();
+  exec::VariantOp variant = *module->getOps<exec::VariantOp>().begin();
+  std::string text = report::planText(variant, {"model", /*globalBatch=*/12, "refused"});
+  INFO(text);
+  CHECK_THAT(text, Contains("mesh         dp=2, tp=3, 6 devices; 3 ranks of 2 devices each"));
+  CHECK_THAT(text, Contains("batch        12 samples, 4 a rank"));
+  CHECK_THAT(text, Contains("parameters   1 tensors, 96 elements, 64 B a device"));
+  CHECK_THAT(text, Contains("inputs mask[dp]; parameters: 0 whole on every device, 1 split"));
+  // 5/6 of 48 bytes.
+  CHECK_THAT(text, Contains("1 all_to_all a step, 40 B sent by each device: gradient of w"));
+  CHECK_THAT(text, Contains("1 matrix products (240.0 FLOP a device), 1 kernel calls (1 kernels), 1 copies"));
+  CHECK_THAT(text, Contains("4.1 KB a device: 64 B parameters, 8 B state, 36 B inputs and outputs"));
+  CHECK_THAT(text, Contains("this one is 1.024 times that"));
+  CHECK_THAT(text, Contains("determinism  refused"));
+  CHECK(llvm::StringRef(text).count('\n') <= 10);
+}

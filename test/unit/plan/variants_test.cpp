@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which variants a job asks for, and two variants in one module.
+
+#include "compiler/job/job.h"
+#include "compiler/pipelines/pipelines.h"
+#include "dialects/exec/exec.h"
+#include "passes/lower/passes.h"
+#include "test/unit/reference/parsed_module.h"
+
+#include <catch2/catch.hpp>
+
+using namespace ashlar;
+using namespace mlir;
+using Catch::Matchers::Contains;
+
+namespace {
+
+job::Job jobOf(const std::string &text) {
+  return llvm::cantFail(job::parseJobText(text, "job"));
+}
+
+const char *const kTraining = "loss { softmax_cross_entropy { logits: \"y\" labels: \"l\" } } optimizer { sgd {} learning_rate: 0.1 } ";
+
+// A module after lowering that copies a constant into a variable and runs one kernel.
+OwningOpRef<ModuleOp> lowered(const std::string &variant, const std::string &constant, const std::string &op) {
+  OwningOpRef<ModuleOp> module = test::parse(R"(
+    nn.variable @w : tensor<2xf32>
+    func.func @init() {
+      %c = nn.constant dense<)" + constant + R"(> : tensor<2xf32>
+      nn.write @w, %c : tensor<2xf32>
+      return
+    }
+    func.func @forward(%x: tensor<2xf32> {nn.name = "x"}) -> (tensor<2xf32> {nn.name = "y"}) {
+      %y = exec.fusion loop(%x) : (tensor<2xf32>) -> tensor<2xf32> {
+      ^bb0(%a: tensor<2xf32>):
+        %r = nn.)" + op + R"( %a : tensor<2xf32>
+        exec.yield %r : tensor<2xf32>
+      }
+      return %y : tensor<2xf32>
+    })");
+  PassManager passes(module->getContext());
+  lower::PlanMemoryPassOptions options;
+  options.variantName = variant;
+  passes.addPass(lower::createPlanMemoryPass(options));
+  REQUIRE(succeeded(passes.run(*module)));
+  return module;
+}
+
+template <typename Op> size_t count(ModuleOp module) {
+  return llvm::range_size(module.getOps<Op>());
+}
+
+} // namespace
+
+TEST_CASE("variants: a training job has a default and a deterministic one", "[plan][variants]") {
+  pipelines::VariantList list =
+      pipelines::listVariants(jobOf(std::string(kTraining) + "global_batch: 64 mesh { axes { name: \"b\" size: 4 } }"));
+  REQUIRE(list.deterministicRefusal.empty());
+  REQUIRE(list.variants.size() == 2);
+  REQUIRE(list.variants[0].name == "default");
+  REQUIRE(list.variants[0].mesh == std::vector<std::string>{"b=4"});
+  REQUIRE(list.variants[0].devicesPerProcess == 1);
+  REQUIRE(list.variants[1].name == "deterministic");
+  REQUIRE(list.variants[1].mesh == std::vector<std::string>{"b=8"});
+  REQUIRE(list.variants[1].batchAxes == std::vector<std::string>{"b"});
+  REQUIRE(list.variants[1].devicesPerProcess == 2);
+}
+
+TEST_CASE("variants: one device plays all chunks", "[plan][variants]") {
+  pipelines::VariantList list = pipelines::listVariants(jobOf(std::string(kTraining) + "global_batch: 64 deterministic { chunks: 16 }"));
+  REQUIRE(list.variants[0].mesh.empty());
+  REQUIRE(list.variants[1].mesh == std::vector<std::string>{"dp=16"});
+  REQUIRE(list.variants[1].devicesPerProcess == 16);
+}
+
+TEST_CASE("variants: always deterministic leaves one variant", "[plan][variants]") {
+  pipelines::VariantList list = pipelines::listVariants(jobOf(std::string(kTraining) + "global_batch: 64 deterministic { always: true }"));
+  REQUIRE(list.variants.size() == 1);
+  REQUIRE(list.variants[0].name == "deterministic");
+}
+
+TEST_CASE("variants: what cannot be cut into chunks is refused with the numbers", "[plan][variants]") {
+  pipelines::VariantList batch = pipelines::listVariants(jobOf(std::string(kTraining) + "global_batch: 20"));
+  REQUIRE(batch.variants.size() == 1);
+  REQUIRE_THAT(batch.deterministicRefusal, Contains("8 chunks, which do not divide the global batch of 20"));
+  pipelines::VariantList ranks =
+      pipelines::listVariants(jobOf(std::string(kTraining) + "global_batch: 24 mesh { axes { name: \"b\" size: 3 } }"));
+  REQUIRE_THAT(ranks.deterministicRefusal, Contains("8 chunks, which cannot be shared evenly by 3 ranks"));
+  REQUIRE_THAT(pipelines::listVariants(jobOf("global_batch: 8")).deterministicRefusal, Contains("only runs the model"));
+}
+
+TEST_CASE("variants: merging keeps equal constants and kernels once", "[plan][variants]") {
+  test::context().loadDialect<exec::ExecDialect>();
+  OwningOpRef<ModuleOp> a = lowered("default", "[1.0, 2.0]", "relu"), b = lowered("deterministic", "[1.0, 2.0]", "relu");
+  pipelines::mergeVariants(*a, *b);
+  REQUIRE(count<exec::VariantOp>(*a) == 2);
+  REQUIRE(count<exec::ConstantOp>(*a) == 1);
+  REQUIRE(count<func::FuncOp>(*a) == 1);
+  a->walk([](exec::KernelOp call) { REQUIRE(call.getCallee() == "loop_0"); });
+}
+
+TEST_CASE("variants: merging moves other constants and keeps other kernels", "[plan][variants]") {
+  test::context().loadDialect<exec::ExecDialect>();
+  OwningOpRef<ModuleOp> a = lowered("default", "[1.0, 2.0]", "relu"), b = lowered("deterministic", "[3.0, 4.0]", "exp");
+  pipelines::mergeVariants(*a, *b);
+  REQUIRE(count<exec::ConstantOp>(*a) == 2);
+  REQUIRE(count<func::FuncOp>(*a) == 2);
+  std::vector<uint64_t> offsets;
+  a->walk([&](exec::CopyOp copy) { offsets.push_back(copy.getSource().getOffset()); });
+  REQUIRE(offsets == std::vector<uint64_t>{0, 64});
+  PassManager passes(a->getContext());
+  passes.addPass(lower::createVerifyExecPass());
+  REQUIRE(succeeded(passes.run(*a)));
+}

@@ -19,8 +19,8 @@ def CollectiveOpInterface : OpInterface<"CollectiveOpInterface"> {
     InterfaceMethod<"Returns how elements combine; nothing for a collective that combines none.",
                     "std::optional<::ashlar::dist::Reduction>", "getReductionKind", (ins), "",
                     [{ return std::nullopt; }]>,
-    InterfaceMethod<"Returns what made it necessary (\"gradient of fc1.weight\"), \"\" when not known.", "::llvm::StringRef", "getCauseText",
-                    (ins), "", [{ return $_op.getCause().value_or(""); }]>,
+    InterfaceMethod<"Returns what made it necessary (\"gradient of fc1.weight\"), \"\" when not known.", "::llvm::StringRef",
+                    "getCauseText", (ins), "", [{ return $_op.getCause().value_or(""); }]>,
     InterfaceMethod<"Returns the fusion id; 0 is never fused.", "int64_t", "getFusion", (ins), "",
                     [{ return $_op.getFusionId().value_or(0); }]>
   ];

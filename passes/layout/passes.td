@@ -56,8 +56,9 @@ def InsertRedistributionsPass : Pass<"ashlar-insert-redistributions", "::mlir::M
   let description = [{
     Where the tensors of an op agree on a factor the op computes with that split; where they disagree, with the one that sends the fewest
     bytes. Operands that are held otherwise are redistributed once, right where they are made. A result over whose reduction factor the
-    op is split is partial, and redistributed to the layout of the value, after the partial sums that are added have been added: with a batch that is split and parameters that are not, this
-    turns each gradient into a sum over the batch axes. That is all there is to data parallelism.
+    op is split is partial, and redistributed to the layout of the value, after
+    the partial sums that are added have been added: with a batch that is split and parameters that are not, this turns each gradient into a
+    sum over the batch axes. That is all there is to data parallelism.
 
         %g = nn.matmul %d, %x transpose_a {dist.layouts = [#dist.layout<[{}, {} ]>]} : ...
     ==>

@@ -14,10 +14,10 @@ def PartitionPass : Pass<"ashlar-partition", "::mlir::ModuleOp"> {
     its plan (dialects/dist/redistribution.h). Elements keep their global numbers: nn.index adds the offset of the device's piece, so
     random numbers and one-hot comparisons are those of the whole tensor. Constants with equal elements shrink, others are sliced.
 
-        %g = dist.redistribute %p from <[{}, {} ], partial = sum {"dp"}> to <[{}, {} ]> {cause = "gradient of fc1.weight"} : tensor<512x784xf32>
+        %g = dist.redistribute %p from <[{}, {} ], partial = sum {"dp"}> to <[{}, {} ]> {cause = "gradient of w"} : tensor<512x784xf32>
         %y = nn.relu %x {dist.layouts = [#dist.layout<[{"dp"}, {} ]>]} : tensor<256x784xf32>
     ==>
-        %g = dist.all_reduce sum %p over ["dp"] {cause = "gradient of fc1.weight"} : tensor<512x784xf32>
+        %g = dist.all_reduce sum %p over ["dp"] {cause = "gradient of w"} : tensor<512x784xf32>
         %y = nn.relu %x : tensor<64x784xf32>
 
     Needs: ashlar-verify-layouts to pass; variables without `init` unless they are whole on every device. Leaves: local types; arguments,

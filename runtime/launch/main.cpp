@@ -75,7 +75,7 @@ int threadsFor(const Options &options, const Job &job) {
 
 // Says what went wrong, once for the job. `known`: all ranks have the same failure, so rank 0 speaks for all.
 void report(const Status &status, const Job &job, bool known) {
-  bool speaks = known ? job.rank() == 0 : status.code() != StatusCode::kAborted;
+  bool speaks = status.code() != StatusCode::kAborted && (!known || job.rank() == 0);
   if (speaks) {
     std::fflush(stdout);
     fmt::print(stderr, "error: {}\n", status.message());

@@ -37,12 +37,29 @@ std::string firstComplaint(llvm::StringRef logPath) {
   llvm::SmallVector<llvm::StringRef> lines;
   (*log)->getBuffer().split(lines, '\n', /*MaxSplit=*/-1, /*KeepEmpty=*/false);
   for (llvm::StringRef line : lines) {
-    if (line.contains("error") || line.contains("ERROR")) {
+    if (line.contains("Bus error")) { // lld maps its output; what does not fit on the disk then raises SIGBUS
+      return "no space left on device";
+    }
+    if (line.contains("error")) {
       return line.str();
     }
   }
   return lines.empty() ? "no output" : lines.front().str();
 }
+
+// A folder beside the output, on the same disk, for what the linker writes. It goes with all it holds, temporary files of a linker that was
+// killed included.
+class PartialOutput {
+public:
+  explicit PartialOutput(llvm::StringRef output) : folder((output + ".tmp").str()) {}
+  ~PartialOutput() { fs::remove_directories(folder); }
+
+  std::error_code create() { return fs::create_directory(folder); }
+  std::string program() const { return folder + "/program"; }
+
+private:
+  std::string folder;
+};
 
 } // namespace
 
@@ -64,36 +81,29 @@ llvm::Error linkExecutable(llvm::StringRef object, llvm::StringRef runtimeArchiv
   if (driver.empty()) {
     return llvm::createStringError("no linker: none of clang++-22, clang++, c++ and g++ is on the PATH; install clang-22 or g++");
   }
-  llvm::SmallString<128> log;
+  PartialOutput partial(output);
+  if (std::error_code error = partial.create()) {
+    return llvm::createStringError(error, "cannot write %s: %s", output.str().c_str(), error.message().c_str());
+  }
+  llvm::SmallString<128> log; // not beside the output: its disk may be full
   if (std::error_code error = fs::createTemporaryFile("ashlarc-link", "log", log)) {
     return llvm::createStringError(error, "cannot write a temporary file: %s", error.message().c_str());
   }
   llvm::FileRemover removeLog(log);
-  std::string partial = (output + ".tmp").str();
-  llvm::FileRemover removePartial(partial); // of no effect once it is renamed
-  llvm::SmallVector<llvm::StringRef> arguments = {driver, object, runtimeArchive, "-Wl,--gc-sections"};
-  // lld maps its output file, and a full disk is then a bus error; what it writes to stdout it writes as a stream.
-  bool isLld = !findFirst({"ld.lld", "ld.lld-22"}).empty();
-  if (isLld) {
-    fs::remove(partial); // the redirection does not truncate
-    arguments.append({"-fuse-ld=lld", "-o", "-"});
-  } else {
-    arguments.append({"-o", partial});
+  std::string program = partial.program();
+  llvm::SmallVector<llvm::StringRef> arguments = {driver, object, runtimeArchive, "-o", program, "-Wl,--gc-sections"};
+  if (!findFirst({"ld.lld", "ld.lld-22"}).empty()) {
+    arguments.push_back("-fuse-ld=lld");
   }
   arguments.append({"-lz", "-lpthread", "-ldl", "-lm"});
-  llvm::StringRef standardOut = isLld ? llvm::StringRef(partial) : llvm::StringRef(log);
-  std::optional<llvm::StringRef> redirects[] = {llvm::StringRef(), standardOut, llvm::StringRef(log)};
+  std::optional<llvm::StringRef> redirects[] = {llvm::StringRef(), llvm::StringRef(log), llvm::StringRef(log)};
   std::string launchError;
   int status = llvm::sys::ExecuteAndWait(driver, arguments, std::nullopt, redirects, /*SecondsToWait=*/0, /*MemoryLimit=*/0, &launchError);
   if (status != 0) {
     std::string complaint = launchError.empty() ? firstComplaint(log) : launchError;
     return llvm::createStringError("cannot link %s: %s", output.str().c_str(), complaint.c_str());
   }
-  std::error_code error = fs::setPermissions(partial, fs::all_read | fs::all_exe | fs::owner_write);
-  if (!error) {
-    error = fs::rename(partial, output);
-  }
-  if (error) {
+  if (std::error_code error = fs::rename(program, output)) {
     return llvm::createStringError(error, "cannot write %s: %s", output.str().c_str(), error.message().c_str());
   }
   return llvm::Error::success();

@@ -49,7 +49,8 @@ func.func @larger_stays(%big: tensor<4x64xf32> {dist.layout = #dist.layout<[{"dp
 
 // A sum that is wanted split is not made whole in between.
 // CHECK-LABEL: func.func @composed
-func.func @composed(%x: tensor<4x8xf32> {dist.layout = #dist.layout<[{"dp"}, {}]>}, %y: tensor<8xf32> {dist.layout = #dist.layout<[{"tp"}]>})
+func.func @composed(%x: tensor<4x8xf32> {dist.layout = #dist.layout<[{"dp"}, {}]>},
+                    %y: tensor<8xf32> {dist.layout = #dist.layout<[{"tp"}]>})
     -> (tensor<8xf32> {dist.layout = #dist.layout<[{"dp"}]>}) {
   // CHECK: dist.redistribute %{{.*}} from <[{}], partial = sum {"dp"}> to <[{"dp"}]>
   // CHECK-NOT: dist.redistribute
@@ -99,7 +100,8 @@ func.func @shared_parameter(%d: tensor<4x8xf32> {dist.layout = #dist.layout<[{"d
 
 // A maximum of a sum is no sum of maxima: only sums are added early.
 // CHECK-LABEL: func.func @maxima
-func.func @maxima(%x: tensor<4x8xf32> {dist.layout = #dist.layout<[{"dp"}, {}]>}, %y: tensor<4x8xf32> {dist.layout = #dist.layout<[{"dp"}, {}]>}) {
+func.func @maxima(%x: tensor<4x8xf32> {dist.layout = #dist.layout<[{"dp"}, {}]>},
+                  %y: tensor<4x8xf32> {dist.layout = #dist.layout<[{"dp"}, {}]>}) {
   // CHECK-COUNT-2: dist.redistribute
   // CHECK: nn.add {{.*}} {dist.layouts = [#dist.layout<[{}]>]}
   %0 = nn.reduce max %x dims = [0] : tensor<4x8xf32> -> tensor<8xf32>

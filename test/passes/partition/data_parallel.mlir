@@ -1,4 +1,5 @@
-// RUN: ashlar-opt %s '-ashlar-seed-layouts=mesh=dp=4 batch-axes=dp' -ashlar-propagate-layouts -ashlar-insert-redistributions -ashlar-verify-layouts -ashlar-partition -ashlar-verify-partitioned | FileCheck %s
+// RUN: ashlar-opt %s '-ashlar-seed-layouts=mesh=dp=4 batch-axes=dp' -ashlar-propagate-layouts -ashlar-insert-redistributions \
+// RUN:   -ashlar-verify-layouts -ashlar-partition -ashlar-verify-partitioned | FileCheck %s
 
 // One dense layer, its loss and its update. Only the batch of the inputs is split: what follows is data parallelism, one sum for the loss
 // and one for each gradient, and nothing else moves.

@@ -1,4 +1,5 @@
-// RUN: ashlar-opt %s -split-input-file -ashlar-propagate-layouts -ashlar-insert-redistributions -ashlar-verify-layouts -ashlar-partition -ashlar-verify-partitioned | FileCheck %s
+// RUN: ashlar-opt %s -split-input-file -ashlar-propagate-layouts -ashlar-insert-redistributions \
+// RUN:   -ashlar-verify-layouts -ashlar-partition -ashlar-verify-partitioned | FileCheck %s
 
 dist.mesh @mesh <["dp" = 2, "tp" = 2]>
 
@@ -64,22 +65,26 @@ func.func @slice(%x: tensor<4x8xf32> {dist.layout = #dist.layout<[{"dp"}, {}]>})
 
 // Each difference of layouts has its collective.
 // CHECK-LABEL: func.func @all_gather
-func.func @all_gather(%x: tensor<4x8xf32> {dist.layout = #dist.layout<[{"dp"}, {}]>}) -> (tensor<4x8xf32> {dist.layout = #dist.layout<[{}, {}]>}) {
+func.func @all_gather(%x: tensor<4x8xf32> {dist.layout = #dist.layout<[{"dp"}, {}]>})
+    -> (tensor<4x8xf32> {dist.layout = #dist.layout<[{}, {}]>}) {
   // CHECK: dist.all_gather %{{.*}} dim = 0 over ["dp"] {cause = "result 0 of all_gather"} : tensor<2x8xf32> -> tensor<4x8xf32>
   return %x : tensor<4x8xf32>
 }
 // CHECK-LABEL: func.func @all_to_all
-func.func @all_to_all(%x: tensor<4x8xf32> {dist.layout = #dist.layout<[{"dp"}, {}]>}) -> (tensor<4x8xf32> {dist.layout = #dist.layout<[{}, {"dp"}]>}) {
+func.func @all_to_all(%x: tensor<4x8xf32> {dist.layout = #dist.layout<[{"dp"}, {}]>})
+    -> (tensor<4x8xf32> {dist.layout = #dist.layout<[{}, {"dp"}]>}) {
   // CHECK: dist.all_to_all %{{.*}} split_dim = 1 concat_dim = 0 over ["dp"] {{.*}} : tensor<2x8xf32> -> tensor<4x4xf32>
   return %x : tensor<4x8xf32>
 }
 // CHECK-LABEL: func.func @own_slice
-func.func @own_slice(%x: tensor<4x8xf32> {dist.layout = #dist.layout<[{}, {}]>}) -> (tensor<4x8xf32> {dist.layout = #dist.layout<[{"tp"}, {}]>}) {
+func.func @own_slice(%x: tensor<4x8xf32> {dist.layout = #dist.layout<[{}, {}]>})
+    -> (tensor<4x8xf32> {dist.layout = #dist.layout<[{"tp"}, {}]>}) {
   // CHECK: dist.slice %{{.*}} dim = 0 over ["tp"] : tensor<4x8xf32> -> tensor<2x8xf32>
   return %x : tensor<4x8xf32>
 }
 // CHECK-LABEL: func.func @reduce_scatter
-func.func @reduce_scatter(%x: tensor<4x8xf32> {dist.layout = #dist.layout<[{"dp"}, {}]>}) -> (tensor<8xf32> {dist.layout = #dist.layout<[{"dp"}]>}) {
+func.func @reduce_scatter(%x: tensor<4x8xf32> {dist.layout = #dist.layout<[{"dp"}, {}]>})
+    -> (tensor<8xf32> {dist.layout = #dist.layout<[{"dp"}]>}) {
   // CHECK: dist.reduce_scatter sum %{{.*}} dim = 0 over ["dp"] {{.*}} : tensor<8xf32> -> tensor<4xf32>
   %0 = nn.reduce sum %x dims = [0] : tensor<4x8xf32> -> tensor<8xf32>
   return %0 : tensor<8xf32>

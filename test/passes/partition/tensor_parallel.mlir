@@ -1,4 +1,5 @@
-// RUN: ashlar-opt %s -ashlar-propagate-layouts -ashlar-insert-redistributions -ashlar-verify-layouts -ashlar-partition -ashlar-verify-partitioned | FileCheck %s
+// RUN: ashlar-opt %s -ashlar-propagate-layouts -ashlar-insert-redistributions \
+// RUN:   -ashlar-verify-layouts -ashlar-partition -ashlar-verify-partitioned | FileCheck %s
 
 // A pair of dense layers, the first split by columns, the second by rows: one sum forward (of the output), one backward (of the gradient
 // of the input), none in between and none for the parameters, whose gradients are born split.

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# The .mlir tests: RUN lines with ashlar-opt and FileCheck.
+# The .mlir tests of dialects and passes, and the .test files of the programs: RUN lines with our tools and FileCheck.
 
 import os
 
@@ -9,11 +9,12 @@ from lit.llvm import llvm_config
 
 config.name = "ashlar"
 config.test_format = lit.formats.ShTest(execute_external=False)
-config.suffixes = [".mlir"]
+config.suffixes = [".mlir", ".test"]
 config.test_source_root = os.path.dirname(__file__)
 config.test_exec_root = config.ashlar_test_dir
 
 llvm_config.add_tool_substitutions(
-    ["ashlar-opt", "not", "split-file"], [config.ashlar_tools_dir, config.llvm_tools_dir])
+    ["ashlar-opt", "ashlar-zoo", "ashlarc", "not", "split-file"], [config.ashlar_tools_dir, config.llvm_tools_dir])
 config.substitutions.append(
     ("FileCheck", os.path.join(config.llvm_tools_dir, "FileCheck") + " -enable-var-scope -dump-input-filter=error"))
+config.substitutions.append(("%jobs", os.path.join(config.test_source_root, "..", "docs", "jobs")))

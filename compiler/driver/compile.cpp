@@ -65,7 +65,7 @@ private:
         return report(llvm::createStringError(error, "cannot create the folder " + options.dumpFolder + ": " + error.message()));
       }
     }
-    return report(checkOutputFolder(options.output));
+    return report(checkOutput(options.output));
   }
 
   // Reads the job and lets the command line's mesh take the place of its own.

@@ -41,12 +41,18 @@ llvm::Error writeOutput(llvm::StringRef path, llvm::function_ref<void(llvm::raw_
   return error ? cannotWrite(path, error) : llvm::Error::success();
 }
 
-llvm::Error checkOutputFolder(llvm::StringRef path) {
+llvm::Error checkOutput(llvm::StringRef path) {
   llvm::StringRef folder = llvm::sys::path::parent_path(path);
-  if (path == "-" || folder.empty() || llvm::sys::fs::is_directory(folder)) {
+  if (path == "-" || path.empty()) {
     return llvm::Error::success();
   }
-  return llvm::createStringError("cannot write " + path + ": " + folder + " is not a folder");
+  if (!folder.empty() && !llvm::sys::fs::is_directory(folder)) {
+    return llvm::createStringError("cannot write " + path + ": " + folder + " is not a folder");
+  }
+  if (llvm::sys::fs::exists(path) && !llvm::sys::fs::is_regular_file(path)) {
+    return llvm::createStringError("cannot write " + path + ": it is there and not a regular file");
+  }
+  return llvm::Error::success();
 }
 
 ScratchFolder::~ScratchFolder() {

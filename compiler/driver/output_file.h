@@ -14,8 +14,9 @@ namespace ashlar::driver {
 // Writes `path` by way of `path`.tmp, which is renamed at the end and removed on failure. "-" is stdout.
 llvm::Error writeOutput(llvm::StringRef path, llvm::function_ref<void(llvm::raw_ostream &)> write);
 
-// Fails when the folder that `path` is to be in does not exist, so that a long compilation does not end there.
-llvm::Error checkOutputFolder(llvm::StringRef path);
+// Fails when `path` cannot become the output, so that a long compilation does not end there: its folder does not exist, or it is something
+// that a file must not replace, such as a folder or a device.
+llvm::Error checkOutput(llvm::StringRef path);
 
 // A fresh folder for intermediate files, removed with all it holds at the end.
 class ScratchFolder {

@@ -46,7 +46,14 @@ std::string nameArgument(FunctionOpInterface function, unsigned index) {
   return text + " of @" + function.getName().str();
 }
 
-dist::MeshAttr requireMesh(ModuleOp module) {
+dist::MeshAttr requirePrograms(ModuleOp module) {
+  for (auto function : module.getOps<FunctionOpInterface>()) {
+    if (!function.getFunctionBody().hasOneBlock()) {
+      function.emitError() << "function @" << function.getName() << " is no program: it has "
+                           << function.getFunctionBody().getBlocks().size() << " blocks, not one";
+      return {};
+    }
+  }
   if (dist::MeshOp mesh = dist::findMesh(module)) {
     return mesh.getMesh();
   }

@@ -19,8 +19,8 @@ mlir::LogicalResult checkGivenLayout(mlir::Operation *op, const llvm::Twine &wha
 // Returns how errors call an argument: argument 0 ("input") of @train_step.
 std::string nameArgument(mlir::FunctionOpInterface function, unsigned index);
 
-// Returns the mesh of the module; null, with an error, when it has none.
-dist::MeshAttr requireMesh(mlir::ModuleOp module);
+// Returns the mesh of a module of programs; null, with an error, when it has none, or a function that is not one block of ops.
+dist::MeshAttr requirePrograms(mlir::ModuleOp module);
 
 } // namespace ashlar::layout
 

@@ -32,9 +32,8 @@ AxisList longestCompatible(ArrayRef<AxisList> lists) {
 
 } // namespace
 
-unsigned Inference::addNode(RankedTensorType type, std::optional<Layout> given) {
-  Layout layout = given.value_or(Layout::replicated(type.getRank()));
-  nodes.push_back({type, layout, given.has_value(), {}});
+unsigned Inference::addNode(int64_t rank, std::optional<Layout> given) {
+  nodes.push_back({given.value_or(Layout::replicated(rank)), given.has_value(), {}});
   return nodes.size() - 1;
 }
 

@@ -18,8 +18,9 @@ class Inference {
 public:
   explicit Inference(MeshAttr mesh) : mesh(mesh) {}
 
-  // Adds a tensor and returns its number. A given layout stays as it is; without one the tensor starts replicated and may be split.
-  unsigned addNode(mlir::RankedTensorType type, std::optional<Layout> given);
+  // Adds a tensor of a rank and returns its number. A given layout stays as it is; without one the tensor starts replicated and may be
+  // split.
+  unsigned addNode(int64_t rank, std::optional<Layout> given);
 
   // Adds a rule between the nodes of its operands and results.
   void addRow(ShardingRule rule, llvm::ArrayRef<unsigned> operands, llvm::ArrayRef<unsigned> results);
@@ -32,7 +33,6 @@ public:
 
 private:
   struct Node {
-    mlir::RankedTensorType type;
     Layout layout;
     bool isClosed;
     llvm::SmallVector<unsigned> rows; // that touch it

@@ -158,7 +158,7 @@ struct InsertRedistributions : impl::InsertRedistributionsPassBase<InsertRedistr
   using InsertRedistributionsPassBase::InsertRedistributionsPassBase;
 
   void runOnOperation() override {
-    MeshAttr mesh = requireMesh(getOperation());
+    MeshAttr mesh = requirePrograms(getOperation());
     if (!mesh) {
       return signalPassFailure();
     }

@@ -51,7 +51,7 @@ private:
     } else if (!splitVariables) {
       given = Layout::replicated(variable.getTensorType().getRank());
     }
-    variables[variable.getSymNameAttr()] = inference.addNode(variable.getTensorType(), given);
+    variables[variable.getSymNameAttr()] = inference.addNode(variable.getTensorType().getRank(), given);
     return success();
   }
 
@@ -69,7 +69,7 @@ private:
           return failure();
         }
       }
-      values[argument] = inference.addNode(type, given);
+      values[argument] = inference.addNode(type.getRank(), given);
     }
     for (Operation &op : function.front()) {
       if (failed(addOp(op))) {
@@ -100,7 +100,7 @@ private:
       operands.push_back(values.at(operand));
     }
     for (Value result : op.getResults()) {
-      results.push_back(values[result] = inference.addNode(cast<RankedTensorType>(result.getType()), std::nullopt));
+      results.push_back(values[result] = inference.addNode(cast<RankedTensorType>(result.getType()).getRank(), std::nullopt));
     }
     inference.addRow(ruled.getShardingRule(), operands, results);
     return success();
@@ -125,7 +125,7 @@ private:
           return failure();
         }
       }
-      unsigned node = inference.addNode(type, given);
+      unsigned node = inference.addNode(type.getRank(), given);
       addIdentity(operand.get(), node);
       results.push_back({function, index, node});
     }
@@ -185,7 +185,7 @@ struct PropagateLayouts : impl::PropagateLayoutsPassBase<PropagateLayouts> {
   using PropagateLayoutsPassBase::PropagateLayoutsPassBase;
 
   void runOnOperation() override {
-    MeshAttr mesh = requireMesh(getOperation());
+    MeshAttr mesh = requirePrograms(getOperation());
     if (!mesh) {
       return signalPassFailure();
     }

@@ -174,7 +174,7 @@ struct VerifyLayouts : impl::VerifyLayoutsPassBase<VerifyLayouts> {
   using VerifyLayoutsPassBase::VerifyLayoutsPassBase;
 
   void runOnOperation() override {
-    MeshAttr mesh = requireMesh(getOperation());
+    MeshAttr mesh = requirePrograms(getOperation());
     if (!mesh || failed(Verifier(getOperation(), mesh).run())) {
       signalPassFailure();
     }

@@ -33,11 +33,13 @@ public:
   FunctionPartition(dist::MeshAttr mesh, func::FuncOp function) : mesh(mesh), function(function), builder(function.getContext()) {}
 
   LogicalResult run() {
-    Block &body = function.front();
+    if (!function.getBody().hasOneBlock()) {
+      return function.emitOpError("is no program: it has ") << function.getBody().getBlocks().size() << " blocks, not one";
+    }
     if (failed(cutSignature())) {
       return failure();
     }
-    for (Operation &op : llvm::make_early_inc_range(body)) {
+    for (Operation &op : llvm::make_early_inc_range(function.front())) {
       if (failed(cut(&op))) {
         return failure();
       }

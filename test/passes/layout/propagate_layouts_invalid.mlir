@@ -42,3 +42,9 @@ func.func @no_rule(%x: tensor<8xf32>) -> tensor<8xf32> {
   %0 = dist.all_reduce sum %x over ["dp"] : tensor<8xf32>
   return %0 : tensor<8xf32>
 }
+
+// -----
+
+dist.mesh @mesh <["dp" = 4]>
+// expected-error@+1 {{function @declared is no program: it has 0 blocks, not one}}
+func.func private @declared(tensor<8xf32>)

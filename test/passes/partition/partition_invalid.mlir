@@ -51,3 +51,9 @@ func.func @uneven(%x: tensor<3xf32> {dist.layout = #dist.layout<[{}]>}) {
   nn.relu %x {dist.layouts = [#dist.layout<[{"dp"}]>]} : tensor<3xf32>
   return
 }
+
+// -----
+
+dist.mesh @mesh <["dp" = 2]>
+// expected-error@+1 {{is no program: it has 0 blocks, not one}}
+func.func private @declared(tensor<8xf32>)

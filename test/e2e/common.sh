@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# What the end-to-end scripts share. Source it with the script's arguments: the folder of the tools and that of the jobs.
+
+set -euo pipefail
+tools=$1
+jobs=$2
+
+# Ends the test with a reason.
+fail() {
+  echo "FAILED: $*" >&2
+  exit 1
+}
+
+# Prints the losses of a log, one a line.
+losses() {
+  sed -n 's/^epoch: [0-9]* step: [0-9]*, loss is //p' "$1"
+}
+
+# Fails unless the losses of two logs are as many and agree within the given relative tolerance.
+expect_close() {
+  losses "$1" > a.losses
+  losses "$2" > b.losses
+  [ -s a.losses ] || fail "$1 has no losses"
+  [ "$(wc -l < a.losses)" = "$(wc -l < b.losses)" ] || fail "$1 has $(wc -l < a.losses) losses, $2 has $(wc -l < b.losses)"
+  paste a.losses b.losses | awk -v tolerance="$3" '
+    { difference = $1 - $2; if (difference < 0) difference = -difference; scale = $1 < 0 ? -$1 : $1 }
+    !(difference <= tolerance * scale) { print "line " NR ": " $1 " and " $2; bad = 1 }
+    END { exit bad }' || fail "the losses of $1 and $2 differ by more than $3"
+}
+
+# Fails unless a number is less than another.
+expect_less() {
+  awk -v a="$1" -v b="$2" 'BEGIN { exit !(a < b) }' || fail "$3: $1 is not less than $2"
+}
+
+# Fails unless the command fails, within 10 s, and says what is expected on stderr. expect_error TEXT COMMAND...
+expect_error() {
+  local text=$1 status=0
+  shift
+  timeout 10 "$@" > error.out 2> error.log || status=$?
+  [ $status -ne 0 ] || fail "$* succeeded"
+  [ $status -ne 124 ] || fail "$* hung"
+  grep -qF "$text" error.log || { cat error.log >&2; fail "$* did not say: $text"; }
+}

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# A forward executable reads .npy files and writes .npy files; on two ranks it writes the same ones.
+
+. "$(dirname "$0")/common.sh"
+
+# write_npy FILE ROWS COLUMNS: f32, element i is i / 4.
+write_npy() {
+  python3 - "$@" << 'PYTHON'
+import struct, sys
+path, rows, columns = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+header = "{'descr': '<f4', 'fortran_order': False, 'shape': (%d, %d), }" % (rows, columns)
+header += " " * (63 - (10 + len(header)) % 64) + "\n"
+data = struct.pack("<%df" % (rows * columns), *(i / 4 for i in range(rows * columns)))
+open(path, "wb").write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + data)
+PYTHON
+}
+
+"$tools/ashlar-zoo" linear -o linear.onnx
+echo 'global_batch: 8' > job.txtpb
+write_npy x.npy 8 2
+"$tools/ashlarc" linear.onnx --job job.txtpb -o linear
+"$tools/ashlarc" linear.onnx --job job.txtpb --mesh dp=2 -o linear_2
+rm -f output.npy y.npy
+./linear --input input=x.npy
+[ -s output.npy ] || fail "outputs are not written by default"
+# Row i holds i/2 and i/2 + 1/4; weights and bias are 0.02.
+python3 - << 'PYTHON' || fail "wrong values in output.npy"
+import struct
+data = open("output.npy", "rb").read()
+offset = 10 + struct.unpack("<H", data[8:10])[0]
+assert "(8, 1)" in data[10:offset].decode(), data[10:offset]
+for row, value in enumerate(struct.unpack("<8f", data[offset:])):
+    expected = 0.02 * (row / 2) + 0.02 * (row / 2 + 0.25) + 0.02
+    assert abs(value - expected) < 1e-6, (row, value, expected)
+PYTHON
+mpirun -n 2 ./linear_2 --input input=x.npy --output output=y.npy
+cmp output.npy y.npy || fail "two ranks write another file"
+
+write_npy wrong.npy 8 3
+expect_error "wrong.npy" ./linear --input input=wrong.npy --output output=none.npy
+[ ! -e none.npy ] || fail "an output was written after an error"
+expect_error "input" ./linear --output output=none.npy

@@ -70,6 +70,16 @@ std::optional<int64_t> findUneven(MeshAttr mesh, ArrayRef<int64_t> shape, const 
   return std::nullopt;
 }
 
+Layout withoutUnitAxes(MeshAttr mesh, const Layout &layout) {
+  Layout kept = layout;
+  auto isUnit = [&](StringAttr axis) { return mesh.groupSize({axis}) == 1; };
+  for (AxisList &axes : kept.dims) {
+    llvm::erase_if(axes, isUnit);
+  }
+  llvm::erase_if(kept.partial, isUnit);
+  return kept;
+}
+
 AxisList inMeshOrder(MeshAttr mesh, AxisList axes) {
   llvm::sort(axes, [&](StringAttr a, StringAttr b) { return mesh.findAxis(a) < mesh.findAxis(b); });
   return axes;

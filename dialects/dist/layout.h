@@ -55,6 +55,9 @@ mlir::RankedTensorType localType(MeshAttr mesh, mlir::RankedTensorType type, con
 // Returns the first dim that the axes splitting it do not divide; nothing when all divide.
 std::optional<int64_t> findUneven(MeshAttr mesh, llvm::ArrayRef<int64_t> shape, const Layout &layout);
 
+// Returns the layout without the axes of size 1: they neither split nor make partial, so redistributing over them is nothing to do.
+Layout withoutUnitAxes(MeshAttr mesh, const Layout &layout);
+
 // Returns the axes sorted as the mesh has them.
 AxisList inMeshOrder(MeshAttr mesh, AxisList axes);
 

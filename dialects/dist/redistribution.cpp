@@ -212,8 +212,8 @@ SmallVector<Step> planRedistribution(MeshAttr mesh, RankedTensorType type, const
 
 int64_t redistributionBytes(MeshAttr mesh, RankedTensorType type, const Layout &from, const Layout &to) {
   int64_t bytes = 0;
-  Layout layout = from;
-  for (const Step &step : planRedistribution(mesh, type, from, to)) {
+  Layout layout = withoutUnitAxes(mesh, from);
+  for (const Step &step : planRedistribution(mesh, type, layout, withoutUnitAxes(mesh, to))) {
     bytes += stepBytes(mesh, step, localBytes(mesh, type, layout));
     layout = applyStep(layout, step);
   }

@@ -113,7 +113,7 @@ def Nn_RandomOp : Nn_PureOp<"random"> {
   let arguments = (ins Nn_DistributionAttr:$distribution, Nn_IndexTensor:$index, Nn_IndexScalar:$seed, Nn_IndexScalar:$counter,
                        I32Attr:$stream);
   let results = (outs StaticShapeTensorOf<[F32, F64]>:$result);
-  let assemblyFormat = "$distribution $index `,` $seed `,` $counter attr-dict `:` functional-type(operands, results)";
+  let assemblyFormat = "`` $distribution $index `,` $seed `,` $counter attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
 }
 
@@ -179,7 +179,7 @@ def Nn_CompareOp : Nn_PureOp<"compare", [Elementwise, SameTypeOperands, SameOper
   let description = [{    %b = nn.compare lt %x, %y : tensor<4xf32>   // tensor<4xi1>}];
   let arguments = (ins Nn_PredicateAttr:$predicate, Nn_Tensor:$lhs, Nn_Tensor:$rhs);
   let results = (outs Nn_BoolTensor:$result);
-  let assemblyFormat = "$predicate $lhs `,` $rhs attr-dict `:` type($lhs) `->` type($result)";
+  let assemblyFormat = "`` $predicate $lhs `,` $rhs attr-dict `:` type($lhs) `->` type($result)";
 }
 
 def Nn_SelectOp : Nn_DifferentiableOp<"select", [Elementwise, AllTypesMatch<["on_true", "on_false", "result"]>,
@@ -286,7 +286,8 @@ def Nn_ReduceOp : Nn_DifferentiableOp<"reduce", [InferTypeOpAdaptor]> {
   }];
   let arguments = (ins Nn_ReductionAttr:$kind, Nn_NumericTensor:$input, DenseI64ArrayAttr:$dims);
   let results = (outs Nn_NumericTensor:$result);
-  let assemblyFormat = "$kind $input `dims` `=` $dims attr-dict `:` type($input) `->` type($result)";
+  let assemblyFormat = "`` $kind $input `dims` `=` $dims attr-dict `:` type($input) `->` type($result)";
+  let hasFolder = 1;
 }
 
 def Nn_MatMulOp : Nn_DifferentiableOp<"matmul", [InferTypeOpAdaptor]> {

@@ -102,9 +102,10 @@ private:
 
   void cutRedistribute(dist::RedistributeOp op) {
     RankedTensorType global = typeOf(op);
-    Layout layout = op.getFrom().getLayout();
+    Layout layout = dist::withoutUnitAxes(mesh, op.getFrom().getLayout());
+    Layout target = dist::withoutUnitAxes(mesh, op.getTo().getLayout());
     Value value = op.getInput();
-    for (const dist::Step &step : dist::planRedistribution(mesh, global, layout, op.getTo().getLayout())) {
+    for (const dist::Step &step : dist::planRedistribution(mesh, global, layout, target)) {
       dist::Reduction reduction = layout.reduction;
       layout = dist::applyStep(layout, step);
       value = emitStep(op.getLoc(), step, reduction, value, dist::localType(mesh, global, layout), op.getCauseAttr());

@@ -5,6 +5,8 @@
 set -euo pipefail
 tools=$1
 jobs=$2
+# Tests run as root too, and with more ranks than cores.
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
 
 # Ends the test with a reason.
 fail() {
@@ -41,5 +43,5 @@ expect_error() {
   timeout 10 "$@" > error.out 2> error.log || status=$?
   [ $status -ne 0 ] || fail "$* succeeded"
   [ $status -ne 124 ] || fail "$* hung"
-  grep -qF "$text" error.log || { cat error.log >&2; fail "$* did not say: $text"; }
+  grep -qF -- "$text" error.log || { cat error.log >&2; fail "$* did not say: $text"; }
 }

@@ -98,3 +98,12 @@ func.func @transpose_of_transpose(%x: tensor<2x3x4xf32>) -> tensor<3x4x2xf32> {
   %1 = nn.transpose %0 [2, 0, 1] : tensor<4x2x3xf32> -> tensor<3x4x2xf32>
   return %1 : tensor<3x4x2xf32>
 }
+
+// A reduction over no dim is its operand.
+// CHECK-LABEL: @reduce_nothing
+// CHECK-SAME: %[[X:.*]]: tensor<2x3xf32>
+// CHECK-NEXT: return %[[X]]
+func.func @reduce_nothing(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
+  %0 = nn.reduce max %x dims = [] : tensor<2x3xf32> -> tensor<2x3xf32>
+  return %0 : tensor<2x3xf32>
+}

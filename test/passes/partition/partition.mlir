@@ -89,3 +89,16 @@ func.func @reduce_scatter(%x: tensor<4x8xf32> {dist.layout = #dist.layout<[{"dp"
   %0 = nn.reduce sum %x dims = [0] : tensor<4x8xf32> -> tensor<8xf32>
   return %0 : tensor<8xf32>
 }
+
+// -----
+
+dist.mesh @mesh <["dp" = 1, "tp" = 2]>
+
+// An axis of size 1 neither splits nor makes partial: nothing is sent over it.
+// CHECK-LABEL: func.func @unit_axis
+func.func @unit_axis(%x: tensor<4x8xf32> {dist.layout = #dist.layout<[{"dp"}, {}]>}) -> (tensor<8xf32> {dist.layout = #dist.layout<[{}]>}) {
+  // CHECK-NEXT: nn.reduce sum
+  %0 = nn.reduce sum %x dims = [0] : tensor<4x8xf32> -> tensor<8xf32>
+  // CHECK-NEXT: return
+  return %0 : tensor<8xf32>
+}

@@ -129,7 +129,7 @@ private:
       }
     }
     order.push_back(op);
-    if (!followsOperands(op)) {
+    if (!followsOperands(op) && !isa<nn::ReadOp, nn::ConstantOp>(op)) { // those were available from the start
       announce(op);
     }
     placeFollowers(op);

@@ -134,7 +134,6 @@ public:
       uint64_t inEpoch = done % stepsPerEpoch;
       if (inEpoch == 0) {
         feed.pipeline.startEpoch(done / stepsPerEpoch);
-        untilLine = logEvery;
       }
       feed.next();
       ASHLAR_RETURN_IF_ERROR(executor.run(*step));

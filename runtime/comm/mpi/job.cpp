@@ -7,6 +7,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/host.h"
 #include "runtime/comm/mpi/mpi_transport.h"
+#include "runtime/comm/mpi/segment_guard.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -29,6 +30,11 @@ template <typename Done> bool pollUntil(Done &&done) {
     usleep(kPollMicroseconds);
   }
   return true;
+}
+
+// What the names of this user's segments start with.
+std::string segmentPrefix() {
+  return fmt::format("/ashlar-{}-", getuid());
 }
 
 std::string environment(const char *name) {
@@ -109,8 +115,7 @@ std::string Job::segmentName() const {
   // The precondition key is drawn at random by every mpirun.
   std::string job = environment("PMIX_NAMESPACE") + "/" + environment("OMPI_MCA_orte_precondition_transports") + "/" +
                     environment("OMPI_MCA_orte_hnp_uri");
-  return fmt::format("/ashlar-{}-{:016x}-{}-{}", getuid(), hashText(job), place.hostOfProcess[static_cast<size_t>(place.rank)],
-                     connections);
+  return fmt::format("{}{:016x}-{}-{}", segmentPrefix(), hashText(job), place.hostOfProcess[static_cast<size_t>(place.rank)], connections);
 }
 
 Status Job::createWindow(const WindowShape &shape, uint64_t programHash, std::shared_ptr<Window> &window) {
@@ -119,13 +124,12 @@ Status Job::createWindow(const WindowShape &shape, uint64_t programHash, std::sh
   if (shape.processes == 1) {
     ASHLAR_RETURN_IF_ERROR(Mapping::createPrivate(bytes, mapping));
   } else {
+    removeStaleSegments(segmentPrefix(), kMeetingSeconds);
+    guard = std::make_unique<SegmentGuard>(segmentName());
     ASHLAR_RETURN_IF_ERROR(Mapping::createShared(segmentName(), bytes, mapping));
   }
   window = std::make_shared<Window>(shape, std::move(mapping));
-  if (Status status = window->mapping().reserve(0, window->arenasOffset(0)); !status.ok()) {
-    Mapping::unlinkShared(segmentName());
-    return status;
-  }
+  ASHLAR_RETURN_IF_ERROR(window->mapping().reserve(0, window->arenasOffset(0)));
   WindowHeader &header = window->header();
   header.programHash = programHash;
   header.bytes = bytes;
@@ -175,7 +179,7 @@ Status Job::meet(Window &window, uint64_t programHash) {
   header.attached.fetch_add(1, std::memory_order_acq_rel);
   if (self == 0 && ranks > 1) {
     bool complete = pollUntil([&] { return header.attached.load() == ranks || header.aborted.load() != 0; });
-    Mapping::unlinkShared(segmentName());
+    guard.reset();
     if (!complete) {
       header.aborted.store(1);
       return unavailable("only {} of {} ranks of this host came up within {} s", header.attached.load(), ranks, kMeetingSeconds);

@@ -14,6 +14,7 @@
 namespace ashlar::rt {
 
 class MpiTransport;
+class SegmentGuard;
 
 // This process' part of a job.
 class Job {
@@ -50,6 +51,7 @@ private:
   bool hostsKnown = false;
   int connections = 0;
   std::unique_ptr<MpiTransport> transport;
+  std::unique_ptr<SegmentGuard> guard; // of the first rank of a host, while the others come
 };
 
 } // namespace ashlar::rt

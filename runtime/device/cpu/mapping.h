@@ -34,9 +34,6 @@ public:
   // Does nothing for private memory.
   Status reserve(size_t begin, size_t end);
 
-  // Removes the name of a shared segment; whoever has mapped it keeps it.
-  static void unlinkShared(const std::string &name);
-
   // First byte; null when nothing is mapped.
   char *data() const { return base; }
 

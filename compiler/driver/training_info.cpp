@@ -81,15 +81,6 @@ llvm::Error checkFeatures(const DatasetInfo &dataset, llvm::ArrayRef<llvm::Strin
   return llvm::Error::success();
 }
 
-// Returns the default of --log-every: what the job says, else the steps of an epoch. Only a generator tells those at compile time.
-uint64_t logEvery(const job::Job &job, const DatasetInfo &dataset) {
-  if (job.has_log_every()) {
-    return job.log_every();
-  }
-  uint64_t steps = dataset.trainSamples * dataset.repeat / job.global_batch();
-  return std::max<uint64_t>(steps, dataset.trainSamples == 0 ? UINT64_MAX : 1);
-}
-
 } // namespace
 
 llvm::Expected<target::TrainingInfo> makeTrainingInfo(const job::Job &job, exec::VariantOp variant) {
@@ -107,7 +98,7 @@ llvm::Expected<target::TrainingInfo> makeTrainingInfo(const job::Job &job, exec:
   }
   info.globalBatch = job.global_batch();
   info.epochs = job.epochs();
-  info.logEvery = logEvery(job, info.dataset);
+  info.logEvery = job.log_every(); // 0 when the job leaves it open
   info.lossTensor = "loss";
   if (llvm::is_contained(outsideNames(variant, eval.getOutputs()), "correct")) {
     info.correctTensor = "correct";

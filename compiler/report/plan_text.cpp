@@ -31,6 +31,11 @@ std::string bytesText(uint64_t bytes) {
   return unit == 0 ? formatv("{0} B", bytes).str() : formatv("{0:F1} {1}", value, kUnits[unit]).str();
 }
 
+// "1 rank", "4 ranks".
+std::string counted(int64_t count, llvm::StringRef noun) {
+  return formatv("{0} {1}{2}", count, noun, count == 1 ? "" : "s");
+}
+
 std::string flopText(double flop) {
   static const char *const kUnits[] = {"FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP", "PFLOP"};
   unsigned unit = 0;
@@ -93,9 +98,9 @@ private:
     for (auto [name, size] : llvm::zip_equal(variant.getAxisNames().getAsRange<mlir::StringAttr>(), variant.getAxisSizes())) {
       axes.push_back(formatv("{0}={1}", name.getValue(), size));
     }
-    std::string mesh = axes.empty() ? "one device" : formatv("{0}, {1} devices", llvm::join(axes, ", "), devices()).str();
+    std::string mesh = axes.empty() ? "one device" : formatv("{0}, {1}", llvm::join(axes, ", "), counted(devices(), "device")).str();
     line("model", facts.modelName);
-    line("mesh", mesh + formatv("; {0} ranks", devices() / variant.getDevicesPerProcess()).str() +
+    line("mesh", mesh + "; " + counted(devices() / variant.getDevicesPerProcess(), "rank") +
                      (variant.getDevicesPerProcess() > 1 ? formatv(" of {0} devices each", variant.getDevicesPerProcess()).str() : ""));
     if (facts.globalBatch > 0) {
       line("batch",
@@ -116,7 +121,9 @@ private:
         inputs.push_back(layoutText(op, variant.getAxisNames()));
       }
     }
-    line("parameters", formatv("{0} tensors, {1} elements, {2} a device", count, elements, bytesText(bytesOf[exec::Role::Variable])).str());
+    line("parameters",
+         formatv("{0}, {1}, {2} a device", counted(count, "tensor"), counted(elements, "element"), bytesText(bytesOf[exec::Role::Variable]))
+             .str());
     line("layouts", formatv("inputs {0}; parameters: {1} whole on every device, {2} split",
                             inputs.empty() ? "none" : llvm::join(inputs, ", "), count - split, split)
                         .str());
@@ -186,8 +193,9 @@ private:
       }
       copies += mlir::isa<exec::CopyOp>(op);
     }
-    line("step", formatv("{0} matrix products ({1} a device), {2} kernel calls ({3} kernels), {4} copies", products, flopText(flop),
-                         kernels, distinct.size(), copies)
+    line("step", formatv("{0} ({1} a device), {2} ({3}), {4}", counted(products, "library product"), flopText(flop),
+                         counted(kernels, "kernel call"), counted(distinct.size(), "kernel"),
+                         copies == 1 ? "1 copy" : formatv("{0} copies", copies).str())
                      .str());
   }
 

@@ -61,7 +61,9 @@ OpFoldResult BroadcastOp::fold(FoldAdaptor adaptor) {
   return {};
 }
 
-OpFoldResult ReduceOp::fold(FoldAdaptor) { return getDims().empty() ? OpFoldResult(getInput()) : OpFoldResult(); }
+OpFoldResult ReduceOp::fold(FoldAdaptor) {
+  return getDims().empty() ? OpFoldResult(getInput()) : OpFoldResult();
+}
 
 OpFoldResult ReshapeOp::fold(FoldAdaptor adaptor) {
   if (getInput().getType() == getType()) {

@@ -84,7 +84,10 @@ void prepare(func::FuncOp function, dist::MeshAttr mesh) {
     }
   }
   for (Operation &op : llvm::make_early_inc_range(body)) {
-    if (auto index = dyn_cast<dist::AxisIndexOp>(op); index && index.getAxes().size() > 1) {
+    if (auto fusion = dyn_cast<exec::FusionOp>(op)) {
+      // Names of ONNX tensors and the like would keep equal kernels apart.
+      fusion.getBody().walk([](Operation *inner) { inner->setDiscardableAttrs(ArrayRef<NamedAttribute>()); });
+    } else if (auto index = dyn_cast<dist::AxisIndexOp>(op); index && index.getAxes().size() > 1) {
       splitAxisIndex(index, mesh);
     } else if (auto constant = dyn_cast<nn::ConstantOp>(op)) {
       storeSplatByKernel(constant);

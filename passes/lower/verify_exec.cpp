@@ -30,6 +30,9 @@ public:
   // Every range that `buffer` touches is gone, `buffer` is there. O(log n) and the ranges that go.
   void write(exec::BufferAttr buffer) {
     uint64_t begin = buffer.getOffset(), end = begin + byteSize(buffer.getType());
+    if (begin == end) {
+      return;
+    }
     auto it = ranges.lower_bound(begin);
     if (it != ranges.begin() && std::prev(it)->second > begin) {
       --it;
@@ -42,8 +45,9 @@ public:
 
   // Returns whether the bytes of `buffer` are as one write left them. Bools, indices and reshapes may look at them as another type.
   bool holds(exec::BufferAttr buffer) const {
+    uint64_t bytes = byteSize(buffer.getType());
     auto it = ranges.find(buffer.getOffset());
-    return it != ranges.end() && it->second == buffer.getOffset() + byteSize(buffer.getType());
+    return bytes == 0 || (it != ranges.end() && it->second == buffer.getOffset() + bytes);
   }
 
 private:

@@ -217,7 +217,7 @@ typedef struct {
   ashlar_rt_dataset dataset;
   uint64_t global_batch;
   uint64_t epochs;            // default of --epochs
-  uint64_t log_every;         // default of --log-every, steps
+  uint64_t log_every;         // default of --log-every, steps; 0: once an epoch
   const char *loss_tensor;    // output of train_step and eval_step: mean loss of the batch, f32 or f64, rank 0
   const char *correct_tensor; // output of eval_step: correctly classified samples of the batch, i64, rank 0; null for a regression
   const char *step_tensor;    // state, i64, rank 0: steps done so far, advanced by train_step itself

@@ -12,7 +12,7 @@
 
 namespace ashlar::rt {
 
-// Returns a text that is equal on two processes exactly when they can share memory: host name, boot id, IPC and mount namespaces.
+// Returns a text that is equal on two processes exactly when they can share memory: host name, boot id, network namespace.
 std::string hostIdentity();
 
 // Returns how many cores this process may run on; >= 1. mpirun binds a rank to one core by default.

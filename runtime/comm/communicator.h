@@ -29,6 +29,10 @@ public:
   // outlive the communicator.
   Communicator(const ashlar_rt_variant &variant, Place place, std::shared_ptr<Window> window, Transport *transport);
 
+  // Collectives point into it.
+  Communicator(const Communicator &) = delete;
+  Communicator &operator=(const Communicator &) = delete;
+
   // This process, and how many there are.
   int rank() const { return place.rank; }
   int processes() const { return place.processes; }
@@ -42,7 +46,7 @@ public:
   // Arena of this process' device number `local`, counted from 0.
   char *arena(int local) const;
 
-  // Threads that large collectives may use. Null: only the calling one.
+  // Threads that large collectives prepared from now on may use. Null: only the calling one.
   void setThreadPool(ThreadPool *pool) { context.pool = pool; }
 
   // Lays out the collective instruction. Every process prepares and runs the same ones in the same order. `constants` of the image.

@@ -34,12 +34,9 @@ struct WindowShape {
 
 // First bytes of a window. Lives in shared memory: plain integers and lock-free atomics only.
 struct WindowHeader {
-  std::atomic<uint64_t> ready;   // kWindowReady once the creator has filled the rest
-  uint64_t programHash;          // of the creator
-  uint64_t bytes;                // of the whole window
-  int64_t creator;               // pid
-  std::atomic<int32_t> attached; // processes that have mapped the window
-  std::atomic<int32_t> aborted;  // not 0: some rank gave up; stop waiting
+  uint64_t programHash;         // of the creator
+  uint64_t bytes;               // of the whole window
+  std::atomic<int32_t> aborted; // not 0: some rank gave up; stop waiting
 };
 
 // A counter in a cache line of its own. Only its owner writes it.
@@ -53,9 +50,6 @@ struct WindowReport {
   int32_t code;
   char message[1020];
 };
-
-// The value of WindowHeader::ready.
-constexpr uint64_t kWindowReady = 0x4153484c41523031;
 
 // Addresses inside one mapped window. Owns the mapping.
 class Window {

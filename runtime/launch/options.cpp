@@ -44,7 +44,7 @@ Status parseOptions(const ashlar_rt_image &image, int argc, const char *const *a
     app.add_option("--log-every", options.logEvery, "steps between two log lines, 0 for none")
         ->type_name("N")
         ->check(CLI::NonNegativeNumber)
-        ->capture_default_str();
+        ->default_str(options.logEvery == 0 ? "an epoch" : std::to_string(options.logEvery));
     app.add_flag("--eval", options.evaluate, "evaluate on the evaluation split at the end");
     app.add_option("--metrics", options.metricsFile, "write the logged losses as JSON lines")->type_name("FILE.jsonl");
     app.add_option("--log-dir", options.logDirectory, "every rank writes worker_<rank>.log there")->type_name("DIR");
@@ -71,6 +71,7 @@ Status parseOptions(const ashlar_rt_image &image, int argc, const char *const *a
   } catch (const CLI::ParseError &error) {
     return invalid("{} (--help lists the options)", error.what());
   }
+  options.logEveryEpoch = training != nullptr && training->log_every == 0 && app.get_option("--log-every")->count() == 0;
   if (stepsOption != nullptr && stepsOption->count() != 0) {
     options.steps = steps;
     // --steps alone goes on as long as it takes.

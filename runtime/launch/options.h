@@ -30,6 +30,7 @@ struct Options {
   uint64_t epochs = 0;
   std::optional<uint64_t> steps; // in all, however many epochs that takes
   uint64_t logEvery = 0;         // 0: no lines
+  bool logEveryEpoch = false;    // in place of logEvery
   bool evaluate = false;
   std::string metricsFile;
   std::string logDirectory;

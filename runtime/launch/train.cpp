@@ -128,7 +128,7 @@ public:
 
   Status run() {
     double begin = seconds();
-    uint64_t logEvery = session.options->logEvery;
+    uint64_t logEvery = session.options->logEveryEpoch ? stepsPerEpoch : session.options->logEvery;
     uint64_t untilLine = logEvery;
     for (uint64_t done = 0; done < totalSteps; ++done) {
       uint64_t inEpoch = done % stepsPerEpoch;

@@ -175,7 +175,8 @@ private:
                                              table.string(info.seedTensor)});
   }
 
-  // Has the assembler put the bytes of the file between two sections of its own making, under a hidden symbol.
+  // Has the assembler take in the bytes of the file under a hidden symbol. The section is a large one: only the image's pointer refers to
+  // it, so it may be of any size.
   Constant *includeConstants(const ConstantsFile &constants) {
     if (constants.bytes == 0) {
       return table.null();
@@ -184,7 +185,7 @@ private:
     for (char c : constants.path) {
       path += c == '"' || c == '\\' ? std::string("\\") + c : std::string(1, c);
     }
-    module.appendModuleInlineAsm(".section .rodata.ashlar_constants,\"a\",@progbits\n.balign 64\n.globl ashlar_constants\n"
+    module.appendModuleInlineAsm(".section .lrodata.ashlar_constants,\"al\",@progbits\n.balign 64\n.globl ashlar_constants\n"
                                  ".hidden ashlar_constants\nashlar_constants:\n.incbin \"" +
                                  path + "\"\n.text");
     auto *symbol = new llvm::GlobalVariable(module, llvm::ArrayType::get(llvm::Type::getInt8Ty(table.context()), constants.bytes),

@@ -7,7 +7,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/host.h"
 #include "runtime/comm/mpi/mpi_transport.h"
-#include "runtime/comm/mpi/segment_guard.h"
+#include "runtime/comm/mpi/rendezvous.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -19,24 +19,6 @@ namespace ashlar::rt {
 namespace {
 
 constexpr double kMeetingSeconds = 30;
-constexpr useconds_t kPollMicroseconds = 50;
-
-// Waits until `done` says so; false after kMeetingSeconds.
-template <typename Done> bool pollUntil(Done &&done) {
-  for (double end = seconds() + kMeetingSeconds; !done();) {
-    if (seconds() > end) {
-      return false;
-    }
-    usleep(kPollMicroseconds);
-  }
-  return true;
-}
-
-// What the names of this user's segments start with.
-std::string segmentPrefix() {
-  return fmt::format("/ashlar-{}-", getuid());
-}
-
 std::string environment(const char *name) {
   const char *text = std::getenv(name);
   return text == nullptr ? "" : text;
@@ -111,49 +93,34 @@ Status Job::findHosts() {
   return Status();
 }
 
-std::string Job::segmentName() const {
+std::string Job::meetingName() const {
   // The precondition key is drawn at random by every mpirun.
   std::string job = environment("PMIX_NAMESPACE") + "/" + environment("OMPI_MCA_orte_precondition_transports") + "/" +
                     environment("OMPI_MCA_orte_hnp_uri");
-  return fmt::format("{}{:016x}-{}-{}", segmentPrefix(), hashText(job), place.hostOfProcess[static_cast<size_t>(place.rank)], connections);
+  return fmt::format("ashlar-{:016x}-{}-{}", hashText(job), place.hostOfProcess[static_cast<size_t>(place.rank)], connections);
 }
 
 Status Job::createWindow(const WindowShape &shape, uint64_t programHash, std::shared_ptr<Window> &window) {
   Mapping mapping;
   size_t bytes = Window::bytes(shape);
-  if (shape.processes == 1) {
-    ASHLAR_RETURN_IF_ERROR(Mapping::createPrivate(bytes, mapping));
-  } else {
-    removeStaleSegments(segmentPrefix(), kMeetingSeconds);
-    guard = std::make_unique<SegmentGuard>(segmentName());
-    ASHLAR_RETURN_IF_ERROR(Mapping::createShared(segmentName(), bytes, mapping));
-  }
+  ASHLAR_RETURN_IF_ERROR(shape.processes == 1 ? Mapping::createPrivate(bytes, mapping) : Mapping::createShared(bytes, mapping));
   window = std::make_shared<Window>(shape, std::move(mapping));
   ASHLAR_RETURN_IF_ERROR(window->mapping().reserve(0, window->arenasOffset(0)));
   WindowHeader &header = window->header();
   header.programHash = programHash;
   header.bytes = bytes;
-  header.creator = getpid();
-  header.ready.store(kWindowReady, std::memory_order_release);
-  return Status();
+  if (shape.processes == 1) {
+    return Status();
+  }
+  return offerDescriptor(meetingName(), window->mapping().file(), shape.processes - 1, kMeetingSeconds);
 }
 
 Status Job::joinWindow(const WindowShape &shape, uint64_t programHash, std::shared_ptr<Window> &window) {
+  int file = -1;
+  ASHLAR_RETURN_IF_ERROR(receiveDescriptor(meetingName(), kMeetingSeconds, file));
   // The header first: a rank of another program would expect another size.
   Mapping control;
-  bool found = false;
-  Status status;
-  bool ready = pollUntil([&] {
-    if (!found) {
-      status = Mapping::attachShared(segmentName(), sizeof(WindowHeader), control, found);
-    }
-    return !status.ok() ||
-           (found && reinterpret_cast<WindowHeader *>(control.data())->ready.load(std::memory_order_acquire) == kWindowReady);
-  });
-  ASHLAR_RETURN_IF_ERROR(status);
-  if (!ready) {
-    return unavailable("rank {} waited {} s for the first rank of its host to set up shared memory", place.rank, kMeetingSeconds);
-  }
+  ASHLAR_RETURN_IF_ERROR(Mapping::attachShared(file, sizeof(WindowHeader), control));
   WindowHeader &header = *reinterpret_cast<WindowHeader *>(control.data());
   if (header.programHash != programHash || header.bytes != Window::bytes(shape)) {
     header.aborted.store(1);
@@ -162,29 +129,16 @@ Status Job::joinWindow(const WindowShape &shape, uint64_t programHash, std::shar
                    place.rank, programHash, Window::bytes(shape), header.programHash, header.bytes);
   }
   Mapping mapping;
-  ASHLAR_RETURN_IF_ERROR(Mapping::attachShared(segmentName(), Window::bytes(shape), mapping, found));
-  if (!found) {
-    return unavailable("the shared memory segment {} vanished before rank {} had mapped it", segmentName(), place.rank);
-  }
+  ASHLAR_RETURN_IF_ERROR(Mapping::attachShared(dup(file), Window::bytes(shape), mapping));
   window = std::make_shared<Window>(shape, std::move(mapping));
   return Status();
 }
 
 Status Job::meet(Window &window, uint64_t programHash) {
   int self = place.indexOnHost(place.rank);
-  int ranks = window.shape().processes;
   window.line(/*set=*/0, self).pid.store(getpid(), std::memory_order_relaxed);
   Status status = window.mapping().reserve(window.arenasOffset(self), window.arenasOffset(self + 1));
   WindowHeader &header = window.header();
-  header.attached.fetch_add(1, std::memory_order_acq_rel);
-  if (self == 0 && ranks > 1) {
-    bool complete = pollUntil([&] { return header.attached.load() == ranks || header.aborted.load() != 0; });
-    guard.reset();
-    if (!complete) {
-      header.aborted.store(1);
-      return unavailable("only {} of {} ranks of this host came up within {} s", header.attached.load(), ranks, kMeetingSeconds);
-    }
-  }
   if (header.aborted.load() != 0) {
     return abortedStatus();
   }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The processes that mpirun started, or this process alone. Ranks on one host meet in a shared memory segment whose name follows from the
-// job's environment; libmpi is loaded only when there are several hosts. Two ranks are on one host when hostIdentity() is equal.
-// ASHLAR_FORCE_HOSTS=K (for tests) spreads the ranks over K pretended hosts, in contiguous runs.
+// The processes that mpirun started, or this process alone. Ranks on one host meet over a local socket whose name follows from the
+// job's environment, and share memory from then on; libmpi is loaded only when there are several hosts. Two ranks are on one host when
+// hostIdentity() is equal. ASHLAR_FORCE_HOSTS=K (for tests) spreads the ranks over K pretended hosts, in contiguous runs.
 
 #ifndef ASHLAR_RUNTIME_COMM_MPI_JOB_H
 #define ASHLAR_RUNTIME_COMM_MPI_JOB_H
@@ -14,7 +14,6 @@
 namespace ashlar::rt {
 
 class MpiTransport;
-class SegmentGuard;
 
 // This process' part of a job.
 class Job {
@@ -44,14 +43,13 @@ private:
   Status createWindow(const WindowShape &shape, uint64_t programHash, std::shared_ptr<Window> &window);
   Status joinWindow(const WindowShape &shape, uint64_t programHash, std::shared_ptr<Window> &window);
   Status meet(Window &window, uint64_t programHash);
-  std::string segmentName() const;
+  std::string meetingName() const;
 
   Place place;
   bool launched = false;
   bool hostsKnown = false;
   int connections = 0;
   std::unique_ptr<MpiTransport> transport;
-  std::unique_ptr<SegmentGuard> guard; // of the first rank of a host, while the others come
 };
 
 } // namespace ashlar::rt

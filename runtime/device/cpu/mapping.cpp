@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Zero-filled memory of the cpu device, by mmap. Shared segments are POSIX shared memory, so they count against /dev/shm.
+// Zero-filled memory of the cpu device, by mmap. Shared memory is an anonymous file (memfd), which no size of /dev/shm bounds.
 
 #include "runtime/device/cpu/mapping.h"
 
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
+#include <fstream>
+#include <string>
 
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 namespace ashlar::rt {
@@ -23,6 +25,19 @@ constexpr size_t kHugePageThreshold = size_t{4} << 20;
 std::string sizeText(size_t bytes) {
   double size = static_cast<double>(bytes);
   return size < 0x1p20 ? fmt::format("{:.1f} KiB", size * 0x1p-10) : fmt::format("{:.1f} MiB", size * 0x1p-20);
+}
+
+// What the kernel thinks it can give away; unlimited when it does not say.
+size_t availableMemory() {
+  std::ifstream file("/proc/meminfo");
+  std::string word;
+  size_t kibibytes = 0;
+  while (file >> word) {
+    if (word == "MemAvailable:" && file >> kibibytes) {
+      return kibibytes << 10;
+    }
+  }
+  return SIZE_MAX;
 }
 
 } // namespace
@@ -62,53 +77,33 @@ Status Mapping::createPrivate(size_t bytes, Mapping &mapping) {
   return Status();
 }
 
-Status Mapping::createShared(const std::string &name, size_t bytes, Mapping &mapping) {
-  Mapping result;
-  result.descriptor = shm_open(name.c_str(), O_CREAT | O_EXCL | O_RDWR, 0600);
-  if (result.descriptor < 0 && errno == EEXIST) {
-    shm_unlink(name.c_str());
-    result.descriptor = shm_open(name.c_str(), O_CREAT | O_EXCL | O_RDWR, 0600);
+Status Mapping::createShared(size_t bytes, Mapping &mapping) {
+  size_t available = availableMemory();
+  if (bytes > available) {
+    return unavailable("the ranks of this host need {} of memory but {} is available; run fewer ranks on it", sizeText(bytes),
+                       sizeText(available));
   }
-  if (result.descriptor < 0) {
-    return unavailable("cannot create the shared memory segment {}: {}", name, std::strerror(errno));
+  int descriptor = memfd_create("ashlar", MFD_CLOEXEC);
+  if (descriptor < 0 || ftruncate(descriptor, static_cast<off_t>(bytes)) != 0) {
+    return unavailable("cannot make {} of shared memory: {}", sizeText(bytes), std::strerror(errno));
   }
-  if (ftruncate(result.descriptor, static_cast<off_t>(bytes)) != 0) {
-    shm_unlink(name.c_str());
-    return unavailable("cannot size the shared memory segment {} to {}: {}", name, sizeText(bytes), std::strerror(errno));
-  }
-  void *base = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, result.descriptor, 0);
-  if (base == MAP_FAILED) {
-    shm_unlink(name.c_str());
-    return unavailable("cannot map {} of shared memory: {}", sizeText(bytes), std::strerror(errno));
-  }
-  result.base = static_cast<char *>(base);
-  result.length = bytes;
-  mapping = std::move(result);
-  return Status();
+  return attachShared(descriptor, bytes, mapping);
 }
 
-Status Mapping::attachShared(const std::string &name, size_t bytes, Mapping &mapping, bool &found) {
-  found = false;
+Status Mapping::attachShared(int descriptor, size_t bytes, Mapping &mapping) {
   Mapping result;
-  result.descriptor = shm_open(name.c_str(), O_RDWR, 0600);
-  if (result.descriptor < 0) {
-    if (errno == ENOENT) {
-      return Status();
-    }
-    return unavailable("cannot open the shared memory segment {}: {}", name, std::strerror(errno));
-  }
+  result.descriptor = descriptor;
   struct stat info;
-  if (fstat(result.descriptor, &info) != 0 || static_cast<size_t>(info.st_size) < bytes) {
-    return Status();
+  if (fstat(descriptor, &info) != 0 || static_cast<size_t>(info.st_size) < bytes) {
+    return internal("shared memory of {} where {} are expected", sizeText(static_cast<size_t>(info.st_size)), sizeText(bytes));
   }
-  void *base = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, result.descriptor, 0);
+  void *base = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
   if (base == MAP_FAILED) {
     return unavailable("cannot map {} of shared memory: {}", sizeText(bytes), std::strerror(errno));
   }
   result.base = static_cast<char *>(base);
   result.length = bytes;
   mapping = std::move(result);
-  found = true;
   return Status();
 }
 
@@ -123,15 +118,7 @@ Status Mapping::reserve(size_t begin, size_t end) {
   if (error == 0) {
     return Status();
   }
-  struct statvfs space;
-  std::string left = statvfs("/dev/shm", &space) == 0 ? sizeText(space.f_bavail * space.f_frsize) : "too little";
-  return unavailable("the arena needs {} of shared memory but /dev/shm has {} left ({}); enlarge /dev/shm or run fewer "
-                     "ranks on this host",
-                     sizeText(end - begin), left, std::strerror(error));
-}
-
-void Mapping::unlinkShared(const std::string &name) {
-  shm_unlink(name.c_str());
+  return unavailable("cannot get {} of shared memory ({}); run fewer ranks on this host", sizeText(end - begin), std::strerror(error));
 }
 
 } // namespace ashlar::rt

@@ -8,7 +8,6 @@
 #include "runtime/base/status.h"
 
 #include <cstddef>
-#include <string>
 
 namespace ashlar::rt {
 
@@ -23,19 +22,22 @@ public:
   // Maps memory that only this process (and its threads) sees.
   static Status createPrivate(size_t bytes, Mapping &mapping);
 
-  // Creates the shared segment `name` ("/...") of `bytes`, none of it backed yet, and maps it. A segment that a killed job left under the
-  // same name is removed first.
-  static Status createShared(const std::string &name, size_t bytes, Mapping &mapping);
+  // Makes an anonymous file of `bytes`, none of it backed yet, and maps it for sharing with whoever gets its descriptor. Refuses more than
+  // the machine has available.
+  static Status createShared(size_t bytes, Mapping &mapping);
 
-  // Maps `bytes` of the shared segment `name`. `found` is false, and the status ok, while nobody has created it or it is still shorter.
-  static Status attachShared(const std::string &name, size_t bytes, Mapping &mapping, bool &found);
+  // Maps the first `bytes` of a file that createShared() made in another process. Takes over the descriptor; closes it on an error too.
+  static Status attachShared(int descriptor, size_t bytes, Mapping &mapping);
 
-  // Makes the kernel provide the pages of [begin, end) now, so that a /dev/shm which is too small is an error here and not a SIGBUS later.
-  // Does nothing for private memory.
+  // Makes the kernel provide the pages of [begin, end) now, so that a lack of memory is an error here and not a SIGBUS later. Does nothing
+  // for private memory.
   Status reserve(size_t begin, size_t end);
 
   // First byte; null when nothing is mapped.
   char *data() const { return base; }
+
+  // The file behind a shared mapping; -1 behind a private one.
+  int file() const { return descriptor; }
 
   // Mapped bytes.
   size_t size() const { return length; }

@@ -63,7 +63,8 @@ func.func @swap() {
 
 // -----
 
-// Element-wise ops in a row work in place; the last one computes into the output. Equal fusions share a kernel, others have their own.
+// Element-wise ops in a row work in place; the last one computes into the output. Equal fusions share a kernel, whatever
+// their tensors are called; others have their own.
 // CHECK: exec.tensor @x input <arena, [[#X:]], memref<8xf32>>
 // CHECK: exec.tensor @y output <arena, [[#Y:]], memref<8xf32>>
 // CHECK: exec.kernel @loop_0 [#exec.buffer<arena, [[#X]], memref<8xf32>>, #exec.buffer<arena, [[#T:]], memref<8xf32>>]
@@ -81,7 +82,7 @@ func.func @forward(%x: tensor<8xf32> {nn.name = "x"}) -> (tensor<8xf32> {nn.name
   }
   %1 = exec.fusion loop(%0) : (tensor<8xf32>) -> tensor<8xf32> {
   ^bb0(%a: tensor<8xf32>):
-    %r = nn.exp %a : tensor<8xf32>
+    %r = nn.exp %a {nn.outputs = ["first"]} : tensor<8xf32>
     exec.yield %r : tensor<8xf32>
   }
   %2 = exec.fusion loop(%1) : (tensor<8xf32>) -> tensor<8xf32> {

@@ -240,11 +240,11 @@ TEST_CASE("plan: each subject has its line", "[plan][report]") {
   INFO(text);
   CHECK_THAT(text, Contains("mesh         dp=2, tp=3, 6 devices; 3 ranks of 2 devices each"));
   CHECK_THAT(text, Contains("batch        12 samples, 4 a rank"));
-  CHECK_THAT(text, Contains("parameters   1 tensors, 96 elements, 64 B a device"));
+  CHECK_THAT(text, Contains("parameters   1 tensor, 96 elements, 64 B a device"));
   CHECK_THAT(text, Contains("inputs mask[dp]; parameters: 0 whole on every device, 1 split"));
   // 5/6 of 48 bytes.
   CHECK_THAT(text, Contains("1 all_to_all a step, 40 B sent by each device: gradient of w"));
-  CHECK_THAT(text, Contains("1 matrix products (240.0 FLOP a device), 1 kernel calls (1 kernels), 1 copies"));
+  CHECK_THAT(text, Contains("1 library product (240.0 FLOP a device), 1 kernel call (1 kernel), 1 copy"));
   CHECK_THAT(text, Contains("4.1 KB a device: 64 B parameters, 8 B state, 36 B inputs and outputs"));
   CHECK_THAT(text, Contains("this one is 1.024 times that"));
   CHECK_THAT(text, Contains("determinism  refused"));

@@ -10,7 +10,6 @@ export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
-touch begin
 passed=0
 failed=0
 
@@ -19,11 +18,7 @@ failed=0
 check() {
   local name=$1 expected=$2 pattern=$3 status
   shift 3
-  if [ "$(type -t "$1")" = function ]; then
-    "$@" > out 2>&1
-  else
-    timeout 20 "$@" > out 2>&1
-  fi
+  timeout 20 "$@" > out 2>&1
   status=$?
   if [ "$expected" = error ] && [ $status -ne 0 ] && [ $status -ne 124 ]; then
     expected=$status
@@ -144,12 +139,6 @@ check "forward: wrong shape" error '^error: "x.npy" has shape \(7, 3\) but \(8, 
 write_npy 8 3
 check "forward: cannot write" error '^error: .*no/such/p.npy' "$toy" forward 1 --input x=x.npy --output product=no/such/p.npy
 check "forward: no partial file" error 'cannot access' ls no.npy no
-
-# A job that is ended while its ranks meet, because one never comes, leaves no shared memory; nor does any of the above.
-segments() { find /dev/shm -name 'ashlar-*' -newer "$work/begin" | wc -l; }
-timeout -s TERM 2 mpirun -n 1 "$toy" train 2 : -n 1 sleep 10 > out 2>&1
-sleep 0.5
-check "shared memory is gone" 0 '^0$' segments
 
 echo "$passed passed, $failed failed"
 [ $failed -eq 0 ]

@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# Random numbers do not depend on the mesh: with dropout, each rank draws its part of the same mask. Another seed draws another mask.
+
+. "$(dirname "$0")/common.sh"
+
+python3 "$(dirname "$0")/dropout_model.py" dropout.onnx
+for ranks in 1 2 4; do
+  "$tools/ashlarc" dropout.onnx --job "$jobs/mlp.txtpb" --mesh dp=$ranks -o dropout_$ranks
+  mpirun -n $ranks ./dropout_$ranks --steps 30 --log-every 5 --threads 1 > $ranks.log
+  # Sums over the batch in another order: 2^-24 a term, grown by 30 steps.
+  expect_close 1.log $ranks.log 1e-4
+  mpirun -n $ranks ./dropout_$ranks --steps 30 --log-every 1 --threads 1 --deterministic > deterministic_$ranks.log
+  losses deterministic_$ranks.log > $ranks.losses
+  cmp 1.losses $ranks.losses || fail "1 and $ranks ranks differ in deterministic mode"
+done
+./dropout_1 --steps 30 --log-every 5 --threads 1 --seed 5 > seed.log
+[ "$(losses 1.log)" != "$(losses seed.log)" ] || fail "the seed does not change the mask"

@@ -1,0 +1,74 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Checks which room includes which: the arrows of docs/overview.md, over the #include lines of the tree.
+
+    arrows.py ROOT
+"""
+
+import pathlib
+import re
+import sys
+
+# Room -> rooms it may include, itself aside. A room is the longest prefix of a path in this table.
+ARROWS = {
+    "compiler/cost": ["dialects"],
+    "compiler/driver": ["compiler", "passes", "dialects", "runtime/abi"],
+    "compiler/frontend": ["compiler/job", "dialects"],
+    "compiler/job": [],
+    "compiler/pipelines": ["compiler/job", "passes", "dialects"],
+    "compiler/reference": ["dialects"],
+    "compiler/report": ["compiler/job", "passes", "dialects", "compiler/target"],
+    "compiler/target": ["dialects", "runtime/abi"],
+    "dialects/dist": ["dialects/support"],
+    "dialects/exec": ["dialects/support"],
+    "dialects/nn": ["dialects/support"],
+    "dialects/support": [],
+    "passes/layout": ["dialects", "passes/rules", "passes/analysis"],
+    "passes/lower": ["dialects", "runtime/abi"],
+    "passes/partition": ["dialects", "passes/rules", "passes/analysis"],
+    "passes/train": ["dialects", "passes/rules", "passes/analysis"],
+    "runtime/abi": [],
+    "runtime/base": ["runtime/abi"],
+    "runtime/comm": ["runtime/device", "runtime/base", "runtime/abi"],
+    "runtime/data": ["runtime/base", "runtime/abi"],
+    "runtime/device": ["runtime/base", "runtime/abi"],
+    "runtime/kernels": ["runtime/device", "runtime/base", "runtime/abi"],
+    "runtime/launch": ["runtime"],
+    "tools": ["compiler", "passes", "dialects"],
+}
+NO_MLIR = ["runtime"]
+
+
+def room_of(path):
+    matches = [room for room in ARROWS if path.startswith(room + "/")]
+    return max(matches, key=len) if matches else None
+
+
+def main():
+    root = pathlib.Path(sys.argv[1])
+    faults = []
+    for top in ("compiler", "dialects", "passes", "runtime", "tools"):
+        for source in sorted((root / top).rglob("*")):
+            if source.suffix not in (".cpp", ".h", ".td", ".inc"):
+                continue
+            path = source.relative_to(root).as_posix()
+            room = room_of(path)
+            if room is None:
+                faults.append(f"{path}: its folder is not in the table of arrows.py")
+                continue
+            for number, line in enumerate(source.read_text().splitlines(), 1):
+                found = re.match(r'\s*#?include\s+["<]([^">]+)[">]', line)
+                if not found:
+                    continue
+                target = found.group(1)
+                if any(path.startswith(prefix + "/") for prefix in NO_MLIR) and re.match(r"(mlir|llvm)/", target):
+                    faults.append(f"{path}:{number}: includes {target}, but {room} knows nothing of MLIR")
+                other = room_of(target)
+                if other and other != room and not any(target.startswith(allowed + "/") for allowed in ARROWS[room]):
+                    faults.append(f"{path}:{number}: {room} includes {target}; it may include {', '.join(ARROWS[room]) or 'no other room'}")
+    print("\n".join(faults) if faults else "all arrows point down")
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -81,8 +81,9 @@ LogicalResult lowerToLlvmDialect(ModuleOp kernels) {
 }
 
 // Turns kernel(ptr a, ptr b, ..., i64 begin, i64 end) into kernel(ptr buffers, i64 begin, i64 end), which loads the pointers and inlines
-// the original. The buffers of one kernel never overlap: an operand that is overwritten is passed once.
-void wrapKernel(llvm::Function &body) {
+// the original. The buffers of one kernel never overlap: an operand that is overwritten is passed once. `isAligned` says which are whole
+// buffers; a mesh coordinate is one element inside one.
+void wrapKernel(llvm::Function &body, ArrayRef<bool> isAligned) {
   llvm::LLVMContext &context = body.getContext();
   std::string name = body.getName().str();
   body.setName(name + ".body");
@@ -97,7 +98,9 @@ void wrapKernel(llvm::Function &body) {
   std::vector<llvm::Value *> arguments;
   for (unsigned i = 0; i + 2 < body.arg_size(); ++i) {
     body.addParamAttr(i, llvm::Attribute::NoAlias);
-    body.addParamAttr(i, llvm::Attribute::getWithAlignment(context, llvm::Align(kAlignment)));
+    if (isAligned[i]) {
+      body.addParamAttr(i, llvm::Attribute::getWithAlignment(context, llvm::Align(kAlignment)));
+    }
     arguments.push_back(builder.CreateLoad(pointer, builder.CreateConstGEP1_64(pointer, kernel->getArg(0), i)));
   }
   arguments.push_back(kernel->getArg(1));
@@ -168,13 +171,18 @@ void optimise(llvm::Module &module, HostTarget &host) {
 std::unique_ptr<llvm::Module> translateKernels(ModuleOp module, llvm::LLVMContext &context) {
   OwningOpRef<ModuleOp> kernels = ModuleOp::create(module.getLoc());
   OpBuilder builder = OpBuilder::atBlockEnd(kernels->getBody());
-  std::vector<std::string> names;
+  std::vector<std::pair<std::string, SmallVector<bool>>> kernelArguments;
   for (auto function : module.getOps<func::FuncOp>()) {
     if (function->hasAttr(exec::kExtentAttr)) {
       auto copy = cast<func::FuncOp>(builder.clone(*function));
       copy->setDiscardableAttrs(ArrayRef<NamedAttribute>());
       copy.setPublic();
-      names.push_back(function.getName().str());
+      SmallVector<bool> isAligned;
+      for (Type argument : function.getArgumentTypes()) {
+        auto memref = dyn_cast<MemRefType>(argument);
+        isAligned.push_back(memref && memref.getNumElements() > 1);
+      }
+      kernelArguments.push_back({function.getName().str(), isAligned});
     }
   }
   if (failed(lowerToLlvmDialect(*kernels))) {
@@ -193,8 +201,8 @@ std::unique_ptr<llvm::Module> translateKernels(ModuleOp module, llvm::LLVMContex
   }
   translated->setDataLayout(host->machine->createDataLayout()); // before tables are added: the layout hands out sizes
   translated->setTargetTriple(host->machine->getTargetTriple());
-  for (const std::string &name : names) {
-    wrapKernel(*translated->getFunction(name));
+  for (const auto &[name, isAligned] : kernelArguments) {
+    wrapKernel(*translated->getFunction(name), isAligned);
   }
   return translated;
 }

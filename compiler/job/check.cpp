@@ -98,19 +98,6 @@ Fault checkDeterministic(const Job &job) {
   return {};
 }
 
-Fault checkRule(const Rule &rule) {
-  if (rule.match().empty()) {
-    return "a rule has no match; name parameters by a glob such as \"layer1.*\"";
-  }
-  if (!rule.has_comm_fusion()) {
-    return llvm::formatv("the rule for \"{0}\" sets nothing; set comm_fusion or take it out", rule.match());
-  }
-  if (rule.comm_fusion() < 0) {
-    return llvm::formatv("rules.comm_fusion {0} of \"{1}\" is below 0", rule.comm_fusion(), rule.match());
-  }
-  return {};
-}
-
 Fault checkInit(const Init &init) {
   if (init.match().empty()) {
     return "an init has no match; name parameters by a glob such as \"layer1.*\"";
@@ -156,9 +143,6 @@ Fault findFault(const Job &job) {
     if (Fault fault = check(job); !fault.empty()) {
       return fault;
     }
-  }
-  if (Fault fault = forEach(job.rules(), checkRule); !fault.empty()) {
-    return fault;
   }
   if (Fault fault = forEach(job.init(), checkInit); !fault.empty()) {
     return fault;

@@ -76,8 +76,6 @@ constexpr llvm::StringLiteral kImplementedFields[] = {
     "optimizer.sgd",
     "optimizer.sgd.weight_decay",
     "precision",
-    "rules.comm_fusion",
-    "rules.match",
     "seed",
 };
 
@@ -100,7 +98,6 @@ constexpr llvm::StringLiteral kContainers[] = {
     "mesh",
     "mesh.axes",
     "optimizer",
-    "rules",
 };
 
 Unimplemented makeUnimplemented(std::string what, const FieldDescriptor *field, int index, const TextFormat::ParseInfoTree *positions) {

@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# Every job of docs/jobs compiles for the mesh it names and runs on that many ranks.
+
+. "$(dirname "$0")/common.sh"
+
+for job in "$jobs"/*.txtpb; do
+  name=$(basename "$job" .txtpb)
+  case $name in
+    linear) model=linear ;;
+    mlp*) model=mlp ;;
+    *) fail "no model is known for docs/jobs/$name.txtpb" ;;
+  esac
+  # The model's command is in the job's first lines.
+  grep -q "ashlar-zoo $model " "$job" || fail "docs/jobs/$name.txtpb does not say how its model is made"
+  "$tools/ashlar-zoo" $model -o "$name.onnx"
+  "$tools/ashlarc" "$name.onnx" --job "$job" -o "$name"
+  ranks=$(sed -n 's/^mesh .*; \([0-9]*\) ranks\?$/\1/p' <("./$name" --plan))
+  [ -n "$ranks" ] || fail "the plan of $name names no ranks"
+  mpirun -n "$ranks" "./$name" --steps 3 --log-every 1 > "$name.log"
+  [ "$(losses "$name.log" | wc -l)" = 3 ] || fail "$name does not print 3 losses"
+done

@@ -20,9 +20,7 @@ def CollectiveOpInterface : OpInterface<"CollectiveOpInterface"> {
                     "std::optional<::ashlar::dist::Reduction>", "getReductionKind", (ins), "",
                     [{ return std::nullopt; }]>,
     InterfaceMethod<"Returns what made it necessary (\"gradient of fc1.weight\"), \"\" when not known.", "::llvm::StringRef",
-                    "getCauseText", (ins), "", [{ return $_op.getCause().value_or(""); }]>,
-    InterfaceMethod<"Returns the fusion id; 0 is never fused.", "int64_t", "getFusion", (ins), "",
-                    [{ return $_op.getFusionId().value_or(0); }]>
+                    "getCauseText", (ins), "", [{ return $_op.getCause().value_or(""); }]>
   ];
 }
 

@@ -50,7 +50,7 @@ def Dist_AllReduceOp : Dist_CollectiveOp<"all_reduce", "AllReduce", [SameOperand
 
     **Constraints:** (C1) at least one axis, all in the mesh, none twice.
   }];
-  let arguments = (ins Dist_ReductionAttr:$reduction, AnyStaticShapeTensor:$input, Dist_AxesAttr:$axes, OptionalAttr<I64Attr>:$fusion_id,
+  let arguments = (ins Dist_ReductionAttr:$reduction, AnyStaticShapeTensor:$input, Dist_AxesAttr:$axes,
                        OptionalAttr<StrAttr>:$cause);
   let results = (outs AnyStaticShapeTensor:$result);
   let assemblyFormat = "`` $reduction $input `over` $axes attr-dict `:` type($result)";
@@ -69,7 +69,7 @@ def Dist_AllGatherOp : Dist_CollectiveOp<"all_gather", "AllGather"> {
     **Constraints:** (C1) at least one axis, all in the mesh, none twice; (C2) `dim` within the rank; (C3) the result is n times the operand
     in `dim` and equal in the rest.
   }];
-  let arguments = (ins AnyStaticShapeTensor:$input, I64Attr:$dim, Dist_AxesAttr:$axes, OptionalAttr<I64Attr>:$fusion_id,
+  let arguments = (ins AnyStaticShapeTensor:$input, I64Attr:$dim, Dist_AxesAttr:$axes,
                        OptionalAttr<StrAttr>:$cause);
   let results = (outs AnyStaticShapeTensor:$result);
   let assemblyFormat = "$input `dim` `=` $dim `over` $axes attr-dict `:` type($input) `->` type($result)";
@@ -86,7 +86,7 @@ def Dist_ReduceScatterOp : Dist_CollectiveOp<"reduce_scatter", "ReduceScatter"> 
     in `dim` and equal in the rest.
   }];
   let arguments = (ins Dist_ReductionAttr:$reduction, AnyStaticShapeTensor:$input, I64Attr:$dim, Dist_AxesAttr:$axes,
-                       OptionalAttr<I64Attr>:$fusion_id, OptionalAttr<StrAttr>:$cause);
+                       OptionalAttr<StrAttr>:$cause);
   let results = (outs AnyStaticShapeTensor:$result);
   let assemblyFormat = "`` $reduction $input `dim` `=` $dim `over` $axes attr-dict `:` type($input) `->` type($result)";
   let extraClassDeclaration = collectiveDeclaration # [{
@@ -106,7 +106,7 @@ def Dist_AllToAllOp : Dist_CollectiveOp<"all_to_all", "AllToAll"> {
     1/n of the operand in `split_dim`, n times in `concat_dim` and equal in the rest.
   }];
   let arguments = (ins AnyStaticShapeTensor:$input, I64Attr:$split_dim, I64Attr:$concat_dim, Dist_AxesAttr:$axes,
-                       OptionalAttr<I64Attr>:$fusion_id, OptionalAttr<StrAttr>:$cause);
+                       OptionalAttr<StrAttr>:$cause);
   let results = (outs AnyStaticShapeTensor:$result);
   let assemblyFormat = [{
     $input `split_dim` `=` $split_dim `concat_dim` `=` $concat_dim `over` $axes attr-dict `:` type($input) `->` type($result)

@@ -115,19 +115,19 @@ private:
 
   Value emitStep(Location loc, const dist::Step &step, dist::Reduction reduction, Value value, RankedTensorType type, StringAttr cause) {
     auto axes = dist::toAttr(builder.getContext(), step.axes);
-    IntegerAttr dim = builder.getI64IntegerAttr(step.dim), noFusion;
+    IntegerAttr dim = builder.getI64IntegerAttr(step.dim);
     auto kind = dist::ReductionAttr::get(builder.getContext(), reduction);
     switch (step.kind) {
     case dist::Step::Slice:
       return dist::SliceOp::create(builder, loc, type, value, dim, axes);
     case dist::Step::AllReduce:
-      return dist::AllReduceOp::create(builder, loc, type, kind, value, axes, noFusion, cause);
+      return dist::AllReduceOp::create(builder, loc, type, kind, value, axes, cause);
     case dist::Step::ReduceScatter:
-      return dist::ReduceScatterOp::create(builder, loc, type, kind, value, dim, axes, noFusion, cause);
+      return dist::ReduceScatterOp::create(builder, loc, type, kind, value, dim, axes, cause);
     case dist::Step::AllToAll:
-      return dist::AllToAllOp::create(builder, loc, type, value, dim, builder.getI64IntegerAttr(step.concatDim), axes, noFusion, cause);
+      return dist::AllToAllOp::create(builder, loc, type, value, dim, builder.getI64IntegerAttr(step.concatDim), axes, cause);
     case dist::Step::AllGather:
-      return dist::AllGatherOp::create(builder, loc, type, value, dim, axes, noFusion, cause);
+      return dist::AllGatherOp::create(builder, loc, type, value, dim, axes, cause);
     }
     llvm_unreachable("unknown step");
   }

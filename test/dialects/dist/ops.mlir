@@ -6,8 +6,8 @@ dist.mesh @mesh <["dp" = 2, "tp" = 3]>
 
 // CHECK-LABEL: func.func @collectives
 func.func @collectives(%x: tensor<6x12xf32>) {
-  // CHECK: dist.all_reduce sum %{{.*}} over ["dp"] {cause = "gradient of fc1.weight", fusion_id = 1 : i64} : tensor<6x12xf32>
-  %0 = dist.all_reduce sum %x over ["dp"] {cause = "gradient of fc1.weight", fusion_id = 1} : tensor<6x12xf32>
+  // CHECK: dist.all_reduce sum %{{.*}} over ["dp"] {cause = "gradient of fc1.weight"} : tensor<6x12xf32>
+  %0 = dist.all_reduce sum %x over ["dp"] {cause = "gradient of fc1.weight"} : tensor<6x12xf32>
   // CHECK: dist.all_gather %{{.*}} dim = 0 over ["dp", "tp"] : tensor<6x12xf32> -> tensor<36x12xf32>
   %1 = dist.all_gather %x dim = 0 over ["dp", "tp"] : tensor<6x12xf32> -> tensor<36x12xf32>
   // CHECK: dist.reduce_scatter max %{{.*}} dim = 1 over ["tp"] : tensor<6x12xf32> -> tensor<6x4xf32>

@@ -90,7 +90,7 @@ TEST_CASE("collective: the interface gives kind, axes, cause, fusion id and byte
   OwningOpRef<ModuleOp> module = parse(R"(
     dist.mesh @mesh <["dp" = 2, "tp" = 3]>
     func.func @f(%x: tensor<6x4xf32>) {
-      %0 = dist.all_reduce max %x over ["dp", "tp"] {cause = "why", fusion_id = 3} : tensor<6x4xf32>
+      %0 = dist.all_reduce max %x over ["dp", "tp"] {cause = "why"} : tensor<6x4xf32>
       %1 = dist.all_gather %x dim = 0 over ["tp"] : tensor<6x4xf32> -> tensor<18x4xf32>
       return
     }
@@ -102,12 +102,10 @@ TEST_CASE("collective: the interface gives kind, axes, cause, fusion id and byte
   CHECK(ops[0].getReductionKind() == dist::Reduction::Max);
   CHECK(dist::toAxisList(ops[0].getAxes()) == axes({"dp", "tp"}));
   CHECK(ops[0].getCauseText() == "why");
-  CHECK(ops[0].getFusion() == 3);
   CHECK(dist::collectiveBytes(ops[0]) == 2 * 96 * 5 / 6);
   CHECK(ops[1].getCollectiveKind() == CollectiveKind::AllGather);
   CHECK(!ops[1].getReductionKind());
   CHECK(ops[1].getCauseText().empty());
-  CHECK(ops[1].getFusion() == 0);
   CHECK(dist::collectiveBytes(ops[1]) == 2 * 96);
   CHECK(dist::stringify(ops[1].getCollectiveKind()) == "all_gather");
 }

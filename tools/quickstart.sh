@@ -36,9 +36,6 @@ build/bin/ashlarc "$out/mlp.onnx" --job docs/jobs/mlp.txtpb -o "$out/mlp"
 
 # As root, and with more ranks than cores, Open MPI wants to be told.
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
-if [ -t 2 ]; then
-  export ASHLAR_PROGRESS=1
-fi
 "$out/mlp" --plan
 mpirun -n 4 "$out/mlp" "${data[@]}" --eval
 

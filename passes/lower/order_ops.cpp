@@ -69,6 +69,7 @@ private:
   Block &block;
   SmallVector<Operation *> order;
   DenseSet<Operation *> placed;
+  DenseSet<Operation *> underway; // ops whose operands are being placed
   // For fusible ops and writes: operands that cannot be computed yet because a library call or collective before them is not placed.
   DenseMap<Operation *, int64_t> missing;
   DenseSet<Operation *> isShrunk; // element-wise ops on the result of a reduction
@@ -119,20 +120,30 @@ private:
     }
   }
 
-  void place(Operation *op) {
-    if (!placed.insert(op).second) {
-      return;
+  // Places what the op needs, then the op, then what follows it. Returns false if the op needs one that is underway: it follows an operand
+  // of that one too early, and is placed when it follows the next of its own operands or is needed.
+  bool place(Operation *op) {
+    if (placed.contains(op)) {
+      return true;
     }
-    for (Value operand : op->getOperands()) {
-      if (Operation *def = operand.getDefiningOp()) {
-        place(def);
-      }
+    if (!underway.insert(op).second) {
+      return false;
     }
+    bool canStand = llvm::all_of(op->getOperands(), [&](Value operand) {
+      Operation *def = operand.getDefiningOp();
+      return !def || place(def);
+    });
+    underway.erase(op);
+    if (!canStand) {
+      return false;
+    }
+    placed.insert(op);
     order.push_back(op);
     if (!followsOperands(op) && !isa<nn::ReadOp, nn::ConstantOp>(op)) { // those were available from the start
       announce(op);
     }
     placeFollowers(op);
+    return true;
   }
 
   // Element-wise: the reductions of the result join its loop. Reduction: what is computed from it joins its rows.
@@ -148,7 +159,7 @@ private:
       for (Operation *user : op->getUsers()) {
         if (isElementwise(user) && !placed.contains(user) && missing.lookup(user) == 0) {
           isShrunk.insert(user);
-          place(user);
+          place(user); // or later
         }
       }
     }

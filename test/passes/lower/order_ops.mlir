@@ -74,3 +74,21 @@ func.func @dead(%x: tensor<4xf32>) -> tensor<4xf32> {
   %e = nn.exp %x : tensor<4xf32>
   return %x : tensor<4xf32>
 }
+
+// -----
+
+// What follows one reduction waits for another that is being placed.
+// CHECK-LABEL: @two_reductions
+func.func @two_reductions(%x: tensor<8x6xf32>) -> tensor<6xf32> {
+  // CHECK: %[[N:.*]] = nn.neg
+  // CHECK-NEXT: %[[S:.*]] = nn.reduce sum %[[N]]
+  // CHECK-NEXT: %[[E:.*]] = nn.exp %[[N]]
+  // CHECK-NEXT: %[[T:.*]] = nn.reduce sum %[[E]]
+  // CHECK-NEXT: nn.add %[[S]], %[[T]]
+  %n = nn.neg %x : tensor<8x6xf32>
+  %e = nn.exp %n : tensor<8x6xf32>
+  %t = nn.reduce sum %e dims = [0] : tensor<8x6xf32> -> tensor<6xf32>
+  %s = nn.reduce sum %n dims = [0] : tensor<8x6xf32> -> tensor<6xf32>
+  %y = nn.add %s, %t : tensor<6xf32>
+  return %y : tensor<6xf32>
+}

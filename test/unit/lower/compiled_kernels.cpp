@@ -120,7 +120,7 @@ CompiledKernels::CompiledKernels(ModuleOp fused, std::mt19937_64 &random, bool i
   if (llvm::Error error = cpu::emitObject(*translated, object)) {
     throw std::runtime_error(llvm::toString(std::move(error)));
   }
-  if (std::system(("c++ -shared -o " + shared + " " + object + " -lm").c_str()) != 0) {
+  if (std::system((ASHLAR_CXX_COMPILER " -shared -o " + shared + " " + object + " -lm").c_str()) != 0) {
     throw std::runtime_error("kernels not linked");
   }
   library = dlopen(shared.c_str(), RTLD_NOW);

@@ -111,7 +111,8 @@ private:
     return failed(passes.run(*module)) ? failure() : dump("train", *module);
   }
 
-  // Prints one line a parameter with its fusion id. Collectives are not fused yet (the job refuses ids), so all have the id of those that never are.
+  // Prints one line a parameter with its fusion id. Collectives are not fused yet (the job refuses ids), so all have the id of those that
+  // never are.
   void printParameters() {
     constexpr int64_t kNeverFused = 0;
     for (auto variable : module->getOps<nn::VariableOp>()) {

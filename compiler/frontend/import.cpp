@@ -227,9 +227,13 @@ void Importer::importNodes() {
 void Importer::returnOutputs() {
   SmallVector<Value> results;
   SmallVector<Type> types;
+  llvm::StringSet<> names;
   for (const onnx::ValueInfoProto &output : graph.output()) {
     if (!values->isDefined(output.name())) {
       throw ImportError("output \"" + output.name() + "\" is computed by no node");
+    }
+    if (!names.insert(output.name()).second) {
+      throw ImportError("output \"" + output.name() + "\" is listed twice; remove one in the export");
     }
     results.push_back(values->getValue(output.name()));
     types.push_back(results.back().getType());

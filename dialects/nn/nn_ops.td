@@ -159,7 +159,7 @@ def Nn_CastOp : Nn_DifferentiableOp<"cast", [Elementwise, SameOperandsAndResultS
 def Nn_AddOp : Nn_BinaryOp<"add", "lhs + rhs", Nn_NumericTensor, [Commutative]> { let hasFolder = 1; }
 def Nn_SubOp : Nn_BinaryOp<"sub", "lhs - rhs"> { let hasFolder = 1; }
 def Nn_MulOp : Nn_BinaryOp<"mul", "lhs * rhs", Nn_NumericTensor, [Commutative]> { let hasFolder = 1; }
-def Nn_DivOp : Nn_BinaryOp<"div", "lhs / rhs; integers truncate toward zero"> { let hasFolder = 1; }
+def Nn_DivOp : Nn_BinaryOp<"div", "lhs / rhs; integers truncate toward zero, and x / 0 is 0"> { let hasFolder = 1; }
 def Nn_PowOp : Nn_BinaryOp<"pow", "lhs ^ rhs", Nn_FloatTensor>;
 def Nn_MaxOp : Nn_BinaryOp<"max", "the larger; equal: the gradient goes to lhs", Nn_NumericTensor>;
 def Nn_MinOp : Nn_BinaryOp<"min", "the smaller; equal: the gradient goes to lhs", Nn_NumericTensor>;

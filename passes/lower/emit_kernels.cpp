@@ -25,8 +25,8 @@ namespace {
 constexpr int64_t kGrainElements = 16384;
 // Cuts of a flat loop fall on multiples of this, so that each element runs in the same vector lane whatever the number of threads.
 constexpr int64_t kCutElements = 64;
-// A copy of an expensive value is kept for a row of at most this many bytes (it lives on the stack).
-constexpr int64_t kScratchBytes = 64 * 1024;
+// Copies of expensive values of a row live on the stack; all of a kernel together take at most this.
+constexpr int64_t kScratchBytes = 256 * 1024;
 // Streams that a column reduction reads and writes side by side: rows a pass over its accumulators, times full operands and results. Rows
 // are often a power of two apart, so more streams would fall into the same few sets of the first cache.
 constexpr int64_t kColumnStreams = 8;
@@ -219,14 +219,15 @@ private:
   // Gives every expensive full value that several passes need a copy on the stack. Returns them by the pass that fills them.
   DenseMap<int64_t, SmallVector<Value>> allocateScratch(int64_t rowElements) {
     DenseMap<int64_t, SmallVector<Value>> filledBy;
+    int64_t left = kScratchBytes;
     for (Operation &op : body.without_terminator()) {
       Value value = op.getResult(0);
       auto passes = passesOf.find(value);
       Type element = tensorType(value).getElementType();
-      if (passes == passesOf.end() || passes->second.size() < 2 || !isExpensive(&op) ||
-          rowElements * elementBytes(element) > kScratchBytes) {
+      if (passes == passesOf.end() || passes->second.size() < 2 || !isExpensive(&op) || rowElements * elementBytes(element) > left) {
         continue;
       }
+      left -= rowElements * elementBytes(element);
       Value scratch = memref::AllocaOp::create(b, MemRefType::get({rowElements}, element));
       scalars.bindScratch(value, scratch);
       filledBy[*llvm::min_element(passes->second)].push_back(value);

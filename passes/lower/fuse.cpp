@@ -6,7 +6,7 @@
 // fixed how many leading dims are rows, *row* values (the shape of those dims). Invariants: (I1) no op outside an open group uses a value
 // of it, writes excepted; so an open group can take ops and merge with other open groups without making a cycle; (I2) a view belongs to no
 // group unless it repeats a row value along its row, or must be materialized; every group that reads through it gets a copy. Linear in the
-// number of ops.
+// number of ops, n log n where groups merge.
 
 #include "passes/lower/fusible.h"
 #include "passes/lower/passes.h"
@@ -160,10 +160,11 @@ private:
     return shapeOf(operand) == shape && (shape == ArrayRef<int64_t>(group.domain) || group.hasRowsOf(shape));
   }
 
-  // Merges `from` into `into` if one loop nest can hold both; `from` may also hold nothing but row values of `into`.
-  bool merge(Group &into, Group &from) {
+  // Merges two groups if one loop nest can hold both, `from` with the domain of `into` or holding nothing but row values of it. Returns the
+  // one that holds all ops now, null when they do not fit.
+  Group *merge(Group &into, Group &from) {
     if (into.isGemm() || from.isGemm()) {
-      return false;
+      return nullptr;
     }
     bool sameDomain =
         into.domain == from.domain && (into.rowRank == from.rowRank || into.rowRank == kUndecided || from.rowRank == kUndecided) &&
@@ -171,20 +172,25 @@ private:
         !(into.rowRank != kUndecided && !from.reducedDims.empty()) && !(from.rowRank != kUndecided && !into.reducedDims.empty());
     bool rowsOfInto = into.hasRowsOf(from.domain) && from.kind == exec::FusionKind::Loop;
     if (!sameDomain && !rowsOfInto) {
-      return false;
+      return nullptr;
     }
     if (sameDomain && into.kind == exec::FusionKind::Loop) {
       into.kind = from.kind;
       into.rowRank = from.rowRank;
       into.reducedDims = from.reducedDims;
     }
-    for (Operation *op : from.ops) {
-      add(into, *op);
+    // The longer list stays where it is, so that n merges move n log n ops at most.
+    Group &kept = from.ops.size() > into.ops.size() ? from : into, &emptied = &kept == &into ? from : into;
+    kept.kind = into.kind;
+    kept.domain = into.domain;
+    kept.rowRank = into.rowRank;
+    kept.reducedDims = into.reducedDims;
+    for (Operation *op : emptied.ops) {
+      add(kept, *op);
     }
-    from.ops.clear();
-    from.open = false;
-    llvm::sort(into.ops, [&](Operation *a, Operation *b) { return positions[a] < positions[b]; });
-    return true;
+    emptied.ops.clear();
+    emptied.open = false;
+    return &kept;
   }
 
   void assignElementwise(Operation &op) {
@@ -222,10 +228,14 @@ private:
   }
 
   Group *mergeEither(Group &a, Group &b) {
-    if (merge(a, b)) {
-      return &a;
-    }
-    return merge(b, a) ? &b : nullptr;
+    Group *merged = merge(a, b);
+    return merged ? merged : merge(b, a);
+  }
+
+  // Whether the value is in no memory: a library product cannot read it.
+  static bool isOnlyView(Value value) {
+    Operation *def = value.getDefiningOp();
+    return def && isView(def);
   }
 
   // A library product takes one bias along the last dim, then one activation, of a value that nobody else reads.
@@ -241,7 +251,7 @@ private:
       Value other = op.getOperand(0).getDefiningOp() == last ? op.getOperand(1) : op.getOperand(0);
       auto broadcast = other.getDefiningOp<nn::BroadcastOp>();
       return broadcast && broadcast.getDims() == ArrayRef<int64_t>{static_cast<int64_t>(group.domain.size()) - 1} &&
-             !isa_and_nonnull<nn::ConstantOp>(broadcast.getInput().getDefiningOp()) && !openGroupOf(broadcast.getInput());
+             !isOnlyView(broadcast.getInput()) && !openGroupOf(broadcast.getInput());
     }
     return isa<nn::ReluOp, nn::GeluOp, nn::SigmoidOp, nn::TanhOp>(op) && isa<nn::MatMulOp, nn::AddOp>(last);
   }
@@ -277,13 +287,14 @@ private:
   }
 
   // Returns the value inside the region for `value` outside: a copy of a view, or a block argument.
-  Value import(Value value, IRMapping &mapping, OpBuilder &inner, Block &body, SetVector<Value> &inputs) {
+  Value import(Value value, const Group &group, IRMapping &mapping, OpBuilder &inner, Block &body, SetVector<Value> &inputs) {
     if (Value known = mapping.lookupOrNull(value)) {
       return known;
     }
     Operation *def = value.getDefiningOp();
-    if (def && isView(def) && !groupOf.contains(def)) {
-      importOperands(*def, mapping, inner, body, inputs);
+    bool isData = group.isGemm() && isa_and_nonnull<nn::ConstantOp>(def); // the library reads memory
+    if (def && isView(def) && !groupOf.contains(def) && !isData) {
+      importOperands(*def, group, mapping, inner, body, inputs);
       return inner.clone(*def, mapping)->getResult(0);
     }
     inputs.insert(value);
@@ -292,13 +303,14 @@ private:
     return argument;
   }
 
-  void importOperands(Operation &op, IRMapping &mapping, OpBuilder &inner, Block &body, SetVector<Value> &inputs) {
+  void importOperands(Operation &op, const Group &group, IRMapping &mapping, OpBuilder &inner, Block &body, SetVector<Value> &inputs) {
     for (Value operand : op.getOperands()) {
-      import(operand, mapping, inner, body, inputs);
+      import(operand, group, mapping, inner, body, inputs);
     }
   }
 
   void outline(Group &group) {
+    llvm::sort(group.ops, [&](Operation *a, Operation *b) { return positions[a] < positions[b]; });
     Operation *last = group.ops.back();
     SetVector<Value> inputs;
     IRMapping mapping;
@@ -309,7 +321,7 @@ private:
     SmallVector<Value> outputs, yielded;
     SmallVector<Location> locations;
     for (Operation *op : group.ops) {
-      importOperands(*op, mapping, inner, body, inputs);
+      importOperands(*op, group, mapping, inner, body, inputs);
       inner.clone(*op, mapping);
       locations.push_back(op->getLoc());
       if (isOutput(op->getResult(0), group)) {

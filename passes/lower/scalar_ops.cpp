@@ -65,8 +65,18 @@ template <typename FloatOp, typename IntOp> Value arithmetic(Builder &b, ValueRa
   return IntOp::create(b, operands[0], operands[1]);
 }
 
+// Integers: x / 0 is 0 and the lowest value / -1 wraps around, where the processor's instruction would trap.
 Value divide(Builder &b, Value lhs, Value rhs) {
-  return isFloat(lhs) ? Value(arith::DivFOp::create(b, lhs, rhs, kFastMath)) : Value(arith::DivSIOp::create(b, lhs, rhs));
+  if (isFloat(lhs)) {
+    return arith::DivFOp::create(b, lhs, rhs, kFastMath);
+  }
+  Type type = lhs.getType();
+  Value zero = constant(b, type, 0), one = constant(b, type, 1);
+  Value byZero = compare(b, nn::Predicate::Eq, rhs, zero), byMinusOne = compare(b, nn::Predicate::Eq, rhs, constant(b, type, -1));
+  Value safe = arith::SelectOp::create(b, arith::OrIOp::create(b, byZero, byMinusOne), one, rhs);
+  Value quotient = arith::DivSIOp::create(b, lhs, safe);
+  Value negated = arith::SubIOp::create(b, zero, lhs);
+  return arith::SelectOp::create(b, byZero, zero, arith::SelectOp::create(b, byMinusOne, negated, quotient));
 }
 
 Value emitSign(Builder &b, Value x) {
@@ -245,9 +255,7 @@ Value emitCombine(Builder &b, int kind, Value lhs, Value rhs) {
   if (!isFloat(lhs)) {
     return isMax ? Value(arith::MaxSIOp::create(b, lhs, rhs)) : Value(arith::MinSIOp::create(b, lhs, rhs));
   }
-  // Without NaN the maximum of a row vectorises; a NaN in the row still reaches the result of softmax through its exponentials.
-  arith::FastMathFlags flags = kFastMath | arith::FastMathFlags::nnan;
-  return isMax ? Value(arith::MaximumFOp::create(b, lhs, rhs, flags)) : Value(arith::MinimumFOp::create(b, lhs, rhs, flags));
+  return isMax ? Value(arith::MaximumFOp::create(b, lhs, rhs, kFastMath)) : Value(arith::MinimumFOp::create(b, lhs, rhs, kFastMath));
 }
 
 Value emitNeutral(Builder &b, int kind, Type type) {

@@ -94,7 +94,7 @@ typedef void (*ashlar_rt_kernel_fn)(void *const *buffers, int64_t begin, int64_t
 typedef struct {
   ashlar_rt_kernel_fn function;
   int64_t extent; // units of the parallel loop; 1 when the kernel must not be cut
-  int64_t grain;  // least number of units worth handing to a thread; >= 1
+  int64_t grain;  // least number of units worth handing to a thread, >= 1; ranges begin at multiples of it
 } ashlar_rt_kernel_desc;
 
 typedef enum {

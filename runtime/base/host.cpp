@@ -6,10 +6,12 @@
 
 #include <algorithm>
 #include <climits>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
 
+#include <sys/prctl.h>
 #include <unistd.h>
 
 namespace ashlar::rt {
@@ -70,6 +72,14 @@ int64_t environmentInteger(const char *name, int64_t fallback) {
   char *end = nullptr;
   int64_t value = std::strtoll(text, &end, 10);
   return *end == '\0' ? value : fallback;
+}
+
+void endWithParent() {
+  pid_t parent = getppid();
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent) { // it ended just before
+    raise(SIGKILL);
+  }
 }
 
 uint64_t hashText(const std::string &text) {

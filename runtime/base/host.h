@@ -41,6 +41,9 @@ void allowAllCores();
 // Returns how many cores the machine has online; >= 1.
 int onlineCores();
 
+// Makes the system kill this process when its parent ends. A launcher that is killed itself cannot end its ranks, which would go on alone.
+void endWithParent();
+
 // Returns the value of a whole-number environment variable; `fallback` when it is not set or not a number.
 int64_t environmentInteger(const char *name, int64_t fallback);
 

@@ -6,7 +6,9 @@
 
 #include "runtime/abi/ashlar_rt.h"
 
+#include <algorithm>
 #include <cstring>
+#include <limits>
 #include <type_traits>
 
 #include <fmt/format.h>
@@ -14,6 +16,25 @@
 namespace ashlar::rt {
 
 namespace {
+
+// Converts one element: to bool by whether it is 0, to an integer by rounding towards zero and to the nearest it can hold (NaN gives 0).
+template <typename To, typename From> To convertOne(From value) {
+  if constexpr (std::is_same_v<To, bool>) {
+    return value != 0;
+  } else if constexpr (std::is_floating_point_v<To> || (std::is_integral_v<From> && sizeof(From) < sizeof(To))) {
+    return static_cast<To>(value);
+  } else if constexpr (std::is_integral_v<From>) {
+    return static_cast<To>(std::clamp<From>(value, std::numeric_limits<To>::min(), std::numeric_limits<To>::max()));
+  } else {
+    // The limits are powers of two, exact in any float: the upper one is the first that does not fit.
+    constexpr From kLow = static_cast<From>(std::numeric_limits<To>::min());
+    constexpr From kEnd = static_cast<From>(std::numeric_limits<To>::max() / 2 + 1) * 2;
+    if (value >= kEnd) {
+      return std::numeric_limits<To>::max();
+    }
+    return value >= kLow ? static_cast<To>(value) : value < kLow ? std::numeric_limits<To>::min() : 0;
+  }
+}
 
 // One pair of types. Floats and bytes into f32 stay in f32, so that the loop vectorises well; everything else goes through f64, which holds
 // every i32 exactly. Integers that are not scaled do not go through floats at all.
@@ -27,14 +48,14 @@ template <typename From, typename To> void convertTyped(const void *fromBytes, v
       std::memcpy(to, from, count * sizeof(To));
     } else {
       for (int64_t i = 0; i < count; ++i) {
-        to[i] = static_cast<To>(from[i]);
+        to[i] = convertOne<To>(from[i]);
       }
     }
     return;
   }
   const Compute factor = static_cast<Compute>(scale), offset = static_cast<Compute>(shift);
   for (int64_t i = 0; i < count; ++i) {
-    to[i] = static_cast<To>(static_cast<Compute>(from[i]) * factor + offset);
+    to[i] = convertOne<To>(static_cast<Compute>(from[i]) * factor + offset);
   }
 }
 
@@ -49,8 +70,9 @@ template <typename From> void convertFrom(const void *from, Element toType, void
   case Element::kI64:
     return convertTyped<From, int64_t>(from, to, count, scale, shift);
   case Element::kU8:
-  case Element::kBool:
     return convertTyped<From, uint8_t>(from, to, count, scale, shift);
+  case Element::kBool:
+    return convertTyped<From, bool>(from, to, count, scale, shift);
   }
 }
 

@@ -31,7 +31,8 @@ int64_t numElements(const std::vector<int64_t> &shape);
 std::string shapeText(const std::vector<int64_t> &shape);
 
 // Converts `count` elements from `from` to `to` as to = from * scale + shift, computed in f64 when either side is wider than f32, else in
-// f32. Conversion to an integer rounds towards zero. Does not allocate.
+// f32. Conversion to an integer rounds towards zero, and to the nearest it can hold; to bool it tells whether the value is not 0. Does not
+// allocate.
 void convertElements(Element fromType, const void *from, Element toType, void *to, int64_t count, double scale, double shift);
 
 } // namespace ashlar::rt

@@ -13,6 +13,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 namespace ashlar::rt {
@@ -120,6 +121,7 @@ public:
 
 private:
   struct File {
+    std::string tensor;
     std::string temporary;
     std::string path;
   };
@@ -153,10 +155,20 @@ private:
     if (!elementOfDtype(tensor.buffer.dtype, element)) {
       return unavailable("output {} has type {}, which .npy files cannot hold", tensor.name, dtypeName(tensor.buffer.dtype));
     }
+    for (const File &file : files) {
+      if (file.path == path) {
+        return invalid("outputs {} and {} would both be written to {}; give each a file of its own with --output", file.tensor, tensor.name,
+                       path);
+      }
+    }
+    struct stat there = {};
+    if (stat(path.c_str(), &there) == 0 && !S_ISREG(there.st_mode)) { // the rename would replace a device
+      return invalid("cannot write {}: it is there and not a regular file", path);
+    }
     std::string temporary = fmt::format("{}.{}.part", path, getpid());
     std::vector<int64_t> shape(tensor.global_shape, tensor.global_shape + tensor.rank);
     ASHLAR_RETURN_IF_ERROR(writeNpy(temporary, element, shape, global.data()));
-    files.push_back(File{temporary, path});
+    files.push_back(File{tensor.name, temporary, path});
     return Status();
   }
 

@@ -91,6 +91,9 @@ Status runJob(const ashlar_rt_image &image, const Options &options, Job &job, bo
   known = true;
   ASHLAR_RETURN_IF_ERROR(chooseVariant(image, options, variant));
   ASHLAR_RETURN_IF_ERROR(checkRanks(job, *variant));
+  if (job.underMpirun()) {
+    endWithParent();
+  }
   std::unique_ptr<Communicator> communicator;
   ASHLAR_RETURN_IF_ERROR(job.connect(*variant, image.program_hash, communicator, known));
   ThreadPool pool(threadsFor(options, job));

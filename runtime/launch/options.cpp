@@ -6,6 +6,8 @@
 
 #include <CLI/CLI.hpp>
 
+#include <charconv>
+
 namespace ashlar::rt {
 namespace {
 
@@ -19,6 +21,15 @@ Status splitBindings(const char *option, const std::vector<std::string> &texts, 
     result.emplace_back(text.substr(0, equals), text.substr(equals + 1));
   }
   return Status();
+}
+
+// Checks a count. CLI11's own check lets a number that is too large pass, and spells out the largest double for one that is negative.
+std::string checkCount(const std::string &text) {
+  uint64_t value = 0;
+  const char *end = text.data() + text.size();
+  std::from_chars_result result = std::from_chars(text.data(), end, value);
+  bool isCount = result.ec == std::errc() && result.ptr == end;
+  return isCount ? "" : fmt::format("{} is not a whole number from 0 to {}", text, UINT64_MAX);
 }
 
 } // namespace
@@ -36,14 +47,11 @@ Status parseOptions(const ashlar_rt_image &image, int argc, const char *const *a
     options.epochs = training->epochs;
     options.logEvery = training->log_every;
     app.add_option("--data", options.dataDirectory, "directory of the data set")->type_name("DIR");
-    app.add_option("--epochs", options.epochs, "passes over the data")
-        ->type_name("N")
-        ->check(CLI::NonNegativeNumber)
-        ->capture_default_str();
-    stepsOption = app.add_option("--steps", steps, "stop after so many steps in all")->type_name("N")->check(CLI::NonNegativeNumber);
+    app.add_option("--epochs", options.epochs, "passes over the data")->type_name("N")->check(checkCount)->capture_default_str();
+    stepsOption = app.add_option("--steps", steps, "stop after so many steps in all")->type_name("N")->check(checkCount);
     app.add_option("--log-every", options.logEvery, "steps between two log lines, 0 for none")
         ->type_name("N")
-        ->check(CLI::NonNegativeNumber)
+        ->check(checkCount)
         ->default_str(options.logEvery == 0 ? "an epoch" : std::to_string(options.logEvery));
     app.add_flag("--eval", options.evaluate, "evaluate on the evaluation split at the end");
     app.add_option("--metrics", options.metricsFile, "write the logged losses as JSON lines")->type_name("FILE.jsonl");
@@ -53,10 +61,7 @@ Status parseOptions(const ashlar_rt_image &image, int argc, const char *const *a
     app.add_option("--output", outputs, "an output and the file it is written to; all, as NAME.npy, when none is given")
         ->type_name("NAME=FILE.npy");
   }
-  app.add_option("--seed", options.seed, "seed of all random numbers")
-      ->type_name("N")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
+  app.add_option("--seed", options.seed, "seed of all random numbers")->type_name("N")->check(checkCount)->capture_default_str();
   app.add_flag("--deterministic", options.deterministic, "give the same bits on every number of ranks");
   app.add_option("--threads", options.threads, "threads of each rank; its share of the cores when not given")
       ->type_name("N")

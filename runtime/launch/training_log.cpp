@@ -112,7 +112,9 @@ void TrainingLog::line(const std::string &text) {
   if (prints) {
     clearBar();
     std::fwrite((text + "\n").data(), 1, text.size() + 1, stdout);
-    std::fflush(stdout);
+    if (std::fflush(stdout) != 0 && outputError == 0) {
+      outputError = errno;
+    }
   }
   if (worker != nullptr) {
     fmt::print(worker, "{}\n", text);
@@ -144,7 +146,8 @@ void TrainingLog::clearBar() {
 Status TrainingLog::close() {
   clearBar();
   bar = false;
-  Status status = closeFile(metricsPath, metrics);
+  Status status = outputError == 0 ? Status() : unavailable("cannot write all of standard output: {}", std::strerror(outputError));
+  status.update(closeFile(metricsPath, metrics));
   status.update(closeFile(workerPath, worker));
   return status;
 }

@@ -51,6 +51,7 @@ private:
   bool prints = false;
   bool bar = false;
   bool barVisible = false;
+  int outputError = 0; // errno of the first line that standard output did not take
   double barDue = 0;
   double begin = 0;
   uint64_t total = 0;

@@ -25,16 +25,18 @@ void pauseCore() {
 #endif
 }
 
-// One loop, cut into `parts` ranges.
+// One loop, cut into `parts` ranges that begin at multiples of the grain.
 struct Loop {
   int64_t extent = 0;
+  int64_t grain = 1;
   int64_t parts = 0;
   ThreadPool::RangeFunction function = nullptr;
   void *context = nullptr;
 
   void run(int64_t part) const {
     if (part < parts) {
-      function(context, extent * part / parts, extent * (part + 1) / parts);
+      int64_t grains = (extent + grain - 1) / grain;
+      function(context, grains * part / parts * grain, std::min(extent, grains * (part + 1) / parts * grain));
     }
   }
 };
@@ -117,8 +119,8 @@ ThreadPool::ThreadPool(int threads) : threadCount(threads) {
 
 ThreadPool::~ThreadPool() = default;
 
-void ThreadPool::fork(int64_t extent, int64_t parts, RangeFunction function, void *context) {
-  workers->run(Loop{extent, parts, function, context});
+void ThreadPool::fork(int64_t extent, int64_t grain, int64_t parts, RangeFunction function, void *context) {
+  workers->run(Loop{extent, grain, parts, function, context});
 }
 
 } // namespace ashlar::rt

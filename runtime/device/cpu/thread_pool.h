@@ -27,23 +27,23 @@ public:
   // Number of threads, the caller included.
   int threads() const { return threadCount; }
 
-  // Cuts [0, extent) into at most threads() ranges of at least `grain` units and runs them at once. Returns when all are done. The cut
-  // depends on extent, grain and threads() only.
+  // Cuts [0, extent) into at most threads() ranges that begin at multiples of `grain` (>= 1) and runs them at once. Returns when all are
+  // done. The cut depends on extent, grain and threads() only.
   void parallelFor(int64_t extent, int64_t grain, RangeFunction function, void *context) {
-    int64_t parts = threadCount == 1 ? 1 : extent / (grain < 1 ? 1 : grain);
+    int64_t parts = threadCount == 1 ? 1 : extent / grain;
     if (parts <= 1) {
       if (extent > 0) {
         function(context, 0, extent);
       }
       return;
     }
-    fork(extent, parts < threadCount ? parts : threadCount, function, context);
+    fork(extent, grain, parts < threadCount ? parts : threadCount, function, context);
   }
 
 private:
   class Workers;
 
-  void fork(int64_t extent, int64_t parts, RangeFunction function, void *context);
+  void fork(int64_t extent, int64_t grain, int64_t parts, RangeFunction function, void *context);
 
   int threadCount;
   std::unique_ptr<Workers> workers;

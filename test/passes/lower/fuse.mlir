@@ -126,3 +126,30 @@ func.func @update(%g: tensor<8xf32>) {
   nn.write @w, %nw : tensor<8xf32>
   return
 }
+
+// -----
+
+// The library reads memory: a splat operand stays a constant outside.
+// CHECK-LABEL: @gemm_of_constant
+func.func @gemm_of_constant(%x: tensor<64x64xf32>) -> tensor<64x64xf32> {
+  // CHECK: %[[C:.*]] = nn.constant dense<2.000000e+00>
+  // CHECK: exec.fusion gemm(%arg0, %[[C]])
+  %c = nn.constant dense<2.0> : tensor<64x64xf32>
+  %y = nn.matmul %x, %c : tensor<64x64xf32>, tensor<64x64xf32> -> tensor<64x64xf32>
+  return %y : tensor<64x64xf32>
+}
+
+// -----
+
+// A bias that is a piece of a parameter is in no memory of its own: it is added by a kernel.
+// CHECK-LABEL: @sliced_bias
+func.func @sliced_bias(%x: tensor<64x64xf32>, %w: tensor<64x64xf32>, %b: tensor<192xf32>) -> tensor<64x64xf32> {
+  // CHECK: %[[P:.*]] = exec.fusion gemm(%arg0, %arg1)
+  // CHECK: exec.fusion loop(%[[P]], %arg2)
+  // CHECK: nn.slice
+  %y = nn.matmul %x, %w : tensor<64x64xf32>, tensor<64x64xf32> -> tensor<64x64xf32>
+  %piece = nn.slice %b [64] to [128] by [1] : tensor<192xf32> -> tensor<64xf32>
+  %bb = nn.broadcast %piece dims = [1] : tensor<64xf32> -> tensor<64x64xf32>
+  %s = nn.add %y, %bb : tensor<64x64xf32>
+  return %s : tensor<64x64xf32>
+}

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstring>
 #include <numeric>
 #include <thread>
@@ -211,6 +212,25 @@ TEST_CASE("pipeline: transforms are applied in order, types converted", "[data][
   REQUIRE(pipeline.featureTensor(1) == 1);
   REQUIRE(pipeline.featureBytes(0) == 4 * 12 * sizeof(float));
   REQUIRE(pipeline.featureBytes(1) == 4 * sizeof(int64_t));
+}
+
+TEST_CASE("elements: what an integer cannot hold becomes the nearest, and bool tells 0 from the rest", "[data][element]") {
+  const double wide[] = {1.9, -1.9, 1e10, -1e10, 1e30, std::nan("")};
+  int32_t narrow[6];
+  convertElements(Element::kF64, wide, Element::kI32, narrow, 6, 1, 0);
+  CHECK(std::vector<int32_t>(narrow, narrow + 6) == std::vector<int32_t>{1, -1, INT32_MAX, INT32_MIN, INT32_MAX, 0});
+  int64_t labels[6];
+  convertElements(Element::kF64, wide, Element::kI64, labels, 6, 2, 0);
+  CHECK(std::vector<int64_t>(labels, labels + 6) == std::vector<int64_t>{3, -3, 20000000000, -20000000000, INT64_MAX, 0});
+  const int64_t large[] = {int64_t{1} << 40, -(int64_t{1} << 40), 7};
+  convertElements(Element::kI64, large, Element::kI32, narrow, 3, 1, 0);
+  CHECK(std::vector<int32_t>(narrow, narrow + 3) == std::vector<int32_t>{INT32_MAX, INT32_MIN, 7});
+  const int32_t numbers[] = {256, 0, -1};
+  bool flags[3];
+  convertElements(Element::kI32, numbers, Element::kBool, flags, 3, 1, 0);
+  CHECK(flags[0]);
+  CHECK_FALSE(flags[1]);
+  CHECK(flags[2]);
 }
 
 TEST_CASE("pipeline: the eval split comes in order and leaves out a last batch that is not full", "[data][pipeline]") {

@@ -292,6 +292,8 @@ TEST_CASE("import refuses broken graphs", "[frontend]") {
   CHECK_THAT(importError(OnnxModel(17).input("x", {1}).node("Relu", {"x"}, {"x"}).output("x")), contains("\"x\" is defined twice"));
   CHECK_THAT(importError(OnnxModel(17).input("x", {1}).node("Relu", {"x"}, {"y"}).output("z")),
              contains("output \"z\" is computed by no node"));
+  CHECK_THAT(importError(OnnxModel(17).input("x", {1}).node("Relu", {"x"}, {"y"}).output("y").output("y")),
+             contains("output \"y\" is listed twice"));
   CHECK_THAT(importError(OnnxModel(17).input("x", {1}).node("Relu", {"x"}, {"y"})), contains("the graph has no output"));
   CHECK_THAT(importError(OnnxModel(17).input("x", {1}).node("Relu", {}, {"y"}).output("y")), contains("input 0 is missing"));
   CHECK_THAT(importError(OnnxModel(17).input("x", {1}).node("Add", {"x"}, {"y"}).output("y")), contains("input 1 is missing"));

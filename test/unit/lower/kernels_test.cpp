@@ -78,9 +78,11 @@ TEST_CASE("kernels: f32 functions are within their stated error", "[lower][kerne
   struct Case {
     const char *op;
     double bound; // |computed - exact| / max(1, |exact|): a few units of 2^-24, and the error of the polynomial
+    double low = -8, high = 8;
   };
-  const Case cases[] = {{"nn.exp", 3e-7},   {"nn.tanh", 5e-7},        {"nn.erf", 3e-7},     {"nn.sigmoid", 3e-7}, {"nn.gelu", 1e-6},
-                        {"nn.relu", 1e-12}, {"nn.log_softmax", 2e-6}, {"nn.softmax", 5e-7}, {"nn.neg", 1e-12}};
+  const Case cases[] = {{"nn.exp", 3e-7},   {"nn.tanh", 5e-7},           {"nn.erf", 3e-7},         {"nn.sigmoid", 3e-7}, {"nn.gelu", 1e-6},
+                        {"nn.relu", 1e-12}, {"nn.log_softmax", 2e-6},    {"nn.softmax", 5e-7},     {"nn.neg", 1e-12},    {"nn.abs", 1e-12},
+                        {"nn.sign", 1e-12}, {"nn.log", 3e-7, 1e-6, 100}, {"nn.sqrt", 2e-7, 0, 100}};
   for (const Case &c : cases) {
     INFO(c.op);
     std::string op = c.op;
@@ -93,7 +95,7 @@ TEST_CASE("kernels: f32 functions are within their stated error", "[lower][kerne
     reference::Tensor x(RankedTensorType::get({64, 257}, Float32Type::get(&test::context())));
     reference::Tensor wide(RankedTensorType::get({64, 257}, Float64Type::get(&test::context())));
     for (int64_t i = 0; i < x.getNumElements(); ++i) {
-      x.setFloat(i, std::uniform_real_distribution<double>(-8, 8)(random));
+      x.setFloat(i, std::uniform_real_distribution<double>(c.low, c.high)(random));
       wide.setFloat(i, x.getFloat(i));
     }
     fuse(*module);
@@ -108,6 +110,24 @@ TEST_CASE("kernels: f32 functions are within their stated error", "[lower][kerne
   }
 }
 
+TEST_CASE("kernels: casts between types of floats", "[lower][kernels]") {
+  OwningOpRef<ModuleOp> module = test::parse(R"(
+    func.func @f(%x: tensor<5xf32>) -> (tensor<5xf64>, tensor<5xf32>) {
+      %wide = nn.cast %x : tensor<5xf32> -> tensor<5xf64>
+      %twice = nn.add %wide, %wide : tensor<5xf64>
+      %narrow = nn.cast %twice : tensor<5xf64> -> tensor<5xf32>
+      return %twice, %narrow : tensor<5xf64>, tensor<5xf32>
+    })");
+  std::mt19937_64 random(test::testSeed());
+  reference::Tensor x = reference::randomTensor(RankedTensorType::get({5}, Float32Type::get(&test::context())), random, /*intLimit=*/10);
+  std::vector<reference::Tensor> expected = test::run(*module, "f", {x});
+  fuse(*module);
+  test::CompiledKernels kernels(*module, random);
+  std::vector<reference::Tensor> computed = kernels.run("f", {x});
+  CHECK(reference::maxDifference(expected[0], computed[0]) == 0);
+  CHECK(reference::maxDifference(expected[1], computed[1]) == 0);
+}
+
 TEST_CASE("kernels: infinite logits give probability 0 and no NaN", "[lower][kernels]") {
   OwningOpRef<ModuleOp> module = test::parse("func.func @f(%x: tensor<2x3xf32>) -> tensor<2x3xf32> { %y = nn.softmax %x : tensor<2x3xf32> "
                                              "return %y : tensor<2x3xf32> }");
@@ -120,4 +140,35 @@ TEST_CASE("kernels: infinite logits give probability 0 and no NaN", "[lower][ker
   CHECK(y.getFloat(1) == Approx(0.5));
   CHECK(y.getFloat(3) == Approx(1));
   CHECK(y.getFloat(4) == 0);
+}
+
+TEST_CASE("kernels: a NaN survives a maximum, and integers divide by zero to zero", "[lower][kernels]") {
+  OwningOpRef<ModuleOp> module = test::parse(R"(
+    func.func @max(%x: tensor<2x40xf32>) -> tensor<2xf32> {
+      %y = nn.reduce max %x dims = [1] : tensor<2x40xf32> -> tensor<2xf32>
+      return %y : tensor<2xf32>
+    }
+    func.func @div(%x: tensor<4xi64>, %y: tensor<4xi64>) -> tensor<4xi64> {
+      %z = nn.div %x, %y : tensor<4xi64>
+      return %z : tensor<4xi64>
+    })");
+  std::mt19937_64 random(1);
+  fuse(*module);
+  test::CompiledKernels kernels(*module, random);
+  reference::Tensor x(RankedTensorType::get({2, 40}, Float32Type::get(&test::context())));
+  for (int64_t i = 0; i < x.getNumElements(); ++i) {
+    x.setFloat(i, static_cast<double>(i));
+  }
+  x.setFloat(7, std::numeric_limits<double>::quiet_NaN());
+  reference::Tensor max = kernels.run("max", {x}).front();
+  CHECK(std::isnan(max.getFloat(0)));
+  CHECK(max.getFloat(1) == 79);
+  reference::Tensor quotient = kernels
+                                   .run("div", {test::tensor("dense<[7, -7, 5, -9223372036854775808]> : tensor<4xi64>"),
+                                                test::tensor("dense<[0, 2, -1, -1]> : tensor<4xi64>")})
+                                   .front();
+  CHECK(quotient.getInt(0) == 0);
+  CHECK(quotient.getInt(1) == -3);
+  CHECK(quotient.getInt(2) == -5);
+  CHECK(quotient.getInt(3) == std::numeric_limits<int64_t>::min());
 }

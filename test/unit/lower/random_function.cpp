@@ -80,9 +80,27 @@ private:
     return same.size() > 1 ? same[below(same.size())] : splat(typeOf(value), 0.25);
   }
 
+  // x rounded toward zero in steps of 1/8: through i64 and back.
+  Value castThereAndBack(Value x) {
+    RankedTensorType type = typeOf(x);
+    // Away from a step, where rounding differences would show.
+    Value scaled = nn::AddOp::create(b, nn::MulOp::create(b, x, splat(type, 8)), splat(type, 0.000123));
+    Value integer = nn::CastOp::create(b, type.clone(b.getI64Type()), scaled);
+    return nn::MulOp::create(b, nn::CastOp::create(b, type, integer), splat(type, 0.125));
+  }
+
   void unary() {
     Value x = pick();
-    switch (below(8)) {
+    switch (below(12)) {
+    case 8:
+      return addBounded(nn::LogOp::create(b, nn::AddOp::create(b, nn::AbsOp::create(b, x), splat(typeOf(x), 0.2))));
+    case 9:
+      return addBounded(nn::PowOp::create(b, nn::AddOp::create(b, nn::AbsOp::create(b, x), splat(typeOf(x), 0.2)),
+                                          splat(typeOf(x), below(2) == 0 ? 2 : 1.7)));
+    case 10:
+      return add(nn::MulOp::create(b, nn::SignOp::create(b, x), x));
+    case 11:
+      return add(castThereAndBack(x));
     case 0:
       return add(nn::NegOp::create(b, x));
     case 1:
@@ -104,7 +122,9 @@ private:
 
   void binary() {
     Value x = pick(), y = partner(x);
-    switch (below(5)) {
+    switch (below(6)) {
+    case 5:
+      return add(nn::MinOp::create(b, x, y));
     case 0:
       return addBounded(nn::AddOp::create(b, x, y));
     case 1:
@@ -121,7 +141,12 @@ private:
   void select() {
     Value x = pick(), y = partner(x);
     Value threshold = splat(typeOf(x), 0.0123456789);
-    Value condition = nn::CompareOp::create(b, typeOf(x).clone(b.getI1Type()), nn::Predicate::Gt, x, threshold);
+    RankedTensorType boolType = typeOf(x).clone(b.getI1Type());
+    Value condition = nn::CompareOp::create(b, boolType, nn::Predicate::Gt, x, threshold);
+    if (below(2) == 0) {
+      Value other = nn::NotOp::create(b, nn::CompareOp::create(b, boolType, nn::Predicate::Le, y, threshold));
+      condition = below(2) == 0 ? Value(nn::AndOp::create(b, condition, other)) : Value(nn::OrOp::create(b, condition, other));
+    }
     add(nn::SelectOp::create(b, x.getType(), condition, y, x));
   }
 

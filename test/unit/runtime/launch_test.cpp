@@ -117,7 +117,10 @@ TEST_CASE("options: what the program does not know is refused", "[runtime][optio
   CHECK(parse(training->image(), {"--input", "x=a.npy"}, options).message().find("--input") != std::string::npos);
   CHECK(parse(forward->image(), {"--epochs", "2"}, options).message().find("--epochs") != std::string::npos);
   CHECK(parse(forward->image(), {"--input", "x"}, options).message() == "--input x: expected NAME=FILE.npy");
-  CHECK_FALSE(parse(training->image(), {"--steps", "-1"}, options).ok());
+  CHECK_THAT(parse(training->image(), {"--steps", "-1"}, options).message(),
+             Catch::StartsWith("--steps: -1 is not a whole number from 0 to 18446744073709551615"));
+  CHECK_FALSE(parse(training->image(), {"--seed", "1x"}, options).ok());
+  CHECK_FALSE(parse(training->image(), {"--epochs", "18446744073709551616"}, options).ok()); // one more than fits
   CHECK_FALSE(parse(training->image(), {"--threads", "0"}, options).ok());
 }
 

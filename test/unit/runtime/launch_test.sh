@@ -61,6 +61,8 @@ check "metrics" 0 trained "$toy" train 1 --steps 50 --metrics losses.jsonl
 check "metrics: content" 0 '^\{"epoch": 1, "step": 50, "loss": [0-9.]+, "seconds": [0-9.]+\}$' cat losses.jsonl
 check "metrics: cannot write" error '^error: cannot write no/such.jsonl' "$toy" train 1 --metrics no/such.jsonl
 
+check "standard output is full" error '^error: cannot write all of standard output: No space' sh -c '"$1" train 1 > /dev/full' sh "$toy"
+
 for n in 2 4 8; do
   check "$n ranks" 0 '^trained 400' mpirun -n $n "$toy" train $n
   losses ranks
@@ -138,6 +140,11 @@ write_npy 7 3
 check "forward: wrong shape" error '^error: "x.npy" has shape \(7, 3\) but \(8, 3\) is expected$' mpirun -n 2 "$toy" forward 2 --input x=x.npy --output product=no.npy
 write_npy 8 3
 check "forward: cannot write" error '^error: .*no/such/p.npy' "$toy" forward 1 --input x=x.npy --output product=no/such/p.npy
+check "forward: two outputs in one file" error '^error: outputs .* and .* would both be written to no.npy' \
+  "$toy" forward 1 --input x=x.npy --output product=no.npy --output net/twice=no.npy
+mkfifo pipe
+check "forward: does not replace a device" error '^error: cannot write pipe: it is there and not a regular file' \
+  "$toy" forward 1 --input x=x.npy --output product=pipe
 check "forward: no partial file" error 'cannot access' ls no.npy no
 
 echo "$passed passed, $failed failed"

@@ -191,14 +191,15 @@ private:
     if (options.emit == Emit::Llvm) {
       return report(writeOutput(options.output, [&](llvm::raw_ostream &out) { code->print(out, nullptr); }));
     }
-    std::string object = options.emit == Emit::Obj ? options.output + ".tmp" : scratch.file("program.o");
-    if (failed(report(cpu::emitObject(*code, object)))) {
-      llvm::sys::fs::remove(object);
-      return failure();
-    }
     if (options.emit == Emit::Obj) {
-      std::error_code error = llvm::sys::fs::rename(object, options.output);
-      return error ? report(llvm::createStringError(error, "cannot write " + options.output + ": " + error.message())) : success();
+      PartialFile partial;
+      return failed(report(partial.create(options.output))) || failed(report(cpu::emitObject(*code, partial.path())))
+                 ? failure()
+                 : report(partial.commit());
+    }
+    std::string object = scratch.file("program.o");
+    if (failed(report(cpu::emitObject(*code, object)))) {
+      return failure();
     }
     llvm::Expected<std::string> runtime = cpu::findRuntimeArchive(options.programPath);
     return runtime ? report(cpu::linkExecutable(object, *runtime, options.output)) : report(runtime.takeError());

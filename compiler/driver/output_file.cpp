@@ -6,8 +6,8 @@
 
 #include "llvm/ADT/SmallString.h"
 #include "llvm/Support/FileSystem.h"
-#include "llvm/Support/FileUtilities.h"
 #include "llvm/Support/Path.h"
+#include "llvm/Support/Process.h"
 
 namespace ashlar::driver {
 namespace {
@@ -18,15 +18,43 @@ llvm::Error cannotWrite(llvm::StringRef path, std::error_code error) {
 
 } // namespace
 
+PartialFile::~PartialFile() {
+  if (!partial.empty()) {
+    llvm::sys::fs::remove(partial);
+  }
+}
+
+llvm::Error PartialFile::create(llvm::StringRef forOutput) {
+  llvm::SmallString<256> created;
+  int descriptor = -1;
+  if (std::error_code error = llvm::sys::fs::createUniqueFile(forOutput + "-%%%%%%", descriptor, created)) {
+    return cannotWrite(forOutput, error);
+  }
+  llvm::sys::Process::SafelyCloseFileDescriptor(descriptor);
+  partial = created.str().str();
+  output = forOutput.str();
+  return llvm::Error::success();
+}
+
+llvm::Error PartialFile::commit() {
+  if (std::error_code error = llvm::sys::fs::rename(partial, output)) {
+    return cannotWrite(output, error);
+  }
+  partial.clear();
+  return llvm::Error::success();
+}
+
 llvm::Error writeOutput(llvm::StringRef path, llvm::function_ref<void(llvm::raw_ostream &)> write) {
   if (path == "-") {
     write(llvm::outs());
     return llvm::Error::success();
   }
-  std::string partial = (path + ".tmp").str();
-  llvm::FileRemover removePartial(partial);
+  PartialFile partial;
+  if (llvm::Error error = partial.create(path)) {
+    return error;
+  }
   std::error_code error;
-  llvm::raw_fd_ostream out(partial, error);
+  llvm::raw_fd_ostream out(partial.path(), error);
   if (error) {
     return cannotWrite(path, error);
   }
@@ -37,8 +65,7 @@ llvm::Error writeOutput(llvm::StringRef path, llvm::function_ref<void(llvm::raw_
     out.clear_error();
     return cannotWrite(path, error);
   }
-  error = llvm::sys::fs::rename(partial, path);
-  return error ? cannotWrite(path, error) : llvm::Error::success();
+  return partial.commit();
 }
 
 llvm::Error checkOutput(llvm::StringRef path) {

@@ -11,7 +11,28 @@
 
 namespace ashlar::driver {
 
-// Writes `path` by way of `path`.tmp, which is renamed at the end and removed on failure. "-" is stdout.
+// A fresh file beside an output, on the same disk, that takes the output's place when it is whole. Without commit() it is removed.
+class PartialFile {
+public:
+  PartialFile() = default;
+  PartialFile(const PartialFile &) = delete;
+  PartialFile &operator=(const PartialFile &) = delete;
+  ~PartialFile();
+
+  // Creates the file; no file that exists is touched.
+  llvm::Error create(llvm::StringRef output);
+
+  // Returns the path of the file.
+  const std::string &path() const { return partial; }
+
+  // Renames the file to the output.
+  llvm::Error commit();
+
+private:
+  std::string partial, output; // partial is empty: there is no file to remove
+};
+
+// Writes `path` by way of a PartialFile. "-" is stdout.
 llvm::Error writeOutput(llvm::StringRef path, llvm::function_ref<void(llvm::raw_ostream &)> write);
 
 // Fails when `path` cannot become the output, so that a long compilation does not end there: its folder does not exist, or it is something

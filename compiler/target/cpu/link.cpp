@@ -47,18 +47,32 @@ std::string firstComplaint(llvm::StringRef logPath) {
   return lines.empty() ? "no output" : lines.front().str();
 }
 
-// A folder beside the output, on the same disk, for what the linker writes. It goes with all it holds, temporary files of a linker that was
-// killed included.
+// A fresh folder beside the output, on the same disk, for what the linker writes. It goes with all it holds, temporary files of a linker that
+// was killed included.
 class PartialOutput {
 public:
-  explicit PartialOutput(llvm::StringRef output) : folder((output + ".tmp").str()) {}
-  ~PartialOutput() { fs::remove_directories(folder); }
+  PartialOutput() = default;
+  PartialOutput(const PartialOutput &) = delete;
+  ~PartialOutput() {
+    if (!folder.empty()) {
+      fs::remove_directories(folder);
+    }
+  }
 
-  std::error_code create() { return fs::create_directory(folder); }
+  std::error_code create(llvm::StringRef output) {
+    llvm::SmallString<256> prefix(output), created;
+    if (std::error_code error = fs::make_absolute(prefix)) { // a relative prefix would mean the folder for temporary files
+      return error;
+    }
+    std::error_code error = fs::createUniqueDirectory(prefix, created);
+    folder = error ? "" : created.str().str();
+    return error;
+  }
+
   std::string program() const { return folder + "/program"; }
 
 private:
-  std::string folder;
+  std::string folder; // empty: nothing was created
 };
 
 } // namespace
@@ -81,8 +95,8 @@ llvm::Error linkExecutable(llvm::StringRef object, llvm::StringRef runtimeArchiv
   if (driver.empty()) {
     return llvm::createStringError("no linker: none of clang++-22, clang++, c++ and g++ is on the PATH; install clang-22 or g++");
   }
-  PartialOutput partial(output);
-  if (std::error_code error = partial.create()) {
+  PartialOutput partial;
+  if (std::error_code error = partial.create(output)) {
     return llvm::createStringError(error, "cannot write %s: %s", output.str().c_str(), error.message().c_str());
   }
   llvm::SmallString<128> log; // not beside the output: its disk may be full

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Whole executables against the interpreter: an ONNX model is compiled by ashlarc and run on .npy files; the interpreter runs what the
+// importer made of it. The products are large enough to go to the library, with every form of transpose, bias, activation and batch.
+
+#include "test/unit/data/temporary_folder.h"
+#include "test/unit/frontend/onnx_model.h"
+
+#include "compiler/reference/equivalence.h"
+#include "runtime/data/npy.h"
+
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <fstream>
+
+using namespace ashlar;
+
+namespace {
+
+constexpr int32_t kFloat = onnx::TensorProto::FLOAT;
+
+std::vector<double> randomValues(int64_t count, std::mt19937_64 &random) {
+  std::vector<double> values(count);
+  for (double &value : values) {
+    value = std::uniform_real_distribution<float>(-1, 1)(random);
+  }
+  return values;
+}
+
+std::vector<float> floatsOf(const reference::Tensor &tensor) {
+  std::vector<float> values;
+  for (int64_t i = 0; i < tensor.getNumElements(); ++i) {
+    values.push_back(static_cast<float>(tensor.getFloat(i)));
+  }
+  return values;
+}
+
+// Compiles the model with one input "x" and one output "y", runs it, and returns |y - interpreter| / max(1, |interpreter|) at its worst.
+double worstError(const test::OnnxModel &model, const reference::Tensor &x) {
+  test::TemporaryFolder folder;
+  std::string base = folder.path() + "/";
+  std::ofstream(base + "model.onnx", std::ios::binary) << model.proto.SerializeAsString();
+  std::vector<int64_t> shape(x.getShape());
+  std::vector<float> input = floatsOf(x);
+  REQUIRE(rt::writeNpy(base + "x.npy", rt::Element::kF32, shape, input.data()).ok());
+  std::string command = std::string(ASHLARC) + " " + base + "model.onnx -o " + base + "model && " + base + "model --input x=" + base +
+                        "x.npy --output y=" + base + "y.npy";
+  REQUIRE(std::system(command.c_str()) == 0);
+  rt::NpyFile file;
+  REQUIRE(rt::NpyFile::open(base + "y.npy", file).ok());
+  reference::Tensor expected = test::evaluate(model, {x}).front();
+  reference::Tensor computed(expected.getType());
+  REQUIRE(file.shape() == std::vector<int64_t>(expected.getShape()));
+  for (int64_t i = 0; i < computed.getNumElements(); ++i) {
+    computed.setFloat(i, static_cast<const float *>(file.data())[i]);
+  }
+  return reference::maxDifference(expected, computed);
+}
+
+// Sums of up to 96 products of size 1 in f32: 96 * 2^-24, times a few for the activation.
+constexpr double kTolerance = 3e-5;
+
+} // namespace
+
+TEST_CASE("execution: Gemm in every form equals the interpreter", "[execution]") {
+  std::mt19937_64 random(1);
+  struct Case {
+    int64_t transA, transB;
+    bool bias;
+    std::string activation;
+  };
+  const Case cases[] = {{0, 0, true, "Relu"}, {0, 1, true, "Tanh"}, {1, 0, false, "Sigmoid"}, {1, 1, true, ""}, {0, 1, false, "Gelu"}};
+  for (const Case &c : cases) {
+    INFO("transA " << c.transA << " transB " << c.transB << " bias " << c.bias << " " << c.activation);
+    std::vector<int64_t> a = c.transA ? std::vector<int64_t>{64, 40} : std::vector<int64_t>{40, 64};
+    std::vector<int64_t> b = c.transB ? std::vector<int64_t>{96, 64} : std::vector<int64_t>{64, 96};
+    test::OnnxModel model(20);
+    model.input("x", {a[0], a[1]}).initializer("w", kFloat, b, randomValues(64 * 96, random));
+    std::vector<std::string> inputs = {"x", "w"};
+    if (c.bias) {
+      model.initializer("c", kFloat, {96}, randomValues(96, random));
+      inputs.push_back("c");
+    }
+    bool last = c.activation.empty();
+    model.node("Gemm", inputs, {last ? "y" : "g"}, {{"transA", c.transA}, {"transB", c.transB}});
+    if (!last) {
+      model.node(c.activation, {"g"}, {"y"});
+    }
+    model.output("y");
+    CHECK(worstError(model, test::f32(a, randomValues(a[0] * a[1], random))) < kTolerance);
+  }
+}
+
+TEST_CASE("execution: batched products, pieces of parameters and softmax equal the interpreter", "[execution]") {
+  std::mt19937_64 random(2);
+  // Attention of one head a batch: softmax(x q (x k)^T) x, where q and k are pieces of one parameter with one bias.
+  test::OnnxModel model(17);
+  model.input("x", {int64_t{6}, int64_t{32}, int64_t{24}});
+  model.initializer("qk", kFloat, {24, 48}, randomValues(24 * 48, random)).initializer("bias", kFloat, {48}, randomValues(48, random));
+  model.node("MatMul", {"x", "qk"}, {"p"}).node("Add", {"p", "bias"}, {"s"});
+  model.node("Split", {"s"}, {"q", "k"}, {{"axis", int64_t{2}}});
+  model.node("Transpose", {"k"}, {"kt"}, {{"perm", std::vector<int64_t>{0, 2, 1}}});
+  model.node("MatMul", {"q", "kt"}, {"scores"}).node("Softmax", {"scores"}, {"weights"}, {{"axis", int64_t{-1}}});
+  model.node("MatMul", {"weights", "x"}, {"y"}).output("y");
+  CHECK(worstError(model, test::f32({6, 32, 24}, randomValues(6 * 32 * 24, random))) < kTolerance);
+}

@@ -7,7 +7,7 @@ set -euo pipefail
 packages=(
   ccache clang-22 clang-format-22 cmake lld-22 ninja-build                  # build
   libmlir-22-dev llvm-22-dev llvm-22-tools mlir-22-tools libzstd-dev zlib1g-dev # compiler
-  libcli11-dev libfmt-dev libonnx-dev libprotobuf-dev nlohmann-json3-dev protobuf-compiler
+  libcli11-dev libfmt-dev libonnx-dev libprotobuf-dev protobuf-compiler
   libopenmpi-dev openmpi-bin                                                # runtime
   catch2 libbenchmark-dev python3                                           # tests
 )

@@ -4,6 +4,7 @@
 
 #include "compiler/driver/compile.h"
 
+#include "compiler/driver/class_labels.h"
 #include "compiler/driver/diagnostics.h"
 #include "compiler/driver/output_file.h"
 #include "compiler/driver/training_info.h"
@@ -94,6 +95,7 @@ private:
     }
     importOptions.training = job.has_loss();
     importOptions.init.assign(job.init().begin(), job.init().end());
+    importOptions.frozen.assign(job.frozen().begin(), job.frozen().end());
     for (const job::Dataset::Feature &feature : job.dataset().features()) {
       importOptions.dataInputs.push_back(feature.tensor());
     }
@@ -106,6 +108,7 @@ private:
   }
 
   LogicalResult train() {
+    classLabels = findClassLabels(job, *module);
     PassManager passes(&context);
     pipelines::addTrainPasses(passes, job);
     return failed(passes.run(*module)) ? failure() : dump("train", *module);
@@ -159,7 +162,7 @@ private:
     info.deterministicRefusal = variantList.deterministicRefusal;
     exec::VariantOp variant = *module->getOps<exec::VariantOp>().begin();
     if (job.has_loss()) {
-      llvm::Expected<target::TrainingInfo> training = makeTrainingInfo(job, variant);
+      llvm::Expected<target::TrainingInfo> training = makeTrainingInfo(job, variant, classLabels);
       if (!training) {
         return training.takeError();
       }
@@ -227,6 +230,7 @@ private:
   job::Job job;
   OwningOpRef<ModuleOp> module;
   pipelines::VariantList variantList;
+  llvm::StringMap<ClassLabels> classLabels;
   unsigned phaseCount = 0;
 };
 

@@ -41,7 +41,9 @@ void setSource(const job::Dataset &dataset, DatasetInfo &info) {
 }
 
 FeatureInfo makeFeature(const job::Dataset::Feature &feature) {
-  FeatureInfo info{feature.column(), feature.tensor(), {}};
+  FeatureInfo info;
+  info.column = feature.column();
+  info.tensor = feature.tensor();
   for (const job::Dataset::Transform &transform : feature.transforms()) {
     if (transform.has_rescale()) {
       info.transforms.push_back({ASHLAR_RT_RESCALE, transform.rescale().scale(), transform.rescale().shift()});
@@ -83,14 +85,19 @@ llvm::Error checkFeatures(const DatasetInfo &dataset, llvm::ArrayRef<llvm::Strin
 
 } // namespace
 
-llvm::Expected<target::TrainingInfo> makeTrainingInfo(const job::Job &job, exec::VariantOp variant) {
+llvm::Expected<target::TrainingInfo> makeTrainingInfo(const job::Job &job, exec::VariantOp variant,
+                                                      const llvm::StringMap<ClassLabels> &labels) {
   target::TrainingInfo info;
   setSource(job.dataset(), info.dataset);
   info.dataset.shuffle = job.dataset().shuffle();
   info.dataset.dropRemainder = job.dataset().drop_remainder();
   info.dataset.repeat = job.dataset().repeat();
   for (const job::Dataset::Feature &feature : job.dataset().features()) {
-    info.dataset.features.push_back(makeFeature(feature));
+    FeatureInfo made = makeFeature(feature);
+    ClassLabels classes = labels.lookup(feature.tensor());
+    made.classes = classes.classes;
+    made.ignoredLabel = classes.ignored;
+    info.dataset.features.push_back(std::move(made));
   }
   exec::ProgramOp train = findProgram(variant, "train_step"), eval = findProgram(variant, "eval_step");
   if (llvm::Error error = checkFeatures(info.dataset, outsideNames(variant, train.getInputs()))) {
@@ -103,7 +110,6 @@ llvm::Expected<target::TrainingInfo> makeTrainingInfo(const job::Job &job, exec:
   if (llvm::is_contained(outsideNames(variant, eval.getOutputs()), "correct")) {
     info.correctTensor = "correct";
   }
-  info.stepTensor = nn::kStepVariable.str();
   info.seedTensor = nn::kSeedVariable.str();
   return info;
 }

@@ -5,6 +5,7 @@
 #ifndef ASHLAR_COMPILER_DRIVER_TRAINING_INFO_H
 #define ASHLAR_COMPILER_DRIVER_TRAINING_INFO_H
 
+#include "compiler/driver/class_labels.h"
 #include "compiler/job/job.pb.h"
 #include "compiler/target/image_info.h"
 #include "dialects/exec/exec.h"
@@ -13,8 +14,10 @@
 
 namespace ashlar::driver {
 
-// Returns the training loop of a checked job. Fails when the dataset does not feed exactly the inputs of the variant's training step.
-llvm::Expected<target::TrainingInfo> makeTrainingInfo(const job::Job &job, exec::VariantOp variant);
+// Returns the training loop of a checked job; `labels` by findClassLabels(). Fails when the dataset does not feed exactly the inputs of the
+// variant's training step.
+llvm::Expected<target::TrainingInfo> makeTrainingInfo(const job::Job &job, exec::VariantOp variant,
+                                                      const llvm::StringMap<ClassLabels> &labels);
 
 } // namespace ashlar::driver
 

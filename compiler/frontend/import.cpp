@@ -91,6 +91,7 @@ private:
   void checkBatch();
   void importNodes();
   void returnOutputs();
+  void freezeParameters();
   void verifyModule();
 
   StringRef path;
@@ -106,6 +107,30 @@ private:
   llvm::StringSet<> initializers;
   llvm::StringSet<> batchSymbols; // names that first dims of inputs carry; they mean the batch elsewhere too
 };
+
+// Takes the parameters that options.frozen names out of training.
+void Importer::freezeParameters() {
+  SmallVector<nn::VariableOp> parameters;
+  std::string names;
+  for (auto variable : module->getOps<nn::VariableOp>()) {
+    if (variable.getTrainable()) {
+      parameters.push_back(variable);
+      names += (names.empty() ? "\"" : ", \"") + variable.getSymName().str() + "\"";
+    }
+  }
+  for (const std::string &glob : options.frozen) {
+    bool found = false;
+    for (nn::VariableOp variable : parameters) {
+      if (matchesGlob(glob, variable.getSymName())) {
+        variable.setTrainable(false);
+        found = true;
+      }
+    }
+    if (!found) {
+      throw ImportError("frozen \"" + glob + "\" matches no parameter; there are " + (names.empty() ? "none" : names));
+    }
+  }
+}
 
 // Float tensors with a shape are parameters; all else is a constant.
 void Importer::defineInitializers() {
@@ -275,6 +300,7 @@ OwningOpRef<ModuleOp> Importer::run() {
   checkBatch();
   importNodes();
   returnOutputs();
+  freezeParameters();
   verifyModule();
   return std::move(module);
 }

@@ -27,6 +27,8 @@ struct ImportOptions {
   // First values of parameters; the first rule that matches wins. A graph input that a rule matches and that has no data becomes a
   // parameter; data in the model gives way to a rule that matches.
   std::vector<job::Init> init;
+  // Globs of parameters that are not trained. One that matches none is an error.
+  std::vector<std::string> frozen;
   // Graph inputs that the data set feeds: never parameters, whatever the rules in `init` match.
   std::vector<std::string> dataInputs;
 };

@@ -17,8 +17,12 @@ namespace ashlar::job {
 
 namespace {
 
+// More than any machine has, and few enough that tables over all devices stay small and products do not overflow.
+constexpr int64_t kMaxDevices = 65536;
+
 Fault checkMesh(const Mesh &mesh) {
   llvm::StringSet<> names;
+  int64_t devices = 1;
   for (const Mesh::Axis &axis : mesh.axes()) {
     StringRef name = axis.name();
     if (name.empty() || !llvm::all_of(name, [](char c) { return llvm::isAlnum(c) || c == '_'; }) || llvm::isDigit(name[0])) {
@@ -32,6 +36,11 @@ Fault checkMesh(const Mesh &mesh) {
     }
     if (axis.size() < 1) {
       return llvm::formatv("mesh axis \"{0}\" has size {1}, which is not positive", name, axis.size());
+    }
+    devices *= axis.size();
+    if (devices > kMaxDevices) {
+      return llvm::formatv("the mesh has {0} devices up to axis \"{1}\" of size {2} but at most {3} are supported; use smaller axes",
+                           devices, name, axis.size(), kMaxDevices);
     }
   }
   return {};
@@ -149,6 +158,9 @@ Fault findFault(const Job &job) {
   }
   if (job.epochs() < 1) {
     return llvm::formatv("epochs {0} is not positive", job.epochs());
+  }
+  if (job.seed() < 0) {
+    return llvm::formatv("seed {0} is negative; use 0 or above", job.seed());
   }
   return job.has_log_every() && job.log_every() < 1 ? llvm::formatv("log_every {0} is not positive", job.log_every()).str() : "";
 }

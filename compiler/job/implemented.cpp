@@ -46,6 +46,7 @@ constexpr llvm::StringLiteral kImplementedFields[] = {
     "deterministic.always",
     "deterministic.chunks",
     "epochs",
+    "frozen",
     "global_batch",
     "init.fill",
     "init.kaiming_uniform",

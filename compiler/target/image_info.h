@@ -15,10 +15,12 @@
 
 namespace ashlar::target {
 
-// ashlar_rt_feature.
+// ashlar_rt_feature. No classes: the column does not hold class labels.
 struct FeatureInfo {
   std::string column, tensor;
   std::vector<ashlar_rt_transform> transforms;
+  uint64_t classes = 0;
+  int64_t ignoredLabel = 0;
 };
 
 // ashlar_rt_dataset. An empty directoryFormat: --data is refused.
@@ -35,7 +37,7 @@ struct DatasetInfo {
 struct TrainingInfo {
   DatasetInfo dataset;
   uint64_t globalBatch = 0, epochs = 1, logEvery = 1;
-  std::string lossTensor, correctTensor, stepTensor, seedTensor;
+  std::string lossTensor, correctTensor, seedTensor;
 };
 
 // ashlar_rt_image, without the variants. An empty refusal: --deterministic is available. No training: a forward executable.

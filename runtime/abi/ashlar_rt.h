@@ -2,7 +2,7 @@
 //
 // The C ABI between a compiled program and the runtime. The compiler writes one constant `ashlar_rt_image` into the executable; the
 // generated main() passes it to ashlar_rt_main(). Everything in it is constant and known at compile time: shapes, offsets, the order of
-// kernels and collectives. One rule: a struct only ever grows at the end, and ASHLAR_RT_ABI_VERSION grows with it.
+// kernels and collectives. ASHLAR_RT_ABI_VERSION grows with every change of a struct.
 //
 // Words: a *device* is one point of the mesh. A *process* (MPI rank) plays one device, or, in the deterministic variant, a contiguous
 // run of devices ("chunks") in lockstep. Offsets and sizes are bytes; shapes are elements, row major, innermost dim last.
@@ -17,7 +17,7 @@ extern "C" {
 #endif
 
 // Grows with every change of a struct below; ashlar_rt_main() refuses an image of another version.
-#define ASHLAR_RT_ABI_VERSION 1
+#define ASHLAR_RT_ABI_VERSION 2
 
 // Buffers start on this boundary; arena offsets are multiples of it.
 #define ASHLAR_RT_ALIGNMENT 64
@@ -192,14 +192,18 @@ typedef struct {
 
 // Binds a column of the data set to an input tensor of the programs.
 typedef struct {
-  const char *column; // "image", "label", "x", "y": which ones exist depends on the format
+  const char *column; // "image", "label", "x", "z", or a name of the job: which ones exist depends on the format
   const char *tensor; // name of the input tensor
   uint32_t num_transforms;
   const ashlar_rt_transform *transforms;
+  // Class labels are 0 .. classes - 1, or ignored_label (one of these when no other is allowed); the runtime refuses a data set with any
+  // other. 0: not class labels.
+  uint64_t classes;
+  int64_t ignored_label;
 } ashlar_rt_feature;
 
-// Where the samples come from. `format`: "idx", "npy", "digits" or "regression" (docs/data.md). `train_path`/`eval_path` may be null or
-// relative to --data. Generators take `train_samples`, `eval_samples` and `params` (regression: a, b, c, noise).
+// Where the samples come from. `format`: "idx", "npy", "digits" or "regression" (docs/data.md). Files lie in --data DIR under the names
+// of their format. Generators take `train_samples`, `eval_samples` and `params` (regression: a, b, c, noise).
 typedef struct {
   const char *format;
   // Format that --data DIR switches to when `format` is a generator: "idx" for digits; null: --data is refused.
@@ -220,7 +224,6 @@ typedef struct {
   uint64_t log_every;         // default of --log-every, steps; 0: once an epoch
   const char *loss_tensor;    // output of train_step and eval_step: mean loss of the batch, f32 or f64, rank 0
   const char *correct_tensor; // output of eval_step: correctly classified samples of the batch, i64, rank 0; null for a regression
-  const char *step_tensor;    // state, i64, rank 0: steps done so far, advanced by train_step itself
   const char *seed_tensor;    // state, i64, rank 0: written by the runtime before "init" runs
 } ashlar_rt_training;
 
@@ -238,6 +241,8 @@ typedef struct {
   // Why --deterministic is not available when there is no such variant; null otherwise.
   const char *deterministic_refusal;
   const char *plan; // the plan in ten lines, printed by --plan
+  // What the kernels need of the CPU: names of cpu_features.h, separated by commas; null: nothing.
+  const char *cpu_features;
 } ashlar_rt_image;
 
 // Runs the program as the command line says and returns the exit status. The only entry point a compiled program calls.

@@ -60,8 +60,12 @@ int usableCores() {
   return currentCores().count();
 }
 
-int onlineCores() {
-  return std::max(1, static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)));
+int grantedCores() {
+  CoreSet bound = currentCores();
+  allowAllCores();
+  int count = usableCores();
+  bound.apply();
+  return count;
 }
 
 int64_t environmentInteger(const char *name, int64_t fallback) {

@@ -38,8 +38,8 @@ CoreSet currentCores();
 // Lets the calling thread, and those it starts from now on, run on all cores that the system grants the process.
 void allowAllCores();
 
-// Returns how many cores the machine has online; >= 1.
-int onlineCores();
+// Returns how many cores the system grants this process, whatever it is bound to now; >= 1.
+int grantedCores();
 
 // Makes the system kill this process when its parent ends. A launcher that is killed itself cannot end its ranks, which would go on alone.
 void endWithParent();

@@ -68,13 +68,19 @@ Communicator::Communicator(const ashlar_rt_variant &variant, Place seat, std::sh
   context.mesh = &deviceMesh;
   context.place = &place;
   context.window = window.get();
-  context.waiter = Waiter(*window, place.processesOnHost(place.rank) > onlineCores());
+  setThreadPool(/*pool=*/nullptr, grantedCores());
   context.transport = transport;
   world = makeSet(/*index=*/0, std::vector<int>(static_cast<size_t>(place.processes), 0));
   int index = 0;
   for (const std::vector<uint32_t> &axes : axesSets(variant)) {
     sets[axes] = makeSet(++index, deviceMesh.components(axes.data(), static_cast<uint32_t>(axes.size())));
   }
+}
+
+void Communicator::setThreadPool(ThreadPool *pool, int coresOnHost) {
+  context.pool = pool;
+  int threads = pool != nullptr ? pool->threads() : 1;
+  context.waiter = Waiter(*window, place.processesOnHost(place.rank) * threads > coresOnHost);
 }
 
 SyncSet Communicator::makeSet(int index, const std::vector<int> &components) const {

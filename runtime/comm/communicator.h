@@ -46,8 +46,9 @@ public:
   // Arena of this process' device number `local`, counted from 0.
   char *arena(int local) const;
 
-  // Threads that large collectives prepared from now on may use. Null: only the calling one.
-  void setThreadPool(ThreadPool *pool) { context.pool = pool; }
+  // Threads that large collectives prepared from now on may use; null: only the calling one. The ranks of this host share `coresOnHost`
+  // cores: when all their threads together are more, waiting does not spin.
+  void setThreadPool(ThreadPool *pool, int coresOnHost);
 
   // Lays out the collective instruction. Every process prepares and runs the same ones in the same order. `constants` of the image.
   Status prepare(const ashlar_rt_instr &instr, const uint8_t *constants, std::unique_ptr<Collective> &collective);

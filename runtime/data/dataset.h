@@ -45,7 +45,7 @@ public:
 };
 
 // Opens the split of the data set that `description` names. `directory` is --data, empty when it was not given: a generator with a
-// directory becomes its directory_format. Checks all of the files' sizes and labels.
+// directory becomes its directory_format. Checks all of the files' sizes.
 Status openDataset(const ashlar_rt_dataset &description, const std::string &directory, Split split, std::unique_ptr<Dataset> &dataset);
 
 // The formats, one opener each.

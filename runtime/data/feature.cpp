@@ -6,6 +6,7 @@
 
 #include "runtime/base/dtype.h"
 
+#include <cmath>
 #include <cstring>
 
 namespace ashlar::rt {
@@ -107,6 +108,27 @@ Status resolveFeature(const ashlar_rt_feature &description, const ashlar_rt_vari
   feature.pieceRows = tensor.local_shape[0];
   feature.rowBytes = elementBytes(feature.to) * numElements({tensor.local_shape + 1, tensor.local_shape + tensor.rank});
   feature.pieceBytes = feature.rowBytes * feature.pieceRows;
+  return {};
+}
+
+Status checkLabels(const ashlar_rt_feature &description, const Feature &feature, const char *split, Dataset &dataset) {
+  if (description.classes == 0) {
+    return {};
+  }
+  const double classes = static_cast<double>(description.classes), ignored = static_cast<double>(description.ignored_label);
+  std::vector<double> labels(numElements(dataset.columns()[feature.column].shape));
+  for (uint64_t sample = 0; sample < dataset.samples(); ++sample) {
+    // As a double every label of a real data set is exact, and a fraction is still seen.
+    convertElements(feature.from, dataset.read(feature.column, sample), Element::kF64, labels.data(), labels.size(), feature.scale,
+                    feature.shift);
+    for (double label : labels) {
+      const bool known = label >= 0 && label < classes && label == std::floor(label);
+      if (!known && label != ignored) {
+        return invalid("label {} of sample {} in column \"{}\" of the {} split is not one of the {} classes 0 .. {}; correct the data set",
+                       label, sample, description.column, split, description.classes, description.classes - 1);
+      }
+    }
+  }
   return {};
 }
 

@@ -39,6 +39,10 @@ struct Feature {
 Status resolveFeature(const ashlar_rt_feature &description, const ashlar_rt_variant &variant, uint64_t globalBatch, const Dataset &dataset,
                       Feature &feature);
 
+// Checks the class labels of all samples, once; does nothing when the feature holds none. The error names the first wrong label, its sample
+// and the classes. `split` names the part of the data set.
+Status checkLabels(const ashlar_rt_feature &description, const Feature &feature, const char *split, Dataset &dataset);
+
 // Converts the part of one sample that the piece beginning at `start` holds: rowBytes at `to`. `sample` is the whole sample, in the
 // column's type.
 void convertSample(const Feature &feature, const PieceStart &start, const void *sample, void *to);

@@ -17,7 +17,6 @@ namespace {
 
 constexpr uint32_t kImageMagic = 0x00000803; // unsigned bytes, three dims
 constexpr uint32_t kLabelMagic = 0x00000801; // unsigned bytes, one dim
-constexpr uint8_t kClasses = 10;
 
 class IdxDataset final : public Dataset {
 public:
@@ -135,12 +134,6 @@ Status openIdx(const std::string &directory, Split split, std::unique_ptr<Datase
   ASHLAR_RETURN_IF_ERROR(readIdx(imagePath, kImageMagic, imageDims, images));
   if (imageDims[0] != labelDims[0]) {
     return invalid("\"{}\" holds {} images but \"{}\" holds {} labels", imagePath, imageDims[0], labelPath, labelDims[0]);
-  }
-  for (size_t i = 0; i < labels.size(); ++i) {
-    if (labels[i] >= kClasses) {
-      return invalid("label {} of sample {} in \"{}\" is not one of the {} classes 0 .. {}", labels[i], i, labelPath, kClasses,
-                     kClasses - 1);
-    }
   }
   std::vector<Column> columns = {{"image", Element::kU8, {imageDims[1], imageDims[2]}}, {"label", Element::kU8, {}}};
   dataset = std::make_unique<IdxDataset>(std::move(columns), std::move(images), std::move(labels));

@@ -123,6 +123,7 @@ Status Pipeline::State::resolve(const PipelineOptions &options) {
   features.resize(description.num_features);
   for (size_t i = 0; i < features.size(); ++i) {
     ASHLAR_RETURN_IF_ERROR(resolveFeature(description.features[i], *options.variant, globalBatch, *dataset, features[i]));
+    ASHLAR_RETURN_IF_ERROR(checkLabels(description.features[i], features[i], split, *dataset));
   }
   return {};
 }

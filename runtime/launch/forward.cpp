@@ -12,6 +12,8 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
+#include <map>
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -37,6 +39,13 @@ const std::string *findBinding(const std::vector<std::pair<std::string, std::str
 class ForwardRun {
 public:
   explicit ForwardRun(Session &session) : session(session), variant(*session.variant) {}
+  ForwardRun(const ForwardRun &) = delete;
+  // Removes what was written but not renamed.
+  ~ForwardRun() {
+    for (const File &file : files) {
+      std::remove(file.temporary.c_str());
+    }
+  }
 
   // Checks the names on the command line against the program.
   Status checkNames() {
@@ -54,7 +63,7 @@ public:
         return invalid("input {} is not given; add --input {}=FILE.npy", name, name);
       }
     }
-    return Status();
+    return checkPaths();
   }
 
   // Reads every input into the arenas of this process.
@@ -92,8 +101,8 @@ public:
     Status written;
     for (uint32_t i = 0; i < program->num_outputs; ++i) {
       const ashlar_rt_tensor &tensor = variant.tensors[program->outputs[i]];
-      const std::string *path = findBinding(session.options->outputs, tensor.name);
-      if (path == nullptr && !session.options->outputs.empty()) {
+      std::string path = outputPath(tensor);
+      if (path.empty()) {
         continue;
       }
       std::vector<char> global(session.communicator->rank() == 0 ? globalBytes(tensor) : 0);
@@ -105,23 +114,22 @@ public:
       };
       ASHLAR_RETURN_IF_ERROR(session.communicator->fetch(tensor.buffer.offset, tensor.buffer.bytes, sink));
       if (session.communicator->rank() == 0 && written.ok()) {
-        written = writeTemporary(tensor, path != nullptr ? *path : defaultPath(tensor.name), global);
+        written = writeTemporary(tensor, path, global);
       }
     }
-    for (const File &file : files) {
-      if (written.ok() && std::rename(file.temporary.c_str(), file.path.c_str()) != 0) {
-        written = unavailable("cannot write {}: {}", file.path, std::strerror(errno));
+    ASHLAR_RETURN_IF_ERROR(written);
+    while (!files.empty()) {
+      const File &file = files.back();
+      if (std::rename(file.temporary.c_str(), file.path.c_str()) != 0) {
+        return unavailable("cannot write {}: {}", file.path, std::strerror(errno));
       }
-      if (!written.ok()) {
-        std::remove(file.temporary.c_str());
-      }
+      files.pop_back();
     }
-    return written;
+    return Status();
   }
 
 private:
   struct File {
-    std::string tensor;
     std::string temporary;
     std::string path;
   };
@@ -143,6 +151,33 @@ private:
     return Status();
   }
 
+  // Checks that no two outputs go to one file.
+  Status checkPaths() const {
+    std::map<std::string, const char *> tensorOf;
+    for (uint32_t i = 0; i < program->num_outputs; ++i) {
+      const char *name = variant.tensors[program->outputs[i]].name;
+      std::string path = outputPath(variant.tensors[program->outputs[i]]);
+      if (path.empty()) {
+        continue;
+      }
+      // However the path is spelled; where nothing can be looked up, writing will fail and tell why.
+      std::error_code error;
+      std::filesystem::path file = std::filesystem::weakly_canonical(std::filesystem::absolute(path, error), error);
+      auto [first, isNew] = tensorOf.emplace(error ? path : file.string(), name);
+      if (!isNew) {
+        return invalid("outputs {} and {} would both be written to {}; give each a file of its own with --output", first->second, name,
+                       path);
+      }
+    }
+    return Status();
+  }
+
+  // The file of an output; "" when it is not wanted.
+  std::string outputPath(const ashlar_rt_tensor &tensor) const {
+    const std::string *path = findBinding(session.options->outputs, tensor.name);
+    return path != nullptr ? *path : session.options->outputs.empty() ? defaultPath(tensor.name) : "";
+  }
+
   // NAME.npy in the current directory; a name with slashes must not leave it.
   static std::string defaultPath(std::string name) {
     std::replace(name.begin(), name.end(), '/', '_');
@@ -155,12 +190,6 @@ private:
     if (!elementOfDtype(tensor.buffer.dtype, element)) {
       return unavailable("output {} has type {}, which .npy files cannot hold", tensor.name, dtypeName(tensor.buffer.dtype));
     }
-    for (const File &file : files) {
-      if (file.path == path) {
-        return invalid("outputs {} and {} would both be written to {}; give each a file of its own with --output", file.tensor, tensor.name,
-                       path);
-      }
-    }
     struct stat there = {};
     if (stat(path.c_str(), &there) == 0 && !S_ISREG(there.st_mode)) { // the rename would replace a device
       return invalid("cannot write {}: it is there and not a regular file", path);
@@ -168,7 +197,7 @@ private:
     std::string temporary = fmt::format("{}.{}.part", path, getpid());
     std::vector<int64_t> shape(tensor.global_shape, tensor.global_shape + tensor.rank);
     ASHLAR_RETURN_IF_ERROR(writeNpy(temporary, element, shape, global.data()));
-    files.push_back(File{tensor.name, temporary, path});
+    files.push_back(File{temporary, path});
     return Status();
   }
 

@@ -4,6 +4,7 @@
 
 #include "runtime/base/host.h"
 #include "runtime/comm/mpi/job.h"
+#include "runtime/launch/cpu_check.h"
 #include "runtime/launch/session.h"
 
 #include <algorithm>
@@ -59,18 +60,26 @@ Status checkRanks(const Job &job, const ashlar_rt_variant &variant) {
   return invalid("{} ranks at launch but the program was compiled for {}{}; run it {}", job.processes(), needed, chunks, remedy);
 }
 
-// Returns the number of threads of this rank, and sees to it that they have cores to run on: mpirun binds every rank to one core unless
-// told otherwise, which suits one thread but not several.
-int threadsFor(const Options &options, const Job &job) {
+// What a rank computes with.
+struct Cores {
+  int threads; // of this rank
+  int onHost;  // cores that the ranks of the host share
+};
+
+// Returns the threads of this rank, and sees to it that they have cores to run on: mpirun binds every rank to one core unless told
+// otherwise, which suits one thread but not several.
+Cores coresFor(const Options &options, const Job &job) {
   CoreSet bound = currentCores();
   allowAllCores();
-  int threads = options.threads > 0 ? options.threads : std::max(1, usableCores() / job.ranksOnHost());
+  int granted = usableCores();
+  int threads = options.threads > 0 ? options.threads : std::max(1, granted / job.ranksOnHost());
   bool mayLeave = environmentInteger("OMPI_MCA_orte_bound_at_launch", 0) != 0;
   if (threads <= bound.count() || !mayLeave) {
     bound.apply();
     threads = options.threads > 0 ? threads : std::min(threads, bound.count());
   }
-  return threads;
+  // Without mpirun's binding, cores that this process may not use were taken from all ranks alike, by taskset for instance.
+  return {threads, mayLeave ? granted : bound.count()};
 }
 
 // Says what went wrong, once for the job. `known`: all ranks have the same failure, so rank 0 speaks for all.
@@ -96,8 +105,9 @@ Status runJob(const ashlar_rt_image &image, const Options &options, Job &job, bo
   }
   std::unique_ptr<Communicator> communicator;
   ASHLAR_RETURN_IF_ERROR(job.connect(*variant, image.program_hash, communicator, known));
-  ThreadPool pool(threadsFor(options, job));
-  communicator->setThreadPool(&pool);
+  Cores cores = coresFor(options, job);
+  ThreadPool pool(cores.threads);
+  communicator->setThreadPool(&pool, cores.onHost);
   Executor executor;
   Status created = communicator->agree(executor.create(image, *variant, *communicator, pool, options.profile));
   if (!created.ok()) {
@@ -137,6 +147,11 @@ int runMain(const ashlar_rt_image &image, int argc, char **argv) {
   if (image.abi_version != ASHLAR_RT_ABI_VERSION) {
     report(internal("the image has ABI version {} but the runtime has {}; compile it again", image.abi_version, ASHLAR_RT_ABI_VERSION), job,
            known);
+    return 1;
+  }
+  if (Status capable = checkCpu(image.cpu_features); !capable.ok()) {
+    // Not every host may lack it: the first rank of each that does speaks.
+    report(capable, job, /*known=*/environmentInteger("OMPI_COMM_WORLD_LOCAL_RANK", 0) != 0);
     return 1;
   }
   Options options;

@@ -108,6 +108,9 @@ public:
       return invalid("--eval: {} was compiled without an evaluation program", session.image->model_name);
     }
     ASHLAR_RETURN_IF_ERROR(feed.create(session, Split::kTrain));
+    if (session.options->evaluate) {
+      ASHLAR_RETURN_IF_ERROR(evaluation.create(session, Split::kEval));
+    }
     stepsPerEpoch = feed.pipeline.stepsPerEpoch();
     uint64_t all = session.options->epochs > UINT64_MAX / stepsPerEpoch ? UINT64_MAX : session.options->epochs * stepsPerEpoch;
     totalSteps = std::min(all, session.options->steps.value_or(all));
@@ -150,13 +153,7 @@ public:
   }
 
   // Loss and accuracy over the evaluation split.
-  Status evaluate(bool &known) {
-    Feed evaluation;
-    Status opened = session.communicator->agree(evaluation.create(session, Split::kEval));
-    if (!opened.ok()) {
-      known = true;
-      return opened;
-    }
+  Status evaluate() {
     const ashlar_rt_tensor *correctTensor = nullptr;
     if (training.correct_tensor != nullptr) {
       ASHLAR_RETURN_IF_ERROR(findScalar(session, training.correct_tensor, /*integer=*/true, correctTensor));
@@ -174,7 +171,7 @@ public:
     }
     std::string text = fmt::format("eval: loss is {:.4f}", loss / static_cast<double>(batches));
     if (correctTensor != nullptr) {
-      uint64_t samples = batches * training.global_batch;
+      uint64_t samples = evaluation.pipeline.samplesPerEpoch();
       text += fmt::format(", accuracy is {:.4f} ({:.0f} of {})", correct / static_cast<double>(samples), correct, samples);
     }
     log.line(text);
@@ -188,6 +185,7 @@ private:
   const ashlar_rt_training &training;
   Executor &executor;
   Feed feed;
+  Feed evaluation; // only with --eval
   TrainingLog log;
   Program *init = nullptr;
   Program *step = nullptr;
@@ -208,7 +206,7 @@ Status train(Session &session, bool &known) {
   ASHLAR_RETURN_IF_ERROR(trainer.initialise());
   ASHLAR_RETURN_IF_ERROR(trainer.run());
   if (session.options->evaluate) {
-    ASHLAR_RETURN_IF_ERROR(trainer.evaluate(known));
+    ASHLAR_RETURN_IF_ERROR(trainer.evaluate());
   }
   return trainer.close();
 }

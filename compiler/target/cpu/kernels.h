@@ -10,6 +10,7 @@
 #include "llvm/Support/Error.h"
 
 #include <memory>
+#include <string>
 
 namespace ashlar::cpu {
 
@@ -19,6 +20,9 @@ std::unique_ptr<llvm::Module> translateKernels(mlir::ModuleOp module, llvm::LLVM
 
 // Optimises `module` for the CPU of this machine and writes an object file.
 llvm::Error emitObject(llvm::Module &module, llvm::StringRef path);
+
+// Returns which features of runtime/abi/cpu_features.h emitObject() lets the code generator use, separated by commas.
+std::string hostCpuFeatures();
 
 } // namespace ashlar::cpu
 

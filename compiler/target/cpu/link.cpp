@@ -47,8 +47,8 @@ std::string firstComplaint(llvm::StringRef logPath) {
   return lines.empty() ? "no output" : lines.front().str();
 }
 
-// A fresh folder beside the output, on the same disk, for what the linker writes. It goes with all it holds, temporary files of a linker that
-// was killed included.
+// A fresh folder beside the output, on the same disk, for what the linker writes. It goes with all it holds, temporary files of a linker
+// that was killed included.
 class PartialOutput {
 public:
   PartialOutput() = default;

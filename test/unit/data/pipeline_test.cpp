@@ -48,8 +48,8 @@ struct Program {
     }
     tensors[0] = {"input", ASHLAR_RT_INPUT, 3, inputLocal.data(), inputGlobal.data(), inputSplits.data(), {0, ASHLAR_RT_F32, 0, 0}};
     tensors[1] = {"labels", ASHLAR_RT_INPUT, 1, labelLocal.data(), labelGlobal.data(), labelSplits.data(), {0, ASHLAR_RT_I64, 0, 0}};
-    features[0] = {"image", "input", 0, transforms};
-    features[1] = {"label", "labels", 0, nullptr};
+    features[0] = {"image", "input", 0, transforms, 0, 0};
+    features[1] = {"label", "labels", 0, nullptr, 0, 0};
     variant.num_axes = 2;
     variant.axes = axes;
     variant.num_tensors = 2;
@@ -195,6 +195,28 @@ TEST_CASE("pipeline: dims of a sample can be split too", "[data][pipeline]") {
       REQUIRE(batch.data(device, 1) == batch.data(device / tp * tp, 1));
     }
   }
+}
+
+TEST_CASE("pipeline: a label that is no class is refused, with its sample and the classes", "[data][pipeline]") {
+  TemporaryFolder folder;
+  writeSamples(folder, 8); // the labels are 0 .. 7
+  Program program(1, 1, 4);
+  program.features[1].classes = 8;
+  created(program.options(folder.path()));
+  program.features[1].classes = 6;
+  CHECK(refusal(program.options(folder.path())) ==
+        "label 6 of sample 6 in column \"label\" of the train split is not one of the 6 classes 0 .. 5; correct the data set");
+  program.features[1].classes = 7;
+  program.features[1].ignored_label = 7;
+  created(program.options(folder.path()));
+  // Below 0, also where the type of the file differs, and a fraction, which would be cut to a class.
+  program.features[1].ignored_label = -1;
+  std::vector<double> labels = {0, 1, -1, -2, 0, 0, 0, 0};
+  REQUIRE(writeNpy(folder.file("label_train.npy"), Element::kF64, {8}, labels.data()).ok());
+  CHECK_THAT(refusal(program.options(folder.path())), Contains("label -2 of sample 3"));
+  labels[3] = 0.5;
+  REQUIRE(writeNpy(folder.file("label_train.npy"), Element::kF64, {8}, labels.data()).ok());
+  CHECK_THAT(refusal(program.options(folder.path())), Contains("label 0.5 of sample 3"));
 }
 
 TEST_CASE("pipeline: transforms are applied in order, types converted", "[data][pipeline]") {

@@ -357,3 +357,17 @@ TEST_CASE("docs/onnx.md lists the supported ops", "[frontend][docs]") {
   }
   CHECK(documented == frontend::supportedOps());
 }
+
+TEST_CASE("frozen parameters are variables that are not trained", "[frontend]") {
+  OnnxModel model = OnnxModel(17).input("x", {4, 2}).initializer("mask", TensorProto::FLOAT, {4, 2}, std::vector<double>(8, 1)).output("y");
+  model.initializer("w", TensorProto::FLOAT, {4, 2}, std::vector<double>(8, 2))
+      .node("Mul", {"x", "mask"}, {"m"})
+      .node("Add", {"m", "w"}, {"y"});
+  ImportOptions options;
+  options.frozen = {"ma*"};
+  std::string text = print(*import(model, options));
+  CHECK_THAT(text, contains("nn.variable @mask :"));
+  CHECK_THAT(text, contains("nn.variable @w trainable :"));
+  options.frozen = {"ma*", "v"};
+  CHECK(importError(model, options) == "model.onnx: frozen \"v\" matches no parameter; there are \"mask\", \"w\"");
+}

@@ -64,12 +64,12 @@ target::ImageInfo makeInfo() {
   info.plan = "the plan";
   target::TrainingInfo training;
   training.dataset = {"digits", "idx", 100, 50, {1.5, 2.5}, /*shuffle=*/true, /*dropRemainder=*/false, /*repeat=*/3, {}};
-  training.dataset.features.push_back({"image", "mask", {{ASHLAR_RT_RESCALE, 0.5, 1.0}, {ASHLAR_RT_NORMALIZE, 0.1, 0.3}}});
+  training.dataset.features.push_back(
+      {"image", "mask", {{ASHLAR_RT_RESCALE, 0.5, 1.0}, {ASHLAR_RT_NORMALIZE, 0.1, 0.3}}, /*classes=*/12, /*ignoredLabel=*/-1});
   training.globalBatch = 10;
   training.epochs = 4;
   training.logEvery = 5;
   training.lossTensor = "y";
-  training.stepTensor = "v";
   training.seedTensor = "v";
   info.training = training;
   return info;
@@ -114,6 +114,7 @@ TEST_CASE("image: names, constants and training", "[plan][image]") {
   OwningOpRef<ModuleOp> module = parseTables();
   const ashlar_rt_image *image = load(*module, makeInfo());
   CHECK(image->abi_version == ASHLAR_RT_ABI_VERSION);
+  CHECK((image->cpu_features ? image->cpu_features : "") == cpu::hostCpuFeatures());
   CHECK(std::string(image->model_name) == "model");
   CHECK(std::string(image->target) == "cpu");
   CHECK(image->program_hash != 0);
@@ -129,13 +130,14 @@ TEST_CASE("image: names, constants and training", "[plan][image]") {
   REQUIRE(training);
   CHECK((training->global_batch == 10 && training->epochs == 4 && training->log_every == 5));
   CHECK((std::string(training->loss_tensor) == "y" && training->correct_tensor == nullptr));
-  CHECK((std::string(training->step_tensor) == "v" && std::string(training->seed_tensor) == "v"));
+  CHECK(std::string(training->seed_tensor) == "v");
   const ashlar_rt_dataset &dataset = training->dataset;
   CHECK((std::string(dataset.format) == "digits" && std::string(dataset.directory_format) == "idx"));
   CHECK((dataset.train_samples == 100 && dataset.eval_samples == 50 && dataset.params[0] == 1.5 && dataset.params[1] == 2.5));
   CHECK((dataset.shuffle == 1 && dataset.drop_remainder == 0 && dataset.repeat == 3));
   REQUIRE(dataset.num_features == 1);
   CHECK((std::string(dataset.features[0].column) == "image" && std::string(dataset.features[0].tensor) == "mask"));
+  CHECK((dataset.features[0].classes == 12 && dataset.features[0].ignored_label == -1));
   REQUIRE(dataset.features[0].num_transforms == 2);
   CHECK((dataset.features[0].transforms[1].kind == ASHLAR_RT_NORMALIZE && dataset.features[0].transforms[1].b == 0.3));
 }

@@ -2,7 +2,9 @@
 //
 // Thread pool, shards, options, and the executor on hand-written images.
 
+#include "runtime/base/host.h"
 #include "runtime/comm/local/local.h"
+#include "runtime/launch/cpu_check.h"
 #include "runtime/launch/executor.h"
 #include "runtime/launch/options.h"
 #include "runtime/launch/shard.h"
@@ -238,4 +240,37 @@ TEST_CASE("main: an image of another version of the ABI is refused", "[runtime][
   other.abi_version = ASHLAR_RT_ABI_VERSION + 1;
   const char *arguments[] = {"toy"};
   CHECK(ashlar_rt_main(&other, 1, const_cast<char **>(arguments)) == 1);
+}
+
+TEST_CASE("main: a CPU that lacks what the program needs is named", "[runtime][main]") {
+  CHECK(checkCpu(nullptr).ok());
+#if defined(__x86_64__)
+  const std::string base = "popcnt"; // every machine that runs the tests has it
+#else
+  const std::string base;
+#endif
+  CHECK(checkCpu(base.c_str()).ok());
+  CHECK(checkCpu((base + (base.empty() ? "warp9" : ",warp9," + base)).c_str()).message() ==
+        "this program was compiled for a CPU with warp9, which this machine lacks; compile it on a machine like this one");
+  auto toy = makeToyTraining(1);
+  ashlar_rt_image other = toy->image();
+  other.cpu_features = "warp9";
+  const char *arguments[] = {"toy", "--plan"};
+  CHECK(ashlar_rt_main(&other, 2, const_cast<char **>(arguments)) == 1);
+  other.cpu_features = base.c_str();
+  CHECK(ashlar_rt_main(&other, 2, const_cast<char **>(arguments)) == 0);
+}
+
+TEST_CASE("host: the cores of the process are counted whatever the thread is bound to", "[runtime][host]") {
+  CoreSet before = currentCores();
+  int granted = grantedCores();
+  CHECK(granted >= before.count());
+  std::thread([&] {
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(sched_getcpu(), &one);
+    REQUIRE(sched_setaffinity(0, sizeof(one), &one) == 0);
+    CHECK(grantedCores() == granted);
+    CHECK(usableCores() == 1); // still bound
+  }).join();
 }

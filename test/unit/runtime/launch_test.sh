@@ -142,6 +142,11 @@ write_npy 8 3
 check "forward: cannot write" error '^error: .*no/such/p.npy' "$toy" forward 1 --input x=x.npy --output product=no/such/p.npy
 check "forward: two outputs in one file" error '^error: outputs .* and .* would both be written to no.npy' \
   "$toy" forward 1 --input x=x.npy --output product=no.npy --output net/twice=no.npy
+check "forward: one file spelled in two ways" error '^error: outputs .* and .* would both be written to (./)?no.npy' \
+  mpirun -n 2 "$toy" forward 2 --input x=x.npy --output product=no.npy --output net/twice=./no.npy
+check "forward: one of two files cannot be written" error '^error: .*no/such/p.npy' \
+  "$toy" forward 1 --input x=x.npy --output net/twice=no.npy --output product=no/such/p.npy
+check "forward: no temporary file" error 'cannot access' ls ./*.part
 mkfifo pipe
 check "forward: does not replace a device" error '^error: cannot write pipe: it is there and not a regular file' \
   "$toy" forward 1 --input x=x.npy --output product=pipe

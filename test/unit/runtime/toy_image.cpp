@@ -168,7 +168,6 @@ public:
     training.epochs = 2;
     training.log_every = 50;
     training.loss_tensor = "loss";
-    training.step_tensor = "step";
     training.seed_tensor = "seed";
     toy.abi_version = ASHLAR_RT_ABI_VERSION;
     toy.model_name = "toy";
@@ -187,7 +186,7 @@ private:
   TrainingVariant usual;
   TrainingVariant deterministic;
   ashlar_rt_variant variants[2];
-  const ashlar_rt_feature features[2] = {{"x", "x", 0, nullptr}, {"z", "z", 0, nullptr}};
+  const ashlar_rt_feature features[2] = {{"x", "x", 0, nullptr, 0, 0}, {"z", "z", 0, nullptr, 0, 0}};
   ashlar_rt_training training = {};
   ashlar_rt_image toy = {};
 };

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which inputs hold class labels, and of how many classes, so that the program can refuse a mislabelled data set. The loss knows: one that
+// the job names, or a SoftmaxCrossEntropyLoss of the model.
+
+#ifndef ASHLAR_COMPILER_DRIVER_CLASS_LABELS_H
+#define ASHLAR_COMPILER_DRIVER_CLASS_LABELS_H
+
+#include "compiler/job/job.pb.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "llvm/ADT/StringMap.h"
+
+#include <cstdint>
+
+namespace ashlar::driver {
+
+// The labels of one input: 0 .. classes - 1, and `ignored`, which is one of them when no other label is allowed.
+struct ClassLabels {
+  uint64_t classes = 0;
+  int64_t ignored = 0;
+};
+
+// Returns the inputs of @forward that hold class labels under the job's loss, by name. Assumes an imported module, before the loss is
+// added. A job without a loss has none; a loss that names a missing tensor is left to the loss pass.
+llvm::StringMap<ClassLabels> findClassLabels(const job::Job &job, mlir::ModuleOp module);
+
+} // namespace ashlar::driver
+
+#endif // ASHLAR_COMPILER_DRIVER_CLASS_LABELS_H

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which inputs hold class labels under each kind of loss.
+
+#include "compiler/driver/class_labels.h"
+#include "compiler/job/job.h"
+#include "test/unit/reference/parsed_module.h"
+
+#include <catch2/catch.hpp>
+
+using namespace ashlar;
+
+namespace {
+
+const char *const kModel = R"(
+  func.func @forward(%x: tensor<4x3xf32> {nn.name = "x"}, %classes: tensor<2x2xi64> {nn.name = "classes"})
+      -> (tensor<4xf32> {nn.name = "own_loss"}) {
+    %logits = nn.exp %x {nn.outputs = ["logits"]} : tensor<4x3xf32>
+    %logp = nn.log_softmax %logits {nn.outputs = ["log_probabilities"]} : tensor<4x3xf32>
+    %labels = nn.reshape %classes : tensor<2x2xi64> -> tensor<4xi64>
+    %rows = nn.softmax_cross_entropy %logits, %labels : tensor<4x3xf32>, tensor<4xi64> -> tensor<4xf32>
+    IGNORE
+    return %rows : tensor<4xf32>
+  }
+)";
+
+// Finds the labels of kModel, with these lines in place of IGNORE, under this loss.
+llvm::StringMap<driver::ClassLabels> labelsOf(const std::string &loss, const std::string &ignore = "") {
+  std::string text = kModel;
+  text.replace(text.find("IGNORE"), 6, ignore);
+  auto module = test::parse(text);
+  return driver::findClassLabels(llvm::cantFail(job::parseJobText("loss { " + loss + " }", "job.txtpb")), *module);
+}
+
+} // namespace
+
+TEST_CASE("class labels: the losses of a job name them, the tensor has the classes", "[driver][labels]") {
+  auto labels = labelsOf("softmax_cross_entropy { logits: \"logits\" labels: \"new\" }");
+  REQUIRE(labels.size() == 1);
+  CHECK((labels["new"].classes == 3 && labels["new"].ignored == 0));
+  labels = labelsOf("negative_log_likelihood { log_probabilities: \"log_probabilities\" labels: \"classes\" }");
+  REQUIRE(labels.size() == 1);
+  CHECK((labels["classes"].classes == 3 && labels["classes"].ignored == 0));
+}
+
+TEST_CASE("class labels: a loss of the model takes an input, with or without an ignored label", "[driver][labels]") {
+  auto labels = labelsOf("model_output { tensor: \"own_loss\" }");
+  REQUIRE(labels.size() == 1);
+  CHECK((labels["classes"].classes == 3 && labels["classes"].ignored == 0));
+  labels = labelsOf("model_output { tensor: \"own_loss\" }", R"(
+    %ignored = nn.constant dense<-100> : tensor<4xi64>
+    %kept = nn.compare ne %labels, %ignored : tensor<4xi64> -> tensor<4xi1>)");
+  REQUIRE(labels.size() == 1);
+  CHECK((labels["classes"].classes == 3 && labels["classes"].ignored == -100));
+}
+
+TEST_CASE("class labels: targets are none, and a missing tensor is left to the loss pass", "[driver][labels]") {
+  CHECK(labelsOf("mean_squared_error { prediction: \"logits\" target: \"x\" }").empty());
+  CHECK(labelsOf("softmax_cross_entropy { logits: \"lgits\" labels: \"new\" }").empty());
+}

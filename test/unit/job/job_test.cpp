@@ -116,7 +116,7 @@ void setField(Message &message, const FieldDescriptor *field) {
     reflection->SetBool(&message, field, true);
     break;
   case FieldDescriptor::CPPTYPE_STRING:
-    reflection->SetString(&message, field, "x");
+    field->is_repeated() ? reflection->AddString(&message, field, "x") : reflection->SetString(&message, field, "x");
     break;
   case FieldDescriptor::CPPTYPE_ENUM:
     reflection->SetEnumValue(&message, field, field->enum_type()->value(0)->number());

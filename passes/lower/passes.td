@@ -42,7 +42,7 @@ def FusePass : Pass<"ashlar-fuse", "::mlir::func::FuncOp"> {
   let summary = "Groups ops into fusions, each one kernel or one library call.";
   let description = [{
     Grows groups in program order: an op joins the open group of its operands when shapes fit the group's loop nest. A group closes when something outside it uses one
-    of its values, so groups never depend on each other in a cycle; time is linear in the program. Cheap ops without a nest of their own
+    of its values, so groups never depend on each other in a cycle; time is linear in the program, n log n where groups merge. Cheap ops without a nest of their own
     (broadcast, reshape, slice, constants, ...) are copied into every group that reads them.
 
     Needs: ashlar-order-ops. Leaves: nn.read, nn.write, nn.constant, nn.reshape (a change of shape without a copy), exec.fusion, dist collectives, return.

@@ -77,16 +77,7 @@ Fault checkBatch(const Job &job) {
   if (!job.has_global_batch()) {
     return job.has_loss() ? "a loss needs global_batch, the number of samples of a step" : "";
   }
-  int64_t batch = job.global_batch(), devices = batchAxes(job).empty() ? 1 : numDevices(job);
-  if (batch < 1) {
-    return llvm::formatv("global_batch {0} is not positive", batch);
-  }
-  if (batch % devices != 0) {
-    int64_t below = batch / devices * devices;
-    return llvm::formatv("global_batch {0} is not divisible by {1}; use {2}{3}", batch, nameBatchAxes(job),
-                         below ? std::to_string(below) + " or " : "", below + devices);
-  }
-  return {};
+  return job.global_batch() < 1 ? llvm::formatv("global_batch {0} is not positive", job.global_batch()).str() : "";
 }
 
 Fault checkDeterministic(const Job &job) {

@@ -7,6 +7,7 @@
 #include "dialects/nn/nn.h"
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 
 using namespace mlir;
@@ -46,13 +47,31 @@ dist::MeshAttr meshOf(Interpreter &interpreter) {
   return dist::findMesh(interpreter.getModule()).getMesh();
 }
 
-// Returns the first element of the device's piece in the global tensor.
-Index pieceOrigin(const dist::Layout &layout, dist::MeshAttr mesh, ArrayRef<int64_t> localShape, int64_t device) {
-  Index origin;
-  for (auto [axes, size] : llvm::zip_equal(layout.dims, localShape)) {
-    origin.push_back(mesh.axisIndex(device, axes) * size);
+// The part of a global tensor that a device holds: where its piece begins, and how much of the piece is no padding.
+struct Region {
+  Index origin, size;
+};
+
+Region regionOf(const dist::Layout &layout, dist::MeshAttr mesh, ArrayRef<int64_t> globalShape, int64_t device) {
+  Region region;
+  for (auto [axes, size] : llvm::zip_equal(layout.dims, globalShape)) {
+    dist::Range range = dist::pieceRange(mesh, size, axes, device);
+    region.origin.push_back(range.start);
+    region.size.push_back(range.size);
   }
-  return origin;
+  return region;
+}
+
+// Fills a tensor with what must never be seen, before its elements that are no padding are set.
+void spoil(Tensor &tensor) {
+  constexpr int64_t kOdd = 1000003;
+  for (int64_t i = 0; i < tensor.getNumElements(); ++i) {
+    if (tensor.isFloat()) {
+      tensor.setFloat(i, std::numeric_limits<double>::quiet_NaN());
+    } else {
+      tensor.setInt(i, kOdd);
+    }
+  }
 }
 
 Index sumOf(ArrayRef<int64_t> x, ArrayRef<int64_t> y) {
@@ -83,15 +102,15 @@ FailureOr<Tensor> fromRanks(Interpreter &interpreter, const Placement &placement
 
 RankTensors scatter(const Tensor &global, const dist::Layout &layout, dist::MeshAttr mesh) {
   RankedTensorType localType = dist::localType(mesh, global.getType(), layout);
+  const Tensor zero(RankedTensorType::get({}, localType.getElementType()));
   RankTensors pieces;
   for (int64_t device = 0; device < mesh.numDevices(); ++device) {
     Tensor piece(localType);
     bool isTerm = layout.isPartial() && layout.reduction == dist::Reduction::Sum && mesh.axisIndex(device, layout.partial) != 0;
-    Index origin = pieceOrigin(layout, mesh, localType.getShape(), device);
-    forEachIndex(localType.getShape(), [&](ArrayRef<int64_t> index, int64_t i) {
-      if (!isTerm) {
-        piece.copyElement(i, global, global.linearize(sumOf(origin, index)));
-      }
+    spoil(piece);
+    Region region = regionOf(layout, mesh, global.getType().getShape(), device);
+    forEachIndex(region.size, [&](ArrayRef<int64_t> index, int64_t) {
+      piece.copyElement(piece.linearize(index), isTerm ? zero : global, isTerm ? 0 : global.linearize(sumOf(region.origin, index)));
     });
     pieces.push_back(std::move(piece));
   }
@@ -99,14 +118,14 @@ RankTensors scatter(const Tensor &global, const dist::Layout &layout, dist::Mesh
 }
 
 FailureOr<Tensor> gather(ArrayRef<Tensor> pieces, RankedTensorType globalType, const dist::Layout &layout, dist::MeshAttr mesh) {
-  RankedTensorType localType = dist::localType(mesh, globalType, layout);
   Tensor global(globalType);
   // The combined pieces of one group over the partial axes fill their place; every later group that holds the same place must agree.
   std::vector<bool> filled(global.getNumElements(), false);
   bool agree = true;
   for (ArrayRef<int64_t> group : mesh.groups(layout.partial)) {
-    Index origin = pieceOrigin(layout, mesh, localType.getShape(), group.front());
-    forEachIndex(localType.getShape(), [&](ArrayRef<int64_t> index, int64_t i) {
+    Region region = regionOf(layout, mesh, globalType.getShape(), group.front());
+    forEachIndex(region.size, [&](ArrayRef<int64_t> index, int64_t) {
+      int64_t i = pieces[group.front()].linearize(index);
       Tensor combined(RankedTensorType::get({}, globalType.getElementType()));
       combined.copyElement(0, pieces[group.front()], i);
       for (int64_t device : group.drop_front()) {
@@ -120,7 +139,7 @@ FailureOr<Tensor> gather(ArrayRef<Tensor> pieces, RankedTensorType globalType, c
           combined.setInt(0, static_cast<int64_t>(value));
         }
       }
-      int64_t place = global.linearize(sumOf(origin, index));
+      int64_t place = global.linearize(sumOf(region.origin, index));
       double before = global.getNumber(place), now = combined.getNumber(0);
       agree &= !filled[place] || before == now || (before != before && now != now);
       global.copyElement(place, combined, 0);

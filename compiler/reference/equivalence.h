@@ -15,7 +15,7 @@
 namespace ashlar::reference {
 
 // Returns the piece of `global` that each device holds. Of a sum that is partial the device with coordinate 0 along the partial axes holds
-// everything and the others zeros; of a maximum or minimum all hold the same.
+// everything and the others zeros; of a maximum or minimum all hold the same. Padding is NaN, or an odd number: it must not matter.
 RankTensors scatter(const Tensor &global, const dist::Layout &layout, dist::MeshAttr mesh);
 
 // Returns the global tensor of the pieces, the inverse of scatter; partial values are combined. Failure when devices that should hold the

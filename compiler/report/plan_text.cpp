@@ -103,9 +103,18 @@ private:
     line("mesh", mesh + "; " + counted(devices() / variant.getDevicesPerProcess(), "rank") +
                      (variant.getDevicesPerProcess() > 1 ? formatv(" of {0} devices each", variant.getDevicesPerProcess()).str() : ""));
     if (facts.globalBatch > 0) {
-      line("batch",
-           formatv("{0} samples, {1} a rank", facts.globalBatch, facts.globalBatch * variant.getDevicesPerProcess() / devices()).str());
+      line("batch", formatv("{0} samples, {1} a device", facts.globalBatch, samplesOfDevice()).str());
     }
+  }
+
+  // Returns the samples of the batch that one device holds of the input that is split least.
+  int64_t samplesOfDevice() {
+    int64_t samples = 0;
+    for (auto op : variant.getBody().getOps<exec::TensorOp>()) {
+      bool holdsBatch = op.getRole() == exec::Role::Input && !op.getGlobalShape().empty() && op.getGlobalShape()[0] == facts.globalBatch;
+      samples = holdsBatch ? std::max(samples, op.getBuffer().getType().getDimSize(0)) : samples;
+    }
+    return samples;
   }
 
   void writeTensors() {

@@ -81,7 +81,8 @@ def Dist_LayoutAttr : Dist_Attr<"Layout", "layout"> {
   let summary = "How a tensor is spread over the mesh";
   let description = [{
     For each dim the axes that split it, major to minor: dim d is cut into as many equal pieces as the product of their sizes, and a device
-    holds the piece numbered by its coordinate along them. Over the axes in `partial` the devices hold parts that combine (sum, max, min)
+    holds the piece numbered by its coordinate along them. A size that they do not divide is rounded up at each axis; what sticks out is
+    padding, with elements of no meaning (pieceSizes in layout.h). Over the axes in `partial` the devices hold parts that combine (sum, max, min)
     to the value; one kind a layout, because a sum of maxima is no maximum of sums. Over all other axes the tensor is repeated.
 
         #dist.layout<[{"dp"}, {} ]>                      // rows split over dp

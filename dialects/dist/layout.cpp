@@ -7,6 +7,7 @@
 #include "dialects/dist/dist.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/MathExtras.h"
 #include "llvm/Support/raw_ostream.h"
 
 using namespace mlir;
@@ -47,12 +48,28 @@ std::string Layout::toString() const {
   return text;
 }
 
+SmallVector<int64_t> pieceSizes(MeshAttr mesh, int64_t size, ArrayRef<StringAttr> axes) {
+  SmallVector<int64_t> sizes;
+  for (StringAttr axis : axes) {
+    size = llvm::divideCeil(size, mesh.axisSize(axis));
+    sizes.push_back(size);
+  }
+  return sizes;
+}
+
+Range pieceRange(MeshAttr mesh, int64_t size, ArrayRef<StringAttr> axes, int64_t device) {
+  int64_t start = 0, end = size;
+  for (auto [axis, piece] : llvm::zip_equal(axes, pieceSizes(mesh, size, axes))) {
+    start += mesh.axisIndex(device, {axis}) * piece;
+    end = std::min(end, start + piece);
+  }
+  return {start, std::max<int64_t>(0, end - start)};
+}
+
 SmallVector<int64_t> localShape(MeshAttr mesh, ArrayRef<int64_t> shape, const Layout &layout) {
   SmallVector<int64_t> local;
   for (auto [size, axes] : llvm::zip_equal(shape, layout.dims)) {
-    int64_t pieces = mesh.groupSize(axes);
-    assert(size % pieces == 0 && "uneven split");
-    local.push_back(size / pieces);
+    local.push_back(axes.empty() ? size : pieceSizes(mesh, size, axes).back());
   }
   return local;
 }
@@ -61,13 +78,8 @@ RankedTensorType localType(MeshAttr mesh, RankedTensorType type, const Layout &l
   return type.clone(localShape(mesh, type.getShape(), layout));
 }
 
-std::optional<int64_t> findUneven(MeshAttr mesh, ArrayRef<int64_t> shape, const Layout &layout) {
-  for (auto [d, axes] : llvm::enumerate(layout.dims)) {
-    if (shape[d] % mesh.groupSize(axes) != 0) {
-      return d;
-    }
-  }
-  return std::nullopt;
+bool isEven(MeshAttr mesh, int64_t size, ArrayRef<StringAttr> axes) {
+  return size % mesh.groupSize(axes) == 0;
 }
 
 Layout withoutUnitAxes(MeshAttr mesh, const Layout &layout) {

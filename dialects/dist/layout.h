@@ -46,14 +46,27 @@ struct Layout {
   std::string toString() const;
 };
 
-// Returns the shape that each device holds of a tensor of the global `shape`. Assumes that the pieces divide the dims (findUneven).
+// Returns the size of a piece after each axis: a dim is cut along its axes one after the other, major first, each time into pieces of equal
+// size, rounded up. What sticks out beyond the end of the dim, or of the piece that was cut, is padding.
+//   size 12 over axes of 2 and 3: {6, 2}      size 4: {2, 1}, devices hold 0 | 1 | - and 2 | 3 | -
+llvm::SmallVector<int64_t> pieceSizes(MeshAttr mesh, int64_t size, llvm::ArrayRef<mlir::StringAttr> axes);
+
+// A run of elements of a dim.
+struct Range {
+  int64_t start, size;
+};
+
+// Returns the elements of a dim that a device holds: the first of its piece and how many of it are no padding (0 when all are).
+Range pieceRange(MeshAttr mesh, int64_t size, llvm::ArrayRef<mlir::StringAttr> axes, int64_t device);
+
+// Returns the shape that each device holds of a tensor of the global `shape`, padding included.
 llvm::SmallVector<int64_t> localShape(MeshAttr mesh, llvm::ArrayRef<int64_t> shape, const Layout &layout);
 
 // Returns the type that each device holds.
 mlir::RankedTensorType localType(MeshAttr mesh, mlir::RankedTensorType type, const Layout &layout);
 
-// Returns the first dim that the axes splitting it do not divide; nothing when all divide.
-std::optional<int64_t> findUneven(MeshAttr mesh, llvm::ArrayRef<int64_t> shape, const Layout &layout);
+// Returns true when the axes divide the size, so that no piece holds padding.
+bool isEven(MeshAttr mesh, int64_t size, llvm::ArrayRef<mlir::StringAttr> axes);
 
 // Returns the layout without the axes of size 1: they neither split nor make partial, so redistributing over them is nothing to do.
 Layout withoutUnitAxes(MeshAttr mesh, const Layout &layout);

@@ -117,11 +117,11 @@ private:
     open.push({cost, entry->second});
   }
 
-  // Follows one edge, unless its end is uneven or too large.
+  // Follows one edge, unless its end is too large.
   void take(int64_t index, const Step &step) {
     const Layout current = nodes[index].layout;
     Layout next = applyStep(current, step);
-    if (findUneven(mesh, type.getShape(), next) || localBytes(mesh, type, next) > cap) {
+    if (localBytes(mesh, type, next) > cap) {
       return;
     }
     Cost cost = nodes[index].cost;

@@ -21,8 +21,8 @@ struct Step {
   int64_t concatDim = -1; // of AllToAll
 };
 
-// Returns the steps that take a tensor of the global `type` from one layout to another. Assumes both divide the type evenly and `to` is
-// partial only where `from` is.
+// Returns the steps that take a tensor of the global `type` from one layout to another. Assumes that `to` is partial only where `from` is.
+// Bytes are those of whole pieces, padding included.
 //   [{}], partial = sum {"dp"} -> [{}]       all_reduce dp
 //   [{}], partial = sum {"dp"} -> [{"dp"}]   reduce_scatter dim 0 dp
 //   [{"x"}, {}] -> [{}, {"x"}]               all_to_all split 1 concat 0 x

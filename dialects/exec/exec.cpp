@@ -7,6 +7,7 @@
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/TypeSwitch.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 
@@ -50,15 +51,16 @@ LogicalResult TensorOp::verify() {
   }
   ArrayRef<int64_t> axisSizes = (*this)->getParentOfType<VariantOp>().getAxisSizes();
   for (auto [d, split] : llvm::enumerate(getSplits().getAsRange<DenseI64ArrayAttr>())) {
-    int64_t pieces = 1;
+    int64_t expected = getGlobalShape()[d];
     for (int64_t axis : split.asArrayRef()) {
       if (axis < 0 || axis >= static_cast<int64_t>(axisSizes.size())) { // C1
         return emitOpError("dim ") << d << " is split by axis " << axis << " of a mesh with " << axisSizes.size() << " axes";
       }
-      pieces *= axisSizes[axis];
+      expected = llvm::divideCeil(expected, axisSizes[axis]);
     }
-    if (local[d] * pieces != getGlobalShape()[d]) { // C1
-      return emitOpError("dim ") << d << " has " << pieces << " pieces of size " << local[d] << " but global size " << getGlobalShape()[d];
+    if (local[d] != expected) { // C1
+      return emitOpError("dim ") << d << " of global size " << getGlobalShape()[d] << " has pieces of size " << expected
+                                 << " but local size " << local[d];
     }
   }
   return success();

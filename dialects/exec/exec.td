@@ -128,7 +128,7 @@ def Exec_TensorOp : Exec_Op<"tensor", [Symbol, HasParent<"::ashlar::exec::Varian
 
         exec.tensor @fc1.weight variable #exec.buffer<arena, 64, memref<512x784xf32>> global [512, 784] splits [[], []]
 
-    **Constraints:** (C1) global size = local size times the sizes of the splitting axes, in each dim.
+    **Constraints:** (C1) local size = global size divided by the size of each splitting axis in turn, rounded up, in each dim.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, Exec_RoleAttr:$role, Exec_BufferAttr:$buffer, DenseI64ArrayAttr:$global_shape,
                        TypedArrayAttrBase<DenseI64ArrayAttr, "axes of each dim">:$splits, OptionalAttr<StrAttr>:$outside_name);

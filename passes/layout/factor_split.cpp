@@ -13,6 +13,10 @@ namespace ashlar::layout {
 FactorSplit project(MeshAttr mesh, const ShardingRule &rule, const TensorFactors &tensor, const Layout &layout) {
   FactorSplit split(rule.factors.size());
   for (auto [factors, axes] : llvm::zip_equal(tensor, layout.dims)) {
+    if (factors.size() == 1) {
+      split[factors.front()] = axes; // the factor is the dim: pieces of any size
+      continue;
+    }
     size_t position = 0;
     int64_t left = factors.empty() ? 1 : rule.factors[factors.front()].size;
     for (StringAttr axis : axes) {
@@ -44,8 +48,17 @@ bool holdsFactor(const TensorFactors &tensor, int64_t factor) {
   return llvm::any_of(tensor, [&](ArrayRef<int64_t> dim) { return llvm::is_contained(dim, factor); });
 }
 
+bool isWholeDim(ArrayRef<TensorFactors> tensors, int64_t factor) {
+  return llvm::all_of(tensors, [&](const TensorFactors &tensor) {
+    return llvm::all_of(tensor, [&](ArrayRef<int64_t> dim) { return dim.size() == 1 || !llvm::is_contained(dim, factor); });
+  });
+}
+
 bool isSplittable(MeshAttr mesh, const ShardingRule &rule, ArrayRef<TensorFactors> tensors, const FactorSplit &split, int64_t factor,
                   StringAttr axis) {
+  if (isWholeDim(tensors, factor)) {
+    return rule.factors[factor].size != 0;
+  }
   int64_t left = rule.factors[factor].size / mesh.groupSize(split[factor]);
   if (rule.factors[factor].size == 0 || left % mesh.axisSize(axis) != 0) {
     return false;

@@ -18,7 +18,8 @@ using dist::MeshAttr;
 // For each factor of a rule the axes that split it, major to minor.
 using FactorSplit = llvm::SmallVector<AxisList>;
 
-// Returns the layout of one tensor as a split of factors; axes that fit no factor are left out.
+// Returns the layout of one tensor as a split of factors; axes that fit no factor are left out. A dim that is one factor takes any axes; in
+// a dim that is several the axes must divide them.
 //   dim [ij] with i=2, j=6 on x=2, y=3:  [{"x", "y"}] -> i: {x}, j: {y}    [{"y"}] -> nothing, 3 does not divide 2
 FactorSplit project(MeshAttr mesh, const ShardingRule &rule, const TensorFactors &tensor, const Layout &layout);
 
@@ -26,8 +27,12 @@ FactorSplit project(MeshAttr mesh, const ShardingRule &rule, const TensorFactors
 // factors that are split completely (isSplittable).
 Layout unproject(const TensorFactors &tensor, const FactorSplit &split);
 
-// Returns true when `axis` can split `factor` further, on top of `split`, in every tensor of `tensors` that holds the factor: it divides
-// what is left of the factor, the factors before it in a dim are split completely and those after it not at all.
+// Returns true when every dim that holds the factor is that factor alone. Only then may its pieces be uneven: padding at the end of a piece
+// would otherwise lie in the middle of a dim.
+bool isWholeDim(llvm::ArrayRef<TensorFactors> tensors, int64_t factor);
+
+// Returns true when `axis` can split `factor` further, on top of `split`, in every tensor of `tensors` that holds the factor: the factor is
+// all of its dims, or `axis` divides what is left of it, the factors before it in a dim are split completely and those after it not at all.
 bool isSplittable(MeshAttr mesh, const ShardingRule &rule, llvm::ArrayRef<TensorFactors> tensors, const FactorSplit &split, int64_t factor,
                   mlir::StringAttr axis);
 

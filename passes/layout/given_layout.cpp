@@ -17,22 +17,11 @@ LogicalResult checkGivenLayout(Operation *op, const Twine &what, dist::MeshAttr 
   if (layout.isPartial()) {
     return op->emitError() << what << " has layout " << layout.toString() << "; a given layout cannot be partial";
   }
-  for (auto [dim, axes] : llvm::enumerate(layout.dims)) {
-    int64_t left = type.getDimSize(dim);
+  for (ArrayRef<StringAttr> axes : layout.dims) {
     for (StringAttr axis : axes) {
       if (!mesh.findAxis(axis)) {
         return op->emitError() << what << " is split over axis " << axis << ", which is not in mesh " << mesh;
       }
-      int64_t size = mesh.axisSize(axis);
-      if (left % size != 0) {
-        InFlightDiagnostic error = op->emitError()
-                                   << what << " has size " << type.getDimSize(dim) << " in dim " << dim << ", not divisible by ";
-        if (axes.size() == 1) {
-          return error << "mesh axis " << axis << " of size " << size << "; use a multiple of " << size;
-        }
-        return error << "the " << mesh.groupSize(axes) << " devices of its mesh axes; use a multiple of " << mesh.groupSize(axes);
-      }
-      left /= size;
     }
   }
   return success();

@@ -11,7 +11,7 @@
 
 namespace ashlar::layout {
 
-// Checks that `layout` has the rank of `type`, names axes of the mesh only, is not partial, and divides every dim. Errors start with `what`
+// Checks that `layout` has the rank of `type`, names axes of the mesh only and is not partial. Errors start with `what`
 // (argument 0 ("input") of @train_step).
 mlir::LogicalResult checkGivenLayout(mlir::Operation *op, const llvm::Twine &what, dist::MeshAttr mesh, mlir::RankedTensorType type,
                                      const dist::Layout &layout);

@@ -30,6 +30,15 @@ AxisList longestCompatible(ArrayRef<AxisList> lists) {
   return best;
 }
 
+// Returns true when inference may split what `split` leaves of a factor by one more axis: evenly, or where padding can be (isWholeDim) and
+// every device gets an element.
+bool isWorthSplitting(MeshAttr mesh, const ShardingRule &rule, ArrayRef<TensorFactors> tensors, const FactorSplit &split, int64_t factor,
+                      StringAttr axis) {
+  int64_t size = rule.factors[factor].size;
+  int64_t left = split[factor].empty() ? size : dist::pieceSizes(mesh, size, split[factor]).back();
+  return left % mesh.axisSize(axis) == 0 || (left > mesh.axisSize(axis) && isWholeDim(tensors, factor));
+}
+
 } // namespace
 
 unsigned Inference::addNode(int64_t rank, std::optional<Layout> given) {
@@ -121,7 +130,8 @@ void Inference::extend(Row &row, size_t t, int64_t factor, ArrayRef<StringAttr> 
         return static_cast<int64_t>(item.index()) != factor && llvm::is_contained(item.value(), axis);
       });
     });
-    if (servesOther || node.layout.uses(axis) || !isSplittable(mesh, row.rule, row.tensors[t], split, factor, axis)) {
+    if (servesOther || node.layout.uses(axis) || !isSplittable(mesh, row.rule, row.tensors[t], split, factor, axis) ||
+        !isWorthSplitting(mesh, row.rule, row.tensors, split, factor, axis)) {
       break;
     }
     split[factor].push_back(axis);

@@ -18,7 +18,7 @@ def SeedLayoutsPass : Pass<"ashlar-seed-layouts", "::mlir::ModuleOp"> {
         dist.mesh @mesh <["dp" = 4]>
         func.func @train_step(%x: tensor<256x784xf32> {dist.layout = #dist.layout<[{"dp"}, {} ]>}, ...)
 
-    Needs: a batch that the axes divide. Leaves: a dist.mesh, dist.layout on the arguments that hold the batch.
+    Leaves: a dist.mesh, dist.layout on the arguments that hold the batch.
   }];
   let options = [
     ListOption<"mesh", "mesh", "std::string", "axes of the mesh, major to minor, as name=size; none when the module has a mesh">,
@@ -85,7 +85,7 @@ def PrintShardingRulesPass : Pass<"ashlar-print-sharding-rules", "::mlir::Module
 def VerifyLayoutsPass : Pass<"ashlar-verify-layouts", "::mlir::ModuleOp"> {
   let summary = "Checks that layouts are complete and that each op agrees with its operands.";
   let description = [{
-    The border between passes/layout and passes/partition: every value and variable has a layout on axes of the mesh that divide its dims;
+    The border between passes/layout and passes/partition: every value and variable has a layout on axes of the mesh;
     the layouts around each op are one split of its factors, partial exactly over the reduction factors; nothing partial is written,
     returned, or read by an op other than an nn.add of values that are partial in the same way.
 

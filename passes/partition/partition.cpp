@@ -5,6 +5,7 @@
 
 #include "dialects/dist/redistribution.h"
 #include "dialects/nn/nn.h"
+#include "passes/partition/padding.h"
 #include "passes/partition/passes.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -36,6 +37,7 @@ public:
     if (!function.getBody().hasOneBlock()) {
       return function.emitOpError("is no program: it has ") << function.getBody().getBlocks().size() << " blocks, not one";
     }
+    function.walk([&](ShardingRuleOpInterface op) { collectMasks(op); }); // while types and layouts are still global
     if (failed(cutSignature())) {
       return failure();
     }
@@ -55,14 +57,6 @@ private:
     if (!op->hasAttr(dist::kLayoutsAttr)) {
       return op->emitOpError("has no layout; run ashlar-insert-redistributions first");
     }
-    for (OpResult result : op->getResults()) {
-      Layout layout = dist::findLayout(result).getLayout();
-      if (std::optional<int64_t> dim = dist::findUneven(mesh, typeOf(result).getShape(), layout)) {
-        return op->emitOpError("result ") << result.getResultNumber() << " has size " << typeOf(result).getDimSize(*dim) << " in dim "
-                                          << *dim << ", not divisible by the " << mesh.groupSize(layout.dims[*dim])
-                                          << " devices that split it";
-      }
-    }
     builder.setInsertionPoint(op);
     if (auto redistribute = dyn_cast<dist::RedistributeOp>(op)) {
       cutRedistribute(redistribute);
@@ -76,6 +70,45 @@ private:
     return success();
   }
 
+  // An operand whose padding an op would count, were it not masked.
+  struct Mask {
+    unsigned operand;
+    int64_t dim, size; // global
+    dist::AxisList axes;
+    ReductionKind reduction;
+  };
+
+  // Remembers which operands of an op are uneven along a dim that it reduces.
+  void collectMasks(ShardingRuleOpInterface op) {
+    ShardingRule rule = op.getShardingRule();
+    for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
+      dist::LayoutAttr layout = dist::findLayout(operand);
+      for (auto [d, factors] : llvm::enumerate(rule.operands[i])) {
+        bool reduces = factors.size() == 1 && rule.factors[factors.front()].kind == FactorKind::Reduction;
+        if (!layout || !reduces) {
+          continue;
+        }
+        dist::AxisList axes = layout.getLayout().dims[d];
+        int64_t size = typeOf(operand).getDimSize(d);
+        if (!dist::isEven(mesh, size, axes)) {
+          masks[op].push_back({static_cast<unsigned>(i), static_cast<int64_t>(d), size, axes, rule.factors[factors.front()].reduction});
+        }
+      }
+    }
+  }
+
+  void maskOperands(Operation *op) {
+    auto found = masks.find(op);
+    if (found == masks.end()) {
+      return;
+    }
+    ImplicitLocOpBuilder b(op->getLoc(), op);
+    for (const Mask &mask : found->second) {
+      Value masked = maskPadding(b, mesh, op->getOperand(mask.operand), mask.dim, mask.size, mask.axes, mask.reduction);
+      op->setOperand(mask.operand, masked);
+    }
+  }
+
   Layout layoutOf(Operation *op) { return dist::findLayout(op->getResult(0)).getLayout(); }
 
   // Puts `value` in the place of an op.
@@ -85,12 +118,13 @@ private:
   }
 
   void cutInPlace(Operation *op) {
+    maskOperands(op);
     if (auto slice = dyn_cast<nn::SliceOp>(op)) {
       // A dim that is split is not cut by the op: it ends where the piece ends.
       Layout layout = layoutOf(op);
-      SmallVector<int64_t> limits(slice.getLimits());
+      SmallVector<int64_t> limits(slice.getLimits()), local = dist::localShape(mesh, typeOf(slice).getShape(), layout);
       for (auto [d, axes] : llvm::enumerate(layout.dims)) {
-        limits[d] = axes.empty() ? limits[d] : limits[d] / mesh.groupSize(axes);
+        limits[d] = axes.empty() ? limits[d] : local[d];
       }
       slice.setLimits(limits);
     }
@@ -106,28 +140,45 @@ private:
     Layout target = dist::withoutUnitAxes(mesh, op.getTo().getLayout());
     Value value = op.getInput();
     for (const dist::Step &step : dist::planRedistribution(mesh, global, layout, target)) {
-      dist::Reduction reduction = layout.reduction;
-      layout = dist::applyStep(layout, step);
-      value = emitStep(op.getLoc(), step, reduction, value, dist::localType(mesh, global, layout), op.getCauseAttr());
+      Layout next = dist::applyStep(layout, step);
+      value = emitStep(op, step, layout, value, dist::localShape(mesh, global.getShape(), next));
+      layout = next;
     }
     replace(op, value);
   }
 
-  Value emitStep(Location loc, const dist::Step &step, dist::Reduction reduction, Value value, RankedTensorType type, StringAttr cause) {
-    auto axes = dist::toAttr(builder.getContext(), step.axes);
-    IntegerAttr dim = builder.getI64IntegerAttr(step.dim);
-    auto kind = dist::ReductionAttr::get(builder.getContext(), reduction);
+  // Emits one step of a plan on `value`, of layout `from`; the result has `shape`. A dim that is cut is lengthened first where it does not
+  // divide, and a dim that was joined is shortened.
+  Value emitStep(dist::RedistributeOp op, const dist::Step &step, const Layout &from, Value value, ArrayRef<int64_t> shape) {
+    ImplicitLocOpBuilder b(op.getLoc(), op);
+    auto axes = dist::toAttr(b.getContext(), step.axes);
+    StringAttr cause = op.getCauseAttr();
+    IntegerAttr dim = b.getI64IntegerAttr(step.dim);
+    auto kind = dist::ReductionAttr::get(b.getContext(), from.reduction);
+    RankedTensorType type = typeOf(value).clone(shape);
+    // The type with the pieces of a dim side by side, padding included.
+    auto joined = [&](int64_t d) {
+      SmallVector<int64_t> sizes(shape);
+      sizes[d] = typeOf(value).getDimSize(d) * mesh.groupSize(step.axes);
+      return type.clone(sizes);
+    };
     switch (step.kind) {
     case dist::Step::Slice:
-      return dist::SliceOp::create(builder, loc, type, value, dim, axes);
+      return dist::SliceOp::create(b, type, padToPieces(b, mesh, value, step.dim, step.axes), dim, axes);
     case dist::Step::AllReduce:
-      return dist::AllReduceOp::create(builder, loc, type, kind, value, axes, cause);
+      return dist::AllReduceOp::create(b, type, kind, value, axes, cause);
     case dist::Step::ReduceScatter:
-      return dist::ReduceScatterOp::create(builder, loc, type, kind, value, dim, axes, cause);
-    case dist::Step::AllToAll:
-      return dist::AllToAllOp::create(builder, loc, type, value, dim, builder.getI64IntegerAttr(step.concatDim), axes, cause);
-    case dist::Step::AllGather:
-      return dist::AllGatherOp::create(builder, loc, type, value, dim, axes, cause);
+      return dist::ReduceScatterOp::create(b, type, kind, padToPieces(b, mesh, value, step.dim, step.axes), dim, axes, cause);
+    case dist::Step::AllToAll: {
+      RankedTensorType result = joined(step.concatDim);
+      Value padded = padToPieces(b, mesh, value, step.dim, step.axes);
+      Value moved = dist::AllToAllOp::create(b, result, padded, dim, b.getI64IntegerAttr(step.concatDim), axes, cause);
+      return trimPieces(b, mesh, moved, step.concatDim, shape[step.concatDim], step.axes);
+    }
+    case dist::Step::AllGather: {
+      Value gathered = dist::AllGatherOp::create(b, joined(step.dim), value, dim, axes, cause);
+      return trimPieces(b, mesh, gathered, step.dim, shape[step.dim], step.axes);
+    }
     }
     llvm_unreachable("unknown step");
   }
@@ -136,55 +187,41 @@ private:
   void cutConstant(nn::ConstantOp op) {
     Layout layout = layoutOf(op);
     RankedTensorType local = dist::localType(mesh, typeOf(op), layout);
-    op->removeAttr(dist::kLayoutsAttr);
+    ImplicitLocOpBuilder b(op.getLoc(), op);
     auto dense = dyn_cast<DenseElementsAttr>(op.getValue());
     if (dense && dense.isSplat()) {
-      op.setValueAttr(dense.resizeSplat(local));
-      op.getResult().setType(local);
-      return;
+      return replace(op, nn::ConstantOp::create(b, dense.resizeSplat(local)));
     }
-    builder.setInsertionPointAfter(op);
-    Value value = op;
-    Operation *first = nullptr;
-    Layout current = Layout::replicated(layout.dims.size());
+    Value value = nn::ConstantOp::create(b, op.getValue());
     for (auto [d, axes] : llvm::enumerate(layout.dims)) {
       if (axes.empty()) {
         continue;
       }
-      current.dims[d] = axes;
-      value = dist::SliceOp::create(builder, op.getLoc(), dist::localType(mesh, typeOf(op), current), value, builder.getI64IntegerAttr(d),
-                                    dist::toAttr(op.getContext(), axes));
-      first = first ? first : value.getDefiningOp();
+      value = padToPieces(b, mesh, value, d, axes);
+      SmallVector<int64_t> shape(typeOf(value).getShape());
+      shape[d] = local.getDimSize(d);
+      value = dist::SliceOp::create(b, local.clone(shape), value, b.getI64IntegerAttr(d), dist::toAttr(op.getContext(), axes));
     }
-    if (first) {
-      op.getResult().replaceAllUsesExcept(value, first);
-    }
+    replace(op, value);
   }
 
-  Value emitScalar(Location loc, int64_t value) {
-    return nn::ConstantOp::create(builder, loc, DenseElementsAttr::get(RankedTensorType::get({}, builder.getI64Type()), value));
-  }
-
-  // index ==> index of the piece + sum over dims of (number of the piece * its size * stride)
+  // index ==> index of the piece + sum over dims of (first element of the piece * stride)
   void cutIndex(nn::IndexOp op) {
     Layout layout = layoutOf(op);
-    RankedTensorType local = dist::localType(mesh, op.getType(), layout);
-    Location loc = op.getLoc();
-    Value index = nn::IndexOp::create(builder, loc, local, op.getStrides());
+    RankedTensorType global = op.getType(), local = dist::localType(mesh, global, layout);
+    ImplicitLocOpBuilder b(op.getLoc(), op);
+    Value index = nn::IndexOp::create(b, local, op.getStrides());
     Value offset;
     for (auto [d, axes] : llvm::enumerate(layout.dims)) {
-      int64_t step = local.getDimSize(d) * op.getStrides()[d];
-      if (axes.empty() || step == 0) {
+      int64_t stride = op.getStrides()[d];
+      if (axes.empty() || stride == 0) {
         continue;
       }
-      Value piece =
-          dist::AxisIndexOp::create(builder, loc, RankedTensorType::get({}, builder.getI64Type()), dist::toAttr(op.getContext(), axes));
-      Value start = nn::MulOp::create(builder, loc, piece, emitScalar(loc, step));
-      offset = offset ? nn::AddOp::create(builder, loc, offset, start).getResult() : start;
+      Value start = emitPieceStart(b, mesh, global.getDimSize(d), axes, stride);
+      offset = offset ? nn::AddOp::create(b, offset, start).getResult() : start;
     }
     if (offset) {
-      Value repeated = nn::BroadcastOp::create(builder, loc, local, offset, builder.getDenseI64ArrayAttr({}));
-      index = nn::AddOp::create(builder, loc, index, repeated);
+      index = nn::AddOp::create(b, index, nn::BroadcastOp::create(b, local, offset, ArrayRef<int64_t>()));
     }
     replace(op, index);
   }
@@ -197,11 +234,6 @@ private:
       auto layout = dyn_cast_or_null<dist::LayoutAttr>(attribute);
       if (!tensor || !layout) {
         function.emitOpError() << what << " has no layout; run ashlar-propagate-layouts first";
-        return {};
-      }
-      if (std::optional<int64_t> dim = dist::findUneven(mesh, tensor.getShape(), layout.getLayout())) {
-        function.emitOpError() << what << " has size " << tensor.getDimSize(*dim) << " in dim " << *dim << ", not divisible by the "
-                               << mesh.groupSize(layout.getLayout().dims[*dim]) << " devices that split it";
         return {};
       }
       return dist::localType(mesh, tensor, layout.getLayout());
@@ -228,6 +260,7 @@ private:
   dist::MeshAttr mesh;
   func::FuncOp function;
   OpBuilder builder;
+  DenseMap<Operation *, SmallVector<Mask>> masks;
 };
 
 LogicalResult cutVariable(dist::MeshAttr mesh, nn::VariableOp variable) {
@@ -236,10 +269,6 @@ LogicalResult cutVariable(dist::MeshAttr mesh, nn::VariableOp variable) {
     return variable.emitOpError("has no layout; run ashlar-propagate-layouts first");
   }
   RankedTensorType global = variable.getTensorType();
-  if (std::optional<int64_t> dim = dist::findUneven(mesh, global.getShape(), layout.getLayout())) {
-    return variable.emitOpError("has size ") << global.getDimSize(*dim) << " in dim " << *dim << ", not divisible by the "
-                                             << mesh.groupSize(layout.getLayout().dims[*dim]) << " devices that split it";
-  }
   if (variable.getInitAttr() && layout.getLayout().isSplit()) {
     return variable.emitOpError("is split but has an initial value; run ashlar-init first");
   }

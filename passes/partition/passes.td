@@ -12,7 +12,8 @@ def PartitionPass : Pass<"ashlar-partition", "::mlir::ModuleOp"> {
   let description = [{
     Every value takes the shape of the piece that one device holds; all devices run the same program. A redistribution becomes the steps of
     its plan (dialects/dist/redistribution.h). Elements keep their global numbers: nn.index adds the offset of the device's piece, so
-    random numbers and one-hot comparisons are those of the whole tensor. Constants with equal elements shrink, others are sliced.
+    random numbers and one-hot comparisons are those of the whole tensor. Constants with equal elements shrink, others are sliced. Sizes that
+    do not divide are rounded up, and the padding is masked where an op reduces it (docs/layouts.md).
 
         %g = dist.redistribute %p from <[{}, {} ], partial = sum {"dp"}> to <[{}, {} ]> {cause = "gradient of w"} : tensor<512x784xf32>
         %y = nn.relu %x {dist.layouts = [#dist.layout<[{"dp"}, {} ]>]} : tensor<256x784xf32>

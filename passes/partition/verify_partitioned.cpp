@@ -25,8 +25,7 @@ LogicalResult verifyLocal(Operation *op, const Twine &what, dist::MeshAttr mesh,
   if (!layout || !global) {
     return op->emitOpError() << what << " has no " << (layout ? dist::kGlobalTypeAttr : dist::kLayoutAttr);
   }
-  if (layout.getRank() != global.getRank() || dist::findUneven(mesh, global.getShape(), layout.getLayout()) ||
-      dist::localType(mesh, global, layout.getLayout()) != type) {
+  if (layout.getRank() != global.getRank() || dist::localType(mesh, global, layout.getLayout()) != type) {
     return op->emitOpError() << what << " has type " << type << ", which is not what a device holds of " << global << " under " << layout;
   }
   return success();

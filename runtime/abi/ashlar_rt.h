@@ -69,7 +69,8 @@ typedef struct {
   const uint32_t *axes; // indices into the mesh's axes
 } ashlar_rt_dim_split;
 
-// A named tensor at a fixed place of the arena. local_shape[d] * (product of the axes of splits[d]) == global_shape[d].
+// A named tensor at a fixed place of the arena. local_shape[d] is global_shape[d] divided by the size of each axis of splits[d] in turn,
+// rounded up each time; what sticks out at the end of a piece is padding, whose elements mean nothing.
 typedef struct {
   const char *name;
   uint32_t role; // ashlar_rt_role

@@ -62,27 +62,6 @@ Status foldTransforms(const ashlar_rt_feature &description, Feature &feature) {
 
 } // namespace
 
-PieceStart pieceStart(const ashlar_rt_variant &variant, const ashlar_rt_tensor &tensor, uint32_t device) {
-  // Coordinates of the device: row major, the last axis varies fastest.
-  const auto coordinate = [&](uint32_t axis) {
-    uint32_t stride = 1;
-    for (uint32_t i = axis + 1; i < variant.num_axes; ++i) {
-      stride *= variant.axes[i].size;
-    }
-    return device / stride % variant.axes[axis].size;
-  };
-  PieceStart start = {};
-  for (uint32_t dim = 0; dim < tensor.rank; ++dim) {
-    int64_t piece = 0;
-    for (uint32_t i = 0; i < tensor.splits[dim].num_axes; ++i) {
-      const uint32_t axis = tensor.splits[dim].axes[i];
-      piece = piece * variant.axes[axis].size + coordinate(axis);
-    }
-    start[dim] = piece * tensor.local_shape[dim];
-  }
-  return start;
-}
-
 Status resolveFeature(const ashlar_rt_feature &description, const ashlar_rt_variant &variant, uint64_t globalBatch, const Dataset &dataset,
                       Feature &feature) {
   feature = {};
@@ -105,9 +84,8 @@ Status resolveFeature(const ashlar_rt_feature &description, const ashlar_rt_vari
     return invalid("column \"{}\" has {} elements a sample, shape {}, but input tensor \"{}\" takes {}, shape {}", description.column,
                    numElements(found), shapeText(found), tensor.name, numElements(wanted), shapeText(wanted));
   }
-  feature.pieceRows = tensor.local_shape[0];
   feature.rowBytes = elementBytes(feature.to) * numElements({tensor.local_shape + 1, tensor.local_shape + tensor.rank});
-  feature.pieceBytes = feature.rowBytes * feature.pieceRows;
+  feature.pieceBytes = feature.rowBytes * tensor.local_shape[0];
   return {};
 }
 
@@ -132,42 +110,11 @@ Status checkLabels(const ashlar_rt_feature &description, const Feature &feature,
   return {};
 }
 
-void convertSample(const Feature &feature, const PieceStart &start, const void *sample, void *to) {
-  const ashlar_rt_tensor &tensor = *feature.info;
-  // The dims from `run` on are whole, so elements that follow each other in the piece do so in the sample; the run begins in dim run - 1.
-  uint32_t run = tensor.rank;
-  int64_t runElements = 1, stride = 1;
-  while (run > 1 && tensor.local_shape[run - 1] == tensor.global_shape[run - 1]) {
-    --run;
-    runElements *= tensor.local_shape[run];
-  }
-  stride = runElements;
-  int64_t offset = 0, runs = 1;
-  PieceStart strides = {};
-  if (run > 1) {
-    runElements *= tensor.local_shape[run - 1];
-    for (uint32_t dim = run - 1; dim >= 1; --dim) {
-      strides[dim] = stride;
-      offset += start[dim] * stride;
-      stride *= tensor.global_shape[dim];
-      runs *= dim < run - 1 ? tensor.local_shape[dim] : 1;
-    }
-  }
-  PieceStart position = {};
-  for (int64_t i = 0; i < runs; ++i) {
-    convertElements(feature.from, static_cast<const char *>(sample) + offset * elementBytes(feature.from), feature.to,
-                    static_cast<char *>(to) + i * runElements * elementBytes(feature.to), runElements, feature.scale, feature.shift);
-    // Counts up over the dims 1 .. run - 2, the last one fastest.
-    for (uint32_t dim = run; dim-- > 2;) {
-      const uint32_t outer = dim - 1;
-      offset += strides[outer];
-      if (++position[outer] < tensor.local_shape[outer]) {
-        break;
-      }
-      offset -= position[outer] * strides[outer];
-      position[outer] = 0;
-    }
-  }
+void convertSample(const Feature &feature, const Piece &piece, const void *sample, void *to) {
+  forEachRun(*feature.info, piece, /*firstDim=*/1, [&](int64_t global, int64_t local, int64_t count) {
+    convertElements(feature.from, static_cast<const char *>(sample) + global * elementBytes(feature.from), feature.to,
+                    static_cast<char *>(to) + local * elementBytes(feature.to), count, feature.scale, feature.shift);
+  });
 }
 
 } // namespace ashlar::rt

@@ -6,7 +6,7 @@
 #ifndef ASHLAR_RUNTIME_DATA_FEATURE_H
 #define ASHLAR_RUNTIME_DATA_FEATURE_H
 
-#include "runtime/abi/ashlar_rt.h"
+#include "runtime/base/piece.h"
 #include "runtime/base/status.h"
 #include "runtime/data/dataset.h"
 
@@ -16,13 +16,6 @@
 
 namespace ashlar::rt {
 
-// Where a device's piece of a tensor begins, one number a dim.
-using PieceStart = std::array<int64_t, ASHLAR_RT_MAX_RANK>;
-
-// Returns the start of the piece of `tensor` that device `device` of the variant's mesh holds. Example: dim 0 of global size 8 split over
-// axes {dp = 2, tp = 2}: devices 0, 1, 2, 3 begin at 0, 2, 4, 6.
-PieceStart pieceStart(const ashlar_rt_variant &variant, const ashlar_rt_tensor &tensor, uint32_t device);
-
 // A feature, resolved and checked.
 struct Feature {
   size_t column = 0; // of the data set
@@ -30,9 +23,8 @@ struct Feature {
   uint32_t tensor = 0; // of the variant
   const ashlar_rt_tensor *info = nullptr;
   double scale = 1, shift = 0; // all transforms in one: x * scale + shift
-  int64_t pieceRows = 0;       // samples of a device's piece
   size_t rowBytes = 0;         // of one sample of a device's piece
-  size_t pieceBytes = 0;
+  size_t pieceBytes = 0;       // padding included
 };
 
 // Resolves `description` against the data set and the variant. Errors name the column, the tensor and both sides of what disagrees.
@@ -43,9 +35,9 @@ Status resolveFeature(const ashlar_rt_feature &description, const ashlar_rt_vari
 // and the classes. `split` names the part of the data set.
 Status checkLabels(const ashlar_rt_feature &description, const Feature &feature, const char *split, Dataset &dataset);
 
-// Converts the part of one sample that the piece beginning at `start` holds: rowBytes at `to`. `sample` is the whole sample, in the
+// Converts the part of one sample that the piece holds: rowBytes at `to`, less what is padding. `sample` is the whole sample, in the
 // column's type.
-void convertSample(const Feature &feature, const PieceStart &start, const void *sample, void *to);
+void convertSample(const Feature &feature, const Piece &piece, const void *sample, void *to);
 
 } // namespace ashlar::rt
 

@@ -34,9 +34,9 @@ struct Stage {
 };
 
 // A piece of a feature that at least one device of this process holds.
-struct Piece {
+struct FeaturePiece {
   size_t feature;
-  PieceStart start;
+  Piece piece;
   size_t offset; // in the bytes of a step
 };
 
@@ -54,7 +54,7 @@ struct Pipeline::State {
   // Fixed by create().
   std::unique_ptr<Dataset> dataset;
   std::vector<Feature> features;
-  std::vector<Piece> pieces;
+  std::vector<FeaturePiece> pieces;
   std::vector<size_t> offsets; // [device][feature], in the bytes of a step
   bool shuffle = false;
   uint64_t seed = 0, globalBatch = 1, stepsPerPass = 1, stepsPerEpoch = 1;
@@ -132,15 +132,15 @@ Status Pipeline::State::resolve(const PipelineOptions &options) {
 Status Pipeline::State::layOut(const PipelineOptions &options) {
   for (uint32_t device = 0; device < options.numDevices; ++device) {
     for (size_t feature = 0; feature < features.size(); ++feature) {
-      const PieceStart start = pieceStart(*options.variant, *features[feature].info, options.firstDevice + device);
-      const auto same =
-          std::find_if(pieces.begin(), pieces.end(), [&](const Piece &piece) { return piece.feature == feature && piece.start == start; });
+      const Piece piece = pieceOf(*options.variant, *features[feature].info, options.firstDevice + device);
+      const auto same = std::find_if(pieces.begin(), pieces.end(),
+                                     [&](const FeaturePiece &other) { return other.feature == feature && other.piece == piece; });
       if (same != pieces.end()) {
         offsets.push_back(same->offset);
         continue;
       }
       offsets.push_back(stepBytes);
-      pieces.push_back({feature, start, stepBytes});
+      pieces.push_back({feature, piece, stepBytes});
       stepBytes += alignUp(features[feature].pieceBytes);
     }
   }
@@ -168,12 +168,12 @@ void Pipeline::State::fillStep(uint64_t step, char *to) {
     orderPass = pass;
   }
   const uint64_t first = step % stepsPerPass * globalBatch;
-  for (const Piece &piece : pieces) {
-    const Feature &feature = features[piece.feature];
-    for (int64_t row = 0; row < feature.pieceRows; ++row) {
-      const uint64_t place = first + piece.start[0] + row;
+  for (const FeaturePiece &part : pieces) {
+    const Feature &feature = features[part.feature];
+    for (int64_t row = 0; row < part.piece.size[0]; ++row) {
+      const uint64_t place = first + part.piece.start[0] + row;
       const void *sample = dataset->read(feature.column, shuffle ? order[place] : place);
-      convertSample(feature, piece.start, sample, to + piece.offset + row * feature.rowBytes);
+      convertSample(feature, part.piece, sample, to + part.offset + row * feature.rowBytes);
     }
   }
 }

@@ -81,7 +81,7 @@ public:
       Communicator &seat = *session.communicator;
       for (int device = 0; device < seat.mesh().devicesPerProcess(); ++device) {
         char *global = const_cast<char *>(static_cast<const char *>(file.data()));
-        copyShard(ShardCopy::kGlobalToLocal, tensor, variant, seat.mesh().coordinates(seat.firstDevice() + device), global,
+        copyShard(ShardCopy::kGlobalToLocal, tensor, variant, seat.firstDevice() + device, global,
                   session.executor->address(tensor, device));
       }
     }
@@ -107,9 +107,8 @@ public:
       }
       std::vector<char> global(session.communicator->rank() == 0 ? globalBytes(tensor) : 0);
       auto sink = [&](int device, const char *data) {
-        std::vector<int64_t> at = session.communicator->mesh().coordinates(device);
-        if (holdsFirstCopy(tensor, at)) {
-          copyShard(ShardCopy::kLocalToGlobal, tensor, variant, at, global.data(), const_cast<char *>(data));
+        if (holdsFirstCopy(tensor, session.communicator->mesh().coordinates(device))) {
+          copyShard(ShardCopy::kLocalToGlobal, tensor, variant, device, global.data(), const_cast<char *>(data));
         }
       };
       ASHLAR_RETURN_IF_ERROR(session.communicator->fetch(tensor.buffer.offset, tensor.buffer.bytes, sink));

@@ -16,10 +16,10 @@ namespace ashlar::rt {
 // Which way copyShard() goes.
 enum class ShardCopy { kGlobalToLocal, kLocalToGlobal };
 
-// Copies between the global tensor and the piece of the device at mesh coordinates `at`. Both dense, row major. Example: shape (8, 2), dim
-// 0 split by an axis of size 4, at = {1} -> rows 2 and 3.
-void copyShard(ShardCopy direction, const ashlar_rt_tensor &tensor, const ashlar_rt_variant &variant, const std::vector<int64_t> &at,
-               char *global, char *local);
+// Copies between the global tensor and the piece of a device, padding left out. Both dense, row major. Example: shape (8, 2), dim 0 split
+// by an axis of size 4, device 1 -> rows 2 and 3.
+void copyShard(ShardCopy direction, const ashlar_rt_tensor &tensor, const ashlar_rt_variant &variant, uint32_t device, char *global,
+               char *local);
 
 // Whether the device at `at` is the first of those that hold the same piece of the tensor.
 bool holdsFirstCopy(const ashlar_rt_tensor &tensor, const std::vector<int64_t> &at);

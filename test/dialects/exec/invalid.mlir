@@ -41,7 +41,7 @@ exec.variant @tensor_c1_axis arena 64 attributes {axis_names = ["dp"], axis_size
 
 exec.variant @tensor_c1_size arena 64 attributes {axis_names = ["dp"], axis_sizes = array<i64: 2>, coordinates_offset = 0 : i64,
                                                   devices_per_process = 1 : i64, lower_bound_bytes = 64 : i64} {
-  // expected-error@+1 {{dim 0 has 2 pieces of size 4 but global size 4}}
+  // expected-error@+1 {{dim 0 of global size 4 has pieces of size 2 but local size 4}}
   exec.tensor @x input <arena, 0, memref<4xf32>> global [4] splits [array<i64: 0>]
 }
 

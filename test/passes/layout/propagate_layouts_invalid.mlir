@@ -7,12 +7,6 @@ module {
 // -----
 
 dist.mesh @mesh <["dp" = 4]>
-// expected-error@+1 {{variable @w has size 6 in dim 0, not divisible by mesh axis "dp" of size 4; use a multiple of 4}}
-nn.variable @w : tensor<6xf32> {dist.layout = #dist.layout<[{"dp"}]>}
-
-// -----
-
-dist.mesh @mesh <["dp" = 4]>
 // expected-error@+1 {{argument 0 ("input") of @rank has type 'tensor<8xf32>' but a layout of rank 2}}
 func.func @rank(%x: tensor<8xf32> {nn.name = "input", dist.layout = #dist.layout<[{}, {}]>}) { return }
 

@@ -1,16 +1,12 @@
 // RUN: split-file %s %t
-// RUN: not ashlar-opt %t/uneven.mlir '-ashlar-seed-layouts=mesh=dp=4 batch-axes=dp' 2>&1 | FileCheck %s --check-prefix=UNEVEN
-// RUN: not ashlar-opt %t/uneven.mlir '-ashlar-seed-layouts=mesh=dp=2,tp=3 batch-axes=dp,tp' 2>&1 | FileCheck %s --check-prefix=UNEVEN-TWO
-// RUN: not ashlar-opt %t/uneven.mlir '-ashlar-seed-layouts=mesh=dp=2 batch-axes=tp' 2>&1 | FileCheck %s --check-prefix=UNKNOWN
-// RUN: not ashlar-opt %t/uneven.mlir '-ashlar-seed-layouts=mesh=dp batch-axes=dp' 2>&1 | FileCheck %s --check-prefix=SYNTAX
-// RUN: not ashlar-opt %t/uneven.mlir '-ashlar-seed-layouts=mesh=dp=0 batch-axes=dp' 2>&1 | FileCheck %s --check-prefix=ZERO
-// RUN: not ashlar-opt %t/uneven.mlir '-ashlar-seed-layouts=batch-axes=dp' 2>&1 | FileCheck %s --check-prefix=NONE
+// RUN: not ashlar-opt %t/batch.mlir '-ashlar-seed-layouts=mesh=dp=2 batch-axes=tp' 2>&1 | FileCheck %s --check-prefix=UNKNOWN
+// RUN: not ashlar-opt %t/batch.mlir '-ashlar-seed-layouts=mesh=dp batch-axes=dp' 2>&1 | FileCheck %s --check-prefix=SYNTAX
+// RUN: not ashlar-opt %t/batch.mlir '-ashlar-seed-layouts=mesh=dp=0 batch-axes=dp' 2>&1 | FileCheck %s --check-prefix=ZERO
+// RUN: not ashlar-opt %t/batch.mlir '-ashlar-seed-layouts=batch-axes=dp' 2>&1 | FileCheck %s --check-prefix=NONE
 // RUN: not ashlar-opt %t/mesh.mlir '-ashlar-seed-layouts=mesh=dp=4 batch-axes=dp' 2>&1 | FileCheck %s --check-prefix=OTHER
-// RUN: ashlar-opt %t/uneven.mlir '-ashlar-seed-layouts=mesh=dp=4 batch-axes=dp global-batch=12' | FileCheck %s --check-prefix=BATCH
+// RUN: ashlar-opt %t/batch.mlir '-ashlar-seed-layouts=mesh=dp=4 batch-axes=dp global-batch=12' | FileCheck %s --check-prefix=BATCH
 
-//--- uneven.mlir
-// UNEVEN: error: argument 0 ("input") of @f has size 10 in dim 0, not divisible by mesh axis "dp" of size 4; use a multiple of 4
-// UNEVEN-TWO: error: argument 0 ("input") of @f has size 10 in dim 0, not divisible by the 6 devices of its mesh axes; use a multiple of 6
+//--- batch.mlir
 // UNKNOWN: error: argument 0 ("input") of @f is split over axis "tp", which is not in mesh #dist.mesh<["dp" = 2]>
 // SYNTAX: error: mesh axis "dp" is not name=size
 // ZERO: error: mesh axis "dp" has size 0, which is not positive

@@ -28,15 +28,6 @@ func.func @result(%x: tensor<4xf32> {dist.layout = #dist.layout<[{}]>}) {
 // -----
 
 dist.mesh @mesh <["dp" = 2]>
-func.func @uneven(%x: tensor<3xf32> {dist.layout = #dist.layout<[{}]>}) {
-  // expected-error@+1 {{result 0 has size 3 in dim 0, not divisible by mesh axis "dp" of size 2}}
-  nn.relu %x {dist.layouts = [#dist.layout<[{"dp"}]>]} : tensor<3xf32>
-  return
-}
-
-// -----
-
-dist.mesh @mesh <["dp" = 2]>
 func.func @disagree(%x: tensor<4xf32> {dist.layout = #dist.layout<[{}]>}) {
   // expected-error@+1 {{result 0 has layout [{"dp"}], which disagrees with the other tensors on a factor of ([i]) -> ([i]) {i=4}}}
   nn.relu %x {dist.layouts = [#dist.layout<[{"dp"}]>]} : tensor<4xf32>

@@ -53,9 +53,25 @@ TEST_CASE("layout: a device holds the dim divided by the product of its axes", "
   dist::MeshAttr mesh = meshOf(context(), {{"x", 2}, {"y", 3}});
   Layout layout{{axes({"x", "y"}), {}}, {}, {}};
   CHECK(dist::localShape(mesh, {12, 5}, layout) == SmallVector<int64_t>{2, 5});
-  CHECK(!dist::findUneven(mesh, {12, 5}, layout));
-  CHECK(dist::findUneven(mesh, {8, 5}, layout) == 0);
   CHECK(dist::localShape(mesh, {0, 5}, layout) == SmallVector<int64_t>{0, 5});
+}
+
+TEST_CASE("layout: sizes that do not divide are rounded up at each axis", "[layout]") {
+  dist::MeshAttr mesh = meshOf(context(), {{"x", 2}, {"y", 3}});
+  AxisList both = axes({"x", "y"});
+  CHECK(dist::isEven(mesh, 12, both));
+  CHECK(!dist::isEven(mesh, 4, both));
+  CHECK(dist::pieceSizes(mesh, 4, both) == SmallVector<int64_t>{2, 1});
+  CHECK(dist::localShape(mesh, {4, 5}, {{both, {}}, {}, {}}) == SmallVector<int64_t>{1, 5});
+  // Devices hold 0 | 1 | - and 2 | 3 | -: each element once, padding at the end of each half.
+  SmallVector<std::pair<int64_t, int64_t>> expected{{0, 1}, {1, 1}, {2, 0}, {2, 1}, {3, 1}, {4, 0}};
+  for (int64_t device = 0; device < 6; ++device) {
+    dist::Range range = dist::pieceRange(mesh, 4, both, device);
+    CHECK(std::pair(range.start, range.size) == expected[device]);
+  }
+  // Size 1: one device has it, the pieces of the others lie beyond its end.
+  CHECK(dist::pieceRange(mesh, 1, both, 5).size == 0);
+  CHECK(dist::pieceRange(mesh, 1, both, 0).size == 1);
 }
 
 TEST_CASE("layout: partial axes have no order, split axes have one", "[layout]") {

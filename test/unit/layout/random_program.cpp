@@ -34,10 +34,10 @@ dist::Layout randomLayout(Dice &dice, dist::MeshAttr mesh, ArrayRef<int64_t> sha
     if (shape.empty() || dice.roll(3) == 0) {
       continue;
     }
-    dist::AxisList &dim = layout.dims[dice.roll(shape.size())];
-    dim.push_back(axis);
-    if (dist::findUneven(mesh, shape, layout)) {
-      dim.pop_back();
+    size_t d = dice.roll(shape.size());
+    layout.dims[d].push_back(axis);
+    if (!dist::isEven(mesh, shape[d], layout.dims[d]) && dice.roll(2) == 0) {
+      layout.dims[d].pop_back();
     }
   }
   return layout;

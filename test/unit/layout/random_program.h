@@ -25,7 +25,7 @@ private:
   std::mt19937_64 engine;
 };
 
-// Returns a random layout that divides `shape` evenly; not partial.
+// Returns a random layout; not partial. Where the axes do not divide `shape`, half of the splits stay.
 dist::Layout randomLayout(Dice &dice, dist::MeshAttr mesh, llvm::ArrayRef<int64_t> shape);
 
 // Returns a module with a mesh, variables and a function @f of `numOps` random nn ops in f64. Arguments, variables and results have random

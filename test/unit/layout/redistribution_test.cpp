@@ -75,10 +75,13 @@ Layout layoutOf(StringRef text) {
 } // namespace
 
 TEST_CASE("redistribution: every layout to every layout is the identity", "[redistribution]") {
-  for (const Axes &axes : std::vector<Axes>{{{"x", 2}, {"y", 2}}, {{"x", 4}}, {{"x", 3}}}) {
+  // Sizes that divide, and sizes that leave padding: at the end of a piece, in the middle of a dim, in all of a piece.
+  const std::pair<int64_t, Axes> cases[] = {{12, {{"x", 2}, {"y", 2}}}, {12, {{"x", 4}}},          {12, {{"x", 3}}},
+                                            {4, {{"x", 2}, {"y", 3}}},  {5, {{"x", 3}, {"y", 2}}}, {1, {{"x", 2}}}};
+  for (const auto &[size, axes] : cases) {
     dist::MeshAttr mesh = meshOf(context(), axes);
     for (int64_t rank : {0, 1, 2}) {
-      auto type = RankedTensorType::get(SmallVector<int64_t>(rank, 12), Float64Type::get(&context()));
+      auto type = RankedTensorType::get(SmallVector<int64_t>(rank, size), Float64Type::get(&context()));
       OwningOpRef<ModuleOp> module = ModuleOp::create(UnknownLoc::get(&context()));
       OpBuilder b = OpBuilder::atBlockEnd(module->getBody());
       Location loc = module->getLoc();

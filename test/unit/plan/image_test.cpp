@@ -238,10 +238,10 @@ TEST_CASE("image: a call of a missing kernel is an error", "[plan][image]") {
 TEST_CASE("plan: each subject has its line", "[plan][report]") {
   OwningOpRef<ModuleOp> module = parseTables();
   exec::VariantOp variant = *module->getOps<exec::VariantOp>().begin();
-  std::string text = report::planText(variant, {"model", /*globalBatch=*/12, "refused"});
+  std::string text = report::planText(variant, {"model", /*globalBatch=*/8, "refused"});
   INFO(text);
   CHECK_THAT(text, Contains("mesh         dp=2, tp=3, 6 devices; 3 ranks of 2 devices each"));
-  CHECK_THAT(text, Contains("batch        12 samples, 4 a rank"));
+  CHECK_THAT(text, Contains("batch        8 samples, 4 a device"));
   CHECK_THAT(text, Contains("parameters   1 tensor, 96 elements, 64 B a device"));
   CHECK_THAT(text, Contains("inputs mask[dp]; parameters: 0 whole on every device, 1 split"));
   // 5/6 of 48 bytes.

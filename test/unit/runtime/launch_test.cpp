@@ -84,16 +84,48 @@ TEST_CASE("shard: pieces of all devices make up the global tensor", "[runtime][s
   for (int device = 0; device < mesh.devices(); ++device) {
     std::vector<int64_t> at = mesh.coordinates(device);
     std::vector<int32_t> piece(30);
-    copyShard(ShardCopy::kGlobalToLocal, tensor, variant, at, reinterpret_cast<char *>(source.data()),
+    copyShard(ShardCopy::kGlobalToLocal, tensor, variant, device, reinterpret_cast<char *>(source.data()),
               reinterpret_cast<char *>(piece.data()));
     CHECK(piece[0] == 1 + at[1] * 60 + at[0] * 3);
     if (holdsFirstCopy(tensor, at)) {
       ++firsts;
-      copyShard(ShardCopy::kLocalToGlobal, tensor, variant, at, reinterpret_cast<char *>(target.data()),
+      copyShard(ShardCopy::kLocalToGlobal, tensor, variant, device, reinterpret_cast<char *>(target.data()),
                 reinterpret_cast<char *>(piece.data()));
     }
   }
   CHECK(firsts == 6);
+  CHECK(target == source);
+}
+
+TEST_CASE("shard: padding stays as it is and is not copied back", "[runtime][shard]") {
+  ashlar_rt_variant variant = {};
+  ashlar_rt_axis axes[] = {{"a", 2}, {"b", 3}};
+  variant.num_axes = 2;
+  variant.axes = axes;
+  const uint32_t both[] = {0, 1}, one[] = {0};
+  // Size 4 over axes of 2 and 3: each half of 2 is cut into 1, 1 and nothing.
+  ashlar_rt_dim_split rows[] = {{2, both}, {0, nullptr}}, columns[] = {{0, nullptr}, {1, one}};
+  int64_t global[] = {4, 5}, localRows[] = {1, 5}, localColumns[] = {4, 3};
+  std::vector<int32_t> source(20), target(20);
+  std::iota(source.begin(), source.end(), 1);
+  auto copy = [&](const ashlar_rt_tensor &tensor, uint32_t device) {
+    std::vector<int32_t> piece(12, -1);
+    copyShard(ShardCopy::kGlobalToLocal, tensor, variant, device, reinterpret_cast<char *>(source.data()),
+              reinterpret_cast<char *>(piece.data()));
+    copyShard(ShardCopy::kLocalToGlobal, tensor, variant, device, reinterpret_cast<char *>(target.data()),
+              reinterpret_cast<char *>(piece.data()));
+    return piece;
+  };
+  ashlar_rt_tensor tensor = {"t", 0, 2, localRows, global, rows, {ASHLAR_RT_ARENA, ASHLAR_RT_I32, 0, 20}};
+  const int32_t expected[] = {1, 6, -1, 11, 16, -1};
+  for (uint32_t device = 0; device < 6; ++device) {
+    CHECK(copy(tensor, device)[0] == expected[device]);
+  }
+  CHECK(target == source);
+  std::fill(target.begin(), target.end(), 0);
+  ashlar_rt_tensor other = {"t", 0, 2, localColumns, global, columns, {ASHLAR_RT_ARENA, ASHLAR_RT_I32, 0, 48}};
+  CHECK(copy(other, 0) == std::vector<int32_t>{1, 2, 3, 6, 7, 8, 11, 12, 13, 16, 17, 18});
+  CHECK(copy(other, 3) == std::vector<int32_t>{4, 5, -1, 9, 10, -1, 14, 15, -1, 19, 20, -1});
   CHECK(target == source);
 }
 

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Lengthening, shortening and masking of padded dims, in nn ops on local values.
+
+#include "passes/partition/padding.h"
+
+#include "dialects/nn/nn.h"
+
+using namespace mlir;
+
+namespace ashlar::partition {
+
+namespace {
+
+RankedTensorType typeOf(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
+
+Value reshape(ImplicitLocOpBuilder &b, Value value, ArrayRef<int64_t> shape) {
+  RankedTensorType type = typeOf(value).clone(shape);
+  return type == value.getType() ? value : nn::ReshapeOp::create(b, type, value).getResult();
+}
+
+// Cuts `dim` into `outer` rows.
+Value splitDim(ImplicitLocOpBuilder &b, Value value, int64_t dim, int64_t outer) {
+  SmallVector<int64_t> shape(typeOf(value).getShape());
+  shape[dim] /= outer;
+  shape.insert(shape.begin() + dim, outer);
+  return reshape(b, value, shape);
+}
+
+// Joins `dim` with the one after it.
+Value mergeDim(ImplicitLocOpBuilder &b, Value value, int64_t dim) {
+  SmallVector<int64_t> shape(typeOf(value).getShape());
+  shape[dim] *= shape[dim + 1];
+  shape.erase(shape.begin() + dim + 1);
+  return reshape(b, value, shape);
+}
+
+// Makes `dim` as long as `size`: zeros after its end, or cut off.
+Value resizeDim(ImplicitLocOpBuilder &b, Value value, int64_t dim, int64_t size) {
+  RankedTensorType type = typeOf(value);
+  SmallVector<int64_t> shape(type.getShape()), zeros(type.getRank(), 0), ones(type.getRank(), 1);
+  int64_t before = std::exchange(shape[dim], size);
+  if (before == size) {
+    return value;
+  }
+  return before < size ? nn::PadOp::create(b, type.clone(shape), value, zeros, zeros).getResult()
+                       : nn::SliceOp::create(b, value, zeros, shape, ones).getResult();
+}
+
+Value emitScalar(ImplicitLocOpBuilder &b, int64_t value) {
+  return nn::ConstantOp::create(b, DenseElementsAttr::get(RankedTensorType::get({}, b.getI64Type()), value));
+}
+
+Value emitAxisIndex(ImplicitLocOpBuilder &b, ArrayRef<StringAttr> axes) {
+  return dist::AxisIndexOp::create(b, RankedTensorType::get({}, b.getI64Type()), dist::toAttr(b.getContext(), axes));
+}
+
+Value broadcastScalar(ImplicitLocOpBuilder &b, RankedTensorType type, Value scalar) {
+  return nn::BroadcastOp::create(b, type, scalar, ArrayRef<int64_t>());
+}
+
+// Returns a constant of elements that change no value they are combined with.
+Value emitNeutral(ImplicitLocOpBuilder &b, RankedTensorType type, ReductionKind reduction) {
+  if (reduction == ReductionKind::Sum) {
+    return nn::ConstantOp::create(b, nn::splat(type, 0));
+  }
+  bool smallest = reduction == ReductionKind::Max;
+  if (auto real = dyn_cast<FloatType>(type.getElementType())) {
+    APFloat infinity = APFloat::getInf(real.getFloatSemantics(), /*Negative=*/smallest);
+    return nn::ConstantOp::create(b, DenseElementsAttr::get(type, infinity));
+  }
+  unsigned width = type.getElementTypeBitWidth();
+  return nn::ConstantOp::create(b,
+                                DenseElementsAttr::get(type, smallest ? APInt::getSignedMinValue(width) : APInt::getSignedMaxValue(width)));
+}
+
+} // namespace
+
+Value padToPieces(ImplicitLocOpBuilder &b, dist::MeshAttr mesh, Value value, int64_t dim, ArrayRef<StringAttr> axes) {
+  int64_t size = typeOf(value).getDimSize(dim);
+  if (dist::isEven(mesh, size, axes)) {
+    return value;
+  }
+  SmallVector<int64_t> pieces = dist::pieceSizes(mesh, size, axes);
+  for (auto [i, axis] : llvm::enumerate(axes)) {
+    value = resizeDim(b, value, dim + i, mesh.axisSize(axis) * pieces[i]);
+    if (i + 1 < axes.size()) {
+      value = splitDim(b, value, dim + i, mesh.axisSize(axis));
+    }
+  }
+  for (size_t i = axes.size() - 1; i-- > 0;) {
+    value = mergeDim(b, value, dim + i);
+  }
+  return value;
+}
+
+Value trimPieces(ImplicitLocOpBuilder &b, dist::MeshAttr mesh, Value value, int64_t dim, int64_t size, ArrayRef<StringAttr> axes) {
+  if (dist::isEven(mesh, size, axes)) {
+    return value;
+  }
+  SmallVector<int64_t> pieces = dist::pieceSizes(mesh, size, axes);
+  for (auto [i, axis] : llvm::enumerate(axes.drop_back())) {
+    value = splitDim(b, value, dim + i, mesh.axisSize(axis));
+  }
+  for (size_t i = axes.size(); i-- > 0;) {
+    value = resizeDim(b, value, dim + i, i == 0 ? size : pieces[i - 1]);
+    if (i > 0) {
+      value = mergeDim(b, value, dim + i - 1);
+    }
+  }
+  return value;
+}
+
+Value emitPieceStart(ImplicitLocOpBuilder &b, dist::MeshAttr mesh, int64_t size, ArrayRef<StringAttr> axes, int64_t stride) {
+  SmallVector<int64_t> pieces = dist::pieceSizes(mesh, size, axes);
+  if (dist::isEven(mesh, size, axes)) { // equal steps: one number counts along all axes
+    return nn::MulOp::create(b, emitAxisIndex(b, axes), emitScalar(b, pieces.back() * stride));
+  }
+  Value start;
+  for (auto [axis, piece] : llvm::zip_equal(axes, pieces)) {
+    Value step = nn::MulOp::create(b, emitAxisIndex(b, {axis}), emitScalar(b, piece * stride));
+    start = start ? nn::AddOp::create(b, start, step).getResult() : step;
+  }
+  return start;
+}
+
+Value maskPadding(ImplicitLocOpBuilder &b, dist::MeshAttr mesh, Value value, int64_t dim, int64_t size, ArrayRef<StringAttr> axes,
+                  ReductionKind reduction) {
+  // The piece begins at `start`; no padding are its elements before the end of the dim and of each piece that it is cut from.
+  Value end = emitScalar(b, size);
+  for (size_t i = 1; i < axes.size(); ++i) {
+    ArrayRef<StringAttr> majors = axes.take_front(i);
+    Value pieceEnd =
+        nn::AddOp::create(b, emitPieceStart(b, mesh, size, majors), emitScalar(b, dist::pieceSizes(mesh, size, majors).back()));
+    end = nn::MinOp::create(b, end, pieceEnd);
+  }
+  Value count = nn::SubOp::create(b, end, emitPieceStart(b, mesh, size, axes));
+  RankedTensorType type = typeOf(value), indexType = type.clone(b.getI64Type());
+  SmallVector<int64_t> strides(type.getRank(), 0);
+  strides[dim] = 1;
+  Value position = nn::IndexOp::create(b, indexType, strides);
+  Value counts = broadcastScalar(b, indexType, count);
+  Value isElement = nn::CompareOp::create(b, type.clone(b.getI1Type()), nn::Predicate::Lt, position, counts);
+  return nn::SelectOp::create(b, type, isElement, value, emitNeutral(b, type, reduction));
+}
+
+} // namespace ashlar::partition

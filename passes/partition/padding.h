@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Sizes that do not divide. A piece may end in padding (dist::pieceSizes): dims are lengthened before they are cut, shortened after they
+// are joined, and padding is masked where an op would count it.
+
+#ifndef ASHLAR_PASSES_PARTITION_PADDING_H
+#define ASHLAR_PASSES_PARTITION_PADDING_H
+
+#include "dialects/dist/dist.h"
+#include "dialects/support/sharding_rule.h"
+
+#include "mlir/IR/ImplicitLocOpBuilder.h"
+
+namespace ashlar::partition {
+
+// Lengthens `dim` of a local value so that `axes` cut it into equal pieces that are those of dist::pieceSizes; the new elements are 0.
+//   size 5 over an axis of 2: 5 -> 6         size 4 over axes of 2 and 3: 4 -> (2, 2) -> (2, 3) -> 6
+mlir::Value padToPieces(mlir::ImplicitLocOpBuilder &builder, dist::MeshAttr mesh, mlir::Value value, int64_t dim,
+                        llvm::ArrayRef<mlir::StringAttr> axes);
+
+// Takes the padding out of `dim`, which is the pieces of a dim of `size` joined over `axes`: the inverse of padToPieces.
+mlir::Value trimPieces(mlir::ImplicitLocOpBuilder &builder, dist::MeshAttr mesh, mlir::Value value, int64_t dim, int64_t size,
+                       llvm::ArrayRef<mlir::StringAttr> axes);
+
+// Returns the number, as a scalar, of the first element that the device holds of a dim of `size`, times `stride`.
+mlir::Value emitPieceStart(mlir::ImplicitLocOpBuilder &builder, dist::MeshAttr mesh, int64_t size, llvm::ArrayRef<mlir::StringAttr> axes,
+                           int64_t stride = 1);
+
+// Returns the local value with the padding of `dim`, of global `size`, replaced by the neutral element of a reduction.
+mlir::Value maskPadding(mlir::ImplicitLocOpBuilder &builder, dist::MeshAttr mesh, mlir::Value value, int64_t dim, int64_t size,
+                        llvm::ArrayRef<mlir::StringAttr> axes, ReductionKind reduction);
+
+} // namespace ashlar::partition
+
+#endif // ASHLAR_PASSES_PARTITION_PADDING_H

@@ -9,43 +9,72 @@
 
 #include <iostream>
 
-int main(int argc, char **argv) {
-  using namespace ashlar::zoo;
-  CLI::App app("Writes an example model as ONNX:\n"
-               "  linear        Dense(2, 1), weight and bias 0.02\n"
-               "  mlp           784-512-512-10 with ReLU between\n"
-               "  dense-layers  3 layers of two Dense(10, 10): the example of fusion ids",
-               "ashlar-zoo");
+using namespace ashlar::zoo;
+
+namespace {
+
+struct Request {
   std::string name, output;
   bool noData = false;
-  ParameterOptions options;
-  int64_t layers = 3, width = 512;
-  app.add_option("NAME", name, "the model")->required()->check(CLI::IsMember({"linear", "mlp", "dense-layers"}));
-  app.add_option("-o,--output", output, "the file to write")->required();
-  app.add_flag("--no-data", noData, "leave the parameters without values, for a job's init rules");
-  CLI::Option *seed = app.add_option("--seed", options.seed, "of the parameters' random values (mlp, dense-layers)")->capture_default_str();
-  CLI::Option *shape[] = {
-      app.add_option("--layers", layers, "number of dense layers (mlp)")->capture_default_str()->check(CLI::Range(1, 100000)),
-      app.add_option("--width", width, "features between the layers (mlp)")->capture_default_str()->check(CLI::Range(1, 1000000))};
-  CLI11_PARSE(app, argc, argv);
+  ParameterOptions parameters;
+  int64_t mlpLayers = 3, mlpWidth = 512;
+  TransformerSizes transformer;
+};
 
-  // An option that the model does not have is an error, not ignored.
-  for (CLI::Option *option : {shape[0], shape[1], seed}) {
-    bool fits = name == "mlp" || (option == seed && name == "dense-layers");
-    if (!fits && option->count() > 0) {
-      std::cerr << "ashlar-zoo: model " << name << " has no option " << option->get_name() << "\n";
-      return 1;
-    }
+// The models are subcommands, so an option that a model does not have is an error and not ignored.
+void addModels(CLI::App &app, Request &request) {
+  auto add = [&](const std::string &name, const std::string &text) {
+    CLI::App *model = app.add_subcommand(name, text);
+    model->add_option("-o,--output", request.output, "the file to write")->required();
+    model->add_flag("--no-data", request.noData, "leave the parameters without values, for a job's init rules");
+    model->callback([&request, name] { request.name = name; });
+    return model;
+  };
+  auto addSeed = [&](CLI::App *model) {
+    model->add_option("--seed", request.parameters.seed, "of the parameters' random values")->capture_default_str();
+  };
+  auto addSize = [&](CLI::App *model, const std::string &name, int64_t &size, const std::string &text) {
+    model->add_option(name, size, text)->capture_default_str()->check(CLI::Range(1, 1000000));
+  };
+  add("linear", "Dense(2, 1), weight and bias 0.02");
+  CLI::App *mlp = add("mlp", "784-512-512-10 with ReLU between");
+  addSeed(mlp);
+  addSize(mlp, "--layers", request.mlpLayers, "number of dense layers");
+  addSize(mlp, "--width", request.mlpWidth, "features between the layers");
+  addSeed(add("dense-layers", "3 layers of two Dense(10, 10): the example of fusion ids"));
+  CLI::App *transformer = add("transformer", "a small GPT: embedding, attention and MLP layers, head");
+  addSeed(transformer);
+  addSize(transformer, "--layers", request.transformer.layers, "number of layers");
+  addSize(transformer, "--width", request.transformer.width, "features of a token");
+  addSize(transformer, "--heads", request.transformer.heads, "attention heads; they divide the width");
+  addSize(transformer, "--sequence", request.transformer.sequence, "tokens of a sample");
+  addSize(transformer, "--vocabulary", request.transformer.vocabulary, "number of different tokens");
+}
+
+onnx::ModelProto makeModel(const Request &request) {
+  if (request.name == "linear") {
+    return makeLinear(request.parameters);
   }
-  options.withData = !noData;
+  if (request.name == "mlp") {
+    return makeMlp(request.parameters, request.mlpLayers, request.mlpWidth);
+  }
+  return request.name == "transformer" ? makeTransformer(request.parameters, request.transformer) : makeDenseLayers(request.parameters);
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+  CLI::App app("Writes an example model as ONNX.", "ashlar-zoo");
+  app.require_subcommand(1);
+  Request request;
+  addModels(app, request);
+  CLI11_PARSE(app, argc, argv);
+  request.parameters.withData = !request.noData;
   std::string error;
   try {
-    error = writeModel(name == "linear" ? makeLinear(options)
-                       : name == "mlp"  ? makeMlp(options, layers, width)
-                                        : makeDenseLayers(options),
-                       output);
+    error = writeModel(makeModel(request), request.output);
   } catch (const std::exception &fault) {
-    error = output + ": " + fault.what();
+    error = request.output + ": " + fault.what();
   }
   if (!error.empty()) {
     std::cerr << "ashlar-zoo: " << error << "\n";

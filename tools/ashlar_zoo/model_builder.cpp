@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ONNX messages for dense layers, and the random values of their parameters.
+// ONNX messages of a graph, and the random values of its parameters.
 
 #include "tools/ashlar_zoo/model_builder.h"
 
@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <numeric>
 #include <stdexcept>
 
 namespace ashlar::zoo {
@@ -19,10 +20,10 @@ constexpr int64_t kIrVersion = 8; // the newest pair that ONNX 1.12 writes
 constexpr int64_t kOpset = 17;
 constexpr const char *kBatch = "batch";
 
-void setShape(onnx::ValueInfoProto *value, const std::string &name, std::initializer_list<int64_t> shape) {
+void setShape(onnx::ValueInfoProto *value, const std::string &name, const ModelBuilder::Shape &shape, onnx::TensorProto::DataType element) {
   value->set_name(name);
   onnx::TypeProto::Tensor *type = value->mutable_type()->mutable_tensor_type();
-  type->set_elem_type(onnx::TensorProto::FLOAT);
+  type->set_elem_type(element);
   type->mutable_shape();
   for (int64_t size : shape) {
     auto *dim = type->mutable_shape()->add_dim();
@@ -41,76 +42,109 @@ uint32_t hashName(const std::string &name) {
 
 } // namespace
 
-ModelBuilder::ModelBuilder(const std::string &name, const std::string &input, int64_t features, const ParameterOptions &options)
-    : options(options), current(input), features(features) {
+ModelBuilder::ModelBuilder(const std::string &name, const ParameterOptions &options) : options(options) {
   model.set_ir_version(kIrVersion);
   model.set_producer_name("ashlar-zoo");
   onnx::OperatorSetIdProto *opset = model.add_opset_import();
   opset->set_domain("");
   opset->set_version(kOpset);
   model.mutable_graph()->set_name(name);
-  setShape(model.mutable_graph()->add_input(), input, {-1, features});
 }
 
-void ModelBuilder::addParameter(const std::string &name, std::initializer_list<int64_t> shape, int64_t fanIn) {
-  if (!options.withData) {
-    setShape(model.mutable_graph()->add_input(), name, shape);
-    return;
-  }
+std::string ModelBuilder::addInput(const std::string &name, const Shape &shape, onnx::TensorProto::DataType type) {
+  setShape(model.mutable_graph()->add_input(), name, shape, type);
+  return name;
+}
+
+onnx::TensorProto *ModelBuilder::addInitializer(const std::string &name, const Shape &shape) {
   onnx::TensorProto *tensor = model.mutable_graph()->add_initializer();
   tensor->set_name(name);
   tensor->set_data_type(onnx::TensorProto::FLOAT);
-  int64_t count = 1;
-  for (int64_t size : shape) {
-    tensor->add_dims(size);
-    count *= size;
-  }
-  parameterBytes += count * static_cast<int64_t>(sizeof(float));
+  tensor->mutable_dims()->Assign(shape.begin(), shape.end());
+  int64_t bytes = std::accumulate(shape.begin(), shape.end(), int64_t(sizeof(float)), std::multiplies<>());
+  parameterBytes += bytes;
   if (parameterBytes > std::numeric_limits<int32_t>::max()) {
     throw std::runtime_error("the parameters have more bytes than the 2147483647 of a protobuf message; use --no-data");
   }
+  tensor->mutable_raw_data()->resize(bytes);
+  return tensor;
+}
+
+std::string ModelBuilder::addParameter(const std::string &name, const Shape &shape, int64_t fanIn) {
+  if (!options.withData) {
+    return addInput(name, shape);
+  }
+  if (options.fill) {
+    return addFilledParameter(name, shape, *options.fill);
+  }
+  onnx::TensorProto *tensor = addInitializer(name, shape);
   double bound = 1 / std::sqrt(static_cast<double>(fanIn));
   uint32_t stream = hashName(name);
   std::string *bytes = tensor->mutable_raw_data();
-  bytes->resize(count * sizeof(float));
-  for (int64_t i = 0; i < count; ++i) {
+  for (size_t i = 0; i < bytes->size() / sizeof(float); ++i) {
     double unit = (reference::philoxOfElement(i, options.seed, /*counter=*/0, stream)[0] >> 8) * 0x1p-24;
-    float value = options.fill.value_or(static_cast<float>((2 * unit - 1) * bound));
+    float value = static_cast<float>((2 * unit - 1) * bound);
     std::memcpy(bytes->data() + i * sizeof(float), &value, sizeof(float));
   }
+  return name;
 }
 
-onnx::NodeProto *ModelBuilder::addNode(const std::string &type, const std::string &name) {
+std::string ModelBuilder::addFilledParameter(const std::string &name, const Shape &shape, float value) {
+  std::string *bytes = addInitializer(name, shape)->mutable_raw_data();
+  for (size_t i = 0; i < bytes->size(); i += sizeof(float)) {
+    std::memcpy(bytes->data() + i, &value, sizeof(float));
+  }
+  return name;
+}
+
+std::string ModelBuilder::addConstant(const std::string &name, const Shape &shape, const std::vector<int64_t> &elements) {
+  std::string result = addNode("Constant", name, {});
+  onnx::TensorProto *tensor = addAttribute("value", onnx::AttributeProto::TENSOR)->mutable_t();
+  tensor->set_data_type(onnx::TensorProto::INT64);
+  tensor->mutable_dims()->Assign(shape.begin(), shape.end());
+  tensor->mutable_int64_data()->Assign(elements.begin(), elements.end());
+  return result;
+}
+
+std::string ModelBuilder::addConstant(const std::string &name, const Shape &shape, const std::vector<float> &elements) {
+  std::string result = addNode("Constant", name, {});
+  onnx::TensorProto *tensor = addAttribute("value", onnx::AttributeProto::TENSOR)->mutable_t();
+  tensor->set_data_type(onnx::TensorProto::FLOAT);
+  tensor->mutable_dims()->Assign(shape.begin(), shape.end());
+  tensor->mutable_float_data()->Assign(elements.begin(), elements.end());
+  return result;
+}
+
+std::string ModelBuilder::addNode(const std::string &type, const std::string &name, const Names &inputs) {
   onnx::NodeProto *node = model.mutable_graph()->add_node();
   node->set_op_type(type);
   node->set_name(name);
-  node->add_input(current);
-  current = name + ".out";
-  node->add_output(current);
-  return node;
+  for (const std::string &input : inputs) {
+    node->add_input(input);
+  }
+  return *node->add_output() = name + ".out";
 }
 
-void ModelBuilder::addDense(const std::string &name, int64_t out) {
-  addParameter(name + ".weight", {out, features}, features);
-  addParameter(name + ".bias", {out}, features);
-  onnx::NodeProto *node = addNode("Gemm", name);
-  node->add_input(name + ".weight");
-  node->add_input(name + ".bias");
-  onnx::AttributeProto *transpose = node->add_attribute();
-  transpose->set_name("transB");
-  transpose->set_type(onnx::AttributeProto::INT);
-  transpose->set_i(1);
-  features = out;
+onnx::AttributeProto *ModelBuilder::addAttribute(const std::string &name, onnx::AttributeProto::AttributeType type) {
+  onnx::GraphProto *graph = model.mutable_graph();
+  onnx::AttributeProto *attribute = graph->mutable_node(graph->node_size() - 1)->add_attribute();
+  attribute->set_name(name);
+  attribute->set_type(type);
+  return attribute;
 }
 
-void ModelBuilder::addRelu(const std::string &name) {
-  addNode("Relu", name);
+void ModelBuilder::setInt(const std::string &name, int64_t value) {
+  addAttribute(name, onnx::AttributeProto::INT)->set_i(value);
 }
 
-onnx::ModelProto ModelBuilder::finish(const std::string &output) {
+void ModelBuilder::setInts(const std::string &name, const std::vector<int64_t> &values) {
+  addAttribute(name, onnx::AttributeProto::INTS)->mutable_ints()->Assign(values.begin(), values.end());
+}
+
+onnx::ModelProto ModelBuilder::finish(const std::string &output, const Shape &shape) {
   onnx::GraphProto *graph = model.mutable_graph();
   graph->mutable_node(graph->node_size() - 1)->set_output(0, output);
-  setShape(graph->add_output(), output, {-1, features});
+  setShape(graph->add_output(), output, shape, onnx::TensorProto::FLOAT);
   return std::move(model);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Puts an ONNX model together: dense layers and activations between one input and one output.
+// Puts an ONNX model together: inputs, parameters, constants and nodes, each known by the name of its value.
 
 #ifndef ASHLAR_TOOLS_ASHLAR_ZOO_MODEL_BUILDER_H
 #define ASHLAR_TOOLS_ASHLAR_ZOO_MODEL_BUILDER_H
@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace ashlar::zoo {
 
@@ -22,27 +23,41 @@ struct ParameterOptions {
 
 class ModelBuilder {
 public:
-  // A model named `name` with the input (batch, features), batch symbolic.
-  ModelBuilder(const std::string &name, const std::string &input, int64_t features, const ParameterOptions &options);
+  using Shape = std::vector<int64_t>; // -1: the batch, symbolic
+  using Names = std::vector<std::string>;
 
-  // y = x W^T + b by a Gemm node called `name`; parameters `name`.weight (out, in) and `name`.bias. Throws std::runtime_error when their
-  // data no longer fits into an ONNX file.
-  void addDense(const std::string &name, int64_t out);
+  ModelBuilder(const std::string &name, const ParameterOptions &options);
 
-  // A Relu node called `name`.
-  void addRelu(const std::string &name);
+  // A model input; returns its name.
+  std::string addInput(const std::string &name, const Shape &shape, onnx::TensorProto::DataType type = onnx::TensorProto::FLOAT);
 
-  // Names the value at hand as the model's output and returns the model.
-  onnx::ModelProto finish(const std::string &output);
+  // A parameter, filled as the options say: `fanIn` bounds its random values. Throws std::runtime_error when the data of all parameters no
+  // longer fit into an ONNX file. Returns its name.
+  std::string addParameter(const std::string &name, const Shape &shape, int64_t fanIn);
+
+  // A parameter with all elements equal, whatever the options; returns its name.
+  std::string addFilledParameter(const std::string &name, const Shape &shape, float value);
+
+  // A Constant node; returns the name of its value.
+  std::string addConstant(const std::string &name, const Shape &shape, const std::vector<int64_t> &elements);
+  std::string addConstant(const std::string &name, const Shape &shape, const std::vector<float> &elements);
+
+  // A node called `name` with one result; returns the name of the result.
+  std::string addNode(const std::string &type, const std::string &name, const Names &inputs);
+
+  // Sets an attribute of the node added last.
+  void setInt(const std::string &name, int64_t value);
+  void setInts(const std::string &name, const std::vector<int64_t> &values);
+
+  // Makes the result of the last node the model's output, under a name of its own, and returns the model.
+  onnx::ModelProto finish(const std::string &output, const Shape &shape);
 
 private:
-  void addParameter(const std::string &name, std::initializer_list<int64_t> shape, int64_t fanIn);
-  onnx::NodeProto *addNode(const std::string &type, const std::string &name);
+  onnx::TensorProto *addInitializer(const std::string &name, const Shape &shape);
+  onnx::AttributeProto *addAttribute(const std::string &name, onnx::AttributeProto::AttributeType type);
 
   onnx::ModelProto model;
   ParameterOptions options;
-  std::string current; // name of the value at hand
-  int64_t features;    // its last dim
   int64_t parameterBytes = 0;
 };
 

@@ -134,6 +134,13 @@ void foldTransposes(nn::MatMulOp op) {
   }
 }
 
+// Returns `value` with all dims but the last as one.
+Value mergeRows(ImplicitLocOpBuilder &b, Value value) {
+  RankedTensorType type = tensorType(value);
+  int64_t columns = type.getShape().back();
+  return nn::ReshapeOp::create(b, type.clone({type.getNumElements() / columns, columns}), value);
+}
+
 // (batch..., m, k) x broadcast of (k, n) along the batch is one product of (batch * m, k) with (k, n): no copy of the weight.
 Value mergeBatchIntoRows(ImplicitLocOpBuilder &b, nn::MatMulOp op) {
   auto broadcast = op.getRhs().getDefiningOp<nn::BroadcastOp>();
@@ -141,11 +148,24 @@ Value mergeBatchIntoRows(ImplicitLocOpBuilder &b, nn::MatMulOp op) {
   if (rank < 3 || op.getTransposeA() || !broadcast || broadcast.getDims() != ArrayRef<int64_t>{rank - 2, rank - 1}) {
     return {};
   }
-  RankedTensorType lhsType = op.getLhs().getType();
-  int64_t k = lhsType.getShape().back();
-  Value lhs = nn::ReshapeOp::create(b, lhsType.clone({lhsType.getNumElements() / k, k}), op.getLhs());
-  Value product = nn::MatMulOp::create(b, lhs, broadcast.getInput(), /*transpose_a=*/false, /*transpose_b=*/op.getTransposeB());
+  Value product =
+      nn::MatMulOp::create(b, mergeRows(b, op.getLhs()), broadcast.getInput(), /*transpose_a=*/false, /*transpose_b=*/op.getTransposeB());
   return nn::ReshapeOp::create(b, op.getType(), product);
+}
+
+// The sum over the batch of (batch..., k, m)^T x (batch..., k, n) is one product that contracts over (batch * k): the gradient of a weight
+// that all of the batch shares, without a product for each element of it.
+Value mergeBatchIntoContraction(ImplicitLocOpBuilder &b, nn::ReduceOp op) {
+  auto product = op.getInput().getDefiningOp<nn::MatMulOp>();
+  if (!product || !product->hasOneUse() || op.getKind() != nn::Reduction::Sum || !product.getTransposeA() || product.getTransposeB()) {
+    return {};
+  }
+  auto batch = llvm::to_vector(llvm::seq<int64_t>(0, product.getType().getRank() - 2));
+  if (op.getDims() != ArrayRef<int64_t>(batch) || product.getType().getNumElements() == 0) {
+    return {};
+  }
+  Value lhs = mergeRows(b, product.getLhs()), rhs = mergeRows(b, product.getRhs());
+  return nn::MatMulOp::create(b, lhs, rhs, /*transpose_a=*/true, /*transpose_b=*/false);
 }
 
 struct ExpandOps : impl::ExpandOpsPassBase<ExpandOps> {
@@ -177,16 +197,25 @@ struct ExpandOps : impl::ExpandOpsPassBase<ExpandOps> {
     return {};
   }
 
-  void runOnOperation() override {
+  // Replaces every op for which `rewrite` makes another value.
+  void rewriteOps(function_ref<Value(ImplicitLocOpBuilder &, Operation *)> rewrite) {
     SmallVector<Operation *> ops;
     getOperation().walk([&](Operation *op) { ops.push_back(op); });
     for (Operation *op : ops) {
       ImplicitLocOpBuilder b(op->getLoc(), op);
-      if (Value expanded = expand(b, op)) {
-        op->getResult(0).replaceAllUsesWith(expanded);
+      if (Value value = rewrite(b, op)) {
+        op->getResult(0).replaceAllUsesWith(value);
         op->erase();
       }
     }
+  }
+
+  void runOnOperation() override {
+    rewriteOps([](ImplicitLocOpBuilder &b, Operation *op) { // the product is left without a use
+      auto reduce = dyn_cast<nn::ReduceOp>(op);
+      return reduce ? mergeBatchIntoContraction(b, reduce) : Value();
+    });
+    rewriteOps([&](ImplicitLocOpBuilder &b, Operation *op) { return expand(b, op); });
   }
 };
 

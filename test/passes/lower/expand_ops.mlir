@@ -97,3 +97,17 @@ func.func @batch_of_rows(%x: tensor<8x64x64xf32>, %w: tensor<64x64xf32>) -> tens
   %y = nn.matmul %x, %b : tensor<8x64x64xf32>, tensor<8x64x64xf32> -> tensor<8x64x64xf32>
   return %y : tensor<8x64x64xf32>
 }
+
+// -----
+
+// The gradient of such a weight is one product too, which contracts over batch and rows.
+// CHECK-LABEL: @sum_over_batch
+func.func @sum_over_batch(%x: tensor<8x64x32xf32>, %dy: tensor<8x64x16xf32>) -> tensor<32x16xf32> {
+  // CHECK-DAG: %[[X:.*]] = nn.reshape %arg0 : tensor<8x64x32xf32> -> tensor<512x32xf32>
+  // CHECK-DAG: %[[DY:.*]] = nn.reshape %arg1 : tensor<8x64x16xf32> -> tensor<512x16xf32>
+  // CHECK: %[[P:.*]] = nn.matmul %[[X]], %[[DY]] transpose_a : tensor<512x32xf32>, tensor<512x16xf32> -> tensor<32x16xf32>
+  // CHECK: return %[[P]]
+  %p = nn.matmul %x, %dy transpose_a : tensor<8x64x32xf32>, tensor<8x64x16xf32> -> tensor<8x32x16xf32>
+  %y = nn.reduce sum %p dims = [0] : tensor<8x32x16xf32> -> tensor<32x16xf32>
+  return %y : tensor<32x16xf32>
+}

@@ -2,8 +2,9 @@
 //
 // The program before partitioning on one rank against the program after it on n ranks, both run by the reference interpreter.
 
+#include "compiler/reference/equivalence.h"
 #include "passes/layout/passes.h"
-#include "passes/partition/passes.h"
+#include "test/unit/layout/partitioned.h"
 #include "test/unit/layout/random_program.h"
 #include "test/unit/reference/parsed_module.h"
 
@@ -26,26 +27,13 @@ using Axes = std::vector<std::pair<StringRef, int64_t>>;
 // Partial sums are added in another order than whole ones: at most some hundred f64 additions of numbers of the order of 1.
 constexpr double kTolerance = 1e-11;
 
-// Runs all passes of layout and partition after the seed.
-LogicalResult partition(ModuleOp module, bool splitVariables = false) {
-  PassManager passes(module.getContext());
-  layout::PropagateLayoutsPassOptions options;
-  options.splitVariables = splitVariables;
-  passes.addPass(layout::createPropagateLayoutsPass(options));
-  passes.addPass(layout::createInsertRedistributionsPass());
-  passes.addPass(layout::createVerifyLayoutsPass());
-  passes.addPass(partition::createPartitionPass());
-  passes.addPass(partition::createVerifyPartitionedPass());
-  return passes.run(module);
-}
-
 // Counts the ops of each name, over all modules of a test.
 using Census = std::map<std::string, int64_t>;
 
 // Returns the largest difference between @function of the module on one rank and its partitioned form on all ranks of the mesh.
 double compare(ModuleOp module, std::string function, bool splitVariables = false, Census *census = nullptr) {
   OwningOpRef<ModuleOp> after = module.clone();
-  REQUIRE(succeeded(partition(*after, splitVariables)));
+  REQUIRE(succeeded(partitionModule(*after, splitVariables)));
   after->walk([&](Operation *op) {
     if (census) {
       ++(*census)[op->getName().getStringRef().str()];
@@ -128,7 +116,7 @@ TEST_CASE("partition: a training step split over the batch equals one rank", "[p
 
     // Three gradients and the loss, each summed once; nothing else moves, and nothing at all over an axis of size 1.
     int64_t expected = axes.front().second == 1 ? 0 : 4;
-    REQUIRE(succeeded(partition(*module)));
+    REQUIRE(succeeded(partitionModule(*module)));
     CHECK(count<dist::AllReduceOp>(*module) == expected);
     CHECK(count<dist::CollectiveOpInterface>(*module) == expected);
   }

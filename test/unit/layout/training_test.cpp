@@ -2,9 +2,9 @@
 //
 // Whole training programs, as passes/train makes them, on one rank and on many: initial values, training steps with dropout, evaluation.
 
-#include "passes/layout/passes.h"
-#include "passes/partition/passes.h"
+#include "compiler/reference/equivalence.h"
 #include "passes/train/passes.h"
+#include "test/unit/layout/partitioned.h"
 #include "test/unit/layout/random_program.h"
 #include "test/unit/reference/parsed_module.h"
 
@@ -76,21 +76,6 @@ OwningOpRef<ModuleOp> trainingPrograms() {
   return module;
 }
 
-void partition(ModuleOp module, bool splitVariables) {
-  PassManager passes(&context());
-  layout::SeedLayoutsPassOptions seed;
-  seed.batchAxes = {"dp"};
-  layout::PropagateLayoutsPassOptions propagate;
-  propagate.splitVariables = splitVariables;
-  passes.addPass(layout::createSeedLayoutsPass(seed));
-  passes.addPass(layout::createPropagateLayoutsPass(propagate));
-  passes.addPass(layout::createInsertRedistributionsPass());
-  passes.addPass(layout::createVerifyLayoutsPass());
-  passes.addPass(partition::createPartitionPass());
-  passes.addPass(partition::createVerifyPartitionedPass());
-  REQUIRE(succeeded(passes.run(module)));
-}
-
 // Trains the module as it is on one rank and partitioned on all ranks of the mesh; returns the largest difference of any result or
 // variable.
 double compareTraining(ModuleOp module, const Axes &axes, bool splitVariables) {
@@ -98,7 +83,7 @@ double compareTraining(ModuleOp module, const Axes &axes, bool splitVariables) {
   OpBuilder builder = OpBuilder::atBlockBegin(after->getBody());
   dist::MeshAttr mesh = meshOf(context(), axes);
   dist::MeshOp::create(builder, after->getLoc(), "mesh", mesh);
-  partition(*after, splitVariables);
+  REQUIRE(succeeded(partitionModule(*after, splitVariables, {"dp"})));
   reference::EquivalenceOptions options;
   options.functions = {"init", "train_step", "train_step", "eval_step"};
   options.ranksAfter = mesh.numDevices();
@@ -123,7 +108,7 @@ TEST_CASE("training: a parameter used twice has its gradient summed once", "[tra
   OwningOpRef<ModuleOp> module = trainingPrograms();
   OpBuilder builder = OpBuilder::atBlockBegin(module->getBody());
   dist::MeshOp::create(builder, module->getLoc(), "mesh", meshOf(context(), {{"dp", 4}}));
-  partition(*module, /*splitVariables=*/false);
+  REQUIRE(succeeded(partitionModule(*module, /*splitVariables=*/false, {"dp"})));
   std::vector<std::string> causes;
   module->lookupSymbol<func::FuncOp>("train_step").walk([&](dist::CollectiveOpInterface op) { causes.push_back(op.getCauseText().str()); });
   std::sort(causes.begin(), causes.end());

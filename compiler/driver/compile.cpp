@@ -133,6 +133,7 @@ private:
     for (const pipelines::Variant &variant : variantList.variants) {
       OwningOpRef<ModuleOp> lowered = programs->clone();
       PassManager dist(&context), exec(&context);
+      pipelines::attachRules(*lowered, job);
       pipelines::addDistPasses(dist, variant, job);
       if (failed(dist.run(*lowered)) || failed(dump(variant.name + "-dist", *lowered))) {
         return failure();

@@ -10,6 +10,7 @@
 #include "compiler/frontend/onnx_file.h"
 #include "compiler/frontend/registry.h"
 #include "compiler/frontend/tensor_data.h"
+#include "dialects/support/names.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Verifier.h"

@@ -6,31 +6,13 @@
 
 #include "compiler/frontend/import_error.h"
 #include "dialects/nn/nn.h"
+#include "dialects/support/names.h"
 
 #include <cmath>
 
 using namespace mlir;
 
 namespace ashlar::frontend {
-
-// Linear in text for each star: on a mismatch the last star takes one character more.
-bool matchesGlob(StringRef glob, StringRef text) {
-  size_t g = 0, t = 0, star = StringRef::npos, starText = 0;
-  while (t < text.size()) {
-    if (g < glob.size() && glob[g] == '*') {
-      star = g++;
-      starText = t;
-    } else if (g < glob.size() && (glob[g] == '?' || glob[g] == text[t])) {
-      ++g, ++t;
-    } else if (star != StringRef::npos) {
-      g = star + 1;
-      t = ++starText;
-    } else {
-      return false;
-    }
-  }
-  return glob.drop_front(g).find_first_not_of('*') == StringRef::npos;
-}
 
 const job::Init *findInitRule(const std::vector<job::Init> &rules, StringRef name) {
   for (const job::Init &rule : rules) {

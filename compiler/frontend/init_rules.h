@@ -20,9 +20,6 @@ const job::Init *findInitRule(const std::vector<job::Init> &rules, llvm::StringR
 // Returns the nn attribute a rule means for a parameter of this type; throws an ImportError when the rule does not fit the shape.
 mlir::Attribute makeInitAttribute(const job::Init &rule, llvm::StringRef name, mlir::RankedTensorType type);
 
-// Returns whether `text` matches `glob`: * stands for any characters, ? for one.
-bool matchesGlob(llvm::StringRef glob, llvm::StringRef text);
-
 } // namespace ashlar::frontend
 
 #endif // ASHLAR_COMPILER_FRONTEND_INIT_RULES_H

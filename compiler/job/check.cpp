@@ -2,6 +2,7 @@
 //
 // The values of a job, each alone and together. What the model or the data must agree with is checked where those are known.
 
+#include "compiler/job/check_rules.h"
 #include "compiler/job/check_training.h"
 #include "compiler/job/implemented.h"
 #include "compiler/job/job.h"
@@ -49,17 +50,20 @@ Fault checkMesh(const Mesh &mesh) {
 Fault checkMode(const Job &job) {
   int64_t devices = numDevices(job);
   if (!job.has_mode()) {
-    return job.mesh().axes_size() > 1
-               ? llvm::formatv("a mesh of {0} axes needs a mode; set mode: DATA_PARALLEL to split the batch along all of them",
-                               job.mesh().axes_size())
-                     .str()
-               : "";
+    return job.mesh().axes_size() > 1 ? llvm::formatv("a mesh of {0} axes needs a mode; set mode: DATA_PARALLEL to split the batch along "
+                                                      "all of them, or SEMI_AUTO and rules",
+                                                      job.mesh().axes_size())
+                                            .str()
+                                      : "";
   }
   if (job.mode() == STAND_ALONE && devices > 1) {
     return llvm::formatv("mode STAND_ALONE runs on 1 device but the mesh has {0}; set mode: DATA_PARALLEL or leave the mesh out", devices);
   }
   if (job.mode() == DATA_PARALLEL && job.mesh().axes_size() == 0) {
     return "mode DATA_PARALLEL needs a mesh; add mesh { axes { name: \"dp\" size: 4 } }";
+  }
+  if (job.mode() == SEMI_AUTO && job.mesh().axes_size() == 0) {
+    return "mode SEMI_AUTO needs a mesh; add mesh { axes { name: \"tp\" size: 4 } }";
   }
   return {};
 }
@@ -83,6 +87,9 @@ Fault checkBatch(const Job &job) {
 Fault checkDeterministic(const Job &job) {
   if (!job.has_deterministic()) {
     return {};
+  }
+  if (job.mode() == SEMI_AUTO) {
+    return "deterministic cuts the batch into chunks, which is for mode DATA_PARALLEL, not SEMI_AUTO; leave it out";
   }
   int64_t chunks = job.deterministic().chunks(), devices = batchAxes(job).empty() ? 1 : numDevices(job);
   if (chunks < 1) {
@@ -139,7 +146,7 @@ Fault findFault(const Job &job) {
   if (Fault fault = checkMesh(job.mesh()); !fault.empty()) {
     return fault;
   }
-  for (auto check : {checkMode, checkBatch, checkDeterministic, checkTraining}) {
+  for (auto check : {checkMode, checkRules, checkBatch, checkDeterministic, checkTraining}) {
     if (Fault fault = check(job); !fault.empty()) {
       return fault;
     }

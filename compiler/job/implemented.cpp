@@ -77,11 +77,17 @@ constexpr llvm::StringLiteral kImplementedFields[] = {
     "optimizer.sgd",
     "optimizer.sgd.weight_decay",
     "precision",
+    "rules.in.slices",
+    "rules.layout",
+    "rules.match",
+    "rules.origin",
+    "rules.out.slices",
+    "rules.priority",
     "seed",
 };
 
 // Of an enum field, the values that are implemented: "<field>=<value>".
-constexpr llvm::StringLiteral kImplementedValues[] = {"mode=DATA_PARALLEL", "mode=STAND_ALONE", "precision=F32"};
+constexpr llvm::StringLiteral kImplementedValues[] = {"mode=DATA_PARALLEL", "mode=SEMI_AUTO", "mode=STAND_ALONE", "precision=F32"};
 
 // Messages that mean nothing unless a field in them is set: checkJob asks for what they need.
 constexpr llvm::StringLiteral kContainers[] = {
@@ -99,6 +105,9 @@ constexpr llvm::StringLiteral kContainers[] = {
     "mesh",
     "mesh.axes",
     "optimizer",
+    "rules",
+    "rules.in",
+    "rules.out",
 };
 
 Unimplemented makeUnimplemented(std::string what, const FieldDescriptor *field, int index, const TextFormat::ParseInfoTree *positions) {

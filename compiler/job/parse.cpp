@@ -8,6 +8,7 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Path.h"
 
 #include <google/protobuf/io/tokenizer.h>
 #include <google/protobuf/text_format.h>
@@ -163,6 +164,15 @@ llvm::Expected<Job> parseJobText(StringRef text, StringRef name) {
   }
   if (auto found = findUnimplemented(job, &positions)) {
     return makeError(at(name, found->line, found->column) + found->what + " is not implemented yet");
+  }
+  const FieldDescriptor *rules = Job::descriptor()->FindFieldByName("rules");
+  for (int i = 0; i < job.rules_size(); ++i) {
+    if (job.rules(i).has_origin()) {
+      auto place = positions.GetTreeForNested(rules, i)->GetLocation(Rule::descriptor()->FindFieldByName("origin"), -1);
+      return makeError(at(name, place.line, place.column) + "rules.origin is filled in by the compiler; leave it out");
+    }
+    int line = positions.GetLocation(rules, i).line;
+    job.mutable_rules(i)->set_origin((llvm::sys::path::filename(name) + ":" + llvm::Twine(line + 1)).str());
   }
   return job;
 }

@@ -72,6 +72,28 @@ void addTrainPasses(OpPassManager &passes, const job::Job &job) {
   passes.addPass(train::createVerifyTrainPass());
 }
 
+void attachRules(ModuleOp module, const job::Job &job) {
+  if (job.rules_size() == 0) {
+    return;
+  }
+  module.getContext()->loadDialect<dist::DistDialect>();
+  Builder builder(module.getContext());
+  auto text = [&](const std::string &value) { return value.empty() ? StringAttr() : builder.getStringAttr(value); };
+  auto counts = [&](const auto &tuples) {
+    SmallVector<Attribute> arrays;
+    for (const job::Rule::SliceCounts &tuple : tuples) {
+      arrays.push_back(builder.getDenseI64ArrayAttr(SmallVector<int64_t>(tuple.slices().begin(), tuple.slices().end())));
+    }
+    return arrays.empty() ? ArrayAttr() : builder.getArrayAttr(arrays);
+  };
+  SmallVector<Attribute> rules;
+  for (const job::Rule &rule : job.rules()) {
+    rules.push_back(dist::RuleAttr::get(module.getContext(), builder.getStringAttr(rule.match()), text(rule.layout()), counts(rule.in()),
+                                        counts(rule.out()), rule.priority(), text(rule.origin())));
+  }
+  module->setAttr(dist::kRulesAttr, builder.getArrayAttr(rules));
+}
+
 void addDistPasses(OpPassManager &passes, const Variant &variant, const job::Job &job) {
   if (variant.mesh.empty()) {
     return;
@@ -81,7 +103,10 @@ void addDistPasses(OpPassManager &passes, const Variant &variant, const job::Job
   llvm::append_range(seed.batchAxes, variant.batchAxes);
   seed.globalBatch = job.global_batch();
   passes.addPass(layout::createSeedLayoutsPass(seed));
-  passes.addPass(layout::createPropagateLayoutsPass());
+  passes.addPass(layout::createApplyRulesPass());
+  layout::PropagateLayoutsPassOptions propagate;
+  propagate.splitVariables = variant.inferParameters;
+  passes.addPass(layout::createPropagateLayoutsPass(propagate));
   passes.addPass(layout::createInsertRedistributionsPass());
   passes.addPass(layout::createVerifyLayoutsPass());
   passes.addPass(partition::createPartitionPass());

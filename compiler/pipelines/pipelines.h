@@ -21,6 +21,7 @@ struct Variant {
   std::vector<std::string> mesh;      // "dp=4", major to minor; empty: one device
   std::vector<std::string> batchAxes; // those that split the batch
   int64_t devicesPerProcess = 1;
+  bool inferParameters = false; // let inference split parameters of which no rule says anything
 };
 
 // The variants that a job asks for, the default one first, and why there is no deterministic one ("" when there is).
@@ -36,6 +37,9 @@ VariantList listVariants(const job::Job &job);
 
 // From the imported model to a module of programs (@init and either @train_step and @eval_step or @forward) on global shapes.
 void addTrainPasses(mlir::OpPassManager &passes, const job::Job &job);
+
+// Puts the job's rules about layouts into the module, for ashlar-apply-rules.
+void attachRules(mlir::ModuleOp module, const job::Job &job);
 
 // From there to one device's programs. Nothing to do for a variant without a mesh.
 void addDistPasses(mlir::OpPassManager &passes, const Variant &variant, const job::Job &job);

@@ -19,6 +19,10 @@ namespace {
 
 // Returns why the batch cannot be computed in `chunks` chunks on `ranks` ranks; "" when it can.
 std::string refuseChunks(const job::Job &job, int64_t chunks, int64_t ranks) {
+  if (job::effectiveMode(job) == job::SEMI_AUTO) {
+    return "--deterministic computes the batch in chunks, one after the other; that is for mode DATA_PARALLEL, this program has mode "
+           "SEMI_AUTO";
+  }
   if (!job.has_loss()) {
     return "--deterministic is for training programs; this one only runs the model";
   }
@@ -76,6 +80,7 @@ VariantList listVariants(const job::Job &job) {
   for (const job::Mesh::Axis &axis : job.mesh().axes()) {
     plain.mesh.push_back(axis.name() + "=" + std::to_string(axis.size()));
   }
+  plain.inferParameters = job::effectiveMode(job) == job::SEMI_AUTO;
   list.variants.push_back(plain);
   int64_t chunks = job.deterministic().chunks(), ranks = job::numDevices(job);
   list.deterministicRefusal = refuseChunks(job, chunks, ranks);

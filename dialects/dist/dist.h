@@ -30,6 +30,23 @@ inline constexpr llvm::StringLiteral kLayoutAttr = "dist.layout";
 // Attribute of ops on global shapes: the layout of each result (array of LayoutAttr).
 inline constexpr llvm::StringLiteral kLayoutsAttr = "dist.layouts";
 
+// Attribute of modules: what the user says about layouts (array of RuleAttr).
+inline constexpr llvm::StringLiteral kRulesAttr = "dist.rules";
+
+// Attributes beside a given layout: the dims to which inference may add axes (array of i64), and its priority (i64, 0 when absent; lower
+// ones propagate first). On ops one a result: an array of arrays, and an array.
+inline constexpr llvm::StringLiteral kOpenAttr = "dist.open";
+inline constexpr llvm::StringLiteral kOpensAttr = "dist.opens";
+inline constexpr llvm::StringLiteral kPriorityAttr = "dist.priority";
+inline constexpr llvm::StringLiteral kPrioritiesAttr = "dist.priorities";
+
+// Attribute beside a layout: where it came from, in words (string; on ops an array, one a result, "" for a layout that splits nothing).
+inline constexpr llvm::StringLiteral kOriginAttr = "dist.origin";
+inline constexpr llvm::StringLiteral kOriginsAttr = "dist.origins";
+
+// Attribute of ops on global shapes: the layouts in which the op is to take its operands (array, one an operand, unit for any).
+inline constexpr llvm::StringLiteral kOperandLayoutsAttr = "dist.operand_layouts";
+
 // Attribute of variables, function arguments and results after partitioning: their type before it (TypeAttr).
 inline constexpr llvm::StringLiteral kGlobalTypeAttr = "dist.global_type";
 

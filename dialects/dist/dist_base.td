@@ -108,6 +108,24 @@ def Dist_LayoutAttr : Dist_Attr<"Layout", "layout"> {
   }];
 }
 
+def Dist_RuleAttr : Dist_Attr<"Rule", "rule"> {
+  let summary = "What the user says about the layouts of the tensors and ops that a name matches";
+  let description = [{
+    An element of the module's `dist.rules`, which ashlar-apply-rules turns into layouts. `match` is a glob (`*`, `?`) over the names of
+    parameters, inputs, outputs, intermediate tensors and the module paths of ops. `layout` says for each dim which axes split it, major to
+    minor; `?` lets inference add axes, `tp:(1)2` is the part of size 2 of axis tp that has parts of number 1 before it. `in` and `out` are
+    for ops and count slices instead of naming axes: one array an input or output, one number a dim. Lower priorities propagate first.
+    `origin` is where the rule was written, for errors and reports.
+
+        #dist.rule<match = "*.fc1.weight", layout = "[{tp}, {?} ]", priority = 1, origin = "job.txtpb:14">
+        #dist.rule<match = "fc1", in = [array<i64: 2, 1>, array<i64: 4, 1>], out = [array<i64: 2, 4>]>
+  }];
+  let parameters = (ins "::mlir::StringAttr":$match, OptionalParameter<"::mlir::StringAttr">:$layout,
+                        OptionalParameter<"::mlir::ArrayAttr">:$in, OptionalParameter<"::mlir::ArrayAttr">:$out,
+                        DefaultValuedParameter<"int64_t", "0">:$priority, OptionalParameter<"::mlir::StringAttr">:$origin);
+  let assemblyFormat = "`<` struct(params) `>`";
+}
+
 def Dist_AxesAttr : TypedArrayAttrBase<StrAttr, "mesh axes, major to minor">;
 def Dist_IndexScalar : 0DTensorOf<[I64]>;
 

@@ -6,6 +6,8 @@
 
 #include "llvm/ADT/STLExtras.h"
 
+#include <map>
+
 using namespace mlir;
 
 namespace ashlar::layout {
@@ -41,12 +43,22 @@ bool isWorthSplitting(MeshAttr mesh, const ShardingRule &rule, ArrayRef<TensorFa
 
 } // namespace
 
-unsigned Inference::addNode(int64_t rank, std::optional<Layout> given) {
-  nodes.push_back({given.value_or(Layout::replicated(rank)), given.has_value(), {}});
-  return nodes.size() - 1;
+unsigned Inference::addNode(int64_t rank, std::optional<GivenLayout> given) {
+  unsigned number = nodes.size();
+  Node &node = nodes.emplace_back();
+  node.layout = given ? std::move(given->layout) : Layout::replicated(rank);
+  node.open = given ? std::move(given->open) : SmallVector<bool>(rank, true);
+  node.open.resize(rank, false);
+  node.priority = given ? given->priority : std::numeric_limits<int64_t>::min();
+  for (const AxisList &axes : node.layout.dims) {
+    for (StringAttr axis : axes) {
+      node.origins.push_back({axis, number, std::nullopt});
+    }
+  }
+  return number;
 }
 
-void Inference::addRow(ShardingRule rule, ArrayRef<unsigned> operands, ArrayRef<unsigned> results) {
+unsigned Inference::addRow(ShardingRule rule, ArrayRef<unsigned> operands, ArrayRef<unsigned> results) {
   Row row{std::move(rule), {}, {}, {}};
   row.tensors = row.rule.operands;
   llvm::append_range(row.tensors, row.rule.results);
@@ -61,21 +73,38 @@ void Inference::addRow(ShardingRule rule, ArrayRef<unsigned> operands, ArrayRef<
     nodes[node].rows.push_back(rows.size());
   }
   rows.push_back(std::move(row));
+  return rows.size() - 1;
 }
 
 void Inference::run() {
   queued[0].assign(rows.size(), false);
   queued[1].assign(rows.size(), false);
   for (unsigned row = 0; row < rows.size(); ++row) {
-    push(row);
+    push(row); // in the order in which they were added
   }
+  std::map<int64_t, SmallVector<unsigned>> turns;
+  for (auto [number, node] : llvm::enumerate(nodes)) {
+    turns[node.priority].push_back(number);
+  }
+  for (auto &[priority, members] : turns) {
+    for (unsigned number : members) {
+      nodes[number].takesPart = true;
+      llvm::for_each(nodes[number].rows, [&](unsigned row) { push(row); });
+    }
+    if (priority != std::numeric_limits<int64_t>::min()) { // those that nothing is said of start with the first that are given
+      runToFixpoint();
+    }
+  }
+}
+
+void Inference::runToFixpoint() {
   while (!queue[0].empty() || !queue[1].empty()) {
     bool basicOnly = !queue[0].empty();
     auto &current = queue[basicOnly ? 0 : 1];
     unsigned row = current.front();
     current.pop_front();
     queued[basicOnly ? 0 : 1][row] = false;
-    visit(rows[row], basicOnly);
+    visit(row, basicOnly);
   }
 }
 
@@ -88,39 +117,66 @@ void Inference::push(unsigned row) {
   }
 }
 
-void Inference::visit(Row &row, bool basicOnly) {
+void Inference::visit(unsigned number, bool basicOnly) {
+  const Row &row = rows[number];
   SmallVector<FactorSplit> splits;
   for (auto [tensor, node] : llvm::zip_equal(row.tensors, row.nodes)) {
-    splits.push_back(project(mesh, row.rule, tensor, nodes[node].layout));
+    splits.push_back(nodes[node].takesPart ? project(mesh, row.rule, tensor, nodes[node].layout) : FactorSplit(row.rule.factors.size()));
   }
   for (size_t factor = 0; factor < row.rule.factors.size(); ++factor) {
     if (row.rule.factors[factor].kind != FactorKind::NeedReplication && (row.isBasic[factor] || !basicOnly)) {
-      visitFactor(row, factor, splits);
+      visitFactor(number, factor, splits);
     }
   }
 }
 
-void Inference::visitFactor(Row &row, int64_t factor, SmallVectorImpl<FactorSplit> &splits) {
+void Inference::visitFactor(unsigned number, int64_t factor, SmallVectorImpl<FactorSplit> &splits) {
+  const Row &row = rows[number];
   SmallVector<AxisList> lists;
-  for (auto [tensor, split] : llvm::zip_equal(row.tensors, splits)) {
-    if (holdsFactor(tensor, factor)) {
+  for (auto [tensor, split, node] : llvm::zip_equal(row.tensors, splits, row.nodes)) {
+    if (holdsFactor(tensor, factor) && nodes[node].takesPart) {
       lists.push_back(split[factor]);
     }
   }
   AxisList longest = longestCompatible(lists);
   for (size_t t = 0; t < row.tensors.size(); ++t) {
     if (holdsFactor(row.tensors[t], factor)) {
-      extend(row, t, factor, longest, splits);
+      extend(number, t, factor, longest, splits);
     }
   }
 }
 
+// Returns true when axes may be added to all dims of the tensor that hold the factor.
+bool Inference::isOpen(const Node &node, const TensorFactors &tensor, int64_t factor) const {
+  return llvm::all_of(llvm::zip_equal(tensor, node.open), [&](auto item) {
+    auto [dim, open] = item;
+    return open || !llvm::is_contained(dim, factor);
+  });
+}
+
+// Returns the origin of an axis that a tensor takes for `factor` from the others of the row: that of the first one that has it there.
+const AxisOrigin &Inference::traceAxis(const Row &row, int64_t factor, StringAttr axis, ArrayRef<FactorSplit> splits) const {
+  for (auto [node, split] : llvm::zip_equal(row.nodes, splits)) {
+    if (!llvm::is_contained(split[factor], axis)) {
+      continue;
+    }
+    for (const AxisOrigin &origin : nodes[node].origins) {
+      if (origin.axis == axis) {
+        return origin;
+      }
+    }
+  }
+  llvm_unreachable("an axis comes from another tensor of the row");
+}
+
 // Extends the split of `factor` in tensor `t` to `axes` as far as the tensor and the rest of the row allow.
-void Inference::extend(Row &row, size_t t, int64_t factor, ArrayRef<StringAttr> axes, SmallVectorImpl<FactorSplit> &splits) {
+void Inference::extend(unsigned number, size_t t, int64_t factor, ArrayRef<StringAttr> axes, SmallVectorImpl<FactorSplit> &splits) {
+  const Row &row = rows[number];
   Node &node = nodes[row.nodes[t]];
   FactorSplit &split = splits[t];
   // Axes that fit no factor of this row must not get lost.
-  if (node.isClosed || split[factor].size() >= axes.size() || unproject(row.tensors[t], split) != node.layout) {
+  if (!node.takesPart || !isOpen(node, row.tensors[t], factor) || split[factor].size() >= axes.size() ||
+      unproject(row.tensors[t], split) != node.layout) {
     return;
   }
   bool grew = false;
@@ -134,6 +190,8 @@ void Inference::extend(Row &row, size_t t, int64_t factor, ArrayRef<StringAttr> 
         !isWorthSplitting(mesh, row.rule, row.tensors, split, factor, axis)) {
       break;
     }
+    unsigned source = traceAxis(row, factor, axis, splits).source;
+    node.origins.push_back({axis, source, number});
     split[factor].push_back(axis);
     node.layout = unproject(row.tensors[t], split);
     grew = true;

@@ -28,6 +28,29 @@ def SeedLayoutsPass : Pass<"ashlar-seed-layouts", "::mlir::ModuleOp"> {
   let dependentDialects = ["::ashlar::dist::DistDialect"];
 }
 
+def ApplyRulesPass : Pass<"ashlar-apply-rules", "::mlir::ModuleOp"> {
+  let summary = "Gives tensors and ops the layouts that the user's rules ask for.";
+  let description = [{
+    A rule names tensors and ops by a glob over the names of parameters, inputs, outputs and intermediate tensors and the module paths of
+    ops, and says how they are split. Its layout goes to every tensor that it names; of an op it is the layout of the result. Counts of
+    slices (`in`, `out`) become layouts of the operands and results of an op: each dim takes, in the order of the mesh, axes, or parts of
+    axes, that multiply to its count, and dims that the op's sharding rule holds to be the same take the same.
+
+    A mesh axis of which a rule names a part is replaced by its parts, everywhere. Where two rules say different things of one tensor, the
+    lower priority wins; with equal priorities it is an error, as are names that match nothing.
+
+        module attributes {dist.rules = [#dist.rule<match = "fc1.weight", layout = "[{tp}, {?} ]", origin = "job.txtpb:14">]} {
+          nn.variable @fc1.weight trainable : tensor<8x4xf32>
+    ==>
+        module {
+          nn.variable @fc1.weight trainable : tensor<8x4xf32> {dist.layout = #dist.layout<[{"tp"}, {} ]>, dist.open = array<i64: 1>,
+                                                               dist.origin = "rule \"fc1.weight\" (job.txtpb:14)"}
+
+    Needs: a dist.mesh. Leaves: given layouts with dist.open(s), dist.priority(/ies) and dist.origin(s), and no dist.rules.
+  }];
+  let dependentDialects = ["::ashlar::dist::DistDialect"];
+}
+
 def PropagateLayoutsPass : Pass<"ashlar-propagate-layouts", "::mlir::ModuleOp"> {
   let summary = "Infers the layout of every value from those that are given.";
   let description = [{
@@ -35,8 +58,10 @@ def PropagateLayoutsPass : Pass<"ashlar-propagate-layouts", "::mlir::ModuleOp"> 
     as splits of factors, extends each to the longest one that all agree with, and writes them back, forward and backward, until nothing
     changes. First only factors that are in every tensor of an op without reductions (element-wise ops, transposes, reshapes), then all.
 
-    Given layouts are closed: they stay as they are. A variable has one layout in all functions, replicated unless one is given or
-    `split-variables` leaves it to inference. Constants and nn.index are copied for each use, so that each takes the layout its user wants.
+    Given layouts are closed: they stay as they are, but for dims that stand in `dist.open(s)`, to which axes may be added. Those of a
+    lower `dist.priority(/ies)` go to the fixpoint first, those of a higher one neither give nor take axes until then. A variable has one layout in all functions, replicated unless one is given or
+    `split-variables` leaves it to inference; inputs and outputs of one name have one layout too. An op with `dist.operand_layouts` takes its
+    operands so. Constants and nn.index are copied for each use, so that each takes the layout its user wants.
 
         func.func @f(%x: tensor<8x4xf32> {dist.layout = #dist.layout<[{"dp"}, {} ]>}) -> tensor<8x4xf32> {
           %y = nn.relu %x : tensor<8x4xf32>
@@ -44,7 +69,7 @@ def PropagateLayoutsPass : Pass<"ashlar-propagate-layouts", "::mlir::ModuleOp"> 
           %y = nn.relu %x {dist.layouts = [#dist.layout<[{"dp"}, {} ]>]} : tensor<8x4xf32>
 
     Needs: a dist.mesh; each op with tensors has a sharding rule. Leaves: dist.layouts on every op with results, dist.layout on variables,
-    arguments and results; none is partial.
+    arguments and results, none partial; dist.origin(s) that say from which given layout the axes came and along which op.
   }];
   let options = [Option<"splitVariables", "split-variables", "bool", /*default=*/"false",
                         "let inference split variables that have no layout">];

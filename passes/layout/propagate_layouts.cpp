@@ -8,6 +8,7 @@
 #include "passes/layout/passes.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
 
@@ -17,6 +18,41 @@ namespace ashlar::layout {
 #include "passes/layout/passes.h.inc"
 
 namespace {
+
+// What stands beside a given layout.
+struct GivenText {
+  DenseI64ArrayAttr open;
+  int64_t priority = 0;
+  StringAttr origin;
+};
+
+// Reads what stands beside the layout of a variable, argument or result.
+GivenText readGiven(DictionaryAttr attributes) {
+  auto priority = attributes.getAs<IntegerAttr>(dist::kPriorityAttr);
+  return {attributes.getAs<DenseI64ArrayAttr>(dist::kOpenAttr), priority ? priority.getInt() : 0,
+          attributes.getAs<StringAttr>(dist::kOriginAttr)};
+}
+
+// Reads what stands beside the layout of a result of an op.
+GivenText readGiven(Operation &op, unsigned result) {
+  GivenText text;
+  if (auto opens = op.getAttrOfType<ArrayAttr>(dist::kOpensAttr)) {
+    text.open = cast<DenseI64ArrayAttr>(opens[result]);
+  }
+  if (auto priorities = op.getAttrOfType<DenseI64ArrayAttr>(dist::kPrioritiesAttr)) {
+    text.priority = priorities[result];
+  }
+  if (auto origins = op.getAttrOfType<ArrayAttr>(dist::kOriginsAttr)) {
+    text.origin = cast<StringAttr>(origins[result]);
+  }
+  return text;
+}
+
+// "fc1 (nn.matmul)"; only the name of the op when it has no path.
+std::string describeOp(Operation *op) {
+  StringRef path = nn::getPath(op->getLoc()), name = op->getName().getStringRef();
+  return path.empty() ? name.str() : (path + " (" + name + ")").str();
+}
 
 // Builds the inference problem of a module and writes its solution back.
 class ModuleLayouts {
@@ -41,35 +77,55 @@ public:
   }
 
 private:
-  LogicalResult addVariable(nn::VariableOp variable) {
-    std::optional<Layout> given;
-    if (auto attribute = variable->getAttrOfType<dist::LayoutAttr>(dist::kLayoutAttr)) {
-      given = attribute.getLayout();
-      if (failed(checkGivenLayout(variable, "variable @" + variable.getSymName(), mesh, variable.getTensorType(), *given))) {
+  // Adds a node; `layout` is null when none is given. Errors start with `what`.
+  FailureOr<unsigned> addNode(Operation *op, const Twine &what, RankedTensorType type, dist::LayoutAttr layout, const GivenText &text) {
+    std::optional<GivenLayout> given;
+    if (layout) {
+      given = GivenLayout{layout.getLayout(), SmallVector<bool>(type.getRank(), false), text.priority};
+      if (failed(checkGivenLayout(op, what, mesh, type, given->layout))) {
         return failure();
       }
-    } else if (!splitVariables) {
-      given = Layout::replicated(variable.getTensorType().getRank());
+      for (int64_t dim : text.open ? text.open.asArrayRef() : ArrayRef<int64_t>()) {
+        if (dim < 0 || dim >= type.getRank()) {
+          return op->emitError() << what << " of type " << type << " has an open dim " << dim;
+        }
+        given->open[dim] = true;
+      }
     }
-    variables[variable.getSymNameAttr()] = inference.addNode(variable.getTensorType().getRank(), given);
+    unsigned node = inference.addNode(type.getRank(), given);
+    if (text.origin) {
+      origins[node] = text.origin;
+    }
+    return node;
+  }
+
+  LogicalResult addVariable(nn::VariableOp variable) {
+    RankedTensorType type = variable.getTensorType();
+    auto layout = variable->getAttrOfType<dist::LayoutAttr>(dist::kLayoutAttr);
+    if (!layout && !splitVariables) {
+      layout = dist::LayoutAttr::get(module.getContext(), Layout::replicated(type.getRank()));
+    }
+    FailureOr<unsigned> node =
+        addNode(variable, "variable @" + variable.getSymName(), type, layout, readGiven(variable->getDiscardableAttrDictionary()));
+    if (failed(node)) {
+      return failure();
+    }
+    variables[variable.getSymNameAttr()] = *node;
     return success();
   }
 
   LogicalResult addFunction(func::FuncOp function) {
     for (BlockArgument argument : function.getArguments()) {
-      auto type = dyn_cast<RankedTensorType>(argument.getType());
-      std::string name = nameArgument(function, argument.getArgNumber());
-      if (!type) {
-        return function.emitError() << name << " has type " << argument.getType() << ", which is no ranked tensor";
+      unsigned index = argument.getArgNumber();
+      std::string what = nameArgument(function, index);
+      if (!isa<RankedTensorType>(argument.getType())) {
+        return function.emitError() << what << " has type " << argument.getType() << ", which is no ranked tensor";
       }
-      std::optional<Layout> given;
-      if (dist::LayoutAttr attribute = dist::findLayout(argument)) {
-        given = attribute.getLayout();
-        if (failed(checkGivenLayout(function, name, mesh, type, *given))) {
-          return failure();
-        }
+      FailureOr<unsigned> node = addNamed(function, what, argument.getType(), function.getArgAttrDict(index), inputs);
+      if (failed(node)) {
+        return failure();
       }
-      values[argument] = inference.addNode(type.getRank(), given);
+      values[argument] = *node;
     }
     for (Operation &op : function.front()) {
       if (failed(addOp(op))) {
@@ -79,13 +135,34 @@ private:
     return success();
   }
 
+  // Adds the node of an argument or result, or returns that of the one of the same name and type in another function: programs share
+  // their inputs and outputs.
+  FailureOr<unsigned> addNamed(func::FuncOp function, const Twine &what, Type type, DictionaryAttr attributes,
+                               DenseMap<std::pair<Attribute, Type>, unsigned> &named) {
+    attributes = attributes ? attributes : DictionaryAttr::get(module.getContext());
+    auto layout = attributes.getAs<dist::LayoutAttr>(dist::kLayoutAttr);
+    auto name = attributes.getAs<StringAttr>(nn::kNameAttr);
+    if (auto found = named.find({name, type}); name && found != named.end()) {
+      if (layout && layout.getLayout() != inference.getLayout(found->second)) {
+        return function.emitError() << what << " has layout " << layout.getLayout().toString() << " but another program has it with "
+                                    << inference.getLayout(found->second).toString();
+      }
+      return found->second;
+    }
+    FailureOr<unsigned> node = addNode(function, what, cast<RankedTensorType>(type), layout, readGiven(attributes));
+    if (succeeded(node) && name) {
+      named[{name, type}] = *node;
+    }
+    return node;
+  }
+
   LogicalResult addOp(Operation &op) {
     if (auto read = dyn_cast<nn::ReadOp>(op)) {
       values[read] = variables.at(read.getVariableAttr().getAttr());
       return success();
     }
     if (auto write = dyn_cast<nn::WriteOp>(op)) {
-      addIdentity(write.getValue(), variables.at(write.getVariableAttr().getAttr()));
+      addIdentity(op, write.getValue(), variables.at(write.getVariableAttr().getAttr()));
       return success();
     }
     if (auto end = dyn_cast<func::ReturnOp>(op)) {
@@ -96,20 +173,53 @@ private:
       return op.emitOpError("has no sharding rule, so its layouts cannot be inferred");
     }
     SmallVector<unsigned> operands, results;
-    for (Value operand : op.getOperands()) {
-      operands.push_back(values.at(operand));
+    for (OpOperand &operand : op.getOpOperands()) {
+      FailureOr<unsigned> node = addOperand(operand);
+      if (failed(node)) {
+        return failure();
+      }
+      operands.push_back(*node);
     }
-    for (Value result : op.getResults()) {
-      results.push_back(values[result] = inference.addNode(cast<RankedTensorType>(result.getType()).getRank(), std::nullopt));
+    auto layouts = op.getAttrOfType<ArrayAttr>(dist::kLayoutsAttr);
+    for (auto [index, result] : llvm::enumerate(op.getResults())) {
+      auto layout = layouts ? cast<dist::LayoutAttr>(layouts[index]) : dist::LayoutAttr();
+      FailureOr<unsigned> node =
+          addNode(&op, "result " + Twine(index), cast<RankedTensorType>(result.getType()), layout, readGiven(op, index));
+      if (failed(node)) {
+        return failure();
+      }
+      results.push_back(values[result] = *node);
     }
-    inference.addRow(ruled.getShardingRule(), operands, results);
+    addRow(op, ruled.getShardingRule(), operands, results);
     return success();
   }
 
+  // Returns the node of an operand: that of its value, or one of its own when the op is told how to take it.
+  FailureOr<unsigned> addOperand(OpOperand &operand) {
+    Operation *op = operand.getOwner();
+    unsigned index = operand.getOperandNumber();
+    auto layouts = op->getAttrOfType<ArrayAttr>(dist::kOperandLayoutsAttr);
+    auto layout = layouts ? dyn_cast<dist::LayoutAttr>(layouts[index]) : dist::LayoutAttr();
+    if (!layout) {
+      return values.at(operand.get());
+    }
+    FailureOr<unsigned> node = addNode(op, "operand " + Twine(index), cast<RankedTensorType>(operand.get().getType()), layout,
+                                       readGiven(op->getDiscardableAttrDictionary()));
+    if (succeeded(node)) {
+      addIdentity(*op, operand.get(), *node);
+    }
+    return node;
+  }
+
+  void addRow(Operation &op, ShardingRule rule, ArrayRef<unsigned> operands, ArrayRef<unsigned> results) {
+    inference.addRow(std::move(rule), operands, results);
+    rowOps.push_back(&op);
+  }
+
   // A value that leaves through another node takes its layout, and gives it.
-  void addIdentity(Value value, unsigned node) {
+  void addIdentity(Operation &op, Value value, unsigned node) {
     ArrayRef<int64_t> shape = cast<RankedTensorType>(value.getType()).getShape();
-    inference.addRow(ShardingRule::elementwise(shape, /*numOperands=*/1), values.at(value), node);
+    addRow(op, ShardingRule::elementwise(shape, /*numOperands=*/1), values.at(value), node);
   }
 
   // Results without a given layout keep that of the value.
@@ -117,41 +227,89 @@ private:
     auto function = cast<func::FuncOp>(end->getParentOp());
     for (OpOperand &operand : end->getOpOperands()) {
       unsigned index = operand.getOperandNumber();
-      auto type = cast<RankedTensorType>(operand.get().getType());
-      std::optional<Layout> given;
-      if (auto attribute = function.getResultAttrOfType<dist::LayoutAttr>(index, dist::kLayoutAttr)) {
-        given = attribute.getLayout();
-        if (failed(checkGivenLayout(function, "result " + Twine(index) + " of @" + function.getName(), mesh, type, *given))) {
-          return failure();
-        }
+      FailureOr<unsigned> node = addNamed(function, "result " + Twine(index) + " of @" + function.getName(), operand.get().getType(),
+                                          function.getResultAttrDict(index), outputs);
+      if (failed(node)) {
+        return failure();
       }
-      unsigned node = inference.addNode(type.getRank(), given);
-      addIdentity(operand.get(), node);
-      results.push_back({function, index, node});
+      addIdentity(*end, operand.get(), *node);
+      results.push_back({function, index, *node});
     }
     return success();
   }
 
+  // Returns where the layout of a node came from; "" when nothing is known, or to say:
+  //   rule "fc1.weight" (job.txtpb:14)                                the node was given its layout
+  //   rule "fc1.weight" (job.txtpb:14), along fc1 (nn.matmul)         it took its axes from another
+  //   dp: batch; tp: rule "fc1.weight" (job.txtpb:14), along ...      its axes come from several places
+  std::string describeOrigin(unsigned node) {
+    SmallVector<std::pair<StringRef, std::string>> texts;
+    for (const AxisOrigin &origin : inference.getOrigins(node)) {
+      StringAttr source = origins.lookup(origin.source);
+      if (source) {
+        texts.emplace_back(origin.axis.getValue(),
+                           source.str() + (origin.row ? ", along " + describeOp(rowOps[*origin.row]) : std::string()));
+      }
+    }
+    if (texts.empty()) {
+      return "";
+    }
+    if (llvm::all_equal(llvm::make_second_range(texts)) && texts.size() == inference.getOrigins(node).size()) {
+      return texts.front().second;
+    }
+    return llvm::join(llvm::map_range(texts, [](const auto &text) { return (text.first + ": " + text.second).str(); }), "; ");
+  }
+
+  // Appends the layout of a node, and its origin when there is one, to the attributes of a variable, argument or result.
+  DictionaryAttr describe(DictionaryAttr attributes, unsigned node) {
+    NamedAttrList list(attributes);
+    list.erase(dist::kOpenAttr);
+    list.erase(dist::kPriorityAttr);
+    list.erase(dist::kOriginAttr);
+    list.set(dist::kLayoutAttr, dist::LayoutAttr::get(module.getContext(), inference.getLayout(node)));
+    if (std::string origin = describeOrigin(node); !origin.empty()) {
+      list.set(dist::kOriginAttr, StringAttr::get(module.getContext(), origin));
+    }
+    return list.getDictionary(module.getContext());
+  }
+
   void write() {
-    MLIRContext *context = module.getContext();
-    auto toAttr = [&](unsigned node) { return dist::LayoutAttr::get(context, inference.getLayout(node)); };
     for (auto variable : module.getOps<nn::VariableOp>()) {
-      variable->setAttr(dist::kLayoutAttr, toAttr(variables.at(variable.getSymNameAttr())));
+      variable->setDiscardableAttrs(describe(variable->getDiscardableAttrDictionary(), variables.at(variable.getSymNameAttr())));
     }
     for (auto &[function, index, node] : results) {
-      function.setResultAttr(index, dist::kLayoutAttr, toAttr(node));
+      function.setResultAttrs(index, describe(function.getResultAttrDict(index), node));
     }
     for (auto function : module.getOps<func::FuncOp>()) {
       for (BlockArgument argument : function.getArguments()) {
-        function.setArgAttr(argument.getArgNumber(), dist::kLayoutAttr, toAttr(values.at(argument)));
+        unsigned index = argument.getArgNumber();
+        function.setArgAttrs(index, describe(function.getArgAttrDict(index), values.at(argument)));
       }
       for (Operation &op : function.front()) {
-        SmallVector<Attribute> layouts =
-            llvm::map_to_vector(op.getResults(), [&](Value value) -> Attribute { return toAttr(values.at(value)); });
-        if (!layouts.empty()) {
-          op.setAttr(dist::kLayoutsAttr, ArrayAttr::get(context, layouts));
-        }
+        writeOp(op);
       }
+    }
+  }
+
+  void writeOp(Operation &op) {
+    for (StringRef name : {dist::kOpensAttr, dist::kPrioritiesAttr, dist::kOriginsAttr, dist::kPriorityAttr, dist::kOriginAttr}) {
+      op.removeAttr(name);
+    }
+    if (op.getNumResults() == 0) {
+      return;
+    }
+    SmallVector<Attribute> layouts, texts;
+    bool hasText = false;
+    for (Value result : op.getResults()) {
+      unsigned node = values.at(result);
+      layouts.push_back(dist::LayoutAttr::get(op.getContext(), inference.getLayout(node)));
+      std::string text = describeOrigin(node);
+      hasText |= !text.empty();
+      texts.push_back(StringAttr::get(op.getContext(), text));
+    }
+    op.setAttr(dist::kLayoutsAttr, ArrayAttr::get(op.getContext(), layouts));
+    if (hasText) {
+      op.setAttr(dist::kOriginsAttr, ArrayAttr::get(op.getContext(), texts));
     }
   }
 
@@ -166,7 +324,10 @@ private:
   bool splitVariables;
   DenseMap<StringAttr, unsigned> variables;
   DenseMap<Value, unsigned> values;
+  DenseMap<std::pair<Attribute, Type>, unsigned> inputs, outputs; // by name and type
   SmallVector<Result> results;
+  DenseMap<unsigned, StringAttr> origins; // of nodes with a given layout
+  SmallVector<Operation *> rowOps;        // the op of each row
 };
 
 // Copies ops without operands (constants, indices) for each use, so that each copy takes the layout its one user wants.

@@ -5,6 +5,7 @@
 #include "passes/train/named_values.h"
 
 #include "dialects/nn/nn.h"
+#include "dialects/support/names.h"
 
 #include "llvm/ADT/MapVector.h"
 
@@ -13,8 +14,6 @@ using namespace mlir;
 namespace ashlar::train {
 
 namespace {
-
-constexpr size_t kNamesListed = 3;
 
 // Returns all named values in the order in which they are computed, results of the function last.
 llvm::MapVector<StringRef, Value> collectNames(func::FuncOp function) {
@@ -34,20 +33,6 @@ llvm::MapVector<StringRef, Value> collectNames(func::FuncOp function) {
   return values;
 }
 
-// Returns the names nearest to `name`, quoted: "\"logits\", \"log\"".
-std::string nearestNames(const llvm::MapVector<StringRef, Value> &values, StringRef name) {
-  SmallVector<std::pair<unsigned, StringRef>> byDistance;
-  for (StringRef candidate : llvm::make_first_range(values)) {
-    byDistance.emplace_back(name.edit_distance(candidate), candidate);
-  }
-  llvm::sort(byDistance);
-  std::string text;
-  for (auto [distance, candidate] : ArrayRef(byDistance).take_front(kNamesListed)) {
-    text += (text.empty() ? "\"" : ", \"") + candidate.str() + "\"";
-  }
-  return text;
-}
-
 } // namespace
 
 FailureOr<Value> findNamedValue(func::FuncOp function, StringRef name) {
@@ -61,7 +46,8 @@ FailureOr<Value> findNamedValue(func::FuncOp function, StringRef name) {
   llvm::MapVector<StringRef, Value> values = collectNames(function);
   auto found = values.find(name);
   if (found == values.end()) {
-    return function.emitError("no tensor \"") << name << "\" in the model; nearest names: " << nearestNames(values, name);
+    return function.emitError("no tensor \"") << name << "\" in the model; nearest names: "
+                                              << nearestNames(llvm::to_vector(llvm::make_first_range(values)), name);
   }
   return found->second;
 }

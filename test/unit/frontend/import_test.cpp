@@ -8,6 +8,7 @@
 #include "compiler/frontend/registry.h"
 #include "compiler/reference/interpreter.h"
 #include "dialects/nn/nn.h"
+#include "dialects/support/names.h"
 #include "tools/ashlar_zoo/models.h"
 #include "tools/ashlar_zoo/write_model.h"
 
@@ -233,12 +234,12 @@ TEST_CASE("import applies init rules", "[frontend]") {
 }
 
 TEST_CASE("globs", "[frontend]") {
-  CHECK(frontend::matchesGlob("*", ""));
-  CHECK(frontend::matchesGlob("layer?.*.bias", "layer1.fc.bias"));
-  CHECK(frontend::matchesGlob("*b*c", "abbcbc"));
-  CHECK_FALSE(frontend::matchesGlob("layer?.*", "layer10.fc"));
-  CHECK_FALSE(frontend::matchesGlob("", "a"));
-  CHECK_FALSE(frontend::matchesGlob("*b*c", "abcb"));
+  CHECK(matchesGlob("*", ""));
+  CHECK(matchesGlob("layer?.*.bias", "layer1.fc.bias"));
+  CHECK(matchesGlob("*b*c", "abbcbc"));
+  CHECK_FALSE(matchesGlob("layer?.*", "layer10.fc"));
+  CHECK_FALSE(matchesGlob("", "a"));
+  CHECK_FALSE(matchesGlob("*b*c", "abcb"));
 }
 
 // One error names every op that is missing, with its nodes.

@@ -86,10 +86,10 @@ TEST_CASE("syntax errors carry line and column", "[job]") {
 
 TEST_CASE("fields that are not implemented are refused by name", "[job]") {
   CHECK(parseError("seed: 1\npipeline {\n  micro_batches: 4\n}") == "train.txtpb:3:3: field pipeline.micro_batches is not implemented yet");
-  CHECK(parseError("mode: SEMI_AUTO") == "train.txtpb:1:1: value SEMI_AUTO of field mode is not implemented yet");
+  CHECK(parseError("mode: AUTO") == "train.txtpb:1:1: value AUTO of field mode is not implemented yet");
   CHECK(parseError("precision: BF16_MIXED") == "train.txtpb:1:1: value BF16_MIXED of field precision is not implemented yet");
   CHECK(parseError("optimizer { adam {} learning_rate: 1 }") == "train.txtpb:1:13: field optimizer.adam is not implemented yet");
-  CHECK(parseError("seed: 1\nrules { match: \"a\" comm_fusion: 1 }") == "train.txtpb:2:9: field rules.match is not implemented yet");
+  CHECK(parseError("seed: 1\nrules { match: \"a\" comm_fusion: 1 }") == "train.txtpb:2:20: field rules.comm_fusion is not implemented yet");
   CHECK(parseError("mesh { axes { name: \"dp\" size: 2 } device_ids: [1, 0] }") ==
         "train.txtpb:1:36: field mesh.device_ids is not implemented yet");
   Job job;
@@ -195,10 +195,6 @@ TEST_CASE("every field of job.proto is implemented or refused", "[job]") {
                            "dataset.features.transforms.hwc2chw",
                            "dataset.features.transforms.type_cast",
                            "dataset.features.transforms.one_hot.classes",
-                           "rules.layout",
-                           "rules.in.slices",
-                           "rules.out.slices",
-                           "rules.priority",
                            "rules.optimizer_parallel",
                            "rules.pipeline_stage",
                            "rules.recompute",
@@ -258,8 +254,46 @@ TEST_CASE("every field of job.proto is implemented or refused", "[job]") {
                         "optimizer.momentum.weight_decay",
                         "optimizer.sgd.weight_decay",
                         "precision",
+                        "rules.in.slices",
+                        "rules.layout",
+                        "rules.match",
+                        "rules.origin", // parseJobText sets it, and refuses a text that does
+                        "rules.out.slices",
+                        "rules.priority",
                         "seed",
                     });
+}
+
+TEST_CASE("rules carry the line they stand in", "[job]") {
+  auto job = parseJobText("mode: SEMI_AUTO\nmesh { axes { name: \"tp\" size: 2 } }\nrules { match: \"a\" layout: \"[{tp}]\" }\n\n"
+                          "rules {\n match: \"b\"\n in { slices: [2, 1] } in { slices: [1, 2] } }",
+                          "jobs/train.txtpb");
+  REQUIRE(static_cast<bool>(job));
+  CHECK(job->rules(0).origin() == "train.txtpb:3");
+  CHECK(job->rules(1).origin() == "train.txtpb:5");
+  CHECK(!checkJob(*job));
+  CHECK(parseError("rules { match: \"a\" origin: \"here\" }") ==
+        "train.txtpb:1:20: rules.origin is filled in by the compiler; leave it out");
+}
+
+TEST_CASE("rules are checked", "[job]") {
+  const std::string job = replaced(kGood, "DATA_PARALLEL", "SEMI_AUTO");
+  CHECK(checkError(job + "rules { match: \"a\" layout: \"[{dp}]\" priority: 2 }") == "no error");
+  for (const auto &[text, message] : std::vector<std::pair<std::string, std::string>>{
+           {"", "mode SEMI_AUTO needs rules to infer layouts from; add rules { match: \"fc1.weight\" layout: \"[{tp}, {}]\" }"},
+           {"rules { layout: \"[{dp}]\" }", "the rule at train.txtpb:8 has no match"},
+           {"rules { match: \"a\" }", "the rule at train.txtpb:8 (\"a\") says nothing; give it layout: \"[{dp}, {}]\", or in and out"},
+           {"rules { match: \"a\" layout: \"[]\" out { slices: 2 } }", "(\"a\") has both a layout and slice counts; write two rules"},
+           {"rules { match: \"a\" layout: \"[]\" priority: -1 }", "(\"a\") has priority -1; use 0, the first, or above"},
+           {"rules { match: \"a\" in { slices: 0 } }", "(\"a\") counts 0 slices; use 1 for a dim that stays whole, or more"},
+           {"deterministic {} rules { match: \"a\" layout: \"[]\" }",
+            "deterministic cuts the batch into chunks, which is for mode DATA_PARALLEL"},
+       }) {
+    CHECK_THAT(checkError(job + text), contains(message));
+  }
+  CHECK_THAT(checkError("mode: SEMI_AUTO"), contains("mode SEMI_AUTO needs a mesh"));
+  CHECK_THAT(checkError(kGood + "rules { match: \"a\" layout: \"[]\" }"),
+             contains("gives layouts, which mode DATA_PARALLEL does not take from rules; set mode: SEMI_AUTO"));
 }
 
 TEST_CASE("values are checked", "[job]") {

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What rules say, as far as the job alone tells.
+
+#include "compiler/job/check_rules.h"
+
+#include "compiler/job/job.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/FormatVariadic.h"
+
+namespace ashlar::job {
+
+namespace {
+
+// Returns the first count that is not positive; 1 when there is none.
+int32_t findBadCount(const Rule &rule) {
+  for (const auto *tuples : {&rule.in(), &rule.out()}) {
+    for (const Rule::SliceCounts &tuple : *tuples) {
+      for (int32_t count : tuple.slices()) {
+        if (count < 1) {
+          return count;
+        }
+      }
+    }
+  }
+  return 1;
+}
+
+Fault checkRule(const Rule &rule, const Job &job) {
+  std::string what = rule.origin().empty() ? "a rule" : "the rule at " + rule.origin();
+  if (rule.match().empty()) {
+    return what + " has no match; name tensors or ops by a glob such as \"layer1.*.weight\"";
+  }
+  what += " (\"" + rule.match() + "\")";
+  if (effectiveMode(job) != SEMI_AUTO) {
+    return llvm::formatv("{0} gives layouts, which mode {1} does not take from rules; set mode: SEMI_AUTO", what,
+                         Mode_Name(effectiveMode(job)));
+  }
+  bool hasCounts = rule.in_size() + rule.out_size() > 0;
+  if (!rule.has_layout() && !hasCounts) {
+    return what + " says nothing; give it layout: \"[{dp}, {}]\", or in and out";
+  }
+  if (rule.has_layout() && hasCounts) {
+    return what + " has both a layout and slice counts; write two rules";
+  }
+  if (int32_t count = findBadCount(rule); count < 1) {
+    return llvm::formatv("{0} counts {1} slices; use 1 for a dim that stays whole, or more", what, count);
+  }
+  return rule.priority() < 0 ? llvm::formatv("{0} has priority {1}; use 0, the first, or above", what, rule.priority()).str() : "";
+}
+
+} // namespace
+
+Fault checkRules(const Job &job) {
+  if (effectiveMode(job) == SEMI_AUTO && job.rules_size() == 0) {
+    return "mode SEMI_AUTO needs rules to infer layouts from; add rules { match: \"fc1.weight\" layout: \"[{tp}, {}]\" }";
+  }
+  for (const Rule &rule : job.rules()) {
+    if (Fault fault = checkRule(rule, job); !fault.empty()) {
+      return fault;
+    }
+  }
+  return {};
+}
+
+} // namespace ashlar::job

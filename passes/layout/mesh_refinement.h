@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Cuts mesh axes into the parts that rules name, so that everything after sees plain axes.
+
+#ifndef ASHLAR_PASSES_LAYOUT_MESH_REFINEMENT_H
+#define ASHLAR_PASSES_LAYOUT_MESH_REFINEMENT_H
+
+#include "dialects/dist/dist.h"
+#include "passes/layout/layout_text.h"
+
+#include <map>
+#include <set>
+
+namespace ashlar::layout {
+
+// State: for each axis the places where it is cut, as the number of parts before the cut. An axis of size 8 with cuts 1, 2, 8 becomes
+// "tp:(1)2" = 2 and "tp:(2)4" = 4. Devices keep their numbers: the parts stand where the axis stood, in order.
+class MeshRefinement {
+public:
+  explicit MeshRefinement(dist::MeshAttr mesh) : mesh(mesh) {}
+
+  // Cuts the mesh where the part begins and ends. An axis that the mesh lacks, or a part that does not divide it, is an error.
+  mlir::LogicalResult cut(const AxisPart &part, llvm::function_ref<mlir::InFlightDiagnostic()> emitError);
+
+  // Checks that the parts of each axis fit together: each cut divides the next. To be called after all cuts, before what follows.
+  mlir::LogicalResult check(llvm::function_ref<mlir::InFlightDiagnostic()> emitError) const;
+
+  // Returns the axes of the refined mesh that a part consists of, major to minor.
+  dist::AxisList expand(const AxisPart &part) const;
+
+  // Returns the refined mesh.
+  dist::MeshAttr refinedMesh() const;
+
+  // Gives the module the refined mesh and writes it into all its layouts.
+  void apply(mlir::ModuleOp module) const;
+
+private:
+  dist::MeshAttr mesh;
+  std::map<std::string, std::set<int64_t>> cuts; // of the axes that are cut; with 1 and the axis' size
+};
+
+} // namespace ashlar::layout
+
+#endif // ASHLAR_PASSES_LAYOUT_MESH_REFINEMENT_H

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// ashlar-fuzz: checks random programs, seed after seed, and reduces those that fail; or checks one program from a file. docs/howto/fuzz.md.
+
+#include "dialects/dist/dist.h"
+#include "dialects/exec/exec.h"
+#include "dialects/nn/nn.h"
+#include "test/fuzz/random_program.h"
+#include "test/fuzz/reducer.h"
+#include "test/fuzz/worker.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Parser/Parser.h"
+#include "llvm/Support/CommandLine.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/InitLLVM.h"
+
+#include <chrono>
+#include <set>
+
+using namespace mlir;
+using namespace ashlar;
+using namespace ashlar::fuzz;
+namespace cl = llvm::cl;
+
+namespace {
+
+cl::OptionCategory category("Options");
+cl::opt<uint64_t> numSeeds("seeds", cl::desc("Number of seeds"), cl::init(1000), cl::cat(category));
+cl::opt<uint64_t> startSeed("start", cl::desc("First seed"), cl::init(1), cl::cat(category));
+cl::opt<unsigned> numJobs("jobs", cl::desc("Processes at a time"), cl::init(2), cl::cat(category));
+cl::opt<uint64_t> executableEvery("executable-every", cl::desc("Every K-th seed is compiled and run under mpirun too; 0: none"),
+                                  cl::value_desc("K"), cl::init(0), cl::cat(category));
+cl::opt<bool> uneven("uneven", cl::desc("Layouts also split sizes that the axes do not divide"), cl::init(false), cl::cat(category));
+cl::opt<bool> requireCensus("census",
+                            cl::desc("Print how often each op occurred; fail when one with a sharding rule, or a collective, never did"),
+                            cl::init(false), cl::cat(category));
+cl::opt<std::string> replayFile("replay", cl::desc("Check this program instead of seeds"), cl::value_desc("FILE"), cl::cat(category));
+cl::opt<bool> executable("executable", cl::desc("With --replay: compile and run it too"), cl::init(false), cl::cat(category));
+cl::opt<std::string> outputFolder("output", cl::desc("Where reduced programs go"), cl::value_desc("DIR"), cl::init("."), cl::cat(category));
+cl::opt<std::string> printSeed("print", cl::desc("Print the program of this seed and end"), cl::value_desc("SEED"), cl::cat(category));
+
+constexpr unsigned kSecondsPerSeed = 120;
+constexpr size_t kMaxReduced = 10; // failures of different signatures that one run reduces
+
+bool isExecutable(uint64_t seed) {
+  return executableEvery != 0 && seed % executableEvery == 0;
+}
+
+OwningOpRef<ModuleOp> programOf(MLIRContext &context, uint64_t seed) {
+  ProgramOptions options;
+  options.uneven = uneven;
+  options.f32Allowed = isExecutable(seed);
+  return randomProgram(context, seed, options);
+}
+
+Verdict checkSeed(MLIRContext &context, uint64_t seed, Census *census) {
+  OwningOpRef<ModuleOp> program = programOf(context, seed);
+  if (!program) {
+    return {FailureKind::Program, "the training passes fail", 0};
+  }
+  CheckOptions options;
+  options.executable = isExecutable(seed);
+  options.census = census;
+  return checkProgram(*program, options);
+}
+
+// One line about a seed.
+void report(MLIRContext &context, const SeedResult &result) {
+  llvm::errs() << llvm::formatv("seed {0}: {1}: {2}\n", result.seed, nameOf(result.verdict.kind), result.verdict.message);
+}
+
+// Reduces the program of a seed and writes it to a file. In a process of its own: whatever fails may crash while it is reduced.
+void reduceSeed(MLIRContext &context, const SeedResult &result) {
+  std::string path = llvm::formatv("{0}/fuzz-failure-{1}.mlir", outputFolder, result.seed);
+  std::string signature = result.verdict.signature();
+  Verdict reduced = runIsolated(
+      [&]() -> Verdict {
+        OwningOpRef<ModuleOp> program = programOf(context, result.seed);
+        CheckOptions options;
+        options.executable = result.verdict.kind == FailureKind::Executable;
+        auto stillFails = [&](ModuleOp module) {
+          return runIsolated([&] { return checkProgram(module, options); }, kSecondsPerSeed).signature() == signature;
+        };
+        program = reduceProgram(*program, stillFails);
+        std::error_code error;
+        llvm::raw_fd_ostream file(path, error);
+        StringRef flag = options.executable ? " --executable" : "";
+        file << "// RUN: ashlar-fuzz --replay %s" << flag << "\n//\n// " << result.verdict.message << "\n\n";
+        program->print(file, OpPrintingFlags().enableDebugInfo(false));
+        file << "\n";
+        return {error ? FailureKind::Program : FailureKind::None, error ? error.message() : "", 0};
+      },
+      /*seconds=*/1200);
+  if (reduced.ok()) {
+    StringRef flag = result.verdict.kind == FailureKind::Executable ? " --executable" : "";
+    llvm::errs() << llvm::formatv("  reduced to {0}; again: build/bin/ashlar-fuzz --replay {0}{1}\n", path, flag);
+  } else {
+    llvm::errs() << "  not reduced: " << reduced.message << "\n";
+  }
+}
+
+// Returns the ops that should have occurred: nn ops with a sharding rule, and collectives.
+std::vector<std::string> missingOps(MLIRContext &context, const Census &census) {
+  std::vector<std::string> missing;
+  for (StringRef dialect : {"nn", "dist"}) {
+    for (RegisteredOperationName name : context.getRegisteredOperationsByDialect(dialect)) {
+      bool counts = name.hasInterface<ShardingRuleOpInterface>() || name.hasInterface<dist::CollectiveOpInterface>();
+      if (counts && !census.count(name.getStringRef().str())) {
+        missing.push_back(name.getStringRef().str());
+      }
+    }
+  }
+  return missing;
+}
+
+int runAllSeeds(MLIRContext &context) {
+  auto begin = std::chrono::steady_clock::now();
+  std::vector<SeedResult> failures;
+  double largest = 0;
+  uint64_t largestSeed = 0;
+  Run run{startSeed, numSeeds, numJobs, kSecondsPerSeed};
+  Census census = runSeeds(
+      run, [&](uint64_t seed, Census &counts) { return checkSeed(context, seed, &counts); },
+      [&](const SeedResult &result) {
+        if (!result.verdict.ok()) {
+          report(context, result);
+          failures.push_back(result);
+        } else if (result.verdict.difference > largest) {
+          largest = result.verdict.difference;
+          largestSeed = result.seed;
+        }
+      });
+  double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  llvm::sort(failures, [](const SeedResult &x, const SeedResult &y) { return x.seed < y.seed; });
+  std::set<std::string> signatures;
+  for (const SeedResult &failure : failures) {
+    if (signatures.size() < kMaxReduced && signatures.insert(failure.verdict.signature()).second) {
+      llvm::errs() << "seed " << failure.seed << ": reducing\n";
+      reduceSeed(context, failure);
+    }
+  }
+  if (requireCensus) {
+    for (auto &[name, count] : census) {
+      llvm::outs() << llvm::formatv("{0,-28} {1}\n", name, count);
+    }
+  }
+  std::vector<std::string> missing = missingOps(context, census);
+  for (const std::string &name : missing) {
+    llvm::errs() << "never occurred: " << name << "\n";
+  }
+  llvm::outs() << llvm::formatv("{0} seeds from {1}, {2} failed; largest difference {3:e} (seed {4}); {5:f1} s\n", numSeeds, startSeed,
+                                failures.size(), largest, largestSeed, seconds);
+  return failures.empty() && (missing.empty() || !requireCensus) ? 0 : 1;
+}
+
+int replay(MLIRContext &context) {
+  OwningOpRef<ModuleOp> program = parseSourceFile<ModuleOp>(replayFile, &context);
+  if (!program) {
+    return 1;
+  }
+  CheckOptions options;
+  options.executable = executable;
+  Verdict verdict = runIsolated([&] { return checkProgram(*program, options); }, kSecondsPerSeed);
+  if (verdict.ok()) {
+    llvm::outs() << "passes\n";
+  } else {
+    llvm::errs() << llvm::formatv("error: {0}: {1}: {2}\n", replayFile, nameOf(verdict.kind), verdict.message);
+  }
+  return verdict.ok() ? 0 : 1;
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+  llvm::InitLLVM init(argc, argv);
+  cl::HideUnrelatedOptions(category);
+  cl::ParseCommandLineOptions(argc, argv, "Random programs: n ranks against one\n");
+  DialectRegistry registry;
+  registry.insert<dist::DistDialect, exec::ExecDialect, nn::NnDialect, arith::ArithDialect, func::FuncDialect, math::MathDialect,
+                  memref::MemRefDialect, scf::SCFDialect>();
+  MLIRContext context(registry, MLIRContext::Threading::DISABLED);
+  context.printOpOnDiagnostic(false);
+  context.loadAllAvailableDialects();
+  uint64_t seed;
+  if (!StringRef(printSeed).getAsInteger(10, seed)) {
+    OwningOpRef<ModuleOp> program = programOf(context, seed);
+    if (program) {
+      program->print(llvm::outs(), OpPrintingFlags().enableDebugInfo(false));
+    }
+    return program ? 0 : 1;
+  }
+  return replayFile.empty() ? runAllSeeds(context) : replay(context);
+}

@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Build, run, compare; see executable.h.
+
+#include "test/fuzz/executable.h"
+
+#include "compiler/reference/equivalence.h"
+#include "compiler/target/cpu/image_emitter.h"
+#include "compiler/target/cpu/kernels.h"
+#include "compiler/target/cpu/link.h"
+#include "dialects/nn/nn.h"
+#include "runtime/data/npy.h"
+#include "test/unit/data/temporary_folder.h"
+
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/MemoryBuffer.h"
+
+#include <cstring>
+
+using namespace mlir;
+using ashlar::reference::Tensor;
+
+namespace ashlar::fuzz {
+
+namespace {
+
+constexpr int64_t kSteps = 4;
+constexpr uint64_t kSeed = 1;
+
+// On |x - y| / max(1, |x|). f32: 2^-24 a term, some hundred terms, and what divisions and gradients make of it (see oracle.h). f64: the
+// kernels' exp, tanh and the like differ from the interpreter's in the last digits.
+double toleranceOf(Type floatType) {
+  return floatType.isF32() ? 2e-3 : 1e-8;
+}
+
+rt::Element elementOf(Type type) {
+  if (type.isF32()) {
+    return rt::Element::kF32;
+  }
+  if (type.isF64()) {
+    return rt::Element::kF64;
+  }
+  return type.isInteger(1) ? rt::Element::kBool : type.isInteger(32) ? rt::Element::kI32 : rt::Element::kI64;
+}
+
+// Calls `body` with a null pointer to the C type of the elements.
+template <typename Body> void dispatch(Type type, Body body) {
+  switch (elementOf(type)) {
+  case rt::Element::kF32:
+    return body(static_cast<float *>(nullptr));
+  case rt::Element::kF64:
+    return body(static_cast<double *>(nullptr));
+  case rt::Element::kI32:
+    return body(static_cast<int32_t *>(nullptr));
+  case rt::Element::kI64:
+    return body(static_cast<int64_t *>(nullptr));
+  default:
+    return body(static_cast<uint8_t *>(nullptr));
+  }
+}
+
+// Writes tensors of one type, one after the other along dim 0.
+std::string writeTensors(const std::string &path, ArrayRef<Tensor> tensors) {
+  std::vector<int64_t> shape(tensors.front().getShape());
+  if (!shape.empty()) {
+    shape.front() *= tensors.size();
+  }
+  Type type = tensors.front().getType().getElementType();
+  std::vector<char> bytes;
+  dispatch(type, [&](auto *null) {
+    for (const Tensor &tensor : tensors) {
+      for (int64_t i = 0; i < tensor.getNumElements(); ++i) {
+        auto element = static_cast<std::remove_pointer_t<decltype(null)>>(tensor.getNumber(i));
+        bytes.insert(bytes.end(), reinterpret_cast<char *>(&element), reinterpret_cast<char *>(&element + 1));
+      }
+    }
+  });
+  rt::Status status = rt::writeNpy(path, elementOf(type), shape, bytes.data());
+  return status.ok() ? "" : "cannot write " + path;
+}
+
+// Reads a tensor of a known type.
+std::string readTensor(const std::string &path, Tensor &tensor) {
+  rt::NpyFile file;
+  Type type = tensor.getType().getElementType();
+  if (!rt::NpyFile::open(path, file).ok() || !file.expect(elementOf(type), std::vector<int64_t>(tensor.getShape())).ok()) {
+    return "the output is no file of type and shape of the result";
+  }
+  dispatch(type, [&](auto *null) {
+    auto *elements = static_cast<const std::remove_pointer_t<decltype(null)> *>(file.data());
+    for (int64_t i = 0; i < tensor.getNumElements(); ++i) {
+      tensor.isFloat() ? tensor.setFloat(i, elements[i]) : tensor.setInt(i, elements[i]);
+    }
+  });
+  return "";
+}
+
+// One program in a folder of its own.
+class Execution {
+public:
+  Execution(ModuleOp program, ModuleOp lowered) : program(program), lowered(lowered), interpreter(program) {
+    trains = static_cast<bool>(program.lookupSymbol<func::FuncOp>("train_step"));
+    function = program.lookupSymbol<func::FuncOp>(trains ? "train_step" : "forward");
+  }
+
+  std::string check() {
+    if (!function) {
+      return "neither @train_step nor @forward";
+    }
+    std::string fault = build();
+    if (fault.empty()) {
+      interpreter.setSeed(trains ? kSeed : 0); // a forward program draws nothing, so nobody sets its seed
+      if (program.lookupSymbol<func::FuncOp>("init") && failed(interpreter.run("init", {}))) {
+        return "the interpreter cannot run @init";
+      }
+      fault = trains ? train() : forward();
+    }
+    return fault;
+  }
+
+private:
+  std::string name(unsigned i, bool isResult) {
+    return (isResult ? function.getResultAttrOfType<StringAttr>(i, nn::kNameAttr) : function.getArgAttrOfType<StringAttr>(i, nn::kNameAttr))
+        .str();
+  }
+
+  target::ImageInfo imageInfo() {
+    target::ImageInfo info;
+    info.modelName = "fuzz";
+    info.target = "cpu";
+    info.seed = kSeed;
+    info.deterministicRefusal = "not in a fuzzed program";
+    if (trains) {
+      target::TrainingInfo training;
+      training.dataset.format = "npy";
+      training.dataset.shuffle = false;
+      for (unsigned i = 0; i < function.getNumArguments(); ++i) {
+        target::FeatureInfo feature;
+        feature.column = feature.tensor = name(i, /*isResult=*/false);
+        training.dataset.features.push_back(feature);
+      }
+      training.globalBatch = cast<RankedTensorType>(function.getArgumentTypes().front()).getDimSize(0);
+      training.lossTensor = "loss";
+      training.seedTensor = nn::kSeedVariable.str();
+      info.training = training;
+    }
+    return info;
+  }
+
+  std::string build() {
+    llvm::Expected<cpu::ConstantsFile> constants = cpu::writeConstants(lowered, folder.file("constants.bin"));
+    if (!constants) {
+      return llvm::toString(constants.takeError());
+    }
+    llvm::LLVMContext context;
+    std::unique_ptr<llvm::Module> code = cpu::translateKernels(lowered, context);
+    if (!code) {
+      return "kernels cannot be translated";
+    }
+    if (llvm::Error error = cpu::emitImage(lowered, imageInfo(), *constants, *code)) {
+      return llvm::toString(std::move(error));
+    }
+    if (llvm::Error error = cpu::emitObject(*code, folder.file("program.o"))) {
+      return llvm::toString(std::move(error));
+    }
+    llvm::Expected<std::string> runtime = cpu::findRuntimeArchive("");
+    if (!runtime) {
+      return llvm::toString(runtime.takeError());
+    }
+    llvm::Error error = cpu::linkExecutable(folder.file("program.o"), *runtime, folder.file("program"));
+    return error ? llvm::toString(std::move(error)) : "";
+  }
+
+  // Runs the executable in its folder with one rank for each device. More ranks than cores are no mistake here, nor is being root.
+  std::string run(const std::string &arguments) {
+    int64_t ranks = dist::findMesh(program).getMesh().numDevices();
+    std::string command = llvm::formatv("cd {0} && OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "
+                                        "OMPI_MCA_rmaps_base_oversubscribe=1 timeout 60 mpirun -n {1} ./program {2} >log 2>&1 </dev/null",
+                                        folder.path(), ranks, arguments);
+    if (std::system(command.c_str()) == 0) {
+      return "";
+    }
+    auto log = llvm::MemoryBuffer::getFile(folder.file("log"));
+    return "the executable failed: " + (log ? (*log)->getBuffer().take_until([](char c) { return c == '\n'; }).str() : "");
+  }
+
+  SmallVector<Tensor> randomInputs() {
+    SmallVector<Tensor> inputs;
+    for (Type type : function.getArgumentTypes()) {
+      inputs.push_back(reference::randomTensor(cast<RankedTensorType>(type), generator, /*intLimit=*/4));
+    }
+    return inputs;
+  }
+
+  std::string forward() {
+    SmallVector<Tensor> inputs = randomInputs();
+    FailureOr<std::vector<Tensor>> expected = reference::runGlobal(interpreter, "forward", inputs);
+    if (failed(expected)) {
+      return "the interpreter cannot run @forward";
+    }
+    std::string arguments;
+    for (auto [i, input] : llvm::enumerate(inputs)) {
+      std::string file = name(i, /*isResult=*/false) + ".in.npy", fault = writeTensors(folder.file(file), input);
+      if (!fault.empty()) {
+        return fault;
+      }
+      arguments += " --input " + name(i, /*isResult=*/false) + "=" + file;
+    }
+    if (std::string fault = run(arguments); !fault.empty()) {
+      return fault;
+    }
+    for (auto [i, tensor] : llvm::enumerate(*expected)) {
+      Tensor computed(tensor.getType());
+      if (std::string fault = readTensor(folder.file(name(i, /*isResult=*/true) + ".npy"), computed); !fault.empty()) {
+        return fault;
+      }
+      double difference = reference::maxDifference(tensor, computed);
+      if (!(difference <= tolerance())) {
+        return llvm::formatv("result {0} of the executable differs by {1:e}", i, difference);
+      }
+    }
+    return "";
+  }
+
+  std::string train() {
+    std::vector<SmallVector<Tensor>> columns(function.getNumArguments());
+    std::vector<double> expected;
+    for (int64_t step = 0; step < kSteps; ++step) {
+      SmallVector<Tensor> inputs = randomInputs();
+      FailureOr<std::vector<Tensor>> results = reference::runGlobal(interpreter, "train_step", inputs);
+      if (failed(results)) {
+        return "the interpreter cannot run @train_step";
+      }
+      expected.push_back(results->front().getFloat(0));
+      for (auto [column, input] : llvm::zip_equal(columns, inputs)) {
+        column.push_back(input);
+      }
+    }
+    for (auto [i, column] : llvm::enumerate(columns)) {
+      if (std::string fault = writeTensors(folder.file(name(i, /*isResult=*/false) + "_train.npy"), column); !fault.empty()) {
+        return fault;
+      }
+    }
+    std::string fault = run("--data . --log-every 1");
+    return fault.empty() ? compareLosses(expected) : fault;
+  }
+
+  // Compares with the lines "epoch: 1 step: 2, loss is 0.5".
+  std::string compareLosses(const std::vector<double> &expected) {
+    auto log = llvm::MemoryBuffer::getFile(folder.file("log"));
+    SmallVector<StringRef> lines;
+    StringRef(log ? (*log)->getBuffer() : "").split(lines, '\n');
+    size_t step = 0;
+    for (StringRef line : lines) {
+      double loss;
+      auto [before, number] = line.split(", loss is ");
+      if (number.trim().empty() || number.trim().getAsDouble(loss) || step == expected.size()) {
+        continue;
+      }
+      double difference = std::abs(loss - expected[step]) / std::max(1.0, std::abs(expected[step]));
+      if (!(difference <= tolerance())) {
+        return llvm::formatv("loss of step {0} of the executable is {1}, not {2}", step + 1, loss, expected[step]);
+      }
+      ++step;
+    }
+    return step == expected.size() ? "" : llvm::formatv("the executable printed {0} losses, not {1}", step, expected.size()).str();
+  }
+
+  // The tolerance of the element type that the program computes in.
+  double tolerance() {
+    bool hasF32 = false;
+    program.walk([&](Operation *op) {
+      for (Type type : op->getResultTypes()) {
+        hasF32 |= cast<RankedTensorType>(type).getElementType().isF32();
+      }
+    });
+    return toleranceOf(hasF32 ? Type(Float32Type::get(program.getContext())) : Float64Type::get(program.getContext()));
+  }
+
+  ModuleOp program, lowered;
+  func::FuncOp function;
+  bool trains;
+  reference::Interpreter interpreter;
+  std::mt19937_64 generator{kSeed};
+  test::TemporaryFolder folder;
+};
+
+} // namespace
+
+std::string checkExecutable(ModuleOp program, ModuleOp lowered) {
+  return Execution(program, lowered).check();
+}
+
+} // namespace ashlar::fuzz

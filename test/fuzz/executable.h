@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Programs as executables: compiled in this process by the code generator of ashlarc, run by mpirun with one rank for each device, and
+// compared with the reference interpreter on one rank. A forward program reads and writes .npy files; a training program is fed some
+// batches from .npy files and compared by its losses, which later on depend on every update before.
+
+#ifndef ASHLAR_TEST_FUZZ_EXECUTABLE_H
+#define ASHLAR_TEST_FUZZ_EXECUTABLE_H
+
+#include "mlir/IR/BuiltinOps.h"
+
+#include <string>
+
+namespace ashlar::fuzz {
+
+// Compiles `lowered`, which pipelines::addLowerPasses made of `program`, and runs it. Returns what is wrong, in one line; "" when nothing
+// is.
+std::string checkExecutable(mlir::ModuleOp program, mlir::ModuleOp lowered);
+
+} // namespace ashlar::fuzz
+
+#endif // ASHLAR_TEST_FUZZ_EXECUTABLE_H

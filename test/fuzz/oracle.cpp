@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Before against after; see oracle.h.
+
+#include "test/fuzz/oracle.h"
+
+#include "compiler/pipelines/pipelines.h"
+#include "compiler/reference/equivalence.h"
+#include "passes/layout/passes.h"
+#include "passes/partition/passes.h"
+#include "test/fuzz/executable.h"
+#include "test/fuzz/random_program.h"
+
+#include "mlir/IR/Diagnostics.h"
+#include "mlir/IR/Verifier.h"
+#include "mlir/Transforms/Passes.h"
+#include "llvm/Support/FormatVariadic.h"
+
+using namespace mlir;
+
+namespace ashlar::fuzz {
+
+namespace {
+
+// Keeps the first error and lets nothing through to stderr.
+class FirstError {
+public:
+  explicit FirstError(MLIRContext *context)
+      : handler(context, [this](Diagnostic &diagnostic) {
+          if (text.empty() && diagnostic.getSeverity() == DiagnosticSeverity::Error) {
+            text = diagnostic.str();
+          }
+          return success();
+        }) {}
+
+  std::string text;
+
+private:
+  ScopedDiagnosticHandler handler;
+};
+
+// Returns the functions to run, in order.
+SmallVector<std::string> programsOf(ModuleOp module) {
+  SmallVector<std::string> names;
+  for (const char *name : {"init", "forward", "train_step", "train_step", "eval_step"}) {
+    if (module.lookupSymbol<func::FuncOp>(name)) {
+      names.push_back(name);
+    }
+  }
+  return names;
+}
+
+void countOps(ModuleOp module, StringRef dialect, Census *census) {
+  module.walk([&](Operation *op) {
+    if (census && op->getName().getDialectNamespace() == dialect) {
+      ++(*census)[op->getName().getStringRef().str()];
+    }
+  });
+}
+
+// Labels are indices below a small limit, some of them no class.
+reference::EquivalenceOptions equivalenceOptions(ModuleOp before, int64_t ranksAfter) {
+  reference::EquivalenceOptions options;
+  options.functions = programsOf(before);
+  options.intLimit = 4;
+  options.ranksAfter = ranksAfter;
+  return options;
+}
+
+// Returns the difference between the two modules as a verdict. An error is the program's own fault when even one rank cannot run it.
+Verdict compare(ModuleOp before, ModuleOp after, int64_t ranks, FirstError &error) {
+  FailureOr<double> difference = reference::compareModules(before, after, equivalenceOptions(before, ranks));
+  if (succeeded(difference)) {
+    bool close = *difference <= kTolerance; // false for a NaN too
+    return {close ? FailureKind::None : FailureKind::Difference, llvm::formatv("largest difference {0:e}", *difference), *difference};
+  }
+  std::string message = error.text;
+  bool runsAlone = succeeded(reference::compareModules(before, before, equivalenceOptions(before, /*ranksAfter=*/1)));
+  return {runsAlone ? FailureKind::Run : FailureKind::Program, message};
+}
+
+} // namespace
+
+StringRef nameOf(FailureKind kind) {
+  constexpr StringLiteral kNames[] = {"none", "program", "passes", "run", "difference", "lower", "executable", "crash"};
+  return kNames[static_cast<size_t>(kind)];
+}
+
+std::string Verdict::signature() const {
+  std::string text = nameOf(kind).str() + ": ";
+  if (kind == FailureKind::Difference) {
+    return text;
+  }
+  bool quoted = false;
+  for (char c : StringRef(message).take_until([](char c) { return c == '\n'; })) {
+    quoted ^= c == '"' || c == '\'';
+    if (!quoted && (isalpha(c) || c == ' ')) {
+      text += c;
+    }
+  }
+  return text.substr(0, 80);
+}
+
+void addDistPasses(OpPassManager &passes, ModuleOp program) {
+  pipelines::Variant variant{"default", {}, {}, 1};
+  dist::MeshAttr mesh = dist::findMesh(program).getMesh();
+  for (auto [axis, size] : llvm::zip_equal(mesh.getAxes(), mesh.getSizes())) {
+    variant.mesh.push_back((axis.getValue() + "=" + Twine(size)).str());
+  }
+  if (!program->hasAttr(kSplitVariablesAttr)) {
+    return pipelines::addDistPasses(passes, variant, job::Job());
+  }
+  layout::PropagateLayoutsPassOptions propagate;
+  propagate.splitVariables = true;
+  passes.addPass(layout::createPropagateLayoutsPass(propagate));
+  passes.addPass(layout::createInsertRedistributionsPass());
+  passes.addPass(layout::createVerifyLayoutsPass());
+  passes.addPass(partition::createPartitionPass());
+  passes.addNestedPass<func::FuncOp>(createCanonicalizerPass());
+  passes.addNestedPass<func::FuncOp>(createCSEPass());
+  passes.addPass(partition::createVerifyPartitionedPass());
+}
+
+Verdict checkProgram(ModuleOp program, const CheckOptions &options) {
+  FirstError error(program.getContext());
+  dist::MeshOp mesh = dist::findMesh(program);
+  if (!mesh || failed(verify(program))) {
+    return {FailureKind::Program, mesh ? error.text : "no dist.mesh"};
+  }
+  countOps(program, "nn", options.census);
+  OwningOpRef<ModuleOp> after = program.clone();
+  PassManager dist(program.getContext());
+  options.addPasses ? options.addPasses(dist, program) : addDistPasses(dist, program);
+  if (failed(dist.run(*after))) {
+    return {FailureKind::Passes, error.text};
+  }
+  countOps(*after, "dist", options.census);
+  Verdict verdict = compare(program, *after, mesh.getMesh().numDevices(), error);
+  if (!verdict.ok() || !(options.lower || options.executable)) {
+    return verdict;
+  }
+  PassManager lower(program.getContext());
+  pipelines::addLowerPasses(lower, {"default", {}, {}, 1});
+  if (failed(lower.run(*after))) {
+    return {FailureKind::Lower, error.text};
+  }
+  if (options.executable) {
+    if (std::string fault = checkExecutable(program, *after); !fault.empty()) {
+      return {FailureKind::Executable, fault};
+    }
+  }
+  return verdict;
+}
+
+} // namespace ashlar::fuzz

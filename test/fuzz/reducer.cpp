@@ -1,0 +1,353 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Greedy reduction; see reducer.h. A step lists its chances on a module, each a change that can be made to it; the loop makes them one by
+// one, each on a copy, and keeps the copies that still fail.
+
+#include "test/fuzz/reducer.h"
+
+#include "dialects/dist/dist.h"
+#include "dialects/nn/nn.h"
+#include "passes/layout/passes.h"
+#include "test/fuzz/random_program.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/AttrTypeSubElements.h"
+#include "mlir/IR/Verifier.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "mlir/Pass/PassManager.h"
+#include "llvm/ADT/SetVector.h"
+
+#include <functional>
+#include <set>
+
+using namespace mlir;
+
+namespace ashlar::fuzz {
+
+namespace {
+
+using Chances = std::vector<std::function<void()>>;
+
+SmallVector<func::FuncOp> functionsOf(ModuleOp module) {
+  return llvm::to_vector(module.getOps<func::FuncOp>());
+}
+
+//===-- Functions, results, writes, arguments, variables ------------------------------------------------------------------------------===//
+
+void leaveOutFunctions(ModuleOp module, Chances &chances) {
+  SmallVector<func::FuncOp> functions = functionsOf(module);
+  for (func::FuncOp function : functions) {
+    if (functions.size() > 1) {
+      chances.push_back([=]() mutable { function.erase(); });
+    }
+  }
+}
+
+void leaveOutResults(ModuleOp module, Chances &chances) {
+  for (func::FuncOp function : functionsOf(module)) {
+    for (unsigned i = 0; i < function.getNumResults(); ++i) {
+      chances.push_back([=]() mutable {
+        function.front().getTerminator()->eraseOperand(i);
+        (void)function.eraseResult(i);
+      });
+    }
+    for (auto write : function.front().getOps<nn::WriteOp>()) {
+      chances.push_back([=]() mutable { write.erase(); });
+    }
+  }
+}
+
+void leaveOutInputs(ModuleOp module, Chances &chances) {
+  for (func::FuncOp function : functionsOf(module)) {
+    for (BlockArgument argument : function.getArguments()) {
+      if (argument.use_empty()) {
+        chances.push_back([=]() mutable { (void)function.eraseArgument(argument.getArgNumber()); });
+      }
+    }
+  }
+  for (auto variable : module.getOps<nn::VariableOp>()) {
+    if (SymbolTable::symbolKnownUseEmpty(variable, module)) {
+      chances.push_back([=]() mutable { variable.erase(); });
+    }
+  }
+}
+
+//===-- Ops ---------------------------------------------------------------------------------------------------------------------------===//
+
+// Makes the value an argument of its function, with the layout it has.
+void makeArgument(Operation *op) {
+  auto function = op->getParentOfType<func::FuncOp>();
+  unsigned index = function.getNumArguments();
+  std::set<std::string> taken;
+  for (unsigned i = 0; i < index; ++i) {
+    taken.insert(function.getArgAttrOfType<StringAttr>(i, nn::kNameAttr).str());
+  }
+  unsigned number = index;
+  while (taken.count("a" + std::to_string(number))) {
+    ++number;
+  }
+  Builder builder(op->getContext());
+  SmallVector<NamedAttribute> attributes = {builder.getNamedAttr(nn::kNameAttr, builder.getStringAttr("a" + std::to_string(number)))};
+  dist::LayoutAttr layout = dist::findLayout(op->getResult(0));
+  if (layout && !layout.getLayout().isPartial()) {
+    attributes.push_back(builder.getNamedAttr(dist::kLayoutAttr, layout));
+  }
+  (void)function.insertArgument(index, op->getResult(0).getType(), builder.getDictionaryAttr(attributes), op->getLoc());
+  op->getResult(0).replaceAllUsesWith(function.getArgument(index));
+}
+
+void leaveOutOps(ModuleOp module, Chances &chances) {
+  for (func::FuncOp function : functionsOf(module)) {
+    for (Operation &op : llvm::reverse(function.front())) {
+      if (op.getNumResults() != 1) {
+        continue;
+      }
+      for (unsigned i = 0; i < op.getNumOperands(); ++i) {
+        if (op.getOperand(i).getType() == op.getResult(0).getType()) {
+          chances.push_back([&op, i] { op.getResult(0).replaceAllUsesWith(op.getOperand(i)); });
+        }
+      }
+      chances.push_back([&op] { makeArgument(&op); });
+    }
+  }
+}
+
+// Constants with equal elements.
+void simplifyConstants(ModuleOp module, Chances &chances) {
+  module.walk([&](nn::ConstantOp op) {
+    auto value = dyn_cast<DenseElementsAttr>(op.getValue());
+    if (value && !value.isSplat() && value.getNumElements() > 0) {
+      chances.push_back([=]() mutable { op.setValueAttr(value.resizeSplat(value.getType())); });
+    }
+  });
+}
+
+//===-- Layouts -----------------------------------------------------------------------------------------------------------------------===//
+
+// Calls `visit` with each layout that is given, and a function that puts another one in its place (null: none).
+void forEachLayout(ModuleOp module, function_ref<void(dist::LayoutAttr, std::function<void(Attribute)>)> visit) {
+  auto visitOne = [&](Attribute layout, std::function<void(Attribute)> set) {
+    if (auto attribute = dyn_cast_or_null<dist::LayoutAttr>(layout)) {
+      visit(attribute, std::move(set));
+    }
+  };
+  auto setOn = [](Operation *op, StringRef name) {
+    return [=](Attribute layout) { layout ? op->setAttr(name, layout) : (void)op->removeAttr(name); };
+  };
+  for (auto variable : module.getOps<nn::VariableOp>()) {
+    visitOne(variable->getAttr(dist::kLayoutAttr), setOn(variable, dist::kLayoutAttr));
+  }
+  for (func::FuncOp function : functionsOf(module)) {
+    for (unsigned i = 0; i < function.getNumArguments(); ++i) {
+      visitOne(function.getArgAttr(i, dist::kLayoutAttr), [=](Attribute layout) mutable {
+        layout ? function.setArgAttr(i, dist::kLayoutAttr, layout) : (void)function.removeArgAttr(i, dist::kLayoutAttr);
+      });
+    }
+    for (unsigned i = 0; i < function.getNumResults(); ++i) {
+      visitOne(function.getResultAttr(i, dist::kLayoutAttr), [=](Attribute layout) mutable {
+        auto name = StringAttr::get(function.getContext(), dist::kLayoutAttr);
+        layout ? function.setResultAttr(i, name, layout) : (void)function.removeResultAttr(i, name);
+      });
+    }
+    for (Operation &op : function.front()) {
+      if (auto layouts = op.getAttrOfType<ArrayAttr>(dist::kLayoutsAttr); layouts && layouts.size() == 1) {
+        visitOne(layouts[0], [set = setOn(&op, dist::kLayoutsAttr), &op](Attribute layout) {
+          set(layout ? ArrayAttr::get(op.getContext(), layout) : Attribute());
+        });
+      }
+    }
+  }
+}
+
+void leaveOutLayouts(ModuleOp module, Chances &chances) {
+  forEachLayout(module, [&](dist::LayoutAttr, std::function<void(Attribute)> set) { chances.push_back([=] { set(Attribute()); }); });
+  if (module->hasAttr(kSplitVariablesAttr)) {
+    chances.push_back([=]() mutable { module->removeAttr(kSplitVariablesAttr); });
+  }
+}
+
+// One axis out of one dim.
+void leaveOutAxes(ModuleOp module, Chances &chances) {
+  forEachLayout(module, [&](dist::LayoutAttr attribute, std::function<void(Attribute)> set) {
+    dist::Layout layout = attribute.getLayout();
+    for (size_t d = 0; d < layout.dims.size(); ++d) {
+      for (size_t i = 0; i < layout.dims[d].size(); ++i) {
+        dist::Layout smaller = layout;
+        smaller.dims[d].erase(smaller.dims[d].begin() + i);
+        chances.push_back([=, context = attribute.getContext()] { set(dist::LayoutAttr::get(context, smaller)); });
+      }
+    }
+  });
+}
+
+//===-- Mesh --------------------------------------------------------------------------------------------------------------------------===//
+
+// Gives the mesh other axes; layouts lose those that it does not have.
+void setMesh(ModuleOp module, ArrayRef<StringAttr> axes, ArrayRef<int64_t> sizes) {
+  MLIRContext *context = module.getContext();
+  auto mesh = dist::MeshAttr::get(context, axes, sizes);
+  dist::findMesh(module).setMeshAttr(mesh);
+  forEachLayout(module, [&](dist::LayoutAttr attribute, std::function<void(Attribute)> set) {
+    dist::Layout layout = attribute.getLayout();
+    for (dist::AxisList &dim : layout.dims) {
+      llvm::erase_if(dim, [&](StringAttr axis) { return !mesh.findAxis(axis); });
+    }
+    set(dist::LayoutAttr::get(context, layout));
+  });
+}
+
+void shrinkMesh(ModuleOp module, Chances &chances) {
+  dist::MeshAttr mesh = dist::findMesh(module).getMesh();
+  SmallVector<StringAttr> axes(mesh.getAxes());
+  SmallVector<int64_t> sizes(mesh.getSizes());
+  for (size_t i = 0; i < axes.size(); ++i) {
+    if (axes.size() > 1) {
+      chances.push_back([=]() mutable {
+        axes.erase(axes.begin() + i);
+        sizes.erase(sizes.begin() + i);
+        setMesh(module, axes, sizes);
+      });
+    }
+    for (int64_t size : {2, 3, 4}) {
+      if (size < sizes[i]) {
+        chances.push_back([=]() mutable {
+          sizes[i] = size;
+          setMesh(module, axes, sizes);
+        });
+      }
+    }
+  }
+}
+
+//===-- Sizes -------------------------------------------------------------------------------------------------------------------------===//
+
+// Turns dims of size `from` into dims of size `to` in a type.
+RankedTensorType resize(RankedTensorType type, int64_t from, int64_t to) {
+  SmallVector<int64_t> shape(type.getShape());
+  std::replace(shape.begin(), shape.end(), from, to);
+  return type.clone(shape);
+}
+
+// Does so everywhere. What no longer fits together does not verify, and is dropped by the caller.
+void resizeAll(ModuleOp module, int64_t from, int64_t to) {
+  AttrTypeReplacer replacer;
+  replacer.addReplacement([=](RankedTensorType type) { return resize(type, from, to); });
+  replacer.addReplacement([=](DenseElementsAttr value) -> std::pair<Attribute, WalkResult> {
+    auto type = cast<RankedTensorType>(value.getType());
+    RankedTensorType smaller = resize(type, from, to);
+    return {smaller == type ? Attribute(value) : Attribute(value.resizeSplat(smaller)), WalkResult::skip()};
+  });
+  replacer.recursivelyReplaceElementsIn(module, /*replaceAttrs=*/true, /*replaceLocs=*/false, /*replaceTypes=*/true);
+  module.walk([&](nn::SliceOp slice) {
+    SmallVector<int64_t> limits(slice.getLimits());
+    std::replace(limits.begin(), limits.end(), from, to);
+    slice.setLimits(limits);
+  });
+}
+
+void shrinkSizes(ModuleOp module, Chances &chances) {
+  llvm::SetVector<int64_t> sizes;
+  auto collect = [&](Type type) {
+    if (auto tensor = dyn_cast<RankedTensorType>(type)) {
+      sizes.insert(tensor.getShape().begin(), tensor.getShape().end());
+    }
+  };
+  for (auto variable : module.getOps<nn::VariableOp>()) {
+    collect(variable.getTensorType());
+  }
+  for (func::FuncOp function : functionsOf(module)) {
+    llvm::for_each(function.getArgumentTypes(), collect);
+    function.walk([&](Operation *op) { llvm::for_each(op->getResultTypes(), collect); });
+  }
+  for (int64_t from : sizes) {
+    for (int64_t to : {1, 2, 3, 4, 6, 8, 12}) {
+      if (to < from) {
+        chances.push_back([=] { resizeAll(module, from, to); });
+      }
+    }
+  }
+}
+
+//===-- The loop ----------------------------------------------------------------------------------------------------------------------===//
+
+void eraseDeadOps(ModuleOp module) {
+  for (func::FuncOp function : functionsOf(module)) {
+    for (Operation &op : llvm::make_early_inc_range(llvm::reverse(function.front()))) {
+      if (isOpTriviallyDead(&op)) {
+        op.erase();
+      }
+    }
+  }
+}
+
+// Writes down the layouts that inference finds, so that a value that becomes an argument keeps its own.
+void writeLayouts(ModuleOp module, Chances &chances) {
+  chances.push_back([=]() mutable {
+    PassManager passes(module.getContext());
+    layout::PropagateLayoutsPassOptions options;
+    options.splitVariables = module->hasAttr(kSplitVariablesAttr);
+    passes.addPass(layout::createPropagateLayoutsPass(options));
+    (void)passes.run(module);
+  });
+}
+
+class Reducer {
+public:
+  Reducer(ModuleOp program, function_ref<bool(ModuleOp)> stillFails) : best(program.clone()), stillFails(stillFails) {}
+
+  OwningOpRef<ModuleOp> run() {
+    tryChance(writeLayouts, /*index=*/0);
+    static constexpr void (*kSteps[])(ModuleOp, Chances &) = {leaveOutFunctions, leaveOutResults, leaveOutOps, leaveOutInputs,
+                                                              leaveOutLayouts,   leaveOutAxes,    shrinkMesh,  leaveOutLayouts,
+                                                              simplifyConstants, shrinkSizes};
+    for (bool smaller = true; smaller;) {
+      smaller = false;
+      for (auto step : kSteps) {
+        smaller |= exhaust(step);
+      }
+    }
+    return std::move(best);
+  }
+
+private:
+  // Makes a chance of the step on a copy; keeps it when it still fails. Nothing when the step has fewer chances.
+  std::optional<bool> tryChance(void (*step)(ModuleOp, Chances &), size_t index) {
+    OwningOpRef<ModuleOp> copy = best->clone();
+    Chances chances;
+    step(*copy, chances);
+    if (index >= chances.size()) {
+      return std::nullopt;
+    }
+    chances[index]();
+    eraseDeadOps(*copy);
+    ScopedDiagnosticHandler quiet(copy->getContext(), [](Diagnostic &) { return success(); });
+    if (failed(verify(*copy)) || !stillFails(*copy)) {
+      return false;
+    }
+    best = std::move(copy);
+    return true;
+  }
+
+  bool exhaust(void (*step)(ModuleOp, Chances &)) {
+    bool any = false;
+    for (size_t index = 0;;) {
+      std::optional<bool> kept = tryChance(step, index);
+      if (!kept) {
+        return any;
+      }
+      any |= *kept;
+      index += *kept ? 0 : 1;
+    }
+  }
+
+  OwningOpRef<ModuleOp> best;
+  function_ref<bool(ModuleOp)> stillFails;
+};
+
+} // namespace
+
+OwningOpRef<ModuleOp> reduceProgram(ModuleOp program, function_ref<bool(ModuleOp)> stillFails) {
+  return Reducer(program, stillFails).run();
+}
+
+} // namespace ashlar::fuzz

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Seeds in processes of their own, so that an assertion, a crash or an endless loop costs one seed and not the run, and so that whatever a
+// context has interned goes away with its process.
+
+#ifndef ASHLAR_TEST_FUZZ_WORKER_H
+#define ASHLAR_TEST_FUZZ_WORKER_H
+
+#include "test/fuzz/oracle.h"
+
+#include <functional>
+#include <vector>
+
+namespace ashlar::fuzz {
+
+// What came of one seed.
+struct SeedResult {
+  uint64_t seed = 0;
+  Verdict verdict;
+};
+
+struct Run {
+  uint64_t begin = 0, count = 0; // seeds
+  unsigned jobs = 1;             // processes at a time
+  unsigned secondsPerSeed = 60;  // then it counts as a crash
+};
+
+// Checks one seed; adds to the census.
+using SeedCheck = std::function<Verdict(uint64_t seed, Census &census)>;
+
+// Runs `check` on every seed of the run, in forked processes of some dozens of seeds each, and calls `report` here with each result, in no
+// order. Returns the census of all seeds but those of processes that crashed.
+Census runSeeds(const Run &run, const SeedCheck &check, const std::function<void(const SeedResult &)> &report);
+
+// Runs `check` once in a forked process.
+Verdict runIsolated(const std::function<Verdict()> &check, unsigned seconds);
+
+} // namespace ashlar::fuzz
+
+#endif // ASHLAR_TEST_FUZZ_WORKER_H

@@ -35,7 +35,6 @@ cl::opt<uint64_t> startSeed("start", cl::desc("First seed"), cl::init(1), cl::ca
 cl::opt<unsigned> numJobs("jobs", cl::desc("Processes at a time"), cl::init(2), cl::cat(category));
 cl::opt<uint64_t> executableEvery("executable-every", cl::desc("Every K-th seed is compiled and run under mpirun too; 0: none"),
                                   cl::value_desc("K"), cl::init(0), cl::cat(category));
-cl::opt<bool> uneven("uneven", cl::desc("Layouts also split sizes that the axes do not divide"), cl::init(false), cl::cat(category));
 cl::opt<bool> requireCensus("census",
                             cl::desc("Print how often each op occurred; fail when one with a sharding rule, or a collective, never did"),
                             cl::init(false), cl::cat(category));
@@ -53,7 +52,6 @@ bool isExecutable(uint64_t seed) {
 
 OwningOpRef<ModuleOp> programOf(MLIRContext &context, uint64_t seed) {
   ProgramOptions options;
-  options.uneven = uneven;
   options.f32Allowed = isExecutable(seed);
   return randomProgram(context, seed, options);
 }
@@ -70,7 +68,7 @@ Verdict checkSeed(MLIRContext &context, uint64_t seed, Census *census) {
 }
 
 // One line about a seed.
-void report(MLIRContext &context, const SeedResult &result) {
+void report(const SeedResult &result) {
   llvm::errs() << llvm::formatv("seed {0}: {1}: {2}\n", result.seed, nameOf(result.verdict.kind), result.verdict.message);
 }
 
@@ -128,7 +126,7 @@ int runAllSeeds(MLIRContext &context) {
       run, [&](uint64_t seed, Census &counts) { return checkSeed(context, seed, &counts); },
       [&](const SeedResult &result) {
         if (!result.verdict.ok()) {
-          report(context, result);
+          report(result);
           failures.push_back(result);
         } else if (result.verdict.difference > largest) {
           largest = result.verdict.difference;

@@ -10,6 +10,7 @@
 #include "compiler/target/cpu/link.h"
 #include "dialects/nn/nn.h"
 #include "runtime/data/npy.h"
+#include "test/fuzz/oracle.h"
 #include "test/unit/data/temporary_folder.h"
 
 #include "llvm/Support/FormatVariadic.h"
@@ -26,12 +27,6 @@ namespace {
 
 constexpr int64_t kSteps = 4;
 constexpr uint64_t kSeed = 1;
-
-// On |x - y| / max(1, |x|). f32: 2^-24 a term, some hundred terms, and what divisions and gradients make of it (see oracle.h). f64: the
-// kernels' exp, tanh and the like differ from the interpreter's in the last digits.
-double toleranceOf(Type floatType) {
-  return floatType.isF32() ? 2e-3 : 1e-8;
-}
 
 rt::Element elementOf(Type type) {
   if (type.isF32()) {
@@ -215,7 +210,7 @@ private:
         return fault;
       }
       double difference = reference::maxDifference(tensor, computed);
-      if (!(difference <= tolerance())) {
+      if (!(difference <= toleranceOf(program))) {
         return llvm::formatv("result {0} of the executable differs by {1:e}", i, difference);
       }
     }
@@ -258,23 +253,12 @@ private:
         continue;
       }
       double difference = std::abs(loss - expected[step]) / std::max(1.0, std::abs(expected[step]));
-      if (!(difference <= tolerance())) {
+      if (!(difference <= toleranceOf(program))) {
         return llvm::formatv("loss of step {0} of the executable is {1}, not {2}", step + 1, loss, expected[step]);
       }
       ++step;
     }
     return step == expected.size() ? "" : llvm::formatv("the executable printed {0} losses, not {1}", step, expected.size()).str();
-  }
-
-  // The tolerance of the element type that the program computes in.
-  double tolerance() {
-    bool hasF32 = false;
-    program.walk([&](Operation *op) {
-      for (Type type : op->getResultTypes()) {
-        hasF32 |= cast<RankedTensorType>(type).getElementType().isF32();
-      }
-    });
-    return toleranceOf(hasF32 ? Type(Float32Type::get(program.getContext())) : Float64Type::get(program.getContext()));
   }
 
   ModuleOp program, lowered;

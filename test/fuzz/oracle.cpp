@@ -71,7 +71,7 @@ reference::EquivalenceOptions equivalenceOptions(ModuleOp before, int64_t ranksA
 Verdict compare(ModuleOp before, ModuleOp after, int64_t ranks, FirstError &error) {
   FailureOr<double> difference = reference::compareModules(before, after, equivalenceOptions(before, ranks));
   if (succeeded(difference)) {
-    bool close = *difference <= kTolerance; // false for a NaN too
+    bool close = *difference <= toleranceOf(before); // false for a NaN too
     return {close ? FailureKind::None : FailureKind::Difference, llvm::formatv("largest difference {0:e}", *difference), *difference};
   }
   std::string message = error.text;
@@ -80,6 +80,14 @@ Verdict compare(ModuleOp before, ModuleOp after, int64_t ranks, FirstError &erro
 }
 
 } // namespace
+
+double toleranceOf(ModuleOp program) {
+  WalkResult f32 = program.walk([](Operation *op) {
+    auto isF32 = [](Type type) { return cast<ShapedType>(type).getElementType().isF32(); };
+    return isa<func::FuncOp, ModuleOp>(op) || llvm::none_of(op->getResultTypes(), isF32) ? WalkResult::advance() : WalkResult::interrupt();
+  });
+  return f32.wasInterrupted() ? kTolerance32 : kTolerance;
+}
 
 StringRef nameOf(FailureKind kind) {
   constexpr StringLiteral kNames[] = {"none", "program", "passes", "run", "difference", "lower", "executable", "crash"};

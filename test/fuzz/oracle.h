@@ -4,10 +4,10 @@
 // rank, and what the compiler's own passes make of it on a simulated rank for each device of the mesh, from the same inputs. Every verify
 // pass runs, and so does lowering up to the instruction tables.
 //
-// Tolerance, on |x - y| / max(1, |x|), in f64: both sides compute the same terms and add them in another order. Values are at most some
-// units, sums have at most some hundred terms and chains some dozens of ops, so rounding (2^-53 each) reaches 1e-13 or so in a forward
-// program; gradients through divisions, logarithms and powers of numbers from 0.1 on, followed by two updates, add some digits. A wrong
-// term, by contrast, is of the order of 1e-3 at the least. kTolerance lies between, with room on both sides.
+// Tolerance, on |x - y| / max(1, |x|): both sides compute the same terms and add them in another order. Values are at most some units, sums
+// have at most some hundred terms and chains some dozens of ops, so in f64 rounding (2^-53 each) reaches 1e-13 or so in a forward program;
+// gradients through divisions, logarithms and powers of numbers from 0.1 on, followed by two updates, add some digits. A wrong term, by
+// contrast, is of the order of 1e-3 at the least. The tolerance lies between. In f32 (2^-24) the same counts leave less room.
 
 #ifndef ASHLAR_TEST_FUZZ_ORACLE_H
 #define ASHLAR_TEST_FUZZ_ORACLE_H
@@ -21,7 +21,10 @@
 
 namespace ashlar::fuzz {
 
-inline constexpr double kTolerance = 1e-11;
+inline constexpr double kTolerance = 1e-11, kTolerance32 = 1e-3;
+
+// Returns the tolerance for a program: kTolerance32 when it computes in f32.
+double toleranceOf(mlir::ModuleOp program);
 
 // How a program can fail.
 enum class FailureKind {

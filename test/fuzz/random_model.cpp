@@ -65,11 +65,13 @@ private:
   RankedTensorType i64(ArrayRef<int64_t> shape) { return RankedTensorType::get(shape, b.getI64Type()); }
   RankedTensorType i1(ArrayRef<int64_t> shape) { return RankedTensorType::get(shape, b.getI1Type()); }
 
-  SmallVector<int64_t> randomShape(int64_t minRank) {
+  // Returns a shape of minRank to minRank + 2 dims; the first one is `front` unless that is 0.
+  SmallVector<int64_t> randomShape(int64_t minRank, int64_t front = 0) {
     SmallVector<int64_t> shape;
     for (int64_t rank = minRank + dice.roll(3); rank > 0; --rank) {
       int64_t size = dice.pick(options.sizes);
-      shape.push_back(floats(shape).getNumElements() * size > kMaxElements ? 1 : size);
+      size = floats(shape).getNumElements() * size > kMaxElements ? 1 : size;
+      shape.push_back(shape.empty() && front != 0 ? front : size);
     }
     return shape;
   }
@@ -92,9 +94,7 @@ private:
   void addFunction() {
     SmallVector<Type> inputs;
     for (int64_t i = 0, count = 1 + dice.roll(3); i < count; ++i) {
-      SmallVector<int64_t> shape = randomShape(/*minRank=*/i == 0 ? 2 : 1);
-      shape.front() = options.batch != 0 ? options.batch : shape.front();
-      inputs.push_back(floats(shape));
+      inputs.push_back(floats(randomShape(/*minRank=*/i == 0 ? 2 : 1, options.batch)));
     }
     function = func::FuncOp::create(b, "forward", b.getFunctionType(inputs, {}));
     b.setInsertionPointToStart(function.addEntryBlock());

@@ -47,10 +47,10 @@ job::Job randomTraining(Dice &dice, int64_t batch) {
   return job;
 }
 
-// Gives `share` of 3 variables, arguments and results a layout. Arguments of one name are one tensor, so they have one layout.
+// Gives `share` (1 to 3) of 3 variables, arguments and results a layout. Arguments of one name are one tensor, so they have one layout.
 class LayoutGiver {
 public:
-  LayoutGiver(Dice &dice, dist::MeshAttr mesh, bool uneven) : dice(dice), mesh(mesh), share(dice.roll(4)), uneven(uneven) {}
+  LayoutGiver(Dice &dice, dist::MeshAttr mesh) : dice(dice), mesh(mesh), share(1 + dice.roll(3)), uneven(dice.oneIn(2)) {}
 
   void give(ModuleOp module) {
     for (auto variable : module.getOps<nn::VariableOp>()) {
@@ -121,7 +121,7 @@ OwningOpRef<ModuleOp> randomProgram(MLIRContext &context, uint64_t seed, const P
   if (dice.oneIn(2)) {
     (*module)->setAttr(kSplitVariablesAttr, builder.getUnitAttr());
   }
-  LayoutGiver(dice, mesh, options.uneven).give(*module);
+  LayoutGiver(dice, mesh).give(*module);
   return module;
 }
 

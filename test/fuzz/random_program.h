@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What one seed stands for: a random mesh, a random model, the programs the compiler makes of it, and random layouts on their variables,
-// arguments and results.
+// arguments and results. For half of the seeds layouts may split sizes that the axes do not divide.
 
 #ifndef ASHLAR_TEST_FUZZ_RANDOM_PROGRAM_H
 #define ASHLAR_TEST_FUZZ_RANDOM_PROGRAM_H
@@ -15,7 +15,6 @@ namespace ashlar::fuzz {
 inline constexpr llvm::StringLiteral kSplitVariablesAttr = "fuzz.split_variables";
 
 struct ProgramOptions {
-  bool uneven = false;     // layouts may split sizes that the axes do not divide
   bool f32Allowed = false; // half of the programs in f32: for executables; the interpreter alone says more in f64
 };
 

@@ -56,12 +56,12 @@ dist::Layout randomLayout(Dice &dice, dist::MeshAttr mesh, ArrayRef<int64_t> sha
     }
     // Of two draws one may fit.
     for (int64_t attempt = 0; attempt < 2; ++attempt) {
-      dist::AxisList &dim = layout.dims[dice.roll(shape.size())];
-      dim.push_back(axis);
-      if (uneven || !dist::findUneven(mesh, shape, layout)) {
+      size_t d = dice.roll(shape.size());
+      layout.dims[d].push_back(axis);
+      if (uneven || dist::isEven(mesh, shape[d], layout.dims[d])) {
         break;
       }
-      dim.pop_back();
+      layout.dims[d].pop_back();
     }
   }
   return layout;

@@ -105,9 +105,12 @@ class Nn_PureOp<string opMnemonic, list<Trait> traits = []>
 class Nn_DifferentiableOp<string opMnemonic, list<Trait> traits = []>
     : Nn_PureOp<opMnemonic, !listconcat([DeclareOpInterfaceMethods<GradientOpInterface>], traits)>;
 
+// A composition of other ops.
+def Nn_Expandable : DeclareOpInterfaceMethods<ExpandableOpInterface>;
+
 // One operand, result of the same type.
-class Nn_UnaryOp<string opMnemonic, string opSummary, TypeConstraint type = Nn_FloatTensor>
-    : Nn_DifferentiableOp<opMnemonic, [Elementwise, SameOperandsAndResultType]> {
+class Nn_UnaryOp<string opMnemonic, string opSummary, TypeConstraint type = Nn_FloatTensor, list<Trait> traits = []>
+    : Nn_DifferentiableOp<opMnemonic, !listconcat([Elementwise, SameOperandsAndResultType], traits)> {
   let summary = opSummary;
   let arguments = (ins type:$input);
   let results = (outs type:$result);

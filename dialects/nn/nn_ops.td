@@ -306,16 +306,16 @@ def Nn_MatMulOp : Nn_DifferentiableOp<"matmul", [InferTypeOpAdaptor]> {
   }];
 }
 
-def Nn_SoftmaxOp : Nn_UnaryOp<"softmax", "exp(x - max) / sum(exp(x - max)) along the last dim"> {
+def Nn_SoftmaxOp : Nn_UnaryOp<"softmax", "exp(x - max) / sum(exp(x - max)) along the last dim", Nn_FloatTensor, [Nn_Expandable]> {
   let description = [{**Constraints:** (C1) rank >= 1.}];
   let hasVerifier = 1;
 }
-def Nn_LogSoftmaxOp : Nn_UnaryOp<"log_softmax", "x - max - log(sum(exp(x - max))) along the last dim"> {
+def Nn_LogSoftmaxOp : Nn_UnaryOp<"log_softmax", "x - max - log(sum(exp(x - max))) along the last dim", Nn_FloatTensor, [Nn_Expandable]> {
   let description = [{**Constraints:** (C1) rank >= 1.}];
   let hasVerifier = 1;
 }
 
-def Nn_SoftmaxCrossEntropyOp : Nn_DifferentiableOp<"softmax_cross_entropy", [InferTypeOpAdaptor]> {
+def Nn_SoftmaxCrossEntropyOp : Nn_DifferentiableOp<"softmax_cross_entropy", [InferTypeOpAdaptor, Nn_Expandable]> {
   let summary = "-log_softmax(logits) at the label, for each row";
   let description = [{
     logits: (rows..., classes), labels: (rows...) class indices; the result is (rows...). A label outside [0, classes) gives 0.

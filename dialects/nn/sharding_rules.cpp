@@ -36,10 +36,10 @@ ReductionKind reductionKind(Reduction kind) {
   llvm_unreachable("unknown reduction");
 }
 
-// Returns the rule of a softmax: each row needs the whole last dim.
+// Returns the rule of a softmax: each row needs the whole last dim, or is written out.
 ShardingRule softmaxRule(Operation *op) {
   ShardingRule rule = elementwiseRule(op);
-  rule.factors.back().kind = FactorKind::NeedReplication;
+  rule.factors.back().kind = FactorKind::Expanded;
   return rule;
 }
 
@@ -50,15 +50,14 @@ void passThrough(ShardingRule &rule, int64_t size, SmallVector<int64_t, 2> &from
   to.push_back(factor);
 }
 
-// Returns the rule of an op that keeps the dims where `touched` is false and needs the whole of the others, whose sizes may change.
+// Returns the rule of an op that keeps the dims where `touched` is false and moves elements along the others, whose sizes may change.
 ShardingRule dimwiseRule(Value input, Value result, const llvm::SmallBitVector &touched) {
   ShardingRule rule;
   ArrayRef<int64_t> from = shapeOf(input), to = shapeOf(result);
   TensorFactors operand(from.size()), output(to.size());
   for (size_t d = 0; d < from.size(); ++d) {
     if (touched.test(d)) {
-      operand[d].push_back(rule.addFactor(from[d], FactorKind::NeedReplication));
-      output[d].push_back(rule.addFactor(to[d], FactorKind::NeedReplication));
+      operand[d] = output[d] = {rule.addFactor(std::min(from[d], to[d]), FactorKind::Permutation)};
     } else {
       passThrough(rule, from[d], operand[d], output[d]);
     }
@@ -185,10 +184,10 @@ ShardingRule BroadcastOp::getShardingRule() {
 
 ShardingRule ConcatOp::getShardingRule() {
   ShardingRule rule = ShardingRule::elementwise(getType().getShape(), getInputs().size());
-  int64_t dim = getDim();
-  rule.factors[dim].kind = FactorKind::NeedReplication;
-  for (auto [operand, input] : llvm::zip_equal(rule.operands, getInputs())) {
-    operand[dim] = {rule.addFactor(shapeOf(input)[dim], FactorKind::NeedReplication)};
+  Factor &joined = rule.factors[getDim()];
+  joined.kind = FactorKind::Permutation;
+  for (Value input : getInputs()) {
+    joined.size = std::min(joined.size, shapeOf(input)[getDim()]);
   }
   return rule;
 }
@@ -263,10 +262,10 @@ ShardingRule LogSoftmaxOp::getShardingRule() {
   return softmaxRule(*this);
 }
 
-// softmax_cross_entropy: ([i, c], [i]) -> ([i]) replicated={c}
+// softmax_cross_entropy: ([i, c], [i]) -> ([i]) expanded={c}
 ShardingRule SoftmaxCrossEntropyOp::getShardingRule() {
   ShardingRule rule = ShardingRule::elementwise(getType().getShape(), /*numOperands=*/2);
-  rule.operands.front().push_back({rule.addFactor(shapeOf(getLogits()).back(), FactorKind::NeedReplication)});
+  rule.operands.front().push_back({rule.addFactor(shapeOf(getLogits()).back(), FactorKind::Expanded)});
   return rule;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What an op declares about itself so that no pass has to know it: how it may be split, and its gradient.
+// What an op declares about itself so that no pass has to know it: how it may be split, its gradient, what it is composed of.
 
 #ifndef ASHLAR_DIALECTS_SUPPORT_OP_INTERFACES_TD
 #define ASHLAR_DIALECTS_SUPPORT_OP_INTERFACES_TD
@@ -29,6 +29,18 @@ def GradientOpInterface : OpInterface<"GradientOpInterface"> {
     InterfaceMethod<"Builds the gradients of the operands at the builder's insertion point.", "void", "buildGradients",
                     (ins "::mlir::OpBuilder &":$builder, "::mlir::ValueRange":$resultGradients,
                          "::llvm::MutableArrayRef<::mlir::Value>":$operandGradients)>
+  ];
+}
+
+def ExpandableOpInterface : OpInterface<"ExpandableOpInterface"> {
+  let cppNamespace = "::ashlar";
+  let description = [{
+    An op that is a composition of others. Its expansion gives the same numbers up to rounding, on global and on local shapes. It is expanded
+    where a dim that it computes as a whole is split (FactorKind::Expanded), and before lowering.
+  }];
+  let methods = [
+    InterfaceMethod<"Builds the op's one result from other ops at the builder's insertion point.", "::mlir::Value", "buildExpansion",
+                    (ins "::mlir::OpBuilder &":$builder)>
   ];
 }
 

@@ -67,6 +67,22 @@ StringRef reductionName(ReductionKind kind) {
   llvm_unreachable("unknown reduction");
 }
 
+StringRef kindName(FactorKind kind) {
+  switch (kind) {
+  case FactorKind::PassThrough:
+    return "passing";
+  case FactorKind::Reduction:
+    return "reduced";
+  case FactorKind::NeedReplication:
+    return "replicated";
+  case FactorKind::Expanded:
+    return "expanded";
+  case FactorKind::Permutation:
+    return "permuted";
+  }
+  llvm_unreachable("unknown factor kind");
+}
+
 } // namespace
 
 std::string ShardingRule::toString() const {
@@ -81,8 +97,8 @@ std::string ShardingRule::toString() const {
   for (auto [index, factor] : llvm::enumerate(factors)) {
     if (factor.kind == FactorKind::Reduction) {
       os << ' ' << reductionName(factor.reduction) << "={" << factorName(index) << '}';
-    } else if (factor.kind == FactorKind::NeedReplication) {
-      os << " replicated={" << factorName(index) << '}';
+    } else if (factor.kind != FactorKind::PassThrough) {
+      os << ' ' << kindName(factor.kind) << "={" << factorName(index) << '}';
     }
   }
   return text;

@@ -21,13 +21,20 @@ enum class ReductionKind { Sum, Max, Min };
 
 // What splitting a factor means for the op.
 enum class FactorKind {
-  PassThrough,    // each device computes its part; nothing to combine
-  Reduction,      // each device computes a partial result, combined by Factor::reduction
-  NeedReplication // the op needs the whole of it on each device
+  PassThrough,     // each device computes its part; nothing to combine
+  Reduction,       // each device computes a partial result, combined by Factor::reduction
+  NeedReplication, // the op needs the whole of it on each device
+  Expanded,        // the op needs the whole of it; where it is split, the op's expansion is computed instead (ExpandableOpInterface)
+  Permutation      // elements move along it: computed with the whole of it, but a split of the operand carries on to the result
 };
 
+// Returns true when an op can be computed while a factor of this kind is split.
+inline bool mayBeSplit(FactorKind kind) {
+  return kind == FactorKind::PassThrough || kind == FactorKind::Reduction;
+}
+
 struct Factor {
-  int64_t size;
+  int64_t size; // of a Permutation factor, the smallest of the dims that hold it
   FactorKind kind;
   ReductionKind reduction = ReductionKind::Sum; // of a Reduction factor
 };

@@ -68,6 +68,9 @@ def PropagateLayoutsPass : Pass<"ashlar-propagate-layouts", "::mlir::ModuleOp"> 
     ==>
           %y = nn.relu %x {dist.layouts = [#dist.layout<[{"dp"}, {} ]>]} : tensor<8x4xf32>
 
+    An op with layouts split on a factor for which it has an expansion (softmax, on its last dim) is replaced by it, and the ops of the
+    expansion get their layouts in another round.
+
     Needs: a dist.mesh; each op with tensors has a sharding rule. Leaves: dist.layouts on every op with results, dist.layout on variables,
     arguments and results, none partial; dist.origin(s) that say from which given layout the axes came and along which op.
   }];

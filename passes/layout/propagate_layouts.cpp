@@ -3,6 +3,7 @@
 // ashlar-propagate-layouts: states a module as an inference problem and writes the solution back.
 
 #include "dialects/nn/nn.h"
+#include "passes/layout/expand_split_ops.h"
 #include "passes/layout/given_layout.h"
 #include "passes/layout/inference.h"
 #include "passes/layout/passes.h"
@@ -350,10 +351,13 @@ struct PropagateLayouts : impl::PropagateLayoutsPassBase<PropagateLayouts> {
     if (!mesh) {
       return signalPassFailure();
     }
-    llvm::for_each(getOperation().getOps<func::FuncOp>(), copySources);
-    if (failed(ModuleLayouts(getOperation(), mesh, splitVariables).run())) {
-      signalPassFailure();
-    }
+    do {
+      llvm::for_each(getOperation().getOps<func::FuncOp>(), copySources);
+      if (failed(ModuleLayouts(getOperation(), mesh, splitVariables).run())) {
+        return signalPassFailure();
+      }
+      // All that has a layout by now is given in the next round.
+    } while (expandSplitOps(getOperation(), mesh));
   }
 };
 

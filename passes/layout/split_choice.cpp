@@ -72,19 +72,31 @@ private:
   // Collects for each factor the splits that its tensors have, longest first.
   void collectCandidates() {
     candidates.resize(rule.factors.size());
+    SmallVector<AxisList> homeless;
     for (auto [tensor, layout] : llvm::zip_equal(tensors, layouts)) {
       FactorSplit split = project(mesh, rule, tensor, layout);
       for (size_t factor = 0; factor < split.size(); ++factor) {
-        bool usable = rule.factors[factor].kind != FactorKind::NeedReplication && holdsFactor(tensor, factor);
+        if (!mayBeSplit(rule.factors[factor].kind) && !split[factor].empty()) {
+          homeless.push_back(split[factor]);
+        }
+        bool usable = mayBeSplit(rule.factors[factor].kind) && holdsFactor(tensor, factor);
         if (usable && !llvm::is_contained(candidates[factor], split[factor])) {
           auto *shorter = llvm::find_if(candidates[factor], [&](const AxisList &other) { return other.size() < split[factor].size(); });
           candidates[factor].insert(shorter, split[factor]);
         }
       }
     }
-    for (auto &lists : candidates) {
+    for (auto [lists, factor] : llvm::zip_equal(candidates, rule.factors)) {
       if (lists.empty()) {
         lists.emplace_back();
+      }
+      // Axes that split what the op needs whole may split another dim meanwhile: an all-to-all moves less than an all-gather.
+      for (const AxisList &axes : homeless) {
+        AxisList extended = lists.front();
+        llvm::append_range(extended, axes);
+        if (factor.kind == FactorKind::PassThrough && !llvm::is_contained(lists, extended)) {
+          lists.push_back(extended);
+        }
       }
     }
   }

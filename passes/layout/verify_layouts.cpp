@@ -48,7 +48,7 @@ LogicalResult verifyRuled(Operation *op, MeshAttr mesh, const ShardingRule &rule
       if (!holdsFactor(tensor, factor)) {
         continue;
       }
-      if (!own[factor].empty() && rule.factors[factor].kind == FactorKind::NeedReplication) {
+      if (!own[factor].empty() && !mayBeSplit(rule.factors[factor].kind)) {
         return op->emitOpError() << what << " has layout " << layout.toString()
                                  << ", which splits a factor that it needs whole: " << rule.toString();
       }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Expands composite ops. The one rule: what comes out must give the same numbers as the op's reference semantics up to rounding, also for
-// infinite logits and for labels out of range.
+// Expands composite ops, and gives products the form that the library or the kernels take.
 
 #include "passes/lower/passes.h"
 
@@ -21,69 +20,6 @@ using namespace mlir;
 
 RankedTensorType tensorType(Value value) {
   return cast<RankedTensorType>(value.getType());
-}
-
-// Broadcasts `rows`, of shape (rows...), along a new last dim to `type`.
-Value broadcastRows(ImplicitLocOpBuilder &b, Value rows, RankedTensorType type) {
-  return nn::BroadcastOp::create(b, type, rows, llvm::to_vector(llvm::seq<int64_t>(0, type.getRank() - 1)));
-}
-
-Value reduceLast(ImplicitLocOpBuilder &b, nn::Reduction kind, Value input) {
-  return nn::ReduceOp::create(b, kind, input, ArrayRef<int64_t>{tensorType(input).getRank() - 1});
-}
-
-// x - max(x) along the last dim, and the sum of its exponentials.
-struct ShiftedRows {
-  Value shifted;
-  Value exponentials;
-  Value sum;
-};
-
-ShiftedRows shiftRows(ImplicitLocOpBuilder &b, Value input) {
-  RankedTensorType type = tensorType(input);
-  Value max = reduceLast(b, nn::Reduction::Max, input);
-  Value shifted = nn::SubOp::create(b, input, broadcastRows(b, max, type));
-  Value exponentials = nn::ExpOp::create(b, shifted);
-  return {shifted, exponentials, reduceLast(b, nn::Reduction::Sum, exponentials)};
-}
-
-Value expandSoftmax(ImplicitLocOpBuilder &b, nn::SoftmaxOp op) {
-  ShiftedRows rows = shiftRows(b, op.getInput());
-  return nn::DivOp::create(b, rows.exponentials, broadcastRows(b, rows.sum, op.getType()));
-}
-
-Value expandLogSoftmax(ImplicitLocOpBuilder &b, nn::LogSoftmaxOp op) {
-  ShiftedRows rows = shiftRows(b, op.getInput());
-  return nn::SubOp::create(b, rows.shifted, broadcastRows(b, nn::LogOp::create(b, rows.sum), op.getType()));
-}
-
-// log(sum) - shifted[label], and 0 where the label is out of range.
-Value expandCrossEntropy(ImplicitLocOpBuilder &b, nn::SoftmaxCrossEntropyOp op) {
-  RankedTensorType logits = op.getLogits().getType();
-  RankedTensorType rowsType = op.getType();
-  int64_t classes = logits.getShape().back();
-  ShiftedRows rows = shiftRows(b, op.getLogits());
-
-  RankedTensorType indexType = logits.clone(b.getI64Type());
-  SmallVector<int64_t> strides(logits.getRank(), 0);
-  strides.back() = 1;
-  Value label = op.getLabels();
-  if (!tensorType(label).getElementType().isInteger(64)) {
-    label = nn::CastOp::create(b, rowsType.clone(b.getI64Type()), label);
-  }
-  Value position = nn::IndexOp::create(b, indexType, strides);
-  Value isLabel = nn::CompareOp::create(b, logits.clone(b.getI1Type()), nn::Predicate::Eq, position, broadcastRows(b, label, indexType));
-  Value zeros = nn::ConstantOp::create(b, nn::splat(logits, 0));
-  Value picked = reduceLast(b, nn::Reduction::Sum, nn::SelectOp::create(b, logits, isLabel, rows.shifted, zeros));
-  Value loss = nn::SubOp::create(b, nn::LogOp::create(b, rows.sum), picked);
-
-  RankedTensorType boolType = rowsType.clone(b.getI1Type());
-  RankedTensorType labelType = rowsType.clone(b.getI64Type());
-  Value notNegative = nn::CompareOp::create(b, boolType, nn::Predicate::Ge, label, nn::ConstantOp::create(b, nn::splat(labelType, 0)));
-  Value inRange = nn::CompareOp::create(b, boolType, nn::Predicate::Lt, label,
-                                        nn::ConstantOp::create(b, nn::splat(labelType, static_cast<double>(classes))));
-  Value valid = nn::AndOp::create(b, notNegative, inRange);
-  return nn::SelectOp::create(b, rowsType, valid, loss, nn::ConstantOp::create(b, nn::splat(rowsType, 0)));
 }
 
 // Returns `value` with its last two dims swapped.
@@ -108,7 +44,7 @@ Value expandMatMul(ImplicitLocOpBuilder &b, nn::MatMulOp op) {
   rhsDims.append({rank - 1, rank});
   Value multiplied =
       nn::MulOp::create(b, nn::BroadcastOp::create(b, product, lhs, lhsDims), nn::BroadcastOp::create(b, product, rhs, rhsDims));
-  return reduceLast(b, nn::Reduction::Sum, multiplied);
+  return nn::ReduceOp::create(b, nn::Reduction::Sum, multiplied, ArrayRef<int64_t>{rank});
 }
 
 // Returns the operand of `value` when it is a transpose of just the last two dims, else null.
@@ -178,14 +114,8 @@ struct ExpandOps : impl::ExpandOpsPassBase<ExpandOps> {
   }
 
   Value expand(ImplicitLocOpBuilder &b, Operation *op) {
-    if (auto softmax = dyn_cast<nn::SoftmaxOp>(op)) {
-      return expandSoftmax(b, softmax);
-    }
-    if (auto logSoftmax = dyn_cast<nn::LogSoftmaxOp>(op)) {
-      return expandLogSoftmax(b, logSoftmax);
-    }
-    if (auto crossEntropy = dyn_cast<nn::SoftmaxCrossEntropyOp>(op)) {
-      return expandCrossEntropy(b, crossEntropy);
+    if (auto composition = dyn_cast<ExpandableOpInterface>(op)) {
+      return composition.buildExpansion(b);
     }
     if (auto matmul = dyn_cast<nn::MatMulOp>(op)) {
       if (!goesToLibrary(matmul)) {

@@ -27,12 +27,23 @@ func.func @maximum(%x: tensor<4x8xf32> {dist.layout = #dist.layout<[{"dp"}, {}]>
 
 // Two users that need the value in the same layout share one redistribution, made where the value is.
 // CHECK-LABEL: func.func @shared
-func.func @shared(%x: tensor<4x8xf32> {dist.layout = #dist.layout<[{}, {"tp"}]>}) {
+func.func @shared(%x: tensor<3x8xf32> {dist.layout = #dist.layout<[{}, {"tp"}]>}) {
   // CHECK-COUNT-1: dist.redistribute %{{.*}} from <[{}, {"tp"}]> to <[{}, {}]>
   // CHECK-NOT: dist.redistribute
-  %0 = nn.softmax %x : tensor<4x8xf32>
-  %1 = nn.log_softmax %x : tensor<4x8xf32>
+  %0 = nn.reshape %x : tensor<3x8xf32> -> tensor<2x12xf32>
+  %1 = nn.reshape %x : tensor<3x8xf32> -> tensor<4x6xf32>
   return
+}
+
+// Elements that move along a split dim: the split moves to another dim meanwhile, which sends less than to gather.
+// CHECK-LABEL: func.func @moved
+// CHECK-SAME: %[[X:[a-z0-9]+]]: tensor<4x8xf32>
+func.func @moved(%x: tensor<4x8xf32> {dist.layout = #dist.layout<[{}, {"dp", "tp"}]>}) -> tensor<4x4xf32> {
+  // CHECK: %[[ROWS:.*]] = dist.redistribute %[[X]] from <[{}, {"dp", "tp"}]> to <[{"dp", "tp"}, {}]>
+  // CHECK: %[[Y:.*]] = nn.slice %[[ROWS]]
+  // CHECK: dist.redistribute %[[Y]] from <[{"dp", "tp"}, {}]> to <[{}, {"dp", "tp"}]>
+  %0 = nn.slice %x [0, 2] to [4, 6] by [1, 1] : tensor<4x8xf32> -> tensor<4x4xf32>
+  return %0 : tensor<4x4xf32>
 }
 
 // Operands that disagree: the large one stays, the small one moves.

@@ -106,13 +106,13 @@ func.func @reshape(%x: tensor<4x8xf32>, %y: tensor<2x3xf32>, %z: tensor<6x4xf32>
 
 // -----
 
-// Dims that an op cuts, extends or joins are needed whole; the others pass through.
+// Dims that an op cuts, extends or joins are computed whole, but keep their split; the others pass through.
 func.func @dimwise(%x: tensor<4x8xf32>, %y: tensor<4x1xf32>) {
-  // expected-remark@+1 {{([i, k], [i, l]) -> ([i, j]) {i=4, j=9, k=8, l=1} replicated={j} replicated={k} replicated={l}}}
+  // expected-remark@+1 {{([i, j], [i, j]) -> ([i, j]) {i=4, j=1} permuted={j}}}
   nn.concat %x, %y dim = 1 : (tensor<4x8xf32>, tensor<4x1xf32>) -> tensor<4x9xf32>
-  // expected-remark@+1 {{([i, j]) -> ([i, k]) {i=4, j=8, k=2} replicated={j} replicated={k}}}
+  // expected-remark@+1 {{([i, j]) -> ([i, j]) {i=4, j=2} permuted={j}}}
   nn.slice %x [0, 1] to [4, 3] by [1, 1] : tensor<4x8xf32> -> tensor<4x2xf32>
-  // expected-remark@+1 {{([i, k]) -> ([j, k]) {i=4, j=6, k=8} replicated={i} replicated={j}}}
+  // expected-remark@+1 {{([i, j]) -> ([i, j]) {i=4, j=8} permuted={i}}}
   nn.pad %x low = [1, 0] interior = [0, 0] : tensor<4x8xf32> -> tensor<6x8xf32>
   // expected-remark@+1 {{([i, j]) -> ([j, i]) {i=4, j=8}}}
   nn.transpose %x [1, 0] : tensor<4x8xf32> -> tensor<8x4xf32>
@@ -138,11 +138,11 @@ func.func @matmul(%x: tensor<4x8xf32>, %w: tensor<8x16xf32>, %wt: tensor<16x8xf3
 
 // A row is needed whole by the ops that normalise it.
 func.func @rows(%x: tensor<4x8xf32>, %labels: tensor<4xi32>) {
-  // expected-remark@+1 {{([i, j]) -> ([i, j]) {i=4, j=8} replicated={j}}}
+  // expected-remark@+1 {{([i, j]) -> ([i, j]) {i=4, j=8} expanded={j}}}
   nn.softmax %x : tensor<4x8xf32>
-  // expected-remark@+1 {{([i, j]) -> ([i, j]) {i=4, j=8} replicated={j}}}
+  // expected-remark@+1 {{([i, j]) -> ([i, j]) {i=4, j=8} expanded={j}}}
   nn.log_softmax %x : tensor<4x8xf32>
-  // expected-remark@+1 {{([i, j], [i]) -> ([i]) {i=4, j=8} replicated={j}}}
+  // expected-remark@+1 {{([i, j], [i]) -> ([i]) {i=4, j=8} expanded={j}}}
   nn.softmax_cross_entropy %x, %labels : tensor<4x8xf32>, tensor<4xi32> -> tensor<4xf32>
   return
 }

@@ -60,11 +60,18 @@ func.func @reshape_and_broadcast(%x: tensor<4x8xf32> {dist.layout = #dist.layout
   return
 }
 
-// Dims that are needed whole take no split; the rows still do.
+// A softmax whose rows are whole stays one op; one whose rows are split is written out, and its parts are split.
 // CHECK-LABEL: func.func @rows
-func.func @rows(%x: tensor<4x8xf32> {dist.layout = #dist.layout<[{"dp"}, {"tp"}]>}) {
+func.func @rows(%x: tensor<4x8xf32> {dist.layout = #dist.layout<[{"dp"}, {}]>},
+                %y: tensor<4x8xf32> {dist.layout = #dist.layout<[{"dp"}, {"tp"}]>}) {
   // CHECK: nn.softmax {{.*}} {dist.layouts = [#dist.layout<[{"dp"}, {}]>]}
   %0 = nn.softmax %x : tensor<4x8xf32>
+  // CHECK: %[[MAX:.*]] = nn.reduce max {{.*}} {dist.layouts = [#dist.layout<[{"dp"}]>]}
+  // CHECK: %[[ROWS:.*]] = nn.broadcast %[[MAX]] {{.*}} {dist.layouts = [#dist.layout<[{"dp"}, {"tp"}]>]}
+  // CHECK: nn.reduce sum {{.*}} {dist.layouts = [#dist.layout<[{"dp"}]>]}
+  // CHECK: nn.div {{.*}} {dist.layouts = [#dist.layout<[{"dp"}, {"tp"}]>]}
+  // CHECK-NOT: nn.softmax
+  %1 = nn.softmax %y : tensor<4x8xf32>
   return
 }
 

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Ops that are compositions of others, written out. The one rule: what comes out must give the same numbers as the op's reference semantics
+// up to rounding, also for infinite logits and for labels out of range.
+
+#include "dialects/nn/nn.h"
+
+#include "mlir/IR/ImplicitLocOpBuilder.h"
+
+using namespace mlir;
+
+namespace ashlar::nn {
+
+namespace {
+
+RankedTensorType tensorType(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
+
+// Broadcasts `rows`, of shape (rows...), along a new last dim to `type`.
+Value broadcastRows(ImplicitLocOpBuilder &b, Value rows, RankedTensorType type) {
+  return BroadcastOp::create(b, type, rows, llvm::to_vector(llvm::seq<int64_t>(0, type.getRank() - 1)));
+}
+
+Value reduceLast(ImplicitLocOpBuilder &b, Reduction kind, Value input) {
+  return ReduceOp::create(b, kind, input, ArrayRef<int64_t>{tensorType(input).getRank() - 1});
+}
+
+// x - max(x) along the last dim, and the sum of its exponentials.
+struct ShiftedRows {
+  Value shifted;
+  Value exponentials;
+  Value sum;
+};
+
+ShiftedRows shiftRows(ImplicitLocOpBuilder &b, Value input) {
+  RankedTensorType type = tensorType(input);
+  Value max = reduceLast(b, Reduction::Max, input);
+  Value shifted = SubOp::create(b, input, broadcastRows(b, max, type));
+  Value exponentials = ExpOp::create(b, shifted);
+  return {shifted, exponentials, reduceLast(b, Reduction::Sum, exponentials)};
+}
+
+} // namespace
+
+Value SoftmaxOp::buildExpansion(OpBuilder &builder) {
+  ImplicitLocOpBuilder b(getLoc(), builder);
+  ShiftedRows rows = shiftRows(b, getInput());
+  return DivOp::create(b, rows.exponentials, broadcastRows(b, rows.sum, getType()));
+}
+
+Value LogSoftmaxOp::buildExpansion(OpBuilder &builder) {
+  ImplicitLocOpBuilder b(getLoc(), builder);
+  ShiftedRows rows = shiftRows(b, getInput());
+  return SubOp::create(b, rows.shifted, broadcastRows(b, LogOp::create(b, rows.sum), getType()));
+}
+
+// log(sum) - shifted[label], and 0 where the label is out of range.
+Value SoftmaxCrossEntropyOp::buildExpansion(OpBuilder &builder) {
+  ImplicitLocOpBuilder b(getLoc(), builder);
+  RankedTensorType logits = getLogits().getType();
+  RankedTensorType rowsType = getType();
+  int64_t classes = logits.getShape().back();
+  ShiftedRows rows = shiftRows(b, getLogits());
+
+  RankedTensorType indexType = logits.clone(b.getI64Type());
+  SmallVector<int64_t> strides(logits.getRank(), 0);
+  strides.back() = 1;
+  Value label = getLabels();
+  if (!tensorType(label).getElementType().isInteger(64)) {
+    label = CastOp::create(b, rowsType.clone(b.getI64Type()), label);
+  }
+  Value position = IndexOp::create(b, indexType, strides);
+  Value isLabel = CompareOp::create(b, logits.clone(b.getI1Type()), Predicate::Eq, position, broadcastRows(b, label, indexType));
+  Value zeros = ConstantOp::create(b, splat(logits, 0));
+  Value picked = reduceLast(b, Reduction::Sum, SelectOp::create(b, logits, isLabel, rows.shifted, zeros));
+  Value loss = SubOp::create(b, LogOp::create(b, rows.sum), picked);
+
+  RankedTensorType boolType = rowsType.clone(b.getI1Type());
+  RankedTensorType labelType = rowsType.clone(b.getI64Type());
+  Value notNegative = CompareOp::create(b, boolType, Predicate::Ge, label, ConstantOp::create(b, splat(labelType, 0)));
+  Value inRange =
+      CompareOp::create(b, boolType, Predicate::Lt, label, ConstantOp::create(b, splat(labelType, static_cast<double>(classes))));
+  Value valid = AndOp::create(b, notNegative, inRange);
+  return SelectOp::create(b, rowsType, valid, loss, ConstantOp::create(b, splat(rowsType, 0)));
+}
+
+} // namespace ashlar::nn

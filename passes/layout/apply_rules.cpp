@@ -8,6 +8,7 @@
 #include "passes/layout/mesh_refinement.h"
 #include "passes/layout/named_tensors.h"
 #include "passes/layout/passes.h"
+#include "passes/layout/slice_counts.h"
 
 using namespace mlir;
 
@@ -78,7 +79,7 @@ public:
 
   LogicalResult run(ArrayRef<dist::RuleAttr> rules) {
     for (dist::RuleAttr rule : rules) {
-      if (failed(applyLayout(rule))) {
+      if (failed(rule.getLayout() ? applyLayout(rule) : applyCounts(rule))) {
         return failure();
       }
     }
@@ -93,9 +94,6 @@ private:
   // Gives the layout of a rule to the tensors that it names.
   LogicalResult applyLayout(dist::RuleAttr rule) {
     auto emitError = [&] { return emitRuleError(rule); };
-    if (!rule.getLayout()) {
-      return emitError() << "counts slices, which is not implemented yet; give it a layout";
-    }
     FailureOr<SmallVector<DimSplit>> dims = parseLayoutText(rule.getLayout(), emitError);
     if (failed(dims) || failed(cutMesh(*dims, emitError))) {
       return failure();
@@ -112,6 +110,33 @@ private:
       }
       if (failed(constraints.add({tensor, *dims, rule}))) {
         return failure();
+      }
+    }
+    return success();
+  }
+
+  // Gives the layouts that the counts of a rule become to the operands and results of the ops that it names.
+  LogicalResult applyCounts(dist::RuleAttr rule) {
+    auto emitError = [&] { return emitRuleError(rule); };
+    auto groups = named.findOps(rule.getMatch());
+    if (groups.empty()) {
+      return emitError() << "matches no op, which `in` and `out` are for; nearest names: "
+                         << nearestNames(named.names(/*opsOnly=*/true), rule.getMatch());
+    }
+    for (auto [path, group] : groups) {
+      auto emitOpError = [&, path = path] {
+        InFlightDiagnostic error = emitRuleError(rule);
+        error << "op \"" << path << "\": ";
+        return error;
+      };
+      FailureOr<SmallVector<TensorSplit>> splits = assignAxes(refinement.getMesh(), rule, *group, emitOpError);
+      if (failed(splits)) {
+        return failure();
+      }
+      for (TensorSplit &split : *splits) {
+        if (failed(cutMesh(split.dims, emitOpError)) || failed(constraints.add({split.tensor, split.dims, rule}))) {
+          return failure();
+        }
       }
     }
     return success();
@@ -158,6 +183,8 @@ private:
     if (tensor.kind == TensorRef::OpResult) {
       return writeResult(cast<OpResult>(tensor.op->getResult(tensor.index)), layout, open, priority, origin);
     }
+    Builder builder(layout.getContext());
+    Attribute value = tensor.kind == TensorRef::Operand ? withOperand(tensor.op, tensor.index, layout) : Attribute(layout);
     auto set = [&](StringRef name, Attribute value) {
       if (auto function = dyn_cast<func::FuncOp>(tensor.op)) {
         tensor.kind == TensorRef::Argument ? function.setArgAttr(tensor.index, name, value)
@@ -166,8 +193,7 @@ private:
         tensor.op->setAttr(name, value);
       }
     };
-    Builder builder(layout.getContext());
-    set(dist::kLayoutAttr, layout);
+    set(tensor.kind == TensorRef::Operand ? dist::kOperandLayoutsAttr : dist::kLayoutAttr, value);
     set(dist::kOriginAttr, origin);
     if (!open.empty()) {
       set(dist::kOpenAttr, open);
@@ -175,6 +201,16 @@ private:
     if (priority != 0) {
       set(dist::kPriorityAttr, builder.getI64IntegerAttr(priority));
     }
+  }
+
+  // Returns the layouts in which an op is to take its operands, with one more.
+  static ArrayAttr withOperand(Operation *op, unsigned index, dist::LayoutAttr layout) {
+    SmallVector<Attribute> layouts(op->getNumOperands(), UnitAttr::get(op->getContext()));
+    if (auto existing = op->getAttrOfType<ArrayAttr>(dist::kOperandLayoutsAttr)) {
+      layouts.assign(existing.begin(), existing.end());
+    }
+    layouts[index] = layout;
+    return ArrayAttr::get(op->getContext(), layouts);
   }
 
   // Ops have one of each attribute a result; a result of which nothing is said is replicated and open in all dims.

@@ -97,6 +97,7 @@ private:
       return op->emitOpError("has operands or results without a layout; run ashlar-propagate-layouts first");
     }
     FactorSplit split = chooseSplit(mesh, op, rule);
+    op->removeAttr(dist::kOperandLayoutsAttr);
     for (OpOperand &operand : op->getOpOperands()) {
       Layout layout = unproject(rule.operands[operand.getOperandNumber()], split);
       if (failed(require(operand, dist::LayoutAttr::get(op->getContext(), layout), nameOp(op)))) {

@@ -19,6 +19,9 @@ class MeshRefinement {
 public:
   explicit MeshRefinement(dist::MeshAttr mesh) : mesh(mesh) {}
 
+  // Returns the mesh as it was.
+  dist::MeshAttr getMesh() const { return mesh; }
+
   // Cuts the mesh where the part begins and ends. An axis that the mesh lacks, or a part that does not divide it, is an error.
   mlir::LogicalResult cut(const AxisPart &part, llvm::function_ref<mlir::InFlightDiagnostic()> emitError);
 

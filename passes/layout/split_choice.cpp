@@ -49,7 +49,9 @@ public:
       improved = false;
       for (size_t factor = 0; factor < candidates.size(); ++factor) {
         SmallVector<AxisList> lists = candidates[factor];
-        lists.push_back({});
+        if (!isGiven[factor]) {
+          lists.push_back({});
+        }
         for (const AxisList &list : lists) {
           SmallVector<AxisList> changed = wanted;
           changed[factor] = list;
@@ -86,7 +88,8 @@ private:
         }
       }
     }
-    for (auto [lists, factor] : llvm::zip_equal(candidates, rule.factors)) {
+    collectGiven();
+    for (auto [lists, factor, given] : llvm::zip_equal(candidates, rule.factors, isGiven)) {
       if (lists.empty()) {
         lists.emplace_back();
       }
@@ -94,8 +97,24 @@ private:
       for (const AxisList &axes : homeless) {
         AxisList extended = lists.front();
         llvm::append_range(extended, axes);
-        if (factor.kind == FactorKind::PassThrough && !llvm::is_contained(lists, extended)) {
+        if (factor.kind == FactorKind::PassThrough && !given && !llvm::is_contained(lists, extended)) {
           lists.push_back(extended);
+        }
+      }
+    }
+  }
+
+  // Leaves only what the op is told of the factors of operands that it is told how to take.
+  void collectGiven() {
+    isGiven.assign(rule.factors.size(), false);
+    auto given = op->getAttrOfType<ArrayAttr>(dist::kOperandLayoutsAttr);
+    for (auto [index, tensor] : llvm::enumerate(given ? ArrayRef(rule.operands) : ArrayRef<TensorFactors>())) {
+      auto layout = dyn_cast<dist::LayoutAttr>(given[index]);
+      FactorSplit split = layout ? project(mesh, rule, tensor, layout.getLayout()) : FactorSplit(rule.factors.size());
+      for (size_t factor = 0; factor < split.size(); ++factor) {
+        if (layout && holdsFactor(tensor, factor) && mayBeSplit(rule.factors[factor].kind)) {
+          candidates[factor] = {split[factor]};
+          isGiven[factor] = true;
         }
       }
     }
@@ -141,6 +160,7 @@ private:
   SmallVector<TensorFactors> tensors;
   SmallVector<Layout> layouts; // of the values, one a tensor
   SmallVector<SmallVector<AxisList>> candidates;
+  SmallVector<bool> isGiven; // factors that the op is told how to split
 };
 
 } // namespace

@@ -122,3 +122,58 @@ func.func @uneven(%x: tensor<6x4xf32> {dist.layout = #dist.layout<[{"x"}, {}]>})
   %0 = nn.reshape %x : tensor<6x4xf32> -> tensor<2x3x4xf32>
   return
 }
+
+// -----
+
+dist.mesh @mesh <["dp" = 2, "tp" = 2]>
+
+// Inference adds axes to open dims of a given layout, and to no other.
+// CHECK-LABEL: func.func @open_dims
+// CHECK-SAME: %[[X:[a-z0-9]+]]: tensor<4x8xf32> {dist.layout = #dist.layout<[{"dp"}, {"tp"}]>}
+// CHECK-SAME: %[[Y:[a-z0-9]+]]: tensor<4x8xf32> {dist.layout = #dist.layout<[{}, {"tp"}]>}
+func.func @open_dims(%x: tensor<4x8xf32> {dist.layout = #dist.layout<[{"dp"}, {}]>, dist.open = array<i64: 1>},
+                     %y: tensor<4x8xf32> {dist.layout = #dist.layout<[{}, {"tp"}]>, dist.open = array<i64>}) {
+  // CHECK: nn.add %[[X]], %[[Y]] {dist.layouts = [#dist.layout<[{"dp"}, {"tp"}]>]}
+  %0 = nn.add %x, %y : tensor<4x8xf32>
+  return
+}
+
+// A layout given to the result of an op holds for the value, whatever its operands have.
+// CHECK-LABEL: func.func @given_result
+func.func @given_result(%x: tensor<4x8xf32> {dist.layout = #dist.layout<[{"dp"}, {}]>}) {
+  // CHECK: nn.relu {{.*}} {dist.layouts = [#dist.layout<[{}, {"tp"}]>]}
+  %0 = nn.relu %x {dist.layouts = [#dist.layout<[{}, {"tp"}]>]} : tensor<4x8xf32>
+  // CHECK: nn.tanh {{.*}} {dist.layouts = [#dist.layout<[{}, {"tp"}]>]}
+  %1 = nn.tanh %0 : tensor<4x8xf32>
+  // CHECK: nn.exp {{.*}} {dist.layouts = [#dist.layout<[{"tp"}, {"dp"}]>]}
+  %2 = nn.exp %1 {dist.layouts = [#dist.layout<[{"tp"}, {"dp"}]>], dist.opens = [array<i64>], dist.priorities = array<i64: 0>} : tensor<4x8xf32>
+  return
+}
+
+// Lower priorities reach their fixpoint first; a layout whose turn has not come neither gives nor takes axes.
+// CHECK-LABEL: func.func @priorities
+// CHECK-SAME: %[[X:[a-z0-9]+]]: tensor<4x8xf32> {dist.layout = #dist.layout<[{"dp"}, {}]>}
+// CHECK-SAME: %[[Y:[a-z0-9]+]]: tensor<4x8xf32> {dist.layout = #dist.layout<[{"tp"}, {}]>}
+// CHECK-SAME: %[[Z:[a-z0-9]+]]: tensor<4x8xf32> {dist.layout = #dist.layout<[{"dp"}, {"tp"}]>}
+func.func @priorities(%x: tensor<4x8xf32> {dist.layout = #dist.layout<[{"dp"}, {}]>, dist.priority = 1 : i64},
+                      %y: tensor<4x8xf32> {dist.layout = #dist.layout<[{"tp"}, {}]>},
+                      %z: tensor<4x8xf32> {dist.layout = #dist.layout<[{}, {"tp"}]>, dist.open = array<i64: 0>, dist.priority = 2 : i64}) {
+  // CHECK: nn.add {{.*}} {dist.layouts = [#dist.layout<[{"tp"}, {}]>]}
+  %0 = nn.add %x, %y : tensor<4x8xf32>
+  // CHECK: nn.mul {{.*}} {dist.layouts = [#dist.layout<[{"dp"}, {"tp"}]>]}
+  %1 = nn.mul %x, %z : tensor<4x8xf32>
+  return
+}
+
+// Inputs and outputs of one name are one: another program sees what this one infers.
+// CHECK-LABEL: func.func @shares_input
+// CHECK-SAME: {dist.layout = #dist.layout<[{"dp"}, {}]>, nn.name = "labels"}
+func.func @shares_input(%x: tensor<4x8xf32> {nn.name = "labels"}) -> (tensor<4x8xf32> {nn.name = "y"}) {
+  return %x : tensor<4x8xf32>
+}
+// CHECK-LABEL: func.func @infers_input
+// CHECK-SAME: {dist.layout = #dist.layout<[{"dp"}, {}]>, nn.name = "labels"}
+func.func @infers_input(%x: tensor<4x8xf32> {nn.name = "labels"}, %z: tensor<4x8xf32> {dist.layout = #dist.layout<[{"dp"}, {}]>}) {
+  %0 = nn.add %x, %z : tensor<4x8xf32>
+  return
+}

@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// From counts to axes: which dims are the same, what is left of the mesh, and one pass over the tuples.
+
+#include "passes/layout/slice_counts.h"
+
+#include "dialects/support/op_interfaces.h"
+
+#include "llvm/ADT/IntEqClasses.h"
+#include "llvm/ADT/StringExtras.h"
+
+#include <numeric>
+
+using namespace mlir;
+
+namespace ashlar::layout {
+
+namespace {
+
+using Parts = SmallVector<AxisPart, 2>;
+
+// What is free of each mesh axis: pieces [before, end), in the sense of AxisPart.
+class FreeAxes {
+public:
+  explicit FreeAxes(dist::MeshAttr mesh) : mesh(mesh) {
+    for (int64_t size : mesh.getSizes()) {
+      pieces.push_back({{1, size}});
+    }
+  }
+
+  // Takes axes whose sizes multiply to `count`; nothing when what is free cannot form it.
+  std::optional<Parts> take(int64_t count) {
+    for (auto [axis, size, free] : llvm::zip_equal(mesh.getAxes(), mesh.getSizes(), pieces)) {
+      if (size == count && free.size() == 1 && free.front() == Piece(1, size)) {
+        free.clear();
+        return Parts{{axis.str()}};
+      }
+    }
+    FreeAxes before = *this;
+    Parts taken;
+    for (auto [axis, size, free] : llvm::zip_equal(mesh.getAxes(), mesh.getSizes(), pieces)) {
+      for (auto &[begin, end] : free) {
+        int64_t share = std::gcd(count, end / begin);
+        if (share > 1) {
+          taken.push_back(share == size ? AxisPart{axis.str()} : AxisPart{axis.str(), begin, share});
+          begin *= share;
+          count /= share;
+        }
+      }
+      llvm::erase_if(free, [](const Piece &piece) { return piece.first == piece.second; });
+    }
+    if (count == 1) {
+      return taken;
+    }
+    pieces = std::move(before.pieces);
+    return std::nullopt;
+  }
+
+  // Takes axes out. Assumes that each is free.
+  void remove(const Parts &parts) {
+    for (const AxisPart &part : parts) {
+      unsigned axis = *mesh.findAxis(StringAttr::get(mesh.getContext(), part.axis));
+      int64_t begin = part.before, end = part.size == 0 ? mesh.getSizes()[axis] : begin * part.size;
+      SmallVector<Piece> left;
+      for (auto [from, to] : pieces[axis]) {
+        if (end <= from || to <= begin) {
+          left.push_back({from, to});
+          continue;
+        }
+        if (from < begin) {
+          left.push_back({from, begin});
+        }
+        if (end < to) {
+          left.push_back({end, to});
+        }
+      }
+      pieces[axis] = left;
+    }
+  }
+
+private:
+  using Piece = std::pair<int64_t, int64_t>;
+  dist::MeshAttr mesh;
+  SmallVector<SmallVector<Piece>> pieces; // of each axis
+};
+
+// Numbers the dims of all tensors around a group of ops, the same number for dims that the ops' rules hold to be the same factor.
+class SameDims {
+public:
+  explicit SameDims(const OpGroup &group) {
+    for (Operation *op : group.ops) {
+      addTensors(op);
+    }
+    classes.grow(numDims);
+    for (Operation *op : group.ops) {
+      if (auto ruled = dyn_cast<ShardingRuleOpInterface>(op)) {
+        join(op, ruled.getShardingRule());
+      }
+    }
+    classes.compress();
+  }
+
+  unsigned operator()(Value value, int64_t dim) const { return classes[first.at(value) + dim]; }
+
+private:
+  void addTensors(Operation *op) {
+    auto add = [&](Value value) {
+      if (first.try_emplace(value, numDims).second) {
+        numDims += cast<RankedTensorType>(value.getType()).getRank();
+      }
+    };
+    llvm::for_each(op->getOperands(), add);
+    llvm::for_each(op->getResults(), add);
+  }
+
+  // A dim of several factors is cut along the major one.
+  void join(Operation *op, const ShardingRule &rule) {
+    SmallVector<std::optional<unsigned>> known(rule.factors.size());
+    auto joinTensor = [&](Value value, const TensorFactors &tensor) {
+      for (auto [dim, factors] : llvm::enumerate(tensor)) {
+        if (factors.empty()) {
+          continue;
+        }
+        std::optional<unsigned> &other = known[factors.front()];
+        unsigned own = first.at(value) + dim;
+        other ? (void)classes.join(*other, own) : (void)(other = own);
+      }
+    };
+    for (auto [value, tensor] : llvm::zip_equal(op->getOperands(), rule.operands)) {
+      joinTensor(value, tensor);
+    }
+    for (auto [value, tensor] : llvm::zip_equal(op->getResults(), rule.results)) {
+      joinTensor(value, tensor);
+    }
+  }
+
+  DenseMap<Value, unsigned> first; // number of a tensor's dim 0, before joining
+  unsigned numDims = 0;
+  llvm::IntEqClasses classes;
+};
+
+std::string printTuple(ArrayRef<int64_t> counts) {
+  return "(" + llvm::join(llvm::map_range(counts, [](int64_t count) { return std::to_string(count); }), ", ") + ")";
+}
+
+// State: the axes chosen for each dim so far, and what is left of the mesh.
+class AxisAssignment {
+public:
+  AxisAssignment(dist::MeshAttr mesh, const OpGroup &group, function_ref<InFlightDiagnostic()> emitError)
+      : mesh(mesh), group(group), dims(group), free(mesh), emitError(emitError) {}
+
+  // Splits the operands of the group as its inputs' tuples say.
+  LogicalResult assignInputs(ArrayAttr tuples) {
+    auto inputs = group.inputs();
+    if (tuples.size() > inputs.size()) {
+      return emitError() << "has " << tuples.size() << " tuples in `in` but the op has " << inputs.size() << " inputs";
+    }
+    for (auto [index, attribute, input] : llvm::zip(llvm::seq<size_t>(0, tuples.size()), tuples, inputs)) {
+      ArrayRef<int64_t> counts = cast<DenseI64ArrayAttr>(attribute).asArrayRef();
+      auto &[value, operands] = input;
+      std::string what = "input " + std::to_string(index);
+      if (failed(checkRank(what, counts, value)) || failed(checkWhole(what, counts, operands))) {
+        return failure();
+      }
+      SmallVector<DimSplit> split;
+      for (auto [dim, count] : llvm::enumerate(counts)) {
+        FailureOr<Parts> parts = axesOf(what + " dim " + std::to_string(dim), dims(value, dim), count);
+        if (failed(parts)) {
+          return failure();
+        }
+        split.push_back({*parts});
+      }
+      for (OpOperand *operand : operands) {
+        splits.push_back({{TensorRef::Operand, operand->getOwner(), operand->getOperandNumber()}, split});
+      }
+    }
+    return success();
+  }
+
+  // Splits the results of the group. A dim that is split otherwise than inside the op takes the axes of a dim that is summed away, when
+  // those fit: the sum is then scattered over them.
+  LogicalResult assignOutputs(ArrayAttr tuples) {
+    SmallVector<OpResult> outputs = group.outputs();
+    if (tuples.size() > outputs.size()) {
+      return emitError() << "has " << tuples.size() << " tuples in `out` but the op has " << outputs.size() << " outputs";
+    }
+    for (auto [index, attribute, result] : llvm::zip(llvm::seq<size_t>(0, tuples.size()), tuples, outputs)) {
+      ArrayRef<int64_t> counts = cast<DenseI64ArrayAttr>(attribute).asArrayRef();
+      std::string what = "output " + std::to_string(index);
+      if (failed(checkRank(what, counts, result)) || failed(assignOutput(what, counts, result))) {
+        return failure();
+      }
+    }
+    return success();
+  }
+
+  SmallVector<TensorSplit> splits;
+
+private:
+  struct Chosen {
+    std::string where; // the tuple that chose it
+    int64_t count;
+    Parts parts;
+  };
+
+  LogicalResult checkRank(const Twine &what, ArrayRef<int64_t> counts, Value value) {
+    auto type = cast<RankedTensorType>(value.getType());
+    if (type.getRank() == static_cast<int64_t>(counts.size())) {
+      return success();
+    }
+    return emitError() << "tuple " << printTuple(counts) << " of " << what << " counts " << counts.size()
+                       << " dims but the tensor has type " << type << ", rank " << type.getRank();
+  }
+
+  // Checks that no dim is cut that an op needs whole.
+  LogicalResult checkWhole(const Twine &what, ArrayRef<int64_t> counts, ArrayRef<OpOperand *> operands) {
+    for (OpOperand *operand : operands) {
+      auto ruled = dyn_cast<ShardingRuleOpInterface>(operand->getOwner());
+      if (!ruled) {
+        continue;
+      }
+      ShardingRule rule = ruled.getShardingRule();
+      for (auto [dim, factors] : llvm::enumerate(rule.operands[operand->getOperandNumber()])) {
+        bool isWhole = factors.empty() || rule.factors[factors.front()].kind == FactorKind::NeedReplication;
+        if (counts[dim] > 1 && isWhole) {
+          return emitError() << "tuple " << printTuple(counts) << " of " << what << " cuts dim " << dim << ", which "
+                             << operand->getOwner()->getName() << " needs whole; count 1 there";
+        }
+      }
+    }
+    return success();
+  }
+
+  // Returns the axes for a dim, new ones when it has none yet.
+  FailureOr<Parts> axesOf(const std::string &where, unsigned dim, int64_t count) {
+    if (auto found = chosen.find(dim); found != chosen.end()) {
+      if (found->second.count != count) {
+        return emitError() << where << " is cut into " << count << " slices but " << found->second.where
+                           << ", which is the same to the op, into " << found->second.count << "; count alike";
+      }
+      return found->second.parts;
+    }
+    std::optional<Parts> parts = free.take(count);
+    if (!parts) {
+      return emitCannotForm(where, count);
+    }
+    chosen[dim] = {where, count, *parts};
+    return *parts;
+  }
+
+  InFlightDiagnostic emitCannotForm(const Twine &where, int64_t count) {
+    return emitError() << where << " is cut into " << count << " slices, which what the rule leaves free of mesh " << mesh
+                       << " does not form; the counts of a rule multiply to a divisor of its " << mesh.numDevices() << " devices";
+  }
+
+  LogicalResult assignOutput(const std::string &what, ArrayRef<int64_t> counts, OpResult result) {
+    SmallVector<DimSplit> split(counts.size());
+    SmallVector<bool> done(counts.size(), false);
+    FreeAxes freeHere(mesh);
+    DenseSet<unsigned> own;
+    for (auto [dim, count] : llvm::enumerate(counts)) {
+      unsigned number = dims(result, dim);
+      own.insert(number);
+      auto found = chosen.find(number);
+      if (found == chosen.end()) { // nothing inside the op says otherwise
+        FailureOr<Parts> parts = axesOf(what + " dim " + std::to_string(dim), number, count);
+        if (failed(parts)) {
+          return failure();
+        }
+        found = chosen.find(number);
+      }
+      if (found->second.count == count) {
+        split[dim].axes = found->second.parts;
+        freeHere.remove(found->second.parts);
+        done[dim] = true;
+      }
+    }
+    for (auto [dim, count] : llvm::enumerate(counts)) {
+      if (done[dim]) {
+        continue;
+      }
+      std::optional<Parts> parts = takeSummed(own, count);
+      parts ? freeHere.remove(*parts) : (void)(parts = freeHere.take(count));
+      if (!parts) {
+        return emitCannotForm(what + " dim " + Twine(dim), count);
+      }
+      split[dim].axes = *parts;
+    }
+    splits.push_back({{TensorRef::OpResult, result.getOwner(), result.getResultNumber()}, split});
+    return success();
+  }
+
+  // Returns the axes of a dim that the output lacks and that has this many slices, each such dim once; nothing when there is none.
+  std::optional<Parts> takeSummed(DenseSet<unsigned> &own, int64_t count) {
+    for (auto &[number, entry] : chosen) {
+      if (entry.count == count && count > 1 && own.insert(number).second) {
+        return entry.parts;
+      }
+    }
+    return std::nullopt;
+  }
+
+  dist::MeshAttr mesh;
+  const OpGroup &group;
+  SameDims dims;
+  FreeAxes free;
+  function_ref<InFlightDiagnostic()> emitError;
+  std::map<unsigned, Chosen> chosen; // by number of the dim
+};
+
+} // namespace
+
+FailureOr<SmallVector<TensorSplit>> assignAxes(dist::MeshAttr mesh, dist::RuleAttr rule, const OpGroup &group,
+                                               function_ref<InFlightDiagnostic()> emitError) {
+  AxisAssignment assignment(mesh, group, emitError);
+  if ((rule.getIn() && failed(assignment.assignInputs(rule.getIn()))) ||
+      (rule.getOut() && failed(assignment.assignOutputs(rule.getOut())))) {
+    return failure();
+  }
+  return std::move(assignment.splits);
+}
+
+} // namespace ashlar::layout

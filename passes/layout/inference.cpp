@@ -46,7 +46,8 @@ bool isWorthSplitting(MeshAttr mesh, const ShardingRule &rule, ArrayRef<TensorFa
 unsigned Inference::addNode(int64_t rank, std::optional<GivenLayout> given) {
   unsigned number = nodes.size();
   Node &node = nodes.emplace_back();
-  node.layout = given ? std::move(given->layout) : Layout::replicated(rank);
+  // An axis of size 1 splits nothing, and in a dim of several factors nobody could say which of them it belongs to.
+  node.layout = given ? dist::withoutUnitAxes(mesh, given->layout) : Layout::replicated(rank);
   node.open = given ? std::move(given->open) : SmallVector<bool>(rank, true);
   node.open.resize(rank, false);
   node.priority = given ? given->priority : std::numeric_limits<int64_t>::min();

@@ -144,7 +144,7 @@ private:
     auto layout = attributes.getAs<dist::LayoutAttr>(dist::kLayoutAttr);
     auto name = attributes.getAs<StringAttr>(nn::kNameAttr);
     if (auto found = named.find({name, type}); name && found != named.end()) {
-      if (layout && layout.getLayout() != inference.getLayout(found->second)) {
+      if (layout && dist::withoutUnitAxes(mesh, layout.getLayout()) != inference.getLayout(found->second)) {
         return function.emitError() << what << " has layout " << layout.getLayout().toString() << " but another program has it with "
                                     << inference.getLayout(found->second).toString();
       }

@@ -176,4 +176,36 @@ func.func @shares_input(%x: tensor<4x8xf32> {nn.name = "labels"}) -> (tensor<4x8
 func.func @infers_input(%x: tensor<4x8xf32> {nn.name = "labels"}, %z: tensor<4x8xf32> {dist.layout = #dist.layout<[{"dp"}, {}]>}) {
   %0 = nn.add %x, %z : tensor<4x8xf32>
   return
+
+// -----
+
+dist.mesh @mesh <["x" = 2, "y" = 2]>
+
+// An input of several functions is one tensor, so it has one layout, given or inferred.
+// CHECK-LABEL: func.func @train_step
+// CHECK-SAME: dist.layout = #dist.layout<[{"x"}]>, nn.name = "a"
+// CHECK-SAME: dist.layout = #dist.layout<[{"y"}]>, nn.name = "b"
+func.func @train_step(%a: tensor<4xf32> {nn.name = "a", dist.layout = #dist.layout<[{"x"}]>},
+                      %b: tensor<4xf32> {nn.name = "b"}) -> (tensor<4xf32> {dist.layout = #dist.layout<[{"y"}]>}) {
+  return %b : tensor<4xf32>
+}
+
+// CHECK-LABEL: func.func @eval_step
+// CHECK-SAME: dist.layout = #dist.layout<[{"x"}]>, nn.name = "a"
+// CHECK-SAME: dist.layout = #dist.layout<[{"y"}]>, nn.name = "b"
+func.func @eval_step(%a: tensor<4xf32> {nn.name = "a"}, %b: tensor<4xf32> {nn.name = "b"}) {
+  return
+}
+
+// -----
+
+dist.mesh @mesh <["x" = 2, "y" = 5, "one" = 1]>
+
+// An axis of size 1 splits nothing and is left out: after "x" it could belong to either of the two dims that are joined.
+// CHECK-LABEL: func.func @unit_axis
+// CHECK-SAME: dist.layout = #dist.layout<[{"x"}, {"y"}]>
+func.func @unit_axis(%x: tensor<2x5xf32> {dist.layout = #dist.layout<[{"x"}, {"one", "y"}]>}) -> tensor<10xf32> {
+  // CHECK: nn.reshape {{.*}} {dist.layouts = [#dist.layout<[{"x", "y"}]>]}
+  %0 = nn.reshape %x : tensor<2x5xf32> -> tensor<10xf32>
+  return %0 : tensor<10xf32>
 }

@@ -42,3 +42,10 @@ func.func @no_rule(%x: tensor<8xf32>) -> tensor<8xf32> {
 dist.mesh @mesh <["dp" = 4]>
 // expected-error@+1 {{function @declared is no program: it has 0 blocks, not one}}
 func.func private @declared(tensor<8xf32>)
+
+// -----
+
+dist.mesh @mesh <["dp" = 4]>
+func.func @train_step(%x: tensor<8xf32> {nn.name = "x", dist.layout = #dist.layout<[{"dp"}]>}) { return }
+// expected-error@+1 {{argument 0 ("x") of @eval_step has layout [{}] but another program has it with [{"dp"}]}}
+func.func @eval_step(%x: tensor<8xf32> {nn.name = "x", dist.layout = #dist.layout<[{}]>}) { return }

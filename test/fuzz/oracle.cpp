@@ -71,8 +71,10 @@ reference::EquivalenceOptions equivalenceOptions(ModuleOp before, int64_t ranksA
 Verdict compare(ModuleOp before, ModuleOp after, int64_t ranks, FirstError &error) {
   FailureOr<double> difference = reference::compareModules(before, after, equivalenceOptions(before, ranks));
   if (succeeded(difference)) {
-    bool close = *difference <= toleranceOf(before); // false for a NaN too
-    return {close ? FailureKind::None : FailureKind::Difference, llvm::formatv("largest difference {0:e}", *difference), *difference};
+    if (*difference <= toleranceOf(before)) { // false for a NaN too
+      return {FailureKind::None, "", *difference};
+    }
+    return {FailureKind::Difference, llvm::formatv("largest difference {0:e}", *difference), *difference};
   }
   std::string message = error.text;
   bool runsAlone = succeeded(reference::compareModules(before, before, equivalenceOptions(before, /*ranksAfter=*/1)));

@@ -57,6 +57,23 @@ void leaveOutResults(ModuleOp module, Chances &chances) {
   }
 }
 
+// An operand of the op that makes a result, in place of the result.
+void returnOperands(ModuleOp module, Chances &chances) {
+  for (func::FuncOp function : functionsOf(module)) {
+    Operation *end = function.front().getTerminator();
+    for (unsigned index = 0; index < end->getNumOperands(); ++index) {
+      Operation *op = end->getOperand(index).getDefiningOp();
+      for (unsigned i = 0; op && i < op->getNumOperands(); ++i) {
+        chances.push_back([=]() mutable {
+          end->setOperand(index, op->getOperand(i));
+          function.removeResultAttr(index, StringAttr::get(function.getContext(), dist::kLayoutAttr));
+          function.setType(FunctionType::get(function.getContext(), function.getArgumentTypes(), end->getOperandTypes()));
+        });
+      }
+    }
+  }
+}
+
 void leaveOutInputs(ModuleOp module, Chances &chances) {
   for (func::FuncOp function : functionsOf(module)) {
     for (BlockArgument argument : function.getArguments()) {
@@ -297,9 +314,9 @@ public:
 
   OwningOpRef<ModuleOp> run() {
     tryChance(writeLayouts, /*index=*/0);
-    static constexpr void (*kSteps[])(ModuleOp, Chances &) = {leaveOutFunctions, leaveOutResults, leaveOutOps, leaveOutInputs,
-                                                              leaveOutLayouts,   leaveOutAxes,    shrinkMesh,  leaveOutLayouts,
-                                                              simplifyConstants, shrinkSizes};
+    static constexpr void (*kSteps[])(ModuleOp, Chances &) = {leaveOutFunctions, leaveOutResults,   returnOperands, leaveOutOps,
+                                                              leaveOutInputs,    leaveOutLayouts,   leaveOutAxes,   shrinkMesh,
+                                                              leaveOutLayouts,   simplifyConstants, shrinkSizes};
     for (bool smaller = true; smaller;) {
       smaller = false;
       for (auto step : kSteps) {

@@ -54,6 +54,9 @@ void writeAll(int file, const std::string &text) {
 
 // What the process does; never returns.
 [[noreturn]] void work(const Chunk &chunk, unsigned seconds, int lines, const SeedCheck &check) {
+  for (int number : {SIGABRT, SIGALRM, SIGBUS, SIGFPE, SIGILL, SIGSEGV}) { // whoever forked may handle them, at length
+    signal(number, SIG_DFL);
+  }
   Census census;
   for (uint64_t seed = chunk.begin; seed < chunk.end; ++seed) {
     writeAll(lines, formatv("begin {0}\n", seed));

@@ -111,7 +111,7 @@ void addDistPasses(OpPassManager &passes, const Variant &variant, const job::Job
   passes.addPass(layout::createVerifyLayoutsPass());
   passes.addPass(partition::createPartitionPass());
   passes.addNestedPass<func::FuncOp>(createCanonicalizerPass()); // offsets of indices fold
-  passes.addNestedPass<func::FuncOp>(createCSEPass());           // equal collectives become one
+  passes.addPass(partition::createSimplifyCollectivesPass());    // after it, when equal operands are one value
   passes.addPass(partition::createVerifyPartitionedPass());
 }
 

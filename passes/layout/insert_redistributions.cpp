@@ -7,6 +7,7 @@
 #include "passes/layout/factor_split.h"
 #include "passes/layout/given_layout.h"
 #include "passes/layout/passes.h"
+#include "passes/layout/record_reasons.h"
 #include "passes/layout/simplify_redistributions.h"
 #include "passes/layout/split_choice.h"
 
@@ -169,6 +170,7 @@ struct InsertRedistributions : impl::InsertRedistributionsPassBase<InsertRedistr
         return signalPassFailure();
       }
       simplifyRedistributions(function);
+      recordReasons(function);
     }
   }
 };

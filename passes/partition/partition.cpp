@@ -5,12 +5,11 @@
 
 #include "dialects/dist/redistribution.h"
 #include "dialects/nn/nn.h"
+#include "passes/partition/merge_equal_ops.h"
 #include "passes/partition/padding.h"
 #include "passes/partition/passes.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "mlir/IR/Dominance.h"
-#include "mlir/Transforms/CSE.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -292,13 +291,11 @@ struct Partition : impl::PartitionPassBase<Partition> {
         return signalPassFailure();
       }
     }
-    IRRewriter rewriter(&getContext());
     for (auto function : getOperation().getOps<func::FuncOp>()) {
       if (failed(FunctionPartition(mesh.getMesh(), function).run())) {
         return signalPassFailure();
       }
-      DominanceInfo dominance(function);
-      eliminateCommonSubExpressions(rewriter, dominance, function);
+      mergeEqualOps(function);
     }
   }
 };

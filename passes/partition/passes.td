@@ -27,6 +27,24 @@ def PartitionPass : Pass<"ashlar-partition", "::mlir::ModuleOp"> {
   let dependentDialects = ["::ashlar::dist::DistDialect", "::ashlar::nn::NnDialect"];
 }
 
+def SimplifyCollectivesPass : Pass<"ashlar-simplify-collectives", "::mlir::ModuleOp"> {
+  let summary = "Removes collectives that say nothing new.";
+  let description = [{
+    On local shapes, where the origin of a collective no longer counts: a gather whose piece is taken again, a piece of an equal tensor that
+    is gathered again, and equal collectives, which become one for all their causes. A sum of which every user takes the same piece becomes a
+    reduce-scatter.
+
+        %s = dist.all_reduce sum %p over ["dp", "tp"] : tensor<8x4xf32>
+        %y = dist.slice %s dim = 0 over ["dp"] : tensor<8x4xf32> -> tensor<4x4xf32>
+    ==>
+        %s = dist.reduce_scatter sum %p dim = 0 over ["dp"] : tensor<8x4xf32> -> tensor<4x4xf32>
+        %y = dist.all_reduce sum %s over ["tp"] : tensor<4x4xf32>
+
+    Needs: ashlar-partition. Leaves the values of all other ops as they are.
+  }];
+  let dependentDialects = ["::ashlar::dist::DistDialect"];
+}
+
 def VerifyPartitionedPass : Pass<"ashlar-verify-partitioned", "::mlir::ModuleOp"> {
   let summary = "Checks that no global shape is left.";
   let description = [{

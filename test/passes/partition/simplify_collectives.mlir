@@ -1,0 +1,103 @@
+// RUN: ashlar-opt %s -ashlar-simplify-collectives | FileCheck %s
+// RUN: ashlar-opt %s -ashlar-simplify-collectives -mlir-print-debuginfo | FileCheck %s --check-prefix=REASON
+
+dist.mesh @mesh <["dp" = 2, "tp" = 2]>
+
+nn.variable @split : tensor<4x6xf32> {dist.layout = #dist.layout<[{"tp"}, {}]>}
+
+// Equal collectives are one, for both causes and both reasons.
+// CHECK-LABEL: func.func @equal
+func.func @equal(%x: tensor<4x6xf32>) -> (tensor<4x6xf32>, tensor<4x6xf32>) {
+  // CHECK-NEXT: %[[SUM:.*]] = dist.all_reduce sum %{{.*}} over ["dp"] {cause = "a, b"}
+  // REASON: dist.all_reduce sum {{.*}} loc(#[[MERGED:.*]])
+  %0 = dist.all_reduce sum %x over ["dp"] {cause = "a"} : tensor<4x6xf32> loc(#a)
+  %1 = dist.all_reduce sum %x over ["dp"] {cause = "b"} : tensor<4x6xf32> loc(#b)
+  // CHECK-NEXT: return %[[SUM]], %[[SUM]]
+  return %0, %1 : tensor<4x6xf32>, tensor<4x6xf32>
+}
+
+// REASON: #[[MERGED]] = loc(fused<[{consumers = ["a"]{{.*}}}, {consumers = ["b"]
+#a = loc(fused<[{producer = "p", consumers = ["a"], origins = [], from = #dist.layout<[{}, {}], partial = sum {"dp"}>,
+                 to = #dist.layout<[{}, {}]>, type = tensor<4x6xf32>}]>["p"])
+#b = loc(fused<[{producer = "p", consumers = ["b"], origins = [], from = #dist.layout<[{}, {}], partial = sum {"dp"}>,
+                 to = #dist.layout<[{}, {}]>, type = tensor<4x6xf32>}]>["p"])
+
+// Sums of different operands, or over different axes, stay.
+// CHECK-LABEL: func.func @different
+// CHECK-COUNT-3: dist.all_reduce
+func.func @different(%x: tensor<4x6xf32>, %y: tensor<4x6xf32>) -> (tensor<4x6xf32>, tensor<4x6xf32>, tensor<4x6xf32>) {
+  %0 = dist.all_reduce sum %x over ["dp"] : tensor<4x6xf32>
+  %1 = dist.all_reduce sum %x over ["tp"] : tensor<4x6xf32>
+  %2 = dist.all_reduce sum %y over ["dp"] : tensor<4x6xf32>
+  return %0, %1, %2 : tensor<4x6xf32>, tensor<4x6xf32>, tensor<4x6xf32>
+}
+
+// The device's own piece of what was gathered is what it gave.
+// CHECK-LABEL: func.func @slice_of_gather(%arg0: tensor<4x6xf32>)
+// CHECK-NEXT: return %arg0
+func.func @slice_of_gather(%x: tensor<4x6xf32>) -> tensor<4x6xf32> {
+  %0 = dist.all_gather %x dim = 0 over ["dp"] : tensor<4x6xf32> -> tensor<8x6xf32>
+  %1 = dist.slice %0 dim = 0 over ["dp"] : tensor<8x6xf32> -> tensor<4x6xf32>
+  return %1 : tensor<4x6xf32>
+}
+
+// A piece along another dim is not.
+// CHECK-LABEL: func.func @slice_of_other_dim
+// CHECK: dist.all_gather
+// CHECK: dist.slice
+func.func @slice_of_other_dim(%x: tensor<4x6xf32>) -> tensor<8x3xf32> {
+  %0 = dist.all_gather %x dim = 0 over ["dp"] : tensor<4x6xf32> -> tensor<8x6xf32>
+  %1 = dist.slice %0 dim = 1 over ["dp"] : tensor<8x6xf32> -> tensor<8x3xf32>
+  return %1 : tensor<8x3xf32>
+}
+
+// Pieces of a tensor that is the same on both devices, gathered: the tensor.
+// CHECK-LABEL: func.func @gather_of_slice
+func.func @gather_of_slice(%x: tensor<4x6xf32>) -> tensor<4x6xf32> {
+  // CHECK-NEXT: %[[X:.*]] = dist.all_reduce
+  %0 = dist.all_reduce max %x over ["dp"] : tensor<4x6xf32>
+  %1 = nn.neg %0 : tensor<4x6xf32>
+  %2 = dist.slice %1 dim = 0 over ["dp"] : tensor<4x6xf32> -> tensor<2x6xf32>
+  %3 = dist.all_gather %2 dim = 0 over ["dp"] : tensor<2x6xf32> -> tensor<4x6xf32>
+  // CHECK-NEXT: %[[Y:.*]] = nn.neg %[[X]]
+  // CHECK-NEXT: return %[[Y]]
+  return %3 : tensor<4x6xf32>
+}
+
+// Where devices hold different tensors, the pieces are of different tensors: a split variable, an argument split over the axis, a piece.
+// CHECK-LABEL: func.func @gather_of_different
+// CHECK-COUNT-3: dist.all_gather
+func.func @gather_of_different(%x: tensor<4x6xf32> {dist.layout = #dist.layout<[{}, {"tp"}]>}, %y: tensor<8x6xf32>)
+    -> (tensor<4x6xf32>, tensor<4x6xf32>, tensor<4x6xf32>) {
+  %v = nn.read @split : tensor<4x6xf32>
+  %0 = dist.slice %v dim = 0 over ["tp"] : tensor<4x6xf32> -> tensor<2x6xf32>
+  %1 = dist.all_gather %0 dim = 0 over ["tp"] : tensor<2x6xf32> -> tensor<4x6xf32>
+  %2 = dist.slice %x dim = 0 over ["tp"] : tensor<4x6xf32> -> tensor<2x6xf32>
+  %3 = dist.all_gather %2 dim = 0 over ["tp"] : tensor<2x6xf32> -> tensor<4x6xf32>
+  %4 = dist.slice %y dim = 0 over ["tp"] : tensor<8x6xf32> -> tensor<4x6xf32>
+  %5 = dist.slice %4 dim = 0 over ["tp"] : tensor<4x6xf32> -> tensor<2x6xf32>
+  %6 = dist.all_gather %5 dim = 0 over ["tp"] : tensor<2x6xf32> -> tensor<4x6xf32>
+  return %1, %3, %6 : tensor<4x6xf32>, tensor<4x6xf32>, tensor<4x6xf32>
+}
+
+// A sum of which only pieces are used is a reduce-scatter; what is left of its axes is summed on the piece.
+// CHECK-LABEL: func.func @slice_of_sum
+func.func @slice_of_sum(%x: tensor<4x6xf32>) -> (tensor<2x6xf32>, tensor<2x6xf32>) {
+  // CHECK-NEXT: %[[PIECE:.*]] = dist.reduce_scatter sum %{{.*}} dim = 0 over ["tp"] {cause = "a"} : tensor<4x6xf32> -> tensor<2x6xf32>
+  // CHECK-NEXT: %[[SUM:.*]] = dist.all_reduce sum %[[PIECE]] over ["dp"] {cause = "a"} : tensor<2x6xf32>
+  // CHECK-NEXT: return %[[SUM]], %[[SUM]]
+  %0 = dist.all_reduce sum %x over ["dp", "tp"] {cause = "a"} : tensor<4x6xf32>
+  %1 = dist.slice %0 dim = 0 over ["tp"] : tensor<4x6xf32> -> tensor<2x6xf32>
+  %2 = dist.slice %0 dim = 0 over ["tp"] : tensor<4x6xf32> -> tensor<2x6xf32>
+  return %1, %2 : tensor<2x6xf32>, tensor<2x6xf32>
+}
+
+// A sum that is also used whole stays.
+// CHECK-LABEL: func.func @slice_of_used_sum
+// CHECK: dist.all_reduce
+// CHECK: dist.slice
+func.func @slice_of_used_sum(%x: tensor<4x6xf32>) -> (tensor<4x6xf32>, tensor<2x6xf32>) {
+  %0 = dist.all_reduce sum %x over ["tp"] : tensor<4x6xf32>
+  %1 = dist.slice %0 dim = 0 over ["tp"] : tensor<4x6xf32> -> tensor<2x6xf32>
+  return %0, %1 : tensor<4x6xf32>, tensor<2x6xf32>
+}

@@ -130,6 +130,17 @@ std::vector<Tensor> allToAll(Operation *op, Ranks ranks) {
   });
 }
 
+std::vector<Tensor> permute(Operation *op, Ranks ranks) {
+  auto permuteOp = cast<dist::PermuteOp>(op);
+  return forEachGroup(op, ranks, permuteOp.getAxes(), [&](ArrayRef<const Tensor *> operands) {
+    std::vector<Tensor> results;
+    for (int64_t source : permuteOp.getSources()) {
+      results.push_back(*operands[source]);
+    }
+    return results;
+  });
+}
+
 std::vector<Tensor> slice(Operation *op, Ranks ranks) {
   auto sliceOp = cast<dist::SliceOp>(op);
   return forEachGroup(op, ranks, sliceOp.getAxes(), [&](ArrayRef<const Tensor *> operands) {
@@ -163,6 +174,7 @@ void addCollectiveSemantics(SemanticsTable &table) {
   table.addCollective<dist::AllGatherOp>(allGather);
   table.addCollective<dist::ReduceScatterOp>(reduceScatter);
   table.addCollective<dist::AllToAllOp>(allToAll);
+  table.addCollective<dist::PermuteOp>(permute);
   table.addCollective<dist::SliceOp>(slice);
   table.addCollective<dist::AxisIndexOp>(axisIndex);
   table.add<dist::RedistributeOp>(redistribute);

@@ -183,6 +183,8 @@ private:
       return dist::CollectiveKind::ReduceScatter;
     case exec::CollectiveKind::AllToAll:
       return dist::CollectiveKind::AllToAll;
+    case exec::CollectiveKind::Permute:
+      return dist::CollectiveKind::Permute;
     default:
       return dist::CollectiveKind::AllReduce;
     }

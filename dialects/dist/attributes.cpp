@@ -110,6 +110,23 @@ SmallVector<SmallVector<int64_t>> MeshAttr::groups(ArrayRef<StringAttr> axes) co
   return groups;
 }
 
+//===-- Costs -------------------------------------------------------------------------------------------------------------------------===//
+
+LogicalResult CostsAttr::verify(function_ref<InFlightDiagnostic()> emitError, ArrayRef<int64_t> latencyNs, ArrayRef<int64_t> bytesPerUs) {
+  if (latencyNs.size() != bytesPerUs.size()) { // C1
+    return emitError() << "costs have " << latencyNs.size() << " latencies but " << bytesPerUs.size() << " rates";
+  }
+  for (auto [latency, rate] : llvm::zip_equal(latencyNs, bytesPerUs)) {
+    if (latency < 0) { // C2
+      return emitError() << "costs have a latency of " << latency << " ns, which is negative";
+    }
+    if (rate < 1) { // C2
+      return emitError() << "costs have a rate of " << rate << " bytes a microsecond, which is not positive";
+    }
+  }
+  return success();
+}
+
 //===-- Layout ------------------------------------------------------------------------------------------------------------------------===//
 
 // Returns the parameters of the attribute that describes `layout`.

@@ -51,6 +51,8 @@ StringRef stringify(CollectiveKind kind) {
     return "reduce_scatter";
   case CollectiveKind::AllToAll:
     return "all_to_all";
+  case CollectiveKind::Permute:
+    return "permute";
   }
   llvm_unreachable("unknown collective");
 }
@@ -72,6 +74,8 @@ int64_t collectiveBytes(CollectiveKind kind, int64_t operandBytes, int64_t group
   case CollectiveKind::ReduceScatter:
   case CollectiveKind::AllToAll:
     return operandBytes * (groupSize - 1) / groupSize;
+  case CollectiveKind::Permute:
+    return operandBytes;
   }
   llvm_unreachable("unknown collective");
 }

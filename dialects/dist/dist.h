@@ -22,7 +22,7 @@
 
 namespace ashlar::dist {
 
-enum class CollectiveKind { AllReduce, AllGather, ReduceScatter, AllToAll };
+enum class CollectiveKind { AllReduce, AllGather, ReduceScatter, AllToAll, Permute };
 
 // Attribute of variables, function arguments and results: where the tensor lives (LayoutAttr).
 inline constexpr llvm::StringLiteral kLayoutAttr = "dist.layout";
@@ -76,7 +76,8 @@ AxisList toAxisList(mlir::ArrayAttr axes);
 mlir::ArrayAttr toAttr(mlir::MLIRContext *context, llvm::ArrayRef<mlir::StringAttr> axes);
 
 // Returns the bytes one rank sends in a collective of n ranks, by the ring (or, for all_to_all, pairwise) algorithm:
-//   all_reduce 2 (n-1)/n bytes(x); reduce_scatter and all_to_all (n-1)/n bytes(x); all_gather (n-1) bytes(x), with x the local operand.
+//   all_reduce 2 (n-1)/n bytes(x); reduce_scatter and all_to_all (n-1)/n bytes(x); all_gather (n-1) bytes(x); permute bytes(x), with x the
+//   local operand.
 int64_t collectiveBytes(CollectiveKind kind, int64_t operandBytes, int64_t groupSize);
 
 // Returns the bytes one rank sends in `op`. Assumes the op lies in a module with a mesh.

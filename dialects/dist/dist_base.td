@@ -126,6 +126,21 @@ def Dist_RuleAttr : Dist_Attr<"Rule", "rule"> {
   let assemblyFormat = "`<` struct(params) `>`";
 }
 
+def Dist_CostsAttr : Dist_Attr<"Costs", "costs"> {
+  let summary = "What communication along each axis of a mesh costs";
+  let description = [{
+    The time of one message and the rate of the link, one of each an axis, in the order of the mesh. A group over several axes goes by the
+    worst of them. Data for the planner of redistributions: the compiler fills it in from its machine model or from the job.
+
+        #dist.costs<latency_ns = [5200, 200], bytes_per_us = [1200, 29000]>
+
+    **Constraints:** (C1) as many latencies as rates; (C2) latencies >= 0, rates >= 1.
+  }];
+  let parameters = (ins ArrayRefParameter<"int64_t">:$latency_ns, ArrayRefParameter<"int64_t">:$bytes_per_us);
+  let assemblyFormat = "`<` `latency_ns` `=` `[` $latency_ns `]` `,` `bytes_per_us` `=` `[` $bytes_per_us `]` `>`";
+  let genVerifyDecl = 1;
+}
+
 def Dist_AxesAttr : TypedArrayAttrBase<StrAttr, "mesh axes, major to minor">;
 def Dist_IndexScalar : 0DTensorOf<[I64]>;
 

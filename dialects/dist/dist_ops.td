@@ -13,10 +13,20 @@ def Dist_MeshOp : Dist_Op<"mesh", [Symbol]> {
   let summary = "The devices of the program";
   let description = [{
         dist.mesh @mesh <["dp" = 4, "tp" = 2]>
+        dist.mesh @mesh <["dp" = 2, "tp" = 2]> {costs = #dist.costs<latency_ns = [5200, 200], bytes_per_us = [1200, 29000]>,
+                                                device_ids = array<i64: 0, 2, 1, 3>}
 
-    **Constraints:** (C1) one mesh a module.
+    A device is a point of the mesh, everywhere in the compiler. `device_ids` tells the runtime which rank plays each point, row-major;
+    without it rank r plays point r. Without `costs` all links are equal and a message costs nothing but its bytes.
+
+    **Constraints:** (C1) one mesh a module; (C2) `device_ids` holds every number from 0 to the number of devices - 1 once; (C3) `costs` has
+    one entry an axis.
   }];
-  let arguments = (ins SymbolNameAttr:$sym_name, Dist_MeshAttr:$mesh);
+  let arguments = (ins SymbolNameAttr:$sym_name, Dist_MeshAttr:$mesh, OptionalAttr<DenseI64ArrayAttr>:$device_ids,
+                       OptionalAttr<Dist_CostsAttr>:$costs);
+  let builders = [OpBuilder<(ins "::llvm::StringRef":$name, "::ashlar::dist::MeshAttr":$mesh), [{
+    build($_builder, $_state, name, mesh, /*device_ids=*/nullptr, /*costs=*/nullptr);
+  }]>];
   let assemblyFormat = "$sym_name $mesh attr-dict";
   let hasVerifier = 1;
 }
@@ -111,6 +121,21 @@ def Dist_AllToAllOp : Dist_CollectiveOp<"all_to_all", "AllToAll"> {
   let assemblyFormat = [{
     $input `split_dim` `=` $split_dim `concat_dim` `=` $concat_dim `over` $axes attr-dict `:` type($input) `->` type($result)
   }];
+}
+
+def Dist_PermuteOp : Dist_CollectiveOp<"permute", "Permute", [SameOperandsAndResultType]> {
+  let summary = "Devices of a group change places";
+  let description = [{
+    Result on device r of the group: x_s with s = `sources[r]`. It takes a tensor to a layout whose pieces are the same, on other devices:
+    on a 2 x 2 mesh, rows split over dp, then tp, to rows split over tp, then dp.
+
+        %y = dist.permute %x sources = [0, 2, 1, 3] over ["dp", "tp"] : tensor<64x10xf32>
+
+    **Constraints:** (C1) at least one axis, all in the mesh, none twice; (C2) `sources` holds every number from 0 to n - 1 once.
+  }];
+  let arguments = (ins AnyStaticShapeTensor:$input, DenseI64ArrayAttr:$sources, Dist_AxesAttr:$axes, OptionalAttr<StrAttr>:$cause);
+  let results = (outs AnyStaticShapeTensor:$result);
+  let assemblyFormat = "$input `sources` `=` $sources `over` $axes attr-dict `:` type($result)";
 }
 
 //===-- No communication --------------------------------------------------------------------------------------------------------------===//

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Plans redistributions by Dijkstra over layouts. Only axes on which the two ends differ move, so the graph is small: two axes and two
-// dims give some twenty layouts. Ties are broken by the order in which edges are tried, so plans are the same on every run.
+// The planner: which axes may serve, from names to numbers and back, and the plans made so far.
 
 #include "dialects/dist/redistribution.h"
 
+#include "dialects/dist/redistribution_search.h"
 #include "dialects/support/element_type.h"
 
 #include <map>
-#include <queue>
 
 using namespace mlir;
 
@@ -34,190 +33,154 @@ Layout applyStep(const Layout &layout, const Step &step) {
     next.dims[step.concatDim].pop_back_n(step.axes.size());
     llvm::append_range(next.dims[step.dim], step.axes);
     return next;
+  case Step::Permute:
+    next.dims = step.dims;
+    return next;
   }
   llvm_unreachable("unknown step");
 }
 
 namespace {
 
-int64_t localBytes(MeshAttr mesh, RankedTensorType type, const Layout &layout) {
-  return byteSize(localType(mesh, type, layout));
-}
-
-// Returns the bytes a rank sends in `step`, whose operand has `operandBytes`.
-int64_t stepBytes(MeshAttr mesh, const Step &step, int64_t operandBytes) {
-  int64_t size = mesh.groupSize(step.axes);
-  switch (step.kind) {
-  case Step::Slice:
-    return 0;
-  case Step::AllReduce:
-    return collectiveBytes(CollectiveKind::AllReduce, operandBytes, size);
-  case Step::ReduceScatter:
-    return collectiveBytes(CollectiveKind::ReduceScatter, operandBytes, size);
-  case Step::AllToAll:
-    return collectiveBytes(CollectiveKind::AllToAll, operandBytes, size);
-  case Step::AllGather:
-    return collectiveBytes(CollectiveKind::AllGather, operandBytes, size);
+// Returns for each dim the number of the piece that a device of the group over `axes` holds, not counting the axes outside the group.
+SmallVector<int64_t> pieceOf(MeshAttr mesh, ArrayRef<AxisList> dims, ArrayRef<StringAttr> axes, int64_t device) {
+  SmallVector<int64_t> piece;
+  for (const AxisList &list : dims) {
+    int64_t number = 0;
+    for (StringAttr axis : list) {
+      const StringAttr *at = llvm::find(axes, axis);
+      int64_t size = mesh.axisSize(axis);
+      int64_t coordinate = at == axes.end() ? 0 : device / mesh.groupSize(ArrayRef<StringAttr>(at + 1, axes.end())) % size;
+      number = number * size + coordinate;
+    }
+    piece.push_back(number);
   }
-  llvm_unreachable("unknown step");
+  return piece;
 }
 
-// The search. State: for each layout reached the cheapest cost known and the step that led there; `open` orders layouts by cost.
-// Invariant: a layout taken from `open` at its known cost is final. O(L E log L) for L layouts of E edges each.
-class Search {
+// One redistribution in the search's terms. State: the names of the axes that may serve, by number.
+class NumberedProblem {
 public:
-  Search(MeshAttr mesh, RankedTensorType type, const Layout &from, const Layout &to) : mesh(mesh), type(type), from(from), to(to) {
-    for (StringAttr axis : mesh.getAxes()) {
-      if (from.uses(axis) || to.uses(axis)) {
-        axes.push_back(axis);
-      }
+  NumberedProblem(MeshAttr mesh, ArrayRef<Link> links, RankedTensorType type, const Layout &from, const Layout &to)
+      : problem{type.getShape(), elementBytes(type.getElementType()), {}, {}, {}} {
+    chooseAxes(mesh, links, from, to);
+    for (StringAttr axis : names) {
+      size_t position = *mesh.findAxis(axis);
+      problem.axes.push_back({mesh.getSizes()[position], links[position]});
     }
-    limit = std::max(localBytes(mesh, type, from), localBytes(mesh, type, to));
+    problem.from = number(from);
+    problem.to = number(to);
   }
 
-  // Returns the cheapest steps; nothing when `capped` leaves no way.
-  std::optional<SmallVector<Step>> run(bool capped) {
-    nodes.clear();
-    keys.clear();
-    cap = capped ? limit : std::numeric_limits<int64_t>::max();
-    reach(from, {0, 0}, /*previous=*/-1, Step{Step::Slice, {}});
-    while (!open.empty()) {
-      auto [cost, index] = open.top();
-      open.pop();
-      if (cost != nodes[index].cost) {
-        continue; // a cheaper way was found since
+  const SearchProblem &get() const { return problem; }
+
+  // Returns the plan that a search found.
+  Plan name(const RedistributionSearch &search, ArrayRef<SearchStep> steps) const {
+    Plan plan;
+    plan.peakBytes = std::max(search.localBytes(problem.from), search.localBytes(problem.to));
+    for (const SearchStep &found : steps) {
+      Step step{found.kind, nameAxes(found.axes), found.dim, found.concatDim, {}, found.bytes, found.timePs};
+      if (step.kind == Step::Permute) {
+        step.dims = llvm::map_to_vector(found.after.dims, [&](const AxisNumbers &list) { return nameAxes(list); });
       }
-      if (nodes[index].layout == to) {
-        open = {};
-        return trace(index);
-      }
-      expand(index);
+      plan.bytes += step.bytes;
+      plan.timePs += step.timePs;
+      plan.peakBytes = std::max(plan.peakBytes, search.localBytes(found.after));
+      plan.steps.push_back(std::move(step));
     }
-    return std::nullopt;
+    return plan;
   }
 
 private:
-  using Cost = std::pair<int64_t, int64_t>; // bytes, steps
-  struct Node {
-    Layout layout;
-    Cost cost;
-    int64_t previous;
-    Step step;
-  };
-
-  void reach(const Layout &layout, Cost cost, int64_t previous, const Step &step) {
-    auto [entry, isNew] = keys.try_emplace(layout.toString(), nodes.size());
-    if (isNew) {
-      nodes.push_back({layout, cost, previous, step});
-    } else if (cost < nodes[entry->second].cost) {
-      nodes[entry->second] = {layout, cost, previous, step};
-    } else {
-      return;
-    }
-    open.push({cost, entry->second});
-  }
-
-  // Follows one edge, unless its end is too large.
-  void take(int64_t index, const Step &step) {
-    const Layout current = nodes[index].layout;
-    Layout next = applyStep(current, step);
-    if (localBytes(mesh, type, next) > cap) {
-      return;
-    }
-    Cost cost = nodes[index].cost;
-    reach(next, {cost.first + stepBytes(mesh, step, localBytes(mesh, type, current)), cost.second + 1}, index, step);
-  }
-
-  // Follows every edge from a layout.
-  void expand(int64_t index) {
-    const Layout layout = nodes[index].layout;
-    int64_t rank = layout.dims.size();
-    AxisList resolve; // partial here, not at the end
-    for (StringAttr axis : axes) {
-      bool isPartial = llvm::is_contained(layout.partial, axis);
-      if (isPartial && llvm::is_contained(to.partial, axis)) {
-        continue;
-      }
-      if (isPartial) {
-        resolve.push_back(axis);
-      }
-      for (int64_t d = 0; d < rank && (isPartial || !layout.uses(axis)); ++d) {
-        take(index, {isPartial ? Step::ReduceScatter : Step::Slice, {axis}, d});
-      }
-    }
-    if (!resolve.empty()) {
-      take(index, {Step::AllReduce, resolve});
-      for (StringAttr axis : resolve) {
-        take(index, {Step::AllReduce, {axis}});
-      }
-    }
-    for (int64_t d = 0; d < rank; ++d) {
-      ArrayRef<StringAttr> split = layout.dims[d];
-      for (size_t count = 1; count <= split.size(); ++count) {
-        AxisList moved(split.take_back(count));
-        for (int64_t e = 0; e < rank; ++e) {
-          if (e != d) {
-            take(index, {Step::AllToAll, moved, /*dim=*/e, /*concatDim=*/d});
-          }
-        }
-        take(index, {Step::AllGather, moved, d});
+  // The axes that an end uses, then idle ones that are faster than one of those, in the mesh's order.
+  void chooseAxes(MeshAttr mesh, ArrayRef<Link> links, const Layout &from, const Layout &to) {
+    constexpr size_t kMostAxesWithIdle = 4; // more make the search long
+    auto isUsed = [&](StringAttr axis) { return from.uses(axis) || to.uses(axis); };
+    auto used = llvm::to_vector(llvm::make_filter_range(mesh.getAxes(), isUsed));
+    assert(used.size() <= 32 && "more axes than a set of them holds");
+    size_t count = used.size();
+    for (auto [axis, size, link] : llvm::zip_equal(mesh.getAxes(), mesh.getSizes(), links)) {
+      bool isFaster = llvm::any_of(used, [&, link = link](StringAttr other) { return link.isFasterThan(links[*mesh.findAxis(other)]); });
+      if (isUsed(axis)) {
+        names.push_back(axis);
+      } else if (size > 1 && isFaster && count < kMostAxesWithIdle) {
+        names.push_back(axis);
+        ++count;
       }
     }
   }
 
-  // Returns the steps that led to a layout; neighbours that one op can do become one.
-  SmallVector<Step> trace(int64_t index) const {
-    SmallVector<Step> steps;
-    for (; nodes[index].previous >= 0; index = nodes[index].previous) {
-      steps.push_back(nodes[index].step);
+  NumberedLayout number(const Layout &layout) const {
+    auto numberOf = [&](StringAttr axis) { return static_cast<uint8_t>(llvm::find(names, axis) - names.begin()); };
+    NumberedLayout numbered;
+    for (const AxisList &list : layout.dims) {
+      numbered.dims.emplace_back(llvm::map_range(list, numberOf));
     }
-    SmallVector<Step> merged;
-    for (const Step &step : llvm::reverse(steps)) {
-      bool appends = step.kind == Step::Slice || step.kind == Step::ReduceScatter;
-      if (appends && !merged.empty() && merged.back().kind == step.kind && merged.back().dim == step.dim) {
-        llvm::append_range(merged.back().axes, step.axes);
-      } else {
-        merged.push_back(step);
-      }
+    for (StringAttr axis : layout.partial) {
+      numbered.partial |= 1u << numberOf(axis);
     }
-    return merged;
+    return numbered;
   }
 
-  MeshAttr mesh;
-  RankedTensorType type;
-  const Layout &from, &to;
-  AxisList axes; // that either end uses
-  int64_t limit, cap;
-  std::vector<Node> nodes;
-  std::map<std::string, int64_t> keys;
-  using Entry = std::pair<Cost, int64_t>;
-  std::priority_queue<Entry, std::vector<Entry>, std::greater<Entry>> open;
+  AxisList nameAxes(ArrayRef<uint8_t> list) const {
+    AxisList axes;
+    for (uint8_t axis : list) {
+      axes.push_back(names[axis]);
+    }
+    return axes;
+  }
+
+  SearchProblem problem;
+  AxisList names;
 };
 
 } // namespace
 
-SmallVector<Step> planRedistribution(MeshAttr mesh, RankedTensorType type, const Layout &from, const Layout &to) {
-  assert(llvm::all_of(to.partial, [&](StringAttr axis) { return llvm::is_contained(from.partial, axis); }) && "target more partial");
-  if (from == to) {
-    return {};
+SmallVector<int64_t> permuteSources(MeshAttr mesh, const Layout &layout, const Step &step) {
+  std::map<SmallVector<int64_t>, SmallVector<int64_t>> holders, takers; // of each piece, in rising order
+  for (int64_t device = 0; device < mesh.groupSize(step.axes); ++device) {
+    SmallVector<int64_t> held = pieceOf(mesh, layout.dims, step.axes, device);
+    SmallVector<int64_t> taken = pieceOf(mesh, step.dims, step.axes, device);
+    if (held == taken) {
+      continue;
+    }
+    holders[held].push_back(device);
+    takers[taken].push_back(device);
   }
-  Search search(mesh, type, from, to);
-  std::optional<SmallVector<Step>> steps = search.run(/*capped=*/true);
-  if (!steps) {
-    steps = search.run(/*capped=*/false);
+  SmallVector<int64_t> sources = llvm::to_vector(llvm::seq<int64_t>(0, mesh.groupSize(step.axes)));
+  for (const auto &[piece, targets] : takers) {
+    for (auto [target, source] : llvm::zip_equal(targets, holders.at(piece))) {
+      sources[target] = source;
+    }
   }
-  assert(steps && "gather, then slice is always a way");
-  return *steps;
+  return sources;
 }
 
-int64_t redistributionBytes(MeshAttr mesh, RankedTensorType type, const Layout &from, const Layout &to) {
-  int64_t bytes = 0;
-  Layout layout = withoutUnitAxes(mesh, from);
-  for (const Step &step : planRedistribution(mesh, type, layout, withoutUnitAxes(mesh, to))) {
-    bytes += stepBytes(mesh, step, localBytes(mesh, type, layout));
-    layout = applyStep(layout, step);
+const Plan &Planner::plan(RankedTensorType type, const Layout &from, const Layout &to) {
+  assert(llvm::all_of(to.partial, [&](StringAttr axis) { return llvm::is_contained(from.partial, axis); }) && "target more partial");
+  MLIRContext *context = type.getContext();
+  std::unique_ptr<Plan> &plan = plans[{type, LayoutAttr::get(context, from), LayoutAttr::get(context, to)}];
+  if (!plan) {
+    NumberedProblem problem(mesh, links, type, withoutUnitAxes(mesh, from), withoutUnitAxes(mesh, to));
+    RedistributionSearch search(problem.get());
+    auto steps = search.run();
+    assert(steps && "gather, then slice is always a way");
+    plan = std::make_unique<Plan>(problem.name(search, *steps));
   }
-  return bytes;
+  return *plan;
+}
+
+std::optional<Plan> Planner::runnerUp(RankedTensorType type, const Layout &from, const Layout &to) {
+  RedistributionSearch::Kinds kinds;
+  for (const Step &step : plan(type, from, to).steps) {
+    if (step.kind != Step::Slice) {
+      kinds.push_back(step.kind);
+    }
+  }
+  NumberedProblem problem(mesh, links, type, withoutUnitAxes(mesh, from), withoutUnitAxes(mesh, to));
+  RedistributionSearch search(problem.get());
+  auto steps = search.run(&kinds);
+  return steps ? std::optional<Plan>(problem.name(search, *steps)) : std::nullopt;
 }
 
 } // namespace ashlar::dist

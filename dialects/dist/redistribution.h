@@ -2,37 +2,77 @@
 //
 // The planner of redistributions: the only place that decides which collectives take a tensor from one layout to another.
 //
-// A plan is a shortest path: layouts are the nodes, single collectives (and the free slice) the edges, bytes sent by a rank the cost, fewer
-// steps the tie-break. No layout on the way takes more memory than the larger of both ends, unless there is no such way.
+// A plan is a shortest path: layouts are the nodes, single collectives (and the free slice) the edges, their time over the links of the
+// mesh the cost; fewer bytes, then fewer steps are the tie-break. No layout on the way takes more memory than the larger of both ends,
+// unless there is no such way.
 
 #ifndef ASHLAR_DIALECTS_DIST_REDISTRIBUTION_H
 #define ASHLAR_DIALECTS_DIST_REDISTRIBUTION_H
 
-#include "dialects/dist/dist.h"
+#include "dialects/dist/costs.h"
+
+#include "llvm/ADT/DenseMap.h"
+
+#include <memory>
 
 namespace ashlar::dist {
 
 // One step of a plan; the ops of the same names say what it does.
 struct Step {
-  enum Kind { Slice, AllReduce, ReduceScatter, AllToAll, AllGather };
+  enum Kind { Slice, AllReduce, ReduceScatter, AllToAll, AllGather, Permute };
   Kind kind;
-  AxisList axes;          // of the group, major to minor
-  int64_t dim = -1;       // that is sliced, scattered, gathered, or split (AllToAll); -1 for AllReduce
-  int64_t concatDim = -1; // of AllToAll
+  AxisList axes;                    // of the group, major to minor
+  int64_t dim = -1;                 // that is sliced, scattered, gathered, or split (AllToAll); -1 for AllReduce and Permute
+  int64_t concatDim = -1;           // of AllToAll
+  llvm::SmallVector<AxisList> dims; // of Permute: the axes that split each dim after it
+  int64_t bytes = 0;                // that a rank sends
+  int64_t timePs = 0;               // by the costs of the mesh
 };
 
-// Returns the steps that take a tensor of the global `type` from one layout to another. Assumes that `to` is partial only where `from` is.
-// Bytes are those of whole pieces, padding included.
-//   [{}], partial = sum {"dp"} -> [{}]       all_reduce dp
-//   [{}], partial = sum {"dp"} -> [{"dp"}]   reduce_scatter dim 0 dp
-//   [{"x"}, {}] -> [{}, {"x"}]               all_to_all split 1 concat 0 x
-llvm::SmallVector<Step> planRedistribution(MeshAttr mesh, mlir::RankedTensorType type, const Layout &from, const Layout &to);
+// How a tensor gets from one layout to another.
+struct Plan {
+  llvm::SmallVector<Step> steps;
+  int64_t bytes = 0;     // that a rank sends, all steps together
+  int64_t timePs = 0;    // of all steps, one after the other
+  int64_t peakBytes = 0; // the most that a device holds of the tensor, ends included
+};
+
+// Plans over the links of one mesh. State: the plans made so far, by type and layouts, so that layer after layer costs one look-up. Plans
+// are optimal where the layouts and the idle axes that may serve are at most four axes; above that, axes that begin a dim at both ends stay
+// where they are.
+//
+// Idle axes serve where their links are faster than one that an end uses. A sum over slow "dp" of a tensor that is whole along fast "tp" is
+// sliced over tp, reduced over dp, and gathered over tp.
+class Planner {
+public:
+  // Takes the costs that stand on the mesh.
+  explicit Planner(MeshOp mesh) : Planner(mesh.getMesh(), mesh.getCostsAttr()) {}
+  explicit Planner(MeshAttr mesh, CostsAttr costs = {}) : mesh(mesh), links(axisLinks(mesh, costs)) {}
+
+  // Returns the fastest plan for a tensor of the global `type`; it does not name axes of size 1. Assumes that `to` is partial only where
+  // `from` is. The reference stays valid. A dim is split unevenly on the way only if it is at one of the ends.
+  //   [{}], partial = sum {"dp"} -> [{}]       all_reduce dp
+  //   [{}], partial = sum {"dp"} -> [{"dp"}]   reduce_scatter dim 0 dp
+  //   [{"x"}, {}] -> [{}, {"x"}]               all_to_all split 1 concat 0 x
+  //   [{"x", "y"}] -> [{"y", "x"}]             permute x, y
+  const Plan &plan(mlir::RankedTensorType type, const Layout &from, const Layout &to);
+
+  // Returns the fastest plan whose collectives are not, kind by kind, those of plan(): what the choice was against. Nothing when all plans
+  // are of the same kinds.
+  std::optional<Plan> runnerUp(mlir::RankedTensorType type, const Layout &from, const Layout &to);
+
+private:
+  MeshAttr mesh;
+  llvm::SmallVector<Link> links; // one an axis
+  llvm::DenseMap<std::tuple<mlir::Type, mlir::Attribute, mlir::Attribute>, std::unique_ptr<Plan>> plans;
+};
 
 // Returns the layout after a step. Assumes that the step applies to `layout`.
 Layout applyStep(const Layout &layout, const Step &step);
 
-// Returns the bytes a rank sends in the plan between two layouts.
-int64_t redistributionBytes(MeshAttr mesh, mlir::RankedTensorType type, const Layout &from, const Layout &to);
+// Returns for each device of the group of a Permute the device of the group whose piece it takes. A device that holds its piece already
+// keeps it. Assumes that the step applies to `layout`.
+llvm::SmallVector<int64_t> permuteSources(MeshAttr mesh, const Layout &layout, const Step &step);
 
 } // namespace ashlar::dist
 

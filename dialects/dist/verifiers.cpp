@@ -10,6 +10,21 @@ using namespace mlir;
 
 namespace ashlar::dist {
 
+namespace {
+
+// Returns a number from 0 to n - 1 that `numbers` lacks or has twice, n being how many there are; nothing when each is there once.
+std::optional<int64_t> findUnpermuted(ArrayRef<int64_t> numbers) {
+  SmallVector<int64_t> count(numbers.size());
+  for (int64_t number : numbers) {
+    if (number < 0 || number >= static_cast<int64_t>(numbers.size()) || ++count[number] > 1) {
+      return number;
+    }
+  }
+  return std::nullopt;
+}
+
+} // namespace
+
 LogicalResult MeshOp::verify() {
   if (auto module = dyn_cast_or_null<ModuleOp>((*this)->getParentOp())) {
     MeshOp first = findMesh(module);
@@ -18,6 +33,18 @@ LogicalResult MeshOp::verify() {
       diagnostic.attachNote(first.getLoc()) << "the first one is here";
       return diagnostic;
     }
+  }
+  if (std::optional<ArrayRef<int64_t>> ids = getDeviceIds()) {
+    int64_t devices = getMesh().numDevices();
+    if (static_cast<int64_t>(ids->size()) != devices) { // C2
+      return emitOpError("has ") << ids->size() << " device_ids for " << devices << " devices";
+    }
+    if (std::optional<int64_t> wrong = findUnpermuted(*ids)) { // C2
+      return emitOpError("has device_ids in which ") << *wrong << " is there twice or is not from 0 to " << devices - 1;
+    }
+  }
+  if (getCosts() && getCosts()->getLatencyNs().size() != getMesh().getAxes().size()) { // C3
+    return emitOpError("has ") << getMesh().getAxes().size() << " axes but costs of " << getCosts()->getLatencyNs().size();
   }
   return success();
 }
@@ -159,6 +186,20 @@ LogicalResult AllToAllOp::verify() {
   if (expected[getSplitDim()] % *size != 0 || (expected[getSplitDim()] /= *size, to != from.clone(expected))) { // C3
     return emitOpError("takes ") << from << " to " << to << ", which is not 1 to " << *size << " in dim " << getSplitDim() << " and "
                                  << *size << " to 1 in dim " << getConcatDim();
+  }
+  return success();
+}
+
+LogicalResult PermuteOp::verify() {
+  FailureOr<int64_t> size = verifyGroup(*this, getAxes());
+  if (failed(size)) {
+    return failure();
+  }
+  if (static_cast<int64_t>(getSources().size()) != *size) { // C2
+    return emitOpError("has ") << getSources().size() << " sources for a group of " << *size;
+  }
+  if (std::optional<int64_t> wrong = findUnpermuted(getSources())) { // C2
+    return emitOpError("has sources in which ") << *wrong << " is there twice or is not from 0 to " << *size - 1;
   }
   return success();
 }

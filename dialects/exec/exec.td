@@ -60,7 +60,7 @@ def Exec_EpilogueAttr : EnumAttr<Exec_Dialect, Exec_Epilogue, "epilogue">;
 def Exec_CollectiveKind : Exec_Enum<"CollectiveKind", "what a collective does", [
   I32EnumAttrCase<"AllReduce", 1, "all_reduce">, I32EnumAttrCase<"AllGather", 2, "all_gather">,
   I32EnumAttrCase<"ReduceScatter", 3, "reduce_scatter">, I32EnumAttrCase<"AllToAll", 4, "all_to_all">,
-  I32EnumAttrCase<"Slice", 7, "slice">]>;
+  I32EnumAttrCase<"Permute", 6, "permute">, I32EnumAttrCase<"Slice", 7, "slice">]>;
 def Exec_CollectiveKindAttr : EnumAttr<Exec_Dialect, Exec_CollectiveKind, "collective_kind">;
 def Exec_Reduction : Exec_Enum<"Reduction", "how contributions combine", [
   I32EnumAttrCase<"Sum", 0, "sum">, I32EnumAttrCase<"Max", 1, "max">, I32EnumAttrCase<"Min", 2, "min">]>;
@@ -110,12 +110,14 @@ def Exec_VariantOp : Exec_Op<"variant", [Symbol, SymbolTable, NoTerminator, Sing
   let summary = "The programs for one mesh, and the plan of their arena";
   let description = [{
     `axis_names` and `axis_sizes` are the mesh; a process plays `devices_per_process` of its devices. `lower_bound_bytes` is the largest set of
-    bytes alive at once: no plan can be smaller. The device's mesh coordinates lie at `coordinates_offset`, one i64 an axis.
+    bytes alive at once: no plan can be smaller. The device's mesh coordinates lie at `coordinates_offset`, one i64 an axis. `device_ids` is
+    the rank that plays each point of the mesh, row-major; without it rank r plays point r.
 
         exec.variant @default arena 1048576 {axis_names = ["dp"], axis_sizes = array<i64: 4>, ...} { ... }
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, I64Attr:$arena_bytes, I64Attr:$lower_bound_bytes, StrArrayAttr:$axis_names,
-                       DenseI64ArrayAttr:$axis_sizes, I64Attr:$devices_per_process, I64Attr:$coordinates_offset);
+                       DenseI64ArrayAttr:$axis_sizes, I64Attr:$devices_per_process, I64Attr:$coordinates_offset,
+                       OptionalAttr<DenseI64ArrayAttr>:$device_ids);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = "$sym_name `arena` $arena_bytes attr-dict-with-keyword $body";
 }
@@ -185,12 +187,15 @@ def Exec_GemmOp : Exec_InstrOp<"gemm"> {
 def Exec_CollectiveOp : Exec_InstrOp<"collective"> {
   let summary = "Communication over the groups of devices that differ only along `axes`";
   let description = [{
-    Semantics of ashlar_rt_collective_desc. `axes` are indices into the variant's mesh, major to minor.
+    Semantics of ashlar_rt_collective_desc. `axes` are indices into the variant's mesh, major to minor. `pairs` of a permute are
+    {source, target, source, target, ...}: coordinates in the group.
   }];
   let arguments = (ins Exec_CollectiveKindAttr:$kind, Exec_BufferAttr:$source, Exec_BufferAttr:$target, DenseI64ArrayAttr:$axes,
-                       Exec_ReductionAttr:$reduction, I64Attr:$split_dim, I64Attr:$concat_dim, StrAttr:$cause);
+                       Exec_ReductionAttr:$reduction, I64Attr:$split_dim, I64Attr:$concat_dim, StrAttr:$cause,
+                       OptionalAttr<DenseI64ArrayAttr>:$pairs);
   let assemblyFormat = [{
-    `` $kind $source `to` $target `over` $axes `reduction` `` $reduction `split` $split_dim `concat` $concat_dim `cause` $cause attr-dict
+    `` $kind $source `to` $target `over` $axes `reduction` `` $reduction `split` $split_dim `concat` $concat_dim `cause` $cause
+    (`pairs` $pairs^)? attr-dict
   }];
 }
 

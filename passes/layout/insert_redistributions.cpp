@@ -56,7 +56,8 @@ StringRef nameOp(Operation *op) {
 // Rewrites one function op by op. State: the redistributions made so far, by value and target layout, so that each is made once.
 class FunctionRewrite {
 public:
-  FunctionRewrite(MeshAttr mesh, const SymbolTable &symbols) : mesh(mesh), symbols(symbols), builder(symbols.getOp()->getContext()) {}
+  FunctionRewrite(MeshAttr mesh, dist::Planner &planner, const SymbolTable &symbols)
+      : mesh(mesh), planner(planner), symbols(symbols), builder(symbols.getOp()->getContext()) {}
 
   LogicalResult run(func::FuncOp function) {
     for (Operation &op : llvm::make_early_inc_range(function.front())) {
@@ -97,7 +98,7 @@ private:
     if (!llvm::all_of(op->getOperands(), hasLayout) || !llvm::all_of(op->getResults(), hasLayout)) {
       return op->emitOpError("has operands or results without a layout; run ashlar-propagate-layouts first");
     }
-    FactorSplit split = chooseSplit(mesh, op, rule);
+    FactorSplit split = chooseSplit(mesh, planner, op, rule);
     op->removeAttr(dist::kOperandLayoutsAttr);
     for (OpOperand &operand : op->getOpOperands()) {
       Layout layout = unproject(rule.operands[operand.getOperandNumber()], split);
@@ -151,6 +152,7 @@ private:
   }
 
   MeshAttr mesh;
+  dist::Planner &planner;
   const SymbolTable &symbols;
   OpBuilder builder;
   DenseMap<std::pair<Value, Attribute>, Value> redistributed;
@@ -164,9 +166,10 @@ struct InsertRedistributions : impl::InsertRedistributionsPassBase<InsertRedistr
     if (!mesh) {
       return signalPassFailure();
     }
+    dist::Planner planner(dist::findMesh(getOperation()));
     SymbolTable symbols(getOperation());
     for (auto function : getOperation().getOps<func::FuncOp>()) {
-      if (failed(FunctionRewrite(mesh, symbols).run(function))) {
+      if (failed(FunctionRewrite(mesh, planner, symbols).run(function))) {
         return signalPassFailure();
       }
       simplifyRedistributions(function);

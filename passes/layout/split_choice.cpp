@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Chooses the split of factors of one op by the bytes it makes devices send.
+// Chooses the split of factors of one op by the communication it costs.
 
 #include "passes/layout/split_choice.h"
-
-#include "dialects/dist/redistribution.h"
 
 #include "llvm/ADT/SmallPtrSet.h"
 
@@ -19,10 +17,11 @@ RankedTensorType typeOf(Value value) {
 }
 
 // State: the layouts around one op, and for each factor the splits to try. Coordinate descent: each factor is tried with each of its
-// splits, and with none, while the others stay, until nothing sends fewer bytes.
+// splits, and with none, while the others stay, until nothing is better.
 class SplitChoice {
 public:
-  SplitChoice(MeshAttr mesh, Operation *op, const ShardingRule &rule) : mesh(mesh), op(op), rule(rule), tensors(rule.operands) {
+  SplitChoice(MeshAttr mesh, dist::Planner &planner, Operation *op, const ShardingRule &rule)
+      : mesh(mesh), planner(planner), op(op), rule(rule), tensors(rule.operands) {
     llvm::append_range(tensors, rule.results);
     for (Value value : op->getOperands()) {
       layouts.push_back(dist::findLayout(value).getLayout());
@@ -69,7 +68,8 @@ public:
   }
 
 private:
-  using Score = std::pair<int64_t, int64_t>; // bytes sent, then minus the number of axes used: more of them is less work a device
+  // Time, bytes sent, then minus the number of axes used: more of them is less work a device.
+  using Score = std::tuple<int64_t, int64_t, int64_t>;
 
   // Collects for each factor the splits that its tensors have, longest first.
   void collectCandidates() {
@@ -139,22 +139,28 @@ private:
   Score score(const FactorSplit &split) const {
     FailureOr<SmallVector<Layout>> computed = resultLayouts(rule, split);
     if (failed(computed)) {
-      return {std::numeric_limits<int64_t>::max(), 0};
+      return {std::numeric_limits<int64_t>::max(), 0, 0};
     }
-    int64_t bytes = 0, axes = 0;
+    int64_t time = 0, bytes = 0, axes = 0;
+    auto add = [&](Value value, const Layout &from, const Layout &to) {
+      const dist::Plan &plan = planner.plan(typeOf(value), from, to);
+      time += plan.timePs;
+      bytes += plan.bytes;
+    };
     for (auto [value, tensor, layout] : llvm::zip(op->getOperands(), rule.operands, layouts)) {
-      bytes += dist::redistributionBytes(mesh, typeOf(value), layout, unproject(tensor, split));
+      add(value, layout, unproject(tensor, split));
     }
     for (auto [result, from, to] : llvm::zip(op->getResults(), *computed, ArrayRef(layouts).drop_front(op->getNumOperands()))) {
-      bytes += dist::redistributionBytes(mesh, typeOf(result), from, to);
+      add(result, from, to);
     }
     for (const AxisList &list : split) {
       axes += list.size();
     }
-    return {bytes, -axes};
+    return {time, bytes, -axes};
   }
 
   MeshAttr mesh;
+  dist::Planner &planner;
   Operation *op;
   const ShardingRule &rule;
   SmallVector<TensorFactors> tensors;
@@ -165,8 +171,8 @@ private:
 
 } // namespace
 
-FactorSplit chooseSplit(MeshAttr mesh, Operation *op, const ShardingRule &rule) {
-  return SplitChoice(mesh, op, rule).choose();
+FactorSplit chooseSplit(MeshAttr mesh, dist::Planner &planner, Operation *op, const ShardingRule &rule) {
+  return SplitChoice(mesh, planner, op, rule).choose();
 }
 
 } // namespace ashlar::layout

@@ -83,6 +83,9 @@ public:
         .Case([&](dist::AllToAllOp op) {
           return emitCollective(instruction, exec::CollectiveKind::AllToAll, op, op.getSplitDim(), op.getConcatDim());
         })
+        .Case([&](dist::PermuteOp op) {
+          return emitCollective(instruction, exec::CollectiveKind::Permute, op, 0, 0, pairsOf(op.getSources()));
+        })
         .Case([&](dist::SliceOp op) {
           return emitCollective(instruction, exec::CollectiveKind::Slice, op.getAxes(), exec::Reduction::Sum, op.getDim(), 0,
                                 nn::getPath(op.getLoc()));
@@ -144,15 +147,24 @@ private:
     return success();
   }
 
+  // Returns the {source, target} pairs of a permute in which device r gets what device sources[r] has.
+  DenseI64ArrayAttr pairsOf(ArrayRef<int64_t> sources) {
+    SmallVector<int64_t> pairs;
+    for (auto [target, source] : llvm::enumerate(sources)) {
+      pairs.append({source, static_cast<int64_t>(target)});
+    }
+    return builder.getDenseI64ArrayAttr(pairs);
+  }
+
   LogicalResult emitCollective(const Instruction &instruction, exec::CollectiveKind kind, dist::CollectiveOpInterface op, int64_t splitDim,
-                               int64_t concatDim) {
+                               int64_t concatDim, DenseI64ArrayAttr pairs = {}) {
     dist::Reduction reduction = op.getReductionKind().value_or(dist::Reduction::Sum);
     StringRef cause = op.getCauseText().empty() ? nn::getPath(op.getLoc()) : op.getCauseText();
-    return emitCollective(instruction, kind, op.getAxes(), static_cast<exec::Reduction>(reduction), splitDim, concatDim, cause);
+    return emitCollective(instruction, kind, op.getAxes(), static_cast<exec::Reduction>(reduction), splitDim, concatDim, cause, pairs);
   }
 
   LogicalResult emitCollective(const Instruction &instruction, exec::CollectiveKind kind, ArrayAttr axes, exec::Reduction reduction,
-                               int64_t splitDim, int64_t concatDim, StringRef cause) {
+                               int64_t splitDim, int64_t concatDim, StringRef cause, DenseI64ArrayAttr pairs = {}) {
     SmallVector<int64_t> indices;
     for (StringAttr axis : axes.getAsRange<StringAttr>()) {
       std::optional<unsigned> position = mesh ? mesh.findAxis(axis) : std::nullopt;
@@ -162,7 +174,7 @@ private:
       indices.push_back(*position);
     }
     exec::CollectiveOp::create(builder, instruction.loc, kind, source(instruction, 0), target(instruction, 0), indices, reduction, splitDim,
-                               concatDim, cause);
+                               concatDim, cause, pairs);
     return success();
   }
 

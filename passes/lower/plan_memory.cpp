@@ -121,6 +121,7 @@ struct PlanMemoryPass : public impl::PlanMemoryPassBase<PlanMemoryPass> {
     ModuleOp module = getOperation();
     dist::MeshOp mesh = dist::findMesh(module);
     meshAttr = mesh ? mesh.getMesh() : dist::MeshAttr();
+    deviceIds = mesh ? mesh.getDeviceIdsAttr() : DenseI64ArrayAttr();
     SmallVector<func::FuncOp> functions;
     for (auto function : module.getOps<func::FuncOp>()) {
       if (function.isPublic() && !function.isDeclaration()) {
@@ -188,7 +189,7 @@ private:
     auto axes = meshAttr ? llvm::to_vector_of<Attribute>(meshAttr.getAxes()) : SmallVector<Attribute>();
     auto sizes = meshAttr ? meshAttr.getSizes() : ArrayRef<int64_t>();
     auto variant = exec::VariantOp::create(builder, variantName, arenaBytes, lowerBound, builder.getArrayAttr(axes), sizes,
-                                           devicesPerProcess, TensorTable::coordinateOffset(0));
+                                           devicesPerProcess, TensorTable::coordinateOffset(0), deviceIds);
     builder.createBlock(&variant.getBody());
     SmallVector<StringRef> programNames;
     for (Program &program : programs) {
@@ -226,6 +227,7 @@ private:
   }
 
   dist::MeshAttr meshAttr;
+  DenseI64ArrayAttr deviceIds;
   uint64_t arenaBytes = 0, lowerBound = 0;
 };
 

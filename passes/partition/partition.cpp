@@ -30,7 +30,8 @@ RankedTensorType typeOf(Value value) {
 // Rewrites one function in place, in program order: when an op is reached its operands are local already.
 class FunctionPartition {
 public:
-  FunctionPartition(dist::MeshAttr mesh, func::FuncOp function) : mesh(mesh), function(function), builder(function.getContext()) {}
+  FunctionPartition(dist::MeshAttr mesh, dist::Planner &planner, func::FuncOp function)
+      : mesh(mesh), planner(planner), function(function), builder(function.getContext()) {}
 
   LogicalResult run() {
     if (!function.getBody().hasOneBlock()) {
@@ -139,7 +140,7 @@ private:
     Layout layout = dist::withoutUnitAxes(mesh, op.getFrom().getLayout());
     Layout target = dist::withoutUnitAxes(mesh, op.getTo().getLayout());
     Value value = op.getInput();
-    for (const dist::Step &step : dist::planRedistribution(mesh, global, layout, target)) {
+    for (const dist::Step &step : planner.plan(global, layout, target).steps) {
       Layout next = dist::applyStep(layout, step);
       value = emitStep(op, step, layout, value, dist::localShape(mesh, global.getShape(), next));
       layout = next;
@@ -179,6 +180,8 @@ private:
       Value gathered = dist::AllGatherOp::create(b, joined(step.dim), value, dim, axes, cause);
       return trimPieces(b, mesh, gathered, step.dim, shape[step.dim], step.axes);
     }
+    case dist::Step::Permute:
+      return dist::PermuteOp::create(b, type, value, dist::permuteSources(mesh, from, step), axes, cause);
     }
     llvm_unreachable("unknown step");
   }
@@ -258,6 +261,7 @@ private:
   }
 
   dist::MeshAttr mesh;
+  dist::Planner &planner;
   func::FuncOp function;
   OpBuilder builder;
   DenseMap<Operation *, SmallVector<Mask>> masks;
@@ -291,8 +295,9 @@ struct Partition : impl::PartitionPassBase<Partition> {
         return signalPassFailure();
       }
     }
+    dist::Planner planner(mesh);
     for (auto function : getOperation().getOps<func::FuncOp>()) {
-      if (failed(FunctionPartition(mesh.getMesh(), function).run())) {
+      if (failed(FunctionPartition(mesh.getMesh(), planner, function).run())) {
         return signalPassFailure();
       }
       mergeEqualOps(function);

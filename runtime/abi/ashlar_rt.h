@@ -4,8 +4,9 @@
 // generated main() passes it to ashlar_rt_main(). Everything in it is constant and known at compile time: shapes, offsets, the order of
 // kernels and collectives. ASHLAR_RT_ABI_VERSION grows with every change of a struct.
 //
-// Words: a *device* is one point of the mesh. A *process* (MPI rank) plays one device, or, in the deterministic variant, a contiguous
-// run of devices ("chunks") in lockstep. Offsets and sizes are bytes; shapes are elements, row major, innermost dim last.
+// Words: a *device* is one point of the mesh. A *process* (MPI rank) plays one device (which one, device_ids may say), or, in the
+// deterministic variant, a contiguous run of devices ("chunks") in lockstep. Offsets and sizes are bytes; shapes are elements, row major,
+// innermost dim last.
 
 #ifndef ASHLAR_RUNTIME_ABI_ASHLAR_RT_H
 #define ASHLAR_RUNTIME_ABI_ASHLAR_RT_H
@@ -17,7 +18,7 @@ extern "C" {
 #endif
 
 // Grows with every change of a struct below; ashlar_rt_main() refuses an image of another version.
-#define ASHLAR_RT_ABI_VERSION 2
+#define ASHLAR_RT_ABI_VERSION 3
 
 // Buffers start on this boundary; arena offsets are multiples of it.
 #define ASHLAR_RT_ALIGNMENT 64
@@ -178,6 +179,8 @@ typedef struct {
   const ashlar_rt_tensor *tensors;
   uint32_t num_programs;
   const ashlar_rt_program *programs;
+  // The rank that plays each device; null: the devices in turn. Only where devices_per_process is 1.
+  const uint32_t *device_ids;
 } ashlar_rt_variant;
 
 // One transform of a feature on its way into the batch, in order. The meaning of a and b depends on the kind.

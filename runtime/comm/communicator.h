@@ -41,7 +41,7 @@ public:
   const Mesh &mesh() const { return deviceMesh; }
 
   // First device of this process; the others follow.
-  int firstDevice() const { return place.rank * deviceMesh.devicesPerProcess(); }
+  int firstDevice() const { return deviceMesh.firstDeviceOf(place.rank); }
 
   // Arena of this process' device number `local`, counted from 0.
   char *arena(int local) const;

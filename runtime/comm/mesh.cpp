@@ -13,6 +13,31 @@ Mesh::Mesh(const ashlar_rt_variant &variant) : perProcess(static_cast<int>(std::
     sizes.push_back(variant.axes[i].size);
     deviceCount *= static_cast<int>(variant.axes[i].size);
   }
+  if (variant.device_ids != nullptr) {
+    rankOfDevice.assign(variant.device_ids, variant.device_ids + deviceCount);
+    deviceOfRank.assign(static_cast<size_t>(deviceCount), -1);
+    for (int device = 0; device < deviceCount; ++device) {
+      size_t rank = static_cast<size_t>(rankOfDevice[static_cast<size_t>(device)]);
+      if (rank < deviceOfRank.size()) {
+        deviceOfRank[rank] = device;
+      }
+    }
+  }
+}
+
+Status Mesh::check() const {
+  if (deviceCount % perProcess != 0) {
+    return internal("{} devices do not divide by {} a process", deviceCount, perProcess);
+  }
+  if (!rankOfDevice.empty() && perProcess != 1) {
+    return internal("device_ids with {} devices a process", perProcess);
+  }
+  for (size_t rank = 0; rank < deviceOfRank.size(); ++rank) {
+    if (deviceOfRank[rank] < 0) {
+      return internal("device_ids give no device to rank {} of {}", rank, deviceCount);
+    }
+  }
+  return Status();
 }
 
 std::vector<int64_t> Mesh::coordinates(int device) const {

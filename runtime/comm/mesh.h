@@ -6,6 +6,7 @@
 #define ASHLAR_RUNTIME_COMM_MESH_H
 
 #include "runtime/abi/ashlar_rt.h"
+#include "runtime/base/status.h"
 
 #include <cstdint>
 #include <vector>
@@ -16,7 +17,7 @@ namespace ashlar::rt {
 using Group = std::vector<int>;
 
 // Devices are numbered row major over the axes, the last axis fastest; process p plays the devices
-// [p * devicesPerProcess, (p + 1) * devicesPerProcess).
+// [p * devicesPerProcess, (p + 1) * devicesPerProcess), or, when the variant has device_ids, the one device d with device_ids[d] = p.
 class Mesh {
 public:
   // A mesh with the axes and devices per process of the variant.
@@ -32,7 +33,13 @@ public:
   int processes() const { return deviceCount / perProcess; }
 
   // The process that plays `device`.
-  int processOf(int device) const { return device / perProcess; }
+  int processOf(int device) const { return rankOfDevice.empty() ? device / perProcess : rankOfDevice[static_cast<size_t>(device)]; }
+
+  // The first device that `process` plays; the others follow.
+  int firstDeviceOf(int process) const { return deviceOfRank.empty() ? process * perProcess : deviceOfRank[static_cast<size_t>(process)]; }
+
+  // Checks that the devices can be shared out among the processes as the variant says.
+  Status check() const;
 
   // Coordinates of `device`, one an axis. Example: axes {2, 3}, device 4 -> {1, 1}.
   std::vector<int64_t> coordinates(int device) const;
@@ -52,6 +59,7 @@ private:
   std::vector<int64_t> sizes;
   int deviceCount = 1;
   int perProcess = 1;
+  std::vector<int> rankOfDevice, deviceOfRank; // empty: in turn
 };
 
 } // namespace ashlar::rt

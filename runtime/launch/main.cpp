@@ -45,9 +45,7 @@ Status chooseVariant(const ashlar_rt_image &image, const Options &options, const
 
 Status checkRanks(const Job &job, const ashlar_rt_variant &variant) {
   Mesh mesh(variant);
-  if (mesh.devices() % mesh.devicesPerProcess() != 0) {
-    return internal("{} devices do not divide by {} a process", mesh.devices(), mesh.devicesPerProcess());
-  }
+  ASHLAR_RETURN_IF_ERROR(mesh.check());
   int needed = mesh.processes();
   if (job.processes() == needed) {
     return Status();

@@ -94,11 +94,12 @@ private:
 
   Constant *instruction(exec::CollectiveOp op) {
     mlir::MemRefType type = op.getSource().getType();
+    llvm::ArrayRef<int64_t> pairs = op.getPairs().value_or(llvm::ArrayRef<int64_t>());
     Constant *desc = table.record<ashlar_rt_collective_desc>(
         {table.u32(static_cast<uint32_t>(op.getKind())), table.u32(dtypeOf(type.getElementType())),
          table.u32(static_cast<uint32_t>(op.getReduction())), table.u32(op.getAxes().size()), table.u32Array(op.getAxes()),
          table.u32(type.getRank()), table.i64Array(type.getShape()), table.u32(op.getSplitDim()), table.u32(op.getConcatDim()),
-         /*root=*/table.u32(0), /*num_pairs=*/table.u32(0), /*pairs=*/table.null(), table.string(op.getCause())});
+         /*root=*/table.u32(0), table.u32(pairs.size() / 2), table.u32Array(pairs), table.string(op.getCause())});
     return instruction(op, ASHLAR_RT_COLLECTIVE, exec::stringifyCollectiveKind(op.getKind()), {op.getSource(), op.getTarget()}, desc);
   }
 
@@ -147,10 +148,10 @@ private:
     for (auto programOp : op.getBody().getOps<exec::ProgramOp>()) {
       programs.push_back(program(programOp, tensorIndex));
     }
-    return table.record<ashlar_rt_variant>({table.string(op.getSymName()), table.u32(axes.size()), table.array(axes),
-                                            table.u32(op.getDevicesPerProcess()), table.u64(op.getArenaBytes()),
-                                            table.u64(op.getCoordinatesOffset()), table.u32(tensors.size()), table.array(tensors),
-                                            table.u32(programs.size()), table.array(programs)});
+    return table.record<ashlar_rt_variant>(
+        {table.string(op.getSymName()), table.u32(axes.size()), table.array(axes), table.u32(op.getDevicesPerProcess()),
+         table.u64(op.getArenaBytes()), table.u64(op.getCoordinatesOffset()), table.u32(tensors.size()), table.array(tensors),
+         table.u32(programs.size()), table.array(programs), table.u32Array(op.getDeviceIds().value_or(llvm::ArrayRef<int64_t>()))});
   }
 
   Constant *feature(const target::FeatureInfo &info) {

@@ -55,9 +55,10 @@ std::vector<Layout> allLayouts(dist::MeshAttr mesh, int64_t rank, bool withParti
 
 // Returns a plan as text: "slice 0 {x}; all_gather 1 {y}".
 std::string planText(dist::MeshAttr mesh, RankedTensorType type, const Layout &from, const Layout &to) {
-  const char *names[] = {"slice", "all_reduce", "reduce_scatter", "all_to_all", "all_gather"};
+  const char *names[] = {"slice", "all_reduce", "reduce_scatter", "all_to_all", "all_gather", "permute"};
   std::string text;
-  for (const dist::Step &step : dist::planRedistribution(mesh, type, from, to)) {
+  dist::Planner planner(mesh);
+  for (const dist::Step &step : planner.plan(type, from, to).steps) {
     text += (text.empty() ? "" : "; ") + std::string(names[step.kind]);
     text += step.dim >= 0 ? " " + std::to_string(step.dim) : "";
     text += step.concatDim >= 0 ? " from " + std::to_string(step.concatDim) : "";
@@ -146,10 +147,11 @@ TEST_CASE("redistribution: no layout on the way is larger than both ends", "[red
   auto type = RankedTensorType::get({8, 8}, Float32Type::get(&context()));
   auto elements = [&](const Layout &layout) { return dist::localType(mesh, type, layout).getNumElements(); };
   std::vector<Layout> layouts = allLayouts(mesh, /*rank=*/2, /*withPartial=*/false);
+  dist::Planner planner(mesh);
   for (const Layout &from : layouts) {
     for (const Layout &to : layouts) {
       Layout layout = from;
-      for (const dist::Step &step : dist::planRedistribution(mesh, type, from, to)) {
+      for (const dist::Step &step : planner.plan(type, from, to).steps) {
         layout = dist::applyStep(layout, step);
         CHECK(elements(layout) <= std::max(elements(from), elements(to)));
       }

@@ -117,7 +117,7 @@ public:
     programs[0] = {"init", 1, initInstr, 0, nullptr, 0, nullptr};
     programs[1] = {"train_step", 3, stepInstrs, 2, inputs, 1, outputs};
     programs[2] = {"eval_step", 3, evalInstrs, 2, inputs, 1, outputs};
-    variant = {name, 1, &axis, perProcess, kArena, kCoordinates, 6, tensors, 3, programs};
+    variant = {name, 1, &axis, perProcess, kArena, kCoordinates, 6, tensors, 3, programs, nullptr};
   }
   TrainingVariant(const TrainingVariant &) = delete;
 
@@ -230,7 +230,7 @@ public:
     instrs[1] = {ASHLAR_RT_GEMM, "product", 4, gemmBuffers, &gemm};
     instrs[2] = {ASHLAR_RT_COLLECTIVE, "gather product", 2, gatherBuffers, &gather};
     program = {"forward", 3, instrs, 1, inputs, 2, outputs};
-    variant = {"default", 1, &axis, 1, 512, 448, 3, tensors, 1, &program};
+    variant = {"default", 1, &axis, 1, 512, 448, 3, tensors, 1, &program, nullptr};
     toy.abi_version = ASHLAR_RT_ABI_VERSION;
     toy.model_name = "toy";
     toy.target = "cpu";

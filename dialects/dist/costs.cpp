@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a collective costs.
+
+#include "dialects/dist/costs.h"
+
+#include "dialects/support/element_type.h"
+
+using namespace mlir;
+
+namespace ashlar::dist {
+
+SmallVector<Link> axisLinks(MeshAttr mesh, CostsAttr costs) {
+  SmallVector<Link> links(mesh.getAxes().size());
+  if (costs) {
+    for (auto [link, latency, rate] : llvm::zip_equal(links, costs.getLatencyNs(), costs.getBytesPerUs())) {
+      link = {latency, rate};
+    }
+  }
+  return links;
+}
+
+int64_t collectiveMessages(CollectiveKind kind, int64_t groupSize) {
+  switch (kind) {
+  case CollectiveKind::AllReduce:
+    return 2 * (groupSize - 1);
+  case CollectiveKind::AllGather:
+  case CollectiveKind::ReduceScatter:
+  case CollectiveKind::AllToAll:
+    return groupSize - 1;
+  case CollectiveKind::Permute:
+    return 1;
+  }
+  llvm_unreachable("unknown collective");
+}
+
+int64_t collectiveTimePs(CollectiveKind kind, int64_t operandBytes, int64_t groupSize, const Link &link) {
+  constexpr int64_t kPsPerNs = 1000, kPsPerUs = 1000 * kPsPerNs;
+  int64_t bytes = collectiveBytes(kind, operandBytes, groupSize);
+  // Whole microseconds and the rest apart, so that no product overflows.
+  int64_t sending = bytes / link.bytesPerUs * kPsPerUs + bytes % link.bytesPerUs * kPsPerUs / link.bytesPerUs;
+  return collectiveMessages(kind, groupSize) * link.latencyNs * kPsPerNs + sending;
+}
+
+int64_t collectiveTimePs(CollectiveOpInterface op) {
+  MeshOp mesh = findMesh(op->getParentOfType<ModuleOp>());
+  SmallVector<Link> links = axisLinks(mesh.getMesh(), mesh.getCostsAttr());
+  AxisList axes = toAxisList(op.getAxes());
+  Link link = links[*mesh.getMesh().findAxis(axes.front())];
+  for (StringAttr axis : axes) {
+    link = link.worse(links[*mesh.getMesh().findAxis(axis)]);
+  }
+  int64_t operandBytes = byteSize(cast<ShapedType>(op->getOperand(0).getType()));
+  return collectiveTimePs(op.getCollectiveKind(), operandBytes, mesh.getMesh().groupSize(axes), link);
+}
+
+} // namespace ashlar::dist

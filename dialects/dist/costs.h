@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a collective costs: the time of its messages over the links of a mesh. Where the numbers come from is not known here; they stand on
+// dist.mesh. Times are integers, so that plans that cost the same compare equal on every machine.
+
+#ifndef ASHLAR_DIALECTS_DIST_COSTS_H
+#define ASHLAR_DIALECTS_DIST_COSTS_H
+
+#include "dialects/dist/dist.h"
+
+namespace ashlar::dist {
+
+// A link: the time of a message of no bytes, and the rate of those it has. The default, for a mesh without costs, makes a byte a
+// nanosecond and a message free: what is then fastest is what sends the fewest bytes.
+struct Link {
+  int64_t latencyNs = 0;
+  int64_t bytesPerUs = 1000;
+
+  bool operator==(const Link &other) const { return latencyNs == other.latencyNs && bytesPerUs == other.bytesPerUs; }
+
+  // Returns true when it is in no respect slower than `other`, and in one faster.
+  bool isFasterThan(const Link &other) const { return latencyNs <= other.latencyNs && bytesPerUs >= other.bytesPerUs && !(*this == other); }
+
+  // Returns a link as slow as the slower of both in each respect.
+  Link worse(const Link &other) const { return {std::max(latencyNs, other.latencyNs), std::min(bytesPerUs, other.bytesPerUs)}; }
+};
+
+// Returns the links of a mesh, one an axis. `costs` may be null.
+llvm::SmallVector<Link> axisLinks(MeshAttr mesh, CostsAttr costs);
+
+// Returns the messages that follow one another in a collective of n ranks, by the algorithms of collectiveBytes:
+//   all_reduce 2 (n-1); all_gather, reduce_scatter and all_to_all n-1; permute 1.
+int64_t collectiveMessages(CollectiveKind kind, int64_t groupSize);
+
+// Returns messages * latency + bytes / rate, in picoseconds: nanoseconds would round small messages to nothing.
+int64_t collectiveTimePs(CollectiveKind kind, int64_t operandBytes, int64_t groupSize, const Link &link);
+
+// Returns the time of `op` over the links of its mesh. Assumes that it lies in a module with a mesh.
+int64_t collectiveTimePs(CollectiveOpInterface op);
+
+} // namespace ashlar::dist
+
+#endif // ASHLAR_DIALECTS_DIST_COSTS_H

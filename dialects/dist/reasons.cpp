@@ -57,8 +57,10 @@ Attribute toAttr(MLIRContext *context, const Reason &reason) {
 }
 
 Reason toReason(DictionaryAttr attribute) {
-  return {attribute.getAs<StringAttr>(kProducer).str(),       toTexts(attribute.getAs<ArrayAttr>(kConsumers)),
-          toTexts(attribute.getAs<ArrayAttr>(kOrigins)),      attribute.getAs<LayoutAttr>(kFrom),
+  return {attribute.getAs<StringAttr>(kProducer).str(),
+          toTexts(attribute.getAs<ArrayAttr>(kConsumers)),
+          toTexts(attribute.getAs<ArrayAttr>(kOrigins)),
+          attribute.getAs<LayoutAttr>(kFrom),
           attribute.getAs<LayoutAttr>(kTo),
           cast<RankedTensorType>(attribute.getAs<TypeAttr>(kType).getValue())};
 }

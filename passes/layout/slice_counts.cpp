@@ -221,7 +221,8 @@ private:
       }
       ShardingRule rule = ruled.getShardingRule();
       for (auto [dim, factors] : llvm::enumerate(rule.operands[operand->getOperandNumber()])) {
-        bool isWhole = factors.empty() || rule.factors[factors.front()].kind == FactorKind::NeedReplication;
+        FactorKind kind = factors.empty() ? FactorKind::NeedReplication : rule.factors[factors.front()].kind;
+        bool isWhole = !mayBeSplit(kind) && kind != FactorKind::Expanded;
         if (counts[dim] > 1 && isWhole) {
           return emitError() << "tuple " << printTuple(counts) << " of " << what << " cuts dim " << dim << ", which "
                              << operand->getOwner()->getName() << " needs whole; count 1 there";

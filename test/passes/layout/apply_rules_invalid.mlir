@@ -203,11 +203,11 @@ module attributes {dist.rules = [#dist.rule<match = "fc", in = [array<i64: 1, 2>
 
 // -----
 
-// expected-error@unknown {{rule "soft": op "soft": tuple (1, 2) of input 0 cuts dim 1, which nn.softmax needs whole; count 1 there}}
-module attributes {dist.rules = [#dist.rule<match = "soft", in = [array<i64: 1, 2>]>]} {
+// expected-error@unknown {{rule "half": op "half": tuple (1, 2) of input 0 cuts dim 1, which nn.slice needs whole; count 1 there}}
+module attributes {dist.rules = [#dist.rule<match = "half", in = [array<i64: 1, 2>]>]} {
   dist.mesh @mesh <["tp" = 2]>
-  func.func @f(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
-    %y = nn.softmax %x : tensor<4x4xf32> loc("soft")
-    return %y : tensor<4x4xf32>
+  func.func @f(%x: tensor<4x4xf32>) -> tensor<4x2xf32> {
+    %y = nn.slice %x [0, 2] to [4, 4] by [1, 1] : tensor<4x4xf32> -> tensor<4x2xf32> loc("half")
+    return %y : tensor<4x2xf32>
   }
 }

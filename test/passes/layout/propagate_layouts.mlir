@@ -176,6 +176,7 @@ func.func @shares_input(%x: tensor<4x8xf32> {nn.name = "labels"}) -> (tensor<4x8
 func.func @infers_input(%x: tensor<4x8xf32> {nn.name = "labels"}, %z: tensor<4x8xf32> {dist.layout = #dist.layout<[{"dp"}, {}]>}) {
   %0 = nn.add %x, %z : tensor<4x8xf32>
   return
+}
 
 // -----
 

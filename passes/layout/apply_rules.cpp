@@ -78,13 +78,17 @@ public:
   RuleApplication(ModuleOp module, dist::MeshAttr mesh) : module(module), named(module), refinement(mesh) {}
 
   LogicalResult run(ArrayRef<dist::RuleAttr> rules) {
-    for (dist::RuleAttr rule : rules) {
-      if (failed(rule.getLayout() ? applyLayout(rule) : applyCounts(rule))) {
+    // Counts take their axes with regard to how the layouts cut the mesh.
+    for (bool hasLayout : {true, false}) {
+      for (dist::RuleAttr rule : rules) {
+        bool applies = static_cast<bool>(rule.getLayout()) == hasLayout;
+        if (applies && failed(hasLayout ? applyLayout(rule) : applyCounts(rule))) {
+          return failure();
+        }
+      }
+      if (failed(refinement.check([&] { return emitError(UnknownLoc::get(module.getContext())); }))) {
         return failure();
       }
-    }
-    if (failed(refinement.check([&] { return emitError(UnknownLoc::get(module.getContext())); }))) {
-      return failure();
     }
     refinement.apply(module);
     return success(llvm::all_of(constraints.list, [&](const Constraint &constraint) { return succeeded(write(constraint)); }));
@@ -129,7 +133,7 @@ private:
         error << "op \"" << path << "\": ";
         return error;
       };
-      FailureOr<SmallVector<TensorSplit>> splits = assignAxes(refinement.getMesh(), rule, *group, emitOpError);
+      FailureOr<SmallVector<TensorSplit>> splits = assignAxes(refinement, rule, *group, emitOpError);
       if (failed(splits)) {
         return failure();
       }

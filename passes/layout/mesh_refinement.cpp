@@ -41,6 +41,16 @@ LogicalResult MeshRefinement::cut(const AxisPart &part, function_ref<InFlightDia
   return success();
 }
 
+SmallVector<MeshRefinement::Piece> MeshRefinement::pieces(StringAttr axis) const {
+  SmallVector<Piece> pieces;
+  auto found = cuts.find(axis.str());
+  std::set<int64_t> places = found == cuts.end() ? std::set<int64_t>{1, mesh.axisSize(axis)} : found->second;
+  for (auto place = places.begin(); std::next(place) != places.end(); ++place) {
+    pieces.push_back({*place, *std::next(place)});
+  }
+  return pieces;
+}
+
 LogicalResult MeshRefinement::check(function_ref<InFlightDiagnostic()> emitError) const {
   for (const auto &[axis, places] : cuts) {
     for (auto place = places.begin(), next = std::next(place); next != places.end(); place = next++) {

@@ -19,6 +19,12 @@ class MeshRefinement {
 public:
   explicit MeshRefinement(dist::MeshAttr mesh) : mesh(mesh) {}
 
+  // A part of an axis, [before, end): `before` is that of AxisPart, `end` that of the part behind it.
+  using Piece = std::pair<int64_t, int64_t>;
+
+  // Returns the parts into which an axis is cut so far, none of size 1.
+  llvm::SmallVector<Piece> pieces(mlir::StringAttr axis) const;
+
   // Returns the mesh as it was.
   dist::MeshAttr getMesh() const { return mesh; }
 

@@ -19,19 +19,21 @@ namespace {
 
 using Parts = SmallVector<AxisPart, 2>;
 
-// What is free of each mesh axis: pieces [before, end), in the sense of AxisPart.
+// What is free of each mesh axis: pieces, none across a place where a rule cuts the axis already, so that parts nest.
 class FreeAxes {
 public:
-  explicit FreeAxes(dist::MeshAttr mesh) : mesh(mesh) {
-    for (int64_t size : mesh.getSizes()) {
-      pieces.push_back({{1, size}});
+  explicit FreeAxes(const MeshRefinement &refinement) : mesh(refinement.getMesh()) {
+    for (StringAttr axis : mesh.getAxes()) {
+      pieces.push_back(refinement.pieces(axis));
     }
   }
 
   // Takes axes whose sizes multiply to `count`; nothing when what is free cannot form it.
   std::optional<Parts> take(int64_t count) {
     for (auto [axis, size, free] : llvm::zip_equal(mesh.getAxes(), mesh.getSizes(), pieces)) {
-      if (size == count && free.size() == 1 && free.front() == Piece(1, size)) {
+      int64_t left = 1;
+      llvm::for_each(free, [&](const Piece &piece) { left *= piece.second / piece.first; });
+      if (size == count && left == size) {
         free.clear();
         return Parts{{axis.str()}};
       }
@@ -79,7 +81,7 @@ public:
   }
 
 private:
-  using Piece = std::pair<int64_t, int64_t>;
+  using Piece = MeshRefinement::Piece;
   dist::MeshAttr mesh;
   SmallVector<SmallVector<Piece>> pieces; // of each axis
 };
@@ -146,8 +148,8 @@ std::string printTuple(ArrayRef<int64_t> counts) {
 // State: the axes chosen for each dim so far, and what is left of the mesh.
 class AxisAssignment {
 public:
-  AxisAssignment(dist::MeshAttr mesh, const OpGroup &group, function_ref<InFlightDiagnostic()> emitError)
-      : mesh(mesh), group(group), dims(group), free(mesh), emitError(emitError) {}
+  AxisAssignment(const MeshRefinement &refinement, const OpGroup &group, function_ref<InFlightDiagnostic()> emitError)
+      : refinement(refinement), group(group), dims(group), free(refinement), emitError(emitError) {}
 
   // Splits the operands of the group as its inputs' tuples say.
   LogicalResult assignInputs(ArrayAttr tuples) {
@@ -250,14 +252,15 @@ private:
   }
 
   InFlightDiagnostic emitCannotForm(const Twine &where, int64_t count) {
-    return emitError() << where << " is cut into " << count << " slices, which what the rule leaves free of mesh " << mesh
-                       << " does not form; the counts of a rule multiply to a divisor of its " << mesh.numDevices() << " devices";
+    return emitError() << where << " is cut into " << count << " slices, which what the rule leaves free of mesh " << refinement.getMesh()
+                       << " does not form; the counts of a rule multiply to a divisor of its " << refinement.getMesh().numDevices()
+                       << " devices";
   }
 
   LogicalResult assignOutput(const std::string &what, ArrayRef<int64_t> counts, OpResult result) {
     SmallVector<DimSplit> split(counts.size());
     SmallVector<bool> done(counts.size(), false);
-    FreeAxes freeHere(mesh);
+    FreeAxes freeHere(refinement);
     DenseSet<unsigned> own;
     for (auto [dim, count] : llvm::enumerate(counts)) {
       unsigned number = dims(result, dim);
@@ -301,7 +304,7 @@ private:
     return std::nullopt;
   }
 
-  dist::MeshAttr mesh;
+  const MeshRefinement &refinement;
   const OpGroup &group;
   SameDims dims;
   FreeAxes free;
@@ -311,9 +314,9 @@ private:
 
 } // namespace
 
-FailureOr<SmallVector<TensorSplit>> assignAxes(dist::MeshAttr mesh, dist::RuleAttr rule, const OpGroup &group,
+FailureOr<SmallVector<TensorSplit>> assignAxes(const MeshRefinement &refinement, dist::RuleAttr rule, const OpGroup &group,
                                                function_ref<InFlightDiagnostic()> emitError) {
-  AxisAssignment assignment(mesh, group, emitError);
+  AxisAssignment assignment(refinement, group, emitError);
   if ((rule.getIn() && failed(assignment.assignInputs(rule.getIn()))) ||
       (rule.getOut() && failed(assignment.assignOutputs(rule.getOut())))) {
     return failure();

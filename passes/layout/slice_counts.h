@@ -5,8 +5,7 @@
 #ifndef ASHLAR_PASSES_LAYOUT_SLICE_COUNTS_H
 #define ASHLAR_PASSES_LAYOUT_SLICE_COUNTS_H
 
-#include "dialects/dist/dist.h"
-#include "passes/layout/layout_text.h"
+#include "passes/layout/mesh_refinement.h"
 #include "passes/layout/named_tensors.h"
 
 namespace ashlar::layout {
@@ -23,7 +22,7 @@ struct TensorSplit {
 //   matmul  in (2, 1), (1, 4)   ==>  [{dp}, {}], [{}, {tp}]                 the result [{dp}, {tp}] follows
 //   matmul  in (4, 1), (1, 2)   ==>  [{tp}, {}], [{}, {dp}]
 //   matmul  in (1, 4), (4, 1) out (4, 1)  ==>  [{}, {tp}], [{tp}, {}] and [{tp}, {}]: the sum is scattered
-mlir::FailureOr<llvm::SmallVector<TensorSplit>> assignAxes(dist::MeshAttr mesh, dist::RuleAttr rule, const OpGroup &group,
+mlir::FailureOr<llvm::SmallVector<TensorSplit>> assignAxes(const MeshRefinement &refinement, dist::RuleAttr rule, const OpGroup &group,
                                                            llvm::function_ref<mlir::InFlightDiagnostic()> emitError);
 
 } // namespace ashlar::layout

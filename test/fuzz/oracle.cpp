@@ -6,14 +6,11 @@
 
 #include "compiler/pipelines/pipelines.h"
 #include "compiler/reference/equivalence.h"
-#include "passes/layout/passes.h"
-#include "passes/partition/passes.h"
 #include "test/fuzz/executable.h"
 #include "test/fuzz/random_program.h"
 
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/Verifier.h"
-#include "mlir/Transforms/Passes.h"
 #include "llvm/Support/FormatVariadic.h"
 
 using namespace mlir;
@@ -112,23 +109,14 @@ std::string Verdict::signature() const {
 }
 
 void addDistPasses(OpPassManager &passes, ModuleOp program) {
-  pipelines::Variant variant{"default", {}, {}, 1};
+  pipelines::Variant variant;
+  variant.name = "default";
+  variant.inferParameters = program->hasAttr(kSplitVariablesAttr);
   dist::MeshAttr mesh = dist::findMesh(program).getMesh();
   for (auto [axis, size] : llvm::zip_equal(mesh.getAxes(), mesh.getSizes())) {
     variant.mesh.push_back((axis.getValue() + "=" + Twine(size)).str());
   }
-  if (!program->hasAttr(kSplitVariablesAttr)) {
-    return pipelines::addDistPasses(passes, variant, job::Job());
-  }
-  layout::PropagateLayoutsPassOptions propagate;
-  propagate.splitVariables = true;
-  passes.addPass(layout::createPropagateLayoutsPass(propagate));
-  passes.addPass(layout::createInsertRedistributionsPass());
-  passes.addPass(layout::createVerifyLayoutsPass());
-  passes.addPass(partition::createPartitionPass());
-  passes.addNestedPass<func::FuncOp>(createCanonicalizerPass());
-  passes.addNestedPass<func::FuncOp>(createCSEPass());
-  passes.addPass(partition::createVerifyPartitionedPass());
+  pipelines::addDistPasses(passes, variant, job::Job());
 }
 
 Verdict checkProgram(ModuleOp program, const CheckOptions &options) {
@@ -150,7 +138,9 @@ Verdict checkProgram(ModuleOp program, const CheckOptions &options) {
     return verdict;
   }
   PassManager lower(program.getContext());
-  pipelines::addLowerPasses(lower, {"default", {}, {}, 1});
+  pipelines::Variant variant;
+  variant.name = "default";
+  pipelines::addLowerPasses(lower, variant);
   if (failed(lower.run(*after))) {
     return {FailureKind::Lower, error.text};
   }

@@ -47,15 +47,18 @@ job::Job randomTraining(Dice &dice, int64_t batch) {
   return job;
 }
 
-// Gives `share` (1 to 3) of 3 variables, arguments and results a layout. Arguments of one name are one tensor, so they have one layout.
+// Gives a share of the variables, arguments, results and ops a layout; some with open dims and priorities. Arguments of one name are one
+// tensor, so they have one layout.
 class LayoutGiver {
 public:
-  LayoutGiver(Dice &dice, dist::MeshAttr mesh) : dice(dice), mesh(mesh), share(1 + dice.roll(3)), uneven(dice.oneIn(2)) {}
+  LayoutGiver(Dice &dice, dist::MeshAttr mesh)
+      : dice(dice), mesh(mesh), b(mesh.getContext()), share(1 + dice.roll(3)), uneven(dice.oneIn(2)), onOps(dice.oneIn(2)),
+        refined(dice.oneIn(2)) {}
 
   void give(ModuleOp module) {
     for (auto variable : module.getOps<nn::VariableOp>()) {
-      if (Attribute layout = drawFor(variable.getTensorType())) {
-        variable->setAttr(dist::kLayoutAttr, layout);
+      for (NamedAttribute attribute : drawFor(variable.getTensorType())) {
+        variable->setAttr(attribute.getName(), attribute.getValue());
       }
     }
     for (auto function : module.getOps<func::FuncOp>()) {
@@ -64,32 +67,76 @@ public:
         if (!byName.count(name)) {
           byName[name] = drawFor(function.getArgumentTypes()[i]);
         }
-        if (Attribute layout = byName[name]) {
-          function.setArgAttr(i, dist::kLayoutAttr, layout);
+        for (NamedAttribute attribute : byName[name]) {
+          function.setArgAttr(i, attribute.getName(), attribute.getValue());
         }
       }
       for (unsigned i = 0; i < function.getNumResults(); ++i) {
-        if (Attribute layout = drawFor(function.getResultTypes()[i])) {
-          function.setResultAttr(i, dist::kLayoutAttr, layout);
+        for (NamedAttribute attribute : drawFor(function.getResultTypes()[i])) {
+          function.setResultAttr(i, attribute.getName(), attribute.getValue());
+        }
+      }
+      for (Operation &op : function.front()) {
+        if (onOps && isa<ShardingRuleOpInterface>(op)) {
+          giveOp(op);
         }
       }
     }
   }
 
 private:
-  // Returns a layout, or null.
-  Attribute drawFor(Type type) {
-    if (dice.roll(3) >= share) {
-      return {};
+  dist::LayoutAttr layoutOf(Type type) {
+    return dist::LayoutAttr::get(b.getContext(), randomLayout(dice, mesh, cast<RankedTensorType>(type).getShape(), uneven));
+  }
+
+  DenseI64ArrayAttr openDims(Type type) {
+    SmallVector<int64_t> dims;
+    for (int64_t d = 0; d < cast<RankedTensorType>(type).getRank(); ++d) {
+      if (dice.oneIn(2)) {
+        dims.push_back(d);
+      }
     }
-    return dist::LayoutAttr::get(type.getContext(), randomLayout(dice, mesh, cast<RankedTensorType>(type).getShape(), uneven));
+    return b.getDenseI64ArrayAttr(dims);
+  }
+
+  // Returns the attributes of a layout, or none.
+  SmallVector<NamedAttribute> drawFor(Type type) {
+    SmallVector<NamedAttribute> attributes;
+    if (dice.roll(3) < share) {
+      attributes.push_back(b.getNamedAttr(dist::kLayoutAttr, layoutOf(type)));
+      if (refined && dice.oneIn(2)) {
+        attributes.push_back(b.getNamedAttr(dist::kOpenAttr, openDims(type)));
+        attributes.push_back(b.getNamedAttr(dist::kPriorityAttr, b.getI64IntegerAttr(dice.roll(3))));
+      }
+    }
+    return attributes;
+  }
+
+  // The layout of the result of one op in ten, and of the operands of one in twenty.
+  void giveOp(Operation &op) {
+    if (dice.oneIn(10)) {
+      Type type = op.getResult(0).getType();
+      op.setAttr(dist::kLayoutsAttr, b.getArrayAttr(layoutOf(type)));
+      if (refined && dice.oneIn(2)) {
+        op.setAttr(dist::kOpensAttr, b.getArrayAttr(openDims(type)));
+        op.setAttr(dist::kPrioritiesAttr, b.getDenseI64ArrayAttr(dice.roll(3)));
+      }
+    }
+    if (op.getNumOperands() > 0 && dice.oneIn(20)) {
+      SmallVector<Attribute> layouts;
+      for (Type type : op.getOperandTypes()) {
+        layouts.push_back(dice.oneIn(2) ? Attribute(layoutOf(type)) : b.getUnitAttr());
+      }
+      op.setAttr(dist::kOperandLayoutsAttr, b.getArrayAttr(layouts));
+    }
   }
 
   Dice &dice;
   dist::MeshAttr mesh;
-  int64_t share;
-  bool uneven;
-  DenseMap<Attribute, Attribute> byName;
+  Builder b;
+  int64_t share; // thirds of the variables, arguments and results
+  bool uneven, onOps, refined;
+  DenseMap<Attribute, SmallVector<NamedAttribute>> byName;
 };
 
 } // namespace

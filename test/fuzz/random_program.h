@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What one seed stands for: a random mesh, a random model, the programs the compiler makes of it, and random layouts on their variables,
-// arguments and results. For half of the seeds layouts may split sizes that the axes do not divide.
+// arguments, results and ops. For half of the seeds layouts may split sizes that the axes do not divide.
 
 #ifndef ASHLAR_TEST_FUZZ_RANDOM_PROGRAM_H
 #define ASHLAR_TEST_FUZZ_RANDOM_PROGRAM_H

@@ -172,6 +172,14 @@ void forEachLayout(ModuleOp module, function_ref<void(dist::LayoutAttr, std::fun
           set(layout ? ArrayAttr::get(op.getContext(), layout) : Attribute());
         });
       }
+      auto layouts = op.getAttrOfType<ArrayAttr>(dist::kOperandLayoutsAttr);
+      for (size_t i = 0; layouts && i < layouts.size(); ++i) {
+        visitOne(layouts[i], [i, &op](Attribute layout) { // the others may have changed since
+          SmallVector<Attribute> changed(op.getAttrOfType<ArrayAttr>(dist::kOperandLayoutsAttr).getValue());
+          changed[i] = layout ? layout : UnitAttr::get(op.getContext());
+          op.setAttr(dist::kOperandLayoutsAttr, ArrayAttr::get(op.getContext(), changed));
+        });
+      }
     }
   }
 }
@@ -180,6 +188,33 @@ void leaveOutLayouts(ModuleOp module, Chances &chances) {
   forEachLayout(module, [&](dist::LayoutAttr, std::function<void(Attribute)> set) { chances.push_back([=] { set(Attribute()); }); });
   if (module->hasAttr(kSplitVariablesAttr)) {
     chances.push_back([=]() mutable { module->removeAttr(kSplitVariablesAttr); });
+  }
+}
+
+// What stands beside layouts: open dims, priorities, operands without a layout.
+void leaveOutDetails(ModuleOp module, Chances &chances) {
+  constexpr StringLiteral kNames[] = {dist::kOpenAttr,           dist::kOpensAttr,  dist::kPriorityAttr, dist::kPrioritiesAttr,
+                                      dist::kOperandLayoutsAttr, dist::kOriginAttr, dist::kOriginsAttr};
+  module.walk([&](Operation *op) {
+    for (StringRef name : kNames) {
+      if (op->hasAttr(name)) {
+        chances.push_back([=] { op->removeAttr(name); });
+      }
+    }
+  });
+  for (func::FuncOp function : functionsOf(module)) {
+    for (StringRef name : kNames) {
+      for (unsigned i = 0; i < function.getNumArguments(); ++i) {
+        if (function.getArgAttr(i, name)) {
+          chances.push_back([=]() mutable { (void)function.removeArgAttr(i, name); });
+        }
+      }
+      for (unsigned i = 0; i < function.getNumResults(); ++i) {
+        if (function.getResultAttr(i, name)) {
+          chances.push_back([=]() mutable { (void)function.removeResultAttr(i, StringAttr::get(function.getContext(), name)); });
+        }
+      }
+    }
   }
 }
 
@@ -314,9 +349,9 @@ public:
 
   OwningOpRef<ModuleOp> run() {
     tryChance(writeLayouts, /*index=*/0);
-    static constexpr void (*kSteps[])(ModuleOp, Chances &) = {leaveOutFunctions, leaveOutResults,   returnOperands, leaveOutOps,
-                                                              leaveOutInputs,    leaveOutLayouts,   leaveOutAxes,   shrinkMesh,
-                                                              leaveOutLayouts,   simplifyConstants, shrinkSizes};
+    static constexpr void (*kSteps[])(ModuleOp, Chances &) = {leaveOutFunctions, leaveOutResults, returnOperands,    leaveOutOps,
+                                                              leaveOutInputs,    leaveOutLayouts, leaveOutDetails,   leaveOutAxes,
+                                                              shrinkMesh,        leaveOutLayouts, simplifyConstants, shrinkSizes};
     for (bool smaller = true; smaller;) {
       smaller = false;
       for (auto step : kSteps) {

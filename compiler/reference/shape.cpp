@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// nn ops that only move elements.
+// nn ops that move elements, by place or by number.
 
 #include "compiler/reference/semantics.h"
 
@@ -91,6 +91,49 @@ Tensor pad(Operation *op, ArrayRef<Tensor> operands) {
   return result;
 }
 
+// Calls `body` with every place of the indices and the row that it names, where there is such a row.
+void forEachRow(const Tensor &indices, int64_t rows, function_ref<void(int64_t place, int64_t row)> body) {
+  for (int64_t place = 0; place < indices.getNumElements(); ++place) {
+    if (int64_t row = indices.getInt(place); row >= 0 && row < rows) {
+      body(place, row);
+    }
+  }
+}
+
+Tensor gather(Operation *op, ArrayRef<Tensor> operands) {
+  const Tensor &table = operands[0];
+  Tensor result(resultType(op));
+  int64_t width = llvm::product_of(table.getShape().drop_front());
+  forEachRow(operands[1], table.getShape().front(), [&](int64_t place, int64_t row) {
+    for (int64_t i = 0; i < width; ++i) {
+      result.copyElement(place * width + i, table, row * width + i);
+    }
+  });
+  return result;
+}
+
+// Floats are summed in double and rounded once.
+Tensor scatterAdd(Operation *op, ArrayRef<Tensor> operands) {
+  const Tensor &updates = operands[1];
+  Tensor result(resultType(op));
+  int64_t width = llvm::product_of(result.getShape().drop_front());
+  std::vector<double> floats(result.getNumElements());
+  forEachRow(operands[0], result.getShape().front(), [&](int64_t place, int64_t row) {
+    for (int64_t i = 0; i < width; ++i) {
+      int64_t from = place * width + i, to = row * width + i;
+      if (result.isFloat()) {
+        floats[to] += updates.getFloat(from);
+      } else {
+        result.setInt(to, result.getInt(to) + updates.getInt(from));
+      }
+    }
+  });
+  for (int64_t i = 0; result.isFloat() && i < result.getNumElements(); ++i) {
+    result.setFloat(i, floats[i]);
+  }
+  return result;
+}
+
 } // namespace
 
 void addShapeSemantics(SemanticsTable &table) {
@@ -100,6 +143,8 @@ void addShapeSemantics(SemanticsTable &table) {
   table.add<nn::ConcatOp>(concat);
   table.add<nn::SliceOp>(slice);
   table.add<nn::PadOp>(pad);
+  table.add<nn::GatherOp>(gather);
+  table.add<nn::ScatterAddOp>(scatterAdd);
 }
 
 } // namespace ashlar::reference

@@ -39,7 +39,8 @@ def Exec_FusionKind : Exec_Enum<"FusionKind", "what a fusion becomes", [
   I32EnumAttrCase<"Loop", 0, "loop">,       // one loop nest over the common shape of all results
   I32EnumAttrCase<"Rows", 1, "rows">,       // for each row: reductions over the row, then values that use them
   I32EnumAttrCase<"Columns", 2, "columns">, // reductions over dims that are not the innermost
-  I32EnumAttrCase<"Gemm", 3, "gemm">        // a library matrix product with its bias and activation
+  I32EnumAttrCase<"Gemm", 3, "gemm">,       // a library matrix product with its bias and activation
+  I32EnumAttrCase<"Scatter", 4, "scatter">  // zeros, then rows of updates added up by number
 ]>;
 def Exec_FusionKindAttr : EnumAttr<Exec_Dialect, Exec_FusionKind, "fusion_kind">;
 
@@ -80,7 +81,7 @@ def Exec_FusionOp : Exec_Op<"fusion", [Pure, IsolatedFromAbove, SingleBlockImpli
   let summary = "nn ops that become one kernel or one library call";
   let description = [{
     The block arguments are the operands; what the region yields are the results. `gemm` holds exactly one f32 nn.matmul and at most one
-    bias (nn.broadcast along the last dim, nn.add) and one activation.
+    bias (nn.broadcast along the last dim, nn.add) and one activation. `scatter` holds exactly one nn.scatter_add and the views it reads.
 
         %y = exec.fusion loop(%x, %b) : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32> {
         ^bb0(%arg0: tensor<4x8xf32>, %arg1: tensor<8xf32>):

@@ -267,6 +267,16 @@ void PadOp::buildGradients(OpBuilder &builder, ValueRange g, Gradients out) {
   out[0] = SliceOp::create(b, g[0], getLow(), limits, steps);
 }
 
+void GatherOp::buildGradients(OpBuilder &builder, ValueRange g, Gradients out) {
+  GradientBuilder b(*this, builder);
+  out[0] = ScatterAddOp::create(b, getTable().getType(), getIndices(), g[0]);
+}
+
+void ScatterAddOp::buildGradients(OpBuilder &builder, ValueRange g, Gradients out) {
+  GradientBuilder b(*this, builder);
+  out[1] = GatherOp::create(b, g[0], getIndices());
+}
+
 //===-- Reduction, contraction, loss --------------------------------------------------------------------------------------------------===//
 
 void ReduceOp::buildGradients(OpBuilder &builder, ValueRange g, Gradients out) {

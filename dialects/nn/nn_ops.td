@@ -273,6 +273,41 @@ def Nn_PadOp : Nn_DifferentiableOp<"pad"> {
   let hasVerifier = 1;
 }
 
+def Nn_GatherOp : Nn_DifferentiableOp<"gather", [InferTypeOpAdaptor, IndexingOpInterface]> {
+  let summary = "Rows of a table by number";
+  let description = [{
+    The table is (rows, rest...), the indices (places...), the result (places..., rest...): at each place the row with that number. A number
+    outside [0, rows) gives zeros.
+
+        %y = nn.gather %table, %tokens : tensor<50000x512xf32>, tensor<8x128xi64> -> tensor<8x128x512xf32>
+
+    **Constraints:** (C1) the table has rank >= 1.
+  }];
+  let arguments = (ins Nn_NumericTensor:$table, Nn_LabelTensor:$indices);
+  let results = (outs Nn_NumericTensor:$result);
+  let assemblyFormat = "$table `,` $indices attr-dict `:` type($table) `,` type($indices) `->` type($result)";
+  let extraClassDeclaration = [{ ::mlir::Value getIndexed() { return getTable(); } }];
+}
+
+def Nn_ScatterAddOp : Nn_DifferentiableOp<"scatter_add", [IndexingOpInterface]> {
+  let summary = "Adds up updates into rows by number";
+  let description = [{
+    The indices are (places...), the updates (places..., rest...), the result (rows, rest...): row v is the sum of the updates at all places
+    with the number v, zeros where there is none. A number outside [0, rows) drops its update. The gradient of `nn.gather`, and the other way
+    round.
+
+        %g = nn.scatter_add %tokens, %dy : tensor<8x128xi64>, tensor<8x128x512xf32> -> tensor<50000x512xf32>
+
+    **Constraints:** (C1) the result has rank >= 1; (C2) the updates have the shape of the indices, then that of a row; (C3) element types
+    of updates and result agree.
+  }];
+  let arguments = (ins Nn_LabelTensor:$indices, Nn_NumericTensor:$updates);
+  let results = (outs Nn_NumericTensor:$result);
+  let assemblyFormat = "$indices `,` $updates attr-dict `:` type($indices) `,` type($updates) `->` type($result)";
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{ ::mlir::Value getIndexed() { return getResult(); } }];
+}
+
 //===-- Reduction, contraction, loss --------------------------------------------------------------------------------------------------===//
 
 def Nn_ReduceOp : Nn_DifferentiableOp<"reduce", [InferTypeOpAdaptor]> {

@@ -134,6 +134,26 @@ private:
   TensorFactors operand, result;
 };
 
+// The factors of an op that finds rows by number: the places, the rows, the dims of a row.
+struct RowFactors {
+  TensorFactors places, indexed, elements; // of the indices, of (rows, rest...), of (places..., rest...)
+};
+
+RowFactors addRowFactors(ShardingRule &rule, ArrayRef<int64_t> places, ArrayRef<int64_t> indexed, FactorKind placesKind,
+                         FactorKind rowsKind) {
+  RowFactors factors;
+  for (int64_t size : places) {
+    factors.places.push_back({rule.addFactor(size, placesKind)});
+  }
+  factors.elements = factors.places;
+  factors.indexed.push_back({rule.addFactor(indexed.front(), rowsKind)});
+  for (int64_t size : indexed.drop_front()) {
+    factors.indexed.push_back({rule.addFactor(size)});
+    factors.elements.push_back(factors.indexed.back());
+  }
+  return factors;
+}
+
 } // namespace
 
 #define ASHLAR_ELEMENTWISE_RULE(Op)                                                                                                        \
@@ -192,6 +212,15 @@ ShardingRule ConcatOp::getShardingRule() {
   return rule;
 }
 
+// gather: ([v, r], [i]) -> ([i, r]) sum={v}; a device gives zeros for the rows of others
+ShardingRule GatherOp::getShardingRule() {
+  ShardingRule rule;
+  RowFactors factors = addRowFactors(rule, shapeOf(getIndices()), shapeOf(getTable()), FactorKind::PassThrough, FactorKind::Reduction);
+  rule.operands = {factors.indexed, factors.places};
+  rule.results = {factors.elements};
+  return rule;
+}
+
 // matmul: ([b, i, k], [b, k, j]) -> ([b, i, j]) sum={k}
 ShardingRule MatMulOp::getShardingRule() {
   ArrayRef<int64_t> lhs = shapeOf(getLhs()), result = getType().getShape();
@@ -246,6 +275,15 @@ ShardingRule ReshapeOp::getShardingRule() {
   ShardingRule rule; // nothing to split
   rule.operands.emplace_back(shapeOf(getInput()).size());
   rule.results.emplace_back(getType().getRank());
+  return rule;
+}
+
+// scatter_add: ([i], [i, r]) -> ([v, r]) sum={i}
+ShardingRule ScatterAddOp::getShardingRule() {
+  ShardingRule rule;
+  RowFactors factors = addRowFactors(rule, shapeOf(getIndices()), getType().getShape(), FactorKind::Reduction, FactorKind::PassThrough);
+  rule.operands = {factors.places, factors.elements};
+  rule.results = {factors.indexed};
   return rule;
 }
 

@@ -86,6 +86,17 @@ LogicalResult SliceOp::inferReturnTypes(MLIRContext *, std::optional<Location> l
   return success();
 }
 
+LogicalResult GatherOp::inferReturnTypes(MLIRContext *, std::optional<Location> loc, Adaptor adaptor, SmallVectorImpl<Type> &types) {
+  RankedTensorType table = tensorType(adaptor.getTable()), indices = tensorType(adaptor.getIndices());
+  if (table.getRank() < 1) { // C1
+    return emitOptionalError(loc, "gather needs a table of rank >= 1, has ", table);
+  }
+  SmallVector<int64_t> shape(indices.getShape());
+  llvm::append_range(shape, table.getShape().drop_front());
+  types.push_back(table.clone(shape));
+  return success();
+}
+
 LogicalResult ReduceOp::inferReturnTypes(MLIRContext *, std::optional<Location> loc, Adaptor adaptor, SmallVectorImpl<Type> &types) {
   RankedTensorType from = tensorType(adaptor.getInput());
   int64_t previous = -1;

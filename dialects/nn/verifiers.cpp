@@ -114,6 +114,20 @@ LogicalResult PadOp::verify() {
   return verifySameElementType(*this, from, to); // C3
 }
 
+LogicalResult ScatterAddOp::verify() {
+  RankedTensorType indices = getIndices().getType(), updates = getUpdates().getType(), to = getType();
+  if (to.getRank() < 1) { // C1
+    return emitOpError("needs a result of rank >= 1, has ") << to;
+  }
+  SmallVector<int64_t> expected(indices.getShape());
+  llvm::append_range(expected, to.getShape().drop_front());
+  if (updates.getShape() != ArrayRef<int64_t>(expected)) { // C2
+    return emitOpError("has updates of ") << updates << " but indices of " << indices << " and a result of " << to << " need "
+                                          << updates.clone(expected);
+  }
+  return verifySameElementType(*this, updates, to); // C3
+}
+
 LogicalResult SoftmaxOp::verify() {
   return getType().getRank() >= 1 ? success() : emitOpError("needs rank >= 1, has rank 0"); // C1
 }

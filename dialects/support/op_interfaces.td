@@ -44,4 +44,16 @@ def ExpandableOpInterface : OpInterface<"ExpandableOpInterface"> {
   ];
 }
 
+def IndexingOpInterface : OpInterface<"IndexingOpInterface"> {
+  let cppNamespace = "::ashlar";
+  let description = [{
+    An op that finds the rows of a tensor by number. A number outside of the tensor has no effect, so a device that holds a piece of the rows
+    counts the numbers from its first one and leaves all others to other devices; padding needs no other mask than such a number.
+  }];
+  let methods = [
+    InterfaceMethod<"Returns the operand that holds the numbers.", "::mlir::OpOperand &", "getIndicesMutable", (ins)>,
+    InterfaceMethod<"Returns the operand or result whose dim 0 they count.", "::mlir::Value", "getIndexed", (ins)>
+  ];
+}
+
 #endif // ASHLAR_DIALECTS_SUPPORT_OP_INTERFACES_TD

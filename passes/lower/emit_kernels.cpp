@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Loop nests of the three kinds of generated kernels; docs/kernels.md draws them. The outermost loop of a kernel runs over [begin, end) of
+// Loop nests of the four kinds of generated kernels; docs/kernels.md draws them. The outermost loop of a kernel runs over [begin, end) of
 // its extent, so the runtime can cut it; everything inside is sequential. Element code comes from ScalarEmitter.
 
 #include "passes/lower/kernel_emitter.h"
@@ -68,6 +68,9 @@ public:
       break;
     case exec::FusionKind::Rows:
       emitRows();
+      break;
+    case exec::FusionKind::Scatter:
+      emitScatter();
       break;
     default:
       emitColumns();
@@ -454,6 +457,54 @@ private:
       }
     });
   }
+
+  //===-- Scatter ---------------------------------------------------------------------------------------------------------------------===//
+
+  // The current index of the result in the given row.
+  Index indexInRow(Value row) {
+    Index result{row};
+    llvm::append_range(result, ArrayRef<Value>(index).drop_front(shape.rowRank));
+    return result;
+  }
+
+  // Zeros, then the updates in the order of their places. Parallel over the columns, so one thread sums all of an element.
+  void emitScatter() {
+    auto scatter = *body.getOps<nn::ScatterAddOp>().begin();
+    ArrayRef<int64_t> result = scatter.getType().getShape();
+    SmallVector<LoopDim> places, columns;
+    int64_t unit = result.front() + scatter.getIndices().getType().getNumElements();
+    for (const LoopDim &dim : shape.loops) {
+      (dim.reduced ? places : columns).push_back(dim);
+    }
+    if (!columns.empty()) {
+      for (const LoopDim &dim : ArrayRef<LoopDim>(columns).drop_front()) {
+        unit *= dim.size;
+      }
+      setParallel(columns.front().size, unit);
+      grain = columns.size() == 1 ? llvm::alignTo(grain, kCutElements) : grain;
+    }
+    fillRows(columns, result, emitNeutral(b, static_cast<int>(nn::Reduction::Sum), scatter.getType().getElementType()));
+    nest(places, /*parallel=*/false, [&] {
+      Value row = scalars.emitRow(scatter.getIndices(), Index(ArrayRef<Value>(index).take_front(shape.rowRank)));
+      auto branch = scf::IfOp::create(b, scalars.emitIsRow(row, result.front()), /*withElseRegion=*/false);
+      OpBuilder::InsertionGuard guard(b);
+      ScalarEmitter::Memo saved = scalars.save();
+      b.setInsertionPointToStart(branch.thenBlock());
+      nest(columns, /*parallel=*/true, [&] {
+        Value sum = scalars.load(outputs.front(), result, indexInRow(row));
+        sum = emitCombine(b, static_cast<int>(nn::Reduction::Sum), sum, scalars.emit(scatter.getUpdates(), index));
+        scalars.store(sum, outputs.front(), result, indexInRow(row));
+      });
+      scalars.restore(std::move(saved));
+    });
+  }
+
+  void fillRows(ArrayRef<LoopDim> columns, ArrayRef<int64_t> result, Value element) {
+    auto rows = scf::ForOp::create(b, zero, constant(result.front()), constant(1));
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(rows.getBody());
+    nest(columns, /*parallel=*/true, [&] { scalars.store(element, outputs.front(), result, indexInRow(rows.getInductionVar())); });
+  }
 };
 
 } // namespace
@@ -486,7 +537,8 @@ FailureOr<func::FuncOp> emitKernel(exec::FusionOp fusion, ArrayRef<int64_t> alia
 }
 
 bool mayAlias(exec::FusionOp fusion, unsigned operand, unsigned result) {
-  if (fusion.getKind() == exec::FusionKind::Gemm || fusion.getInputs()[operand].getType() != fusion.getOutputs()[result].getType()) {
+  if (fusion.getKind() == exec::FusionKind::Gemm || fusion.getKind() == exec::FusionKind::Scatter ||
+      fusion.getInputs()[operand].getType() != fusion.getOutputs()[result].getType()) {
     return false;
   }
   // Every element-wise op reads the operand where it writes; a view may read it elsewhere, a reduction's own result is accumulated before

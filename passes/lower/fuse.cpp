@@ -128,6 +128,11 @@ private:
       assignElementwise(op);
     } else if (auto reduce = dyn_cast<nn::ReduceOp>(op)) {
       assignReduce(reduce);
+    } else if (isa<nn::ScatterAddOp>(op)) {
+      llvm::for_each(op.getOperands(), [&](Value operand) { close(operand); });
+      Group &group = newGroup(exec::FusionKind::Scatter, shapeOf(op.getResult(0)));
+      add(group, op);
+      group.open = false;
     } else if (!isa<nn::ReadOp, nn::ConstantOp>(op)) {
       for (Value operand : op.getOperands()) {
         auto write = dyn_cast<nn::WriteOp>(op);

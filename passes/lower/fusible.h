@@ -15,7 +15,7 @@ inline bool isView(mlir::Operation *op) {
   if (auto constant = llvm::dyn_cast<nn::ConstantOp>(op)) {
     return constant.getValue().isSplat();
   }
-  return llvm::isa<nn::BroadcastOp, nn::TransposeOp, nn::SliceOp, nn::PadOp, nn::ConcatOp, nn::IndexOp>(op);
+  return llvm::isa<nn::BroadcastOp, nn::TransposeOp, nn::SliceOp, nn::PadOp, nn::ConcatOp, nn::IndexOp, nn::GatherOp>(op);
 }
 
 // Returns whether the op computes one element of its result from elements of its operands at the same place.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Turns a generated fusion (loop, rows, columns) into one kernel function of scf loops over memrefs. docs/kernels.md draws the loop nests.
+// Turns a generated fusion (loop, rows, columns, scatter) into one kernel function of scf loops over memrefs. docs/kernels.md draws the
+// loop nests.
 
 #ifndef ASHLAR_PASSES_LOWER_KERNEL_EMITTER_H
 #define ASHLAR_PASSES_LOWER_KERNEL_EMITTER_H

@@ -41,6 +41,25 @@ void breakAtReduce(nn::ReduceOp op, Breaks &breaks) {
   }
 }
 
+// The places and the dims of a row.
+void breakAtRow(Value indices, Breaks &breaks) {
+  if (size_t places = shapeOf(indices).size(); places > 0 && places <= breaks.size()) {
+    breaks[places - 1] = true;
+  }
+}
+
+bool readsMemory(Operation *op) {
+  return llvm::all_of(op->getOperands(), [](Value operand) { return isa<BlockArgument>(operand); });
+}
+
+// Returns the value whose dims are the loops around an op: what it computes, or what it adds up.
+Value valueOfDomain(Operation *op) {
+  if (auto scatter = dyn_cast<nn::ScatterAddOp>(op)) {
+    return scatter.getUpdates();
+  }
+  return isa<nn::ReduceOp>(op) ? op->getOperand(0) : op->getResult(0);
+}
+
 // Returns the breaks that all ops of the body agree on; all of them when one op moves elements about.
 Breaks findBreaks(Block &body, ArrayRef<int64_t> domain) {
   Breaks breaks(domain.empty() ? 0 : domain.size() - 1, false);
@@ -48,11 +67,16 @@ Breaks findBreaks(Block &body, ArrayRef<int64_t> domain) {
     if (isa<nn::ConstantOp>(op)) {
       continue;
     }
-    ArrayRef<int64_t> shape = isa<nn::ReduceOp>(op) ? shapeOf(op.getOperand(0)) : shapeOf(op.getResult(0));
+    ArrayRef<int64_t> shape = shapeOf(valueOfDomain(&op));
     bool known = shape == domain.take_front(shape.size()) && shape.size() <= domain.size();
     if (auto broadcast = dyn_cast<nn::BroadcastOp>(op); broadcast && known) {
       Operation *source = broadcast.getInput().getDefiningOp();
-      known = !source || !isa<nn::BroadcastOp, nn::TransposeOp, nn::SliceOp, nn::PadOp, nn::ConcatOp, nn::ReshapeOp, nn::IndexOp>(source);
+      known =
+          !source ||
+          !isa<nn::BroadcastOp, nn::TransposeOp, nn::SliceOp, nn::PadOp, nn::ConcatOp, nn::ReshapeOp, nn::IndexOp, nn::GatherOp>(source);
+    }
+    if (isa<nn::GatherOp, nn::ScatterAddOp>(op)) { // it reads its operands at other indices than those of the domain
+      known = known && readsMemory(&op);
     }
     if (!known || isa<nn::TransposeOp, nn::SliceOp, nn::PadOp, nn::ConcatOp, nn::ReshapeOp>(op)) {
       breaks.assign(breaks.size(), true);
@@ -60,6 +84,7 @@ Breaks findBreaks(Block &body, ArrayRef<int64_t> domain) {
     }
     TypeSwitch<Operation *>(&op)
         .Case([&](nn::BroadcastOp broadcast) { breakAtBroadcast(broadcast, breaks); })
+        .Case<nn::GatherOp, nn::ScatterAddOp>([&](auto indexing) { breakAtRow(indexing.getIndices(), breaks); })
         .Case([&](nn::IndexOp index) { breakAtIndex(index, breaks); })
         .Case([&](nn::ReduceOp reduce) { breakAtReduce(reduce, breaks); });
   }
@@ -71,13 +96,18 @@ Breaks findBreaks(Block &body, ArrayRef<int64_t> domain) {
 KernelShape KernelShape::get(exec::FusionOp fusion) {
   Block &body = fusion.getBody().front();
   KernelShape shape;
-  llvm::ArrayRef<int64_t> reducedDims;
+  SmallVector<int64_t> reducedDims;
   if (fusion.getKind() == exec::FusionKind::Loop) {
     llvm::append_range(shape.domain, shapeOf(fusion.getOutputs().front()));
+  } else if (fusion.getKind() == exec::FusionKind::Scatter) {
+    auto scatter = *body.getOps<nn::ScatterAddOp>().begin();
+    llvm::append_range(shape.domain, shapeOf(scatter.getUpdates()));
+    shape.rowRank = shapeOf(scatter.getIndices()).size();
+    llvm::append_range(reducedDims, llvm::seq<int64_t>(0, shape.rowRank));
   } else {
     auto reduce = *body.getOps<nn::ReduceOp>().begin();
     llvm::append_range(shape.domain, shapeOf(reduce.getInput()));
-    reducedDims = reduce.getDims();
+    llvm::append_range(reducedDims, reduce.getDims());
     shape.rowRank = shape.domain.size() - reducedDims.size();
   }
   Breaks breaks = findBreaks(body, shape.domain);

@@ -137,6 +137,9 @@ Value ScalarEmitter::emitView(Operation *op, const Index &index) {
   if (isa<nn::PadOp>(op)) {
     return emitPad(op, index);
   }
+  if (isa<nn::GatherOp>(op)) {
+    return emitGather(op, index);
+  }
   return emitReshape(op, index);
 }
 
@@ -181,6 +184,30 @@ Value ScalarEmitter::emitPad(Operation *op, const Index &index) {
   Value element = emit(pad.getInput(), source);
   Value zero = arith::ConstantOp::create(b, b.getZeroAttr(element.getType()));
   return arith::SelectOp::create(b, inside, element, zero);
+}
+
+// The row with a number; row 0 is read in place of one that is not there, and not selected.
+Value ScalarEmitter::emitGather(Operation *op, const Index &index) {
+  auto gather = cast<nn::GatherOp>(op);
+  int64_t rows = shapeOf(gather.getTable()).front();
+  Value zero = arith::ConstantOp::create(b, b.getZeroAttr(gather.getType().getElementType()));
+  if (rows == 0) {
+    return zero;
+  }
+  size_t places = shapeOf(gather.getIndices()).size();
+  Value row = emitRow(gather.getIndices(), Index(ArrayRef(index).take_front(places)));
+  Value inside = emitIsRow(row, rows);
+  Index source{arith::SelectOp::create(b, inside, row, indexConstant(b, 0))};
+  llvm::append_range(source, ArrayRef(index).drop_front(places));
+  return arith::SelectOp::create(b, inside, emit(gather.getTable(), source), zero);
+}
+
+Value ScalarEmitter::emitRow(Value indices, const Index &index) {
+  return arith::IndexCastOp::create(b, b.getIndexType(), emit(indices, index));
+}
+
+Value ScalarEmitter::emitIsRow(Value row, int64_t rows) {
+  return arith::CmpIOp::create(b, arith::CmpIPredicate::ult, row, indexConstant(b, rows)); // a negative one is a large unsigned one
 }
 
 Value ScalarEmitter::emitReshape(Operation *op, const Index &index) {

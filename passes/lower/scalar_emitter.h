@@ -43,6 +43,10 @@ public:
   // Returns element `index` of a flat memref that holds a tensor of `shape`.
   mlir::Value load(mlir::Value memref, llvm::ArrayRef<int64_t> shape, const Index &index);
 
+  // Returns the number of a row that element `index` of `indices` holds, and whether a row has it.
+  mlir::Value emitRow(mlir::Value indices, const Index &index);
+  mlir::Value emitIsRow(mlir::Value row, int64_t rows);
+
   Memo save() const { return memo; }
   void restore(Memo saved) { memo = std::move(saved); }
 
@@ -58,6 +62,7 @@ private:
   mlir::Value emitView(mlir::Operation *op, const Index &index);
   mlir::Value emitConcat(mlir::Operation *op, const Index &index);
   mlir::Value emitPad(mlir::Operation *op, const Index &index);
+  mlir::Value emitGather(mlir::Operation *op, const Index &index);
   mlir::Value emitReshape(mlir::Operation *op, const Index &index);
   mlir::Value linearize(llvm::ArrayRef<int64_t> shape, const Index &index);
 };

@@ -61,22 +61,19 @@ Value broadcastScalar(ImplicitLocOpBuilder &b, RankedTensorType type, Value scal
   return nn::BroadcastOp::create(b, type, scalar, ArrayRef<int64_t>());
 }
 
-// Returns a constant of elements that change no value they are combined with.
-Value emitNeutral(ImplicitLocOpBuilder &b, RankedTensorType type, ReductionKind reduction) {
+} // namespace
+
+DenseElementsAttr neutralElements(RankedTensorType type, ReductionKind reduction) {
   if (reduction == ReductionKind::Sum) {
-    return nn::ConstantOp::create(b, nn::splat(type, 0));
+    return nn::splat(type, 0);
   }
   bool smallest = reduction == ReductionKind::Max;
   if (auto real = dyn_cast<FloatType>(type.getElementType())) {
-    APFloat infinity = APFloat::getInf(real.getFloatSemantics(), /*Negative=*/smallest);
-    return nn::ConstantOp::create(b, DenseElementsAttr::get(type, infinity));
+    return DenseElementsAttr::get(type, APFloat::getInf(real.getFloatSemantics(), /*Negative=*/smallest));
   }
   unsigned width = type.getElementTypeBitWidth();
-  return nn::ConstantOp::create(b,
-                                DenseElementsAttr::get(type, smallest ? APInt::getSignedMinValue(width) : APInt::getSignedMaxValue(width)));
+  return DenseElementsAttr::get(type, smallest ? APInt::getSignedMinValue(width) : APInt::getSignedMaxValue(width));
 }
-
-} // namespace
 
 Value padToPieces(ImplicitLocOpBuilder &b, dist::MeshAttr mesh, Value value, int64_t dim, ArrayRef<StringAttr> axes) {
   int64_t size = typeOf(value).getDimSize(dim);
@@ -126,8 +123,10 @@ Value emitPieceStart(ImplicitLocOpBuilder &b, dist::MeshAttr mesh, int64_t size,
   return start;
 }
 
-Value maskPadding(ImplicitLocOpBuilder &b, dist::MeshAttr mesh, Value value, int64_t dim, int64_t size, ArrayRef<StringAttr> axes,
-                  ReductionKind reduction) {
+namespace {
+
+// Returns, as a scalar, how many elements of the device's piece are no padding; not positive when all are.
+Value emitPieceCount(ImplicitLocOpBuilder &b, dist::MeshAttr mesh, int64_t size, ArrayRef<StringAttr> axes) {
   // The piece begins at `start`; no padding are its elements before the end of the dim and of each piece that it is cut from.
   Value end = emitScalar(b, size);
   for (size_t i = 1; i < axes.size(); ++i) {
@@ -136,14 +135,36 @@ Value maskPadding(ImplicitLocOpBuilder &b, dist::MeshAttr mesh, Value value, int
         nn::AddOp::create(b, emitPieceStart(b, mesh, size, majors), emitScalar(b, dist::pieceSizes(mesh, size, majors).back()));
     end = nn::MinOp::create(b, end, pieceEnd);
   }
-  Value count = nn::SubOp::create(b, end, emitPieceStart(b, mesh, size, axes));
+  return nn::SubOp::create(b, end, emitPieceStart(b, mesh, size, axes));
+}
+
+} // namespace
+
+Value maskPadding(ImplicitLocOpBuilder &b, dist::MeshAttr mesh, Value value, int64_t dim, int64_t size, ArrayRef<StringAttr> axes,
+                  DenseElementsAttr filler) {
+  Value count = emitPieceCount(b, mesh, size, axes);
   RankedTensorType type = typeOf(value), indexType = type.clone(b.getI64Type());
   SmallVector<int64_t> strides(type.getRank(), 0);
   strides[dim] = 1;
   Value position = nn::IndexOp::create(b, indexType, strides);
   Value counts = broadcastScalar(b, indexType, count);
   Value isElement = nn::CompareOp::create(b, type.clone(b.getI1Type()), nn::Predicate::Lt, position, counts);
-  return nn::SelectOp::create(b, type, isElement, value, emitNeutral(b, type, reduction));
+  return nn::SelectOp::create(b, type, isElement, value, nn::ConstantOp::create(b, filler));
+}
+
+Value emitLocalNumbers(ImplicitLocOpBuilder &b, dist::MeshAttr mesh, Value numbers, int64_t size, ArrayRef<StringAttr> axes) {
+  RankedTensorType type = typeOf(numbers);
+  auto repeat = [&](Value scalar) {
+    RankedTensorType element = RankedTensorType::get({}, type.getElementType());
+    return broadcastScalar(b, type, element == scalar.getType() ? scalar : nn::CastOp::create(b, element, scalar).getResult());
+  };
+  Value local = nn::SubOp::create(b, numbers, repeat(emitPieceStart(b, mesh, size, axes)));
+  if (dist::isEven(mesh, size, axes)) {
+    return local;
+  }
+  Value count = repeat(emitPieceCount(b, mesh, size, axes));
+  Value isHere = nn::CompareOp::create(b, type.clone(b.getI1Type()), nn::Predicate::Lt, local, count);
+  return nn::SelectOp::create(b, type, isHere, local, nn::ConstantOp::create(b, nn::splat(type, -1)));
 }
 
 } // namespace ashlar::partition

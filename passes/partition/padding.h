@@ -26,9 +26,17 @@ mlir::Value trimPieces(mlir::ImplicitLocOpBuilder &builder, dist::MeshAttr mesh,
 mlir::Value emitPieceStart(mlir::ImplicitLocOpBuilder &builder, dist::MeshAttr mesh, int64_t size, llvm::ArrayRef<mlir::StringAttr> axes,
                            int64_t stride = 1);
 
-// Returns the local value with the padding of `dim`, of global `size`, replaced by the neutral element of a reduction.
+// Returns the local value with the padding of `dim`, of global `size`, replaced by that of `filler`.
 mlir::Value maskPadding(mlir::ImplicitLocOpBuilder &builder, dist::MeshAttr mesh, mlir::Value value, int64_t dim, int64_t size,
-                        llvm::ArrayRef<mlir::StringAttr> axes, ReductionKind reduction);
+                        llvm::ArrayRef<mlir::StringAttr> axes, mlir::DenseElementsAttr filler);
+
+// Returns elements that change no value they are combined with.
+mlir::DenseElementsAttr neutralElements(mlir::RankedTensorType type, ReductionKind reduction);
+
+// Returns numbers of elements of a dim of `size` as counted from the first that the device holds. A number of any other element becomes one
+// outside of the piece.
+mlir::Value emitLocalNumbers(mlir::ImplicitLocOpBuilder &builder, dist::MeshAttr mesh, mlir::Value numbers, int64_t size,
+                             llvm::ArrayRef<mlir::StringAttr> axes);
 
 } // namespace ashlar::partition
 

@@ -37,7 +37,9 @@ public:
     if (!function.getBody().hasOneBlock()) {
       return function.emitOpError("is no program: it has ") << function.getBody().getBlocks().size() << " blocks, not one";
     }
-    function.walk([&](ShardingRuleOpInterface op) { collectMasks(op); }); // while types and layouts are still global
+    // While types and layouts are still global:
+    function.walk([&](ShardingRuleOpInterface op) { collectMasks(op); });
+    function.walk([&](IndexingOpInterface op) { collectNumbering(op); });
     if (failed(cutSignature())) {
       return failure();
     }
@@ -76,13 +78,23 @@ private:
     unsigned operand;
     int64_t dim, size; // global
     dist::AxisList axes;
-    ReductionKind reduction;
+    std::optional<ReductionKind> reduction; // nothing: the operand numbers elements, and none has the number -1
+  };
+
+  // The split of the dim whose elements an op finds by number.
+  struct Numbering {
+    int64_t size; // global
+    dist::AxisList axes;
   };
 
   // Remembers which operands of an op are uneven along a dim that it reduces.
   void collectMasks(ShardingRuleOpInterface op) {
     ShardingRule rule = op.getShardingRule();
+    auto indexing = dyn_cast<IndexingOpInterface>(op.getOperation());
     for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
+      if (indexing && indexing.getIndicesMutable().getOperandNumber() != i) {
+        continue; // it touches no element but those that have a number
+      }
       dist::LayoutAttr layout = dist::findLayout(operand);
       for (auto [d, factors] : llvm::enumerate(rule.operands[i])) {
         bool reduces = factors.size() == 1 && rule.factors[factors.front()].kind == FactorKind::Reduction;
@@ -92,10 +104,33 @@ private:
         dist::AxisList axes = layout.getLayout().dims[d];
         int64_t size = typeOf(operand).getDimSize(d);
         if (!dist::isEven(mesh, size, axes)) {
-          masks[op].push_back({static_cast<unsigned>(i), static_cast<int64_t>(d), size, axes, rule.factors[factors.front()].reduction});
+          std::optional<ReductionKind> reduction;
+          if (!indexing) {
+            reduction = rule.factors[factors.front()].reduction;
+          }
+          masks[op].push_back({static_cast<unsigned>(i), static_cast<int64_t>(d), size, axes, reduction});
         }
       }
     }
+  }
+
+  // Remembers how the dim is split whose elements the op finds by number.
+  void collectNumbering(IndexingOpInterface op) {
+    dist::LayoutAttr layout = dist::findLayout(op.getIndexed());
+    if (layout && !layout.getLayout().dims.front().empty()) {
+      numberings[op] = {typeOf(op.getIndexed()).getDimSize(0), layout.getLayout().dims.front()};
+    }
+  }
+
+  // Counts the numbers from where the device's piece begins. Before padding of the numbers themselves is masked.
+  void cutNumbers(Operation *op) {
+    auto found = numberings.find(op);
+    if (found == numberings.end()) {
+      return;
+    }
+    ImplicitLocOpBuilder b(op->getLoc(), op);
+    OpOperand &numbers = cast<IndexingOpInterface>(op).getIndicesMutable();
+    numbers.set(emitLocalNumbers(b, mesh, numbers.get(), found->second.size, found->second.axes));
   }
 
   void maskOperands(Operation *op) {
@@ -105,7 +140,9 @@ private:
     }
     ImplicitLocOpBuilder b(op->getLoc(), op);
     for (const Mask &mask : found->second) {
-      Value masked = maskPadding(b, mesh, op->getOperand(mask.operand), mask.dim, mask.size, mask.axes, mask.reduction);
+      RankedTensorType type = typeOf(op->getOperand(mask.operand));
+      DenseElementsAttr filler = mask.reduction ? neutralElements(type, *mask.reduction) : nn::splat(type, -1);
+      Value masked = maskPadding(b, mesh, op->getOperand(mask.operand), mask.dim, mask.size, mask.axes, filler);
       op->setOperand(mask.operand, masked);
     }
   }
@@ -119,6 +156,7 @@ private:
   }
 
   void cutInPlace(Operation *op) {
+    cutNumbers(op);
     maskOperands(op);
     if (auto slice = dyn_cast<nn::SliceOp>(op)) {
       // A dim that is split is not cut by the op: it ends where the piece ends.
@@ -265,6 +303,7 @@ private:
   func::FuncOp function;
   OpBuilder builder;
   DenseMap<Operation *, SmallVector<Mask>> masks;
+  DenseMap<Operation *, Numbering> numberings;
 };
 
 LogicalResult cutVariable(dist::MeshAttr mesh, nn::VariableOp variable) {

@@ -307,3 +307,36 @@ func.func @softmax_cross_entropy_c1(%x: tensor<2x3xf32>, %l: tensor<3xi32>) {
   %0 = nn.softmax_cross_entropy %x, %l : tensor<2x3xf32>, tensor<3xi32> -> tensor<2xf32>
   return
 }
+
+// -----
+
+func.func @gather_c1(%table: tensor<f32>, %i: tensor<2xi64>) {
+  // expected-error @+2 {{failed to infer returned types}}
+  // expected-error @+1 {{gather needs a table of rank >= 1, has 'tensor<f32>'}}
+  %0 = nn.gather %table, %i : tensor<f32>, tensor<2xi64> -> tensor<2xf32>
+  return
+}
+
+// -----
+
+func.func @scatter_add_c1(%i: tensor<2xi64>, %u: tensor<2xf32>) {
+  // expected-error @+1 {{needs a result of rank >= 1, has 'tensor<f32>'}}
+  %0 = nn.scatter_add %i, %u : tensor<2xi64>, tensor<2xf32> -> tensor<f32>
+  return
+}
+
+// -----
+
+func.func @scatter_add_c2(%i: tensor<2xi64>, %u: tensor<2x4xf32>) {
+  // expected-error @+1 {{has updates of 'tensor<2x4xf32>' but indices of 'tensor<2xi64>' and a result of 'tensor<5x3xf32>' need 'tensor<2x3xf32>'}}
+  %0 = nn.scatter_add %i, %u : tensor<2xi64>, tensor<2x4xf32> -> tensor<5x3xf32>
+  return
+}
+
+// -----
+
+func.func @scatter_add_c3(%i: tensor<2xi64>, %u: tensor<2x3xf32>) {
+  // expected-error @+1 {{changes the element type from 'f32' to 'f64'}}
+  %0 = nn.scatter_add %i, %u : tensor<2xi64>, tensor<2x3xf32> -> tensor<5x3xf64>
+  return
+}

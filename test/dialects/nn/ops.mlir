@@ -123,6 +123,17 @@ func.func @shapes(%v: tensor<3xf32>, %x: tensor<2x3xf32>) {
   return
 }
 
+// CHECK-LABEL: @rows_by_number
+func.func @rows_by_number(%table: tensor<5x3xf32>, %i: tensor<2x4xi64>, %scalar: tensor<i32>) {
+  // CHECK: %[[Y:.*]] = nn.gather %{{.*}}, %{{.*}} : tensor<5x3xf32>, tensor<2x4xi64> -> tensor<2x4x3xf32>
+  %0 = nn.gather %table, %i : tensor<5x3xf32>, tensor<2x4xi64> -> tensor<2x4x3xf32>
+  // CHECK: nn.gather %{{.*}}, %{{.*}} : tensor<5x3xf32>, tensor<i32> -> tensor<3xf32>
+  %1 = nn.gather %table, %scalar : tensor<5x3xf32>, tensor<i32> -> tensor<3xf32>
+  // CHECK: nn.scatter_add %{{.*}}, %[[Y]] : tensor<2x4xi64>, tensor<2x4x3xf32> -> tensor<5x3xf32>
+  %2 = nn.scatter_add %i, %0 : tensor<2x4xi64>, tensor<2x4x3xf32> -> tensor<5x3xf32>
+  return
+}
+
 // CHECK-LABEL: @contractions
 func.func @contractions(%a: tensor<5x2x3xf32>, %b: tensor<5x4x3xf32>, %x: tensor<2x3xf32>, %l: tensor<2xi32>) {
   // CHECK: nn.reduce max %{{.*}} dims = [0, 2] : tensor<5x2x3xf32> -> tensor<2xf32>

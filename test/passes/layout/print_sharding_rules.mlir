@@ -146,3 +146,14 @@ func.func @rows(%x: tensor<4x8xf32>, %labels: tensor<4xi32>) {
   nn.softmax_cross_entropy %x, %labels : tensor<4x8xf32>, tensor<4xi32> -> tensor<4xf32>
   return
 }
+
+// -----
+
+// Rows of a table are summed over: a device gives zeros for those of others. Where rows are added up, the places are summed over.
+func.func @rows_by_number(%table: tensor<16x8xf32>, %i: tensor<2x4xi64>, %u: tensor<2x4x8xf32>) {
+  // expected-remark@+1 {{([k, l], [i, j]) -> ([i, j, l]) {i=2, j=4, k=16, l=8} sum={k}}}
+  nn.gather %table, %i : tensor<16x8xf32>, tensor<2x4xi64> -> tensor<2x4x8xf32>
+  // expected-remark@+1 {{([i, j], [i, j, l]) -> ([k, l]) {i=2, j=4, k=16, l=8} sum={i} sum={j}}}
+  nn.scatter_add %i, %u : tensor<2x4xi64>, tensor<2x4x8xf32> -> tensor<16x8xf32>
+  return
+}

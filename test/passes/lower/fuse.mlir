@@ -153,3 +153,37 @@ func.func @sliced_bias(%x: tensor<64x64xf32>, %w: tensor<64x64xf32>, %b: tensor<
   %s = nn.add %y, %bb : tensor<64x64xf32>
   return %s : tensor<64x64xf32>
 }
+
+// -----
+
+// A gather is a view: whoever reads it looks the rows up; its operands are in memory.
+// CHECK-LABEL: @gather
+func.func @gather(%table: tensor<64x8xf32>, %tokens: tensor<4xi64>, %x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  // CHECK: %[[T:.*]] = exec.fusion loop(%arg0)
+  // CHECK: nn.relu
+  // CHECK: exec.fusion loop(%[[T]], %arg1, %arg2)
+  // CHECK: nn.gather
+  // CHECK: nn.add
+  // CHECK-NOT: exec.fusion
+  %t = nn.relu %table : tensor<64x8xf32>
+  %rows = nn.gather %t, %tokens : tensor<64x8xf32>, tensor<4xi64> -> tensor<4x8xf32>
+  %y = nn.add %rows, %x : tensor<4x8xf32>
+  return %y : tensor<4x8xf32>
+}
+
+// -----
+
+// Rows are added up by a kernel of their own, which reads through views; what follows is another one.
+// CHECK-LABEL: @scatter
+func.func @scatter(%tokens: tensor<4xi64>, %dy: tensor<8x4xf32>) -> tensor<64x8xf32> {
+  // CHECK: %[[D:.*]] = exec.fusion loop(%arg1)
+  // CHECK: %[[G:.*]] = exec.fusion scatter(%arg0, %[[D]]) : (tensor<4xi64>, tensor<8x4xf32>) -> tensor<64x8xf32>
+  // CHECK: nn.transpose
+  // CHECK: nn.scatter_add
+  // CHECK: exec.fusion loop(%[[G]])
+  %d = nn.relu %dy : tensor<8x4xf32>
+  %u = nn.transpose %d [1, 0] : tensor<8x4xf32> -> tensor<4x8xf32>
+  %g = nn.scatter_add %tokens, %u : tensor<4xi64>, tensor<4x8xf32> -> tensor<64x8xf32>
+  %y = nn.neg %g : tensor<64x8xf32>
+  return %y : tensor<64x8xf32>
+}

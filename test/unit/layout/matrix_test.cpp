@@ -69,6 +69,14 @@ constexpr Use kUses[] = {
         %wf = nn.cast %w : tensor<8x5xi64> -> tensor<8x5xf64>
         %y = nn.matmul %x, %wf : tensor<6x8xf64>, tensor<8x5xf64> -> tensor<6x5xf64>)",
      "6x5xf64"},
+    {"rows by number",
+     R"(%i = nn.constant dense<[[3, -1, 0, 5], [6, 2, 7, 3]]> : tensor<2x4xi64>
+        %y = nn.gather %x, %i : tensor<6x8xf64>, tensor<2x4xi64> -> tensor<2x4x8xf64>)",
+     "2x4x8xf64"},
+    {"rows added up by number",
+     R"(%i = nn.constant dense<[4, -1, 0, 5, 4, 4]> : tensor<6xi32>
+        %y = nn.scatter_add %i, %x : tensor<6xi32>, tensor<6x8xf64> -> tensor<5x8xf64>)",
+     "5x8xf64"},
     {"product with itself", "%y = nn.matmul %x, %x transpose_a : tensor<6x8xf64>, tensor<6x8xf64> -> tensor<8x8xf64>", "8x8xf64"},
     {"random, by index",
      R"(%i = nn.index [8, 1] : tensor<6x8xi64>

@@ -143,7 +143,7 @@ private:
 
   void addOp() {
     Value x = pick(), result;
-    switch (dice.roll(14)) {
+    switch (dice.roll(15)) {
     case 0:
       result = nn::TanhOp::create(b, x);
       break;
@@ -180,6 +180,9 @@ private:
     case 11:
     case 12:
       result = matmul(x);
+      break;
+    case 13:
+      result = dice.roll(2) == 0 ? gather(x) : scatterAdd(x);
       break;
     default:
       result = rows(x);
@@ -272,6 +275,34 @@ private:
     }
     auto kind = static_cast<nn::Reduction>(dice.roll(3));
     return nn::TanhOp::create(b, nn::ReduceOp::create(b, kind, x, dims));
+  }
+
+  // Numbers of rows, some of them outside of `rows`.
+  Value numbers(ArrayRef<int64_t> shape, int64_t rows) {
+    SmallVector<int64_t> elements;
+    for (int64_t i = 0; i < i64(shape).getNumElements(); ++i) {
+      elements.push_back(dice.roll(rows + 4) - 2);
+    }
+    return nn::ConstantOp::create(b, DenseElementsAttr::get(i64(shape), ArrayRef(elements)));
+  }
+
+  Value gather(Value x) {
+    if (shapeOf(x).empty()) {
+      return {};
+    }
+    SmallVector<int64_t> places;
+    for (int64_t rank = dice.roll(3); rank > 0; --rank) {
+      places.push_back(kSizes[dice.roll(std::size(kSizes))]);
+    }
+    return nn::GatherOp::create(b, x, numbers(places, shapeOf(x).front()));
+  }
+
+  Value scatterAdd(Value x) {
+    ArrayRef<int64_t> shape = shapeOf(x);
+    int64_t places = dice.roll(shape.size() + 1), rows = kSizes[dice.roll(std::size(kSizes))];
+    SmallVector<int64_t> result{rows};
+    llvm::append_range(result, shape.drop_front(places));
+    return nn::TanhOp::create(b, nn::ScatterAddOp::create(b, f64(result), numbers(shape.take_front(places), rows), x));
   }
 
   // x times a tensor that fits, in one of the four transposed forms.

@@ -29,11 +29,11 @@ public:
 
   void step() {
     using Maker = void (Generator::*)();
-    static constexpr Maker makers[] = {&Generator::unary,     &Generator::unary,  &Generator::binary,   &Generator::binary,
-                                       &Generator::binary,    &Generator::select, &Generator::reduce,   &Generator::reduce,
-                                       &Generator::broadcast, &Generator::bias,   &Generator::softmax,  &Generator::crossEntropy,
-                                       &Generator::transpose, &Generator::slice,  &Generator::pad,      &Generator::concat,
-                                       &Generator::reshape,   &Generator::matmul, &Generator::normalise};
+    static constexpr Maker makers[] = {
+        &Generator::unary,     &Generator::unary,  &Generator::binary,    &Generator::binary, &Generator::binary,  &Generator::select,
+        &Generator::reduce,    &Generator::reduce, &Generator::broadcast, &Generator::bias,   &Generator::softmax, &Generator::crossEntropy,
+        &Generator::transpose, &Generator::slice,  &Generator::pad,       &Generator::concat, &Generator::reshape, &Generator::matmul,
+        &Generator::normalise, &Generator::gather, &Generator::scatter};
     (this->*makers[below(std::size(makers))])();
   }
 
@@ -264,6 +264,43 @@ private:
       bool transposeA = below(2) == 0;
       addBounded(nn::MatMulOp::create(b, x, x, transposeA, !transposeA));
     }
+  }
+
+  // Numbers of rows, some of them before the first of `rows` and some behind the last; from the values of the pool or from the places.
+  Value numbers(ArrayRef<int64_t> shape, int64_t rows) {
+    RankedTensorType type = tensor(shape).clone(b.getI64Type());
+    SmallVector<int64_t> strides(shape.size(), 2);
+    Value result = nn::SubOp::create(b, nn::IndexOp::create(b, type, strides), nn::ConstantOp::create(b, nn::splat(type, 1)));
+    if (below(2) == 0) {
+      Value scaled = nn::MulOp::create(b, partner(splat(tensor(shape), 0.5)), splat(tensor(shape), static_cast<double>(rows)));
+      // Away from a whole number, where rounding differences would show.
+      result = nn::CastOp::create(b, type, nn::AddOp::create(b, scaled, splat(tensor(shape), 0.000123)));
+    }
+    return below(2) == 0 ? result : nn::CastOp::create(b, type.clone(b.getI32Type()), result).getResult();
+  }
+
+  void gather() {
+    Value x = pick();
+    if (typeOf(x).getRank() == 0) {
+      return;
+    }
+    SmallVector<int64_t> places;
+    for (int64_t rank = below(3); rank > 0; --rank) {
+      places.push_back(kSizes[below(std::size(kSizes))]);
+    }
+    Value rows = numbers(places, typeOf(x).getDimSize(0));
+    if (typeOf(x).getNumElements() / typeOf(x).getDimSize(0) * typeOf(rows).getNumElements() <= kMaxElements) {
+      add(nn::GatherOp::create(b, x, rows));
+    }
+  }
+
+  void scatter() {
+    Value x = pick();
+    ArrayRef<int64_t> shape = typeOf(x).getShape();
+    int64_t places = below(shape.size() + 1), rows = kSizes[below(std::size(kSizes))];
+    SmallVector<int64_t> result{rows};
+    llvm::append_range(result, shape.drop_front(places));
+    addBounded(nn::ScatterAddOp::create(b, tensor(result), numbers(shape.take_front(places), rows), x));
   }
 
   // (x - mean) / sqrt(var + eps) along the last dim: reductions that depend on each other.

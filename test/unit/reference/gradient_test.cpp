@@ -110,6 +110,14 @@ void addShapeCases(std::vector<Case> &cases, Sizes &sizes) {
   std::string from = type({m, 5 + n}), piece = type({m, 2});
   cases.push_back({"slice", {{from}}, "nn.slice %a [0, 1] to [" + std::to_string(m) + ", 5] by [1, 3] : " + from + " -> " + piece, piece});
   cases.push_back({"pad", {{piece}}, "nn.pad %a low = [0, 1] interior = [0, 2] : " + piece + " -> " + from, from});
+  // Numbers reach one row beyond each end of the table.
+  std::string table = type({m, k}), rows = type({n, 2, k});
+  for (const char *element : {"i32", "i64"}) {
+    std::string places = Sizes::typeOf({n, 2}, element);
+    Operand numbers{places, -1, static_cast<double>(m)};
+    cases.push_back({"gather", {{table}, numbers}, "nn.gather %a, %b : " + table + ", " + places + " -> " + rows, rows});
+    cases.push_back({"scatter_add", {numbers, {rows}}, "nn.scatter_add %a, %b : " + places + ", " + rows + " -> " + table, table});
+  }
   for (const char *kind : {"sum", "max", "min"}) {
     cases.push_back({std::string("reduce ") + kind,
                      {{wide}},

@@ -126,6 +126,19 @@ std::vector<Row> shapeRows() {
       {"nn.pad %a low = [1] interior = [1] : tensor<2xf32> -> tensor<5xf32>",
        {"dense<[1.0, 2.0]> : tensor<2xf32>"},
        "dense<[0.0, 1.0, 0.0, 2.0, 0.0]> : tensor<5xf32>"},
+      // Numbers -1 and 2 are outside of the table.
+      {"nn.gather %a, %b : tensor<2x3xf32>, tensor<2x2xi32> -> tensor<2x2x3xf32>",
+       {kMatrix, "dense<[[1, -1], [0, 2]]> : tensor<2x2xi32>"},
+       "dense<[[[4.0, 5.0, 6.0], [0.0, 0.0, 0.0]], [[1.0, 2.0, 3.0], [0.0, 0.0, 0.0]]]> : tensor<2x2x3xf32>"},
+      {"nn.gather %a, %b : tensor<3xi64>, tensor<i64> -> tensor<i64>",
+       {"dense<[5, 6, 7]> : tensor<3xi64>", "dense<2> : tensor<i64>"},
+       "dense<7> : tensor<i64>"},
+      {"nn.scatter_add %a, %b : tensor<4xi64>, tensor<4x2xf32> -> tensor<3x2xf32>",
+       {"dense<[2, 0, 2, 3]> : tensor<4xi64>", "dense<[[1.0, 2.0], [3.0, 4.0], [10.0, 20.0], [7.0, 7.0]]> : tensor<4x2xf32>"},
+       "dense<[[3.0, 4.0], [0.0, 0.0], [11.0, 22.0]]> : tensor<3x2xf32>"},
+      {"nn.scatter_add %a, %b : tensor<2xi32>, tensor<2xi32> -> tensor<2xi32>",
+       {"dense<[1, 1]> : tensor<2xi32>", "dense<[4, 5]> : tensor<2xi32>"},
+       "dense<[0, 9]> : tensor<2xi32>"},
   };
 }
 

@@ -17,9 +17,8 @@ template <typename Op> void importUnary(Node &node) {
   node.setResult(0, node.create<Op>(node.input(0)).getResult());
 }
 
-// Inputs 0 and 1, of one element type, broadcast to one shape.
-std::pair<Value, Value> broadcastOperands(Node &node) {
-  Value lhs = node.input(0), rhs = node.input(1);
+// Two values of one element type, broadcast to one shape.
+std::pair<Value, Value> broadcastPair(const Node &node, Value lhs, Value rhs) {
   if (typeOf(lhs).getElementType() != typeOf(rhs).getElementType()) {
     std::string types;
     llvm::raw_string_ostream(types) << typeOf(lhs) << " and " << typeOf(rhs);
@@ -29,15 +28,58 @@ std::pair<Value, Value> broadcastOperands(Node &node) {
   return {broadcastTo(node, lhs, shape), broadcastTo(node, rhs, shape)};
 }
 
+std::pair<Value, Value> broadcastOperands(Node &node) {
+  return broadcastPair(node, node.input(0), node.input(1));
+}
+
 template <typename Op> void importBinary(Node &node) {
   auto [lhs, rhs] = broadcastOperands(node);
   node.setResult(0, node.create<Op>(lhs, rhs).getResult());
+}
+
+// Any number of inputs, combined from the left.
+template <typename Op> void importVariadic(Node &node) {
+  Value result = node.input(0);
+  if (node.numInputs() == 1) {
+    return node.aliasResult(0, 0);
+  }
+  for (size_t i = 1; i < node.numInputs(); ++i) {
+    auto [lhs, rhs] = broadcastPair(node, result, node.input(i));
+    result = node.create<Op>(lhs, rhs);
+  }
+  node.setResult(0, result);
+}
+
+void importMean(Node &node) {
+  Value sum = node.input(0);
+  for (size_t i = 1; i < node.numInputs(); ++i) {
+    auto [lhs, rhs] = broadcastPair(node, sum, node.input(i));
+    sum = node.create<nn::AddOp>(lhs, rhs);
+  }
+  node.setResult(0, node.create<nn::MulOp>(sum, splatConstant(node, typeOf(sum), 1.0 / node.numInputs())).getResult());
 }
 
 template <nn::Predicate predicate> void importCompare(Node &node) {
   auto [lhs, rhs] = broadcastOperands(node);
   auto type = RankedTensorType::get(shapeOf(lhs), node.builder().getI1Type());
   node.setResult(0, node.create<nn::CompareOp>(type, predicate, lhs, rhs).getResult());
+}
+
+void importXor(Node &node) {
+  auto [lhs, rhs] = broadcastOperands(node);
+  node.setResult(0, node.create<nn::CompareOp>(typeOf(lhs), nn::Predicate::Ne, lhs, rhs).getResult());
+}
+
+// Only a NaN differs from itself.
+void importIsNaN(Node &node) {
+  Value input = node.input(0);
+  auto type = RankedTensorType::get(shapeOf(input), node.builder().getI1Type());
+  node.setResult(0, node.create<nn::CompareOp>(type, nn::Predicate::Ne, input, input).getResult());
+}
+
+void importReciprocal(Node &node) {
+  Value input = node.input(0);
+  node.setResult(0, node.create<nn::DivOp>(splatConstant(node, typeOf(input), 1), input).getResult());
 }
 
 void importGelu(Node &node) {
@@ -194,21 +236,29 @@ constexpr RegistryRow kRows[] = {
     {"Greater", importCompare<nn::Predicate::Gt>},
     {"GreaterOrEqual", importCompare<nn::Predicate::Ge>},
     {"Identity", importIdentity},
+    {"IsNaN", importIsNaN},
     {"LeakyRelu", importLeakyRelu},
     {"Less", importCompare<nn::Predicate::Lt>},
     {"LessOrEqual", importCompare<nn::Predicate::Le>},
     {"Log", importUnary<nn::LogOp>},
+    {"Max", importVariadic<nn::MaxOp>},
+    {"Mean", importMean},
+    {"Min", importVariadic<nn::MinOp>},
     {"Mul", importBinary<nn::MulOp>},
     {"Neg", importUnary<nn::NegOp>},
     {"Not", importUnary<nn::NotOp>},
     {"Or", importBinary<nn::OrOp>},
     {"Pow", importPow},
+    {"Reciprocal", importReciprocal},
     {"Relu", importUnary<nn::ReluOp>},
     {"Sigmoid", importUnary<nn::SigmoidOp>},
+    {"Sign", importUnary<nn::SignOp>},
     {"Sqrt", importUnary<nn::SqrtOp>},
     {"Sub", importBinary<nn::SubOp>},
+    {"Sum", importVariadic<nn::AddOp>},
     {"Tanh", importUnary<nn::TanhOp>},
     {"Where", importWhere},
+    {"Xor", importXor},
 };
 
 } // namespace

@@ -12,7 +12,23 @@ namespace ashlar::frontend {
 
 namespace {
 
-enum class Kind { Sum, Mean, Max };
+enum class Kind { Sum, SumAbs, SumSquare, Mean, Max, Min };
+
+// What is reduced: the elements, or a function of each.
+Value prepare(Node &node, Kind kind, Value input) {
+  switch (kind) {
+  case Kind::SumAbs:
+    return node.create<nn::AbsOp>(input);
+  case Kind::SumSquare:
+    return node.create<nn::MulOp>(input, input);
+  default:
+    return input;
+  }
+}
+
+nn::Reduction reductionOf(Kind kind) {
+  return kind == Kind::Max ? nn::Reduction::Max : kind == Kind::Min ? nn::Reduction::Min : nn::Reduction::Sum;
+}
 
 Value meanFromSum(Node &node, Value sum, int64_t count) {
   RankedTensorType type = typeOf(sum);
@@ -28,8 +44,9 @@ void importReduce(Node &node, Kind kind, int64_t axesInputSince) {
   SmallVector<int64_t> axes = readAxes(node, 1, axesInputSince, type.getRank());
   bool keep = node.getInt("keepdims", 1) != 0;
   bool noAxesNoReduction = node.getOpset() >= axesInputSince && node.getInt("noop_with_empty_axes", 0) != 0;
-  if (axes.empty() && noAxesNoReduction) {
-    return node.aliasResult(0, 0);
+  if (axes.empty() && noAxesNoReduction) { // each element by itself
+    Value input = node.input(0), each = prepare(node, kind, input);
+    return each == input ? node.aliasResult(0, 0) : node.setResult(0, each);
   }
   if (axes.empty()) {
     axes = llvm::to_vector(llvm::seq<int64_t>(0, type.getRank()));
@@ -43,10 +60,10 @@ void importReduce(Node &node, Kind kind, int64_t axesInputSince) {
       kept.push_back(reduced ? 1 : dim);
     }
   }
-  if (count == 0 && kind != Kind::Sum) {
+  if (count == 0 && (kind == Kind::Mean || reductionOf(kind) != nn::Reduction::Sum)) {
     node.fail("has no elements to reduce");
   }
-  Value result = reduce(node, kind == Kind::Max ? nn::Reduction::Max : nn::Reduction::Sum, node.input(0), axes);
+  Value result = reduce(node, reductionOf(kind), prepare(node, kind, node.input(0)), axes);
   if (kind == Kind::Mean) {
     result = meanFromSum(node, result, count);
   }
@@ -57,11 +74,8 @@ void importReduce(Node &node, Kind kind, int64_t axesInputSince) {
 void importReduceSum(Node &node) {
   importReduce(node, Kind::Sum, /*axesInputSince=*/13);
 }
-void importReduceMean(Node &node) {
-  importReduce(node, Kind::Mean, /*axesInputSince=*/18);
-}
-void importReduceMax(Node &node) {
-  importReduce(node, Kind::Max, /*axesInputSince=*/18);
+template <Kind kind> void importReduceSince18(Node &node) {
+  importReduce(node, kind, /*axesInputSince=*/18);
 }
 
 // From opset 13 on along one axis (default the last); before, over all dims from `axis` (default 1) on taken together.
@@ -93,9 +107,12 @@ template <typename Op> void importSoftmax(Node &node) {
 
 constexpr RegistryRow kRows[] = {
     {"LogSoftmax", importSoftmax<nn::LogSoftmaxOp>},
-    {"ReduceMax", importReduceMax},
-    {"ReduceMean", importReduceMean},
+    {"ReduceL1", importReduceSince18<Kind::SumAbs>},
+    {"ReduceMax", importReduceSince18<Kind::Max>},
+    {"ReduceMean", importReduceSince18<Kind::Mean>},
+    {"ReduceMin", importReduceSince18<Kind::Min>},
     {"ReduceSum", importReduceSum},
+    {"ReduceSumSquare", importReduceSince18<Kind::SumSquare>},
     {"Softmax", importSoftmax<nn::SoftmaxOp>},
 };
 

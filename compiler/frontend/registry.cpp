@@ -13,7 +13,8 @@ namespace {
 const llvm::StringMap<Handler> &registry() {
   static const llvm::StringMap<Handler> map = [] {
     llvm::StringMap<Handler> built;
-    for (auto rows : {constantRows, contractionRows, elementwiseRows, lossRows, reductionRows, shapeRows}) {
+    for (auto rows : {activationRows, constantRows, contractionRows, elementwiseRows, indexingRows, lossRows, normalizationRows,
+                      reductionRows, shapeRows}) {
       for (const RegistryRow &row : rows()) {
         built[row.opType] = row.handler;
       }

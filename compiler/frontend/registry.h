@@ -20,10 +20,13 @@ struct RegistryRow {
 };
 
 // The rows of each op family.
+llvm::ArrayRef<RegistryRow> activationRows();
 llvm::ArrayRef<RegistryRow> constantRows();
 llvm::ArrayRef<RegistryRow> contractionRows();
 llvm::ArrayRef<RegistryRow> elementwiseRows();
+llvm::ArrayRef<RegistryRow> indexingRows();
 llvm::ArrayRef<RegistryRow> lossRows();
+llvm::ArrayRef<RegistryRow> normalizationRows();
 llvm::ArrayRef<RegistryRow> reductionRows();
 llvm::ArrayRef<RegistryRow> shapeRows();
 

@@ -155,15 +155,15 @@ void importExpand(Node &node) {
   node.setResult(0, broadcastTo(node, node.input(0), shape));
 }
 
-// Shape and Size only need types, so they always fold; Gather folds when its inputs are known.
+// Shape and Size only need types, so they always fold.
 void importOnlyKnown(Node &node) {
   node.fail("is supported only where its inputs are integers known at compile time");
 }
 
 constexpr RegistryRow kRows[] = {
-    {"Concat", importConcat},   {"Expand", importExpand},   {"Flatten", importFlatten},     {"Gather", importOnlyKnown},
-    {"Reshape", importReshape}, {"Shape", importOnlyKnown}, {"Size", importOnlyKnown},      {"Slice", importSlice},
-    {"Split", importSplit},     {"Squeeze", importSqueeze}, {"Transpose", importTranspose}, {"Unsqueeze", importUnsqueeze},
+    {"Concat", importConcat},   {"Expand", importExpand},       {"Flatten", importFlatten},     {"Reshape", importReshape},
+    {"Shape", importOnlyKnown}, {"Size", importOnlyKnown},      {"Slice", importSlice},         {"Split", importSplit},
+    {"Squeeze", importSqueeze}, {"Transpose", importTranspose}, {"Unsqueeze", importUnsqueeze},
 };
 
 } // namespace

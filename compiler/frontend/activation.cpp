@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Activations that are several nn ops. Each is written so that neither it nor its gradient overflows where the function is finite, and so
+// that the gradient at a kink is the one that PyTorch takes.
+
+#include "compiler/frontend/emit.h"
+#include "compiler/frontend/registry.h"
+#include "compiler/frontend/shape_rules.h"
+
+#include <limits>
+
+using namespace mlir;
+
+namespace ashlar::frontend {
+
+namespace {
+
+Value plus(const Node &node, Value x, double value) {
+  return node.create<nn::AddOp>(x, splatConstant(node, typeOf(x), value));
+}
+Value times(const Node &node, Value x, double value) {
+  return value == 1 ? x : node.create<nn::MulOp>(x, splatConstant(node, typeOf(x), value)).getResult();
+}
+Value smaller(const Node &node, Value x, double value) {
+  return node.create<nn::MinOp>(x, splatConstant(node, typeOf(x), value));
+}
+Value larger(const Node &node, Value x, double value) {
+  return node.create<nn::MaxOp>(x, splatConstant(node, typeOf(x), value));
+}
+Value isAbove(const Node &node, Value x, double value) {
+  auto type = RankedTensorType::get(shapeOf(x), node.builder().getI1Type());
+  return node.create<nn::CompareOp>(type, nn::Predicate::Gt, x, splatConstant(node, typeOf(x), value));
+}
+
+// (x + |x|) / 2 + log(1 + e^-|x|)
+Value softplus(const Node &node, Value x) {
+  Value size = node.create<nn::AbsOp>(x);
+  Value logarithm = node.create<nn::LogOp>(plus(node, node.create<nn::ExpOp>(node.create<nn::NegOp>(size)), 1));
+  return node.create<nn::AddOp>(times(node, node.create<nn::AddOp>(x, size), 0.5), logarithm);
+}
+
+// max(x, 0) + alpha (e^(min(x, 0) / width) - 1)
+Value exponentialUnit(const Node &node, Value x, double alpha, double width) {
+  Value exponential = node.create<nn::ExpOp>(times(node, smaller(node, x, 0), 1 / width));
+  return node.create<nn::AddOp>(node.create<nn::ReluOp>(x), times(node, plus(node, exponential, -1), alpha));
+}
+
+// max(0, min(1, alpha x + beta))
+Value hardSigmoid(const Node &node, Value x, double alpha, double beta) {
+  return larger(node, smaller(node, plus(node, times(node, x, alpha), beta), 1), 0);
+}
+
+void importCelu(Node &node) {
+  double alpha = node.getFloat("alpha", 1);
+  node.setResult(0, exponentialUnit(node, node.input(0), alpha, alpha));
+}
+
+// The bounds are attributes before opset 11, inputs since; either may be missing.
+void importClip(Node &node) {
+  Value x = node.input(0);
+  RankedTensorType type = typeOf(x);
+  Value result = x;
+  if (node.getOpset() < 11) {
+    constexpr float kLargest = std::numeric_limits<float>::max();
+    result = node.hasAttribute("min") ? larger(node, result, node.getFloat("min", -kLargest)) : result;
+    result = node.hasAttribute("max") ? smaller(node, result, node.getFloat("max", kLargest)) : result;
+  }
+  for (size_t i : {1, 2}) {
+    if (node.getOpset() < 11 || !node.hasInput(i)) {
+      continue;
+    }
+    RankedTensorType bound = node.inputType(i);
+    if (bound.getElementType() != type.getElementType() || bound.getNumElements() != 1) {
+      std::string types;
+      llvm::raw_string_ostream(types) << bound << " is no scalar of the element type of " << type;
+      node.fail("bound " + types);
+    }
+    Value all = broadcastTo(node, reshape(node, node.input(i), {}), type.getShape());
+    result = i == 1 ? node.create<nn::MaxOp>(result, all).getResult() : node.create<nn::MinOp>(result, all).getResult();
+  }
+  result == x ? node.aliasResult(0, 0) : node.setResult(0, result);
+}
+
+void importElu(Node &node) {
+  node.setResult(0, exponentialUnit(node, node.input(0), node.getFloat("alpha", 1), /*width=*/1));
+}
+
+void importHardSigmoid(Node &node) {
+  node.setResult(0, hardSigmoid(node, node.input(0), node.getFloat("alpha", 0.2), node.getFloat("beta", 0.5)));
+}
+
+void importHardSwish(Node &node) {
+  Value x = node.input(0);
+  node.setResult(0, node.create<nn::MulOp>(x, hardSigmoid(node, x, 1.0 / 6, 0.5)).getResult());
+}
+
+void importMish(Node &node) {
+  Value x = node.input(0);
+  node.setResult(0, node.create<nn::MulOp>(x, node.create<nn::TanhOp>(softplus(node, x))).getResult());
+}
+
+void importPRelu(Node &node) {
+  Value x = node.input(0), slope = node.input(1);
+  if (typeOf(x).getElementType() != typeOf(slope).getElementType() ||
+      ArrayRef<int64_t>(broadcastShapes(node, shapeOf(x), shapeOf(slope))) != shapeOf(x)) {
+    std::string types;
+    llvm::raw_string_ostream(types) << typeOf(slope) << " does not fit " << typeOf(x);
+    node.fail("slope of " + types);
+  }
+  Value below = node.create<nn::MulOp>(x, broadcastTo(node, slope, shapeOf(x)));
+  node.setResult(0, node.create<nn::SelectOp>(x.getType(), isAbove(node, x, 0), x, below).getResult());
+}
+
+void importSelu(Node &node) {
+  double alpha = node.getFloat("alpha", 1.67326319217681884765625), gamma = node.getFloat("gamma", 1.05070102214813232421875);
+  node.setResult(0, times(node, exponentialUnit(node, node.input(0), alpha, /*width=*/1), gamma));
+}
+
+void importSoftplus(Node &node) {
+  node.setResult(0, softplus(node, node.input(0)));
+}
+
+void importSoftsign(Node &node) {
+  Value x = node.input(0);
+  node.setResult(0, node.create<nn::DivOp>(x, plus(node, node.create<nn::AbsOp>(x), 1)).getResult());
+}
+
+void importSwish(Node &node) {
+  Value x = node.input(0);
+  Value gate = node.create<nn::SigmoidOp>(times(node, x, node.getFloat("alpha", 1)));
+  node.setResult(0, node.create<nn::MulOp>(x, gate).getResult());
+}
+
+void importThresholdedRelu(Node &node) {
+  Value x = node.input(0);
+  Value above = isAbove(node, x, node.getFloat("alpha", 1));
+  node.setResult(0, node.create<nn::SelectOp>(x.getType(), above, x, splatConstant(node, typeOf(x), 0)).getResult());
+}
+
+constexpr RegistryRow kRows[] = {
+    {"Celu", importCelu},           {"Clip", importClip},         {"Elu", importElu},     {"HardSigmoid", importHardSigmoid},
+    {"HardSwish", importHardSwish}, {"Mish", importMish},         {"PRelu", importPRelu}, {"Selu", importSelu},
+    {"Softplus", importSoftplus},   {"Softsign", importSoftsign}, {"Swish", importSwish}, {"ThresholdedRelu", importThresholdedRelu},
+};
+
+} // namespace
+
+ArrayRef<RegistryRow> activationRows() {
+  return kRows;
+}
+
+} // namespace ashlar::frontend

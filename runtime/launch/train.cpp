@@ -171,8 +171,8 @@ public:
     }
     std::string text = fmt::format("eval: loss is {:.4f}", loss / static_cast<double>(batches));
     if (correctTensor != nullptr) {
-      uint64_t samples = evaluation.pipeline.samplesPerEpoch();
-      text += fmt::format(", accuracy is {:.4f} ({:.0f} of {})", correct / static_cast<double>(samples), correct, samples);
+      uint64_t labels = evaluation.pipeline.samplesPerEpoch() * labelsOfSample();
+      text += fmt::format(", accuracy is {:.4f} ({:.0f} of {})", correct / static_cast<double>(labels), correct, labels);
     }
     log.line(text);
     return Status();
@@ -181,6 +181,22 @@ public:
   Status close() { return log.close(); }
 
 private:
+  // Number of class labels of one sample: 1, or one a token.
+  uint64_t labelsOfSample() const {
+    const ashlar_rt_variant &variant = *session.variant;
+    uint64_t labels = 1;
+    for (uint32_t i = 0; i < training.dataset.num_features; ++i) {
+      const ashlar_rt_feature &feature = training.dataset.features[i];
+      for (uint32_t j = 0; j < variant.num_tensors && feature.classes > 0; ++j) {
+        const ashlar_rt_tensor &tensor = variant.tensors[j];
+        for (uint32_t d = 1; d < tensor.rank && std::strcmp(tensor.name, feature.tensor) == 0; ++d) {
+          labels *= static_cast<uint64_t>(tensor.global_shape[d]);
+        }
+      }
+    }
+    return labels;
+  }
+
   Session &session;
   const ashlar_rt_training &training;
   Executor &executor;

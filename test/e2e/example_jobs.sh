@@ -4,11 +4,13 @@
 
 . "$(dirname "$0")/common.sh"
 
+python3 "$(dirname "$0")/write_tokens.py" tokens 50 16
 for job in "$jobs"/*.txtpb; do
   name=$(basename "$job" .txtpb)
   case $name in
     linear) model=linear ;;
     mlp*) model=mlp ;;
+    transformer*) model=transformer ;;
     *) fail "no model is known for docs/jobs/$name.txtpb" ;;
   esac
   # The model's command is in the job's first lines.
@@ -17,6 +19,8 @@ for job in "$jobs"/*.txtpb; do
   "$tools/ashlarc" "$name.onnx" --job "$job" -o "$name"
   ranks=$(sed -n 's/^mesh .*; \([0-9]*\) ranks\?$/\1/p' <("./$name" --plan))
   [ -n "$ranks" ] || fail "the plan of $name names no ranks"
-  mpirun -n "$ranks" "./$name" --steps 3 --log-every 1 > "$name.log"
+  data=$(grep -q "npy {" "$job" && echo "--data tokens" || true)
+  # shellcheck disable=SC2086 # an option and its value, or nothing
+  mpirun -n "$ranks" "./$name" $data --steps 3 --log-every 1 > "$name.log"
   [ "$(losses "$name.log" | wc -l)" = 3 ] || fail "$name does not print 3 losses"
 done

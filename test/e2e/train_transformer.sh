@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# A small GPT, split as Megatron does: the losses are those of one rank, on meshes that divide heads and vocabulary and on one that does not.
+
+. "$(dirname "$0")/common.sh"
+
+job=$jobs/transformer_tensor_parallel.txtpb
+python3 "$(dirname "$0")/write_tokens.py" data 50 16
+"$tools/ashlar-zoo" transformer -o transformer.onnx
+sed '/^mode:/d; /^mesh {/,/^}/d; /^rules/d' "$job" > single.txtpb
+"$tools/ashlarc" transformer.onnx --job single.txtpb -o single
+./single --data data --eval --threads 1 > single.log
+grep -q "accuracy is 1.0000 (512 of 512)" single.log || fail "it does not learn to count: $(tail -1 single.log)"
+# 4 heads and 50 words: 2 divides both, 3 and 4 do not divide the words, 3 does not divide the heads.
+for mesh in dp=2,tp=2 dp=1,tp=3 dp=1,tp=4; do
+  "$tools/ashlarc" transformer.onnx --job "$job" --mesh $mesh -o split
+  ranks=$(sed -n 's/^mesh .*; \([0-9]*\) ranks\?$/\1/p' <(./split --plan))
+  mpirun -n "$ranks" ./split --data data --eval --threads 1 > $mesh.log
+  # Sums in another order: 2^-24 a term, grown by 80 steps of momentum.
+  expect_close single.log $mesh.log 1e-3
+done

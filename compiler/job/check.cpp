@@ -21,6 +21,51 @@ namespace {
 // More than any machine has, and few enough that tables over all devices stay small and products do not overflow.
 constexpr int64_t kMaxDevices = 65536;
 
+// Checks that every rank plays one point of the mesh.
+Fault checkDeviceIds(const Mesh &mesh, int64_t devices) {
+  if (mesh.device_ids().empty()) {
+    return {};
+  }
+  if (mesh.device_ids_size() != devices) {
+    return llvm::formatv("mesh.device_ids has {0} ranks but the mesh has {1} devices; give the rank of each, row major",
+                         mesh.device_ids_size(), devices);
+  }
+  std::vector<int64_t> pointOf(devices, -1);
+  for (auto [point, rank] : llvm::enumerate(mesh.device_ids())) {
+    if (rank < 0 || rank >= devices) {
+      return llvm::formatv("mesh.device_ids has rank {0} at position {1} but the ranks of {2} devices are 0 to {3}", rank, point, devices,
+                           devices - 1);
+    }
+    if (pointOf[rank] >= 0) {
+      return llvm::formatv("mesh.device_ids has rank {0} at positions {1} and {2}; a rank plays one device", rank, pointOf[rank], point);
+    }
+    pointOf[rank] = point;
+  }
+  return {};
+}
+
+Fault checkLink(StringRef name, const Machine::LinkClass &link) {
+  // Costs are 64-bit numbers of nanoseconds and bytes: more than these would mean another unit was meant.
+  constexpr double kMostUs = 1e6, kMostGbPerS = 1e6, kLeastGbPerS = 1e-3;
+  if (link.has_latency_us() && !(link.latency_us() >= 0 && link.latency_us() <= kMostUs)) {
+    return llvm::formatv("{0}.latency_us {1} is not from 0 to {2} microseconds", name, link.latency_us(), kMostUs);
+  }
+  if (link.has_bandwidth_gb_per_s() && !(link.bandwidth_gb_per_s() >= kLeastGbPerS && link.bandwidth_gb_per_s() <= kMostGbPerS)) {
+    return llvm::formatv("{0}.bandwidth_gb_per_s {1} is not from {2:F3} to {3} GB/s", name, link.bandwidth_gb_per_s(), kLeastGbPerS,
+                         kMostGbPerS);
+  }
+  return {};
+}
+
+Fault checkMachine(const Job &job) {
+  const Machine &machine = job.machine();
+  if (machine.has_ranks_per_host() && machine.ranks_per_host() < 1) {
+    return llvm::formatv("machine.ranks_per_host {0} is not positive", machine.ranks_per_host());
+  }
+  Fault fault = checkLink("machine.intra_host", machine.intra_host());
+  return fault.empty() ? checkLink("machine.inter_host", machine.inter_host()) : fault;
+}
+
 Fault checkMesh(const Mesh &mesh) {
   llvm::StringSet<> names;
   int64_t devices = 1;
@@ -44,7 +89,7 @@ Fault checkMesh(const Mesh &mesh) {
                            devices, name, axis.size(), kMaxDevices);
     }
   }
-  return {};
+  return checkDeviceIds(mesh, devices);
 }
 
 Fault checkMode(const Job &job) {
@@ -146,7 +191,7 @@ Fault findFault(const Job &job) {
   if (Fault fault = checkMesh(job.mesh()); !fault.empty()) {
     return fault;
   }
-  for (auto check : {checkMode, checkRules, checkBatch, checkDeterministic, checkTraining}) {
+  for (auto check : {checkMachine, checkMode, checkRules, checkBatch, checkDeterministic, checkTraining}) {
     if (Fault fault = check(job); !fault.empty()) {
       return fault;
     }

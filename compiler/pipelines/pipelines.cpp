@@ -4,6 +4,7 @@
 
 #include "compiler/pipelines/pipelines.h"
 
+#include "compiler/cost/machine.h"
 #include "passes/layout/passes.h"
 #include "passes/lower/passes.h"
 #include "passes/partition/passes.h"
@@ -58,6 +59,23 @@ train::OptimizerPassOptions optimizerOptions(const job::Optimizer &optimizer) {
   return options;
 }
 
+layout::SeedLayoutsPassOptions seedOptions(const Variant &variant, const job::Job &job) {
+  layout::SeedLayoutsPassOptions options;
+  llvm::append_range(options.mesh, variant.mesh);
+  llvm::append_range(options.batchAxes, variant.batchAxes);
+  llvm::append_range(options.deviceIds, variant.deviceIds);
+  options.globalBatch = job.global_batch();
+  SmallVector<int64_t> sizes;
+  for (StringRef axis : variant.mesh) {
+    axis.split('=').second.getAsInteger(10, sizes.emplace_back());
+  }
+  for (const dist::Link &link : cost::axisLinks(cost::machineOf(job), sizes, variant.deviceIds, variant.devicesPerProcess)) {
+    options.latencyNs.push_back(link.latencyNs);
+    options.bytesPerUs.push_back(link.bytesPerUs);
+  }
+  return options;
+}
+
 } // namespace
 
 void addTrainPasses(OpPassManager &passes, const job::Job &job) {
@@ -98,11 +116,7 @@ void addDistPasses(OpPassManager &passes, const Variant &variant, const job::Job
   if (variant.mesh.empty()) {
     return;
   }
-  layout::SeedLayoutsPassOptions seed;
-  llvm::append_range(seed.mesh, variant.mesh);
-  llvm::append_range(seed.batchAxes, variant.batchAxes);
-  seed.globalBatch = job.global_batch();
-  passes.addPass(layout::createSeedLayoutsPass(seed));
+  passes.addPass(layout::createSeedLayoutsPass(seedOptions(variant, job)));
   passes.addPass(layout::createApplyRulesPass());
   layout::PropagateLayoutsPassOptions propagate;
   propagate.splitVariables = variant.inferParameters;

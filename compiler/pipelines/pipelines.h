@@ -21,7 +21,8 @@ struct Variant {
   std::vector<std::string> mesh;      // "dp=4", major to minor; empty: one device
   std::vector<std::string> batchAxes; // those that split the batch
   int64_t devicesPerProcess = 1;
-  bool inferParameters = false; // let inference split parameters of which no rule says anything
+  bool inferParameters = false;        // let inference split parameters of which no rule says anything
+  std::vector<int64_t> deviceIds = {}; // rank of each device, row-major; empty: the devices in turn
 };
 
 // The variants that a job asks for, the default one first, and why there is no deterministic one ("" when there is).

@@ -81,6 +81,7 @@ VariantList listVariants(const job::Job &job) {
     plain.mesh.push_back(axis.name() + "=" + std::to_string(axis.size()));
   }
   plain.inferParameters = job::effectiveMode(job) == job::SEMI_AUTO;
+  plain.deviceIds.assign(job.mesh().device_ids().begin(), job.mesh().device_ids().end());
   list.variants.push_back(plain);
   int64_t chunks = job.deterministic().chunks(), ranks = job::numDevices(job);
   list.deterministicRefusal = refuseChunks(job, chunks, ranks);

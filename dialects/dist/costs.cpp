@@ -6,6 +6,8 @@
 
 #include "dialects/support/element_type.h"
 
+#include "llvm/Support/MathExtras.h"
+
 using namespace mlir;
 
 namespace ashlar::dist {
@@ -23,9 +25,10 @@ SmallVector<Link> axisLinks(MeshAttr mesh, CostsAttr costs) {
 int64_t collectiveMessages(CollectiveKind kind, int64_t groupSize) {
   switch (kind) {
   case CollectiveKind::AllReduce:
-    return 2 * (groupSize - 1);
+    return 2 * static_cast<int64_t>(llvm::Log2_64_Ceil(groupSize));
   case CollectiveKind::AllGather:
   case CollectiveKind::ReduceScatter:
+    return llvm::Log2_64_Ceil(groupSize);
   case CollectiveKind::AllToAll:
     return groupSize - 1;
   case CollectiveKind::Permute:

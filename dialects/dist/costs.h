@@ -28,8 +28,9 @@ struct Link {
 // Returns the links of a mesh, one an axis. `costs` may be null.
 llvm::SmallVector<Link> axisLinks(MeshAttr mesh, CostsAttr costs);
 
-// Returns the messages that follow one another in a collective of n ranks, by the algorithms of collectiveBytes:
-//   all_reduce 2 (n-1); all_gather, reduce_scatter and all_to_all n-1; permute 1.
+// Returns the messages that follow one another in a collective of n ranks: each rank sends as many bytes as in a ring, but to partners at
+// doubling distance, as the best known algorithms do. So one collective over two axes is never slower than two over one each.
+//   all_reduce 2 log2(n); all_gather and reduce_scatter log2(n), rounded up; all_to_all n-1; permute 1.
 int64_t collectiveMessages(CollectiveKind kind, int64_t groupSize);
 
 // Returns messages * latency + bytes / rate, in picoseconds: nanoseconds would round small messages to nothing.

@@ -62,7 +62,7 @@ SmallVector<int64_t> pieceOf(MeshAttr mesh, ArrayRef<AxisList> dims, ArrayRef<St
 class NumberedProblem {
 public:
   NumberedProblem(MeshAttr mesh, ArrayRef<Link> links, RankedTensorType type, const Layout &from, const Layout &to)
-      : problem{type.getShape(), elementBytes(type.getElementType()), {}, {}, {}} {
+      : problem{type.getShape(), elementBytes(type.getElementType()), {}, {}, {}, 0} {
     chooseAxes(mesh, links, from, to);
     for (StringAttr axis : names) {
       size_t position = *mesh.findAxis(axis);
@@ -104,6 +104,7 @@ private:
       if (isUsed(axis)) {
         names.push_back(axis);
       } else if (size > 1 && isFaster && count < kMostAxesWithIdle) {
+        problem.idle |= 1u << names.size();
         names.push_back(axis);
         ++count;
       }

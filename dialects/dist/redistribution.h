@@ -41,8 +41,8 @@ struct Plan {
 // are optimal where the layouts and the idle axes that may serve are at most four axes; above that, axes that begin a dim at both ends stay
 // where they are.
 //
-// Idle axes serve where their links are faster than one that an end uses. A sum over slow "dp" of a tensor that is whole along fast "tp" is
-// sliced over tp, reduced over dp, and gathered over tp.
+// Idle axes serve where their links are faster than one that an end uses: a sum over slow "dp" of a tensor that is whole along fast "tp" is
+// sliced over tp, reduced over dp, and gathered over tp. No permute moves an idle axis.
 class Planner {
 public:
   // Takes the costs that stand on the mesh.

@@ -100,6 +100,10 @@ RedistributionSearch::RedistributionSearch(const SearchProblem &problem) : probl
     }
     fixed.push_back(common);
   }
+  fastest = problem.axes.empty() ? Link() : problem.axes.front().link;
+  for (const SearchAxis &axis : problem.axes) {
+    fastest = {std::min(fastest.latencyNs, axis.link.latencyNs), std::max(fastest.bytesPerUs, axis.link.bytesPerUs)};
+  }
 }
 
 std::optional<std::vector<SearchStep>> RedistributionSearch::run(const Kinds *avoided) {
@@ -114,7 +118,7 @@ std::optional<std::vector<SearchStep>> RedistributionSearch::run(int64_t memoryC
   nodes.clear();
   numberOf.clear();
   open = {};
-  reach(problem.from, /*matched=*/0, Cost(), /*previous=*/-1, SearchStep());
+  reach({problem.from, localBytes(problem.from), /*matched=*/0, Cost(), /*previous=*/-1, SearchStep()});
   while (!open.empty()) {
     auto [cost, node] = open.top();
     open.pop();
@@ -134,8 +138,9 @@ void RedistributionSearch::expand(int64_t node) {
   reduce(node);
   split(node, unusedAxes(nodes[node].layout), Step::Slice);
   move(node);
-  if (nodes[node].layout.dims.empty()) {
-    return;
+  int64_t least = nodes[node].cost.timePs + collectiveTimePs(CollectiveKind::Permute, nodes[node].localBytes, /*groupSize=*/2, fastest);
+  if (problem.shape.empty() || (best && least > best->timePs)) {
+    return; // the many permutes are not worth a look
   }
   NumberedLayout next;
   next.dims.emplace_back();
@@ -148,52 +153,59 @@ void RedistributionSearch::reduce(int64_t node) {
   uint32_t axes = nodes[node].layout.partial & ~problem.to.partial;
   for (uint32_t subset = axes; subset != 0; subset = (subset - 1) & axes) {
     SearchStep step{Step::AllReduce, listOf(subset)};
-    step.after = nodes[node].layout;
-    step.after.partial &= ~subset;
-    take(node, step);
+    if (std::optional<Cost> cost = price(node, step)) {
+      NumberedLayout next = nodes[node].layout;
+      next.partial &= ~subset;
+      take(node, *cost, std::move(step), std::move(next));
+    }
   }
   split(node, axes, Step::ReduceScatter);
 }
 
 // Splits a dim over axes that are unused (slice) or partial (reduce-scatter).
 void RedistributionSearch::split(int64_t node, uint32_t axes, Step::Kind kind) {
-  const NumberedLayout layout = nodes[node].layout;
-  for (size_t d = 0; d < layout.dims.size(); ++d) {
-    AxisNumbers scratch;
-    forEachList(axes, scratch, [&](const AxisNumbers &list) {
-      if (!isOneCut(d, layout.dims[d], list)) {
-        return;
+  AxisNumbers scratch;
+  forEachList(axes, scratch, [&](const AxisNumbers &list) {
+    SearchStep step{kind, list};
+    std::optional<Cost> cost = price(node, step);
+    for (size_t d = 0; cost && d < problem.shape.size(); ++d) {
+      NumberedLayout next = nodes[node].layout;
+      if (isOneCut(d, next.dims[d], list)) {
+        step.dim = d;
+        next.dims[d].append(list.begin(), list.end());
+        for (uint8_t axis : list) {
+          next.partial &= ~(1u << axis);
+        }
+        take(node, *cost, step, std::move(next));
       }
-      SearchStep step{kind, list, static_cast<int64_t>(d)};
-      step.after = layout;
-      step.after.dims[d].append(list.begin(), list.end());
-      for (uint8_t axis : list) {
-        step.after.partial &= ~(1u << axis);
-      }
-      take(node, step);
-    });
-  }
+    }
+  });
 }
 
 // Takes the minor axes of a dim away (all-gather), or to another dim (all-to-all).
 void RedistributionSearch::move(int64_t node) {
-  const NumberedLayout layout = nodes[node].layout;
-  for (size_t d = 0; d < layout.dims.size(); ++d) {
-    for (size_t count = 1; count + fixed[d] <= layout.dims[d].size(); ++count) {
-      AxisNumbers moved(ArrayRef<uint8_t>(layout.dims[d]).take_back(count));
-      NumberedLayout without = layout;
+  for (size_t d = 0; d < problem.shape.size(); ++d) {
+    for (size_t count = 1; count + fixed[d] <= nodes[node].layout.dims[d].size(); ++count) {
+      NumberedLayout without = nodes[node].layout;
+      AxisNumbers moved(ArrayRef<uint8_t>(without.dims[d]).take_back(count));
       without.dims[d].pop_back_n(count);
       if (!isOneCut(d, without.dims[d], moved)) {
         continue;
       }
-      for (size_t e = 0; e < layout.dims.size(); ++e) {
+      SearchStep exchange{Step::AllToAll, moved, /*dim=*/-1, /*concatDim=*/static_cast<int64_t>(d)};
+      std::optional<Cost> cost = price(node, exchange);
+      for (size_t e = 0; cost && e < problem.shape.size(); ++e) {
         if (e != d && isOneCut(e, without.dims[e], moved)) {
-          SearchStep step{Step::AllToAll, moved, /*dim=*/static_cast<int64_t>(e), /*concatDim=*/static_cast<int64_t>(d), without};
-          step.after.dims[e].append(moved.begin(), moved.end());
-          take(node, step);
+          exchange.dim = e;
+          NumberedLayout next = without;
+          next.dims[e].append(moved.begin(), moved.end());
+          take(node, *cost, exchange, std::move(next));
         }
       }
-      take(node, SearchStep{Step::AllGather, moved, static_cast<int64_t>(d), /*concatDim=*/-1, without});
+      SearchStep gather{Step::AllGather, moved, static_cast<int64_t>(d)};
+      if (std::optional<Cost> gatherCost = price(node, gather)) {
+        take(node, *gatherCost, std::move(gather), std::move(without));
+      }
     }
   }
 }
@@ -206,7 +218,8 @@ void RedistributionSearch::permute(int64_t node, NumberedLayout &next, uint32_t 
   if (grown < pieces) {
     for (uint8_t axis : listOf(left)) {
       int64_t size = problem.axes[axis].size;
-      if (at < fixed[d] ? axis == current[at] : pieces % (grown * size) == 0) {
+      bool mayStand = at < fixed[d] ? axis == current[at] : !(problem.idle >> axis & 1) || llvm::is_contained(current, axis);
+      if (mayStand && pieces % (grown * size) == 0) {
         next.dims[d].push_back(axis);
         permute(node, next, left & ~(1u << axis));
         next.dims[d].pop_back();
@@ -219,56 +232,70 @@ void RedistributionSearch::permute(int64_t node, NumberedLayout &next, uint32_t 
     permute(node, next, left);
     next.dims.pop_back();
   } else if (next.dims != nodes[node].layout.dims) {
-    take(node, SearchStep{Step::Permute, movedAxes(nodes[node].layout, next), /*dim=*/-1, /*concatDim=*/-1, next});
+    SearchStep step{Step::Permute, movedAxes(nodes[node].layout, next)};
+    bool movesIdle = llvm::any_of(step.axes, [&](uint8_t axis) { return problem.idle >> axis & 1; });
+    std::optional<Cost> cost = movesIdle ? std::nullopt : price(node, step);
+    if (cost) {
+      take(node, *cost, std::move(step), next);
+    }
   }
 }
 
-// Follows one edge, unless its end is not allowed.
-void RedistributionSearch::take(int64_t node, SearchStep step) {
-  if (!isAllowed(step.after) || localBytes(step.after) > cap) {
-    return;
-  }
-  Cost cost = nodes[node].cost;
-  size_t matched = nodes[node].matched;
+// Enters into `step` what it costs from a layout, and returns the cost of the way so far; nothing when a way to the end is known that is
+// not slower.
+std::optional<RedistributionSearch::Cost> RedistributionSearch::price(int64_t node, SearchStep &step) const {
   if (step.kind != Step::Slice) {
     Link link = problem.axes[step.axes.front()].link;
     for (uint8_t axis : step.axes) {
       link = link.worse(problem.axes[axis].link);
     }
-    int64_t operandBytes = localBytes(nodes[node].layout), size = groupSize(step.axes);
-    step.bytes = collectiveBytes(collectiveOf(step.kind), operandBytes, size);
-    step.timePs = collectiveTimePs(collectiveOf(step.kind), operandBytes, size, link);
-    if (avoid && matched <= avoid->size()) {
-      bool same = matched < avoid->size() && (*avoid)[matched] == step.kind;
-      matched = same ? matched + 1 : avoid->size() + 1;
-    }
+    int64_t size = groupSize(step.axes);
+    step.bytes = collectiveBytes(collectiveOf(step.kind), nodes[node].localBytes, size);
+    step.timePs = collectiveTimePs(collectiveOf(step.kind), nodes[node].localBytes, size, link);
   }
-  cost.timePs += step.timePs;
-  cost.bytes += step.bytes;
-  ++cost.steps;
-  NumberedLayout after = step.after;
-  reach(std::move(after), matched, cost, node, std::move(step));
+  const Cost &before = nodes[node].cost;
+  Cost cost{before.timePs + step.timePs, before.bytes + step.bytes, before.steps + 1};
+  return best && !(cost < *best) ? std::nullopt : std::optional<Cost>(cost);
 }
 
-void RedistributionSearch::reach(NumberedLayout layout, size_t matched, Cost cost, int64_t previous, SearchStep step) {
-  if (best && !(cost < *best)) {
-    return; // no way through here is better
-  }
-  auto [entry, isNew] = numberOf.try_emplace(keyOf(layout, matched), nodes.size());
-  if (isNew) {
-    nodes.push_back({std::move(layout), matched, cost, previous, std::move(step)});
-  } else if (cost < nodes[entry->second].cost) {
-    Node &node = nodes[entry->second];
-    node.cost = cost;
-    node.previous = previous;
-    node.step = std::move(step);
-  } else {
+// Follows one edge, unless its end is not allowed.
+void RedistributionSearch::take(int64_t node, const Cost &cost, SearchStep step, NumberedLayout next) {
+  int64_t bytes = localBytes(next);
+  if (bytes > cap || !isAllowed(next) || (avoid && isOnWay(node, next))) {
     return;
   }
-  if (isEnd(nodes[entry->second].layout, matched)) {
+  size_t matched = nodes[node].matched;
+  if (avoid && step.kind != Step::Slice && matched <= avoid->size()) {
+    bool same = matched < avoid->size() && (*avoid)[matched] == step.kind;
+    matched = same ? matched + 1 : avoid->size() + 1;
+  }
+  reach({std::move(next), bytes, matched, cost, node, std::move(step)});
+}
+
+void RedistributionSearch::reach(Node node) {
+  Cost cost = node.cost;
+  auto [entry, isNew] = numberOf.try_emplace(keyOf(node.layout, node.matched), nodes.size());
+  if (!isNew && !(cost < nodes[entry->second].cost)) {
+    return;
+  }
+  if (isEnd(node.layout, node.matched)) {
     best = cost;
   }
+  if (isNew) {
+    nodes.push_back(std::move(node));
+  } else {
+    nodes[entry->second] = std::move(node);
+  }
   open.push({cost, entry->second});
+}
+
+bool RedistributionSearch::isOnWay(int64_t node, const NumberedLayout &layout) const {
+  for (; node >= 0; node = nodes[node].previous) {
+    if (nodes[node].layout == layout) {
+      return true;
+    }
+  }
+  return false;
 }
 
 bool RedistributionSearch::isEnd(const NumberedLayout &layout, size_t matched) const {
@@ -357,6 +384,7 @@ std::vector<SearchStep> RedistributionSearch::trace(int64_t node) const {
   std::vector<SearchStep> steps;
   for (; nodes[node].previous >= 0; node = nodes[node].previous) {
     steps.push_back(nodes[node].step);
+    steps.back().after = nodes[node].layout;
   }
   std::reverse(steps.begin(), steps.end());
   return steps;

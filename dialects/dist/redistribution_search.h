@@ -46,6 +46,7 @@ struct SearchProblem {
   int64_t elementBytes;
   llvm::SmallVector<SearchAxis> axes; // that may serve on the way; at most 32
   NumberedLayout from, to;
+  uint32_t idle = 0; // the axes that neither end uses; permutes leave them where they are
 };
 
 // Dijkstra over layouts. State: for each layout reached the cheapest cost known and the step that led there; `open` orders layouts by cost.
@@ -53,7 +54,8 @@ struct SearchProblem {
 // give some forty layouts, four axes and four dims some fifteen hundred. Ties go to the edge tried first, so plans are the same on every
 // run.
 //
-// To find a plan other than a given one, a node is a layout and how far the collectives on the way to it are those of that plan.
+// To find a plan other than a given one, a node is a layout and how far the collectives on the way to it are those of that plan; a way then
+// may not come to a layout twice. That can hide a better one behind a cheaper way to the same node, which is fine for a comparison.
 class RedistributionSearch {
 public:
   using Kinds = llvm::SmallVector<Step::Kind>;
@@ -76,6 +78,7 @@ private:
   };
   struct Node {
     NumberedLayout layout;
+    int64_t localBytes;
     size_t matched; // collectives of the avoided plan that the way began with; one more than all of them: it has left that plan
     Cost cost;
     int64_t previous;
@@ -95,9 +98,11 @@ private:
   void split(int64_t node, uint32_t axes, Step::Kind kind);
   void move(int64_t node);
   void permute(int64_t node, NumberedLayout &next, uint32_t left);
-  void take(int64_t node, SearchStep step);
-  void reach(NumberedLayout layout, size_t matched, Cost cost, int64_t previous, SearchStep step);
+  std::optional<Cost> price(int64_t node, SearchStep &step) const;
+  void take(int64_t node, const Cost &cost, SearchStep step, NumberedLayout next);
+  void reach(Node node);
 
+  bool isOnWay(int64_t node, const NumberedLayout &layout) const;
   bool isEnd(const NumberedLayout &layout, size_t matched) const;
   bool isAllowed(const NumberedLayout &layout) const;
   bool isOneCut(size_t d, llvm::ArrayRef<uint8_t> before, llvm::ArrayRef<uint8_t> list) const;
@@ -111,6 +116,7 @@ private:
   const SearchProblem &problem;
   llvm::SmallVector<bool> mayBeUneven; // one a dim
   llvm::SmallVector<size_t> fixed;     // axes that stay at the front, one number a dim
+  Link fastest;                        // as fast in each respect as any
   int64_t cap = 0;
   const Kinds *avoid = nullptr;
   std::optional<Cost> best; // of the ways to the end found so far

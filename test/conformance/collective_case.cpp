@@ -231,6 +231,7 @@ CollectiveProgram::CollectiveProgram(const MeshCase &mesh, uint32_t seed, int nu
   variantStruct.num_axes = static_cast<uint32_t>(axes.size());
   variantStruct.axes = axes.data();
   variantStruct.devices_per_process = mesh.devicesPerProcess;
+  variantStruct.device_ids = meshCase.deviceIds.empty() ? nullptr : meshCase.deviceIds.data();
   variantStruct.arena_bytes = arenaBytes;
   variantStruct.num_programs = 1;
   variantStruct.programs = &program;

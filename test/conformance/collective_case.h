@@ -15,10 +15,11 @@
 
 namespace ashlar::test {
 
-// A mesh: sizes of its axes, and the devices that one process plays.
+// A mesh: sizes of its axes, the devices that one process plays, and the process of each device when they are not in turn.
 struct MeshCase {
   std::vector<uint32_t> axes;
   uint32_t devicesPerProcess;
+  std::vector<uint32_t> deviceIds = {};
 
   // Number of processes the mesh needs.
   int processes() const;

@@ -28,11 +28,26 @@ using ashlar::test::CollectiveProgram;
 using ashlar::test::MeshCase;
 
 const std::vector<MeshCase> kMeshes = {
-    {{1}, 1},    {{3}, 3},       {{8}, 8},    {{2, 4}, 8},    // one process
-    {{2}, 1},    {{2, 2}, 2},    {{8}, 4},    {{2, 3}, 3},    // two
-    {{3}, 1},    {{2, 3}, 2},                                 // three; the second has groups that share a process
-    {{4}, 1},    {{2, 2}, 1},    {{8}, 2},    {{2, 1, 4}, 2}, // four
-    {{2, 4}, 1}, {{4, 2, 2}, 2}, {{3, 8}, 3},                 // eight
+    {{1}, 1},
+    {{3}, 3},
+    {{8}, 8},
+    {{2, 4}, 8}, // one process
+    {{2}, 1},
+    {{2, 2}, 2},
+    {{8}, 4},
+    {{2, 3}, 3}, // two
+    {{3}, 1},
+    {{2, 3}, 2}, // three; the second has groups that share a process
+    {{4}, 1},
+    {{2, 2}, 1},
+    {{8}, 2},
+    {{2, 1, 4}, 2}, // four
+    {{2, 4}, 1},
+    {{4, 2, 2}, 2},
+    {{3, 8}, 3}, // eight
+    {{4}, 1, {2, 0, 3, 1}},
+    {{2, 2}, 1, {0, 2, 1, 3}},             // four, not in turn
+    {{2, 4}, 1, {7, 1, 5, 3, 0, 2, 6, 4}}, // eight
 };
 
 // Runs all cases as one rank, every round with new inputs, and returns the number of wrong results.

@@ -20,6 +20,42 @@ dist.mesh @second <["dp" = 2]>
 
 // -----
 
+// mesh op, C2
+// expected-error@+1 {{has 3 device_ids for 2 devices}}
+dist.mesh @mesh <["dp" = 2]> {device_ids = array<i64: 0, 1, 2>}
+
+// -----
+
+// mesh op, C2
+// expected-error@+1 {{has device_ids in which 2 is there twice or is not from 0 to 1}}
+dist.mesh @mesh <["dp" = 2]> {device_ids = array<i64: 0, 2>}
+
+// -----
+
+// mesh op, C3
+// expected-error@+1 {{has 1 axes but costs of 2}}
+dist.mesh @mesh <["dp" = 2]> {costs = #dist.costs<latency_ns = [1, 2], bytes_per_us = [1, 2]>}
+
+// -----
+
+// costs attribute, C1
+// expected-error@+1 {{costs have 1 latencies but 2 rates}}
+dist.mesh @mesh <["dp" = 2]> {costs = #dist.costs<latency_ns = [1], bytes_per_us = [1, 2]>}
+
+// -----
+
+// costs attribute, C2
+// expected-error@+1 {{costs have a latency of -1 ns, which is negative}}
+dist.mesh @mesh <["dp" = 2]> {costs = #dist.costs<latency_ns = [-1], bytes_per_us = [1]>}
+
+// -----
+
+// costs attribute, C2
+// expected-error@+1 {{costs have a rate of 0 bytes a microsecond, which is not positive}}
+dist.mesh @mesh <["dp" = 2]> {costs = #dist.costs<latency_ns = [0], bytes_per_us = [0]>}
+
+// -----
+
 // layout attribute, C1, between dims
 // expected-error@+1 {{layout uses axis "dp" twice}}
 func.func @layout_c1(%x: tensor<4x8xf32> {dist.layout = #dist.layout<[{"dp"}, {"dp"}]>}) { return }
@@ -176,6 +212,33 @@ dist.mesh @mesh <["dp" = 2]>
 func.func @all_to_all_c3(%x: tensor<4x4xf32>) {
   // expected-error@+1 {{which is not 1 to 2 in dim 1 and 2 to 1 in dim 0}}
   dist.all_to_all %x split_dim = 1 concat_dim = 0 over ["dp"] : tensor<4x4xf32> -> tensor<4x4xf32>
+  return
+}
+
+// -----
+
+dist.mesh @mesh <["dp" = 2]>
+func.func @permute_c1(%x: tensor<4xf32>) {
+  // expected-error@+1 {{has no axes}}
+  dist.permute %x sources = [0] over [] : tensor<4xf32>
+  return
+}
+
+// -----
+
+dist.mesh @mesh <["dp" = 2]>
+func.func @permute_c2_count(%x: tensor<4xf32>) {
+  // expected-error@+1 {{has 3 sources for a group of 2}}
+  dist.permute %x sources = [0, 1, 2] over ["dp"] : tensor<4xf32>
+  return
+}
+
+// -----
+
+dist.mesh @mesh <["dp" = 2]>
+func.func @permute_c2_twice(%x: tensor<4xf32>) {
+  // expected-error@+1 {{has sources in which 1 is there twice or is not from 0 to 1}}
+  dist.permute %x sources = [1, 1] over ["dp"] : tensor<4xf32>
   return
 }
 

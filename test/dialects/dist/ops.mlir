@@ -14,6 +14,8 @@ func.func @collectives(%x: tensor<6x12xf32>) {
   %2 = dist.reduce_scatter max %x dim = 1 over ["tp"] : tensor<6x12xf32> -> tensor<6x4xf32>
   // CHECK: dist.all_to_all %{{.*}} split_dim = 1 concat_dim = 0 over ["tp"] : tensor<6x12xf32> -> tensor<18x4xf32>
   %3 = dist.all_to_all %x split_dim = 1 concat_dim = 0 over ["tp"] : tensor<6x12xf32> -> tensor<18x4xf32>
+  // CHECK: dist.permute %{{.*}} sources = [1, 0] over ["dp"] {cause = "fc1"} : tensor<6x12xf32>
+  %6 = dist.permute %x sources = [1, 0] over ["dp"] {cause = "fc1"} : tensor<6x12xf32>
   // CHECK: dist.slice %{{.*}} dim = 0 over ["dp"] : tensor<6x12xf32> -> tensor<3x12xf32>
   %4 = dist.slice %x dim = 0 over ["dp"] : tensor<6x12xf32> -> tensor<3x12xf32>
   // CHECK: dist.axis_index over ["tp", "dp"] : tensor<i64>
@@ -40,3 +42,10 @@ func.func @scalar(%x: tensor<f32>) {
   %0 = dist.redistribute %x from <[], partial = min {"a", "b"}> to <[], partial = min {"b"}> : tensor<f32>
   return
 }
+
+// -----
+
+// What the links of a mesh cost, and which rank plays which device.
+// CHECK: dist.mesh @mesh <["dp" = 2, "tp" = 2]> {costs = #dist.costs<latency_ns = [5200, 200], bytes_per_us = [1200, 29000]>, device_ids = array<i64: 0, 2, 1, 3>}
+dist.mesh @mesh <["dp" = 2, "tp" = 2]> {costs = #dist.costs<latency_ns = [5200, 200], bytes_per_us = [1200, 29000]>,
+                                        device_ids = array<i64: 0, 2, 1, 3>}

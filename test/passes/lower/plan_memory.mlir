@@ -206,3 +206,15 @@ func.func @forward(%x: tensor<2x2xf32> {nn.name = "x"}) -> (tensor<4xf32> {nn.na
   %2 = dist.all_reduce sum %1 over ["dp"] : tensor<4xf32>
   return %2 : tensor<4xf32>
 }
+
+// -----
+
+// A permute names who sends to whom, source before target; the ranks of the mesh points stand on the variant.
+// CHECK: exec.variant @default
+// CHECK-SAME: device_ids = array<i64: 1, 0>
+// CHECK: exec.collective permute <arena, {{[0-9]+}}, memref<4xf32>> to <arena, {{[0-9]+}}, memref<4xf32>> over [0] reduction sum split 0 concat 0 cause "fc1" pairs [1, 0, 0, 1]
+dist.mesh @mesh <["dp" = 2]> {device_ids = array<i64: 1, 0>}
+func.func @forward(%x: tensor<4xf32> {nn.name = "x"}) -> (tensor<4xf32> {nn.name = "y"}) {
+  %0 = dist.permute %x sources = [1, 0] over ["dp"] {cause = "fc1"} : tensor<4xf32>
+  return %0 : tensor<4xf32>
+}

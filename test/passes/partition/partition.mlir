@@ -102,3 +102,33 @@ func.func @unit_axis(%x: tensor<4x8xf32> {dist.layout = #dist.layout<[{"dp"}, {}
   // CHECK-NEXT: return
   return %0 : tensor<8xf32>
 }
+
+// -----
+
+// Axes that change places in a dim: the pieces stay as they are and devices swap them.
+dist.mesh @mesh <["dp" = 2, "tp" = 2]>
+// CHECK-LABEL: func.func @permute
+// CHECK-SAME: %[[X:[a-z0-9]+]]: tensor<2x8xf32>
+func.func @permute(%x: tensor<8x8xf32> {dist.layout = #dist.layout<[{"dp", "tp"}, {}]>})
+    -> (tensor<8x8xf32> {dist.layout = #dist.layout<[{"tp", "dp"}, {}]>}) {
+  // CHECK-NEXT: %[[Y:.*]] = dist.permute %[[X]] sources = [0, 2, 1, 3] over ["dp", "tp"] {cause = "result 0 of permute"} : tensor<2x8xf32>
+  // CHECK-NEXT: return %[[Y]]
+  return %x : tensor<8x8xf32>
+}
+
+// -----
+
+// The costs on the mesh decide: over slow links go half as many bytes when the fast ones help.
+dist.mesh @mesh <["slow" = 2, "fast" = 2]> {costs = #dist.costs<latency_ns = [500, 20], bytes_per_us = [500, 20000]>}
+// CHECK-LABEL: func.func @hierarchical
+func.func @hierarchical(%x: tensor<64x512xf32> {dist.layout = #dist.layout<[{}, {"slow"}]>},
+                        %w: tensor<512x512xf32> {dist.layout = #dist.layout<[{"slow"}, {}]>})
+    -> (tensor<64x512xf32> {dist.layout = #dist.layout<[{}, {}]>}) {
+  // CHECK: %[[P:.*]] = nn.matmul %{{.*}}, %{{.*}} : tensor<64x256xf32>, tensor<256x512xf32> -> tensor<64x512xf32>
+  // CHECK-NEXT: %[[HALF:.*]] = dist.slice %[[P]] dim = 0 over ["fast"]
+  // CHECK-NEXT: %[[SUM:.*]] = dist.all_reduce sum %[[HALF]] over ["slow"] {cause = "nn.matmul"} : tensor<32x512xf32>
+  // CHECK-NEXT: %[[Y:.*]] = dist.all_gather %[[SUM]] dim = 0 over ["fast"] {cause = "nn.matmul"}
+  // CHECK-NEXT: return %[[Y]]
+  %0 = nn.matmul %x, %w : tensor<64x512xf32>, tensor<512x512xf32> -> tensor<64x512xf32>
+  return %0 : tensor<64x512xf32>
+}

@@ -58,6 +58,8 @@ TEST_CASE("a complete job is accepted", "[job]") {
   CHECK(checkError("mesh { axes { name: \"dp\" size: 2 } } global_batch: 8") == "no error");
   CHECK(checkError(kGood + "seed: 7 deterministic { chunks: 8 } epochs: 3 log_every: 10 "
                            "precision: F32 init { match: \"*\" normal { std: 0.1 } }") == "no error");
+  CHECK(checkError("mesh { axes { name: \"dp\" size: 2 } device_ids: [1, 0] } global_batch: 8 machine { ranks_per_host: 8 intra_host { "
+                   "latency_us: 1.5 bandwidth_gb_per_s: 300 } inter_host { latency_us: 5 bandwidth_gb_per_s: 25 } }") == "no error");
   CHECK(checkError(replaced(kGood, "sgd {}", "momentum { momentum: 0.9 nesterov: true weight_decay: 0.1 }")) == "no error");
 }
 
@@ -90,8 +92,6 @@ TEST_CASE("fields that are not implemented are refused by name", "[job]") {
   CHECK(parseError("precision: BF16_MIXED") == "train.txtpb:1:1: value BF16_MIXED of field precision is not implemented yet");
   CHECK(parseError("optimizer { adam {} learning_rate: 1 }") == "train.txtpb:1:13: field optimizer.adam is not implemented yet");
   CHECK(parseError("seed: 1\nrules { match: \"a\" comm_fusion: 1 }") == "train.txtpb:2:20: field rules.comm_fusion is not implemented yet");
-  CHECK(parseError("mesh { axes { name: \"dp\" size: 2 } device_ids: [1, 0] }") ==
-        "train.txtpb:1:36: field mesh.device_ids is not implemented yet");
   Job job;
   job.mutable_recompute()->set_auto_(true);
   CHECK(llvm::toString(checkJob(job, "train.txtpb")) == "train.txtpb: field recompute.auto is not implemented yet");
@@ -180,7 +180,6 @@ TEST_CASE("every field of job.proto is implemented or refused", "[job]") {
                            "checkpoint.every_steps",
                            "checkpoint.keep",
                            "recompute.auto",
-                           "mesh.device_ids",
                            "loss.softmax_cross_entropy.dense_labels",
                            "optimizer.adam.beta1",
                            "optimizer.adamw.weight_decay",
@@ -245,8 +244,14 @@ TEST_CASE("every field of job.proto is implemented or refused", "[job]") {
                         "loss.negative_log_likelihood.log_probabilities",
                         "loss.softmax_cross_entropy.labels",
                         "loss.softmax_cross_entropy.logits",
+                        "machine.inter_host.bandwidth_gb_per_s",
+                        "machine.inter_host.latency_us",
+                        "machine.intra_host.bandwidth_gb_per_s",
+                        "machine.intra_host.latency_us",
+                        "machine.ranks_per_host",
                         "mesh.axes.name",
                         "mesh.axes.size",
+                        "mesh.device_ids",
                         "mode",
                         "optimizer.learning_rate",
                         "optimizer.momentum.momentum",
@@ -307,6 +312,17 @@ TEST_CASE("values are checked", "[job]") {
       {"axes { name: \"dp\" size: 4 }", "axes { name: \"dp\" size: 2 } axes { name: \"dp\" size: 2 }", "mesh axis \"dp\" is there twice"},
       {"size: 4 }", "size: 65536 } axes { name: \"tp\" size: 2147483647 }",
        "the mesh has 140737488289792 devices up to axis \"tp\" of size 2147483647 but at most 65536 are supported"},
+      {"mesh { axes { name: \"dp\" size: 4 } }", "mesh { axes { name: \"dp\" size: 4 } device_ids: [1, 0] }",
+       "mesh.device_ids has 2 ranks but the mesh has 4 devices; give the rank of each, row major"},
+      {"mesh { axes { name: \"dp\" size: 4 } }", "mesh { axes { name: \"dp\" size: 4 } device_ids: [1, 0, 4, 2] }",
+       "mesh.device_ids has rank 4 at position 2 but the ranks of 4 devices are 0 to 3"},
+      {"mesh { axes { name: \"dp\" size: 4 } }", "mesh { axes { name: \"dp\" size: 4 } device_ids: [1, 0, 3, 1] }",
+       "mesh.device_ids has rank 1 at positions 0 and 3; a rank plays one device"},
+      {"global_batch: 256", "global_batch: 256 machine { ranks_per_host: 0 }", "machine.ranks_per_host 0 is not positive"},
+      {"global_batch: 256", "global_batch: 256 machine { inter_host { latency_us: -1 } }",
+       "machine.inter_host.latency_us -1.00 is not from 0 to 1000000.00 microseconds"},
+      {"global_batch: 256", "global_batch: 256 machine { intra_host { bandwidth_gb_per_s: 0 } }",
+       "machine.intra_host.bandwidth_gb_per_s 0.00 is not from 0.001 to 1000000.00 GB/s"},
       {"global_batch: 256", "global_batch: 256 seed: -1", "train.txtpb: seed -1 is negative"},
       {"mesh { axes { name: \"dp\" size: 4 } }", "", "mode DATA_PARALLEL needs a mesh"},
       {"DATA_PARALLEL", "STAND_ALONE", "mode STAND_ALONE runs on 1 device but the mesh has 4"},

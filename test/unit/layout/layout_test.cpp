@@ -2,7 +2,7 @@
 //
 // The arithmetic of meshes and layouts, and what a collective moves.
 
-#include "dialects/dist/dist.h"
+#include "dialects/dist/costs.h"
 #include "test/unit/layout/random_program.h"
 #include "test/unit/reference/parsed_module.h"
 
@@ -99,7 +99,35 @@ TEST_CASE("collective: bytes one rank sends by ring and pairwise algorithms", "[
   CHECK(dist::collectiveBytes(CollectiveKind::ReduceScatter, 1000, 4) == 750);
   CHECK(dist::collectiveBytes(CollectiveKind::AllGather, 250, 4) == 750);
   CHECK(dist::collectiveBytes(CollectiveKind::AllToAll, 1000, 4) == 750);
+  CHECK(dist::collectiveBytes(CollectiveKind::Permute, 1000, 4) == 1000);
   CHECK(dist::collectiveBytes(CollectiveKind::AllReduce, 1000, 1) == 0);
+}
+
+TEST_CASE("collective: time is that of the messages and that of the bytes", "[collective]") {
+  dist::Link link{/*latencyNs=*/200, /*bytesPerUs=*/3000};
+  CHECK(dist::collectiveTimePs(CollectiveKind::AllReduce, 1000, 4, link) == 4 * 200'000 + 500'000);
+  CHECK(dist::collectiveTimePs(CollectiveKind::ReduceScatter, 1000, 4, link) == 2 * 200'000 + 250'000);
+  CHECK(dist::collectiveTimePs(CollectiveKind::AllGather, 1000, 4, link) == 2 * 200'000 + 1'000'000);
+  CHECK(dist::collectiveTimePs(CollectiveKind::AllToAll, 1000, 4, link) == 3 * 200'000 + 250'000);
+  CHECK(dist::collectiveTimePs(CollectiveKind::Permute, 1000, 4, link) == 200'000 + 333'333);
+  CHECK(dist::collectiveMessages(CollectiveKind::AllGather, 5) == 3);
+  // Without costs a byte takes a nanosecond; 8 TB overflow nothing.
+  CHECK(dist::collectiveTimePs(CollectiveKind::AllReduce, 1000, 4, dist::Link()) == 1500'000);
+  CHECK(dist::collectiveTimePs(CollectiveKind::Permute, int64_t(8) << 40, 2, dist::Link()) == (int64_t(8) << 40) * 1000);
+}
+
+TEST_CASE("collective: an op goes by the worst link of its axes", "[collective]") {
+  OwningOpRef<ModuleOp> module = parse(R"(
+    dist.mesh @mesh <["dp" = 2, "tp" = 2]> {costs = #dist.costs<latency_ns = [5000, 200], bytes_per_us = [2000, 1000]>}
+    func.func @f(%x: tensor<250xf32>) {
+      %0 = dist.permute %x sources = [0, 2, 1, 3] over ["dp", "tp"] : tensor<250xf32>
+      %1 = dist.permute %x sources = [1, 0] over ["tp"] : tensor<250xf32>
+      return
+    }
+  )");
+  SmallVector<int64_t> times;
+  module->walk([&](dist::CollectiveOpInterface op) { times.push_back(dist::collectiveTimePs(op)); });
+  CHECK(times == SmallVector<int64_t>{5000'000 + 1000'000, 200'000 + 1000'000});
 }
 
 TEST_CASE("collective: the interface gives kind, axes, cause, fusion id and bytes of an op", "[collective]") {

@@ -12,6 +12,7 @@
 #include "mlir/Pass/PassManager.h"
 
 #include <catch2/catch.hpp>
+#include <set>
 
 using namespace mlir;
 
@@ -53,12 +54,11 @@ std::vector<Layout> allLayouts(dist::MeshAttr mesh, int64_t rank, bool withParti
   return unique;
 }
 
-// Returns a plan as text: "slice 0 {x}; all_gather 1 {y}".
-std::string planText(dist::MeshAttr mesh, RankedTensorType type, const Layout &from, const Layout &to) {
+// Returns a plan as text: "slice 0 x; all_gather 1 y".
+std::string textOf(const dist::Plan &plan) {
   const char *names[] = {"slice", "all_reduce", "reduce_scatter", "all_to_all", "all_gather", "permute"};
   std::string text;
-  dist::Planner planner(mesh);
-  for (const dist::Step &step : planner.plan(type, from, to).steps) {
+  for (const dist::Step &step : plan.steps) {
     text += (text.empty() ? "" : "; ") + std::string(names[step.kind]);
     text += step.dim >= 0 ? " " + std::to_string(step.dim) : "";
     text += step.concatDim >= 0 ? " from " + std::to_string(step.concatDim) : "";
@@ -75,23 +75,54 @@ Layout layoutOf(StringRef text) {
 
 } // namespace
 
+namespace {
+
+// A mesh, and what its links cost; no links: all equal.
+struct Machine {
+  Axes axes;
+  SmallVector<int64_t> latencyNs, bytesPerUs;
+};
+
+dist::CostsAttr costsOf(const Machine &machine) {
+  return machine.latencyNs.empty() ? dist::CostsAttr() : dist::CostsAttr::get(&context(), machine.latencyNs, machine.bytesPerUs);
+}
+
+} // namespace
+
 TEST_CASE("redistribution: every layout to every layout is the identity", "[redistribution]") {
-  // Sizes that divide, and sizes that leave padding: at the end of a piece, in the middle of a dim, in all of a piece.
-  const std::pair<int64_t, Axes> cases[] = {{12, {{"x", 2}, {"y", 2}}}, {12, {{"x", 4}}},          {12, {{"x", 3}}},
-                                            {4, {{"x", 2}, {"y", 3}}},  {5, {{"x", 3}, {"y", 2}}}, {1, {{"x", 2}}}};
-  for (const auto &[size, axes] : cases) {
-    dist::MeshAttr mesh = meshOf(context(), axes);
+  // Links that are equal and that are not; sizes that divide, and sizes that leave padding: at the end of a piece, in the middle of a dim,
+  // in all of a piece.
+  const std::pair<int64_t, Machine> cases[] = {{12, {{{"x", 2}, {"y", 2}}, {}, {}}},
+                                               {12, {{{"x", 4}}, {}, {}}},
+                                               {12, {{{"x", 3}}, {}, {}}},
+                                               {12, {{{"x", 3}, {"y", 2}}, {2000, 20}, {500, 20000}}},
+                                               {12, {{{"x", 2}, {"y", 2}}, {20, 2000}, {20000, 500}}},
+                                               {12, {{{"x", 2}, {"y", 2}, {"z", 3}}, {2000, 20, 20}, {500, 20000, 20000}}},
+                                               {4, {{{"x", 2}, {"y", 3}}, {}, {}}},
+                                               {5, {{{"x", 3}, {"y", 2}}, {}, {}}},
+                                               {5, {{{"x", 2}, {"y", 2}}, {20, 2000}, {20000, 500}}},
+                                               {1, {{{"x", 2}}, {}, {}}}};
+  std::set<dist::Step::Kind> kinds;
+  for (const auto &[size, machine] : cases) {
+    dist::MeshAttr mesh = meshOf(context(), machine.axes);
+    dist::Planner planner(mesh, costsOf(machine));
     for (int64_t rank : {0, 1, 2}) {
       auto type = RankedTensorType::get(SmallVector<int64_t>(rank, size), Float64Type::get(&context()));
       OwningOpRef<ModuleOp> module = ModuleOp::create(UnknownLoc::get(&context()));
       OpBuilder b = OpBuilder::atBlockEnd(module->getBody());
       Location loc = module->getLoc();
-      dist::MeshOp::create(b, loc, "mesh", mesh);
-      int64_t number = 0;
+      dist::MeshOp::create(b, loc, "mesh", mesh).setCostsAttr(costsOf(machine));
+      int64_t number = 0, pair = 0;
       for (const Layout &from : allLayouts(mesh, rank, /*withPartial=*/true)) {
         for (const Layout &to : allLayouts(mesh, rank, /*withPartial=*/true)) {
           if (!llvm::all_of(to.partial, [&](StringAttr axis) { return llvm::is_contained(from.partial, axis); })) {
             continue;
+          }
+          if (mesh.getAxes().size() > 2 && ++pair % 11 != 0) {
+            continue; // three axes have too many layouts to run all
+          }
+          for (const dist::Step &step : planner.plan(type, from, to).steps) {
+            kinds.insert(step.kind);
           }
           auto fromAttr = dist::LayoutAttr::get(&context(), from), toAttr = dist::LayoutAttr::get(&context(), to);
           b.setInsertionPointToEnd(module->getBody());
@@ -118,12 +149,14 @@ TEST_CASE("redistribution: every layout to every layout is the identity", "[redi
       }
     }
   }
+  CHECK(kinds.size() == 6); // every kind of step was run
 }
 
 TEST_CASE("redistribution: plans are the known ones", "[redistribution]") {
   dist::MeshAttr mesh = meshOf(context(), {{"x", 2}, {"y", 4}});
   auto type = RankedTensorType::get({16, 16}, Float32Type::get(&context()));
-  auto plan = [&](StringRef from, StringRef to) { return planText(mesh, type, layoutOf(from), layoutOf(to)); };
+  dist::Planner planner(mesh);
+  auto plan = [&](StringRef from, StringRef to) { return textOf(planner.plan(type, layoutOf(from), layoutOf(to))); };
 
   CHECK(plan("[{}, {}]", "[{}, {}]") == "");
   CHECK(plan("[{}, {}]", "[{\"x\"}, {}]") == "slice 0 x");
@@ -138,8 +171,61 @@ TEST_CASE("redistribution: plans are the known ones", "[redistribution]") {
   CHECK(plan("[{}, {}], partial = max {\"x\", \"y\"}", "[{\"x\", \"y\"}, {}]") == "reduce_scatter 0 x y");
   // The free slice goes first: the sum then moves half as much.
   CHECK(plan("[{}, {}], partial = sum {\"y\"}", "[{\"x\"}, {}]") == "slice 0 x; all_reduce y");
-  // Two axes that change places in a dim travel through the other dim; nothing is gathered.
-  CHECK_THAT(plan("[{\"x\", \"y\"}, {}]", "[{\"y\", \"x\"}, {}]"), !Catch::Matchers::Contains("all_gather"));
+  // Axes that change places in a dim, or an axis that takes the place of another of its size: devices change places.
+  CHECK(plan("[{\"x\", \"y\"}, {}]", "[{\"y\", \"x\"}, {}]") == "permute x y");
+}
+
+TEST_CASE("redistribution: plans count time, not bytes", "[redistribution]") {
+  Machine machine{{{"slow", 4}, {"fast", 2}, {"same", 2}}, {2000, 20, 20}, {500, 20000, 20000}};
+  dist::Planner planner(meshOf(context(), machine.axes), costsOf(machine)), equal(meshOf(context(), machine.axes));
+  auto large = RankedTensorType::get({64, 64}, Float32Type::get(&context()));
+  Layout whole = layoutOf("[{}, {}]"), sum = layoutOf("[{}, {}], partial = sum {\"slow\"}");
+  // An idle axis of fast links takes work off the slow ones, where that is worth its messages.
+  CHECK(textOf(planner.plan(large, sum, whole)) == "slice 0 fast same; all_reduce slow; all_gather 0 fast same");
+  CHECK(textOf(equal.plan(large, sum, whole)) == "all_reduce slow");
+  // Fast links are not to wait for slow ones.
+  Layout both = layoutOf("[{}, {}], partial = sum {\"slow\", \"fast\"}");
+  CHECK(textOf(planner.plan(large, both, whole)) == "slice 0 same; reduce_scatter 0 fast; all_reduce slow; all_gather 0 same fast");
+  CHECK(textOf(equal.plan(large, both, whole)) == "all_reduce slow fast");
+  // An axis takes the place of another of its size.
+  CHECK(textOf(planner.plan(large, layoutOf("[{\"fast\"}, {}]"), layoutOf("[{\"same\"}, {}]"))) == "permute fast same");
+  // 2 messages and 3/4 of 4096 bytes over slow links, then as many over fast ones.
+  const dist::Plan &plan = planner.plan(large, sum, layoutOf("[{\"slow\"}, {}]"));
+  CHECK(textOf(plan) == "slice 1 fast same; reduce_scatter 0 slow; all_gather 1 fast same");
+  CHECK(plan.bytes == 3 * 4096 / 4 + 3 * 1024);
+  CHECK(plan.timePs == 2 * 2000'000 + 3072 * int64_t(2000) + 2 * 20'000 + 3072 * int64_t(50));
+  CHECK(plan.peakBytes == 16384);
+}
+
+TEST_CASE("redistribution: the runner-up is the best plan of other collectives", "[redistribution]") {
+  dist::Planner planner(meshOf(context(), {{"x", 4}, {"y", 2}}));
+  auto type = RankedTensorType::get({16, 16}, Float32Type::get(&context()));
+  auto runnerUp = [&](StringRef from, StringRef to) { return planner.runnerUp(type, layoutOf(from), layoutOf(to)); };
+  std::optional<dist::Plan> plan = runnerUp("[{}, {}], partial = sum {\"x\"}", "[{}, {}]");
+  REQUIRE(plan);
+  CHECK(textOf(*plan) == "reduce_scatter 0 x; all_gather 0 x");
+  CHECK(plan->bytes == 2 * 768);
+  plan = runnerUp("[{\"x\"}, {}]", "[{}, {\"x\"}]");
+  REQUIRE(plan);
+  CHECK(textOf(*plan) == "all_gather 0 x; slice 1 x");
+  // Nothing but the sum can be done with a scalar.
+  auto scalar = RankedTensorType::get({}, Float32Type::get(&context()));
+  CHECK(!planner.runnerUp(scalar, layoutOf("[], partial = sum {\"x\"}"), layoutOf("[]")));
+}
+
+TEST_CASE("redistribution: a device that holds its piece keeps it in a permute", "[redistribution]") {
+  dist::MeshAttr mesh = meshOf(context(), {{"x", 2}, {"y", 3}, {"z", 2}});
+  auto sources = [&](StringRef from, StringRef to) {
+    auto type = RankedTensorType::get({36, 36}, Float32Type::get(&context()));
+    dist::Planner planner(mesh);
+    const dist::Plan &plan = planner.plan(type, layoutOf(from), layoutOf(to));
+    REQUIRE(plan.steps.size() == 1);
+    return dist::permuteSources(mesh, layoutOf(from), plan.steps.front());
+  };
+  // Device 1 holds x = 0, y = 1: piece 1. With y major that piece is at x = 1, y = 0: device 3.
+  CHECK(sources("[{\"x\", \"y\"}, {}]", "[{\"y\", \"x\"}, {}]") == SmallVector<int64_t>{0, 2, 4, 1, 3, 5});
+  // Devices with equal coordinates along both axes hold what they need.
+  CHECK(sources("[{\"x\"}, {}]", "[{\"z\"}, {}]") == SmallVector<int64_t>{0, 2, 1, 3});
 }
 
 TEST_CASE("redistribution: no layout on the way is larger than both ends", "[redistribution]") {

@@ -84,6 +84,29 @@ TEST_CASE("gather finds ranks that disagree", "[reference][equivalence]") {
   CHECK(failed(reference::gather(pieces, pieces[0].getType(), whole, two)));
 }
 
+TEST_CASE("a permute on four ranks", "[reference][collectives]") {
+  // Over (tp, dp) the devices 0, 1, 2, 3 are 0, 2, 1, 3 of the one group.
+  OwningOpRef<ModuleOp> module = parse(R"(
+    dist.mesh @mesh <["dp" = 2, "tp" = 2]>
+    func.func @f(%x: tensor<1xf32>) -> (tensor<1xf32>, tensor<1xf32>) {
+      %0 = dist.permute %x sources = [1, 2, 3, 0] over ["tp", "dp"] : tensor<1xf32>
+      %1 = dist.permute %x sources = [1, 0] over ["dp"] : tensor<1xf32>
+      return %0, %1 : tensor<1xf32>, tensor<1xf32>
+    })");
+  RankTensors x(4, iota({1}));
+  for (int64_t rank = 0; rank < 4; ++rank) {
+    x[rank].setFloat(0, static_cast<double>(rank));
+  }
+  reference::Interpreter interpreter(*module, 4);
+  FailureOr<std::vector<RankTensors>> results = interpreter.run("f", {x});
+  REQUIRE(succeeded(results));
+  const double expected[2][4] = {{2, 3, 1, 0}, {2, 3, 0, 1}};
+  for (int64_t rank = 0; rank < 4; ++rank) {
+    CHECK((*results)[0][rank].getFloat(0) == expected[0][rank]);
+    CHECK((*results)[1][rank].getFloat(0) == expected[1][rank]);
+  }
+}
+
 TEST_CASE("collectives on four ranks", "[reference][collectives]") {
   // Rank r holds [10 r, 10 r + 1]; dp groups are {0, 2} and {1, 3}, tp groups {0, 1} and {2, 3}.
   OwningOpRef<ModuleOp> module = parse(R"(

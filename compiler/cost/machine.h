@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What is known of the machine that a program will run on: its hosts and the links within and between them. Passes get it as numbers on
+// dist.mesh, one link an axis.
+
+#ifndef ASHLAR_COMPILER_COST_MACHINE_H
+#define ASHLAR_COMPILER_COST_MACHINE_H
+
+#include "compiler/job/job.pb.h"
+#include "dialects/dist/costs.h"
+
+namespace ashlar::cost {
+
+// Ranks r with equal r / ranksPerHost share a host.
+struct Machine {
+  int64_t ranksPerHost = INT64_MAX;
+  dist::Link intraHost, interHost;
+};
+
+// Returns the machine that a checked job describes; what it leaves out is that of the target cpu.
+Machine machineOf(const job::Job &job);
+
+// Returns the link of each axis of a mesh: that between hosts when a group over the axis has devices on two. `deviceIds`: the rank of each
+// device, row-major; none: a rank plays `devicesPerProcess` devices in turn.
+//   mesh 2 x 4 with 4 ranks a host  ->  {between hosts, within a host}
+llvm::SmallVector<dist::Link> axisLinks(const Machine &machine, llvm::ArrayRef<int64_t> axisSizes, llvm::ArrayRef<int64_t> deviceIds,
+                                        int64_t devicesPerProcess);
+
+} // namespace ashlar::cost
+
+#endif // ASHLAR_COMPILER_COST_MACHINE_H

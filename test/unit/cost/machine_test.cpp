@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The machine model: which axes of a mesh leave a host, and what a job may say.
+
+#include "compiler/cost/machine.h"
+
+#include <catch2/catch.hpp>
+
+using namespace ashlar;
+
+namespace {
+
+// Returns 'h' for each axis that stays within a host, 'n' for one that goes over the network.
+std::string classes(int64_t ranksPerHost, llvm::ArrayRef<int64_t> sizes, llvm::ArrayRef<int64_t> ids = {}, int64_t perProcess = 1) {
+  cost::Machine machine{ranksPerHost, {1, 1000}, {2, 1000}};
+  std::string text;
+  for (const dist::Link &link : cost::axisLinks(machine, sizes, ids, perProcess)) {
+    text += link.latencyNs == 1 ? 'h' : 'n';
+  }
+  return text;
+}
+
+} // namespace
+
+TEST_CASE("cost: an axis whose groups leave a host goes over the network", "[cost]") {
+  CHECK(classes(4, {2, 4}) == "nh");
+  CHECK(classes(8, {2, 4}) == "hh");
+  CHECK(classes(2, {2, 4}) == "nn");
+  CHECK(classes(8, {4, 8, 2}) == "nnh");
+  CHECK(classes(4, {3, 2}) == "nh"); // groups of the minor axis: 0 1, 2 3, 4 5
+  CHECK(classes(4, {2, 3}) == "nn"); // ranks 3 and 4 are on two hosts
+  CHECK(classes(2, {2, 1, 2}) == "nhh");
+  CHECK(classes(1, {}).empty());
+}
+
+TEST_CASE("cost: hosts are those of the ranks, not of the mesh points", "[cost]") {
+  // The ranks of a column share a host: now the major axis is the fast one.
+  CHECK(classes(2, {2, 2}, {0, 2, 1, 3}) == "hn");
+  // Two devices a process: 8 devices on 2 hosts of 2 ranks.
+  CHECK(classes(2, {8}, {}, /*perProcess=*/2) == "n");
+  CHECK(classes(4, {8}, {}, /*perProcess=*/2) == "h");
+}
+
+TEST_CASE("cost: a job's own figures take the place of the target's", "[cost]") {
+  job::Job job;
+  cost::Machine machine = cost::machineOf(job);
+  CHECK(machine.ranksPerHost > 1 << 20);
+  CHECK(machine.intraHost.latencyNs < machine.interHost.latencyNs);
+  CHECK(machine.intraHost.bytesPerUs > machine.interHost.bytesPerUs);
+  int64_t rate = machine.interHost.bytesPerUs;
+  job.mutable_machine()->set_ranks_per_host(8);
+  job.mutable_machine()->mutable_intra_host()->set_bandwidth_gb_per_s(300);
+  job.mutable_machine()->mutable_inter_host()->set_latency_us(1.5);
+  machine = cost::machineOf(job);
+  CHECK(machine.ranksPerHost == 8);
+  CHECK(machine.intraHost.bytesPerUs == 300'000);
+  CHECK(machine.interHost.latencyNs == 1500);
+  CHECK(machine.interHost.bytesPerUs == rate);
+}

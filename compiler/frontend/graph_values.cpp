@@ -39,10 +39,25 @@ GraphValues::Entry &GraphValues::add(StringRef name) {
 
 void GraphValues::define(StringRef name, Value value) {
   add(name).value = value;
-  // The first name of a value stays: an op has one name a result.
-  if (Operation *op = value.getDefiningOp(); op && !isa<nn::ReadOp>(op) && !op->hasAttr(nn::kOutputsAttr)) {
-    op->setAttr(nn::kOutputsAttr, builder.getStrArrayAttr({name}));
+  addName(value, name);
+}
+
+// The first name of a result is its own; those that follow are aliases. Parameters and inputs have theirs already.
+void GraphValues::addName(Value value, StringRef name) {
+  Operation *op = value ? value.getDefiningOp() : nullptr;
+  if (!op || isa<nn::ReadOp>(op)) {
+    return;
   }
+  if (!op->hasAttr(nn::kOutputsAttr)) {
+    op->setAttr(nn::kOutputsAttr, builder.getStrArrayAttr({name}));
+    return;
+  }
+  SmallVector<Attribute> aliases;
+  if (auto existing = op->getAttrOfType<ArrayAttr>(nn::kAliasesAttr)) {
+    llvm::append_range(aliases, existing);
+  }
+  aliases.push_back(builder.getStringAttr(name));
+  op->setAttr(nn::kAliasesAttr, builder.getArrayAttr(aliases));
 }
 
 void GraphValues::define(StringRef name, DenseElementsAttr constant) {
@@ -58,6 +73,9 @@ void GraphValues::defineParameter(StringRef name, RankedTensorType type, std::fu
 
 void GraphValues::alias(StringRef name, StringRef other) {
   Entry entry = find(other);
+  if (!entry.constant) {
+    addName(entry.value, name);
+  }
   add(name) = std::move(entry);
 }
 

@@ -56,6 +56,7 @@ private:
   };
   Entry &find(llvm::StringRef name);
   Entry &add(llvm::StringRef name);
+  void addName(mlir::Value value, llvm::StringRef name);
   mlir::Value readParameter(const Entry &entry);
   void declareVariable(llvm::StringRef name, mlir::RankedTensorType type, mlir::Attribute init, bool trainable);
 

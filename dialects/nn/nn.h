@@ -40,6 +40,9 @@ inline constexpr llvm::StringLiteral kNameAttr = "nn.name";
 // Attribute of ops: the outside names of their results (array of strings, "" for none).
 inline constexpr llvm::StringLiteral kOutputsAttr = "nn.outputs";
 
+// Attribute of ops with one result: more names of it (array of strings), as nodes that compute nothing give them.
+inline constexpr llvm::StringLiteral kAliasesAttr = "nn.aliases";
+
 // Attribute of ops that only training runs, as dropout: outside of it the result is operand 0.
 inline constexpr llvm::StringLiteral kTrainingOnlyAttr = "nn.training_only";
 

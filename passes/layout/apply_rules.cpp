@@ -4,6 +4,7 @@
 
 #include "dialects/nn/nn.h"
 #include "dialects/support/names.h"
+#include "passes/layout/given_attributes.h"
 #include "passes/layout/given_layout.h"
 #include "passes/layout/mesh_refinement.h"
 #include "passes/layout/named_tensors.h"
@@ -177,78 +178,9 @@ private:
       }
     }
     Builder builder(module.getContext());
-    writeAttributes(constraint.tensor, dist::LayoutAttr::get(module.getContext(), layout), builder.getDenseI64ArrayAttr(open),
-                    constraint.rule.getPriority(), builder.getStringAttr(describeRule(constraint.rule)));
+    writeGiven(constraint.tensor, {dist::LayoutAttr::get(module.getContext(), layout), builder.getDenseI64ArrayAttr(open),
+                                   constraint.rule.getPriority(), builder.getStringAttr(describeRule(constraint.rule))});
     return success();
-  }
-
-  static void writeAttributes(const TensorRef &tensor, dist::LayoutAttr layout, DenseI64ArrayAttr open, int64_t priority,
-                              StringAttr origin) {
-    if (tensor.kind == TensorRef::OpResult) {
-      return writeResult(cast<OpResult>(tensor.op->getResult(tensor.index)), layout, open, priority, origin);
-    }
-    Builder builder(layout.getContext());
-    Attribute value = tensor.kind == TensorRef::Operand ? withOperand(tensor.op, tensor.index, layout) : Attribute(layout);
-    auto set = [&](StringRef name, Attribute value) {
-      if (auto function = dyn_cast<func::FuncOp>(tensor.op)) {
-        tensor.kind == TensorRef::Argument ? function.setArgAttr(tensor.index, name, value)
-                                           : function.setResultAttr(tensor.index, name, value);
-      } else {
-        tensor.op->setAttr(name, value);
-      }
-    };
-    set(tensor.kind == TensorRef::Operand ? dist::kOperandLayoutsAttr : dist::kLayoutAttr, value);
-    set(dist::kOriginAttr, origin);
-    if (!open.empty()) {
-      set(dist::kOpenAttr, open);
-    }
-    if (priority != 0) {
-      set(dist::kPriorityAttr, builder.getI64IntegerAttr(priority));
-    }
-  }
-
-  // Returns the layouts in which an op is to take its operands, with one more.
-  static ArrayAttr withOperand(Operation *op, unsigned index, dist::LayoutAttr layout) {
-    SmallVector<Attribute> layouts(op->getNumOperands(), UnitAttr::get(op->getContext()));
-    if (auto existing = op->getAttrOfType<ArrayAttr>(dist::kOperandLayoutsAttr)) {
-      layouts.assign(existing.begin(), existing.end());
-    }
-    layouts[index] = layout;
-    return ArrayAttr::get(op->getContext(), layouts);
-  }
-
-  // Ops have one of each attribute a result; a result of which nothing is said is replicated and open in all dims.
-  static void writeResult(OpResult result, dist::LayoutAttr layout, DenseI64ArrayAttr open, int64_t priority, StringAttr origin) {
-    Operation *op = result.getOwner();
-    Builder builder(op->getContext());
-    SmallVector<Attribute> layouts, opens, origins;
-    SmallVector<int64_t> priorities(op->getNumResults(), 0);
-    for (Value other : op->getResults()) {
-      int64_t rank = cast<RankedTensorType>(other.getType()).getRank();
-      layouts.push_back(dist::LayoutAttr::get(op->getContext(), dist::Layout::replicated(rank)));
-      opens.push_back(builder.getDenseI64ArrayAttr(llvm::to_vector(llvm::seq<int64_t>(0, rank))));
-      origins.push_back(builder.getStringAttr(""));
-    }
-    auto keep = [&](StringRef name, SmallVectorImpl<Attribute> &list) {
-      if (auto existing = op->getAttrOfType<ArrayAttr>(name)) {
-        list.assign(existing.begin(), existing.end());
-      }
-    };
-    keep(dist::kLayoutsAttr, layouts);
-    keep(dist::kOpensAttr, opens);
-    keep(dist::kOriginsAttr, origins);
-    if (auto existing = op->getAttrOfType<DenseI64ArrayAttr>(dist::kPrioritiesAttr)) {
-      priorities.assign(existing.asArrayRef().begin(), existing.asArrayRef().end());
-    }
-    unsigned index = result.getResultNumber();
-    layouts[index] = layout;
-    opens[index] = open;
-    origins[index] = origin;
-    priorities[index] = priority;
-    op->setAttr(dist::kLayoutsAttr, builder.getArrayAttr(layouts));
-    op->setAttr(dist::kOpensAttr, builder.getArrayAttr(opens));
-    op->setAttr(dist::kOriginsAttr, builder.getArrayAttr(origins));
-    op->setAttr(dist::kPrioritiesAttr, builder.getDenseI64ArrayAttr(priorities));
   }
 
   ModuleOp module;

@@ -136,6 +136,11 @@ void NamedTensors::addOps(func::FuncOp function) {
         tensors[name.getValue()].push_back({TensorRef::OpResult, &op, static_cast<unsigned>(index)});
       }
     }
+    if (auto aliases = op.getAttrOfType<ArrayAttr>(nn::kAliasesAttr)) {
+      for (StringAttr name : aliases.getAsRange<StringAttr>()) {
+        tensors[name.getValue()].push_back({TensorRef::OpResult, &op});
+      }
+    }
   }
   for (auto &[path, group] : ofFunction) {
     groups[path].push_back(std::move(group));

@@ -4,6 +4,7 @@
 
 #include "dialects/nn/nn.h"
 #include "passes/layout/expand_split_ops.h"
+#include "passes/layout/given_attributes.h"
 #include "passes/layout/given_layout.h"
 #include "passes/layout/inference.h"
 #include "passes/layout/passes.h"
@@ -19,35 +20,6 @@ namespace ashlar::layout {
 #include "passes/layout/passes.h.inc"
 
 namespace {
-
-// What stands beside a given layout.
-struct GivenText {
-  DenseI64ArrayAttr open;
-  int64_t priority = 0;
-  StringAttr origin;
-};
-
-// Reads what stands beside the layout of a variable, argument or result.
-GivenText readGiven(DictionaryAttr attributes) {
-  auto priority = attributes.getAs<IntegerAttr>(dist::kPriorityAttr);
-  return {attributes.getAs<DenseI64ArrayAttr>(dist::kOpenAttr), priority ? priority.getInt() : 0,
-          attributes.getAs<StringAttr>(dist::kOriginAttr)};
-}
-
-// Reads what stands beside the layout of a result of an op.
-GivenText readGiven(Operation &op, unsigned result) {
-  GivenText text;
-  if (auto opens = op.getAttrOfType<ArrayAttr>(dist::kOpensAttr)) {
-    text.open = cast<DenseI64ArrayAttr>(opens[result]);
-  }
-  if (auto priorities = op.getAttrOfType<DenseI64ArrayAttr>(dist::kPrioritiesAttr)) {
-    text.priority = priorities[result];
-  }
-  if (auto origins = op.getAttrOfType<ArrayAttr>(dist::kOriginsAttr)) {
-    text.origin = cast<StringAttr>(origins[result]);
-  }
-  return text;
-}
 
 // "fc1 (nn.matmul)"; only the name of the op when it has no path.
 std::string describeOp(Operation *op) {
@@ -78,15 +50,15 @@ public:
   }
 
 private:
-  // Adds a node; `layout` is null when none is given. Errors start with `what`.
-  FailureOr<unsigned> addNode(Operation *op, const Twine &what, RankedTensorType type, dist::LayoutAttr layout, const GivenText &text) {
+  // Adds a node. Errors start with `what`.
+  FailureOr<unsigned> addNode(Operation *op, const Twine &what, RankedTensorType type, const GivenAttributes &attributes) {
     std::optional<GivenLayout> given;
-    if (layout) {
-      given = GivenLayout{layout.getLayout(), SmallVector<bool>(type.getRank(), false), text.priority};
+    if (attributes.layout) {
+      given = GivenLayout{attributes.layout.getLayout(), SmallVector<bool>(type.getRank(), false), attributes.priority};
       if (failed(checkGivenLayout(op, what, mesh, type, given->layout))) {
         return failure();
       }
-      for (int64_t dim : text.open ? text.open.asArrayRef() : ArrayRef<int64_t>()) {
+      for (int64_t dim : attributes.open ? attributes.open.asArrayRef() : ArrayRef<int64_t>()) {
         if (dim < 0 || dim >= type.getRank()) {
           return op->emitError() << what << " of type " << type << " has an open dim " << dim;
         }
@@ -94,20 +66,19 @@ private:
       }
     }
     unsigned node = inference.addNode(type.getRank(), given);
-    if (text.origin) {
-      origins[node] = text.origin;
+    if (attributes.origin) {
+      origins[node] = attributes.origin;
     }
     return node;
   }
 
   LogicalResult addVariable(nn::VariableOp variable) {
     RankedTensorType type = variable.getTensorType();
-    auto layout = variable->getAttrOfType<dist::LayoutAttr>(dist::kLayoutAttr);
-    if (!layout && !splitVariables) {
-      layout = dist::LayoutAttr::get(module.getContext(), Layout::replicated(type.getRank()));
+    GivenAttributes given = readGiven(variable->getDiscardableAttrDictionary());
+    if (!given.layout && !splitVariables) {
+      given.layout = dist::LayoutAttr::get(module.getContext(), Layout::replicated(type.getRank()));
     }
-    FailureOr<unsigned> node =
-        addNode(variable, "variable @" + variable.getSymName(), type, layout, readGiven(variable->getDiscardableAttrDictionary()));
+    FailureOr<unsigned> node = addNode(variable, "variable @" + variable.getSymName(), type, given);
     if (failed(node)) {
       return failure();
     }
@@ -140,17 +111,16 @@ private:
   // their inputs and outputs.
   FailureOr<unsigned> addNamed(func::FuncOp function, const Twine &what, Type type, DictionaryAttr attributes,
                                DenseMap<std::pair<Attribute, Type>, unsigned> &named) {
-    attributes = attributes ? attributes : DictionaryAttr::get(module.getContext());
-    auto layout = attributes.getAs<dist::LayoutAttr>(dist::kLayoutAttr);
-    auto name = attributes.getAs<StringAttr>(nn::kNameAttr);
+    GivenAttributes given = readGiven(attributes);
+    auto name = attributes ? attributes.getAs<StringAttr>(nn::kNameAttr) : StringAttr();
     if (auto found = named.find({name, type}); name && found != named.end()) {
-      if (layout && dist::withoutUnitAxes(mesh, layout.getLayout()) != inference.getLayout(found->second)) {
-        return function.emitError() << what << " has layout " << layout.getLayout().toString() << " but another program has it with "
+      if (given.layout && dist::withoutUnitAxes(mesh, given.layout.getLayout()) != inference.getLayout(found->second)) {
+        return function.emitError() << what << " has layout " << given.layout.getLayout().toString() << " but another program has it with "
                                     << inference.getLayout(found->second).toString();
       }
       return found->second;
     }
-    FailureOr<unsigned> node = addNode(function, what, cast<RankedTensorType>(type), layout, readGiven(attributes));
+    FailureOr<unsigned> node = addNode(function, what, cast<RankedTensorType>(type), given);
     if (succeeded(node) && name) {
       named[{name, type}] = *node;
     }
@@ -181,11 +151,9 @@ private:
       }
       operands.push_back(*node);
     }
-    auto layouts = op.getAttrOfType<ArrayAttr>(dist::kLayoutsAttr);
-    for (auto [index, result] : llvm::enumerate(op.getResults())) {
-      auto layout = layouts ? cast<dist::LayoutAttr>(layouts[index]) : dist::LayoutAttr();
+    for (OpResult result : op.getResults()) {
       FailureOr<unsigned> node =
-          addNode(&op, "result " + Twine(index), cast<RankedTensorType>(result.getType()), layout, readGiven(op, index));
+          addNode(&op, "result " + Twine(result.getResultNumber()), cast<RankedTensorType>(result.getType()), readGiven(result));
       if (failed(node)) {
         return failure();
       }
@@ -197,17 +165,14 @@ private:
 
   // Returns the node of an operand: that of its value, or one of its own when the op is told how to take it.
   FailureOr<unsigned> addOperand(OpOperand &operand) {
-    Operation *op = operand.getOwner();
-    unsigned index = operand.getOperandNumber();
-    auto layouts = op->getAttrOfType<ArrayAttr>(dist::kOperandLayoutsAttr);
-    auto layout = layouts ? dyn_cast<dist::LayoutAttr>(layouts[index]) : dist::LayoutAttr();
-    if (!layout) {
+    GivenAttributes given = readGiven(operand);
+    if (!given.layout) {
       return values.at(operand.get());
     }
-    FailureOr<unsigned> node = addNode(op, "operand " + Twine(index), cast<RankedTensorType>(operand.get().getType()), layout,
-                                       readGiven(op->getDiscardableAttrDictionary()));
+    FailureOr<unsigned> node =
+        addNode(operand.getOwner(), "operand " + Twine(operand.getOperandNumber()), cast<RankedTensorType>(operand.get().getType()), given);
     if (succeeded(node)) {
-      addIdentity(*op, operand.get(), *node);
+      addIdentity(*operand.getOwner(), operand.get(), *node);
     }
     return node;
   }
@@ -293,9 +258,7 @@ private:
   }
 
   void writeOp(Operation &op) {
-    for (StringRef name : {dist::kOpensAttr, dist::kPrioritiesAttr, dist::kOriginsAttr, dist::kPriorityAttr, dist::kOriginAttr}) {
-      op.removeAttr(name);
-    }
+    removeGiven(&op);
     if (op.getNumResults() == 0) {
       return;
     }

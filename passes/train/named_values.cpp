@@ -24,6 +24,11 @@ llvm::MapVector<StringRef, Value> collectNames(func::FuncOp function) {
         values[name.getValue()] = result;
       }
     }
+    if (auto aliases = op.getAttrOfType<ArrayAttr>(nn::kAliasesAttr)) {
+      for (StringAttr name : aliases.getAsRange<StringAttr>()) {
+        values[name.getValue()] = op.getResult(0);
+      }
+    }
   }
   for (auto [i, value] : llvm::enumerate(function.getBody().front().getTerminator()->getOperands())) {
     if (auto name = function.getResultAttrOfType<StringAttr>(i, nn::kNameAttr)) {

@@ -102,3 +102,16 @@ module {
   dist.mesh @mesh <["tp" = 4]>
   nn.variable @a trainable : tensor<4xf32>
 }
+
+// -----
+
+// A tensor with several names is one tensor.
+// CHECK-LABEL: module {
+module attributes {dist.rules = [#dist.rule<match = "b", layout = "[{tp}]">]} {
+  dist.mesh @mesh <["tp" = 4]>
+  func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {
+    // CHECK: nn.tanh {{.*}} {dist.layouts = [#dist.layout<[{"tp"}]>]
+    %y = nn.tanh %x {nn.aliases = ["b"], nn.outputs = ["a"]} : tensor<4xf32>
+    return %y : tensor<4xf32>
+  }
+}

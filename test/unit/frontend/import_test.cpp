@@ -103,6 +103,13 @@ TEST_CASE("import shares parameters", "[frontend]") {
   CHECK(text.find("nn.variable") == text.rfind("nn.variable"));
 }
 
+// Nodes that compute nothing leave their results' names: rules and the loss may use them.
+TEST_CASE("import keeps every name of a tensor", "[frontend]") {
+  OnnxModel model = OnnxModel(17).input("x", {2}).node("Relu", {"x"}, {"a"}).node("Identity", {"a"}, {"b"}).node("Identity", {"b"}, {"c"});
+  CHECK_THAT(print(*import(model.node("Tanh", {"c"}, {"y"}).output("y"))),
+             contains("nn.relu %arg0 {nn.aliases = [\"b\", \"c\"], nn.outputs = [\"a\"]}"));
+}
+
 TEST_CASE("import fixes the symbolic batch", "[frontend]") {
   CHECK(importError(dense()) == "model.onnx: input \"x\": dim 0 (\"batch\") has no size; give the batch as global_batch in the job file");
   CHECK_THAT(importError(dense({std::string("batch"), std::string("features")}), withBatch(4)),

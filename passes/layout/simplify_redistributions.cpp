@@ -58,6 +58,21 @@ void compose(dist::RedistributeOp outer) {
   }
 }
 
+// Makes a constant or an index again in the other layout: nothing is sent for what every device knows.
+void remake(dist::RedistributeOp op) {
+  Operation *source = op.getInput().getDefiningOp();
+  if (!source || !isa<ShardingRuleOpInterface>(source) || source->getNumOperands() != 0 || source->getNumResults() != 1) {
+    return;
+  }
+  Operation *made = OpBuilder(source).clone(*source);
+  made->setAttr(dist::kLayoutsAttr, ArrayAttr::get(op.getContext(), {op.getTo()}));
+  op.replaceAllUsesWith(made->getResult(0));
+  op.erase();
+  if (source->use_empty()) {
+    source->erase();
+  }
+}
+
 } // namespace
 
 void simplifyRedistributions(func::FuncOp function) {
@@ -66,6 +81,9 @@ void simplifyRedistributions(func::FuncOp function) {
   }
   for (auto outer : llvm::make_early_inc_range(function.front().getOps<dist::RedistributeOp>())) {
     compose(outer);
+  }
+  for (auto op : llvm::make_early_inc_range(function.front().getOps<dist::RedistributeOp>())) {
+    remake(op);
   }
 }
 

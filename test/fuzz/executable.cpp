@@ -254,7 +254,7 @@ private:
       }
       double difference = std::abs(loss - expected[step]) / std::max(1.0, std::abs(expected[step]));
       if (!(difference <= toleranceOf(program))) {
-        return llvm::formatv("loss of step {0} of the executable is {1}, not {2}", step + 1, loss, expected[step]);
+        return llvm::formatv("loss of step {0} of the executable is {1:e8}, not {2:e8}", step + 1, loss, expected[step]);
       }
       ++step;
     }

@@ -47,6 +47,27 @@ job::Job randomTraining(Dice &dice, int64_t batch) {
   return job;
 }
 
+// Gives half of the meshes costs of their links, and half of them another order of the ranks.
+void describeMesh(Dice &dice, dist::MeshOp op) {
+  Builder b(op.getContext());
+  size_t axes = op.getMesh().getAxes().size();
+  if (dice.oneIn(2)) {
+    SmallVector<int64_t> latency, bandwidth;
+    for (size_t i = 0; i < axes; ++i) {
+      latency.push_back(100 + dice.roll(10000));
+      bandwidth.push_back(1 + dice.roll(30000));
+    }
+    op.setCostsAttr(dist::CostsAttr::get(op.getContext(), latency, bandwidth));
+  }
+  if (dice.oneIn(2)) {
+    SmallVector<int64_t> ranks;
+    for (int64_t device = 0; device < op.getMesh().numDevices(); ++device) {
+      ranks.insert(ranks.begin() + dice.roll(device + 1), device);
+    }
+    op.setDeviceIdsAttr(b.getDenseI64ArrayAttr(ranks));
+  }
+}
+
 // Gives a share of the variables, arguments, results and ops a layout; some with open dims and priorities. Arguments of one name are one
 // tensor, so they have one layout.
 class LayoutGiver {
@@ -145,10 +166,11 @@ OwningOpRef<ModuleOp> randomProgram(MLIRContext &context, uint64_t seed, const P
   Dice dice(seed);
   dist::MeshAttr mesh = randomMesh(dice, context);
   ModelOptions model;
-  model.floatType = options.f32Allowed && dice.oneIn(2) ? Type(Float32Type::get(&context)) : Float64Type::get(&context);
   model.sizes = randomSizes(dice, mesh);
   model.numOps = kMinOps + dice.roll(kMaxOps - kMinOps + 1);
   model.batch = dice.oneIn(2) ? dice.pick(model.sizes) : 0;
+  bool isF32 = dice.oneIn(2) && options.f32Allowed && model.batch == 0;
+  model.floatType = isF32 ? Type(Float32Type::get(&context)) : Float64Type::get(&context);
   job::Job job = model.batch != 0 ? randomTraining(dice, model.batch) : job::Job();
 
   OwningOpRef<ModuleOp> module = ModuleOp::create(UnknownLoc::get(&context));
@@ -164,7 +186,7 @@ OwningOpRef<ModuleOp> randomProgram(MLIRContext &context, uint64_t seed, const P
     return {};
   }
   OpBuilder builder = OpBuilder::atBlockBegin(module->getBody());
-  dist::MeshOp::create(builder, module->getLoc(), "mesh", mesh);
+  describeMesh(dice, dist::MeshOp::create(builder, module->getLoc(), "mesh", mesh));
   if (dice.oneIn(2)) {
     (*module)->setAttr(kSplitVariablesAttr, builder.getUnitAttr());
   }

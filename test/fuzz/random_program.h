@@ -15,7 +15,9 @@ namespace ashlar::fuzz {
 inline constexpr llvm::StringLiteral kSplitVariablesAttr = "fuzz.split_variables";
 
 struct ProgramOptions {
-  bool f32Allowed = false; // half of the programs in f32: for executables; the interpreter alone says more in f64
+  // Half of the forward programs in f32: for executables; the interpreter alone says more in f64. In f32 some steps of training may take
+  // rounding over a jump (a comparison, a maximum), after which nothing can be compared.
+  bool f32Allowed = false;
 };
 
 // Returns the module of a seed: a dist.mesh, @init, and either @forward or @train_step and @eval_step (half of the seeds each), as

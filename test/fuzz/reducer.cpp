@@ -57,19 +57,20 @@ void leaveOutResults(ModuleOp module, Chances &chances) {
   }
 }
 
-// An operand of the op that makes a result, in place of the result.
-void returnOperands(ModuleOp module, Chances &chances) {
+// An earlier value in place of the first result.
+void returnEarlier(ModuleOp module, Chances &chances) {
   for (func::FuncOp function : functionsOf(module)) {
     Operation *end = function.front().getTerminator();
-    for (unsigned index = 0; index < end->getNumOperands(); ++index) {
-      Operation *op = end->getOperand(index).getDefiningOp();
-      for (unsigned i = 0; op && i < op->getNumOperands(); ++i) {
-        chances.push_back([=]() mutable {
-          end->setOperand(index, op->getOperand(i));
-          function.removeResultAttr(index, StringAttr::get(function.getContext(), dist::kLayoutAttr));
-          function.setType(FunctionType::get(function.getContext(), function.getArgumentTypes(), end->getOperandTypes()));
-        });
+    Operation *last = end->getNumOperands() == 0 ? nullptr : end->getOperand(0).getDefiningOp();
+    for (Operation &op : function.front()) {
+      if (!last || op.getNumResults() != 1 || !op.isBeforeInBlock(last)) {
+        continue;
       }
+      chances.push_back([=, &op]() mutable {
+        end->setOperand(0, op.getResult(0));
+        function.removeResultAttr(0, StringAttr::get(function.getContext(), dist::kLayoutAttr));
+        function.setType(FunctionType::get(function.getContext(), function.getArgumentTypes(), end->getOperandTypes()));
+      });
     }
   }
 }
@@ -238,7 +239,10 @@ void leaveOutAxes(ModuleOp module, Chances &chances) {
 void setMesh(ModuleOp module, ArrayRef<StringAttr> axes, ArrayRef<int64_t> sizes) {
   MLIRContext *context = module.getContext();
   auto mesh = dist::MeshAttr::get(context, axes, sizes);
-  dist::findMesh(module).setMeshAttr(mesh);
+  dist::MeshOp op = dist::findMesh(module);
+  op.setMeshAttr(mesh);
+  op.removeCostsAttr(); // which have an entry an axis
+  op.removeDeviceIdsAttr();
   forEachLayout(module, [&](dist::LayoutAttr attribute, std::function<void(Attribute)> set) {
     dist::Layout layout = attribute.getLayout();
     for (dist::AxisList &dim : layout.dims) {
@@ -252,6 +256,11 @@ void shrinkMesh(ModuleOp module, Chances &chances) {
   dist::MeshAttr mesh = dist::findMesh(module).getMesh();
   SmallVector<StringAttr> axes(mesh.getAxes());
   SmallVector<int64_t> sizes(mesh.getSizes());
+  for (StringRef name : {"costs", "device_ids"}) {
+    if (dist::findMesh(module)->hasAttr(name)) {
+      chances.push_back([=] { dist::findMesh(module)->removeAttr(name); });
+    }
+  }
   for (size_t i = 0; i < axes.size(); ++i) {
     if (axes.size() > 1) {
       chances.push_back([=]() mutable {
@@ -349,7 +358,7 @@ public:
 
   OwningOpRef<ModuleOp> run() {
     tryChance(writeLayouts, /*index=*/0);
-    static constexpr void (*kSteps[])(ModuleOp, Chances &) = {leaveOutFunctions, leaveOutResults, returnOperands,    leaveOutOps,
+    static constexpr void (*kSteps[])(ModuleOp, Chances &) = {leaveOutFunctions, leaveOutResults, returnEarlier,    leaveOutOps,
                                                               leaveOutInputs,    leaveOutLayouts, leaveOutDetails,   leaveOutAxes,
                                                               shrinkMesh,        leaveOutLayouts, simplifyConstants, shrinkSizes};
     for (bool smaller = true; smaller;) {

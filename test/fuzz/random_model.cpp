@@ -50,10 +50,11 @@ public:
       }
     }
     static constexpr void (Generator::*kMakers[])() = {
-        &Generator::unary,     &Generator::unary,  &Generator::binary,    &Generator::binary,  &Generator::select,  &Generator::integers,
-        &Generator::broadcast, &Generator::reduce, &Generator::reduce,    &Generator::reshape, &Generator::reshape, &Generator::transpose,
-        &Generator::concat,    &Generator::slice,  &Generator::pad,       &Generator::matmul,  &Generator::matmul,  &Generator::matmul,
-        &Generator::rows,      &Generator::rows,   &Generator::normalise, &Generator::dropout, &Generator::bias};
+        &Generator::unary,     &Generator::unary,     &Generator::binary, &Generator::binary, &Generator::select,
+        &Generator::integers,  &Generator::broadcast, &Generator::reduce, &Generator::reduce, &Generator::reshape,
+        &Generator::reshape,   &Generator::transpose, &Generator::concat, &Generator::slice,  &Generator::pad,
+        &Generator::matmul,    &Generator::matmul,    &Generator::matmul, &Generator::rows,   &Generator::rows,
+        &Generator::normalise, &Generator::dropout,   &Generator::bias,   &Generator::gather, &Generator::scatter};
     for (int64_t i = 0; i < options.numOps; ++i) {
       (this->*dice.pick(kMakers))();
     }
@@ -470,22 +471,42 @@ private:
     case 1:
       return add(nn::LogSoftmaxOp::create(b, x), 2 * boundOf(x) + std::log(shapeOf(x).back()));
     default:
-      return add(nn::SoftmaxCrossEntropyOp::create(b, x, labels(shapeOf(x))), 2 * boundOf(x) + std::log(shapeOf(x).back()));
+      return add(nn::SoftmaxCrossEntropyOp::create(b, x, numbers(shapeOf(x).drop_back(), shapeOf(x).back())),
+                 2 * boundOf(x) + std::log(shapeOf(x).back()));
     }
   }
 
-  // Returns class indices, some of them no class, as constants or numbers that are computed.
-  Value labels(ArrayRef<int64_t> shape) {
-    ArrayRef<int64_t> rows = shape.drop_back();
+  // Returns numbers of rows or classes below a limit, some of them none, as constants or computed.
+  Value numbers(ArrayRef<int64_t> shape, int64_t limit) {
     if (dice.oneIn(3)) {
-      return nn::IndexOp::create(b, i64(rows), SmallVector<int64_t>(rows.size(), 1));
+      return integersLike(another(shape));
     }
     Type type = dice.oneIn(2) ? b.getI64Type() : b.getI32Type();
     SmallVector<Attribute> elements;
-    for (int64_t i = 0; i < i64(rows).getNumElements(); ++i) {
-      elements.push_back(b.getIntegerAttr(type, dice.roll(shape.back() + 2) - 1));
+    for (int64_t i = 0; i < i64(shape).getNumElements(); ++i) {
+      elements.push_back(b.getIntegerAttr(type, dice.roll(limit + 2) - 1));
     }
-    return nn::ConstantOp::create(b, DenseElementsAttr::get(RankedTensorType::get(rows, type), elements));
+    return nn::ConstantOp::create(b, DenseElementsAttr::get(RankedTensorType::get(shape, type), elements));
+  }
+
+  // Rows of x by number.
+  void gather() {
+    Value x = pick();
+    SmallVector<int64_t> places = randomShape(/*minRank=*/0);
+    if (!shapeOf(x).empty() && places.size() + shapeOf(x).size() <= 5) {
+      add(nn::GatherOp::create(b, x, numbers(places, shapeOf(x).front())), boundOf(x));
+    }
+  }
+
+  // The leading dims of x are places, the others a row.
+  void scatter() {
+    Value x = pick();
+    int64_t rank = dice.roll(shapeOf(x).size() + 1);
+    ArrayRef<int64_t> places = shapeOf(x).take_front(rank);
+    SmallVector<int64_t> shape = {dice.pick(options.sizes)};
+    llvm::append_range(shape, shapeOf(x).drop_front(rank));
+    double bound = boundOf(x) * i64(places).getNumElements(); // all in one row
+    add(nn::ScatterAddOp::create(b, floats(shape), numbers(places, shape.front()), x), bound);
   }
 
   // (x - mean) / sqrt(variance + 0.1) along one dim.

@@ -358,7 +358,7 @@ public:
 
   OwningOpRef<ModuleOp> run() {
     tryChance(writeLayouts, /*index=*/0);
-    static constexpr void (*kSteps[])(ModuleOp, Chances &) = {leaveOutFunctions, leaveOutResults, returnEarlier,    leaveOutOps,
+    static constexpr void (*kSteps[])(ModuleOp, Chances &) = {leaveOutFunctions, leaveOutResults, returnEarlier,     leaveOutOps,
                                                               leaveOutInputs,    leaveOutLayouts, leaveOutDetails,   leaveOutAxes,
                                                               shrinkMesh,        leaveOutLayouts, simplifyConstants, shrinkSizes};
     for (bool smaller = true; smaller;) {

@@ -39,10 +39,12 @@ int64_t collectiveMessages(CollectiveKind kind, int64_t groupSize) {
 
 int64_t collectiveTimePs(CollectiveKind kind, int64_t operandBytes, int64_t groupSize, const Link &link) {
   constexpr int64_t kPsPerNs = 1000, kPsPerUs = 1000 * kPsPerNs;
-  int64_t bytes = collectiveBytes(kind, operandBytes, groupSize);
-  // Whole microseconds and the rest apart, so that no product overflows.
-  int64_t sending = bytes / link.bytesPerUs * kPsPerUs + bytes % link.bytesPerUs * kPsPerUs / link.bytesPerUs;
-  return collectiveMessages(kind, groupSize) * link.latencyNs * kPsPerNs + sending;
+  // 2.5 hours; beyond it, times are all alike, and a thousand of them can be added.
+  constexpr __int128 kMostPs = INT64_MAX / 1024;
+  __int128 bytes = collectiveBytes(kind, operandBytes, groupSize);
+  // Rounded up, so that two collectives in the place of one never seem to be faster because they are rounded twice.
+  __int128 sending = (bytes * kPsPerUs + link.bytesPerUs - 1) / link.bytesPerUs;
+  return static_cast<int64_t>(std::min(collectiveMessages(kind, groupSize) * __int128(link.latencyNs) * kPsPerNs + sending, kMostPs));
 }
 
 int64_t collectiveTimePs(CollectiveOpInterface op) {

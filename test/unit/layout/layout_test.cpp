@@ -109,11 +109,12 @@ TEST_CASE("collective: time is that of the messages and that of the bytes", "[co
   CHECK(dist::collectiveTimePs(CollectiveKind::ReduceScatter, 1000, 4, link) == 2 * 200'000 + 250'000);
   CHECK(dist::collectiveTimePs(CollectiveKind::AllGather, 1000, 4, link) == 2 * 200'000 + 1'000'000);
   CHECK(dist::collectiveTimePs(CollectiveKind::AllToAll, 1000, 4, link) == 3 * 200'000 + 250'000);
-  CHECK(dist::collectiveTimePs(CollectiveKind::Permute, 1000, 4, link) == 200'000 + 333'333);
+  CHECK(dist::collectiveTimePs(CollectiveKind::Permute, 1000, 4, link) == 200'000 + 333'334);
   CHECK(dist::collectiveMessages(CollectiveKind::AllGather, 5) == 3);
-  // Without costs a byte takes a nanosecond; 8 TB overflow nothing.
+  // Without costs a byte takes a nanosecond. 8 PB overflow nothing: they take as long as can be said.
   CHECK(dist::collectiveTimePs(CollectiveKind::AllReduce, 1000, 4, dist::Link()) == 1500'000);
   CHECK(dist::collectiveTimePs(CollectiveKind::Permute, int64_t(8) << 40, 2, dist::Link()) == (int64_t(8) << 40) * 1000);
+  CHECK(dist::collectiveTimePs(CollectiveKind::AllReduce, int64_t(8) << 50, 64, dist::Link()) == INT64_MAX / 1024);
 }
 
 TEST_CASE("collective: an op goes by the worst link of its axes", "[collective]") {

@@ -12,10 +12,14 @@
 #include "compiler/frontend/init_rules.h"
 #include "compiler/job/job.h"
 #include "compiler/pipelines/pipelines.h"
+#include "compiler/report/explain.h"
 #include "compiler/report/plan_text.h"
+#include "compiler/report/report_json.h"
+#include "compiler/strategy/strategy.h"
 #include "compiler/target/cpu/image_emitter.h"
 #include "compiler/target/cpu/kernels.h"
 #include "compiler/target/cpu/link.h"
+#include "dialects/dist/dist.h"
 #include "dialects/nn/nn.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -40,12 +44,12 @@ public:
     }
     if (options.printParameters) {
       printParameters();
-      if (options.output.empty()) {
-        return success();
-      }
     }
-    if (options.emit == Emit::Nn) {
-      return writeModule(*module);
+    if (options.emit == Emit::Nn && !options.output.empty() && failed(writeModule(*module))) {
+      return failure();
+    }
+    if (options.emit == Emit::Nn || options.output.empty()) {
+      return asksForLayouts() ? lower() : success();
     }
     if (failed(lower())) {
       return failure();
@@ -57,6 +61,9 @@ public:
   }
 
 private:
+  // Whether something is to be written that is known as soon as the layouts are.
+  bool asksForLayouts() const { return options.explain || !options.report.empty() || !options.saveStrategy.empty(); }
+
   LogicalResult checkOptions() {
     if (options.target != "cpu") {
       return report(llvm::createStringError("target " + options.target + " is not implemented; the targets are: cpu"));
@@ -65,6 +72,9 @@ private:
       if (std::error_code error = llvm::sys::fs::create_directories(options.dumpFolder)) {
         return report(llvm::createStringError(error, "cannot create the folder " + options.dumpFolder + ": " + error.message()));
       }
+    }
+    if (failed(report(checkOutput(options.report))) || failed(report(checkOutput(options.saveStrategy)))) {
+      return failure();
     }
     return report(checkOutput(options.output));
   }
@@ -84,6 +94,13 @@ private:
         return report(mesh.takeError());
       }
       *job.mutable_mesh() = *mesh;
+    }
+    if (!options.loadStrategy.empty()) {
+      llvm::Expected<job::Strategy> strategy = strategy::loadStrategy(options.loadStrategy);
+      if (!strategy) {
+        return report(strategy.takeError());
+      }
+      *job.mutable_strategy() = *strategy;
     }
     return report(job::checkJob(job, options.job.empty() ? "command line" : options.job));
   }
@@ -132,15 +149,17 @@ private:
     OwningOpRef<ModuleOp> programs = std::move(module);
     for (const pipelines::Variant &variant : variantList.variants) {
       OwningOpRef<ModuleOp> lowered = programs->clone();
-      PassManager dist(&context), exec(&context);
-      pipelines::attachRules(*lowered, job);
-      pipelines::addDistPasses(dist, variant, job);
-      if (failed(dist.run(*lowered)) || failed(dump(variant.name + "-dist", *lowered))) {
+      bool isDefault = &variant == &variantList.variants.front();
+      if (failed(place(*lowered, variant, isDefault))) {
         return failure();
+      }
+      if (options.output.empty() || options.emit == Emit::Nn) {
+        return success();
       }
       if (options.emit == Emit::Dist) {
         return writeModule(*lowered);
       }
+      PassManager exec(&context);
       pipelines::addLowerPasses(exec, variant);
       if (failed(exec.run(*lowered)) || failed(dump(variant.name + "-exec", *lowered))) {
         return failure();
@@ -154,10 +173,55 @@ private:
     return success();
   }
 
+  // Makes of the programs those of one device; of the default variant it writes what was asked for about its layouts.
+  LogicalResult place(ModuleOp programs, const pipelines::Variant &variant, bool isDefault) {
+    PassManager layouts(&context), dist(&context);
+    pipelines::attachRules(programs, job);
+    pipelines::addLayoutPasses(layouts, variant, job);
+    if (failed(layouts.run(programs)) || (isDefault && failed(saveStrategy(programs)))) {
+      return failure();
+    }
+    pipelines::addDistPasses(dist, variant);
+    if (failed(dist.run(programs)) || failed(dump(variant.name + "-dist", programs))) {
+      return failure();
+    }
+    return isDefault ? explain(programs) : success();
+  }
+
+  LogicalResult saveStrategy(ModuleOp programs) {
+    if (options.saveStrategy.empty()) {
+      return success();
+    }
+    if (!dist::findMesh(programs)) {
+      return report(llvm::createStringError("--save-strategy has no layouts to save: the job has no mesh; add one, or --mesh dp=4"));
+    }
+    if (job.deterministic().always()) {
+      return report(llvm::createStringError("--save-strategy saves the layouts of the default variant, and deterministic.always leaves it "
+                                            "out; leave out one of the two"));
+    }
+    return report(writeOutput(options.saveStrategy,
+                              [&](llvm::raw_ostream &out) { out << strategy::printStrategy(strategy::readStrategy(programs)); }));
+  }
+
+  LogicalResult explain(ModuleOp programs) {
+    if (!options.explain && options.report.empty()) {
+      return success();
+    }
+    report::LayoutReport facts = report::makeLayoutReport(programs, modelName(programs));
+    if (options.explain) {
+      llvm::outs() << report::explainText(facts);
+      llvm::outs().flush();
+    }
+    return options.report.empty()
+               ? success()
+               : report(writeOutput(options.report, [&](llvm::raw_ostream &out) { out << report::reportJson(facts); }));
+  }
+
+  std::string modelName(ModuleOp programs) { return programs.getName().value_or(llvm::sys::path::stem(options.model)).str(); }
+
   llvm::Expected<target::ImageInfo> makeImageInfo() {
     target::ImageInfo info;
-    StringRef stem = llvm::sys::path::stem(options.model);
-    info.modelName = module->getName().value_or(stem).str();
+    info.modelName = modelName(*module);
     info.target = options.target;
     info.seed = job.seed();
     info.deterministicRefusal = variantList.deterministicRefusal;

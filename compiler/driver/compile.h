@@ -26,8 +26,11 @@ struct Options {
   Emit emit = Emit::Exe;
   std::string dumpFolder; // empty: no dumps
   bool printParameters = false;
-  std::string output;      // may be empty with printParameters
-  std::string programPath; // of the running compiler: the runtime lies beside it
+  bool explain = false;                   // print the layout report
+  std::string report;                     // file of the report as JSON; empty: none
+  std::string saveStrategy, loadStrategy; // files; empty: none
+  std::string output;                     // may be empty where something else is asked for
+  std::string programPath;                // of the running compiler: the runtime lies beside it
 };
 
 // Compiles. Every error is one line on stderr, "error: ..."; the output then stays as it was. Returns the exit status.

@@ -191,7 +191,7 @@ Fault findFault(const Job &job) {
   if (Fault fault = checkMesh(job.mesh()); !fault.empty()) {
     return fault;
   }
-  for (auto check : {checkMachine, checkMode, checkRules, checkBatch, checkDeterministic, checkTraining}) {
+  for (auto check : {checkMachine, checkMode, checkRules, checkStrategy, checkBatch, checkDeterministic, checkTraining}) {
     if (Fault fault = check(job); !fault.empty()) {
       return fault;
     }

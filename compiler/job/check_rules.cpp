@@ -52,8 +52,20 @@ Fault checkRule(const Rule &rule, const Job &job) {
 
 } // namespace
 
+Fault checkStrategy(const Job &job) {
+  if (!job.has_strategy()) {
+    return {};
+  }
+  if (job.mesh().axes_size() == 0) {
+    return "the strategy gives layouts on a mesh, and the job has none; add the mesh it was saved with";
+  }
+  return job.deterministic().always()
+             ? "the strategy gives layouts to the default variant, which deterministic.always leaves out; leave out one of the two"
+             : "";
+}
+
 Fault checkRules(const Job &job) {
-  if (effectiveMode(job) == SEMI_AUTO && job.rules_size() == 0) {
+  if (effectiveMode(job) == SEMI_AUTO && job.rules_size() == 0 && !job.has_strategy()) {
     return "mode SEMI_AUTO needs rules to infer layouts from; add rules { match: \"fc1.weight\" layout: \"[{tp}, {}]\" }";
   }
   for (const Rule &rule : job.rules()) {

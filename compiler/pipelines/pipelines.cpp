@@ -5,6 +5,7 @@
 #include "compiler/pipelines/pipelines.h"
 
 #include "compiler/cost/machine.h"
+#include "compiler/strategy/strategy.h"
 #include "passes/layout/passes.h"
 #include "passes/lower/passes.h"
 #include "passes/partition/passes.h"
@@ -91,7 +92,7 @@ void addTrainPasses(OpPassManager &passes, const job::Job &job) {
 }
 
 void attachRules(ModuleOp module, const job::Job &job) {
-  if (job.rules_size() == 0) {
+  if (job.rules_size() == 0 || job.has_strategy()) {
     return;
   }
   module.getContext()->loadDialect<dist::DistDialect>();
@@ -112,15 +113,25 @@ void attachRules(ModuleOp module, const job::Job &job) {
   module->setAttr(dist::kRulesAttr, builder.getArrayAttr(rules));
 }
 
-void addDistPasses(OpPassManager &passes, const Variant &variant, const job::Job &job) {
+void addLayoutPasses(OpPassManager &passes, const Variant &variant, const job::Job &job) {
   if (variant.mesh.empty()) {
     return;
   }
   passes.addPass(layout::createSeedLayoutsPass(seedOptions(variant, job)));
-  passes.addPass(layout::createApplyRulesPass());
+  if (variant.usesStrategy) {
+    passes.addPass(strategy::createApplyStrategyPass(job.strategy())); // in the place of rules: it says all that they led to
+  } else {
+    passes.addPass(layout::createApplyRulesPass());
+  }
   layout::PropagateLayoutsPassOptions propagate;
   propagate.splitVariables = variant.inferParameters;
   passes.addPass(layout::createPropagateLayoutsPass(propagate));
+}
+
+void addDistPasses(OpPassManager &passes, const Variant &variant) {
+  if (variant.mesh.empty()) {
+    return;
+  }
   passes.addPass(layout::createInsertRedistributionsPass());
   passes.addPass(layout::createVerifyLayoutsPass());
   passes.addPass(partition::createPartitionPass());

@@ -22,6 +22,7 @@ struct Variant {
   std::vector<std::string> batchAxes; // those that split the batch
   int64_t devicesPerProcess = 1;
   bool inferParameters = false;        // let inference split parameters of which no rule says anything
+  bool usesStrategy = false;           // take all layouts from the job's strategy
   std::vector<int64_t> deviceIds = {}; // rank of each device, row-major; empty: the devices in turn
 };
 
@@ -42,8 +43,11 @@ void addTrainPasses(mlir::OpPassManager &passes, const job::Job &job);
 // Puts the job's rules about layouts into the module, for ashlar-apply-rules.
 void attachRules(mlir::ModuleOp module, const job::Job &job);
 
+// From there to a layout on every value. Nothing to do for a variant without a mesh.
+void addLayoutPasses(mlir::OpPassManager &passes, const Variant &variant, const job::Job &job);
+
 // From there to one device's programs. Nothing to do for a variant without a mesh.
-void addDistPasses(mlir::OpPassManager &passes, const Variant &variant, const job::Job &job);
+void addDistPasses(mlir::OpPassManager &passes, const Variant &variant);
 
 // From there to instruction tables and kernels.
 void addLowerPasses(mlir::OpPassManager &passes, const Variant &variant);

@@ -80,6 +80,7 @@ VariantList listVariants(const job::Job &job) {
   for (const job::Mesh::Axis &axis : job.mesh().axes()) {
     plain.mesh.push_back(axis.name() + "=" + std::to_string(axis.size()));
   }
+  plain.usesStrategy = job.has_strategy();
   plain.inferParameters = job::effectiveMode(job) == job::SEMI_AUTO;
   plain.deviceIds.assign(job.mesh().device_ids().begin(), job.mesh().device_ids().end());
   list.variants.push_back(plain);

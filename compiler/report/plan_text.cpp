@@ -4,6 +4,7 @@
 
 #include "compiler/report/plan_text.h"
 
+#include "compiler/report/units.h"
 #include "dialects/dist/dist.h"
 #include "dialects/support/element_type.h"
 
@@ -18,23 +19,6 @@ using llvm::formatv;
 
 namespace ashlar::report {
 namespace {
-
-// "12 B", "3.4 KB", "1.7 MB".
-std::string bytesText(uint64_t bytes) {
-  static const char *const kUnits[] = {"B", "KB", "MB", "GB", "TB"};
-  double value = static_cast<double>(bytes);
-  unsigned unit = 0;
-  while (value >= 1000 && unit + 1 < std::size(kUnits)) {
-    value /= 1000;
-    ++unit;
-  }
-  return unit == 0 ? formatv("{0} B", bytes).str() : formatv("{0:F1} {1}", value, kUnits[unit]).str();
-}
-
-// "1 rank", "4 ranks".
-std::string counted(int64_t count, llvm::StringRef noun) {
-  return formatv("{0} {1}{2}", count, noun, count == 1 ? "" : "s");
-}
 
 std::string flopText(double flop) {
   static const char *const kUnits[] = {"FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP", "PFLOP"};

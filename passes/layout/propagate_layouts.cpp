@@ -3,6 +3,7 @@
 // ashlar-propagate-layouts: states a module as an inference problem and writes the solution back.
 
 #include "dialects/nn/nn.h"
+#include "passes/layout/copy_sources.h"
 #include "passes/layout/expand_split_ops.h"
 #include "passes/layout/given_attributes.h"
 #include "passes/layout/given_layout.h"
@@ -18,6 +19,17 @@ namespace ashlar::layout {
 
 #define GEN_PASS_DEF_PROPAGATELAYOUTSPASS
 #include "passes/layout/passes.h.inc"
+
+void copySources(func::FuncOp function) {
+  for (Operation &op : llvm::make_early_inc_range(function.front())) {
+    if (!isa<ShardingRuleOpInterface>(op) || op.getNumOperands() != 0 || op.use_empty()) {
+      continue;
+    }
+    for (OpOperand &use : llvm::make_early_inc_range(llvm::drop_begin(op.getUses()))) {
+      use.set(OpBuilder(&op).clone(op)->getResult(0));
+    }
+  }
+}
 
 namespace {
 
@@ -293,18 +305,6 @@ private:
   DenseMap<unsigned, StringAttr> origins; // of nodes with a given layout
   SmallVector<Operation *> rowOps;        // the op of each row
 };
-
-// Copies ops without operands (constants, indices) for each use, so that each copy takes the layout its one user wants.
-void copySources(func::FuncOp function) {
-  for (Operation &op : llvm::make_early_inc_range(function.front())) {
-    if (!isa<ShardingRuleOpInterface>(op) || op.getNumOperands() != 0 || op.use_empty()) {
-      continue;
-    }
-    for (OpOperand &use : llvm::make_early_inc_range(llvm::drop_begin(op.getUses()))) {
-      use.set(OpBuilder(&op).clone(op)->getResult(0));
-    }
-  }
-}
 
 struct PropagateLayouts : impl::PropagateLayoutsPassBase<PropagateLayouts> {
   using PropagateLayoutsPassBase::PropagateLayoutsPassBase;

@@ -28,6 +28,11 @@ int main(int argc, char **argv) {
   app.add_option("--emit", stage, "where to stop: nn, dist, exec, llvm, obj or exe")->capture_default_str()->type_name("STAGE");
   app.add_option("--dump-phases", options.dumpFolder, "write the module after every phase, numbered")->type_name("DIR");
   app.add_flag("--print-params", options.printParameters, "print the fusion id of every parameter");
+  app.add_flag("--explain", options.explain, "print why each collective is there and where each parameter lives (docs/explain.md)");
+  app.add_option("--report", options.report, "write the same as JSON")->type_name("F.json");
+  app.add_option("--save-strategy", options.saveStrategy, "write the layout of every tensor")->type_name("F.txtpb");
+  app.add_option("--load-strategy", options.loadStrategy, "take the layouts from such a file instead of inferring them")
+      ->type_name("F.txtpb");
   app.add_option("-o", options.output, "the file to write; - is stdout")->type_name("OUT");
   try {
     app.parse(argc, argv);
@@ -43,13 +48,19 @@ int main(int argc, char **argv) {
     std::cerr << "error: --emit " << stage << " is not a stage; the stages are nn, dist, exec, llvm, obj and exe\n";
     return 1;
   }
-  if (options.output.empty() && !options.printParameters) {
+  bool hasOther = options.printParameters || options.explain || !options.report.empty() || !options.saveStrategy.empty();
+  if (options.output.empty() && !hasOther) {
     std::cerr << "error: no output file; name one by -o OUT\n";
     return 1;
   }
   options.emit = found->second;
   if (options.output == "-" && (options.emit == Emit::Obj || options.emit == Emit::Exe)) {
     std::cerr << "error: --emit " << stage << " cannot write to stdout; name a file by -o OUT\n";
+    return 1;
+  }
+  bool textToStdout = options.printParameters || options.explain;
+  if (textToStdout + (options.output == "-") + (options.report == "-") + (options.saveStrategy == "-") > 1) {
+    std::cerr << "error: two outputs go to stdout; name a file for all but one\n";
     return 1;
   }
   static int anchor; // an address in this program, by which its path is found

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// LayoutReport -> text.
+
+#include "compiler/report/explain.h"
+
+#include "compiler/report/units.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FormatVariadic.h"
+
+using llvm::formatv;
+
+namespace ashlar::report {
+namespace {
+
+// Joins the first few texts and counts the rest: "a, b, ... (7)".
+std::string firstFew(const std::vector<std::string> &texts, llvm::StringRef separator) {
+  constexpr size_t kShown = 3;
+  std::string text = llvm::join(llvm::ArrayRef(texts).take_front(kShown), separator);
+  return texts.size() > kShown ? formatv("{0}{1}... ({2})", text, separator, texts.size()).str() : text;
+}
+
+// Returns rows as lines with the cells of a column one under the other.
+std::string table(const std::vector<std::vector<std::string>> &rows) {
+  std::vector<size_t> widths(rows.front().size(), 0);
+  for (const auto &row : rows) {
+    for (auto [width, cell] : llvm::zip_equal(widths, row)) {
+      width = std::max(width, cell.size());
+    }
+  }
+  std::string text;
+  for (const auto &row : rows) {
+    std::string line;
+    for (auto [width, cell] : llvm::zip_equal(widths, row)) {
+      line += "  " + cell + std::string(width - cell.size(), ' ');
+    }
+    text += llvm::StringRef(line).rtrim().str() + "\n";
+  }
+  return text;
+}
+
+class Writer {
+public:
+  explicit Writer(const LayoutReport &report) : report(report) {}
+
+  std::string write() {
+    writeTotals();
+    for (auto [index, collective] : llvm::enumerate(report.main.collectives)) {
+      writeCollective(index + 1, collective);
+    }
+    writeVariables();
+    return text;
+  }
+
+private:
+  void line(llvm::StringRef subject, const llvm::Twine &fact) { text += formatv("{0,-12} {1}\n", subject, fact.str()); }
+
+  void writeTotals() {
+    int64_t devices = 1, bytes = 0, trainable = 0;
+    std::vector<std::string> axes;
+    for (const auto &[name, size] : report.mesh) {
+      devices *= size;
+      axes.push_back(formatv("{0}={1}", name, size));
+    }
+    for (const VariableFact &variable : report.variables) {
+      bytes += variable.bytes;
+      trainable += variable.isTrainable;
+    }
+    line("model", report.model);
+    line("mesh", axes.empty() ? "one device" : llvm::join(axes, ", ") + "; " + counted(devices, "device"));
+    writeProgram(report.main);
+    for (const ProgramFact &program : report.others) {
+      writeProgram(program);
+    }
+    line("memory", formatv("{0} and {1} of state, {2} on each device", counted(trainable, "parameter"),
+                           counted(static_cast<int64_t>(report.variables.size()) - trainable, "tensor"), bytesText(bytes))
+                       .str());
+  }
+
+  void writeProgram(const ProgramFact &program) {
+    line(program.name, program.count == 0 ? "nothing is sent"
+                                          : counted(program.count, "collective") + ", " + bytesText(program.bytes) + " sent by each device");
+  }
+
+  void writeCollective(size_t number, const CollectiveFact &fact) {
+    std::string shapes = fact.operand == fact.result ? fact.operand : fact.operand + " -> " + fact.result;
+    text += formatv("\n{0}. {1}{2} over {3} ({4}): {5} sent by each device, {6}\n", number, fact.kind,
+                    fact.reduction.empty() ? "" : " " + fact.reduction, llvm::join(fact.axes, "+"), counted(fact.groupSize, "device"),
+                    bytesText(fact.bytes), shapes);
+    detail("cause", fact.cause);
+    for (const ReasonFact &reason : fact.reasons) {
+      detail("tensor", reason.tensor);
+      detail("made by", reason.producer);
+      detail("  as", reason.from);
+      detail("wanted by", firstFew(reason.consumers, ", "));
+      detail("  as", reason.to);
+      if (!reason.origins.empty()) {
+        detail("because of", firstFew(reason.origins, "; "));
+      }
+      detail("plan", formatv("{0}: {1}", reason.plan.steps, bytesText(reason.plan.bytes)).str());
+    }
+  }
+
+  void detail(llvm::StringRef subject, const llvm::Twine &fact) { text += formatv("     {0,-11} {1}\n", subject, fact.str()); }
+
+  void writeVariables() {
+    if (report.variables.empty()) {
+      return;
+    }
+    std::vector<std::vector<std::string>> rows = {{"name", "tensor", "layout", "on a device", "bytes", "fusion", "because of"}};
+    for (const VariableFact &variable : report.variables) {
+      rows.push_back({variable.name, variable.global, variable.layout, variable.local, bytesText(variable.bytes),
+                      variable.isTrainable ? std::to_string(variable.fusionId) : "-", variable.origin});
+    }
+    text += "\nparameters and state\n" + table(rows);
+  }
+
+  const LayoutReport &report;
+  std::string text;
+};
+
+} // namespace
+
+std::string explainText(const LayoutReport &report) {
+  return Writer(report).write();
+}
+
+} // namespace ashlar::report

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What --explain and --report say: where every parameter lives, and why each collective is there. Text and JSON are written from the same
+// facts.
+
+#ifndef ASHLAR_COMPILER_REPORT_LAYOUT_REPORT_H
+#define ASHLAR_COMPILER_REPORT_LAYOUT_REPORT_H
+
+#include "mlir/IR/BuiltinOps.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace ashlar::report {
+
+// A way from one layout to another.
+struct PlanFact {
+  std::string steps; // "reduce_scatter dim 0 over dp, all_gather dim 0 over dp"
+  int64_t bytes = 0; // that a device sends
+};
+
+// Two ops that want one tensor in two layouts.
+struct ReasonFact {
+  std::string producer;               // "fc1 (nn.matmul)"
+  std::vector<std::string> consumers; // the same
+  std::vector<std::string> origins;   // of their layouts: rules of the user
+  std::string tensor, from, to;       // global type and the two layouts
+  PlanFact plan;                      // that leads from the one to the other
+};
+
+// A collective of a program.
+struct CollectiveFact {
+  std::string kind;      // "all_reduce"
+  std::string reduction; // "sum"; empty where nothing is combined
+  std::vector<std::string> axes;
+  int64_t groupSize = 1;
+  std::string operand, result; // local types
+  int64_t bytes = 0;           // that a device sends
+  std::string cause;
+  std::vector<ReasonFact> reasons; // several when equal collectives became one; none when the model itself asks for it
+};
+
+// A function of the module. Collectives are those of the main program only; of others the counts are enough.
+struct ProgramFact {
+  std::string name;
+  int64_t count = 0, bytes = 0; // of its collectives
+  std::vector<CollectiveFact> collectives;
+};
+
+// A variable: a parameter, or what the optimizer keeps.
+struct VariableFact {
+  std::string name;
+  bool isTrainable = false;
+  std::string global, layout, local; // type, layout, type
+  int64_t fusionId = 0;              // 0: its gradient is never fused with others
+  int64_t bytes = 0;                 // on a device
+  std::string origin;                // the rule that split it; empty when none did
+};
+
+struct LayoutReport {
+  std::string model;
+  std::vector<std::pair<std::string, int64_t>> mesh; // empty: one device
+  ProgramFact main;                                  // the training step, or the model
+  std::vector<ProgramFact> others;
+  std::vector<VariableFact> variables;
+};
+
+// Collects the facts of one device's programs, as addDistPasses leaves them. Assumes that they have a @train_step or a @forward.
+LayoutReport makeLayoutReport(mlir::ModuleOp module, llvm::StringRef model);
+
+} // namespace ashlar::report
+
+#endif // ASHLAR_COMPILER_REPORT_LAYOUT_REPORT_H

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// LayoutReport -> JSON, by LLVM's writer, which keeps the order in which fields are written.
+
+#include "compiler/report/report_json.h"
+
+#include "llvm/Support/JSON.h"
+#include "llvm/Support/raw_ostream.h"
+
+namespace ashlar::report {
+namespace {
+
+using llvm::json::OStream;
+
+void writeTexts(OStream &out, llvm::StringRef name, const std::vector<std::string> &texts) {
+  out.attributeArray(name, [&] {
+    for (const std::string &text : texts) {
+      out.value(text);
+    }
+  });
+}
+
+void writePlan(OStream &out, const PlanFact &plan) {
+  out.attribute("steps", plan.steps);
+  out.attribute("bytes", plan.bytes);
+}
+
+void writeReason(OStream &out, const ReasonFact &reason) {
+  out.attribute("producer", reason.producer);
+  writeTexts(out, "consumers", reason.consumers);
+  writeTexts(out, "origins", reason.origins);
+  out.attribute("tensor", reason.tensor);
+  out.attribute("from", reason.from);
+  out.attribute("to", reason.to);
+  out.attributeObject("plan", [&] { writePlan(out, reason.plan); });
+}
+
+void writeCollective(OStream &out, const CollectiveFact &fact) {
+  out.attribute("kind", fact.kind);
+  out.attribute("reduction", fact.reduction);
+  writeTexts(out, "axes", fact.axes);
+  out.attribute("group_size", fact.groupSize);
+  out.attribute("operand", fact.operand);
+  out.attribute("result", fact.result);
+  out.attribute("bytes", fact.bytes);
+  out.attribute("cause", fact.cause);
+  out.attributeArray("reasons", [&] {
+    for (const ReasonFact &reason : fact.reasons) {
+      out.object([&] { writeReason(out, reason); });
+    }
+  });
+}
+
+void writeTotals(OStream &out, const ProgramFact &program) {
+  out.attribute("name", program.name);
+  out.attribute("collectives", program.count);
+  out.attribute("bytes", program.bytes);
+}
+
+void writeVariable(OStream &out, const VariableFact &variable) {
+  out.attribute("name", variable.name);
+  out.attribute("trainable", variable.isTrainable);
+  out.attribute("global", variable.global);
+  out.attribute("layout", variable.layout);
+  out.attribute("local", variable.local);
+  out.attribute("fusion_id", variable.fusionId);
+  out.attribute("bytes", variable.bytes);
+  out.attribute("origin", variable.origin);
+}
+
+void writeReport(OStream &out, const LayoutReport &report) {
+  out.attribute("model", report.model);
+  out.attributeArray("mesh", [&] {
+    for (const auto &axis : report.mesh) {
+      out.object([&] {
+        out.attribute("axis", axis.first);
+        out.attribute("size", axis.second);
+      });
+    }
+  });
+  out.attributeArray("programs", [&] {
+    out.object([&] { writeTotals(out, report.main); });
+    for (const ProgramFact &program : report.others) {
+      out.object([&] { writeTotals(out, program); });
+    }
+  });
+  out.attributeArray("collectives", [&] { // of the first program
+    for (const CollectiveFact &fact : report.main.collectives) {
+      out.object([&] { writeCollective(out, fact); });
+    }
+  });
+  out.attributeArray("variables", [&] {
+    for (const VariableFact &variable : report.variables) {
+      out.object([&] { writeVariable(out, variable); });
+    }
+  });
+}
+
+} // namespace
+
+std::string reportJson(const LayoutReport &report) {
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  OStream out(stream, /*IndentSize=*/2);
+  out.object([&] { writeReport(out, report); });
+  stream << "\n";
+  return text;
+}
+
+} // namespace ashlar::report

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Quantities as reports print them.
+
+#ifndef ASHLAR_COMPILER_REPORT_UNITS_H
+#define ASHLAR_COMPILER_REPORT_UNITS_H
+
+#include "llvm/ADT/StringRef.h"
+
+#include <cstdint>
+#include <string>
+
+namespace ashlar::report {
+
+// Returns "12 B", "3.4 KB", "1.7 MB".
+std::string bytesText(uint64_t bytes);
+
+// Returns "1 rank", "4 ranks".
+std::string counted(int64_t count, llvm::StringRef noun);
+
+} // namespace ashlar::report
+
+#endif // ASHLAR_COMPILER_REPORT_UNITS_H

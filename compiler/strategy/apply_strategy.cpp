@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Strategy -> module. Everything is matched by name and compared by type, so that a strategy of another model is refused instead of fitting
+// by chance.
+
+#include "compiler/strategy/strategy.h"
+#include "compiler/strategy/value_names.h"
+
+#include "dialects/nn/nn.h"
+#include "passes/layout/copy_sources.h"
+#include "passes/layout/mesh_refinement.h"
+
+#include "llvm/ADT/StringExtras.h"
+
+#include <map>
+
+using namespace mlir;
+
+namespace ashlar::strategy {
+namespace {
+
+using Tensor = job::Strategy::Tensor;
+
+// How errors end: all of them have one reason.
+constexpr llvm::StringLiteral kRemedy = "; the strategy was saved for another model or job: save it again by --save-strategy";
+
+// Writes a strategy into a module. State: the parts of axes that the strategy names, and what the first difference was.
+class Application {
+public:
+  Application(ModuleOp module, const job::Strategy &strategy) : module(module), strategy(strategy), context(module.getContext()) {}
+
+  LogicalResult run() {
+    if (failed(refineMesh()) || failed(applyVariables())) {
+      return failure();
+    }
+    std::map<std::string, const job::Strategy::Program *> programs;
+    for (const job::Strategy::Program &program : strategy.programs()) {
+      programs[program.name()] = &program;
+    }
+    for (auto function : module.getOps<func::FuncOp>()) {
+      const job::Strategy::Program *program = std::exchange(programs[function.getName().str()], nullptr);
+      if (!program) {
+        return differ() << "has no program @" << function.getName() << ", which the model has" << kRemedy;
+      }
+      if (failed(applyProgram(function, *program))) {
+        return failure();
+      }
+    }
+    for (const auto &[name, program] : programs) {
+      if (program) {
+        return differ() << "has a program @" << name << ", which the model has not" << kRemedy;
+      }
+    }
+    return success();
+  }
+
+private:
+  InFlightDiagnostic differ() { return emitError(UnknownLoc::get(context)) << "the strategy "; }
+
+  static std::string meshText(const job::Mesh &mesh) {
+    return llvm::join(llvm::map_range(mesh.axes(), [](const auto &axis) { return axis.name() + "=" + std::to_string(axis.size()); }), ",");
+  }
+
+  static std::string meshText(dist::MeshAttr mesh) {
+    return llvm::join(llvm::map_range(llvm::zip_equal(mesh.getAxes(), mesh.getSizes()),
+                                      [](auto axis) { return std::get<0>(axis).str() + "=" + std::to_string(std::get<1>(axis)); }),
+                      ",");
+  }
+
+  // Cuts the axes of the job's mesh that the strategy has in parts.
+  LogicalResult refineMesh() {
+    dist::MeshAttr mesh = dist::findMesh(module).getMesh();
+    layout::MeshRefinement refinement(mesh);
+    auto refuse = [&]() -> InFlightDiagnostic {
+      return differ() << "is for mesh " << meshText(strategy.mesh()) << " but the job's mesh is " << meshText(mesh)
+                      << "; compile for the strategy's mesh: ";
+    };
+    for (const job::Mesh::Axis &axis : strategy.mesh().axes()) {
+      FailureOr<SmallVector<layout::DimSplit>> part = layout::parseLayoutText("[{" + axis.name() + "}]", refuse);
+      if (failed(part) || failed(refinement.cut(part->front().axes.front(), refuse))) {
+        return failure();
+      }
+    }
+    if (failed(refinement.check(refuse))) {
+      return failure();
+    }
+    if (meshText(refinement.refinedMesh()) != meshText(strategy.mesh())) {
+      return differ() << "is for mesh " << meshText(strategy.mesh()) << " but the job's mesh is " << meshText(mesh)
+                      << "; compile for the strategy's mesh, or save a strategy for this one";
+    }
+    refinement.apply(module);
+    return success();
+  }
+
+  // Returns the layout of a tensor of the strategy; `what` is "variable @w".
+  FailureOr<dist::LayoutAttr> parseLayout(const std::string &text, const std::string &what) {
+    FailureOr<SmallVector<layout::DimSplit>> dims =
+        layout::parseLayoutText(text, [&]() -> InFlightDiagnostic { return differ() << "gives " << what << " a wrong layout: "; });
+    if (failed(dims)) {
+      return failure();
+    }
+    dist::Layout layout;
+    for (const layout::DimSplit &dim : *dims) {
+      dist::AxisList &axes = layout.dims.emplace_back();
+      for (const layout::AxisPart &part : dim.axes) {
+        axes.push_back(StringAttr::get(context, part.toString()));
+      }
+    }
+    return dist::LayoutAttr::get(context, layout);
+  }
+
+  // Checks that a tensor of the strategy is that of the model, and returns its layout.
+  FailureOr<dist::LayoutAttr> match(const Tensor &tensor, Type type, const std::string &what) {
+    if (tensor.type() != typeText(type)) {
+      return differ() << "has " << what << " with type " << tensor.type() << ", the model has it with " << typeText(type) << kRemedy;
+    }
+    return parseLayout(tensor.layout(), what);
+  }
+
+  LogicalResult applyVariables() {
+    std::map<std::string, const Tensor *> saved;
+    for (const Tensor &tensor : strategy.variables()) {
+      saved[tensor.name()] = &tensor;
+    }
+    for (auto variable : module.getOps<nn::VariableOp>()) {
+      std::string name = variable.getSymName().str();
+      const Tensor *tensor = std::exchange(saved[name], nullptr);
+      if (!tensor) {
+        return differ() << "has no variable @" << name << ", which the model has" << kRemedy;
+      }
+      FailureOr<dist::LayoutAttr> layout = match(*tensor, variable.getTensorType(), "variable @" + name);
+      if (failed(layout)) {
+        return failure();
+      }
+      variable->setAttr(dist::kLayoutAttr, *layout);
+      variable->setAttr(dist::kOriginAttr, StringAttr::get(context, tensor->origin()));
+    }
+    for (const auto &[name, tensor] : saved) {
+      if (tensor) {
+        return differ() << "has a variable @" << name << ", which the model has not" << kRemedy;
+      }
+    }
+    return success();
+  }
+
+  LogicalResult applyProgram(func::FuncOp function, const job::Strategy::Program &program) {
+    layout::copySources(function); // a strategy knows one constant a use
+    std::string of = " of @" + function.getName().str();
+    if (program.arguments_size() != static_cast<int>(function.getNumArguments()) ||
+        program.results_size() != static_cast<int>(function.getNumResults())) {
+      return differ() << "has " << program.arguments_size() << " arguments and " << program.results_size() << " results" << of
+                      << ", the model has " << function.getNumArguments() << " and " << function.getNumResults() << kRemedy;
+    }
+    for (auto [index, type] : llvm::enumerate(function.getArgumentTypes())) {
+      const Tensor &tensor = program.arguments(index);
+      FailureOr<dist::LayoutAttr> layout = match(tensor, type, "argument " + std::to_string(index) + of);
+      if (failed(layout)) {
+        return failure();
+      }
+      function.setArgAttr(index, dist::kLayoutAttr, *layout);
+      function.setArgAttr(index, dist::kOriginAttr, StringAttr::get(context, tensor.origin()));
+    }
+    for (auto [index, type] : llvm::enumerate(function.getResultTypes())) {
+      const Tensor &tensor = program.results(index);
+      FailureOr<dist::LayoutAttr> layout = match(tensor, type, "result " + std::to_string(index) + of);
+      if (failed(layout)) {
+        return failure();
+      }
+      function.setResultAttr(index, dist::kLayoutAttr, *layout);
+      function.setResultAttr(index, dist::kOriginAttr, StringAttr::get(context, tensor.origin()));
+    }
+    return applyOps(function, program, of);
+  }
+
+  LogicalResult applyOps(func::FuncOp function, const job::Strategy::Program &program, const std::string &of) {
+    std::map<std::tuple<std::string, std::string, int64_t>, const job::Strategy::Op *> saved;
+    for (const job::Strategy::Op &op : program.ops()) {
+      saved[{op.path(), op.kind(), op.ordinal()}] = &op;
+    }
+    for (const auto &[op, name] : nameOps(function)) {
+      std::string what = describe(name.path, name.kind, name.ordinal) + of;
+      const job::Strategy::Op *found = std::exchange(saved[{name.path, name.kind, name.ordinal}], nullptr);
+      if (!found || found->results_size() != static_cast<int>(op->getNumResults())) {
+        return differ() << "has no " << what << ", which the model has" << kRemedy;
+      }
+      if (failed(applyOp(op, *found, what))) {
+        return failure();
+      }
+    }
+    for (const auto &[key, op] : saved) {
+      if (op) {
+        return differ() << "has " << describe(op->path(), op->kind(), op->ordinal()) << of << ", which the model has not" << kRemedy;
+      }
+    }
+    return success();
+  }
+
+  // "fc1 (nn.matmul)", "fc1 (nn.matmul number 2)".
+  static std::string describe(StringRef path, StringRef kind, int64_t ordinal) {
+    std::string number = ordinal == 0 ? "" : " number " + std::to_string(ordinal + 1);
+    return path.empty() ? kind.str() + number : (path + " (" + kind + number + ")").str();
+  }
+
+  LogicalResult applyOp(Operation *op, const job::Strategy::Op &saved, const std::string &what) {
+    SmallVector<Attribute> layouts, origins, operands;
+    for (auto [result, tensor] : llvm::zip_equal(op->getResults(), saved.results())) {
+      FailureOr<dist::LayoutAttr> layout = match(tensor, result.getType(), what);
+      if (failed(layout)) {
+        return failure();
+      }
+      layouts.push_back(*layout);
+      origins.push_back(StringAttr::get(context, tensor.origin()));
+    }
+    op->setAttr(dist::kLayoutsAttr, ArrayAttr::get(context, layouts));
+    op->setAttr(dist::kOriginsAttr, ArrayAttr::get(context, origins));
+    if (saved.operands().empty()) {
+      return success();
+    }
+    if (saved.operands_size() != static_cast<int>(op->getNumOperands())) {
+      return differ() << "has " << what << " with " << saved.operands_size() << " operands, the model has it with " << op->getNumOperands()
+                      << kRemedy;
+    }
+    for (const std::string &text : saved.operands()) {
+      FailureOr<dist::LayoutAttr> layout = text.empty() ? FailureOr<dist::LayoutAttr>(dist::LayoutAttr()) : parseLayout(text, what);
+      if (failed(layout)) {
+        return failure();
+      }
+      operands.push_back(*layout ? Attribute(*layout) : Attribute(UnitAttr::get(context)));
+    }
+    op->setAttr(dist::kOperandLayoutsAttr, ArrayAttr::get(context, operands));
+    return success();
+  }
+
+  ModuleOp module;
+  const job::Strategy &strategy;
+  MLIRContext *context;
+};
+
+class ApplyStrategyPass : public PassWrapper<ApplyStrategyPass, OperationPass<ModuleOp>> {
+public:
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(ApplyStrategyPass)
+
+  explicit ApplyStrategyPass(const job::Strategy &strategy) : strategy(strategy) {}
+
+  void runOnOperation() override {
+    if (failed(applyStrategy(getOperation(), strategy))) {
+      signalPassFailure();
+    }
+  }
+
+private:
+  job::Strategy strategy;
+};
+
+} // namespace
+
+LogicalResult applyStrategy(ModuleOp module, const job::Strategy &strategy) {
+  return Application(module, strategy).run();
+}
+
+std::unique_ptr<Pass> createApplyStrategyPass(const job::Strategy &strategy) {
+  return std::make_unique<ApplyStrategyPass>(strategy);
+}
+
+} // namespace ashlar::strategy

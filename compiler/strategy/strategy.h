@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Saved strategies: the layout of every value of a module of programs, as a job fragment. A compilation that is given one has nothing left
+// to infer, so it ends in the same executable.
+
+#ifndef ASHLAR_COMPILER_STRATEGY_STRATEGY_H
+#define ASHLAR_COMPILER_STRATEGY_STRATEGY_H
+
+#include "compiler/job/job.pb.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/Pass/Pass.h"
+#include "llvm/Support/Error.h"
+
+#include <string>
+
+namespace ashlar::strategy {
+
+// Reads the strategy out of a module on global shapes. Assumes what ashlar-propagate-layouts leaves.
+job::Strategy readStrategy(mlir::ModuleOp module);
+
+// Gives the values of a module that was not propagated yet the layouts of the strategy; a mesh axis that the strategy cuts is cut. The
+// strategy must be of this very module: what is missing on either side, or has another type, is an error, which names the first.
+mlir::LogicalResult applyStrategy(mlir::ModuleOp module, const job::Strategy &strategy);
+
+// Creates a pass that does so. It keeps a copy of the strategy.
+std::unique_ptr<mlir::Pass> createApplyStrategyPass(const job::Strategy &strategy);
+
+// Returns the text of a file with the strategy: a job with this one field.
+std::string printStrategy(const job::Strategy &strategy);
+
+// Reads such a file.
+llvm::Expected<job::Strategy> loadStrategy(llvm::StringRef path);
+
+} // namespace ashlar::strategy
+
+#endif // ASHLAR_COMPILER_STRATEGY_STRATEGY_H

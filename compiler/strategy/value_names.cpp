@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Names and texts that both directions use.
+
+#include "compiler/strategy/value_names.h"
+
+#include "dialects/nn/nn.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <map>
+
+using namespace mlir;
+
+namespace ashlar::strategy {
+
+std::vector<std::pair<Operation *, OpName>> nameOps(func::FuncOp function) {
+  std::vector<std::pair<Operation *, OpName>> ops;
+  std::map<std::pair<StringRef, StringRef>, int64_t> counts;
+  for (Operation &op : function.front()) {
+    if (op.getNumResults() == 0 || isa<nn::ReadOp>(op)) {
+      continue;
+    }
+    StringRef path = nn::getPath(op.getLoc()), kind = op.getName().getStringRef();
+    ops.emplace_back(&op, OpName{path.str(), kind.str(), counts[{path, kind}]++});
+  }
+  return ops;
+}
+
+std::string typeText(Type type) {
+  std::string text;
+  llvm::raw_string_ostream(text) << type;
+  return StringRef(text).drop_front(StringRef("tensor<").size()).drop_back().str();
+}
+
+std::string layoutText(const dist::Layout &layout) {
+  std::string text = layout.toString();
+  llvm::erase(text, '"');
+  return text;
+}
+
+} // namespace ashlar::strategy

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How a strategy names values, so that a program that was changed elsewhere still finds them.
+
+#ifndef ASHLAR_COMPILER_STRATEGY_VALUE_NAMES_H
+#define ASHLAR_COMPILER_STRATEGY_VALUE_NAMES_H
+
+#include "dialects/dist/layout.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+#include <string>
+#include <vector>
+
+namespace ashlar::strategy {
+
+// An op by its module path, its kind, and its number among the ops of its function that have both.
+struct OpName {
+  std::string path, kind;
+  int64_t ordinal = 0;
+};
+
+// Returns the ops of a function whose results have layouts of their own, each with its name, in program order. Reads of variables have
+// that of the variable.
+std::vector<std::pair<mlir::Operation *, OpName>> nameOps(mlir::func::FuncOp function);
+
+// Returns "256x10xf32".
+std::string typeText(mlir::Type type);
+
+// Returns "[{dp}, {tp:(1)2}]", which layout::parseLayoutText reads.
+std::string layoutText(const dist::Layout &layout);
+
+} // namespace ashlar::strategy
+
+#endif // ASHLAR_COMPILER_STRATEGY_VALUE_NAMES_H

@@ -22,6 +22,18 @@ std::string firstFew(const std::vector<std::string> &texts, llvm::StringRef sepa
   return texts.size() > kShown ? formatv("{0}{1}... ({2})", text, separator, texts.size()).str() : text;
 }
 
+// Returns the rules of origins, each once: of one rule it does not matter here along which ops it came.
+std::vector<std::string> rulesOf(const std::vector<std::string> &origins) {
+  std::vector<std::string> rules;
+  for (llvm::StringRef origin : origins) {
+    std::string rule = origin.contains("; ") ? origin.str() : origin.split(", along ").first.str();
+    if (!llvm::is_contained(rules, rule)) {
+      rules.push_back(rule);
+    }
+  }
+  return rules;
+}
+
 // Returns rows as lines with the cells of a column one under the other.
 std::string table(const std::vector<std::vector<std::string>> &rows) {
   std::vector<size_t> widths(rows.front().size(), 0);
@@ -81,14 +93,23 @@ private:
 
   void writeProgram(const ProgramFact &program) {
     line(program.name, program.count == 0 ? "nothing is sent"
-                                          : counted(program.count, "collective") + ", " + bytesText(program.bytes) + " sent by each device");
+                                          : counted(program.count, "collective") + ", " + sent(program.bytes, program.timePs));
+  }
+
+  // Times mean something only where the links are known.
+  std::string sent(int64_t bytes, int64_t timePs) {
+    return bytesText(bytes) + " sent by each device" + (report.hasCosts ? ", " + timeText(timePs) + " predicted" : "");
+  }
+
+  std::string planText(const PlanFact &plan) {
+    return plan.steps + ": " + bytesText(plan.bytes) + (report.hasCosts ? ", " + timeText(plan.timePs) : "");
   }
 
   void writeCollective(size_t number, const CollectiveFact &fact) {
     std::string shapes = fact.operand == fact.result ? fact.operand : fact.operand + " -> " + fact.result;
-    text += formatv("\n{0}. {1}{2} over {3} ({4}): {5} sent by each device, {6}\n", number, fact.kind,
+    text += formatv("\n{0}. {1}{2} over {3} ({4}): {5}; {6}\n", number, fact.kind,
                     fact.reduction.empty() ? "" : " " + fact.reduction, llvm::join(fact.axes, "+"), counted(fact.groupSize, "device"),
-                    bytesText(fact.bytes), shapes);
+                    sent(fact.bytes, fact.timePs), shapes);
     detail("cause", fact.cause);
     for (const ReasonFact &reason : fact.reasons) {
       detail("tensor", reason.tensor);
@@ -97,9 +118,12 @@ private:
       detail("wanted by", firstFew(reason.consumers, ", "));
       detail("  as", reason.to);
       if (!reason.origins.empty()) {
-        detail("because of", firstFew(reason.origins, "; "));
+        detail("because of", firstFew(rulesOf(reason.origins), "; "));
       }
-      detail("plan", formatv("{0}: {1}", reason.plan.steps, bytesText(reason.plan.bytes)).str());
+      detail("plan", planText(reason.plan));
+      if (reason.runnerUp) {
+        detail("instead of", planText(*reason.runnerUp));
+      }
     }
   }
 

@@ -4,6 +4,7 @@
 
 #include "compiler/report/layout_report.h"
 
+#include "dialects/dist/costs.h"
 #include "dialects/dist/reasons.h"
 #include "dialects/dist/redistribution.h"
 #include "dialects/nn/nn.h"
@@ -49,23 +50,37 @@ std::string stepText(const dist::Step &step) {
     return "all_to_all" + dim(step.concatDim) + " to" + dim(step.dim) + over;
   case dist::Step::AllGather:
     return "all_gather" + dim(step.dim) + over;
+  case dist::Step::Permute:
+    return "permute" + over;
   }
   llvm_unreachable("unknown step");
 }
 
-PlanFact makePlan(dist::MeshAttr mesh, const dist::Reason &reason) {
-  PlanFact fact;
+PlanFact makePlan(const dist::Plan &plan) {
   std::vector<std::string> steps;
-  dist::Layout from = dist::withoutUnitAxes(mesh, reason.from.getLayout()), to = dist::withoutUnitAxes(mesh, reason.to.getLayout());
-  for (const dist::Step &step : dist::planRedistribution(mesh, reason.type, from, to)) {
+  for (const dist::Step &step : plan.steps) {
     steps.push_back(stepText(step));
   }
-  fact.steps = llvm::join(steps, ", ");
-  fact.bytes = dist::redistributionBytes(mesh, reason.type, from, to);
+  return {llvm::join(steps, ", "), plan.bytes, plan.timePs};
+}
+
+ReasonFact makeReason(dist::Planner &planner, const dist::Reason &reason) {
+  dist::Layout from = reason.from.getLayout(), to = reason.to.getLayout();
+  ReasonFact fact;
+  fact.producer = reason.producer;
+  fact.consumers = reason.consumers;
+  fact.origins = reason.origins;
+  fact.tensor = typeText(reason.type);
+  fact.from = layoutText(from);
+  fact.to = layoutText(to);
+  fact.plan = makePlan(planner.plan(reason.type, from, to));
+  if (std::optional<dist::Plan> other = planner.runnerUp(reason.type, from, to)) {
+    fact.runnerUp = makePlan(*other);
+  }
   return fact;
 }
 
-CollectiveFact makeCollective(dist::MeshAttr mesh, dist::CollectiveOpInterface op) {
+CollectiveFact makeCollective(dist::MeshAttr mesh, dist::Planner &planner, dist::CollectiveOpInterface op) {
   CollectiveFact fact;
   fact.kind = dist::stringify(op.getCollectiveKind()).str();
   if (std::optional<dist::Reduction> reduction = op.getReductionKind()) {
@@ -80,24 +95,21 @@ CollectiveFact makeCollective(dist::MeshAttr mesh, dist::CollectiveOpInterface o
   fact.result = typeText(op->getResult(0).getType());
   fact.bytes = dist::collectiveBytes(op);
   fact.cause = op.getCauseText().empty() ? nn::getPath(op.getLoc()).str() : op.getCauseText().str();
-  for (dist::Reason &reason : dist::getReasons(op.getLoc())) {
-    PlanFact plan = makePlan(mesh, reason);
-    fact.reasons.push_back({std::move(reason.producer), std::move(reason.consumers), std::move(reason.origins), typeText(reason.type),
-                            layoutText(reason.from.getLayout()), layoutText(reason.to.getLayout()), std::move(plan)});
+  fact.timePs = dist::collectiveTimePs(op);
+  for (const dist::Reason &reason : dist::getReasons(op.getLoc())) {
+    fact.reasons.push_back(makeReason(planner, reason));
   }
   return fact;
 }
 
-ProgramFact makeProgram(dist::MeshAttr mesh, func::FuncOp function, bool inFull) {
+// Returns the totals of a program, without its collectives.
+ProgramFact makeTotals(func::FuncOp function) {
   ProgramFact fact;
   fact.name = function.getName().str();
   for (auto op : function.front().getOps<dist::CollectiveOpInterface>()) {
-    CollectiveFact collective = makeCollective(mesh, op);
     ++fact.count;
-    fact.bytes += collective.bytes;
-    if (inFull) {
-      fact.collectives.push_back(std::move(collective));
-    }
+    fact.bytes += dist::collectiveBytes(op);
+    fact.timePs += dist::collectiveTimePs(op);
   }
   return fact;
 }
@@ -123,21 +135,24 @@ VariableFact makeVariable(nn::VariableOp op) {
 LayoutReport makeLayoutReport(ModuleOp module, StringRef model) {
   LayoutReport report;
   report.model = model.str();
-  dist::MeshAttr mesh;
+  StringRef main = module.lookupSymbol("train_step") ? "train_step" : "forward";
+  for (auto function : module.getOps<func::FuncOp>()) {
+    ProgramFact totals = makeTotals(function);
+    if (function.getName() == main) {
+      report.main = std::move(totals);
+    } else {
+      report.others.push_back(std::move(totals));
+    }
+  }
   if (dist::MeshOp op = dist::findMesh(module)) {
-    mesh = op.getMesh();
+    dist::MeshAttr mesh = op.getMesh();
     for (auto [axis, size] : llvm::zip_equal(mesh.getAxes(), mesh.getSizes())) {
       report.mesh.emplace_back(axis.str(), size);
     }
-  }
-  StringRef main = module.lookupSymbol("train_step") ? "train_step" : "forward";
-  for (auto function : module.getOps<func::FuncOp>()) {
-    bool isMain = function.getName() == main;
-    ProgramFact program = makeProgram(mesh, function, isMain);
-    if (isMain) {
-      report.main = std::move(program);
-    } else {
-      report.others.push_back(std::move(program));
+    report.hasCosts = static_cast<bool>(op.getCostsAttr());
+    dist::Planner planner(op);
+    for (auto collective : module.lookupSymbol<func::FuncOp>(main).front().getOps<dist::CollectiveOpInterface>()) {
+      report.main.collectives.push_back(makeCollective(mesh, planner, collective));
     }
   }
   for (auto variable : module.getOps<nn::VariableOp>()) {

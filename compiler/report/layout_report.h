@@ -18,6 +18,7 @@ namespace ashlar::report {
 struct PlanFact {
   std::string steps; // "reduce_scatter dim 0 over dp, all_gather dim 0 over dp"
   int64_t bytes = 0; // that a device sends
+  int64_t timePs = 0; // predicted, by the links of the mesh
 };
 
 // Two ops that want one tensor in two layouts.
@@ -27,6 +28,7 @@ struct ReasonFact {
   std::vector<std::string> origins;   // of their layouts: rules of the user
   std::string tensor, from, to;       // global type and the two layouts
   PlanFact plan;                      // that leads from the one to the other
+  std::optional<PlanFact> runnerUp;   // the next best
 };
 
 // A collective of a program.
@@ -37,6 +39,7 @@ struct CollectiveFact {
   int64_t groupSize = 1;
   std::string operand, result; // local types
   int64_t bytes = 0;           // that a device sends
+  int64_t timePs = 0;
   std::string cause;
   std::vector<ReasonFact> reasons; // several when equal collectives became one; none when the model itself asks for it
 };
@@ -44,7 +47,7 @@ struct CollectiveFact {
 // A function of the module. Collectives are those of the main program only; of others the counts are enough.
 struct ProgramFact {
   std::string name;
-  int64_t count = 0, bytes = 0; // of its collectives
+  int64_t count = 0, bytes = 0, timePs = 0; // of its collectives
   std::vector<CollectiveFact> collectives;
 };
 
@@ -61,6 +64,7 @@ struct VariableFact {
 struct LayoutReport {
   std::string model;
   std::vector<std::pair<std::string, int64_t>> mesh; // empty: one device
+  bool hasCosts = false;                             // whether times are those of known links; else a byte takes a nanosecond
   ProgramFact main;                                  // the training step, or the model
   std::vector<ProgramFact> others;
   std::vector<VariableFact> variables;

@@ -20,9 +20,14 @@ void writeTexts(OStream &out, llvm::StringRef name, const std::vector<std::strin
   });
 }
 
+double nanoseconds(int64_t timePs) {
+  return static_cast<double>(timePs) / 1000;
+}
+
 void writePlan(OStream &out, const PlanFact &plan) {
   out.attribute("steps", plan.steps);
   out.attribute("bytes", plan.bytes);
+  out.attribute("time_ns", nanoseconds(plan.timePs));
 }
 
 void writeReason(OStream &out, const ReasonFact &reason) {
@@ -33,6 +38,9 @@ void writeReason(OStream &out, const ReasonFact &reason) {
   out.attribute("from", reason.from);
   out.attribute("to", reason.to);
   out.attributeObject("plan", [&] { writePlan(out, reason.plan); });
+  if (reason.runnerUp) {
+    out.attributeObject("runner_up", [&] { writePlan(out, *reason.runnerUp); });
+  }
 }
 
 void writeCollective(OStream &out, const CollectiveFact &fact) {
@@ -43,6 +51,7 @@ void writeCollective(OStream &out, const CollectiveFact &fact) {
   out.attribute("operand", fact.operand);
   out.attribute("result", fact.result);
   out.attribute("bytes", fact.bytes);
+  out.attribute("time_ns", nanoseconds(fact.timePs));
   out.attribute("cause", fact.cause);
   out.attributeArray("reasons", [&] {
     for (const ReasonFact &reason : fact.reasons) {
@@ -55,6 +64,7 @@ void writeTotals(OStream &out, const ProgramFact &program) {
   out.attribute("name", program.name);
   out.attribute("collectives", program.count);
   out.attribute("bytes", program.bytes);
+  out.attribute("time_ns", nanoseconds(program.timePs));
 }
 
 void writeVariable(OStream &out, const VariableFact &variable) {
@@ -78,6 +88,7 @@ void writeReport(OStream &out, const LayoutReport &report) {
       });
     }
   });
+  out.attribute("costs_known", report.hasCosts);
   out.attributeArray("programs", [&] {
     out.object([&] { writeTotals(out, report.main); });
     for (const ProgramFact &program : report.others) {

@@ -4,21 +4,32 @@
 
 #include "compiler/report/units.h"
 
+#include "llvm/ADT/ArrayRef.h"
 #include "llvm/Support/FormatVariadic.h"
 
 using llvm::formatv;
 
 namespace ashlar::report {
 
-std::string bytesText(uint64_t bytes) {
-  static const char *const kUnits[] = {"B", "KB", "MB", "GB", "TB"};
-  double value = static_cast<double>(bytes);
+namespace {
+
+// Returns the value in the largest unit of which it has at least one, with a decimal except in the smallest.
+std::string scaled(double value, llvm::ArrayRef<const char *> units) {
   unsigned unit = 0;
-  while (value >= 1000 && unit + 1 < std::size(kUnits)) {
+  for (; value >= 1000 && unit + 1 < units.size(); ++unit) {
     value /= 1000;
-    ++unit;
   }
-  return unit == 0 ? formatv("{0} B", bytes).str() : formatv("{0:F1} {1}", value, kUnits[unit]).str();
+  return unit == 0 ? formatv("{0:F0} {1}", value, units[0]).str() : formatv("{0:F1} {1}", value, units[unit]).str();
+}
+
+} // namespace
+
+std::string bytesText(uint64_t bytes) {
+  return scaled(static_cast<double>(bytes), {"B", "KB", "MB", "GB", "TB"});
+}
+
+std::string timeText(int64_t timePs) {
+  return scaled(static_cast<double>(timePs) / 1000, {"ns", "us", "ms", "s"});
 }
 
 std::string counted(int64_t count, llvm::StringRef noun) {

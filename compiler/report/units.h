@@ -15,6 +15,9 @@ namespace ashlar::report {
 // Returns "12 B", "3.4 KB", "1.7 MB".
 std::string bytesText(uint64_t bytes);
 
+// Returns "950 ns", "3.4 us", "1.7 ms".
+std::string timeText(int64_t timePs);
+
 // Returns "1 rank", "4 ranks".
 std::string counted(int64_t count, llvm::StringRef noun);
 

@@ -5,6 +5,7 @@
 #include "compiler/strategy/value_names.h"
 
 #include "dialects/nn/nn.h"
+#include "passes/layout/expand_split_ops.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -22,6 +23,12 @@ std::vector<std::pair<Operation *, OpName>> nameOps(func::FuncOp function) {
       continue;
     }
     StringRef path = nn::getPath(op.getLoc()), kind = op.getName().getStringRef();
+    if (std::optional<StringRef> expanded = layout::expandedName(&op)) {
+      if (expanded->empty()) {
+        continue;
+      }
+      kind = *expanded;
+    }
     ops.emplace_back(&op, OpName{path.str(), kind.str(), counts[{path, kind}]++});
   }
   return ops;

@@ -21,7 +21,7 @@ struct OpName {
 };
 
 // Returns the ops of a function whose results have layouts of their own, each with its name, in program order. Reads of variables have
-// that of the variable.
+// that of the variable. The expansion of an op counts as that op: what is inside follows from its layout.
 std::vector<std::pair<mlir::Operation *, OpName>> nameOps(mlir::func::FuncOp function);
 
 // Returns "256x10xf32".

@@ -30,6 +30,19 @@ bool isSplitWhereExpanded(MeshAttr mesh, ShardingRuleOpInterface op) {
          llvm::any_of(llvm::zip_equal(rule.results, op->getResults()), isSplit);
 }
 
+using ExpandedLoc = FusedLocWith<StringAttr>;
+
+// Marks the ops before `op`, from `first` on, as its expansion.
+void mark(Operation *first, Operation *op, Value expansion) {
+  StringRef outer = expandedName(op).value_or(op->getName().getStringRef()); // what is expanded twice is one expansion
+  for (Operation *part = first; part != op; part = part->getNextNode()) {
+    auto marked = dyn_cast<ExpandedLoc>(part->getLoc());
+    Location plain = marked ? marked.getLocations().front() : part->getLoc();
+    StringRef name = part == expansion.getDefiningOp() ? outer : "";
+    part->setLoc(FusedLoc::get(op->getContext(), {plain}, StringAttr::get(op->getContext(), name)));
+  }
+}
+
 } // namespace
 
 bool expandSplitOps(ModuleOp module, MeshAttr mesh) {
@@ -41,7 +54,9 @@ bool expandSplitOps(ModuleOp module, MeshAttr mesh) {
   });
   for (ExpandableOpInterface op : split) {
     OpBuilder builder(op);
+    Operation *before = op->getPrevNode();
     Value expansion = op.buildExpansion(builder);
+    mark(before ? before->getNextNode() : &op->getBlock()->front(), op, expansion);
     for (StringRef name : {dist::kLayoutsAttr, dist::kOriginsAttr}) {
       if (Attribute attribute = op->getAttr(name)) {
         expansion.getDefiningOp()->setAttr(name, attribute);
@@ -51,6 +66,11 @@ bool expandSplitOps(ModuleOp module, MeshAttr mesh) {
     op->erase();
   }
   return !split.empty();
+}
+
+std::optional<StringRef> expandedName(Operation *op) {
+  auto marked = dyn_cast<ExpandedLoc>(op->getLoc());
+  return marked ? std::optional<StringRef>(marked.getMetadata().getValue()) : std::nullopt;
 }
 
 } // namespace ashlar::layout

@@ -4,11 +4,12 @@
 // layouts of their values.
 
 #include "dialects/nn/nn.h"
+#include "passes/layout/delay_reductions.h"
 #include "passes/layout/factor_split.h"
 #include "passes/layout/given_layout.h"
 #include "passes/layout/passes.h"
 #include "passes/layout/record_reasons.h"
-#include "passes/layout/simplify_redistributions.h"
+#include "passes/layout/redistribution_trees.h"
 #include "passes/layout/split_choice.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -172,7 +173,9 @@ struct InsertRedistributions : impl::InsertRedistributionsPassBase<InsertRedistr
       if (failed(FunctionRewrite(mesh, planner, symbols).run(function))) {
         return signalPassFailure();
       }
-      simplifyRedistributions(function);
+      shareRedistributions(function, planner); // first: sums that only lead to pieces of them are one redistribution to delay
+      delayReductions(function, planner, mesh);
+      shareRedistributions(function, planner);
       recordReasons(function);
     }
   }

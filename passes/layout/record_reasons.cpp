@@ -42,6 +42,7 @@ public:
     dist::Reason reason;
     Texts origins;
     reason.producer = describeProducer(op.getInput(), origins);
+    addOriginsOfParts(op.getInput(), op.getFrom().getLayout().partial, origins);
     addConsumers(op, reason.consumers, origins);
     reason.origins.assign(origins.begin(), origins.end());
     reason.from = op.getFrom();
@@ -63,17 +64,40 @@ private:
     }
   }
 
+  void addOrigins(Value value, Texts &origins) {
+    if (auto argument = dyn_cast<BlockArgument>(value)) {
+      add(function.getArgAttrOfType<StringAttr>(argument.getArgNumber(), dist::kOriginAttr), origins);
+    } else if (auto redistribute = value.getDefiningOp<dist::RedistributeOp>()) {
+      addOrigins(redistribute.getInput(), origins);
+    } else {
+      addOrigins(value.getDefiningOp(), origins);
+    }
+  }
+
+  // A value is partial because the op that makes it reduces a dim that an operand has split.
+  void addOriginsOfParts(Value value, ArrayRef<StringAttr> partial, Texts &origins) {
+    Operation *op = value.getDefiningOp();
+    if (partial.empty() || !op) {
+      return;
+    }
+    for (Value operand : op->getOperands()) {
+      dist::LayoutAttr layout = dist::findLayout(operand);
+      if (layout && llvm::any_of(partial, [&](StringAttr axis) { return layout.getLayout().uses(axis); })) {
+        addOrigins(operand, origins);
+      }
+    }
+  }
+
   std::string describeProducer(Value value, Texts &origins) {
+    addOrigins(value, origins);
     if (auto argument = dyn_cast<BlockArgument>(value)) {
       unsigned index = argument.getArgNumber();
-      add(function.getArgAttrOfType<StringAttr>(index, dist::kOriginAttr), origins);
       return describe("input", "argument", function.getArgAttrOfType<StringAttr>(index, nn::kNameAttr), index);
     }
     Operation *op = value.getDefiningOp();
     if (auto redistribute = dyn_cast<dist::RedistributeOp>(op)) {
       return describeProducer(redistribute.getInput(), origins);
     }
-    addOrigins(op, origins);
     auto read = dyn_cast<nn::ReadOp>(op);
     return read ? describeVariable(symbols.lookup<nn::VariableOp>(read.getVariable())) : describeOp(op);
   }

@@ -5,8 +5,8 @@
 #include "dialects/nn/nn.h"
 #include "passes/layout/factor_split.h"
 #include "passes/layout/given_layout.h"
+#include "passes/layout/linear_ops.h"
 #include "passes/layout/passes.h"
-#include "passes/layout/simplify_redistributions.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
@@ -35,7 +35,14 @@ LogicalResult verifyArrival(Operation *op, Value value, dist::LayoutAttr expecte
   return success();
 }
 
-// Checks that the layouts around an op are one split of its factors.
+// Returns a layout without the axes over which the op computes on terms of a sum.
+Layout withoutTerms(Value value, ArrayRef<StringAttr> terms) {
+  Layout layout = dist::findLayout(value).getLayout();
+  llvm::erase_if(layout.partial, [&](StringAttr axis) { return llvm::is_contained(terms, axis); });
+  return layout;
+}
+
+// Checks that the layouts around an op are one split of its factors. A linear op on terms of a sum has a sum of terms as its result.
 LogicalResult verifyRuled(Operation *op, MeshAttr mesh, const ShardingRule &rule) {
   FactorSplit split(rule.factors.size());
   SmallVector<bool> known(rule.factors.size(), false);
@@ -61,8 +68,9 @@ LogicalResult verifyRuled(Operation *op, MeshAttr mesh, const ShardingRule &rule
     }
     return success();
   };
+  dist::AxisList terms = termAxes(op);
   for (auto [index, operand] : llvm::enumerate(op->getOperands())) {
-    Layout layout = dist::findLayout(operand).getLayout();
+    Layout layout = withoutTerms(operand, terms);
     if (layout.isPartial()) {
       return op->emitOpError("operand ") << index << " is partial: " << layout.toString();
     }
@@ -71,13 +79,16 @@ LogicalResult verifyRuled(Operation *op, MeshAttr mesh, const ShardingRule &rule
     }
   }
   for (auto [index, result] : llvm::enumerate(op->getResults())) {
-    if (failed(merge(rule.results[index], dist::findLayout(result).getLayout(), "result " + Twine(index)))) {
+    if (failed(merge(rule.results[index], withoutTerms(result, terms), "result " + Twine(index)))) {
       return failure();
     }
   }
   FailureOr<SmallVector<Layout>> computed = resultLayouts(rule, split);
   for (auto [index, result] : llvm::enumerate(op->getResults())) {
     Layout layout = dist::findLayout(result).getLayout();
+    if (succeeded(computed) && !terms.empty()) {
+      llvm::append_range((*computed)[index].partial, terms);
+    }
     if (failed(computed) || (*computed)[index] != layout) {
       return op->emitOpError("result ") << index << " has layout " << layout.toString()
                                         << (failed(computed) ? " but the op mixes reductions"
@@ -153,9 +164,6 @@ private:
         }
       }
       return success();
-    }
-    if (addsPartialSums(op)) {
-      return success(); // operands and result are alike
     }
     auto ruled = dyn_cast<ShardingRuleOpInterface>(op);
     return ruled ? verifyRuled(op, mesh, ruled.getShardingRule()) : op->emitOpError("has no sharding rule");

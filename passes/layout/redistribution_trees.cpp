@@ -8,6 +8,8 @@
 
 #include "dialects/support/op_interfaces.h"
 
+#include <tuple>
+
 using namespace mlir;
 
 namespace ashlar::layout {
@@ -50,7 +52,18 @@ private:
     dist::LayoutAttr layout;
     RedistributeOp op; // that makes it; null for the root
   };
-  using Cost = std::pair<int64_t, int64_t>; // time, bytes
+
+  // Of a plan. Among equals one with fewer collectives.
+  struct Cost {
+    int64_t timePs, bytes, collectives;
+
+    bool operator<(const Cost &other) const {
+      return std::tie(timePs, bytes, collectives) < std::tie(other.timePs, other.bytes, other.collectives);
+    }
+    Cost operator-(const Cost &other) const {
+      return {timePs - other.timePs, bytes - other.bytes, collectives - other.collectives};
+    }
+  };
 
   // Collects the redistributions below `value`. One that nothing but others uses is no node: those take over its cause.
   void collect(Value value, StringAttr cause) {
@@ -92,7 +105,8 @@ private:
       return std::nullopt;
     }
     const dist::Plan &plan = planner.plan(cast<RankedTensorType>(root.getType()), source, target);
-    return Cost(plan.timePs, plan.bytes);
+    auto isCollective = [](const dist::Step &step) { return step.kind != dist::Step::Slice; };
+    return Cost{plan.timePs, plan.bytes, llvm::count_if(plan.steps, isCollective)};
   }
 
   void chooseParents() {
@@ -121,8 +135,9 @@ private:
         return;
       }
     }
-    auto loss = [&](size_t member) { return cost(0, member)->first - cost(parents[member], member)->first; };
-    parents[*llvm::min_element(circle, [&](size_t a, size_t b) { return std::pair(loss(a), a) < std::pair(loss(b), b); })] = 0;
+    auto loss = [&](size_t member) { return *cost(0, member) - *cost(parents[member], member); };
+    llvm::sort(circle); // of equals the first
+    parents[*llvm::min_element(circle, [&](size_t a, size_t b) { return loss(a) < loss(b); })] = 0;
   }
 
   // Puts the redistribution of a node behind that of its parent.

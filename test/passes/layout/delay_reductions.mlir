@@ -1,0 +1,105 @@
+// RUN: ashlar-opt %s -split-input-file -ashlar-propagate-layouts -ashlar-insert-redistributions -ashlar-verify-layouts | FileCheck %s
+
+dist.mesh @mesh <["dp" = 4]>
+
+// Terms are scaled, turned and subtracted, and then summed once.
+// CHECK-LABEL: func.func @difference
+func.func @difference(%x: tensor<8x16xf32> {dist.layout = #dist.layout<[{"dp"}, {}]>},
+                      %y: tensor<8x16xf32> {dist.layout = #dist.layout<[{"dp"}, {}]>},
+                      %s: tensor<16xf32> {dist.layout = #dist.layout<[{}]>}) -> (tensor<16xf32> {dist.layout = #dist.layout<[{}]>}) {
+  // CHECK-NOT: dist.redistribute
+  %a = nn.reduce sum %x dims = [0] : tensor<8x16xf32> -> tensor<16xf32>
+  %b = nn.reduce sum %y dims = [0] : tensor<8x16xf32> -> tensor<16xf32>
+  %c = nn.mul %b, %s : tensor<16xf32>
+  %n = nn.neg %c : tensor<16xf32>
+  // CHECK: %[[TERMS:.*]] = nn.sub {{.*}} {dist.layouts = [#dist.layout<[{}], partial = sum {"dp"}>]}
+  %d = nn.sub %a, %n : tensor<16xf32>
+  // CHECK-NEXT: %[[SUM:.*]] = dist.redistribute %[[TERMS]] from <[{}], partial = sum {"dp"}> to <[{}]>
+  // CHECK-NEXT: return %[[SUM]]
+  return %d : tensor<16xf32>
+}
+
+// -----
+
+dist.mesh @mesh <["dp" = 4]>
+
+// A sum that is summed further is smaller afterwards.
+// CHECK-LABEL: func.func @smaller
+func.func @smaller(%x: tensor<8x16x4xf32> {dist.layout = #dist.layout<[{"dp"}, {}, {}]>}) -> (tensor<16xf32> {dist.layout = #dist.layout<[{}]>}) {
+  // CHECK-NOT: dist.redistribute
+  %a = nn.reduce sum %x dims = [0] : tensor<8x16x4xf32> -> tensor<16x4xf32>
+  %t = nn.transpose %a [1, 0] : tensor<16x4xf32> -> tensor<4x16xf32>
+  // CHECK: %[[TERMS:.*]] = nn.reduce sum %{{.*}} dims = [0] {{.*}} : tensor<4x16xf32>
+  %b = nn.reduce sum %t dims = [0] : tensor<4x16xf32> -> tensor<16xf32>
+  // CHECK-NEXT: dist.redistribute %[[TERMS]] from <[{}], partial = sum {"dp"}> to <[{}]>
+  return %b : tensor<16xf32>
+}
+
+// -----
+
+dist.mesh @mesh <["dp" = 4]>
+
+// A sum that is turned and then split is scattered.
+// CHECK-LABEL: func.func @scattered
+func.func @scattered(%x: tensor<8x16x4xf32> {dist.layout = #dist.layout<[{"dp"}, {}, {}]>, dist.origin = "given"},
+                     %w: tensor<16x4xf32> {dist.layout = #dist.layout<[{}, {}]>})
+    -> (tensor<16x4xf32> {dist.layout = #dist.layout<[{"dp"}, {}]>}) {
+  %a = nn.reduce sum %x dims = [0] : tensor<8x16x4xf32> -> tensor<16x4xf32>
+  %b = nn.mul %a, %w : tensor<16x4xf32>
+  // CHECK: dist.redistribute %{{.*}}, partial = sum {"dp"}> to <[{"dp"}, {}]>
+  // CHECK-NOT: dist.redistribute {{.*}} partial
+  // CHECK: return
+  return %b : tensor<16x4xf32>
+}
+
+// -----
+
+dist.mesh @mesh <["dp" = 4]>
+
+// Nothing is gained by one sum later: it stays where it is.
+// CHECK-LABEL: func.func @no_gain
+func.func @no_gain(%x: tensor<8x16xf32> {dist.layout = #dist.layout<[{"dp"}, {}]>}, %s: tensor<16xf32>) -> (tensor<16xf32> {dist.layout = #dist.layout<[{}]>}) {
+  // CHECK: nn.reduce
+  // CHECK-NEXT: dist.redistribute
+  // CHECK-NEXT: nn.mul
+  %a = nn.reduce sum %x dims = [0] : tensor<8x16xf32> -> tensor<16xf32>
+  %b = nn.mul %a, %s : tensor<16xf32>
+  return %b : tensor<16xf32>
+}
+
+// -----
+
+dist.mesh @mesh <["dp" = 4]>
+
+// A sum that is also used as it is, the product of two sums, the sum of a term and a whole value, and a maximum: no terms.
+// CHECK-LABEL: func.func @not_linear
+// CHECK-NOT: nn.{{mul|add|neg|max|sub}} {{.*}}partial
+func.func @not_linear(%x: tensor<8x16xf32> {dist.layout = #dist.layout<[{"dp"}, {}]>},
+                      %y: tensor<8x16xf32> {dist.layout = #dist.layout<[{"dp"}, {}]>}, %w: tensor<16xf32>)
+    -> (tensor<16xf32> {dist.layout = #dist.layout<[{}]>}, tensor<16xf32> {dist.layout = #dist.layout<[{}]>},
+        tensor<16xf32> {dist.layout = #dist.layout<[{}]>}, tensor<16xf32> {dist.layout = #dist.layout<[{}]>}) {
+  %a = nn.reduce sum %x dims = [0] : tensor<8x16xf32> -> tensor<16xf32>
+  %b = nn.reduce sum %y dims = [0] : tensor<8x16xf32> -> tensor<16xf32>
+  %0 = nn.mul %a, %b : tensor<16xf32>
+  %c = nn.reduce sum %x dims = [0] : tensor<8x16xf32> -> tensor<16xf32>
+  %1 = nn.add %c, %w : tensor<16xf32>
+  %d = nn.reduce max %x dims = [0] : tensor<8x16xf32> -> tensor<16xf32>
+  %e = nn.reduce max %y dims = [0] : tensor<8x16xf32> -> tensor<16xf32>
+  %2 = nn.sub %d, %e : tensor<16xf32>
+  return %0, %1, %2, %a : tensor<16xf32>, tensor<16xf32>, tensor<16xf32>, tensor<16xf32>
+}
+
+// -----
+
+dist.mesh @mesh <["dp" = 2, "tp" = 2]>
+
+// Terms over different axes cannot be added before they are summed.
+// CHECK-LABEL: func.func @other_axes
+// CHECK-NOT: nn.add {{.*}}partial
+func.func @other_axes(%x: tensor<8x16xf32> {dist.layout = #dist.layout<[{"dp"}, {}]>},
+                      %y: tensor<8x16xf32> {dist.layout = #dist.layout<[{"tp"}, {}]>}) -> (tensor<16xf32> {dist.layout = #dist.layout<[{}]>}) {
+  %a = nn.reduce sum %x dims = [0] : tensor<8x16xf32> -> tensor<16xf32>
+  %b = nn.reduce sum %y dims = [0] : tensor<8x16xf32> -> tensor<16xf32>
+  %c = nn.add %a, %b : tensor<16xf32>
+  return %c : tensor<16xf32>
+}

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The facts of the layout report, as text and as JSON.
+
+#include "compiler/report/explain.h"
+#include "compiler/report/report_json.h"
+#include "compiler/report/units.h"
+#include "dialects/dist/reasons.h"
+#include "test/unit/layout/partitioned.h"
+#include "test/unit/reference/parsed_module.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/Support/JSON.h"
+
+#include <catch2/catch.hpp>
+
+using namespace mlir;
+
+namespace ashlar::test {
+
+namespace {
+
+// Two ops disagree on a layout that a rule gave; on this mesh messages cost time, so that the report has times and a runner-up.
+constexpr const char *kProgram = R"(
+  dist.mesh @mesh <["dp" = 4, "tp" = 2]> {costs = #dist.costs<latency_ns = [1000, 1000], bytes_per_us = [1000, 1000]>}
+  nn.variable @w trainable : tensor<16x8xf32> {dist.layout = #dist.layout<[{"tp"}, {}]>, dist.origin = "rule \22w\22 (j:3)"}
+  nn.variable @w.momentum : tensor<16x8xf32> {dist.layout = #dist.layout<[{"tp"}, {}]>}
+  nn.variable @ashlar.step : tensor<i64>
+  func.func @train_step(%x: tensor<8x8xf32> {dist.layout = #dist.layout<[{"dp"}, {}]>, nn.name = "x"})
+      -> (tensor<f32> {dist.layout = #dist.layout<[]>, nn.name = "loss"}) {
+    %w = nn.read @w : tensor<16x8xf32>
+    %y = nn.matmul %x, %w transpose_b : tensor<8x8xf32>, tensor<16x8xf32> -> tensor<8x16xf32> loc("fc")
+    %s = nn.reduce sum %y dims = [0, 1] : tensor<8x16xf32> -> tensor<f32> loc("sum")
+    %g = nn.matmul %y, %x transpose_a : tensor<8x16xf32>, tensor<8x8xf32> -> tensor<16x8xf32> loc("fc")
+    %n = nn.sub %w, %g : tensor<16x8xf32> loc("w")
+    nn.write @w, %n : tensor<16x8xf32>
+    return %s : tensor<f32>
+  }
+  func.func @eval_step(%x: tensor<8x8xf32> {dist.layout = #dist.layout<[{"dp"}, {}]>}) -> (tensor<8xf32> {dist.layout = #dist.layout<[{}]>}) {
+    %s = nn.reduce sum %x dims = [0] : tensor<8x8xf32> -> tensor<8xf32>
+    return %s : tensor<8xf32>
+  }
+)";
+
+report::LayoutReport makeReport(const std::string &text) {
+  OwningOpRef<ModuleOp> module = parse(text);
+  REQUIRE(succeeded(partitionModule(*module)));
+  return report::makeLayoutReport(*module, "net");
+}
+
+} // namespace
+
+TEST_CASE("report: facts of collectives", "[report]") {
+  report::LayoutReport report = makeReport(kProgram);
+  CHECK(report.hasCosts);
+  REQUIRE(report.main.name == "train_step");
+  REQUIRE(report.main.collectives.size() == 2);
+  // Both sums are of terms over dp; that of the loss also over tp, which splits its columns.
+  const report::CollectiveFact &loss = report.main.collectives[0], &gradient = report.main.collectives[1];
+  CHECK((loss.kind == "all_reduce" && loss.reduction == "sum" && loss.groupSize == 8 && loss.bytes == 7));
+  CHECK((gradient.axes == std::vector<std::string>{"dp"} && gradient.operand == "8x8xf32" && gradient.bytes == 2 * 256 * 3 / 4));
+  CHECK(gradient.cause == "gradient of w");
+  REQUIRE(gradient.reasons.size() == 1);
+  const report::ReasonFact &reason = gradient.reasons.front();
+  CHECK(reason.producer == "fc (nn.matmul)");
+  CHECK(reason.consumers == std::vector<std::string>{"w (nn.sub)"});
+  CHECK((reason.tensor == "16x8xf32" && reason.from == "[{tp}, {}], partial = sum {dp}" && reason.to == "[{tp}, {}]"));
+  REQUIRE(!reason.origins.empty());
+  CHECK(reason.origins.front().find("rule \"w\" (j:3)") == 0);
+  CHECK((reason.plan.bytes == gradient.bytes && reason.plan.timePs == gradient.timePs));
+  REQUIRE(reason.runnerUp);
+  CHECK((reason.runnerUp->steps != reason.plan.steps && reason.runnerUp->timePs >= reason.plan.timePs));
+}
+
+TEST_CASE("report: totals are the sums of the collectives, of other programs too", "[report]") {
+  report::LayoutReport report = makeReport(kProgram);
+  int64_t bytes = 0, timePs = 0;
+  for (const report::CollectiveFact &fact : report.main.collectives) {
+    bytes += fact.bytes;
+    timePs += fact.timePs;
+  }
+  CHECK((report.main.count == 2 && report.main.bytes == bytes && report.main.timePs == timePs));
+  REQUIRE(report.others.size() == 1);
+  CHECK((report.others[0].name == "eval_step" && report.others[0].count == 1 && report.others[0].collectives.empty()));
+}
+
+TEST_CASE("report: variables with their pieces, the compiler's own left out", "[report]") {
+  report::LayoutReport report = makeReport(kProgram);
+  REQUIRE(report.variables.size() == 2);
+  const report::VariableFact &w = report.variables[0];
+  CHECK((w.name == "w" && w.isTrainable && w.global == "16x8xf32" && w.layout == "[{tp}, {}]" && w.local == "8x8xf32" && w.bytes == 256));
+  CHECK(w.origin == "rule \"w\" (j:3)");
+  CHECK((!report.variables[1].isTrainable && report.variables[1].origin.empty()));
+}
+
+TEST_CASE("report: the JSON holds the facts and is well formed", "[report]") {
+  report::LayoutReport report = makeReport(kProgram);
+  llvm::Expected<llvm::json::Value> value = llvm::json::parse(report::reportJson(report));
+  REQUIRE(static_cast<bool>(value));
+  const llvm::json::Object &object = *value->getAsObject();
+  CHECK(object.getString("model") == llvm::StringRef("net"));
+  REQUIRE(object.getArray("collectives")->size() == 2);
+  const llvm::json::Object &gradient = *(*object.getArray("collectives"))[1].getAsObject();
+  CHECK(gradient.getInteger("bytes") == report.main.collectives[1].bytes);
+  CHECK(gradient.getNumber("time_ns") == static_cast<double>(report.main.collectives[1].timePs) / 1000);
+  const llvm::json::Object &reason = *(*gradient.getArray("reasons"))[0].getAsObject();
+  CHECK(reason.getString("producer") == llvm::StringRef("fc (nn.matmul)"));
+  CHECK(reason.getObject("runner_up")->getString("steps") == llvm::StringRef(report.main.collectives[1].reasons[0].runnerUp->steps));
+  CHECK((*object.getArray("variables"))[0].getAsObject()->getString("origin") == llvm::StringRef("rule \"w\" (j:3)"));
+}
+
+TEST_CASE("report: the text has times only where links have costs", "[report]") {
+  std::string text = report::explainText(makeReport(kProgram));
+  CHECK(text.find("predicted") != std::string::npos);
+  CHECK(text.find("instead of") != std::string::npos);
+  std::string plain = kProgram;
+  plain.erase(plain.find("{costs"), plain.find("\n", plain.find("{costs")) - plain.find("{costs"));
+  CHECK(report::explainText(makeReport(plain)).find("predicted") == std::string::npos);
+}
+
+TEST_CASE("report: one device has parameters and sends nothing", "[report]") {
+  OwningOpRef<ModuleOp> module = parse(R"(
+    nn.variable @w trainable : tensor<2xf32>
+    func.func @forward(%x: tensor<2xf32>) -> tensor<2xf32> { return %x : tensor<2xf32> }
+  )");
+  report::LayoutReport report = report::makeLayoutReport(*module, "net");
+  CHECK((report.mesh.empty() && report.main.count == 0));
+  CHECK((report.variables[0].global == "2xf32" && report.variables[0].layout == "[{}]" && report.variables[0].bytes == 8));
+}
+
+TEST_CASE("reasons: a location keeps its path, reasons are merged once each", "[report]") {
+  MLIRContext &shared = context();
+  Location plain = NameLoc::get(StringAttr::get(&shared, "path"));
+  dist::LayoutAttr whole = dist::LayoutAttr::get(&shared, dist::Layout::replicated(1));
+  RankedTensorType type = RankedTensorType::get({4}, Float32Type::get(&shared));
+  dist::Reason a{"p", {"a"}, {"rule"}, whole, whole, type}, b{"p", {"b"}, {}, whole, whole, type};
+  Location first = dist::withReasons(plain, a), both = dist::withReasons(plain, {a, b});
+  CHECK(dist::getReasons(plain).empty());
+  REQUIRE(dist::getReasons(first).size() == 1);
+  CHECK((dist::getReasons(first)[0].consumers == a.consumers && dist::getReasons(first)[0].origins == a.origins));
+  CHECK(dist::getReasons(dist::mergeReasons(first, both)).size() == 2);
+  CHECK(dist::mergeReasons(first, plain) == first);
+  CHECK(dist::withReasons(first, {}) == plain);
+}
+
+TEST_CASE("units: the largest unit of which there is one", "[report]") {
+  CHECK(report::bytesText(999) == "999 B");
+  CHECK(report::bytesText(1000) == "1.0 KB");
+  CHECK(report::timeText(500) == "0 ns"); // picoseconds
+  CHECK(report::timeText(999000) == "999 ns");
+  CHECK(report::timeText(1500000) == "1.5 us");
+  CHECK((report::counted(1, "rank") == "1 rank" && report::counted(0, "rank") == "0 ranks"));
+}
+
+} // namespace ashlar::test

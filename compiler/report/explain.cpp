@@ -22,13 +22,18 @@ std::string firstFew(const std::vector<std::string> &texts, llvm::StringRef sepa
   return texts.size() > kShown ? formatv("{0}{1}... ({2})", text, separator, texts.size()).str() : text;
 }
 
-// Returns the rules of origins, each once: of one rule it does not matter here along which ops it came.
+// Returns the rules of origins, each once: for which axis, and along which ops it came, does not matter here.
+//   "dp: rule \"a\" (j:1), along x (nn.add); tp: rule \"b\" (j:2)" ==> rule "a" (j:1), rule "b" (j:2)
 std::vector<std::string> rulesOf(const std::vector<std::string> &origins) {
   std::vector<std::string> rules;
   for (llvm::StringRef origin : origins) {
-    std::string rule = origin.contains("; ") ? origin.str() : origin.split(", along ").first.str();
-    if (!llvm::is_contained(rules, rule)) {
-      rules.push_back(rule);
+    for (llvm::StringRef part : llvm::split(origin, "; ")) {
+      auto [axis, rest] = part.split(": ");
+      part = rest.empty() || axis.find_first_of(" \"") != llvm::StringRef::npos ? part : rest;
+      std::string rule = part.split(", along ").first.str();
+      if (!llvm::is_contained(rules, rule)) {
+        rules.push_back(rule);
+      }
     }
   }
   return rules;

@@ -21,7 +21,7 @@ namespace ashlar::test {
 namespace {
 
 // Two ops disagree on a layout that a rule gave; on this mesh messages cost time, so that the report has times and a runner-up.
-constexpr const char *kProgram = R"(
+constexpr const char *kProgram = R"mlir(
   dist.mesh @mesh <["dp" = 4, "tp" = 2]> {costs = #dist.costs<latency_ns = [1000, 1000], bytes_per_us = [1000, 1000]>}
   nn.variable @w trainable : tensor<16x8xf32> {dist.layout = #dist.layout<[{"tp"}, {}]>, dist.origin = "rule \22w\22 (j:3)"}
   nn.variable @w.momentum : tensor<16x8xf32> {dist.layout = #dist.layout<[{"tp"}, {}]>}
@@ -40,7 +40,7 @@ constexpr const char *kProgram = R"(
     %s = nn.reduce sum %x dims = [0] : tensor<8x8xf32> -> tensor<8xf32>
     return %s : tensor<8xf32>
   }
-)";
+)mlir";
 
 report::LayoutReport makeReport(const std::string &text) {
   OwningOpRef<ModuleOp> module = parse(text);

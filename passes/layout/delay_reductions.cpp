@@ -5,6 +5,7 @@
 
 #include "passes/layout/delay_reductions.h"
 
+#include "dialects/nn/nn.h"
 #include "dialects/support/op_interfaces.h"
 #include "passes/layout/factor_split.h"
 #include "passes/layout/linear_ops.h"
@@ -46,7 +47,12 @@ public:
     for (Operation &op : llvm::make_early_inc_range(function.front())) {
       if (auto redistribute = dyn_cast<RedistributeOp>(op)) {
         delayInto(redistribute);
-      } else if (!linearOperands(&op).empty()) {
+        continue;
+      }
+      if (auto add = dyn_cast<nn::AddOp>(op)) {
+        groupTerms(add);
+      }
+      if (!linearOperands(&op).empty()) {
         delayBehind(&op);
       }
     }
@@ -138,6 +144,25 @@ private:
     }
     for (auto [op, layout] : terms.ops) {
       op->setAttr(dist::kLayoutsAttr, ArrayAttr::get(op->getContext(), {dist::LayoutAttr::get(op->getContext(), layout)}));
+    }
+  }
+
+  // (whole + sum) + sum ==> whole + (sum + sum): the gradient of a value with many users is added up in any order.
+  void groupTerms(nn::AddOp add) {
+    for (unsigned side : {0, 1}) {
+      auto inner = add->getOperand(1 - side).getDefiningOp<nn::AddOp>();
+      if (!inner || !inner->hasOneUse() || dist::findLayout(inner) != dist::findLayout(add) || !findTerms(add->getOperand(side), 0)) {
+        continue;
+      }
+      bool first = findTerms(inner.getLhs(), 0).has_value();
+      if (first == findTerms(inner.getRhs(), 0).has_value()) {
+        continue;
+      }
+      Value whole = inner->getOperand(first ? 1 : 0), sum = inner->getOperand(first ? 0 : 1);
+      inner->setOperands({sum, add->getOperand(side)});
+      inner->moveBefore(add);
+      add->setOperands({whole, inner});
+      return delayBehind(inner);
     }
   }
 

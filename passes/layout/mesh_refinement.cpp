@@ -96,9 +96,24 @@ dist::MeshAttr MeshRefinement::refinedMesh() const {
   return dist::MeshAttr::get(mesh.getContext(), axes, sizes);
 }
 
+// The links of a part are those of its axis.
+dist::CostsAttr MeshRefinement::refineCosts(dist::CostsAttr costs) const {
+  SmallVector<int64_t> latencies, rates;
+  for (auto [axis, latency, rate] : llvm::zip_equal(mesh.getAxes(), costs.getLatencyNs(), costs.getBytesPerUs())) {
+    size_t parts = expand({axis.str()}).size();
+    latencies.append(parts, latency);
+    rates.append(parts, rate);
+  }
+  return dist::CostsAttr::get(costs.getContext(), latencies, rates);
+}
+
 void MeshRefinement::apply(ModuleOp module) const {
   if (refinedMesh() == mesh) {
     return;
+  }
+  dist::MeshOp meshOp = dist::findMesh(module);
+  if (dist::CostsAttr costs = meshOp.getCostsAttr()) {
+    meshOp.setCostsAttr(refineCosts(costs));
   }
   AttrTypeReplacer replacer;
   replacer.addReplacement([&](dist::LayoutAttr attribute) -> std::optional<Attribute> {

@@ -44,6 +44,8 @@ public:
   void apply(mlir::ModuleOp module) const;
 
 private:
+  dist::CostsAttr refineCosts(dist::CostsAttr costs) const;
+
   dist::MeshAttr mesh;
   std::map<std::string, std::set<int64_t>> cuts; // of the axes that are cut; with 1 and the axis' size
 };

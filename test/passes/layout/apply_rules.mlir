@@ -64,12 +64,13 @@ module attributes {dist.rules = [
 // A part of an axis that a rule names makes its parts axes of the mesh, in place and in order, also in layouts that are there already.
 // CHECK-LABEL: module {
 // CHECK: dist.mesh @mesh <["dp" = 2, "tp:(1)2" = 2, "tp:(2)2" = 2, "tp:(4)3" = 3, "pp" = 1]>
+// CHECK-SAME: {costs = #dist.costs<latency_ns = [9, 5, 5, 5, 1], bytes_per_us = [90, 50, 50, 50, 10]>}
 module attributes {dist.rules = [
   #dist.rule<match = "a", layout = "[{tp:(2)2}, {dp, tp:(4)3}]">,
   #dist.rule<match = "b", layout = "[{tp}, {}]">,
   #dist.rule<match = "c", layout = "[{tp:(1)4}, {pp:(1)1}]">
 ]} {
-  dist.mesh @mesh <["dp" = 2, "tp" = 12, "pp" = 1]>
+  dist.mesh @mesh <["dp" = 2, "tp" = 12, "pp" = 1]> {costs = #dist.costs<latency_ns = [9, 5, 1], bytes_per_us = [90, 50, 10]>}
   // CHECK: nn.variable @a {{.*}} {dist.layout = #dist.layout<[{"tp:(2)2"}, {"dp", "tp:(4)3"}]>
   nn.variable @a trainable : tensor<12x12xf32>
   // CHECK: nn.variable @b {{.*}} {dist.layout = #dist.layout<[{"tp:(1)2", "tp:(2)2", "tp:(4)3"}, {}]>

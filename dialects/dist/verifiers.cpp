@@ -205,13 +205,10 @@ LogicalResult PermuteOp::verify() {
 }
 
 // Checks dist.layouts: one layout a result, each of the rank of its result.
-LogicalResult DistDialect::verifyOperationAttribute(Operation *op, NamedAttribute attribute) {
-  if (attribute.getName() != kLayoutsAttr) {
-    return success();
-  }
-  auto layouts = dyn_cast<ArrayAttr>(attribute.getValue());
+static LogicalResult verifyLayouts(Operation *op, Attribute attribute) {
+  auto layouts = dyn_cast<ArrayAttr>(attribute);
   if (!layouts || layouts.size() != op->getNumResults()) {
-    return op->emitOpError("has ") << op->getNumResults() << " results but " << kLayoutsAttr << " is " << attribute.getValue();
+    return op->emitOpError("has ") << op->getNumResults() << " results but " << kLayoutsAttr << " is " << attribute;
   }
   for (auto [result, value] : llvm::zip_equal(op->getResults(), layouts)) {
     auto layout = dyn_cast<LayoutAttr>(value);
@@ -221,6 +218,30 @@ LogicalResult DistDialect::verifyOperationAttribute(Operation *op, NamedAttribut
     }
   }
   return success();
+}
+
+// Returns true for an array of `count` attributes of the given kinds.
+template <typename... Kinds> static bool isArrayOf(Attribute attribute, size_t count) {
+  auto array = dyn_cast<ArrayAttr>(attribute);
+  return array && array.size() == count && llvm::all_of(array, [](Attribute element) { return isa<Kinds...>(element); });
+}
+
+// Checks the attributes that ops on global shapes carry, one element a result or operand.
+LogicalResult DistDialect::verifyOperationAttribute(Operation *op, NamedAttribute attribute) {
+  StringRef name = attribute.getName();
+  Attribute value = attribute.getValue();
+  if (name == kLayoutsAttr) {
+    return verifyLayouts(op, value);
+  }
+  auto numbers = dyn_cast<DenseI64ArrayAttr>(value);
+  size_t results = op->getNumResults(), operands = op->getNumOperands();
+  bool isGood = name == kOpensAttr            ? isArrayOf<DenseI64ArrayAttr>(value, results)
+                : name == kOriginsAttr        ? isArrayOf<StringAttr>(value, results)
+                : name == kPrioritiesAttr     ? numbers && static_cast<size_t>(numbers.size()) == results
+                : name == kOperandLayoutsAttr ? isArrayOf<LayoutAttr, UnitAttr>(value, operands)
+                                              : true;
+  return isGood ? success()
+                : op->emitOpError("has ") << operands << " operands and " << results << " results but " << name << " is " << value;
 }
 
 } // namespace ashlar::dist

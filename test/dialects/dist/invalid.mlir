@@ -268,3 +268,35 @@ func.func @layouts_rank(%x: tensor<4xf32>) {
   nn.relu %x {dist.layouts = [#dist.layout<[]>]} : tensor<4xf32>
   return
 }
+
+// -----
+
+func.func @opens_count(%x: tensor<4xf32>) {
+  // expected-error@+1 {{has 1 operands and 1 results but dist.opens is [array<i64>, array<i64>]}}
+  nn.relu %x {dist.opens = [array<i64>, array<i64>]} : tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @priorities_kind(%x: tensor<4xf32>) {
+  // expected-error@+1 {{has 1 operands and 1 results but dist.priorities is [1]}}
+  nn.relu %x {dist.priorities = [1]} : tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @origins_kind(%x: tensor<4xf32>) {
+  // expected-error@+1 {{has 1 operands and 1 results but dist.origins is ["a", 1}}
+  nn.relu %x {dist.origins = ["a", 1]} : tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @operand_layouts_kind(%x: tensor<4xf32>) {
+  // expected-error@+1 {{has 1 operands and 1 results but dist.operand_layouts is [1}}
+  nn.relu %x {dist.operand_layouts = [1]} : tensor<4xf32>
+  return
+}

@@ -49,3 +49,44 @@ dist.mesh @mesh <["dp" = 4]>
 func.func @train_step(%x: tensor<8xf32> {nn.name = "x", dist.layout = #dist.layout<[{"dp"}]>}) { return }
 // expected-error@+1 {{argument 0 ("x") of @eval_step has layout [{}] but another program has it with [{"dp"}]}}
 func.func @eval_step(%x: tensor<8xf32> {nn.name = "x", dist.layout = #dist.layout<[{}]>}) { return }
+
+// -----
+
+dist.mesh @mesh <["dp" = 2]>
+
+// expected-error@below {{argument 0 of @open_dim of type 'tensor<4xf32>' has an open dim 1}}
+func.func @open_dim(%x: tensor<4xf32> {dist.layout = #dist.layout<[{"dp"}]>, dist.open = array<i64: 1>}) {
+  return
+}
+
+// -----
+
+dist.mesh @mesh <["dp" = 2]>
+
+func.func @train_step(%x: tensor<4x4xf32> {dist.layout = #dist.layout<[{"dp"}, {}]>, nn.name = "x"}) {
+  return
+}
+// expected-error@below {{argument 0 ("x") of @eval_step has layout [{}, {"dp"}] but another program has it with [{"dp"}, {}]}}
+func.func @eval_step(%x: tensor<4x4xf32> {dist.layout = #dist.layout<[{}, {"dp"}]>, nn.name = "x"}) {
+  return
+}
+
+// -----
+
+dist.mesh @mesh <["dp" = 2]>
+
+func.func @given_result(%x: tensor<4xf32>) {
+  // expected-error@below {{result 0 is split over axis "tp", which is not in mesh #dist.mesh<["dp" = 2]>}}
+  %0 = nn.relu %x {dist.layouts = [#dist.layout<[{"tp"}]>]} : tensor<4xf32>
+  return
+}
+
+// -----
+
+dist.mesh @mesh <["dp" = 2]>
+
+func.func @given_operand(%x: tensor<4xf32>) {
+  // expected-error@below {{operand 0 has type 'tensor<4xf32>' but a layout of rank 2}}
+  %0 = nn.relu %x {dist.operand_layouts = [#dist.layout<[{"dp"}, {}]>]} : tensor<4xf32>
+  return
+}

@@ -24,18 +24,35 @@ write_npy x.npy 8 2
 rm -f output.npy y.npy
 ./linear --input input=x.npy
 [ -s output.npy ] || fail "outputs are not written by default"
-# Row i holds i/2 and i/2 + 1/4; weights and bias are 0.02.
-python3 - << 'PYTHON' || fail "wrong values in output.npy"
-import struct
-data = open("output.npy", "rb").read()
+# expect_line FILE: row i of the input holds i/2 and i/2 + 1/4; weights and bias are 0.02.
+expect_line() {
+  python3 - "$1" << 'PYTHON' || fail "wrong values in $1"
+import struct, sys
+data = open(sys.argv[1], "rb").read()
 offset = 10 + struct.unpack("<H", data[8:10])[0]
 assert "(8, 1)" in data[10:offset].decode(), data[10:offset]
 for row, value in enumerate(struct.unpack("<8f", data[offset:])):
     expected = 0.02 * (row / 2) + 0.02 * (row / 2 + 0.25) + 0.02
     assert abs(value - expected) < 1e-6, (row, value, expected)
 PYTHON
+}
+expect_line output.npy
 mpirun -n 2 ./linear_2 --input input=x.npy --output output=y.npy
 cmp output.npy y.npy || fail "two ranks write another file"
+
+# Rules split the model on its own: the product over the dim that is summed, the output over its rows.
+cat > rules.txtpb << 'RULES'
+mode: SEMI_AUTO
+mesh { axes { name: "tp" size: 2 } }
+global_batch: 8
+rules { match: "dense" in { slices: [1, 2] } in { slices: [1, 2] } }
+rules { match: "output" layout: "[{tp}, {}]" }
+RULES
+"$tools/ashlarc" linear.onnx --job rules.txtpb -o linear_rules
+./linear_rules --plan > rules.plan
+grep -q "1 reduce_scatter a step" rules.plan || { cat rules.plan >&2; fail "the sum is not scattered"; }
+mpirun -n 2 ./linear_rules --input input=x.npy --output output=rules.npy
+expect_line rules.npy
 
 write_npy wrong.npy 8 3
 expect_error "wrong.npy" ./linear --input input=wrong.npy --output output=none.npy

@@ -130,15 +130,6 @@ void MeshRefinement::apply(ModuleOp module) const {
     return dist::LayoutAttr::get(attribute.getContext(), layout);
   });
   replacer.addReplacement([&](dist::MeshAttr) -> std::optional<Attribute> { return refinedMesh(); });
-  replacer.addReplacement([&](dist::CostsAttr costs) -> std::optional<Attribute> { // each part of an axis has the links of the axis
-    SmallVector<int64_t> latencies, rates;
-    for (auto [axis, latency, rate] : llvm::zip_equal(mesh.getAxes(), costs.getLatencyNs(), costs.getBytesPerUs())) {
-      size_t parts = expand({axis.str()}).size();
-      latencies.append(parts, latency);
-      rates.append(parts, rate);
-    }
-    return dist::CostsAttr::get(costs.getContext(), latencies, rates);
-  });
   replacer.recursivelyReplaceElementsIn(module, /*replaceAttrs=*/true, /*replaceLocs=*/false, /*replaceTypes=*/false);
 }
 

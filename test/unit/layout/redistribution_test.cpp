@@ -213,6 +213,16 @@ TEST_CASE("redistribution: the runner-up is the best plan of other collectives",
   CHECK(!planner.runnerUp(scalar, layoutOf("[], partial = sum {\"x\"}"), layoutOf("[]")));
 }
 
+TEST_CASE("redistribution: rounding makes no two collectives of one", "[redistribution]") {
+  // A third of a picosecond more or less must not tell a reduce-scatter and a gather from an all-reduce.
+  Machine machine{{{"x", 2}}, {60}, {23000}};
+  dist::Planner planner(meshOf(context(), machine.axes), costsOf(machine));
+  for (int64_t size = 2; size < 400; ++size) {
+    auto type = RankedTensorType::get({size}, Float32Type::get(&context()));
+    CHECK(textOf(planner.plan(type, layoutOf("[{}], partial = sum {\"x\"}"), layoutOf("[{}]"))) == "all_reduce x");
+  }
+}
+
 TEST_CASE("redistribution: a device that holds its piece keeps it in a permute", "[redistribution]") {
   dist::MeshAttr mesh = meshOf(context(), {{"x", 2}, {"y", 3}, {"z", 2}});
   auto sources = [&](StringRef from, StringRef to) {

@@ -110,7 +110,8 @@ private:
     auto given = op->getAttrOfType<ArrayAttr>(dist::kOperandLayoutsAttr);
     for (auto [index, tensor] : llvm::enumerate(given ? ArrayRef(rule.operands) : ArrayRef<TensorFactors>())) {
       auto layout = dyn_cast<dist::LayoutAttr>(given[index]);
-      FactorSplit split = layout ? project(mesh, rule, tensor, layout.getLayout()) : FactorSplit(rule.factors.size());
+      FactorSplit split =
+          layout ? project(mesh, rule, tensor, dist::withoutUnitAxes(mesh, layout.getLayout())) : FactorSplit(rule.factors.size());
       for (size_t factor = 0; factor < split.size(); ++factor) {
         if (layout && holdsFactor(tensor, factor) && mayBeSplit(rule.factors[factor].kind)) {
           candidates[factor] = {split[factor]};

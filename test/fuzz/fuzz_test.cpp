@@ -22,15 +22,13 @@ using namespace ashlar::fuzz;
 
 namespace {
 
-// After partitioning, leaves out every sum over devices of tensors of rank 2 or more.
+// After partitioning, leaves out every sum over devices.
 struct DropAllReduce : PassWrapper<DropAllReduce, OperationPass<ModuleOp>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(DropAllReduce)
   void runOnOperation() override {
     getOperation().walk([](dist::AllReduceOp op) {
-      if (cast<RankedTensorType>(op.getType()).getRank() >= 2) {
-        op.replaceAllUsesWith(op.getInput());
-        op.erase();
-      }
+      op.replaceAllUsesWith(op.getInput());
+      op.erase();
     });
   }
 };
@@ -75,34 +73,40 @@ std::map<std::string, int64_t> countOps(ModuleOp module) {
   return counts;
 }
 
+std::string print(ModuleOp module) {
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  module.print(stream);
+  return text;
+}
+
 } // namespace
 
 TEST_CASE("fuzz: a seed stands for one program", "[fuzz]") {
-  auto text = [](uint64_t seed) {
-    std::string result;
-    llvm::raw_string_ostream stream(result);
-    randomProgram(loadedContext(), seed, {})->print(stream);
-    return result;
-  };
+  auto text = [](uint64_t seed) { return print(*randomProgram(loadedContext(), seed, {})); };
   CHECK(text(7) == text(7));
   CHECK(text(7) != text(8));
 }
 
 TEST_CASE("fuzz: a sum that a pass left out is found and reduced to one op", "[fuzz]") {
+  // Ranks disagree on a result, or they agree on wrong numbers, for which the sum has to be split again.
+  auto [kind, maxOps] = GENERATE(std::make_pair(FailureKind::Run, 3), std::make_pair(FailureKind::Difference, 6));
+  CAPTURE(nameOf(kind).str());
   CheckOptions options = withPass<DropAllReduce>();
-  OwningOpRef<ModuleOp> program = firstFailure(options, FailureKind::Difference);
+  OwningOpRef<ModuleOp> program = firstFailure(options, kind);
   REQUIRE(program);
-  auto stillFails = [&](ModuleOp module) { return checkProgram(module, options).kind == FailureKind::Difference; };
+  auto stillFails = [&, kind = kind](ModuleOp module) { return checkProgram(module, options).kind == kind; };
   OwningOpRef<ModuleOp> reduced = reduceProgram(*program, stillFails);
+  INFO(print(*reduced));
   CHECK(stillFails(*reduced));
   CHECK(checkProgram(*reduced, {}).ok());
   std::map<std::string, int64_t> counts = countOps(*reduced);
-  // What sums, perhaps what makes its operands, and the way out of the function.
+  // What sums, perhaps what makes an operand, and the way out of the function.
   CHECK(counts["func.func"] == 1);
-  CHECK(counts["nn.matmul"] + counts["nn.reduce"] == 1);
+  CHECK(counts["nn.matmul"] + counts["nn.reduce"] + counts["nn.scatter_add"] + counts["nn.gather"] == 1);
   CHECK(std::distance(reduced->getOps<nn::VariableOp>().begin(), reduced->getOps<nn::VariableOp>().end()) <= 1);
   auto function = *reduced->getOps<func::FuncOp>().begin();
-  CHECK(function.front().getOperations().size() <= 4);
+  CHECK(function.front().getOperations().size() <= static_cast<size_t>(maxOps));
   CHECK(dist::findMesh(*reduced).getMesh().getAxes().size() == 1);
 }
 

@@ -120,3 +120,35 @@ func.func @maxima(%x: tensor<4x8xf32> {dist.layout = #dist.layout<[{"dp"}, {}]>}
   %2 = nn.add %0, %1 : tensor<8xf32>
   return
 }
+
+// -----
+
+dist.mesh @mesh <["x" = 1, "y" = 6, "z" = 1]>
+
+// An axis of size 1 in the layout of an operand is left out, as it is everywhere.
+// CHECK-LABEL: func.func @operand_unit_axis
+func.func @operand_unit_axis(%x: tensor<6x2xf32> {dist.layout = #dist.layout<[{}, {}]>})
+    -> (tensor<12xf32> {dist.layout = #dist.layout<[{"y"}]>}) {
+  // CHECK: dist.redistribute %{{.*}} from <[{}, {}]> to <[{"y"}, {}]>
+  // CHECK: nn.reshape {{.*}} {dist.layouts = [#dist.layout<[{"y"}]>]
+  // CHECK-NOT: dist.redistribute
+  %0 = nn.reshape %x {dist.layouts = [#dist.layout<[{"y"}]>], dist.operand_layouts = [#dist.layout<[{"x", "y"}, {"z"}]>]}
+     : tensor<6x2xf32> -> tensor<12xf32>
+  return %0 : tensor<12xf32>
+}
+
+// -----
+
+dist.mesh @mesh <["x" = 2]>
+
+// A constant that is told another layout than its user needs is made twice, not sent.
+// CHECK-LABEL: func.func @constant
+func.func @constant(%x: tensor<4x2xf32> {dist.layout = #dist.layout<[{"x"}, {}]>})
+    -> (tensor<4x2xf32> {dist.layout = #dist.layout<[{"x"}, {}]>}) {
+  // CHECK-NOT: dist.redistribute
+  // CHECK: nn.constant {dist.layouts = [#dist.layout<[{"x"}, {}]>]} dense<2.0
+  // CHECK-NOT: dist.redistribute
+  %two = nn.constant {dist.layouts = [#dist.layout<[{}, {"x"}]>]} dense<2.0> : tensor<4x2xf32>
+  %0 = nn.mul %x, %two {dist.layouts = [#dist.layout<[{"x"}, {}]>]} : tensor<4x2xf32>
+  return %0 : tensor<4x2xf32>
+}

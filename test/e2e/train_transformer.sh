@@ -6,7 +6,8 @@
 
 job=$jobs/transformer_tensor_parallel.txtpb
 python3 "$(dirname "$0")/write_tokens.py" data 50 16
-"$tools/ashlar-zoo" transformer -o transformer.onnx
+# With this seed no activation comes so close to the kink of a relu that rounding decides on which side it is: then losses part by 1e-5.
+"$tools/ashlar-zoo" transformer --seed 2 -o transformer.onnx
 sed '/^mode:/d; /^mesh {/,/^}/d; /^rules/d' "$job" > single.txtpb
 "$tools/ashlarc" transformer.onnx --job single.txtpb -o single
 ./single --data data --eval --threads 1 > single.log
@@ -18,4 +19,11 @@ for mesh in dp=2,tp=2 dp=1,tp=3 dp=1,tp=4; do
   mpirun -n "$ranks" ./split --data data --eval --threads 1 > $mesh.log
   # Sums in another order: 2^-24 a term, grown by 80 steps of momentum.
   expect_close single.log $mesh.log 1e-3
+done
+# The sequence of 16 tokens is split too: evenly, and over 3, which divides nothing.
+for mesh in dp=2,tp=2 dp=1,tp=3; do
+  "$tools/ashlarc" transformer.onnx --job "$jobs/transformer_sequence_parallel.txtpb" --mesh $mesh -o sequence
+  ranks=$(sed -n 's/^mesh .*; \([0-9]*\) ranks\?$/\1/p' <(./sequence --plan))
+  mpirun -n "$ranks" ./sequence --data data --eval --threads 1 > sequence_$mesh.log
+  expect_close single.log sequence_$mesh.log 1e-3
 done

@@ -212,9 +212,8 @@ private:
       llvm::outs() << report::explainText(facts);
       llvm::outs().flush();
     }
-    return options.report.empty()
-               ? success()
-               : report(writeOutput(options.report, [&](llvm::raw_ostream &out) { out << report::reportJson(facts); }));
+    return options.report.empty() ? success()
+                                  : report(writeOutput(options.report, [&](llvm::raw_ostream &out) { out << report::reportJson(facts); }));
   }
 
   std::string modelName(ModuleOp programs) { return programs.getName().value_or(llvm::sys::path::stem(options.model)).str(); }

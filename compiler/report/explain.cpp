@@ -97,8 +97,8 @@ private:
   }
 
   void writeProgram(const ProgramFact &program) {
-    line(program.name, program.count == 0 ? "nothing is sent"
-                                          : counted(program.count, "collective") + ", " + sent(program.bytes, program.timePs));
+    line(program.name,
+         program.count == 0 ? "nothing is sent" : counted(program.count, "collective") + ", " + sent(program.bytes, program.timePs));
   }
 
   // Times mean something only where the links are known.
@@ -112,9 +112,8 @@ private:
 
   void writeCollective(size_t number, const CollectiveFact &fact) {
     std::string shapes = fact.operand == fact.result ? fact.operand : fact.operand + " -> " + fact.result;
-    text += formatv("\n{0}. {1}{2} over {3} ({4}): {5}; {6}\n", number, fact.kind,
-                    fact.reduction.empty() ? "" : " " + fact.reduction, llvm::join(fact.axes, "+"), counted(fact.groupSize, "device"),
-                    sent(fact.bytes, fact.timePs), shapes);
+    text += formatv("\n{0}. {1}{2} over {3} ({4}): {5}; {6}\n", number, fact.kind, fact.reduction.empty() ? "" : " " + fact.reduction,
+                    llvm::join(fact.axes, "+"), counted(fact.groupSize, "device"), sent(fact.bytes, fact.timePs), shapes);
     detail("cause", fact.cause);
     for (const ReasonFact &reason : fact.reasons) {
       detail("tensor", reason.tensor);

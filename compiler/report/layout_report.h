@@ -16,8 +16,8 @@ namespace ashlar::report {
 
 // A way from one layout to another.
 struct PlanFact {
-  std::string steps; // "reduce_scatter dim 0 over dp, all_gather dim 0 over dp"
-  int64_t bytes = 0; // that a device sends
+  std::string steps;  // "reduce_scatter dim 0 over dp, all_gather dim 0 over dp"
+  int64_t bytes = 0;  // that a device sends
   int64_t timePs = 0; // predicted, by the links of the mesh
 };
 

@@ -187,8 +187,8 @@ private:
     OpBuilder builder(op->getContext());
     builder.setInsertionPointAfter(op);
     Value result = op->getResult(0);
-    auto sum = RedistributeOp::create(builder, op->getLoc(), result.getType(), result, dist::LayoutAttr::get(op->getContext(), terms->layout),
-                                      layout, terms->leaves.front().getCauseAttr());
+    auto sum = RedistributeOp::create(builder, op->getLoc(), result.getType(), result,
+                                      dist::LayoutAttr::get(op->getContext(), terms->layout), layout, terms->leaves.front().getCauseAttr());
     sum->setAttr(dist::kLayoutsAttr, builder.getArrayAttr({layout}));
     result.replaceAllUsesExcept(sum, sum);
     apply(*terms);

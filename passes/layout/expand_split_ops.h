@@ -13,8 +13,8 @@ namespace ashlar::layout {
 // none yet. Returns true when there was one.
 bool expandSplitOps(mlir::ModuleOp module, dist::MeshAttr mesh);
 
-// Returns the name of the op that was expanded and whose result `op` computes; "" for the other ops of an expansion, nothing for all others.
-// It stands in the location.
+// Returns the name of the op that was expanded and whose result `op` computes; "" for the other ops of an expansion, nothing for all
+// others. It stands in the location.
 std::optional<llvm::StringRef> expandedName(mlir::Operation *op);
 
 } // namespace ashlar::layout

@@ -60,9 +60,7 @@ private:
     bool operator<(const Cost &other) const {
       return std::tie(timePs, bytes, collectives) < std::tie(other.timePs, other.bytes, other.collectives);
     }
-    Cost operator-(const Cost &other) const {
-      return {timePs - other.timePs, bytes - other.bytes, collectives - other.collectives};
-    }
+    Cost operator-(const Cost &other) const { return {timePs - other.timePs, bytes - other.bytes, collectives - other.collectives}; }
   };
 
   // Collects the redistributions below `value`. One that nothing but others uses is no node: those take over its cause.

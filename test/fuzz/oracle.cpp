@@ -116,7 +116,8 @@ void addDistPasses(OpPassManager &passes, ModuleOp program) {
   for (auto [axis, size] : llvm::zip_equal(mesh.getAxes(), mesh.getSizes())) {
     variant.mesh.push_back((axis.getValue() + "=" + Twine(size)).str());
   }
-  pipelines::addDistPasses(passes, variant, job::Job());
+  pipelines::addLayoutPasses(passes, variant, job::Job());
+  pipelines::addDistPasses(passes, variant);
 }
 
 Verdict checkProgram(ModuleOp program, const CheckOptions &options) {

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Prints the figures of docs/benchmarks.md as tables: compile time, linear, mlp against PyTorch, memory plans, MNIST.
+"""Prints the figures of docs/benchmarks.md as tables: compile time, layouts, linear, mlp against PyTorch, memory plans, MNIST.
 
-    test/bench/figures.py [--build build] [--only compile,linear,mlp,memory,mnist] [--data DIR] [--torch-python PYTHON]
+    test/bench/figures.py [--build build] [--only compile,layouts,linear,mlp,memory,mnist] [--data DIR] [--torch-python PYTHON]
 
 Each figure is the median of several runs. PyTorch is measured when PYTHON can import torch, in turns with ours (ours, theirs, ours, ...), so
 that a change of the machine's speed meets both. MNIST needs --data DIR with the idx files. Times are wall clock.
@@ -17,7 +17,7 @@ import subprocess
 import tempfile
 import time
 
-SECTIONS = ["compile", "linear", "mlp", "memory", "mnist"]
+SECTIONS = ["compile", "layouts", "linear", "mlp", "memory", "mnist"]
 MPI_ENV = {
     "OMPI_ALLOW_RUN_AS_ROOT": "1",
     "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
@@ -77,6 +77,24 @@ class Bench:
             seconds = [self.compile(model, "mlp.txtpb", "compiled", "--mesh", "dp=2") for _ in range(REPEATS)]
             rows.append([name, f"{model.stat().st_size / 1e6:.1f}", f"{statistics.median(seconds):.2f}"])
         table("Compile time: ashlarc, whole process", ["model", "ONNX, MB", "s, median"], rows)
+
+    def layouts(self):
+        """Inference, planning and partitioning of a transformer whose every matrix is split, on 64 x 8 x 2 devices: what --emit dist takes
+        beyond --emit nn. The programs are three: initial values, training step, evaluation."""
+        job = (ROOT / "docs/jobs/transformer_tensor_parallel.txtpb").read_text().replace("{tp}", "{tp, z}").replace("global_batch: 16", "global_batch: 256")
+        (self.folder / "layouts.txtpb").write_text(job + 'init { match: "*" normal { std: 0.02 } }\n')
+        rows = []
+        for layers in (12, 24, 48, 96):
+            model = self.model("layouts", "transformer", "--layers", layers, "--width", 4096, "--heads", 32, "--sequence", 128, "--vocabulary", 50257, "--no-data")
+            seconds = {stage: [] for stage in ("nn", "dist")}
+            for _ in range(REPEATS):
+                for stage, list_of in seconds.items():
+                    command = [self.bin / "ashlarc", model, "--job", "layouts.txtpb", "--mesh", "dp=64,tp=8,z=2", "--emit", stage, "-o", f"layouts.{stage}"]
+                    list_of.append(run(command, self.folder)[0])
+            text = (self.folder / "layouts.dist").read_text()
+            nn, dist = (statistics.median(seconds[stage]) for stage in ("nn", "dist"))
+            rows.append([layers, 6 * layers, text.count(" dist.all_reduce"), f"{nn:.2f}", f"{dist:.2f}", f"{dist - nn:.2f}"])
+        table("Layouts: transformer on dp=64, tp=8, z=2, one core", ["layers", "matrices", "collectives", "to nn, s", "to dist, s", "infer, plan, partition, s"], rows)
 
     def linear(self):
         model = self.model("linear", "linear")
@@ -162,7 +180,7 @@ def main():
             parser.error(f"unknown section {name}; there are {', '.join(SECTIONS)}")
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(options, folder)
-        methods = {"compile": bench.compile_time, "linear": bench.linear, "mlp": bench.mlp, "memory": bench.memory, "mnist": bench.mnist}
+        methods = {"compile": bench.compile_time, "layouts": bench.layouts, "linear": bench.linear, "mlp": bench.mlp, "memory": bench.memory, "mnist": bench.mnist}
         for name in wanted:
             methods[name]()
 

@@ -1,10 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# A small GPT, split as Megatron does: the losses are those of one rank, on meshes that divide heads and vocabulary and on one that does not.
+# A small GPT, split as Megatron does: the losses are those of one rank, on meshes that divide heads and vocabulary and on meshes that do not.
 
 . "$(dirname "$0")/common.sh"
 
 job=$jobs/transformer_tensor_parallel.txtpb
+
+# ranks_of PROGRAM: how many its plan names.
+ranks_of() {
+  sed -n 's/^mesh .*; \([0-9]*\) ranks\?$/\1/p' <("./$1" --plan)
+}
+
 python3 "$(dirname "$0")/write_tokens.py" data 50 16
 # With this seed no activation comes so close to the kink of a relu that rounding decides on which side it is: then losses part by 1e-5.
 "$tools/ashlar-zoo" transformer --seed 2 -o transformer.onnx
@@ -15,8 +21,7 @@ grep -q "accuracy is 1.0000 (512 of 512)" single.log || fail "it does not learn 
 # 4 heads and 50 words: 2 divides both, 3 and 4 do not divide the words, 3 does not divide the heads.
 for mesh in dp=2,tp=2 dp=1,tp=3 dp=1,tp=4; do
   "$tools/ashlarc" transformer.onnx --job "$job" --mesh $mesh -o split
-  ranks=$(sed -n 's/^mesh .*; \([0-9]*\) ranks\?$/\1/p' <(./split --plan))
-  mpirun -n "$ranks" ./split --data data --eval --threads 1 > $mesh.log
+  mpirun -n "$(ranks_of split)" ./split --data data --eval --threads 1 > $mesh.log
   # Sums in another order: 2^-24 a term, grown by 80 steps of momentum.
   expect_close single.log $mesh.log 1e-3
 done
@@ -26,4 +31,15 @@ for mesh in dp=2,tp=2 dp=1,tp=3; do
   ranks=$(sed -n 's/^mesh .*; \([0-9]*\) ranks\?$/\1/p' <(./sequence --plan))
   mpirun -n "$ranks" ./sequence --data data --eval --threads 1 > sequence_$mesh.log
   expect_close single.log sequence_$mesh.log 1e-3
+done
+
+# GPT-2's vocabulary on 8 ranks, and 6 heads on 4.
+python3 "$(dirname "$0")/write_tokens.py" words 50257 8
+"$tools/ashlar-zoo" transformer --layers 1 --width 24 --heads 6 --sequence 8 --vocabulary 50257 -o words.onnx
+"$tools/ashlarc" words.onnx --job single.txtpb -o single
+./single --data words --steps 4 --log-every 1 --threads 1 > single.log
+for mesh in dp=1,tp=8 dp=1,tp=4; do
+  "$tools/ashlarc" words.onnx --job "$job" --mesh $mesh -o split
+  mpirun -n "$(ranks_of split)" ./split --data words --steps 4 --log-every 1 --threads 1 > $mesh.log
+  expect_close single.log $mesh.log 1e-4
 done

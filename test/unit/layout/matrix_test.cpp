@@ -78,6 +78,14 @@ constexpr Use kUses[] = {
         %y = nn.scatter_add %i, %x : tensor<6xi32>, tensor<6x8xf64> -> tensor<5x8xf64>)",
      "5x8xf64"},
     {"product with itself", "%y = nn.matmul %x, %x transpose_a : tensor<6x8xf64>, tensor<6x8xf64> -> tensor<8x8xf64>", "8x8xf64"},
+    {"embedding",
+     R"(%i = nn.index [3, 1] : tensor<2x3xi64>
+        %y = nn.gather %x, %i : tensor<6x8xf64>, tensor<2x3xi64> -> tensor<2x3x8xf64>)",
+     "2x3x8xf64"},
+    {"gradient of an embedding",
+     R"(%i = nn.index [1] : tensor<6xi64>
+        %y = nn.scatter_add %i, %x : tensor<6xi64>, tensor<6x8xf64> -> tensor<9x8xf64>)",
+     "9x8xf64"},
     {"random, by index",
      R"(%i = nn.index [8, 1] : tensor<6x8xi64>
         %s = nn.constant dense<7> : tensor<i64>

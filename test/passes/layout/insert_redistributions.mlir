@@ -152,3 +152,34 @@ func.func @constant(%x: tensor<4x2xf32> {dist.layout = #dist.layout<[{"x"}, {}]>
   %0 = nn.mul %x, %two {dist.layouts = [#dist.layout<[{"x"}, {}]>]} : tensor<4x2xf32>
   return %0 : tensor<4x2xf32>
 }
+
+// -----
+
+dist.mesh @mesh <["tp" = 2]>
+
+// A partial sum is combined behind a reshape and a transpose, so that sums behind them are found; a whole value that was added first stays
+// outside of the sum.
+// CHECK-LABEL: func.func @behind_views
+func.func @behind_views(%w: tensor<2x4x3xf32> {dist.layout = #dist.layout<[{}, {}, {}]>},
+                        %a: tensor<6x8xf32> {dist.layout = #dist.layout<[{}, {"tp"}]>},
+                        %b: tensor<8x4xf32> {dist.layout = #dist.layout<[{"tp"}, {}]>})
+    -> (tensor<2x4x3xf32> {dist.layout = #dist.layout<[{}, {}, {}]>}) {
+  // CHECK-NOT: dist.redistribute
+  // CHECK: %[[P:.*]] = nn.transpose {{.*}}partial = sum {"tp"}
+  // CHECK-NOT: dist.redistribute
+  // CHECK: %[[Q:.*]] = nn.transpose {{.*}}partial = sum {"tp"}
+  // CHECK-NEXT: %[[PQ:.*]] = nn.add %[[P]], %[[Q]] {{.*}}partial = sum {"tp"}
+  // CHECK-NEXT: %[[SUM:.*]] = dist.redistribute %[[PQ]] from <[{}, {}, {}], partial = sum {"tp"}> to <[{}, {}, {}]>
+  // CHECK-NEXT: %[[Y:.*]] = nn.add %{{.*}}, %[[SUM]]
+  // CHECK-NEXT: return %[[Y]]
+  %p = nn.matmul %a, %b : tensor<6x8xf32>, tensor<8x4xf32> -> tensor<6x4xf32>
+  %p3 = nn.reshape %p : tensor<6x4xf32> -> tensor<2x3x4xf32>
+  %pt = nn.transpose %p3 [0, 2, 1] : tensor<2x3x4xf32> -> tensor<2x4x3xf32>
+  %wp = nn.add %w, %pt : tensor<2x4x3xf32>
+  %t = nn.tanh %b : tensor<8x4xf32>
+  %q = nn.matmul %a, %t : tensor<6x8xf32>, tensor<8x4xf32> -> tensor<6x4xf32>
+  %q3 = nn.reshape %q : tensor<6x4xf32> -> tensor<2x3x4xf32>
+  %qt = nn.transpose %q3 [0, 2, 1] : tensor<2x3x4xf32> -> tensor<2x4x3xf32>
+  %y = nn.add %wp, %qt : tensor<2x4x3xf32>
+  return %y : tensor<2x4x3xf32>
+}

@@ -116,3 +116,25 @@ func.func @redistribute_result(%x: tensor<4xf32> {dist.layout = #dist.layout<[{"
   dist.redistribute %x from <[{"dp"}]> to <[{}]> {dist.layouts = [#dist.layout<[{"dp"}]>]} : tensor<4xf32>
   return
 }
+
+// -----
+
+// A reshape may move the elements of a partial value, as one split of its factors.
+dist.mesh @mesh <["dp" = 2, "tp" = 2]>
+func.func @moved_otherwise(%x: tensor<8x4xf32> {dist.layout = #dist.layout<[{"dp"}, {"tp"}]>}) {
+  %p = nn.reduce sum %x dims = [1] {dist.layouts = [#dist.layout<[{"dp"}], partial = sum {"tp"}>]} : tensor<8x4xf32> -> tensor<8xf32>
+  nn.reshape %p {dist.layouts = [#dist.layout<[{"dp"}, {}], partial = sum {"tp"}>]} : tensor<8xf32> -> tensor<4x2xf32>
+  // expected-error@+1 {{result 0 has layout [{}, {}], which disagrees with the other tensors on a factor}}
+  nn.reshape %p {dist.layouts = [#dist.layout<[{}, {}], partial = sum {"tp"}>]} : tensor<8xf32> -> tensor<4x2xf32>
+  return
+}
+
+// -----
+
+dist.mesh @mesh <["dp" = 2, "tp" = 2]>
+func.func @moved_whole(%x: tensor<8x4xf32> {dist.layout = #dist.layout<[{"dp"}, {"tp"}]>}) {
+  %p = nn.reduce sum %x dims = [1] {dist.layouts = [#dist.layout<[{"dp"}], partial = sum {"tp"}>]} : tensor<8x4xf32> -> tensor<8xf32>
+  // expected-error@+1 {{result 0 has layout [{"dp"}, {}] but is computed as [{"dp"}, {}], partial = sum {"tp"}}}
+  nn.reshape %p {dist.layouts = [#dist.layout<[{"dp"}, {}]>]} : tensor<8xf32> -> tensor<4x2xf32>
+  return
+}

@@ -57,6 +57,23 @@ void leaveOutResults(ModuleOp module, Chances &chances) {
   }
 }
 
+// What is written becomes the result of a function that has none, so that an earlier value can take its place.
+void returnWritten(ModuleOp module, Chances &chances) {
+  for (func::FuncOp function : functionsOf(module)) {
+    for (auto write : function.front().getOps<nn::WriteOp>()) {
+      if (function.getNumResults() == 0) {
+        chances.push_back([=]() mutable {
+          Operation *end = function.front().getTerminator();
+          end->insertOperands(0, write.getValue());
+          function.setType(FunctionType::get(function.getContext(), function.getArgumentTypes(), end->getOperandTypes()));
+          function.setResultAttr(0, nn::kNameAttr, StringAttr::get(function.getContext(), "written"));
+          write.erase();
+        });
+      }
+    }
+  }
+}
+
 // An earlier value in place of the first result.
 void returnEarlier(ModuleOp module, Chances &chances) {
   for (func::FuncOp function : functionsOf(module)) {
@@ -358,9 +375,9 @@ public:
 
   OwningOpRef<ModuleOp> run() {
     tryChance(writeLayouts, /*index=*/0);
-    static constexpr void (*kSteps[])(ModuleOp, Chances &) = {leaveOutFunctions, leaveOutResults, returnEarlier,     leaveOutOps,
-                                                              leaveOutInputs,    leaveOutLayouts, leaveOutDetails,   leaveOutAxes,
-                                                              shrinkMesh,        leaveOutLayouts, simplifyConstants, shrinkSizes};
+    static constexpr void (*kSteps[])(ModuleOp, Chances &) = {
+        leaveOutFunctions, leaveOutResults, returnWritten, returnEarlier,   leaveOutOps,       leaveOutInputs, leaveOutLayouts,
+        leaveOutDetails,   leaveOutAxes,    shrinkMesh,    leaveOutLayouts, simplifyConstants, shrinkSizes};
     for (bool smaller = true; smaller;) {
       smaller = false;
       for (auto step : kSteps) {

@@ -13,7 +13,7 @@ namespace ashlar::fuzz {
 
 // Returns a smaller program for which `stillFails` holds, as it does for `program`. `stillFails` gets modules that verify. The steps, each
 // repeated until none applies:
-//   leave out a function, a result, a write; return an earlier value; leave out an op: replaced by an operand of
+//   leave out a function, a result, a write; return what is written; return an earlier value; leave out an op: replaced by an operand of
 //   its type, or by a new argument of its function; leave out a layout, or an axis from one dim of it; an axis of the mesh, or make it
 //   smaller; make a dim size smaller wherever it stands; constants with equal elements.
 // Costs a number of checks about linear in the ops that remain after each round; rounds are few.

@@ -107,6 +107,15 @@ private:
         return std::nullopt;
       }
     }
+    // A factor that is the minor one of a joined dim cannot be split alone: its pieces would be no run of the dim.
+    auto fits = [&](const TensorFactors &tensor) {
+      FactorSplit own = project(mesh, rule, tensor, unproject(tensor, split));
+      return llvm::all_of(llvm::seq<size_t>(0, split.size()),
+                          [&](size_t factor) { return !holdsFactor(tensor, factor) || own[factor] == split[factor]; });
+    };
+    if (!llvm::all_of(rule.operands, fits) || !llvm::all_of(rule.results, fits)) {
+      return std::nullopt;
+    }
     Terms result;
     for (OpOperand &operand : op->getOpOperands()) {
       unsigned number = operand.getOperandNumber();

@@ -103,3 +103,19 @@ func.func @other_axes(%x: tensor<8x16xf32> {dist.layout = #dist.layout<[{"dp"}, 
   %c = nn.add %a, %b : tensor<16xf32>
   return %c : tensor<16xf32>
 }
+
+// -----
+
+dist.mesh @mesh <["x" = 2, "z" = 3]>
+
+// A sum is not delayed through a reshape that joins the split dim to a major one that is whole: the pieces would be no run of the new dim.
+// CHECK-LABEL: func.func @minor_of_joined_dim
+func.func @minor_of_joined_dim(%x: tensor<9x3xf32> {dist.layout = #dist.layout<[{"x"}, {"z"}]>}, %rows: tensor<9xi32>)
+    -> (tensor<9xf32> {dist.layout = #dist.layout<[{"z"}]>}) {
+  // CHECK: %[[TERMS:.*]] = nn.scatter_add {{.*}} {dist.layouts = [#dist.layout<[{}, {"z"}], partial = sum {"x"}>]}
+  // CHECK: %[[SUM:.*]] = dist.redistribute %[[TERMS]] from <[{}, {"z"}], partial = sum {"x"}> to <[{"z"}, {}]>
+  // CHECK: nn.reshape %[[SUM]] {dist.layouts = [#dist.layout<[{"z"}]>]}
+  %0 = nn.scatter_add %rows, %x : tensor<9xi32>, tensor<9x3xf32> -> tensor<3x3xf32>
+  %1 = nn.reshape %0 : tensor<3x3xf32> -> tensor<9xf32>
+  return %1 : tensor<9xf32>
+}

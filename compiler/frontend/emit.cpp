@@ -8,14 +8,6 @@ using namespace mlir;
 
 namespace ashlar::frontend {
 
-RankedTensorType typeOf(Value value) {
-  return llvm::cast<RankedTensorType>(value.getType());
-}
-
-ArrayRef<int64_t> shapeOf(Value value) {
-  return typeOf(value).getShape();
-}
-
 Value reshape(const Node &node, Value value, ArrayRef<int64_t> shape) {
   return shapeOf(value) == shape ? value : node.create<nn::ReshapeOp>(typeOf(value).clone(shape), value).getResult();
 }

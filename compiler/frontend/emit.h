@@ -8,13 +8,9 @@
 
 #include "compiler/frontend/node.h"
 
+#include "dialects/support/tensor_values.h"
+
 namespace ashlar::frontend {
-
-// Returns the tensor type of a value.
-mlir::RankedTensorType typeOf(mlir::Value value);
-
-// Returns the shape of a value.
-llvm::ArrayRef<int64_t> shapeOf(mlir::Value value);
 
 mlir::Value reshape(const Node &node, mlir::Value value, llvm::ArrayRef<int64_t> shape);
 

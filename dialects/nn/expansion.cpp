@@ -4,6 +4,7 @@
 // up to rounding, also for infinite logits and for labels out of range.
 
 #include "dialects/nn/nn.h"
+#include "dialects/support/tensor_values.h"
 
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 
@@ -13,17 +14,13 @@ namespace ashlar::nn {
 
 namespace {
 
-RankedTensorType tensorType(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
-
 // Broadcasts `rows`, of shape (rows...), along a new last dim to `type`.
 Value broadcastRows(ImplicitLocOpBuilder &b, Value rows, RankedTensorType type) {
   return BroadcastOp::create(b, type, rows, llvm::to_vector(llvm::seq<int64_t>(0, type.getRank() - 1)));
 }
 
 Value reduceLast(ImplicitLocOpBuilder &b, Reduction kind, Value input) {
-  return ReduceOp::create(b, kind, input, ArrayRef<int64_t>{tensorType(input).getRank() - 1});
+  return ReduceOp::create(b, kind, input, ArrayRef<int64_t>{typeOf(input).getRank() - 1});
 }
 
 // x - max(x) along the last dim, and the sum of its exponentials.
@@ -34,7 +31,7 @@ struct ShiftedRows {
 };
 
 ShiftedRows shiftRows(ImplicitLocOpBuilder &b, Value input) {
-  RankedTensorType type = tensorType(input);
+  RankedTensorType type = typeOf(input);
   Value max = reduceLast(b, Reduction::Max, input);
   Value shifted = SubOp::create(b, input, broadcastRows(b, max, type));
   Value exponentials = ExpOp::create(b, shifted);
@@ -67,7 +64,7 @@ Value SoftmaxCrossEntropyOp::buildExpansion(OpBuilder &builder) {
   SmallVector<int64_t> strides(logits.getRank(), 0);
   strides.back() = 1;
   Value label = getLabels();
-  if (!tensorType(label).getElementType().isInteger(64)) {
+  if (!typeOf(label).getElementType().isInteger(64)) {
     label = CastOp::create(b, rowsType.clone(b.getI64Type()), label);
   }
   Value position = IndexOp::create(b, indexType, strides);

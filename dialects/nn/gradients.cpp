@@ -4,6 +4,7 @@
 // softmax ...) the result is read, so that the operand may die early. Labels, conditions and integers get no gradient.
 
 #include "dialects/nn/nn.h"
+#include "dialects/support/tensor_values.h"
 
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 
@@ -22,10 +23,6 @@ constexpr double kSqrtTwoOverPi = 0.79788456080286535588;
 constexpr double kGeluCubic = 0.044715;
 
 using Gradients = MutableArrayRef<Value>;
-
-RankedTensorType typeOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
 
 // A builder at the location of the forward op, with one short function for each op a gradient is written in.
 class GradientBuilder : public ImplicitLocOpBuilder {

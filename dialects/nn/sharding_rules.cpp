@@ -4,6 +4,7 @@
 // pass each dim through share ShardingRule::elementwise. Mirrored by test/passes/layout/print_sharding_rules.mlir.
 
 #include "dialects/nn/nn.h"
+#include "dialects/support/tensor_values.h"
 
 #include "llvm/ADT/SmallBitVector.h"
 
@@ -14,10 +15,6 @@ using namespace mlir;
 namespace ashlar::nn {
 
 namespace {
-
-ArrayRef<int64_t> shapeOf(Value value) {
-  return cast<RankedTensorType>(value.getType()).getShape();
-}
 
 // Returns the rule of an op whose one result has the shape of all its operands.
 ShardingRule elementwiseRule(Operation *op) {

@@ -3,6 +3,7 @@
 // Result types of the ops that infer them, with their constraints; labels as in nn_ops.td.
 
 #include "dialects/nn/nn.h"
+#include "dialects/support/tensor_values.h"
 
 #include "llvm/ADT/SmallBitVector.h"
 
@@ -10,16 +11,10 @@ using namespace mlir;
 
 namespace ashlar::nn {
 
-namespace {
-
-RankedTensorType tensorType(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
-
-} // namespace
+namespace {} // namespace
 
 LogicalResult TransposeOp::inferReturnTypes(MLIRContext *, std::optional<Location> loc, Adaptor adaptor, SmallVectorImpl<Type> &types) {
-  RankedTensorType from = tensorType(adaptor.getInput());
+  RankedTensorType from = typeOf(adaptor.getInput());
   ArrayRef<int64_t> permutation = adaptor.getPermutation();
   llvm::SmallBitVector seen(from.getRank());
   SmallVector<int64_t> shape;
@@ -41,7 +36,7 @@ LogicalResult ConcatOp::inferReturnTypes(MLIRContext *, std::optional<Location> 
   if (adaptor.getInputs().empty()) { // C1
     return emitOptionalError(loc, "concat needs at least one operand");
   }
-  RankedTensorType first = tensorType(adaptor.getInputs().front());
+  RankedTensorType first = typeOf(adaptor.getInputs().front());
   int64_t dim = adaptor.getDim();
   if (dim < 0 || dim >= first.getRank()) { // C2
     return emitOptionalError(loc, "concat dim ", dim, " is not within rank ", first.getRank());
@@ -49,7 +44,7 @@ LogicalResult ConcatOp::inferReturnTypes(MLIRContext *, std::optional<Location> 
   SmallVector<int64_t> shape(first.getShape());
   shape[dim] = 0;
   for (Value input : adaptor.getInputs()) {
-    RankedTensorType type = tensorType(input);
+    RankedTensorType type = typeOf(input);
     if (type.getRank() != first.getRank() || type.getElementType() != first.getElementType()) { // C3
       return emitOptionalError(loc, "concat joins ", first, " with ", type);
     }
@@ -65,7 +60,7 @@ LogicalResult ConcatOp::inferReturnTypes(MLIRContext *, std::optional<Location> 
 }
 
 LogicalResult SliceOp::inferReturnTypes(MLIRContext *, std::optional<Location> loc, Adaptor adaptor, SmallVectorImpl<Type> &types) {
-  RankedTensorType from = tensorType(adaptor.getInput());
+  RankedTensorType from = typeOf(adaptor.getInput());
   ArrayRef<int64_t> starts = adaptor.getStarts(), limits = adaptor.getLimits(), steps = adaptor.getSteps();
   size_t rank = from.getRank();
   if (starts.size() != rank || limits.size() != rank || steps.size() != rank) { // C1
@@ -87,7 +82,7 @@ LogicalResult SliceOp::inferReturnTypes(MLIRContext *, std::optional<Location> l
 }
 
 LogicalResult GatherOp::inferReturnTypes(MLIRContext *, std::optional<Location> loc, Adaptor adaptor, SmallVectorImpl<Type> &types) {
-  RankedTensorType table = tensorType(adaptor.getTable()), indices = tensorType(adaptor.getIndices());
+  RankedTensorType table = typeOf(adaptor.getTable()), indices = typeOf(adaptor.getIndices());
   if (table.getRank() < 1) { // C1
     return emitOptionalError(loc, "gather needs a table of rank >= 1, has ", table);
   }
@@ -98,7 +93,7 @@ LogicalResult GatherOp::inferReturnTypes(MLIRContext *, std::optional<Location> 
 }
 
 LogicalResult ReduceOp::inferReturnTypes(MLIRContext *, std::optional<Location> loc, Adaptor adaptor, SmallVectorImpl<Type> &types) {
-  RankedTensorType from = tensorType(adaptor.getInput());
+  RankedTensorType from = typeOf(adaptor.getInput());
   int64_t previous = -1;
   for (int64_t dim : adaptor.getDims()) {
     if (dim <= previous || dim >= from.getRank()) { // C1
@@ -117,7 +112,7 @@ LogicalResult ReduceOp::inferReturnTypes(MLIRContext *, std::optional<Location> 
 }
 
 LogicalResult MatMulOp::inferReturnTypes(MLIRContext *, std::optional<Location> loc, Adaptor adaptor, SmallVectorImpl<Type> &types) {
-  RankedTensorType lhs = tensorType(adaptor.getLhs()), rhs = tensorType(adaptor.getRhs());
+  RankedTensorType lhs = typeOf(adaptor.getLhs()), rhs = typeOf(adaptor.getRhs());
   int64_t rank = lhs.getRank();
   if (rank < 2 || rhs.getRank() != rank) { // C1
     return emitOptionalError(loc, "matmul needs equal ranks of at least 2, has ", lhs.getRank(), " and ", rhs.getRank());
@@ -142,7 +137,7 @@ LogicalResult MatMulOp::inferReturnTypes(MLIRContext *, std::optional<Location> 
 
 LogicalResult SoftmaxCrossEntropyOp::inferReturnTypes(MLIRContext *, std::optional<Location> loc, Adaptor adaptor,
                                                       SmallVectorImpl<Type> &types) {
-  RankedTensorType logits = tensorType(adaptor.getLogits()), labels = tensorType(adaptor.getLabels());
+  RankedTensorType logits = typeOf(adaptor.getLogits()), labels = typeOf(adaptor.getLabels());
   if (logits.getRank() < 1 || logits.getShape().drop_back() != labels.getShape()) { // C1
     return emitOptionalError(loc, "labels have type ", labels, " but logits have type ", logits);
   }

@@ -3,6 +3,7 @@
 // Chooses the split of factors of one op by the communication it costs.
 
 #include "passes/layout/split_choice.h"
+#include "dialects/support/tensor_values.h"
 
 #include "llvm/ADT/SmallPtrSet.h"
 
@@ -11,10 +12,6 @@ using namespace mlir;
 namespace ashlar::layout {
 
 namespace {
-
-RankedTensorType typeOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
 
 // State: the layouts around one op, and for each factor the splits to try. Coordinate descent: each factor is tried with each of its
 // splits, and with none, while the others stay, until nothing is better.

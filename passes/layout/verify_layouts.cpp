@@ -3,6 +3,7 @@
 // ashlar-verify-layouts: the border between passes/layout and passes/partition.
 
 #include "dialects/nn/nn.h"
+#include "dialects/support/tensor_values.h"
 #include "passes/layout/factor_split.h"
 #include "passes/layout/given_layout.h"
 #include "passes/layout/linear_ops.h"
@@ -18,10 +19,6 @@ namespace ashlar::layout {
 #include "passes/layout/passes.h.inc"
 
 namespace {
-
-RankedTensorType typeOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
 
 // Checks that a value that leaves through `op` has the layout of where it goes.
 LogicalResult verifyArrival(Operation *op, Value value, dist::LayoutAttr expected, const Twine &where) {

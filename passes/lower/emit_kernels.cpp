@@ -10,6 +10,7 @@
 #include "passes/lower/scalar_emitter.h"
 
 #include "dialects/support/element_type.h"
+#include "dialects/support/tensor_values.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -32,10 +33,6 @@ constexpr int64_t kScratchBytes = 256 * 1024;
 constexpr int64_t kColumnStreams = 8;
 
 using Index = ScalarEmitter::Index;
-
-RankedTensorType tensorType(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
 
 // The memref of a tensor in a kernel: flat, a bool is a byte.
 MemRefType flatType(RankedTensorType type) {
@@ -97,7 +94,7 @@ private:
 
   OperandRange yielded() { return cast<exec::YieldOp>(body.getTerminator()).getValues(); }
 
-  bool isFull(Value value) { return tensorType(value).getShape() == ArrayRef<int64_t>(shape.domain); }
+  bool isFull(Value value) { return typeOf(value).getShape() == ArrayRef<int64_t>(shape.domain); }
 
   // Takes the outermost loop as the parallel one. A unit is one iteration, of `unitElements`.
   void setParallel(int64_t size, int64_t unitElements) {
@@ -165,12 +162,12 @@ private:
     }
     for (auto [i, element] : elements) {
       Value value = yielded()[i];
-      scalars.store(element, outputs[i], tensorType(value).getShape(), indexOf(value));
+      scalars.store(element, outputs[i], typeOf(value).getShape(), indexOf(value));
     }
   }
 
   // The current index of a value whose dims are the leading dims of the domain.
-  Index indexOf(Value value) { return Index(ArrayRef<Value>(index).take_front(tensorType(value).getRank())); }
+  Index indexOf(Value value) { return Index(ArrayRef<Value>(index).take_front(typeOf(value).getRank())); }
 
   void emitLoop() {
     if (!shape.loops.empty()) {
@@ -226,7 +223,7 @@ private:
     for (Operation &op : body.without_terminator()) {
       Value value = op.getResult(0);
       auto passes = passesOf.find(value);
-      Type element = tensorType(value).getElementType();
+      Type element = typeOf(value).getElementType();
       if (passes == passesOf.end() || passes->second.size() < 2 || !isExpensive(&op) || rowElements * elementBytes(element) > left) {
         continue;
       }
@@ -514,18 +511,18 @@ FailureOr<func::FuncOp> emitKernel(exec::FusionOp fusion, ArrayRef<int64_t> alia
     return fusion.emitOpError("of kind gemm has no generated kernel");
   }
   for (Operation &op : fusion.getBody().front().without_terminator()) {
-    Type element = tensorType(op.getResult(0)).getElementType();
+    Type element = typeOf(op.getResult(0)).getElementType();
     if (element.isF16() || element.isBF16()) {
       return fusion.emitOpError("computes in ") << element << ", which the cpu target does not implement yet; use f32";
     }
   }
   SmallVector<Type> arguments;
   for (Value input : fusion.getInputs()) {
-    arguments.push_back(flatType(tensorType(input)));
+    arguments.push_back(flatType(typeOf(input)));
   }
   for (auto [output, operand] : llvm::zip_equal(fusion.getOutputs(), alias)) {
     if (operand < 0) {
-      arguments.push_back(flatType(tensorType(output)));
+      arguments.push_back(flatType(typeOf(output)));
     }
   }
   OpBuilder builder(fusion.getContext());
@@ -549,7 +546,7 @@ bool mayAlias(exec::FusionOp fusion, unsigned operand, unsigned result) {
     return false;
   }
   KernelShape shape = KernelShape::get(fusion);
-  bool isFull = tensorType(yielded).getShape() == ArrayRef<int64_t>(shape.domain);
+  bool isFull = typeOf(yielded).getShape() == ArrayRef<int64_t>(shape.domain);
   return llvm::all_of(argument.getUsers(), [&](Operation *user) {
     return isElementwise(user) || (isFull && isa<nn::ReduceOp>(user)) || isa<exec::YieldOp>(user);
   });

@@ -5,6 +5,7 @@
 #include "passes/lower/passes.h"
 
 #include "dialects/nn/nn.h"
+#include "dialects/support/tensor_values.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
@@ -18,13 +19,9 @@ namespace {
 
 using namespace mlir;
 
-RankedTensorType tensorType(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
-
 // Returns `value` with its last two dims swapped.
 Value swapLastDims(ImplicitLocOpBuilder &b, Value value) {
-  auto permutation = llvm::to_vector(llvm::seq<int64_t>(0, tensorType(value).getRank()));
+  auto permutation = llvm::to_vector(llvm::seq<int64_t>(0, typeOf(value).getRank()));
   std::swap(permutation.end()[-1], permutation.end()[-2]);
   return nn::TransposeOp::create(b, value, permutation);
 }
@@ -36,7 +33,7 @@ Value expandMatMul(ImplicitLocOpBuilder &b, nn::MatMulOp op) {
   RankedTensorType type = op.getType();
   int64_t rank = type.getRank();
   SmallVector<int64_t> shape(type.getShape());
-  shape.push_back(tensorType(lhs).getShape().back());
+  shape.push_back(typeOf(lhs).getShape().back());
   RankedTensorType product = type.clone(shape);
   auto lhsDims = llvm::to_vector(llvm::seq<int64_t>(0, rank - 2));
   auto rhsDims = lhsDims;
@@ -72,7 +69,7 @@ void foldTransposes(nn::MatMulOp op) {
 
 // Returns `value` with all dims but the last as one.
 Value mergeRows(ImplicitLocOpBuilder &b, Value value) {
-  RankedTensorType type = tensorType(value);
+  RankedTensorType type = typeOf(value);
   int64_t columns = type.getShape().back();
   return nn::ReshapeOp::create(b, type.clone({type.getNumElements() / columns, columns}), value);
 }

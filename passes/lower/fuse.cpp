@@ -12,6 +12,7 @@
 #include "passes/lower/passes.h"
 
 #include "dialects/exec/exec.h"
+#include "dialects/support/tensor_values.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/IRMapping.h"
@@ -42,10 +43,6 @@ struct Group {
   bool hasRowsOf(ArrayRef<int64_t> shape) const { return rowRank != kUndecided && shape == rowShape(); }
   bool isGemm() const { return kind == exec::FusionKind::Gemm; }
 };
-
-ArrayRef<int64_t> shapeOf(Value value) {
-  return cast<RankedTensorType>(value.getType()).getShape();
-}
 
 class Fuser {
 public:

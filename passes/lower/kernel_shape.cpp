@@ -5,6 +5,7 @@
 #include "passes/lower/kernel_shape.h"
 
 #include "dialects/nn/nn.h"
+#include "dialects/support/tensor_values.h"
 
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -13,10 +14,6 @@ using namespace mlir;
 namespace ashlar::lower {
 
 namespace {
-
-ArrayRef<int64_t> shapeOf(Value value) {
-  return cast<RankedTensorType>(value.getType()).getShape();
-}
 
 // breaks[d]: dims d and d + 1 of the domain cannot run as one loop.
 using Breaks = SmallVector<bool>;

@@ -4,6 +4,7 @@
 
 #include "passes/lower/scalar_emitter.h"
 
+#include "dialects/support/tensor_values.h"
 #include "passes/lower/fusible.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -22,10 +23,6 @@ Value indexConstant(ImplicitLocOpBuilder &b, int64_t value) {
 bool isZero(Value value) {
   auto constant = value.getDefiningOp<arith::ConstantIndexOp>();
   return constant && constant.value() == 0;
-}
-
-ArrayRef<int64_t> shapeOf(Value value) {
-  return cast<RankedTensorType>(value.getType()).getShape();
 }
 
 } // namespace

@@ -5,16 +5,13 @@
 #include "passes/partition/padding.h"
 
 #include "dialects/nn/nn.h"
+#include "dialects/support/tensor_values.h"
 
 using namespace mlir;
 
 namespace ashlar::partition {
 
 namespace {
-
-RankedTensorType typeOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
 
 Value reshape(ImplicitLocOpBuilder &b, Value value, ArrayRef<int64_t> shape) {
   RankedTensorType type = typeOf(value).clone(shape);

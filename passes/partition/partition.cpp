@@ -5,6 +5,7 @@
 
 #include "dialects/dist/redistribution.h"
 #include "dialects/nn/nn.h"
+#include "dialects/support/tensor_values.h"
 #include "passes/partition/merge_equal_ops.h"
 #include "passes/partition/padding.h"
 #include "passes/partition/passes.h"
@@ -22,10 +23,6 @@ namespace ashlar::partition {
 namespace {
 
 using dist::Layout;
-
-RankedTensorType typeOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
 
 // Rewrites one function in place, in program order: when an op is reached its operands are local already.
 class FunctionPartition {

@@ -7,6 +7,7 @@
 #include "passes/train/passes.h"
 
 #include "dialects/nn/nn.h"
+#include "dialects/support/tensor_values.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
@@ -19,10 +20,6 @@ namespace ashlar::train {
 #include "passes/train/passes.h.inc"
 
 namespace {
-
-RankedTensorType typeOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
 
 bool hasClasses(LossKind kind) {
   return kind == LossKind::SoftmaxCrossEntropy || kind == LossKind::NegativeLogLikelihood;

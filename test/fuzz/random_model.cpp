@@ -5,6 +5,7 @@
 #include "test/fuzz/random_model.h"
 
 #include "dialects/nn/nn.h"
+#include "dialects/support/tensor_values.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
@@ -19,14 +20,6 @@ namespace {
 
 constexpr int64_t kMaxElements = 300; // of a value that other ops read
 constexpr double kMaxBound = 4;       // of such a value
-
-RankedTensorType typeOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
-
-ArrayRef<int64_t> shapeOf(Value value) {
-  return typeOf(value).getShape();
-}
 
 class Generator {
 public:

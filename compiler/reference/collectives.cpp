@@ -141,6 +141,13 @@ std::vector<Tensor> permute(Operation *op, Ranks ranks) {
   });
 }
 
+std::vector<Tensor> broadcast(Operation *op, Ranks ranks) {
+  auto broadcastOp = cast<dist::BroadcastOp>(op);
+  return forEachGroup(op, ranks, broadcastOp.getAxes(), [&](ArrayRef<const Tensor *> operands) {
+    return std::vector<Tensor>(operands.size(), *operands[broadcastOp.getRoot()]);
+  });
+}
+
 std::vector<Tensor> slice(Operation *op, Ranks ranks) {
   auto sliceOp = cast<dist::SliceOp>(op);
   return forEachGroup(op, ranks, sliceOp.getAxes(), [&](ArrayRef<const Tensor *> operands) {
@@ -175,6 +182,7 @@ void addCollectiveSemantics(SemanticsTable &table) {
   table.addCollective<dist::ReduceScatterOp>(reduceScatter);
   table.addCollective<dist::AllToAllOp>(allToAll);
   table.addCollective<dist::PermuteOp>(permute);
+  table.addCollective<dist::BroadcastOp>(broadcast);
   table.addCollective<dist::SliceOp>(slice);
   table.addCollective<dist::AxisIndexOp>(axisIndex);
   table.add<dist::RedistributeOp>(redistribute);

@@ -169,6 +169,8 @@ private:
       return dist::CollectiveKind::AllToAll;
     case exec::CollectiveKind::Permute:
       return dist::CollectiveKind::Permute;
+    case exec::CollectiveKind::Broadcast:
+      return dist::CollectiveKind::Broadcast;
     default:
       return dist::CollectiveKind::AllReduce;
     }

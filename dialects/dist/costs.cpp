@@ -30,6 +30,7 @@ int64_t collectiveMessages(CollectiveKind kind, int64_t groupSize) {
   case CollectiveKind::ReduceScatter:
     return llvm::Log2_64_Ceil(groupSize);
   case CollectiveKind::AllToAll:
+  case CollectiveKind::Broadcast:
     return groupSize - 1;
   case CollectiveKind::Permute:
     return 1;

@@ -53,6 +53,8 @@ StringRef stringify(CollectiveKind kind) {
     return "all_to_all";
   case CollectiveKind::Permute:
     return "permute";
+  case CollectiveKind::Broadcast:
+    return "broadcast";
   }
   llvm_unreachable("unknown collective");
 }
@@ -76,6 +78,8 @@ int64_t collectiveBytes(CollectiveKind kind, int64_t operandBytes, int64_t group
     return operandBytes * (groupSize - 1) / groupSize;
   case CollectiveKind::Permute:
     return operandBytes;
+  case CollectiveKind::Broadcast:
+    return groupSize > 1 ? operandBytes : 0;
   }
   llvm_unreachable("unknown collective");
 }

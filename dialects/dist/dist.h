@@ -6,6 +6,7 @@
 #define ASHLAR_DIALECTS_DIST_DIST_H
 
 #include "dialects/dist/layout.h"
+#include "dialects/support/op_interfaces.h"
 
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -22,7 +23,7 @@
 
 namespace ashlar::dist {
 
-enum class CollectiveKind { AllReduce, AllGather, ReduceScatter, AllToAll, Permute };
+enum class CollectiveKind { AllReduce, AllGather, ReduceScatter, AllToAll, Permute, Broadcast };
 
 // Attribute of variables, function arguments and results: where the tensor lives (LayoutAttr).
 inline constexpr llvm::StringLiteral kLayoutAttr = "dist.layout";
@@ -46,6 +47,10 @@ inline constexpr llvm::StringLiteral kOriginsAttr = "dist.origins";
 
 // Attribute of ops on global shapes: the layouts in which the op is to take its operands (array, one an operand, unit for any).
 inline constexpr llvm::StringLiteral kOperandLayoutsAttr = "dist.operand_layouts";
+
+// Attribute of ops on global shapes, and of the collectives made from them: the model itself places its communication (hybrid mode), so
+// the op computes in the layouts it carries and no pass merges, moves or replaces it (unit).
+inline constexpr llvm::StringLiteral kExplicitAttr = "dist.explicit";
 
 // Attribute of variables, function arguments and results after partitioning: their type before it (TypeAttr).
 inline constexpr llvm::StringLiteral kGlobalTypeAttr = "dist.global_type";
@@ -76,8 +81,8 @@ AxisList toAxisList(mlir::ArrayAttr axes);
 mlir::ArrayAttr toAttr(mlir::MLIRContext *context, llvm::ArrayRef<mlir::StringAttr> axes);
 
 // Returns the bytes one rank sends in a collective of n ranks, by the ring (or, for all_to_all, pairwise) algorithm:
-//   all_reduce 2 (n-1)/n bytes(x); reduce_scatter and all_to_all (n-1)/n bytes(x); all_gather (n-1) bytes(x); permute bytes(x), with x the
-//   local operand.
+//   all_reduce 2 (n-1)/n bytes(x); reduce_scatter and all_to_all (n-1)/n bytes(x); all_gather (n-1) bytes(x); permute and broadcast
+//   bytes(x), with x the local operand.
 int64_t collectiveBytes(CollectiveKind kind, int64_t operandBytes, int64_t groupSize);
 
 // Returns the bytes one rank sends in `op`. Assumes the op lies in a module with a mesh.

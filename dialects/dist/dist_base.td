@@ -12,6 +12,7 @@ include "mlir/IR/SymbolInterfaces.td"
 include "mlir/Interfaces/InferTypeOpInterface.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
 include "dialects/dist/dist_interfaces.td"
+include "dialects/support/op_interfaces.td"
 
 def Dist_Dialect : Dialect {
   let name = "dist";

@@ -31,7 +31,7 @@ def Dist_MeshOp : Dist_Op<"mesh", [Symbol]> {
   let hasVerifier = 1;
 }
 
-def Dist_RedistributeOp : Dist_Op<"redistribute", [Pure, SameOperandsAndResultType]> {
+def Dist_RedistributeOp : Dist_Op<"redistribute", [Pure, SameOperandsAndResultType, DeclareOpInterfaceMethods<GradientOpInterface>]> {
   let summary = "The same global tensor under another layout";
   let description = [{
     On global tensors, where it is the identity. Partitioning turns it into collectives.
@@ -136,6 +136,24 @@ def Dist_PermuteOp : Dist_CollectiveOp<"permute", "Permute", [SameOperandsAndRes
   let arguments = (ins AnyStaticShapeTensor:$input, DenseI64ArrayAttr:$sources, Dist_AxesAttr:$axes, OptionalAttr<StrAttr>:$cause);
   let results = (outs AnyStaticShapeTensor:$result);
   let assemblyFormat = "$input `sources` `=` $sources `over` $axes attr-dict `:` type($result)";
+}
+
+def Dist_BroadcastOp : Dist_CollectiveOp<"broadcast", "Broadcast", [SameOperandsAndResultType,
+                                                                    DeclareOpInterfaceMethods<ShardingRuleOpInterface>,
+                                                                    DeclareOpInterfaceMethods<GradientOpInterface>]> {
+  let summary = "Every device gets the operand of one device of its group";
+  let description = [{
+    Result on each device: x_root. Only models place it (hybrid mode), on values that are repeated over `axes` and so equal on the devices
+    of a group: there it is the identity, which makes copies that drifted apart equal again, bit by bit. So it may stand on global tensors
+    too, and its gradient is that of its result.
+
+        %y = dist.broadcast %x root = 0 over ["dp"] : tensor<512xf32>
+
+    **Constraints:** (C1) at least one axis, all in the mesh, none twice; (C2) 0 <= `root` < n.
+  }];
+  let arguments = (ins AnyStaticShapeTensor:$input, I64Attr:$root, Dist_AxesAttr:$axes, OptionalAttr<StrAttr>:$cause);
+  let results = (outs AnyStaticShapeTensor:$result);
+  let assemblyFormat = "$input `root` `=` $root `over` $axes attr-dict `:` type($result)";
 }
 
 //===-- No communication --------------------------------------------------------------------------------------------------------------===//

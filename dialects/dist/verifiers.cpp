@@ -163,6 +163,18 @@ LogicalResult ReduceScatterOp::verify() {
   return verifyPieces(*this, getInput(), getResult());
 }
 
+LogicalResult BroadcastOp::verify() {
+  FailureOr<int64_t> size = verifyGroup(*this, getAxes());
+  if (failed(size)) {
+    return failure();
+  }
+  int64_t root = getRoot();
+  if (root < 0 || root >= *size) { // C2
+    return emitOpError("has root ") << root << " in groups of " << *size << " devices";
+  }
+  return success();
+}
+
 LogicalResult SliceOp::verify() {
   return verifyPieces(*this, getInput(), getResult());
 }

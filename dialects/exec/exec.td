@@ -61,7 +61,8 @@ def Exec_EpilogueAttr : EnumAttr<Exec_Dialect, Exec_Epilogue, "epilogue">;
 def Exec_CollectiveKind : Exec_Enum<"CollectiveKind", "what a collective does", [
   I32EnumAttrCase<"AllReduce", 1, "all_reduce">, I32EnumAttrCase<"AllGather", 2, "all_gather">,
   I32EnumAttrCase<"ReduceScatter", 3, "reduce_scatter">, I32EnumAttrCase<"AllToAll", 4, "all_to_all">,
-  I32EnumAttrCase<"Permute", 6, "permute">, I32EnumAttrCase<"Slice", 7, "slice">]>;
+  I32EnumAttrCase<"Broadcast", 5, "broadcast">, I32EnumAttrCase<"Permute", 6, "permute">,
+  I32EnumAttrCase<"Slice", 7, "slice">]>;
 def Exec_CollectiveKindAttr : EnumAttr<Exec_Dialect, Exec_CollectiveKind, "collective_kind">;
 def Exec_Reduction : Exec_Enum<"Reduction", "how contributions combine", [
   I32EnumAttrCase<"Sum", 0, "sum">, I32EnumAttrCase<"Max", 1, "max">, I32EnumAttrCase<"Min", 2, "min">]>;
@@ -189,11 +190,12 @@ def Exec_CollectiveOp : Exec_InstrOp<"collective"> {
   let summary = "Communication over the groups of devices that differ only along `axes`";
   let description = [{
     Semantics of ashlar_rt_collective_desc. `axes` are indices into the variant's mesh, major to minor. `pairs` of a permute are
-    {source, target, source, target, ...}: coordinates in the group.
+    {source, target, source, target, ...}: coordinates in the group. `root` of a broadcast is the
+    coordinate in the group of the device whose data all get.
   }];
   let arguments = (ins Exec_CollectiveKindAttr:$kind, Exec_BufferAttr:$source, Exec_BufferAttr:$target, DenseI64ArrayAttr:$axes,
                        Exec_ReductionAttr:$reduction, I64Attr:$split_dim, I64Attr:$concat_dim, StrAttr:$cause,
-                       OptionalAttr<DenseI64ArrayAttr>:$pairs);
+                       OptionalAttr<DenseI64ArrayAttr>:$pairs, DefaultValuedAttr<I64Attr, "0">:$root);
   let assemblyFormat = [{
     `` $kind $source `to` $target `over` $axes `reduction` `` $reduction `split` $split_dim `concat` $concat_dim `cause` $cause
     (`pairs` $pairs^)? attr-dict

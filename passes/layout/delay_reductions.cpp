@@ -45,6 +45,9 @@ public:
 
   void run(func::FuncOp function) {
     for (Operation &op : llvm::make_early_inc_range(function.front())) {
+      if (op.hasAttr(dist::kExplicitAttr)) {
+        continue; // the model says where its sums are combined
+      }
       if (auto redistribute = dyn_cast<RedistributeOp>(op)) {
         delayInto(redistribute);
         continue;
@@ -66,7 +69,8 @@ private:
 
   // Returns the terms of a value that has one use; nothing when it is no sum.
   std::optional<Terms> findTerms(Value value, unsigned depth) {
-    if (!value.hasOneUse() || depth > kMaxDepth) {
+    Operation *op = value.getDefiningOp();
+    if (!value.hasOneUse() || depth > kMaxDepth || (op && op->hasAttr(dist::kExplicitAttr))) {
       return std::nullopt;
     }
     if (auto leaf = value.getDefiningOp<RedistributeOp>()) {
@@ -74,7 +78,6 @@ private:
       bool isSum = from.isPartial() && from.reduction == dist::Reduction::Sum && !to.isPartial();
       return isSum ? std::optional<Terms>({from, cost(value, from, to), {leaf}, {}}) : std::nullopt;
     }
-    Operation *op = value.getDefiningOp();
     return op ? findTerms(op, depth) : std::nullopt;
   }
 

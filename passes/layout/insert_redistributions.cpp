@@ -4,6 +4,7 @@
 // layouts of their values.
 
 #include "dialects/nn/nn.h"
+#include "passes/layout/copy_sources.h"
 #include "passes/layout/delay_reductions.h"
 #include "passes/layout/factor_split.h"
 #include "passes/layout/given_layout.h"
@@ -90,6 +91,9 @@ private:
       }
       return success();
     }
+    if (op->hasAttr(dist::kExplicitAttr)) {
+      return keepPlaced(op);
+    }
     auto ruled = dyn_cast<ShardingRuleOpInterface>(op);
     return ruled ? rewriteRuled(op, ruled.getShardingRule()) : op->emitOpError("has no sharding rule");
   }
@@ -124,6 +128,25 @@ private:
     if (!attributes.empty()) {
       op->setAttr(dist::kLayoutsAttr, builder.getArrayAttr(attributes));
     }
+    return success();
+  }
+
+  // An op of a model that places its collectives itself stays as it is. Only constants may have to be cut for it, which sends nothing.
+  LogicalResult keepPlaced(Operation *op) {
+    auto layouts = op->getAttrOfType<ArrayAttr>(dist::kOperandLayoutsAttr);
+    for (OpOperand &operand : op->getOpOperands()) {
+      auto wanted = layouts ? dyn_cast<dist::LayoutAttr>(layouts[operand.getOperandNumber()]) : dist::LayoutAttr();
+      Operation *producer = operand.get().getDefiningOp();
+      bool isFree = producer && isSource(producer);
+      if (!wanted || (!isFree && dist::findLayout(operand.get()) != wanted)) {
+        return op->emitOpError("operand ") << operand.getOperandNumber() << " has layout " << dist::findLayout(operand.get())
+                                           << " but is taken in " << wanted << ", and nothing is placed in a model of mode HYBRID";
+      }
+      if (failed(require(operand, wanted, nameOp(op)))) {
+        return failure();
+      }
+    }
+    op->removeAttr(dist::kOperandLayoutsAttr);
     return success();
   }
 

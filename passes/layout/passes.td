@@ -82,6 +82,28 @@ def PropagateLayoutsPass : Pass<"ashlar-propagate-layouts", "::mlir::ModuleOp"> 
   let dependentDialects = ["::ashlar::dist::DistDialect"];
 }
 
+def LiftHybridPass : Pass<"ashlar-lift-hybrid", "::mlir::ModuleOp"> {
+  let summary = "Turns a model that places its collectives itself into the global one that it is a device's part of.";
+  let description = [{
+    In mode HYBRID a model is the program of one device: its shapes are local, and it names its collectives. The layouts of variables and
+    arguments are given (replicated where nothing is said); the pass finds those of all other values, checks that ops and collectives fit
+    them, and writes the program on global shapes. A collective becomes the dist.redistribute between the layouts before and after it. Ops
+    are marked `dist.explicit`: they compute in these layouts, and no later pass places a collective at them or takes theirs. Loss, gradients
+    and updates are then made as for any other model.
+
+        %p = nn.matmul %x, %w : tensor<4x8xf32>, tensor<8x16xf32> -> tensor<4x16xf32>        // 8 rows of @w a device
+        %y = dist.all_reduce sum %p over ["tp"] : tensor<4x16xf32>
+    ==>
+        %p = nn.matmul %x, %w {dist.explicit, dist.layouts = [#dist.layout<[{}, {} ], partial = sum {"tp"}>], ...}
+               : tensor<4x16xf32>, tensor<16x16xf32> -> tensor<4x16xf32>
+        %y = dist.redistribute %p from <[{}, {} ], partial = sum {"tp"}> to <[{}, {} ]> {dist.explicit, ...} : tensor<4x16xf32>
+
+    Needs: a dist.mesh; collectives of the kinds that ONNX's domain ai.ashlar.dist has. Leaves: global shapes, layouts on variables,
+    arguments, results and ops; nothing partial is returned.
+  }];
+  let dependentDialects = ["::ashlar::dist::DistDialect"];
+}
+
 def InsertRedistributionsPass : Pass<"ashlar-insert-redistributions", "::mlir::ModuleOp"> {
   let summary = "Makes every op compute with one split of its factors, and redistributes where a value is held otherwise.";
   let description = [{
@@ -118,7 +140,8 @@ def VerifyLayoutsPass : Pass<"ashlar-verify-layouts", "::mlir::ModuleOp"> {
   let description = [{
     The border between passes/layout and passes/partition: every value and variable has a layout on axes of the mesh;
     the layouts around each op are one split of its factors, partial exactly over the reduction factors; nothing partial is written,
-    returned, or read by an op other than an nn.add of values that are partial in the same way.
+    returned, or read by an op other than an nn.add of values that are partial in the same way, or one of a model that combines the parts
+    itself (ashlar-lift-hybrid) and may compute on them.
 
     Needs: ashlar-insert-redistributions. Leaves the module as it is.
   }];

@@ -20,17 +20,6 @@ namespace ashlar::layout {
 #define GEN_PASS_DEF_PROPAGATELAYOUTSPASS
 #include "passes/layout/passes.h.inc"
 
-void copySources(func::FuncOp function) {
-  for (Operation &op : llvm::make_early_inc_range(function.front())) {
-    if (!isa<ShardingRuleOpInterface>(op) || op.getNumOperands() != 0 || op.use_empty()) {
-      continue;
-    }
-    for (OpOperand &use : llvm::make_early_inc_range(llvm::drop_begin(op.getUses()))) {
-      use.set(OpBuilder(&op).clone(op)->getResult(0));
-    }
-  }
-}
-
 namespace {
 
 // "fc1 (nn.matmul)"; only the name of the op when it has no path.
@@ -67,7 +56,11 @@ private:
     std::optional<GivenLayout> given;
     if (attributes.layout) {
       given = GivenLayout{attributes.layout.getLayout(), SmallVector<bool>(type.getRank(), false), attributes.priority};
-      if (failed(checkGivenLayout(op, what, mesh, type, given->layout))) {
+      Layout split = given->layout;
+      if (op->hasAttr(dist::kExplicitAttr)) {
+        split.partial.clear(); // the model itself combines the parts
+      }
+      if (failed(checkGivenLayout(op, what, mesh, type, split))) {
         return failure();
       }
       for (int64_t dim : attributes.open ? attributes.open.asArrayRef() : ArrayRef<int64_t>()) {
@@ -152,7 +145,8 @@ private:
       return addReturn(end);
     }
     auto ruled = dyn_cast<ShardingRuleOpInterface>(op);
-    if (!ruled) {
+    bool isPlaced = isa<dist::RedistributeOp>(op) && op.hasAttr(dist::kExplicitAttr); // goes between layouts that are given
+    if (!ruled && !isPlaced) {
       return op.emitOpError("has no sharding rule, so its layouts cannot be inferred");
     }
     SmallVector<unsigned> operands, results;
@@ -171,7 +165,9 @@ private:
       }
       results.push_back(values[result] = *node);
     }
-    addRow(op, ruled.getShardingRule(), operands, results);
+    if (ruled) {
+      addRow(op, ruled.getShardingRule(), operands, results);
+    }
     return success();
   }
 

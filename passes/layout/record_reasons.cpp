@@ -141,7 +141,9 @@ private:
 void recordReasons(func::FuncOp function) {
   Reasons reasons(function);
   for (auto op : function.front().getOps<dist::RedistributeOp>()) {
-    reasons.record(op);
+    if (!op->hasAttr(dist::kExplicitAttr)) { // the model asks for those itself
+      reasons.record(op);
+    }
   }
 }
 

@@ -10,7 +10,7 @@
 namespace ashlar::layout {
 
 // Writes into each redistribution of the function which op makes the value, which ops want it in the new layout, and where the layouts
-// came from (dist::Reason). Assumes layouts, and their origins as propagation leaves them.
+// came from (dist::Reason); not into those that the model itself asks for. Assumes layouts, and their origins as propagation leaves them.
 void recordReasons(mlir::func::FuncOp function);
 
 } // namespace ashlar::layout

@@ -19,6 +19,11 @@ namespace {
 using dist::Layout;
 using dist::RedistributeOp;
 
+// Returns true for a redistribution that may start elsewhere: one that the model places is an op like others.
+bool isLink(Operation *op) {
+  return isa<RedistributeOp>(op) && !op->hasAttr(dist::kExplicitAttr);
+}
+
 // State: the nodes of one tree, number 0 the root, and for each the node it starts from.
 class Tree {
 public:
@@ -67,8 +72,8 @@ private:
   void collect(Value value, StringAttr cause) {
     SmallVector<RedistributeOp> below;
     for (Operation *user : value.getUsers()) {
-      if (auto op = dyn_cast<RedistributeOp>(user)) {
-        below.push_back(op);
+      if (isLink(user)) {
+        below.push_back(cast<RedistributeOp>(user));
       }
     }
     llvm::sort(below, [](RedistributeOp a, RedistributeOp b) { return a->isBeforeInBlock(b); });
@@ -77,7 +82,7 @@ private:
       if (cause) {
         op.setCauseAttr(cause);
       }
-      bool isWanted = !llvm::all_of(op->getUsers(), llvm::IsaPred<RedistributeOp>);
+      bool isWanted = !llvm::all_of(op->getUsers(), isLink);
       if (isWanted) {
         addNode(op);
       }
@@ -166,7 +171,7 @@ private:
 // Makes a constant or an index again in the other layout: nothing is sent for what every device knows.
 void remake(RedistributeOp op) {
   Operation *source = op.getInput().getDefiningOp();
-  if (!source || !isa<ShardingRuleOpInterface>(source) || source->getNumOperands() != 0 || source->getNumResults() != 1) {
+  if (!isLink(op) || !source || !isa<ShardingRuleOpInterface>(source) || source->getNumOperands() != 0 || source->getNumResults() != 1) {
     return;
   }
   Operation *made = OpBuilder(source).clone(*source);
@@ -183,7 +188,7 @@ void remake(RedistributeOp op) {
 void shareRedistributions(func::FuncOp function, dist::Planner &planner) {
   SmallVector<Value> roots(function.getArguments());
   for (Operation &op : function.front()) {
-    if (!isa<RedistributeOp>(op)) {
+    if (!isLink(&op)) {
       llvm::append_range(roots, op.getResults());
     }
   }

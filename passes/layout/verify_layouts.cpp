@@ -7,6 +7,7 @@
 #include "passes/layout/factor_split.h"
 #include "passes/layout/given_layout.h"
 #include "passes/layout/linear_ops.h"
+#include "passes/layout/partial_values.h"
 #include "passes/layout/passes.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -65,10 +66,12 @@ LogicalResult verifyRuled(Operation *op, MeshAttr mesh, const ShardingRule &rule
     }
     return success();
   };
-  dist::AxisList terms = termAxes(op);
+  bool isExplicit = op->hasAttr(dist::kExplicitAttr);
+  dist::AxisList terms = isExplicit ? dist::AxisList() : termAxes(op);
+  SmallVector<Layout> operands;
   for (auto [index, operand] : llvm::enumerate(op->getOperands())) {
-    Layout layout = withoutTerms(operand, terms);
-    if (layout.isPartial()) {
+    Layout layout = operands.emplace_back(withoutTerms(operand, terms));
+    if (layout.isPartial() && !isExplicit) {
       return op->emitOpError("operand ") << index << " is partial: " << layout.toString();
     }
     if (failed(merge(rule.operands[index], layout, "operand " + Twine(index)))) {
@@ -80,7 +83,8 @@ LogicalResult verifyRuled(Operation *op, MeshAttr mesh, const ShardingRule &rule
       return failure();
     }
   }
-  FailureOr<SmallVector<Layout>> computed = resultLayouts(rule, split);
+  std::string reason;
+  FailureOr<SmallVector<Layout>> computed = resultLayoutsOfParts(op, rule, split, operands, reason);
   for (auto [index, result] : llvm::enumerate(op->getResults())) {
     Layout layout = dist::findLayout(result).getLayout();
     if (succeeded(computed) && !terms.empty()) {
@@ -88,7 +92,7 @@ LogicalResult verifyRuled(Operation *op, MeshAttr mesh, const ShardingRule &rule
     }
     if (failed(computed) || (*computed)[index] != layout) {
       return op->emitOpError("result ") << index << " has layout " << layout.toString()
-                                        << (failed(computed) ? " but the op mixes reductions"
+                                        << (failed(computed) ? " but the op cannot compute on its pieces: " + reason
                                                              : " but is computed as " + (*computed)[index].toString());
     }
   }

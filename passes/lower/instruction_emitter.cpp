@@ -86,6 +86,9 @@ public:
         .Case([&](dist::PermuteOp op) {
           return emitCollective(instruction, exec::CollectiveKind::Permute, op, 0, 0, pairsOf(op.getSources()));
         })
+        .Case([&](dist::BroadcastOp op) {
+          return emitCollective(instruction, exec::CollectiveKind::Broadcast, op, /*splitDim=*/0, /*concatDim=*/0, {}, op.getRoot());
+        })
         .Case([&](dist::SliceOp op) {
           return emitCollective(instruction, exec::CollectiveKind::Slice, op.getAxes(), exec::Reduction::Sum, op.getDim(), 0,
                                 nn::getPath(op.getLoc()));
@@ -157,14 +160,15 @@ private:
   }
 
   LogicalResult emitCollective(const Instruction &instruction, exec::CollectiveKind kind, dist::CollectiveOpInterface op, int64_t splitDim,
-                               int64_t concatDim, DenseI64ArrayAttr pairs = {}) {
+                               int64_t concatDim, DenseI64ArrayAttr pairs = {}, int64_t root = 0) {
     dist::Reduction reduction = op.getReductionKind().value_or(dist::Reduction::Sum);
     StringRef cause = op.getCauseText().empty() ? nn::getPath(op.getLoc()) : op.getCauseText();
-    return emitCollective(instruction, kind, op.getAxes(), static_cast<exec::Reduction>(reduction), splitDim, concatDim, cause, pairs);
+    return emitCollective(instruction, kind, op.getAxes(), static_cast<exec::Reduction>(reduction), splitDim, concatDim, cause, pairs,
+                          root);
   }
 
   LogicalResult emitCollective(const Instruction &instruction, exec::CollectiveKind kind, ArrayAttr axes, exec::Reduction reduction,
-                               int64_t splitDim, int64_t concatDim, StringRef cause, DenseI64ArrayAttr pairs = {}) {
+                               int64_t splitDim, int64_t concatDim, StringRef cause, DenseI64ArrayAttr pairs = {}, int64_t root = 0) {
     SmallVector<int64_t> indices;
     for (StringAttr axis : axes.getAsRange<StringAttr>()) {
       std::optional<unsigned> position = mesh ? mesh.findAxis(axis) : std::nullopt;
@@ -174,7 +178,7 @@ private:
       indices.push_back(*position);
     }
     exec::CollectiveOp::create(builder, instruction.loc, kind, source(instruction, 0), target(instruction, 0), indices, reduction, splitDim,
-                               concatDim, cause, pairs);
+                               concatDim, cause, pairs, root);
     return success();
   }
 

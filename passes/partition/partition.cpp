@@ -4,6 +4,7 @@
 // others compute on pieces as they do on whole tensors, because their layouts are one split of their factors.
 
 #include "dialects/dist/redistribution.h"
+#include "dialects/dist/single_step.h"
 #include "dialects/nn/nn.h"
 #include "dialects/support/tensor_values.h"
 #include "passes/partition/merge_equal_ops.h"
@@ -57,6 +58,9 @@ private:
       return op->emitOpError("has no layout; run ashlar-insert-redistributions first");
     }
     op->removeAttr(dist::kOriginsAttr); // ops that differ in it only are equal
+    if (!isa<dist::RedistributeOp, dist::BroadcastOp>(op)) {
+      op->removeAttr(dist::kExplicitAttr);
+    }
     builder.setInsertionPoint(op);
     if (auto redistribute = dyn_cast<dist::RedistributeOp>(op)) {
       cutRedistribute(redistribute);
@@ -175,12 +179,25 @@ private:
     Layout layout = dist::withoutUnitAxes(mesh, op.getFrom().getLayout());
     Layout target = dist::withoutUnitAxes(mesh, op.getTo().getLayout());
     Value value = op.getInput();
-    for (const dist::Step &step : planner.plan(global, layout, target).steps) {
+    for (const dist::Step &step : stepsOf(op, global, layout, target)) {
       Layout next = dist::applyStep(layout, step);
       value = emitStep(op, step, layout, value, dist::localShape(mesh, global.getShape(), next));
+      if (op->hasAttr(dist::kExplicitAttr)) {
+        value.getDefiningOp()->setAttr(dist::kExplicitAttr, builder.getUnitAttr());
+      }
       layout = next;
     }
     replace(op, value);
+  }
+
+  // Returns the steps of the plan; of a collective that the model places, the one step that it is.
+  SmallVector<dist::Step> stepsOf(dist::RedistributeOp op, RankedTensorType global, const Layout &from, const Layout &to) {
+    if (!op->hasAttr(dist::kExplicitAttr)) {
+      return planner.plan(global, from, to).steps;
+    }
+    std::optional<dist::Step> step = dist::findSingleStep(from, to);
+    assert(step && "a model's collective is one step");
+    return {*step};
   }
 
   // Emits one step of a plan on `value`, of layout `from`; the result has `shape`. A dim that is cut is lengthened first where it does not

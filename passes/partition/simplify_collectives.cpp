@@ -69,7 +69,7 @@ private:
     }
     if (auto own = isa<dist::DistDialect>(op->getDialect()) ? op->getAttrOfType<ArrayAttr>("axes") : ArrayAttr()) {
       for (auto axis : own.getAsRange<StringAttr>()) {
-        if (isa<dist::AllReduceOp, dist::AllGatherOp>(op)) {
+        if (isa<dist::AllReduceOp, dist::AllGatherOp, dist::BroadcastOp>(op)) {
           axes.erase(axis);
         } else {
           axes.insert(axis);
@@ -79,10 +79,13 @@ private:
     return axes;
   }
 
+  // Returns true for a collective that the model places, which stays.
+  static bool isPlaced(Operation *op) { return op->hasAttr(dist::kExplicitAttr); }
+
   // slice(all_gather(x)) ==> x      slice(all_reduce(x)) ==> all_reduce(reduce_scatter(x)), where nothing else wants the sum
   void simplifySlice(dist::SliceOp slice) {
     if (auto gather = slice.getInput().getDefiningOp<dist::AllGatherOp>()) {
-      if (gather.getDim() == slice.getDim() && gather.getAxes() == slice.getAxes()) {
+      if (!isPlaced(gather) && gather.getDim() == slice.getDim() && gather.getAxes() == slice.getAxes()) {
         replace(slice, gather.getInput());
         eraseUnused(gather);
       }
@@ -90,7 +93,7 @@ private:
     }
     auto sum = slice.getInput().getDefiningOp<dist::AllReduceOp>();
     auto isReduced = [&](Attribute axis) { return llvm::is_contained(sum.getAxes(), axis); };
-    if (!sum || !sum->hasOneUse() || !llvm::all_of(slice.getAxes(), isReduced)) {
+    if (!sum || isPlaced(sum) || !sum->hasOneUse() || !llvm::all_of(slice.getAxes(), isReduced)) {
       return;
     }
     OpBuilder builder(sum);
@@ -110,7 +113,7 @@ private:
   // all_gather(slice(x)) ==> x
   void simplifyGather(dist::AllGatherOp gather) {
     auto slice = gather.getInput().getDefiningOp<dist::SliceOp>();
-    if (!slice || gather.getDim() != slice.getDim() || gather.getAxes() != slice.getAxes()) {
+    if (!slice || isPlaced(gather) || gather.getDim() != slice.getDim() || gather.getAxes() != slice.getAxes()) {
       return;
     }
     const AxisSet &axes = varying[slice.getInput()];

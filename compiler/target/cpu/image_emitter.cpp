@@ -99,7 +99,7 @@ private:
         {table.u32(static_cast<uint32_t>(op.getKind())), table.u32(dtypeOf(type.getElementType())),
          table.u32(static_cast<uint32_t>(op.getReduction())), table.u32(op.getAxes().size()), table.u32Array(op.getAxes()),
          table.u32(type.getRank()), table.i64Array(type.getShape()), table.u32(op.getSplitDim()), table.u32(op.getConcatDim()),
-         /*root=*/table.u32(0), table.u32(pairs.size() / 2), table.u32Array(pairs), table.string(op.getCause())});
+         table.u32(op.getRoot()), table.u32(pairs.size() / 2), table.u32Array(pairs), table.string(op.getCause())});
     return instruction(op, ASHLAR_RT_COLLECTIVE, exec::stringifyCollectiveKind(op.getKind()), {op.getSource(), op.getTarget()}, desc);
   }
 

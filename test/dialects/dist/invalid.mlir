@@ -146,6 +146,24 @@ func.func @all_reduce_c1_twice(%x: tensor<4xf32>) {
 // -----
 
 dist.mesh @mesh <["dp" = 2]>
+func.func @broadcast_c1_none(%x: tensor<4xf32>) {
+  // expected-error@+1 {{has no axes}}
+  dist.broadcast %x root = 0 over [] : tensor<4xf32>
+  return
+}
+
+// -----
+
+dist.mesh @mesh <["dp" = 2]>
+func.func @broadcast_c2(%x: tensor<4xf32>) {
+  // expected-error@+1 {{has root 2 in groups of 2 devices}}
+  dist.broadcast %x root = 2 over ["dp"] : tensor<4xf32>
+  return
+}
+
+// -----
+
+dist.mesh @mesh <["dp" = 2]>
 func.func @all_gather_c2(%x: tensor<4xf32>) {
   // expected-error@+1 {{dim 1 is not within rank 1}}
   dist.all_gather %x dim = 1 over ["dp"] : tensor<4xf32> -> tensor<8xf32>

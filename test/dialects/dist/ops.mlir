@@ -16,6 +16,8 @@ func.func @collectives(%x: tensor<6x12xf32>) {
   %3 = dist.all_to_all %x split_dim = 1 concat_dim = 0 over ["tp"] : tensor<6x12xf32> -> tensor<18x4xf32>
   // CHECK: dist.permute %{{.*}} sources = [1, 0] over ["dp"] {cause = "fc1"} : tensor<6x12xf32>
   %6 = dist.permute %x sources = [1, 0] over ["dp"] {cause = "fc1"} : tensor<6x12xf32>
+  // CHECK: dist.broadcast %{{.*}} root = 2 over ["tp"] {cause = "fc1"} : tensor<6x12xf32>
+  dist.broadcast %x root = 2 over ["tp"] {cause = "fc1"} : tensor<6x12xf32>
   // CHECK: dist.slice %{{.*}} dim = 0 over ["dp"] : tensor<6x12xf32> -> tensor<3x12xf32>
   %4 = dist.slice %x dim = 0 over ["dp"] : tensor<6x12xf32> -> tensor<3x12xf32>
   // CHECK: dist.axis_index over ["tp", "dp"] : tensor<i64>

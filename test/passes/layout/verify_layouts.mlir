@@ -138,3 +138,15 @@ func.func @moved_whole(%x: tensor<8x4xf32> {dist.layout = #dist.layout<[{"dp"}, 
   nn.reshape %p {dist.layouts = [#dist.layout<[{"dp"}, {}]>]} : tensor<8xf32> -> tensor<4x2xf32>
   return
 }
+
+// -----
+
+// A model that combines parts itself may compute on them where the combination is the same; a maximum is not one of the sum.
+dist.mesh @mesh <["dp" = 2]>
+func.func @parts_of_relu(%x: tensor<4x2xf32> {dist.layout = #dist.layout<[{"dp"}, {}]>}) {
+  %0 = nn.reduce sum %x dims = [0] {dist.layouts = [#dist.layout<[{}], partial = sum {"dp"}>]} : tensor<4x2xf32> -> tensor<2xf32>
+  %1 = nn.neg %0 {dist.explicit, dist.layouts = [#dist.layout<[{}], partial = sum {"dp"}>]} : tensor<2xf32>
+  // expected-error@+1 {{result 0 has layout [{}], partial = sum {"dp"} but the op cannot compute on its pieces: operand 0 is partial (sum) over ["dp"], which it needs combined}}
+  nn.relu %1 {dist.explicit, dist.layouts = [#dist.layout<[{}], partial = sum {"dp"}>]} : tensor<2xf32>
+  return
+}

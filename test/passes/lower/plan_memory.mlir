@@ -130,14 +130,16 @@ func.func @forward(%x: tensor<64x32xf32> {nn.name = "x"}, %w: tensor<16x32xf32> 
 // CHECK: exec.collective all_reduce <arena, [[#X]], memref<4xf32>> to <arena, [[#T:]], memref<4xf32>> over [0] reduction sum
 // CHECK-SAME: cause "first"
 // CHECK: exec.collective all_reduce <arena, [[#T]], memref<4xf32>> to <arena, [[#T]], memref<4xf32>> over [1, 0] reduction max
-// CHECK: exec.collective all_reduce <arena, [[#T]], memref<4xf32>> to <arena, [[#SUM]], memref<4xf32>> over [1] reduction sum
+// CHECK: exec.collective broadcast <arena, [[#T]], memref<4xf32>> to <arena, [[#COPY:]], memref<4xf32>> over [1] {{.*}}root = 2
+// CHECK: exec.collective all_reduce <arena, [[#COPY]], memref<4xf32>> to <arena, [[#SUM]], memref<4xf32>> over [1] reduction sum
 dist.mesh @mesh <["dp" = 2, "tp" = 3]>
 func.func @forward(%x: tensor<4xf32> {nn.name = "x", dist.layout = #dist.layout<[{"dp"}]>, dist.global_type = tensor<8xf32>})
     -> (tensor<4xf32> {nn.name = "sum"}, tensor<i64> {nn.name = "index"}) {
   %i = dist.axis_index over ["dp", "tp"] : tensor<i64>
   %0 = dist.all_reduce sum %x over ["dp"] {cause = "first"} : tensor<4xf32>
   %1 = dist.all_reduce max %0 over ["tp", "dp"] : tensor<4xf32>
-  %2 = dist.all_reduce sum %1 over ["tp"] : tensor<4xf32>
+  %b = dist.broadcast %1 root = 2 over ["tp"] : tensor<4xf32>
+  %2 = dist.all_reduce sum %b over ["tp"] : tensor<4xf32>
   return %2, %i : tensor<4xf32>, tensor<i64>
 }
 

@@ -66,3 +66,19 @@ func.func @train_step() -> tensor<f32> {
   %a = nn.read @alone : tensor<f32>
   return %a : tensor<f32>
 }
+
+// -----
+
+// What a model of mode HYBRID places is the identity on whole tensors, and so is its gradient.
+dist.mesh @mesh <["tp" = 2]>
+nn.variable @w trainable : tensor<4xf32>
+// CHECK-LABEL: @train_step
+// CHECK: %[[G:.*]] = nn.broadcast
+// CHECK-NEXT: nn.gradient @w, %[[G]]
+func.func @train_step() -> tensor<f32> {
+  %w = nn.read @w : tensor<4xf32>
+  %0 = dist.broadcast %w root = 1 over ["tp"] : tensor<4xf32>
+  %1 = dist.redistribute %0 from <[{}]> to <[{"tp"}]> : tensor<4xf32>
+  %2 = nn.reduce sum %1 dims = [0] : tensor<4xf32> -> tensor<f32>
+  return %2 : tensor<f32>
+}

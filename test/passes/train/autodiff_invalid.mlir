@@ -24,7 +24,7 @@ module @no_gradient {
   func.func @train_step() -> tensor<f32> {
     %w = nn.read @w : tensor<f32>
     // expected-error @+1 {{has no gradient, but the loss depends on a trainable variable through it}}
-    %0 = dist.redistribute %w from <[]> to <[]> : tensor<f32>
+    %0 = dist.all_reduce sum %w over ["dp"] : tensor<f32>
     return %0 : tensor<f32>
   }
   dist.mesh @mesh <["dp" = 2]>

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the ops that are the identity on global values declare about themselves: the gradient of the operand is that of the result.
+
+#include "dialects/dist/dist.h"
+
+using namespace mlir;
+
+namespace ashlar::dist {
+
+void RedistributeOp::buildGradients(OpBuilder &, ValueRange resultGradients, MutableArrayRef<Value> operandGradients) {
+  operandGradients[0] = resultGradients[0];
+}
+
+void BroadcastOp::buildGradients(OpBuilder &, ValueRange resultGradients, MutableArrayRef<Value> operandGradients) {
+  operandGradients[0] = resultGradients[0];
+}
+
+ShardingRule BroadcastOp::getShardingRule() {
+  return ShardingRule::elementwise(cast<RankedTensorType>(getType()).getShape(), /*numOperands=*/1);
+}
+
+} // namespace ashlar::dist

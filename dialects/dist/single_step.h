@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The one step between two layouts, for communication that a model places itself: it is kept as it is, whatever a plan would do.
+
+#ifndef ASHLAR_DIALECTS_DIST_SINGLE_STEP_H
+#define ASHLAR_DIALECTS_DIST_SINGLE_STEP_H
+
+#include "dialects/dist/redistribution.h"
+
+namespace ashlar::dist {
+
+// Returns the step whose applyStep takes `from` to `to`; nothing when none does.
+//   [{}], partial = sum {"dp"} -> [{}]          all_reduce dp
+//   [{"x", "y"}, {}] -> [{"x"}, {"y"}]          all_to_all split 1 concat 0 y
+//   [{"x"}, {}] -> [{}, {}], partial = ...      nothing: partial values are computed, not made
+std::optional<Step> findSingleStep(const Layout &from, const Layout &to);
+
+} // namespace ashlar::dist
+
+#endif // ASHLAR_DIALECTS_DIST_SINGLE_STEP_H

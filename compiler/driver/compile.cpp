@@ -7,10 +7,13 @@
 #include "compiler/driver/class_labels.h"
 #include "compiler/driver/diagnostics.h"
 #include "compiler/driver/output_file.h"
+#include "compiler/driver/planned_tensors.h"
 #include "compiler/driver/training_info.h"
+#include "compiler/frontend/annotations.h"
 #include "compiler/frontend/import.h"
 #include "compiler/frontend/init_rules.h"
 #include "compiler/job/job.h"
+#include "compiler/pipelines/local_model.h"
 #include "compiler/pipelines/pipelines.h"
 #include "compiler/report/explain.h"
 #include "compiler/report/plan_text.h"
@@ -62,7 +65,18 @@ public:
 
 private:
   // Whether something is to be written that is known as soon as the layouts are.
-  bool asksForLayouts() const { return options.explain || !options.report.empty() || !options.saveStrategy.empty(); }
+  bool asksForLayouts() const {
+    return options.explain || !options.report.empty() || !options.saveStrategy.empty() || !options.annotated.empty();
+  }
+
+  // What a model of mode HYBRID cannot have: its layouts are in its collectives.
+  LogicalResult checkHybridOptions() {
+    const char *option = !options.annotated.empty() ? "--annotate" : !options.saveStrategy.empty() ? "--save-strategy" : nullptr;
+    return option && isHybrid() ? report(llvm::createStringError(std::string(option) +
+                                                                 " writes layouts of tensors, but a model of mode HYBRID is the program of "
+                                                                 "one device, with its collectives; leave the option out"))
+                                : success();
+  }
 
   LogicalResult checkOptions() {
     if (options.target != "cpu") {
@@ -73,7 +87,8 @@ private:
         return report(llvm::createStringError(error, "cannot create the folder " + options.dumpFolder + ": " + error.message()));
       }
     }
-    if (failed(report(checkOutput(options.report))) || failed(report(checkOutput(options.saveStrategy)))) {
+    if (failed(report(checkOutput(options.report))) || failed(report(checkOutput(options.saveStrategy))) ||
+        failed(report(checkOutput(options.annotated)))) {
       return failure();
     }
     return report(checkOutput(options.output));
@@ -102,7 +117,7 @@ private:
       }
       *job.mutable_strategy() = *strategy;
     }
-    return report(job::checkJob(job, options.job.empty() ? "command line" : options.job));
+    return failed(checkHybridOptions()) ? failure() : report(job::checkJob(job, options.job.empty() ? "command line" : options.job));
   }
 
   LogicalResult import() {
@@ -116,12 +131,36 @@ private:
     for (const job::Dataset::Feature &feature : job.dataset().features()) {
       importOptions.dataInputs.push_back(feature.tensor());
     }
+    if (job.has_device_configuration()) {
+      importOptions.annotations = {job.device_configuration(), makeDeviceMesh(job, &context)};
+    }
+    importOptions.mode = job::Mode_Name(job::effectiveMode(job));
+    if (isHybrid()) {
+      FailureOr<frontend::LocalModel> local = pipelines::describeLocalModel(job, &context);
+      if (failed(local)) {
+        return failure();
+      }
+      importOptions.local = *local;
+    }
     llvm::Expected<OwningOpRef<ModuleOp>> imported = frontend::importOnnx(options.model, importOptions, &context);
     if (!imported) {
       return report(imported.takeError());
     }
     module = std::move(*imported);
-    return dump("import", *module);
+    return failed(dump("import", *module)) ? failure() : liftHybrid();
+  }
+
+  bool isHybrid() const { return job::effectiveMode(job) == job::HYBRID; }
+
+  // A model of mode HYBRID is on local shapes, which no later stage knows of.
+  LogicalResult liftHybrid() {
+    if (!isHybrid()) {
+      return success();
+    }
+    PassManager passes(&context);
+    pipelines::attachRules(*module, job);
+    pipelines::addHybridPasses(passes);
+    return failed(passes.run(*module)) ? failure() : dump("lift", *module);
   }
 
   LogicalResult train() {
@@ -176,9 +215,11 @@ private:
   // Makes of the programs those of one device; of the default variant it writes what was asked for about its layouts.
   LogicalResult place(ModuleOp programs, const pipelines::Variant &variant, bool isDefault) {
     PassManager layouts(&context), dist(&context);
-    pipelines::attachRules(programs, job);
+    if (!isHybrid()) {
+      pipelines::attachRules(programs, job); // in mode HYBRID they did their work before training
+    }
     pipelines::addLayoutPasses(layouts, variant, job);
-    if (failed(layouts.run(programs)) || (isDefault && failed(saveStrategy(programs)))) {
+    if (failed(layouts.run(programs)) || (isDefault && (failed(saveStrategy(programs)) || failed(annotate(programs))))) {
       return failure();
     }
     pipelines::addDistPasses(dist, variant);
@@ -201,6 +242,19 @@ private:
     }
     return report(writeOutput(options.saveStrategy,
                               [&](llvm::raw_ostream &out) { out << strategy::printStrategy(strategy::readStrategy(programs)); }));
+  }
+
+  // Writes the model with the layouts that inference gave its tensors.
+  LogicalResult annotate(ModuleOp programs) {
+    if (options.annotated.empty()) {
+      return success();
+    }
+    if (!dist::findMesh(programs)) {
+      return report(llvm::createStringError("--annotate has no layouts to write: the job has no mesh; add one, or --mesh dp=4"));
+    }
+    llvm::Expected<std::string> model =
+        frontend::annotateModel(options.model, options.annotated, plannedTensors(programs), makeDeviceMesh(programs));
+    return model ? report(writeOutput(options.annotated, [&](llvm::raw_ostream &out) { out << *model; })) : report(model.takeError());
   }
 
   LogicalResult explain(ModuleOp programs) {

@@ -29,6 +29,7 @@ struct Options {
   bool explain = false;                   // print the layout report
   std::string report;                     // file of the report as JSON; empty: none
   std::string saveStrategy, loadStrategy; // files; empty: none
+  std::string annotated;                  // where the model goes with its layouts as annotations; empty: nowhere
   std::string output;                     // may be empty where something else is asked for
   std::string programPath;                // of the running compiler: the runtime lies beside it
 };

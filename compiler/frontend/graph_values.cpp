@@ -6,6 +6,8 @@
 
 #include "compiler/frontend/import_error.h"
 
+#include "mlir/Interfaces/FunctionInterfaces.h"
+
 using namespace mlir;
 
 namespace ashlar::frontend {
@@ -98,6 +100,24 @@ RankedTensorType GraphValues::getType(StringRef name) {
     return cast<RankedTensorType>(entry.value.getType());
   }
   return entry.constant ? cast<RankedTensorType>(entry.constant.getType()) : entry.parameterType;
+}
+
+std::optional<GraphValues::Tensor> GraphValues::describe(StringRef name) const {
+  auto it = entries.find(name);
+  if (it == entries.end() || !it->second.value || it->second.constant) {
+    return std::nullopt;
+  }
+  const Entry &entry = it->second;
+  auto type = cast<RankedTensorType>(entry.value.getType());
+  if (auto argument = dyn_cast<BlockArgument>(entry.value)) {
+    auto named = cast<FunctionOpInterface>(function).getArgAttrOfType<StringAttr>(argument.getArgNumber(), nn::kNameAttr);
+    return Tensor{named.str(), type};
+  }
+  auto names = entry.value.getDefiningOp()->getAttrOfType<ArrayAttr>(nn::kOutputsAttr);
+  if (!entry.parameter.empty() || !names) {
+    return entry.parameter.empty() ? std::nullopt : std::optional(Tensor{entry.parameter, type});
+  }
+  return Tensor{cast<StringAttr>(names[0]).str(), type};
 }
 
 void GraphValues::declareVariable(StringRef name, RankedTensorType type, Attribute init, bool trainable) {

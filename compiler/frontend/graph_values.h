@@ -40,6 +40,16 @@ public:
   // The type of what a name stands for. Throws for an unknown name.
   mlir::RankedTensorType getType(llvm::StringRef name);
 
+  // A tensor as rules name it.
+  struct Tensor {
+    std::string name;
+    mlir::RankedTensorType type;
+  };
+
+  // Returns the tensor of the module behind a name: the parameter, input, or value, by the first of its names. Nothing for a constant, and
+  // for what no node computes with.
+  std::optional<Tensor> describe(llvm::StringRef name) const;
+
   // The value of an i64 scalar at module level, which is declared on first use (with the first value `init`, when there is one).
   mlir::Value readScalarVariable(llvm::StringRef name, std::optional<int64_t> init);
 

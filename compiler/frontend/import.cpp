@@ -4,6 +4,7 @@
 
 #include "compiler/frontend/import.h"
 
+#include "compiler/frontend/annotations.h"
 #include "compiler/frontend/constant_folding.h"
 #include "compiler/frontend/init_rules.h"
 #include "compiler/frontend/node.h"
@@ -45,6 +46,17 @@ int64_t findOpset(const onnx::ModelProto &model) {
   throw ImportError("not an ONNX model: it names no opset");
 }
 
+// Throws unless the model means the version of our own domain that we know.
+void checkOwnDomain(const onnx::ModelProto &model) {
+  constexpr int64_t kVersion = 1;
+  for (const onnx::OperatorSetIdProto &opset : model.opset_import()) {
+    if (opset.domain() == kCollectiveDomain && opset.version() != kVersion) {
+      throw ImportError("domain " + llvm::Twine(kCollectiveDomain) + " has version " + Twine(opset.version()) + " but only version " +
+                        Twine(kVersion) + " is supported");
+    }
+  }
+}
+
 // The module path of a node: its name without a leading slash, or "<OpType>_<n>".
 std::string nodePath(const onnx::NodeProto &node, int index) {
   StringRef name = StringRef(node.name()).ltrim('/');
@@ -57,10 +69,8 @@ void checkOps(const onnx::GraphProto &graph, int64_t opset) {
   std::map<std::string, SmallVector<std::string>> unsupported; // op -> names of its nodes
   for (int i = 0; i < graph.node_size(); ++i) {
     const onnx::NodeProto &node = graph.node(i);
-    if (!isDefaultDomain(node.domain())) {
-      unsupported[node.domain() + "." + node.op_type()].push_back(nodePath(node, i));
-    } else if (!findHandler(node.op_type())) {
-      unsupported[node.op_type()].push_back(nodePath(node, i));
+    if (std::string name = qualifiedOpType(node); !findHandler(name)) {
+      unsupported[name].push_back(nodePath(node, i));
     }
   }
   if (unsupported.empty()) {
@@ -89,11 +99,16 @@ private:
   // Defines one graph input as an argument of @forward, or as a parameter when a rule in options.init says so.
   void defineInput(const onnx::ValueInfoProto &input);
   SmallVector<int64_t> inputShape(const onnx::ValueInfoProto &input, bool &hasOpenDim);
+  // Returns into how many pieces each dim of an input or parameter is cut: 1, unless the model is that of one device.
+  std::vector<int64_t> piecesOf(StringRef name, int64_t rank) const;
+  // Returns the type of the whole tensor of which the model names a device's piece.
+  RankedTensorType wholeType(StringRef name, RankedTensorType type) const;
   void checkBatch();
   void importNodes();
   void returnOutputs();
   void freezeParameters();
   void verifyModule();
+  void applyAnnotations();
 
   StringRef path;
   const ImportOptions &options;
@@ -145,7 +160,7 @@ void Importer::defineInitializers() {
     }
     values->defineParameter(name, type, [this, &tensor, name, what, type]() -> Attribute {
       if (const job::Init *rule = findInitRule(options.init, name)) {
-        return makeInitAttribute(*rule, name, type);
+        return makeInitAttribute(*rule, name, wholeType(name, type));
       }
       return TensorData::take(tensor, info.directory, context, what).intoAttribute(name);
     });
@@ -178,7 +193,12 @@ SmallVector<int64_t> Importer::inputShape(const onnx::ValueInfoProto &input, boo
     if (!dim.dim_param().empty()) {
       batchSymbols.insert(dim.dim_param());
     }
-    shape.push_back(*options.globalBatch);
+    int64_t pieces = piecesOf(input.name(), type.shape().dim_size())[i];
+    if (*options.globalBatch % pieces != 0) {
+      throw ImportError("input \"" + input.name() + "\": global_batch " + Twine(*options.globalBatch) + " is not divisible by the " +
+                        Twine(pieces) + " pieces that its rule cuts dim " + Twine(i) + " into, and mode HYBRID pads nothing");
+    }
+    shape.push_back(*options.globalBatch / pieces);
   }
   return shape;
 }
@@ -196,7 +216,7 @@ void Importer::defineInput(const onnx::ValueInfoProto &input) {
   RankedTensorType type = makeTensorType(inputShape(input, hasOpenDim), element, what);
   const job::Init *rule = findInitRule(options.init, input.name());
   if (rule && !hasOpenDim && !llvm::is_contained(options.dataInputs, input.name()) && isa<FloatType>(element) && type.getRank() > 0) {
-    Attribute init = makeInitAttribute(*rule, input.name(), type);
+    Attribute init = makeInitAttribute(*rule, input.name(), wholeType(input.name(), type));
     return values->defineParameter(input.name(), type, [init] { return init; });
   }
   unsigned index = forward.getNumArguments();
@@ -216,13 +236,26 @@ void Importer::defineInputs() {
   }
 }
 
+std::vector<int64_t> Importer::piecesOf(StringRef name, int64_t rank) const {
+  return options.local ? options.local->pieces(name, rank) : std::vector<int64_t>(rank, 1);
+}
+
+RankedTensorType Importer::wholeType(StringRef name, RankedTensorType type) const {
+  SmallVector<int64_t> shape(type.getShape());
+  for (auto [size, pieces] : llvm::zip_equal(shape, piecesOf(name, type.getRank()))) {
+    size *= pieces;
+  }
+  return type.clone(shape);
+}
+
 // A model exported with a fixed batch cannot be run with another.
 void Importer::checkBatch() {
   if (!options.globalBatch || forward.getNumArguments() == 0) {
     return;
   }
-  for (Type type : forward.getArgumentTypes()) {
-    auto tensor = cast<RankedTensorType>(type);
+  for (BlockArgument argument : forward.getArguments()) {
+    StringRef name = forward.getArgAttrOfType<StringAttr>(argument.getArgNumber(), nn::kNameAttr).getValue();
+    RankedTensorType tensor = wholeType(name, cast<RankedTensorType>(argument.getType()));
     if (tensor.getRank() > 0 && tensor.getDimSize(0) == *options.globalBatch) {
       return;
     }
@@ -243,8 +276,8 @@ void Importer::importNodes() {
         node.fail("reads \"" + nodeProto.input(input) + "\" but nothing before defines it");
       }
     }
-    if (!foldNode(node)) {
-      findHandler(nodeProto.op_type())(node);
+    if (!isDefaultDomain(nodeProto.domain()) || !foldNode(node)) {
+      findHandler(qualifiedOpType(nodeProto))(node);
     }
     node.checkComplete();
   }
@@ -288,11 +321,26 @@ void Importer::verifyModule() {
   }
 }
 
+// Makes rules of the annotations that the job chose.
+void Importer::applyAnnotations() {
+  if (options.annotations) {
+    (*module)->setAttr(dist::kRulesAttr, readAnnotations(*proto, path, *options.annotations, *values));
+  } else if (std::vector<std::string> names = deviceConfigurations(*proto); !names.empty()) {
+    emitWarning(UnknownLoc::get(context)) << path
+                                          << ": its multi-device annotations are not used; name one of its device configurations in "
+                                          << "the job: device_configuration: \"" << llvm::join(names, "\" or \"") << "\"";
+  }
+}
+
 OwningOpRef<ModuleOp> Importer::run() {
+  checkOwnDomain(*proto);
   checkOps(graph, info.opset);
   StringRef name = graph.name().empty() ? llvm::sys::path::stem(path) : StringRef(graph.name());
   module = ModuleOp::create(NameLoc::get(builder.getStringAttr(name)), name);
   builder.setInsertionPointToEnd(module->getBody());
+  if (options.local) {
+    dist::MeshOp::create(builder, module->getLoc(), "mesh", options.local->mesh);
+  }
   forward = func::FuncOp::create(builder, module->getLoc(), "forward", builder.getFunctionType({}, {}));
   builder.setInsertionPointToEnd(forward.addEntryBlock());
   values = std::make_unique<GraphValues>(forward, builder);
@@ -302,6 +350,7 @@ OwningOpRef<ModuleOp> Importer::run() {
   importNodes();
   returnOutputs();
   freezeParameters();
+  applyAnnotations();
   verifyModule();
   return std::move(module);
 }
@@ -309,7 +358,7 @@ OwningOpRef<ModuleOp> Importer::run() {
 } // namespace
 
 llvm::Expected<OwningOpRef<ModuleOp>> importOnnx(StringRef path, const ImportOptions &options, MLIRContext *context) {
-  context->loadDialect<func::FuncDialect, nn::NnDialect>();
+  context->loadDialect<dist::DistDialect, func::FuncDialect, nn::NnDialect>();
   std::string message;
   try {
     return Importer(path, options, context).run();

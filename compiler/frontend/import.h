@@ -5,17 +5,35 @@
 #ifndef ASHLAR_COMPILER_FRONTEND_IMPORT_H
 #define ASHLAR_COMPILER_FRONTEND_IMPORT_H
 
+#include "compiler/frontend/sharding_spec.h"
 #include "compiler/job/job.pb.h"
+
+#include "dialects/dist/dist.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
 #include "llvm/Support/Error.h"
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
 namespace ashlar::frontend {
+
+// What holds for a model that is the program of one device and places its collectives itself (mode HYBRID): its sizes are those of the
+// device's pieces.
+struct LocalModel {
+  dist::MeshAttr mesh;
+  // Returns into how many pieces each dim of an input or parameter of this name and rank is cut.
+  std::function<std::vector<int64_t>(llvm::StringRef name, int64_t rank)> pieces;
+};
+
+// Which of the model's multi-device annotations are read, and for which devices.
+struct AnnotationChoice {
+  std::string configuration; // the name of one of the model's device configurations
+  DeviceMesh mesh;
+};
 
 // What an import needs to know besides the model.
 struct ImportOptions {
@@ -31,6 +49,12 @@ struct ImportOptions {
   std::vector<std::string> frozen;
   // Graph inputs that the data set feeds: never parameters, whatever the rules in `init` match.
   std::vector<std::string> dataInputs;
+  // For models of mode HYBRID; the collectives of the domain ai.ashlar.dist are refused without. `mode` is what the job has, for that
+  // error.
+  std::optional<LocalModel> local;
+  std::string mode = "STAND_ALONE";
+  // Annotations become the module's rules (dist.rules). Without a choice there is a warning when the model has any.
+  std::optional<AnnotationChoice> annotations;
 };
 
 // Reads the model and returns it as a verified module. An error is one line that opens with the path. Loads the dialects it needs.

@@ -88,6 +88,11 @@ SmallVector<float> Node::getFloats(StringRef name) {
   return attribute ? SmallVector<float>(attribute->floats().begin(), attribute->floats().end()) : SmallVector<float>();
 }
 
+std::vector<std::string> Node::getStrings(StringRef name) {
+  const onnx::AttributeProto *attribute = askAttribute(name, onnx::AttributeProto::STRINGS);
+  return attribute ? std::vector<std::string>(attribute->strings().begin(), attribute->strings().end()) : std::vector<std::string>();
+}
+
 onnx::TensorProto *Node::getTensor(StringRef name) {
   onnx::AttributeProto *attribute = askAttribute(name, onnx::AttributeProto::TENSOR);
   return attribute ? attribute->mutable_t() : nullptr;

@@ -60,6 +60,7 @@ public:
   std::string getString(llvm::StringRef name, llvm::StringRef byDefault);
   llvm::SmallVector<int64_t> getInts(llvm::StringRef name);
   llvm::SmallVector<float> getFloats(llvm::StringRef name);
+  std::vector<std::string> getStrings(llvm::StringRef name);
   onnx::TensorProto *getTensor(llvm::StringRef name); // null without
 
   // Returns axis `name` (default `byDefault`) counted from the front; `limit` is one past the largest.

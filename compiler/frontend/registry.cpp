@@ -13,8 +13,8 @@ namespace {
 const llvm::StringMap<Handler> &registry() {
   static const llvm::StringMap<Handler> map = [] {
     llvm::StringMap<Handler> built;
-    for (auto rows : {activationRows, constantRows, contractionRows, elementwiseRows, indexingRows, lossRows, normalizationRows,
-                      reductionRows, shapeRows}) {
+    for (auto rows : {activationRows, collectiveRows, constantRows, contractionRows, elementwiseRows, indexingRows, lossRows,
+                      normalizationRows, reductionRows, shapeRows}) {
       for (const RegistryRow &row : rows()) {
         built[row.opType] = row.handler;
       }
@@ -28,6 +28,11 @@ const llvm::StringMap<Handler> &registry() {
 
 Handler findHandler(llvm::StringRef opType) {
   return registry().lookup(opType);
+}
+
+std::string qualifiedOpType(const onnx::NodeProto &node) {
+  bool isDefault = node.domain().empty() || node.domain() == "ai.onnx";
+  return isDefault ? node.op_type() : node.domain() + "." + node.op_type();
 }
 
 std::vector<std::string> supportedOps() {

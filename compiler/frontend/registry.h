@@ -11,6 +11,9 @@
 
 namespace ashlar::frontend {
 
+// Of the ops in collective.cpp.
+inline constexpr llvm::StringLiteral kCollectiveDomain = "ai.ashlar.dist";
+
 // Emits the nn ops of a node and defines its results.
 using Handler = void (*)(Node &node);
 
@@ -21,6 +24,7 @@ struct RegistryRow {
 
 // The rows of each op family.
 llvm::ArrayRef<RegistryRow> activationRows();
+llvm::ArrayRef<RegistryRow> collectiveRows(); // of the domain ai.ashlar.dist, which stands before their names
 llvm::ArrayRef<RegistryRow> constantRows();
 llvm::ArrayRef<RegistryRow> contractionRows();
 llvm::ArrayRef<RegistryRow> elementwiseRows();
@@ -30,8 +34,12 @@ llvm::ArrayRef<RegistryRow> normalizationRows();
 llvm::ArrayRef<RegistryRow> reductionRows();
 llvm::ArrayRef<RegistryRow> shapeRows();
 
-// Returns the handler of an op of the default domain, null for one that is not supported.
+// Returns the handler of an op, null for one that is not supported. Ops of the default domain have their bare name, others the domain
+// before it: "ai.ashlar.dist.AllReduce".
 Handler findHandler(llvm::StringRef opType);
+
+// Returns the name of a node's op as findHandler takes it.
+std::string qualifiedOpType(const onnx::NodeProto &node);
 
 // Returns the names of all supported ops, sorted.
 std::vector<std::string> supportedOps();

@@ -107,8 +107,8 @@ Fault checkMode(const Job &job) {
   if (job.mode() == DATA_PARALLEL && job.mesh().axes_size() == 0) {
     return "mode DATA_PARALLEL needs a mesh; add mesh { axes { name: \"dp\" size: 4 } }";
   }
-  if (job.mode() == SEMI_AUTO && job.mesh().axes_size() == 0) {
-    return "mode SEMI_AUTO needs a mesh; add mesh { axes { name: \"tp\" size: 4 } }";
+  if ((job.mode() == SEMI_AUTO || job.mode() == HYBRID) && job.mesh().axes_size() == 0) {
+    return "mode " + Mode_Name(job.mode()) + " needs a mesh; add mesh { axes { name: \"tp\" size: 4 } }";
   }
   return {};
 }
@@ -133,8 +133,8 @@ Fault checkDeterministic(const Job &job) {
   if (!job.has_deterministic()) {
     return {};
   }
-  if (job.mode() == SEMI_AUTO) {
-    return "deterministic cuts the batch into chunks, which is for mode DATA_PARALLEL, not SEMI_AUTO; leave it out";
+  if (job.mode() == SEMI_AUTO || job.mode() == HYBRID) {
+    return "deterministic cuts the batch into chunks, which is for mode DATA_PARALLEL, not " + Mode_Name(job.mode()) + "; leave it out";
   }
   int64_t chunks = job.deterministic().chunks(), devices = batchAxes(job).empty() ? 1 : numDevices(job);
   if (chunks < 1) {

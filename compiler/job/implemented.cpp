@@ -45,6 +45,7 @@ constexpr llvm::StringLiteral kImplementedFields[] = {
     "deterministic",
     "deterministic.always",
     "deterministic.chunks",
+    "device_configuration",
     "epochs",
     "frozen",
     "global_batch",
@@ -116,7 +117,8 @@ constexpr llvm::StringLiteral kImplementedFields[] = {
 };
 
 // Of an enum field, the values that are implemented: "<field>=<value>".
-constexpr llvm::StringLiteral kImplementedValues[] = {"mode=DATA_PARALLEL", "mode=SEMI_AUTO", "mode=STAND_ALONE", "precision=F32"};
+constexpr llvm::StringLiteral kImplementedValues[] = {"mode=DATA_PARALLEL", "mode=HYBRID", "mode=SEMI_AUTO", "mode=STAND_ALONE",
+                                                      "precision=F32"};
 
 // Messages that mean nothing unless a field in them is set: checkJob asks for what they need.
 constexpr llvm::StringLiteral kContainers[] = {

@@ -91,6 +91,13 @@ void addTrainPasses(OpPassManager &passes, const job::Job &job) {
   passes.addPass(train::createVerifyTrainPass());
 }
 
+void addHybridPasses(OpPassManager &passes) {
+  // First, while all ops are alike: afterwards folding would have to keep layouts.
+  passes.addNestedPass<func::FuncOp>(createCanonicalizerPass());
+  passes.addPass(layout::createApplyRulesPass());
+  passes.addPass(layout::createLiftHybridPass());
+}
+
 void attachRules(ModuleOp module, const job::Job &job) {
   if (job.rules_size() == 0 || job.has_strategy()) {
     return;
@@ -105,7 +112,8 @@ void attachRules(ModuleOp module, const job::Job &job) {
     }
     return arrays.empty() ? ArrayAttr() : builder.getArrayAttr(arrays);
   };
-  SmallVector<Attribute> rules;
+  auto fromModel = module->getAttrOfType<ArrayAttr>(dist::kRulesAttr);
+  SmallVector<Attribute> rules = fromModel ? llvm::to_vector(fromModel) : SmallVector<Attribute>();
   for (const job::Rule &rule : job.rules()) {
     rules.push_back(dist::RuleAttr::get(module.getContext(), builder.getStringAttr(rule.match()), text(rule.layout()), counts(rule.in()),
                                         counts(rule.out()), rule.priority(), text(rule.origin())));

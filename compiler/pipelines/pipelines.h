@@ -21,7 +21,7 @@ struct Variant {
   std::vector<std::string> mesh;      // "dp=4", major to minor; empty: one device
   std::vector<std::string> batchAxes; // those that split the batch
   int64_t devicesPerProcess = 1;
-  bool inferParameters = false;        // let inference split parameters of which no rule says anything
+  bool inferParameters = false;        // let inference split parameters, and their state, of which nothing says anything
   bool usesStrategy = false;           // take all layouts from the job's strategy
   std::vector<int64_t> deviceIds = {}; // rank of each device, row-major; empty: the devices in turn
 };
@@ -40,8 +40,12 @@ VariantList listVariants(const job::Job &job);
 // From the imported model to a module of programs (@init and either @train_step and @eval_step or @forward) on global shapes.
 void addTrainPasses(mlir::OpPassManager &passes, const job::Job &job);
 
-// Puts the job's rules about layouts into the module, for ashlar-apply-rules.
+// Adds the job's rules about layouts to those of the module, for ashlar-apply-rules.
 void attachRules(mlir::ModuleOp module, const job::Job &job);
+
+// From an imported model of mode HYBRID, the program of one device with the job's rules attached, to a model like any other, on global
+// shapes. Comes before addTrainPasses.
+void addHybridPasses(mlir::OpPassManager &passes);
 
 // From there to a layout on every value. Nothing to do for a variant without a mesh.
 void addLayoutPasses(mlir::OpPassManager &passes, const Variant &variant, const job::Job &job);

@@ -19,9 +19,9 @@ namespace {
 
 // Returns why the batch cannot be computed in `chunks` chunks on `ranks` ranks; "" when it can.
 std::string refuseChunks(const job::Job &job, int64_t chunks, int64_t ranks) {
-  if (job::effectiveMode(job) == job::SEMI_AUTO) {
-    return "--deterministic computes the batch in chunks, one after the other; that is for mode DATA_PARALLEL, this program has mode "
-           "SEMI_AUTO";
+  if (job::Mode mode = job::effectiveMode(job); mode == job::SEMI_AUTO || mode == job::HYBRID) {
+    return "--deterministic computes the batch in chunks, one after the other; that is for mode DATA_PARALLEL, this program has mode " +
+           job::Mode_Name(mode);
   }
   if (!job.has_loss()) {
     return "--deterministic is for training programs; this one only runs the model";
@@ -81,7 +81,7 @@ VariantList listVariants(const job::Job &job) {
     plain.mesh.push_back(axis.name() + "=" + std::to_string(axis.size()));
   }
   plain.usesStrategy = job.has_strategy();
-  plain.inferParameters = job::effectiveMode(job) == job::SEMI_AUTO;
+  plain.inferParameters = job::effectiveMode(job) == job::SEMI_AUTO || job::effectiveMode(job) == job::HYBRID;
   plain.deviceIds.assign(job.mesh().device_ids().begin(), job.mesh().device_ids().end());
   list.variants.push_back(plain);
   int64_t chunks = job.deterministic().chunks(), ranks = job::numDevices(job);

@@ -9,6 +9,7 @@ for job in "$jobs"/*.txtpb; do
   name=$(basename "$job" .txtpb)
   case $name in
     linear) model=linear ;;
+    mlp_hybrid) model=mlp-hybrid ;;
     mlp*) model=mlp ;;
     transformer*) model=transformer ;;
     *) fail "no model is known for docs/jobs/$name.txtpb" ;;

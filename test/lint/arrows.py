@@ -15,7 +15,7 @@ ARROWS = {
     "compiler/driver": ["compiler", "passes", "dialects", "runtime/abi"],
     "compiler/frontend": ["compiler/job", "dialects"],
     "compiler/job": [],
-    "compiler/pipelines": ["compiler/cost", "compiler/job", "compiler/strategy", "passes", "dialects"],
+    "compiler/pipelines": ["compiler/cost", "compiler/frontend", "compiler/job", "compiler/strategy", "passes", "dialects"],
     "compiler/reference": ["dialects"],
     "compiler/report": ["compiler/job", "passes", "dialects", "compiler/target"],
     "compiler/strategy": ["compiler/job", "passes", "dialects"],

@@ -17,7 +17,7 @@ struct Request {
   std::string name, output;
   bool noData = false;
   ParameterOptions parameters;
-  int64_t mlpLayers = 3, mlpWidth = 512;
+  int64_t mlpLayers = 3, mlpWidth = 512, mlpDevices = 2;
   TransformerSizes transformer;
 };
 
@@ -26,21 +26,25 @@ void addModels(CLI::App &app, Request &request) {
   auto add = [&](const std::string &name, const std::string &text) {
     CLI::App *model = app.add_subcommand(name, text);
     model->add_option("-o,--output", request.output, "the file to write")->required();
-    model->add_flag("--no-data", request.noData, "leave the parameters without values, for a job's init rules");
     model->callback([&request, name] { request.name = name; });
     return model;
   };
   auto addSeed = [&](CLI::App *model) {
+    model->add_flag("--no-data", request.noData, "leave the parameters without values, for a job's init rules");
     model->add_option("--seed", request.parameters.seed, "of the parameters' random values")->capture_default_str();
   };
   auto addSize = [&](CLI::App *model, const std::string &name, int64_t &size, const std::string &text) {
     model->add_option(name, size, text)->capture_default_str()->check(CLI::Range(1, 1000000));
   };
-  add("linear", "Dense(2, 1), weight and bias 0.02");
+  CLI::App *linear = add("linear", "Dense(2, 1), weight and bias 0.02");
+  linear->add_flag("--no-data", request.noData, "leave the parameters without values, for a job's init rules");
   CLI::App *mlp = add("mlp", "784-512-512-10 with ReLU between");
   addSeed(mlp);
   addSize(mlp, "--layers", request.mlpLayers, "number of dense layers");
   addSize(mlp, "--width", request.mlpWidth, "features between the layers");
+  CLI::App *hybrid = add("mlp-hybrid", "one device's part of mlp, with its all-reduce, for mode HYBRID; parameters without values");
+  addSize(hybrid, "--width", request.mlpWidth, "features between the layers, of all devices together");
+  addSize(hybrid, "--devices", request.mlpDevices, "devices along mesh axis tp");
   addSeed(add("dense-layers", "3 layers of two Dense(10, 10): the example of fusion ids"));
   CLI::App *transformer = add("transformer", "a small GPT: embedding, attention and MLP layers, head");
   addSeed(transformer);
@@ -57,6 +61,9 @@ onnx::ModelProto makeModel(const Request &request) {
   }
   if (request.name == "mlp") {
     return makeMlp(request.parameters, request.mlpLayers, request.mlpWidth);
+  }
+  if (request.name == "mlp-hybrid") {
+    return makeHybridMlp(request.mlpWidth, request.mlpDevices);
   }
   return request.name == "transformer" ? makeTransformer(request.parameters, request.transformer) : makeDenseLayers(request.parameters);
 }

@@ -141,6 +141,25 @@ void ModelBuilder::setInts(const std::string &name, const std::vector<int64_t> &
   addAttribute(name, onnx::AttributeProto::INTS)->mutable_ints()->Assign(values.begin(), values.end());
 }
 
+void ModelBuilder::setStrings(const std::string &name, const Names &values) {
+  onnx::AttributeProto *attribute = addAttribute(name, onnx::AttributeProto::STRINGS);
+  for (const std::string &value : values) {
+    attribute->add_strings(value);
+  }
+}
+
+void ModelBuilder::setDomain(const std::string &domain, int64_t version) {
+  model.mutable_graph()->mutable_node(model.graph().node_size() - 1)->set_domain(domain);
+  for (const onnx::OperatorSetIdProto &opset : model.opset_import()) {
+    if (opset.domain() == domain) {
+      return;
+    }
+  }
+  onnx::OperatorSetIdProto *opset = model.add_opset_import();
+  opset->set_domain(domain);
+  opset->set_version(version);
+}
+
 onnx::ModelProto ModelBuilder::finish(const std::string &output, const Shape &shape) {
   onnx::GraphProto *graph = model.mutable_graph();
   graph->mutable_node(graph->node_size() - 1)->set_output(0, output);

@@ -48,6 +48,10 @@ public:
   // Sets an attribute of the node added last.
   void setInt(const std::string &name, int64_t value);
   void setInts(const std::string &name, const std::vector<int64_t> &values);
+  void setStrings(const std::string &name, const Names &values);
+
+  // Makes the node added last one of the domain, at this version.
+  void setDomain(const std::string &domain, int64_t version);
 
   // Makes the result of the last node the model's output, under a name of its own, and returns the model.
   onnx::ModelProto finish(const std::string &output, const Shape &shape);

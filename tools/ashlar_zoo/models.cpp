@@ -123,6 +123,26 @@ onnx::ModelProto makeMlp(const ParameterOptions &options, int64_t layers, int64_
   return b.finish("logits", {-1, 10});
 }
 
+onnx::ModelProto makeHybridMlp(int64_t width, int64_t devices) {
+  if (width % devices != 0) {
+    throw std::runtime_error("width " + std::to_string(width) + " is not divisible by " + std::to_string(devices) + " devices");
+  }
+  ParameterOptions options;
+  options.withData = false;
+  ModelBuilder b("mlp_hybrid", options);
+  int64_t features = 28 * 28, local = width / devices;
+  std::string x = b.addInput("input", {-1, features});
+  x = b.addNode("Relu", "relu1", {dense(b, "fc1", x, features, local)});
+  x = b.addNode("Gemm", "fc2", {x, b.addParameter("fc2.weight", {width, local}, width)});
+  b.setInt("transB", 1);
+  x = b.addNode("AllReduce", "fc2.sum", {x});
+  b.setDomain("ai.ashlar.dist", 1);
+  b.setStrings("axes", {"tp"});
+  x = b.addNode("Add", "fc2.add_bias", {x, b.addParameter("fc2.bias", {width}, width)});
+  dense(b, "fc3", b.addNode("Relu", "relu2", {x}), width, 10);
+  return b.finish("logits", {-1, 10});
+}
+
 onnx::ModelProto makeDenseLayers(const ParameterOptions &options) {
   ModelBuilder b("dense_layers", options);
   std::string x = b.addInput("input", {-1, 10});

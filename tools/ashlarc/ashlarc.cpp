@@ -33,6 +33,8 @@ int main(int argc, char **argv) {
   app.add_option("--save-strategy", options.saveStrategy, "write the layout of every tensor")->type_name("F.txtpb");
   app.add_option("--load-strategy", options.loadStrategy, "take the layouts from such a file instead of inferring them")
       ->type_name("F.txtpb");
+  app.add_option("--annotate", options.annotated, "write the model with the layouts of all tensors as ONNX's multi-device annotations")
+      ->type_name("F.onnx");
   app.add_option("-o", options.output, "the file to write; - is stdout")->type_name("OUT");
   try {
     app.parse(argc, argv);
@@ -48,7 +50,8 @@ int main(int argc, char **argv) {
     std::cerr << "error: --emit " << stage << " is not a stage; the stages are nn, dist, exec, llvm, obj and exe\n";
     return 1;
   }
-  bool hasOther = options.printParameters || options.explain || !options.report.empty() || !options.saveStrategy.empty();
+  bool hasOther =
+      options.printParameters || options.explain || !options.report.empty() || !options.saveStrategy.empty() || !options.annotated.empty();
   if (options.output.empty() && !hasOther) {
     std::cerr << "error: no output file; name one by -o OUT\n";
     return 1;

@@ -35,26 +35,44 @@ std::vector<float> floatsOf(const reference::Tensor &tensor) {
   return values;
 }
 
-// Compiles the model with one input "x" and one output "y", runs it, and returns |y - interpreter| / max(1, |interpreter|) at its worst.
-double worstError(const test::OnnxModel &model, const reference::Tensor &x) {
+// A job that a model is compiled for, and the ranks to run it on.
+struct Run {
+  std::string job;
+  int ranks = 1;
+};
+
+// Compiles the model with one input "x" and one output "y", runs it, and returns |y - expected| / max(1, |expected|) at its worst.
+double worstError(const test::OnnxModel &model, const reference::Tensor &x, const reference::Tensor &expected, const Run &run = {}) {
   test::TemporaryFolder folder;
   std::string base = folder.path() + "/";
   std::ofstream(base + "model.onnx", std::ios::binary) << model.proto.SerializeAsString();
   std::vector<int64_t> shape(x.getShape());
   std::vector<float> input = floatsOf(x);
   REQUIRE(rt::writeNpy(base + "x.npy", rt::Element::kF32, shape, input.data()).ok());
-  std::string command = std::string(ASHLARC) + " " + base + "model.onnx -o " + base + "model && " + base + "model --input x=" + base +
-                        "x.npy --output y=" + base + "y.npy";
+  std::string options, launch;
+  if (!run.job.empty()) {
+    std::ofstream(base + "job.txtpb") << run.job;
+    options = " --job " + base + "job.txtpb";
+    // Tests run as root too, and with more ranks than cores.
+    launch = "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1 mpirun -n " +
+             std::to_string(run.ranks) + " ";
+  }
+  std::string command = std::string(ASHLARC) + " " + base + "model.onnx" + options + " -o " + base + "model && " + launch + base +
+                        "model --input x=" + base + "x.npy --output y=" + base + "y.npy";
   REQUIRE(std::system(command.c_str()) == 0);
   rt::NpyFile file;
   REQUIRE(rt::NpyFile::open(base + "y.npy", file).ok());
-  reference::Tensor expected = test::evaluate(model, {x}).front();
   reference::Tensor computed(expected.getType());
   REQUIRE(file.shape() == std::vector<int64_t>(expected.getShape()));
   for (int64_t i = 0; i < computed.getNumElements(); ++i) {
     computed.setFloat(i, static_cast<const float *>(file.data())[i]);
   }
   return reference::maxDifference(expected, computed);
+}
+
+// The same against the interpreter.
+double worstError(const test::OnnxModel &model, const reference::Tensor &x) {
+  return worstError(model, x, test::evaluate(model, {x}).front());
 }
 
 // Sums of up to 96 products of size 1 in f32: 96 * 2^-24, times a few for the activation.
@@ -103,4 +121,32 @@ TEST_CASE("execution: batched products, pieces of parameters and softmax equal t
   model.node("MatMul", {"q", "kt"}, {"scores"}).node("Softmax", {"scores"}, {"weights"}, {{"axis", int64_t{-1}}});
   model.node("MatMul", {"weights", "x"}, {"y"}).output("y");
   CHECK(worstError(model, test::f32({6, 32, 24}, randomValues(6 * 32 * 24, random))) < kTolerance);
+}
+
+TEST_CASE("execution: every collective that a model may hold equals the model without", "[execution][hybrid]") {
+  std::mt19937_64 random(3);
+  using Strings = std::vector<std::string>;
+  std::vector<double> w = randomValues(4 * 6, random);
+  test::OnnxModel local(17), whole(17);
+  // Rows of x are split over dp; so are, for a while, the columns of x w.
+  local.input("x", {std::string("batch"), int64_t{4}}).initializer("w", kFloat, {4, 6}, w).ints("columns", {1});
+  local.node("ai.ashlar.dist.Broadcast", {"w"}, {"copy"}, {{"axes", Strings{"dp", "tp"}}, {"root", int64_t{3}}});
+  local.node("MatMul", {"x", "copy"}, {"rows"});
+  local.node("ai.ashlar.dist.AllToAll", {"rows"}, {"split"},
+             {{"axes", Strings{"dp"}}, {"split_dim", int64_t{1}}, {"concat_dim", int64_t{0}}});
+  local.node("ReduceSum", {"split", "columns"}, {"parts"}, {{"keepdims", int64_t{0}}});
+  local.node("ai.ashlar.dist.ReduceScatter", {"parts"}, {"sums"}, {{"axes", Strings{"dp"}}, {"dim", int64_t{0}}});
+  local.node("ai.ashlar.dist.AllGather", {"sums"}, {"sum"}, {{"axes", Strings{"dp"}}, {"dim", int64_t{0}}});
+  local.node("ReduceMax", {"split"}, {"maxima"}, {{"axes", std::vector<int64_t>{1}}, {"keepdims", int64_t{0}}});
+  local.node("ai.ashlar.dist.AllReduce", {"maxima"}, {"maximum"}, {{"axes", Strings{"dp"}}, {"reduction", std::string("max")}});
+  local.node("Sub", {"maximum", "sum"}, {"y"}).output("y");
+  whole.input("x", {int64_t{8}, int64_t{4}}).initializer("w", kFloat, {4, 6}, w).ints("columns", {1});
+  whole.node("MatMul", {"x", "w"}, {"rows"}).node("ReduceSum", {"rows", "columns"}, {"sum"}, {{"keepdims", int64_t{0}}});
+  whole.node("ReduceMax", {"rows"}, {"maximum"}, {{"axes", std::vector<int64_t>{1}}, {"keepdims", int64_t{0}}});
+  whole.node("Sub", {"maximum", "sum"}, {"y"}).output("y");
+  reference::Tensor x = test::f32({8, 4}, randomValues(8 * 4, random));
+  Run run{"mode: HYBRID mesh { axes { name: \"dp\" size: 2 } axes { name: \"tp\" size: 2 } } global_batch: 8\n"
+          "rules { match: \"x\" layout: \"[{dp}, {}]\" }",
+          4};
+  CHECK(worstError(local, x, test::evaluate(whole, {x}).front(), run) < kTolerance);
 }

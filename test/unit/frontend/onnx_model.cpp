@@ -91,7 +91,9 @@ OnnxModel &OnnxModel::ints(const std::string &name, std::vector<double> values) 
 OnnxModel &OnnxModel::node(const std::string &op, std::vector<std::string> inputs, std::vector<std::string> outputs,
                            std::vector<Attribute> attributes, const std::string &name) {
   onnx::NodeProto *node = proto.mutable_graph()->add_node();
-  node->set_op_type(op);
+  size_t dot = op.rfind('.');
+  node->set_domain(dot == std::string::npos ? "" : op.substr(0, dot));
+  node->set_op_type(op.substr(dot + 1));
   node->set_name(name);
   for (const std::string &input : inputs) {
     node->add_input(input);
@@ -117,6 +119,9 @@ OnnxModel &OnnxModel::node(const std::string &op, std::vector<std::string> input
     } else if (auto *fs = std::get_if<std::vector<float>>(&attribute.value)) {
       added->set_type(onnx::AttributeProto::FLOATS);
       added->mutable_floats()->Add(fs->begin(), fs->end());
+    } else if (auto *ss = std::get_if<std::vector<std::string>>(&attribute.value)) {
+      added->set_type(onnx::AttributeProto::STRINGS);
+      added->mutable_strings()->Add(ss->begin(), ss->end());
     } else {
       added->set_type(onnx::AttributeProto::TENSOR);
       *added->mutable_t() = std::get<onnx::TensorProto>(attribute.value);

@@ -36,7 +36,7 @@ using Dim = std::variant<int64_t, std::string>;
 // An attribute of a node.
 struct Attribute {
   std::string name;
-  std::variant<int64_t, float, std::string, std::vector<int64_t>, std::vector<float>, onnx::TensorProto> value;
+  std::variant<int64_t, float, std::string, std::vector<int64_t>, std::vector<float>, std::vector<std::string>, onnx::TensorProto> value;
 };
 
 // Returns a tensor message with typed data; all lists take doubles.
@@ -49,7 +49,7 @@ public:
   OnnxModel &initializer(const std::string &name, int32_t type, std::vector<int64_t> dims, std::vector<double> values);
   // An i64 vector: shapes, axes.
   OnnxModel &ints(const std::string &name, std::vector<double> values);
-  // A node named `name`, "" for none.
+  // A node named `name`, "" for none. `op` may have a domain before it: "ai.ashlar.dist.AllReduce".
   OnnxModel &node(const std::string &op, std::vector<std::string> inputs, std::vector<std::string> outputs,
                   std::vector<Attribute> attributes = {}, const std::string &name = "");
   OnnxModel &output(const std::string &name);

@@ -224,6 +224,7 @@ TEST_CASE("every field of job.proto is implemented or refused", "[job]") {
                         "dataset.shuffle",
                         "deterministic.always",
                         "deterministic.chunks",
+                        "device_configuration",
                         "epochs",
                         "frozen",
                         "global_batch",
@@ -320,6 +321,16 @@ TEST_CASE("rules are checked", "[job]") {
     CHECK_THAT(checkError(job + text), contains(message));
   }
   CHECK_THAT(checkError("mode: SEMI_AUTO"), contains("mode SEMI_AUTO needs a mesh"));
+  CHECK_THAT(checkError("mode: HYBRID"), contains("mode HYBRID needs a mesh"));
+  const std::string hybrid = "mode: HYBRID\nmesh { axes { name: \"tp\" size: 2 } }\n";
+  CHECK_THAT(checkError(hybrid + "rules { match: \"fc1\" in { slices: [2, 1] } }"),
+             contains("counts slices, but in mode HYBRID nothing chooses their axes; give the tensors a layout"));
+  CHECK(checkError("mode: SEMI_AUTO\nmesh { axes { name: \"tp\" size: 2 } }\ndevice_configuration: \"two\"") == "no error");
+  CHECK_THAT(checkError(hybrid + "device_configuration: \"two\""),
+             contains("device_configuration \"two\" gives layouts, which mode HYBRID does not take; set mode: SEMI_AUTO"));
+  CHECK_THAT(checkError(hybrid + "strategy { mesh { axes { name: \"tp\" size: 2 } } }"),
+             contains("the strategy gives layouts, but in mode HYBRID the model's collectives do; leave it out"));
+  CHECK_THAT(checkError(hybrid + "deterministic {}"), contains("which is for mode DATA_PARALLEL, not HYBRID"));
   CHECK_THAT(checkError(kGood + "rules { match: \"a\" layout: \"[]\" }"),
              contains("gives layouts, which mode DATA_PARALLEL does not take from rules; set mode: SEMI_AUTO"));
 }

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Pieces are counted from the layouts in the rules, before there is a module that the rules could be applied to.
+
+#include "compiler/pipelines/local_model.h"
+
+#include "dialects/dist/dist.h"
+#include "dialects/support/names.h"
+#include "passes/layout/layout_text.h"
+
+using namespace mlir;
+
+namespace ashlar::pipelines {
+namespace {
+
+// The pieces a dim that one rule gives to the tensors it matches.
+struct RulePieces {
+  std::string match;
+  int64_t priority;
+  std::vector<int64_t> pieces;
+};
+
+// Opens an error with the place of a rule: job.txtpb:14: rule "fc1.weight"
+InFlightDiagnostic emitRuleError(const job::Rule &rule, MLIRContext *context) {
+  InFlightDiagnostic error = emitError(UnknownLoc::get(context));
+  return std::move(error << (rule.origin().empty() ? "" : rule.origin() + ": ") << "rule \"" << rule.match() << "\": ");
+}
+
+// Returns the pieces a dim of the layout of a rule.
+FailureOr<std::vector<int64_t>> countPieces(const job::Rule &rule, dist::MeshAttr mesh) {
+  auto emitError = [&] { return emitRuleError(rule, mesh.getContext()); };
+  FailureOr<SmallVector<layout::DimSplit>> dims = layout::parseLayoutText(rule.layout(), emitError);
+  if (failed(dims)) {
+    return failure();
+  }
+  std::vector<int64_t> pieces;
+  for (const layout::DimSplit &dim : *dims) {
+    pieces.push_back(1);
+    for (const layout::AxisPart &part : dim.axes) {
+      auto axis = StringAttr::get(mesh.getContext(), part.axis);
+      if (part.size != 0) {
+        return emitError() << part.toString() << " is a part of an axis; in mode HYBRID give the mesh the parts as axes of their own";
+      }
+      if (!mesh.findAxis(axis)) {
+        return emitError() << "the mesh has no axis " << axis << "; it is " << mesh;
+      }
+      pieces.back() *= mesh.axisSize(axis);
+    }
+  }
+  return pieces;
+}
+
+} // namespace
+
+FailureOr<frontend::LocalModel> describeLocalModel(const job::Job &job, MLIRContext *context) {
+  context->loadDialect<dist::DistDialect>();
+  SmallVector<StringAttr> names;
+  SmallVector<int64_t> sizes;
+  for (const job::Mesh::Axis &axis : job.mesh().axes()) {
+    names.push_back(StringAttr::get(context, axis.name()));
+    sizes.push_back(axis.size());
+  }
+  auto mesh = dist::MeshAttr::get(context, names, sizes);
+  std::vector<RulePieces> rules;
+  for (const job::Rule &rule : job.rules()) {
+    FailureOr<std::vector<int64_t>> pieces = countPieces(rule, mesh);
+    if (failed(pieces)) {
+      return failure();
+    }
+    rules.push_back({rule.match(), rule.priority(), *pieces});
+  }
+  // Of two rules the one with the lower priority holds, as in ashlar-apply-rules, which also tells of those that contradict.
+  auto pieces = [rules](StringRef name, int64_t rank) {
+    const RulePieces *best = nullptr;
+    for (const RulePieces &rule : rules) {
+      bool matches = static_cast<int64_t>(rule.pieces.size()) == rank && matchesGlob(rule.match, name);
+      best = matches && (!best || rule.priority < best->priority) ? &rule : best;
+    }
+    return best ? best->pieces : std::vector<int64_t>(rank, 1);
+  };
+  return frontend::LocalModel{mesh, pieces};
+}
+
+} // namespace ashlar::pipelines

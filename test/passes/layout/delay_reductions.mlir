@@ -119,3 +119,19 @@ func.func @minor_of_joined_dim(%x: tensor<9x3xf32> {dist.layout = #dist.layout<[
   %1 = nn.reshape %0 : tensor<3x3xf32> -> tensor<9xf32>
   return %1 : tensor<9xf32>
 }
+
+// -----
+
+dist.mesh @mesh <["x" = 2, "z" = 2]>
+
+// Pieces of 2 and 1 of 3 rows are no pieces of 9: the reshape cannot compute on terms that are split so, and the sum comes before it.
+// CHECK-LABEL: func.func @uneven_reshape
+func.func @uneven_reshape(%x: tensor<3x2x3xf32> {dist.layout = #dist.layout<[{"x"}, {"z"}, {}]>},
+                          %y: tensor<3x2x3xf32> {dist.layout = #dist.layout<[{"x"}, {"z"}, {}]>}) -> (tensor<9x3xf32> {dist.layout = #dist.layout<[{}, {}]>}) {
+  // CHECK: %[[TERMS:.*]] = nn.matmul
+  // CHECK-NEXT: %[[SUM:.*]] = dist.redistribute %[[TERMS]] from <[{"x"}, {}, {}], partial = sum {"z"}> to <[{}, {}, {}]>
+  // CHECK-NEXT: nn.reshape %[[SUM]] {dist.layouts = [#dist.layout<[{}, {}]>]}
+  %a = nn.matmul %x, %y transpose_a : tensor<3x2x3xf32>, tensor<3x2x3xf32> -> tensor<3x3x3xf32>
+  %b = nn.reshape %a : tensor<3x3x3xf32> -> tensor<9x3xf32>
+  return %b : tensor<9x3xf32>
+}

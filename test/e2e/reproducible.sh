@@ -11,6 +11,7 @@ for job in "$jobs"/*.txtpb; do
   case $name in
     linear) model=linear ;;
     mlp*) model=mlp ;;
+    transformer*) model=transformer ;;
     *) continue ;; # e2e_example_jobs knows all of them
   esac
   # Two axes and a strategy need a mesh: jobs without one run on two devices here.

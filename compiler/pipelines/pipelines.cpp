@@ -104,7 +104,6 @@ void attachRules(ModuleOp module, const job::Job &job) {
   }
   module.getContext()->loadDialect<dist::DistDialect>();
   Builder builder(module.getContext());
-  auto text = [&](const std::string &value) { return value.empty() ? StringAttr() : builder.getStringAttr(value); };
   auto counts = [&](const auto &tuples) {
     SmallVector<Attribute> arrays;
     for (const job::Rule::SliceCounts &tuple : tuples) {
@@ -115,8 +114,10 @@ void attachRules(ModuleOp module, const job::Job &job) {
   auto fromModel = module->getAttrOfType<ArrayAttr>(dist::kRulesAttr);
   SmallVector<Attribute> rules = fromModel ? llvm::to_vector(fromModel) : SmallVector<Attribute>();
   for (const job::Rule &rule : job.rules()) {
-    rules.push_back(dist::RuleAttr::get(module.getContext(), builder.getStringAttr(rule.match()), text(rule.layout()), counts(rule.in()),
-                                        counts(rule.out()), rule.priority(), text(rule.origin())));
+    StringAttr layout = rule.has_layout() ? builder.getStringAttr(rule.layout()) : StringAttr(); // an empty one is for the parser to refuse
+    StringAttr origin = rule.origin().empty() ? StringAttr() : builder.getStringAttr(rule.origin());
+    rules.push_back(dist::RuleAttr::get(module.getContext(), builder.getStringAttr(rule.match()), layout, counts(rule.in()),
+                                        counts(rule.out()), rule.priority(), origin));
   }
   module->setAttr(dist::kRulesAttr, builder.getArrayAttr(rules));
 }

@@ -75,13 +75,16 @@ OpFoldResult ReshapeOp::fold(FoldAdaptor adaptor) {
   return {};
 }
 
-// reshape(reshape(x)) ==> reshape(x)
+// reshape(reshape(x)) ==> reshape(x), but for an inner one that the model names: rules may be about it, and it moves nothing.
 LogicalResult ReshapeOp::canonicalize(ReshapeOp op, PatternRewriter &rewriter) {
   auto producer = op.getInput().getDefiningOp<ReshapeOp>();
   if (!producer) {
     return rewriter.notifyMatchFailure(op, "operand is not a reshape");
   }
-  rewriter.replaceOpWithNewOp<ReshapeOp>(op, op.getType(), producer.getInput());
+  if (producer->hasAttr(kOutputsAttr)) {
+    return rewriter.notifyMatchFailure(op, "operand has a name");
+  }
+  rewriter.modifyOpInPlace(op, [&] { op.getInputMutable().assign(producer.getInput()); });
   return success();
 }
 
@@ -105,7 +108,8 @@ LogicalResult TransposeOp::canonicalize(TransposeOp op, PatternRewriter &rewrite
   for (int64_t dim : op.getPermutation()) {
     composed.push_back(producer.getPermutation()[dim]);
   }
-  rewriter.replaceOpWithNewOp<TransposeOp>(op, producer.getInput(), composed);
+  auto made = rewriter.replaceOpWithNewOp<TransposeOp>(op, producer.getInput(), composed);
+  made->setDiscardableAttrs(op->getDiscardableAttrDictionary());
   return success();
 }
 

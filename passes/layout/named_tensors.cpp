@@ -7,6 +7,8 @@
 #include "dialects/nn/nn.h"
 #include "dialects/support/names.h"
 
+#include <functional>
+
 using namespace mlir;
 
 namespace ashlar::layout {
@@ -53,15 +55,26 @@ bool TensorRef::operator<(const TensorRef &other) const {
 
 llvm::MapVector<Value, SmallVector<OpOperand *>> OpGroup::inputs() const {
   llvm::MapVector<Value, SmallVector<OpOperand *>> inputs;
-  for (Operation *op : ops) {
+  DenseSet<Operation *> own(llvm::from_range, ops), seen;
+  // From the result back, left operands first: the broadcast of a bias stands before the add, but is what the add takes second.
+  std::function<void(Operation *)> visit = [&](Operation *op) {
+    if (!seen.insert(op).second) {
+      return;
+    }
     for (OpOperand &operand : op->getOpOperands()) {
       Operation *maker = operand.get().getDefiningOp();
       bool isConstant = maker && maker->getNumOperands() == 0 && !isa<nn::ReadOp>(maker);
-      if (!isConstant && !llvm::is_contained(ops, maker)) {
+      if (maker && own.contains(maker)) {
+        visit(maker);
+      } else if (!isConstant) {
         inputs[operand.get()].push_back(&operand);
       }
     }
+  };
+  for (OpResult output : outputs()) {
+    visit(output.getOwner());
   }
+  llvm::for_each(ops, visit); // what no output depends on
   return inputs;
 }
 

@@ -32,8 +32,8 @@ struct TensorRef {
 struct OpGroup {
   llvm::SmallVector<mlir::Operation *> ops;
 
-  // Returns the tensors that come from outside, each once, in the order in which the ops use them, constants left out; and of each the
-  // operands that take it.
+  // Returns the tensors that come from outside, each once, constants left out, in the order of the expression that the ops are; and
+  // of each the operands that take it.
   llvm::MapVector<mlir::Value, llvm::SmallVector<mlir::OpOperand *>> inputs() const;
 
   // Returns the results that are used outside.

@@ -145,6 +145,15 @@ std::string printTuple(ArrayRef<int64_t> counts) {
   return "(" + llvm::join(llvm::map_range(counts, [](int64_t count) { return std::to_string(count); }), ", ") + ")";
 }
 
+// "dp=2, tp=4", as on the command line.
+std::string printMesh(dist::MeshAttr mesh) {
+  auto printAxis = [](auto item) {
+    auto [axis, size] = item;
+    return axis.str() + "=" + std::to_string(size);
+  };
+  return llvm::join(llvm::map_range(llvm::zip_equal(mesh.getAxes(), mesh.getSizes()), printAxis), ", ");
+}
+
 // State: the axes chosen for each dim so far, and what is left of the mesh.
 class AxisAssignment {
 public:
@@ -252,9 +261,9 @@ private:
   }
 
   InFlightDiagnostic emitCannotForm(const Twine &where, int64_t count) {
-    return emitError() << where << " is cut into " << count << " slices, which what the rule leaves free of mesh " << refinement.getMesh()
-                       << " does not form; the counts of a rule multiply to a divisor of its " << refinement.getMesh().numDevices()
-                       << " devices";
+    return emitError() << where << " is cut into " << count << " slices, which what the rule leaves free of mesh "
+                       << printMesh(refinement.getMesh()) << " does not form; the counts of a rule multiply to a divisor of its "
+                       << refinement.getMesh().numDevices() << " devices";
   }
 
   LogicalResult assignOutput(const std::string &what, ArrayRef<int64_t> counts, OpResult result) {

@@ -88,6 +88,27 @@ func.func @reshape_of_reshape(%x: tensor<2x6xf32>) -> tensor<3x4xf32> {
   return %1 : tensor<3x4xf32>
 }
 
+// A reshape that the model names stays: a rule may be about it. The one behind it keeps its name too.
+// CHECK-LABEL: @named_reshapes
+// CHECK: nn.reshape %{{.*}} {nn.outputs = ["a"]} : tensor<2x6xf32> -> tensor<12xf32>
+// CHECK-NEXT: %[[Z:.*]] = nn.reshape %{{.*}} {nn.outputs = ["c"]} : tensor<12xf32> -> tensor<3x4xf32>
+// CHECK-NEXT: return %[[Z]]
+func.func @named_reshapes(%x: tensor<2x6xf32>) -> tensor<3x4xf32> {
+  %0 = nn.reshape %x {nn.outputs = ["a"]} : tensor<2x6xf32> -> tensor<12xf32>
+  %1 = nn.reshape %0 : tensor<12xf32> -> tensor<4x3xf32>
+  %2 = nn.reshape %1 {nn.outputs = ["c"]} : tensor<4x3xf32> -> tensor<3x4xf32>
+  return %2 : tensor<3x4xf32>
+}
+
+// Of two transposes the one that stays keeps its name.
+// CHECK-LABEL: @named_transpose
+// CHECK: nn.transpose %{{.*}} [1, 2, 0] {nn.outputs = ["b"]}
+func.func @named_transpose(%x: tensor<2x3x4xf32>) -> tensor<3x4x2xf32> {
+  %0 = nn.transpose %x [2, 0, 1] : tensor<2x3x4xf32> -> tensor<4x2x3xf32>
+  %1 = nn.transpose %0 [2, 0, 1] {nn.outputs = ["b"]} : tensor<4x2x3xf32> -> tensor<3x4x2xf32>
+  return %1 : tensor<3x4x2xf32>
+}
+
 // transpose(transpose(x)) is one transpose with the permutations composed.
 // CHECK-LABEL: @transpose_of_transpose
 // CHECK-SAME: %[[X:.*]]: tensor<2x3x4xf32>

@@ -92,3 +92,21 @@ module attributes {dist.rules = [#dist.rule<match = "tanh", in = [array<i64: 1, 
     return %y : tensor<4x4xf32>
   }
 }
+
+// -----
+
+// Inputs are in the order of the node, not in that of the ops it became: the broadcast of the bias stands before the add.
+// CHECK-LABEL: module {
+module attributes {dist.rules = [#dist.rule<match = "add", in = [array<i64: 2, 1>, array<i64: 1>]>]} {
+  dist.mesh @mesh <["dp" = 2]>
+  nn.variable @b trainable : tensor<8xf32>
+  func.func @f(%x: tensor<4x8xf32> {nn.name = "x"}) -> (tensor<4x8xf32> {nn.name = "y"}) {
+    %b = nn.read @b : tensor<8xf32>
+    // CHECK: nn.broadcast {{.*}} {dist.operand_layouts = [#dist.layout<[{}]>]
+    // CHECK: nn.add {{.*}} {dist.operand_layouts = [#dist.layout<[{"dp"}, {}]>, unit]
+    // LOCAL: nn.add {{.*}} : tensor<2x8xf32>
+    %0 = nn.broadcast %b dims = [1] : tensor<8xf32> -> tensor<4x8xf32> loc("add")
+    %y = nn.add %x, %0 : tensor<4x8xf32> loc("add")
+    return %y : tensor<4x8xf32>
+  }
+}

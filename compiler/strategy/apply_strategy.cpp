@@ -93,17 +93,25 @@ private:
   }
 
   // Returns the layout of a tensor of the strategy; `what` is "variable @w".
-  FailureOr<dist::LayoutAttr> parseLayout(const std::string &text, const std::string &what) {
-    FailureOr<SmallVector<layout::DimSplit>> dims =
-        layout::parseLayoutText(text, [&]() -> InFlightDiagnostic { return differ() << "gives " << what << " a wrong layout: "; });
+  FailureOr<dist::LayoutAttr> parseLayout(const std::string &text, Type type, const std::string &what) {
+    auto refuse = [&]() -> InFlightDiagnostic { return differ() << "gives " << what << " a wrong layout: "; };
+    FailureOr<SmallVector<layout::DimSplit>> dims = layout::parseLayoutText(text, refuse);
     if (failed(dims)) {
       return failure();
     }
+    if (static_cast<int64_t>(dims->size()) != cast<RankedTensorType>(type).getRank()) {
+      return refuse() << text << " is of rank " << dims->size() << " but the tensor has type " << typeText(type)
+                      << "; give one pair of braces a dim";
+    }
     dist::Layout layout;
     for (const layout::DimSplit &dim : *dims) {
-      dist::AxisList &axes = layout.dims.emplace_back();
+      layout.dims.emplace_back();
       for (const layout::AxisPart &part : dim.axes) {
-        axes.push_back(StringAttr::get(context, part.toString()));
+        auto axis = StringAttr::get(context, part.toString());
+        if (layout.uses(axis)) {
+          return refuse() << text << " uses axis " << axis << " twice; an axis splits one dim, once";
+        }
+        layout.dims.back().push_back(axis);
       }
     }
     return dist::LayoutAttr::get(context, layout);
@@ -114,7 +122,7 @@ private:
     if (tensor.type() != typeText(type)) {
       return differ() << "has " << what << " with type " << tensor.type() << ", the model has it with " << typeText(type) << kRemedy;
     }
-    return parseLayout(tensor.layout(), what);
+    return parseLayout(tensor.layout(), type, what);
   }
 
   LogicalResult applyVariables() {
@@ -220,8 +228,9 @@ private:
       return differ() << "has " << what << " with " << saved.operands_size() << " operands, the model has it with " << op->getNumOperands()
                       << kRemedy;
     }
-    for (const std::string &text : saved.operands()) {
-      FailureOr<dist::LayoutAttr> layout = text.empty() ? FailureOr<dist::LayoutAttr>(dist::LayoutAttr()) : parseLayout(text, what);
+    for (auto [text, operand] : llvm::zip_equal(saved.operands(), op->getOperands())) {
+      FailureOr<dist::LayoutAttr> layout =
+          text.empty() ? FailureOr<dist::LayoutAttr>(dist::LayoutAttr()) : parseLayout(text, operand.getType(), what);
       if (failed(layout)) {
         return failure();
       }

@@ -124,6 +124,28 @@ void NamedTensors::addFunction(func::FuncOp function) {
   }
 }
 
+namespace {
+
+// Equal ops of two nodes are one after common subexpressions are merged, and have the path of the first: three products of one input share
+// the reshape to rows. What has no name is no output of that node, so it is a part of every node that uses it.
+void addSharedOps(OpGroup &group, const DenseSet<Operation *> &forward) {
+  if (llvm::none_of(group.ops, [](Operation *op) { return op->hasAttr(nn::kOutputsAttr); })) {
+    return; // a module without names
+  }
+  for (size_t i = 0; i < group.ops.size(); ++i) {
+    for (Value operand : group.ops[i]->getOperands()) {
+      Operation *maker = operand.getDefiningOp();
+      bool isInner =
+          maker && forward.contains(maker) && maker->getNumOperands() != 0 && !isa<nn::ReadOp>(maker) && !maker->hasAttr(nn::kOutputsAttr);
+      if (isInner && !llvm::is_contained(group.ops, maker)) {
+        group.ops.push_back(maker);
+      }
+    }
+  }
+}
+
+} // namespace
+
 // What the results of a function depend on is the model; gradients and updates are written, not returned.
 void NamedTensors::addOps(func::FuncOp function) {
   DenseSet<Operation *> forward;
@@ -156,6 +178,7 @@ void NamedTensors::addOps(func::FuncOp function) {
     }
   }
   for (auto &[path, group] : ofFunction) {
+    addSharedOps(group, forward);
     groups[path].push_back(std::move(group));
   }
 }

@@ -110,3 +110,21 @@ module attributes {dist.rules = [#dist.rule<match = "add", in = [array<i64: 2, 1
     return %y : tensor<4x8xf32>
   }
 }
+
+// -----
+
+// An op that two nodes share is an inner op of both.
+// CHECK-LABEL: module {
+module attributes {dist.rules = [#dist.rule<match = "key", in = [array<i64: 2, 1, 1>]>]} {
+  dist.mesh @mesh <["dp" = 2]>
+  nn.variable @w trainable : tensor<8x8xf32>
+  func.func @f(%x: tensor<4x2x8xf32> {nn.name = "x"}) -> (tensor<8x8xf32> {nn.name = "q"}, tensor<8x8xf32> {nn.name = "k"}) {
+    %w = nn.read @w : tensor<8x8xf32>
+    // CHECK: nn.reshape {{.*}} {dist.operand_layouts = [#dist.layout<[{"dp"}, {}, {}]>]
+    %rows = nn.reshape %x : tensor<4x2x8xf32> -> tensor<8x8xf32> loc("query")
+    %q = nn.matmul %rows, %w {nn.outputs = ["q"]} : tensor<8x8xf32>, tensor<8x8xf32> -> tensor<8x8xf32> loc("query")
+    // LOCAL: nn.matmul {{.*}} -> tensor<4x8xf32>
+    %0 = nn.matmul %rows, %w {nn.outputs = ["k"]} : tensor<8x8xf32>, tensor<8x8xf32> -> tensor<8x8xf32> loc("key")
+    return %q, %0 : tensor<8x8xf32>, tensor<8x8xf32>
+  }
+}

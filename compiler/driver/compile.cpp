@@ -286,6 +286,9 @@ private:
       }
       info.training = std::move(*training);
     }
+    if (SymbolTable::lookupSymbolIn(variant, nn::kSeedVariable)) {
+      info.seedTensor = nn::kSeedVariable.str();
+    }
     info.plan = report::planText(variant, {info.modelName, job.global_batch(), job.has_loss() ? variantList.deterministicRefusal : ""});
     return info;
   }

@@ -110,7 +110,6 @@ llvm::Expected<target::TrainingInfo> makeTrainingInfo(const job::Job &job, exec:
   if (llvm::is_contained(outsideNames(variant, eval.getOutputs()), "correct")) {
     info.correctTensor = "correct";
   }
-  info.seedTensor = nn::kSeedVariable.str();
   return info;
 }
 

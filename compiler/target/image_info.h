@@ -37,13 +37,14 @@ struct DatasetInfo {
 struct TrainingInfo {
   DatasetInfo dataset;
   uint64_t globalBatch = 0, epochs = 1, logEvery = 1;
-  std::string lossTensor, correctTensor, seedTensor;
+  std::string lossTensor, correctTensor;
 };
 
 // ashlar_rt_image, without the variants. An empty refusal: --deterministic is available. No training: a forward executable.
 struct ImageInfo {
   std::string modelName, target;
   uint64_t seed = 1;
+  std::string seedTensor; // empty: the program draws no random numbers
   std::optional<TrainingInfo> training;
   std::string deterministicRefusal;
   std::string plan;

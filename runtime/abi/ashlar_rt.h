@@ -228,7 +228,6 @@ typedef struct {
   uint64_t log_every;         // default of --log-every, steps; 0: once an epoch
   const char *loss_tensor;    // output of train_step and eval_step: mean loss of the batch, f32 or f64, rank 0
   const char *correct_tensor; // output of eval_step: correctly classified samples of the batch, i64, rank 0; null for a regression
-  const char *seed_tensor;    // state, i64, rank 0: written by the runtime before "init" runs
 } ashlar_rt_training;
 
 typedef struct {
@@ -238,7 +237,8 @@ typedef struct {
   uint64_t program_hash; // of everything below; ranks compare it at start
   const uint8_t *constants;
   uint64_t constants_bytes;
-  uint64_t seed; // default of --seed
+  uint64_t seed;           // default of --seed
+  const char *seed_tensor; // state, i64, rank 0: written by the runtime before "init" runs; null: the program draws no random numbers
   uint32_t num_variants;
   const ashlar_rt_variant *variants;  // [0] is the default
   const ashlar_rt_training *training; // null: a forward executable

@@ -90,9 +90,7 @@ public:
 
   // Sets variables, runs the model.
   Status run() {
-    if (Program *init = session.executor->find("init")) {
-      ASHLAR_RETURN_IF_ERROR(session.executor->run(*init));
-    }
+    ASHLAR_RETURN_IF_ERROR(initialise(session));
     return session.executor->run(*session.executor->find("forward"));
   }
 

@@ -21,6 +21,9 @@ struct Session {
   bool underMpirun = false;
 };
 
+// Gives the program its seed, and variables and states their first values.
+Status initialise(Session &session);
+
 // Trains as the options say, evaluates when they ask for it, and prints what rank 0 has to print. `known`: see Job::connect().
 Status train(Session &session, bool &known);
 

@@ -89,7 +89,7 @@ Status findScalar(const Session &session, const char *name, bool integer, const 
   bool fits = integer ? dtype == ASHLAR_RT_I64 : dtype == ASHLAR_RT_F32 || dtype == ASHLAR_RT_F64;
   return tensor->rank == 0 && fits
              ? Status()
-             : internal("tensor {} has rank {} and dtype {}, not a scalar loss, count or seed", name, tensor->rank, dtype);
+             : internal("tensor {} has rank {} and dtype {}, not a scalar loss or count", name, tensor->rank, dtype);
 }
 
 class Trainer {
@@ -99,7 +99,6 @@ public:
   // Everything that can be found wrong before the first step.
   Status prepare() {
     ASHLAR_RETURN_IF_ERROR(findScalar(session, training.loss_tensor, /*integer=*/false, lossTensor));
-    init = executor.find("init");
     step = executor.find("train_step");
     if (step == nullptr) {
       return internal("the image has no program train_step");
@@ -115,18 +114,6 @@ public:
     uint64_t all = session.options->epochs > UINT64_MAX / stepsPerEpoch ? UINT64_MAX : session.options->epochs * stepsPerEpoch;
     totalSteps = std::min(all, session.options->steps.value_or(all));
     return log.open(*session.options, session.communicator->rank(), session.underMpirun, totalSteps, training.global_batch);
-  }
-
-  // Sets variables and states.
-  Status initialise() {
-    if (training.seed_tensor != nullptr) {
-      const ashlar_rt_tensor *seed = nullptr;
-      ASHLAR_RETURN_IF_ERROR(findScalar(session, training.seed_tensor, /*integer=*/true, seed));
-      for (int device = 0; device < session.communicator->mesh().devicesPerProcess(); ++device) {
-        std::memcpy(executor.address(*seed, device), &session.options->seed, sizeof(uint64_t));
-      }
-    }
-    return init != nullptr ? executor.run(*init) : Status();
   }
 
   Status run() {
@@ -203,7 +190,6 @@ private:
   Feed feed;
   Feed evaluation; // only with --eval
   TrainingLog log;
-  Program *init = nullptr;
   Program *step = nullptr;
   const ashlar_rt_tensor *lossTensor = nullptr;
   uint64_t stepsPerEpoch = 1;
@@ -219,7 +205,7 @@ Status train(Session &session, bool &known) {
     known = true;
     return prepared;
   }
-  ASHLAR_RETURN_IF_ERROR(trainer.initialise());
+  ASHLAR_RETURN_IF_ERROR(initialise(session));
   ASHLAR_RETURN_IF_ERROR(trainer.run());
   if (session.options->evaluate) {
     ASHLAR_RETURN_IF_ERROR(trainer.evaluate());

@@ -58,3 +58,14 @@ write_npy wrong.npy 8 3
 expect_error "wrong.npy" ./linear --input input=wrong.npy --output output=none.npy
 [ ! -e none.npy ] || fail "an output was written after an error"
 expect_error "input" ./linear --output output=none.npy
+
+# Random parameters follow --seed, on any number of ranks.
+"$tools/ashlar-zoo" linear --no-data -o bare.onnx
+printf 'global_batch: 8\ninit { match: "*" normal { std: 0.5 } }\n' > random.txtpb
+"$tools/ashlarc" bare.onnx --job random.txtpb -o random_1
+"$tools/ashlarc" bare.onnx --job random.txtpb --mesh dp=2 -o random_2
+./random_1 --input input=x.npy --output output=first.npy --seed 1
+./random_1 --input input=x.npy --output output=second.npy --seed 2
+mpirun -n 2 ./random_2 --input input=x.npy --output output=split.npy --seed 2
+! cmp -s first.npy second.npy || fail "--seed changes nothing"
+cmp second.npy split.npy || fail "two ranks draw other numbers than one"

@@ -136,7 +136,7 @@ private:
       }
       training.globalBatch = cast<RankedTensorType>(function.getArgumentTypes().front()).getDimSize(0);
       training.lossTensor = "loss";
-      training.seedTensor = nn::kSeedVariable.str();
+      info.seedTensor = nn::kSeedVariable.str();
       info.training = training;
     }
     return info;

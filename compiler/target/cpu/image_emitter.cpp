@@ -51,7 +51,7 @@ public:
     Constant *refusal = table.optionalString(info.deterministicRefusal), *plan = table.string(info.plan);
     Constant *image = table.global(
         table.record<ashlar_rt_image>({table.u32(ASHLAR_RT_ABI_VERSION), modelName, targetName, table.u64(hash(info, constants)),
-                                       constantBytes, table.u64(constants.bytes), table.u64(info.seed), table.u32(variants.size()),
+                                       constantBytes, table.u64(constants.bytes), table.u64(info.seed), table.optionalString(info.seedTensor), table.u32(variants.size()),
                                        variantTable, trainingTable, refusal, plan, table.optionalString(hostCpuFeatures())}));
     addMain(image);
     return llvm::Error::success();
@@ -174,7 +174,7 @@ private:
   Constant *training(const target::TrainingInfo &info) {
     return table.record<ashlar_rt_training>({dataset(info.dataset), table.u64(info.globalBatch), table.u64(info.epochs),
                                              table.u64(info.logEvery), table.string(info.lossTensor),
-                                             table.optionalString(info.correctTensor), table.string(info.seedTensor)});
+                                             table.optionalString(info.correctTensor)});
   }
 
   // Has the assembler take in the bytes of the file under a hidden symbol. The section is a large one: only the image's pointer refers to

@@ -62,6 +62,7 @@ target::ImageInfo makeInfo() {
   info.modelName = "model";
   info.target = "cpu";
   info.seed = 42;
+  info.seedTensor = "v";
   info.deterministicRefusal = "because";
   info.plan = "the plan";
   target::TrainingInfo training;
@@ -72,7 +73,6 @@ target::ImageInfo makeInfo() {
   training.epochs = 4;
   training.logEvery = 5;
   training.lossTensor = "y";
-  training.seedTensor = "v";
   info.training = training;
   return info;
 }
@@ -123,6 +123,7 @@ TEST_CASE("image: names, constants and training", "[plan][image]") {
   CHECK(image->seed == 42);
   CHECK(std::string(image->deterministic_refusal) == "because");
   CHECK(std::string(image->plan) == "the plan");
+  CHECK(std::string(image->seed_tensor) == "v");
   REQUIRE(image->constants_bytes == 131);
   CHECK(reinterpret_cast<uintptr_t>(image->constants) % ASHLAR_RT_ALIGNMENT == 0);
   const float *floats = reinterpret_cast<const float *>(image->constants);
@@ -132,7 +133,6 @@ TEST_CASE("image: names, constants and training", "[plan][image]") {
   REQUIRE(training);
   CHECK((training->global_batch == 10 && training->epochs == 4 && training->log_every == 5));
   CHECK((std::string(training->loss_tensor) == "y" && training->correct_tensor == nullptr));
-  CHECK(std::string(training->seed_tensor) == "v");
   const ashlar_rt_dataset &dataset = training->dataset;
   CHECK((std::string(dataset.format) == "digits" && std::string(dataset.directory_format) == "idx"));
   CHECK((dataset.train_samples == 100 && dataset.eval_samples == 50 && dataset.params[0] == 1.5 && dataset.params[1] == 2.5));

@@ -168,12 +168,12 @@ public:
     training.epochs = 2;
     training.log_every = 50;
     training.loss_tensor = "loss";
-    training.seed_tensor = "seed";
     toy.abi_version = ASHLAR_RT_ABI_VERSION;
     toy.model_name = "toy";
     toy.target = "cpu";
     toy.program_hash = 4711 + ranks;
     toy.seed = 1;
+    toy.seed_tensor = "seed";
     toy.num_variants = 2;
     toy.variants = variants;
     toy.training = &training;

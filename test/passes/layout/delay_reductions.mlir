@@ -135,3 +135,18 @@ func.func @uneven_reshape(%x: tensor<3x2x3xf32> {dist.layout = #dist.layout<[{"x
   %b = nn.reshape %a : tensor<3x3x3xf32> -> tensor<9x3xf32>
   return %b : tensor<9x3xf32>
 }
+
+// -----
+
+dist.mesh @mesh <["a" = 2, "b" = 3]>
+
+// Terms that are split on columns are whole before their columns become the minor part of a dim: no layout says which of them a device has.
+// CHECK-LABEL: func.func @merged_dims
+func.func @merged_dims(%t: tensor<50x12xf32> {dist.layout = #dist.layout<[{"a"}, {"b"}]>}, %i: tensor<15xi64> {dist.layout = #dist.layout<[{}]>})
+    -> (tensor<3x60xf32> {dist.layout = #dist.layout<[{"a"}, {"b"}]>}) {
+  // CHECK: dist.redistribute %{{.*}} from <[{}, {"b"}], partial = sum {"a"}> to <[{}, {}]>
+  // CHECK-NEXT: nn.reshape
+  %g = nn.gather %t, %i : tensor<50x12xf32>, tensor<15xi64> -> tensor<15x12xf32>
+  %b = nn.reshape %g : tensor<15x12xf32> -> tensor<3x60xf32>
+  return %b : tensor<3x60xf32>
+}

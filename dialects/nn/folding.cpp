@@ -22,6 +22,11 @@ bool isSplat(Attribute attribute, double value) {
   return isa<IntegerType>(dense.getElementType()) && dense.getSplatValue<APInt>().getSExtValue() == static_cast<int64_t>(value);
 }
 
+// Returns true when the model names the result of the op: then it stays even where it computes nothing, since rules may be about it.
+bool isNamed(Operation *op) {
+  return op->hasAttr(kOutputsAttr);
+}
+
 } // namespace
 
 OpFoldResult ConstantOp::fold(FoldAdaptor) {
@@ -33,22 +38,22 @@ OpFoldResult CastOp::fold(FoldAdaptor) {
 }
 
 OpFoldResult AddOp::fold(FoldAdaptor adaptor) {
-  return isSplat(adaptor.getRhs(), 0) ? OpFoldResult(getLhs()) : OpFoldResult();
+  return !isNamed(*this) && isSplat(adaptor.getRhs(), 0) ? OpFoldResult(getLhs()) : OpFoldResult();
 }
 
 OpFoldResult SubOp::fold(FoldAdaptor adaptor) {
-  return isSplat(adaptor.getRhs(), 0) ? OpFoldResult(getLhs()) : OpFoldResult();
+  return !isNamed(*this) && isSplat(adaptor.getRhs(), 0) ? OpFoldResult(getLhs()) : OpFoldResult();
 }
 
 OpFoldResult MulOp::fold(FoldAdaptor adaptor) {
-  if (isSplat(adaptor.getLhs(), 1)) { // only where both are constants: else the constant stands on the right
+  if (!isNamed(*this) && isSplat(adaptor.getLhs(), 1)) { // only where both are constants: else the constant stands on the right
     return getRhs();
   }
-  return isSplat(adaptor.getRhs(), 1) ? OpFoldResult(getLhs()) : OpFoldResult();
+  return !isNamed(*this) && isSplat(adaptor.getRhs(), 1) ? OpFoldResult(getLhs()) : OpFoldResult();
 }
 
 OpFoldResult DivOp::fold(FoldAdaptor adaptor) {
-  return isSplat(adaptor.getRhs(), 1) ? OpFoldResult(getLhs()) : OpFoldResult();
+  return !isNamed(*this) && isSplat(adaptor.getRhs(), 1) ? OpFoldResult(getLhs()) : OpFoldResult();
 }
 
 OpFoldResult BroadcastOp::fold(FoldAdaptor adaptor) {
@@ -81,7 +86,7 @@ LogicalResult ReshapeOp::canonicalize(ReshapeOp op, PatternRewriter &rewriter) {
   if (!producer) {
     return rewriter.notifyMatchFailure(op, "operand is not a reshape");
   }
-  if (producer->hasAttr(kOutputsAttr)) {
+  if (isNamed(producer)) {
     return rewriter.notifyMatchFailure(op, "operand has a name");
   }
   rewriter.modifyOpInPlace(op, [&] { op.getInputMutable().assign(producer.getInput()); });

@@ -128,3 +128,19 @@ func.func @reduce_nothing(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
   %0 = nn.reduce max %x dims = [] : tensor<2x3xf32> -> tensor<2x3xf32>
   return %0 : tensor<2x3xf32>
 }
+
+// What the model names stays, though it computes nothing.
+// CHECK-LABEL: @named_identities
+// CHECK: nn.mul {{.*}} {nn.outputs = ["a"]}
+// CHECK: nn.add {{.*}} {nn.outputs = ["b"]}
+// CHECK: nn.sub {{.*}} {nn.outputs = ["c"]}
+// CHECK: nn.div {{.*}} {nn.outputs = ["d"]}
+func.func @named_identities(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %one = nn.constant dense<1.0> : tensor<4xf32>
+  %zero = nn.constant dense<0.0> : tensor<4xf32>
+  %0 = nn.mul %x, %one {nn.outputs = ["a"]} : tensor<4xf32>
+  %1 = nn.add %0, %zero {nn.outputs = ["b"]} : tensor<4xf32>
+  %2 = nn.sub %1, %zero {nn.outputs = ["c"]} : tensor<4xf32>
+  %3 = nn.div %2, %one {nn.outputs = ["d"]} : tensor<4xf32>
+  return %3 : tensor<4xf32>
+}

@@ -105,7 +105,8 @@ private:
       value = dist::AllReduceOp::create(builder, sum.getLoc(), slice.getType(), sum.getReductionAttr(), value,
                                         dist::toAttr(builder.getContext(), rest), sum.getCauseAttr());
     }
-    varying[value] = varying[slice];
+    AxisSet axes = varying[slice]; // a copy: the next line may move the table
+    varying[value] = axes;
     replace(slice, value);
     eraseUnused(sum);
   }

@@ -5,6 +5,7 @@
 #include "compiler/report/layout_report.h"
 
 #include "dialects/dist/costs.h"
+#include "dialects/dist/plain_text.h"
 #include "dialects/dist/reasons.h"
 #include "dialects/dist/redistribution.h"
 #include "dialects/nn/nn.h"
@@ -18,19 +19,8 @@ using namespace mlir;
 namespace ashlar::report {
 namespace {
 
-// "512x784xf32".
-std::string typeText(Type type) {
-  std::string text;
-  llvm::raw_string_ostream(text) << type;
-  return StringRef(text).drop_front(StringRef("tensor<").size()).drop_back().str();
-}
-
-// "[{dp}, {}], partial = sum {tp}": as in the IR, without quotes.
-std::string layoutText(const dist::Layout &layout) {
-  std::string text = layout.toString();
-  llvm::erase(text, '"');
-  return text;
-}
+using dist::layoutText;
+using dist::typeText;
 
 std::string axesText(ArrayRef<StringAttr> axes) {
   return llvm::join(llvm::map_range(axes, [](StringAttr axis) { return axis.getValue(); }), "+");

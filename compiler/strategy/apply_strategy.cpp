@@ -3,9 +3,10 @@
 // Strategy -> module. Everything is matched by name and compared by type, so that a strategy of another model is refused instead of fitting
 // by chance.
 
+#include "compiler/strategy/op_names.h"
 #include "compiler/strategy/strategy.h"
-#include "compiler/strategy/value_names.h"
 
+#include "dialects/dist/plain_text.h"
 #include "dialects/nn/nn.h"
 #include "passes/layout/copy_sources.h"
 #include "passes/layout/mesh_refinement.h"
@@ -100,7 +101,7 @@ private:
       return failure();
     }
     if (static_cast<int64_t>(dims->size()) != cast<RankedTensorType>(type).getRank()) {
-      return refuse() << text << " is of rank " << dims->size() << " but the tensor has type " << typeText(type)
+      return refuse() << text << " is of rank " << dims->size() << " but the tensor has type " << dist::typeText(type)
                       << "; give one pair of braces a dim";
     }
     dist::Layout layout;
@@ -119,8 +120,8 @@ private:
 
   // Checks that a tensor of the strategy is that of the model, and returns its layout.
   FailureOr<dist::LayoutAttr> match(const Tensor &tensor, Type type, const std::string &what) {
-    if (tensor.type() != typeText(type)) {
-      return differ() << "has " << what << " with type " << tensor.type() << ", the model has it with " << typeText(type) << kRemedy;
+    if (tensor.type() != dist::typeText(type)) {
+      return differ() << "has " << what << " with type " << tensor.type() << ", the model has it with " << dist::typeText(type) << kRemedy;
     }
     return parseLayout(tensor.layout(), type, what);
   }

@@ -2,10 +2,11 @@
 //
 // Module -> Strategy.
 
+#include "compiler/strategy/op_names.h"
 #include "compiler/strategy/strategy.h"
-#include "compiler/strategy/value_names.h"
 
 #include "dialects/dist/dist.h"
+#include "dialects/dist/plain_text.h"
 #include "dialects/nn/nn.h"
 
 using namespace mlir;
@@ -17,8 +18,8 @@ void setTensor(job::Strategy::Tensor &tensor, StringRef name, Type type, dist::L
   if (!name.empty()) {
     tensor.set_name(name.str());
   }
-  tensor.set_type(typeText(type));
-  tensor.set_layout(layoutText(layout.getLayout()));
+  tensor.set_type(dist::typeText(type));
+  tensor.set_layout(dist::layoutText(layout.getLayout()));
   if (origin && !origin.empty()) {
     tensor.set_origin(origin.str());
   }
@@ -47,7 +48,7 @@ void setOp(job::Strategy::Op &made, Operation *op, const OpName &name) {
   if (auto operands = op->getAttrOfType<ArrayAttr>(dist::kOperandLayoutsAttr)) {
     for (Attribute operand : operands) {
       auto layout = dyn_cast<dist::LayoutAttr>(operand);
-      made.add_operands(layout ? layoutText(layout.getLayout()) : "");
+      made.add_operands(layout ? dist::layoutText(layout.getLayout()) : "");
     }
   }
 }

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How a strategy names values, so that a program that was changed elsewhere still finds them.
+// How a strategy names ops, so that a program that was changed elsewhere still finds them.
 
-#ifndef ASHLAR_COMPILER_STRATEGY_VALUE_NAMES_H
-#define ASHLAR_COMPILER_STRATEGY_VALUE_NAMES_H
-
-#include "dialects/dist/layout.h"
+#ifndef ASHLAR_COMPILER_STRATEGY_OP_NAMES_H
+#define ASHLAR_COMPILER_STRATEGY_OP_NAMES_H
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
@@ -24,12 +22,6 @@ struct OpName {
 // that of the variable. The expansion of an op counts as that op: what is inside follows from its layout.
 std::vector<std::pair<mlir::Operation *, OpName>> nameOps(mlir::func::FuncOp function);
 
-// Returns "256x10xf32".
-std::string typeText(mlir::Type type);
-
-// Returns "[{dp}, {tp:(1)2}]", which layout::parseLayoutText reads.
-std::string layoutText(const dist::Layout &layout);
-
 } // namespace ashlar::strategy
 
-#endif // ASHLAR_COMPILER_STRATEGY_VALUE_NAMES_H
+#endif // ASHLAR_COMPILER_STRATEGY_OP_NAMES_H

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Names and texts that both directions use.
+// Numbers ops that have the same path and kind.
 
-#include "compiler/strategy/value_names.h"
+#include "compiler/strategy/op_names.h"
 
 #include "dialects/nn/nn.h"
 #include "passes/layout/expand_split_ops.h"
@@ -32,18 +32,6 @@ std::vector<std::pair<Operation *, OpName>> nameOps(func::FuncOp function) {
     ops.emplace_back(&op, OpName{path.str(), kind.str(), counts[{path, kind}]++});
   }
   return ops;
-}
-
-std::string typeText(Type type) {
-  std::string text;
-  llvm::raw_string_ostream(text) << type;
-  return StringRef(text).drop_front(StringRef("tensor<").size()).drop_back().str();
-}
-
-std::string layoutText(const dist::Layout &layout) {
-  std::string text = layout.toString();
-  llvm::erase(text, '"');
-  return text;
 }
 
 } // namespace ashlar::strategy

@@ -4,6 +4,7 @@
 
 #include "compiler/driver/planned_tensors.h"
 
+#include "compiler/pipelines/local_model.h"
 #include "dialects/nn/nn.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -22,14 +23,7 @@ std::vector<int64_t> plainRanks(int64_t count) {
 } // namespace
 
 frontend::DeviceMesh makeDeviceMesh(const job::Job &job, MLIRContext *context) {
-  context->loadDialect<dist::DistDialect>();
-  SmallVector<StringAttr> names;
-  SmallVector<int64_t> sizes;
-  for (const job::Mesh::Axis &axis : job.mesh().axes()) {
-    names.push_back(StringAttr::get(context, axis.name()));
-    sizes.push_back(axis.size());
-  }
-  auto mesh = dist::MeshAttr::get(context, names, sizes);
+  dist::MeshAttr mesh = pipelines::makeMesh(job, context);
   const auto &given = job.mesh().device_ids();
   return {mesh, given.empty() ? plainRanks(mesh.numDevices()) : std::vector<int64_t>(given.begin(), given.end())};
 }

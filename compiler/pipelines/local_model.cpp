@@ -4,9 +4,8 @@
 
 #include "compiler/pipelines/local_model.h"
 
-#include "dialects/dist/dist.h"
 #include "dialects/support/names.h"
-#include "passes/layout/layout_text.h"
+#include "passes/layout/mesh_refinement.h"
 
 using namespace mlir;
 
@@ -37,14 +36,13 @@ FailureOr<std::vector<int64_t>> countPieces(const job::Rule &rule, dist::MeshAtt
   for (const layout::DimSplit &dim : *dims) {
     pieces.push_back(1);
     for (const layout::AxisPart &part : dim.axes) {
-      auto axis = StringAttr::get(mesh.getContext(), part.axis);
       if (part.size != 0) {
         return emitError() << part.toString() << " is a part of an axis; in mode HYBRID give the mesh the parts as axes of their own";
       }
-      if (!mesh.findAxis(axis)) {
-        return emitError() << "the mesh has no axis " << axis << "; it is " << mesh;
+      if (failed(layout::MeshRefinement(mesh).cut(part, emitError))) {
+        return failure();
       }
-      pieces.back() *= mesh.axisSize(axis);
+      pieces.back() *= mesh.axisSize(StringAttr::get(mesh.getContext(), part.axis));
     }
   }
   return pieces;
@@ -52,7 +50,7 @@ FailureOr<std::vector<int64_t>> countPieces(const job::Rule &rule, dist::MeshAtt
 
 } // namespace
 
-FailureOr<frontend::LocalModel> describeLocalModel(const job::Job &job, MLIRContext *context) {
+dist::MeshAttr makeMesh(const job::Job &job, MLIRContext *context) {
   context->loadDialect<dist::DistDialect>();
   SmallVector<StringAttr> names;
   SmallVector<int64_t> sizes;
@@ -60,7 +58,11 @@ FailureOr<frontend::LocalModel> describeLocalModel(const job::Job &job, MLIRCont
     names.push_back(StringAttr::get(context, axis.name()));
     sizes.push_back(axis.size());
   }
-  auto mesh = dist::MeshAttr::get(context, names, sizes);
+  return dist::MeshAttr::get(context, names, sizes);
+}
+
+FailureOr<frontend::LocalModel> describeLocalModel(const job::Job &job, MLIRContext *context) {
+  dist::MeshAttr mesh = makeMesh(job, context);
   std::vector<RulePieces> rules;
   for (const job::Rule &rule : job.rules()) {
     FailureOr<std::vector<int64_t>> pieces = countPieces(rule, mesh);

@@ -188,11 +188,8 @@ void importTrainingDropout(Node &node, double ratio) {
   RankedTensorType type = typeOf(input);
   auto randomType =
       RankedTensorType::get(type.getShape(), type.getElementType().isF64() ? type.getElementType() : node.builder().getF32Type());
-  SmallVector<int64_t> strides(type.getRank(), 1);
-  for (int64_t d = type.getRank() - 2; d >= 0; --d) {
-    strides[d] = strides[d + 1] * type.getDimSize(d + 1);
-  }
-  Value index = node.create<nn::IndexOp>(RankedTensorType::get(type.getShape(), node.builder().getI64Type()), strides);
+  auto indexType = RankedTensorType::get(type.getShape(), node.builder().getI64Type());
+  Value index = node.create<nn::IndexOp>(indexType, rowMajorStrides(type.getShape()));
   Value seed = node.readScalarVariable(nn::kSeedVariable, std::nullopt), step = node.readScalarVariable(nn::kStepVariable, 0);
   Value random = node.create<nn::RandomOp>(randomType, nn::Distribution::Uniform, index, seed, step,
                                            static_cast<int32_t>(nn::streamOf(node.getPath())));

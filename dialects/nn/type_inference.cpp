@@ -11,8 +11,6 @@ using namespace mlir;
 
 namespace ashlar::nn {
 
-namespace {} // namespace
-
 LogicalResult TransposeOp::inferReturnTypes(MLIRContext *, std::optional<Location> loc, Adaptor adaptor, SmallVectorImpl<Type> &types) {
   RankedTensorType from = typeOf(adaptor.getInput());
   ArrayRef<int64_t> permutation = adaptor.getPermutation();

@@ -106,7 +106,7 @@ private:
     const Layout &first = operands.front().layout;
     FactorSplit split = project(mesh, rule, rule.operands[set.front()], first);
     for (auto [factor, axes] : llvm::zip_equal(rule.factors, split)) {
-      if (!axes.empty() && factor.kind != FactorKind::PassThrough && factor.kind != FactorKind::Reduction) {
+      if (!axes.empty() && !mayBeSplit(factor.kind)) {
         return std::nullopt;
       }
     }

@@ -72,7 +72,7 @@ public:
 
 private:
   LogicalResult rewrite(Operation *op) {
-    if (auto read = dyn_cast<nn::ReadOp>(op)) {
+    if (isa<nn::ReadOp>(op)) {
       return success();
     }
     if (auto write = dyn_cast<nn::WriteOp>(op)) {

@@ -3,6 +3,7 @@
 // ashlar-lift-hybrid: a local program becomes the global one that is partitioned into it.
 
 #include "dialects/nn/nn.h"
+#include "dialects/support/tensor_values.h"
 #include "passes/layout/copy_sources.h"
 #include "passes/layout/given_layout.h"
 #include "passes/layout/local_layouts.h"
@@ -20,10 +21,6 @@ namespace ashlar::layout {
 
 namespace {
 
-RankedTensorType typeOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
-
 // Returns the type of the whole tensor of which a device holds `local`.
 RankedTensorType globalType(MeshAttr mesh, RankedTensorType local, const Layout &layout) {
   SmallVector<int64_t> shape(local.getShape());
@@ -31,15 +28,6 @@ RankedTensorType globalType(MeshAttr mesh, RankedTensorType local, const Layout 
     size *= mesh.groupSize(axes);
   }
   return local.clone(shape);
-}
-
-// Returns the strides that number the elements of a shape.
-SmallVector<int64_t> rowMajorStrides(ArrayRef<int64_t> shape) {
-  SmallVector<int64_t> strides(shape.size(), 1);
-  for (int64_t d = static_cast<int64_t>(shape.size()) - 2; d >= 0; --d) {
-    strides[d] = strides[d + 1] * shape[d + 1];
-  }
-  return strides;
 }
 
 // Reads the layout of a variable or argument from its attributes: replicated when none is given.

@@ -4,6 +4,7 @@
 
 #include "dialects/nn/nn.h"
 #include "passes/layout/copy_sources.h"
+#include "passes/layout/describe_op.h"
 #include "passes/layout/expand_split_ops.h"
 #include "passes/layout/given_attributes.h"
 #include "passes/layout/given_layout.h"
@@ -21,12 +22,6 @@ namespace ashlar::layout {
 #include "passes/layout/passes.h.inc"
 
 namespace {
-
-// "fc1 (nn.matmul)"; only the name of the op when it has no path.
-std::string describeOp(Operation *op) {
-  StringRef path = nn::getPath(op->getLoc()), name = op->getName().getStringRef();
-  return path.empty() ? name.str() : (path + " (" + name + ")").str();
-}
 
 // Builds the inference problem of a module and writes its solution back.
 class ModuleLayouts {

@@ -6,6 +6,7 @@
 
 #include "dialects/dist/reasons.h"
 #include "dialects/nn/nn.h"
+#include "passes/layout/describe_op.h"
 
 #include "llvm/ADT/SetVector.h"
 
@@ -16,12 +17,6 @@ namespace ashlar::layout {
 namespace {
 
 using Texts = llvm::SmallSetVector<StringRef, 4>;
-
-// "fc1 (nn.matmul)"; only the kind for an op without a path.
-std::string describeOp(Operation *op) {
-  StringRef path = nn::getPath(op->getLoc()), kind = op->getName().getStringRef();
-  return path.empty() ? kind.str() : (path + " (" + kind + ")").str();
-}
 
 // "parameter fc1.weight"; "state" for a variable that is not trained.
 std::string describeVariable(nn::VariableOp variable) {

@@ -6,7 +6,7 @@
 
 #include "passes/layout/redistribution_trees.h"
 
-#include "dialects/support/op_interfaces.h"
+#include "passes/layout/copy_sources.h"
 
 #include <tuple>
 
@@ -171,7 +171,7 @@ private:
 // Makes a constant or an index again in the other layout: nothing is sent for what every device knows.
 void remake(RedistributeOp op) {
   Operation *source = op.getInput().getDefiningOp();
-  if (!isLink(op) || !source || !isa<ShardingRuleOpInterface>(source) || source->getNumOperands() != 0 || source->getNumResults() != 1) {
+  if (!isLink(op) || !source || !isSource(source) || source->getNumResults() != 1) {
     return;
   }
   Operation *made = OpBuilder(source).clone(*source);

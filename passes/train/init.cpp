@@ -5,6 +5,7 @@
 #include "passes/train/passes.h"
 
 #include "dialects/nn/nn.h"
+#include "dialects/support/tensor_values.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
@@ -29,11 +30,7 @@ Value splatConstant(ImplicitLocOpBuilder &builder, RankedTensorType type, double
 // Returns scale * random + shift, with the stream of the variable. Drawn in f64 for f64 and in f32 for all narrower types.
 Value buildRandom(ImplicitLocOpBuilder &builder, nn::VariableOp variable, nn::Distribution distribution, double scale, double shift) {
   RankedTensorType type = variable.getTensorType();
-  SmallVector<int64_t> strides(type.getRank(), 1);
-  for (int64_t d = type.getRank() - 2; d >= 0; --d) {
-    strides[d] = strides[d + 1] * type.getDimSize(d + 1);
-  }
-  Value index = nn::IndexOp::create(builder, type.clone(builder.getI64Type()), strides);
+  Value index = nn::IndexOp::create(builder, type.clone(builder.getI64Type()), rowMajorStrides(type.getShape()));
   Value seed = nn::ReadOp::create(builder, scalarType(builder.getContext()), nn::kSeedVariable);
   Value counter = splatConstant(builder, scalarType(builder.getContext()), 0);
   RankedTensorType drawn = type.getElementType().isF64() ? type : type.clone(builder.getF32Type());

@@ -158,13 +158,7 @@ private:
   // Returns |x| + offset.
   Value positive(Value x, double offset) { return nn::AddOp::create(b, nn::AbsOp::create(b, generic(x)), splat(typeOf(x), offset)); }
 
-  Value rowMajorIndex(ArrayRef<int64_t> shape) {
-    SmallVector<int64_t> strides(shape.size(), 1);
-    for (size_t d = shape.size(); d > 1; --d) {
-      strides[d - 2] = strides[d - 1] * shape[d - 1];
-    }
-    return nn::IndexOp::create(b, i64(shape), strides);
-  }
+  Value rowMajorIndex(ArrayRef<int64_t> shape) { return nn::IndexOp::create(b, i64(shape), rowMajorStrides(shape)); }
 
   Value randomNumbers(ArrayRef<int64_t> shape, nn::Distribution distribution) {
     return nn::RandomOp::create(b, floats(shape), distribution, rowMajorIndex(shape), seed, step, dice.roll(1000));

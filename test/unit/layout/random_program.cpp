@@ -5,6 +5,7 @@
 #include "test/unit/layout/random_program.h"
 
 #include "dialects/nn/nn.h"
+#include "dialects/support/tensor_values.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
@@ -128,13 +129,7 @@ private:
     return nn::ConstantOp::create(b, data);
   }
 
-  Value index(ArrayRef<int64_t> shape) {
-    SmallVector<int64_t> strides(shape.size(), 1);
-    for (size_t d = shape.size(); d > 1; --d) {
-      strides[d - 2] = strides[d - 1] * shape[d - 1];
-    }
-    return nn::IndexOp::create(b, i64(shape), strides);
-  }
+  Value index(ArrayRef<int64_t> shape) { return nn::IndexOp::create(b, i64(shape), rowMajorStrides(shape)); }
 
   Value randomNumbers(ArrayRef<int64_t> shape) {
     auto scalar = [&] { return nn::ConstantOp::create(b, DenseElementsAttr::get(i64({}), dice.roll(100))).getResult(); };

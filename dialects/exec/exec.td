@@ -190,8 +190,8 @@ def Exec_CollectiveOp : Exec_InstrOp<"collective"> {
   let summary = "Communication over the groups of devices that differ only along `axes`";
   let description = [{
     Semantics of ashlar_rt_collective_desc. `axes` are indices into the variant's mesh, major to minor. `pairs` of a permute are
-    {source, target, source, target, ...}: coordinates in the group. `root` of a broadcast is the
-    coordinate in the group of the device whose data all get.
+    {source, target, source, target, ...}: coordinates in the group. `root` of a broadcast is the coordinate in the group of the device whose
+    data all get.
   }];
   let arguments = (ins Exec_CollectiveKindAttr:$kind, Exec_BufferAttr:$source, Exec_BufferAttr:$target, DenseI64ArrayAttr:$axes,
                        Exec_ReductionAttr:$reduction, I64Attr:$split_dim, I64Attr:$concat_dim, StrAttr:$cause,

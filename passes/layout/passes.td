@@ -36,8 +36,9 @@ def ApplyRulesPass : Pass<"ashlar-apply-rules", "::mlir::ModuleOp"> {
   let description = [{
     A rule names tensors and ops by a glob over the names of parameters, inputs, outputs and intermediate tensors and the module paths of
     ops, and says how they are split. Its layout goes to every tensor that it names; of an op it is the layout of the result. Counts of
-    slices (`in`, `out`) become layouts of the operands and results of an op: each dim takes, in the order of the mesh, axes, or parts of
-    axes, that multiply to its count, and dims that the op's sharding rule holds to be the same take the same.
+    slices (`in`, `out`) become layouts of the operands and results of an op: each dim takes the first free axis of just that size, else, in
+    the order of the mesh, axes or parts of axes that multiply to its count; dims that the op's sharding rule holds to be the same take the
+    same.
 
     A mesh axis of which a rule names a part is replaced by its parts, everywhere. Where two rules say different things of one tensor, the
     lower priority wins; with equal priorities it is an error, as are names that match nothing.
@@ -62,9 +63,10 @@ def PropagateLayoutsPass : Pass<"ashlar-propagate-layouts", "::mlir::ModuleOp"> 
     changes. First only factors that are in every tensor of an op without reductions (element-wise ops, transposes, reshapes), then all.
 
     Given layouts are closed: they stay as they are, but for dims that stand in `dist.open(s)`, to which axes may be added. Those of a
-    lower `dist.priority(/ies)` go to the fixpoint first, those of a higher one neither give nor take axes until then. A variable has one layout in all functions, replicated unless one is given or
-    `split-variables` leaves it to inference; inputs and outputs of one name have one layout too. An op with `dist.operand_layouts` takes its
-    operands so. Constants and nn.index are copied for each use, so that each takes the layout its user wants.
+    lower `dist.priority(/ies)` go to the fixpoint first, those of a higher one neither give nor take axes until then. A variable has one
+    layout in all functions, replicated unless one is given or `split-variables` leaves it to inference; inputs and outputs of one name have
+    one layout too. An op with `dist.operand_layouts` takes its operands so. Constants and nn.index are copied for each use, so that each
+    takes the layout its user wants.
 
         func.func @f(%x: tensor<8x4xf32> {dist.layout = #dist.layout<[{"dp"}, {} ]>}) -> tensor<8x4xf32> {
           %y = nn.relu %x : tensor<8x4xf32>
@@ -75,7 +77,8 @@ def PropagateLayoutsPass : Pass<"ashlar-propagate-layouts", "::mlir::ModuleOp"> 
     expansion get their layouts in another round.
 
     Needs: a dist.mesh; each op with tensors has a sharding rule. Leaves: dist.layouts on every op with results, dist.layout on variables,
-    arguments and results, none partial; dist.origin(s) that say from which given layout the axes came and along which op.
+    arguments and results, partial only on ops of a model that combines the parts itself; dist.origin(s) that say from which given layout the
+    axes came and along which op.
   }];
   let options = [Option<"splitVariables", "split-variables", "bool", /*default=*/"false",
                         "let inference split variables that have no layout">];
@@ -107,11 +110,14 @@ def LiftHybridPass : Pass<"ashlar-lift-hybrid", "::mlir::ModuleOp"> {
 def InsertRedistributionsPass : Pass<"ashlar-insert-redistributions", "::mlir::ModuleOp"> {
   let summary = "Makes every op compute with one split of its factors, and redistributes where a value is held otherwise.";
   let description = [{
-    Where the tensors of an op agree on a factor the op computes with that split; where they disagree, with the one that sends the fewest
-    bytes. Operands that are held otherwise are redistributed once, right where they are made. A result over whose reduction factor the
-    op is split is partial, and redistributed to the layout of the value, after
-    the partial sums that are added have been added: with a batch that is split and parameters that are not, this turns each gradient into a
-    sum over the batch axes. That is all there is to data parallelism.
+    Where the tensors of an op agree on a factor the op computes with that split; where they disagree, with the one that takes the least
+    time. Operands that are held otherwise are redistributed once, right where they are made. A result over whose reduction factor the op is
+    split is partial, and redistributed to the layout of the value: with a batch that is split and parameters that are not, this turns each
+    gradient into a sum over the batch axes. That is all there is to data parallelism.
+
+    Then, on each function: a value reaches all layouts that are wanted of it by the fastest tree of redistributions; linear ops compute on
+    the terms of a sum where that takes less time; constants are made again in the other layout. Each redistribution says in its location
+    which ops and which given layouts it is for.
 
         %g = nn.matmul %d, %x transpose_a {dist.layouts = [#dist.layout<[{}, {} ]>]} : ...
     ==>
@@ -140,8 +146,8 @@ def VerifyLayoutsPass : Pass<"ashlar-verify-layouts", "::mlir::ModuleOp"> {
   let description = [{
     The border between passes/layout and passes/partition: every value and variable has a layout on axes of the mesh;
     the layouts around each op are one split of its factors, partial exactly over the reduction factors; nothing partial is written,
-    returned, or read by an op other than an nn.add of values that are partial in the same way, or one of a model that combines the parts
-    itself (ashlar-lift-hybrid) and may compute on them.
+    returned, or read by an op other than a dist.redistribute, a linear op on terms of a sum (add, neg, reduce sum, ...), or one of a model
+    that combines the parts itself (ashlar-lift-hybrid) and may compute on them.
 
     Needs: ashlar-insert-redistributions. Leaves the module as it is.
   }];

@@ -12,7 +12,8 @@ def PartitionPass : Pass<"ashlar-partition", "::mlir::ModuleOp"> {
   let description = [{
     Every value takes the shape of the piece that one device holds; all devices run the same program. A redistribution becomes the steps of
     its plan (dialects/dist/redistribution.h). Elements keep their global numbers: nn.index adds the offset of the device's piece, so
-    random numbers and one-hot comparisons are those of the whole tensor. Constants with equal elements shrink, others are sliced. Sizes that
+    random numbers and one-hot comparisons are those of the whole tensor; an op that finds rows by number counts from the first row of the
+    piece. Constants with equal elements shrink, others are sliced. Sizes that
     do not divide are rounded up, and the padding is masked where an op reduces it (docs/layouts.md).
 
         %g = dist.redistribute %p from <[{}, {} ], partial = sum {"dp"}> to <[{}, {} ]> {cause = "gradient of w"} : tensor<512x784xf32>
@@ -30,9 +31,9 @@ def PartitionPass : Pass<"ashlar-partition", "::mlir::ModuleOp"> {
 def SimplifyCollectivesPass : Pass<"ashlar-simplify-collectives", "::mlir::ModuleOp"> {
   let summary = "Removes collectives that say nothing new.";
   let description = [{
-    On local shapes, where the origin of a collective no longer counts: a gather whose piece is taken again, a piece of an equal tensor that
-    is gathered again, and equal collectives, which become one for all their causes. A sum of which every user takes the same piece becomes a
-    reduce-scatter.
+    A gather whose piece is taken again, and a piece that is gathered again of a tensor that is equal on the devices of the group, are what
+    they began with; equal collectives become one, with the causes and reasons of all. A sum of which every user takes the same piece
+    becomes a reduce-scatter.
 
         %s = dist.all_reduce sum %p over ["dp", "tp"] : tensor<8x4xf32>
         %y = dist.slice %s dim = 0 over ["dp"] : tensor<8x4xf32> -> tensor<4x4xf32>

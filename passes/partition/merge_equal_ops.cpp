@@ -43,7 +43,9 @@ public:
   void notifyOperationReplaced(Operation *op, Operation *replacement) override {
     if (isa<dist::CollectiveOpInterface>(op)) {
       llvm::SmallSetVector<StringAttr, 1> own = causes.lookup(op);
-      causes[replacement].insert(own.begin(), own.end());
+      if (!own.empty()) {
+        causes[replacement].insert(own.begin(), own.end());
+      }
       replacement->setLoc(dist::mergeReasons(replacement->getLoc(), op->getLoc()));
     }
   }

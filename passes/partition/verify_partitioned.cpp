@@ -60,7 +60,7 @@ struct VerifyPartitioned : impl::VerifyPartitionedPassBase<VerifyPartitioned> {
   void runOnOperation() override {
     dist::MeshOp mesh = dist::findMesh(getOperation());
     if (!mesh) {
-      getOperation().emitError("has no dist.mesh");
+      getOperation().emitError("has no dist.mesh; run ashlar-seed-layouts first");
       return signalPassFailure();
     }
     for (auto variable : getOperation().getOps<nn::VariableOp>()) {

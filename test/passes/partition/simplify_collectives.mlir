@@ -22,6 +22,16 @@ func.func @equal(%x: tensor<4x6xf32>) -> (tensor<4x6xf32>, tensor<4x6xf32>) {
 #b = loc(fused<[{producer = "p", consumers = ["b"], origins = [], from = #dist.layout<[{}, {}], partial = sum {"dp"}>,
                  to = #dist.layout<[{}, {}]>, type = tensor<4x6xf32>}]>["p"])
 
+// Those without a cause get none.
+// CHECK-LABEL: func.func @equal_without_cause
+func.func @equal_without_cause(%x: tensor<4x6xf32>) -> (tensor<4x6xf32>, tensor<4x6xf32>) {
+  // CHECK-NEXT: %[[SUM:.*]] = dist.all_reduce sum %{{.*}} over ["dp"] : tensor<4x6xf32>
+  %0 = dist.all_reduce sum %x over ["dp"] : tensor<4x6xf32>
+  %1 = dist.all_reduce sum %x over ["dp"] : tensor<4x6xf32>
+  // CHECK-NEXT: return %[[SUM]], %[[SUM]]
+  return %0, %1 : tensor<4x6xf32>, tensor<4x6xf32>
+}
+
 // Sums of different operands, or over different axes, stay.
 // CHECK-LABEL: func.func @different
 // CHECK-COUNT-3: dist.all_reduce

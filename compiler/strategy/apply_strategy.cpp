@@ -49,7 +49,7 @@ public:
     }
     for (const auto &[name, program] : programs) {
       if (program) {
-        return differ() << "has a program @" << name << ", which the model has not" << kRemedy;
+        return differ() << "has a program @" << name << ", which the model does not have" << kRemedy;
       }
     }
     return success();
@@ -146,7 +146,7 @@ private:
     }
     for (const auto &[name, tensor] : saved) {
       if (tensor) {
-        return differ() << "has a variable @" << name << ", which the model has not" << kRemedy;
+        return differ() << "has a variable @" << name << ", which the model does not have" << kRemedy;
       }
     }
     return success();
@@ -198,7 +198,7 @@ private:
     }
     for (const auto &[key, op] : saved) {
       if (op) {
-        return differ() << "has " << describe(op->path(), op->kind(), op->ordinal()) << of << ", which the model has not" << kRemedy;
+        return differ() << "has " << describe(op->path(), op->kind(), op->ordinal()) << of << ", which the model does not have" << kRemedy;
       }
     }
     return success();

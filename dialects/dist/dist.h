@@ -49,7 +49,7 @@ inline constexpr llvm::StringLiteral kOriginsAttr = "dist.origins";
 inline constexpr llvm::StringLiteral kOperandLayoutsAttr = "dist.operand_layouts";
 
 // Attribute of ops on global shapes, and of the collectives made from them: the model itself places its communication (hybrid mode), so
-// the op computes in the layouts it carries and no pass merges, moves or replaces it (unit).
+// the op computes in the layouts it carries, and no pass moves it or puts others in its place; equal ones are merged (unit).
 inline constexpr llvm::StringLiteral kExplicitAttr = "dist.explicit";
 
 // Attribute of variables, function arguments and results after partitioning: their type before it (TypeAttr).

@@ -87,9 +87,8 @@ Status findScalar(const Session &session, const char *name, bool integer, const 
   }
   uint32_t dtype = tensor->buffer.dtype;
   bool fits = integer ? dtype == ASHLAR_RT_I64 : dtype == ASHLAR_RT_F32 || dtype == ASHLAR_RT_F64;
-  return tensor->rank == 0 && fits
-             ? Status()
-             : internal("tensor {} has rank {} and dtype {}, not a scalar loss or count", name, tensor->rank, dtype);
+  return tensor->rank == 0 && fits ? Status()
+                                   : internal("tensor {} has rank {} and dtype {}, not a scalar loss or count", name, tensor->rank, dtype);
 }
 
 class Trainer {

@@ -49,10 +49,10 @@ public:
     Constant *constantBytes = includeConstants(constants);
     Constant *modelName = table.string(info.modelName), *targetName = table.string(info.target);
     Constant *refusal = table.optionalString(info.deterministicRefusal), *plan = table.string(info.plan);
-    Constant *image = table.global(
-        table.record<ashlar_rt_image>({table.u32(ASHLAR_RT_ABI_VERSION), modelName, targetName, table.u64(hash(info, constants)),
-                                       constantBytes, table.u64(constants.bytes), table.u64(info.seed), table.optionalString(info.seedTensor), table.u32(variants.size()),
-                                       variantTable, trainingTable, refusal, plan, table.optionalString(hostCpuFeatures())}));
+    Constant *image = table.global(table.record<ashlar_rt_image>(
+        {table.u32(ASHLAR_RT_ABI_VERSION), modelName, targetName, table.u64(hash(info, constants)), constantBytes,
+         table.u64(constants.bytes), table.u64(info.seed), table.optionalString(info.seedTensor), table.u32(variants.size()), variantTable,
+         trainingTable, refusal, plan, table.optionalString(hostCpuFeatures())}));
     addMain(image);
     return llvm::Error::success();
   }

@@ -30,6 +30,9 @@ public:
 
   // Takes axes whose sizes multiply to `count`; nothing when what is free cannot form it.
   std::optional<Parts> take(int64_t count) {
+    if (count == 1) { // whole, also on a mesh with axes of size 1
+      return Parts();
+    }
     for (auto [axis, size, free] : llvm::zip_equal(mesh.getAxes(), mesh.getSizes(), pieces)) {
       int64_t left = 1;
       llvm::for_each(free, [&](const Piece &piece) { left *= piece.second / piece.first; });

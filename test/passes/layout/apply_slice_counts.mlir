@@ -128,3 +128,19 @@ module attributes {dist.rules = [#dist.rule<match = "key", in = [array<i64: 2, 1
     return %q, %0 : tensor<8x8xf32>, tensor<8x8xf32>
   }
 }
+
+// -----
+
+// A count of 1 takes no axis, not even one of size 1.
+// CHECK-LABEL: module {
+module attributes {dist.rules = [#dist.rule<match = "fc", in = [array<i64: 1, 1>, array<i64: 1, 2>]>]} {
+  dist.mesh @mesh <["dp" = 1, "tp" = 2]>
+  nn.variable @w trainable : tensor<8x8xf32>
+  func.func @f(%x: tensor<8x8xf32> {nn.name = "x"}) -> (tensor<8x8xf32> {nn.name = "y"}) {
+    %w = nn.read @w : tensor<8x8xf32>
+    // CHECK: nn.matmul {{.*}} {dist.operand_layouts = [#dist.layout<[{}, {}]>, #dist.layout<[{}, {"tp"}]>]
+    // LOCAL: nn.matmul {{.*}} -> tensor<8x4xf32>
+    %y = nn.matmul %x, %w : tensor<8x8xf32>, tensor<8x8xf32> -> tensor<8x8xf32> loc("fc")
+    return %y : tensor<8x8xf32>
+  }
+}

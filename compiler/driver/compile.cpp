@@ -87,11 +87,25 @@ private:
         return report(llvm::createStringError(error, "cannot create the folder " + options.dumpFolder + ": " + error.message()));
       }
     }
-    if (failed(report(checkOutput(options.report))) || failed(report(checkOutput(options.saveStrategy))) ||
-        failed(report(checkOutput(options.annotated)))) {
-      return failure();
+    return checkOutputs();
+  }
+
+  // Checks that every file can be written, and that no two of them are one.
+  LogicalResult checkOutputs() {
+    const std::pair<StringRef, std::string> outputs[] = {
+        {"-o", options.output}, {"--report", options.report}, {"--save-strategy", options.saveStrategy}, {"--annotate", options.annotated}};
+    for (auto output = std::begin(outputs); output != std::end(outputs); ++output) {
+      for (auto other = std::begin(outputs); other != output && !output->second.empty(); ++other) {
+        if (other->second == output->second) {
+          return report(llvm::createStringError(other->first + " and " + output->first + " both name " + output->second +
+                                                "; give each a file of its own"));
+        }
+      }
+      if (failed(report(checkOutput(output->second)))) {
+        return failure();
+      }
     }
-    return report(checkOutput(options.output));
+    return success();
   }
 
   // Reads the job and lets the command line's mesh take the place of its own.

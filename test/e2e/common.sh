@@ -36,6 +36,22 @@ expect_less() {
   awk -v a="$1" -v b="$2" 'BEGIN { exit !(a < b) }' || fail "$3: $1 is not less than $2"
 }
 
+# Prints the zoo's model that a job of docs/jobs is for. model_of JOBNAME
+model_of() {
+  case $1 in
+    linear) echo linear ;;
+    mlp_hybrid) echo mlp-hybrid ;;
+    mlp*) echo mlp ;;
+    transformer*) echo transformer ;;
+    *) fail "no model is known for docs/jobs/$1.txtpb" ;;
+  esac
+}
+
+# Prints how many ranks the plan of a program names. ranks_of PROGRAM
+ranks_of() {
+  sed -n 's/^mesh .*; \([0-9]*\) ranks\?$/\1/p' <("./$1" --plan)
+}
+
 # Fails unless the command fails, within 10 s, and says what is expected on stderr. expect_error TEXT COMMAND...
 expect_error() {
   local text=$1 status=0

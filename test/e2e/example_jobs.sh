@@ -7,18 +7,12 @@
 python3 "$(dirname "$0")/write_tokens.py" tokens 50 16
 for job in "$jobs"/*.txtpb; do
   name=$(basename "$job" .txtpb)
-  case $name in
-    linear) model=linear ;;
-    mlp_hybrid) model=mlp-hybrid ;;
-    mlp*) model=mlp ;;
-    transformer*) model=transformer ;;
-    *) fail "no model is known for docs/jobs/$name.txtpb" ;;
-  esac
+  model=$(model_of "$name")
   # The model's command is in the job's first lines.
   grep -q "ashlar-zoo $model " "$job" || fail "docs/jobs/$name.txtpb does not say how its model is made"
   "$tools/ashlar-zoo" $model -o "$name.onnx"
   "$tools/ashlarc" "$name.onnx" --job "$job" -o "$name"
-  ranks=$(sed -n 's/^mesh .*; \([0-9]*\) ranks\?$/\1/p' <("./$name" --plan))
+  ranks=$(ranks_of "$name")
   [ -n "$ranks" ] || fail "the plan of $name names no ranks"
   data=$(grep -q "npy {" "$job" && echo "--data tokens" || true)
   # shellcheck disable=SC2086 # an option and its value, or nothing

@@ -8,13 +8,7 @@ rm -rf one two
 mkdir -p one two/deeper
 for job in "$jobs"/*.txtpb; do
   name=$(basename "$job" .txtpb)
-  case $name in
-    linear) model=linear ;;
-    mlp_hybrid) model=mlp-hybrid ;;
-    mlp*) model=mlp ;;
-    transformer*) model=transformer ;;
-    *) continue ;; # e2e_example_jobs knows all of them
-  esac
+  model=$(model_of "$name")
   # A strategy needs a mesh: jobs without one run on two devices here.
   mesh=()
   grep -q '^mesh' "$job" || mesh=(--mesh dp=2)

@@ -6,11 +6,6 @@
 
 job=$jobs/transformer_tensor_parallel.txtpb
 
-# ranks_of PROGRAM: how many its plan names.
-ranks_of() {
-  sed -n 's/^mesh .*; \([0-9]*\) ranks\?$/\1/p' <("./$1" --plan)
-}
-
 python3 "$(dirname "$0")/write_tokens.py" data 50 16
 # With this seed no activation comes so close to the kink of a relu that rounding decides on which side it is: then losses part by 1e-5.
 "$tools/ashlar-zoo" transformer --seed 2 -o transformer.onnx
@@ -28,7 +23,7 @@ done
 # The sequence of 16 tokens is split too: evenly, and over 3, which divides nothing.
 for mesh in dp=2,tp=2 dp=1,tp=3; do
   "$tools/ashlarc" transformer.onnx --job "$jobs/transformer_sequence_parallel.txtpb" --mesh $mesh -o sequence
-  ranks=$(sed -n 's/^mesh .*; \([0-9]*\) ranks\?$/\1/p' <(./sequence --plan))
+  ranks=$(ranks_of sequence)
   mpirun -n "$ranks" ./sequence --data data --eval --threads 1 > sequence_$mesh.log
   expect_close single.log sequence_$mesh.log 1e-3
 done

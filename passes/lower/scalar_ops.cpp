@@ -21,9 +21,13 @@ namespace {
 
 using Builder = ImplicitLocOpBuilder;
 
-// Sums may be reordered (that is what lets them vectorise), products contracted, signs of zero lost; NaN and infinity keep their meaning.
-constexpr arith::FastMathFlags kFastMath = arith::FastMathFlags::reassoc | arith::FastMathFlags::contract | arith::FastMathFlags::nsz |
-                                           arith::FastMathFlags::arcp | arith::FastMathFlags::afn;
+// Products may be contracted, signs of zero lost; NaN and infinity keep their meaning. Element-wise ops are not reordered: a value that two
+// kernels compute, each for itself, has to be the same number in both, or a maximum is not found again where its gradient goes.
+constexpr arith::FastMathFlags kFastMath =
+    arith::FastMathFlags::contract | arith::FastMathFlags::nsz | arith::FastMathFlags::arcp | arith::FastMathFlags::afn;
+
+// The terms of a sum may be reordered too: that is what lets it vectorise.
+constexpr arith::FastMathFlags kReordered = kFastMath | arith::FastMathFlags::reassoc;
 
 template <typename Op, typename... Operands> Value math(Builder &b, Operands... operands) {
   return Op::create(b, operands..., kFastMath);
@@ -246,7 +250,7 @@ Value emitScalarOp(Builder &b, Operation *op, ValueRange in) {
 Value emitCombine(Builder &b, int kind, Value lhs, Value rhs) {
   switch (static_cast<nn::Reduction>(kind)) {
   case nn::Reduction::Sum:
-    return arithmetic<arith::AddFOp, arith::AddIOp>(b, {lhs, rhs});
+    return isFloat(lhs) ? Value(arith::AddFOp::create(b, lhs, rhs, kReordered)) : Value(arith::AddIOp::create(b, lhs, rhs));
   case nn::Reduction::Max:
   case nn::Reduction::Min:
     break;
@@ -255,7 +259,7 @@ Value emitCombine(Builder &b, int kind, Value lhs, Value rhs) {
   if (!isFloat(lhs)) {
     return isMax ? Value(arith::MaxSIOp::create(b, lhs, rhs)) : Value(arith::MinSIOp::create(b, lhs, rhs));
   }
-  return isMax ? Value(arith::MaximumFOp::create(b, lhs, rhs, kFastMath)) : Value(arith::MinimumFOp::create(b, lhs, rhs, kFastMath));
+  return isMax ? Value(arith::MaximumFOp::create(b, lhs, rhs, kReordered)) : Value(arith::MinimumFOp::create(b, lhs, rhs, kReordered));
 }
 
 Value emitNeutral(Builder &b, int kind, Type type) {

@@ -57,7 +57,7 @@ struct ApproximateMath : PassWrapper<ApproximateMath, OperationPass<func::FuncOp
     using Flags = arith::FastMathFlags;
     getOperation().walk([&](arith::ArithFastMathInterface op) {
       arith::FastMathFlagsAttr own = op.getFastMathFlagsAttr(); // extf and truncf may have none
-      Flags flags = Flags::reassoc | Flags::contract | Flags::nsz | Flags::arcp | Flags::afn | (own ? own.getValue() : Flags::none);
+      Flags flags = Flags::contract | Flags::nsz | Flags::arcp | Flags::afn | (own ? own.getValue() : Flags::none);
       op->setAttr(op.getFastMathAttrName(), arith::FastMathFlagsAttr::get(&getContext(), flags));
     });
   }

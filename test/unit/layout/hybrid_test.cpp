@@ -6,7 +6,6 @@
 #include "compiler/reference/equivalence.h"
 #include "dialects/dist/single_step.h"
 #include "passes/layout/passes.h"
-#include "passes/train/passes.h"
 #include "test/unit/layout/partitioned.h"
 #include "test/unit/layout/random_program.h"
 #include "test/unit/reference/parsed_module.h"
@@ -107,20 +106,6 @@ LogicalResult lift(ModuleOp module) {
   return passes.run(module);
 }
 
-void addTraining(ModuleOp module) {
-  PassManager passes(module.getContext());
-  train::OptimizerPassOptions optimizer;
-  optimizer.kind = train::OptimizerKind::Momentum;
-  optimizer.learningRate = 0.1;
-  passes.addPass(train::createLossPass());
-  passes.addPass(train::createAutodiffPass());
-  passes.addPass(train::createOptimizerPass(optimizer));
-  passes.addPass(train::createInitPass());
-  passes.addNestedPass<func::FuncOp>(createCanonicalizerPass());
-  passes.addNestedPass<func::FuncOp>(createCSEPass());
-  REQUIRE(succeeded(passes.run(module)));
-}
-
 // Returns the collectives of a function in order: "reduce_scatter [\"tp\"]".
 std::vector<std::string> collectivesOf(ModuleOp module, StringRef function) {
   std::vector<std::string> list;
@@ -184,9 +169,9 @@ TEST_CASE("hybrid: lifted and partitioned, a model is the program that it was", 
 
 TEST_CASE("hybrid: a model trains as that of a single device", "[hybrid]") {
   OwningOpRef<ModuleOp> whole = parse(kWhole), hybrid = parse(kLocal);
-  addTraining(*whole);
+  REQUIRE(succeeded(addTraining(*whole)));
   REQUIRE(succeeded(lift(*hybrid)));
-  addTraining(*hybrid);
+  REQUIRE(succeeded(addTraining(*hybrid)));
   REQUIRE(succeeded(partitionModule(*hybrid, /*splitVariables=*/true)));
   reference::EquivalenceOptions options;
   options.functions = {"init", "train_step", "train_step", "eval_step"};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The passes of layout and partition, as the tests run them.
+// The passes of train, layout and partition, as the tests run them.
 
 #ifndef ASHLAR_TEST_UNIT_LAYOUT_PARTITIONED_H
 #define ASHLAR_TEST_UNIT_LAYOUT_PARTITIONED_H
@@ -9,6 +9,9 @@
 #include "mlir/Support/LogicalResult.h"
 
 namespace ashlar::test {
+
+// Makes a model with the output "logits" a module of @init, @train_step and @eval_step: softmax cross entropy, Momentum.
+mlir::LogicalResult addTraining(mlir::ModuleOp module);
 
 // Turns a module with a mesh and given layouts into one device's program, verified at each border. Given `batchAxes` the batch is split
 // first; `splitVariables` lets inference split variables that have no layout.

@@ -6,7 +6,7 @@
 #include "compiler/reference/equivalence.h"
 #include "passes/layout/passes.h"
 #include "passes/partition/passes.h"
-#include "passes/train/passes.h"
+#include "test/unit/layout/partitioned.h"
 #include "test/unit/layout/random_program.h"
 #include "test/unit/reference/parsed_module.h"
 
@@ -47,19 +47,7 @@ constexpr const char *kModel = R"(
 
 OwningOpRef<ModuleOp> trainingPrograms() {
   OwningOpRef<ModuleOp> module = parse(kModel);
-  PassManager passes(&context());
-  train::LossPassOptions loss;
-  loss.labels = "labels";
-  train::OptimizerPassOptions optimizer;
-  optimizer.kind = train::OptimizerKind::Momentum;
-  optimizer.learningRate = 0.1;
-  passes.addPass(train::createLossPass(loss));
-  passes.addPass(train::createAutodiffPass());
-  passes.addPass(train::createOptimizerPass(optimizer));
-  passes.addPass(train::createInitPass());
-  passes.addNestedPass<func::FuncOp>(createCanonicalizerPass());
-  passes.addNestedPass<func::FuncOp>(createCSEPass());
-  REQUIRE(succeeded(passes.run(*module)));
+  REQUIRE(succeeded(addTraining(*module)));
   return module;
 }
 

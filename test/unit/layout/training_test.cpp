@@ -3,14 +3,12 @@
 // Whole training programs, as passes/train makes them, on one rank and on many: initial values, training steps with dropout, evaluation.
 
 #include "compiler/reference/equivalence.h"
-#include "passes/train/passes.h"
 #include "test/unit/layout/partitioned.h"
 #include "test/unit/layout/random_program.h"
 #include "test/unit/reference/parsed_module.h"
 
 #include "dialects/nn/nn.h"
 
-#include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/Passes.h"
 
 #include <catch2/catch.hpp>
@@ -62,17 +60,7 @@ constexpr const char *kModel = R"(
 // Returns the programs @init, @train_step and @eval_step of the model.
 OwningOpRef<ModuleOp> trainingPrograms() {
   OwningOpRef<ModuleOp> module = parse(kModel);
-  PassManager passes(&context());
-  train::OptimizerPassOptions optimizer;
-  optimizer.kind = train::OptimizerKind::Momentum;
-  optimizer.learningRate = 0.1;
-  passes.addPass(train::createLossPass());
-  passes.addPass(train::createAutodiffPass());
-  passes.addPass(train::createOptimizerPass(optimizer));
-  passes.addPass(train::createInitPass());
-  passes.addNestedPass<func::FuncOp>(createCanonicalizerPass());
-  passes.addNestedPass<func::FuncOp>(createCSEPass());
-  REQUIRE(succeeded(passes.run(*module)));
+  REQUIRE(succeeded(addTraining(*module)));
   return module;
 }
 

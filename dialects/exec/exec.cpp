@@ -67,9 +67,12 @@ LogicalResult TensorOp::verify() {
 }
 
 LogicalResult GemmOp::verify() {
-  size_t expected = getHasBias() ? 4 : 3;
+  size_t expected = getOutIndex() + 1 + (getMask() == Mask::Write) + getHasBiasGradient();
   if (getBuffers().size() != expected) { // C1
     return emitOpError("has ") << getBuffers().size() << " buffers, needs " << expected;
+  }
+  if (getHasBiasGradient() && getMask() != Mask::Read) { // C2
+    return emitOpError("has a bias gradient but reads no mask");
   }
   return success();
 }

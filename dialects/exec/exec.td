@@ -57,6 +57,11 @@ def Exec_Epilogue : Exec_Enum<"Epilogue", "activation applied by a matrix produc
   I32EnumAttrCase<"GeluTanh", 3, "gelu_tanh">, I32EnumAttrCase<"Sigmoid", 4, "sigmoid">, I32EnumAttrCase<"Tanh", 5, "tanh">]>;
 def Exec_EpilogueAttr : EnumAttr<Exec_Dialect, Exec_Epilogue, "epilogue">;
 
+// Values as in ashlar_rt_mask.
+def Exec_Mask : Exec_Enum<"Mask", "what a matrix product does with a bit mask", [
+  I32EnumAttrCase<"None", 0, "none">, I32EnumAttrCase<"Write", 1, "write">, I32EnumAttrCase<"Read", 2, "read">]>;
+def Exec_MaskAttr : EnumAttr<Exec_Dialect, Exec_Mask, "mask">;
+
 // Values as in ashlar_rt_collective_kind and ashlar_rt_reduction.
 def Exec_CollectiveKind : Exec_Enum<"CollectiveKind", "what a collective does", [
   I32EnumAttrCase<"AllReduce", 1, "all_reduce">, I32EnumAttrCase<"AllGather", 2, "all_gather">,
@@ -161,8 +166,9 @@ class Exec_InstrOp<string opMnemonic> : Exec_Op<opMnemonic, [HasParent<"::ashlar
 def Exec_KernelOp : Exec_InstrOp<"kernel"> {
   let summary = "Runs a generated kernel";
   let description = [{
-    The kernel is a func.func at module level: its arguments are the buffers (memrefs), then begin and end of the range of its parallel
-    loop; `extent` is the length of that loop, `grain` the least part worth a thread.
+    The kernel is a func.func at module level. On the cpu its arguments are the buffers (memrefs), then begin and end of the range of its
+    parallel loop; `extent` is the length of that loop, `grain` the least part worth a thread. On a GPU its arguments are the buffers, it
+    asks for its place in the grid (gpu.block_id, gpu.thread_id), and it runs in `extent` blocks of `grain` threads.
 
         exec.kernel @kernel_3 [#exec.buffer<arena, 0, memref<8xf32>>, ...] extent 256 grain 8
   }];
@@ -173,15 +179,22 @@ def Exec_KernelOp : Exec_InstrOp<"kernel"> {
 def Exec_GemmOp : Exec_InstrOp<"gemm"> {
   let summary = "out = epilogue(op(A) op(B) + bias), by the library";
   let description = [{
-    buffers: {A, B, [bias,] out}, f32, dense. Shapes as in ashlar_rt_gemm_desc.
+    buffers: {A, B, [bias,] [mask when read,] out, [mask when written,] [bias gradient]}, dense. Types and shapes as in
+    ashlar_rt_gemm_desc.
 
-    **Constraints:** (C1) three buffers, or four when `has_bias`.
+    **Constraints:** (C1) as many buffers as these; (C2) a bias gradient only with a mask that is read.
   }];
   let arguments = (ins Exec_BufferArrayAttr:$buffers, I64Attr:$batch, I64Attr:$m, I64Attr:$n, I64Attr:$k, UnitAttr:$transpose_a,
-                       UnitAttr:$transpose_b, UnitAttr:$has_bias, Exec_EpilogueAttr:$epilogue);
+                       UnitAttr:$transpose_b, UnitAttr:$has_bias, Exec_EpilogueAttr:$epilogue,
+                       DefaultValuedAttr<Exec_MaskAttr, "::ashlar::exec::Mask::None">:$mask, UnitAttr:$has_bias_gradient,
+                       UnitAttr:$allow_tf32);
   let assemblyFormat = [{
     $buffers `batch` $batch `m` $m `n` $n `k` $k (`transpose_a` $transpose_a^)? (`transpose_b` $transpose_b^)? (`bias` $has_bias^)?
-    `epilogue` `` $epilogue attr-dict
+    `epilogue` `` $epilogue (`bias_gradient` $has_bias_gradient^)? (`tf32` $allow_tf32^)? attr-dict
+  }];
+  let extraClassDeclaration = [{
+    // The index among `buffers` of the product itself.
+    unsigned getOutIndex() { return 2 + getHasBias() + (getMask() == Mask::Read); }
   }];
   let hasVerifier = 1;
 }

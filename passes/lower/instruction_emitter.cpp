@@ -146,7 +146,8 @@ private:
     }
     buffers.push_back(target(instruction, 0));
     exec::GemmOp::create(builder, instruction.loc, builder.getArrayAttr(buffers), batch, out[out.size() - 2], out.back(), k,
-                         product.getTransposeA(), product.getTransposeB(), gemm->bias.has_value(), gemm->epilogue);
+                         product.getTransposeA(), product.getTransposeB(), gemm->bias.has_value(), gemm->epilogue, exec::Mask::None,
+                         /*has_bias_gradient=*/false, /*allow_tf32=*/false);
     return success();
   }
 

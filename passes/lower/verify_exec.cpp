@@ -174,7 +174,7 @@ private:
         .Case([&](exec::GemmOp gemm) {
           SmallVector<Use> uses;
           for (auto buffer : gemm.getBuffers().getAsRange<exec::BufferAttr>()) {
-            bool isOut = uses.size() + 1 == gemm.getBuffers().size();
+            bool isOut = uses.size() >= gemm.getOutIndex();
             uses.push_back({buffer, !isOut, isOut});
           }
           return uses;

@@ -18,7 +18,7 @@ extern "C" {
 #endif
 
 // Grows with every change of a struct below; ashlar_rt_main() refuses an image of another version.
-#define ASHLAR_RT_ABI_VERSION 3
+#define ASHLAR_RT_ABI_VERSION 4
 
 // Buffers start on this boundary; arena offsets are multiples of it.
 #define ASHLAR_RT_ALIGNMENT 64
@@ -89,14 +89,18 @@ typedef enum {
   ASHLAR_RT_COPY = 4 // buffers: {source, target} of equal bytes
 } ashlar_rt_instr_kind;
 
-// A generated kernel. `buffers` are the operands in order, already resolved to addresses. The kernel does the units [begin, end) of its
-// outermost parallel loop; units are independent, so the runtime may cut [0, extent) into ranges and run them on several threads.
+// A generated kernel of the cpu target. `buffers` are the operands in order, already resolved to addresses. The kernel does the units
+// [begin, end) of its outermost parallel loop; units are independent, so the runtime may cut [0, extent) into ranges and run them on
+// several threads.
 typedef void (*ashlar_rt_kernel_fn)(void *const *buffers, int64_t begin, int64_t end);
 
+// A generated kernel of the cuda target is an entry of the image's device code. Its parameters are the addresses of the operands in order;
+// its grid has `extent` blocks of `grain` threads, both in one dimension, and no dynamic shared memory.
 typedef struct {
-  ashlar_rt_kernel_fn function;
-  int64_t extent; // units of the parallel loop; 1 when the kernel must not be cut
-  int64_t grain;  // least number of units worth handing to a thread, >= 1; ranges begin at multiples of it
+  ashlar_rt_kernel_fn function; // cpu; null on cuda
+  const char *entry;            // cuda; null on cpu
+  int64_t extent;               // cpu: units of the parallel loop, 1 when the kernel must not be cut; cuda: blocks
+  int64_t grain;                // cpu: least number of units worth a thread, ranges begin at multiples of it; cuda: threads a block
 } ashlar_rt_kernel_desc;
 
 typedef enum {
@@ -108,13 +112,25 @@ typedef enum {
   ASHLAR_RT_EPILOGUE_TANH = 5
 } ashlar_rt_epilogue;
 
-// out[b] = epilogue(op(A[b]) * op(B[b]) + bias). f32. A[b]: (m, k), or (k, m) when transpose_a; B[b]: (k, n), or (n, k) when transpose_b;
-// out[b]: (m, n); bias: (n), added to every row. Dense, row major, batches one after the other. buffers: {A, B, [bias,] out}.
+// What a matrix product does with a bit mask, one bit an element of `out`: bit j % 8 of byte j / 8 of a row of ceil(n / 128) * 16 bytes.
+typedef enum {
+  ASHLAR_RT_MASK_NONE = 0,
+  ASHLAR_RT_MASK_WRITE = 1, // with epilogue relu: sets the bits where the value before the relu is > 0
+  ASHLAR_RT_MASK_READ = 2   // in place of an epilogue: out is 0 where the bit is not set (the gradient of a relu)
+} ashlar_rt_mask;
+
+// out[b] = epilogue(op(A[b]) * op(B[b]) + bias), products summed in f32. A[b]: (m, k), or (k, m) when transpose_a; B[b]: (k, n), or (n, k)
+// when transpose_b; out[b]: (m, n); bias: (n), added to every row. Dense, row major, batches one after the other. A and B have one dtype,
+// f32, bf16 or f16; out has that or f32; bias has that of out. buffers: {A, B, [bias,] [mask when read,] out, [mask when written,] [bias
+// gradient]}. On cpu: f32 only, no mask, no bias gradient.
 typedef struct {
   int64_t batch, m, n, k;
   uint32_t transpose_a, transpose_b;
   uint32_t has_bias;
-  uint32_t epilogue; // ashlar_rt_epilogue
+  uint32_t epilogue;          // ashlar_rt_epilogue
+  uint32_t mask;              // ashlar_rt_mask
+  uint32_t has_bias_gradient; // with a mask that is read: also the sum over the rows of out, (n), the dtype of out
+  uint32_t allow_tf32;        // f32 operands may be rounded to 10 bits of mantissa
 } ashlar_rt_gemm_desc;
 
 typedef enum {
@@ -230,10 +246,18 @@ typedef struct {
   const char *correct_tensor; // output of eval_step: correctly classified samples of the batch, i64, rank 0; null for a regression
 } ashlar_rt_training;
 
+// Kernels of the cuda target for one kind of chip. `arch` "sm_90": machine code for compute capability 9.x with x >= 0; "compute_90": PTX,
+// as text ending in a zero byte, which the driver compiles for chips of 9.0 and later.
+typedef struct {
+  const char *arch;
+  const uint8_t *bytes;
+  uint64_t size;
+} ashlar_rt_device_code;
+
 typedef struct {
   uint32_t abi_version;
   const char *model_name;
-  const char *target;    // "cpu"
+  const char *target;    // "cpu" or "cuda"
   uint64_t program_hash; // of everything below; ranks compare it at start
   const uint8_t *constants;
   uint64_t constants_bytes;
@@ -247,6 +271,9 @@ typedef struct {
   const char *plan; // the plan in ten lines, printed by --plan
   // What the kernels need of the CPU: names of cpu_features.h, separated by commas; null: nothing.
   const char *cpu_features;
+  // Of the cuda target: every kernel is in each of them.
+  uint32_t num_device_codes;
+  const ashlar_rt_device_code *device_codes;
 } ashlar_rt_image;
 
 // Runs the program as the command line says and returns the exit status. The only entry point a compiled program calls.

@@ -11,7 +11,7 @@ endif()
 
 # Our own targets build without a warning; headers of others are SYSTEM.
 function(ashlar_warnings target)
-  target_compile_options(${target} PRIVATE -Wall -Wextra -Werror -Wno-unused-parameter)
+  target_compile_options(${target} PRIVATE -Wall -Wextra -Werror -Wno-unused-parameter -Wno-missing-field-initializers)
 endfunction()
 
 # A static library of one folder. ashlar_add_library(NAME sources... [LINK libs...])

@@ -52,7 +52,7 @@ public:
     Constant *image = table.global(table.record<ashlar_rt_image>(
         {table.u32(ASHLAR_RT_ABI_VERSION), modelName, targetName, table.u64(hash(info, constants)), constantBytes,
          table.u64(constants.bytes), table.u64(info.seed), table.optionalString(info.seedTensor), table.u32(variants.size()), variantTable,
-         trainingTable, refusal, plan, table.optionalString(hostCpuFeatures())}));
+         trainingTable, refusal, plan, table.optionalString(hostCpuFeatures()), table.u32(0), table.null()}));
     addMain(image);
     return llvm::Error::success();
   }
@@ -81,14 +81,15 @@ private:
       missingKernel = op.getCallee().str();
       return nullptr;
     }
-    Constant *desc = table.record<ashlar_rt_kernel_desc>({function, table.u64(op.getExtent()), table.u64(op.getGrain())});
+    Constant *desc = table.record<ashlar_rt_kernel_desc>({function, table.null(), table.u64(op.getExtent()), table.u64(op.getGrain())});
     return instruction(op, ASHLAR_RT_KERNEL, op.getCallee(), llvm::to_vector(op.getBuffers().getAsRange<exec::BufferAttr>()), desc);
   }
 
   Constant *instruction(exec::GemmOp op) {
-    Constant *desc = table.record<ashlar_rt_gemm_desc>({table.u64(op.getBatch()), table.u64(op.getM()), table.u64(op.getN()),
-                                                        table.u64(op.getK()), table.u32(op.getTransposeA()), table.u32(op.getTransposeB()),
-                                                        table.u32(op.getHasBias()), table.u32(static_cast<uint32_t>(op.getEpilogue()))});
+    Constant *desc = table.record<ashlar_rt_gemm_desc>(
+        {table.u64(op.getBatch()), table.u64(op.getM()), table.u64(op.getN()), table.u64(op.getK()), table.u32(op.getTransposeA()),
+         table.u32(op.getTransposeB()), table.u32(op.getHasBias()), table.u32(static_cast<uint32_t>(op.getEpilogue())),
+         table.u32(static_cast<uint32_t>(op.getMask())), table.u32(op.getHasBiasGradient()), table.u32(op.getAllowTf32())});
     return instruction(op, ASHLAR_RT_GEMM, "gemm", llvm::to_vector(op.getBuffers().getAsRange<exec::BufferAttr>()), desc);
   }
 

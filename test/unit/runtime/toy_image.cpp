@@ -102,7 +102,7 @@ public:
     updateBuffers[3] = lossCopy[1] = tensors[2].buffer;
     lossCopy[0] = arena(ASHLAR_RT_F32, kPartial + 12, 4);
     ashlar_rt_kernel_fn functions[] = {gradientKernel<16>, gradientKernel<8>, gradientKernel<4>, gradientKernel<2>};
-    gradient = {functions[devices == 1 ? 0 : devices == 2 ? 1 : devices == 4 ? 2 : 3], 1, 1};
+    gradient = {functions[devices == 1 ? 0 : devices == 2 ? 1 : devices == 4 ? 2 : 3], nullptr, 1, 1};
     reduce.kind = ASHLAR_RT_ALL_REDUCE;
     reduce.dtype = ASHLAR_RT_F32;
     reduce.num_axes = 1;
@@ -139,9 +139,9 @@ private:
   ashlar_rt_buffer reduceBuffers[2];
   ashlar_rt_buffer updateBuffers[4];
   ashlar_rt_buffer lossCopy[2];
-  ashlar_rt_kernel_desc init = {initKernel, 1, 1};
+  ashlar_rt_kernel_desc init = {initKernel, nullptr, 1, 1};
   ashlar_rt_kernel_desc gradient = {};
-  ashlar_rt_kernel_desc update = {updateKernel, 1, 1};
+  ashlar_rt_kernel_desc update = {updateKernel, nullptr, 1, 1};
   ashlar_rt_collective_desc reduce = {};
   ashlar_rt_instr initInstr[1];
   ashlar_rt_instr stepInstrs[3];
@@ -214,7 +214,7 @@ public:
     gemmBuffers[2] = {ASHLAR_RT_CONSTANT, ASHLAR_RT_F32, 24, 8};
     gemmBuffers[3] = gatherBuffers[0] = arena(ASHLAR_RT_F32, 384, partBytes);
     gatherBuffers[1] = tensors[2].buffer;
-    doubling = {doubleKernel, rows, 1};
+    doubling = {doubleKernel, nullptr, rows, 1};
     gemm.batch = 1;
     gemm.m = rows;
     gemm.n = 2;

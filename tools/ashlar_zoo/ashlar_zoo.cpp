@@ -19,6 +19,7 @@ struct Request {
   ParameterOptions parameters;
   int64_t mlpLayers = 3, mlpWidth = 512, mlpDevices = 2;
   TransformerSizes transformer;
+  int64_t rows = 1024, columns = 1024; // of the models that are one kernel
 };
 
 // The models are subcommands, so an option that a model does not have is an error and not ignored.
@@ -34,7 +35,14 @@ void addModels(CLI::App &app, Request &request) {
     model->add_option("--seed", request.parameters.seed, "of the parameters' random values")->capture_default_str();
   };
   auto addSize = [&](CLI::App *model, const std::string &name, int64_t &size, const std::string &text) {
-    model->add_option(name, size, text)->capture_default_str()->check(CLI::Range(1, 1000000));
+    model->add_option(name, size, text)->capture_default_str()->check(CLI::Range(int64_t(1), int64_t(1) << 32));
+  };
+  auto addKernel = [&](const std::string &name, const std::string &text, bool hasRows) {
+    CLI::App *model = add(name, text);
+    if (hasRows) {
+      addSize(model, "--rows", request.rows, "number of rows");
+    }
+    addSize(model, hasRows ? "--columns" : "--elements", request.columns, hasRows ? "elements of a row" : "number of elements");
   };
   CLI::App *linear = add("linear", "Dense(2, 1), weight and bias 0.02");
   linear->add_flag("--no-data", request.noData, "leave the parameters without values, for a job's init rules");
@@ -53,6 +61,10 @@ void addModels(CLI::App &app, Request &request) {
   addSize(transformer, "--heads", request.transformer.heads, "attention heads; they divide the width");
   addSize(transformer, "--sequence", request.transformer.sequence, "tokens of a sample");
   addSize(transformer, "--vocabulary", request.transformer.vocabulary, "number of different tokens");
+  addKernel("elementwise", "relu(x / 2) + residual: one kernel, for benchmarks", /*hasRows=*/false);
+  addKernel("softmax", "softmax of rows: one kernel, for benchmarks", /*hasRows=*/true);
+  addKernel("cross-entropy", "cross entropy of rows: one kernel, for benchmarks", /*hasRows=*/true);
+  addKernel("adamw", "one step of AdamW: one kernel, for benchmarks", /*hasRows=*/false);
 }
 
 onnx::ModelProto makeModel(const Request &request) {
@@ -65,7 +77,19 @@ onnx::ModelProto makeModel(const Request &request) {
   if (request.name == "mlp-hybrid") {
     return makeHybridMlp(request.mlpWidth, request.mlpDevices);
   }
-  return request.name == "transformer" ? makeTransformer(request.parameters, request.transformer) : makeDenseLayers(request.parameters);
+  if (request.name == "transformer") {
+    return makeTransformer(request.parameters, request.transformer);
+  }
+  if (request.name == "elementwise") {
+    return makeElementwise(request.columns);
+  }
+  if (request.name == "softmax") {
+    return makeSoftmax(request.rows, request.columns);
+  }
+  if (request.name == "cross-entropy") {
+    return makeCrossEntropy(request.rows, request.columns);
+  }
+  return request.name == "adamw" ? makeAdamW(request.columns) : makeDenseLayers(request.parameters);
 }
 
 } // namespace

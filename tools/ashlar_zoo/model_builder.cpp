@@ -141,6 +141,10 @@ void ModelBuilder::setInts(const std::string &name, const std::vector<int64_t> &
   addAttribute(name, onnx::AttributeProto::INTS)->mutable_ints()->Assign(values.begin(), values.end());
 }
 
+void ModelBuilder::setString(const std::string &name, const std::string &value) {
+  addAttribute(name, onnx::AttributeProto::STRING)->set_s(value);
+}
+
 void ModelBuilder::setStrings(const std::string &name, const Names &values) {
   onnx::AttributeProto *attribute = addAttribute(name, onnx::AttributeProto::STRINGS);
   for (const std::string &value : values) {
@@ -160,10 +164,15 @@ void ModelBuilder::setDomain(const std::string &domain, int64_t version) {
   opset->set_version(version);
 }
 
-onnx::ModelProto ModelBuilder::finish(const std::string &output, const Shape &shape) {
+std::string ModelBuilder::addOutput(const std::string &output, const Shape &shape) {
   onnx::GraphProto *graph = model.mutable_graph();
   graph->mutable_node(graph->node_size() - 1)->set_output(0, output);
   setShape(graph->add_output(), output, shape, onnx::TensorProto::FLOAT);
+  return output;
+}
+
+onnx::ModelProto ModelBuilder::finish(const std::string &output, const Shape &shape) {
+  addOutput(output, shape);
   return std::move(model);
 }
 

@@ -48,12 +48,16 @@ public:
   // Sets an attribute of the node added last.
   void setInt(const std::string &name, int64_t value);
   void setInts(const std::string &name, const std::vector<int64_t> &values);
+  void setString(const std::string &name, const std::string &value);
   void setStrings(const std::string &name, const Names &values);
 
   // Makes the node added last one of the domain, at this version.
   void setDomain(const std::string &domain, int64_t version);
 
-  // Makes the result of the last node the model's output, under a name of its own, and returns the model.
+  // Makes the result of the last node an f32 output of the model, under a name of its own, which it returns.
+  std::string addOutput(const std::string &output, const Shape &shape);
+
+  // Does the same for the last output, and returns the model.
   onnx::ModelProto finish(const std::string &output, const Shape &shape);
 
 private:

@@ -32,6 +32,16 @@ struct TransformerSizes {
 // "logits" (batch, sequence, vocabulary). Dense weights are (in, out). Throws std::runtime_error when heads do not divide the width.
 onnx::ModelProto makeTransformer(const ParameterOptions &options, const TransformerSizes &sizes);
 
+// Models that are one fused kernel each (kernel_models.cpp), for benchmarks:
+// y = relu(x / 2) + residual, over (elements).
+onnx::ModelProto makeElementwise(int64_t elements);
+// "x" (rows, columns) -> "y", each row's softmax.
+onnx::ModelProto makeSoftmax(int64_t rows, int64_t columns);
+// "logits" (rows, classes), "labels" (rows) i64 -> "loss" (rows).
+onnx::ModelProto makeCrossEntropy(int64_t rows, int64_t classes);
+// One step of AdamW: "w", "g", "m", "v" (elements) -> "w_new", "m_new", "v_new".
+onnx::ModelProto makeAdamW(int64_t elements);
+
 } // namespace ashlar::zoo
 
 #endif // ASHLAR_TOOLS_ASHLAR_ZOO_MODELS_H

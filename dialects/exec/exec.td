@@ -46,6 +46,8 @@ def Exec_FusionKindAttr : EnumAttr<Exec_Dialect, Exec_FusionKind, "fusion_kind">
 
 def Exec_Space : Exec_Enum<"Space", "where bytes lie", [I32EnumAttrCase<"Arena", 0, "arena">, I32EnumAttrCase<"Constant", 1, "constant">]>;
 
+def Exec_Target : Exec_Enum<"Target", "what code is made for", [I32EnumAttrCase<"Cpu", 0, "cpu">, I32EnumAttrCase<"Cuda", 1, "cuda">]>;
+
 def Exec_Role : Exec_Enum<"Role", "what a named tensor is to the outside", [
   I32EnumAttrCase<"Variable", 0, "variable">, I32EnumAttrCase<"State", 1, "state">,
   I32EnumAttrCase<"Input", 2, "input">, I32EnumAttrCase<"Output", 3, "output">]>;

@@ -5,6 +5,8 @@
 #ifndef ASHLAR_PASSES_LOWER_PASSES_H
 #define ASHLAR_PASSES_LOWER_PASSES_H
 
+#include "dialects/exec/exec.h"
+
 #include "mlir/Pass/Pass.h"
 
 namespace ashlar::lower {

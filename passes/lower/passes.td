@@ -7,6 +7,11 @@
 
 include "mlir/Pass/PassBase.td"
 
+class TargetOption<string what> : Option<"target", "target", "::ashlar::exec::Target", "::ashlar::exec::Target::Cpu", what, [{
+  llvm::cl::values(clEnumValN(::ashlar::exec::Target::Cpu, "cpu", "the processor"),
+                   clEnumValN(::ashlar::exec::Target::Cuda, "cuda", "an NVIDIA GPU"))
+}]>;
+
 def ExpandOpsPass : Pass<"ashlar-expand-ops", "::mlir::func::FuncOp"> {
   let summary = "Expands composite ops into element-wise ops, broadcasts and reductions.";
   let description = [{
@@ -23,7 +28,8 @@ def ExpandOpsPass : Pass<"ashlar-expand-ops", "::mlir::func::FuncOp"> {
     Needs: local shapes (after ashlar-partition). Leaves: no softmax, log_softmax, softmax_cross_entropy.
   }];
   let options = [Option<"gemmFlops", "gemm-flops", "int64_t", "16384",
-                        "f32 matrix products of at least this many multiply-adds go to the library">];
+                        "f32 matrix products of at least this many multiply-adds go to the library">,
+                 TargetOption<"whose library takes the products, and whose kernels do the rest">];
   let dependentDialects = ["::ashlar::nn::NnDialect"];
 }
 
@@ -47,6 +53,7 @@ def FusePass : Pass<"ashlar-fuse", "::mlir::func::FuncOp"> {
 
     Needs: ashlar-order-ops. Leaves: nn.read, nn.write, nn.constant, nn.reshape (a change of shape without a copy), exec.fusion, dist collectives, return.
   }];
+  let options = [TargetOption<"whose library decides what joins a product">];
   let dependentDialects = ["::ashlar::nn::NnDialect", "::ashlar::exec::ExecDialect"];
 }
 
@@ -67,7 +74,8 @@ def PlanMemoryPass : Pass<"ashlar-plan-memory", "::mlir::ModuleOp"> {
     Needs: ashlar-fuse. Leaves: no tensor op, no function but kernels, no variable, no mesh.
   }];
   let options = [Option<"variantName", "variant", "std::string", "\"default\"", "name of the exec.variant; kernels of others than default carry it">,
-                 Option<"devicesPerProcess", "devices-per-process", "int64_t", "1", "devices of the mesh that one process plays">];
+                 Option<"devicesPerProcess", "devices-per-process", "int64_t", "1", "devices of the mesh that one process plays">,
+                 TargetOption<"whose kernels are emitted">];
   let dependentDialects = ["::ashlar::nn::NnDialect", "::ashlar::dist::DistDialect", "::ashlar::exec::ExecDialect",
                            "::mlir::arith::ArithDialect", "::mlir::func::FuncDialect", "::mlir::math::MathDialect",
                            "::mlir::memref::MemRefDialect", "::mlir::scf::SCFDialect"];

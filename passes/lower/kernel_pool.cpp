@@ -48,7 +48,7 @@ FailureOr<func::FuncOp> KernelPool::kernelFor(exec::FusionOp fusion, ArrayRef<in
     }
   }
   std::string name = (prefix + exec::stringifyFusionKind(fusion.getKind()) + "_" + Twine(count++)).str();
-  FailureOr<func::FuncOp> kernel = emitKernel(fusion, alias, symbols, name);
+  FailureOr<func::FuncOp> kernel = emitKernel(fusion, alias, symbols, name, target);
   if (succeeded(kernel)) {
     candidates.push_back({fusion, SmallVector<int64_t>(alias), *kernel});
   }

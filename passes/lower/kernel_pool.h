@@ -18,7 +18,7 @@ namespace ashlar::lower {
 class KernelPool {
 public:
   // Kernels are added to `module`; their names start with `prefix`: "<prefix>rows_3".
-  KernelPool(mlir::ModuleOp module, llvm::StringRef prefix) : symbols(module), prefix(prefix) {}
+  KernelPool(mlir::ModuleOp module, llvm::StringRef prefix, exec::Target target) : symbols(module), prefix(prefix), target(target) {}
 
   // Returns the kernel of `fusion`, whose result r overwrites operand alias[r] unless that is -1. Fails with an error at the fusion.
   mlir::FailureOr<mlir::func::FuncOp> kernelFor(exec::FusionOp fusion, llvm::ArrayRef<int64_t> alias);
@@ -32,6 +32,7 @@ private:
 
   mlir::SymbolTable symbols;
   std::string prefix;
+  exec::Target target;
   unsigned count = 0;
   llvm::DenseMap<size_t, llvm::SmallVector<Entry, 1>> entries; // by hash
 };

@@ -8,9 +8,11 @@
 #include "passes/lower/program.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
@@ -165,7 +167,7 @@ private:
       }
     }
     for (func::FuncOp function : functions) {
-      FailureOr<Program> program = buildProgram(function, tensors, constants, meshAttr);
+      FailureOr<Program> program = buildProgram(function, tensors, constants, meshAttr, target);
       if (failed(program)) {
         return failure();
       }
@@ -197,7 +199,7 @@ private:
     }
     std::vector<std::string> symbols = tensors.symbols(programNames);
     emitTensors(builder, tensors, symbols);
-    KernelPool kernels(module, variantName == "default" ? "" : variantName + "_");
+    KernelPool kernels(module, variantName == "default" ? "" : variantName + "_", target);
     for (Program &program : programs) {
       auto references = [&](ArrayRef<unsigned> indices) {
         return builder.getArrayAttr(

@@ -41,8 +41,8 @@ void collectUses(Value value, SmallVectorImpl<OpOperand *> &uses) {
 
 class ProgramBuilder {
 public:
-  ProgramBuilder(func::FuncOp function, const TensorTable &tensors, ConstantPool &constants, dist::MeshAttr mesh)
-      : tensors(tensors), constants(constants), mesh(mesh) {
+  ProgramBuilder(func::FuncOp function, const TensorTable &tensors, ConstantPool &constants, dist::MeshAttr mesh, exec::Target target)
+      : tensors(tensors), constants(constants), mesh(mesh), target(target) {
     program.function = function;
   }
 
@@ -195,11 +195,11 @@ private:
   }
 
   // Returns whether the instruction may write `result` over the operand `use`, once nothing else needs it.
-  static bool canOverwrite(OpOperand &use, Value result) {
+  bool canOverwrite(OpOperand &use, Value result) const {
     Operation *op = use.getOwner();
     if (auto fusion = dyn_cast<exec::FusionOp>(op)) {
       return fusion.getKind() != exec::FusionKind::Gemm &&
-             mayAlias(fusion, use.getOperandNumber(), cast<OpResult>(result).getResultNumber());
+             mayAlias(fusion, use.getOperandNumber(), cast<OpResult>(result).getResultNumber(), target);
     }
     return isa<dist::AllReduceOp>(op);
   }
@@ -293,6 +293,7 @@ private:
   const TensorTable &tensors;
   ConstantPool &constants;
   dist::MeshAttr mesh;
+  exec::Target target;
   Program program;
   llvm::MapVector<Operation *, int64_t> times;    // of instructions
   int64_t end = 0;                                // time of the copies after the last instruction
@@ -316,8 +317,9 @@ std::pair<std::vector<Lifetime>, std::vector<unsigned>> Program::temporaries() c
   return result;
 }
 
-FailureOr<Program> buildProgram(func::FuncOp function, const TensorTable &tensors, ConstantPool &constants, dist::MeshAttr mesh) {
-  return ProgramBuilder(function, tensors, constants, mesh).build();
+FailureOr<Program> buildProgram(func::FuncOp function, const TensorTable &tensors, ConstantPool &constants, dist::MeshAttr mesh,
+                                exec::Target target) {
+  return ProgramBuilder(function, tensors, constants, mesh, target).build();
 }
 
 } // namespace ashlar::lower

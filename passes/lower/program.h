@@ -42,9 +42,10 @@ struct Program {
 //
 // A value is computed right where it must end up whenever nothing is read there afterwards: in its variable, in its output, or over an
 // operand that dies. Otherwise it is copied at the end: outputs first, then variables, so that every read of a variable sees the value from
-// before the program. Fails with an error when the function holds another op, or reads a variable after writing it.
-mlir::FailureOr<Program> buildProgram(mlir::func::FuncOp function, const TensorTable &tensors, ConstantPool &constants,
-                                      dist::MeshAttr mesh);
+// before the program; what may be computed over what depends on the target's kernels. Fails with an error when the function holds another
+// op, or reads a variable after writing it.
+mlir::FailureOr<Program> buildProgram(mlir::func::FuncOp function, const TensorTable &tensors, ConstantPool &constants, dist::MeshAttr mesh,
+                                      exec::Target target);
 
 } // namespace ashlar::lower
 

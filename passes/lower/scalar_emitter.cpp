@@ -4,17 +4,22 @@
 
 #include "passes/lower/scalar_emitter.h"
 
+#include "dialects/support/element_type.h"
 #include "dialects/support/tensor_values.h"
 #include "passes/lower/fusible.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 using namespace mlir;
 
 namespace ashlar::lower {
 
 namespace {
+
+// Buffers of at least this many elements begin on a boundary of 64 bytes; a smaller one may lie inside another.
+constexpr int64_t kAlignedElements = 16;
 
 Value indexConstant(ImplicitLocOpBuilder &b, int64_t value) {
   return arith::ConstantIndexOp::create(b, value);
@@ -25,7 +30,36 @@ bool isZero(Value value) {
   return constant && constant.value() == 0;
 }
 
+bool isHalf(Type element) {
+  return element.isBF16() || element.isF16();
+}
+
+// Returns the element as it is computed with, from its form in memory: a bool is a byte there.
+Value fromMemory(ImplicitLocOpBuilder &b, Value element) {
+  if (element.getType().isInteger(8)) {
+    return arith::CmpIOp::create(b, arith::CmpIPredicate::ne, element, arith::ConstantIntOp::create(b, 0, 8));
+  }
+  return isHalf(element.getType()) ? Value(arith::ExtFOp::create(b, b.getF32Type(), element)) : element;
+}
+
+// The other way; `type` is that in memory.
+Value toMemory(ImplicitLocOpBuilder &b, Value element, Type type) {
+  if (element.getType() == type) {
+    return element;
+  }
+  return isHalf(type) ? Value(arith::TruncFOp::create(b, type, element)) : Value(arith::ExtUIOp::create(b, type, element));
+}
+
+// Whether the result needs no rounding when the operands have the type of the result.
+bool isExact(Operation *op) {
+  return isa<nn::AbsOp, nn::MaxOp, nn::MinOp, nn::NegOp, nn::ReluOp, nn::SelectOp, nn::SignOp>(op);
+}
+
 } // namespace
+
+Type computedType(Type element) {
+  return isHalf(element) ? Float32Type::get(element.getContext()) : element;
+}
 
 Value ScalarEmitter::linearize(ArrayRef<int64_t> shape, const Index &index) {
   Value linear;
@@ -40,15 +74,76 @@ Value ScalarEmitter::linearize(ArrayRef<int64_t> shape, const Index &index) {
   return linear ? linear : indexConstant(b, 0);
 }
 
+std::optional<unsigned> ScalarEmitter::laneOf(ArrayRef<int64_t> shape, const Index &index) const {
+  if (lanes.size() < 2 || ShapedType::getNumElements(shape) < kAlignedElements) {
+    return std::nullopt;
+  }
+  std::optional<unsigned> lane;
+  int64_t stride = 1;
+  for (int64_t d = static_cast<int64_t>(shape.size()) - 1; d >= 0; --d) {
+    auto found = llvm::find(lanes, index[d]);
+    if (found != lanes.end()) {
+      if (lane || stride != 1) {
+        return std::nullopt;
+      }
+      lane = found - lanes.begin();
+    } else if (!isZero(index[d]) && stride % static_cast<int64_t>(lanes.size()) != 0) {
+      return std::nullopt;
+    }
+    stride *= shape[d];
+  }
+  return lane;
+}
+
+// The vector that holds all lanes; `index` is that of the first. Read once.
+Value ScalarEmitter::loadVector(Value memref, ArrayRef<int64_t> shape, const Index &index) {
+  std::pair<void *, std::vector<void *>> key{memref.getAsOpaquePointer(), {}};
+  for (Value i : index) {
+    key.second.push_back(i.getAsOpaquePointer());
+  }
+  Value &vector = memo[key];
+  if (!vector) {
+    Type element = cast<MemRefType>(memref.getType()).getElementType();
+    int64_t count = lanes.size();
+    vector = vector::LoadOp::create(b, VectorType::get({count}, element), memref, ValueRange(linearize(shape, index)),
+                                    /*nontemporal=*/false, llvm::MaybeAlign(count * elementBytes(element)));
+  }
+  return vector;
+}
+
 Value ScalarEmitter::load(Value memref, ArrayRef<int64_t> shape, const Index &index) {
-  return memref::LoadOp::create(b, memref, linearize(shape, index));
+  std::optional<unsigned> lane = laneOf(shape, index);
+  if (!lane) {
+    return fromMemory(b, memref::LoadOp::create(b, memref, linearize(shape, index)));
+  }
+  Index first = index;
+  llvm::replace(first, lanes[*lane], lanes.front());
+  return fromMemory(b, vector::ExtractOp::create(b, loadVector(memref, shape, first), static_cast<int64_t>(*lane)));
 }
 
 void ScalarEmitter::store(Value element, Value memref, ArrayRef<int64_t> shape, const Index &index) {
-  if (element.getType().isInteger(1)) {
-    element = arith::ExtUIOp::create(b, b.getI8Type(), element);
+  Value stored = toMemory(b, element, cast<MemRefType>(memref.getType()).getElementType());
+  memref::StoreOp::create(b, stored, memref, linearize(shape, index));
+}
+
+void ScalarEmitter::storeLanes(ArrayRef<Value> elements, Value memref, ArrayRef<int64_t> shape, const Index &index) {
+  if (elements.size() == 1) {
+    return store(elements.front(), memref, shape, index);
   }
-  memref::StoreOp::create(b, element, memref, linearize(shape, index));
+  Type type = cast<MemRefType>(memref.getType()).getElementType();
+  if (!laneOf(shape, index)) {
+    for (auto [lane, element] : llvm::zip_equal(lanes, elements)) {
+      Index at = index;
+      llvm::replace(at, lanes.front(), lane);
+      store(element, memref, shape, at);
+    }
+    return;
+  }
+  SmallVector<Value> stored = llvm::map_to_vector(elements, [&](Value element) { return toMemory(b, element, type); });
+  int64_t count = elements.size();
+  Value vector = vector::FromElementsOp::create(b, VectorType::get({count}, type), stored);
+  vector::StoreOp::create(b, vector, memref, ValueRange(linearize(shape, index)), /*nontemporal=*/false,
+                          llvm::MaybeAlign(count * elementBytes(type)));
 }
 
 Value ScalarEmitter::emit(Value value, const Index &index) {
@@ -69,9 +164,7 @@ Value ScalarEmitter::compute(Value value, const Index &index) {
     return scalar;
   }
   if (Value memref = memrefs.lookup(value)) {
-    Value element = load(memref, shapeOf(value), index);
-    bool isBool = cast<RankedTensorType>(value.getType()).getElementType().isInteger(1);
-    return isBool ? Value(arith::CmpIOp::create(b, arith::CmpIPredicate::ne, element, arith::ConstantIntOp::create(b, 0, 8))) : element;
+    return load(memref, shapeOf(value), index);
   }
   auto scratch = scratches.find(value);
   if (scratch != scratches.end() && scratch->second.second) {
@@ -88,6 +181,9 @@ Value ScalarEmitter::compute(Value value, const Index &index) {
       operands.push_back(emit(operand, shapeOf(operand).empty() ? Index() : index));
     }
     element = emitScalarOp(b, op, operands);
+    if (Type type = typeOf(value).getElementType(); isHalf(type) && !isExact(op)) {
+      element = fromMemory(b, toMemory(b, element, type)); // two kernels that compute it round alike
+    }
   }
   if (scratch != scratches.end()) {
     memref::StoreOp::create(b, element, scratch->second.first, scratchIndex);
@@ -97,7 +193,11 @@ Value ScalarEmitter::compute(Value value, const Index &index) {
 
 Value ScalarEmitter::emitView(Operation *op, const Index &index) {
   if (auto constant = dyn_cast<nn::ConstantOp>(op)) {
-    return arith::ConstantOp::create(b, cast<TypedAttr>(constant.getValue().getSplatValue<Attribute>()));
+    auto element = cast<TypedAttr>(constant.getValue().getSplatValue<Attribute>());
+    if (isHalf(element.getType())) {
+      element = b.getF32FloatAttr(static_cast<float>(cast<FloatAttr>(element).getValueAsDouble()));
+    }
+    return arith::ConstantOp::create(b, element);
   }
   if (auto broadcast = dyn_cast<nn::BroadcastOp>(op)) {
     Index source;
@@ -187,24 +287,29 @@ Value ScalarEmitter::emitPad(Operation *op, const Index &index) {
 Value ScalarEmitter::emitGather(Operation *op, const Index &index) {
   auto gather = cast<nn::GatherOp>(op);
   int64_t rows = shapeOf(gather.getTable()).front();
-  Value zero = arith::ConstantOp::create(b, b.getZeroAttr(gather.getType().getElementType()));
+  Value zero = arith::ConstantOp::create(b, b.getZeroAttr(computedType(gather.getType().getElementType())));
   if (rows == 0) {
     return zero;
   }
   size_t places = shapeOf(gather.getIndices()).size();
   Value row = emitRow(gather.getIndices(), Index(ArrayRef(index).take_front(places)));
   Value inside = emitIsRow(row, rows);
-  Index source{arith::SelectOp::create(b, inside, row, indexConstant(b, 0))};
+  Index source{arith::SelectOp::create(b, inside, emitRowIndex(row), indexConstant(b, 0))};
   llvm::append_range(source, ArrayRef(index).drop_front(places));
   return arith::SelectOp::create(b, inside, emit(gather.getTable(), source), zero);
 }
 
 Value ScalarEmitter::emitRow(Value indices, const Index &index) {
-  return arith::IndexCastOp::create(b, b.getIndexType(), emit(indices, index));
+  return emit(indices, index);
 }
 
 Value ScalarEmitter::emitIsRow(Value row, int64_t rows) {
-  return arith::CmpIOp::create(b, arith::CmpIPredicate::ult, row, indexConstant(b, rows)); // a negative one is a large unsigned one
+  Value limit = arith::ConstantOp::create(b, b.getIntegerAttr(row.getType(), rows));
+  return arith::CmpIOp::create(b, arith::CmpIPredicate::ult, row, limit); // a negative one is a large unsigned one
+}
+
+Value ScalarEmitter::emitRowIndex(Value row) {
+  return arith::IndexCastOp::create(b, b.getIndexType(), row);
 }
 
 Value ScalarEmitter::emitReshape(Operation *op, const Index &index) {

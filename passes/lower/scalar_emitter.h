@@ -13,6 +13,10 @@
 
 namespace ashlar::lower {
 
+// Returns the type in which an element is computed: f32 for bf16 and f16, else the type itself. Each op rounds its result to the element
+// type, so a value is the same number whether a kernel computes it or reads it.
+mlir::Type computedType(mlir::Type element);
+
 // Elements are emitted on demand, from the element wanted back to the loads. State: where each block argument lies, which values are
 // already at hand (reductions of the current row, copies in scratch), and which elements were emitted at the current point. Invariant:
 // everything remembered dominates the insertion point; whoever leaves a loop body calls restore() with what save() gave before it.
@@ -34,18 +38,27 @@ public:
   void markCopied(mlir::Value value) { scratches[value].second = true; }
   void setScratchIndex(mlir::Value at) { scratchIndex = at; }
 
+  // From here on lanes[i] is the index of the i-th of some neighbouring elements, the first of which is a multiple of their number: what
+  // lies side by side in memory at these indices is read as one vector. Fewer than two lanes: every element is read for itself.
+  void setLanes(llvm::ArrayRef<mlir::Value> indices) { lanes.assign(indices.begin(), indices.end()); }
+
   // Returns element `index` of `value`.
   mlir::Value emit(mlir::Value value, const Index &index);
 
   // Stores `element` at `index` of a flat memref that holds a tensor of `shape`.
   void store(mlir::Value element, mlir::Value memref, llvm::ArrayRef<int64_t> shape, const Index &index);
 
+  // Stores the elements of all lanes; `index` is that of the first.
+  void storeLanes(llvm::ArrayRef<mlir::Value> elements, mlir::Value memref, llvm::ArrayRef<int64_t> shape, const Index &index);
+
   // Returns element `index` of a flat memref that holds a tensor of `shape`.
   mlir::Value load(mlir::Value memref, llvm::ArrayRef<int64_t> shape, const Index &index);
 
-  // Returns the number of a row that element `index` of `indices` holds, and whether a row has it.
+  // Returns the number of a row that element `index` of `indices` holds, as an integer of its type; whether one of the rows has it; and the
+  // number as an index. An index may have fewer bits, so the question comes first.
   mlir::Value emitRow(mlir::Value indices, const Index &index);
   mlir::Value emitIsRow(mlir::Value row, int64_t rows);
+  mlir::Value emitRowIndex(mlir::Value row);
 
   Memo save() const { return memo; }
   void restore(Memo saved) { memo = std::move(saved); }
@@ -56,7 +69,12 @@ private:
   llvm::DenseMap<mlir::Value, mlir::Value> scalars;
   llvm::DenseMap<mlir::Value, std::pair<mlir::Value, bool>> scratches;
   mlir::Value scratchIndex;
+  llvm::SmallVector<mlir::Value> lanes;
   Memo memo;
+
+  // Returns the lane that `index` is of, if all lanes lie side by side in memory.
+  std::optional<unsigned> laneOf(llvm::ArrayRef<int64_t> shape, const Index &index) const;
+  mlir::Value loadVector(mlir::Value memref, llvm::ArrayRef<int64_t> shape, const Index &index);
 
   mlir::Value compute(mlir::Value value, const Index &index);
   mlir::Value emitView(mlir::Operation *op, const Index &index);

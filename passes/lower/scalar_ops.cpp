@@ -184,7 +184,7 @@ Value emitUnit(Builder &b, Type type, Value word0, Value word1) {
 }
 
 Value emitRandom(Builder &b, nn::RandomOp op, ValueRange operands) {
-  Type word = b.getI32Type(), type = op.getType().getElementType();
+  Type word = b.getI32Type(), type = computedType(op.getType().getElementType());
   auto low = [&](Value x) -> Value { return arith::TruncIOp::create(b, word, x); };
   auto high = [&](Value x) -> Value { return arith::TruncIOp::create(b, word, shiftRight(b, x, 32)); };
   Value index = operands[0], seed = operands[1], counter = operands[2];
@@ -215,7 +215,7 @@ Value emitScalarOp(Builder &b, Operation *op, ValueRange in) {
       .Case([&](nn::AbsOp) { return emitAbs(b, in[0]); })
       .Case([&](nn::AddOp) { return arithmetic<arith::AddFOp, arith::AddIOp>(b, in); })
       .Case([&](nn::AndOp) -> Value { return arith::AndIOp::create(b, in[0], in[1]); })
-      .Case([&](nn::CastOp cast) { return emitCast(b, in[0], cast.getType().getElementType()); })
+      .Case([&](nn::CastOp cast) { return emitCast(b, in[0], computedType(cast.getType().getElementType())); })
       .Case([&](nn::CompareOp cmp) { return compare(b, cmp.getPredicate(), in[0], in[1]); })
       .Case([&](nn::DivOp) { return divide(b, in[0], in[1]); })
       .Case([&](nn::ErfOp) { return math<math::ErfOp>(b, in[0]); })

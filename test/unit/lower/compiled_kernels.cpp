@@ -96,14 +96,14 @@ CompiledKernels::CompiledKernels(ModuleOp fused, std::mt19937_64 &random, bool i
     for (unsigned r = 0; r < fusion.getNumResults(); ++r) {
       int64_t chosen = -1;
       for (unsigned o = 0; o < fusion.getInputs().size(); ++o) {
-        if (inPlace && chosen < 0 && !taken.contains(o) && random() % 2 == 0 && lower::mayAlias(fusion, o, r)) {
+        if (inPlace && chosen < 0 && !taken.contains(o) && random() % 2 == 0 && lower::mayAlias(fusion, o, r, exec::Target::Cpu)) {
           chosen = o;
           taken.insert(o);
         }
       }
       kernel.alias.push_back(chosen);
     }
-    FailureOr<func::FuncOp> function = lower::emitKernel(fusion, kernel.alias, symbols, kernel.name);
+    FailureOr<func::FuncOp> function = lower::emitKernel(fusion, kernel.alias, symbols, kernel.name, exec::Target::Cpu);
     if (failed(function)) {
       throw std::runtime_error("kernel not emitted");
     }

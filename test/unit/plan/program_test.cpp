@@ -89,7 +89,8 @@ TEST_CASE("program: planned programs do what the programs on tensors do", "[plan
     lower::ConstantPool constants;
     REQUIRE(succeeded(tensors.addVariables(*module)));
     REQUIRE(succeeded(tensors.addSignature(function)));
-    FailureOr<lower::Program> program = lower::buildProgram(function, tensors, constants, dist::findMesh(*module).getMesh());
+    FailureOr<lower::Program> program =
+        lower::buildProgram(function, tensors, constants, dist::findMesh(*module).getMesh(), exec::Target::Cpu);
     REQUIRE(succeeded(program));
     auto [lifetimes, storages] = program->temporaries();
     lower::ArenaPlan plan = lower::packArena(lifetimes);

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Reductions over rows and what is computed from them. A thread has the same elements of the row in every pass; a row past the last one is
+// computed like the last one and not stored, so that the threads of a warp stay together for shuffles.
+
+#include "passes/lower/gpu_kernel.h"
+
+#include "passes/lower/fusible.h"
+
+#include "dialects/support/tensor_values.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+
+using namespace mlir;
+
+namespace ashlar::lower {
+
+void GpuKernel::emitRows() {
+  SplitLoops loops(shape);
+  int64_t rows = countIterations(loops.kept);
+  RowPasses passes(body, shape.domain);
+  GpuRowShape row = shareOutRows(countIterations(loops.reduced), lanesOf(loops.reduced), passes.heldBytes());
+  setGrid(llvm::divideCeil(rows, row.rowsABlock), row.threads * row.rowsABlock);
+  if (rows == 0) {
+    return;
+  }
+  Value number = add(scale(block, row.rowsABlock), divide(thread, row.threads)), part = remainder(thread, row.threads), isRow;
+  if (rows % row.rowsABlock != 0) {
+    isRow = isBelow(number, rows);
+    number = arith::MinUIOp::create(b, number, constant(rows - 1));
+  }
+  setIndex(loops.kept, number);
+  if (row.inRegisters) {
+    emitRowInRegisters(loops.reduced, passes, row, part, isRow);
+  } else {
+    emitRowInLoops(loops.reduced, passes, row, part, isRow);
+  }
+  SmallVector<Pending> pending = computeRowResults();
+  if (!pending.empty()) {
+    Value isFirst = row.threads == 1 ? Value() : Value(arith::CmpIOp::create(b, arith::CmpIPredicate::eq, part, zero));
+    emitIf(both(isFirst, isRow), [&] { store(pending); });
+  }
+}
+
+// Values of the row that can be computed by now are, once and not for each element.
+void GpuKernel::emitRowValues(const RowPasses &passes, int64_t level) {
+  scalars.setLanes({});
+  for (Operation &op : body.without_terminator()) {
+    Value value = op.getResult(0);
+    if (isElementwise(&op) && !isFull(value) && passes.levelOf(value) <= level) {
+      scalars.emit(value, indexOf(value));
+    }
+  }
+}
+
+SmallVector<Value> GpuKernel::addChunk(ArrayRef<nn::ReduceOp> reductions, const Chunk &chunk, SmallVector<Value> sums) {
+  forLanes(chunk, [&](unsigned) {
+    for (auto [constReduce, sum] : llvm::zip_equal(reductions, sums)) {
+      nn::ReduceOp reduce = constReduce;
+      Value element = scalars.emit(reduce.getInput(), index);
+      if (chunk.isInside) {
+        element = arith::SelectOp::create(b, chunk.isInside, element, neutralOf(reduce));
+      }
+      sum = combine(reduce, sum, element);
+    }
+  });
+  return sums;
+}
+
+void GpuKernel::finishPass(const RowPasses &passes, int64_t level, SmallVector<Value> sums, int64_t count) {
+  SmallVector<nn::ReduceOp> reductions = passes.reductionsOf(level);
+  for (auto [reduce, result] : llvm::zip_equal(reductions, combineThreads(reductions, std::move(sums), count))) {
+    scalars.bindScalar(reduce, result);
+  }
+  emitRowValues(passes, level);
+}
+
+// Straight-line code: what a pass computed of an element the next one finds again.
+void GpuKernel::emitRowInRegisters(ArrayRef<LoopDim> inner, const RowPasses &passes, const GpuRowShape &row, Value part, Value isRow) {
+  int64_t elements = countIterations(inner);
+  SmallVector<Chunk> chunks;
+  for (int64_t c = 0; c < row.chunks; ++c) {
+    Value first = scale(add(part, constant(c * row.threads)), row.lanes), isInside;
+    if ((c + 1) * row.threads * row.lanes > elements) {
+      isInside = isBelow(first, elements);
+      first = arith::SelectOp::create(b, isInside, first, zero);
+    }
+    chunks.push_back(makeChunk(inner, first, row.lanes));
+    chunks.back().isInside = isInside;
+  }
+  emitRowValues(passes, /*level=*/0);
+  for (int64_t level = 1; level <= passes.lastLevel(); ++level) {
+    SmallVector<nn::ReduceOp> reductions = passes.reductionsOf(level);
+    SmallVector<Value> sums = llvm::map_to_vector(reductions, [&](nn::ReduceOp reduce) { return neutralOf(reduce); });
+    for (const Chunk &chunk : chunks) {
+      sums = addChunk(reductions, chunk, std::move(sums));
+    }
+    finishPass(passes, level, std::move(sums), row.threads);
+  }
+  SmallVector<SmallVector<Pending>> results(chunks.size());
+  for (auto [chunk, pending] : llvm::zip_equal(chunks, results)) {
+    computeFull(chunk, pending);
+  }
+  for (auto [chunk, pending] : llvm::zip_equal(chunks, results)) {
+    if (!pending.empty()) {
+      emitIf(both(chunk.isInside, isRow), [&, &pending = pending] { store(pending); });
+    }
+  }
+}
+
+// A loop over the chunks in each pass: reads and computes again.
+void GpuKernel::emitRowInLoops(ArrayRef<LoopDim> inner, const RowPasses &passes, const GpuRowShape &row, Value part, Value isRow) {
+  Value first = scale(part, row.lanes), elements = constant(countIterations(inner));
+  int64_t stride = row.threads * row.lanes;
+  emitRowValues(passes, /*level=*/0);
+  for (int64_t level = 1; level <= passes.lastLevel(); ++level) {
+    SmallVector<nn::ReduceOp> reductions = passes.reductionsOf(level);
+    SmallVector<Value> neutral = llvm::map_to_vector(reductions, [&](nn::ReduceOp reduce) { return neutralOf(reduce); });
+    SmallVector<Value> sums = emitFor(first, elements, stride, neutral, [&](Value at, ArrayRef<Value> carried) {
+      return addChunk(reductions, makeChunk(inner, at, row.lanes), SmallVector<Value>(carried));
+    });
+    finishPass(passes, level, std::move(sums), row.threads);
+  }
+  if (llvm::any_of(yielded(), [&](Value value) { return isFull(value); })) {
+    emitFor(first, elements, stride, {}, [&](Value at, ArrayRef<Value>) {
+      SmallVector<Pending> pending;
+      computeFull(makeChunk(inner, at, row.lanes), pending);
+      emitIf(isRow, [&] { store(pending); });
+      return SmallVector<Value>();
+    });
+  }
+}
+
+} // namespace ashlar::lower

@@ -168,9 +168,39 @@ Fault checkCompleteness(const Job &job) {
   return {};
 }
 
+// What the precision gives a meaning to.
+Fault checkPrecision(const Job &job) {
+  std::string precision = Precision_Name(job.precision());
+  if (job.allow_tf32() && job.precision() != F32) {
+    return "allow_tf32 rounds the operands of f32 products but with precision " + precision + " there are none; leave out one of the two";
+  }
+  if (!job.has_loss_scale()) {
+    return {};
+  }
+  if (job.precision() != F16_MIXED || !job.has_loss()) {
+    return job.has_loss() ? "loss_scale is for precision F16_MIXED, this job has " + precision + "; leave it out"
+                          : "loss_scale is for training but the job has no loss; leave it out";
+  }
+  const LossScale &scale = job.loss_scale();
+  // Beyond these the scale would only move into its own limits (passes/train/loss_scale.cpp).
+  constexpr double kLeast = 0x1p-24, kLargest = 0x1p96;
+  if (!(scale.initial() >= kLeast && scale.initial() <= kLargest)) {
+    return llvm::formatv("loss_scale.initial {0} is not from 2^-24 to 2^96", scale.initial());
+  }
+  if (scale.growth_steps() < 1) {
+    return llvm::formatv("loss_scale.growth_steps {0} is not positive", scale.growth_steps());
+  }
+  return !(scale.factor() > 1) || !std::isfinite(scale.factor())
+             ? llvm::formatv("loss_scale.factor {0} is not above 1", scale.factor()).str()
+             : "";
+}
+
 } // namespace
 
 Fault checkTraining(const Job &job) {
+  if (Fault fault = checkPrecision(job); !fault.empty()) {
+    return fault;
+  }
   if (Fault fault = checkCompleteness(job); !fault.empty() || !job.has_loss()) {
     return fault;
   }

@@ -19,6 +19,7 @@ namespace {
 
 // Leaves, and messages that may be empty.
 constexpr llvm::StringLiteral kImplementedFields[] = {
+    "allow_tf32",
     "dataset.digits",
     "dataset.digits.eval_samples",
     "dataset.digits.train_samples",
@@ -60,6 +61,10 @@ constexpr llvm::StringLiteral kImplementedFields[] = {
     "init.uniform.low",
     "init.xavier_uniform",
     "log_every",
+    "loss_scale",
+    "loss_scale.factor",
+    "loss_scale.growth_steps",
+    "loss_scale.initial",
     "loss.mean_squared_error.prediction",
     "loss.mean_squared_error.target",
     "loss.model_output.tensor",
@@ -117,8 +122,9 @@ constexpr llvm::StringLiteral kImplementedFields[] = {
 };
 
 // Of an enum field, the values that are implemented: "<field>=<value>".
-constexpr llvm::StringLiteral kImplementedValues[] = {"mode=DATA_PARALLEL", "mode=HYBRID", "mode=SEMI_AUTO", "mode=STAND_ALONE",
-                                                      "precision=F32"};
+constexpr llvm::StringLiteral kImplementedValues[] = {"mode=DATA_PARALLEL", "mode=HYBRID",   "mode=SEMI_AUTO",
+                                                      "mode=STAND_ALONE",   "precision=F32", "precision=BF16_MIXED",
+                                                      "precision=F16_MIXED"};
 
 // Messages that mean nothing unless a field in them is set: checkJob asks for what they need.
 constexpr llvm::StringLiteral kContainers[] = {

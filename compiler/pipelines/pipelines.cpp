@@ -45,6 +45,30 @@ train::LossPassOptions lossOptions(const job::Loss &loss) {
   return options;
 }
 
+// Adds what the job's precision asks for ahead of the loss.
+void addPrecisionPass(OpPassManager &passes, const job::Job &job) {
+  if (job.precision() == job::F32) {
+    return;
+  }
+  train::MixedPrecisionPassOptions options;
+  options.narrowType = job.precision() == job::BF16_MIXED ? train::NarrowType::BF16 : train::NarrowType::F16;
+  passes.addPass(train::createMixedPrecisionPass(options));
+}
+
+// Adds the gradients; those of a scaled loss for a type with a small range.
+void addGradientPasses(OpPassManager &passes, const job::Job &job) {
+  train::AutodiffPassOptions autodiff;
+  bool scaled = job.precision() == job::F16_MIXED;
+  autodiff.lossScale = scaled ? job.loss_scale().initial() : 0;
+  passes.addPass(train::createAutodiffPass(autodiff)); // before CSE, which would merge ops whose gradients have different causes
+  if (scaled) {
+    train::LossScalePassOptions scale;
+    scale.growthSteps = job.loss_scale().growth_steps();
+    scale.factor = job.loss_scale().factor();
+    passes.addPass(train::createLossScalePass(scale));
+  }
+}
+
 train::OptimizerPassOptions optimizerOptions(const job::Optimizer &optimizer) {
   train::OptimizerPassOptions options;
   options.learningRate = optimizer.learning_rate();
@@ -80,9 +104,10 @@ layout::SeedLayoutsPassOptions seedOptions(const Variant &variant, const job::Jo
 } // namespace
 
 void addTrainPasses(OpPassManager &passes, const job::Job &job) {
+  addPrecisionPass(passes, job); // before the loss, which then is that of f32 results
   if (job.has_loss()) {
     passes.addPass(train::createLossPass(lossOptions(job.loss())));
-    passes.addPass(train::createAutodiffPass()); // before CSE, which would merge ops whose gradients have different causes
+    addGradientPasses(passes, job);
     passes.addPass(train::createOptimizerPass(optimizerOptions(job.optimizer())));
   }
   passes.addPass(train::createInitPass()); // after the optimizer, whose state it fills too

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Ops that are compositions of others, written out. The one rule: what comes out must give the same numbers as the op's reference semantics
-// up to rounding, also for infinite logits and for labels out of range.
+// up to rounding, also for infinite logits and for labels out of range. Rows narrower than f32 are computed in f32 and rounded once.
 
 #include "dialects/nn/nn.h"
+#include "dialects/support/element_type.h"
 #include "dialects/support/tensor_values.h"
 
 #include "mlir/IR/ImplicitLocOpBuilder.h"
@@ -13,6 +14,17 @@ using namespace mlir;
 namespace ashlar::nn {
 
 namespace {
+
+// Returns x, in f32 when its type is narrower.
+Value wide(ImplicitLocOpBuilder &b, Value x) {
+  RankedTensorType type = typeOf(x);
+  return isNarrowFloat(type.getElementType()) ? CastOp::create(b, type.clone(b.getF32Type()), x).getResult() : x;
+}
+
+// Returns x as `type`, of the same shape.
+Value as(ImplicitLocOpBuilder &b, RankedTensorType type, Value x) {
+  return x.getType() == type ? x : CastOp::create(b, type, x).getResult();
+}
 
 // Broadcasts `rows`, of shape (rows...), along a new last dim to `type`.
 Value broadcastRows(ImplicitLocOpBuilder &b, Value rows, RankedTensorType type) {
@@ -30,7 +42,8 @@ struct ShiftedRows {
   Value sum;
 };
 
-ShiftedRows shiftRows(ImplicitLocOpBuilder &b, Value input) {
+ShiftedRows shiftRows(ImplicitLocOpBuilder &b, Value narrow) {
+  Value input = wide(b, narrow);
   RankedTensorType type = typeOf(input);
   Value max = reduceLast(b, Reduction::Max, input);
   Value shifted = SubOp::create(b, input, broadcastRows(b, max, type));
@@ -43,22 +56,22 @@ ShiftedRows shiftRows(ImplicitLocOpBuilder &b, Value input) {
 Value SoftmaxOp::buildExpansion(OpBuilder &builder) {
   ImplicitLocOpBuilder b(getLoc(), builder);
   ShiftedRows rows = shiftRows(b, getInput());
-  return DivOp::create(b, rows.exponentials, broadcastRows(b, rows.sum, getType()));
+  return as(b, getType(), DivOp::create(b, rows.exponentials, broadcastRows(b, rows.sum, typeOf(rows.shifted))));
 }
 
 Value LogSoftmaxOp::buildExpansion(OpBuilder &builder) {
   ImplicitLocOpBuilder b(getLoc(), builder);
   ShiftedRows rows = shiftRows(b, getInput());
-  return SubOp::create(b, rows.shifted, broadcastRows(b, LogOp::create(b, rows.sum), getType()));
+  return as(b, getType(), SubOp::create(b, rows.shifted, broadcastRows(b, LogOp::create(b, rows.sum), typeOf(rows.shifted))));
 }
 
 // log(sum) - shifted[label], and 0 where the label is out of range.
 Value SoftmaxCrossEntropyOp::buildExpansion(OpBuilder &builder) {
   ImplicitLocOpBuilder b(getLoc(), builder);
-  RankedTensorType logits = getLogits().getType();
-  RankedTensorType rowsType = getType();
-  int64_t classes = logits.getShape().back();
   ShiftedRows rows = shiftRows(b, getLogits());
+  RankedTensorType logits = typeOf(rows.shifted);
+  RankedTensorType rowsType = typeOf(rows.sum);
+  int64_t classes = logits.getShape().back();
 
   RankedTensorType indexType = logits.clone(b.getI64Type());
   SmallVector<int64_t> strides(logits.getRank(), 0);
@@ -79,7 +92,7 @@ Value SoftmaxCrossEntropyOp::buildExpansion(OpBuilder &builder) {
   Value inRange =
       CompareOp::create(b, boolType, Predicate::Lt, label, ConstantOp::create(b, splat(labelType, static_cast<double>(classes))));
   Value valid = AndOp::create(b, notNegative, inRange);
-  return SelectOp::create(b, rowsType, valid, loss, ConstantOp::create(b, splat(rowsType, 0)));
+  return as(b, getType(), SelectOp::create(b, rowsType, valid, loss, ConstantOp::create(b, splat(rowsType, 0))));
 }
 
 } // namespace ashlar::nn

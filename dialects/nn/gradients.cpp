@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The gradient of every differentiable nn op, written in nn ops only. Where the result says as much as the operand (exp, tanh, relu,
-// softmax ...) the result is read, so that the operand may die early. Labels, conditions and integers get no gradient.
+// softmax ...) the result is read, so that the operand may die early. Labels, conditions and integers get no gradient. Formulas of several
+// ops run in f32 where the tensors are narrower, and are rounded once.
 
 #include "dialects/nn/nn.h"
+#include "dialects/support/element_type.h"
 #include "dialects/support/tensor_values.h"
 
 #include "mlir/IR/ImplicitLocOpBuilder.h"
@@ -52,6 +54,18 @@ public:
   Value zeroOrSelect(Value condition, Value onFalse) { return select(condition, constant(typeOf(onFalse), 0), onFalse); }
 
   Value sum(Value x, ArrayRef<int64_t> dims) { return ReduceOp::create(*this, Reduction::Sum, x, dims); }
+
+  // Returns x in the element type of `like`.
+  Value as(Value like, Value x) {
+    Type element = typeOf(like).getElementType();
+    return typeOf(x).getElementType() == element ? x : CastOp::create(*this, typeOf(x).clone(element), x).getResult();
+  }
+
+  // Returns x, in f32 when its type is narrower.
+  Value wide(Value x) {
+    RankedTensorType type = typeOf(x);
+    return isNarrowFloat(type.getElementType()) ? CastOp::create(*this, type.clone(getF32Type()), x).getResult() : x;
+  }
 
   // Returns x repeated along `dims`, dims of the result of type `shape` which x lacks: the inverse of a reduction.
   Value broadcastAlong(Value x, ArrayRef<int64_t> dims, ArrayRef<int64_t> shape) {
@@ -106,20 +120,23 @@ void SqrtOp::buildGradients(OpBuilder &builder, ValueRange g, Gradients out) {
 // g 2/sqrt(pi) e^(-x^2)
 void ErfOp::buildGradients(OpBuilder &builder, ValueRange g, Gradients out) {
   GradientBuilder b(*this, builder);
-  Value density = ExpOp::create(b, b.neg(b.mul(getInput(), getInput())));
-  out[0] = b.mul(g[0], b.times(density, kTwoOverSqrtPi));
+  Value x = b.wide(getInput());
+  Value density = ExpOp::create(b, b.neg(b.mul(x, x)));
+  out[0] = b.as(g[0], b.mul(b.wide(g[0]), b.times(density, kTwoOverSqrtPi)));
 }
 
 // g (1 - y^2)
 void TanhOp::buildGradients(OpBuilder &builder, ValueRange g, Gradients out) {
   GradientBuilder b(*this, builder);
-  out[0] = b.mul(g[0], b.minusFrom(1, b.mul(getResult(), getResult())));
+  Value y = b.wide(getResult());
+  out[0] = b.as(g[0], b.mul(b.wide(g[0]), b.minusFrom(1, b.mul(y, y))));
 }
 
 // g y (1 - y)
 void SigmoidOp::buildGradients(OpBuilder &builder, ValueRange g, Gradients out) {
   GradientBuilder b(*this, builder);
-  out[0] = b.mul(g[0], b.mul(getResult(), b.minusFrom(1, getResult())));
+  Value y = b.wide(getResult());
+  out[0] = b.as(g[0], b.mul(b.wide(g[0]), b.mul(y, b.minusFrom(1, y))));
 }
 
 void ReluOp::buildGradients(OpBuilder &builder, ValueRange g, Gradients out) {
@@ -137,19 +154,19 @@ void LeakyReluOp::buildGradients(OpBuilder &builder, ValueRange g, Gradients out
 // exact: g (Phi(x) + x phi(x)); approximation with u = c (x + a x^3), t = tanh(u): g (0.5 (1 + t) + 0.5 x (1 - t^2) c (1 + 3 a x^2))
 void GeluOp::buildGradients(OpBuilder &builder, ValueRange g, Gradients out) {
   GradientBuilder b(*this, builder);
-  Value x = getInput();
+  Value x = b.wide(getInput()), slope = b.wide(g[0]);
   Value square = b.mul(x, x);
   if (!getTanhApproximation()) {
     Value phi = b.times(ExpOp::create(b, b.times(square, -0.5)), kOneOverSqrtTwoPi);
     Value cdf = b.times(b.plus(ErfOp::create(b, b.times(x, kSqrtHalf)), 1), 0.5);
-    out[0] = b.mul(g[0], b.add(cdf, b.mul(x, phi)));
+    out[0] = b.as(g[0], b.mul(slope, b.add(cdf, b.mul(x, phi))));
     return;
   }
   Value u = b.times(b.mul(x, b.plus(b.times(square, kGeluCubic), 1)), kSqrtTwoOverPi);
   Value t = TanhOp::create(b, u);
   Value uSlope = b.times(b.plus(b.times(square, 3 * kGeluCubic), 1), kSqrtTwoOverPi);
   Value tSlope = b.mul(b.minusFrom(1, b.mul(t, t)), uSlope);
-  out[0] = b.mul(g[0], b.times(b.add(b.plus(t, 1), b.mul(x, tSlope)), 0.5));
+  out[0] = b.as(g[0], b.mul(slope, b.times(b.add(b.plus(t, 1), b.mul(x, tSlope)), 0.5)));
 }
 
 void CastOp::buildGradients(OpBuilder &builder, ValueRange g, Gradients out) {
@@ -186,10 +203,11 @@ void DivOp::buildGradients(OpBuilder &builder, ValueRange g, Gradients out) {
 // g rhs lhs^(rhs - 1), 0 where rhs = 0; g y log(lhs), 0 where lhs <= 0
 void PowOp::buildGradients(OpBuilder &builder, ValueRange g, Gradients out) {
   GradientBuilder b(*this, builder);
-  Value slope = b.mul(getRhs(), PowOp::create(b, getLhs(), b.plus(getRhs(), -1)));
-  out[0] = b.mul(g[0], b.zeroOrSelect(b.compare(Predicate::Eq, getRhs(), 0), slope));
-  Value exponentSlope = b.mul(getResult(), LogOp::create(b, getLhs()));
-  out[1] = b.mul(g[0], b.selectOrZero(b.compare(Predicate::Gt, getLhs(), 0), exponentSlope));
+  Value lhs = b.wide(getLhs()), rhs = b.wide(getRhs()), gradient = b.wide(g[0]);
+  Value slope = b.mul(rhs, PowOp::create(b, lhs, b.plus(rhs, -1)));
+  out[0] = b.as(g[0], b.mul(gradient, b.zeroOrSelect(b.compare(Predicate::Eq, rhs, 0), slope)));
+  Value exponentSlope = b.mul(b.wide(getResult()), LogOp::create(b, lhs));
+  out[1] = b.as(g[0], b.mul(gradient, b.selectOrZero(b.compare(Predicate::Gt, lhs, 0), exponentSlope)));
 }
 
 namespace {
@@ -288,30 +306,34 @@ void ReduceOp::buildGradients(OpBuilder &builder, ValueRange g, Gradients out) {
   out[0] = b.selectOrZero(wins, b.broadcastAlong(b.div(g[0], count), getDims(), shape));
 }
 
-// With C = op(A) op(B): dop(A) = G op(B)^T, dop(B) = op(A)^T G; a transposed operand swaps the factors. Only flags, no transposes.
+// With C = op(A) op(B): dop(A) = G op(B)^T, dop(B) = op(A)^T G; a transposed operand swaps the factors. Only flags, no transposes. Products
+// of bf16 or f16 with an f32 result have gradients of their own type.
 void MatMulOp::buildGradients(OpBuilder &builder, ValueRange g, Gradients out) {
   GradientBuilder b(*this, builder);
   bool transposeA = getTransposeA(), transposeB = getTransposeB();
-  out[0] = transposeA ? MatMulOp::create(b, getRhs(), g[0], /*transpose_a=*/transposeB, /*transpose_b=*/true)
-                      : MatMulOp::create(b, g[0], getRhs(), /*transpose_a=*/false, /*transpose_b=*/!transposeB);
-  out[1] = transposeB ? MatMulOp::create(b, g[0], getLhs(), /*transpose_a=*/true, /*transpose_b=*/transposeA)
-                      : MatMulOp::create(b, getLhs(), g[0], /*transpose_a=*/!transposeA, /*transpose_b=*/false);
+  Value slope = b.as(getLhs(), g[0]);
+  out[0] = transposeA ? MatMulOp::create(b, getRhs(), slope, /*transpose_a=*/transposeB, /*transpose_b=*/true)
+                      : MatMulOp::create(b, slope, getRhs(), /*transpose_a=*/false, /*transpose_b=*/!transposeB);
+  out[1] = transposeB ? MatMulOp::create(b, slope, getLhs(), /*transpose_a=*/true, /*transpose_b=*/transposeA)
+                      : MatMulOp::create(b, getLhs(), slope, /*transpose_a=*/!transposeA, /*transpose_b=*/false);
 }
 
 // y (g - sum(g y))
 void SoftmaxOp::buildGradients(OpBuilder &builder, ValueRange g, Gradients out) {
   GradientBuilder b(*this, builder);
   int64_t classes = lastDim(getResult());
-  Value total = b.sum(b.mul(g[0], getResult()), classes);
-  out[0] = b.mul(getResult(), b.sub(g[0], b.broadcastAlong(total, classes, getType().getShape())));
+  Value y = b.wide(getResult()), slope = b.wide(g[0]);
+  Value total = b.sum(b.mul(slope, y), classes);
+  out[0] = b.as(g[0], b.mul(y, b.sub(slope, b.broadcastAlong(total, classes, getType().getShape()))));
 }
 
 // g - e^y sum(g)
 void LogSoftmaxOp::buildGradients(OpBuilder &builder, ValueRange g, Gradients out) {
   GradientBuilder b(*this, builder);
   int64_t classes = lastDim(getResult());
-  Value total = b.broadcastAlong(b.sum(g[0], classes), classes, getType().getShape());
-  out[0] = b.sub(g[0], b.mul(ExpOp::create(b, getResult()), total));
+  Value slope = b.wide(g[0]);
+  Value total = b.broadcastAlong(b.sum(slope, classes), classes, getType().getShape());
+  out[0] = b.as(g[0], b.sub(slope, b.mul(ExpOp::create(b, b.wide(getResult())), total)));
 }
 
 // (softmax(logits) - onehot(label)) g, and 0 in rows whose label is outside [0, classes)
@@ -329,9 +351,9 @@ void SoftmaxCrossEntropyOp::buildGradients(OpBuilder &builder, ValueRange g, Gra
   strides.back() = 1;
   Value classIndex = IndexOp::create(b, type.clone(b.getI64Type()), strides);
   Value isLabel = b.compare(Predicate::Eq, classIndex, b.broadcastAlong(labels, classes, shape));
-  Value probability = SoftmaxOp::create(b, getLogits());
+  Value probability = SoftmaxOp::create(b, b.wide(getLogits()));
   Value difference = b.select(isLabel, b.plus(probability, -1), probability);
-  out[0] = b.mul(difference, b.broadcastAlong(b.selectOrZero(valid, g[0]), classes, shape));
+  out[0] = b.as(getLogits(), b.mul(difference, b.broadcastAlong(b.selectOrZero(valid, b.wide(g[0])), classes, shape)));
 }
 
 } // namespace ashlar::nn

@@ -50,6 +50,10 @@ inline constexpr llvm::StringLiteral kTrainingOnlyAttr = "nn.training_only";
 inline constexpr llvm::StringLiteral kSeedVariable = "ashlar.seed";
 inline constexpr llvm::StringLiteral kStepVariable = "ashlar.step";
 
+// The variables of a dynamic loss scale: the gradient of the loss, and the steps without an overflow since it last changed.
+inline constexpr llvm::StringLiteral kLossScaleVariable = "ashlar.loss_scale";
+inline constexpr llvm::StringLiteral kGoodStepsVariable = "ashlar.good_steps";
+
 // Returns the module path of an op ("layer1/Gemm"): the name of its location; "" when it has none.
 llvm::StringRef getPath(mlir::Location loc);
 

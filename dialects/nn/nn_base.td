@@ -91,6 +91,7 @@ def Nn_Tensor : StaticShapeTensorOf<[F16, BF16, F32, F64, I1, I32, I64]>;
 def Nn_FloatTensor : StaticShapeTensorOf<[F16, BF16, F32, F64]>;
 def Nn_NumericTensor : StaticShapeTensorOf<[F16, BF16, F32, F64, I32, I64]>;
 def Nn_BoolTensor : StaticShapeTensorOf<[I1]>;
+def Nn_BoolScalar : 0DTensorOf<[I1]>;
 def Nn_IndexTensor : StaticShapeTensorOf<[I64]>;
 def Nn_LabelTensor : StaticShapeTensorOf<[I32, I64]>;
 def Nn_IndexScalar : 0DTensorOf<[I64]>;

@@ -58,14 +58,17 @@ def Nn_GradientOp : Nn_Op<"gradient", [DeclareOpInterfaceMethods<SymbolUserOpInt
   let summary = "The gradient of the loss with respect to a variable";
   let description = [{
     What automatic differentiation leaves for the optimizer, one a trained variable. It stands where the gradient is complete and the value of
-    the variable is no longer needed for others. None survives the optimizer pass.
+    the variable is no longer needed for others. With a condition, the variable and its state keep their values where it does not hold. None
+    survives the optimizer pass.
 
         nn.gradient @fc1.weight, %g : tensor<512x784xf32>
+        nn.gradient @fc1.weight, %g if %finite : tensor<512x784xf32>, tensor<i1>
 
     **Constraints:** (C1) the symbol is an `nn.variable`; (C2) of the type of the value.
   }];
-  let arguments = (ins Arg<FlatSymbolRefAttr, "", [MemWrite<Nn_GradientResource, 0, FullEffect>]>:$variable, Nn_FloatTensor:$value);
-  let assemblyFormat = "$variable `,` $value attr-dict `:` type($value)";
+  let arguments = (ins Arg<FlatSymbolRefAttr, "", [MemWrite<Nn_GradientResource, 0, FullEffect>]>:$variable, Nn_FloatTensor:$value,
+                       Optional<Nn_BoolScalar>:$condition);
+  let assemblyFormat = "$variable `,` $value (`if` $condition^)? attr-dict `:` type($value) (`,` type($condition)^)?";
 }
 
 //===-- Sources -----------------------------------------------------------------------------------------------------------------------===//
@@ -325,14 +328,17 @@ def Nn_ReduceOp : Nn_DifferentiableOp<"reduce", [InferTypeOpAdaptor]> {
   let hasFolder = 1;
 }
 
-def Nn_MatMulOp : Nn_DifferentiableOp<"matmul", [InferTypeOpAdaptor]> {
+def Nn_MatMulOp : Nn_DifferentiableOp<"matmul", [InferTypeOpAdaptorWithIsCompatible]> {
   let summary = "Matrix product over the last two dims, the leading dims are batch";
   let description = [{
     op(lhs) is (batch..., m, k), op(rhs) is (batch..., k, n), the result (batch..., m, n); op swaps the last two dims when transposed.
 
         %y = nn.matmul %x, %w transpose_b : tensor<256x784xf32>, tensor<512x784xf32> -> tensor<256x512xf32>
 
-    **Constraints:** (C1) both ranks equal and >= 2; (C2) batch dims agree; (C3) contracted sizes agree; (C4) element types agree.
+    The result of a product of bf16 or f16 is rounded to their type, or comes in f32 when the result type says so.
+
+    **Constraints:** (C1) both ranks equal and >= 2; (C2) batch dims agree; (C3) contracted sizes agree; (C4) element types agree, but for
+    an f32 result of bf16 or f16 operands.
   }];
   let arguments = (ins Nn_NumericTensor:$lhs, Nn_NumericTensor:$rhs, UnitAttr:$transpose_a, UnitAttr:$transpose_b);
   let results = (outs Nn_NumericTensor:$result);

@@ -3,6 +3,7 @@
 // Result types of the ops that infer them, with their constraints; labels as in nn_ops.td.
 
 #include "dialects/nn/nn.h"
+#include "dialects/support/element_type.h"
 #include "dialects/support/tensor_values.h"
 
 #include "llvm/ADT/SmallBitVector.h"
@@ -131,6 +132,13 @@ LogicalResult MatMulOp::inferReturnTypes(MLIRContext *, std::optional<Location> 
   shape.push_back(rhs.getDimSize(adaptor.getTransposeB() ? rank - 2 : rank - 1));
   types.push_back(lhs.clone(shape));
   return success();
+}
+
+// C4: the one result type besides the inferred one.
+bool MatMulOp::isCompatibleReturnTypes(TypeRange inferred, TypeRange actual) {
+  auto from = cast<RankedTensorType>(inferred.front()), to = cast<RankedTensorType>(actual.front());
+  bool isWidened = isNarrowFloat(from.getElementType()) && to.getElementType().isF32();
+  return from == to || (isWidened && from.getShape() == to.getShape());
 }
 
 LogicalResult SoftmaxCrossEntropyOp::inferReturnTypes(MLIRContext *, std::optional<Location> loc, Adaptor adaptor,

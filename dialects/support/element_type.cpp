@@ -10,6 +10,10 @@ int64_t elementBytes(mlir::Type type) {
   return (type.getIntOrFloatBitWidth() + 7) / 8;
 }
 
+bool isNarrowFloat(mlir::Type type) {
+  return type.isF16() || type.isBF16();
+}
+
 int64_t byteSize(mlir::ShapedType type) {
   return type.getNumElements() * elementBytes(type.getElementType());
 }

@@ -12,6 +12,9 @@ namespace ashlar {
 // Returns the bytes of one element in memory: f32 4, f64 8, i32 4, i64 8, i1 1, f16 and bf16 2.
 int64_t elementBytes(mlir::Type type);
 
+// Returns true for the floats narrower than f32, f16 and bf16: ops on them compute in f32 and round their results.
+bool isNarrowFloat(mlir::Type type);
+
 // Returns the bytes of a dense tensor or memref of static shape.
 int64_t byteSize(mlir::ShapedType type);
 

@@ -12,6 +12,16 @@ using namespace mlir;
 
 namespace ashlar::layout {
 
+namespace {
+
+// Returns true for a conversion of floats that rounds nothing. One that rounds is not linear: the terms would be rounded one by one.
+bool widens(nn::CastOp op) {
+  auto from = dyn_cast<FloatType>(op.getInput().getType().getElementType()), to = dyn_cast<FloatType>(op.getType().getElementType());
+  return from && to && from.getWidth() < to.getWidth();
+}
+
+} // namespace
+
 SmallVector<SmallVector<unsigned, 2>> linearOperands(Operation *op) {
   using Sets = SmallVector<SmallVector<unsigned, 2>>;
   bool isFloat = op->getNumResults() == 1 && isa<FloatType>(getElementTypeOrSelf(op->getResult(0).getType()));
@@ -19,6 +29,7 @@ SmallVector<SmallVector<unsigned, 2>> linearOperands(Operation *op) {
       .Case<nn::AddOp, nn::SubOp>([](auto) { return Sets{{0, 1}}; })
       .Case<nn::MulOp>([](auto) { return Sets{{0}, {1}}; })
       .Case<nn::DivOp>([&](auto) { return isFloat ? Sets{{0}} : Sets(); }) // integers are truncated
+      .Case([](nn::CastOp cast) { return widens(cast) ? Sets{{0}} : Sets(); })
       .Case<nn::NegOp, nn::ReshapeOp, nn::SliceOp, nn::TransposeOp>([](auto) { return Sets{{0}}; })
       .Case<nn::ReduceOp>([](nn::ReduceOp reduce) { return reduce.getKind() == nn::Reduction::Sum ? Sets{{0}} : Sets(); })
       .Default([](Operation *) { return Sets(); });

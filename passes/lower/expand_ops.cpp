@@ -81,8 +81,9 @@ Value mergeBatchIntoRows(ImplicitLocOpBuilder &b, nn::MatMulOp op) {
   if (rank < 3 || op.getTransposeA() || !broadcast || broadcast.getDims() != ArrayRef<int64_t>{rank - 2, rank - 1}) {
     return {};
   }
-  Value product =
-      nn::MatMulOp::create(b, mergeRows(b, op.getLhs()), broadcast.getInput(), /*transpose_a=*/false, /*transpose_b=*/op.getTransposeB());
+  Value rows = mergeRows(b, op.getLhs());
+  RankedTensorType type = op.getType().clone({shapeOf(rows).front(), op.getType().getShape().back()});
+  Value product = nn::MatMulOp::create(b, type, rows, broadcast.getInput(), /*transpose_a=*/false, /*transpose_b=*/op.getTransposeB());
   return nn::ReshapeOp::create(b, op.getType(), product);
 }
 
@@ -98,7 +99,7 @@ Value mergeBatchIntoContraction(ImplicitLocOpBuilder &b, nn::ReduceOp op) {
     return {};
   }
   Value lhs = mergeRows(b, product.getLhs()), rhs = mergeRows(b, product.getRhs());
-  return nn::MatMulOp::create(b, lhs, rhs, /*transpose_a=*/true, /*transpose_b=*/false);
+  return nn::MatMulOp::create(b, op.getType(), lhs, rhs, /*transpose_a=*/true, /*transpose_b=*/false);
 }
 
 struct ExpandOps : impl::ExpandOpsPassBase<ExpandOps> {

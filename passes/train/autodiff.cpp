@@ -4,11 +4,14 @@
 
 #include "passes/train/dead_ops.h"
 #include "passes/train/passes.h"
+#include "passes/train/widen_gradients.h"
 
 #include "dialects/nn/nn.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/StringSet.h"
+
+#include <cmath>
 
 using namespace mlir;
 
@@ -31,8 +34,10 @@ bool isFloat(Value value) {
 // has been visited: nothing behind it needs the old value. Linear in the number of ops.
 class ReverseMode {
 public:
-  explicit ReverseMode(func::FuncOp function)
-      : function(function), builder(function.getBody().front().getTerminator()), symbols(function->getParentOfType<ModuleOp>()) {}
+  // `scaled`: the gradient of the loss is the value of @ashlar.loss_scale instead of 1.
+  ReverseMode(func::FuncOp function, bool scaled)
+      : scaled(scaled), function(function), builder(function.getBody().front().getTerminator()),
+        symbols(function->getParentOfType<ModuleOp>()) {}
 
   LogicalResult run() {
     SmallVector<Operation *> forward;
@@ -87,9 +92,12 @@ private:
 
   void seedLoss() {
     Value loss = function.getBody().front().getTerminator()->getOperand(0);
-    if (active.contains(loss)) {
-      gradients[loss] = nn::ConstantOp::create(builder, loss.getLoc(), nn::splat(cast<RankedTensorType>(loss.getType()), 1));
+    if (!active.contains(loss)) {
+      return;
     }
+    auto type = cast<RankedTensorType>(loss.getType());
+    gradients[loss] = scaled ? nn::ReadOp::create(builder, loss.getLoc(), type, nn::kLossScaleVariable).getResult()
+                             : nn::ConstantOp::create(builder, loss.getLoc(), nn::splat(type, 1)).getResult();
   }
 
   void accumulate(Value &sum, Value gradient, Location loc) {
@@ -146,10 +154,11 @@ private:
       }
     }
     if (sum) {
-      nn::GradientOp::create(builder, loc, name, sum);
+      nn::GradientOp::create(builder, loc, name, sum, /*condition=*/Value());
     }
   }
 
+  bool scaled;
   func::FuncOp function;
   OpBuilder builder;
   SymbolTable symbols;
@@ -171,6 +180,11 @@ struct AutodiffPass : public impl::AutodiffPassBase<AutodiffPass> {
     }
   }
 
+  void declareLossScale(func::FuncOp function, RankedTensorType type) {
+    OpBuilder builder = OpBuilder::atBlockBegin(getOperation().getBody());
+    nn::VariableOp::create(builder, function.getLoc(), nn::kLossScaleVariable, type, nn::splat(type, lossScale), /*trainable=*/false);
+  }
+
   void runOnOperation() override {
     auto function = getOperation().lookupSymbol<func::FuncOp>(kTrainStep);
     if (!function) {
@@ -182,9 +196,17 @@ struct AutodiffPass : public impl::AutodiffPassBase<AutodiffPass> {
       function.emitError("has results ") << function.getResultTypes() << "; its one result has to be the loss, a scalar of floats";
       return signalPassFailure();
     }
-    if (failed(ReverseMode(function).run())) {
+    if (lossScale < 0 || !std::isfinite(lossScale)) {
+      function.emitError("loss scale ") << lossScale.getValue() << " is not a positive number";
       return signalPassFailure();
     }
+    if (lossScale != 0) {
+      declareLossScale(function, type);
+    }
+    if (failed(ReverseMode(function, /*scaled=*/lossScale != 0).run())) {
+      return signalPassFailure();
+    }
+    widenGradients(function);
     eraseDeadOps(function);
     warnAboutUntrained(function);
   }

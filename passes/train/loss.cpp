@@ -7,6 +7,7 @@
 #include "passes/train/passes.h"
 
 #include "dialects/nn/nn.h"
+#include "dialects/support/element_type.h"
 #include "dialects/support/tensor_values.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -57,6 +58,12 @@ public:
   Value alongClasses(Value rows, Value like) {
     SmallVector<int64_t> dims = allDims(rows);
     return nn::BroadcastOp::create(*this, typeOf(rows).clone(typeOf(like).getShape()), rows, dims);
+  }
+
+  // Returns x, in f32 when its type is narrower: losses are small differences and long sums.
+  Value inF32(Value x) {
+    RankedTensorType type = typeOf(x);
+    return isNarrowFloat(type.getElementType()) ? nn::CastOp::create(*this, type.clone(getF32Type()), x).getResult() : x;
   }
 
   Value wide(Value labels) {
@@ -148,12 +155,12 @@ struct LossPass : public impl::LossPassBase<LossPass> {
     if (failed(found) || failed(checkOutput(function, typeOf(*found)))) {
       return failure();
     }
-    Value prediction = *found;
+    LossBuilder loss(function);
+    Value prediction = loss.inF32(*found); // a tensor inside a model that computes in bf16 or f16
     FailureOr<Value> labelsValue = kind == LossKind::ModelOutput ? Value() : getLabels(function, typeOf(prediction));
     if (failed(labelsValue)) {
       return failure();
     }
-    LossBuilder loss(function);
     SmallVector<Value> results = {loss.loss(kind, prediction, *labelsValue)};
     SmallVector<StringRef> names = {"loss"};
     if (!isTraining && hasClasses(kind)) {

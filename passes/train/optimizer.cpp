@@ -48,8 +48,18 @@ struct OptimizerPass : public impl::OptimizerPassBase<OptimizerPass> {
     return success();
   }
 
+  // Returns `next` where the condition, a scalar, holds and `current` elsewhere; `next` without a condition.
+  Value choose(ImplicitLocOpBuilder &builder, Value condition, Value next, Value current) {
+    if (!condition) {
+      return next;
+    }
+    auto type = cast<RankedTensorType>(next.getType()).clone(builder.getI1Type());
+    Value everywhere = nn::BroadcastOp::create(builder, type, condition, ArrayRef<int64_t>());
+    return nn::SelectOp::create(builder, next.getType(), everywhere, next, current);
+  }
+
   // Returns what is subtracted from the parameter, before the learning rate; updates the optimizer's state.
-  FailureOr<Value> buildDirection(ImplicitLocOpBuilder &builder, nn::VariableOp parameter, Value gradient) {
+  FailureOr<Value> buildDirection(ImplicitLocOpBuilder &builder, nn::VariableOp parameter, Value gradient, Value condition) {
     if (kind == OptimizerKind::Sgd) {
       return gradient;
     }
@@ -63,7 +73,7 @@ struct OptimizerPass : public impl::OptimizerPassBase<OptimizerPass> {
     addZeroVariable(atVariable, parameter.getLoc(), name, type);
     Value velocity = nn::ReadOp::create(builder, type, name);
     Value next = nn::AddOp::create(builder, scaled(builder, velocity, momentum), gradient);
-    nn::WriteOp::create(builder, name, next);
+    nn::WriteOp::create(builder, name, choose(builder, condition, next, velocity));
     return nesterov ? nn::AddOp::create(builder, gradient, scaled(builder, next, momentum)).getResult() : next;
   }
 
@@ -75,12 +85,12 @@ struct OptimizerPass : public impl::OptimizerPassBase<OptimizerPass> {
     if (weightDecay != 0) {
       gradient = nn::AddOp::create(builder, gradient, scaled(builder, current, weightDecay));
     }
-    FailureOr<Value> direction = buildDirection(builder, parameter, gradient);
+    FailureOr<Value> direction = buildDirection(builder, parameter, gradient, op.getCondition());
     if (failed(direction)) {
       return failure();
     }
     Value next = nn::SubOp::create(builder, current, scaled(builder, *direction, learningRate));
-    nn::WriteOp::create(builder, op.getVariableAttr(), next);
+    nn::WriteOp::create(builder, op.getVariableAttr(), choose(builder, op.getCondition(), next, current));
     op.erase();
     return success();
   }

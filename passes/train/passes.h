@@ -18,6 +18,9 @@ enum class LossKind { SoftmaxCrossEntropy, MeanSquaredError, NegativeLogLikeliho
 // How parameters follow their gradients.
 enum class OptimizerKind { Sgd, Momentum };
 
+// What -ashlar-mixed-precision computes in besides f32.
+enum class NarrowType { BF16, F16 };
+
 // The functions of a training module.
 inline constexpr llvm::StringLiteral kForward = "forward";
 inline constexpr llvm::StringLiteral kTrainStep = "train_step";

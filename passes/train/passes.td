@@ -7,10 +7,35 @@
 
 include "mlir/Pass/PassBase.td"
 
+def MixedPrecisionPass : Pass<"ashlar-mixed-precision", "::mlir::ModuleOp"> {
+  let summary = "Computes matrix products and what is between them in bf16 or f16.";
+  let description = [{
+    Parameters stay f32 (the master copy) and are converted where they are used, once a step. Matrix products are computed in the narrow type;
+    exp, log, pow, softmax, cross entropy and sums in f32; every other op in f32 when one of its operands is a result of f32, else in the
+    narrow type. An op with a constant that the narrow type cannot hold is computed in f32 and rounded. Results of the function are f32 again,
+    and so the loss is. Gradients follow: that of a conversion is the conversion back.
+
+        %0 = nn.matmul %x, %w : tensor<8x4xf32>, tensor<4x2xf32> -> tensor<8x2xf32>
+    ==>
+        %a = nn.cast %x : tensor<8x4xf32> -> tensor<8x4xbf16>
+        %b = nn.cast %w : tensor<4x2xf32> -> tensor<4x2xbf16>
+        %0 = nn.matmul %a, %b : tensor<8x4xbf16>, tensor<4x2xbf16> -> tensor<8x2xbf16>
+
+    Needs: @forward. Leaves: types of its arguments and results as they were.
+  }];
+  let options = [
+    Option<"narrowType", "type", "::ashlar::train::NarrowType", /*default=*/"::ashlar::train::NarrowType::BF16", "the narrow type",
+           [{::llvm::cl::values(
+             clEnumValN(::ashlar::train::NarrowType::BF16, "bf16", "8 bits of precision, the range of f32"),
+             clEnumValN(::ashlar::train::NarrowType::F16, "f16", "11 bits of precision, up to 65504"))}]>,
+  ];
+  let dependentDialects = ["::ashlar::nn::NnDialect"];
+}
+
 def LossPass : Pass<"ashlar-loss", "::mlir::ModuleOp"> {
   let summary = "Turns the model into a training and an evaluation function that return its loss.";
   let description = [{
-    The loss is the mean over all rows (`mean_squared_error`: all elements) of the global batch. The labels come in by the argument that has
+    The loss is the mean over all rows (`mean_squared_error`: all elements) of the global batch, in f32 where the output is narrower. The labels come in by the argument that has
     their name, or by a new one: i32 class indices, or for `mean_squared_error` a tensor like the output. With classes the evaluation also
     counts the rows whose first largest output is the label. Ops marked `nn.training_only` (dropout) are left out of the evaluation.
 
@@ -49,8 +74,39 @@ def AutodiffPass : Pass<"ashlar-autodiff", "::mlir::ModuleOp"> {
         ...
         nn.gradient @w, %g : tensor<3xf32>
 
+    The gradient of a parameter of f32 that is used in bf16 or f16 is the sum of its products in f32, not rounded in between. With a
+    `loss-scale` all gradients are those of the loss times @ashlar.loss_scale, a new variable with this first value.
+
     Needs: @train_step with a scalar float as its one result. Leaves: `nn.gradient` ops.
   }];
+  let options = [
+    Option<"lossScale", "loss-scale", "double", /*default=*/"0.0", "first value of the variable that the loss is multiplied by; 0: none">,
+  ];
+  let dependentDialects = ["::ashlar::nn::NnDialect"];
+}
+
+def LossScalePass : Pass<"ashlar-loss-scale", "::mlir::ModuleOp"> {
+  let summary = "Divides gradients by the loss scale, and adapts it.";
+  let description = [{
+    Gradients of f16 below 6e-8 are 0, so those of the loss times a large scale are computed. Here they are divided by it, at the end of the
+    step, and the update happens only when all are finite. Then the scale follows: divided by `factor` after a step that was left out,
+    multiplied by it after `growth-steps` good ones in a row, and kept within [2^-24, 2^96].
+
+        nn.gradient @w, %g : tensor<3xf32>
+    ==>
+        %bad = ...                                     how many elements of all gradients are infinite or NaN
+        %finite = nn.compare eq %bad, %zero
+        %scaled = nn.mul %g, %inverse
+        nn.gradient @w, %scaled if %finite : tensor<3xf32>, tensor<i1>
+        nn.write @ashlar.loss_scale, ...
+        nn.write @ashlar.good_steps, ...
+
+    Needs: the `nn.gradient`s of ashlar-autodiff with a loss-scale. Leaves: `nn.gradient`s with a condition.
+  }];
+  let options = [
+    Option<"growthSteps", "growth-steps", "int64_t", /*default=*/"2000", "good steps in a row after which the scale grows">,
+    Option<"factor", "factor", "double", /*default=*/"2.0", "by which it grows and shrinks; above 1">,
+  ];
   let dependentDialects = ["::ashlar::nn::NnDialect"];
 }
 
@@ -63,7 +119,8 @@ def OptimizerPass : Pass<"ashlar-optimizer", "::mlir::ModuleOp"> {
         momentum             v = momentum * v + d;  w -= lr * v
         momentum, nesterov   v = momentum * v + d;  w -= lr * (d + momentum * v)
 
-    as PyTorch and MindSpore have it. The state v is the variable "<parameter>.momentum", 0 at first. @ashlar.step counts the steps.
+    as PyTorch and MindSpore have it. The state v is the variable "<parameter>.momentum", 0 at first. @ashlar.step counts the steps. Where the
+    condition of a gradient does not hold, w and v keep their values.
 
         nn.gradient @w, %g : tensor<3xf32>
     ==>

@@ -276,6 +276,15 @@ func.func @matmul_c3(%x: tensor<3x4xf32>) {
 
 // -----
 
+func.func @matmul_c4_result(%x: tensor<3x3xbf16>) {
+  // expected-error @+2 {{failed to infer returned types}}
+  // expected-error @+1 {{inferred type(s) 'tensor<3x3xbf16>' are incompatible with return type(s) of operation 'tensor<3x3xf64>'}}
+  %0 = nn.matmul %x, %x : tensor<3x3xbf16>, tensor<3x3xbf16> -> tensor<3x3xf64>
+  return
+}
+
+// -----
+
 func.func @matmul_c4(%x: tensor<3x4xf32>, %y: tensor<4x3xf64>) {
   // expected-error @+2 {{failed to infer returned types}}
   // expected-error @+1 {{matmul of 'tensor<3x4xf32>' and 'tensor<4x3xf64>' mixes element types}}

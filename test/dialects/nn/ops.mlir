@@ -21,6 +21,9 @@ func.func @variables() {
   %v = nn.read @dense : tensor<2xf32>
   // CHECK: nn.gradient @dense, %[[V]] : tensor<2xf32>
   nn.gradient @dense, %v : tensor<2xf32>
+  %finite = nn.constant dense<true> : tensor<i1>
+  // CHECK: nn.gradient @dense, %[[V]] if %{{.*}} : tensor<2xf32>, tensor<i1>
+  nn.gradient @dense, %v if %finite : tensor<2xf32>, tensor<i1>
   // CHECK: nn.write @dense, %[[V]] : tensor<2xf32>
   nn.write @dense, %v : tensor<2xf32>
   return
@@ -135,11 +138,13 @@ func.func @rows_by_number(%table: tensor<5x3xf32>, %i: tensor<2x4xi64>, %scalar:
 }
 
 // CHECK-LABEL: @contractions
-func.func @contractions(%a: tensor<5x2x3xf32>, %b: tensor<5x4x3xf32>, %x: tensor<2x3xf32>, %l: tensor<2xi32>) {
+func.func @contractions(%a: tensor<5x2x3xf32>, %b: tensor<5x4x3xf32>, %x: tensor<2x3xf32>, %l: tensor<2xi32>, %n: tensor<3x3xbf16>) {
   // CHECK: nn.reduce max %{{.*}} dims = [0, 2] : tensor<5x2x3xf32> -> tensor<2xf32>
   %0 = nn.reduce max %a dims = [0, 2] : tensor<5x2x3xf32> -> tensor<2xf32>
   // CHECK: nn.matmul %{{.*}}, %{{.*}} transpose_b : tensor<5x2x3xf32>, tensor<5x4x3xf32> -> tensor<5x2x4xf32>
   %1 = nn.matmul %a, %b transpose_b : tensor<5x2x3xf32>, tensor<5x4x3xf32> -> tensor<5x2x4xf32>
+  // CHECK: nn.matmul %{{.*}}, %{{.*}} : tensor<3x3xbf16>, tensor<3x3xbf16> -> tensor<3x3xf32>
+  %wide = nn.matmul %n, %n : tensor<3x3xbf16>, tensor<3x3xbf16> -> tensor<3x3xf32>
   // CHECK: nn.softmax_cross_entropy %{{.*}}, %{{.*}} : tensor<2x3xf32>, tensor<2xi32> -> tensor<2xf32>
   %2 = nn.softmax_cross_entropy %x, %l : tensor<2x3xf32>, tensor<2xi32> -> tensor<2xf32>
   return

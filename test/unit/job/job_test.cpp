@@ -86,10 +86,29 @@ TEST_CASE("syntax errors carry line and column", "[job]") {
   CHECK(llvm::toString(missing.takeError()) == "no_such_job.txtpb: cannot be read: no such file or directory");
 }
 
+TEST_CASE("settings of a precision are checked against it", "[job]") {
+  CHECK(checkError(kGood + "precision: BF16_MIXED") == "no error");
+  CHECK(checkError("precision: F16_MIXED") == "no error"); // a forward executable
+  CHECK(checkError(kGood + "allow_tf32: true") == "no error");
+  CHECK(checkError(kGood + "precision: F16_MIXED loss_scale { initial: 1024 growth_steps: 10 factor: 4 }") == "no error");
+  CHECK(checkError(kGood + "precision: F16_MIXED loss_scale {}") == "no error");
+  CHECK(
+      checkError(kGood + "precision: BF16_MIXED allow_tf32: true") ==
+      "train.txtpb: allow_tf32 rounds the operands of f32 products but with precision BF16_MIXED there are none; leave out one of the two");
+  CHECK(checkError(kGood + "precision: BF16_MIXED loss_scale {}") ==
+        "train.txtpb: loss_scale is for precision F16_MIXED, this job has BF16_MIXED; leave it out");
+  CHECK(checkError("precision: F16_MIXED loss_scale {}") ==
+        "train.txtpb: loss_scale is for training but the job has no loss; leave it out");
+  const std::string f16 = kGood + "precision: F16_MIXED ";
+  CHECK(checkError(f16 + "loss_scale { initial: 0 }") == "train.txtpb: loss_scale.initial 0.00 is not from 2^-24 to 2^96");
+  CHECK(checkError(f16 + "loss_scale { initial: inf }") == "train.txtpb: loss_scale.initial INF is not from 2^-24 to 2^96");
+  CHECK(checkError(f16 + "loss_scale { growth_steps: 0 }") == "train.txtpb: loss_scale.growth_steps 0 is not positive");
+  CHECK(checkError(f16 + "loss_scale { factor: 1 }") == "train.txtpb: loss_scale.factor 1.00 is not above 1");
+}
+
 TEST_CASE("fields that are not implemented are refused by name", "[job]") {
   CHECK(parseError("seed: 1\npipeline {\n  micro_batches: 4\n}") == "train.txtpb:3:3: field pipeline.micro_batches is not implemented yet");
   CHECK(parseError("mode: AUTO") == "train.txtpb:1:1: value AUTO of field mode is not implemented yet");
-  CHECK(parseError("precision: BF16_MIXED") == "train.txtpb:1:1: value BF16_MIXED of field precision is not implemented yet");
   CHECK(parseError("optimizer { adam {} learning_rate: 1 }") == "train.txtpb:1:13: field optimizer.adam is not implemented yet");
   CHECK(parseError("seed: 1\nrules { match: \"a\" comm_fusion: 1 }") == "train.txtpb:2:20: field rules.comm_fusion is not implemented yet");
   Job job;
@@ -203,6 +222,10 @@ TEST_CASE("every field of job.proto is implemented or refused", "[job]") {
     CHECK(refused.count(name) == 1);
   }
   CHECK(accepted == std::set<std::string>{
+                        "allow_tf32",
+                        "loss_scale.factor",
+                        "loss_scale.growth_steps",
+                        "loss_scale.initial",
                         "dataset.digits.eval_samples",
                         "dataset.digits.train_samples",
                         "dataset.drop_remainder",

@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// -ashlar-mixed-precision; see passes.td. What each op computes in is one table, ruleOf; the rest gives every operand the type it asks for,
+// with one conversion a value.
+
+#include "passes/train/dead_ops.h"
+#include "passes/train/narrow_constants.h"
+#include "passes/train/passes.h"
+
+#include "dialects/nn/nn.h"
+#include "dialects/support/tensor_values.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+
+namespace ashlar::train {
+
+#define GEN_PASS_DEF_MIXEDPRECISIONPASS
+#include "passes/train/passes.h.inc"
+
+namespace {
+
+// What an op of f32 becomes.
+enum class Rule {
+  Narrow, // computed in the narrow type, whatever its operands are
+  Wide,   // computed in f32: small differences, sums and exponentials matter
+  Follow, // computed in f32 when an operand is a result of f32, else in the narrow type
+  Move,   // moves elements: as Follow, but a tensor from outside stays as it is
+  Source, // makes a tensor of nothing
+  Cast    // a conversion that the model asks for
+};
+
+// The table. docs/numbers.md has it for users.
+Rule ruleOf(Operation *op) {
+  return llvm::TypeSwitch<Operation *, Rule>(op)
+      .Case<nn::MatMulOp>([](auto) { return Rule::Narrow; })
+      .Case<nn::ExpOp, nn::LogOp, nn::LogSoftmaxOp, nn::PowOp, nn::RandomOp, nn::ReduceOp, nn::ScatterAddOp, nn::SoftmaxCrossEntropyOp,
+            nn::SoftmaxOp>([](auto) { return Rule::Wide; })
+      .Case<nn::BroadcastOp, nn::ConcatOp, nn::GatherOp, nn::PadOp, nn::ReshapeOp, nn::SliceOp, nn::TransposeOp>(
+          [](auto) { return Rule::Move; })
+      .Case<nn::ConstantOp, nn::ReadOp>([](auto) { return Rule::Source; })
+      .Case<nn::CastOp>([](auto) { return Rule::Cast; })
+      .Default([](Operation *other) {
+        if (other->hasTrait<OpTrait::Elementwise>()) {
+          return Rule::Follow;
+        }
+        bool isCopy = other->getNumOperands() == 1 && other->hasTrait<OpTrait::SameOperandsAndResultType>(); // dist.redistribute
+        return isCopy ? Rule::Move : Rule::Wide;                                                             // results of the function, too
+      });
+}
+
+// What an f32 value of the model has become.
+enum class Kind {
+  Outside,  // f32 from outside: input, parameter, table of constants; converted where it is used
+  Constant, // f32 made of single constants only: exact, and cheap to compute again
+  Narrow,   // of the narrow type now
+  Wide      // f32, the result of an op that computes in it
+};
+
+// Rewrites one function, from its first op to its last.
+//
+// State: `kinds` of all values that were f32; `narrowed` and `widened`, the conversions of values made so far. Linear in the number of ops.
+class MixedPrecision {
+public:
+  MixedPrecision(func::FuncOp function, FloatType narrowType) : function(function), narrowType(narrowType) {}
+
+  void run() {
+    for (Value argument : function.getArguments()) {
+      track(argument, Kind::Outside);
+    }
+    SmallVector<Operation *> ops;
+    for (Operation &op : function.front()) {
+      ops.push_back(&op);
+    }
+    for (Operation *op : ops) {
+      visit(op);
+    }
+    eraseDeadOps(function);
+  }
+
+private:
+  void track(Value value, Kind kind) {
+    if (auto type = dyn_cast<RankedTensorType>(value.getType()); type && (type.getElementType().isF32() || kind == Kind::Narrow)) {
+      kinds[value] = kind;
+    }
+  }
+
+  bool hasOperand(Operation *op, Kind kind) {
+    return llvm::any_of(op->getOperands(), [&](Value operand) {
+      auto found = kinds.find(operand);
+      return found != kinds.end() && found->second == kind;
+    });
+  }
+
+  void visit(Operation *op) {
+    Rule rule = ruleOf(op);
+    switch (rule) {
+    case Rule::Narrow:
+      return computeNarrow(op);
+    case Rule::Wide:
+      return computeWide(op);
+    case Rule::Source:
+      return track(op->getResult(0), sourceKind(op));
+    case Rule::Cast:
+      return track(op->getResult(0), castKind(cast<nn::CastOp>(op)));
+    case Rule::Follow:
+    case Rule::Move:
+      break;
+    }
+    bool hasNarrow = hasOperand(op, Kind::Narrow), hasOutside = hasOperand(op, Kind::Outside);
+    bool staysOutside = rule == Rule::Move || !typeOf(op->getResult(0)).getElementType().isF32();
+    if (hasOperand(op, Kind::Wide)) {
+      computeWide(op);
+    } else if (!hasNarrow && (!hasOutside || staysOutside)) {
+      track(op->getResult(0), hasOutside ? Kind::Outside : Kind::Constant);
+    } else if (rule == Rule::Follow && hasInexactConstant(op)) {
+      computeWideAndRound(op);
+    } else {
+      computeNarrow(op);
+    }
+  }
+
+  Kind sourceKind(Operation *op) {
+    auto constant = dyn_cast<nn::ConstantOp>(op);
+    if (!constant) {
+      return Kind::Outside;
+    }
+    if (overflows(constant.getValue(), narrowType)) {
+      return Kind::Wide;
+    }
+    return constant.getValue().isSplat() ? Kind::Constant : Kind::Outside;
+  }
+
+  // A conversion to f32 gives what the model asks for; only bools fit into less.
+  Kind castKind(nn::CastOp op) { return op.getInput().getType().getElementType().isInteger(1) ? Kind::Outside : Kind::Wide; }
+
+  bool hasInexactConstant(Operation *op) {
+    return llvm::any_of(op->getOperands(), [&](Value operand) {
+      auto found = kinds.find(operand);
+      if (found == kinds.end() || found->second != Kind::Constant) {
+        return false;
+      }
+      while (Operation *view = operand.getDefiningOp()) {
+        if (ruleOf(view) != Rule::Move) {
+          break;
+        }
+        operand = view->getOperand(0);
+      }
+      auto constant = operand.getDefiningOp<nn::ConstantOp>();
+      return !constant || !isExact(constant.getValue(), narrowType);
+    });
+  }
+
+  void computeNarrow(Operation *op) {
+    convertOperands(op, [&](Value value) { return narrow(value); });
+    for (Value result : op->getResults()) {
+      if (typeOf(result).getElementType().isF32()) {
+        result.setType(narrowTypeOf(result));
+        track(result, Kind::Narrow);
+      }
+    }
+  }
+
+  void computeWide(Operation *op) {
+    convertOperands(op, [&](Value value) { return wide(value); });
+    for (Value result : op->getResults()) {
+      track(result, Kind::Wide);
+    }
+  }
+
+  // An op with a constant that the narrow type cannot hold: a rounded factor would be wrong in all elements alike.
+  void computeWideAndRound(Operation *op) {
+    computeWide(op);
+    Value result = op->getResult(0);
+    if (typeOf(result).getElementType().isF32()) {
+      Value rounded = narrow(result);
+      result.replaceAllUsesExcept(rounded, rounded.getDefiningOp());
+    }
+  }
+
+  void convertOperands(Operation *op, llvm::function_ref<Value(Value)> convert) {
+    for (OpOperand &operand : op->getOpOperands()) {
+      if (kinds.contains(operand.get())) {
+        operand.set(convert(operand.get()));
+      }
+    }
+  }
+
+  RankedTensorType narrowTypeOf(Value value) { return typeOf(value).clone(narrowType); }
+
+  Value wide(Value value) {
+    if (kinds.lookup(value) != Kind::Narrow) {
+      return value;
+    }
+    Value &converted = widened[value];
+    if (!converted) {
+      converted = convertTo(typeOf(value).clone(Float32Type::get(value.getContext())), value);
+    }
+    return converted;
+  }
+
+  Value narrow(Value value) {
+    if (kinds.lookup(value) == Kind::Narrow) {
+      return value;
+    }
+    if (Value known = narrowed.lookup(value)) {
+      return known;
+    }
+    Value converted = makeNarrow(value);
+    track(converted, Kind::Narrow);
+    return narrowed[value] = converted;
+  }
+
+  Value makeNarrow(Value value) {
+    Operation *op = value.getDefiningOp();
+    if (auto constant = dyn_cast_or_null<nn::ConstantOp>(op)) {
+      if (ElementsAttr elements = convertElements(constant.getValue(), narrowType)) {
+        OpBuilder builder(op->getContext());
+        builder.setInsertionPointAfter(op);
+        return nn::ConstantOp::create(builder, op->getLoc(), elements);
+      }
+    }
+    // A tensor from outside is converted before it is repeated, cut or sent. What the model names stays as it is: rules may be about it.
+    bool isView = op && ruleOf(op) == Rule::Move && op->getNumOperands() == 1 && kinds.lookup(value) != Kind::Wide;
+    if (!isView || op->hasAttr(nn::kOutputsAttr)) {
+      return convertTo(narrowTypeOf(value), value);
+    }
+    Value source = narrow(op->getOperand(0));
+    OpBuilder builder(op->getContext());
+    builder.setInsertionPointAfter(op);
+    Operation *copy = builder.clone(*op);
+    copy->setOperand(0, source);
+    copy->getResult(0).setType(narrowTypeOf(value));
+    return copy->getResult(0);
+  }
+
+  Value convertTo(RankedTensorType type, Value value) {
+    OpBuilder builder(value.getContext());
+    builder.setInsertionPointAfterValue(value);
+    return nn::CastOp::create(builder, value.getLoc(), type, value);
+  }
+
+  func::FuncOp function;
+  FloatType narrowType;
+  DenseMap<Value, Kind> kinds;
+  DenseMap<Value, Value> narrowed, widened;
+};
+
+struct MixedPrecisionPass : public impl::MixedPrecisionPassBase<MixedPrecisionPass> {
+  using MixedPrecisionPassBase::MixedPrecisionPassBase;
+
+  void runOnOperation() override {
+    auto function = getOperation().lookupSymbol<func::FuncOp>(kForward);
+    if (!function) {
+      getOperation().emitError("no function @forward to compute in mixed precision; run ashlar-mixed-precision before ashlar-loss");
+      return signalPassFailure();
+    }
+    FloatType type =
+        narrowType == NarrowType::BF16 ? FloatType(BFloat16Type::get(&getContext())) : FloatType(Float16Type::get(&getContext()));
+    MixedPrecision(function, type).run();
+  }
+};
+
+} // namespace
+
+} // namespace ashlar::train

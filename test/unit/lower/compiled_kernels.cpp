@@ -8,11 +8,14 @@
 #include "dialects/nn/nn.h"
 #include "dialects/support/element_type.h"
 #include "passes/lower/kernel_emitter.h"
+#include "test/unit/lower/simulated_kernel.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/SymbolTable.h"
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/Support/FileSystem.h"
@@ -86,30 +89,39 @@ reference::Tensor read(RankedTensorType type, const char *base) {
 
 } // namespace
 
-CompiledKernels::CompiledKernels(ModuleOp fused, std::mt19937_64 &random, bool inPlace) : fused(fused), random(random) {
-  fused.getContext()->loadDialect<arith::ArithDialect, math::MathDialect, memref::MemRefDialect, scf::SCFDialect>();
-  OwningOpRef<ModuleOp> module = ModuleOp::create(fused.getLoc());
+CompiledKernels::CompiledKernels(ModuleOp fused, std::mt19937_64 &random, bool inPlace, exec::Target target)
+    : fused(fused), random(random), target(target), module(ModuleOp::create(fused.getLoc())) {
+  fused.getContext()
+      ->loadDialect<arith::ArithDialect, gpu::GPUDialect, math::MathDialect, memref::MemRefDialect, scf::SCFDialect,
+                    vector::VectorDialect>();
   SymbolTable symbols(*module);
   fused.walk([&](exec::FusionOp fusion) {
-    Kernel kernel{"kernel_" + std::to_string(kernels.size()), {}, 0};
+    Kernel kernel{"kernel_" + std::to_string(kernels.size()), {}, {}, 0};
     llvm::SmallDenseSet<int64_t> taken;
     for (unsigned r = 0; r < fusion.getNumResults(); ++r) {
       int64_t chosen = -1;
       for (unsigned o = 0; o < fusion.getInputs().size(); ++o) {
-        if (inPlace && chosen < 0 && !taken.contains(o) && random() % 2 == 0 && lower::mayAlias(fusion, o, r, exec::Target::Cpu)) {
+        if (inPlace && chosen < 0 && !taken.contains(o) && random() % 2 == 0 && lower::mayAlias(fusion, o, r, target)) {
           chosen = o;
           taken.insert(o);
         }
       }
       kernel.alias.push_back(chosen);
     }
-    FailureOr<func::FuncOp> function = lower::emitKernel(fusion, kernel.alias, symbols, kernel.name, exec::Target::Cpu);
+    FailureOr<func::FuncOp> function = lower::emitKernel(fusion, kernel.alias, symbols, kernel.name, target);
     if (failed(function)) {
       throw std::runtime_error("kernel not emitted");
     }
     kernel.extent = (*function)->getAttrOfType<IntegerAttr>(exec::kExtentAttr).getInt();
+    kernel.function = *function;
     kernels[fusion] = kernel;
   });
+  if (target == exec::Target::Cpu) {
+    compile();
+  }
+}
+
+void CompiledKernels::compile() {
   llvm::LLVMContext context;
   std::unique_ptr<llvm::Module> translated = cpu::translateKernels(*module, context);
   llvm::SmallString<128> folder;
@@ -161,9 +173,13 @@ void CompiledKernels::runKernel(exec::FusionOp fusion, llvm::DenseMap<Value, Byt
       buffers.push_back(aligned(results.back()));
     }
   }
-  int64_t cut = std::uniform_int_distribution<int64_t>(0, kernel.extent)(random);
-  load(fusion).run(buffers.data(), cut, kernel.extent);
-  load(fusion).run(buffers.data(), 0, cut);
+  if (target == exec::Target::Cuda) {
+    simulateKernel(kernel.function, llvm::map_to_vector(buffers, [](void *buffer) { return static_cast<char *>(buffer); }));
+  } else {
+    int64_t cut = std::uniform_int_distribution<int64_t>(0, kernel.extent)(random);
+    load(fusion).run(buffers.data(), cut, kernel.extent);
+    load(fusion).run(buffers.data(), 0, cut);
+  }
   for (auto [i, output] : llvm::enumerate(fusion.getOutputs())) {
     values[output] = std::move(kernel.alias[i] < 0 ? results[i] : operands[kernel.alias[i]]);
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Compiles the kernels of a fused module into a shared object and runs its functions with them.
+// Emits the kernels of a fused module and runs its functions with them: those of the cpu target compiled into a shared object, those of the
+// cuda target simulated.
 
 #ifndef ASHLAR_TEST_UNIT_LOWER_COMPILED_KERNELS_H
 #define ASHLAR_TEST_UNIT_LOWER_COMPILED_KERNELS_H
@@ -9,6 +10,7 @@
 #include "dialects/exec/exec.h"
 #include "runtime/abi/ashlar_rt.h"
 
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
 
@@ -17,18 +19,19 @@
 
 namespace ashlar::test {
 
-// Every fusion is one kernel, called over its extent in randomly cut ranges; where a result may overwrite an operand it does, by a coin, if
-// `inPlace`.
+// Every fusion is one kernel, on the cpu called over its extent in randomly cut ranges; where a result may overwrite an operand it does, by
+// a coin, if `inPlace`.
 class CompiledKernels {
 public:
   // Compiles and loads; throws std::runtime_error when that fails. `fused` must outlive this and hold no gemm.
-  CompiledKernels(mlir::ModuleOp fused, std::mt19937_64 &random, bool inPlace = true);
+  CompiledKernels(mlir::ModuleOp fused, std::mt19937_64 &random, bool inPlace = true, exec::Target target = exec::Target::Cpu);
   ~CompiledKernels();
 
   // Runs function `name` and returns its results.
   std::vector<reference::Tensor> run(llvm::StringRef name, llvm::ArrayRef<reference::Tensor> inputs);
 
-  // A loaded kernel: call run(buffers, 0, extent). The buffers are the fusion's operands, then the results that overwrite none.
+  // A loaded kernel of the cpu target: call run(buffers, 0, extent). The buffers are the fusion's operands, then the results that overwrite
+  // none.
   struct Loaded {
     ashlar_rt_kernel_fn run;
     int64_t extent;
@@ -39,15 +42,19 @@ private:
   using Bytes = std::vector<char>;
   struct Kernel {
     std::string name;
+    mlir::func::FuncOp function;
     llvm::SmallVector<int64_t> alias;
     int64_t extent;
   };
 
   mlir::ModuleOp fused;
   std::mt19937_64 &random;
+  exec::Target target;
+  mlir::OwningOpRef<mlir::ModuleOp> module; // of the kernels
   void *library = nullptr;
   llvm::DenseMap<mlir::Operation *, Kernel> kernels;
 
+  void compile();
   void runKernel(exec::FusionOp fusion, llvm::DenseMap<mlir::Value, Bytes> &values);
 };
 

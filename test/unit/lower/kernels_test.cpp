@@ -20,15 +20,16 @@ using namespace mlir;
 namespace {
 
 // Runs the passes up to exec.fusion; every product becomes loops.
-void fuse(ModuleOp module) {
+void fuse(ModuleOp module, exec::Target target = exec::Target::Cpu) {
   PassManager passes(module.getContext());
   lower::ExpandOpsPassOptions expand;
+  expand.target = target;
   expand.gemmFlops = std::numeric_limits<int64_t>::max();
   passes.addNestedPass<func::FuncOp>(lower::createExpandOpsPass(expand));
   passes.addNestedPass<func::FuncOp>(createCanonicalizerPass());
   passes.addNestedPass<func::FuncOp>(createCSEPass());
   passes.addNestedPass<func::FuncOp>(lower::createOrderOpsPass());
-  passes.addNestedPass<func::FuncOp>(lower::createFusePass());
+  passes.addNestedPass<func::FuncOp>(lower::createFusePass({target}));
   REQUIRE(succeeded(passes.run(module)));
 }
 
@@ -43,6 +44,8 @@ std::vector<reference::Tensor> randomInputs(func::FuncOp function, std::mt19937_
 } // namespace
 
 TEST_CASE("kernels: random functions agree with the interpreter", "[lower][kernels]") {
+  auto target = GENERATE(exec::Target::Cpu, exec::Target::Cuda);
+  INFO("target " << exec::stringifyTarget(target).str());
   uint64_t seed = test::testSeed();
   INFO("ASHLAR_SEED=" << seed);
   std::mt19937_64 random(seed);
@@ -52,8 +55,8 @@ TEST_CASE("kernels: random functions agree with the interpreter", "[lower][kerne
     test::addRandomFunction(*module, "f" + std::to_string(i), 4 + i % 25, random);
   }
   OwningOpRef<ModuleOp> fused = module->clone();
-  fuse(*fused);
-  test::CompiledKernels kernels(*fused, random);
+  fuse(*fused, target);
+  test::CompiledKernels kernels(*fused, random, /*inPlace=*/true, target);
   for (int i = 0; i < kFunctions; ++i) {
     std::string name = "f" + std::to_string(i);
     std::string text;

@@ -5,9 +5,11 @@
 #include "passes/lower/passes.h"
 
 #include "dialects/nn/nn.h"
+#include "dialects/support/element_type.h"
 #include "dialects/support/tensor_values.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/IRMapping.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 
 namespace ashlar::lower {
@@ -102,27 +104,60 @@ Value mergeBatchIntoContraction(ImplicitLocOpBuilder &b, nn::ReduceOp op) {
   return nn::MatMulOp::create(b, op.getType(), lhs, rhs, /*transpose_a=*/true, /*transpose_b=*/false);
 }
 
+// Returns the result of `op` computed from operands converted to f32, and rounded to its type; null when no operand is bf16 or f16.
+Value computeWide(ImplicitLocOpBuilder &b, Operation *op) {
+  IRMapping mapping;
+  for (Value operand : op->getOperands()) {
+    if (RankedTensorType type = typeOf(operand); isNarrowFloat(type.getElementType())) {
+      mapping.map(operand, nn::CastOp::create(b, type.clone(b.getF32Type()), operand).getResult());
+    }
+  }
+  if (mapping.getValueMap().empty()) {
+    return {};
+  }
+  Value wide = b.clone(*op, mapping)->getResult(0);
+  RankedTensorType type = typeOf(wide);
+  if (!isNarrowFloat(type.getElementType())) {
+    return wide;
+  }
+  wide.setType(type.clone(b.getF32Type()));
+  return nn::CastOp::create(b, type, wide);
+}
+
 struct ExpandOps : impl::ExpandOpsPassBase<ExpandOps> {
   using ExpandOpsPassBase::ExpandOpsPassBase;
 
+  // Whether the product is of a type and size for the library, of whichever target.
   bool goesToLibrary(nn::MatMulOp op) {
     RankedTensorType type = op.getType();
+    Type element = op.getLhs().getType().getElementType();
     int64_t k = op.getLhs().getType().getShape().end()[op.getTransposeA() ? -2 : -1];
-    return type.getElementType().isF32() && type.getNumElements() * k >= gemmFlops;
+    return (element.isF32() || isNarrowFloat(element)) && type.getNumElements() * k >= gemmFlops;
   }
 
+  // Composites, and library products in the form that the library takes.
   Value expand(ImplicitLocOpBuilder &b, Operation *op) {
     if (auto composition = dyn_cast<ExpandableOpInterface>(op)) {
       return composition.buildExpansion(b);
     }
-    if (auto matmul = dyn_cast<nn::MatMulOp>(op)) {
-      if (!goesToLibrary(matmul)) {
-        return expandMatMul(b, matmul);
-      }
+    if (auto matmul = dyn_cast<nn::MatMulOp>(op); matmul && goesToLibrary(matmul)) {
       foldTransposes(matmul);
       return mergeBatchIntoRows(b, matmul);
     }
     return {};
+  }
+
+  // Sums of bf16 or f16 are computed in f32 and rounded once. The GPU's library does that itself, and so do its scatter kernels, which hold
+  // their sums in registers.
+  Value sumWide(ImplicitLocOpBuilder &b, Operation *op) {
+    bool isGpu = target == exec::Target::Cuda;
+    if (auto matmul = dyn_cast<nn::MatMulOp>(op)) {
+      return isGpu && goesToLibrary(matmul) ? Value() : computeWide(b, op);
+    }
+    if (auto reduce = dyn_cast<nn::ReduceOp>(op)) {
+      return reduce.getKind() == nn::Reduction::Sum ? computeWide(b, op) : Value();
+    }
+    return isa<nn::ScatterAddOp>(op) && !isGpu ? computeWide(b, op) : Value();
   }
 
   // Replaces every op for which `rewrite` makes another value.
@@ -144,6 +179,11 @@ struct ExpandOps : impl::ExpandOpsPassBase<ExpandOps> {
       return reduce ? mergeBatchIntoContraction(b, reduce) : Value();
     });
     rewriteOps([&](ImplicitLocOpBuilder &b, Operation *op) { return expand(b, op); });
+    rewriteOps([&](ImplicitLocOpBuilder &b, Operation *op) { return sumWide(b, op); });
+    rewriteOps([&](ImplicitLocOpBuilder &b, Operation *op) {
+      auto matmul = dyn_cast<nn::MatMulOp>(op);
+      return matmul && !goesToLibrary(matmul) ? expandMatMul(b, matmul) : Value();
+    });
   }
 };
 

@@ -16,8 +16,9 @@ def ExpandOpsPass : Pass<"ashlar-expand-ops", "::mlir::func::FuncOp"> {
   let summary = "Expands composite ops into element-wise ops, broadcasts and reductions.";
   let description = [{
     Softmax, log-softmax and cross entropy become max, sub, exp, sum, ... so that one fusion mechanism serves them and their gradients. A
-    matrix product that the library does not take (not f32, or too small to be worth the call) becomes broadcast, mul, reduce; a transpose of the last two
-    dims that feeds a library product becomes a flag of it.
+    matrix product that the library does not take (f64 or integer, or too small to be worth the call) becomes broadcast, mul, reduce; a transpose of the
+    last two dims that feeds a library product becomes a flag of it. Sums of bf16 and f16 are computed in f32 between conversions; only the
+    library of the cuda target takes products of these types as they are.
 
         %y = nn.softmax %x : tensor<4x8xf32>
     ==>

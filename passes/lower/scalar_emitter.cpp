@@ -30,16 +30,12 @@ bool isZero(Value value) {
   return constant && constant.value() == 0;
 }
 
-bool isHalf(Type element) {
-  return element.isBF16() || element.isF16();
-}
-
 // Returns the element as it is computed with, from its form in memory: a bool is a byte there.
 Value fromMemory(ImplicitLocOpBuilder &b, Value element) {
   if (element.getType().isInteger(8)) {
     return arith::CmpIOp::create(b, arith::CmpIPredicate::ne, element, arith::ConstantIntOp::create(b, 0, 8));
   }
-  return isHalf(element.getType()) ? Value(arith::ExtFOp::create(b, b.getF32Type(), element)) : element;
+  return isNarrowFloat(element.getType()) ? Value(arith::ExtFOp::create(b, b.getF32Type(), element)) : element;
 }
 
 // The other way; `type` is that in memory.
@@ -47,7 +43,7 @@ Value toMemory(ImplicitLocOpBuilder &b, Value element, Type type) {
   if (element.getType() == type) {
     return element;
   }
-  return isHalf(type) ? Value(arith::TruncFOp::create(b, type, element)) : Value(arith::ExtUIOp::create(b, type, element));
+  return isNarrowFloat(type) ? Value(arith::TruncFOp::create(b, type, element)) : Value(arith::ExtUIOp::create(b, type, element));
 }
 
 // Whether the result needs no rounding when the operands have the type of the result.
@@ -58,7 +54,7 @@ bool isExact(Operation *op) {
 } // namespace
 
 Type computedType(Type element) {
-  return isHalf(element) ? Float32Type::get(element.getContext()) : element;
+  return isNarrowFloat(element) ? Float32Type::get(element.getContext()) : element;
 }
 
 Value ScalarEmitter::linearize(ArrayRef<int64_t> shape, const Index &index) {
@@ -181,7 +177,7 @@ Value ScalarEmitter::compute(Value value, const Index &index) {
       operands.push_back(emit(operand, shapeOf(operand).empty() ? Index() : index));
     }
     element = emitScalarOp(b, op, operands);
-    if (Type type = typeOf(value).getElementType(); isHalf(type) && !isExact(op)) {
+    if (Type type = typeOf(value).getElementType(); isNarrowFloat(type) && !isExact(op)) {
       element = fromMemory(b, toMemory(b, element, type)); // two kernels that compute it round alike
     }
   }
@@ -194,7 +190,7 @@ Value ScalarEmitter::compute(Value value, const Index &index) {
 Value ScalarEmitter::emitView(Operation *op, const Index &index) {
   if (auto constant = dyn_cast<nn::ConstantOp>(op)) {
     auto element = cast<TypedAttr>(constant.getValue().getSplatValue<Attribute>());
-    if (isHalf(element.getType())) {
+    if (isNarrowFloat(element.getType())) {
       element = b.getF32FloatAttr(static_cast<float>(cast<FloatAttr>(element).getValueAsDouble()));
     }
     return arith::ConstantOp::create(b, element);

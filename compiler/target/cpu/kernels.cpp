@@ -11,6 +11,7 @@
 
 #include "mlir/Conversion/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Arith/Transforms/Passes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Math/Transforms/Passes.h"
@@ -39,7 +40,8 @@ namespace {
 
 constexpr unsigned kAlignment = 64; // ASHLAR_RT_ALIGNMENT
 
-// Replaces exp, log, tanh and erf of f32 by polynomials, and gives every floating-point op its fast-math flags.
+// Replaces exp, log, tanh and erf of f32 by polynomials, conversions of bf16 by integer ops, and gives every floating-point op its
+// fast-math flags.
 struct ApproximateMath : PassWrapper<ApproximateMath, OperationPass<func::FuncOp>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(ApproximateMath)
 
@@ -50,13 +52,17 @@ struct ApproximateMath : PassWrapper<ApproximateMath, OperationPass<func::FuncOp
     RewritePatternSet patterns(&getContext());
     populateMathPolynomialApproximationPatterns(
         patterns, [](StringRef name) { return name == "math.exp" || name == "math.tanh" || name == "math.erf" || name == "math.log"; });
+    arith::populateExpandBFloat16Patterns(patterns); // by shifts: not every processor has instructions, nor the linker functions
     if (failed(applyPatternsGreedily(getOperation(), std::move(patterns)))) {
       getOperation().emitError("math approximation did not converge");
       return signalPassFailure();
     }
     using Flags = arith::FastMathFlags;
     getOperation().walk([&](arith::ArithFastMathInterface op) {
-      arith::FastMathFlagsAttr own = op.getFastMathFlagsAttr(); // extf and truncf may have none
+      if (isa<arith::ExtFOp, arith::TruncFOp>(op)) {
+        return; // there and back would be contracted to nothing, but it is how a result is rounded to f16
+      }
+      arith::FastMathFlagsAttr own = op.getFastMathFlagsAttr();
       Flags flags = Flags::contract | Flags::nsz | Flags::arcp | Flags::afn | (own ? own.getValue() : Flags::none);
       op->setAttr(op.getFastMathAttrName(), arith::FastMathFlagsAttr::get(&getContext(), flags));
     });

@@ -51,11 +51,21 @@ template <typename T> T loadElement(const char *base, int64_t i) {
   return value;
 }
 
+// A number of bf16 or f16.
+llvm::APFloat narrow(double value, Type type) {
+  llvm::APFloat number(value);
+  bool losesInfo;
+  number.convert(cast<FloatType>(type).getFloatSemantics(), llvm::APFloat::rmNearestTiesToEven, &losesInfo);
+  return number;
+}
+
 void write(const reference::Tensor &tensor, char *base) {
   Type element = tensor.getType().getElementType();
   for (int64_t i = 0; i < tensor.getNumElements(); ++i) {
     if (element.isF32()) {
       storeElement(base, i, static_cast<float>(tensor.getFloat(i)));
+    } else if (isNarrowFloat(element)) {
+      storeElement(base, i, static_cast<uint16_t>(narrow(tensor.getFloat(i), element).bitcastToAPInt().getZExtValue()));
     } else if (element.isF64()) {
       storeElement(base, i, tensor.getFloat(i));
     } else if (element.isInteger(64)) {
@@ -74,6 +84,9 @@ reference::Tensor read(RankedTensorType type, const char *base) {
   for (int64_t i = 0; i < tensor.getNumElements(); ++i) {
     if (element.isF32()) {
       tensor.setFloat(i, loadElement<float>(base, i));
+    } else if (isNarrowFloat(element)) {
+      llvm::APInt bits(16, loadElement<uint16_t>(base, i));
+      tensor.setFloat(i, llvm::APFloat(cast<FloatType>(element).getFloatSemantics(), bits).convertToDouble());
     } else if (element.isF64()) {
       tensor.setFloat(i, loadElement<double>(base, i));
     } else if (element.isInteger(64)) {

@@ -175,3 +175,112 @@ TEST_CASE("kernels: a NaN survives a maximum, and integers divide by zero to zer
   CHECK(quotient.getInt(2) == -5);
   CHECK(quotient.getInt(3) == std::numeric_limits<int64_t>::min());
 }
+
+namespace {
+
+// Runs @f of `text` in the interpreter and as kernels of the target, and returns the largest difference relative to 1 + |expected|.
+double compareWithInterpreter(const std::string &text, exec::Target target) {
+  OwningOpRef<ModuleOp> module = test::parse(text);
+  std::mt19937_64 random(test::testSeed());
+  auto inputs = randomInputs(module->lookupSymbol<func::FuncOp>("f"), random);
+  std::vector<reference::Tensor> expected = test::run(*module, "f", inputs);
+  fuse(*module, target);
+  test::CompiledKernels kernels(*module, random, /*inPlace=*/true, target);
+  std::vector<reference::Tensor> computed = kernels.run("f", inputs);
+  double worst = 0;
+  for (size_t r = 0; r < expected.size(); ++r) {
+    for (int64_t i = 0; i < expected[r].getNumElements(); ++i) {
+      double exact = expected[r].getFloat(i), difference = std::abs(computed[r].getFloat(i) - exact);
+      worst = std::max(worst, std::isnan(difference) ? std::numeric_limits<double>::infinity() : difference / (1 + std::abs(exact)));
+    }
+  }
+  return worst;
+}
+
+// Replaces every "TYPE" of a text, and every "R" and "C" in a shape.
+std::string fill(std::string text, const std::string &type, int64_t rows, int64_t columns) {
+  auto replace = [&](const std::string &from, const std::string &to) {
+    for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size()) {
+      text.replace(at, from.size(), to);
+    }
+  };
+  replace("RxC", std::to_string(rows) + "x" + std::to_string(columns));
+  replace("<Rx", "<" + std::to_string(rows) + "x");
+  replace("<Cx", "<" + std::to_string(columns) + "x");
+  replace("xCx", "x" + std::to_string(columns) + "x");
+  replace("TYPE", type);
+  return text;
+}
+
+} // namespace
+
+// Sizes around those where a GPU kernel takes another shape: one lane or several, parts of a warp, warps, blocks, registers or loops,
+// tails.
+TEST_CASE("kernels: every size of rows and columns", "[lower][kernels]") {
+  auto target = GENERATE(exec::Target::Cpu, exec::Target::Cuda);
+  std::string type = GENERATE("f32", "bf16", "f16");
+  auto [rows, columns] = GENERATE(table<int64_t, int64_t>({{1, 1},
+                                                           {1, 3},
+                                                           {3, 10},
+                                                           {5, 32},
+                                                           {7, 127},
+                                                           {9, 128},
+                                                           {3, 1000},
+                                                           {2, 1024},
+                                                           {2, 1025},
+                                                           {3, 2056},
+                                                           {2, 4100},
+                                                           {1, 8192},
+                                                           {2, 16384},
+                                                           {1, 40000},
+                                                           {300, 4},
+                                                           {700, 36},
+                                                           {40, 260}}));
+  if (target == exec::Target::Cpu && columns > 128) {
+    return; // its nests are the same for all sizes
+  }
+  INFO("target " << exec::stringifyTarget(target).str() << ", " << rows << " x " << columns << " " << type);
+  double unit = type == "f32" ? 0x1p-24 : type == "f16" ? 0x1p-11 : 0x1p-8;
+  // One result: relu(2 x + y), rounded once an op; its sums over both dims, of at most 40000 terms below 3, each rounded once in its type.
+  CHECK(compareWithInterpreter(fill(R"(
+    func.func @f(%x: tensor<RxCxTYPE>, %y: tensor<CxTYPE>) -> (tensor<RxCxTYPE>, tensor<CxTYPE>, tensor<CxTYPE>, tensor<RxTYPE>) {
+      %b = nn.broadcast %y dims = [1] : tensor<CxTYPE> -> tensor<RxCxTYPE>
+      %t = nn.add %x, %x : tensor<RxCxTYPE>
+      %s = nn.add %t, %b : tensor<RxCxTYPE>
+      %r = nn.relu %s : tensor<RxCxTYPE>
+      %c = nn.reduce sum %r dims = [0] : tensor<RxCxTYPE> -> tensor<CxTYPE>
+      %m = nn.reduce max %r dims = [0] : tensor<RxCxTYPE> -> tensor<CxTYPE>
+      %d = nn.reduce sum %r dims = [1] : tensor<RxCxTYPE> -> tensor<RxTYPE>
+      return %r, %c, %m, %d : tensor<RxCxTYPE>, tensor<CxTYPE>, tensor<CxTYPE>, tensor<RxTYPE>
+    })",
+                                    type, rows, columns),
+                               target) < std::max(unit, 4e-6));
+  // Passes that depend on each other, and a row result.
+  CHECK(compareWithInterpreter(fill(R"(
+    func.func @f(%x: tensor<RxCxTYPE>, %l: tensor<Rxi64>) -> (tensor<RxCxTYPE>, tensor<RxTYPE>, tensor<RxCxTYPE>) {
+      %s = nn.softmax %x : tensor<RxCxTYPE>
+      %e = nn.softmax_cross_entropy %x, %l : tensor<RxCxTYPE>, tensor<Rxi64> -> tensor<RxTYPE>
+      %n = nn.neg %x : tensor<RxCxTYPE>
+      return %s, %e, %n : tensor<RxCxTYPE>, tensor<RxTYPE>, tensor<RxCxTYPE>
+    })",
+                                    type, rows, columns),
+                               target) < std::max(unit, 4e-6));
+}
+
+TEST_CASE("kernels: rows by number, and bools", "[lower][kernels]") {
+  auto target = GENERATE(exec::Target::Cpu, exec::Target::Cuda);
+  std::string type = GENERATE("f32", "bf16");
+  auto [rows, columns] = GENERATE(table<int64_t, int64_t>({{1, 1}, {33, 4}, {100, 6}, {70, 520}}));
+  INFO("target " << exec::stringifyTarget(target).str() << ", " << rows << " x " << columns << " " << type);
+  double unit = type == "f32" ? 0x1p-20 : 0x1p-8; // sums of some 10 numbers
+  CHECK(compareWithInterpreter(fill(R"(
+    func.func @f(%u: tensor<RxCxTYPE>, %l: tensor<Rxi64>, %t: tensor<7xCxTYPE>) -> (tensor<8xCxTYPE>, tensor<RxCxTYPE>, tensor<RxCxTYPE>) {
+      %s = nn.scatter_add %l, %u : tensor<Rxi64>, tensor<RxCxTYPE> -> tensor<8xCxTYPE>
+      %g = nn.gather %t, %l : tensor<7xCxTYPE>, tensor<Rxi64> -> tensor<RxCxTYPE>
+      %b = nn.compare gt %u, %g : tensor<RxCxTYPE> -> tensor<RxCxi1>
+      %r = nn.select %b, %u, %g : tensor<RxCxi1>, tensor<RxCxTYPE>
+      return %s, %g, %r : tensor<8xCxTYPE>, tensor<RxCxTYPE>, tensor<RxCxTYPE>
+    })",
+                                    type, rows, columns),
+                               target) < unit);
+}

@@ -6,10 +6,12 @@
 #include "runtime/comm/reduce.h"
 
 #include "runtime/base/dtype.h"
+#include "runtime/base/half.h"
 
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 namespace ashlar::rt {
 namespace {
@@ -23,6 +25,15 @@ struct Max {
 struct Min {
   template <typename T> static T apply(T a, T b) { return (a < b || a != a) ? a : b; }
 };
+
+// Combines two elements; those of two bytes as floats, rounded again.
+template <typename Op, typename T> [[gnu::always_inline]] inline T combine(T a, T b) {
+  if constexpr (std::is_arithmetic_v<T>) {
+    return Op::apply(a, b);
+  } else {
+    return T(Op::apply(static_cast<float>(a), static_cast<float>(b)));
+  }
+}
 
 // The output may be one of the inputs, element by element: without this the compiler would leave that case to a scalar loop.
 #if defined(__clang__)
@@ -38,7 +49,7 @@ template <typename T, typename Op> [[gnu::always_inline]] inline void pairLoop(c
   auto *z = reinterpret_cast<T *>(out);
   ASHLAR_RT_INDEPENDENT
   for (size_t i = 0; i < count; ++i) {
-    z[i] = Op::apply(x[i], y[i]);
+    z[i] = combine<Op>(x[i], y[i]);
   }
 }
 
@@ -51,7 +62,7 @@ template <typename T, typename Op>
   auto *z = reinterpret_cast<T *>(out);
   ASHLAR_RT_INDEPENDENT
   for (size_t i = 0; i < count; ++i) {
-    z[i] = Op::apply(Op::apply(x[i], y[i]), Op::apply(u[i], v[i]));
+    z[i] = combine<Op>(combine<Op>(x[i], y[i]), combine<Op>(u[i], v[i]));
   }
 }
 
@@ -158,8 +169,14 @@ Status Reducer::create(uint32_t dtype, uint32_t reduction, Reducer &reducer) {
   case ASHLAR_RT_BOOL:
     known = ReducerKernels::setType<uint8_t>(reduction == ASHLAR_RT_SUM ? static_cast<uint32_t>(ASHLAR_RT_MAX) : reduction, reducer);
     break;
+  case ASHLAR_RT_F16:
+    known = ReducerKernels::setType<F16>(reduction, reducer);
+    break;
+  case ASHLAR_RT_BF16:
+    known = ReducerKernels::setType<Bf16>(reduction, reducer);
+    break;
   default:
-    return internal("cannot reduce elements of type {}; f32, f64, i32, i64 and bool can be", dtypeName(dtype));
+    return internal("cannot reduce elements of unknown type {}", dtype);
   }
   return known ? Status() : internal("unknown reduction {}", reduction);
 }

@@ -13,13 +13,15 @@
 
 namespace ashlar::rt {
 
-// Combines arrays of one dtype by one reduction.  Sums of bool are "or"; NaN wins in max and min.
-// Error of a sum: |out - exact| <= ceil(log2 n) * eps * sum_r |x_r| to first order, eps = 2^-24 (f32), 2^-53 (f64).
+// Combines arrays of one dtype by one reduction.  Sums of bool are "or"; NaN wins in max and min. Each sum of two bf16 or f16 is one of
+// floats, rounded.
+// Error of a sum: |out - exact| <= ceil(log2 n) * eps * sum_r |x_r| to first order, eps = 2^-24 (f32), 2^-53 (f64), 2^-8 (bf16), 2^-11
+// (f16).
 class Reducer {
 public:
   Reducer() = default;
 
-  // Chooses the kernels. Refuses f16, bf16 and unknown types.
+  // Chooses the kernels. Refuses unknown types and reductions.
   static Status create(uint32_t dtype, uint32_t reduction, Reducer &reducer);
 
   // Reduces `bytes` bytes that start `inputOffset` after each of the inputs into those `outputOffset` after each of the outputs; every

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstring>
 #include <numeric>
 
@@ -57,6 +58,33 @@ std::vector<int> groupOf(const MeshCase &mesh, int device, const std::vector<uin
   return members;
 }
 
+// A float of two bytes by its definition: `kDigits` bits of fraction, exponents with a bias. Only numbers that are neither too large nor
+// too small are used.
+template <int kDigits> struct Half {
+  static constexpr int kBias = (1 << (14 - kDigits)) - 1;
+  uint16_t bits = 0;
+
+  Half() = default;
+  explicit Half(double value) {
+    int exponent = 0;
+    double size = std::frexp(std::fabs(value), &exponent); // [0.5, 1)
+    if (size != 0) {
+      auto digits = static_cast<int>(std::nearbyint(std::ldexp(size, kDigits + 1))); // with the leading 1; a carry goes into the exponent
+      bits = static_cast<uint16_t>(((exponent - 2 + kBias) << kDigits) + digits);
+    }
+    bits = static_cast<uint16_t>(bits | (std::signbit(value) ? 0x8000 : 0));
+  }
+  explicit operator double() const {
+    int exponent = (bits & 0x7fff) >> kDigits, fraction = bits & ((1 << kDigits) - 1);
+    double size = bits & 0x7fff ? std::ldexp(fraction + (1 << kDigits), exponent - kBias - kDigits) : 0;
+    return bits & 0x8000 ? -size : size;
+  }
+  bool operator<(Half other) const { return static_cast<double>(*this) < static_cast<double>(other); }
+  Half operator+(Half other) const { return Half(static_cast<double>(*this) + static_cast<double>(other)); }
+};
+using F16 = Half<10>;
+using Bf16 = Half<7>;
+
 template <typename T> T combine(uint32_t reduction, T a, T b) {
   if (reduction == ASHLAR_RT_MAX) {
     return std::max(a, b);
@@ -80,7 +108,7 @@ template <typename T> T makeValue(uint32_t dtype, uint64_t key) {
   if (dtype == ASHLAR_RT_BOOL) {
     return static_cast<T>(bits % 2);
   }
-  if (dtype == ASHLAR_RT_F32 || dtype == ASHLAR_RT_F64) {
+  if (dtype == ASHLAR_RT_F32 || dtype == ASHLAR_RT_F64 || dtype == ASHLAR_RT_F16 || dtype == ASHLAR_RT_BF16) {
     return static_cast<T>(static_cast<double>(static_cast<int64_t>(bits)) / 9.3e18);
   }
   return static_cast<T>(static_cast<int64_t>(bits % 2000003) - 1000001);
@@ -172,7 +200,18 @@ template <typename T> void fill(const CollectiveCase &self, int device, int roun
 } // namespace
 
 size_t elementBytes(uint32_t dtype) {
-  return dtype == ASHLAR_RT_BOOL ? 1 : dtype == ASHLAR_RT_F32 || dtype == ASHLAR_RT_I32 ? 4 : 8;
+  switch (dtype) {
+  case ASHLAR_RT_BOOL:
+    return 1;
+  case ASHLAR_RT_F16:
+  case ASHLAR_RT_BF16:
+    return 2;
+  case ASHLAR_RT_F32:
+  case ASHLAR_RT_I32:
+    return 4;
+  default:
+    return 8;
+  }
 }
 
 int MeshCase::processes() const {
@@ -193,6 +232,10 @@ void CollectiveCase::fillInput(int device, int round, char *in) const {
     return fill<int32_t>(*this, device, round, in);
   case ASHLAR_RT_I64:
     return fill<int64_t>(*this, device, round, in);
+  case ASHLAR_RT_F16:
+    return fill<F16>(*this, device, round, in);
+  case ASHLAR_RT_BF16:
+    return fill<Bf16>(*this, device, round, in);
   default:
     return fill<uint8_t>(*this, device, round, in);
   }
@@ -208,6 +251,10 @@ std::vector<char> CollectiveCase::expected(const MeshCase &mesh, int device, int
     return expectedOf<int32_t>(*this, mesh, device, round);
   case ASHLAR_RT_I64:
     return expectedOf<int64_t>(*this, mesh, device, round);
+  case ASHLAR_RT_F16:
+    return expectedOf<F16>(*this, mesh, device, round);
+  case ASHLAR_RT_BF16:
+    return expectedOf<Bf16>(*this, mesh, device, round);
   default:
     return expectedOf<uint8_t>(*this, mesh, device, round);
   }
@@ -244,7 +291,7 @@ void CollectiveProgram::addCase(std::mt19937 &random, int64_t largest) {
   ashlar_rt_collective_desc &desc = one.desc;
   // Every kind and every type in turn, the rest at random.
   desc.kind = 1 + static_cast<uint32_t>((list.size() - 1) % 7);
-  desc.dtype = 1 + static_cast<uint32_t>((list.size() - 1) / 7 % 5);
+  desc.dtype = 1 + static_cast<uint32_t>((list.size() - 1) / 7 % 7);
   desc.reduction = static_cast<uint32_t>(below(3));
   for (uint32_t axis = 0; axis < meshCase.axes.size(); ++axis) {
     if (below(3) != 0) {

@@ -150,3 +150,38 @@ func.func @merged_dims(%t: tensor<50x12xf32> {dist.layout = #dist.layout<[{"a"},
   %b = nn.reshape %g : tensor<15x12xf32> -> tensor<3x60xf32>
   return %b : tensor<3x60xf32>
 }
+
+// -----
+
+dist.mesh @mesh <["dp" = 4]>
+
+// A conversion to a wider type rounds nothing: terms of two types are summed once.
+// CHECK-LABEL: func.func @widened
+func.func @widened(%x: tensor<8x16xbf16> {dist.layout = #dist.layout<[{"dp"}, {}]>},
+                   %y: tensor<8x16xf32> {dist.layout = #dist.layout<[{"dp"}, {}]>}) -> (tensor<16xf32> {dist.layout = #dist.layout<[{}]>}) {
+  // CHECK-NOT: dist.redistribute
+  %a = nn.reduce sum %x dims = [0] : tensor<8x16xbf16> -> tensor<16xbf16>
+  %b = nn.reduce sum %y dims = [0] : tensor<8x16xf32> -> tensor<16xf32>
+  // CHECK: nn.cast %{{.*}} {dist.layouts = [#dist.layout<[{}], partial = sum {"dp"}>]}
+  %c = nn.cast %a : tensor<16xbf16> -> tensor<16xf32>
+  // CHECK: %[[TERMS:.*]] = nn.add
+  %d = nn.add %c, %b : tensor<16xf32>
+  // CHECK-NEXT: dist.redistribute %[[TERMS]] from <[{}], partial = sum {"dp"}> to <[{}]>
+  return %d : tensor<16xf32>
+}
+
+// -----
+
+dist.mesh @mesh <["dp" = 4]>
+
+// One that rounds is not linear: terms are summed before they are rounded, though as many bytes more are sent.
+// CHECK-LABEL: func.func @narrowed
+func.func @narrowed(%x: tensor<8x16xf32> {dist.layout = #dist.layout<[{"dp"}, {}]>}) -> (tensor<16xbf16> {dist.layout = #dist.layout<[{}]>}) {
+  // CHECK: %[[TERMS:.*]] = nn.reduce sum
+  %a = nn.reduce sum %x dims = [0] : tensor<8x16xf32> -> tensor<16xf32>
+  // CHECK: %[[SUM:.*]] = dist.redistribute %[[TERMS]] from <[{}], partial = sum {"dp"}> to <[{}]>
+  // CHECK: nn.cast %[[SUM]]
+  %b = nn.cast %a : tensor<16xf32> -> tensor<16xbf16>
+  // CHECK-NOT: dist.redistribute
+  return %b : tensor<16xbf16>
+}

@@ -18,3 +18,6 @@ llvm_config.add_tool_substitutions(
 config.substitutions.append(
     ("FileCheck", os.path.join(config.llvm_tools_dir, "FileCheck") + " -enable-var-scope -dump-input-filter=error"))
 config.substitutions.append(("%jobs", os.path.join(config.test_source_root, "..", "docs", "jobs")))
+# The toolkit was there when Ashlar was configured; a GPU need not be.
+if config.ashlar_cuda:
+    config.available_features.add("cuda")

@@ -8,6 +8,7 @@
 
 #include "compiler/job/job.pb.h"
 #include "dialects/dist/costs.h"
+#include "dialects/exec/exec.h"
 
 namespace ashlar::cost {
 
@@ -17,8 +18,8 @@ struct Machine {
   dist::Link intraHost, interHost;
 };
 
-// Returns the machine that a checked job describes; what it leaves out is that of the target cpu.
-Machine machineOf(const job::Job &job);
+// Returns the machine that a checked job describes; what it leaves out is that of the target.
+Machine machineOf(const job::Job &job, exec::Target target = exec::Target::Cpu);
 
 // Returns the link of each axis of a mesh: that between hosts when a group over the axis has devices on two. `deviceIds`: the rank of each
 // device, row-major; none: a rank plays `devicesPerProcess` devices in turn.

@@ -4,7 +4,9 @@
 
 #include "compiler/driver/compile.h"
 
+#include "compiler/driver/byte_count.h"
 #include "compiler/driver/class_labels.h"
+#include "compiler/driver/code.h"
 #include "compiler/driver/diagnostics.h"
 #include "compiler/driver/output_file.h"
 #include "compiler/driver/planned_tensors.h"
@@ -19,9 +21,6 @@
 #include "compiler/report/plan_text.h"
 #include "compiler/report/report_json.h"
 #include "compiler/strategy/strategy.h"
-#include "compiler/target/cpu/image_emitter.h"
-#include "compiler/target/cpu/kernels.h"
-#include "compiler/target/cpu/link.h"
 #include "dialects/dist/dist.h"
 #include "dialects/nn/nn.h"
 
@@ -79,8 +78,17 @@ private:
   }
 
   LogicalResult checkOptions() {
-    if (options.target != "cpu") {
-      return report(llvm::createStringError("target " + options.target + " is not implemented; the targets are: cpu"));
+    llvm::Expected<CodeTarget> chosen = chooseTarget(options);
+    if (!chosen) {
+      return report(chosen.takeError());
+    }
+    target = std::move(*chosen);
+    if (!options.memory.empty()) {
+      llvm::Expected<int64_t> bytes = parseByteCount(options.memory);
+      if (!bytes) {
+        return report(llvm::createStringError("--memory: " + llvm::toString(bytes.takeError())));
+      }
+      memoryLimit = *bytes;
     }
     if (!options.dumpFolder.empty()) {
       if (std::error_code error = llvm::sys::fs::create_directories(options.dumpFolder)) {
@@ -131,7 +139,14 @@ private:
       }
       *job.mutable_strategy() = *strategy;
     }
-    return failed(checkHybridOptions()) ? failure() : report(job::checkJob(job, options.job.empty() ? "command line" : options.job));
+    if (failed(checkHybridOptions()) || failed(report(job::checkJob(job, options.job.empty() ? "command line" : options.job)))) {
+      return failure();
+    }
+    bool cannot = job.deterministic().always() && target.target == exec::Target::Cuda;
+    return cannot ? report(llvm::createStringError(
+                        "deterministic.always asks for the deterministic variant alone, which the target cuda does not "
+                        "have; leave it out, or compile for cpu"))
+                  : success();
   }
 
   LogicalResult import() {
@@ -198,7 +213,7 @@ private:
 
   // Compiles the programs once for each variant, each time from the same module on global shapes, and puts the tables together.
   LogicalResult lower() {
-    variantList = pipelines::listVariants(job);
+    variantList = pipelines::listVariants(job, target.target);
     OwningOpRef<ModuleOp> programs = std::move(module);
     for (const pipelines::Variant &variant : variantList.variants) {
       OwningOpRef<ModuleOp> lowered = programs->clone();
@@ -213,7 +228,7 @@ private:
         return writeModule(*lowered);
       }
       PassManager exec(&context);
-      pipelines::addLowerPasses(exec, variant);
+      pipelines::addLowerPasses(exec, variant, memoryLimit);
       if (failed(exec.run(*lowered)) || failed(dump(variant.name + "-exec", *lowered))) {
         return failure();
       }
@@ -286,6 +301,9 @@ private:
 
   std::string modelName(ModuleOp programs) { return programs.getName().value_or(llvm::sys::path::stem(options.model)).str(); }
 
+  // "cuda (sm_90, later chips by PTX of compute_90), precision F32".
+  std::string targetText() { return target.text() + ", precision " + job::Precision_Name(job.precision()); }
+
   llvm::Expected<target::ImageInfo> makeImageInfo() {
     target::ImageInfo info;
     info.modelName = modelName(*module);
@@ -303,44 +321,14 @@ private:
     if (SymbolTable::lookupSymbolIn(variant, nn::kSeedVariable)) {
       info.seedTensor = nn::kSeedVariable.str();
     }
-    info.plan = report::planText(variant, {info.modelName, job.global_batch(), job.has_loss() ? variantList.deterministicRefusal : ""});
+    info.plan = report::planText(
+        variant, {info.modelName, targetText(), job.global_batch(), job.has_loss() ? variantList.deterministicRefusal : ""});
     return info;
   }
 
-  // Tables and kernels to LLVM IR, object and executable.
   LogicalResult generate() {
     llvm::Expected<target::ImageInfo> info = makeImageInfo();
-    if (!info) {
-      return report(info.takeError());
-    }
-    ScratchFolder scratch;
-    if (failed(report(scratch.create()))) {
-      return failure();
-    }
-    llvm::Expected<cpu::ConstantsFile> constants = cpu::writeConstants(*module, scratch.file("constants.bin"));
-    if (!constants) {
-      return report(constants.takeError());
-    }
-    llvm::LLVMContext llvmContext;
-    std::unique_ptr<llvm::Module> code = cpu::translateKernels(*module, llvmContext);
-    if (!code || failed(report(cpu::emitImage(*module, *info, *constants, *code)))) {
-      return failure();
-    }
-    if (options.emit == Emit::Llvm) {
-      return report(writeOutput(options.output, [&](llvm::raw_ostream &out) { code->print(out, nullptr); }));
-    }
-    if (options.emit == Emit::Obj) {
-      PartialFile partial;
-      return failed(report(partial.create(options.output))) || failed(report(cpu::emitObject(*code, partial.path())))
-                 ? failure()
-                 : report(partial.commit());
-    }
-    std::string object = scratch.file("program.o");
-    if (failed(report(cpu::emitObject(*code, object)))) {
-      return failure();
-    }
-    llvm::Expected<std::string> runtime = cpu::findRuntimeArchive(options.programPath);
-    return runtime ? report(cpu::linkExecutable(object, *runtime, options.output)) : report(runtime.takeError());
+    return info ? generateCode(*module, *info, target, options) : report(info.takeError());
   }
 
   LogicalResult writeModule(ModuleOp op) {
@@ -362,6 +350,8 @@ private:
   const Options &options;
   MLIRContext context;
   DiagnosticPrinter printer;
+  CodeTarget target;
+  int64_t memoryLimit = 0; // bytes; 0: none
   job::Job job;
   OwningOpRef<ModuleOp> module;
   pipelines::VariantList variantList;

@@ -14,7 +14,8 @@ enum class Emit {
   Nn,   // the programs on global shapes
   Dist, // one device's programs, of the default variant
   Exec, // instruction tables and kernels, of all variants
-  Llvm, // kernels and tables as LLVM IR, before optimisation
+  Ptx,  // kernels of the cuda target, for the newest chip asked
+  Llvm, // tables, and on the cpu target kernels, as LLVM IR, before optimisation
   Obj,  // the object file
   Exe   // the executable
 };
@@ -23,6 +24,8 @@ enum class Emit {
 struct Options {
   std::string model, job, mesh; // job and mesh may be empty
   std::string target = "cpu";
+  std::string gpuArch; // chips of the cuda target, "sm_80,sm_90"; empty: the default ones
+  std::string memory;  // of a device, "80GB"; empty: any
   Emit emit = Emit::Exe;
   std::string dumpFolder; // empty: no dumps
   bool printParameters = false;

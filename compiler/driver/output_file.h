@@ -50,6 +50,9 @@ public:
   // Creates the folder where the system keeps temporary files.
   llvm::Error create();
 
+  // Returns its path.
+  const std::string &path() const { return folder; }
+
   // Returns the path of a file in it.
   std::string file(llvm::StringRef name) const;
 

@@ -94,7 +94,8 @@ layout::SeedLayoutsPassOptions seedOptions(const Variant &variant, const job::Jo
   for (StringRef axis : variant.mesh) {
     axis.split('=').second.getAsInteger(10, sizes.emplace_back());
   }
-  for (const dist::Link &link : cost::axisLinks(cost::machineOf(job), sizes, variant.deviceIds, variant.devicesPerProcess)) {
+  for (const dist::Link &link :
+       cost::axisLinks(cost::machineOf(job, variant.target), sizes, variant.deviceIds, variant.devicesPerProcess)) {
     options.latencyNs.push_back(link.latencyNs);
     options.bytesPerUs.push_back(link.bytesPerUs);
   }
@@ -174,14 +175,20 @@ void addDistPasses(OpPassManager &passes, const Variant &variant) {
   passes.addPass(partition::createVerifyPartitionedPass());
 }
 
-void addLowerPasses(OpPassManager &passes, const Variant &variant) {
+void addLowerPasses(OpPassManager &passes, const Variant &variant, int64_t memoryLimit) {
   OpPassManager &functions = passes.nest<func::FuncOp>();
-  functions.addPass(lower::createExpandOpsPass());
+  lower::ExpandOpsPassOptions expand;
+  expand.target = variant.target;
+  functions.addPass(lower::createExpandOpsPass(expand));
   functions.addPass(createCanonicalizerPass());
   functions.addPass(createCSEPass()); // softmax of the forward pass and of its gradient share their terms
   functions.addPass(lower::createOrderOpsPass());
-  functions.addPass(lower::createFusePass());
+  lower::FusePassOptions fuse;
+  fuse.target = variant.target;
+  functions.addPass(lower::createFusePass(fuse));
   lower::PlanMemoryPassOptions plan;
+  plan.target = variant.target;
+  plan.memoryLimit = memoryLimit;
   plan.variantName = variant.name;
   plan.devicesPerProcess = variant.devicesPerProcess;
   passes.addPass(lower::createPlanMemoryPass(plan));

@@ -6,6 +6,7 @@
 #define ASHLAR_COMPILER_PIPELINES_PIPELINES_H
 
 #include "compiler/job/job.pb.h"
+#include "dialects/exec/exec.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/PassManager.h"
@@ -24,6 +25,7 @@ struct Variant {
   bool inferParameters = false;        // let inference split parameters, and their state, of which nothing says anything
   bool usesStrategy = false;           // take all layouts from the job's strategy
   std::vector<int64_t> deviceIds = {}; // rank of each device, row-major; empty: the devices in turn
+  exec::Target target = exec::Target::Cpu;
 };
 
 // The variants that a job asks for, the default one first, and why there is no deterministic one ("" when there is).
@@ -35,7 +37,8 @@ struct VariantList {
 // Returns the variants of a checked job. A training job gets "default", on the job's mesh, and "deterministic": the batch is cut into a
 // fixed number of chunks, each a device of a one-axis mesh, so that every number of ranks that divides the chunks computes the same bits.
 //   mesh dp=4, chunks 8  ->  "default" on dp=4, "deterministic" on dp=8 with two devices a process.
-VariantList listVariants(const job::Job &job);
+// A process of the cuda target plays one device, so there is no deterministic variant.
+VariantList listVariants(const job::Job &job, exec::Target target = exec::Target::Cpu);
 
 // From the imported model to a module of programs (@init and either @train_step and @eval_step or @forward) on global shapes.
 void addTrainPasses(mlir::OpPassManager &passes, const job::Job &job);
@@ -53,8 +56,8 @@ void addLayoutPasses(mlir::OpPassManager &passes, const Variant &variant, const 
 // From there to one device's programs. Nothing to do for a variant without a mesh.
 void addDistPasses(mlir::OpPassManager &passes, const Variant &variant);
 
-// From there to instruction tables and kernels.
-void addLowerPasses(mlir::OpPassManager &passes, const Variant &variant);
+// From there to instruction tables and kernels. A device may hold `memoryLimit` bytes; 0: any number.
+void addLowerPasses(mlir::OpPassManager &passes, const Variant &variant, int64_t memoryLimit = 0);
 
 // Moves the variants and kernels of `from` into `into`; both are what addLowerPasses leaves. Equal constants and kernels are kept once.
 void mergeVariants(mlir::ModuleOp into, mlir::ModuleOp from);

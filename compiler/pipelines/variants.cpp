@@ -18,7 +18,10 @@ namespace ashlar::pipelines {
 namespace {
 
 // Returns why the batch cannot be computed in `chunks` chunks on `ranks` ranks; "" when it can.
-std::string refuseChunks(const job::Job &job, int64_t chunks, int64_t ranks) {
+std::string refuseChunks(const job::Job &job, exec::Target target, int64_t chunks, int64_t ranks) {
+  if (target == exec::Target::Cuda) {
+    return "--deterministic has each rank play several devices in turn, which the target cuda cannot; compile for cpu";
+  }
   if (job::Mode mode = job::effectiveMode(job); mode == job::SEMI_AUTO || mode == job::HYBRID) {
     return "--deterministic computes the batch in chunks, one after the other; that is for mode DATA_PARALLEL, this program has mode " +
            job::Mode_Name(mode);
@@ -74,7 +77,7 @@ void shareKernels(ModuleOp into, ModuleOp from) {
 
 } // namespace
 
-VariantList listVariants(const job::Job &job) {
+VariantList listVariants(const job::Job &job, exec::Target target) {
   VariantList list;
   Variant plain{"default", {}, job::batchAxes(job), 1};
   for (const job::Mesh::Axis &axis : job.mesh().axes()) {
@@ -82,10 +85,11 @@ VariantList listVariants(const job::Job &job) {
   }
   plain.usesStrategy = job.has_strategy();
   plain.inferParameters = job::effectiveMode(job) == job::SEMI_AUTO || job::effectiveMode(job) == job::HYBRID;
+  plain.target = target;
   plain.deviceIds.assign(job.mesh().device_ids().begin(), job.mesh().device_ids().end());
   list.variants.push_back(plain);
   int64_t chunks = job.deterministic().chunks(), ranks = job::numDevices(job);
-  list.deterministicRefusal = refuseChunks(job, chunks, ranks);
+  list.deterministicRefusal = refuseChunks(job, target, chunks, ranks);
   if (list.deterministicRefusal.empty()) {
     // Every axis of the mesh splits the batch, so one axis of all chunks says the same.
     std::string axis = job.mesh().axes().empty() ? "dp" : job.mesh().axes(0).name();

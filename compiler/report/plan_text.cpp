@@ -83,7 +83,7 @@ private:
       axes.push_back(formatv("{0}={1}", name.getValue(), size));
     }
     std::string mesh = axes.empty() ? "one device" : formatv("{0}, {1}", llvm::join(axes, ", "), counted(devices(), "device")).str();
-    line("model", facts.modelName);
+    line("model", facts.modelName + (facts.target.empty() ? "" : "; target " + facts.target));
     line("mesh", mesh + "; " + counted(devices() / variant.getDevicesPerProcess(), "rank") +
                      (variant.getDevicesPerProcess() > 1 ? formatv(" of {0} devices each", variant.getDevicesPerProcess()).str() : ""));
     if (facts.globalBatch > 0) {

@@ -14,6 +14,7 @@ namespace ashlar::report {
 // What the plan says besides what stands in the tables.
 struct PlanFacts {
   std::string modelName;
+  std::string target;      // what code is made for, and the precision; empty: not known
   int64_t globalBatch = 0; // 0: not known
   std::string deterministicRefusal;
 };

@@ -23,6 +23,9 @@ public:
   // Adds one exec.constant a value at the end of the module.
   void write(mlir::ModuleOp module) const;
 
+  // Returns the bytes up to the end of the last constant.
+  uint64_t getBytes() const { return bytes; }
+
 private:
   llvm::MapVector<mlir::Attribute, uint64_t> offsets;
   uint64_t bytes = 0;

@@ -76,6 +76,7 @@ def PlanMemoryPass : Pass<"ashlar-plan-memory", "::mlir::ModuleOp"> {
   }];
   let options = [Option<"variantName", "variant", "std::string", "\"default\"", "name of the exec.variant; kernels of others than default carry it">,
                  Option<"devicesPerProcess", "devices-per-process", "int64_t", "1", "devices of the mesh that one process plays">,
+                 Option<"memoryLimit", "memory-limit", "int64_t", "0", "bytes that a process may hold in arenas and constants; 0: any number">,
                  TargetOption<"whose kernels are emitted">];
   let dependentDialects = ["::ashlar::nn::NnDialect", "::ashlar::dist::DistDialect", "::ashlar::exec::ExecDialect",
                            "::mlir::arith::ArithDialect", "::mlir::func::FuncDialect", "::mlir::math::MathDialect",

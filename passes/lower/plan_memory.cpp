@@ -4,6 +4,7 @@
 // first, the temporaries of all programs share what follows, since only one program runs at a time.
 
 #include "passes/lower/instruction_emitter.h"
+#include "passes/lower/memory_limit.h"
 #include "passes/lower/passes.h"
 #include "passes/lower/program.h"
 
@@ -134,7 +135,8 @@ struct PlanMemoryPass : public impl::PlanMemoryPassBase<PlanMemoryPass> {
     ConstantPool constants;
     std::vector<Program> programs;
     if (failed(tensors.addVariables(module)) || failed(checkDevices(module)) ||
-        failed(buildPrograms(functions, tensors, constants, programs)) || failed(emitVariant(module, tensors, programs))) {
+        failed(buildPrograms(functions, tensors, constants, programs)) || failed(checkMemory(module, tensors, constants, programs)) ||
+        failed(emitVariant(module, tensors, programs))) {
       return signalPassFailure();
     }
     constants.write(module);
@@ -156,6 +158,11 @@ private:
              << devicesPerProcess.getValue() << ", which does not divide the " << devices << " devices of the mesh";
     }
     return success();
+  }
+
+  LogicalResult checkMemory(ModuleOp module, const TensorTable &tensors, const ConstantPool &constants, ArrayRef<Program> programs) {
+    MemoryUse use{arenaBytes, static_cast<uint64_t>(devicesPerProcess), constants.getBytes()};
+    return memoryLimit == 0 ? success() : checkMemoryLimit(module, use, memoryLimit, tensors, programs);
   }
 
   LogicalResult buildPrograms(ArrayRef<func::FuncOp> functions, TensorTable &tensors, ConstantPool &constants,

@@ -5,9 +5,11 @@
 #include "test/fuzz/executable.h"
 
 #include "compiler/reference/equivalence.h"
-#include "compiler/target/cpu/image_emitter.h"
+#include "compiler/target/constants.h"
 #include "compiler/target/cpu/kernels.h"
-#include "compiler/target/cpu/link.h"
+#include "compiler/target/host_code.h"
+#include "compiler/target/image_emitter.h"
+#include "compiler/target/link.h"
 #include "dialects/nn/nn.h"
 #include "runtime/data/npy.h"
 #include "test/fuzz/oracle.h"
@@ -143,7 +145,7 @@ private:
   }
 
   std::string build() {
-    llvm::Expected<cpu::ConstantsFile> constants = cpu::writeConstants(lowered, folder.file("constants.bin"));
+    llvm::Expected<target::IncludedFile> constants = target::writeConstants(lowered, folder.file("constants.bin"));
     if (!constants) {
       return llvm::toString(constants.takeError());
     }
@@ -152,17 +154,17 @@ private:
     if (!code) {
       return "kernels cannot be translated";
     }
-    if (llvm::Error error = cpu::emitImage(lowered, imageInfo(), *constants, *code)) {
+    if (llvm::Error error = target::emitImage(lowered, imageInfo(), *constants, *code)) {
       return llvm::toString(std::move(error));
     }
-    if (llvm::Error error = cpu::emitObject(*code, folder.file("program.o"))) {
+    if (llvm::Error error = target::emitObject(*code, folder.file("program.o"))) {
       return llvm::toString(std::move(error));
     }
-    llvm::Expected<std::string> runtime = cpu::findRuntimeArchive("");
+    llvm::Expected<std::string> runtime = target::findRuntimeArchive("");
     if (!runtime) {
       return llvm::toString(runtime.takeError());
     }
-    llvm::Error error = cpu::linkExecutable(folder.file("program.o"), *runtime, folder.file("program"));
+    llvm::Error error = target::linkExecutable(folder.file("program.o"), *runtime, folder.file("program"));
     return error ? llvm::toString(std::move(error)) : "";
   }
 

@@ -17,15 +17,17 @@ int main(int argc, char **argv) {
   // A file size limit shall come back as an error of the write, not end the process.
   std::signal(SIGXFSZ, SIG_IGN);
   ashlar::driver::Options options;
-  std::map<std::string, Emit> stages = {{"nn", Emit::Nn},     {"dist", Emit::Dist}, {"exec", Emit::Exec},
+  std::map<std::string, Emit> stages = {{"nn", Emit::Nn},     {"dist", Emit::Dist}, {"exec", Emit::Exec}, {"ptx", Emit::Ptx},
                                         {"llvm", Emit::Llvm}, {"obj", Emit::Obj},   {"exe", Emit::Exe}};
   std::string stage = "exe";
   CLI::App app("Compiles an ONNX model to an executable: with a job, one that trains it; without, one that runs it.");
   app.add_option("model", options.model, "the model")->required()->type_name("MODEL.onnx");
   app.add_option("--job", options.job, "how to train, on how many devices, on which data (docs/jobs)")->type_name("JOB.txtpb");
   app.add_option("--mesh", options.mesh, "mesh in place of the job's: dp=4 or dp=4,tp=2")->type_name("AXIS=SIZE,...");
-  app.add_option("--target", options.target, "what to compile for: cpu")->capture_default_str()->type_name("TARGET");
-  app.add_option("--emit", stage, "where to stop: nn, dist, exec, llvm, obj or exe")->capture_default_str()->type_name("STAGE");
+  app.add_option("--target", options.target, "what to compile for: cpu or cuda")->capture_default_str()->type_name("TARGET");
+  app.add_option("--gpu-arch", options.gpuArch, "chips to compile for, with --target cuda (default: sm_80,sm_90)")->type_name("sm_NN,...");
+  app.add_option("--memory", options.memory, "memory of a device: refuse a program that does not fit")->type_name("SIZE");
+  app.add_option("--emit", stage, "where to stop: nn, dist, exec, ptx, llvm, obj or exe")->capture_default_str()->type_name("STAGE");
   app.add_option("--dump-phases", options.dumpFolder, "write the module after every phase, numbered")->type_name("DIR");
   app.add_flag("--print-params", options.printParameters, "print the fusion id of every parameter");
   app.add_flag("--explain", options.explain, "print why each collective is there and where each parameter lives (docs/explain.md)");
@@ -47,7 +49,7 @@ int main(int argc, char **argv) {
   }
   auto found = stages.find(stage);
   if (found == stages.end()) {
-    std::cerr << "error: --emit " << stage << " is not a stage; the stages are nn, dist, exec, llvm, obj and exe\n";
+    std::cerr << "error: --emit " << stage << " is not a stage; the stages are nn, dist, exec, ptx, llvm, obj and exe\n";
     return 1;
   }
   bool hasOther =

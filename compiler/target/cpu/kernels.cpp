@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// scf loops -> LLVM dialect -> LLVM IR -> object. Two things decide the speed: polynomials for exp, log, tanh and erf instead of calls, and
+// scf loops -> LLVM dialect -> LLVM IR. Two things decide the speed: polynomials for exp, log, tanh and erf instead of calls, and
 // fast-math flags (without NaN and infinity assumptions) on everything, without which sums stay scalar. docs/kernels.md has the
 // measurements.
 
 #include "compiler/target/cpu/kernels.h"
 
+#include "compiler/target/host_code.h"
 #include "dialects/exec/exec.h"
-#include "runtime/abi/cpu_features.h"
 
 #include "mlir/Conversion/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -24,13 +24,6 @@
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 #include "mlir/Transforms/Passes.h"
 #include "llvm/IR/IRBuilder.h"
-#include "llvm/IR/LegacyPassManager.h"
-#include "llvm/MC/TargetRegistry.h"
-#include "llvm/Passes/PassBuilder.h"
-#include "llvm/Support/FileSystem.h"
-#include "llvm/Support/TargetSelect.h"
-#include "llvm/Target/TargetMachine.h"
-#include "llvm/TargetParser/Host.h"
 
 using namespace mlir;
 
@@ -117,63 +110,6 @@ void wrapKernel(llvm::Function &body, ArrayRef<bool> isAligned) {
   builder.CreateRetVoid();
 }
 
-struct HostTarget {
-  std::unique_ptr<llvm::TargetMachine> machine;
-  std::string features;
-  bool hasAvx512 = false;
-};
-
-llvm::Expected<HostTarget> getHostTarget() {
-  llvm::InitializeNativeTarget();
-  llvm::InitializeNativeTargetAsmPrinter();
-  llvm::InitializeNativeTargetAsmParser();
-  llvm::Triple triple(llvm::sys::getDefaultTargetTriple());
-  std::string error;
-  const llvm::Target *target = llvm::TargetRegistry::lookupTarget(triple, error);
-  if (!target) {
-    return llvm::createStringError("no code generator for " + triple.str() + ": " + error);
-  }
-  HostTarget host;
-  std::vector<std::string> features;
-  for (const auto &feature : llvm::sys::getHostCPUFeatures()) {
-    features.push_back((feature.second ? "+" : "-") + feature.first().str());
-    host.hasAvx512 |= feature.second && feature.first() == "avx512f";
-  }
-  std::sort(features.begin(), features.end());
-  host.features = llvm::join(features, ",");
-  llvm::TargetOptions options;
-  options.AllowFPOpFusion = llvm::FPOpFusion::Fast;
-  host.machine.reset(target->createTargetMachine(triple, llvm::sys::getHostCPUName(), host.features, options, llvm::Reloc::PIC_,
-                                                 std::nullopt, llvm::CodeGenOptLevel::Aggressive));
-  return host;
-}
-
-void optimise(llvm::Module &module, HostTarget &host) {
-  for (llvm::Function &function : module) {
-    if (!function.isDeclaration()) {
-      function.addFnAttr("target-cpu", host.machine->getTargetCPU());
-      function.addFnAttr("target-features", host.features);
-      function.addFnAttr("no-trapping-math", "true");
-      if (host.hasAvx512) {
-        function.addFnAttr("prefer-vector-width", "512");
-      }
-    }
-  }
-  llvm::LoopAnalysisManager loops;
-  llvm::FunctionAnalysisManager functions;
-  llvm::CGSCCAnalysisManager sccs;
-  llvm::ModuleAnalysisManager modules;
-  llvm::PipelineTuningOptions tuning;
-  tuning.LoopVectorization = tuning.SLPVectorization = tuning.LoopInterleaving = tuning.LoopUnrolling = true;
-  llvm::PassBuilder builder(host.machine.get(), tuning);
-  builder.registerModuleAnalyses(modules);
-  builder.registerCGSCCAnalyses(sccs);
-  builder.registerFunctionAnalyses(functions);
-  builder.registerLoopAnalyses(loops);
-  builder.crossRegisterProxies(loops, functions, sccs, modules);
-  builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O3).run(module, modules);
-}
-
 } // namespace
 
 std::unique_ptr<llvm::Module> translateKernels(ModuleOp module, llvm::LLVMContext &context) {
@@ -202,56 +138,14 @@ std::unique_ptr<llvm::Module> translateKernels(ModuleOp module, llvm::LLVMContex
   if (!translated) {
     return nullptr;
   }
-  llvm::Expected<HostTarget> host = getHostTarget();
-  if (!host) {
-    module.emitError(llvm::toString(host.takeError()));
+  if (llvm::Error error = target::setHostTarget(*translated)) {
+    module.emitError(llvm::toString(std::move(error)));
     return nullptr;
   }
-  translated->setDataLayout(host->machine->createDataLayout()); // before tables are added: the layout hands out sizes
-  translated->setTargetTriple(host->machine->getTargetTriple());
   for (const auto &[name, isAligned] : kernelArguments) {
     wrapKernel(*translated->getFunction(name), isAligned);
   }
   return translated;
-}
-
-llvm::Error emitObject(llvm::Module &module, llvm::StringRef path) {
-  llvm::Expected<HostTarget> host = getHostTarget();
-  if (!host) {
-    return host.takeError();
-  }
-  optimise(module, *host);
-  std::error_code error;
-  llvm::raw_fd_ostream out(path, error);
-  if (error) {
-    return llvm::createStringError(error, "cannot write " + path + ": " + error.message());
-  }
-  llvm::legacy::PassManager codegen;
-  if (host->machine->addPassesToEmitFile(codegen, out, nullptr, llvm::CodeGenFileType::ObjectFile)) {
-    return llvm::createStringError("the code generator cannot write object files");
-  }
-  codegen.run(module);
-  out.close();
-  if (out.has_error()) {
-    std::error_code code = out.error();
-    out.clear_error();
-    return llvm::createStringError(code, "cannot write " + path + ": " + code.message());
-  }
-  return llvm::Error::success();
-}
-
-std::string hostCpuFeatures() {
-  std::string list;
-  llvm::StringMap<bool> host = llvm::sys::getHostCPUFeatures();
-  auto add = [&](llvm::StringRef name) {
-    if (host.lookup(name)) {
-      list += (list.empty() ? "" : ",") + name.str();
-    }
-  };
-#define ASHLAR_ADD_FEATURE(name) add(name);
-  ASHLAR_CPU_FEATURES(ASHLAR_ADD_FEATURE)
-#undef ASHLAR_ADD_FEATURE
-  return list;
 }
 
 } // namespace ashlar::cpu

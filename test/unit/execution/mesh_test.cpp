@@ -7,9 +7,11 @@
 #include "test/unit/reference/parsed_module.h"
 
 #include "compiler/pipelines/pipelines.h"
-#include "compiler/target/cpu/image_emitter.h"
+#include "compiler/target/constants.h"
 #include "compiler/target/cpu/kernels.h"
-#include "compiler/target/cpu/link.h"
+#include "compiler/target/host_code.h"
+#include "compiler/target/image_emitter.h"
+#include "compiler/target/link.h"
 #include "passes/layout/passes.h"
 #include "passes/partition/passes.h"
 #include "runtime/data/npy.h"
@@ -40,16 +42,16 @@ std::string compile(const std::string &text, const std::string &path) {
   variant.name = "default";
   pipelines::addLowerPasses(passes, variant);
   REQUIRE(succeeded(passes.run(*module)));
-  cpu::ConstantsFile constants = llvm::cantFail(cpu::writeConstants(*module, path + ".constants"));
+  target::IncludedFile constants = llvm::cantFail(target::writeConstants(*module, path + ".constants"));
   llvm::LLVMContext llvmContext;
   std::unique_ptr<llvm::Module> code = cpu::translateKernels(*module, llvmContext);
   REQUIRE(code);
   target::ImageInfo info;
   info.modelName = "model";
   info.target = "cpu";
-  llvm::cantFail(cpu::emitImage(*module, info, constants, *code));
-  llvm::cantFail(cpu::emitObject(*code, path + ".o"));
-  llvm::cantFail(cpu::linkExecutable(path + ".o", llvm::cantFail(cpu::findRuntimeArchive(ASHLARC)), path));
+  llvm::cantFail(target::emitImage(*module, info, constants, *code));
+  llvm::cantFail(target::emitObject(*code, path + ".o"));
+  llvm::cantFail(target::linkExecutable(path + ".o", llvm::cantFail(target::findRuntimeArchive(ASHLARC)), path));
   std::string tables;
   llvm::raw_string_ostream(tables) << *module;
   return tables;

@@ -5,6 +5,7 @@
 #include "test/unit/lower/compiled_kernels.h"
 
 #include "compiler/target/cpu/kernels.h"
+#include "compiler/target/host_code.h"
 #include "dialects/nn/nn.h"
 #include "dialects/support/element_type.h"
 #include "passes/lower/kernel_emitter.h"
@@ -142,7 +143,7 @@ void CompiledKernels::compile() {
     throw std::runtime_error("kernels not translated");
   }
   std::string object = (folder + "/kernels.o").str(), shared = (folder + "/kernels.so").str();
-  if (llvm::Error error = cpu::emitObject(*translated, object)) {
+  if (llvm::Error error = target::emitObject(*translated, object)) {
     throw std::runtime_error(llvm::toString(std::move(error)));
   }
   if (std::system((ASHLAR_CXX_COMPILER " -shared -o " + shared + " " + object + " -lm").c_str()) != 0) {

@@ -3,8 +3,10 @@
 // The image as a C program sees it: tables are written into an object, loaded, and read back through the structs of the ABI.
 
 #include "compiler/report/plan_text.h"
-#include "compiler/target/cpu/image_emitter.h"
+#include "compiler/target/constants.h"
 #include "compiler/target/cpu/kernels.h"
+#include "compiler/target/host_code.h"
+#include "compiler/target/image_emitter.h"
 #include "dialects/exec/exec.h"
 #include "runtime/abi/ashlar_rt.h"
 #include "test/unit/reference/parsed_module.h"
@@ -12,11 +14,13 @@
 #include "llvm/ADT/SmallString.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Program.h"
+#include "llvm/Support/xxhash.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include <catch2/catch.hpp>
 #include <dlfcn.h>
+#include <fstream>
 
 using namespace ashlar;
 using namespace mlir;
@@ -78,16 +82,22 @@ target::ImageInfo makeInfo() {
 }
 
 // Compiles the module, loads it and returns its image. Each call uses files of its own; the library stays loaded.
-const ashlar_rt_image *load(ModuleOp module, const target::ImageInfo &info) {
+// With `deviceText` the kernels are in it, code for one kind of chip.
+const ashlar_rt_image *load(ModuleOp module, const target::ImageInfo &info, const std::string &deviceText = "") {
   llvm::SmallString<128> folder;
   REQUIRE_FALSE(llvm::sys::fs::createUniqueDirectory("ashlar-image", folder));
   auto file = [&](const char *name) { return (folder + "/" + name).str(); };
-  cpu::ConstantsFile constants = llvm::cantFail(cpu::writeConstants(module, file("constants.bin")));
+  target::IncludedFile constants = llvm::cantFail(target::writeConstants(module, file("constants.bin")));
   llvm::LLVMContext llvmContext;
   std::unique_ptr<llvm::Module> code = cpu::translateKernels(module, llvmContext);
   REQUIRE(code);
-  llvm::cantFail(cpu::emitImage(module, info, constants, *code));
-  llvm::cantFail(cpu::emitObject(*code, file("program.o")));
+  std::vector<target::DeviceCode> deviceCodes;
+  if (!deviceText.empty()) {
+    std::ofstream(file("code")) << deviceText;
+    deviceCodes.push_back({"sm_90", {file("code"), deviceText.size(), llvm::xxh3_64bits(deviceText)}});
+  }
+  llvm::cantFail(target::emitImage(module, info, constants, *code, deviceCodes));
+  llvm::cantFail(target::emitObject(*code, file("program.o")));
   std::string linker = *llvm::sys::findProgramByName("ld.lld"), object = file("program.o"), library = file("program.so");
   REQUIRE(llvm::sys::ExecuteAndWait(linker, {linker, "-shared", object, "-o", library}) == 0);
   void *handle = dlopen(library.c_str(), RTLD_NOW);
@@ -116,7 +126,7 @@ TEST_CASE("image: names, constants and training", "[plan][image]") {
   OwningOpRef<ModuleOp> module = parseTables();
   const ashlar_rt_image *image = load(*module, makeInfo());
   CHECK(image->abi_version == ASHLAR_RT_ABI_VERSION);
-  CHECK((image->cpu_features ? image->cpu_features : "") == cpu::hostCpuFeatures());
+  CHECK((image->cpu_features ? image->cpu_features : "") == target::hostCpuFeatures());
   CHECK(std::string(image->model_name) == "model");
   CHECK(std::string(image->target) == "cpu");
   CHECK(image->program_hash != 0);
@@ -238,15 +248,37 @@ TEST_CASE("image: a call of a missing kernel is an error", "[plan][image]") {
   llvm::LLVMContext llvmContext;
   std::unique_ptr<llvm::Module> code = cpu::translateKernels(*module, llvmContext);
   code->getFunction("fill")->setName("other");
-  std::string error = llvm::toString(cpu::emitImage(*module, makeInfo(), {}, *code));
+  std::string error = llvm::toString(target::emitImage(*module, makeInfo(), {}, *code));
   CHECK_THAT(error, Contains("kernel fill is called by a program but was not generated"));
+}
+
+TEST_CASE("image: kernels of a device are entries of its code", "[plan][image]") {
+  OwningOpRef<ModuleOp> module = parseTables();
+  const ashlar_rt_image *image = load(*module, makeInfo(), "machine code");
+  REQUIRE(image->num_device_codes == 1);
+  const ashlar_rt_device_code &code = image->device_codes[0];
+  CHECK(std::string(code.arch) == "sm_90");
+  CHECK(std::string(reinterpret_cast<const char *>(code.bytes), code.size) == "machine code");
+  CHECK(reinterpret_cast<uintptr_t>(code.bytes) % ASHLAR_RT_ALIGNMENT == 0);
+  CHECK(image->cpu_features == nullptr);
+  const ashlar_rt_program &program = image->variants[0].programs[0];
+  const auto *kernel = llvm::find_if(llvm::ArrayRef(program.instrs, program.num_instrs),
+                                     [](const ashlar_rt_instr &instr) { return instr.kind == ASHLAR_RT_KERNEL; });
+  REQUIRE(kernel != program.instrs + program.num_instrs);
+  const auto *desc = static_cast<const ashlar_rt_kernel_desc *>(kernel->desc);
+  CHECK(desc->function == nullptr);
+  CHECK(std::string(desc->entry) == "fill");
+  uint64_t hash = image->program_hash; // covers the code
+  CHECK(load(*parseTables(), makeInfo(), "machine code")->program_hash == hash);
+  CHECK(load(*parseTables(), makeInfo(), "other code")->program_hash != hash);
 }
 
 TEST_CASE("plan: each subject has its line", "[plan][report]") {
   OwningOpRef<ModuleOp> module = parseTables();
   exec::VariantOp variant = *module->getOps<exec::VariantOp>().begin();
-  std::string text = report::planText(variant, {"model", /*globalBatch=*/8, "refused"});
+  std::string text = report::planText(variant, {"model", "cpu, precision F32", /*globalBatch=*/8, "refused"});
   INFO(text);
+  CHECK_THAT(text, Contains("model        model; target cpu, precision F32"));
   CHECK_THAT(text, Contains("mesh         dp=2, tp=3, 6 devices; 3 ranks of 2 devices each"));
   CHECK_THAT(text, Contains("batch        8 samples, 4 a device"));
   CHECK_THAT(text, Contains("parameters   1 tensor, 96 elements, 64 B a device"));

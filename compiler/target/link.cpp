@@ -2,50 +2,19 @@
 //
 // Runs the linker of the machine and hands its first complaint on.
 
-#include "compiler/target/cpu/link.h"
+#include "compiler/target/link.h"
+
+#include "compiler/target/tool.h"
 
 #include "llvm/ADT/SmallString.h"
-#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
-#include "llvm/Support/FileUtilities.h"
-#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
-#include "llvm/Support/Program.h"
 
-namespace ashlar::cpu {
+namespace ashlar::target {
 namespace {
 
 namespace fs = llvm::sys::fs;
 namespace path = llvm::sys::path;
-
-// Returns the first program of the list that the search path has; "" when it has none.
-std::string findFirst(llvm::ArrayRef<llvm::StringRef> names) {
-  for (llvm::StringRef name : names) {
-    if (auto found = llvm::sys::findProgramByName(name)) {
-      return *found;
-    }
-  }
-  return "";
-}
-
-// Returns the line of a linker's output that says what is wrong: the first with "error", else the first.
-std::string firstComplaint(llvm::StringRef logPath) {
-  auto log = llvm::MemoryBuffer::getFile(logPath);
-  if (!log) {
-    return "no output";
-  }
-  llvm::SmallVector<llvm::StringRef> lines;
-  (*log)->getBuffer().split(lines, '\n', /*MaxSplit=*/-1, /*KeepEmpty=*/false);
-  for (llvm::StringRef line : lines) {
-    if (line.contains("Bus error")) { // lld maps its output; what does not fit on the disk then raises SIGBUS
-      return "no space left on device";
-    }
-    if (line.contains("error")) {
-      return line.str();
-    }
-  }
-  return lines.empty() ? "no output" : lines.front().str();
-}
 
 // A fresh folder beside the output, on the same disk, for what the linker writes. It goes with all it holds, temporary files of a linker
 // that was killed included.
@@ -91,7 +60,7 @@ llvm::Expected<std::string> findRuntimeArchive(llvm::StringRef programPath) {
 }
 
 llvm::Error linkExecutable(llvm::StringRef object, llvm::StringRef runtimeArchive, llvm::StringRef output) {
-  std::string driver = findFirst({"clang++-22", "clang++", "c++", "g++"});
+  std::string driver = findProgram({"clang++-22", "clang++", "c++", "g++"});
   if (driver.empty()) {
     return llvm::createStringError("no linker: none of clang++-22, clang++, c++ and g++ is on the PATH; install clang-22 or g++");
   }
@@ -99,23 +68,18 @@ llvm::Error linkExecutable(llvm::StringRef object, llvm::StringRef runtimeArchiv
   if (std::error_code error = partial.create(output)) {
     return llvm::createStringError(error, "cannot write %s: %s", output.str().c_str(), error.message().c_str());
   }
-  llvm::SmallString<128> log; // not beside the output: its disk may be full
-  if (std::error_code error = fs::createTemporaryFile("ashlarc-link", "log", log)) {
-    return llvm::createStringError(error, "cannot write a temporary file: %s", error.message().c_str());
-  }
-  llvm::FileRemover removeLog(log);
   std::string program = partial.program();
-  llvm::SmallVector<llvm::StringRef> arguments = {driver, object, runtimeArchive, "-o", program, "-Wl,--gc-sections"};
-  if (!findFirst({"ld.lld", "ld.lld-22"}).empty()) {
+  llvm::SmallVector<llvm::StringRef> arguments = {object, runtimeArchive, "-o", program, "-Wl,--gc-sections"};
+  if (!findProgram({"ld.lld", "ld.lld-22"}).empty()) {
     arguments.push_back("-fuse-ld=lld");
   }
   arguments.append({"-lz", "-lpthread", "-ldl", "-lm"});
-  std::optional<llvm::StringRef> redirects[] = {llvm::StringRef(), llvm::StringRef(log), llvm::StringRef(log)};
-  std::string launchError;
-  int status = llvm::sys::ExecuteAndWait(driver, arguments, std::nullopt, redirects, /*SecondsToWait=*/0, /*MemoryLimit=*/0, &launchError);
-  if (status != 0) {
-    std::string complaint = launchError.empty() ? firstComplaint(log) : launchError;
-    return llvm::createStringError("cannot link %s: %s", output.str().c_str(), complaint.c_str());
+  ToolRun linker;
+  if (llvm::Error error = linker.start(driver, arguments)) {
+    return error;
+  }
+  if (llvm::Error error = linker.wait()) {
+    return llvm::createStringError("cannot link " + output + ": " + llvm::toString(std::move(error)));
   }
   if (std::error_code error = fs::rename(program, output)) {
     return llvm::createStringError(error, "cannot write %s: %s", output.str().c_str(), error.message().c_str());
@@ -123,4 +87,4 @@ llvm::Error linkExecutable(llvm::StringRef object, llvm::StringRef runtimeArchiv
   return llvm::Error::success();
 }
 
-} // namespace ashlar::cpu
+} // namespace ashlar::target

@@ -2,14 +2,14 @@
 //
 // From objects to an executable, by the C++ compiler driver of the machine, which knows the start files and library folders.
 
-#ifndef ASHLAR_COMPILER_TARGET_CPU_LINK_H
-#define ASHLAR_COMPILER_TARGET_CPU_LINK_H
+#ifndef ASHLAR_COMPILER_TARGET_LINK_H
+#define ASHLAR_COMPILER_TARGET_LINK_H
 
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/Support/Error.h"
 #include <string>
 
-namespace ashlar::cpu {
+namespace ashlar::target {
 
 // Returns the runtime archive: ../lib/libashlar_rt.a beside the running program, else the one of this build. Fails naming both when there
 // is none.
@@ -19,6 +19,6 @@ llvm::Expected<std::string> findRuntimeArchive(llvm::StringRef programPath);
 // the linker's own first one, or that there is no linker.
 llvm::Error linkExecutable(llvm::StringRef object, llvm::StringRef runtimeArchive, llvm::StringRef output);
 
-} // namespace ashlar::cpu
+} // namespace ashlar::target
 
-#endif // ASHLAR_COMPILER_TARGET_CPU_LINK_H
+#endif // ASHLAR_COMPILER_TARGET_LINK_H

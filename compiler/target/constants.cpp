@@ -2,7 +2,7 @@
 //
 // Constants to bytes: raw data as it is, splats repeated, bools one byte each.
 
-#include "compiler/target/cpu/constants.h"
+#include "compiler/target/constants.h"
 
 #include "dialects/exec/exec.h"
 #include "dialects/support/element_type.h"
@@ -14,7 +14,7 @@
 
 using namespace mlir;
 
-namespace ashlar::cpu {
+namespace ashlar::target {
 namespace {
 
 // Returns the bytes of a constant; `storage` holds them when the attribute does not. Empty when the attribute is of an unknown kind.
@@ -45,8 +45,8 @@ ArrayRef<char> bytesOf(ElementsAttr value, std::vector<char> &storage) {
 
 } // namespace
 
-llvm::Expected<ConstantsFile> writeConstants(ModuleOp module, StringRef path) {
-  ConstantsFile file{path.str(), 0, 0};
+llvm::Expected<IncludedFile> writeConstants(ModuleOp module, StringRef path) {
+  IncludedFile file{path.str(), 0, 0};
   std::error_code error;
   llvm::raw_fd_ostream out(path, error);
   if (error) {
@@ -76,4 +76,4 @@ llvm::Expected<ConstantsFile> writeConstants(ModuleOp module, StringRef path) {
   return file;
 }
 
-} // namespace ashlar::cpu
+} // namespace ashlar::target

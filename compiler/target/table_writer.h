@@ -2,8 +2,8 @@
 //
 // Constant C structs and arrays in an LLVM module. Equal contents become one global.
 
-#ifndef ASHLAR_COMPILER_TARGET_CPU_TABLE_WRITER_H
-#define ASHLAR_COMPILER_TARGET_CPU_TABLE_WRITER_H
+#ifndef ASHLAR_COMPILER_TARGET_TABLE_WRITER_H
+#define ASHLAR_COMPILER_TARGET_TABLE_WRITER_H
 
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/IR/Constants.h"
@@ -13,7 +13,7 @@
 
 #include <type_traits>
 
-namespace ashlar::cpu {
+namespace ashlar::target {
 
 class TableWriter {
 public:
@@ -74,6 +74,6 @@ private:
   llvm::DenseMap<llvm::Constant *, llvm::GlobalVariable *> globals;
 };
 
-} // namespace ashlar::cpu
+} // namespace ashlar::target
 
-#endif // ASHLAR_COMPILER_TARGET_CPU_TABLE_WRITER_H
+#endif // ASHLAR_COMPILER_TARGET_TABLE_WRITER_H

@@ -2,10 +2,10 @@
 //
 // exec ops -> tables. One function a struct of the ABI, in the order of the header, bottom up.
 
-#include "compiler/target/cpu/image_emitter.h"
+#include "compiler/target/image_emitter.h"
 
-#include "compiler/target/cpu/kernels.h"
-#include "compiler/target/cpu/table_writer.h"
+#include "compiler/target/host_code.h"
+#include "compiler/target/table_writer.h"
 #include "dialects/exec/exec.h"
 #include "dialects/nn/nn.h"
 #include "dialects/support/element_type.h"
@@ -14,7 +14,7 @@
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/xxhash.h"
 
-namespace ashlar::cpu {
+namespace ashlar::target {
 namespace {
 
 using llvm::Constant;
@@ -34,9 +34,9 @@ uint32_t dtypeOf(mlir::Type type) {
 
 class ImageEmitter {
 public:
-  ImageEmitter(llvm::Module &module) : module(module), table(module) {}
+  ImageEmitter(llvm::Module &module, llvm::ArrayRef<DeviceCode> deviceCodes) : module(module), table(module), deviceCodes(deviceCodes) {}
 
-  llvm::Error emit(mlir::ModuleOp program, const target::ImageInfo &info, const ConstantsFile &constants) {
+  llvm::Error emit(mlir::ModuleOp program, const ImageInfo &info, const IncludedFile &constants) {
     SmallVector<Constant *> variants;
     for (auto op : program.getOps<exec::VariantOp>()) {
       variants.push_back(variant(op));
@@ -46,13 +46,16 @@ public:
     }
     Constant *variantTable = table.array(variants);
     Constant *trainingTable = info.training ? table.global(training(*info.training)) : table.null();
-    Constant *constantBytes = includeConstants(constants);
+    Constant *constantBytes = include(constants, "ashlar_constants");
+    // Kernels that are code of a device leave nothing that is made for this CPU.
+    Constant *cpuFeatures = deviceCodes.empty() ? table.optionalString(hostCpuFeatures()) : table.null();
+    Constant *deviceTable = table.array(llvm::map_to_vector(deviceCodes, [&](const DeviceCode &code) { return deviceCode(code); }));
     Constant *modelName = table.string(info.modelName), *targetName = table.string(info.target);
     Constant *refusal = table.optionalString(info.deterministicRefusal), *plan = table.string(info.plan);
     Constant *image = table.global(table.record<ashlar_rt_image>(
         {table.u32(ASHLAR_RT_ABI_VERSION), modelName, targetName, table.u64(hash(info, constants)), constantBytes,
          table.u64(constants.bytes), table.u64(info.seed), table.optionalString(info.seedTensor), table.u32(variants.size()), variantTable,
-         trainingTable, refusal, plan, table.optionalString(hostCpuFeatures()), table.u32(0), table.null()}));
+         trainingTable, refusal, plan, cpuFeatures, table.u32(deviceCodes.size()), deviceTable}));
     addMain(image);
     return llvm::Error::success();
   }
@@ -76,12 +79,16 @@ private:
   }
 
   Constant *instruction(exec::KernelOp op) {
-    llvm::Function *function = module.getFunction(op.getCallee());
-    if (!function) {
+    Constant *function = table.null(), *entry = table.null();
+    if (!deviceCodes.empty()) {
+      entry = table.string(op.getCallee());
+    } else if (llvm::Function *found = module.getFunction(op.getCallee())) {
+      function = found;
+    } else {
       missingKernel = op.getCallee().str();
       return nullptr;
     }
-    Constant *desc = table.record<ashlar_rt_kernel_desc>({function, table.null(), table.u64(op.getExtent()), table.u64(op.getGrain())});
+    Constant *desc = table.record<ashlar_rt_kernel_desc>({function, entry, table.u64(op.getExtent()), table.u64(op.getGrain())});
     return instruction(op, ASHLAR_RT_KERNEL, op.getCallee(), llvm::to_vector(op.getBuffers().getAsRange<exec::BufferAttr>()), desc);
   }
 
@@ -155,7 +162,7 @@ private:
          table.u32(programs.size()), table.array(programs), table.u32Array(op.getDeviceIds().value_or(llvm::ArrayRef<int64_t>()))});
   }
 
-  Constant *feature(const target::FeatureInfo &info) {
+  Constant *feature(const FeatureInfo &info) {
     auto transforms = llvm::map_to_vector(info.transforms, [&](const ashlar_rt_transform &transform) {
       return table.record<ashlar_rt_transform>({table.u32(transform.kind), table.f64(transform.a), table.f64(transform.b)});
     });
@@ -163,8 +170,8 @@ private:
                                             table.array(transforms), table.u64(info.classes), table.u64(info.ignoredLabel)});
   }
 
-  Constant *dataset(const target::DatasetInfo &info) {
-    auto features = llvm::map_to_vector(info.features, [&](const target::FeatureInfo &item) { return feature(item); });
+  Constant *dataset(const DatasetInfo &info) {
+    auto features = llvm::map_to_vector(info.features, [&](const FeatureInfo &item) { return feature(item); });
     Constant *params = llvm::ConstantDataArray::get(table.context(), llvm::ArrayRef<double>(info.params));
     return table.record<ashlar_rt_dataset>({table.string(info.format), table.optionalString(info.directoryFormat),
                                             table.u64(info.trainSamples), table.u64(info.evalSamples), params, table.u32(info.shuffle),
@@ -172,38 +179,45 @@ private:
                                             table.array(features)});
   }
 
-  Constant *training(const target::TrainingInfo &info) {
+  Constant *training(const TrainingInfo &info) {
     return table.record<ashlar_rt_training>({dataset(info.dataset), table.u64(info.globalBatch), table.u64(info.epochs),
                                              table.u64(info.logEvery), table.string(info.lossTensor),
                                              table.optionalString(info.correctTensor)});
   }
 
+  Constant *deviceCode(const DeviceCode &code) {
+    Constant *bytes = include(code.file, "ashlar_code_" + code.arch);
+    return table.record<ashlar_rt_device_code>({table.string(code.arch), bytes, table.u64(code.file.bytes)});
+  }
+
   // Has the assembler take in the bytes of the file under a hidden symbol. The section is a large one: only the image's pointer refers to
   // it, so it may be of any size.
-  Constant *includeConstants(const ConstantsFile &constants) {
-    if (constants.bytes == 0) {
+  Constant *include(const IncludedFile &file, const std::string &symbol) {
+    if (file.bytes == 0) {
       return table.null();
     }
     std::string path;
-    for (char c : constants.path) {
+    for (char c : file.path) {
       path += c == '"' || c == '\\' ? std::string("\\") + c : std::string(1, c);
     }
-    module.appendModuleInlineAsm(".section .lrodata.ashlar_constants,\"al\",@progbits\n.balign 64\n.globl ashlar_constants\n"
-                                 ".hidden ashlar_constants\nashlar_constants:\n.incbin \"" +
-                                 path + "\"\n.text");
-    auto *symbol = new llvm::GlobalVariable(module, llvm::ArrayType::get(llvm::Type::getInt8Ty(table.context()), constants.bytes),
-                                            /*isConstant=*/true, llvm::GlobalValue::ExternalLinkage, nullptr, "ashlar_constants");
-    symbol->setVisibility(llvm::GlobalValue::HiddenVisibility);
-    return symbol;
+    module.appendModuleInlineAsm(".section .lrodata." + symbol + ",\"al\",@progbits\n.balign 64\n.globl " + symbol + "\n.hidden " + symbol +
+                                 "\n" + symbol + ":\n.incbin \"" + path + "\"\n.text");
+    auto *variable = new llvm::GlobalVariable(module, llvm::ArrayType::get(llvm::Type::getInt8Ty(table.context()), file.bytes),
+                                              /*isConstant=*/true, llvm::GlobalValue::ExternalLinkage, nullptr, symbol);
+    variable->setVisibility(llvm::GlobalValue::HiddenVisibility);
+    return variable;
   }
 
   // Returns a number that differs, all but surely, when any table, kernel or constant differs.
-  uint64_t hash(const target::ImageInfo &info, const ConstantsFile &constants) {
+  uint64_t hash(const ImageInfo &info, const IncludedFile &constants) {
     std::string asmText = module.getModuleInlineAsm(), text;
     module.setModuleInlineAsm(""); // holds the name of a temporary file
     llvm::raw_string_ostream out(text);
     module.print(out, nullptr);
     out << constants.hash << info.seed;
+    for (const DeviceCode &code : deviceCodes) {
+      out << " " << code.file.hash;
+    }
     module.setModuleInlineAsm(asmText);
     return llvm::xxh3_64bits(text);
   }
@@ -221,13 +235,15 @@ private:
 
   llvm::Module &module;
   TableWriter table;
+  llvm::ArrayRef<DeviceCode> deviceCodes;
   std::string missingKernel;
 };
 
 } // namespace
 
-llvm::Error emitImage(mlir::ModuleOp program, const target::ImageInfo &info, const ConstantsFile &constants, llvm::Module &target) {
-  return ImageEmitter(target).emit(program, info, constants);
+llvm::Error emitImage(mlir::ModuleOp program, const ImageInfo &info, const IncludedFile &constants, llvm::Module &host,
+                      llvm::ArrayRef<DeviceCode> deviceCodes) {
+  return ImageEmitter(host, deviceCodes).emit(program, info, constants);
 }
 
-} // namespace ashlar::cpu
+} // namespace ashlar::target

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The target machine of this host, and objects for it.
+
+#include "compiler/target/host_code.h"
+
+#include "compiler/target/code_generator.h"
+#include "runtime/abi/cpu_features.h"
+
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/MC/TargetRegistry.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/TargetSelect.h"
+#include "llvm/TargetParser/Host.h"
+
+#include <algorithm>
+
+namespace ashlar::target {
+namespace {
+
+struct HostTarget {
+  std::unique_ptr<llvm::TargetMachine> machine;
+  std::string features;
+  bool hasAvx512 = false;
+};
+
+llvm::Expected<HostTarget> getHostTarget(HostCpu cpu) {
+  llvm::InitializeNativeTarget();
+  llvm::InitializeNativeTargetAsmPrinter();
+  llvm::InitializeNativeTargetAsmParser();
+  llvm::Triple triple(llvm::sys::getDefaultTargetTriple());
+  std::string error;
+  const llvm::Target *target = llvm::TargetRegistry::lookupTarget(triple, error);
+  if (!target) {
+    return llvm::createStringError("no code generator for " + triple.str() + ": " + error);
+  }
+  HostTarget host;
+  std::vector<std::string> features;
+  if (cpu == HostCpu::This) {
+    for (const auto &feature : llvm::sys::getHostCPUFeatures()) {
+      features.push_back((feature.second ? "+" : "-") + feature.first().str());
+      host.hasAvx512 |= feature.second && feature.first() == "avx512f";
+    }
+  }
+  std::sort(features.begin(), features.end());
+  host.features = llvm::join(features, ",");
+  llvm::TargetOptions options;
+  options.AllowFPOpFusion = llvm::FPOpFusion::Fast;
+  host.machine.reset(target->createTargetMachine(triple, cpu == HostCpu::This ? llvm::sys::getHostCPUName() : "", host.features, options,
+                                                 llvm::Reloc::PIC_, std::nullopt, llvm::CodeGenOptLevel::Aggressive));
+  return host;
+}
+
+void setFunctionAttributes(llvm::Module &module, const HostTarget &host) {
+  for (llvm::Function &function : module) {
+    if (!function.isDeclaration()) {
+      function.addFnAttr("target-cpu", host.machine->getTargetCPU());
+      function.addFnAttr("target-features", host.features);
+      function.addFnAttr("no-trapping-math", "true");
+      if (host.hasAvx512) {
+        function.addFnAttr("prefer-vector-width", "512");
+      }
+    }
+  }
+}
+
+} // namespace
+
+llvm::Error setHostTarget(llvm::Module &module) {
+  llvm::Expected<HostTarget> host = getHostTarget(HostCpu::Any);
+  if (!host) {
+    return host.takeError();
+  }
+  module.setDataLayout(host->machine->createDataLayout());
+  module.setTargetTriple(host->machine->getTargetTriple());
+  return llvm::Error::success();
+}
+
+llvm::Error emitObject(llvm::Module &module, llvm::StringRef path, HostCpu cpu) {
+  llvm::Expected<HostTarget> host = getHostTarget(cpu);
+  if (!host) {
+    return host.takeError();
+  }
+  setFunctionAttributes(module, *host);
+  optimise(module, *host->machine);
+  std::error_code error;
+  llvm::raw_fd_ostream out(path, error);
+  if (error) {
+    return llvm::createStringError(error, "cannot write " + path + ": " + error.message());
+  }
+  if (llvm::Error failed = generateCode(module, *host->machine, llvm::CodeGenFileType::ObjectFile, out)) {
+    return failed;
+  }
+  out.close();
+  if (out.has_error()) {
+    std::error_code code = out.error();
+    out.clear_error();
+    return llvm::createStringError(code, "cannot write " + path + ": " + code.message());
+  }
+  return llvm::Error::success();
+}
+
+std::string hostCpuFeatures() {
+  std::string list;
+  llvm::StringMap<bool> host = llvm::sys::getHostCPUFeatures();
+  auto add = [&](llvm::StringRef name) {
+    if (host.lookup(name)) {
+      list += (list.empty() ? "" : ",") + name.str();
+    }
+  };
+#define ASHLAR_ADD_FEATURE(name) add(name);
+  ASHLAR_CPU_FEATURES(ASHLAR_ADD_FEATURE)
+#undef ASHLAR_ADD_FEATURE
+  return list;
+}
+
+} // namespace ashlar::target

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Programs of the machine that the compiler runs: the linker and ptxas.
+
+#ifndef ASHLAR_COMPILER_TARGET_TOOL_H
+#define ASHLAR_COMPILER_TARGET_TOOL_H
+
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/SmallString.h"
+#include "llvm/Support/Error.h"
+#include "llvm/Support/Program.h"
+
+#include <string>
+
+namespace ashlar::target {
+
+// Returns the first program of the list that the search path has; "" when it has none.
+std::string findProgram(llvm::ArrayRef<llvm::StringRef> names);
+
+// One run of a program, its output kept in a temporary file until the object goes.
+class ToolRun {
+public:
+  ToolRun() = default;
+  ToolRun(ToolRun &&other);
+  ToolRun &operator=(ToolRun &&) = delete;
+  // Waits for a program that still runs.
+  ~ToolRun();
+
+  // Starts `program`, a path; `arguments` come after its name.
+  llvm::Error start(llvm::StringRef program, llvm::ArrayRef<llvm::StringRef> arguments);
+
+  // Waits for the end. An error is one line: the first one of the program, or why it did not start.
+  llvm::Error wait();
+
+  // Returns all that the program printed. Assumes wait().
+  std::string output() const;
+
+private:
+  // Returns the line of the output that says what is wrong: the first with "error" or "fatal", else the first.
+  std::string firstComplaint() const;
+
+  llvm::sys::ProcessInfo process; // Pid 0: nothing runs
+  llvm::SmallString<128> log;     // empty: there is no file
+  std::string launchError;
+};
+
+} // namespace ashlar::target
+
+#endif // ASHLAR_COMPILER_TARGET_TOOL_H

@@ -54,10 +54,15 @@ private:
   std::map<uint64_t, uint64_t> ranges; // begin -> end
 };
 
+// Returns the types of a kernel's buffers. On the cpu begin and end of a range follow them.
+ArrayRef<Type> buffersOf(func::FuncOp kernel) {
+  return kernel.getArgumentTypes().take_while([](Type type) { return isa<MemRefType>(type); });
+}
+
 // Returns for each memref argument of a kernel whether it stores to it.
 SmallVector<bool> storesOf(func::FuncOp kernel) {
   SmallVector<bool> stores;
-  for (BlockArgument argument : kernel.getArguments().drop_back(2)) {
+  for (BlockArgument argument : kernel.getArguments().take_front(buffersOf(kernel).size())) {
     stores.push_back(llvm::any_of(argument.getUsers(), [&](Operation *user) {
       auto effects = dyn_cast<MemoryEffectOpInterface>(user);
       return effects && effects.getEffectOnValue<MemoryEffects::Write>(argument).has_value();
@@ -194,7 +199,7 @@ private:
     if (isNew) {
       it->second = storesOf(kernel);
     }
-    ArrayRef<Type> types = kernel.getArgumentTypes().drop_back(2);
+    ArrayRef<Type> types = buffersOf(kernel);
     if (types.size() != op.getBuffers().size()) { // C7
       return op.emitOpError("passes ") << op.getBuffers().size() << " buffers to a kernel of " << types.size();
     }

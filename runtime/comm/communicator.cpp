@@ -54,12 +54,12 @@ std::vector<std::vector<uint32_t>> axesSets(const ashlar_rt_variant &variant) {
   return {found.begin(), found.end()};
 }
 
-WindowShape windowShape(const ashlar_rt_variant &variant, int processesOnHost) {
+WindowShape windowShape(const ashlar_rt_variant &variant, uint64_t arenaBytes, int processesOnHost) {
   WindowShape shape;
   shape.processes = processesOnHost;
   shape.devicesPerProcess = static_cast<int>(std::max(1u, variant.devices_per_process));
   shape.sets = 1 + static_cast<int>(axesSets(variant).size());
-  shape.arenaBytes = variant.arena_bytes;
+  shape.arenaBytes = arenaBytes;
   return shape;
 }
 
@@ -147,24 +147,39 @@ Status Communicator::prepare(const ashlar_rt_instr &instr, const uint8_t *consta
   return createWindowCollective(context, set->second, desc, shape, groups, in.offset, out.offset, collective);
 }
 
-Status Communicator::agree(const Status &mine) {
-  std::vector<WindowReport> all(static_cast<size_t>(place.processes));
-  WindowReport report = makeReport(mine);
+Status Communicator::gatherReports(const WindowReport &mine, std::vector<WindowReport> &all) {
+  all.resize(static_cast<size_t>(place.processes));
   if (context.transport != nullptr) {
-    ASHLAR_RETURN_IF_ERROR(context.transport->allGather(&report, sizeof(report), all.data()));
-  } else {
-    window->report(world.self) = report;
-    if (!ashlar::rt::barrier(*window, context.waiter, world)) {
-      return abortedStatus();
-    }
-    for (int process = 0; process < place.processes; ++process) {
-      all[static_cast<size_t>(process)] = window->report(process);
-    }
-    // Nobody may write its next report before all have read this one.
-    if (!ashlar::rt::barrier(*window, context.waiter, world)) {
-      return abortedStatus();
-    }
+    return context.transport->allGather(&mine, sizeof(mine), all.data());
   }
+  window->report(world.self) = mine;
+  if (!ashlar::rt::barrier(*window, context.waiter, world)) {
+    return abortedStatus();
+  }
+  for (int process = 0; process < place.processes; ++process) {
+    all[static_cast<size_t>(process)] = window->report(process);
+  }
+  // Nobody may write its next report before all have read this one.
+  return ashlar::rt::barrier(*window, context.waiter, world) ? Status() : abortedStatus();
+}
+
+Status Communicator::allGather(const void *mine, size_t bytes, void *all) {
+  if (bytes > kLargestGather) {
+    return internal("a gather of {} bytes a rank; at most {} fit", bytes, kLargestGather);
+  }
+  WindowReport report = {};
+  std::memcpy(report.message, mine, bytes);
+  std::vector<WindowReport> reports;
+  ASHLAR_RETURN_IF_ERROR(gatherReports(report, reports));
+  for (size_t process = 0; process < reports.size(); ++process) {
+    std::memcpy(static_cast<char *>(all) + process * bytes, reports[process].message, bytes);
+  }
+  return Status();
+}
+
+Status Communicator::agree(const Status &mine) {
+  std::vector<WindowReport> all;
+  ASHLAR_RETURN_IF_ERROR(gatherReports(makeReport(mine), all));
   for (int process = 0; process < place.processes; ++process) {
     const WindowReport &found = all[static_cast<size_t>(process)];
     if (found.code != 0) {
@@ -201,8 +216,27 @@ Status Communicator::fetch(uint64_t offset, uint64_t bytes, const std::function<
   return Status();
 }
 
+bool Communicator::aborted() const {
+  return window->header().aborted.load(std::memory_order_relaxed) != 0;
+}
+
+int Communicator::deadRank() const {
+  int dead = deadProcess(*window);
+  for (int rank = 0; rank < place.processes && dead >= 0; ++rank) {
+    if (place.hostOfProcess[static_cast<size_t>(rank)] == place.hostOfProcess[static_cast<size_t>(place.rank)] &&
+        place.indexOnHost(rank) == dead) {
+      return rank;
+    }
+  }
+  return -1;
+}
+
+bool Communicator::giveUp() {
+  return window->header().aborted.exchange(kGaveUp, std::memory_order_acq_rel) != kGaveUp;
+}
+
 void Communicator::abort() {
-  window->header().aborted.store(1, std::memory_order_release);
+  giveUp();
   if (context.transport != nullptr) {
     context.transport->abort();
   }

@@ -19,8 +19,11 @@ namespace ashlar::rt {
 // Returns the distinct sets of axes (sorted) that the collectives of the variant run over.
 std::vector<std::vector<uint32_t>> axesSets(const ashlar_rt_variant &variant);
 
-// Returns the shape of the window of a host with so many processes of the variant.
-WindowShape windowShape(const ashlar_rt_variant &variant, int processesOnHost);
+// Returns the shape of the window of a host with so many processes of the variant, `arenaBytes` for each of their devices.
+WindowShape windowShape(const ashlar_rt_variant &variant, uint64_t arenaBytes, int processesOnHost);
+
+// Most bytes of a rank in Communicator::allGather().
+constexpr size_t kLargestGather = sizeof(WindowReport::message);
 
 // Not thread-safe: one thread of the process uses it.
 class Communicator {
@@ -46,6 +49,9 @@ public:
   // Arena of this process' device number `local`, counted from 0.
   char *arena(int local) const;
 
+  // Where this process stands.
+  const Place &seat() const { return place; }
+
   // Threads that large collectives prepared from now on may use; null: only the calling one. The ranks of this host share `coresOnHost`
   // cores: when all their threads together are more, waiting does not spin.
   void setThreadPool(ThreadPool *pool, int coresOnHost);
@@ -60,14 +66,26 @@ public:
   // Waits for all processes.
   Status barrier() { return agree(Status()); }
 
+  // Gathers `bytes` (at most kLargestGather) from each rank: rank r's lie at `all` + r * bytes. Every process calls it.
+  Status allGather(const void *mine, size_t bytes, void *all);
+
   // Calls sink(device, data) on rank 0 for every device in turn, with `bytes` bytes of its arena from `offset` on. Every process calls it,
   // after barrier(); rank 0 must be done with all fetches of one host before the next barrier ends.
   Status fetch(uint64_t offset, uint64_t bytes, const std::function<void(int device, const char *data)> &sink);
 
-  // Makes every rank that waits, or comes to wait, give up.
+  // Makes every rank of this host that waits, or comes to wait, give up. Returns whether this one is the first to, and so should say why.
+  bool giveUp();
+
+  // Makes all ranks give up; may end this process too.
   void abort();
 
+  // Whether a rank gave up, and the first rank of this host whose process ended without a word (-1: none). Any thread may ask.
+  bool aborted() const;
+  int deadRank() const;
+
 private:
+  // Hands every rank the reports of all.
+  Status gatherReports(const WindowReport &mine, std::vector<WindowReport> &all);
   SyncSet makeSet(int index, const std::vector<int> &components) const;
 
   Place place;

@@ -20,6 +20,16 @@ constexpr double kSecondsPerPeerCheck = 0.2;
 
 } // namespace
 
+int deadProcess(const Window &window) {
+  for (int process = 0; process < window.shape().processes; ++process) {
+    int64_t pid = window.line(/*set=*/0, process).pid.load(std::memory_order_relaxed);
+    if (pid != 0 && kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH) {
+      return process;
+    }
+  }
+  return -1;
+}
+
 bool Waiter::waitLong(const std::atomic<uint64_t> &counter, uint64_t value) const {
   double nextPeerCheck = 0;
   for (int yields = 0; counter.load(std::memory_order_acquire) < value; ++yields) {
@@ -32,8 +42,9 @@ bool Waiter::waitLong(const std::atomic<uint64_t> &counter, uint64_t value) cons
         nextPeerCheck = now + kSecondsPerPeerCheck;
       } else if (now > nextPeerCheck) {
         // A peer that finished its part may be gone rightly, so look at the counter once more.
-        if (peerDied() && counter.load(std::memory_order_acquire) < value) {
-          window->header().aborted.store(1, std::memory_order_relaxed);
+        if (deadProcess(*window) >= 0 && counter.load(std::memory_order_acquire) < value) {
+          int32_t running = 0;
+          window->header().aborted.compare_exchange_strong(running, kPeerDied, std::memory_order_relaxed);
           return false;
         }
         nextPeerCheck = now + kSecondsPerPeerCheck;
@@ -42,16 +53,6 @@ bool Waiter::waitLong(const std::atomic<uint64_t> &counter, uint64_t value) cons
     sched_yield();
   }
   return true;
-}
-
-bool Waiter::peerDied() const {
-  for (int process = 0; process < window->shape().processes; ++process) {
-    int64_t pid = window->line(/*set=*/0, process).pid.load(std::memory_order_relaxed);
-    if (pid != 0 && kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH) {
-      return true;
-    }
-  }
-  return false;
 }
 
 } // namespace ashlar::rt

@@ -10,6 +10,9 @@
 
 namespace ashlar::rt {
 
+// Returns the first process of the window's host, counted on the host, that ended without a word; -1 when all are there.
+int deadProcess(const Window &window);
+
 // Waits on counters of one window on behalf of one process.
 class Waiter {
 public:
@@ -35,7 +38,6 @@ private:
   static constexpr int kSpins = 4000; // some 50 us: longer than any collective takes when the peer is running
 
   bool waitLong(const std::atomic<uint64_t> &counter, uint64_t value) const;
-  bool peerDied() const;
 
   Window *window = nullptr;
   int spins = 0;

@@ -32,6 +32,10 @@ struct WindowShape {
   uint64_t arenaBytes = 0;
 };
 
+// Values of WindowHeader::aborted: a rank gave up and says why; a rank ended, and nobody has said so yet.
+constexpr int32_t kGaveUp = 1;
+constexpr int32_t kPeerDied = 2;
+
 // First bytes of a window. Lives in shared memory: plain integers and lock-free atomics only.
 struct WindowHeader {
   uint64_t programHash;         // of the creator

@@ -26,6 +26,7 @@ namespace {
 constexpr size_t kStages = 3;
 constexpr size_t kStageBytes = 256 << 10; // aim; a stage holds at least one step
 constexpr uint64_t kMaxStageSteps = 64;
+constexpr size_t kPageBytes = 4096;
 
 struct Stage {
   char *base = nullptr;
@@ -61,6 +62,7 @@ struct Pipeline::State {
   size_t stepBytes = 0;
   uint64_t stageSteps = 1;
   std::unique_ptr<char, FreeDeleter> memory;
+  size_t memoryBytes = 0;
 
   // The thread's own.
   std::vector<uint64_t> order;
@@ -147,7 +149,8 @@ Status Pipeline::State::layOut(const PipelineOptions &options) {
   stageSteps = std::clamp<uint64_t>(kStageBytes / std::max<size_t>(stepBytes, 1), 1, kMaxStageSteps);
   const size_t stageBytes = stepBytes * stageSteps;
   if (stageBytes > 0) {
-    memory.reset(static_cast<char *>(std::aligned_alloc(ASHLAR_RT_ALIGNMENT, kStages * stageBytes)));
+    memoryBytes = (kStages * stageBytes + kPageBytes - 1) / kPageBytes * kPageBytes;
+    memory.reset(static_cast<char *>(std::aligned_alloc(kPageBytes, memoryBytes)));
     if (!memory) {
       return unavailable("{} bytes for {} batches ahead: out of memory", kStages * stageBytes, kStages * stageSteps);
     }
@@ -241,6 +244,22 @@ uint32_t Pipeline::featureTensor(uint32_t feature) const {
 
 size_t Pipeline::featureBytes(uint32_t feature) const {
   return state->features[feature].pieceBytes;
+}
+
+char *Pipeline::memory() const {
+  return state->memory.get();
+}
+
+size_t Pipeline::memoryBytes() const {
+  return state->memoryBytes;
+}
+
+size_t Pipeline::batchBytes() const {
+  return state->stepBytes;
+}
+
+size_t Pipeline::offsetInBatch(uint32_t device, uint32_t feature) const {
+  return state->offsets[device * state->features.size() + feature];
 }
 
 void Pipeline::startEpoch(uint64_t epoch) {

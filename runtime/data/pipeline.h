@@ -35,6 +35,9 @@ public:
   // and local shape of its tensor. Devices that hold the same piece share it.
   const void *data(uint32_t device, uint32_t feature) const { return base + offsets[device * numFeatures + feature]; }
 
+  // Returns the first byte of the whole batch.
+  const void *data() const { return base; }
+
 private:
   friend class Pipeline;
   const char *base = nullptr;
@@ -64,6 +67,13 @@ public:
   uint32_t numFeatures() const;
   uint32_t featureTensor(uint32_t feature) const;
   size_t featureBytes(uint32_t feature) const;
+
+  // Returns where the batches lie, all of them: whole pages of their own, to be page-locked; and of one batch, its bytes and where in it
+  // the piece of a device lies.
+  char *memory() const;
+  size_t memoryBytes() const;
+  size_t batchBytes() const;
+  size_t offsetInBatch(uint32_t device, uint32_t feature) const;
 
   // Goes to the first step of `epoch`. Costs nothing when that is where the pipeline stands already.
   void startEpoch(uint64_t epoch);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Runs the programs of one variant on the devices of this process. Every operand is turned into an address once; a run is a tight loop
-// over resolved steps that allocates nothing.
+// Runs the programs of one variant on the devices of this process. What a target does differently is behind this interface; everything is
+// laid out when it is made, so that a run is a tight loop over resolved steps that allocates nothing.
 
 #ifndef ASHLAR_RUNTIME_LAUNCH_EXECUTOR_H
 #define ASHLAR_RUNTIME_LAUNCH_EXECUTOR_H
@@ -9,55 +9,115 @@
 #include "runtime/abi/ashlar_rt.h"
 #include "runtime/base/status.h"
 #include "runtime/comm/communicator.h"
-#include "runtime/device/cpu/thread_pool.h"
-#include "runtime/kernels/cpu/gemm.h"
+#include "runtime/data/pipeline.h"
 
 #include <deque>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 namespace ashlar::rt {
 
-// One program, resolved.
-class Program;
+// How an executor runs its programs.
+struct ExecutorOptions {
+  bool profile = false;       // measure every instruction
+  bool checkNumerics = false; // look for NaN in what every instruction wrote
+  bool graph = true;          // cuda: capture a program when it is run again, and replay it
+};
 
-// Owns the resolved programs of a variant.
+// One program, laid out. The targets derive from it.
+class Program {
+public:
+  explicit Program(const ashlar_rt_program &program) : source(program), seconds(program.num_instrs, 0.0) {}
+  virtual ~Program() = default;
+  Program(const Program &) = delete;
+  Program &operator=(const Program &) = delete;
+
+  // What the profile calls an instruction.
+  virtual std::string label(size_t instr) const { return source.instrs[instr].name; }
+
+  const ashlar_rt_program &source;
+  std::vector<double> seconds; // by instruction; only when profiling
+  uint64_t runs = 0;
+};
+
+// Brings batches from a pipeline to the input tensors. Both outlive it.
+class Feed {
+public:
+  virtual ~Feed() = default;
+
+  // Puts the next batch into the input tensors of all devices of this process, for the run that follows.
+  virtual Status next() = 0;
+
+  // Gets the batch after that under way. To be called after the run was started, when another one will follow.
+  virtual Status prefetch() { return Status(); }
+};
+
+// How long runs of a program take.
+struct Benchmark {
+  std::vector<double> seconds;   // one a run
+  uint64_t copyBytes = 0;        // 0: not measured
+  double copyBytesPerSecond = 0; // of a copy within the device, bytes read and bytes written counted
+};
+
+// Owns the resolved programs of a variant. One thread uses it.
 class Executor {
 public:
-  Executor();
-  ~Executor();
-
-  // Resolves all programs and writes the mesh coordinates into the arenas. All arguments outlive the executor. `profile`: measure every
-  // instruction.
-  Status create(const ashlar_rt_image &image, const ashlar_rt_variant &variant, Communicator &communicator, ThreadPool &pool, bool profile);
+  virtual ~Executor() = default;
 
   // Returns the program of that name; null when the image has none.
   Program *find(const std::string &name);
 
-  // Runs the program once on all devices of this process.
-  Status run(Program &program);
-
   // Returns the tensor of that name; null when the variant has none.
   const ashlar_rt_tensor *tensor(const std::string &name) const;
 
-  // Address of a tensor on this process' device number `device`.
-  char *address(const ashlar_rt_tensor &tensor, int device) const;
+  // Runs the program once on all devices of this process. The devices may still be at it on return.
+  virtual Status run(Program &program) = 0;
+
+  // Waits until the devices have done everything.
+  virtual Status wait() { return Status(); }
+
+  // Calls fill(data) with the bytes of a tensor on this process' device number `device`, to be written.
+  virtual Status write(const ashlar_rt_tensor &tensor, int device, const std::function<void(char *data)> &fill) = 0;
+
+  // Reads the bytes of a tensor of this process' device number `device`.
+  virtual Status read(const ashlar_rt_tensor &tensor, int device, void *data) = 0;
+
+  // Communicator::fetch() of a tensor. Every process calls it, after a barrier.
+  virtual Status fetch(const ashlar_rt_tensor &tensor, const std::function<void(int device, const char *data)> &sink) = 0;
+
+  // Makes a feed for the inputs that the pipeline has.
+  virtual Status createFeed(Pipeline &pipeline, std::unique_ptr<Feed> &feed) = 0;
+
+  // Runs the program `count` times, after runs to warm up, and measures each.
+  virtual Status benchmark(Program &program, uint64_t count, Benchmark &result);
+
+  // Waits for the devices and lets go of the other ranks, which may end from now on. To be called when the job went well.
+  virtual Status close() { return Status(); }
+
+  // Whether what it holds may never finish after a failure: the process then has to end without destroying it.
+  virtual bool mayHang() const { return false; }
+
+  // Returns how the time to start was spent: "driver 20.1 ms, module 3.0 ms"; "" when there is nothing to tell.
+  virtual std::string startTimes() const { return ""; }
 
   // Returns the time spent per instruction name, the `top` most expensive first, as a table. Assumes profile.
   std::string profileTable(size_t top) const;
 
-private:
-  Status resolve(const ashlar_rt_program &source, Program &program);
-  Status resolveBuffers(const ashlar_rt_instr &instr, void **&addresses);
+protected:
+  // Keeps what all executors work with, after checking that what the image names lies where it may. All arguments outlive the executor.
+  Status setUp(const ashlar_rt_image &image, const ashlar_rt_variant &variant, Communicator &communicator, const ExecutorOptions &options);
+
+  // Checks that the buffers of an instruction lie in the arena and the constants.
+  Status checkBuffers(const ashlar_rt_instr &instr) const;
 
   const ashlar_rt_image *image = nullptr;
   const ashlar_rt_variant *variant = nullptr;
   Communicator *communicator = nullptr;
-  ThreadPool *pool = nullptr;
-  bool profile = false;
+  ExecutorOptions options;
   int devices = 0;
-  std::deque<Program> programs;
+  std::deque<std::unique_ptr<Program>> programs;
 };
 
 } // namespace ashlar::rt

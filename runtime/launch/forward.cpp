@@ -4,12 +4,14 @@
 // the outputs together and writes them, all or none.
 
 #include "runtime/base/dtype.h"
+#include "runtime/base/philox.h"
 #include "runtime/data/npy.h"
 #include "runtime/launch/session.h"
 #include "runtime/launch/shard.h"
 
 #include <algorithm>
 #include <cerrno>
+#include <cstddef>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -36,6 +38,38 @@ const std::string *findBinding(const std::vector<std::pair<std::string, std::str
   return found == bindings.end() ? nullptr : &found->second;
 }
 
+// Fills a buffer with random numbers.
+void fillRandom(const ashlar_rt_buffer &buffer, uint64_t seed, uint32_t stream, char *data) {
+  size_t width = dtypeBytes(buffer.dtype);
+  for (uint64_t i = 0; i < buffer.bytes / width; ++i) {
+    PhiloxWords words = philoxWords(seed, stream, /*counter=*/0, i);
+    float single = uniformFloat(words);
+    double wide = uniformDouble(words);
+    uint32_t bits = 0;
+    std::memcpy(&bits, &single, sizeof(bits));
+    uint16_t brain = static_cast<uint16_t>(bits >> 16);               // truncated
+    uint16_t half = static_cast<uint16_t>(0x3800 | (words[0] >> 22)); // [0.5, 1)
+    int64_t integer = words[0] & 1;
+    const void *value = buffer.dtype == ASHLAR_RT_F32    ? static_cast<const void *>(&single)
+                        : buffer.dtype == ASHLAR_RT_F64  ? static_cast<const void *>(&wide)
+                        : buffer.dtype == ASHLAR_RT_BF16 ? static_cast<const void *>(&brain)
+                        : buffer.dtype == ASHLAR_RT_F16  ? static_cast<const void *>(&half)
+                                                         : static_cast<const void *>(&integer);
+    std::memcpy(data + i * width, value, width);
+  }
+}
+
+// What a benchmark prints.
+std::string benchmarkLine(Benchmark &result) {
+  auto middle = result.seconds.begin() + static_cast<std::ptrdiff_t>(result.seconds.size() / 2);
+  std::nth_element(result.seconds.begin(), middle, result.seconds.end());
+  std::string line = fmt::format("forward: {:.2f} us a run, median of {}", 1e6 * *middle, result.seconds.size());
+  if (result.copyBytes != 0) {
+    line += fmt::format("; a copy of {} bytes within the GPU: {:.1f} GB/s", result.copyBytes, 1e-9 * result.copyBytesPerSecond);
+  }
+  return line + "\n";
+}
+
 class ForwardRun {
 public:
   explicit ForwardRun(Session &session) : session(session), variant(*session.variant) {}
@@ -57,7 +91,8 @@ public:
     }
     ASHLAR_RETURN_IF_ERROR(checkBindings("--input", session.options->inputs, program->inputs, program->num_inputs));
     ASHLAR_RETURN_IF_ERROR(checkBindings("--output", session.options->outputs, program->outputs, program->num_outputs));
-    for (uint32_t i = 0; i < program->num_inputs; ++i) {
+    drawsInputs = session.options->benchmark != 0 && session.options->inputs.empty();
+    for (uint32_t i = 0; i < program->num_inputs && !drawsInputs; ++i) {
       const char *name = variant.tensors[program->inputs[i]].name;
       if (findBinding(session.options->inputs, name) == nullptr) {
         return invalid("input {} is not given; add --input {}=FILE.npy", name, name);
@@ -70,6 +105,10 @@ public:
   Status readInputs() {
     for (uint32_t i = 0; i < program->num_inputs; ++i) {
       const ashlar_rt_tensor &tensor = variant.tensors[program->inputs[i]];
+      if (drawsInputs) {
+        ASHLAR_RETURN_IF_ERROR(drawInput(tensor, i));
+        continue;
+      }
       NpyFile file;
       ASHLAR_RETURN_IF_ERROR(NpyFile::open(*findBinding(session.options->inputs, tensor.name), file));
       Element element;
@@ -81,17 +120,26 @@ public:
       Communicator &seat = *session.communicator;
       for (int device = 0; device < seat.mesh().devicesPerProcess(); ++device) {
         char *global = const_cast<char *>(static_cast<const char *>(file.data()));
-        copyShard(ShardCopy::kGlobalToLocal, tensor, variant, seat.firstDevice() + device, global,
-                  session.executor->address(tensor, device));
+        auto fill = [&](char *local) { copyShard(ShardCopy::kGlobalToLocal, tensor, variant, seat.firstDevice() + device, global, local); };
+        ASHLAR_RETURN_IF_ERROR(session.executor->write(tensor, device, fill));
       }
     }
     return Status();
   }
 
-  // Sets variables, runs the model.
+  // Sets variables, runs the model; many times when that is to be measured.
   Status run() {
     ASHLAR_RETURN_IF_ERROR(initialise(session));
-    return session.executor->run(*session.executor->find("forward"));
+    Program &forward = *session.executor->find("forward");
+    if (session.options->benchmark == 0) {
+      return session.executor->run(forward);
+    }
+    Benchmark result;
+    ASHLAR_RETURN_IF_ERROR(session.executor->benchmark(forward, session.options->benchmark, result));
+    if (session.communicator->rank() == 0) {
+      std::fputs(benchmarkLine(result).c_str(), stdout);
+    }
+    return Status();
   }
 
   // Gathers and writes the outputs. All ranks take part; only rank 0's status can tell of a file.
@@ -109,7 +157,7 @@ public:
           copyShard(ShardCopy::kLocalToGlobal, tensor, variant, device, global.data(), const_cast<char *>(data));
         }
       };
-      ASHLAR_RETURN_IF_ERROR(session.communicator->fetch(tensor.buffer.offset, tensor.buffer.bytes, sink));
+      ASHLAR_RETURN_IF_ERROR(session.executor->fetch(tensor, sink));
       if (session.communicator->rank() == 0 && written.ok()) {
         written = writeTemporary(tensor, path, global);
       }
@@ -144,6 +192,15 @@ private:
           return invalid("{} {} is given twice: {} and {}", option, name, bindings[j].second, bindings[i].second);
         }
       }
+    }
+    return Status();
+  }
+
+  // Fills an input with random numbers: from [0, 1), integers 0 and 1, which are in range whatever they index.
+  Status drawInput(const ashlar_rt_tensor &tensor, uint32_t stream) {
+    for (int device = 0; device < session.communicator->mesh().devicesPerProcess(); ++device) {
+      auto fill = [&](char *local) { fillRandom(tensor.buffer, session.options->seed, stream, local); };
+      ASHLAR_RETURN_IF_ERROR(session.executor->write(tensor, device, fill));
     }
     return Status();
   }
@@ -201,6 +258,7 @@ private:
   Session &session;
   const ashlar_rt_variant &variant;
   const ashlar_rt_program *program = nullptr;
+  bool drawsInputs = false; // a benchmark without files
   std::vector<File> files;
 };
 
@@ -218,6 +276,9 @@ Status runForward(Session &session, bool &known) {
     return prepared;
   }
   ASHLAR_RETURN_IF_ERROR(forward.run());
+  if (session.options->benchmark != 0) {
+    return Status();
+  }
   ASHLAR_RETURN_IF_ERROR(session.communicator->barrier());
   Status written = session.communicator->agree(forward.writeOutputs());
   known = !written.ok();

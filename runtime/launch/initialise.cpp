@@ -2,9 +2,10 @@
 //
 // What happens before the first step of any program.
 
-#include "runtime/base/dtype.h"
+#include "runtime/base/clock.h"
 #include "runtime/launch/session.h"
 
+#include <cstdio>
 #include <cstring>
 
 namespace ashlar::rt {
@@ -17,11 +18,19 @@ Status initialise(Session &session) {
       return internal("the image names the seed tensor {} but has no i64 scalar of that name", name);
     }
     for (int device = 0; device < session.communicator->mesh().devicesPerProcess(); ++device) {
-      std::memcpy(executor.address(*seed, device), &session.options->seed, sizeof(uint64_t));
+      auto fill = [&](char *data) { std::memcpy(data, &session.options->seed, sizeof(uint64_t)); };
+      ASHLAR_RETURN_IF_ERROR(executor.write(*seed, device, fill));
     }
   }
-  Program *init = executor.find("init");
-  return init != nullptr ? executor.run(*init) : Status();
+  double begin = seconds();
+  if (Program *init = executor.find("init")) {
+    ASHLAR_RETURN_IF_ERROR(executor.run(*init));
+    ASHLAR_RETURN_IF_ERROR(executor.wait());
+  }
+  if (std::string times = executor.startTimes(); session.options->profile && session.communicator->rank() == 0 && !times.empty()) {
+    fmt::print("start: {}, init {:.1f} ms\n", times, 1e3 * (seconds() - begin));
+  }
+  return Status();
 }
 
 } // namespace ashlar::rt

@@ -5,6 +5,8 @@
 #include "runtime/base/host.h"
 #include "runtime/comm/mpi/job.h"
 #include "runtime/launch/cpu_check.h"
+#include "runtime/launch/cpu_executor.h"
+#include "runtime/launch/cuda_executor.h"
 #include "runtime/launch/session.h"
 
 #include <algorithm>
@@ -92,6 +94,21 @@ void report(const Status &status, const Job &job, bool known) {
   }
 }
 
+// What a rank does once it has an executor. `known`: all ranks return the same failure.
+Status runProgram(const ashlar_rt_image &image, const ashlar_rt_variant &variant, const Options &options, const Job &job,
+                  Communicator &communicator, Executor &executor, bool &known) {
+  Session session;
+  session.image = &image;
+  session.variant = &variant;
+  session.options = &options;
+  session.communicator = &communicator;
+  session.executor = &executor;
+  session.underMpirun = job.underMpirun();
+  ASHLAR_RETURN_IF_ERROR(image.training != nullptr ? train(session, known) : runForward(session, known));
+  known = false;
+  return executor.close();
+}
+
 // One run by one rank. `known`: all ranks return the same failure.
 Status runJob(const ashlar_rt_image &image, const Options &options, Job &job, bool &known) {
   const ashlar_rt_variant *variant = nullptr;
@@ -101,37 +118,50 @@ Status runJob(const ashlar_rt_image &image, const Options &options, Job &job, bo
   if (job.underMpirun()) {
     endWithParent();
   }
+  bool onCuda = std::strcmp(image.target, "cuda") == 0;
   std::unique_ptr<Communicator> communicator;
-  ASHLAR_RETURN_IF_ERROR(job.connect(*variant, image.program_hash, communicator, known));
-  Cores cores = coresFor(options, job);
+  uint64_t hostBytes = onCuda ? cudaHostBytes(*variant) : variant->arena_bytes;
+  ASHLAR_RETURN_IF_ERROR(job.connect(*variant, hostBytes, image.program_hash, communicator, known));
+  Cores cores = onCuda ? Cores{1, grantedCores()} : coresFor(options, job);
   ThreadPool pool(cores.threads);
   communicator->setThreadPool(&pool, cores.onHost);
-  Executor executor;
-  Status created = communicator->agree(executor.create(image, *variant, *communicator, pool, options.profile));
-  if (!created.ok()) {
-    known = true;
-    return created;
-  }
-  known = false;
-  Session session;
-  session.image = &image;
-  session.variant = variant;
-  session.options = &options;
-  session.communicator = communicator.get();
-  session.executor = &executor;
-  session.underMpirun = job.underMpirun();
-  Status status = image.training != nullptr ? train(session, known) : runForward(session, known);
-  if (!status.ok() && !known) {
+  // Also for a thread that finds this one stuck in a library.
+  auto fail = [&](const Status &status) {
     // Said before it ends the others: ending them may end this process too.
-    report(status, job, known);
+    if (communicator->giveUp()) {
+      report(status, job, /*known=*/false);
+    }
     communicator->abort();
-    return abortedStatus();
+  };
+  std::unique_ptr<Executor> executor;
+  ExecutorOptions how{options.profile, options.checkNumerics, options.graph};
+  Status status;
+  if (onCuda) {
+    status = createCudaExecutor(image, *variant, *communicator, how, fail, executor, known);
+  } else {
+    auto cpu = std::make_unique<CpuExecutor>();
+    status = communicator->agree(cpu->create(image, *variant, *communicator, pool, how));
+    executor = std::move(cpu);
+    known = true;
+  }
+  if (status.ok()) {
+    known = false;
+    status = runProgram(image, *variant, options, job, *communicator, *executor, known);
+  }
+  if (!status.ok() && !known) {
+    fail(status);
+    status = abortedStatus();
+  }
+  if (!status.ok() && executor && executor->mayHang()) {
+    report(status, job, known);
+    std::fflush(nullptr);
+    _exit(1);
   }
   if (status.ok()) {
     status = communicator->barrier();
   }
   if (status.ok() && options.profile && job.rank() == 0) {
-    std::fputs(executor.profileTable(/*top=*/20).c_str(), stdout);
+    std::fputs(executor->profileTable(/*top=*/20).c_str(), stdout);
   }
   if (status.ok()) {
     job.finish();

@@ -7,6 +7,7 @@
 #include <CLI/CLI.hpp>
 
 #include <charconv>
+#include <cstring>
 
 namespace ashlar::rt {
 namespace {
@@ -60,12 +61,21 @@ Status parseOptions(const ashlar_rt_image &image, int argc, const char *const *a
     app.add_option("--input", inputs, "an input and the file it is read from, one option each")->type_name("NAME=FILE.npy");
     app.add_option("--output", outputs, "an output and the file it is written to; all, as NAME.npy, when none is given")
         ->type_name("NAME=FILE.npy");
+    app.add_option("--benchmark", options.benchmark, "run so many times and print the median time; random inputs when none is given")
+        ->type_name("N")
+        ->check(CLI::Range(uint64_t{1}, uint64_t{1000000}));
   }
   app.add_option("--seed", options.seed, "seed of all random numbers")->type_name("N")->check(checkCount)->capture_default_str();
   app.add_flag("--deterministic", options.deterministic, "give the same bits on every number of ranks");
-  app.add_option("--threads", options.threads, "threads of each rank; its share of the cores when not given")
-      ->type_name("N")
-      ->check(CLI::Range(1, 1024));
+  bool noGraph = false;
+  if (std::strcmp(image.target, "cuda") == 0) {
+    app.add_flag("--no-graph", noGraph, "launch every instruction by itself instead of replaying a captured graph");
+  } else {
+    app.add_option("--threads", options.threads, "threads of each rank; its share of the cores when not given")
+        ->type_name("N")
+        ->check(CLI::Range(1, 1024));
+  }
+  app.add_flag("--check-numerics", options.checkNumerics, "stop at the first instruction that makes a NaN, and name it; slow");
   app.add_flag("--profile", options.profile, "print the time each instruction took");
   app.add_flag("--plan", options.plan, "print how the program was planned, and end");
   try {
@@ -76,6 +86,7 @@ Status parseOptions(const ashlar_rt_image &image, int argc, const char *const *a
   } catch (const CLI::ParseError &error) {
     return invalid("{} (--help lists the options)", error.what());
   }
+  options.graph = !noGraph;
   options.logEveryEpoch = training != nullptr && training->log_every == 0 && app.get_option("--log-every")->count() == 0;
   if (stepsOption != nullptr && stepsOption->count() != 0) {
     options.steps = steps;
@@ -85,7 +96,11 @@ Status parseOptions(const ashlar_rt_image &image, int argc, const char *const *a
     }
   }
   ASHLAR_RETURN_IF_ERROR(splitBindings("--input", inputs, options.inputs));
-  return splitBindings("--output", outputs, options.outputs);
+  ASHLAR_RETURN_IF_ERROR(splitBindings("--output", outputs, options.outputs));
+  if (options.benchmark != 0 && !options.outputs.empty()) {
+    return invalid("--benchmark writes no outputs; leave out --output");
+  }
+  return Status();
 }
 
 } // namespace ashlar::rt

@@ -23,6 +23,8 @@ struct Options {
   bool deterministic = false;
   bool profile = false;
   bool plan = false;
+  bool checkNumerics = false;
+  bool graph = true; // cuda: replay captured programs
   uint64_t seed = 0;
 
   // Training.
@@ -34,6 +36,9 @@ struct Options {
   bool evaluate = false;
   std::string metricsFile;
   std::string logDirectory;
+
+  // Forward.
+  uint64_t benchmark = 0; // runs to measure; 0: a normal run
 
   // Forward: name of the tensor, path of the file.
   std::vector<std::pair<std::string, std::string>> inputs;

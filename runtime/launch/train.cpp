@@ -13,9 +13,8 @@
 namespace ashlar::rt {
 namespace {
 
-// A program together with the pipeline that feeds it.
-class Feed {
-public:
+// A pipeline together with the feed that brings its batches to the devices.
+struct Source {
   Status create(Session &session, Split split) {
     PipelineOptions options;
     options.training = session.image->training;
@@ -26,57 +25,23 @@ public:
     options.directory = session.options->dataDirectory;
     options.seed = session.options->seed;
     ASHLAR_RETURN_IF_ERROR(Pipeline::create(options, pipeline));
-    for (uint32_t device = 0; device < options.numDevices; ++device) {
-      for (uint32_t feature = 0; feature < pipeline.numFeatures(); ++feature) {
-        const ashlar_rt_tensor &tensor = session.variant->tensors[pipeline.featureTensor(feature)];
-        targets.push_back(
-            Target{device, feature, session.executor->address(tensor, static_cast<int>(device)), pipeline.featureBytes(feature)});
-      }
-    }
-    return Status();
-  }
-
-  // Puts the next batch into the input tensors of all devices of this process.
-  void next() {
-    const Batch &batch = pipeline.next();
-    for (const Target &target : targets) {
-      std::memcpy(target.address, batch.data(target.device, target.feature), target.bytes);
-    }
+    return session.executor->createFeed(pipeline, feed);
   }
 
   Pipeline pipeline;
-
-private:
-  struct Target {
-    uint32_t device;
-    uint32_t feature;
-    char *address;
-    size_t bytes;
-  };
-
-  std::vector<Target> targets;
+  std::unique_ptr<Feed> feed;
 };
 
 // Reads a scalar tensor of this process' first device.
-double readScalar(const Executor &executor, const ashlar_rt_tensor &tensor) {
-  const char *address = executor.address(tensor, /*device=*/0);
-  switch (tensor.buffer.dtype) {
-  case ASHLAR_RT_F64: {
-    double value;
-    std::memcpy(&value, address, sizeof(value));
-    return value;
-  }
-  case ASHLAR_RT_I64: {
-    int64_t value;
-    std::memcpy(&value, address, sizeof(value));
-    return static_cast<double>(value);
-  }
-  default: {
-    float value;
-    std::memcpy(&value, address, sizeof(value));
-    return value;
-  }
-  }
+Status readScalar(Executor &executor, const ashlar_rt_tensor &tensor, double &value) {
+  char bytes[sizeof(double)] = {};
+  ASHLAR_RETURN_IF_ERROR(executor.read(tensor, /*device=*/0, bytes));
+  auto as = [&](auto number) {
+    std::memcpy(&number, bytes, sizeof(number));
+    return static_cast<double>(number);
+  };
+  value = tensor.buffer.dtype == ASHLAR_RT_F64 ? as(double{}) : tensor.buffer.dtype == ASHLAR_RT_I64 ? as(int64_t{}) : as(float{});
+  return Status();
 }
 
 // Finds a scalar tensor that the image names, and checks that the runtime can read it.
@@ -105,11 +70,11 @@ public:
     if (session.options->evaluate && executor.find("eval_step") == nullptr) {
       return invalid("--eval: {} was compiled without an evaluation program", session.image->model_name);
     }
-    ASHLAR_RETURN_IF_ERROR(feed.create(session, Split::kTrain));
+    ASHLAR_RETURN_IF_ERROR(batches.create(session, Split::kTrain));
     if (session.options->evaluate) {
       ASHLAR_RETURN_IF_ERROR(evaluation.create(session, Split::kEval));
     }
-    stepsPerEpoch = feed.pipeline.stepsPerEpoch();
+    stepsPerEpoch = batches.pipeline.stepsPerEpoch();
     uint64_t all = session.options->epochs > UINT64_MAX / stepsPerEpoch ? UINT64_MAX : session.options->epochs * stepsPerEpoch;
     totalSteps = std::min(all, session.options->steps.value_or(all));
     return log.open(*session.options, session.communicator->rank(), session.underMpirun, totalSteps, training.global_batch);
@@ -120,18 +85,20 @@ public:
     uint64_t logEvery = session.options->logEveryEpoch ? stepsPerEpoch : session.options->logEvery;
     uint64_t untilLine = logEvery;
     for (uint64_t done = 0; done < totalSteps; ++done) {
-      uint64_t inEpoch = done % stepsPerEpoch;
-      if (inEpoch == 0) {
-        feed.pipeline.startEpoch(done / stepsPerEpoch);
-      }
-      feed.next();
+      ASHLAR_RETURN_IF_ERROR(batches.feed->next());
       ASHLAR_RETURN_IF_ERROR(executor.run(*step));
+      if (done + 1 < totalSteps) { // after the last step of an epoch comes the first of the following one
+        ASHLAR_RETURN_IF_ERROR(batches.feed->prefetch());
+      }
       if (logEvery != 0 && --untilLine == 0) {
         untilLine = logEvery;
-        log.loss(done / stepsPerEpoch + 1, inEpoch + 1, readScalar(executor, *lossTensor), lossTensor->buffer.dtype, seconds() - begin);
+        double loss = 0;
+        ASHLAR_RETURN_IF_ERROR(readScalar(executor, *lossTensor, loss));
+        log.loss(done / stepsPerEpoch + 1, done % stepsPerEpoch + 1, loss, lossTensor->buffer.dtype, seconds() - begin);
       }
       log.progress(done + 1);
     }
+    ASHLAR_RETURN_IF_ERROR(executor.wait());
     double elapsed = seconds() - begin;
     double each = totalSteps == 0 ? 0 : 1e6 * elapsed / static_cast<double>(totalSteps);
     log.line(fmt::format("trained {} steps in {:.3f} s ({:.1f} us a step)", totalSteps, elapsed, each));
@@ -145,17 +112,27 @@ public:
       ASHLAR_RETURN_IF_ERROR(findScalar(session, training.correct_tensor, /*integer=*/true, correctTensor));
     }
     Program &program = *executor.find("eval_step");
-    uint64_t batches = evaluation.pipeline.stepsPerEpoch();
-    evaluation.pipeline.startEpoch(0);
+    uint64_t count = evaluation.pipeline.stepsPerEpoch();
     double loss = 0;
     double correct = 0;
-    for (uint64_t i = 0; i < batches; ++i) {
-      evaluation.next();
+    auto add = [&](const ashlar_rt_tensor &tensor, double &sum) {
+      double value = 0;
+      Status status = readScalar(executor, tensor, value);
+      sum += value;
+      return status;
+    };
+    for (uint64_t i = 0; i < count; ++i) {
+      ASHLAR_RETURN_IF_ERROR(evaluation.feed->next());
       ASHLAR_RETURN_IF_ERROR(executor.run(program));
-      loss += readScalar(executor, *lossTensor);
-      correct += correctTensor != nullptr ? readScalar(executor, *correctTensor) : 0;
+      if (i + 1 < count) {
+        ASHLAR_RETURN_IF_ERROR(evaluation.feed->prefetch());
+      }
+      ASHLAR_RETURN_IF_ERROR(add(*lossTensor, loss));
+      if (correctTensor != nullptr) {
+        ASHLAR_RETURN_IF_ERROR(add(*correctTensor, correct));
+      }
     }
-    std::string text = fmt::format("eval: loss is {:.4f}", loss / static_cast<double>(batches));
+    std::string text = fmt::format("eval: loss is {:.4f}", loss / static_cast<double>(count));
     if (correctTensor != nullptr) {
       uint64_t labels = evaluation.pipeline.samplesPerEpoch() * labelsOfSample();
       text += fmt::format(", accuracy is {:.4f} ({:.0f} of {})", correct / static_cast<double>(labels), correct, labels);
@@ -186,8 +163,8 @@ private:
   Session &session;
   const ashlar_rt_training &training;
   Executor &executor;
-  Feed feed;
-  Feed evaluation; // only with --eval
+  Source batches;
+  Source evaluation; // only with --eval
   TrainingLog log;
   Program *step = nullptr;
   const ashlar_rt_tensor *lossTensor = nullptr;

@@ -93,7 +93,7 @@ int main(int argc, char **argv) {
   Benchmark bench(static_cast<uint32_t>(job.processes()));
   std::unique_ptr<Communicator> communicator;
   bool known = false;
-  if (Status status = job.connect(bench.variant, /*programHash=*/1, communicator, known); !status.ok()) {
+  if (Status status = job.connect(bench.variant, bench.variant.arena_bytes, /*programHash=*/1, communicator, known); !status.ok()) {
     std::fprintf(stderr, "%s\n", status.message().c_str());
     MPI_Abort(MPI_COMM_WORLD, 1);
   }

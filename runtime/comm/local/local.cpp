@@ -10,7 +10,7 @@ Status createLocalCommunicators(const ashlar_rt_variant &variant, std::vector<st
   Place place;
   place.processes = Mesh(variant).processes();
   place.hostOfProcess.assign(static_cast<size_t>(place.processes), 0);
-  WindowShape shape = windowShape(variant, place.processes);
+  WindowShape shape = windowShape(variant, variant.arena_bytes, place.processes);
   Mapping mapping;
   ASHLAR_RETURN_IF_ERROR(Mapping::createPrivate(Window::bytes(shape), mapping));
   auto window = std::make_shared<Window>(shape, std::move(mapping));

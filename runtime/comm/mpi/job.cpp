@@ -38,11 +38,12 @@ Job::Job() {
 
 Job::~Job() = default;
 
-Status Job::connect(const ashlar_rt_variant &variant, uint64_t programHash, std::unique_ptr<Communicator> &communicator, bool &known) {
+Status Job::connect(const ashlar_rt_variant &variant, uint64_t arenaBytes, uint64_t programHash,
+                    std::unique_ptr<Communicator> &communicator, bool &known) {
   known = false;
   ASHLAR_RETURN_IF_ERROR(findHosts());
   ++connections;
-  WindowShape shape = windowShape(variant, ranksOnHost());
+  WindowShape shape = windowShape(variant, arenaBytes, ranksOnHost());
   std::shared_ptr<Window> window;
   bool first = place.indexOnHost(place.rank) == 0;
   ASHLAR_RETURN_IF_ERROR(first ? createWindow(shape, programHash, window) : joinWindow(shape, programHash, window));

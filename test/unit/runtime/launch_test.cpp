@@ -5,7 +5,7 @@
 #include "runtime/base/host.h"
 #include "runtime/comm/local/local.h"
 #include "runtime/launch/cpu_check.h"
-#include "runtime/launch/executor.h"
+#include "runtime/launch/cpu_executor.h"
 #include "runtime/launch/options.h"
 #include "runtime/launch/shard.h"
 #include "runtime/launch/training_log.h"
@@ -171,8 +171,8 @@ TEST_CASE("executor: a forward program on two threads-as-ranks", "[runtime][exec
   std::vector<float> products[2];
   auto rankBody = [&](Communicator &communicator) {
     ThreadPool pool(2);
-    Executor executor;
-    if (!executor.create(toy->image(), variant, communicator, pool, /*profile=*/true).ok()) {
+    CpuExecutor executor;
+    if (!executor.create(toy->image(), variant, communicator, pool, ExecutorOptions{/*profile=*/true}).ok()) {
       return;
     }
     auto *x = reinterpret_cast<float *>(executor.address(*executor.tensor("x"), 0));
@@ -207,8 +207,8 @@ TEST_CASE("executor: a buffer outside its arena is refused", "[runtime][executor
   variant.coordinates_offset = 0;
   variant.arena_bytes = 400;
   ThreadPool pool(1);
-  Executor executor;
-  CHECK(executor.create(toy->image(), variant, *communicators[0], pool, false).message() ==
+  CpuExecutor executor;
+  CHECK(executor.create(toy->image(), variant, *communicators[0], pool, {}).message() ==
         "product: buffer 3 at 384 + 64 leaves the arena of 400 bytes");
 }
 
@@ -222,8 +222,8 @@ TEST_CASE("executor: a training step allocates nothing", "[runtime][executor]") 
   std::atomic<int> steps{0};
   auto rankBody = [&](Communicator &communicator) {
     ThreadPool pool(2);
-    Executor executor;
-    if (!executor.create(toy->image(), variant, communicator, pool, false).ok()) {
+    CpuExecutor executor;
+    if (!executor.create(toy->image(), variant, communicator, pool, {}).ok()) {
       communicator.abort();
       return;
     }

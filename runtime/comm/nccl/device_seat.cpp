@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Communicators and collectives by NCCL.
+
+#include "runtime/comm/nccl/device_seat.h"
+
+#include "runtime/base/dtype.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace ashlar::rt {
+namespace {
+
+bool toNcclType(uint32_t dtype, ncclDataType_t &type) {
+  switch (dtype) {
+  case ASHLAR_RT_F32:
+    type = ncclFloat32;
+    return true;
+  case ASHLAR_RT_F64:
+    type = ncclFloat64;
+    return true;
+  case ASHLAR_RT_I32:
+    type = ncclInt32;
+    return true;
+  case ASHLAR_RT_I64:
+    type = ncclInt64;
+    return true;
+  case ASHLAR_RT_BOOL:
+    type = ncclUint8;
+    return true;
+  case ASHLAR_RT_F16:
+    type = ncclFloat16;
+    return true;
+  case ASHLAR_RT_BF16:
+    type = ncclBfloat16;
+    return true;
+  default:
+    return false;
+  }
+}
+
+// A sum of bools is "or".
+ncclRedOp_t toNcclReduction(uint32_t dtype, uint32_t reduction) {
+  bool isOr = dtype == ASHLAR_RT_BOOL && reduction == ASHLAR_RT_SUM;
+  return isOr || reduction == ASHLAR_RT_MAX ? ncclMax : reduction == ASHLAR_RT_MIN ? ncclMin : ncclSum;
+}
+
+StridedCopy placeCopy(const PlannedCopy &planned, const CUdeviceptr *regions) {
+  StridedCopy copy;
+  copy.source = regions[static_cast<size_t>(planned.from)] + planned.source.offset;
+  copy.target = regions[static_cast<size_t>(planned.to)] + planned.target.offset;
+  const View &blocks = planned.source.dense() ? planned.target : planned.source;
+  copy.width = blocks.block;
+  copy.height = blocks.count;
+  copy.sourcePitch = planned.source.dense() ? blocks.block : planned.source.stride;
+  copy.targetPitch = planned.target.dense() ? blocks.block : planned.target.stride;
+  return copy;
+}
+
+} // namespace
+
+Status DeviceSeat::layOut(const ashlar_rt_instr &instr, size_t &number) {
+  if (instr.num_buffers != 2 || instr.desc == nullptr) {
+    return internal("{}: a collective has buffers in and out, not {} buffers", instr.name, instr.num_buffers);
+  }
+  const auto &desc = *static_cast<const ashlar_rt_collective_desc *>(instr.desc);
+  const Mesh &mesh = host.mesh();
+  CollectiveShape shape;
+  Status checked =
+      CollectiveShape::create(desc, mesh.groupSize(desc.axes, desc.num_axes), instr.buffers[0].bytes, instr.buffers[1].bytes, shape);
+  if (!checked.ok()) {
+    return internal("{}: {}", instr.name, checked.message());
+  }
+  Item item;
+  item.instr = &instr;
+  item.elementBytes = dtypeBytes(desc.dtype);
+  item.outBytes = shape.outBytes();
+  item.reduction = toNcclReduction(desc.dtype, desc.reduction);
+  if (!toNcclType(desc.dtype, item.type)) {
+    return internal("{}: no collective of {}", instr.name, dtypeName(desc.dtype));
+  }
+  // The group of this device, by coordinate, and all groups by rank in the communicator.
+  std::vector<Group> groups = mesh.groups(desc.axes, desc.num_axes);
+  Group mine;
+  for (Group &group : groups) {
+    if (std::find(group.begin(), group.end(), host.firstDevice()) != group.end()) {
+      mine = group;
+    }
+    std::sort(group.begin(), group.end(), [&](int a, int b) { return mesh.processOf(a) < mesh.processOf(b); });
+  }
+  int self = static_cast<int>(std::find(mine.begin(), mine.end(), host.firstDevice()) - mine.begin());
+  Group sorted = mine;
+  std::sort(sorted.begin(), sorted.end(), [&](int a, int b) { return mesh.processOf(a) < mesh.processOf(b); });
+  std::vector<int> rankOf;
+  for (int member : mine) {
+    rankOf.push_back(static_cast<int>(std::find(sorted.begin(), sorted.end(), member) - sorted.begin()));
+  }
+  item.plan = planCollective(desc, shape, rankOf, self);
+  if (mine.size() > 1 && desc.kind != ASHLAR_RT_SLICE) {
+    std::sort(groups.begin(), groups.end());
+    item.partition = findPartition(std::move(groups));
+  }
+  workspace = std::max(workspace, item.plan.workspaceBytes);
+  number = collectives.size();
+  collectives.push_back(std::move(item));
+  return Status();
+}
+
+DeviceSeat::Partition *DeviceSeat::findPartition(std::vector<Group> groups) {
+  for (Partition &partition : partitions) {
+    if (partition.groups == groups) {
+      return &partition;
+    }
+  }
+  partitions.emplace_back();
+  Partition &partition = partitions.back();
+  partition.groups = std::move(groups);
+  for (size_t i = 0; i < partition.groups.size(); ++i) {
+    const Group &group = partition.groups[i];
+    if (std::find(group.begin(), group.end(), host.firstDevice()) != group.end()) {
+      partition.mine = i;
+    }
+  }
+  return &partition;
+}
+
+void DeviceSeat::place(const DeviceMemory &memory) {
+  for (Item &item : collectives) {
+    item.regions[static_cast<size_t>(Region::kIn)] = memory.address(item.instr->buffers[0]);
+    item.regions[static_cast<size_t>(Region::kOut)] = memory.address(item.instr->buffers[1]);
+    item.regions[static_cast<size_t>(Region::kWorkspace)] = memory.workspace;
+    item.before.clear();
+    item.after.clear();
+    for (const PlannedCopy &copy : item.plan.before) {
+      item.before.push_back(placeCopy(copy, item.regions));
+    }
+    for (const PlannedCopy &copy : item.plan.after) {
+      item.after.push_back(placeCopy(copy, item.regions));
+    }
+  }
+}
+
+Status DeviceSeat::load() {
+  return NcclLibrary::load(nccl);
+}
+
+Status DeviceSeat::connect() {
+  for (Partition &partition : partitions) {
+    const Group &group = partition.groups[partition.mine];
+    auto place = std::find(group.begin(), group.end(), host.firstDevice());
+    ncclUniqueId mine = {};
+    Status made;
+    if (place == group.begin()) {
+      made = nccl.check(nccl.ncclGetUniqueId(&mine), "cannot make an id for a communicator");
+    }
+    ASHLAR_RETURN_IF_ERROR(host.agree(made));
+    std::vector<ncclUniqueId> all(static_cast<size_t>(host.processes()));
+    ASHLAR_RETURN_IF_ERROR(host.allGather(&mine, sizeof(mine), all.data()));
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    const ncclUniqueId &id = all[static_cast<size_t>(host.mesh().processOf(group[0]))];
+    ncclResult_t result =
+        nccl.ncclCommInitRankConfig(&partition.comm, static_cast<int>(group.size()), id, static_cast<int>(place - group.begin()), &config);
+    ASHLAR_RETURN_IF_ERROR(nccl.check(result, "cannot connect the GPUs of the ranks"));
+  }
+  return Status();
+}
+
+Status DeviceSeat::enqueue(size_t number, CUstream stream) const {
+  const Item &item = collectives[number];
+  const DriverLibrary &cuda = device.driver();
+  if (item.plan.zeroOut) {
+    CUresult result = cuda.cuMemsetD8Async(item.regions[static_cast<size_t>(Region::kOut)], 0, item.outBytes, stream);
+    ASHLAR_RETURN_IF_ERROR(cuda.check(result, "cannot fill memory of the GPU"));
+  }
+  for (const StridedCopy &copy : item.before) {
+    ASHLAR_RETURN_IF_ERROR(copy.enqueue(cuda, stream));
+  }
+  if (item.plan.calls.size() == 1) {
+    ASHLAR_RETURN_IF_ERROR(call(item, item.plan.calls[0], stream));
+  } else if (!item.plan.calls.empty()) {
+    // One group: sends and receives of all members make progress together.
+    ASHLAR_RETURN_IF_ERROR(nccl.check(nccl.ncclGroupStart(), "cannot start a collective"));
+    Status status;
+    for (const PlannedCall &planned : item.plan.calls) {
+      status.update(call(item, planned, stream));
+    }
+    status.update(nccl.check(nccl.ncclGroupEnd(), item.instr->name, item.partition->comm));
+    ASHLAR_RETURN_IF_ERROR(status);
+  }
+  for (const StridedCopy &copy : item.after) {
+    ASHLAR_RETURN_IF_ERROR(copy.enqueue(cuda, stream));
+  }
+  return Status();
+}
+
+Status DeviceSeat::call(const Item &item, const PlannedCall &planned, CUstream stream) const {
+  auto at = [&](Region region, size_t offset) { return reinterpret_cast<void *>(item.regions[static_cast<size_t>(region)] + offset); };
+  const void *from = at(planned.from, planned.source);
+  void *to = at(planned.to, planned.target);
+  size_t count = planned.bytes / item.elementBytes;
+  ncclComm_t comm = item.partition->comm;
+  ncclResult_t result = ncclSuccess;
+  switch (planned.kind) {
+  case CallKind::kAllReduce:
+    result = nccl.ncclAllReduce(from, to, count, item.type, item.reduction, comm, stream);
+    break;
+  case CallKind::kAllGather:
+    result = nccl.ncclAllGather(from, to, count, item.type, comm, stream);
+    break;
+  case CallKind::kReduceScatter:
+    result = nccl.ncclReduceScatter(from, to, count, item.type, item.reduction, comm, stream);
+    break;
+  case CallKind::kBroadcast:
+    result = nccl.ncclBroadcast(from, to, count, item.type, planned.peer, comm, stream);
+    break;
+  case CallKind::kSend:
+    result = nccl.ncclSend(from, count, item.type, planned.peer, comm, stream);
+    break;
+  case CallKind::kReceive:
+    result = nccl.ncclRecv(to, count, item.type, planned.peer, comm, stream);
+    break;
+  }
+  return nccl.check(result, item.instr->name, comm);
+}
+
+std::string DeviceSeat::describe(size_t number) const {
+  const ashlar_rt_instr &instr = *collectives[number].instr;
+  const char *cause = static_cast<const ashlar_rt_collective_desc *>(instr.desc)->cause;
+  return cause != nullptr && *cause != '\0' ? fmt::format("{} ({})", instr.name, cause) : instr.name;
+}
+
+Status DeviceSeat::asyncError() const {
+  for (const Partition &partition : partitions) {
+    ncclResult_t result = ncclSuccess;
+    if (partition.comm == nullptr || nccl.ncclCommGetAsyncError(partition.comm, &result) != ncclSuccess) {
+      continue;
+    }
+    if (result != ncclSuccess && result != ncclInProgress) {
+      return nccl.failure(result, "the connection of the GPUs broke", partition.comm);
+    }
+  }
+  return Status();
+}
+
+void DeviceSeat::disconnect() {
+  for (Partition &partition : partitions) {
+    if (partition.comm != nullptr) {
+      nccl.ncclCommDestroy(partition.comm);
+      partition.comm = nullptr;
+    }
+  }
+}
+
+} // namespace ashlar::rt

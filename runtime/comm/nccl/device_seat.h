@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A rank's GPU among those of the other ranks: the communicators of NCCL, and the collectives of a variant's programs. The host side of the
+// job (who is there, agreement, the end of it) stays with the Communicator.
+//
+// One communicator for each distinct way of parting all devices into groups; axes of size 1 change nothing, so several sets of axes may
+// share one. A group of one needs none.
+
+#ifndef ASHLAR_RUNTIME_COMM_NCCL_DEVICE_SEAT_H
+#define ASHLAR_RUNTIME_COMM_NCCL_DEVICE_SEAT_H
+
+#include "runtime/comm/communicator.h"
+#include "runtime/comm/nccl/collective_plan.h"
+#include "runtime/comm/nccl/nccl_library.h"
+#include "runtime/device/cuda/device.h"
+#include "runtime/device/cuda/strided_copy.h"
+
+#include <deque>
+#include <memory>
+
+namespace ashlar::rt {
+
+// Where the regions of a collective lie on the device.
+struct DeviceMemory {
+  CUdeviceptr arena = 0;
+  CUdeviceptr constants = 0;
+  CUdeviceptr workspace = 0; // workspaceBytes() of it
+
+  CUdeviceptr address(const ashlar_rt_buffer &buffer) const {
+    return (buffer.space == ASHLAR_RT_CONSTANT ? constants : arena) + buffer.offset;
+  }
+};
+
+// Used in this order: layOut(), place(), connect(), enqueue(). By one thread.
+class DeviceSeat {
+public:
+  // Both outlive the seat.
+  DeviceSeat(CudaDevice &device, Communicator &host) : device(device), host(host) {}
+  DeviceSeat(const DeviceSeat &) = delete;
+  DeviceSeat &operator=(const DeviceSeat &) = delete;
+
+  // Plans a collective instruction and returns its number, counted from 0. Every rank lays out the same ones in the same order.
+  Status layOut(const ashlar_rt_instr &instr, size_t &number);
+
+  // Bytes that the collectives laid out need beside their buffers; they run one after the other.
+  size_t workspaceBytes() const { return workspace; }
+
+  // Turns all plans into addresses.
+  void place(const DeviceMemory &memory);
+
+  // Whether a communicator is needed, or the collective talks to other devices.
+  bool needsConnection() const { return !partitions.empty(); }
+  bool communicates(size_t number) const { return !collectives[number].plan.calls.empty(); }
+
+  // Loads NCCL and makes the communicators. Every rank calls it; it waits for the others.
+  Status load();
+  Status connect();
+
+  // Puts a collective on the stream. Every rank does so in the same order.
+  Status enqueue(size_t number, CUstream stream) const;
+
+  // What errors call a collective: name and cause.
+  std::string describe(size_t number) const;
+
+  // How many collectives there are, and communicators.
+  size_t size() const { return collectives.size(); }
+  size_t communicators() const { return partitions.size(); }
+
+  // What NCCL found wrong in the background. Any thread may ask once connect() is done.
+  Status asyncError() const;
+
+  // Lets go of the communicators. Every rank calls it, when all collectives are done.
+  void disconnect();
+
+private:
+  // All groups, members by rank in the communicator: sorted, so that equal partitions compare equal.
+  struct Partition {
+    std::vector<Group> groups;
+    size_t mine = 0; // the group of this device
+    ncclComm_t comm = nullptr;
+  };
+
+  struct Item {
+    const ashlar_rt_instr *instr = nullptr;
+    CollectivePlan plan;
+    Partition *partition = nullptr; // null: a group of one
+    std::vector<StridedCopy> before;
+    std::vector<StridedCopy> after;
+    CUdeviceptr regions[3] = {}; // by Region
+    ncclDataType_t type = ncclInt8;
+    ncclRedOp_t reduction = ncclSum;
+    size_t elementBytes = 1;
+    size_t outBytes = 0;
+  };
+
+  Partition *findPartition(std::vector<Group> groups);
+  Status call(const Item &item, const PlannedCall &planned, CUstream stream) const;
+
+  CudaDevice &device;
+  Communicator &host;
+  NcclLibrary nccl;
+  std::deque<Partition> partitions; // items point to them
+  std::vector<Item> collectives;
+  size_t workspace = 0;
+};
+
+} // namespace ashlar::rt
+
+#endif // ASHLAR_RUNTIME_COMM_NCCL_DEVICE_SEAT_H

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The thread that watches a job on several GPUs.
+
+#include "runtime/comm/nccl/watchdog.h"
+
+#include "runtime/base/clock.h"
+#include "runtime/base/host.h"
+
+#include <cstdio>
+#include <system_error>
+
+#include <unistd.h>
+
+namespace ashlar::rt {
+namespace {
+
+constexpr useconds_t kPeriodMicroseconds = 100 * 1000;
+
+// How long collectives may take to get on, and how long the ranks may take to connect. ASHLAR_PATIENCE (for tests) sets the first.
+constexpr int64_t kPatienceSeconds = 30;
+constexpr double kConnectSeconds = 120;
+
+// How long the main thread may take to notice a failure, and how long another rank to print one.
+constexpr double kNoticeSeconds = 2;
+constexpr useconds_t kGraceMicroseconds = 300 * 1000;
+
+} // namespace
+
+Status Watchdog::start() {
+  void *memory = nullptr;
+  ASHLAR_RETURN_IF_ERROR(device.allocatePinned(sizeof(uint32_t), memory));
+  word = static_cast<volatile uint32_t *>(memory);
+  *word = 0;
+  const DriverLibrary &cuda = device.driver();
+  ASHLAR_RETURN_IF_ERROR(cuda.check(cuda.cuMemHostGetDevicePointer_v2(&deviceWord, memory, 0), "cannot map memory of the host"));
+  since = seconds();
+  try {
+    thread = std::thread([this] { run(); });
+  } catch (const std::system_error &error) {
+    return unavailable("cannot start the thread that watches the other ranks: {}", error.what());
+  }
+  device.setInterrupt(this);
+  return Status();
+}
+
+void Watchdog::stop() {
+  stopping = true;
+  if (thread.joinable()) {
+    thread.join();
+    device.setInterrupt(nullptr);
+  }
+}
+
+Status Watchdog::check() {
+  if (!failed.load(std::memory_order_acquire)) {
+    return Status();
+  }
+  std::lock_guard<std::mutex> lock(mutex);
+  noticed = true;
+  return failure;
+}
+
+void Watchdog::enter(size_t number) {
+  busy = number;
+}
+
+Status Watchdog::note(size_t number, CUstream stream) const {
+  const DriverLibrary &cuda = device.driver();
+  return cuda.check(cuda.cuMemsetD32Async(deviceWord, static_cast<unsigned>(number + 1), 1, stream), "cannot note a collective");
+}
+
+void Watchdog::started(CUevent finished) {
+  last = finished;
+  ++runs;
+}
+
+void Watchdog::run() {
+  if (!device.makeCurrent().ok()) {
+    return;
+  }
+  while (!stopping) {
+    usleep(kPeriodMicroseconds);
+    Status found = look();
+    if (found.ok()) {
+      continue;
+    }
+    {
+      std::lock_guard<std::mutex> lock(mutex);
+      failure = found;
+    }
+    failed.store(true, std::memory_order_release);
+    double end = seconds() + kNoticeSeconds;
+    while (!noticed && !stopping && seconds() < end) {
+      usleep(kPeriodMicroseconds / 10);
+    }
+    if (noticed || stopping) {
+      return;
+    }
+    if (found.code() == StatusCode::kAborted) {
+      usleep(kGraceMicroseconds); // mpirun ends all ranks with the first; another one has something to say
+    } else {
+      fail(found);
+    }
+    std::fflush(nullptr);
+    _exit(1);
+  }
+}
+
+Status Watchdog::look() {
+  if (int dead = host.deadRank(); dead >= 0) {
+    return unavailable("rank {} ended without a word; rank {} was {}", dead, host.rank(), where());
+  }
+  if (host.aborted()) {
+    return abortedStatus();
+  }
+  size_t nowBusy = busy;
+  if (nowBusy != kConnecting) {
+    Status broken = seat.asyncError();
+    if (!broken.ok()) {
+      return unavailable("{}; rank {} was {}", broken.message(), host.rank(), where());
+    }
+  }
+  CUevent event = last;
+  uint64_t nowRuns = runs;
+  uint32_t nowWord = *word;
+  bool pending = nowBusy != kIdle || (event != nullptr && device.driver().cuEventQuery(event) == CUDA_ERROR_NOT_READY);
+  double now = seconds();
+  if (!pending || nowBusy != seenBusy || nowRuns != seenRuns || nowWord != seenWord) {
+    seenBusy = nowBusy;
+    seenRuns = nowRuns;
+    seenWord = nowWord;
+    since = now;
+    return Status();
+  }
+  double patience = nowBusy == kConnecting ? kConnectSeconds : static_cast<double>(environmentInteger("ASHLAR_PATIENCE", kPatienceSeconds));
+  if (now - since < patience) {
+    return Status();
+  }
+  return unavailable("rank {} got no further for {:.0f} s; it was {}", host.rank(), now - since, where());
+}
+
+std::string Watchdog::where() const {
+  size_t now = busy;
+  if (now == kConnecting) {
+    return "connecting the GPUs of the ranks";
+  }
+  if (now != kIdle) {
+    return fmt::format("starting the collective {}", seat.describe(now));
+  }
+  uint32_t number = *word;
+  return number == 0 || number > seat.size() ? "before its first collective"
+                                             : fmt::format("in the collective {}", seat.describe(number - 1));
+}
+
+} // namespace ashlar::rt

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Sees to it that a job on several GPUs never hangs. A thread looks ten times a second whether a rank of this host ended, whether a rank
+// gave up, whether NCCL reports an error, and whether collectives get on. Who waits for the device asks check(); when the main thread does
+// not ask because it is stuck inside a library, the watchdog itself tells the failure and ends the process.
+
+#ifndef ASHLAR_RUNTIME_COMM_NCCL_WATCHDOG_H
+#define ASHLAR_RUNTIME_COMM_NCCL_WATCHDOG_H
+
+#include "runtime/comm/nccl/device_seat.h"
+
+#include <atomic>
+#include <mutex>
+#include <thread>
+
+namespace ashlar::rt {
+
+// The main thread starts it, tells it what goes on, and stops it; all other members are the thread's.
+class Watchdog final : public Interrupt {
+public:
+  // `fail` prints a failure and ends the other ranks. All outlive the watchdog.
+  Watchdog(CudaDevice &device, const Communicator &host, const DeviceSeat &seat, std::function<void(const Status &)> fail)
+      : device(device), host(host), seat(seat), fail(std::move(fail)) {}
+  ~Watchdog() override { stop(); }
+
+  // Starts the thread. Assumes that the device is open.
+  Status start();
+
+  // Ends the thread. A rank that ends from now on is not missed.
+  void stop();
+
+  // The failure that was found, or ok.
+  Status check() override;
+
+  // From now to leave(), the main thread is in a call that waits for other ranks: collective `number`, or kConnecting.
+  void enter(size_t number);
+  void leave() { busy = kIdle; }
+
+  // Puts a note on the stream that collective `number` begins.
+  Status note(size_t number, CUstream stream) const;
+
+  // Another run was started; `finished` happens at its end.
+  void started(CUevent finished);
+
+  // What the main thread is in while it makes communicators.
+  static constexpr size_t kConnecting = ~size_t{0} - 1;
+
+private:
+  static constexpr size_t kIdle = ~size_t{0};
+
+  void run();
+  Status look();
+  std::string where() const;
+
+  CudaDevice &device;
+  const Communicator &host;
+  const DeviceSeat &seat;
+  std::function<void(const Status &)> fail;
+
+  // Written by the device: the number of the collective that began last, plus 1. Page-locked.
+  volatile uint32_t *word = nullptr;
+  CUdeviceptr deviceWord = 0;
+
+  // Told by the main thread.
+  std::atomic<size_t> busy{kIdle};
+  std::atomic<uint64_t> runs{0};
+  std::atomic<CUevent> last{nullptr};
+  std::atomic<bool> stopping{false};
+  std::atomic<bool> noticed{false}; // check() returned the failure
+
+  // What look() saw last, and since when.
+  size_t seenBusy = kIdle;
+  uint64_t seenRuns = 0;
+  uint32_t seenWord = 0;
+  double since = 0;
+
+  std::atomic<bool> failed{false};
+  std::mutex mutex;
+  Status failure; // under `mutex`
+  std::thread thread;
+};
+
+} // namespace ashlar::rt
+
+#endif // ASHLAR_RUNTIME_COMM_NCCL_WATCHDOG_H

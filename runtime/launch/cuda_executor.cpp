@@ -1,0 +1,415 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The cuda target: one rank, one GPU. All device memory is one block: arena, constants, staging areas of the batches, workspaces.
+
+#include "runtime/launch/cuda_executor.h"
+
+#include "runtime/base/clock.h"
+#include "runtime/base/host.h"
+#include "runtime/launch/cuda_feed.h"
+#include "runtime/launch/cuda_program.h"
+#include "runtime/launch/numerics.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+namespace ashlar::rt {
+namespace {
+
+constexpr size_t kBlockAlignment = 256;
+constexpr size_t kPinnedBytes = 4096; // for scalars on their way to the host
+constexpr int kFeeds = 2;             // training and evaluation
+
+// Copies of a measurement of the bandwidth, and bytes of one.
+constexpr int kBandwidthCopies = 10;
+constexpr size_t kBandwidthBytes = size_t{1} << 30;
+
+size_t alignUp(size_t bytes) {
+  return (bytes + kBlockAlignment - 1) / kBlockAlignment * kBlockAlignment;
+}
+
+std::string sizeText(size_t bytes) {
+  double size = static_cast<double>(bytes);
+  return size < 0x1p20 ? fmt::format("{:.1f} KiB", size * 0x1p-10)
+                       : (size < 0x1p30 ? fmt::format("{:.1f} MiB", size * 0x1p-20) : fmt::format("{:.2f} GiB", size * 0x1p-30));
+}
+
+class CudaExecutor final : public Executor {
+public:
+  ~CudaExecutor() override;
+
+  // The two halves of createCudaExecutor(): what a rank does for itself, and what needs the others.
+  Status open(const ashlar_rt_image &image, const ashlar_rt_variant &variant, Communicator &communicator, const ExecutorOptions &options);
+  Status shareDevices();
+  Status allocate();
+  Status connect(std::function<void(const Status &)> fail);
+  Status layOutPrograms();
+
+  Status run(Program &program) override;
+  Status wait() override;
+  Status write(const ashlar_rt_tensor &tensor, int device, const std::function<void(char *data)> &fill) override;
+  Status read(const ashlar_rt_tensor &tensor, int device, void *data) override;
+  Status fetch(const ashlar_rt_tensor &tensor, const std::function<void(int device, const char *data)> &sink) override;
+  Status createFeed(Pipeline &pipeline, std::unique_ptr<Feed> &feed) override;
+  Status benchmark(Program &program, uint64_t count, Benchmark &result) override;
+  Status close() override;
+  bool mayHang() const override { return context.device.isOpen(); }
+  std::string startTimes() const override { return times; }
+
+private:
+  Status openDevice();
+  Status runWatched(CudaProgram &program);
+  Status measureCopy(Benchmark &result);
+  void noteTime(const char *what);
+
+  CudaContext context;
+  std::vector<std::vector<size_t>> collectives; // by program: numbers at the seat
+  size_t feedBytes = 0;                         // of one staging area
+  CUdeviceptr staging = 0;
+  int feeds = 0;
+  CUstream copies = nullptr;
+  CUevent finished = nullptr;
+  CUevent begun = nullptr; // with `ended`: the time of a run
+  CUevent ended = nullptr;
+  void *pinned = nullptr;
+  std::vector<char> scratch;
+  std::string times;
+  double since = seconds();
+};
+
+CudaExecutor::~CudaExecutor() {
+  context.watchdog.reset();
+  programs.clear(); // graphs before the device
+}
+
+void CudaExecutor::noteTime(const char *what) {
+  double now = seconds();
+  times += fmt::format("{}{} {:.1f} ms", times.empty() ? "" : ", ", what, 1e3 * (now - since));
+  since = now;
+}
+
+Status CudaExecutor::open(const ashlar_rt_image &source, const ashlar_rt_variant &chosen, Communicator &seat, const ExecutorOptions &how) {
+  ASHLAR_RETURN_IF_ERROR(setUp(source, chosen, seat, how));
+  if (devices != 1) {
+    return internal("{} devices a process on cuda", devices);
+  }
+  for (uint32_t i = 0; i < variant->num_programs; ++i) {
+    for (uint32_t k = 0; k < variant->programs[i].num_instrs; ++k) {
+      ASHLAR_RETURN_IF_ERROR(checkBuffers(variant->programs[i].instrs[k]));
+    }
+  }
+  context.seat = std::make_unique<DeviceSeat>(context.device, seat);
+  ASHLAR_RETURN_IF_ERROR(openDevice());
+  noteTime("driver");
+  ASHLAR_RETURN_IF_ERROR(context.device.loadModule(*image));
+  noteTime("module");
+  for (uint32_t i = 0; i < variant->num_programs; ++i) {
+    collectives.emplace_back();
+    for (uint32_t k = 0; k < variant->programs[i].num_instrs; ++k) {
+      if (variant->programs[i].instrs[k].kind == ASHLAR_RT_COLLECTIVE) {
+        collectives.back().emplace_back();
+        ASHLAR_RETURN_IF_ERROR(context.seat->layOut(variant->programs[i].instrs[k], collectives.back().back()));
+      }
+    }
+  }
+  if (context.seat->needsConnection()) {
+    ASHLAR_RETURN_IF_ERROR(context.seat->load());
+  }
+  return Status();
+}
+
+// The device of a rank follows its place on its host. Where a launcher shows each rank a device of its own, that is the one.
+Status CudaExecutor::openDevice() {
+  int count = 0;
+  ASHLAR_RETURN_IF_ERROR(context.device.load(count));
+  const Place &place = communicator->seat();
+  if (environmentInteger("ASHLAR_SHARE_DEVICE", 0) != 0) {
+    // NCCL then takes the ranks for different hosts. Read when it is loaded.
+    setenv("NCCL_HOSTID", fmt::format("ashlar-{}-{}", hashText(hostIdentity()), place.rank).c_str(), /*overwrite=*/1);
+  }
+  return context.device.open(place.indexOnHost(place.rank) % count);
+}
+
+// Refuses two ranks on one device: NCCL cannot connect them, and would say so late or hang.
+Status CudaExecutor::shareDevices() {
+  if (environmentInteger("ASHLAR_SHARE_DEVICE", 0) != 0) {
+    return Status();
+  }
+  const Place &place = communicator->seat();
+  BusAddress mine = context.device.busAddress();
+  std::vector<BusAddress> all(static_cast<size_t>(communicator->processes()));
+  ASHLAR_RETURN_IF_ERROR(communicator->allGather(&mine, sizeof(mine), all.data()));
+  for (size_t b = 0; b < all.size(); ++b) {
+    for (size_t a = 0; a < b; ++a) {
+      if (all[a] == all[b] && place.hostOfProcess[a] == place.hostOfProcess[b]) {
+        return invalid(
+            "ranks {} and {} would both run on the GPU at {:04x}:{:02x}:{:02x}, but NCCL cannot connect two ranks on one; start at "
+            "most as many ranks on a host as it has GPUs (ASHLAR_SHARE_DEVICE=1 allows it for tests)",
+            a, b, all[a].domain, all[a].bus, all[a].device);
+      }
+    }
+  }
+  return Status();
+}
+
+Status CudaExecutor::allocate() {
+  for (uint32_t i = 0; i < variant->num_tensors; ++i) {
+    feedBytes += variant->tensors[i].role == ASHLAR_RT_INPUT ? alignUp(variant->tensors[i].buffer.bytes) : 0;
+  }
+  feedBytes = image->training != nullptr ? feedBytes : 0;
+  bool multiplies = false;
+  for (uint32_t i = 0; i < variant->num_programs; ++i) {
+    const ashlar_rt_program &program = variant->programs[i];
+    multiplies |=
+        std::any_of(program.instrs, program.instrs + program.num_instrs, [](auto &instr) { return instr.kind == ASHLAR_RT_GEMM; });
+  }
+  size_t arena = alignUp(variant->arena_bytes);
+  size_t constants = alignUp(image->constants_bytes);
+  size_t exchange = alignUp(context.seat->workspaceBytes());
+  size_t product = multiplies ? kMatmulWorkspaceBytes : 0;
+  size_t total = arena + constants + kFeeds * feedBytes + exchange + product;
+  std::string purpose = fmt::format("tensors {}, constants {}, batches {}, collectives {}, matrix products {}", sizeText(arena),
+                                    sizeText(constants), sizeText(kFeeds * feedBytes), sizeText(exchange), sizeText(product));
+  CUdeviceptr base = 0;
+  ASHLAR_RETURN_IF_ERROR(context.device.allocate(std::max(total, kBlockAlignment), purpose, base));
+  context.memory.arena = base;
+  context.memory.constants = base + arena;
+  staging = context.memory.constants + constants;
+  context.memory.workspace = staging + kFeeds * feedBytes;
+  context.seat->place(context.memory);
+  const DriverLibrary &cuda = context.device.driver();
+  for (CUstream *stream : {&context.compute, &context.communication, &copies}) {
+    ASHLAR_RETURN_IF_ERROR(context.device.createStream(*stream));
+  }
+  ASHLAR_RETURN_IF_ERROR(context.device.createEvent(finished));
+  ASHLAR_RETURN_IF_ERROR(context.device.createEvent(begun, /*timing=*/true));
+  ASHLAR_RETURN_IF_ERROR(context.device.createEvent(ended, /*timing=*/true));
+  ASHLAR_RETURN_IF_ERROR(context.device.allocatePinned(kPinnedBytes, pinned));
+  ASHLAR_RETURN_IF_ERROR(cuda.check(cuda.cuMemsetD8Async(base, 0, total, context.compute), "cannot fill memory of the GPU"));
+  if (image->constants_bytes > 0) {
+    CUresult result = cuda.cuMemcpyHtoDAsync_v2(context.memory.constants, image->constants, image->constants_bytes, context.compute);
+    ASHLAR_RETURN_IF_ERROR(cuda.check(result, "cannot copy the constants to the GPU"));
+  }
+  std::vector<int64_t> at = communicator->mesh().coordinates(communicator->firstDevice());
+  if (!at.empty()) {
+    CUdeviceptr target = context.memory.arena + variant->coordinates_offset;
+    CUresult result = cuda.cuMemcpyHtoDAsync_v2(target, at.data(), at.size() * sizeof(int64_t), context.compute);
+    ASHLAR_RETURN_IF_ERROR(cuda.check(result, "cannot copy the coordinates to the GPU"));
+  }
+  ASHLAR_RETURN_IF_ERROR(wait());
+  noteTime("memory");
+  if (multiplies) {
+    ASHLAR_RETURN_IF_ERROR(context.matmuls.create(base + total - product));
+  }
+  noteTime("library");
+  return Status();
+}
+
+Status CudaExecutor::connect(std::function<void(const Status &)> fail) {
+  if (!context.seat->needsConnection()) {
+    return Status();
+  }
+  context.watchdog = std::make_unique<Watchdog>(context.device, *communicator, *context.seat, std::move(fail));
+  ASHLAR_RETURN_IF_ERROR(context.watchdog->start());
+  context.watchdog->enter(Watchdog::kConnecting);
+  Status connected = context.seat->connect();
+  context.watchdog->leave();
+  noteTime("communicators");
+  return connected;
+}
+
+Status CudaExecutor::layOutPrograms() {
+  for (uint32_t i = 0; i < variant->num_programs; ++i) {
+    auto program = std::make_unique<CudaProgram>(variant->programs[i], context);
+    ASHLAR_RETURN_IF_ERROR(program->create(collectives[i], options.profile));
+    programs.push_back(std::move(program));
+  }
+  noteTime("plan");
+  return Status();
+}
+
+Status CudaExecutor::run(Program &base) {
+  auto &program = static_cast<CudaProgram &>(base);
+  ++program.runs;
+  if (options.profile || options.checkNumerics) {
+    return runWatched(program);
+  }
+  // The first run is the warm-up that libraries want before a capture; what runs once is never captured.
+  if (!options.graph || program.runs == 1) {
+    ASHLAR_RETURN_IF_ERROR(program.enqueue());
+  } else {
+    if (!program.captured()) {
+      ASHLAR_RETURN_IF_ERROR(program.capture());
+    }
+    ASHLAR_RETURN_IF_ERROR(program.replay());
+  }
+  if (context.watchdog) {
+    const DriverLibrary &cuda = context.device.driver();
+    ASHLAR_RETURN_IF_ERROR(cuda.check(cuda.cuEventRecord(finished, context.compute), "cannot record an event"));
+    context.watchdog->started(finished);
+  }
+  return Status();
+}
+
+Status CudaExecutor::runWatched(CudaProgram &program) {
+  if (!options.checkNumerics) {
+    ASHLAR_RETURN_IF_ERROR(program.enqueue());
+    ASHLAR_RETURN_IF_ERROR(wait());
+    return program.collectTimes();
+  }
+  const DriverLibrary &cuda = context.device.driver();
+  auto load = [&](const ashlar_rt_buffer &buffer, Status &status) -> const void * {
+    scratch.resize(std::max(scratch.size(), static_cast<size_t>(buffer.bytes)));
+    CUresult result = cuda.cuMemcpyDtoHAsync_v2(scratch.data(), context.memory.address(buffer), buffer.bytes, context.compute);
+    status = cuda.check(result, "cannot copy from the GPU");
+    if (status.ok()) {
+      status = wait();
+    }
+    return scratch.data();
+  };
+  int device = communicator->firstDevice();
+  ASHLAR_RETURN_IF_ERROR(wait());
+  ASHLAR_RETURN_IF_ERROR(checkInputs(program, *variant, device, load));
+  for (size_t i = 0; i < program.source.num_instrs; ++i) {
+    ASHLAR_RETURN_IF_ERROR(program.enqueueAlone(i));
+    ASHLAR_RETURN_IF_ERROR(wait());
+    ASHLAR_RETURN_IF_ERROR(checkNumerics(program, i, device, load));
+  }
+  return Status();
+}
+
+Status CudaExecutor::wait() {
+  const DriverLibrary &cuda = context.device.driver();
+  ASHLAR_RETURN_IF_ERROR(cuda.check(cuda.cuEventRecord(finished, context.compute), "cannot record an event"));
+  if (context.watchdog) {
+    context.watchdog->started(finished);
+  }
+  return context.device.wait(finished);
+}
+
+Status CudaExecutor::write(const ashlar_rt_tensor &tensor, int, const std::function<void(char *data)> &fill) {
+  scratch.assign(tensor.buffer.bytes, 0);
+  fill(scratch.data());
+  const DriverLibrary &cuda = context.device.driver();
+  CUdeviceptr target = context.memory.address(tensor.buffer);
+  CUresult result = cuda.cuMemcpyHtoDAsync_v2(target, scratch.data(), tensor.buffer.bytes, context.compute);
+  ASHLAR_RETURN_IF_ERROR(cuda.check(result, "cannot copy to the GPU"));
+  return wait();
+}
+
+Status CudaExecutor::read(const ashlar_rt_tensor &tensor, int, void *data) {
+  const DriverLibrary &cuda = context.device.driver();
+  CUdeviceptr source = context.memory.address(tensor.buffer);
+  bool small = tensor.buffer.bytes <= kPinnedBytes;
+  if (!small) { // a copy to pageable memory may block: not before the device is there
+    ASHLAR_RETURN_IF_ERROR(wait());
+  }
+  CUresult result = cuda.cuMemcpyDtoHAsync_v2(small ? pinned : data, source, tensor.buffer.bytes, context.compute);
+  ASHLAR_RETURN_IF_ERROR(cuda.check(result, "cannot copy from the GPU"));
+  ASHLAR_RETURN_IF_ERROR(wait());
+  if (small) {
+    std::memcpy(data, pinned, tensor.buffer.bytes);
+  }
+  return Status();
+}
+
+Status CudaExecutor::fetch(const ashlar_rt_tensor &tensor, const std::function<void(int device, const char *data)> &sink) {
+  // Through the window, where every device has room for one tensor.
+  ASHLAR_RETURN_IF_ERROR(read(tensor, /*device=*/0, communicator->arena(0)));
+  ASHLAR_RETURN_IF_ERROR(communicator->barrier());
+  ASHLAR_RETURN_IF_ERROR(communicator->fetch(/*offset=*/0, tensor.buffer.bytes, sink));
+  return communicator->barrier();
+}
+
+Status CudaExecutor::createFeed(Pipeline &pipeline, std::unique_ptr<Feed> &feed) {
+  if (pipeline.batchBytes() > feedBytes || feeds == kFeeds) {
+    return internal("feed {} with batches of {} bytes, but there are {} staging areas of {}", feeds, pipeline.batchBytes(), kFeeds,
+                    feedBytes);
+  }
+  CUdeviceptr area = staging + static_cast<size_t>(feeds++) * feedBytes;
+  auto result = std::make_unique<CudaFeed>(context, copies, pipeline, area);
+  ASHLAR_RETURN_IF_ERROR(result->create(*variant));
+  feed = std::move(result);
+  return Status();
+}
+
+Status CudaExecutor::benchmark(Program &program, uint64_t count, Benchmark &result) {
+  ASHLAR_RETURN_IF_ERROR(Executor::benchmark(program, /*count=*/0, result));
+  const DriverLibrary &cuda = context.device.driver();
+  for (uint64_t i = 0; i < count; ++i) {
+    ASHLAR_RETURN_IF_ERROR(cuda.check(cuda.cuEventRecord(begun, context.compute), "cannot record an event"));
+    ASHLAR_RETURN_IF_ERROR(run(program));
+    ASHLAR_RETURN_IF_ERROR(cuda.check(cuda.cuEventRecord(ended, context.compute), "cannot record an event"));
+    ASHLAR_RETURN_IF_ERROR(wait());
+    float milliseconds = 0;
+    ASHLAR_RETURN_IF_ERROR(cuda.check(cuda.cuEventElapsedTime_v2(&milliseconds, begun, ended), "cannot measure a run"));
+    result.seconds.push_back(1e-3 * static_cast<double>(milliseconds));
+  }
+  return measureCopy(result);
+}
+
+Status CudaExecutor::measureCopy(Benchmark &result) {
+  size_t free = 0;
+  size_t total = 0;
+  ASHLAR_RETURN_IF_ERROR(context.device.memory(free, total));
+  size_t bytes = std::min(kBandwidthBytes, alignUp(free / 4));
+  CUdeviceptr memory = 0;
+  ASHLAR_RETURN_IF_ERROR(context.device.allocate(2 * bytes, "to measure copies", memory));
+  const DriverLibrary &cuda = context.device.driver();
+  StridedCopy copy{memory, memory + bytes, bytes};
+  for (int i = -1; i < kBandwidthCopies; ++i) {
+    if (i == 0) { // after one to warm up
+      ASHLAR_RETURN_IF_ERROR(cuda.check(cuda.cuEventRecord(begun, context.compute), "cannot record an event"));
+    }
+    ASHLAR_RETURN_IF_ERROR(copy.enqueue(cuda, context.compute));
+  }
+  ASHLAR_RETURN_IF_ERROR(cuda.check(cuda.cuEventRecord(ended, context.compute), "cannot record an event"));
+  ASHLAR_RETURN_IF_ERROR(wait());
+  float milliseconds = 0;
+  ASHLAR_RETURN_IF_ERROR(cuda.check(cuda.cuEventElapsedTime_v2(&milliseconds, begun, ended), "cannot measure a copy"));
+  result.copyBytes = bytes;
+  result.copyBytesPerSecond = 2e3 * kBandwidthCopies * static_cast<double>(bytes) / static_cast<double>(milliseconds);
+  return Status();
+}
+
+Status CudaExecutor::close() {
+  ASHLAR_RETURN_IF_ERROR(wait());
+  // From here on a rank may end before this one: nothing is missed, everything is done.
+  ASHLAR_RETURN_IF_ERROR(communicator->barrier());
+  if (context.watchdog) {
+    context.watchdog->stop();
+    context.seat->disconnect();
+  }
+  return Status();
+}
+
+} // namespace
+
+uint64_t cudaHostBytes(const ashlar_rt_variant &variant) {
+  uint64_t largest = 0;
+  for (uint32_t i = 0; i < variant.num_programs; ++i) {
+    const ashlar_rt_program &program = variant.programs[i];
+    for (uint32_t k = 0; k < program.num_outputs && std::strcmp(program.name, "forward") == 0; ++k) {
+      largest = std::max(largest, variant.tensors[program.outputs[k]].buffer.bytes);
+    }
+  }
+  return largest;
+}
+
+Status createCudaExecutor(const ashlar_rt_image &image, const ashlar_rt_variant &variant, Communicator &communicator,
+                          const ExecutorOptions &options, std::function<void(const Status &)> fail, std::unique_ptr<Executor> &executor,
+                          bool &known) {
+  auto made = std::make_unique<CudaExecutor>();
+  CudaExecutor &cuda = *made;
+  executor = std::move(made);
+  known = true;
+  ASHLAR_RETURN_IF_ERROR(communicator.agree(cuda.open(image, variant, communicator, options)));
+  ASHLAR_RETURN_IF_ERROR(communicator.agree(cuda.shareDevices()));
+  ASHLAR_RETURN_IF_ERROR(communicator.agree(cuda.allocate()));
+  known = false; // from here on the others may be waiting inside a library
+  ASHLAR_RETURN_IF_ERROR(cuda.connect(std::move(fail)));
+  return communicator.agree(cuda.layOutPrograms());
+}
+
+} // namespace ashlar::rt

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One batch is in the staging area or on its way there; the pipeline holds it until the copy is done.
+
+#include "runtime/launch/cuda_feed.h"
+
+namespace ashlar::rt {
+
+CudaFeed::~CudaFeed() {
+  // After a failure the device may never finish, and taking back its memory would wait for it.
+  const DriverLibrary &cuda = context.device.driver();
+  if (pipeline.memoryBytes() > 0 && copied != nullptr && (!copying || cuda.cuEventQuery(copied) == CUDA_SUCCESS)) {
+    context.device.unpin(pipeline.memory());
+  }
+}
+
+Status CudaFeed::create(const ashlar_rt_variant &variant) {
+  if (pipeline.memoryBytes() > 0) {
+    ASHLAR_RETURN_IF_ERROR(context.device.pin(pipeline.memory(), pipeline.memoryBytes()));
+  }
+  for (uint32_t feature = 0; feature < pipeline.numFeatures(); ++feature) {
+    const ashlar_rt_tensor &tensor = variant.tensors[pipeline.featureTensor(feature)];
+    CUdeviceptr source = staging + pipeline.offsetInBatch(/*device=*/0, feature);
+    targets.push_back(StridedCopy{source, context.memory.address(tensor.buffer), pipeline.featureBytes(feature)});
+  }
+  ASHLAR_RETURN_IF_ERROR(context.device.createEvent(consumed));
+  return context.device.createEvent(copied);
+}
+
+Status CudaFeed::prefetch() {
+  const DriverLibrary &cuda = context.device.driver();
+  if (copying) {
+    ASHLAR_RETURN_IF_ERROR(context.device.wait(copied)); // the pipeline may have the memory of the last batch again
+    ASHLAR_RETURN_IF_ERROR(cuda.check(cuda.cuStreamWaitEvent(copies, consumed, /*flags=*/0), "cannot wait for an event"));
+  }
+  const Batch &batch = pipeline.next();
+  if (pipeline.batchBytes() > 0) {
+    CUresult result = cuda.cuMemcpyHtoDAsync_v2(staging, batch.data(), pipeline.batchBytes(), copies);
+    ASHLAR_RETURN_IF_ERROR(cuda.check(result, "cannot copy a batch to the GPU"));
+  }
+  staged = copying = true;
+  return cuda.check(cuda.cuEventRecord(copied, copies), "cannot record an event");
+}
+
+Status CudaFeed::next() {
+  if (!staged) {
+    ASHLAR_RETURN_IF_ERROR(prefetch());
+  }
+  const DriverLibrary &cuda = context.device.driver();
+  ASHLAR_RETURN_IF_ERROR(cuda.check(cuda.cuStreamWaitEvent(context.compute, copied, /*flags=*/0), "cannot wait for an event"));
+  for (const StridedCopy &target : targets) {
+    ASHLAR_RETURN_IF_ERROR(target.enqueue(cuda, context.compute));
+  }
+  staged = false;
+  return cuda.check(cuda.cuEventRecord(consumed, context.compute), "cannot record an event");
+}
+
+} // namespace ashlar::rt

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Batches on their way to a GPU: from page-locked memory to a staging area, on a stream of its own while the step before runs, and from
+// there to the input tensors at the start of the step.
+
+#ifndef ASHLAR_RUNTIME_LAUNCH_CUDA_FEED_H
+#define ASHLAR_RUNTIME_LAUNCH_CUDA_FEED_H
+
+#include "runtime/launch/cuda_program.h"
+
+namespace ashlar::rt {
+
+class CudaFeed final : public Feed {
+public:
+  // All outlive the feed. `copies`: the stream of the copies; `staging`: device memory for one batch.
+  CudaFeed(CudaContext &context, CUstream copies, Pipeline &pipeline, CUdeviceptr staging)
+      : context(context), copies(copies), pipeline(pipeline), staging(staging) {}
+  ~CudaFeed() override;
+
+  // Page-locks the pipeline's memory.
+  Status create(const ashlar_rt_variant &variant);
+
+  Status next() override;
+  Status prefetch() override;
+
+private:
+  CudaContext &context;
+  CUstream copies;
+  Pipeline &pipeline;
+  CUdeviceptr staging;
+  std::vector<StridedCopy> targets; // staging area -> input tensors
+  CUevent copied = nullptr;         // the staging area is full
+  CUevent consumed = nullptr;       // the staging area was emptied
+  bool staged = false;              // a batch is on its way to the staging area
+  bool copying = false;             // `copied` was recorded
+};
+
+} // namespace ashlar::rt
+
+#endif // ASHLAR_RUNTIME_LAUNCH_CUDA_FEED_H

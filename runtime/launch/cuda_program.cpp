@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A program laid out on a GPU. After create() every instruction is one or two calls of a library, with arguments that are there already.
+
+#include "runtime/launch/cuda_program.h"
+
+#include "runtime/launch/schedule.h"
+
+#include <climits>
+
+namespace ashlar::rt {
+namespace {
+
+constexpr int64_t kMostThreads = 1024; // of a block, on every chip
+
+} // namespace
+
+CudaProgram::CudaProgram(const ashlar_rt_program &program, CudaContext &context)
+    : Program(program), context(context), graph(context.device.driver()) {}
+
+Status CudaProgram::create(const std::vector<size_t> &collectives, bool profile) {
+  std::vector<bool> communicates;
+  size_t next = 0;
+  for (uint32_t i = 0; i < source.num_instrs; ++i) {
+    Step step;
+    step.kind = source.instrs[i].kind;
+    if (step.kind == ASHLAR_RT_COLLECTIVE) {
+      step.number = collectives[next++];
+    }
+    communicates.push_back(step.kind == ASHLAR_RT_COLLECTIVE && context.seat->communicates(step.number));
+    ASHLAR_RETURN_IF_ERROR(createStep(source.instrs[i], step));
+    steps.push_back(step);
+  }
+  std::vector<Placement> placements = schedule(source, communicates);
+  for (size_t i = 0; i < steps.size(); ++i) {
+    Step &step = steps[i];
+    step.stream = placements[i].communicates ? context.communication : context.compute;
+    if (placements[i].signals) {
+      ASHLAR_RETURN_IF_ERROR(context.device.createEvent(step.signal));
+    }
+    step.waitsFor = placements[i].waitsFor >= 0 ? steps[static_cast<size_t>(placements[i].waitsFor)].signal : nullptr;
+    joined = placements[i].communicates ? step.signal : joined;
+    if (profile) {
+      ASHLAR_RETURN_IF_ERROR(context.device.createEvent(step.begin, /*timing=*/true));
+      ASHLAR_RETURN_IF_ERROR(context.device.createEvent(step.end, /*timing=*/true));
+    }
+  }
+  return joined != nullptr ? context.device.createEvent(start) : Status();
+}
+
+Status CudaProgram::createStep(const ashlar_rt_instr &instr, Step &step) {
+  addresses.emplace_back();
+  for (uint32_t i = 0; i < instr.num_buffers; ++i) {
+    addresses.back().push_back(context.memory.address(instr.buffers[i]));
+  }
+  switch (instr.kind) {
+  case ASHLAR_RT_KERNEL:
+    return createKernel(instr, step);
+  case ASHLAR_RT_GEMM: {
+    MatmulOperands operands;
+    ASHLAR_RETURN_IF_ERROR(sortMatmulOperands(instr, addresses.back(), operands));
+    return context.matmuls.prepare(*static_cast<const ashlar_rt_gemm_desc *>(instr.desc), operands, instr.name, step.number);
+  }
+  case ASHLAR_RT_COPY:
+    step.copy = StridedCopy{addresses.back()[0], addresses.back()[1], instr.buffers[0].bytes};
+    return Status();
+  case ASHLAR_RT_COLLECTIVE:
+    return Status();
+  default:
+    return internal("{}: unknown kind of instruction {}", instr.name, instr.kind);
+  }
+}
+
+Status CudaProgram::createKernel(const ashlar_rt_instr &instr, Step &step) {
+  const auto &desc = *static_cast<const ashlar_rt_kernel_desc *>(instr.desc);
+  if (desc.entry == nullptr || desc.extent < 0 || desc.extent > INT_MAX || desc.grain < 1 || desc.grain > kMostThreads) {
+    return internal("{}: kernel {} with {} blocks of {} threads", instr.name, desc.entry != nullptr ? desc.entry : "without a name",
+                    desc.extent, desc.grain);
+  }
+  ASHLAR_RETURN_IF_ERROR(context.device.findKernel(desc.entry, step.kernel));
+  step.grid = static_cast<unsigned>(desc.extent);
+  step.block = static_cast<unsigned>(desc.grain);
+  parameters.emplace_back();
+  for (CUdeviceptr &address : addresses.back()) {
+    parameters.back().push_back(&address);
+  }
+  step.parameters = parameters.back().data();
+  return Status();
+}
+
+Status CudaProgram::record(CUevent event, CUstream stream) const {
+  const DriverLibrary &cuda = context.device.driver();
+  return event == nullptr ? Status() : cuda.check(cuda.cuEventRecord(event, stream), "cannot record an event");
+}
+
+Status CudaProgram::await(CUstream stream, CUevent event) const {
+  const DriverLibrary &cuda = context.device.driver();
+  return event == nullptr ? Status() : cuda.check(cuda.cuStreamWaitEvent(stream, event, /*flags=*/0), "cannot wait for an event");
+}
+
+Status CudaProgram::run(const Step &step) const {
+  const DriverLibrary &cuda = context.device.driver();
+  switch (step.kind) {
+  case ASHLAR_RT_KERNEL:
+    return step.grid == 0 ? Status()
+                          : cuda.check(cuda.cuLaunchKernel(step.kernel, step.grid, 1, 1, step.block, 1, 1, /*sharedMemBytes=*/0,
+                                                           step.stream, step.parameters, /*extra=*/nullptr),
+                                       "cannot launch a kernel");
+  case ASHLAR_RT_GEMM:
+    return context.matmuls.enqueue(step.number, step.stream);
+  case ASHLAR_RT_COPY:
+    return step.copy.enqueue(cuda, step.stream);
+  default:
+    break;
+  }
+  bool watched = context.watchdog && context.seat->communicates(step.number);
+  if (watched) {
+    ASHLAR_RETURN_IF_ERROR(context.watchdog->note(step.number, step.stream));
+    context.watchdog->enter(step.number);
+  }
+  Status status = context.seat->enqueue(step.number, step.stream);
+  if (watched) {
+    context.watchdog->leave();
+  }
+  return status;
+}
+
+Status CudaProgram::enqueue() {
+  if (joined != nullptr) { // the communication stream goes on where the compute stream is
+    ASHLAR_RETURN_IF_ERROR(record(start, context.compute));
+    ASHLAR_RETURN_IF_ERROR(await(context.communication, start));
+  }
+  for (const Step &step : steps) {
+    ASHLAR_RETURN_IF_ERROR(await(step.stream, step.waitsFor));
+    ASHLAR_RETURN_IF_ERROR(record(step.begin, step.stream));
+    ASHLAR_RETURN_IF_ERROR(run(step));
+    ASHLAR_RETURN_IF_ERROR(record(step.end, step.stream));
+    ASHLAR_RETURN_IF_ERROR(record(step.signal, step.stream));
+  }
+  return await(context.compute, joined);
+}
+
+Status CudaProgram::capture() {
+  return graph.capture(context.compute, [this] { return enqueue(); });
+}
+
+Status CudaProgram::enqueueAlone(size_t instr) {
+  const Step &step = steps[instr];
+  if (step.stream == context.compute) {
+    return run(step);
+  }
+  ASHLAR_RETURN_IF_ERROR(record(start, context.compute));
+  ASHLAR_RETURN_IF_ERROR(await(context.communication, start));
+  ASHLAR_RETURN_IF_ERROR(run(step));
+  ASHLAR_RETURN_IF_ERROR(record(joined, context.communication));
+  return await(context.compute, joined);
+}
+
+Status CudaProgram::collectTimes() {
+  const DriverLibrary &cuda = context.device.driver();
+  for (size_t i = 0; i < steps.size(); ++i) {
+    float milliseconds = 0;
+    CUresult result = cuda.cuEventElapsedTime_v2(&milliseconds, steps[i].begin, steps[i].end);
+    ASHLAR_RETURN_IF_ERROR(cuda.check(result, "cannot measure an instruction"));
+    seconds[i] += 1e-3 * static_cast<double>(milliseconds);
+  }
+  return Status();
+}
+
+} // namespace ashlar::rt

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The memory of a device: allocations, and who touched which byte.
+//
+// A device address is a host address plus kDeviceWindow, which no host pointer can equal: the host cannot read device memory by mistake,
+// nor a kernel host memory that was not mapped for it. Fresh memory holds 0xff in every byte, a NaN in every format.
+
+#ifndef ASHLAR_TEST_EMULATOR_PTX_MEMORY_H
+#define ASHLAR_TEST_EMULATOR_PTX_MEMORY_H
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+
+namespace ashlar::emulator {
+
+constexpr uint64_t kDeviceWindow = uint64_t(1) << 56;
+constexpr uint64_t kSharedWindow = uint64_t(1) << 57; // generic addresses of shared memory
+constexpr uint64_t kLocalWindow = uint64_t(1) << 58;  // generic addresses of a thread's local memory
+
+// What a kernel did wrong; what() names the place.
+struct Fault : std::runtime_error {
+  enum Kind { IllegalAddress, MisalignedAddress, LaunchFailure };
+  Fault(Kind kind, const std::string &message) : std::runtime_error(message), kind(kind) {}
+  Kind kind;
+};
+
+// Numbers that tell who touched a byte. Every thread gets a fresh number at the start of its block and after each barrier, and numbers only
+// grow. Launch, block and epoch are the first numbers of each; they belong to no thread and stand for several.
+struct Epoch {
+  uint32_t launch = 1;
+  uint32_t block = 2;
+  uint32_t epoch = 3;
+};
+
+// Two accesses of one byte conflict when one is a write, they are by different threads of one launch, and no barrier of their block is
+// between them. State: the last writer and the last reader of each byte; a reader that follows another of the same epoch becomes `epoch`,
+// one that follows a reader of another block becomes `launch`.
+class Shadow {
+public:
+  explicit Shadow(uint64_t bytes);
+  ~Shadow();
+  Shadow(const Shadow &) = delete;
+  Shadow &operator=(const Shadow &) = delete;
+
+  enum Conflict { None, WrittenByOther, ReadByOther, Uninitialised, WrittenInLaunch };
+
+  // Notes a read of bytes [offset, offset + size) by thread `me`. `constant`: nobody may have written them in this launch (ld.global.nc).
+  // `fresh`: somebody must have written them in this block (shared memory).
+  Conflict read(uint64_t offset, unsigned size, const Epoch &epoch, uint32_t me, bool constant, bool fresh);
+  Conflict write(uint64_t offset, unsigned size, const Epoch &epoch, uint32_t me);
+
+  // Forgets everything: the numbers start again.
+  void clear();
+
+private:
+  uint64_t bytes;
+  uint32_t *writers;
+  uint32_t *readers;
+};
+
+struct Allocation {
+  uint64_t begin, end; // device addresses
+  std::byte *host;
+  bool owned;    // memory of the device; otherwise host memory that was mapped
+  bool readOnly; // .const
+  std::unique_ptr<Shadow> shadow;
+
+  bool holds(uint64_t address, uint64_t size) const {
+    return address >= begin && size <= end - begin && address - begin <= end - begin - size;
+  }
+};
+
+class DeviceMemory {
+public:
+  explicit DeviceMemory(uint64_t capacity) : capacity(capacity) {}
+  ~DeviceMemory();
+
+  // Returns the address, aligned to 256, or nothing when less than `bytes` are free.
+  std::optional<uint64_t> allocate(uint64_t bytes, bool readOnly = false);
+  // Returns false when no allocation begins there.
+  bool release(uint64_t address);
+  // Lets kernels use host memory; returns its device address, or nothing when part of it is mapped already.
+  std::optional<uint64_t> map(void *host, uint64_t bytes);
+  bool unmap(void *host);
+
+  // Returns the allocation that holds the address, or null.
+  Allocation *find(uint64_t address);
+  // Returns the host's view of a range, or null unless one allocation holds all of it.
+  std::byte *resolve(uint64_t address, uint64_t bytes);
+  // Returns whether the range of host memory lies in one that was mapped.
+  bool isMapped(const void *host, uint64_t bytes);
+
+  void clearShadows();
+  uint64_t total() const { return capacity; }
+  uint64_t free() const { return capacity - used; }
+
+private:
+  uint64_t capacity;
+  uint64_t used = 0;
+  std::map<uint64_t, Allocation> allocations; // by begin
+};
+
+} // namespace ashlar::emulator
+
+#endif // ASHLAR_TEST_EMULATOR_PTX_MEMORY_H

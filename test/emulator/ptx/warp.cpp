@@ -206,14 +206,14 @@ std::byte *Warp::shared(uint64_t address, unsigned size, unsigned lane, const In
 
 std::byte *Warp::sharedRead(uint64_t address, unsigned size, unsigned lane, const Instruction &at) {
   std::byte *host = shared(address, size, lane, at);
-  check(block.sharedShadow->read(address, size, block.epoch, block.epoch.epoch + 1 + first + lane, /*constant=*/false, /*fresh=*/true),
+  check(block.sharedShadow->read(address, size, block.sharedEpoch(), block.epoch.epoch + 1 + first + lane, /*constant=*/false, /*fresh=*/true),
         lane, at, address);
   return host;
 }
 
 std::byte *Warp::sharedWrite(uint64_t address, unsigned size, unsigned lane, const Instruction &at, const std::byte *value) {
   std::byte *host = shared(address, size, lane, at);
-  const Shadow::Conflict conflict = block.sharedShadow->write(address, size, block.epoch, block.epoch.epoch + 1 + first + lane);
+  const Shadow::Conflict conflict = block.sharedShadow->write(address, size, block.sharedEpoch(), block.epoch.epoch + 1 + first + lane);
   if (conflict != Shadow::WrittenByOther || std::memcmp(host, value, size) != 0) {
     check(conflict, lane, at, address);
   }

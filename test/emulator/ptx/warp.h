@@ -21,6 +21,9 @@ struct Block {
   Shadow *sharedShadow;
   Epoch epoch;
   uint32_t index[3];
+
+  // Shared memory knows nothing of other blocks.
+  Epoch sharedEpoch() const { return {epoch.block, epoch.block, epoch.epoch}; }
 };
 
 class Warp {

@@ -159,12 +159,12 @@ TEST_CASE("ptx: lanes of a warp exchange values", "[ptx]") {
 }
 
 TEST_CASE("ptx: what is not known is refused with its line", "[ptx]") {
-  CHECK(refused("frobnicate.b32 %r0, %r1;") == "line 18: instruction 'frobnicate' is not known");
-  CHECK(refused("add.weird.s32 %r0, %r1, %r2;") == "line 18: qualifier '.weird' of 'add' is not known");
-  CHECK(refused("add.s32 %r0, %r1;") == "line 18: 'add' with 2 operands");
-  CHECK(refused("add.s64 %rd1, %r1, %rd2;") == "line 18: register '%r1' has 4 bytes, the instruction reads 8");
-  CHECK(refused("mov.b32 %r0, %nothing;") == "line 18: '%nothing' is not a register");
-  CHECK(refused("bra NOWHERE;") == "line 18: label 'NOWHERE' is not defined");
-  CHECK(refused("add.s32 %r0 %r1;") == "line 18: expected ',' or ';', found '%r1'");
+  CHECK(refused("frobnicate.b32 %r0, %r1;") == "line 19: instruction 'frobnicate' is not known");
+  CHECK(refused("add.weird.s32 %r0, %r1, %r2;") == "line 19: qualifier '.weird' of 'add' is not known");
+  CHECK(refused("add.s32 %r0, %r1;") == "line 19: 'add' with 2 operands");
+  CHECK(refused("add.s64 %rd1, %r1, %rd2;") == "line 19: register '%r1' has 4 bytes, the instruction reads 8");
+  CHECK(refused("mov.b32 %r0, %nothing;") == "line 19: '%nothing' is not a register");
+  CHECK(refused("bra NOWHERE;") == "line 19: label 'NOWHERE' is not defined");
+  CHECK(refused("add.s32 %r0 %r1;") == "line 19: expected ',' or ';', found '%r1'");
   CHECK(refused("mov.b32 %r0, 1;") == "accepted");
 }

@@ -142,11 +142,20 @@ private:
     if (failed(checkHybridOptions()) || failed(report(job::checkJob(job, options.job.empty() ? "command line" : options.job)))) {
       return failure();
     }
-    bool cannot = job.deterministic().always() && target.target == exec::Target::Cuda;
-    return cannot ? report(llvm::createStringError(
-                        "deterministic.always asks for the deterministic variant alone, which the target cuda does not "
-                        "have; leave it out, or compile for cpu"))
-                  : success();
+    return checkJobForTarget();
+  }
+
+  // What of a job has a meaning on one target only.
+  LogicalResult checkJobForTarget() {
+    bool cuda = target.target == exec::Target::Cuda;
+    if (cuda && job.deterministic().always()) {
+      return report(llvm::createStringError("deterministic.always asks for the deterministic variant alone, which the target cuda does not "
+                                            "have; leave it out, or compile for cpu"));
+    }
+    if (!cuda && job.allow_tf32()) {
+      return report(llvm::createStringError("allow_tf32 is for --target cuda; the target is cpu, which computes products in f32"));
+    }
+    return success();
   }
 
   LogicalResult import() {
@@ -301,8 +310,11 @@ private:
 
   std::string modelName(ModuleOp programs) { return programs.getName().value_or(llvm::sys::path::stem(options.model)).str(); }
 
-  // "cuda (sm_90, later chips by PTX of compute_90), precision F32".
-  std::string targetText() { return target.text() + ", precision " + job::Precision_Name(job.precision()); }
+  // "cuda (sm_90, later chips by PTX of compute_90), precision F32, tf32 off".
+  std::string targetText() {
+    std::string text = target.text() + ", precision " + job::Precision_Name(job.precision());
+    return target.target == exec::Target::Cuda ? text + ", tf32 " + (job.allow_tf32() ? "on" : "off") : text;
+  }
 
   llvm::Expected<target::ImageInfo> makeImageInfo() {
     target::ImageInfo info;

@@ -112,7 +112,8 @@ struct SetArithmeticFlags : PassWrapper<SetArithmeticFlags, OperationPass<gpu::G
     getOperation().walk([&](Operation *op) {
       if (auto math = dyn_cast<arith::ArithFastMathInterface>(op)) {
         arith::FastMathFlagsAttr own = math.getFastMathFlagsAttr(); // extf and truncf may have none
-        Flags flags = Flags::contract | Flags::nsz | Flags::arcp | (own ? own.getValue() : Flags::none);
+        Flags reordered = own ? own.getValue() & Flags::reassoc : Flags::none;
+        Flags flags = Flags::contract | Flags::nsz | Flags::arcp | reordered;
         op->setAttr(math.getFastMathAttrName(), arith::FastMathFlagsAttr::get(&getContext(), flags));
       }
       if (auto integer = dyn_cast<arith::ArithIntegerOverflowFlagsInterface>(op); integer && op->getResult(0).getType().isIndex()) {

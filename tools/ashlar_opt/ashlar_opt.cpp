@@ -13,6 +13,7 @@
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -22,7 +23,8 @@
 int main(int argc, char **argv) {
   mlir::DialectRegistry registry;
   registry.insert<ashlar::dist::DistDialect, ashlar::exec::ExecDialect, ashlar::nn::NnDialect>();
-  registry.insert<mlir::arith::ArithDialect, mlir::func::FuncDialect, mlir::math::MathDialect, mlir::memref::MemRefDialect,
+  registry.insert<mlir::arith::ArithDialect, mlir::func::FuncDialect, mlir::gpu::GPUDialect, mlir::math::MathDialect,
+                  mlir::memref::MemRefDialect,
                   mlir::scf::SCFDialect>(); // of kernels
   mlir::registerTransformsPasses();
   ashlar::reference::registerReferencePasses();

@@ -17,6 +17,7 @@
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 #include "mlir/Transforms/Passes.h"
 
@@ -24,8 +25,7 @@ int main(int argc, char **argv) {
   mlir::DialectRegistry registry;
   registry.insert<ashlar::dist::DistDialect, ashlar::exec::ExecDialect, ashlar::nn::NnDialect>();
   registry.insert<mlir::arith::ArithDialect, mlir::func::FuncDialect, mlir::gpu::GPUDialect, mlir::math::MathDialect,
-                  mlir::memref::MemRefDialect,
-                  mlir::scf::SCFDialect>(); // of kernels
+                  mlir::memref::MemRefDialect, mlir::scf::SCFDialect, mlir::vector::VectorDialect>(); // of kernels
   mlir::registerTransformsPasses();
   ashlar::reference::registerReferencePasses();
   ashlar::layout::registerAshlarLayoutPasses();

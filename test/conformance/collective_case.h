@@ -40,6 +40,10 @@ struct CollectiveCase {
 
   // Returns the bytes that `out` of device `device` must hold after the round. Sums are taken in the documented tree.
   std::vector<char> expected(const MeshCase &mesh, int device, int round) const;
+
+  // Whether a result is right for sums in any order: floating-point sums of n members within (n - 1) * u * sum |x_r|, |x_r| <= 1, of either
+  // order, u = 2^-24 or 2^-53; everything else bit by bit.
+  bool agrees(const char *out, const std::vector<char> &expected, const MeshCase &mesh) const;
 };
 
 // A variant with one program of random collectives. Not movable: the ABI structs point into it.

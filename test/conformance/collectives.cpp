@@ -5,11 +5,15 @@
 //   ashlar_conformance local [SEED]                   ranks are threads
 //   mpirun -n N ashlar_conformance mpi [SEED]         ranks are processes (N = 1, 2, 3, 4, 8); ASHLAR_FORCE_HOSTS=K for the path between
 //   hosts
+//   [mpirun -n N] ashlar_conformance cuda [SEED]      ranks are processes with a GPU each, NCCL between them; exits with 77, and the
+//   reason,
+//                                                     where that cannot be
 
 #include "runtime/base/host.h"
 #include "runtime/comm/local/local.h"
 #include "runtime/comm/mpi/job.h"
 #include "test/conformance/collective_case.h"
+#include "test/conformance/device_rank.h"
 
 #include <atomic>
 #include <cstdio>
@@ -47,6 +51,7 @@ const std::vector<MeshCase> kMeshes = {
     {{3, 8}, 3}, // eight
     {{4}, 1, {2, 0, 3, 1}},
     {{2, 2}, 1, {0, 2, 1, 3}},             // four, not in turn
+    {{2, 1, 2}, 1},                        // four; two sets of axes make the same groups
     {{2, 4}, 1, {7, 1, 5, 3, 0, 2, 6, 4}}, // eight
 };
 
@@ -118,7 +123,7 @@ int runLocal(const CollectiveProgram &program, int rounds) {
   return failures;
 }
 
-int runProcess(ashlar::rt::Job &job, const CollectiveProgram &program, int rounds) {
+int runProcess(ashlar::rt::Job &job, const CollectiveProgram &program, int rounds, bool onDevice) {
   std::unique_ptr<Communicator> communicator;
   bool known = false;
   if (Status status = job.connect(program.variant(), program.variant().arena_bytes, /*programHash=*/42, communicator, known);
@@ -126,23 +131,28 @@ int runProcess(ashlar::rt::Job &job, const CollectiveProgram &program, int round
     std::fprintf(stderr, "%s\n", status.message().c_str());
     return 1;
   }
-  return runRank(*communicator, program, rounds, /*threads=*/1);
+  return onDevice ? ashlar::test::runDeviceRank(*communicator, program, rounds) : runRank(*communicator, program, rounds, /*threads=*/1);
 }
 
 } // namespace
 
 int main(int argc, char **argv) {
   bool local = argc > 1 && std::strcmp(argv[1], "local") == 0;
-  if (!local && (argc < 2 || std::strcmp(argv[1], "mpi") != 0)) {
-    std::fprintf(stderr, "usage: %s local|mpi [SEED]\n", argv[0]);
+  bool onDevice = argc > 1 && std::strcmp(argv[1], "cuda") == 0;
+  if (!local && !onDevice && (argc < 2 || std::strcmp(argv[1], "mpi") != 0)) {
+    std::fprintf(stderr, "usage: %s local|mpi|cuda [SEED]\n", argv[0]);
     return 2;
+  }
+  if (std::string reason = onDevice ? ashlar::test::deviceSkipReason() : ""; !reason.empty()) {
+    std::printf("skipped: %s\n", reason.c_str());
+    return 77;
   }
   uint32_t seed = argc > 2 ? static_cast<uint32_t>(std::strtoul(argv[2], nullptr, 10)) : 20240607;
   ashlar::rt::Job job;
   int meshes = 0;
   int failures = 0;
   for (size_t i = 0; i < kMeshes.size() && failures == 0; ++i) {
-    if (!local && kMeshes[i].processes() != job.processes()) {
+    if ((!local && kMeshes[i].processes() != job.processes()) || (onDevice && kMeshes[i].devicesPerProcess != 1)) {
       continue;
     }
     // All kinds and types; then all kinds with long tensors that take several messages between hosts.
@@ -152,7 +162,7 @@ int main(int argc, char **argv) {
         CollectiveProgram program(kMeshes[i], seed + static_cast<uint32_t>(i), numCases, largest);
         // Three rounds use each slot of the window again.
         int rounds = largest < 10000 ? 3 : 1;
-        failures += local ? runLocal(program, rounds) : runProcess(job, program, rounds);
+        failures += local ? runLocal(program, rounds) : runProcess(job, program, rounds, onDevice);
       }
     }
     ++meshes;

@@ -7,6 +7,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/host.h"
 
+#include <csignal>
 #include <cstdio>
 #include <system_error>
 
@@ -15,7 +16,7 @@
 namespace ashlar::rt {
 namespace {
 
-constexpr useconds_t kPeriodMicroseconds = 100 * 1000;
+constexpr useconds_t kPeriodMicroseconds = 50 * 1000;
 
 // How long collectives may take to get on, and how long the ranks may take to connect. ASHLAR_PATIENCE (for tests) sets the first.
 constexpr int64_t kPatienceSeconds = 30;
@@ -24,6 +25,13 @@ constexpr double kConnectSeconds = 120;
 // How long the main thread may take to notice a failure, and how long another rank to print one.
 constexpr double kNoticeSeconds = 2;
 constexpr useconds_t kGraceMicroseconds = 300 * 1000;
+
+// mpirun asks all ranks to end as soon as one is gone, and a second later makes them.
+std::atomic<bool> asked{false};
+
+void onTerminate(int) {
+  asked = true;
+}
 
 } // namespace
 
@@ -41,6 +49,7 @@ Status Watchdog::start() {
     return unavailable("cannot start the thread that watches the other ranks: {}", error.what());
   }
   device.setInterrupt(this);
+  std::signal(SIGTERM, onTerminate);
   return Status();
 }
 
@@ -49,6 +58,7 @@ void Watchdog::stop() {
   if (thread.joinable()) {
     thread.join();
     device.setInterrupt(nullptr);
+    std::signal(SIGTERM, SIG_DFL);
   }
 }
 
@@ -81,7 +91,12 @@ void Watchdog::run() {
   }
   while (!stopping) {
     usleep(kPeriodMicroseconds);
+    bool ending = asked;
     Status found = look();
+    if (found.ok() && ending) {
+      std::signal(SIGTERM, SIG_DFL);
+      std::raise(SIGTERM);
+    }
     if (found.ok()) {
       continue;
     }
@@ -90,7 +105,7 @@ void Watchdog::run() {
       failure = found;
     }
     failed.store(true, std::memory_order_release);
-    double end = seconds() + kNoticeSeconds;
+    double end = seconds() + (ending ? 0 : kNoticeSeconds);
     while (!noticed && !stopping && seconds() < end) {
       usleep(kPeriodMicroseconds / 10);
     }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sees to it that a job on several GPUs never hangs. A thread looks ten times a second whether a rank of this host ended, whether a rank
+// Sees to it that a job on several GPUs never hangs. A thread looks twenty times a second whether a rank of this host ended, whether a rank
 // gave up, whether NCCL reports an error, and whether collectives get on. Who waits for the device asks check(); when the main thread does
-// not ask because it is stuck inside a library, the watchdog itself tells the failure and ends the process.
+// not ask because it is stuck inside a library, the watchdog itself tells the failure and ends the process. It also answers SIGTERM, by
+// which mpirun ends a job that lost a rank: with the name of that rank and of the collective that waits for it.
 
 #ifndef ASHLAR_RUNTIME_COMM_NCCL_WATCHDOG_H
 #define ASHLAR_RUNTIME_COMM_NCCL_WATCHDOG_H

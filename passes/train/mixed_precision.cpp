@@ -7,6 +7,7 @@
 #include "passes/train/narrow_constants.h"
 #include "passes/train/passes.h"
 
+#include "dialects/dist/dist.h"
 #include "dialects/nn/nn.h"
 #include "dialects/support/tensor_values.h"
 
@@ -184,7 +185,35 @@ private:
     for (OpOperand &operand : op->getOpOperands()) {
       if (kinds.contains(operand.get())) {
         operand.set(convert(operand.get()));
+        placeConversion(operand);
       }
+    }
+  }
+
+  // A model of mode HYBRID says where all its values are: the conversion of one is where it is used.
+  void placeConversion(OpOperand &operand) {
+    auto layouts = operand.getOwner()->getAttrOfType<ArrayAttr>(dist::kOperandLayoutsAttr);
+    auto conversion = operand.get().getDefiningOp<nn::CastOp>();
+    if (layouts && conversion && operand.getOwner()->hasAttr(dist::kExplicitAttr)) {
+      place(conversion, dyn_cast<dist::LayoutAttr>(layouts[operand.getOperandNumber()]));
+    }
+  }
+
+  void place(nn::CastOp conversion, dist::LayoutAttr layout) {
+    if (!layout || conversion->hasAttr(dist::kExplicitAttr)) {
+      return;
+    }
+    Builder builder(conversion.getContext());
+    conversion->setAttr(dist::kLayoutsAttr, builder.getArrayAttr({layout}));
+    conversion->setAttr(dist::kOperandLayoutsAttr, builder.getArrayAttr({layout}));
+    conversion->setAttr(dist::kExplicitAttr, builder.getUnitAttr());
+  }
+
+  // Gives `copy` all that `op` carries but its names.
+  void copyAttributes(Operation *op, Operation *copy) {
+    copy->setDiscardableAttrs(op->getDiscardableAttrDictionary());
+    for (StringRef name : {nn::kOutputsAttr, nn::kAliasesAttr}) {
+      copy->removeDiscardableAttr(name);
     }
   }
 
@@ -219,7 +248,9 @@ private:
       if (ElementsAttr elements = convertElements(constant.getValue(), narrowType)) {
         OpBuilder builder(op->getContext());
         builder.setInsertionPointAfter(op);
-        return nn::ConstantOp::create(builder, op->getLoc(), elements);
+        auto copy = nn::ConstantOp::create(builder, op->getLoc(), elements);
+        copyAttributes(op, copy);
+        return copy;
       }
     }
     // A tensor from outside is converted before it is repeated, cut or sent. What the model names stays as it is: rules may be about it.
@@ -231,7 +262,9 @@ private:
     OpBuilder builder(op->getContext());
     builder.setInsertionPointAfter(op);
     Operation *copy = builder.clone(*op);
+    copyAttributes(op, copy);
     copy->setOperand(0, source);
+    placeConversion(copy->getOpOperand(0));
     copy->getResult(0).setType(narrowTypeOf(value));
     return copy->getResult(0);
   }
@@ -239,7 +272,11 @@ private:
   Value convertTo(RankedTensorType type, Value value) {
     OpBuilder builder(value.getContext());
     builder.setInsertionPointAfterValue(value);
-    return nn::CastOp::create(builder, value.getLoc(), type, value);
+    auto conversion = nn::CastOp::create(builder, value.getLoc(), type, value);
+    if (Operation *op = value.getDefiningOp(); op && op->hasAttr(dist::kExplicitAttr)) {
+      place(conversion, dist::findLayout(value));
+    }
+    return conversion;
   }
 
   func::FuncOp function;

@@ -132,3 +132,19 @@ func.func @forward(%x: tensor<4x2x2xf32>) -> tensor<4x4xf32> {
   %1 = nn.matmul %0, %0 : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<4x4xf32>
   return %1 : tensor<4x4xf32>
 }
+
+// -----
+
+// In a model that places its communication itself, a conversion is where it is used.
+// CHECK-LABEL: @forward
+// CHECK: nn.cast %arg0 {dist.explicit, dist.layouts = [#dist.layout<[{"dp"}, {}]>], dist.operand_layouts = [#dist.layout<[{"dp"}, {}]>]}
+// CHECK: nn.cast %{{.*}} {dist.explicit, dist.layouts = [#dist.layout<[{}, {}]>], dist.operand_layouts = [#dist.layout<[{}, {}]>]}
+// CHECK: %[[P:.*]] = nn.matmul
+// CHECK: nn.cast %[[P]] {dist.explicit, dist.layouts = [#dist.layout<[{"dp"}, {}]>]
+dist.mesh @mesh <["dp" = 2]>
+nn.variable @w trainable : tensor<4x4xf32> {dist.layout = #dist.layout<[{}, {}]>}
+func.func @forward(%x: tensor<8x4xf32> {dist.layout = #dist.layout<[{"dp"}, {}]>}) -> (tensor<8x4xf32> {dist.layout = #dist.layout<[{"dp"}, {}]>}) {
+  %w = nn.read @w : tensor<4x4xf32>
+  %0 = nn.matmul %x, %w {dist.explicit, dist.layouts = [#dist.layout<[{"dp"}, {}]>], dist.operand_layouts = [#dist.layout<[{"dp"}, {}]>, #dist.layout<[{}, {}]>]} : tensor<8x4xf32>, tensor<4x4xf32> -> tensor<8x4xf32>
+  return %0 : tensor<8x4xf32>
+}

@@ -55,6 +55,7 @@ public:
   Status benchmark(Program &program, uint64_t count, Benchmark &result) override;
   Status close() override;
   bool mayHang() const override { return context.device.isOpen(); }
+  bool runsAhead() const override { return !options.profile && !options.checkNumerics; }
   std::string startTimes() const override { return times; }
 
 private:

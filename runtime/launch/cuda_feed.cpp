@@ -4,6 +4,8 @@
 
 #include "runtime/launch/cuda_feed.h"
 
+#include "runtime/base/clock.h"
+
 namespace ashlar::rt {
 
 CudaFeed::~CudaFeed() {
@@ -29,11 +31,13 @@ Status CudaFeed::create(const ashlar_rt_variant &variant) {
 
 Status CudaFeed::prefetch() {
   const DriverLibrary &cuda = context.device.driver();
+  double before = seconds();
   if (copying) {
     ASHLAR_RETURN_IF_ERROR(context.device.wait(copied)); // the pipeline may have the memory of the last batch again
     ASHLAR_RETURN_IF_ERROR(cuda.check(cuda.cuStreamWaitEvent(copies, consumed, /*flags=*/0), "cannot wait for an event"));
   }
   const Batch &batch = pipeline.next();
+  waitedSeconds += seconds() - before;
   if (pipeline.batchBytes() > 0) {
     CUresult result = cuda.cuMemcpyHtoDAsync_v2(staging, batch.data(), pipeline.batchBytes(), copies);
     ASHLAR_RETURN_IF_ERROR(cuda.check(result, "cannot copy a batch to the GPU"));

@@ -52,6 +52,9 @@ public:
 
   // Gets the batch after that under way. To be called after the run was started, when another one will follow.
   virtual Status prefetch() { return Status(); }
+
+  // Seconds that prefetch() has waited so far, for the devices or for the pipeline.
+  double waitedSeconds = 0;
 };
 
 // How long runs of a program take.
@@ -74,6 +77,9 @@ public:
 
   // Runs the program once on all devices of this process. The devices may still be at it on return.
   virtual Status run(Program &program) = 0;
+
+  // Whether run() only starts the devices, so that the host has time of its own.
+  virtual bool runsAhead() const { return false; }
 
   // Waits until the devices have done everything.
   virtual Status wait() { return Status(); }

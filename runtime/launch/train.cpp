@@ -13,6 +13,9 @@
 namespace ashlar::rt {
 namespace {
 
+// Steps that do not count for the host's time: first calls of libraries, the capture of the step.
+constexpr uint64_t kWarmUpSteps = 10;
+
 // A pipeline together with the feed that brings its batches to the devices.
 struct Source {
   Status create(Session &session, Split split) {
@@ -84,12 +87,15 @@ public:
     double begin = seconds();
     uint64_t logEvery = session.options->logEveryEpoch ? stepsPerEpoch : session.options->logEvery;
     uint64_t untilLine = logEvery;
+    double host = 0; // seconds in which the host was busy with steps after the first few
     for (uint64_t done = 0; done < totalSteps; ++done) {
+      double before = seconds(), waited = batches.feed->waitedSeconds;
       ASHLAR_RETURN_IF_ERROR(batches.feed->next());
       ASHLAR_RETURN_IF_ERROR(executor.run(*step));
       if (done + 1 < totalSteps) { // after the last step of an epoch comes the first of the following one
         ASHLAR_RETURN_IF_ERROR(batches.feed->prefetch());
       }
+      host += done < kWarmUpSteps ? 0 : seconds() - before - (batches.feed->waitedSeconds - waited);
       if (logEvery != 0 && --untilLine == 0) {
         untilLine = logEvery;
         double loss = 0;
@@ -101,7 +107,11 @@ public:
     ASHLAR_RETURN_IF_ERROR(executor.wait());
     double elapsed = seconds() - begin;
     double each = totalSteps == 0 ? 0 : 1e6 * elapsed / static_cast<double>(totalSteps);
-    log.line(fmt::format("trained {} steps in {:.3f} s ({:.1f} us a step)", totalSteps, elapsed, each));
+    std::string ofHost;
+    if (executor.runsAhead() && totalSteps > kWarmUpSteps) {
+      ofHost = fmt::format(", {:.1f} us of the host", 1e6 * host / static_cast<double>(totalSteps - kWarmUpSteps));
+    }
+    log.line(fmt::format("trained {} steps in {:.3f} s ({:.1f} us a step{})", totalSteps, elapsed, each, ofHost));
     return Status();
   }
 

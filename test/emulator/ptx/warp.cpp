@@ -206,7 +206,8 @@ std::byte *Warp::shared(uint64_t address, unsigned size, unsigned lane, const In
 
 std::byte *Warp::sharedRead(uint64_t address, unsigned size, unsigned lane, const Instruction &at) {
   std::byte *host = shared(address, size, lane, at);
-  check(block.sharedShadow->read(address, size, block.sharedEpoch(), block.epoch.epoch + 1 + first + lane, /*constant=*/false, /*fresh=*/true),
+  check(block.sharedShadow->read(address, size, block.sharedEpoch(), block.epoch.epoch + 1 + first + lane, /*constant=*/false,
+                                 /*fresh=*/true),
         lane, at, address);
   return host;
 }

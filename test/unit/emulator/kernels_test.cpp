@@ -156,7 +156,7 @@ TEST_CASE("ptx: integers of 64 and 32 bits", "[ptx]") {
     CHECK(result(3) == int64_t(c) * d);
     CHECK(result(4) == (d == 0 ? 0 : c == INT32_MIN && (d | 1) == -1 ? c : c / (d | 1)));
     CHECK(result(5) == int64_t(unsigned(__builtin_popcountll(uint64_t(a))) + unsigned(b == 0 ? 64 : __builtin_clzll(uint64_t(b))) +
-                           unsigned(__builtin_ffs(c)) + __builtin_bitreverse32(unsigned(d))));
+                               unsigned(__builtin_ffs(c)) + __builtin_bitreverse32(unsigned(d))));
     CHECK(result(6) == (int64_t(uint64_t(a) << (b & 63)) ^ (a >> (b & 63))));
     CHECK(result(7) == int64_t(uint64_t(std::min(a, b)) + uint64_t(int64_t(std::max(c, d)))));
     const float rounded = float(a);

@@ -10,6 +10,7 @@
 
 #include "passes/lower/fusible.h"
 #include "passes/lower/passes.h"
+#include "passes/lower/split_reductions.h"
 
 #include "dialects/exec/exec.h"
 #include "dialects/support/tensor_values.h"
@@ -46,7 +47,7 @@ struct Group {
 
 class Fuser {
 public:
-  explicit Fuser(Block &block) : block(block) {}
+  Fuser(Block &block, exec::Target target) : block(block), target(target) {}
 
   void run() {
     int64_t position = 0;
@@ -68,6 +69,7 @@ public:
 
 private:
   Block &block;
+  exec::Target target;
   std::vector<std::unique_ptr<Group>> groups;
   DenseMap<Operation *, Group *> groupOf;
   DenseSet<Operation *> materialized; // views that also have a loop of their own, for consumers outside all groups
@@ -240,22 +242,39 @@ private:
     return def && isView(def);
   }
 
-  // A library product takes one bias along the last dim, then one activation, of a value that nobody else reads.
+  // A library product takes one bias along the last dim, then one activation, of a value that nobody else reads. That of the cuda target
+  // can give its sums of bf16 or f16 in f32.
   bool joinsGemm(Operation &op, const Group &group) {
     Operation *last = group.ops.back();
     if (!last->hasOneUse()) {
       return false;
     }
-    if (isa<nn::AddOp>(op)) {
-      if (group.ops.size() > 1) {
-        return false;
-      }
-      Value other = op.getOperand(0).getDefiningOp() == last ? op.getOperand(1) : op.getOperand(0);
-      auto broadcast = other.getDefiningOp<nn::BroadcastOp>();
-      return broadcast && broadcast.getDims() == ArrayRef<int64_t>{static_cast<int64_t>(group.domain.size()) - 1} &&
-             !isOnlyView(broadcast.getInput()) && !openGroupOf(broadcast.getInput());
+    if (isa<nn::CastOp>(op)) {
+      return target == exec::Target::Cuda && isa<nn::MatMulOp>(last) && typeOf(op.getResult(0)).getElementType().isF32();
     }
-    return isa<nn::ReluOp, nn::GeluOp, nn::SigmoidOp, nn::TanhOp>(op) && isa<nn::MatMulOp, nn::AddOp>(last);
+    if (isa<nn::AddOp>(op)) {
+      return isa<nn::MatMulOp, nn::CastOp>(last) &&
+             joinsAsBias(op.getOperand(0).getDefiningOp() == last ? op.getOperand(1) : op.getOperand(0));
+    }
+    return isLibraryActivation(op) && isa<nn::MatMulOp, nn::AddOp, nn::CastOp>(last);
+  }
+
+  // The group that computes the bias can be closed: a product that is read once only is read by nobody in it.
+  bool joinsAsBias(Value value) {
+    auto broadcast = value.getDefiningOp<nn::BroadcastOp>();
+    if (!broadcast || broadcast.getDims() != ArrayRef<int64_t>{broadcast.getType().getRank() - 1} || isOnlyView(broadcast.getInput())) {
+      return false;
+    }
+    close(broadcast.getInput());
+    return true;
+  }
+
+  bool isLibraryActivation(Operation &op) {
+    if (target == exec::Target::Cpu) {
+      return isa<nn::ReluOp, nn::GeluOp, nn::SigmoidOp, nn::TanhOp>(op);
+    }
+    auto gelu = dyn_cast<nn::GeluOp>(op);
+    return isa<nn::ReluOp>(op) || (gelu && gelu.getTanhApproximation());
   }
 
   void assignReduce(nn::ReduceOp reduce) {
@@ -364,7 +383,10 @@ struct Fuse : impl::FusePassBase<Fuse> {
 
   void runOnOperation() override {
     if (!getOperation().isExternal()) {
-      Fuser(getOperation().getBody().front()).run();
+      Fuser(getOperation().getBody().front(), target).run();
+      if (target == exec::Target::Cuda) {
+        splitReductions(getOperation());
+      }
     }
   }
 };

@@ -65,13 +65,16 @@ GpuColumnShape shareOutColumns(int64_t rows, int64_t columns, int64_t lanes, int
 }
 
 int64_t countSegments(int64_t size, int64_t elements, int64_t blocks) {
-  int64_t wanted = std::min<int64_t>(llvm::divideCeil(kFullChipBlocks, std::max<int64_t>(1, blocks)), size * elements / kSegmentElements);
+  int64_t wanted = std::min({static_cast<int64_t>(llvm::divideCeil(kFullChipBlocks, std::max<int64_t>(1, blocks))),
+                             size * elements / kSegmentElements, size / kThreadElements});
+  int64_t best = 1;
   for (int64_t segments = wanted; segments > 1; --segments) {
-    if (size % segments == 0) {
+    if (size % segments == 0 && size / segments % kThreadElements == 0) {
       return segments;
     }
+    best = size % segments == 0 ? std::max(best, segments) : best;
   }
-  return 1;
+  return best;
 }
 
 } // namespace ashlar::lower

@@ -39,7 +39,7 @@ struct GpuColumnShape {
 GpuColumnShape shareOutColumns(int64_t rows, int64_t columns, int64_t lanes, int64_t accumulatorBytes);
 
 // Returns into how many segments to cut `size` rows, each worth `elements`, so that `blocks` blocks become enough for the chip: a divisor
-// of `size`, 1 when it is not worth a second kernel or no divisor fits.
+// of `size`, if possible one that leaves whole vectors, 1 when it is not worth a second kernel or no divisor fits.
 int64_t countSegments(int64_t size, int64_t elements, int64_t blocks);
 
 } // namespace ashlar::lower

@@ -20,7 +20,8 @@ struct Gemm {
   exec::Epilogue epilogue = exec::Epilogue::None;
 };
 
-// Reads the body of a gemm fusion: matmul, then at most a broadcast bias and its add, then at most one activation.
+// Reads the body of a gemm fusion: matmul, at most a conversion of its sums to f32, then at most a broadcast bias and its add, then at most
+// one activation.
 FailureOr<Gemm> matchGemm(exec::FusionOp fusion) {
   Gemm gemm;
   auto number = [&](Value value) { return cast<BlockArgument>(value).getArgNumber(); };
@@ -44,6 +45,7 @@ FailureOr<Gemm> matchGemm(exec::FusionOp fusion) {
                          return true;
                        })
                        .Case([&](nn::AddOp) { return true; })
+                       .Case([&](nn::CastOp cast) { return cast.getInput() == gemm.product.getResult(); })
                        .Case([&](nn::ReluOp) { return gemm.epilogue = exec::Epilogue::Relu, true; })
                        .Case([&](nn::SigmoidOp) { return gemm.epilogue = exec::Epilogue::Sigmoid, true; })
                        .Case([&](nn::TanhOp) { return gemm.epilogue = exec::Epilogue::Tanh, true; })
@@ -64,8 +66,8 @@ FailureOr<Gemm> matchGemm(exec::FusionOp fusion) {
 
 class Emitter {
 public:
-  Emitter(OpBuilder &builder, const Program &program, KernelPool &kernels, dist::MeshAttr mesh)
-      : builder(builder), program(program), kernels(kernels), mesh(mesh) {}
+  Emitter(OpBuilder &builder, const Program &program, KernelPool &kernels, dist::MeshAttr mesh, bool allowTf32)
+      : builder(builder), program(program), kernels(kernels), mesh(mesh), allowTf32(allowTf32) {}
 
   LogicalResult emit(const Instruction &instruction) {
     if (!instruction.op) {
@@ -147,7 +149,7 @@ private:
     buffers.push_back(target(instruction, 0));
     exec::GemmOp::create(builder, instruction.loc, builder.getArrayAttr(buffers), batch, out[out.size() - 2], out.back(), k,
                          product.getTransposeA(), product.getTransposeB(), gemm->bias.has_value(), gemm->epilogue, exec::Mask::None,
-                         /*has_bias_gradient=*/false, /*allow_tf32=*/false);
+                         /*has_bias_gradient=*/false, /*allow_tf32=*/allowTf32 && product.getLhs().getType().getElementType().isF32());
     return success();
   }
 
@@ -187,12 +189,13 @@ private:
   const Program &program;
   KernelPool &kernels;
   dist::MeshAttr mesh;
+  bool allowTf32;
 };
 
 } // namespace
 
-LogicalResult emitInstructions(OpBuilder &builder, const Program &program, KernelPool &kernels, dist::MeshAttr mesh) {
-  Emitter emitter(builder, program, kernels, mesh);
+LogicalResult emitInstructions(OpBuilder &builder, const Program &program, KernelPool &kernels, dist::MeshAttr mesh, bool allowTf32) {
+  Emitter emitter(builder, program, kernels, mesh, allowTf32);
   for (const Instruction &instruction : program.instructions) {
     if (failed(emitter.emit(instruction))) {
       return failure();

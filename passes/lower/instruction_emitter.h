@@ -10,9 +10,11 @@
 
 namespace ashlar::lower {
 
-// Emits every instruction of `program` at the builder's insertion point; kernels come from `kernels`. Assumes that all storages have
+// Emits every instruction of `program` at the builder's insertion point; kernels come from `kernels`, and f32 matrix
+// products may round their operands to tf32 if `allowTf32`. Assumes that all storages have
 // offsets. Fails with an error at the op that has no instruction.
-mlir::LogicalResult emitInstructions(mlir::OpBuilder &builder, const Program &program, KernelPool &kernels, dist::MeshAttr mesh);
+mlir::LogicalResult emitInstructions(mlir::OpBuilder &builder, const Program &program, KernelPool &kernels, dist::MeshAttr mesh,
+                                     bool allowTf32);
 
 } // namespace ashlar::lower
 

@@ -50,7 +50,8 @@ def FusePass : Pass<"ashlar-fuse", "::mlir::func::FuncOp"> {
   let description = [{
     Grows groups in program order: an op joins the open group of its operands when shapes fit the group's loop nest. A group closes when something outside it uses one
     of its values, so groups never depend on each other in a cycle; time is linear in the program, n log n where groups merge. Cheap ops without a nest of their own
-    (broadcast, reshape, slice, constants, ...) are copied into every group that reads them.
+    (broadcast, reshape, slice, constants, ...) are copied into every group that reads them. For the cuda target a reduction of much to little is split in two, so
+    that all of the chip works.
 
     Needs: ashlar-order-ops. Leaves: nn.read, nn.write, nn.constant, nn.reshape (a change of shape without a copy), exec.fusion, dist collectives, return.
   }];
@@ -77,7 +78,8 @@ def PlanMemoryPass : Pass<"ashlar-plan-memory", "::mlir::ModuleOp"> {
   let options = [Option<"variantName", "variant", "std::string", "\"default\"", "name of the exec.variant; kernels of others than default carry it">,
                  Option<"devicesPerProcess", "devices-per-process", "int64_t", "1", "devices of the mesh that one process plays">,
                  Option<"memoryLimit", "memory-limit", "int64_t", "0", "bytes that a process may hold in arenas and constants; 0: any number">,
-                 TargetOption<"whose kernels are emitted">];
+                 TargetOption<"whose kernels are emitted">,
+                 Option<"allowTf32", "allow-tf32", "bool", "false", "let f32 matrix products round their operands to 10 bits of mantissa">];
   let dependentDialects = ["::ashlar::nn::NnDialect", "::ashlar::dist::DistDialect", "::ashlar::exec::ExecDialect",
                            "::mlir::arith::ArithDialect", "::mlir::func::FuncDialect", "::mlir::math::MathDialect",
                            "::mlir::gpu::GPUDialect", "::mlir::memref::MemRefDialect", "::mlir::scf::SCFDialect",

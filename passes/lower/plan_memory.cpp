@@ -216,7 +216,7 @@ private:
       auto op = exec::ProgramOp::create(builder, program.function.getLoc(), program.function.getSymName(),
                                         references(tensors.inputs(program.function)), references(tensors.outputs(program.function)));
       builder.createBlock(&op.getBody());
-      if (failed(emitInstructions(builder, program, kernels, meshAttr))) {
+      if (failed(emitInstructions(builder, program, kernels, meshAttr, allowTf32))) {
         return failure();
       }
     }

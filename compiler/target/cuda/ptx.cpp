@@ -23,12 +23,14 @@ namespace {
 // PTX of CUDA 13.0, the oldest driver that the runtime takes.
 constexpr char kPtxFeature[] = "+ptx90";
 
+constexpr char kTriple[] = "nvptx64-nvidia-cuda";
+
 std::unique_ptr<llvm::TargetMachine> makeMachine(const Chip &chip) {
   LLVMInitializeNVPTXTargetInfo();
   LLVMInitializeNVPTXTarget();
   LLVMInitializeNVPTXTargetMC();
   LLVMInitializeNVPTXAsmPrinter();
-  llvm::Triple triple("nvptx64-nvidia-cuda");
+  llvm::Triple triple(kTriple);
   std::string error;
   const llvm::Target *target = llvm::TargetRegistry::lookupTarget(triple, error);
   if (!target) {
@@ -70,13 +72,13 @@ bool isKnownToLlvm(const Chip &chip) {
   return machine && machine->getMCSubtargetInfo()->isCPUStringValid(chip.name());
 }
 
+std::string deviceDataLayout() {
+  std::unique_ptr<llvm::TargetMachine> machine = makeMachine(Chip{90}); // it is that of all chips
+  return machine ? machine->createDataLayout().getStringRepresentation() : "";
+}
+
 llvm::Error linkLibdevice(llvm::Module &module, llvm::StringRef libdevice) {
-  std::unique_ptr<llvm::TargetMachine> machine = makeMachine(Chip{75});
-  if (!machine) {
-    return llvm::createStringError("this LLVM has no code generator for NVPTX");
-  }
-  module.setTargetTriple(machine->getTargetTriple());
-  module.setDataLayout(machine->createDataLayout());
+  module.setTargetTriple(llvm::Triple(kTriple));
   if (!callsLibdevice(module)) {
     return llvm::Error::success();
   }
@@ -85,8 +87,8 @@ llvm::Error linkLibdevice(llvm::Module &module, llvm::StringRef libdevice) {
   if (!library) {
     return llvm::createStringError("cannot read " + libdevice + ": " + diagnostic.getMessage());
   }
-  library->setTargetTriple(machine->getTargetTriple());
-  library->setDataLayout(machine->createDataLayout());
+  library->setTargetTriple(module.getTargetTriple());
+  library->setDataLayout(module.getDataLayout());
   auto internalise = [](llvm::Module &merged, const llvm::StringSet<> &taken) {
     llvm::internalizeModule(merged, [&](const llvm::GlobalValue &value) { return !taken.contains(value.getName()); });
   };

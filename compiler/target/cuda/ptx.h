@@ -14,8 +14,11 @@ namespace ashlar::cuda {
 // Whether LLVM makes code for the chip.
 bool isKnownToLlvm(const Chip &chip);
 
-// Gives `module` the data layout and triple of NVIDIA chips, and the functions of libdevice that it calls, as its own. Libdevice is read
-// only when there are any.
+// Returns the data layout of NVIDIA chips as LLVM spells it; "" when this LLVM makes no code for them.
+std::string deviceDataLayout();
+
+// Gives `module`, which has the data layout, the triple of NVIDIA chips and the functions of libdevice that it calls, as its own. Libdevice
+// is read only when there are any.
 llvm::Error linkLibdevice(llvm::Module &module, llvm::StringRef libdevice);
 
 // Optimises a copy of `module`, which calls nothing outside, for `chip` and returns its PTX.

@@ -6,6 +6,7 @@
 
 #include "compiler/target/cuda/translate_kernels.h"
 
+#include "compiler/target/cuda/ptx.h"
 #include "dialects/exec/exec.h"
 
 #include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
@@ -173,8 +174,10 @@ LogicalResult lowerToNvvm(ModuleOp kernels, unsigned indexBits) {
   return passes.run(kernels);
 }
 
-// Translates one gpu.module. The number of threads a block is exact, so it becomes "required" instead of "at most".
+// Translates one gpu.module. The number of threads a block is exact, so it becomes "required" instead of "at most". The data layout is
+// needed here: it says how loads are aligned.
 std::unique_ptr<llvm::Module> translate(gpu::GPUModuleOp kernels, llvm::LLVMContext &context) {
+  kernels->setAttr(LLVM::LLVMDialect::getDataLayoutAttrName(), StringAttr::get(kernels.getContext(), deviceDataLayout()));
   for (auto kernel : kernels.getOps<LLVM::LLVMFuncOp>()) {
     if (Attribute threads = kernel->removeAttr(NVVM::NVVMDialect::getMaxntidAttrName())) {
       kernel->setAttr(NVVM::NVVMDialect::getReqntidAttrName(), threads);
@@ -193,6 +196,7 @@ std::unique_ptr<llvm::Module> translate(gpu::GPUModuleOp kernels, llvm::LLVMCont
 std::unique_ptr<llvm::Module> translateKernels(ModuleOp module, llvm::LLVMContext &context) {
   registerExtensions(*module.getContext());
   auto result = std::make_unique<llvm::Module>("ashlar", context);
+  result->setDataLayout(deviceDataLayout());
   for (bool small : {true, false}) {
     OwningOpRef<ModuleOp> host = ModuleOp::create(module.getLoc());
     OpBuilder builder = OpBuilder::atBlockEnd(host->getBody());

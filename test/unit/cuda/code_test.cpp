@@ -110,7 +110,10 @@ constexpr char kRows[] = R"(
     gpu.barrier
     %a = memref.load %shared[%c0] : memref<4xf64, #gpu.address_space<workgroup>>
     %b = memref.load %shared[%c1] : memref<4xf64, #gpu.address_space<workgroup>>
-    %total = arith.addf %a, %b : f64
+    %own = memref.load %coordinate[%c0] : memref<1xi64>
+    %number = arith.sitofp %own : i64 to f64
+    %both = arith.addf %a, %b : f64
+    %total = arith.addf %both, %number : f64
     memref.store %total, %out[%row] : memref<64xf64>
     return
   }
@@ -156,7 +159,8 @@ TEST_CASE("ptx: reductions use shuffles, barriers and shared memory", "[cuda][pt
   std::string ptx = ptxOf(kRows);
   INFO(ptx);
   CHECK_THAT(ptx, Contains(".shared .align 16") && Contains("bar.sync") && Contains("shfl.sync.bfly.b32"));
-  CHECK_THAT(ptx, Contains(".param .u64 .ptr .align 1 rows_0_param_2")); // a coordinate lies anywhere
+  CHECK_THAT(ptx, Contains(".param .u64 .ptr .align 1 rows_0_param_2"));          // a coordinate lies inside a buffer
+  CHECK_THAT(ptx, Contains("ld.global.nc.b64") && !Contains("ld.global.nc.b32")); // yet as an i64 should
 }
 
 TEST_CASE("ptx: indices are of 32 bits where they fit", "[cuda][ptx]") {

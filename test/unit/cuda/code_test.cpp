@@ -18,6 +18,9 @@
 #include "llvm/Support/MemoryBuffer.h"
 
 #include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
+#include <set>
 
 #ifdef ASHLAR_CUDA
 
@@ -206,6 +209,24 @@ TEST_CASE("device code: machine code for each chip, PTX of the newest", "[cuda]"
   auto ptx = llvm::cantFail(llvm::errorOrToExpected(llvm::MemoryBuffer::getFile((*codes)[2].file.path)));
   CHECK(ptx->getBuffer().contains(".target sm_90"));
   CHECK(ptx->getBuffer().back() == '\0');
+}
+
+TEST_CASE("device code: what ptxas or a missing libdevice says is one line", "[cuda]") {
+  test::TemporaryFolder folder;
+  OwningOpRef<ModuleOp> module = parse(elementwise("%y = math.exp %x : f32"));
+  std::string message;
+  ScopedDiagnosticHandler handler(&context(), [&](Diagnostic &diagnostic) { message += diagnostic.str() + "\n"; });
+  std::string script = folder.path() + "/ptxas";
+  std::ofstream(script) << "#!/bin/sh\necho 'info : line'\necho 'ptxas fatal : Unresolved extern function'\nexit 255\n";
+  std::filesystem::permissions(script, std::filesystem::perms::owner_all);
+  cuda::Toolkit toolkit = llvm::cantFail(cuda::findToolkit()), broken = toolkit;
+  broken.ptxas = script;
+  CHECK(failed(cuda::compileKernels(*module, broken, {cuda::Chip{90}}, folder.path())));
+  CHECK(message == "ptxas refused the kernels for sm_90: ptxas fatal : Unresolved extern function\n");
+  message.clear();
+  toolkit.libdevice = folder.path() + "/missing.bc";
+  CHECK(failed(cuda::kernelsToPtx(*module, toolkit, cuda::Chip{90})));
+  CHECK_THAT(message, Contains("cannot read " + toolkit.libdevice + ": "));
 }
 
 TEST_CASE("device code: a program without kernels has it too", "[cuda]") {

@@ -189,6 +189,7 @@ void addLowerPasses(OpPassManager &passes, const Variant &variant, int64_t memor
   lower::PlanMemoryPassOptions plan;
   plan.target = variant.target;
   plan.memoryLimit = memoryLimit;
+  plan.allowTf32 = variant.allowTf32;
   plan.variantName = variant.name;
   plan.devicesPerProcess = variant.devicesPerProcess;
   passes.addPass(lower::createPlanMemoryPass(plan));

@@ -26,6 +26,7 @@ struct Variant {
   bool usesStrategy = false;           // take all layouts from the job's strategy
   std::vector<int64_t> deviceIds = {}; // rank of each device, row-major; empty: the devices in turn
   exec::Target target = exec::Target::Cpu;
+  bool allowTf32 = false; // in f32 products of the cuda target
 };
 
 // The variants that a job asks for, the default one first, and why there is no deterministic one ("" when there is).

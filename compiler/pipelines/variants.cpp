@@ -86,6 +86,7 @@ VariantList listVariants(const job::Job &job, exec::Target target) {
   plain.usesStrategy = job.has_strategy();
   plain.inferParameters = job::effectiveMode(job) == job::SEMI_AUTO || job::effectiveMode(job) == job::HYBRID;
   plain.target = target;
+  plain.allowTf32 = job.allow_tf32();
   plain.deviceIds.assign(job.mesh().device_ids().begin(), job.mesh().device_ids().end());
   list.variants.push_back(plain);
   int64_t chunks = job.deterministic().chunks(), ranks = job::numDevices(job);

@@ -111,9 +111,10 @@ struct SetArithmeticFlags : PassWrapper<SetArithmeticFlags, OperationPass<gpu::G
   void runOnOperation() final {
     using Flags = arith::FastMathFlags;
     getOperation().walk([&](Operation *op) {
-      if (auto math = dyn_cast<arith::ArithFastMathInterface>(op)) {
-        arith::FastMathFlagsAttr own = math.getFastMathFlagsAttr(); // extf and truncf may have none
-        Flags reordered = own ? own.getValue() & Flags::reassoc : Flags::none;
+      // To bf16 and back would be contracted to nothing, but it is how a result is rounded.
+      bool isConversion = isa<arith::ExtFOp, arith::TruncFOp>(op);
+      if (auto math = dyn_cast<arith::ArithFastMathInterface>(op); math && !isConversion) {
+        Flags reordered = math.getFastMathFlagsAttr().getValue() & Flags::reassoc;
         Flags flags = Flags::contract | Flags::nsz | Flags::arcp | reordered;
         op->setAttr(math.getFastMathAttrName(), arith::FastMathFlagsAttr::get(&getContext(), flags));
       }

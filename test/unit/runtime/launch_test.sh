@@ -55,6 +55,9 @@ check "lines count steps across epochs" 0 '^epoch: 2 step: 100,' "$toy" train 1 
 check "plan" 0 'all-reduce of 16 bytes' "$toy" train 4 --plan
 check "help" 0 '--log-every' "$toy" train 1 --help
 check "profile" 0 'all_reduce gradient' "$toy" train 1 --profile
+check "numerics" 0 '^epoch: 2 step: 200, loss is 0.0008' "$toy" train 1 --check-numerics
+check "no graph on the cpu" error '^error: .*--no-graph' "$toy" train 1 --no-graph
+check "no benchmark of a training" error '^error: .*--benchmark' "$toy" train 1 --benchmark 3
 check "unknown option" error '^error: .*--bogus' "$toy" train 1 --bogus
 check "data refused" error '^error: .*' "$toy" train 1 --data /nowhere
 check "metrics" 0 trained "$toy" train 1 --steps 50 --metrics losses.jsonl
@@ -151,6 +154,25 @@ mkfifo pipe
 check "forward: does not replace a device" error '^error: cannot write pipe: it is there and not a regular file' \
   "$toy" forward 1 --input x=x.npy --output product=pipe
 check "forward: no partial file" error 'cannot access' ls no.npy no
+
+# Benchmarks, and NaN.
+line='^forward: [0-9.]+ us a run, median of 7$'
+check "benchmark: random inputs" 0 "$line" "$toy" forward 1 --benchmark 7
+check "benchmark: 2 ranks" 0 "$line" mpirun -n 2 "$toy" forward 2 --benchmark 7 --input x=x.npy
+check "benchmark: with the profile" 0 '100.0 %|product' "$toy" forward 1 --benchmark 7 --profile
+check "benchmark: writes no outputs" error '^error: --benchmark writes no outputs; leave out --output$' \
+  "$toy" forward 1 --benchmark 7 --output product=no.npy
+set_last() { perl -e 'open F, "+<x.npy"; seek F, -4 * @ARGV, 2; print F pack("f<*", @ARGV)' -- "$@"; }
+set_last -inf inf
+check "numerics: infinity is none" 0 '' "$toy" forward 1 --input x=x.npy --output product=no.npy
+check "numerics: the first instruction with a NaN" error \
+  '^error: NaN in run 1 of forward: product \(2 of 3\) left it in element 14 of operand 3, f32 of 16 elements, on device 0$' \
+  "$toy" forward 1 --input x=x.npy --output product=no.npy --check-numerics
+check "numerics: on the device that has it" error '^error: NaN in run 1 of forward: product .* on device 1$' \
+  mpirun -n 2 "$toy" forward 2 --input x=x.npy --output product=no.npy --check-numerics
+set_last nan
+check "numerics: in the data" error '^error: NaN before run 1 of forward: element 23 of the input x on device 0$' \
+  "$toy" forward 1 --input x=x.npy --output product=no.npy --check-numerics
 
 echo "$passed passed, $failed failed"
 [ $failed -eq 0 ]

@@ -65,8 +65,7 @@ private:
   void noteTime(const char *what);
 
   CudaContext context;
-  std::vector<std::vector<size_t>> collectives; // by program: numbers at the seat
-  size_t feedBytes = 0;                         // of one staging area
+  size_t feedBytes = 0; // of one staging area
   CUdeviceptr staging = 0;
   int feeds = 0;
   CUstream copies = nullptr;
@@ -106,13 +105,9 @@ Status CudaExecutor::open(const ashlar_rt_image &source, const ashlar_rt_variant
   ASHLAR_RETURN_IF_ERROR(context.device.loadModule(*image));
   noteTime("module");
   for (uint32_t i = 0; i < variant->num_programs; ++i) {
-    collectives.emplace_back();
-    for (uint32_t k = 0; k < variant->programs[i].num_instrs; ++k) {
-      if (variant->programs[i].instrs[k].kind == ASHLAR_RT_COLLECTIVE) {
-        collectives.back().emplace_back();
-        ASHLAR_RETURN_IF_ERROR(context.seat->layOut(variant->programs[i].instrs[k], collectives.back().back()));
-      }
-    }
+    auto program = std::make_unique<CudaProgram>(variant->programs[i], context);
+    ASHLAR_RETURN_IF_ERROR(program->plan());
+    programs.push_back(std::move(program));
   }
   if (context.seat->needsConnection()) {
     ASHLAR_RETURN_IF_ERROR(context.seat->load());
@@ -221,10 +216,8 @@ Status CudaExecutor::connect(std::function<void(const Status &)> fail) {
 }
 
 Status CudaExecutor::layOutPrograms() {
-  for (uint32_t i = 0; i < variant->num_programs; ++i) {
-    auto program = std::make_unique<CudaProgram>(variant->programs[i], context);
-    ASHLAR_RETURN_IF_ERROR(program->create(collectives[i], options.profile));
-    programs.push_back(std::move(program));
+  for (std::unique_ptr<Program> &program : programs) {
+    ASHLAR_RETURN_IF_ERROR(static_cast<CudaProgram &>(*program).create(options.profile));
   }
   noteTime("plan");
   return Status();

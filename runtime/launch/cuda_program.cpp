@@ -4,8 +4,6 @@
 
 #include "runtime/launch/cuda_program.h"
 
-#include "runtime/launch/schedule.h"
-
 #include <climits>
 
 namespace ashlar::rt {
@@ -18,20 +16,33 @@ constexpr int64_t kMostThreads = 1024; // of a block, on every chip
 CudaProgram::CudaProgram(const ashlar_rt_program &program, CudaContext &context)
     : Program(program), context(context), graph(context.device.driver()) {}
 
-Status CudaProgram::create(const std::vector<size_t> &collectives, bool profile) {
+Status CudaProgram::plan() {
   std::vector<bool> communicates;
-  size_t next = 0;
+  for (uint32_t i = 0; i < source.num_instrs; ++i) {
+    numbers.push_back(0);
+    bool isCollective = source.instrs[i].kind == ASHLAR_RT_COLLECTIVE;
+    if (isCollective) {
+      ASHLAR_RETURN_IF_ERROR(context.seat->layOut(source.instrs[i], numbers.back()));
+    }
+    communicates.push_back(isCollective && context.seat->communicates(numbers.back()));
+  }
+  placements = schedule(source, communicates);
+  for (size_t i = 0; i < placements.size(); ++i) {
+    if (placements[i].joins) {
+      context.seat->join(numbers[i]);
+    }
+  }
+  return Status();
+}
+
+Status CudaProgram::create(bool profile) {
   for (uint32_t i = 0; i < source.num_instrs; ++i) {
     Step step;
     step.kind = source.instrs[i].kind;
-    if (step.kind == ASHLAR_RT_COLLECTIVE) {
-      step.number = collectives[next++];
-    }
-    communicates.push_back(step.kind == ASHLAR_RT_COLLECTIVE && context.seat->communicates(step.number));
+    step.number = numbers[i];
     ASHLAR_RETURN_IF_ERROR(createStep(source.instrs[i], step));
     steps.push_back(step);
   }
-  std::vector<Placement> placements = schedule(source, communicates);
   for (size_t i = 0; i < steps.size(); ++i) {
     Step &step = steps[i];
     step.stream = placements[i].communicates ? context.communication : context.compute;

@@ -9,6 +9,7 @@
 #include "runtime/device/cuda/graph.h"
 #include "runtime/kernels/cuda/matmul.h"
 #include "runtime/launch/executor.h"
+#include "runtime/launch/schedule.h"
 
 namespace ashlar::rt {
 
@@ -30,9 +31,11 @@ class CudaProgram final : public Program {
 public:
   CudaProgram(const ashlar_rt_program &program, CudaContext &context);
 
-  // Lays out the instructions, whose buffers were checked. `collectives`: the seat's number of each collective, in order. `profile`: with
-  // events around each instruction.
-  Status create(const std::vector<size_t> &collectives, bool profile);
+  // Plans the collectives, at the seat, and the order of the instructions, whose buffers were checked.
+  Status plan();
+
+  // Lays out the instructions once memory and connections are there. `profile`: with events around each of them.
+  Status create(bool profile);
 
   // Puts the whole program on the streams, captures it, or replays what was captured. What follows on the compute stream comes after it.
   Status enqueue();
@@ -70,6 +73,8 @@ private:
 
   CudaContext &context;
   CudaGraph graph;
+  std::vector<size_t> numbers; // by instruction: of a collective, its number at the seat
+  std::vector<Placement> placements;
   std::vector<Step> steps;
   std::deque<std::vector<CUdeviceptr>> addresses; // by step
   std::deque<std::vector<void *>> parameters;     // of kernels: where each address is

@@ -57,6 +57,14 @@ std::vector<Placement> schedule(const ashlar_rt_program &program, const std::vec
     }
     members[stream].push_back(i);
   }
+  for (size_t i = 1, first = 0; i < placements.size(); ++i) { // [first, i): one group so far
+    bool together = placements[i - 1].communicates && placements[i].communicates && placements[i].waitsFor < 0;
+    for (size_t k = first; k < i && together; ++k) {
+      together = !conflict(program.instrs[i], program.instrs[k]);
+    }
+    placements[i].joins = together;
+    first = together ? first : i;
+  }
   if (!members[1].empty()) { // the end
     placements[static_cast<size_t>(members[1].back())].signals = true;
   }

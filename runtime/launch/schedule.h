@@ -18,6 +18,7 @@ struct Placement {
   bool communicates = false;
   int waitsFor = -1;    // the last instruction of the other stream that must be done before; -1: none that is not waited for already
   bool signals = false; // whether some instruction, or the end of the program, waits for this one
+  bool joins = false;   // may start together with the instruction before it: both communicate, and neither waits for the other or for more
 };
 
 // Returns the placement of every instruction. The program ends when the last of both streams is done. Example: kernel writes a; all-reduce

@@ -12,6 +12,9 @@
 namespace ashlar::rt {
 namespace {
 
+// Most collectives in one group.
+constexpr size_t kLargestGroup = 64;
+
 bool toNcclType(uint32_t dtype, ncclDataType_t &type) {
   switch (dtype) {
   case ASHLAR_RT_F32:
@@ -44,6 +47,11 @@ bool toNcclType(uint32_t dtype, ncclDataType_t &type) {
 ncclRedOp_t toNcclReduction(uint32_t dtype, uint32_t reduction) {
   bool isOr = dtype == ASHLAR_RT_BOOL && reduction == ASHLAR_RT_SUM;
   return isOr || reduction == ASHLAR_RT_MAX ? ncclMax : reduction == ASHLAR_RT_MIN ? ncclMin : ncclSum;
+}
+
+// Whether the collective is one call that all members make.
+bool isWhole(const CollectivePlan &plan) {
+  return plan.calls.size() == 1 && plan.calls[0].kind != CallKind::kSend && plan.calls[0].kind != CallKind::kReceive;
 }
 
 StridedCopy placeCopy(const PlannedCopy &planned, const CUdeviceptr *regions) {
@@ -103,8 +111,24 @@ Status DeviceSeat::layOut(const ashlar_rt_instr &instr, size_t &number) {
   }
   workspace = std::max(workspace, item.plan.workspaceBytes);
   number = collectives.size();
+  item.head = number;
+  item.groupEnd = number + 1;
   collectives.push_back(std::move(item));
   return Status();
+}
+
+void DeviceSeat::join(size_t number) {
+  Item &item = collectives[number];
+  const Item &before = collectives[number - 1];
+  Item &head = collectives[before.head];
+  bool alike = item.partition != nullptr && item.partition == head.partition && isWhole(item.plan) && isWhole(head.plan);
+  if (!alike || number - before.head >= kLargestGroup) {
+    return;
+  }
+  item.head = before.head;
+  head.groupEnd = number + 1;
+  item.workspaceOffset = before.workspaceOffset + before.plan.workspaceBytes;
+  workspace = std::max(workspace, item.workspaceOffset + item.plan.workspaceBytes);
 }
 
 DeviceSeat::Partition *DeviceSeat::findPartition(std::vector<Group> groups) {
@@ -129,7 +153,7 @@ void DeviceSeat::place(const DeviceMemory &memory) {
   for (Item &item : collectives) {
     item.regions[static_cast<size_t>(Region::kIn)] = memory.address(item.instr->buffers[0]);
     item.regions[static_cast<size_t>(Region::kOut)] = memory.address(item.instr->buffers[1]);
-    item.regions[static_cast<size_t>(Region::kWorkspace)] = memory.workspace;
+    item.regions[static_cast<size_t>(Region::kWorkspace)] = memory.workspace + item.workspaceOffset;
     item.before.clear();
     item.after.clear();
     for (const PlannedCopy &copy : item.plan.before) {
@@ -167,31 +191,49 @@ Status DeviceSeat::connect() {
 }
 
 Status DeviceSeat::enqueue(size_t number, CUstream stream) const {
-  const Item &item = collectives[number];
   const DriverLibrary &cuda = device.driver();
-  if (item.plan.zeroOut) {
-    CUresult result = cuda.cuMemsetD8Async(item.regions[static_cast<size_t>(Region::kOut)], 0, item.outBytes, stream);
-    ASHLAR_RETURN_IF_ERROR(cuda.check(result, "cannot fill memory of the GPU"));
+  if (collectives[number].head != number) {
+    return Status();
   }
-  for (const StridedCopy &copy : item.before) {
-    ASHLAR_RETURN_IF_ERROR(copy.enqueue(cuda, stream));
-  }
-  if (item.plan.calls.size() == 1) {
-    ASHLAR_RETURN_IF_ERROR(call(item, item.plan.calls[0], stream));
-  } else if (!item.plan.calls.empty()) {
-    // One group: sends and receives of all members make progress together.
-    ASHLAR_RETURN_IF_ERROR(nccl.check(nccl.ncclGroupStart(), "cannot start a collective"));
-    Status status;
-    for (const PlannedCall &planned : item.plan.calls) {
-      status.update(call(item, planned, stream));
+  size_t end = collectives[number].groupEnd;
+  for (size_t i = number; i < end; ++i) {
+    const Item &item = collectives[i];
+    if (item.plan.zeroOut) {
+      CUresult result = cuda.cuMemsetD8Async(item.regions[static_cast<size_t>(Region::kOut)], 0, item.outBytes, stream);
+      ASHLAR_RETURN_IF_ERROR(cuda.check(result, "cannot fill memory of the GPU"));
     }
-    status.update(nccl.check(nccl.ncclGroupEnd(), item.instr->name, item.partition->comm));
-    ASHLAR_RETURN_IF_ERROR(status);
+    for (const StridedCopy &copy : item.before) {
+      ASHLAR_RETURN_IF_ERROR(copy.enqueue(cuda, stream));
+    }
   }
-  for (const StridedCopy &copy : item.after) {
-    ASHLAR_RETURN_IF_ERROR(copy.enqueue(cuda, stream));
+  ASHLAR_RETURN_IF_ERROR(callAll(number, end, stream));
+  for (size_t i = number; i < end; ++i) {
+    for (const StridedCopy &copy : collectives[i].after) {
+      ASHLAR_RETURN_IF_ERROR(copy.enqueue(cuda, stream));
+    }
   }
   return Status();
+}
+
+// Does the calls of the collectives [begin, end), in one group when there are several: they share their start, and sends and receives make
+// progress together.
+Status DeviceSeat::callAll(size_t begin, size_t end, CUstream stream) const {
+  const Item &first = collectives[begin];
+  if (first.plan.calls.empty()) {
+    return Status();
+  }
+  if (end - begin == 1 && first.plan.calls.size() == 1) {
+    return call(first, first.plan.calls[0], stream);
+  }
+  ASHLAR_RETURN_IF_ERROR(nccl.check(nccl.ncclGroupStart(), "cannot start a group of collectives"));
+  Status status;
+  for (size_t i = begin; i < end; ++i) {
+    for (const PlannedCall &planned : collectives[i].plan.calls) {
+      status.update(call(collectives[i], planned, stream));
+    }
+  }
+  status.update(nccl.check(nccl.ncclGroupEnd(), first.instr->name, first.partition->comm));
+  return status;
 }
 
 Status DeviceSeat::call(const Item &item, const PlannedCall &planned, CUstream stream) const {

@@ -31,7 +31,7 @@ struct DeviceMemory {
   }
 };
 
-// Used in this order: layOut(), place(), connect(), enqueue(). By one thread.
+// Used in this order: layOut(), join(), place(), connect(), enqueue(). By one thread.
 class DeviceSeat {
 public:
   // Both outlive the seat.
@@ -42,15 +42,19 @@ public:
   // Plans a collective instruction and returns its number, counted from 0. Every rank lays out the same ones in the same order.
   Status layOut(const ashlar_rt_instr &instr, size_t &number);
 
+  // Makes one group of the collective and the one before it, when they share a communicator: enqueue() of the first does all of them, that
+  // of the others nothing. Assumes that they do not depend on each other, and that what this one needs is there when the first begins.
+  void join(size_t number);
+
   // Bytes that the collectives laid out need beside their buffers; they run one after the other.
   size_t workspaceBytes() const { return workspace; }
 
   // Turns all plans into addresses.
   void place(const DeviceMemory &memory);
 
-  // Whether a communicator is needed, or the collective talks to other devices.
+  // Whether a communicator is needed, or the collective may talk to other devices: the same on every rank.
   bool needsConnection() const { return !partitions.empty(); }
-  bool communicates(size_t number) const { return !collectives[number].plan.calls.empty(); }
+  bool communicates(size_t number) const { return collectives[number].partition != nullptr; }
 
   // Loads NCCL and makes the communicators. Every rank calls it; it waits for the others.
   Status load();
@@ -84,6 +88,9 @@ private:
     const ashlar_rt_instr *instr = nullptr;
     CollectivePlan plan;
     Partition *partition = nullptr; // null: a group of one
+    size_t head = 0;                // the first collective of its group
+    size_t groupEnd = 0;            // of a head: one after the last
+    size_t workspaceOffset = 0;
     std::vector<StridedCopy> before;
     std::vector<StridedCopy> after;
     CUdeviceptr regions[3] = {}; // by Region
@@ -94,6 +101,7 @@ private:
   };
 
   Partition *findPartition(std::vector<Group> groups);
+  Status callAll(size_t begin, size_t end, CUstream stream) const;
   Status call(const Item &item, const PlannedCall &planned, CUstream stream) const;
 
   CudaDevice &device;

@@ -95,4 +95,25 @@ TEST_CASE("schedule: the end waits for the last collective; constants order noth
   CHECK(b.placements[1].signals);
 }
 
+TEST_CASE("schedule: collectives that follow each other join when neither waits", "[cuda][schedule]") {
+  Builder b;
+  b.add(ASHLAR_RT_KERNEL, {{0, 128}, {512, 576}});
+  b.add(ASHLAR_RT_COLLECTIVE, {{0, 64}, {128, 192}});
+  b.add(ASHLAR_RT_COLLECTIVE, {{64, 128}, {192, 256}});
+  b.add(ASHLAR_RT_COLLECTIVE, {{128, 192}, {256, 320}}); // reads what the first writes
+  b.add(ASHLAR_RT_COLLECTIVE, {{512, 576}, {320, 384}});
+  b.add(ASHLAR_RT_KERNEL, {{576, 640}});
+  b.add(ASHLAR_RT_COLLECTIVE, {{64, 128}, {384, 448}}); // a kernel stands between
+  b.add(ASHLAR_RT_KERNEL, {{640, 704}});
+  b.add(ASHLAR_RT_KERNEL, {{704, 768}});
+  b.add(ASHLAR_RT_COLLECTIVE, {{640, 704}, {768, 832}});
+  b.add(ASHLAR_RT_COLLECTIVE, {{704, 768}, {832, 896}}); // has to wait for more than the one before
+  CHECK(b.waits() == "1>0 9>7 10>8");
+  std::string joins;
+  for (const Placement &placement : b.placements) {
+    joins += placement.joins ? "j" : ".";
+  }
+  CHECK(joins == "..j.j......");
+}
+
 } // namespace

@@ -53,6 +53,7 @@ bool isExecutable(uint64_t seed) {
 OwningOpRef<ModuleOp> programOf(MLIRContext &context, uint64_t seed) {
   ProgramOptions options;
   options.f32Allowed = isExecutable(seed);
+  options.narrowAllowed = true;
   return randomProgram(context, seed, options);
 }
 

@@ -95,7 +95,8 @@ std::string readTensor(const std::string &path, Tensor &tensor) {
 // One program in a folder of its own.
 class Execution {
 public:
-  Execution(ModuleOp program, ModuleOp lowered) : program(program), lowered(lowered), interpreter(program) {
+  Execution(ModuleOp program, ModuleOp lowered)
+      : program(program), lowered(lowered), tolerance(toleranceOf(program)), interpreter(program) {
     trains = static_cast<bool>(program.lookupSymbol<func::FuncOp>("train_step"));
     function = program.lookupSymbol<func::FuncOp>(trains ? "train_step" : "forward");
   }
@@ -212,7 +213,7 @@ private:
         return fault;
       }
       double difference = reference::maxDifference(tensor, computed);
-      if (!(difference <= toleranceOf(program))) {
+      if (!(difference <= tolerance)) {
         return llvm::formatv("result {0} of the executable differs by {1:e}", i, difference);
       }
     }
@@ -255,7 +256,7 @@ private:
         continue;
       }
       double difference = std::abs(loss - expected[step]) / std::max(1.0, std::abs(expected[step]));
-      if (!(difference <= toleranceOf(program))) {
+      if (!(difference <= tolerance)) {
         return llvm::formatv("loss of step {0} of the executable is {1:e8}, not {2:e8}", step + 1, loss, expected[step]);
       }
       ++step;
@@ -266,6 +267,7 @@ private:
   ModuleOp program, lowered;
   func::FuncOp function;
   bool trains;
+  double tolerance;
   reference::Interpreter interpreter;
   std::mt19937_64 generator{kSeed};
   test::TemporaryFolder folder;

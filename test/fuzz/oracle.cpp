@@ -6,9 +6,11 @@
 
 #include "compiler/pipelines/pipelines.h"
 #include "compiler/reference/equivalence.h"
+#include "dialects/support/element_type.h"
 #include "test/fuzz/executable.h"
 #include "test/fuzz/random_program.h"
 
+#include "mlir/IR/AttrTypeSubElements.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/Verifier.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -64,6 +66,36 @@ reference::EquivalenceOptions equivalenceOptions(ModuleOp before, int64_t ranksA
   return options;
 }
 
+bool computesIn(ModuleOp program, function_ref<bool(Type)> isSuch) {
+  return program
+      .walk([&](Operation *op) {
+        auto has = [&](Type type) { return isSuch(cast<ShapedType>(type).getElementType()); };
+        return isa<func::FuncOp, ModuleOp>(op) || llvm::none_of(op->getResultTypes(), has) ? WalkResult::advance()
+                                                                                           : WalkResult::interrupt();
+      })
+      .wasInterrupted();
+}
+
+// Returns the program with f32 in the place of bf16 and f16.
+OwningOpRef<ModuleOp> inF32(ModuleOp program) {
+  OwningOpRef<ModuleOp> wide = program.clone();
+  Type f32 = Float32Type::get(program.getContext());
+  AttrTypeReplacer replacer;
+  replacer.addReplacement([&](FloatType type) -> std::optional<Type> { return isNarrowFloat(type) ? f32 : std::optional<Type>(); });
+  replacer.addReplacement([&](DenseFPElementsAttr elements) -> std::optional<Attribute> {
+    if (!isNarrowFloat(elements.getElementType())) {
+      return std::nullopt;
+    }
+    return elements.mapValues(f32, [](APFloat value) {
+      bool losesInfo = false;
+      value.convert(APFloat::IEEEsingle(), APFloat::rmNearestTiesToEven, &losesInfo);
+      return value.bitcastToAPInt();
+    });
+  });
+  replacer.recursivelyReplaceElementsIn(*wide, /*replaceAttrs=*/true, /*replaceLocs=*/false, /*replaceTypes=*/true);
+  return wide;
+}
+
 // Returns the difference between the two modules as a verdict. An error is the program's own fault when even one rank cannot run it.
 Verdict compare(ModuleOp before, ModuleOp after, int64_t ranks, FirstError &error) {
   FailureOr<double> difference = reference::compareModules(before, after, equivalenceOptions(before, ranks));
@@ -81,11 +113,12 @@ Verdict compare(ModuleOp before, ModuleOp after, int64_t ranks, FirstError &erro
 } // namespace
 
 double toleranceOf(ModuleOp program) {
-  WalkResult f32 = program.walk([](Operation *op) {
-    auto isF32 = [](Type type) { return cast<ShapedType>(type).getElementType().isF32(); };
-    return isa<func::FuncOp, ModuleOp>(op) || llvm::none_of(op->getResultTypes(), isF32) ? WalkResult::advance() : WalkResult::interrupt();
-  });
-  return f32.wasInterrupted() ? kTolerance32 : kTolerance;
+  if (!computesIn(program, isNarrowFloat)) {
+    return computesIn(program, [](Type type) { return type.isF32(); }) ? kTolerance32 : kTolerance;
+  }
+  constexpr double kRoundings = 4;
+  FailureOr<double> own = reference::compareModules(program, *inF32(program), equivalenceOptions(program, /*ranksAfter=*/1));
+  return succeeded(own) ? kTolerance16 + kRoundings * *own : kTolerance16;
 }
 
 StringRef nameOf(FailureKind kind) {

@@ -166,7 +166,7 @@ private:
 
   // Returns integers below 16 that depend on the position, or on a value.
   Value integersLike(Value x) {
-    if (dice.oneIn(3)) { // away from the steps, and from 0, where both sides truncate toward it
+    if (options.jumps && dice.oneIn(3)) { // away from the steps, and from 0, where both sides truncate toward it
       Value scaled = nn::MulOp::create(b, generic(x), splat(typeOf(x), 3));
       return nn::CastOp::create(b, i64(shapeOf(x)), scaled);
     }
@@ -182,7 +182,7 @@ private:
     constexpr nn::Predicate kPredicates[] = {nn::Predicate::Eq, nn::Predicate::Ne, nn::Predicate::Lt,
                                              nn::Predicate::Le, nn::Predicate::Gt, nn::Predicate::Ge};
     Value result;
-    if (dice.oneIn(2)) {
+    if (!options.jumps || dice.oneIn(2)) {
       Value bound = splat(i64(shapeOf(x)), dice.roll(8));
       result = nn::CompareOp::create(b, i1(shapeOf(x)), dice.pick(kPredicates), integersLike(x), bound);
     } else {
@@ -211,7 +211,8 @@ private:
     case 1:
       return add(nn::AbsOp::create(b, generic(x)), bound + 1);
     case 2:
-      return add(nn::MulOp::create(b, nn::SignOp::create(b, generic(x)), another(shapeOf(x))), kMaxBound);
+      return options.jumps ? add(nn::MulOp::create(b, nn::SignOp::create(b, generic(x)), another(shapeOf(x))), kMaxBound)
+                           : add(nn::TanhOp::create(b, x), 1);
     case 3:
       return add(nn::ExpOp::create(b, nn::MulOp::create(b, x, splat(typeOf(x), 1 / kMaxBound))), std::exp(1));
     case 4:

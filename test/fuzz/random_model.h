@@ -17,6 +17,7 @@ struct ModelOptions {
   mlir::Type floatType;             // f32 or f64
   llvm::SmallVector<int64_t> sizes; // what dims are drawn from
   int64_t numOps = 10;
+  bool jumps = true; // what is computed may decide comparisons and become integers
   int64_t batch = 0; // dim 0 of every input and of the prediction; 0: no training, any shapes
 };
 

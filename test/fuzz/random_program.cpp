@@ -169,9 +169,14 @@ OwningOpRef<ModuleOp> randomProgram(MLIRContext &context, uint64_t seed, const P
   model.sizes = randomSizes(dice, mesh);
   model.numOps = kMinOps + dice.roll(kMaxOps - kMinOps + 1);
   model.batch = dice.oneIn(2) ? dice.pick(model.sizes) : 0;
-  bool isF32 = dice.oneIn(2) && options.f32Allowed && model.batch == 0;
+  bool isNarrow = options.narrowAllowed && model.batch == 0 && seed % 3 == 0;
+  bool isF32 = (dice.oneIn(2) && options.f32Allowed && model.batch == 0) || isNarrow;
+  model.jumps = !isNarrow;
   model.floatType = isF32 ? Type(Float32Type::get(&context)) : Float64Type::get(&context);
   job::Job job = model.batch != 0 ? randomTraining(dice, model.batch) : job::Job();
+  if (isNarrow) {
+    job.set_precision(seed % 2 == 0 ? job::BF16_MIXED : job::F16_MIXED);
+  }
 
   OwningOpRef<ModuleOp> module = ModuleOp::create(UnknownLoc::get(&context));
   addRandomModel(dice, *module, model);

@@ -18,6 +18,9 @@ struct ProgramOptions {
   // Half of the forward programs in f32: for executables; the interpreter alone says more in f64. In f32 some steps of training may take
   // rounding over a jump (a comparison, a maximum), after which nothing can be compared.
   bool f32Allowed = false;
+
+  // A third of the forward programs in mixed precision, bf16 and f16 in turn. Nothing that is computed decides anything in them.
+  bool narrowAllowed = false;
 };
 
 // Returns the module of a seed: a dist.mesh, @init, and either @forward or @train_step and @eval_step (half of the seeds each), as

@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What is supported, and plain loops for it.
+
+#include "test/emulator/cublaslt/product.h"
+
+#include <cmath>
+#include <cstring>
+
+namespace ashlar::emulator {
+namespace {
+
+constexpr uint32_t kAux = 128;         // of an epilogue: has a bit mask
+constexpr uint32_t kBiasGradient = 16; // of an epilogue
+
+bool has(uint32_t epilogue, uint32_t part) {
+  return (epilogue & part) == part;
+}
+
+// f32 with 10 bits of mantissa, ties away from zero.
+float roundToTf32(float value) {
+  uint32_t bits;
+  std::memcpy(&bits, &value, sizeof bits);
+  bits = std::isfinite(value) ? (bits + 0x1000) & ~uint32_t(0x1fff) : bits;
+  std::memcpy(&value, &bits, sizeof bits);
+  return value;
+}
+
+float loadElement(const std::byte *at, cudaDataType type) {
+  if (type == CUDA_R_32F) {
+    float value;
+    std::memcpy(&value, at, sizeof value);
+    return value;
+  }
+  uint16_t bits;
+  std::memcpy(&bits, at, sizeof bits);
+  Half half;
+  half.bits = bits;
+  BFloat bfloat;
+  bfloat.bits = bits;
+  return float(type == CUDA_R_16F ? double(half) : double(bfloat));
+}
+
+void storeElement(std::byte *at, cudaDataType type, float value) {
+  if (type == CUDA_R_32F) {
+    std::memcpy(at, &value, sizeof value);
+  } else {
+    const uint16_t bits = type == CUDA_R_16F ? Half(double(value)).bits : BFloat(double(value)).bits;
+    std::memcpy(at, &bits, sizeof bits);
+  }
+}
+
+// One matrix of a batch: the host's view of its elements.
+struct Matrix {
+  Matrix(const Layout &layout, CUdeviceptr address, int64_t batch) : layout(layout), width(elementBytes(layout.type)) {
+    const size_t elements = layout.columns == 0 ? 0 : size_t(layout.ld) * (layout.columns - 1) + layout.rows;
+    address += CUdeviceptr(batch * layout.batchStride * int64_t(width));
+    data = Driver::get().resolve(address, elements * width);
+    if (!data) {
+      throw Fault(Fault::IllegalAddress, "a matrix of a product is not in device memory");
+    }
+  }
+  std::byte *at(size_t row, size_t column) const { return data + (row + column * size_t(layout.ld)) * width; }
+
+  const Layout &layout;
+  unsigned width;
+  std::byte *data;
+};
+
+// Returns op(X) as f32, column major and dense.
+std::vector<float> gather(const Matrix &matrix, bool transpose, bool tf32) {
+  const size_t rows = transpose ? matrix.layout.columns : matrix.layout.rows,
+               columns = transpose ? matrix.layout.rows : matrix.layout.columns;
+  std::vector<float> values(rows * columns);
+  for (size_t j = 0; j < columns; ++j) {
+    for (size_t i = 0; i < rows; ++i) {
+      const float value = loadElement(transpose ? matrix.at(j, i) : matrix.at(i, j), matrix.layout.type);
+      values[i + j * rows] = tf32 ? roundToTf32(value) : value;
+    }
+  }
+  return values;
+}
+
+float geluTanh(float x) {
+  return 0.5f * x * (1 + std::tanh(0.7978845608028654f * (x + 0.044715f * x * x * x)));
+}
+
+// The vectors that go with a product.
+class Epilogue {
+public:
+  Epilogue(const Product &product, int64_t batch) : kind(product.description.epilogue), type(product.d.type), rows(product.d.rows) {
+    const Description &description = product.description;
+    if (has(kind, CUBLASLT_EPILOGUE_BIAS) || has(kind, kBiasGradient)) {
+      bias = find(description.bias + CUdeviceptr(batch * description.biasBatchStride * elementBytes(type)), rows * elementBytes(type));
+    }
+    if (has(kind, kAux)) {
+      auxLd = size_t(description.auxLd);
+      aux =
+          find(description.aux + CUdeviceptr(batch * description.auxBatchStride / 8), auxLd / 8 * (product.d.columns - 1) + (rows + 7) / 8);
+    }
+    gradient.assign(has(kind, kBiasGradient) ? rows : 0, 0);
+  }
+
+  float apply(float value, size_t row, size_t column) {
+    if (has(kind, CUBLASLT_EPILOGUE_BIAS)) {
+      value += loadElement(bias + row * elementBytes(type), type);
+    }
+    std::byte *mask = aux ? aux + column * (auxLd / 8) + row / 8 : nullptr;
+    const std::byte bit = std::byte(1) << (row % 8);
+    if (has(kind, CUBLASLT_EPILOGUE_DRELU)) {
+      value = (*mask & bit) != std::byte(0) ? value : 0;
+    } else if (has(kind, CUBLASLT_EPILOGUE_RELU)) {
+      if (mask) {
+        *mask = value > 0 ? *mask | bit : *mask & ~bit;
+      }
+      value = std::fmax(value, 0.0f);
+    } else if (has(kind, CUBLASLT_EPILOGUE_GELU)) {
+      value = geluTanh(value);
+    }
+    if (!gradient.empty()) {
+      gradient[row] += value;
+    }
+    return value;
+  }
+
+  void finish() const {
+    for (size_t row = 0; row < gradient.size(); ++row) {
+      storeElement(bias + row * elementBytes(type), type, gradient[row]);
+    }
+  }
+
+private:
+  static std::byte *find(CUdeviceptr address, size_t bytes) {
+    std::byte *data = Driver::get().resolve(address, bytes);
+    if (!data) {
+      throw Fault(Fault::IllegalAddress, "the bias or mask of a product is not in device memory");
+    }
+    return data;
+  }
+
+  uint32_t kind;
+  cudaDataType type;
+  size_t rows;
+  std::byte *bias = nullptr;
+  std::byte *aux = nullptr;
+  size_t auxLd = 0;
+  std::vector<float> gradient;
+};
+
+void multiplyOne(const Product &product, int64_t batch) {
+  const bool transposeA = product.description.transposeA == CUBLAS_OP_T, transposeB = product.description.transposeB == CUBLAS_OP_T;
+  const bool tf32 = product.description.compute == CUBLAS_COMPUTE_32F_FAST_TF32;
+  const std::vector<float> a = gather(Matrix(product.a, product.aAddress, batch), transposeA, tf32);
+  const std::vector<float> b = gather(Matrix(product.b, product.bAddress, batch), transposeB, tf32);
+  const Matrix d(product.d, product.dAddress, batch);
+  const size_t m = product.d.rows, k = transposeA ? product.a.rows : product.a.columns;
+  Epilogue epilogue(product, batch);
+  std::vector<float> sums(m);
+  for (size_t j = 0; j < product.d.columns; ++j) {
+    std::fill(sums.begin(), sums.end(), 0.0f);
+    for (size_t l = 0; l < k; ++l) {
+      const float factor = b[l + j * k];
+      const float *column = &a[l * m];
+      for (size_t i = 0; i < m; ++i) {
+        sums[i] += column[i] * factor;
+      }
+    }
+    for (size_t i = 0; i < m; ++i) {
+      float value = product.alpha * sums[i];
+      if (product.beta != 0) {
+        value += product.beta * loadElement(Matrix(product.c, product.cAddress, batch).at(i, j), product.c.type);
+      }
+      storeElement(d.at(i, j), product.d.type, epilogue.apply(value, i, j));
+    }
+  }
+  epilogue.finish();
+}
+
+const char *whyNotTypes(const Description &description, const Layout &a, const Layout &b, const Layout &c, const Layout &d) {
+  const bool single = a.type == CUDA_R_32F;
+  if (elementBytes(a.type) == 0 || a.type != b.type) {
+    return "A and B must both be f32, bf16 or f16";
+  }
+  if (c.type != d.type || (d.type != a.type && (single || d.type != CUDA_R_32F))) {
+    return "C and D must both have the type of A, or f32";
+  }
+  if (description.scale != CUDA_R_32F ||
+      (description.compute != CUBLAS_COMPUTE_32F && description.compute != CUBLAS_COMPUTE_32F_FAST_TF32)) {
+    return "the compute type must be 32F or 32F_FAST_TF32, the scale type f32";
+  }
+  if (description.compute == CUBLAS_COMPUTE_32F_FAST_TF32 && !single) {
+    return "32F_FAST_TF32 is for f32";
+  }
+  return description.biasType == -1 || description.biasType == int32_t(d.type) ? nullptr : "the bias must have the type of D";
+}
+
+const char *whyNotShapes(const Description &description, const Layout &a, const Layout &b, const Layout &c, const Layout &d) {
+  const bool transposeA = description.transposeA == CUBLAS_OP_T, transposeB = description.transposeB == CUBLAS_OP_T;
+  const uint64_t m = transposeA ? a.columns : a.rows, k = transposeA ? a.rows : a.columns;
+  const uint64_t n = transposeB ? b.rows : b.columns;
+  if ((transposeB ? b.columns : b.rows) != k || d.rows != m || d.columns != n || c.rows != m || c.columns != n) {
+    return "the shapes of A, B, C and D do not fit";
+  }
+  for (const Layout *layout : {&a, &b, &c, &d}) {
+    if (layout->order != CUBLASLT_ORDER_COL || layout->rows == 0 || layout->columns == 0 || layout->ld < int64_t(layout->rows)) {
+      return "a layout is empty, not column major, or has a leading dimension less than its rows";
+    }
+    if (layout->batches != d.batches) {
+      return "the batch counts differ";
+    }
+  }
+  return nullptr;
+}
+
+const char *whyNotEpilogue(const Description &description, const Layout &d) {
+  switch (description.epilogue) {
+  case CUBLASLT_EPILOGUE_DEFAULT:
+  case CUBLASLT_EPILOGUE_RELU:
+  case CUBLASLT_EPILOGUE_BIAS:
+  case CUBLASLT_EPILOGUE_RELU_BIAS:
+  case CUBLASLT_EPILOGUE_GELU:
+  case CUBLASLT_EPILOGUE_GELU_BIAS:
+  case CUBLASLT_EPILOGUE_RELU_AUX:
+  case CUBLASLT_EPILOGUE_RELU_AUX_BIAS:
+  case CUBLASLT_EPILOGUE_DRELU:
+  case CUBLASLT_EPILOGUE_DRELU_BGRAD:
+    break;
+  default:
+    return "this epilogue is not played";
+  }
+  if (has(description.epilogue, kAux) && (description.auxLd % 128 != 0 || description.auxLd < int64_t(d.rows) ||
+                                          description.aux % 16 != 0 || (d.batches > 1 && description.auxBatchStride % 128 != 0))) {
+    return "the mask's leading dimension and batch stride must be multiples of 128 bits, at least the rows of D, and its address one of 16 "
+           "bytes";
+  }
+  return nullptr;
+}
+
+} // namespace
+
+unsigned elementBytes(cudaDataType type) {
+  switch (type) {
+  case CUDA_R_32F:
+    return 4;
+  case CUDA_R_16F:
+  case CUDA_R_16BF:
+    return 2;
+  default:
+    return 0;
+  }
+}
+
+const char *whyNotSupported(const Description &description, const Layout &a, const Layout &b, const Layout &c, const Layout &d) {
+  if (const char *reason = whyNotTypes(description, a, b, c, d)) {
+    return reason;
+  }
+  if (const char *reason = whyNotShapes(description, a, b, c, d)) {
+    return reason;
+  }
+  return whyNotEpilogue(description, d);
+}
+
+void multiply(const Product &product) {
+  for (int64_t batch = 0; batch < product.d.batches; ++batch) {
+    multiplyOne(product, batch);
+  }
+}
+
+} // namespace ashlar::emulator

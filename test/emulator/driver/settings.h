@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the environment says about the machine that is played:
+//   ASHLAR_EMULATOR_DEVICES      number of devices (1); 0: the driver finds none
+//   ASHLAR_EMULATOR_CAPABILITY   compute capability (12.0), which machine code for sm_80 and sm_90 does not fit
+//   ASHLAR_EMULATOR_DRIVER       version of the driver (13000)
+//   ASHLAR_EMULATOR_MEMORY       bytes of a device (4 GiB)
+//   ASHLAR_EMULATOR_SEED         of the order in which work that may run in any order does (1)
+//   ASHLAR_EMULATOR_VERBOSE      1: says on stderr what went wrong, and counts
+//   ASHLAR_EMULATOR_NCCL_FAIL    n: the n-th collective call of the process fails
+//   ASHLAR_EMULATOR_NCCL_DEATH   1: a communicator reports that a member died; 0: it waits for it (0)
+
+#ifndef ASHLAR_TEST_EMULATOR_DRIVER_SETTINGS_H
+#define ASHLAR_TEST_EMULATOR_DRIVER_SETTINGS_H
+
+#include <cstdint>
+#include <string>
+
+namespace ashlar::emulator {
+
+// Returns the value of ASHLAR_EMULATOR_<name>, or `fallback`.
+uint64_t setting(const char *name, uint64_t fallback);
+
+struct Capability {
+  int major, minor;
+};
+Capability capability();
+
+// Prints a line on stderr when ASHLAR_EMULATOR_VERBOSE is set.
+void say(const std::string &text);
+
+} // namespace ashlar::emulator
+
+#endif // ASHLAR_TEST_EMULATOR_DRIVER_SETTINGS_H

@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Products as the runtime asks for them: row major operands as transposed column major ones, all epilogues, and what the library refuses.
+
+#include "test/emulator/ptx/type.h"
+
+#include <cublasLt.h>
+#include <cuda.h>
+
+#include <catch2/catch.hpp>
+
+#include <cmath>
+#include <cstring>
+#include <random>
+#include <vector>
+
+using namespace ashlar::emulator;
+
+namespace {
+
+struct Handle {
+  Handle() {
+    CUcontext context;
+    REQUIRE(cuInit(0) == CUDA_SUCCESS);
+    REQUIRE(cuDevicePrimaryCtxRetain(&context, 0) == CUDA_SUCCESS);
+    REQUIRE(cuCtxSetCurrent(context) == CUDA_SUCCESS);
+    REQUIRE(cublasLtCreate(&handle) == CUBLAS_STATUS_SUCCESS);
+  }
+  cublasLtHandle_t handle;
+};
+
+CUdeviceptr upload(const void *data, size_t bytes) {
+  CUdeviceptr address;
+  REQUIRE(cuMemAlloc(&address, bytes) == CUDA_SUCCESS);
+  REQUIRE(cuMemcpyHtoDAsync(address, data, bytes, nullptr) == CUDA_SUCCESS);
+  return address;
+}
+
+// Values as floats, stored in one of the three types.
+struct Values {
+  Values(size_t count, cudaDataType type, int seed = 0) : type(type), floats(count) {
+    std::mt19937 random{unsigned(seed)};
+    std::vector<uint16_t> halves(count);
+    for (size_t i = 0; i < count; ++i) {
+      const double value = std::uniform_real_distribution<double>(-1, 1)(random);
+      halves[i] = type == CUDA_R_16F ? Half(value).bits : BFloat(value).bits;
+      Half half;
+      half.bits = halves[i];
+      BFloat bfloat;
+      bfloat.bits = halves[i];
+      floats[i] = type == CUDA_R_32F ? float(value) : type == CUDA_R_16F ? float(double(half)) : float(double(bfloat));
+    }
+    device = type == CUDA_R_32F ? upload(floats.data(), 4 * count) : upload(halves.data(), 2 * count);
+  }
+
+  void download() {
+    std::vector<uint16_t> halves(floats.size());
+    if (type == CUDA_R_32F) {
+      REQUIRE(cuMemcpyDtoHAsync(floats.data(), device, 4 * floats.size(), nullptr) == CUDA_SUCCESS);
+      return;
+    }
+    REQUIRE(cuMemcpyDtoHAsync(halves.data(), device, 2 * floats.size(), nullptr) == CUDA_SUCCESS);
+    for (size_t i = 0; i < floats.size(); ++i) {
+      Half half;
+      half.bits = halves[i];
+      BFloat bfloat;
+      bfloat.bits = halves[i];
+      floats[i] = type == CUDA_R_16F ? float(double(half)) : float(double(bfloat));
+    }
+  }
+
+  cudaDataType type;
+  std::vector<float> floats;
+  CUdeviceptr device;
+};
+
+// out (m, n) = A (m, k) B (k, n), row major, as D^T = B^T A^T.
+struct Call {
+  int64_t m, n, k, batch = 1;
+  bool transposeA = false, transposeB = false;
+  uint32_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
+  cublasComputeType_t compute = CUBLAS_COMPUTE_32F;
+  CUdeviceptr bias = 0, mask = 0;
+  uint32_t alignment = 256;
+
+  int64_t maskLd() const { return (n + 127) / 128 * 128; }
+
+  template <class T> void set(cublasLtMatmulDesc_t description, cublasLtMatmulDescAttributes_t attribute, T value) const {
+    REQUIRE(cublasLtMatmulDescSetAttribute(description, attribute, &value, sizeof value) == CUBLAS_STATUS_SUCCESS);
+  }
+
+  cublasLtMatrixLayout_t layout(cudaDataType type, int64_t rows, int64_t columns) const {
+    cublasLtMatrixLayout_t result;
+    REQUIRE(cublasLtMatrixLayoutCreate(&result, type, uint64_t(columns), uint64_t(rows), columns) == CUBLAS_STATUS_SUCCESS);
+    const auto count = int32_t(batch);
+    const int64_t stride = rows * columns;
+    cublasLtMatrixLayoutSetAttribute(result, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof count);
+    cublasLtMatrixLayoutSetAttribute(result, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &stride, sizeof stride);
+    return result;
+  }
+
+  cublasStatus_t run(const Values &a, const Values &b, const Values &out) const {
+    static Handle handle;
+    cublasLtMatmulDesc_t description;
+    REQUIRE(cublasLtMatmulDescCreate(&description, compute, CUDA_R_32F) == CUBLAS_STATUS_SUCCESS);
+    set(description, CUBLASLT_MATMUL_DESC_TRANSA, int32_t(transposeB ? CUBLAS_OP_T : CUBLAS_OP_N));
+    set(description, CUBLASLT_MATMUL_DESC_TRANSB, int32_t(transposeA ? CUBLAS_OP_T : CUBLAS_OP_N));
+    set(description, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue);
+    set(description, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
+    set(description, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, mask);
+    set(description, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, maskLd());
+    const auto aLayout = transposeA ? layout(a.type, k, m) : layout(a.type, m, k),
+               bLayout = transposeB ? layout(b.type, n, k) : layout(b.type, k, n);
+    const auto outLayout = layout(out.type, m, n);
+    cublasLtMatmulPreference_t preference;
+    REQUIRE(cublasLtMatmulPreferenceCreate(&preference) == CUBLAS_STATUS_SUCCESS);
+    for (const auto attribute : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+                                 CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES}) {
+      cublasLtMatmulPreferenceSetAttribute(preference, attribute, &alignment, sizeof alignment);
+    }
+    cublasLtMatmulHeuristicResult_t result;
+    int count;
+    const cublasStatus_t found =
+        cublasLtMatmulAlgoGetHeuristic(handle.handle, description, bLayout, aLayout, outLayout, outLayout, preference, 1, &result, &count);
+    if (found != CUBLAS_STATUS_SUCCESS) {
+      return found;
+    }
+    const float one = 1, zero = 0;
+    const auto pointer = [](CUdeviceptr address) { return reinterpret_cast<void *>(address); };
+    return cublasLtMatmul(handle.handle, description, &one, pointer(b.device), bLayout, pointer(a.device), aLayout, &zero,
+                          pointer(out.device), outLayout, pointer(out.device), outLayout, &result.algo, nullptr, 0, nullptr);
+  }
+
+  double expected(const Values &a, const Values &b, int64_t z, int64_t i, int64_t j) const {
+    double sum = 0;
+    for (int64_t l = 0; l < k; ++l) {
+      sum += double(a.floats[size_t(z * m * k + (transposeA ? l * m + i : i * k + l))]) *
+             double(b.floats[size_t(z * k * n + (transposeB ? j * k + l : l * n + j))]);
+    }
+    return sum;
+  }
+};
+
+// One rounding to the type of the result, and the rounding of k sums in f32.
+double tolerance(cudaDataType type, int64_t k) {
+  return (type == CUDA_R_32F ? 0 : type == CUDA_R_16F ? 0x1p-11 : 0x1p-8) * std::sqrt(double(k)) + double(k) * 0x1p-24;
+}
+
+} // namespace
+
+TEST_CASE("cublaslt: products of every type, transposed, in batches", "[cublaslt]") {
+  Handle handle;
+  for (const auto &[in, out] : {std::pair(CUDA_R_32F, CUDA_R_32F), std::pair(CUDA_R_16BF, CUDA_R_16BF), std::pair(CUDA_R_16F, CUDA_R_16F),
+                                std::pair(CUDA_R_16BF, CUDA_R_32F), std::pair(CUDA_R_16F, CUDA_R_32F)}) {
+    for (int transposes = 0; transposes < 4; ++transposes) {
+      Call call{5, 7, 11, 3};
+      call.transposeA = (transposes & 1) != 0;
+      call.transposeB = (transposes & 2) != 0;
+      const Values a(size_t(3 * 5 * 11), in, 1), b(size_t(3 * 11 * 7), in, 2);
+      Values c(size_t(3 * 5 * 7), out);
+      REQUIRE(call.run(a, b, c) == CUBLAS_STATUS_SUCCESS);
+      c.download();
+      for (int64_t i = 0; i < 3 * 5 * 7; ++i) {
+        CHECK(std::fabs(double(c.floats[size_t(i)]) - call.expected(a, b, i / 35, i % 35 / 7, i % 7)) <= tolerance(out, 11));
+      }
+    }
+  }
+}
+
+TEST_CASE("cublaslt: bias, relu, gelu", "[cublaslt]") {
+  Handle handle;
+  const Values a(6 * 9, CUDA_R_32F, 1), b(9 * 10, CUDA_R_32F, 2), bias(10, CUDA_R_32F, 3);
+  for (const uint32_t epilogue :
+       {CUBLASLT_EPILOGUE_BIAS, CUBLASLT_EPILOGUE_RELU, CUBLASLT_EPILOGUE_RELU_BIAS, CUBLASLT_EPILOGUE_GELU, CUBLASLT_EPILOGUE_GELU_BIAS}) {
+    Call call{6, 10, 9};
+    call.epilogue = epilogue;
+    call.bias = bias.device;
+    Values c(60, CUDA_R_32F);
+    REQUIRE(call.run(a, b, c) == CUBLAS_STATUS_SUCCESS);
+    c.download();
+    for (int64_t i = 0; i < 60; ++i) {
+      double x =
+          call.expected(a, b, 0, i / 10, i % 10) + ((epilogue & CUBLASLT_EPILOGUE_BIAS) != 0 ? double(bias.floats[size_t(i % 10)]) : 0);
+      if ((epilogue & CUBLASLT_EPILOGUE_RELU) != 0) {
+        x = std::max(x, 0.0);
+      } else if ((epilogue & CUBLASLT_EPILOGUE_GELU) != 0) {
+        x = 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+      }
+      CHECK(std::fabs(double(c.floats[size_t(i)]) - x) <= 1e-5);
+    }
+  }
+}
+
+TEST_CASE("cublaslt: the mask of a relu, and its gradient with the sum over rows", "[cublaslt]") {
+  Handle handle;
+  // 130 columns: the mask's rows have 256 bits, of which 130 mean something.
+  Call forward{4, 130, 8};
+  const Values x(4 * 8, CUDA_R_32F, 1), w(8 * 130, CUDA_R_32F, 2);
+  Values y(4 * 130, CUDA_R_32F);
+  std::vector<uint8_t> bits(4 * 32, 0);
+  forward.epilogue = CUBLASLT_EPILOGUE_RELU_AUX;
+  forward.mask = upload(bits.data(), bits.size());
+  REQUIRE(forward.run(x, w, y) == CUBLAS_STATUS_SUCCESS);
+  y.download();
+  Call backward{4, 130, 6};
+  const Values g(4 * 6, CUDA_R_32F, 3), v(6 * 130, CUDA_R_32F, 4);
+  Values dx(4 * 130, CUDA_R_32F), sums(130, CUDA_R_32F);
+  backward.epilogue = CUBLASLT_EPILOGUE_DRELU_BGRAD;
+  backward.mask = forward.mask;
+  backward.bias = sums.device;
+  REQUIRE(backward.run(g, v, dx) == CUBLAS_STATUS_SUCCESS);
+  dx.download();
+  sums.download();
+  REQUIRE(cuMemcpyDtoHAsync(bits.data(), forward.mask, bits.size(), nullptr) == CUDA_SUCCESS);
+  for (int64_t j = 0; j < 130; ++j) {
+    double sum = 0;
+    for (int64_t i = 0; i < 4; ++i) {
+      const bool positive = forward.expected(x, w, 0, i, j) > 0;
+      CHECK((y.floats[size_t(i * 130 + j)] > 0) == positive);
+      CHECK((bits[size_t(i * 32 + j / 8)] >> (j % 8) & 1) == int(positive));
+      const double expected = positive ? backward.expected(g, v, 0, i, j) : 0;
+      CHECK(std::fabs(double(dx.floats[size_t(i * 130 + j)]) - expected) <= 1e-5);
+      sum += expected;
+    }
+    CHECK(std::fabs(double(sums.floats[size_t(j)]) - sum) <= 1e-5);
+  }
+}
+
+TEST_CASE("cublaslt: what the library refuses", "[cublaslt]") {
+  Handle handle;
+  const Values a(64, CUDA_R_32F, 1), b(64, CUDA_R_32F, 2), half(64, CUDA_R_16BF, 3);
+  Values c(64, CUDA_R_32F);
+  Call call{8, 8, 8};
+  CHECK(call.run(a, half, c) == CUBLAS_STATUS_NOT_SUPPORTED);
+  call.compute = CUBLAS_COMPUTE_64F;
+  CHECK(call.run(a, b, c) == CUBLAS_STATUS_NOT_SUPPORTED);
+  call.compute = CUBLAS_COMPUTE_32F_FAST_TF32;
+  CHECK(call.run(half, half, c) == CUBLAS_STATUS_NOT_SUPPORTED);
+  CHECK(call.run(a, b, c) == CUBLAS_STATUS_SUCCESS);
+  c.download();
+  CHECK(c.floats[0] != float(call.expected(a, b, 0, 0, 0)));
+  CHECK(std::fabs(double(c.floats[0]) - call.expected(a, b, 0, 0, 0)) < 8 * 0x1p-10);
+  call.compute = CUBLAS_COMPUTE_32F;
+  call.epilogue = CUBLASLT_EPILOGUE_RELU_AUX;
+  call.mask = c.device + 8;
+  CHECK(call.run(a, b, c) == CUBLAS_STATUS_NOT_SUPPORTED);
+  call.epilogue = CUBLASLT_EPILOGUE_DGELU;
+  CHECK(call.run(a, b, c) == CUBLAS_STATUS_NOT_SUPPORTED);
+  // Operands must be aligned as promised.
+  call = {4, 8, 8};
+  Values shifted = a;
+  shifted.device += 64;
+  CHECK(call.run(shifted, b, c) == CUBLAS_STATUS_INVALID_VALUE);
+  call.alignment = 64;
+  CHECK(call.run(shifted, b, c) == CUBLAS_STATUS_SUCCESS);
+  CHECK(cuStreamSynchronize(nullptr) == CUDA_SUCCESS);
+}

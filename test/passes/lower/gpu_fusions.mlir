@@ -1,0 +1,104 @@
+// RUN: ashlar-opt %s -split-input-file '-pass-pipeline=builtin.module(func.func(ashlar-expand-ops{target=cuda},ashlar-order-ops,ashlar-fuse{target=cuda}))' | FileCheck %s
+
+// The sum of everything keeps one block busy and leaves the rest of the chip idle: 64 segments first, then their sum, and the mean of it.
+// CHECK-LABEL: @mean
+// CHECK: %[[R:.*]] = nn.reshape %{{.*}} : tensor<1048576xf32> -> tensor<64x16384xf32>
+// CHECK: %[[P:.*]] = exec.fusion rows(%[[R]]) : (tensor<64x16384xf32>) -> tensor<64xf32>
+// CHECK: nn.mul
+// CHECK: nn.reduce sum %{{.*}} dims = [1] : tensor<64x16384xf32> -> tensor<64xf32>
+// CHECK: exec.fusion rows(%[[P]]) : (tensor<64xf32>) -> tensor<f32>
+// CHECK: nn.reduce sum %{{.*}} dims = [0] : tensor<64xf32> -> tensor<f32>
+// CHECK: nn.mul
+func.func @mean(%x: tensor<1048576xf32>) -> tensor<f32> {
+  %q = nn.mul %x, %x : tensor<1048576xf32>
+  %s = nn.reduce sum %q dims = [0] : tensor<1048576xf32> -> tensor<f32>
+  %n = nn.constant dense<9.536743e-07> : tensor<f32>
+  %m = nn.mul %s, %n : tensor<f32>
+  return %m : tensor<f32>
+}
+
+// -----
+
+// Columns: the rows in segments, so that there are blocks enough; what is computed on the way is computed once and keeps its shape.
+// CHECK-LABEL: @columns
+// CHECK: %[[X:.*]] = nn.reshape %arg0 : tensor<8192x256xf32> -> tensor<[[#S:]]x[[#M:]]x256xf32>
+// CHECK: %[[P:.*]]:2 = exec.fusion columns(%[[X]], %arg1) : (tensor<[[#S]]x[[#M]]x256xf32>, tensor<256xf32>) -> (tensor<[[#S]]x[[#M]]x256xf32>, tensor<[[#S]]x256xf32>)
+// CHECK: nn.broadcast %{{.*}} dims = [2]
+// CHECK: nn.reduce sum %{{.*}} dims = [1]
+// CHECK: %[[FULL:.*]] = nn.reshape %[[P]]#0
+// CHECK: %[[SUM:.*]] = exec.fusion columns(%[[P]]#1) : (tensor<[[#S]]x256xf32>) -> tensor<256xf32>
+// CHECK: return %[[FULL]], %[[SUM]]
+func.func @columns(%x: tensor<8192x256xf32>, %b: tensor<256xf32>) -> (tensor<8192x256xf32>, tensor<256xf32>) {
+  %c = nn.broadcast %b dims = [1] : tensor<256xf32> -> tensor<8192x256xf32>
+  %y = nn.add %x, %c : tensor<8192x256xf32>
+  %s = nn.reduce sum %y dims = [0] : tensor<8192x256xf32> -> tensor<256xf32>
+  return %y, %s : tensor<8192x256xf32>, tensor<256xf32>
+}
+
+// -----
+
+// What a row computes from its reduction stays in one kernel, however long the row.
+// CHECK-LABEL: @softmax
+// CHECK: exec.fusion rows
+// CHECK-NOT: exec.fusion
+func.func @softmax(%x: tensor<1x1048576xf32>) -> tensor<1x1048576xf32> {
+  %y = nn.softmax %x : tensor<1x1048576xf32>
+  return %y : tensor<1x1048576xf32>
+}
+
+// -----
+
+// The library takes bf16 with a bias of it and a relu; sums that are wanted in f32 only come in f32.
+// CHECK-LABEL: @products
+// CHECK: exec.fusion gemm({{.*}}) : (tensor<64x64xbf16>, tensor<64x64xbf16>, tensor<64xbf16>) -> tensor<64x64xbf16>
+// CHECK: nn.matmul
+// CHECK: nn.add
+// CHECK: nn.relu
+// CHECK: exec.fusion gemm({{.*}}) : (tensor<64x64xbf16>, tensor<64x64xbf16>) -> tensor<64x64xf32>
+// CHECK: nn.matmul
+// CHECK: nn.cast
+func.func @products(%x: tensor<64x64xbf16>, %w: tensor<64x64xbf16>, %b: tensor<64xbf16>) -> tensor<64x64xf32> {
+  %p = nn.matmul %x, %w : tensor<64x64xbf16>, tensor<64x64xbf16> -> tensor<64x64xbf16>
+  %c = nn.broadcast %b dims = [1] : tensor<64xbf16> -> tensor<64x64xbf16>
+  %a = nn.add %p, %c : tensor<64x64xbf16>
+  %h = nn.relu %a : tensor<64x64xbf16>
+  %q = nn.matmul %h, %w : tensor<64x64xbf16>, tensor<64x64xbf16> -> tensor<64x64xbf16>
+  %y = nn.cast %q : tensor<64x64xbf16> -> tensor<64x64xf32>
+  return %y : tensor<64x64xf32>
+}
+
+// -----
+
+// Of the activations cuBLASLt has only relu and the tanh form of gelu.
+// CHECK-LABEL: @activations
+// CHECK: exec.fusion gemm
+// CHECK: nn.gelu {{.*}}tanh
+// CHECK: exec.fusion gemm
+// CHECK-NOT: nn.gelu
+// CHECK: exec.fusion loop
+// CHECK: nn.gelu
+// CHECK: exec.fusion gemm
+// CHECK-NOT: nn.sigmoid
+// CHECK: exec.fusion loop
+// CHECK: nn.sigmoid
+func.func @activations(%x: tensor<64x64xf32>, %w: tensor<64x64xf32>) -> tensor<64x64xf32> {
+  %0 = nn.matmul %x, %w : tensor<64x64xf32>, tensor<64x64xf32> -> tensor<64x64xf32>
+  %1 = nn.gelu %0 tanh_approximation : tensor<64x64xf32>
+  %2 = nn.matmul %1, %w : tensor<64x64xf32>, tensor<64x64xf32> -> tensor<64x64xf32>
+  %3 = nn.gelu %2 : tensor<64x64xf32>
+  %4 = nn.matmul %3, %w : tensor<64x64xf32>, tensor<64x64xf32> -> tensor<64x64xf32>
+  %5 = nn.sigmoid %4 : tensor<64x64xf32>
+  return %5 : tensor<64x64xf32>
+}
+
+// -----
+
+// A sum of bf16 is computed in f32 and rounded once.
+// CHECK-LABEL: @sum
+// CHECK: nn.cast {{.*}} : tensor<4x8xbf16> -> tensor<4x8xf32>
+// CHECK: nn.reduce sum {{.*}} : tensor<4x8xf32> -> tensor<4xf32>
+// CHECK: nn.cast {{.*}} : tensor<4xf32> -> tensor<4xbf16>
+func.func @sum(%x: tensor<4x8xbf16>) -> tensor<4xbf16> {
+  %s = nn.reduce sum %x dims = [1] : tensor<4x8xbf16> -> tensor<4xbf16>
+  return %s : tensor<4xbf16>
+}

@@ -53,6 +53,7 @@ if(ASHLAR_CUDA)
     message(STATUS "CUDA toolkit not found (missing: ${ASHLAR_CUDA_MISSING}): the cuda target is left out")
     set(ASHLAR_CUDA OFF)
   else()
+    set(ASHLAR_CUDA ON) # whatever spelling of "yes" was given
     message(STATUS "CUDA toolkit in ${ASHLAR_cuda_h_FOLDER}")
     # cuda.h, cublasLt.h and nccl.h; nothing to link.
     add_library(ashlar_cuda_headers INTERFACE IMPORTED GLOBAL)

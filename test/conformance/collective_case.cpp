@@ -262,29 +262,37 @@ std::vector<char> CollectiveCase::expected(const MeshCase &mesh, int device, int
 
 bool CollectiveCase::agrees(const char *out, const std::vector<char> &expected, const MeshCase &mesh) const {
   bool reduces = desc.kind == ASHLAR_RT_ALL_REDUCE || desc.kind == ASHLAR_RT_REDUCE_SCATTER;
-  bool isFloat = desc.dtype == ASHLAR_RT_F32 || desc.dtype == ASHLAR_RT_F64;
-  if (!reduces || !isFloat || desc.reduction != ASHLAR_RT_SUM) {
+  bool isExact = desc.dtype == ASHLAR_RT_I32 || desc.dtype == ASHLAR_RT_I64 || desc.dtype == ASHLAR_RT_BOOL;
+  if (!reduces || isExact || desc.reduction != ASHLAR_RT_SUM) {
     return std::memcmp(out, expected.data(), expected.size()) == 0;
   }
   double members = 1;
   for (uint32_t axis : axes) {
     members *= mesh.axes[axis];
   }
-  double bound = 2 * (members - 1) * members * (desc.dtype == ASHLAR_RT_F32 ? 0x1p-24 : 0x1p-53);
-  auto isNear = [&](auto zero) {
+  auto isNear = [&](auto zero, double unit) {
     using T = decltype(zero);
     for (size_t i = 0; i < expected.size() / sizeof(T); ++i) {
-      T got = 0;
-      T wanted = 0;
+      T got;
+      T wanted;
       std::memcpy(&got, out + i * sizeof(T), sizeof(T));
       std::memcpy(&wanted, expected.data() + i * sizeof(T), sizeof(T));
-      if (!(std::abs(static_cast<double>(got) - static_cast<double>(wanted)) <= bound)) {
+      if (!(std::abs(static_cast<double>(got) - static_cast<double>(wanted)) <= 2 * (members - 1) * members * unit)) {
         return false;
       }
     }
     return true;
   };
-  return desc.dtype == ASHLAR_RT_F32 ? isNear(0.0f) : isNear(0.0);
+  switch (desc.dtype) {
+  case ASHLAR_RT_F32:
+    return isNear(0.0f, 0x1p-24);
+  case ASHLAR_RT_F16:
+    return isNear(F16(), 0x1p-11);
+  case ASHLAR_RT_BF16:
+    return isNear(Bf16(), 0x1p-8);
+  default:
+    return isNear(0.0, 0x1p-53);
+  }
 }
 
 CollectiveProgram::CollectiveProgram(const MeshCase &mesh, uint32_t seed, int numCases, int64_t largest) : meshCase(mesh) {

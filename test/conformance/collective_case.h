@@ -42,7 +42,7 @@ struct CollectiveCase {
   std::vector<char> expected(const MeshCase &mesh, int device, int round) const;
 
   // Whether a result is right for sums in any order: floating-point sums of n members within (n - 1) * u * sum |x_r|, |x_r| <= 1, of either
-  // order, u = 2^-24 or 2^-53; everything else bit by bit.
+  // order, u = 2^-24 for f32 and so on; everything else bit by bit.
   bool agrees(const char *out, const std::vector<char> &expected, const MeshCase &mesh) const;
 };
 

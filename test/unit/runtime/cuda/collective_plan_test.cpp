@@ -3,6 +3,7 @@
 // Plans of random collectives, carried out on host memory with calls that do what the documentation of NCCL says, against the oracle of the
 // conformance suite.
 
+#include "runtime/base/half.h"
 #include "runtime/comm/mesh.h"
 #include "runtime/comm/nccl/collective_plan.h"
 #include "test/conformance/collective_case.h"
@@ -45,6 +46,18 @@ template <typename T> void combine(uint32_t reduction, const char *from, char *t
   }
 }
 
+// Rounds after every addition, as NCCL does.
+template <typename T> void combineHalf(uint32_t reduction, const char *from, char *to, size_t bytes) {
+  for (size_t i = 0; i < bytes; i += sizeof(T)) {
+    T a, b;
+    std::memcpy(&a, to + i, sizeof(T));
+    std::memcpy(&b, from + i, sizeof(T));
+    float x = static_cast<float>(a), y = static_cast<float>(b);
+    a = T(reduction == ASHLAR_RT_MAX ? std::max(x, y) : reduction == ASHLAR_RT_MIN ? std::min(x, y) : x + y);
+    std::memcpy(to + i, &a, sizeof(T));
+  }
+}
+
 void combine(const ashlar_rt_collective_desc &desc, const char *from, char *to, size_t bytes) {
   switch (desc.dtype) {
   case ASHLAR_RT_F32:
@@ -55,6 +68,10 @@ void combine(const ashlar_rt_collective_desc &desc, const char *from, char *to, 
     return combine<int32_t>(desc.reduction, from, to, bytes);
   case ASHLAR_RT_I64:
     return combine<int64_t>(desc.reduction, from, to, bytes);
+  case ASHLAR_RT_F16:
+    return combineHalf<F16>(desc.reduction, from, to, bytes);
+  case ASHLAR_RT_BF16:
+    return combineHalf<Bf16>(desc.reduction, from, to, bytes);
   default: // a sum of bools is "or"
     return combine<uint8_t>(desc.reduction == ASHLAR_RT_SUM ? static_cast<uint32_t>(ASHLAR_RT_MAX) : desc.reduction, from, to, bytes);
   }

@@ -44,6 +44,7 @@ public:
       bool isAnchor = isa<nn::ReduceOp>(op) ||
                       (!isFusible(op) && !isa<nn::ReadOp, nn::WriteOp, nn::ConstantOp>(op) && !op->hasTrait<OpTrait::IsTerminator>());
       if (isAnchor) {
+        placeBias(op);
         place(op);
         placeReadyWrites();
       }
@@ -144,6 +145,22 @@ private:
     }
     placeFollowers(op);
     return true;
+  }
+
+  // A library product adds a bias that is there before it. One that is only converted, as in mixed precision, can be.
+  void placeBias(Operation *op) {
+    for (Operation *user : op->getUsers()) {
+      if (!isa<nn::MatMulOp>(op) || !isa<nn::AddOp>(user)) {
+        continue;
+      }
+      for (Value term : user->getOperands()) {
+        auto rows = term.getDefiningOp<nn::BroadcastOp>();
+        auto conversion = rows ? rows.getInput().getDefiningOp<nn::CastOp>() : nn::CastOp();
+        if (conversion && missing.lookup(conversion) == 0) {
+          place(conversion);
+        }
+      }
+    }
   }
 
   // Element-wise: the reductions of the result join its loop. Reduction: what is computed from it joins its rows.

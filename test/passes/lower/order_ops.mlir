@@ -92,3 +92,16 @@ func.func @two_reductions(%x: tensor<8x6xf32>) -> tensor<6xf32> {
   %y = nn.add %s, %t : tensor<6xf32>
   return %y : tensor<6xf32>
 }
+
+// A bias that is only converted is ready before the product that adds it.
+// CHECK-LABEL: @converted_bias
+// CHECK: %[[B:.*]] = nn.cast %{{.*}} : tensor<8xf32> -> tensor<8xbf16>
+// CHECK: nn.matmul
+// CHECK: nn.broadcast %[[B]]
+func.func @converted_bias(%x: tensor<4x4xbf16>, %w: tensor<4x8xbf16>, %bias: tensor<8xf32>) -> tensor<4x8xbf16> {
+  %0 = nn.matmul %x, %w : tensor<4x4xbf16>, tensor<4x8xbf16> -> tensor<4x8xbf16>
+  %b = nn.cast %bias : tensor<8xf32> -> tensor<8xbf16>
+  %1 = nn.broadcast %b dims = [1] : tensor<8xbf16> -> tensor<4x8xbf16>
+  %2 = nn.add %0, %1 : tensor<4x8xbf16>
+  return %2 : tensor<4x8xbf16>
+}

@@ -86,15 +86,9 @@ void reportDeadlock(const std::vector<std::unique_ptr<Warp>> &warps, const Kerne
 
 } // namespace
 
-uint32_t Machine::take(uint32_t threads) {
-  const auto number = uint32_t(nextNumber);
-  nextNumber += threads + 1;
-  return number;
-}
-
 uint64_t Machine::launch(const Module &module, const Kernel &kernel, const LaunchShape &shape, const std::byte *parameters) {
-  // Room for this launch's numbers, were every block to pass some barriers; otherwise all begin again.
-  if (nextNumber + shape.blocks() * (shape.threads() + 1) * 16 > 0xf0000000u) {
+  // Numbers have 32 bits. A launch takes a few hundred a warp; before they run out, all begin again.
+  if (nextNumber + shape.blocks() * (shape.threads() / kLanes + 1) * kWarpNumbers * 16 > 0xf0000000u) {
     memory.clearShadows();
     nextNumber = 1;
   }
@@ -103,8 +97,8 @@ uint64_t Machine::launch(const Module &module, const Kernel &kernel, const Launc
   }
   std::vector<std::byte> shared(kernel.sharedBytes + shape.dynamicShared + 1);
   Shadow sharedShadow(shared.size());
-  Block block{&module, &kernel, &memory, shared.data(), shared.size() - 1, &sharedShadow, {}, {}};
-  block.epoch.launch = take(0);
+  Block block{&module, &kernel, &memory, shared.data(), shared.size() - 1, &sharedShadow, {}, &nextNumber, {}};
+  block.epoch.launch = block.take(1);
   std::vector<std::unique_ptr<Warp>> warps;
   for (uint32_t first = 0; first < shape.threads(); first += kLanes) {
     warps.push_back(std::make_unique<Warp>(block, first, shape.threads() - first));
@@ -117,7 +111,7 @@ uint64_t Machine::launch(const Module &module, const Kernel &kernel, const Launc
     block.index[0] = uint32_t(number % shape.grid[0]);
     block.index[1] = uint32_t(number / shape.grid[0] % shape.grid[1]);
     block.index[2] = uint32_t(number / shape.grid[0] / shape.grid[1]);
-    block.epoch.block = block.epoch.epoch = take(shape.threads());
+    block.epoch.block = block.epoch.epoch = block.take(1);
     for (const auto &warp : warps) {
       warp->reset();
       for (unsigned dim = 0; dim < 3; ++dim) {
@@ -126,10 +120,11 @@ uint64_t Machine::launch(const Module &module, const Kernel &kernel, const Launc
     }
     do {
       std::shuffle(warps.begin(), warps.end(), random);
+      block.epoch.epoch = block.take(1);
       for (const auto &warp : warps) {
+        warp->beginEpoch();
         warp->run();
       }
-      block.epoch.epoch = take(shape.threads());
     } while (releaseBarrier(warps, kernel));
     reportDeadlock(warps, kernel);
   }

@@ -28,9 +28,6 @@ public:
   uint64_t launch(const Module &module, const Kernel &kernel, const LaunchShape &shape, const std::byte *parameters);
 
 private:
-  // Returns numbers for `threads` threads and the one that stands for them.
-  uint32_t take(uint32_t threads);
-
   DeviceMemory &memory;
   std::mt19937_64 random;
   uint64_t nextNumber = 1;

@@ -39,7 +39,15 @@ void Shadow::clear() {
   madvise(readers, bytes * 4, MADV_DONTNEED);
 }
 
-Shadow::Conflict Shadow::read(uint64_t offset, unsigned size, const Epoch &epoch, uint32_t me, bool constant, bool fresh) {
+bool Accessor::isBehind(uint32_t number) const {
+  if (number == me || number < epoch.launch || (number >= epoch.block && number < epoch.epoch)) {
+    return true;
+  }
+  return number > epoch.epoch && std::any_of(past->begin(), past->end(), [&](uint32_t first) { return number - first < kWarpNumbers; });
+}
+
+Shadow::Conflict Shadow::read(uint64_t offset, unsigned size, const Accessor &accessor, bool constant, bool fresh) {
+  const Epoch &epoch = accessor.epoch;
   for (uint64_t i = offset; i < offset + size; ++i) {
     const uint32_t writer = writers[i];
     if (fresh && writer < epoch.block) {
@@ -48,31 +56,30 @@ Shadow::Conflict Shadow::read(uint64_t offset, unsigned size, const Epoch &epoch
     if (constant && writer > epoch.launch) {
       return WrittenInLaunch;
     }
-    // Of another block of this launch, or of this epoch.
-    if (writer != me && ((writer > epoch.launch && writer < epoch.block) || writer > epoch.epoch)) {
+    if (!accessor.isBehind(writer)) {
       return WrittenByOther;
     }
-    uint32_t &reader = readers[i];
-    if (reader >= epoch.launch && reader < epoch.block) {
-      reader = epoch.launch;
+    const uint32_t reader = readers[i];
+    if (accessor.isBehind(reader)) {
+      readers[i] = accessor.me;
+    } else if (reader < epoch.block) {
+      readers[i] = epoch.launch;
     } else {
-      reader = reader >= epoch.epoch && reader != me ? epoch.epoch : me;
+      readers[i] = reader - accessor.warp < kWarpNumbers ? accessor.warp : epoch.epoch;
     }
   }
   return None;
 }
 
-Shadow::Conflict Shadow::write(uint64_t offset, unsigned size, const Epoch &epoch, uint32_t me) {
+Shadow::Conflict Shadow::write(uint64_t offset, unsigned size, const Accessor &accessor) {
   for (uint64_t i = offset; i < offset + size; ++i) {
-    const uint32_t reader = readers[i];
-    if (reader != me && ((reader >= epoch.launch && reader < epoch.block) || reader >= epoch.epoch)) {
+    if (!accessor.isBehind(readers[i])) {
       return ReadByOther;
     }
-    const uint32_t writer = writers[i];
-    if (writer != me && ((writer > epoch.launch && writer < epoch.block) || writer > epoch.epoch)) {
+    if (!accessor.isBehind(writers[i])) {
       return WrittenByOther;
     }
-    writers[i] = me;
+    writers[i] = accessor.me;
   }
   return None;
 }

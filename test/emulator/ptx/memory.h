@@ -15,6 +15,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 namespace ashlar::emulator {
 
@@ -29,17 +30,31 @@ struct Fault : std::runtime_error {
   Kind kind;
 };
 
-// Numbers that tell who touched a byte. Every thread gets a fresh number at the start of its block and after each barrier, and numbers only
-// grow. Launch, block and epoch are the first numbers of each; they belong to no thread and stand for several.
+// Numbers that tell who touched a byte. They only grow: a launch, a block and the time between two barriers of a block begin with a number
+// of their own, each warp takes 33 more for that time, and again when all its lanes meet at a shuffle: one for several lanes, one for each
+// lane.
 struct Epoch {
   uint32_t launch = 1;
   uint32_t block = 2;
-  uint32_t epoch = 3;
+  uint32_t epoch = 3; // since the last barrier
 };
 
-// Two accesses of one byte conflict when one is a write, they are by different threads of one launch, and no barrier of their block is
-// between them. State: the last writer and the last reader of each byte; a reader that follows another of the same epoch becomes `epoch`,
-// one that follows a reader of another block becomes `launch`.
+constexpr uint32_t kWarpNumbers = 33;
+
+// Who accesses memory.
+struct Accessor {
+  Epoch epoch;
+  uint32_t warp;                     // the first of the warp's 33 numbers
+  uint32_t me;                       // one of them
+  const std::vector<uint32_t> *past; // first numbers of the warp since the last barrier, before its lanes met
+
+  // Returns whether an access with that number came before this one.
+  bool isBehind(uint32_t number) const;
+};
+
+// Two accesses of one byte conflict when one is a write, they are by different threads of one launch, and no barrier of their block nor
+// meeting of their warp is between them. State: the last writer and the last reader of each byte. Several readers are one number: that of
+// the warp, of the epoch when they are of several warps, of the launch when they are of several blocks.
 class Shadow {
 public:
   explicit Shadow(uint64_t bytes);
@@ -49,10 +64,10 @@ public:
 
   enum Conflict { None, WrittenByOther, ReadByOther, Uninitialised, WrittenInLaunch };
 
-  // Notes a read of bytes [offset, offset + size) by thread `me`. `constant`: nobody may have written them in this launch (ld.global.nc).
-  // `fresh`: somebody must have written them in this block (shared memory).
-  Conflict read(uint64_t offset, unsigned size, const Epoch &epoch, uint32_t me, bool constant, bool fresh);
-  Conflict write(uint64_t offset, unsigned size, const Epoch &epoch, uint32_t me);
+  // Notes a read of bytes [offset, offset + size). `constant`: nobody may have written them in this launch (ld.global.nc). `fresh`:
+  // somebody must have written them in this block (shared memory).
+  Conflict read(uint64_t offset, unsigned size, const Accessor &accessor, bool constant, bool fresh);
+  Conflict write(uint64_t offset, unsigned size, const Accessor &accessor);
 
   // Forgets everything: the numbers start again.
   void clear();

@@ -36,6 +36,17 @@ void Warp::reset() {
   std::memset(pc, 0, sizeof pc);
 }
 
+void Warp::beginEpoch() {
+  numbers = block.take(kWarpNumbers);
+  pastNumbers.clear();
+}
+
+// Shared memory knows nothing of other blocks.
+Accessor Warp::accessor(unsigned lane, bool shared) const {
+  const Epoch epoch{shared ? block.epoch.block : block.epoch.launch, block.epoch.block, block.epoch.epoch};
+  return {epoch, numbers, numbers + 1 + lane, &pastNumbers};
+}
+
 void Warp::run() {
   while (const uint32_t ready = alive & ~waiting & ~stalled) {
     uint32_t at = kNowhere;
@@ -134,6 +145,11 @@ uint32_t Warp::converge(const Instruction &instruction, uint32_t at, uint32_t ac
     return 0;
   }
   stalled &= ~(arrived & members);
+  if ((alive & ~(arrived & members)) == 0) {
+    // What any lane did before, it did before what any lane does behind.
+    pastNumbers.push_back(numbers);
+    numbers = block.take(kWarpNumbers);
+  }
   instruction.handler(*this, instruction, arrived & members);
   return arrived & members;
 }
@@ -170,8 +186,7 @@ std::byte *Warp::global(uint64_t address, unsigned size, unsigned lane, const In
 std::byte *Warp::globalRead(uint64_t address, unsigned size, unsigned lane, const Instruction &at, bool constant) {
   std::byte *host = global(address, size, lane, at);
   const uint64_t offset = address - at.allocation->begin;
-  check(at.allocation->shadow->read(offset, size, block.epoch, block.epoch.epoch + 1 + first + lane, constant, /*fresh=*/false), lane, at,
-        address);
+  check(at.allocation->shadow->read(offset, size, accessor(lane, /*shared=*/false), constant, /*fresh=*/false), lane, at, address);
   return host;
 }
 
@@ -181,7 +196,7 @@ std::byte *Warp::globalWrite(uint64_t address, unsigned size, unsigned lane, con
     fault(Fault::IllegalAddress, lane, at, "address " + hex(address) + " is constant");
   }
   const uint64_t offset = address - at.allocation->begin;
-  const Shadow::Conflict conflict = at.allocation->shadow->write(offset, size, block.epoch, block.epoch.epoch + 1 + first + lane);
+  const Shadow::Conflict conflict = at.allocation->shadow->write(offset, size, accessor(lane, /*shared=*/false));
   // Two threads may write the same value.
   if (conflict != Shadow::WrittenByOther || std::memcmp(host, value, size) != 0) {
     check(conflict, lane, at, address);
@@ -206,7 +221,7 @@ std::byte *Warp::shared(uint64_t address, unsigned size, unsigned lane, const In
 
 std::byte *Warp::sharedRead(uint64_t address, unsigned size, unsigned lane, const Instruction &at) {
   std::byte *host = shared(address, size, lane, at);
-  check(block.sharedShadow->read(address, size, block.sharedEpoch(), block.epoch.epoch + 1 + first + lane, /*constant=*/false,
+  check(block.sharedShadow->read(address, size, accessor(lane, /*shared=*/true), /*constant=*/false,
                                  /*fresh=*/true),
         lane, at, address);
   return host;
@@ -214,7 +229,7 @@ std::byte *Warp::sharedRead(uint64_t address, unsigned size, unsigned lane, cons
 
 std::byte *Warp::sharedWrite(uint64_t address, unsigned size, unsigned lane, const Instruction &at, const std::byte *value) {
   std::byte *host = shared(address, size, lane, at);
-  const Shadow::Conflict conflict = block.sharedShadow->write(address, size, block.sharedEpoch(), block.epoch.epoch + 1 + first + lane);
+  const Shadow::Conflict conflict = block.sharedShadow->write(address, size, accessor(lane, /*shared=*/true));
   if (conflict != Shadow::WrittenByOther || std::memcmp(host, value, size) != 0) {
     check(conflict, lane, at, address);
   }

@@ -20,10 +20,13 @@ struct Block {
   uint64_t sharedBytes;
   Shadow *sharedShadow;
   Epoch epoch;
+  uint64_t *nextNumber; // for the shadows
   uint32_t index[3];
 
-  // Shared memory knows nothing of other blocks.
-  Epoch sharedEpoch() const { return {epoch.block, epoch.block, epoch.epoch}; }
+  uint32_t take(uint32_t numbers) {
+    *nextNumber += numbers;
+    return uint32_t(*nextNumber - numbers);
+  }
 };
 
 class Warp {
@@ -33,6 +36,8 @@ public:
 
   // Starts again for the next block.
   void reset();
+  // Takes new numbers: all warps of the block are past a barrier.
+  void beginEpoch();
   // Runs until every lane has exited or waits.
   void run();
   // Lets the lanes that wait at the barrier go on.
@@ -70,6 +75,7 @@ private:
   uint32_t converge(const Instruction &instruction, uint32_t at, uint32_t active);
   std::byte *global(uint64_t address, unsigned size, unsigned lane, const Instruction &at);
   std::byte *shared(uint64_t address, unsigned size, unsigned lane, const Instruction &at);
+  Accessor accessor(unsigned lane, bool shared) const;
   void check(Shadow::Conflict conflict, unsigned lane, const Instruction &at, uint64_t address) const;
 
   struct FreeFrame {
@@ -77,6 +83,8 @@ private:
   };
   std::unique_ptr<std::byte[], FreeFrame> frame;
   std::vector<std::byte> localMemory;
+  uint32_t numbers = 0;              // the first of those for the shadows
+  std::vector<uint32_t> pastNumbers; // since the last barrier
 };
 
 // Calls f(lane) for the lanes of a mask.

@@ -225,6 +225,14 @@ TEST_CASE("ptx: a race is a fault, whatever the order", "[ptx]") {
   }
 }
 
+TEST_CASE("ptx: lanes that meet at a shuffle are in order", "[ptx]") {
+  PtxRun run = samples();
+  const uint64_t x = run.upload(std::vector<float>{3}), out = run.allocate<float>(32);
+  run.run("meeting", 1, 32, x, out, 1);
+  CHECK(run.download<float>(out, 32)[1] == 6);
+  faultOf([&] { run.run("meeting", 1, 32, x, out, 0); }, Fault::LaunchFailure);
+}
+
 TEST_CASE("ptx: a barrier that nobody reaches ends the kernel", "[ptx]") {
   PtxRun run = samples();
   const uint64_t out = run.allocate<int>(64);

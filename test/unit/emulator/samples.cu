@@ -169,3 +169,16 @@ extern "C" __global__ void count(const int *x, int *bins, int n) {
     atomicAdd(&bins[x[i] & 15], 1);
   }
 }
+
+// Lane 0 writes what the other lanes read before they all meet; behind the meeting lane 1 reads it when `late` is set, before it otherwise.
+extern "C" __global__ void meeting(float *x, float *out, int late) {
+  const float before = x[0];
+  const float sum = before + __shfl_xor_sync(0xffffffff, before, 1);
+  if (threadIdx.x == 0) {
+    x[0] = sum;
+  }
+  if (late) {
+    __shfl_xor_sync(0xffffffff, before, 2);
+  }
+  out[threadIdx.x] = threadIdx.x == 1 ? x[0] : sum;
+}

@@ -29,7 +29,7 @@ void GpuKernel::emitColumns() {
   for (nn::ReduceOp reduce : all) {
     accumulatorBytes += elementBytes(computedType(reduce.getType().getElementType()));
   }
-  GpuColumnShape columns = shareOutColumns(rows, suffix.size, lanesOf(fusion, shape, {suffix}), accumulatorBytes);
+  GpuColumnShape columns = shareOutColumns(rows, suffix.size, lanesOf({suffix}), accumulatorBytes);
   setGrid(columns.blocks * countIterations(leading), columns.across * columns.down);
   if (countIterations(loops.kept) == 0) {
     return;
@@ -78,7 +78,7 @@ void GpuKernel::emitScatter() {
   auto scatter = *body.getOps<nn::ScatterAddOp>().begin();
   SplitLoops loops(shape);
   int64_t rows = scatter.getType().getShape().front(), places = countIterations(loops.reduced), columns = countIterations(loops.kept);
-  int64_t lanes = lanesOf(fusion, shape, loops.kept), chunks = columns / lanes;
+  int64_t lanes = lanesOf(loops.kept), chunks = columns / lanes;
   int64_t blockThreads = std::clamp<int64_t>(llvm::alignTo(chunks, kWarp), kWarp, kScatterThreads);
   int64_t blocksARow = llvm::divideCeil(chunks, blockThreads);
   setGrid(rows * blocksARow, blockThreads);

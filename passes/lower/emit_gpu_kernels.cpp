@@ -107,7 +107,7 @@ SmallVector<Value> GpuKernel::emitFor(Value first, Value limit, int64_t stride, 
   return SmallVector<Value>(loop.getResults());
 }
 
-int64_t widestAccess(exec::FusionOp fusion, const KernelShape &shape) {
+int64_t GpuKernel::widestAccess() {
   int64_t elements = ShapedType::getNumElements(shape.domain), widest = 0;
   auto take = [&](Value value) { widest = std::max(widest, elementBytes(typeOf(value).getElementType())); };
   auto isAll = [&](Value value) { return typeOf(value).getNumElements() == elements; };
@@ -120,8 +120,8 @@ int64_t widestAccess(exec::FusionOp fusion, const KernelShape &shape) {
   return std::clamp<int64_t>(kAccessBytes / widest, 1, kMostLanes);
 }
 
-int64_t lanesOf(exec::FusionOp fusion, const KernelShape &shape, ArrayRef<LoopDim> loops) {
-  int64_t lanes = loops.empty() ? 1 : widestAccess(fusion, shape);
+int64_t GpuKernel::lanesOf(ArrayRef<LoopDim> loops) {
+  int64_t lanes = loops.empty() ? 1 : widestAccess();
   while (lanes > 1 && loops.back().size % lanes != 0) {
     lanes /= 2;
   }
@@ -199,7 +199,7 @@ void GpuKernel::store(ArrayRef<Pending> pending) {
 void GpuKernel::emitLoop() {
   int64_t elements = ShapedType::getNumElements(shape.domain);
   bool isFlat = shape.loops.size() == 1;
-  int64_t lanes = isFlat ? widestAccess(fusion, shape) : lanesOf(fusion, shape, shape.loops);
+  int64_t lanes = isFlat ? widestAccess() : lanesOf(shape.loops);
   int64_t chunks = llvm::divideCeil(elements, lanes);
   setGrid(llvm::divideCeil(chunks, kLoopThreads), std::clamp<int64_t>(llvm::alignTo(chunks, kWarp), kWarp, kLoopThreads));
   Value first = scale(add(scale(block, threads), thread), lanes);

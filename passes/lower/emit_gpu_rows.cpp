@@ -15,20 +15,11 @@ using namespace mlir;
 
 namespace ashlar::lower {
 
-bool dividesRowsEvenly(exec::FusionOp fusion) {
-  KernelShape shape = KernelShape::get(fusion);
-  SplitLoops loops(shape);
-  RowPasses passes(fusion.getBody().front(), shape.domain);
-  int64_t elements = countIterations(loops.reduced);
-  GpuRowShape row = shareOutRows(elements, lanesOf(fusion, shape, loops.reduced), passes.heldBytes());
-  return elements == row.threads * row.chunks * row.lanes && countIterations(loops.kept) % row.rowsABlock == 0;
-}
-
 void GpuKernel::emitRows() {
   SplitLoops loops(shape);
   int64_t rows = countIterations(loops.kept);
   RowPasses passes(body, shape.domain);
-  GpuRowShape row = shareOutRows(countIterations(loops.reduced), lanesOf(fusion, shape, loops.reduced), passes.heldBytes());
+  GpuRowShape row = shareOutRows(countIterations(loops.reduced), lanesOf(loops.reduced), passes.heldBytes());
   setGrid(llvm::divideCeil(rows, row.rowsABlock), row.threads * row.rowsABlock);
   if (rows == 0) {
     return;

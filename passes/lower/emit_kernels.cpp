@@ -71,9 +71,6 @@ bool mayAlias(exec::FusionOp fusion, unsigned operand, unsigned result, exec::Ta
   if (!isFull && target == exec::Target::Cuda) {
     return false;
   }
-  if (fusion.getKind() == exec::FusionKind::Rows && target == exec::Target::Cuda && !dividesRowsEvenly(fusion)) {
-    return false;
-  }
   return llvm::all_of(argument.getUsers(), [&](Operation *user) {
     return isElementwise(user) || (isFull && isa<nn::ReduceOp>(user)) || isa<exec::YieldOp>(user);
   });

@@ -12,15 +12,6 @@
 
 namespace ashlar::lower {
 
-// Returns the most elements that a thread of a GPU kernel reads at once: 16 bytes of the widest operand; along `loops`, a divisor of the
-// innermost.
-int64_t widestAccess(exec::FusionOp fusion, const KernelShape &shape);
-int64_t lanesOf(exec::FusionOp fusion, const KernelShape &shape, llvm::ArrayRef<LoopDim> loops);
-
-// Returns whether the threads of a rows kernel divide its rows evenly: then each reads its own elements only. Otherwise some read another's
-// element in place of one past the end, and what they read must stay.
-bool dividesRowsEvenly(exec::FusionOp fusion);
-
 // Emits one fusion. Invariant: an element of a full result is computed by the thread that alone reads the operands at that place, and all
 // of a thread's elements of a chunk are computed before the first is stored; so a full result may overwrite a full operand.
 class GpuKernel : public KernelNest {
@@ -65,6 +56,10 @@ private:
   // Emits a loop from `first` below `limit`; `step` maps the carried values to the next ones. Returns what they end with.
   llvm::SmallVector<mlir::Value> emitFor(mlir::Value first, mlir::Value limit, int64_t stride, llvm::ArrayRef<mlir::Value> carried,
                                          llvm::function_ref<llvm::SmallVector<mlir::Value>(mlir::Value, llvm::ArrayRef<mlir::Value>)> step);
+
+  // Returns the most elements a thread can read at once when the innermost loop has `size`: 16 bytes of the widest operand, a divisor.
+  int64_t widestAccess();
+  int64_t lanesOf(llvm::ArrayRef<LoopDim> loops);
 
   // Sets the index along `loops` to that of element `flat` of them.
   void setIndex(llvm::ArrayRef<LoopDim> loops, mlir::Value flat);

@@ -153,6 +153,12 @@ GpuKernel::Chunk GpuKernel::makeChunk(ArrayRef<LoopDim> loops, Value first, int6
 void GpuKernel::enter(const Chunk &chunk) {
   index = chunk.index;
   scalars.setLanes(chunk.lanes);
+  scalars.setGuard(chunk.isOwn);
+}
+
+void GpuKernel::leaveChunks() {
+  scalars.setLanes({});
+  scalars.setGuard({});
 }
 
 void GpuKernel::forLanes(const Chunk &chunk, llvm::function_ref<void(unsigned)> emitLane) {
@@ -178,7 +184,7 @@ void GpuKernel::computeFull(const Chunk &chunk, SmallVectorImpl<Pending> &pendin
 
 SmallVector<GpuKernel::Pending> GpuKernel::computeRowResults() {
   SmallVector<Pending> pending;
-  scalars.setLanes({});
+  leaveChunks();
   for (auto [i, value] : llvm::enumerate(yielded())) {
     if (!isFull(value)) {
       Index at = indexOf(value);

@@ -33,7 +33,7 @@ void GpuKernel::emitRows() {
   if (row.inRegisters) {
     emitRowInRegisters(loops.reduced, passes, row, part, isRow);
   } else {
-    emitRowInLoops(loops.reduced, passes, row, part, isRow);
+    emitRowInLoops(loops.reduced, passes, row, part);
   }
   SmallVector<Pending> pending = computeRowResults();
   if (!pending.empty()) {
@@ -44,7 +44,7 @@ void GpuKernel::emitRows() {
 
 // Values of the row that can be computed by now are, once and not for each element.
 void GpuKernel::emitRowValues(const RowPasses &passes, int64_t level) {
-  scalars.setLanes({});
+  leaveChunks();
   for (Operation &op : body.without_terminator()) {
     Value value = op.getResult(0);
     if (isElementwise(&op) && !isFull(value) && passes.levelOf(value) <= level) {
@@ -87,6 +87,7 @@ void GpuKernel::emitRowInRegisters(ArrayRef<LoopDim> inner, const RowPasses &pas
     }
     chunks.push_back(makeChunk(inner, first, row.lanes));
     chunks.back().isInside = isInside;
+    chunks.back().isOwn = both(isInside, isRow);
   }
   emitRowValues(passes, /*level=*/0);
   for (int64_t level = 1; level <= passes.lastLevel(); ++level) {
@@ -103,13 +104,13 @@ void GpuKernel::emitRowInRegisters(ArrayRef<LoopDim> inner, const RowPasses &pas
   }
   for (auto [chunk, pending] : llvm::zip_equal(chunks, results)) {
     if (!pending.empty()) {
-      emitIf(both(chunk.isInside, isRow), [&, &pending = pending] { store(pending); });
+      emitIf(chunk.isOwn, [&, &pending = pending] { store(pending); });
     }
   }
 }
 
-// A loop over the chunks in each pass: reads and computes again.
-void GpuKernel::emitRowInLoops(ArrayRef<LoopDim> inner, const RowPasses &passes, const GpuRowShape &row, Value part, Value isRow) {
+// A loop over the chunks in each pass: reads and computes again. Such rows have a block each, so every row is one.
+void GpuKernel::emitRowInLoops(ArrayRef<LoopDim> inner, const RowPasses &passes, const GpuRowShape &row, Value part) {
   Value first = scale(part, row.lanes), elements = constant(countIterations(inner));
   int64_t stride = row.threads * row.lanes;
   emitRowValues(passes, /*level=*/0);
@@ -125,7 +126,7 @@ void GpuKernel::emitRowInLoops(ArrayRef<LoopDim> inner, const RowPasses &passes,
     emitFor(first, elements, stride, {}, [&](Value at, ArrayRef<Value>) {
       SmallVector<Pending> pending;
       computeFull(makeChunk(inner, at, row.lanes), pending);
-      emitIf(isRow, [&] { store(pending); });
+      store(pending);
       return SmallVector<Value>();
     });
   }

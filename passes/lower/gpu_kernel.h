@@ -21,13 +21,14 @@ public:
   void emit();
 
 private:
-  // Neighbouring elements that a thread handles at once: the index of the first, the numbers along the innermost loop, and where the chunk
-  // counts at all (null: everywhere). Where it does not, its index is that of another one, so that nothing is read out of bounds.
+  // Neighbouring elements that a thread handles at once: the index of the first, the numbers along the innermost loop, where the chunk is
+  // one of the row at all, and where it is the thread's own too (null: everywhere). Elsewhere its index is that of another one, so that
+  // nothing is read out of bounds.
   struct Chunk {
     Index index;
     llvm::SmallVector<mlir::Value> lanes;
     std::optional<int64_t> dim; // that the lanes run along
-    mlir::Value isInside;
+    mlir::Value isInside, isOwn;
   };
   // Computed elements of a result on their way to memory.
   struct Pending {
@@ -69,6 +70,7 @@ private:
 
   // Goes to a chunk, and emits code for each of its lanes in turn.
   void enter(const Chunk &chunk);
+  void leaveChunks();
   void forLanes(const Chunk &chunk, llvm::function_ref<void(unsigned)> emitLane);
 
   // Computes the chunk's elements of the full results; a row's elements of the others.
@@ -94,7 +96,7 @@ private:
   llvm::SmallVector<mlir::Value> addChunk(llvm::ArrayRef<nn::ReduceOp> reductions, const Chunk &chunk, llvm::SmallVector<mlir::Value> sums);
   void emitRowInRegisters(llvm::ArrayRef<LoopDim> inner, const RowPasses &passes, const GpuRowShape &row, mlir::Value part,
                           mlir::Value isRow);
-  void emitRowInLoops(llvm::ArrayRef<LoopDim> inner, const RowPasses &passes, const GpuRowShape &row, mlir::Value part, mlir::Value isRow);
+  void emitRowInLoops(llvm::ArrayRef<LoopDim> inner, const RowPasses &passes, const GpuRowShape &row, mlir::Value part);
   void finishPass(const RowPasses &passes, int64_t level, llvm::SmallVector<mlir::Value> sums, int64_t count);
 
   // emit_gpu_columns.cpp

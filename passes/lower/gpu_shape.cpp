@@ -36,15 +36,21 @@ int64_t powerOfTwo(int64_t least) {
 GpuRowShape shareOutRows(int64_t elements, int64_t lanes, int64_t heldBytes) {
   GpuRowShape shape;
   shape.lanes = lanes;
+  auto setThreads = [&](int64_t threads) {
+    shape.threads = threads;
+    shape.rowsABlock = threads <= kWarp ? kWarpBlock / threads : 1; // warps combine through the memory of the whole block
+    shape.chunks = llvm::divideCeil(elements, threads * lanes);
+    int64_t kept = shape.chunks * lanes;
+    shape.inRegisters = kept <= kKeptElements && kept * heldBytes <= (threads == kLargestBlock ? kKeptBytesOfLargest : kKeptBytes);
+  };
   if (elements <= kWarpRowElements) {
-    shape.threads = std::min(kWarp, powerOfTwo(llvm::divideCeil(elements, lanes)));
-    shape.rowsABlock = kWarpBlock / shape.threads;
+    setThreads(std::min(kWarp, powerOfTwo(llvm::divideCeil(elements, lanes))));
   } else {
-    shape.threads = std::clamp(powerOfTwo(llvm::divideCeil(elements, kThreadElements)), kLeastBlock, kLargestBlock);
+    setThreads(std::clamp(powerOfTwo(llvm::divideCeil(elements, kThreadElements)), kLeastBlock, kLargestBlock));
   }
-  shape.chunks = llvm::divideCeil(elements, shape.threads * lanes);
-  int64_t kept = shape.chunks * lanes;
-  shape.inRegisters = kept <= kKeptElements && kept * heldBytes <= (shape.threads == kLargestBlock ? kKeptBytesOfLargest : kKeptBytes);
+  while (!shape.inRegisters && shape.threads < kLargestBlock) {
+    setThreads(2 * shape.threads);
+  }
   return shape;
 }
 

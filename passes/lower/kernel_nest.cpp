@@ -22,6 +22,9 @@ KernelNest::KernelNest(exec::FusionOp fusion, func::FuncOp function, ArrayRef<in
   }
   for (int64_t operand : alias) {
     outputs.push_back(function.getArgument(operand >= 0 ? operand : next++));
+    if (operand >= 0) {
+      scalars.markOverwritten(outputs.back());
+    }
   }
   zero = constant(0);
   index.assign(shape.domain.size(), zero);

@@ -10,6 +10,7 @@
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 using namespace mlir;
@@ -91,6 +92,20 @@ std::optional<unsigned> ScalarEmitter::laneOf(ArrayRef<int64_t> shape, const Ind
   return lane;
 }
 
+// What `read` reads of the memref, under the guard if there is one and it must be kept.
+Value ScalarEmitter::guarded(Value memref, Type type, llvm::function_ref<Value()> read) {
+  if (!guard || !overwritten.contains(memref)) {
+    return read();
+  }
+  auto branch = scf::IfOp::create(b, TypeRange(type), guard, /*withElseRegion=*/true);
+  OpBuilder::InsertionGuard insertion(b);
+  b.setInsertionPointToStart(branch.thenBlock());
+  scf::YieldOp::create(b, read());
+  b.setInsertionPointToStart(branch.elseBlock());
+  scf::YieldOp::create(b, ValueRange(arith::ConstantOp::create(b, b.getZeroAttr(type))));
+  return branch.getResult(0);
+}
+
 // The vector that holds all lanes; `index` is that of the first. Read once.
 Value ScalarEmitter::loadVector(Value memref, ArrayRef<int64_t> shape, const Index &index) {
   std::pair<void *, std::vector<void *>> key{memref.getAsOpaquePointer(), {}};
@@ -101,8 +116,11 @@ Value ScalarEmitter::loadVector(Value memref, ArrayRef<int64_t> shape, const Ind
   if (!vector) {
     Type element = cast<MemRefType>(memref.getType()).getElementType();
     int64_t count = lanes.size();
-    vector = vector::LoadOp::create(b, VectorType::get({count}, element), memref, ValueRange(linearize(shape, index)),
-                                    /*nontemporal=*/false, llvm::MaybeAlign(count * elementBytes(element)));
+    VectorType type = VectorType::get({count}, element);
+    vector = guarded(memref, type, [&] {
+      return vector::LoadOp::create(b, type, memref, ValueRange(linearize(shape, index)), /*nontemporal=*/false,
+                                    llvm::MaybeAlign(count * elementBytes(element)));
+    });
   }
   return vector;
 }
@@ -110,7 +128,8 @@ Value ScalarEmitter::loadVector(Value memref, ArrayRef<int64_t> shape, const Ind
 Value ScalarEmitter::load(Value memref, ArrayRef<int64_t> shape, const Index &index) {
   std::optional<unsigned> lane = laneOf(shape, index);
   if (!lane) {
-    return fromMemory(b, memref::LoadOp::create(b, memref, linearize(shape, index)));
+    Type type = cast<MemRefType>(memref.getType()).getElementType();
+    return fromMemory(b, guarded(memref, type, [&] { return memref::LoadOp::create(b, memref, linearize(shape, index)); }));
   }
   Index first = index;
   llvm::replace(first, lanes[*lane], lanes.front());

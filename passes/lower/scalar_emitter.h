@@ -9,6 +9,7 @@
 #include "mlir/IR/Value.h"
 
 #include <map>
+#include <optional>
 #include <vector>
 
 namespace ashlar::lower {
@@ -42,6 +43,11 @@ public:
   // lies side by side in memory at these indices is read as one vector. Fewer than two lanes: every element is read for itself.
   void setLanes(llvm::ArrayRef<mlir::Value> indices) { lanes.assign(indices.begin(), indices.end()); }
 
+  // From here on what is overwritten is read only where `condition` holds, and is 0 elsewhere; null: everywhere. For code that runs at
+  // places of other threads too, where nobody uses what it computes.
+  void setGuard(mlir::Value condition) { guard = condition; }
+  void markOverwritten(mlir::Value memref) { overwritten.insert(memref); }
+
   // Returns element `index` of `value`.
   mlir::Value emit(mlir::Value value, const Index &index);
 
@@ -70,10 +76,13 @@ private:
   llvm::DenseMap<mlir::Value, std::pair<mlir::Value, bool>> scratches;
   mlir::Value scratchIndex;
   llvm::SmallVector<mlir::Value> lanes;
+  llvm::SmallDenseSet<mlir::Value> overwritten;
+  mlir::Value guard;
   Memo memo;
 
   // Returns the lane that `index` is of, if all lanes lie side by side in memory.
   std::optional<unsigned> laneOf(llvm::ArrayRef<int64_t> shape, const Index &index) const;
+  mlir::Value guarded(mlir::Value memref, mlir::Type type, llvm::function_ref<mlir::Value()> read);
   mlir::Value loadVector(mlir::Value memref, llvm::ArrayRef<int64_t> shape, const Index &index);
 
   mlir::Value compute(mlir::Value value, const Index &index);

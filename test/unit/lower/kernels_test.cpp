@@ -222,8 +222,9 @@ TEST_CASE("kernels: every size of rows and columns", "[lower][kernels]") {
   auto [rows, columns] = GENERATE(table<int64_t, int64_t>({{1, 1},    {1, 3},    {3, 10},   {5, 32},     {7, 127},   {9, 128},   {3, 1000},
                                                            {2, 1024}, {2, 1025}, {3, 2056}, {2, 4100},   {1, 8192},  {2, 16384}, {1, 40000},
                                                            {300, 4},  {700, 36}, {40, 260}, {1, 200000}, {9000, 12}, {2, 65536}}));
-  if (target == exec::Target::Cpu && columns > 128) {
-    return; // its nests are the same for all sizes
+  bool isLarge = rows * columns > 5000;
+  if ((target == exec::Target::Cpu && columns > 128) || (isLarge && type != "f32")) {
+    return; // the nests of the cpu are the same for all sizes, those of a GPU differ as those of f32 do
   }
   INFO("target " << exec::stringifyTarget(target).str() << ", " << rows << " x " << columns << " " << type);
   double unit = type == "f32" ? 0x1p-24 : type == "f16" ? 0x1p-11 : 0x1p-8;

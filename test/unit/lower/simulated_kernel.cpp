@@ -232,15 +232,24 @@ private:
       if (!values.count(value.getAsOpaquePointer())) {
         define(value);
       }
-      forThreads(mask, [&, &value = value, &cells = cells](int64_t t) { at(value)[t] = cells[t]; });
+      int64_t lanes = lanesOf(value);
+      forThreads(mask, [&, &value = value, &cells = cells](int64_t t) {
+        std::copy_n(cells.begin() + t * lanes, lanes, at(value).begin() + t * lanes);
+      });
     }
   }
 
   void runIf(scf::IfOp op, const Mask &mask) {
-    Mask inside(threads, 0);
-    forThreads(mask, [&](int64_t t) { inside[t] = intAt(op.getCondition(), t) & 1; });
+    Mask inside(threads, 0), outside(threads, 0);
+    forThreads(mask, [&](int64_t t) { (intAt(op.getCondition(), t) & 1 ? inside : outside)[t] = 1; });
+    for (Value result : op.getResults()) {
+      define(result);
+    }
     if (llvm::is_contained(inside, 1)) {
-      runRegion(*op.thenBlock(), inside);
+      copy(runRegion(*op.thenBlock(), inside), op.getResults(), inside);
+    }
+    if (op.elseBlock() && llvm::is_contained(outside, 1)) {
+      copy(runRegion(*op.elseBlock(), outside), op.getResults(), outside);
     }
   }
 
@@ -353,12 +362,14 @@ private:
 
   void runConstant(arith::ConstantOp op) {
     Cell cell;
-    if (auto number = dyn_cast<FloatAttr>(op.getValue())) {
+    if (auto elements = dyn_cast<DenseElementsAttr>(op.getValue())) { // zeros
+      cell.i = 0;
+    } else if (auto number = dyn_cast<FloatAttr>(op.getValue())) {
       cell.f = number.getValueAsDouble();
     } else {
       cell.i = wrap(cast<IntegerAttr>(op.getValue()).getValue().getSExtValue(), bitsOf(op.getType()));
     }
-    define(op.getResult()).assign(threads, cell);
+    define(op.getResult()).assign(threads * lanesOf(op), cell);
   }
 
   void runOp(Operation *op, const Mask &mask) {

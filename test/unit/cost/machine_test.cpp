@@ -57,3 +57,13 @@ TEST_CASE("cost: a job's own figures take the place of the target's", "[cost]") 
   CHECK(machine.interHost.latencyNs == 1500);
   CHECK(machine.interHost.bytesPerUs == rate);
 }
+
+TEST_CASE("cost: the links of GPUs are those of the target cuda", "[cost]") {
+  job::Job job;
+  cost::Machine cpu = cost::machineOf(job), cuda = cost::machineOf(job, exec::Target::Cuda);
+  CHECK(cuda.intraHost.bytesPerUs > cpu.intraHost.bytesPerUs);
+  CHECK(cuda.interHost.bytesPerUs > cpu.interHost.bytesPerUs);
+  CHECK(cuda.intraHost.latencyNs > cpu.intraHost.latencyNs); // NCCL starts a kernel where processes share a window
+  job.mutable_machine()->mutable_intra_host()->set_bandwidth_gb_per_s(300);
+  CHECK(cost::machineOf(job, exec::Target::Cuda).intraHost.bytesPerUs == 300'000);
+}

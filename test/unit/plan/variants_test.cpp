@@ -90,6 +90,15 @@ TEST_CASE("variants: what cannot be cut into chunks is refused with the numbers"
   REQUIRE_THAT(pipelines::listVariants(jobOf("global_batch: 8")).deterministicRefusal, Contains("only runs the model"));
 }
 
+TEST_CASE("variants: a process of the cuda target plays one device", "[plan][variants]") {
+  job::Job job = jobOf(std::string(kTraining) + "global_batch: 64 allow_tf32: true");
+  pipelines::VariantList list = pipelines::listVariants(job, exec::Target::Cuda);
+  REQUIRE(list.variants.size() == 1);
+  REQUIRE(list.variants[0].target == exec::Target::Cuda);
+  REQUIRE(list.variants[0].allowTf32);
+  REQUIRE_THAT(list.deterministicRefusal, Contains("which the target cuda cannot; compile for cpu"));
+}
+
 TEST_CASE("variants: merging keeps equal constants and kernels once", "[plan][variants]") {
   test::context().loadDialect<exec::ExecDialect>();
   OwningOpRef<ModuleOp> a = lowered("default", "[1.0, 2.0]", "relu"), b = lowered("deterministic", "[1.0, 2.0]", "relu");

@@ -59,6 +59,18 @@ bool hasSmallIndices(func::FuncOp kernel) {
   return small;
 }
 
+// Checks that the grid of a kernel is one that a GPU can run.
+LogicalResult checkGrid(func::FuncOp kernel) {
+  constexpr int64_t kMostBlocks = INT32_MAX, kMostThreads = 1024;
+  int64_t blocks = kernel->getAttrOfType<IntegerAttr>(exec::kExtentAttr).getInt();
+  int64_t threads = kernel->getAttrOfType<IntegerAttr>(exec::kGrainAttr).getInt();
+  if (blocks < 1 || blocks > kMostBlocks || threads < 1 || threads > kMostThreads) {
+    return kernel.emitOpError("has a grid of ")
+           << blocks << " blocks of " << threads << " threads; a GPU runs 1 to " << kMostBlocks << " blocks of 1 to " << kMostThreads;
+  }
+  return success();
+}
+
 // Makes shared memory, buffers that a kernel allocates in its entry block, arguments as gpu.func has them.
 void moveSharedMemory(gpu::GPUFuncOp kernel) {
   for (auto alloca : llvm::make_early_inc_range(kernel.getBody().front().getOps<memref::AllocaOp>())) {
@@ -204,9 +216,13 @@ std::unique_ptr<llvm::Module> translateKernels(ModuleOp module, llvm::LLVMContex
     auto kernels = gpu::GPUModuleOp::create(builder, module.getLoc(), small ? "small" : "large");
     builder.setInsertionPointToStart(kernels.getBody());
     for (auto function : module.getOps<func::FuncOp>()) {
-      if (function->hasAttr(exec::kExtentAttr) && hasSmallIndices(function) == small) {
-        buildGpuFunction(builder, function);
+      if (!function->hasAttr(exec::kExtentAttr) || hasSmallIndices(function) != small) {
+        continue;
       }
+      if (failed(checkGrid(function))) {
+        return nullptr;
+      }
+      buildGpuFunction(builder, function);
     }
     if (kernels.getBody()->empty()) {
       continue;

@@ -184,6 +184,17 @@ TEST_CASE("ptx: indices are of 32 bits where they fit", "[cuda][ptx]") {
   CHECK_THAT(ptx, Contains(".entry tiny(") && Contains(".entry gather("));
 }
 
+TEST_CASE("ptx: a grid that no GPU can run is refused", "[cuda][ptx]") {
+  for (std::string grid : {"exec.extent = 2147483648 : i64, exec.grain = 32 : i64", "exec.extent = 0 : i64, exec.grain = 32 : i64",
+                           "exec.extent = 1 : i64, exec.grain = 2048 : i64"}) {
+    std::string message;
+    ScopedDiagnosticHandler handler(&context(), [&](Diagnostic &diagnostic) { message += diagnostic.str(); });
+    OwningOpRef<ModuleOp> module = parse("func.func private @k(%a: memref<4xf32>) attributes {" + grid + "} {\nreturn\n}");
+    CHECK(failed(cuda::kernelsToPtx(*module, llvm::cantFail(cuda::findToolkit()), cuda::Chip{90})));
+    CHECK_THAT(message, Contains("a GPU runs 1 to 2147483647 blocks of 1 to 1024"));
+  }
+}
+
 TEST_CASE("device code: machine code for each chip, PTX of the newest", "[cuda]") {
   test::TemporaryFolder folder;
   std::vector<cuda::Chip> chips = llvm::cantFail(cuda::parseChips("sm_80,sm_90"));

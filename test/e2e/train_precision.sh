@@ -30,6 +30,13 @@ for mesh in dp=2 dp=4; do
   done
 done
 
+# In fixed chunks every number rounds alike on every number of ranks.
+for mesh in dp=1 dp=2; do
+  train chunks_$mesh mlp BF16_MIXED $mesh --steps 10 --log-every 1 --deterministic
+  losses chunks_$mesh.log > chunks_$mesh.losses
+done
+cmp chunks_dp=1.losses chunks_dp=2.losses || fail "--deterministic gives other bits on two ranks"
+
 # Norms, attention, an embedding and its transpose; split over heads and words too. The loss falls a hundredfold in 30 steps: a rounding
 # early on shifts it by a share of a step.
 python3 "$(dirname "$0")/write_tokens.py" data 50 16

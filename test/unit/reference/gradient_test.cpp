@@ -274,6 +274,45 @@ TEST_CASE("gradients of all ops agree with central differences", "[reference][gr
   }
 }
 
+// On inputs that bf16 holds, the gradients in bf16 are those in f64 but for the rounding of results (2^-9 of their size) and of what the
+// formulas subtract them from.
+TEST_CASE("gradients in bf16 and f16 are those in f64, rounded", "[reference][gradient][narrow]") {
+  uint64_t seed = testSeed();
+  for (const Case &c : makeCases(seed)) {
+    for (StringRef element : {"bf16", "f16"}) {
+      INFO("seed " << seed << ", " << c.name << " in " << element.str() << ": " << c.op);
+      std::string text = moduleText(c);
+      for (size_t at = 0; (at = text.find("f64", at)) != std::string::npos;) {
+        text.replace(at, 3, element.str());
+      }
+      OwningOpRef<ModuleOp> exact = parse(moduleText(c)), narrow = parse(text);
+      std::vector<bool> has = addGradientFunction(*exact);
+      REQUIRE(addGradientFunction(*narrow) == has);
+      REQUIRE(succeeded(narrow->verify()));
+      std::mt19937_64 generator(seed);
+      std::vector<Tensor> exactInputs, narrowInputs;
+      auto types = reference::globalArgumentTypes(narrow->lookupSymbol<func::FuncOp>("gradient"));
+      for (auto [i, type] : llvm::enumerate(types)) {
+        narrowInputs.push_back(drawTensor(i < c.operands.size() ? c.operands[i] : Operand{"", -1, 1}, type, generator));
+        exactInputs.push_back(narrowInputs.back());
+        if (narrowInputs.back().isFloat()) {
+          exactInputs.back() = Tensor(type.clone(Float64Type::get(&context())));
+          for (int64_t k = 0; k < type.getNumElements(); ++k) {
+            exactInputs.back().setFloat(k, narrowInputs.back().getFloat(k));
+          }
+        }
+      }
+      std::vector<Tensor> expected = run(*exact, "gradient", exactInputs), actual = run(*narrow, "gradient", narrowInputs);
+      for (auto [x, y] : llvm::zip_equal(expected, actual)) {
+        REQUIRE(y.getType().getElementType() == types.back().getElementType());
+        for (int64_t i = 0; i < x.getNumElements(); ++i) {
+          CHECK(y.getFloat(i) == Approx(x.getFloat(i)).epsilon(0.02).margin(0.02));
+        }
+      }
+    }
+  }
+}
+
 TEST_CASE("every op with a gradient has a case", "[reference][gradient]") {
   std::set<std::string> tested;
   for (const Case &c : makeCases(testSeed())) {

@@ -373,6 +373,9 @@ Status CudaExecutor::close() {
   ASHLAR_RETURN_IF_ERROR(communicator->barrier());
   if (context.watchdog) {
     context.watchdog->stop();
+    for (const std::unique_ptr<Program> &program : programs) { // NCCL waits for ever for graphs that use a communicator
+      static_cast<CudaProgram &>(*program).forgetCapture();
+    }
     context.seat->disconnect();
   }
   return Status();

@@ -42,6 +42,7 @@ public:
   Status capture();
   Status replay() { return graph.launch(context.compute); }
   bool captured() const { return graph.captured(); }
+  void forgetCapture() { graph.reset(); }
 
   // Puts one instruction on its stream, and makes the compute stream wait for it.
   Status enqueueAlone(size_t instr);

@@ -73,7 +73,7 @@ public:
   // What NCCL found wrong in the background. Any thread may ask once connect() is done.
   Status asyncError() const;
 
-  // Lets go of the communicators. Every rank calls it, when all collectives are done.
+  // Lets go of the communicators. Every rank calls it, when all collectives are done and no graph holds one: NCCL waits for those to end.
   void disconnect();
 
 private:

@@ -7,8 +7,13 @@
 namespace ashlar::rt {
 
 CudaGraph::~CudaGraph() {
+  reset();
+}
+
+void CudaGraph::reset() {
   if (executable != nullptr) {
     cuda.cuGraphExecDestroy(executable);
+    executable = nullptr;
   }
 }
 

@@ -28,6 +28,9 @@ public:
   // Runs what was captured, in order with the other work of the stream.
   Status launch(CUstream stream) const;
 
+  // Forgets what was captured. NCCL keeps a communicator while a graph that uses it lives.
+  void reset();
+
 private:
   const DriverLibrary &cuda;
   CUgraphExec executable = nullptr;

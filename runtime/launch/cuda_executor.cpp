@@ -207,8 +207,8 @@ Status CudaExecutor::connect(std::function<void(const Status &)> fail) {
     return Status();
   }
   context.watchdog = std::make_unique<Watchdog>(context.device, *communicator, *context.seat, std::move(fail));
+  context.watchdog->enter(Watchdog::kConnecting); // first: from here on the watchdog leaves the communicators alone
   ASHLAR_RETURN_IF_ERROR(context.watchdog->start());
-  context.watchdog->enter(Watchdog::kConnecting);
   Status connected = context.seat->connect();
   context.watchdog->leave();
   noteTime("communicators");

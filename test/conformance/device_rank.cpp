@@ -51,8 +51,8 @@ public:
     ASHLAR_RETURN_IF_ERROR(seat.load());
     watchdog = std::make_unique<rt::Watchdog>(
         device, host, seat, [&](const Status &status) { std::fprintf(stderr, "rank %d: %s\n", host.rank(), status.message().c_str()); });
-    ASHLAR_RETURN_IF_ERROR(watchdog->start());
     watchdog->enter(rt::Watchdog::kConnecting);
+    ASHLAR_RETURN_IF_ERROR(watchdog->start());
     Status connected = seat.connect();
     watchdog->leave();
     return connected;

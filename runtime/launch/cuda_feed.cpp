@@ -9,9 +9,14 @@
 namespace ashlar::rt {
 
 CudaFeed::~CudaFeed() {
-  // After a failure the device may never finish, and taking back its memory would wait for it.
+  // After a failure the device may never finish: a collective waits for a rank that is gone. Taking back memory may wait for all that the
+  // device does, not for the copies alone.
   const DriverLibrary &cuda = context.device.driver();
-  if (pipeline.memoryBytes() > 0 && copied != nullptr && (!copying || cuda.cuEventQuery(copied) == CUDA_SUCCESS)) {
+  bool idle = true;
+  for (CUstream stream : {copies, context.compute, context.communication}) {
+    idle = idle && cuda.cuStreamQuery(stream) == CUDA_SUCCESS;
+  }
+  if (pipeline.memoryBytes() > 0 && copied != nullptr && idle) {
     context.device.unpin(pipeline.memory());
   }
 }

@@ -22,6 +22,9 @@ namespace {
 // How long a rank with nothing to say leaves the one that prints the error to do so: mpirun ends all ranks as soon as one has failed.
 constexpr useconds_t kGraceMicroseconds = 300 * 1000;
 
+// Busy threads of a rank on a GPU.
+constexpr int kThreadsBesideGpu = 4;
+
 // A variant by its name; null when there is none.
 const ashlar_rt_variant *findVariant(const ashlar_rt_image &image, const char *name) {
   for (uint32_t i = 0; i < image.num_variants; ++i) {
@@ -82,6 +85,16 @@ Cores coresFor(const Options &options, const Job &job) {
   return {threads, mayLeave ? granted : bound.count()};
 }
 
+// What a rank on a GPU computes with: the GPU and one thread. Beside it are those that prepare batches, watch the other ranks and move data
+// for NCCL, while it polls: bound to one core by mpirun, they would take turns.
+Cores coresBesideGpu() {
+  int granted = grantedCores();
+  if (usableCores() < kThreadsBesideGpu && environmentInteger("OMPI_MCA_orte_bound_at_launch", 0) != 0) {
+    allowAllCores();
+  }
+  return {1, granted};
+}
+
 // Says what went wrong, once for the job. `known`: all ranks have the same failure, so rank 0 speaks for all.
 void report(const Status &status, const Job &job, bool known) {
   bool speaks = status.code() != StatusCode::kAborted && (!known || job.rank() == 0);
@@ -122,7 +135,7 @@ Status runJob(const ashlar_rt_image &image, const Options &options, Job &job, bo
   std::unique_ptr<Communicator> communicator;
   uint64_t hostBytes = onCuda ? cudaHostBytes(*variant) : variant->arena_bytes;
   ASHLAR_RETURN_IF_ERROR(job.connect(*variant, hostBytes, image.program_hash, communicator, known));
-  Cores cores = onCuda ? Cores{1, grantedCores()} : coresFor(options, job);
+  Cores cores = onCuda ? coresBesideGpu() : coresFor(options, job);
   ThreadPool pool(cores.threads);
   communicator->setThreadPool(&pool, cores.onHost);
   // Also for a thread that finds this one stuck in a library.

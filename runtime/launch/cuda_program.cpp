@@ -124,7 +124,7 @@ Status CudaProgram::run(const Step &step) const {
   default:
     break;
   }
-  bool watched = context.watchdog && context.seat->communicates(step.number);
+  bool watched = context.watchdog && context.seat->starts(step.number);
   if (watched) {
     ASHLAR_RETURN_IF_ERROR(context.watchdog->note(step.number, step.stream));
     context.watchdog->enter(step.number);

@@ -56,6 +56,9 @@ public:
   bool needsConnection() const { return !partitions.empty(); }
   bool communicates(size_t number) const { return collectives[number].partition != nullptr; }
 
+  // Whether enqueue() of the collective starts communication: its own, and that of those that joined it.
+  bool starts(size_t number) const { return communicates(number) && collectives[number].head == number; }
+
   // Loads NCCL and makes the communicators. Every rank calls it; it waits for the others.
   Status load();
   Status connect();

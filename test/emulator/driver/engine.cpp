@@ -77,6 +77,7 @@ void Engine::finish(const TaskPtr &task) {
   task->done = true;
   task->doneAt = std::chrono::steady_clock::now();
   task->step = nullptr;
+  task->work.start = nullptr; // and what it holds
   for (const TaskPtr &next : task->next) {
     if (--next->waitsFor == 0) {
       ready.push_back(next);

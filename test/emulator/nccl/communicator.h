@@ -42,6 +42,7 @@ struct Communicator {
   Device *device;
   std::string name;
   Segment *segment = nullptr;
+  std::shared_ptr<bool> captured = std::make_shared<bool>(); // shared with the nodes of graphs that use it
 
   ~Communicator();
 

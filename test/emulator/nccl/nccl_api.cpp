@@ -66,7 +66,9 @@ ncclResult_t enqueueAll(const std::vector<Call> &calls) {
   }
   Work work;
   work.serial = communicator.get();
-  work.start = [communicator, collectives]() -> Step {
+  // A graph keeps what its nodes hold.
+  std::shared_ptr<bool> graph = calls[0].stream->capture ? communicator->captured : nullptr;
+  work.start = [communicator, collectives, graph]() -> Step {
     auto exchange = std::make_shared<Exchange>(communicator);
     for (const Collective &collective : collectives) {
       add(*exchange, *communicator, collective);
@@ -211,8 +213,20 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t handle, ncclResult_t *result) {
   return ncclSuccess;
 }
 
+// Waits for ever while a graph uses the communicator, as the real one does.
 ncclResult_t ncclCommDestroy(ncclComm_t handle) {
   const std::lock_guard<std::recursive_mutex> guard(Engine::get().lock);
+  bool told = false;
+  while (handle && handle->communicator->captured.use_count() > 1) {
+    Engine::get().progress();
+    if (!told) {
+      say("NCCL: ncclCommDestroy waits for the end of graphs that use the communicator");
+      told = true;
+    }
+    Engine::get().lock.unlock();
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
+    Engine::get().lock.lock();
+  }
   delete handle; // work in progress keeps the communicator
   return ncclSuccess;
 }

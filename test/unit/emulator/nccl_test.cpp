@@ -7,9 +7,12 @@
 
 #include <catch2/catch.hpp>
 
+#include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <functional>
 #include <sys/wait.h>
+#include <thread>
 #include <unistd.h>
 #include <vector>
 
@@ -145,6 +148,7 @@ TEST_CASE("nccl: a captured collective runs at every launch", "[nccl]") {
     CUgraph graph;
     REQUIRE(cuStreamEndCapture(member.stream, &graph) == CUDA_SUCCESS);
     REQUIRE(cuGraphInstantiate(&graphs[rank], graph, 0) == CUDA_SUCCESS);
+    REQUIRE(cuGraphDestroy(graph) == CUDA_SUCCESS);
   }
   for (int launch = 0; launch < 3; ++launch) {
     for (size_t rank = 0; rank < 2; ++rank) {
@@ -154,6 +158,14 @@ TEST_CASE("nccl: a captured collective runs at every launch", "[nccl]") {
   }
   CHECK(all[0].download(words[0], 1) == std::vector<int>{12});
   CHECK(all[1].download(words[1], 1) == std::vector<int>{12});
+  // A communicator ends after the graphs that use it.
+  std::atomic<bool> ended{false};
+  std::thread destroyer([&] { ended = ncclCommDestroy(all[0].comm) == ncclSuccess; });
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  CHECK_FALSE(ended);
+  CHECK(cuGraphExecDestroy(graphs[0]) == CUDA_SUCCESS);
+  destroyer.join();
+  CHECK(ended);
 }
 
 TEST_CASE("nccl: two members on one device are refused, unless they say they are two hosts", "[.process]") {

@@ -35,6 +35,10 @@ cl::opt<uint64_t> startSeed("start", cl::desc("First seed"), cl::init(1), cl::ca
 cl::opt<unsigned> numJobs("jobs", cl::desc("Processes at a time"), cl::init(2), cl::cat(category));
 cl::opt<uint64_t> executableEvery("executable-every", cl::desc("Every K-th seed is compiled and run under mpirun too; 0: none"),
                                   cl::value_desc("K"), cl::init(0), cl::cat(category));
+cl::opt<exec::Target> codeTarget("target", cl::desc("Lower for this target; executables of cuda run on the emulator"),
+                                 cl::values(clEnumValN(exec::Target::Cpu, "cpu", "the CPU"),
+                                            clEnumValN(exec::Target::Cuda, "cuda", "NVIDIA GPUs")),
+                                 cl::init(exec::Target::Cpu), cl::cat(category));
 cl::opt<bool> requireCensus("census",
                             cl::desc("Print how often each op occurred; fail when one with a sharding rule, or a collective, never did"),
                             cl::init(false), cl::cat(category));
@@ -64,8 +68,14 @@ Verdict checkSeed(MLIRContext &context, uint64_t seed, Census *census) {
   }
   CheckOptions options;
   options.executable = isExecutable(seed);
+  options.target = codeTarget;
   options.census = census;
   return checkProgram(*program, options);
+}
+
+// Returns what the command line of a replay needs beside the program.
+std::string replayFlags(bool isExecutable) {
+  return std::string(isExecutable ? " --executable" : "") + (codeTarget == exec::Target::Cuda ? " --target cuda" : "");
 }
 
 // One line about a seed.
@@ -82,22 +92,22 @@ void reduceSeed(MLIRContext &context, const SeedResult &result) {
         OwningOpRef<ModuleOp> program = programOf(context, result.seed);
         CheckOptions options;
         options.executable = result.verdict.kind == FailureKind::Executable;
+        options.target = codeTarget;
         auto stillFails = [&](ModuleOp module) {
           return runIsolated([&] { return checkProgram(module, options); }, kSecondsPerSeed).signature() == signature;
         };
         program = reduceProgram(*program, stillFails);
         std::error_code error;
         llvm::raw_fd_ostream file(path, error);
-        StringRef flag = options.executable ? " --executable" : "";
-        file << "// RUN: ashlar-fuzz --replay %s" << flag << "\n//\n// " << result.verdict.message << "\n\n";
+        file << "// RUN: ashlar-fuzz --replay %s" << replayFlags(options.executable) << "\n//\n// " << result.verdict.message << "\n\n";
         program->print(file, OpPrintingFlags().enableDebugInfo(false));
         file << "\n";
         return {error ? FailureKind::Program : FailureKind::None, error ? error.message() : "", 0};
       },
       /*seconds=*/1200);
   if (reduced.ok()) {
-    StringRef flag = result.verdict.kind == FailureKind::Executable ? " --executable" : "";
-    llvm::errs() << llvm::formatv("  reduced to {0}; again: build/bin/ashlar-fuzz --replay {0}{1}\n", path, flag);
+    llvm::errs() << llvm::formatv("  reduced to {0}; again: build/bin/ashlar-fuzz --replay {0}{1}\n", path,
+                                  replayFlags(result.verdict.kind == FailureKind::Executable));
   } else {
     llvm::errs() << "  not reduced: " << reduced.message << "\n";
   }
@@ -166,6 +176,7 @@ int replay(MLIRContext &context) {
   }
   CheckOptions options;
   options.executable = executable;
+  options.target = codeTarget;
   Verdict verdict = runIsolated([&] { return checkProgram(*program, options); }, kSecondsPerSeed);
   if (verdict.ok()) {
     llvm::outs() << "passes\n";

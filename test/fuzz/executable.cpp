@@ -7,6 +7,7 @@
 #include "compiler/reference/equivalence.h"
 #include "compiler/target/constants.h"
 #include "compiler/target/cpu/kernels.h"
+#include "compiler/target/cuda/kernels.h"
 #include "compiler/target/host_code.h"
 #include "compiler/target/image_emitter.h"
 #include "compiler/target/link.h"
@@ -95,8 +96,8 @@ std::string readTensor(const std::string &path, Tensor &tensor) {
 // One program in a folder of its own.
 class Execution {
 public:
-  Execution(ModuleOp program, ModuleOp lowered)
-      : program(program), lowered(lowered), tolerance(toleranceOf(program)), interpreter(program) {
+  Execution(ModuleOp program, ModuleOp lowered, exec::Target target)
+      : program(program), lowered(lowered), target(target), tolerance(toleranceOf(program)), interpreter(program) {
     trains = static_cast<bool>(program.lookupSymbol<func::FuncOp>("train_step"));
     function = program.lookupSymbol<func::FuncOp>(trains ? "train_step" : "forward");
   }
@@ -125,7 +126,7 @@ private:
   target::ImageInfo imageInfo() {
     target::ImageInfo info;
     info.modelName = "fuzz";
-    info.target = "cpu";
+    info.target = exec::stringifyTarget(target).str();
     info.seed = kSeed;
     info.deterministicRefusal = "not in a fuzzed program";
     if (trains) {
@@ -145,17 +146,41 @@ private:
     return info;
   }
 
+  // Makes the code of the device, and an empty module for the host.
+  std::string translateForDevice(llvm::LLVMContext &context, std::unique_ptr<llvm::Module> &host, std::vector<target::DeviceCode> &codes) {
+    llvm::Expected<cuda::Toolkit> toolkit = cuda::findToolkit();
+    if (!toolkit) {
+      return llvm::toString(toolkit.takeError());
+    }
+    FailureOr<std::vector<target::DeviceCode>> made = cuda::compileKernels(lowered, *toolkit, cuda::Chip{90}, folder.path());
+    if (failed(made)) {
+      return "kernels cannot be compiled";
+    }
+    codes = std::move(*made);
+    auto module = std::make_unique<llvm::Module>("fuzz", context);
+    if (llvm::Error error = target::setHostTarget(*module)) {
+      return llvm::toString(std::move(error));
+    }
+    host = std::move(module);
+    return "";
+  }
+
   std::string build() {
     llvm::Expected<target::IncludedFile> constants = target::writeConstants(lowered, folder.file("constants.bin"));
     if (!constants) {
       return llvm::toString(constants.takeError());
     }
     llvm::LLVMContext context;
-    std::unique_ptr<llvm::Module> code = cpu::translateKernels(lowered, context);
-    if (!code) {
-      return "kernels cannot be translated";
+    std::unique_ptr<llvm::Module> code;
+    std::vector<target::DeviceCode> deviceCodes;
+    std::string fault = target == exec::Target::Cuda ? translateForDevice(context, code, deviceCodes) : "";
+    if (target == exec::Target::Cpu) {
+      code = cpu::translateKernels(lowered, context);
     }
-    if (llvm::Error error = target::emitImage(lowered, imageInfo(), *constants, *code)) {
+    if (!code) {
+      return fault.empty() ? "kernels cannot be translated" : fault;
+    }
+    if (llvm::Error error = target::emitImage(lowered, imageInfo(), *constants, *code, deviceCodes)) {
       return llvm::toString(std::move(error));
     }
     if (llvm::Error error = target::emitObject(*code, folder.file("program.o"))) {
@@ -172,9 +197,12 @@ private:
   // Runs the executable in its folder with one rank for each device. More ranks than cores are no mistake here, nor is being root.
   std::string run(const std::string &arguments) {
     int64_t ranks = dist::findMesh(program).getMesh().numDevices();
-    std::string command = llvm::formatv("cd {0} && OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "
+    // Ranks share the emulator's device: each has the memory it asks for.
+    const char *device =
+        target == exec::Target::Cuda ? "LD_LIBRARY_PATH=" ASHLAR_EMULATOR_FOLDER " ASHLAR_EMULATOR_VERBOSE=1 ASHLAR_SHARE_DEVICE=1 " : "";
+    std::string command = llvm::formatv("cd {0} && {3}OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "
                                         "OMPI_MCA_rmaps_base_oversubscribe=1 timeout 60 mpirun -n {1} ./program {2} >log 2>&1 </dev/null",
-                                        folder.path(), ranks, arguments);
+                                        folder.path(), ranks, arguments, device);
     if (std::system(command.c_str()) == 0) {
       return "";
     }
@@ -265,6 +293,7 @@ private:
   }
 
   ModuleOp program, lowered;
+  exec::Target target;
   func::FuncOp function;
   bool trains;
   double tolerance;
@@ -275,8 +304,8 @@ private:
 
 } // namespace
 
-std::string checkExecutable(ModuleOp program, ModuleOp lowered) {
-  return Execution(program, lowered).check();
+std::string checkExecutable(ModuleOp program, ModuleOp lowered, exec::Target target) {
+  return Execution(program, lowered, target).check();
 }
 
 } // namespace ashlar::fuzz

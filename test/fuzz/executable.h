@@ -7,15 +7,17 @@
 #ifndef ASHLAR_TEST_FUZZ_EXECUTABLE_H
 #define ASHLAR_TEST_FUZZ_EXECUTABLE_H
 
+#include "dialects/exec/exec.h"
+
 #include "mlir/IR/BuiltinOps.h"
 
 #include <string>
 
 namespace ashlar::fuzz {
 
-// Compiles `lowered`, which pipelines::addLowerPasses made of `program`, and runs it. Returns what is wrong, in one line; "" when nothing
-// is.
-std::string checkExecutable(mlir::ModuleOp program, mlir::ModuleOp lowered);
+// Compiles `lowered`, which pipelines::addLowerPasses made of `program` for `target`, and runs it, one of the cuda target on the emulator.
+// Returns what is wrong, in one line; "" when nothing is.
+std::string checkExecutable(mlir::ModuleOp program, mlir::ModuleOp lowered, exec::Target target);
 
 } // namespace ashlar::fuzz
 

@@ -174,12 +174,13 @@ Verdict checkProgram(ModuleOp program, const CheckOptions &options) {
   PassManager lower(program.getContext());
   pipelines::Variant variant;
   variant.name = "default";
+  variant.target = options.target;
   pipelines::addLowerPasses(lower, variant);
   if (failed(lower.run(*after))) {
     return {FailureKind::Lower, error.text};
   }
   if (options.executable) {
-    if (std::string fault = checkExecutable(program, *after); !fault.empty()) {
+    if (std::string fault = checkExecutable(program, *after, options.target); !fault.empty()) {
       return {FailureKind::Executable, fault};
     }
   }

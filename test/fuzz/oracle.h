@@ -14,6 +14,8 @@
 #ifndef ASHLAR_TEST_FUZZ_ORACLE_H
 #define ASHLAR_TEST_FUZZ_ORACLE_H
 
+#include "dialects/exec/exec.h"
+
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/PassManager.h"
 
@@ -61,9 +63,10 @@ using Census = std::map<std::string, int64_t>;
 struct CheckOptions {
   // Adds the passes from global shapes to one device's program; the compiler's own when not given.
   std::function<void(mlir::OpPassManager &, mlir::ModuleOp)> addPasses;
-  bool lower = true;        // on to the instruction tables
-  bool executable = false;  // compile, and run under mpirun
-  Census *census = nullptr; // of the ops of the program, and the collectives that came out
+  bool lower = true;                       // on to the instruction tables
+  bool executable = false;                 // compile, and run under mpirun
+  exec::Target target = exec::Target::Cpu; // of what is lowered; executables of the cuda target run on the emulator
+  Census *census = nullptr;                // of the ops of the program, and the collectives that came out
 };
 
 // Adds the compiler's passes of layout and partition for a program with a mesh; variables as kSplitVariablesAttr says.

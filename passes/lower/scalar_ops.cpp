@@ -200,8 +200,12 @@ Value emitRandom(Builder &b, nn::RandomOp op, ValueRange operands) {
   return arith::MulFOp::create(b, radius, math::CosOp::create(b, arith::MulFOp::create(b, angle, constant(b, type, 2 * M_PI))));
 }
 
+// Of an integer without math.absi, which the cuda target has no code for.
 Value emitAbs(Builder &b, Value x) {
-  return isFloat(x) ? math<math::AbsFOp>(b, x) : Value(math::AbsIOp::create(b, x));
+  if (isFloat(x)) {
+    return math<math::AbsFOp>(b, x);
+  }
+  return arith::MaxSIOp::create(b, x, arith::SubIOp::create(b, constant(b, x.getType(), 0), x));
 }
 
 Value emitNeg(Builder &b, Value x) {

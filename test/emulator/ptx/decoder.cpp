@@ -16,6 +16,7 @@ constexpr int kMaxDepth = 32; // of calls
 const Families &families() {
   static const Families kFamilies = [] {
     Families result;
+    addCarries(result);
     addControl(result);
     addConversions(result);
     addFloats(result);
@@ -217,6 +218,11 @@ uint32_t Decoder::temporary(unsigned width) {
   const uint32_t place = kernel->frameBytes;
   kernel->frameBytes += kLanes * width;
   return place;
+}
+
+uint32_t Decoder::carry() {
+  carryPlace = carryPlace == kNowhere ? temporary(1) : carryPlace;
+  return carryPlace;
 }
 
 uint32_t Decoder::constant(uint64_t bits, unsigned width) {

@@ -41,6 +41,7 @@ using Family = void (*)(Decoder &decoder, Qualifiers &qualifiers, const Statemen
 using Families = std::unordered_map<std::string_view, Family>;
 
 // Each adds the opcodes of its family.
+void addCarries(Families &families);
 void addControl(Families &families);
 void addConversions(Families &families);
 void addFloats(Families &families);
@@ -68,6 +69,8 @@ public:
 
   uint32_t constant(uint64_t bits, unsigned width);
   uint32_t temporary(unsigned width);
+  // Returns the place of the carry flag, a byte.
+  uint32_t carry();
   // Returns the declared type of a register, or nothing when the name is not one.
   std::optional<Type> registerType(const std::string &name) const;
   // Returns the address of a variable in its space, and the space.
@@ -113,6 +116,7 @@ private:
   std::map<std::pair<uint64_t, unsigned>, uint32_t> constants;
   std::map<std::tuple<std::string, uint64_t, unsigned>, uint32_t> parameterPlaces;
   std::unordered_map<std::string, uint64_t> kernelParameters; // offset of each
+  uint32_t carryPlace = kNowhere;
   int line = 0;
   int depth = 0;
   int copies = 0;

@@ -4,8 +4,10 @@
 
 #include "test/emulator/ptx/integers.h"
 
+#include "test/emulator/ptx/carries.h"
 #include "test/emulator/ptx/floats.h"
 
+#include <algorithm>
 #include <limits>
 #include <type_traits>
 
@@ -18,14 +20,6 @@ struct Add {
 
 struct Sub {
   template <class T> T operator()(T a, T b) const { return T(uint64_t(a) - uint64_t(b)); }
-};
-
-struct MulLow {
-  template <class T> T operator()(T a, T b) const { return T(uint64_t(a) * uint64_t(b)); }
-};
-
-struct MulHigh {
-  template <class T> T operator()(T a, T b) const { return T((__int128(a) * __int128(b)) >> (sizeof(T) * 8)); }
 };
 
 template <class Wide> struct MulWide {
@@ -161,11 +155,17 @@ template <class F> void decodeUnary(Decoder &decoder, const Statement &statement
                {decoder.destination(statement.operands[0], type), decoder.source(statement.operands[1], type)});
 }
 
+bool hasCarry(const Qualifiers &qualifiers) {
+  return std::find(qualifiers.all().begin(), qualifiers.all().end(), "cc") != qualifiers.all().end();
+}
+
 // An opcode for integers and floats; of integers, the last "lo" or "rn" has no meaning.
 template <class F> void decodeBoth(Decoder &decoder, Qualifiers &qualifiers, const Statement &statement) {
   const Type type = qualifiers.takeType();
   if (isFloat(type)) {
     decodeFloat(decoder, qualifiers, statement, type);
+  } else if (hasCarry(qualifiers)) {
+    decodeCarry(decoder, qualifiers, statement, type);
   } else if constexpr (std::is_invocable_v<F, int, int>) {
     decodeBinary<F>(decoder, statement, type);
   } else {
@@ -229,6 +229,10 @@ void decodeMad(Decoder &decoder, Qualifiers &qualifiers, const Statement &statem
   decoder.expectOperands(statement, 4, 4);
   if (isFloat(type)) {
     decodeFloat(decoder, qualifiers, statement, type);
+    return;
+  }
+  if (hasCarry(qualifiers)) {
+    decodeCarry(decoder, qualifiers, statement, type);
     return;
   }
   if (qualifiers.take("wide")) {

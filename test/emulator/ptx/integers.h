@@ -10,6 +10,14 @@
 
 namespace ashlar::emulator {
 
+struct MulLow {
+  template <class T> T operator()(T a, T b) const { return T(uint64_t(a) * uint64_t(b)); }
+};
+
+struct MulHigh {
+  template <class T> T operator()(T a, T b) const { return T((__int128(a) * __int128(b)) >> (sizeof(T) * 8)); }
+};
+
 // Returns the handler of F on kCount operands of type T that makes a T.
 template <class F, unsigned kCount, class T> Handler sameHandler() {
   if constexpr (kCount == 1) {

@@ -14,7 +14,10 @@ namespace ashlar::emulator {
 
 // A text that is not PTX, or not PTX this emulator knows; what() names the line.
 struct PtxError : std::runtime_error {
-  PtxError(int line, const std::string &message) : std::runtime_error("line " + std::to_string(line) + ": " + message) {}
+  PtxError(int line, const std::string &message)
+      : std::runtime_error("line " + std::to_string(line) + ": " + message), line(line), message(message) {}
+  int line;
+  std::string message;
 };
 
 struct Token {

@@ -62,11 +62,11 @@ std::unique_ptr<Module> loadModule(std::string text, DeviceMemory &memory) {
       }
       module->kernels[function.name] = std::move(kernel);
     }
-  } catch (...) {
+  } catch (const PtxError &error) {
     for (const uint64_t address : module->variables) {
       memory.release(address);
     }
-    throw;
+    throw PtxError(error.line, error.message + ": " + module->line(error.line));
   }
   return module;
 }

@@ -230,7 +230,7 @@ TEST_CASE("driver: texts and machine code that do not fit are refused", "[driver
   std::array<void *, 2> values{log.data(), reinterpret_cast<void *>(log.size())};
   CHECK(cuModuleLoadDataEx(&module, ".version 8.0\n.target sm_90\n.visible .entry k() { jump; }", 2, options.data(), values.data()) ==
         CUDA_ERROR_INVALID_PTX);
-  CHECK(std::string(log.data()) == "line 3: instruction 'jump' is not known");
+  CHECK(std::string(log.data()) == "line 3: instruction 'jump' is not known: .visible .entry k() { jump; }");
   CHECK(cuModuleLoadDataEx(&module, ".version 9.9\n.target sm_90\n", 0, nullptr, nullptr) == CUDA_ERROR_UNSUPPORTED_PTX_VERSION);
   CHECK(cuModuleLoadDataEx(&module, ".version 8.0\n.target sm_121\n", 0, nullptr, nullptr) == CUDA_ERROR_INVALID_PTX);
   std::array<unsigned char, 64> cubin{0x7f, 'E', 'L', 'F', 2};

@@ -73,7 +73,7 @@ std::string refused(const std::string &body) {
   try {
     loadModule(kernelText(body), memory);
   } catch (const PtxError &error) {
-    return error.what();
+    return std::string(error.what());
   }
   return "accepted";
 }
@@ -97,6 +97,18 @@ TEST_CASE("ptx: bits", "[ptx]") {
             0x12345678, 0x9abcdef0) == 0x12349abc);
   CHECK(run("cvt.u16.u32 %rs1, %r1; cvt.s32.s8 %r0, %rs1;", 0x1280) == 0xffffff80);
   CHECK(run("mad.wide.u16 %r0, %rs1, %rs1, %r1;", 7) == 7);
+}
+
+TEST_CASE("ptx: carries", "[ptx]") {
+  // 2^32 a + b plus itself, and minus 1.
+  const std::string wide = "add.cc.u32 %r5, %r2, %r2; addc.u32 %r0, %r1, %r1;";
+  CHECK(run(wide, 5, 0x80000000) == 11);
+  CHECK(run(wide, 5, 0x7fffffff) == 10);
+  CHECK(run("sub.cc.u32 %r5, %r2, 1; subc.u32 %r0, %r1, 0;", 5, 0) == 4);
+  CHECK(run("sub.cc.u32 %r5, %r2, 1; subc.u32 %r0, %r1, 0;", 5, 1) == 5);
+  // The high word of a product of 64 bits.
+  CHECK(run("mad.lo.cc.u32 %r5, %r1, %r2, %r3; madc.hi.u32 %r0, %r1, %r2, 0;", 0xffffffff, 0xffffffff, 0xffffffff) == 0xffffffff);
+  CHECK(run("mad.lo.cc.u32 %r5, %r1, %r2, %r3; madc.hi.u32 %r0, %r1, %r2, 0;", 0xffffffff, 0xffffffff, 0xfffffffe) == 0xfffffffe);
 }
 
 TEST_CASE("ptx: rounding of floats", "[ptx]") {
@@ -159,12 +171,12 @@ TEST_CASE("ptx: lanes of a warp exchange values", "[ptx]") {
 }
 
 TEST_CASE("ptx: what is not known is refused with its line", "[ptx]") {
-  CHECK(refused("frobnicate.b32 %r0, %r1;") == "line 19: instruction 'frobnicate' is not known");
-  CHECK(refused("add.weird.s32 %r0, %r1, %r2;") == "line 19: qualifier '.weird' of 'add' is not known");
-  CHECK(refused("add.s32 %r0, %r1;") == "line 19: 'add' with 2 operands");
-  CHECK(refused("add.s64 %rd1, %r1, %rd2;") == "line 19: register '%r1' has 4 bytes, the instruction reads 8");
-  CHECK(refused("mov.b32 %r0, %nothing;") == "line 19: '%nothing' is not a register");
-  CHECK(refused("bra NOWHERE;") == "line 19: label 'NOWHERE' is not defined");
+  CHECK(refused("frobnicate.b32 %r0, %r1;") == "line 19: instruction 'frobnicate' is not known: frobnicate.b32 %r0, %r1;");
+  CHECK(refused("add.weird.s32 %r0, %r1, %r2;") == "line 19: qualifier '.weird' of 'add' is not known: add.weird.s32 %r0, %r1, %r2;");
+  CHECK(refused("add.s32 %r0, %r1;") == "line 19: 'add' with 2 operands: add.s32 %r0, %r1;");
+  CHECK(refused("add.s64 %rd1, %r1, %rd2;") == "line 19: register '%r1' has 4 bytes, the instruction reads 8: add.s64 %rd1, %r1, %rd2;");
+  CHECK(refused("mov.b32 %r0, %nothing;") == "line 19: '%nothing' is not a register: mov.b32 %r0, %nothing;");
+  CHECK(refused("bra NOWHERE;") == "line 19: label 'NOWHERE' is not defined: bra NOWHERE;");
   CHECK(refused("add.s32 %r0 %r1;") == "line 19: expected ',' or ';', found '%r1'");
   CHECK(refused("mov.b32 %r0, 1;") == "accepted");
 }

@@ -1,19 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Kernels written by hand, in the form that passes/lower emits, to PTX and machine code.
+// What PTX and machine code of kernels look like.
 
 #include "compiler/target/cuda/kernels.h"
-#include "dialects/exec/exec.h"
+#include "test/unit/cuda/hand_kernels.h"
 #include "test/unit/data/temporary_folder.h"
 
-#include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "mlir/Dialect/GPU/IR/GPUDialect.h"
-#include "mlir/Dialect/Math/IR/Math.h"
-#include "mlir/Dialect/MemRef/IR/MemRef.h"
-#include "mlir/Dialect/SCF/IR/SCF.h"
-#include "mlir/Dialect/Vector/IR/VectorOps.h"
-#include "mlir/Parser/Parser.h"
+#include "mlir/IR/Diagnostics.h"
 #include "llvm/Object/ELFObjectFile.h"
 #include "llvm/Support/MemoryBuffer.h"
 
@@ -22,110 +15,12 @@
 #include <fstream>
 #include <set>
 
-#ifdef ASHLAR_CUDA
-
 using namespace ashlar;
 using namespace mlir;
 using Catch::Matchers::Contains;
 
-namespace {
-
-MLIRContext &context() {
-  static MLIRContext *result = [] {
-    auto *made = new MLIRContext(MLIRContext::Threading::DISABLED);
-    made->loadDialect<arith::ArithDialect, exec::ExecDialect, func::FuncDialect, gpu::GPUDialect, math::MathDialect, memref::MemRefDialect,
-                      scf::SCFDialect, vector::VectorDialect>();
-    return made;
-  }();
-  return *result;
-}
-
-OwningOpRef<ModuleOp> parse(const std::string &text) {
-  OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(text, &context());
-  REQUIRE(module);
-  return module;
-}
-
-// Returns the PTX of the kernels in `text`.
-std::string ptxOf(const std::string &text, unsigned capability = 90) {
-  FailureOr<std::string> ptx = cuda::kernelsToPtx(*parse(text), llvm::cantFail(cuda::findToolkit()), cuda::Chip{capability});
-  REQUIRE(succeeded(ptx));
-  return *ptx;
-}
-
-// A kernel of 4 elements a thread: y = f(x), where `body` computes %y from %x.
-std::string elementwise(const std::string &body, const std::string &type = "f32") {
-  std::string kernel = R"(
-    func.func private @loop_0(%a: memref<4096xTYPE>, %b: memref<4096xTYPE>) attributes {exec.extent = 8 : i64, exec.grain = 128 : i64} {
-      %c128 = arith.constant 128 : index
-      %block = gpu.block_id x
-      %thread = gpu.thread_id x
-      %first = arith.muli %block, %c128 : index
-      %number = arith.addi %first, %thread : index
-      %c4 = arith.constant 4 : index
-      %base = arith.muli %number, %c4 : index
-)";
-  for (int i : {0, 1, 2, 3}) {
-    std::string n = std::to_string(i);
-    kernel += "%i" + n + " = arith.constant " + n + " : index\n%p" + n + " = arith.addi %base, %i" + n + " : index\n%x" + n +
-              " = memref.load %a[%p" + n + "] : memref<4096xTYPE>\n";
-  }
-  for (int i : {0, 1, 2, 3}) {
-    std::string n = std::to_string(i), line = body;
-    for (std::string name : {"%x", "%y", "%t", "%u"}) {
-      for (size_t at = 0; (at = line.find(name, at)) != std::string::npos; at += name.size()) {
-        line.insert(at + name.size(), n);
-      }
-    }
-    kernel += line + "\n";
-  }
-  for (int i : {0, 1, 2, 3}) {
-    std::string n = std::to_string(i);
-    kernel += "memref.store %y" + n + ", %b[%p" + n + "] : memref<4096xTYPE>\n";
-  }
-  kernel += "return\n}\n";
-  for (size_t at = 0; (at = kernel.find("TYPE", at)) != std::string::npos;) {
-    kernel.replace(at, 4, type);
-  }
-  return kernel;
-}
-
-// A block of 128 threads sums a row of 128 by shuffles within warps and shared memory between them.
-constexpr char kRows[] = R"(
-  func.func private @rows_0(%x: memref<8192xf64>, %out: memref<64xf64>, %coordinate: memref<1xi64>)
-      attributes {exec.extent = 64 : i64, exec.grain = 128 : i64} {
-    %shared = memref.alloca() {alignment = 16 : i64} : memref<4xf64, #gpu.address_space<workgroup>>
-    %c0 = arith.constant 0 : index
-    %c1 = arith.constant 1 : index
-    %c32 = arith.constant 32 : index
-    %c128 = arith.constant 128 : index
-    %width = arith.constant 32 : i32
-    %far = arith.constant 16 : i32
-    %row = gpu.block_id x
-    %thread = gpu.thread_id x
-    %base = arith.muli %row, %c128 : index
-    %place = arith.addi %base, %thread : index
-    %value = memref.load %x[%place] : memref<8192xf64>
-    %other, %valid = gpu.shuffle xor %value, %far, %width : f64
-    %sum = arith.addf %value, %other : f64
-    %warp = arith.divui %thread, %c32 : index
-    memref.store %sum, %shared[%warp] : memref<4xf64, #gpu.address_space<workgroup>>
-    gpu.barrier
-    %a = memref.load %shared[%c0] : memref<4xf64, #gpu.address_space<workgroup>>
-    %b = memref.load %shared[%c1] : memref<4xf64, #gpu.address_space<workgroup>>
-    %own = memref.load %coordinate[%c0] : memref<1xi64>
-    %number = arith.sitofp %own : i64 to f64
-    %both = arith.addf %a, %b : f64
-    %total = arith.addf %both, %number : f64
-    memref.store %total, %out[%row] : memref<64xf64>
-    return
-  }
-)";
-
-} // namespace
-
 TEST_CASE("ptx: neighbouring elements are one access of 16 bytes", "[cuda][ptx]") {
-  std::string ptx = ptxOf(elementwise("%y = arith.addf %x, %x : f32"));
+  std::string ptx = test::ptxOf(test::elementwise("%y = arith.addf %x, %x : f32"));
   INFO(ptx);
   CHECK_THAT(ptx, Contains(".visible .entry loop_0(") && Contains(".reqntid 128") && Contains(".target sm_90"));
   CHECK_THAT(ptx, Contains(".param .u64 .ptr .align 64 loop_0_param_1"));
@@ -134,15 +29,16 @@ TEST_CASE("ptx: neighbouring elements are one access of 16 bytes", "[cuda][ptx]"
 }
 
 TEST_CASE("ptx: exp, log, tanh and erf are libdevice's, in accurate forms", "[cuda][ptx]") {
-  std::string ptx = ptxOf(elementwise("%t = math.exp %x : f32\n%u = math.tanh %t : f32\n%y = math.erf %u : f32"));
+  std::string ptx = test::ptxOf(test::elementwise("%t = math.exp %x : f32\n%u = math.tanh %t : f32\n%y = math.erf %u : f32"));
   INFO(ptx);
   CHECK_THAT(ptx, Contains("ex2.approx") && !Contains("tanh.approx") && !Contains("call"));
   CHECK_THAT(ptx, Contains("ld.global.nc.v4") && Contains("st.global.v4"));
-  CHECK_THAT(ptxOf(elementwise("%y = math.log %x : f32")), Contains("fma.rn.f32") && !Contains("lg2.approx") && !Contains("call"));
+  CHECK_THAT(test::ptxOf(test::elementwise("%y = math.log %x : f32")),
+             Contains("fma.rn.f32") && !Contains("lg2.approx") && !Contains("call"));
 }
 
 TEST_CASE("ptx: quotients and roots are IEEE, subnormal numbers stay", "[cuda][ptx]") {
-  std::string ptx = ptxOf(elementwise("%t = math.sqrt %x : f32\n%u = arith.mulf %x, %t : f32\n%y = arith.divf %u, %x : f32"));
+  std::string ptx = test::ptxOf(test::elementwise("%t = math.sqrt %x : f32\n%u = arith.mulf %x, %t : f32\n%y = arith.divf %u, %x : f32"));
   CHECK_THAT(ptx, Contains("sqrt.rn.f32") && Contains("div.rn.f32") && !Contains(".ftz"));
 }
 
@@ -151,15 +47,15 @@ TEST_CASE("ptx: 16-bit floats convert by the chip's instructions", "[cuda][ptx]"
   std::string square = "%t = arith.extf %x : TYPE to f32\n%u = math.exp %t : f32\n%y = arith.truncf %u : f32 to TYPE";
   for (unsigned capability : {80, 90}) {
     INFO(capability);
-    CHECK_THAT(ptxOf(elementwise(square, "bf16"), capability), Contains("cvt.rn.bf16"));
-    CHECK_THAT(ptxOf(elementwise(square, "f16"), capability), Contains("cvt.rn.f16"));
+    CHECK_THAT(test::ptxOf(test::elementwise(square, "bf16"), capability), Contains("cvt.rn.bf16"));
+    CHECK_THAT(test::ptxOf(test::elementwise(square, "f16"), capability), Contains("cvt.rn.f16"));
   }
-  CHECK_THAT(ptxOf(elementwise(square, "bf16")),
+  CHECK_THAT(test::ptxOf(test::elementwise(square, "bf16")),
              Contains("ld.global.nc.v2.b32") || Contains("ld.global.nc.b64") || Contains("ld.global.nc.v4.b16"));
 }
 
 TEST_CASE("ptx: reductions use shuffles, barriers and shared memory", "[cuda][ptx]") {
-  std::string ptx = ptxOf(kRows);
+  std::string ptx = test::ptxOf(test::rowSums());
   INFO(ptx);
   CHECK_THAT(ptx, Contains(".shared .align 16") && Contains("bar.sync") && Contains("shfl.sync.bfly.b32"));
   CHECK_THAT(ptx, Contains(".param .u64 .ptr .align 1 rows_0_param_2"));          // a coordinate lies inside a buffer
@@ -176,11 +72,11 @@ TEST_CASE("ptx: indices are of 32 bits where they fit", "[cuda][ptx]") {
            "%qi = arith.index_cast %q : i32 to index\n%i = arith.addi %pi, %qi : index\n%x = memref.load %a[%i] : " + type +
            "\nmemref.store %x, %b[%block] : memref<64xi8>\nreturn\n}\n";
   };
-  CHECK_THAT(ptxOf(gather("1000000")), Contains("add.s32"));
-  CHECK_THAT(ptxOf(gather("3000000000")), !Contains("add.s32"));
+  CHECK_THAT(test::ptxOf(gather("1000000")), Contains("add.s32"));
+  CHECK_THAT(test::ptxOf(gather("3000000000")), !Contains("add.s32"));
   std::string both = gather("1000000");
   both.replace(both.find("@gather"), 7, "@tiny");
-  std::string ptx = ptxOf(both + gather("3000000000")); // both widths in one module
+  std::string ptx = test::ptxOf(both + gather("3000000000")); // both widths in one module
   CHECK_THAT(ptx, Contains(".entry tiny(") && Contains(".entry gather("));
 }
 
@@ -188,8 +84,8 @@ TEST_CASE("ptx: a grid that no GPU can run is refused", "[cuda][ptx]") {
   for (std::string grid : {"exec.extent = 2147483648 : i64, exec.grain = 32 : i64", "exec.extent = 0 : i64, exec.grain = 32 : i64",
                            "exec.extent = 1 : i64, exec.grain = 2048 : i64"}) {
     std::string message;
-    ScopedDiagnosticHandler handler(&context(), [&](Diagnostic &diagnostic) { message += diagnostic.str(); });
-    OwningOpRef<ModuleOp> module = parse("func.func private @k(%a: memref<4xf32>) attributes {" + grid + "} {\nreturn\n}");
+    ScopedDiagnosticHandler handler(&test::cudaContext(), [&](Diagnostic &diagnostic) { message += diagnostic.str(); });
+    OwningOpRef<ModuleOp> module = test::parseKernels("func.func private @k(%a: memref<4xf32>) attributes {" + grid + "} {\nreturn\n}");
     CHECK(failed(cuda::kernelsToPtx(*module, llvm::cantFail(cuda::findToolkit()), cuda::Chip{90})));
     CHECK_THAT(message, Contains("a GPU runs 1 to 2147483647 blocks of 1 to 1024"));
   }
@@ -198,7 +94,7 @@ TEST_CASE("ptx: a grid that no GPU can run is refused", "[cuda][ptx]") {
 TEST_CASE("device code: machine code for each chip, PTX of the newest", "[cuda]") {
   test::TemporaryFolder folder;
   std::vector<cuda::Chip> chips = llvm::cantFail(cuda::parseChips("sm_80,sm_90"));
-  OwningOpRef<ModuleOp> module = parse(std::string(kRows) + elementwise("%y = math.exp %x : f32"));
+  OwningOpRef<ModuleOp> module = test::parseKernels(test::rowSums() + test::elementwise("%y = math.exp %x : f32"));
   FailureOr<std::vector<target::DeviceCode>> codes =
       cuda::compileKernels(*module, llvm::cantFail(cuda::findToolkit()), chips, folder.path());
   REQUIRE(succeeded(codes));
@@ -224,9 +120,9 @@ TEST_CASE("device code: machine code for each chip, PTX of the newest", "[cuda]"
 
 TEST_CASE("device code: what ptxas or a missing libdevice says is one line", "[cuda]") {
   test::TemporaryFolder folder;
-  OwningOpRef<ModuleOp> module = parse(elementwise("%y = math.exp %x : f32"));
+  OwningOpRef<ModuleOp> module = test::parseKernels(test::elementwise("%y = math.exp %x : f32"));
   std::string message;
-  ScopedDiagnosticHandler handler(&context(), [&](Diagnostic &diagnostic) { message += diagnostic.str() + "\n"; });
+  ScopedDiagnosticHandler handler(&test::cudaContext(), [&](Diagnostic &diagnostic) { message += diagnostic.str() + "\n"; });
   std::string script = folder.path() + "/ptxas";
   std::ofstream(script) << "#!/bin/sh\necho 'info : line'\necho 'ptxas fatal : Unresolved extern function'\nexit 255\n";
   std::filesystem::permissions(script, std::filesystem::perms::owner_all);
@@ -243,9 +139,7 @@ TEST_CASE("device code: what ptxas or a missing libdevice says is one line", "[c
 TEST_CASE("device code: a program without kernels has it too", "[cuda]") {
   test::TemporaryFolder folder;
   FailureOr<std::vector<target::DeviceCode>> codes =
-      cuda::compileKernels(*parse(""), llvm::cantFail(cuda::findToolkit()), {cuda::Chip{90}}, folder.path());
+      cuda::compileKernels(*test::parseKernels(""), llvm::cantFail(cuda::findToolkit()), {cuda::Chip{90}}, folder.path());
   REQUIRE(succeeded(codes));
   CHECK(codes->size() == 2);
 }
-
-#endif

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the code computes: kernels written by hand, through libdevice, the optimiser and PTX, run by the emulator's machine.
+
+#include "test/unit/cuda/hand_kernels.h"
+#include "test/unit/emulator/ptx_run.h"
+
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <limits>
+#include <random>
+
+using namespace ashlar;
+using emulator::PtxRun;
+
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity(), kNan = std::numeric_limits<float>::quiet_NaN();
+
+// Numbers around 0 of all magnitudes, then the ones that are not like others.
+std::vector<float> someFloats() {
+  std::mt19937 random(3);
+  std::uniform_real_distribution<float> mantissa(-1, 1), exponent(-12, 6);
+  std::vector<float> values = {0.0f, -0.0f, 1.0f, kInfinity, -kInfinity, kNan, 1e-40f, -90.0f, -100.0f, 90.0f, 3e38f};
+  while (values.size() < test::kElements) {
+    values.push_back(std::ldexp(mantissa(random), static_cast<int>(exponent(random))));
+  }
+  return values;
+}
+
+template <class T> std::vector<T> runElementwise(const std::string &body, const std::string &type, const std::vector<T> &x) {
+  PtxRun run(test::ptxOf(test::elementwise(body, type)));
+  uint64_t y = run.allocate<T>(x.size());
+  run.run("loop_0", test::kBlocks, test::kThreads, run.upload(x), y);
+  return run.download<T>(y, x.size());
+}
+
+// Checks y = f(x) to `units` of the last place of an f32, of subnormal ones too, where f is in f64.
+template <class F> void checkFunction(const std::string &op, double units, F f) {
+  std::vector<float> x = someFloats(), y = runElementwise<float>("%y = " + op + " %x : f32", "f32", x);
+  for (size_t i = 0; i < x.size(); ++i) {
+    double expected = f(static_cast<double>(x[i]));
+    INFO(op << " of " << x[i] << " is " << y[i] << ", expected " << expected);
+    bool overflows = std::fabs(expected) > std::numeric_limits<float>::max();
+    if (std::isnan(expected) || overflows) {
+      CHECK((std::isnan(expected) ? std::isnan(y[i]) : y[i] == std::copysign(kInfinity, static_cast<float>(expected))));
+      continue;
+    }
+    double place = std::max(std::ldexp(1.0, std::ilogb(expected == 0 ? 0x1p-126 : expected) - 23), 0x1p-149);
+    CHECK(std::fabs(y[i] - expected) <= units * place);
+  }
+}
+
+} // namespace
+
+// The bounds are those of the CUDA guide, and half a unit for what is rounded correctly.
+TEST_CASE("code: functions are as accurate as the guide says", "[cuda][run]") {
+  checkFunction("math.exp", 2, [](double x) { return std::exp(x); });
+  checkFunction("math.log", 1, [](double x) { return std::log(x); });
+  checkFunction("math.tanh", 2, [](double x) { return std::tanh(x); });
+  checkFunction("math.erf", 2, [](double x) { return std::erf(x); });
+  checkFunction("math.sqrt", 0.5, [](double x) { return std::sqrt(x); });
+}
+
+TEST_CASE("code: a quotient is rounded correctly, for all divisors", "[cuda][run]") {
+  std::vector<float> x = someFloats();
+  std::vector<float> y =
+      runElementwise<float>("%t = arith.addf %x, %x : f32\n%u = math.absf %x : f32\n%y = arith.divf %u, %t : f32", "f32", x);
+  for (size_t i = 0; i < x.size(); ++i) {
+    float expected = std::fabs(x[i]) / (x[i] + x[i]);
+    INFO(x[i]);
+    CHECK((std::isnan(expected) ? std::isnan(y[i]) : y[i] == expected));
+  }
+}
+
+TEST_CASE("code: bf16 is rounded to even, NaN stays", "[cuda][run]") {
+  // x + 1 for x = n / 256: between 1 and 2 a bf16 has 7 bits, so every second n is half way between two of them.
+  std::vector<uint16_t> x(test::kElements);
+  for (size_t i = 0; i < x.size(); ++i) {
+    float value = static_cast<float>(i % 256) / 256;
+    uint32_t bits;
+    std::memcpy(&bits, &value, sizeof(bits));
+    x[i] = static_cast<uint16_t>(bits >> 16);
+  }
+  x.back() = 0x7fc0;
+  std::string body = "%t = arith.extf %x : bf16 to f32\n%v = arith.constant 1.0 : f32\n%u = arith.addf %t, %v : f32\n"
+                     "%y = arith.truncf %u : f32 to bf16";
+  std::vector<uint16_t> y = runElementwise<uint16_t>(body, "bf16", x);
+  for (size_t i = 0; i + 1 < x.size(); ++i) {
+    unsigned n = i % 256;
+    unsigned places = n / 2 + (n % 2 == 1 && n / 2 % 2 == 1); // of 1 / 128
+    INFO(n);
+    CHECK(y[i] == 0x3f80 + places);
+  }
+  CHECK((y.back() & 0x7fff) > 0x7f80);
+}
+
+TEST_CASE("code: a row is summed by shuffles of 64 bits and shared memory, with indices of either width", "[cuda][run]") {
+  std::mt19937 random(5);
+  std::vector<double> x(test::kRowCount * test::kRowElements), expected(test::kRowCount, 7);
+  for (size_t i = 0; i < x.size(); ++i) {
+    x[i] = static_cast<int>(random() % 2000) - 1000; // sums are exact
+    expected[i / test::kRowElements] += x[i];
+  }
+  for (bool wide : {false, true}) {
+    INFO(wide);
+    std::string ptx = test::ptxOf(test::rowSums(wide));
+    for (uint64_t seed : {1, 2, 3}) { // orders of the warps
+      PtxRun run(ptx, seed);
+      uint64_t sums = run.allocate<double>(test::kRowCount);
+      run.run("rows_0", test::kRowCount, test::kRowElements, run.upload(x), sums, run.upload(std::vector<int64_t>{7}));
+      CHECK(run.download<double>(sums, test::kRowCount) == expected);
+    }
+  }
+}

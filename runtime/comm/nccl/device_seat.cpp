@@ -232,7 +232,7 @@ Status DeviceSeat::callAll(size_t begin, size_t end, CUstream stream) const {
       status.update(call(collectives[i], planned, stream));
     }
   }
-  status.update(nccl.check(nccl.ncclGroupEnd(), first.instr->name, first.partition->comm));
+  status.update(check(nccl.ncclGroupEnd(), first));
   return status;
 }
 
@@ -263,11 +263,16 @@ Status DeviceSeat::call(const Item &item, const PlannedCall &planned, CUstream s
     result = nccl.ncclRecv(to, count, item.type, planned.peer, comm, stream);
     break;
   }
-  return nccl.check(result, item.instr->name, comm);
+  return check(result, item);
 }
 
-std::string DeviceSeat::describe(size_t number) const {
-  const ashlar_rt_instr &instr = *collectives[number].instr;
+Status DeviceSeat::check(ncclResult_t result, const Item &item) const {
+  return result == ncclSuccess
+             ? Status()
+             : nccl.failure(result, fmt::format("rank {} in the collective {}", host.rank(), describe(*item.instr)), item.partition->comm);
+}
+
+std::string DeviceSeat::describe(const ashlar_rt_instr &instr) {
   const char *cause = static_cast<const ashlar_rt_collective_desc *>(instr.desc)->cause;
   return cause != nullptr && *cause != '\0' ? fmt::format("{} ({})", instr.name, cause) : instr.name;
 }

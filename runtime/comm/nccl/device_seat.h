@@ -67,7 +67,7 @@ public:
   Status enqueue(size_t number, CUstream stream) const;
 
   // What errors call a collective: name and cause.
-  std::string describe(size_t number) const;
+  std::string describe(size_t number) const { return describe(*collectives[number].instr); }
 
   // How many collectives there are, and communicators.
   size_t size() const { return collectives.size(); }
@@ -103,9 +103,11 @@ private:
     size_t outBytes = 0;
   };
 
+  static std::string describe(const ashlar_rt_instr &instr);
   Partition *findPartition(std::vector<Group> groups);
   Status callAll(size_t begin, size_t end, CUstream stream) const;
   Status call(const Item &item, const PlannedCall &planned, CUstream stream) const;
+  Status check(ncclResult_t result, const Item &item) const;
 
   CudaDevice &device;
   Communicator &host;

@@ -77,6 +77,9 @@ kernel softmax $((2 * 4 * (1 << 27))) --rows $((1 << 17)) --columns 1024
 kernel cross-entropy $((4 * (1 << 28) + 12 * (1 << 16))) --rows $((1 << 16)) --columns 4096
 kernel adamw $((7 * 4 * (1 << 26))) --elements $((1 << 26))
 
+# Random programs over all ops; those that train, or have more than two devices, are left out.
+"$tools/ashlar-fuzz" --target cuda --pack "$out/forward" --executable-every 1 --seeds 300 >/dev/null
+
 cp "$tools/ashlar_conformance" "$tools/bench_cuda_matmul" "$tools/compare_npy" "$out/bin/"
 find "$out" -type f -perm -u+x -exec strip {} + # debug information would be nine tenths of it
 cp "$root/test/bench/mlp_torch.py" "$root/tools/gpu_check/run.sh" "$out/"

@@ -39,6 +39,10 @@ cl::opt<exec::Target> codeTarget("target", cl::desc("Lower for this target; exec
                                  cl::values(clEnumValN(exec::Target::Cpu, "cpu", "the CPU"),
                                             clEnumValN(exec::Target::Cuda, "cuda", "NVIDIA GPUs")),
                                  cl::init(exec::Target::Cpu), cl::cat(category));
+cl::opt<std::string> packFolder("pack",
+                                cl::desc("Keep the executables of forward programs for one or two devices under this folder, with inputs "
+                                         "and results, and run none"),
+                                cl::value_desc("DIR"), cl::cat(category));
 cl::opt<bool> requireCensus("census",
                             cl::desc("Print how often each op occurred; fail when one with a sharding rule, or a collective, never did"),
                             cl::init(false), cl::cat(category));
@@ -70,6 +74,9 @@ Verdict checkSeed(MLIRContext &context, uint64_t seed, Census *census) {
   options.executable = isExecutable(seed);
   options.target = codeTarget;
   options.census = census;
+  if (!packFolder.empty()) {
+    options.packFolder = llvm::formatv("{0}/seed_{1}", packFolder, seed);
+  }
   return checkProgram(*program, options);
 }
 

@@ -16,10 +16,12 @@
 #include "test/fuzz/oracle.h"
 #include "test/unit/data/temporary_folder.h"
 
+#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MemoryBuffer.h"
 
 #include <cstring>
+#include <fstream>
 
 using namespace mlir;
 using ashlar::reference::Tensor;
@@ -30,6 +32,7 @@ namespace {
 
 constexpr int64_t kSteps = 4;
 constexpr uint64_t kSeed = 1;
+constexpr int64_t kPackedRanks = 2; // that share one device
 
 rt::Element elementOf(Type type) {
   if (type.isF32()) {
@@ -96,8 +99,8 @@ std::string readTensor(const std::string &path, Tensor &tensor) {
 // One program in a folder of its own.
 class Execution {
 public:
-  Execution(ModuleOp program, ModuleOp lowered, exec::Target target)
-      : program(program), lowered(lowered), target(target), tolerance(toleranceOf(program)), interpreter(program) {
+  Execution(ModuleOp program, ModuleOp lowered, exec::Target target, const std::string &packFolder)
+      : program(program), lowered(lowered), target(target), packFolder(packFolder), tolerance(toleranceOf(program)), interpreter(program) {
     trains = static_cast<bool>(program.lookupSymbol<func::FuncOp>("train_step"));
     function = program.lookupSymbol<func::FuncOp>(trains ? "train_step" : "forward");
   }
@@ -105,6 +108,9 @@ public:
   std::string check() {
     if (!function) {
       return "neither @train_step nor @forward";
+    }
+    if (!packFolder.empty() && (trains || ranks() > kPackedRanks)) {
+      return "";
     }
     std::string fault = build();
     if (fault.empty()) {
@@ -145,6 +151,8 @@ private:
     }
     return info;
   }
+
+  int64_t ranks() { return dist::findMesh(program).getMesh().numDevices(); }
 
   // Makes the code of the device, and an empty module for the host.
   std::string translateForDevice(llvm::LLVMContext &context, std::unique_ptr<llvm::Module> &host, std::vector<target::DeviceCode> &codes) {
@@ -196,13 +204,12 @@ private:
 
   // Runs the executable in its folder with one rank for each device. More ranks than cores are no mistake here, nor is being root.
   std::string run(const std::string &arguments) {
-    int64_t ranks = dist::findMesh(program).getMesh().numDevices();
     // Ranks share the emulator's device: each has the memory it asks for.
     const char *device =
         target == exec::Target::Cuda ? "LD_LIBRARY_PATH=" ASHLAR_EMULATOR_FOLDER " ASHLAR_EMULATOR_VERBOSE=1 ASHLAR_SHARE_DEVICE=1 " : "";
     std::string command = llvm::formatv("cd {0} && {3}OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "
                                         "OMPI_MCA_rmaps_base_oversubscribe=1 timeout 60 mpirun -n {1} ./program {2} >log 2>&1 </dev/null",
-                                        folder.path(), ranks, arguments, device);
+                                        folder.path(), ranks(), arguments, device);
     if (std::system(command.c_str()) == 0) {
       return "";
     }
@@ -223,6 +230,9 @@ private:
     FailureOr<std::vector<Tensor>> expected = reference::runGlobal(interpreter, "forward", inputs);
     if (failed(expected)) {
       return "the interpreter cannot run @forward";
+    }
+    if (!packFolder.empty()) {
+      return pack(inputs, *expected);
     }
     std::string arguments;
     for (auto [i, input] : llvm::enumerate(inputs)) {
@@ -246,6 +256,28 @@ private:
       }
     }
     return "";
+  }
+
+  // Keeps the executable, its inputs, and what it must compute.
+  std::string pack(ArrayRef<Tensor> inputs, ArrayRef<Tensor> expected) {
+    auto path = [&](const Twine &file) { return (packFolder + "/" + file).str(); };
+    if (std::error_code error = llvm::sys::fs::create_directories(packFolder)) {
+      return "cannot create " + packFolder + ": " + error.message();
+    }
+    std::string fault;
+    for (auto [i, input] : llvm::enumerate(inputs)) {
+      fault += writeTensors(path("in." + name(i, /*isResult=*/false) + ".npy"), input);
+    }
+    for (auto [i, result] : llvm::enumerate(expected)) {
+      fault += writeTensors(path("out." + name(i, /*isResult=*/true) + ".npy"), result);
+    }
+    std::ofstream(path("tolerance")) << tolerance << "\n";
+    std::ofstream(path("ranks")) << ranks() << "\n";
+    std::error_code error = llvm::sys::fs::copy_file(folder.file("program"), path("program"));
+    if (error || (error = llvm::sys::fs::setPermissions(path("program"), llvm::sys::fs::perms(0755)))) {
+      return "cannot write " + path("program") + ": " + error.message();
+    }
+    return fault;
   }
 
   std::string train() {
@@ -294,6 +326,7 @@ private:
 
   ModuleOp program, lowered;
   exec::Target target;
+  std::string packFolder;
   func::FuncOp function;
   bool trains;
   double tolerance;
@@ -304,8 +337,8 @@ private:
 
 } // namespace
 
-std::string checkExecutable(ModuleOp program, ModuleOp lowered, exec::Target target) {
-  return Execution(program, lowered, target).check();
+std::string checkExecutable(ModuleOp program, ModuleOp lowered, exec::Target target, const std::string &packFolder) {
+  return Execution(program, lowered, target, packFolder).check();
 }
 
 } // namespace ashlar::fuzz

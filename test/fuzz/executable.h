@@ -16,8 +16,10 @@
 namespace ashlar::fuzz {
 
 // Compiles `lowered`, which pipelines::addLowerPasses made of `program` for `target`, and runs it, one of the cuda target on the emulator.
-// Returns what is wrong, in one line; "" when nothing is.
-std::string checkExecutable(mlir::ModuleOp program, mlir::ModuleOp lowered, exec::Target target);
+// Returns what is wrong, in one line; "" when nothing is. With a `packFolder` a forward program for one or two devices is not run but kept
+// there, for another machine to run: program, in.NAME.npy, out.NAME.npy (what it must compute), and the files `tolerance` and `ranks`;
+// other programs are left out.
+std::string checkExecutable(mlir::ModuleOp program, mlir::ModuleOp lowered, exec::Target target, const std::string &packFolder = "");
 
 } // namespace ashlar::fuzz
 

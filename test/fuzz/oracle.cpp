@@ -180,7 +180,7 @@ Verdict checkProgram(ModuleOp program, const CheckOptions &options) {
     return {FailureKind::Lower, error.text};
   }
   if (options.executable) {
-    if (std::string fault = checkExecutable(program, *after, options.target); !fault.empty()) {
+    if (std::string fault = checkExecutable(program, *after, options.target, options.packFolder); !fault.empty()) {
       return {FailureKind::Executable, fault};
     }
   }

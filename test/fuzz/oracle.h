@@ -66,6 +66,7 @@ struct CheckOptions {
   bool lower = true;                       // on to the instruction tables
   bool executable = false;                 // compile, and run under mpirun
   exec::Target target = exec::Target::Cpu; // of what is lowered; executables of the cuda target run on the emulator
+  std::string packFolder;                  // not empty: executables are kept there with inputs and results, and not run
   Census *census = nullptr;                // of the ops of the program, and the collectives that came out
 };
 

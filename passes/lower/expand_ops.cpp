@@ -2,6 +2,7 @@
 //
 // Expands composite ops, and gives products the form that the library or the kernels take.
 
+#include "passes/lower/fusible.h"
 #include "passes/lower/passes.h"
 
 #include "dialects/nn/nn.h"
@@ -11,6 +12,8 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "llvm/ADT/SetVector.h"
 
 namespace ashlar::lower {
 
@@ -104,6 +107,41 @@ Value mergeBatchIntoContraction(ImplicitLocOpBuilder &b, nn::ReduceOp op) {
   return nn::MatMulOp::create(b, op.getType(), lhs, rhs, /*transpose_a=*/true, /*transpose_b=*/false);
 }
 
+// Returns the operand of `op` that is a product, or what follows it inside the library's call, seen in another shape with the same last
+// dim, by `op` alone; null when there is none that the call could go on with.
+OpOperand *getReshapedProduct(Operation *op, exec::Target target) {
+  for (OpOperand &operand : op->getOpOperands()) {
+    auto reshape = operand.get().getDefiningOp<nn::ReshapeOp>();
+    Operation *last = reshape && reshape->hasOneUse() ? reshape.getInput().getDefiningOp() : nullptr;
+    if (last && last->hasOneUse() && followsInProduct(op, last, target) && shapeOf(reshape).back() == shapeOf(reshape.getInput()).back()) {
+      return &operand;
+    }
+  }
+  return nullptr;
+}
+
+// Computes what follows a product of merged rows before the reshape, so that it can join the product: bias(reshape(p)) = reshape(bias(p)).
+Value moveBeforeReshape(ImplicitLocOpBuilder &b, Operation *op, exec::Target target) {
+  bool isBiasOrActivation = isa<nn::AddOp, nn::CastOp>(op) || isLibraryActivation(op, target);
+  OpOperand *product = isBiasOrActivation ? getReshapedProduct(op, target) : nullptr;
+  if (!product) {
+    return {};
+  }
+  Value input = product->get().getDefiningOp<nn::ReshapeOp>().getInput();
+  IRMapping mapping;
+  mapping.map(product->get(), input);
+  if (isa<nn::AddOp>(op)) {
+    Value other = op->getOperand(1 - product->getOperandNumber()), bias = getBias(other);
+    if (!bias) {
+      return {};
+    }
+    mapping.map(other, nn::BroadcastOp::create(b, typeOf(input), bias, ArrayRef<int64_t>{typeOf(input).getRank() - 1}).getResult());
+  }
+  Value moved = b.clone(*op, mapping)->getResult(0);
+  moved.setType(typeOf(op->getResult(0)).clone(shapeOf(input)));
+  return nn::ReshapeOp::create(b, typeOf(op->getResult(0)), moved);
+}
+
 // Returns the result of `op` computed from operands converted to f32, and rounded to its type; null when no operand is bf16 or f16.
 Value computeWide(ImplicitLocOpBuilder &b, Operation *op) {
   IRMapping mapping;
@@ -167,8 +205,17 @@ struct ExpandOps : impl::ExpandOpsPassBase<ExpandOps> {
     for (Operation *op : ops) {
       ImplicitLocOpBuilder b(op->getLoc(), op);
       if (Value value = rewrite(b, op)) {
+        llvm::SmallSetVector<Operation *, 4> operands; // without another use they would keep others from being fused
+        for (Value operand : op->getOperands()) {
+          operands.insert(operand.getDefiningOp());
+        }
         op->getResult(0).replaceAllUsesWith(value);
         op->erase();
+        for (Operation *operand : operands) {
+          if (operand && isOpTriviallyDead(operand)) {
+            operand->erase();
+          }
+        }
       }
     }
   }
@@ -180,6 +227,9 @@ struct ExpandOps : impl::ExpandOpsPassBase<ExpandOps> {
     });
     rewriteOps([&](ImplicitLocOpBuilder &b, Operation *op) { return expand(b, op); });
     rewriteOps([&](ImplicitLocOpBuilder &b, Operation *op) { return sumWide(b, op); });
+    if (target == exec::Target::Cuda) {
+      rewriteOps([&](ImplicitLocOpBuilder &b, Operation *op) { return moveBeforeReshape(b, op, target); });
+    }
     rewriteOps([&](ImplicitLocOpBuilder &b, Operation *op) {
       auto matmul = dyn_cast<nn::MatMulOp>(op);
       return matmul && !goesToLibrary(matmul) ? expandMatMul(b, matmul) : Value();

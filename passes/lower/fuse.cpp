@@ -246,35 +246,20 @@ private:
   // can give its sums of bf16 or f16 in f32.
   bool joinsGemm(Operation &op, const Group &group) {
     Operation *last = group.ops.back();
-    if (!last->hasOneUse()) {
+    if (!last->hasOneUse() || !followsInProduct(&op, last, target)) {
       return false;
     }
-    if (isa<nn::CastOp>(op)) {
-      return target == exec::Target::Cuda && isa<nn::MatMulOp>(last) && typeOf(op.getResult(0)).getElementType().isF32();
-    }
-    if (isa<nn::AddOp>(op)) {
-      return isa<nn::MatMulOp, nn::CastOp>(last) &&
-             joinsAsBias(op.getOperand(0).getDefiningOp() == last ? op.getOperand(1) : op.getOperand(0));
-    }
-    return isLibraryActivation(op) && isa<nn::MatMulOp, nn::AddOp, nn::CastOp>(last);
+    return !isa<nn::AddOp>(op) || joinsAsBias(op.getOperand(0).getDefiningOp() == last ? op.getOperand(1) : op.getOperand(0));
   }
 
   // The group that computes the bias can be closed: a product that is read once only is read by nobody in it.
   bool joinsAsBias(Value value) {
-    auto broadcast = value.getDefiningOp<nn::BroadcastOp>();
-    if (!broadcast || broadcast.getDims() != ArrayRef<int64_t>{broadcast.getType().getRank() - 1} || isOnlyView(broadcast.getInput())) {
+    Value bias = getBias(value);
+    if (!bias || isOnlyView(bias)) {
       return false;
     }
-    close(broadcast.getInput());
+    close(bias);
     return true;
-  }
-
-  bool isLibraryActivation(Operation &op) {
-    if (target == exec::Target::Cpu) {
-      return isa<nn::ReluOp, nn::GeluOp, nn::SigmoidOp, nn::TanhOp>(op);
-    }
-    auto gelu = dyn_cast<nn::GeluOp>(op);
-    return isa<nn::ReluOp>(op) || (gelu && gelu.getTanhApproximation());
   }
 
   void assignReduce(nn::ReduceOp reduce) {

@@ -102,3 +102,23 @@ func.func @sum(%x: tensor<4x8xbf16>) -> tensor<4xbf16> {
   %s = nn.reduce sum %x dims = [1] : tensor<4x8xbf16> -> tensor<4xbf16>
   return %s : tensor<4xbf16>
 }
+
+// -----
+
+// A product of merged rows keeps its bias and activation: the change of shape comes after them.
+// CHECK-LABEL: @merged
+// CHECK: exec.fusion gemm({{.*}}) : (tensor<32x64xf32>, tensor<64x16xf32>, tensor<16xf32>) -> tensor<32x16xf32>
+// CHECK: nn.matmul
+// CHECK: nn.broadcast %{{.*}} dims = [1] : tensor<16xf32> -> tensor<32x16xf32>
+// CHECK: nn.add
+// CHECK: nn.relu
+// CHECK: nn.reshape %{{.*}} : tensor<32x16xf32> -> tensor<4x8x16xf32>
+// CHECK-NOT: exec.fusion
+func.func @merged(%x: tensor<4x8x64xf32>, %w: tensor<64x16xf32>, %b: tensor<16xf32>) -> tensor<4x8x16xf32> {
+  %ws = nn.broadcast %w dims = [1, 2] : tensor<64x16xf32> -> tensor<4x64x16xf32>
+  %p = nn.matmul %x, %ws : tensor<4x8x64xf32>, tensor<4x64x16xf32> -> tensor<4x8x16xf32>
+  %c = nn.broadcast %b dims = [2] : tensor<16xf32> -> tensor<4x8x16xf32>
+  %a = nn.add %p, %c : tensor<4x8x16xf32>
+  %h = nn.relu %a : tensor<4x8x16xf32>
+  return %h : tensor<4x8x16xf32>
+}

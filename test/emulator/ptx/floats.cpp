@@ -8,6 +8,7 @@
 #include "test/emulator/ptx/lanes.h"
 
 #include <cmath>
+#include <cstring>
 
 namespace ashlar::emulator {
 
@@ -87,6 +88,19 @@ struct Sqrt {
 
 struct Rsqrt {
   template <class T> static T run(T a) { return T(1 / std::sqrt(double(a))); }
+};
+
+// rcp.approx.ftz.f64 and rsqrt.approx.ftz.f64 read and write the upper half of a double: a start for Newton's method.
+double upperHalf(double value) {
+  uint64_t bits;
+  std::memcpy(&bits, &value, sizeof bits);
+  bits &= 0xffffffff00000000;
+  std::memcpy(&value, &bits, sizeof bits);
+  return std::isnormal(value) ? value : value == 0 || std::fpclassify(value) == FP_SUBNORMAL ? std::copysign(0.0, value) : value;
+}
+
+template <class Op> struct Gross {
+  template <class T> static T run(T a) { return T(upperHalf(Op::run(upperHalf(double(a))))); }
 };
 
 struct Ex2 {
@@ -254,6 +268,8 @@ const FloatOp &floatOp(Decoder &decoder, const std::string &name) {
                                                                      {"mul", {2, &directedHandler<Mul, 2>}},
                                                                      {"neg", {1, &anyHandler<Neg, 1>}},
                                                                      {"rcp", {1, &anyHandler<Rcp, 1>}},
+                                                                     {"rcp.gross", {1, &anyHandler<Gross<Rcp>, 1>}},
+                                                                     {"rsqrt.gross", {1, &anyHandler<Gross<Rsqrt>, 1>}},
                                                                      {"rsqrt", {1, &anyHandler<Rsqrt, 1>}},
                                                                      {"sin", {1, &anyHandler<Sin, 1>}},
                                                                      {"sqrt", {1, &anyHandler<Sqrt, 1>}},
@@ -310,10 +326,13 @@ void decodeTest(Decoder &decoder, Qualifiers &qualifiers, const Statement &state
 } // namespace
 
 void decodeFloat(Decoder &decoder, Qualifiers &qualifiers, const Statement &statement, Type type) {
-  const FloatOp &op = floatOp(decoder, statement.opcode[0] + (qualifiers.take("NaN") ? ".NaN" : ""));
+  const bool approximate = qualifiers.take("approx");
+  bool flush = qualifiers.take("ftz");
+  const bool saturate = qualifiers.take("sat"), gross = approximate && flush && type == Type::F64;
+  flush &= !gross;
+  const FloatOp &op = floatOp(decoder, statement.opcode[0] + (qualifiers.take("NaN") ? ".NaN" : gross ? ".gross" : ""));
   decoder.expectOperands(statement, op.operands + 1, op.operands + 1);
-  qualifiers.ignore({"approx", "full"});
-  const bool flush = qualifiers.take("ftz"), saturate = qualifiers.take("sat");
+  qualifiers.take("full");
   const Modes modes{flush, saturate, takeRounding(qualifiers)};
   std::array<uint32_t, 10> places{decoder.destination(statement.operands[0], type)};
   for (size_t i = 1; i <= op.operands; ++i) {

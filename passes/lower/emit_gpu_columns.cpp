@@ -16,6 +16,7 @@ namespace ashlar::lower {
 namespace {
 
 constexpr int64_t kScatterThreads = 128;
+constexpr int64_t kRowsAtOnce = 4; // that a thread reads before it adds them up
 
 } // namespace
 
@@ -36,31 +37,48 @@ void GpuKernel::emitColumns() {
   }
   setIndex(leading, divide(block, columns.blocks));
   Value x = add(scale(remainder(block, columns.blocks), columns.across), remainder(thread, columns.across));
-  Value first = scale(x, columns.lanes), limit = constant(rows), isColumn;
+  Value first = scale(x, columns.lanes), isColumn;
   if (columns.blocks * columns.across * columns.lanes != suffix.size) {
     isColumn = isBelow(first, suffix.size);
-    limit = arith::SelectOp::create(b, isColumn, limit, zero); // a thread without a column has no row
   }
+  // A thread without a column has no row.
+  auto upTo = [&](int64_t row) -> Value {
+    return isColumn ? Value(arith::SelectOp::create(b, isColumn, constant(row), zero)) : constant(row);
+  };
   Chunk chunk = makeChunk({suffix}, first, columns.lanes);
   SmallVector<Value> neutral;
   for (nn::ReduceOp reduce : all) {
     neutral.append(columns.lanes, neutralOf(reduce));
   }
-  SmallVector<Value> sums = emitFor(divide(thread, columns.across), limit, columns.down, neutral, [&](Value row, ArrayRef<Value> carried) {
+  auto addRows = [&](Value row, int64_t count, ArrayRef<Value> carried) {
     SmallVector<Value> next(carried);
-    setIndex(loops.reduced, row);
-    chunk.index = index;
-    forLanes(chunk, [&](unsigned lane) {
-      for (auto [i, reduce] : llvm::enumerate(all)) {
-        Value &sum = next[i * columns.lanes + lane];
-        sum = combine(reduce, sum, scalars.emit(reduce.getInput(), index));
-      }
-    });
-    SmallVector<Pending> pending;
-    computeFull(chunk, pending);
+    SmallVector<Pending> pending; // stored last, so that the reads of all rows are underway together
+    for (int64_t i = 0; i < count; ++i) {
+      setIndex(loops.reduced, i == 0 ? row : add(row, constant(i * columns.down)));
+      chunk.index = index;
+      forLanes(chunk, [&](unsigned lane) {
+        for (auto [r, reduce] : llvm::enumerate(all)) {
+          Value &sum = next[r * columns.lanes + lane];
+          sum = combine(reduce, sum, scalars.emit(reduce.getInput(), index));
+        }
+      });
+      computeFull(chunk, pending);
+    }
     store(pending);
     return next;
-  });
+  };
+  // Some rows at a time, then what is left of them.
+  int64_t step = columns.down * kRowsAtOnce, whole = rows - rows % step;
+  Value firstRow = divide(thread, columns.across);
+  SmallVector<Value> sums = neutral;
+  if (whole > 0) {
+    sums =
+        emitFor(firstRow, upTo(whole), step, sums, [&](Value row, ArrayRef<Value> carried) { return addRows(row, kRowsAtOnce, carried); });
+  }
+  if (whole < rows) {
+    Value first = whole == 0 ? firstRow : add(firstRow, constant(whole));
+    sums = emitFor(first, upTo(rows), columns.down, sums, [&](Value row, ArrayRef<Value> carried) { return addRows(row, 1, carried); });
+  }
   sums = combineDown(all, sums, columns.across, columns.down);
   Value isFirstRow = columns.down == 1 ? Value() : isBelow(thread, columns.across);
   emitIf(both(isFirstRow, isColumn), [&] {

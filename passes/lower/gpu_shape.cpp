@@ -23,9 +23,10 @@ constexpr int64_t kKeptElements = 32;
 constexpr int64_t kKeptBytes = 256, kKeptBytesOfLargest = 128;
 constexpr int64_t kColumnThreads = 256;
 constexpr int64_t kSharedBytes = 48 * 1024;
-// Blocks that fill a chip, and the least number of elements worth a block of its own.
+// Blocks that fill a chip, the least number of elements worth a block of its own, and the least number of segments worth a second kernel.
 constexpr int64_t kFullChipBlocks = 512;
 constexpr int64_t kSegmentElements = 16384;
+constexpr int64_t kLeastSegments = 4;
 
 int64_t powerOfTwo(int64_t least) {
   return static_cast<int64_t>(llvm::PowerOf2Ceil(static_cast<uint64_t>(std::max<int64_t>(1, least))));
@@ -71,10 +72,11 @@ GpuColumnShape shareOutColumns(int64_t rows, int64_t columns, int64_t lanes, int
 }
 
 int64_t countSegments(int64_t size, int64_t elements, int64_t blocks) {
-  int64_t wanted = std::min({static_cast<int64_t>(llvm::divideCeil(kFullChipBlocks, std::max<int64_t>(1, blocks))),
-                             size * elements / kSegmentElements, size / kThreadElements});
+  blocks = std::max<int64_t>(1, blocks);
+  int64_t wanted = std::min({static_cast<int64_t>(llvm::divideCeil(kFullChipBlocks, blocks)), size * elements / blocks / kSegmentElements,
+                             size / kThreadElements});
   int64_t best = 1;
-  for (int64_t segments = wanted; segments > 1; --segments) {
+  for (int64_t segments = wanted; segments >= kLeastSegments; --segments) {
     if (size % segments == 0 && size / segments % kThreadElements == 0) {
       return segments;
     }

@@ -125,13 +125,14 @@ func.func @forward(%x: tensor<4x4xi64> {nn.name = "x"}) -> (tensor<4xi64> {nn.na
 
 // -----
 
-// Columns: 32 threads across with 4 columns each, 8 rows of threads, which combine in a tree. The summed value is written on the way.
+// Columns: 32 threads across with 4 columns each, 8 rows of threads, each 4 rows at a time, which combine in a tree. The summed value is written on the way.
 // CHECK: exec.kernel @columns_0 [{{.*}}] extent 4 grain 256
 // CHECK: func.func @columns_0(%[[X:.*]]: memref<32000xf32>, %[[R:.*]]: memref<32000xf32>, %[[SUM:.*]]: memref<500xf32>)
 // CHECK-COUNT-4: memref.alloca() : memref<256xf32, #gpu.address_space<workgroup>>
-// CHECK: scf.for {{.*}} step %c8{{.*}} iter_args
-// CHECK: vector.load %[[X]]
-// CHECK: vector.store {{.*}}, %[[R]]
+// CHECK: scf.for {{.*}} step %c32{{.*}} iter_args
+// CHECK-COUNT-4: vector.load %[[X]]
+// CHECK-COUNT-4: vector.store {{.*}}, %[[R]]
+// CHECK: scf.yield
 // CHECK: gpu.barrier
 // CHECK: gpu.barrier
 // CHECK: gpu.barrier

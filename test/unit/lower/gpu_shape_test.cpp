@@ -62,6 +62,7 @@ TEST_CASE("gpu shape: segments fill the chip, divide the rows and are worth a bl
   CHECK(countSegments(/*size=*/8192, /*elements=*/4096, /*blocks=*/512) == 1);
   CHECK(countSegments(/*size=*/1 << 20, /*elements=*/1, /*blocks=*/1) == 64);
   CHECK(countSegments(/*size=*/1000, /*elements=*/16, /*blocks=*/1) == 1);
+  CHECK(countSegments(/*size=*/256, /*elements=*/512, /*blocks=*/4) == 1); // a second kernel would take longer
   CHECK(countSegments(/*size=*/2, /*elements=*/1 << 20, /*blocks=*/1) == 1);
   CHECK(countSegments(/*size=*/131101, /*elements=*/1, /*blocks=*/1) == 1); // a prime
 }

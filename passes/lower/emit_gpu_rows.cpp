@@ -15,6 +15,12 @@ using namespace mlir;
 
 namespace ashlar::lower {
 
+namespace {
+
+constexpr int64_t kChunksAtOnce = 4; // of a row in loops: so many reads of a thread are underway together
+
+} // namespace
+
 void GpuKernel::emitRows() {
   SplitLoops loops(shape);
   int64_t rows = countIterations(loops.kept);
@@ -109,23 +115,51 @@ void GpuKernel::emitRowInRegisters(ArrayRef<LoopDim> inner, const RowPasses &pas
   }
 }
 
-// A loop over the chunks in each pass: reads and computes again. Such rows have a block each, so every row is one.
+SmallVector<Value> GpuKernel::forChunks(ArrayRef<LoopDim> inner, const GpuRowShape &row, Value part, ArrayRef<Value> carried,
+                                        llvm::function_ref<SmallVector<Value>(ArrayRef<Chunk>, ArrayRef<Value>)> step) {
+  int64_t elements = countIterations(inner), stride = row.threads * row.lanes;
+  int64_t whole = elements - elements % (stride * kChunksAtOnce);
+  Value first = scale(part, row.lanes);
+  SmallVector<Value> values(carried);
+  auto loop = [&](Value from, int64_t to, int64_t count) {
+    values = emitFor(from, constant(to), stride * count, values, [&](Value at, ArrayRef<Value> inside) {
+      SmallVector<Chunk> chunks;
+      for (int64_t i = 0; i < count; ++i) {
+        chunks.push_back(makeChunk(inner, i == 0 ? at : add(at, constant(i * stride)), row.lanes));
+      }
+      return step(chunks, inside);
+    });
+  };
+  if (whole > 0) {
+    loop(first, whole, kChunksAtOnce);
+  }
+  if (whole < elements) {
+    loop(whole == 0 ? first : add(first, constant(whole)), elements, /*count=*/1);
+  }
+  return values;
+}
+
+// Loops over the chunks in each pass: reads and computes again. Such rows have a block each, so every row is one.
 void GpuKernel::emitRowInLoops(ArrayRef<LoopDim> inner, const RowPasses &passes, const GpuRowShape &row, Value part) {
-  Value first = scale(part, row.lanes), elements = constant(countIterations(inner));
-  int64_t stride = row.threads * row.lanes;
   emitRowValues(passes, /*level=*/0);
   for (int64_t level = 1; level <= passes.lastLevel(); ++level) {
     SmallVector<nn::ReduceOp> reductions = passes.reductionsOf(level);
     SmallVector<Value> neutral = llvm::map_to_vector(reductions, [&](nn::ReduceOp reduce) { return neutralOf(reduce); });
-    SmallVector<Value> sums = emitFor(first, elements, stride, neutral, [&](Value at, ArrayRef<Value> carried) {
-      return addChunk(reductions, makeChunk(inner, at, row.lanes), SmallVector<Value>(carried));
+    SmallVector<Value> sums = forChunks(inner, row, part, neutral, [&](ArrayRef<Chunk> chunks, ArrayRef<Value> carried) {
+      SmallVector<Value> next(carried);
+      for (const Chunk &chunk : chunks) {
+        next = addChunk(reductions, chunk, std::move(next));
+      }
+      return next;
     });
     finishPass(passes, level, std::move(sums), row.threads);
   }
   if (llvm::any_of(yielded(), [&](Value value) { return isFull(value); })) {
-    emitFor(first, elements, stride, {}, [&](Value at, ArrayRef<Value>) {
+    forChunks(inner, row, part, {}, [&](ArrayRef<Chunk> chunks, ArrayRef<Value>) {
       SmallVector<Pending> pending;
-      computeFull(makeChunk(inner, at, row.lanes), pending);
+      for (const Chunk &chunk : chunks) {
+        computeFull(chunk, pending);
+      }
       store(pending);
       return SmallVector<Value>();
     });

@@ -96,6 +96,11 @@ private:
   llvm::SmallVector<mlir::Value> addChunk(llvm::ArrayRef<nn::ReduceOp> reductions, const Chunk &chunk, llvm::SmallVector<mlir::Value> sums);
   void emitRowInRegisters(llvm::ArrayRef<LoopDim> inner, const RowPasses &passes, const GpuRowShape &row, mlir::Value part,
                           mlir::Value isRow);
+  // Emits the loops of one pass over a row, some chunks at a time, then what is left of them; `step` maps the carried values to the next
+  // ones.
+  llvm::SmallVector<mlir::Value>
+  forChunks(llvm::ArrayRef<LoopDim> inner, const GpuRowShape &row, mlir::Value part, llvm::ArrayRef<mlir::Value> carried,
+            llvm::function_ref<llvm::SmallVector<mlir::Value>(llvm::ArrayRef<Chunk>, llvm::ArrayRef<mlir::Value>)> step);
   void emitRowInLoops(llvm::ArrayRef<LoopDim> inner, const RowPasses &passes, const GpuRowShape &row, mlir::Value part);
   void finishPass(const RowPasses &passes, int64_t level, llvm::SmallVector<mlir::Value> sums, int64_t count);
 

@@ -175,9 +175,10 @@ Status CudaExecutor::allocate() {
   context.memory.workspace = staging + kFeeds * feedBytes;
   context.seat->place(context.memory);
   const DriverLibrary &cuda = context.device.driver();
-  for (CUstream *stream : {&context.compute, &context.communication, &copies}) {
-    ASHLAR_RETURN_IF_ERROR(context.device.createStream(*stream));
-  }
+  ASHLAR_RETURN_IF_ERROR(context.device.createStream(context.compute));
+  ASHLAR_RETURN_IF_ERROR(context.device.createStream(copies));
+  // A collective that waits for a free multiprocessor makes all ranks wait.
+  ASHLAR_RETURN_IF_ERROR(context.device.createStream(context.communication, /*urgent=*/true));
   ASHLAR_RETURN_IF_ERROR(context.device.createEvent(finished));
   ASHLAR_RETURN_IF_ERROR(context.device.createEvent(begun, /*timing=*/true));
   ASHLAR_RETURN_IF_ERROR(context.device.createEvent(ended, /*timing=*/true));

@@ -18,6 +18,9 @@ constexpr int kLooksPerCheck = 64;
 
 constexpr size_t kLogBytes = 4096;
 
+// Lower numbers are more urgent; the driver takes the most urgent that it has for any number beyond.
+constexpr int kUrgent = -1000;
+
 double gib(size_t bytes) {
   return static_cast<double>(bytes) * 0x1p-30;
 }
@@ -140,8 +143,9 @@ void CudaDevice::unpin(void *memory) {
   cuda.cuMemHostUnregister(memory);
 }
 
-Status CudaDevice::createStream(CUstream &stream) {
-  ASHLAR_RETURN_IF_ERROR(cuda.check(cuda.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), "cannot make a stream"));
+Status CudaDevice::createStream(CUstream &stream, bool urgent) {
+  int priority = urgent ? kUrgent : 0;
+  ASHLAR_RETURN_IF_ERROR(cuda.check(cuda.cuStreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, priority), "cannot make a stream"));
   streams.push_back(stream);
   return Status();
 }

@@ -66,8 +66,8 @@ public:
   Status pin(void *address, size_t bytes);
   void unpin(void *address);
 
-  // Makes a stream, or an event, which takes the time only if `timing`.
-  Status createStream(CUstream &stream);
+  // Makes a stream, whose kernels go before those of others if `urgent`; or an event, which takes the time only if `timing`.
+  Status createStream(CUstream &stream, bool urgent = false);
   Status createEvent(CUevent &event, bool timing = false);
 
   // Waits until the event has happened. Polls, and gives up when the interrupt says so.

@@ -19,10 +19,10 @@ namespace ashlar::rt {
               function(cuMemFree_v2) function(cuMemGetInfo_v2) function(cuMemHostAlloc) function(cuMemFreeHost)                            \
                   function(cuMemHostRegister_v2) function(cuMemHostUnregister) function(cuMemHostGetDevicePointer_v2)                      \
                       function(cuMemcpyHtoDAsync_v2) function(cuMemcpyDtoHAsync_v2) function(cuMemcpyDtoDAsync_v2)                         \
-                          function(cuMemcpy2DAsync_v2) function(cuMemsetD8Async) function(cuMemsetD32Async) function(cuStreamCreate)       \
-                              function(cuStreamDestroy_v2) function(cuStreamQuery) function(cuStreamWaitEvent)                             \
-                                  function(cuStreamBeginCapture_v2) function(cuStreamEndCapture) function(cuEventCreate)                   \
-                                      function(cuEventDestroy_v2) function(cuEventRecord) function(cuEventQuery)                           \
+                          function(cuMemcpy2DAsync_v2) function(cuMemsetD8Async) function(cuMemsetD32Async)                                \
+                              function(cuStreamCreateWithPriority) function(cuStreamDestroy_v2) function(cuStreamQuery)                    \
+                                  function(cuStreamWaitEvent) function(cuStreamBeginCapture_v2) function(cuStreamEndCapture)               \
+                                      function(cuEventCreate) function(cuEventDestroy_v2) function(cuEventRecord) function(cuEventQuery)   \
                                           function(cuEventElapsedTime_v2) function(cuLaunchKernel) function(cuGraphInstantiateWithFlags)   \
                                               function(cuGraphLaunch) function(cuGraphExecDestroy) function(cuGraphDestroy)                \
                                                   function(cuGetErrorName) function(cuGetErrorString)

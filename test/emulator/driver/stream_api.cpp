@@ -96,6 +96,11 @@ CUresult CUDAAPI cuStreamCreate(CUstream *stream, unsigned int flags) {
   return CUDA_SUCCESS;
 }
 
+// Work runs in any order that streams and events allow, so priorities change nothing.
+CUresult CUDAAPI cuStreamCreateWithPriority(CUstream *stream, unsigned int flags, int) {
+  return cuStreamCreate(stream, flags);
+}
+
 CUresult CUDAAPI cuStreamDestroy(CUstream stream) {
   ASHLAR_EMULATOR_ENTER();
   if (Driver::get().streams.erase(stream) == 0) {

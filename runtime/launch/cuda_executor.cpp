@@ -183,7 +183,8 @@ Status CudaExecutor::allocate() {
   ASHLAR_RETURN_IF_ERROR(context.device.createEvent(begun, /*timing=*/true));
   ASHLAR_RETURN_IF_ERROR(context.device.createEvent(ended, /*timing=*/true));
   ASHLAR_RETURN_IF_ERROR(context.device.allocatePinned(kPinnedBytes, pinned));
-  ASHLAR_RETURN_IF_ERROR(cuda.check(cuda.cuMemsetD8Async(base, 0, total, context.compute), "cannot fill memory of the GPU"));
+  ASHLAR_RETURN_IF_ERROR(
+      cuda.check(cuda.cuMemsetD32Async(base, 0, total / sizeof(uint32_t), context.compute), "cannot fill memory of the GPU"));
   if (image->constants_bytes > 0) {
     CUresult result = cuda.cuMemcpyHtoDAsync_v2(context.memory.constants, image->constants, image->constants_bytes, context.compute);
     ASHLAR_RETURN_IF_ERROR(cuda.check(result, "cannot copy the constants to the GPU"));

@@ -60,8 +60,9 @@ CUresult fill(CUdeviceptr to, const void *element, size_t width, size_t count, C
   uint32_t value = 0;
   std::memcpy(&value, element, width);
   return enqueue(stream, once([=] {
+                   std::byte *memory = mustResolve(to, width * count);
                    for (size_t i = 0; i < count; ++i) {
-                     std::memcpy(mustResolve(to, width * count) + i * width, &value, width);
+                     std::memcpy(memory + i * width, &value, width);
                    }
                  }));
 }

@@ -39,7 +39,7 @@ compile() {
 train() {
   local name=$1 model=$2 job=$3 tolerance=$4
   "$tools/ashlarc" "$scratch/$model.onnx" --job "$job" --mesh dp=1 -o "$scratch/$name"
-  "$scratch/$name" --steps 40 --log-every 1 --metrics "$out/expected/$name.jsonl" >/dev/null
+  "$scratch/$name" --steps 20 --log-every 1 --metrics "$out/expected/$name.jsonl" >/dev/null
   compile "$model" "$name.1" --job "$job" --mesh dp=1
   compile "$model" "$name.2" --job "$job" --mesh dp=2
   echo "$name $tolerance" >>"$out/trains"

@@ -80,7 +80,7 @@ losses() {
 trains() {
   local name=$1 ranks=$2 tolerance=$3 program=$bin/$1.$2 metrics=$out/logs/$1.$2.jsonl
   shift 3
-  on_ranks "$ranks" "$program" --steps 40 --log-every 1 --metrics "$metrics" "$@" || return
+  on_ranks "$ranks" "$program" --steps 20 --log-every 1 --metrics "$metrics" "$@" || return
   losses "$here/expected/$name.jsonl" "$metrics" "$tolerance"
 }
 
@@ -129,7 +129,7 @@ steps() {
   shift
   for i in 1 2 3; do
     log=$out/logs/$name.$i.log
-    timeout 300 "$bin/$name" --steps 400 --log-every 0 >"$log" 2>&1
+    timeout 300 "$bin/$name" --steps 200 --log-every 0 >"$log" 2>&1
     ours+=("$(us "$log")")
     [ "$torch" -eq 1 ] || continue
     timeout 300 python3 "$here/mlp_torch.py" --device cuda "$@" >"$out/logs/$name.torch.$i.log" 2>&1

@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# What tools/gpu-check.sh packs passes its own checks, here on the emulator; and it says what is wrong when something is.
+. "$(dirname "$0")/common.sh"
+
+emulator=$tools/../emulator
+[ -e "$emulator/libcuda.so.1" ] || { echo "the cuda target is left out of this build"; exit 77; }
+root=$(dirname "$0")/../..
+
+"$root/tools/gpu-check.sh" -o pack --gpu-arch sm_90 || fail "gpu-check.sh failed"
+LD_LIBRARY_PATH=$emulator pack/run.sh --quick --out good >good.log 2>&1 || { cat good.log; fail "a check of the pack failed"; }
+tail -1 good.log | grep -qE '^[1-9][0-9]+ passed, 0 failed, 0 skipped' || fail "not all checks ran: $(tail -1 good.log)"
+grep -q '"name": "train mlp, 2 ranks", "outcome": "passed"' good/results.json || fail "results.json lacks a check"
+python3 -m json.tool good/results.json >/dev/null || fail "results.json is not JSON"
+grep -q '^| check | conformance, 2 ranks | passed |' good/table.md || fail "table.md lacks a check"
+
+# A wrong expectation is found.
+sed -i '3s/"loss": [0-9.]*/"loss": 9/' pack/expected/linear.jsonl
+rm -rf pack/forward/*
+sed -i 1q pack/trains
+LD_LIBRARY_PATH=$emulator pack/run.sh --quick --out bad >bad.log 2>&1 && fail "a wrong loss went unnoticed"
+grep -qE '^check +train linear, 1 rank +FAILED' bad.log || fail "the wrong loss is not told"

@@ -35,13 +35,14 @@ compile() {
   "$tools/ashlarc" "$scratch/$model.onnx" --target cuda "${arch[@]}" "$@" -o "$out/bin/$output"
 }
 
-# The losses that a GPU must reproduce: those of the cpu target on one rank. The job's mesh is one axis, dp.
+# train NAME MODEL TOLERANCE JOB MESH_OF_2: the losses that a GPU must reproduce are those of the cpu target on one rank.
 train() {
-  local name=$1 model=$2 job=$3 tolerance=$4
-  "$tools/ashlarc" "$scratch/$model.onnx" --job "$job" --mesh dp=1 -o "$scratch/$name"
-  "$scratch/$name" --steps 20 --log-every 1 --metrics "$out/expected/$name.jsonl" >/dev/null
-  compile "$model" "$name.1" --job "$job" --mesh dp=1
-  compile "$model" "$name.2" --job "$job" --mesh dp=2
+  local name=$1 model=$2 tolerance=$3 job=$4 mesh=$5 data=()
+  [ -d "$out/data/$name" ] && data=(--data "$out/data/$name")
+  "$tools/ashlarc" "$scratch/$model.onnx" --job "$job" --mesh "${mesh//2/1}" -o "$scratch/$name"
+  "$scratch/$name" "${data[@]}" --steps 20 --log-every 1 --metrics "$out/expected/$name.jsonl" >/dev/null
+  compile "$model" "$name.1" --job "$job" --mesh "${mesh//2/1}"
+  compile "$model" "$name.2" --job "$job" --mesh "$mesh"
   echo "$name $tolerance" >>"$out/trains"
 }
 
@@ -58,15 +59,18 @@ jobs=$root/docs/jobs
 "$tools/ashlar-zoo" linear -o "$scratch/linear.onnx"
 "$tools/ashlar-zoo" mlp -o "$scratch/mlp.onnx"
 "$tools/ashlar-zoo" mlp --layers 12 --width 4096 --no-data -o "$scratch/mlp_large.onnx"
-"$tools/ashlar-zoo" transformer -o "$scratch/transformer.onnx"
+"$tools/ashlar-zoo" transformer --seed 2 -o "$scratch/transformer.onnx"
 { cat "$jobs/mlp.txtpb"; echo "precision: BF16_MIXED"; } >"$scratch/bf16.txtpb"
 sed -e 's/^global_batch: .*/global_batch: 8192/' -e 's/digits {}/digits { train_samples: 65536 eval_samples: 8192 }/' "$jobs/mlp.txtpb" >"$scratch/mlp_8192.txtpb"
 { cat "$scratch/mlp_8192.txtpb"; echo "precision: BF16_MIXED"; echo 'init { match: "*.bias" fill: 0 } init { match: "*" kaiming_uniform {} }'; } >"$scratch/mlp_large.txtpb"
 
 # Tolerances are relative to the loss: rounding differs, and grows with the steps; bf16 has 8 bits.
-train linear linear "$jobs/linear.txtpb" 1e-4
-train mlp mlp "$jobs/mlp.txtpb" 1e-3
-train mlp_bf16 mlp "$scratch/bf16.txtpb" 3e-2
+train linear linear 1e-4 "$jobs/linear.txtpb" dp=2
+train mlp mlp 1e-3 "$jobs/mlp.txtpb" dp=2
+train mlp_bf16 mlp 3e-2 "$scratch/bf16.txtpb" dp=2
+mkdir "$out/data"
+python3 "$root/test/e2e/write_tokens.py" "$out/data/transformer" 50 16
+train transformer transformer 1e-3 "$jobs/transformer_tensor_parallel.txtpb" dp=1,tp=2
 compile mlp mlp_256 --job "$jobs/mlp.txtpb" --mesh dp=1
 compile mlp mlp_8192 --job "$scratch/mlp_8192.txtpb" --mesh dp=1
 compile mlp_large mlp_large --job "$scratch/mlp_large.txtpb" --mesh dp=1

@@ -80,6 +80,7 @@ losses() {
 trains() {
   local name=$1 ranks=$2 tolerance=$3 program=$bin/$1.$2 metrics=$out/logs/$1.$2.jsonl
   shift 3
+  [ -d "$here/data/$name" ] && set -- "$@" --data "$here/data/$name"
   on_ranks "$ranks" "$program" --steps 20 --log-every 1 --metrics "$metrics" "$@" || return
   losses "$here/expected/$name.jsonl" "$metrics" "$tolerance"
 }

@@ -7,6 +7,8 @@
 
 #include <catch2/catch.hpp>
 
+#include <array>
+#include <atomic>
 #include <cstring>
 #include <random>
 #include <thread>
@@ -147,6 +149,38 @@ TEST_CASE("abort: ranks that wait for one that gave up stop waiting", "[runtime]
     }
   });
   CHECK(waited.code() == StatusCode::kAborted);
+}
+
+TEST_CASE("communicator: every rank gathers what all ranks give, again and again", "[runtime][comm]") {
+  SumVariant sum(4, 1, 9);
+  std::atomic<int> right{0};
+  onAllRanks(sum.variant, [&](Communicator &communicator) {
+    for (int round = 0; round < 3; ++round) {
+      std::array<int, 30> mine;
+      mine.fill(100 * round + communicator.rank());
+      std::array<int, 120> all = {};
+      bool good = communicator.allGather(mine.data(), sizeof(mine), all.data()).ok();
+      for (int i = 0; i < 120; ++i) {
+        good = good && all[static_cast<size_t>(i)] == 100 * round + i / 30;
+      }
+      right += good;
+    }
+    char large[kLargestGather + 1];
+    right += communicator.allGather(large, sizeof(large), large).message() == "a gather of 1021 bytes a rank; at most 1020 fit";
+  });
+  CHECK(right == 16);
+}
+
+TEST_CASE("communicator: one rank alone says why the job ends", "[runtime][comm]") {
+  SumVariant sum(4, 1, 9);
+  std::atomic<int> first{0};
+  std::atomic<int> seen{0};
+  onAllRanks(sum.variant, [&](Communicator &communicator) {
+    first += communicator.giveUp();
+    seen += communicator.aborted();
+  });
+  CHECK(first == 1);
+  CHECK(seen == 4);
 }
 
 TEST_CASE("prepare: a collective that contradicts itself is refused with both values", "[runtime][comm]") {

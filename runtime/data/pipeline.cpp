@@ -61,7 +61,7 @@ struct Pipeline::State {
   uint64_t seed = 0, globalBatch = 1, stepsPerPass = 1, stepsPerEpoch = 1;
   size_t stepBytes = 0;
   uint64_t stageSteps = 1;
-  std::unique_ptr<char, FreeDeleter> memory;
+  std::shared_ptr<char> memory;
   size_t memoryBytes = 0;
 
   // The thread's own.
@@ -150,7 +150,7 @@ Status Pipeline::State::layOut(const PipelineOptions &options) {
   const size_t stageBytes = stepBytes * stageSteps;
   if (stageBytes > 0) {
     memoryBytes = (kStages * stageBytes + kPageBytes - 1) / kPageBytes * kPageBytes;
-    memory.reset(static_cast<char *>(std::aligned_alloc(kPageBytes, memoryBytes)));
+    memory.reset(static_cast<char *>(std::aligned_alloc(kPageBytes, memoryBytes)), FreeDeleter());
     if (!memory) {
       return unavailable("{} bytes for {} batches ahead: out of memory", kStages * stageBytes, kStages * stageSteps);
     }
@@ -246,8 +246,8 @@ size_t Pipeline::featureBytes(uint32_t feature) const {
   return state->features[feature].pieceBytes;
 }
 
-char *Pipeline::memory() const {
-  return state->memory.get();
+const std::shared_ptr<char> &Pipeline::memory() const {
+  return state->memory;
 }
 
 size_t Pipeline::memoryBytes() const {

@@ -69,8 +69,8 @@ public:
   size_t featureBytes(uint32_t feature) const;
 
   // Returns where the batches lie, all of them: whole pages of their own, to be page-locked; and of one batch, its bytes and where in it
-  // the piece of a device lies.
-  char *memory() const;
+  // the piece of a device lies. Who holds on to the memory keeps it, whatever becomes of the pipeline.
+  const std::shared_ptr<char> &memory() const;
   size_t memoryBytes() const;
   size_t batchBytes() const;
   size_t offsetInBatch(uint32_t device, uint32_t feature) const;

@@ -16,14 +16,19 @@ CudaFeed::~CudaFeed() {
   for (CUstream stream : {copies, context.compute, context.communication}) {
     idle = idle && cuda.cuStreamQuery(stream) == CUDA_SUCCESS;
   }
-  if (pipeline.memoryBytes() > 0 && copied != nullptr && idle) {
-    context.device.unpin(pipeline.memory());
+  if (pipeline.memoryBytes() == 0 || copied == nullptr) {
+    return;
+  }
+  if (idle) {
+    context.device.unpin(pipeline.memory().get());
+  } else {
+    context.stranded.push_back(pipeline.memory());
   }
 }
 
 Status CudaFeed::create(const ashlar_rt_variant &variant) {
   if (pipeline.memoryBytes() > 0) {
-    ASHLAR_RETURN_IF_ERROR(context.device.pin(pipeline.memory(), pipeline.memoryBytes()));
+    ASHLAR_RETURN_IF_ERROR(context.device.pin(pipeline.memory().get(), pipeline.memoryBytes()));
   }
   for (uint32_t feature = 0; feature < pipeline.numFeatures(); ++feature) {
     const ashlar_rt_tensor &tensor = variant.tensors[pipeline.featureTensor(feature)];

@@ -22,6 +22,7 @@ struct CudaContext {
   DeviceMemory memory;
   CUstream compute = nullptr;
   CUstream communication = nullptr;
+  std::vector<std::shared_ptr<char>> stranded; // batches that the device may still read after a failure
 
   // Members die in reverse order; products before the device.
   ~CudaContext() { device.setInterrupt(nullptr); }

@@ -272,7 +272,7 @@ Status CudaExecutor::runWatched(CudaProgram &program) {
     ASHLAR_RETURN_IF_ERROR(wait());
     ASHLAR_RETURN_IF_ERROR(checkNumerics(program, i, device, load));
   }
-  return Status();
+  return options.profile ? program.collectTimes() : Status();
 }
 
 Status CudaExecutor::wait() {

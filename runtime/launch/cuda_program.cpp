@@ -157,14 +157,19 @@ Status CudaProgram::capture() {
 
 Status CudaProgram::enqueueAlone(size_t instr) {
   const Step &step = steps[instr];
-  if (step.stream == context.compute) {
-    return run(step);
+  bool aside = step.stream != context.compute;
+  if (aside) {
+    ASHLAR_RETURN_IF_ERROR(record(start, context.compute));
+    ASHLAR_RETURN_IF_ERROR(await(context.communication, start));
   }
-  ASHLAR_RETURN_IF_ERROR(record(start, context.compute));
-  ASHLAR_RETURN_IF_ERROR(await(context.communication, start));
+  ASHLAR_RETURN_IF_ERROR(record(step.begin, step.stream));
   ASHLAR_RETURN_IF_ERROR(run(step));
-  ASHLAR_RETURN_IF_ERROR(record(joined, context.communication));
-  return await(context.compute, joined);
+  ASHLAR_RETURN_IF_ERROR(record(step.end, step.stream));
+  if (aside) {
+    ASHLAR_RETURN_IF_ERROR(record(joined, context.communication));
+    ASHLAR_RETURN_IF_ERROR(await(context.compute, joined));
+  }
+  return Status();
 }
 
 Status CudaProgram::collectTimes() {

@@ -7,6 +7,7 @@
 #include "runtime/launch/cpu_check.h"
 #include "runtime/launch/cpu_executor.h"
 #include "runtime/launch/cuda_executor.h"
+#include "runtime/launch/same_options.h"
 #include "runtime/launch/session.h"
 
 #include <algorithm>
@@ -21,6 +22,9 @@ namespace {
 
 // How long a rank with nothing to say leaves the one that prints the error to do so: mpirun ends all ranks as soon as one has failed.
 constexpr useconds_t kGraceMicroseconds = 300 * 1000;
+
+// How long it leaves one that has the same error to print.
+constexpr useconds_t kSilenceMicroseconds = 3000 * 1000;
 
 // Busy threads of a rank on a GPU.
 constexpr int kThreadsBesideGpu = 4;
@@ -45,7 +49,7 @@ Status chooseVariant(const ashlar_rt_image &image, const Options &options, const
     return Status();
   }
   const char *reason = image.deterministic_refusal;
-  return invalid("--deterministic: {}", reason != nullptr ? reason : "the program was compiled without a deterministic variant");
+  return invalid("{}", reason != nullptr ? reason : "--deterministic: the program was compiled without a deterministic variant");
 }
 
 Status checkRanks(const Job &job, const ashlar_rt_variant &variant) {
@@ -95,15 +99,17 @@ Cores coresBesideGpu() {
   return {1, granted};
 }
 
-// Says what went wrong, once for the job. `known`: all ranks have the same failure, so rank 0 speaks for all.
+// Says what went wrong, once for the job. `known`: all ranks have the same failure, so rank 0 speaks for all, unless it runs another
+// program and has nothing to say: then mpirun leaves this one alone.
 void report(const Status &status, const Job &job, bool known) {
-  bool speaks = status.code() != StatusCode::kAborted && (!known || job.rank() == 0);
-  if (speaks) {
+  bool aborted = status.code() == StatusCode::kAborted;
+  if (aborted || (known && job.rank() != 0)) {
+    usleep(aborted ? kGraceMicroseconds : kSilenceMicroseconds);
+  }
+  if (!aborted) {
     std::fflush(stdout);
     fmt::print(stderr, "error: {}\n", status.message());
     std::fflush(stderr);
-  } else {
-    usleep(kGraceMicroseconds);
   }
 }
 
@@ -135,6 +141,7 @@ Status runJob(const ashlar_rt_image &image, const Options &options, Job &job, bo
   std::unique_ptr<Communicator> communicator;
   uint64_t hostBytes = onCuda ? cudaHostBytes(*variant) : variant->arena_bytes;
   ASHLAR_RETURN_IF_ERROR(job.connect(*variant, hostBytes, image.program_hash, communicator, known));
+  ASHLAR_RETURN_IF_ERROR(communicator->agree(checkSameOptions(options, *communicator)));
   Cores cores = onCuda ? coresBesideGpu() : coresFor(options, job);
   ThreadPool pool(cores.threads);
   communicator->setThreadPool(&pool, cores.onHost);

@@ -17,6 +17,15 @@ sed 's/seed: 1//; $ a seed: 2' "$jobs/mlp.txtpb" > other.txtpb
 mpirun -n 2 ./mlp --steps 1 : -n 2 ./same --steps 1 > /dev/null || fail "the same program compiled twice is not the same"
 expect_error "program" mpirun -n 2 ./mlp --steps 1 : -n 2 ./other --steps 1
 
+# The rank that has something to say is not the first.
+"$tools/ashlarc" mlp.onnx --job "$jobs/mlp.txtpb" --mesh dp=1 -o alone
+expect_error "4 ranks at launch but the program was compiled for 1" mpirun -n 3 ./mlp --steps 1 : -n 1 ./alone --steps 1
+
+# Ranks that would not do the same: one would wait for ever, or train another model.
+expect_error "rank 3: started with --steps 2 but rank 0 with --steps 1" mpirun -n 3 ./mlp --steps 1 : -n 1 ./mlp --steps 2
+expect_error "rank 1: started with --eval but rank 0 without --eval" mpirun -n 1 ./mlp --steps 1 : -n 3 ./mlp --steps 1 --eval
+expect_error "rank 3: started with --seed 3 but rank 0 with --seed 1" mpirun -n 3 ./mlp --steps 1 : -n 1 ./mlp --steps 1 --seed 3
+
 # Starts a long run and waits until it trains: sets launcher and ranks, the processes.
 start_long_run() {
   mpirun -n 4 ./mlp --epochs 1000 > long.log 2>&1 &

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Each option is one number: its value, 1 for a flag, or a hash.
+
+#include "runtime/launch/same_options.h"
+
+#include "runtime/base/host.h"
+
+#include <algorithm>
+#include <array>
+
+namespace ashlar::rt {
+namespace {
+
+constexpr size_t kOptions = 6;
+constexpr uint64_t kNotGiven = UINT64_MAX;
+
+// What stands behind an option on the command line.
+enum class Shape { kNumber, kFlag, kFiles };
+
+struct Told {
+  const char *name;
+  Shape shape;
+  uint64_t value;
+};
+
+// The tensors that --output names: which they are, not where they go.
+uint64_t hashOutputs(const Options &options) {
+  std::vector<std::string> names;
+  for (const auto &output : options.outputs) {
+    names.push_back(output.first);
+  }
+  std::sort(names.begin(), names.end());
+  std::string text;
+  for (const std::string &name : names) {
+    text += name + "\n";
+  }
+  return names.empty() ? kNotGiven : hashText(text);
+}
+
+std::array<Told, kOptions> tell(const Options &options) {
+  return {{{"--steps", Shape::kNumber, options.steps.value_or(kNotGiven)},
+           {"--epochs", Shape::kNumber, options.epochs},
+           {"--seed", Shape::kNumber, options.seed},
+           {"--eval", Shape::kFlag, options.evaluate ? 1 : kNotGiven},
+           {"--benchmark", Shape::kNumber, options.benchmark != 0 ? options.benchmark : kNotGiven},
+           {"--output", Shape::kFiles, hashOutputs(options)}}};
+}
+
+std::string describe(const Told &option, uint64_t value) {
+  if (value == kNotGiven) {
+    return fmt::format("without {}", option.name);
+  }
+  switch (option.shape) {
+  case Shape::kNumber:
+    return fmt::format("with {} {}", option.name, value);
+  case Shape::kFlag:
+    return fmt::format("with {}", option.name);
+  default:
+    return fmt::format("with {} for tensors of its own", option.name);
+  }
+}
+
+} // namespace
+
+Status checkSameOptions(const Options &options, Communicator &communicator) {
+  std::array<Told, kOptions> mine = tell(options);
+  std::array<uint64_t, kOptions> values;
+  std::transform(mine.begin(), mine.end(), values.begin(), [](const Told &option) { return option.value; });
+  std::vector<uint64_t> all(kOptions * static_cast<size_t>(communicator.processes()));
+  ASHLAR_RETURN_IF_ERROR(communicator.allGather(values.data(), sizeof(values), all.data()));
+  for (size_t i = 0; i < kOptions; ++i) {
+    if (values[i] != all[i]) {
+      return invalid("started {} but rank 0 {}; give all ranks the same options", describe(mine[i], values[i]), describe(mine[i], all[i]));
+    }
+  }
+  return Status();
+}
+
+} // namespace ashlar::rt

@@ -76,7 +76,8 @@ const ErrorName *errorName(CUresult code) {
 } // namespace
 
 Device::Device(int index)
-    : index(index), memory(setting("MEMORY", kDefaultMemory)), machine(memory, setting("SEED", 1) * 1000003 + uint64_t(index)) {}
+    : index(index), memory(setting("MEMORY", kDefaultMemory)),
+      machine(memory, setting("SEED", 1) * 1000003 + uint64_t(index), setting("RACES", 1) != 0) {}
 
 Driver &Driver::get() {
   static auto *driver = new Driver; // never destroyed: work may run until the end

@@ -55,6 +55,14 @@ struct Lookup {
   }
 };
 
+struct TakeLow {
+  uint16_t operator()(uint32_t pair) const { return uint16_t(pair); }
+};
+
+struct TakeHigh {
+  uint16_t operator()(uint32_t pair) const { return uint16_t(pair >> 16); }
+};
+
 struct Select {
   template <class T> T operator()(T a, T b, uint8_t predicate) const { return predicate ? a : b; }
 };
@@ -214,11 +222,31 @@ void emitCombine(Decoder &decoder, const std::string &with, uint32_t out, uint32
   decoder.emit(handler, {out, compared, other});
 }
 
+// setp.lt.f16x2 p|q, a, b: p of the lower halves, q of the upper ones.
+void decodeSetPair(Decoder &decoder, const std::string &comparison, Type type, const Statement &statement) {
+  decoder.expectOperands(statement, 3, 3);
+  const auto &operands = statement.operands;
+  const Type half = type == Type::F16x2 ? Type::F16 : Type::BF16;
+  const uint32_t a = decoder.source(operands[1], type), b = decoder.source(operands[2], type);
+  for (const bool high : {false, true}) {
+    const uint32_t aHalf = decoder.temporary(2), bHalf = decoder.temporary(2);
+    const Handler take = high ? &lanes<TakeHigh, uint16_t, uint32_t> : &lanes<TakeLow, uint16_t, uint32_t>;
+    decoder.emit(take, {aHalf, a});
+    decoder.emit(take, {bHalf, b});
+    const Operand out{Operand::Name, high ? operands[0].second : operands[0].name};
+    decoder.emit(comparisonHandler(decoder, comparison, half), {decoder.destination(out, Type::Pred), aHalf, bHalf});
+  }
+}
+
 // setp.lt{.and}.f32 p{|q}, a, b{, c}: p = a < b and c; q = not (a < b) and c.
 void decodeSetPredicate(Decoder &decoder, Qualifiers &qualifiers, const Statement &statement) {
   const std::string comparison = qualifiers.takeFirst();
   const std::string with = qualifiers.take("and") ? "and" : qualifiers.take("or") ? "or" : qualifiers.take("xor") ? "xor" : "";
   const Type type = qualifiers.takeType();
+  if (type == Type::F16x2 || type == Type::BF16x2) {
+    decodeSetPair(decoder, comparison, type, statement);
+    return;
+  }
   decoder.expectOperands(statement, with.empty() ? 3 : 4, with.empty() ? 3 : 4);
   const auto &operands = statement.operands;
   const uint32_t compared = decoder.temporary(1), opposite = decoder.temporary(1);

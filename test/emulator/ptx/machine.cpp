@@ -97,7 +97,7 @@ uint64_t Machine::launch(const Module &module, const Kernel &kernel, const Launc
   }
   std::vector<std::byte> shared(kernel.sharedBytes + shape.dynamicShared + 1);
   Shadow sharedShadow(shared.size());
-  Block block{&module, &kernel, &memory, shared.data(), shared.size() - 1, &sharedShadow, {}, &nextNumber, {}};
+  Block block{&module, &kernel, &memory, shared.data(), shared.size() - 1, &sharedShadow, races, {}, &nextNumber, {}};
   block.epoch.launch = block.take(1);
   std::vector<std::unique_ptr<Warp>> warps;
   for (uint32_t first = 0; first < shape.threads(); first += kLanes) {

@@ -22,7 +22,8 @@ struct LaunchShape {
 
 class Machine {
 public:
-  Machine(DeviceMemory &memory, uint64_t seed) : memory(memory), random(seed) {}
+  // `races`: accesses that conflict are faults.
+  Machine(DeviceMemory &memory, uint64_t seed, bool races = true) : memory(memory), random(seed), races(races) {}
 
   // Runs the kernel to its end; `parameters`: its parameters, packed. Throws Fault. Returns the number of thread instructions.
   uint64_t launch(const Module &module, const Kernel &kernel, const LaunchShape &shape, const std::byte *parameters);
@@ -30,6 +31,7 @@ public:
 private:
   DeviceMemory &memory;
   std::mt19937_64 random;
+  bool races;
   uint64_t nextNumber = 1;
 };
 

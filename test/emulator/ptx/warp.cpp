@@ -164,7 +164,7 @@ void Warp::check(Shadow::Conflict conflict, unsigned lane, const Instruction &at
   static constexpr const char *kTexts[] = {"", "written by another thread, with no barrier between",
                                            "read by another thread, with no barrier between", "read before anything was written there",
                                            "written in this launch, but read by ld.global.nc"};
-  if (conflict != Shadow::None) {
+  if (conflict != Shadow::None && (block.races || conflict == Shadow::Uninitialised)) {
     fault(Fault::LaunchFailure, lane, at, "address " + hex(address) + " is " + kTexts[conflict]);
   }
 }

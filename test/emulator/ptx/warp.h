@@ -19,6 +19,7 @@ struct Block {
   std::byte *shared;
   uint64_t sharedBytes;
   Shadow *sharedShadow;
+  bool races; // accesses that conflict are faults
   Epoch epoch;
   uint64_t *nextNumber; // for the shadows
   uint32_t index[3];

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# Training on the emulator: the cuda target gives the losses of the cpu target, on one rank and on several, with a captured step and without,
+# each rank with a device of its own or all sharing one.
+
+. "$(dirname "$0")/common.sh"
+. "$(dirname "$0")/emulator.sh"
+
+# compile MODEL JOB NAME OPTIONS...: the same program for both targets, NAME_cpu and NAME_cuda.
+compile() {
+  local model=$1 job=$2 name=$3
+  shift 3
+  "$tools/ashlarc" "$model" --job "$job" --target cpu "$@" -o "${name}_cpu"
+  "$tools/ashlarc" "$model" --job "$job" --target cuda --gpu-arch sm_90 "$@" -o "${name}_cuda"
+}
+
+"$tools/ashlar-zoo" linear -o linear.onnx
+compile linear.onnx "$jobs/linear.txtpb" linear
+./linear_cpu --steps 60 --log-every 5 > cpu.log
+./on_emulator 1 ./linear_cuda --steps 60 --log-every 5 > cuda.log
+# Sums in another order: 2^-24 a term, grown by 60 steps.
+expect_close cpu.log cuda.log 1e-4
+./on_emulator 1 ./linear_cuda --steps 60 --log-every 5 --no-graph > eager.log
+[ "$(losses cuda.log)" = "$(losses eager.log)" ] || fail "the captured step computes other numbers"
+./on_emulator 1 env ASHLAR_EMULATOR_SEED=9 ./linear_cuda --steps 60 --log-every 5 > order.log
+[ "$(losses cuda.log)" = "$(losses order.log)" ] || fail "another order of independent work gives other numbers"
+
+# A quarter of mlp's batch, so that the products take less time.
+sed 's/^global_batch:.*/global_batch: 64/' "$jobs/mlp.txtpb" > mlp.txtpb
+"$tools/ashlar-zoo" mlp -o mlp.onnx
+compile mlp.onnx mlp.txtpb mlp --mesh dp=1
+./mlp_cpu --steps 8 --log-every 1 > cpu.log
+./on_emulator 1 ./mlp_cuda --steps 8 --log-every 1 > cuda.log
+expect_close cpu.log cuda.log 1e-4
+for mesh in dp=2 dp=4; do
+  "$tools/ashlarc" mlp.onnx --job mlp.txtpb --target cuda --gpu-arch sm_90 --mesh $mesh -o split
+  ./on_emulator 4 mpirun -n "$(ranks_of split)" ./split --steps 8 --log-every 1 > $mesh.log
+  expect_close cpu.log $mesh.log 1e-4
+done
+./on_emulator 1 env ASHLAR_SHARE_DEVICE=1 mpirun -n 4 ./split --steps 8 --log-every 1 > shared.log
+[ "$(losses dp=4.log)" = "$(losses shared.log)" ] || fail "ranks that share a device compute other numbers"
+
+python3 "$(dirname "$0")/dropout_model.py" dropout.onnx
+compile dropout.onnx mlp.txtpb dropout --mesh dp=1
+"$tools/ashlarc" dropout.onnx --job mlp.txtpb --target cuda --gpu-arch sm_90 --mesh dp=2 -o split
+./dropout_cpu --steps 6 --log-every 1 > cpu.log
+./on_emulator 1 ./dropout_cuda --steps 6 --log-every 1 > cuda.log
+./on_emulator 2 mpirun -n 2 ./split --steps 6 --log-every 1 > split.log
+expect_close cpu.log cuda.log 1e-4
+expect_close cpu.log split.log 1e-4
+
+# A small GPT: embedding, attention, norms, tensor parallel too.
+python3 "$(dirname "$0")/write_tokens.py" data 50 16
+"$tools/ashlar-zoo" transformer --seed 2 -o transformer.onnx
+sed '/^mode:/d; /^mesh {/,/^}/d; /^rules/d' "$jobs/transformer_tensor_parallel.txtpb" > single.txtpb
+compile transformer.onnx single.txtpb transformer
+./transformer_cpu --data data --steps 6 --log-every 1 --eval > cpu.log
+./on_emulator 1 ./transformer_cuda --data data --steps 6 --log-every 1 --eval > cuda.log
+expect_close cpu.log cuda.log 1e-3
+[ "$(grep 'accuracy is' cpu.log)" = "$(grep 'accuracy is' cuda.log)" ] || fail "evaluation differs: $(grep accuracy cuda.log)"
+for mesh in dp=2,tp=2 dp=1,tp=3; do
+  "$tools/ashlarc" transformer.onnx --job "$jobs/transformer_tensor_parallel.txtpb" --target cuda --gpu-arch sm_90 --mesh $mesh -o split
+  ./on_emulator 4 mpirun -n "$(ranks_of split)" ./split --data data --steps 6 --log-every 1 > $mesh.log
+  expect_close cpu.log $mesh.log 1e-3
+done

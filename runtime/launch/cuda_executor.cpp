@@ -1,53 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The cuda target: one rank, one GPU. All device memory is one block: arena, constants, staging areas of the batches, workspaces.
+// The cuda target: one rank, one GPU.
 
 #include "runtime/launch/cuda_executor.h"
 
 #include "runtime/base/clock.h"
-#include "runtime/base/host.h"
 #include "runtime/launch/cuda_feed.h"
 #include "runtime/launch/cuda_program.h"
 #include "runtime/launch/numerics.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 
 namespace ashlar::rt {
 namespace {
 
-constexpr size_t kBlockAlignment = 256;
 constexpr size_t kPinnedBytes = 4096; // for scalars on their way to the host
-constexpr int kFeeds = 2;             // training and evaluation
 
 // Copies of a measurement of the bandwidth, and bytes of one.
 constexpr int kBandwidthCopies = 10;
 constexpr size_t kBandwidthBytes = size_t{1} << 30;
 
-size_t alignUp(size_t bytes) {
-  return (bytes + kBlockAlignment - 1) / kBlockAlignment * kBlockAlignment;
-}
-
-std::string sizeText(size_t bytes) {
-  double size = static_cast<double>(bytes);
-  return size < 0x1p20 ? fmt::format("{:.1f} KiB", size * 0x1p-10)
-                       : (size < 0x1p30 ? fmt::format("{:.1f} MiB", size * 0x1p-20) : fmt::format("{:.2f} GiB", size * 0x1p-30));
-}
-
 class CudaExecutor final : public Executor {
 public:
   ~CudaExecutor() override;
 
-  // The two halves of createCudaExecutor(): what a rank does for itself, and what needs the others.
+  // The parts of createCudaExecutor(), in order.
   Status open(const ashlar_rt_image &image, const ashlar_rt_variant &variant, Communicator &communicator, const ExecutorOptions &options);
-  Status shareDevices();
+  Status checkSharing() { return context.checkSharing(); }
   Status allocate();
   Status connect(std::function<void(const Status &)> fail);
   Status layOutPrograms();
 
   Status run(Program &program) override;
-  Status wait() override;
+  Status wait() override { return context.wait(); }
   Status write(const ashlar_rt_tensor &tensor, int device, const std::function<void(char *data)> &fill) override;
   Status read(const ashlar_rt_tensor &tensor, int device, void *data) override;
   Status fetch(const ashlar_rt_tensor &tensor, const std::function<void(int device, const char *data)> &sink) override;
@@ -59,17 +45,12 @@ public:
   std::string startTimes() const override { return times; }
 
 private:
-  Status openDevice();
   Status runWatched(CudaProgram &program);
   Status measureCopy(Benchmark &result);
   void noteTime(const char *what);
 
   CudaContext context;
-  size_t feedBytes = 0; // of one staging area
-  CUdeviceptr staging = 0;
   int feeds = 0;
-  CUstream copies = nullptr;
-  CUevent finished = nullptr;
   CUevent begun = nullptr; // with `ended`: the time of a run
   CUevent ended = nullptr;
   void *pinned = nullptr;
@@ -99,8 +80,7 @@ Status CudaExecutor::open(const ashlar_rt_image &source, const ashlar_rt_variant
       ASHLAR_RETURN_IF_ERROR(checkBuffers(variant->programs[i].instrs[k]));
     }
   }
-  context.seat = std::make_unique<DeviceSeat>(context.device, seat);
-  ASHLAR_RETURN_IF_ERROR(openDevice());
+  ASHLAR_RETURN_IF_ERROR(context.open(seat));
   noteTime("driver");
   ASHLAR_RETURN_IF_ERROR(context.device.loadModule(*image));
   noteTime("module");
@@ -115,106 +95,23 @@ Status CudaExecutor::open(const ashlar_rt_image &source, const ashlar_rt_variant
   return Status();
 }
 
-// The device of a rank follows its place on its host. Where a launcher shows each rank a device of its own, that is the one.
-Status CudaExecutor::openDevice() {
-  int count = 0;
-  ASHLAR_RETURN_IF_ERROR(context.device.load(count));
-  const Place &place = communicator->seat();
-  if (environmentInteger("ASHLAR_SHARE_DEVICE", 0) != 0) {
-    // NCCL then takes the ranks for different hosts. Read when it is loaded.
-    setenv("NCCL_HOSTID", fmt::format("ashlar-{}-{}", hashText(hostIdentity()), place.rank).c_str(), /*overwrite=*/1);
-  }
-  return context.device.open(place.indexOnHost(place.rank) % count);
-}
-
-// Refuses two ranks on one device: NCCL cannot connect them, and would say so late or hang.
-Status CudaExecutor::shareDevices() {
-  if (environmentInteger("ASHLAR_SHARE_DEVICE", 0) != 0) {
-    return Status();
-  }
-  const Place &place = communicator->seat();
-  BusAddress mine = context.device.busAddress();
-  std::vector<BusAddress> all(static_cast<size_t>(communicator->processes()));
-  ASHLAR_RETURN_IF_ERROR(communicator->allGather(&mine, sizeof(mine), all.data()));
-  for (size_t b = 0; b < all.size(); ++b) {
-    for (size_t a = 0; a < b; ++a) {
-      if (all[a] == all[b] && place.hostOfProcess[a] == place.hostOfProcess[b]) {
-        return invalid(
-            "ranks {} and {} would both run on the GPU at {:04x}:{:02x}:{:02x}, but NCCL cannot connect two ranks on one; start at "
-            "most as many ranks on a host as it has GPUs (ASHLAR_SHARE_DEVICE=1 allows it for tests)",
-            a, b, all[a].domain, all[a].bus, all[a].device);
-      }
-    }
-  }
-  return Status();
-}
-
 Status CudaExecutor::allocate() {
-  for (uint32_t i = 0; i < variant->num_tensors; ++i) {
-    feedBytes += variant->tensors[i].role == ASHLAR_RT_INPUT ? alignUp(variant->tensors[i].buffer.bytes) : 0;
-  }
-  feedBytes = image->training != nullptr ? feedBytes : 0;
-  bool multiplies = false;
-  for (uint32_t i = 0; i < variant->num_programs; ++i) {
-    const ashlar_rt_program &program = variant->programs[i];
-    multiplies |=
-        std::any_of(program.instrs, program.instrs + program.num_instrs, [](auto &instr) { return instr.kind == ASHLAR_RT_GEMM; });
-  }
-  size_t arena = alignUp(variant->arena_bytes);
-  size_t constants = alignUp(image->constants_bytes);
-  size_t exchange = alignUp(context.seat->workspaceBytes());
-  size_t product = multiplies ? kMatmulWorkspaceBytes : 0;
-  size_t total = arena + constants + kFeeds * feedBytes + exchange + product;
-  std::string purpose = fmt::format("tensors {}, constants {}, batches {}, collectives {}, matrix products {}", sizeText(arena),
-                                    sizeText(constants), sizeText(kFeeds * feedBytes), sizeText(exchange), sizeText(product));
-  CUdeviceptr base = 0;
-  ASHLAR_RETURN_IF_ERROR(context.device.allocate(std::max(total, kBlockAlignment), purpose, base));
-  context.memory.arena = base;
-  context.memory.constants = base + arena;
-  staging = context.memory.constants + constants;
-  context.memory.workspace = staging + kFeeds * feedBytes;
-  context.seat->place(context.memory);
-  const DriverLibrary &cuda = context.device.driver();
-  ASHLAR_RETURN_IF_ERROR(context.device.createStream(context.compute));
-  ASHLAR_RETURN_IF_ERROR(context.device.createStream(copies));
-  // A collective that waits for a free multiprocessor makes all ranks wait.
-  ASHLAR_RETURN_IF_ERROR(context.device.createStream(context.communication, /*urgent=*/true));
-  ASHLAR_RETURN_IF_ERROR(context.device.createEvent(finished));
+  ASHLAR_RETURN_IF_ERROR(context.allocate(*image, *variant));
   ASHLAR_RETURN_IF_ERROR(context.device.createEvent(begun, /*timing=*/true));
   ASHLAR_RETURN_IF_ERROR(context.device.createEvent(ended, /*timing=*/true));
   ASHLAR_RETURN_IF_ERROR(context.device.allocatePinned(kPinnedBytes, pinned));
-  ASHLAR_RETURN_IF_ERROR(
-      cuda.check(cuda.cuMemsetD32Async(base, 0, total / sizeof(uint32_t), context.compute), "cannot fill memory of the GPU"));
-  if (image->constants_bytes > 0) {
-    CUresult result = cuda.cuMemcpyHtoDAsync_v2(context.memory.constants, image->constants, image->constants_bytes, context.compute);
-    ASHLAR_RETURN_IF_ERROR(cuda.check(result, "cannot copy the constants to the GPU"));
-  }
-  std::vector<int64_t> at = communicator->mesh().coordinates(communicator->firstDevice());
-  if (!at.empty()) {
-    CUdeviceptr target = context.memory.arena + variant->coordinates_offset;
-    CUresult result = cuda.cuMemcpyHtoDAsync_v2(target, at.data(), at.size() * sizeof(int64_t), context.compute);
-    ASHLAR_RETURN_IF_ERROR(cuda.check(result, "cannot copy the coordinates to the GPU"));
-  }
-  ASHLAR_RETURN_IF_ERROR(wait());
   noteTime("memory");
-  if (multiplies) {
-    ASHLAR_RETURN_IF_ERROR(context.matmuls.create(base + total - product));
-  }
+  ASHLAR_RETURN_IF_ERROR(context.loadMatmuls());
   noteTime("library");
   return Status();
 }
 
 Status CudaExecutor::connect(std::function<void(const Status &)> fail) {
-  if (!context.seat->needsConnection()) {
-    return Status();
+  ASHLAR_RETURN_IF_ERROR(context.connect(std::move(fail)));
+  if (context.watchdog) {
+    noteTime("communicators");
   }
-  context.watchdog = std::make_unique<Watchdog>(context.device, *communicator, *context.seat, std::move(fail));
-  context.watchdog->enter(Watchdog::kConnecting); // first: from here on the watchdog leaves the communicators alone
-  ASHLAR_RETURN_IF_ERROR(context.watchdog->start());
-  Status connected = context.seat->connect();
-  context.watchdog->leave();
-  noteTime("communicators");
-  return connected;
+  return Status();
 }
 
 Status CudaExecutor::layOutPrograms() {
@@ -240,12 +137,7 @@ Status CudaExecutor::run(Program &base) {
     }
     ASHLAR_RETURN_IF_ERROR(program.replay());
   }
-  if (context.watchdog) {
-    const DriverLibrary &cuda = context.device.driver();
-    ASHLAR_RETURN_IF_ERROR(cuda.check(cuda.cuEventRecord(finished, context.compute), "cannot record an event"));
-    context.watchdog->started(finished);
-  }
-  return Status();
+  return context.watchdog ? context.noteRun() : Status();
 }
 
 Status CudaExecutor::runWatched(CudaProgram &program) {
@@ -273,15 +165,6 @@ Status CudaExecutor::runWatched(CudaProgram &program) {
     ASHLAR_RETURN_IF_ERROR(checkNumerics(program, i, device, load));
   }
   return options.profile ? program.collectTimes() : Status();
-}
-
-Status CudaExecutor::wait() {
-  const DriverLibrary &cuda = context.device.driver();
-  ASHLAR_RETURN_IF_ERROR(cuda.check(cuda.cuEventRecord(finished, context.compute), "cannot record an event"));
-  if (context.watchdog) {
-    context.watchdog->started(finished);
-  }
-  return context.device.wait(finished);
 }
 
 Status CudaExecutor::write(const ashlar_rt_tensor &tensor, int, const std::function<void(char *data)> &fill) {
@@ -319,12 +202,12 @@ Status CudaExecutor::fetch(const ashlar_rt_tensor &tensor, const std::function<v
 }
 
 Status CudaExecutor::createFeed(Pipeline &pipeline, std::unique_ptr<Feed> &feed) {
-  if (pipeline.batchBytes() > feedBytes || feeds == kFeeds) {
-    return internal("feed {} with batches of {} bytes, but there are {} staging areas of {}", feeds, pipeline.batchBytes(), kFeeds,
-                    feedBytes);
+  if (pipeline.batchBytes() > context.feedBytes || feeds == CudaContext::kFeeds) {
+    return internal("feed {} with batches of {} bytes, but there are {} staging areas of {}", feeds, pipeline.batchBytes(),
+                    CudaContext::kFeeds, context.feedBytes);
   }
-  CUdeviceptr area = staging + static_cast<size_t>(feeds++) * feedBytes;
-  auto result = std::make_unique<CudaFeed>(context, copies, pipeline, area);
+  CUdeviceptr area = context.staging + static_cast<size_t>(feeds++) * context.feedBytes;
+  auto result = std::make_unique<CudaFeed>(context, pipeline, area);
   ASHLAR_RETURN_IF_ERROR(result->create(*variant));
   feed = std::move(result);
   return Status();
@@ -350,7 +233,7 @@ Status CudaExecutor::measureCopy(Benchmark &result) {
   size_t free = 0;
   size_t total = 0;
   ASHLAR_RETURN_IF_ERROR(context.device.memory(free, total));
-  size_t bytes = std::min(kBandwidthBytes, alignUp(free / 4));
+  size_t bytes = std::min(kBandwidthBytes, alignDeviceBytes(free / 4));
   CUdeviceptr memory = 0;
   ASHLAR_RETURN_IF_ERROR(context.device.allocate(2 * bytes, "to measure copies", memory));
   const DriverLibrary &cuda = context.device.driver();
@@ -405,10 +288,11 @@ Status createCudaExecutor(const ashlar_rt_image &image, const ashlar_rt_variant 
   executor = std::move(made);
   known = true;
   ASHLAR_RETURN_IF_ERROR(communicator.agree(cuda.open(image, variant, communicator, options)));
-  ASHLAR_RETURN_IF_ERROR(communicator.agree(cuda.shareDevices()));
+  ASHLAR_RETURN_IF_ERROR(communicator.agree(cuda.checkSharing()));
   ASHLAR_RETURN_IF_ERROR(communicator.agree(cuda.allocate()));
   known = false; // from here on the others may be waiting inside a library
   ASHLAR_RETURN_IF_ERROR(cuda.connect(std::move(fail)));
+  known = true;
   return communicator.agree(cuda.layOutPrograms());
 }
 

@@ -13,7 +13,7 @@ CudaFeed::~CudaFeed() {
   // device does, not for the copies alone.
   const DriverLibrary &cuda = context.device.driver();
   bool idle = true;
-  for (CUstream stream : {copies, context.compute, context.communication}) {
+  for (CUstream stream : {context.copies, context.compute, context.communication}) {
     idle = idle && cuda.cuStreamQuery(stream) == CUDA_SUCCESS;
   }
   if (pipeline.memoryBytes() == 0 || copied == nullptr) {
@@ -44,16 +44,16 @@ Status CudaFeed::prefetch() {
   double before = seconds();
   if (copying) {
     ASHLAR_RETURN_IF_ERROR(context.device.wait(copied)); // the pipeline may have the memory of the last batch again
-    ASHLAR_RETURN_IF_ERROR(cuda.check(cuda.cuStreamWaitEvent(copies, consumed, /*flags=*/0), "cannot wait for an event"));
+    ASHLAR_RETURN_IF_ERROR(cuda.check(cuda.cuStreamWaitEvent(context.copies, consumed, /*flags=*/0), "cannot wait for an event"));
   }
   const Batch &batch = pipeline.next();
   waitedSeconds += seconds() - before;
   if (pipeline.batchBytes() > 0) {
-    CUresult result = cuda.cuMemcpyHtoDAsync_v2(staging, batch.data(), pipeline.batchBytes(), copies);
+    CUresult result = cuda.cuMemcpyHtoDAsync_v2(staging, batch.data(), pipeline.batchBytes(), context.copies);
     ASHLAR_RETURN_IF_ERROR(cuda.check(result, "cannot copy a batch to the GPU"));
   }
   staged = copying = true;
-  return cuda.check(cuda.cuEventRecord(copied, copies), "cannot record an event");
+  return cuda.check(cuda.cuEventRecord(copied, context.copies), "cannot record an event");
 }
 
 Status CudaFeed::next() {

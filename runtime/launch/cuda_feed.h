@@ -12,9 +12,8 @@ namespace ashlar::rt {
 
 class CudaFeed final : public Feed {
 public:
-  // All outlive the feed. `copies`: the stream of the copies; `staging`: device memory for one batch.
-  CudaFeed(CudaContext &context, CUstream copies, Pipeline &pipeline, CUdeviceptr staging)
-      : context(context), copies(copies), pipeline(pipeline), staging(staging) {}
+  // All outlive the feed. `staging`: device memory for one batch.
+  CudaFeed(CudaContext &context, Pipeline &pipeline, CUdeviceptr staging) : context(context), pipeline(pipeline), staging(staging) {}
   ~CudaFeed() override;
 
   // Page-locks the pipeline's memory.
@@ -25,7 +24,6 @@ public:
 
 private:
   CudaContext &context;
-  CUstream copies;
   Pipeline &pipeline;
   CUdeviceptr staging;
   std::vector<StridedCopy> targets; // staging area -> input tensors

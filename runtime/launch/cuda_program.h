@@ -5,28 +5,12 @@
 #ifndef ASHLAR_RUNTIME_LAUNCH_CUDA_PROGRAM_H
 #define ASHLAR_RUNTIME_LAUNCH_CUDA_PROGRAM_H
 
-#include "runtime/comm/nccl/watchdog.h"
 #include "runtime/device/cuda/graph.h"
-#include "runtime/kernels/cuda/matmul.h"
+#include "runtime/launch/cuda_context.h"
 #include "runtime/launch/executor.h"
 #include "runtime/launch/schedule.h"
 
 namespace ashlar::rt {
-
-// What programs run with. Outlives them.
-struct CudaContext {
-  CudaDevice device;
-  Matmuls matmuls;
-  std::unique_ptr<DeviceSeat> seat;
-  std::unique_ptr<Watchdog> watchdog; // null: this rank talks to no other device
-  DeviceMemory memory;
-  CUstream compute = nullptr;
-  CUstream communication = nullptr;
-  std::vector<std::shared_ptr<char>> stranded; // batches that the device may still read after a failure
-
-  // Members die in reverse order; products before the device.
-  ~CudaContext() { device.setInterrupt(nullptr); }
-};
 
 class CudaProgram final : public Program {
 public:

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a rank has on its GPU. All device memory is one block: arena, constants, staging areas of the batches, workspaces.
+
+#include "runtime/launch/cuda_context.h"
+
+#include "runtime/base/host.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+namespace ashlar::rt {
+namespace {
+
+constexpr size_t kBlockAlignment = 256;
+
+std::string sizeText(size_t bytes) {
+  double size = static_cast<double>(bytes);
+  return size < 0x1p20 ? fmt::format("{:.1f} KiB", size * 0x1p-10)
+                       : (size < 0x1p30 ? fmt::format("{:.1f} MiB", size * 0x1p-20) : fmt::format("{:.2f} GiB", size * 0x1p-30));
+}
+
+} // namespace
+
+size_t alignDeviceBytes(size_t bytes) {
+  return (bytes + kBlockAlignment - 1) / kBlockAlignment * kBlockAlignment;
+}
+
+// The device of a rank follows its place on its host. Where a launcher shows each rank a device of its own, that is the one.
+Status CudaContext::open(Communicator &communicator) {
+  host = &communicator;
+  seat = std::make_unique<DeviceSeat>(device, communicator);
+  int count = 0;
+  ASHLAR_RETURN_IF_ERROR(device.load(count));
+  const Place &place = host->seat();
+  if (environmentInteger("ASHLAR_SHARE_DEVICE", 0) != 0) {
+    // NCCL then takes the ranks for different hosts. Read when it is loaded.
+    setenv("NCCL_HOSTID", fmt::format("ashlar-{}-{}", hashText(hostIdentity()), place.rank).c_str(), /*overwrite=*/1);
+  }
+  return device.open(place.indexOnHost(place.rank) % count);
+}
+
+Status CudaContext::checkSharing() const {
+  if (environmentInteger("ASHLAR_SHARE_DEVICE", 0) != 0) {
+    return Status();
+  }
+  const Place &place = host->seat();
+  BusAddress mine = device.busAddress();
+  std::vector<BusAddress> all(static_cast<size_t>(host->processes()));
+  ASHLAR_RETURN_IF_ERROR(host->allGather(&mine, sizeof(mine), all.data()));
+  for (size_t b = 0; b < all.size(); ++b) {
+    for (size_t a = 0; a < b; ++a) {
+      if (all[a] == all[b] && place.hostOfProcess[a] == place.hostOfProcess[b]) {
+        return invalid(
+            "ranks {} and {} would both run on the GPU at {:04x}:{:02x}:{:02x}, but NCCL cannot connect two ranks on one; start at "
+            "most as many ranks on a host as it has GPUs (ASHLAR_SHARE_DEVICE=1 allows it for tests)",
+            a, b, all[a].domain, all[a].bus, all[a].device);
+      }
+    }
+  }
+  return Status();
+}
+
+Status CudaContext::allocate(const ashlar_rt_image &image, const ashlar_rt_variant &variant) {
+  for (uint32_t i = 0; i < variant.num_tensors; ++i) {
+    feedBytes += variant.tensors[i].role == ASHLAR_RT_INPUT ? alignDeviceBytes(variant.tensors[i].buffer.bytes) : 0;
+  }
+  feedBytes = image.training != nullptr ? feedBytes : 0;
+  bool multiplies = false;
+  for (uint32_t i = 0; i < variant.num_programs; ++i) {
+    const ashlar_rt_program &program = variant.programs[i];
+    multiplies |=
+        std::any_of(program.instrs, program.instrs + program.num_instrs, [](auto &instr) { return instr.kind == ASHLAR_RT_GEMM; });
+  }
+  size_t arena = alignDeviceBytes(variant.arena_bytes);
+  size_t constants = alignDeviceBytes(image.constants_bytes);
+  size_t exchange = alignDeviceBytes(seat->workspaceBytes());
+  size_t product = multiplies ? kMatmulWorkspaceBytes : 0;
+  size_t total = arena + constants + kFeeds * feedBytes + exchange + product;
+  std::string purpose = fmt::format("tensors {}, constants {}, batches {}, collectives {}, matrix products {}", sizeText(arena),
+                                    sizeText(constants), sizeText(kFeeds * feedBytes), sizeText(exchange), sizeText(product));
+  CUdeviceptr base = 0;
+  ASHLAR_RETURN_IF_ERROR(device.allocate(std::max(total, kBlockAlignment), purpose, base));
+  memory.arena = base;
+  memory.constants = base + arena;
+  staging = memory.constants + constants;
+  memory.workspace = staging + kFeeds * feedBytes;
+  matmulWorkspace = multiplies ? base + total - product : 0;
+  seat->place(memory);
+  const DriverLibrary &cuda = device.driver();
+  ASHLAR_RETURN_IF_ERROR(device.createStream(compute));
+  ASHLAR_RETURN_IF_ERROR(device.createStream(copies));
+  // A collective that waits for a free multiprocessor makes all ranks wait.
+  ASHLAR_RETURN_IF_ERROR(device.createStream(communication, /*urgent=*/true));
+  ASHLAR_RETURN_IF_ERROR(device.createEvent(finished));
+  ASHLAR_RETURN_IF_ERROR(cuda.check(cuda.cuMemsetD32Async(base, 0, total / sizeof(uint32_t), compute), "cannot fill memory of the GPU"));
+  if (image.constants_bytes > 0) {
+    CUresult result = cuda.cuMemcpyHtoDAsync_v2(memory.constants, image.constants, image.constants_bytes, compute);
+    ASHLAR_RETURN_IF_ERROR(cuda.check(result, "cannot copy the constants to the GPU"));
+  }
+  std::vector<int64_t> at = host->mesh().coordinates(host->firstDevice());
+  if (!at.empty()) {
+    CUdeviceptr target = memory.arena + variant.coordinates_offset;
+    CUresult result = cuda.cuMemcpyHtoDAsync_v2(target, at.data(), at.size() * sizeof(int64_t), compute);
+    ASHLAR_RETURN_IF_ERROR(cuda.check(result, "cannot copy the coordinates to the GPU"));
+  }
+  return wait();
+}
+
+Status CudaContext::loadMatmuls() {
+  return matmulWorkspace != 0 ? matmuls.create(matmulWorkspace) : Status();
+}
+
+Status CudaContext::connect(std::function<void(const Status &)> fail) {
+  if (!seat->needsConnection()) {
+    return Status();
+  }
+  watchdog = std::make_unique<Watchdog>(device, *host, *seat, std::move(fail));
+  watchdog->enter(Watchdog::kConnecting); // first: from here on the watchdog leaves the communicators alone
+  ASHLAR_RETURN_IF_ERROR(watchdog->start());
+  Status connected = seat->connect();
+  watchdog->leave();
+  return connected;
+}
+
+Status CudaContext::noteRun() {
+  const DriverLibrary &cuda = device.driver();
+  ASHLAR_RETURN_IF_ERROR(cuda.check(cuda.cuEventRecord(finished, compute), "cannot record an event"));
+  if (watchdog) {
+    watchdog->started(finished);
+  }
+  return Status();
+}
+
+Status CudaContext::wait() {
+  ASHLAR_RETURN_IF_ERROR(noteRun());
+  return device.wait(finished);
+}
+
+} // namespace ashlar::rt

@@ -113,7 +113,8 @@ OpOperand *getReshapedProduct(Operation *op, exec::Target target) {
   for (OpOperand &operand : op->getOpOperands()) {
     auto reshape = operand.get().getDefiningOp<nn::ReshapeOp>();
     Operation *last = reshape && reshape->hasOneUse() ? reshape.getInput().getDefiningOp() : nullptr;
-    if (last && last->hasOneUse() && followsInProduct(op, last, target) && shapeOf(reshape).back() == shapeOf(reshape.getInput()).back()) {
+    if (last && last->hasOneUse() && followsInProduct(op, last, target) &&
+        shapeOf(reshape).take_back() == shapeOf(reshape.getInput()).take_back()) {
       return &operand;
     }
   }

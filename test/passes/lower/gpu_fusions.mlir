@@ -122,3 +122,16 @@ func.func @merged(%x: tensor<4x8x64xf32>, %w: tensor<64x16xf32>, %b: tensor<16xf
   %h = nn.relu %a : tensor<4x8x16xf32>
   return %h : tensor<4x8x16xf32>
 }
+
+// -----
+
+// A product of one element that becomes a scalar: nothing moves, since there is no last dim to keep.
+// CHECK-LABEL: @scalar
+// CHECK: exec.fusion gemm
+// CHECK: exec.fusion loop
+func.func @scalar(%x: tensor<1x32768xf32>, %y: tensor<32768x1xf32>, %b: tensor<f32>) -> tensor<f32> {
+  %p = nn.matmul %x, %y : tensor<1x32768xf32>, tensor<32768x1xf32> -> tensor<1x1xf32>
+  %s = nn.reshape %p : tensor<1x1xf32> -> tensor<f32>
+  %r = nn.add %s, %b : tensor<f32>
+  return %r : tensor<f32>
+}

@@ -39,17 +39,22 @@ void Shadow::clear() {
   madvise(readers, bytes * 4, MADV_DONTNEED);
 }
 
-bool Accessor::isBehind(uint32_t number) const {
-  if (number == me || number < epoch.launch || (number >= epoch.block && number < epoch.epoch)) {
-    return true;
-  }
-  return number > epoch.epoch && std::any_of(past->begin(), past->end(), [&](uint32_t first) { return number - first < kWarpNumbers; });
+bool Accessor::isOfPast(uint32_t number) const {
+  return number > epoch.epoch && std::any_of(past.begin(), past.end(), [&](uint32_t first) { return number - first < kWarpNumbers; });
 }
 
 Shadow::Conflict Shadow::read(uint64_t offset, unsigned size, const Accessor &accessor, bool constant, bool fresh) {
   const Epoch &epoch = accessor.epoch;
+  uint32_t before = 0; // reader of the byte before
   for (uint64_t i = offset; i < offset + size; ++i) {
     const uint32_t writer = writers[i];
+    const uint32_t reader = readers[i];
+    // Bytes of one value mostly have one history.
+    if (i != offset && writer == writers[i - 1] && reader == before) {
+      readers[i] = readers[i - 1];
+      continue;
+    }
+    before = reader;
     if (fresh && writer < epoch.block) {
       return Uninitialised;
     }
@@ -59,7 +64,6 @@ Shadow::Conflict Shadow::read(uint64_t offset, unsigned size, const Accessor &ac
     if (!accessor.isBehind(writer)) {
       return WrittenByOther;
     }
-    const uint32_t reader = readers[i];
     if (accessor.isBehind(reader)) {
       readers[i] = accessor.me;
     } else if (reader < epoch.block) {

@@ -42,14 +42,24 @@ struct Epoch {
 constexpr uint32_t kWarpNumbers = 33;
 
 // Who accesses memory.
-struct Accessor {
+class Accessor {
+public:
+  Accessor(const Epoch &epoch, uint32_t warp, uint32_t me, const std::vector<uint32_t> &past)
+      : epoch(epoch), warp(warp), me(me), past(past) {}
+
   Epoch epoch;
   uint32_t warp;                     // the first of the warp's 33 numbers
   uint32_t me;                       // one of them
-  const std::vector<uint32_t> *past; // first numbers of the warp since the last barrier, before its lanes met
+  const std::vector<uint32_t> &past; // first numbers of the warp since the last barrier, before its lanes met
 
   // Returns whether an access with that number came before this one.
-  bool isBehind(uint32_t number) const;
+  bool isBehind(uint32_t number) const {
+    return number == me || number < epoch.launch || (number >= epoch.block && number < epoch.epoch) || isOfPast(number);
+  }
+
+private:
+  // Numbers of this time between barriers.
+  bool isOfPast(uint32_t number) const;
 };
 
 // Two accesses of one byte conflict when one is a write, they are by different threads of one launch, and no barrier of their block nor

@@ -44,7 +44,7 @@ void Warp::beginEpoch() {
 // Shared memory knows nothing of other blocks.
 Accessor Warp::accessor(unsigned lane, bool shared) const {
   const Epoch epoch{shared ? block.epoch.block : block.epoch.launch, block.epoch.block, block.epoch.epoch};
-  return {epoch, numbers, numbers + 1 + lane, &pastNumbers};
+  return {epoch, numbers, numbers + 1 + lane, pastNumbers};
 }
 
 void Warp::run() {

@@ -7,6 +7,7 @@
 #include "compiler/target/cpu/kernels.h"
 
 #include "compiler/target/host_code.h"
+#include "compiler/target/rounded.h"
 #include "dialects/exec/exec.h"
 
 #include "mlir/Conversion/Passes.h"
@@ -57,6 +58,9 @@ struct ApproximateMath : PassWrapper<ApproximateMath, OperationPass<func::FuncOp
       }
       arith::FastMathFlagsAttr own = op.getFastMathFlagsAttr();
       Flags flags = Flags::contract | Flags::nsz | Flags::arcp | Flags::afn | (own ? own.getValue() : Flags::none);
+      if (target::isRounded(op)) {
+        flags = flags & ~(Flags::contract | Flags::arcp | Flags::reassoc);
+      }
       op->setAttr(op.getFastMathAttrName(), arith::FastMathFlagsAttr::get(&getContext(), flags));
     });
   }

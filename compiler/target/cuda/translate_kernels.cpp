@@ -7,6 +7,7 @@
 #include "compiler/target/cuda/translate_kernels.h"
 
 #include "compiler/target/cuda/ptx.h"
+#include "compiler/target/rounded.h"
 #include "dialects/exec/exec.h"
 
 #include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
@@ -127,7 +128,7 @@ struct SetArithmeticFlags : PassWrapper<SetArithmeticFlags, OperationPass<gpu::G
       bool isConversion = isa<arith::ExtFOp, arith::TruncFOp>(op);
       if (auto math = dyn_cast<arith::ArithFastMathInterface>(op); math && !isConversion) {
         Flags reordered = math.getFastMathFlagsAttr().getValue() & Flags::reassoc;
-        Flags flags = Flags::contract | Flags::nsz | Flags::arcp | reordered;
+        Flags flags = (target::isRounded(op) ? Flags::none : Flags::contract | Flags::arcp) | Flags::nsz | reordered;
         op->setAttr(math.getFastMathAttrName(), arith::FastMathFlagsAttr::get(&getContext(), flags));
       }
       if (auto integer = dyn_cast<arith::ArithIntegerOverflowFlagsInterface>(op); integer && op->getResult(0).getType().isIndex()) {

@@ -95,6 +95,15 @@ TEST_CASE("code: bf16 is rounded to even, NaN stays", "[cuda][run]") {
   CHECK((y.back() & 0x7fff) > 0x7f80);
 }
 
+TEST_CASE("code: a product that is rounded to 16 bits stays so when it is added to", "[cuda][run]") {
+  // -2.5 * 0.19995 is half way between two f16 and becomes -0.5. A fused multiply-add would give 2^-13.
+  std::vector<uint16_t> x(test::kElements, 0xc100);
+  std::string body = "%ta = arith.extf %x : f16 to f32\n%tb = arith.constant 0.199951171875 : f32\n%tc = arith.mulf %ta, %tb : f32\n"
+                     "%td = arith.truncf %tc : f32 to f16\n%te = arith.extf %td : f16 to f32\n%tf = arith.constant 0.5 : f32\n"
+                     "%tg = arith.addf %te, %tf : f32\n%y = arith.truncf %tg : f32 to f16";
+  CHECK((runElementwise<uint16_t>(body, "f16", x)[0] & 0x7fff) == 0);
+}
+
 TEST_CASE("code: a row is summed by shuffles of 64 bits and shared memory, with indices of either width", "[cuda][run]") {
   std::mt19937 random(5);
   std::vector<double> x(test::kRowCount * test::kRowElements), expected(test::kRowCount, 7);

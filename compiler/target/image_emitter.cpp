@@ -96,7 +96,7 @@ private:
     Constant *desc = table.record<ashlar_rt_gemm_desc>(
         {table.u64(op.getBatch()), table.u64(op.getM()), table.u64(op.getN()), table.u64(op.getK()), table.u32(op.getTransposeA()),
          table.u32(op.getTransposeB()), table.u32(op.getHasBias()), table.u32(static_cast<uint32_t>(op.getEpilogue())),
-         table.u32(static_cast<uint32_t>(op.getMask())), table.u32(op.getHasBiasGradient()), table.u32(op.getAllowTf32())});
+         table.u32(static_cast<uint32_t>(op.getOperandSum())), table.u32(op.getAllowTf32())});
     return instruction(op, ASHLAR_RT_GEMM, "gemm", llvm::to_vector(op.getBuffers().getAsRange<exec::BufferAttr>()), desc);
   }
 

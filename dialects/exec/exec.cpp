@@ -67,12 +67,13 @@ LogicalResult TensorOp::verify() {
 }
 
 LogicalResult GemmOp::verify() {
-  size_t expected = getOutIndex() + 1 + (getMask() == Mask::Write) + getHasBiasGradient();
+  bool hasSums = getOperandSum() != OperandSum::None;
+  size_t expected = getOutIndex() + 1 + hasSums;
   if (getBuffers().size() != expected) { // C1
     return emitOpError("has ") << getBuffers().size() << " buffers, needs " << expected;
   }
-  if (getHasBiasGradient() && getMask() != Mask::Read) { // C2
-    return emitOpError("has a bias gradient but reads no mask");
+  if (hasSums && (getBatch() != 1 || getHasBias() || getEpilogue() != Epilogue::None)) { // C2
+    return emitOpError("sums an operand, which it can only of one batch, with neither bias nor epilogue");
   }
   return success();
 }

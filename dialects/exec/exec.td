@@ -59,10 +59,10 @@ def Exec_Epilogue : Exec_Enum<"Epilogue", "activation applied by a matrix produc
   I32EnumAttrCase<"GeluTanh", 3, "gelu_tanh">, I32EnumAttrCase<"Sigmoid", 4, "sigmoid">, I32EnumAttrCase<"Tanh", 5, "tanh">]>;
 def Exec_EpilogueAttr : EnumAttr<Exec_Dialect, Exec_Epilogue, "epilogue">;
 
-// Values as in ashlar_rt_mask.
-def Exec_Mask : Exec_Enum<"Mask", "what a matrix product does with a bit mask", [
-  I32EnumAttrCase<"None", 0, "none">, I32EnumAttrCase<"Write", 1, "write">, I32EnumAttrCase<"Read", 2, "read">]>;
-def Exec_MaskAttr : EnumAttr<Exec_Dialect, Exec_Mask, "mask">;
+// Values as in ashlar_rt_operand_sum.
+def Exec_OperandSum : Exec_Enum<"OperandSum", "which operand of a matrix product is summed too, along the contraction", [
+  I32EnumAttrCase<"None", 0, "none">, I32EnumAttrCase<"Lhs", 1, "lhs">, I32EnumAttrCase<"Rhs", 2, "rhs">]>;
+def Exec_OperandSumAttr : EnumAttr<Exec_Dialect, Exec_OperandSum, "operand_sum">;
 
 // Values as in ashlar_rt_collective_kind and ashlar_rt_reduction.
 def Exec_CollectiveKind : Exec_Enum<"CollectiveKind", "what a collective does", [
@@ -90,7 +90,7 @@ def Exec_FusionOp : Exec_Op<"fusion", [Pure, IsolatedFromAbove, SingleBlockImpli
   let description = [{
     The block arguments are the operands; what the region yields are the results. `gemm` holds exactly one nn.matmul, of f32
     (cuda: also of bf16 or f16, and then at most one nn.cast of the product to f32), and at most one bias (nn.broadcast along the last dim, nn.add)
-    and one activation. `scatter` holds exactly one nn.scatter_add and the views it reads.
+    and one activation; or one exec.product_with_sums. `scatter` holds exactly one nn.scatter_add and the views it reads.
 
         %y = exec.fusion loop(%x, %b) : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32> {
         ^bb0(%arg0: tensor<4x8xf32>, %arg1: tensor<8xf32>):
@@ -105,6 +105,23 @@ def Exec_FusionOp : Exec_Op<"fusion", [Pure, IsolatedFromAbove, SingleBlockImpli
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = "`` $kind `(` $inputs `)` attr-dict `:` functional-type($inputs, $outputs) $body";
   let hasVerifier = 1;
+}
+
+def Exec_ProductWithSumsOp : Exec_Op<"product_with_sums", [Pure]> {
+  let summary = "A matrix product, and one operand summed along the contraction"
+                ": the gradients of a weight and of its bias in one library call";
+  let description = [{
+    op(lhs) is (m, k) and op(rhs) (k, n), as for nn.matmul. `sum_of` says which of them is summed over k: (m) or (n).
+
+        %dw, %db = exec.product_with_sums lhs %dy, %x transpose_a : tensor<32x8xf32>, tensor<32x4xf32> -> tensor<8x4xf32>, tensor<8xf32>
+  }];
+  let arguments = (ins Exec_OperandSumAttr:$sum_of, AnyRankedTensor:$lhs, AnyRankedTensor:$rhs, UnitAttr:$transpose_a,
+                       UnitAttr:$transpose_b);
+  let results = (outs AnyRankedTensor:$product, AnyRankedTensor:$sums);
+  let assemblyFormat = [{
+    `` $sum_of $lhs `,` $rhs (`transpose_a` $transpose_a^)? (`transpose_b` $transpose_b^)? attr-dict `:` type($lhs) `,` type($rhs) `->`
+    type($product) `,` type($sums)
+  }];
 }
 
 def Exec_YieldOp : Exec_Op<"yield", [Pure, Terminator, ReturnLike, ParentOneOf<["::ashlar::exec::FusionOp"]>]> {
@@ -182,22 +199,20 @@ def Exec_KernelOp : Exec_InstrOp<"kernel"> {
 def Exec_GemmOp : Exec_InstrOp<"gemm"> {
   let summary = "out = epilogue(op(A) op(B) + bias), by the library";
   let description = [{
-    buffers: {A, B, [bias,] [mask when read,] out, [mask when written,] [bias gradient]}, dense. Types and shapes as in
-    ashlar_rt_gemm_desc.
+    buffers: {A, B, [bias,] out, [sums]}, dense. Types and shapes as in ashlar_rt_gemm_desc.
 
-    **Constraints:** (C1) as many buffers as these; (C2) a bias gradient only with a mask that is read.
+    **Constraints:** (C1) as many buffers as these; (C2) sums only of one batch, with neither bias nor epilogue.
   }];
   let arguments = (ins Exec_BufferArrayAttr:$buffers, I64Attr:$batch, I64Attr:$m, I64Attr:$n, I64Attr:$k, UnitAttr:$transpose_a,
                        UnitAttr:$transpose_b, UnitAttr:$has_bias, Exec_EpilogueAttr:$epilogue,
-                       DefaultValuedAttr<Exec_MaskAttr, "::ashlar::exec::Mask::None">:$mask, UnitAttr:$has_bias_gradient,
-                       UnitAttr:$allow_tf32);
+                       DefaultValuedAttr<Exec_OperandSumAttr, "::ashlar::exec::OperandSum::None">:$operand_sum, UnitAttr:$allow_tf32);
   let assemblyFormat = [{
     $buffers `batch` $batch `m` $m `n` $n `k` $k (`transpose_a` $transpose_a^)? (`transpose_b` $transpose_b^)? (`bias` $has_bias^)?
-    `epilogue` `` $epilogue (`bias_gradient` $has_bias_gradient^)? (`tf32` $allow_tf32^)? attr-dict
+    `epilogue` `` $epilogue (`sum_of` `` $operand_sum^)? (`tf32` $allow_tf32^)? attr-dict
   }];
   let extraClassDeclaration = [{
     // The index among `buffers` of the product itself.
-    unsigned getOutIndex() { return 2 + getHasBias() + (getMask() == Mask::Read); }
+    unsigned getOutIndex() { return 2 + getHasBias(); }
   }];
   let hasVerifier = 1;
 }

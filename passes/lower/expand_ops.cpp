@@ -4,6 +4,7 @@
 
 #include "passes/lower/fusible.h"
 #include "passes/lower/passes.h"
+#include "passes/lower/product_sums.h"
 
 #include "dialects/nn/nn.h"
 #include "dialects/support/element_type.h"
@@ -235,6 +236,9 @@ struct ExpandOps : impl::ExpandOpsPassBase<ExpandOps> {
       auto matmul = dyn_cast<nn::MatMulOp>(op);
       return matmul && !goesToLibrary(matmul) ? expandMatMul(b, matmul) : Value();
     });
+    if (target == exec::Target::Cuda) {
+      joinSumsToProducts(getOperation(), [&](Operation *op) { return goesToLibrary(cast<nn::MatMulOp>(op)); });
+    }
   }
 };
 

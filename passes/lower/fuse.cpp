@@ -140,8 +140,10 @@ private:
           materialize(operand, op);
         }
       }
-      if (isa<nn::MatMulOp>(op)) {
-        add(newGroup(exec::FusionKind::Gemm, shapeOf(op.getResult(0))), op);
+      if (isa<nn::MatMulOp, exec::ProductWithSumsOp>(op)) {
+        Group &group = newGroup(exec::FusionKind::Gemm, shapeOf(op.getResult(0)));
+        add(group, op);
+        group.open = isa<nn::MatMulOp>(op);
       }
     }
   }
@@ -330,9 +332,11 @@ private:
       importOperands(*op, group, mapping, inner, body, inputs);
       inner.clone(*op, mapping);
       locations.push_back(op->getLoc());
-      if (isOutput(op->getResult(0), group)) {
-        outputs.push_back(op->getResult(0));
-        yielded.push_back(mapping.lookup(op->getResult(0)));
+      for (Value result : op->getResults()) {
+        if (isOutput(result, group) || op->getNumResults() > 1) { // the library computes all results of its ops
+          outputs.push_back(result);
+          yielded.push_back(mapping.lookup(result));
+        }
       }
     }
     exec::YieldOp::create(inner, last->getLoc(), yielded);

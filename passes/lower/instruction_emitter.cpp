@@ -14,27 +14,39 @@ namespace {
 
 // What a gemm fusion computes, with its operands as numbers of the fusion's operands.
 struct Gemm {
-  nn::MatMulOp product;
+  Value product;
   unsigned lhs = 0, rhs = 0;
+  bool transposeA = false, transposeB = false;
+  exec::OperandSum sumOf = exec::OperandSum::None;
   std::optional<unsigned> bias;
   exec::Epilogue epilogue = exec::Epilogue::None;
 };
 
-// Reads the body of a gemm fusion: matmul, at most a conversion of its sums to f32, then at most a broadcast bias and its add, then at most
-// one activation.
+// Notes the product of a gemm fusion; false when there is one already, or it reads anything but the fusion's operands.
+template <typename Op> bool setProduct(Gemm &gemm, Op op, Value product) {
+  auto lhs = dyn_cast<BlockArgument>(op.getLhs()), rhs = dyn_cast<BlockArgument>(op.getRhs());
+  if (gemm.product || !lhs || !rhs) {
+    return false;
+  }
+  gemm.product = product;
+  gemm.lhs = lhs.getArgNumber();
+  gemm.rhs = rhs.getArgNumber();
+  gemm.transposeA = op.getTransposeA();
+  gemm.transposeB = op.getTransposeB();
+  return true;
+}
+
+// Reads the body of a gemm fusion: a product with sums, or a matmul, at most a conversion of its sums to f32, then at most a broadcast bias
+// and its add, then at most one activation.
 FailureOr<Gemm> matchGemm(exec::FusionOp fusion) {
   Gemm gemm;
   auto number = [&](Value value) { return cast<BlockArgument>(value).getArgNumber(); };
   for (Operation &op : fusion.getBody().front().without_terminator()) {
     bool matched = TypeSwitch<Operation *, bool>(&op)
-                       .Case([&](nn::MatMulOp product) {
-                         if (gemm.product || !isa<BlockArgument>(product.getLhs()) || !isa<BlockArgument>(product.getRhs())) {
-                           return false;
-                         }
-                         gemm.product = product;
-                         gemm.lhs = number(product.getLhs());
-                         gemm.rhs = number(product.getRhs());
-                         return true;
+                       .Case([&](nn::MatMulOp product) { return setProduct(gemm, product, product.getResult()); })
+                       .Case([&](exec::ProductWithSumsOp both) {
+                         gemm.sumOf = both.getSumOf();
+                         return setProduct(gemm, both, both.getProduct());
                        })
                        .Case([&](nn::BroadcastOp bias) {
                          int64_t last = bias.getType().getRank() - 1;
@@ -45,7 +57,7 @@ FailureOr<Gemm> matchGemm(exec::FusionOp fusion) {
                          return true;
                        })
                        .Case([&](nn::AddOp) { return true; })
-                       .Case([&](nn::CastOp cast) { return cast.getInput() == gemm.product.getResult(); })
+                       .Case([&](nn::CastOp cast) { return cast.getInput() == gemm.product; })
                        .Case([&](nn::ReluOp) { return gemm.epilogue = exec::Epilogue::Relu, true; })
                        .Case([&](nn::SigmoidOp) { return gemm.epilogue = exec::Epilogue::Sigmoid, true; })
                        .Case([&](nn::TanhOp) { return gemm.epilogue = exec::Epilogue::Tanh, true; })
@@ -58,7 +70,7 @@ FailureOr<Gemm> matchGemm(exec::FusionOp fusion) {
       return op.emitOpError("is not part of a matrix product with bias and activation");
     }
   }
-  if (!gemm.product || fusion.getNumResults() != 1) {
+  if (!gemm.product || fusion.getNumResults() != (gemm.sumOf == exec::OperandSum::None ? 1u : 2u)) {
     return fusion.emitOpError("has no single matrix product");
   }
   return gemm;
@@ -137,19 +149,21 @@ private:
     if (failed(gemm)) {
       return failure();
     }
-    nn::MatMulOp product = gemm->product;
-    ArrayRef<int64_t> lhs = product.getLhs().getType().getShape();
-    ArrayRef<int64_t> out = product.getType().getShape();
+    auto lhsType = cast<RankedTensorType>(instruction.operandTypes[gemm->lhs]);
+    ArrayRef<int64_t> lhs = lhsType.getShape();
+    ArrayRef<int64_t> out = cast<RankedTensorType>(gemm->product.getType()).getShape();
     int64_t batch = ShapedType::getNumElements(out.drop_back(2));
-    int64_t k = product.getTransposeA() ? lhs[lhs.size() - 2] : lhs.back();
+    int64_t k = gemm->transposeA ? lhs[lhs.size() - 2] : lhs.back();
     SmallVector<Attribute> buffers = {source(instruction, gemm->lhs), source(instruction, gemm->rhs)};
     if (gemm->bias) {
       buffers.push_back(source(instruction, *gemm->bias));
     }
-    buffers.push_back(target(instruction, 0));
+    for (unsigned i = 0; i < instruction.results.size(); ++i) {
+      buffers.push_back(target(instruction, i));
+    }
     exec::GemmOp::create(builder, instruction.loc, builder.getArrayAttr(buffers), batch, out[out.size() - 2], out.back(), k,
-                         product.getTransposeA(), product.getTransposeB(), gemm->bias.has_value(), gemm->epilogue, exec::Mask::None,
-                         /*has_bias_gradient=*/false, /*allow_tf32=*/allowTf32 && product.getLhs().getType().getElementType().isF32());
+                         gemm->transposeA, gemm->transposeB, gemm->bias.has_value(), gemm->epilogue, gemm->sumOf,
+                         allowTf32 && lhsType.getElementType().isF32());
     return success();
   }
 

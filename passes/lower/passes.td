@@ -18,7 +18,8 @@ def ExpandOpsPass : Pass<"ashlar-expand-ops", "::mlir::func::FuncOp"> {
     Softmax, log-softmax and cross entropy become max, sub, exp, sum, ... so that one fusion mechanism serves them and their gradients. A
     matrix product that the library does not take (f64 or integer, or too small to be worth the call) becomes broadcast, mul, reduce; a transpose of the
     last two dims that feeds a library product becomes a flag of it. Sums of bf16 and f16 are computed in f32 between conversions; only the
-    library of the cuda target takes products of these types as they are.
+    library of the cuda target takes products of these types as they are, and it sums the rows of an operand of a product on its way: the
+    gradients of a weight and of its bias become one exec.product_with_sums.
 
         %y = nn.softmax %x : tensor<4x8xf32>
     ==>
@@ -31,7 +32,7 @@ def ExpandOpsPass : Pass<"ashlar-expand-ops", "::mlir::func::FuncOp"> {
   let options = [Option<"gemmFlops", "gemm-flops", "int64_t", "16384",
                         "f32 matrix products of at least this many multiply-adds go to the library">,
                  TargetOption<"whose library takes the products, and whose kernels do the rest">];
-  let dependentDialects = ["::ashlar::nn::NnDialect"];
+  let dependentDialects = ["::ashlar::nn::NnDialect", "::ashlar::exec::ExecDialect"];
 }
 
 def OrderOpsPass : Pass<"ashlar-order-ops", "::mlir::func::FuncOp"> {

@@ -112,25 +112,24 @@ typedef enum {
   ASHLAR_RT_EPILOGUE_TANH = 5
 } ashlar_rt_epilogue;
 
-// What a matrix product does with a bit mask, one bit an element of `out`: bit j % 8 of byte j / 8 of a row of ceil(n / 128) * 16 bytes.
+// Which operand of a matrix product is summed too, along the contraction: the gradient of a bias beside that of its weight.
 typedef enum {
-  ASHLAR_RT_MASK_NONE = 0,
-  ASHLAR_RT_MASK_WRITE = 1, // with epilogue relu: sets the bits where the value before the relu is > 0
-  ASHLAR_RT_MASK_READ = 2   // in place of an epilogue: out is 0 where the bit is not set (the gradient of a relu)
-} ashlar_rt_mask;
+  ASHLAR_RT_SUM_OF_NONE = 0,
+  ASHLAR_RT_SUM_OF_A = 1, // sums over k of op(A): (m)
+  ASHLAR_RT_SUM_OF_B = 2  // sums over k of op(B): (n)
+} ashlar_rt_operand_sum;
 
 // out[b] = epilogue(op(A[b]) * op(B[b]) + bias), products summed in f32. A[b]: (m, k), or (k, m) when transpose_a; B[b]: (k, n), or (n, k)
 // when transpose_b; out[b]: (m, n); bias: (n), added to every row. Dense, row major, batches one after the other. A and B have one dtype,
-// f32, bf16 or f16; out has that or f32; bias has that of out. buffers: {A, B, [bias,] [mask when read,] out, [mask when written,] [bias
-// gradient]}. On cpu: f32 only, no mask, no bias gradient.
+// f32, bf16 or f16; out has that or f32; bias and sums have that of out. buffers: {A, B, [bias,] out, [sums]}. Sums only of one batch, with
+// neither bias nor epilogue. On cpu: f32 only, no sums.
 typedef struct {
   int64_t batch, m, n, k;
   uint32_t transpose_a, transpose_b;
   uint32_t has_bias;
-  uint32_t epilogue;          // ashlar_rt_epilogue
-  uint32_t mask;              // ashlar_rt_mask
-  uint32_t has_bias_gradient; // with a mask that is read: also the sum over the rows of out, (n), the dtype of out
-  uint32_t allow_tf32;        // f32 operands may be rounded to 10 bits of mantissa
+  uint32_t epilogue;    // ashlar_rt_epilogue
+  uint32_t operand_sum; // ashlar_rt_operand_sum
+  uint32_t allow_tf32;  // f32 operands may be rounded to 10 bits of mantissa
 } ashlar_rt_gemm_desc;
 
 typedef enum {

@@ -15,7 +15,7 @@ bool mayWrite(const ashlar_rt_instr &instr, uint32_t operand) {
     return true;
   case ASHLAR_RT_GEMM: {
     const auto &desc = *static_cast<const ashlar_rt_gemm_desc *>(instr.desc);
-    return operand >= 2u + (desc.has_bias != 0) + (desc.mask == ASHLAR_RT_MASK_READ);
+    return operand >= 2u + (desc.has_bias != 0);
   }
   default:
     return operand == 1;

@@ -16,9 +16,6 @@ namespace {
 // Largest alignment that the library asks about.
 constexpr CUdeviceptr kMostAlignment = 256;
 
-// Columns of a mask row are rounded up to this many bits.
-constexpr int64_t kMaskBits = 128;
-
 bool toCudaType(uint32_t dtype, cudaDataType_t &type) {
   switch (dtype) {
   case ASHLAR_RT_F32:
@@ -38,23 +35,17 @@ bool toCudaType(uint32_t dtype, cudaDataType_t &type) {
 // The epilogue that does what the desc asks for.
 bool toEpilogue(const ashlar_rt_gemm_desc &desc, cublasLtEpilogue_t &epilogue) {
   bool bias = desc.has_bias != 0;
-  if (desc.mask == ASHLAR_RT_MASK_READ) {
-    epilogue = desc.has_bias_gradient != 0 ? CUBLASLT_EPILOGUE_DRELU_BGRAD : CUBLASLT_EPILOGUE_DRELU;
-    return !bias && desc.epilogue == ASHLAR_RT_EPILOGUE_NONE;
-  }
-  if (desc.has_bias_gradient != 0 || (desc.mask == ASHLAR_RT_MASK_WRITE && desc.epilogue != ASHLAR_RT_EPILOGUE_RELU)) {
-    return false;
+  if (desc.operand_sum != ASHLAR_RT_SUM_OF_NONE) {
+    // The library sees out transposed: its A is our B.
+    epilogue = desc.operand_sum == ASHLAR_RT_SUM_OF_A ? CUBLASLT_EPILOGUE_BGRADB : CUBLASLT_EPILOGUE_BGRADA;
+    return !bias && desc.epilogue == ASHLAR_RT_EPILOGUE_NONE && desc.batch == 1;
   }
   switch (desc.epilogue) {
   case ASHLAR_RT_EPILOGUE_NONE:
     epilogue = bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
     return true;
   case ASHLAR_RT_EPILOGUE_RELU:
-    if (desc.mask == ASHLAR_RT_MASK_WRITE) {
-      epilogue = bias ? CUBLASLT_EPILOGUE_RELU_AUX_BIAS : CUBLASLT_EPILOGUE_RELU_AUX;
-    } else {
-      epilogue = bias ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_RELU;
-    }
+    epilogue = bias ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_RELU;
     return true;
   case ASHLAR_RT_EPILOGUE_GELU_TANH:
     epilogue = bias ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_GELU;
@@ -68,40 +59,33 @@ uint32_t alignmentOf(CUdeviceptr address) {
   return static_cast<uint32_t>(address == 0 ? kMostAlignment : std::min(kMostAlignment, address & (~address + 1)));
 }
 
-int64_t maskStride(int64_t columns) {
-  return (columns + kMaskBits - 1) / kMaskBits * kMaskBits;
-}
-
 } // namespace
 
 Status sortMatmulOperands(const ashlar_rt_instr &instr, const std::vector<CUdeviceptr> &addresses, MatmulOperands &operands) {
   const auto &desc = *static_cast<const ashlar_rt_gemm_desc *>(instr.desc);
   uint32_t at = 0;
-  uint32_t wanted = 3 + (desc.has_bias != 0) + (desc.mask != ASHLAR_RT_MASK_NONE) + (desc.has_bias_gradient != 0);
+  bool sums = desc.operand_sum != ASHLAR_RT_SUM_OF_NONE;
+  uint32_t wanted = 3 + (desc.has_bias != 0) + sums;
   if (instr.num_buffers != wanted) {
     return internal("{}: a matrix product has {} buffers, not {}", instr.name, instr.num_buffers, wanted);
   }
   Status status;
-  auto take = [&](const char *what, int64_t elements, uint32_t dtype, uint64_t bytes) {
+  auto take = [&](const char *what, int64_t elements, uint32_t dtype) {
     const ashlar_rt_buffer &buffer = instr.buffers[at];
-    uint64_t needed = bytes != 0 ? bytes : static_cast<uint64_t>(elements) * dtypeBytes(dtype);
-    if (buffer.bytes != needed || (bytes == 0 && buffer.dtype != dtype)) {
+    uint64_t needed = static_cast<uint64_t>(elements) * dtypeBytes(dtype);
+    if (buffer.bytes != needed || buffer.dtype != dtype) {
       status.update(internal("{}: {} has {} bytes of {}, not {} of {}", instr.name, what, buffer.bytes, dtypeName(buffer.dtype), needed,
                              dtypeName(dtype)));
     }
     return addresses[at++];
   };
-  uint64_t maskBytes = static_cast<uint64_t>(desc.batch * desc.m * maskStride(desc.n) / 8);
-  uint32_t outAt = 2 + (desc.has_bias != 0) + (desc.mask == ASHLAR_RT_MASK_READ);
   operands.inDtype = instr.buffers[0].dtype;
-  operands.outDtype = instr.buffers[outAt].dtype;
-  operands.a = take("A", desc.batch * desc.m * desc.k, operands.inDtype, 0);
-  operands.b = take("B", desc.batch * desc.k * desc.n, operands.inDtype, 0);
-  operands.bias = desc.has_bias != 0 ? take("the bias", desc.n, operands.outDtype, 0) : 0;
-  operands.mask = desc.mask == ASHLAR_RT_MASK_READ ? take("the mask", 0, ASHLAR_RT_BOOL, maskBytes) : 0;
-  operands.out = take("out", desc.batch * desc.m * desc.n, operands.outDtype, 0);
-  operands.mask = desc.mask == ASHLAR_RT_MASK_WRITE ? take("the mask", 0, ASHLAR_RT_BOOL, maskBytes) : operands.mask;
-  operands.biasGradient = desc.has_bias_gradient != 0 ? take("the bias gradient", desc.n, operands.outDtype, 0) : 0;
+  operands.outDtype = instr.buffers[2 + (desc.has_bias != 0)].dtype;
+  operands.a = take("A", desc.batch * desc.m * desc.k, operands.inDtype);
+  operands.b = take("B", desc.batch * desc.k * desc.n, operands.inDtype);
+  operands.bias = desc.has_bias != 0 ? take("the bias", desc.n, operands.outDtype) : 0;
+  operands.out = take("out", desc.batch * desc.m * desc.n, operands.outDtype);
+  operands.sums = sums ? take("the sums", desc.operand_sum == ASHLAR_RT_SUM_OF_A ? desc.m : desc.n, operands.outDtype) : 0;
   return status;
 }
 
@@ -148,15 +132,9 @@ struct Matmuls::Product {
     ASHLAR_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_TRANSA, flipFirst));
     ASHLAR_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_TRANSB, flipSecond));
     ASHLAR_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue));
-    if (CUdeviceptr bias = at.bias != 0 ? at.bias : at.biasGradient; bias != 0) {
+    if (CUdeviceptr bias = at.bias != 0 ? at.bias : at.sums; bias != 0) {
       ASHLAR_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias));
       ASHLAR_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, static_cast<int32_t>(outType)));
-    }
-    if (at.mask != 0) {
-      int64_t stride = maskStride(desc.n);
-      ASHLAR_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, at.mask));
-      ASHLAR_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, stride));
-      ASHLAR_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_BATCH_STRIDE, desc.m * stride));
     }
     bool flipB = desc.transpose_b != 0;
     bool flipA = desc.transpose_a != 0;
@@ -198,8 +176,7 @@ Status Matmuls::prepare(const ashlar_rt_gemm_desc &desc, const MatmulOperands &o
                     dtypeName(operands.outDtype));
   }
   if (!toEpilogue(desc, epilogue)) {
-    return internal("{}: cuBLASLt has no epilogue {} with mask {}, bias {} and bias gradient {}", name, desc.epilogue, desc.mask,
-                    desc.has_bias, desc.has_bias_gradient);
+    return internal("{}: cuBLASLt has no epilogue {} with bias {} and sums {}", name, desc.epilogue, desc.has_bias, desc.operand_sum);
   }
   auto product = std::make_unique<Product>(lt);
   product->at = operands;
@@ -212,11 +189,10 @@ Status Matmuls::prepare(const ashlar_rt_gemm_desc &desc, const MatmulOperands &o
 
 Status Matmuls::choose(Product &product, const ashlar_rt_gemm_desc &desc, const MatmulOperands &at, const char *name) {
   uint32_t alignments[] = {alignmentOf(at.b), alignmentOf(at.a), alignmentOf(at.out)};
-  uint32_t epilogueAlignment = std::min({alignmentOf(at.bias), alignmentOf(at.mask), alignmentOf(at.biasGradient)});
-  std::vector<int64_t> key = {desc.batch,       desc.m,           desc.n,        desc.k,        desc.transpose_a,
-                              desc.transpose_b, desc.has_bias,    desc.epilogue, desc.mask,     desc.has_bias_gradient,
-                              desc.allow_tf32,  at.inDtype,       at.outDtype,   alignments[0], alignments[1],
-                              alignments[2],    epilogueAlignment};
+  uint32_t epilogueAlignment = std::min(alignmentOf(at.bias), alignmentOf(at.sums));
+  std::vector<int64_t> key = {desc.batch,    desc.m,        desc.n,           desc.k,           desc.transpose_a, desc.transpose_b,
+                              desc.has_bias, desc.epilogue, desc.operand_sum, desc.allow_tf32,  at.inDtype,       at.outDtype,
+                              alignments[0], alignments[1], alignments[2],    epilogueAlignment};
   if (auto known = algorithms.find(key); known != algorithms.end()) {
     product.algorithm = known->second;
     return Status();
@@ -237,9 +213,9 @@ Status Matmuls::choose(Product &product, const ashlar_rt_gemm_desc &desc, const 
     cublasStatus_t result = lt.cublasLtMatmulAlgoGetHeuristic(handle, product.operation, product.first, product.second, product.out,
                                                               product.out, preference, /*requestedAlgoCount=*/1, &found, &count);
     if (result != CUBLAS_STATUS_SUCCESS || count == 0) {
-      status = unavailable("{}: cuBLASLt {} has no algorithm for {} x ({}, {}, {}), {} to {}, epilogue {}, mask {} ({})", name,
+      status = unavailable("{}: cuBLASLt {} has no algorithm for {} x ({}, {}, {}), {} to {}, epilogue {}, sums {} ({})", name,
                            lt.cublasLtGetVersion(), desc.batch, desc.m, desc.n, desc.k, dtypeName(at.inDtype), dtypeName(at.outDtype),
-                           desc.epilogue, desc.mask, lt.cublasLtGetStatusString(result));
+                           desc.epilogue, desc.operand_sum, lt.cublasLtGetStatusString(result));
     }
   }
   lt.cublasLtMatmulPreferenceDestroy(preference);

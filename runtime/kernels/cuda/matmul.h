@@ -22,13 +22,13 @@ constexpr size_t kMatmulWorkspaceBytes = size_t{32} << 20;
 
 // The operands of a product: addresses on the device, 0 where the desc has none, and types.
 struct MatmulOperands {
-  CUdeviceptr a = 0, b = 0, bias = 0, mask = 0, out = 0, biasGradient = 0;
+  CUdeviceptr a = 0, b = 0, bias = 0, out = 0, sums = 0;
   uint32_t inDtype = ASHLAR_RT_F32;  // of a and b
-  uint32_t outDtype = ASHLAR_RT_F32; // of out, bias and bias gradient
+  uint32_t outDtype = ASHLAR_RT_F32; // of out, bias and sums
 };
 
-// Sorts the buffers of an instruction, whose addresses are given, into operands: {A, B, [bias,] [mask when read,] out, [mask when written,]
-// [bias gradient]}. Fails when number, sizes or types do not fit the desc.
+// Sorts the buffers of an instruction, whose addresses are given, into operands: {A, B, [bias,] out,
+// [sums]}. Fails when number, sizes or types do not fit the desc.
 Status sortMatmulOperands(const ashlar_rt_instr &instr, const std::vector<CUdeviceptr> &addresses, MatmulOperands &operands);
 
 // The products of one device. Owns the library's handle. Used by one thread.

@@ -55,3 +55,14 @@ exec.variant @gemm_c1 arena 64 attributes {axis_names = [], axis_sizes = array<i
               batch 1 m 1 n 1 k 1 bias epilogue none
   }
 }
+
+// -----
+
+exec.variant @gemm_c2 arena 64 attributes {axis_names = [], axis_sizes = array<i64>, coordinates_offset = 0 : i64,
+                                           devices_per_process = 1 : i64, lower_bound_bytes = 64 : i64} {
+  exec.program @p inputs [] outputs [] {
+    // expected-error@+1 {{sums an operand, which it can only of one batch, with neither bias nor epilogue}}
+    exec.gemm [#exec.buffer<arena, 0, memref<f32>>, #exec.buffer<arena, 0, memref<f32>>, #exec.buffer<arena, 0, memref<f32>>,
+               #exec.buffer<arena, 0, memref<f32>>] batch 1 m 1 n 1 k 1 epilogue relu sum_of lhs
+  }
+}

@@ -10,9 +10,6 @@
 namespace ashlar::emulator {
 namespace {
 
-constexpr uint32_t kAux = 128;         // of an epilogue: has a bit mask
-constexpr uint32_t kBiasGradient = 16; // of an epilogue
-
 bool has(uint32_t epilogue, uint32_t part) {
   return (epilogue & part) == part;
 }
@@ -85,67 +82,55 @@ float geluTanh(float x) {
   return 0.5f * x * (1 + std::tanh(0.7978845608028654f * (x + 0.044715f * x * x * x)));
 }
 
-// The vectors that go with a product.
+// Bytes of device memory that go with a product.
+std::byte *findVector(CUdeviceptr address, size_t bytes) {
+  std::byte *data = Driver::get().resolve(address, bytes);
+  if (!data) {
+    throw Fault(Fault::IllegalAddress, "the bias of a product is not in device memory");
+  }
+  return data;
+}
+
+// What is done to an element of a product.
 class Epilogue {
 public:
-  Epilogue(const Product &product, int64_t batch) : kind(product.description.epilogue), type(product.d.type), rows(product.d.rows) {
+  Epilogue(const Product &product, int64_t batch) : kind(product.description.epilogue), type(product.d.type) {
     const Description &description = product.description;
-    if (has(kind, CUBLASLT_EPILOGUE_BIAS) || has(kind, kBiasGradient)) {
-      bias = find(description.bias + CUdeviceptr(batch * description.biasBatchStride * elementBytes(type)), rows * elementBytes(type));
+    if (has(kind, CUBLASLT_EPILOGUE_BIAS)) {
+      bias = findVector(description.bias + CUdeviceptr(batch * description.biasBatchStride * elementBytes(type)),
+                        product.d.rows * elementBytes(type));
     }
-    if (has(kind, kAux)) {
-      auxLd = size_t(description.auxLd);
-      aux =
-          find(description.aux + CUdeviceptr(batch * description.auxBatchStride / 8), auxLd / 8 * (product.d.columns - 1) + (rows + 7) / 8);
-    }
-    gradient.assign(has(kind, kBiasGradient) ? rows : 0, 0);
   }
 
-  float apply(float value, size_t row, size_t column) {
+  float apply(float value, size_t row) const {
     if (has(kind, CUBLASLT_EPILOGUE_BIAS)) {
       value += loadElement(bias + row * elementBytes(type), type);
     }
-    std::byte *mask = aux ? aux + column * (auxLd / 8) + row / 8 : nullptr;
-    const std::byte bit = std::byte(1) << (row % 8);
-    if (has(kind, CUBLASLT_EPILOGUE_DRELU)) {
-      value = (*mask & bit) != std::byte(0) ? value : 0;
-    } else if (has(kind, CUBLASLT_EPILOGUE_RELU)) {
-      if (mask) {
-        *mask = value > 0 ? *mask | bit : *mask & ~bit;
-      }
-      value = std::fmax(value, 0.0f);
-    } else if (has(kind, CUBLASLT_EPILOGUE_GELU)) {
-      value = geluTanh(value);
-    }
-    if (!gradient.empty()) {
-      gradient[row] += value;
-    }
-    return value;
-  }
-
-  void finish() const {
-    for (size_t row = 0; row < gradient.size(); ++row) {
-      storeElement(bias + row * elementBytes(type), type, gradient[row]);
-    }
+    return has(kind, CUBLASLT_EPILOGUE_RELU) ? std::fmax(value, 0.0f) : has(kind, CUBLASLT_EPILOGUE_GELU) ? geluTanh(value) : value;
   }
 
 private:
-  static std::byte *find(CUdeviceptr address, size_t bytes) {
-    std::byte *data = Driver::get().resolve(address, bytes);
-    if (!data) {
-      throw Fault(Fault::IllegalAddress, "the bias or mask of a product is not in device memory");
-    }
-    return data;
-  }
-
   uint32_t kind;
   cudaDataType type;
-  size_t rows;
   std::byte *bias = nullptr;
-  std::byte *aux = nullptr;
-  size_t auxLd = 0;
-  std::vector<float> gradient;
 };
+
+// Sums op(A) (m, k) or op(B) (k, n), column major, over k into the bias vector.
+void sumOperand(const Product &product, const std::vector<float> &a, const std::vector<float> &b, size_t k) {
+  const bool first = product.description.epilogue == CUBLASLT_EPILOGUE_BGRADA;
+  if (!first && product.description.epilogue != CUBLASLT_EPILOGUE_BGRADB) {
+    return;
+  }
+  const size_t count = first ? product.d.rows : product.d.columns;
+  std::byte *out = findVector(product.description.bias, count * elementBytes(product.d.type));
+  for (size_t i = 0; i < count; ++i) {
+    float sum = 0;
+    for (size_t l = 0; l < k; ++l) {
+      sum += first ? a[i + l * count] : b[l + i * k];
+    }
+    storeElement(out + i * elementBytes(product.d.type), product.d.type, sum);
+  }
+}
 
 void multiplyOne(const Product &product, int64_t batch) {
   const bool transposeA = product.description.transposeA == CUBLAS_OP_T, transposeB = product.description.transposeB == CUBLAS_OP_T;
@@ -154,7 +139,7 @@ void multiplyOne(const Product &product, int64_t batch) {
   const std::vector<float> b = gather(Matrix(product.b, product.bAddress, batch), transposeB, tf32);
   const Matrix d(product.d, product.dAddress, batch);
   const size_t m = product.d.rows, k = transposeA ? product.a.rows : product.a.columns;
-  Epilogue epilogue(product, batch);
+  const Epilogue epilogue(product, batch);
   std::vector<float> sums(m);
   for (size_t j = 0; j < product.d.columns; ++j) {
     std::fill(sums.begin(), sums.end(), 0.0f);
@@ -170,10 +155,10 @@ void multiplyOne(const Product &product, int64_t batch) {
       if (product.beta != 0) {
         value += product.beta * loadElement(Matrix(product.c, product.cAddress, batch).at(i, j), product.c.type);
       }
-      storeElement(d.at(i, j), product.d.type, epilogue.apply(value, i, j));
+      storeElement(d.at(i, j), product.d.type, epilogue.apply(value, i));
     }
   }
-  epilogue.finish();
+  sumOperand(product, a, b, k);
 }
 
 const char *whyNotTypes(const Description &description, const Layout &a, const Layout &b, const Layout &c, const Layout &d) {
@@ -220,20 +205,13 @@ const char *whyNotEpilogue(const Description &description, const Layout &d) {
   case CUBLASLT_EPILOGUE_RELU_BIAS:
   case CUBLASLT_EPILOGUE_GELU:
   case CUBLASLT_EPILOGUE_GELU_BIAS:
-  case CUBLASLT_EPILOGUE_RELU_AUX:
-  case CUBLASLT_EPILOGUE_RELU_AUX_BIAS:
-  case CUBLASLT_EPILOGUE_DRELU:
-  case CUBLASLT_EPILOGUE_DRELU_BGRAD:
-    break;
+    return nullptr;
+  case CUBLASLT_EPILOGUE_BGRADA:
+  case CUBLASLT_EPILOGUE_BGRADB:
+    return d.batches == 1 ? nullptr : "sums of an operand are played for one batch";
   default:
     return "this epilogue is not played";
   }
-  if (has(description.epilogue, kAux) && (description.auxLd % 128 != 0 || description.auxLd < int64_t(d.rows) ||
-                                          description.aux % 16 != 0 || (d.batches > 1 && description.auxBatchStride % 128 != 0))) {
-    return "the mask's leading dimension and batch stride must be multiples of 128 bits, at least the rows of D, and its address one of 16 "
-           "bytes";
-  }
-  return nullptr;
 }
 
 } // namespace

@@ -30,9 +30,6 @@ struct Description {
   CUdeviceptr bias = 0;  // or its gradient
   int32_t biasType = -1; // that of D
   int64_t biasBatchStride = 0;
-  CUdeviceptr aux = 0; // bit mask
-  int64_t auxLd = 0;   // bits
-  int64_t auxBatchStride = 0;
 };
 
 // Behind a cublasLtMatmulPreference_t.

@@ -80,10 +80,8 @@ struct Call {
   bool transposeA = false, transposeB = false;
   uint32_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
   cublasComputeType_t compute = CUBLAS_COMPUTE_32F;
-  CUdeviceptr bias = 0, mask = 0;
+  CUdeviceptr bias = 0;
   uint32_t alignment = 256;
-
-  int64_t maskLd() const { return (n + 127) / 128 * 128; }
 
   template <class T> void set(cublasLtMatmulDesc_t description, cublasLtMatmulDescAttributes_t attribute, T value) const {
     REQUIRE(cublasLtMatmulDescSetAttribute(description, attribute, &value, sizeof value) == CUBLAS_STATUS_SUCCESS);
@@ -107,8 +105,6 @@ struct Call {
     set(description, CUBLASLT_MATMUL_DESC_TRANSB, int32_t(transposeA ? CUBLAS_OP_T : CUBLAS_OP_N));
     set(description, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue);
     set(description, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
-    set(description, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, mask);
-    set(description, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, maskLd());
     const auto aLayout = transposeA ? layout(a.type, k, m) : layout(a.type, m, k),
                bLayout = transposeB ? layout(b.type, n, k) : layout(b.type, k, n);
     const auto outLayout = layout(out.type, m, n);
@@ -191,38 +187,31 @@ TEST_CASE("cublaslt: bias, relu, gelu", "[cublaslt]") {
   }
 }
 
-TEST_CASE("cublaslt: the mask of a relu, and its gradient with the sum over rows", "[cublaslt]") {
+TEST_CASE("cublaslt: sums of an operand along the contraction", "[cublaslt]") {
   Handle handle;
-  // 130 columns: the mask's rows have 256 bits, of which 130 mean something.
-  Call forward{4, 130, 8};
-  const Values x(4 * 8, CUDA_R_32F, 1), w(8 * 130, CUDA_R_32F, 2);
-  Values y(4 * 130, CUDA_R_32F);
-  std::vector<uint8_t> bits(4 * 32, 0);
-  forward.epilogue = CUBLASLT_EPILOGUE_RELU_AUX;
-  forward.mask = upload(bits.data(), bits.size());
-  REQUIRE(forward.run(x, w, y) == CUBLAS_STATUS_SUCCESS);
-  y.download();
-  Call backward{4, 130, 6};
-  const Values g(4 * 6, CUDA_R_32F, 3), v(6 * 130, CUDA_R_32F, 4);
-  Values dx(4 * 130, CUDA_R_32F), sums(130, CUDA_R_32F);
-  backward.epilogue = CUBLASLT_EPILOGUE_DRELU_BGRAD;
-  backward.mask = forward.mask;
-  backward.bias = sums.device;
-  REQUIRE(backward.run(g, v, dx) == CUBLAS_STATUS_SUCCESS);
-  dx.download();
-  sums.download();
-  REQUIRE(cuMemcpyDtoHAsync(bits.data(), forward.mask, bits.size(), nullptr) == CUDA_SUCCESS);
-  for (int64_t j = 0; j < 130; ++j) {
-    double sum = 0;
-    for (int64_t i = 0; i < 4; ++i) {
-      const bool positive = forward.expected(x, w, 0, i, j) > 0;
-      CHECK((y.floats[size_t(i * 130 + j)] > 0) == positive);
-      CHECK((bits[size_t(i * 32 + j / 8)] >> (j % 8) & 1) == int(positive));
-      const double expected = positive ? backward.expected(g, v, 0, i, j) : 0;
-      CHECK(std::fabs(double(dx.floats[size_t(i * 130 + j)]) - expected) <= 1e-5);
-      sum += expected;
+  // The gradients of a weight: dy^T x with the rows of dy summed, and x^T dy the same.
+  const Values dy(9 * 5, CUDA_R_16BF, 1), x(9 * 7, CUDA_R_16BF, 2);
+  Values dw(5 * 7, CUDA_R_32F), sums(5, CUDA_R_32F);
+  for (const bool first : {true, false}) {
+    Call call{first ? 5 : 7, first ? 7 : 5, 9};
+    call.transposeA = true;
+    // Column major, our second operand is the library's first.
+    call.epilogue = first ? CUBLASLT_EPILOGUE_BGRADB : CUBLASLT_EPILOGUE_BGRADA;
+    call.bias = sums.device;
+    REQUIRE((first ? call.run(dy, x, dw) : call.run(x, dy, dw)) == CUBLAS_STATUS_SUCCESS);
+    dw.download();
+    sums.download();
+    for (int64_t j = 0; j < 5; ++j) {
+      double sum = 0;
+      for (int64_t i = 0; i < 9; ++i) {
+        sum += double(dy.floats[size_t(i * 5 + j)]);
+      }
+      CHECK(std::fabs(double(sums.floats[size_t(j)]) - sum) <= 1e-5);
+      for (int64_t i = 0; i < 7; ++i) {
+        const double expected = first ? call.expected(dy, x, 0, j, i) : call.expected(x, dy, 0, i, j);
+        CHECK(std::fabs(double(dw.floats[size_t(first ? j * 7 + i : i * 5 + j)]) - expected) <= 1e-5);
+      }
     }
-    CHECK(std::fabs(double(sums.floats[size_t(j)]) - sum) <= 1e-5);
   }
 }
 
@@ -241,9 +230,10 @@ TEST_CASE("cublaslt: what the library refuses", "[cublaslt]") {
   CHECK(c.floats[0] != float(call.expected(a, b, 0, 0, 0)));
   CHECK(std::fabs(double(c.floats[0]) - call.expected(a, b, 0, 0, 0)) < 8 * 0x1p-10);
   call.compute = CUBLAS_COMPUTE_32F;
-  call.epilogue = CUBLASLT_EPILOGUE_RELU_AUX;
-  call.mask = c.device + 8;
+  call.epilogue = CUBLASLT_EPILOGUE_BGRADA;
+  call.batch = 2;
   CHECK(call.run(a, b, c) == CUBLAS_STATUS_NOT_SUPPORTED);
+  call.batch = 1;
   call.epilogue = CUBLASLT_EPILOGUE_DGELU;
   CHECK(call.run(a, b, c) == CUBLAS_STATUS_NOT_SUPPORTED);
   // Operands must be aligned as promised.

@@ -10,7 +10,7 @@ namespace {
 
 using namespace ashlar::rt;
 
-// A product of (2, 3) by (3, 130): a mask row takes 256 bits.
+// A product of (2, 3) by (3, 130).
 struct Example {
   Example() {
     desc.batch = 1;
@@ -34,36 +34,35 @@ struct Example {
   std::vector<CUdeviceptr> addresses;
 };
 
-TEST_CASE("matmul: a mask that is written comes after out, one that is read before", "[cuda][matmul]") {
+TEST_CASE("matmul: the bias comes before out, sums after it, and both have its type", "[cuda][matmul]") {
   Example forward;
   forward.desc.has_bias = 1;
   forward.desc.epilogue = ASHLAR_RT_EPILOGUE_RELU;
-  forward.desc.mask = ASHLAR_RT_MASK_WRITE;
-  for (uint64_t bytes : {2 * 6, 2 * 390, 4 * 130, 4 * 260}) {
-    forward.add(bytes < 1000 && bytes != 520 ? ASHLAR_RT_BF16 : ASHLAR_RT_F32, bytes);
-  }
-  forward.add(ASHLAR_RT_BOOL, 2 * 32);
+  forward.add(ASHLAR_RT_BF16, 2 * 6);
+  forward.add(ASHLAR_RT_BF16, 2 * 390);
+  forward.add(ASHLAR_RT_F32, 4 * 130);
+  forward.add(ASHLAR_RT_F32, 4 * 260);
   MatmulOperands operands;
   REQUIRE(forward.sort(operands).message() == "");
   CHECK(operands.bias == 1003);
   CHECK(operands.out == 1004);
-  CHECK(operands.mask == 1005);
+  CHECK(operands.sums == 0);
   CHECK(operands.inDtype == ASHLAR_RT_BF16);
   CHECK(operands.outDtype == ASHLAR_RT_F32);
 
-  Example backward;
-  backward.desc.mask = ASHLAR_RT_MASK_READ;
-  backward.desc.has_bias_gradient = 1;
-  backward.add(ASHLAR_RT_F32, 4 * 6);
-  backward.add(ASHLAR_RT_F32, 4 * 390);
-  backward.add(ASHLAR_RT_BOOL, 2 * 32);
-  backward.add(ASHLAR_RT_F32, 4 * 260);
-  backward.add(ASHLAR_RT_F32, 4 * 130);
-  REQUIRE(backward.sort(operands).message() == "");
-  CHECK(operands.mask == 1003);
-  CHECK(operands.out == 1004);
-  CHECK(operands.biasGradient == 1005);
-  CHECK(operands.bias == 0);
+  // Of A there are as many sums as rows of out, of B as columns.
+  for (uint32_t of : {ASHLAR_RT_SUM_OF_A, ASHLAR_RT_SUM_OF_B}) {
+    Example backward;
+    backward.desc.operand_sum = of;
+    backward.add(ASHLAR_RT_F32, 4 * 6);
+    backward.add(ASHLAR_RT_F32, 4 * 390);
+    backward.add(ASHLAR_RT_F32, 4 * 260);
+    backward.add(ASHLAR_RT_F32, of == ASHLAR_RT_SUM_OF_A ? 4 * 2 : 4 * 130);
+    REQUIRE(backward.sort(operands).message() == "");
+    CHECK(operands.out == 1003);
+    CHECK(operands.sums == 1004);
+    CHECK(operands.bias == 0);
+  }
 }
 
 TEST_CASE("matmul: buffers that do not fit are refused", "[cuda][matmul]") {

@@ -62,3 +62,10 @@ for told in 0 1; do
   [ $((SECONDS - start)) -le 35 ] || fail "it took $((SECONDS - start)) s to end"
   grep -q "^error:.*rank 1.*all_reduce" death.log || { cat death.log >&2; fail "nobody names rank 1 and the collective"; }
 done
+
+# A NaN is found at the instruction that makes it.
+sed 's/learning_rate:.*/learning_rate: 1e30/' "$jobs/linear.txtpb" > diverges.txtpb
+"$tools/ashlarc" linear.onnx --job diverges.txtpb --target cuda --gpu-arch sm_90 -o diverges
+expect_error "NaN" ./on_emulator 1 ./diverges --steps 20 --check-numerics
+expect_one_error
+grep -q "step" error.log || fail "it does not say in which step: $(cat error.log)"

@@ -41,6 +41,8 @@ using Family = void (*)(Decoder &decoder, Qualifiers &qualifiers, const Statemen
 using Families = std::unordered_map<std::string_view, Family>;
 
 // Each adds the opcodes of its family.
+void addAtomics(Families &families);
+void addBitFields(Families &families);
 void addCarries(Families &families);
 void addControl(Families &families);
 void addConversions(Families &families);

@@ -271,3 +271,21 @@ TEST_CASE("kernels: rows by number, and bools", "[lower][kernels]") {
                                     type, rows, columns),
                                target) < unit);
 }
+
+// Where LLVM computes in 16 bits, a sum must not be fused with a rounded product, nor quotients share a rounded reciprocal.
+TEST_CASE("kernels: rounded products and quotients stay so", "[lower][kernels]") {
+  auto target = GENERATE(exec::Target::Cpu, exec::Target::Cuda);
+  std::string type = GENERATE("bf16", "f16");
+  INFO("target " << exec::stringifyTarget(target).str() << ", " << type);
+  CHECK(compareWithInterpreter(fill(R"(
+    func.func @f(%x: tensor<RxCxTYPE>, %y: tensor<RxCxTYPE>, %z: tensor<RxCxTYPE>) -> (tensor<RxCxTYPE>, tensor<RxCxTYPE>) {
+      %q = nn.div %x, %y : tensor<RxCxTYPE>
+      %r = nn.div %z, %y : tensor<RxCxTYPE>
+      %s = nn.add %q, %r : tensor<RxCxTYPE>
+      %p = nn.mul %x, %y : tensor<RxCxTYPE>
+      %t = nn.add %p, %z : tensor<RxCxTYPE>
+      return %s, %t : tensor<RxCxTYPE>, tensor<RxCxTYPE>
+    })",
+                                    type, 40, 50),
+                               target) == 0);
+}

@@ -55,7 +55,7 @@ on_ranks() {
   shift
   [ "$ranks" -eq 1 ] && { timeout 300 "$@"; return; }
   for ((rank = 0; rank < ranks; ++rank)); do
-    ASHLAR_SHARE_DEVICE=1 OMPI_COMM_WORLD_SIZE=$ranks OMPI_COMM_WORLD_RANK=$rank OMPI_COMM_WORLD_LOCAL_SIZE=$ranks \
+    ASHLAR_SHARE_DEVICE=1 NCCL_NET=Socket OMPI_COMM_WORLD_SIZE=$ranks OMPI_COMM_WORLD_RANK=$rank OMPI_COMM_WORLD_LOCAL_SIZE=$ranks \
       OMPI_COMM_WORLD_LOCAL_RANK=$rank PMIX_NAMESPACE=$job timeout 300 "$@" &
     pids+=($!)
   done

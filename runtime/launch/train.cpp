@@ -88,14 +88,15 @@ public:
     uint64_t logEvery = session.options->logEveryEpoch ? stepsPerEpoch : session.options->logEvery;
     uint64_t untilLine = logEvery;
     double host = 0; // seconds in which the host was busy with steps after the first few
+    const bool timesHost = executor.runsAhead() && totalSteps > kWarmUpSteps; // a look at the clock costs as much as a small kernel
     for (uint64_t done = 0; done < totalSteps; ++done) {
-      double before = seconds(), waited = batches.feed->waitedSeconds;
+      double before = timesHost ? seconds() : 0, waited = batches.feed->waitedSeconds;
       ASHLAR_RETURN_IF_ERROR(batches.feed->next());
       ASHLAR_RETURN_IF_ERROR(executor.run(*step));
       if (done + 1 < totalSteps) { // after the last step of an epoch comes the first of the following one
         ASHLAR_RETURN_IF_ERROR(batches.feed->prefetch());
       }
-      host += done < kWarmUpSteps ? 0 : seconds() - before - (batches.feed->waitedSeconds - waited);
+      host += !timesHost || done < kWarmUpSteps ? 0 : seconds() - before - (batches.feed->waitedSeconds - waited);
       if (logEvery != 0 && --untilLine == 0) {
         untilLine = logEvery;
         double loss = 0;
@@ -108,7 +109,7 @@ public:
     double elapsed = seconds() - begin;
     double each = totalSteps == 0 ? 0 : 1e6 * elapsed / static_cast<double>(totalSteps);
     std::string ofHost;
-    if (executor.runsAhead() && totalSteps > kWarmUpSteps) {
+    if (timesHost) {
       ofHost = fmt::format(", {:.1f} us of the host", 1e6 * host / static_cast<double>(totalSteps - kWarmUpSteps));
     }
     log.line(fmt::format("trained {} steps in {:.3f} s ({:.1f} us a step{})", totalSteps, elapsed, each, ofHost));

@@ -3,9 +3,7 @@
 # The cuda target on the emulator: what goes wrong in the middle of a job of two ranks ends it with one line, and nothing crashes on the way.
 
 . "$(dirname "$0")/common.sh"
-
-emulator=$tools/../emulator
-[ -e "$emulator/libcuda.so.1" ] || { echo "skipped: built without the CUDA toolkit, so there is no emulator"; exit 77; }
+. "$(dirname "$0")/emulator.sh"
 export LD_LIBRARY_PATH=$emulator ASHLAR_EMULATOR_DEVICES=2
 
 "$tools/ashlar-zoo" mlp --width 64 -o mlp.onnx

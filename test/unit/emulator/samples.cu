@@ -121,12 +121,17 @@ extern "C" __global__ void calls(const float4 *x, float4 *out, int which) {
   for (int i = 0; i < 8; ++i) {
     local[i] = v.x * i + v.y;
   }
-  out[threadIdx.x] = make_float4(horner(v.x, kTable, 4), horner(v.y, x ? &x[threadIdx.x].x : nullptr, 3), local[which & 7], local[(which + threadIdx.x) & 7]);
+  out[threadIdx.x] = make_float4(horner(v.x, kTable, 4), horner(v.y, x ? &x[threadIdx.x].x : nullptr, 3), local[which & 7],
+                                 local[(which + threadIdx.x) & 7]);
 }
 
-extern "C" __global__ void beyond(float *out, int n) { out[threadIdx.x + n] = 1; }
+extern "C" __global__ void beyond(float *out, int n) {
+  out[threadIdx.x + n] = 1;
+}
 
-extern "C" __global__ void misaligned(char *out) { *reinterpret_cast<float4 *>(out + 4) = make_float4(1, 2, 3, 4); }
+extern "C" __global__ void misaligned(char *out) {
+  *reinterpret_cast<float4 *>(out + 4) = make_float4(1, 2, 3, 4);
+}
 
 // The barrier is missing when `barrier` is 0.
 extern "C" __global__ void reverse(const float *x, float *out, int barrier) {

@@ -43,6 +43,24 @@ LogicalResult FusionOp::verify() {
   return success();
 }
 
+LogicalResult ProductWithSumsOp::verify() {
+  if (getSumOf() == OperandSum::None) { // C1
+    return emitOpError("sums none of its operands; say lhs or rhs");
+  }
+  auto shapeOf = [](Value value) { return cast<RankedTensorType>(value.getType()).getShape(); };
+  ArrayRef<int64_t> lhs = shapeOf(getLhs()), rhs = shapeOf(getRhs());
+  if (lhs.size() != 2 || rhs.size() != 2 || lhs[getTransposeA() ? 0 : 1] != rhs[getTransposeB() ? 1 : 0]) { // C2
+    return emitOpError("cannot multiply [") << lhs << "] and [" << rhs << "]";
+  }
+  int64_t m = lhs[getTransposeA() ? 1 : 0], n = rhs[getTransposeB() ? 0 : 1];
+  int64_t count = getSumOf() == OperandSum::Lhs ? m : n;
+  if (shapeOf(getProduct()) != ArrayRef<int64_t>{m, n} || shapeOf(getSums()) != ArrayRef<int64_t>{count}) { // C2
+    return emitOpError("has results of shapes [")
+           << shapeOf(getProduct()) << "] and [" << shapeOf(getSums()) << "], needs [" << m << ", " << n << "] and [" << count << "]";
+  }
+  return success();
+}
+
 LogicalResult TensorOp::verify() {
   ArrayRef<int64_t> local = getBuffer().getType().getShape();
   if (getGlobalShape().size() != local.size() || getSplits().size() != local.size()) { // C1

@@ -114,6 +114,8 @@ def Exec_ProductWithSumsOp : Exec_Op<"product_with_sums", [Pure]> {
     op(lhs) is (m, k) and op(rhs) (k, n), as for nn.matmul. `sum_of` says which of them is summed over k: (m) or (n).
 
         %dw, %db = exec.product_with_sums lhs %dy, %x transpose_a : tensor<32x8xf32>, tensor<32x4xf32> -> tensor<8x4xf32>, tensor<8xf32>
+
+    **Constraints:** (C1) sum_of is lhs or rhs; (C2) matrices whose contracted dims are equal, and results of the shapes that follow.
   }];
   let arguments = (ins Exec_OperandSumAttr:$sum_of, AnyRankedTensor:$lhs, AnyRankedTensor:$rhs, UnitAttr:$transpose_a,
                        UnitAttr:$transpose_b);
@@ -122,6 +124,7 @@ def Exec_ProductWithSumsOp : Exec_Op<"product_with_sums", [Pure]> {
     `` $sum_of $lhs `,` $rhs (`transpose_a` $transpose_a^)? (`transpose_b` $transpose_b^)? attr-dict `:` type($lhs) `,` type($rhs) `->`
     type($product) `,` type($sums)
   }];
+  let hasVerifier = 1;
 }
 
 def Exec_YieldOp : Exec_Op<"yield", [Pure, Terminator, ReturnLike, ParentOneOf<["::ashlar::exec::FusionOp"]>]> {

@@ -66,3 +66,27 @@ exec.variant @gemm_c2 arena 64 attributes {axis_names = [], axis_sizes = array<i
                #exec.buffer<arena, 0, memref<f32>>] batch 1 m 1 n 1 k 1 epilogue relu sum_of lhs
   }
 }
+
+// -----
+
+func.func @product_with_sums_c1(%x: tensor<8x4xf32>) -> (tensor<4x4xf32>, tensor<4xf32>) {
+  // expected-error@+1 {{sums none of its operands; say lhs or rhs}}
+  %p, %s = exec.product_with_sums none %x, %x transpose_a : tensor<8x4xf32>, tensor<8x4xf32> -> tensor<4x4xf32>, tensor<4xf32>
+  return %p, %s : tensor<4x4xf32>, tensor<4xf32>
+}
+
+// -----
+
+func.func @product_with_sums_c2_contraction(%x: tensor<8x4xf32>) -> (tensor<4x4xf32>, tensor<4xf32>) {
+  // expected-error@+1 {{cannot multiply [8, 4] and [8, 4]}}
+  %p, %s = exec.product_with_sums lhs %x, %x : tensor<8x4xf32>, tensor<8x4xf32> -> tensor<4x4xf32>, tensor<4xf32>
+  return %p, %s : tensor<4x4xf32>, tensor<4xf32>
+}
+
+// -----
+
+func.func @product_with_sums_c2_results(%x: tensor<8x4xf32>, %y: tensor<8x2xf32>) -> (tensor<4x2xf32>, tensor<4xf32>) {
+  // expected-error@+1 {{has results of shapes [4, 2] and [4], needs [4, 2] and [2]}}
+  %p, %s = exec.product_with_sums rhs %x, %y transpose_a : tensor<8x4xf32>, tensor<8x2xf32> -> tensor<4x2xf32>, tensor<4xf32>
+  return %p, %s : tensor<4x2xf32>, tensor<4xf32>
+}

@@ -1,16 +1,31 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Installs what Ashlar needs from Debian's packages (as root, or with sudo). Does nothing when all of it is there.
+# Installs what Ashlar needs from Debian's packages (as root, or with sudo), and prints one line of what is optional and not there. Optional,
+# and never installed here:
+#   CUDA toolkit 13 (ptxas, libdevice, headers of CUDA, cuBLASLt and NCCL): the cuda target and its emulator; without it their tests skip
+#   PyTorch                      the peer that test/bench/mlp_torch.py measures
+#   iproute2, and root           test conformance.two_hosts; root also for e2e_full_disk, which mounts a small disk
+#   MNIST in ASHLAR_DATA/mnist   test e2e_train_mnist
 set -euo pipefail
 
 packages=(
-  ccache clang-22 clang-format-22 cmake lld-22 ninja-build                  # build
+  ccache clang-22 clang-format-22 cmake libclang-rt-22-dev lld-22 ninja-build # build
   libmlir-22-dev llvm-22-dev llvm-22-tools mlir-22-tools libzstd-dev zlib1g-dev # compiler
   libcli11-dev libfmt-dev libonnx-dev libprotobuf-dev protobuf-compiler
   libopenmpi-dev openmpi-bin                                                # runtime
-  catch2 libbenchmark-dev python3                                           # tests
+  catch2 libbenchmark-dev libclang-rt-22-dev python3                        # tests
 )
+
+optional=()
+[ -n "${CUDA_HOME:-}${CUDA_PATH:-}" ] || command -v nvcc >/dev/null || [ -e /usr/local/cuda/bin/ptxas ] || optional+=("CUDA toolkit")
+python3 -c 'import importlib.util, sys; sys.exit(importlib.util.find_spec("torch") is None)' 2>/dev/null || optional+=("PyTorch")
+command -v ip >/dev/null || optional+=("iproute2")
+[ "$(id -u)" -eq 0 ] || optional+=("root")
+[ -d "${ASHLAR_DATA:-}/mnist" ] || optional+=("MNIST (ASHLAR_DATA)")
+if [ "${#optional[@]}" -gt 0 ]; then
+  (IFS=,; echo "optional and not found (tools/setup.sh says what for): ${optional[*]}" | sed 's/,/, /g')
+fi
 
 missing=()
 for package in "${packages[@]}"; do

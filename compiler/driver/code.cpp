@@ -5,7 +5,8 @@
 #include "compiler/driver/code.h"
 
 #include "compiler/driver/diagnostics.h"
-#include "compiler/driver/output_file.h"
+#include "compiler/file/output_file.h"
+#include "compiler/file/temporary_folder.h"
 #include "compiler/target/constants.h"
 #include "compiler/target/cpu/kernels.h"
 #include "compiler/target/cuda/kernels.h"
@@ -16,6 +17,8 @@
 #include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
+using ashlar::file::TemporaryFolder;
+using ashlar::file::writeOutput;
 
 namespace ashlar::driver {
 namespace {
@@ -23,7 +26,7 @@ namespace {
 // A program as LLVM IR for the host, and the files that its object takes in.
 class HostProgram {
 public:
-  HostProgram(const CodeTarget &target, const ScratchFolder &scratch) : target(target), scratch(scratch) {}
+  HostProgram(const CodeTarget &target, const TemporaryFolder &scratch) : target(target), scratch(scratch) {}
 
   LogicalResult make(ModuleOp module, const target::ImageInfo &info) {
     llvm::Expected<target::IncludedFile> constants = target::writeConstants(module, scratch.file("constants.bin"));
@@ -56,7 +59,7 @@ public:
 
 private:
   const CodeTarget &target;
-  const ScratchFolder &scratch;
+  const TemporaryFolder &scratch;
   llvm::LLVMContext context;
   std::unique_ptr<llvm::Module> code;
 };
@@ -109,7 +112,7 @@ LogicalResult generateCode(ModuleOp module, const target::ImageInfo &info, const
   if (options.emit == Emit::Ptx) {
     return writePtx(module, target, options);
   }
-  ScratchFolder scratch;
+  TemporaryFolder scratch;
   if (failed(report(scratch.create()))) {
     return failure();
   }
@@ -121,9 +124,7 @@ LogicalResult generateCode(ModuleOp module, const target::ImageInfo &info, const
     return report(writeOutput(options.output, [&](llvm::raw_ostream &out) { program.print(out); }));
   }
   if (options.emit == Emit::Obj) {
-    PartialFile partial;
-    return failed(report(partial.create(options.output))) || failed(report(program.emitObject(partial.path()))) ? failure()
-                                                                                                                : report(partial.commit());
+    return report(program.emitObject(options.output));
   }
   std::string object = scratch.file("program.o");
   if (failed(report(program.emitObject(object)))) {

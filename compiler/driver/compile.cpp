@@ -8,9 +8,10 @@
 #include "compiler/driver/class_labels.h"
 #include "compiler/driver/code.h"
 #include "compiler/driver/diagnostics.h"
-#include "compiler/driver/output_file.h"
 #include "compiler/driver/planned_tensors.h"
 #include "compiler/driver/training_info.h"
+#include "compiler/file/file_roles.h"
+#include "compiler/file/output_file.h"
 #include "compiler/frontend/annotations.h"
 #include "compiler/frontend/import.h"
 #include "compiler/frontend/init_rules.h"
@@ -30,6 +31,7 @@
 #include "llvm/Support/Path.h"
 
 using namespace mlir;
+using ashlar::file::writeOutput;
 
 namespace ashlar::driver {
 namespace {
@@ -98,22 +100,24 @@ private:
     return checkOutputs();
   }
 
-  // Checks that every file can be written, and that no two of them are one.
+  // Checks that every file can be written, and that none is one that is read, or another one that is written.
   LogicalResult checkOutputs() {
-    const std::pair<StringRef, std::string> outputs[] = {
+    const std::pair<StringRef, StringRef> inputs[] = {
+        {"the model", options.model}, {"the job", options.job}, {"the strategy of --load-strategy", options.loadStrategy}};
+    const std::pair<StringRef, StringRef> outputs[] = {
         {"-o", options.output}, {"--report", options.report}, {"--save-strategy", options.saveStrategy}, {"--annotate", options.annotated}};
-    for (auto output = std::begin(outputs); output != std::end(outputs); ++output) {
-      for (auto other = std::begin(outputs); other != output && !output->second.empty(); ++other) {
-        if (other->second == output->second) {
-          return report(llvm::createStringError(other->first + " and " + output->first + " both name " + output->second +
-                                                "; give each a file of its own"));
-        }
-      }
-      if (failed(report(checkOutput(output->second)))) {
+    for (const auto &[role, path] : inputs) {
+      if (failed(report(files.addInput(role, path)))) {
         return failure();
       }
     }
-    return success();
+    for (const auto &[role, path] : outputs) {
+      if (failed(report(file::checkOutput(path))) || failed(report(files.addOutput(role, path)))) {
+        return failure();
+      }
+    }
+    bool isBinary = options.emit == Emit::Obj || options.emit == Emit::Exe;
+    return isBinary ? report(file::checkReplaceable(options.output)) : success();
   }
 
   // Reads the job and lets the command line's mesh take the place of its own.
@@ -159,20 +163,11 @@ private:
   }
 
   LogicalResult import() {
-    frontend::ImportOptions importOptions;
-    if (job.has_global_batch()) {
-      importOptions.globalBatch = job.global_batch();
-    }
-    importOptions.training = job.has_loss();
-    importOptions.init.assign(job.init().begin(), job.init().end());
-    importOptions.frozen.assign(job.frozen().begin(), job.frozen().end());
-    for (const job::Dataset::Feature &feature : job.dataset().features()) {
-      importOptions.dataInputs.push_back(feature.tensor());
-    }
+    frontend::ImportOptions importOptions = frontend::makeImportOptions(job);
     if (job.has_device_configuration()) {
       importOptions.annotations = {job.device_configuration(), makeDeviceMesh(job, &context)};
     }
-    importOptions.mode = job::Mode_Name(job::effectiveMode(job));
+    importOptions.checkDataFile = [this](StringRef path) { return files.addInput("external data of the model,", path); };
     if (isHybrid()) {
       FailureOr<frontend::LocalModel> local = pipelines::describeLocalModel(job, &context);
       if (failed(local)) {
@@ -354,6 +349,9 @@ private:
     }
     std::string name = llvm::formatv("{0}/{1}{2}-{3}.mlir", options.dumpFolder, phaseCount < 10 ? "0" : "", phaseCount, phase);
     ++phaseCount;
+    if (failed(report(files.addOutput("--dump-phases", name)))) {
+      return failure();
+    }
     OpPrintingFlags flags;
     flags.elideLargeElementsAttrs(16).elideLargeResourceString(64).enableDebugInfo(false);
     return report(writeOutput(name, [&](llvm::raw_ostream &out) { op.print(out, flags); }));
@@ -362,6 +360,7 @@ private:
   const Options &options;
   MLIRContext context;
   DiagnosticPrinter printer;
+  file::FileRoles files;
   CodeTarget target;
   int64_t memoryLimit = 0; // bytes; 0: none
   job::Job job;

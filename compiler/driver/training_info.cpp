@@ -110,6 +110,9 @@ llvm::Expected<target::TrainingInfo> makeTrainingInfo(const job::Job &job, exec:
   if (llvm::is_contained(outsideNames(variant, eval.getOutputs()), "correct")) {
     info.correctTensor = "correct";
   }
+  if (llvm::is_contained(outsideNames(variant, eval.getInputs()), nn::kSamplesInput)) {
+    info.samplesTensor = nn::kSamplesInput.str();
+  }
   return info;
 }
 

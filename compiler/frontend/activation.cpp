@@ -32,11 +32,18 @@ Value isAbove(const Node &node, Value x, double value) {
   return node.create<nn::CompareOp>(type, nn::Predicate::Gt, x, splatConstant(node, typeOf(x), value));
 }
 
-// (x + |x|) / 2 + log(1 + e^-|x|)
+// log(1 + x) for x >= 0. 1 + x drops the end of a small x: the logarithm of the sum is corrected by what is missing, to first order.
+Value logarithmOfOnePlus(const Node &node, Value x) {
+  Value sum = plus(node, x, 1);
+  Value missing = node.create<nn::SubOp>(x, plus(node, sum, -1));
+  return node.create<nn::AddOp>(node.create<nn::LogOp>(sum), node.create<nn::DivOp>(missing, sum));
+}
+
+// max(x, 0) + log(1 + e^-|x|), the maximum as the mean of two, of which one has slope 1 at 0 and one has slope 0.
 Value softplus(const Node &node, Value x) {
-  Value size = node.create<nn::AbsOp>(x);
-  Value logarithm = node.create<nn::LogOp>(plus(node, node.create<nn::ExpOp>(node.create<nn::NegOp>(size)), 1));
-  return node.create<nn::AddOp>(times(node, node.create<nn::AddOp>(x, size), 0.5), logarithm);
+  Value positive = node.create<nn::AddOp>(times(node, larger(node, x, 0), 0.5), times(node, node.create<nn::ReluOp>(x), 0.5));
+  Value exponential = node.create<nn::ExpOp>(node.create<nn::NegOp>(node.create<nn::AbsOp>(x)));
+  return node.create<nn::AddOp>(positive, logarithmOfOnePlus(node, exponential));
 }
 
 // max(x, 0) + alpha (e^(min(x, 0) / width) - 1)
@@ -138,9 +145,18 @@ void importThresholdedRelu(Node &node) {
 }
 
 constexpr RegistryRow kRows[] = {
-    {"Celu", importCelu},           {"Clip", importClip},         {"Elu", importElu},     {"HardSigmoid", importHardSigmoid},
-    {"HardSwish", importHardSwish}, {"Mish", importMish},         {"PRelu", importPRelu}, {"Selu", importSelu},
-    {"Softplus", importSoftplus},   {"Softsign", importSoftsign}, {"Swish", importSwish}, {"ThresholdedRelu", importThresholdedRelu},
+    {"Celu", importCelu, Accepts::Floats},
+    {"Clip", importClip, Accepts::Numbers},
+    {"Elu", importElu, Accepts::Floats},
+    {"HardSigmoid", importHardSigmoid, Accepts::Floats},
+    {"HardSwish", importHardSwish, Accepts::Floats},
+    {"Mish", importMish, Accepts::Floats},
+    {"PRelu", importPRelu, Accepts::Floats},
+    {"Selu", importSelu, Accepts::Floats},
+    {"Softplus", importSoftplus, Accepts::Floats},
+    {"Softsign", importSoftsign, Accepts::Floats},
+    {"Swish", importSwish, Accepts::Floats},
+    {"ThresholdedRelu", importThresholdedRelu, Accepts::Floats},
 };
 
 } // namespace

@@ -6,6 +6,7 @@
 
 #include "compiler/frontend/import_error.h"
 #include "compiler/frontend/onnx_file.h"
+#include "compiler/job/protobuf_log.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
@@ -34,6 +35,7 @@ constexpr int64_t kPriority = 1;
 // Returns the messages in a field that libonnx does not know.
 template <typename Message> std::vector<Message> parseField(const UnknownFieldSet &fields, int number, const Twine &where) {
   std::vector<Message> messages;
+  job::ProtobufLog log;
   for (int i = 0; i < fields.field_count(); ++i) {
     const UnknownField &field = fields.field(i);
     if (field.number() != number) {
@@ -195,12 +197,13 @@ llvm::Expected<std::string> annotateModel(StringRef path, StringRef output, cons
       annotateNode(node, plan, mesh);
     }
     std::string bytes;
+    job::ProtobufLog log;
     if (!model->SerializeToString(&bytes)) {
       throw ImportError("its annotated form does not fit into a protobuf message; export it with external data");
     }
     return bytes;
   } catch (const std::exception &error) {
-    return llvm::createStringError(llvm::inconvertibleErrorCode(), path + ": " + error.what());
+    return llvm::createStringError(llvm::inconvertibleErrorCode(), path + ": " + describeFailure(error));
   }
 }
 

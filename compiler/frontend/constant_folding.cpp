@@ -5,8 +5,12 @@
 #include "compiler/frontend/constant_folding.h"
 #include "compiler/frontend/shape_rules.h"
 #include "compiler/frontend/tensor_data.h"
+#include "dialects/support/tensor_values.h"
 
 #include "llvm/ADT/StringMap.h"
+#include "llvm/Support/MathExtras.h"
+
+#include <limits>
 
 using namespace mlir;
 
@@ -28,17 +32,17 @@ int64_t product(ArrayRef<int64_t> shape) {
   return count;
 }
 
-// Constants of this many elements are data, not shape arithmetic; no index or mask that exporters write comes near.
+// Constants of more elements are data, not shape arithmetic; no index or mask that exporters write comes near.
 constexpr int64_t kMostElements = int64_t{1} << 24;
 
-// Returns the number of elements a node's result has; fails when it is not one to compute here.
-int64_t countElements(const Node &node, ArrayRef<int64_t> shape) {
-  int64_t count = 1;
-  for (int64_t dim : shape) {
-    if (dim < 0 || llvm::MulOverflow(count, dim, count) || count > kMostElements) {
-      node.fail("a constant with a dim of " + Twine(dim) + " is negative or larger than " + Twine(kMostElements) + " elements");
-    }
-  }
+// Returns the number of elements of a result to be computed, and pays for them, more for those of odd ranks.
+int64_t countElements(const Node &node, Type element, ArrayRef<int64_t> shape) {
+  node.checkSize(shape, element);
+  int64_t count = product(shape);
+  constexpr int64_t kRank = 8; // finding an element takes a step for each dim
+  int64_t steps = 0;
+  bool counted = !llvm::MulOverflow(count, static_cast<int64_t>(1 + shape.size() / kRank), steps);
+  node.spend(counted ? steps : std::numeric_limits<int64_t>::max());
   return count;
 }
 
@@ -48,6 +52,7 @@ IntTensor readInput(const Node &node, size_t index) {
     node.fail("input " + Twine(index) + " is missing");
   }
   IntTensor tensor{constant.getElementType(), Shape(constant.getType().getShape()), {}};
+  countElements(node, tensor.element, tensor.shape);
   bool isBool = tensor.element.isInteger(1);
   for (const APInt &value : constant.getValues<APInt>()) {
     tensor.values.push_back(isBool ? value.getZExtValue() : value.getSExtValue());
@@ -86,7 +91,7 @@ void foldBinary(Node &node, int64_t (*compute)(int64_t, int64_t), bool toBool) {
     node.fail("operands have different element types");
   }
   IntTensor result{toBool ? node.builder().getI1Type() : lhs.element, broadcastShapes(node, lhs.shape, rhs.shape), {}};
-  for (int64_t i = 0, count = countElements(node, result.shape); i < count; ++i) {
+  for (int64_t i = 0, count = countElements(node, result.element, result.shape); i < count; ++i) {
     result.values.push_back(compute(broadcastElement(lhs, result.shape, i), broadcastElement(rhs, result.shape, i)));
   }
   setResult(node, result);
@@ -157,7 +162,7 @@ void foldWhere(Node &node) {
   if (onTrue.element != onFalse.element) {
     node.fail("inputs X and Y have different element types");
   }
-  for (int64_t i = 0, count = countElements(node, result.shape); i < count; ++i) {
+  for (int64_t i = 0, count = countElements(node, result.element, result.shape); i < count; ++i) {
     result.values.push_back(broadcastElement(broadcastElement(condition, result.shape, i) ? onTrue : onFalse, result.shape, i));
   }
   setResult(node, result);
@@ -180,7 +185,7 @@ void foldUnsqueeze(Node &node) {
 
 void foldExpand(Node &node) {
   IntTensor from = readInput(node, 0), result{from.element, broadcastShapes(node, from.shape, node.intsInput(1, "shape")), {}};
-  for (int64_t i = 0, count = countElements(node, result.shape); i < count; ++i) {
+  for (int64_t i = 0, count = countElements(node, result.element, result.shape); i < count; ++i) {
     result.values.push_back(broadcastElement(from, result.shape, i));
   }
   setResult(node, result);
@@ -200,6 +205,7 @@ void foldGather(Node &node) {
   IntTensor result{data.element, Shape(ArrayRef(data.shape).take_front(axis)), {}};
   result.shape.append(indices.shape);
   llvm::append_range(result.shape, ArrayRef(data.shape).drop_front(axis + 1));
+  countElements(node, result.element, result.shape);
   for (int64_t outer = 0; outer < view.outer; ++outer) {
     for (int64_t index : indices.values) {
       int64_t at = node.normalizeAxis(index, view.size);
@@ -224,18 +230,17 @@ void foldConcat(Node &node) {
     if (part.shape != expected || part.element != result.element) {
       node.fail("input " + Twine(i) + " cannot be joined with input 0 along axis " + Twine(axis));
     }
+    result.shape[axis] = joinedSize(result.shape[axis], part.shape[axis]);
     parts.push_back(std::move(part));
   }
   result.values.clear();
+  countElements(node, result.element, result.shape);
   for (int64_t outer = 0, count = AxisView(result.shape, axis).outer; outer < count; ++outer) {
     for (const IntTensor &part : parts) {
       AxisView view(part.shape, axis);
       auto begin = part.values.begin() + outer * view.size * view.inner;
       result.values.insert(result.values.end(), begin, begin + view.size * view.inner);
     }
-  }
-  for (const IntTensor &part : parts) {
-    result.shape[axis] += part.shape[axis];
   }
   setResult(node, result);
 }
@@ -246,7 +251,7 @@ void foldSlice(Node &node) {
   for (size_t d = 0; d < from.shape.size(); ++d) {
     result.shape.push_back(llvm::divideCeil(bounds.limits[d] - bounds.starts[d], bounds.steps[d]));
   }
-  for (int64_t i = 0, count = countElements(node, result.shape); i < count; ++i) {
+  for (int64_t i = 0, count = countElements(node, result.element, result.shape); i < count; ++i) {
     int64_t rest = i, offset = 0, stride = 1;
     for (int64_t d = from.shape.size() - 1; d >= 0; --d) {
       offset += (bounds.starts[d] + rest % result.shape[d] * bounds.steps[d]) * stride;
@@ -316,7 +321,7 @@ const llvm::StringMap<Fold> &foldTable() {
 }
 
 bool isKnownInteger(const Node &node, size_t index) {
-  DenseElementsAttr constant = node.constantInput(index);
+  DenseElementsAttr constant = node.peekConstant(index);
   return constant && constant.getElementType().isInteger() && constant.getNumElements() <= kMostElements;
 }
 
@@ -336,7 +341,7 @@ bool foldNode(Node &node) {
     return false;
   }
   for (size_t i = 0; i < node.numInputs(); ++i) {
-    if (node.hasInput(i) && !isKnownInteger(node, i)) {
+    if (node.isGiven(i) && !isKnownInteger(node, i)) {
       return false;
     }
   }

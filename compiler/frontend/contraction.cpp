@@ -103,7 +103,7 @@ void importMatMul(Node &node) {
   node.setResult(0, reshape(node, result, shape));
 }
 
-constexpr RegistryRow kRows[] = {{"Gemm", importGemm}, {"MatMul", importMatMul}};
+constexpr RegistryRow kRows[] = {{"Gemm", importGemm, Accepts::Numbers}, {"MatMul", importMatMul, Accepts::Numbers}};
 
 } // namespace
 

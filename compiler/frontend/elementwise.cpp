@@ -112,13 +112,11 @@ std::optional<double> splatInput(Node &node, size_t index) {
   return static_cast<double>(constant.getSplatValue<APInt>().getSExtValue());
 }
 
-// Powers 1, 2, 3, 0.5 and -1 become products, roots and quotients: exact gradients everywhere, and far cheaper.
+// Powers 1, 2, 3 and -1 become products and quotients: exact gradients everywhere, and far cheaper. Roots stay powers, which differ from
+// nn.sqrt at -0 and -infinity; kernels compute them as roots.
 void importPow(Node &node) {
   Value base = node.input(0);
   RankedTensorType type = typeOf(base);
-  if (!isa<FloatType>(type.getElementType())) {
-    node.fail("integer powers are not supported");
-  }
   Shape shape = broadcastShapes(node, type.getShape(), node.inputType(1).getShape());
   base = broadcastTo(node, base, shape);
   type = typeOf(base);
@@ -130,8 +128,6 @@ void importPow(Node &node) {
     result = node.create<nn::MulOp>(base, base);
   } else if (power == 3) {
     result = node.create<nn::MulOp>(node.create<nn::MulOp>(base, base), base);
-  } else if (power == 0.5) {
-    result = node.create<nn::SqrtOp>(base);
   } else if (power == -1) {
     result = node.create<nn::DivOp>(splatConstant(node, type, 1), base);
   } else {
@@ -191,8 +187,8 @@ void importTrainingDropout(Node &node, double ratio) {
   auto indexType = RankedTensorType::get(type.getShape(), node.builder().getI64Type());
   Value index = node.create<nn::IndexOp>(indexType, rowMajorStrides(type.getShape()));
   Value seed = node.readScalarVariable(nn::kSeedVariable, std::nullopt), step = node.readScalarVariable(nn::kStepVariable, 0);
-  Value random = node.create<nn::RandomOp>(randomType, nn::Distribution::Uniform, index, seed, step,
-                                           static_cast<int32_t>(nn::streamOf(node.getPath())));
+  Value stream = node.create<nn::ConstantOp>(nn::streamConstant(node.builder().getContext(), node.getPath()));
+  Value random = node.create<nn::RandomOp>(randomType, nn::Distribution::Uniform, index, seed, step, stream);
   auto boolType = RankedTensorType::get(type.getShape(), node.builder().getI1Type());
   Value keep = node.create<nn::CompareOp>(boolType, nn::Predicate::Ge, random, splatConstant(node, randomType, ratio));
   Value mask = node.create<nn::SelectOp>(type, keep, splatConstant(node, type, 1 / (1 - ratio)), splatConstant(node, type, 0));
@@ -202,10 +198,25 @@ void importTrainingDropout(Node &node, double ratio) {
   node.setResult(1, keep);
 }
 
+// Returns whether the node draws a mask though nothing is trained. Since opset 12 an input says so; before, a node was for inference.
+bool drawsMaskAtInference(Node &node) {
+  if (node.getOpset() < 12 || !node.hasInput(2) || node.getInfo().options.training) {
+    return false;
+  }
+  DenseElementsAttr training = node.constantInput(2);
+  if (!training || !training.getElementType().isInteger(1) || training.getNumElements() != 1) {
+    node.fail("input \"training_mode\" has to be a bool known at compile time");
+  }
+  return training.getSplatValue<bool>();
+}
+
 void importDropout(Node &node) {
-  // The job's seed decides, and whether the job trains: the node's own `seed` and `training_mode` say how some other program ran it.
+  // In a job that trains, its seed and its steps decide: the node's own `seed` and `training_mode` say how some other program ran it.
   node.getInt("seed", 0);
   double ratio = readDropoutRatio(node);
+  if (drawsMaskAtInference(node) && ratio > 0) {
+    node.fail("input \"training_mode\" is true but there is no job with a loss, so nothing is trained; export the model for inference");
+  }
   if (!(ratio >= 0 && ratio < 1)) {
     node.fail("ratio " + std::to_string(ratio) + " is not in [0, 1)");
   }
@@ -220,42 +231,42 @@ void importDropout(Node &node) {
 }
 
 constexpr RegistryRow kRows[] = {
-    {"Abs", importUnary<nn::AbsOp>},
-    {"Add", importBinary<nn::AddOp>},
-    {"And", importBinary<nn::AndOp>},
+    {"Abs", importUnary<nn::AbsOp>, Accepts::Numbers},
+    {"Add", importBinary<nn::AddOp>, Accepts::Numbers},
+    {"And", importBinary<nn::AndOp>, Accepts::Bools},
     {"Cast", importCast},
-    {"Div", importBinary<nn::DivOp>},
-    {"Dropout", importDropout},
+    {"Div", importBinary<nn::DivOp>, Accepts::Numbers},
+    {"Dropout", importDropout, Accepts::Floats},
     {"Equal", importCompare<nn::Predicate::Eq>},
-    {"Erf", importUnary<nn::ErfOp>},
-    {"Exp", importUnary<nn::ExpOp>},
-    {"Gelu", importGelu},
-    {"Greater", importCompare<nn::Predicate::Gt>},
-    {"GreaterOrEqual", importCompare<nn::Predicate::Ge>},
+    {"Erf", importUnary<nn::ErfOp>, Accepts::Floats},
+    {"Exp", importUnary<nn::ExpOp>, Accepts::Floats},
+    {"Gelu", importGelu, Accepts::Floats},
+    {"Greater", importCompare<nn::Predicate::Gt>, Accepts::Numbers},
+    {"GreaterOrEqual", importCompare<nn::Predicate::Ge>, Accepts::Numbers},
     {"Identity", importIdentity},
-    {"IsNaN", importIsNaN},
-    {"LeakyRelu", importLeakyRelu},
-    {"Less", importCompare<nn::Predicate::Lt>},
-    {"LessOrEqual", importCompare<nn::Predicate::Le>},
-    {"Log", importUnary<nn::LogOp>},
-    {"Max", importVariadic<nn::MaxOp>},
-    {"Mean", importMean},
-    {"Min", importVariadic<nn::MinOp>},
-    {"Mul", importBinary<nn::MulOp>},
-    {"Neg", importUnary<nn::NegOp>},
-    {"Not", importUnary<nn::NotOp>},
-    {"Or", importBinary<nn::OrOp>},
-    {"Pow", importPow},
-    {"Reciprocal", importReciprocal},
-    {"Relu", importUnary<nn::ReluOp>},
-    {"Sigmoid", importUnary<nn::SigmoidOp>},
-    {"Sign", importUnary<nn::SignOp>},
-    {"Sqrt", importUnary<nn::SqrtOp>},
-    {"Sub", importBinary<nn::SubOp>},
-    {"Sum", importVariadic<nn::AddOp>},
-    {"Tanh", importUnary<nn::TanhOp>},
-    {"Where", importWhere},
-    {"Xor", importXor},
+    {"IsNaN", importIsNaN, Accepts::Floats},
+    {"LeakyRelu", importLeakyRelu, Accepts::Floats},
+    {"Less", importCompare<nn::Predicate::Lt>, Accepts::Numbers},
+    {"LessOrEqual", importCompare<nn::Predicate::Le>, Accepts::Numbers},
+    {"Log", importUnary<nn::LogOp>, Accepts::Floats},
+    {"Max", importVariadic<nn::MaxOp>, Accepts::Numbers},
+    {"Mean", importMean, Accepts::Floats},
+    {"Min", importVariadic<nn::MinOp>, Accepts::Numbers},
+    {"Mul", importBinary<nn::MulOp>, Accepts::Numbers},
+    {"Neg", importUnary<nn::NegOp>, Accepts::Numbers},
+    {"Not", importUnary<nn::NotOp>, Accepts::Bools},
+    {"Or", importBinary<nn::OrOp>, Accepts::Bools},
+    {"Pow", importPow, Accepts::Floats},
+    {"Reciprocal", importReciprocal, Accepts::Floats},
+    {"Relu", importUnary<nn::ReluOp>, Accepts::Floats},
+    {"Sigmoid", importUnary<nn::SigmoidOp>, Accepts::Floats},
+    {"Sign", importUnary<nn::SignOp>, Accepts::Numbers},
+    {"Sqrt", importUnary<nn::SqrtOp>, Accepts::Floats},
+    {"Sub", importBinary<nn::SubOp>, Accepts::Numbers},
+    {"Sum", importVariadic<nn::AddOp>, Accepts::Numbers},
+    {"Tanh", importUnary<nn::TanhOp>, Accepts::Floats},
+    {"Where", importWhere, Accepts::Bools},
+    {"Xor", importXor, Accepts::Bools},
 };
 
 } // namespace

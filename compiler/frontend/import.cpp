@@ -11,6 +11,7 @@
 #include "compiler/frontend/onnx_file.h"
 #include "compiler/frontend/registry.h"
 #include "compiler/frontend/tensor_data.h"
+#include "compiler/job/job.h"
 #include "dialects/support/names.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -18,7 +19,6 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Path.h"
 
-#include <algorithm>
 #include <map>
 
 using namespace mlir;
@@ -27,21 +27,33 @@ namespace ashlar::frontend {
 
 namespace {
 
-constexpr int64_t kOldestOpset = 7; // before it, broadcasting was an attribute
+constexpr int64_t kOldestOpset = 7;  // before it, broadcasting was an attribute
+constexpr int64_t kNewestOpset = 25; // of ONNX 1.20; what a later one changes in an op is not known here
 
 bool isDefaultDomain(StringRef domain) {
   return domain.empty() || domain == "ai.onnx";
 }
 
 int64_t findOpset(const onnx::ModelProto &model) {
+  std::vector<std::string> others;
   for (const onnx::OperatorSetIdProto &opset : model.opset_import()) {
-    if (isDefaultDomain(opset.domain())) {
-      if (opset.version() < kOldestOpset) {
-        throw ImportError("opset " + Twine(opset.version()) + " but the oldest supported is " + Twine(kOldestOpset) +
-                          "; convert the model with ONNX's version converter");
-      }
-      return opset.version();
+    if (!isDefaultDomain(opset.domain())) {
+      others.push_back(opset.domain() + " " + std::to_string(opset.version()));
+      continue;
     }
+    if (opset.version() < kOldestOpset) {
+      throw ImportError("opset " + Twine(opset.version()) + " but the oldest supported is " + Twine(kOldestOpset) +
+                        "; convert the model with ONNX's version converter");
+    }
+    if (opset.version() > kNewestOpset) {
+      throw ImportError("opset " + Twine(opset.version()) + " but the newest known is " + Twine(kNewestOpset) +
+                        "; export the model with that one, or convert it with ONNX's version converter");
+    }
+    return opset.version();
+  }
+  if (!others.empty()) {
+    throw ImportError("imports the opset of no domain but " + llvm::join(others, ", ") +
+                      "; only models that import one of the default domain, ai.onnx, are supported");
   }
   throw ImportError("not an ONNX model: it names no opset");
 }
@@ -69,7 +81,7 @@ void checkOps(const onnx::GraphProto &graph, int64_t opset) {
   std::map<std::string, SmallVector<std::string>> unsupported; // op -> names of its nodes
   for (int i = 0; i < graph.node_size(); ++i) {
     const onnx::NodeProto &node = graph.node(i);
-    if (std::string name = qualifiedOpType(node); !findHandler(name)) {
+    if (std::string name = qualifiedOpType(node); !findOp(name)) {
       unsupported[name].push_back(nodePath(node, i));
     }
   }
@@ -89,11 +101,13 @@ class Importer {
 public:
   Importer(StringRef path, const ImportOptions &options, MLIRContext *context)
       : path(path), options(options), context(context), builder(context), proto(readModelFile(path)), graph(*proto->mutable_graph()),
-        info{options, llvm::sys::path::parent_path(path).str(), findOpset(*proto)} {}
+        info{options, llvm::sys::path::parent_path(path).str(), findOpset(*proto), budget} {}
 
   OwningOpRef<ModuleOp> run();
 
 private:
+  // Tells options.checkDataFile of the files beside the model.
+  void checkDataFiles();
   void defineInitializers();
   void defineInputs();
   // Defines one graph input as an argument of @forward, or as a parameter when a rule in options.init says so.
@@ -104,7 +118,11 @@ private:
   // Returns the type of the whole tensor of which the model names a device's piece.
   RankedTensorType wholeType(StringRef name, RankedTensorType type) const;
   void checkBatch();
+  // Throws when an init rule matches no parameter.
+  void checkInitRules() const;
   void importNodes();
+  // Throws when an output cannot be written, or is declared as something else than the graph computes.
+  void checkOutput(const onnx::ValueInfoProto &output, RankedTensorType type) const;
   void returnOutputs();
   void freezeParameters();
   void verifyModule();
@@ -116,34 +134,67 @@ private:
   OpBuilder builder;
   std::unique_ptr<onnx::ModelProto> proto;
   onnx::GraphProto &graph;
+  ImportBudget budget;
   ModelInfo info;
   OwningOpRef<ModuleOp> module;
   func::FuncOp forward;
   std::unique_ptr<GraphValues> values;
   llvm::StringSet<> initializers;
-  llvm::StringSet<> batchSymbols; // names that first dims of inputs carry; they mean the batch elsewhere too
+  std::vector<std::string> parameters; // names of all, read or not
+  llvm::StringSet<> batchSymbols;      // names that first dims of inputs carry; they mean the batch elsewhere too
 };
+
+// Returns the end of an error about a glob: "matches no parameter; there are "a", "b"".
+std::string matchesNone(ArrayRef<std::string> names) {
+  constexpr size_t kNamesShown = 16;
+  std::string more = names.size() > kNamesShown ? " and " + std::to_string(names.size() - kNamesShown) + " more" : "";
+  return "matches no parameter; there are " +
+         (names.empty() ? "none" : "\"" + llvm::join(names.take_front(kNamesShown), "\", \"") + "\"" + more);
+}
 
 // Takes the parameters that options.frozen names out of training.
 void Importer::freezeParameters() {
-  SmallVector<nn::VariableOp> parameters;
-  std::string names;
+  SmallVector<nn::VariableOp> trained;
+  std::vector<std::string> names;
   for (auto variable : module->getOps<nn::VariableOp>()) {
     if (variable.getTrainable()) {
-      parameters.push_back(variable);
-      names += (names.empty() ? "\"" : ", \"") + variable.getSymName().str() + "\"";
+      trained.push_back(variable);
+      names.push_back(variable.getSymName().str());
     }
   }
   for (const std::string &glob : options.frozen) {
     bool found = false;
-    for (nn::VariableOp variable : parameters) {
+    for (nn::VariableOp variable : trained) {
       if (matchesGlob(glob, variable.getSymName())) {
         variable.setTrainable(false);
         found = true;
       }
     }
     if (!found) {
-      throw ImportError("frozen \"" + glob + "\" matches no parameter; there are " + (names.empty() ? "none" : names));
+      throw ImportError("frozen \"" + glob + "\" " + matchesNone(names));
+    }
+  }
+}
+
+void Importer::checkInitRules() const {
+  for (const job::Init &rule : options.init) {
+    if (llvm::none_of(parameters, [&](const std::string &name) { return matchesGlob(rule.match(), name); })) {
+      throw ImportError("init rule \"" + rule.match() + "\" " + matchesNone(parameters));
+    }
+  }
+}
+
+void Importer::checkDataFiles() {
+  for (const onnx::TensorProto &tensor : graph.initializer()) {
+    for (const onnx::StringStringEntryProto &entry : tensor.external_data()) {
+      if (!options.checkDataFile || tensor.data_location() != onnx::TensorProto::EXTERNAL || entry.key() != "location") {
+        continue;
+      }
+      SmallString<256> file(info.directory);
+      llvm::sys::path::append(file, entry.value());
+      if (llvm::Error error = options.checkDataFile(file)) {
+        throw ImportError(llvm::toString(std::move(error)));
+      }
     }
   }
 }
@@ -158,6 +209,7 @@ void Importer::defineInitializers() {
       values->define(name, TensorData::take(tensor, info.directory, context, what).toDense());
       continue;
     }
+    parameters.push_back(name);
     values->defineParameter(name, type, [this, &tensor, name, what, type]() -> Attribute {
       if (const job::Init *rule = findInitRule(options.init, name)) {
         return makeInitAttribute(*rule, name, wholeType(name, type));
@@ -216,8 +268,13 @@ void Importer::defineInput(const onnx::ValueInfoProto &input) {
   RankedTensorType type = makeTensorType(inputShape(input, hasOpenDim), element, what);
   const job::Init *rule = findInitRule(options.init, input.name());
   if (rule && !hasOpenDim && !llvm::is_contained(options.dataInputs, input.name()) && isa<FloatType>(element) && type.getRank() > 0) {
+    parameters.push_back(input.name());
     Attribute init = makeInitAttribute(*rule, input.name(), wholeType(input.name(), type));
     return values->defineParameter(input.name(), type, [init] { return init; });
+  }
+  if (element.isBF16()) {
+    throw ImportError(what +
+                      " is a tensor of bf16, which neither .npy files nor data sets hold; make it one of f32 and cast it in the model");
   }
   unsigned index = forward.getNumArguments();
   if (failed(forward.insertArgument(index, type,
@@ -243,9 +300,11 @@ std::vector<int64_t> Importer::piecesOf(StringRef name, int64_t rank) const {
 RankedTensorType Importer::wholeType(StringRef name, RankedTensorType type) const {
   SmallVector<int64_t> shape(type.getShape());
   for (auto [size, pieces] : llvm::zip_equal(shape, piecesOf(name, type.getRank()))) {
-    size *= pieces;
+    if (llvm::MulOverflow(size, pieces, size)) {
+      throw ImportError("\"" + name + "\" has more rows in all its pieces than can be counted");
+    }
   }
-  return type.clone(shape);
+  return makeTensorType(shape, type.getElementType(), "\"" + name + "\" with all its pieces");
 }
 
 // A model exported with a fixed batch cannot be run with another.
@@ -271,15 +330,51 @@ void Importer::importNodes() {
   for (int i = 0; i < graph.node_size(); ++i) {
     onnx::NodeProto &nodeProto = *graph.mutable_node(i);
     Node node(nodeProto, nodePath(nodeProto, i), info, *values);
+    node.checkOutputs();
     for (size_t input = 0; input < node.numInputs(); ++input) {
-      if (node.hasInput(input) && !values->isDefined(nodeProto.input(input))) {
+      if (node.isGiven(input) && !values->isDefined(nodeProto.input(input))) {
         node.fail("reads \"" + nodeProto.input(input) + "\" but nothing before defines it");
       }
     }
+    const RegistryRow &row = *findOp(qualifiedOpType(nodeProto));
+    checkElementType(node, row);
     if (!isDefaultDomain(nodeProto.domain()) || !foldNode(node)) {
-      findHandler(qualifiedOpType(nodeProto))(node);
+      row.handler(node);
     }
     node.checkComplete();
+  }
+}
+
+void Importer::checkOutput(const onnx::ValueInfoProto &output, RankedTensorType type) const {
+  std::string what = "output \"" + output.name() + "\"";
+  if (!options.training && type.getElementType().isBF16()) {
+    throw ImportError(what + " is a tensor of bf16, which .npy files do not hold; cast it to f32 in the model");
+  }
+  if (output.type().value_case() == onnx::TypeProto::VALUE_NOT_SET) {
+    return;
+  }
+  if (!output.type().has_tensor_type()) {
+    throw ImportError(what + " is declared as no tensor but the graph computes " + describeTensor(type));
+  }
+  const onnx::TypeProto::Tensor &declared = output.type().tensor_type();
+  if (declared.elem_type() != onnx::TensorProto::UNDEFINED) {
+    Type element = convertElementType(declared.elem_type(), context, what);
+    if (element != type.getElementType()) {
+      throw ImportError(what + " is declared with elements of " + elementName(element) + " but the graph computes " + describeTensor(type));
+    }
+  }
+  if (!declared.has_shape()) {
+    return;
+  }
+  if (declared.shape().dim_size() != type.getRank()) {
+    throw ImportError(what + " is declared with rank " + Twine(declared.shape().dim_size()) + " but the graph computes " +
+                      describeTensor(type));
+  }
+  for (auto [i, dim] : llvm::enumerate(declared.shape().dim())) {
+    if (dim.has_dim_value() && dim.dim_value() != type.getDimSize(i)) {
+      throw ImportError(what + " is declared with size " + Twine(dim.dim_value()) + " in dim " + Twine(i) + " but the graph computes " +
+                        describeTensor(type));
+    }
   }
 }
 
@@ -294,6 +389,7 @@ void Importer::returnOutputs() {
     if (!names.insert(output.name()).second) {
       throw ImportError("output \"" + output.name() + "\" is listed twice; remove one in the export");
     }
+    checkOutput(output, values->getType(output.name()));
     results.push_back(values->getValue(output.name()));
     types.push_back(results.back().getType());
   }
@@ -344,8 +440,10 @@ OwningOpRef<ModuleOp> Importer::run() {
   forward = func::FuncOp::create(builder, module->getLoc(), "forward", builder.getFunctionType({}, {}));
   builder.setInsertionPointToEnd(forward.addEntryBlock());
   values = std::make_unique<GraphValues>(forward, builder);
+  checkDataFiles();
   defineInitializers();
   defineInputs();
+  checkInitRules();
   checkBatch();
   importNodes();
   returnOutputs();
@@ -357,16 +455,29 @@ OwningOpRef<ModuleOp> Importer::run() {
 
 } // namespace
 
+ImportOptions makeImportOptions(const job::Job &job) {
+  ImportOptions options;
+  if (job.has_global_batch()) {
+    options.globalBatch = job.global_batch();
+  }
+  options.training = job.has_loss();
+  options.init.assign(job.init().begin(), job.init().end());
+  options.frozen.assign(job.frozen().begin(), job.frozen().end());
+  for (const job::Dataset::Feature &feature : job.dataset().features()) {
+    options.dataInputs.push_back(feature.tensor());
+  }
+  options.mode = job::Mode_Name(job::effectiveMode(job));
+  return options;
+}
+
 llvm::Expected<OwningOpRef<ModuleOp>> importOnnx(StringRef path, const ImportOptions &options, MLIRContext *context) {
   context->loadDialect<dist::DistDialect, func::FuncDialect, nn::NnDialect>();
   std::string message;
   try {
     return Importer(path, options, context).run();
-  } catch (const std::exception &error) { // ImportError, or out of memory
-    message = error.what();
+  } catch (const std::exception &error) {
+    message = describeFailure(error);
   }
-  // Names come from the file, and an error stays one line whatever is in them.
-  std::replace_if(message.begin(), message.end(), [](unsigned char c) { return c < ' ' || c == 0x7f; }, '?');
   return llvm::createStringError(llvm::inconvertibleErrorCode(), path + ": " + message);
 }
 

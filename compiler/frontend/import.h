@@ -55,7 +55,12 @@ struct ImportOptions {
   std::string mode = "STAND_ALONE";
   // Annotations become the module's rules (dist.rules). Without a choice there is a warning when the model has any.
   std::optional<AnnotationChoice> annotations;
+  // Is told each file beside the model that holds data of an initializer, before it is opened.
+  std::function<llvm::Error(llvm::StringRef path)> checkDataFile;
 };
+
+// Returns what a checked job means for the import. `annotations` and `local` are left out: they need a mesh.
+ImportOptions makeImportOptions(const job::Job &job);
 
 // Reads the model and returns it as a verified module. An error is one line that opens with the path. Loads the dialects it needs.
 llvm::Expected<mlir::OwningOpRef<mlir::ModuleOp>> importOnnx(llvm::StringRef path, const ImportOptions &options,

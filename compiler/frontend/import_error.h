@@ -8,15 +8,30 @@
 
 #include "llvm/ADT/Twine.h"
 
+#include <algorithm>
 #include <stdexcept>
+#include <string>
 
 namespace ashlar::frontend {
+
+// Returns the text with a question mark for each control character: names come from the file, and an error stays one line whatever is in
+// them.
+inline std::string inOneLine(std::string text) {
+  std::replace_if(text.begin(), text.end(), [](unsigned char c) { return c < ' ' || c == 0x7f; }, '?');
+  return text;
+}
 
 // One line, lower case, without the model's path.
 class ImportError : public std::runtime_error {
 public:
-  explicit ImportError(const llvm::Twine &message) : std::runtime_error(message.str()) {}
+  explicit ImportError(const llvm::Twine &message) : std::runtime_error(inOneLine(message.str())) {}
 };
+
+// Returns what an exception of an import means to the user. One that is no ImportError is std::bad_alloc, or a container that cannot be as
+// large as asked.
+inline std::string describeFailure(const std::exception &error) {
+  return dynamic_cast<const ImportError *>(&error) ? error.what() : "cannot be read with the memory that there is";
+}
 
 } // namespace ashlar::frontend
 

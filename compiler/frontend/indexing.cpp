@@ -14,6 +14,7 @@ namespace {
 // Indices of a dim of `size` that are known at import: checked, and counted from the front.
 DenseElementsAttr countKnownFromFront(const Node &node, DenseElementsAttr indices, int64_t size) {
   SmallVector<APInt> counted;
+  node.spend(indices.getNumElements());
   for (const APInt &index : indices.getValues<APInt>()) {
     int64_t value = index.getSExtValue();
     if (value < -size || value >= size) {

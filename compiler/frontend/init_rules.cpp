@@ -28,6 +28,9 @@ Attribute makeInitAttribute(const job::Init &rule, StringRef name, RankedTensorT
   auto fail = [&](const Twine &fact) {
     throw ImportError("init rule \"" + rule.match() + "\" for parameter \"" + name + "\" of rank " + Twine(type.getRank()) + ": " + fact);
   };
+  if (type.getNumElements() == 0) {
+    fail("it has no elements");
+  }
   switch (rule.kind_case()) {
   case job::Init::kFill:
     return nn::FillAttr::get(context, rule.fill());

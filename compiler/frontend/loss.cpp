@@ -76,7 +76,7 @@ void importSoftmaxCrossEntropyLoss(Node &node) {
   }
 }
 
-constexpr RegistryRow kRows[] = {{"SoftmaxCrossEntropyLoss", importSoftmaxCrossEntropyLoss}};
+constexpr RegistryRow kRows[] = {{"SoftmaxCrossEntropyLoss", importSoftmaxCrossEntropyLoss, Accepts::Floats}};
 
 } // namespace
 

@@ -4,6 +4,8 @@
 
 #include "compiler/frontend/node.h"
 
+#include "llvm/ADT/StringExtras.h"
+
 using namespace mlir;
 
 namespace ashlar::frontend {
@@ -14,8 +16,34 @@ constexpr int64_t kMostDims = 1024; // more axes or sizes than this come from a 
 
 } // namespace
 
+std::string elementName(Type element) {
+  if (element.isInteger(1)) {
+    return "bool";
+  }
+  std::string name;
+  llvm::raw_string_ostream(name) << element;
+  return name;
+}
+
+std::string describeTensor(RankedTensorType type) {
+  return "[" + llvm::join(llvm::map_range(type.getShape(), [](int64_t d) { return std::to_string(d); }), ", ") + "] of " +
+         elementName(type.getElementType());
+}
+
 void Node::fail(const Twine &fact) const {
   throw ImportError("node \"" + path + "\" (" + proto.op_type() + ", opset " + Twine(info.opset) + "): " + fact);
+}
+
+void Node::ask(size_t index) const {
+  if (index < numInputs()) {
+    askedInputs.resize(numInputs());
+    askedInputs.set(index);
+  }
+}
+
+bool Node::hasInput(size_t index) const {
+  ask(index);
+  return isGiven(index);
 }
 
 Value Node::input(size_t index) const {
@@ -33,7 +61,12 @@ RankedTensorType Node::inputType(size_t index) const {
 }
 
 DenseElementsAttr Node::constantInput(size_t index) const {
-  return hasInput(index) ? values.getConstant(proto.input(index)) : DenseElementsAttr();
+  ask(index);
+  return peekConstant(index);
+}
+
+DenseElementsAttr Node::peekConstant(size_t index) const {
+  return isGiven(index) ? values.getConstant(proto.input(index)) : DenseElementsAttr();
 }
 
 SmallVector<int64_t> Node::intsInput(size_t index, StringRef name) const {
@@ -132,10 +165,53 @@ Location Node::location() const {
   return values.locationOf(path);
 }
 
+void Node::checkSize(ArrayRef<int64_t> shape, Type element) const {
+  if (std::string fault = findSizeFault(shape, element); !fault.empty()) {
+    fail(fault);
+  }
+}
+
+void Node::spend(int64_t elements) const {
+  if (!info.budget.spend(elements)) {
+    fail("computes with constants of so many elements that the model exceeds the " + Twine(ImportBudget::kElements) +
+         " that are handled at import; make them parameters or inputs");
+  }
+}
+
+// The handlers check what ONNX says about shapes. Which element types an op has is for its own verifier to know, whose text is about nn.
+void Node::checkCreated(Operation *op) const {
+  for (Type type : op->getResultTypes()) {
+    auto tensor = cast<RankedTensorType>(type);
+    checkSize(tensor.getShape(), tensor.getElementType());
+  }
+  ScopedDiagnosticHandler silence(op->getContext(), [](Diagnostic &) { return success(); });
+  if (succeeded(op->getName().verifyInvariants(op))) {
+    return;
+  }
+  std::vector<std::string> types;
+  for (size_t i = 0; i < numInputs(); ++i) {
+    if (isGiven(i)) {
+      types.push_back(describeTensor(peekType(i)));
+    }
+  }
+  fail("cannot compute with inputs " + llvm::join(types, ", "));
+}
+
+void Node::checkOutputs() const {
+  if (llvm::all_of(proto.output(), [](const std::string &name) { return name.empty(); })) {
+    fail("has no output");
+  }
+}
+
 void Node::checkComplete() const {
   for (const onnx::AttributeProto &attribute : proto.attribute()) {
     if (!asked.contains(attribute.name())) {
       fail("attribute \"" + attribute.name() + "\" is not supported");
+    }
+  }
+  for (size_t i = 0; i < numInputs(); ++i) {
+    if (isGiven(i) && (i >= askedInputs.size() || !askedInputs.test(i))) {
+      fail("input " + Twine(i) + " \"" + proto.input(i) + "\" is not supported");
     }
   }
   for (size_t i = 0; i < numResults(); ++i) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One node of the graph as its handler sees it: inputs by place, attributes by name, results to be set. Attributes that a handler did not
-// ask for are an error afterwards, so none is ever ignored silently.
+// One node of the graph as its handler sees it: inputs by place, attributes by name, results to be set. Attributes and inputs that a
+// handler did not ask for are an error afterwards, so none is ever ignored silently; an op that nn does not have for the types is one at
+// once.
 
 #ifndef ASHLAR_COMPILER_FRONTEND_NODE_H
 #define ASHLAR_COMPILER_FRONTEND_NODE_H
@@ -14,16 +15,37 @@
 #include "dialects/nn/nn.h"
 
 #include "mlir/IR/Builders.h"
+#include "llvm/ADT/SmallBitVector.h"
 #include "llvm/ADT/StringSet.h"
 
 namespace ashlar::frontend {
+
+// What may be computed at import of one model, in elements read and written: more than shape arithmetic ever needs, and less than a second.
+// A model of a few bytes can describe constants of any size, so whoever makes or walks one pays here first.
+class ImportBudget {
+public:
+  static constexpr int64_t kElements = int64_t{1} << 26;
+
+  // Takes `elements` off. Returns whether there was as much.
+  bool spend(int64_t elements) { return elements >= 0 && elements <= left ? (left -= elements, true) : false; }
+
+private:
+  int64_t left = kElements;
+};
 
 // What holds for all nodes of a model.
 struct ModelInfo {
   const ImportOptions &options;
   std::string directory; // the model's, which external data is relative to
   int64_t opset;
+  ImportBudget &budget;
 };
+
+// Returns an element type as errors name it: "f32", "bool".
+std::string elementName(mlir::Type element);
+
+// Returns a type as errors name it: "[2, 3] of f32".
+std::string describeTensor(mlir::RankedTensorType type);
 
 class Node {
 public:
@@ -36,8 +58,14 @@ public:
   // Number of inputs given, trailing empty names included.
   size_t numInputs() const { return proto.input_size(); }
 
-  // Returns whether input `index` is there; optional inputs may be left out or have an empty name.
-  bool hasInput(size_t index) const { return index < numInputs() && !proto.input(index).empty(); }
+  // Returns whether input `index` is there; optional inputs may be left out or have an empty name. Counts as asking for it.
+  bool hasInput(size_t index) const;
+
+  // The same, without asking for it.
+  bool isGiven(size_t index) const { return index < numInputs() && !proto.input(index).empty(); }
+
+  // Returns the name of an input that is given.
+  llvm::StringRef inputName(size_t index) const { return proto.input(index); }
 
   // Returns the value of an input, which must be there.
   mlir::Value input(size_t index) const;
@@ -45,8 +73,14 @@ public:
   // Returns the type of an input without computing it.
   mlir::RankedTensorType inputType(size_t index) const;
 
+  // The same for an input that is given, without asking for it.
+  mlir::RankedTensorType peekType(size_t index) const { return values.getType(proto.input(index)); }
+
   // Returns the value of an input that is known at import, null otherwise.
   mlir::DenseElementsAttr constantInput(size_t index) const;
+
+  // The same, without asking for the input.
+  mlir::DenseElementsAttr peekConstant(size_t index) const;
 
   // Returns the integers of an input (rank 0 or 1) that has to be known at import; `name` is the ONNX name of the input.
   llvm::SmallVector<int64_t> intsInput(size_t index, llvm::StringRef name) const;
@@ -78,10 +112,18 @@ public:
   void setResult(size_t index, mlir::DenseElementsAttr constant);
   void aliasResult(size_t index, size_t input);
 
-  // Creates an op at the node's location.
+  // Creates an op at the node's location. Fails when its tensors are too large, or when nn does not have the op for these types.
   template <typename Op, typename... Args> Op create(Args &&...args) const {
-    return Op::create(values.getBuilder(), location(), std::forward<Args>(args)...);
+    Op op = Op::create(values.getBuilder(), location(), std::forward<Args>(args)...);
+    checkCreated(op);
+    return op;
   }
+
+  // Fails when no tensor can be as large.
+  void checkSize(llvm::ArrayRef<int64_t> shape, mlir::Type element) const;
+
+  // Pays for `elements` that are computed or looked at now; fails when the model asks for too many.
+  void spend(int64_t elements) const;
 
   // Returns the value of a module-level i64 scalar, declared on first use.
   mlir::Value readScalarVariable(llvm::StringRef name, std::optional<int64_t> init) const { return values.readScalarVariable(name, init); }
@@ -93,10 +135,15 @@ public:
   int64_t getOpset() const { return info.opset; }
   const ModelInfo &getInfo() const { return info; }
 
-  // Fails unless every attribute was asked for and every result is defined.
+  // Fails when the node has no output.
+  void checkOutputs() const;
+
+  // Fails unless every attribute and input was asked for and every result is defined.
   void checkComplete() const;
 
 private:
+  void checkCreated(mlir::Operation *op) const;
+  void ask(size_t index) const;
   onnx::AttributeProto *findAttribute(llvm::StringRef name) const;
   onnx::AttributeProto *askAttribute(llvm::StringRef name, onnx::AttributeProto::AttributeType type);
 
@@ -105,6 +152,7 @@ private:
   const ModelInfo &info;
   GraphValues &values;
   llvm::StringSet<> asked;
+  mutable llvm::SmallBitVector askedInputs;
 };
 
 } // namespace ashlar::frontend

@@ -18,9 +18,6 @@ public:
   explicit Normalization(Node &node) : node(node), epsilon(node.getFloat("epsilon", 1e-5)) {
     Value input = node.input(0);
     element = typeOf(input).getElementType();
-    if (!isa<FloatType>(element)) {
-      node.fail("integers cannot be normalized");
-    }
     if (node.getInt("stash_type", onnx::TensorProto::FLOAT) != onnx::TensorProto::FLOAT) {
       node.fail("attribute \"stash_type\" " + Twine(node.getInt("stash_type", 1)) + " is not supported; use 1, float");
     }
@@ -109,7 +106,8 @@ void importRmsNormalization(Node &node) {
   node.setResult(0, normalization.scaleAndShift(normalized));
 }
 
-constexpr RegistryRow kRows[] = {{"LayerNormalization", importLayerNormalization}, {"RMSNormalization", importRmsNormalization}};
+constexpr RegistryRow kRows[] = {{"LayerNormalization", importLayerNormalization, Accepts::Floats},
+                                 {"RMSNormalization", importRmsNormalization, Accepts::Floats}};
 
 } // namespace
 

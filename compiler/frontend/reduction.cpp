@@ -106,14 +106,14 @@ template <typename Op> void importSoftmax(Node &node) {
 }
 
 constexpr RegistryRow kRows[] = {
-    {"LogSoftmax", importSoftmax<nn::LogSoftmaxOp>},
-    {"ReduceL1", importReduceSince18<Kind::SumAbs>},
-    {"ReduceMax", importReduceSince18<Kind::Max>},
-    {"ReduceMean", importReduceSince18<Kind::Mean>},
-    {"ReduceMin", importReduceSince18<Kind::Min>},
-    {"ReduceSum", importReduceSum},
-    {"ReduceSumSquare", importReduceSince18<Kind::SumSquare>},
-    {"Softmax", importSoftmax<nn::SoftmaxOp>},
+    {"LogSoftmax", importSoftmax<nn::LogSoftmaxOp>, Accepts::Floats},
+    {"ReduceL1", importReduceSince18<Kind::SumAbs>, Accepts::Numbers},
+    {"ReduceMax", importReduceSince18<Kind::Max>, Accepts::Numbers},
+    {"ReduceMean", importReduceSince18<Kind::Mean>, Accepts::Numbers},
+    {"ReduceMin", importReduceSince18<Kind::Min>, Accepts::Numbers},
+    {"ReduceSum", importReduceSum, Accepts::Numbers},
+    {"ReduceSumSquare", importReduceSince18<Kind::SumSquare>, Accepts::Numbers},
+    {"Softmax", importSoftmax<nn::SoftmaxOp>, Accepts::Floats},
 };
 
 } // namespace

@@ -10,13 +10,13 @@ namespace ashlar::frontend {
 
 namespace {
 
-const llvm::StringMap<Handler> &registry() {
-  static const llvm::StringMap<Handler> map = [] {
-    llvm::StringMap<Handler> built;
+const llvm::StringMap<RegistryRow> &registry() {
+  static const llvm::StringMap<RegistryRow> map = [] {
+    llvm::StringMap<RegistryRow> built;
     for (auto rows : {activationRows, collectiveRows, constantRows, contractionRows, elementwiseRows, indexingRows, lossRows,
                       normalizationRows, reductionRows, shapeRows}) {
       for (const RegistryRow &row : rows()) {
-        built[row.opType] = row.handler;
+        built.try_emplace(row.opType, row);
       }
     }
     return built;
@@ -26,8 +26,29 @@ const llvm::StringMap<Handler> &registry() {
 
 } // namespace
 
-Handler findHandler(llvm::StringRef opType) {
-  return registry().lookup(opType);
+const RegistryRow *findOp(llvm::StringRef opType) {
+  auto found = registry().find(opType);
+  return found == registry().end() ? nullptr : &found->second;
+}
+
+void checkElementType(const Node &node, const RegistryRow &row) {
+  if (!node.isGiven(0)) {
+    return;
+  }
+  mlir::Type element = node.peekType(0).getElementType();
+  bool isFloat = llvm::isa<mlir::FloatType>(element), isBool = element.isInteger(1);
+  switch (row.accepts) {
+  case Accepts::Any:
+    return;
+  case Accepts::Numbers:
+    return isBool ? node.fail("input 0 is a tensor of bool, which the op does not take; its inputs are numbers") : void();
+  case Accepts::Floats:
+    return isFloat ? void()
+                   : node.fail("input 0 is a tensor of " + elementName(element) + ", which the op does not take; its inputs are floats");
+  case Accepts::Bools:
+    return isBool ? void()
+                  : node.fail("input 0 is a tensor of " + elementName(element) + ", which the op does not take; its inputs are bools");
+  }
 }
 
 std::string qualifiedOpType(const onnx::NodeProto &node) {

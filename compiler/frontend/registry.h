@@ -17,9 +17,13 @@ inline constexpr llvm::StringLiteral kCollectiveDomain = "ai.ashlar.dist";
 // Emits the nn ops of a node and defines its results.
 using Handler = void (*)(Node &node);
 
+// The element types that an op takes as input 0, by ONNX and by what nn computes. Those of its other inputs follow from it.
+enum class Accepts { Any, Numbers, Floats, Bools };
+
 struct RegistryRow {
   llvm::StringLiteral opType;
   Handler handler;
+  Accepts accepts = Accepts::Any;
 };
 
 // The rows of each op family.
@@ -34,9 +38,12 @@ llvm::ArrayRef<RegistryRow> normalizationRows();
 llvm::ArrayRef<RegistryRow> reductionRows();
 llvm::ArrayRef<RegistryRow> shapeRows();
 
-// Returns the handler of an op, null for one that is not supported. Ops of the default domain have their bare name, others the domain
-// before it: "ai.ashlar.dist.AllReduce".
-Handler findHandler(llvm::StringRef opType);
+// Returns the row of an op, null for one that is not supported. Ops of the default domain have their bare name, others the domain before
+// it: "ai.ashlar.dist.AllReduce".
+const RegistryRow *findOp(llvm::StringRef opType);
+
+// Fails when input 0 of the node, if it is given, has an element type that the op does not take.
+void checkElementType(const Node &node, const RegistryRow &row);
 
 // Returns the name of a node's op as findHandler takes it.
 std::string qualifiedOpType(const onnx::NodeProto &node);

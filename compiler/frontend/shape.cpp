@@ -5,7 +5,6 @@
 #include "compiler/frontend/emit.h"
 #include "compiler/frontend/registry.h"
 #include "compiler/frontend/shape_rules.h"
-#include "compiler/frontend/tensor_data.h"
 
 using namespace mlir;
 
@@ -71,6 +70,8 @@ void importConcat(Node &node) {
   }
   int64_t axis = node.getAxis("axis", 0, first.getRank());
   SmallVector<Value> parts;
+  SmallVector<int64_t> joined(first.getShape());
+  joined[axis] = 0;
   for (size_t i = 0; i < node.numInputs(); ++i) {
     RankedTensorType type = node.inputType(i);
     SmallVector<int64_t> expected(first.getShape());
@@ -82,8 +83,10 @@ void importConcat(Node &node) {
       llvm::raw_string_ostream(types) << type << " cannot be joined with input 0 of " << first << " along axis " << axis;
       node.fail("input " + Twine(i) + " of " + types);
     }
+    joined[axis] = joinedSize(joined[axis], type.getDimSize(axis));
     parts.push_back(node.input(i));
   }
+  node.checkSize(joined, first.getElementType());
   node.setResult(0, node.create<nn::ConcatOp>(parts, axis).getResult());
 }
 
@@ -121,8 +124,8 @@ SmallVector<int64_t> splitSizes(Node &node, int64_t size) {
   }
   int64_t sum = 0;
   for (int64_t part : sizes) {
-    if (part < 0) {
-      node.fail("a part has the negative size " + Twine(part));
+    if (part < 0 || part > size) {
+      node.fail("a part has size " + Twine(part) + " but size " + Twine(size) + " is split");
     }
     sum += part;
   }
@@ -148,7 +151,7 @@ void importSplit(Node &node) {
 
 void importExpand(Node &node) {
   Shape shape = broadcastShapes(node, node.inputType(0).getShape(), node.intsInput(1, "shape"));
-  makeTensorType(shape, node.inputType(0).getElementType(), "node \"" + node.getPath() + "\"");
+  node.checkSize(shape, node.inputType(0).getElementType());
   if (shape == node.inputType(0).getShape()) {
     return node.aliasResult(0, 0);
   }

@@ -5,12 +5,13 @@
 #include "compiler/frontend/tensor_data.h"
 
 #include "compiler/frontend/import_error.h"
+#include "dialects/support/element_type.h"
+#include "dialects/support/tensor_size.h"
 
 #include "mlir/IR/DialectResourceBlobManager.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
-#include "llvm/Support/MathExtras.h"
 #include "llvm/Support/Path.h"
 
 #include <cstring>
@@ -23,10 +24,6 @@ namespace {
 
 // Data up to this size is written out in the IR, where a reader sees it; above it is a resource.
 constexpr size_t kInlineBytes = 256;
-
-size_t elementBytes(Type element) {
-  return llvm::divideCeil(element.getIntOrFloatBitWidth(), 8);
-}
 
 std::string describe(RankedTensorType type) {
   std::string text;
@@ -72,6 +69,26 @@ struct ExternalLocation {
   std::optional<uint64_t> length;
 };
 
+// Returns the path of a file with all symbolic links followed; throws when they lead out of the directory, or to no regular file.
+std::string resolveBelow(StringRef directory, StringRef file, const Twine &what) {
+  SmallString<256> path(directory), folder, resolved;
+  llvm::sys::path::append(path, file);
+  std::error_code error = llvm::sys::fs::real_path(directory.empty() ? "." : directory, folder);
+  error = error ? error : llvm::sys::fs::real_path(path, resolved);
+  if (error) {
+    throw ImportError(what + ": external data file \"" + file + "\" cannot be read: " + StringRef(error.message()).lower());
+  }
+  StringRef rest = resolved;
+  if (!rest.consume_front(folder) || (folder != "/" && !rest.starts_with("/"))) {
+    throw ImportError(what + ": external data lies in \"" + file + "\", a link to " + resolved +
+                      ", which is not below the model's folder; copy the file there");
+  }
+  if (!llvm::sys::fs::is_regular_file(resolved)) {
+    throw ImportError(what + ": external data lies in \"" + file + "\", which is no regular file");
+  }
+  return resolved.str().str();
+}
+
 ExternalLocation parseExternal(const onnx::TensorProto &tensor, StringRef directory, const Twine &what) {
   ExternalLocation location;
   for (const onnx::StringStringEntryProto &entry : tensor.external_data()) {
@@ -91,12 +108,10 @@ ExternalLocation parseExternal(const onnx::TensorProto &tensor, StringRef direct
   bool leavesDirectory =
       llvm::sys::path::is_absolute(location.file) ||
       llvm::is_contained(llvm::make_range(llvm::sys::path::begin(location.file), llvm::sys::path::end(location.file)), "..");
-  if (location.file.empty() || leavesDirectory) {
+  if (location.file.empty() || StringRef(location.file).contains('\0') || leavesDirectory) {
     throw ImportError(what + ": external data lies in \"" + location.file + "\", which is not below the model's folder");
   }
-  SmallString<256> path(directory);
-  llvm::sys::path::append(path, location.file);
-  location.path = path.str().str();
+  location.path = resolveBelow(directory, location.file, what);
   return location;
 }
 
@@ -149,11 +164,8 @@ Type convertElementType(int32_t onnxType, MLIRContext *context, const Twine &wha
 }
 
 RankedTensorType makeTensorType(ArrayRef<int64_t> shape, Type element, const Twine &what) {
-  int64_t bytes = elementBytes(element);
-  for (int64_t dim : shape) {
-    if (dim < 0 || llvm::MulOverflow(bytes, dim, bytes)) {
-      throw ImportError(what + ": dim " + Twine(dim) + " is not a possible size");
-    }
+  if (std::string fault = findSizeFault(shape, element); !fault.empty()) {
+    throw ImportError(what + ": " + fault);
   }
   return RankedTensorType::get(shape, element);
 }

@@ -20,7 +20,7 @@ namespace ashlar::frontend {
 // Returns the MLIR type of an ONNX element type; throws for those that nn does not have. `what` opens the error ("initializer "w"").
 mlir::Type convertElementType(int32_t onnxType, mlir::MLIRContext *context, const llvm::Twine &what);
 
-// Returns a tensor type; throws for negative sizes and for more bytes than can be counted.
+// Returns a tensor type; throws for negative sizes and for more bytes than a tensor may have.
 mlir::RankedTensorType makeTensorType(llvm::ArrayRef<int64_t> shape, mlir::Type element, const llvm::Twine &what);
 
 // Returns the type of a tensor, data or not.

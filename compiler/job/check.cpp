@@ -6,10 +6,12 @@
 #include "compiler/job/check_training.h"
 #include "compiler/job/implemented.h"
 #include "compiler/job/job.h"
+#include "compiler/job/ranges.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
+#include "llvm/Support/Format.h"
 #include "llvm/Support/FormatVariadic.h"
 
 using llvm::StringRef;
@@ -44,28 +46,6 @@ Fault checkDeviceIds(const Mesh &mesh, int64_t devices) {
   return {};
 }
 
-Fault checkLink(StringRef name, const Machine::LinkClass &link) {
-  // Costs are 64-bit numbers of nanoseconds and bytes: more than these would mean another unit was meant.
-  constexpr double kMostUs = 1e6, kMostGbPerS = 1e6, kLeastGbPerS = 1e-3;
-  if (link.has_latency_us() && !(link.latency_us() >= 0 && link.latency_us() <= kMostUs)) {
-    return llvm::formatv("{0}.latency_us {1} is not from 0 to {2} microseconds", name, link.latency_us(), kMostUs);
-  }
-  if (link.has_bandwidth_gb_per_s() && !(link.bandwidth_gb_per_s() >= kLeastGbPerS && link.bandwidth_gb_per_s() <= kMostGbPerS)) {
-    return llvm::formatv("{0}.bandwidth_gb_per_s {1} is not from {2:F3} to {3} GB/s", name, link.bandwidth_gb_per_s(), kLeastGbPerS,
-                         kMostGbPerS);
-  }
-  return {};
-}
-
-Fault checkMachine(const Job &job) {
-  const Machine &machine = job.machine();
-  if (machine.has_ranks_per_host() && machine.ranks_per_host() < 1) {
-    return llvm::formatv("machine.ranks_per_host {0} is not positive", machine.ranks_per_host());
-  }
-  Fault fault = checkLink("machine.intra_host", machine.intra_host());
-  return fault.empty() ? checkLink("machine.inter_host", machine.inter_host()) : fault;
-}
-
 Fault checkMesh(const Mesh &mesh) {
   llvm::StringSet<> names;
   int64_t devices = 1;
@@ -79,9 +59,6 @@ Fault checkMesh(const Mesh &mesh) {
     }
     if (!axis.has_size()) {
       return llvm::formatv("mesh axis \"{0}\" has no size", name);
-    }
-    if (axis.size() < 1) {
-      return llvm::formatv("mesh axis \"{0}\" has size {1}, which is not positive", name, axis.size());
     }
     devices *= axis.size();
     if (devices > kMaxDevices) {
@@ -123,10 +100,7 @@ std::string nameBatchAxes(const Job &job) {
 }
 
 Fault checkBatch(const Job &job) {
-  if (!job.has_global_batch()) {
-    return job.has_loss() ? "a loss needs global_batch, the number of samples of a step" : "";
-  }
-  return job.global_batch() < 1 ? llvm::formatv("global_batch {0} is not positive", job.global_batch()).str() : "";
+  return job.has_loss() && !job.has_global_batch() ? "a loss needs global_batch, the number of samples of a step" : "";
 }
 
 Fault checkDeterministic(const Job &job) {
@@ -137,9 +111,6 @@ Fault checkDeterministic(const Job &job) {
     return "deterministic cuts the batch into chunks, which is for mode DATA_PARALLEL, not " + Mode_Name(job.mode()) + "; leave it out";
   }
   int64_t chunks = job.deterministic().chunks(), devices = batchAxes(job).empty() ? 1 : numDevices(job);
-  if (chunks < 1) {
-    return llvm::formatv("deterministic.chunks {0} is not positive", chunks);
-  }
   if (chunks % devices != 0) {
     return llvm::formatv("deterministic.chunks {0} is not divisible by {1}; use a multiple of {2}", chunks, nameBatchAxes(job), devices);
   }
@@ -155,21 +126,17 @@ Fault checkInit(const Init &init) {
     return "an init has no match; name parameters by a glob such as \"layer1.*\"";
   }
   switch (init.kind_case()) {
-  case Init::kUniform:
-    return init.uniform().has_low() && init.uniform().has_high() && init.uniform().low() < init.uniform().high()
-               ? ""
-               : llvm::formatv("init.uniform of \"{0}\" needs low < high, has {1} and {2}", init.match(), init.uniform().low(),
-                               init.uniform().high())
-                     .str();
+  case Init::kUniform: {
+    const Init::Uniform &uniform = init.uniform();
+    bool isRange = uniform.has_low() && uniform.has_high() && static_cast<float>(uniform.low()) < static_cast<float>(uniform.high());
+    return isRange ? ""
+                   : llvm::formatv("init.uniform of \"{0}\" needs low < high in f32, has {1} and {2}", init.match(),
+                                   llvm::format("%.15g", uniform.low()), llvm::format("%.15g", uniform.high()))
+                         .str();
+  }
   case Init::kNormal:
-    return init.normal().std() > 0
-               ? ""
-               : llvm::formatv("init.normal of \"{0}\" has std {1}, which is not positive", init.match(), init.normal().std()).str();
+    return init.normal().has_std() ? "" : llvm::formatv("init.normal of \"{0}\" has no std", init.match()).str();
   case Init::kKaimingUniform:
-    return init.kaiming_uniform().fan_in_dim() >= 0 ? ""
-                                                    : llvm::formatv("init.kaiming_uniform of \"{0}\" has fan_in_dim {1}, which is below 0",
-                                                                    init.match(), init.kaiming_uniform().fan_in_dim())
-                                                          .str();
   case Init::kFill:
   case Init::kXavierUniform:
     return {};
@@ -188,24 +155,18 @@ Fault findFault(const Job &job) {
     }
     return Fault();
   };
+  if (Fault fault = checkRanges(job); !fault.empty()) {
+    return fault;
+  }
   if (Fault fault = checkMesh(job.mesh()); !fault.empty()) {
     return fault;
   }
-  for (auto check : {checkMachine, checkMode, checkRules, checkStrategy, checkBatch, checkDeterministic, checkTraining}) {
+  for (auto check : {checkMode, checkRules, checkStrategy, checkBatch, checkDeterministic, checkTraining}) {
     if (Fault fault = check(job); !fault.empty()) {
       return fault;
     }
   }
-  if (Fault fault = forEach(job.init(), checkInit); !fault.empty()) {
-    return fault;
-  }
-  if (job.epochs() < 1) {
-    return llvm::formatv("epochs {0} is not positive", job.epochs());
-  }
-  if (job.seed() < 0) {
-    return llvm::formatv("seed {0} is negative; use 0 or above", job.seed());
-  }
-  return job.has_log_every() && job.log_every() < 1 ? llvm::formatv("log_every {0} is not positive", job.log_every()).str() : "";
+  return forEach(job.init(), checkInit);
 }
 
 } // namespace

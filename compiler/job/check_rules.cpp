@@ -13,20 +13,6 @@ namespace ashlar::job {
 
 namespace {
 
-// Returns the first count that is not positive; 1 when there is none.
-int32_t findBadCount(const Rule &rule) {
-  for (const auto *tuples : {&rule.in(), &rule.out()}) {
-    for (const Rule::SliceCounts &tuple : *tuples) {
-      for (int32_t count : tuple.slices()) {
-        if (count < 1) {
-          return count;
-        }
-      }
-    }
-  }
-  return 1;
-}
-
 Fault checkRule(const Rule &rule, const Job &job) {
   std::string what = rule.origin().empty() ? "a rule" : "the rule at " + rule.origin();
   if (rule.match().empty()) {
@@ -47,10 +33,7 @@ Fault checkRule(const Rule &rule, const Job &job) {
   if (rule.has_layout() && hasCounts) {
     return what + " has both a layout and slice counts; write two rules";
   }
-  if (int32_t count = findBadCount(rule); count < 1) {
-    return llvm::formatv("{0} counts {1} slices; use 1 for a dim that stays whole, or more", what, count);
-  }
-  return rule.priority() < 0 ? llvm::formatv("{0} has priority {1}; use 0, the first, or above", what, rule.priority()).str() : "";
+  return {};
 }
 
 } // namespace

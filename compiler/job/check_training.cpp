@@ -10,8 +10,6 @@
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/FormatVariadic.h"
 
-#include <cmath>
-
 using llvm::StringRef;
 
 namespace ashlar::job {
@@ -54,17 +52,6 @@ Fault checkOptimizer(const Optimizer &optimizer) {
   if (!optimizer.has_learning_rate()) {
     return "field optimizer.learning_rate is not given";
   }
-  if (!(optimizer.learning_rate() > 0) || !std::isfinite(optimizer.learning_rate())) {
-    return llvm::formatv("optimizer.learning_rate {0} is not a positive number", optimizer.learning_rate());
-  }
-  double decay = optimizer.has_sgd() ? optimizer.sgd().weight_decay() : optimizer.momentum().weight_decay();
-  if (!(decay >= 0) || !std::isfinite(decay)) {
-    return llvm::formatv("optimizer.{0}.weight_decay {1} is below 0", optimizer.has_sgd() ? "sgd" : "momentum", decay);
-  }
-  double momentum = optimizer.momentum().momentum();
-  if (optimizer.has_momentum() && !(momentum >= 0 && momentum < 1)) {
-    return llvm::formatv("optimizer.momentum.momentum {0} is not in [0, 1)", momentum);
-  }
   return {};
 }
 
@@ -82,9 +69,6 @@ llvm::SmallVector<StringRef> sourceColumns(const Dataset &dataset) {
 }
 
 Fault checkSamples(const Job &job, StringRef field, int64_t samples) {
-  if (samples < 1) {
-    return llvm::formatv("{0} {1} is not positive", field, samples);
-  }
   if (samples < job.global_batch()) {
     return llvm::formatv("{0} {1} is less than global_batch {2}, so there is no full step", field, samples, job.global_batch());
   }
@@ -120,10 +104,6 @@ Fault checkFeature(const Dataset &dataset, const Dataset::Feature &feature) {
     if (transform.kind_case() == Dataset::Transform::KIND_NOT_SET) {
       return llvm::formatv("a transform of feature \"{0}\" names no kind; one of rescale, normalize", feature.column());
     }
-    if (transform.has_normalize() && !(transform.normalize().std() > 0)) {
-      return llvm::formatv("normalize of feature \"{0}\" has std {1}, which is not positive", feature.column(),
-                           transform.normalize().std());
-    }
   }
   return {};
 }
@@ -132,9 +112,6 @@ Fault checkDataset(const Job &job) {
   const Dataset &dataset = job.dataset();
   if (Fault fault = checkSource(job); !fault.empty()) {
     return fault;
-  }
-  if (dataset.repeat() < 1) {
-    return llvm::formatv("dataset.repeat {0} is not positive", dataset.repeat());
   }
   llvm::StringSet<> tensors;
   for (const Dataset::Feature &feature : dataset.features()) {
@@ -181,18 +158,7 @@ Fault checkPrecision(const Job &job) {
     return job.has_loss() ? "loss_scale is for precision F16_MIXED, this job has " + precision + "; leave it out"
                           : "loss_scale is for training but the job has no loss; leave it out";
   }
-  const LossScale &scale = job.loss_scale();
-  // Beyond these the scale would only move into its own limits (passes/train/loss_scale.cpp).
-  constexpr double kLeast = 0x1p-24, kLargest = 0x1p96;
-  if (!(scale.initial() >= kLeast && scale.initial() <= kLargest)) {
-    return llvm::formatv("loss_scale.initial {0} is not from 2^-24 to 2^96", scale.initial());
-  }
-  if (scale.growth_steps() < 1) {
-    return llvm::formatv("loss_scale.growth_steps {0} is not positive", scale.growth_steps());
-  }
-  return !(scale.factor() > 1) || !std::isfinite(scale.factor())
-             ? llvm::formatv("loss_scale.factor {0} is not above 1", scale.factor()).str()
-             : "";
+  return {};
 }
 
 } // namespace

@@ -108,7 +108,6 @@ constexpr llvm::StringLiteral kImplementedFields[] = {
     "strategy.programs.ops.ordinal",
     "strategy.programs.ops.path",
     "strategy.programs.ops.results.layout",
-    "strategy.programs.ops.results.name",
     "strategy.programs.ops.results.origin",
     "strategy.programs.ops.results.type",
     "strategy.programs.results.layout",

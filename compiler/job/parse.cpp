@@ -4,6 +4,7 @@
 
 #include "compiler/job/implemented.h"
 #include "compiler/job/job.h"
+#include "compiler/job/protobuf_log.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -11,6 +12,7 @@
 #include "llvm/Support/Path.h"
 
 #include <google/protobuf/io/tokenizer.h>
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 #include <google/protobuf/text_format.h>
 
 #include <cctype>
@@ -71,18 +73,29 @@ StringRef take(StringRef &text, StringRef before, StringRef after) {
   return rest.take_front(end);
 }
 
-// Finds the enum of the field `name` in `message` or below; the parser's message does not say which message it was in.
-const EnumDescriptor *findEnum(const Descriptor *message, StringRef name) {
-  for (int i = 0; i < message->field_count(); ++i) {
-    const FieldDescriptor *field = message->field(i);
-    if (field->enum_type() && name == field->name()) {
-      return field->enum_type();
-    }
-    if (const EnumDescriptor *found = field->message_type() ? findEnum(field->message_type(), name) : nullptr) {
-      return found;
+// Returns the message that position `end` of a text lies in: the fields whose braces are open there, from Job on. The parser's own message
+// names only the field, and two messages may have fields of one name. Null when the text is about no field of job.proto.
+const Descriptor *messageAt(StringRef text, size_t end) {
+  google::protobuf::io::ArrayInputStream bytes(text.data(), static_cast<int>(std::min(end, text.size())));
+  FirstError ignored;
+  google::protobuf::io::Tokenizer tokens(&bytes, &ignored);
+  tokens.set_comment_style(google::protobuf::io::Tokenizer::SH_COMMENT_STYLE);
+  std::vector<const Descriptor *> open = {Job::descriptor()};
+  std::vector<std::string> names = {""}; // of the field that was last named at each depth; a list of messages names it once
+  while (tokens.Next()) {
+    const std::string &token = tokens.current().text;
+    if (tokens.current().type == google::protobuf::io::Tokenizer::TYPE_IDENTIFIER) {
+      names.back() = token;
+    } else if (token == "{" || token == "<") {
+      const FieldDescriptor *field = open.back() ? open.back()->FindFieldByName(names.back()) : nullptr;
+      open.push_back(field ? field->message_type() : nullptr);
+      names.emplace_back();
+    } else if ((token == "}" || token == ">") && open.size() > 1) {
+      open.pop_back();
+      names.pop_back();
     }
   }
-  return nullptr;
+  return open.back();
 }
 
 std::string rewriteUnknownField(StringRef typeName, StringRef field) {
@@ -94,18 +107,19 @@ std::string rewriteUnknownField(StringRef typeName, StringRef field) {
   return ("unknown field \"" + field + "\" of " + (type ? type->name() : typeName.str()) + suggest(field, names)).str();
 }
 
-std::string rewriteUnknownValue(StringRef value, StringRef field) {
+std::string rewriteUnknownValue(StringRef value, const Descriptor *message, StringRef field) {
   std::vector<std::string> names;
-  if (const EnumDescriptor *type = findEnum(Job::descriptor(), field)) {
-    for (int i = 0; i < type->value_count(); ++i) {
-      names.push_back(type->value(i)->name());
-    }
+  const FieldDescriptor *descriptor = message ? message->FindFieldByName(field.str()) : nullptr;
+  const EnumDescriptor *type = descriptor ? descriptor->enum_type() : nullptr;
+  for (int i = 0; type && i < type->value_count(); ++i) {
+    names.push_back(type->value(i)->name());
   }
   return ("unknown value \"" + value + "\" of field " + field + "; one of " + llvm::join(names, ", ")).str();
 }
 
-// The parser notices a name it does not know when it stands behind it: puts `error` where the name begins.
-void moveBackTo(StringRef name, StringRef text, FirstError &error) {
+// The parser notices a name it does not know when it stands behind it: puts `error` where the name begins, and returns that as an offset
+// into the text.
+size_t moveBackTo(StringRef name, StringRef text, FirstError &error) {
   size_t end = 0;
   for (int line = 0; line < error.line && end != StringRef::npos; ++line) {
     end = text.find('\n', end);
@@ -117,6 +131,7 @@ void moveBackTo(StringRef name, StringRef text, FirstError &error) {
     error.line = static_cast<int>(before.count('\n'));
     error.column = static_cast<int>(at - (before.rfind('\n') + 1)); // npos + 1 == 0
   }
+  return at == StringRef::npos ? text.size() : at;
 }
 
 // Rewrites the message of `error`, and its place where that is not the fault's.
@@ -132,8 +147,8 @@ void rewrite(StringRef text, FirstError &error) {
   }
   rest = original;
   if (StringRef value = take(rest, "Unknown enumeration value of \"", "\""); !value.empty()) {
-    moveBackTo(value, text, error);
-    error.message = rewriteUnknownValue(value, take(rest, "for field \"", "\""));
+    const Descriptor *message = messageAt(text, moveBackTo(value, text, error));
+    error.message = rewriteUnknownValue(value, message, take(rest, "for field \"", "\""));
     return;
   }
   error.message = StringRef(original).rtrim('.').str();
@@ -158,6 +173,7 @@ llvm::Expected<Job> parseJobText(StringRef text, StringRef name) {
   TextFormat::Parser parser;
   parser.RecordErrorsTo(&errors);
   parser.WriteLocationsTo(&positions);
+  ProtobufLog log;
   if (!parser.ParseFromString(text.str(), &job)) {
     rewrite(text, errors);
     return makeError(at(name, errors.line, errors.column) + errors.message);
@@ -193,6 +209,11 @@ llvm::Expected<Mesh> parseMesh(StringRef text) {
     auto [axis, size] = part.split('=');
     int32_t value;
     if (axis.trim().empty() || size.trim().getAsInteger(10, value)) {
+      StringRef digits = size.trim();
+      if (!axis.trim().empty() && !digits.empty() && llvm::all_of(digits, llvm::isDigit)) {
+        return makeError("mesh \"" + text + "\": axis \"" + axis.trim() + "\" has size " + digits +
+                         ", which is more than a mesh may have; its sizes multiply to at most 65536 devices");
+      }
       return makeError("mesh \"" + text + "\": \"" + part + "\" is not an axis and its size; write it as dp=4 or dp=4,tp=2");
     }
     Mesh::Axis *added = mesh.add_axes();

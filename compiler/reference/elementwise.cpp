@@ -51,7 +51,10 @@ template <double (*onFloats)(double, double), int64_t (*onInts)(int64_t, int64_t
 template <typename T> T negOf(T x) {
   return -x;
 }
-template <typename T> T absOf(T x) {
+double absOf(double x) {
+  return std::fabs(x);
+}
+int64_t absOfInt(int64_t x) {
   return x < 0 ? -x : x;
 }
 template <typename T> T signOf(T x) {
@@ -73,10 +76,11 @@ double tanhOf(double x) {
   return std::tanh(x);
 }
 double sigmoidOf(double x) {
-  return 1 / (1 + std::exp(-x));
+  double exponential = std::exp(-std::fabs(x));
+  return (x < 0 ? exponential : 1) / (1 + exponential);
 }
 double reluOf(double x) {
-  return x < 0 ? 0 : x;
+  return x <= 0 ? 0 : x;
 } // a NaN stays one
 
 template <typename T> T addOf(T x, T y) {
@@ -104,12 +108,12 @@ int64_t orOf(int64_t x, int64_t y) {
   return x | y;
 }
 
-// The larger (the smaller); a NaN wins.
+// The larger (the smaller); a NaN wins, and -0 is less than 0.
 double maxOf(double x, double y) {
-  return std::isnan(x) || x > y ? x : y;
+  return std::isnan(x) || x > y || (x == y && !std::signbit(x)) ? x : y;
 }
 double minOf(double x, double y) {
-  return std::isnan(x) || x < y ? x : y;
+  return std::isnan(x) || x < y || (x == y && std::signbit(x)) ? x : y;
 }
 int64_t maxOfInts(int64_t x, int64_t y) {
   return std::max(x, y);
@@ -155,9 +159,22 @@ Tensor logicalNot(Operation *op, ArrayRef<Tensor> operands) {
   return result;
 }
 
+// Truncates toward zero; what the integer type does not hold becomes the nearest number that it does, and NaN 0.
+int64_t integerOf(double x, unsigned width) {
+  double limit = std::ldexp(1, static_cast<int>(width) - 1);
+  if (std::isnan(x)) {
+    return 0;
+  }
+  if (x >= limit) {
+    return APInt::getSignedMaxValue(width).getSExtValue();
+  }
+  return x < -limit ? APInt::getSignedMinValue(width).getSExtValue() : static_cast<int64_t>(x);
+}
+
 Tensor castElements(Operation *op, ArrayRef<Tensor> operands) {
   const Tensor &input = operands[0];
   Tensor result(resultType(op));
+  unsigned width = result.getType().getElementType().getIntOrFloatBitWidth();
   bool toBool = result.getType().getElementType().isInteger(1);
   for (int64_t i = 0; i < result.getNumElements(); ++i) {
     if (result.isFloat()) {
@@ -165,7 +182,7 @@ Tensor castElements(Operation *op, ArrayRef<Tensor> operands) {
     } else if (toBool) {
       result.setInt(i, input.isFloat() ? input.getFloat(i) != 0 : input.getInt(i) != 0);
     } else {
-      result.setInt(i, input.isFloat() ? static_cast<int64_t>(input.getFloat(i)) : input.getInt(i));
+      result.setInt(i, input.isFloat() ? integerOf(input.getFloat(i), width) : input.getInt(i));
     }
   }
   return result;
@@ -211,7 +228,7 @@ Tensor select(Operation *op, ArrayRef<Tensor> operands) {
 
 void addElementwiseSemantics(SemanticsTable &table) {
   table.add<nn::NegOp>(unary<negOf<double>, negOf<int64_t>>);
-  table.add<nn::AbsOp>(unary<absOf<double>, absOf<int64_t>>);
+  table.add<nn::AbsOp>(unary<absOf, absOfInt>);
   table.add<nn::SignOp>(unary<signOf<double>, signOf<int64_t>>);
   table.add<nn::ExpOp>(floatUnary<expOf>);
   table.add<nn::LogOp>(floatUnary<logOf>);

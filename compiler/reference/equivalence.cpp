@@ -233,43 +233,84 @@ void fillVariables(Interpreter &interpreter, const EquivalenceOptions &options) 
 
 } // namespace
 
-FailureOr<double> compareModules(ModuleOp before, ModuleOp after, const EquivalenceOptions &options) {
-  Interpreter first(before, options.ranksBefore), second(after, options.ranksAfter);
-  fillVariables(first, options);
-  fillVariables(second, options);
+FailureOr<std::vector<std::vector<Tensor>>> randomInputs(ModuleOp module, const EquivalenceOptions &options) {
   std::mt19937_64 generator(options.seed);
-  double largest = 0;
+  std::vector<std::vector<Tensor>> inputs;
   for (StringRef name : options.functions) {
-    auto function = before.lookupSymbol<func::FuncOp>(name);
+    auto function = module.lookupSymbol<func::FuncOp>(name);
     if (!function) {
-      return before.emitError("no function @") << name << " to compare";
+      return module.emitError("no function @") << name << " to compare";
     }
-    SmallVector<Tensor> inputs;
+    std::vector<Tensor> &arguments = inputs.emplace_back();
     for (RankedTensorType type : globalArgumentTypes(function)) {
-      inputs.push_back(randomTensor(type, generator, options.intLimit));
-    }
-    FailureOr<std::vector<Tensor>> firstResults = runGlobal(first, name, inputs);
-    FailureOr<std::vector<Tensor>> secondResults = runGlobal(second, name, inputs);
-    if (failed(firstResults) || failed(secondResults)) {
-      return failure();
-    }
-    if (firstResults->size() != secondResults->size()) {
-      return before.emitError("@") << name << " has " << firstResults->size() << " results before and " << secondResults->size()
-                                   << " after";
-    }
-    for (auto [x, y] : llvm::zip_equal(*firstResults, *secondResults)) {
-      largest = std::max(largest, maxDifference(x, y));
+      arguments.push_back(randomTensor(type, generator, options.intLimit));
     }
   }
-  for (auto variable : before.getOps<nn::VariableOp>()) {
-    if (!after.lookupSymbol<nn::VariableOp>(variable.getSymName())) {
-      continue;
-    }
-    FailureOr<Tensor> x = getGlobalVariable(first, variable.getSymName()), y = getGlobalVariable(second, variable.getSymName());
-    if (failed(x) || failed(y)) {
+  return inputs;
+}
+
+FailureOr<ModuleRun> runModule(ModuleOp module, int64_t ranks, ArrayRef<std::vector<Tensor>> inputs, const EquivalenceOptions &options,
+                               Observer observer) {
+  Interpreter interpreter(module, ranks, std::move(observer));
+  fillVariables(interpreter, options);
+  ModuleRun run;
+  for (auto [name, arguments] : llvm::zip_equal(options.functions, inputs)) {
+    FailureOr<std::vector<Tensor>> results = runGlobal(interpreter, name, arguments);
+    if (failed(results)) {
       return failure();
     }
-    largest = std::max(largest, maxDifference(*x, *y));
+    for (auto [i, result] : llvm::enumerate(*results)) {
+      run.results.push_back({"@" + name + " " + std::to_string(i), std::move(result)});
+    }
+  }
+  for (auto variable : module.getOps<nn::VariableOp>()) {
+    FailureOr<Tensor> value = getGlobalVariable(interpreter, variable.getSymName());
+    if (failed(value)) {
+      return failure();
+    }
+    run.variables.push_back({("@" + variable.getSymName()).str(), std::move(*value)});
+  }
+  return run;
+}
+
+FailureOr<std::vector<std::pair<const NamedTensor *, const Tensor *>>> pairUp(ModuleOp module, const ModuleRun &before,
+                                                                              const ModuleRun &after) {
+  if (before.results.size() != after.results.size()) {
+    return module.emitError("functions have ") << before.results.size() << " results before and " << after.results.size() << " after";
+  }
+  std::vector<std::pair<const NamedTensor *, const Tensor *>> pairs;
+  for (auto [x, y] : llvm::zip_equal(before.results, after.results)) {
+    pairs.emplace_back(&x, &y.value);
+  }
+  llvm::StringMap<const Tensor *> variables;
+  for (const NamedTensor &variable : after.variables) {
+    variables[variable.name] = &variable.value;
+  }
+  for (const NamedTensor &variable : before.variables) {
+    if (const Tensor *value = variables.lookup(variable.name)) {
+      pairs.emplace_back(&variable, value);
+    }
+  }
+  return pairs;
+}
+
+FailureOr<double> compareModules(ModuleOp before, ModuleOp after, const EquivalenceOptions &options) {
+  FailureOr<std::vector<std::vector<Tensor>>> inputs = randomInputs(before, options);
+  if (failed(inputs)) {
+    return failure();
+  }
+  FailureOr<ModuleRun> first = runModule(before, options.ranksBefore, *inputs, options);
+  FailureOr<ModuleRun> second = runModule(after, options.ranksAfter, *inputs, options);
+  if (failed(first) || failed(second)) {
+    return failure();
+  }
+  auto pairs = pairUp(before, *first, *second);
+  if (failed(pairs)) {
+    return failure();
+  }
+  double largest = 0;
+  for (auto [x, y] : *pairs) {
+    largest = std::max(largest, maxDifference(x->value, *y));
   }
   return largest;
 }

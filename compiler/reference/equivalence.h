@@ -47,6 +47,29 @@ struct EquivalenceOptions {
   int64_t intLimit = 10;
 };
 
+// A global tensor that a run leaves behind.
+struct NamedTensor {
+  std::string name; // "@forward 1": a result; "@w": a variable
+  Tensor value;
+};
+
+// What functions returned, one after the other, and the variables after them.
+struct ModuleRun {
+  std::vector<NamedTensor> results, variables;
+};
+
+// Returns random inputs of each function of the options.
+mlir::FailureOr<std::vector<std::vector<Tensor>>> randomInputs(mlir::ModuleOp module, const EquivalenceOptions &options);
+
+// Runs the functions of the options, each on its inputs; variables without initial value are random.
+mlir::FailureOr<ModuleRun> runModule(mlir::ModuleOp module, int64_t ranks, llvm::ArrayRef<std::vector<Tensor>> inputs,
+                                     const EquivalenceOptions &options, Observer observer = {});
+
+// Returns the value in `after` of each value of `before`: of the results in order, and of the variables that both have. Failure, with an
+// error on the module, when a function has another number of results.
+mlir::FailureOr<std::vector<std::pair<const NamedTensor *, const Tensor *>>> pairUp(mlir::ModuleOp module, const ModuleRun &before,
+                                                                                    const ModuleRun &after);
+
 // Runs both modules on the same random inputs and variables; returns the largest maxDifference over all results and all variables that both
 // have. Failure, with an error emitted, when one of them cannot be run.
 mlir::FailureOr<double> compareModules(mlir::ModuleOp before, mlir::ModuleOp after, const EquivalenceOptions &options);

@@ -28,7 +28,8 @@ FailureOr<Tensor> initialValue(nn::VariableOp variable) {
 
 } // namespace
 
-Interpreter::Interpreter(ModuleOp module, int64_t numRanks) : module(module), numRanks(numRanks) {
+Interpreter::Interpreter(ModuleOp module, int64_t numRanks, Observer observer)
+    : module(module), numRanks(numRanks), observer(std::move(observer)) {
   for (auto variable : module.getOps<nn::VariableOp>()) {
     if (FailureOr<Tensor> value = initialValue(variable); succeeded(value)) {
       setVariable(variable.getSymName(), RankTensors(numRanks, *value));
@@ -139,6 +140,9 @@ FailureOr<RankTensors> Interpreter::executeSimple(Operation *op, ArrayRef<RankTe
     RankTensors results;
     for (int64_t rank = 0; rank < numRanks; ++rank) {
       results.push_back(semantics(op, ranks[rank]));
+      if (observer) {
+        observer(op, ranks[rank], results.back());
+      }
     }
     return results;
   }

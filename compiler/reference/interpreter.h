@@ -13,16 +13,21 @@
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/StringMap.h"
 
+#include <functional>
+
 namespace ashlar::reference {
 
 // One value on every rank.
 using RankTensors = std::vector<Tensor>;
 
+// Sees every op that a rank computes on its own, after it did; it may change the result.
+using Observer = std::function<void(mlir::Operation *op, llvm::ArrayRef<Tensor> operands, Tensor &result)>;
+
 class Interpreter {
 public:
   // Interprets `module`, which must outlive this, on `numRanks` ranks. Variables with a dense or #nn.fill `init` have that value on every
-  // rank; the others have none until @init or setVariable gives them one.
-  explicit Interpreter(mlir::ModuleOp module, int64_t numRanks = 1);
+  // rank; the others have none until @init or setVariable gives them one. Every rank's ops are shown to `observer`, when there is one.
+  explicit Interpreter(mlir::ModuleOp module, int64_t numRanks = 1, Observer observer = {});
 
   int64_t getNumRanks() const { return numRanks; }
   mlir::ModuleOp getModule() const { return module; }
@@ -48,6 +53,7 @@ private:
 
   mlir::ModuleOp module;
   int64_t numRanks;
+  Observer observer;
   llvm::StringMap<RankTensors> variables;
 };
 

@@ -125,6 +125,9 @@ private:
         detail("because of", firstFew(rulesOf(reason.origins), "; "));
       }
       detail("plan", planText(reason.plan));
+      if (report.hasCosts && reason.plan.leastPs < reason.plan.timePs) { // not all ways were looked at
+        detail("  at best", timeText(reason.plan.leastPs) + " by any way");
+      }
       if (reason.runnerUp) {
         detail("instead of", planText(*reason.runnerUp));
       }

@@ -51,7 +51,7 @@ PlanFact makePlan(const dist::Plan &plan) {
   for (const dist::Step &step : plan.steps) {
     steps.push_back(stepText(step));
   }
-  return {llvm::join(steps, ", "), plan.bytes, plan.timePs};
+  return {llvm::join(steps, ", "), plan.bytes, plan.timePs, plan.leastPs};
 }
 
 ReasonFact makeReason(dist::Planner &planner, const dist::Reason &reason) {

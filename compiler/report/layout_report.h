@@ -16,9 +16,10 @@ namespace ashlar::report {
 
 // A way from one layout to another.
 struct PlanFact {
-  std::string steps;  // "reduce_scatter dim 0 over dp, all_gather dim 0 over dp"
-  int64_t bytes = 0;  // that a device sends
-  int64_t timePs = 0; // predicted, by the links of the mesh
+  std::string steps;   // "reduce_scatter dim 0 over dp, all_gather dim 0 over dp"
+  int64_t bytes = 0;   // that a device sends
+  int64_t timePs = 0;  // predicted, by the links of the mesh
+  int64_t leastPs = 0; // no way takes less; timePs for the best of all
 };
 
 // Two ops that want one tensor in two layouts.

@@ -28,6 +28,7 @@ void writePlan(OStream &out, const PlanFact &plan) {
   out.attribute("steps", plan.steps);
   out.attribute("bytes", plan.bytes);
   out.attribute("time_ns", nanoseconds(plan.timePs));
+  out.attribute("least_time_ns", nanoseconds(plan.leastPs));
 }
 
 void writeReason(OStream &out, const ReasonFact &reason) {

@@ -118,6 +118,15 @@ private:
     return dist::LayoutAttr::get(context, layout);
   }
 
+  // Checks that an argument or result of the strategy has the name it has in the model.
+  LogicalResult matchName(const Tensor &tensor, StringAttr name, const std::string &what) {
+    StringRef expected = name ? name.getValue() : StringRef();
+    if (tensor.name() == expected) {
+      return success();
+    }
+    return differ() << "has " << what << " named \"" << tensor.name() << "\", in the model it is \"" << expected << "\"" << kRemedy;
+  }
+
   // Checks that a tensor of the strategy is that of the model, and returns its layout.
   FailureOr<dist::LayoutAttr> match(const Tensor &tensor, Type type, const std::string &what) {
     if (tensor.type() != dist::typeText(type)) {
@@ -162,8 +171,9 @@ private:
     }
     for (auto [index, type] : llvm::enumerate(function.getArgumentTypes())) {
       const Tensor &tensor = program.arguments(index);
-      FailureOr<dist::LayoutAttr> layout = match(tensor, type, "argument " + std::to_string(index) + of);
-      if (failed(layout)) {
+      std::string what = "argument " + std::to_string(index) + of;
+      FailureOr<dist::LayoutAttr> layout = match(tensor, type, what);
+      if (failed(layout) || failed(matchName(tensor, function.getArgAttrOfType<StringAttr>(index, nn::kNameAttr), what))) {
         return failure();
       }
       function.setArgAttr(index, dist::kLayoutAttr, *layout);
@@ -171,8 +181,9 @@ private:
     }
     for (auto [index, type] : llvm::enumerate(function.getResultTypes())) {
       const Tensor &tensor = program.results(index);
-      FailureOr<dist::LayoutAttr> layout = match(tensor, type, "result " + std::to_string(index) + of);
-      if (failed(layout)) {
+      std::string what = "result " + std::to_string(index) + of;
+      FailureOr<dist::LayoutAttr> layout = match(tensor, type, what);
+      if (failed(layout) || failed(matchName(tensor, function.getResultAttrOfType<StringAttr>(index, nn::kNameAttr), what))) {
         return failure();
       }
       function.setResultAttr(index, dist::kLayoutAttr, *layout);

@@ -4,11 +4,11 @@
 
 #include "compiler/target/constants.h"
 
+#include "compiler/file/output_file.h"
 #include "dialects/exec/exec.h"
 #include "dialects/support/element_type.h"
 
 #include "mlir/IR/DialectResourceBlobManager.h"
-#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/raw_ostream.h"
 #include "llvm/Support/xxhash.h"
 
@@ -43,21 +43,13 @@ ArrayRef<char> bytesOf(ElementsAttr value, std::vector<char> &storage) {
   return storage;
 }
 
-} // namespace
-
-llvm::Expected<IncludedFile> writeConstants(ModuleOp module, StringRef path) {
-  IncludedFile file{path.str(), 0, 0};
-  std::error_code error;
-  llvm::raw_fd_ostream out(path, error);
-  if (error) {
-    return llvm::createStringError(error, "cannot write %s: %s", file.path.c_str(), error.message().c_str());
-  }
+// Writes the constants at their offsets and adds up what `file` holds.
+llvm::Error writeTo(llvm::raw_ostream &out, ModuleOp module, IncludedFile &file) {
   for (auto op : module.getOps<exec::ConstantOp>()) {
     std::vector<char> storage;
     ArrayRef<char> bytes = bytesOf(op.getValue(), storage);
     uint64_t expected = byteSize(op.getValue().getShapedType());
     if (bytes.size() != expected || op.getOffset() < file.bytes) {
-      out.clear_error();
       return llvm::createStringError("constant at offset %llu has %zu bytes of data, its type needs %llu",
                                      static_cast<unsigned long long>(op.getOffset()), bytes.size(),
                                      static_cast<unsigned long long>(expected));
@@ -67,13 +59,15 @@ llvm::Expected<IncludedFile> writeConstants(ModuleOp module, StringRef path) {
     file.bytes = op.getOffset() + bytes.size();
     file.hash = llvm::xxh3_64bits(ArrayRef<uint8_t>(reinterpret_cast<const uint8_t *>(bytes.data()), bytes.size())) + 31 * file.hash;
   }
-  out.close();
-  if (out.has_error()) {
-    error = out.error();
-    out.clear_error();
-    return llvm::createStringError(error, "cannot write %s: %s", file.path.c_str(), error.message().c_str());
-  }
-  return file;
+  return llvm::Error::success();
+}
+
+} // namespace
+
+llvm::Expected<IncludedFile> writeConstants(ModuleOp module, StringRef path) {
+  IncludedFile included{path.str(), 0, 0};
+  llvm::Error error = file::tryWriteOutput(path, [&](llvm::raw_pwrite_stream &out) { return writeTo(out, module, included); });
+  return error ? llvm::Expected<IncludedFile>(std::move(error)) : included;
 }
 
 } // namespace ashlar::target

@@ -4,13 +4,13 @@
 
 #include "compiler/target/host_code.h"
 
+#include "compiler/file/output_file.h"
 #include "compiler/target/code_generator.h"
 #include "runtime/abi/cpu_features.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/MC/TargetRegistry.h"
-#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/TargetSelect.h"
 #include "llvm/TargetParser/Host.h"
 
@@ -46,7 +46,7 @@ llvm::Expected<HostTarget> getHostTarget(HostCpu cpu) {
   std::sort(features.begin(), features.end());
   host.features = llvm::join(features, ",");
   llvm::TargetOptions options;
-  options.AllowFPOpFusion = llvm::FPOpFusion::Fast;
+  options.AllowFPOpFusion = llvm::FPOpFusion::Standard; // where the flags of the instructions allow it
   host.machine.reset(target->createTargetMachine(triple, cpu == HostCpu::This ? llvm::sys::getHostCPUName() : "", host.features, options,
                                                  llvm::Reloc::PIC_, std::nullopt, llvm::CodeGenOptLevel::Aggressive));
   return host;
@@ -84,21 +84,8 @@ llvm::Error emitObject(llvm::Module &module, llvm::StringRef path, HostCpu cpu) 
   }
   setFunctionAttributes(module, *host);
   optimise(module, *host->machine);
-  std::error_code error;
-  llvm::raw_fd_ostream out(path, error);
-  if (error) {
-    return llvm::createStringError(error, "cannot write " + path + ": " + error.message());
-  }
-  if (llvm::Error failed = generateCode(module, *host->machine, llvm::CodeGenFileType::ObjectFile, out)) {
-    return failed;
-  }
-  out.close();
-  if (out.has_error()) {
-    std::error_code code = out.error();
-    out.clear_error();
-    return llvm::createStringError(code, "cannot write " + path + ": " + code.message());
-  }
-  return llvm::Error::success();
+  return file::tryWriteOutput(
+      path, [&](llvm::raw_pwrite_stream &out) { return generateCode(module, *host->machine, llvm::CodeGenFileType::ObjectFile, out); });
 }
 
 std::string hostCpuFeatures() {

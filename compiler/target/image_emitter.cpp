@@ -82,7 +82,7 @@ private:
     Constant *function = table.null(), *entry = table.null();
     if (!deviceCodes.empty()) {
       entry = table.string(op.getCallee());
-    } else if (llvm::Function *found = module.getFunction(op.getCallee())) {
+    } else if (llvm::GlobalValue *found = module.getNamedValue(op.getCallee())) { // a function, or another name of one
       function = found;
     } else {
       missingKernel = op.getCallee().str();
@@ -175,14 +175,14 @@ private:
     Constant *params = llvm::ConstantDataArray::get(table.context(), llvm::ArrayRef<double>(info.params));
     return table.record<ashlar_rt_dataset>({table.string(info.format), table.optionalString(info.directoryFormat),
                                             table.u64(info.trainSamples), table.u64(info.evalSamples), params, table.u32(info.shuffle),
-                                            table.u32(info.dropRemainder), table.u32(info.repeat), table.u32(features.size()),
+                                            table.u32(info.dropRemainder), table.u64(info.repeat), table.u32(features.size()),
                                             table.array(features)});
   }
 
   Constant *training(const TrainingInfo &info) {
     return table.record<ashlar_rt_training>({dataset(info.dataset), table.u64(info.globalBatch), table.u64(info.epochs),
                                              table.u64(info.logEvery), table.string(info.lossTensor),
-                                             table.optionalString(info.correctTensor)});
+                                             table.optionalString(info.correctTensor), table.optionalString(info.samplesTensor)});
   }
 
   Constant *deviceCode(const DeviceCode &code) {
@@ -197,9 +197,7 @@ private:
       return table.null();
     }
     std::string path;
-    for (char c : file.path) {
-      path += c == '"' || c == '\\' ? std::string("\\") + c : std::string(1, c);
-    }
+    llvm::raw_string_ostream(path).write_escaped(file.path); // the assembler reads the same escapes
     module.appendModuleInlineAsm(".section .lrodata." + symbol + ",\"al\",@progbits\n.balign 64\n.globl " + symbol + "\n.hidden " + symbol +
                                  "\n" + symbol + ":\n.incbin \"" + path + "\"\n.text");
     auto *variable = new llvm::GlobalVariable(module, llvm::ArrayType::get(llvm::Type::getInt8Ty(table.context()), file.bytes),

@@ -29,15 +29,15 @@ struct DatasetInfo {
   uint64_t trainSamples = 0, evalSamples = 0;
   std::array<double, 8> params{};
   bool shuffle = true, dropRemainder = true;
-  uint32_t repeat = 1;
+  uint64_t repeat = 1;
   std::vector<FeatureInfo> features;
 };
 
-// ashlar_rt_training. An empty correctTensor: the model is a regression.
+// ashlar_rt_training. An empty correctTensor: the model is a regression. An empty samplesTensor: it computes the loss of a batch itself.
 struct TrainingInfo {
   DatasetInfo dataset;
   uint64_t globalBatch = 0, epochs = 1, logEvery = 1;
-  std::string lossTensor, correctTensor;
+  std::string lossTensor, correctTensor, samplesTensor;
 };
 
 // ashlar_rt_image, without the variants. An empty refusal: --deterministic is available. No training: a forward executable.

@@ -4,6 +4,8 @@
 
 #include "compiler/target/link.h"
 
+#include "compiler/file/output_file.h"
+#include "compiler/file/temporary_folder.h"
 #include "compiler/target/tool.h"
 
 #include "llvm/ADT/SmallString.h"
@@ -11,40 +13,9 @@
 #include "llvm/Support/Path.h"
 
 namespace ashlar::target {
-namespace {
 
 namespace fs = llvm::sys::fs;
 namespace path = llvm::sys::path;
-
-// A fresh folder beside the output, on the same disk, for what the linker writes. It goes with all it holds, temporary files of a linker
-// that was killed included.
-class PartialOutput {
-public:
-  PartialOutput() = default;
-  PartialOutput(const PartialOutput &) = delete;
-  ~PartialOutput() {
-    if (!folder.empty()) {
-      fs::remove_directories(folder);
-    }
-  }
-
-  std::error_code create(llvm::StringRef output) {
-    llvm::SmallString<256> prefix(output), created;
-    if (std::error_code error = fs::make_absolute(prefix)) { // a relative prefix would mean the folder for temporary files
-      return error;
-    }
-    std::error_code error = fs::createUniqueDirectory(prefix, created);
-    folder = error ? "" : created.str().str();
-    return error;
-  }
-
-  std::string program() const { return folder + "/program"; }
-
-private:
-  std::string folder; // empty: nothing was created
-};
-
-} // namespace
 
 llvm::Expected<std::string> findRuntimeArchive(llvm::StringRef programPath) {
   llvm::SmallString<256> beside(path::parent_path(programPath));
@@ -64,27 +35,31 @@ llvm::Error linkExecutable(llvm::StringRef object, llvm::StringRef runtimeArchiv
   if (driver.empty()) {
     return llvm::createStringError("no linker: none of clang++-22, clang++, c++ and g++ is on the PATH; install clang-22 or g++");
   }
-  PartialOutput partial;
-  if (std::error_code error = partial.create(output)) {
-    return llvm::createStringError(error, "cannot write %s: %s", output.str().c_str(), error.message().c_str());
+  if (llvm::Error error = file::checkReplaceable(output)) {
+    return error;
   }
-  std::string program = partial.program();
-  llvm::SmallVector<llvm::StringRef> arguments = {object, runtimeArchive, "-o", program, "-Wl,--gc-sections"};
+  file::TemporaryFolder folder; // of the linker's temporary files too
+  if (llvm::Error error = folder.createBeside(output)) {
+    return llvm::createStringError("cannot write " + output + ": " + llvm::toString(std::move(error)));
+  }
+  llvm::SmallString<256> absolute(object); // the linker runs in the folder
+  if (std::error_code error = fs::make_absolute(absolute)) {
+    return file::cannotWrite(output, error);
+  }
+  llvm::SmallVector<llvm::StringRef> arguments = {absolute, runtimeArchive, "-o", "program", "-Wl,--gc-sections"};
   if (!findProgram({"ld.lld", "ld.lld-22"}).empty()) {
     arguments.push_back("-fuse-ld=lld");
   }
   arguments.append({"-lz", "-lpthread", "-ldl", "-lm"});
   ToolRun linker;
-  if (llvm::Error error = linker.start(driver, arguments)) {
+  // lld reads each '%' of its output's path as a place for a random character, so the folder is not in it.
+  if (llvm::Error error = linker.start(driver, arguments, folder.path())) {
     return error;
   }
   if (llvm::Error error = linker.wait()) {
     return llvm::createStringError("cannot link " + output + ": " + llvm::toString(std::move(error)));
   }
-  if (std::error_code error = fs::rename(program, output)) {
-    return llvm::createStringError(error, "cannot write %s: %s", output.str().c_str(), error.message().c_str());
-  }
-  return llvm::Error::success();
+  return file::renameOutput(folder.file("program"), output);
 }
 
 } // namespace ashlar::target

@@ -4,52 +4,93 @@
 
 #include "compiler/target/tool.h"
 
+#include "compiler/file/cleanup.h"
+
+#include "llvm/ADT/SmallString.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 namespace ashlar::target {
 
-namespace fs = llvm::sys::fs;
+namespace {
+
+// Has the process, and with it what it starts, work in another folder until the end of the scope.
+class WorkFolder {
+public:
+  explicit WorkFolder(llvm::StringRef folder) {
+    if (!folder.empty()) {
+      before = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC); // it need not be readable
+      isThere = before >= 0 && chdir(folder.str().c_str()) == 0;
+    }
+  }
+  ~WorkFolder() {
+    if (before >= 0) {
+      isThere = fchdir(before) == 0;
+      close(before);
+    }
+  }
+  WorkFolder(const WorkFolder &) = delete;
+
+  // Whether the process works where it should.
+  bool isEntered() const { return isThere; }
+
+private:
+  int before = -1; // the folder to go back to
+  bool isThere = true;
+};
+
+} // namespace
 
 std::string findProgram(llvm::ArrayRef<llvm::StringRef> names) {
   for (llvm::StringRef name : names) {
     if (auto found = llvm::sys::findProgramByName(name)) {
-      return *found;
+      llvm::SmallString<128> absolute(*found); // where the search path has folders that are not
+      return llvm::sys::fs::make_absolute(absolute) ? *found : absolute.str().str();
     }
   }
   return "";
 }
 
-ToolRun::ToolRun(ToolRun &&other) : process(other.process), log(other.log), launchError(std::move(other.launchError)) {
+ToolRun::ToolRun(ToolRun &&other) : process(other.process), folder(std::move(other.folder)), launchError(std::move(other.launchError)) {
   other.process = llvm::sys::ProcessInfo();
-  other.log.clear();
 }
 
 ToolRun::~ToolRun() {
   if (process.Pid != llvm::sys::ProcessInfo::InvalidPid) {
     llvm::sys::Wait(process, std::nullopt);
-  }
-  if (!log.empty()) {
-    fs::remove(log);
+    file::forgetProcess(process.Pid);
   }
 }
 
-llvm::Error ToolRun::start(llvm::StringRef program, llvm::ArrayRef<llvm::StringRef> arguments) {
-  // Not beside any output: its disk may be full.
-  if (std::error_code error = fs::createTemporaryFile("ashlarc-tool", "log", log)) {
-    log.clear();
-    return llvm::createStringError(error, "cannot write a temporary file: %s", error.message().c_str());
+llvm::Error ToolRun::start(llvm::StringRef program, llvm::ArrayRef<llvm::StringRef> arguments, llvm::StringRef workFolder) {
+  folder = std::make_unique<file::TemporaryFolder>();
+  if (llvm::Error error = folder->create()) { // not beside any output: its disk may be full
+    return error;
   }
   llvm::SmallVector<llvm::StringRef> all = {program};
   all.append(arguments.begin(), arguments.end());
-  std::optional<llvm::StringRef> redirects[] = {llvm::StringRef(), llvm::StringRef(log), llvm::StringRef(log)};
+  std::string path = log();
+  std::optional<llvm::StringRef> redirects[] = {llvm::StringRef(), llvm::StringRef(path), llvm::StringRef(path)};
   bool failed = false;
+  WorkFolder there(workFolder);
+  if (!there.isEntered()) {
+    return llvm::createStringError("cannot start " + program + " in " + workFolder);
+  }
   process = llvm::sys::ExecuteNoWait(program, all, std::nullopt, redirects, /*MemoryLimit=*/0, &launchError, &failed);
-  return failed ? llvm::createStringError(program + ": " + launchError) : llvm::Error::success();
+  if (failed) {
+    return llvm::createStringError("cannot start " + program + ": " + launchError +
+                                   "; if it is a limit, raise those on processes and memory (ulimit -u, ulimit -v)");
+  }
+  file::endAtSignal(process.Pid);
+  return llvm::Error::success();
 }
 
 llvm::Error ToolRun::wait() {
   llvm::sys::ProcessInfo ended = llvm::sys::Wait(process, std::nullopt, &launchError);
+  file::forgetProcess(process.Pid);
   process = llvm::sys::ProcessInfo();
   if (ended.ReturnCode == 0) {
     return llvm::Error::success();
@@ -58,7 +99,7 @@ llvm::Error ToolRun::wait() {
 }
 
 std::string ToolRun::output() const {
-  auto text = llvm::MemoryBuffer::getFile(log);
+  auto text = llvm::MemoryBuffer::getFile(log());
   return text ? (*text)->getBuffer().str() : "";
 }
 

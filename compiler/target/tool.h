@@ -5,11 +5,13 @@
 #ifndef ASHLAR_COMPILER_TARGET_TOOL_H
 #define ASHLAR_COMPILER_TARGET_TOOL_H
 
+#include "compiler/file/temporary_folder.h"
+
 #include "llvm/ADT/ArrayRef.h"
-#include "llvm/ADT/SmallString.h"
 #include "llvm/Support/Error.h"
 #include "llvm/Support/Program.h"
 
+#include <memory>
 #include <string>
 
 namespace ashlar::target {
@@ -26,8 +28,8 @@ public:
   // Waits for a program that still runs.
   ~ToolRun();
 
-  // Starts `program`, a path; `arguments` come after its name.
-  llvm::Error start(llvm::StringRef program, llvm::ArrayRef<llvm::StringRef> arguments);
+  // Starts `program`, a path; `arguments` come after its name. It runs in `workFolder`, "" for that of this process.
+  llvm::Error start(llvm::StringRef program, llvm::ArrayRef<llvm::StringRef> arguments, llvm::StringRef workFolder = "");
 
   // Waits for the end. An error is one line: the first one of the program, or why it did not start.
   llvm::Error wait();
@@ -36,11 +38,14 @@ public:
   std::string output() const;
 
 private:
+  // Returns the path of the log. Assumes that there is a folder.
+  std::string log() const { return folder->file("log"); }
+
   // Returns the line of the output that says what is wrong: the first with "error" or "fatal", else the first.
   std::string firstComplaint() const;
 
-  llvm::sys::ProcessInfo process; // Pid 0: nothing runs
-  llvm::SmallString<128> log;     // empty: there is no file
+  llvm::sys::ProcessInfo process;                // Pid 0: nothing runs
+  std::unique_ptr<file::TemporaryFolder> folder; // of the log; null: there is none
   std::string launchError;
 };
 

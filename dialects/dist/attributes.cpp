@@ -27,6 +27,8 @@ void DistDialect::registerAttributes() {
 
 LogicalResult MeshAttr::verify(function_ref<InFlightDiagnostic()> emitError, ArrayRef<StringAttr> axes, ArrayRef<int64_t> sizes) {
   assert(axes.size() == sizes.size() && "one size an axis");
+  constexpr int64_t kMostDevices = std::numeric_limits<int32_t>::max();
+  int64_t devices = 1;
   llvm::SmallPtrSet<StringAttr, 4> seen;
   for (auto [axis, size] : llvm::zip_equal(axes, sizes)) {
     if (size < 1) { // C1
@@ -35,6 +37,11 @@ LogicalResult MeshAttr::verify(function_ref<InFlightDiagnostic()> emitError, Arr
     if (!seen.insert(axis).second) { // C2
       return emitError() << "mesh has axis " << axis << " twice";
     }
+    if (size > kMostDevices / devices) { // C3
+      return emitError() << "mesh has " << devices << " devices before axis " << axis << " of size " << size << ", which makes more than "
+                         << kMostDevices << "; use smaller axes";
+    }
+    devices *= size;
   }
   return success();
 }

@@ -40,12 +40,11 @@ int64_t collectiveMessages(CollectiveKind kind, int64_t groupSize) {
 
 int64_t collectiveTimePs(CollectiveKind kind, int64_t operandBytes, int64_t groupSize, const Link &link) {
   constexpr int64_t kPsPerNs = 1000, kPsPerUs = 1000 * kPsPerNs;
-  // 2.5 hours; beyond it, times are all alike, and a thousand of them can be added.
-  constexpr __int128 kMostPs = INT64_MAX / 1024;
   __int128 bytes = collectiveBytes(kind, operandBytes, groupSize);
   // Rounded up, so that two collectives in the place of one never seem to be faster because they are rounded twice.
   __int128 sending = (bytes * kPsPerUs + link.bytesPerUs - 1) / link.bytesPerUs;
-  return static_cast<int64_t>(std::min(collectiveMessages(kind, groupSize) * __int128(link.latencyNs) * kPsPerNs + sending, kMostPs));
+  return static_cast<int64_t>(
+      std::min(collectiveMessages(kind, groupSize) * __int128(link.latencyNs) * kPsPerNs + sending, __int128(kMostTimePs)));
 }
 
 int64_t collectiveTimePs(CollectiveOpInterface op) {

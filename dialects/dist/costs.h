@@ -33,7 +33,10 @@ llvm::SmallVector<Link> axisLinks(MeshAttr mesh, CostsAttr costs);
 //   all_reduce 2 log2(n); all_gather and reduce_scatter log2(n), rounded up; all_to_all n-1; permute 1.
 int64_t collectiveMessages(CollectiveKind kind, int64_t groupSize);
 
-// Returns messages * latency + bytes / rate, in picoseconds: nanoseconds would round small messages to nothing.
+// The longest time that is told from others, 2.5 hours in picoseconds: a thousand of them can be added.
+constexpr int64_t kMostTimePs = INT64_MAX / 1024;
+
+// Returns messages * latency + bytes / rate, in picoseconds: nanoseconds would round small messages to nothing. At most kMostTimePs.
 int64_t collectiveTimePs(CollectiveKind kind, int64_t operandBytes, int64_t groupSize, const Link &link);
 
 // Returns the time of `op` over the links of its mesh. Assumes that it lies in a module with a mesh.

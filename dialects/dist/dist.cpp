@@ -68,20 +68,24 @@ ArrayAttr toAttr(MLIRContext *context, ArrayRef<StringAttr> axes) {
 }
 
 int64_t collectiveBytes(CollectiveKind kind, int64_t operandBytes, int64_t groupSize) {
-  switch (kind) {
-  case CollectiveKind::AllReduce:
-    return 2 * operandBytes * (groupSize - 1) / groupSize;
-  case CollectiveKind::AllGather:
-    return operandBytes * (groupSize - 1);
-  case CollectiveKind::ReduceScatter:
-  case CollectiveKind::AllToAll:
-    return operandBytes * (groupSize - 1) / groupSize;
-  case CollectiveKind::Permute:
-    return operandBytes;
-  case CollectiveKind::Broadcast:
-    return groupSize > 1 ? operandBytes : 0;
-  }
-  llvm_unreachable("unknown collective");
+  auto share = [&](__int128 bytes) { return (bytes * (groupSize - 1) + groupSize - 1) / groupSize; };
+  auto count = [&]() -> __int128 {
+    switch (kind) {
+    case CollectiveKind::AllReduce:
+      return share(__int128(2) * operandBytes);
+    case CollectiveKind::AllGather:
+      return __int128(operandBytes) * (groupSize - 1);
+    case CollectiveKind::ReduceScatter:
+    case CollectiveKind::AllToAll:
+      return share(operandBytes);
+    case CollectiveKind::Permute:
+      return operandBytes;
+    case CollectiveKind::Broadcast:
+      return groupSize > 1 ? operandBytes : 0;
+    }
+    llvm_unreachable("unknown collective");
+  };
+  return static_cast<int64_t>(std::min<__int128>(count(), kMostBytes));
 }
 
 int64_t collectiveBytes(CollectiveOpInterface op) {

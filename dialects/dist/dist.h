@@ -80,9 +80,12 @@ AxisList toAxisList(mlir::ArrayAttr axes);
 // Returns an attribute of the axes.
 mlir::ArrayAttr toAttr(mlir::MLIRContext *context, llvm::ArrayRef<mlir::StringAttr> axes);
 
+// The most bytes that are told from others: a thousand of them can be added.
+constexpr int64_t kMostBytes = INT64_MAX / 1024;
+
 // Returns the bytes one rank sends in a collective of n ranks, by the ring (or, for all_to_all, pairwise) algorithm:
 //   all_reduce 2 (n-1)/n bytes(x); reduce_scatter and all_to_all (n-1)/n bytes(x); all_gather (n-1) bytes(x); permute and broadcast
-//   bytes(x), with x the local operand.
+//   bytes(x), with x the local operand. Rounded up, so that no two collectives in the place of one seem to send less; at most kMostBytes.
 int64_t collectiveBytes(CollectiveKind kind, int64_t operandBytes, int64_t groupSize);
 
 // Returns the bytes one rank sends in `op`. Assumes the op lies in a module with a mesh.

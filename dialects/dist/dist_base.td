@@ -50,7 +50,7 @@ def Dist_MeshAttr : Dist_Attr<"Mesh", "mesh"> {
   let description = [{
         #dist.mesh<["dp" = 4, "tp" = 2]>   // 8 devices; device 5 is at dp = 2, tp = 1
 
-    **Constraints:** (C1) sizes >= 1; (C2) no axis twice.
+    **Constraints:** (C1) sizes >= 1; (C2) no axis twice; (C3) fewer than 2^31 devices, so that ranks are 32-bit numbers.
   }];
   let parameters = (ins ArrayRefParameter<"::mlir::StringAttr">:$axes, ArrayRefParameter<"int64_t">:$sizes);
   let hasCustomAssemblyFormat = 1;
@@ -145,7 +145,7 @@ def Dist_CostsAttr : Dist_Attr<"Costs", "costs"> {
 def Dist_AxesAttr : TypedArrayAttrBase<StrAttr, "mesh axes, major to minor">;
 def Dist_IndexScalar : 0DTensorOf<[I64]>;
 
-class Dist_Op<string opMnemonic, list<Trait> traits = []> : Op<Dist_Dialect, opMnemonic, traits>;
+class Dist_Op<string opMnemonic, list<Trait> traits = []> : Op<Dist_Dialect, opMnemonic, !listconcat([SizedTensors], traits)>;
 
 // A collective: pure, because each device runs the same ops in the same order.
 class Dist_CollectiveOp<string opMnemonic, string kind, list<Trait> traits = []>

@@ -4,7 +4,7 @@
 
 #include "dialects/dist/redistribution.h"
 
-#include "dialects/dist/redistribution_search.h"
+#include "dialects/dist/numbered_problem.h"
 #include "dialects/support/element_type.h"
 
 #include <map>
@@ -58,83 +58,6 @@ SmallVector<int64_t> pieceOf(MeshAttr mesh, ArrayRef<AxisList> dims, ArrayRef<St
   return piece;
 }
 
-// One redistribution in the search's terms. State: the names of the axes that may serve, by number.
-class NumberedProblem {
-public:
-  NumberedProblem(MeshAttr mesh, ArrayRef<Link> links, RankedTensorType type, const Layout &from, const Layout &to)
-      : problem{type.getShape(), elementBytes(type.getElementType()), {}, {}, {}, 0} {
-    chooseAxes(mesh, links, from, to);
-    for (StringAttr axis : names) {
-      size_t position = *mesh.findAxis(axis);
-      problem.axes.push_back({mesh.getSizes()[position], links[position]});
-    }
-    problem.from = number(from);
-    problem.to = number(to);
-  }
-
-  const SearchProblem &get() const { return problem; }
-
-  // Returns the plan that a search found.
-  Plan name(const RedistributionSearch &search, ArrayRef<SearchStep> steps) const {
-    Plan plan;
-    plan.peakBytes = std::max(search.localBytes(problem.from), search.localBytes(problem.to));
-    for (const SearchStep &found : steps) {
-      Step step{found.kind, nameAxes(found.axes), found.dim, found.concatDim, {}, found.bytes, found.timePs};
-      if (step.kind == Step::Permute) {
-        step.dims = llvm::map_to_vector(found.after.dims, [&](const AxisNumbers &list) { return nameAxes(list); });
-      }
-      plan.bytes += step.bytes;
-      plan.timePs += step.timePs;
-      plan.peakBytes = std::max(plan.peakBytes, search.localBytes(found.after));
-      plan.steps.push_back(std::move(step));
-    }
-    return plan;
-  }
-
-private:
-  // The axes that an end uses, then idle ones that are faster than one of those, in the mesh's order.
-  void chooseAxes(MeshAttr mesh, ArrayRef<Link> links, const Layout &from, const Layout &to) {
-    constexpr size_t kMostAxesWithIdle = 4; // more make the search long
-    auto isUsed = [&](StringAttr axis) { return from.uses(axis) || to.uses(axis); };
-    auto used = llvm::to_vector(llvm::make_filter_range(mesh.getAxes(), isUsed));
-    assert(used.size() <= 32 && "more axes than a set of them holds");
-    size_t count = used.size();
-    for (auto [axis, size, link] : llvm::zip_equal(mesh.getAxes(), mesh.getSizes(), links)) {
-      bool isFaster = llvm::any_of(used, [&, link = link](StringAttr other) { return link.isFasterThan(links[*mesh.findAxis(other)]); });
-      if (isUsed(axis)) {
-        names.push_back(axis);
-      } else if (size > 1 && isFaster && count < kMostAxesWithIdle) {
-        problem.idle |= 1u << names.size();
-        names.push_back(axis);
-        ++count;
-      }
-    }
-  }
-
-  NumberedLayout number(const Layout &layout) const {
-    auto numberOf = [&](StringAttr axis) { return static_cast<uint8_t>(llvm::find(names, axis) - names.begin()); };
-    NumberedLayout numbered;
-    for (const AxisList &list : layout.dims) {
-      numbered.dims.emplace_back(llvm::map_range(list, numberOf));
-    }
-    for (StringAttr axis : layout.partial) {
-      numbered.partial |= 1u << numberOf(axis);
-    }
-    return numbered;
-  }
-
-  AxisList nameAxes(ArrayRef<uint8_t> list) const {
-    AxisList axes;
-    for (uint8_t axis : list) {
-      axes.push_back(names[axis]);
-    }
-    return axes;
-  }
-
-  SearchProblem problem;
-  AxisList names;
-};
-
 } // namespace
 
 SmallVector<int64_t> permuteSources(MeshAttr mesh, const Layout &layout, const Step &step) {
@@ -162,11 +85,9 @@ const Plan &Planner::plan(RankedTensorType type, const Layout &from, const Layou
   MLIRContext *context = type.getContext();
   std::unique_ptr<Plan> &plan = plans[{type, LayoutAttr::get(context, from), LayoutAttr::get(context, to)}];
   if (!plan) {
-    NumberedProblem problem(mesh, links, type, withoutUnitAxes(mesh, from), withoutUnitAxes(mesh, to));
-    RedistributionSearch search(problem.get());
-    auto steps = search.run();
-    assert(steps && "gather, then slice is always a way");
-    plan = std::make_unique<Plan>(problem.name(search, *steps));
+    std::optional<Plan> found = search(type, from, to, /*avoided=*/nullptr);
+    assert(found && "gather, then slice is always a way");
+    plan = std::make_unique<Plan>(std::move(*found));
   }
   return *plan;
 }
@@ -178,10 +99,28 @@ std::optional<Plan> Planner::runnerUp(RankedTensorType type, const Layout &from,
       kinds.push_back(step.kind);
     }
   }
-  NumberedProblem problem(mesh, links, type, withoutUnitAxes(mesh, from), withoutUnitAxes(mesh, to));
-  RedistributionSearch search(problem.get());
-  auto steps = search.run(&kinds);
-  return steps ? std::optional<Plan>(problem.name(search, *steps)) : std::nullopt;
+  return search(type, from, to, &kinds);
+}
+
+std::optional<Plan> Planner::search(RankedTensorType type, const Layout &from, const Layout &to, const SmallVector<Step::Kind> *avoided) {
+  auto searchUpTo = [&](size_t axes) {
+    NumberedProblem problem(mesh, links, type, withoutUnitAxes(mesh, from), withoutUnitAxes(mesh, to), axes);
+    bool isSmall = problem.get().axes.size() <= kExactAxes;
+    RedistributionSearch search(problem.get(), isSmall ? RedistributionSearch::Exhaustive : RedistributionSearch::Focused);
+    auto steps = search.run(avoided);
+    expandedLayouts += search.countExpanded();
+    return steps ? std::optional<Plan>(problem.name(*steps)) : std::nullopt;
+  };
+  std::optional<Plan> best = searchUpTo(kExactAxes);
+  if (best && best->leastPs < best->timePs) { // axes that move as one, or that found no room, may have to be apart
+    std::optional<Plan> other = searchUpTo(kMostAxes);
+    int64_t ends = std::max(byteSize(localType(mesh, type, from)), byteSize(localType(mesh, type, to)));
+    auto rank = [&](const Plan &plan) { return std::tuple(plan.peakBytes > ends, plan.timePs, plan.bytes, plan.steps.size()); };
+    if (other && rank(*other) < rank(*best)) {
+      best = std::move(other);
+    }
+  }
+  return best;
 }
 
 } // namespace ashlar::dist

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The planner of redistributions: the only place that decides which collectives take a tensor from one layout to another.
+// The planner of redistributions: the only place that decides which collectives take a tensor from one layout to another, but for those
+// that a model places itself (single_step.h). Passes behind it merge collectives and leave some out; they make none.
 //
 // A plan is a shortest path: layouts are the nodes, single collectives (and the free slice) the edges, their time over the links of the
 // mesh the cost; fewer bytes, then fewer steps are the tie-break. No layout on the way takes more memory than the larger of both ends,
-// unless there is no such way.
+// unless no such way is found.
 
 #ifndef ASHLAR_DIALECTS_DIST_REDISTRIBUTION_H
 #define ASHLAR_DIALECTS_DIST_REDISTRIBUTION_H
@@ -35,11 +36,13 @@ struct Plan {
   int64_t bytes = 0;     // that a rank sends, all steps together
   int64_t timePs = 0;    // of all steps, one after the other
   int64_t peakBytes = 0; // the most that a device holds of the tensor, ends included
+  int64_t leastPs = 0;   // no plan takes less; timePs where every way was looked at
 };
 
 // Plans over the links of one mesh. State: the plans made so far, by type and layouts, so that layer after layer costs one look-up. Plans
-// are optimal where the layouts and the idle axes that may serve are at most four axes; above that, axes that begin a dim at both ends stay
-// where they are.
+// are optimal where the layouts and the idle axes that may serve are at most four axes. Above that, axes that begin a dim at both ends stay
+// where they are, and axes of equal links that are side by side at both ends are moved as one. Where more than four are left even so, only
+// ways that lead towards the end are looked at, a bounded number of them; Plan::leastPs says how far from the best the plan may be.
 //
 // Idle axes serve where their links are faster than one that an end uses: a sum over slow "dp" of a tensor that is whole along fast "tp" is
 // sliced over tp, reduced over dp, and gathered over tp. No permute moves an idle axis.
@@ -61,10 +64,17 @@ public:
   // are of the same kinds.
   std::optional<Plan> runnerUp(mlir::RankedTensorType type, const Layout &from, const Layout &to);
 
+  // Returns the number of layouts from which steps were tried in all searches so far: what planning cost, on any machine.
+  int64_t countExpanded() const { return expandedLayouts; }
+
 private:
+  std::optional<Plan> search(mlir::RankedTensorType type, const Layout &from, const Layout &to,
+                             const llvm::SmallVector<Step::Kind> *avoided);
+
   MeshAttr mesh;
   llvm::SmallVector<Link> links; // one an axis
   llvm::DenseMap<std::tuple<mlir::Type, mlir::Attribute, mlir::Attribute>, std::unique_ptr<Plan>> plans;
+  int64_t expandedLayouts = 0;
 };
 
 // Returns the layout after a step. Assumes that the step applies to `layout`.

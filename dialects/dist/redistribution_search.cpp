@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The search behind the planner of redistributions.
+// The search behind the planner of redistributions: the queue, and the edges of an exhaustive search.
 
 #include "dialects/dist/redistribution_search.h"
+
+#include "dialects/dist/redistribution_bound.h"
 
 #include "llvm/Support/MathExtras.h"
 
@@ -11,9 +13,6 @@ using namespace mlir;
 namespace ashlar::dist {
 
 namespace {
-
-// Up to so many axes every way is looked at.
-constexpr size_t kExactAxes = 4;
 
 // Calls `body` with every non-empty list of distinct axes of the set, in order of their first axes.
 void forEachList(uint32_t axes, AxisNumbers &list, llvm::function_ref<void(const AxisNumbers &)> body) {
@@ -25,16 +24,6 @@ void forEachList(uint32_t axes, AxisNumbers &list, llvm::function_ref<void(const
       list.pop_back();
     }
   }
-}
-
-AxisNumbers listOf(uint32_t axes) {
-  AxisNumbers list;
-  for (uint8_t axis = 0; axes >> axis != 0; ++axis) {
-    if (axes >> axis & 1) {
-      list.push_back(axis);
-    }
-  }
-  return list;
 }
 
 // Returns a key that differs for different layouts.
@@ -50,25 +39,6 @@ std::string keyOf(const NumberedLayout &layout, size_t matched) {
   key.push_back(-1);
   key += std::to_string(matched);
   return key;
-}
-
-// Returns begin and end of the pieces into which the axes of `sizes`, major to minor, cut a dim: each cuts the pieces of those before it,
-// rounding up. Pieces of no element are all alike.
-//   5, {2, 2} -> [0, 2) [2, 3) [3, 5) none      5, {4} -> [0, 2) [2, 4) [4, 5) none
-std::vector<std::pair<int64_t, int64_t>> piecesOf(int64_t size, ArrayRef<int64_t> sizes) {
-  std::vector<std::pair<int64_t, int64_t>> pieces = {{0, size}};
-  for (int64_t count : sizes) {
-    size = llvm::divideCeil(size, count);
-    std::vector<std::pair<int64_t, int64_t>> smaller;
-    for (auto [begin, end] : pieces) {
-      for (int64_t i = 0; i < count; ++i) {
-        int64_t first = begin + i * size;
-        smaller.push_back(first < end ? std::pair(first, std::min(first + size, end)) : std::pair<int64_t, int64_t>(0, 0));
-      }
-    }
-    pieces = std::move(smaller);
-  }
-  return pieces;
 }
 
 CollectiveKind collectiveOf(Step::Kind kind) {
@@ -91,14 +61,20 @@ CollectiveKind collectiveOf(Step::Kind kind) {
 
 } // namespace
 
-RedistributionSearch::RedistributionSearch(const SearchProblem &problem) : problem(problem) {
-  for (auto [size, from, to] : llvm::zip_equal(problem.shape, problem.from.dims, problem.to.dims)) {
-    mayBeUneven.push_back(size % groupSize(from) != 0 || size % groupSize(to) != 0);
+RedistributionSearch::RedistributionSearch(const SearchProblem &problem, Effort effort) : problem(problem), space(problem), effort(effort) {
+  for (auto [from, to] : llvm::zip_equal(problem.from.dims, problem.to.dims)) {
     size_t common = 0;
-    while (problem.axes.size() > kExactAxes && common < std::min(from.size(), to.size()) && from[common] == to[common]) {
+    while (effort == Focused && common < std::min(from.size(), to.size()) && from[common] == to[common]) {
       ++common;
     }
     fixed.push_back(common);
+  }
+  endPosition.assign(problem.axes.size(), -1);
+  int64_t position = 0;
+  for (const AxisNumbers &list : problem.to.dims) {
+    for (uint8_t axis : list) {
+      endPosition[axis] = position++;
+    }
   }
   fastest = problem.axes.empty() ? Link() : problem.axes.front().link;
   for (const SearchAxis &axis : problem.axes) {
@@ -107,7 +83,7 @@ RedistributionSearch::RedistributionSearch(const SearchProblem &problem) : probl
 }
 
 std::optional<std::vector<SearchStep>> RedistributionSearch::run(const Kinds *avoided) {
-  auto steps = run(std::max(localBytes(problem.from), localBytes(problem.to)), avoided);
+  auto steps = run(std::max(space.localBytes(problem.from), space.localBytes(problem.to)), avoided);
   return steps ? steps : run(std::numeric_limits<int64_t>::max(), avoided);
 }
 
@@ -115,28 +91,38 @@ std::optional<std::vector<SearchStep>> RedistributionSearch::run(int64_t memoryC
   cap = memoryCap;
   avoid = avoided;
   best.reset();
+  bestNode = -1;
   nodes.clear();
   numberOf.clear();
   open = {};
-  reach({problem.from, localBytes(problem.from), /*matched=*/0, Cost(), /*previous=*/-1, SearchStep()});
-  while (!open.empty()) {
+  int64_t last = effort == Focused ? expanded + kMostExpanded : std::numeric_limits<int64_t>::max();
+  reach({problem.from, space.localBytes(problem.from), /*matched=*/0, Cost(), /*previous=*/-1, SearchStep()});
+  if (effort == Focused) {
+    descend(/*isPlain=*/false);
+    descend(/*isPlain=*/true);
+  }
+  while (!open.empty() && expanded < last) {
     auto [cost, node] = open.top();
     open.pop();
-    if (!(cost == nodes[node].cost)) {
+    if (!(cost == throughCost(nodes[node]))) {
       continue; // a cheaper way was found since
     }
-    if (isEnd(nodes[node].layout, nodes[node].matched)) {
-      return trace(node);
+    if (effort == Exhaustive && node == bestNode) {
+      break;
     }
-    expand(node);
+    if (best && nodes[node].cost.timePs + nodes[node].leftPs > best->timePs) {
+      continue; // whatever follows
+    }
+    ++expanded;
+    effort == Focused ? expandFocused(node) : expand(node);
   }
-  return std::nullopt;
+  return bestNode >= 0 ? std::optional(trace(bestNode)) : std::nullopt;
 }
 
 // Follows every edge from a layout.
 void RedistributionSearch::expand(int64_t node) {
   reduce(node);
-  split(node, unusedAxes(nodes[node].layout), Step::Slice);
+  split(node, space.unusedAxes(nodes[node].layout), Step::Slice);
   move(node);
   int64_t least = nodes[node].cost.timePs + collectiveTimePs(CollectiveKind::Permute, nodes[node].localBytes, /*groupSize=*/2, fastest);
   if (problem.shape.empty() || (best && least > best->timePs)) {
@@ -145,99 +131,123 @@ void RedistributionSearch::expand(int64_t node) {
   NumberedLayout next;
   next.dims.emplace_back();
   next.partial = nodes[node].layout.partial;
-  permute(node, next, allAxes() & ~next.partial);
+  permute(node, next, space.allAxes() & ~next.partial);
 }
 
 // Axes over which the end is partial too are left alone.
 void RedistributionSearch::reduce(int64_t node) {
   uint32_t axes = nodes[node].layout.partial & ~problem.to.partial;
   for (uint32_t subset = axes; subset != 0; subset = (subset - 1) & axes) {
-    SearchStep step{Step::AllReduce, listOf(subset)};
-    if (std::optional<Cost> cost = price(node, step)) {
-      NumberedLayout next = nodes[node].layout;
-      next.partial &= ~subset;
-      take(node, *cost, std::move(step), std::move(next));
-    }
+    reduceOver(node, subset);
   }
   split(node, axes, Step::ReduceScatter);
+}
+
+void RedistributionSearch::reduceOver(int64_t node, uint32_t axes) {
+  SearchStep step{Step::AllReduce, listOf(axes)};
+  if (std::optional<Cost> cost = price(node, step)) {
+    NumberedLayout next = nodes[node].layout;
+    next.partial &= ~axes;
+    take(node, *cost, std::move(step), std::move(next));
+  }
 }
 
 // Splits a dim over axes that are unused (slice) or partial (reduce-scatter).
 void RedistributionSearch::split(int64_t node, uint32_t axes, Step::Kind kind) {
   AxisNumbers scratch;
   forEachList(axes, scratch, [&](const AxisNumbers &list) {
-    SearchStep step{kind, list};
-    std::optional<Cost> cost = price(node, step);
-    for (size_t d = 0; cost && d < problem.shape.size(); ++d) {
-      NumberedLayout next = nodes[node].layout;
-      if (isOneCut(d, next.dims[d], list)) {
-        step.dim = d;
-        next.dims[d].append(list.begin(), list.end());
-        for (uint8_t axis : list) {
-          next.partial &= ~(1u << axis);
-        }
-        take(node, *cost, step, std::move(next));
-      }
+    for (size_t d = 0; d < problem.shape.size(); ++d) {
+      cut(node, d, list, kind);
     }
   });
+}
+
+void RedistributionSearch::cut(int64_t node, size_t d, const AxisNumbers &list, Step::Kind kind) {
+  SearchStep step{kind, list, static_cast<int64_t>(d)};
+  std::optional<Cost> cost = price(node, step);
+  if (!cost || !space.isOneCut(d, nodes[node].layout.dims[d], list)) {
+    return;
+  }
+  NumberedLayout next = nodes[node].layout;
+  next.dims[d].append(list.begin(), list.end());
+  for (uint8_t axis : list) {
+    next.partial &= ~(1u << axis);
+  }
+  take(node, *cost, std::move(step), std::move(next));
 }
 
 // Takes the minor axes of a dim away (all-gather), or to another dim (all-to-all).
 void RedistributionSearch::move(int64_t node) {
   for (size_t d = 0; d < problem.shape.size(); ++d) {
     for (size_t count = 1; count + fixed[d] <= nodes[node].layout.dims[d].size(); ++count) {
-      NumberedLayout without = nodes[node].layout;
-      AxisNumbers moved(ArrayRef<uint8_t>(without.dims[d]).take_back(count));
-      without.dims[d].pop_back_n(count);
-      if (!isOneCut(d, without.dims[d], moved)) {
-        continue;
+      for (size_t e = 0; e < problem.shape.size(); ++e) {
+        exchange(node, d, count, e);
       }
-      SearchStep exchange{Step::AllToAll, moved, /*dim=*/-1, /*concatDim=*/static_cast<int64_t>(d)};
-      std::optional<Cost> cost = price(node, exchange);
-      for (size_t e = 0; cost && e < problem.shape.size(); ++e) {
-        if (e != d && isOneCut(e, without.dims[e], moved)) {
-          exchange.dim = e;
-          NumberedLayout next = without;
-          next.dims[e].append(moved.begin(), moved.end());
-          take(node, *cost, exchange, std::move(next));
-        }
-      }
-      SearchStep gather{Step::AllGather, moved, static_cast<int64_t>(d)};
-      if (std::optional<Cost> gatherCost = price(node, gather)) {
-        take(node, *gatherCost, std::move(gather), std::move(without));
-      }
+      gather(node, d, count);
     }
+  }
+}
+
+// Takes `count` axes of dim `d` to dim `e`.
+void RedistributionSearch::exchange(int64_t node, size_t d, size_t count, size_t e) {
+  if (d == e) {
+    return;
+  }
+  NumberedLayout next = nodes[node].layout;
+  AxisNumbers moved(ArrayRef<uint8_t>(next.dims[d]).take_back(count));
+  next.dims[d].pop_back_n(count);
+  SearchStep step{Step::AllToAll, moved, static_cast<int64_t>(e), static_cast<int64_t>(d)};
+  std::optional<Cost> cost = price(node, step);
+  if (cost && space.isOneCut(d, next.dims[d], moved) && space.isOneCut(e, next.dims[e], moved)) {
+    next.dims[e].append(moved.begin(), moved.end());
+    take(node, *cost, std::move(step), std::move(next));
+  }
+}
+
+void RedistributionSearch::gather(int64_t node, size_t d, size_t count) {
+  NumberedLayout without = nodes[node].layout;
+  AxisNumbers moved(ArrayRef<uint8_t>(without.dims[d]).take_back(count));
+  without.dims[d].pop_back_n(count);
+  SearchStep step{Step::AllGather, moved, static_cast<int64_t>(d)};
+  std::optional<Cost> cost = space.isOneCut(d, without.dims[d], moved) ? price(node, step) : std::nullopt;
+  if (cost) {
+    take(node, *cost, std::move(step), std::move(without));
   }
 }
 
 // Follows the permutes to all layouts that begin with `next`, whose last dim may still grow by axes of `left`. A dim keeps its pieces.
 void RedistributionSearch::permute(int64_t node, NumberedLayout &next, uint32_t left) {
-  size_t d = next.dims.size() - 1, at = next.dims[d].size();
+  size_t d = next.dims.size() - 1;
   const AxisNumbers current = nodes[node].layout.dims[d];
-  int64_t pieces = groupSize(current), grown = groupSize(next.dims[d]);
+  int64_t pieces = space.groupSize(current), grown = space.groupSize(next.dims[d]);
   if (grown < pieces) {
     for (uint8_t axis : listOf(left)) {
       int64_t size = problem.axes[axis].size;
-      bool mayStand = at < fixed[d] ? axis == current[at] : !(problem.idle >> axis & 1) || llvm::is_contained(current, axis);
+      bool mayStand = !(problem.idle >> axis & 1) || llvm::is_contained(current, axis);
       if (mayStand && pieces % (grown * size) == 0) {
         next.dims[d].push_back(axis);
         permute(node, next, left & ~(1u << axis));
         next.dims[d].pop_back();
       }
     }
-  } else if (mayBeUneven[d] && piecesOf(problem.shape[d], sizesOf(next.dims[d])) != piecesOf(problem.shape[d], sizesOf(current))) {
+  } else if (!space.cutAlike(d, next.dims[d], current)) {
     return;
   } else if (next.dims.size() < problem.shape.size()) {
     next.dims.emplace_back();
     permute(node, next, left);
     next.dims.pop_back();
   } else if (next.dims != nodes[node].layout.dims) {
-    SearchStep step{Step::Permute, movedAxes(nodes[node].layout, next)};
-    bool movesIdle = llvm::any_of(step.axes, [&](uint8_t axis) { return problem.idle >> axis & 1; });
-    std::optional<Cost> cost = movesIdle ? std::nullopt : price(node, step);
-    if (cost) {
-      take(node, *cost, std::move(step), next);
-    }
+    permuteTo(node, next);
+  }
+}
+
+// Idle axes stay where they are.
+void RedistributionSearch::permuteTo(int64_t node, const NumberedLayout &next) {
+  SearchStep step{Step::Permute, space.movedAxes(nodes[node].layout, next)};
+  bool movesIdle = llvm::any_of(step.axes, [&](uint8_t axis) { return problem.idle >> axis & 1; });
+  std::optional<Cost> cost = movesIdle ? std::nullopt : price(node, step);
+  if (cost) {
+    take(node, *cost, std::move(step), next);
   }
 }
 
@@ -249,7 +259,7 @@ std::optional<RedistributionSearch::Cost> RedistributionSearch::price(int64_t no
     for (uint8_t axis : step.axes) {
       link = link.worse(problem.axes[axis].link);
     }
-    int64_t size = groupSize(step.axes);
+    int64_t size = space.groupSize(step.axes);
     step.bytes = collectiveBytes(collectiveOf(step.kind), nodes[node].localBytes, size);
     step.timePs = collectiveTimePs(collectiveOf(step.kind), nodes[node].localBytes, size, link);
   }
@@ -260,8 +270,8 @@ std::optional<RedistributionSearch::Cost> RedistributionSearch::price(int64_t no
 
 // Follows one edge, unless its end is not allowed.
 void RedistributionSearch::take(int64_t node, const Cost &cost, SearchStep step, NumberedLayout next) {
-  int64_t bytes = localBytes(next);
-  if (bytes > cap || !isAllowed(next) || (avoid && isOnWay(node, next))) {
+  int64_t bytes = space.localBytes(next);
+  if (bytes > cap || !space.isAllowed(next) || (avoid && isOnWay(node, next))) {
     return;
   }
   size_t matched = nodes[node].matched;
@@ -273,20 +283,24 @@ void RedistributionSearch::take(int64_t node, const Cost &cost, SearchStep step,
 }
 
 void RedistributionSearch::reach(Node node) {
-  Cost cost = node.cost;
   auto [entry, isNew] = numberOf.try_emplace(keyOf(node.layout, node.matched), nodes.size());
-  if (!isNew && !(cost < nodes[entry->second].cost)) {
+  reached = entry->second;
+  if (!isNew && !(node.cost < nodes[entry->second].cost)) {
     return;
   }
-  if (isEnd(node.layout, node.matched)) {
-    best = cost;
+  if (effort == Focused) {
+    node.leftPs = isNew ? leastTimePs(space, node.layout) : nodes[entry->second].leftPs;
   }
+  if (isEnd(node.layout, node.matched)) {
+    best = node.cost;
+    bestNode = entry->second;
+  }
+  open.push({throughCost(node), entry->second});
   if (isNew) {
     nodes.push_back(std::move(node));
   } else {
     nodes[entry->second] = std::move(node);
   }
-  open.push({cost, entry->second});
 }
 
 bool RedistributionSearch::isOnWay(int64_t node, const NumberedLayout &layout) const {
@@ -302,82 +316,9 @@ bool RedistributionSearch::isEnd(const NumberedLayout &layout, size_t matched) c
   return layout == problem.to && !(avoid && matched == avoid->size());
 }
 
-bool RedistributionSearch::isAllowed(const NumberedLayout &layout) const {
-  for (auto [size, list, uneven] : llvm::zip_equal(problem.shape, layout.dims, mayBeUneven)) {
-    if (!uneven && size % groupSize(list) != 0) {
-      return false;
-    }
-  }
-  return true;
-}
-
-// A collective over several axes cuts a dim once, into pieces of equal size but for the last. Where axis by axis gives other pieces, they
-// cannot be cut or joined at once.
-bool RedistributionSearch::isOneCut(size_t d, ArrayRef<uint8_t> before, ArrayRef<uint8_t> list) const {
-  if (!mayBeUneven[d] || list.size() == 1) {
-    return true;
-  }
-  int64_t size = llvm::divideCeil(problem.shape[d], groupSize(before));
-  return piecesOf(size, sizesOf(list)) == piecesOf(size, groupSize(list));
-}
-
-// Pieces are as large as the largest, each axis rounding up in turn, which is the same as rounding up once.
-int64_t RedistributionSearch::localBytes(const NumberedLayout &layout) const {
-  int64_t bytes = problem.elementBytes;
-  for (auto [size, list] : llvm::zip_equal(problem.shape, layout.dims)) {
-    bytes *= llvm::divideCeil(size, groupSize(list));
-  }
-  return bytes;
-}
-
-int64_t RedistributionSearch::groupSize(ArrayRef<uint8_t> list) const {
-  int64_t size = 1;
-  for (uint8_t axis : list) {
-    size *= problem.axes[axis].size;
-  }
-  return size;
-}
-
-SmallVector<int64_t> RedistributionSearch::sizesOf(ArrayRef<uint8_t> list) const {
-  return llvm::map_to_vector(list, [&](uint8_t axis) { return problem.axes[axis].size; });
-}
-
-uint32_t RedistributionSearch::allAxes() const {
-  return (uint64_t(1) << problem.axes.size()) - 1;
-}
-
-uint32_t RedistributionSearch::unusedAxes(const NumberedLayout &layout) const {
-  uint32_t unused = allAxes() & ~layout.partial;
-  for (const AxisNumbers &list : layout.dims) {
-    for (uint8_t axis : list) {
-      unused &= ~(1u << axis);
-    }
-  }
-  return unused;
-}
-
-// Returns the axes of the group of a permute: all but those whose coordinate counts for as many pieces of the same dim before and after.
-AxisNumbers RedistributionSearch::movedAxes(const NumberedLayout &from, const NumberedLayout &to) const {
-  using Place = std::pair<size_t, int64_t>; // dim, pieces by which one more along the axis goes on
-  auto placesOf = [&](const NumberedLayout &layout) {
-    SmallVector<Place> places(problem.axes.size(), Place(layout.dims.size(), 0));
-    for (auto [d, list] : llvm::enumerate(layout.dims)) {
-      int64_t stride = 1;
-      for (uint8_t axis : llvm::reverse(list)) {
-        places[axis] = {d, stride};
-        stride *= problem.axes[axis].size;
-      }
-    }
-    return places;
-  };
-  SmallVector<Place> before = placesOf(from), after = placesOf(to);
-  AxisNumbers moved;
-  for (size_t axis = 0; axis < problem.axes.size(); ++axis) {
-    if (before[axis] != after[axis]) {
-      moved.push_back(axis);
-    }
-  }
-  return moved;
+RedistributionSearch::Cost RedistributionSearch::throughCost(const Node &node) const {
+  constexpr int64_t kGreed = 2; // what leads nearer to the end goes first: it is found with fewer layouts, and then bounds the rest
+  return {node.cost.timePs + kGreed * node.leftPs, node.cost.bytes, node.cost.steps};
 }
 
 std::vector<SearchStep> RedistributionSearch::trace(int64_t node) const {

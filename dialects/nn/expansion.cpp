@@ -56,7 +56,9 @@ ShiftedRows shiftRows(ImplicitLocOpBuilder &b, Value narrow) {
 Value SoftmaxOp::buildExpansion(OpBuilder &builder) {
   ImplicitLocOpBuilder b(getLoc(), builder);
   ShiftedRows rows = shiftRows(b, getInput());
-  return as(b, getType(), DivOp::create(b, rows.exponentials, broadcastRows(b, rows.sum, typeOf(rows.shifted))));
+  // One quotient a row. The sum is at least 1, so its reciprocal is neither infinite nor subnormal; or it is NaN.
+  Value reciprocal = DivOp::create(b, ConstantOp::create(b, splat(typeOf(rows.sum), 1)), rows.sum);
+  return as(b, getType(), MulOp::create(b, rows.exponentials, broadcastRows(b, reciprocal, typeOf(rows.shifted))));
 }
 
 Value LogSoftmaxOp::buildExpansion(OpBuilder &builder) {

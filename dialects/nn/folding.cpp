@@ -22,6 +22,14 @@ bool isSplat(Attribute attribute, double value) {
   return isa<IntegerType>(dense.getElementType()) && dense.getSplatValue<APInt>().getSExtValue() == static_cast<int64_t>(value);
 }
 
+// Returns true when `attribute` is a splat of a zero that can be added to all numbers without changing one: -0 + 0 is 0, so it is -0, or
+// with `subtracted` 0. Integers have one zero.
+bool isNeutralZero(Attribute attribute, bool subtracted) {
+  auto dense = dyn_cast_or_null<DenseElementsAttr>(attribute);
+  bool isFloat = dense && isa<FloatType>(dense.getElementType());
+  return isSplat(attribute, 0) && (!isFloat || dense.getSplatValue<APFloat>().isNegative() != subtracted);
+}
+
 // Returns true when the model names the result of the op: then it stays even where it computes nothing, since rules may be about it.
 bool isNamed(Operation *op) {
   return op->hasAttr(kOutputsAttr);
@@ -38,11 +46,11 @@ OpFoldResult CastOp::fold(FoldAdaptor) {
 }
 
 OpFoldResult AddOp::fold(FoldAdaptor adaptor) {
-  return !isNamed(*this) && isSplat(adaptor.getRhs(), 0) ? OpFoldResult(getLhs()) : OpFoldResult();
+  return !isNamed(*this) && isNeutralZero(adaptor.getRhs(), /*subtracted=*/false) ? OpFoldResult(getLhs()) : OpFoldResult();
 }
 
 OpFoldResult SubOp::fold(FoldAdaptor adaptor) {
-  return !isNamed(*this) && isSplat(adaptor.getRhs(), 0) ? OpFoldResult(getLhs()) : OpFoldResult();
+  return !isNamed(*this) && isNeutralZero(adaptor.getRhs(), /*subtracted=*/true) ? OpFoldResult(getLhs()) : OpFoldResult();
 }
 
 OpFoldResult MulOp::fold(FoldAdaptor adaptor) {

@@ -23,6 +23,7 @@ constexpr double kOneOverSqrtTwoPi = 0.39894228040143267794;
 constexpr double kSqrtHalf = 0.70710678118654752440;
 constexpr double kSqrtTwoOverPi = 0.79788456080286535588;
 constexpr double kGeluCubic = 0.044715;
+constexpr double kGeluFlat = 40; // beyond, gelu is 0 or x also in f64, and the powers in its slope would overflow
 
 using Gradients = MutableArrayRef<Value>;
 
@@ -154,7 +155,8 @@ void LeakyReluOp::buildGradients(OpBuilder &builder, ValueRange g, Gradients out
 // exact: g (Phi(x) + x phi(x)); approximation with u = c (x + a x^3), t = tanh(u): g (0.5 (1 + t) + 0.5 x (1 - t^2) c (1 + 3 a x^2))
 void GeluOp::buildGradients(OpBuilder &builder, ValueRange g, Gradients out) {
   GradientBuilder b(*this, builder);
-  Value x = b.wide(getInput()), slope = b.wide(g[0]);
+  Value wide = b.wide(getInput()), slope = b.wide(g[0]);
+  Value x = MaxOp::create(b, MinOp::create(b, wide, b.constant(typeOf(wide), kGeluFlat)), b.constant(typeOf(wide), -kGeluFlat));
   Value square = b.mul(x, x);
   if (!getTanhApproximation()) {
     Value phi = b.times(ExpOp::create(b, b.times(square, -0.5)), kOneOverSqrtTwoPi);

@@ -56,6 +56,11 @@ uint32_t streamOf(StringRef name) {
   return hash;
 }
 
+DenseElementsAttr streamConstant(MLIRContext *context, StringRef name) {
+  auto type = RankedTensorType::get({}, IntegerType::get(context, 32));
+  return DenseElementsAttr::get(type, APInt(32, streamOf(name)));
+}
+
 DenseElementsAttr splat(RankedTensorType type, double value) {
   Type element = type.getElementType();
   if (auto floatType = dyn_cast<FloatType>(element)) {

@@ -50,6 +50,9 @@ inline constexpr llvm::StringLiteral kTrainingOnlyAttr = "nn.training_only";
 inline constexpr llvm::StringLiteral kSeedVariable = "ashlar.seed";
 inline constexpr llvm::StringLiteral kStepVariable = "ashlar.step";
 
+// The input of @eval_step that says how many samples of the batch count, the first ones.
+inline constexpr llvm::StringLiteral kSamplesInput = "ashlar.samples";
+
 // The variables of a dynamic loss scale: the gradient of the loss, and the steps without an overflow since it last changed.
 inline constexpr llvm::StringLiteral kLossScaleVariable = "ashlar.loss_scale";
 inline constexpr llvm::StringLiteral kGoodStepsVariable = "ashlar.good_steps";
@@ -59,6 +62,9 @@ llvm::StringRef getPath(mlir::Location loc);
 
 // Returns the random stream of a name: its 32-bit FNV-1a hash, the same on every machine.
 uint32_t streamOf(llvm::StringRef name);
+
+// Returns the stream of a name as nn.random takes it, a scalar of type i32.
+mlir::DenseElementsAttr streamConstant(mlir::MLIRContext *context, llvm::StringRef name);
 
 // Returns a dense attribute of `type` with every element `value` (rounded to the element type).
 mlir::DenseElementsAttr splat(mlir::RankedTensorType type, double value);

@@ -24,6 +24,8 @@ def Nn_Dialect : Dialect {
     Values are ranked tensors of static shape; nothing is implicit: broadcasting is an op (`nn.broadcast`), the last dim is the one that
     softmax works along, a mean is a sum and a product. So every op has one shape rule, one sharding rule and one gradient.
 
+    A tensor has at most 2^46 bytes (64 TiB), so that sizes and offsets never overflow.
+
     Parameters, optimizer state, step counter and seed are module-level symbols (`nn.variable`); `nn.read` and `nn.write` are the only
     ops with effects. A function's arguments and results carry their outside name in the attribute `nn.name`.
 
@@ -96,7 +98,7 @@ def Nn_IndexTensor : StaticShapeTensorOf<[I64]>;
 def Nn_LabelTensor : StaticShapeTensorOf<[I32, I64]>;
 def Nn_IndexScalar : 0DTensorOf<[I64]>;
 
-class Nn_Op<string opMnemonic, list<Trait> traits = []> : Op<Nn_Dialect, opMnemonic, traits>;
+class Nn_Op<string opMnemonic, list<Trait> traits = []> : Op<Nn_Dialect, opMnemonic, !listconcat([SizedTensors], traits)>;
 
 // A pure op with a sharding rule.
 class Nn_PureOp<string opMnemonic, list<Trait> traits = []>

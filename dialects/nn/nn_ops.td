@@ -19,7 +19,7 @@ def Nn_VariableOp : Nn_Op<"variable", [Symbol]> {
 
         nn.variable @fc1.weight trainable : tensor<512x784xf32> = #nn.uniform<-0.03 : f64, 0.03 : f64>
 
-    **Constraints:** (C1) a dense `init` has the type of the variable.
+    **Constraints:** (C1) a dense `init` has the type of the variable; (C2) the variable has no more bytes than a tensor may have.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, TypeAttrOf<AnyStaticShapeTensor>:$type, OptionalAttr<AnyAttr>:$init, UnitAttr:$trainable);
   let assemblyFormat = "$sym_name (`trainable` $trainable^)? `:` $type (`=` $init^)? attr-dict";
@@ -103,20 +103,21 @@ def Nn_RandomOp : Nn_PureOp<"random"> {
   let summary = "Counter-based random numbers";
   let description = [{
     Element-wise in `index`: the number depends only on (seed, stream, counter, index), so it is the same on every mesh. `stream` keeps
-    tensors apart (a hash of the name), `counter` keeps steps apart. Philox4x32-10 with key = {lo(seed), hi(seed)} and counter words
+    tensors apart (a hash of the name), `counter` keeps steps apart. The stream is an operand, so that one kernel draws for all tensors
+    of a shape. Philox4x32-10 with key = {lo(seed), hi(seed)} and counter words
     {lo(index), hi(index), lo(counter), stream}; its output words are w0, w1, w2, w3.
 
     `uniform` is in [0, 1): f32: (w0 >> 8) * 2^-24; f64: ((w0 >> 5) * 2^26 + (w1 >> 6)) * 2^-53.
     `normal`: Box-Muller, sqrt(-2 log(1 - u)) * cos(2 pi v), u from w0 and v from w1 as the f32 formula (f64: u from w0, w1; v from w2, w3).
 
-        %u = nn.random uniform %index, %seed, %step {stream = 7 : i32} : (tensor<4x8xi64>, tensor<i64>, tensor<i64>) -> tensor<4x8xf32>
+        %u = nn.random uniform %index, %seed, %step, %stream : (tensor<4x8xi64>, tensor<i64>, tensor<i64>, tensor<i32>) -> tensor<4x8xf32>
 
     **Constraints:** (C1) `index` and the result have the same shape.
   }];
   let arguments = (ins Nn_DistributionAttr:$distribution, Nn_IndexTensor:$index, Nn_IndexScalar:$seed, Nn_IndexScalar:$counter,
-                       I32Attr:$stream);
+                       0DTensorOf<[I32]>:$stream);
   let results = (outs StaticShapeTensorOf<[F32, F64]>:$result);
-  let assemblyFormat = "`` $distribution $index `,` $seed `,` $counter attr-dict `:` functional-type(operands, results)";
+  let assemblyFormat = "`` $distribution $index `,` $seed `,` $counter `,` $stream attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
 }
 

@@ -242,10 +242,10 @@ ShardingRule PadOp::getShardingRule() {
   return dimwiseRule(getInput(), getResult(), touched);
 }
 
-// random: ([i, j], [], []) -> ([i, j]); seed and counter are scalars.
+// random: ([i, j], [], [], []) -> ([i, j]); seed, counter and stream are scalars.
 ShardingRule RandomOp::getShardingRule() {
   ShardingRule rule = ShardingRule::elementwise(getType().getShape(), /*numOperands=*/1);
-  rule.operands.resize(3);
+  rule.operands.resize(4);
   return rule;
 }
 

@@ -52,7 +52,7 @@ LogicalResult ConcatOp::inferReturnTypes(MLIRContext *, std::optional<Location> 
         return emitOptionalError(loc, "concat along dim ", dim, " joins ", first, " with ", type, ", which differ in dim ", d);
       }
     }
-    shape[dim] += type.getDimSize(dim);
+    shape[dim] = joinedSize(shape[dim], type.getDimSize(dim));
   }
   types.push_back(first.clone(shape));
   return success();

@@ -4,6 +4,11 @@
 
 #include "dialects/nn/nn.h"
 
+#include "llvm/Support/CheckedArithmetic.h"
+#include "llvm/Support/MathExtras.h"
+
+#include <limits>
+
 using namespace mlir;
 
 namespace ashlar::nn {
@@ -12,7 +17,8 @@ LogicalResult VariableOp::verify() {
   if (auto dense = dyn_cast_or_null<ElementsAttr>(getInitAttr()); dense && dense.getShapedType() != getTensorType()) { // C1
     return emitOpError("init has type ") << dense.getShapedType() << " but the variable has type " << getTensorType();
   }
-  return success();
+  std::string fault = findSizeFault(getTensorType().getShape(), getTensorType().getElementType()); // C2
+  return fault.empty() ? success() : emitOpError(fault);
 }
 
 namespace {
@@ -105,8 +111,14 @@ LogicalResult PadOp::verify() {
     if (low < 0 || interior < 0) { // C1
       return emitOpError("has low ") << low << " and interior " << interior << " in dim " << d << "; neither may be negative";
     }
-    int64_t size = from.getDimSize(d);
-    int64_t needed = size == 0 ? low : low + (size - 1) * (interior + 1) + 1;
+    // The last element lands at low + (size - 1) * (interior + 1).
+    int64_t size = from.getDimSize(d), stride = 0;
+    bool counted = size == 0 || !llvm::AddOverflow(interior, int64_t{1}, stride);
+    std::optional<int64_t> last = counted ? llvm::checkedMulAdd(std::max<int64_t>(size - 1, 0), stride, low) : std::nullopt;
+    if (!last || *last == std::numeric_limits<int64_t>::max()) { // C2
+      return emitOpError("needs more rows in dim ") << d << " than can be counted";
+    }
+    int64_t needed = size == 0 ? low : *last + 1;
     if (needed > to.getDimSize(d)) { // C2
       return emitOpError("needs size ") << needed << " in dim " << d << " but the result has " << to.getDimSize(d);
     }

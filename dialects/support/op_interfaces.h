@@ -6,6 +6,7 @@
 #define ASHLAR_DIALECTS_SUPPORT_OP_INTERFACES_H
 
 #include "dialects/support/sharding_rule.h"
+#include "dialects/support/tensor_size.h"
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/OpDefinition.h"

@@ -1,17 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What an op declares about itself so that no pass has to know it: how it may be split, its gradient, what it is composed of.
+// What an op declares about itself so that no pass has to know it: how large its tensors may be, how it may be split, its gradient, what it
+// is composed of.
 
 #ifndef ASHLAR_DIALECTS_SUPPORT_OP_INTERFACES_TD
 #define ASHLAR_DIALECTS_SUPPORT_OP_INTERFACES_TD
 
 include "mlir/IR/OpBase.td"
 
+// No operand or result has more bytes than a tensor may have (tensor_size.h).
+def SizedTensors : NativeOpTrait<"SizedTensors"> { let cppNamespace = "::ashlar"; }
+
 def ShardingRuleOpInterface : OpInterface<"ShardingRuleOpInterface"> {
   let cppNamespace = "::ashlar";
   let description = [{
-    An op with a sharding rule: its dims written as factors, like an einsum (`ShardingRule`). Layout inference, partitioning and the cost
-    model read nothing else.
+    An op with a sharding rule: its dims written as factors, like an einsum (`ShardingRule`). How an op may be split, and what a split of it
+    costs, follows from nothing else. What passes know of single ops besides: which rows an op finds by number (`IndexingOpInterface`), what
+    it is composed of (`ExpandableOpInterface`), which ops are linear (passes/layout/linear_ops.cpp), and which have numbers of elements in
+    their attributes (passes/partition/partition.cpp).
   }];
   let methods = [
     InterfaceMethod<"Returns the factors of this op's operands and results.",

@@ -9,6 +9,9 @@
 #include "mlir/IR/Value.h"
 #include "llvm/ADT/SmallVector.h"
 
+#include <algorithm>
+#include <cstdint>
+
 namespace ashlar {
 
 // Returns the type of a value. Assumes that it is a ranked tensor.
@@ -19,6 +22,11 @@ inline mlir::RankedTensorType typeOf(mlir::Value value) {
 // Returns the shape of a value. Assumes that it is a ranked tensor.
 inline llvm::ArrayRef<int64_t> shapeOf(mlir::Value value) {
   return typeOf(value).getShape();
+}
+
+// Returns the size of a dim along which tensors are joined; the largest number, which no tensor has, where the sum is not one.
+inline int64_t joinedSize(int64_t size, int64_t more) {
+  return static_cast<int64_t>(std::min<uint64_t>(static_cast<uint64_t>(size) + static_cast<uint64_t>(more), INT64_MAX));
 }
 
 // Returns the strides that number the elements of a shape, the last dim fastest: {2, 3, 4} -> {12, 4, 1}.

@@ -99,9 +99,18 @@ SmallVector<OpResult> OpGroup::outputs() const {
   return outputs;
 }
 
+namespace {
+
+// Whether a tensor is the compiler's own, which no rule means.
+bool isOwn(StringRef name) {
+  return name.starts_with("ashlar.");
+}
+
+} // namespace
+
 NamedTensors::NamedTensors(ModuleOp module) {
   for (auto variable : module.getOps<nn::VariableOp>()) {
-    if (!variable.getSymName().starts_with("ashlar.")) {
+    if (!isOwn(variable.getSymName())) {
       tensors[variable.getSymName()].push_back({TensorRef::Variable, variable});
     }
   }
@@ -113,7 +122,8 @@ NamedTensors::NamedTensors(ModuleOp module) {
 
 void NamedTensors::addFunction(func::FuncOp function) {
   for (unsigned i = 0; i < function.getNumArguments(); ++i) {
-    if (auto name = function.getArgAttrOfType<StringAttr>(i, nn::kNameAttr)) {
+    auto name = function.getArgAttrOfType<StringAttr>(i, nn::kNameAttr);
+    if (name && !isOwn(name)) {
       tensors[name.getValue()].push_back({TensorRef::Argument, function, i});
     }
   }

@@ -4,8 +4,6 @@
 
 #include "passes/lower/cpu_kernel.h"
 
-#include "passes/lower/fusible.h"
-
 #include "dialects/support/element_type.h"
 #include "dialects/support/tensor_values.h"
 
@@ -199,7 +197,7 @@ void CpuKernel::emitRow(ArrayRef<LoopDim> inner, const RowPasses &passes, DenseM
 
 void CpuKernel::emitRowValues() {
   for (Operation &op : body.without_terminator()) {
-    if (isElementwise(&op) && !isFull(op.getResult(0))) {
+    if (computesRowValue(op)) {
       scalars.emit(op.getResult(0), indexOf(op.getResult(0)));
     }
   }

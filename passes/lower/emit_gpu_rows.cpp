@@ -5,8 +5,6 @@
 
 #include "passes/lower/gpu_kernel.h"
 
-#include "passes/lower/fusible.h"
-
 #include "dialects/support/tensor_values.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -53,7 +51,7 @@ void GpuKernel::emitRowValues(const RowPasses &passes, int64_t level) {
   leaveChunks();
   for (Operation &op : body.without_terminator()) {
     Value value = op.getResult(0);
-    if (isElementwise(&op) && !isFull(value) && passes.levelOf(value) <= level) {
+    if (computesRowValue(op) && passes.levelOf(value) <= level) {
       scalars.emit(value, indexOf(value));
     }
   }

@@ -5,12 +5,14 @@
 // A group has a domain, the shape its loop nest runs over. Its values are *full* (the domain's shape) or, once a trailing reduction has
 // fixed how many leading dims are rows, *row* values (the shape of those dims). Invariants: (I1) no op outside an open group uses a value
 // of it, writes excepted; so an open group can take ops and merge with other open groups without making a cycle; (I2) a view belongs to no
-// group unless it repeats a row value along its row, or must be materialized; every group that reads through it gets a copy. Linear in the
-// number of ops, n log n where groups merge.
+// group unless it repeats a row value along its row, or must be materialized; every group that reads through it gets a copy; (I3) a group
+// of more than one op is no larger than one kernel may be (kernel_size.h). Linear in the number of ops, n log n where groups merge.
 
 #include "passes/lower/fusible.h"
+#include "passes/lower/kernel_size.h"
 #include "passes/lower/passes.h"
 #include "passes/lower/split_reductions.h"
+#include "passes/lower/view_table.h"
 
 #include "dialects/exec/exec.h"
 #include "dialects/support/tensor_values.h"
@@ -36,6 +38,7 @@ struct Group {
   int64_t rowRank = kUndecided;     // of kind Rows: the number of leading dims that are rows
   SmallVector<int64_t> reducedDims; // of kind Columns
   SmallVector<Operation *> ops;
+  KernelSize size;
   Operation *consumer = nullptr; // of a materialized view: who needs it; it may stand before what it reads
   bool open = true;
 
@@ -72,7 +75,10 @@ private:
   exec::Target target;
   std::vector<std::unique_ptr<Group>> groups;
   DenseMap<Operation *, Group *> groupOf;
-  DenseSet<Operation *> materialized; // views that also have a loop of their own, for consumers outside all groups
+  ViewTable views;
+  DenseMap<Operation *, int64_t> usesOutside; // of ops in groups: uses by ops that are not, or not yet, in the same one
+  DenseMap<Operation *, int64_t> levels;      // of ops in groups: how many of the group's reductions come before, one after the other
+  DenseSet<Operation *> materialized;         // views that also have a loop of their own, for consumers outside all groups
   DenseMap<Operation *, int64_t> positions;
 
   Group *openGroupOf(Value value) {
@@ -88,7 +94,62 @@ private:
     return *groups.back();
   }
 
+  bool isIn(const Group &group, Value value) const {
+    Operation *def = value.getDefiningOp();
+    return def && groupOf.lookup(def) == &group;
+  }
+
+  // Returns the level of the op if it joins the group.
+  int64_t levelIn(const Group &group, Operation &op) const {
+    int64_t level = 0;
+    for (Value operand : op.getOperands()) {
+      level = isIn(group, operand) ? std::max(level, levels.lookup(operand.getDefiningOp())) : level;
+    }
+    return level + (isa<nn::ReduceOp>(op) ? 1 : 0);
+  }
+
+  // Adds what a kernel reads from memory where it reads `value`.
+  void collectInputs(Value value, bool isData, KernelSize &size) const {
+    Operation *def = value.getDefiningOp();
+    if (isData || !views.contains(def)) {
+      size.inputs.insert(value);
+      return;
+    }
+    for (Value operand : def->getOperands()) {
+      collectInputs(operand, /*isData=*/false, size);
+    }
+  }
+
+  // Returns what the group holds once the op has joined it.
+  KernelSize sizeWith(const Group &group, Operation &op) const {
+    KernelSize size = group.size;
+    size.code += codeOf(op);
+    size.passes = std::max(size.passes, levelIn(group, op) + 1);
+    size.live += op.use_empty() ? 0 : 1;
+    for (OpOperand &operand : op.getOpOperands()) {
+      if (!isIn(group, operand.get())) {
+        size.code += views.codeOf(operand.get());
+        collectInputs(operand.get(), isRead(operand), size);
+        continue;
+      }
+      bool isFirst = llvm::find(op.getOperands(), operand.get()).getIndex() == operand.getOperandNumber();
+      bool isLast = usesOutside.lookup(operand.get().getDefiningOp()) == llvm::count(op.getOperands(), operand.get());
+      size.live -= isFirst && isLast ? 1 : 0;
+    }
+    return size;
+  }
+
+  bool canHold(const Group &group, Operation &op) const { return sizeWith(group, op).fits(); }
+
   void add(Group &group, Operation &op) {
+    group.size = sizeWith(group, op);
+    levels[&op] = levelIn(group, op);
+    usesOutside[&op] = std::distance(op.use_begin(), op.use_end());
+    for (Value operand : op.getOperands()) {
+      if (isIn(group, operand)) {
+        --usesOutside[operand.getDefiningOp()];
+      }
+    }
     group.ops.push_back(&op);
     groupOf[&op] = &group;
   }
@@ -101,7 +162,7 @@ private:
     }
     if (Group *group = groupOf.lookup(def)) {
       group->open = false;
-    } else if (isView(def)) {
+    } else if (views.contains(def)) {
       for (Value operand : def->getOperands()) {
         close(operand);
       }
@@ -112,7 +173,7 @@ private:
   void materialize(Value value, Operation &consumer) {
     close(value);
     Operation *def = value.getDefiningOp();
-    if (def && isView(def) && !isa<nn::ConstantOp>(def) && !groupOf.contains(def) && materialized.insert(def).second) {
+    if (def && views.contains(def) && !isa<nn::ConstantOp>(def) && materialized.insert(def).second) {
       Group &group = newGroup(exec::FusionKind::Loop, shapeOf(value));
       group.ops.push_back(def);
       group.consumer = &consumer;
@@ -121,8 +182,11 @@ private:
   }
 
   void assign(Operation &op) {
+    if (joinsAsRow(op) || views.note(op)) {
+      return;
+    }
     if (isView(&op)) {
-      assignView(op);
+      assignLargeView(op);
     } else if (isElementwise(&op)) {
       assignElementwise(op);
     } else if (auto reduce = dyn_cast<nn::ReduceOp>(op)) {
@@ -149,16 +213,21 @@ private:
   }
 
   // A row value repeated along its row becomes a full value of its group.
-  void assignView(Operation &op) {
+  bool joinsAsRow(Operation &op) {
     auto broadcast = dyn_cast<nn::BroadcastOp>(op);
-    if (!broadcast) {
-      return;
+    Group *group = broadcast ? openGroupOf(broadcast.getInput()) : nullptr;
+    if (!group || !group->hasRowsOf(shapeOf(broadcast.getInput())) || shapeOf(broadcast) != ArrayRef<int64_t>(group->domain) ||
+        !llvm::equal(broadcast.getDims(), llvm::seq<int64_t>(0, group->rowRank)) || !canHold(*group, op)) {
+      return false;
     }
-    Group *group = openGroupOf(broadcast.getInput());
-    if (group && group->hasRowsOf(shapeOf(broadcast.getInput())) && shapeOf(broadcast) == ArrayRef<int64_t>(group->domain) &&
-        llvm::equal(broadcast.getDims(), llvm::seq<int64_t>(0, group->rowRank))) {
-      add(*group, op);
-    }
+    add(*group, op);
+    return true;
+  }
+
+  // What is too large to be copied into its readers begins a loop.
+  void assignLargeView(Operation &op) {
+    llvm::for_each(op.getOperands(), [&](Value operand) { close(operand); });
+    add(newGroup(exec::FusionKind::Loop, shapeOf(op.getResult(0))), op);
   }
 
   // Whether an op of this shape fits the group as a full or a row value, reading `operand` of the group at the same place.
@@ -177,7 +246,9 @@ private:
         (into.reducedDims == from.reducedDims || into.reducedDims.empty() || from.reducedDims.empty()) &&
         !(into.rowRank != kUndecided && !from.reducedDims.empty()) && !(from.rowRank != kUndecided && !into.reducedDims.empty());
     bool rowsOfInto = into.hasRowsOf(from.domain) && from.kind == exec::FusionKind::Loop;
-    if (!sameDomain && !rowsOfInto) {
+    KernelSize size = into.size;
+    size.add(from.size);
+    if ((!sameDomain && !rowsOfInto) || !size.fits()) {
       return nullptr;
     }
     if (sameDomain && into.kind == exec::FusionKind::Loop) {
@@ -191,8 +262,10 @@ private:
     kept.domain = into.domain;
     kept.rowRank = into.rowRank;
     kept.reducedDims = into.reducedDims;
+    kept.size = std::move(size);
     for (Operation *op : emptied.ops) {
-      add(kept, *op);
+      kept.ops.push_back(op);
+      groupOf[op] = &kept;
     }
     emptied.ops.clear();
     emptied.open = false;
@@ -229,7 +302,10 @@ private:
       }
     }
     // An operand read through a view may have closed the very group that another operand belongs to.
-    bool joins = joined && joined->open;
+    bool joins = joined && joined->open && (joined->isGemm() || canHold(*joined, op));
+    if (joined && !joins) {
+      joined->open = false;
+    }
     add(joins ? *joined : newGroup(exec::FusionKind::Loop, shape), op);
   }
 
@@ -239,10 +315,7 @@ private:
   }
 
   // Whether the value is in no memory: a library product cannot read it.
-  static bool isOnlyView(Value value) {
-    Operation *def = value.getDefiningOp();
-    return def && isView(def);
-  }
+  bool isOnlyView(Value value) const { return views.contains(value.getDefiningOp()); }
 
   // A library product takes one bias along the last dim, then one activation, of a value that nobody else reads. That of the cuda target
   // can give its sums of bf16 or f16 in f32.
@@ -257,7 +330,7 @@ private:
   // The group that computes the bias can be closed: a product that is read once only is read by nobody in it.
   bool joinsAsBias(Value value) {
     Value bias = getBias(value);
-    if (!bias || isOnlyView(bias)) {
+    if (!bias || !isOnlyView(value) || isOnlyView(bias)) {
       return false;
     }
     close(bias);
@@ -275,7 +348,8 @@ private:
     bool joins = group && !group->isGemm() && shape == ArrayRef<int64_t>(group->domain) &&
                  (trailing ? (group->rowRank == kUndecided || group->rowRank == keptRank) && group->reducedDims.empty()
                            : group->rowRank == kUndecided &&
-                                 (group->reducedDims.empty() || ArrayRef<int64_t>(group->reducedDims) == reduce.getDims()));
+                                 (group->reducedDims.empty() || ArrayRef<int64_t>(group->reducedDims) == reduce.getDims())) &&
+                 canHold(*group, *reduce);
     if (!joins) {
       close(input);
       group = &newGroup(exec::FusionKind::Loop, shape);
@@ -294,14 +368,20 @@ private:
     return llvm::any_of(value.getUsers(), [&](Operation *user) { return groupOf.lookup(user) != &group; });
   }
 
-  // Returns the value inside the region for `value` outside: a copy of a view, or a block argument.
-  Value import(Value value, const Group &group, IRMapping &mapping, OpBuilder &inner, Block &body, SetVector<Value> &inputs) {
+  // Whether the operand is read from memory even if it is a constant: no two tensors have one stream, but all can share a kernel.
+  static bool isRead(OpOperand &operand) {
+    auto random = dyn_cast<nn::RandomOp>(operand.getOwner());
+    return random && operand.get() == random.getStream();
+  }
+
+  // Returns the value inside the region for `value` outside: a copy of a view, or, for other values and for data, a block argument.
+  Value import(Value value, bool isData, const Group &group, IRMapping &mapping, OpBuilder &inner, Block &body, SetVector<Value> &inputs) {
     if (Value known = mapping.lookupOrNull(value)) {
       return known;
     }
     Operation *def = value.getDefiningOp();
-    bool isData = group.isGemm() && isa_and_nonnull<nn::ConstantOp>(def); // the library reads memory
-    if (def && isView(def) && !groupOf.contains(def) && !isData) {
+    isData |= group.isGemm() && isa_and_nonnull<nn::ConstantOp>(def); // the library reads memory
+    if (views.contains(def) && !isData) {
       importOperands(*def, group, mapping, inner, body, inputs);
       return inner.clone(*def, mapping)->getResult(0);
     }
@@ -312,8 +392,8 @@ private:
   }
 
   void importOperands(Operation &op, const Group &group, IRMapping &mapping, OpBuilder &inner, Block &body, SetVector<Value> &inputs) {
-    for (Value operand : op.getOperands()) {
-      import(operand, group, mapping, inner, body, inputs);
+    for (OpOperand &operand : op.getOpOperands()) {
+      import(operand.get(), isRead(operand), group, mapping, inner, body, inputs);
     }
   }
 

@@ -4,6 +4,8 @@
 
 #include "passes/lower/instruction_emitter.h"
 
+#include "runtime/abi/ashlar_rt.h"
+
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -186,6 +188,11 @@ private:
 
   LogicalResult emitCollective(const Instruction &instruction, exec::CollectiveKind kind, ArrayAttr axes, exec::Reduction reduction,
                                int64_t splitDim, int64_t concatDim, StringRef cause, DenseI64ArrayAttr pairs = {}, int64_t root = 0) {
+    int64_t rank = source(instruction, 0).getType().getRank();
+    if (rank > ASHLAR_RT_MAX_RANK) {
+      return instruction.op->emitError() << exec::stringifyCollectiveKind(kind) << " of a tensor of rank " << rank << " but the limit is "
+                                         << ASHLAR_RT_MAX_RANK << "; reshape it in the model";
+    }
     SmallVector<int64_t> indices;
     for (StringAttr axis : axes.getAsRange<StringAttr>()) {
       std::optional<unsigned> position = mesh ? mesh.findAxis(axis) : std::nullopt;

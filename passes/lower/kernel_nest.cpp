@@ -4,6 +4,8 @@
 
 #include "passes/lower/kernel_nest.h"
 
+#include "passes/lower/fusible.h"
+
 #include "dialects/support/tensor_values.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -45,6 +47,11 @@ OperandRange KernelNest::yielded() {
 
 bool KernelNest::isFull(Value value) const {
   return shapeOf(value) == ArrayRef<int64_t>(shape.domain);
+}
+
+bool KernelNest::computesRowValue(Operation &op) const {
+  ArrayRef<int64_t> rows = ArrayRef<int64_t>(shape.domain).take_front(shape.rowRank);
+  return isElementwise(&op) && !isFull(op.getResult(0)) && shapeOf(op.getResult(0)) == rows;
 }
 
 KernelNest::Index KernelNest::indexOf(Value value) {

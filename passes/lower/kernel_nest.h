@@ -46,6 +46,9 @@ protected:
   // Returns whether a value has the shape of the domain.
   bool isFull(mlir::Value value) const;
 
+  // Returns whether the op computes a value of a row; arithmetic on places can be of other shapes too, to be read through views.
+  bool computesRowValue(mlir::Operation &op) const;
+
   // Returns the current index of a value: all of it for a full one, else that of the dims that the reductions keep.
   Index indexOf(mlir::Value value);
 

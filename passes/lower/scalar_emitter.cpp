@@ -192,7 +192,7 @@ Value ScalarEmitter::compute(Value value, const Index &index) {
   } else {
     SmallVector<Value> operands;
     for (Value operand : op->getOperands()) {
-      // The seed and the counter of nn.random are scalars.
+      // The seed, the counter and the stream of nn.random are scalars.
       operands.push_back(emit(operand, shapeOf(operand).empty() ? Index() : index));
     }
     element = emitScalarOp(b, op, operands);

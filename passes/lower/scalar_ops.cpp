@@ -21,13 +21,13 @@ namespace {
 
 using Builder = ImplicitLocOpBuilder;
 
-// Products may be contracted, signs of zero lost; NaN and infinity keep their meaning. Element-wise ops are not reordered: a value that two
-// kernels compute, each for itself, has to be the same number in both, or a maximum is not found again where its gradient goes.
-constexpr arith::FastMathFlags kFastMath =
-    arith::FastMathFlags::contract | arith::FastMathFlags::nsz | arith::FastMathFlags::arcp | arith::FastMathFlags::afn;
+// A product may be fused with a sum; everything else is IEEE 754's, with NaN, infinities, signs of zero and subnormal numbers, so that an
+// element does not depend on its place in a loop. Element-wise ops are not reordered: a value that two kernels compute, each for itself,
+// has to be the same number in both, or a maximum is not found again where its gradient goes.
+constexpr arith::FastMathFlags kFastMath = arith::FastMathFlags::contract;
 
-// The terms of a sum may be reordered too: that is what lets it vectorise.
-constexpr arith::FastMathFlags kReordered = kFastMath | arith::FastMathFlags::reassoc;
+// The terms of a sum may be reordered: that is what lets it vectorise. The sign of a sum that is 0 is lost.
+constexpr arith::FastMathFlags kReordered = kFastMath | arith::FastMathFlags::reassoc | arith::FastMathFlags::nsz;
 
 template <typename Op, typename... Operands> Value math(Builder &b, Operands... operands) {
   return Op::create(b, operands..., kFastMath);
@@ -64,7 +64,7 @@ Value isPositive(Builder &b, Value x) {
 
 template <typename FloatOp, typename IntOp> Value arithmetic(Builder &b, ValueRange operands) {
   if (isFloat(operands[0])) {
-    return FloatOp::create(b, operands[0], operands[1], kFastMath);
+    return b.createOrFold<FloatOp>(operands[0], operands[1], kFastMath); // emitPow looks for a constant
   }
   return IntOp::create(b, operands[0], operands[1]);
 }
@@ -83,17 +83,19 @@ Value divide(Builder &b, Value lhs, Value rhs) {
   return arith::SelectOp::create(b, byZero, zero, arith::SelectOp::create(b, byMinusOne, negated, quotient));
 }
 
+// Neither above nor below 0 are zeros, which keep their sign, and NaN.
 Value emitSign(Builder &b, Value x) {
   Value zero = constant(b, x.getType(), 0);
-  Value below = arith::SelectOp::create(b, compare(b, nn::Predicate::Lt, x, zero), constant(b, x.getType(), -1), zero);
+  Value below = arith::SelectOp::create(b, compare(b, nn::Predicate::Lt, x, zero), constant(b, x.getType(), -1), x);
   return arith::SelectOp::create(b, isPositive(b, x), constant(b, x.getType(), 1), below);
 }
 
-// 1 / (1 + e^-x)
+// 1 / (1 + e^-x) = e^x / (1 + e^x), of which that one whose exponential is at most 1: it can become subnormal, but not overflow.
 Value emitSigmoid(Builder &b, Value x) {
-  Value one = constant(b, x.getType(), 1);
-  Value exponential = math<math::ExpOp>(b, math<arith::NegFOp>(b, x));
-  return divide(b, one, math<arith::AddFOp>(b, one, exponential));
+  Value one = constant(b, x.getType(), 1), zero = constant(b, x.getType(), 0);
+  Value exponential = math<math::ExpOp>(b, math<arith::NegFOp>(b, math<math::AbsFOp>(b, x)));
+  Value numerator = arith::SelectOp::create(b, compare(b, nn::Predicate::Lt, x, zero), exponential, one);
+  return divide(b, numerator, math<arith::AddFOp>(b, one, exponential));
 }
 
 Value emitGelu(Builder &b, nn::GeluOp op, Value x) {
@@ -110,6 +112,19 @@ Value emitGelu(Builder &b, nn::GeluOp op, Value x) {
   return math<arith::MulFOp>(b, half, math<arith::AddFOp>(b, inner, constant(b, type, 1)));
 }
 
+// Truncates toward zero; what the integer type does not hold becomes the nearest number that it does, and NaN 0, where the processor's
+// instruction would give anything.
+Value emitInteger(Builder &b, Value x, IntegerType to) {
+  double limit = std::ldexp(1.0, static_cast<int>(to.getWidth()) - 1);
+  Value low = constant(b, x.getType(), -limit), high = constant(b, x.getType(), limit);
+  Value isLow = compare(b, nn::Predicate::Lt, x, low), isHigh = compare(b, nn::Predicate::Ge, x, high);
+  Value fits = arith::AndIOp::create(b, compare(b, nn::Predicate::Ge, x, low), compare(b, nn::Predicate::Lt, x, high));
+  Value integer = arith::FPToSIOp::create(b, to, arith::SelectOp::create(b, fits, x, constant(b, x.getType(), 0)));
+  Value most = arith::ConstantOp::create(b, b.getIntegerAttr(to, APInt::getSignedMaxValue(to.getWidth())));
+  Value least = arith::ConstantOp::create(b, b.getIntegerAttr(to, APInt::getSignedMinValue(to.getWidth())));
+  return arith::SelectOp::create(b, isHigh, most, arith::SelectOp::create(b, isLow, least, integer));
+}
+
 Value emitCast(Builder &b, Value x, Type to) {
   Type from = x.getType();
   if (from == to) {
@@ -123,7 +138,7 @@ Value emitCast(Builder &b, Value x, Type to) {
       return from.getIntOrFloatBitWidth() < to.getIntOrFloatBitWidth() ? Value(arith::ExtFOp::create(b, to, x))
                                                                        : Value(arith::TruncFOp::create(b, to, x));
     }
-    return arith::FPToSIOp::create(b, to, x);
+    return emitInteger(b, x, cast<IntegerType>(to));
   }
   if (isa<FloatType>(to)) {
     return from.isInteger(1) ? Value(arith::UIToFPOp::create(b, to, x)) : Value(arith::SIToFPOp::create(b, to, x));
@@ -134,7 +149,14 @@ Value emitCast(Builder &b, Value x, Type to) {
   return from.isInteger(1) ? Value(arith::ExtUIOp::create(b, to, x)) : Value(arith::ExtSIOp::create(b, to, x));
 }
 
-// Small constant exponents become products; anything else calls pow.
+// x^(1/2) as pow has it: 0 for -0 and infinite for -infinity.
+Value emitRoot(Builder &b, Value x) {
+  Value infinity = constant(b, x.getType(), std::numeric_limits<double>::infinity());
+  Value isLowest = compare(b, nn::Predicate::Eq, x, math<arith::NegFOp>(b, infinity));
+  return arith::SelectOp::create(b, isLowest, infinity, math<math::AbsFOp>(b, math<math::SqrtOp>(b, x)));
+}
+
+// Small constant exponents become products and roots; anything else calls pow.
 Value emitPow(Builder &b, Value x, Value exponent) {
   if (auto known = exponent.getDefiningOp<arith::ConstantOp>()) {
     double value = cast<FloatAttr>(known.getValue()).getValueAsDouble();
@@ -145,8 +167,9 @@ Value emitPow(Builder &b, Value x, Value exponent) {
     if (value == 1) {
       return x;
     }
-    if (value == 0.5) {
-      return math<math::SqrtOp>(b, x);
+    if (std::abs(value) == 0.5) {
+      Value root = emitRoot(b, x);
+      return value > 0 ? root : divide(b, constant(b, x.getType(), 1), root);
     }
   }
   return math<math::PowFOp>(b, x, exponent);
@@ -187,9 +210,8 @@ Value emitRandom(Builder &b, nn::RandomOp op, ValueRange operands) {
   Type word = b.getI32Type(), type = computedType(op.getType().getElementType());
   auto low = [&](Value x) -> Value { return arith::TruncIOp::create(b, word, x); };
   auto high = [&](Value x) -> Value { return arith::TruncIOp::create(b, word, shiftRight(b, x, 32)); };
-  Value index = operands[0], seed = operands[1], counter = operands[2];
-  SmallVector<Value> words = emitPhilox(b, {low(index), high(index), low(counter), constant(b, word, static_cast<int32_t>(op.getStream()))},
-                                        {low(seed), high(seed)});
+  Value index = operands[0], seed = operands[1], counter = operands[2], stream = operands[3];
+  SmallVector<Value> words = emitPhilox(b, {low(index), high(index), low(counter), stream}, {low(seed), high(seed)});
   Value uniform = emitUnit(b, type, words[0], words[1]);
   if (op.getDistribution() == nn::Distribution::Uniform) {
     return uniform;

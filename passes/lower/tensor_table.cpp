@@ -6,6 +6,7 @@
 
 #include "dialects/support/element_type.h"
 #include "passes/lower/arena.h"
+#include "runtime/abi/ashlar_rt.h"
 
 #include "llvm/ADT/StringSet.h"
 
@@ -18,6 +19,10 @@ TensorTable::TensorTable(dist::MeshOp meshOp)
 
 FailureOr<unsigned> TensorTable::add(Location loc, StringRef name, exec::Role role, Type type, Attribute layout, Attribute globalType) {
   auto local = cast<RankedTensorType>(type);
+  if (local.getRank() > ASHLAR_RT_MAX_RANK) {
+    return emitError(loc) << exec::stringifyRole(role) << " \"" << name << "\" has rank " << local.getRank() << " but the limit is "
+                          << ASHLAR_RT_MAX_RANK << "; reshape it in the model";
+  }
   NamedTensor tensor{name.str(), role, local, SmallVector<int64_t>(local.getShape()), {}, end, loc};
   tensor.splits.resize(local.getRank());
   if (globalType) {

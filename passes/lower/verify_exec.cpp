@@ -8,6 +8,7 @@
 #include "dialects/exec/exec.h"
 #include "dialects/nn/nn.h"
 #include "dialects/support/element_type.h"
+#include "dialects/support/tensor_size.h"
 #include "runtime/abi/ashlar_rt.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -162,7 +163,11 @@ private:
     bool isArena = buffer.getSpace() == exec::Space::Arena;
     uint64_t limit = isArena ? variant.getArenaBytes() : constantBytes;
     uint64_t bytes = byteSize(buffer.getType());
-    if (buffer.getOffset() + bytes > limit) { // C2
+    std::string fault = findSizeFault(buffer.getType().getShape(), buffer.getType().getElementType());
+    if (!fault.empty()) { // C2
+      return op->emitOpError(fault);
+    }
+    if (bytes > limit || buffer.getOffset() > limit - bytes) { // C2
       return op->emitOpError("has a buffer of ") << bytes << " bytes at offset " << buffer.getOffset() << " of "
                                                  << (isArena ? "an arena" : "constants") << " of " << limit << " bytes";
     }

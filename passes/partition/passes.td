@@ -32,14 +32,13 @@ def SimplifyCollectivesPass : Pass<"ashlar-simplify-collectives", "::mlir::Modul
   let summary = "Removes collectives that say nothing new.";
   let description = [{
     A gather whose piece is taken again, and a piece that is gathered again of a tensor that is equal on the devices of the group, are what
-    they began with; equal collectives become one, with the causes and reasons of all. A sum of which every user takes the same piece
-    becomes a reduce-scatter.
+    they began with; equal collectives become one, with the causes and reasons of all. No collective is made here: the planner has.
 
-        %s = dist.all_reduce sum %p over ["dp", "tp"] : tensor<8x4xf32>
-        %y = dist.slice %s dim = 0 over ["dp"] : tensor<8x4xf32> -> tensor<4x4xf32>
+        %s = dist.slice %x dim = 0 over ["dp"] : tensor<8x4xf32> -> tensor<4x4xf32>
+        %y = dist.all_gather %s dim = 0 over ["dp"] : tensor<4x4xf32> -> tensor<8x4xf32>
+        %z = nn.neg %y : tensor<8x4xf32>
     ==>
-        %s = dist.reduce_scatter sum %p dim = 0 over ["dp"] : tensor<8x4xf32> -> tensor<4x4xf32>
-        %y = dist.all_reduce sum %s over ["tp"] : tensor<4x4xf32>
+        %z = nn.neg %x : tensor<8x4xf32>
 
     Needs: ashlar-partition. Leaves the values of all other ops as they are.
   }];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ashlar-simplify-collectives. Its one subtle rule: a gather of pieces is the tensor that was cut only if that tensor is equal on all
-// devices of the group.
+// ashlar-simplify-collectives. It leaves collectives out and makes none: which there are is the planner's to say. Its one subtle rule: a
+// gather of pieces is the tensor that was cut only if that tensor is equal on all devices of the group.
 
 #include "dialects/dist/dist.h"
 #include "dialects/nn/nn.h"
@@ -82,33 +82,13 @@ private:
   // Returns true for a collective that the model places, which stays.
   static bool isPlaced(Operation *op) { return op->hasAttr(dist::kExplicitAttr); }
 
-  // slice(all_gather(x)) ==> x      slice(all_reduce(x)) ==> all_reduce(reduce_scatter(x)), where nothing else wants the sum
+  // slice(all_gather(x)) ==> x
   void simplifySlice(dist::SliceOp slice) {
-    if (auto gather = slice.getInput().getDefiningOp<dist::AllGatherOp>()) {
-      if (!isPlaced(gather) && gather.getDim() == slice.getDim() && gather.getAxes() == slice.getAxes()) {
-        replace(slice, gather.getInput());
-        eraseUnused(gather);
-      }
-      return;
+    auto gather = slice.getInput().getDefiningOp<dist::AllGatherOp>();
+    if (gather && !isPlaced(gather) && gather.getDim() == slice.getDim() && gather.getAxes() == slice.getAxes()) {
+      replace(slice, gather.getInput());
+      eraseUnused(gather);
     }
-    auto sum = slice.getInput().getDefiningOp<dist::AllReduceOp>();
-    auto isReduced = [&](Attribute axis) { return llvm::is_contained(sum.getAxes(), axis); };
-    if (!sum || isPlaced(sum) || !sum->hasOneUse() || !llvm::all_of(slice.getAxes(), isReduced)) {
-      return;
-    }
-    OpBuilder builder(sum);
-    Value value = dist::ReduceScatterOp::create(builder, sum.getLoc(), slice.getType(), sum.getReductionAttr(), sum.getInput(),
-                                                slice.getDimAttr(), slice.getAxesAttr(), sum.getCauseAttr());
-    dist::AxisList rest = dist::toAxisList(sum.getAxes());
-    llvm::erase_if(rest, [&](StringAttr axis) { return llvm::is_contained(slice.getAxes(), axis); });
-    if (!rest.empty()) {
-      value = dist::AllReduceOp::create(builder, sum.getLoc(), slice.getType(), sum.getReductionAttr(), value,
-                                        dist::toAttr(builder.getContext(), rest), sum.getCauseAttr());
-    }
-    AxisSet axes = varying[slice]; // a copy: the next line may move the table
-    varying[value] = axes;
-    replace(slice, value);
-    eraseUnused(sum);
   }
 
   // all_gather(slice(x)) ==> x

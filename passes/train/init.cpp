@@ -34,8 +34,8 @@ Value buildRandom(ImplicitLocOpBuilder &builder, nn::VariableOp variable, nn::Di
   Value seed = nn::ReadOp::create(builder, scalarType(builder.getContext()), nn::kSeedVariable);
   Value counter = splatConstant(builder, scalarType(builder.getContext()), 0);
   RankedTensorType drawn = type.getElementType().isF64() ? type : type.clone(builder.getF32Type());
-  Value numbers =
-      nn::RandomOp::create(builder, drawn, distribution, index, seed, counter, static_cast<int32_t>(nn::streamOf(variable.getSymName())));
+  Value stream = nn::ConstantOp::create(builder, nn::streamConstant(builder.getContext(), variable.getSymName()));
+  Value numbers = nn::RandomOp::create(builder, drawn, distribution, index, seed, counter, stream);
   numbers = nn::MulOp::create(builder, numbers, splatConstant(builder, drawn, scale));
   numbers = nn::AddOp::create(builder, numbers, splatConstant(builder, drawn, shift));
   return drawn == type ? numbers : nn::CastOp::create(builder, type, numbers);

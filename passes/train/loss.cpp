@@ -41,11 +41,30 @@ public:
   Value sumAll(Value x) { return nn::ReduceOp::create(*this, nn::Reduction::Sum, x, allDims(x)); }
 
   Value scaled(Value x, double factor) {
+    if (factor == 1) {
+      return x;
+    }
     Value constant = nn::ConstantOp::create(*this, nn::splat(typeOf(x), factor));
     return nn::MulOp::create(*this, x, constant);
   }
 
-  Value meanAll(Value x) { return scaled(sumAll(x), 1.0 / typeOf(x).getNumElements()); }
+  // Returns the number that sums over `x` are divided by: the elements of all samples; with `samples` those of one, and only the first so
+  // many samples count, the others having been set to 0.
+  double divisor(Value x) const { return typeOf(x).getNumElements() / (samples ? typeOf(x).getDimSize(0) : 1.0); }
+
+  Value meanAll(Value x) { return scaled(sumAll(counted(x)), 1.0 / divisor(x)); }
+
+  // Returns x with 0 for the samples that do not count.
+  Value counted(Value x) {
+    if (!samples) {
+      return x;
+    }
+    SmallVector<int64_t> strides(typeOf(x).getRank(), 0);
+    strides.front() = 1;
+    Value index = nn::IndexOp::create(*this, typeOf(x).clone(getI64Type()), strides);
+    Value end = nn::BroadcastOp::create(*this, typeOf(index), samples, ArrayRef<int64_t>());
+    return select(nn::CompareOp::create(*this, typeOf(x).clone(getI1Type()), nn::Predicate::Lt, index, end), x, 0);
+  }
 
   // Returns 0, 1, 2, ... along the last dim of a tensor shaped as `like`.
   Value classIndex(Value like) {
@@ -88,10 +107,10 @@ public:
     }
     case LossKind::NegativeLogLikelihood: {
       Value isLabel = equal(classIndex(output), alongClasses(wide(labels), output));
-      return scaled(sumAll(select(isLabel, output, 0)), -1.0 / typeOf(labels).getNumElements());
+      return scaled(sumAll(counted(select(isLabel, output, 0))), -1.0 / divisor(labels));
     }
-    case LossKind::ModelOutput:
-      return typeOf(output).getRank() == 0 ? output : meanAll(output);
+    case LossKind::ModelOutput: // of one element, whatever its rank
+      return typeOf(output).getRank() == 0 ? output : sumAll(output);
     }
     llvm_unreachable("unknown loss");
   }
@@ -105,8 +124,11 @@ public:
     Value candidates = select(isLargest, classIndex(output), kNoClass);
     Value first = nn::ReduceOp::create(*this, nn::Reduction::Min, candidates, classes);
     Value hit = equal(first, wide(labels));
-    return sumAll(nn::CastOp::create(*this, typeOf(hit).clone(getI64Type()), hit));
+    return sumAll(counted(nn::CastOp::create(*this, typeOf(hit).clone(getI64Type()), hit)));
   }
+
+  // How many samples of the batch count, the first ones; null: all of them.
+  Value samples;
 };
 
 // Returns the type of a new labels argument.
@@ -123,6 +145,10 @@ struct LossPass : public impl::LossPassBase<LossPass> {
       return forward.emitError("loss is computed from a non-empty tensor of floats")
              << (hasClasses(kind) ? " with a last dim of classes" : "") << ", not from " << type;
     }
+    if (kind == LossKind::ModelOutput && type.getNumElements() != 1) {
+      return forward.emitError("model_output \"")
+             << output << "\" has type " << type << " but a loss is one number; reduce it in the model, by ReduceMean say";
+    }
     return success();
   }
 
@@ -138,12 +164,27 @@ struct LossPass : public impl::LossPassBase<LossPass> {
       }
       return Value(function.getArgument(*index));
     }
+    return addArgument(function, labels, type);
+  }
+
+  FailureOr<Value> addArgument(func::FuncOp function, StringRef argument, RankedTensorType type) {
     unsigned index = function.getNumArguments();
-    auto name = NamedAttribute(StringAttr::get(&getContext(), nn::kNameAttr), StringAttr::get(&getContext(), labels));
+    auto name = NamedAttribute(StringAttr::get(&getContext(), nn::kNameAttr), StringAttr::get(&getContext(), argument));
     if (failed(function.insertArgument(index, type, DictionaryAttr::get(&getContext(), name), function.getLoc()))) {
       return failure();
     }
     return Value(function.getArgument(index));
+  }
+
+  // Adds the input that says how many samples of an evaluated batch count. A loss that the model computes itself, or one without a batch,
+  // is what it is.
+  LogicalResult addSamples(func::FuncOp function, LossBuilder &loss, Value labels) {
+    if (!labels || typeOf(labels).getRank() == 0) {
+      return success();
+    }
+    FailureOr<Value> samples = addArgument(function, nn::kSamplesInput, RankedTensorType::get({}, loss.getI64Type()));
+    loss.samples = succeeded(samples) ? *samples : Value();
+    return samples;
   }
 
   // Makes a copy of @forward that returns the loss, and with `count` the number of correct rows.
@@ -158,7 +199,7 @@ struct LossPass : public impl::LossPassBase<LossPass> {
     LossBuilder loss(function);
     Value prediction = loss.inF32(*found); // a tensor inside a model that computes in bf16 or f16
     FailureOr<Value> labelsValue = kind == LossKind::ModelOutput ? Value() : getLabels(function, typeOf(prediction));
-    if (failed(labelsValue)) {
+    if (failed(labelsValue) || (!isTraining && failed(addSamples(function, loss, *labelsValue)))) {
       return failure();
     }
     SmallVector<Value> results = {loss.loss(kind, prediction, *labelsValue)};

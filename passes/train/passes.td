@@ -39,10 +39,15 @@ def LossPass : Pass<"ashlar-loss", "::mlir::ModuleOp"> {
     their name, or by a new one: i32 class indices, or for `mean_squared_error` a tensor like the output. With classes the evaluation also
     counts the rows whose first largest output is the label. Ops marked `nn.training_only` (dropout) are left out of the evaluation.
 
+    The last batch of an evaluation may be filled up with samples that do not count: @eval_step takes the number of those that do, the first
+    ones, and returns the sum of their losses, a sample's loss being the mean over its rows or elements. `model_output` has no such input:
+    the loss is the model's own, of the batch as a whole.
+
         func.func @forward(%x {nn.name = "x"}) -> (%logits {nn.name = "logits"})
     ==>
         func.func @train_step(%x, %labels {nn.name = "labels"}) -> (%loss {nn.name = "loss"})
-        func.func @eval_step(%x, %labels {nn.name = "labels"}) -> (%loss {nn.name = "loss"}, %correct {nn.name = "correct"})
+        func.func @eval_step(%x, %labels {nn.name = "labels"}, %samples {nn.name = "ashlar.samples"})
+            -> (%loss {nn.name = "loss"}, %correct {nn.name = "correct"})
 
     Needs: @forward; `output` names one of its results or, by `nn.outputs`, an op's. Leaves: no @forward.
   }];

@@ -18,7 +18,7 @@ extern "C" {
 #endif
 
 // Grows with every change of a struct below; ashlar_rt_main() refuses an image of another version.
-#define ASHLAR_RT_ABI_VERSION 4
+#define ASHLAR_RT_ABI_VERSION 6
 
 // Buffers start on this boundary; arena offsets are multiples of it.
 #define ASHLAR_RT_ALIGNMENT 64
@@ -231,7 +231,7 @@ typedef struct {
   double params[8];
   uint32_t shuffle;
   uint32_t drop_remainder;
-  uint32_t repeat; // passes over the data in one epoch; >= 1
+  uint64_t repeat; // passes over the data in one epoch; >= 1
   uint32_t num_features;
   const ashlar_rt_feature *features;
 } ashlar_rt_dataset;
@@ -242,7 +242,10 @@ typedef struct {
   uint64_t epochs;            // default of --epochs
   uint64_t log_every;         // default of --log-every, steps; 0: once an epoch
   const char *loss_tensor;    // output of train_step and eval_step: mean loss of the batch, f32 or f64, rank 0
-  const char *correct_tensor; // output of eval_step: correctly classified samples of the batch, i64, rank 0; null for a regression
+  const char *correct_tensor; // output of eval_step: correct labels of the batch, i64, rank 0; null for a regression
+  // Input of eval_step, i64, rank 0: how many samples of the batch count, the first ones; its loss is then their sum. Null: eval_step
+  // has no such input, and all samples count.
+  const char *samples_tensor;
 } ashlar_rt_training;
 
 // Kernels of the cuda target for one kind of chip. `arch` "sm_90": machine code for compute capability 9.x with x >= 0; "compute_90": PTX,

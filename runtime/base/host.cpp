@@ -86,7 +86,13 @@ void endWithParent() {
   }
 }
 
-uint64_t hashText(const std::string &text) {
+double patienceSeconds() {
+  constexpr int64_t kPatienceSeconds = 30;
+  int64_t given = environmentInteger("ASHLAR_PATIENCE", 0);
+  return static_cast<double>(given > 0 ? given : kPatienceSeconds);
+}
+
+uint64_t hashText(std::string_view text) {
   uint64_t hash = 0xcbf29ce484222325;
   for (unsigned char c : text) {
     hash = (hash ^ c) * 0x100000001b3;

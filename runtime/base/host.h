@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include <sched.h>
 
@@ -47,8 +48,11 @@ void endWithParent();
 // Returns the value of a whole-number environment variable; `fallback` when it is not set or not a number.
 int64_t environmentInteger(const char *name, int64_t fallback);
 
+// Returns how many seconds a rank waits for another before it says so: ASHLAR_PATIENCE, 30 when that is not set to a number above 0.
+double patienceSeconds();
+
 // Returns the 64-bit FNV-1a hash of the text.
-uint64_t hashText(const std::string &text);
+uint64_t hashText(std::string_view text);
 
 } // namespace ashlar::rt
 

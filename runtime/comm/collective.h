@@ -72,11 +72,8 @@ Status createHostsCollective(const CollectiveContext &context, const ashlar_rt_c
 Status createSlice(const CollectiveContext &context, const CollectiveShape &shape, const std::vector<Group> &groups, const char *constants,
                    uint64_t inOffset, uint64_t outOffset, std::unique_ptr<Collective> &collective);
 
-// Waits until every process of the set on this host has come here too. Returns false when the job is being aborted.
-bool barrier(Window &window, const Waiter &waiter, SyncSet &set);
-
-// The status of a collective that stopped because another rank gave up.
-Status abortedStatus();
+// Waits until every process of the set on this host has come here too.
+Status barrier(Window &window, const Waiter &waiter, SyncSet &set);
 
 } // namespace ashlar::rt
 

@@ -80,7 +80,7 @@ Communicator::Communicator(const ashlar_rt_variant &variant, Place seat, std::sh
 void Communicator::setThreadPool(ThreadPool *pool, int coresOnHost) {
   context.pool = pool;
   int threads = pool != nullptr ? pool->threads() : 1;
-  context.waiter = Waiter(*window, place.processesOnHost(place.rank) * threads > coresOnHost);
+  context.waiter = Waiter(*window, place, place.processesOnHost(place.rank) * threads > coresOnHost);
 }
 
 SyncSet Communicator::makeSet(int index, const std::vector<int> &components) const {
@@ -153,14 +153,12 @@ Status Communicator::gatherReports(const WindowReport &mine, std::vector<WindowR
     return context.transport->allGather(&mine, sizeof(mine), all.data());
   }
   window->report(world.self) = mine;
-  if (!ashlar::rt::barrier(*window, context.waiter, world)) {
-    return abortedStatus();
-  }
+  ASHLAR_RETURN_IF_ERROR(ashlar::rt::barrier(*window, context.waiter, world));
   for (int process = 0; process < place.processes; ++process) {
     all[static_cast<size_t>(process)] = window->report(process);
   }
   // Nobody may write its next report before all have read this one.
-  return ashlar::rt::barrier(*window, context.waiter, world) ? Status() : abortedStatus();
+  return ashlar::rt::barrier(*window, context.waiter, world);
 }
 
 Status Communicator::allGather(const void *mine, size_t bytes, void *all) {
@@ -229,6 +227,10 @@ int Communicator::deadRank() const {
     }
   }
   return -1;
+}
+
+void Communicator::noteProgress() {
+  window->presence(place.indexOnHost(place.rank)).beats.fetch_add(1, std::memory_order_relaxed);
 }
 
 bool Communicator::giveUp() {

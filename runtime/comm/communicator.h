@@ -73,6 +73,9 @@ public:
   // after barrier(); rank 0 must be done with all fetches of one host before the next barrier ends.
   Status fetch(uint64_t offset, uint64_t bytes, const std::function<void(int device, const char *data)> &sink);
 
+  // Lets the ranks of this host that wait for this one know that it gets on, with files for instance.
+  void noteProgress();
+
   // Makes every rank of this host that waits, or comes to wait, give up. Returns whether this one is the first to, and so should say why.
   bool giveUp();
 

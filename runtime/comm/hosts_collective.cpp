@@ -61,7 +61,8 @@ Ring makeRing(const CollectiveContext &context, const Group &group) {
 // The part that both forms share: lists of messages that are given room at the start and refilled at every step.
 class Exchange {
 public:
-  Exchange(Transport *transport, size_t messages, size_t stagedBytes) : transport(transport), staging(stagedBytes) {
+  Exchange(const CollectiveContext &context, size_t messages, size_t stagedBytes)
+      : transport(context.transport), waiter(context.waiter), staging(stagedBytes) {
     sends.reserve(messages);
     receives.reserve(messages);
   }
@@ -94,10 +95,16 @@ public:
     return result;
   }
 
-  Status run(int to, int from) { return transport->exchange(to, sends.data(), sends.size(), from, receives.data(), receives.size()); }
+  Status run(int to, int from) {
+    waiter.noteWait(from);
+    Status status = transport->exchange(to, sends.data(), sends.size(), from, receives.data(), receives.size());
+    waiter.noteWait(-1);
+    return status;
+  }
 
 private:
   Transport *transport;
+  Waiter waiter;
   std::vector<Part> sends;
   std::vector<Part> receives;
   std::vector<char> staging;
@@ -109,7 +116,7 @@ class MovementRing {
 public:
   MovementRing(const CollectiveContext &context, const CollectiveShape &shape, const Group &group, uint64_t inOffset, uint64_t outOffset)
       : ring(makeRing(context, group)), step(chunkBytes(kMessageBytes, messages(context), shape.inBytes())),
-        exchange(context.transport, messages(context), 2 * messages(context) * step), outgoing(ring.size()), incoming(ring.size()) {
+        exchange(context, messages(context), 2 * messages(context) * step), outgoing(ring.size()), incoming(ring.size()) {
     unpack.reserve(messages(context));
     int self = context.place->indexOnHost(context.place->rank);
     auto arena = [&](int member) {
@@ -209,7 +216,7 @@ public:
                 uint64_t inOffset, uint64_t outOffset)
       : ring(makeRing(context, group)), reducer(reducer), members(group.size()), scatters(scatters),
         owned(scatters ? static_cast<size_t>(context.mesh->devicesPerProcess()) : 1), bytes(shape.reducedView(0).bytes()),
-        step(chunkBytes(kStagedBytes, members * owned, bytes)), exchange(context.transport, members * owned, ownMembers() * owned * step),
+        step(chunkBytes(kStagedBytes, members * owned, bytes)), exchange(context, members * owned, ownMembers() * owned * step),
         contributions(owned * members * step) {
     int self = context.place->indexOnHost(context.place->rank);
     for (int mine : ring.members[ring.self]) {

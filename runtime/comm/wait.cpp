@@ -5,9 +5,10 @@
 #include "runtime/comm/wait.h"
 
 #include "runtime/base/clock.h"
+#include "runtime/base/host.h"
+#include "runtime/comm/collective.h"
 
-#include <cerrno>
-#include <csignal>
+#include <cstdio>
 
 #include <sched.h>
 
@@ -22,37 +23,108 @@ constexpr double kSecondsPerPeerCheck = 0.2;
 
 int deadProcess(const Window &window) {
   for (int process = 0; process < window.shape().processes; ++process) {
-    int64_t pid = window.line(/*set=*/0, process).pid.load(std::memory_order_relaxed);
-    if (pid != 0 && kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH) {
+    if (window.hasEnded(process)) {
       return process;
     }
   }
   return -1;
 }
 
-bool Waiter::waitLong(const std::atomic<uint64_t> &counter, uint64_t value) const {
-  double nextPeerCheck = 0;
-  for (int yields = 0; counter.load(std::memory_order_acquire) < value; ++yields) {
+std::string waitingLine(const std::string &whom, double waited, double atMost) {
+  return fmt::format("waiting for {} for {:.0f} s; the job ends after {:.0f} s (ASHLAR_PATIENCE={:.0f})\n", whom, waited, atMost,
+                     patienceSeconds());
+}
+
+Status stuckStatus(const std::string &whom, double waited) {
+  return unavailable("{} did not come within {:.0f} s; it was stopped or is stuck (ASHLAR_PATIENCE={:.0f}, a quarter of that)", whom,
+                     waited, patienceSeconds());
+}
+
+Status abortedStatus() {
+  return Status(StatusCode::kAborted, "another rank gave up");
+}
+
+void Waiter::noteWait(int rank) const {
+  window->presence(place->indexOnHost(place->rank)).waitsFor.store(rank + 1, std::memory_order_relaxed);
+}
+
+Status Waiter::waitLong(const std::atomic<uint64_t> &counter, uint64_t value, int process) const {
+  double begin = 0, nextCheck = 0;
+  uint64_t beats = window->presence(process).beats.load(std::memory_order_relaxed);
+  Status status;
+  for (int yields = 0; status.ok() && counter.load(std::memory_order_acquire) < value; ++yields) {
     if (yields % kYieldsPerCheck == kYieldsPerCheck - 1) {
-      if (window->header().aborted.load(std::memory_order_relaxed) != 0) {
-        return false;
-      }
       double now = seconds();
-      if (nextPeerCheck == 0) {
-        nextPeerCheck = now + kSecondsPerPeerCheck;
-      } else if (now > nextPeerCheck) {
-        // A peer that finished its part may be gone rightly, so look at the counter once more.
-        if (deadProcess(*window) >= 0 && counter.load(std::memory_order_acquire) < value) {
-          int32_t running = 0;
-          window->header().aborted.compare_exchange_strong(running, kPeerDied, std::memory_order_relaxed);
-          return false;
-        }
-        nextPeerCheck = now + kSecondsPerPeerCheck;
+      if (window->header().aborted.load(std::memory_order_relaxed) != 0) {
+        status = abortedStatus();
+      } else if (begin == 0) {
+        begin = now;
+        nextCheck = now + kSecondsPerPeerCheck;
+        noteWait(rankOf(process));
+      } else if (now > nextCheck) {
+        nextCheck = now + kSecondsPerPeerCheck;
+        const uint64_t heard = window->presence(process).beats.load(std::memory_order_relaxed);
+        begin = heard != beats ? now : begin;
+        beats = heard;
+        status = lookAround(counter, value, process, now - begin);
       }
     }
     sched_yield();
   }
-  return true;
+  if (begin != 0) {
+    noteWait(-1);
+  }
+  return status;
+}
+
+// Whether it makes sense to wait any longer.
+Status Waiter::lookAround(const std::atomic<uint64_t> &counter, uint64_t value, int process, double waited) const {
+  WindowHeader &header = window->header();
+  int32_t running = 0;
+  // A peer that finished its part may be gone rightly, so look at the counter once more.
+  if (deadProcess(*window) >= 0 && counter.load(std::memory_order_acquire) < value) {
+    header.aborted.compare_exchange_strong(running, kPeerDied, std::memory_order_relaxed);
+    return abortedStatus();
+  }
+  const double patience = patienceSeconds();
+  const bool ends = waited > kEndAfter * patience;
+  if (waited <= patience || (!ends && header.noted.exchange(1, std::memory_order_relaxed) != 0)) {
+    return Status();
+  }
+  const std::string whom = fmt::format("rank {}", lastInChain(process));
+  if (!ends) {
+    std::fputs(waitingLine(whom, waited, kEndAfter * patience).c_str(), stderr);
+    return Status();
+  }
+  const bool first = header.aborted.compare_exchange_strong(running, kPeerStuck, std::memory_order_relaxed);
+  return first ? stuckStatus(whom, waited) : abortedStatus();
+}
+
+int Waiter::rankOf(int process) const {
+  const int host = place->hostOfProcess[static_cast<size_t>(place->rank)];
+  for (int rank = 0; rank < place->processes; ++rank) {
+    if (place->hostOfProcess[static_cast<size_t>(rank)] == host && process-- == 0) {
+      return rank;
+    }
+  }
+  return -1;
+}
+
+// The rank at the end of those that wait for each other, beginning with `process`: the one that does not wait itself.
+int Waiter::lastInChain(int process) const {
+  const int host = place->hostOfProcess[static_cast<size_t>(place->rank)];
+  int rank = rankOf(process);
+  for (int steps = 0; steps < place->processes; ++steps) {
+    if (place->hostOfProcess[static_cast<size_t>(rank)] != host) {
+      return rank;
+    }
+    const int next = window->presence(place->indexOnHost(rank)).waitsFor.load(std::memory_order_relaxed) - 1;
+    if (next < 0) {
+      return rank;
+    }
+    rank = next;
+  }
+  return rank;
 }
 
 } // namespace ashlar::rt

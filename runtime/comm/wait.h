@@ -1,45 +1,68 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Waiting for a counter in the window: spin a little while every rank has a core to itself, then yield; give up when a rank has aborted
-// or died.
+// Waiting for a counter in the window: spin a little while every rank has a core to itself, then yield; give up when a rank has aborted,
+// died, or does not come. Who waits long says for whom, so that a rank that was stopped is found.
 
 #ifndef ASHLAR_RUNTIME_COMM_WAIT_H
 #define ASHLAR_RUNTIME_COMM_WAIT_H
 
+#include "runtime/base/status.h"
 #include "runtime/comm/window.h"
+
+#include <string>
 
 namespace ashlar::rt {
 
+struct Place;
+
+// A rank that waits says so after patienceSeconds(), and ends the job after so many times that.
+constexpr double kEndAfter = 4;
+
 // Returns the first process of the window's host, counted on the host, that ended without a word; -1 when all are there.
 int deadProcess(const Window &window);
+
+// What a rank prints that has waited `waited` seconds for `whom`, and will wait for `atMost`; and what it ends with.
+std::string waitingLine(const std::string &whom, double waited, double atMost);
+Status stuckStatus(const std::string &whom, double waited);
+
+// The status of a wait that ended because another rank gave up.
+Status abortedStatus();
 
 // Waits on counters of one window on behalf of one process.
 class Waiter {
 public:
   Waiter() = default;
 
-  // `oversubscribed`: more ranks than cores, so spinning only keeps the peer from running.
-  Waiter(Window &window, bool oversubscribed) : window(&window), spins(oversubscribed ? 0 : kSpins) {}
+  // `oversubscribed`: more ranks than cores, so spinning only keeps the peer from running. All outlive the waiter.
+  Waiter(Window &window, const Place &place, bool oversubscribed) : window(&window), place(&place), spins(oversubscribed ? 0 : kSpins) {}
 
-  // Returns true once `counter` >= `value`, false when the job is being aborted.
-  bool wait(const std::atomic<uint64_t> &counter, uint64_t value) const {
+  // Returns once `counter`, which is that of `process`, counted on the host, is >= `value`; fails when the job is being aborted or the
+  // process does not come.
+  Status wait(const std::atomic<uint64_t> &counter, uint64_t value, int process) const {
     for (int spin = 0; counter.load(std::memory_order_acquire) < value; ++spin) {
       if (spin >= spins) {
-        return waitLong(counter, value);
+        return waitLong(counter, value, process);
       }
 #if defined(__x86_64__)
       __builtin_ia32_pause();
 #endif
     }
-    return true;
+    return Status();
   }
+
+  // Lets the other processes of the host know which rank this one waits for from now on; -1: none.
+  void noteWait(int rank) const;
 
 private:
   static constexpr int kSpins = 4000; // some 50 us: longer than any collective takes when the peer is running
 
-  bool waitLong(const std::atomic<uint64_t> &counter, uint64_t value) const;
+  Status waitLong(const std::atomic<uint64_t> &counter, uint64_t value, int process) const;
+  Status lookAround(const std::atomic<uint64_t> &counter, uint64_t value, int process, double waited) const;
+  int rankOf(int process) const;
+  int lastInChain(int process) const;
 
   Window *window = nullptr;
+  const Place *place = nullptr;
   int spins = 0;
 };
 

@@ -4,6 +4,8 @@
 
 #include "runtime/comm/window.h"
 
+#include <cerrno>
+
 namespace ashlar::rt {
 namespace {
 
@@ -18,12 +20,16 @@ size_t count(int value) {
   return static_cast<size_t>(value);
 }
 
-size_t reportsOffset() {
+size_t presencesOffset() {
   return pages(sizeof(WindowHeader));
 }
 
+size_t reportsOffset(const WindowShape &shape) {
+  return presencesOffset() + pages(count(shape.processes) * sizeof(WindowPresence));
+}
+
 size_t linesOffset(const WindowShape &shape) {
-  return reportsOffset() + pages(count(shape.processes) * sizeof(WindowReport));
+  return reportsOffset(shape) + pages(count(shape.processes) * sizeof(WindowReport));
 }
 
 size_t slotsOffset(const WindowShape &shape) {
@@ -50,8 +56,54 @@ size_t Window::arenasOffset(int process) const {
   return firstArena(extents) + count(process) * processStride(extents);
 }
 
+Window::~Window() {
+  if (entered >= 0) {
+    WindowPresence &mine = presence(entered);
+    mine.state.store(kEnded, std::memory_order_release);
+    pthread_mutex_unlock(&mine.life);
+  }
+}
+
+void Window::prepare() {
+  pthread_mutexattr_t attributes;
+  pthread_mutexattr_init(&attributes);
+  pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
+  pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
+  for (int process = 0; process < extents.processes; ++process) {
+    pthread_mutex_init(&presence(process).life, &attributes);
+  }
+  pthread_mutexattr_destroy(&attributes);
+}
+
+void Window::enter(int process) {
+  entered = process;
+  pthread_mutex_lock(&presence(process).life);
+  presence(process).state.store(kThere, std::memory_order_release);
+}
+
+bool Window::hasEnded(int process) const {
+  WindowPresence &other = presence(process);
+  if (process == entered || other.state.load(std::memory_order_acquire) != kThere) {
+    return other.state.load(std::memory_order_acquire) == kEnded;
+  }
+  const int taken = pthread_mutex_trylock(&other.life);
+  if (taken == EBUSY) {
+    return false;
+  }
+  if (taken == EOWNERDEAD) {
+    pthread_mutex_consistent(&other.life);
+  }
+  other.state.store(kEnded, std::memory_order_release);
+  pthread_mutex_unlock(&other.life);
+  return true;
+}
+
+WindowPresence &Window::presence(int process) const {
+  return reinterpret_cast<WindowPresence *>(map.data() + presencesOffset())[process];
+}
+
 WindowReport &Window::report(int process) const {
-  return reinterpret_cast<WindowReport *>(map.data() + reportsOffset())[process];
+  return reinterpret_cast<WindowReport *>(map.data() + reportsOffset(extents))[process];
 }
 
 WindowLine &Window::line(int set, int process) const {

@@ -3,7 +3,8 @@
 // The memory that the processes of one host share: a header, counters to wait on, slots for small messages, and the arenas of all their
 // devices, so that a collective is loads and stores. Layout, in this order, each part aligned to 4096:
 //
-//   header | reports: one a process | lines: [set][process] | slots: [set][parity][process] | arenas: [process][device of the process]
+//   header | presences: one a process | reports: one a process | lines: [set][process] | slots: [set][parity][process] |
+//   arenas: [process][device of the process]
 //
 // A *set* is a distinct set of mesh axes that some collective runs over; set 0 is all processes of the host. "Process" counts the
 // processes of this host here.
@@ -15,6 +16,8 @@
 
 #include <atomic>
 #include <cstdint>
+
+#include <pthread.h>
 
 namespace ashlar::rt {
 
@@ -32,21 +35,40 @@ struct WindowShape {
   uint64_t arenaBytes = 0;
 };
 
-// Values of WindowHeader::aborted: a rank gave up and says why; a rank ended, and nobody has said so yet.
+// Values of WindowHeader::aborted: a rank gave up and says why; a rank ended, or did not come, and nobody has said so yet.
 constexpr int32_t kGaveUp = 1;
 constexpr int32_t kPeerDied = 2;
+constexpr int32_t kPeerStuck = 3;
+
+// What a process runs.
+struct ProgramIdentity {
+  uint64_t hash;
+  char variant[24]; // its name
+};
 
 // First bytes of a window. Lives in shared memory: plain integers and lock-free atomics only.
 struct WindowHeader {
-  uint64_t programHash;         // of the creator
+  ProgramIdentity program;      // of the creator
   uint64_t bytes;               // of the whole window
   std::atomic<int32_t> aborted; // not 0: some rank gave up; stop waiting
+  std::atomic<int32_t> noted;   // not 0: some rank said whom it waits for
 };
+
+// Whether a process is there, by a robust mutex that it holds while it lives: the kernel notices its end, whatever namespaces the processes
+// are in.
+struct alignas(64) WindowPresence {
+  pthread_mutex_t life;
+  std::atomic<int32_t> state;    // ashlar::rt::Presence
+  std::atomic<int32_t> waitsFor; // the rank that it waits for, plus 1; 0: it does not wait
+  std::atomic<uint64_t> beats;   // grows while it gets on with something long that the others wait for
+};
+
+// Values of WindowPresence::state.
+enum Presence : int32_t { kNotThere = 0, kThere = 1, kEnded = 2 };
 
 // A counter in a cache line of its own. Only its owner writes it.
 struct alignas(64) WindowLine {
   std::atomic<uint64_t> count;
-  std::atomic<int64_t> pid; // of the owner; used in set 0 only
 };
 
 // What a process tells the others when they agree on success or failure.
@@ -58,10 +80,22 @@ struct WindowReport {
 // Addresses inside one mapped window. Owns the mapping.
 class Window {
 public:
-  Window() = default;
-
   // Takes over a mapping of bytes(shape) bytes.
   Window(const WindowShape &shape, Mapping mapping);
+
+  // Tells the others that the process that called enter() ended in good order.
+  ~Window();
+  Window(const Window &) = delete;
+  Window &operator=(const Window &) = delete;
+
+  // Prepares what processes wait on. The creator calls it before anybody else has the window.
+  void prepare();
+
+  // Tells the others that `process`, which is the calling one, is there. They notice when its main thread ends: that one has to call it.
+  void enter(int process);
+
+  // Whether `process` was there and has ended.
+  bool hasEnded(int process) const;
 
   // Bytes that a window of the shape takes.
   static size_t bytes(const WindowShape &shape);
@@ -71,6 +105,9 @@ public:
 
   // The header.
   WindowHeader &header() const { return *reinterpret_cast<WindowHeader *>(map.data()); }
+
+  // The presence of `process`.
+  WindowPresence &presence(int process) const;
 
   // The report of `process`.
   WindowReport &report(int process) const;
@@ -96,6 +133,7 @@ private:
 
   WindowShape extents;
   Mapping map;
+  int entered = -1; // the process that called enter()
 };
 
 } // namespace ashlar::rt

@@ -100,20 +100,16 @@ private:
     context.window->slotCount(set.index, parity, set.self).store(number, std::memory_order_release);
     // Two slots are enough: whoever writes slot k + 2 has waited for message k + 1 of all, so all have read slot k.
     for (int peer : set.peers) {
-      if (!context.waiter.wait(context.window->slotCount(set.index, parity, peer), number)) {
-        return abortedStatus();
-      }
+      ASHLAR_RETURN_IF_ERROR(context.waiter.wait(context.window->slotCount(set.index, parity, peer), number, peer));
     }
     runTasks(parity);
     return Status();
   }
 
   Status runLarge() {
-    if (!barrier(*context.window, context.waiter, set)) {
-      return abortedStatus();
-    }
+    ASHLAR_RETURN_IF_ERROR(barrier(*context.window, context.waiter, set));
     runTasks(/*parity=*/0);
-    return barrier(*context.window, context.waiter, set) ? Status() : abortedStatus();
+    return barrier(*context.window, context.waiter, set);
   }
 
   void runTasks(int parity) {
@@ -307,19 +303,13 @@ Status createSlice(const CollectiveContext &context, const CollectiveShape &shap
   return Status();
 }
 
-bool barrier(Window &window, const Waiter &waiter, SyncSet &set) {
+Status barrier(Window &window, const Waiter &waiter, SyncSet &set) {
   uint64_t number = ++set.barriers;
   window.line(set.index, set.self).count.store(number, std::memory_order_release);
   for (int peer : set.peers) {
-    if (!waiter.wait(window.line(set.index, peer).count, number)) {
-      return false;
-    }
+    ASHLAR_RETURN_IF_ERROR(waiter.wait(window.line(set.index, peer).count, number, peer));
   }
-  return true;
-}
-
-Status abortedStatus() {
-  return Status(StatusCode::kAborted, "another rank gave up");
+  return Status();
 }
 
 } // namespace ashlar::rt

@@ -42,6 +42,9 @@ public:
 
   // Returns the elements of `column` of `sample`, row major, valid until the next read() of that column. Assumes sample < samples().
   virtual const void *read(size_t column, uint64_t sample) = 0;
+
+  // Fails when what read() has returned cannot be trusted: a file was changed meanwhile. May be called beside read().
+  virtual Status check() const { return Status(); }
 };
 
 // Opens the split of the data set that `description` names. `directory` is --data, empty when it was not given: a generator with a

@@ -5,6 +5,7 @@
 #include "runtime/data/element.h"
 
 #include "runtime/abi/ashlar_rt.h"
+#include "runtime/base/half.h"
 
 #include <algorithm>
 #include <cstring>
@@ -19,7 +20,11 @@ namespace {
 
 // Converts one element: to bool by whether it is 0, to an integer by rounding towards zero and to the nearest it can hold (NaN gives 0).
 template <typename To, typename From> To convertOne(From value) {
-  if constexpr (std::is_same_v<To, bool>) {
+  if constexpr (std::is_same_v<From, F16>) {
+    return convertOne<To>(static_cast<float>(value));
+  } else if constexpr (std::is_same_v<To, F16>) {
+    return F16(static_cast<float>(value));
+  } else if constexpr (std::is_same_v<To, bool>) {
     return value != 0;
   } else if constexpr (std::is_floating_point_v<To> || (std::is_integral_v<From> && sizeof(From) < sizeof(To))) {
     return static_cast<To>(value);
@@ -55,7 +60,7 @@ template <typename From, typename To> void convertTyped(const void *fromBytes, v
   }
   const Compute factor = static_cast<Compute>(scale), offset = static_cast<Compute>(shift);
   for (int64_t i = 0; i < count; ++i) {
-    to[i] = convertOne<To>(static_cast<Compute>(from[i]) * factor + offset);
+    to[i] = convertOne<To>(convertOne<Compute>(from[i]) * factor + offset);
   }
 }
 
@@ -73,6 +78,8 @@ template <typename From> void convertFrom(const void *from, Element toType, void
     return convertTyped<From, uint8_t>(from, to, count, scale, shift);
   case Element::kBool:
     return convertTyped<From, bool>(from, to, count, scale, shift);
+  case Element::kF16:
+    return convertTyped<From, F16>(from, to, count, scale, shift);
   }
 }
 
@@ -86,6 +93,8 @@ size_t elementBytes(Element element) {
   case Element::kF32:
   case Element::kI32:
     return 4;
+  case Element::kF16:
+    return 2;
   case Element::kU8:
   case Element::kBool:
     return 1;
@@ -94,7 +103,7 @@ size_t elementBytes(Element element) {
 }
 
 const char *elementName(Element element) {
-  static const char *const names[] = {"f32", "f64", "i32", "i64", "u8", "bool"};
+  static const char *const names[] = {"f32", "f64", "i32", "i64", "u8", "bool", "f16"};
   return names[static_cast<int>(element)];
 }
 
@@ -114,6 +123,9 @@ bool elementOfDtype(uint32_t dtype, Element &element) {
     return true;
   case ASHLAR_RT_BOOL:
     element = Element::kBool;
+    return true;
+  case ASHLAR_RT_F16:
+    element = Element::kF16;
     return true;
   default:
     return false;
@@ -142,6 +154,8 @@ void convertElements(Element fromType, const void *from, Element toType, void *t
     return convertFrom<float>(from, toType, to, count, scale, shift);
   case Element::kF64:
     return convertFrom<double>(from, toType, to, count, scale, shift);
+  case Element::kF16:
+    return convertFrom<F16>(from, toType, to, count, scale, shift);
   case Element::kI32:
     return convertFrom<int32_t>(from, toType, to, count, scale, shift);
   case Element::kI64:

@@ -13,7 +13,7 @@
 namespace ashlar::rt {
 
 // Type of one element as it is stored. A bool is one byte holding 0 or 1.
-enum class Element { kF32, kF64, kI32, kI64, kU8, kBool };
+enum class Element { kF32, kF64, kI32, kI64, kU8, kBool, kF16 };
 
 // Returns the bytes of one element.
 size_t elementBytes(Element element);
@@ -21,7 +21,7 @@ size_t elementBytes(Element element);
 // Returns the name that errors call the type, like "f32" or "u8".
 const char *elementName(Element element);
 
-// Finds the element type of an ashlar_rt_dtype. Returns false when there is none (f16, bf16).
+// Finds the element type of an ashlar_rt_dtype. Returns false when there is none (bf16).
 bool elementOfDtype(uint32_t dtype, Element &element);
 
 // Returns the number of elements of a shape, 1 for rank 0.
@@ -31,8 +31,8 @@ int64_t numElements(const std::vector<int64_t> &shape);
 std::string shapeText(const std::vector<int64_t> &shape);
 
 // Converts `count` elements from `from` to `to` as to = from * scale + shift, computed in f64 when either side is wider than f32, else in
-// f32. Conversion to an integer rounds towards zero, and to the nearest it can hold; to bool it tells whether the value is not 0. Does not
-// allocate.
+// f32; to f16 it rounds once more. Conversion to an integer rounds towards zero, and to the nearest it can hold; to bool it tells whether
+// the value is not 0. Does not allocate.
 void convertElements(Element fromType, const void *from, Element toType, void *to, int64_t count, double scale, double shift);
 
 } // namespace ashlar::rt

@@ -5,15 +5,7 @@
 #include "runtime/data/npy.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
 #include <cstring>
-#include <utility>
-
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 namespace ashlar::rt {
 
@@ -28,8 +20,9 @@ struct TypeCode {
 };
 
 // What numpy writes on a little-endian machine, and the spellings that mean the same there.
-constexpr TypeCode kTypeCodes[] = {{"<f4", Element::kF32}, {"<f8", Element::kF64},  {"<i4", Element::kI32}, {"<i8", Element::kI64},
-                                   {"|u1", Element::kU8},  {"|b1", Element::kBool}, {"<u1", Element::kU8},  {"?", Element::kBool}};
+constexpr TypeCode kTypeCodes[] = {{"<f4", Element::kF32}, {"<f8", Element::kF64}, {"<i4", Element::kI32},
+                                   {"<i8", Element::kI64}, {"|u1", Element::kU8},  {"|b1", Element::kBool},
+                                   {"<u1", Element::kU8},  {"?", Element::kBool},  {"<f2", Element::kF16}};
 
 // Reads the few forms that a header's dictionary has. Every function skips blanks first and returns false when the text is something else.
 class HeaderText {
@@ -181,57 +174,20 @@ Status readHeader(const std::string &path, const char *bytes, size_t size, Heade
   return {};
 }
 
-Status systemError(const char *what, const std::string &path) {
-  return unavailable("cannot {} \"{}\": {}", what, path, std::strerror(errno));
-}
-
 } // namespace
 
-NpyFile::NpyFile(NpyFile &&other) noexcept {
-  *this = std::move(other);
-}
-
-NpyFile &NpyFile::operator=(NpyFile &&other) noexcept {
-  std::swap(filePath, other.filePath);
-  std::swap(elementType, other.elementType);
-  std::swap(dims, other.dims);
-  std::swap(mapping, other.mapping);
-  std::swap(mappedBytes, other.mappedBytes);
-  std::swap(offset, other.offset);
-  return *this;
-}
-
-NpyFile::~NpyFile() {
-  if (mapping) {
-    munmap(mapping, mappedBytes);
-  }
-}
-
 Status NpyFile::open(const std::string &path, NpyFile &file) {
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0) {
-    return systemError("open", path);
-  }
-  struct stat info = {};
   NpyFile opened;
   opened.filePath = path;
-  if (fstat(descriptor, &info) == 0 && S_ISREG(info.st_mode) && info.st_size > 0) {
-    void *address = mmap(nullptr, info.st_size, PROT_READ, MAP_PRIVATE, descriptor, 0);
-    opened.mapping = address == MAP_FAILED ? nullptr : address;
-    opened.mappedBytes = info.st_size;
-  }
-  close(descriptor);
-  if (!opened.mapping) {
-    return invalid("\"{}\" is empty or not a regular file; expected a .npy file", path);
-  }
+  ASHLAR_RETURN_IF_ERROR(MappedFile::open(path, opened.mapping));
   Header header;
-  ASHLAR_RETURN_IF_ERROR(readHeader(path, static_cast<const char *>(opened.mapping), opened.mappedBytes, header, opened.offset));
+  ASHLAR_RETURN_IF_ERROR(readHeader(path, opened.mapping.data(), opened.mapping.size(), header, opened.offset));
   const TypeCode *type = nullptr;
   for (const TypeCode &candidate : kTypeCodes) {
     type = header.descr == candidate.code ? &candidate : type;
   }
   if (!type) {
-    return invalid("\"{}\" has elements of type '{}'; little-endian f4, f8, i4, i8, u1 and b1 can be read", path, header.descr);
+    return invalid("\"{}\" has elements of type '{}'; little-endian f2, f4, f8, i4, i8, u1 and b1 can be read", path, header.descr);
   }
   if (header.fortranOrder != "False") {
     return invalid("\"{}\" is in Fortran order; save it with numpy.ascontiguousarray", path);
@@ -243,7 +199,7 @@ Status NpyFile::open(const std::string &path, NpyFile &file) {
   for (int64_t dim : opened.dims) {
     bytes *= static_cast<double>(dim);
   }
-  const size_t found = opened.mappedBytes - opened.offset;
+  const size_t found = opened.mapping.size() - opened.offset;
   if (bytes != static_cast<double>(found)) {
     return invalid("\"{}\" announces {} elements of {} ({:.0f} bytes) but holds {} bytes", path, shapeText(opened.dims),
                    elementName(type->element), bytes, found);
@@ -262,7 +218,7 @@ Status NpyFile::expect(Element expectedElement, const std::vector<int64_t> &expe
   return {};
 }
 
-Status writeNpy(const std::string &path, Element element, const std::vector<int64_t> &shape, const void *data) {
+Status writeNpy(OutputFile &file, Element element, const std::vector<int64_t> &shape, const void *data) {
   static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "elements are written as they lie in memory");
   const char *code = nullptr;
   for (const TypeCode &candidate : kTypeCodes) {
@@ -272,22 +228,20 @@ Status writeNpy(const std::string &path, Element element, const std::vector<int6
   // The elements begin at a multiple of 64 bytes, as numpy itself does it.
   header.append(63 - (10 + header.size()) % 64, ' ');
   header += '\n';
-  std::FILE *file = std::fopen(path.c_str(), "wb");
-  if (!file) {
-    return systemError("write", path);
+  std::string prefix(kMagic, sizeof(kMagic));
+  for (size_t byte : {size_t{1}, size_t{0}, header.size() & 255, header.size() >> 8}) {
+    prefix += static_cast<char>(byte);
   }
-  const unsigned char prefix[] = {1, 0, static_cast<unsigned char>(header.size() & 255), static_cast<unsigned char>(header.size() >> 8)};
-  const size_t bytes = elementBytes(element) * numElements(shape);
-  bool good = std::fwrite(kMagic, 1, sizeof(kMagic), file) == sizeof(kMagic) &&
-              std::fwrite(prefix, 1, sizeof(prefix), file) == sizeof(prefix) &&
-              std::fwrite(header.data(), 1, header.size(), file) == header.size() && std::fwrite(data, 1, bytes, file) == bytes;
-  good = std::fclose(file) == 0 && good;
-  if (!good) {
-    Status failure = systemError("write", path);
-    std::remove(path.c_str());
-    return failure;
-  }
-  return {};
+  prefix += header;
+  ASHLAR_RETURN_IF_ERROR(file.write(prefix.data(), prefix.size()));
+  return file.write(data, elementBytes(element) * numElements(shape));
+}
+
+Status writeNpy(const std::string &path, Element element, const std::vector<int64_t> &shape, const void *data) {
+  OutputFile file;
+  ASHLAR_RETURN_IF_ERROR(file.create(path));
+  ASHLAR_RETURN_IF_ERROR(writeNpy(file, element, shape, data));
+  return file.commit();
 }
 
 } // namespace ashlar::rt

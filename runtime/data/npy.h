@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Files in NumPy's .npy format, versions 1 and 2: little endian, C order, element types f4 f8 i4 i8 u1 b1. Anything else is refused by
+// Files in NumPy's .npy format, versions 1 and 2: little endian, C order, element types f2 f4 f8 i4 i8 u1 b1. Anything else is refused by
 // name. Format: numpy/lib/format.py (NEP 1).
 
 #ifndef ASHLAR_RUNTIME_DATA_NPY_H
 #define ASHLAR_RUNTIME_DATA_NPY_H
 
+#include "runtime/base/mapped_file.h"
+#include "runtime/base/output_file.h"
 #include "runtime/base/status.h"
 #include "runtime/data/element.h"
 
@@ -17,11 +19,6 @@ namespace ashlar::rt {
 // A .npy file mapped for reading. The elements stay on disk until they are touched. Movable; unmaps when destroyed.
 class NpyFile {
 public:
-  NpyFile() = default;
-  NpyFile(NpyFile &&other) noexcept;
-  NpyFile &operator=(NpyFile &&other) noexcept;
-  ~NpyFile();
-
   // Maps `path` and checks that the header is well formed and the file holds exactly the elements it announces.
   static Status open(const std::string &path, NpyFile &file);
 
@@ -30,7 +27,10 @@ public:
   const std::vector<int64_t> &shape() const { return dims; }
 
   // Returns the first element, row major. Valid while this object lives.
-  const void *data() const { return static_cast<const char *>(mapping) + offset; }
+  const void *data() const { return mapping.data() + offset; }
+
+  // Fails when not all elements could be read since open(): the file was cut.
+  Status check() const { return mapping.check(); }
 
   // Returns an error naming the file, what was expected and what was found, unless type and shape are exactly these.
   Status expect(Element expectedElement, const std::vector<int64_t> &expectedShape) const;
@@ -39,12 +39,14 @@ private:
   std::string filePath;
   Element elementType = Element::kF32;
   std::vector<int64_t> dims;
-  void *mapping = nullptr;
-  size_t mappedBytes = 0;
+  MappedFile mapping;
   size_t offset = 0;
 };
 
-// Writes a version 1 file: `shape` elements at `data`, row major. Overwrites `path`; on an error the file is removed again.
+// Writes a version 1 file: `shape` elements at `data`, row major.
+Status writeNpy(OutputFile &file, Element element, const std::vector<int64_t> &shape, const void *data);
+
+// The same, to a file that takes the place of `path` when it is whole.
 Status writeNpy(const std::string &path, Element element, const std::vector<int64_t> &shape, const void *data);
 
 } // namespace ashlar::rt

@@ -24,6 +24,13 @@ public:
   const void *read(size_t column, uint64_t sample) override {
     return static_cast<const char *>(files[column].data()) + sample * sampleBytes[column];
   }
+  Status check() const override {
+    Status status;
+    for (const NpyFile &file : files) {
+      status.update(file.check());
+    }
+    return status;
+  }
 
 private:
   std::vector<Column> allColumns;

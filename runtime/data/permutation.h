@@ -12,7 +12,7 @@ namespace ashlar::rt {
 
 // Fills `order` with a permutation of 0 .. order.size() - 1 that follows from (seed, pass) alone: Fisher-Yates, draw i taken from Philox
 // index i. O(n); does not allocate.
-void shuffledOrder(uint64_t seed, uint32_t pass, std::vector<uint64_t> &order);
+void shuffledOrder(uint64_t seed, uint64_t pass, std::vector<uint64_t> &order);
 
 } // namespace ashlar::rt
 

@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <condition_variable>
 #include <cstdlib>
 #include <mutex>
@@ -54,11 +55,12 @@ size_t alignUp(size_t bytes) {
 struct Pipeline::State {
   // Fixed by create().
   std::unique_ptr<Dataset> dataset;
+  DataFacts facts;
   std::vector<Feature> features;
   std::vector<FeaturePiece> pieces;
   std::vector<size_t> offsets; // [device][feature], in the bytes of a step
   bool shuffle = false;
-  uint64_t seed = 0, globalBatch = 1, stepsPerPass = 1, stepsPerEpoch = 1;
+  uint64_t seed = 0, samples = 1, globalBatch = 1, stepsPerPass = 1, stepsPerEpoch = 1;
   size_t stepBytes = 0;
   uint64_t stageSteps = 1;
   std::shared_ptr<char> memory;
@@ -80,6 +82,8 @@ struct Pipeline::State {
   size_t head = 0, tail = 0;
   uint64_t nextFill = 0, generation = 0;
   bool stopping = false;
+  Status damage; // of the data set
+  std::atomic<bool> isDamaged{false};
 
   std::thread thread;
 
@@ -106,21 +110,24 @@ Status Pipeline::State::resolve(const PipelineOptions &options) {
   const ashlar_rt_dataset &description = options.training->dataset;
   ASHLAR_RETURN_IF_ERROR(openDataset(description, options.directory, options.split, dataset));
   globalBatch = options.training->global_batch;
-  const uint64_t samples = dataset->samples();
+  samples = dataset->samples();
+  facts = factsOf(*dataset, options.split);
   const char *split = splitName(options.split);
-  if (globalBatch < 1 || globalBatch > samples) {
-    return invalid("the global batch is {} but the {} split of the data set holds {} samples; lower global_batch or add samples",
-                   globalBatch, split, samples);
-  }
   const bool train = options.split == Split::kTrain;
+  if (globalBatch < 1 || samples < 1 || (train && globalBatch > samples)) {
+    return invalid("the global batch is {} but the {} split of the data set holds {} samples; {}add samples", globalBatch, split, samples,
+                   train ? "lower global_batch or " : "");
+  }
   if (train && !description.drop_remainder && samples % globalBatch != 0) {
     return invalid("the train split holds {} samples, which batches of {} do not divide; set drop_remainder or change global_batch",
                    samples, globalBatch);
   }
   seed = options.seed;
   shuffle = train && description.shuffle;
-  stepsPerPass = samples / globalBatch;
-  stepsPerEpoch = stepsPerPass * (train ? std::max<uint32_t>(description.repeat, 1) : 1);
+  stepsPerPass = train ? samples / globalBatch : (samples - 1) / globalBatch + 1;
+  if (__builtin_mul_overflow(stepsPerPass, train ? std::max<uint64_t>(description.repeat, 1) : 1, &stepsPerEpoch)) {
+    return invalid("{} passes of {} steps are more than can be counted; lower dataset.repeat", description.repeat, stepsPerPass);
+  }
   order.resize(shuffle ? samples : 0);
   features.resize(description.num_features);
   for (size_t i = 0; i < features.size(); ++i) {
@@ -167,14 +174,14 @@ Status Pipeline::State::layOut(const PipelineOptions &options) {
 void Pipeline::State::fillStep(uint64_t step, char *to) {
   const uint64_t pass = step / stepsPerPass;
   if (shuffle && pass != orderPass) {
-    shuffledOrder(seed, static_cast<uint32_t>(pass), order);
+    shuffledOrder(seed, pass, order);
     orderPass = pass;
   }
   const uint64_t first = step % stepsPerPass * globalBatch;
   for (const FeaturePiece &part : pieces) {
     const Feature &feature = features[part.feature];
     for (int64_t row = 0; row < part.piece.size[0]; ++row) {
-      const uint64_t place = first + part.piece.start[0] + row;
+      const uint64_t place = (first + part.piece.start[0] + row) % samples; // beyond the last: what fills up an evaluated batch
       const void *sample = dataset->read(feature.column, shuffle ? order[place] : place);
       convertSample(feature, part.piece, sample, to + part.offset + row * feature.rowBytes);
     }
@@ -195,7 +202,12 @@ void Pipeline::State::produce() {
     for (uint64_t i = 0; i < stageSteps; ++i) {
       fillStep(first + i, stage.base + i * stepBytes);
     }
+    Status intact = dataset->check();
     lock.lock();
+    if (!intact.ok()) {
+      damage.update(std::move(intact));
+      isDamaged.store(true, std::memory_order_relaxed);
+    }
     if (started == generation) {
       stage.firstStep = first;
       stage.full = true;
@@ -222,7 +234,8 @@ Status Pipeline::create(const PipelineOptions &options, Pipeline &pipeline) {
   } catch (const std::bad_alloc &) {
     return unavailable("the {} split of the data set does not fit into memory", splitName(options.split));
   } catch (const std::system_error &error) {
-    return unavailable("cannot start the thread that prepares batches: {}", error.what());
+    return unavailable("cannot start the thread that prepares batches: {}; raise the limits on processes and memory (ulimit -u, ulimit -v)",
+                       error.code().message());
   }
 }
 
@@ -230,8 +243,12 @@ uint64_t Pipeline::stepsPerEpoch() const {
   return state->stepsPerEpoch;
 }
 
-uint64_t Pipeline::samplesPerEpoch() const {
-  return state->stepsPerEpoch * state->globalBatch;
+uint64_t Pipeline::samples() const {
+  return state->samples;
+}
+
+const DataFacts &Pipeline::facts() const {
+  return state->facts;
 }
 
 uint32_t Pipeline::numFeatures() const {
@@ -300,6 +317,14 @@ const Batch &Pipeline::next() {
   s.batch.base = s.stages[s.tail].base + (s.position - s.stages[s.tail].firstStep) * s.stepBytes;
   ++s.position;
   return s.batch;
+}
+
+Status Pipeline::check() const {
+  if (!state->isDamaged.load(std::memory_order_relaxed)) {
+    return {};
+  }
+  std::lock_guard<std::mutex> lock(state->mutex);
+  return state->damage;
 }
 
 } // namespace ashlar::rt

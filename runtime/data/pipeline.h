@@ -9,7 +9,7 @@
 
 #include "runtime/abi/ashlar_rt.h"
 #include "runtime/base/status.h"
-#include "runtime/data/dataset.h"
+#include "runtime/data/data_facts.h"
 
 #include <cstdint>
 #include <memory>
@@ -23,7 +23,7 @@ struct PipelineOptions {
   const ashlar_rt_variant *variant = nullptr; // axes and tensors
   uint32_t firstDevice = 0;                   // the devices of this process: firstDevice .. firstDevice + numDevices - 1
   uint32_t numDevices = 1;
-  Split split = Split::kTrain; // kEval: in order, once, no shuffling; a last batch that is not full is left out
+  Split split = Split::kTrain; // kEval: in order, once, no shuffling; a last batch that is not full is filled up from the first sample on
   std::string directory;       // --data; empty: not given
   uint64_t seed = 0;           // --seed; decides the order, not the samples
 };
@@ -57,11 +57,14 @@ public:
   // Opens the data set, checks that it fits the tensors, and begins to prepare the batches of epoch 0.
   static Status create(const PipelineOptions &options, Pipeline &pipeline);
 
-  // Returns the steps of one epoch: repeat x (samples / global batch).
+  // Returns the steps of one epoch: repeat x (samples / global batch). Of the evaluation split: as many as hold all samples.
   uint64_t stepsPerEpoch() const;
 
-  // Returns the samples that one epoch uses: stepsPerEpoch() x global batch.
-  uint64_t samplesPerEpoch() const;
+  // Returns the number of samples of the split.
+  uint64_t samples() const;
+
+  // Returns what the split is told from others by.
+  const DataFacts &facts() const;
 
   // Returns the number of features, and for each the index of its tensor in the variant and the bytes of a device's piece.
   uint32_t numFeatures() const;
@@ -80,6 +83,9 @@ public:
 
   // Returns the batch of the next step, waiting until it is ready. After the last step of an epoch comes the first of the following one.
   const Batch &next();
+
+  // Fails when a file of the data set was changed, so that the batches prepared since cannot be trusted. Cheap.
+  Status check() const;
 
 private:
   struct State;

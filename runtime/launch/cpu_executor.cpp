@@ -108,6 +108,7 @@ public:
 
   Status next() override {
     const Batch &batch = pipeline.next();
+    ASHLAR_RETURN_IF_ERROR(pipeline.check());
     for (const Target &target : targets) {
       std::memcpy(target.address, batch.data(target.device, target.feature), target.bytes);
     }

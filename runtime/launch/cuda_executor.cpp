@@ -17,6 +17,9 @@ namespace {
 
 constexpr size_t kPinnedBytes = 4096; // for scalars on their way to the host
 
+// Most bytes of a tensor that pass through the host memory of a device at once.
+constexpr uint64_t kHostBytes = uint64_t{1} << 20;
+
 // Copies of a measurement of the bandwidth, and bytes of one.
 constexpr int kBandwidthCopies = 10;
 constexpr size_t kBandwidthBytes = size_t{1} << 30;
@@ -194,11 +197,26 @@ Status CudaExecutor::read(const ashlar_rt_tensor &tensor, int, void *data) {
 }
 
 Status CudaExecutor::fetch(const ashlar_rt_tensor &tensor, const std::function<void(int device, const char *data)> &sink) {
-  // Through the window, where every device has room for one tensor.
-  ASHLAR_RETURN_IF_ERROR(read(tensor, /*device=*/0, communicator->arena(0)));
-  ASHLAR_RETURN_IF_ERROR(communicator->barrier());
-  ASHLAR_RETURN_IF_ERROR(communicator->fetch(/*offset=*/0, tensor.buffer.bytes, sink));
-  return communicator->barrier();
+  // Through the window, where every device has room for a part of the tensor. Rank 0 puts the parts together.
+  const bool gathers = communicator->rank() == 0;
+  const uint64_t bytes = tensor.buffer.bytes;
+  std::vector<char> whole(gathers ? static_cast<size_t>(communicator->mesh().devices()) * bytes : 0);
+  ashlar_rt_tensor part = tensor;
+  for (uint64_t begin = 0; begin < bytes; begin += part.buffer.bytes) {
+    part.buffer.offset = tensor.buffer.offset + begin;
+    part.buffer.bytes = std::min(bytes - begin, cudaHostBytes(*variant));
+    ASHLAR_RETURN_IF_ERROR(read(part, /*device=*/0, communicator->arena(0)));
+    ASHLAR_RETURN_IF_ERROR(communicator->barrier());
+    auto keep = [&](int device, const char *data) {
+      std::memcpy(whole.data() + static_cast<size_t>(device) * bytes + begin, data, part.buffer.bytes);
+    };
+    ASHLAR_RETURN_IF_ERROR(communicator->fetch(/*offset=*/0, part.buffer.bytes, keep));
+    ASHLAR_RETURN_IF_ERROR(communicator->barrier());
+  }
+  for (int device = 0; gathers && device < communicator->mesh().devices(); ++device) {
+    sink(device, whole.data() + static_cast<size_t>(device) * bytes);
+  }
+  return Status();
 }
 
 Status CudaExecutor::createFeed(Pipeline &pipeline, std::unique_ptr<Feed> &feed) {
@@ -271,13 +289,10 @@ Status CudaExecutor::close() {
 
 uint64_t cudaHostBytes(const ashlar_rt_variant &variant) {
   uint64_t largest = 0;
-  for (uint32_t i = 0; i < variant.num_programs; ++i) {
-    const ashlar_rt_program &program = variant.programs[i];
-    for (uint32_t k = 0; k < program.num_outputs && std::strcmp(program.name, "forward") == 0; ++k) {
-      largest = std::max(largest, variant.tensors[program.outputs[k]].buffer.bytes);
-    }
+  for (uint32_t i = 0; i < variant.num_tensors; ++i) {
+    largest = std::max(largest, variant.tensors[i].buffer.bytes);
   }
-  return largest;
+  return std::min(largest, kHostBytes);
 }
 
 Status createCudaExecutor(const ashlar_rt_image &image, const ashlar_rt_variant &variant, Communicator &communicator,

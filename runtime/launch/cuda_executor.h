@@ -9,8 +9,7 @@
 
 namespace ashlar::rt {
 
-// Bytes of host memory that a device's arena in the window needs: the largest output of the forward program, which ranks hand to rank 0
-// there.
+// Bytes of host memory that a device's arena in the window needs: tensors go through it to rank 0, the largest ones in parts.
 uint64_t cudaHostBytes(const ashlar_rt_variant &variant);
 
 // Opens this rank's device, connects it with those of the other ranks, and lays out all programs. All ranks call it. `fail` is called by

@@ -47,6 +47,7 @@ Status CudaFeed::prefetch() {
     ASHLAR_RETURN_IF_ERROR(cuda.check(cuda.cuStreamWaitEvent(context.copies, consumed, /*flags=*/0), "cannot wait for an event"));
   }
   const Batch &batch = pipeline.next();
+  ASHLAR_RETURN_IF_ERROR(pipeline.check());
   waitedSeconds += seconds() - before;
   if (pipeline.batchBytes() > 0) {
     CUresult result = cuda.cuMemcpyHtoDAsync_v2(staging, batch.data(), pipeline.batchBytes(), context.copies);

@@ -1,24 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A forward run: .npy files in, one run of the model, .npy files out. Every device takes its piece of the inputs; rank 0 puts the pieces of
-// the outputs together and writes them, all or none.
+// A forward run: .npy files in, one run of the model, .npy files out. Every device takes its piece of the inputs.
 
 #include "runtime/base/dtype.h"
 #include "runtime/base/philox.h"
 #include "runtime/data/npy.h"
+#include "runtime/launch/output_tensors.h"
+#include "runtime/launch/same_options.h"
 #include "runtime/launch/session.h"
 #include "runtime/launch/shard.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <cstddef>
 #include <cstdio>
 #include <cstring>
-#include <filesystem>
-#include <map>
-
-#include <sys/stat.h>
-#include <unistd.h>
 
 namespace ashlar::rt {
 namespace {
@@ -73,13 +68,6 @@ std::string benchmarkLine(Benchmark &result) {
 class ForwardRun {
 public:
   explicit ForwardRun(Session &session) : session(session), variant(*session.variant) {}
-  ForwardRun(const ForwardRun &) = delete;
-  // Removes what was written but not renamed.
-  ~ForwardRun() {
-    for (const File &file : files) {
-      std::remove(file.temporary.c_str());
-    }
-  }
 
   // Checks the names on the command line against the program.
   Status checkNames() {
@@ -98,7 +86,11 @@ public:
         return invalid("input {} is not given; add --input {}=FILE.npy", name, name);
       }
     }
-    return checkPaths();
+    if (session.options->benchmark == 0) {
+      findOutputs();
+    }
+    ASHLAR_RETURN_IF_ERROR(checkOutputTensors(outputs, "output", "give each a file of its own with --output"));
+    return checkInputsStay();
   }
 
   // Reads every input into the arenas of this process.
@@ -117,15 +109,20 @@ public:
       }
       std::vector<int64_t> shape(tensor.global_shape, tensor.global_shape + tensor.rank);
       ASHLAR_RETURN_IF_ERROR(file.expect(element, shape));
+      inputFacts.push_back(factsOf(file, tensor.name));
       Communicator &seat = *session.communicator;
       for (int device = 0; device < seat.mesh().devicesPerProcess(); ++device) {
         char *global = const_cast<char *>(static_cast<const char *>(file.data()));
         auto fill = [&](char *local) { copyShard(ShardCopy::kGlobalToLocal, tensor, variant, seat.firstDevice() + device, global, local); };
         ASHLAR_RETURN_IF_ERROR(session.executor->write(tensor, device, fill));
       }
+      ASHLAR_RETURN_IF_ERROR(file.check());
     }
     return Status();
   }
+
+  // Checks that all ranks read the same.
+  Status compareInputs() { return checkSameData(inputFacts, *session.communicator); }
 
   // Sets variables, runs the model; many times when that is to be measured.
   Status run() {
@@ -143,42 +140,9 @@ public:
   }
 
   // Gathers and writes the outputs. All ranks take part; only rank 0's status can tell of a file.
-  Status writeOutputs() {
-    Status written;
-    for (uint32_t i = 0; i < program->num_outputs; ++i) {
-      const ashlar_rt_tensor &tensor = variant.tensors[program->outputs[i]];
-      std::string path = outputPath(tensor);
-      if (path.empty()) {
-        continue;
-      }
-      std::vector<char> global(session.communicator->rank() == 0 ? globalBytes(tensor) : 0);
-      auto sink = [&](int device, const char *data) {
-        if (holdsFirstCopy(tensor, session.communicator->mesh().coordinates(device))) {
-          copyShard(ShardCopy::kLocalToGlobal, tensor, variant, device, global.data(), const_cast<char *>(data));
-        }
-      };
-      ASHLAR_RETURN_IF_ERROR(session.executor->fetch(tensor, sink));
-      if (session.communicator->rank() == 0 && written.ok()) {
-        written = writeTemporary(tensor, path, global);
-      }
-    }
-    ASHLAR_RETURN_IF_ERROR(written);
-    while (!files.empty()) {
-      const File &file = files.back();
-      if (std::rename(file.temporary.c_str(), file.path.c_str()) != 0) {
-        return unavailable("cannot write {}: {}", file.path, std::strerror(errno));
-      }
-      files.pop_back();
-    }
-    return Status();
-  }
+  Status writeOutputs() { return writeOutputTensors(session, outputs); }
 
 private:
-  struct File {
-    std::string temporary;
-    std::string path;
-  };
-
   Status checkBindings(const char *option, const std::vector<std::pair<std::string, std::string>> &bindings, const uint32_t *indices,
                        uint32_t count) const {
     for (size_t i = 0; i < bindings.size(); ++i) {
@@ -205,61 +169,36 @@ private:
     return Status();
   }
 
-  // Checks that no two outputs go to one file.
-  Status checkPaths() const {
-    std::map<std::string, const char *> tensorOf;
+  // Checks that no output takes the place of a file that is read.
+  Status checkInputsStay() const {
+    for (const auto &[input, inputPath] : session.options->inputs) {
+      for (const OutputTensor &output : outputs) {
+        if (fileIdentity(inputPath) == fileIdentity(output.path)) {
+          return invalid("output {} would replace {}, which input {} is read from; name another file with --output", output.tensor->name,
+                         output.path, input);
+        }
+      }
+    }
+    return Status();
+  }
+
+  // The outputs that are wanted: those that --output names, or all, in the current directory.
+  void findOutputs() {
     for (uint32_t i = 0; i < program->num_outputs; ++i) {
-      const char *name = variant.tensors[program->outputs[i]].name;
-      std::string path = outputPath(variant.tensors[program->outputs[i]]);
-      if (path.empty()) {
-        continue;
-      }
-      // However the path is spelled; where nothing can be looked up, writing will fail and tell why.
-      std::error_code error;
-      std::filesystem::path file = std::filesystem::weakly_canonical(std::filesystem::absolute(path, error), error);
-      auto [first, isNew] = tensorOf.emplace(error ? path : file.string(), name);
-      if (!isNew) {
-        return invalid("outputs {} and {} would both be written to {}; give each a file of its own with --output", first->second, name,
-                       path);
+      const ashlar_rt_tensor &tensor = variant.tensors[program->outputs[i]];
+      const std::string *path = findBinding(session.options->outputs, tensor.name);
+      if (path != nullptr || session.options->outputs.empty()) {
+        outputs.push_back(OutputTensor{&tensor, path != nullptr ? *path : outputFileName(tensor.name)});
       }
     }
-    return Status();
-  }
-
-  // The file of an output; "" when it is not wanted.
-  std::string outputPath(const ashlar_rt_tensor &tensor) const {
-    const std::string *path = findBinding(session.options->outputs, tensor.name);
-    return path != nullptr ? *path : session.options->outputs.empty() ? defaultPath(tensor.name) : "";
-  }
-
-  // NAME.npy in the current directory; a name with slashes must not leave it.
-  static std::string defaultPath(std::string name) {
-    std::replace(name.begin(), name.end(), '/', '_');
-    return name + ".npy";
-  }
-
-  // Writes beside the final place, so that the rename stays on one file system.
-  Status writeTemporary(const ashlar_rt_tensor &tensor, const std::string &path, const std::vector<char> &global) {
-    Element element;
-    if (!elementOfDtype(tensor.buffer.dtype, element)) {
-      return unavailable("output {} has type {}, which .npy files cannot hold", tensor.name, dtypeName(tensor.buffer.dtype));
-    }
-    struct stat there = {};
-    if (stat(path.c_str(), &there) == 0 && !S_ISREG(there.st_mode)) { // the rename would replace a device
-      return invalid("cannot write {}: it is there and not a regular file", path);
-    }
-    std::string temporary = fmt::format("{}.{}.part", path, getpid());
-    std::vector<int64_t> shape(tensor.global_shape, tensor.global_shape + tensor.rank);
-    ASHLAR_RETURN_IF_ERROR(writeNpy(temporary, element, shape, global.data()));
-    files.push_back(File{temporary, path});
-    return Status();
   }
 
   Session &session;
   const ashlar_rt_variant &variant;
   const ashlar_rt_program *program = nullptr;
-  bool drawsInputs = false; // a benchmark without files
-  std::vector<File> files;
+  bool drawsInputs = false;          // a benchmark without files
+  std::vector<DataFacts> inputFacts; // by input; none when they are drawn
+  std::vector<OutputTensor> outputs;
 };
 
 } // namespace
@@ -271,6 +210,9 @@ Status runForward(Session &session, bool &known) {
     prepared = forward.readInputs();
   }
   prepared = session.communicator->agree(prepared);
+  if (prepared.ok()) {
+    prepared = session.communicator->agree(forward.compareInputs());
+  }
   if (!prepared.ok()) {
     known = true;
     return prepared;

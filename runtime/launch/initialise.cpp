@@ -28,7 +28,7 @@ Status initialise(Session &session) {
     ASHLAR_RETURN_IF_ERROR(executor.wait());
   }
   if (std::string times = executor.startTimes(); session.options->profile && session.communicator->rank() == 0 && !times.empty()) {
-    fmt::print("start: {}, init {:.1f} ms\n", times, 1e3 * (seconds() - begin));
+    std::fputs(fmt::format("start: {}, init {:.1f} ms\n", times, 1e3 * (seconds() - begin)).c_str(), stdout);
   }
   return Status();
 }

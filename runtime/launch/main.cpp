@@ -3,6 +3,7 @@
 // ashlar_rt_main(): command line, variant, ranks, then the run. The one place that prints errors and makes an exit status of them.
 
 #include "runtime/base/host.h"
+#include "runtime/base/process.h"
 #include "runtime/comm/mpi/job.h"
 #include "runtime/launch/cpu_check.h"
 #include "runtime/launch/cpu_executor.h"
@@ -11,9 +12,11 @@
 #include "runtime/launch/session.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <exception>
+#include <new>
 
 #include <unistd.h>
 
@@ -99,6 +102,22 @@ Cores coresBesideGpu() {
   return {1, granted};
 }
 
+// Prints the one line, whatever file names in it hold. fmt::print() throws when the stream does not take it.
+void printError(std::string message) {
+  std::replace_if(message.begin(), message.end(), [](unsigned char c) { return c < ' ' || c == 0x7f; }, '?');
+  std::fputs(("error: " + message + "\n").c_str(), stderr);
+  std::fflush(stderr);
+}
+
+// Writes out what standard output still holds. Returns `status`, or 1 when not all could be written.
+int finishOutput(int status) {
+  if (std::fflush(stdout) == 0 || status != 0) {
+    return status;
+  }
+  printError(fmt::format("cannot write all of standard output: {}", std::strerror(errno)));
+  return 1;
+}
+
 // Says what went wrong, once for the job. `known`: all ranks have the same failure, so rank 0 speaks for all, unless it runs another
 // program and has nothing to say: then mpirun leaves this one alone.
 void report(const Status &status, const Job &job, bool known) {
@@ -108,8 +127,7 @@ void report(const Status &status, const Job &job, bool known) {
   }
   if (!aborted) {
     std::fflush(stdout);
-    fmt::print(stderr, "error: {}\n", status.message());
-    std::fflush(stderr);
+    printError(status.message());
   }
 }
 
@@ -143,12 +161,13 @@ Status runJob(const ashlar_rt_image &image, const Options &options, Job &job, bo
   ASHLAR_RETURN_IF_ERROR(job.connect(*variant, hostBytes, image.program_hash, communicator, known));
   ASHLAR_RETURN_IF_ERROR(communicator->agree(checkSameOptions(options, *communicator)));
   Cores cores = onCuda ? coresBesideGpu() : coresFor(options, job);
-  ThreadPool pool(cores.threads);
+  ThreadPool pool;
+  ASHLAR_RETURN_IF_ERROR(communicator->agree(pool.start(cores.threads)));
   communicator->setThreadPool(&pool, cores.onHost);
   // Also for a thread that finds this one stuck in a library.
   auto fail = [&](const Status &status) {
-    // Said before it ends the others: ending them may end this process too.
-    if (communicator->giveUp()) {
+    // Said before it ends the others: ending them may end this process too. Who has nothing to say leaves it to another one.
+    if (status.code() == StatusCode::kAborted || communicator->giveUp()) {
       report(status, job, /*known=*/false);
     }
     communicator->abort();
@@ -202,6 +221,10 @@ int runMain(const ashlar_rt_image &image, int argc, char **argv) {
     report(capable, job, /*known=*/environmentInteger("OMPI_COMM_WORLD_LOCAL_RANK", 0) != 0);
     return 1;
   }
+  if (Status placed = job.check(); !placed.ok()) {
+    report(placed, job, known);
+    return 1;
+  }
   Options options;
   std::string helpText;
   if (Status parsed = parseOptions(image, argc, argv, options, helpText); !parsed.ok()) {
@@ -226,10 +249,14 @@ int runMain(const ashlar_rt_image &image, int argc, char **argv) {
 } // namespace ashlar::rt
 
 int ashlar_rt_main(const ashlar_rt_image *image, int argc, char **argv) {
+  using namespace ashlar::rt;
+  prepareProcess();
   try {
-    return ashlar::rt::runMain(*image, argc, argv);
+    return finishOutput(runMain(*image, argc, argv));
+  } catch (const std::bad_alloc &) {
+    printError("out of memory; raise the limit of the process (ulimit -v), or run where more memory is free");
   } catch (const std::exception &error) {
-    fmt::print(stderr, "error: {}\n", error.what());
-    return 1;
+    printError(error.what());
   }
+  return 1;
 }

@@ -36,6 +36,7 @@ struct Options {
   bool evaluate = false;
   std::string metricsFile;
   std::string logDirectory;
+  std::string parameterDirectory; // empty: parameters are not written
 
   // Forward.
   uint64_t benchmark = 0; // runs to measure; 0: a normal run

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Each option is one number: its value, 1 for a flag, or a hash.
+// Each option is one number: its value, 1 for a flag, or a hash. Data are a text and a hash.
 
 #include "runtime/launch/same_options.h"
 
@@ -8,11 +8,12 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 
 namespace ashlar::rt {
 namespace {
 
-constexpr size_t kOptions = 6;
+constexpr size_t kOptions = 8;
 constexpr uint64_t kNotGiven = UINT64_MAX;
 
 // What stands behind an option on the command line.
@@ -43,6 +44,8 @@ std::array<Told, kOptions> tell(const Options &options) {
            {"--epochs", Shape::kNumber, options.epochs},
            {"--seed", Shape::kNumber, options.seed},
            {"--eval", Shape::kFlag, options.evaluate ? 1 : kNotGiven},
+           {"--check-numerics", Shape::kFlag, options.checkNumerics ? 1 : kNotGiven},
+           {"--save-parameters", Shape::kFlag, !options.parameterDirectory.empty() ? 1 : kNotGiven},
            {"--benchmark", Shape::kNumber, options.benchmark != 0 ? options.benchmark : kNotGiven},
            {"--output", Shape::kFiles, hashOutputs(options)}}};
 }
@@ -75,6 +78,31 @@ Status checkSameOptions(const Options &options, Communicator &communicator) {
     }
   }
   return Status();
+}
+
+Status checkSameData(const std::vector<DataFacts> &facts, Communicator &communicator) {
+  struct Told {
+    uint64_t text;
+    uint64_t contents;
+    char excerpt[512];
+  };
+  static_assert(sizeof(Told) <= kLargestGather);
+  Status status; // all ranks gather all facts, whatever they find
+  for (const DataFacts &mine : facts) {
+    Told told = {};
+    told.text = hashText(mine.text);
+    told.contents = mine.contents;
+    std::strncpy(told.excerpt, mine.text.c_str(), sizeof(told.excerpt) - 1);
+    std::vector<Told> all(static_cast<size_t>(communicator.processes()));
+    ASHLAR_RETURN_IF_ERROR(communicator.allGather(&told, sizeof(told), all.data()));
+    if (told.text != all[0].text) {
+      status.update(invalid("{} is {} but that of rank 0 is {}; give all ranks the same files", mine.what, told.excerpt, all[0].excerpt));
+    } else if (told.contents != all[0].contents) {
+      status.update(invalid("{} of {} holds other numbers (hash {:016x}) than that of rank 0 (hash {:016x}); give all ranks the same files",
+                            mine.what, told.excerpt, told.contents, all[0].contents));
+    }
+  }
+  return status;
 }
 
 } // namespace ashlar::rt

@@ -3,7 +3,10 @@
 // The training run: init, epochs of steps, evaluation. The loop allocates nothing unless a line is due.
 
 #include "runtime/base/clock.h"
+#include "runtime/base/directories.h"
 #include "runtime/data/pipeline.h"
+#include "runtime/launch/output_tensors.h"
+#include "runtime/launch/same_options.h"
 #include "runtime/launch/session.h"
 #include "runtime/launch/training_log.h"
 
@@ -63,7 +66,7 @@ class Trainer {
 public:
   explicit Trainer(Session &session) : session(session), training(*session.image->training), executor(*session.executor) {}
 
-  // Everything that can be found wrong before the first step.
+  // Everything that one rank can find wrong before the first step.
   Status prepare() {
     ASHLAR_RETURN_IF_ERROR(findScalar(session, training.loss_tensor, /*integer=*/false, lossTensor));
     step = executor.find("train_step");
@@ -76,10 +79,25 @@ public:
     ASHLAR_RETURN_IF_ERROR(batches.create(session, Split::kTrain));
     if (session.options->evaluate) {
       ASHLAR_RETURN_IF_ERROR(evaluation.create(session, Split::kEval));
+      ASHLAR_RETURN_IF_ERROR(checkEvaluation());
     }
+    ASHLAR_RETURN_IF_ERROR(findParameters());
     stepsPerEpoch = batches.pipeline.stepsPerEpoch();
     uint64_t all = session.options->epochs > UINT64_MAX / stepsPerEpoch ? UINT64_MAX : session.options->epochs * stepsPerEpoch;
     totalSteps = std::min(all, session.options->steps.value_or(all));
+    return Status();
+  }
+
+  // Checks that all ranks have the same data.
+  Status compareData() {
+    std::vector<DataFacts> facts = {batches.pipeline.facts()};
+    if (session.options->evaluate) {
+      facts.push_back(evaluation.pipeline.facts());
+    }
+    return checkSameData(facts, *session.communicator);
+  }
+
+  Status openLog() {
     return log.open(*session.options, session.communicator->rank(), session.underMpirun, totalSteps, training.global_batch);
   }
 
@@ -116,14 +134,10 @@ public:
     return Status();
   }
 
-  // Loss and accuracy over the evaluation split.
+  // Loss and accuracy over all samples of the evaluation split.
   Status evaluate() {
-    const ashlar_rt_tensor *correctTensor = nullptr;
-    if (training.correct_tensor != nullptr) {
-      ASHLAR_RETURN_IF_ERROR(findScalar(session, training.correct_tensor, /*integer=*/true, correctTensor));
-    }
     Program &program = *executor.find("eval_step");
-    uint64_t count = evaluation.pipeline.stepsPerEpoch();
+    const uint64_t count = evaluation.pipeline.stepsPerEpoch(), samples = evaluation.pipeline.samples();
     double loss = 0;
     double correct = 0;
     auto add = [&](const ashlar_rt_tensor &tensor, double &sum) {
@@ -134,6 +148,7 @@ public:
     };
     for (uint64_t i = 0; i < count; ++i) {
       ASHLAR_RETURN_IF_ERROR(evaluation.feed->next());
+      ASHLAR_RETURN_IF_ERROR(tellSamples(std::min(training.global_batch, samples - i * training.global_batch)));
       ASHLAR_RETURN_IF_ERROR(executor.run(program));
       if (i + 1 < count) {
         ASHLAR_RETURN_IF_ERROR(evaluation.feed->prefetch());
@@ -143,18 +158,64 @@ public:
         ASHLAR_RETURN_IF_ERROR(add(*correctTensor, correct));
       }
     }
-    std::string text = fmt::format("eval: loss is {:.4f}", loss / static_cast<double>(count));
+    std::string text = fmt::format("eval: loss is {:.4f}", loss / static_cast<double>(samplesTensor != nullptr ? samples : count));
     if (correctTensor != nullptr) {
-      uint64_t labels = evaluation.pipeline.samplesPerEpoch() * labelsOfSample();
+      uint64_t labels = samples * labelsOfSample();
       text += fmt::format(", accuracy is {:.4f} ({:.0f} of {})", correct / static_cast<double>(labels), correct, labels);
     }
     log.line(text);
     return Status();
   }
 
+  // Writes the parameters where they are wanted. All ranks take part; only rank 0's status can tell of a file.
+  Status saveParameters() { return writeOutputTensors(session, parameters); }
+
   Status close() { return log.close(); }
 
 private:
+  // Checks that the evaluation program can give the numbers of the evaluation split.
+  Status checkEvaluation() {
+    if (training.correct_tensor != nullptr) {
+      ASHLAR_RETURN_IF_ERROR(findScalar(session, training.correct_tensor, /*integer=*/true, correctTensor));
+    }
+    if (training.samples_tensor != nullptr) {
+      return findScalar(session, training.samples_tensor, /*integer=*/true, samplesTensor);
+    }
+    const uint64_t samples = evaluation.pipeline.samples();
+    if (samples % training.global_batch != 0) {
+      return invalid(
+          "--eval: the model computes the loss of a whole batch itself, and the {} samples of the eval split are no whole batches "
+          "of {}; change global_batch or the samples, or let the job compute the loss",
+          samples, training.global_batch);
+    }
+    return Status();
+  }
+
+  // Tells the evaluation program how many samples of the batch count.
+  Status tellSamples(uint64_t samples) {
+    for (int device = 0; samplesTensor != nullptr && device < session.communicator->mesh().devicesPerProcess(); ++device) {
+      auto fill = [&](char *data) { std::memcpy(data, &samples, sizeof(samples)); };
+      ASHLAR_RETURN_IF_ERROR(executor.write(*samplesTensor, device, fill));
+    }
+    return Status();
+  }
+
+  // The parameters that --save-parameters writes, and their folder.
+  Status findParameters() {
+    const std::string &directory = session.options->parameterDirectory;
+    if (directory.empty()) {
+      return Status();
+    }
+    for (uint32_t i = 0; i < session.variant->num_tensors; ++i) {
+      const ashlar_rt_tensor &tensor = session.variant->tensors[i];
+      if (tensor.role == ASHLAR_RT_VARIABLE) {
+        parameters.push_back(OutputTensor{&tensor, directory + "/" + outputFileName(tensor.name)});
+      }
+    }
+    ASHLAR_RETURN_IF_ERROR(checkOutputTensors(parameters, "parameter", "rename one of them in the model"));
+    return session.communicator->rank() == 0 ? makeDirectories(directory) : Status();
+  }
+
   // Number of class labels of one sample: 1, or one a token.
   uint64_t labelsOfSample() const {
     const ashlar_rt_variant &variant = *session.variant;
@@ -175,10 +236,13 @@ private:
   const ashlar_rt_training &training;
   Executor &executor;
   Source batches;
-  Source evaluation; // only with --eval
+  Source evaluation;                    // only with --eval
+  std::vector<OutputTensor> parameters; // only with --save-parameters
   TrainingLog log;
   Program *step = nullptr;
   const ashlar_rt_tensor *lossTensor = nullptr;
+  const ashlar_rt_tensor *correctTensor = nullptr; // only with --eval, as the next one
+  const ashlar_rt_tensor *samplesTensor = nullptr;
   uint64_t stepsPerEpoch = 1;
   uint64_t totalSteps = 0;
 };
@@ -187,7 +251,14 @@ private:
 
 Status train(Session &session, bool &known) {
   Trainer trainer(session);
-  Status prepared = session.communicator->agree(trainer.prepare());
+  Communicator &seat = *session.communicator;
+  Status prepared = seat.agree(trainer.prepare());
+  if (prepared.ok()) {
+    prepared = seat.agree(trainer.compareData());
+  }
+  if (prepared.ok()) {
+    prepared = seat.agree(trainer.openLog());
+  }
   if (!prepared.ok()) {
     known = true;
     return prepared;
@@ -196,6 +267,14 @@ Status train(Session &session, bool &known) {
   ASHLAR_RETURN_IF_ERROR(trainer.run());
   if (session.options->evaluate) {
     ASHLAR_RETURN_IF_ERROR(trainer.evaluate());
+  }
+  if (!session.options->parameterDirectory.empty()) {
+    ASHLAR_RETURN_IF_ERROR(seat.barrier());
+    Status saved = seat.agree(trainer.saveParameters());
+    if (!saved.ok()) {
+      known = true;
+      return saved;
+    }
   }
   return trainer.close();
 }

@@ -6,13 +6,14 @@
 
 #include "runtime/abi/ashlar_rt.h"
 #include "runtime/base/clock.h"
+#include "runtime/base/directories.h"
 
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
+#include <cstdio>
 #include <cstring>
 
-#include <sys/stat.h>
 #include <unistd.h>
 
 namespace ashlar::rt {
@@ -36,48 +37,21 @@ bool onTerminal(bool underMpirun) {
   return length > 0 && (std::strncmp(target, "/dev/pts/", 9) == 0 || std::strncmp(target, "/dev/tty", 8) == 0);
 }
 
-Status openFile(const std::string &path, FILE *&file) {
-  file = std::fopen(path.c_str(), "w");
-  return file != nullptr ? Status() : unavailable("cannot write {}: {}", path, std::strerror(errno));
+// Writes to standard error. fmt::print() throws when the stream does not take it all.
+void tell(const std::string &text) {
+  std::fputs(text.c_str(), stderr);
+  std::fflush(stderr);
 }
 
-Status closeFile(const std::string &path, FILE *&file) {
-  if (file == nullptr) {
-    return Status();
-  }
-  bool failed = std::ferror(file) != 0;
-  failed = std::fclose(file) != 0 || failed;
-  file = nullptr;
-  return failed ? unavailable("cannot write all of {}: {}", path, std::strerror(errno)) : Status();
-}
-
-// Makes the directory and those above it.
-Status makeDirectories(const std::string &path) {
-  for (size_t slash = 1; slash != std::string::npos; ++slash) {
-    slash = path.find('/', slash);
-    std::string part = path.substr(0, slash);
-    if (mkdir(part.c_str(), 0777) != 0 && errno != EEXIST) {
-      return unavailable("cannot make the directory {}: {}", part, std::strerror(errno));
-    }
-    if (slash == std::string::npos) {
-      break;
-    }
-  }
-  return Status();
+// Appends a line to a log. The run goes on when that fails; close() tells.
+void append(OutputFile &log, const std::string &line) {
+  (void)log.write(line.data(), line.size()).ok();
 }
 
 } // namespace
 
 std::string lossText(double loss, uint32_t dtype) {
   return dtype == ASHLAR_RT_F64 ? fmt::format("{}", loss) : fmt::format("{}", static_cast<float>(loss));
-}
-
-TrainingLog::~TrainingLog() {
-  for (FILE *file : {metrics, worker}) {
-    if (file != nullptr) {
-      std::fclose(file);
-    }
-  }
 }
 
 Status TrainingLog::open(const Options &options, int rank, bool underMpirun, uint64_t totalSteps, uint64_t samplesPerStep) {
@@ -87,13 +61,16 @@ Status TrainingLog::open(const Options &options, int rank, bool underMpirun, uin
   total = totalSteps;
   samples = samplesPerStep;
   if (prints && !options.metricsFile.empty()) {
-    metricsPath = options.metricsFile;
-    ASHLAR_RETURN_IF_ERROR(openFile(metricsPath, metrics));
+    ASHLAR_RETURN_IF_ERROR(metrics.createLog(options.metricsFile));
   }
   if (!options.logDirectory.empty()) {
     ASHLAR_RETURN_IF_ERROR(makeDirectories(options.logDirectory));
-    workerPath = fmt::format("{}/worker_{}.log", options.logDirectory, rank);
-    ASHLAR_RETURN_IF_ERROR(openFile(workerPath, worker));
+    std::string path = fmt::format("{}/worker_{}.log", options.logDirectory, rank);
+    if (prints && fileIdentity(path) == fileIdentity(options.metricsFile)) {
+      return invalid("--metrics {} is the log of this rank too, by --log-dir {}; give each a file of its own", options.metricsFile,
+                     options.logDirectory);
+    }
+    ASHLAR_RETURN_IF_ERROR(worker.createLog(path));
   }
   return Status();
 }
@@ -101,10 +78,10 @@ Status TrainingLog::open(const Options &options, int rank, bool underMpirun, uin
 void TrainingLog::loss(uint64_t epoch, uint64_t step, double loss, uint32_t dtype, double elapsed) {
   std::string text = lossText(loss, dtype);
   line(fmt::format("epoch: {} step: {}, loss is {}", epoch, step, text));
-  if (metrics != nullptr) {
+  if (metrics.isOpen()) {
     // JSON has no nan and no inf.
-    fmt::print(metrics, "{{\"epoch\": {}, \"step\": {}, \"loss\": {}, \"seconds\": {:.6f}}}\n", epoch, step,
-               std::isfinite(loss) ? text : "null", elapsed);
+    append(metrics, fmt::format("{{\"epoch\": {}, \"step\": {}, \"loss\": {}, \"seconds\": {:.6f}}}\n", epoch, step,
+                                std::isfinite(loss) ? text : "null", elapsed));
   }
 }
 
@@ -116,9 +93,8 @@ void TrainingLog::line(const std::string &text) {
       outputError = errno;
     }
   }
-  if (worker != nullptr) {
-    fmt::print(worker, "{}\n", text);
-    std::fflush(worker);
+  if (worker.isOpen()) {
+    append(worker, text + "\n");
   }
 }
 
@@ -130,15 +106,13 @@ void TrainingLog::drawBar(uint64_t doneSteps) {
   barDue = now + kBarSeconds;
   int filled = total == 0 ? kBarWidth : static_cast<int>(doneSteps * kBarWidth / total);
   double rate = static_cast<double>(doneSteps * samples) / std::max(now - begin, 1e-9);
-  fmt::print(stderr, "\r[{:=<{}}{:{}}] {}/{} {:.0f} samples/s\033[K", "", filled, "", kBarWidth - filled, doneSteps, total, rate);
-  std::fflush(stderr);
+  tell(fmt::format("\r[{:=<{}}{:{}}] {}/{} {:.0f} samples/s\033[K", "", filled, "", kBarWidth - filled, doneSteps, total, rate));
   barVisible = true;
 }
 
 void TrainingLog::clearBar() {
   if (barVisible) {
-    std::fputs("\r\033[K", stderr);
-    std::fflush(stderr);
+    tell("\r\033[K");
     barVisible = false;
   }
 }
@@ -147,8 +121,8 @@ Status TrainingLog::close() {
   clearBar();
   bar = false;
   Status status = outputError == 0 ? Status() : unavailable("cannot write all of standard output: {}", std::strerror(outputError));
-  status.update(closeFile(metricsPath, metrics));
-  status.update(closeFile(workerPath, worker));
+  status.update(metrics.close());
+  status.update(worker.close());
   return status;
 }
 

@@ -5,11 +5,11 @@
 #ifndef ASHLAR_RUNTIME_LAUNCH_TRAINING_LOG_H
 #define ASHLAR_RUNTIME_LAUNCH_TRAINING_LOG_H
 
+#include "runtime/base/output_file.h"
 #include "runtime/base/status.h"
 #include "runtime/launch/options.h"
 
 #include <cstdint>
-#include <cstdio>
 #include <string>
 
 namespace ashlar::rt {
@@ -21,11 +21,11 @@ std::string lossText(double loss, uint32_t dtype);
 class TrainingLog {
 public:
   TrainingLog() = default;
-  ~TrainingLog();
   TrainingLog(const TrainingLog &) = delete;
   TrainingLog &operator=(const TrainingLog &) = delete;
 
-  // Opens the files that the options ask for. `totalSteps` and `samplesPerStep` are for the progress bar.
+  // Opens the files that the options ask for. They are there from now on, and grow line by line. `totalSteps` and `samplesPerStep` are for
+  // the progress bar.
   Status open(const Options &options, int rank, bool underMpirun, uint64_t totalSteps, uint64_t samplesPerStep);
 
   // Tells the loss of a step. epoch and step count from 1; `step` within the epoch.
@@ -56,10 +56,8 @@ private:
   double begin = 0;
   uint64_t total = 0;
   uint64_t samples = 0;
-  std::string metricsPath;
-  std::string workerPath;
-  FILE *metrics = nullptr;
-  FILE *worker = nullptr;
+  OutputFile metrics;
+  OutputFile worker;
 };
 
 } // namespace ashlar::rt

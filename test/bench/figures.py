@@ -1,23 +1,25 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Prints the figures of docs/benchmarks.md as tables: compile time, layouts, linear, mlp against PyTorch, memory plans, MNIST.
+"""Prints the figures of docs/benchmarks.md as tables: compile time, layouts, mesh axes, linear, mlp against PyTorch, memory plans, MNIST.
 
-    test/bench/figures.py [--build build] [--only compile,layouts,linear,mlp,memory,mnist] [--data DIR] [--torch-python PYTHON]
+    test/bench/figures.py [--build build] [--only compile,stages,chains,giant,layouts,axes,linear,mlp,memory,mnist] [--data DIR] [--torch-python PYTHON]
 
 Each figure is the median of several runs. PyTorch is measured when PYTHON can import torch, in turns with ours (ours, theirs, ours, ...), so
-that a change of the machine's speed meets both. MNIST needs --data DIR with the idx files. Times are wall clock.
+that a change of the machine's speed meets both. MNIST needs --data DIR with the idx files. Times are wall clock, but for those called CPU
+time, user and system together: other processes of the machine hardly change them. `chains` and `giant` fail when they miss their aim.
 """
 
 import argparse
 import os
 import pathlib
 import re
+import resource
 import statistics
 import subprocess
 import tempfile
 import time
 
-SECTIONS = ["compile", "layouts", "linear", "mlp", "memory", "mnist"]
+SECTIONS = ["compile", "stages", "chains", "giant", "layouts", "axes", "linear", "mlp", "memory", "mnist"]
 MPI_ENV = {
     "OMPI_ALLOW_RUN_AS_ROOT": "1",
     "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
@@ -39,6 +41,14 @@ def run(command, cwd):
     if done.returncode != 0:
         raise SystemExit(f"error: {' '.join(map(str, command))} exited with {done.returncode}:\n{done.stdout}")
     return seconds, done.stdout
+
+
+def cpu_seconds(command, cwd):
+    """Runs a command, returns the CPU time of it and its children; stops with its output when it fails."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    run(command, cwd)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def table(title, header, rows):
@@ -78,6 +88,46 @@ class Bench:
             rows.append([name, f"{model.stat().st_size / 1e6:.1f}", f"{statistics.median(seconds):.2f}"])
         table("Compile time: ashlarc, whole process", ["model", "ONNX, MB", "s, median"], rows)
 
+    def stages(self):
+        """Where the time of compiling mlp goes: what each stage takes beyond the one before."""
+        model = self.model("stages", "mlp")
+        rows, before = [], 0
+        stages = [("nothing: --help", ["--help"])] + [(f"--emit {stage}", ["--job", ROOT / "docs/jobs/mlp.txtpb", "--mesh", "dp=2", "--emit", stage, "-o", "stages.out"])
+                                                      for stage in ("nn", "dist", "exec", "llvm", "obj", "exe")]
+        for name, options in stages:
+            seconds = statistics.median(cpu_seconds([self.bin / "ashlarc", model, *options], self.folder) for _ in range(2 * REPEATS + 1))
+            rows.append([name, f"{seconds:.3f}", f"{seconds - before:+.3f}"])
+            before = seconds
+        table("Stages of compiling mlp, both variants: CPU time", ["up to", "s", "more than before"], rows)
+
+    def chains(self):
+        """Chains of n element-wise nodes: 10 times the nodes may take 14 times as long."""
+        rows, times = [], {}
+        for nodes in (2000, 4000, 8000, 20000):
+            model = self.model("chain", "chain", "--nodes", nodes)
+            times[nodes] = statistics.median(cpu_seconds([self.bin / "ashlarc", model, "-o", "chain"], self.folder) for _ in range(3))
+            kernels = run([self.bin / "ashlarc", model, "--emit", "exec", "-o", "-"], self.folder)[1].count("func.func @")
+            rows.append([nodes, kernels, f"{times[nodes]:.2f}", f"{1e6 * times[nodes] / nodes:.0f}"])
+        table("Chains: ashlarc, CPU time", ["nodes", "kernels", "s", "us a node"], rows)
+        if times[20000] > 14 * times[2000]:
+            raise SystemExit(f"error: 20000 nodes take {times[20000]:.2f} s of CPU time, 2000 take {times[2000]:.2f} s: that is not linear")
+
+    def giant(self):
+        """A transformer of 175 billion parameters on dp=128 x tp=8, initial values by rules: compiled in 6 s of CPU time."""
+        aim = 6
+        job = (ROOT / "docs/jobs/transformer_tensor_parallel.txtpb").read_text().replace("global_batch: 16", "global_batch: 1024")
+        (self.folder / "giant.txtpb").write_text(job + 'init { match: "*" normal { std: 0.02 } }\n')
+        rows = []
+        for layers in (12, 24, 48, 96):
+            model = self.model("giant", "transformer", "--layers", layers, "--width", 12288, "--heads", 96, "--sequence", 2048, "--vocabulary", 50304, "--no-data")
+            command = [self.bin / "ashlarc", model, "--job", "giant.txtpb", "--mesh", "dp=128,tp=8"]
+            seconds = statistics.median(cpu_seconds([*command, "-o", "giant"], self.folder) for _ in range(3))
+            kernels = run([*command, "--emit", "exec", "-o", "-"], self.folder)[1].count("func.func @")
+            rows.append([layers, kernels, f"{seconds:.2f}"])
+        table("Transformer of width 12288 on dp=128, tp=8: ashlarc, CPU time", ["layers", "kernels", "s"], rows)
+        if seconds > aim:
+            raise SystemExit(f"error: 96 layers take {seconds:.2f} s of CPU time, the aim is {aim} s")
+
     def layouts(self):
         """Inference, planning and partitioning of a transformer whose every matrix is split, on 64 x 8 x 2 devices: what --emit dist takes
         beyond --emit nn. The programs are three: initial values, training step, evaluation."""
@@ -95,6 +145,36 @@ class Bench:
             nn, dist = (statistics.median(seconds[stage]) for stage in ("nn", "dist"))
             rows.append([layers, 6 * layers, text.count(" dist.all_reduce"), f"{nn:.2f}", f"{dist:.2f}", f"{dist - nn:.2f}"])
         table("Layouts: transformer on dp=64, tp=8, z=2, one core", ["layers", "matrices", "collectives", "to nn, s", "to dist, s", "infer, plan, partition, s"], rows)
+
+    def axes(self):
+        """CPU time to the program of one device, by the number of mesh axes of size 2: mlp with its batch over all axes; mlp with rules that split each
+        tensor over other axes; a transformer with mixed rules. Of the axes in the rules only those of the mesh stay."""
+        mlp_job, tf_job = ((ROOT / "docs/jobs" / name).read_text() for name in ("mlp.txtpb", "transformer_tensor_parallel.txtpb"))
+        batch = "global_batch: 1024"
+        mixed = [("input", "[{a, b, c}, {d}]"), ("fc1.weight", "[{d, e, f}, {g, h}]"), ("fc2.weight", "[{j, i, a}, {f, b, e, c}]"), ("fc3.weight", "[{b}, {c, d, a}]")]
+        rules = [("tokens", "[{a, b, c, d, e}, {}]"), ("*.query.weight", "[{}, {b, i}]"), ("*.key.weight", "[{}, {c, d, h}]"), ("*.value.weight", "[{}, {e, f}]"),
+                 ("*.projection.weight", "[{g, c}, {}]"), ("*.up.weight", "[{}, {h, b, j}]"), ("*.down.weight", "[{j, a}, {}]"), ("embedding.weight", "[{b, i}, {}]"),
+                 ("head.weight", "[{}, {c, d, h}]")]
+        models = [self.model("mlp", "mlp"), self.model("mlp", "mlp"), self.model("transformer", "transformer")]
+        rows = []
+        for count in range(5, 11):
+            names = "abcdefghij"[:count]
+
+            def kept(layout):
+                return re.sub(r"\{([^}]*)\}", lambda dim: "{" + ", ".join(a for a in dim.group(1).split(", ") if a in names) + "}", layout)
+
+            def with_rules(text, pairs):
+                rules = "".join(f'rules {{ match: "{match}" layout: "{kept(layout)}" }}\n' for match, layout in pairs)
+                return "mode: SEMI_AUTO\n" + rules + text[text.index("global_batch"):]
+
+            jobs = [mlp_job, with_rules(mlp_job, mixed), with_rules(tf_job, rules)]
+            times = []
+            for model, job in zip(models, jobs):
+                (self.folder / "axes.txtpb").write_text(re.sub(r"global_batch: \d+", batch, job))
+                command = [self.bin / "ashlarc", model, "--job", "axes.txtpb", "--mesh", ",".join(f"{a}=2" for a in names), "--emit", "dist", "-o", "axes.dist"]
+                times.append(statistics.median(cpu_seconds(command, self.folder) for _ in range(REPEATS)))
+            rows.append([count, *(f"{t:.2f}" for t in times)])
+        table("Mesh axes of size 2: ashlarc --emit dist, CPU time", ["axes", "mlp, data parallel, s", "mlp, mixed rules, s", "transformer, mixed rules, s"], rows)
 
     def linear(self):
         model = self.model("linear", "linear")
@@ -180,7 +260,7 @@ def main():
             parser.error(f"unknown section {name}; there are {', '.join(SECTIONS)}")
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(options, folder)
-        methods = {"compile": bench.compile_time, "layouts": bench.layouts, "linear": bench.linear, "mlp": bench.mlp, "memory": bench.memory, "mnist": bench.mnist}
+        methods = {"compile": bench.compile_time, "stages": bench.stages, "chains": bench.chains, "giant": bench.giant, "layouts": bench.layouts, "axes": bench.axes, "linear": bench.linear, "mlp": bench.mlp, "memory": bench.memory, "mnist": bench.mnist}
         for name in wanted:
             methods[name]()
 

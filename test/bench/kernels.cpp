@@ -7,10 +7,7 @@
 #include "test/unit/reference/parsed_module.h"
 
 #include "dialects/support/element_type.h"
-#include "passes/lower/passes.h"
 
-#include "mlir/Pass/PassManager.h"
-#include "mlir/Transforms/Passes.h"
 #include <benchmark/benchmark.h>
 #include <cstring>
 
@@ -63,6 +60,56 @@ const Kernel kKernels[] = {
        %lv = nn.mul %nv, %l : tensor<4096x1024xf32>
        %nw = nn.sub %w, %lv : tensor<4096x1024xf32>
        return %nv, %nw : tensor<4096x1024xf32>, tensor<4096x1024xf32> })"},
+    {"layer norm of rows", R"(func.func @f(%x: tensor<4096x1024xf32>, %g: tensor<1024xf32>, %b: tensor<1024xf32>) -> tensor<4096x1024xf32> {
+       %n = nn.constant dense<9.765625e-04> : tensor<4096xf32>
+       %e = nn.constant dense<1.0e-05> : tensor<4096xf32>
+       %one = nn.constant dense<1.0> : tensor<4096xf32>
+       %s = nn.reduce sum %x dims = [1] : tensor<4096x1024xf32> -> tensor<4096xf32>
+       %m = nn.mul %s, %n : tensor<4096xf32>
+       %mm = nn.broadcast %m dims = [0] : tensor<4096xf32> -> tensor<4096x1024xf32>
+       %c = nn.sub %x, %mm : tensor<4096x1024xf32>
+       %q = nn.mul %c, %c : tensor<4096x1024xf32>
+       %v = nn.reduce sum %q dims = [1] : tensor<4096x1024xf32> -> tensor<4096xf32>
+       %w = nn.mul %v, %n : tensor<4096xf32>
+       %we = nn.add %w, %e : tensor<4096xf32>
+       %r = nn.sqrt %we : tensor<4096xf32>
+       %i = nn.div %one, %r : tensor<4096xf32>
+       %ii = nn.broadcast %i dims = [0] : tensor<4096xf32> -> tensor<4096x1024xf32>
+       %gg = nn.broadcast %g dims = [1] : tensor<1024xf32> -> tensor<4096x1024xf32>
+       %bb = nn.broadcast %b dims = [1] : tensor<1024xf32> -> tensor<4096x1024xf32>
+       %h = nn.mul %c, %ii : tensor<4096x1024xf32>
+       %hg = nn.mul %h, %gg : tensor<4096x1024xf32>
+       %y = nn.add %hg, %bb : tensor<4096x1024xf32>
+       return %y : tensor<4096x1024xf32> })"},
+    {"sigmoid", R"(func.func @f(%x: tensor<4096x1024xf32>) -> tensor<4096x1024xf32> {
+       %y = nn.sigmoid %x : tensor<4096x1024xf32>
+       return %y : tensor<4096x1024xf32> })"},
+    {"reciprocal of a root", R"(func.func @f(%x: tensor<4096x1024xf32>) -> tensor<4096x1024xf32> {
+       %one = nn.constant dense<1.0> : tensor<4096x1024xf32>
+       %r = nn.sqrt %x : tensor<4096x1024xf32>
+       %y = nn.div %one, %r : tensor<4096x1024xf32>
+       return %y : tensor<4096x1024xf32> })"},
+    {"adam update",
+     R"(func.func @f(%w: tensor<4096x1024xf32>, %m: tensor<4096x1024xf32>, %v: tensor<4096x1024xf32>, %g: tensor<4096x1024xf32>) -> (tensor<4096x1024xf32>, tensor<4096x1024xf32>, tensor<4096x1024xf32>) {
+       %b1 = nn.constant dense<0.9> : tensor<4096x1024xf32>
+       %c1 = nn.constant dense<0.1> : tensor<4096x1024xf32>
+       %b2 = nn.constant dense<0.999> : tensor<4096x1024xf32>
+       %c2 = nn.constant dense<0.001> : tensor<4096x1024xf32>
+       %e = nn.constant dense<1.0e-8> : tensor<4096x1024xf32>
+       %l = nn.constant dense<0.01> : tensor<4096x1024xf32>
+       %m1 = nn.mul %m, %b1 : tensor<4096x1024xf32>
+       %m2 = nn.mul %g, %c1 : tensor<4096x1024xf32>
+       %nm = nn.add %m1, %m2 : tensor<4096x1024xf32>
+       %gg = nn.mul %g, %g : tensor<4096x1024xf32>
+       %v1 = nn.mul %v, %b2 : tensor<4096x1024xf32>
+       %v2 = nn.mul %gg, %c2 : tensor<4096x1024xf32>
+       %nv = nn.add %v1, %v2 : tensor<4096x1024xf32>
+       %r = nn.sqrt %nv : tensor<4096x1024xf32>
+       %d = nn.add %r, %e : tensor<4096x1024xf32>
+       %q = nn.div %nm, %d : tensor<4096x1024xf32>
+       %lq = nn.mul %q, %l : tensor<4096x1024xf32>
+       %nw = nn.sub %w, %lq : tensor<4096x1024xf32>
+       return %nm, %nv, %nw : tensor<4096x1024xf32>, tensor<4096x1024xf32>, tensor<4096x1024xf32> })"},
 };
 
 char *allocate(int64_t bytes) {
@@ -71,21 +118,9 @@ char *allocate(int64_t bytes) {
   return memory;
 }
 
-void fuse(ModuleOp module) {
-  PassManager passes(module.getContext());
-  passes.addNestedPass<func::FuncOp>(lower::createExpandOpsPass());
-  passes.addNestedPass<func::FuncOp>(createCanonicalizerPass());
-  passes.addNestedPass<func::FuncOp>(createCSEPass());
-  passes.addNestedPass<func::FuncOp>(lower::createOrderOpsPass());
-  passes.addNestedPass<func::FuncOp>(lower::createFusePass());
-  if (failed(passes.run(module))) {
-    throw std::runtime_error("kernel not fused");
-  }
-}
-
 void runKernel(benchmark::State &state, const Kernel &kernel) {
   OwningOpRef<ModuleOp> module = test::parse(kernel.text);
-  fuse(*module);
+  test::fuse(*module);
   std::mt19937_64 random(1);
   test::CompiledKernels kernels(*module, random, /*inPlace=*/false);
   std::vector<exec::FusionOp> fusions;

@@ -15,7 +15,7 @@ expect_one_error() {
 "$tools/ashlarc" linear.onnx --job "$jobs/linear.txtpb" --target cuda --gpu-arch sm_90 --mesh dp=2 -o linear_2
 
 # This machine may have a driver: then there is nothing to say.
-if ! ldconfig -p | grep -q 'libcuda\.so\.1'; then
+if ! grep -q 'libcuda\.so\.1' <<< "$(ldconfig -p)"; then
   expect_error "libcuda.so.1 cannot be loaded" ./linear --steps 2
   expect_one_error
 fi

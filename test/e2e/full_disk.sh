@@ -9,10 +9,30 @@ if ! mount -t tmpfs -o size=1m none small 2> /dev/null; then
   echo "skipped: cannot mount a small file system here"
   exit 77
 fi
-trap 'umount small' EXIT
+trap 'umount -l small' EXIT # a linker that was killed may hold its file a moment longer
 "$tools/ashlar-zoo" mlp -o mlp.onnx
 expect_error "no space left on device" "$tools/ashlarc" mlp.onnx --job "$jobs/mlp.txtpb" -o small/mlp
 [ "$(wc -l < error.log)" = 1 ] || { cat error.log >&2; fail "the error is not one line"; }
 [ -z "$(ls -A small)" ] || fail "left behind: $(ls -A small)"
 expect_error "no space left on device" "$tools/ashlar-zoo" mlp -o small/mlp.onnx
 [ -z "$(ls -A small)" ] || fail "left behind: $(ls -A small)"
+
+# What a run writes: the line names the file.
+"$tools/ashlar-zoo" linear -o linear.onnx
+"$tools/ashlarc" linear.onnx --job "$jobs/linear.txtpb" -o linear
+"$tools/ashlarc" linear.onnx --job <(echo 'global_batch: 400000') -o forward
+python3 - << 'PYTHON'
+import struct
+header = "{'descr': '<f4', 'fortran_order': False, 'shape': (400000, 2), }"
+header += " " * (63 - (10 + len(header)) % 64) + "\n"
+open("x.npy", "wb").write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + bytes(3200000))
+PYTHON
+expect_error "error: cannot write small/y.npy: No space left on device" ./forward --input input=x.npy --output output=small/y.npy
+[ "$(wc -l < error.log)" = 1 ] || { cat error.log >&2; fail "the error is not one line"; }
+[ -z "$(ls -A small)" ] || fail "left behind: $(ls -A small)"
+for option in "--metrics small/metrics.jsonl" "--log-dir small"; do
+  expect_error "error: cannot write small/" ./linear --epochs 1000 --log-every 1 $option
+  grep -qF "No space left on device" error.log || { cat error.log >&2; fail "$option gives no reason"; }
+  [ "$(wc -l < error.log)" = 1 ] || { cat error.log >&2; fail "the error is not one line"; }
+  rm small/*
+done

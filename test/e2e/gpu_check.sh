@@ -19,3 +19,8 @@ rm -rf pack/forward/*
 sed -i 1q pack/trains
 LD_LIBRARY_PATH=$emulator pack/run.sh --quick --out bad >bad.log 2>&1 && fail "a wrong loss went unnoticed"
 grep -qE '^check +train linear, 1 rank +FAILED' bad.log || fail "the wrong loss is not told"
+
+# So are losses that are no numbers, also where they were expected: NaN is written as null.
+sed -i 's/"loss": [0-9.e-]*/"loss": null/' pack/expected/linear.jsonl
+LD_LIBRARY_PATH=$emulator pack/run.sh --quick --out null >null.log 2>&1 && fail "losses of null went unnoticed"
+grep -qE '^check +train linear, 1 rank +FAILED' null.log || fail "losses of null are not told"

@@ -15,7 +15,10 @@ expect_error "--bogus" mpirun -n 4 ./mlp --bogus
 sed 's/seed: 1//; $ a seed: 2' "$jobs/mlp.txtpb" > other.txtpb
 "$tools/ashlarc" mlp.onnx --job other.txtpb -o other
 mpirun -n 2 ./mlp --steps 1 : -n 2 ./same --steps 1 > /dev/null || fail "the same program compiled twice is not the same"
-expect_error "program" mpirun -n 2 ./mlp --steps 1 : -n 2 ./other --steps 1
+expect_error "error: rank 2 runs program" mpirun -n 2 ./mlp --steps 1 : -n 2 ./other --steps 1
+# On a host of their own each two run the same program.
+expect_error "error: rank 2 runs program" env ASHLAR_FORCE_HOSTS=2 mpirun -n 2 ./mlp --steps 1 : -n 2 ./other --steps 1
+[ "$(grep -c '^error: ' error.log)" = 1 ] || { cat error.log >&2; fail "the error is not one line"; }
 
 # The rank that has something to say is not the first.
 "$tools/ashlarc" mlp.onnx --job "$jobs/mlp.txtpb" --mesh dp=1 -o alone
@@ -25,6 +28,15 @@ expect_error "4 ranks at launch but the program was compiled for 1" mpirun -n 3 
 expect_error "rank 3: started with --steps 2 but rank 0 with --steps 1" mpirun -n 3 ./mlp --steps 1 : -n 1 ./mlp --steps 2
 expect_error "rank 1: started with --eval but rank 0 without --eval" mpirun -n 1 ./mlp --steps 1 : -n 3 ./mlp --steps 1 --eval
 expect_error "rank 3: started with --seed 3 but rank 0 with --seed 1" mpirun -n 3 ./mlp --steps 1 : -n 1 ./mlp --steps 1 --seed 3
+
+# What mpirun tells its ranks is checked.
+for wrong in 'SIZE 0 1 1048576' 'SIZE -1 1 1048576' 'SIZE 4294967300 1 1048576' 'SIZE 18446744073709551620 1 1048576' 'SIZE 4x 1 1048576' \
+  'RANK 4 0 3' 'RANK -1 0 3' 'RANK 4294967296 0 3' 'RANK x 0 3'; do
+  read -r name value low high <<< "$wrong"
+  expect_error "error: OMPI_COMM_WORLD_$name is \"$value\", not a number from $low to $high; start the program with mpirun" \
+    env OMPI_COMM_WORLD_SIZE=4 OMPI_COMM_WORLD_RANK=0 "OMPI_COMM_WORLD_$name=$value" ./mlp
+done
+expect_error 'OMPI_COMM_WORLD_RANK is "", not a number from 0 to 3' env -u OMPI_COMM_WORLD_RANK OMPI_COMM_WORLD_SIZE=4 ./mlp
 
 # Starts a long run and waits until it trains: sets launcher and ranks, the processes.
 start_long_run() {
@@ -41,7 +53,7 @@ start_long_run() {
 
 # Whether a process runs; one that has ended may wait to be collected.
 runs() {
-  [ -e "/proc/$1" ] && ! grep -q '^State:.Z' "/proc/$1/status"
+  [ -e "/proc/$1" ] && ! grep -qs "^State:.Z" "/proc/$1/status"
 }
 
 # One rank is killed in the middle of a long run.
@@ -64,3 +76,70 @@ for _ in $(seq 100); do
   sleep 0.1
 done
 [ $left = 0 ] || { kill -9 "${ranks[@]}" || true; fail "$left ranks still run 10 s after their launcher was killed"; }
+
+# Without a launcher, which would end the others: started by hand as rank R of 2. by_hand R COMMAND...
+"$tools/ashlarc" mlp.onnx --job "$jobs/mlp.txtpb" --mesh dp=2 -o pair
+by_hand() {
+  env PMIX_NAMESPACE="by-hand-$$" OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_SIZE=2 OMPI_COMM_WORLD_RANK="$1" "${@:2}"
+}
+
+# Fails unless the process ends within so many seconds, with an error. expect_end PID SECONDS WHAT
+expect_end() {
+  local start=$SECONDS
+  while runs "$1"; do
+    [ $((SECONDS - start)) -le "$2" ] || { kill -9 "$1"; fail "$3 still runs after $2 s"; }
+    sleep 0.1
+  done
+  wait "$1" && fail "$3 ends without an error"
+  true
+}
+
+# Two processes that are one rank.
+for rank in 0 1; do
+  by_hand $rank env ASHLAR_PATIENCE=2 ./pair > a.log 2>&1 &
+  first=$!
+  by_hand $rank env ASHLAR_PATIENCE=2 ./pair > b.log 2>&1 &
+  second=$!
+  expect_end $first 10 "the first rank $rank"
+  expect_end $second 10 "the second rank $rank"
+  [ "$(grep -c '^error: ' a.log)$(grep -c '^error: ' b.log)" = 11 ] || { cat a.log b.log >&2; fail "two ranks $rank: not one line each"; }
+done
+
+# Ranks in PID namespaces of their own are not taken for dead, and one that dies is noticed. The other one waits for it for a while.
+if unshare -p -f --kill-child true 2> /dev/null; then
+  by_hand 0 unshare -p -f --kill-child ./pair --epochs 1000 > a.log 2>&1 &
+  first=$!
+  by_hand 1 ./pair --epochs 1000 > b.log 2>&1 &
+  second=$!
+  for _ in $(seq 100); do
+    grep -q 'loss is' a.log && break
+    sleep 0.1
+  done
+  kill -STOP $second
+  sleep 1
+  kill -CONT $second
+  sleep 0.5
+  runs $first && runs $second || { cat a.log b.log >&2; fail "ranks in two PID namespaces take each other for dead"; }
+  before=$(wc -l < a.log)
+  sleep 1
+  [ "$(wc -l < a.log)" -gt "$before" ] || fail "ranks in two PID namespaces do not go on after a pause"
+  read -ra inside < "/proc/$first/task/$first/children" || true
+  kill -9 "${inside[0]}"
+  expect_end $second 10 "the rank whose peer in another PID namespace was killed"
+  wait $first || true
+else
+  echo "skipped: no PID namespaces here"
+fi
+
+# A rank that is stopped is waited for with patience, and then named.
+export ASHLAR_PATIENCE=5
+start_long_run
+for rank in "${ranks[@]}"; do
+  if grep -qzx OMPI_COMM_WORLD_RANK=2 "/proc/$rank/environ"; then
+    kill -STOP "$rank"
+  fi
+done
+expect_end "$launcher" 60 "the job with a stopped rank"
+grep -q '^waiting for rank 2 for [56] s; the job ends after 20 s' long.log || { cat long.log >&2; fail "nobody says that rank 2 is waited for"; }
+grep -q '^error: rank 2 did not come within 2[0-9] s' long.log || { cat long.log >&2; fail "nobody says that rank 2 did not come"; }
+[ "$(grep -c '^waiting for\|^error: ' long.log)" = 2 ] || { cat long.log >&2; fail "it is said more than once"; }

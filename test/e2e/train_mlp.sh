@@ -11,11 +11,9 @@ for ranks in 1 2 4; do
   # Sums over the batch in another order: 2^-24 a term, grown by 50 steps.
   expect_close 1.log $ranks.log 1e-4
 done
-expect_less "$(losses 4.log | tail -1)" "$(losses 4.log | head -1)" "the last loss against the first"
+expect_less "$(losses 4.log | tail -1)" "$(losses 4.log | sed -n 1p)" "the last loss against the first"
 ASHLAR_FORCE_HOSTS=2 mpirun -n 4 ./mlp_4 --steps 20 --log-every 5 --threads 1 > hosts.log
-losses 4.log | head -4 > 4.losses
+losses 4.log | sed -n 1,4p > 4.losses
 losses hosts.log | cmp 4.losses - || fail "ranks on two hosts compute other bits"
 ./mlp_1 --epochs 3 --eval > eval.log
-accuracy=$(sed -n 's/^eval: .*accuracy is \([0-9.]*\).*/\1/p' eval.log)
-[ -n "$accuracy" ] || fail "--eval prints no accuracy"
-expect_less 0.5 "$accuracy" "accuracy after 3 epochs"
+expect_less 0.5 "$(accuracy eval.log)" "accuracy after 3 epochs"

@@ -11,14 +11,15 @@ python3 "$(dirname "$0")/write_tokens.py" data 50 16
 "$tools/ashlar-zoo" transformer --seed 2 -o transformer.onnx
 sed '/^mode:/d; /^mesh {/,/^}/d; /^rules/d' "$job" > single.txtpb
 "$tools/ashlarc" transformer.onnx --job single.txtpb -o single
-./single --data data --eval --threads 1 > single.log
+./single --data data --eval --threads 1 --save-parameters single.parameters > single.log
 grep -q "accuracy is 1.0000 (512 of 512)" single.log || fail "it does not learn to count: $(tail -1 single.log)"
 # 4 heads and 50 words: 2 divides both, 3 and 4 do not divide the words, 3 does not divide the heads.
 for mesh in dp=2,tp=2 dp=1,tp=3 dp=1,tp=4; do
   "$tools/ashlarc" transformer.onnx --job "$job" --mesh $mesh -o split
-  mpirun -n "$(ranks_of split)" ./split --data data --eval --threads 1 > $mesh.log
+  mpirun -n "$(ranks_of split)" ./split --data data --eval --threads 1 --save-parameters $mesh.parameters > $mesh.log
   # Sums in another order: 2^-24 a term, grown by 80 steps of momentum.
   expect_close single.log $mesh.log 1e-3
+  expect_same_parameters single.parameters $mesh.parameters 1e-3
 done
 # The sequence of 16 tokens is split too: evenly, and over 3, which divides nothing.
 for mesh in dp=2,tp=2 dp=1,tp=3; do

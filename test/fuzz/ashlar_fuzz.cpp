@@ -2,11 +2,15 @@
 //
 // ashlar-fuzz: checks random programs, seed after seed, and reduces those that fail; or checks one program from a file. docs/howto/fuzz.md.
 
+#include "compiler/file/output_file.h"
+#include "compiler/file/process.h"
 #include "dialects/dist/dist.h"
 #include "dialects/exec/exec.h"
 #include "dialects/nn/nn.h"
+#include "test/fuzz/job_check.h"
 #include "test/fuzz/random_program.h"
 #include "test/fuzz/reducer.h"
+#include "test/fuzz/summary.h"
 #include "test/fuzz/worker.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -20,7 +24,8 @@
 #include "llvm/Support/InitLLVM.h"
 
 #include <chrono>
-#include <set>
+
+#include <sys/resource.h>
 
 using namespace mlir;
 using namespace ashlar;
@@ -35,6 +40,9 @@ cl::opt<uint64_t> startSeed("start", cl::desc("First seed"), cl::init(1), cl::ca
 cl::opt<unsigned> numJobs("jobs", cl::desc("Processes at a time"), cl::init(2), cl::cat(category));
 cl::opt<uint64_t> executableEvery("executable-every", cl::desc("Every K-th seed is compiled and run under mpirun too; 0: none"),
                                   cl::value_desc("K"), cl::init(0), cl::cat(category));
+cl::opt<uint64_t>
+    jobEvery("job-every", cl::desc("Every K-th seed is a job from end to end, not a program: ashlarc, an executable, a reference; 0: none"),
+             cl::value_desc("K"), cl::init(0), cl::cat(category));
 cl::opt<exec::Target> codeTarget("target", cl::desc("Lower for this target; executables of cuda run on the emulator"),
                                  cl::values(clEnumValN(exec::Target::Cpu, "cpu", "the CPU"),
                                             clEnumValN(exec::Target::Cuda, "cuda", "NVIDIA GPUs")),
@@ -49,26 +57,32 @@ cl::opt<bool> requireCensus("census",
 cl::opt<std::string> replayFile("replay", cl::desc("Check this program instead of seeds"), cl::value_desc("FILE"), cl::cat(category));
 cl::opt<bool> executable("executable", cl::desc("With --replay: compile and run it too"), cl::init(false), cl::cat(category));
 cl::opt<std::string> outputFolder("output", cl::desc("Where reduced programs go"), cl::value_desc("DIR"), cl::init("."), cl::cat(category));
+cl::opt<unsigned> reducedPerKind("reduce", cl::desc("Failures of each kind and message that are reduced"), cl::init(5), cl::cat(category));
 cl::opt<std::string> printSeed("print", cl::desc("Print the program of this seed and end"), cl::value_desc("SEED"), cl::cat(category));
 
 constexpr unsigned kSecondsPerSeed = 120;
-constexpr size_t kMaxReduced = 10; // failures of different signatures that one run reduces
 
 bool isExecutable(uint64_t seed) {
   return executableEvery != 0 && seed % executableEvery == 0;
 }
 
+bool isJob(uint64_t seed) {
+  return jobEvery != 0 && seed % jobEvery == 0;
+}
+
 OwningOpRef<ModuleOp> programOf(MLIRContext &context, uint64_t seed) {
   ProgramOptions options;
-  options.f32Allowed = isExecutable(seed);
-  options.narrowAllowed = true;
+  options.varied = true;
   return randomProgram(context, seed, options);
 }
 
 Verdict checkSeed(MLIRContext &context, uint64_t seed, Census *census) {
+  if (isJob(seed)) {
+    return checkJob(context, randomJob(seed));
+  }
   OwningOpRef<ModuleOp> program = programOf(context, seed);
   if (!program) {
-    return {FailureKind::Program, "the training passes fail", 0};
+    return {FailureKind::Program, "the training passes fail"};
   }
   CheckOptions options;
   options.executable = isExecutable(seed);
@@ -85,9 +99,17 @@ std::string replayFlags(bool isExecutable) {
   return std::string(isExecutable ? " --executable" : "") + (codeTarget == exec::Target::Cuda ? " --target cuda" : "");
 }
 
-// One line about a seed.
-void report(const SeedResult &result) {
-  llvm::errs() << llvm::formatv("seed {0}: {1}: {2}\n", result.seed, nameOf(result.verdict.kind), result.verdict.message);
+// A process that dies, which is what this program is for, leaves no image of its memory behind.
+void leaveNoCore() {
+  rlimit none{0, 0};
+  setrlimit(RLIMIT_CORE, &none);
+}
+
+// Keeps the files of a job: it is small, and nothing of it is left out.
+void keepJob(MLIRContext &context, uint64_t seed) {
+  std::string path = llvm::formatv("{0}/fuzz-failure-job-{1}", outputFolder, seed);
+  (void)runIsolated([&] { return checkJob(context, randomJob(seed), path); }, kSecondsPerSeed);
+  llvm::errs() << llvm::formatv("  kept in {0}; again: build/bin/ashlar-fuzz --seeds 1 --start {1} --job-every 1\n", path, seed);
 }
 
 // Reduces the program of a seed and writes it to a file. In a process of its own: whatever fails may crash while it is reduced.
@@ -104,12 +126,13 @@ void reduceSeed(MLIRContext &context, const SeedResult &result) {
           return runIsolated([&] { return checkProgram(module, options); }, kSecondsPerSeed).signature() == signature;
         };
         program = reduceProgram(*program, stillFails);
-        std::error_code error;
-        llvm::raw_fd_ostream file(path, error);
-        file << "// RUN: ashlar-fuzz --replay %s" << replayFlags(options.executable) << "\n//\n// " << result.verdict.message << "\n\n";
-        program->print(file, OpPrintingFlags().enableDebugInfo(false));
-        file << "\n";
-        return {error ? FailureKind::Program : FailureKind::None, error ? error.message() : "", 0};
+        llvm::Error error = file::writeOutput(path, [&](llvm::raw_ostream &out) {
+          out << "// RUN: ashlar-fuzz --replay %s" << replayFlags(options.executable) << "\n//\n// " << result.verdict.message << "\n\n";
+          program->print(out, OpPrintingFlags().enableDebugInfo(false));
+          out << "\n";
+        });
+        std::string message = llvm::toString(std::move(error));
+        return {message.empty() ? FailureKind::None : FailureKind::Program, message};
       },
       /*seconds=*/1200);
   if (reduced.ok()) {
@@ -136,32 +159,32 @@ std::vector<std::string> missingOps(MLIRContext &context, const Census &census) 
   return missing;
 }
 
+// Reduces failures, up to `reducedPerKind` of each signature; keeps the files of jobs.
+void reduceAll(MLIRContext &context, const Summary &summary) {
+  std::vector<SeedResult> chosen = summary.failuresToReduce(reducedPerKind);
+  for (const SeedResult &failure : chosen) {
+    llvm::errs() << "seed " << failure.seed << ": reducing\n";
+    isJob(failure.seed) ? keepJob(context, failure.seed) : reduceSeed(context, failure);
+  }
+  if (size_t others = summary.getFailures().size() - chosen.size()) {
+    llvm::errs() << llvm::formatv("{0} more failures are like these and not reduced; --reduce takes more of each\n", others);
+  }
+}
+
 int runAllSeeds(MLIRContext &context) {
   auto begin = std::chrono::steady_clock::now();
-  std::vector<SeedResult> failures;
-  double largest = 0;
-  uint64_t largestSeed = 0;
-  Run run{startSeed, numSeeds, numJobs, kSecondsPerSeed};
+  Summary summary(startSeed, numSeeds);
+  Run run{startSeed, numSeeds, numJobs, kSecondsPerSeed, leaveNoCore};
   Census census = runSeeds(
       run, [&](uint64_t seed, Census &counts) { return checkSeed(context, seed, &counts); },
       [&](const SeedResult &result) {
+        summary.add(result);
         if (!result.verdict.ok()) {
-          report(result);
-          failures.push_back(result);
-        } else if (result.verdict.difference > largest) {
-          largest = result.verdict.difference;
-          largestSeed = result.seed;
+          llvm::errs() << llvm::formatv("seed {0}: {1}: {2}\n", result.seed, nameOf(result.verdict.kind), result.verdict.message);
         }
       });
   double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  llvm::sort(failures, [](const SeedResult &x, const SeedResult &y) { return x.seed < y.seed; });
-  std::set<std::string> signatures;
-  for (const SeedResult &failure : failures) {
-    if (signatures.size() < kMaxReduced && signatures.insert(failure.verdict.signature()).second) {
-      llvm::errs() << "seed " << failure.seed << ": reducing\n";
-      reduceSeed(context, failure);
-    }
-  }
+  reduceAll(context, summary);
   if (requireCensus) {
     for (auto &[name, count] : census) {
       llvm::outs() << llvm::formatv("{0,-28} {1}\n", name, count);
@@ -171,9 +194,8 @@ int runAllSeeds(MLIRContext &context) {
   for (const std::string &name : missing) {
     llvm::errs() << "never occurred: " << name << "\n";
   }
-  llvm::outs() << llvm::formatv("{0} seeds from {1}, {2} failed; largest difference {3:e} (seed {4}); {5:f1} s\n", numSeeds, startSeed,
-                                failures.size(), largest, largestSeed, seconds);
-  return failures.empty() && (missing.empty() || !requireCensus) ? 0 : 1;
+  llvm::outs() << summary.text() << llvm::formatv("; {0:f1} s\n", seconds);
+  return summary.allPassed() && (missing.empty() || !requireCensus) ? 0 : 1;
 }
 
 int replay(MLIRContext &context) {
@@ -186,7 +208,7 @@ int replay(MLIRContext &context) {
   options.target = codeTarget;
   Verdict verdict = runIsolated([&] { return checkProgram(*program, options); }, kSecondsPerSeed);
   if (verdict.ok()) {
-    llvm::outs() << "passes\n";
+    llvm::outs() << llvm::formatv("passes; {0} of {1} elements undecided by rounding\n", verdict.undecided, verdict.elements);
   } else {
     llvm::errs() << llvm::formatv("error: {0}: {1}: {2}\n", replayFile, nameOf(verdict.kind), verdict.message);
   }
@@ -196,6 +218,7 @@ int replay(MLIRContext &context) {
 } // namespace
 
 int main(int argc, char **argv) {
+  file::prepareProcess();
   llvm::InitLLVM init(argc, argv);
   cl::HideUnrelatedOptions(category);
   cl::ParseCommandLineOptions(argc, argv, "Random programs: n ranks against one\n");

@@ -13,7 +13,7 @@
 #include "compiler/target/link.h"
 #include "dialects/nn/nn.h"
 #include "runtime/data/npy.h"
-#include "test/fuzz/oracle.h"
+#include "test/fuzz/rounding.h"
 #include "test/unit/data/temporary_folder.h"
 
 #include "llvm/Support/FileSystem.h"
@@ -100,7 +100,7 @@ std::string readTensor(const std::string &path, Tensor &tensor) {
 class Execution {
 public:
   Execution(ModuleOp program, ModuleOp lowered, exec::Target target, const std::string &packFolder)
-      : program(program), lowered(lowered), target(target), packFolder(packFolder), tolerance(toleranceOf(program)), interpreter(program) {
+      : program(program), lowered(lowered), target(target), packFolder(packFolder) {
     trains = static_cast<bool>(program.lookupSymbol<func::FuncOp>("train_step"));
     function = program.lookupSymbol<func::FuncOp>(trains ? "train_step" : "forward");
   }
@@ -112,15 +112,17 @@ public:
     if (!packFolder.empty() && (trains || ranks() > kPackedRanks)) {
       return "";
     }
-    std::string fault = build();
-    if (fault.empty()) {
-      interpreter.setSeed(trains ? kSeed : 0); // a forward program draws nothing, so nobody sets its seed
-      if (program.lookupSymbol<func::FuncOp>("init") && failed(interpreter.run("init", {}))) {
-        return "the interpreter cannot run @init";
-      }
-      fault = trains ? train() : forward();
+    if (std::string fault = build(); !fault.empty()) {
+      return fault;
     }
-    return fault;
+    for (int64_t step = 0; step < (trains ? kSteps : 1); ++step) {
+      batches.push_back(randomInputs());
+    }
+    FailureOr<std::vector<Tensor>> expected = interpret({});
+    if (failed(expected)) {
+      return "the interpreter cannot run the program";
+    }
+    return trains ? train(*expected) : packFolder.empty() ? forward(*expected) : pack(*expected);
   }
 
 private:
@@ -225,17 +227,65 @@ private:
     return inputs;
   }
 
-  std::string forward() {
-    SmallVector<Tensor> inputs = randomInputs();
-    FailureOr<std::vector<Tensor>> expected = reference::runGlobal(interpreter, "forward", inputs);
-    if (failed(expected)) {
-      return "the interpreter cannot run @forward";
+  // Returns what the program must compute: its results, or the losses of all steps and the trained parameters.
+  FailureOr<std::vector<Tensor>> interpret(const reference::Observer &observer) {
+    reference::Interpreter interpreter(program, /*numRanks=*/1, observer);
+    interpreter.setSeed(trains ? kSeed : 0); // a forward program draws nothing, so nobody sets its seed
+    if (program.lookupSymbol<func::FuncOp>("init") && failed(interpreter.run("init", {}))) {
+      return failure();
     }
-    if (!packFolder.empty()) {
-      return pack(inputs, *expected);
+    std::vector<Tensor> outcome;
+    for (const SmallVector<Tensor> &batch : batches) {
+      FailureOr<std::vector<Tensor>> results = reference::runGlobal(interpreter, function.getSymName(), batch);
+      if (failed(results)) {
+        return failure();
+      }
+      llvm::append_range(outcome, *results);
     }
+    for (nn::VariableOp parameter : parameters()) {
+      FailureOr<Tensor> value = reference::getGlobalVariable(interpreter, parameter.getSymName());
+      if (failed(value)) {
+        return failure();
+      }
+      outcome.push_back(std::move(*value));
+    }
+    return outcome;
+  }
+
+  // Returns the variables that a training program leaves behind as files.
+  SmallVector<nn::VariableOp> parameters() {
+    SmallVector<nn::VariableOp> trained;
+    for (auto variable : program.getOps<nn::VariableOp>()) {
+      if (trains && variable.getTrainable()) {
+        trained.push_back(variable);
+      }
+    }
+    return trained;
+  }
+
+  // Returns what element `i` of the outcome is called.
+  std::string outcomeName(size_t i) {
+    if (trains && i >= kSteps) {
+      return "parameter " + parameters()[i - kSteps].getSymName().str();
+    }
+    return llvm::formatv("{0} {1}", trains ? "loss" : "result", i);
+  }
+
+  // Returns what is wrong with what the executable computed.
+  std::string compare(ArrayRef<Tensor> expected, ArrayRef<Tensor> computed) {
+    std::vector<ComparedTensor> tensors;
+    for (auto [i, pair] : llvm::enumerate(llvm::zip_equal(expected, computed))) {
+      auto &[x, y] = pair;
+      tensors.push_back({outcomeName(i) + " of the executable", &x, &y});
+    }
+    return compareRounded(tensors, executableTolerances(), [&](const reference::Observer &observer) { return interpret(observer); }).fault;
+  }
+
+  Tolerances executableTolerances() { return tolerancesOf(precisionOf(program)); }
+
+  std::string forward(ArrayRef<Tensor> expected) {
     std::string arguments;
-    for (auto [i, input] : llvm::enumerate(inputs)) {
+    for (auto [i, input] : llvm::enumerate(batches.front())) {
       std::string file = name(i, /*isResult=*/false) + ".in.npy", fault = writeTensors(folder.file(file), input);
       if (!fault.empty()) {
         return fault;
@@ -245,33 +295,34 @@ private:
     if (std::string fault = run(arguments); !fault.empty()) {
       return fault;
     }
-    for (auto [i, tensor] : llvm::enumerate(*expected)) {
-      Tensor computed(tensor.getType());
-      if (std::string fault = readTensor(folder.file(name(i, /*isResult=*/true) + ".npy"), computed); !fault.empty()) {
+    std::vector<Tensor> computed;
+    for (auto [i, tensor] : llvm::enumerate(expected)) {
+      computed.emplace_back(tensor.getType());
+      if (std::string fault = readTensor(folder.file(name(i, /*isResult=*/true) + ".npy"), computed.back()); !fault.empty()) {
         return fault;
       }
-      double difference = reference::maxDifference(tensor, computed);
-      if (!(difference <= tolerance)) {
-        return llvm::formatv("result {0} of the executable differs by {1:e}", i, difference);
-      }
     }
-    return "";
+    return compare(expected, computed);
   }
 
-  // Keeps the executable, its inputs, and what it must compute.
-  std::string pack(ArrayRef<Tensor> inputs, ArrayRef<Tensor> expected) {
+  // Keeps the executable, its inputs, what it must compute, and how far off any of it may be.
+  std::string pack(ArrayRef<Tensor> expected) {
     auto path = [&](const Twine &file) { return (packFolder + "/" + file).str(); };
     if (std::error_code error = llvm::sys::fs::create_directories(packFolder)) {
       return "cannot create " + packFolder + ": " + error.message();
     }
     std::string fault;
-    for (auto [i, input] : llvm::enumerate(inputs)) {
+    for (auto [i, input] : llvm::enumerate(batches.front())) {
       fault += writeTensors(path("in." + name(i, /*isResult=*/false) + ".npy"), input);
     }
+    std::vector<ComparedTensor> tensors;
     for (auto [i, result] : llvm::enumerate(expected)) {
       fault += writeTensors(path("out." + name(i, /*isResult=*/true) + ".npy"), result);
+      tensors.push_back({name(i, /*isResult=*/true), &result, &result});
     }
-    std::ofstream(path("tolerance")) << tolerance << "\n";
+    std::ofstream(path("tolerance")) << largestAllowance(tensors, executableTolerances(), [&](const reference::Observer &observer) {
+      return interpret(observer);
+    }) << "\n";
     std::ofstream(path("ranks")) << ranks() << "\n";
     std::error_code error = llvm::sys::fs::copy_file(folder.file("program"), path("program"));
     if (error || (error = llvm::sys::fs::setPermissions(path("program"), llvm::sys::fs::perms(0755)))) {
@@ -280,48 +331,39 @@ private:
     return fault;
   }
 
-  std::string train() {
-    std::vector<SmallVector<Tensor>> columns(function.getNumArguments());
-    std::vector<double> expected;
-    for (int64_t step = 0; step < kSteps; ++step) {
-      SmallVector<Tensor> inputs = randomInputs();
-      FailureOr<std::vector<Tensor>> results = reference::runGlobal(interpreter, "train_step", inputs);
-      if (failed(results)) {
-        return "the interpreter cannot run @train_step";
-      }
-      expected.push_back(results->front().getFloat(0));
-      for (auto [column, input] : llvm::zip_equal(columns, inputs)) {
-        column.push_back(input);
-      }
-    }
-    for (auto [i, column] : llvm::enumerate(columns)) {
+  std::string train(ArrayRef<Tensor> expected) {
+    for (unsigned i = 0; i < function.getNumArguments(); ++i) {
+      SmallVector<Tensor> column = llvm::map_to_vector(batches, [i](const SmallVector<Tensor> &batch) { return batch[i]; });
       if (std::string fault = writeTensors(folder.file(name(i, /*isResult=*/false) + "_train.npy"), column); !fault.empty()) {
         return fault;
       }
     }
-    std::string fault = run("--data . --log-every 1");
-    return fault.empty() ? compareLosses(expected) : fault;
+    std::string fault = run("--data . --log-every 1 --save-parameters parameters");
+    std::vector<Tensor> computed;
+    fault = fault.empty() ? readLosses(expected, computed) : fault;
+    for (nn::VariableOp parameter : parameters()) {
+      computed.emplace_back(parameter.getTensorType());
+      if (fault.empty()) {
+        fault = readTensor(folder.file("parameters/" + parameter.getSymName().str() + ".npy"), computed.back());
+      }
+    }
+    return fault.empty() ? compare(expected, computed) : fault;
   }
 
-  // Compares with the lines "epoch: 1 step: 2, loss is 0.5".
-  std::string compareLosses(const std::vector<double> &expected) {
+  // Reads the lines "epoch: 1 step: 2, loss is 0.5".
+  std::string readLosses(ArrayRef<Tensor> expected, std::vector<Tensor> &losses) {
     auto log = llvm::MemoryBuffer::getFile(folder.file("log"));
     SmallVector<StringRef> lines;
     StringRef(log ? (*log)->getBuffer() : "").split(lines, '\n');
-    size_t step = 0;
     for (StringRef line : lines) {
+      StringRef number = line.split(", loss is ").second.trim();
       double loss;
-      auto [before, number] = line.split(", loss is ");
-      if (number.trim().empty() || number.trim().getAsDouble(loss) || step == expected.size()) {
-        continue;
+      if (line.starts_with("epoch: ") && !number.getAsDouble(loss)) {
+        losses.emplace_back(expected.front().getType());
+        losses.back().setFloat(0, loss);
       }
-      double difference = std::abs(loss - expected[step]) / std::max(1.0, std::abs(expected[step]));
-      if (!(difference <= tolerance)) {
-        return llvm::formatv("loss of step {0} of the executable is {1:e8}, not {2:e8}", step + 1, loss, expected[step]);
-      }
-      ++step;
     }
-    return step == expected.size() ? "" : llvm::formatv("the executable printed {0} losses, not {1}", step, expected.size()).str();
+    return losses.size() == kSteps ? "" : llvm::formatv("the executable printed {0} losses, not {1}", losses.size(), kSteps).str();
   }
 
   ModuleOp program, lowered;
@@ -329,9 +371,8 @@ private:
   std::string packFolder;
   func::FuncOp function;
   bool trains;
-  double tolerance;
-  reference::Interpreter interpreter;
   std::mt19937_64 generator{kSeed};
+  SmallVector<SmallVector<Tensor>> batches; // one of a forward program
   test::TemporaryFolder folder;
 };
 

@@ -6,6 +6,7 @@
 #include "dialects/nn/nn.h"
 #include "test/fuzz/random_program.h"
 #include "test/fuzz/reducer.h"
+#include "test/fuzz/summary.h"
 #include "test/fuzz/worker.h"
 #include "test/unit/reference/parsed_module.h"
 
@@ -13,8 +14,14 @@
 #include "mlir/Pass/Pass.h"
 
 #include <catch2/catch.hpp>
+
+#include <atomic>
 #include <csignal>
 #include <map>
+#include <set>
+
+#include <sys/mman.h>
+#include <unistd.h>
 
 using namespace mlir;
 using namespace ashlar;
@@ -52,7 +59,6 @@ template <typename WrongPass> CheckOptions withPass() {
 }
 
 MLIRContext &loadedContext() {
-  test::context().loadAllAvailableDialects();
   return test::context();
 }
 
@@ -131,22 +137,115 @@ TEST_CASE("fuzz: a process that ends or hangs is reported with its seed, and the
     while (seed == 15) {
       pause();
     }
-    return {FailureKind::None, "", static_cast<double>(seed)};
+    return {FailureKind::None, "", static_cast<double>(seed), 2, 1};
   };
   Census census = runSeeds({10, 100, /*jobs=*/2, /*secondsPerSeed=*/1}, check,
                            [&](const SeedResult &result) { verdicts[result.seed] = result.verdict; });
   CHECK(verdicts.size() == 100);
   for (auto &[seed, verdict] : verdicts) {
     CAPTURE(seed);
-    CHECK(verdict.kind == (seed == 12 || seed == 15 ? FailureKind::Crash : FailureKind::None));
+    CHECK(verdict.kind == (seed == 12 ? FailureKind::Crash : seed == 15 ? FailureKind::Timeout : FailureKind::None));
     CHECK((verdict.difference == seed || !verdict.ok()));
   }
   CHECK(census["seeds"] == 94); // the processes that ended took theirs with them
 }
 
+TEST_CASE("fuzz: whatever its processes do, a run reports each seed once", "[fuzz]") {
+  // Each process that begins with an odd number of starts before it dies ahead of its first seed; one in seven seeds kills it, too.
+  auto *starts =
+      static_cast<std::atomic<int> *>(mmap(nullptr, sizeof(std::atomic<int>), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  REQUIRE(starts != MAP_FAILED);
+  int how = GENERATE(SIGKILL, SIGABRT, 0);
+  auto die = [how] { how != 0 ? (void)raise(how) : _exit(0); };
+  Run run{10, 230, /*jobs=*/2, /*secondsPerSeed=*/60, [&] {
+            if (starts->fetch_add(1) % 2 == 1) {
+              die();
+            }
+          }};
+  std::multiset<uint64_t> seeds;
+  Summary summary(run.begin, run.count);
+  uint64_t dead = 0;
+  auto check = [&](uint64_t seed, Census &) -> Verdict {
+    if (seed % 7 == 0) {
+      die();
+    }
+    return {};
+  };
+  runSeeds(run, check, [&](const SeedResult &result) {
+    seeds.insert(result.seed);
+    summary.add(result);
+    dead += result.verdict.kind == FailureKind::Crash;
+    CHECK((result.seed % 7 != 0 || !result.verdict.ok()));
+  });
+  munmap(starts, sizeof(*starts));
+  CHECK(seeds.size() == 230);
+  CHECK(std::set<uint64_t>(seeds.begin(), seeds.end()).size() == 230);
+  CHECK(dead > 230 / 7);
+  CHECK(summary.getFailures().size() == dead);
+  CHECK(StringRef(summary.text())
+            .ends_with(std::to_string(230 - dead) + " passed, 0 failed, " + std::to_string(dead) + " died, 0 timed out"));
+  CHECK(!summary.allPassed());
+}
+
+TEST_CASE("fuzz: a process that dies ahead of its check has not passed", "[fuzz]") {
+  Verdict verdict;
+  runSeeds(
+      {0, 1, 1, 60, [] { _exit(0); }}, [](uint64_t, Census &) { return Verdict(); },
+      [&](const SeedResult &result) { verdict = result.verdict; });
+  CHECK(verdict.kind == FailureKind::Crash);
+}
+
+TEST_CASE("fuzz: a run with a seed that has no verdict has not passed", "[fuzz]") {
+  Summary summary(5, 3);
+  summary.add({5, {}});
+  summary.add({6, {}});
+  CHECK(!summary.allPassed());
+  CHECK(StringRef(summary.text()).ends_with("2 passed, 0 failed, 0 died, 0 timed out, 1 have no verdict"));
+  summary.add({6, {}}); // again, and one that was not asked for
+  summary.add({8, {}});
+  CHECK(!summary.allPassed());
+  summary.add({7, {}});
+  CHECK(summary.allPassed());
+  CHECK(StringRef(summary.text()).ends_with("3 seeds from 5: 3 passed, 0 failed, 0 died, 0 timed out"));
+}
+
+TEST_CASE("fuzz: of each kind of failure some are reduced, not only the first of a run", "[fuzz]") {
+  Summary summary(1, 9);
+  for (uint64_t seed : {8, 3, 5, 2}) {
+    summary.add({seed, {FailureKind::Lower, "too many of " + std::to_string(seed)}});
+  }
+  summary.add({4, {FailureKind::Difference, "other numbers"}});
+  summary.add({6, {}});
+  std::vector<uint64_t> seeds;
+  for (const SeedResult &failure : summary.failuresToReduce(/*each=*/3)) {
+    seeds.push_back(failure.seed);
+  }
+  CHECK(seeds == std::vector<uint64_t>{2, 3, 4, 5});
+}
+
+TEST_CASE("fuzz: a run that rounding decides has not passed", "[fuzz]") {
+  Summary summary(1, 2);
+  summary.add({1, {FailureKind::None, "", 0, /*elements=*/100, /*undecided=*/1}});
+  summary.add({2, {FailureKind::None, "", 0, 100, 1}});
+  CHECK(summary.allPassed());
+  Summary worse(1, 2);
+  worse.add({1, {FailureKind::None, "", 0, 100, 2}});
+  worse.add({2, {FailureKind::None, "", 0, 100, 1}});
+  CHECK(!worse.allPassed());
+}
+
+TEST_CASE("fuzz: a program with nothing to run does not pass", "[fuzz]") {
+  OwningOpRef<ModuleOp> program = test::parse(R"(
+    dist.mesh @mesh <["x" = 2]>
+    func.func @backward(%x: tensor<4xf64>) -> tensor<4xf64> { return %x : tensor<4xf64> })");
+  Verdict verdict = runIsolated([&] { return checkProgram(*program, {}); }, /*seconds=*/60);
+  CHECK(verdict.kind == FailureKind::Program);
+  CHECK(StringRef(verdict.message).starts_with("no function to run"));
+}
+
 TEST_CASE("fuzz: signatures tell kinds of failures apart, not names and numbers", "[fuzz]") {
-  Verdict first{FailureKind::Passes, "\"x0\" has 6 rows", 0}, same{FailureKind::Passes, "\"y\" has 12 rows", 0};
-  Verdict other{FailureKind::Passes, "\"x0\" has 6 columns", 0}, lower{FailureKind::Lower, "\"x0\" has 6 rows", 0};
+  Verdict first{FailureKind::Passes, "\"x0\" has 6 rows"}, same{FailureKind::Passes, "\"y\" has 12 rows"};
+  Verdict other{FailureKind::Passes, "\"x0\" has 6 columns"}, lower{FailureKind::Lower, "\"x0\" has 6 rows"};
   CHECK(first.signature() == same.signature());
   CHECK(first.signature() != other.signature());
   CHECK(first.signature() != lower.signature());
@@ -157,9 +256,9 @@ TEST_CASE("fuzz: executables on one rank and on several equal the interpreter", 
   options.executable = true;
   for (uint64_t seed : {2, 3}) {
     CAPTURE(seed);
-    ProgramOptions f32;
-    f32.f32Allowed = true;
-    OwningOpRef<ModuleOp> program = randomProgram(loadedContext(), seed, f32);
+    ProgramOptions varied;
+    varied.varied = true;
+    OwningOpRef<ModuleOp> program = randomProgram(loadedContext(), seed, varied);
     REQUIRE(program);
     CHECK(checkProgram(*program, options).message == "");
   }

@@ -6,11 +6,9 @@
 
 #include "compiler/pipelines/pipelines.h"
 #include "compiler/reference/equivalence.h"
-#include "dialects/support/element_type.h"
 #include "test/fuzz/executable.h"
 #include "test/fuzz/random_program.h"
 
-#include "mlir/IR/AttrTypeSubElements.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/Verifier.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -66,69 +64,79 @@ reference::EquivalenceOptions equivalenceOptions(ModuleOp before, int64_t ranksA
   return options;
 }
 
-bool computesIn(ModuleOp program, function_ref<bool(Type)> isSuch) {
-  return program
-      .walk([&](Operation *op) {
-        auto has = [&](Type type) { return isSuch(cast<ShapedType>(type).getElementType()); };
-        return isa<func::FuncOp, ModuleOp>(op) || llvm::none_of(op->getResultTypes(), has) ? WalkResult::advance()
-                                                                                           : WalkResult::interrupt();
-      })
-      .wasInterrupted();
-}
-
-// Returns the program with f32 in the place of bf16 and f16.
-OwningOpRef<ModuleOp> inF32(ModuleOp program) {
-  OwningOpRef<ModuleOp> wide = program.clone();
-  Type f32 = Float32Type::get(program.getContext());
-  AttrTypeReplacer replacer;
-  replacer.addReplacement([&](FloatType type) -> std::optional<Type> { return isNarrowFloat(type) ? f32 : std::optional<Type>(); });
-  replacer.addReplacement([&](DenseFPElementsAttr elements) -> std::optional<Attribute> {
-    if (!isNarrowFloat(elements.getElementType())) {
-      return std::nullopt;
+// Compares the numbers of the two modules from the same inputs; failure when one of them cannot be run.
+FailureOr<Comparison> compareRuns(ModuleOp before, ModuleOp after, const reference::EquivalenceOptions &options) {
+  FailureOr<std::vector<std::vector<reference::Tensor>>> inputs = reference::randomInputs(before, options);
+  if (failed(inputs)) {
+    return failure();
+  }
+  FailureOr<reference::ModuleRun> first = reference::runModule(before, /*ranks=*/1, *inputs, options);
+  FailureOr<reference::ModuleRun> second = reference::runModule(after, options.ranksAfter, *inputs, options);
+  if (failed(first) || failed(second)) {
+    return failure();
+  }
+  auto pairs = reference::pairUp(before, *first, *second);
+  if (failed(pairs)) {
+    return failure();
+  }
+  std::vector<ComparedTensor> tensors;
+  for (auto [expected, computed] : *pairs) {
+    tensors.push_back({expected->name, &expected->value, computed});
+  }
+  auto rerun = [&](const reference::Observer &observer) -> FailureOr<std::vector<reference::Tensor>> {
+    FailureOr<reference::ModuleRun> moved = reference::runModule(before, /*ranks=*/1, *inputs, options, observer);
+    if (failed(moved)) {
+      return failure();
     }
-    return elements.mapValues(f32, [](APFloat value) {
-      bool losesInfo = false;
-      value.convert(APFloat::IEEEsingle(), APFloat::rmNearestTiesToEven, &losesInfo);
-      return value.bitcastToAPInt();
-    });
-  });
-  replacer.recursivelyReplaceElementsIn(*wide, /*replaceAttrs=*/true, /*replaceLocs=*/false, /*replaceTypes=*/true);
-  return wide;
+    auto movedPairs = reference::pairUp(before, *moved, *second);
+    std::vector<reference::Tensor> values;
+    for (size_t i = 0; succeeded(movedPairs) && i < movedPairs->size(); ++i) {
+      values.push_back((*movedPairs)[i].first->value);
+    }
+    return values;
+  };
+  return compareRounded(tensors, tolerancesOf(precisionOf(before)), rerun);
 }
 
 // Returns the difference between the two modules as a verdict. An error is the program's own fault when even one rank cannot run it.
 Verdict compare(ModuleOp before, ModuleOp after, int64_t ranks, FirstError &error) {
-  FailureOr<double> difference = reference::compareModules(before, after, equivalenceOptions(before, ranks));
-  if (succeeded(difference)) {
-    if (*difference <= toleranceOf(before)) { // false for a NaN too
-      return {FailureKind::None, "", *difference};
+  constexpr uint64_t kInputs = 3;
+  Verdict verdict;
+  for (uint64_t seed = 1; seed <= kInputs; ++seed) {
+    reference::EquivalenceOptions options = equivalenceOptions(before, ranks);
+    options.seed = seed;
+    FailureOr<Comparison> comparison = compareRuns(before, after, options);
+    if (failed(comparison)) {
+      std::string message = error.text;
+      bool runsAlone = succeeded(reference::compareModules(before, before, equivalenceOptions(before, /*ranksAfter=*/1)));
+      return {runsAlone ? FailureKind::Run : FailureKind::Program, message};
     }
-    return {FailureKind::Difference, llvm::formatv("largest difference {0:e}", *difference), *difference};
+    verdict = {FailureKind::None, "", comparison->difference, comparison->elements, comparison->undecided, precisionOf(before)};
+    if (!comparison->fault.empty()) {
+      verdict.kind = FailureKind::Difference;
+      verdict.message = comparison->fault;
+      return verdict;
+    }
+    if (verdict.undecided <= kMaxUndecided * verdict.elements) {
+      return verdict;
+    }
   }
-  std::string message = error.text;
-  bool runsAlone = succeeded(reference::compareModules(before, before, equivalenceOptions(before, /*ranksAfter=*/1)));
-  return {runsAlone ? FailureKind::Run : FailureKind::Program, message};
+  verdict.kind = FailureKind::Undecided;
+  verdict.message = llvm::formatv("rounding decides {0} of {1} elements", verdict.undecided, verdict.elements);
+  return verdict;
 }
 
 } // namespace
 
-double toleranceOf(ModuleOp program) {
-  if (!computesIn(program, isNarrowFloat)) {
-    return computesIn(program, [](Type type) { return type.isF32(); }) ? kTolerance32 : kTolerance;
-  }
-  constexpr double kRoundings = 4;
-  FailureOr<double> own = reference::compareModules(program, *inF32(program), equivalenceOptions(program, /*ranksAfter=*/1));
-  return succeeded(own) ? kTolerance16 + kRoundings * *own : kTolerance16;
-}
-
 StringRef nameOf(FailureKind kind) {
-  constexpr StringLiteral kNames[] = {"none", "program", "passes", "run", "difference", "lower", "executable", "crash"};
+  constexpr StringLiteral kNames[] = {"none",  "program",    "passes",    "run",   "difference",
+                                      "lower", "executable", "undecided", "crash", "timeout"};
   return kNames[static_cast<size_t>(kind)];
 }
 
 std::string Verdict::signature() const {
   std::string text = nameOf(kind).str() + ": ";
-  if (kind == FailureKind::Difference) {
+  if (kind == FailureKind::Difference || kind == FailureKind::Undecided) {
     return text;
   }
   bool quoted = false;
@@ -158,6 +166,9 @@ Verdict checkProgram(ModuleOp program, const CheckOptions &options) {
   dist::MeshOp mesh = dist::findMesh(program);
   if (!mesh || failed(verify(program))) {
     return {FailureKind::Program, mesh ? error.text : "no dist.mesh"};
+  }
+  if (programsOf(program).empty()) {
+    return {FailureKind::Program, "no function to run: neither @forward nor @init, @train_step or @eval_step"};
   }
   countOps(program, "nn", options.census);
   OwningOpRef<ModuleOp> after = program.clone();

@@ -4,17 +4,14 @@
 // rank, and what the compiler's own passes make of it on a simulated rank for each device of the mesh, from the same inputs. Every verify
 // pass runs, and so does lowering up to the instruction tables.
 //
-// Tolerance, on |x - y| / max(1, |x|): both sides compute the same terms and add them in another order. Values are at most some units, sums
-// have at most some hundred terms and chains some dozens of ops, so in f64 rounding (2^-53 each) reaches 1e-13 or so in a forward program;
-// gradients through divisions, logarithms and powers of numbers from 0.1 on, followed by two updates, add some digits. A wrong term, by
-// contrast, is of the order of 1e-3 at the least. The tolerance lies between. In f32 (2^-24) the same counts leave less room. In bf16 and
-// f16 a rounding is as large as a small term, and what becomes of it depends on the program: there the program itself is the measure, in
-// f32 against its own precision. A split sum makes no more roundings than a few times those that are there already.
+// How far the two may differ is in rounding.h: elements that are close agree, of the others rounding.h tells how far rounding moves them. A
+// program of which rounding decides too many elements says nothing: other inputs are drawn for it, and when they do not help it fails.
 
 #ifndef ASHLAR_TEST_FUZZ_ORACLE_H
 #define ASHLAR_TEST_FUZZ_ORACLE_H
 
 #include "dialects/exec/exec.h"
+#include "test/fuzz/rounding.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/PassManager.h"
@@ -25,11 +22,8 @@
 
 namespace ashlar::fuzz {
 
-inline constexpr double kTolerance = 1e-11, kTolerance32 = 1e-3, kTolerance16 = 1e-2;
-
-// Returns the tolerance for a program: kTolerance32 when it computes in f32; in bf16 or f16 kTolerance16 and four times what their rounding
-// makes of its results, for which it is run.
-double toleranceOf(mlir::ModuleOp program);
+// The share of a program's elements that may be undecided, and of those of a whole run.
+inline constexpr double kMaxUndecided = 0.5, kMaxUndecidedOfRun = 0.01;
 
 // How a program can fail.
 enum class FailureKind {
@@ -40,7 +34,9 @@ enum class FailureKind {
   Difference, // other numbers
   Lower,      // a pass of lowering reports an error
   Executable, // the compiled program cannot be built or run, or computes other numbers
-  Crash,      // an assertion, a signal or a run without end
+  Undecided,  // rounding decides more than kMaxUndecided of its elements, with any of some inputs
+  Crash,      // an assertion or a signal
+  Timeout,    // a run without end
 };
 
 // Returns the kind as a word.
@@ -48,8 +44,10 @@ llvm::StringRef nameOf(FailureKind kind);
 
 struct Verdict {
   FailureKind kind = FailureKind::None;
-  std::string message;   // the first error; what differs by how much
-  double difference = 0; // the largest, when both programs ran
+  std::string message;                  // the first error; what differs by how much
+  double difference = 0;                // the largest of elements that are not undecided, when both programs ran
+  int64_t elements = 0, undecided = 0;  // that were compared
+  Precision precision = Precision::F64; // of the program
 
   bool ok() const { return kind == FailureKind::None; }
 

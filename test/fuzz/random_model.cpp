@@ -18,8 +18,7 @@ namespace ashlar::fuzz {
 
 namespace {
 
-constexpr int64_t kMaxElements = 300; // of a value that other ops read
-constexpr double kMaxBound = 4;       // of such a value
+constexpr double kMaxBound = 4; // of such a value
 
 class Generator {
 public:
@@ -64,7 +63,7 @@ private:
     SmallVector<int64_t> shape;
     for (int64_t rank = minRank + dice.roll(3); rank > 0; --rank) {
       int64_t size = dice.pick(options.sizes);
-      size = floats(shape).getNumElements() * size > kMaxElements ? 1 : size;
+      size = floats(shape).getNumElements() * size > options.maxElements ? 1 : size;
       shape.push_back(shape.empty() && front != 0 ? front : size);
     }
     return shape;
@@ -100,7 +99,7 @@ private:
 
   // Takes a value into the pool: scaled when it may be large, not at all when it has too many elements.
   void add(Value value, double bound) {
-    if (typeOf(value).getNumElements() > kMaxElements) {
+    if (typeOf(value).getNumElements() > options.maxElements) {
       return;
     }
     if (bound > kMaxBound) {
@@ -161,7 +160,8 @@ private:
   Value rowMajorIndex(ArrayRef<int64_t> shape) { return nn::IndexOp::create(b, i64(shape), rowMajorStrides(shape)); }
 
   Value randomNumbers(ArrayRef<int64_t> shape, nn::Distribution distribution) {
-    return nn::RandomOp::create(b, floats(shape), distribution, rowMajorIndex(shape), seed, step, dice.roll(1000));
+    Value stream = nn::ConstantOp::create(b, nn::splat(RankedTensorType::get({}, b.getI32Type()), dice.roll(1000)));
+    return nn::RandomOp::create(b, floats(shape), distribution, rowMajorIndex(shape), seed, step, stream);
   }
 
   // Returns integers below 16 that depend on the position, or on a value.

@@ -2,7 +2,7 @@
 //
 // Random models over all nn ops. Two programs that compute one model in another order must stay close, so the generator keeps an upper
 // bound of each value and scales what grows, and everything that jumps (comparisons, rounding, maxima once they are differentiated) first
-// gets random numbers added, so that no computed value lies on the jump.
+// gets random numbers added, so that few computed values lie near the jump.
 
 #ifndef ASHLAR_TEST_FUZZ_RANDOM_MODEL_H
 #define ASHLAR_TEST_FUZZ_RANDOM_MODEL_H
@@ -17,8 +17,9 @@ struct ModelOptions {
   mlir::Type floatType;             // f32 or f64
   llvm::SmallVector<int64_t> sizes; // what dims are drawn from
   int64_t numOps = 10;
-  bool jumps = true; // what is computed may decide comparisons and become integers
-  int64_t batch = 0; // dim 0 of every input and of the prediction; 0: no training, any shapes
+  int64_t maxElements = 300; // of a value that other ops read
+  bool jumps = true;         // what is computed may decide comparisons and become integers
+  int64_t batch = 0;         // dim 0 of every input and of the prediction; 0: no training, any shapes
 };
 
 // Adds variables with initial values and a function @forward to the module. For training its one result is the prediction "out": floats,

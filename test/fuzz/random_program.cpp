@@ -6,6 +6,7 @@
 
 #include "compiler/pipelines/pipelines.h"
 #include "dialects/nn/nn.h"
+#include "dialects/support/tensor_values.h"
 #include "test/fuzz/random_model.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -160,23 +161,61 @@ private:
   DenseMap<Attribute, SmallVector<NamedAttribute>> byName;
 };
 
-} // namespace
+// What a seed's program has beside what its own dice say, by dice of its own.
+struct Variety {
+  Variety() = default;
+  explicit Variety(uint64_t seed) {
+    Dice dice(~seed);
+    isLarge = dice.oneIn(8);
+    int64_t kind = dice.roll(8);
+    isF32 = kind < 4;
+    narrow = kind == 0 ? job::BF16_MIXED : kind == 1 ? job::F16_MIXED : job::F32;
+    lossScale = 1 << dice.roll(8); // small enough for gradients of f16 to stay finite
+  }
 
-OwningOpRef<ModuleOp> randomProgram(MLIRContext &context, uint64_t seed, const ProgramOptions &options) {
-  Dice dice(seed);
-  dist::MeshAttr mesh = randomMesh(dice, context);
+  bool isLarge = false, isF32 = false;
+  job::Precision narrow = job::F32;
+  double lossScale = 1;
+};
+
+// Replaces the first output by its mean: a loss that the model computes is one number.
+void averageOutput(func::FuncOp forward) {
+  Operation *end = forward.front().getTerminator();
+  OpBuilder builder(end);
+  Value output = end->getOperand(0);
+  int64_t rank = typeOf(output).getRank(), count = typeOf(output).getNumElements();
+  Value sum = nn::ReduceOp::create(builder, end->getLoc(), nn::Reduction::Sum, output, llvm::to_vector(llvm::seq<int64_t>(0, rank)));
+  Value share = nn::ConstantOp::create(builder, end->getLoc(), nn::splat(typeOf(sum), 1.0 / count));
+  end->setOperand(0, nn::MulOp::create(builder, end->getLoc(), sum, share));
+  forward.setType(builder.getFunctionType(forward.getArgumentTypes(), end->getOperandTypes()));
+}
+
+// Sizes beyond what kernels take at once.
+void enlarge(ModelOptions &model) {
+  constexpr int64_t kFactor = 8, kMaxElements = 6000;
+  for (int64_t &size : model.sizes) {
+    size = size * kFactor + 1;
+  }
+  model.batch *= 2;
+  model.maxElements = kMaxElements;
+}
+
+// Draws the model of a seed for a mesh.
+RandomModel drawModel(Dice &dice, dist::MeshAttr mesh, uint64_t seed, const ProgramOptions &options) {
+  MLIRContext &context = *mesh.getContext();
   ModelOptions model;
   model.sizes = randomSizes(dice, mesh);
   model.numOps = kMinOps + dice.roll(kMaxOps - kMinOps + 1);
   model.batch = dice.oneIn(2) ? dice.pick(model.sizes) : 0;
-  bool isNarrow = options.narrowAllowed && model.batch == 0 && seed % 3 == 0;
-  bool isF32 = (dice.oneIn(2) && options.f32Allowed && model.batch == 0) || isNarrow;
-  model.jumps = !isNarrow;
-  model.floatType = isF32 ? Type(Float32Type::get(&context)) : Float64Type::get(&context);
-  job::Job job = model.batch != 0 ? randomTraining(dice, model.batch) : job::Job();
-  if (isNarrow) {
-    job.set_precision(seed % 2 == 0 ? job::BF16_MIXED : job::F16_MIXED);
+  Variety variety = options.varied ? Variety(seed) : Variety();
+  if (dice.oneIn(2) && variety.isLarge) {
+    enlarge(model);
   }
+  model.jumps = variety.narrow == job::F32;
+  model.floatType = variety.isF32 ? Type(Float32Type::get(&context)) : Float64Type::get(&context);
+  job::Job job = model.batch != 0 ? randomTraining(dice, model.batch) : job::Job();
+  job.set_precision(variety.narrow);
+  job.mutable_loss_scale()->set_initial(variety.lossScale);
 
   OwningOpRef<ModuleOp> module = ModuleOp::create(UnknownLoc::get(&context));
   addRandomModel(dice, *module, model);
@@ -184,7 +223,24 @@ OwningOpRef<ModuleOp> randomProgram(MLIRContext &context, uint64_t seed, const P
     auto end = cast<func::ReturnOp>(module->lookupSymbol<func::FuncOp>("forward").front().getTerminator());
     OpBuilder builder(end);
     end.setOperand(0, nn::LogSoftmaxOp::create(builder, end.getLoc(), end.getOperand(0)));
+  } else if (job.loss().has_model_output()) {
+    averageOutput(module->lookupSymbol<func::FuncOp>("forward"));
   }
+  return {std::move(module), std::move(job)};
+}
+
+} // namespace
+
+RandomModel randomModel(MLIRContext &context, uint64_t seed, const ProgramOptions &options) {
+  Dice dice(seed);
+  dist::MeshAttr mesh = randomMesh(dice, context);
+  return drawModel(dice, mesh, seed, options);
+}
+
+OwningOpRef<ModuleOp> randomProgram(MLIRContext &context, uint64_t seed, const ProgramOptions &options) {
+  Dice dice(seed);
+  dist::MeshAttr mesh = randomMesh(dice, context);
+  auto [module, job] = drawModel(dice, mesh, seed, options);
   PassManager passes(&context);
   pipelines::addTrainPasses(passes, job);
   if (failed(passes.run(*module))) {
@@ -196,7 +252,7 @@ OwningOpRef<ModuleOp> randomProgram(MLIRContext &context, uint64_t seed, const P
     (*module)->setAttr(kSplitVariablesAttr, builder.getUnitAttr());
   }
   LayoutGiver(dice, mesh).give(*module);
-  return module;
+  return std::move(module);
 }
 
 } // namespace ashlar::fuzz

@@ -6,6 +6,8 @@
 #ifndef ASHLAR_TEST_FUZZ_RANDOM_PROGRAM_H
 #define ASHLAR_TEST_FUZZ_RANDOM_PROGRAM_H
 
+#include "compiler/job/job.pb.h"
+
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
 
@@ -15,13 +17,20 @@ namespace ashlar::fuzz {
 inline constexpr llvm::StringLiteral kSplitVariablesAttr = "fuzz.split_variables";
 
 struct ProgramOptions {
-  // Half of the forward programs in f32: for executables; the interpreter alone says more in f64. In f32 some steps of training may take
-  // rounding over a jump (a comparison, a maximum), after which nothing can be compared.
-  bool f32Allowed = false;
-
-  // A third of the forward programs in mixed precision, bf16 and f16 in turn. Nothing that is computed decides anything in them.
-  bool narrowAllowed = false;
+  // A quarter of the programs in f32, and a quarter in mixed precision, bf16 and f16 in turn; one in sixteen on larger tensors. Nothing
+  // that is computed decides anything in mixed precision. Without this all are small and f64, in which a fault is the largest multiple of
+  // rounding; then a seed stands for the same program but for sizes and precision.
+  bool varied = false;
 };
+
+// A model, and the job that says what becomes of it.
+struct RandomModel {
+  mlir::OwningOpRef<mlir::ModuleOp> module; // @forward and its variables
+  job::Job job;
+};
+
+// Returns the model of a seed, ahead of any pass. Half of the jobs train.
+RandomModel randomModel(mlir::MLIRContext &context, uint64_t seed, const ProgramOptions &options);
 
 // Returns the module of a seed: a dist.mesh, @init, and either @forward or @train_step and @eval_step (half of the seeds each), as
 // pipelines::addTrainPasses leaves them. Null, after an error was emitted, when those passes fail.

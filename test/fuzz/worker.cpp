@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Forking and listening; see worker.h. A process writes lines to a pipe: "begin SEED", "end SEED KIND DIFFERENCE MESSAGE", "op COUNT NAME".
+// Forking and listening; see worker.h. A process writes lines to a pipe: "begin SEED", "end SEED KIND DIFFERENCE ELEMENTS
+// UNDECIDED PRECISION MESSAGE", "op COUNT NAME". Whatever a process does, each of its seeds is reported once: when it ends, the seed it was
+// at has crashed, and those after it go to another process. One that ends ahead of its first seed costs that seed, so that this comes to an
+// end.
 
 #include "test/fuzz/worker.h"
 
@@ -9,6 +12,7 @@
 #include "llvm/Support/FormatVariadic.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <deque>
@@ -37,7 +41,8 @@ struct Worker {
   int lines = -1;  // read end of its pipe
   int errors = -1; // a file with its stderr
   Chunk chunk{};
-  uint64_t current = 0; // the seed it is at
+  uint64_t next = 0;    // the first seed that is not reported
+  bool isUnused = true; // it has reported nothing yet
   bool busy = false;    // between begin and end
   std::string rest;     // an incomplete line
 };
@@ -53,18 +58,22 @@ void writeAll(int file, const std::string &text) {
 }
 
 // What the process does; never returns.
-[[noreturn]] void work(const Chunk &chunk, unsigned seconds, int lines, const SeedCheck &check) {
+[[noreturn]] void work(const Chunk &chunk, const Run &run, int lines, const SeedCheck &check) {
   for (int number : {SIGABRT, SIGALRM, SIGBUS, SIGFPE, SIGILL, SIGSEGV}) { // whoever forked may handle them, at length
     signal(number, SIG_DFL);
+  }
+  if (run.prepare) {
+    run.prepare();
   }
   Census census;
   for (uint64_t seed = chunk.begin; seed < chunk.end; ++seed) {
     writeAll(lines, formatv("begin {0}\n", seed));
-    alarm(seconds);
+    alarm(run.secondsPerSeed);
     Verdict verdict = check(seed, census);
     alarm(0);
     std::replace(verdict.message.begin(), verdict.message.end(), '\n', ' ');
-    writeAll(lines, formatv("end {0} {1} {2:e17} {3}\n", seed, static_cast<int>(verdict.kind), verdict.difference, verdict.message));
+    writeAll(lines, formatv("end {0} {1} {2:e17} {3} {4} {5} {6}\n", seed, static_cast<int>(verdict.kind), verdict.difference,
+                            verdict.elements, verdict.undecided, static_cast<int>(verdict.precision), verdict.message));
   }
   for (auto &[name, count] : census) {
     writeAll(lines, formatv("op {0} {1}\n", count, name));
@@ -72,26 +81,30 @@ void writeAll(int file, const std::string &text) {
   _exit(0);
 }
 
-Worker start(const Chunk &chunk, unsigned seconds, const SeedCheck &check) {
+Worker start(const Chunk &chunk, const Run &run, const SeedCheck &check) {
   Worker worker;
   int ends[2];
   char pattern[] = "/tmp/ashlar-fuzz-XXXXXX";
   worker.errors = mkstemp(pattern);
-  if (worker.errors < 0 || pipe(ends) != 0) {
+  if (worker.errors < 0 || pipe2(ends, O_CLOEXEC) != 0) {
     std::perror("ashlar-fuzz: cannot start a process");
     std::exit(2);
   }
   unlink(pattern);
   worker.pid = fork();
+  if (worker.pid < 0) {
+    std::perror("ashlar-fuzz: cannot start a process");
+    std::exit(2);
+  }
   if (worker.pid == 0) {
     close(ends[0]);
     dup2(worker.errors, STDERR_FILENO);
-    work(chunk, seconds, ends[1], check);
+    work(chunk, run, ends[1], check);
   }
   close(ends[1]);
   worker.lines = ends[0];
   worker.chunk = chunk;
-  worker.current = chunk.begin;
+  worker.next = chunk.begin;
   return worker;
 }
 
@@ -111,6 +124,24 @@ std::string lastWords(int file, int status) {
   return signal + (lines.empty() ? "" : ": " + lines.front().str());
 }
 
+// Returns the verdict that `work` wrote behind "end SEED ".
+Verdict parseVerdict(StringRef text) {
+  SmallVector<StringRef> words;
+  text.split(words, ' ', /*MaxSplit=*/5);
+  Verdict verdict;
+  int kind = static_cast<int>(FailureKind::Crash), precision = 0;
+  words.resize(6);
+  words[0].getAsInteger(10, kind);
+  verdict.kind = static_cast<FailureKind>(kind);
+  verdict.difference = std::strtod(words[1].str().c_str(), nullptr);
+  words[2].getAsInteger(10, verdict.elements);
+  words[3].getAsInteger(10, verdict.undecided);
+  words[4].getAsInteger(10, precision);
+  verdict.precision = static_cast<Precision>(precision);
+  verdict.message = words[5].str();
+  return verdict;
+}
+
 class Pool {
 public:
   Pool(const Run &run, const SeedCheck &check, const std::function<void(const SeedResult &)> &report)
@@ -123,7 +154,7 @@ public:
   Census runAll() {
     while (!waiting.empty() || !workers.empty()) {
       while (!waiting.empty() && workers.size() < run.jobs) {
-        workers.push_back(start(waiting.front(), run.secondsPerSeed, check));
+        workers.push_back(start(waiting.front(), run, check));
         waiting.pop_front();
       }
       listen();
@@ -169,28 +200,28 @@ private:
       census[text.str()] += static_cast<int64_t>(number);
       return;
     }
-    worker.current = number;
     worker.busy = word == "begin";
     if (word == "end") {
-      auto [kind, difference] = text.split(' ');
-      auto [largest, message] = difference.split(' ');
-      SeedResult result{number, {}};
-      int index = 0;
-      kind.getAsInteger(10, index);
-      result.verdict = {static_cast<FailureKind>(index), message.str(), std::strtod(largest.str().c_str(), nullptr)};
-      report(result);
+      reportNext(worker, parseVerdict(text));
     }
   }
 
-  // A process that ended in the middle has crashed at its current seed; the seeds after it go to another one.
+  void reportNext(Worker &worker, const Verdict &verdict) {
+    report({worker.next++, verdict});
+    worker.isUnused = false;
+  }
+
   void finish(Worker &worker) {
     int status = 0;
-    waitpid(worker.pid, &status, 0);
-    if (worker.busy) {
-      report({worker.current, {FailureKind::Crash, lastWords(worker.errors, status), 0}});
-      if (worker.current + 1 < worker.chunk.end) {
-        waiting.push_back({worker.current + 1, worker.chunk.end});
-      }
+    while (waitpid(worker.pid, &status, 0) < 0 && errno == EINTR) {
+    }
+    if (worker.next < worker.chunk.end && (worker.busy || worker.isUnused)) {
+      bool isLate = WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM;
+      std::string ahead = worker.busy ? "" : "ahead of its first seed: ";
+      reportNext(worker, {isLate ? FailureKind::Timeout : FailureKind::Crash, ahead + lastWords(worker.errors, status)});
+    }
+    if (worker.next < worker.chunk.end) {
+      waiting.push_back({worker.next, worker.chunk.end});
     }
     close(worker.lines);
     close(worker.errors);
@@ -211,7 +242,7 @@ Census runSeeds(const Run &run, const SeedCheck &check, const std::function<void
 }
 
 Verdict runIsolated(const std::function<Verdict()> &check, unsigned seconds) {
-  Verdict verdict;
+  Verdict verdict{FailureKind::Crash, "the process said nothing"};
   runSeeds({0, 1, 1, seconds}, [&](uint64_t, Census &) { return check(); }, [&](const SeedResult &result) { verdict = result.verdict; });
   return verdict;
 }

@@ -22,14 +22,15 @@ struct SeedResult {
 struct Run {
   uint64_t begin = 0, count = 0; // seeds
   unsigned jobs = 1;             // processes at a time
-  unsigned secondsPerSeed = 60;  // then it counts as a crash
+  unsigned secondsPerSeed = 60;  // then its process is ended
+  std::function<void()> prepare; // what each process does first
 };
 
 // Checks one seed; adds to the census.
 using SeedCheck = std::function<Verdict(uint64_t seed, Census &census)>;
 
-// Runs `check` on every seed of the run, in forked processes of some dozens of seeds each, and calls `report` here with each result, in no
-// order. Returns the census of all seeds but those of processes that crashed.
+// Runs `check` on every seed of the run, in forked processes of some dozens of seeds each, and calls `report` here once with each seed, in
+// no order, whatever becomes of the processes. Returns the census of all seeds but those of processes that crashed.
 Census runSeeds(const Run &run, const SeedCheck &check, const std::function<void(const SeedResult &)> &report);
 
 // Runs `check` once in a forked process.

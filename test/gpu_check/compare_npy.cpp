@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// compare_npy A B TOLERANCE: exit status 0 when two .npy files hold the same tensor: every element within TOLERANCE x (1 + the larger
-// magnitude), NaN where the other has NaN. Prints the worst element and how much of the allowance it uses.
+// compare_npy A B TOLERANCE [finite]: exit status 0 when two .npy files hold the same tensor: every element within TOLERANCE x (1 + the
+// larger magnitude), NaN where the other has NaN; with "finite" no element may be infinite or NaN. Prints the worst element and how much of
+// the allowance it uses.
 
 #include "runtime/data/npy.h"
 
@@ -19,7 +20,10 @@ struct Worst {
 };
 
 // How much of the allowance two elements use.
-double shareOf(double a, double b, double tolerance) {
+double shareOf(double a, double b, double tolerance, bool finite) {
+  if (finite && !(std::isfinite(a) && std::isfinite(b))) {
+    return INFINITY;
+  }
   if (a == b || (std::isnan(a) && std::isnan(b))) {
     return 0;
   }
@@ -36,7 +40,7 @@ std::vector<double> elementsOf(const NpyFile &file) {
   return elements;
 }
 
-int compare(const char *pathA, const char *pathB, double tolerance) {
+int compare(const char *pathA, const char *pathB, double tolerance, bool finite) {
   NpyFile a, b;
   Status status = NpyFile::open(pathA, a);
   if (status.ok()) {
@@ -52,7 +56,7 @@ int compare(const char *pathA, const char *pathB, double tolerance) {
   std::vector<double> first = elementsOf(a), second = elementsOf(b);
   Worst worst;
   for (size_t i = 0; i < first.size(); ++i) {
-    double share = shareOf(first[i], second[i], tolerance);
+    double share = shareOf(first[i], second[i], tolerance, finite);
     if (share > worst.share) {
       worst = {static_cast<int64_t>(i), first[i], second[i], share};
     }
@@ -64,9 +68,10 @@ int compare(const char *pathA, const char *pathB, double tolerance) {
 } // namespace
 
 int main(int argc, char **argv) {
-  if (argc != 4) {
-    fmt::print(stderr, "usage: compare_npy A.npy B.npy TOLERANCE\n");
+  const bool finite = argc == 5 && std::string(argv[4]) == "finite";
+  if (argc != 4 && !finite) {
+    fmt::print(stderr, "usage: compare_npy A.npy B.npy TOLERANCE [finite]\n");
     return 1;
   }
-  return compare(argv[1], argv[2], std::atof(argv[3]));
+  return compare(argv[1], argv[2], std::atof(argv[3]), finite);
 }

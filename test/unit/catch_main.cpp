@@ -1,6 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The main function of every Catch2 program, compiled once.
+// The main function of every Catch2 program, compiled once. Each run ends with a line "cases: N passed, N failed, N skipped", which
+// tools/check.sh adds up; what was not compiled here is skipped, as ASHLAR_SKIPPED_CASES says (tools/cmake/ashlar.cmake).
 
 #define CATCH_CONFIG_MAIN
 #include <catch2/catch.hpp>
+
+#include <cstdlib>
+#include <iostream>
+
+namespace {
+
+// Prints how many cases there were. A crash ends the run with a smaller number and the exit status of a failure.
+class CountingListener : public Catch::TestEventListenerBase {
+public:
+  using TestEventListenerBase::TestEventListenerBase;
+
+  void testRunEnded(const Catch::TestRunStats &stats) override {
+    const Catch::Counts &cases = stats.totals.testCases;
+    const char *skipped = std::getenv("ASHLAR_SKIPPED_CASES");
+    std::cout << "cases: " << cases.passed << " passed, " << cases.failed + cases.failedButOk << " failed, "
+              << (skipped != nullptr ? skipped : "0") << " skipped" << std::endl;
+  }
+};
+
+} // namespace
+
+CATCH_REGISTER_LISTENER(CountingListener)

@@ -2,6 +2,8 @@
 //
 // ashlar-opt: reads IR, runs passes named on the command line, prints IR. For tests, and to look at one pass at a time.
 
+#include "compiler/file/output_file.h"
+#include "compiler/file/process.h"
 #include "compiler/reference/passes.h"
 #include "dialects/dist/dist.h"
 #include "dialects/exec/exec.h"
@@ -18,10 +20,14 @@
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/Support/FileUtilities.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 #include "mlir/Transforms/Passes.h"
+#include "llvm/Support/MemoryBuffer.h"
 
-int main(int argc, char **argv) {
+namespace {
+
+int run(int argc, char **argv) {
   mlir::DialectRegistry registry;
   registry.insert<ashlar::dist::DistDialect, ashlar::exec::ExecDialect, ashlar::nn::NnDialect>();
   registry.insert<mlir::arith::ArithDialect, mlir::func::FuncDialect, mlir::gpu::GPUDialect, mlir::math::MathDialect,
@@ -32,5 +38,34 @@ int main(int argc, char **argv) {
   ashlar::lower::registerAshlarLowerPasses();
   ashlar::partition::registerAshlarPartitionPasses();
   ashlar::train::registerAshlarTrainPasses();
-  return mlir::asMainReturnCode(mlir::MlirOptMain(argc, argv, "Ashlar pass tool\n", registry));
+  auto [input, output] = mlir::registerAndParseCLIOptions(argc, argv, "Ashlar pass tool\n", registry);
+  mlir::MlirOptMainConfig config = mlir::MlirOptMainConfig::createFromCLOptions();
+  if (config.shouldListPasses() || config.shouldShowDialects()) { // writes to stdout alone
+    return mlir::asMainReturnCode(mlir::MlirOptMain(argc, argv, input, output, registry));
+  }
+  std::string fault;
+  std::unique_ptr<llvm::MemoryBuffer> text = mlir::openInputFile(input, &fault);
+  if (!text) {
+    llvm::errs() << fault << "\n";
+    return 1;
+  }
+  llvm::Error error = ashlar::file::tryWriteOutput(output, [&](llvm::raw_pwrite_stream &out) {
+    bool failed = mlir::failed(mlir::MlirOptMain(out, std::move(text), registry, config));
+    return failed ? llvm::createStringError("") : llvm::Error::success(); // its diagnostics are printed
+  });
+  if (!error) {
+    return 0;
+  }
+  std::string message = llvm::toString(std::move(error));
+  if (!message.empty()) {
+    llvm::errs() << "error: " << message << "\n";
+  }
+  return 1;
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+  ashlar::file::prepareProcess();
+  return ashlar::file::finishProcess(run(argc, argv));
 }

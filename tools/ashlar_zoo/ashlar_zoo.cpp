@@ -2,6 +2,7 @@
 //
 // ashlar-zoo NAME [options] -o F.onnx: writes an example model.
 
+#include "compiler/file/process.h"
 #include "tools/ashlar_zoo/models.h"
 #include "tools/ashlar_zoo/write_model.h"
 
@@ -20,13 +21,14 @@ struct Request {
   int64_t mlpLayers = 3, mlpWidth = 512, mlpDevices = 2;
   TransformerSizes transformer;
   int64_t rows = 1024, columns = 1024; // of the models that are one kernel
+  int64_t nodes = 1000;                // of the chain
 };
 
 // The models are subcommands, so an option that a model does not have is an error and not ignored.
 void addModels(CLI::App &app, Request &request) {
   auto add = [&](const std::string &name, const std::string &text) {
     CLI::App *model = app.add_subcommand(name, text);
-    model->add_option("-o,--output", request.output, "the file to write")->required();
+    model->add_option("-o,--output", request.output, "the file to write; - is stdout")->required();
     model->callback([&request, name] { request.name = name; });
     return model;
   };
@@ -62,6 +64,8 @@ void addModels(CLI::App &app, Request &request) {
   addSize(transformer, "--sequence", request.transformer.sequence, "tokens of a sample");
   addSize(transformer, "--vocabulary", request.transformer.vocabulary, "number of different tokens");
   addKernel("elementwise", "relu(x / 2) + residual: one kernel, for benchmarks", /*hasRows=*/false);
+  addSize(add("chain", "element-wise nodes one after the other, for benchmarks of compile time"), "--nodes", request.nodes,
+          "number of nodes");
   addKernel("softmax", "softmax of rows: one kernel, for benchmarks", /*hasRows=*/true);
   addKernel("cross-entropy", "cross entropy of rows: one kernel, for benchmarks", /*hasRows=*/true);
   addKernel("adamw", "one step of AdamW: one kernel, for benchmarks", /*hasRows=*/false);
@@ -83,6 +87,9 @@ onnx::ModelProto makeModel(const Request &request) {
   if (request.name == "elementwise") {
     return makeElementwise(request.columns);
   }
+  if (request.name == "chain") {
+    return makeChain(request.nodes);
+  }
   if (request.name == "softmax") {
     return makeSoftmax(request.rows, request.columns);
   }
@@ -92,9 +99,7 @@ onnx::ModelProto makeModel(const Request &request) {
   return request.name == "adamw" ? makeAdamW(request.columns) : makeDenseLayers(request.parameters);
 }
 
-} // namespace
-
-int main(int argc, char **argv) {
+int run(int argc, char **argv) {
   CLI::App app("Writes an example model as ONNX.", "ashlar-zoo");
   app.require_subcommand(1);
   Request request;
@@ -112,4 +117,11 @@ int main(int argc, char **argv) {
     return 1;
   }
   return 0;
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+  ashlar::file::prepareProcess();
+  return ashlar::file::finishProcess(run(argc, argv));
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Models that are one fused kernel each, for benchmarks.
+// Models of one fused kernel each, and a chain of any length, for benchmarks.
 
 #include "tools/ashlar_zoo/models.h"
 
@@ -12,6 +12,21 @@ onnx::ModelProto makeElementwise(int64_t elements) {
   std::string scaled = b.addNode("Mul", "scaled", {x, b.addConstant("scale", {}, std::vector<float>{0.5f})});
   b.addNode("Add", "sum", {b.addNode("Relu", "relu", {scaled}), residual});
   return b.finish("y", {elements});
+}
+
+onnx::ModelProto makeChain(int64_t nodes) {
+  constexpr int64_t kElements = 4096;
+  ModelBuilder b("chain", {});
+  std::string x = b.addInput("x", {kElements}), last = x;
+  uint32_t bits = 0;
+  for (int64_t i = 0; i < nodes; ++i) {
+    std::string name = "node" + std::to_string(i);
+    // Signs that do not repeat, so that no two stretches of the chain share a kernel.
+    bits = bits * 1664525u + 1013904223u;
+    bool adds = bits >> 31;
+    last = i % 2 ? b.addNode(i % 4 == 1 ? "Relu" : "Tanh", name, {last}) : b.addNode(adds ? "Add" : "Sub", name, {last, x});
+  }
+  return b.finish("y", {kElements});
 }
 
 onnx::ModelProto makeSoftmax(int64_t rows, int64_t columns) {

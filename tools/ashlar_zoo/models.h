@@ -32,9 +32,12 @@ struct TransformerSizes {
 // "logits" (batch, sequence, vocabulary). Dense weights are (in, out). Throws std::runtime_error when heads do not divide the width.
 onnx::ModelProto makeTransformer(const ParameterOptions &options, const TransformerSizes &sizes);
 
-// Models that are one fused kernel each (kernel_models.cpp), for benchmarks:
+// Models that are one fused kernel each, and a chain (kernel_models.cpp), for benchmarks:
 // y = relu(x / 2) + residual, over (elements).
 onnx::ModelProto makeElementwise(int64_t elements);
+// "x" (4096) -> "y", through `nodes` sums, differences, ReLUs and hyperbolic tangents, one after the other: as many kernels as fusion's
+// bounds make of it.
+onnx::ModelProto makeChain(int64_t nodes);
 // "x" (rows, columns) -> "y", each row's softmax.
 onnx::ModelProto makeSoftmax(int64_t rows, int64_t columns);
 // "logits" (rows, classes), "labels" (rows) i64 -> "loss" (rows).

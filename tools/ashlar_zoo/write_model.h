@@ -11,7 +11,8 @@
 
 namespace ashlar::zoo {
 
-// Writes `model` beside `path` and renames it there when it is complete. Returns "" or the error, one line that opens with the path.
+// Writes `model` to `path`, as all outputs are written (compiler/file/output_file.h). Returns "" or the error, one line that names the
+// path.
 std::string writeModel(const onnx::ModelProto &model, const std::string &path);
 
 } // namespace ashlar::zoo

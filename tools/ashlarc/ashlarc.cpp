@@ -3,19 +3,19 @@
 // ashlarc: compiles an ONNX model, and a job that says how to train it, to an executable. Only the command line is here.
 
 #include "compiler/driver/compile.h"
+#include "compiler/file/process.h"
 
 #include "llvm/Support/FileSystem.h"
 
 #include <CLI/CLI.hpp>
-#include <csignal>
 #include <iostream>
 #include <map>
 
 using ashlar::driver::Emit;
 
-int main(int argc, char **argv) {
-  // A file size limit shall come back as an error of the write, not end the process.
-  std::signal(SIGXFSZ, SIG_IGN);
+namespace {
+
+int run(int argc, char **argv) {
   ashlar::driver::Options options;
   std::map<std::string, Emit> stages = {{"nn", Emit::Nn},     {"dist", Emit::Dist}, {"exec", Emit::Exec}, {"ptx", Emit::Ptx},
                                         {"llvm", Emit::Llvm}, {"obj", Emit::Obj},   {"exe", Emit::Exe}};
@@ -64,11 +64,18 @@ int main(int argc, char **argv) {
     return 1;
   }
   bool textToStdout = options.printParameters || options.explain;
-  if (textToStdout + (options.output == "-") + (options.report == "-") + (options.saveStrategy == "-") > 1) {
+  if (textToStdout + (options.output == "-") + (options.report == "-") + (options.saveStrategy == "-") + (options.annotated == "-") > 1) {
     std::cerr << "error: two outputs go to stdout; name a file for all but one\n";
     return 1;
   }
   static int anchor; // an address in this program, by which its path is found
   options.programPath = llvm::sys::fs::getMainExecutable(argv[0], &anchor);
   return ashlar::driver::compile(options);
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+  ashlar::file::prepareProcess();
+  return ashlar::file::finishProcess(run(argc, argv));
 }

@@ -3,6 +3,8 @@
 # The CUDA toolkit: headers for the runtime, which loads the libraries themselves when an executable starts; libdevice and ptxas for the
 # compiler. Where a part is missing, ASHLAR_CUDA becomes OFF and the cuda target is left out.
 
+# Why tests of the cuda target do not run, where it is left out.
+set(ASHLAR_NO_CUDA "the cuda target was left out: the CUDA toolkit was not found, or ASHLAR_CUDA is OFF")
 option(ASHLAR_CUDA "Build the cuda target, where the CUDA toolkit is found" ON)
 set(ASHLAR_CUDA_ROOT "" CACHE PATH "Root of the CUDA toolkit; empty: CUDA_HOME, CUDA_PATH, the folder of nvcc, /usr/local/cuda")
 

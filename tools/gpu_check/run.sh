@@ -68,11 +68,12 @@ on_ranks() {
 # losses A.jsonl B.jsonl TOLERANCE: whether the losses agree, step by step, relative to the larger.
 losses() {
   awk -v tolerance="$3" -F'"loss": ' '
-    function number(text) { sub(/[,}].*/, "", text); return text + 0 }
+    # A loss that is no finite number stands there as null.
+    function number(text) { sub(/[,}].*/, "", text); if (text !~ /^-?[0-9.]+(e[-+]?[0-9]+)?$/) bad = 1; return text + 0 }
     FNR == NR { first[FNR] = number($2); count = FNR; next }
     { a = first[FNR]; b = number($2); d = a > b ? a - b : b - a; m = (a > b ? a : b); share = d / (tolerance * (m > 1e-3 ? m : 1e-3))
       if (share > worst || share != share) { worst = share; where = FNR } }
-    END { printf "%d losses, worst at line %d: %.3g of the allowance\n", FNR, where, worst; exit !(FNR == count && count > 0 && worst <= 1) }
+    END { printf "%d losses, worst at line %d: %.3g of the allowance\n", FNR, where, worst; exit !(FNR == count && count > 0 && !bad && worst <= 1) }
   ' "$1" "$2"
 }
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// scf loops -> LLVM dialect -> LLVM IR. Two things decide the speed: polynomials for exp, log, tanh and erf instead of calls, and
-// fast-math flags (without NaN and infinity assumptions) on everything, without which sums stay scalar. docs/kernels.md has the
-// measurements.
+// scf loops -> LLVM dialect -> LLVM IR. Two things decide the speed: arithmetic for exp, log, tanh and erf instead of calls, and sums that
+// may be reordered, without which they stay scalar. docs/benchmarks.md has the measurements.
 
 #include "compiler/target/cpu/kernels.h"
 
+#include "compiler/target/arithmetic.h"
+#include "compiler/target/cpu/functions.h"
 #include "compiler/target/host_code.h"
-#include "compiler/target/rounded.h"
 #include "dialects/exec/exec.h"
 
 #include "mlir/Conversion/Passes.h"
@@ -15,7 +15,6 @@
 #include "mlir/Dialect/Arith/Transforms/Passes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
-#include "mlir/Dialect/Math/Transforms/Passes.h"
 #include "mlir/Dialect/MemRef/Transforms/Passes.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/Pass/PassManager.h"
@@ -34,35 +33,21 @@ namespace {
 
 constexpr unsigned kAlignment = 64; // ASHLAR_RT_ALIGNMENT
 
-// Replaces exp, log, tanh and erf of f32 by polynomials, conversions of bf16 by integer ops, and gives every floating-point op its
-// fast-math flags.
-struct ApproximateMath : PassWrapper<ApproximateMath, OperationPass<func::FuncOp>> {
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(ApproximateMath)
+// Replaces functions of f32 by arithmetic, conversions of bf16 by integer ops, and gives every floating-point op its fast-math flags.
+struct ExpandArithmetic : PassWrapper<ExpandArithmetic, OperationPass<func::FuncOp>> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(ExpandArithmetic)
 
-  StringRef getArgument() const final { return "ashlar-cpu-approximate-math"; }
+  StringRef getArgument() const final { return "ashlar-cpu-expand-arithmetic"; }
   void getDependentDialects(DialectRegistry &registry) const final { registry.insert<vector::VectorDialect>(); }
 
   void runOnOperation() final {
     RewritePatternSet patterns(&getContext());
-    populateMathPolynomialApproximationPatterns(
-        patterns, [](StringRef name) { return name == "math.exp" || name == "math.tanh" || name == "math.erf" || name == "math.log"; });
     arith::populateExpandBFloat16Patterns(patterns); // by shifts: not every processor has instructions, nor the linker functions
-    if (failed(applyPatternsGreedily(getOperation(), std::move(patterns)))) {
-      getOperation().emitError("math approximation did not converge");
+    if (failed(expandFunctions(getOperation())) || failed(applyPatternsGreedily(getOperation(), std::move(patterns)))) {
+      getOperation().emitError("arithmetic was not expanded");
       return signalPassFailure();
     }
-    using Flags = arith::FastMathFlags;
-    getOperation().walk([&](arith::ArithFastMathInterface op) {
-      if (isa<arith::ExtFOp, arith::TruncFOp>(op)) {
-        return; // there and back would be contracted to nothing, but it is how a result is rounded to f16
-      }
-      arith::FastMathFlagsAttr own = op.getFastMathFlagsAttr();
-      Flags flags = Flags::contract | Flags::nsz | Flags::arcp | Flags::afn | (own ? own.getValue() : Flags::none);
-      if (target::isRounded(op)) {
-        flags = flags & ~(Flags::contract | Flags::arcp | Flags::reassoc);
-      }
-      op->setAttr(op.getFastMathAttrName(), arith::FastMathFlagsAttr::get(&getContext(), flags));
-    });
+    getOperation().walk([](arith::ArithFastMathInterface op) { target::setFastMathFlags(op); });
   }
 };
 
@@ -70,7 +55,7 @@ LogicalResult lowerToLlvmDialect(ModuleOp kernels) {
   PassManager passes(kernels.getContext());
   passes.addNestedPass<func::FuncOp>(createCanonicalizerPass());
   passes.addNestedPass<func::FuncOp>(createCSEPass());
-  passes.addNestedPass<func::FuncOp>(std::make_unique<ApproximateMath>());
+  passes.addNestedPass<func::FuncOp>(std::make_unique<ExpandArithmetic>());
   passes.addNestedPass<func::FuncOp>(createLoopInvariantCodeMotionPass());
   passes.addPass(createSCFToControlFlowPass());
   passes.addPass(createConvertMathToLLVMPass());
@@ -82,6 +67,7 @@ LogicalResult lowerToLlvmDialect(ModuleOp kernels) {
   passes.addPass(createConvertFuncToLLVMPass(bare));
   passes.addPass(createConvertControlFlowToLLVMPass());
   passes.addPass(createReconcileUnrealizedCastsPass());
+  passes.addNestedPass<LLVM::LLVMFuncOp>(createCanonicalizerPass()); // drops the sizes of buffers, which nobody reads
   return passes.run(kernels);
 }
 
@@ -114,12 +100,59 @@ void wrapKernel(llvm::Function &body, ArrayRef<bool> isAligned) {
   builder.CreateRetVoid();
 }
 
+// A kernel's name, and which of its arguments are whole buffers.
+struct KernelArguments {
+  std::string name;
+  SmallVector<bool> isAligned;
+};
+
+llvm::hash_code hashBody(LLVM::LLVMFuncOp function) {
+  llvm::hash_code hash = mlir::hash_value(function.getFunctionType());
+  function.getBody().walk([&](Operation *op) {
+    hash = llvm::hash_combine(hash, OperationEquivalence::computeHash(op, OperationEquivalence::ignoreHashValue,
+                                                                      OperationEquivalence::ignoreHashValue,
+                                                                      OperationEquivalence::IgnoreLocations));
+  });
+  return hash;
+}
+
+// Two names of one kernel, of which the second has its code.
+using SharedNames = std::vector<std::pair<std::string, std::string>>;
+
+// Drops every kernel whose code is that of an earlier one, and returns their names. Extents and the sizes of buffers are in the
+// instructions and no longer in the code: so the variants of a program share what does not add up over the batch, and the updates of all
+// parameters are one function.
+SharedNames dropEqualCode(ModuleOp kernels, std::vector<KernelArguments> &list) {
+  SharedNames shared;
+  SymbolTable symbols(kernels);
+  DenseMap<size_t, SmallVector<unsigned, 1>> byHash;
+  std::vector<KernelArguments> kept;
+  for (KernelArguments &kernel : list) {
+    auto function = symbols.lookup<LLVM::LLVMFuncOp>(kernel.name);
+    SmallVector<unsigned, 1> &candidates = byHash[hashBody(function)];
+    auto equal = llvm::find_if(candidates, [&](unsigned i) {
+      auto other = symbols.lookup<LLVM::LLVMFuncOp>(kept[i].name);
+      return kept[i].isAligned == kernel.isAligned && other.getFunctionType() == function.getFunctionType() &&
+             OperationEquivalence::isRegionEquivalentTo(&other.getBody(), &function.getBody(), OperationEquivalence::IgnoreLocations);
+    });
+    if (equal != candidates.end()) {
+      shared.push_back({kernel.name, kept[*equal].name});
+      symbols.erase(function);
+    } else {
+      candidates.push_back(kept.size());
+      kept.push_back(std::move(kernel));
+    }
+  }
+  list = std::move(kept);
+  return shared;
+}
+
 } // namespace
 
 std::unique_ptr<llvm::Module> translateKernels(ModuleOp module, llvm::LLVMContext &context) {
   OwningOpRef<ModuleOp> kernels = ModuleOp::create(module.getLoc());
   OpBuilder builder = OpBuilder::atBlockEnd(kernels->getBody());
-  std::vector<std::pair<std::string, SmallVector<bool>>> kernelArguments;
+  std::vector<KernelArguments> list;
   for (auto function : module.getOps<func::FuncOp>()) {
     if (function->hasAttr(exec::kExtentAttr)) {
       auto copy = cast<func::FuncOp>(builder.clone(*function));
@@ -130,12 +163,13 @@ std::unique_ptr<llvm::Module> translateKernels(ModuleOp module, llvm::LLVMContex
         auto memref = dyn_cast<MemRefType>(argument);
         isAligned.push_back(memref && memref.getNumElements() > 1);
       }
-      kernelArguments.push_back({function.getName().str(), isAligned});
+      list.push_back({function.getName().str(), isAligned});
     }
   }
   if (failed(lowerToLlvmDialect(*kernels))) {
     return nullptr;
   }
+  SharedNames shared = dropEqualCode(*kernels, list);
   registerBuiltinDialectTranslation(*module.getContext());
   registerLLVMDialectTranslation(*module.getContext());
   std::unique_ptr<llvm::Module> translated = translateModuleToLLVMIR(*kernels, context, "ashlar");
@@ -146,8 +180,11 @@ std::unique_ptr<llvm::Module> translateKernels(ModuleOp module, llvm::LLVMContex
     module.emitError(llvm::toString(std::move(error)));
     return nullptr;
   }
-  for (const auto &[name, isAligned] : kernelArguments) {
-    wrapKernel(*translated->getFunction(name), isAligned);
+  for (const KernelArguments &kernel : list) {
+    wrapKernel(*translated->getFunction(kernel.name), kernel.isAligned);
+  }
+  for (const auto &[name, kernel] : shared) {
+    llvm::GlobalAlias::create(name, translated->getFunction(kernel));
   }
   return translated;
 }

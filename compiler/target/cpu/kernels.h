@@ -13,7 +13,8 @@
 namespace ashlar::cpu {
 
 // Translates the kernel functions of `module` (those with exec.extent) to LLVM IR. Each becomes an external function of its name with the
-// signature ashlar_rt_kernel_fn: void(void *const *buffers, int64 begin, int64 end). Returns null after an error was emitted.
+// signature ashlar_rt_kernel_fn: void(void *const *buffers, int64 begin, int64 end), or another name of one whose code is equal. Returns
+// null after an error was emitted.
 std::unique_ptr<llvm::Module> translateKernels(mlir::ModuleOp module, llvm::LLVMContext &context);
 
 } // namespace ashlar::cpu

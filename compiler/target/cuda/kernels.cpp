@@ -5,10 +5,10 @@
 
 #include "compiler/target/cuda/kernels.h"
 
+#include "compiler/file/output_file.h"
 #include "compiler/target/cuda/ptx.h"
 #include "compiler/target/cuda/translate_kernels.h"
 
-#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/xxhash.h"
 
@@ -16,18 +16,6 @@ using namespace mlir;
 
 namespace ashlar::cuda {
 namespace {
-
-llvm::Error writeFile(llvm::StringRef path, llvm::StringRef text) {
-  std::error_code error;
-  llvm::raw_fd_ostream out(path, error);
-  if (!error) {
-    out << text;
-    out.close();
-    error = out.error();
-    out.clear_error();
-  }
-  return error ? llvm::createStringError(error, "cannot write " + path + ": " + error.message()) : llvm::Error::success();
-}
 
 // The kernels as LLVM IR that calls nothing outside.
 class Kernels {
@@ -55,11 +43,11 @@ public:
 
   // Starts to make machine code.
   llvm::Error start(const Chip &chip, llvm::StringRef ptx) {
-    std::string input = file(chip.name() + ".ptx");
-    if (llvm::Error error = writeFile(input, ptx)) {
+    std::string input = pathOf(chip.name() + ".ptx");
+    if (llvm::Error error = file::writeOutput(input, [&](llvm::raw_ostream &out) { out << ptx; })) {
       return error;
     }
-    llvm::Expected<target::ToolRun> run = startAssembler(toolkit, chip, input, file(chip.name() + ".cubin"));
+    llvm::Expected<target::ToolRun> run = startAssembler(toolkit, chip, input, pathOf(chip.name() + ".cubin"));
     if (!run) {
       return run.takeError();
     }
@@ -73,7 +61,7 @@ public:
       if (llvm::Error error = run.wait()) {
         return llvm::createStringError("ptxas refused the kernels for " + chip.name() + ": " + llvm::toString(std::move(error)));
       }
-      if (llvm::Error error = add(chip.name(), file(chip.name() + ".cubin"))) {
+      if (llvm::Error error = add(chip.name(), pathOf(chip.name() + ".cubin"))) {
         return error;
       }
     }
@@ -83,15 +71,15 @@ public:
   // Adds PTX for a chip and its successors, ending in a zero byte.
   llvm::Error addPtx(const Chip &chip, std::string ptx) {
     ptx.push_back('\0');
-    std::string path = file(chip.virtualName() + ".ptx");
-    llvm::Error error = writeFile(path, ptx);
+    std::string path = pathOf(chip.virtualName() + ".ptx");
+    llvm::Error error = file::writeOutput(path, [&](llvm::raw_ostream &out) { out << ptx; });
     return error ? std::move(error) : add(chip.virtualName(), path);
   }
 
   std::vector<target::DeviceCode> codes;
 
 private:
-  std::string file(const std::string &name) const { return (folder + "/" + name).str(); }
+  std::string pathOf(const std::string &name) const { return (folder + "/" + name).str(); }
 
   llvm::Error add(llvm::StringRef arch, llvm::StringRef path) {
     auto bytes = llvm::MemoryBuffer::getFile(path, /*IsText=*/false, /*RequiresNullTerminator=*/false);

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // func.func -> gpu.func -> NVVM dialect -> LLVM IR. Kernels whose indices stay small compute them in 32 bits, which GPUs do natively; the
-// others form a module of their own, since the width is one of a module. No approximate functions (afn): on these chips they would give up
-// a factor of 10 and more in accuracy against the polynomials of the cpu target, where the flag only permits polynomials.
+// others form a module of their own, since the width is one of a module. Functions are libdevice's.
 
 #include "compiler/target/cuda/translate_kernels.h"
 
+#include "compiler/target/arithmetic.h"
 #include "compiler/target/cuda/ptx.h"
-#include "compiler/target/rounded.h"
 #include "dialects/exec/exec.h"
 
 #include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
@@ -114,7 +113,7 @@ void buildGpuFunction(OpBuilder &builder, func::FuncOp function) {
   moveSharedMemory(kernel);
 }
 
-// Gives arithmetic its flags: floating-point as docs/kernels.md says; indices never overflow, so that constant offsets leave the
+// Gives arithmetic its flags: floating-point as on every target; indices never overflow, so that constant offsets leave the
 // computation of an address and neighbouring accesses become one.
 struct SetArithmeticFlags : PassWrapper<SetArithmeticFlags, OperationPass<gpu::GPUModuleOp>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(SetArithmeticFlags)
@@ -122,14 +121,9 @@ struct SetArithmeticFlags : PassWrapper<SetArithmeticFlags, OperationPass<gpu::G
   StringRef getArgument() const final { return "ashlar-cuda-arithmetic-flags"; }
 
   void runOnOperation() final {
-    using Flags = arith::FastMathFlags;
     getOperation().walk([&](Operation *op) {
-      // To bf16 and back would be contracted to nothing, but it is how a result is rounded.
-      bool isConversion = isa<arith::ExtFOp, arith::TruncFOp>(op);
-      if (auto math = dyn_cast<arith::ArithFastMathInterface>(op); math && !isConversion) {
-        Flags reordered = math.getFastMathFlagsAttr().getValue() & Flags::reassoc;
-        Flags flags = (target::isRounded(op) ? Flags::none : Flags::contract | Flags::arcp) | Flags::nsz | reordered;
-        op->setAttr(math.getFastMathAttrName(), arith::FastMathFlagsAttr::get(&getContext(), flags));
+      if (auto math = dyn_cast<arith::ArithFastMathInterface>(op)) {
+        target::setFastMathFlags(math);
       }
       if (auto integer = dyn_cast<arith::ArithIntegerOverflowFlagsInterface>(op); integer && op->getResult(0).getType().isIndex()) {
         op->setAttr(integer.getIntegerOverflowAttrName(),

@@ -4,13 +4,13 @@
 
 #include "runtime/comm/mpi/job.h"
 
-#include "runtime/base/clock.h"
 #include "runtime/base/host.h"
 #include "runtime/comm/mpi/mpi_transport.h"
-#include "runtime/comm/mpi/rendezvous.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstdlib>
+#include <cstring>
 #include <map>
 
 #include <unistd.h>
@@ -18,20 +18,57 @@
 namespace ashlar::rt {
 namespace {
 
-constexpr double kMeetingSeconds = 30;
+// More ranks than any job has: more than this is a mistake.
+constexpr int64_t kMostRanks = 1 << 20;
+
 std::string environment(const char *name) {
   const char *text = std::getenv(name);
   return text == nullptr ? "" : text;
 }
 
+// Reads a number that mpirun sets.
+Status readEnvironment(const char *name, int64_t low, int64_t high, int64_t &value) {
+  const std::string text = environment(name);
+  const char *end = text.data() + text.size();
+  std::from_chars_result result = std::from_chars(text.data(), end, value);
+  bool good = result.ec == std::errc() && result.ptr == end && value >= low && value <= high;
+  return good ? Status() : invalid("{} is \"{}\", not a number from {} to {}; start the program with mpirun", name, text, low, high);
+}
+
+ProgramIdentity identify(uint64_t hash, const ashlar_rt_variant &variant) {
+  ProgramIdentity program = {};
+  program.hash = hash;
+  std::strncpy(program.variant, variant.name, sizeof(program.variant) - 1);
+  return program;
+}
+
+// Checks that two ranks run the same variant of the same program.
+Status compare(const ProgramIdentity &mine, int rank, const ProgramIdentity &other, int otherRank) {
+  if (mine.hash != other.hash) {
+    return invalid("rank {} runs program {:016x} but rank {} runs {:016x}; start the same executable on all ranks", rank, mine.hash,
+                   otherRank, other.hash);
+  }
+  if (std::strcmp(mine.variant, other.variant) != 0) {
+    return invalid("rank {} runs the {} variant of the program but rank {} the {} one; start all ranks with --deterministic, or none", rank,
+                   mine.variant, otherRank, other.variant);
+  }
+  return Status();
+}
+
 } // namespace
 
 Job::Job() {
-  int64_t size = environmentInteger("OMPI_COMM_WORLD_SIZE", 0);
-  launched = size > 0;
-  if (launched) {
-    place.processes = static_cast<int>(size);
-    place.rank = static_cast<int>(environmentInteger("OMPI_COMM_WORLD_RANK", 0));
+  if (!environment("OMPI_COMM_WORLD_SIZE").empty()) {
+    int64_t size = 1, rank = 0;
+    environmentStatus = readEnvironment("OMPI_COMM_WORLD_SIZE", 1, kMostRanks, size);
+    if (environmentStatus.ok()) {
+      environmentStatus = readEnvironment("OMPI_COMM_WORLD_RANK", 0, size - 1, rank);
+    }
+    launched = environmentStatus.ok();
+    if (launched) {
+      place.processes = static_cast<int>(size);
+      place.rank = static_cast<int>(rank);
+    }
   }
   place.hostOfProcess.assign(static_cast<size_t>(place.processes), 0);
 }
@@ -46,8 +83,9 @@ Status Job::connect(const ashlar_rt_variant &variant, uint64_t arenaBytes, uint6
   WindowShape shape = windowShape(variant, arenaBytes, ranksOnHost());
   std::shared_ptr<Window> window;
   bool first = place.indexOnHost(place.rank) == 0;
-  ASHLAR_RETURN_IF_ERROR(first ? createWindow(shape, programHash, window) : joinWindow(shape, programHash, window));
-  Status status = meet(*window, programHash);
+  const ProgramIdentity program = identify(programHash, variant);
+  ASHLAR_RETURN_IF_ERROR(first ? createWindow(shape, program, window) : joinWindow(shape, program, window));
+  Status status = meet(*window, program);
   if (status.code() == StatusCode::kAborted) {
     return status;
   }
@@ -94,40 +132,59 @@ Status Job::findHosts() {
   return Status();
 }
 
-std::string Job::meetingName() const {
+Meeting Job::meeting() const {
   // The precondition key is drawn at random by every mpirun.
   std::string job = environment("PMIX_NAMESPACE") + "/" + environment("OMPI_MCA_orte_precondition_transports") + "/" +
                     environment("OMPI_MCA_orte_hnp_uri");
-  return fmt::format("ashlar-{:016x}-{}-{}", hashText(job), place.hostOfProcess[static_cast<size_t>(place.rank)], connections);
+  int host = place.hostOfProcess[static_cast<size_t>(place.rank)];
+  Meeting meeting;
+  meeting.name = fmt::format("ashlar-{:016x}-{}-{}", hashText(job), host, connections);
+  meeting.token = hashText(job + "/" + meeting.name); // another hash than the one in the name, which everybody can see
+  for (int process = 0; process < place.processes; ++process) {
+    if (place.hostOfProcess[static_cast<size_t>(process)] == host) {
+      meeting.ranks.push_back(process);
+    }
+  }
+  meeting.self = static_cast<size_t>(place.indexOnHost(place.rank));
+  meeting.patience = patienceSeconds();
+  return meeting;
 }
 
-Status Job::createWindow(const WindowShape &shape, uint64_t programHash, std::shared_ptr<Window> &window) {
+Status Job::createWindow(const WindowShape &shape, const ProgramIdentity &program, std::shared_ptr<Window> &window) {
   Mapping mapping;
   size_t bytes = Window::bytes(shape);
   ASHLAR_RETURN_IF_ERROR(shape.processes == 1 ? Mapping::createPrivate(bytes, mapping) : Mapping::createShared(bytes, mapping));
   window = std::make_shared<Window>(shape, std::move(mapping));
   ASHLAR_RETURN_IF_ERROR(window->mapping().reserve(0, window->arenasOffset(0)));
+  window->prepare();
   WindowHeader &header = window->header();
-  header.programHash = programHash;
+  header.program = program;
   header.bytes = bytes;
   if (shape.processes == 1) {
     return Status();
   }
-  return offerDescriptor(meetingName(), window->mapping().file(), shape.processes - 1, kMeetingSeconds);
+  Status offered = offerDescriptor(meeting(), window->mapping().file());
+  if (!offered.ok()) { // those that have the memory already wait in it
+    header.aborted.store(kGaveUp);
+  }
+  return offered;
 }
 
-Status Job::joinWindow(const WindowShape &shape, uint64_t programHash, std::shared_ptr<Window> &window) {
+Status Job::joinWindow(const WindowShape &shape, const ProgramIdentity &program, std::shared_ptr<Window> &window) {
   int file = -1;
-  ASHLAR_RETURN_IF_ERROR(receiveDescriptor(meetingName(), kMeetingSeconds, file));
+  const Meeting others = meeting();
+  ASHLAR_RETURN_IF_ERROR(receiveDescriptor(others, file));
   // The header first: a rank of another program would expect another size.
   Mapping control;
   ASHLAR_RETURN_IF_ERROR(Mapping::attachShared(file, sizeof(WindowHeader), control));
   WindowHeader &header = *reinterpret_cast<WindowHeader *>(control.data());
-  if (header.programHash != programHash || header.bytes != Window::bytes(shape)) {
-    header.aborted.store(1);
-    return invalid("rank {} runs program {:016x} ({} bytes of shared memory) but the first rank of its host runs {:016x} ({} bytes); start "
-                   "the same executable with the same options on all ranks",
-                   place.rank, programHash, Window::bytes(shape), header.programHash, header.bytes);
+  Status same = compare(program, place.rank, header.program, others.ranks[0]);
+  if (same.ok() && header.bytes != Window::bytes(shape)) {
+    same = internal("rank {} shares {} bytes of memory but rank {} {}", place.rank, Window::bytes(shape), others.ranks[0], header.bytes);
+  }
+  if (!same.ok()) {
+    header.aborted.store(kGaveUp);
+    return same;
   }
   Mapping mapping;
   ASHLAR_RETURN_IF_ERROR(Mapping::attachShared(dup(file), Window::bytes(shape), mapping));
@@ -135,22 +192,19 @@ Status Job::joinWindow(const WindowShape &shape, uint64_t programHash, std::shar
   return Status();
 }
 
-Status Job::meet(Window &window, uint64_t programHash) {
+Status Job::meet(Window &window, const ProgramIdentity &program) {
   int self = place.indexOnHost(place.rank);
-  window.line(/*set=*/0, self).pid.store(getpid(), std::memory_order_relaxed);
+  window.enter(self);
   Status status = window.mapping().reserve(window.arenasOffset(self), window.arenasOffset(self + 1));
   WindowHeader &header = window.header();
   if (header.aborted.load() != 0) {
     return abortedStatus();
   }
   if (transport) {
-    std::vector<uint64_t> hashes(static_cast<size_t>(place.processes));
-    ASHLAR_RETURN_IF_ERROR(transport->allGather(&programHash, sizeof(programHash), hashes.data()));
-    for (size_t other = 0; other < hashes.size(); ++other) {
-      if (hashes[other] != hashes[0]) {
-        status.update(invalid("rank {} runs program {:016x} but rank 0 runs {:016x}; start the same executable on all ranks", other,
-                              hashes[other], hashes[0]));
-      }
+    std::vector<ProgramIdentity> programs(static_cast<size_t>(place.processes));
+    ASHLAR_RETURN_IF_ERROR(transport->allGather(&program, sizeof(program), programs.data()));
+    for (int rank = 1; rank < place.processes; ++rank) {
+      status.update(compare(programs[static_cast<size_t>(rank)], rank, programs[0], 0));
     }
   }
   return status;

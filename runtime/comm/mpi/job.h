@@ -8,6 +8,7 @@
 #define ASHLAR_RUNTIME_COMM_MPI_JOB_H
 
 #include "runtime/comm/communicator.h"
+#include "runtime/comm/mpi/rendezvous.h"
 
 #include <memory>
 
@@ -21,7 +22,10 @@ public:
   Job();
   ~Job();
 
-  // Reads rank and number of processes from the environment that mpirun sets: rank 0 of 1 when it did not start us. Loads nothing.
+  // Checks the environment that mpirun sets.
+  Status check() const { return environmentStatus; }
+
+  // Reads rank and number of processes from that environment: rank 0 of 1 when mpirun did not start us. Loads nothing.
   int rank() const { return place.rank; }
   int processes() const { return place.processes; }
 
@@ -42,12 +46,13 @@ public:
 
 private:
   Status findHosts();
-  Status createWindow(const WindowShape &shape, uint64_t programHash, std::shared_ptr<Window> &window);
-  Status joinWindow(const WindowShape &shape, uint64_t programHash, std::shared_ptr<Window> &window);
-  Status meet(Window &window, uint64_t programHash);
-  std::string meetingName() const;
+  Status createWindow(const WindowShape &shape, const ProgramIdentity &program, std::shared_ptr<Window> &window);
+  Status joinWindow(const WindowShape &shape, const ProgramIdentity &program, std::shared_ptr<Window> &window);
+  Status meet(Window &window, const ProgramIdentity &program);
+  Meeting meeting() const;
 
   Place place;
+  Status environmentStatus;
   bool launched = false;
   bool hostsKnown = false;
   int connections = 0;

@@ -4,7 +4,14 @@
 
 #include "runtime/comm/mpi/mpi_transport.h"
 
+#include "runtime/base/clock.h"
+#include "runtime/base/host.h"
+#include "runtime/comm/wait.h"
+
 #include <climits>
+#include <cstdio>
+
+#include <sched.h>
 
 namespace ashlar::rt {
 namespace {
@@ -16,6 +23,12 @@ constexpr size_t kRequests = 256;
 
 // Longest single message; longer parts are cut.
 constexpr size_t kLargestMessage = size_t{1} << 30;
+
+// Looks at the requests between two looks at the clock.
+constexpr int kTestsPerCheck = 1 << 14;
+
+// By how much longer a rank waits for one of another host than for one of its own: who shares its host knows better whom all wait for.
+constexpr double kRemoteFactor = 1.25;
 
 } // namespace
 
@@ -53,15 +66,51 @@ Status MpiTransport::exchange(int to, const Part *sends, size_t numSends, int fr
       return mpi.MPI_Isend(data, bytes, mpi.byte, to, kTag, mpi.commWorld, request);
     });
   }
-  int waited = mpi.MPI_Waitall(static_cast<int>(requests.size()), requests.data(), MPI_STATUSES_IGNORE);
-  error = error == MPI_SUCCESS ? waited : error;
+  if (error == MPI_SUCCESS) {
+    ASHLAR_RETURN_IF_ERROR(complete(from, to, error));
+  }
   return error == MPI_SUCCESS ? Status() : unavailable("exchange with ranks {} and {} failed: MPI error {}", to, from, error);
 }
 
 Status MpiTransport::allGather(const void *mine, size_t bytes, void *all) {
   int count = static_cast<int>(bytes);
-  int error = mpi.MPI_Allgather(mine, count, mpi.byte, all, count, mpi.byte, mpi.commWorld);
+  requests.assign(1, MPI_Request());
+  int error = mpi.MPI_Iallgather(mine, count, mpi.byte, all, count, mpi.byte, mpi.commWorld, requests.data());
+  if (error == MPI_SUCCESS) {
+    ASHLAR_RETURN_IF_ERROR(complete(/*from=*/-1, /*to=*/-1, error));
+  }
   return error == MPI_SUCCESS ? Status() : unavailable("gathering {} bytes from all ranks failed: MPI error {}", bytes, error);
+}
+
+Status MpiTransport::complete(int from, int to, int &error) {
+  double begin = 0;
+  bool noted = false;
+  for (int tests = 1;; ++tests) {
+    int done = 0;
+    error = mpi.MPI_Testall(static_cast<int>(requests.size()), requests.data(), &done, MPI_STATUSES_IGNORE);
+    if (done != 0 || error != MPI_SUCCESS) {
+      return Status();
+    }
+    if (tests % kTestsPerCheck != 0) {
+      continue;
+    }
+    const double now = seconds();
+    begin = begin == 0 ? now : begin;
+    const double waited = now - begin, patience = kRemoteFactor * patienceSeconds();
+    if (waited > patience) {
+      const std::string whom = from < 0     ? "a rank of another host"
+                               : from == to ? fmt::format("rank {}", from)
+                                            : fmt::format("rank {} or {}", from, to);
+      if (waited > kEndAfter * patience) {
+        return stuckStatus(whom, waited);
+      }
+      if (!noted) {
+        std::fputs(waitingLine(whom, waited, kEndAfter * patience).c_str(), stderr);
+      }
+      noted = true;
+    }
+    sched_yield();
+  }
 }
 
 void MpiTransport::abort() {

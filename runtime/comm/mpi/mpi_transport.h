@@ -26,6 +26,9 @@ public:
   void abort() override;
 
 private:
+  // Waits until the requests are done, with ranks `from` and `to`; -1: with all ranks.
+  Status complete(int from, int to, int &error);
+
   MpiLibrary mpi;
   std::vector<MPI_Request> requests;
 };

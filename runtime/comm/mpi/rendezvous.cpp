@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How the ranks of one host come to share memory: a descriptor travels over an abstract local socket (unix(7), SCM_RIGHTS).
+// How the ranks of one host come to share memory: a descriptor travels over an abstract local socket (unix(7), SCM_RIGHTS). Anybody may
+// connect to such a socket, so a process is served once it has said which rank of this job it is, and nobody is waited for alone.
 
 #include "runtime/comm/mpi/rendezvous.h"
 
@@ -10,9 +11,11 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
+#include <utility>
 
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -20,6 +23,20 @@ namespace ashlar::rt {
 namespace {
 
 constexpr useconds_t kRetryMicroseconds = 100;
+
+// Connections that have not said who they are: seconds they may take, and how many are kept.
+constexpr double kGreetingSeconds = 5;
+constexpr size_t kGuests = 256;
+
+constexpr uint64_t kMagic = 0x7473657571657231;
+
+// What the one who joins says, and what it is answered.
+struct Greeting {
+  uint64_t magic;
+  uint64_t token;
+  int64_t rank; // of the one who joins
+};
+enum class Answer : char { kWelcome = 1, kTwice = 2 };
 
 // Closes a socket when it goes out of scope.
 class Socket {
@@ -30,10 +47,13 @@ public:
       close(fd);
     }
   }
-  Socket(const Socket &) = delete;
-  Socket &operator=(const Socket &) = delete;
+  Socket(Socket &&other) noexcept : fd(other.fd) { other.fd = -1; }
+  Socket &operator=(Socket &&other) noexcept {
+    std::swap(fd, other.fd);
+    return *this;
+  }
 
-  const int fd;
+  int fd;
 };
 
 int openSocket() {
@@ -65,7 +85,7 @@ struct Message {
     header.msg_controllen = sizeof(control);
   }
 
-  char byte = 0;
+  char byte = 0; // Answer
   iovec data = {&byte, 1};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
   msghdr header = {};
@@ -73,12 +93,13 @@ struct Message {
 
 bool sendDescriptor(int fd, int descriptor) {
   Message message;
+  message.byte = static_cast<char>(Answer::kWelcome);
   cmsghdr *control = CMSG_FIRSTHDR(&message.header);
   control->cmsg_level = SOL_SOCKET;
   control->cmsg_type = SCM_RIGHTS;
   control->cmsg_len = CMSG_LEN(sizeof(int));
   std::memcpy(CMSG_DATA(control), &descriptor, sizeof(int));
-  return sendmsg(fd, &message.header, MSG_NOSIGNAL) == 1;
+  return sendmsg(fd, &message.header, MSG_NOSIGNAL | MSG_DONTWAIT) == 1;
 }
 
 // Waits until the socket can be read or time is up.
@@ -96,52 +117,159 @@ bool waitReadable(int fd, double end) {
   }
 }
 
-} // namespace
-
-Status offerDescriptor(const std::string &name, int descriptor, int peers, double patience) {
-  double end = seconds() + patience;
-  Socket listener(openSocket());
-  sockaddr_un address;
-  socklen_t length = makeAddress(name, address);
-  if (listener.fd < 0 || bind(listener.fd, reinterpret_cast<sockaddr *>(&address), length) != 0 || listen(listener.fd, peers) != 0) {
-    return unavailable("cannot open the local socket {} for the other ranks of this host: {}", name, std::strerror(errno));
+// The side of the first rank.
+class Host {
+public:
+  Host(const Meeting &meeting, int descriptor) : meeting(meeting), descriptor(descriptor), served(meeting.ranks.size(), false) {
+    served[meeting.self] = true;
   }
-  for (int served = 0; served < peers;) {
-    if (!waitReadable(listener.fd, end)) {
-      return unavailable("only {} of {} ranks of this host came up within {} s", served + 1, peers + 1, patience);
+
+  Status open() {
+    sockaddr_un address;
+    socklen_t length = makeAddress(meeting.name, address);
+    bool bound = listener.fd >= 0 && bind(listener.fd, reinterpret_cast<sockaddr *>(&address), length) == 0;
+    if (!bound && errno == EADDRINUSE) {
+      return unavailable("another process has the local socket {} of rank {} of this job; start each rank once", meeting.name,
+                         meeting.ranks[meeting.self]);
     }
+    if (!bound || listen(listener.fd, SOMAXCONN) != 0) {
+      return unavailable("cannot open the local socket {} for the other ranks of this host: {}", meeting.name, std::strerror(errno));
+    }
+    return Status();
+  }
+
+  // Serves until every rank has the descriptor.
+  Status serve() {
+    const double end = seconds() + meeting.patience;
+    while (std::find(served.begin(), served.end(), false) != served.end()) {
+      const double now = seconds();
+      if (now > end) {
+        return unavailable("{} of this host did not come up within {} s (ASHLAR_PATIENCE)", missing(), meeting.patience);
+      }
+      std::vector<pollfd> waits = {{listener.fd, POLLIN, 0}};
+      for (const Guest &guest : guests) {
+        waits.push_back({guest.socket.fd, POLLIN, 0});
+      }
+      poll(waits.data(), waits.size(), static_cast<int>(1000 * std::min(end - now, kGreetingSeconds)) + 1);
+      for (size_t i = guests.size(); i-- > 0;) { // before others come
+        if (waits[i + 1].revents != 0) {
+          ASHLAR_RETURN_IF_ERROR(answer(guests[i].socket.fd));
+        }
+        if (waits[i + 1].revents != 0 || seconds() > guests[i].end) {
+          guests.erase(guests.begin() + static_cast<std::ptrdiff_t>(i));
+        }
+      }
+      if (waits[0].revents != 0) {
+        accept();
+      }
+    }
+    return Status();
+  }
+
+private:
+  struct Guest {
+    Socket socket;
+    double end; // by when it has to say who it is
+  };
+
+  void accept() {
     Socket peer(accept4(listener.fd, nullptr, nullptr, SOCK_CLOEXEC));
-    if (peer.fd >= 0 && isOwnUser(peer.fd) && sendDescriptor(peer.fd, descriptor)) {
-      ++served;
+    if (peer.fd < 0 || !isOwnUser(peer.fd)) {
+      return;
     }
+    if (guests.size() == kGuests) {
+      guests.erase(guests.begin());
+    }
+    guests.push_back(Guest{std::move(peer), seconds() + kGreetingSeconds});
   }
-  return Status();
-}
 
-Status receiveDescriptor(const std::string &name, double patience, int &descriptor) {
-  double end = seconds() + patience;
+  // Serves a process that said something, if it is one of the job.
+  Status answer(int fd) {
+    Greeting greeting = {};
+    if (recv(fd, &greeting, sizeof(greeting), MSG_DONTWAIT) != sizeof(greeting) || greeting.magic != kMagic ||
+        greeting.token != meeting.token) {
+      return Status();
+    }
+    const auto found = std::find(meeting.ranks.begin(), meeting.ranks.end(), greeting.rank);
+    const size_t index = static_cast<size_t>(found - meeting.ranks.begin());
+    if (found == meeting.ranks.end() || served[index]) {
+      const Answer twice = Answer::kTwice;
+      send(fd, &twice, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+      return invalid("two processes say that they are rank {} of this job; start each rank once", greeting.rank);
+    }
+    served[index] = sendDescriptor(fd, descriptor);
+    return Status();
+  }
+
+  // "rank 2", "ranks 2, 3".
+  std::string missing() const {
+    std::string list;
+    size_t count = 0;
+    for (size_t i = 0; i < served.size(); ++i) {
+      if (!served[i]) {
+        list += fmt::format("{}{}", ++count == 1 ? "" : ", ", meeting.ranks[i]);
+      }
+    }
+    return fmt::format("rank{} {}", count == 1 ? "" : "s", list);
+  }
+
+  const Meeting &meeting;
+  int descriptor;
+  Socket listener{openSocket()};
+  std::vector<bool> served; // by index into the ranks
+  std::vector<Guest> guests;
+};
+
+// Connects to the first rank once it is there.
+Status reach(const Meeting &meeting, double end, const Socket &peer) {
+  // A process that does not accept must not hold us for ever.
+  timeval patience = {1, 0};
+  setsockopt(peer.fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
   sockaddr_un address;
-  socklen_t length = makeAddress(name, address);
-  Socket peer(openSocket());
+  socklen_t length = makeAddress(meeting.name, address);
   while (connect(peer.fd, reinterpret_cast<sockaddr *>(&address), length) != 0) {
     if (errno != ECONNREFUSED && errno != EINTR && errno != EAGAIN) {
-      return unavailable("cannot reach the local socket {} of this host's first rank: {}", name, std::strerror(errno));
+      return unavailable("cannot reach the local socket {} of rank {}: {}", meeting.name, meeting.ranks[0], std::strerror(errno));
     }
     if (seconds() > end) {
-      return unavailable("waited {} s for the first rank of this host to come up", patience);
+      return unavailable("rank {} waited {} s for rank {}, the first of this host, to come up (ASHLAR_PATIENCE)",
+                         meeting.ranks[meeting.self], meeting.patience, meeting.ranks[0]);
     }
     usleep(kRetryMicroseconds);
   }
-  if (!isOwnUser(peer.fd)) {
-    return unavailable("the local socket {} belongs to another user", name);
+  return isOwnUser(peer.fd) ? Status() : unavailable("the local socket {} belongs to another user", meeting.name);
+}
+
+} // namespace
+
+Status offerDescriptor(const Meeting &meeting, int descriptor) {
+  Host host(meeting, descriptor);
+  ASHLAR_RETURN_IF_ERROR(host.open());
+  return host.serve();
+}
+
+Status receiveDescriptor(const Meeting &meeting, int &descriptor) {
+  const double end = seconds() + meeting.patience;
+  Socket peer(openSocket());
+  ASHLAR_RETURN_IF_ERROR(reach(meeting, end, peer));
+  const Greeting greeting = {kMagic, meeting.token, meeting.ranks[meeting.self]};
+  if (send(peer.fd, &greeting, sizeof(greeting), MSG_NOSIGNAL) != sizeof(greeting)) {
+    return unavailable("cannot greet rank {}, the first of this host: {}", meeting.ranks[0], std::strerror(errno));
+  }
+  if (!waitReadable(peer.fd, end)) {
+    return unavailable("rank {}, the first of this host, shared no memory within {} s (ASHLAR_PATIENCE)", meeting.ranks[0],
+                       meeting.patience);
   }
   Message message;
-  if (!waitReadable(peer.fd, end) || recvmsg(peer.fd, &message.header, MSG_CMSG_CLOEXEC) != 1) {
-    return unavailable("the first rank of this host ended before it shared its memory");
+  if (recvmsg(peer.fd, &message.header, MSG_CMSG_CLOEXEC) != 1) {
+    return unavailable("rank {}, the first of this host, ended before it shared its memory", meeting.ranks[0]);
+  }
+  if (message.byte == static_cast<char>(Answer::kTwice)) {
+    return Status(StatusCode::kAborted, "another process is this rank too"); // the first rank says so
   }
   cmsghdr *control = CMSG_FIRSTHDR(&message.header);
   if (control == nullptr || control->cmsg_type != SCM_RIGHTS) {
-    return unavailable("the first rank of this host shared no memory over {}", name);
+    return unavailable("rank {}, the first of this host, shared no memory over {}", meeting.ranks[0], meeting.name);
   }
   std::memcpy(&descriptor, CMSG_DATA(control), sizeof(int));
   return Status();

@@ -9,17 +9,27 @@
 
 #include "runtime/base/status.h"
 
+#include <cstdint>
 #include <string>
+#include <vector>
 
 namespace ashlar::rt {
 
-// Hands `descriptor` to `peers` other processes of the same user that call receiveDescriptor() with the same name. Returns when all have
-// it, or with an error after `patience` seconds.
-Status offerDescriptor(const std::string &name, int descriptor, int peers, double patience);
+// Who meets, and where. Alike on all of them but for `self`.
+struct Meeting {
+  std::string name;       // of the socket
+  uint64_t token = 0;     // by which processes of the job know each other
+  std::vector<int> ranks; // of the host; the first offers
+  size_t self = 0;        // index into them
+  double patience = 0;    // seconds until all have to be there
+};
 
-// Receives a descriptor of our own from the process that offers it under `name`; waits up to `patience` seconds for that process to come
-// up.
-Status receiveDescriptor(const std::string &name, double patience, int &descriptor);
+// Hands `descriptor` to the other processes of the meeting, of the same user. Returns when all have it, with an error when some do not come
+// in time, or when two say that they are the same rank. Whoever else connects is turned away.
+Status offerDescriptor(const Meeting &meeting, int descriptor);
+
+// Receives a descriptor of our own from the process that offers it; waits for that process to come up.
+Status receiveDescriptor(const Meeting &meeting, int &descriptor);
 
 } // namespace ashlar::rt
 

@@ -18,8 +18,7 @@ namespace {
 
 constexpr useconds_t kPeriodMicroseconds = 50 * 1000;
 
-// How long collectives may take to get on, and how long the ranks may take to connect. ASHLAR_PATIENCE (for tests) sets the first.
-constexpr int64_t kPatienceSeconds = 30;
+// How long the ranks may take to connect; collectives may take patienceSeconds() to get on.
 constexpr double kConnectSeconds = 120;
 
 // How long the main thread may take to notice a failure, and how long another rank to print one.
@@ -148,7 +147,7 @@ Status Watchdog::look() {
     since = now;
     return Status();
   }
-  double patience = nowBusy == kConnecting ? kConnectSeconds : static_cast<double>(environmentInteger("ASHLAR_PATIENCE", kPatienceSeconds));
+  double patience = nowBusy == kConnecting ? kConnectSeconds : patienceSeconds();
   if (now - since < patience) {
     return Status();
   }

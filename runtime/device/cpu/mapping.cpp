@@ -65,7 +65,8 @@ Mapping::~Mapping() {
 Status Mapping::createPrivate(size_t bytes, Mapping &mapping) {
   void *base = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (base == MAP_FAILED) {
-    return unavailable("cannot map {} of memory: {}", sizeText(bytes), std::strerror(errno));
+    return unavailable("cannot map {} of memory: {}; use more devices, or raise the limit of the process (ulimit -v)", sizeText(bytes),
+                       std::strerror(errno));
   }
   if (bytes >= kHugePageThreshold) {
     madvise(base, bytes, MADV_HUGEPAGE);

@@ -10,6 +10,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -47,18 +48,17 @@ struct Loop {
 class ThreadPool::Workers {
 public:
   explicit Workers(int threads) : spins(threads > usableCores() ? 0 : kSpins) {
-    for (int i = 1; i < threads; ++i) {
-      members.emplace_back([this, i] { work(i); });
+    try {
+      for (int i = 1; i < threads; ++i) {
+        members.emplace_back([this, i] { work(i); });
+      }
+    } catch (const std::system_error &) {
+      stop();
+      throw;
     }
   }
 
-  ~Workers() {
-    stopping = true;
-    publish();
-    for (std::thread &member : members) {
-      member.join();
-    }
-  }
+  ~Workers() { stop(); }
 
   void run(const Loop &next) {
     loop = next;
@@ -75,6 +75,14 @@ public:
   }
 
 private:
+  void stop() {
+    stopping = true;
+    publish();
+    for (std::thread &member : members) {
+      member.join();
+    }
+  }
+
   void publish() {
     // Under the lock, so that a worker which has found nothing and is about to sleep does not miss it.
     {
@@ -111,10 +119,23 @@ private:
   std::vector<std::thread> members;
 };
 
+ThreadPool::ThreadPool() = default;
+
 ThreadPool::ThreadPool(int threads) : threadCount(threads) {
   if (threads > 1) {
     workers = std::make_unique<Workers>(threads);
   }
+}
+
+Status ThreadPool::start(int threads) {
+  try {
+    workers = threads > 1 ? std::make_unique<Workers>(threads) : nullptr;
+  } catch (const std::system_error &error) {
+    return unavailable("cannot start {} threads: {}; lower --threads, or raise the limits on processes and memory (ulimit -u, ulimit -v)",
+                       threads - 1, error.code().message());
+  }
+  threadCount = threads;
+  return Status();
 }
 
 ThreadPool::~ThreadPool() = default;

@@ -5,6 +5,8 @@
 #ifndef ASHLAR_RUNTIME_DEVICE_CPU_THREAD_POOL_H
 #define ASHLAR_RUNTIME_DEVICE_CPU_THREAD_POOL_H
 
+#include "runtime/base/status.h"
+
 #include <cstdint>
 #include <memory>
 
@@ -18,9 +20,15 @@ public:
   // Work on the units [begin, end).
   using RangeFunction = void (*)(void *context, int64_t begin, int64_t end);
 
-  // Starts threads - 1 threads. Assumes threads >= 1.
+  // A pool of the calling thread alone.
+  ThreadPool();
+  // Starts threads - 1 threads. Assumes threads >= 1, and that the system has room for them.
   explicit ThreadPool(int threads);
   ~ThreadPool();
+
+  // Starts threads - 1 threads, once, in a pool of one; fails, with none started, when the system has no room for them.
+  Status start(int threads);
+
   ThreadPool(const ThreadPool &) = delete;
   ThreadPool &operator=(const ThreadPool &) = delete;
 
@@ -45,7 +53,7 @@ private:
 
   void fork(int64_t extent, int64_t grain, int64_t parts, RangeFunction function, void *context);
 
-  int threadCount;
+  int threadCount = 1;
   std::unique_ptr<Workers> workers;
 };
 

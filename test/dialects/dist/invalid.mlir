@@ -6,6 +6,18 @@ dist.mesh @mesh <["dp" = 0]>
 
 // -----
 
+// mesh attribute, C3: products are checked, whatever their sizes
+// expected-error@+1 {{mesh has 2147483647 devices before axis "b" of size 2147483647, which makes more than 2147483647; use smaller axes}}
+dist.mesh @mesh <["a" = 2147483647, "b" = 2147483647, "c" = 2147483647]>
+
+// -----
+
+// mesh attribute, C3
+// expected-error@+1 {{mesh has 1 devices before axis "a" of size 2147483648, which makes more than 2147483647; use smaller axes}}
+dist.mesh @mesh <["a" = 2147483648]>
+
+// -----
+
 // mesh attribute, C2
 // expected-error@+1 {{mesh has axis "dp" twice}}
 dist.mesh @mesh <["dp" = 2, "dp" = 2]>

@@ -4,14 +4,15 @@
 
 // RUN: ashlar-opt %s -canonicalize | FileCheck %s
 
-// x + 0, x - 0, x * 1 and x / 1 are x, on either side where the op commutes.
+// x + -0, x - 0, x * 1 and x / 1 are x, on either side where the op commutes.
 // CHECK-LABEL: @neutral
 // CHECK-SAME: %[[X:.*]]: tensor<2xf32>
 // CHECK-NEXT: return %[[X]]
 func.func @neutral(%x: tensor<2xf32>) -> tensor<2xf32> {
   %zero = nn.constant dense<0.0> : tensor<2xf32>
+  %negative = nn.constant dense<-0.0> : tensor<2xf32>
   %one = nn.constant dense<1.0> : tensor<2xf32>
-  %0 = nn.add %zero, %x : tensor<2xf32>
+  %0 = nn.add %negative, %x : tensor<2xf32>
   %1 = nn.sub %0, %zero : tensor<2xf32>
   %2 = nn.mul %one, %1 : tensor<2xf32>
   %3 = nn.div %2, %one : tensor<2xf32>
@@ -30,16 +31,21 @@ func.func @neutral_int(%x: tensor<2xi64>) -> tensor<2xi64> {
   return %1 : tensor<2xi64>
 }
 
-// 0 - x and 1 / x are not x.
+// 0 - x and 1 / x are not x, nor are x + 0 and x - -0, which make 0 of -0.
 // CHECK-LABEL: @not_neutral
 // CHECK: nn.sub
 // CHECK: nn.div
+// CHECK: nn.add
+// CHECK: nn.sub
 func.func @not_neutral(%x: tensor<2xf32>) -> tensor<2xf32> {
   %zero = nn.constant dense<0.0> : tensor<2xf32>
   %one = nn.constant dense<1.0> : tensor<2xf32>
   %0 = nn.sub %zero, %x : tensor<2xf32>
   %1 = nn.div %one, %0 : tensor<2xf32>
-  return %1 : tensor<2xf32>
+  %negative = nn.constant dense<-0.0> : tensor<2xf32>
+  %2 = nn.add %1, %zero : tensor<2xf32>
+  %3 = nn.sub %2, %negative : tensor<2xf32>
+  return %3 : tensor<2xf32>
 }
 
 // Of two constants the neutral one goes.
@@ -138,8 +144,9 @@ func.func @reduce_nothing(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
 func.func @named_identities(%x: tensor<4xf32>) -> tensor<4xf32> {
   %one = nn.constant dense<1.0> : tensor<4xf32>
   %zero = nn.constant dense<0.0> : tensor<4xf32>
+  %negative = nn.constant dense<-0.0> : tensor<4xf32>
   %0 = nn.mul %x, %one {nn.outputs = ["a"]} : tensor<4xf32>
-  %1 = nn.add %0, %zero {nn.outputs = ["b"]} : tensor<4xf32>
+  %1 = nn.add %0, %negative {nn.outputs = ["b"]} : tensor<4xf32>
   %2 = nn.sub %1, %zero {nn.outputs = ["c"]} : tensor<4xf32>
   %3 = nn.div %2, %one {nn.outputs = ["d"]} : tensor<4xf32>
   return %3 : tensor<4xf32>

@@ -71,9 +71,9 @@ func.func @index_c1() {
 
 // -----
 
-func.func @random_c1(%i: tensor<3xi64>, %s: tensor<i64>) {
+func.func @random_c1(%i: tensor<3xi64>, %s: tensor<i64>, %t: tensor<i32>) {
   // expected-error @+1 {{index has type 'tensor<3xi64>' but the result has type 'tensor<2xf32>'}}
-  %0 = nn.random uniform %i, %s, %s {stream = 0 : i32} : (tensor<3xi64>, tensor<i64>, tensor<i64>) -> tensor<2xf32>
+  %0 = nn.random uniform %i, %s, %s, %t : (tensor<3xi64>, tensor<i64>, tensor<i64>, tensor<i32>) -> tensor<2xf32>
   return
 }
 
@@ -347,5 +347,75 @@ func.func @scatter_add_c2(%i: tensor<2xi64>, %u: tensor<2x4xf32>) {
 func.func @scatter_add_c3(%i: tensor<2xi64>, %u: tensor<2x3xf32>) {
   // expected-error @+1 {{changes the element type from 'f32' to 'f64'}}
   %0 = nn.scatter_add %i, %u : tensor<2xi64>, tensor<2x3xf32> -> tensor<5x3xf64>
+  return
+}
+
+// -----
+
+// expected-error @+1 {{[65536, 65536, 65536] of f32 has more than 70368744177664 bytes, the most that a tensor may have}}
+nn.variable @variable_c2 : tensor<65536x65536x65536xf32>
+
+// -----
+
+func.func @concat_sized(%x: tensor<35184372088832xi1>) {
+  // expected-error @+1 {{[105553116266496] of i1 has more than 70368744177664 bytes, the most that a tensor may have}}
+  %0 = nn.concat %x, %x, %x dim = 0 : (tensor<35184372088832xi1>, tensor<35184372088832xi1>, tensor<35184372088832xi1>) -> tensor<105553116266496xi1>
+  return
+}
+
+// -----
+
+func.func @broadcast_sized(%x: tensor<65536xf32>) {
+  // expected-error @+1 {{[65536, 65536, 65536] of f32 has more than 70368744177664 bytes, the most that a tensor may have}}
+  %0 = nn.broadcast %x dims = [0] : tensor<65536xf32> -> tensor<65536x65536x65536xf32>
+  return
+}
+
+// -----
+
+// A dim of size 0 leaves no elements, but the strides of the others would not fit into 64 bits.
+func.func @broadcast_sized_empty(%x: tensor<0xf32>) {
+  // expected-error @+1 {{[0, 4611686018427387904, 4] of f32 has more than 70368744177664 bytes, the most that a tensor may have}}
+  %0 = nn.broadcast %x dims = [0] : tensor<0xf32> -> tensor<0x4611686018427387904x4xf32>
+  return
+}
+
+// -----
+
+func.func @pad_sized(%x: tensor<2xf64>) {
+  // expected-error @+1 {{[8796093022209] of f64 has more than 70368744177664 bytes, the most that a tensor may have}}
+  %0 = nn.pad %x low = [0] interior = [0] : tensor<2xf64> -> tensor<8796093022209xf64>
+  return
+}
+
+// -----
+
+func.func @matmul_sized(%x: tensor<4294967296x1xf32>, %y: tensor<1x4294967296xf32>) {
+  // expected-error @+1 {{[4294967296, 4294967296] of f32 has more than 70368744177664 bytes, the most that a tensor may have}}
+  %0 = nn.matmul %x, %y : tensor<4294967296x1xf32>, tensor<1x4294967296xf32> -> tensor<4294967296x4294967296xf32>
+  return
+}
+
+// -----
+
+func.func @gather_sized(%table: tensor<2x4294967296xf32>, %i: tensor<4294967296xi64>) {
+  // expected-error @+1 {{[4294967296, 4294967296] of f32 has more than 70368744177664 bytes, the most that a tensor may have}}
+  %0 = nn.gather %table, %i : tensor<2x4294967296xf32>, tensor<4294967296xi64> -> tensor<4294967296x4294967296xf32>
+  return
+}
+
+// -----
+
+func.func @index_sized() {
+  // expected-error @+1 {{[4294967296, 4294967296] of i64 has more than 70368744177664 bytes, the most that a tensor may have}}
+  %0 = nn.index [1, 0] : tensor<4294967296x4294967296xi64>
+  return
+}
+
+// -----
+
+func.func @pad_c2_wrapped(%x: tensor<3xf32>) {
+  // expected-error @+1 {{needs more rows in dim 0 than can be counted}}
+  %0 = nn.pad %x low = [0] interior = [9223372036854775806] : tensor<3xf32> -> tensor<3xf32>
   return
 }

@@ -35,10 +35,12 @@ func.func @sources(%seed: tensor<i64>) -> tensor<2x3xf32> {
   %c = nn.constant dense<2.0> : tensor<4xf32>
   // CHECK: %[[I:.*]] = nn.index [3, 1] : tensor<2x3xi64>
   %i = nn.index [3, 1] : tensor<2x3xi64>
-  // CHECK: nn.random uniform %[[I]], %{{.*}}, %{{.*}} {stream = 7 : i32} : (tensor<2x3xi64>, tensor<i64>, tensor<i64>) -> tensor<2x3xf32>
-  %u = nn.random uniform %i, %seed, %seed {stream = 7 : i32} : (tensor<2x3xi64>, tensor<i64>, tensor<i64>) -> tensor<2x3xf32>
+  // CHECK: %[[T:.*]] = nn.constant dense<7> : tensor<i32>
+  %t = nn.constant dense<7> : tensor<i32>
+  // CHECK: nn.random uniform %[[I]], %{{.*}}, %{{.*}}, %[[T]] : (tensor<2x3xi64>, tensor<i64>, tensor<i64>, tensor<i32>) -> tensor<2x3xf32>
+  %u = nn.random uniform %i, %seed, %seed, %t : (tensor<2x3xi64>, tensor<i64>, tensor<i64>, tensor<i32>) -> tensor<2x3xf32>
   // CHECK: nn.random normal
-  %n = nn.random normal %i, %seed, %seed {stream = 7 : i32} : (tensor<2x3xi64>, tensor<i64>, tensor<i64>) -> tensor<2x3xf32>
+  %n = nn.random normal %i, %seed, %seed, %t : (tensor<2x3xi64>, tensor<i64>, tensor<i64>, tensor<i32>) -> tensor<2x3xf32>
   return %u : tensor<2x3xf32>
 }
 

@@ -75,7 +75,8 @@ func.func @sizes(%x: tensor<4x4xf32> {dist.layout = #dist.layout<[{"dp"}, {}]>},
   %1 = nn.constant dense<2.0> : tensor<4x2xf32>
   %2 = nn.mul %0, %1 : tensor<4x2xf32>
   %3 = nn.index [2, 1] : tensor<4x2xi64>
-  %4 = nn.random uniform %3, %seed, %seed {stream = 1 : i32} : (tensor<4x2xi64>, tensor<i64>, tensor<i64>) -> tensor<4x2xf32>
+  %stream = nn.constant dense<1> : tensor<i32>
+  %4 = nn.random uniform %3, %seed, %seed, %stream : (tensor<4x2xi64>, tensor<i64>, tensor<i64>, tensor<i32>) -> tensor<4x2xf32>
   %5 = nn.add %2, %4 : tensor<4x2xf32>
   %6 = nn.reshape %5 : tensor<4x2xf32> -> tensor<2x2x2xf32>
   return %6 : tensor<2x2x2xf32>

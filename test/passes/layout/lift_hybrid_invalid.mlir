@@ -23,6 +23,42 @@ func.func @parts_of_relu(%x: tensor<4x2xf32> {dist.layout = #dist.layout<[{}, {"
 
 // -----
 
+// A maximum of sums is no sum of the parts' maxima.
+dist.mesh @mesh <["tp" = 2]>
+func.func @maximum_of_sums(%x: tensor<4x2xf32> {dist.layout = #dist.layout<[{}, {"tp"}]>}) -> tensor<4xf32> {
+  %0 = nn.reduce sum %x dims = [1] : tensor<4x2xf32> -> tensor<4xf32>
+  %1 = nn.neg %0 : tensor<4xf32>
+  // expected-error @below {{operand 0 is partial (sum) over ["tp"], which it needs combined; put an AllReduce over ["tp"] before it}}
+  %2 = nn.max %0, %1 : tensor<4xf32>
+  return %2 : tensor<4xf32>
+}
+
+// -----
+
+// Nor is a minimum.
+dist.mesh @mesh <["tp" = 2]>
+func.func @minimum_of_sums(%x: tensor<4x2xf32> {dist.layout = #dist.layout<[{}, {"tp"}]>}) -> tensor<4xf32> {
+  %0 = nn.reduce sum %x dims = [1] : tensor<4x2xf32> -> tensor<4xf32>
+  %1 = nn.neg %0 : tensor<4xf32>
+  // expected-error @below {{operand 0 is partial (sum) over ["tp"], which it needs combined; put an AllReduce over ["tp"] before it}}
+  %2 = nn.min %0, %1 : tensor<4xf32>
+  return %2 : tensor<4xf32>
+}
+
+// -----
+
+// A product of two sums is no sum of the parts' products.
+dist.mesh @mesh <["tp" = 2]>
+func.func @product_of_sums(%x: tensor<4x2xf32> {dist.layout = #dist.layout<[{}, {"tp"}]>},
+                           %w: tensor<2x4xf32> {dist.layout = #dist.layout<[{"tp"}, {}]>}) -> tensor<4x4xf32> {
+  %0 = nn.matmul %x, %w : tensor<4x2xf32>, tensor<2x4xf32> -> tensor<4x4xf32>
+  // expected-error @below {{operand 0 is partial (sum) over ["tp"], which it needs combined; put an AllReduce over ["tp"] before it}}
+  %1 = nn.matmul %0, %0 : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<4x4xf32>
+  return %1 : tensor<4x4xf32>
+}
+
+// -----
+
 // Operands are split differently on a dim that both have.
 dist.mesh @mesh <["dp" = 2, "tp" = 2]>
 func.func @operands_disagree(%x: tensor<4xf32> {dist.layout = #dist.layout<[{"dp"}]>},

@@ -58,13 +58,13 @@ func.func @elementwise(%x: tensor<4x8xf32>, %b: tensor<4x8xi1>) {
 // -----
 
 // Sources have no operands to follow; the scalars of nn.random have no dims.
-func.func @sources(%seed: tensor<i64>, %counter: tensor<i64>) {
+func.func @sources(%seed: tensor<i64>, %counter: tensor<i64>, %stream: tensor<i32>) {
   // expected-remark@+1 {{() -> ([i, j]) {i=4, j=8}}}
   nn.constant dense<2.0> : tensor<4x8xf32>
   // expected-remark@+1 {{() -> ([i, j]) {i=4, j=8}}}
   %i = nn.index [8, 1] : tensor<4x8xi64>
-  // expected-remark@+1 {{([i, j], [], []) -> ([i, j]) {i=4, j=8}}}
-  nn.random uniform %i, %seed, %counter {stream = 7 : i32} : (tensor<4x8xi64>, tensor<i64>, tensor<i64>) -> tensor<4x8xf32>
+  // expected-remark@+1 {{([i, j], [], [], []) -> ([i, j]) {i=4, j=8}}}
+  nn.random uniform %i, %seed, %counter, %stream : (tensor<4x8xi64>, tensor<i64>, tensor<i64>, tensor<i32>) -> tensor<4x8xf32>
   return
 }
 

@@ -69,7 +69,7 @@ func.func @rows(%x: tensor<4x8xf32> {dist.layout = #dist.layout<[{"dp"}, {}]>},
   // CHECK: %[[MAX:.*]] = nn.reduce max {{.*}} {dist.layouts = [#dist.layout<[{"dp"}]>]}
   // CHECK: %[[ROWS:.*]] = nn.broadcast %[[MAX]] {{.*}} {dist.layouts = [#dist.layout<[{"dp"}, {"tp"}]>]}
   // CHECK: nn.reduce sum {{.*}} {dist.layouts = [#dist.layout<[{"dp"}]>]}
-  // CHECK: nn.div {{.*}} {dist.layouts = [#dist.layout<[{"dp"}, {"tp"}]>]}
+  // CHECK: nn.mul {{.*}} {dist.layouts = [#dist.layout<[{"dp"}, {"tp"}]>]}
   // CHECK-NOT: nn.softmax
   %1 = nn.softmax %y : tensor<4x8xf32>
   return

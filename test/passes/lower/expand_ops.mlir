@@ -1,7 +1,7 @@
 // RUN: ashlar-opt %s -split-input-file -ashlar-expand-ops | FileCheck %s
 // RUN: ashlar-opt %s -split-input-file "-ashlar-expand-ops=gemm-flops=64" | FileCheck %s --check-prefix=SMALL
 
-// Softmax becomes a maximum, a shift, a sum and a quotient.
+// Softmax becomes a maximum, a shift, a sum and one quotient a row.
 // CHECK-LABEL: @softmax
 func.func @softmax(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
   // CHECK: %[[MAX:.*]] = nn.reduce max %{{.*}} dims = [1]
@@ -9,8 +9,9 @@ func.func @softmax(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
   // CHECK: %[[SHIFTED:.*]] = nn.sub %{{.*}}, %[[ROWS]]
   // CHECK: %[[EXP:.*]] = nn.exp %[[SHIFTED]]
   // CHECK: %[[SUM:.*]] = nn.reduce sum %[[EXP]] dims = [1]
-  // CHECK: %[[SUMS:.*]] = nn.broadcast %[[SUM]] dims = [0]
-  // CHECK: nn.div %[[EXP]], %[[SUMS]]
+  // CHECK: %[[RECIPROCAL:.*]] = nn.div %{{.*}}, %[[SUM]] : tensor<4xf32>
+  // CHECK: %[[RECIPROCALS:.*]] = nn.broadcast %[[RECIPROCAL]] dims = [0]
+  // CHECK: nn.mul %[[EXP]], %[[RECIPROCALS]]
   // CHECK-NOT: nn.softmax
   %y = nn.softmax %x : tensor<4x8xf32>
   return %y : tensor<4x8xf32>

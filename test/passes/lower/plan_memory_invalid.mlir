@@ -89,3 +89,29 @@ func.func @not_a_product(%x: tensor<64x32xf32> {nn.name = "x"}, %w: tensor<32x16
 }
 
 dist.mesh @mesh <["dp" = 3]>
+
+// -----
+
+// expected-error@+1 {{input "x" has rank 9 but the limit is 8; reshape it in the model}}
+func.func @rank_of_input(%x: tensor<1x1x1x1x1x1x1x1x2xf32> {nn.name = "x"}) {
+  return
+}
+
+dist.mesh @mesh <["dp" = 3]>
+
+// -----
+
+// expected-error@+1 {{variable "w" has rank 9 but the limit is 8; reshape it in the model}}
+nn.variable @w trainable : tensor<1x1x1x1x1x1x1x1x2xf32>
+
+dist.mesh @mesh <["dp" = 3]>
+
+// -----
+
+// expected-error@+1 {{output "y" has rank 10 but the limit is 8; reshape it in the model}}
+func.func @rank_of_output() -> (tensor<1x1x1x1x1x1x1x1x2x1xf32> {nn.name = "y"}) {
+  %y = nn.constant dense<0.0> : tensor<1x1x1x1x1x1x1x1x2x1xf32>
+  return %y : tensor<1x1x1x1x1x1x1x1x2x1xf32>
+}
+
+dist.mesh @mesh <["dp" = 3]>

@@ -15,6 +15,23 @@ exec.variant @verify_exec_c2_outside arena 64 attributes {axis_names = [], axis_
 
 // -----
 
+// Offset and size add up to 64 modulo 2^64.
+exec.variant @verify_exec_c2_wrapped arena 64 attributes {axis_names = [], axis_sizes = array<i64>, coordinates_offset = 0 : i64,
+                                                          devices_per_process = 1 : i64, lower_bound_bytes = 64 : i64} {
+  // expected-error@+1 {{has a buffer of 128 bytes at offset 18446744073709551552 of an arena of 64 bytes}}
+  exec.tensor @x input <arena, 18446744073709551552, memref<32xf32>> global [32] splits [array<i64>]
+}
+
+// -----
+
+exec.variant @verify_exec_c2_sized arena 64 attributes {axis_names = [], axis_sizes = array<i64>, coordinates_offset = 0 : i64,
+                                                        devices_per_process = 1 : i64, lower_bound_bytes = 64 : i64} {
+  // expected-error@+1 {{[4611686018427387904] of f32 has more than 70368744177664 bytes, the most that a tensor may have}}
+  exec.tensor @x input <arena, 0, memref<4611686018427387904xf32>> global [4611686018427387904] splits [array<i64>]
+}
+
+// -----
+
 exec.variant @verify_exec_c2_constants arena 64 attributes {axis_names = [], axis_sizes = array<i64>, coordinates_offset = 0 : i64,
                                                             devices_per_process = 1 : i64, lower_bound_bytes = 64 : i64} {
   exec.tensor @x input <arena, 0, memref<2xf32>> global [2] splits [array<i64>]

@@ -49,7 +49,8 @@ func.func @dropout(%x: tensor<32x8xf32>, %seed: tensor<i64>, %step: tensor<i64>)
   // CHECK: nn.random {{ ?}}uniform %[[INDEX]],
   // CHECK-SAME: -> tensor<8x8xf32>
   %i = nn.index [8, 1] : tensor<32x8xi64>
-  %u = nn.random uniform %i, %seed, %step {stream = 1 : i32} : (tensor<32x8xi64>, tensor<i64>, tensor<i64>) -> tensor<32x8xf32>
+  %stream = nn.constant dense<1> : tensor<i32>
+  %u = nn.random uniform %i, %seed, %step, %stream : (tensor<32x8xi64>, tensor<i64>, tensor<i64>, tensor<i32>) -> tensor<32x8xf32>
   %y = nn.mul %x, %u : tensor<32x8xf32>
   return %y : tensor<32x8xf32>
 }

@@ -27,7 +27,8 @@ nn.variable @half trainable : tensor<2xf16> = #nn.uniform<0.0 : f64, 1.0 : f64>
 // CHECK: %[[SEED:.*]] = nn.read @ashlar.seed
 // CHECK: %[[ZERO:.*]] = nn.constant dense<0> : tensor<i64>
 // The stream is the 32-bit FNV-1a hash of "uniform".
-// CHECK: %[[U:.*]] = nn.random uniform %[[INDEX]], %[[SEED]], %[[ZERO]] {stream = -566797741 : i32}
+// CHECK: %[[STREAM:.*]] = nn.constant dense<-566797741> : tensor<i32>
+// CHECK: %[[U:.*]] = nn.random uniform %[[INDEX]], %[[SEED]], %[[ZERO]], %[[STREAM]]
 // CHECK: nn.constant dense<6.000000e+00>
 // CHECK: nn.constant dense<-2.000000e+00>
 // CHECK: nn.write @uniform

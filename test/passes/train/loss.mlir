@@ -45,16 +45,24 @@
 
 // The evaluation drops nothing, and counts what is right if there are classes.
 // CHECK-LABEL: func.func @eval_step
-// XENT-SAME: -> (tensor<f32> {nn.name = "loss"}, tensor<i64> {nn.name = "correct"})
+// XENT-SAME: %[[SAMPLES:[a-z0-9]*]]: tensor<i64> {nn.name = "ashlar.samples"}) -> (tensor<f32> {nn.name = "loss"}, tensor<i64> {nn.name = "correct"})
 // XENT-NOT: nn.training_only
 // XENT: %[[LOGITS:.*]] = nn.add
-// XENT: nn.softmax_cross_entropy %[[LOGITS]]
+// XENT: %[[ROWS:.*]] = nn.softmax_cross_entropy %[[LOGITS]]
+// XENT: %[[INDEX:.*]] = nn.index [1] : tensor<4xi64>
+// XENT: %[[END:.*]] = nn.broadcast %[[SAMPLES]]
+// XENT: %[[COUNTS:.*]] = nn.compare lt %[[INDEX]], %[[END]]
+// XENT: %[[COUNTED:.*]] = nn.select %[[COUNTS]], %[[ROWS]]
+// XENT: %[[LOSS:.*]] = nn.reduce sum %[[COUNTED]] dims = [0]
 // XENT: %[[MAX:.*]] = nn.reduce max %[[LOGITS]] dims = [1]
 // XENT: %[[FIRST:.*]] = nn.reduce min %{{.*}} dims = [1] : tensor<4x3xi64>
 // XENT: nn.compare eq %[[FIRST]]
-// XENT: nn.reduce sum %{{.*}} dims = [0] : tensor<4xi64> -> tensor<i64>
+// XENT: %[[CORRECT:.*]] = nn.reduce sum %{{.*}} dims = [0] : tensor<4xi64> -> tensor<i64>
+// XENT: return %[[LOSS]], %[[CORRECT]]
 // NLL-SAME: -> (tensor<f32> {nn.name = "loss"}, tensor<i64> {nn.name = "correct"})
-// MSE-SAME: -> (tensor<f32> {nn.name = "loss"})
+// MSE-SAME: {nn.name = "ashlar.samples"}) -> (tensor<f32> {nn.name = "loss"})
+// A loss of the model's own is of the whole batch.
+// OWN-NOT: ashlar.samples
 // OWN-SAME: -> (tensor<f32> {nn.name = "loss"})
 
 func.func @forward(%x: tensor<4x3xf32> {nn.name = "input"}, %classes: tensor<4xi64> {nn.name = "classes"})

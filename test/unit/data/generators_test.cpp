@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <map>
 
 #include <catch2/catch.hpp>
 
@@ -159,5 +160,23 @@ TEST_CASE("order: a permutation, another one for each pass and seed", "[data][or
       same += first[i] == other[i] ? 1 : 0;
     }
     REQUIRE(same < 10); // 1 is expected of two random permutations
+  }
+}
+
+TEST_CASE("order: every permutation of few samples comes equally often", "[data][order]") {
+  // The last swaps decide between two and three places: one that is left out makes some orders impossible.
+  constexpr int kPasses = 6000;
+  for (const auto &[samples, permutations] : {std::pair<size_t, int>{2, 2}, {3, 6}, {4, 24}}) {
+    std::map<std::vector<uint64_t>, int> counts;
+    for (uint32_t pass = 0; pass < kPasses; ++pass) {
+      std::vector<uint64_t> order(samples);
+      shuffledOrder(5, pass, order);
+      ++counts[order];
+    }
+    REQUIRE(counts.size() == static_cast<size_t>(permutations));
+    const double expected = static_cast<double>(kPasses) / permutations, deviation = std::sqrt(expected);
+    for (const auto &[order, count] : counts) {
+      CHECK(std::fabs(count - expected) < 4.5 * deviation); // a binomial count: one in 10^5 is further away
+    }
   }
 }

@@ -11,6 +11,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <numeric>
 #include <thread>
 
@@ -121,7 +122,7 @@ TEST_CASE("pipeline: every sample comes once a pass, in another order each time"
   program.training.dataset.repeat = 2;
   Pipeline pipeline = created(program.options(folder.path()));
   REQUIRE(pipeline.stepsPerEpoch() == 12);
-  REQUIRE(pipeline.samplesPerEpoch() == 96);
+  REQUIRE(pipeline.samples() == 48);
   std::vector<std::vector<int64_t>> passes;
   for (int pass = 0; pass < 4; ++pass) {
     passes.push_back(labelsOf(pipeline, 6));
@@ -255,19 +256,97 @@ TEST_CASE("elements: what an integer cannot hold becomes the nearest, and bool t
   CHECK(flags[2]);
 }
 
-TEST_CASE("pipeline: the eval split comes in order and leaves out a last batch that is not full", "[data][pipeline]") {
-  TemporaryFolder folder;
-  writeSamples(folder, 21, "eval");
-  Program program(1, 1, 8);
-  program.training.dataset.repeat = 5;
-  PipelineOptions options = program.options(folder.path());
-  options.split = Split::kEval;
-  Pipeline pipeline = created(options);
-  REQUIRE(pipeline.stepsPerEpoch() == 2);
-  const std::vector<int64_t> labels = labelsOf(pipeline, 2);
-  for (int64_t i = 0; i < 16; ++i) {
-    REQUIRE(labels[i] == i);
+TEST_CASE("pipeline: the eval split comes in order, and its last batch is filled up with the first samples", "[data][pipeline]") {
+  for (int64_t samples : {1, 3, 8, 16, 21}) {
+    TemporaryFolder folder;
+    writeSamples(folder, samples, "eval");
+    Program program(1, 1, 8);
+    program.training.dataset.repeat = 5;
+    PipelineOptions options = program.options(folder.path());
+    options.split = Split::kEval;
+    Pipeline pipeline = created(options);
+    REQUIRE(pipeline.samples() == static_cast<uint64_t>(samples));
+    REQUIRE(pipeline.stepsPerEpoch() == static_cast<uint64_t>((samples + 7) / 8));
+    const std::vector<int64_t> labels = labelsOf(pipeline, pipeline.stepsPerEpoch());
+    for (size_t i = 0; i < labels.size(); ++i) {
+      REQUIRE(labels[i] == static_cast<int64_t>(i) % samples);
+    }
   }
+}
+
+// 65504 is the largest f16; 1 + 2^-11 lies between two, and the even one is 1.
+TEST_CASE("pipeline: elements of f16", "[data][pipeline]") {
+  const double wide[] = {1.5, -65504, 1e9, 0x1p-24, 1 + 0x1p-11};
+  uint16_t half[5];
+  convertElements(Element::kF64, wide, Element::kF16, half, 5, 1, 0);
+  CHECK((half[0] == 0x3e00 && half[1] == 0xfbff && half[2] == 0x7c00 && half[3] == 0x0001 && half[4] == 0x3c00));
+  double back[5];
+  convertElements(Element::kF16, half, Element::kF64, back, 5, 2, 1);
+  CHECK((back[0] == 4 && back[1] == -131007 && back[3] == 1 + 0x1p-23 && back[4] == 3));
+  int32_t integers[5];
+  convertElements(Element::kF16, half, Element::kI32, integers, 5, 1, 0);
+  CHECK((integers[0] == 1 && integers[1] == -65504 && integers[2] == std::numeric_limits<int32_t>::max() && integers[3] == 0));
+  uint16_t same[5];
+  convertElements(Element::kF16, half, Element::kF16, same, 5, 1, 0);
+  CHECK(std::memcmp(half, same, sizeof(half)) == 0);
+}
+
+TEST_CASE("pipeline: passes are counted in 64 bits", "[data][pipeline]") {
+  TemporaryFolder folder;
+  writeSamples(folder, 16);
+  Program program(1, 1, 8);
+  program.training.dataset.repeat = (uint64_t{1} << 32) + 1;
+  Pipeline pipeline = created(program.options(folder.path()));
+  CHECK(pipeline.stepsPerEpoch() == 2 * ((uint64_t{1} << 32) + 1));
+  program.training.dataset.repeat = uint64_t{1} << 63;
+  CHECK(refusal(program.options(folder.path())) ==
+        "9223372036854775808 passes of 2 steps are more than can be counted; lower dataset.repeat");
+}
+
+TEST_CASE("pipeline: other samples, counts, types or shapes have other facts", "[data][pipeline]") {
+  Program program(1, 1, 8);
+  auto factsOf = [&](auto &&change) {
+    TemporaryFolder folder;
+    writeSamples(folder, 200);
+    change(folder);
+    return created(program.options(folder.path())).facts();
+  };
+  const DataFacts same = factsOf([](TemporaryFolder &) {});
+  CHECK(same.what == "the train split");
+  CHECK(same.text == "200 samples, image f32 (12,), label i32 ()");
+  CHECK(factsOf([](TemporaryFolder &) {}).contents == same.contents);
+  CHECK(factsOf([](TemporaryFolder &folder) { writeSamples(folder, 201); }).text == "201 samples, image f32 (12,), label i32 ()");
+  std::vector<float> images(200 * 12, 0);
+  auto write = [&](TemporaryFolder &folder, std::vector<int64_t> shape) {
+    REQUIRE(writeNpy(folder.file("image_train.npy"), Element::kF32, shape, images.data()).ok());
+  };
+  CHECK(factsOf([&](TemporaryFolder &folder) { write(folder, {200, 4, 3}); }).text == "200 samples, image f32 (4, 3), label i32 ()");
+  // The first and the last sample, and any element of them.
+  std::iota(images.begin(), images.end(), 0.0f);
+  for (size_t element : {size_t{0}, size_t{11}, images.size() - 1}) {
+    images[element] += 1;
+    CHECK(factsOf([&](TemporaryFolder &folder) { write(folder, {200, 12}); }).contents != same.contents);
+    images[element] -= 1;
+  }
+  CHECK(factsOf([&](TemporaryFolder &folder) { write(folder, {200, 12}); }).contents == same.contents);
+}
+
+TEST_CASE("pipeline: an epoch has more than 2^32 passes", "[data][pipeline]") {
+  TemporaryFolder folder;
+  writeSamples(folder, 48);
+  Program program(1, 1, 8);
+  program.training.dataset.repeat = (uint64_t{1} << 32) + 2;
+  Pipeline pipeline = created(program.options(folder.path()));
+  CHECK(pipeline.stepsPerEpoch() == 6 * ((uint64_t{1} << 32) + 2));
+  const std::vector<int64_t> first = labelsOf(pipeline, 6);
+  pipeline.startEpoch(1); // pass 2^32 + 2
+  const std::vector<int64_t> second = labelsOf(pipeline, 6);
+  program.training.dataset.repeat = 2;
+  Pipeline small = created(program.options(folder.path()));
+  small.startEpoch(1); // pass 2
+  CHECK(labelsOf(small, 6) != second);
+  small.startEpoch(0);
+  CHECK(labelsOf(small, 6) == first);
 }
 
 TEST_CASE("pipeline: what does not fit is refused with both values", "[data][pipeline]") {

@@ -37,6 +37,9 @@ public:
     return values;
   }
 
+  void write(uint64_t address, const void *bytes, size_t count) { std::memcpy(memory.resolve(address, count), bytes, count); }
+  void read(uint64_t address, void *bytes, size_t count) { std::memcpy(bytes, memory.resolve(address, count), count); }
+
   template <class T> uint64_t allocate(size_t count) { return memory.allocate(count * sizeof(T)).value(); }
 
   // Runs a kernel with parameters of 4 or 8 bytes each; returns the number of thread instructions.
@@ -46,6 +49,12 @@ public:
     size_t index = 0;
     (std::memcpy(parameters.data() + kernel.parameterOffsets.at(index++), &arguments, sizeof arguments), ...);
     return machine.launch(*module, kernel, {{blocks, 1, 1}, {threads, 1, 1}}, parameters.data());
+  }
+
+  // Runs a kernel whose parameters are all addresses.
+  void runOn(const std::string &name, uint32_t blocks, uint32_t threads, const std::vector<uint64_t> &addresses) {
+    const Kernel &kernel = *module->kernels.at(name);
+    machine.launch(*module, kernel, {{blocks, 1, 1}, {threads, 1, 1}}, reinterpret_cast<const std::byte *>(addresses.data()));
   }
 
 private:

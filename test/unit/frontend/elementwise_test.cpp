@@ -73,10 +73,10 @@ TEST_CASE("onnx attributes are never ignored", "[frontend]") {
   CHECK_THAT(importError(unary("LeakyRelu", {{"alpha", int64_t(1)}})), contains("attribute \"alpha\" has type INT, not FLOAT"));
 }
 
-// What only the nn op's verifier knows becomes an error that names the node.
-TEST_CASE("onnx op on a type nn refuses", "[frontend]") {
+TEST_CASE("onnx op on a type it does not take", "[frontend]") {
   OnnxModel model = OnnxModel(17).input("x", {4}, TensorProto::INT32).node("Sqrt", {"x"}, {"y"}, {}, "root").output("y");
-  CHECK_THAT(importError(model), contains("model.onnx: node \"root\": 'nn.sqrt' op operand #0"));
+  CHECK_THAT(importError(model),
+             contains("model.onnx: node \"root\" (Sqrt, opset 17): input 0 is a tensor of i32, which the op does not take"));
 }
 
 // Operands broadcast by numpy's rule, in either direction and both at once.
@@ -96,7 +96,7 @@ TEST_CASE("onnx binary op on two element types", "[frontend]") {
   CHECK_THAT(importError(model), contains("operands tensor<2xf32> and tensor<2xf64> have different element types"));
 }
 
-// Known exponents become products and roots, others stay powers.
+// Known exponents become products and quotients, others stay powers.
 TEST_CASE("onnx Pow", "[frontend]") {
   std::vector<double> bases = {1, 2, 4, 0.5};
   for (double power : {1.0, 2.0, 3.0, 0.5, -1.0, 1.5}) {
@@ -107,7 +107,7 @@ TEST_CASE("onnx Pow", "[frontend]") {
       expected.push_back(std::pow(base, power));
     }
     CHECK(holds(evaluate(model, {f32({4}, bases)})[0], {4}, expected));
-    CHECK((print(*import(model)).find("nn.pow") != std::string::npos) == (power == 1.5));
+    CHECK((print(*import(model)).find("nn.pow") != std::string::npos) == (power == 0.5 || power == 1.5));
   }
   CHECK(holds(evaluate(binary("Pow", {2, 1}, {2}), {f32({2, 1}, {2, 3}), f32({2}, {2, 3})})[0], {2, 2}, {4, 8, 9, 27}));
   OnnxModel mixed = OnnxModel(17).input("x", {2}).initializer("p", TensorProto::INT64, {}, {4}).node("Pow", {"x", "p"}, {"y"}).output("y");

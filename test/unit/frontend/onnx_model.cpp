@@ -135,11 +135,6 @@ OnnxModel &OnnxModel::output(const std::string &name) {
   return *this;
 }
 
-MLIRContext &context() {
-  static MLIRContext instance;
-  return instance;
-}
-
 OwningOpRef<ModuleOp> import(const OnnxModel &model, const frontend::ImportOptions &options) {
   TemporaryFile file(model.proto.SerializeAsString());
   auto module = frontend::importOnnx(file.getPath(), options, &context());

@@ -8,6 +8,7 @@
 #include "compiler/frontend/import.h"
 #include "compiler/frontend/onnx_proto.h"
 #include "compiler/reference/tensor.h"
+#include "test/unit/reference/parsed_module.h"
 
 #include "mlir/IR/MLIRContext.h"
 
@@ -55,9 +56,6 @@ public:
   OnnxModel &output(const std::string &name);
   onnx::ModelProto proto;
 };
-
-// Returns the context all tests share.
-mlir::MLIRContext &context();
 
 // Imports a model through a temporary file; throws std::runtime_error with the message, in which the path is "model.onnx".
 mlir::OwningOpRef<mlir::ModuleOp> import(const OnnxModel &model, const frontend::ImportOptions &options = {});

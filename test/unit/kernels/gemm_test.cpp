@@ -214,6 +214,49 @@ TEST_CASE("gemm: activations are exact enough over the whole range", "[kernels][
   }
 }
 
+TEST_CASE("gemm: activations keep special values, the same at every position", "[kernels][gemm]") {
+  const float infinity = std::numeric_limits<float>::infinity(), largest = std::numeric_limits<float>::max();
+  std::vector<float> values = {0,  infinity, largest, 1e-40f, 0x1p-149f, 0x1p-126f, 1e-10f, 1,
+                               17, 88.7f,    88.8f,   100,    103.5f,    105,       1e20f,  1e30f};
+  for (size_t i = 0, count = values.size(); i < count; ++i) {
+    values.push_back(-values[i]);
+  }
+  values.push_back(std::numeric_limits<float>::quiet_NaN());
+  std::mt19937 random(1);
+  for (const GemmKernel *kernel : availableKernels()) {
+    for (uint32_t epilogue = ASHLAR_RT_EPILOGUE_RELU; epilogue <= ASHLAR_RT_EPILOGUE_TANH; ++epilogue) {
+      const int64_t count = 77; // more than one tile, and a rest
+      std::vector<float> first(values.size(), 5);
+      for (size_t shift = 0; shift < values.size(); ++shift) {
+        Problem problem({1, 1, count, 1, 0, 0, 0, epilogue}, random);
+        problem.a[0] = 1;
+        for (int64_t i = 0; i < count; ++i) {
+          problem.b[i] = values[(i + shift) % values.size()];
+        }
+        runKernel(*kernel, problem);
+        for (int64_t i = 0; i < count; ++i) {
+          const size_t which = (i + shift) % values.size();
+          const double exact = referenceEpilogue(epilogue, values[which]);
+          const float found = problem.out[i];
+          INFO(kernel->name << ", epilogue " << epilogue << " of " << values[which] << " at " << i << " is " << found << ", exactly "
+                            << exact);
+          if (!std::isfinite(exact) || !std::isfinite(found)) {
+            REQUIRE(std::isnan(exact) == std::isnan(found));
+            REQUIRE((std::isnan(exact) || exact == found));
+          } else {
+            REQUIRE(std::fabs(found - exact) <= 5e-7 * (std::fabs(exact) > 1 ? std::fabs(exact) : 1));
+            REQUIRE((epilogue != ASHLAR_RT_EPILOGUE_SIGMOID || std::fabs(found - exact) <= 3e-7 * exact + 0x1p-149));
+          }
+          if (shift == 0 && i < static_cast<int64_t>(values.size())) {
+            first[which] = found;
+          }
+          REQUIRE((std::isnan(found) || found == first[which]));
+        }
+      }
+    }
+  }
+}
+
 TEST_CASE("gemm: refuses a size of 0 and an unknown epilogue", "[kernels][gemm]") {
   // Both can only come from a broken image.
   Gemm gemm;

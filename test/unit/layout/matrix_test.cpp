@@ -89,7 +89,8 @@ constexpr Use kUses[] = {
     {"random, by index",
      R"(%i = nn.index [8, 1] : tensor<6x8xi64>
         %s = nn.constant dense<7> : tensor<i64>
-        %u = nn.random uniform %i, %s, %s {stream = 3 : i32} : (tensor<6x8xi64>, tensor<i64>, tensor<i64>) -> tensor<6x8xf64>
+        %stream = nn.constant dense<3> : tensor<i32>
+        %u = nn.random uniform %i, %s, %s, %stream : (tensor<6x8xi64>, tensor<i64>, tensor<i64>, tensor<i32>) -> tensor<6x8xf64>
         %y = nn.mul %x, %u : tensor<6x8xf64>)",
      "6x8xf64"},
 };

@@ -133,7 +133,8 @@ private:
 
   Value randomNumbers(ArrayRef<int64_t> shape) {
     auto scalar = [&] { return nn::ConstantOp::create(b, DenseElementsAttr::get(i64({}), dice.roll(100))).getResult(); };
-    return nn::RandomOp::create(b, f64(shape), nn::Distribution::Uniform, index(shape), scalar(), scalar(), dice.roll(1000));
+    Value stream = nn::ConstantOp::create(b, nn::splat(RankedTensorType::get({}, b.getI32Type()), dice.roll(1000)));
+    return nn::RandomOp::create(b, f64(shape), nn::Distribution::Uniform, index(shape), scalar(), scalar(), stream);
   }
 
   void addOp() {

@@ -49,7 +49,8 @@ constexpr const char *kModel = R"(
     %index = nn.index [8, 1] : tensor<24x8xi64>
     %seed = nn.read @ashlar.seed : tensor<i64>
     %step = nn.read @ashlar.step : tensor<i64>
-    %u = nn.random uniform %index, %seed, %step {stream = 3 : i32} : (tensor<24x8xi64>, tensor<i64>, tensor<i64>) -> tensor<24x8xf64>
+    %stream = nn.constant dense<3> : tensor<i32>
+    %u = nn.random uniform %index, %seed, %step, %stream : (tensor<24x8xi64>, tensor<i64>, tensor<i64>, tensor<i32>) -> tensor<24x8xf64>
     %ratio = nn.constant dense<0.25> : tensor<24x8xf64>
     %none = nn.constant dense<0.0> : tensor<24x8xf64>
     %keep = nn.compare ge %u, %ratio : tensor<24x8xf64> -> tensor<24x8xi1>

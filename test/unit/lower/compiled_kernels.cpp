@@ -9,6 +9,7 @@
 #include "dialects/nn/nn.h"
 #include "dialects/support/element_type.h"
 #include "passes/lower/kernel_emitter.h"
+#include "passes/lower/passes.h"
 #include "test/unit/lower/simulated_kernel.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -18,12 +19,15 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/SymbolTable.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Transforms/Passes.h"
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/Support/FileSystem.h"
 
 #include <cstdlib>
 #include <cstring>
 #include <dlfcn.h>
+#include <limits>
 #include <stdexcept>
 
 using namespace mlir;
@@ -103,6 +107,21 @@ reference::Tensor read(RankedTensorType type, const char *base) {
 
 } // namespace
 
+void fuse(ModuleOp module, exec::Target target) {
+  PassManager passes(module.getContext());
+  lower::ExpandOpsPassOptions expand;
+  expand.target = target;
+  expand.gemmFlops = std::numeric_limits<int64_t>::max();
+  passes.addNestedPass<func::FuncOp>(lower::createExpandOpsPass(expand));
+  passes.addNestedPass<func::FuncOp>(createCanonicalizerPass());
+  passes.addNestedPass<func::FuncOp>(createCSEPass());
+  passes.addNestedPass<func::FuncOp>(lower::createOrderOpsPass());
+  passes.addNestedPass<func::FuncOp>(lower::createFusePass({target}));
+  if (failed(passes.run(module))) {
+    throw std::runtime_error("kernels not fused");
+  }
+}
+
 CompiledKernels::CompiledKernels(ModuleOp fused, std::mt19937_64 &random, bool inPlace, exec::Target target)
     : fused(fused), random(random), target(target), module(ModuleOp::create(fused.getLoc())) {
   fused.getContext()
@@ -167,6 +186,17 @@ CompiledKernels::Loaded CompiledKernels::load(exec::FusionOp fusion) {
   return {reinterpret_cast<ashlar_rt_kernel_fn>(dlsym(library, kernel.name.c_str())), kernel.extent};
 }
 
+void CompiledKernels::launch(const Kernel &kernel, ArrayRef<char *> buffers) {
+  if (target == exec::Target::Cuda) {
+    return simulateKernel(kernel.function, buffers);
+  }
+  auto run = reinterpret_cast<ashlar_rt_kernel_fn>(dlsym(library, kernel.name.c_str()));
+  SmallVector<void *> addresses(buffers);
+  int64_t cut = std::uniform_int_distribution<int64_t>(0, kernel.extent)(random);
+  run(addresses.data(), cut, kernel.extent);
+  run(addresses.data(), 0, cut);
+}
+
 void CompiledKernels::runKernel(exec::FusionOp fusion, llvm::DenseMap<Value, Bytes> &values) {
   const Kernel &kernel = kernels[fusion];
   std::vector<Bytes> operands;
@@ -177,7 +207,7 @@ void CompiledKernels::runKernel(exec::FusionOp fusion, llvm::DenseMap<Value, Byt
     operands.push_back(std::move(copy));
   }
   std::vector<Bytes> results;
-  std::vector<void *> buffers;
+  llvm::SmallVector<char *> buffers;
   for (Bytes &operand : operands) {
     buffers.push_back(aligned(operand));
   }
@@ -187,13 +217,7 @@ void CompiledKernels::runKernel(exec::FusionOp fusion, llvm::DenseMap<Value, Byt
       buffers.push_back(aligned(results.back()));
     }
   }
-  if (target == exec::Target::Cuda) {
-    simulateKernel(kernel.function, llvm::map_to_vector(buffers, [](void *buffer) { return static_cast<char *>(buffer); }));
-  } else {
-    int64_t cut = std::uniform_int_distribution<int64_t>(0, kernel.extent)(random);
-    load(fusion).run(buffers.data(), cut, kernel.extent);
-    load(fusion).run(buffers.data(), 0, cut);
-  }
+  launch(kernel, buffers);
   for (auto [i, output] : llvm::enumerate(fusion.getOutputs())) {
     values[output] = std::move(kernel.alias[i] < 0 ? results[i] : operands[kernel.alias[i]]);
   }

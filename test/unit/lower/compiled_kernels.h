@@ -19,13 +19,16 @@
 
 namespace ashlar::test {
 
+// Runs the passes up to exec.fusion; every product becomes loops.
+void fuse(mlir::ModuleOp module, exec::Target target = exec::Target::Cpu);
+
 // Every fusion is one kernel, on the cpu called over its extent in randomly cut ranges; where a result may overwrite an operand it does, by
 // a coin, if `inPlace`.
 class CompiledKernels {
 public:
   // Compiles and loads; throws std::runtime_error when that fails. `fused` must outlive this and hold no gemm.
   CompiledKernels(mlir::ModuleOp fused, std::mt19937_64 &random, bool inPlace = true, exec::Target target = exec::Target::Cpu);
-  ~CompiledKernels();
+  virtual ~CompiledKernels();
 
   // Runs function `name` and returns its results.
   std::vector<reference::Tensor> run(llvm::StringRef name, llvm::ArrayRef<reference::Tensor> inputs);
@@ -38,14 +41,22 @@ public:
   };
   Loaded load(exec::FusionOp fusion);
 
-private:
-  using Bytes = std::vector<char>;
+protected:
   struct Kernel {
     std::string name;
     mlir::func::FuncOp function;
     llvm::SmallVector<int64_t> alias;
     int64_t extent;
   };
+
+  // Runs a kernel on its buffers, one an argument.
+  virtual void launch(const Kernel &kernel, llvm::ArrayRef<char *> buffers);
+
+  // Returns the module that holds the kernels as ashlar-plan-memory leaves them.
+  mlir::ModuleOp getModule() { return *module; }
+
+private:
+  using Bytes = std::vector<char>;
 
   mlir::ModuleOp fused;
   std::mt19937_64 &random;

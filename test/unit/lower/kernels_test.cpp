@@ -8,30 +8,13 @@
 
 #include "compiler/reference/equivalence.h"
 #include "dialects/exec/exec.h"
-#include "passes/lower/passes.h"
 
-#include "mlir/Pass/PassManager.h"
-#include "mlir/Transforms/Passes.h"
 #include <catch2/catch.hpp>
 
 using namespace ashlar;
 using namespace mlir;
 
 namespace {
-
-// Runs the passes up to exec.fusion; every product becomes loops.
-void fuse(ModuleOp module, exec::Target target = exec::Target::Cpu) {
-  PassManager passes(module.getContext());
-  lower::ExpandOpsPassOptions expand;
-  expand.target = target;
-  expand.gemmFlops = std::numeric_limits<int64_t>::max();
-  passes.addNestedPass<func::FuncOp>(lower::createExpandOpsPass(expand));
-  passes.addNestedPass<func::FuncOp>(createCanonicalizerPass());
-  passes.addNestedPass<func::FuncOp>(createCSEPass());
-  passes.addNestedPass<func::FuncOp>(lower::createOrderOpsPass());
-  passes.addNestedPass<func::FuncOp>(lower::createFusePass({target}));
-  REQUIRE(succeeded(passes.run(module)));
-}
 
 std::vector<reference::Tensor> randomInputs(func::FuncOp function, std::mt19937_64 &random) {
   std::vector<reference::Tensor> inputs;
@@ -55,7 +38,7 @@ TEST_CASE("kernels: random functions agree with the interpreter", "[lower][kerne
     test::addRandomFunction(*module, "f" + std::to_string(i), 4 + i % 25, random);
   }
   OwningOpRef<ModuleOp> fused = module->clone();
-  fuse(*fused, target);
+  test::fuse(*fused, target);
   test::CompiledKernels kernels(*fused, random, /*inPlace=*/true, target);
   for (int i = 0; i < kFunctions; ++i) {
     std::string name = "f" + std::to_string(i);
@@ -101,15 +84,15 @@ TEST_CASE("kernels: f32 functions are within their stated error", "[lower][kerne
       x.setFloat(i, std::uniform_real_distribution<double>(c.low, c.high)(random));
       wide.setFloat(i, x.getFloat(i));
     }
-    fuse(*module);
+    test::fuse(*module);
     test::CompiledKernels kernels(*module, random);
     reference::Tensor computed = kernels.run("f", {x}).front();
     reference::Tensor expected = test::run(*exact, "f", {wide}).front();
-    double worst = 0;
+    reference::Tensor widened(expected.getType());
     for (int64_t i = 0; i < x.getNumElements(); ++i) {
-      worst = std::max(worst, std::abs(computed.getFloat(i) - expected.getFloat(i)) / std::max(1.0, std::abs(expected.getFloat(i))));
+      widened.setFloat(i, computed.getFloat(i));
     }
-    CHECK(worst < c.bound);
+    CHECK(reference::maxDifference(expected, widened) < c.bound);
   }
 }
 
@@ -124,7 +107,7 @@ TEST_CASE("kernels: casts between types of floats", "[lower][kernels]") {
   std::mt19937_64 random(test::testSeed());
   reference::Tensor x = reference::randomTensor(RankedTensorType::get({5}, Float32Type::get(&test::context())), random, /*intLimit=*/10);
   std::vector<reference::Tensor> expected = test::run(*module, "f", {x});
-  fuse(*module);
+  test::fuse(*module);
   test::CompiledKernels kernels(*module, random);
   std::vector<reference::Tensor> computed = kernels.run("f", {x});
   CHECK(reference::maxDifference(expected[0], computed[0]) == 0);
@@ -135,7 +118,7 @@ TEST_CASE("kernels: infinite logits give probability 0 and no NaN", "[lower][ker
   OwningOpRef<ModuleOp> module = test::parse("func.func @f(%x: tensor<2x3xf32>) -> tensor<2x3xf32> { %y = nn.softmax %x : tensor<2x3xf32> "
                                              "return %y : tensor<2x3xf32> }");
   std::mt19937_64 random(1);
-  fuse(*module);
+  test::fuse(*module);
   test::CompiledKernels kernels(*module, random);
   reference::Tensor x = test::tensor("dense<[[0xFF800000, 0.0, 0.0], [1.0, 0xFF800000, 0xFF800000]]> : tensor<2x3xf32>");
   reference::Tensor y = kernels.run("f", {x}).front();
@@ -156,7 +139,7 @@ TEST_CASE("kernels: a NaN survives a maximum, and integers divide by zero to zer
       return %z : tensor<4xi64>
     })");
   std::mt19937_64 random(1);
-  fuse(*module);
+  test::fuse(*module);
   test::CompiledKernels kernels(*module, random);
   reference::Tensor x(RankedTensorType::get({2, 40}, Float32Type::get(&test::context())));
   for (int64_t i = 0; i < x.getNumElements(); ++i) {
@@ -178,21 +161,18 @@ TEST_CASE("kernels: a NaN survives a maximum, and integers divide by zero to zer
 
 namespace {
 
-// Runs @f of `text` in the interpreter and as kernels of the target, and returns the largest difference relative to 1 + |expected|.
+// Runs @f of `text` in the interpreter and as kernels of the target, and returns the largest difference relative to max(1, |expected|).
 double compareWithInterpreter(const std::string &text, exec::Target target) {
   OwningOpRef<ModuleOp> module = test::parse(text);
   std::mt19937_64 random(test::testSeed());
   auto inputs = randomInputs(module->lookupSymbol<func::FuncOp>("f"), random);
   std::vector<reference::Tensor> expected = test::run(*module, "f", inputs);
-  fuse(*module, target);
+  test::fuse(*module, target);
   test::CompiledKernels kernels(*module, random, /*inPlace=*/true, target);
   std::vector<reference::Tensor> computed = kernels.run("f", inputs);
   double worst = 0;
-  for (size_t r = 0; r < expected.size(); ++r) {
-    for (int64_t i = 0; i < expected[r].getNumElements(); ++i) {
-      double exact = expected[r].getFloat(i), found = computed[r].getFloat(i), difference = found == exact ? 0 : std::abs(found - exact);
-      worst = std::max(worst, std::isnan(difference) ? std::numeric_limits<double>::infinity() : difference / (1 + std::abs(exact)));
-    }
+  for (auto [x, y] : llvm::zip_equal(expected, computed)) {
+    worst = std::max(worst, reference::maxDifference(x, y)); // never NaN
   }
   return worst;
 }

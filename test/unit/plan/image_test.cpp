@@ -70,13 +70,15 @@ target::ImageInfo makeInfo() {
   info.deterministicRefusal = "because";
   info.plan = "the plan";
   target::TrainingInfo training;
-  training.dataset = {"digits", "idx", 100, 50, {1.5, 2.5}, /*shuffle=*/true, /*dropRemainder=*/false, /*repeat=*/3, {}};
+  training.dataset = {"digits", "idx", 100, 50, {1.5, 2.5}, /*shuffle=*/true, /*dropRemainder=*/false, /*repeat=*/(uint64_t{1} << 32) + 3,
+                      {}};
   training.dataset.features.push_back(
       {"image", "mask", {{ASHLAR_RT_RESCALE, 0.5, 1.0}, {ASHLAR_RT_NORMALIZE, 0.1, 0.3}}, /*classes=*/12, /*ignoredLabel=*/-1});
   training.globalBatch = 10;
   training.epochs = 4;
   training.logEvery = 5;
   training.lossTensor = "y";
+  training.samplesTensor = "n";
   info.training = training;
   return info;
 }
@@ -143,10 +145,11 @@ TEST_CASE("image: names, constants and training", "[plan][image]") {
   REQUIRE(training);
   CHECK((training->global_batch == 10 && training->epochs == 4 && training->log_every == 5));
   CHECK((std::string(training->loss_tensor) == "y" && training->correct_tensor == nullptr));
+  CHECK(std::string(training->samples_tensor) == "n");
   const ashlar_rt_dataset &dataset = training->dataset;
   CHECK((std::string(dataset.format) == "digits" && std::string(dataset.directory_format) == "idx"));
   CHECK((dataset.train_samples == 100 && dataset.eval_samples == 50 && dataset.params[0] == 1.5 && dataset.params[1] == 2.5));
-  CHECK((dataset.shuffle == 1 && dataset.drop_remainder == 0 && dataset.repeat == 3));
+  CHECK((dataset.shuffle == 1 && dataset.drop_remainder == 0 && dataset.repeat == (uint64_t{1} << 32) + 3));
   REQUIRE(dataset.num_features == 1);
   CHECK((std::string(dataset.features[0].column) == "image" && std::string(dataset.features[0].tensor) == "mask"));
   CHECK((dataset.features[0].classes == 12 && dataset.features[0].ignored_label == -1));

@@ -51,6 +51,21 @@ std::string firstError(llvm::function_ref<void()> body) {
 
 } // namespace
 
+TEST_CASE("maxDifference: a NaN differs from every number, wherever it stands", "[reference]") {
+  auto difference = [](const std::string &x, const std::string &y) {
+    return reference::maxDifference(tensor("dense<[" + x + "]> : tensor<3xf32>"), tensor("dense<[" + y + "]> : tensor<3xf32>"));
+  };
+  const std::string nan = "0x7FC00000", infinity = "0x7F800000";
+  CHECK(difference("1.0, 2.0, 3.0", "1.0, 2.0, 3.5") == Approx(0.5 / 3));
+  CHECK(difference("1.0, " + nan + ", 0.0", "1.0, " + nan + ", 0.0") == 0);
+  CHECK(difference(infinity + ", 1.0, 1.0", infinity + ", 1.0, 1.0") == 0);
+  for (std::string wrong : {nan + ", 2.0, 3.0", "1.0, 2.0, " + nan, nan + ", 2.0, 4.0", "1.0, " + infinity + ", 3.0"}) {
+    INFO(wrong);
+    CHECK(std::isinf(difference("1.0, 2.0, 3.0", wrong)));
+    CHECK(std::isinf(difference(wrong, "1.0, 2.0, 3.0")));
+  }
+}
+
 TEST_CASE("scatter and gather are inverse", "[reference][equivalence]") {
   dist::MeshAttr twoByTwo = mesh("\"dp\" = 2, \"tp\" = 2");
   Tensor global = iota({4, 4});

@@ -318,7 +318,6 @@ TEST_CASE("every op with a gradient has a case", "[reference][gradient]") {
   for (const Case &c : makeCases(testSeed())) {
     tested.insert(c.op.substr(0, c.op.find(' ')));
   }
-  context().loadAllAvailableDialects();
   for (RegisteredOperationName name : context().getRegisteredOperationsByDialect("nn")) {
     if (name.hasInterface<GradientOpInterface>()) {
       INFO(name.getStringRef().str());

@@ -42,13 +42,8 @@ private:
 } // namespace
 
 MLIRContext &context() {
-  static MLIRContext instance(
-      [] {
-        DialectRegistry registry;
-        registry.insert<dist::DistDialect, exec::ExecDialect, nn::NnDialect, func::FuncDialect>();
-        return registry;
-      }(),
-      MLIRContext::Threading::DISABLED);
+  static MLIRContext instance(MLIRContext::Threading::DISABLED);
+  instance.loadDialect<dist::DistDialect, exec::ExecDialect, nn::NnDialect, func::FuncDialect>();
   return instance;
 }
 
@@ -63,7 +58,6 @@ OwningOpRef<ModuleOp> parse(const std::string &text) {
 
 reference::Tensor tensor(const std::string &text) {
   FirstError error;
-  context().loadAllAvailableDialects();
   auto elements = dyn_cast_or_null<ElementsAttr>(parseAttribute(text, &context()));
   FailureOr<reference::Tensor> tensor = elements ? reference::Tensor::fromAttribute(elements) : FailureOr<reference::Tensor>();
   if (failed(tensor)) {

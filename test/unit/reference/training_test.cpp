@@ -47,7 +47,8 @@ func.func @forward(%x: tensor<6x4xf64> {nn.name = "input"}) -> (tensor<6x3xf64> 
   %index = nn.index [5, 1] : tensor<6x5xi64>
   %seed = nn.read @ashlar.seed : tensor<i64>
   %step = nn.read @ashlar.step : tensor<i64>
-  %u = nn.random uniform %index, %seed, %step {stream = 3 : i32} : (tensor<6x5xi64>, tensor<i64>, tensor<i64>) -> tensor<6x5xf64>
+  %stream = nn.constant dense<3> : tensor<i32>
+  %u = nn.random uniform %index, %seed, %step, %stream : (tensor<6x5xi64>, tensor<i64>, tensor<i64>, tensor<i32>) -> tensor<6x5xf64>
   %ratio = nn.constant dense<0.25> : tensor<6x5xf64>
   %scale = nn.constant dense<1.25> : tensor<6x5xf64>
   %none = nn.constant dense<0.0> : tensor<6x5xf64>
@@ -144,14 +145,23 @@ TEST_CASE("training lowers the loss, and canonicalizing changes none of it", "[t
   interpreter.setSeed(3);
   REQUIRE(succeeded(interpreter.run("init", {})));
   std::vector<Tensor> inputs = batch(/*seed=*/3);
-  double first = reference::runGlobal(interpreter, "eval_step", inputs)->front().getFloat(0);
+  // Of 6 samples 4 count.
+  std::vector<Tensor> some = inputs, all = inputs;
+  for (auto [count, list] : {std::pair(4, &some), std::pair(6, &all)}) {
+    list->emplace_back(RankedTensorType::get({}, IntegerType::get(&context(), 64)));
+    list->back().setInt(0, count);
+  }
+  double first = reference::runGlobal(interpreter, "eval_step", all)->front().getFloat(0);
   constexpr int kSteps = 600;
   for (int step = 0; step < kSteps; ++step) {
     REQUIRE(succeeded(reference::runGlobal(interpreter, "train_step", inputs)));
   }
-  std::vector<Tensor> last = *reference::runGlobal(interpreter, "eval_step", inputs);
+  std::vector<Tensor> last = *reference::runGlobal(interpreter, "eval_step", all);
   CHECK(last[0].getFloat(0) < 0.1 * first);
   CHECK(last[1].getInt(0) == 6);
+  std::vector<Tensor> part = *reference::runGlobal(interpreter, "eval_step", some);
+  CHECK((part[0].getFloat(0) > 0 && part[0].getFloat(0) < last[0].getFloat(0)));
+  CHECK(part[1].getInt(0) == 4);
   CHECK(interpreter.getVariable("ashlar.step")->front().getInt(0) == kSteps);
 
   OwningOpRef<ModuleOp> simplified(cast<ModuleOp>((*module)->clone()));

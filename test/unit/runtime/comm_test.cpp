@@ -3,7 +3,6 @@
 // Meshes, barriers, agreement, and sums that do not depend on how devices are spread over processes.
 
 #include "runtime/comm/local/local.h"
-#include "runtime/comm/mpi/rendezvous.h"
 
 #include <catch2/catch.hpp>
 
@@ -202,33 +201,4 @@ TEST_CASE("prepare: a collective that contradicts itself is refused with both va
   CHECK(message() == "sum: in at 0 and out at 16 overlap");
   sum.buffers[1].space = ASHLAR_RT_CONSTANT;
   CHECK(message() == "sum: all_reduce needs both buffers in the arena");
-}
-
-TEST_CASE("shared memory: what one process writes the other reads", "[runtime][comm]") {
-  Mapping first;
-  REQUIRE(Mapping::createShared(8192, first).ok());
-  REQUIRE(first.reserve(0, 8192).ok());
-  Status offered;
-  std::thread offering([&] { offered = offerDescriptor("ashlar-test-meeting", first.file(), /*peers=*/1, /*patience=*/10); });
-  int descriptor = -1;
-  Status received = receiveDescriptor("ashlar-test-meeting", /*patience=*/10, descriptor);
-  offering.join();
-  REQUIRE(received.ok());
-  REQUIRE(offered.ok());
-  Mapping second;
-  REQUIRE(Mapping::attachShared(descriptor, 8192, second).ok());
-  first.data()[4100] = 42;
-  CHECK(second.data()[4100] == 42);
-  CHECK(second.data()[4101] == 0);
-}
-
-TEST_CASE("shared memory: a rank that never comes, and more than there is, are errors", "[runtime][comm]") {
-  CHECK(offerDescriptor("ashlar-test-alone", 0, /*peers=*/3, /*patience=*/0.05).message() ==
-        "only 1 of 4 ranks of this host came up within 0.05 s");
-  int descriptor = -1;
-  CHECK(receiveDescriptor("ashlar-test-nobody", /*patience=*/0.05, descriptor).message() ==
-        "waited 0.05 s for the first rank of this host to come up");
-  Mapping mapping;
-  Status huge = Mapping::createShared(size_t{1} << 46, mapping);
-  CHECK(huge.message().find("the ranks of this host need 67108864.0 MiB of memory but ") == 0);
 }

@@ -95,8 +95,33 @@ else
   failed=$((failed + 1))
   echo "FAILED: only one rank prints the error"
 fi
-# 1 and 2 ranks have different hashes; both believe in two processes.
-check "different programs" error '^error: rank 1 runs program' mpirun -n 1 "$toy" train 2 : -n 1 "$toy" train 2 --deterministic
+check "different programs" error '^error: rank 1 runs program .* but rank 0 runs' mpirun -n 1 "$toy" train 2 : -n 1 "$toy" forward 2
+check "different programs on two hosts" error '^error: rank 1 runs program .* but rank 0 runs' \
+  env ASHLAR_FORCE_HOSTS=2 mpirun -n 1 "$toy" train 2 : -n 1 "$toy" forward 2
+check "different variants" error \
+  '^error: rank 1 runs the deterministic variant of the program but rank 0 the default one; start all ranks with --deterministic, or none' \
+  mpirun -n 1 "$toy" train 2 : -n 1 "$toy" train 2 --deterministic
+check "different variants on two hosts" error '^error: rank 1 runs the deterministic variant of the program but rank 0' \
+  env ASHLAR_FORCE_HOSTS=2 mpirun -n 1 "$toy" train 2 : -n 1 "$toy" train 2 --deterministic
+
+# Parameters after a training.
+check "parameters: alone" 0 '^trained 400' "$toy" train 1 --save-parameters saved/one
+values='local $/; open F, "<", $ARGV[0]; $_ = <F>; printf "%.1f %.1f %.1f\n", unpack "f<3", substr($_, -12)'
+check "parameters: value" 0 '^2.0 3.0 5.0$' perl -e "$values" saved/one/parameters.npy
+check "parameters: nothing else is written" 0 '^parameters.npy$' ls saved/one
+check "parameters: 4 ranks" 0 '^trained 400' mpirun -n 4 "$toy" train 4 --save-parameters four
+same "parameters: 4 ranks = 1 rank" saved/one/parameters.npy four/parameters.npy
+check "parameters: two hosts" 0 '^trained 400' env ASHLAR_FORCE_HOSTS=2 mpirun -n 4 "$toy" train 4 --save-parameters hosts
+same "parameters: two hosts = 1 rank" saved/one/parameters.npy hosts/parameters.npy
+check "parameters: deterministic alone" 0 '^trained 400' "$toy" train 1 --deterministic --save-parameters chunks_1
+check "parameters: deterministic, 2 ranks" 0 '^trained 400' mpirun -n 2 "$toy" train 2 --deterministic --save-parameters chunks_2
+same "parameters: deterministic, 2 ranks = 1 rank" chunks_1/parameters.npy chunks_2/parameters.npy
+check "parameters: no step" 0 '^trained 0 steps' "$toy" train 1 --steps 0 --save-parameters first
+check "parameters: before the first step" 0 '^0.0 0.0 0.1$' perl -e "$values" first/parameters.npy
+check "parameters: no folder" error '^error: rank 0: cannot make the directory saved/one/parameters.npy/a: Not a directory$' \
+  mpirun -n 2 "$toy" train 2 --save-parameters saved/one/parameters.npy/a
+check "parameters: on one rank only" error '^error: rank 1: started with --save-parameters but rank 0 without --save-parameters' \
+  mpirun -n 1 "$toy" train 2 : -n 1 "$toy" train 2 --save-parameters saved
 
 # A rank killed in the middle ends the job.
 mpirun -n 2 "$toy" train 2 --steps 2000000000 --log-every 0 > out 2>&1 &

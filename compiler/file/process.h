@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the compiler and its tools do at the start and at the end of main().
+
+#ifndef ASHLAR_COMPILER_FILE_PROCESS_H
+#define ASHLAR_COMPILER_FILE_PROCESS_H
+
+namespace ashlar::file {
+
+// Prepares the process. Standard streams that are closed lead to /dev/null, so that no file that is opened takes their place. A file
+// size limit is an error of the write. Signals clean up. An allocation that fails ends the process with one line.
+void prepareProcess();
+
+// Writes out what standard output still holds. Returns `status`, or 1, after one line on stderr, when not all could be written.
+int finishProcess(int status);
+
+} // namespace ashlar::file
+
+#endif // ASHLAR_COMPILER_FILE_PROCESS_H

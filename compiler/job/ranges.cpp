@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The ranges, sorted by path, and the walk over all fields that are set.
+
+#include "compiler/job/ranges.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/Format.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <cmath>
+#include <limits>
+
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+using google::protobuf::Reflection;
+
+namespace ashlar::job {
+
+namespace {
+
+constexpr double kMostF32 = std::numeric_limits<float>::max();
+constexpr double kMostI32 = std::numeric_limits<int32_t>::max(), kMostI64 = 0x1p63;
+// Samples, steps and passes: products of two of them, and of one with a number of devices, fit into 64 bits.
+constexpr double kMostCount = 0x1p31;
+constexpr double kMostDevices = 65536; // as many as a mesh has
+
+constexpr NumberRange atLeast(llvm::StringLiteral path, double least, double most) {
+  return {path, least, most};
+}
+constexpr NumberRange anyF32(llvm::StringLiteral path) {
+  return {path, -kMostF32, kMostF32, false, false, true};
+}
+constexpr NumberRange aboveZeroF32(llvm::StringLiteral path) {
+  return {path, 0, kMostF32, true, false, true};
+}
+constexpr NumberRange fromZeroF32(llvm::StringLiteral path) {
+  return {path, 0, kMostF32, false, false, true};
+}
+
+constexpr NumberRange kRanges[] = {
+    atLeast("dataset.digits.eval_samples", 1, kMostCount),
+    atLeast("dataset.digits.train_samples", 1, kMostCount),
+    anyF32("dataset.features.transforms.normalize.mean"),
+    aboveZeroF32("dataset.features.transforms.normalize.std"),
+    anyF32("dataset.features.transforms.rescale.scale"),
+    anyF32("dataset.features.transforms.rescale.shift"),
+    anyF32("dataset.regression.a"),
+    anyF32("dataset.regression.b"),
+    anyF32("dataset.regression.c"),
+    atLeast("dataset.regression.eval_samples", 1, kMostCount),
+    fromZeroF32("dataset.regression.noise"),
+    atLeast("dataset.regression.train_samples", 1, kMostCount),
+    atLeast("dataset.repeat", 1, 0x1p40),
+    atLeast("deterministic.chunks", 1, kMostDevices),
+    atLeast("epochs", 1, 0x1p40),
+    atLeast("global_batch", 1, kMostCount),
+    anyF32("init.fill"),
+    anyF32("init.kaiming_uniform.a"),
+    atLeast("init.kaiming_uniform.fan_in_dim", 0, kMostI32),
+    anyF32("init.normal.mean"),
+    aboveZeroF32("init.normal.std"),
+    anyF32("init.uniform.high"),
+    anyF32("init.uniform.low"),
+    atLeast("log_every", 1, 0x1p40),
+    // The factor of a step that grows; beyond these initial values the scale would only move into its own limits
+    // (passes/train/loss_scale.cpp).
+    {"loss_scale.factor", 1, kMostF32, true, false, true},
+    atLeast("loss_scale.growth_steps", 1, 0x1p40),
+    {"loss_scale.initial", 0x1p-24, 0x1p96, false, false, true},
+    // Costs are 64-bit numbers of nanoseconds and bytes: more than these would mean another unit was meant.
+    atLeast("machine.inter_host.bandwidth_gb_per_s", 1e-3, 1e6),
+    atLeast("machine.inter_host.latency_us", 0, 1e6),
+    atLeast("machine.intra_host.bandwidth_gb_per_s", 1e-3, 1e6),
+    atLeast("machine.intra_host.latency_us", 0, 1e6),
+    atLeast("machine.ranks_per_host", 1, kMostI32),
+    atLeast("mesh.axes.size", 1, kMostI32),
+    atLeast("mesh.device_ids", 0, kMostI32),
+    aboveZeroF32("optimizer.learning_rate"),
+    {"optimizer.momentum.momentum", 0, 1, false, true, true},
+    fromZeroF32("optimizer.momentum.weight_decay"),
+    fromZeroF32("optimizer.sgd.weight_decay"),
+    atLeast("rules.in.slices", 1, kMostDevices),
+    atLeast("rules.out.slices", 1, kMostDevices),
+    atLeast("rules.priority", 0, kMostI32),
+    atLeast("seed", 0, kMostI64),
+    atLeast("strategy.mesh.axes.size", 1, kMostI32),
+    atLeast("strategy.programs.ops.ordinal", 0, kMostI32),
+};
+
+bool isWithin(const NumberRange &range, double value) {
+  bool low = range.excludesLeast ? value > range.least : value >= range.least;
+  bool high = range.excludesMost ? value < range.most : value <= range.most;
+  return low && high; // neither of a NaN
+}
+
+// "optimizer.learning_rate 0 is not in (0, 3.4028234663852886e+38]"; `of` names what holds the field, " of "fc*"", or nothing.
+Fault describe(const NumberRange &range, const std::string &value, const std::string &of) {
+  std::string text;
+  llvm::raw_string_ostream(text) << range.path << " " << value << of << " is not in " << (range.excludesLeast ? "(" : "[")
+                                 << llvm::format("%.15g", range.least) << ", " << llvm::format("%.15g", range.most)
+                                 << (range.excludesMost ? ")" : "]");
+  return text;
+}
+
+std::string numberText(double value) {
+  std::string text;
+  llvm::raw_string_ostream(text) << llvm::format("%.15g", value);
+  return text;
+}
+
+Fault checkFloat(const NumberRange &range, double value, const std::string &of) {
+  if (!isWithin(range, value)) {
+    return describe(range, numberText(value), of);
+  }
+  auto rounded = static_cast<float>(value);
+  if (range.inF32 && (!isWithin(range, rounded) || (rounded == 0) != (value == 0))) {
+    return describe(range, numberText(value) + of + ", in f32 " + numberText(rounded) + ",", "");
+  }
+  return {};
+}
+
+// Returns how errors name the element of a list that holds a number: by its name, match or column.
+std::string nameOf(const Message &message, const std::string &outer) {
+  for (const char *key : {"name", "match", "column"}) {
+    const FieldDescriptor *field = message.GetDescriptor()->FindFieldByName(key);
+    if (field && field->cpp_type() == FieldDescriptor::CPPTYPE_STRING && message.GetReflection()->HasField(message, field)) {
+      return " of \"" + message.GetReflection()->GetString(message, field) + "\"";
+    }
+  }
+  return outer;
+}
+
+Fault checkMessage(const Message &message, const std::string &prefix, const std::string &outer);
+
+// Checks element `index` (0 of a field that is not repeated) of a field.
+Fault checkElement(const Message &message, const FieldDescriptor *field, int index, const std::string &path, const std::string &of) {
+  const Reflection *reflection = message.GetReflection();
+  bool isRepeated = field->is_repeated();
+  if (field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) {
+    return checkMessage(isRepeated ? reflection->GetRepeatedMessage(message, field, index) : reflection->GetMessage(message, field), path,
+                        of);
+  }
+  const NumberRange *range = findRange(path);
+  if (!range) {
+    return {};
+  }
+  if (field->cpp_type() == FieldDescriptor::CPPTYPE_DOUBLE) {
+    return checkFloat(*range, reflection->GetDouble(message, field), of);
+  }
+  bool isWide = field->cpp_type() == FieldDescriptor::CPPTYPE_INT64;
+  int64_t value = isWide       ? reflection->GetInt64(message, field)
+                  : isRepeated ? reflection->GetRepeatedInt32(message, field, index)
+                               : reflection->GetInt32(message, field);
+  return isWithin(*range, static_cast<double>(value)) ? "" : describe(*range, std::to_string(value), of);
+}
+
+Fault checkMessage(const Message &message, const std::string &prefix, const std::string &outer) {
+  const Reflection *reflection = message.GetReflection();
+  std::string of = nameOf(message, outer);
+  std::vector<const FieldDescriptor *> fields;
+  reflection->ListFields(message, &fields);
+  for (const FieldDescriptor *field : fields) {
+    std::string path = prefix.empty() ? field->name() : prefix + "." + field->name();
+    for (int i = 0, count = field->is_repeated() ? reflection->FieldSize(message, field) : 1; i < count; ++i) {
+      if (Fault fault = checkElement(message, field, i, path, of); !fault.empty()) {
+        return fault;
+      }
+    }
+  }
+  return {};
+}
+
+} // namespace
+
+const NumberRange *findRange(llvm::StringRef path) {
+  const NumberRange *found = llvm::find_if(kRanges, [&](const NumberRange &range) { return range.path == path; });
+  return found == std::end(kRanges) ? nullptr : found;
+}
+
+Fault checkRanges(const Job &job) {
+  return checkMessage(job, "", "");
+}
+
+} // namespace ashlar::job

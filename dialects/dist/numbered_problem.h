@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One redistribution in the search's terms: which axes may serve, from names to numbers and back.
+
+#ifndef ASHLAR_DIALECTS_DIST_NUMBERED_PROBLEM_H
+#define ASHLAR_DIALECTS_DIST_NUMBERED_PROBLEM_H
+
+#include "dialects/dist/redistribution_search.h"
+
+namespace ashlar::dist {
+
+// State: the mesh axes behind each number. With more axes in use than a limit the problem is made smaller first. Nothing is lost by
+// leaving out axes over which both ends are partial: no step may touch them. Something may be lost, in corners, by the others:
+// - axes that begin a dim at both ends stay, and the dim is what they leave of it;
+// - axes of equal links that are side by side at both ends, or summed, or idle, are one axis, where they cut evenly. They could be apart in
+//   between, which pays only where a dim is too short for all of them.
+class NumberedProblem {
+public:
+  // Assumes layouts without axes of size 1. `limit`: up to so many axes each is one of the search, and idle ones are added.
+  NumberedProblem(MeshAttr mesh, llvm::ArrayRef<Link> links, mlir::RankedTensorType type, const Layout &from, const Layout &to,
+                  size_t limit = kExactAxes);
+
+  // Returns the problem; its ends are those given, less what was left out.
+  const SearchProblem &get() const { return problem; }
+
+  // Returns the plan that a search found.
+  Plan name(llvm::ArrayRef<SearchStep> steps) const;
+
+private:
+  using Names = llvm::ArrayRef<mlir::StringAttr>;
+
+  void leaveOutFixed(Layout &from, Layout &to);
+  llvm::SmallVector<AxisList> joinAxes(Names axes, const Layout &from, const Layout &to) const;
+  llvm::SmallVector<mlir::StringAttr> usedAxes(const Layout &from, const Layout &to) const;
+  bool cutsAtOnce(Names axes, const Layout &layout) const;
+  void addIdle(Names used, size_t limit);
+  void addAxis(AxisList parts);
+  const Link &linkOf(mlir::StringAttr axis) const { return links[*mesh.findAxis(axis)]; }
+  NumberedLayout number(const Layout &layout) const;
+  AxisList nameAxes(llvm::ArrayRef<uint8_t> list) const;
+
+  MeshAttr mesh;
+  llvm::ArrayRef<Link> links;
+  mlir::RankedTensorType type;
+  const Layout from, to;
+  bool isSmaller = false; // than what it was made of
+  SearchProblem problem;
+  llvm::SmallVector<AxisList> names;  // of each axis of the search
+  llvm::SmallVector<AxisList> before; // the axes left out, one list a dim
+};
+
+} // namespace ashlar::dist
+
+#endif // ASHLAR_DIALECTS_DIST_NUMBERED_PROBLEM_H

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Touching a page that a mapped file no longer has raises SIGBUS. The handler finds the region by a list that only grows, whose entries are
+// used again, puts a page of zeros in the place and marks the region.
+
+#include "runtime/base/mapped_file.h"
+
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <cstdint>
+#include <cstring>
+#include <utility>
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace ashlar::rt {
+
+// Where a file is mapped.
+struct MappedRegion {
+  std::atomic<char *> base{nullptr}; // null: the entry is free
+  std::atomic<size_t> bytes{0};
+  std::atomic<bool> isCut{false};
+  MappedRegion *next = nullptr;
+};
+
+namespace {
+
+std::atomic<MappedRegion *> regions{nullptr};
+struct sigaction previousHandler;
+
+void onSignal(int number, siginfo_t *info, void *context) {
+  const uintptr_t pageBytes = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  const auto address = reinterpret_cast<uintptr_t>(info->si_addr);
+  for (MappedRegion *region = regions.load(); region != nullptr; region = region->next) {
+    const auto base = reinterpret_cast<uintptr_t>(region->base.load());
+    if (base == 0 || address < base || address - base >= region->bytes.load()) {
+      continue;
+    }
+    region->isCut = true;
+    void *page = reinterpret_cast<void *>(address / pageBytes * pageBytes);
+    if (mmap(page, pageBytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != MAP_FAILED) {
+      return;
+    }
+  }
+  // Not ours: what was there before, or the end.
+  if ((previousHandler.sa_flags & SA_SIGINFO) != 0) {
+    previousHandler.sa_sigaction(number, info, context);
+    return;
+  }
+  std::signal(number, previousHandler.sa_handler == SIG_IGN ? SIG_DFL : previousHandler.sa_handler);
+}
+
+// Libraries set handlers of their own when they start, so this looks again for each file.
+void setHandler() {
+  struct sigaction action = {}, before = {};
+  action.sa_sigaction = onSignal;
+  action.sa_flags = SA_SIGINFO | SA_ONSTACK;
+  sigemptyset(&action.sa_mask);
+  sigaction(SIGBUS, &action, &before);
+  if ((before.sa_flags & SA_SIGINFO) == 0 || before.sa_sigaction != onSignal) {
+    previousHandler = before;
+  }
+}
+
+// Returns an entry for the region, with `base` set last: the handler reads it first.
+MappedRegion *addRegion(char *base, size_t bytes) {
+  for (MappedRegion *region = regions.load(); region != nullptr; region = region->next) {
+    if (region->base.load() == nullptr) {
+      region->bytes = bytes;
+      region->isCut = false;
+      region->base = base;
+      return region;
+    }
+  }
+  auto *region = new MappedRegion();
+  region->bytes = bytes;
+  region->base = base;
+  region->next = regions.load();
+  regions = region;
+  return region;
+}
+
+} // namespace
+
+MappedFile::MappedFile(MappedFile &&other) noexcept {
+  *this = std::move(other);
+}
+
+MappedFile &MappedFile::operator=(MappedFile &&other) noexcept {
+  std::swap(path, other.path);
+  std::swap(region, other.region);
+  std::swap(descriptor, other.descriptor);
+  return *this;
+}
+
+MappedFile::~MappedFile() {
+  if (region != nullptr) {
+    char *base = region->base.exchange(nullptr);
+    munmap(base, region->bytes);
+  }
+  if (descriptor >= 0) {
+    close(descriptor);
+  }
+}
+
+Status MappedFile::open(const std::string &path, MappedFile &file) {
+  MappedFile result;
+  result.path = path;
+  result.descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK); // a pipe must not block
+  if (result.descriptor < 0) {
+    return unavailable("cannot open \"{}\": {}", path, std::strerror(errno));
+  }
+  struct stat info = {};
+  if (fstat(result.descriptor, &info) != 0 || !S_ISREG(info.st_mode) || info.st_size == 0) {
+    return invalid("\"{}\" is empty or not a regular file; expected a .npy file", path);
+  }
+  void *base = mmap(nullptr, static_cast<size_t>(info.st_size), PROT_READ, MAP_PRIVATE, result.descriptor, 0);
+  if (base == MAP_FAILED) {
+    return unavailable("cannot map the {} bytes of \"{}\": {}; if it is a limit, raise it (ulimit -v)", info.st_size, path,
+                       std::strerror(errno));
+  }
+  setHandler();
+  result.region = addRegion(static_cast<char *>(base), static_cast<size_t>(info.st_size));
+  file = std::move(result);
+  return Status();
+}
+
+const char *MappedFile::data() const {
+  return region->base.load(std::memory_order_relaxed);
+}
+
+size_t MappedFile::size() const {
+  return region->bytes.load(std::memory_order_relaxed);
+}
+
+Status MappedFile::check() const {
+  struct stat info = {};
+  const bool isWhole = fstat(descriptor, &info) == 0 && static_cast<size_t>(info.st_size) == size();
+  if (isWhole && !region->isCut.load(std::memory_order_relaxed)) { // within its last page a file can be cut without a signal
+    return Status();
+  }
+  return unavailable(
+      "\"{}\" had {} bytes when it was opened, and not all of them can be read any more; leave files of data alone during a run", path,
+      size());
+}
+
+} // namespace ashlar::rt

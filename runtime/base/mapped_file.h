@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Files of data, mapped: only what is touched is read.
+
+#ifndef ASHLAR_RUNTIME_BASE_MAPPED_FILE_H
+#define ASHLAR_RUNTIME_BASE_MAPPED_FILE_H
+
+#include "runtime/base/status.h"
+
+#include <string>
+
+namespace ashlar::rt {
+
+struct MappedRegion;
+
+// A file mapped for reading. What its file no longer has when it is touched, because the file was cut or its disk failed, reads as zeros,
+// and check() tells. Movable; unmaps when destroyed.
+class MappedFile {
+public:
+  MappedFile() = default;
+  MappedFile(MappedFile &&other) noexcept;
+  MappedFile &operator=(MappedFile &&other) noexcept;
+  ~MappedFile();
+
+  // Maps a regular file that is not empty. By one thread at a time.
+  static Status open(const std::string &path, MappedFile &file);
+
+  // Returns the bytes of the file and their number.
+  const char *data() const;
+  size_t size() const;
+
+  // Fails when the file is not as long as it was, or a page of it was not there. What was read since open() is then worth nothing.
+  Status check() const;
+
+private:
+  std::string path;
+  MappedRegion *region = nullptr;
+  int descriptor = -1;
+};
+
+} // namespace ashlar::rt
+
+#endif // ASHLAR_RUNTIME_BASE_MAPPED_FILE_H

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The one way in which the runtime writes files. A file is written under a name that nobody can have prepared, in the folder of its place,
+// and then renamed: what another user has put at the place is neither followed nor written to. The permissions of the new file follow from
+// the umask. A signal that ends the process removes what has no name yet.
+
+#ifndef ASHLAR_RUNTIME_BASE_OUTPUT_FILE_H
+#define ASHLAR_RUNTIME_BASE_OUTPUT_FILE_H
+
+#include "runtime/base/status.h"
+
+#include <string>
+
+namespace ashlar::rt {
+
+struct PendingOutput;
+
+// A file that is being written. Movable. Without commit() it is removed.
+class OutputFile {
+public:
+  OutputFile() = default;
+  OutputFile(OutputFile &&other) noexcept;
+  OutputFile &operator=(OutputFile &&other) noexcept;
+  ~OutputFile();
+
+  // Begins a file that is there as a whole, after commit(), or not at all. Refuses a place where something other than a regular file is: it
+  // would be replaced, or, when it is a symbolic link, lead where nobody can know.
+  Status create(const std::string &path);
+
+  // Begins a file that is there from the start and grows, a log. A pipe or a device file is written to as it is; a symbolic link is
+  // refused.
+  Status createLog(const std::string &path);
+
+  // Whether a file was begun and not closed.
+  bool isOpen() const { return descriptor >= 0; }
+
+  // Appends bytes. After an error the first one is remembered, and nothing more is written.
+  Status write(const void *data, size_t bytes);
+
+  // Ends the file and says whether all of it was written. A second call does nothing.
+  Status close();
+
+  // Closes the file and gives it its name.
+  Status commit();
+
+private:
+  Status begin(const std::string &path);
+  Status rename();
+
+  std::string path;
+  PendingOutput *pending = nullptr; // null: no temporary name to remove
+  int descriptor = -1;
+  int error = 0; // errno of the first write that failed
+};
+
+// Returns a text that is equal for two paths exactly when writing to them is writing to one file, however they are spelled, through links
+// too. Where nothing can be looked up, the path itself.
+std::string fileIdentity(const std::string &path);
+
+} // namespace ashlar::rt
+
+#endif // ASHLAR_RUNTIME_BASE_OUTPUT_FILE_H

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Gathers tensors tensor by tensor, so that rank 0 holds one of them at a time.
+
+#include "runtime/launch/output_tensors.h"
+
+#include "runtime/base/dtype.h"
+#include "runtime/data/npy.h"
+#include "runtime/launch/shard.h"
+
+#include <algorithm>
+#include <map>
+
+namespace ashlar::rt {
+namespace {
+
+// Writes a tensor to a file that has no name yet.
+Status write(const OutputTensor &output, const std::vector<char> &global, OutputFile &file) {
+  const ashlar_rt_tensor &tensor = *output.tensor;
+  Element element = Element::kF32;
+  elementOfDtype(tensor.buffer.dtype, element);
+  ASHLAR_RETURN_IF_ERROR(file.create(output.path));
+  ASHLAR_RETURN_IF_ERROR(
+      writeNpy(file, element, std::vector<int64_t>(tensor.global_shape, tensor.global_shape + tensor.rank), global.data()));
+  return file.close();
+}
+
+} // namespace
+
+std::string outputFileName(std::string name) {
+  std::replace(name.begin(), name.end(), '/', '_');
+  return name + ".npy";
+}
+
+Status checkOutputTensors(const std::vector<OutputTensor> &tensors, const char *kind, const char *remedy) {
+  std::map<std::string, const char *> tensorOf;
+  for (const OutputTensor &output : tensors) {
+    const ashlar_rt_tensor &tensor = *output.tensor;
+    Element element;
+    if (!elementOfDtype(tensor.buffer.dtype, element)) {
+      return unavailable("{} {} has type {}, which .npy files cannot hold", kind, tensor.name, dtypeName(tensor.buffer.dtype));
+    }
+    auto [first, isNew] = tensorOf.emplace(fileIdentity(output.path), tensor.name);
+    if (!isNew) {
+      return invalid("{}s {} and {} would both be written to {}; {}", kind, first->second, tensor.name, output.path, remedy);
+    }
+  }
+  return Status();
+}
+
+Status writeOutputTensors(Session &session, const std::vector<OutputTensor> &tensors) {
+  Communicator &seat = *session.communicator;
+  std::vector<OutputFile> files(tensors.size()); // without names until all are written
+  Status written;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const ashlar_rt_tensor &tensor = *tensors[i].tensor;
+    std::vector<char> global(seat.rank() == 0 ? globalBytes(tensor) : 0);
+    auto sink = [&](int device, const char *data) {
+      if (holdsFirstCopy(tensor, seat.mesh().coordinates(device))) {
+        copyShard(ShardCopy::kLocalToGlobal, tensor, *session.variant, static_cast<uint32_t>(device), global.data(),
+                  const_cast<char *>(data));
+      }
+    };
+    ASHLAR_RETURN_IF_ERROR(session.executor->fetch(tensor, sink));
+    if (seat.rank() == 0 && written.ok()) {
+      written = write(tensors[i], global, files[i]);
+    }
+    seat.noteProgress();
+  }
+  for (size_t i = 0; i < files.size() && seat.rank() == 0; ++i) {
+    written.update(written.ok() ? files[i].commit() : Status());
+  }
+  return written;
+}
+
+} // namespace ashlar::rt

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Global tensors that a run writes as .npy files: outputs of a model, parameters after a training. The files appear together, when all of
+// them are written.
+
+#ifndef ASHLAR_RUNTIME_LAUNCH_OUTPUT_TENSORS_H
+#define ASHLAR_RUNTIME_LAUNCH_OUTPUT_TENSORS_H
+
+#include "runtime/launch/session.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace ashlar::rt {
+
+// A tensor of the variant and the file that it goes to.
+struct OutputTensor {
+  const ashlar_rt_tensor *tensor;
+  std::string path;
+};
+
+// Returns NAME.npy; a name with slashes must not leave its folder.
+std::string outputFileName(std::string name);
+
+// Checks that .npy files can hold the tensors and that no two of them go to one file, however its path is spelled. `kind` and `remedy` are
+// for the error: "output", "give each a file of its own with --output".
+Status checkOutputTensors(const std::vector<OutputTensor> &tensors, const char *kind, const char *remedy);
+
+// Puts the pieces of the tensors together and lets rank 0 write them, all or none. Every rank calls it, after a barrier; only the status of
+// rank 0 can tell of a file.
+Status writeOutputTensors(Session &session, const std::vector<OutputTensor> &tensors);
+
+} // namespace ashlar::rt
+
+#endif // ASHLAR_RUNTIME_LAUNCH_OUTPUT_TENSORS_H

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Training by plain loops; see job_reference.h.
+
+#include "test/fuzz/job_reference.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <numeric>
+
+namespace ashlar::fuzz {
+
+namespace {
+
+using Vector = std::vector<double>;
+
+// Philox4x32-10 of Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011.
+std::array<uint32_t, 4> philox4x32(std::array<uint32_t, 4> x, uint32_t key0, uint32_t key1) {
+  for (int round = 0; round < 10; ++round, key0 += 0x9E3779B9, key1 += 0xBB67AE85) {
+    uint64_t a = uint64_t{x[0]} * 0xD2511F53, b = uint64_t{x[2]} * 0xCD9E8D57;
+    x = {uint32_t(b >> 32) ^ x[1] ^ key0, uint32_t(b), uint32_t(a >> 32) ^ x[3] ^ key1, uint32_t(a)};
+  }
+  return x;
+}
+
+double activate(Activation kind, double x) {
+  switch (kind) {
+  case Activation::None:
+    return x;
+  case Activation::Tanh:
+    return std::tanh(x);
+  case Activation::Sigmoid:
+    return 1 / (1 + std::exp(-x));
+  case Activation::Relu:
+    return x > 0 ? x : 0;
+  }
+  return x;
+}
+
+// The slope of an activation where its value is y.
+double slopeAt(Activation kind, double y) {
+  switch (kind) {
+  case Activation::None:
+    return 1;
+  case Activation::Tanh:
+    return 1 - y * y;
+  case Activation::Sigmoid:
+    return y * (1 - y);
+  case Activation::Relu:
+    return y > 0 ? 1 : 0;
+  }
+  return 1;
+}
+
+// Returns log(sum of exp(x)).
+double logSumExp(const Vector &x) {
+  double largest = *std::max_element(x.begin(), x.end()), sum = 0;
+  for (double value : x) {
+    sum += std::exp(value - largest);
+  }
+  return largest + std::log(sum);
+}
+
+// The share of one sample in the loss, times the size of the batch, and its gradient by the outputs. A log softmax at the end of the model
+// and the likelihood of its results are together the cross entropy.
+double lossOfSample(LossKind kind, const Vector &outputs, const double *target, int64_t label, Vector &gradient) {
+  double loss = 0, count = outputs.size();
+  gradient.assign(outputs.size(), 0);
+  if (kind == LossKind::CrossEntropy || kind == LossKind::LogLikelihood) {
+    double norm = logSumExp(outputs);
+    for (size_t c = 0; c < outputs.size(); ++c) {
+      gradient[c] = std::exp(outputs[c] - norm) - (static_cast<int64_t>(c) == label ? 1 : 0);
+    }
+    return norm - outputs[label];
+  }
+  for (size_t c = 0; c < outputs.size(); ++c) {
+    double difference = outputs[c] - (kind == LossKind::SquaredError ? target[c] : 0);
+    loss += difference * difference / count;
+    gradient[c] = 2 * difference / count;
+  }
+  return loss;
+}
+
+class Reference {
+public:
+  Reference(const TrainingJob &job, const Rounding &rounding) : job(job), rounding(rounding), layers(job.layers) {
+    for (const Layer &layer : layers) {
+      weightState.emplace_back(layer.weight.size(), 0);
+      biasState.emplace_back(layer.bias.size(), 0);
+    }
+  }
+
+  TrainingOutcome run() {
+    TrainingOutcome outcome;
+    int64_t stepsPerPass = job.train.count / job.batch, stepsPerEpoch = stepsPerPass * job.repeat, done = 0;
+    int64_t logEvery = job.logEvery == 0 ? stepsPerEpoch : job.logEvery;
+    for (int64_t pass = 0; pass < job.epochs * job.repeat; ++pass) {
+      std::vector<int64_t> order(job.train.count);
+      std::iota(order.begin(), order.end(), 0);
+      order = job.shuffles ? orderOfPass(job.seed, static_cast<uint32_t>(pass), job.train.count) : order;
+      for (int64_t step = 0; step < stepsPerPass; ++step) {
+        double loss = trainStep(order.data() + step * job.batch);
+        if (++done % logEvery == 0) {
+          outcome.lines.push_back({(done - 1) / stepsPerEpoch + 1, (done - 1) % stepsPerEpoch + 1, loss});
+        }
+      }
+    }
+    evaluate(outcome);
+    outcome.layers = layers;
+    return outcome;
+  }
+
+private:
+  // Returns the values of all layers of a sample: the transformed inputs, then what each layer makes.
+  std::vector<Vector> forward(const Samples &samples, int64_t sample) {
+    int64_t inputs = layers.front().inputs;
+    std::vector<Vector> values(1);
+    for (int64_t i = 0; i < inputs; ++i) {
+      double x = samples.inputs[sample * inputs + i];
+      for (auto [factor, shift] : job.transforms) {
+        x = x * factor + shift;
+      }
+      values[0].push_back(rounding.inner(x));
+    }
+    for (const Layer &layer : layers) {
+      Vector outputs;
+      for (int64_t row = 0; row < layer.outputs; ++row) {
+        double sum = layer.bias.empty() ? 0 : layer.bias[row];
+        for (int64_t column = 0; column < layer.inputs; ++column) {
+          sum += rounding.inner(layer.weight[row * layer.inputs + column] * values.back()[column]);
+        }
+        outputs.push_back(rounding.inner(activate(layer.activation, rounding.inner(sum))));
+      }
+      values.push_back(std::move(outputs));
+    }
+    return values;
+  }
+
+  double lossOf(const Samples &samples, int64_t sample, const Vector &outputs, Vector &gradient) {
+    const double *target = samples.targets.empty() ? nullptr : samples.targets.data() + sample * outputs.size();
+    return rounding.inner(lossOfSample(job.loss, outputs, target, samples.labels.empty() ? 0 : samples.labels[sample], gradient));
+  }
+
+  // One update from a batch; returns the loss ahead of it.
+  double trainStep(const int64_t *batch) {
+    std::vector<Vector> weightGradients, biasGradients;
+    for (const Layer &layer : layers) {
+      weightGradients.emplace_back(layer.weight.size(), 0);
+      biasGradients.emplace_back(layer.bias.size(), 0);
+    }
+    double loss = 0;
+    for (int64_t i = 0; i < job.batch; ++i) {
+      std::vector<Vector> values = forward(job.train, batch[i]);
+      Vector gradient;
+      loss += lossOf(job.train, batch[i], values.back(), gradient) / job.batch;
+      for (size_t l = layers.size(); l-- > 0;) {
+        gradient = backward(layers[l], values[l], values[l + 1], gradient, weightGradients[l], biasGradients[l]);
+      }
+    }
+    for (size_t l = 0; l < layers.size(); ++l) {
+      if (!layers[l].weightIsFrozen) {
+        update(layers[l].weight, weightState[l], weightGradients[l]);
+      }
+      update(layers[l].bias, biasState[l], biasGradients[l]);
+    }
+    return rounding.parameter(loss);
+  }
+
+  // Adds a sample's share to the gradients of a layer's parameters; returns the gradient by its inputs.
+  Vector backward(const Layer &layer, const Vector &inputs, const Vector &outputs, const Vector &gradient, Vector &weightGradient,
+                  Vector &biasGradient) {
+    Vector below(layer.inputs, 0);
+    for (int64_t row = 0; row < layer.outputs; ++row) {
+      double slope = rounding.inner(gradient[row] * slopeAt(layer.activation, outputs[row]));
+      for (int64_t column = 0; column < layer.inputs; ++column) {
+        weightGradient[row * layer.inputs + column] += rounding.inner(slope * inputs[column]) / job.batch;
+        below[column] += rounding.inner(slope * layer.weight[row * layer.inputs + column]);
+      }
+      if (!biasGradient.empty()) {
+        biasGradient[row] += slope / job.batch;
+      }
+    }
+    return below;
+  }
+
+  void update(Vector &parameter, Vector &state, const Vector &gradient) {
+    for (size_t i = 0; i < parameter.size(); ++i) {
+      double direction = gradient[i] + job.decay * parameter[i];
+      if (job.hasMomentum) {
+        state[i] = rounding.parameter(job.momentum * state[i] + direction);
+        direction = job.isNesterov ? direction + job.momentum * state[i] : state[i];
+      }
+      parameter[i] = rounding.parameter(parameter[i] - job.rate * direction);
+    }
+  }
+
+  void evaluate(TrainingOutcome &outcome) {
+    Vector gradient;
+    for (int64_t sample = 0; sample < job.evaluation.count; ++sample) {
+      Vector outputs = forward(job.evaluation, sample).back();
+      outcome.evaluationLoss += lossOf(job.evaluation, sample, outputs, gradient) / job.evaluation.count;
+      int64_t best = std::max_element(outputs.begin(), outputs.end()) - outputs.begin();
+      outcome.correct += !job.evaluation.labels.empty() && best == job.evaluation.labels[sample];
+    }
+  }
+
+  const TrainingJob &job;
+  const Rounding &rounding;
+  std::vector<Layer> layers;
+  std::vector<Vector> weightState, biasState;
+};
+
+} // namespace
+
+std::vector<int64_t> orderOfPass(uint64_t seed, uint32_t pass, int64_t count) {
+  constexpr uint32_t kShuffle = 0x73687566; // "shuf"
+  std::vector<int64_t> order(count);
+  std::iota(order.begin(), order.end(), 0);
+  for (uint64_t i = count; i > 1; --i) {
+    auto words = philox4x32({uint32_t(i), uint32_t(i >> 32), pass, kShuffle}, uint32_t(seed), uint32_t(seed >> 32));
+    std::swap(order[i - 1], order[(uint64_t{words[0]} << 32 | words[1]) % i]);
+  }
+  return order;
+}
+
+TrainingOutcome trainReference(const TrainingJob &job, const Rounding &rounding) {
+  return Reference(job, rounding).run();
+}
+
+} // namespace ashlar::fuzz

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a training job must come to, computed by plain loops in double precision: order of the samples, batches, transforms, a chain of
+// dense layers, loss, gradients, optimizer, evaluation. It shares no code with the compiler and the runtime; where they have a choice it
+// follows docs/data.md, docs/semantics.md and docs/numbers.md. Written for reading.
+
+#ifndef ASHLAR_TEST_FUZZ_JOB_REFERENCE_H
+#define ASHLAR_TEST_FUZZ_JOB_REFERENCE_H
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace ashlar::fuzz {
+
+enum class Activation { None, Tanh, Sigmoid, Relu };
+
+enum class LossKind {
+  CrossEntropy,  // softmax cross entropy of the outputs and class labels
+  SquaredError,  // mean over all elements of (output - target)^2
+  LogLikelihood, // the model ends in a log softmax; class labels
+  MeanSquare     // the model computes it: the mean over all elements of output^2
+};
+
+// y = activation(W x + b).
+struct Layer {
+  std::string name; // parameters NAME.weight (outputs x inputs) and, unless `bias` is empty, NAME.bias
+  int64_t inputs = 0, outputs = 0;
+  std::vector<double> weight, bias;
+  Activation activation = Activation::None;
+  bool weightIsFrozen = false;
+};
+
+// The samples of a split, one after the other.
+struct Samples {
+  int64_t count = 0;
+  std::vector<double> inputs;  // count x inputs of the first layer, ahead of the transforms
+  std::vector<double> targets; // count x outputs of the last layer
+  std::vector<int64_t> labels; // count
+};
+
+struct TrainingJob {
+  std::vector<Layer> layers;
+  LossKind loss = LossKind::CrossEntropy;
+  int64_t batch = 1, epochs = 1, repeat = 1;
+  int64_t logEvery = 0; // 0: once an epoch
+  bool shuffles = false;
+  uint64_t seed = 1;
+  std::vector<std::pair<double, double>> transforms; // x becomes x * first + second
+  double rate = 0.1, decay = 0, momentum = 0;
+  bool hasMomentum = false, isNesterov = false;
+  Samples train, evaluation;
+};
+
+// What becomes of each number that is computed: nothing, or a random error.
+struct Rounding {
+  std::function<double(double)> inner = [](double x) { return x; };     // values and gradients between layers
+  std::function<double(double)> parameter = [](double x) { return x; }; // parameters and their state after an update
+};
+
+struct LogLine {
+  int64_t epoch, step;
+  double loss;
+};
+
+struct TrainingOutcome {
+  std::vector<LogLine> lines;
+  std::vector<Layer> layers; // as trained
+  double evaluationLoss = 0; // the mean over all samples
+  int64_t correct = 0;       // rows whose first largest output is the label
+};
+
+// Trains and evaluates.
+TrainingOutcome trainReference(const TrainingJob &job, const Rounding &rounding);
+
+// Returns the order of the samples in a pass: Fisher-Yates from the end, where draw i is a number of 64 bits modulo i, the first two words
+// of Philox of the seed, the stream "shuf", the pass and i.
+std::vector<int64_t> orderOfPass(uint64_t seed, uint32_t pass, int64_t count);
+
+} // namespace ashlar::fuzz
+
+#endif // ASHLAR_TEST_FUZZ_JOB_REFERENCE_H

@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Random job files; see random_job.h. Weights and samples are f32 numbers, so that reading them rounds nothing.
+
+#include "test/fuzz/random_job.h"
+
+#include "compiler/frontend/onnx_proto.h"
+#include "test/fuzz/random_layout.h"
+
+#include "llvm/Support/FormatVariadic.h"
+
+using llvm::formatv;
+
+namespace ashlar::fuzz {
+
+namespace {
+
+constexpr int64_t kMaxRanks = 4, kMaxSize = 9;
+
+std::vector<double> numbers(Dice &dice, int64_t count) {
+  std::vector<double> values;
+  for (int64_t i = 0; i < count; ++i) {
+    values.push_back(static_cast<float>(dice.real()));
+  }
+  return values;
+}
+
+//===-- The model ---------------------------------------------------------------------------------------------------------------------===//
+
+void addParameter(onnx::GraphProto &graph, const std::string &name, std::vector<int64_t> dims, const std::vector<double> &values) {
+  onnx::TensorProto &tensor = *graph.add_initializer();
+  tensor.set_name(name);
+  tensor.set_data_type(onnx::TensorProto::FLOAT);
+  for (int64_t dim : dims) {
+    tensor.add_dims(dim);
+  }
+  for (double value : values) {
+    tensor.add_float_data(static_cast<float>(value));
+  }
+}
+
+onnx::NodeProto &addNode(onnx::GraphProto &graph, const std::string &op, std::vector<std::string> inputs, const std::string &output) {
+  onnx::NodeProto &node = *graph.add_node();
+  node.set_op_type(op);
+  for (const std::string &input : inputs) {
+    node.add_input(input);
+  }
+  node.add_output(output);
+  return node;
+}
+
+void addFlag(onnx::NodeProto &node, const std::string &name, int64_t value) {
+  onnx::AttributeProto &attribute = *node.add_attribute();
+  attribute.set_name(name);
+  attribute.set_type(onnx::AttributeProto::INT);
+  attribute.set_i(value);
+}
+
+// Adds a tensor with a symbolic first dim, or a scalar without `size`.
+void describe(onnx::ValueInfoProto &value, const std::string &name, int64_t size) {
+  value.set_name(name);
+  onnx::TypeProto::Tensor &type = *value.mutable_type()->mutable_tensor_type();
+  type.set_elem_type(onnx::TensorProto::FLOAT);
+  type.mutable_shape();
+  if (size != 0) {
+    type.mutable_shape()->add_dim()->set_dim_param("batch");
+    type.mutable_shape()->add_dim()->set_dim_value(size);
+  }
+}
+
+std::vector<double> transposed(const std::vector<double> &matrix, int64_t rows, int64_t columns) {
+  std::vector<double> result;
+  for (int64_t column = 0; column < columns; ++column) {
+    for (int64_t row = 0; row < rows; ++row) {
+      result.push_back(matrix[row * columns + column]);
+    }
+  }
+  return result;
+}
+
+// Adds a layer as Gemm, or as MatMul and Add of a transposed weight; returns its output.
+std::string addLayer(onnx::GraphProto &graph, const Layer &layer, bool isTransposed, const std::string &input) {
+  std::string weight = layer.name + ".weight", bias = layer.name + ".bias", sum = layer.name + ".sum";
+  bool hasBias = !layer.bias.empty();
+  if (isTransposed) {
+    addParameter(graph, weight, {layer.inputs, layer.outputs}, transposed(layer.weight, layer.outputs, layer.inputs));
+    addNode(graph, "MatMul", {input, weight}, hasBias ? layer.name + ".product" : sum);
+    if (hasBias) {
+      addNode(graph, "Add", {layer.name + ".product", bias}, sum);
+    }
+  } else {
+    addParameter(graph, weight, {layer.outputs, layer.inputs}, layer.weight);
+    onnx::NodeProto &gemm =
+        addNode(graph, "Gemm", hasBias ? std::vector<std::string>{input, weight, bias} : std::vector<std::string>{input, weight}, sum);
+    addFlag(gemm, "transB", 1);
+  }
+  if (hasBias) {
+    addParameter(graph, bias, {layer.outputs}, layer.bias);
+  }
+  constexpr const char *kOps[] = {"", "Tanh", "Sigmoid", "Relu"};
+  std::string op = kOps[static_cast<int>(layer.activation)];
+  if (op.empty()) {
+    return sum;
+  }
+  addNode(graph, op, {sum}, layer.name + ".out");
+  return layer.name + ".out";
+}
+
+std::string modelOf(const RandomJob &job, std::string &output) {
+  onnx::ModelProto model;
+  model.set_ir_version(8);
+  model.add_opset_import()->set_version(17);
+  onnx::GraphProto &graph = *model.mutable_graph();
+  graph.set_name("fuzz");
+  const TrainingJob &training = job.training;
+  describe(*graph.add_input(), "x", training.layers.front().inputs);
+  output = "x";
+  for (size_t l = 0; l < training.layers.size(); ++l) {
+    output = addLayer(graph, training.layers[l], job.isTransposed[l], output);
+  }
+  int64_t size = training.layers.back().outputs;
+  if (training.loss == LossKind::LogLikelihood) {
+    addFlag(addNode(graph, "LogSoftmax", {output}, "log"), "axis", -1);
+    output = "log";
+  } else if (training.loss == LossKind::MeanSquare) {
+    addNode(graph, "Mul", {output, output}, "square");
+    addFlag(addNode(graph, "ReduceMean", {"square"}, "own_loss"), "keepdims", 0);
+    output = "own_loss";
+    size = 0;
+  }
+  describe(*graph.add_output(), output, size);
+  return model.SerializeAsString();
+}
+
+//===-- The job -----------------------------------------------------------------------------------------------------------------------===//
+
+// Draws a job, and writes its text as it goes.
+class Generator {
+public:
+  explicit Generator(uint64_t seed) : dice(seed) {}
+
+  RandomJob generate() {
+    drawLayers();
+    drawLoss();
+    drawSamples();
+    drawOptimizer();
+    drawPrecision();
+    drawPlacement();
+    drawKnobs();
+    std::string output;
+    result.model = modelOf(result, output);
+    writeLoss(output);
+    writeDataset();
+    result.job = std::move(text);
+    return std::move(result);
+  }
+
+private:
+  void drawLayers() {
+    int64_t size = 1 + dice.roll(kMaxSize);
+    for (int64_t l = 0, count = 1 + dice.roll(3); l < count; ++l) {
+      Layer layer;
+      layer.name = "fc" + std::to_string(l);
+      layer.inputs = size;
+      layer.outputs = size = 2 + dice.roll(kMaxSize);
+      layer.weight = numbers(dice, layer.inputs * layer.outputs);
+      layer.bias = numbers(dice, dice.oneIn(4) ? 0 : layer.outputs);
+      layer.activation = l + 1 == count ? Activation::None : static_cast<Activation>(dice.roll(4));
+      layer.weightIsFrozen = l > 0 && dice.oneIn(5);
+      if (layer.weightIsFrozen) {
+        text += formatv("frozen: \"{0}.weight\"\n", layer.name);
+      }
+      training.layers.push_back(std::move(layer));
+      result.isTransposed.push_back(dice.oneIn(3));
+    }
+  }
+
+  void drawLoss() { training.loss = static_cast<LossKind>(dice.roll(4)); }
+
+  bool hasLabels() const { return training.loss == LossKind::CrossEntropy || training.loss == LossKind::LogLikelihood; }
+
+  void drawSamples() {
+    training.batch = 1 + dice.roll(8);
+    text += formatv("global_batch: {0}\n", training.batch);
+    training.train.count = training.batch * (1 + dice.roll(4)) + dice.roll(training.batch);
+    // A loss of the model's own is one of whole batches.
+    bool isWhole = training.loss == LossKind::MeanSquare;
+    training.evaluation.count = isWhole ? training.batch * (1 + dice.roll(3)) : 1 + dice.roll(3 * training.batch);
+    inputElement = dice.pick(std::vector<std::string>{"f32", "f64", "u8"});
+    drawTransforms();
+    drawSplit(training.train, "train");
+    drawSplit(training.evaluation, "eval");
+  }
+
+  // Bytes are brought to about [-1, 1) first.
+  void drawTransforms() {
+    if (inputElement == "u8") {
+      addRescale(1 / 128.0, -1);
+    }
+    for (int64_t count = dice.roll(3); count > 0; --count) {
+      if (dice.oneIn(2)) {
+        addRescale(0.5 + dice.roll(4) / 4.0, dice.roll(5) / 4.0 - 0.5);
+      } else {
+        double mean = dice.roll(5) / 8.0, deviation = 0.5 + dice.roll(4) / 4.0;
+        training.transforms.emplace_back(1 / deviation, -mean / deviation);
+        transforms += formatv(" transforms {{ normalize {{ mean: {0:f8} std: {1:f8} } }", mean, deviation);
+      }
+    }
+  }
+
+  void addRescale(double scale, double shift) {
+    training.transforms.emplace_back(scale, shift);
+    transforms += formatv(" transforms {{ rescale {{ scale: {0:f8} shift: {1:f8} } }", scale, shift);
+  }
+
+  void drawSplit(Samples &samples, const std::string &split) {
+    int64_t inputs = training.layers.front().inputs, outputs = training.layers.back().outputs;
+    samples.inputs = numbers(dice, samples.count * inputs);
+    if (inputElement == "u8") {
+      for (double &value : samples.inputs) {
+        value = dice.roll(256);
+      }
+    }
+    result.data["x_" + split] = {inputElement, {samples.count, inputs}, samples.inputs};
+    if (hasLabels()) {
+      std::vector<double> labels;
+      for (int64_t i = 0; i < samples.count; ++i) {
+        samples.labels.push_back(dice.roll(outputs));
+        labels.push_back(static_cast<double>(samples.labels.back()));
+      }
+      result.data["t_" + split] = {dice.pick(std::vector<std::string>{"u8", "i32", "i64"}), {samples.count}, labels};
+    } else if (training.loss == LossKind::SquaredError) {
+      samples.targets = numbers(dice, samples.count * outputs);
+      result.data["t_" + split] = {"f32", {samples.count, outputs}, samples.targets};
+    }
+  }
+
+  void drawOptimizer() {
+    training.rate = (1 + dice.roll(16)) / 64.0;
+    training.hasMomentum = dice.oneIn(2);
+    training.decay = dice.oneIn(2) ? dice.roll(8) / 32.0 : 0;
+    std::string options = training.decay != 0 ? formatv("weight_decay: {0:f8} ", training.decay) : std::string();
+    if (training.hasMomentum) {
+      bool isDefault = dice.oneIn(4);
+      training.momentum = isDefault ? 0.9 : dice.roll(8) / 8.0;
+      training.isNesterov = dice.oneIn(2);
+      options += isDefault ? "" : formatv("momentum: {0:f8} ", training.momentum).str();
+      options += training.isNesterov ? "nesterov: true " : dice.oneIn(2) ? "nesterov: false " : "";
+    }
+    text +=
+        formatv("optimizer {{ {0} {{ {1}} learning_rate: {2:f8} }\n", training.hasMomentum ? "momentum" : "sgd", options, training.rate);
+  }
+
+  void drawPrecision() {
+    int64_t kind = dice.roll(8);
+    result.isNarrow = kind < 3;
+    // Sums of f32 add some roundings; in bf16 and f16 a number is rounded after each op.
+    result.unit = kind < 2 ? 0x1p-7 : kind == 2 ? 0x1p-10 : 0x1p-20;
+    text += kind < 2 ? "precision: BF16_MIXED\n" : kind == 2 ? "precision: F16_MIXED\n" : kind == 3 ? "precision: F32\n" : "";
+    if (kind == 2) {
+      text += formatv("loss_scale {{ initial: {0} growth_steps: {1} }\n", 1 << dice.roll(8), 3 + dice.roll(20));
+    }
+  }
+
+  void drawPlacement() {
+    int64_t kind = dice.roll(3), dp = 1 + dice.roll(kMaxRanks), tp = 1 + dice.roll(kMaxRanks / dp);
+    if (kind == 0) {
+      return;
+    }
+    result.ranks = kind == 1 ? dp : dp * tp;
+    if (kind == 1) {
+      text += std::string(dice.oneIn(2) ? "mode: DATA_PARALLEL\n" : "") + formatv("mesh {{ axes {{ name: \"dp\" size: {0} } }\n", dp).str();
+      return;
+    }
+    text += formatv("mode: SEMI_AUTO\nmesh {{ axes {{ name: \"dp\" size: {0} } axes {{ name: \"tp\" size: {1} } }\n", dp, tp);
+    text += "rules { match: \"x\" layout: \"[{dp}, {}]\" }\n";
+    text += formatv("rules {{ match: \"{0}.weight\" layout: \"{1}\" }\n", dice.pick(training.layers).name,
+                    dice.oneIn(2) ? "[{tp}, {}]" : "[{}, {tp}]");
+  }
+
+  void drawKnobs() {
+    if (dice.oneIn(2)) {
+      training.epochs = 1 + dice.roll(3);
+      text += formatv("epochs: {0}\n", training.epochs);
+    }
+    if (!dice.oneIn(3)) {
+      training.logEvery = 1 + dice.roll(4);
+      text += formatv("log_every: {0}\n", training.logEvery);
+    }
+    if (dice.oneIn(2)) {
+      training.seed = dice.roll(int64_t(1) << 40);
+      text += formatv("seed: {0}\n", training.seed);
+    }
+  }
+
+  void writeLoss(const std::string &output) {
+    constexpr const char *kText[] = {
+        "softmax_cross_entropy {{ logits: \"{0}\" labels: \"t\" }", "mean_squared_error {{ prediction: \"{0}\" target: \"t\" }",
+        "negative_log_likelihood {{ log_probabilities: \"{0}\" labels: \"t\" }", "model_output {{ tensor: \"{0}\" }"};
+    text += "loss { " + formatv(kText[static_cast<int>(training.loss)], output).str() + " }\n";
+  }
+
+  void writeDataset() {
+    training.shuffles = !dice.oneIn(3);
+    text += "dataset {\n  npy {}\n";
+    text += !training.shuffles ? "  shuffle: false\n" : dice.oneIn(2) ? "  shuffle: true\n" : "";
+    if (dice.oneIn(3)) {
+      training.repeat = 1 + dice.roll(3);
+      text += formatv("  repeat: {0}\n", training.repeat);
+    }
+    bool divides = training.train.count % training.batch == 0;
+    text += dice.oneIn(2) ? "" : divides && dice.oneIn(2) ? "  drop_remainder: false\n" : "  drop_remainder: true\n";
+    text += "  features { column: \"x\" tensor: \"x\"" + transforms + " }\n";
+    text += training.loss == LossKind::MeanSquare ? "" : "  features { column: \"t\" tensor: \"t\" }\n";
+    text += "}\n";
+  }
+
+  Dice dice;
+  RandomJob result;
+  TrainingJob &training = result.training;
+  std::string text, transforms, inputElement;
+};
+
+} // namespace
+
+RandomJob randomJob(uint64_t seed) {
+  return Generator(seed).generate();
+}
+
+} // namespace ashlar::fuzz

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Random roundings, and comparing by what they do; see rounding.h.
+
+#include "test/fuzz/rounding.h"
+
+#include "compiler/reference/semantics.h"
+#include "dialects/nn/nn.h"
+#include "dialects/support/element_type.h"
+
+#include "llvm/Support/FormatVariadic.h"
+
+#include <cmath>
+#include <limits>
+#include <random>
+
+using namespace mlir;
+using ashlar::reference::Tensor;
+
+namespace ashlar::fuzz {
+
+namespace {
+
+constexpr int kRuns = 32;      // a decision that is open comes out the same way in all of them once in 2^31
+constexpr double kSpreads = 2; // further than any of these runs went
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+bool makesFloat(Operation *op, llvm::function_ref<bool(Type)> isSuch) {
+  return op->getNumResults() == 1 && isSuch(cast<ShapedType>(op->getResult(0).getType()).getElementType());
+}
+
+bool computesIn(ModuleOp program, llvm::function_ref<bool(Type)> isSuch) {
+  return program
+      .walk([&](Operation *op) {
+        bool counts = !isa<func::FuncOp, ModuleOp>(op) && makesFloat(op, isSuch);
+        return counts ? WalkResult::interrupt() : WalkResult::advance();
+      })
+      .wasInterrupted();
+}
+
+Tensor magnitudes(const Tensor &tensor) {
+  Tensor result(tensor.getType());
+  for (int64_t i = 0; i < tensor.getNumElements(); ++i) {
+    tensor.isFloat() ? result.setFloat(i, std::abs(tensor.getFloat(i))) : result.setInt(i, tensor.getInt(i));
+  }
+  return result;
+}
+
+double largestOf(const Tensor &tensor) {
+  double largest = 0;
+  for (int64_t i = 0; i < tensor.getNumElements(); ++i) {
+    largest = std::max(largest, std::abs(tensor.getFloat(i)));
+  }
+  return largest;
+}
+
+// Returns the size of what is rounded on the way to each element of the result; zeros for an op that rounds nothing.
+Tensor roundedSizes(Operation *op, ArrayRef<Tensor> operands, const Tensor &result) {
+  auto reduce = dyn_cast<nn::ReduceOp>(op);
+  if (isa<nn::MatMulOp, nn::ScatterAddOp>(op) || (reduce && reduce.getKind() == nn::Reduction::Sum)) {
+    SmallVector<Tensor> terms = llvm::map_to_vector(operands, magnitudes);
+    return reference::getSemantics().local.lookup(op->getName().getStringRef())(op, terms);
+  }
+  Tensor sizes(result.getType());
+  if (isa<nn::ConstantOp, nn::RandomOp, nn::NegOp, nn::AbsOp, nn::SignOp, nn::ReluOp, nn::MaxOp, nn::MinOp, nn::SelectOp, nn::BroadcastOp,
+          nn::ReshapeOp, nn::TransposeOp, nn::ConcatOp, nn::SliceOp, nn::PadOp, nn::GatherOp, nn::ReduceOp>(op)) {
+    return sizes;
+  }
+  // These take the difference of logits, or of 1 and an error function, on the way.
+  bool subtracts = isa<nn::SoftmaxOp, nn::LogSoftmaxOp, nn::SoftmaxCrossEntropyOp>(op);
+  double logits = subtracts ? 2 * largestOf(operands[0]) : 0;
+  for (int64_t i = 0; i < result.getNumElements(); ++i) {
+    double size = std::abs(result.getFloat(i));
+    if (isa<nn::CastOp>(op)) {
+      size = operands[0].getNumber(i) == result.getFloat(i) ? 0 : size;
+    } else if (isa<nn::GeluOp>(op)) {
+      size += std::abs(operands[0].getFloat(i));
+    } else if (subtracts) {
+      size = isa<nn::SoftmaxOp>(op) ? size * (1 + logits) : size + logits;
+    }
+    sizes.setFloat(i, size);
+  }
+  return sizes;
+}
+
+double differenceOf(double x, double y) {
+  if (x == y || (std::isnan(x) && std::isnan(y))) {
+    return 0;
+  }
+  double difference = std::abs(x - y) / std::max(1.0, std::abs(x));
+  return std::isnan(difference) ? kInfinity : difference;
+}
+
+// The spread of every element of every tensor; empty when nothing was measured.
+using Spreads = std::vector<std::vector<double>>;
+
+FailureOr<Spreads> measureSpreads(ArrayRef<ComparedTensor> tensors, Rerun rerun) {
+  Spreads spreads;
+  for (const ComparedTensor &tensor : tensors) {
+    spreads.emplace_back(tensor.expected->getNumElements());
+  }
+  for (int run = 0; run < kRuns; ++run) {
+    FailureOr<std::vector<Tensor>> moved = rerun(roundingNoise(run));
+    if (failed(moved)) {
+      return failure();
+    }
+    for (auto [tensor, other, spread] : llvm::zip_equal(tensors, *moved, spreads)) {
+      for (size_t i = 0; i < spread.size(); ++i) {
+        spread[i] = std::max(spread[i], differenceOf(tensor.expected->getNumber(i), other.getNumber(i)));
+      }
+    }
+  }
+  return spreads;
+}
+
+// Compares by given spreads.
+Comparison compareBy(const Spreads &spreads, ArrayRef<ComparedTensor> tensors, const Tolerances &tolerances) {
+  Comparison comparison;
+  for (auto [t, tensor] : llvm::enumerate(tensors)) {
+    if (tensor.expected->getType() != tensor.computed->getType()) {
+      comparison.fault = llvm::formatv("{0} has another type", tensor.name);
+      return comparison;
+    }
+    for (int64_t i = 0; i < tensor.expected->getNumElements(); ++i) {
+      double x = tensor.expected->getNumber(i), y = tensor.computed->getNumber(i);
+      double difference = differenceOf(x, y), spread = spreads.empty() ? 0 : spreads[t][i];
+      bool isUndecided = spread > tolerances.usable;
+      ++comparison.elements;
+      comparison.undecided += isUndecided;
+      comparison.difference = isUndecided ? comparison.difference : std::max(comparison.difference, difference);
+      if (!(difference <= std::max(tolerances.close, kSpreads * spread)) && comparison.fault.empty()) {
+        comparison.fault = llvm::formatv("{0} differs at element {1}: {2:e12} and {3:e12}; rounding moves it by {4:e}", tensor.name, i, x,
+                                         y, spread * std::max(1.0, std::abs(x)));
+      }
+    }
+  }
+  return comparison;
+}
+
+} // namespace
+
+Precision precisionOf(ModuleOp program) {
+  if (computesIn(program, isNarrowFloat)) {
+    return Precision::Narrow;
+  }
+  return computesIn(program, [](Type type) { return type.isF32(); }) ? Precision::F32 : Precision::F64;
+}
+
+Tolerances tolerancesOf(Precision precision) {
+  // Close is ten times what 2,000 seeds from 1 show: 9.7e-15 in f64, 7.3e-7 in f32. In bf16 and f16 all that differs is measured.
+  switch (precision) {
+  case Precision::F64:
+    return {/*close=*/1e-13, /*usable=*/1e-6};
+  case Precision::F32:
+    return {/*close=*/7e-6, /*usable=*/1e-3};
+  case Precision::Narrow:
+    return {/*close=*/1e-6, /*usable=*/0.1};
+  }
+  llvm_unreachable("unknown precision");
+}
+
+reference::Observer roundingNoise(uint64_t seed) {
+  return [generator = std::mt19937_64(seed)](Operation *op, ArrayRef<Tensor> operands, Tensor &result) mutable {
+    if (!result.isFloat()) {
+      return;
+    }
+    auto type = cast<FloatType>(result.getType().getElementType());
+    double units = isNarrowFloat(type) ? 2 : 16;
+    double unit = std::ldexp(1.0, -static_cast<int>(type.getFPMantissaWidth()));
+    double least = type.isF16() ? 0x1p-24 : 0; // below it f16 has no numbers, which gradients reach
+    Tensor sizes = roundedSizes(op, operands, result);
+    for (int64_t i = 0; i < result.getNumElements(); ++i) {
+      if (double size = sizes.getFloat(i); size != 0 && std::isfinite(size)) {
+        double random = static_cast<double>(generator() >> 11) * 0x1p-52 - 1;
+        result.setFloat(i, result.getFloat(i) + random * units * std::max(size * unit, least));
+      }
+    }
+  };
+}
+
+Comparison compareRounded(ArrayRef<ComparedTensor> tensors, const Tolerances &tolerances, Rerun rerun) {
+  Comparison plain = compareBy({}, tensors, tolerances);
+  if (plain.fault.empty()) {
+    return plain;
+  }
+  FailureOr<Spreads> spreads = measureSpreads(tensors, rerun);
+  return succeeded(spreads) ? compareBy(*spreads, tensors, tolerances) : plain;
+}
+
+double largestAllowance(ArrayRef<ComparedTensor> tensors, const Tolerances &tolerances, Rerun rerun) {
+  FailureOr<Spreads> spreads = measureSpreads(tensors, rerun);
+  double largest = succeeded(spreads) ? tolerances.close : kInfinity;
+  for (size_t t = 0; succeeded(spreads) && t < spreads->size(); ++t) {
+    for (double spread : (*spreads)[t]) {
+      largest = std::max(largest, kSpreads * spread);
+    }
+  }
+  return largest;
+}
+
+} // namespace ashlar::fuzz

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Optimizer and loss scale: the weight of each step, exactly."""
+
+from fractions import Fraction
+
+from bench import expect, product_job, product_model
+from registry import case
+
+XS = [1, 2, -1, 4, 2]
+
+
+def weights_of(bench, optimizer, xs=None, weight=1.0):
+    """Returns the weight ahead of each step: loss / x."""
+    xs = xs or XS
+    bench.npy("x_train", xs, (len(xs), 1))
+    product_model(bench, weight)
+    log = bench.train(product_job(optimizer=optimizer))
+    expect(len(log.losses), len(xs), "steps")
+    return [Fraction(loss) / Fraction(x) for loss, x in zip(log.losses, xs)]
+
+
+def expected_weights(rate, decay=0, momentum=0, nesterov=False, xs=None, weight=1):
+    """The formulas of docs/semantics.md, in exact arithmetic."""
+    w, v, weights = Fraction(weight), Fraction(0), []
+    rate, decay, momentum = Fraction(rate), Fraction(decay), Fraction(momentum)
+    for x in xs or XS:
+        weights.append(w)
+        g = x + decay * w
+        v = momentum * v + g
+        w -= rate * (g + momentum * v if nesterov else v)
+    return weights
+
+
+@case("optimizer.learning_rate", "optimizer.sgd.weight_decay")
+def sgd(bench):
+    expect(weights_of(bench, "sgd {} learning_rate: 0.0859375"), expected_weights(0.0859375), "sgd")
+    expect(weights_of(bench, "sgd { weight_decay: 0.5 } learning_rate: 0.125"), expected_weights(0.125, decay=0.5), "with decay")
+    expect(weights_of(bench, "sgd { weight_decay: 1 } learning_rate: 1"), expected_weights(1, decay=1), "factors of 1")
+
+
+@case("optimizer.momentum.momentum", "optimizer.momentum.weight_decay", "optimizer.momentum.nesterov")
+def momentum(bench):
+    expect(weights_of(bench, "momentum { momentum: 0.5 } learning_rate: 0.125"), expected_weights(0.125, momentum=0.5), "momentum")
+    expect(weights_of(bench, "momentum { momentum: 0 } learning_rate: 0.125"), expected_weights(0.125), "momentum 0")
+    expect(weights_of(bench, "momentum { momentum: 0.5 nesterov: true } learning_rate: 0.125"),
+           expected_weights(0.125, momentum=0.5, nesterov=True), "nesterov")
+    expect(weights_of(bench, "momentum { momentum: 0.25 weight_decay: 0.5 } learning_rate: 0.125"),
+           expected_weights(0.125, decay=0.5, momentum=0.25), "with decay")
+    expect(weights_of(bench, "momentum { momentum: 0.25 weight_decay: 0.5 nesterov: true } learning_rate: 0.125"),
+           expected_weights(0.125, decay=0.5, momentum=0.25, nesterov=True), "nesterov with decay")
+    # The default of 0.9 is no dyadic number: the second update is 0.1 x 0.9 of the first beside its own.
+    found = weights_of(bench, "momentum {} learning_rate: 0.0625", xs=[1, 1, 1])
+    expect([float(w) for w in found[:2]], [1, 0.9375], "the default's first steps")
+    expect(abs(float(found[2]) - (0.9375 - 0.0625 * 1.9)) < 1e-7, True, "the default of momentum is 0.9")
+
+
+def expected_scaled(initial, growth_steps, factor, xs):
+    """The weights with learning rate 1/8: a step whose scaled gradient is above 65504, the largest f16, is left out (docs/numbers.md)."""
+    w, scale, good, weights = Fraction(1), Fraction(initial), 0, []
+    for x in xs:
+        weights.append(w)
+        if scale * x >= 65536:
+            scale, good = scale / factor, 0
+            continue
+        w -= Fraction(x, 8)
+        good += 1
+        if good == growth_steps:
+            scale, good = scale * factor, 0
+    return weights
+
+
+@case("loss_scale.initial", "loss_scale.growth_steps", "loss_scale.factor")
+def loss_scale(bench):
+    ones = [1] * 24
+    for initial, growth_steps, factor, xs in (
+            (2**14, 2, 4, ones), (2**15, 3, 2, ones), (2**18, 5, 2, ones), (2**18, 1, 8, ones), (2**20, 4, 4, ones),
+            # Overflows within a row of good steps: those ahead of one do not count any more.
+            (2**10, 3, 2, [1, 1, 64, 1, 64, 64, 64, 1, 1, 64, 64, 1, 64, 64, 1, 64, 64])):
+        bench.npy("x_train", xs, (len(xs), 1))
+        product_model(bench)
+        scale = f"loss_scale {{ initial: {initial} growth_steps: {growth_steps} factor: {factor} }}"
+        log = bench.train(product_job("precision: F16_MIXED", scale))
+        expected = expected_scaled(initial, growth_steps, factor, xs)
+        expect([Fraction(loss) / x for loss, x in zip(log.losses, xs)], expected, scale)
+    # The defaults: 65536 is too large by one halving, and 2000 good steps do not come.
+    bench.npy("x_train", ones, (len(ones), 1))
+    log = bench.train(product_job("precision: F16_MIXED"))
+    expect([Fraction(loss) for loss in log.losses], expected_scaled(65536, 2000, 2, ones), "the defaults")

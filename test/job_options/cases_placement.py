@@ -1,0 +1,267 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where things live: modes, meshes, the machine's links, rules, annotations, saved strategies, fixed chunks."""
+
+import re
+
+from bench import STILL, expect, graph_input, graph_output, node, parameter, product_job, product_model
+from registry import case
+
+DIST_DOMAIN = "ai.ashlar.dist"
+
+
+def matrix_model(bench, rows=8, columns=4):
+    """y = x w with loss mean(y); w is (rows, columns)."""
+    bench.model(
+        node("MatMul", ["x", "w"], ["y"]), node("ReduceMean", ["y"], ["loss"], keepdims=0),
+        parameter("w", [rows, columns], [i % 7 - 3 for i in range(rows * columns)]),
+        graph_input("x", ["batch", rows]), graph_output("loss", []))
+
+
+def mesh(*axes, extra=""):
+    return "mesh { " + " ".join(f'axes {{ name: "{name}" size: {size} }}' for name, size in axes) + f" {extra} }}"
+
+
+def local_of(report, name="w"):
+    """Returns the type of a device's piece of a variable."""
+    return next(variable["local"] for variable in report["variables"] if variable["name"] == name)
+
+
+def collectives_of(report):
+    return [(c["kind"], ",".join(c["axes"]), c["operand"]) for c in report["collectives"]]
+
+
+def argument_types(dist, function="train_step"):
+    """Returns the types of a function's arguments on a device."""
+    signature = re.search(rf"func.func @{function}\((.*?)\) (?:->|\{{)", dist).group(1)
+    return re.findall(r"%arg\d+: tensor<(.*?)>", signature)
+
+
+@case("mode", "mode=STAND_ALONE", "mode=DATA_PARALLEL", "mode=SEMI_AUTO", "mesh.axes.name", "mesh.axes.size")
+def modes(bench):
+    matrix_model(bench)
+    xs = [(3 * i) % 11 - 4 for i in range(64)]
+    bench.npy("x_train", xs, (8, 8))
+    w = [i % 7 - 3 for i in range(32)]
+    ys = [sum(xs[8 * s + k] * w[4 * k + j] for k in range(8)) for s in range(8) for j in range(4)]
+    gradient_free = [sum(ys[:16]) / 16, sum(ys[16:]) / 16]
+    sums = {  # what a device holds of w, and of the batch of 4, and what is sent, by hand
+        "mode: STAND_ALONE": (1, None, ["4x8xf32"], None),
+        "": (1, None, ["4x8xf32"], None),
+        mesh(("dp", 2)): (2, "8x4xf32", ["2x8xf32"], [("all_reduce", "dp", "f32"), ("all_reduce", "dp", "8x4xf32")]),
+        "mode: DATA_PARALLEL " + mesh(("a", 2), ("b", 2)): (
+            4, "8x4xf32", ["1x8xf32"], [("all_reduce", "a,b", "f32"), ("all_reduce", "a,b", "8x4xf32")]),
+        "mode: SEMI_AUTO " + mesh(("tp", 4)) + ' rules { match: "w" layout: "[{}, {tp}]" }': (
+            4, "8x1xf32", ["4x8xf32"], [("all_reduce", "tp", "f32")]),
+    }
+    for text, (ranks, local, arguments, collectives) in sums.items():
+        job = product_job(text, batch=4, optimizer=STILL)
+        if local:
+            report = bench.report(job)
+            expect(local_of(report), local, f"{text}: piece of w")
+            expect(sorted(collectives_of(report)), sorted(collectives), f"{text}: collectives")
+            expect(report["mesh"], [{"axis": axis, "size": int(size)} for axis, size in re.findall(r'name: "(\w+)" size: (\d)', text)], text)
+        expect(argument_types(bench.emit("dist", job)), arguments, f"{text}: piece of x")
+        expect(bench.train(job, ranks=ranks).losses, gradient_free, f"{text}: losses on {ranks} ranks")
+        if ranks > 1:
+            bench.refused(["./program", "--data", "."], f"run it with mpirun -n {ranks}")
+
+
+@case("mode=HYBRID")
+def hybrid(bench):
+    # On each of two devices: the product of half of the columns of x and half of the rows of w, and the sum of both.
+    bench.model(
+        node("MatMul", ["x", "w"], ["p"]), node("AllReduce", ["p"], ["y"], domain=DIST_DOMAIN, axes=["tp"]),
+        graph_input("x", ["batch", 2]), graph_input("w", [2, 1]), graph_output("y", ["batch", 1]), domains=[DIST_DOMAIN])
+    job = ("mode: HYBRID global_batch: 3 " + mesh(("tp", 2)) + ' rules { match: "x" layout: "[{}, {tp}]" } '
+           'rules { match: "w" layout: "[{tp}, {}]" } init { match: "w" fill: 2 }')
+    bench.npy("x", range(12), (3, 4))
+    bench.compile(job)
+    expect(local_of(bench.report(job)), "2x1xf32", "piece of w")
+    bench.ok(["mpirun", "-n", "2", "./program", "--input", "x=x.npy", "--output", "y=y.npy"])
+    expect(bench.read_npy("y"), [2 * (0 + 1 + 2 + 3), 2 * (4 + 5 + 6 + 7), 2 * (8 + 9 + 10 + 11)], "sums of both halves")
+
+
+def links_of(bench, text, *options):
+    """Returns latency and bandwidth of each axis, as planned."""
+    dist = bench.emit("dist", product_job("mode: DATA_PARALLEL", text, batch=4), *options)
+    found = re.search(r"latency_ns = \[(.*?)\], bytes_per_us = \[(.*?)\]", dist)
+    return tuple([int(x) for x in group.split(", ")] for group in found.groups())
+
+
+@case("machine.ranks_per_host", "machine.intra_host.latency_us", "machine.intra_host.bandwidth_gb_per_s",
+      "machine.inter_host.latency_us", "machine.inter_host.bandwidth_gb_per_s", "mesh.device_ids")
+def machine(bench):
+    matrix_model(bench)
+    links = "intra_host { latency_us: 1.5 bandwidth_gb_per_s: 3 } inter_host { latency_us: 20 bandwidth_gb_per_s: 0.25 }"
+    two = mesh(("a", 2), ("b", 2))
+    near, far = (1500, 3000), (20000, 250)
+    for text, a, b in (
+            (two + f" machine {{ {links} }}", near, near),
+            (two + f" machine {{ ranks_per_host: 2 {links} }}", far, near),
+            (two + f" machine {{ ranks_per_host: 1 {links} }}", far, far),
+            (two + f" machine {{ ranks_per_host: 4 {links} }}", near, near),
+            # Ranks 0 and 1, of one host, are devices 0 and 2: axis a connects them, and b ranks 0 and 2.
+            (mesh(("a", 2), ("b", 2), extra="device_ids: [0, 2, 1, 3]") + f" machine {{ ranks_per_host: 2 {links} }}", near, far),
+            (mesh(("a", 2), ("b", 2), extra="device_ids: [0, 3, 2, 1]") + f" machine {{ ranks_per_host: 2 {links} }}", far, far),
+            # Three ranks a host: of each axis only the first group leaves a host, and decides.
+            (mesh(("a", 2), ("b", 2), extra="device_ids: [3, 0, 1, 2]") + f" machine {{ ranks_per_host: 3 {links} }}", far, far),
+            # What is left out is that of the target.
+            (two + " machine { ranks_per_host: 2 intra_host { latency_us: 7 } inter_host { bandwidth_gb_per_s: 2 } }", (2600, 2000), (7000, 23000)),
+            (two + " machine { ranks_per_host: 2 intra_host { bandwidth_gb_per_s: 2 } inter_host { latency_us: 7 } }", (7000, 1200), (60, 2000))):
+        expect(links_of(bench, text), ([a[0], b[0]], [a[1], b[1]]), text)
+    # The ranks run in that order too, and compute the same.
+    bench.npy("x_train", [i % 5 for i in range(32)], (4, 8))
+    for ids in ("", "device_ids: [3, 1, 0, 2]"):
+        log = bench.train(product_job("mode: DATA_PARALLEL", mesh(("a", 2), ("b", 2), extra=ids), batch=4, optimizer=STILL), ranks=4)
+        expect(log.losses, [sum((i % 5) * ((4 * (i % 8) + j) % 7 - 3) for i in range(32) for j in range(4)) / 16], ids)
+
+
+RULES_MESH = mesh(("a", 2), ("b", 4))
+
+
+@case("rules.match", "rules.layout", "rules.in.slices", "rules.out.slices", "rules.priority", "rules.origin")
+def rules(bench):
+    matrix_model(bench)
+    def report(*texts):
+        return bench.report(product_job("mode: SEMI_AUTO", RULES_MESH, *texts, batch=8))
+    for rule, local, argument in (
+            ('rules { match: "w" layout: "[{b}, {}]" } rules { match: "x" layout: "[{}, {}]" }', "2x4xf32", "8x8xf32"),
+            ('rules { match: "?" layout: "[{a}, {}]" }', "4x4xf32", "4x8xf32"),
+            ('rules { match: "w" layout: "[{b}, {a}]" } rules { match: "x" layout: "[{a}, {}]" }', "2x2xf32", "4x8xf32"),
+            # Slices of x and w at the product y: 2 of the rows of x, 4 of the columns of w.
+            ('rules { match: "y" in { slices: [2, 1] } in { slices: [1, 4] } }', "8x1xf32", "4x8xf32"),
+            ('rules { match: "y" in { slices: [4, 1] } in { slices: [1, 2] } }', "8x2xf32", "2x8xf32")):
+        found = report(rule)
+        expect(local_of(found), local, f"{rule}: piece of w")
+        job = product_job("mode: SEMI_AUTO", RULES_MESH, rule, batch=8)
+        expect(argument_types(bench.emit("dist", job)), [argument], f"{rule}: piece of x")
+    # Where the result is cut in 4: what the product makes on a device.
+    for out, local in (("[4, 1]", "2x4xf32"), ("[1, 4]", "8x1xf32"), ("[2, 4]", "4x1xf32")):
+        job = product_job("mode: SEMI_AUTO", RULES_MESH, f'rules {{ match: "y" out {{ slices: {out} }} }}', batch=8)
+        product = re.search(r'nn.matmul .*nn.outputs = \["y"\].* -> tensor<(.*?)>', bench.emit("dist", job)).group(1)
+        expect(product, local, f"out {out}")
+    # Of two rules for one tensor that of the lower priority holds; the origin is the line where it stands.
+    rows, columns = 'rules { match: "w" layout: "[{b}, {}]"', 'rules { match: "w" layout: "[{}, {b}]"'
+    for texts, local, line in (
+            ((rows + " priority: 1 }", columns + " priority: 2 }"), "2x4xf32", 0),
+            ((rows + " priority: 2 }", columns + " priority: 1 }"), "8x1xf32", 1),
+            ((columns + " }", rows + " priority: 1 }"), "8x1xf32", 0)):
+        found = report(*texts)
+        expect(local_of(found), local, str(texts))
+        job_text = bench.read("job.txtpb").split("\n")
+        place = 1 + job_text.index(texts[line])
+        expect(found["variables"][0]["origin"], f'rule "w" (job.txtpb:{place})', str(texts))
+
+
+@case("device_configuration")
+def device_configuration(bench):
+    matrix_model(bench)
+    job = product_job("mode: SEMI_AUTO", mesh(("tp", 4)), 'rules { match: "w" layout: "[{}, {tp}]" }', batch=4)
+    bench.ok(bench.compiler(job, "--annotate", "annotated.onnx"))
+    for text, local in (('device_configuration: "ashlar"', "8x1xf32"), ('rules { match: "w" layout: "[{tp}, {}]" }', "2x4xf32")):
+        found = bench.report(product_job("mode: SEMI_AUTO", mesh(("tp", 4)), text, batch=4), model="annotated")
+        expect(local_of(found), local, text)
+    bench.refused(bench.compiler(product_job("mode: SEMI_AUTO", mesh(("tp", 4)), 'device_configuration: "other"', batch=4),
+                                 "--report", "r.json", model="annotated"), "other")
+
+
+@case("deterministic.chunks", "deterministic.always")
+def deterministic(bench):
+    product_model(bench)
+    bench.npy("x_train", range(12), (12, 1))
+    for text, chunks, flags in (("deterministic { chunks: 3 }", 3, ["--deterministic"]), ("deterministic { chunks: 6 always: true }", 6, []),
+                                ("deterministic { chunks: 2 always: false }", 2, ["--deterministic"])):
+        job = product_job(text, batch=6, optimizer=STILL)
+        expect(bench.train(job, *flags).losses, [2.5, 8.5], text)
+        bench.refused(["mpirun", "-n", "5", "./program", "--data", ".", *flags], f"compiled for 1 of {chunks} chunks each")
+    # Without the flag, and without always, it is one program of one rank.
+    bench.refused(["mpirun", "-n", "5", "./program", "--data", "."], "5 ranks at launch but the program was compiled for 1;")
+    job = product_job("deterministic { chunks: 6 }", mesh(("dp", 2)), batch=6, optimizer=STILL)
+    expect(bench.train(job, "--deterministic", ranks=2).losses, [2.5, 8.5], "three chunks on each of two ranks")
+    bench.refused(["mpirun", "-n", "3", "./program", "--data", ".", "--deterministic"], "compiled for 2 of 3 chunks each")
+    # Eight by default.
+    bench.compile(product_job(batch=8, optimizer=STILL))
+    bench.refused(["mpirun", "-n", "5", "./program", "--data", ".", "--deterministic"], "compiled for 1 of 8 chunks each")
+
+
+STRATEGY = """
+strategy {
+  mesh { axes { name: "a" size: 2 } axes { name: "b" size: 4 } }
+  variables { name: "w" type: "8x4xf32" layout: "[{b}, {}]" origin: "by hand" }
+  variables { name: "ashlar.seed" type: "i64" layout: "[]" }
+  programs {
+    name: "init"
+    ops { path: "w" kind: "nn.constant" results { type: "8x4xf32" layout: "[{b}, {}]" } }
+  }
+  programs {
+    name: "forward"
+    arguments { name: "x" type: "8x8xf32" layout: "[{a}, {}]" origin: "an argument" }
+    results { name: "z" type: "8x4xf32" layout: "[{a}, {}]" origin: "an output" }
+    ops { path: "y" kind: "nn.matmul" results { type: "8x4xf32" layout: "[{a}, {}]" origin: "a product" } }
+    ops { path: "y" kind: "nn.relu" ordinal: 0 results { type: "8x4xf32" layout: "[{a}, {}]" } }
+    ops { path: "y" kind: "nn.relu" ordinal: 1 results { type: "8x4xf32" layout: "[{a}, {}]" } }
+  }
+}
+"""
+
+# What stands in the strategy, what is put in its place, and what then is said: the strategy is not that of the model.
+STRATEGY_DIFFERENCES = [
+    ('name: "a" size: 2', 'name: "c" size: 2', "c"),
+    ("size: 4", "size: 2", "is for mesh a=2,b=2 but the job's mesh is a=2,b=4"),
+    ('{ name: "w"', '{ name: "v"', "has no variable @w"),
+    ('"w" type: "8x4xf32"', '"w" type: "4x8xf32"', "has variable @w with type 4x8xf32, the model has it with 8x4xf32"),
+    ('name: "forward"', 'name: "backward"', "has no program @forward"),
+    ('arguments { name: "x"', 'arguments { name: "q"', 'has argument 0 of @forward named "q", in the model it is "x"'),
+    ('"x" type: "8x8xf32"', '"x" type: "8x9xf32"', "has argument 0 of @forward with type 8x9xf32"),
+    ('results { name: "z"', 'results { name: "q"', 'has result 0 of @forward named "q", in the model it is "z"'),
+    ('"z" type: "8x4xf32"', '"z" type: "9x4xf32"', "has result 0 of @forward with type 9x4xf32"),
+    ('"nn.matmul" results { type: "8x4xf32"', '"nn.matmul" results { type: "8x4xf64"', "with type 8x4xf64"),
+    ('path: "y" kind: "nn.matmul"', 'path: "yy" kind: "nn.matmul"', "has no y (nn.matmul) of @forward"),
+    ('kind: "nn.matmul"', 'kind: "nn.add"', "has no y (nn.matmul) of @forward"),
+    ("ordinal: 1", "ordinal: 2", "has no y (nn.relu number 2) of @forward"),
+]
+
+
+@case(*(f"strategy.{field}" for field in (
+    "mesh.axes.name", "mesh.axes.size", "programs.arguments.layout", "programs.arguments.name", "programs.arguments.origin",
+    "programs.arguments.type", "programs.name", "programs.ops.kind", "programs.ops.operands", "programs.ops.ordinal", "programs.ops.path",
+    "programs.ops.results.layout", "programs.ops.results.origin", "programs.ops.results.type", "programs.results.layout",
+    "programs.results.name", "programs.results.origin", "programs.results.type", "variables.layout", "variables.name", "variables.origin",
+    "variables.type")))
+def strategy(bench):
+    # Two relus of one module path, so that the second has a number.
+    bench.model(
+        node("MatMul", ["x", "w"], ["y"]), node("Relu", ["y"], ["r"], "y"), node("Relu", ["r"], ["z"], "y"),
+        graph_input("x", ["batch", 8]), parameter("w", [8, 4], [1] * 32), graph_output("z", ["batch", 4]))
+    job = "mode: SEMI_AUTO global_batch: 8 " + RULES_MESH
+    def dist(old="", new=""):
+        expect(STRATEGY.count(old) == 1 or not old, True, f"{old} is there once")
+        return bench.emit("dist", job + STRATEGY.replace(old, new))
+    def facts(text):
+        """The pieces of x, w, the product and z, and the collectives."""
+        product = re.search(r"nn.matmul .* -> tensor<(.*?)>", text).group(1)
+        variable = re.search(r"nn.variable @w trainable : tensor<(.*?)>", text).group(1)
+        output = re.search(r"@forward\(.*\) -> \(tensor<(.*?)>", text).group(1)
+        return argument_types(text, "forward") + [variable, product, output], re.findall(r"dist\.(all_\w+|slice|reduce_\w+) ", text)
+    plain = dist()
+    expect(facts(plain), (["4x8xf32", "2x4xf32", "4x4xf32", "4x4xf32"], ["all_gather"]), "as it stands")
+    for origin in ("by hand", "an argument", "an output"):
+        expect(plain.count(f'dist.origin = "{origin}"'), 1, origin)
+    # The origin of an op is told where its result has to be moved.
+    moved = STRATEGY.replace('ordinal: 0 results { type: "8x4xf32" layout: "[{a}, {}]"', 'ordinal: 0 results { type: "8x4xf32" layout: "[{b}, {}]"')
+    expect("because of  a product" in bench.ok(bench.compiler(job + moved, "--explain")), True, "origin of an op")
+    for old, new, pieces, collectives in (
+            ('"w" type: "8x4xf32" layout: "[{b}, {}]"', '"w" type: "8x4xf32" layout: "[{}, {}]"', ["4x8xf32", "8x4xf32", "4x4xf32", "4x4xf32"], []),
+            ('"8x8xf32" layout: "[{a}, {}]"', '"8x8xf32" layout: "[{}, {}]"', ["8x8xf32", "2x4xf32", "4x4xf32", "4x4xf32"], ["slice", "all_gather"]),
+            ('"z" type: "8x4xf32" layout: "[{a}, {}]"', '"z" type: "8x4xf32" layout: "[{}, {}]"',
+             ["4x8xf32", "2x4xf32", "4x4xf32", "8x4xf32"], ["all_gather", "all_gather"]),
+            # Columns of the product over b: each device multiplies its rows of w, and the sums are scattered.
+            ('"nn.matmul" results { type: "8x4xf32" layout: "[{a}, {}]"', '"nn.matmul" results { type: "8x4xf32" layout: "[{a}, {b}]"',
+             ["4x8xf32", "2x4xf32", "4x4xf32", "4x4xf32"], ["slice", "reduce_scatter", "all_gather"]),
+            # An operand that the product insists on: x is made whole first.
+            ('"nn.matmul" results', '"nn.matmul" operands: "[{}, {}]" operands: "" results',
+             ["4x8xf32", "2x4xf32", "8x4xf32", "4x4xf32"], ["all_gather", "all_gather", "slice"])):
+        expect(facts(dist(old, new)), (pieces, collectives), new)
+    for old, new, text in STRATEGY_DIFFERENCES:
+        expect(STRATEGY.count(old), 1, f"{old} is there once")
+        bench.refused(bench.compiler(job + STRATEGY.replace(old, new), "--report", "r.json"), text)

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Files that a run writes: whole or not at all, also when a signal ends it.
+
+#include "runtime/base/output_file.h"
+#include "test/unit/data/temporary_folder.h"
+
+#include <csignal>
+
+#include <catch2/catch.hpp>
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+using namespace ashlar::rt;
+
+TEST_CASE("output: a signal removes what has no name yet, and what has one stays", "[base][output]") {
+  for (int ending : {SIGTERM, SIGINT, SIGHUP}) {
+    ashlar::test::TemporaryFolder folder;
+    pid_t child = fork();
+    if (child == 0) {
+      signal(ending, SIG_DFL); // Catch2 has handlers
+      OutputFile whole, log, partial, dropped;
+      bool good = whole.create(folder.file("whole")).ok() && whole.write("whole", 5).ok() && whole.commit().ok();
+      good = good && log.createLog(folder.file("log")).ok() && log.write("line", 4).ok();
+      good = good && partial.create(folder.file("partial")).ok() && partial.write("half", 4).ok();
+      good = good && dropped.create(folder.file("dropped")).ok();
+      good ? raise(ending) : 0;
+      _exit(1);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    CHECK(WIFSIGNALED(status));
+    CHECK(std::filesystem::exists(folder.file("whole")));
+    CHECK(std::filesystem::exists(folder.file("log")));
+    CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), std::filesystem::directory_iterator()) == 2);
+  }
+}
+
+TEST_CASE("output: an error of a write is remembered and names the file", "[base][output]") {
+  OutputFile file;
+  REQUIRE(file.createLog("/dev/full").ok());
+  CHECK(file.write("x", 1).message() == "cannot write /dev/full: No space left on device");
+  CHECK(file.close().message() == "cannot write /dev/full: No space left on device");
+  ashlar::test::TemporaryFolder folder;
+  {
+    OutputFile dropped;
+    REQUIRE(dropped.create(folder.file("out")).ok());
+  }
+  CHECK(std::filesystem::is_empty(folder.path()));
+}

@@ -121,12 +121,12 @@ FailureOr<Tensor> gather(ArrayRef<Tensor> pieces, RankedTensorType globalType, c
   Tensor global(globalType);
   // The combined pieces of one group over the partial axes fill their place; every later group that holds the same place must agree.
   std::vector<bool> filled(global.getNumElements(), false);
+  Tensor combined(RankedTensorType::get({}, globalType.getElementType()));
   bool agree = true;
   for (ArrayRef<int64_t> group : mesh.groups(layout.partial)) {
     Region region = regionOf(layout, mesh, globalType.getShape(), group.front());
     forEachIndex(region.size, [&](ArrayRef<int64_t> index, int64_t) {
       int64_t i = pieces[group.front()].linearize(index);
-      Tensor combined(RankedTensorType::get({}, globalType.getElementType()));
       combined.copyElement(0, pieces[group.front()], i);
       for (int64_t device : group.drop_front()) {
         double x = combined.getNumber(0), y = pieces[device].getNumber(i);

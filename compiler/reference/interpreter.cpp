@@ -91,10 +91,6 @@ FailureOr<std::vector<RankTensors>> Interpreter::runBlock(Block &block, std::vec
 }
 
 LogicalResult Interpreter::execute(Operation *op, Values &values) {
-  std::vector<RankTensors> operands;
-  for (Value operand : op->getOperands()) {
-    operands.push_back(values.at(operand));
-  }
   if (auto read = dyn_cast<nn::ReadOp>(op)) {
     const RankTensors *value = getVariable(read.getVariable());
     if (!value) {
@@ -104,13 +100,17 @@ LogicalResult Interpreter::execute(Operation *op, Values &values) {
     return success();
   }
   if (auto write = dyn_cast<nn::WriteOp>(op)) {
-    setVariable(write.getVariable(), operands[0]);
+    setVariable(write.getVariable(), values.at(write.getValue()));
     return success();
   }
   // An op with its own block, as exec.fusion: the operands go in as block arguments, what the terminator takes are the results.
   if (op->getNumRegions() == 1 && op->hasTrait<OpTrait::IsIsolatedFromAbove>() && op->getRegion(0).hasOneBlock() &&
       op->getRegion(0).getNumArguments() == op->getNumOperands()) {
-    FailureOr<std::vector<RankTensors>> results = runBlock(op->getRegion(0).front(), std::move(operands));
+    std::vector<RankTensors> arguments;
+    for (Value operand : op->getOperands()) {
+      arguments.push_back(values.at(operand));
+    }
+    FailureOr<std::vector<RankTensors>> results = runBlock(op->getRegion(0).front(), std::move(arguments));
     if (failed(results)) {
       return failure();
     }
@@ -119,7 +119,7 @@ LogicalResult Interpreter::execute(Operation *op, Values &values) {
     }
     return success();
   }
-  FailureOr<RankTensors> result = executeSimple(op, operands);
+  FailureOr<RankTensors> result = executeSimple(op, values);
   if (failed(result)) {
     return failure();
   }
@@ -127,19 +127,22 @@ LogicalResult Interpreter::execute(Operation *op, Values &values) {
   return success();
 }
 
-FailureOr<RankTensors> Interpreter::executeSimple(Operation *op, ArrayRef<RankTensors> operands) {
+FailureOr<RankTensors> Interpreter::executeSimple(Operation *op, const Values &values) {
   std::vector<std::vector<Tensor>> ranks(numRanks);
-  for (int64_t rank = 0; rank < numRanks; ++rank) {
-    for (const RankTensors &operand : operands) {
-      ranks[rank].push_back(operand[rank]);
+  for (Value operand : op->getOperands()) {
+    const RankTensors &tensors = values.find(operand)->second;
+    for (int64_t rank = 0; rank < numRanks; ++rank) {
+      ranks[rank].reserve(op->getNumOperands());
+      ranks[rank].push_back(tensors[rank]);
     }
   }
   const SemanticsTable &table = getSemantics();
   StringRef name = op->getName().getStringRef();
   if (LocalSemantics semantics = table.local.lookup(name)) {
     RankTensors results;
+    bool isSame = op->getNumOperands() == 0 && !observer; // on every rank
     for (int64_t rank = 0; rank < numRanks; ++rank) {
-      results.push_back(semantics(op, ranks[rank]));
+      results.push_back(rank > 0 && isSame ? results.front() : semantics(op, ranks[rank]));
       if (observer) {
         observer(op, ranks[rank], results.back());
       }

@@ -29,6 +29,17 @@ uint64_t readBits(ArrayRef<char> data, int64_t i, int64_t width) {
   return bits;
 }
 
+// Returns the number that the bits of a float stand for.
+double toDouble(FloatType type, uint64_t bits) {
+  if (type.isF64()) {
+    return llvm::bit_cast<double>(bits);
+  }
+  if (type.isF32()) {
+    return llvm::bit_cast<float>(static_cast<uint32_t>(bits));
+  }
+  return APFloat(type.getFloatSemantics(), APInt(type.getWidth(), bits)).convertToDouble();
+}
+
 void printElement(llvm::raw_ostream &os, const Tensor &tensor, int64_t i) {
   if (tensor.isFloat()) {
     os << llvm::format("%.6g", tensor.getFloat(i));
@@ -67,7 +78,7 @@ double roundTo(Type floatType, double value) {
   return rounded.convertToDouble();
 }
 
-Tensor::Tensor(RankedTensorType type) : type(type) {
+Tensor::Tensor(RankedTensorType type) : type(type), holdsFloats(isa<FloatType>(type.getElementType())) {
   if (isFloat()) {
     floats.assign(type.getNumElements(), 0.0);
   } else {
@@ -107,12 +118,10 @@ FailureOr<Tensor> Tensor::fromAttribute(ElementsAttr attribute) {
   }
   Tensor tensor(type);
   if (auto dense = dyn_cast<DenseElementsAttr>(attribute)) {
-    if (tensor.isFloat()) {
-      for (auto [i, value] : llvm::enumerate(dense.getValues<APFloat>())) {
-        APFloat wide = value;
-        bool losesInfo = false;
-        wide.convert(APFloat::IEEEdouble(), APFloat::rmNearestTiesToEven, &losesInfo);
-        tensor.floats[i] = wide.convertToDouble();
+    if (auto floatType = dyn_cast<FloatType>(type.getElementType())) {
+      int64_t width = elementBytes(floatType), stored = static_cast<int64_t>(dense.getRawData().size()) / width; // 1 of a splat
+      for (int64_t i = 0; i < tensor.getNumElements(); ++i) {
+        tensor.floats[i] = i < stored ? toDouble(floatType, readBits(dense.getRawData(), i, width)) : tensor.floats[0];
       }
     } else {
       for (auto [i, value] : llvm::enumerate(dense.getValues<APInt>())) {
@@ -131,7 +140,7 @@ FailureOr<Tensor> Tensor::fromAttribute(ElementsAttr attribute) {
   for (int64_t i = 0; i < tensor.getNumElements(); ++i) {
     uint64_t bits = readBits(blob->getData(), i, width);
     if (auto floatType = dyn_cast<FloatType>(element)) {
-      tensor.floats[i] = APFloat(floatType.getFloatSemantics(), APInt(floatType.getWidth(), bits)).convertToDouble();
+      tensor.floats[i] = toDouble(floatType, bits);
     } else {
       tensor.setInt(i, static_cast<int64_t>(bits));
     }

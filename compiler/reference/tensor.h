@@ -34,7 +34,7 @@ public:
   int64_t getNumElements() const { return type.getNumElements(); }
 
   // Returns true when the elements are floats, false when they are integers or bools.
-  bool isFloat() const { return llvm::isa<mlir::FloatType>(type.getElementType()); }
+  bool isFloat() const { return holdsFloats; }
 
   // Returns element `i` in row-major order. Assumes that the kind of the element type is the one asked for.
   double getFloat(int64_t i) const { return floats[i]; }
@@ -58,6 +58,7 @@ public:
 
 private:
   mlir::RankedTensorType type;
+  bool holdsFloats = false; // the element type is one of floats, asked for once
   std::vector<double> floats;
   std::vector<int64_t> ints;
 };

@@ -123,20 +123,23 @@ private:
     if (dice.oneIn(3)) {
       return splat(type, dice.real());
     }
-    SmallVector<Attribute> elements;
+    return numbers(type, /*bound=*/1);
+  }
+
+  // Returns a constant of different numbers, up to `bound`.
+  Value numbers(RankedTensorType type, double bound) {
+    SmallVector<APFloat> elements;
     for (int64_t i = 0; i < type.getNumElements(); ++i) {
-      elements.push_back(b.getFloatAttr(options.floatType, dice.real()));
+      bool losesInfo = false;
+      elements.emplace_back(dice.real() * bound);
+      elements.back().convert(cast<FloatType>(options.floatType).getFloatSemantics(), APFloat::rmNearestTiesToEven, &losesInfo);
     }
     return nn::ConstantOp::create(b, DenseElementsAttr::get(type, elements));
   }
 
   // Returns x moved away from wherever it may jump.
   Value generic(Value x) {
-    SmallVector<Attribute> elements;
-    for (int64_t i = 0; i < typeOf(x).getNumElements(); ++i) {
-      elements.push_back(b.getFloatAttr(options.floatType, dice.real() / 8));
-    }
-    return nn::AddOp::create(b, x, nn::ConstantOp::create(b, DenseElementsAttr::get(typeOf(x), elements)));
+    return nn::AddOp::create(b, x, numbers(typeOf(x), /*bound=*/0.125));
   }
 
   // Returns a value of the shape: one that is there, a constant, or random numbers. Bounded by 4.

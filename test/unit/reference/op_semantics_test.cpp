@@ -94,6 +94,12 @@ std::vector<Row> elementwiseRows() {
        {"dense<[true, false]> : tensor<2xi1>", "dense<[1.0, 2.0]> : tensor<2xf32>", "dense<[3.0, 4.0]> : tensor<2xf32>"},
        "dense<[1.0, 4.0]> : tensor<2xf32>"},
       {"nn.cast %a : tensor<3xf32> -> tensor<3xi32>", {"dense<[1.9, -1.9, 0.5]> : tensor<3xf32>"}, "dense<[1, -1, 0]> : tensor<3xi32>"},
+      {"nn.cast %a : tensor<5xf32> -> tensor<5xi32>", // what no integer holds becomes the nearest one; a NaN becomes 0
+       {"dense<[2147483648.0, 3.0e9, -2147483648.0, -3.0e9, 0x7FC00000]> : tensor<5xf32>"},
+       "dense<[2147483647, 2147483647, -2147483648, -2147483648, 0]> : tensor<5xi32>"},
+      {"nn.cast %a : tensor<2xf64> -> tensor<2xi64>",
+       {"dense<[9223372036854775808.0, -1.0e19]> : tensor<2xf64>"},
+       "dense<[9223372036854775807, -9223372036854775808]> : tensor<2xi64>"},
       {"nn.cast %a : tensor<3xf32> -> tensor<3xi1>",
        {"dense<[0.5, 0.0, -1.0]> : tensor<3xf32>"},
        "dense<[true, false, true]> : tensor<3xi1>"},

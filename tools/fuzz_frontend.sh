@@ -2,14 +2,16 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Runs the coverage-guided fuzzer of job parser and importer, with address and undefined-behaviour sanitizers.
-#   tools/fuzz_frontend.sh SECONDS [ZOO]
-# ZOO is ashlar-zoo, by default that of build/; its models and docs/jobs are the first inputs. What is found, and the inputs that reach new
-# code, stay in build-fuzzer/fuzz. Exit status 0 when nothing was found.
+#   tools/fuzz_frontend.sh SECONDS [SEED [ZOO]]
+# SEED says where the search begins; 0, the default, is a new place each time. ZOO is ashlar-zoo, by default that of build/; its models and
+# docs/jobs are the first inputs. What is found, and the inputs that reach new code, stay in build-fuzzer/fuzz. Exit status 0 when nothing
+# was found.
 set -euo pipefail
 
-seconds=${1:?usage: tools/fuzz_frontend.sh SECONDS [ZOO]}
+seconds=${1:?usage: tools/fuzz_frontend.sh SECONDS [SEED [ZOO]]}
 root=$(cd "$(dirname "$0")/.." && pwd)
-zoo=${2:-$root/build/bin/ashlar-zoo}
+seed=${2:-0}
+zoo=${3:-$root/build/bin/ashlar-zoo}
 folder=$root/build-fuzzer/fuzz
 
 cd "$root"
@@ -34,5 +36,5 @@ done
 # LLVM's libraries are built without sanitizers: what our half of an arena or container poisons, theirs would not clear.
 export ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1:detect_container_overflow=0:allow_user_poisoning=0
 export UBSAN_OPTIONS=print_stacktrace=1
-exec build-fuzzer/bin/fuzz_frontend "$folder/corpus" "$folder/seeds" -max_total_time="$seconds" -max_len=65536 -timeout=60 -rss_limit_mb=4096 \
-  -artifact_prefix="$folder/found/" -print_final_stats=1
+exec build-fuzzer/bin/fuzz_frontend "$folder/corpus" "$folder/seeds" -seed="$seed" -max_total_time="$seconds" -max_len=65536 -timeout=60 \
+  -rss_limit_mb=4096 -artifact_prefix="$folder/found/" -print_final_stats=1 -verbosity=0

@@ -62,15 +62,16 @@ std::string withoutQuotes(llvm::StringRef message) {
   return own;
 }
 
-// Ends the run unless an error is one line in our words.
-void checkError(llvm::Error error) {
+// Ends the run unless an error is one line in our words. What `input` says may be repeated: a name with a quote in it ends the quoted part
+// early, and the fuzzer puts strings that it sees compared, as these are, into its inputs.
+void checkError(llvm::Error error, llvm::StringRef input) {
   std::string message = llvm::toString(std::move(error)), own = withoutQuotes(message);
   if (llvm::StringRef(message).contains('\n')) {
     llvm::errs() << "the error \"" << message << "\" is more than one line\n";
     std::abort();
   }
   for (const char *foreign : {"'nn.", "'func.", "op operand", "op result", "failed to infer", "max_size", "std::", "libprotobuf"}) {
-    if (llvm::StringRef(own).contains(foreign)) {
+    if (llvm::StringRef(own).contains(foreign) && !input.contains(foreign)) {
       llvm::errs() << "the error \"" << message << "\" contains \"" << foreign << "\"\n";
       std::abort();
     }
@@ -83,11 +84,11 @@ frontend::ImportOptions readJob(llvm::StringRef text) {
   options.globalBatch = kBatch;
   llvm::Expected<job::Job> job = job::parseJobText(text, "job.txtpb");
   if (!job) {
-    checkError(job.takeError());
+    checkError(job.takeError(), text);
     return options;
   }
   if (llvm::Error error = job::checkJob(*job, "job.txtpb")) {
-    checkError(std::move(error));
+    checkError(std::move(error), text);
     return options;
   }
   return frontend::makeImportOptions(*job);
@@ -102,11 +103,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   if (imports++ % kImportsPerContext == 0) {
     context = std::make_unique<mlir::MLIRContext>(mlir::MLIRContext::Threading::DISABLED);
   }
-  auto [job, model] = llvm::StringRef(reinterpret_cast<const char *>(data), size).split('\0');
+  llvm::StringRef input(reinterpret_cast<const char *>(data), size);
+  auto [job, model] = input.split('\0');
   file.write(model);
   auto module = frontend::importOnnx(file.path, readJob(job), context.get());
   if (!module) {
-    checkError(module.takeError());
+    checkError(module.takeError(), input);
   }
   return 0;
 }

@@ -92,6 +92,7 @@ MappedFile::MappedFile(MappedFile &&other) noexcept {
 
 MappedFile &MappedFile::operator=(MappedFile &&other) noexcept {
   std::swap(path, other.path);
+  std::swap(kept, other.kept);
   std::swap(region, other.region);
   std::swap(descriptor, other.descriptor);
   return *this;
@@ -124,6 +125,7 @@ Status MappedFile::open(const std::string &path, MappedFile &file) {
                        std::strerror(errno));
   }
   setHandler();
+  result.kept = keepFile(path);
   result.region = addRegion(static_cast<char *>(base), static_cast<size_t>(info.st_size));
   file = std::move(result);
   return Status();

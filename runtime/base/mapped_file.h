@@ -5,6 +5,7 @@
 #ifndef ASHLAR_RUNTIME_BASE_MAPPED_FILE_H
 #define ASHLAR_RUNTIME_BASE_MAPPED_FILE_H
 
+#include "runtime/base/output_file.h"
 #include "runtime/base/status.h"
 
 #include <string>
@@ -34,6 +35,7 @@ public:
 
 private:
   std::string path;
+  KeptFile kept;
   MappedRegion *region = nullptr;
   int descriptor = -1;
 };

@@ -12,6 +12,7 @@
 #include <cstdio>
 #include <cstring>
 #include <initializer_list>
+#include <map>
 #include <utility>
 
 #include <fcntl.h>
@@ -91,7 +92,23 @@ Status refuse(const std::string &path, Place place) {
                                   : invalid("cannot write {}: it is there and not a regular file", path);
 }
 
+// Why each file that must stay does, by fileIdentity().
+std::multimap<std::string, const char *> &keptFiles() {
+  static std::multimap<std::string, const char *> files;
+  return files;
+}
+
 } // namespace
+
+KeptFile keepFile(const std::string &path, const char *reason) {
+  auto entry = keptFiles().emplace(fileIdentity(path), reason);
+  return KeptFile(entry->second, [entry](const void *) { keptFiles().erase(entry); });
+}
+
+Status checkReplaceable(const std::string &path) {
+  auto found = keptFiles().find(fileIdentity(path));
+  return found == keptFiles().end() ? Status() : invalid("cannot write {}: {}; name another file", path, found->second);
+}
 
 OutputFile::OutputFile(OutputFile &&other) noexcept {
   *this = std::move(other);
@@ -137,6 +154,7 @@ Status OutputFile::begin(const std::string &place) {
 }
 
 Status OutputFile::create(const std::string &place) {
+  ASHLAR_RETURN_IF_ERROR(checkReplaceable(place));
   Place there = placeOf(place);
   return there == Place::kFree || there == Place::kRegular ? begin(place) : refuse(place, there);
 }

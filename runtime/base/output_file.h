@@ -9,11 +9,24 @@
 
 #include "runtime/base/status.h"
 
+#include <memory>
 #include <string>
 
 namespace ashlar::rt {
 
 struct PendingOutput;
+
+// Why most files stay.
+inline constexpr char kReadByRun[] = "the run reads it";
+
+// A file must stay while this lives: no output takes its place.
+using KeptFile = std::shared_ptr<const void>;
+
+// Notes that a file must stay, and why. For the thread that starts the run.
+KeptFile keepFile(const std::string &path, const char *reason = kReadByRun);
+
+// Fails when an output at this place would replace a file that must stay.
+Status checkReplaceable(const std::string &path);
 
 // A file that is being written. Movable. Without commit() it is removed.
 class OutputFile {
@@ -24,7 +37,7 @@ public:
   ~OutputFile();
 
   // Begins a file that is there as a whole, after commit(), or not at all. Refuses a place where something other than a regular file is: it
-  // would be replaced, or, when it is a symbolic link, lead where nobody can know.
+  // would be replaced, or, when it is a symbolic link, lead where nobody can know; and the place of a file that must stay.
   Status create(const std::string &path);
 
   // Begins a file that is there from the start and grows, a log. A pipe or a device file is written to as it is; a symbolic link is

@@ -2,6 +2,7 @@
 //
 // The idx files of MNIST, plain or gzip: big-endian header {magic, sizes}, then one byte an element. Read whole at the start, and checked.
 
+#include "runtime/base/output_file.h"
 #include "runtime/data/dataset.h"
 
 #include <array>
@@ -20,9 +21,9 @@ constexpr uint32_t kLabelMagic = 0x00000801; // unsigned bytes, one dim
 
 class IdxDataset final : public Dataset {
 public:
-  IdxDataset(std::vector<Column> columns, std::vector<uint8_t> images, std::vector<uint8_t> labels)
-      : allColumns(std::move(columns)), images(std::move(images)), labels(std::move(labels)), imageBytes(numElements(allColumns[0].shape)) {
-  }
+  IdxDataset(std::vector<Column> columns, std::vector<uint8_t> images, std::vector<uint8_t> labels, std::array<KeptFile, 2> files)
+      : allColumns(std::move(columns)), images(std::move(images)), labels(std::move(labels)), imageBytes(numElements(allColumns[0].shape)),
+        files(std::move(files)) {}
 
   uint64_t samples() const override { return labels.size(); }
   const std::vector<Column> &columns() const override { return allColumns; }
@@ -34,6 +35,7 @@ private:
   std::vector<Column> allColumns;
   std::vector<uint8_t> images, labels;
   size_t imageBytes;
+  std::array<KeptFile, 2> files;
 };
 
 // Returns the path of the idx file in `directory`: the usual name, also with a dot before idx, also with .gz behind.
@@ -136,7 +138,8 @@ Status openIdx(const std::string &directory, Split split, std::unique_ptr<Datase
     return invalid("\"{}\" holds {} images but \"{}\" holds {} labels", imagePath, imageDims[0], labelPath, labelDims[0]);
   }
   std::vector<Column> columns = {{"image", Element::kU8, {imageDims[1], imageDims[2]}}, {"label", Element::kU8, {}}};
-  dataset = std::make_unique<IdxDataset>(std::move(columns), std::move(images), std::move(labels));
+  std::array<KeptFile, 2> files = {keepFile(imagePath), keepFile(labelPath)};
+  dataset = std::make_unique<IdxDataset>(std::move(columns), std::move(images), std::move(labels), std::move(files));
   return {};
 }
 

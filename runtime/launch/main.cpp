@@ -3,6 +3,7 @@
 // ashlar_rt_main(): command line, variant, ranks, then the run. The one place that prints errors and makes an exit status of them.
 
 #include "runtime/base/host.h"
+#include "runtime/base/output_file.h"
 #include "runtime/base/process.h"
 #include "runtime/comm/mpi/job.h"
 #include "runtime/launch/cpu_check.h"
@@ -251,6 +252,7 @@ int runMain(const ashlar_rt_image &image, int argc, char **argv) {
 int ashlar_rt_main(const ashlar_rt_image *image, int argc, char **argv) {
   using namespace ashlar::rt;
   prepareProcess();
+  KeptFile executable = keepFile("/proc/self/exe", "it is this executable");
   try {
     return finishOutput(runMain(*image, argc, argv));
   } catch (const std::bad_alloc &) {

@@ -40,6 +40,7 @@ Status checkOutputTensors(const std::vector<OutputTensor> &tensors, const char *
     if (!elementOfDtype(tensor.buffer.dtype, element)) {
       return unavailable("{} {} has type {}, which .npy files cannot hold", kind, tensor.name, dtypeName(tensor.buffer.dtype));
     }
+    ASHLAR_RETURN_IF_ERROR(checkReplaceable(output.path));
     auto [first, isNew] = tensorOf.emplace(fileIdentity(output.path), tensor.name);
     if (!isNew) {
       return invalid("{}s {} and {} would both be written to {}; {}", kind, first->second, tensor.name, output.path, remedy);

@@ -79,3 +79,19 @@ for mesh in dp=2,tp=2 dp=1,tp=3; do
   expect_close cpu.log $mesh.log 1e-3
   expect_same_parameters cpu.parameters $mesh.parameters 1e-4
 done
+
+# --eval with a last batch that is not full, and of less than one batch; what it has to print is e2e_evaluation's.
+echo 'global_batch: 6 loss { softmax_cross_entropy { logits: "logits" labels: "label" } } optimizer { sgd {} learning_rate: 0.01 }
+dataset { npy {} features { column: "x" tensor: "x" } features { column: "label" tensor: "label" } }' > evaluation.txtpb
+python3 "$(dirname "$0")/evaluation_model.py" model evaluation.onnx
+"$tools/ashlarc" evaluation.onnx --job evaluation.txtpb -o evaluation_cpu
+for count in 5 13; do
+  python3 "$(dirname "$0")/evaluation_model.py" data data_$count $count
+  ./evaluation_cpu --data data_$count --steps 0 --eval > cpu.log
+  evaluation cpu.log > cpu.eval
+  for mesh in dp=1 dp=2; do
+    "$tools/ashlarc" evaluation.onnx --job evaluation.txtpb --target cuda --gpu-arch sm_90 --mesh $mesh -o split
+    ./on_emulator 2 mpirun -n "$(ranks_of split)" ./split --data data_$count --steps 0 --eval > cuda.log
+    evaluation cuda.log | cmp cpu.eval - || fail "evaluation of $count samples on $mesh differs: $(evaluation cuda.log)"
+  done
+done

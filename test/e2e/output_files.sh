@@ -5,6 +5,7 @@
 . "$(dirname "$0")/common.sh"
 
 script=$(readlink -f "$(dirname "$0")/external_model.py")
+classes_script=$(readlink -f "$(dirname "$0")/evaluation_model.py")
 rm -rf -- work && mkdir work
 cd work
 python3 "$script" model.onnx weights.bin
@@ -90,6 +91,23 @@ python3 write.py
 ln x.npy hard.npy
 for path in x.npy ./x.npy folder/../x.npy hard.npy; do
   expect_error "output y would replace $path, which input x is read from" ./program --input x=x.npy --output y=$path
+done
+ln program own
+cp linear linear.copy
+for path in linear ./linear folder/../linear; do
+  expect_error "cannot write $path: it is this executable" ./linear --steps 1 --metrics $path
+done
+expect_error "cannot write own: it is this executable" ./program --input x=x.npy --output y=own
+cmp linear linear.copy || fail "an executable is replaced by its metrics"
+mkdir -p data && python3 "$classes_script" data data 4
+python3 "$classes_script" model classes.onnx
+echo 'global_batch: 4 loss { softmax_cross_entropy { logits: "logits" labels: "label" } } optimizer { sgd {} learning_rate: 0.01 }
+dataset { npy {} features { column: "x" tensor: "x" } features { column: "label" tensor: "label" } }' > classes.txtpb
+"$tools/ashlarc" classes.onnx --job classes.txtpb -o classes
+for path in data/x_train.npy data/label_eval.npy; do
+  cp $path before.npy
+  expect_error "cannot write $path: the run reads it" ./classes --data data --steps 1 --eval --metrics $path
+  cmp $path before.npy || fail "$path is replaced by metrics"
 done
 for path in link dangling; do
   expect_error "cannot write $path: it is a symbolic link" ./program --input x=x.npy --output y=$path

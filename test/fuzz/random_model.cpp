@@ -138,9 +138,7 @@ private:
   }
 
   // Returns x moved away from wherever it may jump.
-  Value generic(Value x) {
-    return nn::AddOp::create(b, x, numbers(typeOf(x), /*bound=*/0.125));
-  }
+  Value generic(Value x) { return nn::AddOp::create(b, x, numbers(typeOf(x), /*bound=*/0.125)); }
 
   // Returns a value of the shape: one that is there, a constant, or random numbers. Bounded by 4.
   Value another(ArrayRef<int64_t> shape) {

@@ -68,8 +68,8 @@ Communicator::Communicator(const ashlar_rt_variant &variant, Place seat, std::sh
   context.mesh = &deviceMesh;
   context.place = &place;
   context.window = window.get();
-  setThreadPool(/*pool=*/nullptr, grantedCores());
   context.transport = transport;
+  setThreadPool(/*pool=*/nullptr, grantedCores());
   world = makeSet(/*index=*/0, std::vector<int>(static_cast<size_t>(place.processes), 0));
   int index = 0;
   for (const std::vector<uint32_t> &axes : axesSets(variant)) {
@@ -80,7 +80,7 @@ Communicator::Communicator(const ashlar_rt_variant &variant, Place seat, std::sh
 void Communicator::setThreadPool(ThreadPool *pool, int coresOnHost) {
   context.pool = pool;
   int threads = pool != nullptr ? pool->threads() : 1;
-  context.waiter = Waiter(*window, place, place.processesOnHost(place.rank) * threads > coresOnHost);
+  context.waiter = Waiter(*window, place, context.transport, place.processesOnHost(place.rank) * threads > coresOnHost);
 }
 
 SyncSet Communicator::makeSet(int index, const std::vector<int> &components) const {

@@ -29,6 +29,9 @@ public:
   // Gathers `bytes` from each rank: rank r's lie at `all` + r * bytes. Every rank calls it.
   virtual Status allGather(const void *mine, size_t bytes, void *all) = 0;
 
+  // Tells the ranks of other hosts that this one waits for `rank` on its own host, -1: no longer. `speaks`: and says so to the user.
+  virtual void tellWait(int rank, bool speaks) = 0;
+
   // Ends the job on all hosts; does not return on success.
   virtual void abort() = 0;
 };

@@ -51,6 +51,7 @@ void Waiter::noteWait(int rank) const {
 Status Waiter::waitLong(const std::atomic<uint64_t> &counter, uint64_t value, int process) const {
   double begin = 0, nextCheck = 0;
   uint64_t beats = window->presence(process).beats.load(std::memory_order_relaxed);
+  bool hasTold = false;
   Status status;
   for (int yields = 0; status.ok() && counter.load(std::memory_order_acquire) < value; ++yields) {
     if (yields % kYieldsPerCheck == kYieldsPerCheck - 1) {
@@ -66,7 +67,7 @@ Status Waiter::waitLong(const std::atomic<uint64_t> &counter, uint64_t value, in
         const uint64_t heard = window->presence(process).beats.load(std::memory_order_relaxed);
         begin = heard != beats ? now : begin;
         beats = heard;
-        status = lookAround(counter, value, process, now - begin);
+        status = lookAround(counter, value, process, now - begin, hasTold);
       }
     }
     sched_yield();
@@ -74,11 +75,14 @@ Status Waiter::waitLong(const std::atomic<uint64_t> &counter, uint64_t value, in
   if (begin != 0) {
     noteWait(-1);
   }
+  if (hasTold) {
+    transport->tellWait(-1, /*speaks=*/false);
+  }
   return status;
 }
 
 // Whether it makes sense to wait any longer.
-Status Waiter::lookAround(const std::atomic<uint64_t> &counter, uint64_t value, int process, double waited) const {
+Status Waiter::lookAround(const std::atomic<uint64_t> &counter, uint64_t value, int process, double waited, bool &hasTold) const {
   WindowHeader &header = window->header();
   int32_t running = 0;
   // A peer that finished its part may be gone rightly, so look at the counter once more.
@@ -87,11 +91,21 @@ Status Waiter::lookAround(const std::atomic<uint64_t> &counter, uint64_t value, 
     return abortedStatus();
   }
   const double patience = patienceSeconds();
-  const bool ends = waited > kEndAfter * patience;
-  if (waited <= patience || (!ends && header.noted.exchange(1, std::memory_order_relaxed) != 0)) {
+  if (waited <= patience) {
     return Status();
   }
-  const std::string whom = fmt::format("rank {}", lastInChain(process));
+  // Of a rank that waits for another host, those that wait between hosts know more; they speak, and end the job before this one does.
+  const int last = lastInChain(process);
+  const bool isRemote = place->hostOfProcess[static_cast<size_t>(last)] != place->hostOfProcess[static_cast<size_t>(place->rank)];
+  if (transport != nullptr && !hasTold) {
+    transport->tellWait(rankOf(process), /*speaks=*/!isRemote);
+    hasTold = true;
+  }
+  const bool ends = waited > (isRemote ? 2 : 1) * kEndAfter * patience;
+  if (!ends && (isRemote || header.noted.exchange(1, std::memory_order_relaxed) != 0)) {
+    return Status();
+  }
+  const std::string whom = fmt::format("rank {}", last);
   if (!ends) {
     std::fputs(waitingLine(whom, waited, kEndAfter * patience).c_str(), stderr);
     return Status();

@@ -13,10 +13,14 @@
 
 namespace ashlar::rt {
 
+class Transport;
 struct Place;
 
 // A rank that waits says so after patienceSeconds(), and ends the job after so many times that.
 constexpr double kEndAfter = 4;
+
+// By how much longer a rank waits for one of another host than for one of its own: who shares its host knows better whom all wait for.
+constexpr double kRemoteFactor = 1.25;
 
 // Returns the first process of the window's host, counted on the host, that ended without a word; -1 when all are there.
 int deadProcess(const Window &window);
@@ -33,8 +37,10 @@ class Waiter {
 public:
   Waiter() = default;
 
-  // `oversubscribed`: more ranks than cores, so spinning only keeps the peer from running. All outlive the waiter.
-  Waiter(Window &window, const Place &place, bool oversubscribed) : window(&window), place(&place), spins(oversubscribed ? 0 : kSpins) {}
+  // `transport`: to other hosts, null when there are none. `oversubscribed`: more ranks than cores, so spinning only keeps the peer from
+  // running. All outlive the waiter.
+  Waiter(Window &window, const Place &place, Transport *transport, bool oversubscribed)
+      : window(&window), place(&place), transport(transport), spins(oversubscribed ? 0 : kSpins) {}
 
   // Returns once `counter`, which is that of `process`, counted on the host, is >= `value`; fails when the job is being aborted or the
   // process does not come.
@@ -57,12 +63,13 @@ private:
   static constexpr int kSpins = 4000; // some 50 us: longer than any collective takes when the peer is running
 
   Status waitLong(const std::atomic<uint64_t> &counter, uint64_t value, int process) const;
-  Status lookAround(const std::atomic<uint64_t> &counter, uint64_t value, int process, double waited) const;
+  Status lookAround(const std::atomic<uint64_t> &counter, uint64_t value, int process, double waited, bool &hasTold) const;
   int rankOf(int process) const;
   int lastInChain(int process) const;
 
   Window *window = nullptr;
   const Place *place = nullptr;
+  Transport *transport = nullptr;
   int spins = 0;
 };
 

@@ -112,7 +112,7 @@ Status Job::findHosts() {
     return Status();
   }
   transport = std::make_unique<MpiTransport>();
-  if (Status status = transport->start(); !status.ok()) {
+  if (Status status = transport->start(place.rank, place.processes); !status.ok()) {
     transport.reset();
     return status;
   }

@@ -27,17 +27,18 @@ constexpr size_t kLargestMessage = size_t{1} << 30;
 // Looks at the requests between two looks at the clock.
 constexpr int kTestsPerCheck = 1 << 14;
 
-// By how much longer a rank waits for one of another host than for one of its own: who shares its host knows better whom all wait for.
-constexpr double kRemoteFactor = 1.25;
+// Seconds in which ranks that begin to wait together hear of each other.
+constexpr double kSettle = 1;
 
 } // namespace
 
-Status MpiTransport::start() {
+Status MpiTransport::start(int rank, int ranks) {
   ASHLAR_RETURN_IF_ERROR(MpiLibrary::load(mpi));
   requests.reserve(kRequests);
   if (int error = mpi.MPI_Init(nullptr, nullptr); error != MPI_SUCCESS) {
     return unavailable("MPI_Init failed with error {}", error);
   }
+  reports.start(mpi, rank, ranks);
   return Status();
 }
 
@@ -61,13 +62,14 @@ Status MpiTransport::exchange(int to, const Part *sends, size_t numSends, int fr
       return mpi.MPI_Irecv(data, bytes, mpi.byte, from, kTag, mpi.commWorld, request);
     });
   }
+  const size_t posted = requests.size();
   for (size_t i = 0; i < numSends; ++i) {
     post(sends[i], [&](char *data, int bytes, MPI_Request *request) {
       return mpi.MPI_Isend(data, bytes, mpi.byte, to, kTag, mpi.commWorld, request);
     });
   }
   if (error == MPI_SUCCESS) {
-    ASHLAR_RETURN_IF_ERROR(complete(from, to, error));
+    ASHLAR_RETURN_IF_ERROR(complete(from, posted, to, error));
   }
   return error == MPI_SUCCESS ? Status() : unavailable("exchange with ranks {} and {} failed: MPI error {}", to, from, error);
 }
@@ -77,40 +79,73 @@ Status MpiTransport::allGather(const void *mine, size_t bytes, void *all) {
   requests.assign(1, MPI_Request());
   int error = mpi.MPI_Iallgather(mine, count, mpi.byte, all, count, mpi.byte, mpi.commWorld, requests.data());
   if (error == MPI_SUCCESS) {
-    ASHLAR_RETURN_IF_ERROR(complete(/*from=*/-1, /*to=*/-1, error));
+    ASHLAR_RETURN_IF_ERROR(complete(WaitReports::kAnybody, /*numReceives=*/0, WaitReports::kAnybody, error));
   }
   return error == MPI_SUCCESS ? Status() : unavailable("gathering {} bytes from all ranks failed: MPI error {}", bytes, error);
 }
 
-Status MpiTransport::complete(int from, int to, int &error) {
+Status MpiTransport::complete(int from, size_t numReceives, int to, int &error) {
   double begin = 0;
-  bool noted = false;
-  for (int tests = 1;; ++tests) {
+  bool hasTold = false;
+  Status status;
+  for (int tests = 1; status.ok(); ++tests) {
     int done = 0;
     error = mpi.MPI_Testall(static_cast<int>(requests.size()), requests.data(), &done, MPI_STATUSES_IGNORE);
     if (done != 0 || error != MPI_SUCCESS) {
-      return Status();
+      break;
     }
     if (tests % kTestsPerCheck != 0) {
       continue;
     }
     const double now = seconds();
     begin = begin == 0 ? now : begin;
-    const double waited = now - begin, patience = kRemoteFactor * patienceSeconds();
-    if (waited > patience) {
-      const std::string whom = from < 0     ? "a rank of another host"
-                               : from == to ? fmt::format("rank {}", from)
-                                            : fmt::format("rank {} or {}", from, to);
-      if (waited > kEndAfter * patience) {
-        return stuckStatus(whom, waited);
-      }
-      if (!noted) {
-        std::fputs(waitingLine(whom, waited, kEndAfter * patience).c_str(), stderr);
-      }
-      noted = true;
+    if (!hasTold && now - begin > kRemoteFactor * patienceSeconds()) {
+      reports.tell(missing(from, numReceives, to));
+      hasTold = true;
+      hasSpoken = false;
+    }
+    if (hasTold) {
+      status = speak(now - begin);
     }
     sched_yield();
   }
+  if (hasTold) {
+    reports.tell(WaitReports::kNobody);
+  }
+  return status;
+}
+
+// The first of the ranks that wait speaks for all; another one ends the job only when that one does not.
+Status MpiTransport::speak(double waited) {
+  reports.listen();
+  const double patience = kRemoteFactor * patienceSeconds(), atMost = kEndAfter * patience + kSettle;
+  const bool isFirst = reports.isFirst();
+  const bool ends = waited > atMost + (isFirst ? 0 : patience);
+  if (!ends && (!isFirst || hasSpoken || waited <= patience + kSettle)) {
+    return Status();
+  }
+  const int culprit = reports.culprit();
+  const std::string whom = culprit < 0 ? "a rank of another host" : fmt::format("rank {}", culprit);
+  if (ends) {
+    return stuckStatus(whom, waited);
+  }
+  std::fputs(waitingLine(whom, waited, atMost).c_str(), stderr);
+  hasSpoken = true;
+  return Status();
+}
+
+int MpiTransport::missing(int from, size_t numReceives, int to) {
+  for (size_t i = 0; i < numReceives; ++i) {
+    int done = 0;
+    if (mpi.MPI_Test(&requests[i], &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && done == 0) {
+      return from;
+    }
+  }
+  return to;
+}
+
+void MpiTransport::tellWait(int rank, bool speaks) {
+  reports.tell(rank < 0 ? WaitReports::kNobody : rank, speaks);
 }
 
 void MpiTransport::abort() {

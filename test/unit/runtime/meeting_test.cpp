@@ -237,10 +237,10 @@ TEST_CASE("waiting: the rank at the end of those that wait for each other is nam
   first.processes = second.processes = 3;
   first.hostOfProcess = second.hostOfProcess = {0, 0, 0};
   second.rank = 1;
-  Waiter(window, second, /*oversubscribed=*/true).noteWait(2);
+  Waiter(window, second, /*transport=*/nullptr, /*oversubscribed=*/true).noteWait(2);
   setenv("ASHLAR_PATIENCE", "1", /*overwrite=*/1);
-  Status status =
-      Waiter(window, first, /*oversubscribed=*/true).wait(window.line(/*set=*/0, /*process=*/1).count, /*value=*/1, /*process=*/1);
+  Status status = Waiter(window, first, /*transport=*/nullptr, /*oversubscribed=*/true)
+                      .wait(window.line(/*set=*/0, /*process=*/1).count, /*value=*/1, /*process=*/1);
   unsetenv("ASHLAR_PATIENCE");
   CHECK(status.message().find("rank 2 did not come within 4 s") == 0);
 }

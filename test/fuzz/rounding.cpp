@@ -12,6 +12,7 @@
 
 #include <cmath>
 #include <limits>
+#include <map>
 #include <random>
 
 using namespace mlir;
@@ -22,6 +23,7 @@ namespace ashlar::fuzz {
 namespace {
 
 constexpr int kRuns = 32;      // a decision that is open comes out the same way in all of them once in 2^31
+constexpr int kAlikeRuns = 8;  // none of them moves equal elements by a quarter of the way once in 2^16
 constexpr double kSpreads = 2; // further than any of these runs went
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
@@ -99,8 +101,8 @@ FailureOr<Spreads> measureSpreads(ArrayRef<ComparedTensor> tensors, Rerun rerun)
   for (const ComparedTensor &tensor : tensors) {
     spreads.emplace_back(tensor.expected->getNumElements());
   }
-  for (int run = 0; run < kRuns; ++run) {
-    FailureOr<std::vector<Tensor>> moved = rerun(roundingNoise(run));
+  for (int run = 0; run < kRuns + kAlikeRuns; ++run) {
+    FailureOr<std::vector<Tensor>> moved = rerun(roundingNoise(run, /*alike=*/run >= kRuns));
     if (failed(moved)) {
       return failure();
     }
@@ -159,8 +161,8 @@ Tolerances tolerancesOf(Precision precision) {
   llvm_unreachable("unknown precision");
 }
 
-reference::Observer roundingNoise(uint64_t seed) {
-  return [generator = std::mt19937_64(seed)](Operation *op, ArrayRef<Tensor> operands, Tensor &result) mutable {
+reference::Observer roundingNoise(uint64_t seed, bool alike) {
+  return [generator = std::mt19937_64(seed), alike](Operation *op, ArrayRef<Tensor> operands, Tensor &result) mutable {
     if (!result.isFloat()) {
       return;
     }
@@ -169,9 +171,12 @@ reference::Observer roundingNoise(uint64_t seed) {
     double unit = std::ldexp(1.0, -static_cast<int>(type.getFPMantissaWidth()));
     double least = type.isF16() ? 0x1p-24 : 0; // below it f16 has no numbers, which gradients reach
     Tensor sizes = roundedSizes(op, operands, result);
+    std::map<double, uint64_t> drawn; // of elements that are alike
     for (int64_t i = 0; i < result.getNumElements(); ++i) {
       if (double size = sizes.getFloat(i); size != 0 && std::isfinite(size)) {
-        double random = static_cast<double>(generator() >> 11) * 0x1p-52 - 1;
+        uint64_t bits = generator();
+        bits = alike ? drawn.try_emplace(result.getFloat(i), bits).first->second : bits;
+        double random = static_cast<double>(bits >> 11) * 0x1p-52 - 1;
         result.setFloat(i, result.getFloat(i) + random * units * std::max(size * unit, least));
       }
     }

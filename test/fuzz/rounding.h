@@ -37,7 +37,9 @@ Tolerances tolerancesOf(Precision precision);
 
 // Returns an observer that adds a random error to each float that an op rounds: up to 16 units in the last place in f64 and f32, of the sum
 // of all magnitudes where terms are added; 2 units in bf16 and f16, where sums run in f32. What only moves, selects or compares is exact.
-reference::Observer roundingNoise(uint64_t seed);
+// With `alike`, equal elements of a result get equal errors, as they do where an order of terms moves one of them across the middle of two
+// numbers.
+reference::Observer roundingNoise(uint64_t seed, bool alike = false);
 
 // One tensor, by two programs.
 struct ComparedTensor {

@@ -6,6 +6,7 @@
 
 #include "compiler/report/units.h"
 #include "dialects/dist/dist.h"
+#include "dialects/nn/nn.h"
 #include "dialects/support/element_type.h"
 
 #include "llvm/ADT/MapVector.h"
@@ -110,7 +111,7 @@ private:
         ++count;
         split += isSplit(op);
         elements += mlir::ShapedType::getNumElements(op.getGlobalShape());
-      } else if (op.getRole() == exec::Role::Input) {
+      } else if (op.getRole() == exec::Role::Input && op.getSymName() != nn::kSamplesInput) {
         inputs.push_back(layoutText(op, variant.getAxisNames()));
       }
     }

@@ -36,5 +36,6 @@ done
 # LLVM's libraries are built without sanitizers: what our half of an arena or container poisons, theirs would not clear.
 export ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1:detect_container_overflow=0:allow_user_poisoning=0
 export UBSAN_OPTIONS=print_stacktrace=1
-exec build-fuzzer/bin/fuzz_frontend "$folder/corpus" "$folder/seeds" -seed="$seed" -max_total_time="$seconds" -max_len=65536 -timeout=60 \
+# Some 500 inputs a second; their number bounds the run where the clock does not.
+exec build-fuzzer/bin/fuzz_frontend "$folder/corpus" "$folder/seeds" -seed="$seed" -max_total_time="$seconds" -runs=$((500 * seconds)) -max_len=65536 -timeout=60 \
   -rss_limit_mb=4096 -artifact_prefix="$folder/found/" -print_final_stats=1 -verbosity=0

@@ -70,7 +70,7 @@ template <int kDigits> struct Half {
     double size = std::frexp(std::fabs(value), &exponent); // [0.5, 1)
     if (size != 0) {
       auto digits = static_cast<int>(std::nearbyint(std::ldexp(size, kDigits + 1))); // with the leading 1; a carry goes into the exponent
-      bits = static_cast<uint16_t>(((exponent - 2 + kBias) << kDigits) + digits);
+      bits = static_cast<uint16_t>((exponent - 2 + kBias) * (1 << kDigits) + digits);
     }
     bits = static_cast<uint16_t>(bits | (std::signbit(value) ? 0x8000 : 0));
   }

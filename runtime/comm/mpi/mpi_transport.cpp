@@ -24,8 +24,9 @@ constexpr size_t kRequests = 256;
 // Longest single message; longer parts are cut.
 constexpr size_t kLargestMessage = size_t{1} << 30;
 
-// Looks at the requests between two looks at the clock.
-constexpr int kTestsPerCheck = 1 << 14;
+// Looks at the requests between two looks at the clock, each of which may yield, and between two yields of ours.
+constexpr int kTestsPerCheck = 64;
+constexpr int kTestsPerYield = 1 << 14;
 
 // Seconds in which ranks that begin to wait together hear of each other.
 constexpr double kSettle = 1;
@@ -88,7 +89,7 @@ Status MpiTransport::complete(int from, size_t numReceives, int to, int &error) 
   double begin = 0;
   bool hasTold = false;
   Status status;
-  for (int tests = 1; status.ok(); ++tests) {
+  for (uint64_t tests = 1; status.ok(); ++tests) {
     int done = 0;
     error = mpi.MPI_Testall(static_cast<int>(requests.size()), requests.data(), &done, MPI_STATUSES_IGNORE);
     if (done != 0 || error != MPI_SUCCESS) {
@@ -107,9 +108,11 @@ Status MpiTransport::complete(int from, size_t numReceives, int to, int &error) 
     if (hasTold) {
       status = speak(now - begin);
     }
-    sched_yield();
+    if (tests % kTestsPerYield == 0) {
+      sched_yield();
+    }
   }
-  if (hasTold) {
+  if (hasTold && status.ok()) { // another rank is not to speak once more while the job ends
     reports.tell(WaitReports::kNobody);
   }
   return status;

@@ -133,7 +133,7 @@ fi
 
 # A rank that is stopped is waited for with patience, and then named: within a host, from another host, and where ranks of its host wait for it
 # in their memory while those of another host wait for these.
-export ASHLAR_PATIENCE=5
+export ASHLAR_PATIENCE=3
 "$tools/ashlarc" mlp.onnx --job "$jobs/mlp_tensor_parallel.txtpb" --mesh dp=2,tp=2 -o split
 for run in "mlp 1 2" "mlp 2 2" "split 2 1"; do
   read -r program hosts stopped <<< "$run"
@@ -144,8 +144,8 @@ for run in "mlp 1 2" "mlp 2 2" "split 2 1"; do
     fi
   done
   expect_end "$launcher" 60 "$program on $hosts hosts with a stopped rank"
-  grep -Eq "^waiting for rank $stopped for ([5-9]|1[0-9]) s; the job ends after 2[06] s" long.log ||
+  grep -Eq "^waiting for rank $stopped for ([3-9]|1[0-9]) s; the job ends after 1[26] s" long.log ||
     { cat long.log >&2; fail "nobody says that rank $stopped is waited for"; }
-  grep -q "^error: rank $stopped did not come within [23][0-9] s" long.log || { cat long.log >&2; fail "nobody says that rank $stopped did not come"; }
+  grep -q "^error: rank $stopped did not come within [12][0-9] s" long.log || { cat long.log >&2; fail "nobody says that rank $stopped did not come"; }
   [ "$(grep -c '^waiting for\|^error: ' long.log)" = 2 ] || { cat long.log >&2; fail "it is said more than once"; }
 done

@@ -6,11 +6,13 @@
 #define ASHLAR_FAKE_VERSION 13000
 #endif
 
-extern "C" int cuDriverGetVersion(int *version) {
+enum cudaError_enum { CUDA_SUCCESS }; // as cuda.h calls it: sanitizers compare the types of functions that are called
+
+extern "C" cudaError_enum cuDriverGetVersion(int *version) {
   *version = ASHLAR_FAKE_VERSION;
-  return 0;
+  return CUDA_SUCCESS;
 }
 
-extern "C" int cuInit(unsigned) {
-  return 0;
+extern "C" cudaError_enum cuInit(unsigned) {
+  return CUDA_SUCCESS;
 }

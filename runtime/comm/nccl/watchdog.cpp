@@ -137,7 +137,7 @@ Status Watchdog::look() {
   }
   CUevent event = last;
   uint64_t nowRuns = runs;
-  uint32_t nowWord = *word;
+  uint32_t nowWord = __atomic_load_n(word, __ATOMIC_RELAXED);
   bool pending = nowBusy != kIdle || (event != nullptr && device.driver().cuEventQuery(event) == CUDA_ERROR_NOT_READY);
   double now = seconds();
   if (!pending || nowBusy != seenBusy || nowRuns != seenRuns || nowWord != seenWord) {
@@ -162,7 +162,7 @@ std::string Watchdog::where() const {
   if (now != kIdle) {
     return fmt::format("starting the collective {}", seat.describe(now));
   }
-  uint32_t number = *word;
+  uint32_t number = __atomic_load_n(word, __ATOMIC_RELAXED);
   return number == 0 || number > seat.size() ? "before its first collective"
                                              : fmt::format("in the collective {}", seat.describe(number - 1));
 }

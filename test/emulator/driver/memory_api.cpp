@@ -62,7 +62,9 @@ CUresult fill(CUdeviceptr to, const void *element, size_t width, size_t count, C
   return enqueue(stream, once([=] {
                    std::byte *memory = mustResolve(to, width * count);
                    for (size_t i = 0; i < count; ++i) {
-                     std::memcpy(memory + i * width, &value, width);
+                     width == sizeof(value)
+                         ? __atomic_store_n(reinterpret_cast<uint32_t *>(memory) + i, value, __ATOMIC_RELAXED) // the host may read it
+                         : static_cast<void>(std::memcpy(memory + i * width, &value, width));
                    }
                  }));
 }

@@ -14,8 +14,6 @@ using onnx::TensorProto;
 
 namespace {
 
-constexpr auto contains = [](const std::string &text) { return Catch::Contains(text); };
-
 OnnxModel unary(const std::string &op, std::vector<Attribute> attributes = {}, int64_t opset = 20) {
   return OnnxModel(opset).input("x", {5}).node(op, {"x"}, {"y"}, std::move(attributes)).output("y");
 }

@@ -22,8 +22,6 @@ using multi_device::ShardingSpec;
 
 namespace {
 
-constexpr auto contains = [](const std::string &text) { return Catch::Contains(text); };
-
 DeviceMesh meshOf(std::vector<std::pair<std::string, int64_t>> axes, std::vector<int64_t> ranks = {}) {
   context().loadDialect<dist::DistDialect>();
   llvm::SmallVector<mlir::StringAttr> names;

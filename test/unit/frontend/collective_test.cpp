@@ -15,8 +15,6 @@ using Strings = std::vector<std::string>;
 
 namespace {
 
-constexpr auto contains = [](const std::string &text) { return Catch::Contains(text); };
-
 // Mode HYBRID on dp=2, tp=4: "x" is cut in two in dim 0, "w" in four in dim 1.
 ImportOptions hybrid() {
   context().loadDialect<dist::DistDialect>();

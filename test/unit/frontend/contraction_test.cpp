@@ -13,8 +13,6 @@ using onnx::TensorProto;
 
 namespace {
 
-constexpr auto contains = [](const std::string &text) { return Catch::Contains(text); };
-
 using Ints = std::vector<int64_t>;
 
 ashlar::reference::Tensor matmul(std::vector<int64_t> lhs, std::vector<double> lhsValues, std::vector<int64_t> rhs,

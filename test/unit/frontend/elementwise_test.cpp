@@ -17,8 +17,6 @@ using onnx::TensorProto;
 
 namespace {
 
-constexpr auto contains = [](const std::string &text) { return Catch::Contains(text); };
-
 // x -> op -> y on f32 (4).
 OnnxModel unary(const std::string &op, std::vector<Attribute> attributes = {}, int64_t opset = 20) {
   return OnnxModel(opset).input("x", {4}).node(op, {"x"}, {"y"}, std::move(attributes)).output("y");

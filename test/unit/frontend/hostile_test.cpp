@@ -27,8 +27,6 @@ using onnx::TensorProto;
 
 namespace {
 
-constexpr auto contains = [](const std::string &text) { return Catch::Contains(text); };
-
 constexpr int64_t kOpset = 23; // every op of the table is there
 
 // How an op is called so that it imports. Inputs are those of `world`.

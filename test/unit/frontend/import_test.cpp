@@ -28,8 +28,6 @@ using onnx::TensorProto;
 
 namespace {
 
-constexpr auto contains = [](const std::string &text) { return Catch::Contains(text); };
-
 // y = relu(x W^T + b), W (3, 2).
 OnnxModel dense(std::vector<Dim> input = {std::string("batch"), 2}) {
   OnnxModel model = OnnxModel(17).input("x", std::move(input));

@@ -11,8 +11,6 @@ using onnx::TensorProto;
 
 namespace {
 
-constexpr auto contains = [](const std::string &text) { return Catch::Contains(text); };
-
 // data (2, 3) = 1..6, indices known or computed -> y.
 ashlar::reference::Tensor gather(int64_t axis, std::vector<int64_t> shape, std::vector<double> indices, bool known) {
   OnnxModel model = OnnxModel(17).input("x", {2, 3});

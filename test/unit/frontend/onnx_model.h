@@ -16,7 +16,12 @@
 #include <variant>
 #include <vector>
 
+#include <catch2/catch.hpp>
+
 namespace ashlar::test {
+
+// Matches a message that holds a text.
+inline constexpr auto contains = [](const std::string &text) { return Catch::Contains(text); };
 
 // A file that goes away with the object.
 class TemporaryFile {

@@ -11,8 +11,6 @@ using onnx::TensorProto;
 
 namespace {
 
-constexpr auto contains = [](const std::string &text) { return Catch::Contains(text); };
-
 using Ints = std::vector<int64_t>;
 
 // x (2, 3) = 1..6 -> op, with attributes or with further inputs -> y.

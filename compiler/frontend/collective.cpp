@@ -50,7 +50,7 @@ ArrayAttr axesOf(Node &node, dist::MeshAttr mesh) {
 
 dist::ReductionAttr reductionOf(Node &node) {
   std::string name = node.getString("reduction", "sum");
-  std::optional<dist::Reduction> reduction = dist::symbolizeReduction(name);
+  std::optional<Reduction> reduction = symbolizeReduction(name);
   if (!reduction) {
     node.fail("attribute \"reduction\" is \"" + name + "\"; one of sum, max, min");
   }

@@ -43,7 +43,7 @@ Value cast(const Node &node, Value value, Type element) {
                                           : node.create<nn::CastOp>(RankedTensorType::get(from.getShape(), element), value).getResult();
 }
 
-Value reduce(const Node &node, nn::Reduction kind, Value value, ArrayRef<int64_t> dims) {
+Value reduce(const Node &node, Reduction kind, Value value, ArrayRef<int64_t> dims) {
   return dims.empty() ? value : node.create<nn::ReduceOp>(kind, value, dims).getResult();
 }
 

@@ -28,7 +28,7 @@ mlir::Value splatConstant(const Node &node, mlir::RankedTensorType type, double 
 mlir::Value cast(const Node &node, mlir::Value value, mlir::Type element);
 
 // Sums, say, along `dims` (sorted).
-mlir::Value reduce(const Node &node, nn::Reduction kind, mlir::Value value, llvm::ArrayRef<int64_t> dims);
+mlir::Value reduce(const Node &node, Reduction kind, mlir::Value value, llvm::ArrayRef<int64_t> dims);
 
 } // namespace ashlar::frontend
 

@@ -20,7 +20,7 @@ SmallVector<int64_t> classesLast(int64_t rank, bool inverse) {
 }
 
 Value sumAll(Node &node, Value value) {
-  return reduce(node, nn::Reduction::Sum, value, llvm::to_vector(llvm::seq<int64_t>(0, typeOf(value).getRank())));
+  return reduce(node, Reduction::Sum, value, llvm::to_vector(llvm::seq<int64_t>(0, typeOf(value).getRank())));
 }
 
 // Rows whose label is `ignored` count neither in the losses nor in their mean.

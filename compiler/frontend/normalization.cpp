@@ -36,7 +36,7 @@ public:
   Value getInput() const { return x; }
 
   Value mean(Value value) const {
-    Value sum = reduce(node, nn::Reduction::Sum, value, dims);
+    Value sum = reduce(node, Reduction::Sum, value, dims);
     return node.create<nn::MulOp>(sum, splatConstant(node, typeOf(sum), 1.0 / count));
   }
 

@@ -26,8 +26,8 @@ Value prepare(Node &node, Kind kind, Value input) {
   }
 }
 
-nn::Reduction reductionOf(Kind kind) {
-  return kind == Kind::Max ? nn::Reduction::Max : kind == Kind::Min ? nn::Reduction::Min : nn::Reduction::Sum;
+Reduction reductionOf(Kind kind) {
+  return kind == Kind::Max ? Reduction::Max : kind == Kind::Min ? Reduction::Min : Reduction::Sum;
 }
 
 Value meanFromSum(Node &node, Value sum, int64_t count) {
@@ -60,7 +60,7 @@ void importReduce(Node &node, Kind kind, int64_t axesInputSince) {
       kept.push_back(reduced ? 1 : dim);
     }
   }
-  if (count == 0 && (kind == Kind::Mean || reductionOf(kind) != nn::Reduction::Sum)) {
+  if (count == 0 && (kind == Kind::Mean || reductionOf(kind) != Reduction::Sum)) {
     node.fail("has no elements to reduce");
   }
   Value result = reduce(node, reductionOf(kind), prepare(node, kind, node.input(0)), axes);

@@ -19,13 +19,13 @@ dist::MeshAttr meshOf(Operation *op) {
 }
 
 // Returns the combination of all parts, element by element.
-Tensor combine(dist::Reduction kind, ArrayRef<const Tensor *> parts) {
+Tensor combine(Reduction kind, ArrayRef<const Tensor *> parts) {
   Tensor result(parts.front()->getType());
   for (int64_t i = 0; i < result.getNumElements(); ++i) {
     double floatTotal = result.isFloat() ? parts.front()->getFloat(i) : 0;
     int64_t intTotal = result.isFloat() ? 0 : parts.front()->getInt(i);
     auto join = [kind](auto total, auto x) {
-      return kind == dist::Reduction::Sum ? total + x : kind == dist::Reduction::Max ? std::max(total, x) : std::min(total, x);
+      return kind == Reduction::Sum ? total + x : kind == Reduction::Max ? std::max(total, x) : std::min(total, x);
     };
     for (const Tensor *part : parts.drop_front()) {
       if (result.isFloat()) {

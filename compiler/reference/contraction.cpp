@@ -16,24 +16,24 @@ namespace ashlar::reference {
 namespace {
 
 // Returns what an empty reduction gives.
-double floatIdentity(nn::Reduction kind) {
+double floatIdentity(Reduction kind) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  return kind == nn::Reduction::Sum ? 0 : kind == nn::Reduction::Max ? -kInfinity : kInfinity;
+  return kind == Reduction::Sum ? 0 : kind == Reduction::Max ? -kInfinity : kInfinity;
 }
 
-int64_t intIdentity(nn::Reduction kind, unsigned width) {
+int64_t intIdentity(Reduction kind, unsigned width) {
   int64_t largest = width == 64 ? std::numeric_limits<int64_t>::max() : (int64_t(1) << (width - 1)) - 1;
-  return kind == nn::Reduction::Sum ? 0 : kind == nn::Reduction::Max ? -largest - 1 : largest;
+  return kind == Reduction::Sum ? 0 : kind == Reduction::Max ? -largest - 1 : largest;
 }
 
 // Combines two numbers; a NaN wins a maximum or minimum.
-template <typename T> T combine(nn::Reduction kind, T total, T x) {
+template <typename T> T combine(Reduction kind, T total, T x) {
   switch (kind) {
-  case nn::Reduction::Sum:
+  case Reduction::Sum:
     return total + x;
-  case nn::Reduction::Max:
+  case Reduction::Max:
     return x != x || x > total ? x : total;
-  case nn::Reduction::Min:
+  case Reduction::Min:
     return x != x || x < total ? x : total;
   }
   llvm_unreachable("unknown reduction");
@@ -41,7 +41,7 @@ template <typename T> T combine(nn::Reduction kind, T total, T x) {
 
 Tensor reduce(Operation *op, ArrayRef<Tensor> operands) {
   auto reduceOp = cast<nn::ReduceOp>(op);
-  nn::Reduction kind = reduceOp.getKind();
+  Reduction kind = reduceOp.getKind();
   const Tensor &input = operands[0];
   Tensor result(resultType(op));
   unsigned width = result.getType().getElementType().getIntOrFloatBitWidth();

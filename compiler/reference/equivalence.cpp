@@ -106,7 +106,7 @@ RankTensors scatter(const Tensor &global, const dist::Layout &layout, dist::Mesh
   RankTensors pieces;
   for (int64_t device = 0; device < mesh.numDevices(); ++device) {
     Tensor piece(localType);
-    bool isTerm = layout.isPartial() && layout.reduction == dist::Reduction::Sum && mesh.axisIndex(device, layout.partial) != 0;
+    bool isTerm = layout.isPartial() && layout.reduction == Reduction::Sum && mesh.axisIndex(device, layout.partial) != 0;
     spoil(piece);
     Region region = regionOf(layout, mesh, global.getType().getShape(), device);
     forEachIndex(region.size, [&](ArrayRef<int64_t> index, int64_t) {
@@ -130,9 +130,7 @@ FailureOr<Tensor> gather(ArrayRef<Tensor> pieces, RankedTensorType globalType, c
       combined.copyElement(0, pieces[group.front()], i);
       for (int64_t device : group.drop_front()) {
         double x = combined.getNumber(0), y = pieces[device].getNumber(i);
-        double value = layout.reduction == dist::Reduction::Sum   ? x + y
-                       : layout.reduction == dist::Reduction::Max ? std::max(x, y)
-                                                                  : std::min(x, y);
+        double value = layout.reduction == Reduction::Sum ? x + y : layout.reduction == Reduction::Max ? std::max(x, y) : std::min(x, y);
         if (combined.isFloat()) {
           combined.setFloat(0, value);
         } else {

@@ -30,18 +30,20 @@ std::string stepText(const dist::Step &step) {
   auto dim = [](int64_t number) { return " dim " + std::to_string(number); };
   std::string over = " over " + axesText(step.axes);
   switch (step.kind) {
-  case dist::Step::Slice:
+  case CollectiveKind::Slice:
     return "slice" + dim(step.dim) + over;
-  case dist::Step::AllReduce:
+  case CollectiveKind::AllReduce:
     return "all_reduce" + over;
-  case dist::Step::ReduceScatter:
+  case CollectiveKind::ReduceScatter:
     return "reduce_scatter" + dim(step.dim) + over;
-  case dist::Step::AllToAll:
+  case CollectiveKind::AllToAll:
     return "all_to_all" + dim(step.concatDim) + " to" + dim(step.dim) + over;
-  case dist::Step::AllGather:
+  case CollectiveKind::AllGather:
     return "all_gather" + dim(step.dim) + over;
-  case dist::Step::Permute:
+  case CollectiveKind::Permute:
     return "permute" + over;
+  case CollectiveKind::Broadcast:
+    return "broadcast" + over;
   }
   llvm_unreachable("unknown step");
 }
@@ -72,9 +74,9 @@ ReasonFact makeReason(dist::Planner &planner, const dist::Reason &reason) {
 
 CollectiveFact makeCollective(dist::MeshAttr mesh, dist::Planner &planner, dist::CollectiveOpInterface op) {
   CollectiveFact fact;
-  fact.kind = dist::stringify(op.getCollectiveKind()).str();
-  if (std::optional<dist::Reduction> reduction = op.getReductionKind()) {
-    fact.reduction = dist::stringifyReduction(*reduction).str();
+  fact.kind = stringifyCollectiveKind(op.getCollectiveKind()).str();
+  if (std::optional<Reduction> reduction = op.getReductionKind()) {
+    fact.reduction = stringifyReduction(*reduction).str();
   }
   dist::AxisList axes = dist::toAxisList(op.getAxes());
   for (StringAttr axis : axes) {

@@ -129,9 +129,9 @@ private:
       int64_t count = 0, bytes = 0;
       llvm::SmallVector<llvm::StringRef> causes;
     };
-    llvm::MapVector<exec::CollectiveKind, Sum> sums;
+    llvm::MapVector<CollectiveKind, Sum> sums;
     for (auto op : step.getBody().getOps<exec::CollectiveOp>()) {
-      if (op.getKind() == exec::CollectiveKind::Slice) {
+      if (op.getKind() == CollectiveKind::Slice) {
         continue; // moves nothing between devices
       }
       int64_t group = 1;
@@ -140,7 +140,7 @@ private:
       }
       Sum &sum = sums[op.getKind()];
       ++sum.count;
-      sum.bytes += dist::collectiveBytes(kindOf(op.getKind()), byteSize(op.getSource().getType()), group);
+      sum.bytes += dist::collectiveBytes(op.getKind(), byteSize(op.getSource().getType()), group);
       if (!op.getCause().empty() && !llvm::is_contained(sum.causes, op.getCause())) {
         sum.causes.push_back(op.getCause());
       }
@@ -151,29 +151,12 @@ private:
       if (sum.causes.size() > kShown) {
         causes += formatv(", ... ({0} causes)", sum.causes.size());
       }
-      line("collectives", formatv("{0} {1} a step, {2} sent by each device: {3}", sum.count, exec::stringifyCollectiveKind(kind),
-                                  bytesText(sum.bytes), causes)
-                              .str());
+      line("collectives",
+           formatv("{0} {1} a step, {2} sent by each device: {3}", sum.count, stringifyCollectiveKind(kind), bytesText(sum.bytes), causes)
+               .str());
     }
     if (sums.empty()) {
       line("collectives", "none");
-    }
-  }
-
-  static dist::CollectiveKind kindOf(exec::CollectiveKind kind) {
-    switch (kind) {
-    case exec::CollectiveKind::AllGather:
-      return dist::CollectiveKind::AllGather;
-    case exec::CollectiveKind::ReduceScatter:
-      return dist::CollectiveKind::ReduceScatter;
-    case exec::CollectiveKind::AllToAll:
-      return dist::CollectiveKind::AllToAll;
-    case exec::CollectiveKind::Permute:
-      return dist::CollectiveKind::Permute;
-    case exec::CollectiveKind::Broadcast:
-      return dist::CollectiveKind::Broadcast;
-    default:
-      return dist::CollectiveKind::AllReduce;
     }
   }
 

@@ -32,6 +32,93 @@ uint32_t dtypeOf(mlir::Type type) {
       });
 }
 
+// Enums of the dialects in numbers of the ABI. No switch has a default, so that a new case does not compile until it has a number here.
+uint32_t kindOf(CollectiveKind kind) {
+  switch (kind) {
+  case CollectiveKind::Slice:
+    return ASHLAR_RT_SLICE;
+  case CollectiveKind::AllReduce:
+    return ASHLAR_RT_ALL_REDUCE;
+  case CollectiveKind::ReduceScatter:
+    return ASHLAR_RT_REDUCE_SCATTER;
+  case CollectiveKind::AllToAll:
+    return ASHLAR_RT_ALL_TO_ALL;
+  case CollectiveKind::AllGather:
+    return ASHLAR_RT_ALL_GATHER;
+  case CollectiveKind::Permute:
+    return ASHLAR_RT_PERMUTE;
+  case CollectiveKind::Broadcast:
+    return ASHLAR_RT_BROADCAST;
+  }
+  llvm_unreachable("unknown collective");
+}
+
+uint32_t reductionOf(Reduction reduction) {
+  switch (reduction) {
+  case Reduction::Sum:
+    return ASHLAR_RT_SUM;
+  case Reduction::Max:
+    return ASHLAR_RT_MAX;
+  case Reduction::Min:
+    return ASHLAR_RT_MIN;
+  }
+  llvm_unreachable("unknown reduction");
+}
+
+uint32_t epilogueOf(exec::Epilogue epilogue) {
+  switch (epilogue) {
+  case exec::Epilogue::None:
+    return ASHLAR_RT_EPILOGUE_NONE;
+  case exec::Epilogue::Relu:
+    return ASHLAR_RT_EPILOGUE_RELU;
+  case exec::Epilogue::GeluErf:
+    return ASHLAR_RT_EPILOGUE_GELU_ERF;
+  case exec::Epilogue::GeluTanh:
+    return ASHLAR_RT_EPILOGUE_GELU_TANH;
+  case exec::Epilogue::Sigmoid:
+    return ASHLAR_RT_EPILOGUE_SIGMOID;
+  case exec::Epilogue::Tanh:
+    return ASHLAR_RT_EPILOGUE_TANH;
+  }
+  llvm_unreachable("unknown epilogue");
+}
+
+uint32_t operandSumOf(exec::OperandSum sum) {
+  switch (sum) {
+  case exec::OperandSum::None:
+    return ASHLAR_RT_SUM_OF_NONE;
+  case exec::OperandSum::Lhs:
+    return ASHLAR_RT_SUM_OF_A;
+  case exec::OperandSum::Rhs:
+    return ASHLAR_RT_SUM_OF_B;
+  }
+  llvm_unreachable("unknown operand");
+}
+
+uint32_t roleOf(exec::Role role) {
+  switch (role) {
+  case exec::Role::Variable:
+    return ASHLAR_RT_VARIABLE;
+  case exec::Role::State:
+    return ASHLAR_RT_STATE;
+  case exec::Role::Input:
+    return ASHLAR_RT_INPUT;
+  case exec::Role::Output:
+    return ASHLAR_RT_OUTPUT;
+  }
+  llvm_unreachable("unknown role");
+}
+
+uint32_t spaceOf(exec::Space space) {
+  switch (space) {
+  case exec::Space::Arena:
+    return ASHLAR_RT_ARENA;
+  case exec::Space::Constant:
+    return ASHLAR_RT_CONSTANT;
+  }
+  llvm_unreachable("unknown space");
+}
+
 class ImageEmitter {
 public:
   ImageEmitter(llvm::Module &module, llvm::ArrayRef<DeviceCode> deviceCodes) : module(module), table(module), deviceCodes(deviceCodes) {}
@@ -63,7 +150,7 @@ public:
 private:
   Constant *buffer(exec::BufferAttr buffer) {
     mlir::MemRefType type = buffer.getType();
-    return table.record<ashlar_rt_buffer>({table.u32(static_cast<uint32_t>(buffer.getSpace())), table.u32(dtypeOf(type.getElementType())),
+    return table.record<ashlar_rt_buffer>({table.u32(spaceOf(buffer.getSpace())), table.u32(dtypeOf(type.getElementType())),
                                            table.u64(buffer.getOffset()), table.u64(byteSize(type))});
   }
 
@@ -73,9 +160,9 @@ private:
       splits.push_back(table.record<ashlar_rt_dim_split>({table.u32(axes.size()), table.u32Array(axes.asArrayRef())}));
     }
     llvm::ArrayRef<int64_t> shape = op.getBuffer().getType().getShape();
-    return table.record<ashlar_rt_tensor>({table.string(op.getOutsideName().value_or(op.getSymName())),
-                                           table.u32(static_cast<uint32_t>(op.getRole())), table.u32(shape.size()), table.i64Array(shape),
-                                           table.i64Array(op.getGlobalShape()), table.array(splits), buffer(op.getBuffer())});
+    return table.record<ashlar_rt_tensor>({table.string(op.getOutsideName().value_or(op.getSymName())), table.u32(roleOf(op.getRole())),
+                                           table.u32(shape.size()), table.i64Array(shape), table.i64Array(op.getGlobalShape()),
+                                           table.array(splits), buffer(op.getBuffer())});
   }
 
   Constant *instruction(exec::KernelOp op) {
@@ -93,10 +180,10 @@ private:
   }
 
   Constant *instruction(exec::GemmOp op) {
-    Constant *desc = table.record<ashlar_rt_gemm_desc>(
-        {table.u64(op.getBatch()), table.u64(op.getM()), table.u64(op.getN()), table.u64(op.getK()), table.u32(op.getTransposeA()),
-         table.u32(op.getTransposeB()), table.u32(op.getHasBias()), table.u32(static_cast<uint32_t>(op.getEpilogue())),
-         table.u32(static_cast<uint32_t>(op.getOperandSum())), table.u32(op.getAllowTf32())});
+    Constant *desc = table.record<ashlar_rt_gemm_desc>({table.u64(op.getBatch()), table.u64(op.getM()), table.u64(op.getN()),
+                                                        table.u64(op.getK()), table.u32(op.getTransposeA()), table.u32(op.getTransposeB()),
+                                                        table.u32(op.getHasBias()), table.u32(epilogueOf(op.getEpilogue())),
+                                                        table.u32(operandSumOf(op.getOperandSum())), table.u32(op.getAllowTf32())});
     return instruction(op, ASHLAR_RT_GEMM, "gemm", llvm::to_vector(op.getBuffers().getAsRange<exec::BufferAttr>()), desc);
   }
 
@@ -104,11 +191,11 @@ private:
     mlir::MemRefType type = op.getSource().getType();
     llvm::ArrayRef<int64_t> pairs = op.getPairs().value_or(llvm::ArrayRef<int64_t>());
     Constant *desc = table.record<ashlar_rt_collective_desc>(
-        {table.u32(static_cast<uint32_t>(op.getKind())), table.u32(dtypeOf(type.getElementType())),
-         table.u32(static_cast<uint32_t>(op.getReduction())), table.u32(op.getAxes().size()), table.u32Array(op.getAxes()),
-         table.u32(type.getRank()), table.i64Array(type.getShape()), table.u32(op.getSplitDim()), table.u32(op.getConcatDim()),
-         table.u32(op.getRoot()), table.u32(pairs.size() / 2), table.u32Array(pairs), table.string(op.getCause())});
-    return instruction(op, ASHLAR_RT_COLLECTIVE, exec::stringifyCollectiveKind(op.getKind()), {op.getSource(), op.getTarget()}, desc);
+        {table.u32(kindOf(op.getKind())), table.u32(dtypeOf(type.getElementType())), table.u32(reductionOf(op.getReduction())),
+         table.u32(op.getAxes().size()), table.u32Array(op.getAxes()), table.u32(type.getRank()), table.i64Array(type.getShape()),
+         table.u32(op.getSplitDim()), table.u32(op.getConcatDim()), table.u32(op.getRoot()), table.u32(pairs.size() / 2),
+         table.u32Array(pairs), table.string(op.getCause())});
+    return instruction(op, ASHLAR_RT_COLLECTIVE, stringifyCollectiveKind(op.getKind()), {op.getSource(), op.getTarget()}, desc);
   }
 
   Constant *instruction(exec::CopyOp op) { return instruction(op, ASHLAR_RT_COPY, "copy", {op.getSource(), op.getTarget()}, nullptr); }

@@ -24,6 +24,8 @@ SmallVector<Link> axisLinks(MeshAttr mesh, CostsAttr costs) {
 
 int64_t collectiveMessages(CollectiveKind kind, int64_t groupSize) {
   switch (kind) {
+  case CollectiveKind::Slice:
+    return 0;
   case CollectiveKind::AllReduce:
     return 2 * static_cast<int64_t>(llvm::Log2_64_Ceil(groupSize));
   case CollectiveKind::AllGather:

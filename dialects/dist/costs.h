@@ -30,7 +30,7 @@ llvm::SmallVector<Link> axisLinks(MeshAttr mesh, CostsAttr costs);
 
 // Returns the messages that follow one another in a collective of n ranks: each rank sends as many bytes as in a ring, but to partners at
 // doubling distance, as the best known algorithms do. So one collective over two axes is never slower than two over one each.
-//   all_reduce 2 log2(n); all_gather and reduce_scatter log2(n), rounded up; all_to_all n-1; permute 1.
+//   all_reduce 2 log2(n); all_gather and reduce_scatter log2(n), rounded up; all_to_all n-1; permute 1; slice 0.
 int64_t collectiveMessages(CollectiveKind kind, int64_t groupSize);
 
 // The longest time that is told from others, 2.5 hours in picoseconds: a thousand of them can be added.

@@ -11,7 +11,6 @@
 using namespace mlir;
 
 #include "dialects/dist/dist_dialect.cpp.inc"
-#include "dialects/dist/dist_enums.cpp.inc"
 #include "dialects/dist/dist_interfaces.cpp.inc"
 #define GET_OP_CLASSES
 #include "dialects/dist/dist_ops.cpp.inc"
@@ -41,24 +40,6 @@ LayoutAttr findLayout(Value value) {
   return function ? function.getArgAttrOfType<LayoutAttr>(argument.getArgNumber(), kLayoutAttr) : LayoutAttr();
 }
 
-StringRef stringify(CollectiveKind kind) {
-  switch (kind) {
-  case CollectiveKind::AllReduce:
-    return "all_reduce";
-  case CollectiveKind::AllGather:
-    return "all_gather";
-  case CollectiveKind::ReduceScatter:
-    return "reduce_scatter";
-  case CollectiveKind::AllToAll:
-    return "all_to_all";
-  case CollectiveKind::Permute:
-    return "permute";
-  case CollectiveKind::Broadcast:
-    return "broadcast";
-  }
-  llvm_unreachable("unknown collective");
-}
-
 AxisList toAxisList(ArrayAttr axes) {
   return llvm::to_vector<2>(axes.getAsRange<StringAttr>());
 }
@@ -71,6 +52,8 @@ int64_t collectiveBytes(CollectiveKind kind, int64_t operandBytes, int64_t group
   auto share = [&](__int128 bytes) { return (bytes * (groupSize - 1) + groupSize - 1) / groupSize; };
   auto count = [&]() -> __int128 {
     switch (kind) {
+    case CollectiveKind::Slice:
+      return 0;
     case CollectiveKind::AllReduce:
       return share(__int128(2) * operandBytes);
     case CollectiveKind::AllGather:

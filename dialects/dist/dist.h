@@ -6,6 +6,7 @@
 #define ASHLAR_DIALECTS_DIST_DIST_H
 
 #include "dialects/dist/layout.h"
+#include "dialects/support/enums.h"
 #include "dialects/support/op_interfaces.h"
 
 #include "mlir/Bytecode/BytecodeOpInterface.h"
@@ -17,13 +18,10 @@
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
 #include "dialects/dist/dist_dialect.h.inc"
-#include "dialects/dist/dist_enums.h.inc"
 #define GET_ATTRDEF_CLASSES
 #include "dialects/dist/dist_attrs.h.inc"
 
 namespace ashlar::dist {
-
-enum class CollectiveKind { AllReduce, AllGather, ReduceScatter, AllToAll, Permute, Broadcast };
 
 // Attribute of variables, function arguments and results: where the tensor lives (LayoutAttr).
 inline constexpr llvm::StringLiteral kLayoutAttr = "dist.layout";
@@ -71,9 +69,6 @@ MeshOp findMesh(mlir::ModuleOp module);
 // when it has none.
 LayoutAttr findLayout(mlir::Value value);
 
-// Returns a name as it stands in the IR: "all_reduce".
-llvm::StringRef stringify(CollectiveKind kind);
-
 // Returns the axes of an `axes` attribute.
 AxisList toAxisList(mlir::ArrayAttr axes);
 
@@ -85,7 +80,8 @@ constexpr int64_t kMostBytes = INT64_MAX / 1024;
 
 // Returns the bytes one rank sends in a collective of n ranks, by the ring (or, for all_to_all, pairwise) algorithm:
 //   all_reduce 2 (n-1)/n bytes(x); reduce_scatter and all_to_all (n-1)/n bytes(x); all_gather (n-1) bytes(x); permute and broadcast
-//   bytes(x), with x the local operand. Rounded up, so that no two collectives in the place of one seem to send less; at most kMostBytes.
+//   bytes(x); slice 0, with x the local operand. Rounded up, so that no two collectives in the place of one seem to send less; at most
+//   kMostBytes.
 int64_t collectiveBytes(CollectiveKind kind, int64_t operandBytes, int64_t groupSize);
 
 // Returns the bytes one rank sends in `op`. Assumes the op lies in a module with a mesh.

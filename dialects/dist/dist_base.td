@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The dist dialect itself, its attributes, enums and the base classes of its ops.
+// The dist dialect itself, its attributes and the base classes of its ops.
 
 #ifndef ASHLAR_DIALECTS_DIST_DIST_BASE_TD
 #define ASHLAR_DIALECTS_DIST_DIST_BASE_TD
 
 include "mlir/IR/AttrTypeBase.td"
-include "mlir/IR/EnumAttr.td"
 include "mlir/IR/OpBase.td"
 include "mlir/IR/SymbolInterfaces.td"
 include "mlir/Interfaces/InferTypeOpInterface.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
 include "dialects/dist/dist_interfaces.td"
+include "dialects/support/enums.td"
 include "dialects/support/op_interfaces.td"
 
 def Dist_Dialect : Dialect {
@@ -36,12 +36,7 @@ def Dist_Dialect : Dialect {
   }];
 }
 
-def Dist_Reduction : I32EnumAttr<"Reduction", "how values of several devices combine",
-    [I32EnumAttrCase<"Sum", 0, "sum">, I32EnumAttrCase<"Max", 1, "max">, I32EnumAttrCase<"Min", 2, "min">]> {
-  let cppNamespace = "::ashlar::dist";
-  let genSpecializedAttr = 0;
-}
-def Dist_ReductionAttr : EnumAttr<Dist_Dialect, Dist_Reduction, "reduction">;
+def Dist_ReductionAttr : EnumAttr<Dist_Dialect, Ashlar_Reduction, "reduction"> { let cppNamespace = "::ashlar::dist"; }
 
 class Dist_Attr<string name, string attrMnemonic> : AttrDef<Dist_Dialect, name> { let mnemonic = attrMnemonic; }
 
@@ -95,7 +90,7 @@ def Dist_LayoutAttr : Dist_Attr<"Layout", "layout"> {
     **Constraints:** (C1) no axis twice.
   }];
   let parameters = (ins ArrayRefParameter<"::mlir::ArrayAttr">:$dims, "::mlir::ArrayAttr":$partialAxes,
-                        "::ashlar::dist::Reduction":$reduction);
+                        "::ashlar::Reduction":$reduction);
   let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
   let skipDefaultBuilders = 1;
@@ -151,7 +146,7 @@ class Dist_Op<string opMnemonic, list<Trait> traits = []> : Op<Dist_Dialect, opM
 class Dist_CollectiveOp<string opMnemonic, string kind, list<Trait> traits = []>
     : Dist_Op<opMnemonic, !listconcat([Pure, CollectiveOpInterface], traits)> {
   code collectiveDeclaration = [{
-    ::ashlar::dist::CollectiveKind getCollectiveKind() { return ::ashlar::dist::CollectiveKind::}] # kind # [{; }
+    ::ashlar::CollectiveKind getCollectiveKind() { return ::ashlar::CollectiveKind::}] # kind # [{; }
   }];
   let extraClassDeclaration = collectiveDeclaration;
   let hasVerifier = 1;

@@ -14,10 +14,10 @@ def CollectiveOpInterface : OpInterface<"CollectiveOpInterface"> {
     are the devices that differ from it only along these axes, ordered by their coordinate along them (first axis major).
   }];
   let methods = [
-    InterfaceMethod<"Returns which collective it is.", "::ashlar::dist::CollectiveKind", "getCollectiveKind", (ins)>,
+    InterfaceMethod<"Returns which collective it is.", "::ashlar::CollectiveKind", "getCollectiveKind", (ins)>,
     InterfaceMethod<"Returns the mesh axes of the group, major to minor, as strings.", "::mlir::ArrayAttr", "getAxes", (ins)>,
     InterfaceMethod<"Returns how elements combine; nothing for a collective that combines none.",
-                    "std::optional<::ashlar::dist::Reduction>", "getReductionKind", (ins), "",
+                    "std::optional<::ashlar::Reduction>", "getReductionKind", (ins), "",
                     [{ return std::nullopt; }]>,
     InterfaceMethod<"Returns what made it necessary (\"gradient of fc1.weight\"), \"\" when not known.", "::llvm::StringRef",
                     "getCauseText", (ins), "", [{ return $_op.getCause().value_or(""); }]>

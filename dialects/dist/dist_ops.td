@@ -65,7 +65,7 @@ def Dist_AllReduceOp : Dist_CollectiveOp<"all_reduce", "AllReduce", [SameOperand
   let results = (outs AnyStaticShapeTensor:$result);
   let assemblyFormat = "`` $reduction $input `over` $axes attr-dict `:` type($result)";
   let extraClassDeclaration = collectiveDeclaration # [{
-    std::optional<::ashlar::dist::Reduction> getReductionKind() { return getReduction(); }
+    std::optional<::ashlar::Reduction> getReductionKind() { return getReduction(); }
   }];
 }
 
@@ -100,7 +100,7 @@ def Dist_ReduceScatterOp : Dist_CollectiveOp<"reduce_scatter", "ReduceScatter"> 
   let results = (outs AnyStaticShapeTensor:$result);
   let assemblyFormat = "`` $reduction $input `dim` `=` $dim `over` $axes attr-dict `:` type($input) `->` type($result)";
   let extraClassDeclaration = collectiveDeclaration # [{
-    std::optional<::ashlar::dist::Reduction> getReductionKind() { return getReduction(); }
+    std::optional<::ashlar::Reduction> getReductionKind() { return getReduction(); }
   }];
 }
 

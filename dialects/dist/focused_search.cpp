@@ -40,12 +40,12 @@ void RedistributionSearch::expandFocused(int64_t node) {
       }
       if (alike != summed && listOf(alike).front() == first) {
         reduceOver(node, alike);
-        cutFocused(node, alike, Step::ReduceScatter);
+        cutFocused(node, alike, CollectiveKind::ReduceScatter);
       }
     }
-    cutFocused(node, summed, Step::ReduceScatter);
+    cutFocused(node, summed, CollectiveKind::ReduceScatter);
   }
-  cutFocused(node, space.unusedAxes(nodes[node].layout), Step::Slice);
+  cutFocused(node, space.unusedAxes(nodes[node].layout), CollectiveKind::Slice);
   move(node);
   sortDims(node);
   arrange(node);
@@ -62,7 +62,7 @@ AxisNumbers RedistributionSearch::nextAxes(const NumberedLayout &layout, size_t 
 }
 
 // Splits each dim over axes of a set: those that the end has next there, those that it has in some dim, and those that it has nowhere.
-void RedistributionSearch::cutFocused(int64_t node, uint32_t axes, Step::Kind kind) {
+void RedistributionSearch::cutFocused(int64_t node, uint32_t axes, CollectiveKind kind) {
   SmallVector<AxisNumbers> lists;
   for (const AxisNumbers &end : problem.to.dims) {
     lists.push_back(select(end, axes));
@@ -80,7 +80,7 @@ void RedistributionSearch::cutFocused(int64_t node, uint32_t axes, Step::Kind ki
 }
 
 // Splits a dim over as many axes of the list as it takes.
-void RedistributionSearch::cutLongest(int64_t node, size_t d, AxisNumbers list, Step::Kind kind) {
+void RedistributionSearch::cutLongest(int64_t node, size_t d, AxisNumbers list, CollectiveKind kind) {
   const NumberedLayout current = nodes[node].layout;
   auto mayCut = [&] {
     NumberedLayout next = current;
@@ -171,7 +171,7 @@ void RedistributionSearch::arrange(int64_t node) {
 // Cuts a dim over the axes that the end has next there.
 void RedistributionSearch::cutNext(int64_t node) {
   for (size_t d = 0; d < problem.shape.size(); ++d) {
-    if (cutLongest(node, d, nextAxes(nodes[node].layout, d, space.unusedAxes(nodes[node].layout)), Step::Slice); reached >= 0) {
+    if (cutLongest(node, d, nextAxes(nodes[node].layout, d, space.unusedAxes(nodes[node].layout)), CollectiveKind::Slice); reached >= 0) {
       return;
     }
   }
@@ -191,7 +191,7 @@ void RedistributionSearch::cutUnused(int64_t node) {
     }
   }
   for (const auto &[d, list] : cuts) {
-    cutLongest(node, d, list, Step::Slice);
+    cutLongest(node, d, list, CollectiveKind::Slice);
     if (reached >= 0) {
       return;
     }

@@ -5,13 +5,14 @@
 #ifndef ASHLAR_DIALECTS_DIST_LAYOUT_H
 #define ASHLAR_DIALECTS_DIST_LAYOUT_H
 
+#include "dialects/support/enums.h"
+
 #include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "llvm/ADT/SmallVector.h"
 
 namespace ashlar::dist {
 
-enum class Reduction : uint32_t;
 class LayoutAttr;
 class MeshAttr;
 

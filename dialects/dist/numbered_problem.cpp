@@ -182,10 +182,10 @@ Plan NumberedProblem::name(ArrayRef<SearchStep> steps) const {
   plan.peakBytes = std::max(space.localBytes(problem.from), space.localBytes(problem.to));
   for (const SearchStep &found : steps) {
     Step step{found.kind, nameAxes(found.axes), found.dim, found.concatDim, {}, found.bytes, found.timePs};
-    if (step.kind == Step::AllReduce || step.kind == Step::Permute) { // in no order
+    if (step.kind == CollectiveKind::AllReduce || step.kind == CollectiveKind::Permute) { // in no order
       step.axes = inMeshOrder(mesh, step.axes);
     }
-    if (step.kind == Step::Permute) {
+    if (step.kind == CollectiveKind::Permute) {
       for (auto [left, list] : llvm::zip_equal(before, found.after.dims)) {
         step.dims.push_back(left);
         llvm::append_range(step.dims.back(), nameAxes(list));

@@ -16,28 +16,30 @@ namespace ashlar::dist {
 Layout applyStep(const Layout &layout, const Step &step) {
   Layout next = layout;
   switch (step.kind) {
-  case Step::ReduceScatter:
-  case Step::AllReduce:
+  case CollectiveKind::ReduceScatter:
+  case CollectiveKind::AllReduce:
     llvm::erase_if(next.partial, [&](StringAttr axis) { return llvm::is_contained(step.axes, axis); });
-    if (step.kind == Step::ReduceScatter) {
+    if (step.kind == CollectiveKind::ReduceScatter) {
       llvm::append_range(next.dims[step.dim], step.axes);
     }
     return next;
-  case Step::Slice:
+  case CollectiveKind::Slice:
     llvm::append_range(next.dims[step.dim], step.axes);
     return next;
-  case Step::AllGather:
+  case CollectiveKind::AllGather:
     next.dims[step.dim].pop_back_n(step.axes.size());
     return next;
-  case Step::AllToAll:
+  case CollectiveKind::AllToAll:
     next.dims[step.concatDim].pop_back_n(step.axes.size());
     llvm::append_range(next.dims[step.dim], step.axes);
     return next;
-  case Step::Permute:
+  case CollectiveKind::Permute:
     next.dims = step.dims;
     return next;
+  case CollectiveKind::Broadcast:
+    break; // no redistribution needs one: what all devices hold is equal already
   }
-  llvm_unreachable("unknown step");
+  llvm_unreachable("no such step in a plan");
 }
 
 namespace {
@@ -95,14 +97,15 @@ const Plan &Planner::plan(RankedTensorType type, const Layout &from, const Layou
 std::optional<Plan> Planner::runnerUp(RankedTensorType type, const Layout &from, const Layout &to) {
   RedistributionSearch::Kinds kinds;
   for (const Step &step : plan(type, from, to).steps) {
-    if (step.kind != Step::Slice) {
+    if (step.kind != CollectiveKind::Slice) {
       kinds.push_back(step.kind);
     }
   }
   return search(type, from, to, &kinds);
 }
 
-std::optional<Plan> Planner::search(RankedTensorType type, const Layout &from, const Layout &to, const SmallVector<Step::Kind> *avoided) {
+std::optional<Plan> Planner::search(RankedTensorType type, const Layout &from, const Layout &to,
+                                    const SmallVector<CollectiveKind> *avoided) {
   auto searchUpTo = [&](size_t axes) {
     NumberedProblem problem(mesh, links, type, withoutUnitAxes(mesh, from), withoutUnitAxes(mesh, to), axes);
     bool isSmall = problem.get().axes.size() <= kExactAxes;

@@ -20,8 +20,7 @@ namespace ashlar::dist {
 
 // One step of a plan; the ops of the same names say what it does.
 struct Step {
-  enum Kind { Slice, AllReduce, ReduceScatter, AllToAll, AllGather, Permute };
-  Kind kind;
+  CollectiveKind kind = CollectiveKind::Slice;
   AxisList axes;                    // of the group, major to minor
   int64_t dim = -1;                 // that is sliced, scattered, gathered, or split (AllToAll); -1 for AllReduce and Permute
   int64_t concatDim = -1;           // of AllToAll
@@ -69,7 +68,7 @@ public:
 
 private:
   std::optional<Plan> search(mlir::RankedTensorType type, const Layout &from, const Layout &to,
-                             const llvm::SmallVector<Step::Kind> *avoided);
+                             const llvm::SmallVector<CollectiveKind> *avoided);
 
   MeshAttr mesh;
   llvm::SmallVector<Link> links; // one an axis

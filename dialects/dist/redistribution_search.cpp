@@ -41,24 +41,6 @@ std::string keyOf(const NumberedLayout &layout, size_t matched) {
   return key;
 }
 
-CollectiveKind collectiveOf(Step::Kind kind) {
-  switch (kind) {
-  case Step::AllReduce:
-    return CollectiveKind::AllReduce;
-  case Step::ReduceScatter:
-    return CollectiveKind::ReduceScatter;
-  case Step::AllToAll:
-    return CollectiveKind::AllToAll;
-  case Step::AllGather:
-    return CollectiveKind::AllGather;
-  case Step::Permute:
-    return CollectiveKind::Permute;
-  case Step::Slice:
-    break;
-  }
-  llvm_unreachable("a slice is no collective");
-}
-
 } // namespace
 
 RedistributionSearch::RedistributionSearch(const SearchProblem &problem, Effort effort) : problem(problem), space(problem), effort(effort) {
@@ -122,7 +104,7 @@ std::optional<std::vector<SearchStep>> RedistributionSearch::run(int64_t memoryC
 // Follows every edge from a layout.
 void RedistributionSearch::expand(int64_t node) {
   reduce(node);
-  split(node, space.unusedAxes(nodes[node].layout), Step::Slice);
+  split(node, space.unusedAxes(nodes[node].layout), CollectiveKind::Slice);
   move(node);
   int64_t least = nodes[node].cost.timePs + collectiveTimePs(CollectiveKind::Permute, nodes[node].localBytes, /*groupSize=*/2, fastest);
   if (problem.shape.empty() || (best && least > best->timePs)) {
@@ -140,11 +122,11 @@ void RedistributionSearch::reduce(int64_t node) {
   for (uint32_t subset = axes; subset != 0; subset = (subset - 1) & axes) {
     reduceOver(node, subset);
   }
-  split(node, axes, Step::ReduceScatter);
+  split(node, axes, CollectiveKind::ReduceScatter);
 }
 
 void RedistributionSearch::reduceOver(int64_t node, uint32_t axes) {
-  SearchStep step{Step::AllReduce, listOf(axes)};
+  SearchStep step{CollectiveKind::AllReduce, listOf(axes)};
   if (std::optional<Cost> cost = price(node, step)) {
     NumberedLayout next = nodes[node].layout;
     next.partial &= ~axes;
@@ -153,7 +135,7 @@ void RedistributionSearch::reduceOver(int64_t node, uint32_t axes) {
 }
 
 // Splits a dim over axes that are unused (slice) or partial (reduce-scatter).
-void RedistributionSearch::split(int64_t node, uint32_t axes, Step::Kind kind) {
+void RedistributionSearch::split(int64_t node, uint32_t axes, CollectiveKind kind) {
   AxisNumbers scratch;
   forEachList(axes, scratch, [&](const AxisNumbers &list) {
     for (size_t d = 0; d < problem.shape.size(); ++d) {
@@ -162,7 +144,7 @@ void RedistributionSearch::split(int64_t node, uint32_t axes, Step::Kind kind) {
   });
 }
 
-void RedistributionSearch::cut(int64_t node, size_t d, const AxisNumbers &list, Step::Kind kind) {
+void RedistributionSearch::cut(int64_t node, size_t d, const AxisNumbers &list, CollectiveKind kind) {
   SearchStep step{kind, list, static_cast<int64_t>(d)};
   std::optional<Cost> cost = price(node, step);
   if (!cost || !space.isOneCut(d, nodes[node].layout.dims[d], list)) {
@@ -196,7 +178,7 @@ void RedistributionSearch::exchange(int64_t node, size_t d, size_t count, size_t
   NumberedLayout next = nodes[node].layout;
   AxisNumbers moved(ArrayRef<uint8_t>(next.dims[d]).take_back(count));
   next.dims[d].pop_back_n(count);
-  SearchStep step{Step::AllToAll, moved, static_cast<int64_t>(e), static_cast<int64_t>(d)};
+  SearchStep step{CollectiveKind::AllToAll, moved, static_cast<int64_t>(e), static_cast<int64_t>(d)};
   std::optional<Cost> cost = price(node, step);
   if (cost && space.isOneCut(d, next.dims[d], moved) && space.isOneCut(e, next.dims[e], moved)) {
     next.dims[e].append(moved.begin(), moved.end());
@@ -208,7 +190,7 @@ void RedistributionSearch::gather(int64_t node, size_t d, size_t count) {
   NumberedLayout without = nodes[node].layout;
   AxisNumbers moved(ArrayRef<uint8_t>(without.dims[d]).take_back(count));
   without.dims[d].pop_back_n(count);
-  SearchStep step{Step::AllGather, moved, static_cast<int64_t>(d)};
+  SearchStep step{CollectiveKind::AllGather, moved, static_cast<int64_t>(d)};
   std::optional<Cost> cost = space.isOneCut(d, without.dims[d], moved) ? price(node, step) : std::nullopt;
   if (cost) {
     take(node, *cost, std::move(step), std::move(without));
@@ -243,7 +225,7 @@ void RedistributionSearch::permute(int64_t node, NumberedLayout &next, uint32_t 
 
 // Idle axes stay where they are.
 void RedistributionSearch::permuteTo(int64_t node, const NumberedLayout &next) {
-  SearchStep step{Step::Permute, space.movedAxes(nodes[node].layout, next)};
+  SearchStep step{CollectiveKind::Permute, space.movedAxes(nodes[node].layout, next)};
   bool movesIdle = llvm::any_of(step.axes, [&](uint8_t axis) { return problem.idle >> axis & 1; });
   std::optional<Cost> cost = movesIdle ? std::nullopt : price(node, step);
   if (cost) {
@@ -254,14 +236,14 @@ void RedistributionSearch::permuteTo(int64_t node, const NumberedLayout &next) {
 // Enters into `step` what it costs from a layout, and returns the cost of the way so far; nothing when a way to the end is known that is
 // not slower.
 std::optional<RedistributionSearch::Cost> RedistributionSearch::price(int64_t node, SearchStep &step) const {
-  if (step.kind != Step::Slice) {
+  if (step.kind != CollectiveKind::Slice) {
     Link link = problem.axes[step.axes.front()].link;
     for (uint8_t axis : step.axes) {
       link = link.worse(problem.axes[axis].link);
     }
     int64_t size = space.groupSize(step.axes);
-    step.bytes = collectiveBytes(collectiveOf(step.kind), nodes[node].localBytes, size);
-    step.timePs = collectiveTimePs(collectiveOf(step.kind), nodes[node].localBytes, size, link);
+    step.bytes = collectiveBytes(step.kind, nodes[node].localBytes, size);
+    step.timePs = collectiveTimePs(step.kind, nodes[node].localBytes, size, link);
   }
   const Cost &before = nodes[node].cost;
   Cost cost{before.timePs + step.timePs, before.bytes + step.bytes, before.steps + 1};
@@ -275,7 +257,7 @@ void RedistributionSearch::take(int64_t node, const Cost &cost, SearchStep step,
     return;
   }
   size_t matched = nodes[node].matched;
-  if (avoid && step.kind != Step::Slice && matched <= avoid->size()) {
+  if (avoid && step.kind != CollectiveKind::Slice && matched <= avoid->size()) {
     bool same = matched < avoid->size() && (*avoid)[matched] == step.kind;
     matched = same ? matched + 1 : avoid->size() + 1;
   }

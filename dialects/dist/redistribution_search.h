@@ -30,7 +30,7 @@ namespace ashlar::dist {
 // may not come to a layout twice. That can hide a better one behind a cheaper way to the same node, which is fine for a comparison.
 class RedistributionSearch {
 public:
-  using Kinds = llvm::SmallVector<Step::Kind>;
+  using Kinds = llvm::SmallVector<CollectiveKind>;
 
   enum Effort { Exhaustive, Focused };
 
@@ -74,8 +74,8 @@ private:
   void expand(int64_t node);
   void reduce(int64_t node);
   void reduceOver(int64_t node, uint32_t axes);
-  void split(int64_t node, uint32_t axes, Step::Kind kind);
-  void cut(int64_t node, size_t d, const AxisNumbers &list, Step::Kind kind);
+  void split(int64_t node, uint32_t axes, CollectiveKind kind);
+  void cut(int64_t node, size_t d, const AxisNumbers &list, CollectiveKind kind);
   void move(int64_t node);
   void exchange(int64_t node, size_t d, size_t count, size_t e);
   void gather(int64_t node, size_t d, size_t count);
@@ -84,8 +84,8 @@ private:
 
   // Edges of a focused search.
   void expandFocused(int64_t node);
-  void cutFocused(int64_t node, uint32_t axes, Step::Kind kind);
-  void cutLongest(int64_t node, size_t d, AxisNumbers list, Step::Kind kind);
+  void cutFocused(int64_t node, uint32_t axes, CollectiveKind kind);
+  void cutLongest(int64_t node, size_t d, AxisNumbers list, CollectiveKind kind);
   void sortDims(int64_t node);
   void arrange(int64_t node);
   void cutNext(int64_t node);

@@ -37,7 +37,7 @@ struct SearchAxis {
 
 // One step, as in Step. `after` is the layout it leads to.
 struct SearchStep {
-  Step::Kind kind = Step::Slice;
+  CollectiveKind kind = CollectiveKind::Slice;
   AxisNumbers axes = {};
   int64_t dim = -1, concatDim = -1;
   NumberedLayout after = {};

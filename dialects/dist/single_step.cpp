@@ -17,15 +17,15 @@ std::optional<Step> findSingleStep(const Layout &from, const Layout &to) {
     shrunk = after.size() < before.size() ? d : shrunk;
   }
   Step step;
-  step.kind = Step::AllReduce;
+  step.kind = CollectiveKind::AllReduce;
   step.axes = reduced;
   if (grown >= 0) {
-    step.kind = shrunk >= 0 ? Step::AllToAll : reduced.empty() ? Step::Slice : Step::ReduceScatter;
+    step.kind = shrunk >= 0 ? CollectiveKind::AllToAll : reduced.empty() ? CollectiveKind::Slice : CollectiveKind::ReduceScatter;
     step.axes.assign(to.dims[grown].begin() + from.dims[grown].size(), to.dims[grown].end());
     step.dim = grown;
     step.concatDim = shrunk;
   } else if (shrunk >= 0) {
-    step.kind = Step::AllGather;
+    step.kind = CollectiveKind::AllGather;
     step.axes.assign(from.dims[shrunk].begin() + to.dims[shrunk].size(), from.dims[shrunk].end());
     step.dim = shrunk;
   }

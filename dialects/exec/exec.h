@@ -5,6 +5,8 @@
 #ifndef ASHLAR_DIALECTS_EXEC_EXEC_H
 #define ASHLAR_DIALECTS_EXEC_EXEC_H
 
+#include "dialects/support/enums.h"
+
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/BuiltinTypes.h"

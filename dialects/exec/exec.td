@@ -7,12 +7,13 @@
 #define ASHLAR_DIALECTS_EXEC_EXEC_TD
 
 include "mlir/IR/AttrTypeBase.td"
-include "mlir/IR/EnumAttr.td"
 include "mlir/IR/OpBase.td"
 include "mlir/IR/RegionKindInterface.td"
 include "mlir/IR/SymbolInterfaces.td"
 include "mlir/Interfaces/ControlFlowInterfaces.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
+include "dialects/exec/exec_enums.td"
+include "dialects/support/enums.td"
 
 def Exec_Dialect : Dialect {
   let name = "exec";
@@ -30,50 +31,13 @@ def Exec_Dialect : Dialect {
 
 class Exec_Attr<string name, string attrMnemonic> : AttrDef<Exec_Dialect, name> { let mnemonic = attrMnemonic; }
 class Exec_Op<string opMnemonic, list<Trait> traits = []> : Op<Exec_Dialect, opMnemonic, traits>;
-class Exec_Enum<string name, string enumSummary, list<I32EnumAttrCase> cases> : I32EnumAttr<name, enumSummary, cases> {
-  let cppNamespace = "::ashlar::exec";
-  let genSpecializedAttr = 0;
-}
 
-def Exec_FusionKind : Exec_Enum<"FusionKind", "what a fusion becomes", [
-  I32EnumAttrCase<"Loop", 0, "loop">,       // one loop nest over the common shape of all results
-  I32EnumAttrCase<"Rows", 1, "rows">,       // for each row: reductions over the row, then values that use them
-  I32EnumAttrCase<"Columns", 2, "columns">, // reductions over dims that are not the innermost
-  I32EnumAttrCase<"Gemm", 3, "gemm">,       // a library matrix product with its bias and activation
-  I32EnumAttrCase<"Scatter", 4, "scatter">  // zeros, then rows of updates added up by number
-]>;
 def Exec_FusionKindAttr : EnumAttr<Exec_Dialect, Exec_FusionKind, "fusion_kind">;
-
-def Exec_Space : Exec_Enum<"Space", "where bytes lie", [I32EnumAttrCase<"Arena", 0, "arena">, I32EnumAttrCase<"Constant", 1, "constant">]>;
-
-def Exec_Target : Exec_Enum<"Target", "what code is made for", [I32EnumAttrCase<"Cpu", 0, "cpu">, I32EnumAttrCase<"Cuda", 1, "cuda">]>;
-
-def Exec_Role : Exec_Enum<"Role", "what a named tensor is to the outside", [
-  I32EnumAttrCase<"Variable", 0, "variable">, I32EnumAttrCase<"State", 1, "state">,
-  I32EnumAttrCase<"Input", 2, "input">, I32EnumAttrCase<"Output", 3, "output">]>;
 def Exec_RoleAttr : EnumAttr<Exec_Dialect, Exec_Role, "role">;
-
-// Values as in ashlar_rt_epilogue.
-def Exec_Epilogue : Exec_Enum<"Epilogue", "activation applied by a matrix product", [
-  I32EnumAttrCase<"None", 0, "none">, I32EnumAttrCase<"Relu", 1, "relu">, I32EnumAttrCase<"GeluErf", 2, "gelu_erf">,
-  I32EnumAttrCase<"GeluTanh", 3, "gelu_tanh">, I32EnumAttrCase<"Sigmoid", 4, "sigmoid">, I32EnumAttrCase<"Tanh", 5, "tanh">]>;
 def Exec_EpilogueAttr : EnumAttr<Exec_Dialect, Exec_Epilogue, "epilogue">;
-
-// Values as in ashlar_rt_operand_sum.
-def Exec_OperandSum : Exec_Enum<"OperandSum", "which operand of a matrix product is summed too, along the contraction", [
-  I32EnumAttrCase<"None", 0, "none">, I32EnumAttrCase<"Lhs", 1, "lhs">, I32EnumAttrCase<"Rhs", 2, "rhs">]>;
 def Exec_OperandSumAttr : EnumAttr<Exec_Dialect, Exec_OperandSum, "operand_sum">;
-
-// Values as in ashlar_rt_collective_kind and ashlar_rt_reduction.
-def Exec_CollectiveKind : Exec_Enum<"CollectiveKind", "what a collective does", [
-  I32EnumAttrCase<"AllReduce", 1, "all_reduce">, I32EnumAttrCase<"AllGather", 2, "all_gather">,
-  I32EnumAttrCase<"ReduceScatter", 3, "reduce_scatter">, I32EnumAttrCase<"AllToAll", 4, "all_to_all">,
-  I32EnumAttrCase<"Broadcast", 5, "broadcast">, I32EnumAttrCase<"Permute", 6, "permute">,
-  I32EnumAttrCase<"Slice", 7, "slice">]>;
-def Exec_CollectiveKindAttr : EnumAttr<Exec_Dialect, Exec_CollectiveKind, "collective_kind">;
-def Exec_Reduction : Exec_Enum<"Reduction", "how contributions combine", [
-  I32EnumAttrCase<"Sum", 0, "sum">, I32EnumAttrCase<"Max", 1, "max">, I32EnumAttrCase<"Min", 2, "min">]>;
-def Exec_ReductionAttr : EnumAttr<Exec_Dialect, Exec_Reduction, "reduction">;
+def Exec_CollectiveKindAttr : EnumAttr<Exec_Dialect, Ashlar_CollectiveKind, "collective_kind"> { let cppNamespace = "::ashlar::exec"; }
+def Exec_ReductionAttr : EnumAttr<Exec_Dialect, Ashlar_Reduction, "reduction"> { let cppNamespace = "::ashlar::exec"; }
 
 def Exec_BufferAttr : Exec_Attr<"Buffer", "buffer"> {
   let summary = "a dense tensor at a fixed place: space, byte offset, shape and element type";

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The nn dialect itself, its attributes, enums and the base classes of its ops.
+// The nn dialect itself, its attributes and the base classes of its ops.
 
 #ifndef ASHLAR_DIALECTS_NN_NN_BASE_TD
 #define ASHLAR_DIALECTS_NN_NN_BASE_TD
 
 include "mlir/IR/AttrTypeBase.td"
 include "mlir/IR/BuiltinAttributeInterfaces.td"
-include "mlir/IR/EnumAttr.td"
 include "mlir/IR/OpBase.td"
 include "mlir/IR/SymbolInterfaces.td"
 include "mlir/Interfaces/InferTypeOpInterface.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
+include "dialects/nn/nn_enums.td"
+include "dialects/support/enums.td"
 include "dialects/support/op_interfaces.td"
 
 def Nn_Dialect : Dialect {
@@ -67,26 +68,8 @@ def Nn_NormalAttr : Nn_Attr<"Normal", "normal"> {
   }]>];
 }
 
-def Nn_Reduction : I32EnumAttr<"Reduction", "how elements combine",
-    [I32EnumAttrCase<"Sum", 0, "sum">, I32EnumAttrCase<"Max", 1, "max">, I32EnumAttrCase<"Min", 2, "min">]> {
-  let cppNamespace = "::ashlar::nn";
-  let genSpecializedAttr = 0;
-}
-def Nn_ReductionAttr : EnumAttr<Nn_Dialect, Nn_Reduction, "reduction">;
-
-def Nn_Predicate : I32EnumAttr<"Predicate", "comparison; with a NaN only `ne` holds",
-    [I32EnumAttrCase<"Eq", 0, "eq">, I32EnumAttrCase<"Ne", 1, "ne">, I32EnumAttrCase<"Lt", 2, "lt">,
-     I32EnumAttrCase<"Le", 3, "le">, I32EnumAttrCase<"Gt", 4, "gt">, I32EnumAttrCase<"Ge", 5, "ge">]> {
-  let cppNamespace = "::ashlar::nn";
-  let genSpecializedAttr = 0;
-}
+def Nn_ReductionAttr : EnumAttr<Nn_Dialect, Ashlar_Reduction, "reduction"> { let cppNamespace = "::ashlar::nn"; }
 def Nn_PredicateAttr : EnumAttr<Nn_Dialect, Nn_Predicate, "predicate">;
-
-def Nn_Distribution : I32EnumAttr<"Distribution", "what random numbers follow",
-    [I32EnumAttrCase<"Uniform", 0, "uniform">, I32EnumAttrCase<"Normal", 1, "normal">]> {
-  let cppNamespace = "::ashlar::nn";
-  let genSpecializedAttr = 0;
-}
 def Nn_DistributionAttr : EnumAttr<Nn_Dialect, Nn_Distribution, "distribution">;
 
 def Nn_Tensor : StaticShapeTensorOf<[F16, BF16, F32, F64, I1, I32, I64]>;

@@ -21,18 +21,6 @@ ShardingRule elementwiseRule(Operation *op) {
   return ShardingRule::elementwise(shapeOf(op->getResult(0)), op->getNumOperands());
 }
 
-ReductionKind reductionKind(Reduction kind) {
-  switch (kind) {
-  case Reduction::Sum:
-    return ReductionKind::Sum;
-  case Reduction::Max:
-    return ReductionKind::Max;
-  case Reduction::Min:
-    return ReductionKind::Min;
-  }
-  llvm_unreachable("unknown reduction");
-}
-
 // Returns the rule of a softmax: each row needs the whole last dim, or is written out.
 ShardingRule softmaxRule(Operation *op) {
   ShardingRule rule = elementwiseRule(op);
@@ -224,7 +212,7 @@ ShardingRule MatMulOp::getShardingRule() {
   ShardingRule rule = ShardingRule::elementwise(result, /*numOperands=*/0);
   size_t rank = result.size();
   int64_t m = rank - 2, n = rank - 1;
-  int64_t k = rule.addFactor(lhs[getTransposeA() ? rank - 2 : rank - 1], FactorKind::Reduction, ReductionKind::Sum);
+  int64_t k = rule.addFactor(lhs[getTransposeA() ? rank - 2 : rank - 1], FactorKind::Reduction, Reduction::Sum);
   TensorFactors batch(rule.results.front().begin(), rule.results.front().end() - 2);
   TensorFactors left(batch), right(batch);
   left.append(getTransposeA() ? TensorFactors{{k}, {m}} : TensorFactors{{m}, {k}});
@@ -256,7 +244,7 @@ ShardingRule ReduceOp::getShardingRule() {
   for (auto [d, factors] : llvm::enumerate(rule.operands.front())) {
     if (llvm::is_contained(getDims(), d)) {
       rule.factors[d].kind = FactorKind::Reduction;
-      rule.factors[d].reduction = reductionKind(getKind());
+      rule.factors[d].reduction = getKind();
     } else {
       result.push_back(factors);
     }

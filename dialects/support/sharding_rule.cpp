@@ -11,7 +11,7 @@ using namespace llvm;
 
 namespace ashlar {
 
-int64_t ShardingRule::addFactor(int64_t size, FactorKind kind, ReductionKind reduction) {
+int64_t ShardingRule::addFactor(int64_t size, FactorKind kind, Reduction reduction) {
   factors.push_back({size, kind, reduction});
   return factors.size() - 1;
 }
@@ -55,18 +55,6 @@ void printTensors(raw_ostream &os, ArrayRef<TensorFactors> tensors) {
   os << ')';
 }
 
-StringRef reductionName(ReductionKind kind) {
-  switch (kind) {
-  case ReductionKind::Sum:
-    return "sum";
-  case ReductionKind::Max:
-    return "max";
-  case ReductionKind::Min:
-    return "min";
-  }
-  llvm_unreachable("unknown reduction");
-}
-
 StringRef kindName(FactorKind kind) {
   switch (kind) {
   case FactorKind::PassThrough:
@@ -96,7 +84,7 @@ std::string ShardingRule::toString() const {
   os << '}';
   for (auto [index, factor] : llvm::enumerate(factors)) {
     if (factor.kind == FactorKind::Reduction) {
-      os << ' ' << reductionName(factor.reduction) << "={" << factorName(index) << '}';
+      os << ' ' << stringifyReduction(factor.reduction) << "={" << factorName(index) << '}';
     } else if (factor.kind != FactorKind::PassThrough) {
       os << ' ' << kindName(factor.kind) << "={" << factorName(index) << '}';
     }

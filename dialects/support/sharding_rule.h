@@ -9,15 +9,14 @@
 #ifndef ASHLAR_DIALECTS_SUPPORT_SHARDING_RULE_H
 #define ASHLAR_DIALECTS_SUPPORT_SHARDING_RULE_H
 
+#include "dialects/support/enums.h"
+
 #include "mlir/IR/BuiltinTypes.h"
 #include "llvm/ADT/SmallVector.h"
 
 #include <string>
 
 namespace ashlar {
-
-// How values of several devices combine into one.
-enum class ReductionKind { Sum, Max, Min };
 
 // What splitting a factor means for the op.
 enum class FactorKind {
@@ -36,7 +35,7 @@ inline bool mayBeSplit(FactorKind kind) {
 struct Factor {
   int64_t size; // of a Permutation factor, the smallest of the dims that hold it
   FactorKind kind;
-  ReductionKind reduction = ReductionKind::Sum; // of a Reduction factor
+  Reduction reduction = Reduction::Sum; // of a Reduction factor
 };
 
 // The factors of one tensor: for each dim the indices of its factors, major to minor. An empty list is a dim that may not be split (size
@@ -50,7 +49,7 @@ public:
   llvm::SmallVector<TensorFactors> results;
 
   // Adds a factor and returns its index.
-  int64_t addFactor(int64_t size, FactorKind kind = FactorKind::PassThrough, ReductionKind reduction = ReductionKind::Sum);
+  int64_t addFactor(int64_t size, FactorKind kind = FactorKind::PassThrough, Reduction reduction = Reduction::Sum);
 
   // Returns the rule of an op whose operands and results all have `shape`, with every dim passing through, as element-wise ops do.
   static ShardingRule elementwise(llvm::ArrayRef<int64_t> shape, unsigned numOperands, unsigned numResults = 1);

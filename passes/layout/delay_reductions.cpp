@@ -75,7 +75,7 @@ private:
     }
     if (auto leaf = value.getDefiningOp<RedistributeOp>()) {
       Layout from = leaf.getFrom().getLayout(), to = leaf.getTo().getLayout();
-      bool isSum = from.isPartial() && from.reduction == dist::Reduction::Sum && !to.isPartial();
+      bool isSum = from.isPartial() && from.reduction == Reduction::Sum && !to.isPartial();
       return isSum ? std::optional<Terms>({from, cost(value, from, to), {leaf}, {}}) : std::nullopt;
     }
     return op ? findTerms(op, depth) : std::nullopt;
@@ -137,13 +137,13 @@ private:
       }
     }
     FailureOr<SmallVector<Layout>> computed = resultLayouts(rule, split);
-    if (failed(computed) || (computed->front().isPartial() && computed->front().reduction != dist::Reduction::Sum)) {
+    if (failed(computed) || (computed->front().isPartial() && computed->front().reduction != Reduction::Sum)) {
       return std::nullopt;
     }
     result.layout = computed->front();
     llvm::append_range(result.layout.partial, first.partial);
     result.layout.partial = dist::inMeshOrder(mesh, result.layout.partial);
-    result.layout.reduction = dist::Reduction::Sum;
+    result.layout.reduction = Reduction::Sum;
     result.ops.emplace_back(op, result.layout);
     return result;
   }

@@ -82,7 +82,7 @@ bool isSplittable(MeshAttr mesh, const ShardingRule &rule, ArrayRef<TensorFactor
 
 FailureOr<SmallVector<Layout>> resultLayouts(const ShardingRule &rule, const FactorSplit &split) {
   AxisList partial;
-  std::optional<ReductionKind> kind;
+  std::optional<Reduction> kind;
   for (auto [factor, axes] : llvm::zip_equal(rule.factors, split)) {
     if (factor.kind != FactorKind::Reduction || axes.empty()) {
       continue;
@@ -97,14 +97,9 @@ FailureOr<SmallVector<Layout>> resultLayouts(const ShardingRule &rule, const Fac
   for (const TensorFactors &result : rule.results) {
     Layout &layout = layouts.emplace_back(unproject(result, split));
     layout.partial = partial;
-    layout.reduction = static_cast<dist::Reduction>(kind.value_or(ReductionKind::Sum));
+    layout.reduction = kind.value_or(Reduction::Sum);
   }
   return layouts;
 }
-
-static_assert(static_cast<int>(ReductionKind::Sum) == static_cast<int>(dist::Reduction::Sum) &&
-                  static_cast<int>(ReductionKind::Max) == static_cast<int>(dist::Reduction::Max) &&
-                  static_cast<int>(ReductionKind::Min) == static_cast<int>(dist::Reduction::Min),
-              "resultLayouts casts one to the other");
 
 } // namespace ashlar::layout

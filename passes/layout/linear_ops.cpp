@@ -31,7 +31,7 @@ SmallVector<SmallVector<unsigned, 2>> linearOperands(Operation *op) {
       .Case<nn::DivOp>([&](auto) { return isFloat ? Sets{{0}} : Sets(); }) // integers are truncated
       .Case([](nn::CastOp cast) { return widens(cast) ? Sets{{0}} : Sets(); })
       .Case<nn::NegOp, nn::ReshapeOp, nn::SliceOp, nn::TransposeOp>([](auto) { return Sets{{0}}; })
-      .Case<nn::ReduceOp>([](nn::ReduceOp reduce) { return reduce.getKind() == nn::Reduction::Sum ? Sets{{0}} : Sets(); })
+      .Case<nn::ReduceOp>([](nn::ReduceOp reduce) { return reduce.getKind() == Reduction::Sum ? Sets{{0}} : Sets(); })
       .Default([](Operation *) { return Sets(); });
 }
 
@@ -42,7 +42,7 @@ dist::AxisList termAxes(Operation *op) {
     for (OpOperand &operand : op->getOpOperands()) {
       dist::LayoutAttr attribute = dist::findLayout(operand.get());
       dist::Layout layout = attribute ? attribute.getLayout() : dist::Layout();
-      bool isTerm = layout.isPartial() && layout.reduction == dist::Reduction::Sum;
+      bool isTerm = layout.isPartial() && layout.reduction == Reduction::Sum;
       if (!llvm::is_contained(set, operand.getOperandNumber())) {
         fits &= !layout.isPartial();
       } else {

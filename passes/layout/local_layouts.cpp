@@ -235,12 +235,12 @@ LogicalResult LocalLayouts::layOutRuled(Operation *op, const ShardingRule &rule)
 }
 
 // Checks that a collective combines what is there to combine, and takes its axes off.
-LogicalResult LocalLayouts::layOutReduction(Operation *op, ArrayAttr attribute, dist::Reduction reduction) {
+LogicalResult LocalLayouts::layOutReduction(Operation *op, ArrayAttr attribute, Reduction reduction) {
   Layout layout = knownLayout(op->getOperand(0));
   AxisList axes = dist::toAxisList(attribute);
   bool isThere = layout.reduction == reduction && llvm::all_of(axes, [&](StringAttr a) { return llvm::is_contained(layout.partial, a); });
   if (!isThere) {
-    return op->emitOpError() << "combines (" << dist::stringifyReduction(reduction) << ") over " << printAxes(axes)
+    return op->emitOpError() << "combines (" << stringifyReduction(reduction) << ") over " << printAxes(axes)
                              << " but its operand has layout " << layout.toString()
                              << ", which is not partial that way; take the axes out, or split what the op before it reduces";
   }

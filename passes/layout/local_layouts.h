@@ -63,7 +63,7 @@ private:
   void appendAxes(Dims &result, int64_t dim, mlir::ArrayAttr axes);
   mlir::LogicalResult layOut(mlir::Operation *op);
   mlir::LogicalResult layOutRuled(mlir::Operation *op, const ShardingRule &rule);
-  mlir::LogicalResult layOutReduction(mlir::Operation *op, mlir::ArrayAttr axes, dist::Reduction reduction);
+  mlir::LogicalResult layOutReduction(mlir::Operation *op, mlir::ArrayAttr axes, Reduction reduction);
   mlir::LogicalResult checkBroadcast(dist::BroadcastOp op);
   Layout knownLayout(mlir::Value value);
   std::string describeOperands(mlir::Operation *op);

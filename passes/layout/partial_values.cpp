@@ -32,8 +32,8 @@ bool isLinear(Operation *op, const llvm::SmallBitVector &partial) {
 
 // Returns true when the op passes parts that combine by `kind` on, where the operands in `partial` are parts and the others whole. Besides
 // the ops on which the compiler itself delays sums, those that a model may put there.
-bool passesParts(Operation *op, dist::Reduction kind, const llvm::SmallBitVector &partial) {
-  bool isSum = kind == dist::Reduction::Sum;
+bool passesParts(Operation *op, Reduction kind, const llvm::SmallBitVector &partial) {
+  bool isSum = kind == Reduction::Sum;
   if (isSum && isLinear(op, partial)) {
     return true;
   }
@@ -41,22 +41,17 @@ bool passesParts(Operation *op, dist::Reduction kind, const llvm::SmallBitVector
       .Case<nn::BroadcastOp, nn::ReshapeOp, nn::SliceOp, nn::TransposeOp, dist::BroadcastOp>([](auto) { return true; })
       .Case([&](nn::PadOp) { return isSum; })
       .Case([&](nn::ConcatOp) { return partial.all(); })
-      .Case([&](nn::MaxOp) { return kind == dist::Reduction::Max && partial.all(); })
-      .Case([&](nn::MinOp) { return kind == dist::Reduction::Min && partial.all(); })
+      .Case([&](nn::MaxOp) { return kind == Reduction::Max && partial.all(); })
+      .Case([&](nn::MinOp) { return kind == Reduction::Min && partial.all(); })
       .Case([&](nn::MatMulOp) { return isSum && partial.count() == 1; })
       .Case([&](nn::SelectOp) { return !partial.test(0) && partial.count() == 2; })
-      .Case([&](nn::ReduceOp reduce) { return static_cast<int>(reduce.getKind()) == static_cast<int>(kind); })
+      .Case([&](nn::ReduceOp reduce) { return reduce.getKind() == kind; })
       .Default([](Operation *) { return false; });
 }
 
-static_assert(static_cast<int>(nn::Reduction::Sum) == static_cast<int>(dist::Reduction::Sum) &&
-                  static_cast<int>(nn::Reduction::Max) == static_cast<int>(dist::Reduction::Max) &&
-                  static_cast<int>(nn::Reduction::Min) == static_cast<int>(dist::Reduction::Min),
-              "passesParts compares one with the other");
-
 // "partial (sum) over ["tp"]"
 std::string describeParts(const Layout &layout) {
-  return "partial (" + dist::stringifyReduction(layout.reduction).str() + ") over " + printAxes(layout.partial);
+  return "partial (" + stringifyReduction(layout.reduction).str() + ") over " + printAxes(layout.partial);
 }
 
 // Returns the first axis that a layout uses twice; null when there is none.

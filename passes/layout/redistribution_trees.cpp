@@ -108,7 +108,7 @@ private:
       return std::nullopt;
     }
     const dist::Plan &plan = planner.plan(cast<RankedTensorType>(root.getType()), source, target);
-    auto isCollective = [](const dist::Step &step) { return step.kind != dist::Step::Slice; };
+    auto isCollective = [](const dist::Step &step) { return step.kind != CollectiveKind::Slice; };
     return Cost{plan.timePs, plan.bytes, llvm::count_if(plan.steps, isCollective)};
   }
 

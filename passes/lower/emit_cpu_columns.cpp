@@ -132,7 +132,7 @@ void CpuKernel::emitScatter() {
       alignGrain();
     }
   }
-  fillRows(columns, result, emitNeutral(b, static_cast<int>(nn::Reduction::Sum), computedType(scatter.getType().getElementType())));
+  fillRows(columns, result, emitNeutral(b, Reduction::Sum, computedType(scatter.getType().getElementType())));
   nest(places, /*parallel=*/false, [&] {
     Value row = scalars.emitRow(scatter.getIndices(), Index(ArrayRef<Value>(index).take_front(shape.rowRank)));
     auto branch = scf::IfOp::create(b, scalars.emitIsRow(row, result.front()), /*withElseRegion=*/false);
@@ -142,7 +142,7 @@ void CpuKernel::emitScatter() {
     Value at = scalars.emitRowIndex(row);
     nest(columns, /*parallel=*/true, [&] {
       Value sum = scalars.load(outputs.front(), result, indexInRow(at));
-      sum = emitCombine(b, static_cast<int>(nn::Reduction::Sum), sum, scalars.emit(scatter.getUpdates(), index));
+      sum = emitCombine(b, Reduction::Sum, sum, scalars.emit(scatter.getUpdates(), index));
       scalars.store(sum, outputs.front(), result, indexInRow(at));
     });
     scalars.restore(std::move(saved));

@@ -47,7 +47,7 @@ Value expandMatMul(ImplicitLocOpBuilder &b, nn::MatMulOp op) {
   rhsDims.append({rank - 1, rank});
   Value multiplied =
       nn::MulOp::create(b, nn::BroadcastOp::create(b, product, lhs, lhsDims), nn::BroadcastOp::create(b, product, rhs, rhsDims));
-  return nn::ReduceOp::create(b, nn::Reduction::Sum, multiplied, ArrayRef<int64_t>{rank});
+  return nn::ReduceOp::create(b, Reduction::Sum, multiplied, ArrayRef<int64_t>{rank});
 }
 
 // Returns the operand of `value` when it is a transpose of just the last two dims, else null.
@@ -97,7 +97,7 @@ Value mergeBatchIntoRows(ImplicitLocOpBuilder &b, nn::MatMulOp op) {
 // that all of the batch shares, without a product for each element of it.
 Value mergeBatchIntoContraction(ImplicitLocOpBuilder &b, nn::ReduceOp op) {
   auto product = op.getInput().getDefiningOp<nn::MatMulOp>();
-  if (!product || !product->hasOneUse() || op.getKind() != nn::Reduction::Sum || !product.getTransposeA() || product.getTransposeB()) {
+  if (!product || !product->hasOneUse() || op.getKind() != Reduction::Sum || !product.getTransposeA() || product.getTransposeB()) {
     return {};
   }
   auto batch = llvm::to_vector(llvm::seq<int64_t>(0, product.getType().getRank() - 2));
@@ -195,7 +195,7 @@ struct ExpandOps : impl::ExpandOpsPassBase<ExpandOps> {
       return isGpu && goesToLibrary(matmul) ? Value() : computeWide(b, op);
     }
     if (auto reduce = dyn_cast<nn::ReduceOp>(op)) {
-      return reduce.getKind() == nn::Reduction::Sum ? computeWide(b, op) : Value();
+      return reduce.getKind() == Reduction::Sum ? computeWide(b, op) : Value();
     }
     return isa<nn::ScatterAddOp>(op) && !isGpu ? computeWide(b, op) : Value();
   }

@@ -92,22 +92,14 @@ public:
         .Case([&](exec::FusionOp op) {
           return op.getKind() == exec::FusionKind::Gemm ? emitGemm(instruction, op) : emitKernel(instruction, op);
         })
-        .Case([&](dist::AllReduceOp op) { return emitCollective(instruction, exec::CollectiveKind::AllReduce, op, 0, 0); })
-        .Case([&](dist::AllGatherOp op) { return emitCollective(instruction, exec::CollectiveKind::AllGather, op, 0, op.getDim()); })
-        .Case(
-            [&](dist::ReduceScatterOp op) { return emitCollective(instruction, exec::CollectiveKind::ReduceScatter, op, op.getDim(), 0); })
-        .Case([&](dist::AllToAllOp op) {
-          return emitCollective(instruction, exec::CollectiveKind::AllToAll, op, op.getSplitDim(), op.getConcatDim());
-        })
-        .Case([&](dist::PermuteOp op) {
-          return emitCollective(instruction, exec::CollectiveKind::Permute, op, 0, 0, pairsOf(op.getSources()));
-        })
-        .Case([&](dist::BroadcastOp op) {
-          return emitCollective(instruction, exec::CollectiveKind::Broadcast, op, /*splitDim=*/0, /*concatDim=*/0, {}, op.getRoot());
-        })
+        .Case([&](dist::AllGatherOp op) { return emitCollective(instruction, op, 0, op.getDim()); })
+        .Case([&](dist::ReduceScatterOp op) { return emitCollective(instruction, op, op.getDim(), 0); })
+        .Case([&](dist::AllToAllOp op) { return emitCollective(instruction, op, op.getSplitDim(), op.getConcatDim()); })
+        .Case([&](dist::PermuteOp op) { return emitCollective(instruction, op, 0, 0, pairsOf(op.getSources())); })
+        .Case([&](dist::BroadcastOp op) { return emitCollective(instruction, op, /*splitDim=*/0, /*concatDim=*/0, {}, op.getRoot()); })
+        .Case([&](dist::CollectiveOpInterface op) { return emitCollective(instruction, op, 0, 0); })
         .Case([&](dist::SliceOp op) {
-          return emitCollective(instruction, exec::CollectiveKind::Slice, op.getAxes(), exec::Reduction::Sum, op.getDim(), 0,
-                                nn::getPath(op.getLoc()));
+          return emitCollective(instruction, CollectiveKind::Slice, op.getAxes(), Reduction::Sum, op.getDim(), 0, nn::getPath(op.getLoc()));
         })
         .Default([](Operation *op) { return op->emitOpError("has no instruction"); });
   }
@@ -178,19 +170,18 @@ private:
     return builder.getDenseI64ArrayAttr(pairs);
   }
 
-  LogicalResult emitCollective(const Instruction &instruction, exec::CollectiveKind kind, dist::CollectiveOpInterface op, int64_t splitDim,
-                               int64_t concatDim, DenseI64ArrayAttr pairs = {}, int64_t root = 0) {
-    dist::Reduction reduction = op.getReductionKind().value_or(dist::Reduction::Sum);
+  LogicalResult emitCollective(const Instruction &instruction, dist::CollectiveOpInterface op, int64_t splitDim, int64_t concatDim,
+                               DenseI64ArrayAttr pairs = {}, int64_t root = 0) {
+    Reduction reduction = op.getReductionKind().value_or(Reduction::Sum);
     StringRef cause = op.getCauseText().empty() ? nn::getPath(op.getLoc()) : op.getCauseText();
-    return emitCollective(instruction, kind, op.getAxes(), static_cast<exec::Reduction>(reduction), splitDim, concatDim, cause, pairs,
-                          root);
+    return emitCollective(instruction, op.getCollectiveKind(), op.getAxes(), reduction, splitDim, concatDim, cause, pairs, root);
   }
 
-  LogicalResult emitCollective(const Instruction &instruction, exec::CollectiveKind kind, ArrayAttr axes, exec::Reduction reduction,
-                               int64_t splitDim, int64_t concatDim, StringRef cause, DenseI64ArrayAttr pairs = {}, int64_t root = 0) {
+  LogicalResult emitCollective(const Instruction &instruction, CollectiveKind kind, ArrayAttr axes, Reduction reduction, int64_t splitDim,
+                               int64_t concatDim, StringRef cause, DenseI64ArrayAttr pairs = {}, int64_t root = 0) {
     int64_t rank = source(instruction, 0).getType().getRank();
     if (rank > ASHLAR_RT_MAX_RANK) {
-      return instruction.op->emitError() << exec::stringifyCollectiveKind(kind) << " of a tensor of rank " << rank << " but the limit is "
+      return instruction.op->emitError() << stringifyCollectiveKind(kind) << " of a tensor of rank " << rank << " but the limit is "
                                          << ASHLAR_RT_MAX_RANK << "; reshape it in the model";
     }
     SmallVector<int64_t> indices;

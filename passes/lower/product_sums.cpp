@@ -20,7 +20,7 @@ namespace {
 Value summedRows(nn::ReduceOp reduce) {
   Value input = reduce.getInput();
   int64_t rank = typeOf(input).getRank();
-  if (reduce.getKind() != nn::Reduction::Sum || rank < 2 || !llvm::equal(reduce.getDims(), llvm::seq<int64_t>(0, rank - 1))) {
+  if (reduce.getKind() != Reduction::Sum || rank < 2 || !llvm::equal(reduce.getDims(), llvm::seq<int64_t>(0, rank - 1))) {
     return {};
   }
   auto cast = input.getDefiningOp<nn::CastOp>();

@@ -5,6 +5,8 @@
 #ifndef ASHLAR_PASSES_LOWER_SCALAR_EMITTER_H
 #define ASHLAR_PASSES_LOWER_SCALAR_EMITTER_H
 
+#include "dialects/support/enums.h"
+
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 #include "mlir/IR/Value.h"
 
@@ -97,9 +99,9 @@ private:
 // Emits the scalar form of an element-wise nn op (scalar_ops.cpp).
 mlir::Value emitScalarOp(mlir::ImplicitLocOpBuilder &builder, mlir::Operation *op, mlir::ValueRange operands);
 
-// Emits the combination of two elements by a reduction, and its neutral element (scalar_ops.cpp). `kind` is an nn::Reduction.
-mlir::Value emitCombine(mlir::ImplicitLocOpBuilder &builder, int kind, mlir::Value lhs, mlir::Value rhs);
-mlir::Value emitNeutral(mlir::ImplicitLocOpBuilder &builder, int kind, mlir::Type type);
+// Emits the combination of two elements by a reduction, and its neutral element (scalar_ops.cpp).
+mlir::Value emitCombine(mlir::ImplicitLocOpBuilder &builder, Reduction kind, mlir::Value lhs, mlir::Value rhs);
+mlir::Value emitNeutral(mlir::ImplicitLocOpBuilder &builder, Reduction kind, mlir::Type type);
 
 } // namespace ashlar::lower
 

@@ -273,30 +273,30 @@ Value emitScalarOp(Builder &b, Operation *op, ValueRange in) {
       .Case([&](nn::TanhOp) { return math<math::TanhOp>(b, in[0]); });
 }
 
-Value emitCombine(Builder &b, int kind, Value lhs, Value rhs) {
-  switch (static_cast<nn::Reduction>(kind)) {
-  case nn::Reduction::Sum:
+Value emitCombine(Builder &b, Reduction kind, Value lhs, Value rhs) {
+  switch (kind) {
+  case Reduction::Sum:
     return isFloat(lhs) ? Value(arith::AddFOp::create(b, lhs, rhs, kReordered)) : Value(arith::AddIOp::create(b, lhs, rhs));
-  case nn::Reduction::Max:
-  case nn::Reduction::Min:
+  case Reduction::Max:
+  case Reduction::Min:
     break;
   }
-  bool isMax = static_cast<nn::Reduction>(kind) == nn::Reduction::Max;
+  bool isMax = kind == Reduction::Max;
   if (!isFloat(lhs)) {
     return isMax ? Value(arith::MaxSIOp::create(b, lhs, rhs)) : Value(arith::MinSIOp::create(b, lhs, rhs));
   }
   return isMax ? Value(arith::MaximumFOp::create(b, lhs, rhs, kReordered)) : Value(arith::MinimumFOp::create(b, lhs, rhs, kReordered));
 }
 
-Value emitNeutral(Builder &b, int kind, Type type) {
+Value emitNeutral(Builder &b, Reduction kind, Type type) {
   bool isFloatType = isa<FloatType>(type);
-  switch (static_cast<nn::Reduction>(kind)) {
-  case nn::Reduction::Sum:
+  switch (kind) {
+  case Reduction::Sum:
     return constant(b, type, 0);
-  case nn::Reduction::Max:
+  case Reduction::Max:
     return isFloatType ? constant(b, type, -std::numeric_limits<double>::infinity())
                        : arith::ConstantOp::create(b, b.getIntegerAttr(type, APInt::getSignedMinValue(type.getIntOrFloatBitWidth())));
-  case nn::Reduction::Min:
+  case Reduction::Min:
     return isFloatType ? constant(b, type, std::numeric_limits<double>::infinity())
                        : arith::ConstantOp::create(b, b.getIntegerAttr(type, APInt::getSignedMaxValue(type.getIntOrFloatBitWidth())));
   }

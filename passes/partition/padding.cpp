@@ -60,11 +60,11 @@ Value broadcastScalar(ImplicitLocOpBuilder &b, RankedTensorType type, Value scal
 
 } // namespace
 
-DenseElementsAttr neutralElements(RankedTensorType type, ReductionKind reduction) {
-  if (reduction == ReductionKind::Sum) {
+DenseElementsAttr neutralElements(RankedTensorType type, Reduction reduction) {
+  if (reduction == Reduction::Sum) {
     return nn::splat(type, 0);
   }
-  bool smallest = reduction == ReductionKind::Max;
+  bool smallest = reduction == Reduction::Max;
   if (auto real = dyn_cast<FloatType>(type.getElementType())) {
     return DenseElementsAttr::get(type, APFloat::getInf(real.getFloatSemantics(), /*Negative=*/smallest));
   }

@@ -31,7 +31,7 @@ mlir::Value maskPadding(mlir::ImplicitLocOpBuilder &builder, dist::MeshAttr mesh
                         llvm::ArrayRef<mlir::StringAttr> axes, mlir::DenseElementsAttr filler);
 
 // Returns elements that change no value they are combined with.
-mlir::DenseElementsAttr neutralElements(mlir::RankedTensorType type, ReductionKind reduction);
+mlir::DenseElementsAttr neutralElements(mlir::RankedTensorType type, Reduction reduction);
 
 // Returns numbers of elements of a dim of `size` as counted from the first that the device holds. A number of any other element becomes one
 // outside of the piece.

@@ -79,7 +79,7 @@ private:
     unsigned operand;
     int64_t dim, size; // global
     dist::AxisList axes;
-    std::optional<ReductionKind> reduction; // nothing: the operand numbers elements, and none has the number -1
+    std::optional<Reduction> reduction; // nothing: the operand numbers elements, and none has the number -1
   };
 
   // The split of the dim whose elements an op finds by number.
@@ -105,7 +105,7 @@ private:
         dist::AxisList axes = layout.getLayout().dims[d];
         int64_t size = typeOf(operand).getDimSize(d);
         if (!dist::isEven(mesh, size, axes)) {
-          std::optional<ReductionKind> reduction;
+          std::optional<Reduction> reduction;
           if (!indexing) {
             reduction = rule.factors[factors.front()].reduction;
           }
@@ -216,26 +216,28 @@ private:
       return type.clone(sizes);
     };
     switch (step.kind) {
-    case dist::Step::Slice:
+    case CollectiveKind::Slice:
       return dist::SliceOp::create(b, type, padToPieces(b, mesh, value, step.dim, step.axes), dim, axes);
-    case dist::Step::AllReduce:
+    case CollectiveKind::AllReduce:
       return dist::AllReduceOp::create(b, type, kind, value, axes, cause);
-    case dist::Step::ReduceScatter:
+    case CollectiveKind::ReduceScatter:
       return dist::ReduceScatterOp::create(b, type, kind, padToPieces(b, mesh, value, step.dim, step.axes), dim, axes, cause);
-    case dist::Step::AllToAll: {
+    case CollectiveKind::AllToAll: {
       RankedTensorType result = joined(step.concatDim);
       Value padded = padToPieces(b, mesh, value, step.dim, step.axes);
       Value moved = dist::AllToAllOp::create(b, result, padded, dim, b.getI64IntegerAttr(step.concatDim), axes, cause);
       return trimPieces(b, mesh, moved, step.concatDim, shape[step.concatDim], step.axes);
     }
-    case dist::Step::AllGather: {
+    case CollectiveKind::AllGather: {
       Value gathered = dist::AllGatherOp::create(b, joined(step.dim), value, dim, axes, cause);
       return trimPieces(b, mesh, gathered, step.dim, shape[step.dim], step.axes);
     }
-    case dist::Step::Permute:
+    case CollectiveKind::Permute:
       return dist::PermuteOp::create(b, type, value, dist::permuteSources(mesh, from, step), axes, cause);
+    case CollectiveKind::Broadcast:
+      break;
     }
-    llvm_unreachable("unknown step");
+    llvm_unreachable("no such step in a plan");
   }
 
   // Equal elements shrink with the type; others stay whole and each device takes its piece.

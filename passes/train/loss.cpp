@@ -38,7 +38,7 @@ public:
     setInsertionPoint(function.getBody().front().getTerminator());
   }
 
-  Value sumAll(Value x) { return nn::ReduceOp::create(*this, nn::Reduction::Sum, x, allDims(x)); }
+  Value sumAll(Value x) { return nn::ReduceOp::create(*this, Reduction::Sum, x, allDims(x)); }
 
   Value scaled(Value x, double factor) {
     if (factor == 1) {
@@ -118,11 +118,11 @@ public:
   // Returns how many rows have their first largest output at the label. Ties count once, and a row of NaNs for nothing.
   Value correct(Value output, Value labels) {
     int64_t classes = typeOf(output).getRank() - 1;
-    Value largest = nn::ReduceOp::create(*this, nn::Reduction::Max, output, classes);
+    Value largest = nn::ReduceOp::create(*this, Reduction::Max, output, classes);
     Value isLargest = equal(output, alongClasses(largest, output));
     constexpr double kNoClass = 0x1p62; // no label is that large
     Value candidates = select(isLargest, classIndex(output), kNoClass);
-    Value first = nn::ReduceOp::create(*this, nn::Reduction::Min, candidates, classes);
+    Value first = nn::ReduceOp::create(*this, Reduction::Min, candidates, classes);
     Value hit = equal(first, wide(labels));
     return sumAll(counted(nn::CastOp::create(*this, typeOf(hit).clone(getI64Type()), hit)));
   }

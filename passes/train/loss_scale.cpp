@@ -49,7 +49,7 @@ public:
     Value isGood = compare(nn::Predicate::Lt, nn::AbsOp::create(*this, gradient), std::numeric_limits<double>::infinity());
     Value isBad = select(isGood, constant(gradient, 0), constant(gradient, 1));
     SmallVector<int64_t> dims = llvm::to_vector(llvm::seq<int64_t>(0, typeOf(gradient).getRank()));
-    return nn::ReduceOp::create(*this, nn::Reduction::Sum, isBad, dims);
+    return nn::ReduceOp::create(*this, Reduction::Sum, isBad, dims);
   }
 
   Value read(StringRef variable, Type element) { return nn::ReadOp::create(*this, RankedTensorType::get({}, element), variable); }

@@ -38,14 +38,14 @@ Value widened(Value value) {
   Operation *op = value.getDefiningOp();
   Type f32 = Float32Type::get(value.getContext());
   if (op && value.hasOneUse()) {
-    Value result = llvm::TypeSwitch<Operation *, Value>(op)
-                       .Case<nn::MatMulOp>([](auto product) { return cloneWide(product, {}); })
-                       .Case<nn::AddOp>([](auto sum) { return cloneWide(sum, {0, 1}); })
-                       .Case<nn::PadOp, nn::ReshapeOp, nn::TransposeOp>([](auto view) { return cloneWide(view, {0}); })
-                       .Case<nn::ReduceOp>(
-                           [](nn::ReduceOp reduce) { return reduce.getKind() == nn::Reduction::Sum ? cloneWide(reduce, {0}) : Value(); })
-                       .Case<nn::ScatterAddOp>([](auto scatter) { return cloneWide(scatter, {1}); })
-                       .Default([](Operation *) { return Value(); });
+    Value result =
+        llvm::TypeSwitch<Operation *, Value>(op)
+            .Case<nn::MatMulOp>([](auto product) { return cloneWide(product, {}); })
+            .Case<nn::AddOp>([](auto sum) { return cloneWide(sum, {0, 1}); })
+            .Case<nn::PadOp, nn::ReshapeOp, nn::TransposeOp>([](auto view) { return cloneWide(view, {0}); })
+            .Case<nn::ReduceOp>([](nn::ReduceOp reduce) { return reduce.getKind() == Reduction::Sum ? cloneWide(reduce, {0}) : Value(); })
+            .Case<nn::ScatterAddOp>([](auto scatter) { return cloneWide(scatter, {1}); })
+            .Default([](Operation *) { return Value(); });
     if (result) {
       return result;
     }

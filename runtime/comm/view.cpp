@@ -11,10 +11,41 @@
 
 namespace ashlar::rt {
 
+namespace {
+
+// What there is to know of a kind of collective. No default in the switch: a new kind does not compile until it is here.
+struct Kind {
+  const char *name;
+  bool splits, concats, reduces;
+};
+
+Kind kindOf(uint32_t number) {
+  if (number <= ASHLAR_RT_SLICE) {
+    switch (static_cast<ashlar_rt_collective_kind>(number)) {
+    case ASHLAR_RT_ALL_REDUCE:
+      return {"all_reduce", false, false, true};
+    case ASHLAR_RT_ALL_GATHER:
+      return {"all_gather", false, true, false};
+    case ASHLAR_RT_REDUCE_SCATTER:
+      return {"reduce_scatter", true, false, true};
+    case ASHLAR_RT_ALL_TO_ALL:
+      return {"all_to_all", true, true, false};
+    case ASHLAR_RT_BROADCAST:
+      return {"broadcast", false, false, false};
+    case ASHLAR_RT_PERMUTE:
+      return {"permute", false, false, false};
+    case ASHLAR_RT_SLICE:
+      return {"slice", true, false, false};
+    }
+  }
+  return {nullptr, false, false, false};
+}
+
+} // namespace
+
 const char *collectiveKindName(uint32_t kind) {
-  static const char *const names[] = {"unknown",    "all_reduce", "all_gather", "reduce_scatter",
-                                      "all_to_all", "broadcast",  "permute",    "slice"};
-  return names[kind <= ASHLAR_RT_SLICE ? kind : 0];
+  const char *name = kindOf(kind).name;
+  return name ? name : "unknown";
 }
 
 void copyView(const char *from, const View &source, char *to, const View &target, size_t begin, size_t end) {
@@ -31,17 +62,16 @@ void copyView(const char *from, const View &source, char *to, const View &target
 
 Status CollectiveShape::create(const ashlar_rt_collective_desc &desc, int members, uint64_t inBytes, uint64_t outBytes,
                                CollectiveShape &shape) {
-  const char *kind = collectiveKindName(desc.kind);
+  auto [kind, splits, concats, reduces] = kindOf(desc.kind);
   shape.desc = &desc;
   shape.members = members;
+  shape.isReduction = reduces;
   shape.elementBytes = dtypeBytes(desc.dtype);
-  if (shape.elementBytes == 0 || desc.kind < ASHLAR_RT_ALL_REDUCE || desc.kind > ASHLAR_RT_SLICE) {
+  if (shape.elementBytes == 0 || !kind) {
     return internal("collective of kind {} and dtype {}: unknown", desc.kind, desc.dtype);
   }
   shape.inDims.assign(desc.in_shape, desc.in_shape + desc.rank);
   shape.outDims = shape.inDims;
-  bool splits = desc.kind == ASHLAR_RT_REDUCE_SCATTER || desc.kind == ASHLAR_RT_ALL_TO_ALL || desc.kind == ASHLAR_RT_SLICE;
-  bool concats = desc.kind == ASHLAR_RT_ALL_GATHER || desc.kind == ASHLAR_RT_ALL_TO_ALL;
   if ((splits && desc.split_dim >= desc.rank) || (concats && desc.concat_dim >= desc.rank)) {
     return internal("{}: split dim {} or concat dim {} is not below rank {}", kind, desc.split_dim, desc.concat_dim, desc.rank);
   }
@@ -77,10 +107,6 @@ Status CollectiveShape::create(const ashlar_rt_collective_desc &desc, int member
     named[target] = true;
   }
   return Status();
-}
-
-bool CollectiveShape::reduces() const {
-  return desc->kind == ASHLAR_RT_ALL_REDUCE || desc->kind == ASHLAR_RT_REDUCE_SCATTER;
 }
 
 bool CollectiveShape::receivesNothing(int target) const {
@@ -119,7 +145,10 @@ View CollectiveShape::piece(const std::vector<int64_t> &dims, uint32_t dim, int 
 bool CollectiveShape::movement(int source, int target, Movement &result) const {
   View whole{0, inputBytes, inputBytes, 1};
   result = Movement{source, target, whole, View{0, outputBytes, outputBytes, 1}};
-  switch (desc->kind) {
+  switch (static_cast<ashlar_rt_collective_kind>(desc->kind)) {
+  case ASHLAR_RT_ALL_REDUCE:
+  case ASHLAR_RT_REDUCE_SCATTER:
+    return false; // not called
   case ASHLAR_RT_ALL_GATHER:
     result.to = piece(outDims, desc->concat_dim, source);
     return true;
@@ -139,9 +168,8 @@ bool CollectiveShape::movement(int source, int target, Movement &result) const {
   case ASHLAR_RT_SLICE:
     result.from = piece(inDims, desc->split_dim, target);
     return source == target;
-  default:
-    return false;
   }
+  return false; // not reached
 }
 
 View CollectiveShape::reducedView(int target) const {

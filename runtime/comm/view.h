@@ -48,7 +48,7 @@ public:
   static Status create(const ashlar_rt_collective_desc &desc, int members, uint64_t inBytes, uint64_t outBytes, CollectiveShape &shape);
 
   // Whether the collective combines values (all-reduce, reduce-scatter) rather than moves them.
-  bool reduces() const;
+  bool reduces() const { return isReduction; }
 
   // Whether device `target` gets nothing and so must be filled with zeros (permute only).
   bool receivesNothing(int target) const;
@@ -69,6 +69,7 @@ private:
 
   const ashlar_rt_collective_desc *desc = nullptr;
   int members = 1;
+  bool isReduction = false;
   size_t elementBytes = 0;
   size_t inputBytes = 0;
   size_t outputBytes = 0;

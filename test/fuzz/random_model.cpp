@@ -292,7 +292,7 @@ private:
       result = nn::MatMulOp::create(b, i, j, /*transpose_a=*/false, /*transpose_b=*/true);
       break;
     default:
-      result = nn::ReduceOp::create(b, static_cast<nn::Reduction>(dice.roll(3)), i, randomDims(x));
+      result = nn::ReduceOp::create(b, static_cast<Reduction>(dice.roll(3)), i, randomDims(x));
       break;
     }
     add(nn::TanhOp::create(
@@ -343,12 +343,12 @@ private:
   void reduce() {
     Value x = pick();
     SmallVector<int64_t> dims = randomDims(x);
-    auto kind = static_cast<nn::Reduction>(dice.roll(3));
+    auto kind = static_cast<Reduction>(dice.roll(3));
     double count = 1;
     for (int64_t dim : dims) {
       count *= shapeOf(x)[dim];
     }
-    if (kind == nn::Reduction::Sum) {
+    if (kind == Reduction::Sum) {
       return add(nn::ReduceOp::create(b, kind, x, dims), boundOf(x) * count);
     }
     add(nn::ReduceOp::create(b, kind, generic(x), dims), boundOf(x) + 1);
@@ -512,7 +512,7 @@ private:
       }
     }
     auto mean = [&](Value value) -> Value {
-      Value sum = nn::ReduceOp::create(b, nn::Reduction::Sum, value, dim);
+      Value sum = nn::ReduceOp::create(b, Reduction::Sum, value, dim);
       return nn::MulOp::create(b, sum, splat(typeOf(sum), 1.0 / count));
     };
     auto along = [&](Value value) -> Value { return nn::BroadcastOp::create(b, x.getType(), value, others); };
@@ -554,7 +554,7 @@ private:
     double bound = boundOf(prediction);
     for (Value value : pool) {
       if (value != prediction && (value.use_empty() || value.getDefiningOp<nn::ReadOp>())) {
-        Value sum = nn::ReduceOp::create(b, nn::Reduction::Sum, value, llvm::to_vector(llvm::seq<int64_t>(0, typeOf(value).getRank())));
+        Value sum = nn::ReduceOp::create(b, Reduction::Sum, value, llvm::to_vector(llvm::seq<int64_t>(0, typeOf(value).getRank())));
         Value mean = nn::MulOp::create(b, sum, splat(typeOf(sum), 1.0 / typeOf(value).getNumElements()));
         prediction = nn::AddOp::create(b, prediction, nn::BroadcastOp::create(b, prediction.getType(), mean, ArrayRef<int64_t>{}));
         bound += boundOf(value);

@@ -184,7 +184,7 @@ void averageOutput(func::FuncOp forward) {
   OpBuilder builder(end);
   Value output = end->getOperand(0);
   int64_t rank = typeOf(output).getRank(), count = typeOf(output).getNumElements();
-  Value sum = nn::ReduceOp::create(builder, end->getLoc(), nn::Reduction::Sum, output, llvm::to_vector(llvm::seq<int64_t>(0, rank)));
+  Value sum = nn::ReduceOp::create(builder, end->getLoc(), Reduction::Sum, output, llvm::to_vector(llvm::seq<int64_t>(0, rank)));
   Value share = nn::ConstantOp::create(builder, end->getLoc(), nn::splat(typeOf(sum), 1.0 / count));
   end->setOperand(0, nn::MulOp::create(builder, end->getLoc(), sum, share));
   forward.setType(builder.getFunctionType(forward.getArgumentTypes(), end->getOperandTypes()));

@@ -49,10 +49,10 @@ function(ashlar_add_mlir_library name)
   endif()
 endfunction()
 
-# Generates ops, types, attributes, enums and the dialect class from dialects/<name>/<name>.td into the same folder of the build tree.
-# Target: ashlar_<name>_inc_gen. Extra td files (interfaces) go into INTERFACES.
+# Generates ops, types, attributes and the dialect class from dialects/<name>/<name>.td into the same folder of the build tree.
+# Target: ashlar_<name>_inc_gen. ENUMS and INTERFACES are td files of their own: enums are generated from them with all that they include.
 function(ashlar_add_dialect name)
-  cmake_parse_arguments(ARG "" "" "INTERFACES" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "ENUMS;INTERFACES" ${ARGN})
   set(LLVM_TARGET_DEFINITIONS ${name}.td)
   mlir_tablegen(${name}_ops.h.inc -gen-op-decls)
   mlir_tablegen(${name}_ops.cpp.inc -gen-op-defs)
@@ -60,9 +60,12 @@ function(ashlar_add_dialect name)
   mlir_tablegen(${name}_dialect.cpp.inc -gen-dialect-defs -dialect=${name})
   mlir_tablegen(${name}_attrs.h.inc -gen-attrdef-decls -attrdefs-dialect=${name})
   mlir_tablegen(${name}_attrs.cpp.inc -gen-attrdef-defs -attrdefs-dialect=${name})
-  mlir_tablegen(${name}_enums.h.inc -gen-enum-decls)
-  mlir_tablegen(${name}_enums.cpp.inc -gen-enum-defs)
   mlir_tablegen(${name}.md -gen-dialect-doc -dialect=${name})
+  foreach(enums ${ARG_ENUMS})
+    set(LLVM_TARGET_DEFINITIONS ${enums}.td)
+    mlir_tablegen(${enums}.h.inc -gen-enum-decls)
+    mlir_tablegen(${enums}.cpp.inc -gen-enum-defs)
+  endforeach()
   foreach(interface ${ARG_INTERFACES})
     set(LLVM_TARGET_DEFINITIONS ${interface}.td)
     mlir_tablegen(${interface}.h.inc -gen-op-interface-decls)

@@ -27,7 +27,9 @@ public:
       planAlone();
       return plan;
     }
-    switch (desc.kind) {
+    switch (static_cast<ashlar_rt_collective_kind>(desc.kind)) {
+    case ASHLAR_RT_SLICE:
+      break; // planned above
     case ASHLAR_RT_ALL_REDUCE:
       plan.calls.push_back(call(CallKind::kAllReduce, shape.inBytes()));
       break;
@@ -41,8 +43,10 @@ public:
       plan.calls.push_back(call(CallKind::kBroadcast, shape.inBytes()));
       plan.calls.back().peer = rankOf[desc.root];
       break;
-    default: // all-to-all, permute
+    case ASHLAR_RT_ALL_TO_ALL:
+    case ASHLAR_RT_PERMUTE:
       planExchange();
+      break;
     }
     return plan;
   }

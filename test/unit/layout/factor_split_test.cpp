@@ -81,15 +81,15 @@ TEST_CASE("factor split: results are partial over the axes of reduced factors on
   meshOf(context(), {{"x", 2}}); // loads the dialects
   auto axis = [](StringRef name) { return StringAttr::get(&context(), name); };
   ShardingRule rule;
-  int64_t i = rule.addFactor(4), k = rule.addFactor(8, FactorKind::Reduction, ReductionKind::Max);
+  int64_t i = rule.addFactor(4), k = rule.addFactor(8, FactorKind::Reduction, Reduction::Max);
   rule.operands = {{{i}, {k}}};
   rule.results = {{{i}}};
   auto layouts = resultLayouts(rule, {{axis("x")}, {axis("y")}});
   REQUIRE(succeeded(layouts));
-  CHECK(layouts->front() == Layout{{{axis("x")}}, {axis("y")}, dist::Reduction::Max});
+  CHECK(layouts->front() == Layout{{{axis("x")}}, {axis("y")}, Reduction::Max});
 
   // A sum and a maximum at once have no meaning.
-  int64_t l = rule.addFactor(8, FactorKind::Reduction, ReductionKind::Sum);
+  int64_t l = rule.addFactor(8, FactorKind::Reduction, Reduction::Sum);
   rule.operands.front().push_back({l});
   CHECK(failed(resultLayouts(rule, {{}, {axis("x")}, {axis("y")}})));
 }

@@ -112,7 +112,7 @@ std::vector<std::string> collectivesOf(ModuleOp module, StringRef function) {
   module.lookupSymbol<func::FuncOp>(function).walk([&](dist::CollectiveOpInterface op) {
     std::string axes;
     llvm::raw_string_ostream(axes) << op.getAxes();
-    list.push_back(dist::stringify(op.getCollectiveKind()).str() + " " + axes);
+    list.push_back(stringifyCollectiveKind(op.getCollectiveKind()).str() + " " + axes);
   });
   return list;
 }
@@ -244,7 +244,7 @@ TEST_CASE("hybrid: the step between two layouts is the one that was applied", "[
   auto layoutOf = [](StringRef text) {
     return cast<dist::LayoutAttr>(parseAttribute(("#dist.layout<" + text + ">").str(), &context())).getLayout();
   };
-  auto step = [](Step::Kind kind, std::initializer_list<StringRef> axes, int64_t dim = -1, int64_t concatDim = -1) {
+  auto step = [](CollectiveKind kind, std::initializer_list<StringRef> axes, int64_t dim = -1, int64_t concatDim = -1) {
     Step made;
     made.kind = kind;
     made.dim = dim;
@@ -255,15 +255,15 @@ TEST_CASE("hybrid: the step between two layouts is the one that was applied", "[
     return made;
   };
   const std::pair<const char *, Step> cases[] = {
-      {R"([{}, {}], partial = sum {"x", "y"})", step(Step::AllReduce, {"x"})},
-      {R"([{}, {}], partial = max {"x", "y"})", step(Step::AllReduce, {"x", "y"})},
-      {R"([{"y"}, {}], partial = sum {"x"})", step(Step::ReduceScatter, {"x"}, 0)},
-      {R"([{}, {"y"}], partial = sum {"x"})", step(Step::ReduceScatter, {"x"}, 0)},
-      {R"([{"x"}, {"y"}])", step(Step::AllGather, {"y"}, 1)},
-      {R"([{"x", "y"}, {}])", step(Step::AllGather, {"y"}, 0)},
-      {R"([{"x", "y"}, {}])", step(Step::AllToAll, {"y"}, 1, 0)},
-      {R"([{"x", "y"}, {}])", step(Step::AllToAll, {"x", "y"}, 1, 0)},
-      {R"([{"x"}, {}])", step(Step::Slice, {"y"}, 1)},
+      {R"([{}, {}], partial = sum {"x", "y"})", step(CollectiveKind::AllReduce, {"x"})},
+      {R"([{}, {}], partial = max {"x", "y"})", step(CollectiveKind::AllReduce, {"x", "y"})},
+      {R"([{"y"}, {}], partial = sum {"x"})", step(CollectiveKind::ReduceScatter, {"x"}, 0)},
+      {R"([{}, {"y"}], partial = sum {"x"})", step(CollectiveKind::ReduceScatter, {"x"}, 0)},
+      {R"([{"x"}, {"y"}])", step(CollectiveKind::AllGather, {"y"}, 1)},
+      {R"([{"x", "y"}, {}])", step(CollectiveKind::AllGather, {"y"}, 0)},
+      {R"([{"x", "y"}, {}])", step(CollectiveKind::AllToAll, {"y"}, 1, 0)},
+      {R"([{"x", "y"}, {}])", step(CollectiveKind::AllToAll, {"x", "y"}, 1, 0)},
+      {R"([{"x"}, {}])", step(CollectiveKind::Slice, {"y"}, 1)},
   };
   for (const auto &[text, applied] : cases) {
     dist::Layout from = layoutOf(text), to = dist::applyStep(from, applied);

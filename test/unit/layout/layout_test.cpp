@@ -15,7 +15,6 @@ namespace ashlar::test {
 namespace {
 
 using dist::AxisList;
-using dist::CollectiveKind;
 using dist::Layout;
 
 AxisList axes(std::initializer_list<StringRef> names) {
@@ -80,7 +79,7 @@ TEST_CASE("layout: partial axes have no order, split axes have one", "[layout]")
   b.partial = axes({"y", "x"});
   CHECK(a == b);
   CHECK(dist::LayoutAttr::get(&context(), a) == dist::LayoutAttr::get(&context(), b));
-  b.reduction = dist::Reduction::Max;
+  b.reduction = Reduction::Max;
   CHECK(a != b);
   CHECK(b.toString() == "[{}, {}], partial = max {\"x\", \"y\"}");
 
@@ -144,7 +143,7 @@ TEST_CASE("collective: the interface gives kind, axes, cause, fusion id and byte
   module->walk([&](dist::CollectiveOpInterface op) { ops.push_back(op); });
   REQUIRE(ops.size() == 2);
   CHECK(ops[0].getCollectiveKind() == CollectiveKind::AllReduce);
-  CHECK(ops[0].getReductionKind() == dist::Reduction::Max);
+  CHECK(ops[0].getReductionKind() == Reduction::Max);
   CHECK(dist::toAxisList(ops[0].getAxes()) == axes({"dp", "tp"}));
   CHECK(ops[0].getCauseText() == "why");
   CHECK(dist::collectiveBytes(ops[0]) == 2 * 96 * 5 / 6);
@@ -152,7 +151,7 @@ TEST_CASE("collective: the interface gives kind, axes, cause, fusion id and byte
   CHECK(!ops[1].getReductionKind());
   CHECK(ops[1].getCauseText().empty());
   CHECK(dist::collectiveBytes(ops[1]) == 2 * 96);
-  CHECK(dist::stringify(ops[1].getCollectiveKind()) == "all_gather");
+  CHECK(stringifyCollectiveKind(ops[1].getCollectiveKind()) == "all_gather");
 }
 
 } // namespace ashlar::test

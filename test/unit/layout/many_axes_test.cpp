@@ -246,7 +246,7 @@ TEST_CASE("many axes: what ten axes do together costs what one does", "[many_axe
   rows.dims[0].append(mesh.getAxes().begin(), mesh.getAxes().end());
   columns.dims[1] = rows.dims[0];
   terms.partial = rows.dims[0];
-  terms.reduction = dist::Reduction::Sum;
+  terms.reduction = Reduction::Sum;
   auto one = [&](const Layout &layout) {
     Layout first = layout;
     for (dist::AxisList *list : {&first.dims[0], &first.dims[1], &first.partial}) {

@@ -269,7 +269,7 @@ private:
         dims.push_back(d);
       }
     }
-    auto kind = static_cast<nn::Reduction>(dice.roll(3));
+    auto kind = static_cast<Reduction>(dice.roll(3));
     return nn::TanhOp::create(b, nn::ReduceOp::create(b, kind, x, dims));
   }
 

@@ -22,7 +22,6 @@ namespace ashlar::test {
 
 namespace {
 
-using dist::CollectiveKind;
 using dist::Layout;
 using dist::Link;
 using Axes = std::vector<int>; // by number, major to minor

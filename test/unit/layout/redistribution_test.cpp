@@ -56,10 +56,9 @@ std::vector<Layout> allLayouts(dist::MeshAttr mesh, int64_t rank, bool withParti
 
 // Returns a plan as text: "slice 0 x; all_gather 1 y".
 std::string textOf(const dist::Plan &plan) {
-  const char *names[] = {"slice", "all_reduce", "reduce_scatter", "all_to_all", "all_gather", "permute"};
   std::string text;
   for (const dist::Step &step : plan.steps) {
-    text += (text.empty() ? "" : "; ") + std::string(names[step.kind]);
+    text += (text.empty() ? "" : "; ") + stringifyCollectiveKind(step.kind).str();
     text += step.dim >= 0 ? " " + std::to_string(step.dim) : "";
     text += step.concatDim >= 0 ? " from " + std::to_string(step.concatDim) : "";
     for (StringAttr axis : step.axes) {
@@ -102,7 +101,7 @@ TEST_CASE("redistribution: every layout to every layout is the identity", "[redi
                                                {5, {{{"x", 3}, {"y", 2}}, {}, {}}},
                                                {5, {{{"x", 2}, {"y", 2}}, {20, 2000}, {20000, 500}}},
                                                {1, {{{"x", 2}}, {}, {}}}};
-  std::set<dist::Step::Kind> kinds;
+  std::set<CollectiveKind> kinds;
   for (const auto &[size, machine] : cases) {
     dist::MeshAttr mesh = meshOf(context(), machine.axes);
     dist::Planner planner(mesh, costsOf(machine));

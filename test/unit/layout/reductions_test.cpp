@@ -31,7 +31,8 @@ std::string collectivesOf(const std::string &text) {
   REQUIRE(succeeded(difference));
   CHECK(*difference <= kTolerance);
   std::string kinds;
-  after->walk([&](dist::CollectiveOpInterface op) { kinds += (kinds.empty() ? "" : " ") + dist::stringify(op.getCollectiveKind()).str(); });
+  after->walk(
+      [&](dist::CollectiveOpInterface op) { kinds += (kinds.empty() ? "" : " ") + stringifyCollectiveKind(op.getCollectiveKind()).str(); });
   return kinds;
 }
 

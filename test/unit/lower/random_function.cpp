@@ -162,7 +162,7 @@ private:
     if (dims.empty() && rank > 0) {
       dims.push_back(rank - 1);
     }
-    addBounded(nn::ReduceOp::create(b, static_cast<nn::Reduction>(below(3)), x, dims));
+    addBounded(nn::ReduceOp::create(b, static_cast<Reduction>(below(3)), x, dims));
   }
 
   void broadcast() {
@@ -313,7 +313,7 @@ private:
     int64_t last = type.getRank() - 1;
     auto rows = llvm::to_vector(llvm::seq<int64_t>(0, last));
     auto mean = [&](Value value) -> Value {
-      Value sum = nn::ReduceOp::create(b, nn::Reduction::Sum, value, ArrayRef<int64_t>{last});
+      Value sum = nn::ReduceOp::create(b, Reduction::Sum, value, ArrayRef<int64_t>{last});
       return nn::MulOp::create(b, sum, splat(typeOf(sum), 1.0 / static_cast<double>(type.getDimSize(last))));
     };
     Value centred = nn::SubOp::create(b, x, nn::BroadcastOp::create(b, type, mean(x), rows));

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Enums of the exec dialect.
+
+#ifndef ASHLAR_DIALECTS_EXEC_EXEC_ENUMS_TD
+#define ASHLAR_DIALECTS_EXEC_EXEC_ENUMS_TD
+
+include "mlir/IR/EnumAttr.td"
+
+class Exec_Enum<string name, string enumSummary, list<I32EnumAttrCase> cases> : I32EnumAttr<name, enumSummary, cases> {
+  let cppNamespace = "::ashlar::exec";
+  let genSpecializedAttr = 0;
+}
+
+def Exec_FusionKind : Exec_Enum<"FusionKind", "what a fusion becomes", [
+  I32EnumAttrCase<"Loop", 0, "loop">,       // one loop nest over the common shape of all results
+  I32EnumAttrCase<"Rows", 1, "rows">,       // for each row: reductions over the row, then values that use them
+  I32EnumAttrCase<"Columns", 2, "columns">, // reductions over dims that are not the innermost
+  I32EnumAttrCase<"Gemm", 3, "gemm">,       // a library matrix product with its bias and activation
+  I32EnumAttrCase<"Scatter", 4, "scatter">  // zeros, then rows of updates added up by number
+]>;
+
+def Exec_Space : Exec_Enum<"Space", "where bytes lie", [I32EnumAttrCase<"Arena", 0, "arena">, I32EnumAttrCase<"Constant", 1, "constant">]>;
+
+def Exec_Target : Exec_Enum<"Target", "what code is made for", [I32EnumAttrCase<"Cpu", 0, "cpu">, I32EnumAttrCase<"Cuda", 1, "cuda">]>;
+
+def Exec_Role : Exec_Enum<"Role", "what a named tensor is to the outside", [
+  I32EnumAttrCase<"Variable", 0, "variable">, I32EnumAttrCase<"State", 1, "state">,
+  I32EnumAttrCase<"Input", 2, "input">, I32EnumAttrCase<"Output", 3, "output">]>;
+
+def Exec_Epilogue : Exec_Enum<"Epilogue", "activation applied by a matrix product", [
+  I32EnumAttrCase<"None", 0, "none">, I32EnumAttrCase<"Relu", 1, "relu">, I32EnumAttrCase<"GeluErf", 2, "gelu_erf">,
+  I32EnumAttrCase<"GeluTanh", 3, "gelu_tanh">, I32EnumAttrCase<"Sigmoid", 4, "sigmoid">, I32EnumAttrCase<"Tanh", 5, "tanh">]>;
+
+def Exec_OperandSum : Exec_Enum<"OperandSum", "which operand of a matrix product is summed too, along the contraction", [
+  I32EnumAttrCase<"None", 0, "none">, I32EnumAttrCase<"Lhs", 1, "lhs">, I32EnumAttrCase<"Rhs", 2, "rhs">]>;
+
+#endif // ASHLAR_DIALECTS_EXEC_EXEC_ENUMS_TD

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Enums of the nn dialect.
+
+#ifndef ASHLAR_DIALECTS_NN_NN_ENUMS_TD
+#define ASHLAR_DIALECTS_NN_NN_ENUMS_TD
+
+include "mlir/IR/EnumAttr.td"
+
+class Nn_Enum<string name, string enumSummary, list<I32EnumAttrCase> cases> : I32EnumAttr<name, enumSummary, cases> {
+  let cppNamespace = "::ashlar::nn";
+  let genSpecializedAttr = 0;
+}
+
+def Nn_Predicate : Nn_Enum<"Predicate", "comparison; with a NaN only `ne` holds", [
+  I32EnumAttrCase<"Eq", 0, "eq">, I32EnumAttrCase<"Ne", 1, "ne">, I32EnumAttrCase<"Lt", 2, "lt">,
+  I32EnumAttrCase<"Le", 3, "le">, I32EnumAttrCase<"Gt", 4, "gt">, I32EnumAttrCase<"Ge", 5, "ge">]>;
+
+def Nn_Distribution : Nn_Enum<"Distribution", "what random numbers follow", [
+  I32EnumAttrCase<"Uniform", 0, "uniform">, I32EnumAttrCase<"Normal", 1, "normal">]>;
+
+#endif // ASHLAR_DIALECTS_NN_NN_ENUMS_TD

@@ -52,7 +52,7 @@ ClassLabels labelsOf(nn::SoftmaxCrossEntropyOp loss) {
 
 llvm::StringMap<ClassLabels> findClassLabels(const job::Job &job, ModuleOp module) {
   llvm::StringMap<ClassLabels> labels;
-  auto forward = module.lookupSymbol<func::FuncOp>("forward");
+  auto forward = module.lookupSymbol<func::FuncOp>(nn::kForward);
   if (!forward) {
     return labels;
   }

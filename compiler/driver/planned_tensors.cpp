@@ -44,8 +44,8 @@ llvm::StringMap<frontend::PlannedTensor> plannedTensors(ModuleOp module) {
   for (auto variable : module.getOps<nn::VariableOp>()) {
     add(variable.getSymNameAttr(), variable.getTensorType(), variable->getAttrOfType<dist::LayoutAttr>(dist::kLayoutAttr));
   }
-  Operation *step = module.lookupSymbol("train_step");
-  auto function = cast<func::FuncOp>(step ? step : module.lookupSymbol("forward"));
+  Operation *step = module.lookupSymbol(nn::kTrainStep);
+  auto function = cast<func::FuncOp>(step ? step : module.lookupSymbol(nn::kForward));
   for (BlockArgument argument : function.getArguments()) {
     unsigned index = argument.getArgNumber();
     add(function.getArgAttrOfType<StringAttr>(index, nn::kNameAttr), argument.getType(), dist::findLayout(argument));

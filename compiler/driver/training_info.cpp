@@ -99,7 +99,7 @@ llvm::Expected<target::TrainingInfo> makeTrainingInfo(const job::Job &job, exec:
     made.ignoredLabel = classes.ignored;
     info.dataset.features.push_back(std::move(made));
   }
-  exec::ProgramOp train = findProgram(variant, "train_step"), eval = findProgram(variant, "eval_step");
+  exec::ProgramOp train = findProgram(variant, nn::kTrainStep), eval = findProgram(variant, nn::kEvalStep);
   if (llvm::Error error = checkFeatures(info.dataset, outsideNames(variant, train.getInputs()))) {
     return std::move(error);
   }

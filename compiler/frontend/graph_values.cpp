@@ -15,7 +15,7 @@ namespace ashlar::frontend {
 namespace {
 
 // Symbols of the module that later passes create.
-constexpr llvm::StringLiteral kReservedNames[] = {"eval_step", "forward", "init", "mesh", "train_step"};
+constexpr llvm::StringLiteral kReservedNames[] = {nn::kEvalStep, nn::kForward, nn::kInit, "mesh", nn::kTrainStep};
 
 } // namespace
 
@@ -124,7 +124,8 @@ void GraphValues::declareVariable(StringRef name, RankedTensorType type, Attribu
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPoint(function);
   nn::VariableOp::create(builder, locationOf(name), builder.getStringAttr(name), TypeAttr::get(type), init,
-                         trainable ? builder.getUnitAttr() : UnitAttr());
+                         trainable ? builder.getUnitAttr() : UnitAttr(), /*state_of=*/FlatSymbolRefAttr(),
+                         /*internal=*/trainable ? UnitAttr() : builder.getUnitAttr());
 }
 
 Value GraphValues::readParameter(const Entry &entry) {

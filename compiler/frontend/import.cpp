@@ -437,7 +437,7 @@ OwningOpRef<ModuleOp> Importer::run() {
   if (options.local) {
     dist::MeshOp::create(builder, module->getLoc(), "mesh", options.local->mesh);
   }
-  forward = func::FuncOp::create(builder, module->getLoc(), "forward", builder.getFunctionType({}, {}));
+  forward = func::FuncOp::create(builder, module->getLoc(), nn::kForward, builder.getFunctionType({}, {}));
   builder.setInsertionPointToEnd(forward.addEntryBlock());
   values = std::make_unique<GraphValues>(forward, builder);
   checkDataFiles();

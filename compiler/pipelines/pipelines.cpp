@@ -55,20 +55,6 @@ void addPrecisionPass(OpPassManager &passes, const job::Job &job) {
   passes.addPass(train::createMixedPrecisionPass(options));
 }
 
-// Adds the gradients; those of a scaled loss for a type with a small range.
-void addGradientPasses(OpPassManager &passes, const job::Job &job) {
-  train::AutodiffPassOptions autodiff;
-  bool scaled = job.precision() == job::F16_MIXED;
-  autodiff.lossScale = scaled ? job.loss_scale().initial() : 0;
-  passes.addPass(train::createAutodiffPass(autodiff)); // before CSE, which would merge ops whose gradients have different causes
-  if (scaled) {
-    train::LossScalePassOptions scale;
-    scale.growthSteps = job.loss_scale().growth_steps();
-    scale.factor = job.loss_scale().factor();
-    passes.addPass(train::createLossScalePass(scale));
-  }
-}
-
 train::OptimizerPassOptions optimizerOptions(const job::Optimizer &optimizer) {
   train::OptimizerPassOptions options;
   options.learningRate = optimizer.learning_rate();
@@ -82,6 +68,21 @@ train::OptimizerPassOptions optimizerOptions(const job::Optimizer &optimizer) {
     options.weightDecay = optimizer.sgd().weight_decay();
   }
   return options;
+}
+
+// Adds the gradients, those of a scaled loss for a type with a small range, and the update.
+void addUpdatePasses(OpPassManager &passes, const job::Job &job) {
+  train::AutodiffPassOptions autodiff;
+  bool scaled = job.precision() == job::F16_MIXED;
+  autodiff.lossScale = scaled ? job.loss_scale().initial() : 0;
+  passes.addPass(train::createAutodiffPass(autodiff)); // before CSE, which would merge ops whose gradients have different causes
+  passes.addPass(train::createOptimizerPass(optimizerOptions(job.optimizer())));
+  if (scaled) { // what changes all gradients changes what the optimizer made of them
+    train::LossScalePassOptions scale;
+    scale.growthSteps = job.loss_scale().growth_steps();
+    scale.factor = job.loss_scale().factor();
+    passes.addPass(train::createLossScalePass(scale));
+  }
 }
 
 layout::SeedLayoutsPassOptions seedOptions(const Variant &variant, const job::Job &job) {
@@ -108,8 +109,7 @@ void addTrainPasses(OpPassManager &passes, const job::Job &job) {
   addPrecisionPass(passes, job); // before the loss, which then is that of f32 results
   if (job.has_loss()) {
     passes.addPass(train::createLossPass(lossOptions(job.loss())));
-    addGradientPasses(passes, job);
-    passes.addPass(train::createOptimizerPass(optimizerOptions(job.optimizer())));
+    addUpdatePasses(passes, job);
   }
   passes.addPass(train::createInitPass()); // after the optimizer, whose state it fills too
   passes.addNestedPass<func::FuncOp>(createCanonicalizerPass());

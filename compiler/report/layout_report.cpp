@@ -127,7 +127,7 @@ VariableFact makeVariable(nn::VariableOp op) {
 LayoutReport makeLayoutReport(ModuleOp module, StringRef model) {
   LayoutReport report;
   report.model = model.str();
-  StringRef main = module.lookupSymbol("train_step") ? "train_step" : "forward";
+  StringRef main = module.lookupSymbol(nn::kTrainStep) ? nn::kTrainStep : nn::kForward;
   for (auto function : module.getOps<func::FuncOp>()) {
     ProgramFact totals = makeTotals(function);
     if (function.getName() == main) {
@@ -148,7 +148,7 @@ LayoutReport makeLayoutReport(ModuleOp module, StringRef model) {
     }
   }
   for (auto variable : module.getOps<nn::VariableOp>()) {
-    if (!variable.getSymName().starts_with("ashlar.")) { // the compiler's own
+    if (!variable.getInternal()) {
       report.variables.push_back(makeVariable(variable));
     }
   }

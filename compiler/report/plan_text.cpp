@@ -70,8 +70,8 @@ private:
 
   // Returns the program that runs most: the training step, or the model.
   exec::ProgramOp mainProgram() {
-    mlir::Operation *step = mlir::SymbolTable::lookupSymbolIn(variant, "train_step");
-    return mlir::dyn_cast_or_null<exec::ProgramOp>(step ? step : mlir::SymbolTable::lookupSymbolIn(variant, "forward"));
+    mlir::Operation *step = mlir::SymbolTable::lookupSymbolIn(variant, nn::kTrainStep);
+    return mlir::dyn_cast_or_null<exec::ProgramOp>(step ? step : mlir::SymbolTable::lookupSymbolIn(variant, nn::kForward));
   }
 
   int64_t devices() {

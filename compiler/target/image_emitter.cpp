@@ -32,6 +32,13 @@ uint32_t dtypeOf(mlir::Type type) {
       });
 }
 
+// The runtime finds programs by the names that passes give them.
+constexpr bool areEqual(std::string_view a, std::string_view b) {
+  return a == b;
+}
+static_assert(areEqual(nn::kInit.data(), ASHLAR_RT_INIT) && areEqual(nn::kTrainStep.data(), ASHLAR_RT_TRAIN_STEP) &&
+              areEqual(nn::kEvalStep.data(), ASHLAR_RT_EVAL_STEP) && areEqual(nn::kForward.data(), ASHLAR_RT_FORWARD));
+
 // Enums of the dialects in numbers of the ABI. No switch has a default, so that a new case does not compile until it has a number here.
 uint32_t kindOf(CollectiveKind kind) {
   switch (kind) {
@@ -162,7 +169,8 @@ private:
     llvm::ArrayRef<int64_t> shape = op.getBuffer().getType().getShape();
     return table.record<ashlar_rt_tensor>({table.string(op.getOutsideName().value_or(op.getSymName())), table.u32(roleOf(op.getRole())),
                                            table.u32(shape.size()), table.i64Array(shape), table.i64Array(op.getGlobalShape()),
-                                           table.array(splits), buffer(op.getBuffer())});
+                                           table.array(splits), buffer(op.getBuffer()), table.u32(op.getPersistent()),
+                                           table.optionalString(op.getStateOf().value_or(""))});
   }
 
   Constant *instruction(exec::KernelOp op) {

@@ -47,6 +47,15 @@ inline constexpr llvm::StringLiteral kAliasesAttr = "nn.aliases";
 // Attribute of ops that only training runs, as dropout: outside of it the result is operand 0.
 inline constexpr llvm::StringLiteral kTrainingOnlyAttr = "nn.training_only";
 
+// Attribute of function arguments that the compiler adds for itself (unit): no rule means them, and no report lists them.
+inline constexpr llvm::StringLiteral kInternalAttr = "nn.internal";
+
+// The functions of a module. One that trains has @init, @train_step and @eval_step; one that does not, @init and @forward.
+inline constexpr llvm::StringLiteral kInit = "init";
+inline constexpr llvm::StringLiteral kTrainStep = "train_step";
+inline constexpr llvm::StringLiteral kEvalStep = "eval_step";
+inline constexpr llvm::StringLiteral kForward = "forward";
+
 // The variable that holds the seed of all random numbers (written from outside, before @init), and the one that counts training steps.
 inline constexpr llvm::StringLiteral kSeedVariable = "ashlar.seed";
 inline constexpr llvm::StringLiteral kStepVariable = "ashlar.step";

@@ -11,18 +11,25 @@ include "dialects/nn/nn_base.td"
 
 def Nn_VariableResource : Resource<"::ashlar::nn::VariableResource">;
 
-def Nn_VariableOp : Nn_Op<"variable", [Symbol]> {
+def Nn_VariableOp : Nn_Op<"variable", [Symbol, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "A tensor that lives from step to step";
   let description = [{
     A parameter (`trainable`) or a state: optimizer state, step counter, seed. `init` is a dense attribute of the variable's type, or one of
-    `#nn.fill`, `#nn.uniform`, `#nn.normal`; once the function @init computes it, the attribute is gone.
+    `#nn.fill`, `#nn.uniform`, `#nn.normal`; once the function @init computes it, the attribute is gone. `state_of` names the parameter that
+    the optimizer keeps a state of. `internal` is what the compiler keeps for itself: no rule means it, and no report lists it.
 
         nn.variable @fc1.weight trainable : tensor<512x784xf32> = #nn.uniform<-0.03 : f64, 0.03 : f64>
+        nn.variable @fc1.weight.momentum state_of @fc1.weight : tensor<512x784xf32> = dense<0.0> : tensor<512x784xf32>
+        nn.variable @ashlar.step internal : tensor<i64>
 
-    **Constraints:** (C1) a dense `init` has the type of the variable; (C2) the variable has no more bytes than a tensor may have.
+    **Constraints:** (C1) a dense `init` has the type of the variable; (C2) the variable has no more bytes than a tensor may have; (C3)
+    `state_of` names a trainable `nn.variable`.
   }];
-  let arguments = (ins SymbolNameAttr:$sym_name, TypeAttrOf<AnyStaticShapeTensor>:$type, OptionalAttr<AnyAttr>:$init, UnitAttr:$trainable);
-  let assemblyFormat = "$sym_name (`trainable` $trainable^)? `:` $type (`=` $init^)? attr-dict";
+  let arguments = (ins SymbolNameAttr:$sym_name, TypeAttrOf<AnyStaticShapeTensor>:$type, OptionalAttr<AnyAttr>:$init, UnitAttr:$trainable,
+                       OptionalAttr<FlatSymbolRefAttr>:$state_of, UnitAttr:$internal);
+  let assemblyFormat = [{
+    $sym_name (`trainable` $trainable^)? (`state_of` $state_of^)? (`internal` $internal^)? `:` $type (`=` $init^)? attr-dict
+  }];
   let extraClassDeclaration = [{
     ::mlir::RankedTensorType getTensorType() { return ::llvm::cast<::mlir::RankedTensorType>(getType()); }
   }];
@@ -54,21 +61,23 @@ def Nn_WriteOp : Nn_Op<"write", [DeclareOpInterfaceMethods<SymbolUserOpInterface
 
 def Nn_GradientResource : Resource<"::ashlar::nn::GradientResource">;
 
-def Nn_GradientOp : Nn_Op<"gradient", [DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+def Nn_GradientOp : Nn_Op<"gradient", [SameOperandsAndResultType, DeclareOpInterfaceMethods<SymbolUserOpInterface>,
+                                       DeclareOpInterfaceMethods<ShardingRuleOpInterface>]> {
   let summary = "The gradient of the loss with respect to a variable";
   let description = [{
-    What automatic differentiation leaves for the optimizer, one a trained variable. It stands where the gradient is complete and the value of
-    the variable is no longer needed for others. With a condition, the variable and its state keep their values where it does not hold. None
-    survives the optimizer pass.
+    The value itself. It says whose gradient the value is, one op a trained variable, from automatic differentiation to the end of
+    partitioning: what is computed from it is the update (Phases in phases.h), so a pass that changes all gradients changes the uses of these
+    ops. It stands where the gradient is complete and the value of the variable is no longer needed for others. Its effect keeps it where no
+    update uses it.
 
-        nn.gradient @fc1.weight, %g : tensor<512x784xf32>
-        nn.gradient @fc1.weight, %g if %finite : tensor<512x784xf32>, tensor<i1>
+        %gradient = nn.gradient %g of @fc1.weight : tensor<512x784xf32>
 
-    **Constraints:** (C1) the symbol is an `nn.variable`; (C2) of the type of the value.
+    **Constraints:** (C1) the symbol is an `nn.variable`; (C2) of the rank and element type of the value: after partitioning both are pieces,
+    and may be cut differently.
   }];
-  let arguments = (ins Arg<FlatSymbolRefAttr, "", [MemWrite<Nn_GradientResource, 0, FullEffect>]>:$variable, Nn_FloatTensor:$value,
-                       Optional<Nn_BoolScalar>:$condition);
-  let assemblyFormat = "$variable `,` $value (`if` $condition^)? attr-dict `:` type($value) (`,` type($condition)^)?";
+  let arguments = (ins Nn_FloatTensor:$value, Arg<FlatSymbolRefAttr, "", [MemWrite<Nn_GradientResource, 0, FullEffect>]>:$variable);
+  let results = (outs Nn_FloatTensor:$result);
+  let assemblyFormat = "$value `of` $variable attr-dict `:` type($result)";
 }
 
 //===-- Sources -----------------------------------------------------------------------------------------------------------------------===//

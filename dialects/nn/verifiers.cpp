@@ -23,12 +23,22 @@ LogicalResult VariableOp::verify() {
 
 namespace {
 
-LogicalResult verifyVariableUse(Operation *op, SymbolTableCollection &symbols, FlatSymbolRefAttr symbol, Type type) {
+bool areEqual(RankedTensorType variable, RankedTensorType value) {
+  return variable == value;
+}
+
+// Of a variable and a value that are pieces, cut differently.
+bool mayBeAlike(RankedTensorType variable, RankedTensorType value) {
+  return variable.getElementType() == value.getElementType() && variable.getRank() == value.getRank();
+}
+
+LogicalResult verifyVariableUse(Operation *op, SymbolTableCollection &symbols, FlatSymbolRefAttr symbol, RankedTensorType type,
+                                bool (*fits)(RankedTensorType variable, RankedTensorType value) = areEqual) {
   auto variable = symbols.lookupNearestSymbolFrom<VariableOp>(op, symbol);
   if (!variable) { // C1
     return op->emitOpError("names ") << symbol << ", which is not an nn.variable";
   }
-  if (variable.getTensorType() != type) { // C2
+  if (!fits(variable.getTensorType(), type)) { // C2
     InFlightDiagnostic diagnostic = op->emitOpError("has type ")
                                     << type << " but variable " << symbol << " has type " << variable.getTensorType();
     diagnostic.attachNote(variable.getLoc()) << "declared here";
@@ -46,6 +56,15 @@ LogicalResult verifySameElementType(Operation *op, RankedTensorType from, Ranked
 
 } // namespace
 
+LogicalResult VariableOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  FlatSymbolRefAttr parameter = getStateOfAttr();
+  auto variable = parameter ? symbols.lookupNearestSymbolFrom<VariableOp>(*this, parameter) : VariableOp();
+  if (parameter && (!variable || !variable.getTrainable())) { // C3
+    return emitOpError("is a state of ") << parameter << ", which is not a trainable nn.variable";
+  }
+  return success();
+}
+
 LogicalResult ReadOp::verifySymbolUses(SymbolTableCollection &symbols) {
   return verifyVariableUse(*this, symbols, getVariableAttr(), getType());
 }
@@ -55,7 +74,7 @@ LogicalResult WriteOp::verifySymbolUses(SymbolTableCollection &symbols) {
 }
 
 LogicalResult GradientOp::verifySymbolUses(SymbolTableCollection &symbols) {
-  return verifyVariableUse(*this, symbols, getVariableAttr(), getValue().getType());
+  return verifyVariableUse(*this, symbols, getVariableAttr(), getType(), mayBeAlike);
 }
 
 LogicalResult IndexOp::verify() {

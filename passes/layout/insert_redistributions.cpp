@@ -4,6 +4,7 @@
 // layouts of their values.
 
 #include "dialects/nn/nn.h"
+#include "dialects/support/tensor_values.h"
 #include "passes/layout/copy_sources.h"
 #include "passes/layout/delay_reductions.h"
 #include "passes/layout/factor_split.h"
@@ -14,7 +15,6 @@
 #include "passes/layout/split_choice.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
 
@@ -25,28 +25,20 @@ namespace ashlar::layout {
 
 namespace {
 
-// Returns the trainable variable whose next value is computed from `value` by ops that keep its shape; "" when there is none, or several.
-// Such a value is the gradient of the variable. Looks at a bounded number of ops.
-StringRef findUpdatedVariable(const SymbolTable &symbols, Value value) {
-  constexpr size_t kMaxOps = 64; // the longest update rule has about 20
-  StringRef variable;
-  llvm::SmallSetVector<Operation *, 16> reached;
-  reached.insert(value.getUsers().begin(), value.getUsers().end());
-  for (size_t i = 0; i < reached.size(); ++i) {
-    Operation *op = reached[i];
-    if (auto write = dyn_cast<nn::WriteOp>(op)) {
-      auto target = symbols.lookup<nn::VariableOp>(write.getVariable());
-      if (target.getTrainable() && !variable.empty() && variable != target.getSymName()) {
-        return {};
-      }
-      variable = target.getTrainable() ? target.getSymName() : variable;
-    } else if (op->getNumResults() != 1 || op->getResult(0).getType() != value.getType() || reached.size() > kMaxOps) {
-      return {};
-    } else {
-      reached.insert(op->user_begin(), op->user_end());
+// Finds the values that only become the gradient of one variable, by ops that keep their shape: terms of its sum, among others. Walks from
+// the last op to the first, so that the users of a value are known before it.
+DenseMap<Value, StringRef> findGradientTerms(Block &body) {
+  DenseMap<Value, StringRef> variableOf; // "" where there are several, or the value goes elsewhere too
+  for (Operation &op : llvm::reverse(body)) {
+    auto gradient = dyn_cast<nn::GradientOp>(op);
+    for (Value operand : op.getOperands()) {
+      bool keepsShape = op.getNumResults() == 1 && typeOf(op.getResult(0)).getShape() == typeOf(operand).getShape();
+      StringRef variable = gradient ? gradient.getVariable() : keepsShape ? variableOf.lookup(op.getResult(0)) : StringRef();
+      auto [known, isFirst] = variableOf.try_emplace(operand, variable);
+      known->second = isFirst || known->second == variable ? variable : StringRef();
     }
   }
-  return variable;
+  return variableOf;
 }
 
 // Returns how the report calls an op: its module path, or its name when it has none.
@@ -62,6 +54,7 @@ public:
       : mesh(mesh), planner(planner), symbols(symbols), builder(symbols.getOp()->getContext()) {}
 
   LogicalResult run(func::FuncOp function) {
+    gradientTerms = findGradientTerms(function.front());
     for (Operation &op : llvm::make_early_inc_range(function.front())) {
       if (failed(rewrite(&op))) {
         return failure();
@@ -119,7 +112,7 @@ private:
       dist::LayoutAttr from = dist::LayoutAttr::get(op->getContext(), layout), to = dist::findLayout(result);
       attributes.push_back(from);
       if (from != to) {
-        StringRef variable = layout.isPartial() ? findUpdatedVariable(symbols, result) : StringRef();
+        StringRef variable = layout.isPartial() ? gradientTerms.lookup(result) : StringRef();
         std::string cause = variable.empty() ? nameOp(op).str() : ("gradient of " + variable).str();
         Value value = redistribute(result, from, to, cause);
         result.replaceAllUsesExcept(value, value.getDefiningOp());
@@ -179,6 +172,7 @@ private:
   dist::Planner &planner;
   const SymbolTable &symbols;
   OpBuilder builder;
+  DenseMap<Value, StringRef> gradientTerms; // of the function
   DenseMap<std::pair<Value, Attribute>, Value> redistributed;
 };
 

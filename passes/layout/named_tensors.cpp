@@ -5,6 +5,7 @@
 #include "passes/layout/named_tensors.h"
 
 #include "dialects/nn/nn.h"
+#include "dialects/nn/phases.h"
 #include "dialects/support/names.h"
 
 #include <functional>
@@ -99,18 +100,9 @@ SmallVector<OpResult> OpGroup::outputs() const {
   return outputs;
 }
 
-namespace {
-
-// Whether a tensor is the compiler's own, which no rule means.
-bool isOwn(StringRef name) {
-  return name.starts_with("ashlar.");
-}
-
-} // namespace
-
 NamedTensors::NamedTensors(ModuleOp module) {
   for (auto variable : module.getOps<nn::VariableOp>()) {
-    if (!isOwn(variable.getSymName())) {
+    if (!variable.getInternal()) {
       tensors[variable.getSymName()].push_back({TensorRef::Variable, variable});
     }
   }
@@ -123,7 +115,7 @@ NamedTensors::NamedTensors(ModuleOp module) {
 void NamedTensors::addFunction(func::FuncOp function) {
   for (unsigned i = 0; i < function.getNumArguments(); ++i) {
     auto name = function.getArgAttrOfType<StringAttr>(i, nn::kNameAttr);
-    if (name && !isOwn(name)) {
+    if (name && !function.getArgAttr(i, nn::kInternalAttr)) {
       tensors[name.getValue()].push_back({TensorRef::Argument, function, i});
     }
   }
@@ -138,15 +130,15 @@ namespace {
 
 // Equal ops of two nodes are one after common subexpressions are merged, and have the path of the first: three products of one input share
 // the reshape to rows. What has no name is no output of that node, so it is a part of every node that uses it.
-void addSharedOps(OpGroup &group, const DenseSet<Operation *> &forward) {
+void addSharedOps(OpGroup &group, const nn::Phases &phases) {
   if (llvm::none_of(group.ops, [](Operation *op) { return op->hasAttr(nn::kOutputsAttr); })) {
     return; // a module without names
   }
   for (size_t i = 0; i < group.ops.size(); ++i) {
     for (Value operand : group.ops[i]->getOperands()) {
       Operation *maker = operand.getDefiningOp();
-      bool isInner =
-          maker && forward.contains(maker) && maker->getNumOperands() != 0 && !isa<nn::ReadOp>(maker) && !maker->hasAttr(nn::kOutputsAttr);
+      bool isInner = maker && phases.of(maker) == nn::Phase::Forward && maker->getNumOperands() != 0 && !isa<nn::ReadOp>(maker) &&
+                     !maker->hasAttr(nn::kOutputsAttr);
       if (isInner && !llvm::is_contained(group.ops, maker)) {
         group.ops.push_back(maker);
       }
@@ -156,21 +148,13 @@ void addSharedOps(OpGroup &group, const DenseSet<Operation *> &forward) {
 
 } // namespace
 
-// What the results of a function depend on is the model; gradients and updates are written, not returned.
+// The forward phase is the model.
 void NamedTensors::addOps(func::FuncOp function) {
-  DenseSet<Operation *> forward;
-  SmallVector<Operation *> pending = {function.front().getTerminator()};
-  while (!pending.empty()) {
-    for (Value operand : pending.pop_back_val()->getOperands()) {
-      if (Operation *maker = operand.getDefiningOp(); maker && forward.insert(maker).second) {
-        pending.push_back(maker);
-      }
-    }
-  }
+  nn::Phases phases(function.front());
   llvm::MapVector<StringRef, OpGroup> ofFunction;
   for (Operation &op : function.front()) {
     StringRef path = nn::getPath(op.getLoc());
-    if (!forward.contains(&op) || isa<nn::ReadOp>(op) || op.getNumOperands() == 0) {
+    if (phases.of(&op) != nn::Phase::Forward || isa<nn::ReadOp>(op) || op.getNumOperands() == 0) {
       continue;
     }
     if (!path.empty()) {
@@ -188,7 +172,7 @@ void NamedTensors::addOps(func::FuncOp function) {
     }
   }
   for (auto &[path, group] : ofFunction) {
-    addSharedOps(group, forward);
+    addSharedOps(group, phases);
     groups[path].push_back(std::move(group));
   }
 }

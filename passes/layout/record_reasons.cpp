@@ -124,7 +124,8 @@ private:
       return describe("output", "result", function.getResultAttrOfType<StringAttr>(index, nn::kNameAttr), index);
     }
     addOrigins(op, origins);
-    return describeOp(op);
+    auto gradient = dyn_cast<nn::GradientOp>(op);
+    return gradient ? "gradient of " + gradient.getVariable().str() : describeOp(op);
   }
 
   func::FuncOp function;

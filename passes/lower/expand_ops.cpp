@@ -223,6 +223,10 @@ struct ExpandOps : impl::ExpandOpsPassBase<ExpandOps> {
   }
 
   void runOnOperation() override {
+    rewriteOps([](ImplicitLocOpBuilder &, Operation *op) { // nothing below asks whose gradient a value is
+      auto gradient = dyn_cast<nn::GradientOp>(op);
+      return gradient ? gradient.getValue() : Value();
+    });
     rewriteOps([](ImplicitLocOpBuilder &b, Operation *op) { // the product is left without a use
       auto reduce = dyn_cast<nn::ReduceOp>(op);
       return reduce ? mergeBatchIntoContraction(b, reduce) : Value();

@@ -57,6 +57,9 @@ LogicalResult TensorTable::addVariables(ModuleOp module) {
     if (failed(index)) {
       return failure();
     }
+    if (FlatSymbolRefAttr parameter = op.getStateOfAttr()) {
+      list[*index].stateOf = parameter.getAttr();
+    }
     variables[op.getSymName()] = *index;
   }
   return success();

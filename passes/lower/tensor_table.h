@@ -24,6 +24,7 @@ struct NamedTensor {
   llvm::SmallVector<llvm::SmallVector<int64_t>> splits; // for each dim the indices of mesh axes, major to minor
   uint64_t offset;                                      // in the arena
   mlir::Location loc;
+  mlir::StringAttr stateOf = {}; // of a state of the optimizer: the parameter; null otherwise
 };
 
 // Lays the mesh coordinates (at offset 0) and the named tensors one after the other.

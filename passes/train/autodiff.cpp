@@ -154,7 +154,7 @@ private:
       }
     }
     if (sum) {
-      nn::GradientOp::create(builder, loc, name, sum, /*condition=*/Value());
+      nn::GradientOp::create(builder, loc, sum, name);
     }
   }
 
@@ -182,11 +182,12 @@ struct AutodiffPass : public impl::AutodiffPassBase<AutodiffPass> {
 
   void declareLossScale(func::FuncOp function, RankedTensorType type) {
     OpBuilder builder = OpBuilder::atBlockBegin(getOperation().getBody());
-    nn::VariableOp::create(builder, function.getLoc(), nn::kLossScaleVariable, type, nn::splat(type, lossScale), /*trainable=*/false);
+    nn::VariableOp::create(builder, function.getLoc(), nn::kLossScaleVariable, type, nn::splat(type, lossScale),
+                           /*trainable=*/false, /*state_of=*/FlatSymbolRefAttr(), /*internal=*/true);
   }
 
   void runOnOperation() override {
-    auto function = getOperation().lookupSymbol<func::FuncOp>(kTrainStep);
+    auto function = getOperation().lookupSymbol<func::FuncOp>(nn::kTrainStep);
     if (!function) {
       getOperation().emitError("no function @train_step to differentiate; run ashlar-loss first");
       return signalPassFailure();

@@ -73,12 +73,12 @@ struct InitPass : public impl::InitPassBase<InitPass> {
     if (!getOperation().lookupSymbol(nn::kSeedVariable)) {
       OpBuilder builder = OpBuilder::atBlockBegin(getOperation().getBody());
       nn::VariableOp::create(builder, getOperation().getLoc(), nn::kSeedVariable, scalarType(&getContext()), Attribute(),
-                             /*trainable=*/false);
+                             /*trainable=*/false, /*state_of=*/FlatSymbolRefAttr(), /*internal=*/true);
     }
   }
 
   void runOnOperation() override {
-    if (Operation *existing = getOperation().lookupSymbol(kInit)) {
+    if (Operation *existing = getOperation().lookupSymbol(nn::kInit)) {
       existing->emitError("@init is there already; ashlar-init runs once");
       return signalPassFailure();
     }
@@ -88,7 +88,7 @@ struct InitPass : public impl::InitPassBase<InitPass> {
     if (auto functions = getOperation().getOps<func::FuncOp>(); !functions.empty()) {
       atEnd.setInsertionPoint(*functions.begin());
     }
-    auto function = func::FuncOp::create(atEnd, getOperation().getLoc(), kInit, FunctionType::get(&getContext(), {}, {}));
+    auto function = func::FuncOp::create(atEnd, getOperation().getLoc(), nn::kInit, FunctionType::get(&getContext(), {}, {}));
     ImplicitLocOpBuilder builder(function.getLoc(), &getContext());
     builder.setInsertionPointToStart(function.addEntryBlock());
     for (auto variable : getOperation().getOps<nn::VariableOp>()) {

@@ -169,10 +169,10 @@ struct LossPass : public impl::LossPassBase<LossPass> {
 
   FailureOr<Value> addArgument(func::FuncOp function, StringRef argument, RankedTensorType type) {
     unsigned index = function.getNumArguments();
-    auto name = NamedAttribute(StringAttr::get(&getContext(), nn::kNameAttr), StringAttr::get(&getContext(), argument));
-    if (failed(function.insertArgument(index, type, DictionaryAttr::get(&getContext(), name), function.getLoc()))) {
+    if (failed(function.insertArgument(index, type, DictionaryAttr(), function.getLoc()))) {
       return failure();
     }
+    function.setArgAttr(index, nn::kNameAttr, StringAttr::get(&getContext(), argument));
     return Value(function.getArgument(index));
   }
 
@@ -183,8 +183,12 @@ struct LossPass : public impl::LossPassBase<LossPass> {
       return success();
     }
     FailureOr<Value> samples = addArgument(function, nn::kSamplesInput, RankedTensorType::get({}, loss.getI64Type()));
-    loss.samples = succeeded(samples) ? *samples : Value();
-    return samples;
+    if (failed(samples)) {
+      return failure();
+    }
+    function.setArgAttr(function.getNumArguments() - 1, nn::kInternalAttr, UnitAttr::get(&getContext()));
+    loss.samples = *samples;
+    return success();
   }
 
   // Makes a copy of @forward that returns the loss, and with `count` the number of correct rows.
@@ -227,12 +231,12 @@ struct LossPass : public impl::LossPassBase<LossPass> {
   }
 
   void runOnOperation() override {
-    auto forward = getOperation().lookupSymbol<func::FuncOp>(kForward);
+    auto forward = getOperation().lookupSymbol<func::FuncOp>(nn::kForward);
     if (!forward) {
       getOperation().emitError("no function @forward to compute the loss of");
       return signalPassFailure();
     }
-    if (failed(makeStep(forward, kTrainStep, /*isTraining=*/true)) || failed(makeStep(forward, kEvalStep, /*isTraining=*/false))) {
+    if (failed(makeStep(forward, nn::kTrainStep, /*isTraining=*/true)) || failed(makeStep(forward, nn::kEvalStep, /*isTraining=*/false))) {
       return signalPassFailure();
     }
     forward.erase();

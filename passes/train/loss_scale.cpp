@@ -5,6 +5,7 @@
 #include "passes/train/passes.h"
 
 #include "dialects/nn/nn.h"
+#include "dialects/nn/phases.h"
 #include "dialects/support/tensor_values.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -58,27 +59,60 @@ public:
 struct LossScalePass : public impl::LossScalePassBase<LossScalePass> {
   using LossScalePassBase::LossScalePassBase;
 
-  // Replaces each gradient by itself / scale, at the end of the step, under one condition: that all elements of all of them are finite.
-  Value divideGradients(ScaleBuilder &b, ArrayRef<nn::GradientOp> gradients, Value scale) {
+  // Returns whether all elements of all gradients are finite, a scalar.
+  Value buildIsGood(ScaleBuilder &b, ArrayRef<nn::GradientOp> gradients) {
     Location own = b.getLoc();
     Value bad;
     for (nn::GradientOp gradient : gradients) {
       b.setLoc(gradient.getLoc());
-      Value count = b.countOfBad(gradient.getValue());
+      Value count = b.countOfBad(gradient);
       bad = bad ? nn::AddOp::create(b, bad, count).getResult() : count;
     }
     b.setLoc(own);
-    Value isGood = b.compare(nn::Predicate::Eq, bad, 0);
+    return b.compare(nn::Predicate::Eq, bad, 0);
+  }
+
+  // Has `updates` take each gradient divided by the scale.
+  void divideGradients(ScaleBuilder &b, ArrayRef<nn::GradientOp> gradients, const DenseSet<Operation *> &updates, Value scale) {
     Value inverse = nn::DivOp::create(b, b.constant(scale, 1), scale);
+    Location own = b.getLoc();
     for (nn::GradientOp gradient : gradients) {
       b.setLoc(gradient.getLoc());
-      Value value = gradient.getValue();
-      Value factor = nn::BroadcastOp::create(b, typeOf(value), inverse, ArrayRef<int64_t>());
-      nn::GradientOp::create(b, gradient.getVariableAttr(), nn::MulOp::create(b, value, factor), isGood);
-      gradient.erase();
+      Value factor = nn::BroadcastOp::create(b, gradient.getType(), inverse, ArrayRef<int64_t>());
+      Value scaled = nn::MulOp::create(b, gradient, factor);
+      gradient.getResult().replaceUsesWithIf(scaled, [&](OpOperand &use) { return updates.contains(use.getOwner()); });
     }
     b.setLoc(own);
-    return isGood;
+  }
+
+  // Has a variable keep its value where `isGood` does not hold. `current`: its value before the step; null when nothing reads it.
+  void guard(nn::WriteOp write, Value isGood, Value current) {
+    ImplicitLocOpBuilder b(write.getLoc(), write);
+    RankedTensorType type = write.getValue().getType();
+    current = current ? current : nn::ReadOp::create(b, type, write.getVariable());
+    Value everywhere = nn::BroadcastOp::create(b, type.clone(b.getI1Type()), isGood, ArrayRef<int64_t>());
+    write.getValueMutable().assign(nn::SelectOp::create(b, type, everywhere, write.getValue(), current));
+  }
+
+  // Moves the update behind `isGood`, and guards what it writes of what depends on a gradient.
+  void guardUpdate(func::FuncOp function, ArrayRef<Operation *> updates, ArrayRef<nn::GradientOp> gradients, Value isGood) {
+    llvm::StringMap<Value> reads;
+    for (auto read : function.front().getOps<nn::ReadOp>()) {
+      reads.try_emplace(read.getVariable(), read);
+    }
+    DenseSet<Value> depending;
+    for (nn::GradientOp gradient : gradients) {
+      llvm::for_each(gradient->getUsers(), [&](Operation *user) { depending.insert_range(user->getResults()); });
+    }
+    for (Operation *op : updates) {
+      op->moveBefore(function.front().getTerminator());
+      if (llvm::any_of(op->getOperands(), [&](Value operand) { return depending.contains(operand); })) {
+        depending.insert_range(op->getResults());
+        if (auto write = dyn_cast<nn::WriteOp>(op)) {
+          guard(write, isGood, reads.lookup(write.getVariable()));
+        }
+      }
+    }
   }
 
   // Writes the scale and the count of good steps for the next step.
@@ -97,11 +131,12 @@ struct LossScalePass : public impl::LossScalePassBase<LossScalePass> {
     OpBuilder builder(scale->getContext());
     builder.setInsertionPointAfter(scale);
     auto type = RankedTensorType::get({}, builder.getI64Type());
-    nn::VariableOp::create(builder, scale.getLoc(), nn::kGoodStepsVariable, type, nn::splat(type, 0), /*trainable=*/false);
+    nn::VariableOp::create(builder, scale.getLoc(), nn::kGoodStepsVariable, type, nn::splat(type, 0), /*trainable=*/false,
+                           /*state_of=*/FlatSymbolRefAttr(), /*internal=*/true);
   }
 
   void runOnOperation() override {
-    auto function = getOperation().lookupSymbol<func::FuncOp>(kTrainStep);
+    auto function = getOperation().lookupSymbol<func::FuncOp>(nn::kTrainStep);
     auto variable = getOperation().lookupSymbol<nn::VariableOp>(nn::kLossScaleVariable);
     if (!function || !variable) {
       getOperation().emitError("no @train_step with gradients of a scaled loss; run ashlar-autodiff with a loss-scale first");
@@ -118,9 +153,19 @@ struct LossScalePass : public impl::LossScalePassBase<LossScalePass> {
       return signalPassFailure();
     }
     declareGoodSteps(variable);
+    nn::Phases phases(function.front());
+    SmallVector<Operation *> updates;
+    for (Operation &op : function.front()) {
+      if (phases.of(&op) == nn::Phase::Update) {
+        updates.push_back(&op);
+      }
+    }
     ScaleBuilder builder(function);
+    Value isGood = buildIsGood(builder, gradients);
     Value scale = builder.read(nn::kLossScaleVariable, variable.getTensorType().getElementType());
-    updateScale(builder, divideGradients(builder, gradients, scale), scale);
+    divideGradients(builder, gradients, DenseSet<Operation *>(updates.begin(), updates.end()), scale);
+    guardUpdate(function, updates, gradients, isGood);
+    updateScale(builder, isGood, scale);
   }
 };
 

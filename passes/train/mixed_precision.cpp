@@ -289,7 +289,7 @@ struct MixedPrecisionPass : public impl::MixedPrecisionPassBase<MixedPrecisionPa
   using MixedPrecisionPassBase::MixedPrecisionPassBase;
 
   void runOnOperation() override {
-    auto function = getOperation().lookupSymbol<func::FuncOp>(kForward);
+    auto function = getOperation().lookupSymbol<func::FuncOp>(nn::kForward);
     if (!function) {
       getOperation().emitError("no function @forward to compute in mixed precision; run ashlar-mixed-precision before ashlar-loss");
       return signalPassFailure();

@@ -27,11 +27,6 @@ Value scaled(ImplicitLocOpBuilder &builder, Value x, double factor) {
   return nn::MulOp::create(builder, x, constant);
 }
 
-// Adds a variable that starts at zero. Assumes that the name is free.
-nn::VariableOp addZeroVariable(OpBuilder &builder, Location loc, StringRef name, RankedTensorType type) {
-  return nn::VariableOp::create(builder, loc, name, type, nn::splat(type, 0), /*trainable=*/false);
-}
-
 struct OptimizerPass : public impl::OptimizerPassBase<OptimizerPass> {
   using OptimizerPassBase::OptimizerPassBase;
 
@@ -48,18 +43,8 @@ struct OptimizerPass : public impl::OptimizerPassBase<OptimizerPass> {
     return success();
   }
 
-  // Returns `next` where the condition, a scalar, holds and `current` elsewhere; `next` without a condition.
-  Value choose(ImplicitLocOpBuilder &builder, Value condition, Value next, Value current) {
-    if (!condition) {
-      return next;
-    }
-    auto type = cast<RankedTensorType>(next.getType()).clone(builder.getI1Type());
-    Value everywhere = nn::BroadcastOp::create(builder, type, condition, ArrayRef<int64_t>());
-    return nn::SelectOp::create(builder, next.getType(), everywhere, next, current);
-  }
-
   // Returns what is subtracted from the parameter, before the learning rate; updates the optimizer's state.
-  FailureOr<Value> buildDirection(ImplicitLocOpBuilder &builder, nn::VariableOp parameter, Value gradient, Value condition) {
+  FailureOr<Value> buildDirection(ImplicitLocOpBuilder &builder, nn::VariableOp parameter, Value gradient) {
     if (kind == OptimizerKind::Sgd) {
       return gradient;
     }
@@ -70,28 +55,29 @@ struct OptimizerPass : public impl::OptimizerPassBase<OptimizerPass> {
     OpBuilder atVariable(getOperation().getContext());
     atVariable.setInsertionPointAfter(parameter);
     RankedTensorType type = parameter.getTensorType();
-    addZeroVariable(atVariable, parameter.getLoc(), name, type);
+    nn::VariableOp::create(atVariable, parameter.getLoc(), name, type, nn::splat(type, 0), /*trainable=*/false,
+                           FlatSymbolRefAttr::get(parameter.getSymNameAttr()));
     Value velocity = nn::ReadOp::create(builder, type, name);
     Value next = nn::AddOp::create(builder, scaled(builder, velocity, momentum), gradient);
-    nn::WriteOp::create(builder, name, choose(builder, condition, next, velocity));
+    nn::WriteOp::create(builder, name, next);
     return nesterov ? nn::AddOp::create(builder, gradient, scaled(builder, next, momentum)).getResult() : next;
   }
 
-  LogicalResult replaceGradient(nn::GradientOp op, const llvm::StringMap<Value> &reads) {
-    ImplicitLocOpBuilder builder(op.getLoc(), op);
+  // Updates the variable right behind its gradient.
+  LogicalResult applyGradient(nn::GradientOp op, const llvm::StringMap<Value> &reads) {
+    ImplicitLocOpBuilder builder(op.getLoc(), &getContext());
+    builder.setInsertionPointAfter(op);
     auto parameter = getOperation().lookupSymbol<nn::VariableOp>(op.getVariable());
     Value current = reads.lookup(op.getVariable());
-    Value gradient = op.getValue();
+    Value gradient = op.getResult();
     if (weightDecay != 0) {
       gradient = nn::AddOp::create(builder, gradient, scaled(builder, current, weightDecay));
     }
-    FailureOr<Value> direction = buildDirection(builder, parameter, gradient, op.getCondition());
+    FailureOr<Value> direction = buildDirection(builder, parameter, gradient);
     if (failed(direction)) {
       return failure();
     }
-    Value next = nn::SubOp::create(builder, current, scaled(builder, *direction, learningRate));
-    nn::WriteOp::create(builder, op.getVariableAttr(), choose(builder, op.getCondition(), next, current));
-    op.erase();
+    nn::WriteOp::create(builder, op.getVariableAttr(), nn::SubOp::create(builder, current, scaled(builder, *direction, learningRate)));
     return success();
   }
 
@@ -100,7 +86,8 @@ struct OptimizerPass : public impl::OptimizerPassBase<OptimizerPass> {
     auto type = RankedTensorType::get({}, IntegerType::get(&getContext(), 64));
     if (!getOperation().lookupSymbol(nn::kStepVariable)) {
       OpBuilder atStart = OpBuilder::atBlockBegin(getOperation().getBody());
-      addZeroVariable(atStart, function.getLoc(), nn::kStepVariable, type);
+      nn::VariableOp::create(atStart, function.getLoc(), nn::kStepVariable, type, nn::splat(type, 0), /*trainable=*/false,
+                             /*state_of=*/FlatSymbolRefAttr(), /*internal=*/true);
     }
     auto loc = NameLoc::get(StringAttr::get(&getContext(), "optimizer"));
     ImplicitLocOpBuilder builder(loc, function.getBody().front().getTerminator());
@@ -110,7 +97,7 @@ struct OptimizerPass : public impl::OptimizerPassBase<OptimizerPass> {
   }
 
   void runOnOperation() override {
-    auto function = getOperation().lookupSymbol<func::FuncOp>(kTrainStep);
+    auto function = getOperation().lookupSymbol<func::FuncOp>(nn::kTrainStep);
     if (!function) {
       getOperation().emitError("no function @train_step to optimize; run ashlar-loss and ashlar-autodiff first");
       return signalPassFailure();
@@ -132,7 +119,7 @@ struct OptimizerPass : public impl::OptimizerPassBase<OptimizerPass> {
       return signalPassFailure();
     }
     for (nn::GradientOp gradient : gradients) {
-      if (failed(replaceGradient(gradient, reads))) {
+      if (failed(applyGradient(gradient, reads))) {
         return signalPassFailure();
       }
     }

@@ -21,12 +21,6 @@ enum class OptimizerKind { Sgd, Momentum };
 // What -ashlar-mixed-precision computes in besides f32.
 enum class NarrowType { BF16, F16 };
 
-// The functions of a training module.
-inline constexpr llvm::StringLiteral kForward = "forward";
-inline constexpr llvm::StringLiteral kTrainStep = "train_step";
-inline constexpr llvm::StringLiteral kEvalStep = "eval_step";
-inline constexpr llvm::StringLiteral kInit = "init";
-
 #define GEN_PASS_DECL
 #include "passes/train/passes.h.inc"
 

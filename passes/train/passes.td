@@ -46,7 +46,7 @@ def LossPass : Pass<"ashlar-loss", "::mlir::ModuleOp"> {
         func.func @forward(%x {nn.name = "x"}) -> (%logits {nn.name = "logits"})
     ==>
         func.func @train_step(%x, %labels {nn.name = "labels"}) -> (%loss {nn.name = "loss"})
-        func.func @eval_step(%x, %labels {nn.name = "labels"}, %samples {nn.name = "ashlar.samples"})
+        func.func @eval_step(%x, %labels {nn.name = "labels"}, %samples {nn.name = "ashlar.samples", nn.internal})
             -> (%loss {nn.name = "loss"}, %correct {nn.name = "correct"})
 
     Needs: @forward; `output` names one of its results or, by `nn.outputs`, an op's. Leaves: no @forward.
@@ -77,7 +77,7 @@ def AutodiffPass : Pass<"ashlar-autodiff", "::mlir::ModuleOp"> {
         ...
     ==>
         ...
-        nn.gradient @w, %g : tensor<3xf32>
+        %gradient = nn.gradient %g of @w : tensor<3xf32>
 
     The gradient of a parameter of f32 that is used in bf16 or f16 is the sum of its products in f32, not rounded in between. With a
     `loss-scale` all gradients are those of the loss times @ashlar.loss_scale, a new variable with this first value.
@@ -93,20 +93,25 @@ def AutodiffPass : Pass<"ashlar-autodiff", "::mlir::ModuleOp"> {
 def LossScalePass : Pass<"ashlar-loss-scale", "::mlir::ModuleOp"> {
   let summary = "Divides gradients by the loss scale, and adapts it.";
   let description = [{
-    Gradients of f16 below 6e-8 are 0, so those of the loss times a large scale are computed. Here they are divided by it, at the end of the
-    step, and the update happens only when all are finite. Then the scale follows: divided by `factor` after a step that was left out,
-    multiplied by it after `growth-steps` good ones in a row, and kept within [2^-24, 2^96].
+    Gradients of f16 below 6e-8 are 0, so those of the loss times a large scale are computed. Here the update takes them divided by it, at the
+    end of the step, and what depends on them is written only when all are finite, whatever the optimizer is. Then the scale follows: divided
+    by `factor` after a step that was left out, multiplied by it after `growth-steps` good ones in a row, and kept within [2^-24, 2^96].
 
-        nn.gradient @w, %g : tensor<3xf32>
+        %gradient = nn.gradient %g of @w : tensor<3xf32>
+        %next = nn.sub %w, %gradient
+        nn.write @w, %next
     ==>
+        %gradient = nn.gradient %g of @w : tensor<3xf32>
         %bad = ...                                     how many elements of all gradients are infinite or NaN
         %finite = nn.compare eq %bad, %zero
-        %scaled = nn.mul %g, %inverse
-        nn.gradient @w, %scaled if %finite : tensor<3xf32>, tensor<i1>
+        %scaled = nn.mul %gradient, %inverse
+        %next = nn.sub %w, %scaled
+        %kept = nn.select %finite, %next, %w
+        nn.write @w, %kept
         nn.write @ashlar.loss_scale, ...
         nn.write @ashlar.good_steps, ...
 
-    Needs: the `nn.gradient`s of ashlar-autodiff with a loss-scale. Leaves: `nn.gradient`s with a condition.
+    Needs: the `nn.gradient`s of ashlar-autodiff with a loss-scale, and the update of ashlar-optimizer.
   }];
   let options = [
     Option<"growthSteps", "growth-steps", "int64_t", /*default=*/"2000", "good steps in a row after which the scale grows">,
@@ -116,7 +121,7 @@ def LossScalePass : Pass<"ashlar-loss-scale", "::mlir::ModuleOp"> {
 }
 
 def OptimizerPass : Pass<"ashlar-optimizer", "::mlir::ModuleOp"> {
-  let summary = "Replaces gradients by the update of their variables.";
+  let summary = "Updates variables by their gradients.";
   let description = [{
     With gradient g of parameter w, learning rate lr, d = g + weight_decay * w:
 
@@ -124,16 +129,16 @@ def OptimizerPass : Pass<"ashlar-optimizer", "::mlir::ModuleOp"> {
         momentum             v = momentum * v + d;  w -= lr * v
         momentum, nesterov   v = momentum * v + d;  w -= lr * (d + momentum * v)
 
-    as PyTorch and MindSpore have it. The state v is the variable "<parameter>.momentum", 0 at first. @ashlar.step counts the steps. Where the
-    condition of a gradient does not hold, w and v keep their values.
+    as PyTorch and MindSpore have it. The state v is the variable "<parameter>.momentum", 0 at first. @ashlar.step counts the steps.
 
-        nn.gradient @w, %g : tensor<3xf32>
+        %gradient = nn.gradient %g of @w : tensor<3xf32>
     ==>
-        %scaled = nn.mul %g, %lr
+        %gradient = nn.gradient %g of @w : tensor<3xf32>
+        %scaled = nn.mul %gradient, %lr
         %next = nn.sub %w, %scaled
         nn.write @w, %next
 
-    Needs: the `nn.gradient`s of ashlar-autodiff. Leaves: none of them; each variable is written after its last read.
+    Needs: the `nn.gradient`s of ashlar-autodiff. Leaves: each variable written after its last read.
   }];
   let options = [
     Option<"kind", "kind", "::ashlar::train::OptimizerKind", /*default=*/"::ashlar::train::OptimizerKind::Sgd", "the update rule",
@@ -171,7 +176,8 @@ def InitPass : Pass<"ashlar-init", "::mlir::ModuleOp"> {
 def VerifyTrainPass : Pass<"ashlar-verify-train", "::mlir::ModuleOp"> {
   let summary = "Checks what may not be there any more once the training step is made.";
   let description = [{
-    **Constraints:** (C1) @init exists; (C2) so do either @train_step and @eval_step, or @forward; (C3) no `nn.gradient` is left; (C4) no
+    **Constraints:** (C1) @init exists; (C2) so do either @train_step and @eval_step, or @forward; (C3) `nn.gradient`s
+    are used, one a variable, in @train_step only; (C4) no
     variable has an `init`; (C5) @init writes every variable but @ashlar.seed; (C6) no function writes a variable twice, or reads it after
     writing it; (C7) @eval_step and @forward write nothing.
   }];

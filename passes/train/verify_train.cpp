@@ -20,25 +20,42 @@ namespace {
 
 LogicalResult verifyFunctions(ModuleOp module) {
   auto has = [&](StringRef name) { return static_cast<bool>(module.lookupSymbol<func::FuncOp>(name)); };
-  if (!has(kInit)) { // C1
+  if (!has(nn::kInit)) { // C1
     return module.emitError("no function @init; run ashlar-init");
   }
-  bool trains = has(kTrainStep) && has(kEvalStep) && !has(kForward);
-  bool infers = has(kForward) && !has(kTrainStep) && !has(kEvalStep);
+  bool trains = has(nn::kTrainStep) && has(nn::kEvalStep) && !has(nn::kForward);
+  bool infers = has(nn::kForward) && !has(nn::kTrainStep) && !has(nn::kEvalStep);
   if (!trains && !infers) { // C2
     return module.emitError("functions are neither @train_step and @eval_step, nor @forward alone");
   }
   return success();
 }
 
+// C3
+LogicalResult verifyGradient(nn::GradientOp gradient, func::FuncOp function, llvm::StringMap<Operation *> &gradients) {
+  if (function.getName() != nn::kTrainStep) {
+    return gradient.emitOpError("in @") << function.getName() << "; gradients are those of @" << nn::kTrainStep;
+  }
+  auto [previous, isFirst] = gradients.try_emplace(gradient.getVariable(), gradient);
+  if (!isFirst) {
+    InFlightDiagnostic diagnostic = gradient.emitOpError("is the second of @") << gradient.getVariable();
+    diagnostic.attachNote(previous->second->getLoc()) << "the first";
+    return diagnostic;
+  }
+  if (gradient.use_empty()) {
+    return gradient.emitOpError("of @") << gradient.getVariable() << " is not used; run ashlar-optimizer";
+  }
+  return success();
+}
+
 LogicalResult verifyOrder(func::FuncOp function) {
-  llvm::StringMap<Operation *> writes;
+  llvm::StringMap<Operation *> writes, gradients;
   WalkResult result = function.walk([&](Operation *op) -> WalkResult {
-    if (isa<nn::GradientOp>(op)) { // C3
-      return op->emitOpError("is left; run ashlar-optimizer");
+    if (auto gradient = dyn_cast<nn::GradientOp>(op)) {
+      return verifyGradient(gradient, function, gradients);
     }
     if (auto write = dyn_cast<nn::WriteOp>(op)) {
-      if (function.getName() == kEvalStep || function.getName() == kForward) { // C7
+      if (function.getName() == nn::kEvalStep || function.getName() == nn::kForward) { // C7
         return op->emitOpError("in @") << function.getName() << ", which may not write";
       }
       auto [previous, isFirst] = writes.try_emplace(write.getVariable(), op);
@@ -60,7 +77,7 @@ LogicalResult verifyOrder(func::FuncOp function) {
 
 LogicalResult verifyVariables(ModuleOp module) {
   llvm::StringSet<> written;
-  module.lookupSymbol<func::FuncOp>(kInit).walk([&](nn::WriteOp write) { written.insert(write.getVariable()); });
+  module.lookupSymbol<func::FuncOp>(nn::kInit).walk([&](nn::WriteOp write) { written.insert(write.getVariable()); });
   for (auto variable : module.getOps<nn::VariableOp>()) {
     if (variable.getInitAttr()) { // C4
       return variable.emitOpError("@") << variable.getSymName() << " still has an init; run ashlar-init";

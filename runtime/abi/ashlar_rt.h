@@ -18,7 +18,7 @@ extern "C" {
 #endif
 
 // Grows with every change of a struct below; ashlar_rt_main() refuses an image of another version.
-#define ASHLAR_RT_ABI_VERSION 6
+#define ASHLAR_RT_ABI_VERSION 7
 
 // Buffers start on this boundary; arena offsets are multiples of it.
 #define ASHLAR_RT_ALIGNMENT 64
@@ -80,6 +80,8 @@ typedef struct {
   const int64_t *global_shape;
   const ashlar_rt_dim_split *splits; // one a dim
   ashlar_rt_buffer buffer;
+  uint32_t persistent;  // 1: its value lasts from step to step, and belongs into a checkpoint; 0: scratch
+  const char *state_of; // of a state that the optimizer keeps: the name of the parameter; null otherwise
 } ashlar_rt_tensor;
 
 typedef enum {
@@ -169,8 +171,13 @@ typedef struct {
   const void *desc; // ashlar_rt_<kind>_desc, or null for a copy
 } ashlar_rt_instr;
 
-// "init" sets every variable and state; "train_step" runs one step; "eval_step" computes loss and correct count of one batch; "forward"
-// runs the model. A program that the job does not need is absent. inputs and outputs index the variant's tensors.
+// Names of programs. A program that the job does not need is absent.
+#define ASHLAR_RT_INIT "init"             // sets every variable and state
+#define ASHLAR_RT_TRAIN_STEP "train_step" // runs one step
+#define ASHLAR_RT_EVAL_STEP "eval_step"   // computes loss and correct count of one batch
+#define ASHLAR_RT_FORWARD "forward"       // runs the model
+
+// inputs and outputs index the variant's tensors.
 typedef struct {
   const char *name;
   uint32_t num_instrs;

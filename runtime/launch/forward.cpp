@@ -72,7 +72,7 @@ public:
   // Checks the names on the command line against the program.
   Status checkNames() {
     for (uint32_t i = 0; i < variant.num_programs; ++i) {
-      program = std::strcmp(variant.programs[i].name, "forward") == 0 ? &variant.programs[i] : program;
+      program = std::strcmp(variant.programs[i].name, ASHLAR_RT_FORWARD) == 0 ? &variant.programs[i] : program;
     }
     if (program == nullptr) {
       return internal("the image has no program forward");
@@ -127,7 +127,7 @@ public:
   // Sets variables, runs the model; many times when that is to be measured.
   Status run() {
     ASHLAR_RETURN_IF_ERROR(initialise(session));
-    Program &forward = *session.executor->find("forward");
+    Program &forward = *session.executor->find(ASHLAR_RT_FORWARD);
     if (session.options->benchmark == 0) {
       return session.executor->run(forward);
     }

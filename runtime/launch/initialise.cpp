@@ -23,7 +23,7 @@ Status initialise(Session &session) {
     }
   }
   double begin = seconds();
-  if (Program *init = executor.find("init")) {
+  if (Program *init = executor.find(ASHLAR_RT_INIT)) {
     ASHLAR_RETURN_IF_ERROR(executor.run(*init));
     ASHLAR_RETURN_IF_ERROR(executor.wait());
   }

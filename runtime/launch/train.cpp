@@ -69,11 +69,11 @@ public:
   // Everything that one rank can find wrong before the first step.
   Status prepare() {
     ASHLAR_RETURN_IF_ERROR(findScalar(session, training.loss_tensor, /*integer=*/false, lossTensor));
-    step = executor.find("train_step");
+    step = executor.find(ASHLAR_RT_TRAIN_STEP);
     if (step == nullptr) {
       return internal("the image has no program train_step");
     }
-    if (session.options->evaluate && executor.find("eval_step") == nullptr) {
+    if (session.options->evaluate && executor.find(ASHLAR_RT_EVAL_STEP) == nullptr) {
       return invalid("--eval: {} was compiled without an evaluation program", session.image->model_name);
     }
     ASHLAR_RETURN_IF_ERROR(batches.create(session, Split::kTrain));
@@ -136,7 +136,7 @@ public:
 
   // Loss and accuracy over all samples of the evaluation split.
   Status evaluate() {
-    Program &program = *executor.find("eval_step");
+    Program &program = *executor.find(ASHLAR_RT_EVAL_STEP);
     const uint64_t count = evaluation.pipeline.stepsPerEpoch(), samples = evaluation.pipeline.samples();
     double loss = 0;
     double correct = 0;

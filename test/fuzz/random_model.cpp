@@ -30,8 +30,10 @@ public:
     for (int64_t i = 0, count = 1 + dice.roll(4); i < count; ++i) {
       addVariable("w" + std::to_string(i), randomInit());
     }
-    nn::VariableOp::create(b, nn::kSeedVariable, i64({}), Attribute(), /*trainable=*/false);
-    nn::VariableOp::create(b, nn::kStepVariable, i64({}), nn::splat(i64({}), 0), /*trainable=*/false);
+    nn::VariableOp::create(b, nn::kSeedVariable, i64({}), Attribute(), /*trainable=*/false, /*state_of=*/FlatSymbolRefAttr(),
+                           /*internal=*/true);
+    nn::VariableOp::create(b, nn::kStepVariable, i64({}), nn::splat(i64({}), 0), /*trainable=*/false, /*state_of=*/FlatSymbolRefAttr(),
+                           /*internal=*/true);
     addFunction();
     for (auto variable : module.getOps<nn::VariableOp>()) {
       Value read = nn::ReadOp::create(b, variable.getTensorType(), variable.getSymName());
@@ -81,7 +83,7 @@ private:
   }
 
   void addVariable(const std::string &name, Attribute init) {
-    nn::VariableOp::create(b, name, floats(randomShape(/*minRank=*/1)), init, /*trainable=*/true);
+    nn::VariableOp::create(b, name, floats(randomShape(/*minRank=*/1)), init, /*trainable=*/true, /*state_of=*/FlatSymbolRefAttr());
   }
 
   void addFunction() {

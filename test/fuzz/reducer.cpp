@@ -109,6 +109,12 @@ void leaveOutInputs(ModuleOp module, Chances &chances) {
 
 //===-- Ops ---------------------------------------------------------------------------------------------------------------------------===//
 
+// Puts a value in the place of an op, which is gone then, also one with an effect.
+void replaceOp(Operation *op, Value value) {
+  op->getResult(0).replaceAllUsesWith(value);
+  op->erase();
+}
+
 // Makes the value an argument of its function, with the layout it has.
 void makeArgument(Operation *op) {
   auto function = op->getParentOfType<func::FuncOp>();
@@ -128,7 +134,7 @@ void makeArgument(Operation *op) {
     attributes.push_back(builder.getNamedAttr(dist::kLayoutAttr, layout));
   }
   (void)function.insertArgument(index, op->getResult(0).getType(), builder.getDictionaryAttr(attributes), op->getLoc());
-  op->getResult(0).replaceAllUsesWith(function.getArgument(index));
+  replaceOp(op, function.getArgument(index));
 }
 
 void leaveOutOps(ModuleOp module, Chances &chances) {
@@ -139,7 +145,7 @@ void leaveOutOps(ModuleOp module, Chances &chances) {
       }
       for (unsigned i = 0; i < op.getNumOperands(); ++i) {
         if (op.getOperand(i).getType() == op.getResult(0).getType()) {
-          chances.push_back([&op, i] { op.getResult(0).replaceAllUsesWith(op.getOperand(i)); });
+          chances.push_back([&op, i] { replaceOp(&op, op.getOperand(i)); });
         }
       }
       chances.push_back([&op] { makeArgument(&op); });

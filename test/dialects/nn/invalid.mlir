@@ -45,9 +45,20 @@ func.func @write_c2(%x: tensor<2xf32>) {
 
 // -----
 
+nn.variable @w : tensor<2xf32>
+// expected-error @+1 {{is a state of @w, which is not a trainable nn.variable}}
+nn.variable @variable_c3 state_of @w : tensor<2xf32>
+
+// -----
+
+// expected-error @+1 {{is a state of @nothing, which is not a trainable nn.variable}}
+nn.variable @variable_c3 state_of @nothing : tensor<2xf32>
+
+// -----
+
 func.func @gradient_c1(%x: tensor<2xf32>) {
   // expected-error @+1 {{names @nothing, which is not an nn.variable}}
-  nn.gradient @nothing, %x : tensor<2xf32>
+  %g = nn.gradient %x of @nothing : tensor<2xf32>
   return
 }
 
@@ -57,7 +68,7 @@ func.func @gradient_c1(%x: tensor<2xf32>) {
 nn.variable @w : tensor<2x1xf32>
 func.func @gradient_c2(%x: tensor<2xf32>) {
   // expected-error @+1 {{has type 'tensor<2xf32>' but variable @w has type 'tensor<2x1xf32>'}}
-  nn.gradient @w, %x : tensor<2xf32>
+  %g = nn.gradient %x of @w : tensor<2xf32>
   return
 }
 

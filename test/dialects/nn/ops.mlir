@@ -14,18 +14,19 @@ nn.variable @uniform trainable : tensor<f32> = #nn.uniform<-1.0 : f64, 1.0 : f64
 nn.variable @normal trainable : tensor<f32> = #nn.normal<0.0 : f64, 0.5 : f64>
 // CHECK: nn.variable @without : tensor<i64>
 nn.variable @without : tensor<i64>
+// CHECK: nn.variable @momentum state_of @dense : tensor<2xf32>
+nn.variable @momentum state_of @dense : tensor<2xf32>
+// CHECK: nn.variable @counter internal : tensor<i64>
+nn.variable @counter internal : tensor<i64>
 
 // CHECK-LABEL: @variables
 func.func @variables() {
   // CHECK: %[[V:.*]] = nn.read @dense : tensor<2xf32>
   %v = nn.read @dense : tensor<2xf32>
-  // CHECK: nn.gradient @dense, %[[V]] : tensor<2xf32>
-  nn.gradient @dense, %v : tensor<2xf32>
-  %finite = nn.constant dense<true> : tensor<i1>
-  // CHECK: nn.gradient @dense, %[[V]] if %{{.*}} : tensor<2xf32>, tensor<i1>
-  nn.gradient @dense, %v if %finite : tensor<2xf32>, tensor<i1>
-  // CHECK: nn.write @dense, %[[V]] : tensor<2xf32>
-  nn.write @dense, %v : tensor<2xf32>
+  // CHECK: %[[G:.*]] = nn.gradient %[[V]] of @dense : tensor<2xf32>
+  %g = nn.gradient %v of @dense : tensor<2xf32>
+  // CHECK: nn.write @dense, %[[G]] : tensor<2xf32>
+  nn.write @dense, %g : tensor<2xf32>
   return
 }
 

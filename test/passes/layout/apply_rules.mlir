@@ -13,8 +13,8 @@ module attributes {dist.rules = [
   #dist.rule<match = "fc2/MatMul", layout = "[{dp}, {tp, ?}]", origin = "job:7">
 ]} {
   dist.mesh @mesh <["dp" = 2, "tp" = 4]>
-  // CHECK: nn.variable @ashlar.seed : tensor<i64>{{$}}
-  nn.variable @ashlar.seed : tensor<i64>
+  // CHECK: nn.variable @ashlar.seed internal : tensor<i64>{{$}}
+  nn.variable @ashlar.seed internal : tensor<i64>
   // CHECK: nn.variable @fc1.weight trainable
   // CHECK-SAME: {dist.layout = #dist.layout<[{"tp"}, {}]>, dist.open = array<i64: 1>, dist.origin = "rule \22*.weight\22 (job:3)", dist.priority = 2 : i64}
   nn.variable @fc1.weight trainable : tensor<8x8xf32>

@@ -10,8 +10,10 @@ func.func @gradient(%d: tensor<4x16xf32> {dist.layout = #dist.layout<[{"dp"}, {}
   // CHECK: %[[SUM:.*]] = dist.redistribute %[[PART]] from <[{}, {}], partial = sum {"dp"}> to <[{}, {}]> {cause = "gradient of w"
   %g = nn.matmul %d, %x transpose_a : tensor<4x16xf32>, tensor<4x8xf32> -> tensor<16x8xf32>
   %w = nn.read @w : tensor<16x8xf32>
-  // CHECK: nn.sub %{{.*}}, %[[SUM]]
-  %n = nn.sub %w, %g : tensor<16x8xf32>
+  // CHECK: %[[G:.*]] = nn.gradient %[[SUM]] of @w
+  %dw = nn.gradient %g of @w : tensor<16x8xf32>
+  // CHECK: nn.sub %{{.*}}, %[[G]]
+  %n = nn.sub %w, %dw : tensor<16x8xf32>
   // CHECK-NOT: dist.redistribute
   nn.write @w, %n : tensor<16x8xf32>
   return
@@ -105,8 +107,28 @@ func.func @shared_parameter(%d: tensor<4x8xf32> {dist.layout = #dist.layout<[{"d
   %c = nn.matmul %x, %x transpose_a : tensor<4x8xf32>, tensor<4x8xf32> -> tensor<8x8xf32>
   %ab = nn.add %a, %b : tensor<8x8xf32>
   %abc = nn.add %ab, %c : tensor<8x8xf32>
-  nn.write @w, %abc : tensor<8x8xf32>
+  %gradient = nn.gradient %abc of @w : tensor<8x8xf32>
+  nn.write @w, %gradient : tensor<8x8xf32>
   return
+}
+
+// A value that is the gradient of two parameters is named after neither; nor is one that other ops take as well.
+nn.variable @u trainable : tensor<8x8xf32>
+nn.variable @v trainable : tensor<8x8xf32>
+// CHECK-LABEL: func.func @of_several
+func.func @of_several(%d: tensor<4x8xf32> {dist.layout = #dist.layout<[{"dp"}, {}]>},
+                      %x: tensor<4x8xf32> {dist.layout = #dist.layout<[{"dp"}, {}]>}) -> tensor<8x8xf32> {
+  // CHECK: dist.redistribute %{{.*}} {cause = "both"
+  %a = nn.matmul %d, %x transpose_a : tensor<4x8xf32>, tensor<4x8xf32> -> tensor<8x8xf32> loc("both")
+  // CHECK: dist.redistribute %{{.*}} {cause = "more"
+  %b = nn.matmul %x, %d transpose_a : tensor<4x8xf32>, tensor<4x8xf32> -> tensor<8x8xf32> loc("more")
+  %du = nn.gradient %a of @u : tensor<8x8xf32>
+  %dv = nn.gradient %a of @v : tensor<8x8xf32>
+  %dw = nn.gradient %b of @w : tensor<8x8xf32>
+  nn.write @u, %du : tensor<8x8xf32>
+  nn.write @v, %dv : tensor<8x8xf32>
+  nn.write @w, %dw : tensor<8x8xf32>
+  return %b : tensor<8x8xf32>
 }
 
 // A maximum of a sum is no sum of maxima: only sums are added early.

@@ -30,9 +30,11 @@ func.func @train_step(%x: tensor<32x8xf32>, %labels: tensor<32xi32>) -> tensor<f
   // CHECK: dist.all_reduce sum %{{.*}} over ["dp"] {cause = "gradient of fc.bias"} : tensor<4xf32>
   %gb = nn.reduce sum %p dims = [0] : tensor<32x4xf32> -> tensor<4xf32>
   // CHECK-NOT: dist.
-  %nw = nn.sub %w, %gw : tensor<4x8xf32>
+  %dw = nn.gradient %gw of @fc.weight : tensor<4x8xf32>
+  %nw = nn.sub %w, %dw : tensor<4x8xf32>
   nn.write @fc.weight, %nw : tensor<4x8xf32>
-  %nm = nn.add %m, %gb : tensor<4xf32>
+  %db = nn.gradient %gb of @fc.bias : tensor<4xf32>
+  %nm = nn.add %m, %db : tensor<4xf32>
   nn.write @fc.bias.momentum, %nm : tensor<4xf32>
   %nb = nn.sub %b, %nm : tensor<4xf32>
   nn.write @fc.bias, %nb : tensor<4xf32>

@@ -18,9 +18,9 @@ nn.variable @b trainable : tensor<2xf32>
 // CHECK: %[[MASK:.*]] = nn.compare gt %[[Y]]
 // CHECK: %[[D:.*]] = nn.select %[[MASK]], %[[G]]
 // CHECK-NEXT: %[[GB:.*]] = nn.reduce sum %[[D]] dims = [0]
-// CHECK-NEXT: nn.gradient @b, %[[GB]]
+// CHECK-NEXT: nn.gradient %[[GB]] of @b
 // CHECK-NEXT: %[[GW:.*]] = nn.matmul %[[D]], %[[X]] transpose_a
-// CHECK-NEXT: nn.gradient @w, %[[GW]]
+// CHECK-NEXT: nn.gradient %[[GW]] of @w
 // CHECK-NEXT: return %[[LOSS]]
 func.func @train_step(%x: tensor<4x3xf32>) -> tensor<f32> {
   %w = nn.read @w : tensor<2x3xf32>
@@ -42,7 +42,7 @@ nn.variable @frozen : tensor<f32>
 // CHECK-LABEL: @train_step
 // CHECK: nn.read @shared
 // CHECK: %[[SUM:.*]] = nn.add
-// CHECK: nn.gradient @shared, %[[SUM]]
+// CHECK: nn.gradient %[[SUM]] of @shared
 // CHECK-NOT: nn.gradient
 func.func @train_step() -> tensor<f32> {
   %a = nn.read @shared : tensor<f32>
@@ -61,7 +61,7 @@ nn.variable @alone trainable : tensor<f32>
 // The loss may be the variable itself.
 // CHECK-LABEL: @train_step
 // CHECK: %[[ONE:.*]] = nn.constant dense<1.000000e+00> : tensor<f32>
-// CHECK: nn.gradient @alone, %[[ONE]]
+// CHECK: nn.gradient %[[ONE]] of @alone
 func.func @train_step() -> tensor<f32> {
   %a = nn.read @alone : tensor<f32>
   return %a : tensor<f32>
@@ -74,7 +74,7 @@ dist.mesh @mesh <["tp" = 2]>
 nn.variable @w trainable : tensor<4xf32>
 // CHECK-LABEL: @train_step
 // CHECK: %[[G:.*]] = nn.broadcast
-// CHECK-NEXT: nn.gradient @w, %[[G]]
+// CHECK-NEXT: nn.gradient %[[G]] of @w
 func.func @train_step() -> tensor<f32> {
   %w = nn.read @w : tensor<4xf32>
   %0 = dist.broadcast %w root = 1 over ["tp"] : tensor<4xf32>

@@ -6,7 +6,7 @@
 // RUN: ashlar-opt %s -ashlar-init -ashlar-interpret="function=init,forward seed=5" | FileCheck %s --check-prefix=NUMBERS
 // RUN: ashlar-opt %s -ashlar-init -ashlar-interpret="function=init,forward seed=6" | FileCheck %s --check-prefix=OTHER
 
-// CHECK: nn.variable @ashlar.seed : tensor<i64>
+// CHECK: nn.variable @ashlar.seed internal : tensor<i64>
 // CHECK-NOT: =
 // CHECK: nn.variable @dense trainable : tensor<2xf32>
 // CHECK-NOT: =

@@ -45,7 +45,7 @@
 
 // The evaluation drops nothing, and counts what is right if there are classes.
 // CHECK-LABEL: func.func @eval_step
-// XENT-SAME: %[[SAMPLES:[a-z0-9]*]]: tensor<i64> {nn.name = "ashlar.samples"}) -> (tensor<f32> {nn.name = "loss"}, tensor<i64> {nn.name = "correct"})
+// XENT-SAME: %[[SAMPLES:[a-z0-9]*]]: tensor<i64> {nn.internal, nn.name = "ashlar.samples"}) -> (tensor<f32> {nn.name = "loss"}, tensor<i64> {nn.name = "correct"})
 // XENT-NOT: nn.training_only
 // XENT: %[[LOGITS:.*]] = nn.add
 // XENT: %[[ROWS:.*]] = nn.softmax_cross_entropy %[[LOGITS]]
@@ -60,7 +60,7 @@
 // XENT: %[[CORRECT:.*]] = nn.reduce sum %{{.*}} dims = [0] : tensor<4xi64> -> tensor<i64>
 // XENT: return %[[LOSS]], %[[CORRECT]]
 // NLL-SAME: -> (tensor<f32> {nn.name = "loss"}, tensor<i64> {nn.name = "correct"})
-// MSE-SAME: {nn.name = "ashlar.samples"}) -> (tensor<f32> {nn.name = "loss"})
+// MSE-SAME: {nn.internal, nn.name = "ashlar.samples"}) -> (tensor<f32> {nn.name = "loss"})
 // A loss of the model's own is of the whole batch.
 // OWN-NOT: ashlar.samples
 // OWN-SAME: -> (tensor<f32> {nn.name = "loss"})

@@ -12,15 +12,16 @@
 // RUN: ashlar-opt %s -ashlar-optimizer="kind=sgd learning-rate=0.5 weight-decay=0.5" -ashlar-interpret=function=train_step,train_step,train_step | FileCheck %s --check-prefix=DECAY-NUMBERS
 // RUN: ashlar-opt %s -ashlar-optimizer="kind=momentum learning-rate=0.5 momentum=0.25 weight-decay=0.5" -ashlar-interpret=function=train_step,train_step,train_step | FileCheck %s --check-prefix=BOTH-NUMBERS
 
-// CHECK: nn.variable @ashlar.step : tensor<i64> = dense<0>
+// CHECK: nn.variable @ashlar.step internal : tensor<i64> = dense<0>
 // CHECK: nn.variable @w trainable
 // SGD-NOT: @w.momentum
-// MOMENTUM-NEXT: nn.variable @w.momentum : tensor<f32> = dense<0.000000e+00>
+// MOMENTUM-NEXT: nn.variable @w.momentum state_of @w : tensor<f32> = dense<0.000000e+00>
 nn.variable @w trainable : tensor<f32> = dense<1.0> : tensor<f32>
 
 // CHECK-LABEL: @train_step
 // CHECK: %[[W:.*]] = nn.read @w
-// CHECK: %[[G:.*]] = nn.constant dense<2.000000e+00>
+// CHECK: %[[SUM:.*]] = nn.constant dense<2.000000e+00>
+// CHECK: %[[G:.*]] = nn.gradient %[[SUM]] of @w
 
 // SGD: %[[SCALED:.*]] = nn.mul %[[G]]
 // SGD: %[[NEXT:.*]] = nn.sub %[[W]], %[[SCALED]]
@@ -49,7 +50,7 @@ nn.variable @w trainable : tensor<f32> = dense<1.0> : tensor<f32>
 func.func @train_step() -> (tensor<f32> {nn.name = "loss"}) {
   %w = nn.read @w : tensor<f32>
   %g = nn.constant dense<2.0> : tensor<f32>
-  nn.gradient @w, %g : tensor<f32>
+  %gradient = nn.gradient %g of @w : tensor<f32>
   return %w : tensor<f32>
 }
 

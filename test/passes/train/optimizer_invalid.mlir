@@ -34,7 +34,7 @@ module @name_taken {
   nn.variable @w.momentum trainable : tensor<f32>
   func.func @train_step() -> tensor<f32> {
     %w = nn.read @w : tensor<f32>
-    nn.gradient @w, %w : tensor<f32>
+    %g = nn.gradient %w of @w : tensor<f32>
     return %w : tensor<f32>
   }
 }

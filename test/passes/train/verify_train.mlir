@@ -15,7 +15,8 @@ module @good {
   }
   func.func @train_step() -> tensor<f32> {
     %0 = nn.read @w : tensor<f32>
-    nn.write @w, %0 : tensor<f32>
+    %1 = nn.gradient %0 of @w : tensor<f32>
+    nn.write @w, %1 : tensor<f32>
     return %0 : tensor<f32>
   }
   func.func @eval_step() -> tensor<f32> {
@@ -47,7 +48,50 @@ module @c2 {
 
 // -----
 
-module @c3 {
+module @c3_unused {
+  nn.variable @w trainable : tensor<f32>
+  func.func @init() {
+    %0 = nn.constant dense<1.0> : tensor<f32>
+    nn.write @w, %0 : tensor<f32>
+    return
+  }
+  func.func @train_step() {
+    %0 = nn.read @w : tensor<f32>
+    // expected-error @+1 {{of @w is not used; run ashlar-optimizer}}
+    %1 = nn.gradient %0 of @w : tensor<f32>
+    return
+  }
+  func.func @eval_step() {
+    return
+  }
+}
+
+// -----
+
+module @c3_second {
+  nn.variable @w trainable : tensor<f32>
+  func.func @init() {
+    %0 = nn.constant dense<1.0> : tensor<f32>
+    nn.write @w, %0 : tensor<f32>
+    return
+  }
+  func.func @train_step() {
+    %0 = nn.read @w : tensor<f32>
+    // expected-note @+1 {{the first}}
+    %1 = nn.gradient %0 of @w : tensor<f32>
+    // expected-error @+1 {{is the second of @w}}
+    %2 = nn.gradient %1 of @w : tensor<f32>
+    nn.write @w, %2 : tensor<f32>
+    return
+  }
+  func.func @eval_step() {
+    return
+  }
+}
+
+// -----
+
+module @c3_elsewhere {
   nn.variable @w trainable : tensor<f32>
   func.func @init() {
     %0 = nn.constant dense<1.0> : tensor<f32>
@@ -56,8 +100,8 @@ module @c3 {
   }
   func.func @forward() {
     %0 = nn.read @w : tensor<f32>
-    // expected-error @+1 {{is left; run ashlar-optimizer}}
-    nn.gradient @w, %0 : tensor<f32>
+    // expected-error @+1 {{in @forward; gradients are those of @train_step}}
+    %1 = nn.gradient %0 of @w : tensor<f32>
     return
   }
 }

@@ -10,8 +10,8 @@
 // CHECK: %[[TERMS:.*]] = nn.cast %[[G]] : tensor<6x8xbf16> -> tensor<6x8xf32>
 // CHECK: %[[DB:.*]] = nn.reduce sum %[[TERMS]] dims = [0] : tensor<6x8xf32> -> tensor<8xf32>
 // CHECK: %[[DW:.*]] = nn.matmul %{{.*}}, %[[G]] transpose_a : tensor<6x4xbf16>, tensor<6x8xbf16> -> tensor<4x8xf32>
-// CHECK: nn.gradient @b, %[[DB]]
-// CHECK: nn.gradient @w, %[[DW]]
+// CHECK: nn.gradient %[[DB]] of @b
+// CHECK: nn.gradient %[[DW]] of @w
 nn.variable @w trainable : tensor<4x8xf32>
 nn.variable @b trainable : tensor<8xf32>
 func.func @train_step(%x: tensor<6x4xbf16>) -> tensor<f32> {
@@ -35,7 +35,7 @@ func.func @train_step(%x: tensor<6x4xbf16>) -> tensor<f32> {
 // CHECK: %[[B:.*]] = nn.matmul {{.*}} -> tensor<4x4xf32>
 // CHECK: %[[T:.*]] = nn.transpose %[[A]] [1, 0] : tensor<4x4xf32>
 // CHECK: %[[SUM:.*]] = nn.add %[[B]], %[[T]] : tensor<4x4xf32>
-// CHECK: nn.gradient @w, %[[SUM]]
+// CHECK: nn.gradient %[[SUM]] of @w
 nn.variable @w trainable : tensor<4x4xf32>
 func.func @train_step(%x: tensor<4x4xbf16>) -> tensor<f32> {
   %read = nn.read @w : tensor<4x4xf32>
@@ -55,8 +55,8 @@ func.func @train_step(%x: tensor<4x4xbf16>) -> tensor<f32> {
 // CHECK: %[[G:.*]] = nn.matmul {{.*}} -> tensor<4x4xbf16>
 // CHECK-NOT: nn.matmul
 // CHECK-DAG: %[[A:.*]] = nn.cast %[[G]] : tensor<4x4xbf16> -> tensor<4x4xf32>
-// CHECK-DAG: nn.gradient @a
-// CHECK-DAG: nn.gradient @b
+// CHECK-DAG: nn.gradient %{{.*}} of @a
+// CHECK-DAG: nn.gradient %{{.*}} of @b
 nn.variable @a trainable : tensor<4x4xf32>
 nn.variable @b trainable : tensor<4x4xf32>
 func.func @train_step(%x: tensor<4x4xbf16>) -> tensor<f32> {

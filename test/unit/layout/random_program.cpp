@@ -59,7 +59,8 @@ public:
     b.setInsertionPointToEnd(module->getBody());
     dist::MeshOp::create(b, "mesh", mesh);
     for (StringRef name : {"v0", "v1"}) {
-      auto variable = nn::VariableOp::create(b, name, randomType(), /*init=*/Attribute(), /*trainable=*/true);
+      auto variable =
+          nn::VariableOp::create(b, name, randomType(), /*init=*/Attribute(), /*trainable=*/true, /*state_of=*/FlatSymbolRefAttr());
       maybeLayout(variable.getTensorType(), [&](Attribute layout) { variable->setAttr(dist::kLayoutAttr, layout); });
       variables.push_back(variable);
     }

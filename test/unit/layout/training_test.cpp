@@ -32,8 +32,8 @@ constexpr const char *kModel = R"(
   nn.variable @b1 trainable : tensor<8xf64> = #nn.fill<0.1 : f64>
   nn.variable @shared trainable : tensor<8x8xf64> = #nn.normal<0.0 : f64, 0.5 : f64>
   nn.variable @w2 trainable : tensor<4x8xf64> = #nn.uniform<-1.0 : f64, 1.0 : f64>
-  nn.variable @ashlar.seed : tensor<i64>
-  nn.variable @ashlar.step : tensor<i64> = dense<0> : tensor<i64>
+  nn.variable @ashlar.seed internal : tensor<i64>
+  nn.variable @ashlar.step internal : tensor<i64> = dense<0> : tensor<i64>
   func.func @forward(%x: tensor<24x4xf64> {nn.name = "input"}) -> (tensor<24x4xf64> {nn.name = "logits"}) {
     %w1 = nn.read @w1 : tensor<8x4xf64>
     %b1 = nn.read @b1 : tensor<8xf64>

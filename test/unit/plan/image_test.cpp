@@ -33,8 +33,8 @@ const ashlar_rt_image *received = nullptr;
 const char *const kModule = R"(
   exec.variant @default arena 4096 attributes {axis_names = ["dp", "tp"], axis_sizes = array<i64: 2, 3>, coordinates_offset = 64 : i64,
                                                devices_per_process = 2 : i64, lower_bound_bytes = 4000 : i64} {
-    exec.tensor @w variable <arena, 128, memref<8x2xf32>> global [8, 12] splits [array<i64>, array<i64: 1, 0>]
-    exec.tensor @v state <arena, 192, memref<i64>> global [] splits []
+    exec.tensor @w variable <arena, 128, memref<8x2xf32>> global [8, 12] splits [array<i64>, array<i64: 1, 0>] {persistent}
+    exec.tensor @v state <arena, 192, memref<i64>> global [] splits [] {persistent, state_of = "w"}
     exec.tensor @b input <arena, 256, memref<4xi1>> global [8] splits [array<i64: 0>] {outside_name = "mask"}
     exec.tensor @y output <arena, 320, memref<4xf64>> global [4] splits [array<i64>]
     exec.program @train_step inputs [@b] outputs [@y] {
@@ -173,6 +173,8 @@ TEST_CASE("image: variant and tensors", "[plan][image]") {
   CHECK((w.local_shape[0] == 8 && w.local_shape[1] == 2 && w.global_shape[1] == 12));
   CHECK((w.splits[0].num_axes == 0 && w.splits[1].num_axes == 2 && w.splits[1].axes[0] == 1 && w.splits[1].axes[1] == 0));
   CHECK((w.buffer.space == ASHLAR_RT_ARENA && w.buffer.dtype == ASHLAR_RT_F32 && w.buffer.offset == 128 && w.buffer.bytes == 64));
+  CHECK((w.persistent == 1 && w.state_of == nullptr && variant.tensors[1].persistent == 1 && mask.persistent == 0));
+  CHECK(std::string(variant.tensors[1].state_of) == "w");
   CHECK((variant.tensors[1].role == ASHLAR_RT_STATE && variant.tensors[1].rank == 0 && variant.tensors[1].buffer.dtype == ASHLAR_RT_I64));
   CHECK(
       (std::string(mask.name) == "mask" && mask.role == ASHLAR_RT_INPUT && mask.buffer.dtype == ASHLAR_RT_BOOL && mask.buffer.bytes == 4));

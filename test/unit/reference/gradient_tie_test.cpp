@@ -37,9 +37,8 @@ std::vector<Tensor> gradientsOf(const std::string &op, const std::string &result
   auto function = module->lookupSymbol<func::FuncOp>("train_step");
   Operation *terminator = function.getBody().front().getTerminator();
   SmallVector<Value> values(2);
-  for (auto gradient : llvm::make_early_inc_range(function.getBody().front().getOps<nn::GradientOp>())) {
-    values[gradient.getVariable() == "b"] = gradient.getValue();
-    gradient.erase();
+  for (auto gradient : function.getBody().front().getOps<nn::GradientOp>()) {
+    values[gradient.getVariable() == "b"] = gradient;
   }
   llvm::erase_if(values, [](Value value) { return !value; });
   terminator->setOperands(values);

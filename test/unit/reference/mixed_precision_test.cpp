@@ -88,15 +88,15 @@ OwningOpRef<ModuleOp> trainingPrograms(const Precision &precision) {
   train::AutodiffPassOptions autodiff;
   autodiff.lossScale = precision.lossScale;
   passes.addPass(train::createAutodiffPass(autodiff));
+  train::OptimizerPassOptions optimizer;
+  optimizer.kind = train::OptimizerKind::Momentum;
+  optimizer.learningRate = 0.05;
+  passes.addPass(train::createOptimizerPass(optimizer));
   if (precision.lossScale != 0) {
     train::LossScalePassOptions scale;
     scale.growthSteps = precision.growthSteps;
     passes.addPass(train::createLossScalePass(scale));
   }
-  train::OptimizerPassOptions optimizer;
-  optimizer.kind = train::OptimizerKind::Momentum;
-  optimizer.learningRate = 0.05;
-  passes.addPass(train::createOptimizerPass(optimizer));
   passes.addPass(train::createInitPass());
   passes.addPass(train::createVerifyTrainPass());
   REQUIRE(succeeded(passes.run(*module)));

@@ -51,6 +51,7 @@ Row compareRow(const std::string &predicate, const std::string &expected) {
 std::vector<Row> elementwiseRows() {
   const std::string kBool = "tensor<4xi1>", kInt = "tensor<3xi32>";
   return {
+      floats("gradient %a of @w", "[1.0, -2.0, 0.0]", "[1.0, -2.0, 0.0]"),
       floats("neg %a", "[1.0, -2.0, 0.0]", "[-1.0, 2.0, 0.0]"),
       floats("abs %a", "[1.0, -2.0, 0.0]", "[1.0, 2.0, 0.0]"),
       floats("sign %a", "[3.0, -2.0, 0.0]", "[1.0, -1.0, 0.0]"),
@@ -184,7 +185,7 @@ std::vector<Row> contractionRows() {
 }
 
 std::string moduleText(const Row &row, ArrayRef<Tensor> inputs, const Tensor &expected) {
-  std::string text = "func.func @f(";
+  std::string text = "nn.variable @w : tensor<3xf64>\nfunc.func @f(";
   llvm::raw_string_ostream os(text);
   for (auto [i, input] : llvm::enumerate(inputs)) {
     os << (i ? ", %" : "%") << static_cast<char>('a' + i) << ": " << input.getType();

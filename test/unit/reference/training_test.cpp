@@ -28,8 +28,8 @@ nn.variable @b1 trainable : tensor<5xf64> = #nn.uniform<-1.0 : f64, 1.0 : f64>
 nn.variable @shared trainable : tensor<5x5xf64> = #nn.normal<0.0 : f64, 0.5 : f64>
 nn.variable @w2 trainable : tensor<5x3xf64> = #nn.uniform<-1.0 : f64, 1.0 : f64>
 nn.variable @fixed : tensor<6x3xf64> = #nn.uniform<-1.0 : f64, 1.0 : f64>
-nn.variable @ashlar.seed : tensor<i64>
-nn.variable @ashlar.step : tensor<i64> = dense<0> : tensor<i64>
+nn.variable @ashlar.seed internal : tensor<i64>
+nn.variable @ashlar.step internal : tensor<i64> = dense<0> : tensor<i64>
 func.func @forward(%x: tensor<6x4xf64> {nn.name = "input"}) -> (tensor<6x3xf64> {nn.name = "logits"}) {
   %w1 = nn.read @w1 : tensor<5x4xf64>
   %b1 = nn.read @b1 : tensor<5xf64>
@@ -85,10 +85,9 @@ std::unique_ptr<Pass> makeAutodiff() {
 void returnGradients(ModuleOp module, std::vector<std::string> &names) {
   auto function = module.lookupSymbol<func::FuncOp>("train_step");
   Operation *terminator = function.getBody().front().getTerminator();
-  for (auto gradient : llvm::make_early_inc_range(function.getBody().front().getOps<nn::GradientOp>())) {
+  for (auto gradient : function.getBody().front().getOps<nn::GradientOp>()) {
     names.push_back(gradient.getVariable().str());
-    terminator->insertOperands(terminator->getNumOperands(), gradient.getValue());
-    gradient.erase();
+    terminator->insertOperands(terminator->getNumOperands(), gradient.getResult());
   }
   function.setType(FunctionType::get(module.getContext(), function.getArgumentTypes(), terminator->getOperandTypes()));
 }

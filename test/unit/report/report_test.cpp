@@ -24,15 +24,16 @@ namespace {
 constexpr const char *kProgram = R"mlir(
   dist.mesh @mesh <["dp" = 4, "tp" = 2]> {costs = #dist.costs<latency_ns = [1000, 1000], bytes_per_us = [1000, 1000]>}
   nn.variable @w trainable : tensor<16x8xf32> {dist.layout = #dist.layout<[{"tp"}, {}]>, dist.origin = "rule \22w\22 (j:3)"}
-  nn.variable @w.momentum : tensor<16x8xf32> {dist.layout = #dist.layout<[{"tp"}, {}]>}
-  nn.variable @ashlar.step : tensor<i64>
+  nn.variable @w.momentum state_of @w : tensor<16x8xf32> {dist.layout = #dist.layout<[{"tp"}, {}]>}
+  nn.variable @ashlar.step internal : tensor<i64>
   func.func @train_step(%x: tensor<8x8xf32> {dist.layout = #dist.layout<[{"dp"}, {}]>, nn.name = "x"})
       -> (tensor<f32> {dist.layout = #dist.layout<[]>, nn.name = "loss"}) {
     %w = nn.read @w : tensor<16x8xf32>
     %y = nn.matmul %x, %w transpose_b : tensor<8x8xf32>, tensor<16x8xf32> -> tensor<8x16xf32> loc("fc")
     %s = nn.reduce sum %y dims = [0, 1] : tensor<8x16xf32> -> tensor<f32> loc("sum")
     %g = nn.matmul %y, %x transpose_a : tensor<8x16xf32>, tensor<8x8xf32> -> tensor<16x8xf32> loc("fc")
-    %n = nn.sub %w, %g : tensor<16x8xf32> loc("w")
+    %dw = nn.gradient %g of @w : tensor<16x8xf32> loc("w")
+    %n = nn.sub %w, %dw : tensor<16x8xf32> loc("w")
     nn.write @w, %n : tensor<16x8xf32>
     return %s : tensor<f32>
   }
@@ -63,7 +64,7 @@ TEST_CASE("report: facts of collectives", "[report]") {
   REQUIRE(gradient.reasons.size() == 1);
   const report::ReasonFact &reason = gradient.reasons.front();
   CHECK(reason.producer == "fc (nn.matmul)");
-  CHECK(reason.consumers == std::vector<std::string>{"w (nn.sub)"});
+  CHECK(reason.consumers == std::vector<std::string>{"gradient of w"});
   CHECK((reason.tensor == "16x8xf32" && reason.from == "[{tp}, {}], partial = sum {dp}" && reason.to == "[{tp}, {}]"));
   REQUIRE(!reason.origins.empty());
   CHECK(reason.origins.front().find("rule \"w\" (j:3)") == 0);

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Two walks up from what ends a phase.
+
+#include "dialects/nn/phases.h"
+
+#include "dialects/nn/nn.h"
+
+using namespace mlir;
+
+namespace ashlar::nn {
+
+Phases::Phases(Block &body) {
+  mark(body.getTerminator(), Phase::Forward);
+  for (auto gradient : body.getOps<GradientOp>()) {
+    mark(gradient, Phase::Backward);
+  }
+}
+
+void Phases::mark(Operation *op, Phase phase) {
+  SmallVector<Operation *> pending = {op};
+  while (!pending.empty()) {
+    Operation *next = pending.pop_back_val();
+    if (phases.try_emplace(next, phase).second) {
+      for (Value operand : next->getOperands()) {
+        if (Operation *maker = operand.getDefiningOp()) {
+          pending.push_back(maker);
+        }
+      }
+    }
+  }
+}
+
+} // namespace ashlar::nn

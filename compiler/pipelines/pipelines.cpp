@@ -85,24 +85,6 @@ void addUpdatePasses(OpPassManager &passes, const job::Job &job) {
   }
 }
 
-layout::SeedLayoutsPassOptions seedOptions(const Variant &variant, const job::Job &job) {
-  layout::SeedLayoutsPassOptions options;
-  llvm::append_range(options.mesh, variant.mesh);
-  llvm::append_range(options.batchAxes, variant.batchAxes);
-  llvm::append_range(options.deviceIds, variant.deviceIds);
-  options.globalBatch = job.global_batch();
-  SmallVector<int64_t> sizes;
-  for (StringRef axis : variant.mesh) {
-    axis.split('=').second.getAsInteger(10, sizes.emplace_back());
-  }
-  for (const dist::Link &link :
-       cost::axisLinks(cost::machineOf(job, variant.target), sizes, variant.deviceIds, variant.devicesPerProcess)) {
-    options.latencyNs.push_back(link.latencyNs);
-    options.bytesPerUs.push_back(link.bytesPerUs);
-  }
-  return options;
-}
-
 } // namespace
 
 void addTrainPasses(OpPassManager &passes, const job::Job &job) {
@@ -148,11 +130,45 @@ void attachRules(ModuleOp module, const job::Job &job) {
   module->setAttr(dist::kRulesAttr, builder.getArrayAttr(rules));
 }
 
+void attachMesh(ModuleOp module, const Variant &variant, const job::Job &job) {
+  if (variant.mesh.empty()) {
+    return;
+  }
+  MLIRContext *context = module.getContext();
+  context->loadDialect<dist::DistDialect>();
+  SmallVector<StringAttr> names;
+  SmallVector<int64_t> sizes;
+  for (const Axis &axis : variant.mesh) {
+    names.push_back(StringAttr::get(context, axis.name));
+    sizes.push_back(axis.size);
+  }
+  auto mesh = dist::MeshAttr::get(context, names, sizes);
+  dist::MeshOp op = dist::findMesh(module);
+  if (!op) {
+    OpBuilder builder = OpBuilder::atBlockBegin(module.getBody());
+    op = dist::MeshOp::create(builder, module.getLoc(), "mesh", mesh);
+  }
+  assert(op.getMesh() == mesh && "the module is for another mesh");
+  if (!variant.deviceIds.empty()) {
+    op.setDeviceIds(variant.deviceIds);
+  }
+  SmallVector<int64_t> latencyNs, bytesPerUs;
+  for (const dist::Link &link :
+       cost::axisLinks(cost::machineOf(job, variant.target), sizes, variant.deviceIds, variant.devicesPerProcess)) {
+    latencyNs.push_back(link.latencyNs);
+    bytesPerUs.push_back(link.bytesPerUs);
+  }
+  op.setCostsAttr(dist::CostsAttr::get(context, latencyNs, bytesPerUs));
+}
+
 void addLayoutPasses(OpPassManager &passes, const Variant &variant, const job::Job &job) {
   if (variant.mesh.empty()) {
     return;
   }
-  passes.addPass(layout::createSeedLayoutsPass(seedOptions(variant, job)));
+  layout::SeedLayoutsPassOptions seed;
+  llvm::append_range(seed.batchAxes, variant.batchAxes);
+  seed.globalBatch = job.global_batch();
+  passes.addPass(layout::createSeedLayoutsPass(seed));
   if (variant.usesStrategy) {
     passes.addPass(strategy::createApplyStrategyPass(job.strategy())); // in the place of rules: it says all that they led to
   } else {

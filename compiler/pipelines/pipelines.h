@@ -16,10 +16,18 @@
 
 namespace ashlar::pipelines {
 
+// An axis of a mesh.
+struct Axis {
+  std::string name;
+  int64_t size;
+
+  bool operator==(const Axis &other) const { return name == other.name && size == other.size; }
+};
+
 // One set of programs of an executable: the mesh they are for, and how many devices of it a process plays.
 struct Variant {
   std::string name;
-  std::vector<std::string> mesh;      // "dp=4", major to minor; empty: one device
+  std::vector<Axis> mesh;             // major to minor; empty: one device
   std::vector<std::string> batchAxes; // those that split the batch
   int64_t devicesPerProcess = 1;
   bool inferParameters = false;        // let inference split parameters, and their state, of which nothing says anything
@@ -50,6 +58,10 @@ void attachRules(mlir::ModuleOp module, const job::Job &job);
 // From an imported model of mode HYBRID, the program of one device with the job's rules attached, to a model like any other, on global
 // shapes. Comes before addTrainPasses.
 void addHybridPasses(mlir::OpPassManager &passes);
+
+// Puts the mesh of a variant on a module, with the ranks that play its devices and what its links cost on the job's machine; on the mesh
+// that the module has already, if any. Nothing to do for a variant without a mesh.
+void attachMesh(mlir::ModuleOp module, const Variant &variant, const job::Job &job);
 
 // From there to a layout on every value. Nothing to do for a variant without a mesh.
 void addLayoutPasses(mlir::OpPassManager &passes, const Variant &variant, const job::Job &job);

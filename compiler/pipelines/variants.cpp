@@ -81,7 +81,7 @@ VariantList listVariants(const job::Job &job, exec::Target target) {
   VariantList list;
   Variant plain{"default", {}, job::batchAxes(job), 1};
   for (const job::Mesh::Axis &axis : job.mesh().axes()) {
-    plain.mesh.push_back(axis.name() + "=" + std::to_string(axis.size()));
+    plain.mesh.push_back({axis.name(), axis.size()});
   }
   plain.usesStrategy = job.has_strategy();
   plain.inferParameters = job::effectiveMode(job) == job::SEMI_AUTO || job::effectiveMode(job) == job::HYBRID;
@@ -94,7 +94,7 @@ VariantList listVariants(const job::Job &job, exec::Target target) {
   if (list.deterministicRefusal.empty()) {
     // Every axis of the mesh splits the batch, so one axis of all chunks says the same.
     std::string axis = job.mesh().axes().empty() ? "dp" : job.mesh().axes(0).name();
-    Variant chunked{"deterministic", {axis + "=" + std::to_string(chunks)}, {axis}, chunks / ranks};
+    Variant chunked{"deterministic", {{axis, chunks}}, {axis}, chunks / ranks};
     if (job.deterministic().always()) {
       list.variants.clear();
     }

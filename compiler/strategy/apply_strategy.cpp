@@ -18,6 +18,10 @@
 using namespace mlir;
 
 namespace ashlar::strategy {
+
+#define GEN_PASS_DEF_APPLYSTRATEGYPASS
+#include "compiler/strategy/passes.h.inc"
+
 namespace {
 
 using Tensor = job::Strategy::Tensor;
@@ -257,20 +261,30 @@ private:
   MLIRContext *context;
 };
 
-class ApplyStrategyPass : public PassWrapper<ApplyStrategyPass, OperationPass<ModuleOp>> {
-public:
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(ApplyStrategyPass)
-
+struct ApplyStrategyPass : public impl::ApplyStrategyPassBase<ApplyStrategyPass> {
+  using ApplyStrategyPassBase::ApplyStrategyPassBase;
   explicit ApplyStrategyPass(const job::Strategy &strategy) : strategy(strategy) {}
 
+  LogicalResult initialize(MLIRContext *context) override {
+    if (strategy) {
+      return success();
+    }
+    llvm::Expected<job::Strategy> loaded = loadStrategy(file);
+    if (!loaded) {
+      return emitError(UnknownLoc::get(context)) << llvm::toString(loaded.takeError());
+    }
+    strategy = std::move(*loaded);
+    return success();
+  }
+
   void runOnOperation() override {
-    if (failed(applyStrategy(getOperation(), strategy))) {
+    if (failed(applyStrategy(getOperation(), *strategy))) {
       signalPassFailure();
     }
   }
 
 private:
-  job::Strategy strategy;
+  std::optional<job::Strategy> strategy; // that of the option, once it is read
 };
 
 } // namespace

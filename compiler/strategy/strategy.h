@@ -7,6 +7,7 @@
 #define ASHLAR_COMPILER_STRATEGY_STRATEGY_H
 
 #include "compiler/job/job.pb.h"
+#include "dialects/dist/dist.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/Pass.h"
@@ -23,7 +24,13 @@ job::Strategy readStrategy(mlir::ModuleOp module);
 // strategy must be of this very module: what is missing on either side, or has another type, is an error, which names the first.
 mlir::LogicalResult applyStrategy(mlir::ModuleOp module, const job::Strategy &strategy);
 
-// Creates a pass that does so. It keeps a copy of the strategy.
+#define GEN_PASS_DECL
+#include "compiler/strategy/passes.h.inc"
+
+#define GEN_PASS_REGISTRATION
+#include "compiler/strategy/passes.h.inc"
+
+// Creates ashlar-apply-strategy for a strategy that is there already. It keeps a copy.
 std::unique_ptr<mlir::Pass> createApplyStrategyPass(const job::Strategy &strategy);
 
 // Returns the text of a file with the strategy: a job with this one field.

@@ -23,9 +23,6 @@ def SeedLayoutsPass : Pass<"ashlar-seed-layouts", "::mlir::ModuleOp"> {
   let options = [
     ListOption<"mesh", "mesh", "std::string", "axes of the mesh, major to minor, as name=size; none when the module has a mesh">,
     ListOption<"batchAxes", "batch-axes", "std::string", "axes that split the batch, major to minor; none leaves it whole">,
-    ListOption<"deviceIds", "device-ids", "int64_t", "rank of each device of the mesh, row-major; none: the devices in turn">,
-    ListOption<"latencyNs", "latency-ns", "int64_t", "time of a message along each axis; none: no costs on the mesh">,
-    ListOption<"bytesPerUs", "bytes-per-us", "int64_t", "rate of the links along each axis; as many as latencies">,
     Option<"globalBatch", "global-batch", "int64_t", /*default=*/"0", "size of the batch; 0 takes dim 0 of a function's first argument">,
   ];
   let dependentDialects = ["::ashlar::dist::DistDialect"];

@@ -59,22 +59,6 @@ FailureOr<dist::MeshAttr> createMesh(ModuleOp module, ArrayRef<std::string> axes
   return mesh;
 }
 
-// Puts on the mesh which ranks play its devices and what its links cost, as far as given.
-LogicalResult describeMesh(dist::MeshOp mesh, ArrayRef<int64_t> deviceIds, ArrayRef<int64_t> latencyNs, ArrayRef<int64_t> bytesPerUs) {
-  if (!deviceIds.empty()) {
-    mesh.setDeviceIds(deviceIds);
-  }
-  if (!latencyNs.empty() || !bytesPerUs.empty()) {
-    auto emitError = [&] { return mesh.emitOpError(); };
-    auto costs = dist::CostsAttr::getChecked(function_ref<InFlightDiagnostic()>(emitError), mesh.getContext(), latencyNs, bytesPerUs);
-    if (!costs) {
-      return failure();
-    }
-    mesh.setCostsAttr(costs);
-  }
-  return mesh.verify();
-}
-
 // Splits dim 0 of the arguments of `function` that hold the batch.
 LogicalResult splitBatch(func::FuncOp function, dist::MeshAttr mesh, ArrayRef<StringAttr> axes, int64_t batch) {
   for (auto [index, type] : llvm::enumerate(function.getArgumentTypes())) {
@@ -101,7 +85,7 @@ struct SeedLayouts : impl::SeedLayoutsPassBase<SeedLayouts> {
 
   void runOnOperation() override {
     FailureOr<dist::MeshAttr> created = createMesh(getOperation(), *mesh);
-    if (failed(created) || failed(describeMesh(dist::findMesh(getOperation()), *deviceIds, *latencyNs, *bytesPerUs))) {
+    if (failed(created)) {
       return signalPassFailure();
     }
     dist::AxisList axes;

@@ -155,8 +155,9 @@ void addDistPasses(OpPassManager &passes, ModuleOp program) {
   variant.inferParameters = program->hasAttr(kSplitVariablesAttr);
   dist::MeshAttr mesh = dist::findMesh(program).getMesh();
   for (auto [axis, size] : llvm::zip_equal(mesh.getAxes(), mesh.getSizes())) {
-    variant.mesh.push_back((axis.getValue() + "=" + Twine(size)).str());
+    variant.mesh.push_back({axis.str(), size});
   }
+  pipelines::attachMesh(program, variant, job::Job());
   pipelines::addLayoutPasses(passes, variant, job::Job());
   pipelines::addDistPasses(passes, variant);
 }
@@ -173,7 +174,7 @@ Verdict checkProgram(ModuleOp program, const CheckOptions &options) {
   countOps(program, "nn", options.census);
   OwningOpRef<ModuleOp> after = program.clone();
   PassManager dist(program.getContext());
-  options.addPasses ? options.addPasses(dist, program) : addDistPasses(dist, program);
+  options.addPasses ? options.addPasses(dist, *after) : addDistPasses(dist, *after);
   if (failed(dist.run(*after))) {
     return {FailureKind::Passes, error.text};
   }

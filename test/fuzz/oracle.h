@@ -68,7 +68,8 @@ struct CheckOptions {
   Census *census = nullptr;                // of the ops of the program, and the collectives that came out
 };
 
-// Adds the compiler's passes of layout and partition for a program with a mesh; variables as kSplitVariablesAttr says.
+// Adds the compiler's passes of layout and partition for a program with a mesh, and says on the mesh what its links cost; variables as
+// kSplitVariablesAttr says.
 void addDistPasses(mlir::OpPassManager &passes, mlir::ModuleOp program);
 
 // Checks a program: @init, if there, then @forward, or twice @train_step and once @eval_step. Leaves it as it is.

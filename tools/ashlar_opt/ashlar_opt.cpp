@@ -5,6 +5,7 @@
 #include "compiler/file/output_file.h"
 #include "compiler/file/process.h"
 #include "compiler/reference/passes.h"
+#include "compiler/strategy/strategy.h"
 #include "dialects/dist/dist.h"
 #include "dialects/exec/exec.h"
 #include "dialects/nn/nn.h"
@@ -37,6 +38,7 @@ int run(int argc, char **argv) {
   ashlar::layout::registerAshlarLayoutPasses();
   ashlar::lower::registerAshlarLowerPasses();
   ashlar::partition::registerAshlarPartitionPasses();
+  ashlar::strategy::registerAshlarStrategyPasses();
   ashlar::train::registerAshlarTrainPasses();
   auto [input, output] = mlir::registerAndParseCLIOptions(argc, argv, "Ashlar pass tool\n", registry);
   mlir::MlirOptMainConfig config = mlir::MlirOptMainConfig::createFromCLOptions();

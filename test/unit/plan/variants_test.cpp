@@ -59,10 +59,10 @@ TEST_CASE("variants: a training job has a default and a deterministic one", "[pl
   REQUIRE(list.deterministicRefusal.empty());
   REQUIRE(list.variants.size() == 2);
   REQUIRE(list.variants[0].name == "default");
-  REQUIRE(list.variants[0].mesh == std::vector<std::string>{"b=4"});
+  REQUIRE(list.variants[0].mesh == std::vector<pipelines::Axis>{{"b", 4}});
   REQUIRE(list.variants[0].devicesPerProcess == 1);
   REQUIRE(list.variants[1].name == "deterministic");
-  REQUIRE(list.variants[1].mesh == std::vector<std::string>{"b=8"});
+  REQUIRE(list.variants[1].mesh == std::vector<pipelines::Axis>{{"b", 8}});
   REQUIRE(list.variants[1].batchAxes == std::vector<std::string>{"b"});
   REQUIRE(list.variants[1].devicesPerProcess == 2);
 }
@@ -70,8 +70,28 @@ TEST_CASE("variants: a training job has a default and a deterministic one", "[pl
 TEST_CASE("variants: one device plays all chunks", "[plan][variants]") {
   pipelines::VariantList list = pipelines::listVariants(jobOf(std::string(kTraining) + "global_batch: 64 deterministic { chunks: 16 }"));
   REQUIRE(list.variants[0].mesh.empty());
-  REQUIRE(list.variants[1].mesh == std::vector<std::string>{"dp=16"});
+  REQUIRE(list.variants[1].mesh == std::vector<pipelines::Axis>{{"dp", 16}});
   REQUIRE(list.variants[1].devicesPerProcess == 16);
+}
+
+TEST_CASE("variants: what is known of the machine stands on the mesh, a new one or one that is there", "[plan][variants]") {
+  job::Job job =
+      jobOf("mesh { axes { name: \"dp\" size: 2 } axes { name: \"tp\" size: 2 } device_ids: [0, 2, 1, 3] } machine { ranks_per_host: 2 "
+            "intra_host { latency_us: 0.2 bandwidth_gb_per_s: 29 } inter_host { latency_us: 5.2 bandwidth_gb_per_s: 1.2 } }");
+  pipelines::Variant variant = pipelines::listVariants(job).variants.front();
+  for (const char *text : {"module {}", "module { dist.mesh @mine <[\"dp\" = 2, \"tp\" = 2]> }"}) {
+    INFO(text);
+    OwningOpRef<ModuleOp> module = test::parse(text);
+    pipelines::attachMesh(*module, variant, job);
+    REQUIRE(count<dist::MeshOp>(*module) == 1);
+    dist::MeshOp mesh = dist::findMesh(*module);
+    REQUIRE(succeeded(mesh.verify()));
+    CHECK((mesh.getMesh().getAxes().back() == "tp" && mesh.getMesh().numDevices() == 4));
+    CHECK(mesh.getDeviceIds() == ArrayRef<int64_t>{0, 2, 1, 3});
+    // Ranks 0 and 2 are on two hosts, so tp is between hosts.
+    CHECK(mesh.getCostsAttr().getLatencyNs() == ArrayRef<int64_t>{200, 5200});
+    CHECK(mesh.getCostsAttr().getBytesPerUs() == ArrayRef<int64_t>{29000, 1200});
+  }
 }
 
 TEST_CASE("variants: always deterministic leaves one variant", "[plan][variants]") {

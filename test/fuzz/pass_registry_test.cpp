@@ -40,6 +40,8 @@ const std::map<std::string, const char *> kComparedElsewhere = {
     {"ashlar-init", "test/fuzz/train_passes_test.cpp"},
     {"ashlar-verify-train", "test/fuzz/train_passes_test.cpp"},
     {"ashlar-lift-hybrid", "test/unit/layout/hybrid_test.cpp"},
+    // It needs a file: what a saved strategy leads to is compared with what the rules led to.
+    {"ashlar-apply-strategy", "test/driver/strategy.test"},
     // Instruction tables are not interpreted: executables are compared with the program.
     {"ashlar-plan-memory", "test/fuzz/executable.h"},
     {"ashlar-verify-exec", "test/fuzz/executable.h"},

@@ -27,6 +27,7 @@ done
 for room in train layout partition lower; do
   copy "$build/passes/$room/passes.md" "passes_$room.md"
 done
+copy "$build/compiler/strategy/passes.md" passes_strategy.md
 if [ ${#stale[@]} -gt 0 ]; then
   echo "error: ${stale[*]} differ from what the td files say; run tools/update_docs.sh" >&2
   exit 1

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Which liberties the code generator may take with the arithmetic of a kernel, on every target: docs/numbers.md. It may fuse a product with
-// a sum, and reorder what the kernel itself marks; nothing is replaced by an approximation.
+// a term of a sum that the kernel itself marks, and reorder that; nothing is replaced by an approximation.
 
 #ifndef ASHLAR_COMPILER_TARGET_ARITHMETIC_H
 #define ASHLAR_COMPILER_TARGET_ARITHMETIC_H
@@ -16,7 +16,9 @@ inline bool isRounded(mlir::Operation *op) {
   return llvm::isa<mlir::arith::MulFOp, mlir::arith::DivFOp>(op) && llvm::all_of(op->getUsers(), llvm::IsaPred<mlir::arith::TruncFOp>);
 }
 
-// Gives a floating-point op its fast-math flags: `contract`, and those of reductions that it has.
+// Gives a floating-point op its fast-math flags: those that it has, of reductions, and `contract`, except to element-wise sums. LLVM fuses
+// a product with a sum only where the product has no other use, so two kernels that compute one value, each for itself, would round it
+// differently, and the gradient of a maximum would not find the maximum again.
 inline void setFastMathFlags(mlir::arith::ArithFastMathInterface op) {
   using Flags = mlir::arith::FastMathFlags;
   if (llvm::isa<mlir::arith::ExtFOp, mlir::arith::TruncFOp>(op)) {
@@ -24,7 +26,8 @@ inline void setFastMathFlags(mlir::arith::ArithFastMathInterface op) {
   }
   mlir::arith::FastMathFlagsAttr own = op.getFastMathFlagsAttr();
   Flags reordered = own ? own.getValue() & (Flags::reassoc | Flags::nsz) : Flags::none;
-  Flags flags = isRounded(op) ? Flags::none : Flags::contract | reordered;
+  bool isElementwiseSum = llvm::isa<mlir::arith::AddFOp, mlir::arith::SubFOp>(op) && reordered == Flags::none;
+  Flags flags = isRounded(op) || isElementwiseSum ? Flags::none : Flags::contract | reordered;
   op->setAttr(op.getFastMathAttrName(), mlir::arith::FastMathFlagsAttr::get(op->getContext(), flags));
 }
 

@@ -21,17 +21,10 @@ namespace {
 
 using Builder = ImplicitLocOpBuilder;
 
-// A product may be fused with a sum; everything else is IEEE 754's, with NaN, infinities, signs of zero and subnormal numbers, so that an
-// element does not depend on its place in a loop. Element-wise ops are not reordered: a value that two kernels compute, each for itself,
-// has to be the same number in both, or a maximum is not found again where its gradient goes.
-constexpr arith::FastMathFlags kFastMath = arith::FastMathFlags::contract;
-
-// The terms of a sum may be reordered: that is what lets it vectorise. The sign of a sum that is 0 is lost.
-constexpr arith::FastMathFlags kReordered = kFastMath | arith::FastMathFlags::reassoc | arith::FastMathFlags::nsz;
-
-template <typename Op, typename... Operands> Value math(Builder &b, Operands... operands) {
-  return Op::create(b, operands..., kFastMath);
-}
+// The terms of a sum may be reordered: that is what lets it vectorise. The sign of a sum that is 0 is lost. Element-wise ops are IEEE
+// 754's, with NaN, infinities, signs of zero and subnormal numbers: an element does not depend on its place in a loop, and a value that two
+// kernels compute, each for itself, is the same number in both, or a maximum is not found again where its gradient goes.
+constexpr arith::FastMathFlags kReordered = arith::FastMathFlags::reassoc | arith::FastMathFlags::nsz;
 
 bool isFloat(Value value) {
   return isa<FloatType>(value.getType());
@@ -64,7 +57,7 @@ Value isPositive(Builder &b, Value x) {
 
 template <typename FloatOp, typename IntOp> Value arithmetic(Builder &b, ValueRange operands) {
   if (isFloat(operands[0])) {
-    return b.createOrFold<FloatOp>(operands[0], operands[1], kFastMath); // emitPow looks for a constant
+    return b.createOrFold<FloatOp>(operands[0], operands[1]); // emitPow looks for a constant
   }
   return IntOp::create(b, operands[0], operands[1]);
 }
@@ -72,7 +65,7 @@ template <typename FloatOp, typename IntOp> Value arithmetic(Builder &b, ValueRa
 // Integers: x / 0 is 0 and the lowest value / -1 wraps around, where the processor's instruction would trap.
 Value divide(Builder &b, Value lhs, Value rhs) {
   if (isFloat(lhs)) {
-    return arith::DivFOp::create(b, lhs, rhs, kFastMath);
+    return arith::DivFOp::create(b, lhs, rhs);
   }
   Type type = lhs.getType();
   Value zero = constant(b, type, 0), one = constant(b, type, 1);
@@ -93,23 +86,23 @@ Value emitSign(Builder &b, Value x) {
 // 1 / (1 + e^-x) = e^x / (1 + e^x), of which that one whose exponential is at most 1: it can become subnormal, but not overflow.
 Value emitSigmoid(Builder &b, Value x) {
   Value one = constant(b, x.getType(), 1), zero = constant(b, x.getType(), 0);
-  Value exponential = math<math::ExpOp>(b, math<arith::NegFOp>(b, math<math::AbsFOp>(b, x)));
+  Value exponential = math::ExpOp::create(b, arith::NegFOp::create(b, math::AbsFOp::create(b, x)));
   Value numerator = arith::SelectOp::create(b, compare(b, nn::Predicate::Lt, x, zero), exponential, one);
-  return divide(b, numerator, math<arith::AddFOp>(b, one, exponential));
+  return divide(b, numerator, arith::AddFOp::create(b, one, exponential));
 }
 
 Value emitGelu(Builder &b, nn::GeluOp op, Value x) {
   Type type = x.getType();
   Value inner;
   if (op.getTanhApproximation()) {
-    Value cube = math<arith::MulFOp>(b, math<arith::MulFOp>(b, x, x), x);
-    Value sum = math<arith::AddFOp>(b, x, math<arith::MulFOp>(b, cube, constant(b, type, 0.044715)));
-    inner = math<math::TanhOp>(b, math<arith::MulFOp>(b, sum, constant(b, type, std::sqrt(2 / M_PI))));
+    Value cube = arith::MulFOp::create(b, arith::MulFOp::create(b, x, x), x);
+    Value sum = arith::AddFOp::create(b, x, arith::MulFOp::create(b, cube, constant(b, type, 0.044715)));
+    inner = math::TanhOp::create(b, arith::MulFOp::create(b, sum, constant(b, type, std::sqrt(2 / M_PI))));
   } else {
-    inner = math<math::ErfOp>(b, math<arith::MulFOp>(b, x, constant(b, type, std::sqrt(0.5))));
+    inner = math::ErfOp::create(b, arith::MulFOp::create(b, x, constant(b, type, std::sqrt(0.5))));
   }
-  Value half = math<arith::MulFOp>(b, x, constant(b, type, 0.5));
-  return math<arith::MulFOp>(b, half, math<arith::AddFOp>(b, inner, constant(b, type, 1)));
+  Value half = arith::MulFOp::create(b, x, constant(b, type, 0.5));
+  return arith::MulFOp::create(b, half, arith::AddFOp::create(b, inner, constant(b, type, 1)));
 }
 
 // Truncates toward zero; what the integer type does not hold becomes the nearest number that it does, and NaN 0, where the processor's
@@ -152,8 +145,8 @@ Value emitCast(Builder &b, Value x, Type to) {
 // x^(1/2) as pow has it: 0 for -0 and infinite for -infinity.
 Value emitRoot(Builder &b, Value x) {
   Value infinity = constant(b, x.getType(), std::numeric_limits<double>::infinity());
-  Value isLowest = compare(b, nn::Predicate::Eq, x, math<arith::NegFOp>(b, infinity));
-  return arith::SelectOp::create(b, isLowest, infinity, math<math::AbsFOp>(b, math<math::SqrtOp>(b, x)));
+  Value isLowest = compare(b, nn::Predicate::Eq, x, arith::NegFOp::create(b, infinity));
+  return arith::SelectOp::create(b, isLowest, infinity, math::AbsFOp::create(b, math::SqrtOp::create(b, x)));
 }
 
 // Small constant exponents become products and roots; anything else calls pow.
@@ -161,8 +154,8 @@ Value emitPow(Builder &b, Value x, Value exponent) {
   if (auto known = exponent.getDefiningOp<arith::ConstantOp>()) {
     double value = cast<FloatAttr>(known.getValue()).getValueAsDouble();
     if (value == 2 || value == 3) {
-      Value square = math<arith::MulFOp>(b, x, x);
-      return value == 2 ? square : math<arith::MulFOp>(b, square, x);
+      Value square = arith::MulFOp::create(b, x, x);
+      return value == 2 ? square : arith::MulFOp::create(b, square, x);
     }
     if (value == 1) {
       return x;
@@ -172,7 +165,7 @@ Value emitPow(Builder &b, Value x, Value exponent) {
       return value > 0 ? root : divide(b, constant(b, x.getType(), 1), root);
     }
   }
-  return math<math::PowFOp>(b, x, exponent);
+  return math::PowFOp::create(b, x, exponent);
 }
 
 Value shiftRight(Builder &b, Value x, int64_t bits) {
@@ -225,13 +218,13 @@ Value emitRandom(Builder &b, nn::RandomOp op, ValueRange operands) {
 // Of an integer without math.absi, which the cuda target has no code for.
 Value emitAbs(Builder &b, Value x) {
   if (isFloat(x)) {
-    return math<math::AbsFOp>(b, x);
+    return math::AbsFOp::create(b, x);
   }
   return arith::MaxSIOp::create(b, x, arith::SubIOp::create(b, constant(b, x.getType(), 0), x));
 }
 
 Value emitNeg(Builder &b, Value x) {
-  return isFloat(x) ? math<arith::NegFOp>(b, x) : Value(arith::SubIOp::create(b, constant(b, x.getType(), 0), x));
+  return isFloat(x) ? Value(arith::NegFOp::create(b, x)) : Value(arith::SubIOp::create(b, constant(b, x.getType(), 0), x));
 }
 
 } // namespace
@@ -244,14 +237,14 @@ Value emitScalarOp(Builder &b, Operation *op, ValueRange in) {
       .Case([&](nn::CastOp cast) { return emitCast(b, in[0], computedType(cast.getType().getElementType())); })
       .Case([&](nn::CompareOp cmp) { return compare(b, cmp.getPredicate(), in[0], in[1]); })
       .Case([&](nn::DivOp) { return divide(b, in[0], in[1]); })
-      .Case([&](nn::ErfOp) { return math<math::ErfOp>(b, in[0]); })
-      .Case([&](nn::ExpOp) { return math<math::ExpOp>(b, in[0]); })
+      .Case([&](nn::ErfOp) { return math::ErfOp::create(b, in[0]); })
+      .Case([&](nn::ExpOp) { return math::ExpOp::create(b, in[0]); })
       .Case([&](nn::GeluOp gelu) { return emitGelu(b, gelu, in[0]); })
       .Case([&](nn::LeakyReluOp leaky) -> Value {
-        Value scaled = math<arith::MulFOp>(b, in[0], constant(b, in[0].getType(), leaky.getAlpha().convertToDouble()));
+        Value scaled = arith::MulFOp::create(b, in[0], constant(b, in[0].getType(), leaky.getAlpha().convertToDouble()));
         return arith::SelectOp::create(b, isPositive(b, in[0]), in[0], scaled);
       })
-      .Case([&](nn::LogOp) { return math<math::LogOp>(b, in[0]); })
+      .Case([&](nn::LogOp) { return math::LogOp::create(b, in[0]); })
       .Case([&](nn::MaxOp) { return arithmetic<arith::MaximumFOp, arith::MaxSIOp>(b, in); })
       .Case([&](nn::MinOp) { return arithmetic<arith::MinimumFOp, arith::MinSIOp>(b, in); })
       .Case([&](nn::MulOp) { return arithmetic<arith::MulFOp, arith::MulIOp>(b, in); })
@@ -268,9 +261,9 @@ Value emitScalarOp(Builder &b, Operation *op, ValueRange in) {
       .Case([&](nn::SelectOp) -> Value { return arith::SelectOp::create(b, in[0], in[1], in[2]); })
       .Case([&](nn::SigmoidOp) { return emitSigmoid(b, in[0]); })
       .Case([&](nn::SignOp) { return emitSign(b, in[0]); })
-      .Case([&](nn::SqrtOp) { return math<math::SqrtOp>(b, in[0]); })
+      .Case([&](nn::SqrtOp) { return math::SqrtOp::create(b, in[0]); })
       .Case([&](nn::SubOp) { return arithmetic<arith::SubFOp, arith::SubIOp>(b, in); })
-      .Case([&](nn::TanhOp) { return math<math::TanhOp>(b, in[0]); });
+      .Case([&](nn::TanhOp) { return math::TanhOp::create(b, in[0]); });
 }
 
 Value emitCombine(Builder &b, Reduction kind, Value lhs, Value rhs) {

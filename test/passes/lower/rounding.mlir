@@ -6,7 +6,7 @@
 
 // CHECK-NOT: arith.subf {{.*}}{{reassoc|nsz}}
 // CHECK-NOT: {{arcp|afn}}
-// CHECK: arith.addf {{.*}} fastmath<reassoc,nsz,contract>
+// CHECK: arith.addf {{.*}} fastmath<reassoc,nsz>
 // CHECK-NOT: arith.subf {{.*}}{{reassoc|nsz}}
 // CHECK-NOT: {{arcp|afn}}
 func.func @forward(%x: tensor<64x32xf32> {nn.name = "x"}, %y: tensor<64x32xf32> {nn.name = "y"}) -> (tensor<64xf32> {nn.name = "sums"}) {

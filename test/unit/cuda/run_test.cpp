@@ -95,12 +95,12 @@ TEST_CASE("code: bf16 is rounded to even, NaN stays", "[cuda][run]") {
   CHECK((y.back() & 0x7fff) > 0x7f80);
 }
 
-TEST_CASE("code: a product that is rounded to 16 bits stays so when it is added to", "[cuda][run]") {
+TEST_CASE("code: a product that is rounded to 16 bits stays so as a term of a sum", "[cuda][run]") {
   // -2.5 * 0.19995 is half way between two f16 and becomes -0.5. A fused multiply-add would give 2^-13.
   std::vector<uint16_t> x(test::kElements, 0xc100);
   std::string body = "%ta = arith.extf %x : f16 to f32\n%tb = arith.constant 0.199951171875 : f32\n%tc = arith.mulf %ta, %tb : f32\n"
                      "%td = arith.truncf %tc : f32 to f16\n%te = arith.extf %td : f16 to f32\n%tf = arith.constant 0.5 : f32\n"
-                     "%tg = arith.addf %te, %tf : f32\n%y = arith.truncf %tg : f32 to f16";
+                     "%tg = arith.addf %te, %tf fastmath<reassoc,nsz> : f32\n%y = arith.truncf %tg : f32 to f16";
   CHECK((runElementwise<uint16_t>(body, "f16", x)[0] & 0x7fff) == 0);
 }
 

@@ -6,7 +6,7 @@
 
 #include "compiler/job/job.h"
 #include "dialects/exec/exec.h"
-#include "passes/lower/constant_pool.h"
+#include "passes/lower/memory/constant_pool.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/AttrTypeSubElements.h"

@@ -8,7 +8,7 @@
 #include "compiler/target/host_code.h"
 #include "dialects/nn/nn.h"
 #include "dialects/support/element_type.h"
-#include "passes/lower/kernel_emitter.h"
+#include "passes/lower/kernels/kernel_emitter.h"
 #include "passes/lower/passes.h"
 #include "test/unit/lower/simulated_kernel.h"
 

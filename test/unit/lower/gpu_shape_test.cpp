@@ -2,7 +2,7 @@
 //
 // How rows and columns are shared out between blocks and threads of a GPU.
 
-#include "passes/lower/gpu_shape.h"
+#include "passes/lower/kernels/gpu/gpu_shape.h"
 
 #include <catch2/catch.hpp>
 

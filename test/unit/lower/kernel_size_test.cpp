@@ -8,7 +8,7 @@
 
 #include "compiler/reference/equivalence.h"
 #include "dialects/exec/exec.h"
-#include "passes/lower/kernel_size.h"
+#include "passes/lower/kernels/kernel_size.h"
 #include "passes/lower/passes.h"
 
 #include "mlir/Pass/PassManager.h"

@@ -2,7 +2,7 @@
 //
 // The arena packer on random lifetimes, against checks that look at every pair and every time.
 
-#include "passes/lower/arena.h"
+#include "passes/lower/memory/arena.h"
 #include "test/unit/reference/parsed_module.h"
 
 #include <catch2/catch.hpp>

@@ -4,8 +4,8 @@
 // every write destroys what it overlaps, so a wrong in-place decision, a wrong order of copies or an overlap shows.
 
 #include "dialects/exec/exec.h"
+#include "passes/lower/memory/program.h"
 #include "passes/lower/passes.h"
-#include "passes/lower/program.h"
 #include "test/unit/plan/random_program.h"
 #include "test/unit/reference/parsed_module.h"
 

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Expands composite ops, and gives products the form that the library or the kernels take.
+
+#include "passes/lower/fusion/product_sums.h"
+#include "passes/lower/kernels/fusible.h"
+#include "passes/lower/passes.h"
+
+#include "dialects/nn/nn.h"
+#include "dialects/support/element_type.h"
+#include "dialects/support/tensor_values.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/IRMapping.h"
+#include "mlir/IR/ImplicitLocOpBuilder.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "llvm/ADT/SetVector.h"
+
+namespace ashlar::lower {
+
+#define GEN_PASS_DEF_EXPANDOPSPASS
+#include "passes/lower/passes.h.inc"
+
+namespace {
+
+using namespace mlir;
+
+// Returns `value` with its last two dims swapped.
+Value swapLastDims(ImplicitLocOpBuilder &b, Value value) {
+  auto permutation = llvm::to_vector(llvm::seq<int64_t>(0, typeOf(value).getRank()));
+  std::swap(permutation.end()[-1], permutation.end()[-2]);
+  return nn::TransposeOp::create(b, value, permutation);
+}
+
+// out[.., m, n] = sum over k of lhs[.., m, k] * rhs[.., n, k]
+Value expandMatMul(ImplicitLocOpBuilder &b, nn::MatMulOp op) {
+  Value lhs = op.getTransposeA() ? swapLastDims(b, op.getLhs()) : op.getLhs();
+  Value rhs = op.getTransposeB() ? op.getRhs() : swapLastDims(b, op.getRhs());
+  RankedTensorType type = op.getType();
+  int64_t rank = type.getRank();
+  SmallVector<int64_t> shape(type.getShape());
+  shape.push_back(typeOf(lhs).getShape().back());
+  RankedTensorType product = type.clone(shape);
+  auto lhsDims = llvm::to_vector(llvm::seq<int64_t>(0, rank - 2));
+  auto rhsDims = lhsDims;
+  lhsDims.append({rank - 2, rank});
+  rhsDims.append({rank - 1, rank});
+  Value multiplied =
+      nn::MulOp::create(b, nn::BroadcastOp::create(b, product, lhs, lhsDims), nn::BroadcastOp::create(b, product, rhs, rhsDims));
+  return nn::ReduceOp::create(b, Reduction::Sum, multiplied, ArrayRef<int64_t>{rank});
+}
+
+// Returns the operand of `value` when it is a transpose of just the last two dims, else null.
+Value getTransposed(Value value) {
+  auto transpose = value.getDefiningOp<nn::TransposeOp>();
+  if (!transpose) {
+    return {};
+  }
+  auto expected = llvm::to_vector(llvm::seq<int64_t>(0, transpose.getType().getRank()));
+  std::swap(expected.end()[-1], expected.end()[-2]);
+  return ArrayRef<int64_t>(expected) == transpose.getPermutation() ? transpose.getInput() : Value();
+}
+
+// Takes a transpose of the last two dims into the flags of a library product.
+void foldTransposes(nn::MatMulOp op) {
+  if (Value input = getTransposed(op.getLhs())) {
+    op.getLhsMutable().assign(input);
+    op.setTransposeA(!op.getTransposeA());
+  }
+  if (Value input = getTransposed(op.getRhs())) {
+    op.getRhsMutable().assign(input);
+    op.setTransposeB(!op.getTransposeB());
+  }
+}
+
+// Returns `value` with all dims but the last as one.
+Value mergeRows(ImplicitLocOpBuilder &b, Value value) {
+  RankedTensorType type = typeOf(value);
+  int64_t columns = type.getShape().back();
+  return nn::ReshapeOp::create(b, type.clone({type.getNumElements() / columns, columns}), value);
+}
+
+// (batch..., m, k) x broadcast of (k, n) along the batch is one product of (batch * m, k) with (k, n): no copy of the weight.
+Value mergeBatchIntoRows(ImplicitLocOpBuilder &b, nn::MatMulOp op) {
+  auto broadcast = op.getRhs().getDefiningOp<nn::BroadcastOp>();
+  int64_t rank = op.getType().getRank();
+  if (rank < 3 || op.getTransposeA() || !broadcast || broadcast.getDims() != ArrayRef<int64_t>{rank - 2, rank - 1}) {
+    return {};
+  }
+  Value rows = mergeRows(b, op.getLhs());
+  RankedTensorType type = op.getType().clone({shapeOf(rows).front(), op.getType().getShape().back()});
+  Value product = nn::MatMulOp::create(b, type, rows, broadcast.getInput(), /*transpose_a=*/false, /*transpose_b=*/op.getTransposeB());
+  return nn::ReshapeOp::create(b, op.getType(), product);
+}
+
+// The sum over the batch of (batch..., k, m)^T x (batch..., k, n) is one product that contracts over (batch * k): the gradient of a weight
+// that all of the batch shares, without a product for each element of it.
+Value mergeBatchIntoContraction(ImplicitLocOpBuilder &b, nn::ReduceOp op) {
+  auto product = op.getInput().getDefiningOp<nn::MatMulOp>();
+  if (!product || !product->hasOneUse() || op.getKind() != Reduction::Sum || !product.getTransposeA() || product.getTransposeB()) {
+    return {};
+  }
+  auto batch = llvm::to_vector(llvm::seq<int64_t>(0, product.getType().getRank() - 2));
+  if (op.getDims() != ArrayRef<int64_t>(batch) || product.getType().getNumElements() == 0) {
+    return {};
+  }
+  Value lhs = mergeRows(b, product.getLhs()), rhs = mergeRows(b, product.getRhs());
+  return nn::MatMulOp::create(b, op.getType(), lhs, rhs, /*transpose_a=*/true, /*transpose_b=*/false);
+}
+
+// Returns the operand of `op` that is a product, or what follows it inside the library's call, seen in another shape with the same last
+// dim, by `op` alone; null when there is none that the call could go on with.
+OpOperand *getReshapedProduct(Operation *op, exec::Target target) {
+  for (OpOperand &operand : op->getOpOperands()) {
+    auto reshape = operand.get().getDefiningOp<nn::ReshapeOp>();
+    Operation *last = reshape && reshape->hasOneUse() ? reshape.getInput().getDefiningOp() : nullptr;
+    if (last && last->hasOneUse() && followsInProduct(op, last, target) &&
+        shapeOf(reshape).take_back() == shapeOf(reshape.getInput()).take_back()) {
+      return &operand;
+    }
+  }
+  return nullptr;
+}
+
+// Computes what follows a product of merged rows before the reshape, so that it can join the product: bias(reshape(p)) = reshape(bias(p)).
+Value moveBeforeReshape(ImplicitLocOpBuilder &b, Operation *op, exec::Target target) {
+  bool isBiasOrActivation = isa<nn::AddOp, nn::CastOp>(op) || isLibraryActivation(op, target);
+  OpOperand *product = isBiasOrActivation ? getReshapedProduct(op, target) : nullptr;
+  if (!product) {
+    return {};
+  }
+  Value input = product->get().getDefiningOp<nn::ReshapeOp>().getInput();
+  IRMapping mapping;
+  mapping.map(product->get(), input);
+  if (isa<nn::AddOp>(op)) {
+    Value other = op->getOperand(1 - product->getOperandNumber()), bias = getBias(other);
+    if (!bias) {
+      return {};
+    }
+    mapping.map(other, nn::BroadcastOp::create(b, typeOf(input), bias, ArrayRef<int64_t>{typeOf(input).getRank() - 1}).getResult());
+  }
+  Value moved = b.clone(*op, mapping)->getResult(0);
+  moved.setType(typeOf(op->getResult(0)).clone(shapeOf(input)));
+  return nn::ReshapeOp::create(b, typeOf(op->getResult(0)), moved);
+}
+
+// Returns the result of `op` computed from operands converted to f32, and rounded to its type; null when no operand is bf16 or f16.
+Value computeWide(ImplicitLocOpBuilder &b, Operation *op) {
+  IRMapping mapping;
+  for (Value operand : op->getOperands()) {
+    if (RankedTensorType type = typeOf(operand); isNarrowFloat(type.getElementType())) {
+      mapping.map(operand, nn::CastOp::create(b, type.clone(b.getF32Type()), operand).getResult());
+    }
+  }
+  if (mapping.getValueMap().empty()) {
+    return {};
+  }
+  Value wide = b.clone(*op, mapping)->getResult(0);
+  RankedTensorType type = typeOf(wide);
+  if (!isNarrowFloat(type.getElementType())) {
+    return wide;
+  }
+  wide.setType(type.clone(b.getF32Type()));
+  return nn::CastOp::create(b, type, wide);
+}
+
+struct ExpandOps : impl::ExpandOpsPassBase<ExpandOps> {
+  using ExpandOpsPassBase::ExpandOpsPassBase;
+
+  // Whether the product is of a type and size for the library, of whichever target.
+  bool goesToLibrary(nn::MatMulOp op) {
+    RankedTensorType type = op.getType();
+    Type element = op.getLhs().getType().getElementType();
+    int64_t k = op.getLhs().getType().getShape().end()[op.getTransposeA() ? -2 : -1];
+    return (element.isF32() || isNarrowFloat(element)) && type.getNumElements() * k >= gemmFlops;
+  }
+
+  // Composites, and library products in the form that the library takes.
+  Value expand(ImplicitLocOpBuilder &b, Operation *op) {
+    if (auto composition = dyn_cast<ExpandableOpInterface>(op)) {
+      return composition.buildExpansion(b);
+    }
+    if (auto matmul = dyn_cast<nn::MatMulOp>(op); matmul && goesToLibrary(matmul)) {
+      foldTransposes(matmul);
+      return mergeBatchIntoRows(b, matmul);
+    }
+    return {};
+  }
+
+  // Sums of bf16 or f16 are computed in f32 and rounded once. The GPU's library does that itself, and so do its scatter kernels, which hold
+  // their sums in registers.
+  Value sumWide(ImplicitLocOpBuilder &b, Operation *op) {
+    bool isGpu = target == exec::Target::Cuda;
+    if (auto matmul = dyn_cast<nn::MatMulOp>(op)) {
+      return isGpu && goesToLibrary(matmul) ? Value() : computeWide(b, op);
+    }
+    if (auto reduce = dyn_cast<nn::ReduceOp>(op)) {
+      return reduce.getKind() == Reduction::Sum ? computeWide(b, op) : Value();
+    }
+    return isa<nn::ScatterAddOp>(op) && !isGpu ? computeWide(b, op) : Value();
+  }
+
+  // Replaces every op for which `rewrite` makes another value.
+  void rewriteOps(function_ref<Value(ImplicitLocOpBuilder &, Operation *)> rewrite) {
+    SmallVector<Operation *> ops;
+    getOperation().walk([&](Operation *op) { ops.push_back(op); });
+    for (Operation *op : ops) {
+      ImplicitLocOpBuilder b(op->getLoc(), op);
+      if (Value value = rewrite(b, op)) {
+        llvm::SmallSetVector<Operation *, 4> operands; // without another use they would keep others from being fused
+        for (Value operand : op->getOperands()) {
+          operands.insert(operand.getDefiningOp());
+        }
+        op->getResult(0).replaceAllUsesWith(value);
+        op->erase();
+        for (Operation *operand : operands) {
+          if (operand && isOpTriviallyDead(operand)) {
+            operand->erase();
+          }
+        }
+      }
+    }
+  }
+
+  void runOnOperation() override {
+    rewriteOps([](ImplicitLocOpBuilder &, Operation *op) { // nothing below asks whose gradient a value is
+      auto gradient = dyn_cast<nn::GradientOp>(op);
+      return gradient ? gradient.getValue() : Value();
+    });
+    rewriteOps([](ImplicitLocOpBuilder &b, Operation *op) { // the product is left without a use
+      auto reduce = dyn_cast<nn::ReduceOp>(op);
+      return reduce ? mergeBatchIntoContraction(b, reduce) : Value();
+    });
+    rewriteOps([&](ImplicitLocOpBuilder &b, Operation *op) { return expand(b, op); });
+    rewriteOps([&](ImplicitLocOpBuilder &b, Operation *op) { return sumWide(b, op); });
+    if (target == exec::Target::Cuda) {
+      rewriteOps([&](ImplicitLocOpBuilder &b, Operation *op) { return moveBeforeReshape(b, op, target); });
+    }
+    rewriteOps([&](ImplicitLocOpBuilder &b, Operation *op) {
+      auto matmul = dyn_cast<nn::MatMulOp>(op);
+      return matmul && !goesToLibrary(matmul) ? expandMatMul(b, matmul) : Value();
+    });
+    if (target == exec::Target::Cuda) {
+      joinSumsToProducts(getOperation(), [&](Operation *op) { return goesToLibrary(cast<nn::MatMulOp>(op)); });
+    }
+  }
+};
+
+} // namespace
+} // namespace ashlar::lower

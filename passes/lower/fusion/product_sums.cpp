@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Finds, for each sum over rows, a product that contracts over the same rows of the same tensor. What is between them are changes of shape
+// that move nothing, and a conversion to f32, since the library sums in f32 anyway.
+
+#include "passes/lower/fusion/product_sums.h"
+
+#include "passes/lower/kernels/fusible.h"
+
+#include "dialects/exec/exec.h"
+#include "dialects/nn/nn.h"
+#include "dialects/support/tensor_values.h"
+
+using namespace mlir;
+
+namespace ashlar::lower {
+namespace {
+
+// Returns the tensor whose rows (all dims but the last) the reduction sums; null when it does anything else.
+Value summedRows(nn::ReduceOp reduce) {
+  Value input = reduce.getInput();
+  int64_t rank = typeOf(input).getRank();
+  if (reduce.getKind() != Reduction::Sum || rank < 2 || !llvm::equal(reduce.getDims(), llvm::seq<int64_t>(0, rank - 1))) {
+    return {};
+  }
+  auto cast = input.getDefiningOp<nn::CastOp>();
+  return cast && cast.getType().getElementType().isF32() ? cast.getInput() : input;
+}
+
+// Calls `visit` for the uses of the rows of `value`, as they are or seen as a matrix of the same rows.
+void forEachUseAsMatrix(Value value, function_ref<void(OpOperand &)> visit) {
+  for (OpOperand &use : value.getUses()) {
+    auto reshape = dyn_cast<nn::ReshapeOp>(use.getOwner());
+    bool keepsRows = reshape && reshape.getType().getRank() == 2 && reshape.getType().getShape().back() == shapeOf(value).back();
+    if (!reshape) {
+      visit(use);
+    } else if (keepsRows) {
+      llvm::for_each(reshape.getResult().getUses(), visit);
+    }
+  }
+}
+
+class Joiner {
+public:
+  Joiner(func::FuncOp function, function_ref<bool(Operation *)> goesToLibrary) : function(function), goesToLibrary(goesToLibrary) {}
+
+  void run() {
+    SmallVector<nn::ReduceOp> sums;
+    function.walk([&](nn::ReduceOp reduce) { sums.push_back(reduce); });
+    for (nn::ReduceOp reduce : sums) {
+      Value rows = summedRows(reduce);
+      OpOperand *use = rows && !reduce->use_empty() ? findProduct(rows, reduce) : nullptr;
+      if (use) {
+        join(reduce, *use);
+      }
+    }
+  }
+
+private:
+  func::FuncOp function;
+  function_ref<bool(Operation *)> goesToLibrary;
+
+  // Returns the use of the rows by a product that can make the sum too.
+  OpOperand *findProduct(Value rows, nn::ReduceOp reduce) {
+    OpOperand *found = nullptr;
+    forEachUseAsMatrix(rows, [&](OpOperand &use) {
+      auto product = dyn_cast<nn::MatMulOp>(use.getOwner());
+      if (!found && product && contractsRows(product, use.getOperandNumber()) && canJoin(product, reduce)) {
+        found = &use;
+      }
+    });
+    return found;
+  }
+
+  static bool contractsRows(nn::MatMulOp product, unsigned operand) {
+    return product.getType().getRank() == 2 && (operand == 0 ? product.getTransposeA() : !product.getTransposeB());
+  }
+
+  bool canJoin(nn::MatMulOp product, nn::ReduceOp reduce) {
+    bool sameType = product.getType().getElementType() == reduce.getType().getElementType();
+    bool hasEpilogue =
+        llvm::any_of(product->getUsers(), [&](Operation *user) { return followsInProduct(user, product, exec::Target::Cuda); });
+    return sameType && !hasEpilogue && !product->use_empty() && goesToLibrary(product) && placeFor(product, reduce);
+  }
+
+  // Returns where both can be computed, before all users of either; null when there is no such place.
+  static Operation *placeFor(nn::MatMulOp product, nn::ReduceOp reduce) {
+    if (product->isBeforeInBlock(reduce)) {
+      return product;
+    }
+    if (isAvailable(product.getLhs(), reduce) && isAvailable(product.getRhs(), reduce)) {
+      return reduce;
+    }
+    return isUsedBefore(reduce, product) ? nullptr : product.getOperation();
+  }
+
+  // Whether something before `limit` uses the result.
+  static bool isUsedBefore(nn::ReduceOp reduce, Operation *limit) {
+    return llvm::any_of(reduce->getUsers(), [&](Operation *user) { return user->isBeforeInBlock(limit); });
+  }
+
+  // Whether the value can be had at `point`: at most seen in another shape.
+  static bool isAvailable(Value value, Operation *point) {
+    Operation *def = value.getDefiningOp();
+    auto reshape = dyn_cast_or_null<nn::ReshapeOp>(def);
+    return !def || def->isBeforeInBlock(point) || (reshape && isAvailable(reshape.getInput(), point));
+  }
+
+  static Value makeAvailable(OpBuilder &builder, Value value, Operation *point) {
+    auto reshape = value.getDefiningOp<nn::ReshapeOp>();
+    if (!reshape || reshape->isBeforeInBlock(point)) {
+      return value;
+    }
+    return nn::ReshapeOp::create(builder, reshape.getLoc(), reshape.getType(), makeAvailable(builder, reshape.getInput(), point));
+  }
+
+  void join(nn::ReduceOp reduce, OpOperand &use) {
+    auto product = cast<nn::MatMulOp>(use.getOwner());
+    Operation *point = placeFor(product, reduce);
+    OpBuilder builder(point);
+    Value lhs = makeAvailable(builder, product.getLhs(), point), rhs = makeAvailable(builder, product.getRhs(), point);
+    auto sumOf = use.getOperandNumber() == 0 ? exec::OperandSum::Lhs : exec::OperandSum::Rhs;
+    auto joined = exec::ProductWithSumsOp::create(builder, product.getLoc(), product.getType(), reduce.getType(), sumOf, lhs, rhs,
+                                                  product.getTransposeA(), product.getTransposeB());
+    product.replaceAllUsesWith(joined.getProduct());
+    reduce.replaceAllUsesWith(joined.getSums());
+    product.erase();
+    Operation *input = reduce.getInput().getDefiningOp();
+    reduce.erase();
+    if (input && isOpTriviallyDead(input)) {
+      input->erase();
+    }
+  }
+};
+
+} // namespace
+
+void joinSumsToProducts(func::FuncOp function, function_ref<bool(Operation *)> goesToLibrary) {
+  Joiner(function, goesToLibrary).run();
+}
+
+} // namespace ashlar::lower

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Sums that a library product can make on its way: the gradient of a bias, beside that of its weight.
+
+#ifndef ASHLAR_PASSES_LOWER_FUSION_PRODUCT_SUMS_H
+#define ASHLAR_PASSES_LOWER_FUSION_PRODUCT_SUMS_H
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+namespace ashlar::lower {
+
+// Makes one exec.product_with_sums of a product for which `goesToLibrary` holds and of a sum over all rows of one of its operands, which it
+// contracts over, where both have one element type. Each product takes one sum at most.
+//   %dw = nn.matmul %dy, %x {transpose_a};  %db = nn.reduce sum %dy dims = [0]
+//   ==>  %dw, %db = exec.product_with_sums lhs %dy, %x transpose_a
+void joinSumsToProducts(mlir::func::FuncOp function, llvm::function_ref<bool(mlir::Operation *)> goesToLibrary);
+
+} // namespace ashlar::lower
+
+#endif // ASHLAR_PASSES_LOWER_FUSION_PRODUCT_SUMS_H

@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Rewrites one fusion at a time. State: which dim is split into how many segments, and for each value of the old body its counterpart in
+// the new one, where each full value has one dim more. A fusion with a view that cannot be seen in the new shape stays as it is.
+
+#include "passes/lower/fusion/split_reductions.h"
+
+#include "passes/lower/kernels/fusible.h"
+#include "passes/lower/kernels/gpu/gpu_shape.h"
+#include "passes/lower/kernels/kernel_nest.h"
+#include "passes/lower/kernels/row_passes.h"
+
+#include "dialects/support/tensor_values.h"
+
+#include "mlir/IR/IRMapping.h"
+#include "mlir/IR/ImplicitLocOpBuilder.h"
+#include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+
+namespace ashlar::lower {
+
+namespace {
+
+class Splitter {
+public:
+  explicit Splitter(exec::FusionOp fusion)
+      : fusion(fusion), body(fusion.getBody().front()), shape(KernelShape::get(fusion)), passes(body, shape.domain),
+        b(fusion.getLoc(), fusion) {}
+
+  void run() {
+    chooseSegments();
+    if (segments > 1 && canSplit()) {
+      exec::FusionOp first = emitFirst();
+      emitSecond(first);
+      fusion.erase();
+    }
+  }
+
+private:
+  exec::FusionOp fusion;
+  Block &body;
+  KernelShape shape;
+  RowPasses passes;
+  ImplicitLocOpBuilder b;
+  int64_t splitDim = 0, segments = 1;
+  IRMapping mapping;
+  SmallVector<Value> firstResults; // of the old body: full ones and reductions
+
+  bool isFull(Value value) const { return shapeOf(value) == ArrayRef<int64_t>(shape.domain); }
+  Operation *yield() { return body.getTerminator(); }
+
+  void chooseSegments() {
+    SplitLoops loops(shape);
+    int64_t kept = countIterations(loops.kept), reduced = countIterations(loops.reduced);
+    if (kept * reduced == 0 || loops.reduced.empty()) {
+      return;
+    }
+    int64_t blocks;
+    if (shape.loops.back().reduced) {
+      blocks = llvm::divideCeil(kept, shareOutRows(reduced, /*lanes=*/4, /*heldBytes=*/0).rowsABlock);
+    } else {
+      int64_t columns = loops.kept.back().size;
+      blocks = kept / columns * shareOutColumns(reduced, columns, /*lanes=*/4, /*accumulatorBytes=*/4).blocks;
+    }
+    splitDim = (*body.getOps<nn::ReduceOp>().begin()).getDims().front();
+    int64_t size = shape.domain[splitDim];
+    segments = countSegments(size, kept * reduced / size, blocks);
+  }
+
+  // Whether all that reads an operand whose shape changes can read it in the new one.
+  bool canSplit(BlockArgument argument) {
+    std::optional<int64_t> dim = splitDimOf(argument);
+    return !dim || llvm::all_of(argument.getUsers(), [&](Operation *user) {
+      auto broadcast = dyn_cast<nn::BroadcastOp>(user);
+      return broadcast ? positionIn(broadcast.getDims()) == dim && !isFull(argument)
+                       : isFull(argument) && (isElementwise(user) || isa<nn::ReduceOp>(user));
+    });
+  }
+
+  // Whether nothing along the row depends on a reduction, and every op has a counterpart.
+  bool canSplit() {
+    bool readsFit = llvm::all_of(body.getArguments(), [&](BlockArgument argument) { return canSplit(argument); });
+    return readsFit && passes.lastLevel() == 1 && llvm::all_of(body.without_terminator(), [&](Operation &op) {
+             Value result = op.getResult(0);
+             if (!isFull(result) || isa<nn::ReduceOp>(op)) {
+               return isElementwise(&op) || isa<nn::ReduceOp, nn::ConstantOp>(op);
+             }
+             if (auto broadcast = dyn_cast<nn::BroadcastOp>(op)) {
+               bool isSplit = llvm::is_contained(broadcast.getDims(), splitDim);
+               return passes.levelOf(result) == 0 && (!isSplit || isa<BlockArgument>(broadcast.getInput()));
+             }
+             return passes.levelOf(result) == 0 && (isElementwise(&op) || isa<nn::ConstantOp, nn::IndexOp>(op));
+           });
+  }
+
+  // Returns a type with dim `dim`, the split one, as two.
+  RankedTensorType split(RankedTensorType type, int64_t dim) const {
+    SmallVector<int64_t> sizes(type.getShape());
+    sizes[dim] /= segments;
+    sizes.insert(sizes.begin() + dim, segments);
+    return type.clone(sizes);
+  }
+
+  // Returns where in `dims` the split dim is, if it is there.
+  std::optional<int64_t> positionIn(ArrayRef<int64_t> dims) const {
+    auto found = llvm::find(dims, splitDim);
+    return found == dims.end() ? std::nullopt : std::optional<int64_t>(found - dims.begin());
+  }
+
+  // How the first fusion reads an operand: which of its dims is the split one.
+  std::optional<int64_t> splitDimOf(BlockArgument argument) {
+    if (isFull(argument)) {
+      return splitDim;
+    }
+    for (Operation *user : argument.getUsers()) {
+      if (auto broadcast = dyn_cast<nn::BroadcastOp>(user)) {
+        if (auto position = positionIn(broadcast.getDims())) {
+          return position;
+        }
+      }
+    }
+    return std::nullopt;
+  }
+
+  // Emits the counterpart of an op of the old body that needs no segments put together.
+  void emitCounterpart(OpBuilder &inner, Operation &op) {
+    Operation *copy = inner.clone(op, mapping);
+    Value result = copy->getResult(0);
+    if (auto reduce = dyn_cast<nn::ReduceOp>(copy)) {
+      auto dims = llvm::map_to_vector(reduce.getDims(), [&](int64_t dim) { return dim + (dim >= splitDim ? 1 : 0); });
+      reduce.setDims(dims);
+      SmallVector<int64_t> sizes(shapeOf(op.getResult(0)));
+      sizes.insert(sizes.begin() + splitDim, segments);
+      result.setType(typeOf(result).clone(sizes));
+      return;
+    }
+    if (!isFull(op.getResult(0))) {
+      return;
+    }
+    RankedTensorType type = split(typeOf(op.getResult(0)), splitDim);
+    TypeSwitch<Operation *>(copy)
+        .Case([&](nn::ConstantOp constant) { constant.setValueAttr(cast<DenseElementsAttr>(constant.getValue()).resizeSplat(type)); })
+        .Case([&](nn::BroadcastOp broadcast) {
+          SmallVector<int64_t> dims;
+          for (int64_t dim : broadcast.getDims()) {
+            if (dim == splitDim) {
+              dims.push_back(dim);
+            }
+            dims.push_back(dim + (dim >= splitDim ? 1 : 0));
+          }
+          broadcast.setDims(dims);
+        })
+        .Case([&](nn::IndexOp index) {
+          SmallVector<int64_t> strides(index.getStrides());
+          strides.insert(strides.begin() + splitDim, strides[splitDim] * type.getDimSize(splitDim + 1));
+          index.setStrides(strides);
+        });
+    copy->getResult(0).setType(type);
+  }
+
+  exec::FusionOp emitFirst() {
+    SmallVector<Value> inputs;
+    Region region;
+    Block &block = region.emplaceBlock();
+    for (BlockArgument argument : body.getArguments()) {
+      Value input = fusion.getInputs()[argument.getArgNumber()];
+      if (std::optional<int64_t> dim = splitDimOf(argument)) {
+        input = nn::ReshapeOp::create(b, split(typeOf(input), *dim), input);
+      }
+      inputs.push_back(input);
+      mapping.map(argument, block.addArgument(input.getType(), argument.getLoc()));
+    }
+    OpBuilder inner(fusion.getContext());
+    inner.setInsertionPointToEnd(&block);
+    for (Operation &op : body.without_terminator()) {
+      if (passes.levelOf(op.getResult(0)) == 0 || isa<nn::ReduceOp>(op)) {
+        emitCounterpart(inner, op);
+      }
+    }
+    llvm::SetVector<Value> results;
+    for (Operation &op : body.without_terminator()) {
+      bool isYielded = llvm::is_contained(yield()->getOperands(), op.getResult(0));
+      if (isa<nn::ReduceOp>(op) || (isYielded && passes.levelOf(op.getResult(0)) == 0)) {
+        results.insert(op.getResult(0));
+      }
+    }
+    firstResults = llvm::to_vector(results);
+    SmallVector<Value> yielded = llvm::map_to_vector(firstResults, [&](Value value) { return mapping.lookup(value); });
+    exec::YieldOp::create(inner, fusion.getLoc(), yielded);
+    auto first = exec::FusionOp::create(b, TypeRange(ValueRange(yielded)), fusion.getKind(), inputs);
+    first.getBody().takeBody(region);
+    return first;
+  }
+
+  // Returns the value in the second fusion for one of the old body: what it does not find it computes or takes as an operand.
+  Value import(Value value, OpBuilder &inner, Block &block, SmallVectorImpl<Value> &inputs, IRMapping &second) {
+    if (Value known = second.lookupOrNull(value)) {
+      return known;
+    }
+    if (auto argument = dyn_cast<BlockArgument>(value)) {
+      inputs.push_back(fusion.getInputs()[argument.getArgNumber()]);
+      second.map(value, block.addArgument(value.getType(), value.getLoc()));
+      return second.lookup(value);
+    }
+    for (Value operand : value.getDefiningOp()->getOperands()) {
+      import(operand, inner, block, inputs, second);
+    }
+    return inner.clone(*value.getDefiningOp(), second)->getResult(0);
+  }
+
+  void emitSecond(exec::FusionOp first) {
+    SmallVector<Value> inputs;
+    IRMapping second;
+    Region region;
+    Block &block = region.emplaceBlock();
+    OpBuilder inner(fusion.getContext());
+    inner.setInsertionPointToEnd(&block);
+    for (auto [value, result] : llvm::zip_equal(firstResults, first.getOutputs())) {
+      if (auto reduce = value.getDefiningOp<nn::ReduceOp>()) {
+        inputs.push_back(result);
+        Value segment = block.addArgument(result.getType(), reduce.getLoc());
+        second.map(value, nn::ReduceOp::create(inner, reduce.getLoc(), reduce.getKind(), segment, ArrayRef<int64_t>{splitDim}).getResult());
+      }
+    }
+    SmallVector<unsigned> numbers;
+    SmallVector<Value> yielded;
+    for (auto [i, value] : llvm::enumerate(yield()->getOperands())) {
+      auto found = llvm::find(firstResults, value);
+      if (found != firstResults.end() && !value.getDefiningOp<nn::ReduceOp>()) {
+        Value result = first.getOutputs()[found - firstResults.begin()];
+        bool isSplit = result.getType() != value.getType();
+        fusion.getResult(i).replaceAllUsesWith(isSplit ? nn::ReshapeOp::create(b, value.getType(), result).getResult() : result);
+      } else {
+        numbers.push_back(i);
+        yielded.push_back(import(value, inner, block, inputs, second));
+      }
+    }
+    exec::YieldOp::create(inner, fusion.getLoc(), yielded);
+    auto partial = cast<RankedTensorType>(block.getArgument(0).getType());
+    exec::FusionKind kind = splitDim + 1 == partial.getRank() ? exec::FusionKind::Rows : exec::FusionKind::Columns;
+    auto fused = exec::FusionOp::create(b, TypeRange(ValueRange(yielded)), kind, inputs);
+    fused.getBody().takeBody(region);
+    for (auto [number, result] : llvm::zip_equal(numbers, fused.getOutputs())) {
+      fusion.getResult(number).replaceAllUsesWith(result);
+    }
+  }
+};
+
+} // namespace
+
+void splitReductions(func::FuncOp function) {
+  for (auto fusion : llvm::make_early_inc_range(function.getOps<exec::FusionOp>())) {
+    if (fusion.getKind() == exec::FusionKind::Rows || fusion.getKind() == exec::FusionKind::Columns) {
+      Splitter(fusion).run();
+    }
+  }
+}
+
+} // namespace ashlar::lower

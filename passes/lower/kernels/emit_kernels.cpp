@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Kernel functions and what they may overwrite; the loop nests are in emit_cpu_*.cpp and emit_gpu_*.cpp.
+
+#include "passes/lower/kernels/kernel_emitter.h"
+
+#include "passes/lower/kernels/cpu/cpu_kernel.h"
+#include "passes/lower/kernels/fusible.h"
+#include "passes/lower/kernels/gpu/gpu_kernel.h"
+
+#include "dialects/support/tensor_values.h"
+
+using namespace mlir;
+
+namespace ashlar::lower {
+
+namespace {
+
+// The memref of a tensor in a kernel: flat, a bool is a byte.
+MemRefType flatType(RankedTensorType type) {
+  Type element = type.getElementType();
+  return MemRefType::get({type.getNumElements()}, element.isInteger(1) ? IntegerType::get(type.getContext(), 8) : element);
+}
+
+} // namespace
+
+FailureOr<func::FuncOp> emitKernel(exec::FusionOp fusion, ArrayRef<int64_t> alias, SymbolTable &symbols, StringRef name,
+                                   exec::Target target) {
+  if (fusion.getKind() == exec::FusionKind::Gemm) {
+    return fusion.emitOpError("of kind gemm has no generated kernel");
+  }
+  SmallVector<Type> arguments;
+  for (Value input : fusion.getInputs()) {
+    arguments.push_back(flatType(typeOf(input)));
+  }
+  for (auto [output, operand] : llvm::zip_equal(fusion.getOutputs(), alias)) {
+    if (operand < 0) {
+      arguments.push_back(flatType(typeOf(output)));
+    }
+  }
+  OpBuilder builder(fusion.getContext());
+  if (target == exec::Target::Cpu) {
+    arguments.append(2, builder.getIndexType());
+  }
+  auto function = func::FuncOp::create(fusion.getLoc(), name, builder.getFunctionType(arguments, {}));
+  symbols.insert(function);
+  function.addEntryBlock();
+  if (target == exec::Target::Cpu) {
+    CpuKernel(fusion, function, alias).emit();
+  } else {
+    GpuKernel(fusion, function, alias).emit();
+  }
+  return function;
+}
+
+bool mayAlias(exec::FusionOp fusion, unsigned operand, unsigned result, exec::Target target) {
+  if (fusion.getKind() == exec::FusionKind::Gemm || fusion.getKind() == exec::FusionKind::Scatter ||
+      fusion.getInputs()[operand].getType() != fusion.getOutputs()[result].getType()) {
+    return false;
+  }
+  // Every element-wise op reads the operand where it writes; a view may read it elsewhere, a reduction's own result is accumulated before
+  // all is read.
+  Value argument = fusion.getBody().getArgument(operand);
+  Value yielded = fusion.getBody().front().getTerminator()->getOperand(result);
+  if (auto reduce = yielded.getDefiningOp<nn::ReduceOp>(); reduce && fusion.getKind() == exec::FusionKind::Columns) {
+    return false;
+  }
+  KernelShape shape = KernelShape::get(fusion);
+  bool isFull = shapeOf(yielded) == ArrayRef<int64_t>(shape.domain);
+  // All threads of a row read what belongs to the row, one of them writes, and they do not wait for each other before it does.
+  if (!isFull && target == exec::Target::Cuda) {
+    return false;
+  }
+  return llvm::all_of(argument.getUsers(), [&](Operation *user) {
+    return isElementwise(user) || (isFull && isa<nn::ReduceOp>(user)) || isa<exec::YieldOp>(user);
+  });
+}
+
+} // namespace ashlar::lower

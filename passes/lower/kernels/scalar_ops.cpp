@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The scalar form of every element-wise nn op. exp, log, tanh and erf stay math ops here: the target decides how to approximate them.
+
+#include "passes/lower/kernels/scalar_emitter.h"
+
+#include "dialects/nn/nn.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+#include <cmath>
+#include <limits>
+
+using namespace mlir;
+
+namespace ashlar::lower {
+
+namespace {
+
+using Builder = ImplicitLocOpBuilder;
+
+// The terms of a sum may be reordered: that is what lets it vectorise. The sign of a sum that is 0 is lost. Element-wise ops are IEEE
+// 754's, with NaN, infinities, signs of zero and subnormal numbers: an element does not depend on its place in a loop, and a value that two
+// kernels compute, each for itself, is the same number in both, or a maximum is not found again where its gradient goes.
+constexpr arith::FastMathFlags kReordered = arith::FastMathFlags::reassoc | arith::FastMathFlags::nsz;
+
+bool isFloat(Value value) {
+  return isa<FloatType>(value.getType());
+}
+
+Value constant(Builder &b, Type type, double value) {
+  if (isa<FloatType>(type)) {
+    return arith::ConstantOp::create(b, b.getFloatAttr(type, value));
+  }
+  return arith::ConstantOp::create(b, b.getIntegerAttr(type, static_cast<int64_t>(value)));
+}
+
+Value compare(Builder &b, nn::Predicate predicate, Value lhs, Value rhs) {
+  using F = arith::CmpFPredicate;
+  using I = arith::CmpIPredicate;
+  static constexpr F floats[] = {F::OEQ, F::UNE, F::OLT, F::OLE, F::OGT, F::OGE};
+  static constexpr I ints[] = {I::eq, I::ne, I::slt, I::sle, I::sgt, I::sge};
+  // A bool compares as unsigned: false < true.
+  static constexpr I bools[] = {I::eq, I::ne, I::ult, I::ule, I::ugt, I::uge};
+  auto which = static_cast<size_t>(predicate);
+  if (isFloat(lhs)) {
+    return arith::CmpFOp::create(b, floats[which], lhs, rhs);
+  }
+  return arith::CmpIOp::create(b, lhs.getType().isInteger(1) ? bools[which] : ints[which], lhs, rhs);
+}
+
+Value isPositive(Builder &b, Value x) {
+  return compare(b, nn::Predicate::Gt, x, constant(b, x.getType(), 0));
+}
+
+template <typename FloatOp, typename IntOp> Value arithmetic(Builder &b, ValueRange operands) {
+  if (isFloat(operands[0])) {
+    return b.createOrFold<FloatOp>(operands[0], operands[1]); // emitPow looks for a constant
+  }
+  return IntOp::create(b, operands[0], operands[1]);
+}
+
+// Integers: x / 0 is 0 and the lowest value / -1 wraps around, where the processor's instruction would trap.
+Value divide(Builder &b, Value lhs, Value rhs) {
+  if (isFloat(lhs)) {
+    return arith::DivFOp::create(b, lhs, rhs);
+  }
+  Type type = lhs.getType();
+  Value zero = constant(b, type, 0), one = constant(b, type, 1);
+  Value byZero = compare(b, nn::Predicate::Eq, rhs, zero), byMinusOne = compare(b, nn::Predicate::Eq, rhs, constant(b, type, -1));
+  Value safe = arith::SelectOp::create(b, arith::OrIOp::create(b, byZero, byMinusOne), one, rhs);
+  Value quotient = arith::DivSIOp::create(b, lhs, safe);
+  Value negated = arith::SubIOp::create(b, zero, lhs);
+  return arith::SelectOp::create(b, byZero, zero, arith::SelectOp::create(b, byMinusOne, negated, quotient));
+}
+
+// Neither above nor below 0 are zeros, which keep their sign, and NaN.
+Value emitSign(Builder &b, Value x) {
+  Value zero = constant(b, x.getType(), 0);
+  Value below = arith::SelectOp::create(b, compare(b, nn::Predicate::Lt, x, zero), constant(b, x.getType(), -1), x);
+  return arith::SelectOp::create(b, isPositive(b, x), constant(b, x.getType(), 1), below);
+}
+
+// 1 / (1 + e^-x) = e^x / (1 + e^x), of which that one whose exponential is at most 1: it can become subnormal, but not overflow.
+Value emitSigmoid(Builder &b, Value x) {
+  Value one = constant(b, x.getType(), 1), zero = constant(b, x.getType(), 0);
+  Value exponential = math::ExpOp::create(b, arith::NegFOp::create(b, math::AbsFOp::create(b, x)));
+  Value numerator = arith::SelectOp::create(b, compare(b, nn::Predicate::Lt, x, zero), exponential, one);
+  return divide(b, numerator, arith::AddFOp::create(b, one, exponential));
+}
+
+Value emitGelu(Builder &b, nn::GeluOp op, Value x) {
+  Type type = x.getType();
+  Value inner;
+  if (op.getTanhApproximation()) {
+    Value cube = arith::MulFOp::create(b, arith::MulFOp::create(b, x, x), x);
+    Value sum = arith::AddFOp::create(b, x, arith::MulFOp::create(b, cube, constant(b, type, 0.044715)));
+    inner = math::TanhOp::create(b, arith::MulFOp::create(b, sum, constant(b, type, std::sqrt(2 / M_PI))));
+  } else {
+    inner = math::ErfOp::create(b, arith::MulFOp::create(b, x, constant(b, type, std::sqrt(0.5))));
+  }
+  Value half = arith::MulFOp::create(b, x, constant(b, type, 0.5));
+  return arith::MulFOp::create(b, half, arith::AddFOp::create(b, inner, constant(b, type, 1)));
+}
+
+// Truncates toward zero; what the integer type does not hold becomes the nearest number that it does, and NaN 0, where the processor's
+// instruction would give anything.
+Value emitInteger(Builder &b, Value x, IntegerType to) {
+  double limit = std::ldexp(1.0, static_cast<int>(to.getWidth()) - 1);
+  Value low = constant(b, x.getType(), -limit), high = constant(b, x.getType(), limit);
+  Value isLow = compare(b, nn::Predicate::Lt, x, low), isHigh = compare(b, nn::Predicate::Ge, x, high);
+  Value fits = arith::AndIOp::create(b, compare(b, nn::Predicate::Ge, x, low), compare(b, nn::Predicate::Lt, x, high));
+  Value integer = arith::FPToSIOp::create(b, to, arith::SelectOp::create(b, fits, x, constant(b, x.getType(), 0)));
+  Value most = arith::ConstantOp::create(b, b.getIntegerAttr(to, APInt::getSignedMaxValue(to.getWidth())));
+  Value least = arith::ConstantOp::create(b, b.getIntegerAttr(to, APInt::getSignedMinValue(to.getWidth())));
+  return arith::SelectOp::create(b, isHigh, most, arith::SelectOp::create(b, isLow, least, integer));
+}
+
+Value emitCast(Builder &b, Value x, Type to) {
+  Type from = x.getType();
+  if (from == to) {
+    return x;
+  }
+  if (to.isInteger(1)) {
+    return compare(b, nn::Predicate::Ne, x, constant(b, from, 0));
+  }
+  if (isa<FloatType>(from)) {
+    if (isa<FloatType>(to)) {
+      return from.getIntOrFloatBitWidth() < to.getIntOrFloatBitWidth() ? Value(arith::ExtFOp::create(b, to, x))
+                                                                       : Value(arith::TruncFOp::create(b, to, x));
+    }
+    return emitInteger(b, x, cast<IntegerType>(to));
+  }
+  if (isa<FloatType>(to)) {
+    return from.isInteger(1) ? Value(arith::UIToFPOp::create(b, to, x)) : Value(arith::SIToFPOp::create(b, to, x));
+  }
+  if (from.getIntOrFloatBitWidth() > to.getIntOrFloatBitWidth()) {
+    return arith::TruncIOp::create(b, to, x);
+  }
+  return from.isInteger(1) ? Value(arith::ExtUIOp::create(b, to, x)) : Value(arith::ExtSIOp::create(b, to, x));
+}
+
+// x^(1/2) as pow has it: 0 for -0 and infinite for -infinity.
+Value emitRoot(Builder &b, Value x) {
+  Value infinity = constant(b, x.getType(), std::numeric_limits<double>::infinity());
+  Value isLowest = compare(b, nn::Predicate::Eq, x, arith::NegFOp::create(b, infinity));
+  return arith::SelectOp::create(b, isLowest, infinity, math::AbsFOp::create(b, math::SqrtOp::create(b, x)));
+}
+
+// Small constant exponents become products and roots; anything else calls pow.
+Value emitPow(Builder &b, Value x, Value exponent) {
+  if (auto known = exponent.getDefiningOp<arith::ConstantOp>()) {
+    double value = cast<FloatAttr>(known.getValue()).getValueAsDouble();
+    if (value == 2 || value == 3) {
+      Value square = arith::MulFOp::create(b, x, x);
+      return value == 2 ? square : arith::MulFOp::create(b, square, x);
+    }
+    if (value == 1) {
+      return x;
+    }
+    if (std::abs(value) == 0.5) {
+      Value root = emitRoot(b, x);
+      return value > 0 ? root : divide(b, constant(b, x.getType(), 1), root);
+    }
+  }
+  return math::PowFOp::create(b, x, exponent);
+}
+
+Value shiftRight(Builder &b, Value x, int64_t bits) {
+  return arith::ShRUIOp::create(b, x, constant(b, x.getType(), bits));
+}
+
+// Philox4x32-10 of the four counter words under the two key words.
+SmallVector<Value> emitPhilox(Builder &b, SmallVector<Value> counter, SmallVector<Value> key) {
+  Type word = b.getI32Type();
+  Value multiplier0 = constant(b, word, static_cast<int32_t>(0xD2511F53)),
+        multiplier1 = constant(b, word, static_cast<int32_t>(0xCD9E8D57));
+  Value weyl0 = constant(b, word, static_cast<int32_t>(0x9E3779B9)), weyl1 = constant(b, word, static_cast<int32_t>(0xBB67AE85));
+  for (int round = 0; round < 10; ++round) {
+    auto product0 = arith::MulUIExtendedOp::create(b, multiplier0, counter[0]);
+    auto product1 = arith::MulUIExtendedOp::create(b, multiplier1, counter[2]);
+    Value word0 = arith::XOrIOp::create(b, arith::XOrIOp::create(b, product1.getHigh(), counter[1]), key[0]);
+    Value word2 = arith::XOrIOp::create(b, arith::XOrIOp::create(b, product0.getHigh(), counter[3]), key[1]);
+    counter = {word0, product1.getLow(), word2, product0.getLow()};
+    key = {arith::AddIOp::create(b, key[0], weyl0), arith::AddIOp::create(b, key[1], weyl1)};
+  }
+  return counter;
+}
+
+// Uniform in [0, 1) from one word (f32) or two (f64); the formulas are those of nn.random.
+Value emitUnit(Builder &b, Type type, Value word0, Value word1) {
+  if (type.isF32()) {
+    return arith::MulFOp::create(b, arith::UIToFPOp::create(b, type, shiftRight(b, word0, 8)), constant(b, type, 0x1p-24));
+  }
+  Value high = arith::UIToFPOp::create(b, type, shiftRight(b, word0, 5)), low = arith::UIToFPOp::create(b, type, shiftRight(b, word1, 6));
+  Value sum = arith::AddFOp::create(b, arith::MulFOp::create(b, high, constant(b, type, 0x1p26)), low);
+  return arith::MulFOp::create(b, sum, constant(b, type, 0x1p-53));
+}
+
+Value emitRandom(Builder &b, nn::RandomOp op, ValueRange operands) {
+  Type word = b.getI32Type(), type = computedType(op.getType().getElementType());
+  auto low = [&](Value x) -> Value { return arith::TruncIOp::create(b, word, x); };
+  auto high = [&](Value x) -> Value { return arith::TruncIOp::create(b, word, shiftRight(b, x, 32)); };
+  Value index = operands[0], seed = operands[1], counter = operands[2], stream = operands[3];
+  SmallVector<Value> words = emitPhilox(b, {low(index), high(index), low(counter), stream}, {low(seed), high(seed)});
+  Value uniform = emitUnit(b, type, words[0], words[1]);
+  if (op.getDistribution() == nn::Distribution::Uniform) {
+    return uniform;
+  }
+  Value angle = type.isF32() ? emitUnit(b, type, words[1], {}) : emitUnit(b, type, words[2], words[3]);
+  Value logarithm = math::LogOp::create(b, arith::SubFOp::create(b, constant(b, type, 1), uniform));
+  Value radius = math::SqrtOp::create(b, arith::MulFOp::create(b, constant(b, type, -2), logarithm));
+  return arith::MulFOp::create(b, radius, math::CosOp::create(b, arith::MulFOp::create(b, angle, constant(b, type, 2 * M_PI))));
+}
+
+// Of an integer without math.absi, which the cuda target has no code for.
+Value emitAbs(Builder &b, Value x) {
+  if (isFloat(x)) {
+    return math::AbsFOp::create(b, x);
+  }
+  return arith::MaxSIOp::create(b, x, arith::SubIOp::create(b, constant(b, x.getType(), 0), x));
+}
+
+Value emitNeg(Builder &b, Value x) {
+  return isFloat(x) ? Value(arith::NegFOp::create(b, x)) : Value(arith::SubIOp::create(b, constant(b, x.getType(), 0), x));
+}
+
+} // namespace
+
+Value emitScalarOp(Builder &b, Operation *op, ValueRange in) {
+  return TypeSwitch<Operation *, Value>(op)
+      .Case([&](nn::AbsOp) { return emitAbs(b, in[0]); })
+      .Case([&](nn::AddOp) { return arithmetic<arith::AddFOp, arith::AddIOp>(b, in); })
+      .Case([&](nn::AndOp) -> Value { return arith::AndIOp::create(b, in[0], in[1]); })
+      .Case([&](nn::CastOp cast) { return emitCast(b, in[0], computedType(cast.getType().getElementType())); })
+      .Case([&](nn::CompareOp cmp) { return compare(b, cmp.getPredicate(), in[0], in[1]); })
+      .Case([&](nn::DivOp) { return divide(b, in[0], in[1]); })
+      .Case([&](nn::ErfOp) { return math::ErfOp::create(b, in[0]); })
+      .Case([&](nn::ExpOp) { return math::ExpOp::create(b, in[0]); })
+      .Case([&](nn::GeluOp gelu) { return emitGelu(b, gelu, in[0]); })
+      .Case([&](nn::LeakyReluOp leaky) -> Value {
+        Value scaled = arith::MulFOp::create(b, in[0], constant(b, in[0].getType(), leaky.getAlpha().convertToDouble()));
+        return arith::SelectOp::create(b, isPositive(b, in[0]), in[0], scaled);
+      })
+      .Case([&](nn::LogOp) { return math::LogOp::create(b, in[0]); })
+      .Case([&](nn::MaxOp) { return arithmetic<arith::MaximumFOp, arith::MaxSIOp>(b, in); })
+      .Case([&](nn::MinOp) { return arithmetic<arith::MinimumFOp, arith::MinSIOp>(b, in); })
+      .Case([&](nn::MulOp) { return arithmetic<arith::MulFOp, arith::MulIOp>(b, in); })
+      .Case([&](nn::NegOp) { return emitNeg(b, in[0]); })
+      .Case([&](nn::NotOp) -> Value { return arith::XOrIOp::create(b, in[0], constant(b, in[0].getType(), 1)); })
+      .Case([&](nn::OrOp) -> Value { return arith::OrIOp::create(b, in[0], in[1]); })
+      .Case([&](nn::PowOp) { return emitPow(b, in[0], in[1]); })
+      .Case([&](nn::RandomOp random) { return emitRandom(b, random, in); })
+      .Case([&](nn::ReluOp) -> Value {
+        // Written so that a NaN stays a NaN.
+        Value zero = constant(b, in[0].getType(), 0);
+        return arith::SelectOp::create(b, compare(b, nn::Predicate::Le, in[0], zero), zero, in[0]);
+      })
+      .Case([&](nn::SelectOp) -> Value { return arith::SelectOp::create(b, in[0], in[1], in[2]); })
+      .Case([&](nn::SigmoidOp) { return emitSigmoid(b, in[0]); })
+      .Case([&](nn::SignOp) { return emitSign(b, in[0]); })
+      .Case([&](nn::SqrtOp) { return math::SqrtOp::create(b, in[0]); })
+      .Case([&](nn::SubOp) { return arithmetic<arith::SubFOp, arith::SubIOp>(b, in); })
+      .Case([&](nn::TanhOp) { return math::TanhOp::create(b, in[0]); });
+}
+
+Value emitCombine(Builder &b, Reduction kind, Value lhs, Value rhs) {
+  switch (kind) {
+  case Reduction::Sum:
+    return isFloat(lhs) ? Value(arith::AddFOp::create(b, lhs, rhs, kReordered)) : Value(arith::AddIOp::create(b, lhs, rhs));
+  case Reduction::Max:
+  case Reduction::Min:
+    break;
+  }
+  bool isMax = kind == Reduction::Max;
+  if (!isFloat(lhs)) {
+    return isMax ? Value(arith::MaxSIOp::create(b, lhs, rhs)) : Value(arith::MinSIOp::create(b, lhs, rhs));
+  }
+  return isMax ? Value(arith::MaximumFOp::create(b, lhs, rhs, kReordered)) : Value(arith::MinimumFOp::create(b, lhs, rhs, kReordered));
+}
+
+Value emitNeutral(Builder &b, Reduction kind, Type type) {
+  bool isFloatType = isa<FloatType>(type);
+  switch (kind) {
+  case Reduction::Sum:
+    return constant(b, type, 0);
+  case Reduction::Max:
+    return isFloatType ? constant(b, type, -std::numeric_limits<double>::infinity())
+                       : arith::ConstantOp::create(b, b.getIntegerAttr(type, APInt::getSignedMinValue(type.getIntOrFloatBitWidth())));
+  case Reduction::Min:
+    return isFloatType ? constant(b, type, std::numeric_limits<double>::infinity())
+                       : arith::ConstantOp::create(b, b.getIntegerAttr(type, APInt::getSignedMaxValue(type.getIntOrFloatBitWidth())));
+  }
+  llvm_unreachable("unknown reduction");
+}
+
+} // namespace ashlar::lower

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One exec op for each instruction: kernel, library matrix product, collective or copy.
+
+#include "passes/lower/memory/instruction_emitter.h"
+
+#include "runtime/abi/ashlar_rt.h"
+
+#include "mlir/IR/Builders.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+
+namespace ashlar::lower {
+namespace {
+
+// What a gemm fusion computes, with its operands as numbers of the fusion's operands.
+struct Gemm {
+  Value product;
+  unsigned lhs = 0, rhs = 0;
+  bool transposeA = false, transposeB = false;
+  exec::OperandSum sumOf = exec::OperandSum::None;
+  std::optional<unsigned> bias;
+  exec::Epilogue epilogue = exec::Epilogue::None;
+};
+
+// Notes the product of a gemm fusion; false when there is one already, or it reads anything but the fusion's operands.
+template <typename Op> bool setProduct(Gemm &gemm, Op op, Value product) {
+  auto lhs = dyn_cast<BlockArgument>(op.getLhs()), rhs = dyn_cast<BlockArgument>(op.getRhs());
+  if (gemm.product || !lhs || !rhs) {
+    return false;
+  }
+  gemm.product = product;
+  gemm.lhs = lhs.getArgNumber();
+  gemm.rhs = rhs.getArgNumber();
+  gemm.transposeA = op.getTransposeA();
+  gemm.transposeB = op.getTransposeB();
+  return true;
+}
+
+// Reads the body of a gemm fusion: a product with sums, or a matmul, at most a conversion of its sums to f32, then at most a broadcast bias
+// and its add, then at most one activation.
+FailureOr<Gemm> matchGemm(exec::FusionOp fusion) {
+  Gemm gemm;
+  auto number = [&](Value value) { return cast<BlockArgument>(value).getArgNumber(); };
+  for (Operation &op : fusion.getBody().front().without_terminator()) {
+    bool matched = TypeSwitch<Operation *, bool>(&op)
+                       .Case([&](nn::MatMulOp product) { return setProduct(gemm, product, product.getResult()); })
+                       .Case([&](exec::ProductWithSumsOp both) {
+                         gemm.sumOf = both.getSumOf();
+                         return setProduct(gemm, both, both.getProduct());
+                       })
+                       .Case([&](nn::BroadcastOp bias) {
+                         int64_t last = bias.getType().getRank() - 1;
+                         if (gemm.bias || !isa<BlockArgument>(bias.getInput()) || bias.getDims() != ArrayRef<int64_t>(last)) {
+                           return false;
+                         }
+                         gemm.bias = number(bias.getInput());
+                         return true;
+                       })
+                       .Case([&](nn::AddOp) { return true; })
+                       .Case([&](nn::CastOp cast) { return cast.getInput() == gemm.product; })
+                       .Case([&](nn::ReluOp) { return gemm.epilogue = exec::Epilogue::Relu, true; })
+                       .Case([&](nn::SigmoidOp) { return gemm.epilogue = exec::Epilogue::Sigmoid, true; })
+                       .Case([&](nn::TanhOp) { return gemm.epilogue = exec::Epilogue::Tanh, true; })
+                       .Case([&](nn::GeluOp gelu) {
+                         gemm.epilogue = gelu.getTanhApproximation() ? exec::Epilogue::GeluTanh : exec::Epilogue::GeluErf;
+                         return true;
+                       })
+                       .Default([](Operation *) { return false; });
+    if (!matched) {
+      return op.emitOpError("is not part of a matrix product with bias and activation");
+    }
+  }
+  if (!gemm.product || fusion.getNumResults() != (gemm.sumOf == exec::OperandSum::None ? 1u : 2u)) {
+    return fusion.emitOpError("has no single matrix product");
+  }
+  return gemm;
+}
+
+class Emitter {
+public:
+  Emitter(OpBuilder &builder, const Program &program, KernelPool &kernels, dist::MeshAttr mesh, bool allowTf32)
+      : builder(builder), program(program), kernels(kernels), mesh(mesh), allowTf32(allowTf32) {}
+
+  LogicalResult emit(const Instruction &instruction) {
+    if (!instruction.op) {
+      exec::CopyOp::create(builder, instruction.loc, source(instruction, 0), target(instruction, 0));
+      return success();
+    }
+    return TypeSwitch<Operation *, LogicalResult>(instruction.op)
+        .Case([&](exec::FusionOp op) {
+          return op.getKind() == exec::FusionKind::Gemm ? emitGemm(instruction, op) : emitKernel(instruction, op);
+        })
+        .Case([&](dist::AllGatherOp op) { return emitCollective(instruction, op, 0, op.getDim()); })
+        .Case([&](dist::ReduceScatterOp op) { return emitCollective(instruction, op, op.getDim(), 0); })
+        .Case([&](dist::AllToAllOp op) { return emitCollective(instruction, op, op.getSplitDim(), op.getConcatDim()); })
+        .Case([&](dist::PermuteOp op) { return emitCollective(instruction, op, 0, 0, pairsOf(op.getSources())); })
+        .Case([&](dist::BroadcastOp op) { return emitCollective(instruction, op, /*splitDim=*/0, /*concatDim=*/0, {}, op.getRoot()); })
+        .Case([&](dist::CollectiveOpInterface op) { return emitCollective(instruction, op, 0, 0); })
+        .Case([&](dist::SliceOp op) {
+          return emitCollective(instruction, CollectiveKind::Slice, op.getAxes(), Reduction::Sum, op.getDim(), 0, nn::getPath(op.getLoc()));
+        })
+        .Default([](Operation *op) { return op->emitOpError("has no instruction"); });
+  }
+
+private:
+  exec::BufferAttr buffer(unsigned index, Type type) const {
+    const Storage &storage = program.storages[index];
+    auto tensor = cast<RankedTensorType>(type);
+    auto memref = MemRefType::get(tensor.getShape(), tensor.getElementType());
+    return exec::BufferAttr::get(builder.getContext(), storage.space, storage.offset, memref);
+  }
+  exec::BufferAttr source(const Instruction &instruction, unsigned i) const {
+    return buffer(instruction.operands[i], instruction.operandTypes[i]);
+  }
+  exec::BufferAttr target(const Instruction &instruction, unsigned i) const {
+    return buffer(instruction.results[i], instruction.resultTypes[i]);
+  }
+
+  LogicalResult emitKernel(const Instruction &instruction, exec::FusionOp fusion) {
+    FailureOr<func::FuncOp> kernel = kernels.kernelFor(fusion, instruction.alias);
+    if (failed(kernel)) {
+      return failure();
+    }
+    SmallVector<Attribute> buffers;
+    for (unsigned i = 0; i < instruction.operands.size(); ++i) {
+      buffers.push_back(source(instruction, i));
+    }
+    for (unsigned i = 0; i < instruction.results.size(); ++i) {
+      if (instruction.alias[i] < 0) {
+        buffers.push_back(target(instruction, i));
+      }
+    }
+    auto count = [&](StringRef name) { return (*kernel)->getAttrOfType<IntegerAttr>(name).getInt(); };
+    exec::KernelOp::create(builder, instruction.loc, kernel->getSymName(), builder.getArrayAttr(buffers), count(exec::kExtentAttr),
+                           count(exec::kGrainAttr));
+    return success();
+  }
+
+  LogicalResult emitGemm(const Instruction &instruction, exec::FusionOp fusion) {
+    FailureOr<Gemm> gemm = matchGemm(fusion);
+    if (failed(gemm)) {
+      return failure();
+    }
+    auto lhsType = cast<RankedTensorType>(instruction.operandTypes[gemm->lhs]);
+    ArrayRef<int64_t> lhs = lhsType.getShape();
+    ArrayRef<int64_t> out = cast<RankedTensorType>(gemm->product.getType()).getShape();
+    int64_t batch = ShapedType::getNumElements(out.drop_back(2));
+    int64_t k = gemm->transposeA ? lhs[lhs.size() - 2] : lhs.back();
+    SmallVector<Attribute> buffers = {source(instruction, gemm->lhs), source(instruction, gemm->rhs)};
+    if (gemm->bias) {
+      buffers.push_back(source(instruction, *gemm->bias));
+    }
+    for (unsigned i = 0; i < instruction.results.size(); ++i) {
+      buffers.push_back(target(instruction, i));
+    }
+    exec::GemmOp::create(builder, instruction.loc, builder.getArrayAttr(buffers), batch, out[out.size() - 2], out.back(), k,
+                         gemm->transposeA, gemm->transposeB, gemm->bias.has_value(), gemm->epilogue, gemm->sumOf,
+                         allowTf32 && lhsType.getElementType().isF32());
+    return success();
+  }
+
+  // Returns the {source, target} pairs of a permute in which device r gets what device sources[r] has.
+  DenseI64ArrayAttr pairsOf(ArrayRef<int64_t> sources) {
+    SmallVector<int64_t> pairs;
+    for (auto [target, source] : llvm::enumerate(sources)) {
+      pairs.append({source, static_cast<int64_t>(target)});
+    }
+    return builder.getDenseI64ArrayAttr(pairs);
+  }
+
+  LogicalResult emitCollective(const Instruction &instruction, dist::CollectiveOpInterface op, int64_t splitDim, int64_t concatDim,
+                               DenseI64ArrayAttr pairs = {}, int64_t root = 0) {
+    Reduction reduction = op.getReductionKind().value_or(Reduction::Sum);
+    StringRef cause = op.getCauseText().empty() ? nn::getPath(op.getLoc()) : op.getCauseText();
+    return emitCollective(instruction, op.getCollectiveKind(), op.getAxes(), reduction, splitDim, concatDim, cause, pairs, root);
+  }
+
+  LogicalResult emitCollective(const Instruction &instruction, CollectiveKind kind, ArrayAttr axes, Reduction reduction, int64_t splitDim,
+                               int64_t concatDim, StringRef cause, DenseI64ArrayAttr pairs = {}, int64_t root = 0) {
+    int64_t rank = source(instruction, 0).getType().getRank();
+    if (rank > ASHLAR_RT_MAX_RANK) {
+      return instruction.op->emitError() << stringifyCollectiveKind(kind) << " of a tensor of rank " << rank << " but the limit is "
+                                         << ASHLAR_RT_MAX_RANK << "; reshape it in the model";
+    }
+    SmallVector<int64_t> indices;
+    for (StringAttr axis : axes.getAsRange<StringAttr>()) {
+      std::optional<unsigned> position = mesh ? mesh.findAxis(axis) : std::nullopt;
+      if (!position) {
+        return instruction.op->emitOpError("needs a mesh with the axis ") << axis;
+      }
+      indices.push_back(*position);
+    }
+    exec::CollectiveOp::create(builder, instruction.loc, kind, source(instruction, 0), target(instruction, 0), indices, reduction, splitDim,
+                               concatDim, cause, pairs, root);
+    return success();
+  }
+
+  OpBuilder &builder;
+  const Program &program;
+  KernelPool &kernels;
+  dist::MeshAttr mesh;
+  bool allowTf32;
+};
+
+} // namespace
+
+LogicalResult emitInstructions(OpBuilder &builder, const Program &program, KernelPool &kernels, dist::MeshAttr mesh, bool allowTf32) {
+  Emitter emitter(builder, program, kernels, mesh, allowTf32);
+  for (const Instruction &instruction : program.instructions) {
+    if (failed(emitter.emit(instruction))) {
+      return failure();
+    }
+  }
+  return success();
+}
+
+} // namespace ashlar::lower

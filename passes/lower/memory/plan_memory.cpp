@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Turns the functions of a module into the programs of one exec.variant: instructions on buffers of one arena. The named tensors come
+// first, the temporaries of all programs share what follows, since only one program runs at a time.
+
+#include "passes/lower/memory/instruction_emitter.h"
+#include "passes/lower/memory/memory_limit.h"
+#include "passes/lower/memory/program.h"
+#include "passes/lower/passes.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/ImplicitLocOpBuilder.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+using namespace mlir;
+
+namespace ashlar::lower {
+#define GEN_PASS_DEF_PLANMEMORYPASS
+#include "passes/lower/passes.h.inc"
+
+namespace {
+
+// A splat of at least this many bytes is computed by a kernel rather than kept as a constant when a program stores it.
+constexpr int64_t kLargeSplatBytes = 256;
+
+// Wraps ops that `build` makes into a loop fusion with the given operands and returns its result.
+template <typename Build> Value buildLoopFusion(OpBuilder &builder, Location loc, ValueRange operands, Type result, Build build) {
+  auto fusion = exec::FusionOp::create(builder, loc, TypeRange(result), exec::FusionKind::Loop, operands);
+  OpBuilder::InsertionGuard guard(builder);
+  Block *block = builder.createBlock(&fusion.getBody(), {}, operands.getTypes(), SmallVector<Location>(operands.size(), loc));
+  Value yielded = build(block->getArguments());
+  exec::YieldOp::create(builder, loc, yielded);
+  return fusion.getResult(0);
+}
+
+// Replaces an index along several axes by a kernel on the indices along each: ((i0 * size1) + i1) * size2 + i2 ...
+void splitAxisIndex(dist::AxisIndexOp op, dist::MeshAttr mesh) {
+  OpBuilder builder(op);
+  Location loc = op.getLoc();
+  auto type = cast<RankedTensorType>(op.getType());
+  SmallVector<Value> indices;
+  for (Attribute axis : op.getAxes()) {
+    indices.push_back(dist::AxisIndexOp::create(builder, loc, type, builder.getArrayAttr(axis)));
+  }
+  Value combined = buildLoopFusion(builder, loc, indices, type, [&](ArrayRef<BlockArgument> arguments) {
+    Value sum = arguments[0];
+    for (auto [argument, axis] : llvm::drop_begin(llvm::zip_equal(arguments, op.getAxes()))) {
+      double size = mesh.axisSize(cast<StringAttr>(axis));
+      sum = nn::MulOp::create(builder, loc, sum, nn::ConstantOp::create(builder, loc, nn::splat(type, size)));
+      sum = nn::AddOp::create(builder, loc, sum, argument);
+    }
+    return sum;
+  });
+  op.replaceAllUsesWith(combined);
+  op.erase();
+}
+
+// Replaces the uses of a large splat by writes and the return with a kernel's result, which is then computed in place.
+void storeSplatByKernel(nn::ConstantOp op) {
+  auto elements = dyn_cast<DenseElementsAttr>(op.getValue());
+  if (!elements || !elements.isSplat() ||
+      elements.getNumElements() * elements.getElementType().getIntOrFloatBitWidth() < 8 * kLargeSplatBytes) {
+    return;
+  }
+  for (OpOperand &use : llvm::make_early_inc_range(op->getUses())) {
+    if (!isa<nn::WriteOp, func::ReturnOp>(use.getOwner())) {
+      continue;
+    }
+    OpBuilder builder(use.getOwner());
+    use.set(buildLoopFusion(builder, op.getLoc(), {}, op.getType(), [&](ArrayRef<BlockArgument>) {
+      return nn::ConstantOp::create(builder, op.getLoc(), op.getValue()).getResult();
+    }));
+  }
+}
+
+// Drops what nobody uses and rewrites what has no instruction of its own.
+void prepare(func::FuncOp function, dist::MeshAttr mesh) {
+  Block &body = function.getBody().front();
+  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(body))) {
+    if (isOpTriviallyDead(&op)) {
+      op.erase();
+    }
+  }
+  for (Operation &op : llvm::make_early_inc_range(body)) {
+    if (auto fusion = dyn_cast<exec::FusionOp>(op)) {
+      // Names of ONNX tensors and the like would keep equal kernels apart.
+      fusion.getBody().walk([](Operation *inner) { inner->setDiscardableAttrs(ArrayRef<NamedAttribute>()); });
+    } else if (auto index = dyn_cast<dist::AxisIndexOp>(op); index && index.getAxes().size() > 1) {
+      splitAxisIndex(index, mesh);
+    } else if (auto constant = dyn_cast<nn::ConstantOp>(op)) {
+      storeSplatByKernel(constant);
+      if (constant.use_empty()) {
+        constant.erase();
+      }
+    }
+  }
+}
+
+// Gives the temporaries of a program their offsets from `base` on; returns the bytes they span and can never be below.
+FailureOr<std::pair<uint64_t, uint64_t>> placeTemporaries(Program &program, uint64_t base) {
+  auto [lifetimes, storages] = program.temporaries();
+  ArenaPlan plan = packArena(lifetimes);
+  if (auto overlap = findOverlap(lifetimes, plan.offsets)) {
+    const Lifetime &a = lifetimes[overlap->first], &b = lifetimes[overlap->second];
+    return program.function.emitOpError("has a memory plan in which two buffers alive at once overlap: ")
+           << a.bytes << " bytes at " << plan.offsets[overlap->first] << " and " << b.bytes << " bytes at "
+           << plan.offsets[overlap->second];
+  }
+  for (auto [storage, offset] : llvm::zip_equal(storages, plan.offsets)) {
+    program.storages[storage].offset = base + offset;
+  }
+  return std::make_pair(plan.bytes, largestLiveSet(lifetimes));
+}
+
+struct PlanMemoryPass : public impl::PlanMemoryPassBase<PlanMemoryPass> {
+  using PlanMemoryPassBase::PlanMemoryPassBase;
+
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    dist::MeshOp mesh = dist::findMesh(module);
+    meshAttr = mesh ? mesh.getMesh() : dist::MeshAttr();
+    deviceIds = mesh ? mesh.getDeviceIdsAttr() : DenseI64ArrayAttr();
+    SmallVector<func::FuncOp> functions;
+    for (auto function : module.getOps<func::FuncOp>()) {
+      if (function.isPublic() && !function.isDeclaration()) {
+        functions.push_back(function);
+      }
+    }
+    TensorTable tensors(mesh);
+    ConstantPool constants;
+    std::vector<Program> programs;
+    if (failed(tensors.addVariables(module)) || failed(checkDevices(module)) ||
+        failed(buildPrograms(functions, tensors, constants, programs)) || failed(checkMemory(module, tensors, constants, programs)) ||
+        failed(emitVariant(module, tensors, programs))) {
+      return signalPassFailure();
+    }
+    constants.write(module);
+    for (func::FuncOp function : functions) {
+      function.erase();
+    }
+    for (Operation &op : llvm::make_early_inc_range(*module.getBody())) {
+      if (isa<nn::VariableOp, dist::MeshOp>(op)) {
+        op.erase();
+      }
+    }
+  }
+
+private:
+  LogicalResult checkDevices(ModuleOp module) {
+    int64_t devices = meshAttr ? meshAttr.numDevices() : 1;
+    if (devicesPerProcess < 1 || devices % devicesPerProcess != 0) {
+      return module.emitError("devices-per-process is ")
+             << devicesPerProcess.getValue() << ", which does not divide the " << devices << " devices of the mesh";
+    }
+    return success();
+  }
+
+  LogicalResult checkMemory(ModuleOp module, const TensorTable &tensors, const ConstantPool &constants, ArrayRef<Program> programs) {
+    MemoryUse use{arenaBytes, static_cast<uint64_t>(devicesPerProcess), constants.getBytes()};
+    return memoryLimit == 0 ? success() : checkMemoryLimit(module, use, memoryLimit, tensors, programs);
+  }
+
+  LogicalResult buildPrograms(ArrayRef<func::FuncOp> functions, TensorTable &tensors, ConstantPool &constants,
+                              std::vector<Program> &programs) {
+    for (func::FuncOp function : functions) {
+      prepare(function, meshAttr);
+      if (failed(tensors.addSignature(function))) {
+        return failure();
+      }
+    }
+    for (func::FuncOp function : functions) {
+      FailureOr<Program> program = buildProgram(function, tensors, constants, meshAttr, target);
+      if (failed(program)) {
+        return failure();
+      }
+      programs.push_back(std::move(*program));
+    }
+    arenaBytes = lowerBound = tensors.bytes();
+    for (Program &program : programs) {
+      FailureOr<std::pair<uint64_t, uint64_t>> bytes = placeTemporaries(program, tensors.bytes());
+      if (failed(bytes)) {
+        return failure();
+      }
+      arenaBytes = std::max(arenaBytes, tensors.bytes() + bytes->first);
+      lowerBound = std::max(lowerBound, tensors.bytes() + bytes->second);
+    }
+    return success();
+  }
+
+  LogicalResult emitVariant(ModuleOp module, TensorTable &tensors, MutableArrayRef<Program> programs) {
+    ImplicitLocOpBuilder builder(module.getLoc(), &getContext());
+    builder.setInsertionPointToEnd(module.getBody());
+    auto axes = meshAttr ? llvm::to_vector_of<Attribute>(meshAttr.getAxes()) : SmallVector<Attribute>();
+    auto sizes = meshAttr ? meshAttr.getSizes() : ArrayRef<int64_t>();
+    auto variant = exec::VariantOp::create(builder, variantName, arenaBytes, lowerBound, builder.getArrayAttr(axes), sizes,
+                                           devicesPerProcess, TensorTable::coordinateOffset(0), deviceIds);
+    builder.createBlock(&variant.getBody());
+    SmallVector<StringRef> programNames;
+    for (Program &program : programs) {
+      programNames.push_back(program.function.getSymName());
+    }
+    std::vector<std::string> symbols = tensors.symbols(programNames);
+    emitTensors(builder, tensors, symbols);
+    KernelPool kernels(module, variantName == "default" ? "" : variantName + "_", target);
+    for (Program &program : programs) {
+      auto references = [&](ArrayRef<unsigned> indices) {
+        return builder.getArrayAttr(
+            llvm::map_to_vector(indices, [&](unsigned i) -> Attribute { return FlatSymbolRefAttr::get(&getContext(), symbols[i]); }));
+      };
+      OpBuilder::InsertionGuard guard(builder);
+      auto op = exec::ProgramOp::create(builder, program.function.getLoc(), program.function.getSymName(),
+                                        references(tensors.inputs(program.function)), references(tensors.outputs(program.function)));
+      builder.createBlock(&op.getBody());
+      if (failed(emitInstructions(builder, program, kernels, meshAttr, allowTf32))) {
+        return failure();
+      }
+    }
+    return success();
+  }
+
+  void emitTensors(ImplicitLocOpBuilder &builder, const TensorTable &tensors, ArrayRef<std::string> symbols) {
+    for (auto [tensor, symbol] : llvm::zip_equal(tensors.tensors(), symbols)) {
+      auto memref = MemRefType::get(tensor.type.getShape(), tensor.type.getElementType());
+      auto buffer = exec::BufferAttr::get(&getContext(), exec::Space::Arena, tensor.offset, memref);
+      auto splits =
+          llvm::map_to_vector(tensor.splits, [&](ArrayRef<int64_t> axes) -> Attribute { return builder.getDenseI64ArrayAttr(axes); });
+      auto outsideName = tensor.name == symbol ? StringAttr() : builder.getStringAttr(tensor.name);
+      bool persistent = tensor.role == exec::Role::Variable || tensor.role == exec::Role::State;
+      exec::TensorOp::create(builder, tensor.loc, symbol, tensor.role, buffer, tensor.globalShape, builder.getArrayAttr(splits),
+                             outsideName, persistent, tensor.stateOf);
+    }
+  }
+
+  dist::MeshAttr meshAttr;
+  DenseI64ArrayAttr deviceIds;
+  uint64_t arenaBytes = 0, lowerBound = 0;
+};
+
+} // namespace
+} // namespace ashlar::lower

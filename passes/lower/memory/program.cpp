@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Decides where each value of a program is computed. Four walks over the function: number the instructions, give values with a name their
+// place, reuse what dies, add the copies that remain.
+
+#include "passes/lower/memory/program.h"
+
+#include "dialects/support/element_type.h"
+#include "passes/lower/kernels/kernel_emitter.h"
+
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+
+namespace ashlar::lower {
+namespace {
+
+bool isInstruction(Operation *op) {
+  return isa<exec::FusionOp, dist::CollectiveOpInterface, dist::SliceOp>(op);
+}
+
+// Returns the value whose bytes `value` is: a reshape moves nothing.
+Value rootOf(Value value) {
+  while (auto reshape = value.getDefiningOp<nn::ReshapeOp>()) {
+    value = reshape.getInput();
+  }
+  return value;
+}
+
+// Appends the uses of a value and of its reshapes.
+void collectUses(Value value, SmallVectorImpl<OpOperand *> &uses) {
+  for (OpOperand &use : value.getUses()) {
+    if (auto reshape = dyn_cast<nn::ReshapeOp>(use.getOwner())) {
+      collectUses(reshape.getResult(), uses);
+    } else {
+      uses.push_back(&use);
+    }
+  }
+}
+
+class ProgramBuilder {
+public:
+  ProgramBuilder(func::FuncOp function, const TensorTable &tensors, ConstantPool &constants, dist::MeshAttr mesh, exec::Target target)
+      : tensors(tensors), constants(constants), mesh(mesh), target(target) {
+    program.function = function;
+  }
+
+  FailureOr<Program> build() {
+    if (failed(scan())) {
+      return failure();
+    }
+    placeNamed();
+    placeTemporaries();
+    addInstructions();
+    addCopies();
+    return std::move(program);
+  }
+
+private:
+  // A value that is to end up in a named storage although it is not computed there.
+  struct Copy {
+    Value value;
+    unsigned target;
+    Location loc;
+    std::optional<unsigned> saved = std::nullopt; // a temporary with the value, when a copy overwrites its storage
+  };
+
+  unsigned addStorage(Storage storage) {
+    program.storages.push_back(storage);
+    return program.storages.size() - 1;
+  }
+
+  // Returns the storage of a named tensor.
+  unsigned named(unsigned tensor) {
+    auto [it, isNew] = namedStorages.try_emplace(tensor, 0);
+    if (isNew) {
+      it->second = addStorage({exec::Space::Arena, /*temporary=*/false, tensors.tensors()[tensor].offset, {}});
+    }
+    return it->second;
+  }
+
+  // Numbers the instructions and places arguments, constants, coordinates and reads.
+  LogicalResult scan() {
+    Block &body = program.function.getBody().front();
+    for (auto [argument, tensor] : llvm::zip_equal(body.getArguments(), tensors.inputs(program.function))) {
+      places[argument] = named(tensor);
+    }
+    for (Operation &op : body.without_terminator()) {
+      LogicalResult scanned =
+          TypeSwitch<Operation *, LogicalResult>(&op)
+              .Case([&](nn::ReadOp read) { return scanRead(read); })
+              .Case([&](nn::WriteOp write) { return scanWrite(write); })
+              .Case([&](nn::ConstantOp constant) {
+                places[constant.getResult()] =
+                    addStorage({exec::Space::Constant, /*temporary=*/false, constants.offsetOf(constant.getValue()), {}});
+                return success();
+              })
+              .Case([&](dist::AxisIndexOp index) { return scanAxisIndex(index); })
+              .Case([&](nn::ReshapeOp) { return success(); })
+              .Default([&](Operation *other) -> LogicalResult {
+                if (!isInstruction(other)) {
+                  return other->emitOpError("cannot be planned; only fusions, collectives, reads, writes and constants can, "
+                                            "run ashlar-fuse first");
+                }
+                times[other] = times.size();
+                return success();
+              });
+      if (failed(scanned)) {
+        return failure();
+      }
+    }
+    end = times.size();
+    return success();
+  }
+
+  LogicalResult scanRead(nn::ReadOp read) {
+    unsigned tensor = tensors.variable(read.getVariable());
+    if (written.contains(tensor)) {
+      return read.emitOpError("reads \"") << read.getVariable() << "\" after the program wrote it";
+    }
+    places[read.getResult()] = named(tensor);
+    readsOf[tensor].push_back(read.getResult());
+    return success();
+  }
+
+  LogicalResult scanWrite(nn::WriteOp write) {
+    if (!written.insert(tensors.variable(write.getVariable())).second) {
+      return write.emitOpError("writes \"") << write.getVariable() << "\" a second time in one program";
+    }
+    return success();
+  }
+
+  LogicalResult scanAxisIndex(dist::AxisIndexOp op) {
+    assert(op.getAxes().size() == 1 && "the pass computes indices along several axes from those along one");
+    std::optional<unsigned> axis = mesh ? mesh.findAxis(cast<StringAttr>(op.getAxes()[0])) : std::nullopt;
+    if (!axis) {
+      return op.emitOpError("needs a mesh with the axis ") << op.getAxes()[0];
+    }
+    places[op.getResult()] = addStorage({exec::Space::Arena, /*temporary=*/false, TensorTable::coordinateOffset(*axis), {}});
+    return success();
+  }
+
+  // Returns when `use` reads its value: at an instruction, or at the end by a copy.
+  int64_t timeOf(OpOperand &use) const {
+    auto it = times.find(use.getOwner());
+    return it == times.end() ? end : it->second;
+  }
+
+  // Lets the values that are written or returned be computed in their final place where that is safe; the rest will be copied.
+  void placeNamed() {
+    Block &body = program.function.getBody().front();
+    for (auto write : body.getOps<nn::WriteOp>()) {
+      unsigned tensor = tensors.variable(write.getVariable());
+      place(write.getValue(), tensor, readsOf.lookup(tensor), write.getLoc(), variableCopies);
+    }
+    Operation *terminator = body.getTerminator();
+    for (auto [value, tensor] : llvm::zip_equal(terminator->getOperands(), tensors.outputs(program.function))) {
+      place(value, tensor, /*oldValues=*/{}, terminator->getLoc(), outputCopies);
+    }
+  }
+
+  void place(Value reshaped, unsigned tensor, ArrayRef<Value> oldValues, Location loc, SmallVectorImpl<Copy> &copies) {
+    Value value = rootOf(reshaped);
+    if (canCompute(value, oldValues)) {
+      places[value] = named(tensor);
+      return;
+    }
+    auto place = places.find(value);
+    if (place == places.end() || place->second != named(tensor)) {
+      copies.push_back({value, named(tensor), loc});
+    }
+  }
+
+  // Returns whether `value` may be computed over `oldValues`, the reads of the variable it goes to.
+  bool canCompute(Value value, ArrayRef<Value> oldValues) const {
+    Operation *producer = value.getDefiningOp();
+    if (!producer || !isInstruction(producer) || places.contains(value)) {
+      return false;
+    }
+    SmallVector<OpOperand *> uses;
+    for (Value old : oldValues) {
+      collectUses(old, uses);
+    }
+    int64_t now = times.lookup(producer);
+    unsigned overwritten = 0;
+    for (OpOperand *use : uses) {
+      int64_t time = timeOf(*use);
+      if (time > now || (time == now && !canOverwrite(*use, value))) {
+        return false;
+      }
+      overwritten += time == now;
+    }
+    return overwritten <= 1; // a kernel with two arguments for one address could not tell which one changes
+  }
+
+  // Returns whether the instruction may write `result` over the operand `use`, once nothing else needs it.
+  bool canOverwrite(OpOperand &use, Value result) const {
+    Operation *op = use.getOwner();
+    if (auto fusion = dyn_cast<exec::FusionOp>(op)) {
+      return fusion.getKind() != exec::FusionKind::Gemm &&
+             mayAlias(fusion, use.getOperandNumber(), cast<OpResult>(result).getResultNumber(), target);
+    }
+    return isa<dist::AllReduceOp>(op);
+  }
+
+  // Places the other results, in order, over operands that die where possible.
+  void placeTemporaries() {
+    DenseMap<Value, int64_t> lastUse;
+    for (auto &[op, time] : times) {
+      for (OpOperand &operand : op->getOpOperands()) {
+        int64_t &last = lastUse[rootOf(operand.get())];
+        last = std::max(last, time);
+      }
+    }
+    for (const Copy &copy : llvm::concat<Copy>(outputCopies, variableCopies)) {
+      lastUse[copy.value] = end;
+    }
+    for (auto &[op, time] : times) {
+      for (OpResult result : op->getResults()) {
+        if (!places.contains(result)) {
+          places[result] = reuse(op, result, time, lastUse);
+        }
+        Storage &storage = program.storages[places[result]];
+        storage.lifetime.last = std::max({storage.lifetime.last, time, lastUse.lookup(result)});
+      }
+    }
+  }
+
+  // Returns the storage of an operand that dies at `op` and may be overwritten by `result`; a new one when there is none.
+  unsigned reuse(Operation *op, OpResult result, int64_t time, const DenseMap<Value, int64_t> &lastUse) {
+    for (OpOperand &operand : op->getOpOperands()) {
+      Value value = rootOf(operand.get());
+      unsigned storage = places.lookup(value);
+      bool isTaken = llvm::any_of(op->getResults(), [&](OpResult other) { return places.contains(other) && places[other] == storage; });
+      bool isRepeated = llvm::count_if(op->getOperands(), [&](Value other) { return rootOf(other) == value; }) > 1;
+      if (program.storages[storage].temporary && lastUse.lookup(value) == time && !isTaken && !isRepeated &&
+          canOverwrite(operand, result)) {
+        return storage;
+      }
+    }
+    Lifetime lifetime{time, time, static_cast<uint64_t>(byteSize(cast<ShapedType>(result.getType())))};
+    return addStorage({exec::Space::Arena, /*temporary=*/true, 0, lifetime});
+  }
+
+  void addInstructions() {
+    for (auto &[op, time] : times) {
+      Instruction instruction{op, op->getLoc(), {}, {}, {}, {}, {}};
+      for (Value operand : op->getOperands()) {
+        instruction.operands.push_back(places[rootOf(operand)]);
+        instruction.operandTypes.push_back(operand.getType());
+      }
+      for (Value result : op->getResults()) {
+        unsigned storage = places[result];
+        auto overwritten = llvm::find(instruction.operands, storage);
+        bool isInPlace = overwritten != instruction.operands.end();
+        instruction.results.push_back(storage);
+        instruction.resultTypes.push_back(result.getType());
+        instruction.alias.push_back(isInPlace ? overwritten - instruction.operands.begin() : -1);
+      }
+      program.instructions.push_back(std::move(instruction));
+    }
+  }
+
+  void addCopy(unsigned source, unsigned target, Type type, Location loc) {
+    program.instructions.push_back({nullptr, loc, {source}, {target}, {type}, {type}, {-1}});
+  }
+
+  // Adds the copies at the end, first to outputs, then to variables. A variable that is itself a source goes through a temporary, so that
+  // two variables can swap values.
+  void addCopies() {
+    for (const Copy &copy : outputCopies) {
+      addCopy(places[copy.value], copy.target, copy.value.getType(), copy.loc);
+    }
+    llvm::DenseSet<unsigned> targets;
+    for (const Copy &copy : variableCopies) {
+      targets.insert(copy.target);
+    }
+    for (Copy &copy : variableCopies) {
+      Type type = copy.value.getType();
+      if (targets.contains(places[copy.value])) {
+        Lifetime lifetime{end, end, static_cast<uint64_t>(byteSize(cast<ShapedType>(type)))};
+        unsigned temporary = addStorage({exec::Space::Arena, /*temporary=*/true, 0, lifetime});
+        addCopy(places[copy.value], temporary, type, copy.loc);
+        copy.saved = temporary;
+      }
+    }
+    for (const Copy &copy : variableCopies) {
+      addCopy(copy.saved.value_or(places[copy.value]), copy.target, copy.value.getType(), copy.loc);
+    }
+  }
+
+  const TensorTable &tensors;
+  ConstantPool &constants;
+  dist::MeshAttr mesh;
+  exec::Target target;
+  Program program;
+  llvm::MapVector<Operation *, int64_t> times;    // of instructions
+  int64_t end = 0;                                // time of the copies after the last instruction
+  DenseMap<Value, unsigned> places;               // storage of each value
+  DenseMap<unsigned, unsigned> namedStorages;     // by tensor
+  llvm::DenseSet<unsigned> written;               // tensors of variables
+  DenseMap<unsigned, SmallVector<Value>> readsOf; // by tensor
+  SmallVector<Copy> outputCopies, variableCopies;
+};
+
+} // namespace
+
+std::pair<std::vector<Lifetime>, std::vector<unsigned>> Program::temporaries() const {
+  std::pair<std::vector<Lifetime>, std::vector<unsigned>> result;
+  for (auto [i, storage] : llvm::enumerate(storages)) {
+    if (storage.temporary) {
+      result.first.push_back(storage.lifetime);
+      result.second.push_back(i);
+    }
+  }
+  return result;
+}
+
+FailureOr<Program> buildProgram(func::FuncOp function, const TensorTable &tensors, ConstantPool &constants, dist::MeshAttr mesh,
+                                exec::Target target) {
+  return ProgramBuilder(function, tensors, constants, mesh, target).build();
+}
+
+} // namespace ashlar::lower

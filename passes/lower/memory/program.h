@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One program on its way from tensors to buffers: its instructions, and for each of their operands and results a storage. Here it is
+// decided what is computed in place and which copies remain; arena offsets of temporaries come later.
+
+#ifndef ASHLAR_PASSES_LOWER_MEMORY_PROGRAM_H
+#define ASHLAR_PASSES_LOWER_MEMORY_PROGRAM_H
+
+#include "passes/lower/memory/arena.h"
+#include "passes/lower/memory/constant_pool.h"
+#include "passes/lower/memory/tensor_table.h"
+
+namespace ashlar::lower {
+
+// Bytes that hold one value, or, when instructions work in place, several values one after the other.
+struct Storage {
+  exec::Space space = exec::Space::Arena;
+  bool temporary = false;
+  uint64_t offset = 0; // of a temporary: not known before packing
+  Lifetime lifetime;   // of a temporary, in instruction indices
+};
+
+// One instruction. Operands, results and types are parallel lists.
+struct Instruction {
+  mlir::Operation *op = nullptr; // exec.fusion, a dist collective or dist.slice; null: copies operand 0 to result 0
+  mlir::Location loc;
+  llvm::SmallVector<unsigned> operands, results; // indices of storages
+  llvm::SmallVector<mlir::Type> operandTypes, resultTypes;
+  llvm::SmallVector<int64_t> alias; // for each result the operand it overwrites, or -1
+};
+
+struct Program {
+  mlir::func::FuncOp function;
+  std::vector<Storage> storages;
+  std::vector<Instruction> instructions;
+
+  // Returns the lifetimes of the temporaries, and the index of the storage of each.
+  std::pair<std::vector<Lifetime>, std::vector<unsigned>> temporaries() const;
+};
+
+// Turns a function of nn.read, nn.write, nn.constant, exec.fusion, dist collectives and return into a program.
+//
+// A value is computed right where it must end up whenever nothing is read there afterwards: in its variable, in its output, or over an
+// operand that dies. Otherwise it is copied at the end: outputs first, then variables, so that every read of a variable sees the value from
+// before the program; what may be computed over what depends on the target's kernels. Fails with an error when the function holds another
+// op, or reads a variable after writing it.
+mlir::FailureOr<Program> buildProgram(mlir::func::FuncOp function, const TensorTable &tensors, ConstantPool &constants, dist::MeshAttr mesh,
+                                      exec::Target target);
+
+} // namespace ashlar::lower
+
+#endif // ASHLAR_PASSES_LOWER_MEMORY_PROGRAM_H

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Collects the named tensors and gives each its place.
+
+#include "passes/lower/memory/tensor_table.h"
+
+#include "dialects/support/element_type.h"
+#include "passes/lower/memory/arena.h"
+#include "runtime/abi/ashlar_rt.h"
+
+#include "llvm/ADT/StringSet.h"
+
+using namespace mlir;
+
+namespace ashlar::lower {
+
+TensorTable::TensorTable(dist::MeshOp meshOp)
+    : mesh(meshOp ? meshOp.getMesh() : dist::MeshAttr()), end(alignedBytes(mesh ? coordinateOffset(mesh.getAxes().size()) : 0)) {}
+
+FailureOr<unsigned> TensorTable::add(Location loc, StringRef name, exec::Role role, Type type, Attribute layout, Attribute globalType) {
+  auto local = cast<RankedTensorType>(type);
+  if (local.getRank() > ASHLAR_RT_MAX_RANK) {
+    return emitError(loc) << exec::stringifyRole(role) << " \"" << name << "\" has rank " << local.getRank() << " but the limit is "
+                          << ASHLAR_RT_MAX_RANK << "; reshape it in the model";
+  }
+  NamedTensor tensor{name.str(), role, local, SmallVector<int64_t>(local.getShape()), {}, end, loc};
+  tensor.splits.resize(local.getRank());
+  if (globalType) {
+    tensor.globalShape = SmallVector<int64_t>(cast<RankedTensorType>(cast<TypeAttr>(globalType).getValue()).getShape());
+  }
+  if (layout) {
+    dist::Layout value = cast<dist::LayoutAttr>(layout).getLayout();
+    if (value.isPartial()) {
+      return emitError(loc) << "\"" << name << "\" is partial over mesh axis " << value.partial.front()
+                            << " but variables, inputs and outputs hold whole values";
+    }
+    for (auto [d, axes] : llvm::enumerate(value.dims)) {
+      for (StringAttr axis : axes) {
+        std::optional<unsigned> position = mesh ? mesh.findAxis(axis) : std::nullopt;
+        if (!position) {
+          return emitError(loc) << "dim " << d << " of \"" << name << "\" is split by " << axis << ", which is not an axis of the mesh";
+        }
+        tensor.splits[d].push_back(*position);
+      }
+    }
+  }
+  end += alignedBytes(byteSize(local));
+  list.push_back(std::move(tensor));
+  return list.size() - 1;
+}
+
+LogicalResult TensorTable::addVariables(ModuleOp module) {
+  for (auto op : module.getOps<nn::VariableOp>()) {
+    exec::Role role = op.getTrainable() ? exec::Role::Variable : exec::Role::State;
+    FailureOr<unsigned> index =
+        add(op.getLoc(), op.getSymName(), role, op.getTensorType(), op->getAttr(dist::kLayoutAttr), op->getAttr(dist::kGlobalTypeAttr));
+    if (failed(index)) {
+      return failure();
+    }
+    if (FlatSymbolRefAttr parameter = op.getStateOfAttr()) {
+      list[*index].stateOf = parameter.getAttr();
+    }
+    variables[op.getSymName()] = *index;
+  }
+  return success();
+}
+
+LogicalResult TensorTable::share(func::FuncOp function, DictionaryAttr attributes, Type type, exec::Role role,
+                                 llvm::StringMap<unsigned> &known, SmallVectorImpl<unsigned> &indices) {
+  StringRef what = exec::stringifyRole(role);
+  auto name = attributes ? attributes.getAs<StringAttr>(nn::kNameAttr) : StringAttr();
+  if (!name) {
+    return function.emitOpError(what) << " " << indices.size() << " has no " << nn::kNameAttr;
+  }
+  if (auto it = known.find(name.getValue()); it != known.end()) {
+    const NamedTensor &tensor = list[it->second];
+    if (tensor.type != type) {
+      return function.emitOpError(what) << " " << name << " has type " << type << " but another program has it with type " << tensor.type;
+    }
+    if (llvm::is_contained(indices, it->second)) {
+      return function.emitOpError("has two ") << what << "s named " << name;
+    }
+    indices.push_back(it->second);
+    return success();
+  }
+  FailureOr<unsigned> index =
+      add(function.getLoc(), name.getValue(), role, type, attributes.get(dist::kLayoutAttr), attributes.get(dist::kGlobalTypeAttr));
+  if (failed(index)) {
+    return failure();
+  }
+  known[name.getValue()] = *index;
+  indices.push_back(*index);
+  return success();
+}
+
+LogicalResult TensorTable::addSignature(func::FuncOp function) {
+  Signature &signature = signatures[function];
+  for (auto [i, type] : llvm::enumerate(function.getArgumentTypes())) {
+    if (failed(share(function, function.getArgAttrDict(i), type, exec::Role::Input, inputsByName, signature.inputs))) {
+      return failure();
+    }
+  }
+  for (auto [i, type] : llvm::enumerate(function.getResultTypes())) {
+    if (failed(share(function, function.getResultAttrDict(i), type, exec::Role::Output, outputsByName, signature.outputs))) {
+      return failure();
+    }
+  }
+  return success();
+}
+
+std::vector<std::string> TensorTable::symbols(ArrayRef<StringRef> taken) const {
+  llvm::StringSet<> used;
+  used.insert(taken.begin(), taken.end());
+  std::vector<std::string> result;
+  for (const NamedTensor &tensor : list) {
+    std::string symbol = tensor.name;
+    while (!used.insert(symbol).second) {
+      symbol += "." + exec::stringifyRole(tensor.role).str();
+    }
+    result.push_back(std::move(symbol));
+  }
+  return result;
+}
+
+} // namespace ashlar::lower

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The named tensors of a variant: variables, states, inputs and outputs, each at a fixed place at the front of the arena, shared by all
+// programs of the variant.
+
+#ifndef ASHLAR_PASSES_LOWER_MEMORY_TENSOR_TABLE_H
+#define ASHLAR_PASSES_LOWER_MEMORY_TENSOR_TABLE_H
+
+#include "dialects/dist/dist.h"
+#include "dialects/exec/exec.h"
+#include "dialects/nn/nn.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/StringMap.h"
+
+namespace ashlar::lower {
+
+// One named tensor.
+struct NamedTensor {
+  std::string name;
+  exec::Role role;
+  mlir::RankedTensorType type; // what one device holds
+  llvm::SmallVector<int64_t> globalShape;
+  llvm::SmallVector<llvm::SmallVector<int64_t>> splits; // for each dim the indices of mesh axes, major to minor
+  uint64_t offset;                                      // in the arena
+  mlir::Location loc;
+  mlir::StringAttr stateOf = {}; // of a state of the optimizer: the parameter; null otherwise
+};
+
+// Lays the mesh coordinates (at offset 0) and the named tensors one after the other.
+class TensorTable {
+public:
+  // Without a mesh there are no axes.
+  explicit TensorTable(dist::MeshOp mesh);
+
+  // Adds the variables of a module. Fails with an error when a layout cannot be held.
+  mlir::LogicalResult addVariables(mlir::ModuleOp module);
+
+  // Adds the inputs and outputs of a function. Functions share the input, or output, of one name; it must be of one type.
+  mlir::LogicalResult addSignature(mlir::func::FuncOp function);
+
+  // Returns the tensor of a variable. Assumes addVariables.
+  unsigned variable(llvm::StringRef name) const { return variables.lookup(name); }
+
+  // Returns the tensors of a function's arguments or results, in order. Assumes addSignature.
+  llvm::ArrayRef<unsigned> inputs(mlir::func::FuncOp function) const { return signatures.find(function)->second.inputs; }
+  llvm::ArrayRef<unsigned> outputs(mlir::func::FuncOp function) const { return signatures.find(function)->second.outputs; }
+
+  // Returns all tensors; the indices above count in this list.
+  llvm::ArrayRef<NamedTensor> tensors() const { return list; }
+
+  // Returns the arena offset of the device's coordinate on an axis, an i64.
+  static uint64_t coordinateOffset(unsigned axis) { return axis * sizeof(int64_t); }
+
+  // Returns the bytes up to the end of the last tensor.
+  uint64_t bytes() const { return end; }
+
+  // Returns the symbol of each tensor inside a variant: its name, or a derived one where `taken` or an earlier tensor has the name.
+  std::vector<std::string> symbols(llvm::ArrayRef<llvm::StringRef> taken) const;
+
+private:
+  struct Signature {
+    llvm::SmallVector<unsigned> inputs, outputs;
+  };
+
+  // Adds a tensor. A null `layout` or `globalType` means: every device holds all of it.
+  mlir::FailureOr<unsigned> add(mlir::Location loc, llvm::StringRef name, exec::Role role, mlir::Type type, mlir::Attribute layout,
+                                mlir::Attribute globalType);
+
+  // Adds an input or output of `function`, or finds the one that another function already has.
+  mlir::LogicalResult share(mlir::func::FuncOp function, mlir::DictionaryAttr attributes, mlir::Type type, exec::Role role,
+                            llvm::StringMap<unsigned> &known, llvm::SmallVectorImpl<unsigned> &indices);
+
+  dist::MeshAttr mesh;
+  uint64_t end;
+  llvm::SmallVector<NamedTensor> list;
+  llvm::StringMap<unsigned> variables, inputsByName, outputsByName;
+  llvm::DenseMap<mlir::Operation *, Signature> signatures;
+};
+
+} // namespace ashlar::lower
+
+#endif // ASHLAR_PASSES_LOWER_MEMORY_TENSOR_TABLE_H

@@ -40,6 +40,16 @@ public:
   // One line for the reader; empty after a success.
   const std::string &message() const { return text; }
 
+  // Whether every rank of the job returns this failure, so that one of them speaks for all. Communicator::agree() makes such ones.
+  bool isShared() const { return shared; }
+
+  // Returns this status as one that every rank returns.
+  Status share() const {
+    Status copy = *this;
+    copy.shared = true;
+    return copy;
+  }
+
   // Keeps the first failure: takes over `other` only while this one is ok.
   void update(Status other) {
     if (ok()) {
@@ -50,6 +60,7 @@ public:
 private:
   StatusCode statusCode = StatusCode::kOk;
   std::string text;
+  bool shared = false;
 };
 
 // Returns a kInvalid status with the formatted message.

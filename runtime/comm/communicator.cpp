@@ -70,10 +70,19 @@ Communicator::Communicator(const ashlar_rt_variant &variant, Place seat, std::sh
   context.window = window.get();
   context.transport = transport;
   setThreadPool(/*pool=*/nullptr, grantedCores());
+  if (transport != nullptr) {
+    transport->watch([this] { return context.waiter.checkHost(); });
+  }
   world = makeSet(/*index=*/0, std::vector<int>(static_cast<size_t>(place.processes), 0));
   int index = 0;
   for (const std::vector<uint32_t> &axes : axesSets(variant)) {
     sets[axes] = makeSet(++index, deviceMesh.components(axes.data(), static_cast<uint32_t>(axes.size())));
+  }
+}
+
+Communicator::~Communicator() {
+  if (context.transport != nullptr) {
+    context.transport->watch({});
   }
 }
 
@@ -183,7 +192,7 @@ Status Communicator::agree(const Status &mine) {
     if (found.code != 0) {
       bool alike = std::all_of(all.begin(), all.end(), [&](const WindowReport &r) { return std::strcmp(r.message, found.message) == 0; });
       std::string text = alike ? std::string(found.message) : fmt::format("rank {}: {}", process, found.message);
-      return Status(static_cast<StatusCode>(found.code), text);
+      return Status(static_cast<StatusCode>(found.code), text).share();
     }
   }
   return Status();

@@ -31,6 +31,7 @@ public:
   // A seat at `place`. `window` is shared by the processes of the host, `transport` connects hosts and is null while there is one. All
   // outlive the communicator.
   Communicator(const ashlar_rt_variant &variant, Place place, std::shared_ptr<Window> window, Transport *transport);
+  ~Communicator();
 
   // Collectives point into it.
   Communicator(const Communicator &) = delete;
@@ -59,8 +60,8 @@ public:
   // Lays out the collective instruction. Every process prepares and runs the same ones in the same order. `constants` of the image.
   Status prepare(const ashlar_rt_instr &instr, const uint8_t *constants, std::unique_ptr<Collective> &collective);
 
-  // Every process tells how it fares; all return the failure of the lowest rank that failed, prefixed with that rank unless all failed
-  // alike, or ok. Waits for all.
+  // Every process tells how it fares; all return the failure of the lowest rank that failed, shared and prefixed with that rank unless all
+  // failed alike, or ok. Waits for all; a failure of that is not shared.
   Status agree(const Status &mine);
 
   // Waits for all processes.

@@ -8,6 +8,7 @@
 #include "runtime/base/status.h"
 
 #include <cstddef>
+#include <functional>
 
 namespace ashlar::rt {
 
@@ -31,6 +32,9 @@ public:
 
   // Tells the ranks of other hosts that this one waits for `rank` on its own host, -1: no longer. `speaks`: and says so to the user.
   virtual void tellWait(int rank, bool speaks) = 0;
+
+  // Calls `check` several times a second while it waits, and ends the wait with an error that this returns. An empty one: no longer.
+  virtual void watch(std::function<Status()> check) = 0;
 
   // Ends the job on all hosts; does not return on success.
   virtual void abort() = 0;

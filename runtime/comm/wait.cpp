@@ -15,9 +15,8 @@
 namespace ashlar::rt {
 namespace {
 
-// Yields between two looks at the abort flag, and seconds between two looks at the peers' processes.
+// Yields between two looks at the abort flag.
 constexpr int kYieldsPerCheck = 64;
-constexpr double kSecondsPerPeerCheck = 0.2;
 
 } // namespace
 
@@ -42,6 +41,21 @@ Status stuckStatus(const std::string &whom, double waited) {
 
 Status abortedStatus() {
   return Status(StatusCode::kAborted, "another rank gave up");
+}
+
+Status Waiter::giveUpOn(int process) const {
+  int32_t running = 0;
+  const bool first = window->header().aborted.compare_exchange_strong(running, kPeerDied, std::memory_order_relaxed);
+  return first ? unavailable("rank {} ended without a word", rankOf(process)) : abortedStatus();
+}
+
+Status Waiter::checkHost() const {
+  for (int process = 0; process < window->shape().processes; ++process) {
+    if (window->hasDied(process)) {
+      return giveUpOn(process);
+    }
+  }
+  return window->header().aborted.load(std::memory_order_relaxed) != 0 ? abortedStatus() : Status();
 }
 
 void Waiter::noteWait(int rank) const {
@@ -84,11 +98,9 @@ Status Waiter::waitLong(const std::atomic<uint64_t> &counter, uint64_t value, in
 // Whether it makes sense to wait any longer.
 Status Waiter::lookAround(const std::atomic<uint64_t> &counter, uint64_t value, int process, double waited, bool &hasTold) const {
   WindowHeader &header = window->header();
-  int32_t running = 0;
   // A peer that finished its part may be gone rightly, so look at the counter once more.
-  if (deadProcess(*window) >= 0 && counter.load(std::memory_order_acquire) < value) {
-    header.aborted.compare_exchange_strong(running, kPeerDied, std::memory_order_relaxed);
-    return abortedStatus();
+  if (const int dead = deadProcess(*window); dead >= 0 && counter.load(std::memory_order_acquire) < value) {
+    return giveUpOn(dead);
   }
   const double patience = patienceSeconds();
   if (waited <= patience) {
@@ -110,6 +122,7 @@ Status Waiter::lookAround(const std::atomic<uint64_t> &counter, uint64_t value, 
     std::fputs(waitingLine(whom, waited, kEndAfter * patience).c_str(), stderr);
     return Status();
   }
+  int32_t running = 0;
   const bool first = header.aborted.compare_exchange_strong(running, kPeerStuck, std::memory_order_relaxed);
   return first ? stuckStatus(whom, waited) : abortedStatus();
 }

@@ -22,6 +22,9 @@ constexpr double kEndAfter = 4;
 // By how much longer a rank waits for one of another host than for one of its own: who shares its host knows better whom all wait for.
 constexpr double kRemoteFactor = 1.25;
 
+// Seconds between two looks of a rank that waits at the processes of its host.
+constexpr double kSecondsPerPeerCheck = 0.2;
+
 // Returns the first process of the window's host, counted on the host, that ended without a word; -1 when all are there.
 int deadProcess(const Window &window);
 
@@ -56,10 +59,17 @@ public:
     return Status();
   }
 
+  // Fails when the job is being aborted, or a process of the host died; one that closed the window rightly may be done. For a wait between
+  // hosts.
+  Status checkHost() const;
+
   // Lets the other processes of the host know which rank this one waits for from now on; -1: none.
   void noteWait(int rank) const;
 
 private:
+  // Makes all ranks of the host give up because a process of it, counted on the host, ended. The first one says so.
+  Status giveUpOn(int process) const;
+
   static constexpr int kSpins = 4000; // some 50 us: longer than any collective takes when the peer is running
 
   Status waitLong(const std::atomic<uint64_t> &counter, uint64_t value, int process) const;

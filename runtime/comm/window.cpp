@@ -59,7 +59,7 @@ size_t Window::arenasOffset(int process) const {
 Window::~Window() {
   if (entered >= 0) {
     WindowPresence &mine = presence(entered);
-    mine.state.store(kEnded, std::memory_order_release);
+    mine.state.store(kLeft, std::memory_order_release);
     pthread_mutex_unlock(&mine.life);
   }
 }
@@ -83,19 +83,21 @@ void Window::enter(int process) {
 
 bool Window::hasEnded(int process) const {
   WindowPresence &other = presence(process);
-  if (process == entered || other.state.load(std::memory_order_acquire) != kThere) {
-    return other.state.load(std::memory_order_acquire) == kEnded;
+  if (process != entered && other.state.load(std::memory_order_acquire) == kThere) {
+    const int taken = pthread_mutex_trylock(&other.life);
+    if (taken == EOWNERDEAD) {
+      pthread_mutex_consistent(&other.life);
+      other.state.store(kDied, std::memory_order_release);
+    }
+    if (taken != EBUSY) {
+      pthread_mutex_unlock(&other.life);
+    }
   }
-  const int taken = pthread_mutex_trylock(&other.life);
-  if (taken == EBUSY) {
-    return false;
-  }
-  if (taken == EOWNERDEAD) {
-    pthread_mutex_consistent(&other.life);
-  }
-  other.state.store(kEnded, std::memory_order_release);
-  pthread_mutex_unlock(&other.life);
-  return true;
+  return other.state.load(std::memory_order_acquire) >= kLeft;
+}
+
+bool Window::hasDied(int process) const {
+  return hasEnded(process) && presence(process).state.load(std::memory_order_acquire) == kDied;
 }
 
 WindowPresence &Window::presence(int process) const {

@@ -64,7 +64,7 @@ struct alignas(64) WindowPresence {
 };
 
 // Values of WindowPresence::state.
-enum Presence : int32_t { kNotThere = 0, kThere = 1, kEnded = 2 };
+enum Presence : int32_t { kNotThere = 0, kThere = 1, kLeft = 2, kDied = 3 };
 
 // A counter in a cache line of its own. Only its owner writes it.
 struct alignas(64) WindowLine {
@@ -94,8 +94,9 @@ public:
   // Tells the others that `process`, which is the calling one, is there. They notice when its main thread ends: that one has to call it.
   void enter(int process);
 
-  // Whether `process` was there and has ended.
+  // Whether `process` was there and has ended, or closed the window; and whether it ended without closing it.
   bool hasEnded(int process) const;
+  bool hasDied(int process) const;
 
   // Bytes that a window of the shape takes.
   static size_t bytes(const WindowShape &shape);

@@ -11,8 +11,7 @@ uint64_t cudaHostBytes(const ashlar_rt_variant &) {
 }
 
 Status createCudaExecutor(const ashlar_rt_image &image, const ashlar_rt_variant &, Communicator &communicator, const ExecutorOptions &,
-                          std::function<void(const Status &)>, std::unique_ptr<Executor> &, bool &known) {
-  known = true;
+                          std::function<void(const Status &)>, std::unique_ptr<Executor> &) {
   return communicator.agree(unavailable("{} was compiled for cuda but linked with a runtime built without the CUDA toolkit; build Ashlar "
                                         "where the toolkit is found, and compile it again",
                                         image.model_name));

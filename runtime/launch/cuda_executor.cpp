@@ -296,18 +296,14 @@ uint64_t cudaHostBytes(const ashlar_rt_variant &variant) {
 }
 
 Status createCudaExecutor(const ashlar_rt_image &image, const ashlar_rt_variant &variant, Communicator &communicator,
-                          const ExecutorOptions &options, std::function<void(const Status &)> fail, std::unique_ptr<Executor> &executor,
-                          bool &known) {
+                          const ExecutorOptions &options, std::function<void(const Status &)> fail, std::unique_ptr<Executor> &executor) {
   auto made = std::make_unique<CudaExecutor>();
   CudaExecutor &cuda = *made;
   executor = std::move(made);
-  known = true;
   ASHLAR_RETURN_IF_ERROR(communicator.agree(cuda.open(image, variant, communicator, options)));
   ASHLAR_RETURN_IF_ERROR(communicator.agree(cuda.checkSharing()));
   ASHLAR_RETURN_IF_ERROR(communicator.agree(cuda.allocate()));
-  known = false; // from here on the others may be waiting inside a library
-  ASHLAR_RETURN_IF_ERROR(cuda.connect(std::move(fail)));
-  known = true;
+  ASHLAR_RETURN_IF_ERROR(cuda.connect(std::move(fail))); // a failure is not shared: the others may be waiting inside a library
   return communicator.agree(cuda.layOutPrograms());
 }
 

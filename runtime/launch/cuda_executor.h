@@ -13,11 +13,10 @@ namespace ashlar::rt {
 uint64_t cudaHostBytes(const ashlar_rt_variant &variant);
 
 // Opens this rank's device, connects it with those of the other ranks, and lays out all programs. All ranks call it. `fail` is called by
-// another thread when this one is stuck in a library while the job cannot go on; it prints and ends the other ranks. `known`: all ranks
-// return the same failure. All arguments outlive the executor.
+// another thread when this one is stuck in a library while the job cannot go on; it prints and ends the other ranks. All
+// arguments outlive the executor.
 Status createCudaExecutor(const ashlar_rt_image &image, const ashlar_rt_variant &variant, Communicator &communicator,
-                          const ExecutorOptions &options, std::function<void(const Status &)> fail, std::unique_ptr<Executor> &executor,
-                          bool &known);
+                          const ExecutorOptions &options, std::function<void(const Status &)> fail, std::unique_ptr<Executor> &executor);
 
 } // namespace ashlar::rt
 

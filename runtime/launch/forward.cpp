@@ -203,28 +203,20 @@ private:
 
 } // namespace
 
-Status runForward(Session &session, bool &known) {
+Status runForward(Session &session) {
   ForwardRun forward(session);
   Status prepared = forward.checkNames();
   if (prepared.ok()) {
     prepared = forward.readInputs();
   }
-  prepared = session.communicator->agree(prepared);
-  if (prepared.ok()) {
-    prepared = session.communicator->agree(forward.compareInputs());
-  }
-  if (!prepared.ok()) {
-    known = true;
-    return prepared;
-  }
+  ASHLAR_RETURN_IF_ERROR(session.communicator->agree(prepared));
+  ASHLAR_RETURN_IF_ERROR(session.communicator->agree(forward.compareInputs()));
   ASHLAR_RETURN_IF_ERROR(forward.run());
   if (session.options->benchmark != 0) {
     return Status();
   }
   ASHLAR_RETURN_IF_ERROR(session.communicator->barrier());
-  Status written = session.communicator->agree(forward.writeOutputs());
-  known = !written.ok();
-  return written;
+  return session.communicator->agree(forward.writeOutputs());
 }
 
 } // namespace ashlar::rt

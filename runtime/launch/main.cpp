@@ -119,11 +119,11 @@ int finishOutput(int status) {
   return 1;
 }
 
-// Says what went wrong, once for the job. `known`: all ranks have the same failure, so rank 0 speaks for all, unless it runs another
-// program and has nothing to say: then mpirun leaves this one alone.
-void report(const Status &status, const Job &job, bool known) {
+// Says what went wrong, once for the job. Of a shared failure rank 0 speaks for all, unless it runs another program and has nothing to say:
+// then mpirun leaves this one alone.
+void report(const Status &status, const Job &job) {
   bool aborted = status.code() == StatusCode::kAborted;
-  if (aborted || (known && job.rank() != 0)) {
+  if (aborted || (status.isShared() && job.rank() != 0)) {
     usleep(aborted ? kGraceMicroseconds : kSilenceMicroseconds);
   }
   if (!aborted) {
@@ -132,9 +132,9 @@ void report(const Status &status, const Job &job, bool known) {
   }
 }
 
-// What a rank does once it has an executor. `known`: all ranks return the same failure.
+// What a rank does once it has an executor.
 Status runProgram(const ashlar_rt_image &image, const ashlar_rt_variant &variant, const Options &options, const Job &job,
-                  Communicator &communicator, Executor &executor, bool &known) {
+                  Communicator &communicator, Executor &executor) {
   Session session;
   session.image = &image;
   session.variant = &variant;
@@ -142,24 +142,22 @@ Status runProgram(const ashlar_rt_image &image, const ashlar_rt_variant &variant
   session.communicator = &communicator;
   session.executor = &executor;
   session.underMpirun = job.underMpirun();
-  ASHLAR_RETURN_IF_ERROR(image.training != nullptr ? train(session, known) : runForward(session, known));
-  known = false;
+  ASHLAR_RETURN_IF_ERROR(image.training != nullptr ? train(session) : runForward(session));
   return executor.close();
 }
 
-// One run by one rank. `known`: all ranks return the same failure.
-Status runJob(const ashlar_rt_image &image, const Options &options, Job &job, bool &known) {
+// One run by one rank.
+Status runJob(const ashlar_rt_image &image, const Options &options, Job &job) {
   const ashlar_rt_variant *variant = nullptr;
-  known = true;
-  ASHLAR_RETURN_IF_ERROR(chooseVariant(image, options, variant));
-  ASHLAR_RETURN_IF_ERROR(checkRanks(job, *variant));
+  ASHLAR_RETURN_IF_ERROR(chooseVariant(image, options, variant).share());
+  ASHLAR_RETURN_IF_ERROR(checkRanks(job, *variant).share());
   if (job.underMpirun()) {
     endWithParent();
   }
   bool onCuda = std::strcmp(image.target, "cuda") == 0;
   std::unique_ptr<Communicator> communicator;
   uint64_t hostBytes = onCuda ? cudaHostBytes(*variant) : variant->arena_bytes;
-  ASHLAR_RETURN_IF_ERROR(job.connect(*variant, hostBytes, image.program_hash, communicator, known));
+  ASHLAR_RETURN_IF_ERROR(job.connect(*variant, hostBytes, image.program_hash, communicator));
   ASHLAR_RETURN_IF_ERROR(communicator->agree(checkSameOptions(options, *communicator)));
   Cores cores = onCuda ? coresBesideGpu() : coresFor(options, job);
   ThreadPool pool;
@@ -169,7 +167,7 @@ Status runJob(const ashlar_rt_image &image, const Options &options, Job &job, bo
   auto fail = [&](const Status &status) {
     // Said before it ends the others: ending them may end this process too. Who has nothing to say leaves it to another one.
     if (status.code() == StatusCode::kAborted || communicator->giveUp()) {
-      report(status, job, /*known=*/false);
+      report(status, job);
     }
     communicator->abort();
   };
@@ -177,23 +175,21 @@ Status runJob(const ashlar_rt_image &image, const Options &options, Job &job, bo
   ExecutorOptions how{options.profile, options.checkNumerics, options.graph};
   Status status;
   if (onCuda) {
-    status = createCudaExecutor(image, *variant, *communicator, how, fail, executor, known);
+    status = createCudaExecutor(image, *variant, *communicator, how, fail, executor);
   } else {
     auto cpu = std::make_unique<CpuExecutor>();
     status = communicator->agree(cpu->create(image, *variant, *communicator, pool, how));
     executor = std::move(cpu);
-    known = true;
   }
   if (status.ok()) {
-    known = false;
-    status = runProgram(image, *variant, options, job, *communicator, *executor, known);
+    status = runProgram(image, *variant, options, job, *communicator, *executor);
   }
-  if (!status.ok() && !known) {
+  if (!status.ok() && !status.isShared()) {
     fail(status);
     status = abortedStatus();
   }
   if (!status.ok() && executor && executor->mayHang()) {
-    report(status, job, known);
+    report(status, job);
     std::fflush(nullptr);
     _exit(1);
   }
@@ -211,25 +207,25 @@ Status runJob(const ashlar_rt_image &image, const Options &options, Job &job, bo
 
 int runMain(const ashlar_rt_image &image, int argc, char **argv) {
   Job job;
-  bool known = true;
   if (image.abi_version != ASHLAR_RT_ABI_VERSION) {
-    report(internal("the image has ABI version {} but the runtime has {}; compile it again", image.abi_version, ASHLAR_RT_ABI_VERSION), job,
-           known);
+    report(
+        internal("the image has ABI version {} but the runtime has {}; compile it again", image.abi_version, ASHLAR_RT_ABI_VERSION).share(),
+        job);
     return 1;
   }
   if (Status capable = checkCpu(image.cpu_features); !capable.ok()) {
     // Not every host may lack it: the first rank of each that does speaks.
-    report(capable, job, /*known=*/environmentInteger("OMPI_COMM_WORLD_LOCAL_RANK", 0) != 0);
+    report(environmentInteger("OMPI_COMM_WORLD_LOCAL_RANK", 0) != 0 ? capable.share() : capable, job);
     return 1;
   }
   if (Status placed = job.check(); !placed.ok()) {
-    report(placed, job, known);
+    report(placed.share(), job);
     return 1;
   }
   Options options;
   std::string helpText;
   if (Status parsed = parseOptions(image, argc, argv, options, helpText); !parsed.ok()) {
-    report(parsed, job, known);
+    report(parsed.share(), job);
     return 1;
   }
   if (!helpText.empty() || options.plan) {
@@ -238,11 +234,11 @@ int runMain(const ashlar_rt_image &image, int argc, char **argv) {
     }
     return 0;
   }
-  Status status = runJob(image, options, job, known);
+  Status status = runJob(image, options, job);
   if (status.ok()) {
     return 0;
   }
-  report(status, job, known);
+  report(status, job);
   return 1;
 }
 

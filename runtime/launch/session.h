@@ -24,11 +24,11 @@ struct Session {
 // Gives the program its seed, and variables and states their first values.
 Status initialise(Session &session);
 
-// Trains as the options say, evaluates when they ask for it, and prints what rank 0 has to print. `known`: see Job::connect().
-Status train(Session &session, bool &known);
+// Trains as the options say, evaluates when they ask for it, and prints what rank 0 has to print.
+Status train(Session &session);
 
-// Reads the inputs, runs the model once, and writes the outputs from rank 0. `known`: see Job::connect().
-Status runForward(Session &session, bool &known);
+// Reads the inputs, runs the model once, and writes the outputs from rank 0.
+Status runForward(Session &session);
 
 } // namespace ashlar::rt
 

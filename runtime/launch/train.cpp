@@ -249,20 +249,12 @@ private:
 
 } // namespace
 
-Status train(Session &session, bool &known) {
+Status train(Session &session) {
   Trainer trainer(session);
   Communicator &seat = *session.communicator;
-  Status prepared = seat.agree(trainer.prepare());
-  if (prepared.ok()) {
-    prepared = seat.agree(trainer.compareData());
-  }
-  if (prepared.ok()) {
-    prepared = seat.agree(trainer.openLog());
-  }
-  if (!prepared.ok()) {
-    known = true;
-    return prepared;
-  }
+  ASHLAR_RETURN_IF_ERROR(seat.agree(trainer.prepare()));
+  ASHLAR_RETURN_IF_ERROR(seat.agree(trainer.compareData()));
+  ASHLAR_RETURN_IF_ERROR(seat.agree(trainer.openLog()));
   ASHLAR_RETURN_IF_ERROR(initialise(session));
   ASHLAR_RETURN_IF_ERROR(trainer.run());
   if (session.options->evaluate) {
@@ -270,11 +262,7 @@ Status train(Session &session, bool &known) {
   }
   if (!session.options->parameterDirectory.empty()) {
     ASHLAR_RETURN_IF_ERROR(seat.barrier());
-    Status saved = seat.agree(trainer.saveParameters());
-    if (!saved.ok()) {
-      known = true;
-      return saved;
-    }
+    ASHLAR_RETURN_IF_ERROR(seat.agree(trainer.saveParameters()));
   }
   return trainer.close();
 }

@@ -38,9 +38,9 @@ for wrong in 'SIZE 0 1 1048576' 'SIZE -1 1 1048576' 'SIZE 4294967300 1 1048576' 
 done
 expect_error 'OMPI_COMM_WORLD_RANK is "", not a number from 0 to 3' env -u OMPI_COMM_WORLD_RANK OMPI_COMM_WORLD_SIZE=4 ./mlp
 
-# Starts a long run of a program and waits until it trains: sets launcher and ranks, the processes. start_long_run PROGRAM
+# Starts a long run of a program and waits until it trains: sets launcher and ranks, the processes. start_long_run PROGRAM [MPIRUN OPTION]
 start_long_run() {
-  mpirun -n 4 "$1" --epochs 1000 > long.log 2>&1 &
+  mpirun "${@:2}" -n 4 "$1" --epochs 1000 > long.log 2>&1 &
   launcher=$!
   trap 'kill "$launcher" 2> /dev/null || true' EXIT
   for _ in $(seq 100); do
@@ -56,12 +56,29 @@ runs() {
   [ -e "/proc/$1" ] && ! grep -qs "^State:.Z" "/proc/$1/status"
 }
 
-# One rank is killed in the middle of a long run.
-start_long_run ./mlp
-start=$SECONDS
-kill -9 "${ranks[-1]}"
-wait "$launcher" && fail "the job succeeds although a rank was killed"
-[ $((SECONDS - start)) -le 10 ] || fail "the job ends $((SECONDS - start)) s after a rank was killed"
+# One rank is killed in the middle of a long run, on one host and between two.
+for hosts in 1 2; do
+  ASHLAR_FORCE_HOSTS=$hosts start_long_run ./mlp
+  start=$SECONDS
+  kill -9 "${ranks[-1]}"
+  wait "$launcher" && fail "the job succeeds although a rank was killed on $hosts hosts"
+  [ $((SECONDS - start)) -le 10 ] || fail "the job on $hosts hosts ends $((SECONDS - start)) s after a rank was killed"
+done
+
+# The launcher does not end the others: a rank of the same host sees it, though it waits for one of another host.
+ASHLAR_FORCE_HOSTS=2 start_long_run ./mlp --enable-recovery
+for rank in "${ranks[@]}"; do
+  if grep -qzx "OMPI_COMM_WORLD_RANK=3" "/proc/$rank/environ"; then
+    kill -9 "$rank"
+  fi
+done
+for _ in $(seq 100); do
+  grep -q '^error: rank 3 ended without a word$' long.log && break
+  sleep 0.1
+done
+grep -q '^error: rank 3 ended without a word$' long.log || { cat long.log >&2; fail "nobody says that rank 3 was killed"; }
+kill -9 "$launcher" "${ranks[@]}" 2> /dev/null || true
+wait "$launcher" 2> /dev/null || true
 
 # The launcher is killed: it cannot end its ranks, so they end themselves.
 start_long_run ./mlp
@@ -126,6 +143,7 @@ if unshare -p -f --kill-child true 2> /dev/null; then
   read -ra inside < "/proc/$first/task/$first/children" || true
   kill -9 "${inside[0]}"
   expect_end $second 10 "the rank whose peer in another PID namespace was killed"
+  grep -q '^error: rank 0 ended without a word$' b.log || { cat b.log >&2; fail "nobody says that rank 0 was killed"; }
   wait $first || true
 else
   echo "skipped: no PID namespaces here"

@@ -76,8 +76,7 @@ Job::Job() {
 Job::~Job() = default;
 
 Status Job::connect(const ashlar_rt_variant &variant, uint64_t arenaBytes, uint64_t programHash,
-                    std::unique_ptr<Communicator> &communicator, bool &known) {
-  known = false;
+                    std::unique_ptr<Communicator> &communicator) {
   ASHLAR_RETURN_IF_ERROR(findHosts());
   ++connections;
   WindowShape shape = windowShape(variant, arenaBytes, ranksOnHost());
@@ -90,9 +89,7 @@ Status Job::connect(const ashlar_rt_variant &variant, uint64_t arenaBytes, uint6
     return status;
   }
   communicator = std::make_unique<Communicator>(variant, place, window, transport.get());
-  status = communicator->agree(status);
-  known = true;
-  return status;
+  return communicator->agree(status);
 }
 
 void Job::finish() {

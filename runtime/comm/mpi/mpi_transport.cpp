@@ -86,7 +86,7 @@ Status MpiTransport::allGather(const void *mine, size_t bytes, void *all) {
 }
 
 Status MpiTransport::complete(int from, size_t numReceives, int to, int &error) {
-  double begin = 0;
+  double begin = 0, nextCheck = 0;
   bool hasTold = false;
   Status status;
   for (uint64_t tests = 1; status.ok(); ++tests) {
@@ -100,6 +100,12 @@ Status MpiTransport::complete(int from, size_t numReceives, int to, int &error) 
     }
     const double now = seconds();
     begin = begin == 0 ? now : begin;
+    if (watched && now > nextCheck) {
+      nextCheck = now + kSecondsPerPeerCheck;
+      if (status = watched(); !status.ok()) {
+        break;
+      }
+    }
     if (!hasTold && now - begin > kRemoteFactor * patienceSeconds()) {
       reports.tell(missing(from, numReceives, to));
       hasTold = true;

@@ -25,6 +25,7 @@ public:
   Status exchange(int to, const Part *sends, size_t numSends, int from, const Part *receives, size_t numReceives) override;
   Status allGather(const void *mine, size_t bytes, void *all) override;
   void tellWait(int rank, bool speaks) override;
+  void watch(std::function<Status()> check) override { watched = std::move(check); }
   void abort() override;
 
 private:
@@ -41,6 +42,7 @@ private:
   MpiLibrary mpi;
   WaitReports reports;
   std::vector<MPI_Request> requests;
+  std::function<Status()> watched;
   bool hasSpoken = false; // in this wait
 };
 

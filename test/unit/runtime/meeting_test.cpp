@@ -185,7 +185,9 @@ TEST_CASE("presence: the end of a process is noticed, in good order and by a sig
     REQUIRE(write(go[1], &byte, 1) == 1);
     REQUIRE(waitpid(child, nullptr, 0) == child);
     CHECK(deadProcess(window) == 1);
-    CHECK(deadProcess(window) == 1); // not only for who asks first
+    CHECK(deadProcess(window) == 1);    // not only for who asks first
+    CHECK(window.hasDied(1) == killed); // who closed the window may be done
+    CHECK(!window.hasDied(0));
     for (int fd : {ready[0], ready[1], go[0], go[1]}) {
       close(fd);
     }

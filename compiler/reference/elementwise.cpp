@@ -60,6 +60,21 @@ int64_t absOfInt(int64_t x) {
 template <typename T> T signOf(T x) {
   return x > 0 ? T(1) : x < 0 ? T(-1) : x;
 } // a NaN stays one
+double floorOf(double x) {
+  return std::floor(x);
+}
+double ceilOf(double x) {
+  return std::ceil(x);
+}
+double roundOf(double x) {
+  return std::nearbyint(x); // to even where two are as near
+}
+double sinOf(double x) {
+  return std::sin(x);
+}
+double cosOf(double x) {
+  return std::cos(x);
+}
 double expOf(double x) {
   return std::exp(x);
 }
@@ -231,6 +246,11 @@ void addElementwiseSemantics(SemanticsTable &table) {
   table.add<nn::NegOp>(unary<negOf<double>, negOf<int64_t>>);
   table.add<nn::AbsOp>(unary<absOf, absOfInt>);
   table.add<nn::SignOp>(unary<signOf<double>, signOf<int64_t>>);
+  table.add<nn::FloorOp>(floatUnary<floorOf>);
+  table.add<nn::CeilOp>(floatUnary<ceilOf>);
+  table.add<nn::RoundOp>(floatUnary<roundOf>);
+  table.add<nn::SinOp>(floatUnary<sinOf>);
+  table.add<nn::CosOp>(floatUnary<cosOf>);
   table.add<nn::ExpOp>(floatUnary<expOf>);
   table.add<nn::LogOp>(floatUnary<logOf>);
   table.add<nn::SqrtOp>(floatUnary<sqrtOf>);

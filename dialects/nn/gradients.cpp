@@ -102,7 +102,21 @@ void AbsOp::buildGradients(OpBuilder &builder, ValueRange g, Gradients out) {
   out[0] = b.mul(g[0], SignOp::create(b, getInput()));
 }
 
-void SignOp::buildGradients(OpBuilder &, ValueRange, Gradients) {} // zero everywhere
+// Zero everywhere.
+void SignOp::buildGradients(OpBuilder &, ValueRange, Gradients) {}
+void FloorOp::buildGradients(OpBuilder &, ValueRange, Gradients) {}
+void CeilOp::buildGradients(OpBuilder &, ValueRange, Gradients) {}
+void RoundOp::buildGradients(OpBuilder &, ValueRange, Gradients) {}
+
+void SinOp::buildGradients(OpBuilder &builder, ValueRange g, Gradients out) {
+  GradientBuilder b(*this, builder);
+  out[0] = b.mul(g[0], CosOp::create(b, getInput()));
+}
+
+void CosOp::buildGradients(OpBuilder &builder, ValueRange g, Gradients out) {
+  GradientBuilder b(*this, builder);
+  out[0] = b.neg(b.mul(g[0], SinOp::create(b, getInput())));
+}
 
 void ExpOp::buildGradients(OpBuilder &builder, ValueRange g, Gradients out) {
   out[0] = GradientBuilder(*this, builder).mul(g[0], getResult());

@@ -5,6 +5,7 @@
 #ifndef ASHLAR_DIALECTS_NN_NN_H
 #define ASHLAR_DIALECTS_NN_NN_H
 
+#include "dialects/nn/parts.h"
 #include "dialects/support/enums.h"
 #include "dialects/support/op_interfaces.h"
 

@@ -83,20 +83,24 @@ def Nn_IndexScalar : 0DTensorOf<[I64]>;
 
 class Nn_Op<string opMnemonic, list<Trait> traits = []> : Op<Nn_Dialect, opMnemonic, !listconcat([SizedTensors], traits)>;
 
+// How an op computes: a Cost, a Precision (op_interfaces.h), and which parts it passes, a function of parts.h.
+class Nn_Computes<string cost, string precision, string parts>
+    : TraitList<[ComputeOpInterface, Computes<cost, precision, "::ashlar::nn::parts::" # parts>]>;
+
 // A pure op with a sharding rule.
-class Nn_PureOp<string opMnemonic, list<Trait> traits = []>
-    : Nn_Op<opMnemonic, !listconcat([Pure, DeclareOpInterfaceMethods<ShardingRuleOpInterface>], traits)>;
+class Nn_PureOp<string opMnemonic, Nn_Computes computes, list<Trait> traits = []>
+    : Nn_Op<opMnemonic, !listconcat([Pure, DeclareOpInterfaceMethods<ShardingRuleOpInterface>, computes], traits)>;
 
 // A pure op with a sharding rule and a gradient.
-class Nn_DifferentiableOp<string opMnemonic, list<Trait> traits = []>
-    : Nn_PureOp<opMnemonic, !listconcat([DeclareOpInterfaceMethods<GradientOpInterface>], traits)>;
+class Nn_DifferentiableOp<string opMnemonic, Nn_Computes computes, list<Trait> traits = []>
+    : Nn_PureOp<opMnemonic, computes, !listconcat([DeclareOpInterfaceMethods<GradientOpInterface>], traits)>;
 
 // A composition of other ops.
 def Nn_Expandable : DeclareOpInterfaceMethods<ExpandableOpInterface>;
 
 // One operand, result of the same type.
-class Nn_UnaryOp<string opMnemonic, string opSummary, TypeConstraint type = Nn_FloatTensor, list<Trait> traits = []>
-    : Nn_DifferentiableOp<opMnemonic, !listconcat([Elementwise, SameOperandsAndResultType], traits)> {
+class Nn_UnaryOp<string opMnemonic, string opSummary, Nn_Computes computes, TypeConstraint type = Nn_FloatTensor, list<Trait> traits = []>
+    : Nn_DifferentiableOp<opMnemonic, computes, !listconcat([Elementwise, SameOperandsAndResultType], traits)> {
   let summary = opSummary;
   let arguments = (ins type:$input);
   let results = (outs type:$result);
@@ -104,8 +108,9 @@ class Nn_UnaryOp<string opMnemonic, string opSummary, TypeConstraint type = Nn_F
 }
 
 // Two operands and a result of one type.
-class Nn_BinaryOp<string opMnemonic, string opSummary, TypeConstraint type = Nn_NumericTensor, list<Trait> traits = []>
-    : Nn_DifferentiableOp<opMnemonic, !listconcat([Elementwise, SameOperandsAndResultType], traits)> {
+class Nn_BinaryOp<string opMnemonic, string opSummary, Nn_Computes computes, TypeConstraint type = Nn_NumericTensor,
+                  list<Trait> traits = []>
+    : Nn_DifferentiableOp<opMnemonic, computes, !listconcat([Elementwise, SameOperandsAndResultType], traits)> {
   let summary = opSummary;
   let arguments = (ins type:$lhs, type:$rhs);
   let results = (outs type:$result);

@@ -82,7 +82,7 @@ def Nn_GradientOp : Nn_Op<"gradient", [SameOperandsAndResultType, DeclareOpInter
 
 //===-- Sources -----------------------------------------------------------------------------------------------------------------------===//
 
-def Nn_ConstantOp : Nn_PureOp<"constant", [ConstantLike, AllTypesMatch<["value", "result"]>]> {
+def Nn_ConstantOp : Nn_PureOp<"constant", Nn_Computes<"Free", "Source", "none">, [ConstantLike, AllTypesMatch<["value", "result"]>]> {
   let summary = "A constant tensor";
   let description = [{    %c = nn.constant dense<2.0> : tensor<4xf32>}];
   let arguments = (ins ElementsAttr:$value);
@@ -91,7 +91,7 @@ def Nn_ConstantOp : Nn_PureOp<"constant", [ConstantLike, AllTypesMatch<["value",
   let hasFolder = 1;
 }
 
-def Nn_IndexOp : Nn_PureOp<"index"> {
+def Nn_IndexOp : Nn_PureOp<"index", Nn_Computes<"Free", "Source", "none">> {
   let summary = "The index of each element under the given strides";
   let description = [{
     Element (i0, i1, ...) of the result is i0 * strides[0] + i1 * strides[1] + ... With row-major strides it numbers the elements; with one
@@ -108,7 +108,7 @@ def Nn_IndexOp : Nn_PureOp<"index"> {
   let hasVerifier = 1;
 }
 
-def Nn_RandomOp : Nn_PureOp<"random"> {
+def Nn_RandomOp : Nn_PureOp<"random", Nn_Computes<"Random", "Wide", "none">> {
   let summary = "Counter-based random numbers";
   let description = [{
     Element-wise in `index`: the number depends only on (seed, stream, counter, index), so it is the same on every mesh. `stream` keeps
@@ -132,31 +132,42 @@ def Nn_RandomOp : Nn_PureOp<"random"> {
 
 //===-- Element-wise ------------------------------------------------------------------------------------------------------------------===//
 
-def Nn_NegOp : Nn_UnaryOp<"neg", "-x", Nn_NumericTensor>;
-def Nn_AbsOp : Nn_UnaryOp<"abs", "|x|; gradient sign(x), 0 at 0", Nn_NumericTensor>;
-def Nn_SignOp : Nn_UnaryOp<"sign", "-1, 0 or 1; gradient 0", Nn_NumericTensor>;
-def Nn_ExpOp : Nn_UnaryOp<"exp", "e^x">;
-def Nn_LogOp : Nn_UnaryOp<"log", "natural logarithm">;
-def Nn_SqrtOp : Nn_UnaryOp<"sqrt", "square root">;
-def Nn_ErfOp : Nn_UnaryOp<"erf", "error function">;
-def Nn_TanhOp : Nn_UnaryOp<"tanh", "hyperbolic tangent">;
-def Nn_SigmoidOp : Nn_UnaryOp<"sigmoid", "1 / (1 + e^-x)">;
-def Nn_ReluOp : Nn_UnaryOp<"relu", "max(x, 0); gradient 0 at 0">;
-def Nn_LeakyReluOp : Nn_UnaryOp<"leaky_relu", "x for x > 0, alpha x otherwise"> {
+def Nn_NegOp : Nn_UnaryOp<"neg", "-x", Nn_Computes<"Simple", "Follow", "linear">, Nn_NumericTensor, [RoundsNothing, DelaysSums]>;
+def Nn_AbsOp : Nn_UnaryOp<"abs", "|x|; gradient sign(x), 0 at 0",
+                          Nn_Computes<"Simple", "Follow", "none">, Nn_NumericTensor, [RoundsNothing]>;
+def Nn_SignOp : Nn_UnaryOp<"sign", "-1, 0 or 1; gradient 0", Nn_Computes<"Simple", "Follow", "none">, Nn_NumericTensor, [RoundsNothing]>;
+def Nn_ExpOp : Nn_UnaryOp<"exp", "e^x", Nn_Computes<"Function", "Wide", "none">>;
+def Nn_LogOp : Nn_UnaryOp<"log", "natural logarithm", Nn_Computes<"Function", "Wide", "none">>;
+def Nn_SqrtOp : Nn_UnaryOp<"sqrt", "square root", Nn_Computes<"Division", "Follow", "none">>;
+def Nn_ErfOp : Nn_UnaryOp<"erf", "error function", Nn_Computes<"LongFunction", "Follow", "none">>;
+def Nn_TanhOp : Nn_UnaryOp<"tanh", "hyperbolic tangent", Nn_Computes<"Function", "Follow", "none">>;
+def Nn_SigmoidOp : Nn_UnaryOp<"sigmoid", "1 / (1 + e^-x)", Nn_Computes<"Function", "Follow", "none">>;
+def Nn_ReluOp : Nn_UnaryOp<"relu", "max(x, 0); gradient 0 at 0", Nn_Computes<"Simple", "Follow", "none">, Nn_FloatTensor, [RoundsNothing]>;
+def Nn_FloorOp : Nn_UnaryOp<"floor", "the largest integer that is not larger; gradient 0", Nn_Computes<"Simple", "Follow", "none">,
+                            Nn_FloatTensor, [RoundsNothing]>;
+def Nn_CeilOp : Nn_UnaryOp<"ceil", "the smallest integer that is not smaller; gradient 0", Nn_Computes<"Simple", "Follow", "none">,
+                           Nn_FloatTensor, [RoundsNothing]>;
+def Nn_RoundOp : Nn_UnaryOp<"round", "the nearest integer, the even one of two; gradient 0", Nn_Computes<"Simple", "Follow", "none">,
+                            Nn_FloatTensor, [RoundsNothing]>;
+def Nn_SinOp : Nn_UnaryOp<"sin", "sine of an angle in radians", Nn_Computes<"LongFunction", "Follow", "none">>;
+def Nn_CosOp : Nn_UnaryOp<"cos", "cosine of an angle in radians", Nn_Computes<"LongFunction", "Follow", "none">>;
+def Nn_LeakyReluOp : Nn_UnaryOp<"leaky_relu", "x for x > 0, alpha x otherwise", Nn_Computes<"Simple", "Follow", "none">> {
   let arguments = (ins Nn_FloatTensor:$input, F64Attr:$alpha);
   let assemblyFormat = "$input `,` $alpha attr-dict `:` type($result)";
 }
-def Nn_GeluOp : Nn_UnaryOp<"gelu", "x Phi(x); with `tanh_approximation` 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))"> {
+def Nn_GeluOp : Nn_UnaryOp<"gelu", "x Phi(x); with `tanh_approximation` 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))",
+                           Nn_Computes<"LongFunction", "Follow", "none">> {
   let arguments = (ins Nn_FloatTensor:$input, UnitAttr:$tanh_approximation);
   let assemblyFormat = "$input (`tanh_approximation` $tanh_approximation^)? attr-dict `:` type($result)";
 }
-def Nn_NotOp : Nn_PureOp<"not", [Elementwise, SameOperandsAndResultType]> {
+def Nn_NotOp : Nn_PureOp<"not", Nn_Computes<"Simple", "Follow", "none">, [Elementwise, SameOperandsAndResultType]> {
   let summary = "logical not";
   let arguments = (ins Nn_BoolTensor:$input);
   let results = (outs Nn_BoolTensor:$result);
   let assemblyFormat = "$input attr-dict `:` type($result)";
 }
-def Nn_CastOp : Nn_DifferentiableOp<"cast", [Elementwise, SameOperandsAndResultShape]> {
+def Nn_CastOp : Nn_DifferentiableOp<"cast", Nn_Computes<"Simple", "Convert", "widened">,
+                                    [Elementwise, SameOperandsAndResultShape, DelaysSums]> {
   let summary = "Converts the element type";
   let description = [{
     To an integer: truncates toward zero. To bool: x != 0. From bool: 0 or 1.
@@ -169,16 +180,22 @@ def Nn_CastOp : Nn_DifferentiableOp<"cast", [Elementwise, SameOperandsAndResultS
   let hasFolder = 1;
 }
 
-def Nn_AddOp : Nn_BinaryOp<"add", "lhs + rhs", Nn_NumericTensor, [Commutative]> { let hasFolder = 1; }
-def Nn_SubOp : Nn_BinaryOp<"sub", "lhs - rhs"> { let hasFolder = 1; }
-def Nn_MulOp : Nn_BinaryOp<"mul", "lhs * rhs", Nn_NumericTensor, [Commutative]> { let hasFolder = 1; }
-def Nn_DivOp : Nn_BinaryOp<"div", "lhs / rhs; integers truncate toward zero, and x / 0 is 0"> { let hasFolder = 1; }
-def Nn_PowOp : Nn_BinaryOp<"pow", "lhs ^ rhs", Nn_FloatTensor>;
-def Nn_MaxOp : Nn_BinaryOp<"max", "the larger; equal: the gradient goes to lhs", Nn_NumericTensor>;
-def Nn_MinOp : Nn_BinaryOp<"min", "the smaller; equal: the gradient goes to lhs", Nn_NumericTensor>;
+def Nn_AddOp : Nn_BinaryOp<"add", "lhs + rhs", Nn_Computes<"Simple", "Follow", "linear">, Nn_NumericTensor,
+                           [Commutative, DelaysSums]> { let hasFolder = 1; }
+def Nn_SubOp : Nn_BinaryOp<"sub", "lhs - rhs", Nn_Computes<"Simple", "Follow", "linear">, Nn_NumericTensor,
+                           [DelaysSums]> { let hasFolder = 1; }
+def Nn_MulOp : Nn_BinaryOp<"mul", "lhs * rhs", Nn_Computes<"Simple", "Follow", "bilinear">, Nn_NumericTensor,
+                           [Commutative, DelaysSums]> { let hasFolder = 1; }
+def Nn_DivOp : Nn_BinaryOp<"div", "lhs / rhs; integers truncate toward zero, and x / 0 is 0",
+                           Nn_Computes<"Division", "Follow", "dividend">, Nn_NumericTensor, [DelaysSums]> { let hasFolder = 1; }
+def Nn_PowOp : Nn_BinaryOp<"pow", "lhs ^ rhs", Nn_Computes<"LongFunction", "Wide", "none">, Nn_FloatTensor>;
+def Nn_MaxOp : Nn_BinaryOp<"max", "the larger; equal: the gradient goes to lhs",
+                           Nn_Computes<"Simple", "Follow", "larger">, Nn_NumericTensor, [RoundsNothing]>;
+def Nn_MinOp : Nn_BinaryOp<"min", "the smaller; equal: the gradient goes to lhs",
+                           Nn_Computes<"Simple", "Follow", "smaller">, Nn_NumericTensor, [RoundsNothing]>;
 
 class Nn_LogicalOp<string opMnemonic, string opSummary>
-    : Nn_PureOp<opMnemonic, [Elementwise, SameOperandsAndResultType, Commutative]> {
+    : Nn_PureOp<opMnemonic, Nn_Computes<"Simple", "Follow", "none">, [Elementwise, SameOperandsAndResultType, Commutative]> {
   let summary = opSummary;
   let arguments = (ins Nn_BoolTensor:$lhs, Nn_BoolTensor:$rhs);
   let results = (outs Nn_BoolTensor:$result);
@@ -187,7 +204,8 @@ class Nn_LogicalOp<string opMnemonic, string opSummary>
 def Nn_AndOp : Nn_LogicalOp<"and", "logical and">;
 def Nn_OrOp : Nn_LogicalOp<"or", "logical or">;
 
-def Nn_CompareOp : Nn_PureOp<"compare", [Elementwise, SameTypeOperands, SameOperandsAndResultShape]> {
+def Nn_CompareOp : Nn_PureOp<"compare", Nn_Computes<"Simple", "Follow", "none">,
+                             [Elementwise, SameTypeOperands, SameOperandsAndResultShape]> {
   let summary = "Compares element by element";
   let description = [{    %b = nn.compare lt %x, %y : tensor<4xf32>   // tensor<4xi1>}];
   let arguments = (ins Nn_PredicateAttr:$predicate, Nn_Tensor:$lhs, Nn_Tensor:$rhs);
@@ -195,8 +213,8 @@ def Nn_CompareOp : Nn_PureOp<"compare", [Elementwise, SameTypeOperands, SameOper
   let assemblyFormat = "`` $predicate $lhs `,` $rhs attr-dict `:` type($lhs) `->` type($result)";
 }
 
-def Nn_SelectOp : Nn_DifferentiableOp<"select", [Elementwise, AllTypesMatch<["on_true", "on_false", "result"]>,
-                                                 SameOperandsAndResultShape]> {
+def Nn_SelectOp : Nn_DifferentiableOp<"select", Nn_Computes<"Simple", "Follow", "chosen">,
+                                      [Elementwise, AllTypesMatch<["on_true", "on_false", "result"]>, SameOperandsAndResultShape, RoundsNothing]> {
   let summary = "on_true where the condition holds, on_false elsewhere";
   let arguments = (ins Nn_BoolTensor:$condition, Nn_Tensor:$on_true, Nn_Tensor:$on_false);
   let results = (outs Nn_Tensor:$result);
@@ -205,7 +223,7 @@ def Nn_SelectOp : Nn_DifferentiableOp<"select", [Elementwise, AllTypesMatch<["on
 
 //===-- Shape -------------------------------------------------------------------------------------------------------------------------===//
 
-def Nn_BroadcastOp : Nn_DifferentiableOp<"broadcast"> {
+def Nn_BroadcastOp : Nn_DifferentiableOp<"broadcast", Nn_Computes<"Free", "Move", "moved">, [MovesElements]> {
   let summary = "Repeats a tensor along new dims";
   let description = [{
     Dim i of the operand becomes dim `dims[i]` of the result; along the other dims it repeats.
@@ -222,7 +240,7 @@ def Nn_BroadcastOp : Nn_DifferentiableOp<"broadcast"> {
   let hasFolder = 1;
 }
 
-def Nn_ReshapeOp : Nn_DifferentiableOp<"reshape"> {
+def Nn_ReshapeOp : Nn_DifferentiableOp<"reshape", Nn_Computes<"Free", "Move", "moved">, [MovesElements, DelaysSums]> {
   let summary = "The same elements in row-major order under another shape";
   let description = [{
     **Constraints:** (C1) as many elements; (C2) element types agree.
@@ -235,7 +253,8 @@ def Nn_ReshapeOp : Nn_DifferentiableOp<"reshape"> {
   let hasCanonicalizeMethod = 1;
 }
 
-def Nn_TransposeOp : Nn_DifferentiableOp<"transpose", [InferTypeOpAdaptor]> {
+def Nn_TransposeOp : Nn_DifferentiableOp<"transpose", Nn_Computes<"Free", "Move", "moved">,
+                                         [InferTypeOpAdaptor, MovesElements, DelaysSums]> {
   let summary = "Permutes the dims: dim i of the result is dim permutation[i] of the operand";
   let description = [{
         %y = nn.transpose %x [1, 0] : tensor<2x3xf32> -> tensor<3x2xf32>
@@ -249,7 +268,7 @@ def Nn_TransposeOp : Nn_DifferentiableOp<"transpose", [InferTypeOpAdaptor]> {
   let hasCanonicalizeMethod = 1;
 }
 
-def Nn_ConcatOp : Nn_DifferentiableOp<"concat", [InferTypeOpAdaptor]> {
+def Nn_ConcatOp : Nn_DifferentiableOp<"concat", Nn_Computes<"Free", "Move", "moved">, [InferTypeOpAdaptor, MovesElements]> {
   let summary = "Joins tensors along one dim";
   let description = [{
         %y = nn.concat %a, %b dim = 1 : (tensor<2x3xf32>, tensor<2x1xf32>) -> tensor<2x4xf32>
@@ -261,7 +280,7 @@ def Nn_ConcatOp : Nn_DifferentiableOp<"concat", [InferTypeOpAdaptor]> {
   let assemblyFormat = "$inputs `dim` `=` $dim attr-dict `:` functional-type($inputs, $result)";
 }
 
-def Nn_SliceOp : Nn_DifferentiableOp<"slice", [InferTypeOpAdaptor]> {
+def Nn_SliceOp : Nn_DifferentiableOp<"slice", Nn_Computes<"Free", "Move", "moved">, [InferTypeOpAdaptor, MovesElements, DelaysSums]> {
   let summary = "Elements starts[d], starts[d] + steps[d], ... below limits[d] of each dim d";
   let description = [{
         %y = nn.slice %x [0, 1] to [4, 3] by [1, 1] : tensor<4x8xf32> -> tensor<4x2xf32>
@@ -273,7 +292,7 @@ def Nn_SliceOp : Nn_DifferentiableOp<"slice", [InferTypeOpAdaptor]> {
   let assemblyFormat = "$input $starts `to` $limits `by` $steps attr-dict `:` type($input) `->` type($result)";
 }
 
-def Nn_PadOp : Nn_DifferentiableOp<"pad"> {
+def Nn_PadOp : Nn_DifferentiableOp<"pad", Nn_Computes<"Free", "Move", "moved">, [MovesElements]> {
   let summary = "Puts a tensor into zeros: low[d] before, interior[d] between neighbours, the rest after";
   let description = [{
     Element i of the operand's dim d lands at low[d] + i * (interior[d] + 1); all else is 0. The gradient of `nn.slice`.
@@ -286,7 +305,8 @@ def Nn_PadOp : Nn_DifferentiableOp<"pad"> {
   let hasVerifier = 1;
 }
 
-def Nn_GatherOp : Nn_DifferentiableOp<"gather", [InferTypeOpAdaptor, IndexingOpInterface]> {
+def Nn_GatherOp : Nn_DifferentiableOp<"gather", Nn_Computes<"Free", "Move", "none">,
+                                      [InferTypeOpAdaptor, IndexingOpInterface, MovesElements]> {
   let summary = "Rows of a table by number";
   let description = [{
     The table is (rows, rest...), the indices (places...), the result (places..., rest...): at each place the row with that number. A number
@@ -302,7 +322,7 @@ def Nn_GatherOp : Nn_DifferentiableOp<"gather", [InferTypeOpAdaptor, IndexingOpI
   let extraClassDeclaration = [{ ::mlir::Value getIndexed() { return getTable(); } }];
 }
 
-def Nn_ScatterAddOp : Nn_DifferentiableOp<"scatter_add", [IndexingOpInterface]> {
+def Nn_ScatterAddOp : Nn_DifferentiableOp<"scatter_add", Nn_Computes<"Simple", "Wide", "none">, [IndexingOpInterface]> {
   let summary = "Adds up updates into rows by number";
   let description = [{
     The indices are (places...), the updates (places..., rest...), the result (rows, rest...): row v is the sum of the updates at all places
@@ -323,7 +343,7 @@ def Nn_ScatterAddOp : Nn_DifferentiableOp<"scatter_add", [IndexingOpInterface]> 
 
 //===-- Reduction, contraction, loss --------------------------------------------------------------------------------------------------===//
 
-def Nn_ReduceOp : Nn_DifferentiableOp<"reduce", [InferTypeOpAdaptor]> {
+def Nn_ReduceOp : Nn_DifferentiableOp<"reduce", Nn_Computes<"Simple", "Wide", "reduced">, [InferTypeOpAdaptor, DelaysSums]> {
   let summary = "Combines the elements along `dims`, which vanish";
   let description = [{
     The gradient of max and min goes to every element equal to the result, in equal shares.
@@ -338,7 +358,7 @@ def Nn_ReduceOp : Nn_DifferentiableOp<"reduce", [InferTypeOpAdaptor]> {
   let hasFolder = 1;
 }
 
-def Nn_MatMulOp : Nn_DifferentiableOp<"matmul", [InferTypeOpAdaptorWithIsCompatible]> {
+def Nn_MatMulOp : Nn_DifferentiableOp<"matmul", Nn_Computes<"Contraction", "Narrow", "bilinear">, [InferTypeOpAdaptorWithIsCompatible]> {
   let summary = "Matrix product over the last two dims, the leading dims are batch";
   let description = [{
     op(lhs) is (batch..., m, k), op(rhs) is (batch..., k, n), the result (batch..., m, n); op swaps the last two dims when transposed.
@@ -357,16 +377,19 @@ def Nn_MatMulOp : Nn_DifferentiableOp<"matmul", [InferTypeOpAdaptorWithIsCompati
   }];
 }
 
-def Nn_SoftmaxOp : Nn_UnaryOp<"softmax", "exp(x - max) / sum(exp(x - max)) along the last dim", Nn_FloatTensor, [Nn_Expandable]> {
+def Nn_SoftmaxOp : Nn_UnaryOp<"softmax", "exp(x - max) / sum(exp(x - max)) along the last dim",
+                              Nn_Computes<"Function", "Wide", "none">, Nn_FloatTensor, [Nn_Expandable]> {
   let description = [{**Constraints:** (C1) rank >= 1.}];
   let hasVerifier = 1;
 }
-def Nn_LogSoftmaxOp : Nn_UnaryOp<"log_softmax", "x - max - log(sum(exp(x - max))) along the last dim", Nn_FloatTensor, [Nn_Expandable]> {
+def Nn_LogSoftmaxOp : Nn_UnaryOp<"log_softmax", "x - max - log(sum(exp(x - max))) along the last dim",
+                                 Nn_Computes<"Function", "Wide", "none">, Nn_FloatTensor, [Nn_Expandable]> {
   let description = [{**Constraints:** (C1) rank >= 1.}];
   let hasVerifier = 1;
 }
 
-def Nn_SoftmaxCrossEntropyOp : Nn_DifferentiableOp<"softmax_cross_entropy", [InferTypeOpAdaptor, Nn_Expandable]> {
+def Nn_SoftmaxCrossEntropyOp : Nn_DifferentiableOp<"softmax_cross_entropy", Nn_Computes<"Function", "Wide", "none">,
+                                                   [InferTypeOpAdaptor, Nn_Expandable]> {
   let summary = "-log_softmax(logits) at the label, for each row";
   let description = [{
     logits: (rows..., classes), labels: (rows...) class indices; the result is (rows...). A label outside [0, classes) gives 0.

@@ -5,11 +5,52 @@
 #ifndef ASHLAR_DIALECTS_SUPPORT_OP_INTERFACES_H
 #define ASHLAR_DIALECTS_SUPPORT_OP_INTERFACES_H
 
+#include "dialects/support/enums.h"
 #include "dialects/support/sharding_rule.h"
 #include "dialects/support/tensor_size.h"
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/OpDefinition.h"
+#include "llvm/ADT/SmallBitVector.h"
+
+namespace ashlar {
+
+// What an element of an op's result costs, in instructions of a processor.
+enum class Cost {
+  Free,         // it is read or made where it is used
+  Simple,       // one or two
+  Division,     // one, slow: a quotient, a root
+  Function,     // a polynomial, as of an exponential
+  LongFunction, // two of them
+  Random,       // ten rounds of Philox
+  Contraction   // a product and a sum for each element that is summed
+};
+
+// What mixed precision computes an op in; docs/numbers.md has the table for users.
+enum class Precision {
+  Narrow, // the narrow type, whatever its operands are
+  Wide,   // f32: small differences, sums and exponentials matter
+  Follow, // f32 when an operand is a result of f32, else the narrow type
+  Move,   // as Follow, but a tensor from outside stays as it is
+  Source, // the op makes a tensor of nothing
+  Convert // a conversion that the model asks for
+};
+
+template <typename Op> class MovesElements : public mlir::OpTrait::TraitBase<Op, MovesElements> {};
+template <typename Op> class RoundsNothing : public mlir::OpTrait::TraitBase<Op, RoundsNothing> {};
+template <typename Op> class DelaysSums : public mlir::OpTrait::TraitBase<Op, DelaysSums> {};
+
+// Answers ComputeOpInterface.
+template <Cost cost, Precision precision, bool (*parts)(mlir::Operation *, Reduction, const llvm::SmallBitVector &)> struct Computes {
+  template <typename Op> class Impl : public mlir::OpTrait::TraitBase<Op, Impl> {
+  public:
+    static Cost getCost() { return cost; }
+    static Precision getPrecision() { return precision; }
+    bool passesParts(Reduction kind, const llvm::SmallBitVector &partial) { return parts(this->getOperation(), kind, partial); }
+  };
+};
+
+} // namespace ashlar
 
 #include "dialects/support/op_interfaces.h.inc"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What an op declares about itself so that no pass has to know it: how large its tensors may be, how it may be split, its gradient, what it
-// is composed of.
+// is composed of, and how it computes.
 
 #ifndef ASHLAR_DIALECTS_SUPPORT_OP_INTERFACES_TD
 #define ASHLAR_DIALECTS_SUPPORT_OP_INTERFACES_TD
@@ -11,13 +11,43 @@ include "mlir/IR/OpBase.td"
 // No operand or result has more bytes than a tensor may have (tensor_size.h).
 def SizedTensors : NativeOpTrait<"SizedTensors"> { let cppNamespace = "::ashlar"; }
 
+// Each element of the result is an element of an operand, or 0: nothing is computed.
+def MovesElements : NativeOpTrait<"MovesElements"> { let cppNamespace = "::ashlar"; }
+
+// The result needs no rounding where the operands have its type.
+def RoundsNothing : NativeOpTrait<"RoundsNothing"> { let cppNamespace = "::ashlar"; }
+
+// Sums of parts are cheaper after this op than before it, where it passes them: its result has no more elements than what it adds up.
+def DelaysSums : NativeOpTrait<"DelaysSums"> { let cppNamespace = "::ashlar"; }
+
+def ComputeOpInterface : OpInterface<"ComputeOpInterface"> {
+  let cppNamespace = "::ashlar";
+  let description = [{
+    How an op computes: what an element costs, the type that mixed precision computes it in, and whether it may compute on parts that
+    devices have not combined yet. An op answers with the trait `Computes`, and does not compile without.
+  }];
+  let methods = [
+    InterfaceMethod<"Returns what one element costs.", "::ashlar::Cost", "getCost", (ins)>,
+    InterfaceMethod<"Returns the type in which mixed precision computes this op.", "::ashlar::Precision", "getPrecision", (ins)>,
+    InterfaceMethod<"Returns whether parts of the operands in `partial`, which combine by `kind`, may be combined after this op as "
+                    "well; the other operands are whole.",
+                    "bool", "passesParts", (ins "::ashlar::Reduction":$kind, "const ::llvm::SmallBitVector &":$partial)>
+  ];
+}
+
+// Answers ComputeOpInterface: a Cost and a Precision (op_interfaces.h), and a function that answers passesParts.
+class Computes<string cost, string precision, string parts>
+    : ParamNativeOpTrait<"Computes", "::ashlar::Cost::" # cost # ", ::ashlar::Precision::" # precision # ", " # parts> {
+  let cppNamespace = "::ashlar";
+}
+
 def ShardingRuleOpInterface : OpInterface<"ShardingRuleOpInterface"> {
   let cppNamespace = "::ashlar";
   let description = [{
     An op with a sharding rule: its dims written as factors, like an einsum (`ShardingRule`). How an op may be split, and what a split of it
     costs, follows from nothing else. What passes know of single ops besides: which rows an op finds by number (`IndexingOpInterface`), what
-    it is composed of (`ExpandableOpInterface`), which ops are linear (passes/layout/linear_ops.cpp), and which have numbers of elements in
-    their attributes (passes/partition/partition.cpp).
+    it is composed of (`ExpandableOpInterface`), how it computes (`ComputeOpInterface`), and which have numbers of elements in their
+    attributes (passes/partition/partition.cpp).
   }];
   let methods = [
     InterfaceMethod<"Returns the factors of this op's operands and results.",

@@ -1,38 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The table of linear ops. Broadcasts are left out: a sum is never cheaper after them.
+// Linearity, from what ops say of themselves (ComputeOpInterface, DelaysSums).
 
 #include "passes/layout/linear_ops.h"
 
-#include "dialects/nn/nn.h"
-
-#include "llvm/ADT/TypeSwitch.h"
+#include "dialects/support/op_interfaces.h"
 
 using namespace mlir;
 
 namespace ashlar::layout {
 
-namespace {
-
-// Returns true for a conversion of floats that rounds nothing. One that rounds is not linear: the terms would be rounded one by one.
-bool widens(nn::CastOp op) {
-  auto from = dyn_cast<FloatType>(op.getInput().getType().getElementType()), to = dyn_cast<FloatType>(op.getType().getElementType());
-  return from && to && from.getWidth() < to.getWidth();
-}
-
-} // namespace
-
 SmallVector<SmallVector<unsigned, 2>> linearOperands(Operation *op) {
-  using Sets = SmallVector<SmallVector<unsigned, 2>>;
-  bool isFloat = op->getNumResults() == 1 && isa<FloatType>(getElementTypeOrSelf(op->getResult(0).getType()));
-  return TypeSwitch<Operation *, Sets>(op)
-      .Case<nn::AddOp, nn::SubOp>([](auto) { return Sets{{0, 1}}; })
-      .Case<nn::MulOp>([](auto) { return Sets{{0}, {1}}; })
-      .Case<nn::DivOp>([&](auto) { return isFloat ? Sets{{0}} : Sets(); }) // integers are truncated
-      .Case([](nn::CastOp cast) { return widens(cast) ? Sets{{0}} : Sets(); })
-      .Case<nn::NegOp, nn::ReshapeOp, nn::SliceOp, nn::TransposeOp>([](auto) { return Sets{{0}}; })
-      .Case<nn::ReduceOp>([](nn::ReduceOp reduce) { return reduce.getKind() == Reduction::Sum ? Sets{{0}} : Sets(); })
-      .Default([](Operation *) { return Sets(); });
+  auto compute = dyn_cast<ComputeOpInterface>(op);
+  if (!compute || !op->hasTrait<DelaysSums>()) {
+    return {};
+  }
+  unsigned count = op->getNumOperands();
+  if (compute.passesParts(Reduction::Sum, llvm::SmallBitVector(count, true))) {
+    return {llvm::to_vector<2>(llvm::seq(count))};
+  }
+  SmallVector<SmallVector<unsigned, 2>> sets;
+  for (unsigned operand = 0; operand < count; ++operand) {
+    llvm::SmallBitVector partial(count);
+    partial.set(operand);
+    if (compute.passesParts(Reduction::Sum, partial)) {
+      sets.push_back({operand});
+    }
+  }
+  return sets;
 }
 
 dist::AxisList termAxes(Operation *op) {

@@ -9,9 +9,9 @@
 
 namespace ashlar::layout {
 
-// Returns the sets of operands in which `op` is linear, each set together with the others held fixed; none for an op that is not.
+// Returns the sets of operands in which `op` is linear, each set together with the others held fixed; none for an op that is not, or after
+// which sums are never cheaper (DelaysSums), as a broadcast, or a product: one of terms is as large as that of the sums.
 //   add, sub: {{0, 1}}    mul: {{0}, {1}}    div of floats, neg, reshape, transpose, slice, reduce sum, cast to a wider float: {{0}}
-// Products are not among them: a product of terms is as large as that of the sums, and devices would do it all.
 llvm::SmallVector<llvm::SmallVector<unsigned, 2>> linearOperands(mlir::Operation *op);
 
 // Returns the axes over which `op` computes on terms: all operands of one of its linear sets are partial sums over them, the others are

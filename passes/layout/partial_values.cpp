@@ -1,17 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The table of ops that pass parts on, and what it says about layouts. A sum of parts passes through linear ops; a maximum of parts only
-// through ops that move elements, and through maxima.
+// The layouts of results where operands are parts that an op passes on (ComputeOpInterface).
 
 #include "passes/layout/partial_values.h"
 
-#include "dialects/nn/nn.h"
-#include "passes/layout/linear_ops.h"
+#include "dialects/support/op_interfaces.h"
 
 #include "llvm/ADT/SmallBitVector.h"
 #include "llvm/ADT/SmallPtrSet.h"
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 
@@ -23,30 +20,10 @@ std::string printAxes(ArrayRef<StringAttr> axes) {
 
 namespace {
 
-// Returns true when the op is linear in the operands in `partial` together.
-bool isLinear(Operation *op, const llvm::SmallBitVector &partial) {
-  return llvm::any_of(linearOperands(op), [&](ArrayRef<unsigned> set) {
-    return set.size() == partial.count() && llvm::all_of(set, [&](unsigned operand) { return partial.test(operand); });
-  });
-}
-
-// Returns true when the op passes parts that combine by `kind` on, where the operands in `partial` are parts and the others whole. Besides
-// the ops on which the compiler itself delays sums, those that a model may put there.
+// Returns true when the op passes parts that combine by `kind` on, where the operands in `partial` are parts and the others whole.
 bool passesParts(Operation *op, Reduction kind, const llvm::SmallBitVector &partial) {
-  bool isSum = kind == Reduction::Sum;
-  if (isSum && isLinear(op, partial)) {
-    return true;
-  }
-  return llvm::TypeSwitch<Operation *, bool>(op)
-      .Case<nn::BroadcastOp, nn::ReshapeOp, nn::SliceOp, nn::TransposeOp, dist::BroadcastOp>([](auto) { return true; })
-      .Case([&](nn::PadOp) { return isSum; })
-      .Case([&](nn::ConcatOp) { return partial.all(); })
-      .Case([&](nn::MaxOp) { return kind == Reduction::Max && partial.all(); })
-      .Case([&](nn::MinOp) { return kind == Reduction::Min && partial.all(); })
-      .Case([&](nn::MatMulOp) { return isSum && partial.count() == 1; })
-      .Case([&](nn::SelectOp) { return !partial.test(0) && partial.count() == 2; })
-      .Case([&](nn::ReduceOp reduce) { return reduce.getKind() == kind; })
-      .Default([](Operation *) { return false; });
+  auto compute = dyn_cast<ComputeOpInterface>(op);
+  return compute ? compute.passesParts(kind, partial) : isa<dist::BroadcastOp>(op); // a copy between devices
 }
 
 // "partial (sum) over ["tp"]"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// -ashlar-mixed-precision; see passes.td. What each op computes in is one table, ruleOf; the rest gives every operand the type it asks for,
-// with one conversion a value.
+// -ashlar-mixed-precision; see passes.td. What each op computes in, it says itself (ComputeOpInterface::getPrecision); the pass gives every
+// operand the type it asks for, with one conversion a value.
 
 #include "passes/train/dead_ops.h"
 #include "passes/train/narrow_constants.h"
@@ -12,7 +12,6 @@
 #include "dialects/support/tensor_values.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 
@@ -23,33 +22,16 @@ namespace ashlar::train {
 
 namespace {
 
-// What an op of f32 becomes.
-enum class Rule {
-  Narrow, // computed in the narrow type, whatever its operands are
-  Wide,   // computed in f32: small differences, sums and exponentials matter
-  Follow, // computed in f32 when an operand is a result of f32, else in the narrow type
-  Move,   // moves elements: as Follow, but a tensor from outside stays as it is
-  Source, // makes a tensor of nothing
-  Cast    // a conversion that the model asks for
-};
-
-// The table. docs/numbers.md has it for users.
-Rule ruleOf(Operation *op) {
-  return llvm::TypeSwitch<Operation *, Rule>(op)
-      .Case<nn::MatMulOp>([](auto) { return Rule::Narrow; })
-      .Case<nn::ExpOp, nn::LogOp, nn::LogSoftmaxOp, nn::PowOp, nn::RandomOp, nn::ReduceOp, nn::ScatterAddOp, nn::SoftmaxCrossEntropyOp,
-            nn::SoftmaxOp>([](auto) { return Rule::Wide; })
-      .Case<nn::BroadcastOp, nn::ConcatOp, nn::GatherOp, nn::PadOp, nn::ReshapeOp, nn::SliceOp, nn::TransposeOp>(
-          [](auto) { return Rule::Move; })
-      .Case<nn::ConstantOp, nn::ReadOp>([](auto) { return Rule::Source; })
-      .Case<nn::CastOp>([](auto) { return Rule::Cast; })
-      .Default([](Operation *other) {
-        if (other->hasTrait<OpTrait::Elementwise>()) {
-          return Rule::Follow;
-        }
-        bool isCopy = other->getNumOperands() == 1 && other->hasTrait<OpTrait::SameOperandsAndResultType>(); // dist.redistribute
-        return isCopy ? Rule::Move : Rule::Wide;                                                             // results of the function, too
-      });
+// Returns what the op is computed in.
+Precision precisionOf(Operation *op) {
+  if (auto compute = dyn_cast<ComputeOpInterface>(op)) {
+    return compute.getPrecision();
+  }
+  if (op->getNumOperands() == 0) {
+    return Precision::Source; // nn.read
+  }
+  bool isCopy = op->getNumOperands() == 1 && op->hasTrait<OpTrait::SameOperandsAndResultType>(); // dist.redistribute
+  return isCopy ? Precision::Move : Precision::Wide;                                             // results of the function, too
 }
 
 // What an f32 value of the model has become.
@@ -96,27 +78,27 @@ private:
   }
 
   void visit(Operation *op) {
-    Rule rule = ruleOf(op);
-    switch (rule) {
-    case Rule::Narrow:
+    Precision precision = precisionOf(op);
+    switch (precision) {
+    case Precision::Narrow:
       return computeNarrow(op);
-    case Rule::Wide:
+    case Precision::Wide:
       return computeWide(op);
-    case Rule::Source:
+    case Precision::Source:
       return track(op->getResult(0), sourceKind(op));
-    case Rule::Cast:
+    case Precision::Convert:
       return track(op->getResult(0), castKind(cast<nn::CastOp>(op)));
-    case Rule::Follow:
-    case Rule::Move:
+    case Precision::Follow:
+    case Precision::Move:
       break;
     }
     bool hasNarrow = hasOperand(op, Kind::Narrow), hasOutside = hasOperand(op, Kind::Outside);
-    bool staysOutside = rule == Rule::Move || !typeOf(op->getResult(0)).getElementType().isF32();
+    bool staysOutside = precision == Precision::Move || !typeOf(op->getResult(0)).getElementType().isF32();
     if (hasOperand(op, Kind::Wide)) {
       computeWide(op);
     } else if (!hasNarrow && (!hasOutside || staysOutside)) {
       track(op->getResult(0), hasOutside ? Kind::Outside : Kind::Constant);
-    } else if (rule == Rule::Follow && hasInexactConstant(op)) {
+    } else if (precision == Precision::Follow && hasInexactConstant(op)) {
       computeWideAndRound(op);
     } else {
       computeNarrow(op);
@@ -144,7 +126,7 @@ private:
         return false;
       }
       while (Operation *view = operand.getDefiningOp()) {
-        if (ruleOf(view) != Rule::Move) {
+        if (precisionOf(view) != Precision::Move) {
           break;
         }
         operand = view->getOperand(0);
@@ -254,7 +236,7 @@ private:
       }
     }
     // A tensor from outside is converted before it is repeated, cut or sent. What the model names stays as it is: rules may be about it.
-    bool isView = op && ruleOf(op) == Rule::Move && op->getNumOperands() == 1 && kinds.lookup(value) != Kind::Wide;
+    bool isView = op && precisionOf(op) == Precision::Move && op->getNumOperands() == 1 && kinds.lookup(value) != Kind::Wide;
     if (!isView || op->hasAttr(nn::kOutputsAttr)) {
       return convertTo(narrowTypeOf(value), value);
     }

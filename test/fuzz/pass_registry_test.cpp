@@ -112,8 +112,9 @@ public:
     }
     auto rerun = [&](const reference::Observer &observer) -> FailureOr<std::vector<Tensor>> {
       FailureOr<ModuleRun> moved = reference::runModule(*program, /*ranks=*/1, inputs, options, observer);
+      auto pairs = reference::pairUp(*program, *moved, *run);
       std::vector<Tensor> values;
-      for (auto [x, y] : *reference::pairUp(*program, *moved, *run)) {
+      for (auto [x, y] : *pairs) {
         values.push_back(x->value);
       }
       return values;

@@ -23,7 +23,7 @@ constexpr double kMaxBound = 4; // of such a value
 class Generator {
 public:
   Generator(Dice &dice, ModuleOp module, const ModelOptions &options)
-      : dice(dice), options(options), module(module), b(UnknownLoc::get(module.getContext()), module.getContext()) {}
+      : dice(dice), laterDice(dice), options(options), module(module), b(UnknownLoc::get(module.getContext()), module.getContext()) {}
 
   void generate() {
     b.setInsertionPointToEnd(module.getBody());
@@ -205,6 +205,25 @@ private:
 
   //===-- Makers --------------------------------------------------------------------------------------------------------------------===//
 
+  // An op whose result is bounded by 1, or jumps.
+  void bounded(Value x) {
+    auto away = [&] { return nn::AddOp::create(b, x, splat(typeOf(x), 0.0371)); }; // sums of nice numbers are no ties
+    switch (laterDice.roll(options.jumps ? 8 : 5)) {
+    case 0:
+      return add(nn::SinOp::create(b, x), 1);
+    case 1:
+      return add(nn::CosOp::create(b, x), 1);
+    case 5:
+      return add(nn::FloorOp::create(b, away()), boundOf(x) + 1);
+    case 6:
+      return add(nn::CeilOp::create(b, away()), boundOf(x) + 2);
+    case 7:
+      return add(nn::RoundOp::create(b, away()), boundOf(x) + 1);
+    default:
+      return add(nn::TanhOp::create(b, x), 1);
+    }
+  }
+
   void unary() {
     Value x = pick();
     double bound = boundOf(x);
@@ -225,7 +244,7 @@ private:
     case 6:
       return add(nn::ErfOp::create(b, x), 1);
     case 7:
-      return add(nn::TanhOp::create(b, x), 1);
+      return bounded(x);
     case 8:
       return add(nn::SigmoidOp::create(b, x), 1);
     case 9:
@@ -577,6 +596,7 @@ private:
   }
 
   Dice &dice;
+  Dice laterDice; // for what came into the generator later: the rest of a seed's program stays the same
   const ModelOptions &options;
   ModuleOp module;
   ImplicitLocOpBuilder b;

@@ -193,8 +193,8 @@ TEST_CASE("rounding: the precision of a program is that of its least exact op", 
                                     "> { %0 = nn.cast %x : tensor<2xf64> -> tensor<2x" + type + ">\n return %0 : tensor<2x" + type +
                                     "> }"));
   };
-  CHECK(precision("f64") == Precision::F64);
-  CHECK(precision("f32") == Precision::F32);
-  CHECK(precision("bf16") == Precision::Narrow);
-  CHECK(precision("f16") == Precision::Narrow);
+  CHECK(precision("f64") == fuzz::Precision::F64);
+  CHECK(precision("f32") == fuzz::Precision::F32);
+  CHECK(precision("bf16") == fuzz::Precision::Narrow);
+  CHECK(precision("f16") == fuzz::Precision::Narrow);
 }

@@ -270,13 +270,13 @@ TEST_CASE("train passes: ashlar-mixed-precision moves results by its roundings o
     drawVariables(before, seed, variables);
     std::vector<Tensor> inputs = drawInputs(before, "forward", seed), exact = evaluate(before, "forward", inputs, variables),
                         rounded = evaluate(after, "forward", inputs, variables);
-    narrow += precisionOf(after) == Precision::Narrow; // a model without a product stays as it is
+    narrow += precisionOf(after) == fuzz::Precision::Narrow; // a model without a product stays as it is
     std::vector<ComparedTensor> tensors;
     REQUIRE(exact.size() == rounded.size());
     for (size_t i = 0; i < exact.size(); ++i) {
       tensors.push_back({"result " + std::to_string(i), &rounded[i], &exact[i]});
     }
-    Comparison comparison = compareRounded(tensors, tolerancesOf(Precision::Narrow), [&](const reference::Observer &observer) {
+    Comparison comparison = compareRounded(tensors, tolerancesOf(fuzz::Precision::Narrow), [&](const reference::Observer &observer) {
       Values copy = variables;
       return FailureOr<std::vector<Tensor>>(run(after, "forward", inputs, copy, observer));
     });

@@ -2,6 +2,8 @@
 //
 // Expands composite ops, and gives products the form that the library or the kernels take.
 
+#include "passes/lower/calls/library_product.h"
+#include "passes/lower/calls/target_traits.h"
 #include "passes/lower/fusion/product_sums.h"
 #include "passes/lower/kernels/fusible.h"
 #include "passes/lower/passes.h"
@@ -124,8 +126,7 @@ OpOperand *getReshapedProduct(Operation *op, exec::Target target) {
 
 // Computes what follows a product of merged rows before the reshape, so that it can join the product: bias(reshape(p)) = reshape(bias(p)).
 Value moveBeforeReshape(ImplicitLocOpBuilder &b, Operation *op, exec::Target target) {
-  bool isBiasOrActivation = isa<nn::AddOp, nn::CastOp>(op) || isLibraryActivation(op, target);
-  OpOperand *product = isBiasOrActivation ? getReshapedProduct(op, target) : nullptr;
+  OpOperand *product = isPartOfProduct(op, target) ? getReshapedProduct(op, target) : nullptr;
   if (!product) {
     return {};
   }
@@ -167,13 +168,7 @@ Value computeWide(ImplicitLocOpBuilder &b, Operation *op) {
 struct ExpandOps : impl::ExpandOpsPassBase<ExpandOps> {
   using ExpandOpsPassBase::ExpandOpsPassBase;
 
-  // Whether the product is of a type and size for the library, of whichever target.
-  bool goesToLibrary(nn::MatMulOp op) {
-    RankedTensorType type = op.getType();
-    Type element = op.getLhs().getType().getElementType();
-    int64_t k = op.getLhs().getType().getShape().end()[op.getTransposeA() ? -2 : -1];
-    return (element.isF32() || isNarrowFloat(element)) && type.getNumElements() * k >= gemmFlops;
-  }
+  bool goesToLibrary(nn::MatMulOp op) { return isLibraryProduct(op, gemmFlops); }
 
   // Composites, and library products in the form that the library takes.
   Value expand(ImplicitLocOpBuilder &b, Operation *op) {
@@ -187,17 +182,16 @@ struct ExpandOps : impl::ExpandOpsPassBase<ExpandOps> {
     return {};
   }
 
-  // Sums of bf16 or f16 are computed in f32 and rounded once. The GPU's library does that itself, and so do its scatter kernels, which hold
-  // their sums in registers.
+  // Sums of bf16 or f16 are computed in f32 and rounded once, by the library or the kernel itself where it can.
   Value sumWide(ImplicitLocOpBuilder &b, Operation *op) {
-    bool isGpu = target == exec::Target::Cuda;
+    const TargetTraits &traits = traitsOf(target);
     if (auto matmul = dyn_cast<nn::MatMulOp>(op)) {
-      return isGpu && goesToLibrary(matmul) ? Value() : computeWide(b, op);
+      return traits.takesNarrow && goesToLibrary(matmul) ? Value() : computeWide(b, op);
     }
     if (auto reduce = dyn_cast<nn::ReduceOp>(op)) {
       return reduce.getKind() == Reduction::Sum ? computeWide(b, op) : Value();
     }
-    return isa<nn::ScatterAddOp>(op) && !isGpu ? computeWide(b, op) : Value();
+    return isa<nn::ScatterAddOp>(op) && !traits.scattersInRegisters ? computeWide(b, op) : Value();
   }
 
   // Replaces every op for which `rewrite` makes another value.
@@ -240,8 +234,8 @@ struct ExpandOps : impl::ExpandOpsPassBase<ExpandOps> {
       auto matmul = dyn_cast<nn::MatMulOp>(op);
       return matmul && !goesToLibrary(matmul) ? expandMatMul(b, matmul) : Value();
     });
-    if (target == exec::Target::Cuda) {
-      joinSumsToProducts(getOperation(), [&](Operation *op) { return goesToLibrary(cast<nn::MatMulOp>(op)); });
+    if (traitsOf(target).sumsOperandRows) {
+      joinSumsToProducts(getOperation(), target, [&](Operation *op) { return goesToLibrary(cast<nn::MatMulOp>(op)); });
     }
   }
 };

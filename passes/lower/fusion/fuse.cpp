@@ -8,6 +8,8 @@
 // group unless it repeats a row value along its row, or must be materialized; every group that reads through it gets a copy; (I3) a group
 // of more than one op is no larger than one kernel may be (kernel_size.h). Linear in the number of ops, n log n where groups merge.
 
+#include "passes/lower/calls/library_product.h"
+#include "passes/lower/calls/target_traits.h"
 #include "passes/lower/fusion/split_reductions.h"
 #include "passes/lower/fusion/view_table.h"
 #include "passes/lower/kernels/fusible.h"
@@ -453,7 +455,7 @@ struct Fuse : impl::FusePassBase<Fuse> {
   void runOnOperation() override {
     if (!getOperation().isExternal()) {
       Fuser(getOperation().getBody().front(), target).run();
-      if (target == exec::Target::Cuda) {
+      if (traitsOf(target).splitsReductions) {
         splitReductions(getOperation());
       }
     }

@@ -4,6 +4,7 @@
 // that move nothing, and a conversion to f32, since the library sums in f32 anyway.
 
 #include "passes/lower/fusion/product_sums.h"
+#include "passes/lower/calls/library_product.h"
 
 #include "passes/lower/kernels/fusible.h"
 
@@ -42,7 +43,8 @@ void forEachUseAsMatrix(Value value, function_ref<void(OpOperand &)> visit) {
 
 class Joiner {
 public:
-  Joiner(func::FuncOp function, function_ref<bool(Operation *)> goesToLibrary) : function(function), goesToLibrary(goesToLibrary) {}
+  Joiner(func::FuncOp function, exec::Target target, function_ref<bool(Operation *)> goesToLibrary)
+      : function(function), target(target), goesToLibrary(goesToLibrary) {}
 
   void run() {
     SmallVector<nn::ReduceOp> sums;
@@ -58,6 +60,7 @@ public:
 
 private:
   func::FuncOp function;
+  exec::Target target;
   function_ref<bool(Operation *)> goesToLibrary;
 
   // Returns the use of the rows by a product that can make the sum too.
@@ -78,8 +81,7 @@ private:
 
   bool canJoin(nn::MatMulOp product, nn::ReduceOp reduce) {
     bool sameType = product.getType().getElementType() == reduce.getType().getElementType();
-    bool hasEpilogue =
-        llvm::any_of(product->getUsers(), [&](Operation *user) { return followsInProduct(user, product, exec::Target::Cuda); });
+    bool hasEpilogue = llvm::any_of(product->getUsers(), [&](Operation *user) { return followsInProduct(user, product, target); });
     return sameType && !hasEpilogue && !product->use_empty() && goesToLibrary(product) && placeFor(product, reduce);
   }
 
@@ -135,8 +137,8 @@ private:
 
 } // namespace
 
-void joinSumsToProducts(func::FuncOp function, function_ref<bool(Operation *)> goesToLibrary) {
-  Joiner(function, goesToLibrary).run();
+void joinSumsToProducts(func::FuncOp function, exec::Target target, function_ref<bool(Operation *)> goesToLibrary) {
+  Joiner(function, target, goesToLibrary).run();
 }
 
 } // namespace ashlar::lower

@@ -16,38 +16,12 @@ inline bool isView(mlir::Operation *op) {
   if (auto constant = llvm::dyn_cast<nn::ConstantOp>(op)) {
     return constant.getValue().isSplat();
   }
-  return llvm::isa<nn::BroadcastOp, nn::TransposeOp, nn::SliceOp, nn::PadOp, nn::ConcatOp, nn::IndexOp, nn::GatherOp>(op);
+  return llvm::isa<nn::IndexOp>(op) || (op->hasTrait<MovesElements>() && !llvm::isa<nn::ReshapeOp>(op)); // a reshape is another name
 }
 
 // Returns whether the op computes one element of its result from elements of its operands at the same place.
 inline bool isElementwise(mlir::Operation *op) {
   return op->hasTrait<mlir::OpTrait::Elementwise>() || llvm::isa<nn::RandomOp>(op);
-}
-
-// Returns whether the target's library of matrix products has the op as an epilogue.
-inline bool isLibraryActivation(mlir::Operation *op, exec::Target target) {
-  if (target == exec::Target::Cpu) {
-    return llvm::isa<nn::ReluOp, nn::GeluOp, nn::SigmoidOp, nn::TanhOp>(op);
-  }
-  auto gelu = llvm::dyn_cast<nn::GeluOp>(op);
-  return llvm::isa<nn::ReluOp>(op) || (gelu && gelu.getTanhApproximation());
-}
-
-// Returns whether the op can follow `last` inside a library product, what else it reads aside: a conversion of the sums to f32, a bias, an
-// activation, each at most once and in this order.
-inline bool followsInProduct(mlir::Operation *op, mlir::Operation *last, exec::Target target) {
-  if (auto cast = llvm::dyn_cast<nn::CastOp>(op)) {
-    return target == exec::Target::Cuda && llvm::isa<nn::MatMulOp>(last) && cast.getType().getElementType().isF32();
-  }
-  return llvm::isa<nn::AddOp>(op) ? llvm::isa<nn::MatMulOp, nn::CastOp>(last)
-                                  : isLibraryActivation(op, target) && llvm::isa<nn::MatMulOp, nn::AddOp, nn::CastOp>(last);
-}
-
-// Returns the value that `value` repeats along all dims but the last, as a bias is; null when it is no such value.
-inline mlir::Value getBias(mlir::Value value) {
-  auto broadcast = value.getDefiningOp<nn::BroadcastOp>();
-  bool isBias = broadcast && broadcast.getDims() == llvm::ArrayRef<int64_t>{broadcast.getType().getRank() - 1};
-  return isBias ? mlir::Value(broadcast.getInput()) : mlir::Value();
 }
 
 // Returns whether a generated kernel can hold the op.

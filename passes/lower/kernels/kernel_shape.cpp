@@ -68,20 +68,19 @@ Breaks findBreaks(Block &body, ArrayRef<int64_t> domain) {
     bool known = shape == domain.take_front(shape.size()) && shape.size() <= domain.size();
     if (auto broadcast = dyn_cast<nn::BroadcastOp>(op); broadcast && known) {
       Operation *source = broadcast.getInput().getDefiningOp();
-      known =
-          !source ||
-          !isa<nn::BroadcastOp, nn::TransposeOp, nn::SliceOp, nn::PadOp, nn::ConcatOp, nn::ReshapeOp, nn::IndexOp, nn::GatherOp>(source);
+      known = !source || !(source->hasTrait<MovesElements>() || isa<nn::IndexOp>(source));
     }
-    if (isa<nn::GatherOp, nn::ScatterAddOp>(op)) { // it reads its operands at other indices than those of the domain
+    bool isIndexing = isa<IndexingOpInterface>(op); // it reads its operands at other indices than those of the domain
+    if (isIndexing) {
       known = known && readsMemory(&op);
     }
-    if (!known || isa<nn::TransposeOp, nn::SliceOp, nn::PadOp, nn::ConcatOp, nn::ReshapeOp>(op)) {
+    if (!known || (op.hasTrait<MovesElements>() && !isIndexing && !isa<nn::BroadcastOp>(op))) {
       breaks.assign(breaks.size(), true);
       return breaks;
     }
     TypeSwitch<Operation *>(&op)
         .Case([&](nn::BroadcastOp broadcast) { breakAtBroadcast(broadcast, breaks); })
-        .Case<nn::GatherOp, nn::ScatterAddOp>([&](auto indexing) { breakAtRow(indexing.getIndices(), breaks); })
+        .Case([&](IndexingOpInterface indexing) { breakAtRow(indexing.getIndicesMutable().get(), breaks); })
         .Case([&](nn::IndexOp index) { breakAtIndex(index, breaks); })
         .Case([&](nn::ReduceOp reduce) { breakAtReduce(reduce, breaks); });
   }

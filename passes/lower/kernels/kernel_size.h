@@ -26,6 +26,9 @@ constexpr int64_t kMaxViewCode = 256;
 // Returns about how many scalar instructions compute one element of the op's result from those of its operands.
 int64_t codeOf(mlir::Operation &op);
 
+// As codeOf, for an op that only reads elements of its operands, or makes them (views.cpp).
+int64_t codeOfView(mlir::Operation &op);
+
 // What a kernel holds.
 struct KernelSize {
   int64_t code = 0;   // scalar instructions of one element, in one pass

@@ -235,10 +235,13 @@ Value emitScalarOp(Builder &b, Operation *op, ValueRange in) {
       .Case([&](nn::AddOp) { return arithmetic<arith::AddFOp, arith::AddIOp>(b, in); })
       .Case([&](nn::AndOp) -> Value { return arith::AndIOp::create(b, in[0], in[1]); })
       .Case([&](nn::CastOp cast) { return emitCast(b, in[0], computedType(cast.getType().getElementType())); })
+      .Case([&](nn::CeilOp) { return math::CeilOp::create(b, in[0]); })
       .Case([&](nn::CompareOp cmp) { return compare(b, cmp.getPredicate(), in[0], in[1]); })
+      .Case([&](nn::CosOp) { return math::CosOp::create(b, in[0]); })
       .Case([&](nn::DivOp) { return divide(b, in[0], in[1]); })
       .Case([&](nn::ErfOp) { return math::ErfOp::create(b, in[0]); })
       .Case([&](nn::ExpOp) { return math::ExpOp::create(b, in[0]); })
+      .Case([&](nn::FloorOp) { return math::FloorOp::create(b, in[0]); })
       .Case([&](nn::GeluOp gelu) { return emitGelu(b, gelu, in[0]); })
       .Case([&](nn::LeakyReluOp leaky) -> Value {
         Value scaled = arith::MulFOp::create(b, in[0], constant(b, in[0].getType(), leaky.getAlpha().convertToDouble()));
@@ -258,9 +261,11 @@ Value emitScalarOp(Builder &b, Operation *op, ValueRange in) {
         Value zero = constant(b, in[0].getType(), 0);
         return arith::SelectOp::create(b, compare(b, nn::Predicate::Le, in[0], zero), zero, in[0]);
       })
+      .Case([&](nn::RoundOp) { return math::RoundEvenOp::create(b, in[0]); })
       .Case([&](nn::SelectOp) -> Value { return arith::SelectOp::create(b, in[0], in[1], in[2]); })
       .Case([&](nn::SigmoidOp) { return emitSigmoid(b, in[0]); })
       .Case([&](nn::SignOp) { return emitSign(b, in[0]); })
+      .Case([&](nn::SinOp) { return math::SinOp::create(b, in[0]); })
       .Case([&](nn::SqrtOp) { return math::SqrtOp::create(b, in[0]); })
       .Case([&](nn::SubOp) { return arithmetic<arith::SubFOp, arith::SubIOp>(b, in); })
       .Case([&](nn::TanhOp) { return math::TanhOp::create(b, in[0]); });

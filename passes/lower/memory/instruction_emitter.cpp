@@ -4,6 +4,8 @@
 
 #include "passes/lower/memory/instruction_emitter.h"
 
+#include "passes/lower/calls/library_product.h"
+
 #include "runtime/abi/ashlar_rt.h"
 
 #include "mlir/IR/Builders.h"
@@ -13,70 +15,6 @@ using namespace mlir;
 
 namespace ashlar::lower {
 namespace {
-
-// What a gemm fusion computes, with its operands as numbers of the fusion's operands.
-struct Gemm {
-  Value product;
-  unsigned lhs = 0, rhs = 0;
-  bool transposeA = false, transposeB = false;
-  exec::OperandSum sumOf = exec::OperandSum::None;
-  std::optional<unsigned> bias;
-  exec::Epilogue epilogue = exec::Epilogue::None;
-};
-
-// Notes the product of a gemm fusion; false when there is one already, or it reads anything but the fusion's operands.
-template <typename Op> bool setProduct(Gemm &gemm, Op op, Value product) {
-  auto lhs = dyn_cast<BlockArgument>(op.getLhs()), rhs = dyn_cast<BlockArgument>(op.getRhs());
-  if (gemm.product || !lhs || !rhs) {
-    return false;
-  }
-  gemm.product = product;
-  gemm.lhs = lhs.getArgNumber();
-  gemm.rhs = rhs.getArgNumber();
-  gemm.transposeA = op.getTransposeA();
-  gemm.transposeB = op.getTransposeB();
-  return true;
-}
-
-// Reads the body of a gemm fusion: a product with sums, or a matmul, at most a conversion of its sums to f32, then at most a broadcast bias
-// and its add, then at most one activation.
-FailureOr<Gemm> matchGemm(exec::FusionOp fusion) {
-  Gemm gemm;
-  auto number = [&](Value value) { return cast<BlockArgument>(value).getArgNumber(); };
-  for (Operation &op : fusion.getBody().front().without_terminator()) {
-    bool matched = TypeSwitch<Operation *, bool>(&op)
-                       .Case([&](nn::MatMulOp product) { return setProduct(gemm, product, product.getResult()); })
-                       .Case([&](exec::ProductWithSumsOp both) {
-                         gemm.sumOf = both.getSumOf();
-                         return setProduct(gemm, both, both.getProduct());
-                       })
-                       .Case([&](nn::BroadcastOp bias) {
-                         int64_t last = bias.getType().getRank() - 1;
-                         if (gemm.bias || !isa<BlockArgument>(bias.getInput()) || bias.getDims() != ArrayRef<int64_t>(last)) {
-                           return false;
-                         }
-                         gemm.bias = number(bias.getInput());
-                         return true;
-                       })
-                       .Case([&](nn::AddOp) { return true; })
-                       .Case([&](nn::CastOp cast) { return cast.getInput() == gemm.product; })
-                       .Case([&](nn::ReluOp) { return gemm.epilogue = exec::Epilogue::Relu, true; })
-                       .Case([&](nn::SigmoidOp) { return gemm.epilogue = exec::Epilogue::Sigmoid, true; })
-                       .Case([&](nn::TanhOp) { return gemm.epilogue = exec::Epilogue::Tanh, true; })
-                       .Case([&](nn::GeluOp gelu) {
-                         gemm.epilogue = gelu.getTanhApproximation() ? exec::Epilogue::GeluTanh : exec::Epilogue::GeluErf;
-                         return true;
-                       })
-                       .Default([](Operation *) { return false; });
-    if (!matched) {
-      return op.emitOpError("is not part of a matrix product with bias and activation");
-    }
-  }
-  if (!gemm.product || fusion.getNumResults() != (gemm.sumOf == exec::OperandSum::None ? 1u : 2u)) {
-    return fusion.emitOpError("has no single matrix product");
-  }
-  return gemm;
-}
 
 class Emitter {
 public:
@@ -139,25 +77,18 @@ private:
   }
 
   LogicalResult emitGemm(const Instruction &instruction, exec::FusionOp fusion) {
-    FailureOr<Gemm> gemm = matchGemm(fusion);
-    if (failed(gemm)) {
+    FailureOr<LibraryProduct> product = readProduct(fusion);
+    if (failed(product)) {
       return failure();
     }
-    auto lhsType = cast<RankedTensorType>(instruction.operandTypes[gemm->lhs]);
-    ArrayRef<int64_t> lhs = lhsType.getShape();
-    ArrayRef<int64_t> out = cast<RankedTensorType>(gemm->product.getType()).getShape();
-    int64_t batch = ShapedType::getNumElements(out.drop_back(2));
-    int64_t k = gemm->transposeA ? lhs[lhs.size() - 2] : lhs.back();
-    SmallVector<Attribute> buffers = {source(instruction, gemm->lhs), source(instruction, gemm->rhs)};
-    if (gemm->bias) {
-      buffers.push_back(source(instruction, *gemm->bias));
+    SmallVector<Attribute> buffers = {source(instruction, product->lhs), source(instruction, product->rhs)};
+    if (product->bias) {
+      buffers.push_back(source(instruction, *product->bias));
     }
     for (unsigned i = 0; i < instruction.results.size(); ++i) {
       buffers.push_back(target(instruction, i));
     }
-    exec::GemmOp::create(builder, instruction.loc, builder.getArrayAttr(buffers), batch, out[out.size() - 2], out.back(), k,
-                         gemm->transposeA, gemm->transposeB, gemm->bias.has_value(), gemm->epilogue, gemm->sumOf,
-                         allowTf32 && lhsType.getElementType().isF32());
+    buildProductCall(builder, instruction.loc, fusion, *product, buffers, allowTf32);
     return success();
   }
 

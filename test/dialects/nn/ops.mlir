@@ -67,6 +67,16 @@ func.func @unary(%x: tensor<2x3xf32>, %b: tensor<2x3xi1>) {
   %8 = nn.sigmoid %x : tensor<2x3xf32>
   // CHECK: nn.relu %[[X]] : tensor<2x3xf32>
   %9 = nn.relu %x : tensor<2x3xf32>
+  // CHECK: nn.floor %[[X]] : tensor<2x3xf32>
+  %u0 = nn.floor %x : tensor<2x3xf32>
+  // CHECK: nn.ceil %[[X]] : tensor<2x3xf32>
+  %u1 = nn.ceil %x : tensor<2x3xf32>
+  // CHECK: nn.round %[[X]] : tensor<2x3xf32>
+  %u2 = nn.round %x : tensor<2x3xf32>
+  // CHECK: nn.sin %[[X]] : tensor<2x3xf32>
+  %u3 = nn.sin %x : tensor<2x3xf32>
+  // CHECK: nn.cos %[[X]] : tensor<2x3xf32>
+  %u4 = nn.cos %x : tensor<2x3xf32>
   // CHECK: nn.leaky_relu %[[X]], 1.000000e-01 : tensor<2x3xf32>
   %10 = nn.leaky_relu %x, 0.1 : tensor<2x3xf32>
   // CHECK: nn.gelu %[[X]] : tensor<2x3xf32>

@@ -47,6 +47,16 @@ func.func @elementwise(%x: tensor<4x8xf32>, %b: tensor<4x8xi1>) {
   // expected-remark@+1 {{([i, j]) -> ([i, j]) {i=4, j=8}}}
   nn.sign %x : tensor<4x8xf32>
   // expected-remark@+1 {{([i, j]) -> ([i, j]) {i=4, j=8}}}
+  nn.ceil %x : tensor<4x8xf32>
+  // expected-remark@+1 {{([i, j]) -> ([i, j]) {i=4, j=8}}}
+  nn.cos %x : tensor<4x8xf32>
+  // expected-remark@+1 {{([i, j]) -> ([i, j]) {i=4, j=8}}}
+  nn.floor %x : tensor<4x8xf32>
+  // expected-remark@+1 {{([i, j]) -> ([i, j]) {i=4, j=8}}}
+  nn.round %x : tensor<4x8xf32>
+  // expected-remark@+1 {{([i, j]) -> ([i, j]) {i=4, j=8}}}
+  nn.sin %x : tensor<4x8xf32>
+  // expected-remark@+1 {{([i, j]) -> ([i, j]) {i=4, j=8}}}
   nn.sqrt %x : tensor<4x8xf32>
   // expected-remark@+1 {{([i, j], [i, j]) -> ([i, j]) {i=4, j=8}}}
   nn.sub %x, %x : tensor<4x8xf32>

@@ -37,8 +37,11 @@ TEST_CASE("onnx unary ops", "[frontend]") {
   };
   std::vector<Row> rows = {
       {"Abs", [](double x) { return std::abs(x); }, {}},
+      {"Ceil", [](double x) { return std::ceil(x); }, {}},
+      {"Cos", [](double x) { return std::cos(x); }, {}},
       {"Erf", [](double x) { return std::erf(x); }, {}},
       {"Exp", [](double x) { return std::exp(x); }, {}},
+      {"Floor", [](double x) { return std::floor(x); }, {}},
       {"Gelu", [](double x) { return x / 2 * (1 + std::erf(x / std::sqrt(2))); }, {}},
       {"Gelu",
        [](double x) { return x / 2 * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x))); },
@@ -48,7 +51,9 @@ TEST_CASE("onnx unary ops", "[frontend]") {
       {"LeakyRelu", [](double x) { return x > 0 ? x : 0.25 * x; }, {{"alpha", 0.25f}}},
       {"Neg", [](double x) { return -x; }, {}},
       {"Relu", [](double x) { return x > 0 ? x : 0; }, {}},
+      {"Round", [](double x) { return std::nearbyint(x); }, {}},
       {"Sigmoid", [](double x) { return 1 / (1 + std::exp(-x)); }, {}},
+      {"Sin", [](double x) { return std::sin(x); }, {}},
       {"Tanh", [](double x) { return std::tanh(x); }, {}},
   };
   for (const Row &row : rows) {

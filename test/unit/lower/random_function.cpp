@@ -91,7 +91,7 @@ private:
 
   void unary() {
     Value x = pick();
-    switch (below(12)) {
+    switch (below(15)) {
     case 8:
       return addBounded(nn::LogOp::create(b, nn::AddOp::create(b, nn::AbsOp::create(b, x), splat(typeOf(x), 0.2))));
     case 9:
@@ -101,6 +101,12 @@ private:
       return add(nn::MulOp::create(b, nn::SignOp::create(b, x), x));
     case 11:
       return add(castThereAndBack(x));
+    case 12:
+      return add(nn::SinOp::create(b, x));
+    case 13:
+      return add(nn::CosOp::create(b, x));
+    case 14:
+      return addBounded(nn::MulOp::create(b, wholeNumber(x), x));
     case 0:
       return add(nn::NegOp::create(b, x));
     case 1:
@@ -117,6 +123,19 @@ private:
       return add(nn::SqrtOp::create(b, nn::AddOp::create(b, nn::AbsOp::create(b, x), splat(typeOf(x), 0.1))));
     default:
       return add(nn::LeakyReluOp::create(b, x.getType(), x, llvm::APFloat(0.1)));
+    }
+  }
+
+  // A whole number near x, away from where rounding differences would show.
+  Value wholeNumber(Value x) {
+    Value away = nn::AddOp::create(b, x, splat(typeOf(x), 0.000123));
+    switch (below(3)) {
+    case 0:
+      return nn::FloorOp::create(b, away);
+    case 1:
+      return nn::CeilOp::create(b, away);
+    default:
+      return nn::RoundOp::create(b, away);
     }
   }
 

@@ -117,20 +117,25 @@ void addFunctions(std::vector<Case> &cases) {
             EXACT(a > 0   ? 1
                   : a < 0 ? -1
                           : 0)),
+      unary("Ceil", EXACT(std::ceil(a)), kExact, EXACT(0)),
+      unary("Cos", EXACT(std::cos(a)), {1}, EXACT(-std::sin(a))),
       unary("Erf", EXACT(std::erf(a)), {4.5}, EXACT(2 / std::sqrt(M_PI) * std::exp(-a * a))),
       unary("Exp", EXACT(std::exp(a)), {2}, EXACT(std::exp(a))),
+      unary("Floor", EXACT(std::floor(a)), kExact, EXACT(0)),
       unary("Gelu", EXACT(gelu(a)), {5, 1e-6}, EXACT(geluSlope(a))),
       unary("Gelu", EXACT(tanhGelu(a)), {5, 1e-6}, EXACT(tanhGeluSlope(a)), {{"approximate", std::string("tanh")}}),
       unary("Log", EXACT(std::log(a)), {2}, EXACT(1 / a)),
       unary("Neg", EXACT(-a), kExact, EXACT(-1)),
       unary("Reciprocal", EXACT(1 / a), kRounded, EXACT(-1 / (a * a))),
       unary("Relu", EXACT(a <= 0 ? 0 : a), kExact, EXACT(a > 0)),
+      unary("Round", EXACT(std::nearbyint(a)), kExact, EXACT(0)),
       unary("Sigmoid", EXACT(sigmoid(a)), {3}, EXACT(sigmoid(a) * sigmoid(-a))),
       unary("Sign",
             EXACT(a > 0   ? 1
                   : a < 0 ? -1
                           : a),
             kExact, EXACT(0)),
+      unary("Sin", EXACT(std::sin(a)), {1}, EXACT(std::cos(a))),
       unary("Sqrt", EXACT(std::sqrt(a)), kRounded, EXACT(0.5 / std::sqrt(a))),
       unary("Tanh", EXACT(std::tanh(a)), {4.5}, EXACT(tanhSlope(a))),
       simple("Add", 2, EXACT(a + b), kRounded),

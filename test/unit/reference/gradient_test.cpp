@@ -68,10 +68,11 @@ void addUnaryCases(std::vector<Case> &cases, Sizes &sizes) {
     double low, high, kink;
   };
   constexpr double kNone = -1e9;
-  for (Row row :
-       {Row{"neg", -2, 2, kNone}, Row{"abs", -2, 2, 0}, Row{"sign", -2, 2, 0}, Row{"exp", -2, 2, kNone}, Row{"log", 0.5, 3, kNone},
-        Row{"sqrt", 0.5, 3, kNone}, Row{"erf", -2, 2, kNone}, Row{"tanh", -2, 2, kNone}, Row{"sigmoid", -2, 2, kNone},
-        Row{"relu", -2, 2, 0}, Row{"gelu", -2, 2, kNone}, Row{"softmax", -2, 2, kNone}, Row{"log_softmax", -2, 2, kNone}}) {
+  for (Row row : {Row{"neg", -2, 2, kNone}, Row{"abs", -2, 2, 0}, Row{"sign", -2, 2, 0}, Row{"floor", 0.1, 0.9, kNone},
+                  Row{"ceil", 1.1, 1.9, kNone}, Row{"round", -0.4, 0.4, kNone}, Row{"sin", -2, 2, kNone}, Row{"cos", -2, 2, kNone},
+                  Row{"exp", -2, 2, kNone}, Row{"log", 0.5, 3, kNone}, Row{"sqrt", 0.5, 3, kNone}, Row{"erf", -2, 2, kNone},
+                  Row{"tanh", -2, 2, kNone}, Row{"sigmoid", -2, 2, kNone}, Row{"relu", -2, 2, 0}, Row{"gelu", -2, 2, kNone},
+                  Row{"softmax", -2, 2, kNone}, Row{"log_softmax", -2, 2, kNone}}) {
     std::string type = sizes.type(2);
     cases.push_back({row.op, {{type, row.low, row.high, row.kink}}, std::string("nn.") + row.op + " %a : " + type, type});
   }

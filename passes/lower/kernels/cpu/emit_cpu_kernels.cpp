@@ -25,7 +25,8 @@ constexpr int64_t kCutElements = 64;
 constexpr int64_t kScratchBytes = 256 * 1024;
 
 bool isExpensive(Operation *op) {
-  return isa<nn::ExpOp, nn::LogOp, nn::TanhOp, nn::ErfOp, nn::PowOp, nn::SigmoidOp, nn::GeluOp, nn::DivOp, nn::SqrtOp, nn::RandomOp>(op);
+  auto compute = dyn_cast<ComputeOpInterface>(op);
+  return compute && compute.getCost() != Cost::Free && compute.getCost() != Cost::Simple;
 }
 
 } // namespace

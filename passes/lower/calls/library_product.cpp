@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The grammar of a library product: each op is one part of it, and parts come in the order of their enum.
+
+#include "passes/lower/calls/library_product.h"
+
+#include "dialects/support/element_type.h"
+#include "dialects/support/tensor_values.h"
+#include "passes/lower/calls/target_traits.h"
+
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+
+namespace ashlar::lower {
+
+namespace {
+
+enum class Part { None, Product, Conversion, Bias, Activation };
+
+exec::Epilogue epilogueOf(Operation *op) {
+  return llvm::TypeSwitch<Operation *, exec::Epilogue>(op)
+      .Case([](nn::ReluOp) { return exec::Epilogue::Relu; })
+      .Case([](nn::SigmoidOp) { return exec::Epilogue::Sigmoid; })
+      .Case([](nn::TanhOp) { return exec::Epilogue::Tanh; })
+      .Case([](nn::GeluOp gelu) { return gelu.getTanhApproximation() ? exec::Epilogue::GeluTanh : exec::Epilogue::GeluErf; })
+      .Default([](Operation *) { return exec::Epilogue::None; });
+}
+
+// Returns which part the op can be where a target has `traits`; null: where any target has it.
+Part partOf(Operation *op, const TargetTraits *traits) {
+  if (isa<nn::MatMulOp>(op)) {
+    return Part::Product;
+  }
+  if (auto cast = dyn_cast<nn::CastOp>(op)) {
+    return cast.getType().getElementType().isF32() && (!traits || traits->takesNarrow) ? Part::Conversion : Part::None;
+  }
+  if (isa<nn::AddOp>(op)) {
+    return Part::Bias;
+  }
+  exec::Epilogue epilogue = epilogueOf(op);
+  bool isKnown = epilogue != exec::Epilogue::None && (!traits || llvm::is_contained(traits->activations, epilogue));
+  return isKnown ? Part::Activation : Part::None;
+}
+
+// Notes the product of a fusion; false when there is one already, or it reads anything but the fusion's operands.
+template <typename Op> bool setProduct(LibraryProduct &call, Op op, Value product) {
+  auto lhs = dyn_cast<BlockArgument>(op.getLhs()), rhs = dyn_cast<BlockArgument>(op.getRhs());
+  if (call.product || !lhs || !rhs) {
+    return false;
+  }
+  call.product = product;
+  call.lhs = lhs.getArgNumber();
+  call.rhs = rhs.getArgNumber();
+  call.transposeA = op.getTransposeA();
+  call.transposeB = op.getTransposeB();
+  return true;
+}
+
+// Notes one op of the body; `last` is the part before it.
+bool addPart(LibraryProduct &call, Operation &op, Part &last) {
+  if (auto both = dyn_cast<exec::ProductWithSumsOp>(op)) {
+    call.sumOf = both.getSumOf();
+    return setProduct(call, both, both.getProduct());
+  }
+  if (auto product = dyn_cast<nn::MatMulOp>(op)) {
+    last = Part::Product;
+    return setProduct(call, product, product.getResult());
+  }
+  if (isa<nn::BroadcastOp>(op)) {
+    auto bias = dyn_cast_if_present<BlockArgument>(getBias(op.getResult(0)));
+    if (call.bias || !bias) {
+      return false;
+    }
+    call.bias = bias.getArgNumber();
+    return true;
+  }
+  Part part = partOf(&op, /*traits=*/nullptr);
+  bool isNext = part > last && last != Part::None;
+  last = part;
+  if (part == Part::Activation) {
+    call.epilogue = epilogueOf(&op);
+  }
+  return isNext;
+}
+
+} // namespace
+
+bool isLibraryProduct(nn::MatMulOp op, int64_t leastFlops) {
+  RankedTensorType type = op.getType();
+  Type element = op.getLhs().getType().getElementType();
+  int64_t k = op.getLhs().getType().getShape().end()[op.getTransposeA() ? -2 : -1];
+  return (element.isF32() || isNarrowFloat(element)) && type.getNumElements() * k >= leastFlops;
+}
+
+bool followsInProduct(Operation *op, Operation *last, exec::Target target) {
+  Part before = partOf(last, &traitsOf(target));
+  return before != Part::None && partOf(op, &traitsOf(target)) > before;
+}
+
+bool isPartOfProduct(Operation *op, exec::Target target) {
+  return partOf(op, &traitsOf(target)) > Part::Product;
+}
+
+Value getBias(Value value) {
+  auto broadcast = value.getDefiningOp<nn::BroadcastOp>();
+  bool isBias = broadcast && broadcast.getDims() == ArrayRef<int64_t>{broadcast.getType().getRank() - 1};
+  return isBias ? Value(broadcast.getInput()) : Value();
+}
+
+FailureOr<LibraryProduct> readProduct(exec::FusionOp fusion) {
+  LibraryProduct call;
+  Part last = Part::None;
+  for (Operation &op : fusion.getBody().front().without_terminator()) {
+    if (!addPart(call, op, last)) {
+      return op.emitOpError("is not part of a matrix product with bias and activation");
+    }
+  }
+  if (!call.product || fusion.getNumResults() != (call.sumOf == exec::OperandSum::None ? 1u : 2u)) {
+    return fusion.emitOpError("has no single matrix product");
+  }
+  return call;
+}
+
+exec::GemmOp buildProductCall(OpBuilder &builder, Location loc, exec::FusionOp fusion, const LibraryProduct &call,
+                              ArrayRef<Attribute> buffers, bool allowTf32) {
+  RankedTensorType lhs = typeOf(fusion.getInputs()[call.lhs]);
+  ArrayRef<int64_t> matrix = lhs.getShape().take_back(2), out = shapeOf(call.product);
+  int64_t batch = ShapedType::getNumElements(out.drop_back(2));
+  return exec::GemmOp::create(builder, loc, builder.getArrayAttr(buffers), batch, out[out.size() - 2], out.back(),
+                              matrix[call.transposeA ? 0 : 1], call.transposeA, call.transposeB, call.bias.has_value(), call.epilogue,
+                              call.sumOf, allowTf32 && lhs.getElementType().isF32());
+}
+
+} // namespace ashlar::lower

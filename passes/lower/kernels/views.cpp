@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Views in a kernel: which element of its operand a view reads, and about how many instructions that takes.
+
+#include "passes/lower/kernels/kernel_size.h"
+#include "passes/lower/kernels/scalar_emitter.h"
+
+#include "dialects/nn/nn.h"
+#include "dialects/support/element_type.h"
+#include "dialects/support/tensor_values.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+
+namespace ashlar::lower {
+
+namespace {
+
+Value indexConstant(ImplicitLocOpBuilder &b, int64_t value) {
+  return arith::ConstantIndexOp::create(b, value);
+}
+
+} // namespace
+
+int64_t codeOfView(Operation &op) {
+  int64_t rank = typeOf(op.getResult(0)).getRank();
+  return llvm::TypeSwitch<Operation *, int64_t>(&op)
+      .Case<nn::IndexOp, nn::SliceOp>([&](auto) { return 2 * rank + 1; })
+      .Case([&](nn::PadOp) { return 9 * rank + 2; })
+      .Case([](nn::ConcatOp concat) { return 5 * static_cast<int64_t>(concat.getInputs().size()); })
+      .Case([](nn::GatherOp) { return 8; })
+      .Default([](Operation *) { return 1; });
+}
+
+Value ScalarEmitter::emitView(Operation *op, const Index &index) {
+  if (auto constant = dyn_cast<nn::ConstantOp>(op)) {
+    auto element = cast<TypedAttr>(constant.getValue().getSplatValue<Attribute>());
+    if (isNarrowFloat(element.getType())) {
+      element = b.getF32FloatAttr(static_cast<float>(cast<FloatAttr>(element).getValueAsDouble()));
+    }
+    return arith::ConstantOp::create(b, element);
+  }
+  if (auto broadcast = dyn_cast<nn::BroadcastOp>(op)) {
+    Index source;
+    for (int64_t dim : broadcast.getDims()) {
+      source.push_back(index[dim]);
+    }
+    return emit(broadcast.getInput(), source);
+  }
+  if (auto transpose = dyn_cast<nn::TransposeOp>(op)) {
+    Index source(index.size());
+    for (auto [i, dim] : llvm::enumerate(transpose.getPermutation())) {
+      source[dim] = index[i];
+    }
+    return emit(transpose.getInput(), source);
+  }
+  if (auto slice = dyn_cast<nn::SliceOp>(op)) {
+    Index source;
+    for (auto [d, i] : llvm::enumerate(index)) {
+      Value scaled = arith::MulIOp::create(b, i, indexConstant(b, slice.getSteps()[d]));
+      source.push_back(arith::AddIOp::create(b, scaled, indexConstant(b, slice.getStarts()[d])));
+    }
+    return emit(slice.getInput(), source);
+  }
+  if (auto iota = dyn_cast<nn::IndexOp>(op)) {
+    Value sum = indexConstant(b, 0);
+    for (auto [d, i] : llvm::enumerate(index)) {
+      sum = arith::AddIOp::create(b, sum, arith::MulIOp::create(b, i, indexConstant(b, iota.getStrides()[d])));
+    }
+    return arith::IndexCastOp::create(b, b.getI64Type(), sum);
+  }
+  if (isa<nn::ConcatOp>(op)) {
+    return emitConcat(op, index);
+  }
+  if (isa<nn::PadOp>(op)) {
+    return emitPad(op, index);
+  }
+  if (isa<nn::GatherOp>(op)) {
+    return emitGather(op, index);
+  }
+  return emitReshape(op, index);
+}
+
+// The operand whose range holds the index; the others are read at a clamped index and not selected.
+Value ScalarEmitter::emitConcat(Operation *op, const Index &index) {
+  auto concat = cast<nn::ConcatOp>(op);
+  int64_t dim = concat.getDim(), offset = 0;
+  Value element;
+  for (Value input : concat.getInputs()) {
+    int64_t size = shapeOf(input)[dim];
+    if (size == 0) {
+      continue;
+    }
+    Value local = arith::SubIOp::create(b, index[dim], indexConstant(b, offset));
+    Index source = index;
+    Value clamped = arith::MaxSIOp::create(b, local, indexConstant(b, 0));
+    source[dim] = arith::MinSIOp::create(b, clamped, indexConstant(b, size - 1));
+    Value candidate = emit(input, source);
+    Value reached = arith::CmpIOp::create(b, arith::CmpIPredicate::sge, local, indexConstant(b, 0));
+    element = element ? Value(arith::SelectOp::create(b, reached, candidate, element)) : candidate;
+    offset += size;
+  }
+  return element;
+}
+
+Value ScalarEmitter::emitPad(Operation *op, const Index &index) {
+  auto pad = cast<nn::PadOp>(op);
+  Value inside = arith::ConstantIntOp::create(b, 1, 1);
+  Index source;
+  for (auto [d, i] : llvm::enumerate(index)) {
+    int64_t step = pad.getInterior()[d] + 1, size = shapeOf(pad.getInput())[d];
+    Value shifted = arith::SubIOp::create(b, i, indexConstant(b, pad.getLow()[d]));
+    Value notBefore = arith::CmpIOp::create(b, arith::CmpIPredicate::sge, shifted, indexConstant(b, 0));
+    Value position = arith::DivUIOp::create(b, shifted, indexConstant(b, step));
+    Value notAfter = arith::CmpIOp::create(b, arith::CmpIPredicate::ult, position, indexConstant(b, size));
+    Value remainder = arith::RemUIOp::create(b, shifted, indexConstant(b, step));
+    Value onGrid = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, remainder, indexConstant(b, 0));
+    Value here = arith::AndIOp::create(b, notBefore, arith::AndIOp::create(b, notAfter, onGrid));
+    source.push_back(arith::SelectOp::create(b, here, position, indexConstant(b, 0)));
+    inside = arith::AndIOp::create(b, inside, here);
+  }
+  Value element = emit(pad.getInput(), source);
+  Value zero = arith::ConstantOp::create(b, b.getZeroAttr(element.getType()));
+  return arith::SelectOp::create(b, inside, element, zero);
+}
+
+// The row with a number; row 0 is read in place of one that is not there, and not selected.
+Value ScalarEmitter::emitGather(Operation *op, const Index &index) {
+  auto gather = cast<nn::GatherOp>(op);
+  int64_t rows = shapeOf(gather.getTable()).front();
+  Value zero = arith::ConstantOp::create(b, b.getZeroAttr(computedType(gather.getType().getElementType())));
+  if (rows == 0) {
+    return zero;
+  }
+  size_t places = shapeOf(gather.getIndices()).size();
+  Value row = emitRow(gather.getIndices(), Index(ArrayRef(index).take_front(places)));
+  Value inside = emitIsRow(row, rows);
+  Index source{arith::SelectOp::create(b, inside, emitRowIndex(row), indexConstant(b, 0))};
+  llvm::append_range(source, ArrayRef(index).drop_front(places));
+  return arith::SelectOp::create(b, inside, emit(gather.getTable(), source), zero);
+}
+
+Value ScalarEmitter::emitRow(Value indices, const Index &index) {
+  return emit(indices, index);
+}
+
+Value ScalarEmitter::emitIsRow(Value row, int64_t rows) {
+  Value limit = arith::ConstantOp::create(b, b.getIntegerAttr(row.getType(), rows));
+  return arith::CmpIOp::create(b, arith::CmpIPredicate::ult, row, limit); // a negative one is a large unsigned one
+}
+
+Value ScalarEmitter::emitRowIndex(Value row) {
+  return arith::IndexCastOp::create(b, b.getIndexType(), row);
+}
+
+Value ScalarEmitter::emitReshape(Operation *op, const Index &index) {
+  auto reshape = cast<nn::ReshapeOp>(op);
+  Value linear = linearize(shapeOf(reshape), index);
+  ArrayRef<int64_t> shape = shapeOf(reshape.getInput());
+  Index source(shape.size());
+  for (int64_t d = static_cast<int64_t>(shape.size()) - 1; d >= 0; --d) {
+    source[d] = d == 0 ? linear : Value(arith::RemUIOp::create(b, linear, indexConstant(b, shape[d])));
+    if (d > 0) {
+      linear = arith::DivUIOp::create(b, linear, indexConstant(b, shape[d]));
+    }
+  }
+  return emit(reshape.getInput(), source);
+}
+
+} // namespace ashlar::lower

@@ -1,0 +1,60 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Checks which passes know single nn ops: what a pass needs to know of an op, the op says itself (dialects/support/op_interfaces.td).
+
+    op_names.py ROOT
+
+A pass may build any op (nn::AddOp::create), and ask for those that make up a program (STRUCTURE). Any other name needs a row of ALLOWED.
+"""
+
+import pathlib
+import re
+import sys
+
+STRUCTURE = {"Constant", "Gradient", "Read", "Variable", "Write"}
+
+# File or folder -> the ops that it may name, or "all", and why.
+ALLOWED = {
+    "passes/layout/delay_reductions.cpp": ("Add", "regroups the terms of a sum"),
+    "passes/layout/lift_hybrid.cpp": ("Index Random Slice", "makes what counts elements of a piece count those of the whole"),
+    "passes/lower/calls/library_product.cpp": ("Add Broadcast Cast Gelu MatMul Relu Sigmoid Tanh", "the grammar of a library call"),
+    "passes/lower/calls/library_product.h": ("MatMul", "the same"),
+    "passes/lower/fusion": ("Add Broadcast Cast MatMul Reduce Reshape ScatterAdd Transpose", "what begins a kernel or a call, and its forms"),
+    "passes/lower/fusion/fuse.cpp": ("Random", "keeps the key of random numbers apart from data"),
+    "passes/lower/fusion/split_reductions.cpp": ("Index", "a view without an operand"),
+    "passes/lower/fusion/view_table.cpp": ("Index Mul Sub", "arithmetic on places"),
+    "passes/lower/kernels": ("Broadcast Index Reduce Reshape ScatterAdd", "the loop nests"),
+    "passes/lower/kernels/fusible.h": ("Random", "is element-wise, but for its scalar operands"),
+    "passes/lower/kernels/scalar_ops.cpp": ("all", "the scalar form of every element-wise op"),
+    "passes/lower/kernels/views.cpp": ("all", "the code of every view"),
+    "passes/lower/memory/program.cpp": ("Reshape", "another name of the same bytes"),
+    "passes/partition/partition.cpp": ("Index Slice", "count elements in their attributes"),
+    "passes/train/mixed_precision.cpp": ("Cast", "the conversions of the pass itself"),
+    "passes/train/widen_gradients.cpp": ("Add Cast MatMul Pad Reduce Reshape ScatterAdd Transpose", "which gradients of parameters come in f32"),
+}
+
+
+def main():
+    root = pathlib.Path(sys.argv[1])
+    faults, used = [], set()
+    for source in sorted((root / "passes").rglob("*")):
+        if source.suffix not in (".cpp", ".h"):
+            continue
+        path = source.relative_to(root).as_posix()
+        rows = [row for row in ALLOWED if path == row or path.startswith(row + "/")]
+        for number, line in enumerate(source.read_text().splitlines(), 1):
+            for name in re.findall(r"\bnn::([A-Z]\w*)Op\b(?!::create)", line.split("//")[0]):
+                owners = [row for row in rows if ALLOWED[row][0] == "all" or name in ALLOWED[row][0].split()]
+                used.update((row, name) for row in owners)
+                if name not in STRUCTURE and not owners:
+                    faults.append(f"{path}:{number}: names nn::{name}Op; let the op say what the pass needs to know (op_interfaces.td)")
+    for row, (names, _) in ALLOWED.items():
+        for name in names.split():
+            if not any(owner == row and name in (other, "all") for owner, other in used):
+                faults.append(f"op_names.py: {row} no longer names nn::{name}Op; drop it from ALLOWED")
+    print("\n".join(faults) if faults else "no pass knows an op that it should ask")
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -295,15 +295,15 @@ uint64_t cudaHostBytes(const ashlar_rt_variant &variant) {
   return std::min(largest, kHostBytes);
 }
 
-Status createCudaExecutor(const ashlar_rt_image &image, const ashlar_rt_variant &variant, Communicator &communicator,
-                          const ExecutorOptions &options, std::function<void(const Status &)> fail, std::unique_ptr<Executor> &executor) {
+Status createCudaExecutor(const ExecutorParts &parts, std::unique_ptr<Executor> &executor) {
   auto made = std::make_unique<CudaExecutor>();
   CudaExecutor &cuda = *made;
   executor = std::move(made);
-  ASHLAR_RETURN_IF_ERROR(communicator.agree(cuda.open(image, variant, communicator, options)));
+  Communicator &communicator = parts.communicator;
+  ASHLAR_RETURN_IF_ERROR(communicator.agree(cuda.open(parts.image, parts.variant, communicator, parts.options)));
   ASHLAR_RETURN_IF_ERROR(communicator.agree(cuda.checkSharing()));
   ASHLAR_RETURN_IF_ERROR(communicator.agree(cuda.allocate()));
-  ASHLAR_RETURN_IF_ERROR(cuda.connect(std::move(fail))); // a failure is not shared: the others may be waiting inside a library
+  ASHLAR_RETURN_IF_ERROR(cuda.connect(parts.fail)); // a failure is not shared: the others may be waiting inside a library
   return communicator.agree(cuda.layOutPrograms());
 }
 

@@ -7,10 +7,9 @@
 #include "runtime/base/process.h"
 #include "runtime/comm/mpi/job.h"
 #include "runtime/launch/cpu_check.h"
-#include "runtime/launch/cpu_executor.h"
-#include "runtime/launch/cuda_executor.h"
 #include "runtime/launch/same_options.h"
 #include "runtime/launch/session.h"
+#include "runtime/launch/target_runtime.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -29,9 +28,6 @@ constexpr useconds_t kGraceMicroseconds = 300 * 1000;
 
 // How long it leaves one that has the same error to print.
 constexpr useconds_t kSilenceMicroseconds = 3000 * 1000;
-
-// Busy threads of a rank on a GPU.
-constexpr int kThreadsBesideGpu = 4;
 
 // A variant by its name; null when there is none.
 const ashlar_rt_variant *findVariant(const ashlar_rt_image &image, const char *name) {
@@ -69,38 +65,6 @@ Status checkRanks(const Job &job, const ashlar_rt_variant &variant) {
     return invalid("started alone but the program was compiled for {} ranks{}; run it {}", needed, chunks, remedy);
   }
   return invalid("{} ranks at launch but the program was compiled for {}{}; run it {}", job.processes(), needed, chunks, remedy);
-}
-
-// What a rank computes with.
-struct Cores {
-  int threads; // of this rank
-  int onHost;  // cores that the ranks of the host share
-};
-
-// Returns the threads of this rank, and sees to it that they have cores to run on: mpirun binds every rank to one core unless told
-// otherwise, which suits one thread but not several.
-Cores coresFor(const Options &options, const Job &job) {
-  CoreSet bound = currentCores();
-  allowAllCores();
-  int granted = usableCores();
-  int threads = options.threads > 0 ? options.threads : std::max(1, granted / job.ranksOnHost());
-  bool mayLeave = environmentInteger("OMPI_MCA_orte_bound_at_launch", 0) != 0;
-  if (threads <= bound.count() || !mayLeave) {
-    bound.apply();
-    threads = options.threads > 0 ? threads : std::min(threads, bound.count());
-  }
-  // Without mpirun's binding, cores that this process may not use were taken from all ranks alike, by taskset for instance.
-  return {threads, mayLeave ? granted : bound.count()};
-}
-
-// What a rank on a GPU computes with: the GPU and one thread. Beside it are those that prepare batches, watch the other ranks and move data
-// for NCCL, while it polls: bound to one core by mpirun, they would take turns.
-Cores coresBesideGpu() {
-  int granted = grantedCores();
-  if (usableCores() < kThreadsBesideGpu && environmentInteger("OMPI_MCA_orte_bound_at_launch", 0) != 0) {
-    allowAllCores();
-  }
-  return {1, granted};
 }
 
 // Prints the one line, whatever file names in it hold. fmt::print() throws when the stream does not take it.
@@ -147,19 +111,17 @@ Status runProgram(const ashlar_rt_image &image, const ashlar_rt_variant &variant
 }
 
 // One run by one rank.
-Status runJob(const ashlar_rt_image &image, const Options &options, Job &job) {
+Status runJob(const ashlar_rt_image &image, const TargetRuntime &target, const Options &options, Job &job) {
   const ashlar_rt_variant *variant = nullptr;
   ASHLAR_RETURN_IF_ERROR(chooseVariant(image, options, variant).share());
   ASHLAR_RETURN_IF_ERROR(checkRanks(job, *variant).share());
   if (job.underMpirun()) {
     endWithParent();
   }
-  bool onCuda = std::strcmp(image.target, "cuda") == 0;
   std::unique_ptr<Communicator> communicator;
-  uint64_t hostBytes = onCuda ? cudaHostBytes(*variant) : variant->arena_bytes;
-  ASHLAR_RETURN_IF_ERROR(job.connect(*variant, hostBytes, image.program_hash, communicator));
+  ASHLAR_RETURN_IF_ERROR(job.connect(*variant, target.hostBytes(*variant), image.program_hash, communicator));
   ASHLAR_RETURN_IF_ERROR(communicator->agree(checkSameOptions(options, *communicator)));
-  Cores cores = onCuda ? coresBesideGpu() : coresFor(options, job);
+  Cores cores = target.cores(options, job);
   ThreadPool pool;
   ASHLAR_RETURN_IF_ERROR(communicator->agree(pool.start(cores.threads)));
   communicator->setThreadPool(&pool, cores.onHost);
@@ -173,14 +135,7 @@ Status runJob(const ashlar_rt_image &image, const Options &options, Job &job) {
   };
   std::unique_ptr<Executor> executor;
   ExecutorOptions how{options.profile, options.checkNumerics, options.graph};
-  Status status;
-  if (onCuda) {
-    status = createCudaExecutor(image, *variant, *communicator, how, fail, executor);
-  } else {
-    auto cpu = std::make_unique<CpuExecutor>();
-    status = communicator->agree(cpu->create(image, *variant, *communicator, pool, how));
-    executor = std::move(cpu);
-  }
+  Status status = target.createExecutor({image, *variant, *communicator, pool, how, fail}, executor);
   if (status.ok()) {
     status = runProgram(image, *variant, options, job, *communicator, *executor);
   }
@@ -222,9 +177,14 @@ int runMain(const ashlar_rt_image &image, int argc, char **argv) {
     report(placed.share(), job);
     return 1;
   }
+  const TargetRuntime *target = findTargetRuntime(image);
+  if (target == nullptr) {
+    report(internal("the image is for the target \"{}\", which this runtime does not know; compile it again", image.target).share(), job);
+    return 1;
+  }
   Options options;
   std::string helpText;
-  if (Status parsed = parseOptions(image, argc, argv, options, helpText); !parsed.ok()) {
+  if (Status parsed = parseOptions(image, *target, argc, argv, options, helpText); !parsed.ok()) {
     report(parsed.share(), job);
     return 1;
   }
@@ -234,7 +194,7 @@ int runMain(const ashlar_rt_image &image, int argc, char **argv) {
     }
     return 0;
   }
-  Status status = runJob(image, options, job);
+  Status status = runJob(image, *target, options, job);
   if (status.ok()) {
     return 0;
   }

@@ -4,10 +4,11 @@
 
 #include "runtime/launch/options.h"
 
+#include "runtime/launch/target_runtime.h"
+
 #include <CLI/CLI.hpp>
 
 #include <charconv>
-#include <cstring>
 
 namespace ashlar::rt {
 namespace {
@@ -35,7 +36,8 @@ std::string checkCount(const std::string &text) {
 
 } // namespace
 
-Status parseOptions(const ashlar_rt_image &image, int argc, const char *const *argv, Options &options, std::string &helpText) {
+Status parseOptions(const ashlar_rt_image &image, const TargetRuntime &target, int argc, const char *const *argv, Options &options,
+                    std::string &helpText) {
   const ashlar_rt_training *training = image.training;
   std::string what = training != nullptr ? "Trains " : "Runs ";
   CLI::App app(what + image.model_name + ", compiled by Ashlar for " + image.target + ".");
@@ -70,9 +72,10 @@ Status parseOptions(const ashlar_rt_image &image, int argc, const char *const *a
   app.add_option("--seed", options.seed, "seed of all random numbers")->type_name("N")->check(checkCount)->capture_default_str();
   app.add_flag("--deterministic", options.deterministic, "give the same bits on every number of ranks");
   bool noGraph = false;
-  if (std::strcmp(image.target, "cuda") == 0) {
+  if (target.hasGraphs) {
     app.add_flag("--no-graph", noGraph, "launch every instruction by itself instead of replaying a captured graph");
-  } else {
+  }
+  if (target.hasThreads) {
     app.add_option("--threads", options.threads, "threads of each rank; its share of the cores when not given")
         ->type_name("N")
         ->check(CLI::Range(1, 1024));

@@ -46,8 +46,12 @@ struct Options {
   std::vector<std::pair<std::string, std::string>> outputs;
 };
 
-// Parses the command line. `helpText` is not empty when --help was asked for; nothing else is to be done then.
-Status parseOptions(const ashlar_rt_image &image, int argc, const char *const *argv, Options &options, std::string &helpText);
+struct TargetRuntime;
+
+// Parses the command line, which has the options of the image's target. `helpText` is not empty when --help was asked for; nothing else is
+// to be done then.
+Status parseOptions(const ashlar_rt_image &image, const TargetRuntime &target, int argc, const char *const *argv, Options &options,
+                    std::string &helpText);
 
 } // namespace ashlar::rt
 

@@ -8,6 +8,7 @@
 #include "runtime/launch/cpu_executor.h"
 #include "runtime/launch/options.h"
 #include "runtime/launch/shard.h"
+#include "runtime/launch/target_runtime.h"
 #include "runtime/launch/training_log.h"
 #include "test/unit/data/allocations.h"
 #include "test/unit/runtime/toy_image.h"
@@ -28,10 +29,21 @@ namespace {
 Status parse(const ashlar_rt_image &image, std::vector<const char *> arguments, Options &options) {
   arguments.insert(arguments.begin(), "toy");
   std::string help;
-  return parseOptions(image, static_cast<int>(arguments.size()), arguments.data(), options, help);
+  return parseOptions(image, *findTargetRuntime(image), static_cast<int>(arguments.size()), arguments.data(), options, help);
 }
 
 } // namespace
+
+TEST_CASE("launch: an image of another target is not run", "[runtime][launch]") {
+  ashlar_rt_image image = {};
+  for (const char *target : {"cpu", "cuda"}) {
+    image.target = target;
+    REQUIRE(findTargetRuntime(image) != nullptr);
+    CHECK(findTargetRuntime(image)->name == std::string(target));
+  }
+  image.target = "tpu";
+  CHECK(findTargetRuntime(image) == nullptr);
+}
 
 TEST_CASE("thread pool: every unit runs once, whatever the grain", "[runtime][pool]") {
   ThreadPool pool(3);

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the runtime does differently for each target, ahead of its executor: one row a target. Nothing else asks which target it is.
+
+#ifndef ASHLAR_RUNTIME_LAUNCH_TARGET_RUNTIME_H
+#define ASHLAR_RUNTIME_LAUNCH_TARGET_RUNTIME_H
+
+#include "runtime/comm/mpi/job.h"
+#include "runtime/device/cpu/thread_pool.h"
+#include "runtime/launch/executor.h"
+#include "runtime/launch/options.h"
+
+namespace ashlar::rt {
+
+// What a rank computes with.
+struct Cores {
+  int threads; // of this rank
+  int onHost;  // cores that the ranks of the host share
+};
+
+// What an executor is made of. All of it outlives the executor.
+struct ExecutorParts {
+  const ashlar_rt_image &image;
+  const ashlar_rt_variant &variant;
+  Communicator &communicator;
+  ThreadPool &pool;
+  ExecutorOptions options;
+
+  // Prints a failure and ends the other ranks. For a thread that finds the main one stuck in a library.
+  std::function<void(const Status &)> fail;
+};
+
+struct TargetRuntime {
+  const char *name; // as images have it
+  bool hasThreads;  // that the user may count (--threads)
+  bool hasGraphs;   // of captured programs, which the user may turn off (--no-graph)
+
+  // Returns the bytes of host memory that the window holds for each device.
+  uint64_t (*hostBytes)(const ashlar_rt_variant &variant);
+
+  // Returns the threads of this rank, and sees to it that they have cores to run on. To be called once all ranks are connected.
+  Cores (*cores)(const Options &options, const Job &job);
+
+  // Opens this rank's devices and lays out all programs. All ranks call it.
+  Status (*createExecutor)(const ExecutorParts &parts, std::unique_ptr<Executor> &executor);
+};
+
+// Returns the row of the image's target; null when this runtime does not know it.
+const TargetRuntime *findTargetRuntime(const ashlar_rt_image &image);
+
+} // namespace ashlar::rt
+
+#endif // ASHLAR_RUNTIME_LAUNCH_TARGET_RUNTIME_H

@@ -44,9 +44,16 @@ Machine machineOf(const job::Job &job, exec::Target target) {
   if (job.machine().has_ranks_per_host()) {
     machine.ranksPerHost = job.machine().ranks_per_host();
   }
-  bool cuda = target == exec::Target::Cuda;
-  machine.intraHost = linkOf(job.machine().intra_host(), cuda ? kNvlink : kSharedMemory);
-  machine.interHost = linkOf(job.machine().inter_host(), cuda ? kGpuNetwork : kNetwork);
+  switch (target) {
+  case exec::Target::Cpu:
+    machine.intraHost = linkOf(job.machine().intra_host(), kSharedMemory);
+    machine.interHost = linkOf(job.machine().inter_host(), kNetwork);
+    break;
+  case exec::Target::Cuda:
+    machine.intraHost = linkOf(job.machine().intra_host(), kNvlink);
+    machine.interHost = linkOf(job.machine().inter_host(), kGpuNetwork);
+    break;
+  }
   return machine;
 }
 

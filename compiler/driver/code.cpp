@@ -10,6 +10,7 @@
 #include "compiler/target/constants.h"
 #include "compiler/target/cpu/kernels.h"
 #include "compiler/target/cuda/kernels.h"
+#include "compiler/target/cuda/toolkit.h"
 #include "compiler/target/host_code.h"
 #include "compiler/target/image_emitter.h"
 #include "compiler/target/link.h"
@@ -23,74 +24,53 @@ using ashlar::file::writeOutput;
 namespace ashlar::driver {
 namespace {
 
-// A program as LLVM IR for the host, and the files that its object takes in.
-class HostProgram {
+class CpuTarget final : public CodeTarget {
 public:
-  HostProgram(const CodeTarget &target, const TemporaryFolder &scratch) : target(target), scratch(scratch) {}
+  exec::Target kind() const override { return exec::Target::Cpu; }
+  std::string text() const override { return "cpu"; }
+  target::HostCpu hostCpu() const override { return target::HostCpu::This; }
 
-  LogicalResult make(ModuleOp module, const target::ImageInfo &info) {
-    llvm::Expected<target::IncludedFile> constants = target::writeConstants(module, scratch.file("constants.bin"));
-    if (!constants) {
-      return report(constants.takeError());
+  FailureOr<Code> compileKernels(ModuleOp module, llvm::LLVMContext &context, StringRef) const override {
+    Code code{cpu::translateKernels(module, context), {}};
+    if (!code.host) {
+      return failure();
     }
-    std::vector<target::DeviceCode> deviceCodes;
-    if (target.target == exec::Target::Cuda) {
-      FailureOr<std::vector<target::DeviceCode>> made = cuda::compileKernels(module, target.toolkit, target.chips, scratch.path());
-      if (failed(made)) {
-        return failure();
-      }
-      deviceCodes = std::move(*made);
-      code = std::make_unique<llvm::Module>("ashlar", context);
-      if (failed(report(target::setHostTarget(*code)))) {
-        return failure();
-      }
-    } else {
-      code = cpu::translateKernels(module, context);
-    }
-    return code ? report(target::emitImage(module, info, *constants, *code, deviceCodes)) : failure();
+    return std::move(code);
   }
-
-  void print(llvm::raw_ostream &out) const { code->print(out, nullptr); }
-
-  // Writes the object; afterwards the IR is no longer what was made.
-  llvm::Error emitObject(StringRef path) {
-    return target::emitObject(*code, path, target.target == exec::Target::Cuda ? target::HostCpu::Any : target::HostCpu::This);
-  }
-
-private:
-  const CodeTarget &target;
-  const TemporaryFolder &scratch;
-  llvm::LLVMContext context;
-  std::unique_ptr<llvm::Module> code;
 };
 
-LogicalResult writePtx(ModuleOp module, const CodeTarget &target, const Options &options) {
-  FailureOr<std::string> ptx = cuda::kernelsToPtx(module, target.toolkit, target.chips.back());
-  return failed(ptx) ? failure() : report(writeOutput(options.output, [&](llvm::raw_ostream &out) { out << *ptx; }));
-}
+class CudaTarget final : public CodeTarget {
+public:
+  CudaTarget(cuda::Toolkit toolkit, std::vector<cuda::Chip> chips) : toolkit(std::move(toolkit)), chips(std::move(chips)) {}
 
-} // namespace
+  exec::Target kind() const override { return exec::Target::Cuda; }
+  target::HostCpu hostCpu() const override { return target::HostCpu::Any; }
 
-std::string CodeTarget::text() const {
-  if (target == exec::Target::Cpu) {
-    return "cpu";
+  std::string text() const override {
+    auto names = llvm::map_to_vector(chips, [](const cuda::Chip &chip) { return chip.name(); });
+    return "cuda (" + llvm::join(names, ", ") + ", later chips by PTX of " + chips.back().virtualName() + ")";
   }
-  auto names = llvm::map_to_vector(chips, [](const cuda::Chip &chip) { return chip.name(); });
-  return "cuda (" + llvm::join(names, ", ") + ", later chips by PTX of " + chips.back().virtualName() + ")";
-}
 
-llvm::Expected<CodeTarget> chooseTarget(const Options &options) {
-  CodeTarget result;
-  std::optional<exec::Target> target = exec::symbolizeTarget(options.target);
-  if (!target) {
-    return llvm::createStringError("--target " + options.target + " is not a target; the targets are cpu and cuda");
+  FailureOr<Code> compileKernels(ModuleOp module, llvm::LLVMContext &context, StringRef scratch) const override {
+    FailureOr<std::vector<target::DeviceCode>> devices = cuda::compileKernels(module, toolkit, chips, scratch);
+    if (failed(devices)) {
+      return failure();
+    }
+    Code code{std::make_unique<llvm::Module>("ashlar", context), std::move(*devices)};
+    if (failed(report(target::setHostTarget(*code.host)))) {
+      return failure();
+    }
+    return std::move(code);
   }
-  result.target = *target;
-  if (*target == exec::Target::Cpu) {
-    const char *option = !options.gpuArch.empty() ? "--gpu-arch" : options.emit == Emit::Ptx ? "--emit ptx" : nullptr;
-    return option ? llvm::createStringError(std::string(option) + " is for --target cuda; the target is cpu")
-                  : llvm::Expected<CodeTarget>(std::move(result));
-  }
+
+  FailureOr<std::string> emitPtx(ModuleOp module) const override { return cuda::kernelsToPtx(module, toolkit, chips.back()); }
+
+private:
+  cuda::Toolkit toolkit;
+  std::vector<cuda::Chip> chips; // at least one, the oldest first
+};
+
+llvm::Expected<std::unique_ptr<CodeTarget>> makeCudaTarget(const Options &options) {
   llvm::Expected<cuda::Toolkit> toolkit = cuda::findToolkit();
   if (!toolkit) {
     return toolkit.takeError();
@@ -103,31 +83,55 @@ llvm::Expected<CodeTarget> chooseTarget(const Options &options) {
   if (llvm::Error error = cuda::checkChips(*toolkit, *chips)) {
     return std::move(error);
   }
-  result.toolkit = std::move(*toolkit);
-  result.chips = std::move(*chips);
-  return result;
+  return std::make_unique<CudaTarget>(std::move(*toolkit), std::move(*chips));
+}
+
+} // namespace
+
+llvm::Expected<std::unique_ptr<CodeTarget>> chooseTarget(const Options &options) {
+  std::optional<exec::Target> target = exec::symbolizeTarget(options.target);
+  if (!target) {
+    return llvm::createStringError("--target " + options.target + " is not a target; the targets are cpu and cuda");
+  }
+  switch (*target) {
+  case exec::Target::Cpu:
+    if (!options.gpuArch.empty() || options.emit == Emit::Ptx) {
+      return llvm::createStringError(std::string(options.gpuArch.empty() ? "--emit ptx" : "--gpu-arch") +
+                                     " is for --target cuda; the target is cpu");
+    }
+    return std::make_unique<CpuTarget>();
+  case exec::Target::Cuda:
+    return makeCudaTarget(options);
+  }
+  llvm_unreachable("unknown target");
 }
 
 LogicalResult generateCode(ModuleOp module, const target::ImageInfo &info, const CodeTarget &target, const Options &options) {
   if (options.emit == Emit::Ptx) {
-    return writePtx(module, target, options);
+    FailureOr<std::string> ptx = target.emitPtx(module);
+    return failed(ptx) ? failure() : report(writeOutput(options.output, [&](llvm::raw_ostream &out) { out << *ptx; }));
   }
   TemporaryFolder scratch;
   if (failed(report(scratch.create()))) {
     return failure();
   }
-  HostProgram program(target, scratch);
-  if (failed(program.make(module, info))) {
+  llvm::Expected<target::IncludedFile> constants = target::writeConstants(module, scratch.file("constants.bin"));
+  if (!constants) {
+    return report(constants.takeError());
+  }
+  llvm::LLVMContext context;
+  FailureOr<CodeTarget::Code> code = target.compileKernels(module, context, scratch.path());
+  if (failed(code) || failed(report(target::emitImage(module, info, *constants, *code->host, code->devices)))) {
     return failure();
   }
   if (options.emit == Emit::Llvm) {
-    return report(writeOutput(options.output, [&](llvm::raw_ostream &out) { program.print(out); }));
+    return report(writeOutput(options.output, [&](llvm::raw_ostream &out) { code->host->print(out, nullptr); }));
   }
   if (options.emit == Emit::Obj) {
-    return report(program.emitObject(options.output));
+    return report(target::emitObject(*code->host, options.output, target.hostCpu()));
   }
   std::string object = scratch.file("program.o");
-  if (failed(report(program.emitObject(object)))) {
+  if (failed(report(target::emitObject(*code->host, object, target.hostCpu())))) {
     return failure();
   }
   llvm::Expected<std::string> runtime = target::findRuntimeArchive(options.programPath);

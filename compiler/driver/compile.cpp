@@ -23,6 +23,7 @@
 #include "compiler/report/report_json.h"
 #include "compiler/strategy/strategy.h"
 #include "dialects/dist/dist.h"
+#include "dialects/exec/target_traits.h"
 #include "dialects/nn/nn.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -80,7 +81,7 @@ private:
   }
 
   LogicalResult checkOptions() {
-    llvm::Expected<CodeTarget> chosen = chooseTarget(options);
+    llvm::Expected<std::unique_ptr<CodeTarget>> chosen = chooseTarget(options);
     if (!chosen) {
       return report(chosen.takeError());
     }
@@ -151,13 +152,14 @@ private:
 
   // What of a job has a meaning on one target only.
   LogicalResult checkJobForTarget() {
-    bool cuda = target.target == exec::Target::Cuda;
-    if (cuda && job.deterministic().always()) {
-      return report(llvm::createStringError("deterministic.always asks for the deterministic variant alone, which the target cuda does not "
-                                            "have; leave it out, or compile for cpu"));
+    const exec::TargetTraits &traits = exec::traitsOf(target->kind());
+    std::string name = exec::stringifyTarget(target->kind()).str();
+    if (!traits.playsDevices && job.deterministic().always()) {
+      return report(llvm::createStringError("deterministic.always asks for the deterministic variant alone, which the target " + name +
+                                            " does not have; leave it out, or compile for cpu"));
     }
-    if (!cuda && job.allow_tf32()) {
-      return report(llvm::createStringError("allow_tf32 is for --target cuda; the target is cpu, which computes products in f32"));
+    if (!traits.hasTf32 && job.allow_tf32()) {
+      return report(llvm::createStringError("allow_tf32 is for --target cuda; the target is " + name + ", which computes products in f32"));
     }
     return success();
   }
@@ -217,7 +219,7 @@ private:
 
   // Compiles the programs once for each variant, each time from the same module on global shapes, and puts the tables together.
   LogicalResult lower() {
-    variantList = pipelines::listVariants(job, target.target);
+    variantList = pipelines::listVariants(job, target->kind());
     OwningOpRef<ModuleOp> programs = std::move(module);
     for (const pipelines::Variant &variant : variantList.variants) {
       OwningOpRef<ModuleOp> lowered = programs->clone();
@@ -308,8 +310,8 @@ private:
 
   // "cuda (sm_90, later chips by PTX of compute_90), precision F32, tf32 off".
   std::string targetText() {
-    std::string text = target.text() + ", precision " + job::Precision_Name(job.precision());
-    return target.target == exec::Target::Cuda ? text + ", tf32 " + (job.allow_tf32() ? "on" : "off") : text;
+    std::string text = target->text() + ", precision " + job::Precision_Name(job.precision());
+    return exec::traitsOf(target->kind()).hasTf32 ? text + ", tf32 " + (job.allow_tf32() ? "on" : "off") : text;
   }
 
   llvm::Expected<target::ImageInfo> makeImageInfo() {
@@ -336,7 +338,7 @@ private:
 
   LogicalResult generate() {
     llvm::Expected<target::ImageInfo> info = makeImageInfo();
-    return info ? generateCode(*module, *info, target, options) : report(info.takeError());
+    return info ? generateCode(*module, *info, *target, options) : report(info.takeError());
   }
 
   LogicalResult writeModule(ModuleOp op) {
@@ -362,7 +364,7 @@ private:
   MLIRContext context;
   DiagnosticPrinter printer;
   file::FileRoles files;
-  CodeTarget target;
+  std::unique_ptr<CodeTarget> target;
   int64_t memoryLimit = 0; // bytes; 0: none
   job::Job job;
   OwningOpRef<ModuleOp> module;

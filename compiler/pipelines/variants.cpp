@@ -5,7 +5,7 @@
 #include "compiler/pipelines/pipelines.h"
 
 #include "compiler/job/job.h"
-#include "dialects/exec/exec.h"
+#include "dialects/exec/target_traits.h"
 #include "passes/lower/memory/constant_pool.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -19,8 +19,10 @@ namespace {
 
 // Returns why the batch cannot be computed in `chunks` chunks on `ranks` ranks; "" when it can.
 std::string refuseChunks(const job::Job &job, exec::Target target, int64_t chunks, int64_t ranks) {
-  if (target == exec::Target::Cuda) {
-    return "--deterministic has each rank play several devices in turn, which the target cuda cannot; compile for cpu";
+  if (!exec::traitsOf(target).playsDevices) {
+    return ("--deterministic has each rank play several devices in turn, which the target " + exec::stringifyTarget(target) +
+            " cannot; compile for cpu")
+        .str();
   }
   if (job::Mode mode = job::effectiveMode(job); mode == job::SEMI_AUTO || mode == job::HYBRID) {
     return "--deterministic computes the batch in chunks, one after the other; that is for mode DATA_PARALLEL, this program has mode " +

@@ -4,9 +4,9 @@
 
 #include "passes/lower/calls/library_product.h"
 
+#include "dialects/exec/target_traits.h"
 #include "dialects/support/element_type.h"
 #include "dialects/support/tensor_values.h"
-#include "passes/lower/calls/target_traits.h"
 
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -28,7 +28,7 @@ exec::Epilogue epilogueOf(Operation *op) {
 }
 
 // Returns which part the op can be where a target has `traits`; null: where any target has it.
-Part partOf(Operation *op, const TargetTraits *traits) {
+Part partOf(Operation *op, const exec::TargetTraits *traits) {
   if (isa<nn::MatMulOp>(op)) {
     return Part::Product;
   }
@@ -94,12 +94,12 @@ bool isLibraryProduct(nn::MatMulOp op, int64_t leastFlops) {
 }
 
 bool followsInProduct(Operation *op, Operation *last, exec::Target target) {
-  Part before = partOf(last, &traitsOf(target));
-  return before != Part::None && partOf(op, &traitsOf(target)) > before;
+  Part before = partOf(last, &exec::traitsOf(target));
+  return before != Part::None && partOf(op, &exec::traitsOf(target)) > before;
 }
 
 bool isPartOfProduct(Operation *op, exec::Target target) {
-  return partOf(op, &traitsOf(target)) > Part::Product;
+  return partOf(op, &exec::traitsOf(target)) > Part::Product;
 }
 
 Value getBias(Value value) {

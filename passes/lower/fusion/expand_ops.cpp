@@ -3,11 +3,11 @@
 // Expands composite ops, and gives products the form that the library or the kernels take.
 
 #include "passes/lower/calls/library_product.h"
-#include "passes/lower/calls/target_traits.h"
 #include "passes/lower/fusion/product_sums.h"
 #include "passes/lower/kernels/fusible.h"
 #include "passes/lower/passes.h"
 
+#include "dialects/exec/target_traits.h"
 #include "dialects/nn/nn.h"
 #include "dialects/support/element_type.h"
 #include "dialects/support/tensor_values.h"
@@ -184,7 +184,7 @@ struct ExpandOps : impl::ExpandOpsPassBase<ExpandOps> {
 
   // Sums of bf16 or f16 are computed in f32 and rounded once, by the library or the kernel itself where it can.
   Value sumWide(ImplicitLocOpBuilder &b, Operation *op) {
-    const TargetTraits &traits = traitsOf(target);
+    const exec::TargetTraits &traits = exec::traitsOf(target);
     if (auto matmul = dyn_cast<nn::MatMulOp>(op)) {
       return traits.takesNarrow && goesToLibrary(matmul) ? Value() : computeWide(b, op);
     }
@@ -227,14 +227,14 @@ struct ExpandOps : impl::ExpandOpsPassBase<ExpandOps> {
     });
     rewriteOps([&](ImplicitLocOpBuilder &b, Operation *op) { return expand(b, op); });
     rewriteOps([&](ImplicitLocOpBuilder &b, Operation *op) { return sumWide(b, op); });
-    if (target == exec::Target::Cuda) {
+    if (exec::traitsOf(target).joinsReshaped) {
       rewriteOps([&](ImplicitLocOpBuilder &b, Operation *op) { return moveBeforeReshape(b, op, target); });
     }
     rewriteOps([&](ImplicitLocOpBuilder &b, Operation *op) {
       auto matmul = dyn_cast<nn::MatMulOp>(op);
       return matmul && !goesToLibrary(matmul) ? expandMatMul(b, matmul) : Value();
     });
-    if (traitsOf(target).sumsOperandRows) {
+    if (exec::traitsOf(target).sumsOperandRows) {
       joinSumsToProducts(getOperation(), target, [&](Operation *op) { return goesToLibrary(cast<nn::MatMulOp>(op)); });
     }
   }

@@ -9,7 +9,6 @@
 // of more than one op is no larger than one kernel may be (kernel_size.h). Linear in the number of ops, n log n where groups merge.
 
 #include "passes/lower/calls/library_product.h"
-#include "passes/lower/calls/target_traits.h"
 #include "passes/lower/fusion/split_reductions.h"
 #include "passes/lower/fusion/view_table.h"
 #include "passes/lower/kernels/fusible.h"
@@ -17,6 +16,7 @@
 #include "passes/lower/passes.h"
 
 #include "dialects/exec/exec.h"
+#include "dialects/exec/target_traits.h"
 #include "dialects/support/tensor_values.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -455,7 +455,7 @@ struct Fuse : impl::FusePassBase<Fuse> {
   void runOnOperation() override {
     if (!getOperation().isExternal()) {
       Fuser(getOperation().getBody().front(), target).run();
-      if (traitsOf(target).splitsReductions) {
+      if (exec::traitsOf(target).splitsReductions) {
         splitReductions(getOperation());
       }
     }

@@ -8,6 +8,7 @@
 #include "passes/lower/kernels/fusible.h"
 #include "passes/lower/kernels/gpu/gpu_kernel.h"
 
+#include "dialects/exec/target_traits.h"
 #include "dialects/support/tensor_values.h"
 
 using namespace mlir;
@@ -39,16 +40,19 @@ FailureOr<func::FuncOp> emitKernel(exec::FusionOp fusion, ArrayRef<int64_t> alia
     }
   }
   OpBuilder builder(fusion.getContext());
-  if (target == exec::Target::Cpu) {
+  if (exec::traitsOf(target).cutsLoops) {
     arguments.append(2, builder.getIndexType());
   }
   auto function = func::FuncOp::create(fusion.getLoc(), name, builder.getFunctionType(arguments, {}));
   symbols.insert(function);
   function.addEntryBlock();
-  if (target == exec::Target::Cpu) {
+  switch (target) {
+  case exec::Target::Cpu:
     CpuKernel(fusion, function, alias).emit();
-  } else {
+    break;
+  case exec::Target::Cuda:
     GpuKernel(fusion, function, alias).emit();
+    break;
   }
   return function;
 }
@@ -68,7 +72,7 @@ bool mayAlias(exec::FusionOp fusion, unsigned operand, unsigned result, exec::Ta
   KernelShape shape = KernelShape::get(fusion);
   bool isFull = shapeOf(yielded) == ArrayRef<int64_t>(shape.domain);
   // All threads of a row read what belongs to the row, one of them writes, and they do not wait for each other before it does.
-  if (!isFull && target == exec::Target::Cuda) {
+  if (!isFull && exec::traitsOf(target).sharesRows) {
     return false;
   }
   return llvm::all_of(argument.getUsers(), [&](Operation *user) {

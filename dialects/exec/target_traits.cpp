@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The rows.
+
+#include "dialects/exec/target_traits.h"
+
+namespace ashlar::exec {
+
+namespace {
+
+constexpr Epilogue kOwnActivations[] = {Epilogue::Relu, Epilogue::Sigmoid, Epilogue::Tanh, Epilogue::GeluTanh, Epilogue::GeluErf};
+constexpr Epilogue kCublasLtActivations[] = {Epilogue::Relu, Epilogue::GeluTanh};
+
+const TargetTraits kCpu = {
+    /*takesNarrow=*/false,
+    /*hasTf32=*/false,
+    /*sumsOperandRows=*/false,
+    /*joinsReshaped=*/false,
+    kOwnActivations,
+    /*scattersInRegisters=*/false,
+    /*splitsReductions=*/false,
+    /*cutsLoops=*/true,
+    /*sharesRows=*/false,
+    /*playsDevices=*/true,
+};
+
+const TargetTraits kCuda = {
+    /*takesNarrow=*/true,         /*hasTf32=*/true,          /*sumsOperandRows=*/true, /*joinsReshaped=*/true,
+    kCublasLtActivations,
+    /*scattersInRegisters=*/true, /*splitsReductions=*/true, /*cutsLoops=*/false,      /*sharesRows=*/true,
+    /*playsDevices=*/false,
+};
+
+} // namespace
+
+const TargetTraits &traitsOf(Target target) {
+  switch (target) {
+  case Target::Cpu:
+    return kCpu;
+  case Target::Cuda:
+    return kCuda;
+  }
+  llvm_unreachable("unknown target");
+}
+
+} // namespace ashlar::exec

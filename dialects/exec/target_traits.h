@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a target can, as far as the compiler chooses by it: one row a target. The kernels of each are in passes/lower/kernels/cpu and gpu,
+// its code generator in compiler/target, its row of the runtime in runtime/launch/target_runtime.cpp.
+
+#ifndef ASHLAR_DIALECTS_EXEC_TARGET_TRAITS_H
+#define ASHLAR_DIALECTS_EXEC_TARGET_TRAITS_H
+
+#include "dialects/exec/exec.h"
+
+namespace ashlar::exec {
+
+struct TargetTraits {
+  // Of the library's matrix products.
+  bool takesNarrow;                     // bf16 and f16 as they are, added up in f32; the sums can be given in f32
+  bool hasTf32;                         // may round operands of f32 to tf32
+  bool sumsOperandRows;                 // the sums over the rows of an operand come with the product
+  bool joinsReshaped;                   // what follows a product of merged rows in its own shape is computed before the change of shape
+  llvm::ArrayRef<Epilogue> activations; // of the results, before they are stored
+
+  // Of generated kernels.
+  bool scattersInRegisters; // a scatter holds its sums in f32 until they are complete
+  bool splitsReductions;    // a reduction of much to little needs more blocks than it has results
+  bool cutsLoops;           // a kernel takes the range of its outermost loop that it is to run
+  bool sharesRows;          // several threads work on a row, and do not wait for each other before results are stored
+
+  // Of executables.
+  bool playsDevices; // a rank can play several devices in turn
+};
+
+const TargetTraits &traitsOf(Target target);
+
+} // namespace ashlar::exec
+
+#endif // ASHLAR_DIALECTS_EXEC_TARGET_TRAITS_H

@@ -191,10 +191,11 @@ void addDistPasses(OpPassManager &passes, const Variant &variant) {
   passes.addPass(partition::createVerifyPartitionedPass());
 }
 
-void addLowerPasses(OpPassManager &passes, const Variant &variant, int64_t memoryLimit) {
+void addFusionPasses(OpPassManager &passes, const Variant &variant, std::optional<int64_t> leastLibraryFlops) {
   OpPassManager &functions = passes.nest<func::FuncOp>();
   lower::ExpandOpsPassOptions expand;
   expand.target = variant.target;
+  expand.gemmFlops = leastLibraryFlops.value_or(expand.gemmFlops);
   functions.addPass(lower::createExpandOpsPass(expand));
   functions.addPass(createCanonicalizerPass());
   functions.addPass(createCSEPass()); // softmax of the forward pass and of its gradient share their terms
@@ -202,6 +203,10 @@ void addLowerPasses(OpPassManager &passes, const Variant &variant, int64_t memor
   lower::FusePassOptions fuse;
   fuse.target = variant.target;
   functions.addPass(lower::createFusePass(fuse));
+}
+
+void addLowerPasses(OpPassManager &passes, const Variant &variant, int64_t memoryLimit) {
+  addFusionPasses(passes, variant);
   lower::PlanMemoryPassOptions plan;
   plan.target = variant.target;
   plan.memoryLimit = memoryLimit;

@@ -69,7 +69,10 @@ void addLayoutPasses(mlir::OpPassManager &passes, const Variant &variant, const 
 // From there to one device's programs. Nothing to do for a variant without a mesh.
 void addDistPasses(mlir::OpPassManager &passes, const Variant &variant);
 
-// From there to instruction tables and kernels. A device may hold `memoryLimit` bytes; 0: any number.
+// From there to fusions and library calls. `leastLibraryFlops`: of a product that goes to the library; by default what is worth a call.
+void addFusionPasses(mlir::OpPassManager &passes, const Variant &variant, std::optional<int64_t> leastLibraryFlops = std::nullopt);
+
+// The same, and on to instruction tables and kernels. A device may hold `memoryLimit` bytes; 0: any number.
 void addLowerPasses(mlir::OpPassManager &passes, const Variant &variant, int64_t memoryLimit = 0);
 
 // Moves the variants and kernels of `from` into `into`; both are what addLowerPasses leaves. Equal constants and kernels are kept once.

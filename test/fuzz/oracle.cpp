@@ -8,6 +8,7 @@
 #include "compiler/reference/equivalence.h"
 #include "test/fuzz/executable.h"
 #include "test/fuzz/random_program.h"
+#include "test/unit/layout/partitioned.h"
 
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/Verifier.h"
@@ -150,13 +151,7 @@ std::string Verdict::signature() const {
 }
 
 void addDistPasses(OpPassManager &passes, ModuleOp program) {
-  pipelines::Variant variant;
-  variant.name = "default";
-  variant.inferParameters = program->hasAttr(kSplitVariablesAttr);
-  dist::MeshAttr mesh = dist::findMesh(program).getMesh();
-  for (auto [axis, size] : llvm::zip_equal(mesh.getAxes(), mesh.getSizes())) {
-    variant.mesh.push_back({axis.str(), size});
-  }
+  pipelines::Variant variant = test::variantOf(program, program->hasAttr(kSplitVariablesAttr));
   pipelines::attachMesh(program, variant, job::Job());
   pipelines::addLayoutPasses(passes, variant, job::Job());
   pipelines::addDistPasses(passes, variant);

@@ -4,6 +4,7 @@
 // other ranks. All move what they are given and change its sign, so results are exact.
 
 #include "test/unit/data/temporary_folder.h"
+#include "test/unit/layout/partitioned.h"
 #include "test/unit/reference/parsed_module.h"
 
 #include "compiler/pipelines/pipelines.h"
@@ -12,8 +13,6 @@
 #include "compiler/target/host_code.h"
 #include "compiler/target/image_emitter.h"
 #include "compiler/target/link.h"
-#include "passes/layout/passes.h"
-#include "passes/partition/passes.h"
 #include "runtime/data/npy.h"
 
 #include "mlir/Pass/PassManager.h"
@@ -33,13 +32,9 @@ namespace {
 std::string compile(const std::string &text, const std::string &path) {
   OwningOpRef<ModuleOp> module = test::parse(text);
   PassManager passes(&test::context());
-  passes.addPass(layout::createPropagateLayoutsPass());
-  passes.addPass(layout::createInsertRedistributionsPass());
-  passes.addPass(layout::createVerifyLayoutsPass());
-  passes.addPass(partition::createPartitionPass());
-  passes.addPass(partition::createVerifyPartitionedPass());
-  pipelines::Variant variant;
-  variant.name = "default";
+  pipelines::Variant variant = test::variantOf(*module);
+  pipelines::addLayoutPasses(passes, variant, job::Job());
+  pipelines::addDistPasses(passes, variant);
   pipelines::addLowerPasses(passes, variant);
   REQUIRE(succeeded(passes.run(*module)));
   target::IncludedFile constants = llvm::cantFail(target::writeConstants(*module, path + ".constants"));

@@ -1,47 +1,44 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The pass lists; compiler/pipelines has the same for jobs.
+// The jobs and variants that the lists are asked with.
 
 #include "test/unit/layout/partitioned.h"
 
-#include "passes/layout/passes.h"
-#include "passes/partition/passes.h"
-#include "passes/train/passes.h"
+#include "dialects/dist/dist.h"
 
-#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/PassManager.h"
-#include "mlir/Transforms/Passes.h"
 
 using namespace mlir;
 
 namespace ashlar::test {
 
+pipelines::Variant variantOf(ModuleOp module, bool splitVariables) {
+  pipelines::Variant variant;
+  variant.name = "default";
+  variant.inferParameters = splitVariables;
+  dist::MeshAttr mesh = dist::findMesh(module).getMesh();
+  for (auto [axis, size] : llvm::zip_equal(mesh.getAxes(), mesh.getSizes())) {
+    variant.mesh.push_back({axis.str(), size});
+  }
+  return variant;
+}
+
 LogicalResult addTraining(ModuleOp module) {
+  job::Job job;
+  job.mutable_loss()->mutable_softmax_cross_entropy()->set_labels("labels");
+  job.mutable_optimizer()->mutable_momentum();
+  job.mutable_optimizer()->set_learning_rate(0.1);
   PassManager passes(module.getContext());
-  train::OptimizerPassOptions optimizer;
-  optimizer.kind = train::OptimizerKind::Momentum;
-  optimizer.learningRate = 0.1;
-  passes.addPass(train::createLossPass());
-  passes.addPass(train::createAutodiffPass());
-  passes.addPass(train::createOptimizerPass(optimizer));
-  passes.addPass(train::createInitPass());
-  passes.addNestedPass<func::FuncOp>(createCanonicalizerPass());
-  passes.addNestedPass<func::FuncOp>(createCSEPass());
+  pipelines::addTrainPasses(passes, job);
   return passes.run(module);
 }
 
 LogicalResult partitionModule(ModuleOp module, bool splitVariables, ArrayRef<std::string> batchAxes) {
+  pipelines::Variant variant = variantOf(module, splitVariables);
+  variant.batchAxes.assign(batchAxes.begin(), batchAxes.end());
   PassManager passes(module.getContext());
-  layout::SeedLayoutsPassOptions seed;
-  llvm::append_range(seed.batchAxes, batchAxes);
-  layout::PropagateLayoutsPassOptions propagate;
-  propagate.splitVariables = splitVariables;
-  passes.addPass(layout::createSeedLayoutsPass(seed));
-  passes.addPass(layout::createPropagateLayoutsPass(propagate));
-  passes.addPass(layout::createInsertRedistributionsPass());
-  passes.addPass(layout::createVerifyLayoutsPass());
-  passes.addPass(partition::createPartitionPass());
-  passes.addPass(partition::createVerifyPartitionedPass());
+  pipelines::addLayoutPasses(passes, variant, job::Job());
+  pipelines::addDistPasses(passes, variant);
   return passes.run(module);
 }
 

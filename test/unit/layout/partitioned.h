@@ -1,20 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The passes of train, layout and partition, as the tests run them.
+// The pass lists of compiler/pipelines on modules that have their mesh.
 
 #ifndef ASHLAR_TEST_UNIT_LAYOUT_PARTITIONED_H
 #define ASHLAR_TEST_UNIT_LAYOUT_PARTITIONED_H
 
+#include "compiler/pipelines/pipelines.h"
+
 #include "mlir/IR/BuiltinOps.h"
-#include "mlir/Support/LogicalResult.h"
 
 namespace ashlar::test {
+
+// Returns the variant of the module's own mesh. `splitVariables` lets inference split variables that have no layout.
+pipelines::Variant variantOf(mlir::ModuleOp module, bool splitVariables = false);
 
 // Makes a model with the output "logits" a module of @init, @train_step and @eval_step: softmax cross entropy, Momentum.
 mlir::LogicalResult addTraining(mlir::ModuleOp module);
 
 // Turns a module with a mesh and given layouts into one device's program, verified at each border. Given `batchAxes` the batch is split
-// first; `splitVariables` lets inference split variables that have no layout.
+// first.
 mlir::LogicalResult partitionModule(mlir::ModuleOp module, bool splitVariables = false, llvm::ArrayRef<std::string> batchAxes = {});
 
 } // namespace ashlar::test

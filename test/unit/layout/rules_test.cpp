@@ -4,8 +4,6 @@
 // axes and slice counts - compute what one rank does.
 
 #include "compiler/reference/equivalence.h"
-#include "passes/layout/passes.h"
-#include "passes/partition/passes.h"
 #include "test/unit/layout/partitioned.h"
 #include "test/unit/layout/random_program.h"
 #include "test/unit/reference/parsed_module.h"
@@ -136,19 +134,6 @@ private:
   SmallVector<Attribute> rules;
 };
 
-void partition(ModuleOp module) {
-  PassManager passes(&context());
-  layout::PropagateLayoutsPassOptions propagate;
-  propagate.splitVariables = true;
-  passes.addPass(layout::createApplyRulesPass());
-  passes.addPass(layout::createPropagateLayoutsPass(propagate));
-  passes.addPass(layout::createInsertRedistributionsPass());
-  passes.addPass(layout::createVerifyLayoutsPass());
-  passes.addPass(partition::createPartitionPass());
-  passes.addPass(partition::createVerifyPartitionedPass());
-  REQUIRE(succeeded(passes.run(module)));
-}
-
 } // namespace
 
 TEST_CASE("rules: training programs under random rules equal one rank", "[rules][random]") {
@@ -165,7 +150,7 @@ TEST_CASE("rules: training programs under random rules equal one rank", "[rules]
       OpBuilder builder = OpBuilder::atBlockBegin(split->getBody());
       dist::MeshOp::create(builder, split->getLoc(), "mesh", mesh);
       (*split)->setAttr(dist::kRulesAttr, rules);
-      partition(*split);
+      REQUIRE(succeeded(partitionModule(*split, /*splitVariables=*/true)));
       reference::EquivalenceOptions options;
       options.functions = {"init", "train_step", "train_step", "eval_step"};
       options.ranksAfter = mesh.numDevices();

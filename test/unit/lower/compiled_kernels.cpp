@@ -4,12 +4,12 @@
 
 #include "test/unit/lower/compiled_kernels.h"
 
+#include "compiler/pipelines/pipelines.h"
 #include "compiler/target/cpu/kernels.h"
 #include "compiler/target/host_code.h"
 #include "dialects/nn/nn.h"
 #include "dialects/support/element_type.h"
 #include "passes/lower/kernels/kernel_emitter.h"
-#include "passes/lower/passes.h"
 #include "test/unit/lower/simulated_kernel.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -109,14 +109,9 @@ reference::Tensor read(RankedTensorType type, const char *base) {
 
 void fuse(ModuleOp module, exec::Target target) {
   PassManager passes(module.getContext());
-  lower::ExpandOpsPassOptions expand;
-  expand.target = target;
-  expand.gemmFlops = std::numeric_limits<int64_t>::max();
-  passes.addNestedPass<func::FuncOp>(lower::createExpandOpsPass(expand));
-  passes.addNestedPass<func::FuncOp>(createCanonicalizerPass());
-  passes.addNestedPass<func::FuncOp>(createCSEPass());
-  passes.addNestedPass<func::FuncOp>(lower::createOrderOpsPass());
-  passes.addNestedPass<func::FuncOp>(lower::createFusePass({target}));
+  pipelines::Variant variant;
+  variant.target = target;
+  pipelines::addFusionPasses(passes, variant, /*leastLibraryFlops=*/std::numeric_limits<int64_t>::max());
   if (failed(passes.run(module))) {
     throw std::runtime_error("kernels not fused");
   }

@@ -5,14 +5,11 @@
 
 #include "compiler/report/layout_report.h"
 #include "dialects/nn/nn.h"
-#include "passes/layout/passes.h"
-#include "passes/partition/passes.h"
+#include "test/unit/layout/partitioned.h"
 #include "test/unit/layout/random_program.h"
 #include "test/unit/reference/parsed_module.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "mlir/Pass/PassManager.h"
-#include "mlir/Transforms/Passes.h"
 #include "llvm/ADT/StringExtras.h"
 
 #include <catch2/catch.hpp>
@@ -78,14 +75,7 @@ TEST_CASE("explain: the plans it prints are what the program sends", "[report][p
     CAPTURE(seed);
     OwningOpRef<ModuleOp> module = randomProgram(context(), seed, meshOf(context(), meshes[seed % 5]), /*numOps=*/20);
     nameOps(*module);
-    PassManager passes(&context());
-    passes.addPass(layout::createPropagateLayoutsPass());
-    passes.addPass(layout::createInsertRedistributionsPass());
-    passes.addPass(partition::createPartitionPass());
-    passes.addNestedPass<func::FuncOp>(createCanonicalizerPass());
-    passes.addPass(partition::createSimplifyCollectivesPass());
-    passes.addPass(partition::createVerifyPartitionedPass());
-    REQUIRE(succeeded(passes.run(*module)));
+    REQUIRE(succeeded(partitionModule(*module)));
     for (const auto &[reason, plan] : collectPlans(report::makeLayoutReport(*module, "net"))) {
       INFO(llvm::join(reason, " | "));
       CHECK(plan.first == plan.second);

@@ -111,7 +111,7 @@ private:
         ++count;
         split += isSplit(op);
         elements += mlir::ShapedType::getNumElements(op.getGlobalShape());
-      } else if (op.getRole() == exec::Role::Input && op.getSymName() != nn::kSamplesInput) {
+      } else if (op.getRole() == exec::Role::Input && !op.getInternal()) {
         inputs.push_back(layoutText(op, variant.getAxisNames()));
       }
     }

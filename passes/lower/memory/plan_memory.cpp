@@ -232,7 +232,7 @@ private:
       auto outsideName = tensor.name == symbol ? StringAttr() : builder.getStringAttr(tensor.name);
       bool persistent = tensor.role == exec::Role::Variable || tensor.role == exec::Role::State;
       exec::TensorOp::create(builder, tensor.loc, symbol, tensor.role, buffer, tensor.globalShape, builder.getArrayAttr(splits),
-                             outsideName, persistent, tensor.stateOf);
+                             outsideName, persistent, tensor.stateOf, tensor.isInternal);
     }
   }
 

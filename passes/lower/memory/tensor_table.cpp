@@ -60,6 +60,7 @@ LogicalResult TensorTable::addVariables(ModuleOp module) {
     if (FlatSymbolRefAttr parameter = op.getStateOfAttr()) {
       list[*index].stateOf = parameter.getAttr();
     }
+    list[*index].isInternal = op.getInternal();
     variables[op.getSymName()] = *index;
   }
   return success();
@@ -88,6 +89,7 @@ LogicalResult TensorTable::share(func::FuncOp function, DictionaryAttr attribute
   if (failed(index)) {
     return failure();
   }
+  list[*index].isInternal = attributes.contains(nn::kInternalAttr);
   known[name.getValue()] = *index;
   indices.push_back(*index);
   return success();

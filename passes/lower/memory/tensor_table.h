@@ -25,6 +25,7 @@ struct NamedTensor {
   uint64_t offset;                                      // in the arena
   mlir::Location loc;
   mlir::StringAttr stateOf = {}; // of a state of the optimizer: the parameter; null otherwise
+  bool isInternal = false;       // the compiler added it for itself
 };
 
 // Lays the mesh coordinates (at offset 0) and the named tensors one after the other.

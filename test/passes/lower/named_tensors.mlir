@@ -8,7 +8,7 @@
 nn.variable @w trainable : tensor<4xf32>
 // CHECK: exec.tensor @w.momentum state {{.*}} {persistent, state_of = "w"}
 nn.variable @w.momentum state_of @w : tensor<4xf32>
-// CHECK: exec.tensor @ashlar.step state {{.*}} {persistent}
+// CHECK: exec.tensor @ashlar.step state {{.*}} {internal, persistent}
 nn.variable @ashlar.step internal : tensor<i64>
 // CHECK: exec.tensor @x input {{.*}} splits {{[^{]*$}}
 // CHECK: exec.tensor @y output {{.*}} splits {{[^{]*$}}

@@ -33,12 +33,20 @@ namespace {
 
 std::atomic<PendingOutput *> pendingOutputs{nullptr};
 
-void onSignal(int number) {
+} // namespace
+
+void removePendingOutputs() {
   for (PendingOutput *output = pendingOutputs.load(); output != nullptr; output = output->next) {
     if (output->exists.load()) {
       unlink(output->name.c_str());
     }
   }
+}
+
+namespace {
+
+void onSignal(int number) {
+  removePendingOutputs();
   std::signal(number, SIG_DFL);
   raise(number);
 }

@@ -28,6 +28,10 @@ KeptFile keepFile(const std::string &path, const char *reason = kReadByRun);
 // Fails when an output at this place would replace a file that must stay.
 Status checkReplaceable(const std::string &path);
 
+// Removes what is being written and has no name yet. For who ends the process without destroying its objects; any thread or signal handler
+// may call it.
+void removePendingOutputs();
+
 // A file that is being written. Movable. Without commit() it is removed.
 class OutputFile {
 public:

@@ -185,8 +185,14 @@ Status Communicator::allGather(const void *mine, size_t bytes, void *all) {
 }
 
 Status Communicator::agree(const Status &mine) {
+  // Once a rank gave up nobody gathers any more, and a failure of this one is the one to tell: that another died, perhaps.
+  if (aborted()) {
+    return mine.ok() ? abortedStatus() : mine;
+  }
   std::vector<WindowReport> all;
-  ASHLAR_RETURN_IF_ERROR(gatherReports(makeReport(mine), all));
+  if (Status gathered = gatherReports(makeReport(mine), all); !gathered.ok()) {
+    return gathered.code() == StatusCode::kAborted && !mine.ok() ? mine : gathered;
+  }
   for (int process = 0; process < place.processes; ++process) {
     const WindowReport &found = all[static_cast<size_t>(process)];
     if (found.code != 0) {

@@ -83,7 +83,7 @@ public:
   // Makes all ranks give up; may end this process too.
   void abort();
 
-  // Whether a rank gave up, and the first rank of this host whose process ended without a word (-1: none). Any thread may ask.
+  // Whether a rank gave up, and the first rank of this host whose process ended, or closed the window (-1: none). Any thread may ask.
   bool aborted() const;
   int deadRank() const;
 

@@ -11,9 +11,13 @@
 #include <cstdio>
 
 #include <sched.h>
+#include <unistd.h>
 
 namespace ashlar::rt {
 namespace {
+
+// A launcher that ends all ranks does so within this time; it is not for one of them to name the others.
+constexpr useconds_t kSettleMicroseconds = 50 * 1000;
 
 // Yields between two looks at the abort flag.
 constexpr int kYieldsPerCheck = 64;
@@ -46,7 +50,11 @@ Status abortedStatus() {
 Status Waiter::giveUpOn(int process) const {
   int32_t running = 0;
   const bool first = window->header().aborted.compare_exchange_strong(running, kPeerDied, std::memory_order_relaxed);
-  return first ? unavailable("rank {} ended without a word", rankOf(process)) : abortedStatus();
+  if (!first || !window->hasDied(process)) {
+    return abortedStatus();
+  }
+  usleep(kSettleMicroseconds);
+  return unavailable("rank {} ended without a word", rankOf(process));
 }
 
 Status Waiter::checkHost() const {

@@ -25,7 +25,7 @@ constexpr double kRemoteFactor = 1.25;
 // Seconds between two looks of a rank that waits at the processes of its host.
 constexpr double kSecondsPerPeerCheck = 0.2;
 
-// Returns the first process of the window's host, counted on the host, that ended without a word; -1 when all are there.
+// Returns the first process of the window's host, counted on the host, that ended or closed the window; -1 when all are there.
 int deadProcess(const Window &window);
 
 // What a rank prints that has waited `waited` seconds for `whom`, and will wait for `atMost`; and what it ends with.
@@ -67,7 +67,8 @@ public:
   void noteWait(int rank) const;
 
 private:
-  // Makes all ranks of the host give up because a process of it, counted on the host, ended. The first one says so.
+  // Makes all ranks of the host give up because a process of it, counted on the host, ended. The first one says so, unless that one closed
+  // the window: then it had something to say itself.
   Status giveUpOn(int process) const;
 
   static constexpr int kSpins = 4000; // some 50 us: longer than any collective takes when the peer is running

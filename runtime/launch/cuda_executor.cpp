@@ -303,7 +303,9 @@ Status createCudaExecutor(const ExecutorParts &parts, std::unique_ptr<Executor> 
   ASHLAR_RETURN_IF_ERROR(communicator.agree(cuda.open(parts.image, parts.variant, communicator, parts.options)));
   ASHLAR_RETURN_IF_ERROR(communicator.agree(cuda.checkSharing()));
   ASHLAR_RETURN_IF_ERROR(communicator.agree(cuda.allocate()));
-  ASHLAR_RETURN_IF_ERROR(cuda.connect(parts.fail)); // a failure is not shared: the others may be waiting inside a library
+  if (Status connected = cuda.connect(parts.fail); !connected.ok()) {
+    return Status(connected.code(), connected.message()); // not shared: the others may be waiting inside a library
+  }
   return communicator.agree(cuda.layOutPrograms());
 }
 

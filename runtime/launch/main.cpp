@@ -146,6 +146,7 @@ Status runJob(const ashlar_rt_image &image, const TargetRuntime &target, const O
   if (!status.ok() && executor && executor->mayHang()) {
     report(status, job);
     std::fflush(nullptr);
+    removePendingOutputs();
     _exit(1);
   }
   if (status.ok()) {

@@ -18,7 +18,7 @@ struct Cores {
   int onHost;  // cores that the ranks of the host share
 };
 
-// What an executor is made of. All of it outlives the executor.
+// What an executor is made of. What is referred to outlives the executor.
 struct ExecutorParts {
   const ashlar_rt_image &image;
   const ashlar_rt_variant &variant;

@@ -99,7 +99,10 @@ Status MpiTransport::complete(int from, size_t numReceives, int to, int &error) 
       continue;
     }
     const double now = seconds();
-    begin = begin == 0 ? now : begin;
+    if (begin == 0) {
+      begin = now;
+      nextCheck = now + kSecondsPerPeerCheck;
+    }
     if (watched && now > nextCheck) {
       nextCheck = now + kSecondsPerPeerCheck;
       if (status = watched(); !status.ok()) {

@@ -6,6 +6,7 @@
 
 #include "runtime/base/clock.h"
 #include "runtime/base/host.h"
+#include "runtime/base/output_file.h"
 
 #include <csignal>
 #include <cstdio>
@@ -48,7 +49,7 @@ Status Watchdog::start() {
     return unavailable("cannot start the thread that watches the other ranks: {}", error.what());
   }
   device.setInterrupt(this);
-  std::signal(SIGTERM, onTerminate);
+  handler = std::signal(SIGTERM, onTerminate);
   return Status();
 }
 
@@ -57,7 +58,7 @@ void Watchdog::stop() {
   if (thread.joinable()) {
     thread.join();
     device.setInterrupt(nullptr);
-    std::signal(SIGTERM, SIG_DFL);
+    std::signal(SIGTERM, handler);
   }
 }
 
@@ -93,6 +94,7 @@ void Watchdog::run() {
     bool ending = asked;
     Status found = look();
     if (found.ok() && ending) {
+      removePendingOutputs();
       std::signal(SIGTERM, SIG_DFL);
       std::raise(SIGTERM);
     }
@@ -117,6 +119,7 @@ void Watchdog::run() {
       fail(found);
     }
     std::fflush(nullptr);
+    removePendingOutputs();
     _exit(1);
   }
 }

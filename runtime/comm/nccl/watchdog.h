@@ -79,6 +79,7 @@ private:
   std::mutex mutex;
   Status failure; // under `mutex`
   std::thread thread;
+  void (*handler)(int) = nullptr; // of SIGTERM, before start()
 };
 
 } // namespace ashlar::rt

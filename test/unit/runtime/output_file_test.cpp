@@ -37,6 +37,15 @@ TEST_CASE("output: a signal removes what has no name yet, and what has one stays
   }
 }
 
+TEST_CASE("output: a process that ends without its destructors removes what has no name yet", "[base][output]") {
+  ashlar::test::TemporaryFolder folder;
+  OutputFile whole, partial;
+  REQUIRE((whole.create(folder.file("whole")).ok() && whole.commit().ok() && partial.create(folder.file("partial")).ok()));
+  removePendingOutputs();
+  CHECK(std::filesystem::exists(folder.file("whole")));
+  CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), std::filesystem::directory_iterator()) == 1);
+}
+
 TEST_CASE("output: an error of a write is remembered and names the file", "[base][output]") {
   OutputFile file;
   REQUIRE(file.createLog("/dev/full").ok());

@@ -22,23 +22,6 @@ std::string firstFew(const std::vector<std::string> &texts, llvm::StringRef sepa
   return texts.size() > kShown ? formatv("{0}{1}... ({2})", text, separator, texts.size()).str() : text;
 }
 
-// Returns the rules of origins, each once: for which axis, and along which ops it came, does not matter here.
-//   "dp: rule \"a\" (j:1), along x (nn.add); tp: rule \"b\" (j:2)" ==> rule "a" (j:1), rule "b" (j:2)
-std::vector<std::string> rulesOf(const std::vector<std::string> &origins) {
-  std::vector<std::string> rules;
-  for (llvm::StringRef origin : origins) {
-    for (llvm::StringRef part : llvm::split(origin, "; ")) {
-      auto [axis, rest] = part.split(": ");
-      part = rest.empty() || axis.find_first_of(" \"") != llvm::StringRef::npos ? part : rest;
-      std::string rule = part.split(", along ").first.str();
-      if (!llvm::is_contained(rules, rule)) {
-        rules.push_back(rule);
-      }
-    }
-  }
-  return rules;
-}
-
 // Returns rows as lines with the cells of a column one under the other.
 std::string table(const std::vector<std::vector<std::string>> &rows) {
   std::vector<size_t> widths(rows.front().size(), 0);
@@ -121,8 +104,8 @@ private:
       detail("  as", reason.from);
       detail("wanted by", firstFew(reason.consumers, ", "));
       detail("  as", reason.to);
-      if (!reason.origins.empty()) {
-        detail("because of", firstFew(rulesOf(reason.origins), "; "));
+      if (!reason.sources.empty()) {
+        detail("because of", firstFew(reason.sources, "; "));
       }
       detail("plan", planText(reason.plan));
       if (report.hasCosts && reason.plan.leastPs < reason.plan.timePs) { // not all ways were looked at

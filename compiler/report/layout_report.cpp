@@ -4,6 +4,8 @@
 
 #include "compiler/report/layout_report.h"
 
+#include "compiler/report/sentences.h"
+
 #include "dialects/dist/costs.h"
 #include "dialects/dist/plain_text.h"
 #include "dialects/dist/reasons.h"
@@ -59,9 +61,10 @@ PlanFact makePlan(const dist::Plan &plan) {
 ReasonFact makeReason(dist::Planner &planner, const dist::Reason &reason) {
   dist::Layout from = reason.from.getLayout(), to = reason.to.getLayout();
   ReasonFact fact;
-  fact.producer = reason.producer;
-  fact.consumers = reason.consumers;
-  fact.origins = reason.origins;
+  fact.producer = endText(reason.producer);
+  llvm::append_range(fact.consumers, llvm::map_range(reason.consumers, endText));
+  llvm::append_range(fact.origins, llvm::map_range(reason.origins, originText));
+  fact.sources = dist::sourcesOf(reason.origins);
   fact.tensor = typeText(reason.type);
   fact.from = layoutText(from);
   fact.to = layoutText(to);
@@ -111,14 +114,13 @@ VariableFact makeVariable(nn::VariableOp op) {
   RankedTensorType local = op.getTensorType();
   auto global = op->getAttrOfType<TypeAttr>(dist::kGlobalTypeAttr);
   auto layout = op->getAttrOfType<dist::LayoutAttr>(dist::kLayoutAttr);
-  auto origin = op->getAttrOfType<StringAttr>(dist::kOriginAttr);
   fact.name = op.getSymName().str();
   fact.isTrainable = op.getTrainable();
   fact.global = typeText(global ? global.getValue() : local);
   fact.layout = layoutText(layout ? layout.getLayout() : dist::Layout::replicated(local.getRank()));
   fact.local = typeText(local);
   fact.bytes = static_cast<int64_t>(byteSize(local));
-  fact.origin = origin ? origin.str() : "";
+  fact.origin = originText(op->getAttrOfType<ArrayAttr>(dist::kOriginAttr));
   return fact;
 }
 

@@ -26,7 +26,8 @@ struct PlanFact {
 struct ReasonFact {
   std::string producer;               // "fc1 (nn.matmul)"
   std::vector<std::string> consumers; // the same
-  std::vector<std::string> origins;   // of their layouts: rules of the user
+  std::vector<std::string> origins;   // of their layouts: what the user said, and along which ops it came
+  std::vector<std::string> sources;   // what the user said, each once
   std::string tensor, from, to;       // global type and the two layouts
   PlanFact plan;                      // that leads from the one to the other
   std::optional<PlanFact> runnerUp;   // the next best

@@ -155,7 +155,7 @@ private:
         return failure();
       }
       variable->setAttr(dist::kLayoutAttr, *layout);
-      variable->setAttr(dist::kOriginAttr, StringAttr::get(context, tensor->origin()));
+      variable->setAttr(dist::kOriginAttr, originOf(*tensor));
     }
     for (const auto &[name, tensor] : saved) {
       if (tensor) {
@@ -181,7 +181,7 @@ private:
         return failure();
       }
       function.setArgAttr(index, dist::kLayoutAttr, *layout);
-      function.setArgAttr(index, dist::kOriginAttr, StringAttr::get(context, tensor.origin()));
+      function.setArgAttr(index, dist::kOriginAttr, originOf(tensor));
     }
     for (auto [index, type] : llvm::enumerate(function.getResultTypes())) {
       const Tensor &tensor = program.results(index);
@@ -191,7 +191,7 @@ private:
         return failure();
       }
       function.setResultAttr(index, dist::kLayoutAttr, *layout);
-      function.setResultAttr(index, dist::kOriginAttr, StringAttr::get(context, tensor.origin()));
+      function.setResultAttr(index, dist::kOriginAttr, originOf(tensor));
     }
     return applyOps(function, program, of);
   }
@@ -219,6 +219,14 @@ private:
     return success();
   }
 
+  ArrayAttr originOf(const Tensor &tensor) {
+    Builder builder(context);
+    if (tensor.origin().empty()) {
+      return builder.getArrayAttr({});
+    }
+    return builder.getArrayAttr({dist::OriginAttr::get(context, builder.getStringAttr(tensor.origin()), {}, {}, {})});
+  }
+
   // "fc1 (nn.matmul)", "fc1 (nn.matmul number 2)".
   static std::string describe(StringRef path, StringRef kind, int64_t ordinal) {
     std::string number = ordinal == 0 ? "" : " number " + std::to_string(ordinal + 1);
@@ -233,7 +241,7 @@ private:
         return failure();
       }
       layouts.push_back(*layout);
-      origins.push_back(StringAttr::get(context, tensor.origin()));
+      origins.push_back(originOf(tensor));
     }
     op->setAttr(dist::kLayoutsAttr, ArrayAttr::get(context, layouts));
     op->setAttr(dist::kOriginsAttr, ArrayAttr::get(context, origins));

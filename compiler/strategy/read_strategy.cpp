@@ -7,21 +7,24 @@
 
 #include "dialects/dist/dist.h"
 #include "dialects/dist/plain_text.h"
+#include "dialects/dist/reasons.h"
 #include "dialects/nn/nn.h"
+
+#include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
 
 namespace ashlar::strategy {
 namespace {
 
-void setTensor(job::Strategy::Tensor &tensor, StringRef name, Type type, dist::LayoutAttr layout, StringAttr origin) {
+void setTensor(job::Strategy::Tensor &tensor, StringRef name, Type type, dist::LayoutAttr layout, ArrayAttr origin) {
   if (!name.empty()) {
     tensor.set_name(name.str());
   }
   tensor.set_type(dist::typeText(type));
   tensor.set_layout(dist::layoutText(layout.getLayout()));
   if (origin && !origin.empty()) {
-    tensor.set_origin(origin.str());
+    tensor.set_origin(llvm::join(dist::sourcesOf(origin), "; "));
   }
 }
 
@@ -29,7 +32,7 @@ void setTensor(job::Strategy::Tensor &tensor, StringRef name, Type type, dist::L
 void setTensor(job::Strategy::Tensor &tensor, Type type, DictionaryAttr attributes) {
   auto name = attributes.getAs<StringAttr>(nn::kNameAttr);
   setTensor(tensor, name ? name.getValue() : StringRef(), type, attributes.getAs<dist::LayoutAttr>(dist::kLayoutAttr),
-            attributes.getAs<StringAttr>(dist::kOriginAttr));
+            attributes.getAs<ArrayAttr>(dist::kOriginAttr));
 }
 
 void setOp(job::Strategy::Op &made, Operation *op, const OpName &name) {
@@ -42,7 +45,7 @@ void setOp(job::Strategy::Op &made, Operation *op, const OpName &name) {
   }
   auto origins = op->getAttrOfType<ArrayAttr>(dist::kOriginsAttr);
   for (OpResult result : op->getResults()) {
-    auto origin = origins ? cast<StringAttr>(origins[result.getResultNumber()]) : StringAttr();
+    auto origin = origins ? cast<ArrayAttr>(origins[result.getResultNumber()]) : ArrayAttr();
     setTensor(*made.add_results(), "", result.getType(), dist::findLayout(result), origin);
   }
   if (auto operands = op->getAttrOfType<ArrayAttr>(dist::kOperandLayoutsAttr)) {
@@ -78,7 +81,7 @@ job::Strategy readStrategy(ModuleOp module) {
   }
   for (auto variable : module.getOps<nn::VariableOp>()) {
     setTensor(*strategy.add_variables(), variable.getSymName(), variable.getTensorType(),
-              variable->getAttrOfType<dist::LayoutAttr>(dist::kLayoutAttr), variable->getAttrOfType<StringAttr>(dist::kOriginAttr));
+              variable->getAttrOfType<dist::LayoutAttr>(dist::kLayoutAttr), variable->getAttrOfType<ArrayAttr>(dist::kOriginAttr));
   }
   for (auto function : module.getOps<func::FuncOp>()) {
     setProgram(*strategy.add_programs(), function);

@@ -39,7 +39,8 @@ inline constexpr llvm::StringLiteral kOpensAttr = "dist.opens";
 inline constexpr llvm::StringLiteral kPriorityAttr = "dist.priority";
 inline constexpr llvm::StringLiteral kPrioritiesAttr = "dist.priorities";
 
-// Attribute beside a layout: where it came from, in words (string; on ops an array, one a result, "" for a layout that splits nothing).
+// Attribute beside a layout: where it came from (array of OriginAttr; on ops an array of these, one a result, empty for a layout that
+// splits nothing).
 inline constexpr llvm::StringLiteral kOriginAttr = "dist.origin";
 inline constexpr llvm::StringLiteral kOriginsAttr = "dist.origins";
 

@@ -122,6 +122,20 @@ def Dist_RuleAttr : Dist_Attr<"Rule", "rule"> {
   let assemblyFormat = "`<` struct(params) `>`";
 }
 
+def Dist_OriginAttr : Dist_Attr<"Origin", "origin"> {
+  let summary = "Where axes of a layout came from";
+  let description = [{
+    `source` is what gave a layout: a rule of the user, or what a saved strategy says of it. `axis`: the mesh axis that this is about; without
+    it, all of the layout. `path` and `op`: the op along which the axis arrived, by its module path and kind; without them the source is about
+    this very tensor. Reports make sentences of it.
+
+        #dist.origin<source = "rule \"fc1.weight\" (job.txtpb:14)", axis = "tp", path = "fc1", op = "nn.matmul">
+  }];
+  let parameters = (ins "::mlir::StringAttr":$source, OptionalParameter<"::mlir::StringAttr">:$axis,
+                        OptionalParameter<"::mlir::StringAttr">:$path, OptionalParameter<"::mlir::StringAttr">:$op);
+  let assemblyFormat = "`<` struct(params) `>`";
+}
+
 def Dist_CostsAttr : Dist_Attr<"Costs", "costs"> {
   let summary = "What communication along each axis of a mesh costs";
   let description = [{

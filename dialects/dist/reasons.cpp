@@ -6,6 +6,8 @@
 
 #include "mlir/IR/Builders.h"
 
+#include <tuple>
+
 using namespace mlir;
 
 namespace ashlar::dist {
@@ -14,7 +16,9 @@ namespace {
 
 using FusedWithReasons = FusedLocWith<ArrayAttr>;
 
-// The keys of a reason.
+// The keys of an end, the words for its kinds in the order of the enum, and the keys of a reason.
+constexpr llvm::StringLiteral kEndKind = "kind", kName = "name", kOp = "op", kNumber = "number";
+constexpr llvm::StringLiteral kEndKinds[] = {"op", "parameter", "state", "parameter_update", "state_update", "gradient", "input", "output"};
 constexpr llvm::StringLiteral kProducer = "producer", kConsumers = "consumers", kOrigins = "origins", kFrom = "from", kTo = "to",
                               kType = "type";
 
@@ -35,37 +39,60 @@ Location withAttribute(Location location, ArrayRef<Attribute> reasons) {
   return reasons.empty() ? plain : FusedLoc::get(context, {plain}, ArrayAttr::get(context, reasons));
 }
 
-ArrayAttr toAttr(Builder &builder, ArrayRef<std::string> texts) {
-  return builder.getStrArrayAttr(llvm::to_vector(llvm::map_range(texts, [](const std::string &text) { return StringRef(text); })));
+Attribute toAttr(Builder &builder, const End &end) {
+  return builder.getDictionaryAttr({builder.getNamedAttr(kEndKind, builder.getStringAttr(kEndKinds[end.kind])),
+                                    builder.getNamedAttr(kName, builder.getStringAttr(end.name)),
+                                    builder.getNamedAttr(kOp, builder.getStringAttr(end.op)),
+                                    builder.getNamedAttr(kNumber, builder.getI64IntegerAttr(end.number))});
 }
 
-std::vector<std::string> toTexts(ArrayAttr array) {
-  std::vector<std::string> texts;
-  for (auto text : array.getAsRange<StringAttr>()) {
-    texts.push_back(text.str());
-  }
-  return texts;
+End toEnd(DictionaryAttr attribute) {
+  auto kind = llvm::find(kEndKinds, attribute.getAs<StringAttr>(kEndKind).getValue());
+  assert(kind != std::end(kEndKinds) && "unknown kind of end");
+  return {static_cast<End::Kind>(kind - std::begin(kEndKinds)), attribute.getAs<StringAttr>(kName).str(),
+          attribute.getAs<StringAttr>(kOp).str(), attribute.getAs<IntegerAttr>(kNumber).getInt()};
 }
 
 Attribute toAttr(MLIRContext *context, const Reason &reason) {
   Builder builder(context);
-  return builder.getDictionaryAttr({builder.getNamedAttr(kProducer, builder.getStringAttr(reason.producer)),
-                                    builder.getNamedAttr(kConsumers, toAttr(builder, reason.consumers)),
-                                    builder.getNamedAttr(kOrigins, toAttr(builder, reason.origins)),
-                                    builder.getNamedAttr(kFrom, reason.from), builder.getNamedAttr(kTo, reason.to),
-                                    builder.getNamedAttr(kType, TypeAttr::get(reason.type))});
+  auto consumers = llvm::map_to_vector(reason.consumers, [&](const End &end) { return toAttr(builder, end); });
+  SmallVector<Attribute> origins(reason.origins.begin(), reason.origins.end());
+  return builder.getDictionaryAttr({builder.getNamedAttr(kProducer, toAttr(builder, reason.producer)),
+                                    builder.getNamedAttr(kConsumers, builder.getArrayAttr(consumers)),
+                                    builder.getNamedAttr(kOrigins, builder.getArrayAttr(origins)), builder.getNamedAttr(kFrom, reason.from),
+                                    builder.getNamedAttr(kTo, reason.to), builder.getNamedAttr(kType, TypeAttr::get(reason.type))});
 }
 
 Reason toReason(DictionaryAttr attribute) {
-  return {attribute.getAs<StringAttr>(kProducer).str(),
-          toTexts(attribute.getAs<ArrayAttr>(kConsumers)),
-          toTexts(attribute.getAs<ArrayAttr>(kOrigins)),
-          attribute.getAs<LayoutAttr>(kFrom),
-          attribute.getAs<LayoutAttr>(kTo),
-          cast<RankedTensorType>(attribute.getAs<TypeAttr>(kType).getValue())};
+  Reason reason;
+  reason.producer = toEnd(attribute.getAs<DictionaryAttr>(kProducer));
+  for (auto consumer : attribute.getAs<ArrayAttr>(kConsumers).getAsRange<DictionaryAttr>()) {
+    reason.consumers.push_back(toEnd(consumer));
+  }
+  llvm::append_range(reason.origins, attribute.getAs<ArrayAttr>(kOrigins).getAsRange<ArrayAttr>());
+  reason.from = attribute.getAs<LayoutAttr>(kFrom);
+  reason.to = attribute.getAs<LayoutAttr>(kTo);
+  reason.type = cast<RankedTensorType>(attribute.getAs<TypeAttr>(kType).getValue());
+  return reason;
 }
 
 } // namespace
+
+bool End::operator==(const End &other) const {
+  return std::tie(kind, name, op, number) == std::tie(other.kind, other.name, other.op, other.number);
+}
+
+std::vector<std::string> sourcesOf(ArrayRef<ArrayAttr> origins) {
+  std::vector<std::string> sources;
+  for (ArrayAttr list : origins) {
+    for (auto origin : list.getAsRange<OriginAttr>()) {
+      if (std::string source = origin.getSource().str(); !llvm::is_contained(sources, source)) {
+        sources.push_back(source);
+      }
+    }
+  }
+  return sources;
+}
 
 std::vector<Reason> getReasons(Location location) {
   std::vector<Reason> reasons;

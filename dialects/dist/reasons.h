@@ -15,14 +15,28 @@
 
 namespace ashlar::dist {
 
-// Two ops that want one tensor in two layouts.
+// What makes or takes a tensor.
+struct End {
+  enum Kind { Op, Parameter, State, ParameterUpdate, StateUpdate, Gradient, Input, Output };
+  Kind kind;
+  std::string name;   // of the op (its module path), of the variable, input or output; "" when it has none
+  std::string op;     // of an op: its kind, "nn.matmul"
+  int64_t number = 0; // of an input or output
+
+  bool operator==(const End &other) const;
+};
+
+// Two ends that want one tensor in two layouts.
 struct Reason {
-  std::string producer;               // "fc1 (nn.matmul)"
-  std::vector<std::string> consumers; // the same, in program order
-  std::vector<std::string> origins;   // of the layouts on both sides: what the user said
+  End producer;
+  std::vector<End> consumers;           // in program order
+  std::vector<mlir::ArrayAttr> origins; // of the layouts on both sides (kOriginAttr)
   LayoutAttr from, to;
   mlir::RankedTensorType type; // global
 };
+
+// Returns the sources of origins, each once: for which axis, and along which ops it came, does not matter here.
+std::vector<std::string> sourcesOf(llvm::ArrayRef<mlir::ArrayAttr> origins);
 
 // Returns the reasons that a location carries; none for most ops.
 std::vector<Reason> getReasons(mlir::Location location);

@@ -248,7 +248,7 @@ LogicalResult DistDialect::verifyOperationAttribute(Operation *op, NamedAttribut
   auto numbers = dyn_cast<DenseI64ArrayAttr>(value);
   size_t results = op->getNumResults(), operands = op->getNumOperands();
   bool isGood = name == kOpensAttr            ? isArrayOf<DenseI64ArrayAttr>(value, results)
-                : name == kOriginsAttr        ? isArrayOf<StringAttr>(value, results)
+                : name == kOriginsAttr        ? isArrayOf<ArrayAttr>(value, results)
                 : name == kPrioritiesAttr     ? numbers && static_cast<size_t>(numbers.size()) == results
                 : name == kOperandLayoutsAttr ? isArrayOf<LayoutAttr, UnitAttr>(value, operands)
                                               : true;

@@ -27,7 +27,7 @@ struct Constraint {
   dist::RuleAttr rule;
 };
 
-// "rule "fc1.weight" (job.txtpb:14)", as origins of layouts have it.
+// "rule "fc1.weight" (job.txtpb:14)", the source of the layouts that it gives.
 std::string describeRule(dist::RuleAttr rule) {
   std::string text = "rule \"" + rule.getMatch().str() + "\"";
   return rule.getOrigin() ? text + " (" + rule.getOrigin().str() + ")" : text;
@@ -178,8 +178,9 @@ private:
       }
     }
     Builder builder(module.getContext());
+    Attribute origin = dist::OriginAttr::get(builder.getContext(), builder.getStringAttr(describeRule(constraint.rule)), {}, {}, {});
     writeGiven(constraint.tensor, {dist::LayoutAttr::get(module.getContext(), layout), builder.getDenseI64ArrayAttr(open),
-                                   constraint.rule.getPriority(), builder.getStringAttr(describeRule(constraint.rule))});
+                                   constraint.rule.getPriority(), builder.getArrayAttr({origin})});
     return success();
   }
 

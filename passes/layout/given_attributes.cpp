@@ -13,7 +13,7 @@ GivenAttributes readGiven(DictionaryAttr attributes) {
   if (attributes) {
     auto priority = attributes.getAs<IntegerAttr>(dist::kPriorityAttr);
     given = {attributes.getAs<dist::LayoutAttr>(dist::kLayoutAttr), attributes.getAs<DenseI64ArrayAttr>(dist::kOpenAttr),
-             priority ? priority.getInt() : 0, attributes.getAs<StringAttr>(dist::kOriginAttr)};
+             priority ? priority.getInt() : 0, attributes.getAs<ArrayAttr>(dist::kOriginAttr)};
   }
   return given;
 }
@@ -29,7 +29,7 @@ GivenAttributes readGiven(OpResult result) {
     given.priority = priorities[index];
   }
   if (auto origins = op->getAttrOfType<ArrayAttr>(dist::kOriginsAttr)) {
-    given.origin = cast<StringAttr>(origins[index]);
+    given.origin = cast<ArrayAttr>(origins[index]);
   }
   return given;
 }
@@ -63,7 +63,7 @@ void writeResult(OpResult result, const GivenAttributes &given) {
     int64_t rank = cast<RankedTensorType>(other.getType()).getRank();
     layouts.push_back(dist::LayoutAttr::get(op->getContext(), dist::Layout::replicated(rank)));
     opens.push_back(builder.getDenseI64ArrayAttr(llvm::to_vector(llvm::seq<int64_t>(0, rank))));
-    origins.push_back(builder.getStringAttr(""));
+    origins.push_back(builder.getArrayAttr({}));
   }
   SmallVector<int64_t> priorities(op->getNumResults(), 0);
   if (auto existing = op->getAttrOfType<DenseI64ArrayAttr>(dist::kPrioritiesAttr)) {

@@ -14,7 +14,7 @@ struct GivenAttributes {
   dist::LayoutAttr layout;      // null: none is given
   mlir::DenseI64ArrayAttr open; // dims to which axes may be added; null: none
   int64_t priority = 0;         // lower ones propagate first
-  mlir::StringAttr origin;      // null: not known
+  mlir::ArrayAttr origin;       // null: not known
 };
 
 // Reads what is given of a variable, argument or result of a function from its attributes, which may be null.

@@ -45,7 +45,7 @@ def ApplyRulesPass : Pass<"ashlar-apply-rules", "::mlir::ModuleOp"> {
     ==>
         module {
           nn.variable @fc1.weight trainable : tensor<8x4xf32> {dist.layout = #dist.layout<[{"tp"}, {} ]>, dist.open = array<i64: 1>,
-                                                               dist.origin = "rule \"fc1.weight\" (job.txtpb:14)"}
+                                                               dist.origin = [#dist.origin<source = "rule \"fc1.weight\" (job.txtpb:14)">]}
 
     Needs: a dist.mesh. Leaves: given layouts with dist.open(s), dist.priority(/ies) and dist.origin(s), and no dist.rules.
   }];

@@ -4,7 +4,6 @@
 
 #include "dialects/nn/nn.h"
 #include "passes/layout/copy_sources.h"
-#include "passes/layout/describe_op.h"
 #include "passes/layout/expand_split_ops.h"
 #include "passes/layout/given_attributes.h"
 #include "passes/layout/given_layout.h"
@@ -66,7 +65,7 @@ private:
       }
     }
     unsigned node = inference.addNode(type.getRank(), given);
-    if (attributes.origin) {
+    if (attributes.origin && !attributes.origin.empty()) {
       origins[node] = attributes.origin;
     }
     return node;
@@ -207,26 +206,37 @@ private:
     return success();
   }
 
-  // Returns where the layout of a node came from; "" when nothing is known, or to say:
-  //   rule "fc1.weight" (job.txtpb:14)                                the node was given its layout
-  //   rule "fc1.weight" (job.txtpb:14), along fc1 (nn.matmul)         it took its axes from another
-  //   dp: batch; tp: rule "fc1.weight" (job.txtpb:14), along ...      its axes come from several places
-  std::string describeOrigin(unsigned node) {
-    SmallVector<std::pair<StringRef, std::string>> texts;
-    for (const AxisOrigin &origin : inference.getOrigins(node)) {
-      StringAttr source = origins.lookup(origin.source);
-      if (source) {
-        texts.emplace_back(origin.axis.getValue(),
-                           source.str() + (origin.row ? ", along " + describeOp(rowOps[*origin.row]) : std::string()));
+  // Returns where `axis` of a node's layout came from, by what is known of the node that was given it; null when nothing is.
+  dist::OriginAttr findOrigin(const AxisOrigin &axis) {
+    for (auto given : origins.lookup(axis.source).getAsRange<dist::OriginAttr>()) {
+      if (given.getAxis() && given.getAxis() != axis.axis) {
+        continue;
+      }
+      StringAttr path = given.getPath(), kind = given.getOp();
+      if (axis.row) {
+        Operation *op = rowOps[*axis.row];
+        StringRef name = nn::getPath(op->getLoc());
+        path = name.empty() ? StringAttr() : StringAttr::get(module.getContext(), name);
+        kind = op->getName().getIdentifier();
+      }
+      return dist::OriginAttr::get(module.getContext(), given.getSource(), axis.axis, path, kind);
+    }
+    return {};
+  }
+
+  // Returns where the layout of a node came from, axis by axis: one origin without an axis where all came from one place. Empty when
+  // nothing is known, or to say.
+  ArrayAttr makeOrigin(unsigned node) {
+    MLIRContext *context = module.getContext();
+    SmallVector<Attribute> known, places;
+    for (const AxisOrigin &axis : inference.getOrigins(node)) {
+      if (dist::OriginAttr origin = origins.contains(axis.source) ? findOrigin(axis) : dist::OriginAttr()) {
+        known.push_back(origin);
+        places.push_back(dist::OriginAttr::get(context, origin.getSource(), {}, origin.getPath(), origin.getOp()));
       }
     }
-    if (texts.empty()) {
-      return "";
-    }
-    if (llvm::all_equal(llvm::make_second_range(texts)) && texts.size() == inference.getOrigins(node).size()) {
-      return texts.front().second;
-    }
-    return llvm::join(llvm::map_range(texts, [](const auto &text) { return (text.first + ": " + text.second).str(); }), "; ");
+    bool isOnePlace = !places.empty() && llvm::all_equal(places) && places.size() == inference.getOrigins(node).size();
+    return ArrayAttr::get(context, isOnePlace ? ArrayRef(places).take_front() : ArrayRef(known));
   }
 
   // Appends the layout of a node, and its origin when there is one, to the attributes of a variable, argument or result.
@@ -236,8 +246,8 @@ private:
     list.erase(dist::kPriorityAttr);
     list.erase(dist::kOriginAttr);
     list.set(dist::kLayoutAttr, dist::LayoutAttr::get(module.getContext(), inference.getLayout(node)));
-    if (std::string origin = describeOrigin(node); !origin.empty()) {
-      list.set(dist::kOriginAttr, StringAttr::get(module.getContext(), origin));
+    if (ArrayAttr origin = makeOrigin(node); !origin.empty()) {
+      list.set(dist::kOriginAttr, origin);
     }
     return list.getDictionary(module.getContext());
   }
@@ -265,18 +275,18 @@ private:
     if (op.getNumResults() == 0) {
       return;
     }
-    SmallVector<Attribute> layouts, texts;
-    bool hasText = false;
+    SmallVector<Attribute> layouts, made;
+    bool isKnown = false;
     for (Value result : op.getResults()) {
       unsigned node = values.at(result);
       layouts.push_back(dist::LayoutAttr::get(op.getContext(), inference.getLayout(node)));
-      std::string text = describeOrigin(node);
-      hasText |= !text.empty();
-      texts.push_back(StringAttr::get(op.getContext(), text));
+      ArrayAttr origin = makeOrigin(node);
+      isKnown |= !origin.empty();
+      made.push_back(origin);
     }
     op.setAttr(dist::kLayoutsAttr, ArrayAttr::get(op.getContext(), layouts));
-    if (hasText) {
-      op.setAttr(dist::kOriginsAttr, ArrayAttr::get(op.getContext(), texts));
+    if (isKnown) {
+      op.setAttr(dist::kOriginsAttr, ArrayAttr::get(op.getContext(), made));
     }
   }
 
@@ -293,8 +303,8 @@ private:
   DenseMap<Value, unsigned> values;
   DenseMap<std::pair<Attribute, Type>, unsigned> inputs, outputs; // by name and type
   SmallVector<Result> results;
-  DenseMap<unsigned, StringAttr> origins; // of nodes with a given layout
-  SmallVector<Operation *> rowOps;        // the op of each row
+  DenseMap<unsigned, ArrayAttr> origins; // of nodes with a given layout
+  SmallVector<Operation *> rowOps;       // the op of each row
 };
 
 struct PropagateLayouts : impl::PropagateLayoutsPassBase<PropagateLayouts> {

@@ -6,7 +6,6 @@
 
 #include "dialects/dist/reasons.h"
 #include "dialects/nn/nn.h"
-#include "passes/layout/describe_op.h"
 
 #include "llvm/ADT/SetVector.h"
 
@@ -16,16 +15,19 @@ namespace ashlar::layout {
 
 namespace {
 
-using Texts = llvm::SmallSetVector<StringRef, 4>;
+using dist::End;
+using Origins = llvm::SmallSetVector<ArrayAttr, 4>;
 
-// "parameter fc1.weight"; "state" for a variable that is not trained.
-std::string describeVariable(nn::VariableOp variable) {
-  return (variable.getTrainable() ? "parameter " : "state ") + variable.getSymName().str();
+End endOf(nn::VariableOp variable, End::Kind ofParameter, End::Kind ofState) {
+  return {variable.getTrainable() ? ofParameter : ofState, variable.getSymName().str(), ""};
 }
 
-// "input x", "argument 0" without a name.
-std::string describe(StringRef named, StringRef numbered, StringAttr name, unsigned index) {
-  return name ? (named + " " + name.getValue()).str() : (numbered + " " + Twine(index)).str();
+End endOf(End::Kind kind, StringAttr name, unsigned index) {
+  return {kind, name ? name.str() : "", "", index};
+}
+
+End endOf(Operation *op) {
+  return {End::Op, nn::getPath(op->getLoc()).str(), op->getName().getStringRef().str()};
 }
 
 // Collects what stands on both sides of the redistributions of one function.
@@ -35,8 +37,8 @@ public:
 
   void record(dist::RedistributeOp op) {
     dist::Reason reason;
-    Texts origins;
-    reason.producer = describeProducer(op.getInput(), origins);
+    Origins origins;
+    reason.producer = findProducer(op.getInput(), origins);
     addOriginsOfParts(op.getInput(), op.getFrom().getLayout().partial, origins);
     addConsumers(op, reason.consumers, origins);
     reason.origins.assign(origins.begin(), origins.end());
@@ -47,21 +49,21 @@ public:
   }
 
 private:
-  static void add(StringAttr origin, Texts &origins) {
+  static void add(ArrayAttr origin, Origins &origins) {
     if (origin && !origin.empty()) {
-      origins.insert(origin.getValue());
+      origins.insert(origin);
     }
   }
 
-  static void addOrigins(Operation *op, Texts &origins) {
-    if (auto texts = op->getAttrOfType<ArrayAttr>(dist::kOriginsAttr)) {
-      llvm::for_each(texts.getAsRange<StringAttr>(), [&](StringAttr text) { add(text, origins); });
+  static void addOrigins(Operation *op, Origins &origins) {
+    if (auto results = op->getAttrOfType<ArrayAttr>(dist::kOriginsAttr)) {
+      llvm::for_each(results.getAsRange<ArrayAttr>(), [&](ArrayAttr origin) { add(origin, origins); });
     }
   }
 
-  void addOrigins(Value value, Texts &origins) {
+  void addOrigins(Value value, Origins &origins) {
     if (auto argument = dyn_cast<BlockArgument>(value)) {
-      add(function.getArgAttrOfType<StringAttr>(argument.getArgNumber(), dist::kOriginAttr), origins);
+      add(function.getArgAttrOfType<ArrayAttr>(argument.getArgNumber(), dist::kOriginAttr), origins);
     } else if (auto redistribute = value.getDefiningOp<dist::RedistributeOp>()) {
       addOrigins(redistribute.getInput(), origins);
     } else {
@@ -70,7 +72,7 @@ private:
   }
 
   // A value is partial because the op that makes it reduces a dim that an operand has split.
-  void addOriginsOfParts(Value value, ArrayRef<StringAttr> partial, Texts &origins) {
+  void addOriginsOfParts(Value value, ArrayRef<StringAttr> partial, Origins &origins) {
     Operation *op = value.getDefiningOp();
     if (partial.empty() || !op) {
       return;
@@ -83,21 +85,21 @@ private:
     }
   }
 
-  std::string describeProducer(Value value, Texts &origins) {
+  End findProducer(Value value, Origins &origins) {
     addOrigins(value, origins);
     if (auto argument = dyn_cast<BlockArgument>(value)) {
       unsigned index = argument.getArgNumber();
-      return describe("input", "argument", function.getArgAttrOfType<StringAttr>(index, nn::kNameAttr), index);
+      return endOf(End::Input, function.getArgAttrOfType<StringAttr>(index, nn::kNameAttr), index);
     }
     Operation *op = value.getDefiningOp();
     if (auto redistribute = dyn_cast<dist::RedistributeOp>(op)) {
-      return describeProducer(redistribute.getInput(), origins);
+      return findProducer(redistribute.getInput(), origins);
     }
     auto read = dyn_cast<nn::ReadOp>(op);
-    return read ? describeVariable(symbols.lookup<nn::VariableOp>(read.getVariable())) : describeOp(op);
+    return read ? endOf(symbols.lookup<nn::VariableOp>(read.getVariable()), End::Parameter, End::State) : endOf(op);
   }
 
-  void addConsumers(Value value, std::vector<std::string> &consumers, Texts &origins) {
+  void addConsumers(Value value, std::vector<End> &consumers, Origins &origins) {
     SmallVector<OpOperand *> uses = llvm::map_to_vector(value.getUses(), [](OpOperand &use) { return &use; });
     llvm::sort(uses, [](OpOperand *a, OpOperand *b) {
       return a->getOwner() == b->getOwner() ? a->getOperandNumber() < b->getOperandNumber() : a->getOwner()->isBeforeInBlock(b->getOwner());
@@ -105,27 +107,27 @@ private:
     for (OpOperand *use : uses) {
       if (auto redistribute = dyn_cast<dist::RedistributeOp>(use->getOwner())) {
         addConsumers(redistribute, consumers, origins);
-      } else if (std::string text = describeConsumer(*use, origins); !llvm::is_contained(consumers, text)) {
-        consumers.push_back(text);
+      } else if (End consumer = makeConsumer(*use, origins); !llvm::is_contained(consumers, consumer)) {
+        consumers.push_back(consumer);
       }
     }
   }
 
-  std::string describeConsumer(OpOperand &use, Texts &origins) {
+  End makeConsumer(OpOperand &use, Origins &origins) {
     Operation *op = use.getOwner();
     unsigned index = use.getOperandNumber();
     if (auto write = dyn_cast<nn::WriteOp>(op)) {
       auto variable = symbols.lookup<nn::VariableOp>(write.getVariable());
-      add(variable->getAttrOfType<StringAttr>(dist::kOriginAttr), origins);
-      return "update of " + describeVariable(variable);
+      add(variable->getAttrOfType<ArrayAttr>(dist::kOriginAttr), origins);
+      return endOf(variable, End::ParameterUpdate, End::StateUpdate);
     }
     if (isa<func::ReturnOp>(op)) {
-      add(function.getResultAttrOfType<StringAttr>(index, dist::kOriginAttr), origins);
-      return describe("output", "result", function.getResultAttrOfType<StringAttr>(index, nn::kNameAttr), index);
+      add(function.getResultAttrOfType<ArrayAttr>(index, dist::kOriginAttr), origins);
+      return endOf(End::Output, function.getResultAttrOfType<StringAttr>(index, nn::kNameAttr), index);
     }
     addOrigins(op, origins);
     auto gradient = dyn_cast<nn::GradientOp>(op);
-    return gradient ? "gradient of " + gradient.getVariable().str() : describeOp(op);
+    return gradient ? End{End::Gradient, gradient.getVariable().str(), ""} : endOf(op);
   }
 
   func::FuncOp function;

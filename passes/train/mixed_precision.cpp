@@ -27,7 +27,7 @@ Precision precisionOf(Operation *op) {
   if (auto compute = dyn_cast<ComputeOpInterface>(op)) {
     return compute.getPrecision();
   }
-  if (op->getNumOperands() == 0) {
+  if (op->getNumOperands() == 0 && op->getNumResults() == 1) {
     return Precision::Source; // nn.read
   }
   bool isCopy = op->getNumOperands() == 1 && op->hasTrait<OpTrait::SameOperandsAndResultType>(); // dist.redistribute

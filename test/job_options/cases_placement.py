@@ -246,7 +246,7 @@ def strategy(bench):
     plain = dist()
     expect(facts(plain), (["4x8xf32", "2x4xf32", "4x4xf32", "4x4xf32"], ["all_gather"]), "as it stands")
     for origin in ("by hand", "an argument", "an output"):
-        expect(plain.count(f'dist.origin = "{origin}"'), 1, origin)
+        expect(plain.count(f'dist.origin = [#dist.origin<source = "{origin}">]'), 1, origin)
     # The origin of an op is told where its result has to be moved.
     moved = STRATEGY.replace('ordinal: 0 results { type: "8x4xf32" layout: "[{a}, {}]"', 'ordinal: 0 results { type: "8x4xf32" layout: "[{b}, {}]"')
     expect("because of  a product" in bench.ok(bench.compiler(job + moved, "--explain")), True, "origin of an op")

@@ -94,7 +94,7 @@ bool isLibraryProduct(nn::MatMulOp op, int64_t leastFlops) {
 }
 
 bool followsInProduct(Operation *op, Operation *last, exec::Target target) {
-  Part before = partOf(last, &exec::traitsOf(target));
+  Part before = isa<nn::CastOp>(last) ? Part::Conversion : partOf(last, &exec::traitsOf(target)); // of any type: it may be seen reshaped
   return before != Part::None && partOf(op, &exec::traitsOf(target)) > before;
 }
 

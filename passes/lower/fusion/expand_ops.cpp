@@ -4,7 +4,6 @@
 
 #include "passes/lower/calls/library_product.h"
 #include "passes/lower/fusion/product_sums.h"
-#include "passes/lower/kernels/fusible.h"
 #include "passes/lower/passes.h"
 
 #include "dialects/exec/target_traits.h"

@@ -6,8 +6,6 @@
 #include "passes/lower/fusion/product_sums.h"
 #include "passes/lower/calls/library_product.h"
 
-#include "passes/lower/kernels/fusible.h"
-
 #include "dialects/exec/exec.h"
 #include "dialects/nn/nn.h"
 #include "dialects/support/tensor_values.h"

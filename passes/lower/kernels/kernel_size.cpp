@@ -11,6 +11,9 @@ using namespace mlir;
 namespace ashlar::lower {
 
 int64_t codeOf(Operation &op) {
+  if (isa<IndexingOpInterface>(op)) {
+    return 8; // the number of a row, whether there is one, and its place
+  }
   auto compute = dyn_cast<ComputeOpInterface>(op);
   switch (compute ? compute.getCost() : Cost::Simple) {
   case Cost::Free:

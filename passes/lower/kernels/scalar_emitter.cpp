@@ -22,10 +22,6 @@ namespace {
 // Buffers of at least this many elements begin on a boundary of 64 bytes; a smaller one may lie inside another.
 constexpr int64_t kAlignedElements = 16;
 
-Value indexConstant(ImplicitLocOpBuilder &b, int64_t value) {
-  return arith::ConstantIndexOp::create(b, value);
-}
-
 bool isZero(Value value) {
   auto constant = value.getDefiningOp<arith::ConstantIndexOp>();
   return constant && constant.value() == 0;
@@ -48,6 +44,10 @@ Value toMemory(ImplicitLocOpBuilder &b, Value element, Type type) {
 }
 
 } // namespace
+
+Value indexConstant(ImplicitLocOpBuilder &b, int64_t value) {
+  return arith::ConstantIndexOp::create(b, value);
+}
 
 Type computedType(Type element) {
   return isNarrowFloat(element) ? Float32Type::get(element.getContext()) : element;

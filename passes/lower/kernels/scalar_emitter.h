@@ -20,6 +20,9 @@ namespace ashlar::lower {
 // type, so a value is the same number whether a kernel computes it or reads it.
 mlir::Type computedType(mlir::Type element);
 
+// Returns an index as a constant.
+mlir::Value indexConstant(mlir::ImplicitLocOpBuilder &builder, int64_t value);
+
 // Elements are emitted on demand, from the element wanted back to the loads. State: where each block argument lies, which values are
 // already at hand (reductions of the current row, copies in scratch), and which elements were emitted at the current point. Invariant:
 // everything remembered dominates the insertion point; whoever leaves a loop body calls restore() with what save() gave before it.

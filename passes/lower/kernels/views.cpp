@@ -16,21 +16,12 @@ using namespace mlir;
 
 namespace ashlar::lower {
 
-namespace {
-
-Value indexConstant(ImplicitLocOpBuilder &b, int64_t value) {
-  return arith::ConstantIndexOp::create(b, value);
-}
-
-} // namespace
-
 int64_t codeOfView(Operation &op) {
   int64_t rank = typeOf(op.getResult(0)).getRank();
   return llvm::TypeSwitch<Operation *, int64_t>(&op)
       .Case<nn::IndexOp, nn::SliceOp>([&](auto) { return 2 * rank + 1; })
       .Case([&](nn::PadOp) { return 9 * rank + 2; })
       .Case([](nn::ConcatOp concat) { return 5 * static_cast<int64_t>(concat.getInputs().size()); })
-      .Case([](nn::GatherOp) { return 8; })
       .Default([](Operation *) { return 1; });
 }
 

@@ -318,8 +318,8 @@ func.func @priorities_kind(%x: tensor<4xf32>) {
 // -----
 
 func.func @origins_kind(%x: tensor<4xf32>) {
-  // expected-error@+1 {{has 1 operands and 1 results but dist.origins is ["a", 1}}
-  nn.relu %x {dist.origins = ["a", 1]} : tensor<4xf32>
+  // expected-error@+1 {{has 1 operands and 1 results but dist.origins is ["a"]}}
+  nn.relu %x {dist.origins = ["a"]} : tensor<4xf32>
   return
 }
 

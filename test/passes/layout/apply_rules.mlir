@@ -16,20 +16,20 @@ module attributes {dist.rules = [
   // CHECK: nn.variable @ashlar.seed internal : tensor<i64>{{$}}
   nn.variable @ashlar.seed internal : tensor<i64>
   // CHECK: nn.variable @fc1.weight trainable
-  // CHECK-SAME: {dist.layout = #dist.layout<[{"tp"}, {}]>, dist.open = array<i64: 1>, dist.origin = "rule \22*.weight\22 (job:3)", dist.priority = 2 : i64}
+  // CHECK-SAME: {dist.layout = #dist.layout<[{"tp"}, {}]>, dist.open = array<i64: 1>, dist.origin = [#dist.origin<source = "rule \22*.weight\22 (job:3)">], dist.priority = 2 : i64}
   nn.variable @fc1.weight trainable : tensor<8x8xf32>
   // CHECK: nn.variable @fc1.bias trainable : tensor<8xf32>{{$}}
   nn.variable @fc1.bias trainable : tensor<8xf32>
   // CHECK: nn.variable @fc2.weight trainable : tensor<8x8xf32> {dist.layout
   nn.variable @fc2.weight trainable : tensor<8x8xf32>
-  // CHECK: func.func @train_step(%{{.*}}: tensor<8x8xf32> {dist.layout = #dist.layout<[{"dp"}, {}]>, dist.origin = "rule \22input\22", nn.name = "input"})
-  // CHECK-SAME: -> (tensor<8x8xf32> {dist.layout = #dist.layout<[{"dp", "tp"}, {}]>, dist.origin = "rule \22output\22", nn.name = "output"})
+  // CHECK: func.func @train_step(%{{.*}}: tensor<8x8xf32> {dist.layout = #dist.layout<[{"dp"}, {}]>, dist.origin = [#dist.origin<source = "rule \22input\22">], nn.name = "input"})
+  // CHECK-SAME: -> (tensor<8x8xf32> {dist.layout = #dist.layout<[{"dp", "tp"}, {}]>, dist.origin = [#dist.origin<source = "rule \22output\22">], nn.name = "output"})
   func.func @train_step(%x: tensor<8x8xf32> {nn.name = "input"}) -> (tensor<8x8xf32> {nn.name = "output"}) {
     %w1 = nn.read @fc1.weight : tensor<8x8xf32>
     %w2 = nn.read @fc2.weight : tensor<8x8xf32>
-    // CHECK: nn.matmul {{.*}} {dist.layouts = [#dist.layout<[{}, {"tp"}]>], dist.opens = [array<i64>], dist.origins = ["rule \22hidd?n\22"], dist.priorities = array<i64: 0>, nn.outputs = ["hidden"]}
+    // CHECK: nn.matmul {{.*}} {dist.layouts = [#dist.layout<[{}, {"tp"}]>], dist.opens = [array<i64>], dist.origins = {{\[\[}}#dist.origin<source = "rule \22hidd?n\22">]], dist.priorities = array<i64: 0>, nn.outputs = ["hidden"]}
     %0 = nn.matmul %x, %w1 {nn.outputs = ["hidden"]} : tensor<8x8xf32>, tensor<8x8xf32> -> tensor<8x8xf32> loc("fc1/MatMul")
-    // CHECK: nn.matmul {{.*}} {dist.layouts = [#dist.layout<[{"dp"}, {"tp"}]>], dist.opens = [array<i64: 1>], dist.origins = ["rule \22fc2/MatMul\22 (job:7)"]
+    // CHECK: nn.matmul {{.*}} {dist.layouts = [#dist.layout<[{"dp"}, {"tp"}]>], dist.opens = [array<i64: 1>], dist.origins = {{\[\[}}#dist.origin<source = "rule \22fc2/MatMul\22 (job:7)">]]
     %1 = nn.matmul %0, %w2 : tensor<8x8xf32>, tensor<8x8xf32> -> tensor<8x8xf32> loc("fc2/MatMul")
     // The gradient of the op is no result of it, and not of its rule: the model's outputs do not depend on it.
     // CHECK: nn.matmul %{{[a-z0-9]+}}, %{{[a-z0-9]+}} transpose_a :
@@ -53,9 +53,9 @@ module attributes {dist.rules = [
   #dist.rule<match = "?", layout = "[{}, {tp}]", priority = 1>
 ]} {
   dist.mesh @mesh <["tp" = 2]>
-  // CHECK: nn.variable @a trainable : tensor<4x4xf32> {dist.layout = #dist.layout<[{"tp"}, {}]>, dist.origin = "rule \22a\22"}
+  // CHECK: nn.variable @a trainable : tensor<4x4xf32> {dist.layout = #dist.layout<[{"tp"}, {}]>, dist.origin = [#dist.origin<source = "rule \22a\22">]}
   nn.variable @a trainable : tensor<4x4xf32>
-  // CHECK: nn.variable @b trainable : tensor<4x4xf32> {dist.layout = #dist.layout<[{}, {"tp"}]>, dist.origin = "rule \22*\22", dist.priority = 1 : i64}
+  // CHECK: nn.variable @b trainable : tensor<4x4xf32> {dist.layout = #dist.layout<[{}, {"tp"}]>, dist.origin = [#dist.origin<source = "rule \22*\22">], dist.priority = 1 : i64}
   nn.variable @b trainable : tensor<4x4xf32>
 }
 

@@ -10,7 +10,7 @@ module attributes {dist.rules = [#dist.rule<match = "fc", in = [array<i64: 2, 4>
   nn.variable @w trainable : tensor<8x8xf32>
   func.func @f(%x: tensor<8x8xf32> {nn.name = "x"}) -> (tensor<8x8xf32> {nn.name = "y"}) {
     %w = nn.read @w : tensor<8x8xf32>
-    // CHECK: nn.matmul {{.*}} {dist.operand_layouts = [#dist.layout<[{"dp"}, {"tp"}]>, #dist.layout<[{"tp"}, {}]>], dist.origin = "rule \22fc\22 (job:5)"}
+    // CHECK: nn.matmul {{.*}} {dist.operand_layouts = [#dist.layout<[{"dp"}, {"tp"}]>, #dist.layout<[{"tp"}, {}]>], dist.origin = [#dist.origin<source = "rule \22fc\22 (job:5)">]}
     // LOCAL: %[[PART:.*]] = nn.matmul {{.*}} : tensor<4x2xf32>, tensor<2x8xf32> -> tensor<4x8xf32>
     // LOCAL: dist.all_reduce sum %[[PART]] over ["tp"]
     %y = nn.matmul %x, %w : tensor<8x8xf32>, tensor<8x8xf32> -> tensor<8x8xf32> loc("fc")

@@ -41,7 +41,7 @@ dist.mesh @mesh <["dp" = 4]>
 
 // A sum that is turned and then split is scattered.
 // CHECK-LABEL: func.func @scattered
-func.func @scattered(%x: tensor<8x16x4xf32> {dist.layout = #dist.layout<[{"dp"}, {}, {}]>, dist.origin = "given"},
+func.func @scattered(%x: tensor<8x16x4xf32> {dist.layout = #dist.layout<[{"dp"}, {}, {}]>, dist.origin = [#dist.origin<source = "given">]},
                      %w: tensor<16x4xf32> {dist.layout = #dist.layout<[{}, {}]>})
     -> (tensor<16x4xf32> {dist.layout = #dist.layout<[{"dp"}, {}]>}) {
   %a = nn.reduce sum %x dims = [0] : tensor<8x16x4xf32> -> tensor<16x4xf32>

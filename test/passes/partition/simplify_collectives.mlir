@@ -16,10 +16,10 @@ func.func @equal(%x: tensor<4x6xf32>) -> (tensor<4x6xf32>, tensor<4x6xf32>) {
   return %0, %1 : tensor<4x6xf32>, tensor<4x6xf32>
 }
 
-// REASON: #[[MERGED]] = loc(fused<[{consumers = ["a"]{{.*}}}, {consumers = ["b"]
-#a = loc(fused<[{producer = "p", consumers = ["a"], origins = [], from = #dist.layout<[{}, {}], partial = sum {"dp"}>,
+// REASON: #[[MERGED]] = loc(fused<[{consumers = [{{{[^]]*}}name = "a"{{[^]]*}}]{{.*}}}, {consumers = [{{{[^]]*}}name = "b"
+#a = loc(fused<[{producer = {kind = "op", name = "p", number = 0 : i64, op = "nn.add"}, consumers = [{kind = "op", name = "a", number = 0 : i64, op = "nn.add"}], origins = [], from = #dist.layout<[{}, {}], partial = sum {"dp"}>,
                  to = #dist.layout<[{}, {}]>, type = tensor<4x6xf32>}]>["p"])
-#b = loc(fused<[{producer = "p", consumers = ["b"], origins = [], from = #dist.layout<[{}, {}], partial = sum {"dp"}>,
+#b = loc(fused<[{producer = {kind = "op", name = "p", number = 0 : i64, op = "nn.add"}, consumers = [{kind = "op", name = "b", number = 0 : i64, op = "nn.add"}], origins = [], from = #dist.layout<[{}, {}], partial = sum {"dp"}>,
                  to = #dist.layout<[{}, {}]>, type = tensor<4x6xf32>}]>["p"])
 
 // Those without a cause get none.

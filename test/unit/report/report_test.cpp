@@ -4,11 +4,13 @@
 
 #include "compiler/report/explain.h"
 #include "compiler/report/report_json.h"
+#include "compiler/report/sentences.h"
 #include "compiler/report/units.h"
 #include "dialects/dist/reasons.h"
 #include "test/unit/layout/partitioned.h"
 #include "test/unit/reference/parsed_module.h"
 
+#include "mlir/AsmParser/AsmParser.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/Support/JSON.h"
 
@@ -23,7 +25,7 @@ namespace {
 // Two ops disagree on a layout that a rule gave; on this mesh messages cost time, so that the report has times and a runner-up.
 constexpr const char *kProgram = R"mlir(
   dist.mesh @mesh <["dp" = 4, "tp" = 2]> {costs = #dist.costs<latency_ns = [1000, 1000], bytes_per_us = [1000, 1000]>}
-  nn.variable @w trainable : tensor<16x8xf32> {dist.layout = #dist.layout<[{"tp"}, {}]>, dist.origin = "rule \22w\22 (j:3)"}
+  nn.variable @w trainable : tensor<16x8xf32> {dist.layout = #dist.layout<[{"tp"}, {}]>, dist.origin = [#dist.origin<source = "rule \22w\22 (j:3)">]}
   nn.variable @w.momentum state_of @w : tensor<16x8xf32> {dist.layout = #dist.layout<[{"tp"}, {}]>}
   nn.variable @ashlar.step internal : tensor<i64>
   func.func @train_step(%x: tensor<8x8xf32> {dist.layout = #dist.layout<[{"dp"}, {}]>, nn.name = "x"})
@@ -134,7 +136,10 @@ TEST_CASE("reasons: a location keeps its path, reasons are merged once each", "[
   Location plain = NameLoc::get(StringAttr::get(&shared, "path"));
   dist::LayoutAttr whole = dist::LayoutAttr::get(&shared, dist::Layout::replicated(1));
   RankedTensorType type = RankedTensorType::get({4}, Float32Type::get(&shared));
-  dist::Reason a{"p", {"a"}, {"rule"}, whole, whole, type}, b{"p", {"b"}, {}, whole, whole, type};
+  auto rule = dist::OriginAttr::get(&shared, StringAttr::get(&shared, "rule"), {}, {}, {});
+  dist::End p{dist::End::Op, "p", "nn.add"};
+  dist::Reason a{p, {{dist::End::Parameter, "a", ""}}, {ArrayAttr::get(&shared, {rule})}, whole, whole, type};
+  dist::Reason b{p, {{dist::End::Input, "", "", 2}}, {}, whole, whole, type};
   Location first = dist::withReasons(plain, a), both = dist::withReasons(plain, {a, b});
   CHECK(dist::getReasons(plain).empty());
   REQUIRE(dist::getReasons(first).size() == 1);
@@ -142,6 +147,29 @@ TEST_CASE("reasons: a location keeps its path, reasons are merged once each", "[
   CHECK(dist::getReasons(dist::mergeReasons(first, both)).size() == 2);
   CHECK(dist::mergeReasons(first, plain) == first);
   CHECK(dist::withReasons(first, {}) == plain);
+}
+
+TEST_CASE("sentences: each end and origin has one", "[report]") {
+  using dist::End;
+  CHECK(report::endText({End::Op, "fc1", "nn.matmul"}) == "fc1 (nn.matmul)");
+  CHECK(report::endText({End::Op, "", "nn.matmul"}) == "nn.matmul");
+  CHECK(report::endText({End::Parameter, "w", ""}) == "parameter w");
+  CHECK(report::endText({End::State, "m", ""}) == "state m");
+  CHECK(report::endText({End::ParameterUpdate, "w", ""}) == "update of parameter w");
+  CHECK(report::endText({End::StateUpdate, "m", ""}) == "update of state m");
+  CHECK(report::endText({End::Gradient, "w", ""}) == "gradient of w");
+  CHECK(report::endText({End::Input, "x", "", 1}) == "input x");
+  CHECK(report::endText({End::Input, "", "", 1}) == "argument 1");
+  CHECK(report::endText({End::Output, "y", "", 0}) == "output y");
+  CHECK(report::endText({End::Output, "", "", 0}) == "result 0");
+  auto origins = [](const std::string &text) { return cast<ArrayAttr>(parseAttribute("[" + text + "]", &context())); };
+  CHECK(report::originText({}) == "");
+  CHECK(report::originText(origins("")) == "");
+  CHECK(report::originText(origins("#dist.origin<source = \"r\">")) == "r");
+  ArrayAttr both = origins("#dist.origin<source = \"r\", axis = \"dp\", op = \"nn.add\">, "
+                           "#dist.origin<source = \"s\", axis = \"tp\", path = \"fc\", op = \"nn.matmul\">");
+  CHECK(report::originText(both) == "dp: r, along nn.add; tp: s, along fc (nn.matmul)");
+  CHECK(dist::sourcesOf({both, origins("#dist.origin<source = \"s\">")}) == std::vector<std::string>{"r", "s"});
 }
 
 TEST_CASE("units: the largest unit of which there is one", "[report]") {

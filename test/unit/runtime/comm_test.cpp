@@ -182,6 +182,17 @@ TEST_CASE("communicator: one rank alone says why the job ends", "[runtime][comm]
   CHECK(seen == 4);
 }
 
+TEST_CASE("communicator: once a rank gave up, agreement keeps what this one has to say", "[runtime][comm]") {
+  SumVariant sum(2, 1, 9);
+  std::vector<std::unique_ptr<Communicator>> communicators;
+  REQUIRE(createLocalCommunicators(sum.variant, communicators).ok());
+  communicators[1]->giveUp();
+  Status told = communicators[0]->agree(unavailable("rank 1 ended without a word"));
+  CHECK(told.message() == "rank 1 ended without a word");
+  CHECK(!told.isShared());
+  CHECK(communicators[0]->agree(Status()).code() == StatusCode::kAborted);
+}
+
 TEST_CASE("prepare: a collective that contradicts itself is refused with both values", "[runtime][comm]") {
   SumVariant sum(2, 1, 9);
   std::vector<std::unique_ptr<Communicator>> communicators;

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the IR says of the cause of communication, in words. The one place where these sentences are made; nothing reads them.
+
+#ifndef ASHLAR_COMPILER_REPORT_SENTENCES_H
+#define ASHLAR_COMPILER_REPORT_SENTENCES_H
+
+#include "dialects/dist/reasons.h"
+
+#include <string>
+
+namespace ashlar::report {
+
+// "fc1 (nn.matmul)", "parameter fc1.weight", "update of state m", "gradient of fc1.weight", "input x", "result 1".
+std::string endText(const dist::End &end);
+
+// Of an attribute dist.origin; "" when it is null or empty:
+//   rule "fc1.weight" (job.txtpb:14)                                the tensor was given its layout
+//   rule "fc1.weight" (job.txtpb:14), along fc1 (nn.matmul)         it took its axes from another
+//   dp: batch; tp: rule "fc1.weight" (job.txtpb:14), along ...      its axes come from several places
+std::string originText(mlir::ArrayAttr origins);
+
+} // namespace ashlar::report
+
+#endif // ASHLAR_COMPILER_REPORT_SENTENCES_H

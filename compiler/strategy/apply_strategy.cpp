@@ -219,6 +219,7 @@ private:
     return success();
   }
 
+  // Returns what a saved strategy says of the origin of a layout, which it keeps as one text, as an attribute.
   ArrayAttr originOf(const Tensor &tensor) {
     Builder builder(context);
     if (tensor.origin().empty()) {

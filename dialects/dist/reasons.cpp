@@ -19,6 +19,7 @@ using FusedWithReasons = FusedLocWith<ArrayAttr>;
 // The keys of an end, the words for its kinds in the order of the enum, and the keys of a reason.
 constexpr llvm::StringLiteral kEndKind = "kind", kName = "name", kOp = "op", kNumber = "number";
 constexpr llvm::StringLiteral kEndKinds[] = {"op", "parameter", "state", "parameter_update", "state_update", "gradient", "input", "output"};
+static_assert(std::size(kEndKinds) == End::Output + 1);
 constexpr llvm::StringLiteral kProducer = "producer", kConsumers = "consumers", kOrigins = "origins", kFrom = "from", kTo = "to",
                               kType = "type";
 

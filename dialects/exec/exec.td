@@ -120,8 +120,9 @@ def Exec_TensorOp : Exec_Op<"tensor", [Symbol, HasParent<"::ashlar::exec::Varian
   let summary = "A named tensor: variable, state, input or output";
   let description = [{
     `splits` holds for each dim the indices of the mesh axes that split it, major to minor. `persistent`: its value lasts from step to step;
-    else it is scratch. `state_of` is the outside name of the parameter that the optimizer keeps it for. `internal`: the compiler added it for itself. `outside_name` is there when the name by which the
-    outside knows the tensor differs from the symbol, since a program or another tensor has that symbol.
+    else it is scratch. `state_of` is the outside name of the parameter that the optimizer keeps it for. `internal`: the compiler added it
+    for itself. `outside_name` is there when the name by which the outside knows the tensor differs from the symbol, since a program or
+    another tensor has that symbol.
 
         exec.tensor @fc1.weight variable #exec.buffer<arena, 64, memref<512x784xf32>> global [512, 784] splits [[], []]
 

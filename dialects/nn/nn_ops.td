@@ -214,7 +214,8 @@ def Nn_CompareOp : Nn_PureOp<"compare", Nn_Computes<"Simple", "Follow", "none">,
 }
 
 def Nn_SelectOp : Nn_DifferentiableOp<"select", Nn_Computes<"Simple", "Follow", "chosen">,
-                                      [Elementwise, AllTypesMatch<["on_true", "on_false", "result"]>, SameOperandsAndResultShape, RoundsNothing]> {
+                                      [Elementwise, AllTypesMatch<["on_true", "on_false", "result"]>, SameOperandsAndResultShape,
+                                       RoundsNothing]> {
   let summary = "on_true where the condition holds, on_false elsewhere";
   let arguments = (ins Nn_BoolTensor:$condition, Nn_Tensor:$on_true, Nn_Tensor:$on_false);
   let results = (outs Nn_Tensor:$result);

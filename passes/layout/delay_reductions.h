@@ -5,9 +5,7 @@
 #ifndef ASHLAR_PASSES_LAYOUT_DELAY_REDUCTIONS_H
 #define ASHLAR_PASSES_LAYOUT_DELAY_REDUCTIONS_H
 
-#include "dialects/dist/redistribution.h"
-
-#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "passes/layout/assignment.h"
 
 namespace ashlar::layout {
 
@@ -17,7 +15,7 @@ namespace ashlar::layout {
 //   reduce sum(sum(p))                 ==> sum(reduce sum(p))     less is sent
 //   split(neg(sum(p)))                 ==> sum and split(neg(p))  a reduce-scatter
 // Values that something else uses whole stay as they are.
-void delayReductions(mlir::func::FuncOp function, dist::Planner &planner, dist::MeshAttr mesh);
+void delayReductions(const LayoutProblem &problem, const ProblemProgram &program, Assignment &assignment, dist::Planner &planner);
 
 } // namespace ashlar::layout
 

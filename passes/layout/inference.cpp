@@ -43,24 +43,41 @@ bool isWorthSplitting(MeshAttr mesh, const ShardingRule &rule, ArrayRef<TensorFa
 
 } // namespace
 
-unsigned Inference::addNode(int64_t rank, std::optional<GivenLayout> given) {
+Inference::Inference(const LayoutProblem &problem) : mesh(problem.mesh) {
+  llvm::for_each(problem.tensors, [&](const ProblemTensor &tensor) { addNode(tensor); });
+  for (auto [number, op] : llvm::enumerate(problem.ops)) {
+    SmallVector<unsigned> operands;
+    for (auto [value, taken] : llvm::zip_equal(op.operands, op.taken)) {
+      unsigned tensor = problem.values[value].tensor;
+      if (taken) { // what is held otherwise than it is taken gives its layout nevertheless, and takes it
+        addRow(number, ShardingRule::elementwise(problem.tensors[tensor].type.getShape(), /*numOperands=*/1), tensor, *taken);
+      }
+      operands.push_back(taken.value_or(tensor));
+    }
+    if (op.rule) {
+      SmallVector<unsigned> results = llvm::map_to_vector(op.results, [&](unsigned value) { return problem.values[value].tensor; });
+      addRow(number, *op.rule, operands, results);
+    }
+  }
+}
+
+void Inference::addNode(const ProblemTensor &tensor) {
   unsigned number = nodes.size();
+  int64_t rank = tensor.type.getRank();
   Node &node = nodes.emplace_back();
   // An axis of size 1 splits nothing, and in a dim of several factors nobody could say which of them it belongs to.
-  node.layout = given ? dist::withoutUnitAxes(mesh, given->layout) : Layout::replicated(rank);
-  node.open = given ? std::move(given->open) : SmallVector<bool>(rank, true);
-  node.open.resize(rank, false);
-  node.priority = given ? given->priority : std::numeric_limits<int64_t>::min();
+  node.layout = tensor.given ? dist::withoutUnitAxes(mesh, tensor.given->layout) : Layout::replicated(rank);
+  node.open = tensor.given ? tensor.given->open : SmallVector<bool>(rank, true);
+  node.priority = tensor.given ? tensor.given->priority : std::numeric_limits<int64_t>::min();
   for (const AxisList &axes : node.layout.dims) {
     for (StringAttr axis : axes) {
       node.origins.push_back({axis, number, std::nullopt});
     }
   }
-  return number;
 }
 
-unsigned Inference::addRow(ShardingRule rule, ArrayRef<unsigned> operands, ArrayRef<unsigned> results) {
-  Row row{std::move(rule), {}, {}, {}};
+void Inference::addRow(unsigned op, ShardingRule rule, ArrayRef<unsigned> operands, ArrayRef<unsigned> results) {
+  Row row{op, std::move(rule), {}, {}, {}};
   row.tensors = row.rule.operands;
   llvm::append_range(row.tensors, row.rule.results);
   llvm::append_range(row.nodes, operands);
@@ -74,7 +91,6 @@ unsigned Inference::addRow(ShardingRule rule, ArrayRef<unsigned> operands, Array
     nodes[node].rows.push_back(rows.size());
   }
   rows.push_back(std::move(row));
-  return rows.size() - 1;
 }
 
 void Inference::run() {
@@ -192,7 +208,7 @@ void Inference::extend(unsigned number, size_t t, int64_t factor, ArrayRef<Strin
       break;
     }
     unsigned source = traceAxis(row, factor, axis, splits).source;
-    node.origins.push_back({axis, source, number});
+    node.origins.push_back({axis, source, row.op});
     split[factor].push_back(axis);
     node.layout = unproject(row.tensors[t], split);
     grew = true;

@@ -1,29 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The engine of layout inference. It knows nothing of ops: nodes are tensors with a layout, rows are sharding rules between nodes.
+// The engine of layout inference: nodes are the tensors of a layout problem, rows are sharding rules between them.
 
 #ifndef ASHLAR_PASSES_LAYOUT_INFERENCE_H
 #define ASHLAR_PASSES_LAYOUT_INFERENCE_H
 
-#include "passes/layout/factor_split.h"
+#include "passes/layout/layout_problem.h"
 
 #include <deque>
 #include <vector>
 
 namespace ashlar::layout {
 
-// What is said of a tensor before inference.
-struct GivenLayout {
-  Layout layout;
-  llvm::SmallVector<bool> open; // the dims to which inference may add axes; none when empty
-  int64_t priority = 0;         // lower ones propagate first
-};
-
-// Why an axis is in a layout: the node that was given it, and the row along which it came from there.
+// Why an axis is in a layout: the tensor that was given it, and the op along which it came from there.
 struct AxisOrigin {
   mlir::StringAttr axis;
   unsigned source;
-  std::optional<unsigned> row; // none: the node itself was given the axis
+  std::optional<unsigned> op; // none: the tensor itself was given the axis
 };
 
 // Infers layouts to a fixpoint, once for each priority of given layouts, lower ones first: until its turn a given layout neither passes
@@ -32,22 +25,17 @@ struct AxisOrigin {
 // rows could extend a node differently the one that is visited first does, and rows are visited in the order in which they were added.
 class Inference {
 public:
-  explicit Inference(MeshAttr mesh) : mesh(mesh) {}
-
-  // Adds a tensor of a rank and returns its number. Without a given layout it starts replicated and every dim is open.
-  unsigned addNode(int64_t rank, std::optional<GivenLayout> given);
-
-  // Adds a rule between the nodes of its operands and results and returns its number.
-  unsigned addRow(ShardingRule rule, llvm::ArrayRef<unsigned> operands, llvm::ArrayRef<unsigned> results);
+  // Adds the tensors of a problem, those without a given layout replicated and every dim open, and its ops.
+  explicit Inference(const LayoutProblem &problem);
 
   // Runs to the fixpoint. In each round factors that are in every tensor of a rule without reductions go first, everywhere.
   void run();
 
-  // Returns the layout of a node.
-  const Layout &getLayout(unsigned node) const { return nodes[node].layout; }
+  // Returns the layout of a tensor.
+  const Layout &getLayout(unsigned tensor) const { return nodes[tensor].layout; }
 
-  // Returns where the axes of a node's layout came from, in the order in which they arrived.
-  llvm::ArrayRef<AxisOrigin> getOrigins(unsigned node) const { return nodes[node].origins; }
+  // Returns where the axes of a tensor's layout came from, in the order in which they arrived.
+  llvm::ArrayRef<AxisOrigin> getOrigins(unsigned tensor) const { return nodes[tensor].origins; }
 
 private:
   struct Node {
@@ -59,12 +47,15 @@ private:
     bool takesPart = false; // its turn has come
   };
   struct Row {
+    unsigned op; // of the problem
     ShardingRule rule;
     llvm::SmallVector<TensorFactors> tensors; // operands, then results
     llvm::SmallVector<unsigned> nodes;        // one a tensor
     llvm::SmallVector<bool> isBasic;          // for each factor: goes first
   };
 
+  void addNode(const ProblemTensor &tensor);
+  void addRow(unsigned op, ShardingRule rule, llvm::ArrayRef<unsigned> operands, llvm::ArrayRef<unsigned> results);
   void runToFixpoint();
   void push(unsigned row);
   void visit(unsigned number, bool basicOnly);

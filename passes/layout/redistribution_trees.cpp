@@ -6,7 +6,7 @@
 
 #include "passes/layout/redistribution_trees.h"
 
-#include "passes/layout/copy_sources.h"
+#include "llvm/ADT/STLExtras.h"
 
 #include <tuple>
 
@@ -16,48 +16,26 @@ namespace ashlar::layout {
 
 namespace {
 
-using dist::Layout;
-using dist::RedistributeOp;
-
-// Returns true for a redistribution that may start elsewhere: one that the model places is an op like others.
-bool isLink(Operation *op) {
-  return isa<RedistributeOp>(op) && !op->hasAttr(dist::kExplicitAttr);
-}
-
 // State: the nodes of one tree, number 0 the root, and for each the node it starts from.
 class Tree {
 public:
-  Tree(Value root, dist::Planner &planner) : planner(planner), root(root) {
-    nodes.push_back({dist::findLayout(root), nullptr});
-    collect(root, /*cause=*/nullptr);
+  Tree(RankedTensorType type, const Holdings &old, dist::Planner &planner) : planner(planner), type(type), old(old) {
+    nodes.push_back(old.front());
+    nodes.front().children.clear();
+    collect(old.front(), /*cause=*/nullptr);
   }
 
-  void rebuild() {
-    if (all.size() < 2) {
-      return;
-    }
+  // Returns the layouts that are wanted of the value, each where it is reached fastest.
+  Holdings rebuild() {
     chooseParents();
-    SmallVector<Value> values(nodes.size());
-    values[0] = root;
+    placed.assign(nodes.size(), false);
     for (size_t node = 1; node < nodes.size(); ++node) {
-      place(node, values);
+      place(node);
     }
-    for (auto [same, node] : merged) {
-      same.getResult().replaceAllUsesWith(values[node]);
-    }
-    for (RedistributeOp op : llvm::reverse(all)) { // users first
-      if (op->use_empty()) {
-        op->erase();
-      }
-    }
+    return std::move(nodes);
   }
 
 private:
-  struct Node {
-    dist::LayoutAttr layout;
-    RedistributeOp op; // that makes it; null for the root
-  };
-
   // Of a plan. Among equals one with fewer collectives.
   struct Cost {
     int64_t timePs, bytes, collectives;
@@ -68,36 +46,28 @@ private:
     Cost operator-(const Cost &other) const { return {timePs - other.timePs, bytes - other.bytes, collectives - other.collectives}; }
   };
 
-  // Collects the redistributions below `value`. One that nothing but others uses is no node: those take over its cause.
-  void collect(Value value, StringAttr cause) {
-    SmallVector<RedistributeOp> below;
-    for (Operation *user : value.getUsers()) {
-      if (isLink(user)) {
-        below.push_back(cast<RedistributeOp>(user));
-      }
-    }
-    llvm::sort(below, [](RedistributeOp a, RedistributeOp b) { return a->isBeforeInBlock(b); });
-    for (RedistributeOp op : below) {
-      all.push_back(op);
-      if (cause) {
-        op.setCauseAttr(cause);
-      }
-      bool isWanted = !llvm::all_of(op->getUsers(), isLink);
+  // Collects the layouts below a holding. One that nothing but others starts from is no node: those take over its cause.
+  void collect(const Holding &above, StringAttr cause) {
+    for (unsigned child : above.children) {
+      Holding node = old[child];
+      node.cause = cause ? cause : node.cause;
+      bool isWanted = !node.uses.empty();
       if (isWanted) {
-        addNode(op);
+        addNode(node);
       }
-      collect(op, isWanted ? StringAttr() : op.getCauseAttr());
+      collect(old[child], isWanted ? StringAttr() : node.cause);
     }
   }
 
-  // Adds the layout of `op`, unless it is there: then its users take that.
-  void addNode(RedistributeOp op) {
-    auto *same = llvm::find_if(nodes, [&](const Node &node) { return node.layout == op.getTo(); });
-    if (same == nodes.end()) {
-      nodes.push_back({op.getTo(), op});
-    } else {
-      merged.emplace_back(op, same - nodes.begin());
+  // Adds a layout, unless it is there: then its users take that.
+  void addNode(const Holding &node) {
+    auto same = llvm::find_if(nodes, [&](const Holding &other) { return other.layout == node.layout; });
+    if (same != nodes.end()) {
+      llvm::append_range(same->uses, node.uses);
+      return;
     }
+    nodes.push_back(node);
+    nodes.back().children.clear();
   }
 
   // Returns what it costs to take the value from one node to another; nothing when that is not possible.
@@ -107,20 +77,20 @@ private:
     if (!llvm::all_of(target.partial, isPartial) || (target.isPartial() && source.reduction != target.reduction)) {
       return std::nullopt;
     }
-    const dist::Plan &plan = planner.plan(cast<RankedTensorType>(root.getType()), source, target);
+    const dist::Plan &plan = planner.plan(type, source, target);
     auto isCollective = [](const dist::Step &step) { return step.kind != CollectiveKind::Slice; };
     return Cost{plan.timePs, plan.bytes, llvm::count_if(plan.steps, isCollective)};
   }
 
   void chooseParents() {
-    parents.assign(nodes.size(), 0);
     for (size_t node = 1; node < nodes.size(); ++node) {
       Cost best = *cost(0, node);
+      nodes[node].parent = 0;
       for (size_t other = 1; other < nodes.size(); ++other) {
         std::optional<Cost> found = other == node ? std::nullopt : cost(other, node);
         if (found && *found < best) {
           best = *found;
-          parents[node] = other;
+          nodes[node].parent = other;
         }
       }
     }
@@ -132,71 +102,50 @@ private:
   // Opens the circle through `node`, if there is one.
   void openCircle(size_t node) {
     SmallVector<size_t> circle = {node};
-    while (parents[circle.back()] != node) {
-      circle.push_back(parents[circle.back()]);
+    while (nodes[circle.back()].parent != node) {
+      circle.push_back(nodes[circle.back()].parent);
       if (circle.back() == 0 || circle.size() > nodes.size()) {
         return;
       }
     }
-    auto loss = [&](size_t member) { return *cost(0, member) - *cost(parents[member], member); };
+    auto loss = [&](size_t member) { return *cost(0, member) - *cost(nodes[member].parent, member); };
     llvm::sort(circle); // of equals the first
-    parents[*llvm::min_element(circle, [&](size_t a, size_t b) { return loss(a) < loss(b); })] = 0;
+    nodes[*llvm::min_element(circle, [&](size_t a, size_t b) { return loss(a) < loss(b); })].parent = 0;
   }
 
-  // Puts the redistribution of a node behind that of its parent.
-  Value place(size_t node, SmallVectorImpl<Value> &values) {
-    if (values[node]) {
-      return values[node];
+  // Puts a node right behind its parent.
+  void place(size_t node) {
+    if (node == 0 || placed[node]) {
+      return;
     }
-    Value source = place(parents[node], values);
-    RedistributeOp op = nodes[node].op;
-    op.getInputMutable().assign(source);
-    op.setFromAttr(nodes[parents[node]].layout);
-    if (Operation *maker = source.getDefiningOp()) {
-      op->moveAfter(maker);
-    } else {
-      op->moveBefore(&op->getBlock()->front());
-    }
-    return values[node] = op;
+    placed[node] = true;
+    place(nodes[node].parent);
+    SmallVector<unsigned> &siblings = nodes[nodes[node].parent].children;
+    siblings.insert(siblings.begin(), node);
   }
 
   dist::Planner &planner;
-  Value root;
-  SmallVector<Node> nodes;
-  SmallVector<std::pair<RedistributeOp, size_t>> merged; // into the node of the same layout
-  SmallVector<RedistributeOp> all;                       // each before those that start from it
-  SmallVector<size_t> parents;
+  RankedTensorType type;
+  const Holdings &old;
+  Holdings nodes;
+  std::vector<bool> placed;
 };
-
-// Makes a constant or an index again in the other layout: nothing is sent for what every device knows.
-void remake(RedistributeOp op) {
-  Operation *source = op.getInput().getDefiningOp();
-  if (!isLink(op) || !source || !isSource(source) || source->getNumResults() != 1) {
-    return;
-  }
-  Operation *made = OpBuilder(source).clone(*source);
-  made->setAttr(dist::kLayoutsAttr, ArrayAttr::get(op.getContext(), {op.getTo()}));
-  op.replaceAllUsesWith(made->getResult(0));
-  op.erase();
-  if (source->use_empty()) {
-    source->erase();
-  }
-}
 
 } // namespace
 
-void shareRedistributions(func::FuncOp function, dist::Planner &planner) {
-  SmallVector<Value> roots(function.getArguments());
-  for (Operation &op : function.front()) {
-    if (!isLink(&op)) {
-      llvm::append_range(roots, op.getResults());
+void shareRedistributions(const LayoutProblem &problem, Assignment &assignment, dist::Planner &planner) {
+  for (auto [number, holdings] : llvm::enumerate(assignment.values)) {
+    unsigned redistributions = 0;
+    assignment.forEachRedistribution(number, [&](unsigned) { ++redistributions; });
+    if (redistributions < 2) {
+      continue;
     }
-  }
-  for (Value root : roots) {
-    Tree(root, planner).rebuild();
-  }
-  for (auto op : llvm::make_early_inc_range(function.front().getOps<RedistributeOp>())) {
-    remake(op);
+    holdings = Tree(problem.tensors[problem.values[number].tensor].type, holdings, planner).rebuild();
+    for (auto [place, holding] : llvm::enumerate(holdings)) {
+      for (Use use : holding.uses) {
+        assignment.inputs[use.op][use.operand] = {static_cast<unsigned>(number), static_cast<unsigned>(place)};
+      }
+    }
   }
 }
 

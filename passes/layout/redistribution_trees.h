@@ -5,9 +5,7 @@
 #ifndef ASHLAR_PASSES_LAYOUT_REDISTRIBUTION_TREES_H
 #define ASHLAR_PASSES_LAYOUT_REDISTRIBUTION_TREES_H
 
-#include "dialects/dist/redistribution.h"
-
-#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "passes/layout/assignment.h"
 
 namespace ashlar::layout {
 
@@ -15,8 +13,7 @@ namespace ashlar::layout {
 // that only lay on the way are left out.
 //   p partial -> whole -> split                   ==> p partial -> split, where nothing uses it whole: a reduce-scatter
 //   p partial -> whole and p partial -> split     ==> p partial -> whole -> split: it is reduced once, and then cut
-// Constants and indices are made again in the other layout: nothing is sent for what every device knows.
-void shareRedistributions(mlir::func::FuncOp function, dist::Planner &planner);
+void shareRedistributions(const LayoutProblem &problem, Assignment &assignment, dist::Planner &planner);
 
 } // namespace ashlar::layout
 

@@ -3,7 +3,6 @@
 // Chooses the split of factors of one op by the communication it costs.
 
 #include "passes/layout/split_choice.h"
-#include "dialects/support/tensor_values.h"
 
 #include "llvm/ADT/SmallPtrSet.h"
 
@@ -17,14 +16,12 @@ namespace {
 // splits, and with none, while the others stay, until nothing is better.
 class SplitChoice {
 public:
-  SplitChoice(MeshAttr mesh, dist::Planner &planner, Operation *op, const ShardingRule &rule)
-      : mesh(mesh), planner(planner), op(op), rule(rule), tensors(rule.operands) {
-    llvm::append_range(tensors, rule.results);
-    for (Value value : op->getOperands()) {
-      layouts.push_back(dist::findLayout(value).getLayout());
-    }
-    for (Value value : op->getResults()) {
-      layouts.push_back(dist::findLayout(value).getLayout());
+  SplitChoice(const LayoutProblem &problem, const ProblemOp &op, dist::Planner &planner)
+      : problem(problem), mesh(problem.mesh), planner(planner), op(op), rule(*op.rule), tensors(op.tensorFactors()) {
+    for (unsigned value : llvm::concat<const unsigned>(op.operands, op.results)) {
+      const ProblemTensor &tensor = problem.tensors[problem.values[value].tensor];
+      types.push_back(tensor.type);
+      layouts.push_back(tensor.given->layout);
     }
     collectCandidates();
   }
@@ -104,13 +101,13 @@ private:
   // Leaves only what the op is told of the factors of operands that it is told how to take.
   void collectGiven() {
     isGiven.assign(rule.factors.size(), false);
-    auto given = op->getAttrOfType<ArrayAttr>(dist::kOperandLayoutsAttr);
-    for (auto [index, tensor] : llvm::enumerate(given ? ArrayRef(rule.operands) : ArrayRef<TensorFactors>())) {
-      auto layout = dyn_cast<dist::LayoutAttr>(given[index]);
-      FactorSplit split =
-          layout ? project(mesh, rule, tensor, dist::withoutUnitAxes(mesh, layout.getLayout())) : FactorSplit(rule.factors.size());
+    for (auto [tensor, taken] : llvm::zip_equal(rule.operands, op.taken)) {
+      if (!taken) {
+        continue;
+      }
+      FactorSplit split = project(mesh, rule, tensor, dist::withoutUnitAxes(mesh, problem.tensors[*taken].given->layout));
       for (size_t factor = 0; factor < split.size(); ++factor) {
-        if (layout && holdsFactor(tensor, factor) && mayBeSplit(rule.factors[factor].kind)) {
+        if (holdsFactor(tensor, factor) && mayBeSplit(rule.factors[factor].kind)) {
           candidates[factor] = {split[factor]};
           isGiven[factor] = true;
         }
@@ -135,21 +132,19 @@ private:
   }
 
   Score score(const FactorSplit &split) const {
-    FailureOr<SmallVector<Layout>> computed = resultLayouts(rule, split);
-    if (failed(computed)) {
+    FailureOr<SmallVector<Layout>> results = resultLayouts(rule, split);
+    if (failed(results)) {
       return {std::numeric_limits<int64_t>::max(), 0, 0};
     }
     int64_t time = 0, bytes = 0, axes = 0;
-    auto add = [&](Value value, const Layout &from, const Layout &to) {
-      const dist::Plan &plan = planner.plan(typeOf(value), from, to);
+    size_t operands = rule.operands.size();
+    for (auto [number, tensor] : llvm::enumerate(tensors)) {
+      bool isOperand = number < operands;
+      Layout computed = isOperand ? unproject(tensor, split) : (*results)[number - operands];
+      const dist::Plan &plan =
+          isOperand ? planner.plan(types[number], layouts[number], computed) : planner.plan(types[number], computed, layouts[number]);
       time += plan.timePs;
       bytes += plan.bytes;
-    };
-    for (auto [value, tensor, layout] : llvm::zip(op->getOperands(), rule.operands, layouts)) {
-      add(value, layout, unproject(tensor, split));
-    }
-    for (auto [result, from, to] : llvm::zip(op->getResults(), *computed, ArrayRef(layouts).drop_front(op->getNumOperands()))) {
-      add(result, from, to);
     }
     for (const AxisList &list : split) {
       axes += list.size();
@@ -157,20 +152,22 @@ private:
     return {time, bytes, -axes};
   }
 
+  const LayoutProblem &problem;
   MeshAttr mesh;
   dist::Planner &planner;
-  Operation *op;
+  const ProblemOp &op;
   const ShardingRule &rule;
-  SmallVector<TensorFactors> tensors;
-  SmallVector<Layout> layouts; // of the values, one a tensor
+  SmallVector<TensorFactors> tensors;  // operands, then results
+  SmallVector<RankedTensorType> types; // of the values, one a tensor
+  SmallVector<Layout> layouts;         // that the values have
   SmallVector<SmallVector<AxisList>> candidates;
   SmallVector<bool> isGiven; // factors that the op is told how to split
 };
 
 } // namespace
 
-FactorSplit chooseSplit(MeshAttr mesh, dist::Planner &planner, Operation *op, const ShardingRule &rule) {
-  return SplitChoice(mesh, planner, op, rule).choose();
+FactorSplit chooseSplit(const LayoutProblem &problem, const ProblemOp &op, dist::Planner &planner) {
+  return SplitChoice(problem, op, planner).choose();
 }
 
 } // namespace ashlar::layout

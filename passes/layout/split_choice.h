@@ -6,15 +6,15 @@
 #define ASHLAR_PASSES_LAYOUT_SPLIT_CHOICE_H
 
 #include "dialects/dist/redistribution.h"
-#include "passes/layout/factor_split.h"
+#include "passes/layout/layout_problem.h"
 
 namespace ashlar::layout {
 
-// Returns the split of factors that `op` should compute with. Where all its tensors agree there is nothing to choose; otherwise the one
+// Returns the split of factors that an op should compute with. Where all its tensors agree there is nothing to choose; otherwise the one
 // whose operands are brought and results taken in the shortest time, then with the fewest bytes, and among equals the one that uses more
-// axes, which is less work a device. The factors of operands that dist.operand_layouts tells the op how to take are split so. `planner` is
-// that of the mesh. Assumes that every operand and result has a layout, none partial.
-FactorSplit chooseSplit(MeshAttr mesh, dist::Planner &planner, mlir::Operation *op, const ShardingRule &rule);
+// axes, which is less work a device. The factors of operands that the op is told how to take are split so. `planner` is that of the mesh.
+// Assumes that the op has a rule, and that every operand and result has a given layout, none partial.
+FactorSplit chooseSplit(const LayoutProblem &problem, const ProblemOp &op, dist::Planner &planner);
 
 } // namespace ashlar::layout
 

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How each op takes its operands and makes its results, op by op in program order; then what the redistributions between them share.
+
+#include "dialects/dist/redistribution.h"
+#include "dialects/nn/nn.h"
+#include "passes/layout/assignment.h"
+#include "passes/layout/copy_sources.h"
+#include "passes/layout/delay_reductions.h"
+#include "passes/layout/redistribution_trees.h"
+#include "passes/layout/split_choice.h"
+
+using namespace mlir;
+
+namespace ashlar::layout {
+
+namespace {
+
+// Finds the values that only become the gradient of one variable, by ops that keep their shape: terms of its sum, among others. Walks from
+// the last op to the first, so that the users of a value are known before it.
+SmallVector<StringRef> findGradientTerms(const LayoutProblem &problem) {
+  std::vector<std::optional<StringRef>> variables(problem.values.size()); // "" where there are several, or the value goes elsewhere too
+  for (const ProblemOp &op : llvm::reverse(problem.ops)) {
+    auto gradient = dyn_cast<nn::GradientOp>(op.op);
+    for (unsigned operand : op.operands) {
+      auto shapeOf = [&](unsigned value) { return problem.typeOf(value).getShape(); };
+      bool keepsShape = op.results.size() == 1 && shapeOf(op.results.front()) == shapeOf(operand);
+      StringRef variable = gradient ? gradient.getVariable() : keepsShape ? variables[op.results.front()].value_or("") : StringRef();
+      std::optional<StringRef> &known = variables[operand];
+      known = !known || *known == variable ? variable : StringRef();
+    }
+  }
+  return llvm::map_to_vector(variables, [](const auto &variable) { return variable.value_or(""); });
+}
+
+// Returns how the report calls an op: its module path, or its name when it has none.
+StringRef nameOp(Operation *op) {
+  StringRef path = nn::getPath(op->getLoc());
+  return path.empty() ? op->getName().getStringRef() : path;
+}
+
+class Decision {
+public:
+  Decision(const LayoutProblem &problem, dist::Planner &planner)
+      : problem(problem), planner(planner), gradientTerms(findGradientTerms(problem)) {}
+
+  FailureOr<Assignment> run() {
+    assignment.inputs.resize(problem.ops.size());
+    assignment.values.resize(problem.values.size());
+    homes.resize(problem.values.size());
+    for (auto [number, value] : llvm::enumerate(problem.values)) {
+      homes[number] = {static_cast<unsigned>(number), 0};
+      assignment.values[number].push_back({homeOf(value.tensor)});
+    }
+    for (const ProblemProgram &program : problem.programs) {
+      for (unsigned op = program.firstOp; op < program.endOp; ++op) {
+        assignment.inputs[op].resize(problem.ops[op].operands.size());
+        if (failed(decideOp(op))) {
+          return failure();
+        }
+      }
+    }
+    shareRedistributions(problem, assignment, planner); // first: sums that only lead to pieces of them are one redistribution to delay
+    for (const ProblemProgram &program : problem.programs) {
+      delayReductions(problem, program, assignment, planner);
+    }
+    shareRedistributions(problem, assignment, planner);
+    return std::move(assignment);
+  }
+
+private:
+  // Returns the layout of a tensor; null when it has none.
+  dist::LayoutAttr homeOf(unsigned tensor) const {
+    const std::optional<GivenLayout> &given = problem.tensors[tensor].given;
+    return given ? dist::LayoutAttr::get(problem.mesh.getContext(), given->layout) : dist::LayoutAttr();
+  }
+
+  LogicalResult decideOp(unsigned number) {
+    const ProblemOp &row = problem.ops[number];
+    Operation *op = row.op;
+    if (isa<nn::ReadOp>(op)) {
+      return success();
+    }
+    if (auto write = dyn_cast<nn::WriteOp>(op)) {
+      return take({number, 0}, homeOf(*row.taken[0]), "next value of " + write.getVariable());
+    }
+    if (isa<func::ReturnOp>(op)) {
+      StringRef program = cast<func::FuncOp>(op->getParentOp()).getName();
+      for (auto [index, taken] : llvm::enumerate(row.taken)) {
+        if (failed(take({number, static_cast<unsigned>(index)}, homeOf(*taken), "result " + Twine(index) + " of " + program))) {
+          return failure();
+        }
+      }
+      return success();
+    }
+    if (op->hasAttr(dist::kExplicitAttr)) {
+      return keepPlaced(number);
+    }
+    return row.rule ? decideSplit(number) : op->emitOpError("has no sharding rule");
+  }
+
+  LogicalResult decideSplit(unsigned number) {
+    const ProblemOp &row = problem.ops[number];
+    auto hasLayout = [&](unsigned value) { return problem.tensors[problem.values[value].tensor].given.has_value(); };
+    if (!llvm::all_of(row.operands, hasLayout) || !llvm::all_of(row.results, hasLayout)) {
+      return row.op->emitOpError("has operands or results without a layout; run ashlar-propagate-layouts first");
+    }
+    FactorSplit split = chooseSplit(problem, row, planner);
+    for (auto [index, tensor] : llvm::enumerate(row.rule->operands)) {
+      auto layout = dist::LayoutAttr::get(row.op->getContext(), unproject(tensor, split));
+      if (failed(take({number, static_cast<unsigned>(index)}, layout, nameOp(row.op)))) {
+        return failure();
+      }
+    }
+    FailureOr<SmallVector<Layout>> computed = resultLayouts(*row.rule, split);
+    assert(succeeded(computed) && "chosen splits have one reduction");
+    for (auto [value, layout] : llvm::zip_equal(row.results, *computed)) {
+      auto made = dist::LayoutAttr::get(row.op->getContext(), layout);
+      dist::LayoutAttr home = std::exchange(assignment.values[value].front().layout, made);
+      if (made != home) {
+        StringRef variable = layout.isPartial() ? gradientTerms[value] : "";
+        std::string cause = variable.empty() ? nameOp(row.op).str() : ("gradient of " + variable).str();
+        homes[value] = assignment.redistribute({value, 0}, home, StringAttr::get(row.op->getContext(), cause));
+      }
+    }
+    return success();
+  }
+
+  // An op of a model that places its collectives itself stays as it is. Only constants may have to be cut for it, which sends nothing.
+  LogicalResult keepPlaced(unsigned number) {
+    const ProblemOp &row = problem.ops[number];
+    for (auto [index, value, taken] : llvm::enumerate(row.operands, row.taken)) {
+      std::optional<unsigned> maker = problem.values[value].maker;
+      bool isFree = maker && isSource(problem.ops[*maker].op);
+      dist::LayoutAttr layout = taken ? homeOf(*taken) : dist::LayoutAttr();
+      if (!layout || (!isFree && assignment.values[value][homes[value].holding].layout != layout)) {
+        return row.op->emitOpError("operand ") << index << " has layout " << dist::findLayout(row.op->getOperand(index))
+                                               << " but is taken in " << layout << ", and nothing is placed in a model of mode HYBRID";
+      }
+      if (failed(take({number, static_cast<unsigned>(index)}, layout, nameOp(row.op)))) {
+        return failure();
+      }
+    }
+    return success();
+  }
+
+  // Takes an operand in a layout.
+  LogicalResult take(Use use, dist::LayoutAttr layout, const Twine &cause) {
+    const ProblemOp &row = problem.ops[use.op];
+    Place home = homes[row.operands[use.operand]];
+    const Holdings &holdings = assignment.values[home.value];
+    if (!holdings[home.holding].layout || !layout) {
+      return row.op->emitOpError("operand ") << use.operand << " has no layout; run ashlar-propagate-layouts first";
+    }
+    if (holdings[home.holding].layout == layout) {
+      assignment.take(use, home);
+      return success();
+    }
+    for (unsigned child : holdings[home.holding].children) {
+      if (holdings[child].layout == layout) {
+        assignment.take(use, {home.value, child});
+        return success();
+      }
+    }
+    assignment.take(use, assignment.redistribute(home, layout, StringAttr::get(row.op->getContext(), cause)));
+    return success();
+  }
+
+  const LayoutProblem &problem;
+  dist::Planner &planner;
+  SmallVector<StringRef> gradientTerms; // of each value
+  std::vector<Place> homes;             // where each value is in the layout of its tensor
+  Assignment assignment;
+};
+
+} // namespace
+
+FailureOr<Assignment> decide(const LayoutProblem &problem, dist::Planner &planner) {
+  return Decision(problem, planner).run();
+}
+
+} // namespace ashlar::layout

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What is to be decided: which layout each tensor of a module has, how each op takes its operands and makes its results. The problem is
+// stated once from the module; propagation, split choice, lifting, slice counts, verification and prices work on it. Nothing here decides
+// (inference.h, split_choice.h, routes.h, delay_reductions.h), costs (price.h) or writes (insert_redistributions.cpp).
+
+#ifndef ASHLAR_PASSES_LAYOUT_LAYOUT_PROBLEM_H
+#define ASHLAR_PASSES_LAYOUT_LAYOUT_PROBLEM_H
+
+#include "passes/layout/factor_split.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+#include <vector>
+
+namespace ashlar::layout {
+
+// What is said of a tensor before anything is decided.
+struct GivenLayout {
+  Layout layout;
+  llvm::SmallVector<bool> open; // the dims to which inference may add axes, one a dim
+  int64_t priority = 0;         // lower ones propagate first
+  mlir::ArrayAttr origin;       // who said it (kOriginAttr); may be null
+};
+
+// A tensor that has one layout: a variable in all programs, inputs and outputs of one name and type, the result of an op, or an operand
+// that an op is told how to take.
+struct ProblemTensor {
+  mlir::RankedTensorType type;
+  std::optional<GivenLayout> given;
+};
+
+// An SSA value. What nn.read gives has the tensor of its variable.
+struct ProblemValue {
+  mlir::Value value;
+  unsigned tensor;
+  std::optional<unsigned> maker; // number of the op; none: an argument
+};
+
+// An op with its operands and results as numbers of values.
+struct ProblemOp {
+  mlir::Operation *op;
+  std::optional<ShardingRule> rule; // none for a read, a write, a return and a collective
+  llvm::SmallVector<unsigned> operands, results;
+  // For each operand the tensor whose layout it must have: of a write its variable, of a return its result, of an op that is told how to
+  // take an operand that; none where the op's split decides.
+  llvm::SmallVector<std::optional<unsigned>> taken;
+
+  // Returns the dims of operands, then results, as factors.
+  llvm::SmallVector<TensorFactors> tensorFactors() const;
+};
+
+// A program: ops [firstOp, endOp) in its order.
+struct ProblemProgram {
+  mlir::func::FuncOp function;
+  unsigned firstOp, endOp;
+};
+
+class LayoutProblem {
+public:
+  // States the problem of a module of programs. Fails, with an error, where a given layout does not fit its tensor.
+  static mlir::FailureOr<LayoutProblem> create(mlir::ModuleOp module, MeshAttr mesh);
+
+  // States the problem of single ops, with nothing given.
+  static LayoutProblem createFor(llvm::ArrayRef<mlir::Operation *> ops, MeshAttr mesh);
+
+  MeshAttr mesh;
+  std::vector<ProblemTensor> tensors;
+  std::vector<ProblemValue> values;
+  std::vector<ProblemOp> ops;
+  std::vector<ProblemProgram> programs;
+  llvm::DenseMap<mlir::StringAttr, unsigned> variables; // tensors, by name
+
+  // Returns the number of a value.
+  unsigned find(mlir::Value value) const { return valueNumbers.at(value); }
+
+  // Returns the type of a value.
+  mlir::RankedTensorType typeOf(unsigned value) const { return tensors[values[value].tensor].type; }
+
+  // Returns the tensor that a program returns as its result `index`.
+  unsigned resultTensor(const ProblemProgram &program, unsigned index) const { return *ops[program.endOp - 1].taken[index]; }
+
+private:
+  friend class ProblemBuilder;
+  explicit LayoutProblem(MeshAttr mesh) : mesh(mesh) {}
+
+  llvm::DenseMap<mlir::Value, unsigned> valueNumbers;
+};
+
+} // namespace ashlar::layout
+
+#endif // ASHLAR_PASSES_LAYOUT_LAYOUT_PROBLEM_H

@@ -26,13 +26,32 @@ constexpr dist::Link kNvlink{/*latencyNs=*/4000, /*bytesPerUs=*/450000};
 // assumed.
 constexpr dist::Link kGpuNetwork{/*latencyNs=*/10000, /*bytesPerUs=*/50000};
 
+// A rank on one core: 80 % of the peak of its multiply-adds is what large products reach, 20 GB/s a copy (docs/benchmarks.md, the first
+// machine). Products of bf16 and f16 are computed in f32.
+constexpr dist::DeviceRates kCore{/*flopsPerUs=*/83000, /*narrowFlopsPerUs=*/83000, /*bytesPerUs=*/20000};
+
+// The H100 by its data sheet (SXM, dense): 67 TFLOP/s of f32, 989 of bf16 and f16, 3.35 TB/s. Not measured.
+constexpr dist::DeviceRates kGpu{/*flopsPerUs=*/67000000, /*narrowFlopsPerUs=*/989000000, /*bytesPerUs=*/3350000};
+
+constexpr double kPerUsOfGiga = 1e3; // 1e9 a second are 1e3 a microsecond
+
+dist::DeviceRates ratesOf(const job::Machine::Device &device, dist::DeviceRates fallback) {
+  auto set = [](int64_t &rate, bool isGiven, double giga) {
+    rate = isGiven ? std::max<int64_t>(1, std::llround(giga * kPerUsOfGiga)) : rate;
+  };
+  set(fallback.flopsPerUs, device.has_gflop_per_s(), device.gflop_per_s());
+  set(fallback.narrowFlopsPerUs, device.has_narrow_gflop_per_s(), device.narrow_gflop_per_s());
+  set(fallback.bytesPerUs, device.has_memory_gb_per_s(), device.memory_gb_per_s());
+  return fallback;
+}
+
 dist::Link linkOf(const job::Machine::LinkClass &link, dist::Link fallback) {
-  constexpr double kNsPerUs = 1e3, kBytesPerUsPerGb = 1e3;
+  constexpr double kNsPerUs = 1e3;
   if (link.has_latency_us()) {
     fallback.latencyNs = std::llround(link.latency_us() * kNsPerUs);
   }
   if (link.has_bandwidth_gb_per_s()) {
-    fallback.bytesPerUs = std::max<int64_t>(1, std::llround(link.bandwidth_gb_per_s() * kBytesPerUsPerGb));
+    fallback.bytesPerUs = std::max<int64_t>(1, std::llround(link.bandwidth_gb_per_s() * kPerUsOfGiga));
   }
   return fallback;
 }
@@ -47,10 +66,12 @@ Machine machineOf(const job::Job &job, exec::Target target) {
   switch (target) {
   case exec::Target::Cpu:
     machine.intraHost = linkOf(job.machine().intra_host(), kSharedMemory);
+    machine.device = ratesOf(job.machine().device(), kCore);
     machine.interHost = linkOf(job.machine().inter_host(), kNetwork);
     break;
   case exec::Target::Cuda:
     machine.intraHost = linkOf(job.machine().intra_host(), kNvlink);
+    machine.device = ratesOf(job.machine().device(), kGpu);
     machine.interHost = linkOf(job.machine().inter_host(), kGpuNetwork);
     break;
   }

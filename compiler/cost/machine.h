@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is known of the machine that a program will run on: its hosts and the links within and between them. Passes get it as numbers on
-// dist.mesh, one link an axis.
+// What is known of the machine that a program will run on: its hosts, the links within and between them, and its devices. Passes get it as
+// numbers on dist.mesh, one link an axis, and on the module.
 
 #ifndef ASHLAR_COMPILER_COST_MACHINE_H
 #define ASHLAR_COMPILER_COST_MACHINE_H
 
 #include "compiler/job/job.pb.h"
 #include "dialects/dist/costs.h"
+#include "dialects/dist/device_rates.h"
 #include "dialects/exec/exec.h"
 
 namespace ashlar::cost {
@@ -16,6 +17,7 @@ namespace ashlar::cost {
 struct Machine {
   int64_t ranksPerHost = INT64_MAX;
   dist::Link intraHost, interHost;
+  dist::DeviceRates device; // of a rank
 };
 
 // Returns the machine that a checked job describes; what it leaves out is that of the target.

@@ -253,7 +253,7 @@ private:
     if (!isHybrid()) {
       pipelines::attachRules(programs, job); // in mode HYBRID they did their work before training
     }
-    pipelines::attachMesh(programs, variant, job);
+    pipelines::attachMachine(programs, variant, job);
     pipelines::addLayoutPasses(layouts, variant, job);
     if (failed(layouts.run(programs)) || (isDefault && (failed(saveStrategy(programs)) || failed(annotate(programs))))) {
       return failure();

@@ -70,6 +70,9 @@ constexpr NumberRange kRanges[] = {
     atLeast("loss_scale.growth_steps", 1, 0x1p40),
     {"loss_scale.initial", 0x1p-24, 0x1p96, false, false, true},
     // Costs are 64-bit numbers of nanoseconds and bytes: more than these would mean another unit was meant.
+    atLeast("machine.device.gflop_per_s", 1e-3, 1e9),
+    atLeast("machine.device.memory_gb_per_s", 1e-3, 1e6),
+    atLeast("machine.device.narrow_gflop_per_s", 1e-3, 1e9),
     atLeast("machine.inter_host.bandwidth_gb_per_s", 1e-3, 1e6),
     atLeast("machine.inter_host.latency_us", 0, 1e6),
     atLeast("machine.intra_host.bandwidth_gb_per_s", 1e-3, 1e6),

@@ -130,12 +130,15 @@ void attachRules(ModuleOp module, const job::Job &job) {
   module->setAttr(dist::kRulesAttr, builder.getArrayAttr(rules));
 }
 
-void attachMesh(ModuleOp module, const Variant &variant, const job::Job &job) {
+void attachMachine(ModuleOp module, const Variant &variant, const job::Job &job) {
+  MLIRContext *context = module.getContext();
+  context->loadDialect<dist::DistDialect>();
+  cost::Machine machine = cost::machineOf(job, variant.target);
+  const dist::DeviceRates &device = machine.device;
+  module->setAttr(dist::kDeviceAttr, dist::DeviceAttr::get(context, device.flopsPerUs, device.narrowFlopsPerUs, device.bytesPerUs));
   if (variant.mesh.empty()) {
     return;
   }
-  MLIRContext *context = module.getContext();
-  context->loadDialect<dist::DistDialect>();
   SmallVector<StringAttr> names;
   SmallVector<int64_t> sizes;
   for (const Axis &axis : variant.mesh) {
@@ -153,8 +156,7 @@ void attachMesh(ModuleOp module, const Variant &variant, const job::Job &job) {
     op.setDeviceIds(variant.deviceIds);
   }
   SmallVector<int64_t> latencyNs, bytesPerUs;
-  for (const dist::Link &link :
-       cost::axisLinks(cost::machineOf(job, variant.target), sizes, variant.deviceIds, variant.devicesPerProcess)) {
+  for (const dist::Link &link : cost::axisLinks(machine, sizes, variant.deviceIds, variant.devicesPerProcess)) {
     latencyNs.push_back(link.latencyNs);
     bytesPerUs.push_back(link.bytesPerUs);
   }

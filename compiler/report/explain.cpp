@@ -82,6 +82,10 @@ private:
   void writeProgram(const ProgramFact &program) {
     line(program.name,
          program.count == 0 ? "nothing is sent" : counted(program.count, "collective") + ", " + sent(program.bytes, program.timePs));
+    if (report.hasRates) {
+      line("", timeText(program.computePs) + " of computing predicted, with " + bytesText(program.peakBytes) +
+                   " of intermediate values at once");
+    }
   }
 
   // Times mean something only where the links are known.

@@ -12,6 +12,7 @@
 #include "dialects/dist/redistribution.h"
 #include "dialects/nn/nn.h"
 #include "dialects/support/element_type.h"
+#include "passes/layout/price.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/StringExtras.h"
@@ -98,7 +99,7 @@ CollectiveFact makeCollective(dist::MeshAttr mesh, dist::Planner &planner, dist:
 }
 
 // Returns the totals of a program, without its collectives.
-ProgramFact makeTotals(func::FuncOp function) {
+ProgramFact makeTotals(func::FuncOp function, const dist::DeviceRates &rates) {
   ProgramFact fact;
   fact.name = function.getName().str();
   for (auto op : function.front().getOps<dist::CollectiveOpInterface>()) {
@@ -106,6 +107,9 @@ ProgramFact makeTotals(func::FuncOp function) {
     fact.bytes += dist::collectiveBytes(op);
     fact.timePs += dist::collectiveTimePs(op);
   }
+  layout::ProgramPrice price = layout::priceProgram(layout::localProgram(function), rates);
+  fact.computePs = price.computePs;
+  fact.peakBytes = price.peakBytes;
   return fact;
 }
 
@@ -129,9 +133,11 @@ VariableFact makeVariable(nn::VariableOp op) {
 LayoutReport makeLayoutReport(ModuleOp module, StringRef model) {
   LayoutReport report;
   report.model = model.str();
+  report.hasRates = module->hasAttr(dist::kDeviceAttr);
+  dist::DeviceRates rates = dist::findDeviceRates(module);
   StringRef main = module.lookupSymbol(nn::kTrainStep) ? nn::kTrainStep : nn::kForward;
   for (auto function : module.getOps<func::FuncOp>()) {
-    ProgramFact totals = makeTotals(function);
+    ProgramFact totals = makeTotals(function, rates);
     if (function.getName() == main) {
       report.main = std::move(totals);
     } else {

@@ -50,6 +50,8 @@ struct CollectiveFact {
 struct ProgramFact {
   std::string name;
   int64_t count = 0, bytes = 0, timePs = 0; // of its collectives
+  int64_t computePs = 0;                    // predicted, of its kernels and library calls
+  int64_t peakBytes = 0;                    // predicted, of the values in memory at once, those with a name aside
   std::vector<CollectiveFact> collectives;
 };
 
@@ -67,6 +69,7 @@ struct LayoutReport {
   std::string model;
   std::vector<std::pair<std::string, int64_t>> mesh; // empty: one device
   bool hasCosts = false;                             // whether times are those of known links; else a byte takes a nanosecond
+  bool hasRates = false;                             // whether it is known what a device computes in a second
   ProgramFact main;                                  // the training step, or the model
   std::vector<ProgramFact> others;
   std::vector<VariableFact> variables;

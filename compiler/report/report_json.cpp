@@ -66,6 +66,8 @@ void writeTotals(OStream &out, const ProgramFact &program) {
   out.attribute("collectives", program.count);
   out.attribute("bytes", program.bytes);
   out.attribute("time_ns", nanoseconds(program.timePs));
+  out.attribute("compute_ns", nanoseconds(program.computePs));
+  out.attribute("peak_bytes", program.peakBytes);
 }
 
 void writeVariable(OStream &out, const VariableFact &variable) {
@@ -90,6 +92,7 @@ void writeReport(OStream &out, const LayoutReport &report) {
     }
   });
   out.attribute("costs_known", report.hasCosts);
+  out.attribute("rates_known", report.hasRates);
   out.attributeArray("programs", [&] {
     out.object([&] { writeTotals(out, report.main); });
     for (const ProgramFact &program : report.others) {

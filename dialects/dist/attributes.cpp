@@ -134,6 +134,16 @@ LogicalResult CostsAttr::verify(function_ref<InFlightDiagnostic()> emitError, Ar
   return success();
 }
 
+LogicalResult DeviceAttr::verify(function_ref<InFlightDiagnostic()> emitError, int64_t flopsPerUs, int64_t narrowFlopsPerUs,
+                                 int64_t bytesPerUs) {
+  for (int64_t rate : {flopsPerUs, narrowFlopsPerUs, bytesPerUs}) {
+    if (rate < 1) { // C1
+      return emitError() << "device has a rate of " << rate << " a microsecond, which is not positive";
+    }
+  }
+  return success();
+}
+
 //===-- Layout ------------------------------------------------------------------------------------------------------------------------===//
 
 // Returns the parameters of the attribute that describes `layout`.

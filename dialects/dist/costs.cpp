@@ -22,6 +22,14 @@ SmallVector<Link> axisLinks(MeshAttr mesh, CostsAttr costs) {
   return links;
 }
 
+Link groupLink(MeshAttr mesh, ArrayRef<Link> links, ArrayRef<StringAttr> axes) {
+  Link link = links[*mesh.findAxis(axes.front())];
+  for (StringAttr axis : axes) {
+    link = link.worse(links[*mesh.findAxis(axis)]);
+  }
+  return link;
+}
+
 int64_t collectiveMessages(CollectiveKind kind, int64_t groupSize) {
   switch (kind) {
   case CollectiveKind::Slice:
@@ -53,10 +61,7 @@ int64_t collectiveTimePs(CollectiveOpInterface op) {
   MeshOp mesh = findMesh(op->getParentOfType<ModuleOp>());
   SmallVector<Link> links = axisLinks(mesh.getMesh(), mesh.getCostsAttr());
   AxisList axes = toAxisList(op.getAxes());
-  Link link = links[*mesh.getMesh().findAxis(axes.front())];
-  for (StringAttr axis : axes) {
-    link = link.worse(links[*mesh.getMesh().findAxis(axis)]);
-  }
+  Link link = groupLink(mesh.getMesh(), links, axes);
   int64_t operandBytes = byteSize(cast<ShapedType>(op->getOperand(0).getType()));
   return collectiveTimePs(op.getCollectiveKind(), operandBytes, mesh.getMesh().groupSize(axes), link);
 }

@@ -28,6 +28,9 @@ struct Link {
 // Returns the links of a mesh, one an axis. `costs` may be null.
 llvm::SmallVector<Link> axisLinks(MeshAttr mesh, CostsAttr costs);
 
+// Returns the link that a group over several axes goes by: as slow as the slowest of theirs. `links`: one an axis of the mesh.
+Link groupLink(MeshAttr mesh, llvm::ArrayRef<Link> links, llvm::ArrayRef<mlir::StringAttr> axes);
+
 // Returns the messages that follow one another in a collective of n ranks: each rank sends as many bytes as in a ring, but to partners at
 // doubling distance, as the best known algorithms do. So one collective over two axes is never slower than two over one each.
 //   all_reduce 2 log2(n); all_gather and reduce_scatter log2(n), rounded up; all_to_all n-1; permute 1; slice 0.

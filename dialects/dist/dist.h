@@ -32,6 +32,9 @@ inline constexpr llvm::StringLiteral kLayoutsAttr = "dist.layouts";
 // Attribute of modules: what the user says about layouts (array of RuleAttr).
 inline constexpr llvm::StringLiteral kRulesAttr = "dist.rules";
 
+// Attribute of modules: what a device of the machine computes and moves in a microsecond (DeviceAttr).
+inline constexpr llvm::StringLiteral kDeviceAttr = "dist.device";
+
 // Attributes beside a given layout: the dims to which inference may add axes (array of i64), and its priority (i64, 0 when absent; lower
 // ones propagate first). On ops one a result: an array of arrays, and an array.
 inline constexpr llvm::StringLiteral kOpenAttr = "dist.open";

@@ -151,6 +151,21 @@ def Dist_CostsAttr : Dist_Attr<"Costs", "costs"> {
   let genVerifyDecl = 1;
 }
 
+def Dist_DeviceAttr : Dist_Attr<"Device", "device"> {
+  let summary = "What a device computes and moves in a microsecond";
+  let description = [{
+    Operations on f32, operations of products of bf16 and f16, and bytes of its memory. Data for predicted times: the compiler fills it in
+    from its machine model or from the job, as `dist.device` of the module.
+
+        #dist.device<flops_per_us = 100000, narrow_flops_per_us = 100000, bytes_per_us = 20000>
+
+    **Constraints:** (C1) rates >= 1.
+  }];
+  let parameters = (ins "int64_t":$flops_per_us, "int64_t":$narrow_flops_per_us, "int64_t":$bytes_per_us);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+}
+
 def Dist_AxesAttr : TypedArrayAttrBase<StrAttr, "mesh axes, major to minor">;
 def Dist_IndexScalar : 0DTensorOf<[I64]>;
 

@@ -63,6 +63,9 @@ public:
   // are of the same kinds.
   std::optional<Plan> runnerUp(mlir::RankedTensorType type, const Layout &from, const Layout &to);
 
+  // Returns the link that a group over these axes goes by.
+  Link linkOf(llvm::ArrayRef<mlir::StringAttr> axes) const { return groupLink(mesh, links, axes); }
+
   // Returns the number of layouts from which steps were tried in all searches so far: what planning cost, on any machine.
   int64_t countExpanded() const { return expandedLayouts; }
 

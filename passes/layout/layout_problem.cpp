@@ -4,7 +4,6 @@
 
 #include "passes/layout/layout_problem.h"
 
-#include "dialects/nn/nn.h"
 #include "dialects/support/tensor_values.h"
 #include "passes/layout/given_attributes.h"
 #include "passes/layout/given_layout.h"
@@ -30,7 +29,8 @@ public:
       if (failed(tensor)) {
         return failure();
       }
-      problem.variables[variable.getSymNameAttr()] = *tensor;
+      problem.variables.emplace_back(variable, *tensor);
+      variables[variable.getSymNameAttr()] = *tensor;
     }
     for (auto function : module.getOps<func::FuncOp>()) {
       unsigned first = problem.ops.size();
@@ -98,6 +98,11 @@ private:
     if (auto ruled = dyn_cast<ShardingRuleOpInterface>(op)) {
       row.rule = ruled.getShardingRule();
     }
+    NamedAttrList attributes(op.getAttrDictionary());
+    for (StringRef name : {dist::kLayoutsAttr, dist::kOperandLayoutsAttr, dist::kOriginsAttr, dist::kExplicitAttr}) {
+      attributes.erase(name);
+    }
+    row.attributes = attributes.getDictionary(op.getContext());
     llvm::append_range(row.operands, llvm::map_range(op.getOperands(), [&](Value operand) { return problem.find(operand); }));
     return row;
   }
@@ -136,7 +141,7 @@ private:
     unsigned number = problem.ops.size() - 1;
     row.taken = std::move(taken);
     if (auto read = dyn_cast<nn::ReadOp>(op)) {
-      row.results.push_back(addValue(read, problem.variables.at(read.getVariableAttr().getAttr()), number));
+      row.results.push_back(addValue(read, variables.at(read.getVariableAttr().getAttr()), number));
       return success();
     }
     for (OpResult result : op.getResults()) {
@@ -154,7 +159,7 @@ private:
     Operation *op = operand.getOwner();
     unsigned index = operand.getOperandNumber();
     if (auto write = dyn_cast<nn::WriteOp>(op)) {
-      return std::optional(problem.variables.at(write.getVariableAttr().getAttr()));
+      return std::optional(variables.at(write.getVariableAttr().getAttr()));
     }
     FailureOr<unsigned> tensor = failure();
     if (isa<func::ReturnOp>(op)) {
@@ -190,6 +195,7 @@ private:
     return tensor;
   }
 
+  DenseMap<StringAttr, unsigned> variables;                       // tensors, by name
   DenseMap<std::pair<Attribute, Type>, unsigned> inputs, outputs; // by name and type
 };
 

@@ -7,6 +7,7 @@
 #ifndef ASHLAR_PASSES_LAYOUT_LAYOUT_PROBLEM_H
 #define ASHLAR_PASSES_LAYOUT_LAYOUT_PROBLEM_H
 
+#include "dialects/nn/nn.h"
 #include "passes/layout/factor_split.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -46,6 +47,11 @@ struct ProblemOp {
   // take an operand that; none where the op's split decides.
   llvm::SmallVector<std::optional<unsigned>> taken;
 
+  mlir::DictionaryAttr attributes; // what makes it equal to others: none of layouts
+
+  // Returns true for a constant or an index: made where it is used, in any layout.
+  bool isSource() const { return rule && operands.empty(); }
+
   // Returns the dims of operands, then results, as factors.
   llvm::SmallVector<TensorFactors> tensorFactors() const;
 };
@@ -69,7 +75,7 @@ public:
   std::vector<ProblemValue> values;
   std::vector<ProblemOp> ops;
   std::vector<ProblemProgram> programs;
-  llvm::DenseMap<mlir::StringAttr, unsigned> variables; // tensors, by name
+  std::vector<std::pair<nn::VariableOp, unsigned>> variables; // each with its tensor
 
   // Returns the number of a value.
   unsigned find(mlir::Value value) const { return valueNumbers.at(value); }

@@ -25,12 +25,11 @@ namespace {
 // Writes the layouts that inference found into the module.
 class LayoutWriter {
 public:
-  LayoutWriter(ModuleOp module, const LayoutProblem &problem, const Inference &inference)
-      : module(module), problem(problem), inference(inference) {}
+  LayoutWriter(const LayoutProblem &problem, const Inference &inference)
+      : problem(problem), inference(inference), context(problem.mesh.getContext()) {}
 
   void run() {
-    for (auto variable : module.getOps<nn::VariableOp>()) {
-      unsigned tensor = problem.variables.at(variable.getSymNameAttr());
+    for (auto [variable, tensor] : problem.variables) {
       variable->setDiscardableAttrs(describe(variable->getDiscardableAttrDictionary(), tensor));
     }
     for (const ProblemProgram &program : problem.programs) {
@@ -68,10 +67,10 @@ private:
       if (axis.op) {
         Operation *op = problem.ops[*axis.op].op;
         StringRef name = nn::getPath(op->getLoc());
-        path = name.empty() ? StringAttr() : StringAttr::get(module.getContext(), name);
+        path = name.empty() ? StringAttr() : StringAttr::get(context, name);
         kind = op->getName().getIdentifier();
       }
-      return dist::OriginAttr::get(module.getContext(), given.getSource(), axis.axis, path, kind);
+      return dist::OriginAttr::get(context, given.getSource(), axis.axis, path, kind);
     }
     return {};
   }
@@ -79,7 +78,6 @@ private:
   // Returns where the layout of a tensor came from, axis by axis: one origin without an axis where all came from one place. Empty when
   // nothing is known, or to say.
   ArrayAttr makeOrigin(unsigned tensor) {
-    MLIRContext *context = module.getContext();
     SmallVector<Attribute> known, places;
     for (const AxisOrigin &axis : inference.getOrigins(tensor)) {
       if (dist::OriginAttr origin = findOrigin(axis)) {
@@ -97,11 +95,11 @@ private:
     list.erase(dist::kOpenAttr);
     list.erase(dist::kPriorityAttr);
     list.erase(dist::kOriginAttr);
-    list.set(dist::kLayoutAttr, dist::LayoutAttr::get(module.getContext(), inference.getLayout(tensor)));
+    list.set(dist::kLayoutAttr, dist::LayoutAttr::get(context, inference.getLayout(tensor)));
     if (ArrayAttr origin = makeOrigin(tensor); !origin.empty()) {
       list.set(dist::kOriginAttr, origin);
     }
-    return list.getDictionary(module.getContext());
+    return list.getDictionary(context);
   }
 
   void writeOp(const ProblemOp &row) {
@@ -125,9 +123,9 @@ private:
     }
   }
 
-  ModuleOp module;
   const LayoutProblem &problem;
   const Inference &inference;
+  MLIRContext *context;
 };
 
 // Returns the problem of a module all of whose ops can be inferred through.
@@ -142,7 +140,7 @@ FailureOr<LayoutProblem> createInferable(ModuleOp module, MeshAttr mesh, bool sp
       return op.op->emitOpError("has no sharding rule, so its layouts cannot be inferred");
     }
   }
-  for (auto [name, number] : problem->variables) {
+  for (auto [variable, number] : problem->variables) {
     ProblemTensor &tensor = problem->tensors[number];
     if (!tensor.given && !splitVariables) {
       int64_t rank = tensor.type.getRank();
@@ -168,7 +166,7 @@ struct PropagateLayouts : impl::PropagateLayoutsPassBase<PropagateLayouts> {
       }
       Inference inference(*problem);
       inference.run();
-      LayoutWriter(getOperation(), *problem, inference).run();
+      LayoutWriter(*problem, inference).run();
       // All that has a layout by now is given in the next round.
     } while (expandSplitOps(getOperation(), mesh));
   }

@@ -6,6 +6,7 @@
 
 #include "compiler/pipelines/pipelines.h"
 #include "compiler/reference/equivalence.h"
+#include "passes/layout/price.h"
 #include "test/fuzz/executable.h"
 #include "test/fuzz/random_program.h"
 #include "test/unit/layout/partitioned.h"
@@ -127,10 +128,51 @@ Verdict compare(ModuleOp before, ModuleOp after, int64_t ranks, FirstError &erro
   return verdict;
 }
 
+// Adds the passes up to inference for a program with a mesh, and says on it what its links and devices cost.
+pipelines::Variant addLayoutPasses(OpPassManager &passes, ModuleOp program) {
+  pipelines::Variant variant = test::variantOf(program, program->hasAttr(kSplitVariablesAttr));
+  pipelines::attachMachine(program, variant, job::Job());
+  pipelines::addLayoutPasses(passes, variant, job::Job());
+  return variant;
+}
+
+// Compares the bytes that a device sends in each program by the price of its layouts with what the partitioned programs send; returns what
+// differs. Failure, with an error, when a pass fails.
+FailureOr<std::string> comparePrice(ModuleOp program) {
+  OwningOpRef<ModuleOp> after = program.clone();
+  PassManager layout(program.getContext()), dist(program.getContext());
+  pipelines::addDistPasses(dist, addLayoutPasses(layout, *after));
+  if (failed(layout.run(*after))) {
+    return failure();
+  }
+  dist::MeshOp mesh = dist::findMesh(*after);
+  FailureOr<layout::LayoutProblem> problem = layout::LayoutProblem::create(*after, mesh.getMesh());
+  if (failed(problem)) {
+    return failure();
+  }
+  dist::Planner planner(mesh);
+  FailureOr<layout::Assignment> assignment = layout::decide(*problem, planner);
+  if (failed(assignment)) {
+    return failure();
+  }
+  layout::Price price = layout::price(*problem, *assignment, planner, dist::findDeviceRates(*after));
+  if (failed(dist.run(*after))) {
+    return failure();
+  }
+  for (auto [function, priced] : llvm::zip_equal(after->getOps<func::FuncOp>(), price.programs)) {
+    int64_t sent = 0;
+    function.walk([&](dist::CollectiveOpInterface op) { sent += dist::collectiveBytes(op); });
+    if (sent != priced.bytesSent) {
+      return llvm::formatv("@{0} sends {1} bytes, its price says {2}", function.getName(), sent, priced.bytesSent).str();
+    }
+  }
+  return std::string();
+}
+
 } // namespace
 
 StringRef nameOf(FailureKind kind) {
-  constexpr StringLiteral kNames[] = {"none",  "program",    "passes",    "run",   "difference",
+  constexpr StringLiteral kNames[] = {"none",  "program",    "passes",    "price", "run",    "difference",
                                       "lower", "executable", "undecided", "crash", "timeout"};
   return kNames[static_cast<size_t>(kind)];
 }
@@ -151,10 +193,7 @@ std::string Verdict::signature() const {
 }
 
 void addDistPasses(OpPassManager &passes, ModuleOp program) {
-  pipelines::Variant variant = test::variantOf(program, program->hasAttr(kSplitVariablesAttr));
-  pipelines::attachMesh(program, variant, job::Job());
-  pipelines::addLayoutPasses(passes, variant, job::Job());
-  pipelines::addDistPasses(passes, variant);
+  pipelines::addDistPasses(passes, addLayoutPasses(passes, program));
 }
 
 Verdict checkProgram(ModuleOp program, const CheckOptions &options) {
@@ -172,6 +211,12 @@ Verdict checkProgram(ModuleOp program, const CheckOptions &options) {
   options.addPasses ? options.addPasses(dist, *after) : addDistPasses(dist, *after);
   if (failed(dist.run(*after))) {
     return {FailureKind::Passes, error.text};
+  }
+  if (!options.addPasses) {
+    FailureOr<std::string> fault = comparePrice(program);
+    if (failed(fault) || !fault->empty()) {
+      return {FailureKind::Price, failed(fault) ? error.text : *fault};
+    }
   }
   countOps(*after, "dist", options.census);
   Verdict verdict = compare(program, *after, mesh.getMesh().numDevices(), error);

@@ -30,6 +30,7 @@ enum class FailureKind {
   None,
   Program,    // the program itself is none: it does not verify, or one rank cannot run it
   Passes,     // a pass of layout or partition reports an error
+  Price,      // a program sends other bytes than the price of its layouts says
   Run,        // the partitioned program cannot be run, or ranks disagree on what they all hold
   Difference, // other numbers
   Lower,      // a pass of lowering reports an error

@@ -17,6 +17,8 @@ STRUCTURE = {"Constant", "Gradient", "Read", "Variable", "Write"}
 ALLOWED = {
     "passes/layout/delay_reductions.cpp": ("Add", "regroups the terms of a sum"),
     "passes/layout/lift_hybrid.cpp": ("Index Random Slice", "makes what counts elements of a piece count those of the whole"),
+    "passes/layout/local_program.cpp": ("Index Reshape Slice", "foresees what partitioning and folding make of them"),
+    "passes/layout/price.cpp": ("Reshape", "another name of the same bytes"),
     "passes/lower/calls/library_product.cpp": ("Add Broadcast Cast Gelu MatMul Relu Sigmoid Tanh", "the grammar of a library call"),
     "passes/lower/calls/library_product.h": ("MatMul", "the same"),
     "passes/lower/fusion": ("Add Broadcast Cast MatMul Reduce Reshape ScatterAdd Transpose", "what begins a kernel or a call, and its forms"),

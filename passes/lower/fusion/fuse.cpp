@@ -61,6 +61,9 @@ public:
       assign(op);
     }
     for (auto &group : groups) {
+      repeatRows(*group);
+    }
+    for (auto &group : groups) {
       if (!group->ops.empty()) {
         outline(*group);
       }
@@ -224,6 +227,37 @@ private:
     }
     add(*group, op);
     return true;
+  }
+
+  // A row value that a group repeats along its row is repeated again by other kernels that read it so: they get the row value, which is
+  // smaller.
+  void repeatRows(Group &group) {
+    for (size_t i = 0; i < group.ops.size(); ++i) {
+      auto broadcast = dyn_cast<nn::BroadcastOp>(group.ops[i]);
+      if (!broadcast || !isIn(group, broadcast.getInput())) {
+        continue;
+      }
+      llvm::SmallSetVector<Group *, 2> readers;
+      for (Operation *user : broadcast->getUsers()) {
+        readers.insert(groupOf.lookup(user));
+      }
+      readers.remove(&group);
+      auto takes = [&](Group *reader) {
+        KernelSize size = reader ? reader->size : KernelSize();
+        size.code += lower::codeOf(*broadcast);
+        return reader && !reader->isGemm() && size.fits();
+      };
+      if (readers.empty() || !llvm::all_of(readers, takes)) {
+        continue;
+      }
+      OpBuilder builder(broadcast);
+      Operation *copy = builder.clone(*broadcast);
+      views.note(*copy);
+      broadcast.getResult().replaceUsesWithIf(copy->getResult(0), [&](OpOperand &use) { return groupOf.lookup(use.getOwner()) != &group; });
+      for (Group *reader : readers) {
+        reader->size.code += lower::codeOf(*broadcast);
+      }
+    }
   }
 
   // What is too large to be copied into its readers begins a loop.

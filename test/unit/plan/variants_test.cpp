@@ -82,7 +82,7 @@ TEST_CASE("variants: what is known of the machine stands on the mesh, a new one 
   for (const char *text : {"module {}", "module { dist.mesh @mine <[\"dp\" = 2, \"tp\" = 2]> }"}) {
     INFO(text);
     OwningOpRef<ModuleOp> module = test::parse(text);
-    pipelines::attachMesh(*module, variant, job);
+    pipelines::attachMachine(*module, variant, job);
     REQUIRE(count<dist::MeshOp>(*module) == 1);
     dist::MeshOp mesh = dist::findMesh(*module);
     REQUIRE(succeeded(mesh.verify()));

@@ -1,0 +1,412 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Partitioning in numbers: a value of a device is known by the op and operands that it comes from, so what partitioning merges is one
+// number here. What it leaves out (simplify_collectives.cpp) is the same two patterns.
+
+#include "passes/layout/local_program.h"
+
+#include "dialects/dist/single_step.h"
+#include "dialects/nn/nn.h"
+#include "dialects/support/element_type.h"
+#include "dialects/support/op_interfaces.h"
+#include "dialects/support/tensor_values.h"
+
+#include <map>
+
+using namespace mlir;
+
+namespace ashlar::layout {
+
+namespace {
+
+// Returns the operations of a processor that an element of this cost takes, a rough count.
+int64_t flopsOf(Cost cost) {
+  switch (cost) {
+  case Cost::Free:
+    return 0;
+  case Cost::Simple:
+    return 1;
+  case Cost::Contraction:
+    return 2;
+  case Cost::Division:
+    return 8;
+  case Cost::Function:
+    return 16;
+  case Cost::LongFunction:
+    return 32;
+  case Cost::Random:
+    return 64;
+  }
+  llvm_unreachable("unknown cost");
+}
+
+// Enters what an op computes: its elements are all combinations of its factors where it contracts or reduces, else those of its results.
+void countFlops(LocalOp &local, ArrayRef<RankedTensorType> operands, ArrayRef<RankedTensorType> results) {
+  auto compute = dyn_cast<ComputeOpInterface>(local.op);
+  if (!compute || results.empty()) {
+    return;
+  }
+  __int128 elements = 0;
+  auto add = [&](RankedTensorType type) { elements = std::max<__int128>(elements, type.getNumElements()); };
+  llvm::for_each(results, add);
+  if (!isa<IndexingOpInterface>(local.op)) {
+    llvm::for_each(operands, add);
+  }
+  if (compute.getCost() == Cost::Contraction) {
+    // Each factor of a contraction is a dim of two of its three tensors: batch dims are one of all three.
+    ShardingRule rule = cast<ShardingRuleOpInterface>(local.op).getShardingRule();
+    SmallVector<int64_t> sizes(rule.factors.size(), 1);
+    for (auto [tensor, type] : llvm::zip_equal(rule.operands, operands)) {
+      for (auto [dim, size] : llvm::zip_equal(tensor, type.getShape())) {
+        if (!dim.empty()) {
+          sizes[dim.front()] = size;
+        }
+      }
+    }
+    elements = 1;
+    llvm::for_each(sizes, [&](int64_t size) { elements = std::min<__int128>(elements * size, INT64_MAX / 64); });
+  }
+  local.flops = static_cast<int64_t>(std::min<__int128>(elements, INT64_MAX / 64)) * flopsOf(compute.getCost());
+  local.isNarrow = llvm::all_of(operands, [](RankedTensorType type) { return type.getElementTypeBitWidth() == 16; });
+}
+
+// Returns the program without what no output needs.
+LocalProgram withoutUnused(LocalProgram program) {
+  std::vector<bool> used(program.values.size(), false);
+  std::vector<LocalOp> kept;
+  for (LocalOp &op : llvm::reverse(program.ops)) {
+    bool hasEffect = op.results.empty() || (op.op && isa<nn::GradientOp>(op.op));
+    if (hasEffect || llvm::any_of(op.results, [&](unsigned value) { return used[value]; })) {
+      llvm::for_each(op.operands, [&](unsigned value) { used[value] = true; });
+      kept.push_back(std::move(op));
+    }
+  }
+  std::reverse(kept.begin(), kept.end());
+  program.ops = std::move(kept);
+  for (auto [number, op] : llvm::enumerate(program.ops)) {
+    llvm::for_each(op.results, [&, number = number](unsigned value) { program.makers[value] = number; });
+  }
+  return program;
+}
+
+// Builds the program of one device from an assignment.
+class LocalBuilder {
+public:
+  LocalBuilder(const LayoutProblem &problem, const Assignment &assignment, dist::Planner &planner)
+      : problem(problem), mesh(problem.mesh), assignment(assignment), planner(planner) {}
+
+  LocalProgram run(const ProblemProgram &program) {
+    for (BlockArgument argument : func::FuncOp(program.function).getArguments()) {
+      unsigned number = problem.find(argument);
+      Layout layout = assignment.made(number).getLayout();
+      held[{number, 0}] = addValue(dist::localType(mesh, problem.typeOf(number), layout), axesOf(layout));
+      redistribute(number);
+    }
+    for (unsigned op : orderOf(program, assignment)) {
+      addOp(op);
+    }
+    return withoutUnused(std::move(local));
+  }
+
+private:
+  using AxisSet = uint64_t; // one bit an axis of the mesh
+
+  // What makes two values one: the op, what it takes and what it gives.
+  using Key = std::tuple<const void *, const void *, SmallVector<unsigned>, SmallVector<const void *>>;
+
+  AxisSet axesOf(ArrayRef<StringAttr> axes) const {
+    AxisSet set = 0;
+    for (StringAttr axis : axes) {
+      set |= AxisSet(1) << *mesh.findAxis(axis);
+    }
+    return set;
+  }
+  AxisSet axesOf(const Layout &layout) const {
+    AxisSet set = axesOf(layout.partial);
+    llvm::for_each(layout.dims, [&](const AxisList &axes) { set |= axesOf(axes); });
+    return set;
+  }
+
+  unsigned addValue(RankedTensorType type, AxisSet axes) {
+    local.values.push_back(type);
+    local.makers.emplace_back();
+    varying.push_back(axes);
+    return local.values.size() - 1;
+  }
+
+  // Adds an op with results of these types, or returns the results of the one that is equal.
+  SmallVector<unsigned> add(const Key &key, LocalOp op, ArrayRef<RankedTensorType> types, AxisSet axes) {
+    auto [known, isNew] = equal.try_emplace(key);
+    if (isNew) {
+      for (RankedTensorType type : types) {
+        known->second.push_back(addValue(type, axes));
+        local.makers.back() = local.ops.size();
+      }
+      op.results = known->second;
+      local.ops.push_back(std::move(op));
+    }
+    return known->second;
+  }
+
+  void addOp(unsigned number) {
+    const ProblemOp &row = problem.ops[number];
+    if (isa<dist::RedistributeOp>(row.op)) { // that the model places
+      Layout from = assignment.taken(number, 0).getLayout(), to = assignment.made(row.results.front()).getLayout();
+      std::optional<dist::Step> step = dist::findSingleStep(from, to);
+      Place input = assignment.inputs[number].front();
+      held[{row.results.front(), 0}] =
+          addStep(*step, problem.typeOf(row.results.front()), from, held.at({input.value, input.holding}), row.op);
+    } else {
+      addCompute(number);
+    }
+    llvm::for_each(row.results, [&](unsigned value) { redistribute(value); });
+  }
+
+  void addCompute(unsigned number) {
+    const ProblemOp &row = problem.ops[number];
+    if (row.isSource() && row.results.size() == 1) {
+      held[{row.results.front(), 0}] = addSource(number, assignment.made(row.results.front()));
+      return;
+    }
+    LocalOp op;
+    op.op = row.op;
+    AxisSet axes = 0;
+    SmallVector<RankedTensorType> operandTypes, resultTypes;
+    for (Place place : assignment.inputs[number]) {
+      op.operands.push_back(held.at({place.value, place.holding}));
+      axes |= varying[op.operands.back()];
+      operandTypes.push_back(local.values[op.operands.back()]);
+    }
+    SmallVector<const void *> types;
+    for (unsigned value : row.results) {
+      resultTypes.push_back(dist::localType(mesh, problem.typeOf(value), assignment.made(value).getLayout()));
+      types.push_back(resultTypes.back().getAsOpaquePointer());
+    }
+    if (isa<nn::ReshapeOp>(row.op)) { // folded on local shapes: one of a reshape, and one that changes nothing on a device
+      std::optional<unsigned> maker = local.makers[op.operands.front()];
+      if (maker && isa_and_nonnull<nn::ReshapeOp>(local.ops[*maker].op)) {
+        op.operands = local.ops[*maker].operands;
+      }
+      if (local.values[op.operands.front()] == resultTypes.front()) {
+        held[{row.results.front(), 0}] = op.operands.front();
+        return;
+      }
+    }
+    if (isa<nn::ReadOp>(row.op)) {
+      axes = axesOf(assignment.made(row.results.front()).getLayout());
+    }
+    countFlops(op, operandTypes, resultTypes);
+    axes |= addPlace(number, types);
+    const void *name = row.op->getName().getAsOpaquePointer(), *attributes = row.attributes.getAsOpaquePointer();
+    bool isPure = !row.results.empty() && !isa<nn::GradientOp>(row.op);
+    Key key{name, isPure ? attributes : row.op, op.operands, types};
+    for (auto [value, made] : llvm::zip(row.results, add(key, std::move(op), resultTypes, axes))) {
+      held[{value, 0}] = made;
+    }
+  }
+
+  // Adds to a key what tells ops apart whose operands and local types are equal: which piece of the whole they compute. Returns the axes
+  // along which the result varies because of it.
+  AxisSet addPlace(unsigned number, SmallVectorImpl<const void *> &key) {
+    const ProblemOp &row = problem.ops[number];
+    AxisSet axes = 0;
+    auto addLayout = [&](RankedTensorType type, dist::LayoutAttr layout, bool always) {
+      bool isUneven = false;
+      for (auto [size, list] : llvm::zip_equal(type.getShape(), layout.getLayout().dims)) {
+        isUneven |= !dist::isEven(mesh, size, list);
+      }
+      if (always || isUneven) {
+        key.push_back(type.getAsOpaquePointer());
+        key.push_back(layout.getAsOpaquePointer());
+        axes |= axesOf(layout.getLayout());
+      }
+    };
+    bool isNumbered = isa<IndexingOpInterface, nn::SliceOp>(row.op);
+    bool masks = row.rule && llvm::any_of(row.rule->factors, [](const Factor &factor) { return factor.kind == FactorKind::Reduction; });
+    if (row.rule && (isNumbered || masks)) {
+      for (unsigned operand = 0; operand < row.operands.size(); ++operand) {
+        addLayout(problem.typeOf(row.operands[operand]), assignment.taken(number, operand), isNumbered);
+      }
+      for (unsigned value : row.results) {
+        addLayout(problem.typeOf(value), assignment.made(value), isNumbered);
+      }
+    }
+    return axes;
+  }
+
+  // Adds the redistributions of a value, step by step. Constants and indices are made again.
+  void redistribute(unsigned number) {
+    std::optional<unsigned> maker = problem.values[number].maker;
+    const Holdings &holdings = assignment.values[number];
+    RankedTensorType global = problem.typeOf(number);
+    assignment.forEachRedistribution(number, [&](unsigned place) {
+      const Holding &holding = holdings[place];
+      if (maker && problem.ops[*maker].isSource()) {
+        held[{number, place}] = addSource(*maker, holding.layout);
+        return;
+      }
+      Layout layout = dist::withoutUnitAxes(mesh, holdings[holding.parent].layout.getLayout());
+      unsigned value = held.at({number, holding.parent});
+      for (const dist::Step &step : planner.plan(global, layout, dist::withoutUnitAxes(mesh, holding.layout.getLayout())).steps) {
+        value = addStep(step, global, layout, value, /*placed=*/nullptr);
+        layout = dist::applyStep(layout, step);
+      }
+      held[{number, place}] = value;
+    });
+  }
+
+  // Returns what one element of the constant is, if all are equal.
+  static DenseElementsAttr splatOf(Operation *op) {
+    auto constant = dyn_cast<nn::ConstantOp>(op);
+    auto dense = constant ? dyn_cast<DenseElementsAttr>(constant.getValue()) : DenseElementsAttr();
+    return dense && dense.isSplat() ? dense : DenseElementsAttr();
+  }
+
+  // Adds a constant or an index in a layout.
+  unsigned addSource(unsigned number, dist::LayoutAttr layout) {
+    const ProblemOp &row = problem.ops[number];
+    RankedTensorType global = problem.typeOf(row.results.front());
+    DenseElementsAttr splat = splatOf(row.op);
+    // Of other constants each device takes its piece.
+    Layout at = isa<nn::ConstantOp>(row.op) && !splat ? Layout::replicated(global.getRank()) : layout.getLayout();
+    RankedTensorType type = dist::localType(mesh, global, at);
+    LocalOp op;
+    op.op = row.op;
+    SmallVector<const void *> key = {type.getAsOpaquePointer()};
+    if (isa<nn::IndexOp>(row.op)) {
+      key.push_back(layout.getAsOpaquePointer());
+    }
+    Attribute content = splat ? Attribute(splat.resizeSplat(type)) : row.attributes;
+    AxisSet varies = isa<nn::IndexOp>(row.op) ? axesOf(at) : 0;
+    unsigned value =
+        add({row.op->getName().getAsOpaquePointer(), content.getAsOpaquePointer(), {}, key}, std::move(op), type, varies).front();
+    for (auto [dim, axes] : llvm::enumerate(layout.getLayout().dims)) {
+      if (at.dims[dim].empty() && !axes.empty()) {
+        dist::Step step;
+        step.axes = axes;
+        step.dim = dim;
+        value = addStep(step, global, at, value, /*placed=*/nullptr);
+        at = dist::applyStep(at, step);
+      }
+    }
+    return value;
+  }
+
+  // Adds a step on a local value and returns its result; what takes a collective back is the value before it. `placed`: the op of a model
+  // that places the step itself.
+  unsigned addStep(const dist::Step &step, RankedTensorType global, const Layout &from, unsigned input, Operation *placed) {
+    Layout to = dist::applyStep(from, step);
+    RankedTensorType type = dist::localType(mesh, global, to);
+    AxisSet axes = axesOf(step.axes);
+    int64_t group = mesh.groupSize(step.axes);
+    // Whether pieces are cut, or joined, without padding in between.
+    auto isExact = [&](RankedTensorType whole, RankedTensorType piece) {
+      return whole.getDimSize(step.dim) == piece.getDimSize(step.dim) * group;
+    };
+    std::optional<unsigned> maker = local.makers[input];
+    const auto *before = maker && steps.count(*maker) ? &steps.at(*maker) : nullptr;
+    bool undoes = before && !placed && before->dim == step.dim && before->axes == step.axes;
+    if (undoes && step.kind == CollectiveKind::Slice && before->kind == CollectiveKind::AllGather && !isPlaced.contains(*maker)) {
+      unsigned whole = local.ops[*maker].operands.front();
+      if (isExact(local.values[input], local.values[whole]) && isExact(local.values[input], type)) {
+        return whole;
+      }
+    }
+    if (undoes && step.kind == CollectiveKind::AllGather && before->kind == CollectiveKind::Slice) {
+      unsigned whole = local.ops[*maker].operands.front();
+      if ((varying[whole] & axes) == 0) {
+        // The padding that was put on before and taken off behind makes it another value to partitioning.
+        return isExact(local.values[whole], local.values[input]) ? whole : addAlias(whole);
+      }
+    }
+    LocalOp op;
+    op.kind = step.kind;
+    op.operands = {input};
+    setCost(op, step, local.values[input], type);
+    bool isJoined = step.kind == CollectiveKind::AllReduce || step.kind == CollectiveKind::AllGather;
+    AxisSet varies = isJoined ? varying[input] & ~axes : varying[input] | axes;
+    SmallVector<const void *> key = {type.getAsOpaquePointer(), dist::LayoutAttr::get(mesh.getContext(), from).getAsOpaquePointer(),
+                                     dist::LayoutAttr::get(mesh.getContext(), to).getAsOpaquePointer()};
+    unsigned next = local.ops.size();
+    unsigned result = add({nullptr, placed ? mesh.getAsOpaquePointer() : nullptr, {input}, key}, std::move(op), type, varies).front();
+    if (local.ops.size() > next) {
+      steps.emplace(next, step);
+      if (placed) {
+        isPlaced.insert(next);
+      }
+    }
+    return result;
+  }
+
+  unsigned addAlias(unsigned value) {
+    LocalOp op;
+    op.operands = {value};
+    return add({nullptr, nullptr, {value}, {}}, std::move(op), local.values[value], varying[value]).front();
+  }
+
+  // Enters what a collective sends. A dim that is cut is padded first.
+  void setCost(LocalOp &op, const dist::Step &step, RankedTensorType operand, RankedTensorType result) const {
+    if (step.kind == CollectiveKind::Slice) {
+      return;
+    }
+    int64_t group = mesh.groupSize(step.axes);
+    SmallVector<int64_t> shape(operand.getShape());
+    if (step.kind == CollectiveKind::ReduceScatter || step.kind == CollectiveKind::AllToAll) {
+      shape[step.dim] = result.getDimSize(step.dim) * group;
+    }
+    int64_t bytes = byteSize(operand.clone(shape));
+    op.bytes = dist::collectiveBytes(step.kind, bytes, group);
+    op.timePs = dist::collectiveTimePs(step.kind, bytes, group, planner.linkOf(step.axes));
+  }
+
+  const LayoutProblem &problem;
+  MeshAttr mesh;
+  const Assignment &assignment;
+  dist::Planner &planner;
+  LocalProgram local;
+  std::vector<AxisSet> varying;                           // the axes along which devices may hold different elements of each value
+  std::map<Key, SmallVector<unsigned>> equal;             // results, by what makes them
+  std::map<std::pair<unsigned, unsigned>, unsigned> held; // values, by value of the problem and holding
+  std::map<unsigned, dist::Step> steps;                   // of ops that are one
+  DenseSet<unsigned> isPlaced;                            // those that the model places
+};
+
+} // namespace
+
+LocalProgram localProgram(const LayoutProblem &problem, const ProblemProgram &program, const Assignment &assignment,
+                          dist::Planner &planner) {
+  return LocalBuilder(problem, assignment, planner).run(program);
+}
+
+LocalProgram localProgram(func::FuncOp function) {
+  LocalProgram local;
+  DenseMap<Value, unsigned> numbers;
+  auto add = [&](Value value, std::optional<unsigned> maker) {
+    local.values.push_back(typeOf(value));
+    local.makers.push_back(maker);
+    return numbers[value] = local.values.size() - 1;
+  };
+  llvm::for_each(function.getArguments(), [&](BlockArgument argument) { add(argument, std::nullopt); });
+  for (Operation &op : function.front()) {
+    LocalOp &row = local.ops.emplace_back();
+    row.op = &op;
+    SmallVector<RankedTensorType> operands, results;
+    for (Value operand : op.getOperands()) {
+      row.operands.push_back(numbers.at(operand));
+      operands.push_back(typeOf(operand));
+    }
+    for (Value result : op.getResults()) {
+      row.results.push_back(add(result, local.ops.size() - 1));
+      results.push_back(typeOf(result));
+    }
+    if (auto collective = dyn_cast<dist::CollectiveOpInterface>(op)) {
+      row.kind = collective.getCollectiveKind();
+      row.bytes = dist::collectiveBytes(collective);
+      row.timePs = dist::collectiveTimePs(collective);
+    }
+    countFlops(row, operands, results);
+  }
+  return withoutUnused(std::move(local));
+}
+
+} // namespace ashlar::layout

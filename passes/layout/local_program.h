@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What one device computes and sends, as numbers: the program that partitioning will make of an assignment, or has made, without its IR.
+// Prices are read off it.
+
+#ifndef ASHLAR_PASSES_LAYOUT_LOCAL_PROGRAM_H
+#define ASHLAR_PASSES_LAYOUT_LOCAL_PROGRAM_H
+
+#include "passes/layout/assignment.h"
+
+namespace ashlar::layout {
+
+// An op of one device, a step of a redistribution, or, with neither op nor kind, another name of its operand.
+struct LocalOp {
+  mlir::Operation *op = nullptr;
+  std::optional<CollectiveKind> kind;            // of a step, or of a collective
+  llvm::SmallVector<unsigned> operands, results; // numbers of values
+  int64_t bytes = 0, timePs = 0;                 // of a step or collective: that a device sends, and how long it takes
+  int64_t flops = 0;                             // additions, multiplications and the like that the device computes
+  bool isNarrow = false;                         // that they are on types of 16 bits
+};
+
+struct LocalProgram {
+  std::vector<LocalOp> ops;                    // in program order; nothing that no output needs
+  std::vector<mlir::RankedTensorType> values;  // the local types
+  std::vector<std::optional<unsigned>> makers; // of each value: its op; none for an argument
+};
+
+// Returns the program that an assignment is partitioned into: redistributions are the steps of their plans, equal ops are one, pairs of
+// collectives that undo each other are left out.
+LocalProgram localProgram(const LayoutProblem &problem, const ProblemProgram &program, const Assignment &assignment,
+                          dist::Planner &planner);
+
+// Returns the program of one device that a function holds. Assumes that it was partitioned, or that there is one device.
+LocalProgram localProgram(mlir::func::FuncOp function);
+
+} // namespace ashlar::layout
+
+#endif // ASHLAR_PASSES_LAYOUT_LOCAL_PROGRAM_H

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What an assignment costs: the time of a step, the bytes that a device sends, the memory that it needs. The IR is not touched.
+
+#ifndef ASHLAR_PASSES_LAYOUT_PRICE_H
+#define ASHLAR_PASSES_LAYOUT_PRICE_H
+
+#include "dialects/dist/device_rates.h"
+#include "passes/layout/local_program.h"
+
+namespace ashlar::layout {
+
+struct ProgramPrice {
+  int64_t computePs = 0; // of the kernels and library calls, one after the other
+  int64_t sendPs = 0;    // of the collectives
+  int64_t bytesSent = 0; // by a device
+  int64_t peakBytes = 0; // of the values that are alive at once and have no name; variables, inputs and outputs do not count
+
+  int64_t timePs() const { return computePs + sendPs; }
+};
+
+struct Price {
+  llvm::SmallVector<ProgramPrice> programs;                         // as the problem has them
+  int64_t parameterBytes = 0, stateBytes = 0, inputOutputBytes = 0; // of a device
+
+  // Returns the bytes that a device needs: programs run one at a time.
+  int64_t memoryBytes() const;
+};
+
+// Prices a program on devices of these rates.
+//
+// Time: ops that generated kernels can hold are one kernel between two library calls or collectives; it takes the time of its arithmetic or
+// of the memory that it reads and writes, whichever is longer. Memory: a value lies in memory when something outside of its kernel reads
+// it, from there on to its last reader; one that dies in a kernel makes room for one that the kernel makes, and updates are in place.
+ProgramPrice priceProgram(const LocalProgram &program, const dist::DeviceRates &rates);
+
+// Prices an assignment. `planner` is that of the mesh.
+Price price(const LayoutProblem &problem, const Assignment &assignment, dist::Planner &planner, const dist::DeviceRates &rates);
+
+} // namespace ashlar::layout
+
+#endif // ASHLAR_PASSES_LAYOUT_PRICE_H

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a price says of the example jobs, against what lowering plans for them.
+
+#include "compiler/frontend/import.h"
+#include "compiler/job/job.h"
+#include "compiler/pipelines/local_model.h"
+#include "compiler/pipelines/pipelines.h"
+#include "dialects/dist/device_rates.h"
+#include "dialects/exec/exec.h"
+#include "passes/layout/price.h"
+#include "test/unit/layout/partitioned.h"
+#include "test/unit/reference/parsed_module.h"
+#include "tools/ashlar_zoo/models.h"
+#include "tools/ashlar_zoo/write_model.h"
+
+#include "mlir/AsmParser/AsmParser.h"
+#include "mlir/Pass/PassManager.h"
+
+#include <catch2/catch.hpp>
+
+#include <cmath>
+#include <filesystem>
+
+using namespace mlir;
+
+namespace ashlar::test {
+
+namespace {
+
+onnx::ModelProto modelOf(const std::string &job) {
+  if (job == "linear") {
+    return zoo::makeLinear({});
+  }
+  if (job == "mlp_hybrid") {
+    return zoo::makeHybridMlp(512, 4);
+  }
+  return job.find("transformer") == 0 ? zoo::makeTransformer({}, {}) : zoo::makeMlp({}, 3, 512);
+}
+
+// A job of docs/jobs on its way through the compiler.
+struct Placed {
+  job::Job job;
+  pipelines::Variant variant;
+  OwningOpRef<ModuleOp> module;
+};
+
+// Returns the job's programs with all layouts inferred, on global shapes.
+Placed inferLayouts(const std::string &name) {
+  llvm::Expected<job::Job> parsed = job::parseJob(std::string(ASHLAR_SOURCE_DIR) + "/docs/jobs/" + name + ".txtpb");
+  REQUIRE(static_cast<bool>(parsed));
+  REQUIRE(!job::checkJob(*parsed));
+  std::string path = (std::filesystem::temp_directory_path() / ("ashlar_price_" + name + ".onnx")).string();
+  REQUIRE(zoo::writeModel(modelOf(name), path).empty());
+  frontend::ImportOptions options = frontend::makeImportOptions(*parsed);
+  bool isHybrid = job::effectiveMode(*parsed) == job::HYBRID;
+  if (isHybrid) {
+    FailureOr<frontend::LocalModel> local = pipelines::describeLocalModel(*parsed, &context());
+    REQUIRE(succeeded(local));
+    options.local = *local;
+  }
+  llvm::Expected<OwningOpRef<ModuleOp>> module = frontend::importOnnx(path, options, &context());
+  std::filesystem::remove(path);
+  REQUIRE(static_cast<bool>(module));
+  Placed placed{*parsed, pipelines::listVariants(*parsed).variants.front(), std::move(*module)};
+  pipelines::attachRules(*placed.module, placed.job);
+  PassManager passes(&context());
+  if (isHybrid) {
+    pipelines::addHybridPasses(passes);
+  }
+  pipelines::addTrainPasses(passes, placed.job);
+  pipelines::addLayoutPasses(passes, placed.variant, placed.job);
+  pipelines::attachMachine(*placed.module, placed.variant, placed.job);
+  REQUIRE(succeeded(passes.run(*placed.module)));
+  return placed;
+}
+
+layout::Price priceOf(ModuleOp module) {
+  dist::MeshOp mesh = dist::findMesh(module);
+  FailureOr<layout::LayoutProblem> problem = layout::LayoutProblem::create(module, mesh.getMesh());
+  REQUIRE(succeeded(problem));
+  dist::Planner planner(mesh);
+  FailureOr<layout::Assignment> assignment = layout::decide(*problem, planner);
+  REQUIRE(succeeded(assignment));
+  return layout::price(*problem, *assignment, planner, dist::findDeviceRates(module));
+}
+
+} // namespace
+
+TEST_CASE("price: the memory of the example jobs is what is planned, within 5 %", "[plan][price]") {
+  std::string name = GENERATE("mlp", "mlp_2d", "mlp_hybrid", "mlp_mindspore", "mlp_tensor_parallel", "transformer_tensor_parallel",
+                              "transformer_sequence_parallel");
+  INFO(name);
+  Placed placed = inferLayouts(name);
+  int64_t priced = priceOf(*placed.module).memoryBytes();
+  PassManager passes(&context());
+  pipelines::addDistPasses(passes, placed.variant);
+  pipelines::addLowerPasses(passes, placed.variant);
+  REQUIRE(succeeded(passes.run(*placed.module)));
+  auto variant = *placed.module->getOps<exec::VariantOp>().begin();
+  auto planned = static_cast<int64_t>(variant.getArenaBytes());
+  INFO("priced " << priced << ", planned " << planned);
+  CHECK(std::abs(priced - planned) <= planned / 20);
+}
+
+// By hand. One product of 8 x 4 by 4 x 16 on two devices, the batch split: 4 x 4 by 4 x 16 on each, 512 operations, which read 64 and 256
+// bytes and write 256. The sum over the batch of its result is 16 numbers, reduced in a kernel that reads the product again, and sent once.
+TEST_CASE("price: times and bytes of a small program", "[plan][price]") {
+  OwningOpRef<ModuleOp> module = parse(R"(
+    dist.mesh @mesh <["dp" = 2]> {costs = #dist.costs<latency_ns = [100], bytes_per_us = [1000]>}
+    nn.variable @w trainable : tensor<4x16xf32>
+    func.func @forward(%x: tensor<8x4xf32> {dist.layout = #dist.layout<[{"dp"}, {}]>}) -> (tensor<16xf32> {dist.layout = #dist.layout<[{}]>}) {
+      %w = nn.read @w : tensor<4x16xf32>
+      %y = nn.matmul %x, %w : tensor<8x4xf32>, tensor<4x16xf32> -> tensor<8x16xf32>
+      %s = nn.reduce sum %y dims = [0] : tensor<8x16xf32> -> tensor<16xf32>
+      return %s : tensor<16xf32>
+    }
+  )");
+  PassManager passes(&context());
+  pipelines::addLayoutPasses(passes, variantOf(*module), job::Job());
+  REQUIRE(succeeded(passes.run(*module)));
+  auto priceWith = [&](const char *rates) {
+    (*module)->setAttr(dist::kDeviceAttr, parseAttribute(rates, &context()));
+    return priceOf(*module);
+  };
+  // Arithmetic decides: 512 operations of the product, 64 additions of the reduction, at 1 a nanosecond.
+  layout::Price slow = priceWith("#dist.device<flops_per_us = 1000, narrow_flops_per_us = 1, bytes_per_us = 1000000>");
+  CHECK(slow.programs[0].computePs == 576 * 1000);
+  // Memory decides: 64 + 256 + 256 bytes of the product, 256 + 64 of the reduction, at 1 a nanosecond.
+  layout::Price fast = priceWith("#dist.device<flops_per_us = 1000000000, narrow_flops_per_us = 1, bytes_per_us = 1000>");
+  CHECK(fast.programs[0].computePs == 896 * 1000);
+  // An all-reduce of 64 bytes between two: each sends 64, in two messages.
+  CHECK(fast.programs[0].bytesSent == 64);
+  CHECK(fast.programs[0].sendPs == (2 * 100 + 64) * 1000);
+  CHECK(fast.parameterBytes == 256);
+  CHECK(fast.stateBytes == 0);
+  CHECK(fast.inputOutputBytes == 64 + 64);
+  CHECK(fast.programs[0].peakBytes == 256 + 64); // the product, and its sum beside it
+}
+
+} // namespace ashlar::test

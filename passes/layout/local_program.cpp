@@ -276,7 +276,7 @@ private:
     if (isa<nn::IndexOp>(row.op)) {
       key.push_back(layout.getAsOpaquePointer());
     }
-    Attribute content = splat ? Attribute(splat.resizeSplat(type)) : row.attributes;
+    Attribute content = splat ? Attribute(splat.resizeSplat(type)) : Attribute(row.attributes);
     AxisSet varies = isa<nn::IndexOp>(row.op) ? axesOf(at) : 0;
     unsigned value =
         add({row.op->getName().getAsOpaquePointer(), content.getAsOpaquePointer(), {}, key}, std::move(op), type, varies).front();

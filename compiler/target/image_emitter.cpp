@@ -184,7 +184,7 @@ private:
       return nullptr;
     }
     Constant *desc = table.record<ashlar_rt_kernel_desc>({function, entry, table.u64(op.getExtent()), table.u64(op.getGrain())});
-    return instruction(op, ASHLAR_RT_KERNEL, op.getCallee(), llvm::to_vector(op.getBuffers().getAsRange<exec::BufferAttr>()), desc);
+    return instruction(op, ASHLAR_RT_KERNEL, op.getCallee(), desc);
   }
 
   Constant *instruction(exec::GemmOp op) {
@@ -192,7 +192,7 @@ private:
                                                         table.u64(op.getK()), table.u32(op.getTransposeA()), table.u32(op.getTransposeB()),
                                                         table.u32(op.getHasBias()), table.u32(epilogueOf(op.getEpilogue())),
                                                         table.u32(operandSumOf(op.getOperandSum())), table.u32(op.getAllowTf32())});
-    return instruction(op, ASHLAR_RT_GEMM, "gemm", llvm::to_vector(op.getBuffers().getAsRange<exec::BufferAttr>()), desc);
+    return instruction(op, ASHLAR_RT_GEMM, "gemm", desc);
   }
 
   Constant *instruction(exec::CollectiveOp op) {
@@ -203,19 +203,23 @@ private:
          table.u32(op.getAxes().size()), table.u32Array(op.getAxes()), table.u32(type.getRank()), table.i64Array(type.getShape()),
          table.u32(op.getSplitDim()), table.u32(op.getConcatDim()), table.u32(op.getRoot()), table.u32(pairs.size() / 2),
          table.u32Array(pairs), table.string(op.getCause())});
-    return instruction(op, ASHLAR_RT_COLLECTIVE, stringifyCollectiveKind(op.getKind()), {op.getSource(), op.getTarget()}, desc);
+    return instruction(op, ASHLAR_RT_COLLECTIVE, stringifyCollectiveKind(op.getKind()), desc);
   }
 
-  Constant *instruction(exec::CopyOp op) { return instruction(op, ASHLAR_RT_COPY, "copy", {op.getSource(), op.getTarget()}, nullptr); }
+  Constant *instruction(exec::CopyOp op) { return instruction(op, ASHLAR_RT_COPY, "copy", nullptr); }
 
   // An instruction; `desc` is null for a copy. Its name is what it is and where in the model it comes from: "gemm fc1/Gemm".
-  Constant *instruction(mlir::Operation *op, ashlar_rt_instr_kind kind, llvm::StringRef what, llvm::ArrayRef<exec::BufferAttr> operands,
-                        Constant *desc) {
-    auto buffers = llvm::map_to_vector(operands, [&](exec::BufferAttr operand) { return buffer(operand); });
+  Constant *instruction(exec::InstrOpInterface op, ashlar_rt_instr_kind kind, llvm::StringRef what, Constant *desc) {
+    SmallVector<Constant *> buffers;
+    SmallVector<uint32_t> accesses;
+    for (const exec::BufferUse &use : op.getUses()) {
+      buffers.push_back(buffer(use.buffer));
+      accesses.push_back((use.isRead ? ASHLAR_RT_READ : 0) | (use.isWritten ? ASHLAR_RT_WRITE : 0));
+    }
     llvm::StringRef path = nn::getPath(op->getLoc());
     std::string name = path.empty() ? what.str() : (what + " " + path).str();
-    return table.record<ashlar_rt_instr>(
-        {table.u32(kind), table.string(name), table.u32(buffers.size()), table.array(buffers), desc ? table.global(desc) : table.null()});
+    return table.record<ashlar_rt_instr>({table.u32(kind), table.string(name), table.u32(buffers.size()), table.array(buffers),
+                                          table.u32Array(accesses), desc ? table.global(desc) : table.null()});
   }
 
   Constant *program(exec::ProgramOp op, const llvm::StringMap<uint32_t> &tensorIndex) {

@@ -13,6 +13,7 @@ using namespace mlir;
 
 #include "dialects/exec/exec_dialect.cpp.inc"
 #include "dialects/exec/exec_enums.cpp.inc"
+#include "dialects/exec/exec_interfaces.cpp.inc"
 #define GET_ATTRDEF_CLASSES
 #include "dialects/exec/exec_attrs.cpp.inc"
 #define GET_OP_CLASSES
@@ -84,6 +85,30 @@ LogicalResult TensorOp::verify() {
   return success();
 }
 
+LogicalResult KernelOp::verify() {
+  int64_t count = getBuffers().size();
+  SmallVector<bool> isUsed(count);
+  for (int64_t index : llvm::concat<const int64_t>(getReads(), getWrites())) {
+    if (index < 0 || index >= count) { // C1
+      return emitOpError("says that it uses buffer ") << index << " but has " << count << " buffers";
+    }
+    isUsed[index] = true;
+  }
+  if (auto unused = llvm::find(isUsed, false); unused != isUsed.end()) { // C1
+    return emitOpError("does not say how it uses buffer ") << unused - isUsed.begin() << "; put it into reads or writes";
+  }
+  return success();
+}
+
+SmallVector<BufferUse> KernelOp::getUses() {
+  SmallVector<BufferUse> uses;
+  for (auto [i, buffer] : llvm::enumerate(getBuffers().getAsRange<BufferAttr>())) {
+    int64_t index = i;
+    uses.push_back({buffer, llvm::is_contained(getReads(), index), llvm::is_contained(getWrites(), index)});
+  }
+  return uses;
+}
+
 LogicalResult GemmOp::verify() {
   bool hasSums = getOperandSum() != OperandSum::None;
   size_t expected = getOutIndex() + 1 + hasSums;
@@ -94,6 +119,27 @@ LogicalResult GemmOp::verify() {
     return emitOpError("sums an operand, which it can only of one batch, with neither bias nor epilogue");
   }
   return success();
+}
+
+SmallVector<BufferUse> GemmOp::getUses() {
+  SmallVector<BufferUse> uses;
+  for (auto buffer : getBuffers().getAsRange<BufferAttr>()) {
+    bool isOut = uses.size() >= getOutIndex();
+    uses.push_back({buffer, /*isRead=*/!isOut, /*isWritten=*/isOut});
+  }
+  return uses;
+}
+
+static SmallVector<BufferUse> usesOfMove(BufferAttr source, BufferAttr target) {
+  return {{source, /*isRead=*/true, /*isWritten=*/false}, {target, /*isRead=*/false, /*isWritten=*/true}};
+}
+
+SmallVector<BufferUse> CollectiveOp::getUses() {
+  return usesOfMove(getSource(), getTarget());
+}
+
+SmallVector<BufferUse> CopyOp::getUses() {
+  return usesOfMove(getSource(), getTarget());
 }
 
 } // namespace ashlar::exec

@@ -21,6 +21,18 @@
 #include "dialects/exec/exec_enums.h.inc"
 #define GET_ATTRDEF_CLASSES
 #include "dialects/exec/exec_attrs.h.inc"
+
+namespace ashlar::exec {
+
+// A buffer of an instruction. Only read: the bytes stay as they are. Only written: what the bytes were before does not matter.
+struct BufferUse {
+  BufferAttr buffer;
+  bool isRead, isWritten;
+};
+
+} // namespace ashlar::exec
+
+#include "dialects/exec/exec_interfaces.h.inc"
 #define GET_OP_CLASSES
 #include "dialects/exec/exec_ops.h.inc"
 

@@ -13,6 +13,7 @@ include "mlir/IR/SymbolInterfaces.td"
 include "mlir/Interfaces/ControlFlowInterfaces.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
 include "dialects/exec/exec_enums.td"
+include "dialects/exec/exec_interfaces.td"
 include "dialects/support/enums.td"
 
 def Exec_Dialect : Dialect {
@@ -151,19 +152,26 @@ def Exec_ProgramOp : Exec_Op<"program", [Symbol, NoTerminator, SingleBlock, HasP
   let assemblyFormat = "$sym_name `inputs` $inputs `outputs` $outputs attr-dict-with-keyword $body";
 }
 
-class Exec_InstrOp<string opMnemonic> : Exec_Op<opMnemonic, [HasParent<"::ashlar::exec::ProgramOp">]>;
+class Exec_InstrOp<string opMnemonic>
+    : Exec_Op<opMnemonic, [HasParent<"::ashlar::exec::ProgramOp">, DeclareOpInterfaceMethods<InstrOpInterface>]>;
 
 def Exec_KernelOp : Exec_InstrOp<"kernel"> {
   let summary = "Runs a generated kernel";
   let description = [{
     The kernel is a func.func at module level. On the cpu its arguments are the buffers (memrefs), then begin and end of the range of its
     parallel loop; `extent` is the length of that loop, `grain` the least part worth a thread. On a GPU its arguments are the buffers, it
-    asks for its place in the grid (gpu.block_id, gpu.thread_id), and it runs in `extent` blocks of `grain` threads.
+    asks for its place in the grid (gpu.block_id, gpu.thread_id), and it runs in `extent` blocks of `grain` threads. `reads` and `writes` are
+    indices of buffers; one that is updated in place is in both.
 
-        exec.kernel @kernel_3 [#exec.buffer<arena, 0, memref<8xf32>>, ...] extent 256 grain 8
+        exec.kernel @kernel_3 [#exec.buffer<arena, 0, memref<8xf32>>, #exec.buffer<arena, 64, memref<8xf32>>] reads [0, 1] writes [1]
+                    extent 256 grain 8
+
+    **Constraints:** (C1) reads and writes name every buffer and nothing else.
   }];
-  let arguments = (ins FlatSymbolRefAttr:$callee, Exec_BufferArrayAttr:$buffers, I64Attr:$extent, I64Attr:$grain);
-  let assemblyFormat = "$callee $buffers `extent` $extent `grain` $grain attr-dict";
+  let arguments = (ins FlatSymbolRefAttr:$callee, Exec_BufferArrayAttr:$buffers, DenseI64ArrayAttr:$reads, DenseI64ArrayAttr:$writes,
+                       I64Attr:$extent, I64Attr:$grain);
+  let assemblyFormat = "$callee $buffers `reads` $reads `writes` $writes `extent` $extent `grain` $grain attr-dict";
+  let hasVerifier = 1;
 }
 
 def Exec_GemmOp : Exec_InstrOp<"gemm"> {

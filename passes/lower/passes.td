@@ -72,7 +72,7 @@ def PlanMemoryPass : Pass<"ashlar-plan-memory", "::mlir::ModuleOp"> {
     ==>
         exec.variant @default arena 192 ... {
           exec.tensor @w variable #exec.buffer<arena, 64, memref<4xf32>> ...
-          exec.program @train_step inputs [@x] outputs [] { exec.kernel @loop_0 [w, x] extent 4 grain 4 }
+          exec.program @train_step inputs [@x] outputs [] { exec.kernel @loop_0 [w, x] reads [0, 1] writes [0] extent 4 grain 4 }
         }
 
     Needs: ashlar-fuse. Leaves: no tensor op, no function but kernels, no variable, no mesh.
@@ -96,7 +96,7 @@ def VerifyExecPass : Pass<"ashlar-verify-exec", "::mlir::ModuleOp"> {
     **Constraints:** (C1) only variants, constants and kernels at module level; (C2) every buffer inside the arena or the constants, aligned; (C3)
     constants are not written; (C4) named tensors and coordinates share no byte; (C5) a buffer that is read was last written as a whole, by
     one instruction or as a named tensor before the program; (C6) one instruction's results share no byte; (C7) a call passes the buffers of
-    its kernel.
+    its kernel; (C8) it writes those to which its kernel stores, and no others.
   }];
 }
 

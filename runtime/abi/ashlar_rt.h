@@ -18,7 +18,7 @@ extern "C" {
 #endif
 
 // Grows with every change of a struct below; ashlar_rt_main() refuses an image of another version.
-#define ASHLAR_RT_ABI_VERSION 7
+#define ASHLAR_RT_ABI_VERSION 8
 
 // Buffers start on this boundary; arena offsets are multiples of it.
 #define ASHLAR_RT_ALIGNMENT 64
@@ -163,12 +163,17 @@ typedef struct {
   const char *cause;     // op and module path that made the compiler insert it
 } ashlar_rt_collective_desc;
 
+// What an instruction does with a buffer: bits. READ alone leaves the bytes as they are; WRITE alone does not depend on what they were.
+typedef enum { ASHLAR_RT_READ = 1, ASHLAR_RT_WRITE = 2 } ashlar_rt_access;
+
+// It touches no bytes but those of its buffers. Two instructions must keep their order where they share a byte and one of them writes it.
 typedef struct {
   uint32_t kind;    // ashlar_rt_instr_kind
   const char *name; // what the profile and errors call it
   uint32_t num_buffers;
   const ashlar_rt_buffer *buffers;
-  const void *desc; // ashlar_rt_<kind>_desc, or null for a copy
+  const uint32_t *accesses; // one a buffer: bits of ashlar_rt_access
+  const void *desc;         // ashlar_rt_<kind>_desc, or null for a copy
 } ashlar_rt_instr;
 
 // Names of programs. A program that the job does not need is absent.

@@ -48,7 +48,7 @@ Status checkNumerics(const Program &program, size_t index, int device,
   const ashlar_rt_instr &instr = program.source.instrs[index];
   for (uint32_t i = 0; i < instr.num_buffers; ++i) {
     const ashlar_rt_buffer &buffer = instr.buffers[i];
-    if (buffer.space != ASHLAR_RT_ARENA) {
+    if ((instr.accesses[i] & ASHLAR_RT_WRITE) == 0) {
       continue;
     }
     Status loaded;

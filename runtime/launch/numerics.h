@@ -18,9 +18,8 @@ class Program;
 // Returns the index of the first element that is NaN; -1 when there is none, or the type has no NaN.
 int64_t findNan(uint32_t dtype, const void *data, size_t bytes);
 
-// Looks through the operands of an instruction that lie in the arena, right after it ran, and fails naming the first NaN. The image does
-// not say which operands of a kernel are written; those that are only read were looked through when they were written. `load` returns the
-// bytes of a buffer on the host, or null after it put a failure into the status.
+// Looks through what an instruction wrote, right after it ran, and fails naming the first NaN. `load` returns the bytes of a buffer on the
+// host, or null after it put a failure into the status.
 Status checkNumerics(const Program &program, size_t instr, int device,
                      const std::function<const void *(const ashlar_rt_buffer &buffer, Status &status)> &load);
 

@@ -8,20 +8,6 @@
 namespace ashlar::rt {
 namespace {
 
-// Whether the instruction may write its operand number `operand`.
-bool mayWrite(const ashlar_rt_instr &instr, uint32_t operand) {
-  switch (instr.kind) {
-  case ASHLAR_RT_KERNEL:
-    return true;
-  case ASHLAR_RT_GEMM: {
-    const auto &desc = *static_cast<const ashlar_rt_gemm_desc *>(instr.desc);
-    return operand >= 2u + (desc.has_bias != 0);
-  }
-  default:
-    return operand == 1;
-  }
-}
-
 bool overlap(const ashlar_rt_buffer &a, const ashlar_rt_buffer &b) {
   return a.space == ASHLAR_RT_ARENA && b.space == ASHLAR_RT_ARENA && a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes;
 }
@@ -29,7 +15,7 @@ bool overlap(const ashlar_rt_buffer &a, const ashlar_rt_buffer &b) {
 bool conflict(const ashlar_rt_instr &a, const ashlar_rt_instr &b) {
   for (uint32_t i = 0; i < a.num_buffers; ++i) {
     for (uint32_t j = 0; j < b.num_buffers; ++j) {
-      if (overlap(a.buffers[i], b.buffers[j]) && (mayWrite(a, i) || mayWrite(b, j))) {
+      if (((a.accesses[i] | b.accesses[j]) & ASHLAR_RT_WRITE) != 0 && overlap(a.buffers[i], b.buffers[j])) {
         return true;
       }
     }

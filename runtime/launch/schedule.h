@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A program on two streams: collectives that talk to other devices go on one, in order, everything else on the other, in order. Which
-// instruction has to wait for which one of the other stream follows from the bytes they touch.
+// instruction has to wait for which one of the other stream follows from the bytes they read and write.
 
 #ifndef ASHLAR_RUNTIME_LAUNCH_SCHEDULE_H
 #define ASHLAR_RUNTIME_LAUNCH_SCHEDULE_H
@@ -22,9 +22,8 @@ struct Placement {
 };
 
 // Returns the placement of every instruction. The program ends when the last of both streams is done. Example: kernel writes a; all-reduce
-// of a; kernel that does not touch a; kernel that reads a -> the collective waits for 0, the last kernel for 1. Two instructions must keep
-// their order when they touch a byte and one of them may write it. The image does not say which operands a kernel writes, so all of them
-// count as written.
+// of a; kernel that does not touch a; kernel that reads a -> the collective waits for 0, the last kernel for 1. Two instructions that
+// only read what they share need no order: a kernel and a collective may read one buffer at the same time.
 std::vector<Placement> schedule(const ashlar_rt_program &program, const std::vector<bool> &communicates);
 
 } // namespace ashlar::rt

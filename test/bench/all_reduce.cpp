@@ -43,7 +43,7 @@ struct Benchmark {
       descs[i].rank = 1;
       descs[i].in_shape = &elements[i];
       buffers[2 * i] = buffers[2 * i + 1] = {ASHLAR_RT_ARENA, ASHLAR_RT_F32, 0, sizes[i]};
-      instrs.push_back({ASHLAR_RT_COLLECTIVE, "all_reduce", 2, &buffers[2 * i], &descs[i]});
+      instrs.push_back({ASHLAR_RT_COLLECTIVE, "all_reduce", 2, &buffers[2 * i], accesses, &descs[i]});
     }
     program = {"bench", static_cast<uint32_t>(count), instrs.data(), 0, nullptr, 0, nullptr};
     variant.name = "default";
@@ -62,6 +62,7 @@ struct Benchmark {
   std::vector<int64_t> elements;
   std::vector<ashlar_rt_collective_desc> descs;
   std::vector<ashlar_rt_buffer> buffers;
+  const uint32_t accesses[2] = {ASHLAR_RT_READ, ASHLAR_RT_WRITE};
   std::vector<ashlar_rt_instr> instrs;
   ashlar_rt_program program = {};
   ashlar_rt_variant variant = {};

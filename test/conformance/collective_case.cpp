@@ -304,7 +304,7 @@ CollectiveProgram::CollectiveProgram(const MeshCase &mesh, uint32_t seed, int nu
     addCase(random, largest);
   }
   for (const CollectiveCase &one : list) {
-    instrs.push_back(ashlar_rt_instr{ASHLAR_RT_COLLECTIVE, one.name.c_str(), 2, one.buffers, &one.desc});
+    instrs.push_back(ashlar_rt_instr{ASHLAR_RT_COLLECTIVE, one.name.c_str(), 2, one.buffers, one.accesses, &one.desc});
   }
   program.name = "collectives";
   program.num_instrs = static_cast<uint32_t>(instrs.size());

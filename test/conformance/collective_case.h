@@ -33,6 +33,7 @@ struct CollectiveCase {
   std::vector<int64_t> outShape;
   std::vector<uint32_t> pairs;
   ashlar_rt_buffer buffers[2] = {};
+  const uint32_t accesses[2] = {ASHLAR_RT_READ, ASHLAR_RT_WRITE};
   std::string name;
 
   // Fills `in` of device `device` for the given round; the same on every rank.

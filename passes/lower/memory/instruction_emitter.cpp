@@ -62,17 +62,21 @@ private:
       return failure();
     }
     SmallVector<Attribute> buffers;
+    SmallVector<int64_t> reads, writes;
     for (unsigned i = 0; i < instruction.operands.size(); ++i) {
+      reads.push_back(buffers.size());
       buffers.push_back(source(instruction, i));
     }
     for (unsigned i = 0; i < instruction.results.size(); ++i) {
-      if (instruction.alias[i] < 0) {
+      bool isInPlace = instruction.alias[i] >= 0;
+      writes.push_back(isInPlace ? instruction.alias[i] : buffers.size());
+      if (!isInPlace) {
         buffers.push_back(target(instruction, i));
       }
     }
     auto count = [&](StringRef name) { return (*kernel)->getAttrOfType<IntegerAttr>(name).getInt(); };
-    exec::KernelOp::create(builder, instruction.loc, kernel->getSymName(), builder.getArrayAttr(buffers), count(exec::kExtentAttr),
-                           count(exec::kGrainAttr));
+    exec::KernelOp::create(builder, instruction.loc, kernel->getSymName(), builder.getArrayAttr(buffers), reads, writes,
+                           count(exec::kExtentAttr), count(exec::kGrainAttr));
     return success();
   }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Checks instruction tables by themselves, knowing nothing of how they were planned: every buffer lies inside the arena or the constants,
-// every call fits its kernel, and along each program every byte that is read was last written as a part of the same buffer.
+// every call fits its kernel and says what it writes, and along each program every byte that is read was last written as a part of the same
+// buffer.
 
 #include "passes/lower/passes.h"
 
@@ -13,7 +14,6 @@
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
-#include "llvm/ADT/TypeSwitch.h"
 
 #include <map>
 
@@ -72,12 +72,6 @@ SmallVector<bool> storesOf(func::FuncOp kernel) {
   return stores;
 }
 
-// A buffer of an instruction, and how it is used.
-struct Use {
-  exec::BufferAttr buffer;
-  bool isRead, isWritten;
-};
-
 class Verifier {
 public:
   explicit Verifier(ModuleOp module) : module(module), symbols(module) {}
@@ -129,11 +123,15 @@ private:
 
   LogicalResult verifyProgram(exec::VariantOp variant, exec::ProgramOp program, ArenaContents contents) {
     for (Operation &op : program.getBody().front()) {
-      FailureOr<SmallVector<Use>> uses = usesOf(&op);
-      if (failed(uses)) {
+      auto instr = dyn_cast<exec::InstrOpInterface>(op);
+      if (!instr) {
+        return op.emitOpError("is not an instruction");
+      }
+      if (auto kernel = dyn_cast<exec::KernelOp>(op); kernel && failed(verifyCall(kernel))) {
         return failure();
       }
-      for (const Use &use : *uses) {
+      SmallVector<exec::BufferUse> uses = instr.getUses();
+      for (const exec::BufferUse &use : uses) {
         if (failed(verifyPlace(&op, variant, use.buffer))) {
           return failure();
         }
@@ -145,12 +143,12 @@ private:
                                           << " of the arena, which no tensor or earlier instruction left there";
         }
       }
-      for (const Use &use : *uses) {
+      for (const exec::BufferUse &use : uses) {
         if (use.isWritten) {
           contents.write(use.buffer);
         }
       }
-      for (const Use &use : *uses) { // C6
+      for (const exec::BufferUse &use : uses) { // C6
         if (use.isWritten && !contents.holds(use.buffer)) {
           return op.emitOpError("writes two buffers that share bytes, one at offset ") << use.buffer.getOffset() << " of the arena";
         }
@@ -178,24 +176,7 @@ private:
     return success();
   }
 
-  FailureOr<SmallVector<Use>> usesOf(Operation *op) {
-    return TypeSwitch<Operation *, FailureOr<SmallVector<Use>>>(op)
-        .Case([&](exec::KernelOp kernel) { return usesOfKernel(kernel); })
-        .Case([&](exec::GemmOp gemm) {
-          SmallVector<Use> uses;
-          for (auto buffer : gemm.getBuffers().getAsRange<exec::BufferAttr>()) {
-            bool isOut = uses.size() >= gemm.getOutIndex();
-            uses.push_back({buffer, !isOut, isOut});
-          }
-          return uses;
-        })
-        .Case<exec::CollectiveOp, exec::CopyOp>([&](auto move) {
-          return SmallVector<Use>{{move.getSource(), /*isRead=*/true, /*isWritten=*/false}, {move.getTarget(), false, true}};
-        })
-        .Default([&](Operation *other) -> FailureOr<SmallVector<Use>> { return other->emitOpError("is not an instruction"); });
-  }
-
-  FailureOr<SmallVector<Use>> usesOfKernel(exec::KernelOp op) {
+  LogicalResult verifyCall(exec::KernelOp op) {
     auto kernel = symbols.lookup<func::FuncOp>(op.getCallee());
     if (!kernel || !kernel->hasAttr(exec::kExtentAttr)) { // C7
       return op.emitOpError("calls ") << op.getCalleeAttr() << ", which is not a kernel";
@@ -208,16 +189,16 @@ private:
     if (types.size() != op.getBuffers().size()) { // C7
       return op.emitOpError("passes ") << op.getBuffers().size() << " buffers to a kernel of " << types.size();
     }
-    SmallVector<Use> uses;
-    for (auto [buffer, type, isStored] : llvm::zip_equal(op.getBuffers().getAsRange<exec::BufferAttr>(), types, it->second)) {
-      if (byteSize(buffer.getType()) != byteSize(cast<MemRefType>(type))) { // C7; kernels see tensors flat and bools as bytes
-        return op.emitOpError("passes a buffer of type ") << buffer.getType() << " where the kernel has " << type;
+    for (auto [i, use, type, isStored] : llvm::enumerate(op.getUses(), types, it->second)) {
+      if (byteSize(use.buffer.getType()) != byteSize(cast<MemRefType>(type))) { // C7; kernels see tensors flat and bools as bytes
+        return op.emitOpError("passes a buffer of type ") << use.buffer.getType() << " where the kernel has " << type;
       }
-      // A result that overwrites an operand is loaded from too, but then the bytes are there.
-      bool isLoaded = !isStored;
-      uses.push_back({buffer, isLoaded, isStored});
+      if (use.isWritten != isStored) { // C8
+        return op.emitOpError("says that it ") << (use.isWritten ? "writes" : "only reads") << " buffer " << i << ", but "
+                                               << op.getCalleeAttr() << (isStored ? " stores to it" : " stores nothing there");
+      }
     }
-    return uses;
+    return success();
   }
 
   ModuleOp module;

@@ -47,6 +47,26 @@ exec.variant @tensor_c1_size arena 64 attributes {axis_names = ["dp"], axis_size
 
 // -----
 
+exec.variant @kernel_c1_outside arena 64 attributes {axis_names = [], axis_sizes = array<i64>, coordinates_offset = 0 : i64,
+                                                     devices_per_process = 1 : i64, lower_bound_bytes = 64 : i64} {
+  exec.program @p inputs [] outputs [] {
+    // expected-error@+1 {{says that it uses buffer 1 but has 1 buffers}}
+    exec.kernel @k [#exec.buffer<arena, 0, memref<f32>>] reads [0] writes [1] extent 1 grain 1
+  }
+}
+
+// -----
+
+exec.variant @kernel_c1_unused arena 64 attributes {axis_names = [], axis_sizes = array<i64>, coordinates_offset = 0 : i64,
+                                                    devices_per_process = 1 : i64, lower_bound_bytes = 64 : i64} {
+  exec.program @p inputs [] outputs [] {
+    // expected-error@+1 {{does not say how it uses buffer 0; put it into reads or writes}}
+    exec.kernel @k [#exec.buffer<arena, 0, memref<f32>>] reads [] writes [] extent 1 grain 1
+  }
+}
+
+// -----
+
 exec.variant @gemm_c1 arena 64 attributes {axis_names = [], axis_sizes = array<i64>, coordinates_offset = 0 : i64,
                                            devices_per_process = 1 : i64, lower_bound_bytes = 64 : i64} {
   exec.program @p inputs [] outputs [] {

@@ -33,8 +33,8 @@ exec.variant @default arena 1024 attributes {axis_names = ["dp", "tp"], axis_siz
   exec.tensor @y output <arena, 256, memref<4xf32>> global [8] splits [array<i64: 0>]
   // CHECK: exec.program @train inputs [@x] outputs [@y] {
   exec.program @train inputs [@x] outputs [@y] {
-    // CHECK: exec.kernel @k [#exec.buffer<arena, 192, memref<4xi1>>, #exec.buffer<constant, 0, memref<4xf32>>] extent 4 grain 2
-    exec.kernel @k [#exec.buffer<arena, 192, memref<4xi1>>, #exec.buffer<constant, 0, memref<4xf32>>] extent 4 grain 2
+    // CHECK: exec.kernel @k [#exec.buffer<arena, 192, memref<4xi1>>, #exec.buffer<constant, 0, memref<4xf32>>] reads [0, 1] writes [0] extent 4 grain 2
+    exec.kernel @k [#exec.buffer<arena, 192, memref<4xi1>>, #exec.buffer<constant, 0, memref<4xf32>>] reads [0, 1] writes [0] extent 4 grain 2
     // CHECK: exec.gemm [{{.*}}] batch 2 m 3 n 4 k 5 transpose_a transpose_b bias epilogue gelu_tanh
     exec.gemm [#exec.buffer<arena, 64, memref<f32>>, #exec.buffer<arena, 64, memref<f32>>, #exec.buffer<arena, 64, memref<f32>>,
                #exec.buffer<arena, 64, memref<f32>>] batch 2 m 3 n 4 k 5 transpose_a transpose_b bias epilogue gelu_tanh

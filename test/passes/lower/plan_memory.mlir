@@ -6,7 +6,8 @@
 // CHECK: exec.tensor @w variable <arena, [[#W:]], memref<4xf32>>
 // CHECK: exec.tensor @g input <arena, [[#G:]], memref<4xf32>>
 // CHECK: exec.program @train_step inputs [@g] outputs []
-// CHECK-NEXT: exec.kernel @loop_0 [#exec.buffer<arena, [[#W]], memref<4xf32>>, #exec.buffer<arena, [[#G]], memref<4xf32>>] extent 4
+// CHECK-NEXT: exec.kernel @loop_0 [#exec.buffer<arena, [[#W]], memref<4xf32>>, #exec.buffer<arena, [[#G]], memref<4xf32>>]
+// CHECK-SAME: reads [0, 1] writes [0] extent 4
 // CHECK-NEXT: }
 // CHECK: func.func @loop_0(%{{.*}}: memref<4xf32>, %{{.*}}: memref<4xf32>, %{{.*}}: index, %{{.*}}: index)
 // CHECK-NOT: nn.variable
@@ -67,7 +68,7 @@ func.func @swap() {
 // their tensors are called; others have their own.
 // CHECK: exec.tensor @x input <arena, [[#X:]], memref<8xf32>>
 // CHECK: exec.tensor @y output <arena, [[#Y:]], memref<8xf32>>
-// CHECK: exec.kernel @loop_0 [#exec.buffer<arena, [[#X]], memref<8xf32>>, #exec.buffer<arena, [[#T:]], memref<8xf32>>]
+// CHECK: exec.kernel @loop_0 [#exec.buffer<arena, [[#X]], memref<8xf32>>, #exec.buffer<arena, [[#T:]], memref<8xf32>>] reads [0] writes [1]
 // CHECK-NEXT: exec.kernel @loop_1 [#exec.buffer<arena, [[#T]], memref<8xf32>>]
 // CHECK-NEXT: exec.kernel @loop_1 [#exec.buffer<arena, [[#T]], memref<8xf32>>]
 // CHECK-NEXT: exec.kernel @loop_0 [#exec.buffer<arena, [[#T]], memref<8xf32>>, #exec.buffer<arena, [[#Y]], memref<8xf32>>]
@@ -150,7 +151,7 @@ func.func @forward(%x: tensor<4xf32> {nn.name = "x", dist.layout = #dist.layout<
 // CHECK: exec.tensor @a variable <arena, [[#A:]], memref<2xf32>>
 // CHECK: exec.tensor @b variable <arena, [[#B:]], memref<2xf32>>
 // CHECK: exec.program @init
-// CHECK-DAG: exec.kernel @loop_0 [#exec.buffer<arena, [[#BIG]], memref<128xf32>>] extent 128
+// CHECK-DAG: exec.kernel @loop_0 [#exec.buffer<arena, [[#BIG]], memref<128xf32>>] reads [] writes [0] extent 128
 // CHECK-DAG: exec.copy <constant, [[#C:]], memref<2xf32>> to <arena, [[#A]], memref<2xf32>>
 // CHECK-DAG: exec.copy <constant, [[#C]], memref<2xf32>> to <arena, [[#B]], memref<2xf32>>
 // CHECK: exec.program @forward

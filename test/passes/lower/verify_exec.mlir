@@ -100,6 +100,21 @@ exec.variant @verify_exec_c5 arena 512 attributes {axis_names = [], axis_sizes =
 
 // -----
 
+func.func @update(%a: memref<16xf32>, %begin: index, %end: index) attributes {exec.extent = 1 : i64, exec.grain = 1 : i64} {
+  %x = memref.load %a[%begin] : memref<16xf32>
+  memref.store %x, %a[%begin] : memref<16xf32>
+  return
+}
+exec.variant @verify_exec_c5_in_place arena 512 attributes {axis_names = [], axis_sizes = array<i64>, coordinates_offset = 0 : i64,
+                                                            devices_per_process = 1 : i64, lower_bound_bytes = 64 : i64} {
+  exec.program @p inputs [] outputs [] {
+    // expected-error@+1 {{reads 64 bytes at offset 0 of the arena, which no tensor or earlier instruction left there}}
+    exec.kernel @update [#exec.buffer<arena, 0, memref<16xf32>>] reads [0] writes [0] extent 1 grain 1
+  }
+}
+
+// -----
+
 func.func @two_results(%a: memref<16xf32>, %b: memref<32xf32>, %begin: index, %end: index) attributes {exec.extent = 1 : i64, exec.grain = 1 : i64} {
   %zero = arith.constant 0.0 : f32
   memref.store %zero, %a[%begin] : memref<16xf32>
@@ -110,7 +125,7 @@ exec.variant @verify_exec_c6 arena 512 attributes {axis_names = [], axis_sizes =
                                                    devices_per_process = 1 : i64, lower_bound_bytes = 64 : i64} {
   exec.program @p inputs [] outputs [] {
     // expected-error@+1 {{writes two buffers that share bytes, one at offset 64 of the arena}}
-    exec.kernel @two_results [#exec.buffer<arena, 64, memref<16xf32>>, #exec.buffer<arena, 0, memref<32xf32>>] extent 1 grain 1
+    exec.kernel @two_results [#exec.buffer<arena, 64, memref<16xf32>>, #exec.buffer<arena, 0, memref<32xf32>>] reads [] writes [0, 1] extent 1 grain 1
   }
 }
 
@@ -120,7 +135,7 @@ exec.variant @verify_exec_c7_missing arena 512 attributes {axis_names = [], axis
                                                            devices_per_process = 1 : i64, lower_bound_bytes = 64 : i64} {
   exec.program @p inputs [] outputs [] {
     // expected-error@+1 {{calls @missing, which is not a kernel}}
-    exec.kernel @missing [] extent 1 grain 1
+    exec.kernel @missing [] reads [] writes [] extent 1 grain 1
   }
 }
 
@@ -133,7 +148,7 @@ exec.variant @verify_exec_c7_count arena 512 attributes {axis_names = [], axis_s
                                                          devices_per_process = 1 : i64, lower_bound_bytes = 64 : i64} {
   exec.program @p inputs [] outputs [] {
     // expected-error@+1 {{passes 0 buffers to a kernel of 1}}
-    exec.kernel @one_buffer [] extent 1 grain 1
+    exec.kernel @one_buffer [] reads [] writes [] extent 1 grain 1
   }
 }
 
@@ -147,6 +162,36 @@ exec.variant @verify_exec_c7_type arena 512 attributes {axis_names = [], axis_si
   exec.tensor @x input <arena, 0, memref<8xf32>> global [8] splits [array<i64>]
   exec.program @p inputs [@x] outputs [] {
     // expected-error@+1 {{passes a buffer of type 'memref<8xf32>' where the kernel has 'memref<16xf32>'}}
-    exec.kernel @one_buffer [#exec.buffer<arena, 0, memref<8xf32>>] extent 1 grain 1
+    exec.kernel @one_buffer [#exec.buffer<arena, 0, memref<8xf32>>] reads [0] writes [] extent 1 grain 1
+  }
+}
+
+// -----
+
+func.func @fill(%a: memref<16xf32>, %begin: index, %end: index) attributes {exec.extent = 1 : i64, exec.grain = 1 : i64} {
+  %zero = arith.constant 0.0 : f32
+  memref.store %zero, %a[%begin] : memref<16xf32>
+  return
+}
+exec.variant @verify_exec_c8_stored arena 512 attributes {axis_names = [], axis_sizes = array<i64>, coordinates_offset = 0 : i64,
+                                                          devices_per_process = 1 : i64, lower_bound_bytes = 64 : i64} {
+  exec.tensor @x input <arena, 0, memref<16xf32>> global [16] splits [array<i64>]
+  exec.program @p inputs [@x] outputs [] {
+    // expected-error@+1 {{says that it only reads buffer 0, but @fill stores to it}}
+    exec.kernel @fill [#exec.buffer<arena, 0, memref<16xf32>>] reads [0] writes [] extent 1 grain 1
+  }
+}
+
+// -----
+
+func.func @one_buffer(%a: memref<16xf32>, %begin: index, %end: index) attributes {exec.extent = 1 : i64, exec.grain = 1 : i64} {
+  return
+}
+exec.variant @verify_exec_c8_not_stored arena 512 attributes {axis_names = [], axis_sizes = array<i64>, coordinates_offset = 0 : i64,
+                                                              devices_per_process = 1 : i64, lower_bound_bytes = 64 : i64} {
+  exec.tensor @x input <arena, 0, memref<16xf32>> global [16] splits [array<i64>]
+  exec.program @p inputs [@x] outputs [] {
+    // expected-error@+1 {{says that it writes buffer 0, but @one_buffer stores nothing there}}
+    exec.kernel @one_buffer [#exec.buffer<arena, 0, memref<16xf32>>] reads [0] writes [0] extent 1 grain 1
   }
 }

@@ -38,7 +38,7 @@ const char *const kModule = R"(
     exec.tensor @b input <arena, 256, memref<4xi1>> global [8] splits [array<i64: 0>] {outside_name = "mask"}
     exec.tensor @y output <arena, 320, memref<4xf64>> global [4] splits [array<i64>]
     exec.program @train_step inputs [@b] outputs [@y] {
-      exec.kernel @fill [#exec.buffer<arena, 320, memref<4xf64>>] extent 4 grain 2 loc("layer1/Fill")
+      exec.kernel @fill [#exec.buffer<arena, 320, memref<4xf64>>] reads [] writes [0] extent 4 grain 2 loc("layer1/Fill")
       exec.gemm [#exec.buffer<arena, 128, memref<4x4xf32>>, #exec.buffer<constant, 64, memref<4x4xf32>>,
                  #exec.buffer<arena, 512, memref<4xf32>>, #exec.buffer<arena, 640, memref<4x4xf32>>]
                 batch 2 m 3 n 4 k 5 transpose_b bias epilogue tanh
@@ -194,6 +194,7 @@ TEST_CASE("image: instructions", "[plan][image]") {
 
   const ashlar_rt_instr &kernel = program.instrs[0];
   CHECK((kernel.kind == ASHLAR_RT_KERNEL && std::string(kernel.name) == "fill layer1/Fill" && kernel.num_buffers == 1));
+  CHECK(kernel.accesses[0] == ASHLAR_RT_WRITE);
   auto *kernelDesc = static_cast<const ashlar_rt_kernel_desc *>(kernel.desc);
   CHECK((kernelDesc->extent == 4 && kernelDesc->grain == 2));
   alignas(64) double out[4] = {};
@@ -205,18 +206,22 @@ TEST_CASE("image: instructions", "[plan][image]") {
   auto *gemmDesc = static_cast<const ashlar_rt_gemm_desc *>(gemm.desc);
   CHECK((gemm.kind == ASHLAR_RT_GEMM && gemm.num_buffers == 4 && gemm.buffers[1].space == ASHLAR_RT_CONSTANT &&
          gemm.buffers[1].offset == 64));
+  CHECK((gemm.accesses[0] == ASHLAR_RT_READ && gemm.accesses[1] == ASHLAR_RT_READ && gemm.accesses[2] == ASHLAR_RT_READ &&
+         gemm.accesses[3] == ASHLAR_RT_WRITE));
   CHECK((gemmDesc->batch == 2 && gemmDesc->m == 3 && gemmDesc->n == 4 && gemmDesc->k == 5));
   CHECK((!gemmDesc->transpose_a && gemmDesc->transpose_b && gemmDesc->has_bias && gemmDesc->epilogue == ASHLAR_RT_EPILOGUE_TANH));
 
   const ashlar_rt_instr &collective = program.instrs[2];
   auto *desc = static_cast<const ashlar_rt_collective_desc *>(collective.desc);
   CHECK((collective.kind == ASHLAR_RT_COLLECTIVE && std::string(collective.name) == "all_to_all"));
+  CHECK((collective.accesses[0] == ASHLAR_RT_READ && collective.accesses[1] == ASHLAR_RT_WRITE));
   CHECK((desc->kind == ASHLAR_RT_ALL_TO_ALL && desc->dtype == ASHLAR_RT_I32 && desc->reduction == ASHLAR_RT_MAX));
   CHECK((desc->num_axes == 2 && desc->axes[0] == 1 && desc->axes[1] == 0 && desc->rank == 2 && desc->in_shape[0] == 6));
   CHECK((desc->split_dim == 0 && desc->concat_dim == 1 && std::string(desc->cause) == "gradient of w"));
 
   const ashlar_rt_instr &copy = program.instrs[3];
   CHECK((copy.kind == ASHLAR_RT_COPY && copy.desc == nullptr && copy.num_buffers == 2 && copy.buffers[1].offset == 512));
+  CHECK((copy.accesses[0] == ASHLAR_RT_READ && copy.accesses[1] == ASHLAR_RT_WRITE));
 
   auto *permute = static_cast<const ashlar_rt_collective_desc *>(program.instrs[4].desc);
   CHECK((permute->kind == ASHLAR_RT_PERMUTE && permute->num_axes == 1 && permute->axes[0] == 0 && permute->num_pairs == 2));

@@ -28,7 +28,7 @@ struct SumVariant {
     uint64_t bytes = static_cast<uint64_t>(elements) * sizeof(float);
     buffers[0] = {ASHLAR_RT_ARENA, ASHLAR_RT_F32, 0, bytes};
     buffers[1] = {ASHLAR_RT_ARENA, ASHLAR_RT_F32, (bytes + 63) / 64 * 64, bytes};
-    instr = {ASHLAR_RT_COLLECTIVE, "sum", 2, buffers, &desc};
+    instr = {ASHLAR_RT_COLLECTIVE, "sum", 2, buffers, accesses, &desc};
     program = {"sum", 1, &instr, 0, nullptr, 0, nullptr};
     variant = {"default", 1, &axis, perProcess, 2 * (bytes + 64), 0, 0, nullptr, 1, &program, nullptr};
   }
@@ -38,6 +38,7 @@ struct SumVariant {
   int64_t shape[1];
   ashlar_rt_collective_desc desc = {};
   ashlar_rt_buffer buffers[2];
+  const uint32_t accesses[2] = {ASHLAR_RT_READ, ASHLAR_RT_WRITE};
   ashlar_rt_instr instr;
   ashlar_rt_program program;
   ashlar_rt_variant variant;

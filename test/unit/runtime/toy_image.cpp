@@ -12,6 +12,12 @@ namespace {
 constexpr int64_t kBatch = 16;
 constexpr float kRate = 0.1f;
 
+constexpr uint32_t kRead = ASHLAR_RT_READ, kWrite = ASHLAR_RT_WRITE;
+const uint32_t kMove[] = {kRead, kWrite};
+const uint32_t kInit[] = {kWrite, kWrite, kRead};
+const uint32_t kReadThree[] = {kRead, kRead, kRead, kWrite};
+const uint32_t kUpdate[] = {kRead | kWrite, kRead, kRead | kWrite, kWrite};
+
 const uint32_t kAxis0[] = {0};
 const ashlar_rt_dim_split kSplitRows[] = {{1, kAxis0}, {0, nullptr}};
 const ashlar_rt_dim_split kWhole[] = {{0, nullptr}, {0, nullptr}};
@@ -109,11 +115,11 @@ public:
     reduce.axes = kAxis0;
     reduce.rank = 1;
     reduce.in_shape = reduceShape;
-    initInstr[0] = {ASHLAR_RT_KERNEL, "init", 3, initBuffers, &init};
-    stepInstrs[0] = evalInstrs[0] = {ASHLAR_RT_KERNEL, "gradient", 4, gradientBuffers, &gradient};
-    stepInstrs[1] = evalInstrs[1] = {ASHLAR_RT_COLLECTIVE, "all_reduce gradient", 2, reduceBuffers, &reduce};
-    stepInstrs[2] = {ASHLAR_RT_KERNEL, "update", 4, updateBuffers, &update};
-    evalInstrs[2] = {ASHLAR_RT_COPY, "loss", 2, lossCopy, nullptr};
+    initInstr[0] = {ASHLAR_RT_KERNEL, "init", 3, initBuffers, kInit, &init};
+    stepInstrs[0] = evalInstrs[0] = {ASHLAR_RT_KERNEL, "gradient", 4, gradientBuffers, kReadThree, &gradient};
+    stepInstrs[1] = evalInstrs[1] = {ASHLAR_RT_COLLECTIVE, "all_reduce gradient", 2, reduceBuffers, kMove, &reduce};
+    stepInstrs[2] = {ASHLAR_RT_KERNEL, "update", 4, updateBuffers, kUpdate, &update};
+    evalInstrs[2] = {ASHLAR_RT_COPY, "loss", 2, lossCopy, kMove, nullptr};
     programs[0] = {"init", 1, initInstr, 0, nullptr, 0, nullptr};
     programs[1] = {"train_step", 3, stepInstrs, 2, inputs, 1, outputs};
     programs[2] = {"eval_step", 3, evalInstrs, 2, inputs, 1, outputs};
@@ -226,9 +232,9 @@ public:
     gather.axes = kAxis0;
     gather.rank = 2;
     gather.in_shape = partShape;
-    instrs[0] = {ASHLAR_RT_KERNEL, "double", 2, doubleBuffers, &doubling};
-    instrs[1] = {ASHLAR_RT_GEMM, "product", 4, gemmBuffers, &gemm};
-    instrs[2] = {ASHLAR_RT_COLLECTIVE, "gather product", 2, gatherBuffers, &gather};
+    instrs[0] = {ASHLAR_RT_KERNEL, "double", 2, doubleBuffers, kMove, &doubling};
+    instrs[1] = {ASHLAR_RT_GEMM, "product", 4, gemmBuffers, kReadThree, &gemm};
+    instrs[2] = {ASHLAR_RT_COLLECTIVE, "gather product", 2, gatherBuffers, kMove, &gather};
     program = {"forward", 3, instrs, 1, inputs, 2, outputs};
     variant = {"default", 1, &axis, 1, 512, 448, 3, tensors, 1, &program, nullptr};
     toy.abi_version = ASHLAR_RT_ABI_VERSION;

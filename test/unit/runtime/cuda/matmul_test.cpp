@@ -25,7 +25,7 @@ struct Example {
   }
 
   Status sort(MatmulOperands &operands) {
-    ashlar_rt_instr instr = {ASHLAR_RT_GEMM, "product", static_cast<uint32_t>(buffers.size()), buffers.data(), &desc};
+    ashlar_rt_instr instr = {ASHLAR_RT_GEMM, "product", static_cast<uint32_t>(buffers.size()), buffers.data(), nullptr, &desc};
     return sortMatmulOperands(instr, addresses, operands);
   }
 

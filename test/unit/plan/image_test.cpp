@@ -9,17 +9,16 @@
 #include "compiler/target/image_emitter.h"
 #include "dialects/exec/exec.h"
 #include "runtime/abi/ashlar_rt.h"
+#include "test/unit/plan/loaded_image.h"
 #include "test/unit/reference/parsed_module.h"
 
 #include "llvm/ADT/SmallString.h"
 #include "llvm/Support/FileSystem.h"
-#include "llvm/Support/Program.h"
 #include "llvm/Support/xxhash.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include <catch2/catch.hpp>
-#include <dlfcn.h>
 #include <fstream>
 
 using namespace ashlar;
@@ -27,8 +26,6 @@ using namespace mlir;
 using Catch::Matchers::Contains;
 
 namespace {
-
-const ashlar_rt_image *received = nullptr;
 
 const char *const kModule = R"(
   exec.variant @default arena 4096 attributes {axis_names = ["dp", "tp"], axis_sizes = array<i64: 2, 3>, coordinates_offset = 64 : i64,
@@ -100,15 +97,9 @@ const ashlar_rt_image *load(ModuleOp module, const target::ImageInfo &info, cons
   }
   llvm::cantFail(target::emitImage(module, info, constants, *code, deviceCodes));
   llvm::cantFail(target::emitObject(*code, file("program.o")));
-  std::string linker = *llvm::sys::findProgramByName("ld.lld"), object = file("program.o"), library = file("program.so");
-  REQUIRE(llvm::sys::ExecuteAndWait(linker, {linker, "-shared", object, "-o", library}) == 0);
-  void *handle = dlopen(library.c_str(), RTLD_NOW);
+  const ashlar_rt_image *image = test::loadImage(file("program.o"));
   llvm::sys::fs::remove_directories(folder);
-  REQUIRE(handle);
-  auto entry = reinterpret_cast<int (*)(int, char **)>(dlsym(handle, "main"));
-  REQUIRE(entry);
-  REQUIRE(entry(7, nullptr) == 7); // main() passes its arguments on and returns what the runtime returns
-  return received;
+  return image;
 }
 
 OwningOpRef<ModuleOp> parseTables() {
@@ -117,12 +108,6 @@ OwningOpRef<ModuleOp> parseTables() {
 }
 
 } // namespace
-
-// Stands in for the runtime.
-extern "C" int ashlar_rt_main(const ashlar_rt_image *image, int argc, char **) {
-  received = image;
-  return argc;
-}
 
 TEST_CASE("image: names, constants and training", "[plan][image]") {
   OwningOpRef<ModuleOp> module = parseTables();

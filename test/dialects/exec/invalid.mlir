@@ -60,8 +60,8 @@ exec.variant @kernel_c1_outside arena 64 attributes {axis_names = [], axis_sizes
 exec.variant @kernel_c1_unused arena 64 attributes {axis_names = [], axis_sizes = array<i64>, coordinates_offset = 0 : i64,
                                                     devices_per_process = 1 : i64, lower_bound_bytes = 64 : i64} {
   exec.program @p inputs [] outputs [] {
-    // expected-error@+1 {{does not say how it uses buffer 0; put it into reads or writes}}
-    exec.kernel @k [#exec.buffer<arena, 0, memref<f32>>] reads [] writes [] extent 1 grain 1
+    // expected-error@+1 {{does not say how it uses buffer 1; put it into reads or writes}}
+    exec.kernel @k [#exec.buffer<arena, 0, memref<f32>>, #exec.buffer<arena, 0, memref<f32>>] reads [0] writes [] extent 1 grain 1
   }
 }
 

@@ -9,6 +9,7 @@
 #include "dialects/exec/exec.h"
 #include "dialects/nn/nn.h"
 #include "dialects/support/element_type.h"
+#include "passes/lower/calls/library_product.h"
 
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -70,36 +71,6 @@ uint32_t reductionOf(Reduction reduction) {
     return ASHLAR_RT_MIN;
   }
   llvm_unreachable("unknown reduction");
-}
-
-uint32_t epilogueOf(exec::Epilogue epilogue) {
-  switch (epilogue) {
-  case exec::Epilogue::None:
-    return ASHLAR_RT_EPILOGUE_NONE;
-  case exec::Epilogue::Relu:
-    return ASHLAR_RT_EPILOGUE_RELU;
-  case exec::Epilogue::GeluErf:
-    return ASHLAR_RT_EPILOGUE_GELU_ERF;
-  case exec::Epilogue::GeluTanh:
-    return ASHLAR_RT_EPILOGUE_GELU_TANH;
-  case exec::Epilogue::Sigmoid:
-    return ASHLAR_RT_EPILOGUE_SIGMOID;
-  case exec::Epilogue::Tanh:
-    return ASHLAR_RT_EPILOGUE_TANH;
-  }
-  llvm_unreachable("unknown epilogue");
-}
-
-uint32_t operandSumOf(exec::OperandSum sum) {
-  switch (sum) {
-  case exec::OperandSum::None:
-    return ASHLAR_RT_SUM_OF_NONE;
-  case exec::OperandSum::Lhs:
-    return ASHLAR_RT_SUM_OF_A;
-  case exec::OperandSum::Rhs:
-    return ASHLAR_RT_SUM_OF_B;
-  }
-  llvm_unreachable("unknown operand");
 }
 
 uint32_t roleOf(exec::Role role) {
@@ -188,11 +159,7 @@ private:
   }
 
   Constant *instruction(exec::GemmOp op) {
-    Constant *desc = table.record<ashlar_rt_gemm_desc>({table.u64(op.getBatch()), table.u64(op.getM()), table.u64(op.getN()),
-                                                        table.u64(op.getK()), table.u32(op.getTransposeA()), table.u32(op.getTransposeB()),
-                                                        table.u32(op.getHasBias()), table.u32(epilogueOf(op.getEpilogue())),
-                                                        table.u32(operandSumOf(op.getOperandSum())), table.u32(op.getAllowTf32())});
-    return instruction(op, ASHLAR_RT_GEMM, "gemm", desc);
+    return instruction(op, ASHLAR_RT_GEMM, "gemm", table.numbers(lower::describeProduct(op)));
   }
 
   Constant *instruction(exec::CollectiveOp op) {

@@ -11,6 +11,8 @@
 #include "llvm/IR/Module.h"
 #include "llvm/Support/ErrorHandling.h"
 
+#include <array>
+#include <cstring>
 #include <type_traits>
 
 namespace ashlar::target {
@@ -39,6 +41,14 @@ public:
       llvm::report_fatal_error("a table of the image has another size than its C struct");
     }
     return value;
+  }
+
+  // Returns the value of a struct that holds nothing but numbers, without gaps between them: its bytes as they are in this process.
+  template <typename T> llvm::Constant *numbers(const T &value) {
+    static_assert(std::has_unique_object_representations_v<T> && sizeof(T) % sizeof(uint64_t) == 0);
+    std::array<uint64_t, sizeof(T) / sizeof(uint64_t)> words;
+    std::memcpy(words.data(), &value, sizeof(T));
+    return llvm::ConstantDataArray::get(context(), words);
   }
 
   // Returns a pointer to elements of one type, one after the other; null when there are none.

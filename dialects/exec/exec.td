@@ -53,9 +53,8 @@ def Exec_BufferArrayAttr : TypedArrayAttrBase<Exec_BufferAttr, "buffers">;
 def Exec_FusionOp : Exec_Op<"fusion", [Pure, IsolatedFromAbove, SingleBlockImplicitTerminator<"::ashlar::exec::YieldOp">]> {
   let summary = "nn ops that become one kernel or one library call";
   let description = [{
-    The block arguments are the operands; what the region yields are the results. `gemm` holds exactly one nn.matmul, of f32
-    (cuda: also of bf16 or f16, and then at most one nn.cast of the product to f32), and at most one bias (nn.broadcast along the last dim, nn.add)
-    and one activation; or one exec.product_with_sums. `scatter` holds exactly one nn.scatter_add and the views it reads.
+    The block arguments are the operands; what the region yields are the results. `gemm` holds what one matrix product of
+    the library takes in: the grammar is in passes/lower/calls/library_product.h. `scatter` holds exactly one nn.scatter_add and the views it reads.
 
         %y = exec.fusion loop(%x, %b) : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32> {
         ^bb0(%arg0: tensor<4x8xf32>, %arg1: tensor<8xf32>):

@@ -10,6 +10,8 @@
 
 #include "llvm/ADT/TypeSwitch.h"
 
+#include <optional>
+
 using namespace mlir;
 
 namespace ashlar::lower {
@@ -42,6 +44,16 @@ Part partOf(Operation *op, const exec::TargetTraits *traits) {
   bool isKnown = epilogue != exec::Epilogue::None && (!traits || llvm::is_contained(traits->activations, epilogue));
   return isKnown ? Part::Activation : Part::None;
 }
+
+// What a fusion of kind gemm computes, with its operands as numbers of the fusion's operands.
+struct LibraryProduct {
+  Value product;
+  unsigned lhs = 0, rhs = 0;
+  bool transposeA = false, transposeB = false;
+  exec::OperandSum sumOf = exec::OperandSum::None;
+  std::optional<unsigned> bias;
+  exec::Epilogue epilogue = exec::Epilogue::None;
+};
 
 // Notes the product of a fusion; false when there is one already, or it reads anything but the fusion's operands.
 template <typename Op> bool setProduct(LibraryProduct &call, Op op, Value product) {
@@ -84,30 +96,7 @@ bool addPart(LibraryProduct &call, Operation &op, Part &last) {
   return isNext;
 }
 
-} // namespace
-
-bool isLibraryProduct(nn::MatMulOp op, int64_t leastFlops) {
-  RankedTensorType type = op.getType();
-  Type element = op.getLhs().getType().getElementType();
-  int64_t k = op.getLhs().getType().getShape().end()[op.getTransposeA() ? -2 : -1];
-  return (element.isF32() || isNarrowFloat(element)) && type.getNumElements() * k >= leastFlops;
-}
-
-bool followsInProduct(Operation *op, Operation *last, exec::Target target) {
-  Part before = isa<nn::CastOp>(last) ? Part::Conversion : partOf(last, &exec::traitsOf(target)); // of any type: it may be seen reshaped
-  return before != Part::None && partOf(op, &exec::traitsOf(target)) > before;
-}
-
-bool isPartOfProduct(Operation *op, exec::Target target) {
-  return partOf(op, &exec::traitsOf(target)) > Part::Product;
-}
-
-Value getBias(Value value) {
-  auto broadcast = value.getDefiningOp<nn::BroadcastOp>();
-  bool isBias = broadcast && broadcast.getDims() == ArrayRef<int64_t>{broadcast.getType().getRank() - 1};
-  return isBias ? Value(broadcast.getInput()) : Value();
-}
-
+// Reads the body of a fusion of kind gemm.
 FailureOr<LibraryProduct> readProduct(exec::FusionOp fusion) {
   LibraryProduct call;
   Part last = Part::None;
@@ -122,14 +111,104 @@ FailureOr<LibraryProduct> readProduct(exec::FusionOp fusion) {
   return call;
 }
 
-exec::GemmOp buildProductCall(OpBuilder &builder, Location loc, exec::FusionOp fusion, const LibraryProduct &call,
-                              ArrayRef<Attribute> buffers, bool allowTf32) {
-  RankedTensorType lhs = typeOf(fusion.getInputs()[call.lhs]);
-  ArrayRef<int64_t> matrix = lhs.getShape().take_back(2), out = shapeOf(call.product);
+// Enums of the call in numbers of the ABI, without a default: a new case does not compile until it has a number here.
+uint32_t numberOf(exec::Epilogue epilogue) {
+  switch (epilogue) {
+  case exec::Epilogue::None:
+    return ASHLAR_RT_EPILOGUE_NONE;
+  case exec::Epilogue::Relu:
+    return ASHLAR_RT_EPILOGUE_RELU;
+  case exec::Epilogue::GeluErf:
+    return ASHLAR_RT_EPILOGUE_GELU_ERF;
+  case exec::Epilogue::GeluTanh:
+    return ASHLAR_RT_EPILOGUE_GELU_TANH;
+  case exec::Epilogue::Sigmoid:
+    return ASHLAR_RT_EPILOGUE_SIGMOID;
+  case exec::Epilogue::Tanh:
+    return ASHLAR_RT_EPILOGUE_TANH;
+  }
+  llvm_unreachable("unknown epilogue");
+}
+
+uint32_t numberOf(exec::OperandSum sum) {
+  switch (sum) {
+  case exec::OperandSum::None:
+    return ASHLAR_RT_SUM_OF_NONE;
+  case exec::OperandSum::Lhs:
+    return ASHLAR_RT_SUM_OF_A;
+  case exec::OperandSum::Rhs:
+    return ASHLAR_RT_SUM_OF_B;
+  }
+  llvm_unreachable("unknown operand");
+}
+
+} // namespace
+
+bool isLibraryProduct(nn::MatMulOp op, int64_t leastFlops) {
+  RankedTensorType type = op.getType();
+  Type element = op.getLhs().getType().getElementType();
+  int64_t k = op.getLhs().getType().getShape().end()[op.getTransposeA() ? -2 : -1];
+  return (element.isF32() || isNarrowFloat(element)) && type.getNumElements() * k >= leastFlops;
+}
+
+bool takesOperands(nn::MatMulOp op, exec::Target target) {
+  return op.getLhs().getType().getElementType().isF32() || exec::traitsOf(target).takesNarrow;
+}
+
+bool beginsProduct(Operation *op) {
+  return isa<nn::MatMulOp, exec::ProductWithSumsOp>(op);
+}
+
+bool followsInProduct(Operation *op, Operation *last, exec::Target target) {
+  Part before = isa<nn::CastOp>(last) ? Part::Conversion : partOf(last, &exec::traitsOf(target)); // of any type: it may be seen reshaped
+  return before != Part::None && partOf(op, &exec::traitsOf(target)) > before;
+}
+
+bool isPartOfProduct(Operation *op, exec::Target target) {
+  return partOf(op, &exec::traitsOf(target)) > Part::Product;
+}
+
+Value getAddend(Operation *op, Operation *last) {
+  return isa<nn::AddOp>(op) ? op->getOperand(op->getOperand(0).getDefiningOp() == last ? 1 : 0) : Value();
+}
+
+Value getBias(Value value) {
+  auto broadcast = value ? value.getDefiningOp<nn::BroadcastOp>() : nn::BroadcastOp();
+  bool isBias = broadcast && broadcast.getDims() == ArrayRef<int64_t>{broadcast.getType().getRank() - 1};
+  return isBias ? Value(broadcast.getInput()) : Value();
+}
+
+LogicalResult buildProductCall(OpBuilder &builder, Location loc, exec::FusionOp fusion, ArrayRef<exec::BufferAttr> operands,
+                               ArrayRef<exec::BufferAttr> results, bool allowTf32) {
+  FailureOr<LibraryProduct> call = readProduct(fusion);
+  if (failed(call)) {
+    return failure();
+  }
+  SmallVector<Attribute> buffers = {operands[call->lhs], operands[call->rhs]};
+  if (call->bias) {
+    buffers.push_back(operands[*call->bias]);
+  }
+  llvm::append_range(buffers, results);
+  RankedTensorType lhs = typeOf(fusion.getInputs()[call->lhs]);
+  ArrayRef<int64_t> matrix = lhs.getShape().take_back(2), out = shapeOf(call->product);
   int64_t batch = ShapedType::getNumElements(out.drop_back(2));
-  return exec::GemmOp::create(builder, loc, builder.getArrayAttr(buffers), batch, out[out.size() - 2], out.back(),
-                              matrix[call.transposeA ? 0 : 1], call.transposeA, call.transposeB, call.bias.has_value(), call.epilogue,
-                              call.sumOf, allowTf32 && lhs.getElementType().isF32());
+  exec::GemmOp::create(builder, loc, builder.getArrayAttr(buffers), batch, out[out.size() - 2], out.back(),
+                       matrix[call->transposeA ? 0 : 1], call->transposeA, call->transposeB, call->bias.has_value(), call->epilogue,
+                       call->sumOf, allowTf32 && lhs.getElementType().isF32());
+  return success();
+}
+
+ashlar_rt_gemm_desc describeProduct(exec::GemmOp call) {
+  return {static_cast<int64_t>(call.getBatch()),
+          static_cast<int64_t>(call.getM()),
+          static_cast<int64_t>(call.getN()),
+          static_cast<int64_t>(call.getK()),
+          call.getTransposeA(),
+          call.getTransposeB(),
+          call.getHasBias(),
+          numberOf(call.getEpilogue()),
+          numberOf(call.getOperandSum()),
+          call.getAllowTf32()};
 }
 
 } // namespace ashlar::lower

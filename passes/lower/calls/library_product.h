@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A matrix product of the library, and the ops that one call of it takes in. Ordering, fusing and emitting ask here; the grammar is
+// A matrix product of the library, and the ops that one call of it takes in: all that the compiler knows of it, from the ops of a program
+// to the descriptor that the runtime gets. What the library of a target can is in the target's row (dialects/exec/target_traits.h). The
+// grammar is
 //
 //   nn.matmul  [nn.cast of its sums to f32]  [nn.add of a bias along the last dim]  [activation]
+//   exec.product_with_sums
 //
 // each part at most once, in this order, and read by the next one only. Products of any rank are batches of matrices: the same grammar.
 
@@ -11,13 +14,19 @@
 
 #include "dialects/exec/exec.h"
 #include "dialects/nn/nn.h"
-
-#include <optional>
+#include "runtime/abi/ashlar_rt.h"
 
 namespace ashlar::lower {
 
-// Returns whether the product is of a type that libraries take, and of so many multiplications that a call is worth its overhead.
+// Returns whether the product is of a type that libraries take, as it is or as f32, and of so many multiplications that a call is worth its
+// overhead.
 bool isLibraryProduct(nn::MatMulOp op, int64_t leastFlops);
+
+// Returns whether the target's library takes the operands as they are, and adds up in f32.
+bool takesOperands(nn::MatMulOp op, exec::Target target);
+
+// Returns whether a call begins with the op.
+bool beginsProduct(mlir::Operation *op);
 
 // Returns whether the op can follow `last` inside a call of the target's library, what else it reads aside.
 bool followsInProduct(mlir::Operation *op, mlir::Operation *last, exec::Target target);
@@ -25,25 +34,19 @@ bool followsInProduct(mlir::Operation *op, mlir::Operation *last, exec::Target t
 // Returns whether the op can follow anything inside a call.
 bool isPartOfProduct(mlir::Operation *op, exec::Target target);
 
-// Returns the value that `value` repeats along all dims but the last, as a bias is; null when it is no such value.
+// Returns what the op adds to the result of `last`: inside a call it must be a bias. Null when the op adds nothing to it.
+mlir::Value getAddend(mlir::Operation *op, mlir::Operation *last);
+
+// Returns the value that `value` repeats along all dims but the last, as a bias is; null when it is no such value, or null.
 mlir::Value getBias(mlir::Value value);
 
-// What a fusion of kind gemm computes, with its operands as numbers of the fusion's operands.
-struct LibraryProduct {
-  mlir::Value product;
-  unsigned lhs = 0, rhs = 0;
-  bool transposeA = false, transposeB = false;
-  exec::OperandSum sumOf = exec::OperandSum::None;
-  std::optional<unsigned> bias;
-  exec::Epilogue epilogue = exec::Epilogue::None;
-};
+// Builds the call that a fusion of kind gemm becomes. `operands`, `results`: the buffers of those of the fusion. Fails, with an error,
+// where its body is not of the grammar.
+mlir::LogicalResult buildProductCall(mlir::OpBuilder &builder, mlir::Location loc, exec::FusionOp fusion,
+                                     llvm::ArrayRef<exec::BufferAttr> operands, llvm::ArrayRef<exec::BufferAttr> results, bool allowTf32);
 
-// Reads the body of a fusion of kind gemm. Fails, with an error, where it is not of the grammar.
-mlir::FailureOr<LibraryProduct> readProduct(exec::FusionOp fusion);
-
-// Builds the call. `buffers`: lhs, rhs, the bias if there is one, the results. Types as `fusion` has them.
-exec::GemmOp buildProductCall(mlir::OpBuilder &builder, mlir::Location loc, exec::FusionOp fusion, const LibraryProduct &product,
-                              llvm::ArrayRef<mlir::Attribute> buffers, bool allowTf32);
+// Returns the call as the runtime gets it.
+ashlar_rt_gemm_desc describeProduct(exec::GemmOp call);
 
 } // namespace ashlar::lower
 

@@ -132,8 +132,8 @@ Value moveBeforeReshape(ImplicitLocOpBuilder &b, Operation *op, exec::Target tar
   Value input = product->get().getDefiningOp<nn::ReshapeOp>().getInput();
   IRMapping mapping;
   mapping.map(product->get(), input);
-  if (isa<nn::AddOp>(op)) {
-    Value other = op->getOperand(1 - product->getOperandNumber()), bias = getBias(other);
+  if (Value other = getAddend(op, product->get().getDefiningOp())) {
+    Value bias = getBias(other);
     if (!bias) {
       return {};
     }
@@ -183,14 +183,13 @@ struct ExpandOps : impl::ExpandOpsPassBase<ExpandOps> {
 
   // Sums of bf16 or f16 are computed in f32 and rounded once, by the library or the kernel itself where it can.
   Value sumWide(ImplicitLocOpBuilder &b, Operation *op) {
-    const exec::TargetTraits &traits = exec::traitsOf(target);
     if (auto matmul = dyn_cast<nn::MatMulOp>(op)) {
-      return traits.takesNarrow && goesToLibrary(matmul) ? Value() : computeWide(b, op);
+      return goesToLibrary(matmul) && takesOperands(matmul, target) ? Value() : computeWide(b, op);
     }
     if (auto reduce = dyn_cast<nn::ReduceOp>(op)) {
       return reduce.getKind() == Reduction::Sum ? computeWide(b, op) : Value();
     }
-    return isa<nn::ScatterAddOp>(op) && !traits.scattersInRegisters ? computeWide(b, op) : Value();
+    return isa<nn::ScatterAddOp>(op) && !exec::traitsOf(target).scattersInRegisters ? computeWide(b, op) : Value();
   }
 
   // Replaces every op for which `rewrite` makes another value.
@@ -234,7 +233,7 @@ struct ExpandOps : impl::ExpandOpsPassBase<ExpandOps> {
       return matmul && !goesToLibrary(matmul) ? expandMatMul(b, matmul) : Value();
     });
     if (exec::traitsOf(target).sumsOperandRows) {
-      joinSumsToProducts(getOperation(), target, [&](Operation *op) { return goesToLibrary(cast<nn::MatMulOp>(op)); });
+      joinSumsToProducts(getOperation(), target, gemmFlops);
     }
   }
 };

@@ -209,10 +209,8 @@ private:
           materialize(operand, op);
         }
       }
-      if (isa<nn::MatMulOp, exec::ProductWithSumsOp>(op)) {
-        Group &group = newGroup(exec::FusionKind::Gemm, shapeOf(op.getResult(0)));
-        add(group, op);
-        group.open = isa<nn::MatMulOp>(op);
+      if (beginsProduct(&op)) {
+        add(newGroup(exec::FusionKind::Gemm, shapeOf(op.getResult(0))), op);
       }
     }
   }
@@ -353,14 +351,14 @@ private:
   // Whether the value is in no memory: a library product cannot read it.
   bool isOnlyView(Value value) const { return views.contains(value.getDefiningOp()); }
 
-  // A library product takes one bias along the last dim, then one activation, of a value that nobody else reads. That of the cuda target
-  // can give its sums of bf16 or f16 in f32.
+  // Whether the op is the next part of the library product, the only one that reads what was last.
   bool joinsGemm(Operation &op, const Group &group) {
     Operation *last = group.ops.back();
     if (!last->hasOneUse() || !followsInProduct(&op, last, target)) {
       return false;
     }
-    return !isa<nn::AddOp>(op) || joinsAsBias(op.getOperand(0).getDefiningOp() == last ? op.getOperand(1) : op.getOperand(0));
+    Value addend = getAddend(&op, last);
+    return !addend || joinsAsBias(addend);
   }
 
   // The group that computes the bias can be closed: a product that is read once only is read by nobody in it.

@@ -5,6 +5,7 @@
 // soon as its value can be computed and nobody needs the old value any more. Each op is placed once; linear but for the short chains of
 // writes that wait.
 
+#include "passes/lower/calls/library_product.h"
 #include "passes/lower/kernels/fusible.h"
 #include "passes/lower/passes.h"
 
@@ -149,16 +150,14 @@ private:
 
   // A library product adds a bias that is there before it. One that is only converted, as in mixed precision, can be.
   void placeBias(Operation *op) {
+    if (!beginsProduct(op)) {
+      return;
+    }
     for (Operation *user : op->getUsers()) {
-      if (!isa<nn::MatMulOp>(op) || !isa<nn::AddOp>(user)) {
-        continue;
-      }
-      for (Value term : user->getOperands()) {
-        auto rows = term.getDefiningOp<nn::BroadcastOp>();
-        auto conversion = rows ? rows.getInput().getDefiningOp<nn::CastOp>() : nn::CastOp();
-        if (conversion && missing.lookup(conversion) == 0) {
-          place(conversion);
-        }
+      Value bias = getBias(getAddend(user, op));
+      auto conversion = bias ? bias.getDefiningOp<nn::CastOp>() : nn::CastOp();
+      if (conversion && missing.lookup(conversion) == 0) {
+        place(conversion);
       }
     }
   }

@@ -41,8 +41,7 @@ void forEachUseAsMatrix(Value value, function_ref<void(OpOperand &)> visit) {
 
 class Joiner {
 public:
-  Joiner(func::FuncOp function, exec::Target target, function_ref<bool(Operation *)> goesToLibrary)
-      : function(function), target(target), goesToLibrary(goesToLibrary) {}
+  Joiner(func::FuncOp function, exec::Target target, int64_t leastFlops) : function(function), target(target), leastFlops(leastFlops) {}
 
   void run() {
     SmallVector<nn::ReduceOp> sums;
@@ -59,7 +58,7 @@ public:
 private:
   func::FuncOp function;
   exec::Target target;
-  function_ref<bool(Operation *)> goesToLibrary;
+  int64_t leastFlops;
 
   // Returns the use of the rows by a product that can make the sum too.
   OpOperand *findProduct(Value rows, nn::ReduceOp reduce) {
@@ -80,7 +79,7 @@ private:
   bool canJoin(nn::MatMulOp product, nn::ReduceOp reduce) {
     bool sameType = product.getType().getElementType() == reduce.getType().getElementType();
     bool hasEpilogue = llvm::any_of(product->getUsers(), [&](Operation *user) { return followsInProduct(user, product, target); });
-    return sameType && !hasEpilogue && !product->use_empty() && goesToLibrary(product) && placeFor(product, reduce);
+    return sameType && !hasEpilogue && !product->use_empty() && isLibraryProduct(product, leastFlops) && placeFor(product, reduce);
   }
 
   // Returns where both can be computed, before all users of either; null when there is no such place.
@@ -135,8 +134,8 @@ private:
 
 } // namespace
 
-void joinSumsToProducts(func::FuncOp function, exec::Target target, function_ref<bool(Operation *)> goesToLibrary) {
-  Joiner(function, target, goesToLibrary).run();
+void joinSumsToProducts(func::FuncOp function, exec::Target target, int64_t leastFlops) {
+  Joiner(function, target, leastFlops).run();
 }
 
 } // namespace ashlar::lower

@@ -11,11 +11,11 @@
 
 namespace ashlar::lower {
 
-// Makes one exec.product_with_sums of a product of `target` for which `goesToLibrary` holds and of a sum over all rows of one of its
+// Makes one exec.product_with_sums of a library product of at least so many multiplications and of a sum over all rows of one of its
 // operands, which it contracts over, where both have one element type. Each product takes one sum at most.
 //   %dw = nn.matmul %dy, %x {transpose_a};  %db = nn.reduce sum %dy dims = [0]
 //   ==>  %dw, %db = exec.product_with_sums lhs %dy, %x transpose_a
-void joinSumsToProducts(mlir::func::FuncOp function, exec::Target target, llvm::function_ref<bool(mlir::Operation *)> goesToLibrary);
+void joinSumsToProducts(mlir::func::FuncOp function, exec::Target target, int64_t leastFlops);
 
 } // namespace ashlar::lower
 

@@ -28,7 +28,7 @@ public:
     }
     return TypeSwitch<Operation *, LogicalResult>(instruction.op)
         .Case([&](exec::FusionOp op) {
-          return op.getKind() == exec::FusionKind::Gemm ? emitGemm(instruction, op) : emitKernel(instruction, op);
+          return op.getKind() == exec::FusionKind::Gemm ? emitProduct(instruction, op) : emitKernel(instruction, op);
         })
         .Case([&](dist::AllGatherOp op) { return emitCollective(instruction, op, 0, op.getDim()); })
         .Case([&](dist::ReduceScatterOp op) { return emitCollective(instruction, op, op.getDim(), 0); })
@@ -80,20 +80,11 @@ private:
     return success();
   }
 
-  LogicalResult emitGemm(const Instruction &instruction, exec::FusionOp fusion) {
-    FailureOr<LibraryProduct> product = readProduct(fusion);
-    if (failed(product)) {
-      return failure();
-    }
-    SmallVector<Attribute> buffers = {source(instruction, product->lhs), source(instruction, product->rhs)};
-    if (product->bias) {
-      buffers.push_back(source(instruction, *product->bias));
-    }
-    for (unsigned i = 0; i < instruction.results.size(); ++i) {
-      buffers.push_back(target(instruction, i));
-    }
-    buildProductCall(builder, instruction.loc, fusion, *product, buffers, allowTf32);
-    return success();
+  LogicalResult emitProduct(const Instruction &instruction, exec::FusionOp fusion) {
+    auto numbers = [](size_t count) { return llvm::seq<unsigned>(0, count); };
+    auto operands = llvm::map_to_vector(numbers(instruction.operands.size()), [&](unsigned i) { return source(instruction, i); });
+    auto results = llvm::map_to_vector(numbers(instruction.results.size()), [&](unsigned i) { return target(instruction, i); });
+    return buildProductCall(builder, instruction.loc, fusion, operands, results, allowTf32);
   }
 
   // Returns the {source, target} pairs of a permute in which device r gets what device sources[r] has.

@@ -8,6 +8,7 @@
 #include "compiler/target/host_code.h"
 #include "compiler/target/image_emitter.h"
 #include "dialects/exec/exec.h"
+#include "passes/lower/calls/library_product.h"
 #include "runtime/abi/ashlar_rt.h"
 #include "test/unit/plan/loaded_image.h"
 #include "test/unit/reference/parsed_module.h"
@@ -211,6 +212,23 @@ TEST_CASE("image: instructions", "[plan][image]") {
   auto *permute = static_cast<const ashlar_rt_collective_desc *>(program.instrs[4].desc);
   CHECK((permute->kind == ASHLAR_RT_PERMUTE && permute->num_axes == 1 && permute->axes[0] == 0 && permute->num_pairs == 2));
   CHECK((permute->pairs[0] == 1 && permute->pairs[1] == 0 && permute->pairs[2] == 0 && permute->pairs[3] == 1));
+}
+
+TEST_CASE("image: the descriptor of a product that sums an operand", "[plan][image]") {
+  OwningOpRef<ModuleOp> module = ashlar::test::parse(R"(
+    exec.variant @default arena 4096 attributes {axis_names = [], axis_sizes = array<i64>, coordinates_offset = 64 : i64,
+                                                 devices_per_process = 1 : i64, lower_bound_bytes = 4000 : i64} {
+      exec.program @train_step inputs [] outputs [] {
+        exec.gemm [#exec.buffer<arena, 128, memref<5x3xf32>>, #exec.buffer<arena, 256, memref<5x4xf32>>,
+                   #exec.buffer<arena, 384, memref<3x4xf32>>, #exec.buffer<arena, 512, memref<4xf32>>]
+                  batch 1 m 3 n 4 k 5 transpose_a epilogue none sum_of rhs tf32
+      }
+    }
+  )");
+  ashlar_rt_gemm_desc desc = {};
+  module->walk([&](exec::GemmOp op) { desc = lower::describeProduct(op); });
+  CHECK((desc.batch == 1 && desc.m == 3 && desc.n == 4 && desc.k == 5 && desc.transpose_a && !desc.transpose_b && !desc.has_bias));
+  CHECK((desc.epilogue == ASHLAR_RT_EPILOGUE_NONE && desc.operand_sum == ASHLAR_RT_SUM_OF_B && desc.allow_tf32));
 }
 
 TEST_CASE("image: the hash is that of the contents", "[plan][image]") {

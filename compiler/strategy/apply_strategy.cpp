@@ -155,7 +155,7 @@ private:
         return failure();
       }
       variable->setAttr(dist::kLayoutAttr, *layout);
-      variable->setAttr(dist::kOriginAttr, originOf(*tensor));
+      variable->setAttr(dist::kOriginAttr, originsOf(*tensor));
     }
     for (const auto &[name, tensor] : saved) {
       if (tensor) {
@@ -181,7 +181,7 @@ private:
         return failure();
       }
       function.setArgAttr(index, dist::kLayoutAttr, *layout);
-      function.setArgAttr(index, dist::kOriginAttr, originOf(tensor));
+      function.setArgAttr(index, dist::kOriginAttr, originsOf(tensor));
     }
     for (auto [index, type] : llvm::enumerate(function.getResultTypes())) {
       const Tensor &tensor = program.results(index);
@@ -191,7 +191,7 @@ private:
         return failure();
       }
       function.setResultAttr(index, dist::kLayoutAttr, *layout);
-      function.setResultAttr(index, dist::kOriginAttr, originOf(tensor));
+      function.setResultAttr(index, dist::kOriginAttr, originsOf(tensor));
     }
     return applyOps(function, program, of);
   }
@@ -219,13 +219,16 @@ private:
     return success();
   }
 
-  // Returns what a saved strategy says of the origin of a layout, which it keeps as one text, as an attribute.
-  ArrayAttr originOf(const Tensor &tensor) {
+  // Returns where the layout of a tensor came from, as ashlar-propagate-layouts says it.
+  ArrayAttr originsOf(const Tensor &tensor) {
     Builder builder(context);
-    if (tensor.origin().empty()) {
-      return builder.getArrayAttr({});
+    auto optional = [&](const std::string &text) { return text.empty() ? StringAttr() : builder.getStringAttr(text); };
+    SmallVector<Attribute> origins;
+    for (const job::Strategy::Origin &origin : tensor.origins()) {
+      origins.push_back(dist::OriginAttr::get(context, builder.getStringAttr(origin.source()), optional(origin.axis()),
+                                              optional(origin.path()), optional(origin.op())));
     }
-    return builder.getArrayAttr({dist::OriginAttr::get(context, builder.getStringAttr(tensor.origin()), {}, {}, {})});
+    return builder.getArrayAttr(origins);
   }
 
   // "fc1 (nn.matmul)", "fc1 (nn.matmul number 2)".
@@ -242,7 +245,7 @@ private:
         return failure();
       }
       layouts.push_back(*layout);
-      origins.push_back(originOf(tensor));
+      origins.push_back(originsOf(tensor));
     }
     op->setAttr(dist::kLayoutsAttr, ArrayAttr::get(context, layouts));
     op->setAttr(dist::kOriginsAttr, ArrayAttr::get(context, origins));

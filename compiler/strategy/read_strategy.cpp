@@ -7,24 +7,34 @@
 
 #include "dialects/dist/dist.h"
 #include "dialects/dist/plain_text.h"
-#include "dialects/dist/reasons.h"
 #include "dialects/nn/nn.h"
-
-#include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
 
 namespace ashlar::strategy {
 namespace {
 
-void setTensor(job::Strategy::Tensor &tensor, StringRef name, Type type, dist::LayoutAttr layout, ArrayAttr origin) {
+void setOrigin(job::Strategy::Origin &made, dist::OriginAttr origin) {
+  made.set_source(origin.getSource().str());
+  if (StringAttr axis = origin.getAxis()) {
+    made.set_axis(axis.str());
+  }
+  if (StringAttr path = origin.getPath()) {
+    made.set_path(path.str());
+  }
+  if (StringAttr op = origin.getOp()) {
+    made.set_op(op.str());
+  }
+}
+
+void setTensor(job::Strategy::Tensor &tensor, StringRef name, Type type, dist::LayoutAttr layout, ArrayAttr origins) {
   if (!name.empty()) {
     tensor.set_name(name.str());
   }
   tensor.set_type(dist::typeText(type));
   tensor.set_layout(dist::layoutText(layout.getLayout()));
-  if (origin && !origin.empty()) {
-    tensor.set_origin(llvm::join(dist::sourcesOf(origin), "; "));
+  if (origins) {
+    llvm::for_each(origins.getAsRange<dist::OriginAttr>(), [&](dist::OriginAttr origin) { setOrigin(*tensor.add_origins(), origin); });
   }
 }
 

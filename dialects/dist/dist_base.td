@@ -125,9 +125,9 @@ def Dist_RuleAttr : Dist_Attr<"Rule", "rule"> {
 def Dist_OriginAttr : Dist_Attr<"Origin", "origin"> {
   let summary = "Where axes of a layout came from";
   let description = [{
-    `source` is what gave a layout: a rule of the user, or what a saved strategy says of it. `axis`: the mesh axis that this is about; without
-    it, all of the layout. `path` and `op`: the op along which the axis arrived, by its module path and kind; without them the source is about
-    this very tensor. Reports make sentences of it.
+    `source` is what gave a layout: a rule of the user. `axis`: the mesh axis that this is about; without it, all of the layout. `path`
+    and `op`: the op along which the axis arrived, by its module path and kind; without them the source is about this very tensor. Reports
+    make sentences of it, and a saved strategy keeps it in the same parts.
 
         #dist.origin<source = "rule \"fc1.weight\" (job.txtpb:14)", axis = "tp", path = "fc1", op = "nn.matmul">
   }];

@@ -76,16 +76,25 @@ private:
   }
 
   // Returns where the layout of a tensor came from, axis by axis: one origin without an axis where all came from one place. Empty when
-  // nothing is known, or to say.
+  // nothing is known, or to say. What was given with all axes stays in the order in which it was given.
   ArrayAttr makeOrigin(unsigned tensor) {
+    ArrayRef<AxisOrigin> axes = inference.getOrigins(tensor);
     SmallVector<Attribute> known, places;
-    for (const AxisOrigin &axis : inference.getOrigins(tensor)) {
+    bool isOwn = llvm::none_of(axes, [](const AxisOrigin &axis) { return axis.op.has_value(); });
+    if (isOwn && !givenOrigin(tensor).empty()) {
+      llvm::copy_if(givenOrigin(tensor), std::back_inserter(known), [&](Attribute origin) {
+        StringAttr axis = cast<dist::OriginAttr>(origin).getAxis();
+        return !axes.empty() && (!axis || inference.getLayout(tensor).uses(axis));
+      });
+      return ArrayAttr::get(context, known);
+    }
+    for (const AxisOrigin &axis : axes) {
       if (dist::OriginAttr origin = findOrigin(axis)) {
         known.push_back(origin);
         places.push_back(dist::OriginAttr::get(context, origin.getSource(), {}, origin.getPath(), origin.getOp()));
       }
     }
-    bool isOnePlace = !places.empty() && llvm::all_equal(places) && places.size() == inference.getOrigins(tensor).size();
+    bool isOnePlace = !places.empty() && llvm::all_equal(places) && places.size() == axes.size();
     return ArrayAttr::get(context, isOnePlace ? ArrayRef(places).take_front() : ArrayRef(known));
   }
 

@@ -187,7 +187,8 @@ def deterministic(bench):
 STRATEGY = """
 strategy {
   mesh { axes { name: "a" size: 2 } axes { name: "b" size: 4 } }
-  variables { name: "w" type: "8x4xf32" layout: "[{b}, {}]" origin: "by hand" }
+  variables { name: "w" type: "8x4xf32" layout: "[{b}, {}]"
+    origins { source: "no" axis: "a" } origins { source: "by hand" axis: "b" path: "p" op: "nn.mul" } }
   variables { name: "ashlar.seed" type: "i64" layout: "[]" }
   programs {
     name: "init"
@@ -195,9 +196,12 @@ strategy {
   }
   programs {
     name: "forward"
-    arguments { name: "x" type: "8x8xf32" layout: "[{a}, {}]" origin: "an argument" }
-    results { name: "z" type: "8x4xf32" layout: "[{a}, {}]" origin: "an output" }
-    ops { path: "y" kind: "nn.matmul" results { type: "8x4xf32" layout: "[{a}, {}]" origin: "a product" } }
+    arguments { name: "x" type: "8x8xf32" layout: "[{a}, {}]"
+      origins { source: "no" axis: "b" } origins { source: "an argument" axis: "a" path: "p" op: "nn.mul" } }
+    results { name: "z" type: "8x4xf32" layout: "[{a}, {}]"
+      origins { source: "no" axis: "b" } origins { source: "an output" axis: "a" path: "p" op: "nn.mul" } }
+    ops { path: "y" kind: "nn.matmul" results { type: "8x4xf32" layout: "[{a}, {}]"
+      origins { source: "no" axis: "b" } origins { source: "a product" axis: "a" path: "p" op: "nn.mul" } } }
     ops { path: "y" kind: "nn.relu" ordinal: 0 results { type: "8x4xf32" layout: "[{a}, {}]" } }
     ops { path: "y" kind: "nn.relu" ordinal: 1 results { type: "8x4xf32" layout: "[{a}, {}]" } }
   }
@@ -223,11 +227,12 @@ STRATEGY_DIFFERENCES = [
 
 
 @case(*(f"strategy.{field}" for field in (
-    "mesh.axes.name", "mesh.axes.size", "programs.arguments.layout", "programs.arguments.name", "programs.arguments.origin",
-    "programs.arguments.type", "programs.name", "programs.ops.kind", "programs.ops.operands", "programs.ops.ordinal", "programs.ops.path",
-    "programs.ops.results.layout", "programs.ops.results.origin", "programs.ops.results.type", "programs.results.layout",
-    "programs.results.name", "programs.results.origin", "programs.results.type", "variables.layout", "variables.name", "variables.origin",
-    "variables.type")))
+    "mesh.axes.name", "mesh.axes.size", "programs.arguments.layout", "programs.arguments.name", "programs.arguments.type", "programs.name",
+    "programs.ops.kind", "programs.ops.operands", "programs.ops.ordinal", "programs.ops.path", "programs.ops.results.layout",
+    "programs.ops.results.type", "programs.results.layout", "programs.results.name", "programs.results.type", "variables.layout",
+    "variables.name", "variables.type",
+    *(f"{tensor}.origins.{part}" for part in ("axis", "op", "path", "source")
+      for tensor in ("programs.arguments", "programs.ops.results", "programs.results", "variables")))))
 def strategy(bench):
     # Two relus of one module path, so that the second has a number.
     bench.model(
@@ -245,11 +250,13 @@ def strategy(bench):
         return argument_types(text, "forward") + [variable, product, output], re.findall(r"dist\.(all_\w+|slice|reduce_\w+) ", text)
     plain = dist()
     expect(facts(plain), (["4x8xf32", "2x4xf32", "4x4xf32", "4x4xf32"], ["all_gather"]), "as it stands")
-    for origin in ("by hand", "an argument", "an output"):
-        expect(plain.count(f'dist.origin = [#dist.origin<source = "{origin}">]'), 1, origin)
+    # An origin of an axis that does not split the tensor is none.
+    for origin, axis in (("by hand", "b"), ("an argument", "a"), ("an output", "a")):
+        expect(plain.count(f'dist.origin = [#dist.origin<source = "{origin}", axis = "{axis}", path = "p", op = "nn.mul">]'), 1, origin)
     # The origin of an op is told where its result has to be moved.
     moved = STRATEGY.replace('ordinal: 0 results { type: "8x4xf32" layout: "[{a}, {}]"', 'ordinal: 0 results { type: "8x4xf32" layout: "[{b}, {}]"')
-    expect("because of  a product" in bench.ok(bench.compiler(job + moved, "--explain")), True, "origin of an op")
+    told = [origin for one in bench.report(job + moved)["collectives"] for reason in one["reasons"] for origin in reason["origins"]]
+    expect("a: a product, along p (nn.mul)" in told, True, str(told))
     for old, new, pieces, collectives in (
             ('"w" type: "8x4xf32" layout: "[{b}, {}]"', '"w" type: "8x4xf32" layout: "[{}, {}]"', ["4x8xf32", "8x4xf32", "4x4xf32", "4x4xf32"], []),
             ('"8x8xf32" layout: "[{a}, {}]"', '"8x8xf32" layout: "[{}, {}]"', ["8x8xf32", "2x4xf32", "4x4xf32", "4x4xf32"], ["slice", "all_gather"]),

@@ -31,3 +31,15 @@ func.func @f(%x: tensor<8x8xf32> {dist.layout = #dist.layout<[{"dp"}, {}]>, dist
   nn.write @fc1.weight.momentum, %v : tensor<8x8xf32> loc("fc1.weight")
   return %3 : tensor<8x8xf32>
 }
+
+// -----
+
+// A layout that was given with all of its axes keeps their origins in the order in which they were given. That of another axis goes.
+dist.mesh @mesh <["dp" = 2, "tp" = 2]>
+// CHECK-LABEL: func.func @given
+// CHECK-SAME: dist.origin = [#dist.origin<source = "b", axis = "tp">, #dist.origin<source = "a", axis = "dp">]
+func.func @given(%x: tensor<8x8xf32> {dist.layout = #dist.layout<[{"dp"}, {"tp"}]>,
+                                      dist.origin = [#dist.origin<source = "b", axis = "tp">, #dist.origin<source = "c", axis = "pp">,
+                                                     #dist.origin<source = "a", axis = "dp">]}) -> tensor<8x8xf32> {
+  return %x : tensor<8x8xf32>
+}

@@ -95,14 +95,14 @@ RankedTensorType withDim(RankedTensorType type, int64_t dim, int64_t size) {
 
 void importAllReduce(Node &node) {
   Group group(node);
-  node.setResult(0, node.create<dist::AllReduceOp>(group.type, reductionOf(node), group.input, group.axes, StringAttr()).getResult());
+  node.setResult(0, node.create<dist::AllReduceOp>(group.type, reductionOf(node), group.input, group.axes, ArrayAttr()).getResult());
 }
 
 void importAllGather(Node &node) {
   Group group(node);
   int64_t dim = dimOf(node, "dim", group.type);
   RankedTensorType type = withDim(group.type, dim, group.type.getDimSize(dim) * group.size);
-  node.setResult(0, node.create<dist::AllGatherOp>(type, group.input, dim, group.axes, StringAttr()).getResult());
+  node.setResult(0, node.create<dist::AllGatherOp>(type, group.input, dim, group.axes, ArrayAttr()).getResult());
 }
 
 void importReduceScatter(Node &node) {
@@ -111,7 +111,7 @@ void importReduceScatter(Node &node) {
   RankedTensorType type = withDim(group.type, dim, divideDim(node, group.type, dim, group.size));
   dist::ReductionAttr reduction = reductionOf(node);
   IntegerAttr dimAttr = node.builder().getI64IntegerAttr(dim);
-  node.setResult(0, node.create<dist::ReduceScatterOp>(type, reduction, group.input, dimAttr, group.axes, StringAttr()).getResult());
+  node.setResult(0, node.create<dist::ReduceScatterOp>(type, reduction, group.input, dimAttr, group.axes, ArrayAttr()).getResult());
 }
 
 void importAllToAll(Node &node) {
@@ -122,7 +122,7 @@ void importAllToAll(Node &node) {
   }
   RankedTensorType type = withDim(group.type, split, divideDim(node, group.type, split, group.size));
   type = withDim(type, concat, type.getDimSize(concat) * group.size);
-  node.setResult(0, node.create<dist::AllToAllOp>(type, group.input, split, concat, group.axes, StringAttr()).getResult());
+  node.setResult(0, node.create<dist::AllToAllOp>(type, group.input, split, concat, group.axes, ArrayAttr()).getResult());
 }
 
 void importBroadcast(Node &node) {
@@ -131,7 +131,7 @@ void importBroadcast(Node &node) {
   if (root < 0 || root >= group.size) {
     node.fail("attribute \"root\" is " + Twine(root) + " but a group has " + Twine(group.size) + " devices, from 0");
   }
-  node.setResult(0, node.create<dist::BroadcastOp>(group.type, group.input, root, group.axes, StringAttr()).getResult());
+  node.setResult(0, node.create<dist::BroadcastOp>(group.type, group.input, root, group.axes, ArrayAttr()).getResult());
 }
 
 constexpr RegistryRow kRows[] = {

@@ -90,7 +90,7 @@ CollectiveFact makeCollective(dist::MeshAttr mesh, dist::Planner &planner, dist:
   fact.operand = typeText(op->getOperand(0).getType());
   fact.result = typeText(op->getResult(0).getType());
   fact.bytes = dist::collectiveBytes(op);
-  fact.cause = op.getCauseText().empty() ? nn::getPath(op.getLoc()).str() : op.getCauseText().str();
+  fact.cause = causeText(op);
   fact.timePs = dist::collectiveTimePs(op);
   for (const dist::Reason &reason : dist::getReasons(op.getLoc())) {
     fact.reasons.push_back(makeReason(planner, reason));

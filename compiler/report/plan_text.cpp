@@ -4,6 +4,7 @@
 
 #include "compiler/report/plan_text.h"
 
+#include "compiler/report/sentences.h"
 #include "compiler/report/units.h"
 #include "dialects/dist/dist.h"
 #include "dialects/nn/nn.h"
@@ -127,7 +128,7 @@ private:
   void writeCollectives(exec::ProgramOp step) {
     struct Sum {
       int64_t count = 0, bytes = 0;
-      llvm::SmallVector<llvm::StringRef> causes;
+      llvm::SmallVector<std::string> causes;
     };
     llvm::MapVector<CollectiveKind, Sum> sums;
     for (auto op : step.getBody().getOps<exec::CollectiveOp>()) {
@@ -141,8 +142,8 @@ private:
       Sum &sum = sums[op.getKind()];
       ++sum.count;
       sum.bytes += dist::collectiveBytes(op.getKind(), byteSize(op.getSource().getType()), group);
-      if (!op.getCause().empty() && !llvm::is_contained(sum.causes, op.getCause())) {
-        sum.causes.push_back(op.getCause());
+      if (std::string cause = causeText(op); !cause.empty() && !llvm::is_contained(sum.causes, cause)) {
+        sum.causes.push_back(std::move(cause));
       }
     }
     for (auto &[kind, sum] : sums) {

@@ -4,6 +4,9 @@
 
 #include "compiler/report/sentences.h"
 
+#include "dialects/nn/nn.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
@@ -16,33 +19,68 @@ std::string opText(StringRef path, StringRef kind) {
   return path.empty() ? kind.str() : (path + " (" + kind + ")").str();
 }
 
+std::string textOf(StringAttr text) {
+  return text ? text.str() : "";
+}
+
 // "input x", "argument 0" without a name.
-std::string signatureText(StringRef named, StringRef numbered, const dist::End &end) {
-  return end.name.empty() ? (numbered + " " + Twine(end.number)).str() : (named + " " + end.name).str();
+std::string signatureText(StringRef named, StringRef numbered, dist::EndAttr end) {
+  return end.getName() ? (named + " " + end.getName().getValue()).str() : (numbered + " " + Twine(end.getNumber())).str();
+}
+
+// An end as a cause, shorter than endText().
+std::string causeText(dist::EndAttr end, StringRef program) {
+  switch (end.getKind()) {
+  case dist::EndKind::Op:
+    return textOf(end.getName() ? end.getName() : end.getOp());
+  case dist::EndKind::ParameterUpdate:
+  case dist::EndKind::StateUpdate:
+    return "next value of " + textOf(end.getName());
+  case dist::EndKind::Output:
+    return ("result " + Twine(end.getNumber()) + " of " + program).str();
+  default:
+    return endText(end);
+  }
+}
+
+std::string causeText(ArrayAttr cause, Operation *op, StringRef program) {
+  if (!cause) {
+    return nn::getPath(op->getLoc()).str();
+  }
+  return llvm::join(llvm::map_range(cause.getAsRange<dist::EndAttr>(), [&](dist::EndAttr end) { return causeText(end, program); }), ", ");
 }
 
 } // namespace
 
-std::string endText(const dist::End &end) {
-  switch (end.kind) {
-  case dist::End::Op:
-    return opText(end.name, end.op);
-  case dist::End::Parameter:
-    return "parameter " + end.name;
-  case dist::End::State:
-    return "state " + end.name;
-  case dist::End::ParameterUpdate:
-    return "update of parameter " + end.name;
-  case dist::End::StateUpdate:
-    return "update of state " + end.name;
-  case dist::End::Gradient:
-    return "gradient of " + end.name;
-  case dist::End::Input:
+std::string endText(dist::EndAttr end) {
+  std::string name = textOf(end.getName());
+  switch (end.getKind()) {
+  case dist::EndKind::Op:
+    return opText(name, textOf(end.getOp()));
+  case dist::EndKind::Parameter:
+    return "parameter " + name;
+  case dist::EndKind::State:
+    return "state " + name;
+  case dist::EndKind::ParameterUpdate:
+    return "update of parameter " + name;
+  case dist::EndKind::StateUpdate:
+    return "update of state " + name;
+  case dist::EndKind::Gradient:
+    return "gradient of " + name;
+  case dist::EndKind::Input:
     return signatureText("input", "argument", end);
-  case dist::End::Output:
+  case dist::EndKind::Output:
     return signatureText("output", "result", end);
   }
   llvm_unreachable("unknown end");
+}
+
+std::string causeText(dist::CollectiveOpInterface op) {
+  return causeText(op.getCauseAttr(), op, op->getParentOfType<func::FuncOp>().getName());
+}
+
+std::string causeText(exec::CollectiveOp op) {
+  return causeText(op.getCauseAttr(), op, op->getParentOfType<exec::ProgramOp>().getSymName());
 }
 
 std::string originText(ArrayAttr origins) {
@@ -52,7 +90,7 @@ std::string originText(ArrayAttr origins) {
   std::vector<std::string> texts;
   for (auto origin : origins.getAsRange<dist::OriginAttr>()) {
     std::string axis = origin.getAxis() ? origin.getAxis().str() + ": " : "";
-    std::string along = origin.getOp() ? ", along " + opText(origin.getPath() ? origin.getPath().getValue() : "", origin.getOp()) : "";
+    std::string along = origin.getOp() ? ", along " + opText(textOf(origin.getPath()), origin.getOp()) : "";
     texts.push_back(axis + origin.getSource().str() + along);
   }
   return llvm::join(texts, "; ");

@@ -5,14 +5,20 @@
 #ifndef ASHLAR_COMPILER_REPORT_SENTENCES_H
 #define ASHLAR_COMPILER_REPORT_SENTENCES_H
 
-#include "dialects/dist/reasons.h"
+#include "dialects/dist/dist.h"
+#include "dialects/exec/exec.h"
 
 #include <string>
 
 namespace ashlar::report {
 
 // "fc1 (nn.matmul)", "parameter fc1.weight", "update of state m", "gradient of fc1.weight", "input x", "result 1".
-std::string endText(const dist::End &end);
+std::string endText(dist::EndAttr end);
+
+// What made a collective necessary: "gradient of fc1.weight", "next value of w", "result 0 of forward", "fc1"; of several, one after the
+// other. Without a cause it is the op's own path, or "".
+std::string causeText(dist::CollectiveOpInterface op);
+std::string causeText(exec::CollectiveOp op);
 
 // Of an attribute dist.origin; "" when it is null or empty:
 //   rule "fc1.weight" (job.txtpb:14)                                the tensor was given its layout

@@ -4,6 +4,7 @@
 
 #include "compiler/target/image_emitter.h"
 
+#include "compiler/report/sentences.h"
 #include "compiler/target/host_code.h"
 #include "compiler/target/table_writer.h"
 #include "dialects/exec/exec.h"
@@ -158,9 +159,7 @@ private:
     return instruction(op, ASHLAR_RT_KERNEL, op.getCallee(), desc);
   }
 
-  Constant *instruction(exec::GemmOp op) {
-    return instruction(op, ASHLAR_RT_GEMM, "gemm", table.numbers(lower::describeProduct(op)));
-  }
+  Constant *instruction(exec::GemmOp op) { return instruction(op, ASHLAR_RT_GEMM, "gemm", table.numbers(lower::describeProduct(op))); }
 
   Constant *instruction(exec::CollectiveOp op) {
     mlir::MemRefType type = op.getSource().getType();
@@ -169,7 +168,7 @@ private:
         {table.u32(kindOf(op.getKind())), table.u32(dtypeOf(type.getElementType())), table.u32(reductionOf(op.getReduction())),
          table.u32(op.getAxes().size()), table.u32Array(op.getAxes()), table.u32(type.getRank()), table.i64Array(type.getShape()),
          table.u32(op.getSplitDim()), table.u32(op.getConcatDim()), table.u32(op.getRoot()), table.u32(pairs.size() / 2),
-         table.u32Array(pairs), table.string(op.getCause())});
+         table.u32Array(pairs), table.string(report::causeText(op))});
     return instruction(op, ASHLAR_RT_COLLECTIVE, stringifyCollectiveKind(op.getKind()), desc);
   }
 

@@ -11,6 +11,7 @@
 
 using namespace mlir;
 
+#include "dialects/dist/dist_enums.cpp.inc"
 #define GET_ATTRDEF_CLASSES
 #include "dialects/dist/dist_attrs.cpp.inc"
 

@@ -18,6 +18,7 @@
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
 #include "dialects/dist/dist_dialect.h.inc"
+#include "dialects/dist/dist_enums.h.inc"
 #define GET_ATTRDEF_CLASSES
 #include "dialects/dist/dist_attrs.h.inc"
 

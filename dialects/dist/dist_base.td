@@ -10,6 +10,7 @@ include "mlir/IR/OpBase.td"
 include "mlir/IR/SymbolInterfaces.td"
 include "mlir/Interfaces/InferTypeOpInterface.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
+include "dialects/dist/dist_enums.td"
 include "dialects/dist/dist_interfaces.td"
 include "dialects/support/enums.td"
 include "dialects/support/op_interfaces.td"
@@ -135,6 +136,29 @@ def Dist_OriginAttr : Dist_Attr<"Origin", "origin"> {
                         OptionalParameter<"::mlir::StringAttr">:$path, OptionalParameter<"::mlir::StringAttr">:$op);
   let assemblyFormat = "`<` struct(params) `>`";
 }
+
+def Dist_EndAttr : Dist_Attr<"End", "end"> {
+  let summary = "What makes or takes a tensor";
+  let description = [{
+    `name`: of an op its module path, else that of the variable, input or output; absent when it has none. `op`: the kind of an op. `number`:
+    of an input or output. Reports make sentences of it.
+
+        #dist.end<kind = op, name = "fc1", op = "nn.matmul">
+        #dist.end<kind = gradient, name = "fc1.weight">
+        #dist.end<kind = output, number = 1>
+  }];
+  let parameters = (ins EnumParameter<Dist_EndKind>:$kind, OptionalParameter<"::mlir::StringAttr">:$name,
+                        OptionalParameter<"::mlir::StringAttr">:$op, DefaultValuedParameter<"int64_t", "0">:$number);
+  let builders = [AttrBuilder<(ins "::ashlar::dist::EndKind":$kind, "::llvm::StringRef":$name, CArg<"::llvm::StringRef", "{}">:$op,
+                                   CArg<"int64_t", "0">:$number), [{
+    auto optional = [&](::llvm::StringRef text) { return text.empty() ? ::mlir::StringAttr() : ::mlir::StringAttr::get($_ctxt, text); };
+    return $_get($_ctxt, kind, optional(name), optional(op), number);
+  }]>];
+  let assemblyFormat = "`<` struct(params) `>`";
+}
+
+// What made communication necessary. Several ends where equal collectives became one.
+def Dist_CauseAttr : TypedArrayAttrBase<Dist_EndAttr, "ends">;
 
 def Dist_CostsAttr : Dist_Attr<"Costs", "costs"> {
   let summary = "What communication along each axis of a mesh costs";

@@ -19,8 +19,8 @@ def CollectiveOpInterface : OpInterface<"CollectiveOpInterface"> {
     InterfaceMethod<"Returns how elements combine; nothing for a collective that combines none.",
                     "std::optional<::ashlar::Reduction>", "getReductionKind", (ins), "",
                     [{ return std::nullopt; }]>,
-    InterfaceMethod<"Returns what made it necessary (\"gradient of fc1.weight\"), \"\" when not known.", "::llvm::StringRef",
-                    "getCauseText", (ins), "", [{ return $_op.getCause().value_or(""); }]>
+    InterfaceMethod<"Returns what made it necessary, as EndAttrs; null when not known.", "::mlir::ArrayAttr", "getCauseAttr", (ins)>,
+    InterfaceMethod<"Says what made it necessary; null: not known.", "void", "setCauseAttr", (ins "::mlir::ArrayAttr":$cause)>
   ];
 }
 

@@ -41,7 +41,7 @@ def Dist_RedistributeOp : Dist_Op<"redistribute", [Pure, SameOperandsAndResultTy
     **Constraints:** (C1) both layouts have the rank of the tensor; (C2) their axes are in the mesh; (C3) `to` is partial only over axes
     over which `from` is, of the same kind.
   }];
-  let arguments = (ins AnyStaticShapeTensor:$input, Dist_LayoutAttr:$from, Dist_LayoutAttr:$to, OptionalAttr<StrAttr>:$cause);
+  let arguments = (ins AnyStaticShapeTensor:$input, Dist_LayoutAttr:$from, Dist_LayoutAttr:$to, OptionalAttr<Dist_CauseAttr>:$cause);
   let results = (outs AnyStaticShapeTensor:$result);
   let assemblyFormat = "$input `from` $from `to` $to attr-dict `:` type($result)";
   let hasVerifier = 1;
@@ -56,12 +56,12 @@ def Dist_AllReduceOp : Dist_CollectiveOp<"all_reduce", "AllReduce", [SameOperand
   let description = [{
     Result on each device: x_0 + ... + x_{n-1}, or the element-wise max or min.
 
-        %y = dist.all_reduce sum %x over ["dp"] {cause = "gradient of fc1.weight"} : tensor<512x784xf32>
+        %y = dist.all_reduce sum %x over ["dp"] {cause = [#dist.end<kind = gradient, name = "fc1.weight">]} : tensor<512x784xf32>
 
     **Constraints:** (C1) at least one axis, all in the mesh, none twice.
   }];
   let arguments = (ins Dist_ReductionAttr:$reduction, AnyStaticShapeTensor:$input, Dist_AxesAttr:$axes,
-                       OptionalAttr<StrAttr>:$cause);
+                       OptionalAttr<Dist_CauseAttr>:$cause);
   let results = (outs AnyStaticShapeTensor:$result);
   let assemblyFormat = "`` $reduction $input `over` $axes attr-dict `:` type($result)";
   let extraClassDeclaration = collectiveDeclaration # [{
@@ -80,7 +80,7 @@ def Dist_AllGatherOp : Dist_CollectiveOp<"all_gather", "AllGather"> {
     in `dim` and equal in the rest.
   }];
   let arguments = (ins AnyStaticShapeTensor:$input, I64Attr:$dim, Dist_AxesAttr:$axes,
-                       OptionalAttr<StrAttr>:$cause);
+                       OptionalAttr<Dist_CauseAttr>:$cause);
   let results = (outs AnyStaticShapeTensor:$result);
   let assemblyFormat = "$input `dim` `=` $dim `over` $axes attr-dict `:` type($input) `->` type($result)";
 }
@@ -96,7 +96,7 @@ def Dist_ReduceScatterOp : Dist_CollectiveOp<"reduce_scatter", "ReduceScatter"> 
     in `dim` and equal in the rest.
   }];
   let arguments = (ins Dist_ReductionAttr:$reduction, AnyStaticShapeTensor:$input, I64Attr:$dim, Dist_AxesAttr:$axes,
-                       OptionalAttr<StrAttr>:$cause);
+                       OptionalAttr<Dist_CauseAttr>:$cause);
   let results = (outs AnyStaticShapeTensor:$result);
   let assemblyFormat = "`` $reduction $input `dim` `=` $dim `over` $axes attr-dict `:` type($input) `->` type($result)";
   let extraClassDeclaration = collectiveDeclaration # [{
@@ -116,7 +116,7 @@ def Dist_AllToAllOp : Dist_CollectiveOp<"all_to_all", "AllToAll"> {
     1/n of the operand in `split_dim`, n times in `concat_dim` and equal in the rest.
   }];
   let arguments = (ins AnyStaticShapeTensor:$input, I64Attr:$split_dim, I64Attr:$concat_dim, Dist_AxesAttr:$axes,
-                       OptionalAttr<StrAttr>:$cause);
+                       OptionalAttr<Dist_CauseAttr>:$cause);
   let results = (outs AnyStaticShapeTensor:$result);
   let assemblyFormat = [{
     $input `split_dim` `=` $split_dim `concat_dim` `=` $concat_dim `over` $axes attr-dict `:` type($input) `->` type($result)
@@ -133,7 +133,7 @@ def Dist_PermuteOp : Dist_CollectiveOp<"permute", "Permute", [SameOperandsAndRes
 
     **Constraints:** (C1) at least one axis, all in the mesh, none twice; (C2) `sources` holds every number from 0 to n - 1 once.
   }];
-  let arguments = (ins AnyStaticShapeTensor:$input, DenseI64ArrayAttr:$sources, Dist_AxesAttr:$axes, OptionalAttr<StrAttr>:$cause);
+  let arguments = (ins AnyStaticShapeTensor:$input, DenseI64ArrayAttr:$sources, Dist_AxesAttr:$axes, OptionalAttr<Dist_CauseAttr>:$cause);
   let results = (outs AnyStaticShapeTensor:$result);
   let assemblyFormat = "$input `sources` `=` $sources `over` $axes attr-dict `:` type($result)";
 }
@@ -151,7 +151,7 @@ def Dist_BroadcastOp : Dist_CollectiveOp<"broadcast", "Broadcast", [SameOperands
 
     **Constraints:** (C1) at least one axis, all in the mesh, none twice; (C2) 0 <= `root` < n.
   }];
-  let arguments = (ins AnyStaticShapeTensor:$input, I64Attr:$root, Dist_AxesAttr:$axes, OptionalAttr<StrAttr>:$cause);
+  let arguments = (ins AnyStaticShapeTensor:$input, I64Attr:$root, Dist_AxesAttr:$axes, OptionalAttr<Dist_CauseAttr>:$cause);
   let results = (outs AnyStaticShapeTensor:$result);
   let assemblyFormat = "$input `root` `=` $root `over` $axes attr-dict `:` type($result)";
 }

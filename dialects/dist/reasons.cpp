@@ -6,8 +6,6 @@
 
 #include "mlir/IR/Builders.h"
 
-#include <tuple>
-
 using namespace mlir;
 
 namespace ashlar::dist {
@@ -16,10 +14,7 @@ namespace {
 
 using FusedWithReasons = FusedLocWith<ArrayAttr>;
 
-// The keys of an end, the words for its kinds in the order of the enum, and the keys of a reason.
-constexpr llvm::StringLiteral kEndKind = "kind", kName = "name", kOp = "op", kNumber = "number";
-constexpr llvm::StringLiteral kEndKinds[] = {"op", "parameter", "state", "parameter_update", "state_update", "gradient", "input", "output"};
-static_assert(std::size(kEndKinds) == End::Output + 1);
+// The keys of a reason.
 constexpr llvm::StringLiteral kProducer = "producer", kConsumers = "consumers", kOrigins = "origins", kFrom = "from", kTo = "to",
                               kType = "type";
 
@@ -40,25 +35,10 @@ Location withAttribute(Location location, ArrayRef<Attribute> reasons) {
   return reasons.empty() ? plain : FusedLoc::get(context, {plain}, ArrayAttr::get(context, reasons));
 }
 
-Attribute toAttr(Builder &builder, const End &end) {
-  return builder.getDictionaryAttr({builder.getNamedAttr(kEndKind, builder.getStringAttr(kEndKinds[end.kind])),
-                                    builder.getNamedAttr(kName, builder.getStringAttr(end.name)),
-                                    builder.getNamedAttr(kOp, builder.getStringAttr(end.op)),
-                                    builder.getNamedAttr(kNumber, builder.getI64IntegerAttr(end.number))});
-}
-
-End toEnd(DictionaryAttr attribute) {
-  auto kind = llvm::find(kEndKinds, attribute.getAs<StringAttr>(kEndKind).getValue());
-  assert(kind != std::end(kEndKinds) && "unknown kind of end");
-  return {static_cast<End::Kind>(kind - std::begin(kEndKinds)), attribute.getAs<StringAttr>(kName).str(),
-          attribute.getAs<StringAttr>(kOp).str(), attribute.getAs<IntegerAttr>(kNumber).getInt()};
-}
-
 Attribute toAttr(MLIRContext *context, const Reason &reason) {
   Builder builder(context);
-  auto consumers = llvm::map_to_vector(reason.consumers, [&](const End &end) { return toAttr(builder, end); });
-  SmallVector<Attribute> origins(reason.origins.begin(), reason.origins.end());
-  return builder.getDictionaryAttr({builder.getNamedAttr(kProducer, toAttr(builder, reason.producer)),
+  SmallVector<Attribute> consumers(reason.consumers.begin(), reason.consumers.end()), origins(reason.origins.begin(), reason.origins.end());
+  return builder.getDictionaryAttr({builder.getNamedAttr(kProducer, reason.producer),
                                     builder.getNamedAttr(kConsumers, builder.getArrayAttr(consumers)),
                                     builder.getNamedAttr(kOrigins, builder.getArrayAttr(origins)), builder.getNamedAttr(kFrom, reason.from),
                                     builder.getNamedAttr(kTo, reason.to), builder.getNamedAttr(kType, TypeAttr::get(reason.type))});
@@ -66,10 +46,8 @@ Attribute toAttr(MLIRContext *context, const Reason &reason) {
 
 Reason toReason(DictionaryAttr attribute) {
   Reason reason;
-  reason.producer = toEnd(attribute.getAs<DictionaryAttr>(kProducer));
-  for (auto consumer : attribute.getAs<ArrayAttr>(kConsumers).getAsRange<DictionaryAttr>()) {
-    reason.consumers.push_back(toEnd(consumer));
-  }
+  reason.producer = attribute.getAs<EndAttr>(kProducer);
+  llvm::append_range(reason.consumers, attribute.getAs<ArrayAttr>(kConsumers).getAsRange<EndAttr>());
   llvm::append_range(reason.origins, attribute.getAs<ArrayAttr>(kOrigins).getAsRange<ArrayAttr>());
   reason.from = attribute.getAs<LayoutAttr>(kFrom);
   reason.to = attribute.getAs<LayoutAttr>(kTo);
@@ -78,10 +56,6 @@ Reason toReason(DictionaryAttr attribute) {
 }
 
 } // namespace
-
-bool End::operator==(const End &other) const {
-  return std::tie(kind, name, op, number) == std::tie(other.kind, other.name, other.op, other.number);
-}
 
 std::vector<std::string> sourcesOf(ArrayRef<ArrayAttr> origins) {
   std::vector<std::string> sources;

@@ -15,21 +15,10 @@
 
 namespace ashlar::dist {
 
-// What makes or takes a tensor.
-struct End {
-  enum Kind { Op, Parameter, State, ParameterUpdate, StateUpdate, Gradient, Input, Output };
-  Kind kind;
-  std::string name;   // of the op (its module path), of the variable, input or output; "" when it has none
-  std::string op;     // of an op: its kind, "nn.matmul"
-  int64_t number = 0; // of an input or output
-
-  bool operator==(const End &other) const;
-};
-
 // Two ends that want one tensor in two layouts.
 struct Reason {
-  End producer;
-  std::vector<End> consumers;           // in program order
+  EndAttr producer;
+  std::vector<EndAttr> consumers;       // in program order
   std::vector<mlir::ArrayAttr> origins; // of the layouts on both sides (kOriginAttr)
   LayoutAttr from, to;
   mlir::RankedTensorType type; // global

@@ -199,14 +199,14 @@ def Exec_CollectiveOp : Exec_InstrOp<"collective"> {
   let description = [{
     Semantics of ashlar_rt_collective_desc. `axes` are indices into the variant's mesh, major to minor. `pairs` of a permute are
     {source, target, source, target, ...}: coordinates in the group. `root` of a broadcast is the coordinate in the group of the device whose
-    data all get.
+    data all get. `cause`: #dist.ends that made it necessary; without it, the op itself, by its path.
   }];
   let arguments = (ins Exec_CollectiveKindAttr:$kind, Exec_BufferAttr:$source, Exec_BufferAttr:$target, DenseI64ArrayAttr:$axes,
-                       Exec_ReductionAttr:$reduction, I64Attr:$split_dim, I64Attr:$concat_dim, StrAttr:$cause,
+                       Exec_ReductionAttr:$reduction, I64Attr:$split_dim, I64Attr:$concat_dim, OptionalAttr<ArrayAttr>:$cause,
                        OptionalAttr<DenseI64ArrayAttr>:$pairs, DefaultValuedAttr<I64Attr, "0">:$root);
   let assemblyFormat = [{
-    `` $kind $source `to` $target `over` $axes `reduction` `` $reduction `split` $split_dim `concat` $concat_dim `cause` $cause
-    (`pairs` $pairs^)? attr-dict
+    `` $kind $source `to` $target `over` $axes `reduction` `` $reduction `split` $split_dim `concat` $concat_dim
+    (`cause` $cause^)? (`pairs` $pairs^)? attr-dict
   }];
 }
 

@@ -13,7 +13,7 @@ using namespace mlir;
 
 namespace ashlar::layout {
 
-Place Assignment::redistribute(Place from, dist::LayoutAttr to, StringAttr cause) {
+Place Assignment::redistribute(Place from, dist::LayoutAttr to, dist::EndAttr cause) {
   Holdings &holdings = values[from.value];
   unsigned number = holdings.size();
   holdings.push_back({to, from.holding, cause, {}, {}});
@@ -22,7 +22,7 @@ Place Assignment::redistribute(Place from, dist::LayoutAttr to, StringAttr cause
   return {from.value, number};
 }
 
-void Assignment::redistributeUses(unsigned value, dist::LayoutAttr to, StringAttr cause) {
+void Assignment::redistributeUses(unsigned value, dist::LayoutAttr to, dist::EndAttr cause) {
   Holdings &holdings = values[value];
   unsigned number = holdings.size();
   Holding made = holdings.front();

@@ -22,7 +22,7 @@ struct Use {
 struct Holding {
   dist::LayoutAttr layout;
   unsigned parent = 0;                  // that it is redistributed from; of number 0 itself
-  mlir::StringAttr cause;               // of the redistribution
+  dist::EndAttr cause;                  // of the redistribution
   llvm::SmallVector<Use, 2> uses;       // by ops
   llvm::SmallVector<unsigned> children; // in program order
 };
@@ -54,10 +54,10 @@ struct Assignment {
   }
 
   // Adds a redistribution, ahead of the others from there.
-  Place redistribute(Place from, dist::LayoutAttr to, mlir::StringAttr cause);
+  Place redistribute(Place from, dist::LayoutAttr to, dist::EndAttr cause);
 
   // Redistributes a value as it is made to `to`, from where all its uses then start.
-  void redistributeUses(unsigned value, dist::LayoutAttr to, mlir::StringAttr cause);
+  void redistributeUses(unsigned value, dist::LayoutAttr to, dist::EndAttr cause);
 
   // Makes an operand take a value from a place; before that, from none.
   void take(Use use, Place place);

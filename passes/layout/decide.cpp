@@ -33,10 +33,10 @@ SmallVector<StringRef> findGradientTerms(const LayoutProblem &problem) {
   return llvm::map_to_vector(variables, [](const auto &variable) { return variable.value_or(""); });
 }
 
-// Returns how the report calls an op: its module path, or its name when it has none.
-StringRef nameOp(Operation *op) {
+// Returns an op as a cause: by its module path, or its kind when it has none. The ops of one path are one cause.
+dist::EndAttr endOf(Operation *op) {
   StringRef path = nn::getPath(op->getLoc());
-  return path.empty() ? op->getName().getStringRef() : path;
+  return dist::EndAttr::get(op->getContext(), dist::EndKind::Op, path, path.empty() ? op->getName().getStringRef() : "");
 }
 
 class Decision {
@@ -82,12 +82,14 @@ private:
       return success();
     }
     if (auto write = dyn_cast<nn::WriteOp>(op)) {
-      return take({number, 0}, homeOf(*row.taken[0]), "next value of " + write.getVariable());
+      const auto *found = llvm::find_if(problem.variables, [&](const auto &variable) { return variable.second == row.taken[0]; });
+      auto kind = found->first.getTrainable() ? dist::EndKind::ParameterUpdate : dist::EndKind::StateUpdate;
+      return take({number, 0}, homeOf(*row.taken[0]), dist::EndAttr::get(op->getContext(), kind, write.getVariable()));
     }
     if (isa<func::ReturnOp>(op)) {
-      StringRef program = cast<func::FuncOp>(op->getParentOp()).getName();
       for (auto [index, taken] : llvm::enumerate(row.taken)) {
-        if (failed(take({number, static_cast<unsigned>(index)}, homeOf(*taken), "result " + Twine(index) + " of " + program))) {
+        auto cause = dist::EndAttr::get(op->getContext(), dist::EndKind::Output, "", "", index);
+        if (failed(take({number, static_cast<unsigned>(index)}, homeOf(*taken), cause))) {
           return failure();
         }
       }
@@ -108,7 +110,7 @@ private:
     FactorSplit split = chooseSplit(problem, row, planner);
     for (auto [index, tensor] : llvm::enumerate(row.rule->operands)) {
       auto layout = dist::LayoutAttr::get(row.op->getContext(), unproject(tensor, split));
-      if (failed(take({number, static_cast<unsigned>(index)}, layout, nameOp(row.op)))) {
+      if (failed(take({number, static_cast<unsigned>(index)}, layout, endOf(row.op)))) {
         return failure();
       }
     }
@@ -119,8 +121,8 @@ private:
       dist::LayoutAttr home = std::exchange(assignment.values[value].front().layout, made);
       if (made != home) {
         StringRef variable = layout.isPartial() ? gradientTerms[value] : "";
-        std::string cause = variable.empty() ? nameOp(row.op).str() : ("gradient of " + variable).str();
-        homes[value] = assignment.redistribute({value, 0}, home, StringAttr::get(row.op->getContext(), cause));
+        auto cause = variable.empty() ? endOf(row.op) : dist::EndAttr::get(row.op->getContext(), dist::EndKind::Gradient, variable);
+        homes[value] = assignment.redistribute({value, 0}, home, cause);
       }
     }
     return success();
@@ -137,7 +139,7 @@ private:
         return row.op->emitOpError("operand ") << index << " has layout " << dist::findLayout(row.op->getOperand(index))
                                                << " but is taken in " << layout << ", and nothing is placed in a model of mode HYBRID";
       }
-      if (failed(take({number, static_cast<unsigned>(index)}, layout, nameOp(row.op)))) {
+      if (failed(take({number, static_cast<unsigned>(index)}, layout, endOf(row.op)))) {
         return failure();
       }
     }
@@ -145,7 +147,7 @@ private:
   }
 
   // Takes an operand in a layout.
-  LogicalResult take(Use use, dist::LayoutAttr layout, const Twine &cause) {
+  LogicalResult take(Use use, dist::LayoutAttr layout, dist::EndAttr cause) {
     const ProblemOp &row = problem.ops[use.op];
     Place home = homes[row.operands[use.operand]];
     const Holdings &holdings = assignment.values[home.value];
@@ -162,7 +164,7 @@ private:
         return success();
       }
     }
-    assignment.take(use, assignment.redistribute(home, layout, StringAttr::get(row.op->getContext(), cause)));
+    assignment.take(use, assignment.redistribute(home, layout, cause));
     return success();
   }
 

@@ -160,7 +160,9 @@ private:
     }
   }
 
-  StringAttr causeOf(const Terms &terms) const { return assignment.values[terms.leaves.front().value][terms.leaves.front().holding].cause; }
+  dist::EndAttr causeOf(const Terms &terms) const {
+    return assignment.values[terms.leaves.front().value][terms.leaves.front().holding].cause;
+  }
 
   // Returns the op that makes what an operand takes, if it takes it as it is made.
   std::optional<unsigned> makerOf(unsigned op, unsigned operand) const {

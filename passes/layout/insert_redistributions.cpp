@@ -69,7 +69,7 @@ private:
         isFree = false;
       } else {
         made = dist::RedistributeOp::create(builder, value.getLoc(), value.getType(), held[{number, holding.parent}],
-                                            holdings[holding.parent].layout, holding.layout, holding.cause);
+                                            holdings[holding.parent].layout, holding.layout, builder.getArrayAttr(holding.cause));
       }
       made->setAttr(dist::kLayoutsAttr, builder.getArrayAttr(holding.layout));
       held[{number, place}] = made->getResult(0);

@@ -121,9 +121,9 @@ private:
       op->erase();
       return;
     }
-    StringRef cause = nn::getPath(op->getLoc());
-    auto redistribute =
-        dist::RedistributeOp::create(b, input.getType(), input, fromOf(input), to, cause.empty() ? StringAttr() : b.getStringAttr(cause));
+    StringRef path = nn::getPath(op->getLoc());
+    auto cause = path.empty() ? ArrayAttr() : b.getArrayAttr(dist::EndAttr::get(op->getContext(), dist::EndKind::Op, path));
+    auto redistribute = dist::RedistributeOp::create(b, input.getType(), input, fromOf(input), to, cause);
     redistribute->setDiscardableAttrs(op->getDiscardableAttrDictionary());
     lifted[redistribute] = to;
     place(redistribute, to);

@@ -15,19 +15,20 @@ namespace ashlar::layout {
 
 namespace {
 
-using dist::End;
+using dist::EndAttr;
+using dist::EndKind;
 using Origins = llvm::SmallSetVector<ArrayAttr, 4>;
 
-End endOf(nn::VariableOp variable, End::Kind ofParameter, End::Kind ofState) {
-  return {variable.getTrainable() ? ofParameter : ofState, variable.getSymName().str(), ""};
+EndAttr endOf(nn::VariableOp variable, EndKind ofParameter, EndKind ofState) {
+  return EndAttr::get(variable.getContext(), variable.getTrainable() ? ofParameter : ofState, variable.getSymName());
 }
 
-End endOf(End::Kind kind, StringAttr name, unsigned index) {
-  return {kind, name ? name.str() : "", "", index};
+EndAttr endOf(EndKind kind, StringAttr name, unsigned index, MLIRContext *context) {
+  return EndAttr::get(context, kind, name ? name.getValue() : "", "", index);
 }
 
-End endOf(Operation *op) {
-  return {End::Op, nn::getPath(op->getLoc()).str(), op->getName().getStringRef().str()};
+EndAttr endOf(Operation *op) {
+  return EndAttr::get(op->getContext(), EndKind::Op, nn::getPath(op->getLoc()), op->getName().getStringRef());
 }
 
 // Collects what stands on both sides of the redistributions of one function.
@@ -85,21 +86,21 @@ private:
     }
   }
 
-  End findProducer(Value value, Origins &origins) {
+  EndAttr findProducer(Value value, Origins &origins) {
     addOrigins(value, origins);
     if (auto argument = dyn_cast<BlockArgument>(value)) {
       unsigned index = argument.getArgNumber();
-      return endOf(End::Input, function.getArgAttrOfType<StringAttr>(index, nn::kNameAttr), index);
+      return endOf(EndKind::Input, function.getArgAttrOfType<StringAttr>(index, nn::kNameAttr), index, value.getContext());
     }
     Operation *op = value.getDefiningOp();
     if (auto redistribute = dyn_cast<dist::RedistributeOp>(op)) {
       return findProducer(redistribute.getInput(), origins);
     }
     auto read = dyn_cast<nn::ReadOp>(op);
-    return read ? endOf(symbols.lookup<nn::VariableOp>(read.getVariable()), End::Parameter, End::State) : endOf(op);
+    return read ? endOf(symbols.lookup<nn::VariableOp>(read.getVariable()), EndKind::Parameter, EndKind::State) : endOf(op);
   }
 
-  void addConsumers(Value value, std::vector<End> &consumers, Origins &origins) {
+  void addConsumers(Value value, std::vector<EndAttr> &consumers, Origins &origins) {
     SmallVector<OpOperand *> uses = llvm::map_to_vector(value.getUses(), [](OpOperand &use) { return &use; });
     llvm::sort(uses, [](OpOperand *a, OpOperand *b) {
       return a->getOwner() == b->getOwner() ? a->getOperandNumber() < b->getOperandNumber() : a->getOwner()->isBeforeInBlock(b->getOwner());
@@ -107,27 +108,27 @@ private:
     for (OpOperand *use : uses) {
       if (auto redistribute = dyn_cast<dist::RedistributeOp>(use->getOwner())) {
         addConsumers(redistribute, consumers, origins);
-      } else if (End consumer = makeConsumer(*use, origins); !llvm::is_contained(consumers, consumer)) {
+      } else if (EndAttr consumer = makeConsumer(*use, origins); !llvm::is_contained(consumers, consumer)) {
         consumers.push_back(consumer);
       }
     }
   }
 
-  End makeConsumer(OpOperand &use, Origins &origins) {
+  EndAttr makeConsumer(OpOperand &use, Origins &origins) {
     Operation *op = use.getOwner();
     unsigned index = use.getOperandNumber();
     if (auto write = dyn_cast<nn::WriteOp>(op)) {
       auto variable = symbols.lookup<nn::VariableOp>(write.getVariable());
       add(variable->getAttrOfType<ArrayAttr>(dist::kOriginAttr), origins);
-      return endOf(variable, End::ParameterUpdate, End::StateUpdate);
+      return endOf(variable, EndKind::ParameterUpdate, EndKind::StateUpdate);
     }
     if (isa<func::ReturnOp>(op)) {
       add(function.getResultAttrOfType<ArrayAttr>(index, dist::kOriginAttr), origins);
-      return endOf(End::Output, function.getResultAttrOfType<StringAttr>(index, nn::kNameAttr), index);
+      return endOf(EndKind::Output, function.getResultAttrOfType<StringAttr>(index, nn::kNameAttr), index, op->getContext());
     }
     addOrigins(op, origins);
     auto gradient = dyn_cast<nn::GradientOp>(op);
-    return gradient ? End{End::Gradient, gradient.getVariable().str(), ""} : endOf(op);
+    return gradient ? EndAttr::get(op->getContext(), EndKind::Gradient, gradient.getVariable()) : endOf(op);
   }
 
   func::FuncOp function;

@@ -47,7 +47,7 @@ private:
   };
 
   // Collects the layouts below a holding. One that nothing but others starts from is no node: those take over its cause.
-  void collect(const Holding &above, StringAttr cause) {
+  void collect(const Holding &above, dist::EndAttr cause) {
     for (unsigned child : above.children) {
       Holding node = old[child];
       node.cause = cause ? cause : node.cause;
@@ -55,7 +55,7 @@ private:
       if (isWanted) {
         addNode(node);
       }
-      collect(old[child], isWanted ? StringAttr() : node.cause);
+      collect(old[child], isWanted ? dist::EndAttr() : node.cause);
     }
   }
 

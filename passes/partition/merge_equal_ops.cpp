@@ -10,7 +10,6 @@
 #include "mlir/IR/PatternMatch.h"
 #include "mlir/Transforms/CSE.h"
 #include "llvm/ADT/SetVector.h"
-#include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
 
@@ -18,16 +17,14 @@ namespace ashlar::partition {
 
 namespace {
 
-constexpr llvm::StringLiteral kCauseAttr = "cause"; // as CollectiveOpInterface reads it
-
 // State: the causes of each collective, which has no attribute of them while this lives.
 class CauseKeeper : public RewriterBase::Listener {
 public:
   explicit CauseKeeper(func::FuncOp function) : function(function) {
     function.walk([&](dist::CollectiveOpInterface op) {
-      if (!op.getCauseText().empty()) {
-        causes[op].insert(op->getAttrOfType<StringAttr>(kCauseAttr));
-        op->removeAttr(kCauseAttr);
+      if (ArrayAttr cause = op.getCauseAttr()) {
+        causes[op].insert(cause.begin(), cause.end());
+        op.setCauseAttr({});
       }
     });
   }
@@ -35,14 +32,14 @@ public:
   ~CauseKeeper() override {
     function.walk([&](dist::CollectiveOpInterface op) {
       if (auto found = causes.find(op); found != causes.end()) {
-        op->setAttr(kCauseAttr, StringAttr::get(op->getContext(), llvm::join(ArrayRef(found->second.getArrayRef()), ", ")));
+        op.setCauseAttr(ArrayAttr::get(op->getContext(), found->second.getArrayRef()));
       }
     });
   }
 
   void notifyOperationReplaced(Operation *op, Operation *replacement) override {
     if (isa<dist::CollectiveOpInterface>(op)) {
-      llvm::SmallSetVector<StringAttr, 1> own = causes.lookup(op);
+      llvm::SmallSetVector<Attribute, 1> own = causes.lookup(op);
       if (!own.empty()) {
         causes[replacement].insert(own.begin(), own.end());
       }
@@ -52,7 +49,7 @@ public:
 
 private:
   func::FuncOp function;
-  DenseMap<Operation *, llvm::SmallSetVector<StringAttr, 1>> causes;
+  DenseMap<Operation *, llvm::SmallSetVector<Attribute, 1>> causes;
 };
 
 } // namespace

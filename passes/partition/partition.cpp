@@ -205,7 +205,7 @@ private:
   Value emitStep(dist::RedistributeOp op, const dist::Step &step, const Layout &from, Value value, ArrayRef<int64_t> shape) {
     ImplicitLocOpBuilder b(op.getLoc(), op);
     auto axes = dist::toAttr(b.getContext(), step.axes);
-    StringAttr cause = op.getCauseAttr();
+    ArrayAttr cause = op.getCauseAttr();
     IntegerAttr dim = b.getI64IntegerAttr(step.dim);
     auto kind = dist::ReductionAttr::get(b.getContext(), from.reduction);
     RankedTensorType type = typeOf(value).clone(shape);

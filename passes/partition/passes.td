@@ -16,10 +16,11 @@ def PartitionPass : Pass<"ashlar-partition", "::mlir::ModuleOp"> {
     piece. Constants with equal elements shrink, others are sliced. Sizes that
     do not divide are rounded up, and the padding is masked where an op reduces it (docs/layouts.md).
 
-        %g = dist.redistribute %p from <[{}, {} ], partial = sum {"dp"}> to <[{}, {} ]> {cause = "gradient of w"} : tensor<512x784xf32>
+        %g = dist.redistribute %p from <[{}, {} ], partial = sum {"dp"}> to <[{}, {} ]>
+            {cause = [#dist.end<kind = gradient, name = "w">]} : tensor<512x784xf32>
         %y = nn.relu %x {dist.layouts = [#dist.layout<[{"dp"}, {} ]>]} : tensor<256x784xf32>
     ==>
-        %g = dist.all_reduce sum %p over ["dp"] {cause = "gradient of w"} : tensor<512x784xf32>
+        %g = dist.all_reduce sum %p over ["dp"] {cause = [#dist.end<kind = gradient, name = "w">]} : tensor<512x784xf32>
         %y = nn.relu %x : tensor<64x784xf32>
 
     Needs: ashlar-verify-layouts to pass; variables without `init` unless they are whole on every device. Leaves: local types; arguments,

@@ -37,7 +37,8 @@ public:
         .Case([&](dist::BroadcastOp op) { return emitCollective(instruction, op, /*splitDim=*/0, /*concatDim=*/0, {}, op.getRoot()); })
         .Case([&](dist::CollectiveOpInterface op) { return emitCollective(instruction, op, 0, 0); })
         .Case([&](dist::SliceOp op) {
-          return emitCollective(instruction, CollectiveKind::Slice, op.getAxes(), Reduction::Sum, op.getDim(), 0, nn::getPath(op.getLoc()));
+          return emitCollective(instruction, CollectiveKind::Slice, op.getAxes(), Reduction::Sum, op.getDim(), /*concatDim=*/0,
+                                /*cause=*/{});
         })
         .Default([](Operation *op) { return op->emitOpError("has no instruction"); });
   }
@@ -99,12 +100,12 @@ private:
   LogicalResult emitCollective(const Instruction &instruction, dist::CollectiveOpInterface op, int64_t splitDim, int64_t concatDim,
                                DenseI64ArrayAttr pairs = {}, int64_t root = 0) {
     Reduction reduction = op.getReductionKind().value_or(Reduction::Sum);
-    StringRef cause = op.getCauseText().empty() ? nn::getPath(op.getLoc()) : op.getCauseText();
-    return emitCollective(instruction, op.getCollectiveKind(), op.getAxes(), reduction, splitDim, concatDim, cause, pairs, root);
+    return emitCollective(instruction, op.getCollectiveKind(), op.getAxes(), reduction, splitDim, concatDim, op.getCauseAttr(), pairs,
+                          root);
   }
 
   LogicalResult emitCollective(const Instruction &instruction, CollectiveKind kind, ArrayAttr axes, Reduction reduction, int64_t splitDim,
-                               int64_t concatDim, StringRef cause, DenseI64ArrayAttr pairs = {}, int64_t root = 0) {
+                               int64_t concatDim, ArrayAttr cause, DenseI64ArrayAttr pairs = {}, int64_t root = 0) {
     int64_t rank = source(instruction, 0).getType().getRank();
     if (rank > ASHLAR_RT_MAX_RANK) {
       return instruction.op->emitError() << stringifyCollectiveKind(kind) << " of a tensor of rank " << rank << " but the limit is "

@@ -6,18 +6,18 @@ dist.mesh @mesh <["dp" = 2, "tp" = 3]>
 
 // CHECK-LABEL: func.func @collectives
 func.func @collectives(%x: tensor<6x12xf32>) {
-  // CHECK: dist.all_reduce sum %{{.*}} over ["dp"] {cause = "gradient of fc1.weight"} : tensor<6x12xf32>
-  %0 = dist.all_reduce sum %x over ["dp"] {cause = "gradient of fc1.weight"} : tensor<6x12xf32>
+  // CHECK: dist.all_reduce sum %{{.*}} over ["dp"] {cause = [#dist.end<kind = gradient, name = "fc1.weight">]} : tensor<6x12xf32>
+  %0 = dist.all_reduce sum %x over ["dp"] {cause = [#dist.end<kind = gradient, name = "fc1.weight">]} : tensor<6x12xf32>
   // CHECK: dist.all_gather %{{.*}} dim = 0 over ["dp", "tp"] : tensor<6x12xf32> -> tensor<36x12xf32>
   %1 = dist.all_gather %x dim = 0 over ["dp", "tp"] : tensor<6x12xf32> -> tensor<36x12xf32>
   // CHECK: dist.reduce_scatter max %{{.*}} dim = 1 over ["tp"] : tensor<6x12xf32> -> tensor<6x4xf32>
   %2 = dist.reduce_scatter max %x dim = 1 over ["tp"] : tensor<6x12xf32> -> tensor<6x4xf32>
   // CHECK: dist.all_to_all %{{.*}} split_dim = 1 concat_dim = 0 over ["tp"] : tensor<6x12xf32> -> tensor<18x4xf32>
   %3 = dist.all_to_all %x split_dim = 1 concat_dim = 0 over ["tp"] : tensor<6x12xf32> -> tensor<18x4xf32>
-  // CHECK: dist.permute %{{.*}} sources = [1, 0] over ["dp"] {cause = "fc1"} : tensor<6x12xf32>
-  %6 = dist.permute %x sources = [1, 0] over ["dp"] {cause = "fc1"} : tensor<6x12xf32>
-  // CHECK: dist.broadcast %{{.*}} root = 2 over ["tp"] {cause = "fc1"} : tensor<6x12xf32>
-  dist.broadcast %x root = 2 over ["tp"] {cause = "fc1"} : tensor<6x12xf32>
+  // CHECK: dist.permute %{{.*}} sources = [1, 0] over ["dp"] {cause = [#dist.end<kind = op, name = "fc1">]} : tensor<6x12xf32>
+  %6 = dist.permute %x sources = [1, 0] over ["dp"] {cause = [#dist.end<kind = op, name = "fc1">]} : tensor<6x12xf32>
+  // CHECK: dist.broadcast %{{.*}} root = 2 over ["tp"] {cause = [#dist.end<kind = op, name = "fc1">]} : tensor<6x12xf32>
+  dist.broadcast %x root = 2 over ["tp"] {cause = [#dist.end<kind = op, name = "fc1">]} : tensor<6x12xf32>
   // CHECK: dist.slice %{{.*}} dim = 0 over ["dp"] : tensor<6x12xf32> -> tensor<3x12xf32>
   %4 = dist.slice %x dim = 0 over ["dp"] : tensor<6x12xf32> -> tensor<3x12xf32>
   // CHECK: dist.axis_index over ["tp", "dp"] : tensor<i64>
@@ -29,8 +29,8 @@ func.func @collectives(%x: tensor<6x12xf32>) {
 // CHECK-LABEL: func.func @layouts
 // CHECK-SAME: #dist.layout<[{"tp", "dp"}, {}]>
 func.func @layouts(%x: tensor<6x12xf32> {dist.layout = #dist.layout<[{"tp", "dp"}, {}]>}) {
-  // CHECK: from <[{}, {}], partial = sum {"dp", "tp"}> to <[{}, {"dp"}]> {cause = "fc1"} : tensor<6x12xf32>
-  %0 = dist.redistribute %x from <[{}, {}], partial = sum {"tp", "dp"}> to <[{}, {"dp"}]> {cause = "fc1"} : tensor<6x12xf32>
+  // CHECK: from <[{}, {}], partial = sum {"dp", "tp"}> to <[{}, {"dp"}]> {cause = [#dist.end<kind = op, name = "fc1">]} : tensor<6x12xf32>
+  %0 = dist.redistribute %x from <[{}, {}], partial = sum {"tp", "dp"}> to <[{}, {"dp"}]> {cause = [#dist.end<kind = op, name = "fc1">]} : tensor<6x12xf32>
   return
 }
 

@@ -44,8 +44,8 @@ exec.variant @default arena 1024 attributes {axis_names = ["dp", "tp"], axis_siz
     // CHECK: exec.gemm [{{.*}}] batch 1 m 1 n 1 k 1 transpose_a epilogue none sum_of rhs tf32
     exec.gemm [#exec.buffer<arena, 64, memref<f32>>, #exec.buffer<arena, 64, memref<f32>>, #exec.buffer<arena, 64, memref<f32>>,
                #exec.buffer<arena, 64, memref<f32>>] batch 1 m 1 n 1 k 1 transpose_a epilogue none sum_of rhs tf32
-    // CHECK: exec.collective reduce_scatter <arena, 64, memref<8xf32>> to <arena, 128, memref<2xf32>> over [1, 0] reduction max split 0 concat 0 cause "fc1"
-    exec.collective reduce_scatter <arena, 64, memref<8xf32>> to <arena, 128, memref<2xf32>> over [1, 0] reduction max split 0 concat 0 cause "fc1"
+    // CHECK: exec.collective reduce_scatter <arena, 64, memref<8xf32>> to <arena, 128, memref<2xf32>> over [1, 0] reduction max split 0 concat 0 cause [#dist.end<kind = op, name = "fc1">]
+    exec.collective reduce_scatter <arena, 64, memref<8xf32>> to <arena, 128, memref<2xf32>> over [1, 0] reduction max split 0 concat 0 cause [#dist.end<kind = op, name = "fc1">]
     // CHECK: exec.copy <constant, 0, memref<4xf32>> to <arena, 256, memref<4xf32>>
     exec.copy <constant, 0, memref<4xf32>> to <arena, 256, memref<4xf32>>
   }

@@ -7,7 +7,7 @@ nn.variable @w trainable : tensor<16x8xf32>
 // CHECK-LABEL: func.func @gradient
 func.func @gradient(%d: tensor<4x16xf32> {dist.layout = #dist.layout<[{"dp"}, {}]>}, %x: tensor<4x8xf32>) {
   // CHECK: %[[PART:.*]] = nn.matmul {{.*}} {dist.layouts = [#dist.layout<[{}, {}], partial = sum {"dp"}>]}
-  // CHECK: %[[SUM:.*]] = dist.redistribute %[[PART]] from <[{}, {}], partial = sum {"dp"}> to <[{}, {}]> {cause = "gradient of w"
+  // CHECK: %[[SUM:.*]] = dist.redistribute %[[PART]] from <[{}, {}], partial = sum {"dp"}> to <[{}, {}]> {cause = [#dist.end<kind = gradient, name = "w">]
   %g = nn.matmul %d, %x transpose_a : tensor<4x16xf32>, tensor<4x8xf32> -> tensor<16x8xf32>
   %w = nn.read @w : tensor<16x8xf32>
   // CHECK: %[[G:.*]] = nn.gradient %[[SUM]] of @w
@@ -22,7 +22,7 @@ func.func @gradient(%d: tensor<4x16xf32> {dist.layout = #dist.layout<[{"dp"}, {}
 // A reduction is partial in its own kind.
 // CHECK-LABEL: func.func @maximum
 func.func @maximum(%x: tensor<4x8xf32> {dist.layout = #dist.layout<[{"dp"}, {}]>}) -> tensor<8xf32> {
-  // CHECK: dist.redistribute %{{.*}} from <[{}], partial = max {"dp"}> to <[{}]> {cause = "path/to/max"
+  // CHECK: dist.redistribute %{{.*}} from <[{}], partial = max {"dp"}> to <[{}]> {cause = [#dist.end<kind = op, name = "path/to/max">]
   %0 = nn.reduce max %x dims = [0] : tensor<4x8xf32> -> tensor<8xf32> loc("path/to/max")
   return %0 : tensor<8xf32>
 }
@@ -79,7 +79,7 @@ nn.variable @w : tensor<4xf32> {dist.layout = #dist.layout<[{}]>}
 // What is written and returned takes the layout of where it goes.
 // CHECK-LABEL: func.func @leave
 func.func @leave(%x: tensor<4xf32> {dist.layout = #dist.layout<[{"dp"}]>}) -> (tensor<4xf32> {dist.layout = #dist.layout<[{}]>}) {
-  // CHECK: %[[WHOLE:.*]] = dist.redistribute %{{.*}} from <[{"dp"}]> to <[{}]> {cause = "next value of w"
+  // CHECK: %[[WHOLE:.*]] = dist.redistribute %{{.*}} from <[{"dp"}]> to <[{}]> {cause = [#dist.end<kind = state_update, name = "w">]
   // CHECK: nn.write @w, %[[WHOLE]]
   nn.write @w, %x : tensor<4xf32>
   // CHECK: return %[[WHOLE]]
@@ -100,7 +100,7 @@ func.func @shared_parameter(%d: tensor<4x8xf32> {dist.layout = #dist.layout<[{"d
   // CHECK-NEXT: %[[C:.*]] = nn.matmul
   // CHECK-NEXT: %[[AB:.*]] = nn.add %[[A]], %[[B]] {dist.layouts = [#dist.layout<[{}, {}], partial = sum {"dp"}>]}
   // CHECK-NEXT: %[[ABC:.*]] = nn.add %[[AB]], %[[C]] {dist.layouts = [#dist.layout<[{}, {}], partial = sum {"dp"}>]}
-  // CHECK-NEXT: dist.redistribute %[[ABC]] from <[{}, {}], partial = sum {"dp"}> to <[{}, {}]> {cause = "gradient of w"
+  // CHECK-NEXT: dist.redistribute %[[ABC]] from <[{}, {}], partial = sum {"dp"}> to <[{}, {}]> {cause = [#dist.end<kind = gradient, name = "w">]
   // CHECK-NOT: dist.redistribute
   %a = nn.matmul %d, %x transpose_a : tensor<4x8xf32>, tensor<4x8xf32> -> tensor<8x8xf32>
   %b = nn.matmul %x, %d transpose_a : tensor<4x8xf32>, tensor<4x8xf32> -> tensor<8x8xf32>
@@ -118,9 +118,9 @@ nn.variable @v trainable : tensor<8x8xf32>
 // CHECK-LABEL: func.func @of_several
 func.func @of_several(%d: tensor<4x8xf32> {dist.layout = #dist.layout<[{"dp"}, {}]>},
                       %x: tensor<4x8xf32> {dist.layout = #dist.layout<[{"dp"}, {}]>}) -> tensor<8x8xf32> {
-  // CHECK: dist.redistribute %{{.*}} {cause = "both"
+  // CHECK: dist.redistribute %{{.*}} {cause = [#dist.end<kind = op, name = "both">]
   %a = nn.matmul %d, %x transpose_a : tensor<4x8xf32>, tensor<4x8xf32> -> tensor<8x8xf32> loc("both")
-  // CHECK: dist.redistribute %{{.*}} {cause = "more"
+  // CHECK: dist.redistribute %{{.*}} {cause = [#dist.end<kind = op, name = "more">]
   %b = nn.matmul %x, %d transpose_a : tensor<4x8xf32>, tensor<4x8xf32> -> tensor<8x8xf32> loc("more")
   %du = nn.gradient %a of @u : tensor<8x8xf32>
   %dv = nn.gradient %a of @v : tensor<8x8xf32>

@@ -129,7 +129,7 @@ func.func @forward(%x: tensor<64x32xf32> {nn.name = "x"}, %w: tensor<16x32xf32> 
 // CHECK: exec.tensor @index output <arena, [[#INDEX:]], memref<i64>>
 // CHECK: exec.kernel @loop_0 [#exec.buffer<arena, 0, memref<i64>>, #exec.buffer<arena, 8, memref<i64>>, #exec.buffer<arena, [[#INDEX]], memref<i64>>]
 // CHECK: exec.collective all_reduce <arena, [[#X]], memref<4xf32>> to <arena, [[#T:]], memref<4xf32>> over [0] reduction sum
-// CHECK-SAME: cause "first"
+// CHECK-SAME: cause [#dist.end<kind = op, name = "first">]
 // CHECK: exec.collective all_reduce <arena, [[#T]], memref<4xf32>> to <arena, [[#T]], memref<4xf32>> over [1, 0] reduction max
 // CHECK: exec.collective broadcast <arena, [[#T]], memref<4xf32>> to <arena, [[#COPY:]], memref<4xf32>> over [1] {{.*}}root = 2
 // CHECK: exec.collective all_reduce <arena, [[#COPY]], memref<4xf32>> to <arena, [[#SUM]], memref<4xf32>> over [1] reduction sum
@@ -137,7 +137,7 @@ dist.mesh @mesh <["dp" = 2, "tp" = 3]>
 func.func @forward(%x: tensor<4xf32> {nn.name = "x", dist.layout = #dist.layout<[{"dp"}]>, dist.global_type = tensor<8xf32>})
     -> (tensor<4xf32> {nn.name = "sum"}, tensor<i64> {nn.name = "index"}) {
   %i = dist.axis_index over ["dp", "tp"] : tensor<i64>
-  %0 = dist.all_reduce sum %x over ["dp"] {cause = "first"} : tensor<4xf32>
+  %0 = dist.all_reduce sum %x over ["dp"] {cause = [#dist.end<kind = op, name = "first">]} : tensor<4xf32>
   %1 = dist.all_reduce max %0 over ["tp", "dp"] : tensor<4xf32>
   %b = dist.broadcast %1 root = 2 over ["tp"] : tensor<4xf32>
   %2 = dist.all_reduce sum %b over ["tp"] : tensor<4xf32>
@@ -215,9 +215,9 @@ func.func @forward(%x: tensor<2x2xf32> {nn.name = "x"}) -> (tensor<4xf32> {nn.na
 // A permute names who sends to whom, source before target; the ranks of the mesh points stand on the variant.
 // CHECK: exec.variant @default
 // CHECK-SAME: device_ids = array<i64: 1, 0>
-// CHECK: exec.collective permute <arena, {{[0-9]+}}, memref<4xf32>> to <arena, {{[0-9]+}}, memref<4xf32>> over [0] reduction sum split 0 concat 0 cause "fc1" pairs [1, 0, 0, 1]
+// CHECK: exec.collective permute <arena, {{[0-9]+}}, memref<4xf32>> to <arena, {{[0-9]+}}, memref<4xf32>> over [0] reduction sum split 0 concat 0 cause [#dist.end<kind = op, name = "fc1">] pairs [1, 0, 0, 1]
 dist.mesh @mesh <["dp" = 2]> {device_ids = array<i64: 1, 0>}
 func.func @forward(%x: tensor<4xf32> {nn.name = "x"}) -> (tensor<4xf32> {nn.name = "y"}) {
-  %0 = dist.permute %x sources = [1, 0] over ["dp"] {cause = "fc1"} : tensor<4xf32>
+  %0 = dist.permute %x sources = [1, 0] over ["dp"] {cause = [#dist.end<kind = op, name = "fc1">]} : tensor<4xf32>
   return %0 : tensor<4xf32>
 }

@@ -12,9 +12,9 @@
 // CHECK-NOT: dist.
 // CHECK: nn.softmax {{.*}} : tensor<2x2x3x3xf32>
 // CHECK-NOT: dist.
-// CHECK: dist.all_reduce sum %{{.*}} over ["tp"] {cause = "projection"} : tensor<6x20xf32>
+// CHECK: dist.all_reduce sum %{{.*}} over ["tp"] {cause = [#dist.end<kind = op, name = "projection">]} : tensor<6x20xf32>
 // CHECK-NOT: dist.
-// CHECK: dist.all_reduce sum %{{.*}} over ["tp"] {cause = "value"} : tensor<2x3x20xf32>
+// CHECK: dist.all_reduce sum %{{.*}} over ["tp"] {cause = [#dist.end<kind = op, name = "value">]} : tensor<2x3x20xf32>
 // CHECK-NOT: dist.
 // CHECK: return
 
@@ -65,13 +65,13 @@ func.func @train_step(%dy: tensor<2x3x20xf32>) -> tensor<f32> {
 // CHECK-NOT: dist.
 // CHECK: %[[X:.*]] = dist.all_gather %{{.*}} dim = 1 over ["tp"] {{.*}} : tensor<2x3x20xf32> -> tensor<2x6x20xf32>
 // CHECK-NOT: dist.
-// CHECK: dist.reduce_scatter sum %{{.*}} dim = 1 over ["tp"] {cause = "projection"} : tensor<2x6x20xf32> -> tensor<2x3x20xf32>
+// CHECK: dist.reduce_scatter sum %{{.*}} dim = 1 over ["tp"] {cause = [#dist.end<kind = op, name = "projection">]} : tensor<2x6x20xf32> -> tensor<2x3x20xf32>
 // CHECK-NOT: dist.
 // CHECK: dist.all_reduce sum %{{.*}} over ["tp"] {{.*}} : tensor<f32>
 // CHECK-NOT: dist.
 // CHECK: dist.all_gather %{{.*}} dim = 1 over ["tp"] {{.*}} : tensor<2x3x20xf32> -> tensor<2x6x20xf32>
 // CHECK-NOT: dist.
-// CHECK: dist.reduce_scatter sum %{{.*}} dim = 1 over ["tp"] {cause = "value"} : tensor<2x6x20xf32> -> tensor<2x3x20xf32>
+// CHECK: dist.reduce_scatter sum %{{.*}} dim = 1 over ["tp"] {cause = [#dist.end<kind = op, name = "value">]} : tensor<2x6x20xf32> -> tensor<2x3x20xf32>
 // CHECK-NOT: dist.
 // CHECK: return
 

@@ -20,14 +20,14 @@ func.func @train_step(%x: tensor<32x8xf32>, %labels: tensor<32xi32>) -> tensor<f
   %logits = nn.add %xw, %bb : tensor<32x4xf32>
   %rows = nn.softmax_cross_entropy %logits, %labels : tensor<32x4xf32>, tensor<32xi32> -> tensor<32xf32>
   // CHECK-NOT: dist.
-  // CHECK: dist.all_reduce sum %{{.*}} over ["dp"] {cause = "loss"} : tensor<f32>
+  // CHECK: dist.all_reduce sum %{{.*}} over ["dp"] {cause = [#dist.end<kind = op, name = "loss">]} : tensor<f32>
   %loss = nn.reduce sum %rows dims = [0] : tensor<32xf32> -> tensor<f32> loc("loss")
   %p = nn.softmax %logits : tensor<32x4xf32>
   // CHECK-NOT: dist.
-  // CHECK: dist.all_reduce sum %{{.*}} over ["dp"] {cause = "gradient of fc.weight"} : tensor<4x8xf32>
+  // CHECK: dist.all_reduce sum %{{.*}} over ["dp"] {cause = [#dist.end<kind = gradient, name = "fc.weight">]} : tensor<4x8xf32>
   %gw = nn.matmul %p, %x transpose_a : tensor<32x4xf32>, tensor<32x8xf32> -> tensor<4x8xf32>
   // CHECK-NOT: dist.
-  // CHECK: dist.all_reduce sum %{{.*}} over ["dp"] {cause = "gradient of fc.bias"} : tensor<4xf32>
+  // CHECK: dist.all_reduce sum %{{.*}} over ["dp"] {cause = [#dist.end<kind = gradient, name = "fc.bias">]} : tensor<4xf32>
   %gb = nn.reduce sum %p dims = [0] : tensor<32x4xf32> -> tensor<4xf32>
   // CHECK-NOT: dist.
   %dw = nn.gradient %gw of @fc.weight : tensor<4x8xf32>

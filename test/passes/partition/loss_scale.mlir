@@ -13,12 +13,12 @@ nn.variable @b trainable : tensor<4xf32>
 // CHECK-LABEL: @train_step
 // CHECK-SAME: -> (tensor<f32> {{.*}}) {
 // CHECK-NOT: dist.
-// CHECK: dist.all_reduce sum %{{.*}} over ["dp"] {cause = "loss"} : tensor<f32>
+// CHECK: dist.all_reduce sum %{{.*}} over ["dp"] {cause = [#dist.end<kind = op, name = "loss">]} : tensor<f32>
 // CHECK-NOT: dist.
-// CHECK: %[[B:.*]] = dist.all_reduce sum %{{.*}} over ["dp"] {cause = "gradient of b"} : tensor<4xf32>
+// CHECK: %[[B:.*]] = dist.all_reduce sum %{{.*}} over ["dp"] {cause = [#dist.end<kind = gradient, name = "b">]} : tensor<4xf32>
 // CHECK: nn.gradient %[[B]] of @b
 // CHECK-NOT: dist.
-// CHECK: %[[W:.*]] = dist.all_reduce sum %{{.*}} over ["dp"] {cause = "gradient of w"} : tensor<4x8xf32>
+// CHECK: %[[W:.*]] = dist.all_reduce sum %{{.*}} over ["dp"] {cause = [#dist.end<kind = gradient, name = "w">]} : tensor<4x8xf32>
 // CHECK: nn.gradient %[[W]] of @w
 // CHECK-NOT: dist.
 // CHECK: return

@@ -67,7 +67,7 @@ func.func @slice(%x: tensor<4x8xf32> {dist.layout = #dist.layout<[{"dp"}, {}]>})
 // CHECK-LABEL: func.func @all_gather
 func.func @all_gather(%x: tensor<4x8xf32> {dist.layout = #dist.layout<[{"dp"}, {}]>})
     -> (tensor<4x8xf32> {dist.layout = #dist.layout<[{}, {}]>}) {
-  // CHECK: dist.all_gather %{{.*}} dim = 0 over ["dp"] {cause = "result 0 of all_gather"} : tensor<2x8xf32> -> tensor<4x8xf32>
+  // CHECK: dist.all_gather %{{.*}} dim = 0 over ["dp"] {cause = [#dist.end<kind = output>]} : tensor<2x8xf32> -> tensor<4x8xf32>
   return %x : tensor<4x8xf32>
 }
 // CHECK-LABEL: func.func @all_to_all
@@ -111,7 +111,7 @@ dist.mesh @mesh <["dp" = 2, "tp" = 2]>
 // CHECK-SAME: %[[X:[a-z0-9]+]]: tensor<2x8xf32>
 func.func @permute(%x: tensor<8x8xf32> {dist.layout = #dist.layout<[{"dp", "tp"}, {}]>})
     -> (tensor<8x8xf32> {dist.layout = #dist.layout<[{"tp", "dp"}, {}]>}) {
-  // CHECK-NEXT: %[[Y:.*]] = dist.permute %[[X]] sources = [0, 2, 1, 3] over ["dp", "tp"] {cause = "result 0 of permute"} : tensor<2x8xf32>
+  // CHECK-NEXT: %[[Y:.*]] = dist.permute %[[X]] sources = [0, 2, 1, 3] over ["dp", "tp"] {cause = [#dist.end<kind = output>]} : tensor<2x8xf32>
   // CHECK-NEXT: return %[[Y]]
   return %x : tensor<8x8xf32>
 }
@@ -126,8 +126,8 @@ func.func @hierarchical(%x: tensor<64x512xf32> {dist.layout = #dist.layout<[{}, 
     -> (tensor<64x512xf32> {dist.layout = #dist.layout<[{}, {}]>}) {
   // CHECK: %[[P:.*]] = nn.matmul %{{.*}}, %{{.*}} : tensor<64x256xf32>, tensor<256x512xf32> -> tensor<64x512xf32>
   // CHECK-NEXT: %[[HALF:.*]] = dist.slice %[[P]] dim = 0 over ["fast"]
-  // CHECK-NEXT: %[[SUM:.*]] = dist.all_reduce sum %[[HALF]] over ["slow"] {cause = "nn.matmul"} : tensor<32x512xf32>
-  // CHECK-NEXT: %[[Y:.*]] = dist.all_gather %[[SUM]] dim = 0 over ["fast"] {cause = "nn.matmul"}
+  // CHECK-NEXT: %[[SUM:.*]] = dist.all_reduce sum %[[HALF]] over ["slow"] {cause = [#dist.end<kind = op, op = "nn.matmul">]} : tensor<32x512xf32>
+  // CHECK-NEXT: %[[Y:.*]] = dist.all_gather %[[SUM]] dim = 0 over ["fast"] {cause = [#dist.end<kind = op, op = "nn.matmul">]}
   // CHECK-NEXT: return %[[Y]]
   %0 = nn.matmul %x, %w : tensor<64x512xf32>, tensor<512x512xf32> -> tensor<64x512xf32>
   return %0 : tensor<64x512xf32>

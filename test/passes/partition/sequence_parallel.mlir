@@ -21,15 +21,15 @@ nn.variable @down trainable : tensor<16x8xf32> {dist.layout = #dist.layout<[{"tp
 // CHECK-NOT: dist.
 // CHECK: nn.relu {{.*}} : tensor<2x6x8xf32>
 // CHECK-NOT: dist.
-// CHECK: dist.reduce_scatter sum %{{.*}} dim = 1 over ["tp"] {cause = "down"} : tensor<2x6x8xf32> -> tensor<2x3x8xf32>
+// CHECK: dist.reduce_scatter sum %{{.*}} dim = 1 over ["tp"] {cause = [#dist.end<kind = op, name = "down">]} : tensor<2x6x8xf32> -> tensor<2x3x8xf32>
 // CHECK-NOT: dist.
-// CHECK: dist.all_reduce sum %{{.*}} over ["tp"] {cause = "loss"} : tensor<f32>
+// CHECK: dist.all_reduce sum %{{.*}} over ["tp"] {cause = [#dist.end<kind = op, name = "loss">]} : tensor<f32>
 // CHECK-NOT: dist.
 // CHECK: dist.all_gather %{{.*}} dim = 1 over ["tp"] {{.*}} : tensor<2x3x8xf32> -> tensor<2x6x8xf32>
 // CHECK-NOT: dist.
-// CHECK: dist.reduce_scatter sum %{{.*}} dim = 1 over ["tp"] {cause = "up"} : tensor<2x6x8xf32> -> tensor<2x3x8xf32>
+// CHECK: dist.reduce_scatter sum %{{.*}} dim = 1 over ["tp"] {cause = [#dist.end<kind = op, name = "up">]} : tensor<2x6x8xf32> -> tensor<2x3x8xf32>
 // CHECK-NOT: dist.
-// CHECK: dist.all_reduce sum %{{.*}} over ["tp"] {cause = "gradient of scale"} : tensor<8xf32>
+// CHECK: dist.all_reduce sum %{{.*}} over ["tp"] {cause = [#dist.end<kind = gradient, name = "scale">]} : tensor<8xf32>
 // CHECK-NOT: dist.
 // CHECK: return
 func.func @train_step(%dy: tensor<2x6x8xf32>) -> tensor<f32> {

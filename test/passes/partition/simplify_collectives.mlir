@@ -8,18 +8,18 @@ nn.variable @split : tensor<4x6xf32> {dist.layout = #dist.layout<[{"tp"}, {}]>}
 // Equal collectives are one, for both causes and both reasons.
 // CHECK-LABEL: func.func @equal
 func.func @equal(%x: tensor<4x6xf32>) -> (tensor<4x6xf32>, tensor<4x6xf32>) {
-  // CHECK-NEXT: %[[SUM:.*]] = dist.all_reduce sum %{{.*}} over ["dp"] {cause = "a, b"}
+  // CHECK-NEXT: %[[SUM:.*]] = dist.all_reduce sum %{{.*}} over ["dp"] {cause = [#dist.end<kind = op, name = "a">, #dist.end<kind = op, name = "b">]}
   // REASON: dist.all_reduce sum {{.*}} loc(#[[MERGED:.*]])
-  %0 = dist.all_reduce sum %x over ["dp"] {cause = "a"} : tensor<4x6xf32> loc(#a)
-  %1 = dist.all_reduce sum %x over ["dp"] {cause = "b"} : tensor<4x6xf32> loc(#b)
+  %0 = dist.all_reduce sum %x over ["dp"] {cause = [#dist.end<kind = op, name = "a">]} : tensor<4x6xf32> loc(#a)
+  %1 = dist.all_reduce sum %x over ["dp"] {cause = [#dist.end<kind = op, name = "b">]} : tensor<4x6xf32> loc(#b)
   // CHECK-NEXT: return %[[SUM]], %[[SUM]]
   return %0, %1 : tensor<4x6xf32>, tensor<4x6xf32>
 }
 
-// REASON: #[[MERGED]] = loc(fused<[{consumers = [{{{[^]]*}}name = "a"{{[^]]*}}]{{.*}}}, {consumers = [{{{[^]]*}}name = "b"
-#a = loc(fused<[{producer = {kind = "op", name = "p", number = 0 : i64, op = "nn.add"}, consumers = [{kind = "op", name = "a", number = 0 : i64, op = "nn.add"}], origins = [], from = #dist.layout<[{}, {}], partial = sum {"dp"}>,
+// REASON: #[[MERGED]] = loc(fused<[{consumers = [{{[^]]*}}name = "a"{{[^]]*}}]{{.*}}}, {consumers = [{{[^]]*}}name = "b"
+#a = loc(fused<[{producer = #dist.end<kind = op, name = "p", op = "nn.add">, consumers = [#dist.end<kind = op, name = "a", op = "nn.add">], origins = [], from = #dist.layout<[{}, {}], partial = sum {"dp"}>,
                  to = #dist.layout<[{}, {}]>, type = tensor<4x6xf32>}]>["p"])
-#b = loc(fused<[{producer = {kind = "op", name = "p", number = 0 : i64, op = "nn.add"}, consumers = [{kind = "op", name = "b", number = 0 : i64, op = "nn.add"}], origins = [], from = #dist.layout<[{}, {}], partial = sum {"dp"}>,
+#b = loc(fused<[{producer = #dist.end<kind = op, name = "p", op = "nn.add">, consumers = [#dist.end<kind = op, name = "b", op = "nn.add">], origins = [], from = #dist.layout<[{}, {}], partial = sum {"dp"}>,
                  to = #dist.layout<[{}, {}]>, type = tensor<4x6xf32>}]>["p"])
 
 // Those without a cause get none.
@@ -96,7 +96,7 @@ func.func @gather_of_different(%x: tensor<4x6xf32> {dist.layout = #dist.layout<[
 // CHECK-NEXT: %[[PIECE:.*]] = dist.slice %[[SUM]]
 // CHECK-NEXT: return %[[PIECE]], %[[PIECE]]
 func.func @slice_of_sum(%x: tensor<4x6xf32>) -> (tensor<2x6xf32>, tensor<2x6xf32>) {
-  %0 = dist.all_reduce sum %x over ["dp", "tp"] {cause = "a"} : tensor<4x6xf32>
+  %0 = dist.all_reduce sum %x over ["dp", "tp"] {cause = [#dist.end<kind = op, name = "a">]} : tensor<4x6xf32>
   %1 = dist.slice %0 dim = 0 over ["tp"] : tensor<4x6xf32> -> tensor<2x6xf32>
   %2 = dist.slice %0 dim = 0 over ["tp"] : tensor<4x6xf32> -> tensor<2x6xf32>
   return %1, %2 : tensor<2x6xf32>, tensor<2x6xf32>

@@ -20,14 +20,14 @@ func.func @block(%x: tensor<4x8xf32> {dist.layout = #dist.layout<[{}, {}]>}, %dy
   %a = nn.tanh %h : tensor<4x16xf32>
   // CHECK-NOT: dist.
   // CHECK: %[[PART:.*]] = nn.matmul
-  // CHECK-NEXT: %[[Y:.*]] = dist.all_reduce sum %[[PART]] over ["tp"] {cause = "down"} : tensor<4x8xf32>
+  // CHECK-NEXT: %[[Y:.*]] = dist.all_reduce sum %[[PART]] over ["tp"] {cause = [#dist.end<kind = op, name = "down">]} : tensor<4x8xf32>
   %y = nn.matmul %a, %down transpose_b : tensor<4x16xf32>, tensor<8x16xf32> -> tensor<4x8xf32> loc("down")
   %da = nn.matmul %dy, %down : tensor<4x8xf32>, tensor<8x16xf32> -> tensor<4x16xf32>
   %dh = nn.mul %da, %a : tensor<4x16xf32>
   %gdown = nn.matmul %dy, %a transpose_a : tensor<4x8xf32>, tensor<4x16xf32> -> tensor<8x16xf32>
   %gup = nn.matmul %dh, %x transpose_a : tensor<4x16xf32>, tensor<4x8xf32> -> tensor<16x8xf32>
   // CHECK-NOT: dist.
-  // CHECK: %[[DX:.*]] = dist.all_reduce sum %{{.*}} over ["tp"] {cause = "up"} : tensor<4x8xf32>
+  // CHECK: %[[DX:.*]] = dist.all_reduce sum %{{.*}} over ["tp"] {cause = [#dist.end<kind = op, name = "up">]} : tensor<4x8xf32>
   %dx = nn.matmul %dh, %up : tensor<4x16xf32>, tensor<16x8xf32> -> tensor<4x8xf32> loc("up")
   // CHECK-NOT: dist.
   %nup = nn.sub %up, %gup : tensor<16x8xf32>

@@ -134,7 +134,7 @@ TEST_CASE("collective: the interface gives kind, axes, cause, fusion id and byte
   OwningOpRef<ModuleOp> module = parse(R"(
     dist.mesh @mesh <["dp" = 2, "tp" = 3]>
     func.func @f(%x: tensor<6x4xf32>) {
-      %0 = dist.all_reduce max %x over ["dp", "tp"] {cause = "why"} : tensor<6x4xf32>
+      %0 = dist.all_reduce max %x over ["dp", "tp"] {cause = [#dist.end<kind = op, name = "why">]} : tensor<6x4xf32>
       %1 = dist.all_gather %x dim = 0 over ["tp"] : tensor<6x4xf32> -> tensor<18x4xf32>
       return
     }
@@ -145,11 +145,11 @@ TEST_CASE("collective: the interface gives kind, axes, cause, fusion id and byte
   CHECK(ops[0].getCollectiveKind() == CollectiveKind::AllReduce);
   CHECK(ops[0].getReductionKind() == Reduction::Max);
   CHECK(dist::toAxisList(ops[0].getAxes()) == axes({"dp", "tp"}));
-  CHECK(ops[0].getCauseText() == "why");
+  CHECK(cast<dist::EndAttr>(ops[0].getCauseAttr()[0]).getName() == "why");
   CHECK(dist::collectiveBytes(ops[0]) == 2 * 96 * 5 / 6);
   CHECK(ops[1].getCollectiveKind() == CollectiveKind::AllGather);
   CHECK(!ops[1].getReductionKind());
-  CHECK(ops[1].getCauseText().empty());
+  CHECK(!ops[1].getCauseAttr());
   CHECK(dist::collectiveBytes(ops[1]) == 2 * 96);
   CHECK(stringifyCollectiveKind(ops[1].getCollectiveKind()) == "all_gather");
 }

@@ -129,7 +129,7 @@ TEST_CASE("redistribution: every layout to every layout is the identity", "[redi
           function.setArgAttr(0, dist::kLayoutAttr, fromAttr);
           function.setResultAttr(0, dist::kLayoutAttr, toAttr);
           b.setInsertionPointToStart(function.addEntryBlock());
-          auto op = dist::RedistributeOp::create(b, loc, type, function.getArgument(0), fromAttr, toAttr, StringAttr());
+          auto op = dist::RedistributeOp::create(b, loc, type, function.getArgument(0), fromAttr, toAttr, ArrayAttr());
           op->setAttr(dist::kLayoutsAttr, b.getArrayAttr(toAttr));
           func::ReturnOp::create(b, loc, op.getResult());
         }

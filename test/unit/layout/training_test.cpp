@@ -115,9 +115,13 @@ TEST_CASE("training: a parameter used twice has its gradient summed once", "[tra
   dist::MeshOp::create(builder, module->getLoc(), "mesh", meshOf(context(), {{"dp", 4}}));
   REQUIRE(succeeded(partitionModule(*module, /*splitVariables=*/false, {"dp"})));
   std::vector<std::string> causes;
-  module->lookupSymbol<func::FuncOp>("train_step").walk([&](dist::CollectiveOpInterface op) { causes.push_back(op.getCauseText().str()); });
+  module->lookupSymbol<func::FuncOp>("train_step").walk([&](dist::CollectiveOpInterface op) {
+    for (auto end : op.getCauseAttr().getAsRange<dist::EndAttr>()) {
+      causes.push_back((dist::stringifyEndKind(end.getKind()) + " " + end.getName().getValue()).str());
+    }
+  });
   std::sort(causes.begin(), causes.end());
-  CHECK(causes == std::vector<std::string>{"gradient of b1", "gradient of shared", "gradient of w1", "gradient of w2", "loss"});
+  CHECK(causes == std::vector<std::string>{"gradient b1", "gradient shared", "gradient w1", "gradient w2", "op loss"});
 }
 
 TEST_CASE("training: programs with split parameters equal one rank", "[training]") {

@@ -41,10 +41,10 @@ const char *const kModule = R"(
                  #exec.buffer<arena, 512, memref<4xf32>>, #exec.buffer<arena, 640, memref<4x4xf32>>]
                 batch 2 m 3 n 4 k 5 transpose_b bias epilogue tanh
       exec.collective all_to_all <arena, 512, memref<6x2xi32>> to <arena, 640, memref<1x12xi32>> over [1, 0] reduction max
-                      split 0 concat 1 cause "gradient of w"
+                      split 0 concat 1 cause [#dist.end<kind = gradient, name = "w">]
       exec.copy <constant, 0, memref<2xf32>> to <arena, 512, memref<2xf32>>
       exec.collective permute <arena, 512, memref<4xi32>> to <arena, 640, memref<4xi32>> over [0] reduction sum
-                      split 0 concat 0 cause "fc1" pairs [1, 0, 0, 1]
+                      split 0 concat 0 cause [#dist.end<kind = op, name = "fc1">] pairs [1, 0, 0, 1]
     }
     exec.program @eval_step inputs [] outputs [] {
     }

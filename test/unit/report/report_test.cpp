@@ -51,6 +51,10 @@ report::LayoutReport makeReport(const std::string &text) {
   return report::makeLayoutReport(*module, "net");
 }
 
+dist::EndAttr makeEnd(const std::string &parts) {
+  return cast<dist::EndAttr>(parseAttribute("#dist.end<" + parts + ">", &context()));
+}
+
 } // namespace
 
 TEST_CASE("report: facts of collectives", "[report]") {
@@ -137,9 +141,9 @@ TEST_CASE("reasons: a location keeps its path, reasons are merged once each", "[
   dist::LayoutAttr whole = dist::LayoutAttr::get(&shared, dist::Layout::replicated(1));
   RankedTensorType type = RankedTensorType::get({4}, Float32Type::get(&shared));
   auto rule = dist::OriginAttr::get(&shared, StringAttr::get(&shared, "rule"), {}, {}, {});
-  dist::End p{dist::End::Op, "p", "nn.add"};
-  dist::Reason a{p, {{dist::End::Parameter, "a", ""}}, {ArrayAttr::get(&shared, {rule})}, whole, whole, type};
-  dist::Reason b{p, {{dist::End::Input, "", "", 2}}, {}, whole, whole, type};
+  auto p = makeEnd("kind = op, name = \"p\", op = \"nn.add\"");
+  dist::Reason a{p, {makeEnd("kind = parameter, name = \"a\"")}, {ArrayAttr::get(&shared, {rule})}, whole, whole, type};
+  dist::Reason b{p, {makeEnd("kind = input, number = 2")}, {}, whole, whole, type};
   Location first = dist::withReasons(plain, a), both = dist::withReasons(plain, {a, b});
   CHECK(dist::getReasons(plain).empty());
   REQUIRE(dist::getReasons(first).size() == 1);
@@ -150,18 +154,18 @@ TEST_CASE("reasons: a location keeps its path, reasons are merged once each", "[
 }
 
 TEST_CASE("sentences: each end and origin has one", "[report]") {
-  using dist::End;
-  CHECK(report::endText({End::Op, "fc1", "nn.matmul"}) == "fc1 (nn.matmul)");
-  CHECK(report::endText({End::Op, "", "nn.matmul"}) == "nn.matmul");
-  CHECK(report::endText({End::Parameter, "w", ""}) == "parameter w");
-  CHECK(report::endText({End::State, "m", ""}) == "state m");
-  CHECK(report::endText({End::ParameterUpdate, "w", ""}) == "update of parameter w");
-  CHECK(report::endText({End::StateUpdate, "m", ""}) == "update of state m");
-  CHECK(report::endText({End::Gradient, "w", ""}) == "gradient of w");
-  CHECK(report::endText({End::Input, "x", "", 1}) == "input x");
-  CHECK(report::endText({End::Input, "", "", 1}) == "argument 1");
-  CHECK(report::endText({End::Output, "y", "", 0}) == "output y");
-  CHECK(report::endText({End::Output, "", "", 0}) == "result 0");
+  auto end = [](const std::string &parts) { return report::endText(makeEnd(parts)); };
+  CHECK(end("kind = op, name = \"fc1\", op = \"nn.matmul\"") == "fc1 (nn.matmul)");
+  CHECK(end("kind = op, op = \"nn.matmul\"") == "nn.matmul");
+  CHECK(end("kind = parameter, name = \"w\"") == "parameter w");
+  CHECK(end("kind = state, name = \"m\"") == "state m");
+  CHECK(end("kind = parameter_update, name = \"w\"") == "update of parameter w");
+  CHECK(end("kind = state_update, name = \"m\"") == "update of state m");
+  CHECK(end("kind = gradient, name = \"w\"") == "gradient of w");
+  CHECK(end("kind = input, name = \"x\", number = 1") == "input x");
+  CHECK(end("kind = input, number = 1") == "argument 1");
+  CHECK(end("kind = output, name = \"y\"") == "output y");
+  CHECK(end("kind = output") == "result 0");
   auto origins = [](const std::string &text) { return cast<ArrayAttr>(parseAttribute("[" + text + "]", &context())); };
   CHECK(report::originText({}) == "");
   CHECK(report::originText(origins("")) == "");
@@ -170,6 +174,37 @@ TEST_CASE("sentences: each end and origin has one", "[report]") {
                            "#dist.origin<source = \"s\", axis = \"tp\", path = \"fc\", op = \"nn.matmul\">");
   CHECK(report::originText(both) == "dp: r, along nn.add; tp: s, along fc (nn.matmul)");
   CHECK(dist::sourcesOf({both, origins("#dist.origin<source = \"s\">")}) == std::vector<std::string>{"r", "s"});
+}
+
+TEST_CASE("sentences: a cause is told shortly, and in every form of the program", "[report]") {
+  auto text = [](const std::string &cause) {
+    std::string told;
+    OwningOpRef<ModuleOp> module = parse(R"(
+      dist.mesh @mesh <["dp" = 2]>
+      func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {
+        %0 = dist.all_reduce sum %x over ["dp"] )" +
+                                         (cause.empty() ? "" : "{cause = [" + cause + "]}") + R"( : tensor<4xf32> loc("path")
+        return %0 : tensor<4xf32>
+      }
+      exec.variant @default arena 128 attributes {axis_names = ["dp"], axis_sizes = array<i64: 2>, coordinates_offset = 64 : i64,
+                                                  devices_per_process = 1 : i64, lower_bound_bytes = 128 : i64} {
+        exec.program @f inputs [] outputs [] {
+          exec.collective all_reduce <arena, 0, memref<4xf32>> to <arena, 0, memref<4xf32>> over [0] reduction sum split 0 concat 0 )" +
+                                         (cause.empty() ? "" : "cause [" + cause + "]") + R"( loc("path")
+        }
+      }
+    )");
+    module->walk([&](dist::CollectiveOpInterface op) { told = report::causeText(op); });
+    module->walk([&](exec::CollectiveOp op) { CHECK(report::causeText(op) == told); });
+    return told;
+  };
+  CHECK(text("") == "path");
+  CHECK(text("#dist.end<kind = op, name = \"fc1\">") == "fc1");
+  CHECK(text("#dist.end<kind = op, op = \"nn.matmul\">") == "nn.matmul");
+  CHECK(text("#dist.end<kind = state_update, name = \"m\">") == "next value of m");
+  CHECK(text("#dist.end<kind = output, name = \"y\", number = 1>") == "result 1 of f");
+  CHECK(text("#dist.end<kind = gradient, name = \"a\">, #dist.end<kind = parameter_update, name = \"b\">") ==
+        "gradient of a, next value of b");
 }
 
 TEST_CASE("units: the largest unit of which there is one", "[report]") {

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Enums of the dist dialect.
+
+#ifndef ASHLAR_DIALECTS_DIST_DIST_ENUMS_TD
+#define ASHLAR_DIALECTS_DIST_DIST_ENUMS_TD
+
+include "mlir/IR/EnumAttr.td"
+
+def Dist_EndKind : I32EnumAttr<"EndKind", "what makes or takes a tensor", [
+  I32EnumAttrCase<"Op", 0, "op">, I32EnumAttrCase<"Parameter", 1, "parameter">, I32EnumAttrCase<"State", 2, "state">,
+  I32EnumAttrCase<"ParameterUpdate", 3, "parameter_update">, I32EnumAttrCase<"StateUpdate", 4, "state_update">,
+  I32EnumAttrCase<"Gradient", 5, "gradient">, I32EnumAttrCase<"Input", 6, "input">, I32EnumAttrCase<"Output", 7, "output">]> {
+  let cppNamespace = "::ashlar::dist";
+  let genSpecializedAttr = 0;
+}
+
+#endif // ASHLAR_DIALECTS_DIST_DIST_ENUMS_TD

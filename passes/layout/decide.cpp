@@ -82,8 +82,8 @@ private:
       return success();
     }
     if (auto write = dyn_cast<nn::WriteOp>(op)) {
-      const auto *found = llvm::find_if(problem.variables, [&](const auto &variable) { return variable.second == row.taken[0]; });
-      auto kind = found->first.getTrainable() ? dist::EndKind::ParameterUpdate : dist::EndKind::StateUpdate;
+      auto found = llvm::find_if(problem.variables, [&](const auto &variable) { return variable.second == row.taken[0]; });
+      auto kind = nn::VariableOp(found->first).getTrainable() ? dist::EndKind::ParameterUpdate : dist::EndKind::StateUpdate;
       return take({number, 0}, homeOf(*row.taken[0]), dist::EndAttr::get(op->getContext(), kind, write.getVariable()));
     }
     if (isa<func::ReturnOp>(op)) {

@@ -8,7 +8,6 @@
 
 #include "compiler/job/job.pb.h"
 #include "dialects/dist/costs.h"
-#include "dialects/dist/device_rates.h"
 #include "dialects/exec/exec.h"
 
 namespace ashlar::cost {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which fields of job.proto this version implements. The one table; everything else that a file sets is refused by name.
+// Refuses by name what a job sets of the fields and values that job.proto marks as planned.
 
 #ifndef ASHLAR_COMPILER_JOB_IMPLEMENTED_H
 #define ASHLAR_COMPILER_JOB_IMPLEMENTED_H

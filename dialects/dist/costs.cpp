@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a collective costs.
+// What collectives and computing cost.
 
 #include "dialects/dist/costs.h"
 
@@ -64,6 +64,18 @@ int64_t collectiveTimePs(CollectiveOpInterface op) {
   Link link = groupLink(mesh.getMesh(), links, axes);
   int64_t operandBytes = byteSize(cast<ShapedType>(op->getOperand(0).getType()));
   return collectiveTimePs(op.getCollectiveKind(), operandBytes, mesh.getMesh().groupSize(axes), link);
+}
+
+int64_t DeviceRates::timePs(int64_t flops, int64_t narrowFlops, int64_t bytes) const {
+  constexpr __int128 kPsPerUs = 1000000;
+  __int128 computing = flops * kPsPerUs / flopsPerUs + narrowFlops * kPsPerUs / narrowFlopsPerUs;
+  __int128 moving = bytes * kPsPerUs / bytesPerUs;
+  return static_cast<int64_t>(std::min(std::max(computing, moving), __int128(kMostTimePs)));
+}
+
+DeviceRates findDeviceRates(ModuleOp module) {
+  auto attribute = module->getAttrOfType<DeviceAttr>(kDeviceAttr);
+  return attribute ? DeviceRates{attribute.getFlopsPerUs(), attribute.getNarrowFlopsPerUs(), attribute.getBytesPerUs()} : DeviceRates();
 }
 
 } // namespace ashlar::dist

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a collective costs: the time of its messages over the links of a mesh. Where the numbers come from is not known here; they stand on
-// dist.mesh. Times are integers, so that plans that cost the same compare equal on every machine.
+// What a collective costs: the time of its messages over the links of a mesh; and what computing does. Where the numbers come from is not
+// known here; they stand on dist.mesh and on the module. Times are integers, so that plans that cost the same compare equal on every
+// machine.
 
 #ifndef ASHLAR_DIALECTS_DIST_COSTS_H
 #define ASHLAR_DIALECTS_DIST_COSTS_H
@@ -44,6 +45,20 @@ int64_t collectiveTimePs(CollectiveKind kind, int64_t operandBytes, int64_t grou
 
 // Returns the time of `op` over the links of its mesh. Assumes that it lies in a module with a mesh.
 int64_t collectiveTimePs(CollectiveOpInterface op);
+
+// What a device computes and moves in a microsecond. The default, for a module that says nothing, makes an operation free and a byte a
+// nanosecond.
+struct DeviceRates {
+  int64_t flopsPerUs = INT64_MAX;       // additions and multiplications of f32
+  int64_t narrowFlopsPerUs = INT64_MAX; // of bf16 and f16 in products
+  int64_t bytesPerUs = 1000;            // of memory, read or written
+
+  // Returns the time of arithmetic beside the memory that it needs, in picoseconds: the longer of both. At most kMostTimePs.
+  int64_t timePs(int64_t flops, int64_t narrowFlops, int64_t bytes) const;
+};
+
+// Returns the rates that stand on a module (kDeviceAttr), or the default.
+DeviceRates findDeviceRates(mlir::ModuleOp module);
 
 } // namespace ashlar::dist
 

@@ -73,11 +73,6 @@ struct Assignment {
 // Returns the ops of a program in the order that the assignment gives them.
 std::vector<unsigned> orderOf(const ProblemProgram &program, const Assignment &assignment);
 
-// Decides on everything: the split with which each op computes (split_choice.h), then by which redistributions values get to it
-// (redistribution_trees.h), and which sums are combined later (delay_reductions.h). Fails, with an error, where a layout is missing or a
-// model that places its collectives itself would need another.
-mlir::FailureOr<Assignment> decide(const LayoutProblem &problem, dist::Planner &planner);
-
 } // namespace ashlar::layout
 
 #endif // ASHLAR_PASSES_LAYOUT_ASSIGNMENT_H

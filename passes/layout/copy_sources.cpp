@@ -10,13 +10,9 @@ using namespace mlir;
 
 namespace ashlar::layout {
 
-bool isSource(Operation *op) {
-  return isa<ShardingRuleOpInterface>(op) && op->getNumOperands() == 0;
-}
-
 void copySources(func::FuncOp function) {
   for (Operation &op : llvm::make_early_inc_range(function.front())) {
-    if (!isSource(&op) || op.use_empty()) {
+    if (!isa<ShardingRuleOpInterface>(op) || op.getNumOperands() > 0 || op.use_empty()) {
       continue;
     }
     for (OpOperand &use : llvm::make_early_inc_range(llvm::drop_begin(op.getUses()))) {

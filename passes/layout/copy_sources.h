@@ -9,9 +9,6 @@
 
 namespace ashlar::layout {
 
-// Returns true for an op without operands that has a sharding rule (constants, indices).
-bool isSource(mlir::Operation *op);
-
 // Copies ops without operands (constants, indices) for each use, so that each copy takes the layout its one user wants. Done twice it does
 // nothing more.
 void copySources(mlir::func::FuncOp function);

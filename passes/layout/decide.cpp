@@ -2,13 +2,9 @@
 //
 // How each op takes its operands and makes its results, op by op in program order; then what the redistributions between them share.
 
-#include "dialects/dist/redistribution.h"
+#include "passes/layout/decide.h"
+
 #include "dialects/nn/nn.h"
-#include "passes/layout/assignment.h"
-#include "passes/layout/copy_sources.h"
-#include "passes/layout/delay_reductions.h"
-#include "passes/layout/redistribution_trees.h"
-#include "passes/layout/split_choice.h"
 
 using namespace mlir;
 
@@ -133,7 +129,7 @@ private:
     const ProblemOp &row = problem.ops[number];
     for (auto [index, value, taken] : llvm::enumerate(row.operands, row.taken)) {
       std::optional<unsigned> maker = problem.values[value].maker;
-      bool isFree = maker && isSource(problem.ops[*maker].op);
+      bool isFree = maker && problem.ops[*maker].isSource();
       dist::LayoutAttr layout = taken ? homeOf(*taken) : dist::LayoutAttr();
       if (!layout || (!isFree && assignment.values[value][homes[value].holding].layout != layout)) {
         return row.op->emitOpError("operand ") << index << " has layout " << dist::findLayout(row.op->getOperand(index))

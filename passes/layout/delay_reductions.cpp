@@ -3,7 +3,7 @@
 // Each op is tried as the last one before a sum: the linear ops above it, down to the redistributions that combine terms, are a tree that
 // could compute on terms. Trees are tried in program order, so that a delayed sum can be delayed again; a step must save time by itself.
 
-#include "passes/layout/delay_reductions.h"
+#include "passes/layout/decide.h"
 
 #include "dialects/nn/nn.h"
 #include "dialects/support/op_interfaces.h"

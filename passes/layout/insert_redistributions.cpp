@@ -3,8 +3,7 @@
 // ashlar-insert-redistributions: decides on the layout problem of a module and writes the decision into the IR.
 
 #include "dialects/nn/nn.h"
-#include "passes/layout/assignment.h"
-#include "passes/layout/copy_sources.h"
+#include "passes/layout/decide.h"
 #include "passes/layout/given_layout.h"
 #include "passes/layout/passes.h"
 #include "passes/layout/record_reasons.h"
@@ -56,7 +55,8 @@ private:
   // for what every device knows.
   void redistribute(unsigned number) {
     Value value = problem.values[number].value;
-    Operation *maker = value.getDefiningOp();
+    std::optional<unsigned> maker = problem.values[number].maker;
+    Operation *source = maker && problem.ops[*maker].isSource() ? problem.ops[*maker].op : nullptr;
     const Holdings &holdings = assignment.values[number];
     held[{number, 0}] = value;
     bool isFree = holdings.front().uses.empty(); // a source that nobody takes as it is
@@ -64,8 +64,8 @@ private:
     assignment.forEachRedistribution(number, [&](unsigned place) {
       const Holding &holding = holdings[place];
       Operation *made;
-      if (maker && isSource(maker)) {
-        made = isFree ? maker : builder.clone(*maker);
+      if (source) {
+        made = isFree ? source : builder.clone(*source);
         isFree = false;
       } else {
         made = dist::RedistributeOp::create(builder, value.getLoc(), value.getType(), held[{number, holding.parent}],

@@ -20,7 +20,7 @@ SmallVector<TensorFactors> ProblemOp::tensorFactors() const {
 
 class ProblemBuilder {
 public:
-  explicit ProblemBuilder(MeshAttr mesh) : problem(mesh) {}
+  explicit ProblemBuilder(MeshAttr mesh, bool isDecided = false) : problem(mesh), isDecided(isDecided) {}
 
   LogicalResult addModule(ModuleOp module) {
     for (auto variable : module.getOps<nn::VariableOp>()) {
@@ -72,8 +72,8 @@ private:
     }
     GivenLayout given{attributes.layout.getLayout(), SmallVector<bool>(type.getRank(), false), attributes.priority, attributes.origin};
     Layout split = given.layout;
-    if (op->hasAttr(dist::kExplicitAttr)) {
-      split.partial.clear(); // the model itself combines the parts
+    if (isDecided || op->hasAttr(dist::kExplicitAttr)) {
+      split.partial.clear(); // a redistribution, or the model itself, combines the parts
     }
     if (failed(checkGivenLayout(op, what, problem.mesh, type, split))) {
       return failure();
@@ -195,12 +195,13 @@ private:
     return tensor;
   }
 
+  bool isDecided;
   DenseMap<StringAttr, unsigned> variables;                       // tensors, by name
   DenseMap<std::pair<Attribute, Type>, unsigned> inputs, outputs; // by name and type
 };
 
-FailureOr<LayoutProblem> LayoutProblem::create(ModuleOp module, MeshAttr mesh) {
-  ProblemBuilder builder(mesh);
+FailureOr<LayoutProblem> LayoutProblem::create(ModuleOp module, MeshAttr mesh, bool isDecided) {
+  ProblemBuilder builder(mesh, isDecided);
   if (failed(builder.addModule(module))) {
     return failure();
   }

@@ -2,7 +2,7 @@
 //
 // What is to be decided: which layout each tensor of a module has, how each op takes its operands and makes its results. The problem is
 // stated once from the module; propagation, split choice, lifting, slice counts, verification and prices work on it. Nothing here decides
-// (inference.h, split_choice.h, routes.h, delay_reductions.h), costs (price.h) or writes (insert_redistributions.cpp).
+// (inference.h, decide.h), costs (price.h) or writes (insert_redistributions.cpp).
 
 #ifndef ASHLAR_PASSES_LAYOUT_LAYOUT_PROBLEM_H
 #define ASHLAR_PASSES_LAYOUT_LAYOUT_PROBLEM_H
@@ -64,8 +64,9 @@ struct ProblemProgram {
 
 class LayoutProblem {
 public:
-  // States the problem of a module of programs. Fails, with an error, where a given layout does not fit its tensor.
-  static mlir::FailureOr<LayoutProblem> create(mlir::ModuleOp module, MeshAttr mesh);
+  // States the problem of a module of programs. Fails, with an error, where a given layout does not fit its tensor, or is partial although
+  // nothing was decided yet.
+  static mlir::FailureOr<LayoutProblem> create(mlir::ModuleOp module, MeshAttr mesh, bool isDecided = false);
 
   // States the problem of single ops, with nothing given.
   static LayoutProblem createFor(llvm::ArrayRef<mlir::Operation *> ops, MeshAttr mesh);

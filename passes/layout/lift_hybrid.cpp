@@ -30,18 +30,16 @@ RankedTensorType globalType(MeshAttr mesh, RankedTensorType local, const Layout 
   return local.clone(shape);
 }
 
-// Reads the layout of a variable or argument from its attributes: replicated when none is given.
-FailureOr<Layout> readLayout(Operation *op, const Twine &what, MeshAttr mesh, RankedTensorType type, DictionaryAttr attributes) {
-  auto given = attributes ? attributes.getAs<dist::LayoutAttr>(dist::kLayoutAttr) : dist::LayoutAttr();
-  Layout layout = given ? given.getLayout() : Layout::replicated(type.getRank());
-  if (failed(checkGivenLayout(op, what, mesh, type, layout))) {
-    return failure();
+// Returns the layout of a variable or argument: replicated when none is given.
+FailureOr<Layout> givenLayout(Operation *op, const Twine &what, const ProblemTensor &tensor) {
+  if (!tensor.given) {
+    return Layout::replicated(tensor.type.getRank());
   }
-  if (attributes && attributes.contains(dist::kOpenAttr)) {
+  if (llvm::is_contained(tensor.given->open, true)) {
     return op->emitError() << what
                            << " has open dims, but nothing infers the layouts of a model of mode HYBRID; take the ? out of its rule";
   }
-  return layout;
+  return tensor.given->layout;
 }
 
 // Rewrites one function whose layouts are known from local to global types.
@@ -234,21 +232,20 @@ public:
   ModuleLift(ModuleOp module, MeshAttr mesh) : module(module), mesh(mesh) {}
 
   LogicalResult run() {
-    llvm::MapVector<StringAttr, Layout> layouts;
-    for (auto variable : module.getOps<nn::VariableOp>()) {
-      FailureOr<Layout> layout = liftVariable(variable);
-      if (failed(layout)) {
-        return failure();
-      }
-      layouts[variable.getSymNameAttr()] = *layout;
+    llvm::for_each(module.getOps<func::FuncOp>(), copySources);
+    FailureOr<LayoutProblem> problem = LayoutProblem::create(module, mesh); // on local shapes
+    if (failed(problem)) {
+      return failure();
     }
-    for (auto function : module.getOps<func::FuncOp>()) {
-      if (failed(readArguments(function))) {
+    for (auto [variable, tensor] : problem->variables) {
+      if (failed(liftVariable(variable, problem->tensors[tensor]))) {
         return failure();
       }
-      copySources(function);
-      LocalLayouts local(function, mesh, layouts);
-      if (failed(local.run()) || failed(FunctionLift(function, mesh, local).run())) {
+    }
+    for (const ProblemProgram &program : problem->programs) {
+      LocalLayouts layouts(*problem, program);
+      if (failed(liftArguments(*problem, program.function)) || failed(layouts.run()) ||
+          failed(FunctionLift(program.function, mesh, layouts).run())) {
         return failure();
       }
     }
@@ -256,10 +253,10 @@ public:
   }
 
 private:
-  FailureOr<Layout> liftVariable(nn::VariableOp variable) {
+  LogicalResult liftVariable(nn::VariableOp variable, const ProblemTensor &tensor) {
     RankedTensorType local = variable.getTensorType();
     std::string what = "variable @" + variable.getSymName().str();
-    FailureOr<Layout> layout = readLayout(variable, what, mesh, local, variable->getDiscardableAttrDictionary());
+    FailureOr<Layout> layout = givenLayout(variable, what, tensor);
     if (failed(layout)) {
       return failure();
     }
@@ -275,13 +272,14 @@ private:
     }
     variable.setType(global);
     variable->setAttr(dist::kLayoutAttr, dist::LayoutAttr::get(variable.getContext(), *layout));
-    return layout;
+    return success();
   }
 
-  LogicalResult readArguments(func::FuncOp function) {
+  LogicalResult liftArguments(const LayoutProblem &problem, func::FuncOp function) {
     for (BlockArgument argument : function.getArguments()) {
       unsigned i = argument.getArgNumber();
-      FailureOr<Layout> layout = readLayout(function, nameArgument(function, i), mesh, typeOf(argument), function.getArgAttrDict(i));
+      const ProblemTensor &tensor = problem.tensors[problem.values[problem.find(argument)].tensor];
+      FailureOr<Layout> layout = givenLayout(function, nameArgument(function, i), tensor);
       if (failed(layout)) {
         return failure();
       }

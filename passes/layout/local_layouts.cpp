@@ -4,7 +4,6 @@
 
 #include "passes/layout/local_layouts.h"
 
-#include "dialects/nn/nn.h"
 #include "passes/layout/partial_values.h"
 
 #include "llvm/ADT/TypeSwitch.h"
@@ -64,30 +63,33 @@ bool endsWith(ArrayRef<StringAttr> list, ArrayRef<StringAttr> end) {
 } // namespace
 
 LogicalResult LocalLayouts::run() {
-  for (BlockArgument argument : function.getArguments()) {
-    dims[argument] = addDims(layouts[argument] = dist::findLayout(argument).getLayout());
+  for (BlockArgument argument : func::FuncOp(program.function).getArguments()) {
+    give(problem.find(argument));
   }
-  for (Operation &op : function.front().without_terminator()) {
-    if (failed(splitOp(&op))) {
+  ArrayRef<ProblemOp> ops = ArrayRef(problem.ops).slice(program.firstOp, program.endOp - program.firstOp).drop_back(); // but the return
+  for (const ProblemOp &op : ops) {
+    if (failed(splitOp(op))) {
       return failure();
     }
   }
-  for (Operation &op : function.front().without_terminator()) {
-    if (failed(layOut(&op))) {
+  for (const ProblemOp &op : ops) {
+    if (failed(layOut(op))) {
       return failure();
     }
   }
   return success();
 }
 
-LocalLayouts::Dims LocalLayouts::addDims(const Layout &layout) {
-  return Dims(llvm::map_range(layout.dims, [&](const AxisList &axes) { return classes.add(axes); }));
+// Gives a value the layout of its tensor.
+void LocalLayouts::give(unsigned value) {
+  const std::optional<GivenLayout> &given = problem.tensors[problem.values[value].tensor].given;
+  layouts[value] = given ? given->layout : Layout::replicated(problem.typeOf(value).getRank());
+  dims[value] = Dims(llvm::map_range(layouts[value]->dims, [&](const AxisList &axes) { return classes.add(axes); }));
 }
 
 // Returns what is known of the layout of a value: of dims, and of parts once the second walk has been there.
-Layout LocalLayouts::knownLayout(Value value) {
-  auto found = layouts.find(value);
-  Layout layout = found == layouts.end() ? Layout::replicated(dims[value].size()) : found->second;
+Layout LocalLayouts::knownLayout(unsigned value) {
+  Layout layout = layouts[value].value_or(Layout::replicated(dims[value].size()));
   for (auto [d, dim] : llvm::enumerate(dims[value])) {
     const AxisList *axes = classes.find(dim);
     layout.dims[d] = axes ? *axes : AxisList();
@@ -96,9 +98,9 @@ Layout LocalLayouts::knownLayout(Value value) {
 }
 
 // "operand 0 has layout [{"dp"}, {"tp"}], operand 1 [{}, {}]"
-std::string LocalLayouts::describeOperands(Operation *op) {
+std::string LocalLayouts::describeOperands(const ProblemOp &op) {
   std::string text;
-  for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
+  for (auto [i, operand] : llvm::enumerate(op.operands)) {
     text += (i == 0 ? "operand 0 has layout " : ", operand " + std::to_string(i) + " ") + knownLayout(operand).toString();
   }
   return text;
@@ -108,42 +110,38 @@ std::string LocalLayouts::describeOperands(Operation *op) {
 
 // A dim is split over axes by its major factor: a minor one would have to be split where the major one is not. Factors are joined with
 // those of the tensors before; nothing is said of factors that only the result has (a broadcast).
-LogicalResult LocalLayouts::joinFactors(Operation *op, Value value, const TensorFactors &tensor, const ShardingRule &rule,
+LogicalResult LocalLayouts::joinFactors(const ProblemOp &op, unsigned value, const TensorFactors &tensor,
                                         SmallVectorImpl<std::optional<unsigned>> &factors) {
+  const ShardingRule &rule = *op.rule;
   for (auto [d, dim] : llvm::enumerate(tensor)) {
     unsigned node = dims[value][d];
-    bool isWhole = dim.empty() || !mayBeSplit(rule.factors[dim.front()].kind) || holdsNumberedRows(op, value, d);
+    bool isWhole = dim.empty() || !mayBeSplit(rule.factors[dim.front()].kind) || holdsNumberedRows(op.op, problem.values[value].value, d);
     if (isWhole && failed(classes.merge(node, classes.add(AxisList())))) {
-      return op->emitOpError() << "needs dim " << d << " of an operand whole but it has layout " << knownLayout(value).toString()
-                               << "; put an AllGather over " << printAxes(*classes.find(node)) << " along dim " << d << " before it";
+      return op.op->emitOpError() << "needs dim " << d << " of an operand whole but it has layout " << knownLayout(value).toString()
+                                  << "; put an AllGather over " << printAxes(*classes.find(node)) << " along dim " << d << " before it";
     }
     for (auto [position, factor] : llvm::enumerate(dim)) {
       unsigned own = position == 0 ? node : classes.add(AxisList());
       if (!factors[factor]) {
         factors[factor] = own;
       } else if (failed(classes.merge(*factors[factor], own))) {
-        return op->emitOpError() << "cannot compute on its pieces: " << describeOperands(op) << ", but its dims are " << rule.toString()
-                                 << "; put a collective before it that makes them agree";
+        return op.op->emitOpError() << "cannot compute on its pieces: " << describeOperands(op) << ", but its dims are " << rule.toString()
+                                    << "; put a collective before it that makes them agree";
       }
     }
   }
   return success();
 }
 
-LogicalResult LocalLayouts::splitRuled(Operation *op, const ShardingRule &rule) {
-  SmallVector<std::optional<unsigned>> factors(rule.factors.size());
-  for (Value result : op->getResults()) {
-    Dims &own = dims[result];
-    for (int64_t d = 0; d < cast<RankedTensorType>(result.getType()).getRank(); ++d) {
-      own.push_back(classes.add());
+LogicalResult LocalLayouts::splitRuled(const ProblemOp &op) {
+  SmallVector<std::optional<unsigned>> factors(op.rule->factors.size());
+  for (unsigned result : op.results) {
+    for (int64_t d = 0; d < problem.typeOf(result).getRank(); ++d) {
+      dims[result].push_back(classes.add());
     }
   }
-  std::vector<TensorFactors> tensors(rule.operands.begin(), rule.operands.end());
-  tensors.insert(tensors.end(), rule.results.begin(), rule.results.end());
-  SmallVector<Value> values(op->getOperands());
-  llvm::append_range(values, op->getResults());
-  for (auto [tensor, value] : llvm::zip_equal(tensors, values)) {
-    if (failed(joinFactors(op, value, tensor, rule, factors))) {
+  for (auto [tensor, value] : llvm::zip_equal(op.tensorFactors(), llvm::concat<const unsigned>(op.operands, op.results))) {
+    if (failed(joinFactors(op, value, tensor, factors))) {
       return failure();
     }
   }
@@ -171,18 +169,19 @@ void LocalLayouts::appendAxes(Dims &result, int64_t dim, ArrayAttr attribute) {
   result[dim] = classes.add(axes);
 }
 
-LogicalResult LocalLayouts::splitOp(Operation *op) {
-  if (auto read = dyn_cast<nn::ReadOp>(op)) {
-    dims[read] = addDims(layouts[read] = variables.find(read.getVariableAttr().getAttr())->second);
+LogicalResult LocalLayouts::splitOp(const ProblemOp &row) {
+  Operation *op = row.op;
+  if (isa<nn::ReadOp>(op)) {
+    give(row.results.front());
     return success();
   }
-  if (auto ruled = dyn_cast<ShardingRuleOpInterface>(op)) {
-    return splitRuled(op, ruled.getShardingRule());
+  if (row.rule) {
+    return splitRuled(row);
   }
   if (!isa<dist::CollectiveOpInterface>(op)) {
     return op->emitOpError("has no sharding rule, so its layout is not known");
   }
-  Dims result = dims[op->getOperand(0)];
+  Dims result = dims[row.operands.front()];
   LogicalResult split = llvm::TypeSwitch<Operation *, LogicalResult>(op)
                             .Case([&](dist::AllReduceOp) { return success(); })
                             .Case([&](dist::AllGatherOp gather) { return gatherDim(op, result, gather.getDim(), gather.getAxes()); })
@@ -195,27 +194,23 @@ LogicalResult LocalLayouts::splitOp(Operation *op) {
                               return gatherDim(op, result, exchange.getConcatDim(), exchange.getAxes());
                             })
                             .Default([](Operation *other) { return other->emitOpError("is no collective that a model may hold"); });
-  dims[op->getResult(0)] = result;
+  dims[row.results.front()] = result;
   return split;
 }
 
 //===-- Second walk: parts ------------------------------------------------------------------------------------------------------------===//
 
-LogicalResult LocalLayouts::layOutRuled(Operation *op, const ShardingRule &rule) {
+LogicalResult LocalLayouts::layOutRuled(const ProblemOp &row) {
+  Operation *op = row.op;
+  const ShardingRule &rule = *row.rule;
   FactorSplit split(rule.factors.size());
-  SmallVector<Layout> operands;
-  auto collect = [&](const TensorFactors &tensor, const Layout &layout) {
-    for (auto [factors, axes] : llvm::zip_equal(tensor, layout.dims)) {
+  SmallVector<Layout> operands = llvm::map_to_vector(row.operands, [&](unsigned operand) { return knownLayout(operand); });
+  for (auto [tensor, value] : llvm::zip_equal(row.tensorFactors(), llvm::concat<const unsigned>(row.operands, row.results))) {
+    for (auto [factors, axes] : llvm::zip_equal(tensor, knownLayout(value).dims)) {
       if (!factors.empty()) {
         split[factors.front()] = axes;
       }
     }
-  };
-  for (auto [tensor, operand] : llvm::zip_equal(rule.operands, op->getOperands())) {
-    collect(tensor, operands.emplace_back(knownLayout(operand)));
-  }
-  for (auto [tensor, result] : llvm::zip_equal(rule.results, op->getResults())) {
-    collect(tensor, knownLayout(result));
   }
   std::string reason;
   FailureOr<SmallVector<Layout>> computed = resultLayoutsOfParts(op, rule, split, operands, reason);
@@ -227,26 +222,26 @@ LogicalResult LocalLayouts::layOutRuled(Operation *op, const ShardingRule &rule)
     }
     return error;
   }
-  for (auto [result, layout] : llvm::zip_equal(op->getResults(), *computed)) {
+  for (auto [result, layout] : llvm::zip_equal(row.results, *computed)) {
     layouts[result] = layout;
-    layouts[result].dims = knownLayout(result).dims; // also those of size-1 dims, which are no factors
+    layouts[result]->dims = knownLayout(result).dims; // also those of size-1 dims, which are no factors
   }
   return success();
 }
 
 // Checks that a collective combines what is there to combine, and takes its axes off.
-LogicalResult LocalLayouts::layOutReduction(Operation *op, ArrayAttr attribute, Reduction reduction) {
-  Layout layout = knownLayout(op->getOperand(0));
+LogicalResult LocalLayouts::layOutReduction(const ProblemOp &op, ArrayAttr attribute, Reduction reduction) {
+  Layout layout = knownLayout(op.operands.front());
   AxisList axes = dist::toAxisList(attribute);
   bool isThere = layout.reduction == reduction && llvm::all_of(axes, [&](StringAttr a) { return llvm::is_contained(layout.partial, a); });
   if (!isThere) {
-    return op->emitOpError() << "combines (" << stringifyReduction(reduction) << ") over " << printAxes(axes)
-                             << " but its operand has layout " << layout.toString()
-                             << ", which is not partial that way; take the axes out, or split what the op before it reduces";
+    return op.op->emitOpError() << "combines (" << stringifyReduction(reduction) << ") over " << printAxes(axes)
+                                << " but its operand has layout " << layout.toString()
+                                << ", which is not partial that way; take the axes out, or split what the op before it reduces";
   }
   llvm::erase_if(layout.partial, [&](StringAttr axis) { return llvm::is_contained(axes, axis); });
-  layouts[op->getResult(0)].partial = layout.partial;
-  layouts[op->getResult(0)].reduction = layout.reduction;
+  layouts[op.results.front()]->partial = layout.partial;
+  layouts[op.results.front()]->reduction = layout.reduction;
   return success();
 }
 
@@ -260,24 +255,24 @@ LogicalResult LocalLayouts::checkBroadcast(dist::BroadcastOp op) {
   return success();
 }
 
-LogicalResult LocalLayouts::layOut(Operation *op) {
+LogicalResult LocalLayouts::layOut(const ProblemOp &row) {
+  Operation *op = row.op;
   if (isa<nn::ReadOp>(op)) {
     return success();
   }
   if (auto broadcast = dyn_cast<dist::BroadcastOp>(op); broadcast && failed(checkBroadcast(broadcast))) {
     return failure();
   }
-  if (auto ruled = dyn_cast<ShardingRuleOpInterface>(op)) {
-    return layOutRuled(op, ruled.getShardingRule());
+  if (row.rule) {
+    return layOutRuled(row);
   }
-  Value result = op->getResult(0);
-  Layout before = knownLayout(op->getOperand(0));
-  layouts[result] = before; // what a collective does not change
+  unsigned result = row.results.front();
+  layouts[result] = knownLayout(row.operands.front()); // what a collective does not change
   LogicalResult reduced = success();
   if (auto allReduce = dyn_cast<dist::AllReduceOp>(op)) {
-    reduced = layOutReduction(op, allReduce.getAxes(), allReduce.getReduction());
+    reduced = layOutReduction(row, allReduce.getAxes(), allReduce.getReduction());
   } else if (auto scatter = dyn_cast<dist::ReduceScatterOp>(op)) {
-    reduced = layOutReduction(op, scatter.getAxes(), scatter.getReduction());
+    reduced = layOutReduction(row, scatter.getAxes(), scatter.getReduction());
   }
   layouts[result] = knownLayout(result);
   return reduced;

@@ -5,10 +5,7 @@
 #ifndef ASHLAR_PASSES_LAYOUT_LOCAL_LAYOUTS_H
 #define ASHLAR_PASSES_LAYOUT_LOCAL_LAYOUTS_H
 
-#include "passes/layout/factor_split.h"
-
-#include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "llvm/ADT/MapVector.h"
+#include "passes/layout/layout_problem.h"
 
 #include <vector>
 
@@ -40,40 +37,41 @@ private:
 // nothing decides is not split.
 class LocalLayouts {
 public:
-  // `variables`: the layouts of all variables of the module, by name.
-  LocalLayouts(mlir::func::FuncOp function, MeshAttr mesh, const llvm::MapVector<mlir::StringAttr, Layout> &variables)
-      : function(function), mesh(mesh), variables(variables) {}
+  LocalLayouts(const LayoutProblem &problem, const ProblemProgram &program)
+      : problem(problem), program(program), mesh(problem.mesh), dims(problem.values.size()), layouts(problem.values.size()) {}
 
-  // Solves the function. Assumes that its arguments have layouts, and that sources have one use each. Emits an error where an op, or a
-  // collective, does not fit the layouts of its operands: it names the op, the layouts, and the collective that is missing.
+  // Solves the program, its arguments and variables replicated where nothing is given. Assumes that sources have one use each. Emits an
+  // error where an op, or a collective, does not fit the layouts of its operands: it names the op, the layouts, and the collective that is
+  // missing.
   mlir::LogicalResult run();
 
   // Returns the layout of a value.
-  const Layout &get(mlir::Value value) const { return layouts.find(value)->second; }
+  const Layout &get(mlir::Value value) const { return *layouts[problem.find(value)]; }
 
 private:
   using Dims = llvm::SmallVector<unsigned>;
 
-  Dims addDims(const Layout &layout);
-  mlir::LogicalResult splitOp(mlir::Operation *op);
-  mlir::LogicalResult splitRuled(mlir::Operation *op, const ShardingRule &rule);
-  mlir::LogicalResult joinFactors(mlir::Operation *op, mlir::Value value, const TensorFactors &tensor, const ShardingRule &rule,
+  void give(unsigned value);
+  mlir::LogicalResult splitOp(const ProblemOp &op);
+  mlir::LogicalResult splitRuled(const ProblemOp &op);
+  mlir::LogicalResult joinFactors(const ProblemOp &op, unsigned value, const TensorFactors &tensor,
                                   llvm::SmallVectorImpl<std::optional<unsigned>> &factors);
   mlir::LogicalResult gatherDim(mlir::Operation *op, Dims &result, int64_t dim, mlir::ArrayAttr axes);
   void appendAxes(Dims &result, int64_t dim, mlir::ArrayAttr axes);
-  mlir::LogicalResult layOut(mlir::Operation *op);
-  mlir::LogicalResult layOutRuled(mlir::Operation *op, const ShardingRule &rule);
-  mlir::LogicalResult layOutReduction(mlir::Operation *op, mlir::ArrayAttr axes, Reduction reduction);
+  mlir::LogicalResult layOut(const ProblemOp &op);
+  mlir::LogicalResult layOutRuled(const ProblemOp &op);
+  mlir::LogicalResult layOutReduction(const ProblemOp &op, mlir::ArrayAttr axes, Reduction reduction);
   mlir::LogicalResult checkBroadcast(dist::BroadcastOp op);
-  Layout knownLayout(mlir::Value value);
-  std::string describeOperands(mlir::Operation *op);
+  Layout knownLayout(unsigned value);
+  Layout knownLayout(mlir::Value value) { return knownLayout(problem.find(value)); }
+  std::string describeOperands(const ProblemOp &op);
 
-  mlir::func::FuncOp function;
+  const LayoutProblem &problem;
+  const ProblemProgram &program;
   MeshAttr mesh;
-  const llvm::MapVector<mlir::StringAttr, Layout> &variables;
   DimClasses classes;
-  llvm::DenseMap<mlir::Value, Dims> dims;
-  llvm::DenseMap<mlir::Value, Layout> layouts;
+  std::vector<Dims> dims;                     // of each value
+  std::vector<std::optional<Layout>> layouts; // the same
 };
 
 } // namespace ashlar::layout

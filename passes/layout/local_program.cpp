@@ -155,7 +155,7 @@ private:
       std::optional<dist::Step> step = dist::findSingleStep(from, to);
       Place input = assignment.inputs[number].front();
       held[{row.results.front(), 0}] =
-          addStep(*step, problem.typeOf(row.results.front()), from, held.at({input.value, input.holding}), row.op);
+          addStep(*step, problem.typeOf(row.results.front()), from, held.at({input.value, input.holding}), /*placed=*/true);
     } else {
       addCompute(number);
     }
@@ -248,7 +248,7 @@ private:
       Layout layout = dist::withoutUnitAxes(mesh, holdings[holding.parent].layout.getLayout());
       unsigned value = held.at({number, holding.parent});
       for (const dist::Step &step : planner.plan(global, layout, dist::withoutUnitAxes(mesh, holding.layout.getLayout())).steps) {
-        value = addStep(step, global, layout, value, /*placed=*/nullptr);
+        value = addStep(step, global, layout, value, /*placed=*/false);
         layout = dist::applyStep(layout, step);
       }
       held[{number, place}] = value;
@@ -285,16 +285,16 @@ private:
         dist::Step step;
         step.axes = axes;
         step.dim = dim;
-        value = addStep(step, global, at, value, /*placed=*/nullptr);
+        value = addStep(step, global, at, value, /*placed=*/false);
         at = dist::applyStep(at, step);
       }
     }
     return value;
   }
 
-  // Adds a step on a local value and returns its result; what takes a collective back is the value before it. `placed`: the op of a model
-  // that places the step itself.
-  unsigned addStep(const dist::Step &step, RankedTensorType global, const Layout &from, unsigned input, Operation *placed) {
+  // Adds a step on a local value and returns its result; what takes a collective back is the value before it. `placed`: by the
+  // model itself.
+  unsigned addStep(const dist::Step &step, RankedTensorType global, const Layout &from, unsigned input, bool placed) {
     Layout to = dist::applyStep(from, step);
     RankedTensorType type = dist::localType(mesh, global, to);
     AxisSet axes = axesOf(step.axes);
@@ -304,16 +304,16 @@ private:
       return whole.getDimSize(step.dim) == piece.getDimSize(step.dim) * group;
     };
     std::optional<unsigned> maker = local.makers[input];
-    const auto *before = maker && steps.count(*maker) ? &steps.at(*maker) : nullptr;
-    bool undoes = before && !placed && before->dim == step.dim && before->axes == step.axes;
-    if (undoes && step.kind == CollectiveKind::Slice && before->kind == CollectiveKind::AllGather && !isPlaced.contains(*maker)) {
-      unsigned whole = local.ops[*maker].operands.front();
+    const LocalOp *before = maker && local.ops[*maker].kind ? &local.ops[*maker] : nullptr;
+    bool undoes = before && !placed && before->step.dim == step.dim && before->step.axes == step.axes;
+    if (undoes && step.kind == CollectiveKind::Slice && before->kind == CollectiveKind::AllGather && !before->isPlaced) {
+      unsigned whole = before->operands.front();
       if (isExact(local.values[input], local.values[whole]) && isExact(local.values[input], type)) {
         return whole;
       }
     }
     if (undoes && step.kind == CollectiveKind::AllGather && before->kind == CollectiveKind::Slice) {
-      unsigned whole = local.ops[*maker].operands.front();
+      unsigned whole = before->operands.front();
       if ((varying[whole] & axes) == 0) {
         // The padding that was put on before and taken off behind makes it another value to partitioning.
         return isExact(local.values[whole], local.values[input]) ? whole : addAlias(whole);
@@ -321,21 +321,15 @@ private:
     }
     LocalOp op;
     op.kind = step.kind;
+    op.step = step;
+    op.isPlaced = placed;
     op.operands = {input};
     setCost(op, step, local.values[input], type);
     bool isJoined = step.kind == CollectiveKind::AllReduce || step.kind == CollectiveKind::AllGather;
     AxisSet varies = isJoined ? varying[input] & ~axes : varying[input] | axes;
     SmallVector<const void *> key = {type.getAsOpaquePointer(), dist::LayoutAttr::get(mesh.getContext(), from).getAsOpaquePointer(),
                                      dist::LayoutAttr::get(mesh.getContext(), to).getAsOpaquePointer()};
-    unsigned next = local.ops.size();
-    unsigned result = add({nullptr, placed ? mesh.getAsOpaquePointer() : nullptr, {input}, key}, std::move(op), type, varies).front();
-    if (local.ops.size() > next) {
-      steps.emplace(next, step);
-      if (placed) {
-        isPlaced.insert(next);
-      }
-    }
-    return result;
+    return add({nullptr, placed ? mesh.getAsOpaquePointer() : nullptr, {input}, key}, std::move(op), type, varies).front();
   }
 
   unsigned addAlias(unsigned value) {
@@ -367,8 +361,6 @@ private:
   std::vector<AxisSet> varying;                           // the axes along which devices may hold different elements of each value
   std::map<Key, SmallVector<unsigned>> equal;             // results, by what makes them
   std::map<std::pair<unsigned, unsigned>, unsigned> held; // values, by value of the problem and holding
-  std::map<unsigned, dist::Step> steps;                   // of ops that are one
-  DenseSet<unsigned> isPlaced;                            // those that the model places
 };
 
 } // namespace

@@ -14,6 +14,8 @@ namespace ashlar::layout {
 struct LocalOp {
   mlir::Operation *op = nullptr;
   std::optional<CollectiveKind> kind;            // of a step, or of a collective
+  dist::Step step;                               // of a step
+  bool isPlaced = false;                         // a step that the model places itself
   llvm::SmallVector<unsigned> operands, results; // numbers of values
   int64_t bytes = 0, timePs = 0;                 // of a step or collective: that a device sends, and how long it takes
   int64_t flops = 0;                             // additions, multiplications and the like that the device computes

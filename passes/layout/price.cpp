@@ -103,7 +103,13 @@ private:
         ready[op] = times[op] + isCall;
         call += isCall;
         for (unsigned operand : program.ops[op].operands) {
-          readVariables(operand, times[op], lastRead);
+          visitRead(operand, [&](unsigned value) {
+            std::optional<unsigned> maker = program.makers[value];
+            if (auto read = maker ? dyn_cast_or_null<nn::ReadOp>(program.ops[*maker].op) : nn::ReadOp()) {
+              int64_t &last = lastRead[read.getVariableAttr().getAttr()];
+              last = std::max(last, times[op]);
+            }
+          });
         }
       }
     }
@@ -124,20 +130,6 @@ private:
     }
   }
 
-  // Notes that the variables whose values `value` is read from, through other names and views, are read at `time`.
-  void readVariables(unsigned value, int64_t time, llvm::DenseMap<Attribute, int64_t> &lastRead) {
-    std::optional<unsigned> maker = program.makers[value];
-    if (!maker) {
-      return;
-    }
-    if (auto read = dyn_cast_or_null<nn::ReadOp>(program.ops[*maker].op)) {
-      int64_t &last = lastRead[read.getVariableAttr().getAttr()];
-      last = std::max(last, time);
-    } else if (forms[*maker] == Form::Alias || forms[*maker] == Form::View) {
-      llvm::for_each(program.ops[*maker].operands, [&](unsigned operand) { readVariables(operand, time, lastRead); });
-    }
-  }
-
   // Returns the value whose bytes `value` is another name of.
   unsigned storageOf(unsigned value) const {
     std::optional<unsigned> maker = program.makers[value];
@@ -148,35 +140,55 @@ private:
     return value;
   }
 
+  // Visits the values that are read from memory where `value` is read: those that the views before it are of.
+  void visitRead(unsigned value, llvm::function_ref<void(unsigned value)> visit) const {
+    SmallVector<unsigned> pending = {value};
+    llvm::DenseSet<unsigned> seen;
+    while (!pending.empty()) {
+      unsigned next = storageOf(pending.pop_back_val());
+      std::optional<unsigned> maker = program.makers[next];
+      if (!seen.insert(next).second) {
+        continue;
+      }
+      if (maker && forms[*maker] == Form::View) {
+        llvm::append_range(pending, program.ops[*maker].operands);
+      } else {
+        visit(next);
+      }
+    }
+  }
+
   // Notes for each value that lies in memory when it is read last, and by which kernels and calls.
   void findReaders() {
     lastReads.assign(program.values.size(), -1);
     isKept.assign(program.values.size(), false);
     for (size_t op = 0; op < program.ops.size(); ++op) {
-      if (forms[op] == Form::Alias || forms[op] == Form::View) {
-        continue; // they read when they are read
-      }
       for (unsigned operand : program.ops[op].operands) {
-        noteReader(operand, op, forms[op] == Form::Kernel);
+        if (forms[op] == Form::Kernel) {
+          visitRead(operand, [&](unsigned value) { noteReader(value, op); });
+        } else if (forms[op] == Form::Call || forms[op] == Form::Write) {
+          noteStored(operand, op);
+        } // others read when they are read
       }
     }
   }
 
-  // Notes that an op reads a value. `throughViews`: it reads what the views before it are of; calls need views in memory.
-  void noteReader(unsigned value, size_t reader, bool throughViews) {
+  // Notes that an op reads a value from memory that may be a view: then a kernel of its own writes it.
+  void noteStored(unsigned value, size_t reader) {
     value = storageOf(value);
     std::optional<unsigned> maker = program.makers[value];
-    if (maker && forms[*maker] == Form::View && throughViews) {
-      llvm::for_each(program.ops[*maker].operands, [&](unsigned operand) { noteReader(operand, reader, true); });
-      return;
+    if (maker && forms[*maker] == Form::View && lastReads[value] < 0) {
+      visitRead(value, [&](unsigned source) { noteReader(source, *maker); });
     }
-    if (maker && forms[*maker] == Form::View && lastReads[value] < 0) { // a kernel that writes what the view shows
-      llvm::for_each(program.ops[*maker].operands, [&](unsigned operand) { noteReader(operand, *maker, true); });
-    }
+    noteReader(value, reader);
+  }
+
+  void noteReader(unsigned value, size_t reader) {
     lastReads[value] = std::max(lastReads[value], times[reader]);
     isKept[value] = isKept[value] || forms[reader] == Form::Write;
-    bool moves = forms[reader] == Form::Kernel || !program.ops[reader].kind; // what collectives move is not computing
-    if (forms[reader] != Form::Write && moves) {
+    std::optional<CollectiveKind> kind = program.ops[reader].kind; // what others than slices move is not computing
+    bool computes = forms[reader] != Form::Write && (!kind || kind == CollectiveKind::Slice);
+    if (computes) {
       readers.insert({times[reader], value});
     }
   }

@@ -5,7 +5,6 @@
 #ifndef ASHLAR_PASSES_LAYOUT_PRICE_H
 #define ASHLAR_PASSES_LAYOUT_PRICE_H
 
-#include "dialects/dist/device_rates.h"
 #include "passes/layout/local_program.h"
 
 namespace ashlar::layout {

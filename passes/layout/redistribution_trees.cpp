@@ -4,7 +4,7 @@
 // edge is the time of the plan from the one to the other. Each node starts from where it is reached fastest. Where these choices run in a
 // circle it is opened at the node that loses least by starting from the root. With a single circle this is the optimum.
 
-#include "passes/layout/redistribution_trees.h"
+#include "passes/layout/decide.h"
 
 #include "llvm/ADT/STLExtras.h"
 

@@ -4,7 +4,7 @@
 
 #include "passes/layout/slice_counts.h"
 
-#include "dialects/support/op_interfaces.h"
+#include "passes/layout/layout_problem.h"
 
 #include "llvm/ADT/IntEqClasses.h"
 #include "llvm/ADT/StringExtras.h"
@@ -89,58 +89,44 @@ private:
   SmallVector<SmallVector<Piece>> pieces; // of each axis
 };
 
-// Numbers the dims of all tensors around a group of ops, the same number for dims that the ops' rules hold to be the same factor.
+// Numbers the dims of all values of a problem, the same number for dims that its ops hold to be the same factor.
 class SameDims {
 public:
-  explicit SameDims(const OpGroup &group) {
-    for (Operation *op : group.ops) {
-      addTensors(op);
+  explicit SameDims(const LayoutProblem &problem) : problem(problem) {
+    unsigned numDims = 0;
+    for (unsigned value = 0; value < problem.values.size(); ++value) {
+      first.push_back(numDims);
+      numDims += problem.typeOf(value).getRank();
     }
     classes.grow(numDims);
-    for (Operation *op : group.ops) {
-      if (auto ruled = dyn_cast<ShardingRuleOpInterface>(op)) {
-        join(op, ruled.getShardingRule());
+    for (const ProblemOp &op : problem.ops) {
+      if (op.rule) {
+        join(op);
       }
     }
     classes.compress();
   }
 
-  unsigned operator()(Value value, int64_t dim) const { return classes[first.at(value) + dim]; }
+  unsigned operator()(Value value, int64_t dim) const { return classes[first[problem.find(value)] + dim]; }
 
 private:
-  void addTensors(Operation *op) {
-    auto add = [&](Value value) {
-      if (first.try_emplace(value, numDims).second) {
-        numDims += cast<RankedTensorType>(value.getType()).getRank();
-      }
-    };
-    llvm::for_each(op->getOperands(), add);
-    llvm::for_each(op->getResults(), add);
-  }
-
   // A dim of several factors is cut along the major one.
-  void join(Operation *op, const ShardingRule &rule) {
-    SmallVector<std::optional<unsigned>> known(rule.factors.size());
-    auto joinTensor = [&](Value value, const TensorFactors &tensor) {
+  void join(const ProblemOp &op) {
+    SmallVector<std::optional<unsigned>> known(op.rule->factors.size());
+    for (auto [value, tensor] : llvm::zip_equal(llvm::concat<const unsigned>(op.operands, op.results), op.tensorFactors())) {
       for (auto [dim, factors] : llvm::enumerate(tensor)) {
         if (factors.empty()) {
           continue;
         }
         std::optional<unsigned> &other = known[factors.front()];
-        unsigned own = first.at(value) + dim;
+        unsigned own = first[value] + dim;
         other ? (void)classes.join(*other, own) : (void)(other = own);
       }
-    };
-    for (auto [value, tensor] : llvm::zip_equal(op->getOperands(), rule.operands)) {
-      joinTensor(value, tensor);
-    }
-    for (auto [value, tensor] : llvm::zip_equal(op->getResults(), rule.results)) {
-      joinTensor(value, tensor);
     }
   }
 
-  DenseMap<Value, unsigned> first; // number of a tensor's dim 0, before joining
-  unsigned numDims = 0;
+  const LayoutProblem &problem;
+  SmallVector<unsigned> first; // number of a value's dim 0, before joining
   llvm::IntEqClasses classes;
 };
 
@@ -161,7 +147,8 @@ std::string printMesh(dist::MeshAttr mesh) {
 class AxisAssignment {
 public:
   AxisAssignment(const MeshRefinement &refinement, const OpGroup &group, function_ref<InFlightDiagnostic()> emitError)
-      : refinement(refinement), group(group), dims(group), free(refinement), emitError(emitError) {}
+      : refinement(refinement), group(group), problem(LayoutProblem::createFor(group.ops, refinement.getMesh())), dims(problem),
+        free(refinement), emitError(emitError) {}
 
   // Splits the operands of the group as its inputs' tuples say.
   LogicalResult assignInputs(ArrayAttr tuples) {
@@ -229,13 +216,12 @@ private:
   // Checks that no dim is cut that an op needs whole.
   LogicalResult checkWhole(const Twine &what, ArrayRef<int64_t> counts, ArrayRef<OpOperand *> operands) {
     for (OpOperand *operand : operands) {
-      auto ruled = dyn_cast<ShardingRuleOpInterface>(operand->getOwner());
-      if (!ruled) {
+      const ProblemOp &op = *llvm::find_if(problem.ops, [&](const ProblemOp &row) { return row.op == operand->getOwner(); });
+      if (!op.rule) {
         continue;
       }
-      ShardingRule rule = ruled.getShardingRule();
-      for (auto [dim, factors] : llvm::enumerate(rule.operands[operand->getOperandNumber()])) {
-        FactorKind kind = factors.empty() ? FactorKind::NeedReplication : rule.factors[factors.front()].kind;
+      for (auto [dim, factors] : llvm::enumerate(op.rule->operands[operand->getOperandNumber()])) {
+        FactorKind kind = factors.empty() ? FactorKind::NeedReplication : op.rule->factors[factors.front()].kind;
         bool isWhole = !mayBeSplit(kind) && kind != FactorKind::Expanded;
         if (counts[dim] > 1 && isWhole) {
           return emitError() << "tuple " << printTuple(counts) << " of " << what << " cuts dim " << dim << ", which "
@@ -318,6 +304,7 @@ private:
 
   const MeshRefinement &refinement;
   const OpGroup &group;
+  LayoutProblem problem; // of the group alone
   SameDims dims;
   FreeAxes free;
   function_ref<InFlightDiagnostic()> emitError;

@@ -2,7 +2,7 @@
 //
 // Chooses the split of factors of one op by the communication it costs.
 
-#include "passes/layout/split_choice.h"
+#include "passes/layout/decide.h"
 
 #include "llvm/ADT/SmallPtrSet.h"
 

@@ -3,9 +3,8 @@
 // ashlar-verify-layouts: the border between passes/layout and passes/partition.
 
 #include "dialects/nn/nn.h"
-#include "dialects/support/tensor_values.h"
-#include "passes/layout/factor_split.h"
 #include "passes/layout/given_layout.h"
+#include "passes/layout/layout_problem.h"
 #include "passes/layout/linear_ops.h"
 #include "passes/layout/partial_values.h"
 #include "passes/layout/passes.h"
@@ -41,7 +40,10 @@ Layout withoutTerms(Value value, ArrayRef<StringAttr> terms) {
 }
 
 // Checks that the layouts around an op are one split of its factors. A linear op on terms of a sum has a sum of terms as its result.
-LogicalResult verifyRuled(Operation *op, MeshAttr mesh, const ShardingRule &rule) {
+LogicalResult verifyRuled(const LayoutProblem &problem, const ProblemOp &row) {
+  Operation *op = row.op;
+  MeshAttr mesh = problem.mesh;
+  const ShardingRule &rule = *row.rule;
   FactorSplit split(rule.factors.size());
   SmallVector<bool> known(rule.factors.size(), false);
   auto merge = [&](const TensorFactors &tensor, const Layout &layout, const Twine &what) -> LogicalResult {
@@ -101,82 +103,66 @@ LogicalResult verifyRuled(Operation *op, MeshAttr mesh, const ShardingRule &rule
 
 class Verifier {
 public:
-  Verifier(ModuleOp module, MeshAttr mesh) : module(module), symbols(module), mesh(mesh) {}
+  explicit Verifier(const LayoutProblem &problem) : problem(problem) {}
 
   LogicalResult run() {
-    for (auto variable : module.getOps<nn::VariableOp>()) {
-      auto layout = variable->getAttrOfType<dist::LayoutAttr>(dist::kLayoutAttr);
-      if (!layout) {
-        return variable.emitOpError("has no layout");
-      }
-      if (failed(checkGivenLayout(variable, "variable @" + variable.getSymName(), mesh, variable.getTensorType(), layout.getLayout()))) {
-        return failure();
+    for (auto [variable, tensor] : problem.variables) {
+      if (!layoutOf(tensor)) {
+        return nn::VariableOp(variable).emitOpError("has no layout");
       }
     }
-    for (auto function : module.getOps<func::FuncOp>()) {
+    for (const ProblemProgram &program : problem.programs) {
+      func::FuncOp function = program.function;
       for (BlockArgument argument : function.getArguments()) {
-        dist::LayoutAttr layout = dist::findLayout(argument);
-        std::string name = nameArgument(function, argument.getArgNumber());
-        if (!layout) {
-          return function.emitError() << name << " has no layout";
-        }
-        if (failed(checkGivenLayout(function, name, mesh, typeOf(argument), layout.getLayout()))) {
-          return failure();
+        if (!layoutOf(problem.values[problem.find(argument)].tensor)) {
+          return function.emitError() << nameArgument(function, argument.getArgNumber()) << " has no layout";
         }
       }
-      for (Operation &op : function.front()) {
-        if (failed(verifyOp(&op))) {
-          return failure();
-        }
+    }
+    for (const ProblemOp &op : problem.ops) {
+      if (failed(verifyOp(op))) {
+        return failure();
       }
     }
     return success();
   }
 
 private:
-  LogicalResult verifyOp(Operation *op) {
+  // Returns the layout of a tensor; null when it has none.
+  dist::LayoutAttr layoutOf(unsigned tensor) const {
+    const std::optional<GivenLayout> &given = problem.tensors[tensor].given;
+    return given ? dist::LayoutAttr::get(problem.mesh.getContext(), given->layout) : dist::LayoutAttr();
+  }
+
+  LogicalResult verifyOp(const ProblemOp &row) {
+    Operation *op = row.op;
     for (auto [index, result] : llvm::enumerate(op->getResults())) {
-      dist::LayoutAttr layout = dist::findLayout(result);
-      if (!layout) {
+      if (!dist::findLayout(result)) {
         return op->emitOpError("result ") << index << " has no layout";
-      }
-      Layout split = layout.getLayout();
-      split.partial.clear();
-      if (failed(checkGivenLayout(op, "result " + Twine(index), mesh, typeOf(result), split))) {
-        return failure();
       }
     }
     if (auto read = dyn_cast<nn::ReadOp>(op)) {
-      return verifyArrival(op, read, variableLayout(read.getVariable()), "variable @" + read.getVariable());
+      return verifyArrival(op, read, layoutOf(problem.values[row.results.front()].tensor), "variable @" + read.getVariable());
     }
     if (auto write = dyn_cast<nn::WriteOp>(op)) {
-      return verifyArrival(op, write.getValue(), variableLayout(write.getVariable()), "variable @" + write.getVariable());
+      return verifyArrival(op, write.getValue(), layoutOf(*row.taken.front()), "variable @" + write.getVariable());
     }
     if (auto redistribute = dyn_cast<dist::RedistributeOp>(op)) {
       return success(succeeded(verifyArrival(op, redistribute.getInput(), redistribute.getFrom(), "\"from\"")) &&
                      succeeded(verifyArrival(op, redistribute, redistribute.getTo(), "\"to\"")));
     }
     if (isa<func::ReturnOp>(op)) {
-      auto function = cast<func::FuncOp>(op->getParentOp());
       for (auto [index, value] : llvm::enumerate(op->getOperands())) {
-        auto layout = function.getResultAttrOfType<dist::LayoutAttr>(index, dist::kLayoutAttr);
-        if (failed(verifyArrival(op, value, layout, "result " + Twine(index)))) {
+        if (failed(verifyArrival(op, value, layoutOf(*row.taken[index]), "result " + Twine(index)))) {
           return failure();
         }
       }
       return success();
     }
-    auto ruled = dyn_cast<ShardingRuleOpInterface>(op);
-    return ruled ? verifyRuled(op, mesh, ruled.getShardingRule()) : op->emitOpError("has no sharding rule");
+    return row.rule ? verifyRuled(problem, row) : op->emitOpError("has no sharding rule");
   }
 
-  dist::LayoutAttr variableLayout(StringRef name) {
-    return symbols.lookup<nn::VariableOp>(name)->getAttrOfType<dist::LayoutAttr>(dist::kLayoutAttr);
-  }
-
-  ModuleOp module;
-  SymbolTable symbols;
-  MeshAttr mesh;
+  const LayoutProblem &problem;
 };
 
 struct VerifyLayouts : impl::VerifyLayoutsPassBase<VerifyLayouts> {
@@ -184,7 +170,11 @@ struct VerifyLayouts : impl::VerifyLayoutsPassBase<VerifyLayouts> {
 
   void runOnOperation() override {
     MeshAttr mesh = requirePrograms(getOperation());
-    if (!mesh || failed(Verifier(getOperation(), mesh).run())) {
+    if (!mesh) {
+      return signalPassFailure();
+    }
+    FailureOr<LayoutProblem> problem = LayoutProblem::create(getOperation(), mesh, /*isDecided=*/true);
+    if (failed(problem) || failed(Verifier(*problem).run())) {
       signalPassFailure();
     }
   }

@@ -6,6 +6,7 @@
 
 #include "compiler/pipelines/pipelines.h"
 #include "compiler/reference/equivalence.h"
+#include "passes/layout/decide.h"
 #include "passes/layout/price.h"
 #include "test/fuzz/executable.h"
 #include "test/fuzz/random_program.h"

@@ -330,3 +330,9 @@ func.func @operand_layouts_kind(%x: tensor<4xf32>) {
   nn.relu %x {dist.operand_layouts = [1]} : tensor<4xf32>
   return
 }
+
+// -----
+
+// device attribute, C1
+// expected-error@+1 {{device has a rate of 0 a microsecond, which is not positive}}
+module attributes {dist.device = #dist.device<flops_per_us = 1, narrow_flops_per_us = 1, bytes_per_us = 0>} {}

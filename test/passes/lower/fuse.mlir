@@ -187,3 +187,21 @@ func.func @scatter(%tokens: tensor<4xi64>, %dy: tensor<8x4xf32>) -> tensor<64x8x
   %y = nn.neg %g : tensor<64x8xf32>
   return %y : tensor<64x8xf32>
 }
+
+// -----
+
+// A row value that is repeated along its row is repeated again where another kernel reads it: the row value lies in memory, not its copies.
+// CHECK-LABEL: @repeated_again
+func.func @repeated_again(%x: tensor<4x8xf32>, %w: tensor<8x8xf32>) -> tensor<4x8xf32> {
+  // CHECK: %[[R:.*]]:2 = exec.fusion rows(%arg0) : (tensor<4x8xf32>) -> (tensor<4xf32>, tensor<4x8xf32>)
+  // CHECK: %[[P:.*]] = exec.fusion gemm(%[[R]]#1, %arg1)
+  // CHECK: exec.fusion loop({{.*}}) : ({{.*}}tensor<4xf32>{{.*}}) -> tensor<4x8xf32>
+  // CHECK: nn.broadcast
+  %s = nn.reduce sum %x dims = [1] : tensor<4x8xf32> -> tensor<4xf32>
+  %b = nn.broadcast %s dims = [0] : tensor<4xf32> -> tensor<4x8xf32>
+  %y = nn.mul %x, %b : tensor<4x8xf32>
+  %p = nn.matmul %y, %w : tensor<4x8xf32>, tensor<8x8xf32> -> tensor<4x8xf32>
+  %z = nn.tanh %p : tensor<4x8xf32>
+  %q = nn.mul %z, %b : tensor<4x8xf32>
+  return %q : tensor<4x8xf32>
+}

@@ -60,8 +60,8 @@ void attachRules(mlir::ModuleOp module, const job::Job &job);
 // shapes. Comes before addTrainPasses.
 void addHybridPasses(mlir::OpPassManager &passes);
 
-// Puts on a module what its devices compute with on the job's machine, and the mesh of a variant, if it has one, with the ranks that play its
-// devices and what its links cost; on the mesh that the module has already, if any.
+// Puts on a module what its devices compute with on the job's machine, and the mesh of a variant, if it has one, with the ranks that play
+// its devices and what its links cost; on the mesh that the module has already, if any.
 void attachMachine(mlir::ModuleOp module, const Variant &variant, const job::Job &job);
 
 // From there to a layout on every value. Nothing to do for a variant without a mesh.

@@ -19,56 +19,42 @@ namespace {
 // Fields of a type that other fields share, which have more of it.
 constexpr llvm::StringLiteral kPlannedHere[] = {"strategy.mesh.device_ids", "strategy.programs.ops.results.name"};
 
+// `index`: of the element of a repeated field, else -1.
 Unimplemented makeUnimplemented(std::string what, const FieldDescriptor *field, int index, const TextFormat::ParseInfoTree *positions) {
   Unimplemented result{std::move(what)};
   if (positions) {
-    TextFormat::ParseLocation location = positions->GetLocation(field, field->is_repeated() ? index : -1);
+    TextFormat::ParseLocation location = positions->GetLocation(field, index);
     result.line = location.line;
     result.column = location.column;
   }
   return result;
 }
 
-// Looks through element `index` (0 of a field that is not repeated) of `field`; `path` names the field. `isPlanned`: all above it is.
-std::optional<Unimplemented> walkElement(const Message &message, const FieldDescriptor *field, int index, const std::string &path,
-                                         bool isPlanned, const TextFormat::ParseInfoTree *positions);
-
-std::optional<Unimplemented> walkMessage(const Message &message, const std::string &prefix, bool isPlanned,
-                                         const TextFormat::ParseInfoTree *positions) {
+// Looks through the fields of a message, whose names begin with `prefix`. `isPlanned`: all of them are.
+std::optional<Unimplemented> walk(const Message &message, const std::string &prefix, bool isPlanned,
+                                  const TextFormat::ParseInfoTree *positions) {
   const Reflection *reflection = message.GetReflection();
   std::vector<const FieldDescriptor *> fields;
   reflection->ListFields(message, &fields); // ordered by field number
   for (const FieldDescriptor *field : fields) {
     std::string path = prefix.empty() ? field->name() : prefix + "." + field->name();
+    bool isRefused = isPlanned || field->options().GetExtension(planned) || llvm::is_contained(kPlannedHere, path);
     int count = field->is_repeated() ? reflection->FieldSize(message, field) : 1;
     for (int i = 0; i < count; ++i) {
-      if (auto found = walkElement(message, field, i, path, isPlanned, positions)) {
-        return found;
+      int index = field->is_repeated() ? i : -1;
+      if (field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) { // what is in it says it more exactly
+        const Message &nested = index < 0 ? reflection->GetMessage(message, field) : reflection->GetRepeatedMessage(message, field, i);
+        if (auto found = walk(nested, path, isRefused, positions ? positions->GetTreeForNested(field, index) : nullptr)) {
+          return found;
+        }
       }
-    }
-  }
-  return std::nullopt;
-}
-
-std::optional<Unimplemented> walkElement(const Message &message, const FieldDescriptor *field, int index, const std::string &path,
-                                         bool isPlanned, const TextFormat::ParseInfoTree *positions) {
-  const Reflection *reflection = message.GetReflection();
-  isPlanned |= field->options().GetExtension(planned) || llvm::is_contained(kPlannedHere, path);
-  if (field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) { // what is in it says it more exactly
-    const Message &nested =
-        field->is_repeated() ? reflection->GetRepeatedMessage(message, field, index) : reflection->GetMessage(message, field);
-    const TextFormat::ParseInfoTree *below = positions ? positions->GetTreeForNested(field, field->is_repeated() ? index : -1) : nullptr;
-    if (auto found = walkMessage(nested, path, isPlanned, below)) {
-      return found;
-    }
-  }
-  if (isPlanned) {
-    return makeUnimplemented("field " + path, field, index, positions);
-  }
-  if (field->cpp_type() == FieldDescriptor::CPPTYPE_ENUM) {
-    const auto *value = reflection->GetEnum(message, field);
-    if (value->options().GetExtension(planned_value)) {
-      return makeUnimplemented("value " + value->name() + " of field " + path, field, index, positions);
+      if (isRefused) {
+        return makeUnimplemented("field " + path, field, index, positions);
+      }
+      const auto *value = field->cpp_type() == FieldDescriptor::CPPTYPE_ENUM ? reflection->GetEnum(message, field) : nullptr;
+      if (value && value->options().GetExtension(planned_value)) {
+        return makeUnimplemented("value " + value->name() + " of field " + path, field, index, positions);
+      }
     }
   }
   return std::nullopt;
@@ -77,7 +63,7 @@ std::optional<Unimplemented> walkElement(const Message &message, const FieldDesc
 } // namespace
 
 std::optional<Unimplemented> findUnimplemented(const Job &job, const TextFormat::ParseInfoTree *positions) {
-  return walkMessage(job, "", /*isPlanned=*/false, positions);
+  return walk(job, "", /*isPlanned=*/false, positions);
 }
 
 } // namespace ashlar::job

@@ -6,7 +6,6 @@
 
 #include "llvm/ADT/STLExtras.h"
 
-#include <functional>
 #include <utility>
 
 using namespace mlir;
@@ -71,15 +70,10 @@ std::vector<unsigned> orderOf(const ProblemProgram &program, const Assignment &a
     moved.insert(ops.begin(), ops.end());
   }
   std::vector<unsigned> order;
-  std::function<void(unsigned)> add = [&](unsigned op) {
-    if (auto found = assignment.movedBefore.find(op); found != assignment.movedBefore.end()) {
-      llvm::for_each(found->second, add);
-    }
-    order.push_back(op);
-  };
   for (unsigned op = program.firstOp; op < program.endOp; ++op) {
+    llvm::append_range(order, assignment.movedBefore.lookup(op)); // also before one that was moved itself: where that stood
     if (!moved.contains(op)) {
-      add(op);
+      order.push_back(op);
     }
   }
   return order;

@@ -74,6 +74,10 @@ private:
   LogicalResult decideOp(unsigned number) {
     const ProblemOp &row = problem.ops[number];
     Operation *op = row.op;
+    auto hasLayout = [&](unsigned value) { return problem.tensors[problem.values[value].tensor].given.has_value(); };
+    if (!llvm::all_of(row.results, hasLayout) || (row.rule && !llvm::all_of(row.operands, hasLayout))) {
+      return op->emitOpError("has operands or results without a layout; run ashlar-propagate-layouts first");
+    }
     if (isa<nn::ReadOp>(op)) {
       return success();
     }
@@ -99,10 +103,6 @@ private:
 
   LogicalResult decideSplit(unsigned number) {
     const ProblemOp &row = problem.ops[number];
-    auto hasLayout = [&](unsigned value) { return problem.tensors[problem.values[value].tensor].given.has_value(); };
-    if (!llvm::all_of(row.operands, hasLayout) || !llvm::all_of(row.results, hasLayout)) {
-      return row.op->emitOpError("has operands or results without a layout; run ashlar-propagate-layouts first");
-    }
     FactorSplit split = chooseSplit(problem, row, planner);
     for (auto [index, tensor] : llvm::enumerate(row.rule->operands)) {
       auto layout = dist::LayoutAttr::get(row.op->getContext(), unproject(tensor, split));

@@ -42,13 +42,13 @@ private:
     const ProblemOp &row = problem.ops[number];
     row.op->removeAttr(dist::kOperandLayoutsAttr);
     for (auto [operand, place] : llvm::zip_equal(row.op->getOpOperands(), assignment.inputs[number])) {
-      operand.set(held[{place.value, place.holding}]);
+      operand.set(held.at({place.value, place.holding}));
     }
     if (!row.results.empty()) {
       auto made = [&](unsigned value) -> Attribute { return assignment.made(value); };
       row.op->setAttr(dist::kLayoutsAttr, builder.getArrayAttr(llvm::map_to_vector(row.results, made)));
     }
-    llvm::for_each(row.results, [&](unsigned value) { redistribute(value); });
+    llvm::for_each(llvm::reverse(row.results), [&](unsigned value) { redistribute(value); }); // each right behind the op
   }
 
   // Writes the redistributions of a value behind what makes it. Constants and indices are made again in the other layout: nothing is sent
@@ -59,16 +59,16 @@ private:
     Operation *source = maker && problem.ops[*maker].isSource() ? problem.ops[*maker].op : nullptr;
     const Holdings &holdings = assignment.values[number];
     held[{number, 0}] = value;
-    bool isFree = holdings.front().uses.empty(); // a source that nobody takes as it is
+    bool isUnused = holdings.front().uses.empty(); // a source that nobody takes as it is
     builder.setInsertionPointAfterValue(value);
     assignment.forEachRedistribution(number, [&](unsigned place) {
       const Holding &holding = holdings[place];
       Operation *made;
       if (source) {
-        made = isFree ? source : builder.clone(*source);
-        isFree = false;
+        made = isUnused ? source : builder.clone(*source);
+        isUnused = false;
       } else {
-        made = dist::RedistributeOp::create(builder, value.getLoc(), value.getType(), held[{number, holding.parent}],
+        made = dist::RedistributeOp::create(builder, value.getLoc(), value.getType(), held.at({number, holding.parent}),
                                             holdings[holding.parent].layout, holding.layout, builder.getArrayAttr(holding.cause));
       }
       made->setAttr(dist::kLayoutsAttr, builder.getArrayAttr(holding.layout));

@@ -51,8 +51,11 @@ public:
       }
       ProblemOp &row = addOp(*op);
       row.taken.resize(row.operands.size());
-      for (Value result : op->getResults()) {
-        row.results.push_back(addValue(result, addTensor(typeOf(result)), problem.ops.size() - 1));
+      for (Value result : op->getResults()) { // which an op before this one may have taken: groups are in no order
+        auto known = problem.valueNumbers.find(result);
+        unsigned value = known != problem.valueNumbers.end() ? known->second : addValue(result, addTensor(typeOf(result)), std::nullopt);
+        problem.values[value].maker = problem.ops.size() - 1;
+        row.results.push_back(value);
       }
     }
   }
@@ -72,7 +75,8 @@ private:
     }
     GivenLayout given{attributes.layout.getLayout(), SmallVector<bool>(type.getRank(), false), attributes.priority, attributes.origin};
     Layout split = given.layout;
-    if (isDecided || op->hasAttr(dist::kExplicitAttr)) {
+    bool mayBePartial = op->hasAttr(dist::kExplicitAttr) || (isDecided && !isa<nn::VariableOp, func::FuncOp>(op));
+    if (mayBePartial) {
       split.partial.clear(); // a redistribution, or the model itself, combines the parts
     }
     if (failed(checkGivenLayout(op, what, problem.mesh, type, split))) {

@@ -50,7 +50,7 @@ struct ProblemOp {
   mlir::DictionaryAttr attributes; // what makes it equal to others: none of layouts
 
   // Returns true for a constant or an index: made where it is used, in any layout.
-  bool isSource() const { return rule && operands.empty(); }
+  bool isSource() const { return rule && operands.empty() && results.size() == 1; }
 
   // Returns the dims of operands, then results, as factors.
   llvm::SmallVector<TensorFactors> tensorFactors() const;

@@ -19,7 +19,7 @@ namespace ashlar::layout {
 
 namespace {
 
-// Returns the operations of a processor that an element of this cost takes, a rough count.
+// Returns the operations that an element of this cost takes, a rough count.
 int64_t flopsOf(Cost cost) {
   switch (cost) {
   case Cost::Free:
@@ -83,6 +83,7 @@ LocalProgram withoutUnused(LocalProgram program) {
   }
   std::reverse(kept.begin(), kept.end());
   program.ops = std::move(kept);
+  llvm::fill(program.makers, std::nullopt);
   for (auto [number, op] : llvm::enumerate(program.ops)) {
     llvm::for_each(op.results, [&, number = number](unsigned value) { program.makers[value] = number; });
   }
@@ -109,7 +110,7 @@ public:
   }
 
 private:
-  using AxisSet = uint64_t; // one bit an axis of the mesh
+  using AxisSet = uint64_t; // one bit an axis of the mesh; of more than 64, most of which have one device, some share theirs
 
   // What makes two values one: the op, what it takes and what it gives.
   using Key = std::tuple<const void *, const void *, SmallVector<unsigned>, SmallVector<const void *>>;
@@ -117,7 +118,7 @@ private:
   AxisSet axesOf(ArrayRef<StringAttr> axes) const {
     AxisSet set = 0;
     for (StringAttr axis : axes) {
-      set |= AxisSet(1) << *mesh.findAxis(axis);
+      set |= AxisSet(1) << *mesh.findAxis(axis) % 64;
     }
     return set;
   }
@@ -164,7 +165,7 @@ private:
 
   void addCompute(unsigned number) {
     const ProblemOp &row = problem.ops[number];
-    if (row.isSource() && row.results.size() == 1) {
+    if (row.isSource()) {
       held[{row.results.front(), 0}] = addSource(number, assignment.made(row.results.front()));
       return;
     }
@@ -197,9 +198,8 @@ private:
     }
     countFlops(op, operandTypes, resultTypes);
     axes |= addPlace(number, types);
-    const void *name = row.op->getName().getAsOpaquePointer(), *attributes = row.attributes.getAsOpaquePointer();
     bool isPure = !row.results.empty() && !isa<nn::GradientOp>(row.op);
-    Key key{name, isPure ? attributes : row.op, op.operands, types};
+    Key key{row.op->getName().getAsOpaquePointer(), isPure ? row.attributes.getAsOpaquePointer() : row.op, op.operands, types};
     for (auto [value, made] : llvm::zip(row.results, add(key, std::move(op), resultTypes, axes))) {
       held[{value, 0}] = made;
     }

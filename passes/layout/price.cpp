@@ -51,6 +51,12 @@ Form formOf(const LocalOp &local) {
   return isCall ? Form::Call : Form::Kernel;
 }
 
+bool reduces(Operation *op) {
+  auto rule = dyn_cast<ShardingRuleOpInterface>(op);
+  auto isReduction = [](const Factor &factor) { return factor.kind == FactorKind::Reduction; };
+  return rule && llvm::any_of(rule.getShardingRule().factors, isReduction);
+}
+
 // State: for each op and value the time at which it is computed or read. Call number c takes place at time 2 c + 1, the kernel before it at
 // time 2 c.
 class Pricing {
@@ -58,6 +64,7 @@ public:
   Pricing(const LocalProgram &program, const dist::DeviceRates &rates) : program(program), rates(rates) {
     for (const LocalOp &op : program.ops) {
       forms.push_back(formOf(op));
+      anchors.push_back(forms.back() == Form::Call || (forms.back() == Form::Kernel && reduces(op.op)));
       calls += forms.back() == Form::Call;
     }
   }
@@ -78,12 +85,6 @@ public:
 private:
   static constexpr int64_t kNever = INT64_MAX;
 
-  bool isAnchor(size_t op) const {
-    auto rule = dyn_cast_or_null<ShardingRuleOpInterface>(program.ops[op].op);
-    auto isReduction = [](const Factor &factor) { return factor.kind == FactorKind::Reduction; };
-    return forms[op] == Form::Call || (forms[op] == Form::Kernel && rule && llvm::any_of(rule.getShardingRule().factors, isReduction));
-  }
-
   // Finds when ops run. A call, and a reduction, stands where the program has it; a write comes as soon as its value is there and nobody
   // reads the old one any more; other ops come when they are needed.
   void findTimes() {
@@ -97,7 +98,7 @@ private:
           ready[op] = std::max(ready[op], ready[*maker]);
         }
       }
-      if (isAnchor(op)) {
+      if (anchors[op]) {
         bool isCall = forms[op] == Form::Call;
         times[op] = 2 * call + isCall;
         ready[op] = times[op] + isCall;
@@ -123,7 +124,7 @@ private:
         times[op] = 2 * calls;
       }
       for (unsigned operand : program.ops[op].operands) {
-        if (std::optional<unsigned> maker = program.makers[operand]; maker && !isAnchor(*maker)) {
+        if (std::optional<unsigned> maker = program.makers[operand]; maker && !anchors[*maker]) {
           times[*maker] = std::min(times[*maker], times[op] / 2 * 2);
         }
       }
@@ -239,7 +240,7 @@ private:
 
   // Whether what an op makes may take the place of an operand that dies: element by element, or by the collective.
   bool worksInPlace(size_t op) const {
-    return program.ops[op].kind == CollectiveKind::AllReduce || (forms[op] == Form::Kernel && !isAnchor(op));
+    return program.ops[op].kind == CollectiveKind::AllReduce || (forms[op] == Form::Kernel && !anchors[op]);
   }
 
   // What is written or returned lies where it is kept.
@@ -266,6 +267,7 @@ private:
 
   const LocalProgram &program;
   const dist::DeviceRates &rates;
+  std::vector<bool> anchors;                      // of ops: they stand where the program has them
   std::vector<Form> forms;                        // of ops
   std::vector<int64_t> times;                     // of ops
   std::vector<int64_t> lastReads;                 // of values; -1: never

@@ -14,8 +14,6 @@ struct ProgramPrice {
   int64_t sendPs = 0;    // of the collectives
   int64_t bytesSent = 0; // by a device
   int64_t peakBytes = 0; // of the values that are alive at once and have no name; variables, inputs and outputs do not count
-
-  int64_t timePs() const { return computePs + sendPs; }
 };
 
 struct Price {

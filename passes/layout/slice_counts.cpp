@@ -148,7 +148,11 @@ class AxisAssignment {
 public:
   AxisAssignment(const MeshRefinement &refinement, const OpGroup &group, function_ref<InFlightDiagnostic()> emitError)
       : refinement(refinement), group(group), problem(LayoutProblem::createFor(group.ops, refinement.getMesh())), dims(problem),
-        free(refinement), emitError(emitError) {}
+        free(refinement), emitError(emitError) {
+    for (auto [number, op] : llvm::enumerate(group.ops)) {
+      opNumbers[op] = number;
+    }
+  }
 
   // Splits the operands of the group as its inputs' tuples say.
   LogicalResult assignInputs(ArrayAttr tuples) {
@@ -216,12 +220,12 @@ private:
   // Checks that no dim is cut that an op needs whole.
   LogicalResult checkWhole(const Twine &what, ArrayRef<int64_t> counts, ArrayRef<OpOperand *> operands) {
     for (OpOperand *operand : operands) {
-      const ProblemOp &op = *llvm::find_if(problem.ops, [&](const ProblemOp &row) { return row.op == operand->getOwner(); });
-      if (!op.rule) {
+      const std::optional<ShardingRule> &rule = problem.ops[opNumbers.at(operand->getOwner())].rule;
+      if (!rule) {
         continue;
       }
-      for (auto [dim, factors] : llvm::enumerate(op.rule->operands[operand->getOperandNumber()])) {
-        FactorKind kind = factors.empty() ? FactorKind::NeedReplication : op.rule->factors[factors.front()].kind;
+      for (auto [dim, factors] : llvm::enumerate(rule->operands[operand->getOperandNumber()])) {
+        FactorKind kind = factors.empty() ? FactorKind::NeedReplication : rule->factors[factors.front()].kind;
         bool isWhole = !mayBeSplit(kind) && kind != FactorKind::Expanded;
         if (counts[dim] > 1 && isWhole) {
           return emitError() << "tuple " << printTuple(counts) << " of " << what << " cuts dim " << dim << ", which "
@@ -305,6 +309,7 @@ private:
   const MeshRefinement &refinement;
   const OpGroup &group;
   LayoutProblem problem; // of the group alone
+  DenseMap<Operation *, unsigned> opNumbers;
   SameDims dims;
   FreeAxes free;
   function_ref<InFlightDiagnostic()> emitError;

@@ -114,7 +114,7 @@ public:
     for (const ProblemProgram &program : problem.programs) {
       func::FuncOp function = program.function;
       for (BlockArgument argument : function.getArguments()) {
-        if (!layoutOf(problem.values[problem.find(argument)].tensor)) {
+        if (!dist::findLayout(argument)) { // its own, not that of another program's argument of this name
           return function.emitError() << nameArgument(function, argument.getArgNumber()) << " has no layout";
         }
       }
@@ -152,8 +152,10 @@ private:
                      succeeded(verifyArrival(op, redistribute, redistribute.getTo(), "\"to\"")));
     }
     if (isa<func::ReturnOp>(op)) {
+      auto function = cast<func::FuncOp>(op->getParentOp());
       for (auto [index, value] : llvm::enumerate(op->getOperands())) {
-        if (failed(verifyArrival(op, value, layoutOf(*row.taken[index]), "result " + Twine(index)))) {
+        auto layout = function.getResultAttrOfType<dist::LayoutAttr>(index, dist::kLayoutAttr);
+        if (failed(verifyArrival(op, value, layout, "result " + Twine(index)))) {
           return failure();
         }
       }

@@ -211,3 +211,19 @@ module attributes {dist.rules = [#dist.rule<match = "half", in = [array<i64: 1, 
     return %y : tensor<4x2xf32>
   }
 }
+
+// -----
+
+// What a node shares with another stands behind it in its group, and joins the dims of its input to those of the product all the same.
+// expected-error@unknown {{input 1 dim 0 is cut into 2 slices but input 0 dim 2, which is the same to the op, into 4; count alike}}
+module attributes {dist.rules = [#dist.rule<match = "key", in = [array<i64: 1, 1, 4>, array<i64: 2, 1>]>]} {
+  dist.mesh @mesh <["dp" = 2, "tp" = 4]>
+  nn.variable @w trainable : tensor<8x8xf32>
+  func.func @f(%x: tensor<4x2x8xf32> {nn.name = "x"}) -> (tensor<8x8xf32> {nn.name = "q"}, tensor<8x8xf32> {nn.name = "k"}) {
+    %w = nn.read @w : tensor<8x8xf32>
+    %rows = nn.reshape %x : tensor<4x2x8xf32> -> tensor<8x8xf32> loc("query")
+    %q = nn.matmul %rows, %w {nn.outputs = ["q"]} : tensor<8x8xf32>, tensor<8x8xf32> -> tensor<8x8xf32> loc("query")
+    %0 = nn.matmul %rows, %w {nn.outputs = ["k"]} : tensor<8x8xf32>, tensor<8x8xf32> -> tensor<8x8xf32> loc("key")
+    return %q, %0 : tensor<8x8xf32>, tensor<8x8xf32>
+  }
+}

@@ -144,3 +144,20 @@ module attributes {dist.rules = [#dist.rule<match = "fc", in = [array<i64: 1, 1>
     return %y : tensor<8x8xf32>
   }
 }
+
+// -----
+
+// The contracted dim takes the same axis on both sides, also through a reshape that another node shares.
+// CHECK-LABEL: @shared_reshape
+// CHECK: nn.matmul {{.*}} {dist.operand_layouts = [{{.*}}, #dist.layout<[{"dp"}, {}]>]
+module attributes {dist.rules = [#dist.rule<match = "key", in = [array<i64: 1, 1, 2>, array<i64: 2, 1>]>]} {
+  dist.mesh @mesh <["dp" = 2, "tp" = 2]>
+  nn.variable @w trainable : tensor<8x8xf32>
+  func.func @shared_reshape(%x: tensor<4x2x8xf32> {nn.name = "x"}) -> (tensor<8x8xf32> {nn.name = "q"}, tensor<8x8xf32> {nn.name = "k"}) {
+    %w = nn.read @w : tensor<8x8xf32>
+    %rows = nn.reshape %x : tensor<4x2x8xf32> -> tensor<8x8xf32> loc("query")
+    %q = nn.matmul %rows, %w {nn.outputs = ["q"]} : tensor<8x8xf32>, tensor<8x8xf32> -> tensor<8x8xf32> loc("query")
+    %0 = nn.matmul %rows, %w {nn.outputs = ["k"]} : tensor<8x8xf32>, tensor<8x8xf32> -> tensor<8x8xf32> loc("key")
+    return %q, %0 : tensor<8x8xf32>, tensor<8x8xf32>
+  }
+}

@@ -150,3 +150,23 @@ func.func @parts_of_relu(%x: tensor<4x2xf32> {dist.layout = #dist.layout<[{"dp"}
   nn.relu %1 {dist.explicit, dist.layouts = [#dist.layout<[{}], partial = sum {"dp"}>]} : tensor<2xf32>
   return
 }
+
+// -----
+
+dist.mesh @mesh <["dp" = 2]>
+// expected-error@+1 {{argument 0 of @partial_argument has layout [{}], partial = sum {"dp"}; a given layout cannot be partial}}
+func.func @partial_argument(%x: tensor<4xf32> {dist.layout = #dist.layout<[{}], partial = sum {"dp"}>}) {
+  return
+}
+
+// -----
+
+// Each program says where its inputs live.
+dist.mesh @mesh <["dp" = 2]>
+func.func @first(%x: tensor<4xf32> {nn.name = "x", dist.layout = #dist.layout<[{}]>}) {
+  return
+}
+// expected-error@+1 {{argument 0 ("x") of @second has no layout}}
+func.func @second(%x: tensor<4xf32> {nn.name = "x"}) {
+  return
+}

@@ -9,6 +9,7 @@
 #include "dialects/exec/exec.h"
 #include "passes/layout/decide.h"
 #include "passes/layout/price.h"
+#include "test/unit/data/temporary_folder.h"
 #include "test/unit/layout/partitioned.h"
 #include "test/unit/reference/parsed_module.h"
 #include "tools/ashlar_zoo/models.h"
@@ -20,7 +21,6 @@
 #include <catch2/catch.hpp>
 
 #include <cmath>
-#include <filesystem>
 
 using namespace mlir;
 
@@ -50,7 +50,8 @@ Placed inferLayouts(const std::string &name) {
   llvm::Expected<job::Job> parsed = job::parseJob(std::string(ASHLAR_SOURCE_DIR) + "/docs/jobs/" + name + ".txtpb");
   REQUIRE(static_cast<bool>(parsed));
   REQUIRE(!job::checkJob(*parsed));
-  std::string path = (std::filesystem::temp_directory_path() / ("ashlar_price_" + name + ".onnx")).string();
+  TemporaryFolder folder;
+  std::string path = folder.file("model.onnx");
   REQUIRE(zoo::writeModel(modelOf(name), path).empty());
   frontend::ImportOptions options = frontend::makeImportOptions(*parsed);
   bool isHybrid = job::effectiveMode(*parsed) == job::HYBRID;
@@ -60,7 +61,6 @@ Placed inferLayouts(const std::string &name) {
     options.local = *local;
   }
   llvm::Expected<OwningOpRef<ModuleOp>> module = frontend::importOnnx(path, options, &context());
-  std::filesystem::remove(path);
   REQUIRE(static_cast<bool>(module));
   Placed placed{*parsed, pipelines::listVariants(*parsed).variants.front(), std::move(*module)};
   pipelines::attachRules(*placed.module, placed.job);

@@ -137,17 +137,10 @@ pipelines::Variant addLayoutPasses(OpPassManager &passes, ModuleOp program) {
   return variant;
 }
 
-// Compares the bytes that a device sends in each program by the price of its layouts with what the partitioned programs send; returns what
-// differs. Failure, with an error, when a pass fails.
-FailureOr<std::string> comparePrice(ModuleOp program) {
-  OwningOpRef<ModuleOp> after = program.clone();
-  PassManager layout(program.getContext()), dist(program.getContext());
-  pipelines::addDistPasses(dist, addLayoutPasses(layout, *after));
-  if (failed(layout.run(*after))) {
-    return failure();
-  }
-  dist::MeshOp mesh = dist::findMesh(*after);
-  FailureOr<layout::LayoutProblem> problem = layout::LayoutProblem::create(*after, mesh.getMesh());
+// Prices the layouts that inference left; failure, with an error, where nothing can be decided.
+FailureOr<layout::Price> priceLayouts(ModuleOp inferred) {
+  dist::MeshOp mesh = dist::findMesh(inferred);
+  FailureOr<layout::LayoutProblem> problem = layout::LayoutProblem::create(inferred, mesh.getMesh());
   if (failed(problem)) {
     return failure();
   }
@@ -156,18 +149,19 @@ FailureOr<std::string> comparePrice(ModuleOp program) {
   if (failed(assignment)) {
     return failure();
   }
-  layout::Price price = layout::price(*problem, *assignment, planner, dist::findDeviceRates(*after));
-  if (failed(dist.run(*after))) {
-    return failure();
-  }
-  for (auto [function, priced] : llvm::zip_equal(after->getOps<func::FuncOp>(), price.programs)) {
+  return layout::price(*problem, *assignment, planner, dist::findDeviceRates(inferred));
+}
+
+// Compares what the programs send by their price with what they send once they are partitioned; returns what differs.
+std::string comparePrice(ModuleOp partitioned, const layout::Price &price) {
+  for (auto [function, priced] : llvm::zip_equal(partitioned.getOps<func::FuncOp>(), price.programs)) {
     int64_t sent = 0;
     function.walk([&](dist::CollectiveOpInterface op) { sent += dist::collectiveBytes(op); });
     if (sent != priced.bytesSent) {
-      return llvm::formatv("@{0} sends {1} bytes, its price says {2}", function.getName(), sent, priced.bytesSent).str();
+      return llvm::formatv("@{0} sends {1} bytes, its price says {2}", function.getName(), sent, priced.bytesSent);
     }
   }
-  return std::string();
+  return "";
 }
 
 } // namespace
@@ -208,16 +202,23 @@ Verdict checkProgram(ModuleOp program, const CheckOptions &options) {
   }
   countOps(program, "nn", options.census);
   OwningOpRef<ModuleOp> after = program.clone();
-  PassManager dist(program.getContext());
-  options.addPasses ? options.addPasses(dist, *after) : addDistPasses(dist, *after);
+  PassManager layout(program.getContext()), dist(program.getContext());
+  std::optional<layout::Price> price;
+  if (options.addPasses) {
+    options.addPasses(dist, *after);
+  } else {
+    pipelines::addDistPasses(dist, addLayoutPasses(layout, *after));
+    FailureOr<layout::Price> priced = failure();
+    if (failed(layout.run(*after)) || failed(priced = priceLayouts(*after))) {
+      return {FailureKind::Passes, error.text};
+    }
+    price = std::move(*priced);
+  }
   if (failed(dist.run(*after))) {
     return {FailureKind::Passes, error.text};
   }
-  if (!options.addPasses) {
-    FailureOr<std::string> fault = comparePrice(program);
-    if (failed(fault) || !fault->empty()) {
-      return {FailureKind::Price, failed(fault) ? error.text : *fault};
-    }
+  if (std::string fault = price ? comparePrice(*after, *price) : ""; !fault.empty()) {
+    return {FailureKind::Price, fault};
   }
   countOps(*after, "dist", options.census);
   Verdict verdict = compare(program, *after, mesh.getMesh().numDevices(), error);

@@ -5,6 +5,7 @@
 #include "passes/layout/decide.h"
 
 #include "dialects/nn/nn.h"
+#include "passes/layout/given_layout.h"
 
 using namespace mlir;
 
@@ -48,7 +49,19 @@ public:
       homes[number] = {static_cast<unsigned>(number), 0};
       assignment.values[number].push_back({homeOf(value.tensor)});
     }
+    for (auto [variable, tensor] : problem.variables) {
+      if (!problem.tensors[tensor].given) {
+        return nn::VariableOp(variable).emitOpError("has no layout; run ashlar-propagate-layouts first");
+      }
+    }
     for (const ProblemProgram &program : problem.programs) {
+      func::FuncOp function = program.function;
+      for (BlockArgument argument : function.getArguments()) {
+        if (!assignment.made(problem.find(argument))) {
+          return function.emitError() << nameArgument(function, argument.getArgNumber())
+                                      << " has no layout; run ashlar-propagate-layouts first";
+        }
+      }
       for (unsigned op = program.firstOp; op < program.endOp; ++op) {
         assignment.inputs[op].resize(problem.ops[op].operands.size());
         if (failed(decideOp(op))) {

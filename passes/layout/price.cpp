@@ -233,7 +233,8 @@ private:
     int64_t total = 0;
     auto clamp = [](__int128 number) { return static_cast<int64_t>(std::min<__int128>(number, INT64_MAX)); };
     for (const Work &here : work) {
-      total += rates.timePs(clamp(here.flops), clamp(here.narrowFlops), clamp(here.bytes));
+      int64_t time = rates.timePs(clamp(here.flops), clamp(here.narrowFlops), clamp(here.bytes));
+      total = std::min(total, INT64_MAX - time) + time; // of a slow device a long program may take more
     }
     return total;
   }

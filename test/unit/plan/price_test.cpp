@@ -140,4 +140,25 @@ TEST_CASE("price: times and bytes of a small program", "[plan][price]") {
   CHECK(fast.programs[0].peakBytes == 256 + 64); // the product, and its sum beside it
 }
 
+// Products of bf16 and f16 have a rate of their own; a time that no number holds is the largest.
+TEST_CASE("price: narrow products, and a device that is too slow", "[plan][price]") {
+  auto priceWith = [](const std::string &size, const char *rates) {
+    std::string x = "tensor<" + size + "x" + size + "xbf16>",
+                text = "dist.mesh @mesh <[\"dp\" = 1]>\nfunc.func @forward(%0: " + x + ") -> " + x + " {\n";
+    int last = 0;
+    for (; last < 1100; ++last) { // more than the longest times that can be added
+      text += "%" + std::to_string(last + 1) + " = nn.matmul %" + std::to_string(last) + ", %0 : " + x + ", " + x + " -> " + x + "\n";
+    }
+    OwningOpRef<ModuleOp> module = parse(text + "return %" + std::to_string(last) + " : " + x + "\n}");
+    PassManager passes(&context());
+    pipelines::addLayoutPasses(passes, variantOf(*module), job::Job());
+    REQUIRE(succeeded(passes.run(*module)));
+    (*module)->setAttr(dist::kDeviceAttr, parseAttribute(rates, &context()));
+    return priceOf(*module).programs[0].computePs;
+  };
+  // 2 * 4 * 4 * 4 operations each, at 1 a nanosecond.
+  CHECK(priceWith("4", "#dist.device<flops_per_us = 1, narrow_flops_per_us = 1000, bytes_per_us = 1000000>") == 1100 * 128 * 1000);
+  CHECK(priceWith("8192", "#dist.device<flops_per_us = 1, narrow_flops_per_us = 1, bytes_per_us = 1>") == INT64_MAX);
+}
+
 } // namespace ashlar::test

@@ -258,6 +258,7 @@ private:
     if (failed(layouts.run(programs)) || (isDefault && (failed(saveStrategy(programs)) || failed(annotate(programs))))) {
       return failure();
     }
+    pipelines::addOptimizerParallelPasses(dist, variant);
     pipelines::addDistPasses(dist, variant);
     if (failed(dist.run(programs)) || failed(dump(variant.name + "-dist", programs))) {
       return failure();

@@ -2,6 +2,7 @@
 //
 // The values of a job, each alone and together. What the model or the data must agree with is checked where those are known.
 
+#include "compiler/job/check_parallel.h"
 #include "compiler/job/check_rules.h"
 #include "compiler/job/check_training.h"
 #include "compiler/job/implemented.h"
@@ -90,35 +91,8 @@ Fault checkMode(const Job &job) {
   return {};
 }
 
-// "mesh axis "dp" of size 4", or "the 8 devices of mesh axes "a", "b"".
-std::string nameBatchAxes(const Job &job) {
-  std::vector<std::string> axes = batchAxes(job);
-  if (axes.size() == 1) {
-    return llvm::formatv("mesh axis \"{0}\" of size {1}", axes[0], numDevices(job));
-  }
-  return llvm::formatv("the {0} devices of mesh axes \"{1}\"", numDevices(job), llvm::join(axes, "\", \""));
-}
-
 Fault checkBatch(const Job &job) {
   return job.has_loss() && !job.has_global_batch() ? "a loss needs global_batch, the number of samples of a step" : "";
-}
-
-Fault checkDeterministic(const Job &job) {
-  if (!job.has_deterministic()) {
-    return {};
-  }
-  if (job.mode() == SEMI_AUTO || job.mode() == HYBRID) {
-    return "deterministic cuts the batch into chunks, which is for mode DATA_PARALLEL, not " + Mode_Name(job.mode()) + "; leave it out";
-  }
-  int64_t chunks = job.deterministic().chunks(), devices = batchAxes(job).empty() ? 1 : numDevices(job);
-  if (chunks % devices != 0) {
-    return llvm::formatv("deterministic.chunks {0} is not divisible by {1}; use a multiple of {2}", chunks, nameBatchAxes(job), devices);
-  }
-  if (job.has_global_batch() && job.global_batch() % chunks != 0) {
-    return llvm::formatv("global_batch {0} is not divisible by deterministic.chunks {1}; use a multiple of {1}", job.global_batch(),
-                         chunks);
-  }
-  return {};
 }
 
 Fault checkInit(const Init &init) {
@@ -161,7 +135,7 @@ Fault findFault(const Job &job) {
   if (Fault fault = checkMesh(job.mesh()); !fault.empty()) {
     return fault;
   }
-  for (auto check : {checkMode, checkRules, checkStrategy, checkBatch, checkDeterministic, checkTraining}) {
+  for (auto check : {checkMode, checkRules, checkStrategy, checkBatch, checkDeterministic, checkTraining, checkOptimizerParallel}) {
     if (Fault fault = check(job); !fault.empty()) {
       return fault;
     }

@@ -181,6 +181,17 @@ void addLayoutPasses(OpPassManager &passes, const Variant &variant, const job::J
   passes.addPass(layout::createPropagateLayoutsPass(propagate));
 }
 
+void addOptimizerParallelPasses(OpPassManager &passes, const Variant &variant) {
+  if (variant.mesh.empty() || !variant.optimizerParallel) {
+    return;
+  }
+  layout::SplitOptimizerPassOptions split;
+  split.level = variant.optimizerParallel->level;
+  split.threshold = variant.optimizerParallel->threshold;
+  split.shardSize = variant.optimizerParallel->shardSize;
+  passes.addPass(layout::createSplitOptimizerPass(split));
+}
+
 void addDistPasses(OpPassManager &passes, const Variant &variant) {
   if (variant.mesh.empty()) {
     return;

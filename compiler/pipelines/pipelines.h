@@ -25,6 +25,13 @@ struct Axis {
   bool operator==(const Axis &other) const { return name == other.name && size == other.size; }
 };
 
+// How optimizer state, gradients and parameters are split further than their layouts say (passes/layout/passes.td).
+struct OptimizerParallel {
+  int64_t level;
+  int64_t threshold; // bytes
+  int64_t shardSize; // -1: all devices that repeat a parameter
+};
+
 // One set of programs of an executable: the mesh they are for, and how many devices of it a process plays.
 struct Variant {
   std::string name;
@@ -36,6 +43,7 @@ struct Variant {
   std::vector<int64_t> deviceIds = {}; // rank of each device, row-major; empty: the devices in turn
   exec::Target target = exec::Target::Cpu;
   bool allowTf32 = false; // in f32 products of the cuda target
+  std::optional<OptimizerParallel> optimizerParallel = {};
 };
 
 // The variants that a job asks for, the default one first, and why there is no deterministic one ("" when there is).
@@ -47,7 +55,8 @@ struct VariantList {
 // Returns the variants of a checked job. A training job gets "default", on the job's mesh, and "deterministic": the batch is cut into a
 // fixed number of chunks, each a device of a one-axis mesh, so that every number of ranks that divides the chunks computes the same bits.
 //   mesh dp=4, chunks 8  ->  "default" on dp=4, "deterministic" on dp=8 with two devices a process.
-// A process of the cuda target plays one device, so there is no deterministic variant.
+// A process of the cuda target plays one device, so there is no deterministic variant. In mode SEMI_AUTO there is one when the job asks for
+// it.
 VariantList listVariants(const job::Job &job, exec::Target target = exec::Target::Cpu);
 
 // From the imported model to a module of programs (@init and either @train_step and @eval_step or @forward) on global shapes.
@@ -66,6 +75,10 @@ void attachMachine(mlir::ModuleOp module, const Variant &variant, const job::Job
 
 // From there to a layout on every value. Nothing to do for a variant without a mesh.
 void addLayoutPasses(mlir::OpPassManager &passes, const Variant &variant, const job::Job &job);
+
+// From there to the layouts that split what training keeps further. What is saved or written of layouts is what they were before: they
+// follow from that and the job.
+void addOptimizerParallelPasses(mlir::OpPassManager &passes, const Variant &variant);
 
 // From there to one device's programs. Nothing to do for a variant without a mesh.
 void addDistPasses(mlir::OpPassManager &passes, const Variant &variant);

@@ -24,9 +24,10 @@ std::string refuseChunks(const job::Job &job, exec::Target target, int64_t chunk
             " cannot; compile for cpu")
         .str();
   }
-  if (job::Mode mode = job::effectiveMode(job); mode == job::SEMI_AUTO || mode == job::HYBRID) {
+  if (job::Mode mode = job::effectiveMode(job); mode == job::HYBRID || (mode == job::SEMI_AUTO && !job.has_deterministic())) {
     return "--deterministic computes the batch in chunks, one after the other; that is for mode DATA_PARALLEL, this program has mode " +
-           job::Mode_Name(mode);
+           job::Mode_Name(mode) +
+           (mode == job::HYBRID ? "" : "; with a mesh of one axis, deterministic { chunks: 8 } in the job asks for it");
   }
   if (!job.has_loss()) {
     return "--deterministic is for training programs; this one only runs the model";
@@ -90,13 +91,19 @@ VariantList listVariants(const job::Job &job, exec::Target target) {
   plain.target = target;
   plain.allowTf32 = job.allow_tf32();
   plain.deviceIds.assign(job.mesh().device_ids().begin(), job.mesh().device_ids().end());
+  if (job.has_optimizer_parallel()) {
+    const job::OptimizerParallel &split = job.optimizer_parallel();
+    plain.optimizerParallel = OptimizerParallel{split.level(), int64_t(split.threshold_kb()) * 1024, split.shard_size()};
+  }
   list.variants.push_back(plain);
   int64_t chunks = job.deterministic().chunks(), ranks = job::numDevices(job);
   list.deterministicRefusal = refuseChunks(job, target, chunks, ranks);
   if (list.deterministicRefusal.empty()) {
-    // Every axis of the mesh splits the batch, so one axis of all chunks says the same.
+    // Every axis of the mesh splits the batch, so one axis of all chunks says the same; in mode SEMI_AUTO there is one.
     std::string axis = job.mesh().axes().empty() ? "dp" : job.mesh().axes(0).name();
-    Variant chunked{"deterministic", {{axis, chunks}}, {axis}, chunks / ranks};
+    std::vector<std::string> batchAxes = plain.inferParameters ? std::vector<std::string>() : std::vector{axis};
+    Variant chunked{"deterministic", {{axis, chunks}}, batchAxes, chunks / ranks, plain.inferParameters};
+    chunked.optimizerParallel = plain.optimizerParallel;
     if (job.deterministic().always()) {
       list.variants.clear();
     }

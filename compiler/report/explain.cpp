@@ -133,6 +133,19 @@ private:
                       variable.isTrainable ? std::to_string(variable.fusionId) : "-", variable.origin});
     }
     text += "\nparameters and state\n" + table(rows);
+    writeWhole();
+  }
+
+  void writeWhole() {
+    std::vector<std::vector<std::string>> rows;
+    for (const VariableFact &variable : report.variables) {
+      if (!variable.whole.empty()) {
+        rows.push_back({variable.name, variable.whole});
+      }
+    }
+    if (!rows.empty()) {
+      text += "\nparameters that optimizer_parallel leaves whole\n" + table(rows);
+    }
   }
 
   const LayoutReport &report;

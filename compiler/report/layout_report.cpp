@@ -125,6 +125,7 @@ VariableFact makeVariable(nn::VariableOp op) {
   fact.local = typeText(local);
   fact.bytes = static_cast<int64_t>(byteSize(local));
   fact.origin = originText(op->getAttrOfType<ArrayAttr>(dist::kOriginAttr));
+  fact.whole = wholeText(op->getAttrOfType<dist::WholeAttr>(dist::kWholeAttr));
   return fact;
 }
 

@@ -79,6 +79,9 @@ void writeVariable(OStream &out, const VariableFact &variable) {
   out.attribute("fusion_id", variable.fusionId);
   out.attribute("bytes", variable.bytes);
   out.attribute("origin", variable.origin);
+  if (!variable.whole.empty()) {
+    out.attribute("whole", variable.whole);
+  }
 }
 
 void writeReport(OStream &out, const LayoutReport &report) {

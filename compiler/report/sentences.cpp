@@ -4,6 +4,7 @@
 
 #include "compiler/report/sentences.h"
 
+#include "compiler/report/units.h"
 #include "dialects/nn/nn.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -94,6 +95,23 @@ std::string originText(ArrayAttr origins) {
     texts.push_back(axis + origin.getSource().str() + along);
   }
   return llvm::join(texts, "; ");
+}
+
+std::string wholeText(dist::WholeAttr whole) {
+  if (!whole) {
+    return "";
+  }
+  switch (whole.getReason()) {
+  case dist::WholeReason::BelowThreshold:
+    return bytesText(whole.getBytes()) + " on a device, below the threshold of " + bytesText(whole.getThreshold());
+  case dist::WholeReason::OptedOut:
+    return "a rule says optimizer_parallel: false";
+  case dist::WholeReason::NothingRepeated:
+    return "no devices repeat it";
+  case dist::WholeReason::TooFewElements:
+    return "some device would get no element";
+  }
+  llvm_unreachable("unknown reason");
 }
 
 } // namespace ashlar::report

@@ -26,6 +26,9 @@ std::string causeText(exec::CollectiveOp op);
 //   dp: batch; tp: rule "fc1.weight" (job.txtpb:14), along ...      its axes come from several places
 std::string originText(mlir::ArrayAttr origins);
 
+// Why optimizer parallelism leaves a parameter whole: "2.0 KB on a device, below the threshold of 65.5 KB"; "" when it is null.
+std::string wholeText(dist::WholeAttr whole);
+
 } // namespace ashlar::report
 
 #endif // ASHLAR_COMPILER_REPORT_SENTENCES_H

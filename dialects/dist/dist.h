@@ -55,6 +55,16 @@ inline constexpr llvm::StringLiteral kOperandLayoutsAttr = "dist.operand_layouts
 // the op computes in the layouts it carries, and no pass moves it or puts others in its place; equal ones are merged (unit).
 inline constexpr llvm::StringLiteral kExplicitAttr = "dist.explicit";
 
+// Attribute of parameters: whether optimizer parallelism splits them, whatever their size (bool).
+inline constexpr llvm::StringLiteral kOptimizerParallelAttr = "dist.optimizer_parallel";
+
+// Attribute of parameters that optimizer parallelism leaves whole: why (WholeAttr).
+inline constexpr llvm::StringLiteral kWholeAttr = "dist.whole";
+
+// Attribute of an nn.read in the backward phase of a parameter that is gathered again there: not merged with the reads of the forward phase
+// (unit).
+inline constexpr llvm::StringLiteral kReadAgainAttr = "dist.read_again";
+
 // Attribute of variables, function arguments and results after partitioning: their type before it (TypeAttr).
 inline constexpr llvm::StringLiteral kGlobalTypeAttr = "dist.global_type";
 

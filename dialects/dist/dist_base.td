@@ -157,6 +157,18 @@ def Dist_EndAttr : Dist_Attr<"End", "end"> {
   let assemblyFormat = "`<` struct(params) `>`";
 }
 
+def Dist_WholeAttr : Dist_Attr<"Whole", "whole"> {
+  let summary = "Why optimizer parallelism leaves a parameter whole";
+  let description = [{
+    On trained variables that are not split further. `bytes`: what a device holds of the parameter; `threshold`: from how many bytes on a parameter
+    is split.
+
+        #dist.whole<reason = below_threshold, bytes = 80, threshold = 65536>
+  }];
+  let parameters = (ins EnumParameter<Dist_WholeReason>:$reason, "int64_t":$bytes, "int64_t":$threshold);
+  let assemblyFormat = "`<` struct(params) `>`";
+}
+
 // What made communication necessary. Several ends where equal collectives became one.
 def Dist_CauseAttr : TypedArrayAttrBase<Dist_EndAttr, "ends">;
 

@@ -15,4 +15,11 @@ def Dist_EndKind : I32EnumAttr<"EndKind", "what makes or takes a tensor", [
   let genSpecializedAttr = 0;
 }
 
+def Dist_WholeReason : I32EnumAttr<"WholeReason", "why optimizer parallelism leaves a parameter whole", [
+  I32EnumAttrCase<"BelowThreshold", 0, "below_threshold">, I32EnumAttrCase<"OptedOut", 1, "opted_out">,
+  I32EnumAttrCase<"NothingRepeated", 2, "nothing_repeated">, I32EnumAttrCase<"TooFewElements", 3, "too_few_elements">]> {
+  let cppNamespace = "::ashlar::dist";
+  let genSpecializedAttr = 0;
+}
+
 #endif // ASHLAR_DIALECTS_DIST_DIST_ENUMS_TD

@@ -5,6 +5,7 @@
 #include "passes/layout/decide.h"
 
 #include "dialects/nn/nn.h"
+#include "passes/layout/gather_parameters.h"
 #include "passes/layout/given_layout.h"
 
 using namespace mlir;
@@ -30,6 +31,25 @@ SmallVector<StringRef> findGradientTerms(const LayoutProblem &problem) {
   return llvm::map_to_vector(variables, [](const auto &variable) { return variable.value_or(""); });
 }
 
+// Returns for each value the trained variable that it is a copy of, converted or rearranged maybe; "" when it is none.
+SmallVector<StringRef> findCopiedParameters(const LayoutProblem &problem) {
+  SmallVector<StringRef> variables(problem.values.size());
+  llvm::DenseSet<unsigned> trained;
+  for (auto [variable, tensor] : problem.variables) {
+    if (nn::VariableOp(variable).getTrainable()) {
+      trained.insert(tensor);
+    }
+  }
+  for (const ProblemOp &op : problem.ops) {
+    if (auto read = dyn_cast<nn::ReadOp>(op.op)) {
+      variables[op.results.front()] = trained.contains(*op.variable) ? read.getVariable() : "";
+    } else if (isCopy(op.op)) {
+      variables[op.results.front()] = variables[op.operands.front()];
+    }
+  }
+  return variables;
+}
+
 // Returns an op as a cause: by its module path, or its kind when it has none. The ops of one path are one cause.
 dist::EndAttr endOf(Operation *op) {
   StringRef path = nn::getPath(op->getLoc());
@@ -39,7 +59,7 @@ dist::EndAttr endOf(Operation *op) {
 class Decision {
 public:
   Decision(const LayoutProblem &problem, dist::Planner &planner)
-      : problem(problem), planner(planner), gradientTerms(findGradientTerms(problem)) {}
+      : problem(problem), planner(planner), gradientTerms(findGradientTerms(problem)), copiedParameters(findCopiedParameters(problem)) {}
 
   FailureOr<Assignment> run() {
     assignment.inputs.resize(problem.ops.size());
@@ -91,7 +111,9 @@ private:
     if (!llvm::all_of(row.results, hasLayout) || (row.rule && !llvm::all_of(row.operands, hasLayout))) {
       return op->emitOpError("has operands or results without a layout; run ashlar-propagate-layouts first");
     }
-    if (isa<nn::ReadOp>(op)) {
+    if (auto read = dyn_cast<nn::ReadOp>(op)) {
+      auto cause = dist::EndAttr::get(op->getContext(), dist::EndKind::Parameter, read.getVariable());
+      make(row.results.front(), homeOf(*row.variable), cause);
       return success();
     }
     if (auto write = dyn_cast<nn::WriteOp>(op)) {
@@ -126,15 +148,29 @@ private:
     FailureOr<SmallVector<Layout>> computed = resultLayouts(*row.rule, split);
     assert(succeeded(computed) && "chosen splits have one reduction");
     for (auto [value, layout] : llvm::zip_equal(row.results, *computed)) {
-      auto made = dist::LayoutAttr::get(row.op->getContext(), layout);
-      dist::LayoutAttr home = std::exchange(assignment.values[value].front().layout, made);
-      if (made != home) {
-        StringRef variable = layout.isPartial() ? gradientTerms[value] : "";
-        auto cause = variable.empty() ? endOf(row.op) : dist::EndAttr::get(row.op->getContext(), dist::EndKind::Gradient, variable);
-        homes[value] = assignment.redistribute({value, 0}, home, cause);
-      }
+      make(value, dist::LayoutAttr::get(row.op->getContext(), layout), causeOf(number, value, layout));
     }
     return success();
+  }
+
+  // Returns why a result that is made in `layout` goes on to another: it is a term of a gradient, a copy of a parameter, or the op wants
+  // it.
+  dist::EndAttr causeOf(unsigned number, unsigned value, const Layout &layout) {
+    MLIRContext *context = problem.mesh.getContext();
+    StringRef gradient = layout.isPartial() ? gradientTerms[value] : "";
+    if (!gradient.empty()) {
+      return dist::EndAttr::get(context, dist::EndKind::Gradient, gradient);
+    }
+    StringRef parameter = copiedParameters[value];
+    return parameter.empty() ? endOf(problem.ops[number].op) : dist::EndAttr::get(context, dist::EndKind::Parameter, parameter);
+  }
+
+  // Has a value made in a layout, and redistributed from there to the layout of its tensor.
+  void make(unsigned value, dist::LayoutAttr made, dist::EndAttr cause) {
+    dist::LayoutAttr home = std::exchange(assignment.values[value].front().layout, made);
+    if (made != home) {
+      homes[value] = assignment.redistribute({value, 0}, home, cause);
+    }
   }
 
   // An op of a model that places its collectives itself stays as it is. Only constants may have to be cut for it, which sends nothing.
@@ -179,8 +215,9 @@ private:
 
   const LayoutProblem &problem;
   dist::Planner &planner;
-  SmallVector<StringRef> gradientTerms; // of each value
-  std::vector<Place> homes;             // where each value is in the layout of its tensor
+  SmallVector<StringRef> gradientTerms;    // of each value
+  SmallVector<StringRef> copiedParameters; // the same
+  std::vector<Place> homes;                // where each value is in the layout of its tensor
   Assignment assignment;
 };
 

@@ -145,8 +145,11 @@ private:
     unsigned number = problem.ops.size() - 1;
     row.taken = std::move(taken);
     if (auto read = dyn_cast<nn::ReadOp>(op)) {
-      row.results.push_back(addValue(read, variables.at(read.getVariableAttr().getAttr()), number));
-      return success();
+      row.variable = variables.at(read.getVariableAttr().getAttr());
+      if (!isUsedOtherwise(read, problem.tensors[*row.variable])) {
+        row.results.push_back(addValue(read, *row.variable, number));
+        return success();
+      }
     }
     for (OpResult result : op.getResults()) {
       FailureOr<unsigned> tensor = addTensor(&op, "result " + Twine(result.getResultNumber()), typeOf(result), readGiven(result));
@@ -156,6 +159,12 @@ private:
       row.results.push_back(addValue(result, *tensor, number));
     }
     return success();
+  }
+
+  // Returns whether a read is to be used in another layout than that of its variable: it is gathered first.
+  bool isUsedOtherwise(nn::ReadOp read, const ProblemTensor &variable) const {
+    dist::LayoutAttr used = dist::findLayout(read);
+    return used && variable.given && used.getLayout() != variable.given->layout;
   }
 
   // Returns the tensor whose layout an operand must have, if there is one.

@@ -31,7 +31,7 @@ struct ProblemTensor {
   std::optional<GivenLayout> given;
 };
 
-// An SSA value. What nn.read gives has the tensor of its variable.
+// An SSA value. What nn.read gives has the tensor of its variable, unless it is used in another layout than it is stored in.
 struct ProblemValue {
   mlir::Value value;
   unsigned tensor;
@@ -46,6 +46,7 @@ struct ProblemOp {
   // For each operand the tensor whose layout it must have: of a write its variable, of a return its result, of an op that is told how to
   // take an operand that; none where the op's split decides.
   llvm::SmallVector<std::optional<unsigned>> taken;
+  std::optional<unsigned> variable; // of a read: the tensor of its variable
 
   mlir::DictionaryAttr attributes; // what makes it equal to others: none of layouts
 

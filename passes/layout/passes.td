@@ -82,6 +82,35 @@ def PropagateLayoutsPass : Pass<"ashlar-propagate-layouts", "::mlir::ModuleOp"> 
   let dependentDialects = ["::ashlar::dist::DistDialect"];
 }
 
+def SplitOptimizerPass : Pass<"ashlar-split-optimizer", "::mlir::ModuleOp"> {
+  let summary = "Splits optimizer state, gradients and parameters over the devices that would repeat them.";
+  let description = [{
+    Optimizer parallelism, or ZeRO, as layouts. A trained parameter is repeated over the mesh axes that its layout does not use. Its state and
+    its gradient get its layout, further split over these axes, along the dim that leaves a device least; the layouts of the update follow by
+    inference, with those of forward and backward as they were. What then has to be sent falls out: the gradient is a sum over devices of
+    which each wants its piece, a reduce-scatter; the parameter is updated in pieces and stored whole, an all-gather.
+
+        nn.variable @w.momentum : tensor<8x4xf32> {dist.layout = #dist.layout<[{}, {} ]>}
+    ==>
+        nn.variable @w.momentum : tensor<8x4xf32> {dist.layout = #dist.layout<[{"dp"}, {} ]>}
+
+    `level` 1 splits the state, 2 also what gradients are accumulated in, 3 also the parameter: forward and backward each gather it where they
+    use it. A parameter that is used in a narrower type only is stored split at every level, and gathered in that type.
+
+    A parameter of which a device holds fewer bytes than `threshold` stays whole, unless its `dist.optimizer_parallel` says otherwise. With a
+    `shard-size` it is split over groups of that many neighbours, for which mesh axes may be cut, and repeated over the groups: then the
+    pieces of its gradient are summed over the groups.
+
+    Needs: ashlar-propagate-layouts. Leaves: layouts everywhere; `dist.whole` on each trained parameter that is not split, with the reason.
+  }];
+  let options = [
+    Option<"level", "level", "int64_t", /*default=*/"1", "1: optimizer state, 2: and accumulated gradients, 3: and parameters">,
+    Option<"threshold", "threshold", "int64_t", /*default=*/"65536", "bytes a device holds of a parameter, from which on it is split">,
+    Option<"shardSize", "shard-size", "int64_t", /*default=*/"-1", "devices over which a parameter is split; -1: all that repeat it">,
+  ];
+  let dependentDialects = ["::ashlar::dist::DistDialect"];
+}
+
 def LiftHybridPass : Pass<"ashlar-lift-hybrid", "::mlir::ModuleOp"> {
   let summary = "Turns a model that places its collectives itself into the global one that it is a device's part of.";
   let description = [{

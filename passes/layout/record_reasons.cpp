@@ -97,7 +97,12 @@ private:
       return findProducer(redistribute.getInput(), origins);
     }
     auto read = dyn_cast<nn::ReadOp>(op);
-    return read ? endOf(symbols.lookup<nn::VariableOp>(read.getVariable()), EndKind::Parameter, EndKind::State) : endOf(op);
+    if (!read) {
+      return endOf(op);
+    }
+    auto variable = symbols.lookup<nn::VariableOp>(read.getVariable());
+    add(variable->getAttrOfType<ArrayAttr>(dist::kOriginAttr), origins);
+    return endOf(variable, EndKind::Parameter, EndKind::State);
   }
 
   void addConsumers(Value value, std::vector<EndAttr> &consumers, Origins &origins) {

@@ -142,7 +142,7 @@ private:
       }
     }
     if (auto read = dyn_cast<nn::ReadOp>(op)) {
-      return verifyArrival(op, read, layoutOf(problem.values[row.results.front()].tensor), "variable @" + read.getVariable());
+      return verifyArrival(op, read, layoutOf(*row.variable), "variable @" + read.getVariable());
     }
     if (auto write = dyn_cast<nn::WriteOp>(op)) {
       return verifyArrival(op, write.getValue(), layoutOf(*row.taken.front()), "variable @" + write.getVariable());

@@ -129,11 +129,15 @@ Verdict compare(ModuleOp before, ModuleOp after, int64_t ranks, FirstError &erro
   return verdict;
 }
 
-// Adds the passes up to inference for a program with a mesh, and says on it what its links and devices cost.
+// Adds the passes up to the last layout for a program with a mesh, and says on it what its links and devices cost.
 pipelines::Variant addLayoutPasses(OpPassManager &passes, ModuleOp program) {
   pipelines::Variant variant = test::variantOf(program, program->hasAttr(kSplitVariablesAttr));
   pipelines::attachMachine(program, variant, job::Job());
   pipelines::addLayoutPasses(passes, variant, job::Job());
+  if (auto split = program->getAttrOfType<DenseI64ArrayAttr>(kOptimizerParallelAttr)) {
+    variant.optimizerParallel = pipelines::OptimizerParallel{split[0], split[1], split[2]};
+    pipelines::addOptimizerParallelPasses(passes, variant);
+  }
   return variant;
 }
 

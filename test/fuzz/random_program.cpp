@@ -229,6 +229,30 @@ RandomModel drawModel(Dice &dice, dist::MeshAttr mesh, uint64_t seed, const Prog
   return {std::move(module), std::move(job)};
 }
 
+// Has half of the training programs split their optimizer. Where all parameters are whole, groups of devices may share one.
+void splitOptimizer(Dice &dice, dist::MeshAttr mesh, ModuleOp module) {
+  if (!module.lookupSymbol(nn::kTrainStep) || dice.oneIn(2)) {
+    return;
+  }
+  constexpr int64_t kMostBytes = 512;
+  int64_t level = 1 + dice.roll(3), threshold = dice.oneIn(2) ? 0 : dice.roll(kMostBytes), devices = mesh.numDevices();
+  auto isWhole = [](nn::VariableOp variable) { return !variable->hasAttr(dist::kLayoutAttr); };
+  bool areWhole = !module->hasAttr(kSplitVariablesAttr) && llvm::all_of(module.getOps<nn::VariableOp>(), isWhole);
+  SmallVector<int64_t> sizes = {-1};
+  for (int64_t size = 2; areWhole && size <= devices; ++size) {
+    if (devices % size == 0) {
+      sizes.push_back(size);
+    }
+  }
+  Builder b(module.getContext());
+  module->setAttr(kOptimizerParallelAttr, b.getDenseI64ArrayAttr({level, threshold, dice.pick(sizes)}));
+  for (auto variable : module.getOps<nn::VariableOp>()) {
+    if (variable.getTrainable() && dice.oneIn(4)) {
+      variable->setAttr(dist::kOptimizerParallelAttr, b.getBoolAttr(dice.oneIn(2)));
+    }
+  }
+}
+
 } // namespace
 
 RandomModel randomModel(MLIRContext &context, uint64_t seed, const ProgramOptions &options) {
@@ -252,6 +276,7 @@ OwningOpRef<ModuleOp> randomProgram(MLIRContext &context, uint64_t seed, const P
     (*module)->setAttr(kSplitVariablesAttr, builder.getUnitAttr());
   }
   LayoutGiver(dice, mesh).give(*module);
+  splitOptimizer(dice, mesh, *module);
   return std::move(module);
 }
 

@@ -16,6 +16,9 @@ namespace ashlar::fuzz {
 // Attribute of modules: variables without a layout are split by inference (unit).
 inline constexpr llvm::StringLiteral kSplitVariablesAttr = "fuzz.split_variables";
 
+// Attribute of modules: level, threshold in bytes and shard size of optimizer parallelism (array of i64).
+inline constexpr llvm::StringLiteral kOptimizerParallelAttr = "fuzz.optimizer_parallel";
+
 struct ProgramOptions {
   // A quarter of the programs in f32, and a quarter in mixed precision, bf16 and f16 in turn; one in sixteen on larger tensors. Nothing
   // that is computed decides anything in mixed precision. Without this all are small and f64, in which a fault is the largest multiple of

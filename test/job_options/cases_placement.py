@@ -208,6 +208,52 @@ def deterministic(bench):
     bench.refused(["mpirun", "-n", "5", "./program", "--data", ".", "--deterministic"], "compiled for 1 of 8 chunks each")
 
 
+@case("optimizer_parallel.level", "optimizer_parallel.threshold_kb", "optimizer_parallel.shard_size")
+def optimizer_parallel(bench):
+    rows, columns, batch = 16, 16, 4  # w has 1024 bytes
+    matrix_model(bench, rows, columns)
+    xs = [(3 * i) % 11 - 4 for i in range(2 * batch * rows)]
+    bench.npy("x_train", xs, (2 * batch, rows))
+    # The mean of x w, and its gradient, which is that of every column: 1 / (batch * columns) of the sum of the rows of x. With this rate all
+    # are small integers or their 64ths.
+    w, losses = [i % 7 - 3 for i in range(rows * columns)], []
+    for step in range(2):
+        x = xs[step * batch * rows:(step + 1) * batch * rows]
+        sums = [sum(x[s * rows + k] for s in range(batch)) for k in range(rows)]
+        losses.append(sum(sums[k] * w[k * columns + j] for k in range(rows) for j in range(columns)) / (batch * columns))
+        w = [value - sums[i // columns] for i, value in enumerate(w)]
+
+    def job(text, size=4):
+        return product_job("mode: SEMI_AUTO", mesh(("dp", size)), 'rules { match: "x" layout: "[{dp}, {}]" }', text, batch=batch,
+                           optimizer="momentum { momentum: 0 } learning_rate: 64")
+    def check(text, of_parameter, of_state, collectives, whole):
+        report = bench.report(job(text))
+        expect(local_of(report), of_parameter, f"{text}: piece of w")
+        expect(local_of(report, "w.momentum"), of_state, f"{text}: piece of its state")
+        sent = sorted(entry for entry in collectives_of(report) if entry[2] != "f32")  # but for the loss
+        expect(sent, sorted(collectives), f"{text}: collectives")
+        expect([v.get("whole") for v in report["variables"] if v["name"] == "w"], [whole], f"{text}: why w stays whole")
+        expect(bench.train(job(text), ranks=4).losses, losses, f"{text}: losses")
+    scattered = [("reduce_scatter", "dp", "16x16xf32")]
+    gathered = [("all_gather", "dp", "4x16xf32")]
+    check("", "16x16xf32", "16x16xf32", [("all_reduce", "dp", "16x16xf32")], None)
+    for level in (1, 2):
+        check(f"optimizer_parallel {{ level: {level} threshold_kb: 0 }}", "16x16xf32", "4x16xf32", scattered + gathered, None)
+    check("optimizer_parallel { threshold_kb: 0 }", "16x16xf32", "4x16xf32", scattered + gathered, None)  # level 1
+    check("optimizer_parallel { level: 3 threshold_kb: 0 }", "4x16xf32", "4x16xf32", scattered + gathered, None)
+    # 1024 bytes are not below 1 KB of 1024, but below 2 KB and the default of 64.
+    check("optimizer_parallel { threshold_kb: 1 }", "16x16xf32", "4x16xf32", scattered + gathered, None)
+    for text, limit in (("threshold_kb: 2", "2.0 KB"), ("", "65.5 KB")):
+        check(f"optimizer_parallel {{ {text} }}", "16x16xf32", "16x16xf32", [("all_reduce", "dp", "16x16xf32")],
+              f"1.0 KB on a device, below the threshold of {limit}")
+    # Groups of two neighbours: of four devices in a row the minor half of the axis.
+    in_groups = [("reduce_scatter", "dp:(2)2", "16x16xf32"), ("all_reduce", "dp:(1)2", "8x16xf32"), ("all_gather", "dp:(2)2", "8x16xf32")]
+    check("optimizer_parallel { threshold_kb: 0 shard_size: 2 }", "16x16xf32", "8x16xf32", in_groups, None)
+    check("optimizer_parallel { threshold_kb: 0 shard_size: 4 }", "16x16xf32", "4x16xf32", scattered + gathered, None)
+    bench.refused(bench.compiler(job("optimizer_parallel { threshold_kb: 0 shard_size: 3 }"), "-o", "program"),
+                  'shard_size 3 does not divide the 4 devices that repeat parameter "w"')
+
+
 STRATEGY = """
 strategy {
   mesh { axes { name: "a" size: 2 } axes { name: "b" size: 4 } }

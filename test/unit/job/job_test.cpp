@@ -199,10 +199,7 @@ void visitLeaves(const Job &job, const std::vector<const FieldDescriptor *> &pat
 TEST_CASE("every field of job.proto is implemented or refused", "[job]") {
   std::set<std::string> refused, accepted;
   visitLeaves(Job(), {}, Job::descriptor(), refused, accepted);
-  for (const char *name : {"optimizer_parallel.level",
-                           "optimizer_parallel.threshold_kb",
-                           "optimizer_parallel.shard_size",
-                           "comm_fusion.all_reduce.mode",
+  for (const char *name : {"comm_fusion.all_reduce.mode",
                            "comm_fusion.all_gather.size_mb",
                            "comm_fusion.reduce_scatter.index",
                            "pipeline.stages",
@@ -307,6 +304,9 @@ TEST_CASE("every field of job.proto is implemented or refused", "[job]") {
                         "optimizer.momentum.nesterov",
                         "optimizer.momentum.weight_decay",
                         "optimizer.sgd.weight_decay",
+                        "optimizer_parallel.level",
+                        "optimizer_parallel.shard_size",
+                        "optimizer_parallel.threshold_kb",
                         "precision",
                         "precision=BF16_MIXED",
                         "precision=F16_MIXED",
@@ -432,7 +432,8 @@ TEST_CASE("every number of a job has a range", "[job]") {
                                          "init.kaiming_uniform.a",
                                          "init.normal.mean",
                                          "init.uniform.high",
-                                         "init.uniform.low"};
+                                         "init.uniform.low",
+                                         "optimizer_parallel.shard_size"};
   const std::set<std::string> zero = {"dataset.regression.noise",
                                       "init.kaiming_uniform.fan_in_dim",
                                       "machine.inter_host.latency_us",
@@ -441,13 +442,14 @@ TEST_CASE("every number of a job has a range", "[job]") {
                                       "optimizer.momentum.momentum",
                                       "optimizer.momentum.weight_decay",
                                       "optimizer.sgd.weight_decay",
+                                      "optimizer_parallel.threshold_kb",
                                       "rules.priority",
                                       "seed",
                                       "strategy.programs.ops.ordinal"};
   const std::set<std::string> notOfPrograms = {"machine.inter_host.latency_us", "machine.intra_host.latency_us"}; // f64 of the compiler
   const std::set<std::string> anyLarge = {
-      "init.kaiming_uniform.fan_in_dim", "machine.ranks_per_host", "mesh.axes.size", "mesh.device_ids", "rules.priority", "seed",
-      "strategy.mesh.axes.size"};
+      "init.kaiming_uniform.fan_in_dim", "machine.ranks_per_host", "mesh.axes.size", "mesh.device_ids",
+      "optimizer_parallel.threshold_kb", "rules.priority",         "seed",           "strategy.mesh.axes.size"};
   std::vector<Number> numbers;
   collectNumbers(Job::descriptor(), {}, numbers);
   CHECK(numbers.size() > 40);
@@ -515,6 +517,56 @@ TEST_CASE("rules carry the line they stand in", "[job]") {
         "train.txtpb:1:20: rules.origin is filled in by the compiler; leave it out");
 }
 
+TEST_CASE("fixed chunks of a job with rules are checked", "[job]") {
+  const std::string rules = "mode: SEMI_AUTO deterministic { chunks: 8 } global_batch: 64 rules { match: \"a\" layout: \"[{dp}]\" } ";
+  const std::string mesh = "mesh { axes { name: \"dp\" size: 4 } } ";
+  CHECK(checkError(rules + mesh) == "no error");
+  for (const auto &[text, message] : std::vector<std::pair<std::string, std::string>>{
+           {"mesh { axes { name: \"dp\" size: 3 } }",
+            "deterministic.chunks 8 is not divisible by mesh axis \"dp\" of size 3; use a multiple of 3"},
+           {"mesh { axes { name: \"dp\" size: 2 } axes { name: \"tp\" size: 2 } }",
+            "deterministic gives the one axis of the mesh the size of its chunks, and the mesh has 2 axes; leave it out"},
+           {mesh + "rules { match: \"b\" in { slices: 4 } }", "deterministic gives the mesh axis another size, and the rule at "
+                                                              "train.txtpb:1 (\"b\") counts slices; leave out one of the two"},
+           {mesh + "rules { match: \"b\" layout: \"[{dp:(1)2}]\" }", "(\"b\") counts slices; leave out one of the two"},
+           {mesh + "device_configuration: \"two\"",
+            "deterministic gives the mesh axis another size than that of the strategy or device_configuration; leave out one of the two"},
+       }) {
+    CHECK_THAT(checkError(rules + text), contains(message));
+  }
+}
+
+TEST_CASE("optimizer parallelism is checked", "[job]") {
+  const std::string good = replaced(kGood, "DATA_PARALLEL", "SEMI_AUTO") + "rules { match: \"input\" layout: \"[{dp}, {}]\" } ";
+  CHECK(checkError(good + "optimizer_parallel {}") == "no error");
+  CHECK(checkError(good + "optimizer_parallel { level: 3 threshold_kb: 0 shard_size: 2 }") == "no error");
+  auto parallel = [&](const std::string &text) { return checkError(good + "optimizer_parallel { " + text + " }"); };
+  CHECK_THAT(parallel("level: 0"), contains("optimizer_parallel.level 0 is not in [1, 3]"));
+  CHECK_THAT(parallel("level: 4"), contains("optimizer_parallel.level 4 is not in [1, 3]"));
+  CHECK_THAT(parallel("threshold_kb: -1"), contains("optimizer_parallel.threshold_kb -1 is not in [0, 2147483647]"));
+  CHECK_THAT(parallel("shard_size: -2"), contains("optimizer_parallel.shard_size -2 is not in [-1, 65536]"));
+  for (const char *size : {"0", "1"}) {
+    CHECK_THAT(parallel(std::string("shard_size: ") + size), contains(std::string("optimizer_parallel.shard_size ") + size +
+                                                                      " splits nothing; give -1 for all devices that repeat a parameter"));
+  }
+  for (const auto &[text, message] : std::vector<std::pair<std::string, std::string>>{
+           {kGood,
+            "optimizer_parallel in mode DATA_PARALLEL gives whole parameters to owners (weights grouping), which is not implemented yet"},
+           {"mode: HYBRID mesh { axes { name: \"tp\" size: 2 } } global_batch: 8 loss { softmax_cross_entropy { logits: \"y\" labels: "
+            "\"l\" } } "
+            "optimizer { "
+            "sgd {} learning_rate: 0.1 } dataset { digits {} features { column: \"image\" tensor: \"x\" } features { column: \"label\" "
+            "tensor: "
+            "\"l\" } } ",
+            "optimizer_parallel chooses layouts, which mode HYBRID leaves to the model; leave it out"},
+           {replaced(replaced(kGood, "mode: DATA_PARALLEL", ""), "mesh { axes { name: \"dp\" size: 4 } }", ""),
+            "optimizer_parallel splits over the devices of a mesh, and the job has none"},
+           {"mode: SEMI_AUTO mesh { axes { name: \"dp\" size: 2 } } rules { match: \"x\" layout: \"[{dp}]\" } ",
+            "optimizer_parallel splits what training keeps, and the job has no loss; leave it out"}}) {
+    CHECK_THAT(checkError(text + "optimizer_parallel {}"), contains(message));
+  }
+}
+
 TEST_CASE("rules are checked", "[job]") {
   const std::string job = replaced(kGood, "DATA_PARALLEL", "SEMI_AUTO");
   CHECK(checkError(job + "rules { match: \"a\" layout: \"[{dp}]\" priority: 2 }") == "no error");
@@ -525,8 +577,6 @@ TEST_CASE("rules are checked", "[job]") {
            {"rules { match: \"a\" layout: \"[]\" out { slices: 2 } }", "(\"a\") has both a layout and slice counts; write two rules"},
            {"rules { match: \"a\" layout: \"[]\" priority: -1 }", "rules.priority -1 of \"a\" is not in [0, 2147483647]"},
            {"rules { match: \"a\" in { slices: 0 } }", "rules.in.slices 0 of \"a\" is not in [1, 65536]"},
-           {"deterministic {} rules { match: \"a\" layout: \"[]\" }",
-            "deterministic cuts the batch into chunks, which is for mode DATA_PARALLEL"},
        }) {
     CHECK_THAT(checkError(job + text), contains(message));
   }
@@ -540,7 +590,8 @@ TEST_CASE("rules are checked", "[job]") {
              contains("device_configuration \"two\" gives layouts, which mode HYBRID does not take; set mode: SEMI_AUTO"));
   CHECK_THAT(checkError(hybrid + "strategy { mesh { axes { name: \"tp\" size: 2 } } }"),
              contains("the strategy gives layouts, but in mode HYBRID the model's collectives do; leave it out"));
-  CHECK_THAT(checkError(hybrid + "deterministic {}"), contains("which is for mode DATA_PARALLEL, not HYBRID"));
+  CHECK_THAT(checkError(hybrid + "deterministic {}"),
+             contains("which the collectives of a model of mode HYBRID know nothing of; leave it out"));
   CHECK_THAT(checkError(kGood + "rules { match: \"a\" layout: \"[]\" }"),
              contains("gives layouts, which mode DATA_PARALLEL does not take from rules; set mode: SEMI_AUTO"));
 }

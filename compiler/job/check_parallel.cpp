@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Optimizer parallelism and the deterministic variant: both are about the devices of the whole mesh.
+
+#include "compiler/job/check_parallel.h"
+
+#include "compiler/job/job.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FormatVariadic.h"
+
+namespace ashlar::job {
+
+namespace {
+
+// "mesh axis "dp" of size 4", or "the 8 devices of mesh axes "a", "b"".
+std::string nameAxes(const Job &job) {
+  std::vector<std::string> axes;
+  for (const Mesh::Axis &axis : job.mesh().axes()) {
+    axes.push_back(axis.name());
+  }
+  if (axes.size() == 1) {
+    return llvm::formatv("mesh axis \"{0}\" of size {1}", axes[0], numDevices(job));
+  }
+  return llvm::formatv("the {0} devices of mesh axes \"{1}\"", numDevices(job), llvm::join(axes, "\", \""));
+}
+
+// Returns why the program cannot be made again for a mesh of `chunks` devices; "" when it can. Its mesh then has one axis of another size,
+// which must not change what rules mean.
+Fault checkChunkedLayouts(const Job &job) {
+  if (job.mode() == HYBRID) {
+    return "deterministic cuts the batch into chunks, which the collectives of a model of mode HYBRID know nothing of; leave it out";
+  }
+  if (job.mode() != SEMI_AUTO) {
+    return {};
+  }
+  if (job.mesh().axes_size() != 1) {
+    return llvm::formatv("deterministic gives the one axis of the mesh the size of its chunks, and the mesh has {0} axes; leave it out",
+                         job.mesh().axes_size());
+  }
+  for (const Rule &rule : job.rules()) {
+    bool namesSizes = rule.in_size() + rule.out_size() > 0 || llvm::StringRef(rule.layout()).contains(":(");
+    if (namesSizes) {
+      return "deterministic gives the mesh axis another size, and the rule at " + rule.origin() + " (\"" + rule.match() +
+             "\") counts slices; leave out one of the two";
+    }
+  }
+  return job.has_strategy() || job.has_device_configuration()
+             ? "deterministic gives the mesh axis another size than that of the strategy or device_configuration; leave out one of the two"
+             : "";
+}
+
+} // namespace
+
+Fault checkDeterministic(const Job &job) {
+  if (!job.has_deterministic()) {
+    return {};
+  }
+  if (Fault fault = checkChunkedLayouts(job); !fault.empty()) {
+    return fault;
+  }
+  bool isSplit = !batchAxes(job).empty() || job.mode() == SEMI_AUTO;
+  int64_t chunks = job.deterministic().chunks(), devices = isSplit ? numDevices(job) : 1;
+  if (chunks % devices != 0) {
+    return llvm::formatv("deterministic.chunks {0} is not divisible by {1}; use a multiple of {2}", chunks, nameAxes(job), devices);
+  }
+  if (job.has_global_batch() && job.global_batch() % chunks != 0) {
+    return llvm::formatv("global_batch {0} is not divisible by deterministic.chunks {1}; use a multiple of {1}", job.global_batch(),
+                         chunks);
+  }
+  return {};
+}
+
+Fault checkOptimizerParallel(const Job &job) {
+  if (!job.has_optimizer_parallel()) {
+    return {};
+  }
+  if (!job.has_loss()) {
+    return "optimizer_parallel splits what training keeps, and the job has no loss; leave it out";
+  }
+  switch (effectiveMode(job)) {
+  case STAND_ALONE:
+    return "optimizer_parallel splits over the devices of a mesh, and the job has none; add mesh { axes { name: \"dp\" size: 4 } }";
+  case DATA_PARALLEL:
+    return "optimizer_parallel in mode DATA_PARALLEL gives whole parameters to owners (weights grouping), which is not implemented yet; "
+           "set "
+           "mode: SEMI_AUTO and rules { match: \"INPUT\" layout: \"[{dp}, {}]\" } to split parameters";
+  case HYBRID:
+    return "optimizer_parallel chooses layouts, which mode HYBRID leaves to the model; leave it out";
+  default:
+    break;
+  }
+  int64_t size = job.optimizer_parallel().shard_size();
+  return size == 0 || size == 1 ? llvm::formatv("optimizer_parallel.shard_size {0} splits nothing; give -1 for all devices that repeat a "
+                                                "parameter, or at least 2",
+                                                size)
+                                      .str()
+                                : "";
+}
+
+} // namespace ashlar::job

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the job asks of all devices together, as far as the job alone tells.
+
+#ifndef ASHLAR_COMPILER_JOB_CHECK_PARALLEL_H
+#define ASHLAR_COMPILER_JOB_CHECK_PARALLEL_H
+
+#include "compiler/job/check_training.h"
+#include "compiler/job/job.pb.h"
+
+namespace ashlar::job {
+
+// Checks that optimizer parallelism has something to split, and a mode whose layouts it may change.
+Fault checkOptimizerParallel(const Job &job);
+
+// Checks the chunks of the deterministic variant against the batch and the mesh.
+Fault checkDeterministic(const Job &job);
+
+} // namespace ashlar::job
+
+#endif // ASHLAR_COMPILER_JOB_CHECK_PARALLEL_H

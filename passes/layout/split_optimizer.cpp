@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// ashlar-split-optimizer: gives optimizer state, gradients and stored parameters their layouts, and infers those of the update from them.
+
+#include "dialects/nn/phases.h"
+#include "dialects/support/tensor_values.h"
+#include "passes/layout/gather_parameters.h"
+#include "passes/layout/given_layout.h"
+#include "passes/layout/layout_writer.h"
+#include "passes/layout/parameter_shards.h"
+#include "passes/layout/passes.h"
+
+using namespace mlir;
+
+namespace ashlar::layout {
+
+#define GEN_PASS_DEF_SPLITOPTIMIZERPASS
+#include "passes/layout/passes.h.inc"
+
+namespace {
+
+// Returns whether forward and backward use a variable only in narrower types: then each device stores its part of the master copy.
+bool isMasterCopy(ModuleOp module, nn::VariableOp variable) {
+  bool isUsed = false, isNarrowed = true;
+  for (auto function : module.getOps<func::FuncOp>()) {
+    nn::Phases phases(function.front());
+    for (auto read : function.front().getOps<nn::ReadOp>()) {
+      if (read.getVariable() != variable.getSymName()) {
+        continue;
+      }
+      for (Operation *user : read->getUsers()) {
+        if (phases.of(user) != nn::Phase::Update) {
+          isUsed = true;
+          isNarrowed &= isCopy(user) && typeOf(user->getResult(0)).getElementTypeBitWidth() < read.getType().getElementTypeBitWidth();
+        }
+      }
+    }
+  }
+  return isUsed && isNarrowed;
+}
+
+struct SplitOptimizer : impl::SplitOptimizerPassBase<SplitOptimizer> {
+  using SplitOptimizerPassBase::SplitOptimizerPassBase;
+
+  // Returns the origins of a layout that this pass has split further: first of the axes that it adds, then those that it had.
+  ArrayAttr makeOrigin(const ParameterShard &shard, ArrayAttr before) {
+    Builder builder(&getContext());
+    SmallVector<Attribute> origins;
+    for (StringAttr axis : shard.axes) {
+      origins.push_back(dist::OriginAttr::get(&getContext(), builder.getStringAttr("optimizer_parallel"), axis, {}, {}));
+    }
+    llvm::append_range(origins, before ? before.getValue() : ArrayRef<Attribute>());
+    return builder.getArrayAttr(origins);
+  }
+
+  // Gives a variable the layout of the shard.
+  void store(nn::VariableOp variable, const ParameterShard &shard) {
+    variable->setAttr(dist::kLayoutAttr, dist::LayoutAttr::get(&getContext(), shard.layout));
+    variable->setAttr(dist::kOriginAttr, makeOrigin(shard, variable->getAttrOfType<ArrayAttr>(dist::kOriginAttr)));
+  }
+
+  // Gives the gradients of parameters, and their state, the layouts of their shards.
+  void splitState(ArrayRef<ParameterShard> shards) {
+    llvm::StringMap<const ParameterShard *> split;
+    for (const ParameterShard &shard : shards) {
+      if (!shard.whole) {
+        split[nn::VariableOp(shard.variable).getSymName()] = &shard;
+      }
+    }
+    for (auto variable : getOperation().getOps<nn::VariableOp>()) {
+      const ParameterShard *shard = variable.getStateOf() ? split.lookup(*variable.getStateOf()) : nullptr;
+      if (shard && variable.getTensorType().getShape() == nn::VariableOp(shard->variable).getTensorType().getShape()) {
+        store(variable, *shard);
+      }
+    }
+    getOperation().walk([&](nn::GradientOp gradient) {
+      if (const ParameterShard *shard = split.lookup(gradient.getVariable())) {
+        Builder builder(&getContext());
+        auto origins = gradient->getAttrOfType<ArrayAttr>(dist::kOriginsAttr);
+        ArrayAttr before = origins ? cast<ArrayAttr>(origins[0]) : ArrayAttr();
+        gradient->setAttr(dist::kLayoutsAttr, builder.getArrayAttr(dist::LayoutAttr::get(&getContext(), shard->layout)));
+        gradient->setAttr(dist::kOriginsAttr, builder.getArrayAttr(makeOrigin(*shard, before)));
+      }
+    });
+  }
+
+  // Splits what devices store of parameters, and has the programs gather it where it is used.
+  void splitParameters(ArrayRef<ParameterShard> shards) {
+    StoredLayouts stored;
+    for (const ParameterShard &shard : shards) {
+      nn::VariableOp variable = shard.variable;
+      if (!shard.whole && (level == 3 || isMasterCopy(getOperation(), variable))) {
+        store(variable, shard);
+        stored[variable.getSymName()] = dist::LayoutAttr::get(&getContext(), shard.layout);
+      }
+    }
+    for (auto function : getOperation().getOps<func::FuncOp>()) {
+      gatherAtUses(function, stored, /*again=*/level == 3);
+    }
+  }
+
+  // Infers the layouts of updates and initial values, with all else as it is.
+  LogicalResult inferUpdate() {
+    FailureOr<LayoutProblem> problem = LayoutProblem::create(getOperation(), dist::findMesh(getOperation()).getMesh());
+    if (failed(problem)) {
+      return failure();
+    }
+    for (const ProblemProgram &program : problem->programs) {
+      nn::Phases phases(func::FuncOp(program.function).front());
+      for (unsigned op = program.firstOp; op < program.endOp; ++op) {
+        if (problem->ops[op].rule && phases.of(problem->ops[op].op) == nn::Phase::Update) {
+          llvm::for_each(problem->ops[op].results, [&](unsigned value) { problem->tensors[problem->values[value].tensor].given.reset(); });
+        }
+      }
+    }
+    Inference inference(*problem);
+    inference.run();
+    writeLayouts(*problem, inference);
+    return success();
+  }
+
+  void runOnOperation() override {
+    if (!requirePrograms(getOperation())) {
+      return signalPassFailure();
+    }
+    if (level < 1 || level > 3 || threshold < 0 || (shardSize != -1 && shardSize < 2)) {
+      getOperation().emitError(
+          "optimizer parallelism takes a level of 1, 2 or 3, a threshold of at least 0 and a shard size of -1 or at least 2; got ")
+          << level.getValue() << ", " << threshold.getValue() << " and " << shardSize.getValue();
+      return signalPassFailure();
+    }
+    FailureOr<std::vector<ParameterShard>> shards = shardParameters(getOperation(), {threshold, shardSize});
+    if (failed(shards)) {
+      return signalPassFailure();
+    }
+    for (const ParameterShard &shard : *shards) {
+      if (shard.whole) {
+        nn::VariableOp(shard.variable)->setAttr(dist::kWholeAttr, shard.whole);
+      }
+    }
+    splitState(*shards);
+    splitParameters(*shards);
+    if (failed(inferUpdate())) {
+      signalPassFailure();
+    }
+  }
+};
+
+} // namespace
+
+} // namespace ashlar::layout

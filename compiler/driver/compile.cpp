@@ -201,6 +201,7 @@ private:
   LogicalResult train() {
     classLabels = findClassLabels(job, *module);
     PassManager passes(&context);
+    pipelines::attachSettings(*module, job);
     pipelines::addTrainPasses(passes, job);
     return failed(passes.run(*module)) ? failure() : dump("train", *module);
   }

@@ -13,27 +13,43 @@ namespace ashlar::job {
 
 namespace {
 
+bool givesLayouts(const Rule &rule) {
+  return rule.has_layout() || rule.in_size() + rule.out_size() > 0;
+}
+
+// The settings of parameters, which every mode takes.
+bool hasSettings(const Rule &rule) {
+  return rule.has_weight_decay() || rule.has_comm_fusion() || rule.has_optimizer_parallel();
+}
+
+// What a rule says of layouts, with regard to the mode. `what` names the rule.
+Fault checkLayouts(const Rule &rule, Mode mode, const std::string &what) {
+  bool hasCounts = rule.in_size() + rule.out_size() > 0;
+  if (mode == HYBRID && hasCounts) {
+    return what + " counts slices, but in mode HYBRID nothing chooses their axes; give the tensors a layout: \"[{dp}, {}]\"";
+  }
+  if (mode != SEMI_AUTO && mode != HYBRID) {
+    return llvm::formatv("{0} gives layouts, which mode {1} does not take from rules; set mode: SEMI_AUTO", what, Mode_Name(mode));
+  }
+  return rule.has_layout() && hasCounts ? what + " has both a layout and slice counts; write two rules" : "";
+}
+
 Fault checkRule(const Rule &rule, const Job &job) {
   std::string what = rule.origin().empty() ? "a rule" : "the rule at " + rule.origin();
   if (rule.match().empty()) {
     return what + " has no match; name tensors or ops by a glob such as \"layer1.*.weight\"";
   }
   what += " (\"" + rule.match() + "\")";
-  bool hasCounts = rule.in_size() + rule.out_size() > 0;
-  if (effectiveMode(job) == HYBRID && hasCounts) {
-    return what + " counts slices, but in mode HYBRID nothing chooses their axes; give the tensors a layout: \"[{dp}, {}]\"";
+  if (!givesLayouts(rule) && !hasSettings(rule)) {
+    return what + " says nothing; give it layout: \"[{dp}, {}]\", in and out, or a setting of parameters such as weight_decay: 0";
   }
-  if (effectiveMode(job) != SEMI_AUTO && effectiveMode(job) != HYBRID) {
-    return llvm::formatv("{0} gives layouts, which mode {1} does not take from rules; set mode: SEMI_AUTO", what,
-                         Mode_Name(effectiveMode(job)));
+  if (rule.has_weight_decay() && !job.has_optimizer()) {
+    return what + " sets weight_decay, which is the optimizer's, but the job has none; leave it out";
   }
-  if (!rule.has_layout() && !hasCounts) {
-    return what + " says nothing; give it layout: \"[{dp}, {}]\", or in and out";
+  if (rule.has_optimizer_parallel() && !job.has_optimizer_parallel()) {
+    return what + " says which parameters optimizer_parallel splits, and the job has none; add optimizer_parallel { level: 1 }";
   }
-  if (rule.has_layout() && hasCounts) {
-    return what + " has both a layout and slice counts; write two rules";
-  }
-  return {};
+  return givesLayouts(rule) ? checkLayouts(rule, effectiveMode(job), what) : "";
 }
 
 } // namespace
@@ -54,18 +70,18 @@ Fault checkStrategy(const Job &job) {
 }
 
 Fault checkRules(const Job &job) {
-  bool hasLayouts = job.rules_size() > 0 || job.has_strategy() || job.has_device_configuration();
+  for (const Rule &rule : job.rules()) {
+    if (Fault fault = checkRule(rule, job); !fault.empty()) {
+      return fault;
+    }
+  }
+  bool hasLayouts = llvm::any_of(job.rules(), givesLayouts) || job.has_strategy() || job.has_device_configuration();
   if (effectiveMode(job) == SEMI_AUTO && !hasLayouts) {
     return "mode SEMI_AUTO needs rules to infer layouts from; add rules { match: \"fc1.weight\" layout: \"[{tp}, {}]\" }";
   }
   if (job.has_device_configuration() && effectiveMode(job) != SEMI_AUTO) {
     return llvm::formatv("device_configuration \"{0}\" gives layouts, which mode {1} does not take; set mode: SEMI_AUTO",
                          job.device_configuration(), Mode_Name(effectiveMode(job)));
-  }
-  for (const Rule &rule : job.rules()) {
-    if (Fault fault = checkRule(rule, job); !fault.empty()) {
-      return fault;
-    }
   }
   return {};
 }

@@ -90,6 +90,7 @@ constexpr NumberRange kRanges[] = {
     atLeast("rules.in.slices", 1, kMostDevices),
     atLeast("rules.out.slices", 1, kMostDevices),
     atLeast("rules.priority", 0, kMostI32),
+    fromZeroF32("rules.weight_decay"),
     atLeast("seed", 0, kMostI64),
     atLeast("strategy.mesh.axes.size", 1, kMostI32),
     atLeast("strategy.programs.ops.ordinal", 0, kMostI32),

@@ -4,6 +4,7 @@
 
 #include "compiler/pipelines/local_model.h"
 
+#include "dialects/dist/rules.h"
 #include "dialects/support/names.h"
 #include "passes/layout/mesh_refinement.h"
 
@@ -19,15 +20,11 @@ struct RulePieces {
   std::vector<int64_t> pieces;
 };
 
-// Opens an error with the place of a rule: job.txtpb:14: rule "fc1.weight"
-InFlightDiagnostic emitRuleError(const job::Rule &rule, MLIRContext *context) {
-  InFlightDiagnostic error = emitError(UnknownLoc::get(context));
-  return std::move(error << (rule.origin().empty() ? "" : rule.origin() + ": ") << "rule \"" << rule.match() << "\": ");
-}
-
 // Returns the pieces a dim of the layout of a rule.
 FailureOr<std::vector<int64_t>> countPieces(const job::Rule &rule, dist::MeshAttr mesh) {
-  auto emitError = [&] { return emitRuleError(rule, mesh.getContext()); };
+  Builder builder(mesh.getContext());
+  StringAttr match = builder.getStringAttr(rule.match()), origin = rule.origin().empty() ? nullptr : builder.getStringAttr(rule.origin());
+  auto emitError = [&] { return dist::emitRuleError(match, origin); };
   FailureOr<SmallVector<layout::DimSplit>> dims = layout::parseLayoutText(rule.layout(), emitError);
   if (failed(dims)) {
     return failure();
@@ -65,6 +62,9 @@ FailureOr<frontend::LocalModel> describeLocalModel(const job::Job &job, MLIRCont
   dist::MeshAttr mesh = makeMesh(job, context);
   std::vector<RulePieces> rules;
   for (const job::Rule &rule : job.rules()) {
+    if (!rule.has_layout()) {
+      continue; // it only has settings
+    }
     FailureOr<std::vector<int64_t>> pieces = countPieces(rule, mesh);
     if (failed(pieces)) {
       return failure();

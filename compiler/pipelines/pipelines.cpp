@@ -6,6 +6,7 @@
 
 #include "compiler/cost/machine.h"
 #include "compiler/strategy/strategy.h"
+#include "dialects/nn/nn.h"
 #include "passes/layout/passes.h"
 #include "passes/lower/passes.h"
 #include "passes/partition/passes.h"
@@ -85,10 +86,35 @@ void addUpdatePasses(OpPassManager &passes, const job::Job &job) {
   }
 }
 
+// Whether a rule says something of layouts.
+bool givesLayouts(const job::Rule &rule) {
+  return rule.has_layout() || rule.in_size() + rule.out_size() > 0;
+}
+
+StringAttr originOf(const job::Rule &rule, Builder &builder) {
+  return rule.origin().empty() ? StringAttr() : builder.getStringAttr(rule.origin());
+}
+
+// Returns the attributes that a rule gives to parameters.
+DictionaryAttr settingsOf(const job::Rule &rule, Builder &builder) {
+  NamedAttrList values;
+  if (rule.has_weight_decay()) {
+    values.append(nn::kWeightDecayAttr, builder.getF64FloatAttr(rule.weight_decay()));
+  }
+  if (rule.has_comm_fusion()) {
+    values.append(dist::kCommFusionAttr, builder.getI64IntegerAttr(rule.comm_fusion()));
+  }
+  if (rule.has_optimizer_parallel()) {
+    values.append(dist::kOptimizerParallelAttr, builder.getBoolAttr(rule.optimizer_parallel()));
+  }
+  return values.getDictionary(builder.getContext());
+}
+
 } // namespace
 
 void addTrainPasses(OpPassManager &passes, const job::Job &job) {
   addPrecisionPass(passes, job); // before the loss, which then is that of f32 results
+  passes.addPass(train::createApplySettingsPass());
   if (job.has_loss()) {
     passes.addPass(train::createLossPass(lossOptions(job.loss())));
     addUpdatePasses(passes, job);
@@ -106,8 +132,23 @@ void addHybridPasses(OpPassManager &passes) {
   passes.addPass(layout::createLiftHybridPass());
 }
 
+void attachSettings(ModuleOp module, const job::Job &job) {
+  module.getContext()->loadDialect<dist::DistDialect>();
+  Builder builder(module.getContext());
+  SmallVector<Attribute> settings;
+  for (const job::Rule &rule : job.rules()) {
+    if (DictionaryAttr values = settingsOf(rule, builder); !values.empty()) {
+      settings.push_back(dist::SettingAttr::get(module.getContext(), builder.getStringAttr(rule.match()), values, rule.priority(),
+                                                originOf(rule, builder)));
+    }
+  }
+  if (!settings.empty()) {
+    module->setAttr(dist::kSettingsAttr, builder.getArrayAttr(settings));
+  }
+}
+
 void attachRules(ModuleOp module, const job::Job &job) {
-  if (job.rules_size() == 0 || job.has_strategy()) {
+  if (job.has_strategy() || llvm::none_of(job.rules(), givesLayouts)) {
     return;
   }
   module.getContext()->loadDialect<dist::DistDialect>();
@@ -121,11 +162,10 @@ void attachRules(ModuleOp module, const job::Job &job) {
   };
   auto fromModel = module->getAttrOfType<ArrayAttr>(dist::kRulesAttr);
   SmallVector<Attribute> rules = fromModel ? llvm::to_vector(fromModel) : SmallVector<Attribute>();
-  for (const job::Rule &rule : job.rules()) {
+  for (const job::Rule &rule : llvm::make_filter_range(job.rules(), givesLayouts)) {
     StringAttr layout = rule.has_layout() ? builder.getStringAttr(rule.layout()) : StringAttr(); // an empty one is for the parser to refuse
-    StringAttr origin = rule.origin().empty() ? StringAttr() : builder.getStringAttr(rule.origin());
     rules.push_back(dist::RuleAttr::get(module.getContext(), builder.getStringAttr(rule.match()), layout, counts(rule.in()),
-                                        counts(rule.out()), rule.priority(), origin));
+                                        counts(rule.out()), rule.priority(), originOf(rule, builder)));
   }
   module->setAttr(dist::kRulesAttr, builder.getArrayAttr(rules));
 }

@@ -62,6 +62,9 @@ VariantList listVariants(const job::Job &job, exec::Target target = exec::Target
 // From the imported model to a module of programs (@init and either @train_step and @eval_step or @forward) on global shapes.
 void addTrainPasses(mlir::OpPassManager &passes, const job::Job &job);
 
+// Puts on the module what the job's rules say about parameters, other than layouts, for addTrainPasses: in every mode.
+void attachSettings(mlir::ModuleOp module, const job::Job &job);
+
 // Adds the job's rules about layouts to those of the module, for ashlar-apply-rules.
 void attachRules(mlir::ModuleOp module, const job::Job &job);
 

@@ -33,6 +33,14 @@ inline constexpr llvm::StringLiteral kLayoutsAttr = "dist.layouts";
 // Attribute of modules: what the user says about layouts (array of RuleAttr).
 inline constexpr llvm::StringLiteral kRulesAttr = "dist.rules";
 
+// Attribute of modules: what the user says about parameters, other than layouts (array of SettingAttr).
+inline constexpr llvm::StringLiteral kSettingsAttr = "dist.settings";
+
+// Attributes of parameters that settings give: the number of the group in which collectives of the parameter and of its gradient are fused
+// (i64), and whether optimizer parallelism splits it, whatever its size (bool).
+inline constexpr llvm::StringLiteral kCommFusionAttr = "dist.comm_fusion";
+inline constexpr llvm::StringLiteral kOptimizerParallelAttr = "dist.optimizer_parallel";
+
 // Attribute of modules: what a device of the machine computes and moves in a microsecond (DeviceAttr).
 inline constexpr llvm::StringLiteral kDeviceAttr = "dist.device";
 
@@ -54,9 +62,6 @@ inline constexpr llvm::StringLiteral kOperandLayoutsAttr = "dist.operand_layouts
 // Attribute of ops on global shapes, and of the collectives made from them: the model itself places its communication (hybrid mode), so
 // the op computes in the layouts it carries, and no pass moves it or puts others in its place; equal ones are merged (unit).
 inline constexpr llvm::StringLiteral kExplicitAttr = "dist.explicit";
-
-// Attribute of parameters: whether optimizer parallelism splits them, whatever their size (bool).
-inline constexpr llvm::StringLiteral kOptimizerParallelAttr = "dist.optimizer_parallel";
 
 // Attribute of parameters that optimizer parallelism leaves whole: why (WholeAttr).
 inline constexpr llvm::StringLiteral kWholeAttr = "dist.whole";

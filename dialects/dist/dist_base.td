@@ -123,6 +123,20 @@ def Dist_RuleAttr : Dist_Attr<"Rule", "rule"> {
   let assemblyFormat = "`<` struct(params) `>`";
 }
 
+def Dist_SettingAttr : Dist_Attr<"Setting", "setting"> {
+  let summary = "What the user says about the parameters that a name matches, other than their layouts";
+  let description = [{
+    An element of the module's `dist.settings`, which ashlar-apply-settings turns into attributes of the parameters (trainable variables)
+    that the glob `match` names. `values` are these attributes. Of two settings for one parameter the one with the lower priority holds.
+    `origin` is where the rule was written, for errors.
+
+        #dist.setting<match = "*.bias", values = {nn.weight_decay = 0.0 : f64}, priority = 1, origin = "job.txtpb:14">
+  }];
+  let parameters = (ins "::mlir::StringAttr":$match, "::mlir::DictionaryAttr":$values, DefaultValuedParameter<"int64_t", "0">:$priority,
+                        OptionalParameter<"::mlir::StringAttr">:$origin);
+  let assemblyFormat = "`<` struct(params) `>`";
+}
+
 def Dist_OriginAttr : Dist_Attr<"Origin", "origin"> {
   let summary = "Where axes of a layout came from";
   let description = [{

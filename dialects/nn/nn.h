@@ -48,6 +48,9 @@ inline constexpr llvm::StringLiteral kAliasesAttr = "nn.aliases";
 // Attribute of ops that only training runs, as dropout: outside of it the result is operand 0.
 inline constexpr llvm::StringLiteral kTrainingOnlyAttr = "nn.training_only";
 
+// Attribute of trainable variables: the weight decay of this one, in the place of the optimizer's (f64).
+inline constexpr llvm::StringLiteral kWeightDecayAttr = "nn.weight_decay";
+
 // Attribute of function arguments that the compiler adds for itself (unit): no rule means them, and no report lists them.
 inline constexpr llvm::StringLiteral kInternalAttr = "nn.internal";
 
@@ -60,6 +63,9 @@ inline constexpr llvm::StringLiteral kForward = "forward";
 // The variable that holds the seed of all random numbers (written from outside, before @init), and the one that counts training steps.
 inline constexpr llvm::StringLiteral kSeedVariable = "ashlar.seed";
 inline constexpr llvm::StringLiteral kStepVariable = "ashlar.step";
+
+// The variable that counts the updates of the parameters: as many as steps, less those that a loss scale left out.
+inline constexpr llvm::StringLiteral kUpdatesVariable = "ashlar.updates";
 
 // The input of @eval_step that says how many samples of the batch count, the first ones.
 inline constexpr llvm::StringLiteral kSamplesInput = "ashlar.samples";

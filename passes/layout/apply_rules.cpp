@@ -2,6 +2,7 @@
 //
 // ashlar-apply-rules: rules of the user become given layouts.
 
+#include "dialects/dist/rules.h"
 #include "dialects/nn/nn.h"
 #include "dialects/support/names.h"
 #include "passes/layout/given_attributes.h"
@@ -25,53 +26,18 @@ struct Constraint {
   TensorRef tensor;
   SmallVector<DimSplit> dims;
   dist::RuleAttr rule;
+
+  int64_t getPriority() const { return rule.getPriority(); }
+  std::string text() const { return printLayoutText(dims); }
 };
 
-// "rule "fc1.weight" (job.txtpb:14)", the source of the layouts that it gives.
 std::string describeRule(dist::RuleAttr rule) {
-  std::string text = "rule \"" + rule.getMatch().str() + "\"";
-  return rule.getOrigin() ? text + " (" + rule.getOrigin().str() + ")" : text;
+  return dist::describeRule(rule.getMatch(), rule.getOrigin());
 }
 
-// Opens an error with the place of the rule: job.txtpb:14: rule "fc1.weight"
 InFlightDiagnostic emitRuleError(dist::RuleAttr rule) {
-  InFlightDiagnostic error = emitError(UnknownLoc::get(rule.getContext()));
-  if (rule.getOrigin()) {
-    error << rule.getOrigin().getValue() << ": ";
-  }
-  error << "rule \"" << rule.getMatch().getValue() << "\": ";
-  return error;
+  return dist::emitRuleError(rule.getMatch(), rule.getOrigin());
 }
-
-// Collects what the rules say of each tensor, in the order of the rules.
-class ConstraintTable {
-public:
-  // Adds what a rule says. Of two rules the one with the lower priority holds; equal ones have to agree.
-  LogicalResult add(Constraint constraint) {
-    auto [found, inserted] = index.try_emplace(constraint.tensor, list.size());
-    if (inserted) {
-      list.push_back(std::move(constraint));
-      return success();
-    }
-    Constraint &other = list[found->second];
-    if (constraint.rule.getPriority() < other.rule.getPriority()) {
-      other = std::move(constraint);
-      return success();
-    }
-    std::string before = printLayoutText(other.dims), now = printLayoutText(constraint.dims);
-    if (constraint.rule.getPriority() > other.rule.getPriority() || before == now) {
-      return success();
-    }
-    return emitRuleError(constraint.rule) << "gives " << constraint.tensor.describe() << " the layout " << now << " but "
-                                          << describeRule(other.rule) << " gives it " << before
-                                          << "; make them agree, or let the priority of one be lower";
-  }
-
-  std::vector<Constraint> list;
-
-private:
-  std::map<TensorRef, size_t> index;
-};
 
 // Turns the rules of a module into attributes.
 class RuleApplication {
@@ -92,10 +58,20 @@ public:
       }
     }
     refinement.apply(module);
-    return success(llvm::all_of(constraints.list, [&](const Constraint &constraint) { return succeeded(write(constraint)); }));
+    return success(llvm::all_of(constraints.statements(), [&](const Constraint &constraint) { return succeeded(write(constraint)); }));
   }
 
 private:
+  LogicalResult add(const Constraint &constraint) {
+    const Constraint *other = constraints.add(constraint.tensor, constraint);
+    if (!other) {
+      return success();
+    }
+    return emitRuleError(constraint.rule) << "gives " << constraint.tensor.describe() << " the layout " << constraint.text() << " but "
+                                          << describeRule(other->rule) << " gives it " << other->text()
+                                          << "; make them agree, or let the priority of one be lower";
+  }
+
   // Gives the layout of a rule to the tensors that it names.
   LogicalResult applyLayout(dist::RuleAttr rule) {
     auto emitError = [&] { return emitRuleError(rule); };
@@ -113,7 +89,7 @@ private:
                            << " has type " << tensor.getType() << ", rank " << tensor.getType().getRank()
                            << "; match tensors of one rank only";
       }
-      if (failed(constraints.add({tensor, *dims, rule}))) {
+      if (failed(add({tensor, *dims, rule}))) {
         return failure();
       }
     }
@@ -139,7 +115,7 @@ private:
         return failure();
       }
       for (TensorSplit &split : *splits) {
-        if (failed(cutMesh(split.dims, emitOpError)) || failed(constraints.add({split.tensor, split.dims, rule}))) {
+        if (failed(cutMesh(split.dims, emitOpError)) || failed(add({split.tensor, split.dims, rule}))) {
           return failure();
         }
       }
@@ -187,7 +163,7 @@ private:
   ModuleOp module;
   NamedTensors named;
   MeshRefinement refinement;
-  ConstraintTable constraints;
+  dist::RuleTable<TensorRef, Constraint> constraints;
 };
 
 struct ApplyRules : impl::ApplyRulesPassBase<ApplyRules> {

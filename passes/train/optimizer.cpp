@@ -63,6 +63,12 @@ struct OptimizerPass : public impl::OptimizerPassBase<OptimizerPass> {
     return nesterov ? nn::AddOp::create(builder, gradient, scaled(builder, next, momentum)).getResult() : next;
   }
 
+  // Returns the weight decay of a parameter: its own, or that of all.
+  double decayOf(nn::VariableOp parameter) {
+    auto own = parameter->getAttrOfType<FloatAttr>(nn::kWeightDecayAttr);
+    return own ? own.getValueAsDouble() : weightDecay;
+  }
+
   // Updates the variable right behind its gradient.
   LogicalResult applyGradient(nn::GradientOp op, const llvm::StringMap<Value> &reads) {
     ImplicitLocOpBuilder builder(op.getLoc(), &getContext());
@@ -70,8 +76,8 @@ struct OptimizerPass : public impl::OptimizerPassBase<OptimizerPass> {
     auto parameter = getOperation().lookupSymbol<nn::VariableOp>(op.getVariable());
     Value current = reads.lookup(op.getVariable());
     Value gradient = op.getResult();
-    if (weightDecay != 0) {
-      gradient = nn::AddOp::create(builder, gradient, scaled(builder, current, weightDecay));
+    if (double decay = decayOf(parameter); decay != 0) {
+      gradient = nn::AddOp::create(builder, gradient, scaled(builder, current, decay));
     }
     FailureOr<Value> direction = buildDirection(builder, parameter, gradient);
     if (failed(direction)) {

@@ -32,6 +32,22 @@ def MixedPrecisionPass : Pass<"ashlar-mixed-precision", "::mlir::ModuleOp"> {
   let dependentDialects = ["::ashlar::nn::NnDialect"];
 }
 
+def ApplySettingsPass : Pass<"ashlar-apply-settings", "::mlir::ModuleOp"> {
+  let summary = "Gives parameters the attributes that rules of the user set.";
+  let description = [{
+    Each `#dist.setting` of the module's `dist.settings` is about the trainable variables whose name its glob matches. Of two that give a
+    variable the same attribute the one with the lower priority holds; equal ones have to agree. One that matches no parameter is an error.
+
+        module attributes {dist.settings = [#dist.setting<match = "*.bias", values = {nn.weight_decay = 0.0 : f64}>]}
+        nn.variable @fc1.bias trainable : tensor<512xf32>
+    ==>
+        nn.variable @fc1.bias trainable : tensor<512xf32> {nn.weight_decay = 0.0 : f64}
+
+    Leaves: no `dist.settings`. It is of all modes: layouts by rule are another matter (ashlar-apply-rules).
+  }];
+  let dependentDialects = ["::ashlar::dist::DistDialect", "::ashlar::nn::NnDialect"];
+}
+
 def LossPass : Pass<"ashlar-loss", "::mlir::ModuleOp"> {
   let summary = "Turns the model into a training and an evaluation function that return its loss.";
   let description = [{
@@ -129,7 +145,7 @@ def OptimizerPass : Pass<"ashlar-optimizer", "::mlir::ModuleOp"> {
         momentum             v = momentum * v + d;  w -= lr * v
         momentum, nesterov   v = momentum * v + d;  w -= lr * (d + momentum * v)
 
-    as PyTorch and MindSpore have it. The state v is the variable "<parameter>.momentum", 0 at first. @ashlar.step counts the steps.
+    as PyTorch and MindSpore have it. A parameter with the attribute `nn.weight_decay` has that weight decay instead. The state v is the variable "<parameter>.momentum", 0 at first. @ashlar.step counts the steps.
 
         %gradient = nn.gradient %g of @w : tensor<3xf32>
     ==>

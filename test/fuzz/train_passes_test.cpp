@@ -7,6 +7,7 @@
 #include "compiler/reference/equivalence.h"
 #include "compiler/reference/philox.h"
 #include "dialects/nn/nn.h"
+#include "test/fuzz/random_layout.h"
 #include "test/fuzz/random_program.h"
 #include "test/fuzz/rounding.h"
 #include "test/fuzz/stages.h"
@@ -90,6 +91,28 @@ std::vector<Tensor> evaluate(ModuleOp module, StringRef function, ArrayRef<Tenso
   return run(module, function, inputs, variables);
 }
 
+// Adds rules about the weight decay of a few parameters to a job.
+void drawDecays(ModuleOp module, uint64_t seed, job::Job &job) {
+  Dice dice(~seed);
+  for (auto variable : module.getOps<nn::VariableOp>()) {
+    if (variable.getTrainable() && dice.oneIn(4)) {
+      job::Rule &rule = *job.add_rules();
+      rule.set_match(variable.getSymName().str());
+      rule.set_weight_decay(dice.roll(4) / 16.0);
+    }
+  }
+}
+
+// Returns the weight decay of a parameter that a rule sets; none when no rule does.
+std::optional<double> ownDecay(const job::Job &job, const std::string &name) {
+  for (const job::Rule &rule : job.rules()) {
+    if (rule.match() == name) {
+      return rule.weight_decay();
+    }
+  }
+  return std::nullopt;
+}
+
 // Returns the training of a seed through all its passes; none when the seed does not train.
 std::optional<Training> trainingOf(uint64_t seed, const ProgramOptions &options) {
   RandomModel model = randomModel(test::context(), seed, options);
@@ -97,6 +120,8 @@ std::optional<Training> trainingOf(uint64_t seed, const ProgramOptions &options)
     return std::nullopt;
   }
   Training training;
+  drawDecays(*model.module, seed, model.job);
+  pipelines::attachSettings(*model.module, model.job);
   training.job = model.job;
   training.stages = runStages(*model.module, [&](OpPassManager &passes) { pipelines::addTrainPasses(passes, model.job); });
   ModuleOp programs = training.after("ashlar-loss");
@@ -224,20 +249,21 @@ struct Update {
   double parameter, momentum;
 };
 
-// One element of a parameter and of its momentum, after a step.
-Update expectedUpdate(const job::Optimizer &optimizer, double w, double v, double gradient) {
+// One element of a parameter and of its momentum, after a step. `own`: the parameter's own weight decay.
+Update expectedUpdate(const job::Optimizer &optimizer, std::optional<double> own, double w, double v, double gradient) {
   double rate = optimizer.learning_rate();
   if (optimizer.has_sgd()) {
-    return {w - rate * (gradient + optimizer.sgd().weight_decay() * w), 0};
+    return {w - rate * (gradient + own.value_or(optimizer.sgd().weight_decay()) * w), 0};
   }
   const job::Optimizer::Momentum &kind = optimizer.momentum();
-  double d = gradient + kind.weight_decay() * w, next = kind.momentum() * v + d;
+  double d = gradient + own.value_or(kind.weight_decay()) * w, next = kind.momentum() * v + d;
   return {w - rate * (kind.nesterov() ? d + kind.momentum() * next : next), next};
 }
 
 // Checks element `i` of a parameter, and of its momentum, after a step with this gradient; without one, that they kept their values.
-void checkUpdate(const job::Optimizer &optimizer, const std::string &name, int64_t i, const Values &before, const Values &after,
+void checkUpdate(const job::Job &job, const std::string &name, int64_t i, const Values &before, const Values &after,
                  std::optional<double> gradient) {
+  const job::Optimizer &optimizer = job.optimizer();
   const std::string velocity = name + ".momentum";
   double w = before.at(name).getFloat(i), v = optimizer.has_momentum() ? before.at(velocity).getFloat(i) : 0;
   double nextW = after.at(name).getFloat(i), nextV = optimizer.has_momentum() ? after.at(velocity).getFloat(i) : 0;
@@ -245,7 +271,7 @@ void checkUpdate(const job::Optimizer &optimizer, const std::string &name, int64
     CHECK((nextW == w && nextV == v));
     return;
   }
-  Update expected = expectedUpdate(optimizer, w, v, *gradient);
+  Update expected = expectedUpdate(optimizer, ownDecay(job, name), w, v, *gradient);
   // An update rounds at most eight times: in f64 by 1e-16 each, in f32 by 6e-8.
   double tolerance = before.at(name).getType().getElementType().isF64() ? 1e-14 : 1e-6;
   CHECK(nextW == Approx(expected.parameter).epsilon(tolerance).margin(tolerance));
@@ -283,6 +309,27 @@ TEST_CASE("train passes: ashlar-mixed-precision moves results by its roundings o
     CHECK(comparison.fault == "");
     CHECK(comparison.undecided <= 0.1 * comparison.elements);
   }
+}
+
+TEST_CASE("train passes: ashlar-apply-settings gives parameters what rules say, and changes nothing else", "[fuzz][passes]") {
+  int given = 0, kept = 0;
+  forEachTraining(40, {}, isAny, [&](Training &training) {
+    ModuleOp before = training.before("ashlar-apply-settings");
+    OwningOpRef<ModuleOp> after = training.after("ashlar-apply-settings").clone();
+    for (auto variable : after->getOps<nn::VariableOp>()) {
+      auto decay = variable->getAttrOfType<FloatAttr>(nn::kWeightDecayAttr);
+      std::optional<double> expected = ownDecay(training.job, variable.getSymName().str());
+      CHECK(static_cast<bool>(decay) == expected.has_value());
+      CHECK((decay ? decay.getValueAsDouble() : 0) == expected.value_or(0));
+      ++(decay ? given : kept);
+      variable->removeAttr(nn::kWeightDecayAttr);
+    }
+    OwningOpRef<ModuleOp> plain = before.clone();
+    (*plain)->removeAttr("dist.settings");
+    CHECK(OperationEquivalence::isEquivalentTo(*plain, *after, OperationEquivalence::IgnoreLocations));
+  });
+  CHECK(given > 10);
+  CHECK(kept > 10);
 }
 
 TEST_CASE("train passes: ashlar-loss computes the loss of the model's output, and counts correct rows", "[fuzz][passes]") {
@@ -359,8 +406,7 @@ TEST_CASE("train passes: ashlar-loss-scale divides gradients and follows their o
         for (auto [k, name] : llvm::enumerate(names)) {
           INFO("@" << name);
           for (int64_t i = 0; i < values[name].getNumElements(); ++i) {
-            checkUpdate(training.job.optimizer(), name, i, start, values,
-                        isFinite ? std::optional(scaled[k + 1].getFloat(i) / scale) : std::nullopt);
+            checkUpdate(training.job, name, i, start, values, isFinite ? std::optional(scaled[k + 1].getFloat(i) / scale) : std::nullopt);
           }
         }
         bool grows = isFinite && goodSteps == 1999;
@@ -391,7 +437,7 @@ TEST_CASE("train passes: ashlar-optimizer makes the update that the job asks for
       INFO("@" << name);
       CHECK(values.count(name + ".momentum") == (optimizer.has_momentum() ? 1 : 0));
       for (int64_t i = 0; i < values[name].getNumElements(); ++i) {
-        checkUpdate(optimizer, name, i, start, values, gradients[k + 1].getFloat(i));
+        checkUpdate(training.job, name, i, start, values, gradients[k + 1].getFloat(i));
       }
     }
     for (auto &[name, value] : start) {

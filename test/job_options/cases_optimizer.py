@@ -3,7 +3,7 @@
 
 from fractions import Fraction
 
-from bench import expect, product_job, product_model
+from bench import expect, graph_input, graph_output, node, parameter, product_job, product_model
 from registry import case
 
 XS = [1, 2, -1, 4, 2]
@@ -52,6 +52,46 @@ def momentum(bench):
     found = weights_of(bench, "momentum {} learning_rate: 0.0625", xs=[1, 1, 1])
     expect([float(w) for w in found[:2]], [1, 0.9375], "the default's first steps")
     expect(abs(float(found[2]) - (0.9375 - 0.0625 * 1.9)) < 1e-7, True, "the default of momentum is 0.9")
+
+
+@case("rules.weight_decay")
+def decay_by_rule(bench):
+    rule = 'rules {{ match: "{}" weight_decay: {} }}'.format
+    # The loss is the mean of x w + x v, of both weights the gradient is x: the losses tell the sum of the weights.
+    bench.model(
+        node("Mul", ["x", "w"], ["xw"]), node("Mul", ["x", "v"], ["xv"]), node("Add", ["xw", "xv"], ["y"]),
+        node("ReduceMean", ["y"], ["loss"], keepdims=0), parameter("w", [1], [1.0]), parameter("v", [1], [2.0]),
+        graph_input("x", ["batch", 1]), graph_output("loss", []))
+    bench.npy("x_train", XS, (len(XS), 1))
+
+    def sums(optimizer, *rules, ranks=1, compile_options=()):
+        log = bench.train(product_job(*rules, optimizer=optimizer), ranks=ranks, compile_options=compile_options)
+        return [Fraction(loss) / x for loss, x in zip(log.losses, XS)]
+
+    def expected(decay_w, decay_v, **options):
+        pairs = zip(expected_weights(0.125, decay=decay_w, **options), expected_weights(0.125, decay=decay_v, weight=2, **options))
+        return [w + v for w, v in pairs]
+
+    sgd_rate = "sgd {{ weight_decay: {} }} learning_rate: 0.125".format
+    expect(sums(sgd_rate(0.5), rule("v", 0)), expected(0.5, 0), "excluded")
+    expect(sums(sgd_rate(0), rule("?", 1)), expected(1, 1), "given to all")
+    expect(sums(sgd_rate(0.25), rule("v", 0.5), rule("w", 0)), expected(0, 0.5), "two parameters")
+    expect(sums("momentum { momentum: 0.5 weight_decay: 0.25 } learning_rate: 0.125", rule("w", 0)),
+           expected(0, 0.25, momentum=0.5), "momentum")
+    # The lower priority holds, wherever it stands.
+    first, second = rule("*", 1), 'rules { match: "v" weight_decay: 0 priority: 1 }'
+    expect(sums(sgd_rate(0.5), first, second), expected(1, 1), "priority 0 of all before 1 of one")
+    first, second = 'rules { match: "*" weight_decay: 1 priority: 2 }', 'rules { match: "v" weight_decay: 0 priority: 1 }'
+    expect(sums(sgd_rate(0.5), first, second), expected(1, 0), "priority 1 of one before 2 of all")
+    # Every mode takes it. With one sample a step the second rank holds padding only, so the numbers are the same.
+    expect(sums(sgd_rate(0.5), rule("v", 0), ranks=2, compile_options=("--mesh", "dp=2")), expected(0.5, 0), "data parallel")
+    job = product_job(rule("v", 0), optimizer=sgd_rate(0.5))
+    for text, message in (
+            (job + rule("v", 0.5), 'rule "v": gives parameter "v" the weight_decay 0.5 but rule "v" (job.txtpb:5) gives it 0; '
+                                   "make them agree, or let the priority of one be lower"),
+            (job + rule("u", 0), 'rule "u": matches no parameter that is trained; nearest names: '),
+            (job + 'frozen: "v"', 'job.txtpb:5: rule "v": matches no parameter that is trained; nearest names: "w"')):
+        bench.refused(bench.compiler(text, "-o", "refused"), message)
 
 
 def expected_scaled(initial, growth_steps, factor, xs):

@@ -208,7 +208,7 @@ def deterministic(bench):
     bench.refused(["mpirun", "-n", "5", "./program", "--data", ".", "--deterministic"], "compiled for 1 of 8 chunks each")
 
 
-@case("optimizer_parallel.level", "optimizer_parallel.threshold_kb", "optimizer_parallel.shard_size")
+@case("optimizer_parallel.level", "optimizer_parallel.threshold_kb", "optimizer_parallel.shard_size", "rules.optimizer_parallel")
 def optimizer_parallel(bench):
     rows, columns, batch = 16, 16, 4  # w has 1024 bytes
     matrix_model(bench, rows, columns)
@@ -246,6 +246,11 @@ def optimizer_parallel(bench):
     for text, limit in (("threshold_kb: 2", "2.0 KB"), ("", "65.5 KB")):
         check(f"optimizer_parallel {{ {text} }}", "16x16xf32", "16x16xf32", [("all_reduce", "dp", "16x16xf32")],
               f"1.0 KB on a device, below the threshold of {limit}")
+    # A rule counts more than the threshold.
+    whole = [("all_reduce", "dp", "16x16xf32")]
+    check('optimizer_parallel { threshold_kb: 2 } rules { match: "w" optimizer_parallel: true }', "16x16xf32", "4x16xf32", scattered + gathered, None)
+    check('optimizer_parallel { threshold_kb: 0 } rules { match: "w" optimizer_parallel: false }', "16x16xf32", "16x16xf32", whole,
+          "a rule says optimizer_parallel: false")
     # Groups of two neighbours: of four devices in a row the minor half of the axis.
     in_groups = [("reduce_scatter", "dp:(2)2", "16x16xf32"), ("all_reduce", "dp:(1)2", "8x16xf32"), ("all_gather", "dp:(2)2", "8x16xf32")]
     check("optimizer_parallel { threshold_kb: 0 shard_size: 2 }", "16x16xf32", "8x16xf32", in_groups, None)

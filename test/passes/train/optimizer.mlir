@@ -11,6 +11,7 @@
 // RUN: ashlar-opt %s -ashlar-optimizer="kind=momentum learning-rate=0.5 momentum=0.25 nesterov=true" -ashlar-interpret=function=train_step,train_step,train_step | FileCheck %s --check-prefix=NESTEROV-NUMBERS
 // RUN: ashlar-opt %s -ashlar-optimizer="kind=sgd learning-rate=0.5 weight-decay=0.5" -ashlar-interpret=function=train_step,train_step,train_step | FileCheck %s --check-prefix=DECAY-NUMBERS
 // RUN: ashlar-opt %s -ashlar-optimizer="kind=momentum learning-rate=0.5 momentum=0.25 weight-decay=0.5" -ashlar-interpret=function=train_step,train_step,train_step | FileCheck %s --check-prefix=BOTH-NUMBERS
+// RUN: sed 's/tensor<f32> = dense<1.0> : tensor<f32>/& {nn.weight_decay = 0.5 : f64}/' %s | ashlar-opt -ashlar-optimizer="kind=sgd learning-rate=0.5 weight-decay=0.25" -ashlar-interpret=function=train_step,train_step,train_step | FileCheck %s --check-prefix=DECAY-NUMBERS
 
 // CHECK: nn.variable @ashlar.step internal : tensor<i64> = dense<0>
 // CHECK: nn.variable @w trainable

@@ -227,7 +227,6 @@ TEST_CASE("every field of job.proto is implemented or refused", "[job]") {
                            "dataset.features.transforms.hwc2chw",
                            "dataset.features.transforms.type_cast",
                            "dataset.features.transforms.one_hot.classes",
-                           "rules.optimizer_parallel",
                            "rules.pipeline_stage",
                            "rules.recompute",
                            "rules.recompute_comm",
@@ -314,9 +313,11 @@ TEST_CASE("every field of job.proto is implemented or refused", "[job]") {
                         "rules.in.slices",
                         "rules.layout",
                         "rules.match",
+                        "rules.optimizer_parallel",
                         "rules.origin", // parseJobText sets it, and refuses a text that does
                         "rules.out.slices",
                         "rules.priority",
+                        "rules.weight_decay",
                         "seed",
                         "strategy.mesh.axes.name",
                         "strategy.mesh.axes.size",
@@ -444,6 +445,7 @@ TEST_CASE("every number of a job has a range", "[job]") {
                                       "optimizer.sgd.weight_decay",
                                       "optimizer_parallel.threshold_kb",
                                       "rules.priority",
+                                      "rules.weight_decay",
                                       "seed",
                                       "strategy.programs.ops.ordinal"};
   const std::set<std::string> notOfPrograms = {"machine.inter_host.latency_us", "machine.intra_host.latency_us"}; // f64 of the compiler
@@ -545,6 +547,10 @@ TEST_CASE("optimizer parallelism is checked", "[job]") {
   CHECK_THAT(parallel("level: 4"), contains("optimizer_parallel.level 4 is not in [1, 3]"));
   CHECK_THAT(parallel("threshold_kb: -1"), contains("optimizer_parallel.threshold_kb -1 is not in [0, 2147483647]"));
   CHECK_THAT(parallel("shard_size: -2"), contains("optimizer_parallel.shard_size -2 is not in [-1, 65536]"));
+  CHECK(parallel("} rules { match: \"w\" optimizer_parallel: false") == "no error");
+  CHECK_THAT(
+      checkError(good + "rules { match: \"w\" optimizer_parallel: false }"),
+      contains("(\"w\") says which parameters optimizer_parallel splits, and the job has none; add optimizer_parallel { level: 1 }"));
   for (const char *size : {"0", "1"}) {
     CHECK_THAT(parallel(std::string("shard_size: ") + size), contains(std::string("optimizer_parallel.shard_size ") + size +
                                                                       " splits nothing; give -1 for all devices that repeat a parameter"));
@@ -573,7 +579,8 @@ TEST_CASE("rules are checked", "[job]") {
   for (const auto &[text, message] : std::vector<std::pair<std::string, std::string>>{
            {"", "mode SEMI_AUTO needs rules to infer layouts from; add rules { match: \"fc1.weight\" layout: \"[{tp}, {}]\" }"},
            {"rules { layout: \"[{dp}]\" }", "the rule at train.txtpb:8 has no match"},
-           {"rules { match: \"a\" }", "the rule at train.txtpb:8 (\"a\") says nothing; give it layout: \"[{dp}, {}]\", or in and out"},
+           {"rules { match: \"a\" }", "the rule at train.txtpb:8 (\"a\") says nothing; give it layout: \"[{dp}, {}]\", in and out, or a "
+                                      "setting of parameters such as weight_decay: 0"},
            {"rules { match: \"a\" layout: \"[]\" out { slices: 2 } }", "(\"a\") has both a layout and slice counts; write two rules"},
            {"rules { match: \"a\" layout: \"[]\" priority: -1 }", "rules.priority -1 of \"a\" is not in [0, 2147483647]"},
            {"rules { match: \"a\" in { slices: 0 } }", "rules.in.slices 0 of \"a\" is not in [1, 65536]"},
@@ -594,6 +601,25 @@ TEST_CASE("rules are checked", "[job]") {
              contains("which the collectives of a model of mode HYBRID know nothing of; leave it out"));
   CHECK_THAT(checkError(kGood + "rules { match: \"a\" layout: \"[]\" }"),
              contains("gives layouts, which mode DATA_PARALLEL does not take from rules; set mode: SEMI_AUTO"));
+}
+
+TEST_CASE("settings of parameters by rule are for every mode, and are no layouts", "[job]") {
+  const std::string decay = "rules { match: \"*.bias\" weight_decay: 0 }";
+  CHECK(checkError(kGood + decay) == "no error");
+  CHECK(checkError(replaced(replaced(kGood, "mode: DATA_PARALLEL", ""), "mesh { axes { name: \"dp\" size: 4 } }", "") + decay) ==
+        "no error");
+  const std::string semi = replaced(kGood, "DATA_PARALLEL", "SEMI_AUTO");
+  CHECK_THAT(checkError(semi + decay), contains("mode SEMI_AUTO needs rules to infer layouts from"));
+  CHECK(checkError(semi + "rules { match: \"a\" layout: \"[{dp}]\" weight_decay: 0.5 }") == "no error");
+  CHECK(checkError(replaced(kGood, "DATA_PARALLEL", "HYBRID") + decay) == "no error");
+  CHECK_THAT(checkError(kGood + "rules { match: \"a\" priority: 1 }"), contains("the rule at train.txtpb:8 (\"a\") says nothing"));
+  CHECK_THAT(checkError(kGood + "rules { match: \"a\" layout: \"[]\" weight_decay: 0 }"),
+             contains("gives layouts, which mode DATA_PARALLEL does not take from rules; set mode: SEMI_AUTO"));
+  CHECK(checkError(kGood + "rules { match: \"a\" weight_decay: -0.5 }") ==
+        "train.txtpb: rules.weight_decay -0.5 of \"a\" is not in [0, 3.40282346638529e+38]");
+  CHECK_THAT(
+      checkError("global_batch: 8\n" + decay),
+      contains("the rule at train.txtpb:2 (\"*.bias\") sets weight_decay, which is the optimizer's, but the job has none; leave it out"));
 }
 
 TEST_CASE("values are checked", "[job]") {

@@ -19,6 +19,7 @@
 #include "compiler/pipelines/local_model.h"
 #include "compiler/pipelines/pipelines.h"
 #include "compiler/report/explain.h"
+#include "compiler/report/optimizer_text.h"
 #include "compiler/report/plan_text.h"
 #include "compiler/report/report_json.h"
 #include "compiler/strategy/strategy.h"
@@ -333,8 +334,9 @@ private:
     if (SymbolTable::lookupSymbolIn(variant, nn::kSeedVariable)) {
       info.seedTensor = nn::kSeedVariable.str();
     }
-    info.plan = report::planText(
-        variant, {info.modelName, targetText(), job.global_batch(), job.has_loss() ? variantList.deterministicRefusal : ""});
+    info.plan =
+        report::planText(variant, {info.modelName, targetText(), job.global_batch(), job.has_loss() ? variantList.deterministicRefusal : "",
+                                   job.has_loss() ? report::optimizerText(job.optimizer()) : ""});
     return info;
   }
 

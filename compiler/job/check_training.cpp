@@ -3,6 +3,7 @@
 // Loss, optimizer and dataset, each alone and together.
 
 #include "compiler/job/check_training.h"
+#include "compiler/job/check_optimizer.h"
 #include "compiler/job/job.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -43,16 +44,6 @@ Fault checkLoss(const Loss &loss) {
     break;
   }
   return "loss names no kind; one of softmax_cross_entropy, mean_squared_error, negative_log_likelihood, model_output";
-}
-
-Fault checkOptimizer(const Optimizer &optimizer) {
-  if (optimizer.kind_case() == Optimizer::KIND_NOT_SET) {
-    return "optimizer names no kind; one of sgd, momentum";
-  }
-  if (!optimizer.has_learning_rate()) {
-    return "field optimizer.learning_rate is not given";
-  }
-  return {};
 }
 
 // The columns a source offers; empty when its files decide.

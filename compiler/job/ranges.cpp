@@ -38,6 +38,9 @@ constexpr NumberRange aboveZeroF32(llvm::StringLiteral path) {
 constexpr NumberRange fromZeroF32(llvm::StringLiteral path) {
   return {path, 0, kMostF32, false, false, true};
 }
+constexpr NumberRange shareF32(llvm::StringLiteral path) {
+  return {path, 0, 1, false, true, true};
+}
 
 constexpr NumberRange kRanges[] = {
     atLeast("dataset.digits.eval_samples", 1, kMostCount),
@@ -80,9 +83,32 @@ constexpr NumberRange kRanges[] = {
     atLeast("machine.ranks_per_host", 1, kMostI32),
     atLeast("mesh.axes.size", 1, kMostI32),
     atLeast("mesh.device_ids", 0, kMostI32),
+    shareF32("optimizer.adam.beta1"),
+    shareF32("optimizer.adam.beta2"),
+    aboveZeroF32("optimizer.adam.epsilon"),
+    fromZeroF32("optimizer.adam.weight_decay"),
+    shareF32("optimizer.adamw.beta1"),
+    shareF32("optimizer.adamw.beta2"),
+    aboveZeroF32("optimizer.adamw.epsilon"),
+    fromZeroF32("optimizer.adamw.weight_decay"),
+    aboveZeroF32("optimizer.clip_global_norm"),
+    shareF32("optimizer.lamb.beta1"),
+    shareF32("optimizer.lamb.beta2"),
+    aboveZeroF32("optimizer.lamb.epsilon"),
+    fromZeroF32("optimizer.lamb.weight_decay"),
     aboveZeroF32("optimizer.learning_rate"),
-    {"optimizer.momentum.momentum", 0, 1, false, true, true},
+    shareF32("optimizer.momentum.momentum"),
     fromZeroF32("optimizer.momentum.weight_decay"),
+    atLeast("optimizer.schedule.cosine.decay_steps", 1, 0x1p40),
+    fromZeroF32("optimizer.schedule.cosine.end_learning_rate"),
+    atLeast("optimizer.schedule.piecewise.boundaries", 1, 0x1p40),
+    fromZeroF32("optimizer.schedule.piecewise.values"),
+    atLeast("optimizer.schedule.polynomial.decay_steps", 1, 0x1p40),
+    fromZeroF32("optimizer.schedule.polynomial.end_learning_rate"),
+    aboveZeroF32("optimizer.schedule.polynomial.power"),
+    aboveZeroF32("optimizer.schedule.step.gamma"),
+    atLeast("optimizer.schedule.step.size", 1, 0x1p40),
+    atLeast("optimizer.schedule.warmup_steps", 1, 0x1p40),
     fromZeroF32("optimizer.sgd.weight_decay"),
     atLeast("optimizer_parallel.level", 1, 3),
     atLeast("optimizer_parallel.shard_size", -1, kMostDevices),
@@ -154,12 +180,14 @@ Fault checkElement(const Message &message, const FieldDescriptor *field, int ind
     return {};
   }
   if (field->cpp_type() == FieldDescriptor::CPPTYPE_DOUBLE) {
-    return checkFloat(*range, reflection->GetDouble(message, field), of);
+    double value = isRepeated ? reflection->GetRepeatedDouble(message, field, index) : reflection->GetDouble(message, field);
+    return checkFloat(*range, value, of);
   }
   bool isWide = field->cpp_type() == FieldDescriptor::CPPTYPE_INT64;
-  int64_t value = isWide       ? reflection->GetInt64(message, field)
-                  : isRepeated ? reflection->GetRepeatedInt32(message, field, index)
-                               : reflection->GetInt32(message, field);
+  int64_t value = isWide && isRepeated ? reflection->GetRepeatedInt64(message, field, index)
+                  : isWide             ? reflection->GetInt64(message, field)
+                  : isRepeated         ? reflection->GetRepeatedInt32(message, field, index)
+                                       : reflection->GetInt32(message, field);
   return isWithin(*range, static_cast<double>(value)) ? "" : describe(*range, std::to_string(value), of);
 }
 

@@ -5,6 +5,7 @@
 #include "compiler/pipelines/pipelines.h"
 
 #include "compiler/cost/machine.h"
+#include "compiler/pipelines/optimizer_options.h"
 #include "compiler/strategy/strategy.h"
 #include "dialects/nn/nn.h"
 #include "passes/layout/passes.h"
@@ -56,21 +57,6 @@ void addPrecisionPass(OpPassManager &passes, const job::Job &job) {
   passes.addPass(train::createMixedPrecisionPass(options));
 }
 
-train::OptimizerPassOptions optimizerOptions(const job::Optimizer &optimizer) {
-  train::OptimizerPassOptions options;
-  options.learningRate = optimizer.learning_rate();
-  if (optimizer.has_momentum()) {
-    options.kind = train::OptimizerKind::Momentum;
-    options.momentum = optimizer.momentum().momentum();
-    options.nesterov = optimizer.momentum().nesterov();
-    options.weightDecay = optimizer.momentum().weight_decay();
-  } else {
-    options.kind = train::OptimizerKind::Sgd;
-    options.weightDecay = optimizer.sgd().weight_decay();
-  }
-  return options;
-}
-
 // Adds the gradients, those of a scaled loss for a type with a small range, and the update.
 void addUpdatePasses(OpPassManager &passes, const job::Job &job) {
   train::AutodiffPassOptions autodiff;
@@ -78,7 +64,14 @@ void addUpdatePasses(OpPassManager &passes, const job::Job &job) {
   autodiff.lossScale = scaled ? job.loss_scale().initial() : 0;
   passes.addPass(train::createAutodiffPass(autodiff)); // before CSE, which would merge ops whose gradients have different causes
   passes.addPass(train::createOptimizerPass(optimizerOptions(job.optimizer())));
-  if (scaled) { // what changes all gradients changes what the optimizer made of them
+  // What changes all gradients changes what the optimizer made of them: first their norm is bounded, then the scale is taken out of what
+  // both take, so that the norm is of gradients without it.
+  if (job.optimizer().has_clip_global_norm()) {
+    train::ClipGradientsPassOptions clip;
+    clip.maxNorm = job.optimizer().clip_global_norm();
+    passes.addPass(train::createClipGradientsPass(clip));
+  }
+  if (scaled) {
     train::LossScalePassOptions scale;
     scale.growthSteps = job.loss_scale().growth_steps();
     scale.factor = job.loss_scale().factor();

@@ -55,6 +55,9 @@ public:
   std::string write() {
     writeMesh();
     writeTensors();
+    if (!facts.optimizer.empty()) {
+      line("optimizer", facts.optimizer);
+    }
     if (exec::ProgramOp step = mainProgram()) {
       writeCollectives(step);
       writeInstructions(step);

@@ -17,6 +17,7 @@ struct PlanFacts {
   std::string target;      // what code is made for, and the precision; empty: not known
   int64_t globalBatch = 0; // 0: not known
   std::string deterministicRefusal;
+  std::string optimizer; // empty: nothing is trained
 };
 
 // Returns the plan of a variant: mesh, batch, parameters, layouts, collectives of a step by cause, memory of a device, work of a step.

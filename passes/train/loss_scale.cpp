@@ -5,8 +5,8 @@
 #include "passes/train/passes.h"
 
 #include "dialects/nn/nn.h"
-#include "dialects/nn/phases.h"
 #include "dialects/support/tensor_values.h"
+#include "passes/train/update_phase.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
@@ -72,15 +72,14 @@ struct LossScalePass : public impl::LossScalePassBase<LossScalePass> {
     return b.compare(nn::Predicate::Eq, bad, 0);
   }
 
-  // Has `updates` take each gradient divided by the scale.
-  void divideGradients(ScaleBuilder &b, ArrayRef<nn::GradientOp> gradients, const DenseSet<Operation *> &updates, Value scale) {
+  // Has the update take each gradient divided by the scale.
+  void divideGradients(ScaleBuilder &b, const UpdatePhase &update, Value scale) {
     Value inverse = nn::DivOp::create(b, b.constant(scale, 1), scale);
     Location own = b.getLoc();
-    for (nn::GradientOp gradient : gradients) {
+    for (nn::GradientOp gradient : update.gradients()) {
       b.setLoc(gradient.getLoc());
       Value factor = nn::BroadcastOp::create(b, gradient.getType(), inverse, ArrayRef<int64_t>());
-      Value scaled = nn::MulOp::create(b, gradient, factor);
-      gradient.getResult().replaceUsesWithIf(scaled, [&](OpOperand &use) { return updates.contains(use.getOwner()); });
+      update.replace(gradient, nn::MulOp::create(b, gradient, factor));
     }
     b.setLoc(own);
   }
@@ -94,23 +93,25 @@ struct LossScalePass : public impl::LossScalePassBase<LossScalePass> {
     write.getValueMutable().assign(nn::SelectOp::create(b, type, everywhere, write.getValue(), current));
   }
 
-  // Moves the update behind `isGood`, and guards what it writes of what depends on a gradient.
-  void guardUpdate(func::FuncOp function, ArrayRef<Operation *> updates, ArrayRef<nn::GradientOp> gradients, Value isGood) {
+  // Moves the update behind `isGood`, and guards what it writes of what depends on a gradient, and the count of updates.
+  void guardUpdate(func::FuncOp function, const UpdatePhase &update, Value isGood) {
     llvm::StringMap<Value> reads;
     for (auto read : function.front().getOps<nn::ReadOp>()) {
       reads.try_emplace(read.getVariable(), read);
     }
     DenseSet<Value> depending;
-    for (nn::GradientOp gradient : gradients) {
+    for (nn::GradientOp gradient : update.gradients()) {
       llvm::for_each(gradient->getUsers(), [&](Operation *user) { depending.insert_range(user->getResults()); });
     }
-    for (Operation *op : updates) {
-      op->moveBefore(function.front().getTerminator());
-      if (llvm::any_of(op->getOperands(), [&](Value operand) { return depending.contains(operand); })) {
+    for (Operation *op : update.ops()) {
+      update.moveToEnd(op);
+      bool depends = llvm::any_of(op->getOperands(), [&](Value operand) { return depending.contains(operand); });
+      if (depends) {
         depending.insert_range(op->getResults());
-        if (auto write = dyn_cast<nn::WriteOp>(op)) {
-          guard(write, isGood, reads.lookup(write.getVariable()));
-        }
+      }
+      auto write = dyn_cast<nn::WriteOp>(op);
+      if (write && (depends || write.getVariable() == nn::kUpdatesVariable)) {
+        guard(write, isGood, reads.lookup(write.getVariable()));
       }
     }
   }
@@ -147,24 +148,17 @@ struct LossScalePass : public impl::LossScalePassBase<LossScalePass> {
           << growthSteps.getValue() << " and " << factor.getValue();
       return signalPassFailure();
     }
-    SmallVector<nn::GradientOp> gradients(function.front().getOps<nn::GradientOp>());
-    if (gradients.empty()) {
+    UpdatePhase update(function);
+    if (update.gradients().empty()) {
       function.emitError("has no gradients: the loss depends on no trainable variable");
       return signalPassFailure();
     }
     declareGoodSteps(variable);
-    nn::Phases phases(function.front());
-    SmallVector<Operation *> updates;
-    for (Operation &op : function.front()) {
-      if (phases.of(&op) == nn::Phase::Update) {
-        updates.push_back(&op);
-      }
-    }
     ScaleBuilder builder(function);
-    Value isGood = buildIsGood(builder, gradients);
+    Value isGood = buildIsGood(builder, update.gradients());
     Value scale = builder.read(nn::kLossScaleVariable, variable.getTensorType().getElementType());
-    divideGradients(builder, gradients, DenseSet<Operation *>(updates.begin(), updates.end()), scale);
-    guardUpdate(function, updates, gradients, isGood);
+    divideGradients(builder, update, scale);
+    guardUpdate(function, update, isGood);
     updateScale(builder, isGood, scale);
   }
 };

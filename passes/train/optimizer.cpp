@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// -ashlar-optimizer; see passes.td.
+// -ashlar-optimizer; see passes.td. What all parameters share (learning rate, corrections) is computed at the start of the step, and each
+// parameter is updated right behind its gradient.
 
 #include "passes/train/passes.h"
 
 #include "dialects/nn/nn.h"
+#include "dialects/support/tensor_values.h"
+#include "passes/train/schedule.h"
+#include "passes/train/step_numbers.h"
+#include "passes/train/update_rules.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
@@ -18,49 +23,87 @@ namespace ashlar::train {
 
 namespace {
 
-// Returns factor * x; x itself when the factor is 1.
-Value scaled(ImplicitLocOpBuilder &builder, Value x, double factor) {
-  if (factor == 1) {
-    return x;
-  }
-  Value constant = nn::ConstantOp::create(builder, nn::splat(cast<RankedTensorType>(x.getType()), factor));
-  return nn::MulOp::create(builder, x, constant);
+bool isShare(double x) {
+  return x >= 0 && x < 1;
+}
+
+// Returns the value in another element type; itself when it has that.
+Value converted(ImplicitLocOpBuilder &builder, Value value, Type element) {
+  RankedTensorType type = typeOf(value).clone(element);
+  return type == value.getType() ? value : nn::CastOp::create(builder, type, value).getResult();
 }
 
 struct OptimizerPass : public impl::OptimizerPassBase<OptimizerPass> {
   using OptimizerPassBase::OptimizerPassBase;
 
+  UpdateRule rule() { return {kind, momentum, nesterov, beta1, beta2, epsilon}; }
+
+  Schedule schedule() {
+    return {scheduleKind, learningRate, warmupSteps, stepSize, gamma, *boundaries, *values, decaySteps, endLearningRate, power};
+  }
+
   LogicalResult checkOptions() {
     bool hasMomentum = kind == OptimizerKind::Momentum;
-    if (!(learningRate > 0) || weightDecay < 0 || (hasMomentum && (momentum < 0 || momentum >= 1))) {
+    if (!(learningRate > 0) || !(weightDecay >= 0) || (hasMomentum && !isShare(momentum))) {
       return getOperation().emitError(
                  "optimizer takes a learning rate above 0, a weight decay of at least 0 and a momentum in [0, 1); got ")
              << learningRate.getValue() << ", " << weightDecay.getValue() << " and " << momentum.getValue();
     }
     if (!hasMomentum && nesterov) {
-      return getOperation().emitError("optimizer sgd has no momentum to look ahead by; leave nesterov out or use kind=momentum");
+      return getOperation().emitError("nesterov looks ahead by momentum, which only kind=momentum has; leave nesterov out or use that");
     }
-    return success();
+    if (rule().hasMoments() && (!isShare(beta1) || !isShare(beta2) || !(epsilon > 0))) {
+      return getOperation().emitError("optimizer takes beta1 and beta2 in [0, 1) and an epsilon above 0; got ")
+             << beta1.getValue() << ", " << beta2.getValue() << " and " << epsilon.getValue();
+    }
+    std::string fault = findFault(schedule());
+    return fault.empty() ? success() : getOperation().emitError(fault);
   }
 
-  // Returns what is subtracted from the parameter, before the learning rate; updates the optimizer's state.
-  FailureOr<Value> buildDirection(ImplicitLocOpBuilder &builder, nn::VariableOp parameter, Value gradient) {
-    if (kind == OptimizerKind::Sgd) {
-      return gradient;
+  // Declares a counter of the compiler's own; returns what one step later is in it. Assumes that nothing writes it yet.
+  Value advance(ImplicitLocOpBuilder &builder, StringRef counter) {
+    auto type = RankedTensorType::get({}, builder.getI64Type());
+    if (!getOperation().lookupSymbol(counter)) {
+      OpBuilder atStart = OpBuilder::atBlockBegin(getOperation().getBody());
+      nn::VariableOp::create(atStart, builder.getLoc(), counter, type, nn::splat(type, 0), /*trainable=*/false,
+                             /*state_of=*/FlatSymbolRefAttr(), /*internal=*/true);
     }
-    std::string name = (parameter.getSymName() + ".momentum").str();
-    if (getOperation().lookupSymbol(name)) {
-      return parameter.emitOpError("needs a state named @") << name << ", which the model already has";
+    Value count = nn::ReadOp::create(builder, type, counter);
+    return nn::AddOp::create(builder, count, nn::ConstantOp::create(builder, nn::splat(type, 1)));
+  }
+
+  // Computes what all updates of a step share, at its start, and advances the counters at its end.
+  StepRates buildRates(func::FuncOp function) {
+    auto loc = NameLoc::get(StringAttr::get(&getContext(), "optimizer"));
+    auto atStart = ImplicitLocOpBuilder::atBlockBegin(loc, &function.front());
+    ImplicitLocOpBuilder atEnd(loc, function.front().getTerminator());
+    NumberBuilder numbers(atStart);
+    bool needsStep = !schedule().isConstant();
+    Value nextStep = advance(needsStep ? atStart : atEnd, nn::kStepVariable);
+    nn::WriteOp::create(atEnd, nn::kStepVariable, nextStep);
+    Number rate = needsStep ? learningRateAt(numbers, schedule(), numbers.subtract(numbers.ofInteger(nextStep), 1.0)) : learningRate;
+    Number update = 0.0;
+    if (rule().hasMoments()) {
+      Value next = advance(atStart, nn::kUpdatesVariable);
+      nn::WriteOp::create(atEnd, nn::kUpdatesVariable, next);
+      update = numbers.ofInteger(next);
     }
-    OpBuilder atVariable(getOperation().getContext());
-    atVariable.setInsertionPointAfter(parameter);
-    RankedTensorType type = parameter.getTensorType();
-    nn::VariableOp::create(atVariable, parameter.getLoc(), name, type, nn::splat(type, 0), /*trainable=*/false,
-                           FlatSymbolRefAttr::get(parameter.getSymNameAttr()));
-    Value velocity = nn::ReadOp::create(builder, type, name);
-    Value next = nn::AddOp::create(builder, scaled(builder, velocity, momentum), gradient);
-    nn::WriteOp::create(builder, name, next);
-    return nesterov ? nn::AddOp::create(builder, gradient, scaled(builder, next, momentum)).getResult() : next;
+    return makeStepRates(numbers, rule(), rate, update);
+  }
+
+  LogicalResult declareStates(nn::VariableOp parameter, RankedTensorType type) {
+    OpBuilder builder(getOperation().getContext());
+    builder.setInsertionPointAfter(parameter);
+    for (StringRef state : rule().stateNames()) {
+      std::string name = (parameter.getSymName() + "." + state).str();
+      if (getOperation().lookupSymbol(name)) {
+        return parameter.emitOpError("needs a state named @") << name << ", which the model already has";
+      }
+      auto variable = nn::VariableOp::create(builder, parameter.getLoc(), name, type, nn::splat(type, 0), /*trainable=*/false,
+                                             FlatSymbolRefAttr::get(parameter.getSymNameAttr()));
+      builder.setInsertionPointAfter(variable);
+    }
+    return success();
   }
 
   // Returns the weight decay of a parameter: its own, or that of all.
@@ -69,37 +112,21 @@ struct OptimizerPass : public impl::OptimizerPassBase<OptimizerPass> {
     return own ? own.getValueAsDouble() : weightDecay;
   }
 
-  // Updates the variable right behind its gradient.
-  LogicalResult applyGradient(nn::GradientOp op, const llvm::StringMap<Value> &reads) {
+  // Updates the variable right behind its gradient, in f32 where it is narrower.
+  LogicalResult applyGradient(nn::GradientOp op, const llvm::StringMap<Value> &reads, const StepRates &rates) {
     ImplicitLocOpBuilder builder(op.getLoc(), &getContext());
     builder.setInsertionPointAfter(op);
-    auto parameter = getOperation().lookupSymbol<nn::VariableOp>(op.getVariable());
-    Value current = reads.lookup(op.getVariable());
-    Value gradient = op.getResult();
-    if (double decay = decayOf(parameter); decay != 0) {
-      gradient = nn::AddOp::create(builder, gradient, scaled(builder, current, decay));
-    }
-    FailureOr<Value> direction = buildDirection(builder, parameter, gradient);
-    if (failed(direction)) {
+    auto variable = getOperation().lookupSymbol<nn::VariableOp>(op.getVariable());
+    Type own = variable.getTensorType().getElementType();
+    Type wide = own.getIntOrFloatBitWidth() < 32 ? Type(builder.getF32Type()) : own;
+    if (failed(declareStates(variable, variable.getTensorType().clone(wide)))) {
       return failure();
     }
-    nn::WriteOp::create(builder, op.getVariableAttr(), nn::SubOp::create(builder, current, scaled(builder, *direction, learningRate)));
+    Parameter parameter{variable, converted(builder, reads.lookup(op.getVariable()), wide), converted(builder, op, wide),
+                        decayOf(variable)};
+    Value next = buildUpdate(builder, rule(), rates, parameter);
+    nn::WriteOp::create(builder, op.getVariableAttr(), converted(builder, next, own));
     return success();
-  }
-
-  // Adds one to @ashlar.step at the end of the training step.
-  void advanceStep(func::FuncOp function) {
-    auto type = RankedTensorType::get({}, IntegerType::get(&getContext(), 64));
-    if (!getOperation().lookupSymbol(nn::kStepVariable)) {
-      OpBuilder atStart = OpBuilder::atBlockBegin(getOperation().getBody());
-      nn::VariableOp::create(atStart, function.getLoc(), nn::kStepVariable, type, nn::splat(type, 0), /*trainable=*/false,
-                             /*state_of=*/FlatSymbolRefAttr(), /*internal=*/true);
-    }
-    auto loc = NameLoc::get(StringAttr::get(&getContext(), "optimizer"));
-    ImplicitLocOpBuilder builder(loc, function.getBody().front().getTerminator());
-    Value step = nn::ReadOp::create(builder, type, nn::kStepVariable);
-    Value one = nn::ConstantOp::create(builder, nn::splat(type, 1));
-    nn::WriteOp::create(builder, nn::kStepVariable, nn::AddOp::create(builder, step, one));
   }
 
   void runOnOperation() override {
@@ -124,12 +151,12 @@ struct OptimizerPass : public impl::OptimizerPassBase<OptimizerPass> {
     if (failed(checkOptions())) {
       return signalPassFailure();
     }
+    StepRates rates = buildRates(function);
     for (nn::GradientOp gradient : gradients) {
-      if (failed(applyGradient(gradient, reads))) {
+      if (failed(applyGradient(gradient, reads, rates))) {
         return signalPassFailure();
       }
     }
-    advanceStep(function);
   }
 };
 

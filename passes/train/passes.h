@@ -16,7 +16,10 @@ namespace ashlar::train {
 enum class LossKind { SoftmaxCrossEntropy, MeanSquaredError, NegativeLogLikelihood, ModelOutput };
 
 // How parameters follow their gradients.
-enum class OptimizerKind { Sgd, Momentum };
+enum class OptimizerKind { Sgd, Momentum, Adam, AdamW, Lamb };
+
+// How the learning rate follows the number of the step.
+enum class ScheduleKind { Constant, Step, Piecewise, Cosine, Polynomial };
 
 // What -ashlar-mixed-precision computes in besides f32.
 enum class NarrowType { BF16, F16 };

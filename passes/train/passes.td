@@ -127,6 +127,8 @@ def LossScalePass : Pass<"ashlar-loss-scale", "::mlir::ModuleOp"> {
         nn.write @ashlar.loss_scale, ...
         nn.write @ashlar.good_steps, ...
 
+    @ashlar.updates, where the optimizer has it, counts no step that was left out; @ashlar.step counts all.
+
     Needs: the `nn.gradient`s of ashlar-autodiff with a loss-scale, and the update of ashlar-optimizer.
   }];
   let options = [
@@ -145,7 +147,32 @@ def OptimizerPass : Pass<"ashlar-optimizer", "::mlir::ModuleOp"> {
         momentum             v = momentum * v + d;  w -= lr * v
         momentum, nesterov   v = momentum * v + d;  w -= lr * (d + momentum * v)
 
-    as PyTorch and MindSpore have it. A parameter with the attribute `nn.weight_decay` has that weight decay instead. The state v is the variable "<parameter>.momentum", 0 at first. @ashlar.step counts the steps.
+    With moments m and v of x, in the t-th update:
+
+        m = beta1 * m + (1 - beta1) * x,  v = beta2 * v + (1 - beta2) * x^2
+        r = m / (1 - beta1^t) / (sqrt(v / (1 - beta2^t)) + epsilon)
+
+        adam                 x = d;  w -= lr * r
+        adamw                x = g;  w -= lr * (r + weight_decay * w)
+        lamb                 x = g;  u = r + weight_decay * w;  w -= lr * |w| / |u| * u
+
+    as PyTorch has them, and LAMB as its paper (You et al., 2020); |w| / |u| is 1 where one of them is 0, and norms are of the whole parameter.
+    A parameter with the attribute `nn.weight_decay` has that weight decay instead. States are variables "<parameter>.momentum",
+    "<parameter>.moment1" (m) and "<parameter>.moment2" (v), 0 at first. A parameter narrower than f32 has states of f32, and its update is
+    computed in f32.
+
+    @ashlar.step counts the steps, @ashlar.updates (with moments) the updates; of a step that ashlar-loss-scale leaves out there is none.
+
+    The learning rate of step s (the first is 0), with W = warmup-steps, and p = (s - W) / (decay-steps - W), at most 1:
+
+        s < W                learning-rate * (s + 1) / W
+        constant             learning-rate
+        step                 learning-rate * gamma^floor((s - W) / step-size)
+        piecewise            the value of the last boundary that is <= s; learning-rate ahead of the first
+        cosine               end + (learning-rate - end) * (1 + cos(pi * p)) / 2
+        polynomial           end + (learning-rate - end) * (1 - p)^power
+
+    It and the corrections 1 - beta^t are scalars of f64, computed once a step and rounded to the type of the parameter.
 
         %gradient = nn.gradient %g of @w : tensor<3xf32>
     ==>
@@ -160,11 +187,60 @@ def OptimizerPass : Pass<"ashlar-optimizer", "::mlir::ModuleOp"> {
     Option<"kind", "kind", "::ashlar::train::OptimizerKind", /*default=*/"::ashlar::train::OptimizerKind::Sgd", "the update rule",
            [{::llvm::cl::values(
              clEnumValN(::ashlar::train::OptimizerKind::Sgd, "sgd", "stochastic gradient descent"),
-             clEnumValN(::ashlar::train::OptimizerKind::Momentum, "momentum", "gradient descent with momentum"))}]>,
+             clEnumValN(::ashlar::train::OptimizerKind::Momentum, "momentum", "gradient descent with momentum"),
+             clEnumValN(::ashlar::train::OptimizerKind::Adam, "adam", "adaptive moments; weight decay joins the gradient"),
+             clEnumValN(::ashlar::train::OptimizerKind::AdamW, "adamw", "adaptive moments; weight decay apart"),
+             clEnumValN(::ashlar::train::OptimizerKind::Lamb, "lamb", "adaptive moments; a step in proportion to the parameter"))}]>,
     Option<"learningRate", "learning-rate", "double", /*default=*/"0.01", "factor of the update; above 0">,
     Option<"momentum", "momentum", "double", /*default=*/"0.9", "share of the last update kept, by kind momentum only">,
     Option<"nesterov", "nesterov", "bool", /*default=*/"false", "look ahead by one update, by kind momentum only">,
-    Option<"weightDecay", "weight-decay", "double", /*default=*/"0.0", "share of the parameter added to its gradient">,
+    Option<"beta1", "beta1", "double", /*default=*/"0.9", "share of the first moment kept, by kinds with moments">,
+    Option<"beta2", "beta2", "double", /*default=*/"0.999", "share of the second moment kept, by kinds with moments">,
+    Option<"epsilon", "epsilon", "double", /*default=*/"1e-8", "added to the divisor, by kinds with moments; above 0">,
+    Option<"weightDecay", "weight-decay", "double", /*default=*/"0.0", "share of the parameter that an update takes off">,
+    Option<"scheduleKind", "schedule", "::ashlar::train::ScheduleKind", /*default=*/"::ashlar::train::ScheduleKind::Constant",
+           "how the learning rate follows the step",
+           [{::llvm::cl::values(
+             clEnumValN(::ashlar::train::ScheduleKind::Constant, "constant", "stays"),
+             clEnumValN(::ashlar::train::ScheduleKind::Step, "step", "times gamma every step-size steps"),
+             clEnumValN(::ashlar::train::ScheduleKind::Piecewise, "piecewise", "one of `values` from each of `boundaries` on"),
+             clEnumValN(::ashlar::train::ScheduleKind::Cosine, "cosine", "half a wave down to end-learning-rate"),
+             clEnumValN(::ashlar::train::ScheduleKind::Polynomial, "polynomial", "a power of the steps left; 1: a line"))}]>,
+    Option<"warmupSteps", "warmup-steps", "int64_t", /*default=*/"0", "steps in which the learning rate rises to its first value">,
+    Option<"stepSize", "step-size", "int64_t", /*default=*/"1", "steps between two factors gamma, by schedule step">,
+    Option<"gamma", "gamma", "double", /*default=*/"0.1", "factor of schedule step; above 0">,
+    ListOption<"boundaries", "boundaries", "int64_t", "steps, rising, from which on `values` hold, by schedule piecewise">,
+    ListOption<"values", "values", "double", "learning rates, one a boundary">,
+    Option<"decaySteps", "decay-steps", "int64_t", /*default=*/"0", "step from which on end-learning-rate holds, by cosine and polynomial">,
+    Option<"endLearningRate", "end-learning-rate", "double", /*default=*/"0.0", "last learning rate, by cosine and polynomial">,
+    Option<"power", "power", "double", /*default=*/"1.0", "of schedule polynomial; above 0">,
+  ];
+  let dependentDialects = ["::ashlar::nn::NnDialect"];
+}
+
+def ClipGradientsPass : Pass<"ashlar-clip-gradients", "::mlir::ModuleOp"> {
+  let summary = "Bounds the norm of all gradients together.";
+  let description = [{
+    The update takes gradients times min(1, max-norm / (norm + 1e-6)), where norm is the Euclidean norm of all elements of all gradients, as
+    PyTorch's clip_grad_norm_. The update then stands at the end of the step. The sums of squares are sums like any other: of what is spread
+    over devices each adds its pieces, so each element counts once, whatever the layouts.
+
+        %gradient = nn.gradient %g of @w : tensor<3xf32>
+        %next = nn.sub %w, %gradient
+        nn.write @w, %next
+    ==>
+        %gradient = nn.gradient %g of @w : tensor<3xf32>
+        %squares = nn.reduce sum (nn.mul %gradient, %gradient)      of all gradients, added up
+        %factor = min(1, max-norm / (sqrt(%squares) + 1e-6))
+        %clipped = nn.mul %gradient, %factor
+        %next = nn.sub %w, %clipped
+        nn.write @w, %next
+
+    Needs: the update of ashlar-optimizer. With a loss scale, ashlar-loss-scale comes after it: then the norm, too, is of what the scale is
+    taken out of.
+  }];
+  let options = [
+    Option<"maxNorm", "max-norm", "double", /*default=*/"1.0", "the norm that gradients have at most; above 0">,
   ];
   let dependentDialects = ["::ashlar::nn::NnDialect"];
 }

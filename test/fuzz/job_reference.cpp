@@ -4,6 +4,8 @@
 
 #include "test/fuzz/job_reference.h"
 
+#include "test/fuzz/optimizer_reference.h"
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -85,10 +87,8 @@ double lossOfSample(LossKind kind, const Vector &outputs, const double *target, 
 class Reference {
 public:
   Reference(const TrainingJob &job, const Rounding &rounding) : job(job), rounding(rounding), layers(job.layers) {
-    for (const Layer &layer : layers) {
-      weightState.emplace_back(layer.weight.size(), 0);
-      biasState.emplace_back(layer.bias.size(), 0);
-    }
+    weightState.resize(layers.size());
+    biasState.resize(layers.size());
   }
 
   TrainingOutcome run() {
@@ -158,12 +158,7 @@ private:
         gradient = backward(layers[l], values[l], values[l + 1], gradient, weightGradients[l], biasGradients[l]);
       }
     }
-    for (size_t l = 0; l < layers.size(); ++l) {
-      if (!layers[l].weightIsFrozen) {
-        update(layers[l].weight, weightState[l], weightGradients[l]);
-      }
-      update(layers[l].bias, biasState[l], biasGradients[l]);
-    }
+    update(weightGradients, biasGradients);
     return rounding.parameter(loss);
   }
 
@@ -184,15 +179,32 @@ private:
     return below;
   }
 
-  void update(Vector &parameter, Vector &state, const Vector &gradient) {
-    for (size_t i = 0; i < parameter.size(); ++i) {
-      double direction = gradient[i] + job.decay * parameter[i];
-      if (job.hasMomentum) {
-        state[i] = rounding.parameter(job.momentum * state[i] + direction);
-        direction = job.isNesterov ? direction + job.momentum * state[i] : state[i];
+  // Updates all parameters that are trained.
+  void update(std::vector<Vector> &weightGradients, std::vector<Vector> &biasGradients) {
+    std::vector<const Vector *> trained;
+    for (size_t l = 0; l < layers.size(); ++l) {
+      trained.push_back(&biasGradients[l]);
+      if (!layers[l].weightIsFrozen) {
+        trained.push_back(&weightGradients[l]);
       }
-      parameter[i] = rounding.parameter(parameter[i] - job.rate * direction);
     }
+    double factor = clipFactor(job.optimizer, trained);
+    for (size_t l = 0; l < layers.size(); ++l) {
+      if (!layers[l].weightIsFrozen) {
+        update(layers[l].name + ".weight", layers[l].weight, weightState[l], weightGradients[l], factor);
+      }
+      update(layers[l].name + ".bias", layers[l].bias, biasState[l], biasGradients[l], factor);
+    }
+    ++step;
+  }
+
+  void update(const std::string &name, Vector &parameter, OptimizerState &state, Vector &gradient, double factor) {
+    for (double &value : gradient) {
+      value *= factor;
+    }
+    auto own = job.decays.find(name);
+    double decay = own == job.decays.end() ? weightDecayOf(job.optimizer) : own->second;
+    updateParameter(job.optimizer, step, /*updates=*/step, decay, gradient, parameter, state, rounding.parameter);
   }
 
   void evaluate(TrainingOutcome &outcome) {
@@ -208,7 +220,8 @@ private:
   const TrainingJob &job;
   const Rounding &rounding;
   std::vector<Layer> layers;
-  std::vector<Vector> weightState, biasState;
+  std::vector<OptimizerState> weightState, biasState;
+  int64_t step = 0;
 };
 
 } // namespace

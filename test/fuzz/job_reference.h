@@ -7,8 +7,11 @@
 #ifndef ASHLAR_TEST_FUZZ_JOB_REFERENCE_H
 #define ASHLAR_TEST_FUZZ_JOB_REFERENCE_H
 
+#include "compiler/job/job.pb.h"
+
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -49,8 +52,8 @@ struct TrainingJob {
   bool shuffles = false;
   uint64_t seed = 1;
   std::vector<std::pair<double, double>> transforms; // x becomes x * first + second
-  double rate = 0.1, decay = 0, momentum = 0;
-  bool hasMomentum = false, isNesterov = false;
+  job::Optimizer optimizer;
+  std::map<std::string, double> decays; // of parameters that have a weight decay of their own
   Samples train, evaluation;
 };
 

@@ -4,6 +4,7 @@
 
 #include "test/fuzz/job_check.h"
 #include "test/fuzz/job_reference.h"
+#include "test/fuzz/optimizer_reference.h"
 #include "test/unit/reference/parsed_module.h"
 
 #include <catch2/catch.hpp>
@@ -26,7 +27,8 @@ TrainingJob byHand() {
   layer.weight = {1};
   job.layers = {layer};
   job.loss = LossKind::SquaredError;
-  job.rate = 0.25;
+  job.optimizer.mutable_sgd();
+  job.optimizer.set_learning_rate(0.25);
   job.logEvery = 1;
   job.train = {3, {1, 2, 3}, {0, 0, 0}, {}};
   job.evaluation = {2, {1, 3}, {0, 0}, {}};
@@ -47,19 +49,40 @@ TEST_CASE("job reference: steps of gradient descent by hand", "[fuzz][job]") {
   TrainingJob job = byHand();
   // w = 1, then 1 - 0.25 * 2 = 0.5, then 0.5 - 0.25 * 2 * 0.5 * 4 = -0.5.
   CHECK(lossesOf(job) == std::vector<double>{1, 1, 2.25});
-  job.decay = 0.5; // 1 - 0.25 * 2.5 = 0.375, then 0.375 - 0.25 * (3 + 0.1875)
+  job.optimizer.mutable_sgd()->set_weight_decay(0.5); // 1 - 0.25 * 2.5 = 0.375, then 0.375 - 0.25 * (3 + 0.1875)
   CHECK(lossesOf(job)[2] == Approx(std::pow((0.375 - 0.25 * 3.1875) * 3, 2)));
-  job.decay = 0;
-  job.hasMomentum = true;
-  job.momentum = 0.5; // v = 2, w = 0.5; v = 1 + 4, w = -0.75
+  job.decays["fc.weight"] = 0;
+  CHECK(lossesOf(job) == std::vector<double>{1, 1, 2.25});
+  job.optimizer.mutable_momentum()->set_momentum(0.5); // v = 2, w = 0.5; v = 1 + 4, w = -0.75
   CHECK(lossesOf(job) == std::vector<double>{1, 1, 5.0625});
-  job.isNesterov = true; // v = 2, w = 1 - 0.25 * 3 = 0.25; v = 1 + 2, w = 0.25 - 0.25 * 3.5
+  job.optimizer.mutable_momentum()->set_nesterov(true); // v = 2, w = 1 - 0.25 * 3 = 0.25; v = 1 + 2, w = 0.25 - 0.25 * 3.5
   CHECK(lossesOf(job) == std::vector<double>{1, 0.25, 3.515625});
+}
+
+TEST_CASE("job reference: learning rates, moments, norms by hand", "[fuzz][job]") {
+  TrainingJob job = byHand();
+  job.optimizer.mutable_schedule()->mutable_step()->set_size(1);
+  job.optimizer.mutable_schedule()->mutable_step()->set_gamma(0.5); // w = 0.5, then 0.5 - 0.125 * 4 = 0
+  CHECK(lossesOf(job) == std::vector<double>{1, 1, 0});
+  job.optimizer.mutable_schedule()->set_warmup_steps(2); // 0.125, then 0.25: w = 0.75, then 0.75 - 0.25 * 6 = -0.75
+  CHECK(lossesOf(job) == std::vector<double>{1, 2.25, 5.0625});
+  job.optimizer.clear_schedule();
+  job.optimizer.set_clip_global_norm(1 + 0.5e-6); // gradients 2, then 2 * 0.75 * 4 = 6: w = 1 - 0.25 * 1, then 0.75 - 0.25
+  CHECK(lossesOf(job)[1] == Approx(2.25));
+  CHECK(lossesOf(job)[2] == Approx(2.25));
+  job.optimizer.clear_clip_global_norm();
+  job.optimizer.mutable_adam()->set_epsilon(1e-30); // the first step is the learning rate, in the direction of the sign
+  CHECK(lossesOf(job)[1] == Approx(2.25));
+  job.optimizer.mutable_adamw()->set_epsilon(1e-30); // with the default decay of 0.01
+  CHECK(lossesOf(job)[1] == Approx(std::pow((1 - 0.25 - 0.25 * 0.01) * 2, 2)));
+  job.optimizer.mutable_lamb()->set_epsilon(1e-30); // |w| times the learning rate
+  CHECK(lossesOf(job)[1] == Approx(2.25));
+  CHECK(lossesOf(job)[2] == Approx(std::pow(0.75 * 0.75 * 3, 2)).epsilon(0.2)); // the second gradient is three times the first
 }
 
 TEST_CASE("job reference: batches, passes, epochs and the evaluation by hand", "[fuzz][job]") {
   TrainingJob job = byHand();
-  job.rate = 1e-30;
+  job.optimizer.set_learning_rate(1e-30);
   job.batch = 2; // the third sample is left over
   job.epochs = 2;
   job.repeat = 2;
@@ -78,7 +101,7 @@ TEST_CASE("job reference: classes by hand", "[fuzz][job]") {
   TrainingJob job = byHand();
   job.layers[0].outputs = 2;
   job.layers[0].weight = {1, 0};
-  job.rate = 1e-30;
+  job.optimizer.set_learning_rate(1e-30);
   for (LossKind kind : {LossKind::CrossEntropy, LossKind::LogLikelihood}) {
     job.loss = kind;
     job.train = {2, {1, 2}, {}, {0, 1}};
@@ -114,25 +137,38 @@ TEST_CASE("jobs: a job of which one thing is not done as it says is found", "[fu
   // In f32, on any ranks, with momentum and shuffled samples that can have more than one order.
   uint64_t seed = 1;
   auto fits = [](const RandomJob &job) {
-    return !job.isNarrow && job.training.hasMomentum && job.training.momentum > 0 && job.training.shuffles &&
-           job.training.train.count > 4 && job.training.decay > 0 && job.training.batch < job.training.train.count;
+    const job::Optimizer &optimizer = job.training.optimizer;
+    return !job.isNarrow && optimizer.momentum().momentum() > 0 && optimizer.momentum().weight_decay() > 0 && optimizer.has_momentum() &&
+           learningRateOf(optimizer, 1) != optimizer.learning_rate() && !optimizer.has_clip_global_norm() && job.training.decays.empty() &&
+           job.training.shuffles && job.training.train.count > 4 && job.training.batch < job.training.train.count;
   };
   while (!fits(randomJob(seed))) {
     ++seed;
   }
   CAPTURE(seed);
   RandomJob job = randomJob(seed), other = job;
+  job::Optimizer::Momentum &kind = *other.training.optimizer.mutable_momentum();
   SECTION("nesterov") {
-    other.training.isNesterov = !job.training.isNesterov;
+    other.training.optimizer.mutable_momentum()->set_nesterov(!job.training.optimizer.momentum().nesterov());
   }
   SECTION("weight decay") {
-    other.training.decay *= 1.01;
+    kind.set_weight_decay(kind.weight_decay() * 1.01);
+  }
+  SECTION("weight decay of one parameter") {
+    other.training.decays[job.training.layers.back().name + ".weight"] = 0;
+    other.training.decays[job.training.layers.front().name + ".weight"] = 0;
+  }
+  SECTION("schedule") {
+    other.training.optimizer.clear_schedule();
+  }
+  SECTION("clipping") {
+    other.training.optimizer.set_clip_global_norm(1e-3);
   }
   SECTION("learning rate") {
-    other.training.rate *= 1.001;
+    other.training.optimizer.set_learning_rate(job.training.optimizer.learning_rate() * 1.001);
   }
   SECTION("momentum") {
-    other.training.momentum *= 1.01;
+    kind.set_momentum(kind.momentum() * 1.01);
   }
   SECTION("order") {
     ++other.training.seed;

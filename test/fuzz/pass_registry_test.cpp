@@ -34,6 +34,7 @@ constexpr uint64_t kFirstSeed = 1, kLastSeed = 60;
 const std::map<std::string, const char *> kComparedElsewhere = {
     {"ashlar-mixed-precision", "test/fuzz/train_passes_test.cpp"},
     {"ashlar-apply-settings", "test/fuzz/train_passes_test.cpp"},
+    {"ashlar-clip-gradients", "test/fuzz/train_passes_test.cpp"},
     {"ashlar-loss", "test/fuzz/train_passes_test.cpp"},
     {"ashlar-autodiff", "test/fuzz/train_passes_test.cpp"},
     {"ashlar-loss-scale", "test/fuzz/train_passes_test.cpp"},

@@ -6,8 +6,11 @@
 
 #include "compiler/frontend/onnx_proto.h"
 #include "test/fuzz/random_layout.h"
+#include "test/fuzz/random_optimizer.h"
 
 #include "llvm/Support/FormatVariadic.h"
+
+#include <google/protobuf/text_format.h>
 
 using llvm::formatv;
 
@@ -236,19 +239,23 @@ private:
   }
 
   void drawOptimizer() {
-    training.rate = (1 + dice.roll(16)) / 64.0;
-    training.hasMomentum = dice.oneIn(2);
-    training.decay = dice.oneIn(2) ? dice.roll(8) / 32.0 : 0;
-    std::string options = training.decay != 0 ? formatv("weight_decay: {0:f8} ", training.decay) : std::string();
-    if (training.hasMomentum) {
-      bool isDefault = dice.oneIn(4);
-      training.momentum = isDefault ? 0.9 : dice.roll(8) / 8.0;
-      training.isNesterov = dice.oneIn(2);
-      options += isDefault ? "" : formatv("momentum: {0:f8} ", training.momentum).str();
-      options += training.isNesterov ? "nesterov: true " : dice.oneIn(2) ? "nesterov: false " : "";
+    training.optimizer = randomOptimizer(dice);
+    std::string printed;
+    google::protobuf::TextFormat::PrintToString(training.optimizer, &printed);
+    text += "optimizer {\n" + printed + "}\n";
+    for (const Layer &layer : training.layers) {
+      drawDecay(layer, "weight", !layer.weightIsFrozen);
+      drawDecay(layer, "bias", !layer.bias.empty());
     }
-    text +=
-        formatv("optimizer {{ {0} {{ {1}} learning_rate: {2:f8} }\n", training.hasMomentum ? "momentum" : "sgd", options, training.rate);
+  }
+
+  // Gives one parameter in four a weight decay of its own, by a rule.
+  void drawDecay(const Layer &layer, const std::string &parameter, bool isTrained) {
+    if (isTrained && dice.oneIn(4)) {
+      double decay = dice.roll(4) / 16.0;
+      training.decays[layer.name + "." + parameter] = decay;
+      text += formatv("rules {{ match: \"{0}.{1}\" weight_decay: {2:f8} }\n", layer.name, parameter, decay);
+    }
   }
 
   void drawPrecision() {

@@ -8,6 +8,7 @@
 #include "dialects/nn/nn.h"
 #include "dialects/support/tensor_values.h"
 #include "test/fuzz/random_model.h"
+#include "test/fuzz/random_optimizer.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/PassManager.h"
@@ -37,14 +38,7 @@ job::Job randomTraining(Dice &dice, int64_t batch) {
     job.mutable_loss()->mutable_model_output();
     break;
   }
-  job::Optimizer &optimizer = *job.mutable_optimizer();
-  optimizer.set_learning_rate(0.05);
-  if (dice.oneIn(2)) {
-    optimizer.mutable_momentum()->set_nesterov(dice.oneIn(2));
-    optimizer.mutable_momentum()->set_weight_decay(dice.oneIn(2) ? 0.1 : 0);
-  } else {
-    optimizer.mutable_sgd()->set_weight_decay(dice.oneIn(2) ? 0.1 : 0);
-  }
+  *job.mutable_optimizer() = randomOptimizer(dice);
   return job;
 }
 

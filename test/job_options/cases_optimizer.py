@@ -3,7 +3,7 @@
 
 from fractions import Fraction
 
-from bench import expect, graph_input, graph_output, node, parameter, product_job, product_model
+from bench import expect, expect_near, graph_input, graph_output, node, parameter, product_job, product_model
 from registry import case
 
 XS = [1, 2, -1, 4, 2]
@@ -92,6 +92,14 @@ def decay_by_rule(bench):
             (job + rule("u", 0), 'rule "u": matches no parameter that is trained; nearest names: '),
             (job + 'frozen: "v"', 'job.txtpb:5: rule "v": matches no parameter that is trained; nearest names: "w"')):
         bench.refused(bench.compiler(text, "-o", "refused"), message)
+
+
+@case()
+def lamb_from_zero(bench):
+    # The norm of the weight is 0: the first step is the learning rate as it is. The second direction is the first one, and so is its norm.
+    found = [float(w) for w in weights_of(bench, "lamb {} learning_rate: 0.5", xs=[1, 1, 1], weight=0.0)]
+    expect(found[0], 0, "the first weight")
+    expect_near(found[1:], [-0.5, -0.75], 2e-6, "with the trust ratio 1, then |w|")
 
 
 def expected_scaled(initial, growth_steps, factor, xs):

@@ -68,7 +68,7 @@ TEST_CASE("a complete job is accepted", "[job]") {
 
 // The jobs in docs/jobs are good ones.
 TEST_CASE("the example jobs are accepted", "[job][docs]") {
-  for (const char *name : {"linear", "mlp", "mlp_mindspore"}) {
+  for (const char *name : {"linear", "mlp", "mlp_adamw", "mlp_mindspore"}) {
     std::string path = std::string(ASHLAR_SOURCE_DIR) + "/docs/jobs/" + name + ".txtpb";
     auto job = parseJob(path);
     REQUIRE(bool(job));
@@ -114,7 +114,6 @@ TEST_CASE("settings of a precision are checked against it", "[job]") {
 TEST_CASE("fields that are not implemented are refused by name", "[job]") {
   CHECK(parseError("seed: 1\npipeline {\n  micro_batches: 4\n}") == "train.txtpb:3:3: field pipeline.micro_batches is not implemented yet");
   CHECK(parseError("mode: AUTO") == "train.txtpb:1:1: value AUTO of field mode is not implemented yet");
-  CHECK(parseError("optimizer { adam {} learning_rate: 1 }") == "train.txtpb:1:13: field optimizer.adam is not implemented yet");
   CHECK(parseError("seed: 1\nrules { match: \"a\" comm_fusion: 1 }") == "train.txtpb:2:20: field rules.comm_fusion is not implemented yet");
   Job job;
   job.mutable_recompute()->set_auto_(true);
@@ -131,10 +130,10 @@ void setField(Message &message, const FieldDescriptor *field) {
     field->is_repeated() ? reflection->AddInt32(&message, field, 1) : reflection->SetInt32(&message, field, 1);
     break;
   case FieldDescriptor::CPPTYPE_INT64:
-    reflection->SetInt64(&message, field, 1);
+    field->is_repeated() ? reflection->AddInt64(&message, field, 1) : reflection->SetInt64(&message, field, 1);
     break;
   case FieldDescriptor::CPPTYPE_DOUBLE:
-    reflection->SetDouble(&message, field, 1);
+    field->is_repeated() ? reflection->AddDouble(&message, field, 1) : reflection->SetDouble(&message, field, 1);
     break;
   case FieldDescriptor::CPPTYPE_BOOL:
     reflection->SetBool(&message, field, true);
@@ -214,11 +213,6 @@ TEST_CASE("every field of job.proto is implemented or refused", "[job]") {
                            "checkpoint.keep",
                            "recompute.auto",
                            "loss.softmax_cross_entropy.dense_labels",
-                           "optimizer.adam.beta1",
-                           "optimizer.adamw.weight_decay",
-                           "optimizer.lamb.epsilon",
-                           "optimizer.schedule.warmup_steps",
-                           "optimizer.clip_global_norm",
                            "dataset.cifar10",
                            "dataset.tokens.file",
                            "dataset.features.transforms.resize.height",
@@ -298,10 +292,34 @@ TEST_CASE("every field of job.proto is implemented or refused", "[job]") {
                         "mode=HYBRID",
                         "mode=SEMI_AUTO",
                         "mode=STAND_ALONE",
+                        "optimizer.adam.beta1",
+                        "optimizer.adam.beta2",
+                        "optimizer.adam.epsilon",
+                        "optimizer.adam.weight_decay",
+                        "optimizer.adamw.beta1",
+                        "optimizer.adamw.beta2",
+                        "optimizer.adamw.epsilon",
+                        "optimizer.adamw.weight_decay",
+                        "optimizer.clip_global_norm",
+                        "optimizer.lamb.beta1",
+                        "optimizer.lamb.beta2",
+                        "optimizer.lamb.epsilon",
+                        "optimizer.lamb.weight_decay",
                         "optimizer.learning_rate",
                         "optimizer.momentum.momentum",
                         "optimizer.momentum.nesterov",
                         "optimizer.momentum.weight_decay",
+                        "optimizer.schedule.constant",
+                        "optimizer.schedule.cosine.decay_steps",
+                        "optimizer.schedule.cosine.end_learning_rate",
+                        "optimizer.schedule.piecewise.boundaries",
+                        "optimizer.schedule.piecewise.values",
+                        "optimizer.schedule.polynomial.decay_steps",
+                        "optimizer.schedule.polynomial.end_learning_rate",
+                        "optimizer.schedule.polynomial.power",
+                        "optimizer.schedule.step.gamma",
+                        "optimizer.schedule.step.size",
+                        "optimizer.schedule.warmup_steps",
                         "optimizer.sgd.weight_decay",
                         "optimizer_parallel.level",
                         "optimizer_parallel.shard_size",
@@ -408,9 +426,10 @@ std::string rangeFault(const Number &number, double value) {
     }
     const auto *reflection = at->GetReflection();
     if (step->cpp_type() == FieldDescriptor::CPPTYPE_DOUBLE) {
-      reflection->SetDouble(at, step, value);
+      step->is_repeated() ? reflection->AddDouble(at, step, value) : reflection->SetDouble(at, step, value);
     } else if (step->cpp_type() == FieldDescriptor::CPPTYPE_INT64) {
-      reflection->SetInt64(at, step, value >= 0x1p63 ? std::numeric_limits<int64_t>::max() : static_cast<int64_t>(value));
+      int64_t wide = value >= 0x1p63 ? std::numeric_limits<int64_t>::max() : static_cast<int64_t>(value);
+      step->is_repeated() ? reflection->AddInt64(at, step, wide) : reflection->SetInt64(at, step, wide);
     } else {
       auto narrow = static_cast<int32_t>(value >= 0x1p31 ? std::numeric_limits<int32_t>::max() : value);
       step->is_repeated() ? reflection->AddInt32(at, step, narrow) : reflection->SetInt32(at, step, narrow);
@@ -440,6 +459,18 @@ TEST_CASE("every number of a job has a range", "[job]") {
                                       "machine.inter_host.latency_us",
                                       "machine.intra_host.latency_us",
                                       "mesh.device_ids",
+                                      "optimizer.adam.beta1",
+                                      "optimizer.adam.beta2",
+                                      "optimizer.adam.weight_decay",
+                                      "optimizer.adamw.beta1",
+                                      "optimizer.adamw.beta2",
+                                      "optimizer.adamw.weight_decay",
+                                      "optimizer.lamb.beta1",
+                                      "optimizer.lamb.beta2",
+                                      "optimizer.lamb.weight_decay",
+                                      "optimizer.schedule.cosine.end_learning_rate",
+                                      "optimizer.schedule.piecewise.values",
+                                      "optimizer.schedule.polynomial.end_learning_rate",
                                       "optimizer.momentum.momentum",
                                       "optimizer.momentum.weight_decay",
                                       "optimizer.sgd.weight_decay",
@@ -661,7 +692,7 @@ TEST_CASE("values are checked", "[job]") {
        "field loss.negative_log_likelihood.log_probabilities is not given"},
       {"softmax_cross_entropy { logits: \"logits\" labels: \"labels\" }", "model_output {}", "field loss.model_output.tensor is not given"},
       {"optimizer { sgd {} learning_rate: 0.01 }", "", "a job with a loss needs an optimizer"},
-      {"sgd {}", "", "optimizer names no kind; one of sgd, momentum"},
+      {"sgd {}", "", "optimizer names no kind; one of sgd, momentum, adam, adamw, lamb"},
       {"learning_rate: 0.01", "", "field optimizer.learning_rate is not given"},
       {"learning_rate: 0.01", "learning_rate: 0", "optimizer.learning_rate 0 is not in (0, 3.40282346638529e+38]"},
       {"sgd {}", "sgd { weight_decay: -1 }", "optimizer.sgd.weight_decay -1 is not in [0, 3.40282346638529e+38]"},
@@ -682,6 +713,54 @@ TEST_CASE("values are checked", "[job]") {
   for (const Row &row : rows) {
     INFO(row.message);
     CHECK_THAT(checkError(replaced(kGood, row.from, row.to)), contains(row.message));
+  }
+}
+
+TEST_CASE("optimizers, schedules and clipping are checked", "[job]") {
+  auto withOptimizer = [](const std::string &text) { return replaced(kGood, "sgd {} learning_rate: 0.01", text); };
+  auto withSchedule = [&](const std::string &text) { return withOptimizer("sgd {} learning_rate: 0.01 schedule { " + text + " }"); };
+  for (const char *text : {"adam {} learning_rate: 1", "adam { beta1: 0 beta2: 0 epsilon: 1e-12 weight_decay: 0.5 } learning_rate: 1",
+                           "adamw {} learning_rate: 1", "lamb { weight_decay: 0.01 } learning_rate: 1 clip_global_norm: 0.5"}) {
+    CHECK(checkError(withOptimizer(text)) == "no error");
+  }
+  for (const char *text : {"constant {}", "constant {} warmup_steps: 3", "step { size: 10 }", "step { size: 1 gamma: 2 } warmup_steps: 5",
+                           "piecewise { boundaries: [5, 7] values: [0.5, 0] } warmup_steps: 4", "cosine { decay_steps: 5 } warmup_steps: 4",
+                           "polynomial { decay_steps: 5 end_learning_rate: 1 power: 0.5 }"}) {
+    CHECK(checkError(withSchedule(text)) == "no error");
+  }
+  for (const auto &[text, message] : std::vector<std::pair<std::string, std::string>>{
+           {"adam { beta1: 1 }", "optimizer.adam.beta1 1 is not in [0, 1)"},
+           {"adamw { beta2: 0.9999999999 }", "optimizer.adamw.beta2 0.9999999999, in f32 1, is not in [0, 1)"},
+           {"lamb { epsilon: 0 }", "optimizer.lamb.epsilon 0 is not in (0, 3.40282346638529e+38]"},
+           {"sgd {} clip_global_norm: 0", "optimizer.clip_global_norm 0 is not in (0, 3.40282346638529e+38]"},
+       }) {
+    CHECK(checkError(withOptimizer(text + " learning_rate: 1")) == "train.txtpb: " + message);
+  }
+  for (const auto &[text, message] : std::vector<std::pair<std::string, std::string>>{
+           {"", "optimizer.schedule names no kind; one of constant, step, piecewise, cosine, polynomial"},
+           {"warmup_steps: 3", "optimizer.schedule names no kind; one of constant, step, piecewise, cosine, polynomial"},
+           {"constant {} warmup_steps: 0", "optimizer.schedule.warmup_steps 0 is not in [1, 1099511627776]"},
+           {"step {}", "field optimizer.schedule.step.size is not given"},
+           {"step { size: 3 gamma: 0 }", "optimizer.schedule.step.gamma 0 is not in (0, 3.40282346638529e+38]"},
+           {"piecewise {}", "field optimizer.schedule.piecewise.boundaries is not given"},
+           {"piecewise { boundaries: [1, 2] values: 0.5 }",
+            "optimizer.schedule.piecewise has 2 boundaries and 1 values; give the learning rate from each boundary on"},
+           {"piecewise { boundaries: [4, 4] values: [0.5, 0.25] }",
+            "optimizer.schedule.piecewise.boundaries has 4 behind 4; they have to rise"},
+           {"piecewise { boundaries: 4 values: 0.5 } warmup_steps: 4",
+            "optimizer.schedule.piecewise.boundaries begins at step 4, within the 4 warmup_steps; begin behind them"},
+           {"piecewise { boundaries: [1, 2] values: [0.5, -1] }",
+            "optimizer.schedule.piecewise.values -1 is not in [0, 3.40282346638529e+38]"},
+           {"cosine {}", "field optimizer.schedule.cosine.decay_steps is not given"},
+           {"cosine { decay_steps: 100 } warmup_steps: 100",
+            "optimizer.schedule.cosine.decay_steps 100 is not above warmup_steps 100; the decay goes from the end of the warm-up to step "
+            "decay_steps"},
+           {"polynomial { end_learning_rate: 0.1 }", "field optimizer.schedule.polynomial.decay_steps is not given"},
+           {"polynomial { decay_steps: 7 } warmup_steps: 9",
+            "optimizer.schedule.polynomial.decay_steps 7 is not above warmup_steps 9; the decay goes from the end of the warm-up to step "
+            "decay_steps"},
+       }) {
+    CHECK(checkError(withSchedule(text)) == "train.txtpb: " + message);
   }
 }
 

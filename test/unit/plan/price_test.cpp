@@ -68,6 +68,7 @@ Placed inferLayouts(const std::string &name) {
   if (isHybrid) {
     pipelines::addHybridPasses(passes);
   }
+  pipelines::attachSettings(*placed.module, placed.job);
   pipelines::addTrainPasses(passes, placed.job);
   pipelines::addLayoutPasses(passes, placed.variant, placed.job);
   pipelines::attachMachine(*placed.module, placed.variant, placed.job);
@@ -88,8 +89,8 @@ layout::Price priceOf(ModuleOp module) {
 } // namespace
 
 TEST_CASE("price: the memory of the example jobs is what is planned, within 5 %", "[plan][price]") {
-  std::string name = GENERATE("mlp", "mlp_2d", "mlp_hybrid", "mlp_mindspore", "mlp_tensor_parallel", "transformer_tensor_parallel",
-                              "transformer_sequence_parallel");
+  std::string name = GENERATE("mlp", "mlp_2d", "mlp_adamw", "mlp_hybrid", "mlp_mindspore", "mlp_tensor_parallel",
+                              "transformer_tensor_parallel", "transformer_sequence_parallel");
   INFO(name);
   Placed placed = inferLayouts(name);
   int64_t priced = priceOf(*placed.module).memoryBytes();

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Optimizers, schedules and clipping against PyTorch: 20 steps of a small net, whose numbers in f64 test/bench/optimizers_torch.py recorded
+(and compares with PyTorch itself where that is installed)."""
+
+import json
+import os
+import re
+
+import optimizer_net as net
+from bench import Skip, expect, graph_input, graph_output, node, parameter
+from registry import case
+
+# Of the largest number of a tensor. The updates compute in f32: each rounds by 6e-8, and PyTorch's own in f32 are as far from f64.
+TOLERANCE = 1e-6
+
+with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "optimizer_numbers.json"), encoding="utf-8") as file:
+    RECORDED = json.load(file)
+
+
+def train_here(bench, name, extra="", ranks=1, options=(), environment=None):
+    """Trains the net with a case's optimizer; returns the losses of its steps and the parameters behind the last one."""
+    here = net.CASES[name]
+    steps = net.LAST_STEP.get(name, net.STEPS)
+    bench.model(
+        node("Gemm", ["x", "fc1.weight", "fc1.bias"], ["sum1"], transB=1), node("Tanh", ["sum1"], ["hidden"]),
+        node("Gemm", ["hidden", "fc2.weight", "fc2.bias"], ["logits"], transB=1),
+        *[parameter(n, net.SHAPES[n], values) for n, values in net.PARAMETERS.items()],
+        graph_input("x", ["batch", net.INPUTS]), graph_output("logits", ["batch", net.CLASSES]))
+    bench.npy("x_train", net.XS[:steps * net.BATCH * net.INPUTS], (steps * net.BATCH, net.INPUTS))
+    bench.npy("t_train", net.LABELS[:steps * net.BATCH], kind="i4")
+    rule = f'rules {{ match: "{here.no_decay}" weight_decay: 0 }}' if here.no_decay else ""
+    job = f"""global_batch: {net.BATCH}
+loss {{ softmax_cross_entropy {{ logits: "logits" labels: "t" }} }}
+optimizer {{ {here.job} }}
+dataset {{ npy {{}} shuffle: false features {{ column: "x" tensor: "x" }} features {{ column: "t" tensor: "t" }} }}
+{rule} {extra}
+"""
+    bench.compile(job, *options)
+    log = bench.run("--data", ".", "--log-every", "1", "--save-parameters", "parameters", ranks=ranks, environment=environment)
+    return {"losses": log.losses, **{n: bench.read_npy(f"parameters/{n}") for n in net.SHAPES}}
+
+
+def expect_recorded(name, found, what):
+    for key, expected in RECORDED[name].items():
+        expect(len(found[key]), len(expected), f"{what} {name}: count of {key}")
+        allowed = TOLERANCE * max(abs(x) for x in expected)
+        for i, (x, y) in enumerate(zip(found[key], expected)):
+            expect(abs(x - y) <= allowed, True, f"{what} {name}: {key}[{i}] is {x}, PyTorch has {y}: within {allowed}")
+
+
+@case("optimizer.adam.beta1", "optimizer.adam.beta2", "optimizer.adam.epsilon", "optimizer.adam.weight_decay", "optimizer.adamw.beta1",
+      "optimizer.adamw.beta2", "optimizer.adamw.epsilon", "optimizer.adamw.weight_decay", "optimizer.lamb.beta1", "optimizer.lamb.beta2",
+      "optimizer.lamb.epsilon", "optimizer.lamb.weight_decay", "optimizer.schedule.constant", "optimizer.schedule.warmup_steps",
+      "optimizer.schedule.step.size", "optimizer.schedule.step.gamma", "optimizer.schedule.piecewise.boundaries",
+      "optimizer.schedule.piecewise.values", "optimizer.schedule.cosine.decay_steps", "optimizer.schedule.cosine.end_learning_rate",
+      "optimizer.schedule.polynomial.decay_steps", "optimizer.schedule.polynomial.end_learning_rate", "optimizer.schedule.polynomial.power",
+      "optimizer.clip_global_norm")
+def torch_numbers(bench):
+    expect(sorted(RECORDED), sorted(net.CASES), "recorded cases")
+    for name in net.CASES:
+        expect_recorded(name, train_here(bench, name), "one rank:")
+
+
+def kernels_of(text, parameter):
+    """Returns, of @train_step of the first variant, which kernels write the parameter and which its states: two lists of line numbers."""
+    variant = text[text.index("exec.variant"):]
+    step = variant[variant.index("exec.program @train_step"):]
+    step = step[:step.index("exec.program", 1)].splitlines()
+    writers = []
+    for states in ("", r"\.moment[12]"):
+        buffers = re.findall(rf"exec.tensor @{parameter}{states} \w+ <(arena, \d+), ", variant[:variant.index("exec.program")])
+        lines = []
+        for number, line in enumerate(step):
+            found = re.search(r"exec.kernel @\w+ \[(.*)\] reads \[.*\] writes \[(.*)\] extent", line)
+            operands = re.findall(r"#exec.buffer<(\w+, \d+), ", found.group(1)) if found else []
+            written = [operands[int(i)] for i in found.group(2).split(", ")] if found and found.group(2) else []
+            lines += [number for buffer in written if buffer in buffers]
+        writers.append(lines)
+    return writers
+
+
+@case()
+def one_kernel_a_parameter(bench):
+    # A model whose products are the library's: small ones are kernels, and their updates with them.
+    bench.ok([os.path.join(bench.tools, "ashlar-zoo"), "mlp", "-o", "mlp.onnx"])
+    targets = [()] + ([("--target", "cuda")] if bench.emulator() else [])
+    for name in ("adam_options", "adamw", "everything", "lamb_options"):
+        job = f"""global_batch: 256 loss {{ softmax_cross_entropy {{ logits: "logits" labels: "labels" }} }} optimizer {{ {net.CASES[name].job} }}
+dataset {{ digits {{}} features {{ column: "image" tensor: "input" }} features {{ column: "label" tensor: "labels" }} }}"""
+        for target in targets:
+            text = bench.ok(bench.compiler(job, "--emit", "exec", "-o", "-", *target, model="mlp"))
+            for parameter_name in (f"fc{i}.{kind}" for i in (1, 2, 3) for kind in ("weight", "bias")):
+                of_parameter, of_states = kernels_of(text, parameter_name)
+                what = f"{name} {target}: kernels that write {parameter_name}"
+                expect(len(of_parameter), 1, what)
+                expect(len(of_states), 2, f"{what}'s states")
+                expect(len(set(of_states)), 1, f"{what}'s states: one for both")
+                # LAMB: the norms are known only behind the states.
+                expect(set(of_states) == set(of_parameter) or name == "lamb_options", True, f"{what}: the kernel of its states")
+
+
+@case()
+def torch_numbers_on_ranks(bench):
+    for name in ("lamb_options", "everything"):
+        expect_recorded(name, train_here(bench, name, ranks=4, options=("--mesh", "dp=4")), "data parallel:")
+        tensor_parallel = """mode: SEMI_AUTO mesh { axes { name: "dp" size: 2 } axes { name: "tp" size: 2 } }
+rules { match: "x" layout: "[{dp}, {}]" } rules { match: "fc1.weight" layout: "[{tp}, {}]" }"""
+        expect_recorded(name, train_here(bench, name, tensor_parallel, ranks=4), "split weights:")
+
+
+@case()
+def torch_numbers_on_cuda(bench):
+    emulator = bench.emulator()
+    if emulator is None:
+        raise Skip("the cuda target was left out: the CUDA toolkit was not found")
+    for name in ("adam_options", "lamb_options", "everything"):
+        expect_recorded(name, train_here(bench, name, options=("--target", "cuda"), environment=emulator), "cuda:")

@@ -207,13 +207,12 @@ private:
     return failed(passes.run(*module)) ? failure() : dump("train", *module);
   }
 
-  // Prints one line a parameter with its fusion id. Collectives are not fused yet (the job refuses ids), so all have the id of those that
-  // never are.
+  // Prints one line a parameter with its fusion id; 0 where none was given.
   void printParameters() {
-    constexpr int64_t kNeverFused = 0;
     for (auto variable : module->getOps<nn::VariableOp>()) {
       if (variable.getTrainable()) {
-        llvm::outs() << "The parameter " << variable.getSymName() << "'s fusion id is " << kNeverFused << "\n";
+        auto id = variable->getAttrOfType<IntegerAttr>(dist::kCommFusionAttr);
+        llvm::outs() << "The parameter " << variable.getSymName() << "'s fusion id is " << (id ? id.getInt() : 0) << "\n";
       }
     }
     llvm::outs().flush();

@@ -95,23 +95,24 @@ RankedTensorType withDim(RankedTensorType type, int64_t dim, int64_t size) {
 
 void importAllReduce(Node &node) {
   Group group(node);
-  node.setResult(0, node.create<dist::AllReduceOp>(group.type, reductionOf(node), group.input, group.axes, ArrayAttr()).getResult());
+  node.setResult(0, node.create<dist::AllReduceOp>(group.type, reductionOf(node), group.input, group.axes, ArrayAttr(), dist::FusionAttr())
+                        ->getResult(0));
 }
 
 void importAllGather(Node &node) {
   Group group(node);
   int64_t dim = dimOf(node, "dim", group.type);
   RankedTensorType type = withDim(group.type, dim, group.type.getDimSize(dim) * group.size);
-  node.setResult(0, node.create<dist::AllGatherOp>(type, group.input, dim, group.axes, ArrayAttr()).getResult());
+  node.setResult(0, node.create<dist::AllGatherOp>(type, group.input, dim, group.axes, ArrayAttr(), dist::FusionAttr())->getResult(0));
 }
 
 void importReduceScatter(Node &node) {
   Group group(node);
   int64_t dim = dimOf(node, "dim", group.type);
   RankedTensorType type = withDim(group.type, dim, divideDim(node, group.type, dim, group.size));
-  dist::ReductionAttr reduction = reductionOf(node);
-  IntegerAttr dimAttr = node.builder().getI64IntegerAttr(dim);
-  node.setResult(0, node.create<dist::ReduceScatterOp>(type, reduction, group.input, dimAttr, group.axes, ArrayAttr()).getResult());
+  Reduction reduction = reductionOf(node).getValue();
+  node.setResult(
+      0, node.create<dist::ReduceScatterOp>(type, reduction, group.input, dim, group.axes, ArrayAttr(), dist::FusionAttr())->getResult(0));
 }
 
 void importAllToAll(Node &node) {

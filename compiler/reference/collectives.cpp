@@ -72,14 +72,14 @@ Tensor join(ArrayRef<Tensor> pieces, int64_t dim) {
   return whole;
 }
 
-// Calls `body` with each group of devices over `axes`; its result r belongs to the group's device r.
-std::vector<Tensor> forEachGroup(Operation *op, Ranks ranks, ArrayAttr axes,
+// Calls `body` with operand `number` of each group of devices over `axes`; its result r belongs to the group's device r.
+std::vector<Tensor> forEachGroup(Operation *op, unsigned number, Ranks ranks, ArrayAttr axes,
                                  llvm::function_ref<std::vector<Tensor>(ArrayRef<const Tensor *>)> body) {
   std::vector<Tensor> results(ranks.size());
   for (ArrayRef<int64_t> group : meshOf(op).groups(dist::toAxisList(axes))) {
     SmallVector<const Tensor *> operands;
     for (int64_t device : group) {
-      operands.push_back(&ranks[device].front());
+      operands.push_back(&ranks[device][number]);
     }
     for (auto [device, result] : llvm::zip_equal(group, body(operands))) {
       results[device] = std::move(result);
@@ -88,36 +88,36 @@ std::vector<Tensor> forEachGroup(Operation *op, Ranks ranks, ArrayAttr axes,
   return results;
 }
 
-std::vector<Tensor> allReduce(Operation *op, Ranks ranks) {
+std::vector<Tensor> allReduce(Operation *op, unsigned number, Ranks ranks) {
   auto allReduceOp = cast<dist::AllReduceOp>(op);
-  return forEachGroup(op, ranks, allReduceOp.getAxes(), [&](ArrayRef<const Tensor *> operands) {
+  return forEachGroup(op, number, ranks, allReduceOp.getAxes(), [&](ArrayRef<const Tensor *> operands) {
     return std::vector<Tensor>(operands.size(), combine(allReduceOp.getReduction(), operands));
   });
 }
 
-std::vector<Tensor> allGather(Operation *op, Ranks ranks) {
+std::vector<Tensor> allGather(Operation *op, unsigned number, Ranks ranks) {
   auto gatherOp = cast<dist::AllGatherOp>(op);
-  return forEachGroup(op, ranks, gatherOp.getAxes(), [&](ArrayRef<const Tensor *> operands) {
+  return forEachGroup(op, number, ranks, gatherOp.getAxes(), [&](ArrayRef<const Tensor *> operands) {
     SmallVector<Tensor> pieces = llvm::map_to_vector(operands, [](const Tensor *operand) { return *operand; });
-    return std::vector<Tensor>(operands.size(), join(pieces, gatherOp.getDim()));
+    return std::vector<Tensor>(operands.size(), join(pieces, gatherOp.getDims()[number]));
   });
 }
 
-std::vector<Tensor> reduceScatter(Operation *op, Ranks ranks) {
+std::vector<Tensor> reduceScatter(Operation *op, unsigned number, Ranks ranks) {
   auto scatterOp = cast<dist::ReduceScatterOp>(op);
-  return forEachGroup(op, ranks, scatterOp.getAxes(), [&](ArrayRef<const Tensor *> operands) {
+  return forEachGroup(op, number, ranks, scatterOp.getAxes(), [&](ArrayRef<const Tensor *> operands) {
     Tensor whole = combine(scatterOp.getReduction(), operands);
     std::vector<Tensor> results;
     for (size_t r = 0; r < operands.size(); ++r) {
-      results.push_back(pieceOf(whole, scatterOp.getDim(), r, operands.size()));
+      results.push_back(pieceOf(whole, scatterOp.getDims()[number], r, operands.size()));
     }
     return results;
   });
 }
 
-std::vector<Tensor> allToAll(Operation *op, Ranks ranks) {
+std::vector<Tensor> allToAll(Operation *op, unsigned number, Ranks ranks) {
   auto exchange = cast<dist::AllToAllOp>(op);
-  return forEachGroup(op, ranks, exchange.getAxes(), [&](ArrayRef<const Tensor *> operands) {
+  return forEachGroup(op, number, ranks, exchange.getAxes(), [&](ArrayRef<const Tensor *> operands) {
     std::vector<Tensor> results;
     for (size_t r = 0; r < operands.size(); ++r) {
       SmallVector<Tensor> pieces;
@@ -130,9 +130,9 @@ std::vector<Tensor> allToAll(Operation *op, Ranks ranks) {
   });
 }
 
-std::vector<Tensor> permute(Operation *op, Ranks ranks) {
+std::vector<Tensor> permute(Operation *op, unsigned number, Ranks ranks) {
   auto permuteOp = cast<dist::PermuteOp>(op);
-  return forEachGroup(op, ranks, permuteOp.getAxes(), [&](ArrayRef<const Tensor *> operands) {
+  return forEachGroup(op, number, ranks, permuteOp.getAxes(), [&](ArrayRef<const Tensor *> operands) {
     std::vector<Tensor> results;
     for (int64_t source : permuteOp.getSources()) {
       results.push_back(*operands[source]);
@@ -141,16 +141,16 @@ std::vector<Tensor> permute(Operation *op, Ranks ranks) {
   });
 }
 
-std::vector<Tensor> broadcast(Operation *op, Ranks ranks) {
+std::vector<Tensor> broadcast(Operation *op, unsigned number, Ranks ranks) {
   auto broadcastOp = cast<dist::BroadcastOp>(op);
-  return forEachGroup(op, ranks, broadcastOp.getAxes(), [&](ArrayRef<const Tensor *> operands) {
+  return forEachGroup(op, number, ranks, broadcastOp.getAxes(), [&](ArrayRef<const Tensor *> operands) {
     return std::vector<Tensor>(operands.size(), *operands[broadcastOp.getRoot()]);
   });
 }
 
-std::vector<Tensor> slice(Operation *op, Ranks ranks) {
+std::vector<Tensor> slice(Operation *op, unsigned number, Ranks ranks) {
   auto sliceOp = cast<dist::SliceOp>(op);
-  return forEachGroup(op, ranks, sliceOp.getAxes(), [&](ArrayRef<const Tensor *> operands) {
+  return forEachGroup(op, number, ranks, sliceOp.getAxes(), [&](ArrayRef<const Tensor *> operands) {
     std::vector<Tensor> results;
     for (auto [r, operand] : llvm::enumerate(operands)) {
       results.push_back(pieceOf(*operand, sliceOp.getDim(), r, operands.size()));
@@ -159,7 +159,7 @@ std::vector<Tensor> slice(Operation *op, Ranks ranks) {
   });
 }
 
-std::vector<Tensor> axisIndex(Operation *op, Ranks ranks) {
+std::vector<Tensor> axisIndex(Operation *op, unsigned, Ranks ranks) {
   dist::AxisList axes = dist::toAxisList(cast<dist::AxisIndexOp>(op).getAxes());
   dist::MeshAttr mesh = meshOf(op);
   std::vector<Tensor> results(ranks.size(), Tensor(resultType(op)));

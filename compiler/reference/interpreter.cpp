@@ -119,15 +119,17 @@ LogicalResult Interpreter::execute(Operation *op, Values &values) {
     }
     return success();
   }
-  FailureOr<RankTensors> result = executeSimple(op, values);
-  if (failed(result)) {
+  FailureOr<std::vector<RankTensors>> results = executeSimple(op, values);
+  if (failed(results)) {
     return failure();
   }
-  values[op->getResult(0)] = std::move(*result);
+  for (auto [result, tensors] : llvm::zip_equal(op->getResults(), *results)) {
+    values[result] = std::move(tensors);
+  }
   return success();
 }
 
-FailureOr<RankTensors> Interpreter::executeSimple(Operation *op, const Values &values) {
+FailureOr<std::vector<RankTensors>> Interpreter::executeSimple(Operation *op, const Values &values) {
   std::vector<std::vector<Tensor>> ranks(numRanks);
   for (Value operand : op->getOperands()) {
     const RankTensors &tensors = values.find(operand)->second;
@@ -139,15 +141,15 @@ FailureOr<RankTensors> Interpreter::executeSimple(Operation *op, const Values &v
   const SemanticsTable &table = getSemantics();
   StringRef name = op->getName().getStringRef();
   if (LocalSemantics semantics = table.local.lookup(name)) {
-    RankTensors results;
+    RankTensors result;
     bool isSame = op->getNumOperands() == 0 && !observer; // on every rank
     for (int64_t rank = 0; rank < numRanks; ++rank) {
-      results.push_back(rank > 0 && isSame ? results.front() : semantics(op, ranks[rank]));
+      result.push_back(rank > 0 && isSame ? result.front() : semantics(op, ranks[rank]));
       if (observer) {
-        observer(op, ranks[rank], results.back());
+        observer(op, ranks[rank], result.back());
       }
     }
-    return results;
+    return std::vector<RankTensors>{std::move(result)};
   }
   if (CollectiveSemantics semantics = table.collective.lookup(name)) {
     dist::MeshOp mesh = dist::findMesh(module);
@@ -155,7 +157,11 @@ FailureOr<RankTensors> Interpreter::executeSimple(Operation *op, const Values &v
       return op->emitOpError("runs on a mesh of ") << (mesh ? mesh.getMesh().numDevices() : 0) << " devices but the interpreter simulates "
                                                    << numRanks << " ranks; set ranks to the size of the mesh";
     }
-    return semantics(op, ranks);
+    std::vector<RankTensors> results;
+    for (unsigned number = 0; number < op->getNumResults(); ++number) {
+      results.push_back(semantics(op, number, ranks));
+    }
+    return results;
   }
   return op->emitOpError("has no reference semantics");
 }

@@ -49,7 +49,7 @@ private:
 
   mlir::FailureOr<std::vector<RankTensors>> runBlock(mlir::Block &block, std::vector<RankTensors> arguments);
   mlir::LogicalResult execute(mlir::Operation *op, Values &values);
-  mlir::FailureOr<RankTensors> executeSimple(mlir::Operation *op, const Values &values);
+  mlir::FailureOr<std::vector<RankTensors>> executeSimple(mlir::Operation *op, const Values &values);
 
   mlir::ModuleOp module;
   int64_t numRanks;

@@ -15,8 +15,8 @@ namespace ashlar::reference {
 // Computes the one result of an op from its operands on one rank.
 using LocalSemantics = Tensor (*)(mlir::Operation *op, llvm::ArrayRef<Tensor> operands);
 
-// Computes the one result of an op on all ranks from its operands on all ranks: ranks[r] holds the operands of rank r.
-using CollectiveSemantics = std::vector<Tensor> (*)(mlir::Operation *op, llvm::ArrayRef<std::vector<Tensor>> ranks);
+// Computes result `number` of an op on all ranks from the operand of that number on all ranks: ranks[r] holds the operands of rank r.
+using CollectiveSemantics = std::vector<Tensor> (*)(mlir::Operation *op, unsigned number, llvm::ArrayRef<std::vector<Tensor>> ranks);
 
 struct SemanticsTable {
   llvm::StringMap<LocalSemantics> local;

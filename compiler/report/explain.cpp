@@ -102,6 +102,9 @@ private:
     text += formatv("\n{0}. {1}{2} over {3} ({4}): {5}; {6}\n", number, fact.kind, fact.reduction.empty() ? "" : " " + fact.reduction,
                     llvm::join(fact.axes, "+"), counted(fact.groupSize, "device"), sent(fact.bytes, fact.timePs), shapes);
     detail("cause", fact.cause);
+    if (!fact.fusion.empty()) {
+      detail("fusion", fact.fusion + ": " + counted(fact.tensors, "tensor"));
+    }
     for (const ReasonFact &reason : fact.reasons) {
       detail("tensor", reason.tensor);
       detail("made by", reason.producer);

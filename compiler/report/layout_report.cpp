@@ -5,6 +5,7 @@
 #include "compiler/report/layout_report.h"
 
 #include "compiler/report/sentences.h"
+#include "compiler/report/units.h"
 
 #include "dialects/dist/costs.h"
 #include "dialects/dist/plain_text.h"
@@ -76,6 +77,25 @@ ReasonFact makeReason(dist::Planner &planner, const dist::Reason &reason) {
   return fact;
 }
 
+// How a collective came to its tensors; "" for one that was not to be fused.
+std::string fusionText(dist::FusionAttr fusion) {
+  if (!fusion) {
+    return "";
+  }
+  std::string number = std::to_string(fusion.getNumber());
+  switch (fusion.getMode()) {
+  case dist::FusionMode::Id:
+    return "id " + number;
+  case dist::FusionMode::Auto:
+    return "bucket " + number + ", full from " + bytesText(fusion.getBytes()) + " on";
+  case dist::FusionMode::Size:
+    return "bucket " + number + " of at most " + bytesText(fusion.getBytes());
+  case dist::FusionMode::Index:
+    return "part " + number;
+  }
+  llvm_unreachable("unknown mode");
+}
+
 CollectiveFact makeCollective(dist::MeshAttr mesh, dist::Planner &planner, dist::CollectiveOpInterface op) {
   CollectiveFact fact;
   fact.kind = stringifyCollectiveKind(op.getCollectiveKind()).str();
@@ -87,10 +107,14 @@ CollectiveFact makeCollective(dist::MeshAttr mesh, dist::Planner &planner, dist:
     fact.axes.push_back(axis.str());
   }
   fact.groupSize = mesh.groupSize(axes);
-  fact.operand = typeText(op->getOperand(0).getType());
-  fact.result = typeText(op->getResult(0).getType());
+  fact.operand = llvm::join(llvm::map_range(op->getOperandTypes(), typeText), ", ");
+  fact.result = llvm::join(llvm::map_range(op->getResultTypes(), typeText), ", ");
+  fact.tensors = op->getNumOperands();
+  fact.fusion = fusionText(op.getFusionAttr());
+  fact.fusionId = op.getFusionAttr() && op.getFusionAttr().getMode() == dist::FusionMode::Id ? op.getFusionAttr().getNumber() : 0;
   fact.bytes = dist::collectiveBytes(op);
   fact.cause = causeText(op);
+  fact.causes = causeTexts(op);
   fact.timePs = dist::collectiveTimePs(op);
   for (const dist::Reason &reason : dist::getReasons(op.getLoc())) {
     fact.reasons.push_back(makeReason(planner, reason));
@@ -123,6 +147,8 @@ VariableFact makeVariable(nn::VariableOp op) {
   fact.global = typeText(global ? global.getValue() : local);
   fact.layout = layoutText(layout ? layout.getLayout() : dist::Layout::replicated(local.getRank()));
   fact.local = typeText(local);
+  auto fusionId = op->getAttrOfType<IntegerAttr>(dist::kCommFusionAttr);
+  fact.fusionId = fusionId ? fusionId.getInt() : 0;
   fact.bytes = static_cast<int64_t>(byteSize(local));
   fact.origin = originText(op->getAttrOfType<ArrayAttr>(dist::kOriginAttr));
   fact.whole = wholeText(op->getAttrOfType<dist::WholeAttr>(dist::kWholeAttr));

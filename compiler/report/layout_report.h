@@ -39,10 +39,14 @@ struct CollectiveFact {
   std::string reduction; // "sum"; empty where nothing is combined
   std::vector<std::string> axes;
   int64_t groupSize = 1;
-  std::string operand, result; // local types
+  std::string operand, result; // local types; of several, one after the other
+  int64_t tensors = 1;         // it is a collective of so many
+  std::string fusion;          // "id 2", "bucket 1, full at 304.0 KB"; empty: it is alone
+  int64_t fusionId = 0;        // that the user gave its parameters
   int64_t bytes = 0;           // that a device sends
   int64_t timePs = 0;
   std::string cause;
+  std::vector<std::string> causes; // the same, one each
   std::vector<ReasonFact> reasons; // several when equal collectives became one; none when the model itself asks for it
 };
 

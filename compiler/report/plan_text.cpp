@@ -130,7 +130,7 @@ private:
   // One line a kind: how often a step, how many bytes a rank sends, and what for.
   void writeCollectives(exec::ProgramOp step) {
     struct Sum {
-      int64_t count = 0, bytes = 0;
+      int64_t count = 0, tensors = 0, bytes = 0;
       llvm::SmallVector<std::string> causes;
     };
     llvm::MapVector<CollectiveKind, Sum> sums;
@@ -144,9 +144,14 @@ private:
       }
       Sum &sum = sums[op.getKind()];
       ++sum.count;
-      sum.bytes += dist::collectiveBytes(op.getKind(), byteSize(op.getSource().getType()), group);
-      if (std::string cause = causeText(op); !cause.empty() && !llvm::is_contained(sum.causes, cause)) {
-        sum.causes.push_back(std::move(cause));
+      for (auto source : op.getSources().getAsRange<exec::BufferAttr>()) {
+        sum.bytes += dist::collectiveBytes(op.getKind(), byteSize(source.getType()), group);
+      }
+      sum.tensors += op.getSources().size();
+      for (std::string &cause : causeTexts(op)) {
+        if (!llvm::is_contained(sum.causes, cause)) {
+          sum.causes.push_back(std::move(cause));
+        }
       }
     }
     for (auto &[kind, sum] : sums) {
@@ -155,9 +160,10 @@ private:
       if (sum.causes.size() > kShown) {
         causes += formatv(", ... ({0} causes)", sum.causes.size());
       }
-      line("collectives",
-           formatv("{0} {1} a step, {2} sent by each device: {3}", sum.count, stringifyCollectiveKind(kind), bytesText(sum.bytes), causes)
-               .str());
+      std::string tensors = sum.tensors > sum.count ? formatv(" of {0} tensors", sum.tensors).str() : "";
+      line("collectives", formatv("{0} {1}{2} a step, {3} sent by each device: {4}", sum.count, stringifyCollectiveKind(kind), tensors,
+                                  bytesText(sum.bytes), causes)
+                              .str());
     }
     if (sums.empty()) {
       line("collectives", "none");

@@ -54,6 +54,10 @@ void writeCollective(OStream &out, const CollectiveFact &fact) {
   out.attribute("bytes", fact.bytes);
   out.attribute("time_ns", nanoseconds(fact.timePs));
   out.attribute("cause", fact.cause);
+  writeTexts(out, "members", fact.causes);
+  out.attribute("tensors", fact.tensors);
+  out.attribute("fusion", fact.fusion);
+  out.attribute("fusion_id", fact.fusionId);
   out.attributeArray("reasons", [&] {
     for (const ReasonFact &reason : fact.reasons) {
       out.object([&] { writeReason(out, reason); });

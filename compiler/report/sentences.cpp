@@ -44,11 +44,15 @@ std::string causeText(dist::EndAttr end, StringRef program) {
   }
 }
 
-std::string causeText(ArrayAttr cause, Operation *op, StringRef program) {
-  if (!cause) {
-    return nn::getPath(op->getLoc()).str();
+std::vector<std::string> causeTexts(ArrayAttr cause, Operation *op, StringRef program) {
+  std::vector<std::string> texts;
+  for (auto end : cause ? llvm::to_vector(cause.getAsRange<dist::EndAttr>()) : SmallVector<dist::EndAttr>()) {
+    texts.push_back(causeText(end, program));
   }
-  return llvm::join(llvm::map_range(cause.getAsRange<dist::EndAttr>(), [&](dist::EndAttr end) { return causeText(end, program); }), ", ");
+  if (StringRef path = nn::getPath(op->getLoc()); !cause && !path.empty()) {
+    texts.push_back(path.str());
+  }
+  return texts;
 }
 
 } // namespace
@@ -76,12 +80,20 @@ std::string endText(dist::EndAttr end) {
   llvm_unreachable("unknown end");
 }
 
+std::vector<std::string> causeTexts(dist::CollectiveOpInterface op) {
+  return causeTexts(op.getCauseAttr(), op, op->getParentOfType<func::FuncOp>().getName());
+}
+
+std::vector<std::string> causeTexts(exec::CollectiveOp op) {
+  return causeTexts(op.getCauseAttr(), op, op->getParentOfType<exec::ProgramOp>().getSymName());
+}
+
 std::string causeText(dist::CollectiveOpInterface op) {
-  return causeText(op.getCauseAttr(), op, op->getParentOfType<func::FuncOp>().getName());
+  return llvm::join(causeTexts(op), ", ");
 }
 
 std::string causeText(exec::CollectiveOp op) {
-  return causeText(op.getCauseAttr(), op, op->getParentOfType<exec::ProgramOp>().getSymName());
+  return llvm::join(causeTexts(op), ", ");
 }
 
 std::string originText(ArrayAttr origins) {

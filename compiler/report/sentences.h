@@ -9,6 +9,7 @@
 #include "dialects/exec/exec.h"
 
 #include <string>
+#include <vector>
 
 namespace ashlar::report {
 
@@ -19,6 +20,10 @@ std::string endText(dist::EndAttr end);
 // other. Without a cause it is the op's own path, or "".
 std::string causeText(dist::CollectiveOpInterface op);
 std::string causeText(exec::CollectiveOp op);
+
+// The same, one text each.
+std::vector<std::string> causeTexts(dist::CollectiveOpInterface op);
+std::vector<std::string> causeTexts(exec::CollectiveOp op);
 
 // Of an attribute dist.origin; "" when it is null or empty:
 //   rule "fc1.weight" (job.txtpb:14)                                the tensor was given its layout

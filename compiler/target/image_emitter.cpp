@@ -162,13 +162,19 @@ private:
   Constant *instruction(exec::GemmOp op) { return instruction(op, ASHLAR_RT_GEMM, "gemm", table.numbers(lower::describeProduct(op))); }
 
   Constant *instruction(exec::CollectiveOp op) {
-    mlir::MemRefType type = op.getSource().getType();
+    SmallVector<Constant *> tensors;
+    for (auto [source, split, concat] :
+         llvm::zip_equal(op.getSources().getAsRange<exec::BufferAttr>(), op.getSplitDims(), op.getConcatDims())) {
+      llvm::ArrayRef<int64_t> shape = source.getType().getShape();
+      tensors.push_back(
+          table.record<ashlar_rt_collective_tensor>({table.u32(shape.size()), table.i64Array(shape), table.u32(split), table.u32(concat)}));
+    }
+    mlir::Type element = mlir::cast<exec::BufferAttr>(op.getSources()[0]).getType().getElementType();
     llvm::ArrayRef<int64_t> pairs = op.getPairs().value_or(llvm::ArrayRef<int64_t>());
     Constant *desc = table.record<ashlar_rt_collective_desc>(
-        {table.u32(kindOf(op.getKind())), table.u32(dtypeOf(type.getElementType())), table.u32(reductionOf(op.getReduction())),
-         table.u32(op.getAxes().size()), table.u32Array(op.getAxes()), table.u32(type.getRank()), table.i64Array(type.getShape()),
-         table.u32(op.getSplitDim()), table.u32(op.getConcatDim()), table.u32(op.getRoot()), table.u32(pairs.size() / 2),
-         table.u32Array(pairs), table.string(report::causeText(op))});
+        {table.u32(kindOf(op.getKind())), table.u32(dtypeOf(element)), table.u32(reductionOf(op.getReduction())),
+         table.u32(op.getAxes().size()), table.u32Array(op.getAxes()), table.u32(tensors.size()), table.array(tensors),
+         table.u32(op.getRoot()), table.u32(pairs.size() / 2), table.u32Array(pairs), table.string(report::causeText(op))});
     return instruction(op, ASHLAR_RT_COLLECTIVE, stringifyCollectiveKind(op.getKind()), desc);
   }
 

@@ -62,8 +62,16 @@ int64_t collectiveTimePs(CollectiveOpInterface op) {
   SmallVector<Link> links = axisLinks(mesh.getMesh(), mesh.getCostsAttr());
   AxisList axes = toAxisList(op.getAxes());
   Link link = groupLink(mesh.getMesh(), links, axes);
-  int64_t operandBytes = byteSize(cast<ShapedType>(op->getOperand(0).getType()));
-  return collectiveTimePs(op.getCollectiveKind(), operandBytes, mesh.getMesh().groupSize(axes), link);
+  return collectiveTimePs(op.getCollectiveKind(), operandBytes(op), mesh.getMesh().groupSize(axes), link);
+}
+
+int64_t bucketBytes(CollectiveKind kind, int64_t groupSize, const Link &link) {
+  constexpr int64_t kLatencyShare = 20, kNsPerUs = 1000;
+  // What is sent in the time of all messages is to be one part of these.
+  __int128 sent = __int128(kLatencyShare - 1) * collectiveMessages(kind, groupSize) * link.latencyNs * link.bytesPerUs / kNsPerUs;
+  // A device sends 2 (n-1)/n of the whole tensor in an all-reduce, and (n-1)/n of it in the others.
+  int64_t rounds = kind == CollectiveKind::AllReduce ? 2 : 1;
+  return groupSize == 1 ? 0 : static_cast<int64_t>(std::min<__int128>(sent * groupSize / (rounds * (groupSize - 1)), kMostBucketBytes));
 }
 
 int64_t DeviceRates::timePs(int64_t flops, int64_t narrowFlops, int64_t bytes) const {

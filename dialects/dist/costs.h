@@ -46,6 +46,14 @@ int64_t collectiveTimePs(CollectiveKind kind, int64_t operandBytes, int64_t grou
 // Returns the time of `op` over the links of its mesh. Assumes that it lies in a module with a mesh.
 int64_t collectiveTimePs(CollectiveOpInterface op);
 
+// The largest bucket that is made of itself.
+constexpr int64_t kMostBucketBytes = 64000000;
+
+// Returns the bytes of whole tensors (summed, gathered or to be scattered) from which on the latency of one collective of n ranks is at
+// most a twentieth of its time; at most kMostBucketBytes. Example: all_reduce of 4 ranks, links of 5 us and 1200 bytes/us: 20 us of
+// messages, in which 24000 bytes could be sent; 19 times that are sent for 456000 * 4 / 6 = 304000 bytes.
+int64_t bucketBytes(CollectiveKind kind, int64_t groupSize, const Link &link);
+
 // What a device computes and moves in a microsecond. The default, for a module that says nothing, makes an operation free and a byte a
 // nanosecond.
 struct DeviceRates {

@@ -5,6 +5,7 @@
 #include "dialects/dist/dist.h"
 
 #include "dialects/support/element_type.h"
+#include "dialects/support/number_list.h"
 
 #include "mlir/Interfaces/FunctionInterfaces.h"
 
@@ -71,10 +72,21 @@ int64_t collectiveBytes(CollectiveKind kind, int64_t operandBytes, int64_t group
   return static_cast<int64_t>(std::min<__int128>(count(), kMostBytes));
 }
 
+int64_t operandBytes(CollectiveOpInterface op) {
+  int64_t sum = 0;
+  for (Type type : op->getOperandTypes()) {
+    sum = std::min<__int128>(kMostBytes, __int128(sum) + byteSize(cast<ShapedType>(type)));
+  }
+  return sum;
+}
+
 int64_t collectiveBytes(CollectiveOpInterface op) {
   MeshAttr mesh = findMesh(op->getParentOfType<ModuleOp>()).getMesh();
-  int64_t operandBytes = byteSize(cast<ShapedType>(op->getOperand(0).getType()));
-  return collectiveBytes(op.getCollectiveKind(), operandBytes, mesh.groupSize(toAxisList(op.getAxes())));
+  int64_t group = mesh.groupSize(toAxisList(op.getAxes())), sum = 0;
+  for (Type type : op->getOperandTypes()) {
+    sum = std::min(kMostBytes, sum + collectiveBytes(op.getCollectiveKind(), byteSize(cast<ShapedType>(type)), group));
+  }
+  return sum;
 }
 
 } // namespace ashlar::dist

@@ -36,8 +36,9 @@ inline constexpr llvm::StringLiteral kRulesAttr = "dist.rules";
 // Attribute of modules: what the user says about parameters, other than layouts (array of SettingAttr).
 inline constexpr llvm::StringLiteral kSettingsAttr = "dist.settings";
 
-// Attributes of parameters that settings give: the number of the group in which collectives of the parameter and of its gradient are fused
-// (i64), and whether optimizer parallelism splits it, whatever its size (bool).
+// Attributes of parameters that settings give: the fusion id, by which collectives of the parameter and of its gradient become one with those
+// of equal ids (i64; 0: never, absent: a mode may decide), and whether optimizer parallelism splits it, whatever its
+// size (bool).
 inline constexpr llvm::StringLiteral kCommFusionAttr = "dist.comm_fusion";
 inline constexpr llvm::StringLiteral kOptimizerParallelAttr = "dist.optimizer_parallel";
 
@@ -104,7 +105,10 @@ constexpr int64_t kMostBytes = INT64_MAX / 1024;
 //   kMostBytes.
 int64_t collectiveBytes(CollectiveKind kind, int64_t operandBytes, int64_t groupSize);
 
-// Returns the bytes one rank sends in `op`. Assumes the op lies in a module with a mesh.
+// Returns the bytes of all operands of `op`.
+int64_t operandBytes(CollectiveOpInterface op);
+
+// Returns the bytes one rank sends in `op`: as many as for each operand alone. Assumes the op lies in a module with a mesh.
 int64_t collectiveBytes(CollectiveOpInterface op);
 
 } // namespace ashlar::dist

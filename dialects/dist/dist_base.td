@@ -216,6 +216,19 @@ def Dist_DeviceAttr : Dist_Attr<"Device", "device"> {
   let genVerifyDecl = 1;
 }
 
+def Dist_FusionAttr : Dist_Attr<"Fusion", "fusion"> {
+  let summary = "Which collectives were made one";
+  let description = [{
+    `number`: the id that the user gave, or the number of the bucket, from 1, in program order. `bytes`: of a bucket, from which size on
+    (auto), or up to which (size), it is full.
+
+        #dist.fusion<mode = id, number = 2>
+        #dist.fusion<mode = auto, number = 1, bytes = 105000>
+  }];
+  let parameters = (ins EnumParameter<Dist_FusionMode>:$mode, "int64_t":$number, DefaultValuedParameter<"int64_t", "0">:$bytes);
+  let assemblyFormat = "`<` struct(params) `>`";
+}
+
 def Dist_AxesAttr : TypedArrayAttrBase<StrAttr, "mesh axes, major to minor">;
 def Dist_IndexScalar : 0DTensorOf<[I64]>;
 

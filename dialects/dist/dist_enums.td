@@ -22,4 +22,11 @@ def Dist_WholeReason : I32EnumAttr<"WholeReason", "why optimizer parallelism lea
   let genSpecializedAttr = 0;
 }
 
+def Dist_FusionMode : I32EnumAttr<"FusionMode", "what made collectives one", [
+  I32EnumAttrCase<"Id", 0, "id">, I32EnumAttrCase<"Auto", 1, "auto">, I32EnumAttrCase<"Size", 2, "size">,
+  I32EnumAttrCase<"Index", 3, "index">]> {
+  let cppNamespace = "::ashlar::dist";
+  let genSpecializedAttr = 0;
+}
+
 #endif // ASHLAR_DIALECTS_DIST_DIST_ENUMS_TD

@@ -49,21 +49,24 @@ def Dist_RedistributeOp : Dist_Op<"redistribute", [Pure, SameOperandsAndResultTy
 
 //===-- Collectives, on local shapes --------------------------------------------------------------------------------------------------===//
 // Below, the group of a device are the n devices that differ from it only along `axes`, numbered 0 .. n-1 by their coordinate along them;
-// x_r is the operand on device r of the group.
+// x_r is the operand on device r of the group. all_reduce, all_gather and reduce_scatter take a list of operands of one element type, each of
+// which has a result of its own, as if it were alone; what is below says of one of them holds for each.
 
-def Dist_AllReduceOp : Dist_CollectiveOp<"all_reduce", "AllReduce", [SameOperandsAndResultType]> {
+def Dist_AllReduceOp : Dist_CollectiveOp<"all_reduce", "AllReduce", [
+    RangedTypesMatchWith<"results have the types of the operands", "outputs", "inputs", "$_self">]> {
   let summary = "Every device gets the combination of the operands of its group";
   let description = [{
     Result on each device: x_0 + ... + x_{n-1}, or the element-wise max or min.
 
         %y = dist.all_reduce sum %x over ["dp"] {cause = [#dist.end<kind = gradient, name = "fc1.weight">]} : tensor<512x784xf32>
+        %y:2 = dist.all_reduce sum %a, %b over ["dp"] {fusion = #dist.fusion<mode = id, number = 1>} : tensor<512x784xf32>, tensor<512xf32>
 
-    **Constraints:** (C1) at least one axis, all in the mesh, none twice.
+    **Constraints:** (C1) at least one axis, all in the mesh, none twice; (C2) at least one operand, all of one element type.
   }];
-  let arguments = (ins Dist_ReductionAttr:$reduction, AnyStaticShapeTensor:$input, Dist_AxesAttr:$axes,
-                       OptionalAttr<Dist_CauseAttr>:$cause);
-  let results = (outs AnyStaticShapeTensor:$result);
-  let assemblyFormat = "`` $reduction $input `over` $axes attr-dict `:` type($result)";
+  let arguments = (ins Dist_ReductionAttr:$reduction, Variadic<AnyStaticShapeTensor>:$inputs, Dist_AxesAttr:$axes,
+                       OptionalAttr<Dist_CauseAttr>:$cause, OptionalAttr<Dist_FusionAttr>:$fusion);
+  let results = (outs Variadic<AnyStaticShapeTensor>:$outputs);
+  let assemblyFormat = "`` $reduction $inputs `over` $axes attr-dict `:` type($outputs)";
   let extraClassDeclaration = collectiveDeclaration # [{
     std::optional<::ashlar::Reduction> getReductionKind() { return getReduction(); }
   }];
@@ -75,14 +78,15 @@ def Dist_AllGatherOp : Dist_CollectiveOp<"all_gather", "AllGather"> {
     Result on each device: x_0, ..., x_{n-1} concatenated along `dim`.
 
         %y = dist.all_gather %x dim = 0 over ["dp"] : tensor<64x10xf32> -> tensor<256x10xf32>
+        %y:2 = dist.all_gather %a, %b dim = 0, 1 over ["dp"] : tensor<2x4xf32>, tensor<4x2xf32> -> tensor<8x4xf32>, tensor<4x8xf32>
 
     **Constraints:** (C1) at least one axis, all in the mesh, none twice; (C2) `dim` within the rank; (C3) the result is n times the operand
-    in `dim` and equal in the rest.
+    in `dim` and equal in the rest; (C4) at least one operand, all of one element type, and one result and one dim for each.
   }];
-  let arguments = (ins AnyStaticShapeTensor:$input, I64Attr:$dim, Dist_AxesAttr:$axes,
-                       OptionalAttr<Dist_CauseAttr>:$cause);
-  let results = (outs AnyStaticShapeTensor:$result);
-  let assemblyFormat = "$input `dim` `=` $dim `over` $axes attr-dict `:` type($input) `->` type($result)";
+  let arguments = (ins Variadic<AnyStaticShapeTensor>:$inputs, DenseI64ArrayAttr:$dims, Dist_AxesAttr:$axes,
+                       OptionalAttr<Dist_CauseAttr>:$cause, OptionalAttr<Dist_FusionAttr>:$fusion);
+  let results = (outs Variadic<AnyStaticShapeTensor>:$outputs);
+  let assemblyFormat = "$inputs `dim` `=` custom<Numbers>($dims) `over` $axes attr-dict `:` type($inputs) `->` type($outputs)";
 }
 
 def Dist_ReduceScatterOp : Dist_CollectiveOp<"reduce_scatter", "ReduceScatter"> {
@@ -93,12 +97,14 @@ def Dist_ReduceScatterOp : Dist_CollectiveOp<"reduce_scatter", "ReduceScatter"> 
         %y = dist.reduce_scatter sum %x dim = 0 over ["dp"] : tensor<512x784xf32> -> tensor<128x784xf32>
 
     **Constraints:** (C1) at least one axis, all in the mesh, none twice; (C2) `dim` within the rank; (C3) the operand is n times the result
-    in `dim` and equal in the rest.
+    in `dim` and equal in the rest; (C4) at least one operand, all of one element type, and one result and one dim for each.
   }];
-  let arguments = (ins Dist_ReductionAttr:$reduction, AnyStaticShapeTensor:$input, I64Attr:$dim, Dist_AxesAttr:$axes,
-                       OptionalAttr<Dist_CauseAttr>:$cause);
-  let results = (outs AnyStaticShapeTensor:$result);
-  let assemblyFormat = "`` $reduction $input `dim` `=` $dim `over` $axes attr-dict `:` type($input) `->` type($result)";
+  let arguments = (ins Dist_ReductionAttr:$reduction, Variadic<AnyStaticShapeTensor>:$inputs, DenseI64ArrayAttr:$dims, Dist_AxesAttr:$axes,
+                       OptionalAttr<Dist_CauseAttr>:$cause, OptionalAttr<Dist_FusionAttr>:$fusion);
+  let results = (outs Variadic<AnyStaticShapeTensor>:$outputs);
+  let assemblyFormat = [{
+    `` $reduction $inputs `dim` `=` custom<Numbers>($dims) `over` $axes attr-dict `:` type($inputs) `->` type($outputs)
+  }];
   let extraClassDeclaration = collectiveDeclaration # [{
     std::optional<::ashlar::Reduction> getReductionKind() { return getReduction(); }
   }];

@@ -4,6 +4,7 @@
 
 #include "dialects/dist/dist.h"
 
+#include "mlir/IR/TypeUtilities.h"
 #include "llvm/ADT/SmallPtrSet.h"
 
 using namespace mlir;
@@ -110,14 +111,42 @@ LogicalResult verifyMultiple(Operation *op, RankedTensorType large, RankedTensor
   return success();
 }
 
-// Checks an op between a whole tensor and its n pieces along one dim (C1, C2, C3).
-template <typename OpTy> LogicalResult verifyPieces(OpTy op, Value whole, Value piece) {
-  FailureOr<int64_t> size = verifyGroup(op, op.getAxes());
-  auto wholeType = cast<RankedTensorType>(whole.getType()), pieceType = cast<RankedTensorType>(piece.getType());
-  if (failed(size) || failed(verifyDim(op, "dim", op.getDim(), pieceType))) {
+// Checks an op between whole tensors and their n pieces, each along one dim (C1, C2, C3).
+LogicalResult verifyPieces(Operation *op, ArrayAttr axes, ArrayRef<int64_t> dims, ValueRange wholes, ValueRange pieces) {
+  FailureOr<int64_t> size = verifyGroup(op, axes);
+  if (failed(size)) {
     return failure();
   }
-  return verifyMultiple(op, wholeType, pieceType, op.getDim(), *size);
+  for (auto [dim, whole, piece] : llvm::zip_equal(dims, wholes, pieces)) {
+    auto wholeType = cast<RankedTensorType>(whole.getType()), pieceType = cast<RankedTensorType>(piece.getType());
+    if (failed(verifyDim(op, "dim", dim, pieceType)) || failed(verifyMultiple(op, wholeType, pieceType, dim, *size))) {
+      return failure();
+    }
+  }
+  return success();
+}
+
+// Checks that an op has operands, of one element type.
+LogicalResult verifyList(Operation *op) {
+  if (op->getNumOperands() == 0) {
+    return op->emitOpError("has no operand");
+  }
+  Type first = getElementTypeOrSelf(op->getOperand(0));
+  for (Type type : op->getOperandTypes()) {
+    if (getElementTypeOrSelf(type) != first) {
+      return op->emitOpError("has operands of element types ") << first << " and " << getElementTypeOrSelf(type);
+    }
+  }
+  return success();
+}
+
+// Checks the lists of an op with a dim for each operand (C4).
+template <typename OpTy> LogicalResult verifyDimList(OpTy op) {
+  size_t inputs = op.getInputs().size();
+  if (inputs != op.getOutputs().size() || inputs != op.getDims().size()) {
+    return op.emitOpError("has ") << inputs << " operands, " << op.getOutputs().size() << " results and " << op.getDims().size() << " dims";
+  }
+  return verifyList(op);
 }
 
 } // namespace
@@ -152,15 +181,15 @@ LogicalResult RedistributeOp::verify() {
 }
 
 LogicalResult AllReduceOp::verify() {
-  return verifyGroup(*this, getAxes());
+  return failed(verifyList(*this)) ? failure() : LogicalResult(verifyGroup(*this, getAxes()));
 }
 
 LogicalResult AllGatherOp::verify() {
-  return verifyPieces(*this, getResult(), getInput());
+  return failed(verifyDimList(*this)) ? failure() : verifyPieces(*this, getAxes(), getDims(), getOutputs(), getInputs());
 }
 
 LogicalResult ReduceScatterOp::verify() {
-  return verifyPieces(*this, getInput(), getResult());
+  return failed(verifyDimList(*this)) ? failure() : verifyPieces(*this, getAxes(), getDims(), getInputs(), getOutputs());
 }
 
 LogicalResult BroadcastOp::verify() {
@@ -176,7 +205,8 @@ LogicalResult BroadcastOp::verify() {
 }
 
 LogicalResult SliceOp::verify() {
-  return verifyPieces(*this, getInput(), getResult());
+  int64_t dim = getDim();
+  return verifyPieces(*this, getAxes(), dim, getInput(), getResult());
 }
 
 LogicalResult AxisIndexOp::verify() {
@@ -244,6 +274,11 @@ LogicalResult DistDialect::verifyOperationAttribute(Operation *op, NamedAttribut
   Attribute value = attribute.getValue();
   if (name == kLayoutsAttr) {
     return verifyLayouts(op, value);
+  }
+  if (name == kCommFusionAttr) {
+    auto id = dyn_cast<IntegerAttr>(value);
+    return id && id.getType().isInteger(64) && id.getInt() >= 0 ? success()
+                                                                : op->emitOpError("has ") << name << " " << value << ", not an i64 >= 0";
   }
   auto numbers = dyn_cast<DenseI64ArrayAttr>(value);
   size_t results = op->getNumResults(), operands = op->getNumOperands();

@@ -4,6 +4,8 @@
 
 #include "dialects/exec/exec.h"
 
+#include "dialects/support/number_list.h"
+
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -16,6 +18,31 @@ using namespace mlir;
 #include "dialects/exec/exec_interfaces.cpp.inc"
 #define GET_ATTRDEF_CLASSES
 #include "dialects/exec/exec_attrs.cpp.inc"
+
+namespace ashlar::exec {
+
+// Buffers without brackets, so that one reads as one.
+static ParseResult parseBuffers(OpAsmParser &parser, ArrayAttr &buffers) {
+  SmallVector<Attribute> list;
+  auto parseBuffer = [&]() -> ParseResult {
+    BufferAttr buffer;
+    ParseResult parsed = parser.parseCustomAttributeWithFallback(buffer);
+    list.push_back(buffer);
+    return parsed;
+  };
+  if (parser.parseCommaSeparatedList(parseBuffer)) {
+    return failure();
+  }
+  buffers = parser.getBuilder().getArrayAttr(list);
+  return success();
+}
+
+static void printBuffers(OpAsmPrinter &printer, Operation *, ArrayAttr buffers) {
+  llvm::interleaveComma(buffers.getAsRange<BufferAttr>(), printer, [&](BufferAttr buffer) { printer.printStrippedAttrOrType(buffer); });
+}
+
+} // namespace ashlar::exec
+
 #define GET_OP_CLASSES
 #include "dialects/exec/exec_ops.cpp.inc"
 
@@ -130,16 +157,34 @@ SmallVector<BufferUse> GemmOp::getUses() {
   return uses;
 }
 
-static SmallVector<BufferUse> usesOfMove(BufferAttr source, BufferAttr target) {
-  return {{source, /*isRead=*/true, /*isWritten=*/false}, {target, /*isRead=*/false, /*isWritten=*/true}};
+LogicalResult CollectiveOp::verify() {
+  size_t sources = getSources().size();
+  if (sources == 0 || sources != getTargets().size() || sources != getSplitDims().size() || sources != getConcatDims().size()) { // C1
+    return emitOpError("has ") << sources << " sources, " << getTargets().size() << " targets, " << getSplitDims().size() << " split and "
+                               << getConcatDims().size() << " concat dims; one of each is needed for each source";
+  }
+  Type first = cast<BufferAttr>(getSources()[0]).getType().getElementType();
+  for (Attribute buffer : llvm::concat<const Attribute>(getSources(), getTargets())) {
+    if (Type type = cast<BufferAttr>(buffer).getType().getElementType(); type != first) { // C2
+      return emitOpError("has buffers of element types ") << first << " and " << type;
+    }
+  }
+  return success();
 }
 
 SmallVector<BufferUse> CollectiveOp::getUses() {
-  return usesOfMove(getSource(), getTarget());
+  SmallVector<BufferUse> uses;
+  for (auto source : getSources().getAsRange<BufferAttr>()) {
+    uses.push_back({source, /*isRead=*/true, /*isWritten=*/false});
+  }
+  for (auto target : getTargets().getAsRange<BufferAttr>()) {
+    uses.push_back({target, /*isRead=*/false, /*isWritten=*/true});
+  }
+  return uses;
 }
 
 SmallVector<BufferUse> CopyOp::getUses() {
-  return usesOfMove(getSource(), getTarget());
+  return {{getSource(), /*isRead=*/true, /*isWritten=*/false}, {getTarget(), /*isRead=*/false, /*isWritten=*/true}};
 }
 
 } // namespace ashlar::exec

@@ -197,17 +197,25 @@ def Exec_GemmOp : Exec_InstrOp<"gemm"> {
 def Exec_CollectiveOp : Exec_InstrOp<"collective"> {
   let summary = "Communication over the groups of devices that differ only along `axes`";
   let description = [{
-    Semantics of ashlar_rt_collective_desc. `axes` are indices into the variant's mesh, major to minor. `pairs` of a permute are
+    Semantics of ashlar_rt_collective_desc. It takes each of the sources to the target of the same place in the list; `split` and `concat`
+    have one dim for each. `axes` are indices into the variant's mesh, major to minor. `pairs` of a permute are
     {source, target, source, target, ...}: coordinates in the group. `root` of a broadcast is the coordinate in the group of the device whose
     data all get. `cause`: #dist.ends that made it necessary; without it, the op itself, by its path.
+
+        exec.collective all_reduce #exec.buffer<arena, 0, memref<8xf32>>, #exec.buffer<arena, 64, memref<2xf32>>
+                                to #exec.buffer<arena, 0, memref<8xf32>>, #exec.buffer<arena, 64, memref<2xf32>>
+                                over [0] reduction sum split 0, 0 concat 0, 0
+
+    **Constraints:** (C1) at least one source, and a target and both dims for each; (C2) buffers of one element type.
   }];
-  let arguments = (ins Exec_CollectiveKindAttr:$kind, Exec_BufferAttr:$source, Exec_BufferAttr:$target, DenseI64ArrayAttr:$axes,
-                       Exec_ReductionAttr:$reduction, I64Attr:$split_dim, I64Attr:$concat_dim, OptionalAttr<ArrayAttr>:$cause,
-                       OptionalAttr<DenseI64ArrayAttr>:$pairs, DefaultValuedAttr<I64Attr, "0">:$root);
+  let arguments = (ins Exec_CollectiveKindAttr:$kind, Exec_BufferArrayAttr:$sources, Exec_BufferArrayAttr:$targets, DenseI64ArrayAttr:$axes,
+                       Exec_ReductionAttr:$reduction, DenseI64ArrayAttr:$split_dims, DenseI64ArrayAttr:$concat_dims,
+                       OptionalAttr<ArrayAttr>:$cause, OptionalAttr<DenseI64ArrayAttr>:$pairs, DefaultValuedAttr<I64Attr, "0">:$root);
   let assemblyFormat = [{
-    `` $kind $source `to` $target `over` $axes `reduction` `` $reduction `split` $split_dim `concat` $concat_dim
-    (`cause` $cause^)? (`pairs` $pairs^)? attr-dict
+    `` $kind custom<Buffers>($sources) `to` custom<Buffers>($targets) `over` $axes `reduction` `` $reduction
+    `split` custom<Numbers>($split_dims) `concat` custom<Numbers>($concat_dims) (`cause` $cause^)? (`pairs` $pairs^)? attr-dict
   }];
+  let hasVerifier = 1;
 }
 
 def Exec_CopyOp : Exec_InstrOp<"copy"> {

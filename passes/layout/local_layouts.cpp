@@ -182,18 +182,19 @@ LogicalResult LocalLayouts::splitOp(const ProblemOp &row) {
     return op->emitOpError("has no sharding rule, so its layout is not known");
   }
   Dims result = dims[row.operands.front()];
-  LogicalResult split = llvm::TypeSwitch<Operation *, LogicalResult>(op)
-                            .Case([&](dist::AllReduceOp) { return success(); })
-                            .Case([&](dist::AllGatherOp gather) { return gatherDim(op, result, gather.getDim(), gather.getAxes()); })
-                            .Case([&](dist::ReduceScatterOp scatter) {
-                              appendAxes(result, scatter.getDim(), scatter.getAxes());
-                              return success();
-                            })
-                            .Case([&](dist::AllToAllOp exchange) {
-                              appendAxes(result, exchange.getSplitDim(), exchange.getAxes());
-                              return gatherDim(op, result, exchange.getConcatDim(), exchange.getAxes());
-                            })
-                            .Default([](Operation *other) { return other->emitOpError("is no collective that a model may hold"); });
+  LogicalResult split =
+      llvm::TypeSwitch<Operation *, LogicalResult>(op)
+          .Case([&](dist::AllReduceOp) { return success(); })
+          .Case([&](dist::AllGatherOp gather) { return gatherDim(op, result, gather.getDims().front(), gather.getAxes()); })
+          .Case([&](dist::ReduceScatterOp scatter) {
+            appendAxes(result, scatter.getDims().front(), scatter.getAxes());
+            return success();
+          })
+          .Case([&](dist::AllToAllOp exchange) {
+            appendAxes(result, exchange.getSplitDim(), exchange.getAxes());
+            return gatherDim(op, result, exchange.getConcatDim(), exchange.getAxes());
+          })
+          .Default([](Operation *other) { return other->emitOpError("is no collective that a model may hold"); });
   dims[row.results.front()] = result;
   return split;
 }

@@ -219,9 +219,11 @@ private:
     case CollectiveKind::Slice:
       return dist::SliceOp::create(b, type, padToPieces(b, mesh, value, step.dim, step.axes), dim, axes);
     case CollectiveKind::AllReduce:
-      return dist::AllReduceOp::create(b, type, kind, value, axes, cause);
+      return dist::AllReduceOp::create(b, type, kind, value, axes, cause, dist::FusionAttr())->getResult(0);
     case CollectiveKind::ReduceScatter:
-      return dist::ReduceScatterOp::create(b, type, kind, padToPieces(b, mesh, value, step.dim, step.axes), dim, axes, cause);
+      return dist::ReduceScatterOp::create(b, type, from.reduction, padToPieces(b, mesh, value, step.dim, step.axes), step.dim, axes, cause,
+                                           dist::FusionAttr())
+          ->getResult(0);
     case CollectiveKind::AllToAll: {
       RankedTensorType result = joined(step.concatDim);
       Value padded = padToPieces(b, mesh, value, step.dim, step.axes);
@@ -229,8 +231,8 @@ private:
       return trimPieces(b, mesh, moved, step.concatDim, shape[step.concatDim], step.axes);
     }
     case CollectiveKind::AllGather: {
-      Value gathered = dist::AllGatherOp::create(b, joined(step.dim), value, dim, axes, cause);
-      return trimPieces(b, mesh, gathered, step.dim, shape[step.dim], step.axes);
+      auto gather = dist::AllGatherOp::create(b, joined(step.dim), value, step.dim, axes, cause, dist::FusionAttr());
+      return trimPieces(b, mesh, gather->getResult(0), step.dim, shape[step.dim], step.axes);
     }
     case CollectiveKind::Permute:
       return dist::PermuteOp::create(b, type, value, dist::permuteSources(mesh, from, step), axes, cause);

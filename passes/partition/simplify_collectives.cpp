@@ -79,22 +79,24 @@ private:
     return axes;
   }
 
-  // Returns true for a collective that the model places, which stays.
-  static bool isPlaced(Operation *op) { return op->hasAttr(dist::kExplicitAttr); }
+  // Returns true for a collective that stays: the model places it, or it is one for several tensors.
+  static bool isPlaced(Operation *op) { return op->hasAttr(dist::kExplicitAttr) || op->getNumOperands() > 1; }
 
   // slice(all_gather(x)) ==> x
   void simplifySlice(dist::SliceOp slice) {
     auto gather = slice.getInput().getDefiningOp<dist::AllGatherOp>();
-    if (gather && !isPlaced(gather) && gather.getDim() == slice.getDim() && gather.getAxes() == slice.getAxes()) {
-      replace(slice, gather.getInput());
+    if (gather && !isPlaced(gather) && gather.getDims().front() == static_cast<int64_t>(slice.getDim()) &&
+        gather.getAxes() == slice.getAxes()) {
+      replace(slice, gather.getInputs().front());
       eraseUnused(gather);
     }
   }
 
   // all_gather(slice(x)) ==> x
   void simplifyGather(dist::AllGatherOp gather) {
-    auto slice = gather.getInput().getDefiningOp<dist::SliceOp>();
-    if (!slice || isPlaced(gather) || gather.getDim() != slice.getDim() || gather.getAxes() != slice.getAxes()) {
+    auto slice = gather.getInputs().front().getDefiningOp<dist::SliceOp>();
+    if (!slice || isPlaced(gather) || gather.getDims().front() != static_cast<int64_t>(slice.getDim()) ||
+        gather.getAxes() != slice.getAxes()) {
       return;
     }
     const AxisSet &axes = varying[slice.getInput()];

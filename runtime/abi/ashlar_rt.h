@@ -18,7 +18,7 @@ extern "C" {
 #endif
 
 // Grows with every change of a struct below; ashlar_rt_main() refuses an image of another version.
-#define ASHLAR_RT_ABI_VERSION 8
+#define ASHLAR_RT_ABI_VERSION 9
 
 // Buffers start on this boundary; arena offsets are multiples of it.
 #define ASHLAR_RT_ALIGNMENT 64
@@ -146,17 +146,25 @@ typedef enum {
 
 typedef enum { ASHLAR_RT_SUM = 0, ASHLAR_RT_MAX = 1, ASHLAR_RT_MIN = 2 } ashlar_rt_reduction;
 
+// What a collective does to one of its tensors.
+typedef struct {
+  uint32_t rank;
+  const int64_t *in_shape; // local shape of `in`
+  uint32_t split_dim, concat_dim;
+} ashlar_rt_collective_tensor;
+
 // A collective over the groups of devices that differ only along `axes`; a member's coordinate counts along `axes`, major to minor.
-// buffers: {in, out}. All devices run the same collective at the same place of the program, so `in` has one offset on all of them.
+// buffers: {in, in, ..., out, out, ...}, one of each for each tensor, in their order: every tensor gets what a collective of it alone would
+// give, bit by bit, in one meeting of the devices. All devices run the same collective at the same place of the program, so an `in` has one
+// offset on all of them.
 typedef struct {
   uint32_t kind;      // ashlar_rt_collective_kind
   uint32_t dtype;     // ashlar_rt_dtype
   uint32_t reduction; // ashlar_rt_reduction
   uint32_t num_axes;
   const uint32_t *axes;
-  uint32_t rank;
-  const int64_t *in_shape; // local shape of `in`
-  uint32_t split_dim, concat_dim;
+  uint32_t num_tensors; // at least 1
+  const ashlar_rt_collective_tensor *tensors;
   uint32_t root;
   uint32_t num_pairs;
   const uint32_t *pairs; // num_pairs x {source, target}, coordinates in the group

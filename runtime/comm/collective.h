@@ -6,9 +6,9 @@
 #define ASHLAR_RUNTIME_COMM_COLLECTIVE_H
 
 #include "runtime/comm/mesh.h"
+#include "runtime/comm/placed_tensors.h"
 #include "runtime/comm/reduce.h"
 #include "runtime/comm/transport.h"
-#include "runtime/comm/view.h"
 #include "runtime/comm/wait.h"
 #include "runtime/comm/window.h"
 #include "runtime/device/cpu/thread_pool.h"
@@ -60,17 +60,17 @@ public:
 
 // Lays out a collective whose processes all share the window.
 Status createWindowCollective(const CollectiveContext &context, SyncSet &set, const ashlar_rt_collective_desc &desc,
-                              const CollectiveShape &shape, const std::vector<Group> &groups, uint64_t inOffset, uint64_t outOffset,
+                              const std::vector<PlacedTensor> &tensors, const std::vector<Group> &groups,
                               std::unique_ptr<Collective> &collective);
 
 // Lays out a collective between hosts, by messages.
-Status createHostsCollective(const CollectiveContext &context, const ashlar_rt_collective_desc &desc, const CollectiveShape &shape,
-                             const std::vector<Group> &groups, uint64_t inOffset, uint64_t outOffset,
+Status createHostsCollective(const CollectiveContext &context, const ashlar_rt_collective_desc &desc,
+                             const std::vector<PlacedTensor> &tensors, const std::vector<Group> &groups,
                              std::unique_ptr<Collective> &collective);
 
-// Lays out a slice: no communication, and `in` may be a constant (`constants` not null).
-Status createSlice(const CollectiveContext &context, const CollectiveShape &shape, const std::vector<Group> &groups, const char *constants,
-                   uint64_t inOffset, uint64_t outOffset, std::unique_ptr<Collective> &collective);
+// Lays out a slice: no communication, and `in` may be one of the `constants`.
+Status createSlice(const CollectiveContext &context, const std::vector<PlacedTensor> &tensors, const std::vector<Group> &groups,
+                   const char *constants, std::unique_ptr<Collective> &collective);
 
 // Waits until every process of the set on this host has come here too.
 Status barrier(Window &window, const Waiter &waiter, SyncSet &set);

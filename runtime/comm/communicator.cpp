@@ -19,10 +19,6 @@ std::vector<uint32_t> sortedAxes(const ashlar_rt_collective_desc &desc) {
   return axes;
 }
 
-bool overlap(uint64_t a, uint64_t aBytes, uint64_t b, uint64_t bBytes) {
-  return a < b + bBytes && b < a + aBytes;
-}
-
 WindowReport makeReport(const Status &status) {
   WindowReport report = {};
   report.code = static_cast<int32_t>(status.code());
@@ -121,39 +117,24 @@ char *Communicator::arena(int local) const {
 }
 
 Status Communicator::prepare(const ashlar_rt_instr &instr, const uint8_t *constants, std::unique_ptr<Collective> &collective) {
-  if (instr.num_buffers != 2 || instr.desc == nullptr) {
-    return internal("{}: a collective has buffers in and out, not {} buffers", instr.name, instr.num_buffers);
+  if (instr.desc == nullptr) {
+    return internal("{}: a collective without a description", instr.name);
   }
   const auto &desc = *static_cast<const ashlar_rt_collective_desc *>(instr.desc);
-  const ashlar_rt_buffer &in = instr.buffers[0];
-  const ashlar_rt_buffer &out = instr.buffers[1];
-  int members = deviceMesh.groupSize(desc.axes, desc.num_axes);
-  CollectiveShape shape;
-  Status checked = CollectiveShape::create(desc, members, in.bytes, out.bytes, shape);
-  if (!checked.ok()) {
-    return internal("{}: {}", instr.name, checked.message());
-  }
+  std::vector<PlacedTensor> tensors;
+  ASHLAR_RETURN_IF_ERROR(placeTensors(instr, deviceMesh.groupSize(desc.axes, desc.num_axes), tensors));
   std::vector<Group> groups = deviceMesh.groups(desc.axes, desc.num_axes);
-  bool constant = in.space == ASHLAR_RT_CONSTANT;
-  bool inPlace = desc.kind == ASHLAR_RT_ALL_REDUCE && in.offset == out.offset;
-  if (out.space != ASHLAR_RT_ARENA || (constant && desc.kind != ASHLAR_RT_SLICE)) {
-    return internal("{}: {} needs both buffers in the arena", instr.name, collectiveKindName(desc.kind));
-  }
-  if (!constant && !inPlace && overlap(in.offset, in.bytes, out.offset, out.bytes)) {
-    return internal("{}: in at {} and out at {} overlap", instr.name, in.offset, out.offset);
-  }
   if (desc.kind == ASHLAR_RT_SLICE) {
-    const char *base = constant ? reinterpret_cast<const char *>(constants) : nullptr;
-    return createSlice(context, shape, groups, base, in.offset, out.offset, collective);
+    return createSlice(context, tensors, groups, reinterpret_cast<const char *>(constants), collective);
   }
   auto set = sets.find(sortedAxes(desc));
   if (set == sets.end()) {
     return internal("{}: not an instruction of this variant", instr.name);
   }
   if (set->second.spansHosts) {
-    return createHostsCollective(context, desc, shape, groups, in.offset, out.offset, collective);
+    return createHostsCollective(context, desc, tensors, groups, collective);
   }
-  return createWindowCollective(context, set->second, desc, shape, groups, in.offset, out.offset, collective);
+  return createWindowCollective(context, set->second, desc, tensors, groups, collective);
 }
 
 Status Communicator::gatherReports(const WindowReport &mine, std::vector<WindowReport> &all) {

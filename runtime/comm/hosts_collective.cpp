@@ -2,7 +2,8 @@
 //
 // Collectives between hosts, by messages of bounded size. A group's processes stand in a ring of P; in step s = 1 .. P-1 each sends to the
 // process s places after it and receives from the one s places before. A reduction first brings all contributions to a range to the
-// process that owns it, which combines them in the same fixed tree as within a host.
+// process that owns it, which combines them in the same fixed tree as within a host. The tensors of a collective are one run of bytes here,
+// so that there is one message a partner, however many they are.
 
 #include "runtime/comm/collective.h"
 
@@ -23,10 +24,57 @@ size_t chunkBytes(size_t budget, size_t shares, size_t most) {
   return std::min(chunk, (most + 63) / 64 * 64 + 64);
 }
 
-// A view somewhere in this process' memory.
-struct Piece {
-  char *base;
-  View view;
+// Views in this process' memory, one after the other: a run of bytes that lie in several places.
+struct Pieces {
+  struct Piece {
+    char *base;
+    View view;
+    size_t first; // number of its first byte in the run
+  };
+
+  void add(char *base, const View &view) {
+    list.push_back(Piece{base, view, bytes});
+    bytes += view.bytes();
+  }
+
+  // Calls body(piece, begin, end) with the part of [begin, end) in each piece, counted from the beginning of the piece.
+  template <typename Body> void forEach(size_t begin, size_t end, Body &&body) const {
+    for (const Piece &piece : list) {
+      size_t from = std::max(begin, piece.first), to = std::min(end, piece.first + piece.view.bytes());
+      if (from < to) {
+        body(piece, from - piece.first, to - piece.first);
+      }
+    }
+  }
+
+  // Returns where the bytes [begin, end) lie; null when they lie in several places.
+  char *place(size_t begin, size_t end) const {
+    for (const Piece &piece : list) {
+      if (piece.view.dense() && piece.first <= begin && end <= piece.first + piece.view.bytes()) {
+        return piece.base + piece.view.offset + begin - piece.first;
+      }
+    }
+    return nullptr;
+  }
+
+  // Copies the bytes [begin, end) to `to`.
+  void pack(size_t begin, size_t end, char *to) const {
+    forEach(begin, end, [&](const Piece &piece, size_t from, size_t until) {
+      View run{0, piece.view.bytes(), piece.view.bytes(), 1};
+      copyView(piece.base, piece.view, to + (piece.first + from - begin) - from, run, from, until);
+    });
+  }
+
+  // Copies the bytes [begin, end) from `data`.
+  void unpack(size_t begin, size_t end, const char *data) const {
+    forEach(begin, end, [&](const Piece &piece, size_t from, size_t until) {
+      View run{0, piece.view.bytes(), piece.view.bytes(), 1};
+      copyView(data + (piece.first + from - begin) - from, run, piece.base, piece.view, from, until);
+    });
+  }
+
+  std::vector<Piece> list;
+  size_t bytes = 0;
 };
 
 // One group as seen from this process.
@@ -65,48 +113,70 @@ public:
       : transport(context.transport), waiter(context.waiter), staging(stagedBytes) {
     sends.reserve(messages);
     receives.reserve(messages);
+    unpacks.reserve(messages);
   }
 
   void begin() {
     sends.clear();
     receives.clear();
+    unpacks.clear();
     used = 0;
   }
 
-  // Sends the bytes [begin, end) of a piece; strided ones are packed.
-  void send(const Piece &piece, size_t begin, size_t end) {
-    if (piece.view.dense()) {
-      sends.push_back(Part{piece.base + piece.view.offset + begin, end - begin});
-      return;
+  // Sends the bytes [begin, end) of a run; those in several places are packed.
+  void send(const Pieces &pieces, size_t begin, size_t end) {
+    char *place = pieces.place(begin, end);
+    if (place == nullptr) {
+      place = take(end - begin);
+      pieces.pack(begin, end, place);
     }
-    char *packed = take(end - begin);
-    View run{0, piece.view.bytes(), piece.view.bytes(), 1};
-    copyView(piece.base, piece.view, packed - begin, run, begin, end);
-    sends.push_back(Part{packed, end - begin});
+    sends.push_back(Part{place, end - begin});
+  }
+
+  // Receives the bytes [begin, end) of a run, which outlives run(); those in several places are unpacked there.
+  void receive(const Pieces &pieces, size_t begin, size_t end) {
+    char *place = pieces.place(begin, end);
+    if (place == nullptr) {
+      place = take(end - begin);
+      unpacks.push_back(Unpack{&pieces, begin, end, place});
+    }
+    receive(place, end - begin);
   }
 
   // Receives into a dense place.
   void receive(char *data, size_t bytes) { receives.push_back(Part{data, bytes}); }
 
-  // Room for a received message that is unpacked later.
+  Status run(int to, int from) {
+    waiter.noteWait(from);
+    Status status = transport->exchange(to, sends.data(), sends.size(), from, receives.data(), receives.size());
+    waiter.noteWait(-1);
+    ASHLAR_RETURN_IF_ERROR(status);
+    for (const Unpack &unpack : unpacks) {
+      unpack.pieces->unpack(unpack.begin, unpack.end, unpack.data);
+    }
+    return Status();
+  }
+
+private:
+  // A message that is unpacked once it is here.
+  struct Unpack {
+    const Pieces *pieces;
+    size_t begin;
+    size_t end;
+    const char *data;
+  };
+
   char *take(size_t bytes) {
     char *result = staging.data() + used;
     used += bytes;
     return result;
   }
 
-  Status run(int to, int from) {
-    waiter.noteWait(from);
-    Status status = transport->exchange(to, sends.data(), sends.size(), from, receives.data(), receives.size());
-    waiter.noteWait(-1);
-    return status;
-  }
-
-private:
   Transport *transport;
   Waiter waiter;
   std::vector<Part> sends;
   std::vector<Part> receives;
+  std::vector<Unpack> unpacks;
   std::vector<char> staging;
   size_t used = 0;
 };
@@ -114,38 +184,31 @@ private:
 // A moving collective of one group. All its movements have the same size.
 class MovementRing {
 public:
-  MovementRing(const CollectiveContext &context, const CollectiveShape &shape, const Group &group, uint64_t inOffset, uint64_t outOffset)
-      : ring(makeRing(context, group)), step(chunkBytes(kMessageBytes, messages(context), shape.inBytes())),
+  MovementRing(const CollectiveContext &context, const std::vector<PlacedTensor> &tensors, const Group &group)
+      : ring(makeRing(context, group)), step(chunkBytes(kMessageBytes, messages(context), inputBytes(tensors))),
         exchange(context, messages(context), 2 * messages(context) * step), outgoing(ring.size()), incoming(ring.size()) {
-    unpack.reserve(messages(context));
     int self = context.place->indexOnHost(context.place->rank);
     auto arena = [&](int member) {
       return context.window->arena(self, group[static_cast<size_t>(member)] % context.mesh->devicesPerProcess());
     };
+    // The sender lists by (source, target), so must the receiver: within one process both loops run in that order.
     for (size_t other = 0; other < ring.size(); ++other) {
       for (int mine : ring.members[ring.self]) {
         for (int theirs : ring.members[other]) {
-          Movement movement;
-          if (shape.movement(mine, theirs, movement)) {
-            outgoing[other].push_back(Piece{arena(mine) + inOffset, movement.from});
-            bytes = movement.from.bytes();
-          }
+          addPieces(outgoing[other], tensors, mine, theirs, arena(mine), /*isSource=*/true);
         }
       }
       for (int theirs : ring.members[other]) {
         for (int mine : ring.members[ring.self]) {
-          Movement movement;
-          if (shape.movement(theirs, mine, movement)) {
-            incoming[other].push_back(Piece{arena(mine) + outOffset, movement.to});
-            bytes = movement.from.bytes();
-          }
+          addPieces(incoming[other], tensors, theirs, mine, arena(mine), /*isSource=*/false);
         }
       }
     }
-    // The sender lists by (source, target), so must the receiver: within one process both loops run in that order.
     for (int mine : ring.members[ring.self]) {
-      if (shape.receivesNothing(mine)) {
-        zeros.push_back(Part{arena(mine) + outOffset, shape.outBytes()});
+      for (const PlacedTensor &tensor : tensors) {
+        if (tensor.shape.receivesNothing(mine)) {
+          zeros.push_back(Part{arena(mine) + tensor.out.offset, tensor.shape.outBytes()});
+        }
       }
     }
   }
@@ -158,9 +221,11 @@ public:
       }
     }
     for (size_t i = 0; i < outgoing[ring.self].size(); ++i) {
-      const Piece &from = outgoing[ring.self][i];
-      const Piece &to = incoming[ring.self][i];
-      copyView(from.base, from.view, to.base, to.view, 0, bytes);
+      const std::vector<Pieces::Piece> &from = outgoing[ring.self][i].list;
+      const std::vector<Pieces::Piece> &to = incoming[ring.self][i].list;
+      for (size_t tensor = 0; tensor < from.size(); ++tensor) {
+        copyView(from[tensor].base, from[tensor].view, to[tensor].base, to[tensor].view, 0, from[tensor].view.bytes());
+      }
     }
     for (const Part &part : zeros) {
       std::memset(part.data, 0, part.bytes);
@@ -174,37 +239,39 @@ private:
     return devices * devices;
   }
 
+  // Adds what goes from `source` to `target`, if anything does, on the side whose arena is given.
+  void addPieces(std::vector<Pieces> &list, const std::vector<PlacedTensor> &tensors, int source, int target, char *arena, bool isSource) {
+    Pieces pieces;
+    for (const PlacedTensor &tensor : tensors) {
+      Movement movement;
+      if (!tensor.shape.movement(source, target, movement)) {
+        return;
+      }
+      pieces.add(arena + (isSource ? tensor.in.offset : tensor.out.offset), isSource ? movement.from : movement.to);
+    }
+    bytes = pieces.bytes;
+    list.push_back(std::move(pieces));
+  }
+
   Status runStep(size_t s, size_t begin, size_t end) {
     size_t to = ring.after(s);
     size_t from = ring.before(s);
     exchange.begin();
-    for (const Piece &piece : outgoing[to]) {
-      exchange.send(piece, begin, end);
+    for (const Pieces &pieces : outgoing[to]) {
+      exchange.send(pieces, begin, end);
     }
-    unpack.clear();
-    for (const Piece &piece : incoming[from]) {
-      char *place = piece.view.dense() ? piece.base + piece.view.offset + begin : exchange.take(end - begin);
-      unpack.push_back(place);
-      exchange.receive(place, end - begin);
+    for (const Pieces &pieces : incoming[from]) {
+      exchange.receive(pieces, begin, end);
     }
-    ASHLAR_RETURN_IF_ERROR(exchange.run(ring.processes[to], ring.processes[from]));
-    for (size_t i = 0; i < incoming[from].size(); ++i) {
-      const Piece &piece = incoming[from][i];
-      if (!piece.view.dense()) {
-        View run{0, piece.view.bytes(), piece.view.bytes(), 1};
-        copyView(unpack[i] - begin, run, piece.base, piece.view, begin, end);
-      }
-    }
-    return Status();
+    return exchange.run(ring.processes[to], ring.processes[from]);
   }
 
   Ring ring;
   size_t step;
   Exchange exchange;
   size_t bytes = 0;
-  std::vector<std::vector<Piece>> outgoing; // by place in the ring
-  std::vector<std::vector<Piece>> incoming;
-  std::vector<char *> unpack;
+  std::vector<std::vector<Pieces>> outgoing; // by place in the ring
+  std::vector<std::vector<Pieces>> incoming;
   std::vector<Part> zeros;
 };
 
@@ -212,22 +279,26 @@ private:
 // one slice a process of an all-reduce, whose owner then hands the result to everybody.
 class ReductionRing {
 public:
-  ReductionRing(const CollectiveContext &context, const Reducer &reducer, const CollectiveShape &shape, const Group &group, bool scatters,
-                uint64_t inOffset, uint64_t outOffset)
+  ReductionRing(const CollectiveContext &context, const Reducer &reducer, const std::vector<PlacedTensor> &tensors, const Group &group,
+                bool scatters)
       : ring(makeRing(context, group)), reducer(reducer), members(group.size()), scatters(scatters),
-        owned(scatters ? static_cast<size_t>(context.mesh->devicesPerProcess()) : 1), bytes(shape.reducedView(0).bytes()),
-        step(chunkBytes(kStagedBytes, members * owned, bytes)), exchange(context, members * owned, ownMembers() * owned * step),
-        contributions(owned * members * step) {
+        owned(scatters ? static_cast<size_t>(context.mesh->devicesPerProcess()) : 1), bytes(reducedBytes(tensors)),
+        step(chunkBytes(kStagedBytes, members * owned, bytes)),
+        exchange(context, members * owned, std::max<size_t>(2, ownMembers() * owned) * step), contributions(owned * members * step) {
     int self = context.place->indexOnHost(context.place->rank);
     for (int mine : ring.members[ring.self]) {
       char *arena = context.window->arena(self, group[static_cast<size_t>(mine)] % context.mesh->devicesPerProcess());
-      inputs.push_back(arena + inOffset);
-      outputs.push_back(arena + outOffset);
+      inputs.emplace_back(members);
+      outputs.emplace_back();
+      for (const PlacedTensor &tensor : tensors) {
+        for (size_t member = 0; member < members; ++member) {
+          inputs.back()[member].add(arena + tensor.in.offset, tensor.shape.reducedView(static_cast<int>(member)));
+        }
+        outputs.back().add(arena + tensor.out.offset, View{0, tensor.shape.outBytes(), tensor.shape.outBytes(), 1});
+      }
     }
-    for (size_t member = 0; member < members; ++member) {
-      views.push_back(shape.reducedView(static_cast<int>(member)));
-      pointers.push_back(nullptr);
-    }
+    contributors.resize(members);
+    receivers.resize(outputs.size());
   }
 
   Status run() {
@@ -250,14 +321,22 @@ private:
     size_t size() const { return end - begin; }
   };
 
+  static size_t reducedBytes(const std::vector<PlacedTensor> &tensors) {
+    size_t sum = 0;
+    for (const PlacedTensor &tensor : tensors) {
+      sum += tensor.shape.outBytes();
+    }
+    return sum;
+  }
+
   size_t ownMembers() const { return ring.members[ring.self].size(); }
 
   // Number of targets that a process of the ring owns.
   size_t targetsOf(size_t process) const { return scatters ? ring.members[process].size() : 1; }
 
-  // The view of the inputs that target `index` of a process covers.
-  const View &viewOf(size_t process, size_t index) const {
-    return scatters ? views[static_cast<size_t>(ring.members[process][index])] : views[0];
+  // What target `index` of a process covers of an own member's input.
+  const Pieces &inputFor(size_t own, size_t process, size_t index) const {
+    return inputs[own][scatters ? static_cast<size_t>(ring.members[process][index]) : 0];
   }
 
   // The bytes of its targets that a process reduces in the round [begin, end).
@@ -281,8 +360,8 @@ private:
       Range theirs = rangeOf(to, begin, end);
       exchange.begin();
       for (size_t target = 0; target < targetsOf(to); ++target) {
-        for (char *input : inputs) {
-          exchange.send(Piece{input, viewOf(to, target)}, theirs.begin, theirs.end);
+        for (size_t own = 0; own < inputs.size(); ++own) {
+          exchange.send(inputFor(own, to, target), theirs.begin, theirs.end);
         }
       }
       for (size_t target = 0; target < targetsOf(ring.self); ++target) {
@@ -293,25 +372,29 @@ private:
       ASHLAR_RETURN_IF_ERROR(exchange.run(ring.processes[to], ring.processes[from]));
     }
     for (size_t target = 0; target < targetsOf(ring.self); ++target) {
-      const View &view = viewOf(ring.self, target);
-      View run{0, view.bytes(), view.bytes(), 1};
-      for (size_t i = 0; i < inputs.size(); ++i) {
-        char *place = contribution(target, static_cast<size_t>(ring.members[ring.self][i]));
-        copyView(inputs[i], view, place - mine.begin, run, mine.begin, mine.end);
+      for (size_t own = 0; own < inputs.size(); ++own) {
+        char *place = contribution(target, static_cast<size_t>(ring.members[ring.self][own]));
+        inputFor(own, ring.self, target).pack(mine.begin, mine.end, place);
       }
     }
     return Status();
   }
 
-  // Reduces this process' targets into its own outputs.
+  // Reduces this process' targets into its own outputs, tensor by tensor.
   void combine(size_t begin, size_t end) {
     Range mine = rangeOf(ring.self, begin, end);
     for (size_t target = 0; target < targetsOf(ring.self); ++target) {
       for (size_t member = 0; member < members; ++member) {
-        pointers[member] = contribution(target, member);
+        contributors[member] = contribution(target, member);
       }
-      char **first = outputs.data() + (scatters ? target : 0);
-      reducer.run(pointers.data(), members, 0, first, scatters ? 1 : outputs.size(), mine.begin, mine.size());
+      size_t first = scatters ? target : 0, count = scatters ? 1 : outputs.size();
+      outputs[first].forEach(mine.begin, mine.end, [&](const Pieces::Piece &piece, size_t from, size_t until) {
+        size_t tensor = static_cast<size_t>(&piece - outputs[first].list.data());
+        for (size_t i = 0; i < count; ++i) {
+          receivers[i] = outputs[first + i].list[tensor].base;
+        }
+        reducer.run(contributors.data(), members, piece.first + from - mine.begin, receivers.data(), count, from, until - from);
+      });
     }
   }
 
@@ -323,12 +406,15 @@ private:
       size_t from = ring.before(s);
       Range theirs = rangeOf(from, begin, end);
       exchange.begin();
-      exchange.send(Piece{outputs[0], View{0, bytes, bytes, 1}}, mine.begin, mine.end);
-      exchange.receive(outputs[0] + theirs.begin, theirs.size());
+      exchange.send(outputs[0], mine.begin, mine.end);
+      exchange.receive(outputs[0], theirs.begin, theirs.end);
       ASHLAR_RETURN_IF_ERROR(exchange.run(ring.processes[to], ring.processes[from]));
-      for (size_t i = 1; i < outputs.size(); ++i) {
-        std::memcpy(outputs[i] + theirs.begin, outputs[0] + theirs.begin, theirs.size());
-      }
+      outputs[0].forEach(theirs.begin, theirs.end, [&](const Pieces::Piece &piece, size_t from, size_t until) {
+        size_t tensor = static_cast<size_t>(&piece - outputs[0].list.data());
+        for (size_t i = 1; i < outputs.size(); ++i) {
+          std::memcpy(outputs[i].list[tensor].base + from, piece.base + from, until - from);
+        }
+      });
     }
     return Status();
   }
@@ -342,10 +428,10 @@ private:
   size_t step;
   Exchange exchange;
   std::vector<char> contributions;
-  std::vector<char *> inputs; // of this process' members
-  std::vector<char *> outputs;
-  std::vector<View> views; // by member
-  std::vector<const char *> pointers;
+  std::vector<std::vector<Pieces>> inputs; // by own member, then by member whose target they cover
+  std::vector<Pieces> outputs;             // by own member: one dense piece a tensor
+  std::vector<const char *> contributors;
+  std::vector<char *> receivers;
 };
 
 // All groups that this process is in, one after the other. Groups are ordered alike everywhere, so no two processes wait crosswise.
@@ -363,17 +449,17 @@ public:
 
 } // namespace
 
-Status createHostsCollective(const CollectiveContext &context, const ashlar_rt_collective_desc &desc, const CollectiveShape &shape,
-                             const std::vector<Group> &groups, uint64_t inOffset, uint64_t outOffset,
+Status createHostsCollective(const CollectiveContext &context, const ashlar_rt_collective_desc &desc,
+                             const std::vector<PlacedTensor> &tensors, const std::vector<Group> &groups,
                              std::unique_ptr<Collective> &collective) {
   auto isHere = [&](const Group &group) {
     return std::any_of(group.begin(), group.end(), [&](int d) { return context.mesh->processOf(d) == context.place->rank; });
   };
-  if (!shape.reduces()) {
+  if (!tensors[0].shape.reduces()) {
     auto result = std::make_unique<HostsCollective<MovementRing>>();
     for (const Group &group : groups) {
       if (isHere(group)) {
-        result->rings.push_back(std::make_unique<MovementRing>(context, shape, group, inOffset, outOffset));
+        result->rings.push_back(std::make_unique<MovementRing>(context, tensors, group));
       }
     }
     collective = std::move(result);
@@ -385,7 +471,7 @@ Status createHostsCollective(const CollectiveContext &context, const ashlar_rt_c
   bool scatters = desc.kind == ASHLAR_RT_REDUCE_SCATTER;
   for (const Group &group : groups) {
     if (isHere(group)) {
-      result->rings.push_back(std::make_unique<ReductionRing>(context, reducer, shape, group, scatters, inOffset, outOffset));
+      result->rings.push_back(std::make_unique<ReductionRing>(context, reducer, tensors, group, scatters));
     }
   }
   collective = std::move(result);

@@ -60,33 +60,34 @@ void copyView(const char *from, const View &source, char *to, const View &target
   }
 }
 
-Status CollectiveShape::create(const ashlar_rt_collective_desc &desc, int members, uint64_t inBytes, uint64_t outBytes,
-                               CollectiveShape &shape) {
+Status CollectiveShape::create(const ashlar_rt_collective_desc &desc, const ashlar_rt_collective_tensor &tensor, int members,
+                               uint64_t inBytes, uint64_t outBytes, CollectiveShape &shape) {
   auto [kind, splits, concats, reduces] = kindOf(desc.kind);
   shape.desc = &desc;
+  shape.tensor = &tensor;
   shape.members = members;
   shape.isReduction = reduces;
   shape.elementBytes = dtypeBytes(desc.dtype);
   if (shape.elementBytes == 0 || !kind) {
     return internal("collective of kind {} and dtype {}: unknown", desc.kind, desc.dtype);
   }
-  shape.inDims.assign(desc.in_shape, desc.in_shape + desc.rank);
+  shape.inDims.assign(tensor.in_shape, tensor.in_shape + tensor.rank);
   shape.outDims = shape.inDims;
-  if ((splits && desc.split_dim >= desc.rank) || (concats && desc.concat_dim >= desc.rank)) {
-    return internal("{}: split dim {} or concat dim {} is not below rank {}", kind, desc.split_dim, desc.concat_dim, desc.rank);
+  if ((splits && tensor.split_dim >= tensor.rank) || (concats && tensor.concat_dim >= tensor.rank)) {
+    return internal("{}: split dim {} or concat dim {} is not below rank {}", kind, tensor.split_dim, tensor.concat_dim, tensor.rank);
   }
   if (splits) {
-    if (shape.inDims[desc.split_dim] % members != 0) {
-      return internal("{}: dim {} of size {} does not divide by the group's {} members", kind, desc.split_dim, shape.inDims[desc.split_dim],
-                      members);
+    if (shape.inDims[tensor.split_dim] % members != 0) {
+      return internal("{}: dim {} of size {} does not divide by the group's {} members", kind, tensor.split_dim,
+                      shape.inDims[tensor.split_dim], members);
     }
-    shape.outDims[desc.split_dim] /= members;
+    shape.outDims[tensor.split_dim] /= members;
   }
   if (concats) {
-    shape.outDims[desc.concat_dim] *= members;
+    shape.outDims[tensor.concat_dim] *= members;
   }
   shape.inputBytes = shape.outputBytes = shape.elementBytes;
-  for (uint32_t d = 0; d < desc.rank; ++d) {
+  for (uint32_t d = 0; d < tensor.rank; ++d) {
     shape.inputBytes *= static_cast<size_t>(shape.inDims[d]);
     shape.outputBytes *= static_cast<size_t>(shape.outDims[d]);
   }
@@ -150,11 +151,11 @@ bool CollectiveShape::movement(int source, int target, Movement &result) const {
   case ASHLAR_RT_REDUCE_SCATTER:
     return false; // not called
   case ASHLAR_RT_ALL_GATHER:
-    result.to = piece(outDims, desc->concat_dim, source);
+    result.to = piece(outDims, tensor->concat_dim, source);
     return true;
   case ASHLAR_RT_ALL_TO_ALL:
-    result.from = piece(inDims, desc->split_dim, target);
-    result.to = piece(outDims, desc->concat_dim, source);
+    result.from = piece(inDims, tensor->split_dim, target);
+    result.to = piece(outDims, tensor->concat_dim, source);
     return true;
   case ASHLAR_RT_BROADCAST:
     return source == static_cast<int>(desc->root);
@@ -166,14 +167,14 @@ bool CollectiveShape::movement(int source, int target, Movement &result) const {
     }
     return false;
   case ASHLAR_RT_SLICE:
-    result.from = piece(inDims, desc->split_dim, target);
+    result.from = piece(inDims, tensor->split_dim, target);
     return source == target;
   }
   return false; // not reached
 }
 
 View CollectiveShape::reducedView(int target) const {
-  return desc->kind == ASHLAR_RT_REDUCE_SCATTER ? piece(inDims, desc->split_dim, target) : View{0, inputBytes, inputBytes, 1};
+  return desc->kind == ASHLAR_RT_REDUCE_SCATTER ? piece(inDims, tensor->split_dim, target) : View{0, inputBytes, inputBytes, 1};
 }
 
 } // namespace ashlar::rt

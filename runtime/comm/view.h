@@ -41,11 +41,15 @@ struct Movement {
   View to;   // of the target's `out`
 };
 
-// The geometry of one collective in a group of `members`.
+// The geometry of one tensor of a collective in a group of `members`.
 class CollectiveShape {
 public:
-  // Checks the desc against the group and the buffers and computes the sizes.
-  static Status create(const ashlar_rt_collective_desc &desc, int members, uint64_t inBytes, uint64_t outBytes, CollectiveShape &shape);
+  // Checks the desc and one of its tensors against the group and the buffers and computes the sizes.
+  static Status create(const ashlar_rt_collective_desc &desc, const ashlar_rt_collective_tensor &tensor, int members, uint64_t inBytes,
+                       uint64_t outBytes, CollectiveShape &shape);
+
+  // Makes a tensor of an all-reduce one of so many bytes.
+  void lengthen(size_t bytes) { inputBytes = outputBytes = bytes; }
 
   // Whether the collective combines values (all-reduce, reduce-scatter) rather than moves them.
   bool reduces() const { return isReduction; }
@@ -68,6 +72,7 @@ private:
   View piece(const std::vector<int64_t> &dims, uint32_t dim, int index) const;
 
   const ashlar_rt_collective_desc *desc = nullptr;
+  const ashlar_rt_collective_tensor *tensor = nullptr;
   int members = 1;
   bool isReduction = false;
   size_t elementBytes = 0;

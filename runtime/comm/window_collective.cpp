@@ -15,6 +15,13 @@ namespace {
 // Largest sum of the members' inputs that every process reduces by itself instead of sharing the work.
 constexpr size_t kSmallTotal = 4 << 10;
 
+// All-reduces are shared out by cache lines, so that no element is torn and no two processes write one line.
+constexpr size_t kLineBytes = 64;
+
+size_t linesOf(const PlacedTensor &tensor) {
+  return (tensor.shape.inBytes() + kLineBytes - 1) / kLineBytes;
+}
+
 // Least bytes worth handing to a thread.
 constexpr int64_t kBytesPerThread = 128 << 10;
 
@@ -123,11 +130,26 @@ private:
   }
 };
 
-// Fills in the tasks of one process.
+// Fills in the tasks of one process for one tensor.
 class Builder {
 public:
-  Builder(const CollectiveContext &context, WindowCollective &result, const CollectiveShape &shape, uint64_t inOffset, uint64_t outOffset)
-      : context(context), result(result), shape(shape), inOffset(inOffset), outOffset(outOffset) {}
+  // `slotOffset`: where the tensor begins in what a device publishes. `firstLine`: the cache line, counted over all tensors, with which it
+  // begins, of `totalLines`.
+  Builder(const CollectiveContext &context, WindowCollective &result, const PlacedTensor &tensor, size_t slotOffset, size_t firstLine,
+          size_t totalLines)
+      : context(context), result(result), tensor(tensor), shape(tensor.shape), slotOffset(slotOffset), firstLine(firstLine),
+        totalLines(totalLines) {}
+
+  // Adds what the process publishes: the inputs of its devices.
+  void addPublished(size_t devices) {
+    View all{0, shape.inBytes(), shape.inBytes(), 1};
+    for (size_t device = 0; device < devices; ++device) {
+      View place = all;
+      place.offset = device * (result.payload / devices) + slotOffset;
+      const char *source = context.window->arena(result.set.self, static_cast<int>(device)) + tensor.in.offset;
+      result.publish.push_back(CopyTask{source, all, nullptr, place});
+    }
+  }
 
   // Adds the work of this process for one group. `parity`: which slots small inputs are read from.
   void addMovements(const Group &group, int parity) {
@@ -136,7 +158,7 @@ public:
       if (!isMine(group, target)) {
         continue;
       }
-      char *out = arena(group, target) + outOffset;
+      char *out = arena(group, target) + tensor.out.offset;
       if (shape.receivesNothing(target)) {
         View all{0, shape.outBytes(), shape.outBytes(), 1};
         result.copies[parity].push_back(CopyTask{nullptr, all, out, all});
@@ -162,7 +184,7 @@ public:
     if (scatters) {
       for (int target = 0; target < members; ++target) {
         if (isMine(group, target)) {
-          task.outputs = {arena(group, target) + outOffset};
+          task.outputs = {arena(group, target) + tensor.out.offset};
           task.view = shape.reducedView(target);
           result.reductions[parity].push_back(task);
         }
@@ -177,7 +199,7 @@ public:
     for (int target = 0; target < members; ++target) {
       // In the small form everyone computes for itself; in the large one, for all.
       if (!result.small || isMine(group, target)) {
-        task.outputs.push_back(arena(group, target) + outOffset + begin);
+        task.outputs.push_back(arena(group, target) + tensor.out.offset + begin);
       }
     }
     if (begin < end && !task.outputs.empty()) {
@@ -201,13 +223,14 @@ private:
 
   const char *input(const Group &group, int member, int parity) const {
     if (!result.small) {
-      return arena(group, member) + inOffset;
+      return arena(group, member) + tensor.in.offset;
     }
+    size_t ofDevice = result.payload / static_cast<size_t>(context.mesh->devicesPerProcess());
     return context.window->slotPayload(result.set.index, parity, hostIndex(group, member), result.payload) +
-           static_cast<size_t>(deviceIndex(group, member)) * shape.inBytes();
+           static_cast<size_t>(deviceIndex(group, member)) * ofDevice + slotOffset;
   }
 
-  // The bytes of an all-reduce that this process reduces: the group's processes share them evenly, at cache-line boundaries.
+  // The bytes of an all-reduce that this process reduces: the group's processes share the cache lines of all tensors evenly.
   void sliceOfThisProcess(const Group &group, size_t &begin, size_t &end) const {
     std::vector<int> processes;
     for (int device : group) {
@@ -221,16 +244,21 @@ private:
       return;
     }
     size_t index = static_cast<size_t>(self - processes.begin());
-    size_t lines = (shape.inBytes() + 63) / 64;
-    begin = std::min(lines * index / processes.size() * 64, shape.inBytes());
-    end = std::min(lines * (index + 1) / processes.size() * 64, shape.inBytes());
+    auto cut = [&](size_t place) {
+      size_t line = totalLines * place / processes.size();
+      return std::min(line > firstLine ? (line - firstLine) * kLineBytes : 0, shape.inBytes());
+    };
+    begin = cut(index);
+    end = cut(index + 1);
   }
 
   const CollectiveContext &context;
   WindowCollective &result;
+  const PlacedTensor &tensor;
   const CollectiveShape &shape;
-  uint64_t inOffset;
-  uint64_t outOffset;
+  size_t slotOffset;
+  size_t firstLine;
+  size_t totalLines;
 };
 
 class SliceCollective final : public Collective {
@@ -249,53 +277,58 @@ public:
 } // namespace
 
 Status createWindowCollective(const CollectiveContext &context, SyncSet &set, const ashlar_rt_collective_desc &desc,
-                              const CollectiveShape &shape, const std::vector<Group> &groups, uint64_t inOffset, uint64_t outOffset,
+                              const std::vector<PlacedTensor> &tensors, const std::vector<Group> &groups,
                               std::unique_ptr<Collective> &collective) {
   auto result = std::make_unique<WindowCollective>(context, set);
   size_t devices = static_cast<size_t>(context.mesh->devicesPerProcess());
-  result->payload = devices * shape.inBytes();
-  result->small = !set.peers.empty() && result->payload <= kSlotPayload && groups[0].size() * shape.inBytes() <= kSmallTotal;
+  size_t bytes = inputBytes(tensors), totalLines = 0;
+  result->payload = devices * bytes;
+  result->small = !set.peers.empty() && result->payload <= kSlotPayload && groups[0].size() * bytes <= kSmallTotal;
   Reducer reducer;
-  if (shape.reduces()) {
+  if (tensors[0].shape.reduces()) {
     ASHLAR_RETURN_IF_ERROR(Reducer::create(desc.dtype, desc.reduction, reducer));
   }
-  if (result->small) {
-    View all{0, shape.inBytes(), shape.inBytes(), 1};
-    for (size_t device = 0; device < devices; ++device) {
-      View place = all;
-      place.offset = device * shape.inBytes();
-      const char *source = context.window->arena(set.self, static_cast<int>(device)) + inOffset;
-      result->publish.push_back(CopyTask{source, all, nullptr, place});
-    }
+  for (const PlacedTensor &tensor : tensors) {
+    totalLines += linesOf(tensor);
   }
-  Builder builder(context, *result, shape, inOffset, outOffset);
-  for (int parity = 0; parity < (result->small ? 2 : 1); ++parity) {
-    for (const Group &group : groups) {
-      bool here = std::any_of(group.begin(), group.end(), [&](int d) { return context.mesh->processOf(d) == context.place->rank; });
-      if (here && shape.reduces()) {
-        builder.addReductions(group, reducer, desc.kind == ASHLAR_RT_REDUCE_SCATTER, parity);
-      } else if (here) {
-        builder.addMovements(group, parity);
+  size_t slotOffset = 0, firstLine = 0;
+  for (const PlacedTensor &tensor : tensors) {
+    Builder builder(context, *result, tensor, slotOffset, firstLine, totalLines);
+    if (result->small) {
+      builder.addPublished(devices);
+    }
+    for (int parity = 0; parity < (result->small ? 2 : 1); ++parity) {
+      for (const Group &group : groups) {
+        bool here = std::any_of(group.begin(), group.end(), [&](int d) { return context.mesh->processOf(d) == context.place->rank; });
+        if (here && tensor.shape.reduces()) {
+          builder.addReductions(group, reducer, desc.kind == ASHLAR_RT_REDUCE_SCATTER, parity);
+        } else if (here) {
+          builder.addMovements(group, parity);
+        }
       }
     }
+    slotOffset += tensor.shape.inBytes();
+    firstLine += linesOf(tensor);
   }
   collective = std::move(result);
   return Status();
 }
 
-Status createSlice(const CollectiveContext &context, const CollectiveShape &shape, const std::vector<Group> &groups, const char *constants,
-                   uint64_t inOffset, uint64_t outOffset, std::unique_ptr<Collective> &collective) {
+Status createSlice(const CollectiveContext &context, const std::vector<PlacedTensor> &tensors, const std::vector<Group> &groups,
+                   const char *constants, std::unique_ptr<Collective> &collective) {
   auto result = std::make_unique<SliceCollective>();
   result->pool = context.pool;
   int self = context.place->indexOnHost(context.place->rank);
-  for (const Group &group : groups) {
-    for (int member = 0; member < static_cast<int>(group.size()); ++member) {
-      int device = group[static_cast<size_t>(member)];
-      Movement movement;
-      if (context.mesh->processOf(device) == context.place->rank && shape.movement(member, member, movement)) {
-        char *arena = context.window->arena(self, device % context.mesh->devicesPerProcess());
-        const char *in = (constants != nullptr ? constants : arena) + inOffset;
-        result->copies.push_back(CopyTask{in, movement.from, arena + outOffset, movement.to});
+  for (const PlacedTensor &tensor : tensors) {
+    for (const Group &group : groups) {
+      for (int member = 0; member < static_cast<int>(group.size()); ++member) {
+        int device = group[static_cast<size_t>(member)];
+        Movement movement;
+        if (context.mesh->processOf(device) == context.place->rank && tensor.shape.movement(member, member, movement)) {
+          char *arena = context.window->arena(self, device % context.mesh->devicesPerProcess());
+          const char *in = (tensor.in.space == ASHLAR_RT_CONSTANT ? constants : arena) + tensor.in.offset;
+          result->copies.push_back(CopyTask{in, movement.from, arena + tensor.out.offset, movement.to});
+        }
       }
     }
   }

@@ -32,6 +32,7 @@ struct Benchmark {
     count = sizes.size();
     elements.resize(count);
     descs.resize(count);
+    tensors.resize(count);
     buffers.resize(2 * count);
     for (size_t i = 0; i < count; ++i) {
       elements[i] = static_cast<int64_t>(sizes[i] / sizeof(float));
@@ -40,8 +41,9 @@ struct Benchmark {
       descs[i].dtype = ASHLAR_RT_F32;
       descs[i].num_axes = 1;
       descs[i].axes = &axisIndex;
-      descs[i].rank = 1;
-      descs[i].in_shape = &elements[i];
+      tensors[i] = {/*rank=*/1, &elements[i], /*split_dim=*/0, /*concat_dim=*/0};
+      descs[i].num_tensors = 1;
+      descs[i].tensors = &tensors[i];
       buffers[2 * i] = buffers[2 * i + 1] = {ASHLAR_RT_ARENA, ASHLAR_RT_F32, 0, sizes[i]};
       instrs.push_back({ASHLAR_RT_COLLECTIVE, "all_reduce", 2, &buffers[2 * i], accesses, &descs[i]});
     }
@@ -60,6 +62,7 @@ struct Benchmark {
   size_t count;
   std::vector<uint64_t> sizes;
   std::vector<int64_t> elements;
+  std::vector<ashlar_rt_collective_tensor> tensors;
   std::vector<ashlar_rt_collective_desc> descs;
   std::vector<ashlar_rt_buffer> buffers;
   const uint32_t accesses[2] = {ASHLAR_RT_READ, ASHLAR_RT_WRITE};

@@ -58,8 +58,8 @@ std::vector<int> groupOf(const MeshCase &mesh, int device, const std::vector<uin
   return members;
 }
 
-// A float of two bytes by its definition: `kDigits` bits of fraction, exponents with a bias. Only numbers that are neither too large nor
-// too small are used.
+// A float of two bytes by its definition: `kDigits` bits of fraction, exponents with a bias; without exponent there is no leading 1. No
+// numbers that are too large are used.
 template <int kDigits> struct Half {
   static constexpr int kBias = (1 << (14 - kDigits)) - 1;
   uint16_t bits = 0;
@@ -68,7 +68,9 @@ template <int kDigits> struct Half {
   explicit Half(double value) {
     int exponent = 0;
     double size = std::frexp(std::fabs(value), &exponent); // [0.5, 1)
-    if (size != 0) {
+    if (exponent - 2 + kBias < 0) {
+      bits = static_cast<uint16_t>(std::nearbyint(std::ldexp(std::fabs(value), kDigits + kBias - 1)));
+    } else if (size != 0) {
       auto digits = static_cast<int>(std::nearbyint(std::ldexp(size, kDigits + 1))); // with the leading 1; a carry goes into the exponent
       bits = static_cast<uint16_t>((exponent - 2 + kBias) * (1 << kDigits) + digits);
     }
@@ -76,7 +78,8 @@ template <int kDigits> struct Half {
   }
   explicit operator double() const {
     int exponent = (bits & 0x7fff) >> kDigits, fraction = bits & ((1 << kDigits) - 1);
-    double size = bits & 0x7fff ? std::ldexp(fraction + (1 << kDigits), exponent - kBias - kDigits) : 0;
+    double size =
+        exponent != 0 ? std::ldexp(fraction + (1 << kDigits), exponent - kBias - kDigits) : std::ldexp(fraction, 1 - kBias - kDigits);
     return bits & 0x8000 ? -size : size;
   }
   bool operator<(Half other) const { return static_cast<double>(*this) < static_cast<double>(other); }
@@ -145,24 +148,24 @@ template <typename T> std::vector<char> expectedOf(const CollectiveCase &self, c
   std::vector<T> values(members.size());
   std::vector<int64_t> pieceShape = self.inShape;
   if (desc.kind == ASHLAR_RT_ALL_TO_ALL) {
-    pieceShape[desc.split_dim] /= n;
+    pieceShape[self.tensor.split_dim] /= n;
   }
   for (int64_t flat = 0; flat < static_cast<int64_t>(out.size()); ++flat) {
     Index at = indexOf(flat, self.outShape);
     int64_t source = place;
     switch (desc.kind) {
     case ASHLAR_RT_ALL_GATHER:
-      source = at[desc.concat_dim] / self.inShape[desc.concat_dim];
-      at[desc.concat_dim] %= self.inShape[desc.concat_dim];
+      source = at[self.tensor.concat_dim] / self.inShape[self.tensor.concat_dim];
+      at[self.tensor.concat_dim] %= self.inShape[self.tensor.concat_dim];
       break;
     case ASHLAR_RT_REDUCE_SCATTER:
     case ASHLAR_RT_SLICE:
-      at[desc.split_dim] += place * self.outShape[desc.split_dim];
+      at[self.tensor.split_dim] += place * self.outShape[self.tensor.split_dim];
       break;
     case ASHLAR_RT_ALL_TO_ALL:
-      source = at[desc.concat_dim] / pieceShape[desc.concat_dim];
-      at[desc.concat_dim] %= pieceShape[desc.concat_dim];
-      at[desc.split_dim] += place * pieceShape[desc.split_dim];
+      source = at[self.tensor.concat_dim] / pieceShape[self.tensor.concat_dim];
+      at[self.tensor.concat_dim] %= pieceShape[self.tensor.concat_dim];
+      at[self.tensor.split_dim] += place * pieceShape[self.tensor.split_dim];
       break;
     case ASHLAR_RT_BROADCAST:
       source = desc.root;
@@ -295,16 +298,17 @@ bool CollectiveCase::agrees(const char *out, const std::vector<char> &expected, 
   }
 }
 
-CollectiveProgram::CollectiveProgram(const MeshCase &mesh, uint32_t seed, int numCases, int64_t largest) : meshCase(mesh) {
+CollectiveProgram::CollectiveProgram(const MeshCase &mesh, uint32_t seed, int numInstrs, int64_t largest) : meshCase(mesh) {
   std::mt19937 random(seed);
   for (uint32_t size : mesh.axes) {
     axes.push_back(ashlar_rt_axis{"axis", size});
   }
-  for (int i = 0; i < numCases; ++i) {
-    addCase(random, largest);
+  for (int i = 0; i < numInstrs; ++i) {
+    addInstr(random, largest);
   }
-  for (const CollectiveCase &one : list) {
-    instrs.push_back(ashlar_rt_instr{ASHLAR_RT_COLLECTIVE, one.name.c_str(), 2, one.buffers, one.accesses, &one.desc});
+  for (const CollectiveInstr &one : fused) {
+    instrs.push_back(ashlar_rt_instr{ASHLAR_RT_COLLECTIVE, one.name.c_str(), static_cast<uint32_t>(one.buffers.size()), one.buffers.data(),
+                                     one.accesses.data(), &one.desc});
   }
   program.name = "collectives";
   program.num_instrs = static_cast<uint32_t>(instrs.size());
@@ -319,14 +323,35 @@ CollectiveProgram::CollectiveProgram(const MeshCase &mesh, uint32_t seed, int nu
   variantStruct.programs = &program;
 }
 
-void CollectiveProgram::addCase(std::mt19937 &random, int64_t largest) {
-  auto below = [&](int64_t bound) { return static_cast<int64_t>(random() % static_cast<uint64_t>(bound)); };
+void CollectiveProgram::addInstr(std::mt19937 &random, int64_t largest) {
+  fused.emplace_back();
+  CollectiveInstr &instr = fused.back();
+  instr.first = list.size();
   list.emplace_back();
-  CollectiveCase &one = list.back();
+  drawKind(random, list.back());
+  uint32_t kind = list.back().desc.kind;
+  bool canBeSeveral = kind == ASHLAR_RT_ALL_REDUCE || kind == ASHLAR_RT_ALL_GATHER || kind == ASHLAR_RT_REDUCE_SCATTER;
+  instr.count = canBeSeveral && random() % 3 != 0 ? 2 + random() % 11 : 1;
+  for (size_t i = 0; i < instr.count; ++i) {
+    if (i > 0) { // as the first one, but of its own shape
+      list.emplace_back();
+      list.back().desc = list[instr.first].desc;
+      list.back().axes = list[instr.first].axes;
+    }
+    drawShapes(random, largest / static_cast<int64_t>(instr.count), /*mayBeEmpty=*/instr.count > 1, list.back());
+  }
+  placeCases(random, instr);
+  instr.desc = list[instr.first].desc;
+  instr.desc.num_tensors = static_cast<uint32_t>(instr.count);
+  instr.desc.tensors = instr.tensors.data();
+}
+
+void CollectiveProgram::drawKind(std::mt19937 &random, CollectiveCase &one) {
+  auto below = [&](int64_t bound) { return static_cast<int64_t>(random() % static_cast<uint64_t>(bound)); };
   ashlar_rt_collective_desc &desc = one.desc;
   // Every kind and every type in turn, the rest at random.
-  desc.kind = 1 + static_cast<uint32_t>((list.size() - 1) % 7);
-  desc.dtype = 1 + static_cast<uint32_t>((list.size() - 1) / 7 % 7);
+  desc.kind = 1 + static_cast<uint32_t>((fused.size() - 1) % 7);
+  desc.dtype = 1 + static_cast<uint32_t>((fused.size() - 1) / 7 % 7);
   desc.reduction = static_cast<uint32_t>(below(3));
   for (uint32_t axis = 0; axis < meshCase.axes.size(); ++axis) {
     if (below(3) != 0) {
@@ -337,29 +362,7 @@ void CollectiveProgram::addCase(std::mt19937 &random, int64_t largest) {
     one.axes.push_back(static_cast<uint32_t>(below(static_cast<int64_t>(meshCase.axes.size()))));
   }
   std::shuffle(one.axes.begin(), one.axes.end(), random);
-  int64_t members = 1;
-  for (uint32_t axis : one.axes) {
-    members *= meshCase.axes[axis];
-  }
-  bool scalar = desc.kind == ASHLAR_RT_ALL_REDUCE && below(4) == 0;
-  int64_t rank = scalar ? 0 : 1 + below(3);
-  int64_t edge = below(2) == 0 ? 6 : rank == 1 ? largest : rank == 2 ? 300 : 40; // small enough for a slot, or not
-  for (int64_t d = 0; d < rank; ++d) {
-    one.inShape.push_back(1 + below(std::max<int64_t>(1, std::min<int64_t>(edge, largest))));
-  }
-  desc.split_dim = rank == 0 ? 0 : static_cast<uint32_t>(below(rank));
-  desc.concat_dim = rank == 0 ? 0 : static_cast<uint32_t>(below(rank));
-  if (desc.kind == ASHLAR_RT_REDUCE_SCATTER || desc.kind == ASHLAR_RT_ALL_TO_ALL || desc.kind == ASHLAR_RT_SLICE) {
-    int64_t &dim = one.inShape[desc.split_dim];
-    dim = (dim + members - 1) / members * members;
-  }
-  one.outShape = one.inShape;
-  if (desc.kind == ASHLAR_RT_REDUCE_SCATTER || desc.kind == ASHLAR_RT_ALL_TO_ALL || desc.kind == ASHLAR_RT_SLICE) {
-    one.outShape[desc.split_dim] /= members;
-  }
-  if (desc.kind == ASHLAR_RT_ALL_GATHER || desc.kind == ASHLAR_RT_ALL_TO_ALL) {
-    one.outShape[desc.concat_dim] *= members;
-  }
+  int64_t members = groupSize(one);
   desc.root = static_cast<uint32_t>(below(members));
   if (desc.kind == ASHLAR_RT_PERMUTE) {
     std::vector<uint32_t> targets(static_cast<size_t>(members));
@@ -373,21 +376,83 @@ void CollectiveProgram::addCase(std::mt19937 &random, int64_t largest) {
   }
   desc.num_pairs = static_cast<uint32_t>(one.pairs.size() / 2);
   desc.pairs = one.pairs.data();
+  desc.cause = "conformance";
+}
+
+int64_t CollectiveProgram::groupSize(const CollectiveCase &one) const {
+  int64_t members = 1;
+  for (uint32_t axis : one.axes) {
+    members *= meshCase.axes[axis];
+  }
+  return members;
+}
+
+void CollectiveProgram::drawShapes(std::mt19937 &random, int64_t largest, bool mayBeEmpty, CollectiveCase &one) {
+  auto below = [&](int64_t bound) { return static_cast<int64_t>(random() % static_cast<uint64_t>(bound)); };
+  ashlar_rt_collective_desc &desc = one.desc;
+  int64_t members = groupSize(one);
+  bool scalar = desc.kind == ASHLAR_RT_ALL_REDUCE && below(4) == 0;
+  int64_t rank = scalar ? 0 : 1 + below(3);
+  int64_t edge = below(2) == 0 ? 6 : rank == 1 ? largest : rank == 2 ? 300 : 40; // small enough for a slot, or not
+  for (int64_t d = 0; d < rank; ++d) {
+    one.inShape.push_back(1 + below(std::max<int64_t>(1, std::min<int64_t>(edge, largest))));
+  }
+  if (mayBeEmpty && rank > 0 && below(8) == 0) {
+    one.inShape[static_cast<size_t>(below(rank))] = 0;
+  }
+  ashlar_rt_collective_tensor &tensor = one.tensor;
+  tensor.split_dim = rank == 0 ? 0 : static_cast<uint32_t>(below(rank));
+  tensor.concat_dim = rank == 0 ? 0 : static_cast<uint32_t>(below(rank));
+  if (desc.kind == ASHLAR_RT_REDUCE_SCATTER || desc.kind == ASHLAR_RT_ALL_TO_ALL || desc.kind == ASHLAR_RT_SLICE) {
+    int64_t &dim = one.inShape[tensor.split_dim];
+    dim = (dim + members - 1) / members * members;
+  }
+  one.outShape = one.inShape;
+  if (desc.kind == ASHLAR_RT_REDUCE_SCATTER || desc.kind == ASHLAR_RT_ALL_TO_ALL || desc.kind == ASHLAR_RT_SLICE) {
+    one.outShape[tensor.split_dim] /= members;
+  }
+  if (desc.kind == ASHLAR_RT_ALL_GATHER || desc.kind == ASHLAR_RT_ALL_TO_ALL) {
+    one.outShape[tensor.concat_dim] *= members;
+  }
+  tensor.rank = static_cast<uint32_t>(rank);
+  tensor.in_shape = one.inShape.data();
   desc.num_axes = static_cast<uint32_t>(one.axes.size());
   desc.axes = one.axes.data();
-  desc.rank = static_cast<uint32_t>(rank);
-  desc.in_shape = one.inShape.data();
-  desc.cause = "conformance";
-  auto place = [&](int64_t elements) {
-    ashlar_rt_buffer buffer = {ASHLAR_RT_ARENA, desc.dtype, arenaBytes, static_cast<uint64_t>(elements) * elementBytes(desc.dtype)};
+  desc.num_tensors = 1;
+  desc.tensors = &tensor;
+}
+
+// All in place, all inputs ahead of all outputs, or as it comes: neighbours may be one run of bytes.
+void CollectiveProgram::placeCases(std::mt19937 &random, CollectiveInstr &instr) {
+  auto place = [&](uint32_t dtype, int64_t elements) {
+    ashlar_rt_buffer buffer = {ASHLAR_RT_ARENA, dtype, arenaBytes, static_cast<uint64_t>(elements) * elementBytes(dtype)};
     arenaBytes += (buffer.bytes + ASHLAR_RT_ALIGNMENT - 1) / ASHLAR_RT_ALIGNMENT * ASHLAR_RT_ALIGNMENT;
     return buffer;
   };
-  one.buffers[0] = place(product(one.inShape));
-  bool inPlace = desc.kind == ASHLAR_RT_ALL_REDUCE && below(2) == 0;
-  one.buffers[1] = inPlace ? one.buffers[0] : place(product(one.outShape));
-  one.name = "case " + std::to_string(list.size() - 1) + " kind " + std::to_string(desc.kind) + " dtype " + std::to_string(desc.dtype) +
-             (inPlace ? " in place" : "");
+  enum { kInPlace, kApart, kMixed } form = static_cast<decltype(form)>(random() % 3);
+  for (size_t i = instr.first; i < instr.first + instr.count; ++i) {
+    CollectiveCase &one = list[i];
+    one.buffers[0] = place(one.desc.dtype, product(one.inShape));
+    bool inPlace = one.desc.kind == ASHLAR_RT_ALL_REDUCE && (form == kInPlace || (form == kMixed && random() % 2 == 0));
+    if (form != kApart) {
+      one.buffers[1] = inPlace ? one.buffers[0] : place(one.desc.dtype, product(one.outShape));
+    }
+    one.name = "tensor " + std::to_string(i - instr.first) + " of instruction " + std::to_string(fused.size() - 1) + " kind " +
+               std::to_string(one.desc.kind) + " dtype " + std::to_string(one.desc.dtype) + (inPlace ? " in place" : "");
+  }
+  for (size_t i = instr.first; i < instr.first + instr.count && form == kApart; ++i) {
+    list[i].buffers[1] = place(list[i].desc.dtype, product(list[i].outShape));
+  }
+  for (int side = 0; side < 2; ++side) {
+    for (size_t i = instr.first; i < instr.first + instr.count; ++i) {
+      instr.buffers.push_back(list[i].buffers[side]);
+      instr.accesses.push_back(side == 0 ? ASHLAR_RT_READ : ASHLAR_RT_WRITE);
+    }
+  }
+  for (size_t i = instr.first; i < instr.first + instr.count; ++i) {
+    instr.tensors.push_back(list[i].tensor);
+  }
+  instr.name = list[instr.first].name;
 }
 
 } // namespace ashlar::test

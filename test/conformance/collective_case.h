@@ -25,15 +25,15 @@ struct MeshCase {
   int processes() const;
 };
 
-// One random collective. Holds what its desc points to.
+// One tensor of a random collective. Holds what its desc points to, which is that of a collective of this tensor alone.
 struct CollectiveCase {
   ashlar_rt_collective_desc desc = {};
+  ashlar_rt_collective_tensor tensor = {};
   std::vector<uint32_t> axes;
   std::vector<int64_t> inShape;
   std::vector<int64_t> outShape;
   std::vector<uint32_t> pairs;
   ashlar_rt_buffer buffers[2] = {};
-  const uint32_t accesses[2] = {ASHLAR_RT_READ, ASHLAR_RT_WRITE};
   std::string name;
 
   // Fills `in` of device `device` for the given round; the same on every rank.
@@ -47,23 +47,39 @@ struct CollectiveCase {
   bool agrees(const char *out, const std::vector<char> &expected, const MeshCase &mesh) const;
 };
 
-// A variant with one program of random collectives. Not movable: the ABI structs point into it.
+// An instruction for the cases [first, first + count), which are of one kind over one group. Holds what it points to.
+struct CollectiveInstr {
+  size_t first = 0, count = 0;
+  ashlar_rt_collective_desc desc = {};
+  std::vector<ashlar_rt_collective_tensor> tensors;
+  std::vector<ashlar_rt_buffer> buffers;
+  std::vector<uint32_t> accesses;
+  std::string name;
+};
+
+// A variant with one program of random collectives, some of several tensors. Not movable: the ABI structs point into it.
 class CollectiveProgram {
 public:
   // `largest`: upper bound on the elements of an input. Everything follows from the seed.
-  CollectiveProgram(const MeshCase &mesh, uint32_t seed, int numCases, int64_t largest);
+  CollectiveProgram(const MeshCase &mesh, uint32_t seed, int numInstrs, int64_t largest);
   CollectiveProgram(const CollectiveProgram &) = delete;
 
   const MeshCase &mesh() const { return meshCase; }
   const ashlar_rt_variant &variant() const { return variantStruct; }
   const std::deque<CollectiveCase> &cases() const { return list; }
+  const std::deque<CollectiveInstr> &collectives() const { return fused; }
   const ashlar_rt_instr &instr(size_t index) const { return instrs[index]; }
 
 private:
-  void addCase(std::mt19937 &random, int64_t largest);
+  void addInstr(std::mt19937 &random, int64_t largest);
+  int64_t groupSize(const CollectiveCase &one) const;
+  void drawKind(std::mt19937 &random, CollectiveCase &one);
+  void drawShapes(std::mt19937 &random, int64_t largest, bool mayBeEmpty, CollectiveCase &one);
+  void placeCases(std::mt19937 &random, CollectiveInstr &instr);
 
   MeshCase meshCase;
   std::deque<CollectiveCase> list;
+  std::deque<CollectiveInstr> fused;
   std::vector<ashlar_rt_axis> axes;
   std::vector<ashlar_rt_instr> instrs;
   ashlar_rt_program program = {};

@@ -28,6 +28,7 @@ using ashlar::rt::Communicator;
 using ashlar::rt::Status;
 using ashlar::rt::ThreadPool;
 using ashlar::test::CollectiveCase;
+using ashlar::test::CollectiveInstr;
 using ashlar::test::CollectiveProgram;
 using ashlar::test::MeshCase;
 
@@ -67,9 +68,9 @@ int runRank(Communicator &communicator, const CollectiveProgram &program, int ro
   };
   ThreadPool pool(threads);
   communicator.setThreadPool(&pool, ashlar::rt::grantedCores());
-  std::vector<std::unique_ptr<Collective>> collectives(program.cases().size());
+  std::vector<std::unique_ptr<Collective>> collectives(program.collectives().size());
   for (size_t i = 0; i < collectives.size(); ++i) {
-    if (!check(communicator.prepare(program.instr(i), nullptr, collectives[i]), program.cases()[i].name)) {
+    if (!check(communicator.prepare(program.instr(i), nullptr, collectives[i]), program.collectives()[i].name)) {
       return failures;
     }
   }
@@ -81,13 +82,16 @@ int runRank(Communicator &communicator, const CollectiveProgram &program, int ro
       }
     }
     for (size_t i = 0; i < collectives.size(); ++i) {
-      if (!check(collectives[i]->run(), program.cases()[i].name)) {
+      const CollectiveInstr &instr = program.collectives()[i];
+      if (!check(collectives[i]->run(), instr.name)) {
         return failures;
       }
       // Once run() is back the input is ours again: whoever still reads it gets rubbish.
-      const ashlar_rt_buffer *buffers = program.cases()[i].buffers;
-      for (int device = 0; device < devices && buffers[0].offset != buffers[1].offset; ++device) {
-        std::memset(communicator.arena(device) + buffers[0].offset, 0x5a, buffers[0].bytes);
+      for (size_t tensor = instr.first; tensor < instr.first + instr.count; ++tensor) {
+        const ashlar_rt_buffer *buffers = program.cases()[tensor].buffers;
+        for (int device = 0; device < devices && buffers[0].offset != buffers[1].offset; ++device) {
+          std::memset(communicator.arena(device) + buffers[0].offset, 0x5a, buffers[0].bytes);
+        }
       }
     }
     for (int device = 0; device < devices; ++device) {

@@ -32,7 +32,7 @@ public:
     ASHLAR_RETURN_IF_ERROR(device.open(host.seat().indexOnHost(host.rank()) % count));
     ASHLAR_RETURN_IF_ERROR(device.createStream(stream));
     ASHLAR_RETURN_IF_ERROR(device.createEvent(done));
-    for (size_t i = 0; i < program.cases().size(); ++i) {
+    for (size_t i = 0; i < program.collectives().size(); ++i) {
       size_t number = 0;
       ASHLAR_RETURN_IF_ERROR(seat.layOut(program.instr(i), number));
       if (i % 3 != 0) { // the cases share no bytes
@@ -65,16 +65,19 @@ public:
       one.fillInput(host.firstDevice(), round, image.data() + one.buffers[0].offset);
     }
     ASHLAR_RETURN_IF_ERROR(cuda.check(cuda.cuMemcpyHtoDAsync_v2(base, image.data(), image.size(), stream), "inputs"));
-    for (size_t i = 0; i < program.cases().size(); ++i) {
+    for (size_t i = 0; i < program.collectives().size(); ++i) {
       if (watchdog) {
         ASHLAR_RETURN_IF_ERROR(watchdog->note(i, stream));
       }
       ASHLAR_RETURN_IF_ERROR(seat.enqueue(i, stream));
       // What follows on the stream owns the input again: whoever still reads it gets rubbish.
-      const ashlar_rt_buffer *buffers = program.cases()[i].buffers;
-      if (buffers[0].offset != buffers[1].offset) {
-        CUresult result = cuda.cuMemsetD8Async(base + buffers[0].offset, 0x5a, buffers[0].bytes, stream);
-        ASHLAR_RETURN_IF_ERROR(cuda.check(result, "rubbish"));
+      const CollectiveInstr &instr = program.collectives()[i];
+      for (size_t tensor = instr.first; tensor < instr.first + instr.count; ++tensor) {
+        const ashlar_rt_buffer *buffers = program.cases()[tensor].buffers;
+        if (buffers[0].offset != buffers[1].offset && buffers[0].bytes != 0) {
+          CUresult result = cuda.cuMemsetD8Async(base + buffers[0].offset, 0x5a, buffers[0].bytes, stream);
+          ASHLAR_RETURN_IF_ERROR(cuda.check(result, "rubbish"));
+        }
       }
     }
     ASHLAR_RETURN_IF_ERROR(wait());

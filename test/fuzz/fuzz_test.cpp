@@ -34,7 +34,7 @@ struct DropAllReduce : PassWrapper<DropAllReduce, OperationPass<ModuleOp>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(DropAllReduce)
   void runOnOperation() override {
     getOperation().walk([](dist::AllReduceOp op) {
-      op.replaceAllUsesWith(op.getInput());
+      op.replaceAllUsesWith(op.getInputs());
       op.erase();
     });
   }

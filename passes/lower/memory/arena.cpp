@@ -165,6 +165,42 @@ ArenaPlan packArena(const std::vector<Lifetime> &buffers) {
   return best;
 }
 
+ArenaPlan packArena(const std::vector<Lifetime> &buffers, const std::vector<BufferRun> &runs, uint64_t slack) {
+  ArenaPlan apart = packArena(buffers);
+  std::vector<Lifetime> blocks;
+  std::vector<std::pair<size_t, uint64_t>> places(buffers.size()); // of each buffer: the block, and where in it
+  std::vector<bool> isInRun(buffers.size(), false);
+  for (const BufferRun &run : runs) {
+    Lifetime block = buffers[run.front()];
+    block.bytes = 0;
+    for (size_t i : run) {
+      isInRun[i] = true;
+      places[i] = {blocks.size(), block.bytes};
+      block = {std::min(block.first, buffers[i].first), std::max(block.last, buffers[i].last),
+               block.bytes + alignedBytes(buffers[i].bytes)};
+    }
+    blocks.push_back(block);
+  }
+  if (blocks.empty()) {
+    return apart;
+  }
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    if (!isInRun[i]) {
+      places[i] = {blocks.size(), 0};
+      blocks.push_back(buffers[i]);
+    }
+  }
+  ArenaPlan together = packArena(blocks);
+  if (together.bytes > apart.bytes + slack) {
+    return apart;
+  }
+  ArenaPlan plan{std::vector<uint64_t>(buffers.size()), together.bytes};
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    plan.offsets[i] = together.offsets[places[i].first] + places[i].second;
+  }
+  return plan;
+}
+
 std::optional<std::pair<size_t, size_t>> findOverlap(const std::vector<Lifetime> &buffers, const std::vector<uint64_t> &offsets) {
   std::map<uint64_t, size_t> live; // by offset; disjoint as long as nothing was found
   for (const Event &event : sortedEvents(buffers)) {

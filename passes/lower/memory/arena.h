@@ -36,6 +36,13 @@ uint64_t largestLiveSet(const std::vector<Lifetime> &buffers);
 // Quadratic in the number of buffers, with an inner loop of two compares: 10000 buffers take about 0.1 s.
 ArenaPlan packArena(const std::vector<Lifetime> &buffers);
 
+// Buffers, by index, that are to lie one after the other, each on the next boundary behind the one before. A buffer is in one run at most.
+using BufferRun = std::vector<size_t>;
+
+// The same, with runs side by side where that takes at most `slack` bytes more. The bytes of a run are taken from the birth of its first
+// buffer to the death of its last one.
+ArenaPlan packArena(const std::vector<Lifetime> &buffers, const std::vector<BufferRun> &runs, uint64_t slack);
+
 // Returns two buffers that are alive at the same time and share a byte under `offsets`; nothing when there are none. O(n log n).
 std::optional<std::pair<size_t, size_t>> findOverlap(const std::vector<Lifetime> &buffers, const std::vector<uint64_t> &offsets);
 

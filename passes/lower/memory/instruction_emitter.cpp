@@ -30,15 +30,18 @@ public:
         .Case([&](exec::FusionOp op) {
           return op.getKind() == exec::FusionKind::Gemm ? emitProduct(instruction, op) : emitKernel(instruction, op);
         })
-        .Case([&](dist::AllGatherOp op) { return emitCollective(instruction, op, 0, op.getDim()); })
-        .Case([&](dist::ReduceScatterOp op) { return emitCollective(instruction, op, op.getDim(), 0); })
-        .Case([&](dist::AllToAllOp op) { return emitCollective(instruction, op, op.getSplitDim(), op.getConcatDim()); })
-        .Case([&](dist::PermuteOp op) { return emitCollective(instruction, op, 0, 0, pairsOf(op.getSources())); })
-        .Case([&](dist::BroadcastOp op) { return emitCollective(instruction, op, /*splitDim=*/0, /*concatDim=*/0, {}, op.getRoot()); })
-        .Case([&](dist::CollectiveOpInterface op) { return emitCollective(instruction, op, 0, 0); })
+        .Case([&](dist::AllGatherOp op) { return emitCollective(instruction, op, zerosFor(op), op.getDims()); })
+        .Case([&](dist::ReduceScatterOp op) { return emitCollective(instruction, op, op.getDims(), zerosFor(op)); })
+        .Case([&](dist::AllToAllOp op) {
+          int64_t split = op.getSplitDim(), concat = op.getConcatDim();
+          return emitCollective(instruction, op, split, concat);
+        })
+        .Case([&](dist::PermuteOp op) { return emitCollective(instruction, op, zerosFor(op), zerosFor(op), pairsOf(op.getSources())); })
+        .Case([&](dist::BroadcastOp op) { return emitCollective(instruction, op, zerosFor(op), zerosFor(op), {}, op.getRoot()); })
+        .Case([&](dist::CollectiveOpInterface op) { return emitCollective(instruction, op, zerosFor(op), zerosFor(op)); })
         .Case([&](dist::SliceOp op) {
-          return emitCollective(instruction, CollectiveKind::Slice, op.getAxes(), Reduction::Sum, op.getDim(), /*concatDim=*/0,
-                                /*cause=*/{});
+          int64_t dim = op.getDim();
+          return emitCollective(instruction, CollectiveKind::Slice, op.getAxes(), Reduction::Sum, dim, zerosFor(op), /*cause=*/{});
         })
         .Default([](Operation *op) { return op->emitOpError("has no instruction"); });
   }
@@ -97,19 +100,28 @@ private:
     return builder.getDenseI64ArrayAttr(pairs);
   }
 
-  LogicalResult emitCollective(const Instruction &instruction, dist::CollectiveOpInterface op, int64_t splitDim, int64_t concatDim,
-                               DenseI64ArrayAttr pairs = {}, int64_t root = 0) {
+  // The dims of a list of operands that have none.
+  static SmallVector<int64_t> zerosFor(Operation *op) { return SmallVector<int64_t>(op->getNumOperands(), 0); }
+
+  LogicalResult emitCollective(const Instruction &instruction, dist::CollectiveOpInterface op, ArrayRef<int64_t> splitDims,
+                               ArrayRef<int64_t> concatDims, DenseI64ArrayAttr pairs = {}, int64_t root = 0) {
     Reduction reduction = op.getReductionKind().value_or(Reduction::Sum);
-    return emitCollective(instruction, op.getCollectiveKind(), op.getAxes(), reduction, splitDim, concatDim, op.getCauseAttr(), pairs,
+    return emitCollective(instruction, op.getCollectiveKind(), op.getAxes(), reduction, splitDims, concatDims, op.getCauseAttr(), pairs,
                           root);
   }
 
-  LogicalResult emitCollective(const Instruction &instruction, CollectiveKind kind, ArrayAttr axes, Reduction reduction, int64_t splitDim,
-                               int64_t concatDim, ArrayAttr cause, DenseI64ArrayAttr pairs = {}, int64_t root = 0) {
-    int64_t rank = source(instruction, 0).getType().getRank();
-    if (rank > ASHLAR_RT_MAX_RANK) {
-      return instruction.op->emitError() << stringifyCollectiveKind(kind) << " of a tensor of rank " << rank << " but the limit is "
-                                         << ASHLAR_RT_MAX_RANK << "; reshape it in the model";
+  LogicalResult emitCollective(const Instruction &instruction, CollectiveKind kind, ArrayAttr axes, Reduction reduction,
+                               ArrayRef<int64_t> splitDims, ArrayRef<int64_t> concatDims, ArrayAttr cause, DenseI64ArrayAttr pairs = {},
+                               int64_t root = 0) {
+    SmallVector<Attribute> sources, targets;
+    for (unsigned i = 0; i < instruction.operands.size(); ++i) {
+      sources.push_back(source(instruction, i));
+      targets.push_back(target(instruction, i));
+      int64_t rank = source(instruction, i).getType().getRank();
+      if (rank > ASHLAR_RT_MAX_RANK) {
+        return instruction.op->emitError() << stringifyCollectiveKind(kind) << " of a tensor of rank " << rank << " but the limit is "
+                                           << ASHLAR_RT_MAX_RANK << "; reshape it in the model";
+      }
     }
     SmallVector<int64_t> indices;
     for (StringAttr axis : axes.getAsRange<StringAttr>()) {
@@ -119,8 +131,8 @@ private:
       }
       indices.push_back(*position);
     }
-    exec::CollectiveOp::create(builder, instruction.loc, kind, source(instruction, 0), target(instruction, 0), indices, reduction, splitDim,
-                               concatDim, cause, pairs, root);
+    exec::CollectiveOp::create(builder, instruction.loc, kind, builder.getArrayAttr(sources), builder.getArrayAttr(targets), indices,
+                               reduction, splitDims, concatDims, cause, pairs, root);
     return success();
   }
 

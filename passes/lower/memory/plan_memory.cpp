@@ -101,10 +101,14 @@ void prepare(func::FuncOp function, dist::MeshAttr mesh) {
   }
 }
 
-// Gives the temporaries of a program their offsets from `base` on; returns the bytes they span and can never be below.
-FailureOr<std::pair<uint64_t, uint64_t>> placeTemporaries(Program &program, uint64_t base) {
+// What the temporaries may take more, as a part of all, so that tensors of one all-reduce lie side by side.
+constexpr uint64_t kRunSlack = 32;
+
+// Gives the temporaries of a program their offsets from `base` on; returns the bytes they span and can never be below. `isLimited`: every
+// byte counts.
+FailureOr<std::pair<uint64_t, uint64_t>> placeTemporaries(Program &program, uint64_t base, bool isLimited) {
   auto [lifetimes, storages] = program.temporaries();
-  ArenaPlan plan = packArena(lifetimes);
+  ArenaPlan plan = packArena(lifetimes, program.temporaryRuns(), isLimited ? 0 : largestLiveSet(lifetimes) / kRunSlack);
   if (auto overlap = findOverlap(lifetimes, plan.offsets)) {
     const Lifetime &a = lifetimes[overlap->first], &b = lifetimes[overlap->second];
     return program.function.emitOpError("has a memory plan in which two buffers alive at once overlap: ")
@@ -182,7 +186,7 @@ private:
     }
     arenaBytes = lowerBound = tensors.bytes();
     for (Program &program : programs) {
-      FailureOr<std::pair<uint64_t, uint64_t>> bytes = placeTemporaries(program, tensors.bytes());
+      FailureOr<std::pair<uint64_t, uint64_t>> bytes = placeTemporaries(program, tensors.bytes(), memoryLimit != 0);
       if (failed(bytes)) {
         return failure();
       }

@@ -53,6 +53,7 @@ public:
     placeNamed();
     placeTemporaries();
     addInstructions();
+    addRuns();
     addCopies();
     return std::move(program);
   }
@@ -201,7 +202,7 @@ private:
       return fusion.getKind() != exec::FusionKind::Gemm &&
              mayAlias(fusion, use.getOperandNumber(), cast<OpResult>(result).getResultNumber(), target);
     }
-    return isa<dist::AllReduceOp>(op);
+    return isa<dist::AllReduceOp>(op) && use.getOperandNumber() == cast<OpResult>(result).getResultNumber();
   }
 
   // Places the other results, in order, over operands that die where possible.
@@ -262,6 +263,25 @@ private:
     }
   }
 
+  // What one all-reduce sums is best one run of bytes. Only temporaries can be moved, and none can be in two runs.
+  void addRuns() {
+    llvm::DenseSet<unsigned> taken;
+    for (const Instruction &instruction : program.instructions) {
+      if (!isa<dist::AllReduceOp>(instruction.op) || instruction.operands.size() < 2) {
+        continue;
+      }
+      for (const SmallVector<unsigned> &storages : {instruction.operands, instruction.results}) {
+        llvm::DenseSet<unsigned> distinct(storages.begin(), storages.end());
+        bool isFree =
+            llvm::all_of(storages, [&](unsigned storage) { return program.storages[storage].temporary && !taken.contains(storage); });
+        if (isFree && distinct.size() == storages.size()) {
+          taken.insert(storages.begin(), storages.end());
+          program.runs.push_back(storages);
+        }
+      }
+    }
+  }
+
   void addCopy(unsigned source, unsigned target, Type type, Location loc) {
     program.instructions.push_back({nullptr, loc, {source}, {target}, {type}, {type}, {-1}});
   }
@@ -313,6 +333,20 @@ std::pair<std::vector<Lifetime>, std::vector<unsigned>> Program::temporaries() c
       result.first.push_back(storage.lifetime);
       result.second.push_back(i);
     }
+  }
+  return result;
+}
+
+std::vector<BufferRun> Program::temporaryRuns() const {
+  std::vector<unsigned> known = temporaries().second;
+  DenseMap<unsigned, size_t> indices;
+  for (auto [index, storage] : llvm::enumerate(known)) {
+    indices[storage] = index;
+  }
+  std::vector<BufferRun> result;
+  for (const SmallVector<unsigned> &run : runs) {
+    result.emplace_back();
+    llvm::transform(run, std::back_inserter(result.back()), [&](unsigned storage) { return indices.at(storage); });
   }
   return result;
 }

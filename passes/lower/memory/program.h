@@ -33,9 +33,13 @@ struct Program {
   mlir::func::FuncOp function;
   std::vector<Storage> storages;
   std::vector<Instruction> instructions;
+  std::vector<llvm::SmallVector<unsigned>> runs; // storages that an all-reduce of several tensors would have side by side
 
   // Returns the lifetimes of the temporaries, and the index of the storage of each.
   std::pair<std::vector<Lifetime>, std::vector<unsigned>> temporaries() const;
+
+  // Returns the runs as indices of those lifetimes.
+  std::vector<BufferRun> temporaryRuns() const;
 };
 
 // Turns a function of nn.read, nn.write, nn.constant, exec.fusion, dist collectives and return into a program.

@@ -12,7 +12,7 @@
 namespace ashlar::rt {
 namespace {
 
-// Most collectives in one group.
+// Most calls in one group of collectives.
 constexpr size_t kLargestGroup = 64;
 
 bool toNcclType(uint32_t dtype, ncclDataType_t &type) {
@@ -49,11 +49,6 @@ ncclRedOp_t toNcclReduction(uint32_t dtype, uint32_t reduction) {
   return isOr || reduction == ASHLAR_RT_MAX ? ncclMax : reduction == ASHLAR_RT_MIN ? ncclMin : ncclSum;
 }
 
-// Whether the collective is one call that all members make.
-bool isWhole(const CollectivePlan &plan) {
-  return plan.calls.size() == 1 && plan.calls[0].kind != CallKind::kSend && plan.calls[0].kind != CallKind::kReceive;
-}
-
 StridedCopy placeCopy(const PlannedCopy &planned, const CUdeviceptr *regions) {
   StridedCopy copy;
   copy.source = regions[static_cast<size_t>(planned.from)] + planned.source.offset;
@@ -68,22 +63,33 @@ StridedCopy placeCopy(const PlannedCopy &planned, const CUdeviceptr *regions) {
 
 } // namespace
 
+size_t DeviceSeat::Item::numCalls() const {
+  size_t calls = 0;
+  for (const TensorItem &tensor : tensors) {
+    calls += tensor.plan.calls.size();
+  }
+  return calls;
+}
+
+// Whether the collective is calls that all members make, one a tensor.
+bool DeviceSeat::isWhole(const Item &item) {
+  return !item.tensors.empty() && std::all_of(item.tensors.begin(), item.tensors.end(), [](const TensorItem &tensor) {
+    const std::vector<PlannedCall> &calls = tensor.plan.calls;
+    return calls.size() == 1 && calls[0].kind != CallKind::kSend && calls[0].kind != CallKind::kReceive;
+  });
+}
+
 Status DeviceSeat::layOut(const ashlar_rt_instr &instr, size_t &number) {
-  if (instr.num_buffers != 2 || instr.desc == nullptr) {
-    return internal("{}: a collective has buffers in and out, not {} buffers", instr.name, instr.num_buffers);
+  if (instr.desc == nullptr) {
+    return internal("{}: a collective without a description", instr.name);
   }
   const auto &desc = *static_cast<const ashlar_rt_collective_desc *>(instr.desc);
   const Mesh &mesh = host.mesh();
-  CollectiveShape shape;
-  Status checked =
-      CollectiveShape::create(desc, mesh.groupSize(desc.axes, desc.num_axes), instr.buffers[0].bytes, instr.buffers[1].bytes, shape);
-  if (!checked.ok()) {
-    return internal("{}: {}", instr.name, checked.message());
-  }
+  std::vector<PlacedTensor> tensors;
+  ASHLAR_RETURN_IF_ERROR(placeTensors(instr, mesh.groupSize(desc.axes, desc.num_axes), tensors));
   Item item;
   item.instr = &instr;
   item.elementBytes = dtypeBytes(desc.dtype);
-  item.outBytes = shape.outBytes();
   item.reduction = toNcclReduction(desc.dtype, desc.reduction);
   if (!toNcclType(desc.dtype, item.type)) {
     return internal("{}: no collective of {}", instr.name, dtypeName(desc.dtype));
@@ -104,12 +110,22 @@ Status DeviceSeat::layOut(const ashlar_rt_instr &instr, size_t &number) {
   for (int member : mine) {
     rankOf.push_back(static_cast<int>(std::find(sorted.begin(), sorted.end(), member) - sorted.begin()));
   }
-  item.plan = planCollective(desc, shape, rankOf, self);
+  for (const PlacedTensor &placed : tensors) {
+    if (placed.out.bytes == 0 && placed.in.bytes == 0) {
+      continue;
+    }
+    TensorItem tensor;
+    tensor.placed = placed;
+    tensor.plan = planCollective(desc, placed.shape, rankOf, self);
+    tensor.workspaceOffset = item.workspaceBytes;
+    item.workspaceBytes += tensor.plan.workspaceBytes;
+    item.tensors.push_back(std::move(tensor));
+  }
   if (mine.size() > 1 && desc.kind != ASHLAR_RT_SLICE) {
     std::sort(groups.begin(), groups.end());
     item.partition = findPartition(std::move(groups));
   }
-  workspace = std::max(workspace, item.plan.workspaceBytes);
+  workspace = std::max(workspace, item.workspaceBytes);
   number = collectives.size();
   item.head = number;
   item.groupEnd = number + 1;
@@ -121,14 +137,18 @@ void DeviceSeat::join(size_t number) {
   Item &item = collectives[number];
   const Item &before = collectives[number - 1];
   Item &head = collectives[before.head];
-  bool alike = item.partition != nullptr && item.partition == head.partition && isWhole(item.plan) && isWhole(head.plan);
-  if (!alike || number - before.head >= kLargestGroup) {
+  size_t calls = item.numCalls();
+  for (size_t i = before.head; i < number; ++i) {
+    calls += collectives[i].numCalls();
+  }
+  bool alike = item.partition != nullptr && item.partition == head.partition && isWhole(item) && isWhole(head);
+  if (!alike || calls > kLargestGroup) {
     return;
   }
   item.head = before.head;
   head.groupEnd = number + 1;
-  item.workspaceOffset = before.workspaceOffset + before.plan.workspaceBytes;
-  workspace = std::max(workspace, item.workspaceOffset + item.plan.workspaceBytes);
+  item.workspaceOffset = before.workspaceOffset + before.workspaceBytes;
+  workspace = std::max(workspace, item.workspaceOffset + item.workspaceBytes);
 }
 
 DeviceSeat::Partition *DeviceSeat::findPartition(std::vector<Group> groups) {
@@ -151,16 +171,18 @@ DeviceSeat::Partition *DeviceSeat::findPartition(std::vector<Group> groups) {
 
 void DeviceSeat::place(const DeviceMemory &memory) {
   for (Item &item : collectives) {
-    item.regions[static_cast<size_t>(Region::kIn)] = memory.address(item.instr->buffers[0]);
-    item.regions[static_cast<size_t>(Region::kOut)] = memory.address(item.instr->buffers[1]);
-    item.regions[static_cast<size_t>(Region::kWorkspace)] = memory.workspace + item.workspaceOffset;
-    item.before.clear();
-    item.after.clear();
-    for (const PlannedCopy &copy : item.plan.before) {
-      item.before.push_back(placeCopy(copy, item.regions));
-    }
-    for (const PlannedCopy &copy : item.plan.after) {
-      item.after.push_back(placeCopy(copy, item.regions));
+    for (TensorItem &tensor : item.tensors) {
+      tensor.regions[static_cast<size_t>(Region::kIn)] = memory.address(tensor.placed.in);
+      tensor.regions[static_cast<size_t>(Region::kOut)] = memory.address(tensor.placed.out);
+      tensor.regions[static_cast<size_t>(Region::kWorkspace)] = memory.workspace + item.workspaceOffset + tensor.workspaceOffset;
+      tensor.before.clear();
+      tensor.after.clear();
+      for (const PlannedCopy &copy : tensor.plan.before) {
+        tensor.before.push_back(placeCopy(copy, tensor.regions));
+      }
+      for (const PlannedCopy &copy : tensor.plan.after) {
+        tensor.after.push_back(placeCopy(copy, tensor.regions));
+      }
     }
   }
 }
@@ -197,19 +219,22 @@ Status DeviceSeat::enqueue(size_t number, CUstream stream) const {
   }
   size_t end = collectives[number].groupEnd;
   for (size_t i = number; i < end; ++i) {
-    const Item &item = collectives[i];
-    if (item.plan.zeroOut) {
-      CUresult result = cuda.cuMemsetD8Async(item.regions[static_cast<size_t>(Region::kOut)], 0, item.outBytes, stream);
-      ASHLAR_RETURN_IF_ERROR(cuda.check(result, "cannot fill memory of the GPU"));
-    }
-    for (const StridedCopy &copy : item.before) {
-      ASHLAR_RETURN_IF_ERROR(copy.enqueue(cuda, stream));
+    for (const TensorItem &tensor : collectives[i].tensors) {
+      if (tensor.plan.zeroOut) {
+        CUresult result = cuda.cuMemsetD8Async(tensor.regions[static_cast<size_t>(Region::kOut)], 0, tensor.placed.out.bytes, stream);
+        ASHLAR_RETURN_IF_ERROR(cuda.check(result, "cannot fill memory of the GPU"));
+      }
+      for (const StridedCopy &copy : tensor.before) {
+        ASHLAR_RETURN_IF_ERROR(copy.enqueue(cuda, stream));
+      }
     }
   }
   ASHLAR_RETURN_IF_ERROR(callAll(number, end, stream));
   for (size_t i = number; i < end; ++i) {
-    for (const StridedCopy &copy : collectives[i].after) {
-      ASHLAR_RETURN_IF_ERROR(copy.enqueue(cuda, stream));
+    for (const TensorItem &tensor : collectives[i].tensors) {
+      for (const StridedCopy &copy : tensor.after) {
+        ASHLAR_RETURN_IF_ERROR(copy.enqueue(cuda, stream));
+      }
     }
   }
   return Status();
@@ -219,25 +244,29 @@ Status DeviceSeat::enqueue(size_t number, CUstream stream) const {
 // progress together.
 Status DeviceSeat::callAll(size_t begin, size_t end, CUstream stream) const {
   const Item &first = collectives[begin];
-  if (first.plan.calls.empty()) {
+  if (first.numCalls() == 0) {
     return Status();
   }
-  if (end - begin == 1 && first.plan.calls.size() == 1) {
-    return call(first, first.plan.calls[0], stream);
+  if (end - begin == 1 && first.numCalls() == 1) {
+    auto only =
+        std::find_if(first.tensors.begin(), first.tensors.end(), [](const TensorItem &tensor) { return !tensor.plan.calls.empty(); });
+    return call(first, *only, only->plan.calls[0], stream);
   }
   ASHLAR_RETURN_IF_ERROR(nccl.check(nccl.ncclGroupStart(), "cannot start a group of collectives"));
   Status status;
   for (size_t i = begin; i < end; ++i) {
-    for (const PlannedCall &planned : collectives[i].plan.calls) {
-      status.update(call(collectives[i], planned, stream));
+    for (const TensorItem &tensor : collectives[i].tensors) {
+      for (const PlannedCall &planned : tensor.plan.calls) {
+        status.update(call(collectives[i], tensor, planned, stream));
+      }
     }
   }
   status.update(check(nccl.ncclGroupEnd(), first));
   return status;
 }
 
-Status DeviceSeat::call(const Item &item, const PlannedCall &planned, CUstream stream) const {
-  auto at = [&](Region region, size_t offset) { return reinterpret_cast<void *>(item.regions[static_cast<size_t>(region)] + offset); };
+Status DeviceSeat::call(const Item &item, const TensorItem &tensor, const PlannedCall &planned, CUstream stream) const {
+  auto at = [&](Region region, size_t offset) { return reinterpret_cast<void *>(tensor.regions[static_cast<size_t>(region)] + offset); };
   const void *from = at(planned.from, planned.source);
   void *to = at(planned.to, planned.target);
   size_t count = planned.bytes / item.elementBytes;

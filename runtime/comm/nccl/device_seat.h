@@ -12,6 +12,7 @@
 #include "runtime/comm/communicator.h"
 #include "runtime/comm/nccl/collective_plan.h"
 #include "runtime/comm/nccl/nccl_library.h"
+#include "runtime/comm/placed_tensors.h"
 #include "runtime/device/cuda/device.h"
 #include "runtime/device/cuda/strided_copy.h"
 
@@ -87,26 +88,37 @@ private:
     ncclComm_t comm = nullptr;
   };
 
+  // One tensor of a collective.
+  struct TensorItem {
+    PlacedTensor placed;
+    CollectivePlan plan;
+    size_t workspaceOffset = 0; // in that of the collective
+    std::vector<StridedCopy> before;
+    std::vector<StridedCopy> after;
+    CUdeviceptr regions[3] = {}; // by Region
+  };
+
   struct Item {
     const ashlar_rt_instr *instr = nullptr;
-    CollectivePlan plan;
+    std::vector<TensorItem> tensors;
+    size_t workspaceBytes = 0;      // of all tensors
     Partition *partition = nullptr; // null: a group of one
     size_t head = 0;                // the first collective of its group
     size_t groupEnd = 0;            // of a head: one after the last
     size_t workspaceOffset = 0;
-    std::vector<StridedCopy> before;
-    std::vector<StridedCopy> after;
-    CUdeviceptr regions[3] = {}; // by Region
     ncclDataType_t type = ncclInt8;
     ncclRedOp_t reduction = ncclSum;
     size_t elementBytes = 1;
-    size_t outBytes = 0;
+
+    // Calls of all tensors together.
+    size_t numCalls() const;
   };
 
   static std::string describe(const ashlar_rt_instr &instr);
   Partition *findPartition(std::vector<Group> groups);
   Status callAll(size_t begin, size_t end, CUstream stream) const;
-  Status call(const Item &item, const PlannedCall &planned, CUstream stream) const;
+  static bool isWhole(const Item &item);
+  Status call(const Item &item, const TensorItem &tensor, const PlannedCall &planned, CUstream stream) const;
   Status check(ncclResult_t result, const Item &item) const;
 
   CudaDevice &device;

@@ -7,6 +7,7 @@
 
 #include <catch2/catch.hpp>
 #include <chrono>
+#include <numeric>
 #include <random>
 
 using namespace ashlar;
@@ -78,6 +79,32 @@ TEST_CASE("arena: plans of random lifetimes have no overlap and are aligned", "[
       REQUIRE(plan.offsets[i] + buffers[i].bytes <= plan.bytes);
     }
   }
+}
+
+TEST_CASE("arena: runs lie side by side where that takes few bytes more", "[plan][arena]") {
+  std::mt19937_64 random(test::testSeed());
+  for (int round = 0; round < 200; ++round) {
+    std::vector<Lifetime> buffers = randomLifetimes(random, 12 + random() % 40, /*times=*/80);
+    std::vector<size_t> shuffled(buffers.size());
+    std::iota(shuffled.begin(), shuffled.end(), 0);
+    std::shuffle(shuffled.begin(), shuffled.end(), random);
+    std::vector<lower::BufferRun> runs = {{shuffled.begin(), shuffled.begin() + 3}, {shuffled.begin() + 3, shuffled.begin() + 8}};
+    lower::ArenaPlan plan = lower::packArena(buffers, runs, /*slack=*/UINT32_MAX);
+    REQUIRE_FALSE(anyOverlap(buffers, plan.offsets));
+    for (const lower::BufferRun &run : runs) {
+      for (size_t i = 1; i < run.size(); ++i) {
+        REQUIRE(plan.offsets[run[i]] == plan.offsets[run[i - 1]] + lower::alignedBytes(buffers[run[i - 1]].bytes));
+      }
+    }
+    uint64_t slack = random() % 5000, least = lower::packArena(buffers).bytes;
+    REQUIRE(lower::packArena(buffers, runs, slack).bytes <= least + slack);
+  }
+  // While the first is alive, the third takes the place of the second: side by side, and in this order, they take 64 bytes more.
+  std::vector<Lifetime> buffers = {{0, 9, 64}, {0, 4, 64}, {5, 9, 64}};
+  CHECK(lower::packArena(buffers, {{2, 0}}, /*slack=*/63).bytes == 128);
+  lower::ArenaPlan plan = lower::packArena(buffers, {{2, 0}}, /*slack=*/64);
+  CHECK(plan.bytes == 192);
+  CHECK(plan.offsets[0] == plan.offsets[2] + 64);
 }
 
 TEST_CASE("arena: the lower bound is the largest live set", "[plan][arena]") {

@@ -202,8 +202,9 @@ TEST_CASE("image: instructions", "[plan][image]") {
   CHECK((collective.kind == ASHLAR_RT_COLLECTIVE && std::string(collective.name) == "all_to_all"));
   CHECK((collective.accesses[0] == ASHLAR_RT_READ && collective.accesses[1] == ASHLAR_RT_WRITE));
   CHECK((desc->kind == ASHLAR_RT_ALL_TO_ALL && desc->dtype == ASHLAR_RT_I32 && desc->reduction == ASHLAR_RT_MAX));
-  CHECK((desc->num_axes == 2 && desc->axes[0] == 1 && desc->axes[1] == 0 && desc->rank == 2 && desc->in_shape[0] == 6));
-  CHECK((desc->split_dim == 0 && desc->concat_dim == 1 && std::string(desc->cause) == "gradient of w"));
+  CHECK((desc->num_axes == 2 && desc->axes[0] == 1 && desc->axes[1] == 0 && desc->num_tensors == 1));
+  CHECK((desc->tensors[0].rank == 2 && desc->tensors[0].in_shape[0] == 6 && desc->tensors[0].split_dim == 0 &&
+         desc->tensors[0].concat_dim == 1 && std::string(desc->cause) == "gradient of w"));
 
   const ashlar_rt_instr &copy = program.instrs[3];
   CHECK((copy.kind == ASHLAR_RT_COPY && copy.desc == nullptr && copy.num_buffers == 2 && copy.buffers[1].offset == 512));

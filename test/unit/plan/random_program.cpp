@@ -4,6 +4,7 @@
 
 #include "test/unit/plan/random_program.h"
 
+#include "dialects/dist/dist.h"
 #include "dialects/nn/nn.h"
 
 #include "llvm/ADT/Hashing.h"
@@ -53,7 +54,7 @@ private:
     case 1:
       return writeWrite();
     case 2:
-      return writeSimple("dist.all_reduce sum " + pick() + " over [\"dp\"] : tensor<8x8xf32>");
+      return writeAllReduce(1 + random() % 4);
     case 3: {
       std::string flat = fresh();
       text += "  " + flat + " = nn.reshape " + pick() + " : tensor<8x8xf32> -> tensor<64xf32>\n";
@@ -94,6 +95,19 @@ private:
     values.push_back(name);
   }
 
+  // Several may be of one tensor.
+  void writeAllReduce(int operands) {
+    std::string names, types, name = fresh();
+    for (int i = 0; i < operands; ++i) {
+      names += (i ? ", " : "") + pick();
+      types += std::string(i ? ", " : "") + "tensor<8x8xf32>";
+    }
+    text += "  " + name + ":" + std::to_string(operands) + " = dist.all_reduce sum " + names + " over [\"dp\"] : " + types + "\n";
+    for (int i = 0; i < operands; ++i) {
+      values.push_back(name + "#" + std::to_string(i));
+    }
+  }
+
   void writeFusion(const std::string &kind, const std::vector<std::string> &operands, int results, const std::string &body) {
     auto list = [](int n, const std::string &item, bool numbered) {
       std::string joined;
@@ -131,6 +145,9 @@ uint64_t initialSymbol(llvm::StringRef name) {
 }
 
 uint64_t applySymbol(Operation *op, llvm::ArrayRef<uint64_t> operands, unsigned result) {
+  if (isa<dist::AllReduceOp>(op)) { // each tensor for itself
+    return llvm::hash_combine("sum", operands[result]);
+  }
   return llvm::hash_combine(op, llvm::hash_combine_range(operands), result);
 }
 

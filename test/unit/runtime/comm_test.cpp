@@ -23,8 +23,8 @@ struct SumVariant {
     desc.dtype = ASHLAR_RT_F32;
     desc.num_axes = 1;
     desc.axes = &axisIndex;
-    desc.rank = 1;
-    desc.in_shape = shape;
+    desc.num_tensors = 1;
+    desc.tensors = &tensor;
     uint64_t bytes = static_cast<uint64_t>(elements) * sizeof(float);
     buffers[0] = {ASHLAR_RT_ARENA, ASHLAR_RT_F32, 0, bytes};
     buffers[1] = {ASHLAR_RT_ARENA, ASHLAR_RT_F32, (bytes + 63) / 64 * 64, bytes};
@@ -36,6 +36,7 @@ struct SumVariant {
   uint32_t axisIndex = 0;
   ashlar_rt_axis axis;
   int64_t shape[1];
+  ashlar_rt_collective_tensor tensor = {/*rank=*/1, shape, /*split_dim=*/0, /*concat_dim=*/0};
   ashlar_rt_collective_desc desc = {};
   ashlar_rt_buffer buffers[2];
   const uint32_t accesses[2] = {ASHLAR_RT_READ, ASHLAR_RT_WRITE};
@@ -192,6 +193,63 @@ TEST_CASE("communicator: once a rank gave up, agreement keeps what this one has 
   CHECK(told.message() == "rank 1 ended without a word");
   CHECK(!told.isShared());
   CHECK(communicators[0]->agree(Status()).code() == StatusCode::kAborted);
+}
+
+TEST_CASE("tensors: neighbours of an all-reduce are one run of bytes, others are not", "[runtime][comm]") {
+  const int64_t shapes[] = {10, 32, 1, 16};
+  std::vector<ashlar_rt_collective_tensor> tensors;
+  std::vector<ashlar_rt_buffer> ins;
+  const uint64_t offsets[] = {0, 64, 256, 320}; // 40 bytes, 128 of them to 192, a gap, 4 bytes to 260, 64 bytes
+  for (int i = 0; i < 4; ++i) {
+    tensors.push_back({/*rank=*/1, &shapes[i], /*split_dim=*/0, /*concat_dim=*/0});
+    ins.push_back({ASHLAR_RT_ARENA, ASHLAR_RT_F32, offsets[i], 4 * static_cast<uint64_t>(shapes[i])});
+  }
+  ashlar_rt_collective_desc desc = {};
+  desc.kind = ASHLAR_RT_ALL_REDUCE;
+  desc.dtype = ASHLAR_RT_F32;
+  desc.num_tensors = 4;
+  desc.tensors = tensors.data();
+  std::vector<ashlar_rt_buffer> outs = ins;
+  std::vector<ashlar_rt_buffer> buffers;
+  std::vector<PlacedTensor> placed;
+  auto place = [&] {
+    buffers = ins;
+    buffers.insert(buffers.end(), outs.begin(), outs.end());
+    ashlar_rt_instr instr = {ASHLAR_RT_COLLECTIVE, "sum", static_cast<uint32_t>(buffers.size()), buffers.data(), nullptr, &desc};
+    return placeTensors(instr, /*members=*/2, placed).message();
+  };
+  auto ranges = [&] {
+    std::vector<std::pair<uint64_t, uint64_t>> found;
+    for (const PlacedTensor &tensor : placed) {
+      CHECK(tensor.shape.inBytes() == tensor.in.bytes);
+      found.emplace_back(tensor.in.offset, tensor.in.bytes);
+    }
+    return found;
+  };
+  using Ranges = std::vector<std::pair<uint64_t, uint64_t>>;
+  CHECK(place() == "");
+  CHECK(ranges() == Ranges{{0, 192}, {256, 128}});
+  outs[1].offset = 1024; // no longer beside the first: each for itself, but for the last two
+  CHECK(place() == "");
+  CHECK(ranges() == Ranges{{0, 40}, {64, 128}, {256, 128}});
+  desc.kind = ASHLAR_RT_BROADCAST; // moves: only where it lies
+  for (size_t i = 0; i < outs.size(); ++i) {
+    outs[i].offset = 4096 + ins[i].offset;
+  }
+  CHECK(place() == "");
+  CHECK(ranges().size() == 4);
+  desc.kind = ASHLAR_RT_ALL_REDUCE;
+  outs[3].offset = ins[1].offset;
+  CHECK(place() == "sum: in at 64 and out at 64 overlap");
+  outs[3].offset = outs[0].offset;
+  CHECK(place() == "sum: out at 4096 and out at 4096 overlap");
+  outs[3].offset = 8192;
+  ins[2].dtype = ASHLAR_RT_I32;
+  CHECK(place() == "sum: buffers of dtypes 3 and 1 in a collective of dtype 1");
+  outs.pop_back();
+  CHECK(place() == "sum: a collective of 4 tensors has buffers in and out for each, not 7 buffers");
+  desc.num_tensors = 0;
+  CHECK(place() == "sum: a collective of 0 tensors has buffers in and out for each, not 7 buffers");
 }
 
 TEST_CASE("prepare: a collective that contradicts itself is refused with both values", "[runtime][comm]") {

@@ -113,8 +113,8 @@ public:
     reduce.dtype = ASHLAR_RT_F32;
     reduce.num_axes = 1;
     reduce.axes = kAxis0;
-    reduce.rank = 1;
-    reduce.in_shape = reduceShape;
+    reduce.num_tensors = 1;
+    reduce.tensors = &reduceTensor;
     initInstr[0] = {ASHLAR_RT_KERNEL, "init", 3, initBuffers, kInit, &init};
     stepInstrs[0] = evalInstrs[0] = {ASHLAR_RT_KERNEL, "gradient", 4, gradientBuffers, kReadThree, &gradient};
     stepInstrs[1] = evalInstrs[1] = {ASHLAR_RT_COLLECTIVE, "all_reduce gradient", 2, reduceBuffers, kMove, &reduce};
@@ -137,6 +137,7 @@ private:
   const int64_t zGlobal[2] = {kBatch, 1};
   const int64_t parameterShape[1] = {3};
   const int64_t reduceShape[1] = {4};
+  const ashlar_rt_collective_tensor reduceTensor = {/*rank=*/1, reduceShape, /*split_dim=*/0, /*concat_dim=*/0};
   const uint32_t inputs[2] = {0, 1};
   const uint32_t outputs[1] = {2};
   ashlar_rt_tensor tensors[6];
@@ -230,8 +231,8 @@ public:
     gather.dtype = ASHLAR_RT_F32;
     gather.num_axes = 1;
     gather.axes = kAxis0;
-    gather.rank = 2;
-    gather.in_shape = partShape;
+    gather.num_tensors = 1;
+    gather.tensors = &gatherTensor;
     instrs[0] = {ASHLAR_RT_KERNEL, "double", 2, doubleBuffers, kMove, &doubling};
     instrs[1] = {ASHLAR_RT_GEMM, "product", 4, gemmBuffers, kReadThree, &gemm};
     instrs[2] = {ASHLAR_RT_COLLECTIVE, "gather product", 2, gatherBuffers, kMove, &gather};
@@ -256,6 +257,7 @@ private:
   const float weights[8] = {1, 2, 3, 4, 5, 6, 100, 200}; // w (3, 2), then b
   int64_t xLocal[2] = {0, 3};
   int64_t partShape[2] = {0, 2};
+  const ashlar_rt_collective_tensor gatherTensor = {/*rank=*/2, partShape, /*split_dim=*/0, /*concat_dim=*/0};
   const int64_t xGlobal[2] = {8, 3};
   const int64_t productShape[2] = {8, 2};
   const uint32_t inputs[1] = {0};

@@ -130,7 +130,8 @@ void runMessages(std::vector<Member> &byRank) {
 // Carries a collective out in one group and checks what every member got.
 void runGroup(const CollectiveProgram &program, const CollectiveCase &one, const Mesh &mesh, const Group &group) {
   CollectiveShape shape;
-  REQUIRE(CollectiveShape::create(one.desc, static_cast<int>(group.size()), one.buffers[0].bytes, one.buffers[1].bytes, shape).ok());
+  REQUIRE(CollectiveShape::create(one.desc, one.tensor, static_cast<int>(group.size()), one.buffers[0].bytes, one.buffers[1].bytes, shape)
+              .ok());
   Group sorted = group;
   std::sort(sorted.begin(), sorted.end(), [&](int a, int b) { return mesh.processOf(a) < mesh.processOf(b); });
   std::vector<int> rankOf;
@@ -169,7 +170,7 @@ TEST_CASE("plan: random collectives of every kind give what the oracle says", "[
   const std::vector<MeshCase> meshes = {{{1}, 1}, {{3}, 1}, {{2, 3}, 1}, {{2, 1, 2}, 1}, {{2, 2}, 1, {0, 2, 1, 3}}, {{4}, 1, {2, 0, 3, 1}}};
   uint32_t seed = 4711;
   for (const MeshCase &meshCase : meshes) {
-    CollectiveProgram program(meshCase, seed++, /*numCases=*/70, /*largest=*/600);
+    CollectiveProgram program(meshCase, seed++, /*numInstrs=*/70, /*largest=*/600);
     Mesh mesh(program.variant());
     for (const CollectiveCase &one : program.cases()) {
       for (const Group &group : mesh.groups(one.desc.axes, one.desc.num_axes)) {
@@ -184,17 +185,16 @@ TEST_CASE("plan: what is dense and in order is sent from and received where it l
   ashlar_rt_collective_desc desc = {};
   desc.kind = ASHLAR_RT_ALL_GATHER;
   desc.dtype = ASHLAR_RT_F32;
-  desc.rank = 2;
-  desc.in_shape = dims;
+  ashlar_rt_collective_tensor tensor = {/*rank=*/2, dims, /*split_dim=*/0, /*concat_dim=*/0};
   auto plan = [&](const std::vector<int> &rankOf) {
     CollectiveShape shape;
-    REQUIRE(CollectiveShape::create(desc, 2, 24, 48, shape).ok());
+    REQUIRE(CollectiveShape::create(desc, tensor, 2, 24, 48, shape).ok());
     return planCollective(desc, shape, rankOf, /*self=*/0);
   };
   CHECK(plan({0, 1}).workspaceBytes == 0);
   CHECK(plan({0, 1}).after.empty());
   CHECK(plan({1, 0}).after.size() == 2); // the communicator counts the other way round
-  desc.concat_dim = 1;
+  tensor.concat_dim = 1;
   CHECK(plan({0, 1}).after.size() == 2);
   CHECK(plan({0, 1}).after[1].target.offset == 12);
   CHECK(plan({0, 1}).after[1].target.stride == 24);

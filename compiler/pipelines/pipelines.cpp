@@ -234,6 +234,11 @@ void addDistPasses(OpPassManager &passes, const Variant &variant) {
   passes.addPass(partition::createPartitionPass());
   passes.addNestedPass<func::FuncOp>(createCanonicalizerPass()); // offsets of indices fold
   passes.addPass(partition::createSimplifyCollectivesPass());    // after it, when equal operands are one value
+  partition::FuseCollectivesPassOptions fuse;
+  fuse.allReduce = variant.commFusion.allReduce;
+  fuse.allGather = variant.commFusion.allGather;
+  fuse.reduceScatter = variant.commFusion.reduceScatter;
+  passes.addPass(partition::createFuseCollectivesPass(fuse)); // after that, when no collective is left out any more
   passes.addPass(partition::createVerifyPartitionedPass());
 }
 

@@ -32,6 +32,11 @@ struct OptimizerParallel {
   int64_t shardSize; // -1: all devices that repeat a parameter
 };
 
+// What collectives of a kind are put together where parameters have no fusion ids, as ashlar-fuse-collectives takes it; empty: none.
+struct CommFusion {
+  std::string allReduce, allGather, reduceScatter;
+};
+
 // One set of programs of an executable: the mesh they are for, and how many devices of it a process plays.
 struct Variant {
   std::string name;
@@ -44,6 +49,7 @@ struct Variant {
   exec::Target target = exec::Target::Cpu;
   bool allowTf32 = false; // in f32 products of the cuda target
   std::optional<OptimizerParallel> optimizerParallel = {};
+  CommFusion commFusion = {};
 };
 
 // The variants that a job asks for, the default one first, and why there is no deterministic one ("" when there is).

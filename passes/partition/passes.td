@@ -46,6 +46,36 @@ def SimplifyCollectivesPass : Pass<"ashlar-simplify-collectives", "::mlir::Modul
   let dependentDialects = ["::ashlar::dist::DistDialect"];
 }
 
+def FuseCollectivesPass : Pass<"ashlar-fuse-collectives", "::mlir::ModuleOp"> {
+  let summary = "Makes collectives of parameters one.";
+  let description = [{
+    What costs time in a small collective is that devices meet. All-reduces, all-gathers and reduce-scatters of gradients, of parameters and
+    of their next values become one op with a list of operands where kind, axes, reduction, element type, phase (forward, backward, update)
+    and the fusion id of the parameters (`dist.comm_fusion`) are equal. Id 0 is never fused. Without ids, the options say for a kind what is
+    put together: `auto` fills buckets until latency is a twentieth of their time by the costs of the mesh, at most 64 MB; `size:BYTES`
+    fills buckets up to that size; `index:20:35` takes the first 20 in program order, the next 15, and the rest. Without an option either,
+    each stays alone (docs/communication.md).
+
+        %a1 = dist.all_reduce sum %a over ["dp"] {cause = [#dist.end<kind = gradient, name = "w">]} : tensor<4x4xf32>
+        %b1 = dist.all_reduce sum %b over ["dp"] {cause = [#dist.end<kind = gradient, name = "b">]} : tensor<4xf32>
+    ==>
+        %ab:2 = dist.all_reduce sum %a, %b over ["dp"] {cause = [#dist.end<kind = gradient, name = "w">,
+                  #dist.end<kind = gradient, name = "b">], fusion = #dist.fusion<mode = id, number = 1>} : tensor<4x4xf32>, tensor<4xf32>
+
+    The fused op stands behind the last producer of its operands; what uses its results follows. An id that makes a collective need its own
+    result is an error that names two of its members.
+
+    Needs: ashlar-simplify-collectives, so that equal ones are one. Leaves the values of all other ops as they are; no collective that the
+    model places is moved.
+  }];
+  let dependentDialects = ["::ashlar::dist::DistDialect"];
+  let options = [
+    Option<"allReduce", "all-reduce", "std::string", /*default=*/"", "what all-reduces are put together: auto, size:BYTES, index:N:M">,
+    Option<"allGather", "all-gather", "std::string", /*default=*/"", "the same of all-gathers">,
+    Option<"reduceScatter", "reduce-scatter", "std::string", /*default=*/"", "the same of reduce-scatters">
+  ];
+}
+
 def VerifyPartitionedPass : Pass<"ashlar-verify-partitioned", "::mlir::ModuleOp"> {
   let summary = "Checks that no global shape is left.";
   let description = [{

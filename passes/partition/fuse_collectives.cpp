@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// ashlar-fuse-collectives: collectives of parameters that the user, or a mode, puts together become one. Two steps: each collective gets
+// the key of those that it may be one with; then the program is put into an order in which members of a group are one op. The subtle rule:
+// a group may be impossible (one member needs another's result). Buckets that a mode makes never are, because their members have equally
+// many collectives before them; ids of the user may be, and are refused.
+
+#include "dialects/dist/costs.h"
+#include "dialects/dist/reasons.h"
+#include "dialects/nn/nn.h"
+#include "dialects/nn/phases.h"
+#include "dialects/support/element_type.h"
+#include "passes/partition/collective_order.h"
+#include "passes/partition/passes.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/TypeUtilities.h"
+#include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/StringExtras.h"
+
+#include <map>
+#include <tuple>
+
+using namespace mlir;
+
+namespace ashlar::partition {
+
+#define GEN_PASS_DEF_FUSECOLLECTIVESPASS
+#include "passes/partition/passes.h.inc"
+
+namespace {
+
+using dist::CollectiveOpInterface;
+using dist::FusionMode;
+
+// What becomes of the collectives of a kind whose parameters have no ids.
+struct Setting {
+  std::string text;               // as given
+  std::optional<FusionMode> mode; // nothing: they stay alone
+  SmallVector<int64_t> numbers;   // of `size` the bytes, of `index` the bounds
+};
+
+// Reads "", "auto", "size:64000000" or "index:20:35".
+std::optional<Setting> readSetting(StringRef text) {
+  Setting setting{text.str(), std::nullopt, {}};
+  if (text.empty()) {
+    return setting;
+  }
+  SmallVector<StringRef> parts;
+  text.split(parts, ':');
+  for (StringRef part : ArrayRef(parts).drop_front()) {
+    int64_t least = setting.numbers.empty() ? 1 : setting.numbers.back() + 1;
+    if (part.getAsInteger(10, setting.numbers.emplace_back()) || setting.numbers.back() < least) {
+      return std::nullopt;
+    }
+  }
+  size_t count = setting.numbers.size();
+  setting.mode = parts.front() == "auto" ? FusionMode::Auto : parts.front() == "size" ? FusionMode::Size : FusionMode::Index;
+  bool isGood = parts.front() == "auto" ? count == 0 : parts.front() == "size" ? count == 1 : parts.front() == "index" ? count >= 1 : false;
+  return isGood ? std::optional(setting) : std::nullopt;
+}
+
+// The settings of the kinds that can be fused.
+struct Settings {
+  Setting allReduce, allGather, reduceScatter;
+
+  // Returns that of a kind; null for one that is never fused.
+  const Setting *of(CollectiveKind kind) const {
+    switch (kind) {
+    case CollectiveKind::AllReduce:
+      return &allReduce;
+    case CollectiveKind::AllGather:
+      return &allGather;
+    case CollectiveKind::ReduceScatter:
+      return &reduceScatter;
+    default:
+      return nullptr;
+    }
+  }
+};
+
+// Collectives with equal keys may be one.
+struct Key {
+  CollectiveKind kind;
+  const void *axes, *elementType;
+  int reduction; // -1: none
+  nn::Phase phase;
+  FusionMode mode;
+  int64_t level;  // of buckets: how many collectives come before, one after the other
+  int64_t number; // id, or number of the bucket; 0 while a bucket is looked for
+
+  auto tie() const { return std::tie(kind, axes, elementType, reduction, phase, mode, level, number); }
+  bool operator<(const Key &other) const { return tie() < other.tie(); }
+};
+
+// A collective that moves what belongs to parameters.
+struct Candidate {
+  CollectiveOpInterface op;
+  SmallVector<nn::VariableOp> parameters;
+  std::optional<int64_t> id; // of the parameters; nothing when they have none
+};
+
+// Returns the bytes of the whole tensor, summed, gathered or to be scattered.
+int64_t wholeBytes(CollectiveOpInterface op) {
+  return std::max(byteSize(cast<ShapedType>(op->getOperand(0).getType())), byteSize(cast<ShapedType>(op->getResult(0).getType())));
+}
+
+// Fuses the collectives of one function.
+class FunctionFusion {
+public:
+  FunctionFusion(func::FuncOp function, dist::MeshOp mesh, const SymbolTable &symbols, const Settings &settings)
+      : function(function), mesh(mesh), links(dist::axisLinks(mesh.getMesh(), mesh.getCostsAttr())), symbols(symbols), settings(settings),
+        phases(function.front()), order(function.front()) {}
+
+  LogicalResult run() {
+    if (failed(collect()) || failed(checkModes())) {
+      return failure();
+    }
+    countLevels();
+    for (Candidate &candidate : candidates) {
+      join(candidate);
+    }
+    std::vector<CollectiveGroup> found;
+    for (auto &[key, group] : groups) {
+      if (group.members.size() > 1) {
+        found.push_back(group);
+      } else if (group.fusion.getMode() != FusionMode::Id) {
+        group.members.front()->setAttr("fusion", group.fusion); // so that reports know how full a bucket had to be
+      }
+    }
+    return found.empty() ? success() : order.fuse(found);
+  }
+
+private:
+  // Returns the variable of that name when it is a parameter.
+  nn::VariableOp findParameter(StringAttr name) {
+    auto variable = name ? symbols.lookup<nn::VariableOp>(name) : nn::VariableOp();
+    return variable && variable.getTrainable() ? variable : nn::VariableOp();
+  }
+
+  // Returns the parameters whose gradient, value or next value a collective moves: its causes say so, or the value does.
+  SmallVector<nn::VariableOp> parametersOf(CollectiveOpInterface op) {
+    llvm::SmallSetVector<nn::VariableOp, 1> found;
+    if (ArrayAttr cause = op.getCauseAttr()) {
+      for (auto end : cause.getAsRange<dist::EndAttr>()) {
+        bool isParameter =
+            llvm::is_contained({dist::EndKind::Gradient, dist::EndKind::Parameter, dist::EndKind::ParameterUpdate}, end.getKind());
+        if (nn::VariableOp variable = isParameter ? findParameter(end.getName()) : nn::VariableOp()) {
+          found.insert(variable);
+        }
+      }
+    }
+    Value value = op->getOperand(0);
+    auto isView = [](Operation *maker) {
+      auto compute = dyn_cast<ComputeOpInterface>(maker);
+      return maker->getNumOperands() == 1 &&
+             (maker->hasTrait<MovesElements>() || (compute && compute.getPrecision() == Precision::Convert));
+    };
+    while (value.getDefiningOp() && isView(value.getDefiningOp())) {
+      value = value.getDefiningOp()->getOperand(0);
+    }
+    if (auto read = value.getDefiningOp<nn::ReadOp>()) {
+      if (nn::VariableOp variable = findParameter(read.getVariableAttr().getAttr())) {
+        found.insert(variable);
+      }
+    }
+    return found.takeVector();
+  }
+
+  static std::optional<int64_t> idOf(nn::VariableOp variable) {
+    auto id = variable->getAttrOfType<IntegerAttr>(dist::kCommFusionAttr);
+    return id ? std::optional(id.getInt()) : std::nullopt;
+  }
+
+  // Lists the candidates in program order.
+  LogicalResult collect() {
+    for (auto op : function.front().getOps<CollectiveOpInterface>()) {
+      bool isAlone = op->getNumOperands() == 1 && !op->hasAttr(dist::kExplicitAttr) && settings.of(op.getCollectiveKind());
+      SmallVector<nn::VariableOp> parameters = isAlone ? parametersOf(op) : SmallVector<nn::VariableOp>();
+      if (parameters.empty()) {
+        continue;
+      }
+      std::optional<int64_t> id = idOf(parameters.front());
+      for (nn::VariableOp other : parameters) {
+        if (idOf(other).value_or(0) != id.value_or(0)) {
+          return op->emitOpError("is for the parameters \"")
+                 << parameters.front().getSymName() << "\" of fusion id " << id.value_or(0) << " and \"" << other.getSymName()
+                 << "\" of fusion id " << idOf(other).value_or(0) << "; give both one id";
+        }
+        id = id ? id : idOf(other);
+      }
+      candidates.push_back({op, parameters, id});
+    }
+    return success();
+  }
+
+  // A kind has ids or a mode.
+  LogicalResult checkModes() {
+    for (Candidate &candidate : candidates) {
+      CollectiveKind kind = candidate.op.getCollectiveKind();
+      const Setting &setting = *settings.of(kind);
+      if (setting.mode && candidate.id.value_or(0) > 0) {
+        return candidate.op->emitOpError("is fused by the mode \"")
+               << setting.text << "\" of " << stringifyCollectiveKind(kind) << ", but parameter \""
+               << candidate.parameters.front().getSymName() << "\" has fusion id " << *candidate.id << "; leave out one of the two";
+      }
+    }
+    return success();
+  }
+
+  // Whether a candidate may be one with others at all.
+  bool isToBeFused(Candidate &candidate) {
+    return candidate.id ? *candidate.id > 0 : settings.of(candidate.op.getCollectiveKind())->mode.has_value();
+  }
+
+  // Counts for each op the candidates to be fused on the longest path to it.
+  void countLevels() {
+    llvm::DenseSet<Operation *> counted;
+    for (Candidate &candidate : candidates) {
+      if (isToBeFused(candidate)) {
+        counted.insert(candidate.op);
+      }
+    }
+    for (Operation &op : function.front()) {
+      int64_t level = 0;
+      for (Operation *before : order.predecessors(&op)) {
+        level = std::max(level, levels.lookup(before) + counted.contains(before));
+      }
+      levels[&op] = level;
+    }
+  }
+
+  Key keyOf(Candidate &candidate, FusionMode mode) {
+    CollectiveOpInterface op = candidate.op;
+    std::optional<Reduction> reduction = op.getReductionKind();
+    return {op.getCollectiveKind(), op.getAxes().getAsOpaquePointer(), getElementTypeOrSelf(op->getOperand(0)).getAsOpaquePointer(),
+            reduction ? static_cast<int>(*reduction) : -1,
+            // A gather for the backward pass is not to be made ahead of it.
+            phases.of(op), mode, /*level=*/mode == FusionMode::Id ? 0 : levels.lookup(op), /*number=*/0};
+  }
+
+  // Puts a candidate into its group, unless it stays alone.
+  void join(Candidate &candidate) {
+    const Setting &setting = *settings.of(candidate.op.getCollectiveKind());
+    if (candidate.id.value_or(0) > 0) {
+      Key key = keyOf(candidate, FusionMode::Id);
+      key.number = *candidate.id;
+      add(key, key.number, /*bytes=*/0, candidate);
+    } else if (setting.mode && !candidate.id) {
+      setting.mode == FusionMode::Index ? joinPart(candidate, setting) : joinBucket(candidate, setting);
+    }
+  }
+
+  void add(const Key &key, int64_t number, int64_t bytes, Candidate &candidate) {
+    CollectiveGroup &group = groups[key];
+    group.fusion = dist::FusionAttr::get(function.getContext(), key.mode, number, bytes);
+    group.members.push_back(candidate.op);
+    group.names.push_back(candidate.parameters.front().getSymName().str());
+  }
+
+  // Counts the collectives of a kind, and finds between which bounds this one is.
+  void joinPart(Candidate &candidate, const Setting &setting) {
+    int64_t place = counts[candidate.op.getCollectiveKind()]++;
+    Key key = keyOf(candidate, FusionMode::Index);
+    key.number = 1 + llvm::count_if(setting.numbers, [&](int64_t bound) { return bound <= place; });
+    add(key, key.number, /*bytes=*/0, candidate);
+  }
+
+  // Fills a bucket after the other: up to a size that the user gives, or from one on that makes latency small.
+  void joinBucket(Candidate &candidate, const Setting &setting) {
+    CollectiveOpInterface op = candidate.op;
+    Key key = keyOf(candidate, *setting.mode);
+    dist::AxisList axes = dist::toAxisList(op.getAxes());
+    bool isAuto = setting.mode == FusionMode::Auto;
+    int64_t limit =
+        isAuto ? dist::bucketBytes(op.getCollectiveKind(), mesh.getMesh().groupSize(axes), dist::groupLink(mesh.getMesh(), links, axes))
+               : setting.numbers.front();
+    Bucket &bucket = buckets[key];
+    int64_t bytes = wholeBytes(op);
+    bool isFull = isAuto ? bucket.bytes >= limit || bucket.bytes + bytes > dist::kMostBucketBytes : bucket.bytes + bytes > limit;
+    if (bucket.number == 0 || isFull) {
+      bucket = {++counts[op.getCollectiveKind()], 0};
+    }
+    bucket.bytes += bytes;
+    key.number = bucket.number;
+    add(key, key.number, limit, candidate);
+  }
+
+  // The bucket that is being filled.
+  struct Bucket {
+    int64_t number = 0, bytes = 0;
+  };
+
+  func::FuncOp function;
+  dist::MeshOp mesh;
+  SmallVector<dist::Link> links;
+  const SymbolTable &symbols;
+  const Settings &settings;
+  nn::Phases phases;
+  CollectiveOrder order;
+  std::vector<Candidate> candidates;
+  DenseMap<Operation *, int64_t> levels;
+  std::map<Key, CollectiveGroup> groups;
+  std::map<Key, Bucket> buckets;            // by key without a number
+  std::map<CollectiveKind, int64_t> counts; // of buckets, or of collectives
+};
+
+struct FuseCollectives : impl::FuseCollectivesPassBase<FuseCollectives> {
+  using FuseCollectivesPassBase::FuseCollectivesPassBase;
+
+  void runOnOperation() override {
+    Settings settings;
+    for (auto [name, text, setting] :
+         {std::tuple("all-reduce", &allReduce, &settings.allReduce), std::tuple("all-gather", &allGather, &settings.allGather),
+          std::tuple("reduce-scatter", &reduceScatter, &settings.reduceScatter)}) {
+      std::optional<Setting> read = readSetting(text->getValue());
+      if (!read) {
+        getOperation().emitError("option ") << name << " is \"" << text->getValue()
+                                            << "\"; one of auto, size:BYTES and index:N:M:... with growing numbers above 0";
+        return signalPassFailure();
+      }
+      *setting = *read;
+    }
+    dist::MeshOp mesh = dist::findMesh(getOperation());
+    SymbolTable symbols(getOperation());
+    for (auto function : getOperation().getOps<func::FuncOp>()) {
+      if (mesh && failed(FunctionFusion(function, mesh, symbols, settings).run())) {
+        return signalPassFailure();
+      }
+    }
+  }
+};
+
+} // namespace
+
+} // namespace ashlar::partition

@@ -24,7 +24,8 @@ constexpr double kMostF32 = std::numeric_limits<float>::max();
 constexpr double kMostI32 = std::numeric_limits<int32_t>::max(), kMostI64 = 0x1p63;
 // Samples, steps and passes: products of two of them, and of one with a number of devices, fit into 64 bits.
 constexpr double kMostCount = 0x1p31;
-constexpr double kMostDevices = 65536; // as many as a mesh has
+constexpr double kMostDevices = 65536;      // as many as a mesh has
+constexpr double kMostCollectives = 0x1p20; // more than any program has
 
 constexpr NumberRange atLeast(llvm::StringLiteral path, double least, double most) {
   return {path, least, most};
@@ -43,6 +44,12 @@ constexpr NumberRange shareF32(llvm::StringLiteral path) {
 }
 
 constexpr NumberRange kRanges[] = {
+    atLeast("comm_fusion.all_gather.index", 1, kMostCollectives),
+    atLeast("comm_fusion.all_gather.size_mb", 1, kMostI32),
+    atLeast("comm_fusion.all_reduce.index", 1, kMostCollectives),
+    atLeast("comm_fusion.all_reduce.size_mb", 1, kMostI32),
+    atLeast("comm_fusion.reduce_scatter.index", 1, kMostCollectives),
+    atLeast("comm_fusion.reduce_scatter.size_mb", 1, kMostI32),
     atLeast("dataset.digits.eval_samples", 1, kMostCount),
     atLeast("dataset.digits.train_samples", 1, kMostCount),
     anyF32("dataset.features.transforms.normalize.mean"),

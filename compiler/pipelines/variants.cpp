@@ -10,6 +10,7 @@
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/AttrTypeSubElements.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 
 using namespace mlir;
@@ -45,6 +46,26 @@ std::string refuseChunks(const job::Job &job, exec::Target target, int64_t chunk
         chunks, ranks);
   }
   return "";
+}
+
+// Writes a setting as ashlar-fuse-collectives reads it.
+std::string fusionOption(const job::CommFusion::Setting &setting) {
+  constexpr int64_t kBytesPerMb = 1000000;
+  switch (setting.mode()) {
+  case job::CommFusion::AUTO_BUCKETS:
+    return "auto";
+  case job::CommFusion::SIZE:
+    return "size:" + std::to_string(setting.size_mb() * kBytesPerMb);
+  case job::CommFusion::INDEX:
+    return "index:" + llvm::join(llvm::map_range(setting.index(), [](int32_t bound) { return std::to_string(bound); }), ":");
+  }
+  llvm_unreachable("unknown mode");
+}
+
+CommFusion commFusionOf(const job::CommFusion &fusion) {
+  return {fusion.has_all_reduce() ? fusionOption(fusion.all_reduce()) : "",
+          fusion.has_all_gather() ? fusionOption(fusion.all_gather()) : "",
+          fusion.has_reduce_scatter() ? fusionOption(fusion.reduce_scatter()) : ""};
 }
 
 // Returns the kernels of a module.
@@ -90,6 +111,7 @@ VariantList listVariants(const job::Job &job, exec::Target target) {
   plain.inferParameters = job::effectiveMode(job) == job::SEMI_AUTO || job::effectiveMode(job) == job::HYBRID;
   plain.target = target;
   plain.allowTf32 = job.allow_tf32();
+  plain.commFusion = commFusionOf(job.comm_fusion());
   plain.deviceIds.assign(job.mesh().device_ids().begin(), job.mesh().device_ids().end());
   if (job.has_optimizer_parallel()) {
     const job::OptimizerParallel &split = job.optimizer_parallel();
@@ -104,6 +126,7 @@ VariantList listVariants(const job::Job &job, exec::Target target) {
     std::vector<std::string> batchAxes = plain.inferParameters ? std::vector<std::string>() : std::vector{axis};
     Variant chunked{"deterministic", {{axis, chunks}}, batchAxes, chunks / ranks, plain.inferParameters};
     chunked.optimizerParallel = plain.optimizerParallel;
+    chunked.commFusion = plain.commFusion;
     if (job.deterministic().always()) {
       list.variants.clear();
     }

@@ -177,6 +177,61 @@ def rules(bench):
         expect(found["variables"][0]["origin"], f'rule "w" (job.txtpb:{place})', str(texts))
 
 
+def kinds(*names):
+    return [f"comm_fusion.{kind}.{name}" for kind in ("all_reduce", "all_gather", "reduce_scatter") for name in names]
+
+
+@case(*kinds("mode", "mode=AUTO_BUCKETS", "mode=SIZE", "mode=INDEX", "size_mb", "index"))
+def comm_fusion(bench):
+    # y = x a b c d, with weights of 512 x 512 (1 MiB) but for d, which is 512 x 1.
+    size = 512
+    names = ["a", "b", "c", "d"]
+    bench.model(
+        *[node("MatMul", [x, w], [y]) for x, w, y in zip(["x", "xa", "xb", "xc"], names, ["xa", "xb", "xc", "y"])],
+        node("ReduceMean", ["y"], ["loss"], keepdims=0),
+        *[parameter(w, [size, 1 if w == "d" else size], [(i % 7 - 3) / 64 for i in range(size * (1 if w == "d" else size))]) for w in names],
+        graph_input("x", ["batch", size]), graph_output("loss", []))
+    rows = [((7 * i) % 11 - 5) / 8 for i in range(8 * size)]
+    bench.npy("x_train", rows, (8, size))
+    whole = "mode: DATA_PARALLEL"
+    # Weights split over the devices that split the batch: each is gathered, and its gradient scattered.
+    split = "mode: SEMI_AUTO " + " ".join(f'rules {{ match: "{t}" layout: "[{{dp}}, {{}}]" }}' for t in ["x*", "y", *names])
+    links = "machine { intra_host { latency_us: 100 bandwidth_gb_per_s: 1 } }"
+    def job(mode, fusion):
+        return product_job(mode, mesh(("dp", 2)), links, f"comm_fusion {{ {fusion} }}" if fusion else "", batch=2048 if mode == split else 8,
+                           optimizer="sgd {} learning_rate: 0.0625")
+    def gradients(*parts):
+        return [[f"gradient of {w}" for w in part] for part in parts]
+    # Gradients come from the last layer to the first. Of whole tensors, 1 MiB is more than 1 MB. In the time of two messages 200 kB could
+    # be sent; 19 times that is sent for 3.8 MB: all of them are one bucket.
+    for fusion, parts in (
+            ("", ("d", "c", "b", "a")),
+            ("all_reduce { mode: AUTO_BUCKETS }", ("dcba",)),
+            ("all_reduce {}", ("dcba",)),
+            ("all_reduce { mode: SIZE }", ("dcba",)),
+            ("all_reduce { mode: SIZE size_mb: 1 }", ("d", "c", "b", "a")),
+            ("all_reduce { mode: SIZE size_mb: 2 }", ("dc", "b", "a")),
+            ("all_reduce { mode: SIZE size_mb: 3 }", ("dcb", "a")),
+            ("all_reduce { mode: INDEX index: 1 }", ("d", "cba")),
+            ("all_reduce { mode: INDEX index: [1, 3] }", ("d", "cb", "a")),
+            ("all_gather { mode: SIZE } reduce_scatter { mode: SIZE }", ("d", "c", "b", "a"))):
+        found = [c["members"] for c in bench.report(job(whole, fusion))["collectives"] if c["members"][0].startswith("gradient")]
+        expect(found, gradients(*parts), f"all-reduces with {fusion}")
+    for kind, rows, of_three in (("all_gather", "256x", [2, 2]), ("reduce_scatter", "512x", [3, 1])):
+        # Weights are gathered from the first to the last, and their gradients come the other way: d is small.
+        for setting, counts in (
+                ("", [1, 1, 1, 1]), ("mode: AUTO_BUCKETS", [4]), ("mode: SIZE", [4]), ("mode: SIZE size_mb: 3", of_three),
+                ("mode: INDEX index: [1, 3]", [1, 2, 1])):
+            found = bench.report(job(split, f"{kind} {{ {setting} }}" if setting else ""))["collectives"]
+            tensors = [c["tensors"] for c in found if c["kind"] == kind and all(o.startswith(rows) for o in c["operand"].split(", "))]
+            expect(tensors, counts, f"{kind} with {setting}")
+    # The numbers stay the same to the last bit.
+    logs = [bench.train(job(whole, fusion), "--epochs", "3", ranks=2).losses
+            for fusion in ("", "all_reduce { mode: AUTO_BUCKETS }", "all_reduce { mode: INDEX index: 2 }")]
+    expect(len(logs[0]), 3, "steps")
+    expect(logs[1:], [logs[0], logs[0]], "losses")
+
+
 @case("device_configuration")
 def device_configuration(bench):
     matrix_model(bench)

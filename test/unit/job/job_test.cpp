@@ -111,6 +111,28 @@ TEST_CASE("settings of a precision are checked against it", "[job]") {
   CHECK(checkError(f16 + "loss_scale { factor: 1 }") == "train.txtpb: loss_scale.factor 1 is not in (1, 3.40282346638529e+38]");
 }
 
+TEST_CASE("comm_fusion has the numbers of its mode, and they make sense", "[job]") {
+  const std::string mesh = "mesh { axes { name: \"dp\" size: 2 } } ";
+  auto error = [&](const std::string &setting) { return checkError(mesh + "comm_fusion { " + setting + " }"); };
+  CHECK(error("all_reduce {}") == "no error");
+  CHECK(error("all_reduce { mode: SIZE } all_gather { mode: SIZE size_mb: 1 } reduce_scatter { mode: INDEX index: [1, 2, 40] }") ==
+        "no error");
+  CHECK(checkError("comm_fusion { all_reduce {} }") ==
+        "train.txtpb: comm_fusion puts collectives together, and without a mesh there are none; add a mesh or leave it out");
+  CHECK(error("") == "train.txtpb: comm_fusion names no kind of collective; one of all_reduce, all_gather, reduce_scatter");
+  CHECK(error("all_reduce { size_mb: 16 }") == "train.txtpb: comm_fusion.all_reduce.size_mb 16 is for mode SIZE, and the mode is "
+                                               "AUTO_BUCKETS; set mode: SIZE or leave it out");
+  CHECK(error("all_gather { mode: SIZE index: 3 }") ==
+        "train.txtpb: comm_fusion.all_gather.index 3 is for mode INDEX, and the mode is SIZE; set mode: INDEX or leave it out");
+  CHECK(error("reduce_scatter { mode: INDEX }") ==
+        "train.txtpb: comm_fusion.reduce_scatter has mode INDEX but no index; add index: [20, 35] "
+        "for the first 20, the next 15 and the rest");
+  CHECK(error("all_reduce { mode: INDEX index: [20, 20] }") ==
+        "train.txtpb: comm_fusion.all_reduce.index has 20 after 20; the numbers count from the first collective on and have to grow");
+  CHECK(error("all_reduce { mode: INDEX index: [0, 20] }") == "train.txtpb: comm_fusion.all_reduce.index 0 is not in [1, 1048576]");
+  CHECK(error("all_reduce { mode: SIZE size_mb: 0 }") == "train.txtpb: comm_fusion.all_reduce.size_mb 0 is not in [1, 2147483647]");
+}
+
 TEST_CASE("fields that are not implemented are refused by name", "[job]") {
   CHECK(parseError("seed: 1\npipeline {\n  micro_batches: 4\n}") == "train.txtpb:3:3: field pipeline.micro_batches is not implemented yet");
   CHECK(parseError("mode: AUTO") == "train.txtpb:1:1: value AUTO of field mode is not implemented yet");
@@ -198,10 +220,7 @@ void visitLeaves(const Job &job, const std::vector<const FieldDescriptor *> &pat
 TEST_CASE("every field of job.proto is implemented or refused", "[job]") {
   std::set<std::string> refused, accepted;
   visitLeaves(Job(), {}, Job::descriptor(), refused, accepted);
-  for (const char *name : {"comm_fusion.all_reduce.mode",
-                           "comm_fusion.all_gather.size_mb",
-                           "comm_fusion.reduce_scatter.index",
-                           "pipeline.stages",
+  for (const char *name : {"pipeline.stages",
                            "pipeline.micro_batches",
                            "pipeline.schedule",
                            "search",
@@ -231,6 +250,24 @@ TEST_CASE("every field of job.proto is implemented or refused", "[job]") {
   }
   CHECK(accepted == std::set<std::string>{
                         "allow_tf32",
+                        "comm_fusion.all_gather.index",
+                        "comm_fusion.all_gather.mode",
+                        "comm_fusion.all_gather.mode=AUTO_BUCKETS",
+                        "comm_fusion.all_gather.mode=INDEX",
+                        "comm_fusion.all_gather.mode=SIZE",
+                        "comm_fusion.all_gather.size_mb",
+                        "comm_fusion.all_reduce.index",
+                        "comm_fusion.all_reduce.mode",
+                        "comm_fusion.all_reduce.mode=AUTO_BUCKETS",
+                        "comm_fusion.all_reduce.mode=INDEX",
+                        "comm_fusion.all_reduce.mode=SIZE",
+                        "comm_fusion.all_reduce.size_mb",
+                        "comm_fusion.reduce_scatter.index",
+                        "comm_fusion.reduce_scatter.mode",
+                        "comm_fusion.reduce_scatter.mode=AUTO_BUCKETS",
+                        "comm_fusion.reduce_scatter.mode=INDEX",
+                        "comm_fusion.reduce_scatter.mode=SIZE",
+                        "comm_fusion.reduce_scatter.size_mb",
                         "loss_scale.factor",
                         "loss_scale.growth_steps",
                         "loss_scale.initial",

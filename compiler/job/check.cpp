@@ -136,7 +136,8 @@ Fault findFault(const Job &job) {
   if (Fault fault = checkMesh(job.mesh()); !fault.empty()) {
     return fault;
   }
-  for (auto check : {checkMode, checkRules, checkStrategy, checkCommFusion, checkBatch, checkDeterministic, checkTraining, checkOptimizerParallel}) {
+  for (auto check :
+       {checkMode, checkRules, checkStrategy, checkCommFusion, checkBatch, checkDeterministic, checkTraining, checkOptimizerParallel}) {
     if (Fault fault = check(job); !fault.empty()) {
       return fault;
     }

@@ -36,9 +36,8 @@ inline constexpr llvm::StringLiteral kRulesAttr = "dist.rules";
 // Attribute of modules: what the user says about parameters, other than layouts (array of SettingAttr).
 inline constexpr llvm::StringLiteral kSettingsAttr = "dist.settings";
 
-// Attributes of parameters that settings give: the fusion id, by which collectives of the parameter and of its gradient become one with those
-// of equal ids (i64; 0: never, absent: a mode may decide), and whether optimizer parallelism splits it, whatever its
-// size (bool).
+// Attributes of parameters that settings give: the fusion id, by which collectives of the parameter and of its gradient become one with
+// those of equal ids (i64; 0: never, absent: a mode may decide), and whether optimizer parallelism splits it, whatever its size (bool).
 inline constexpr llvm::StringLiteral kCommFusionAttr = "dist.comm_fusion";
 inline constexpr llvm::StringLiteral kOptimizerParallelAttr = "dist.optimizer_parallel";
 

@@ -5,6 +5,7 @@
 // soon as its value can be computed and nobody needs the old value any more. Each op is placed once; linear but for the short chains of
 // writes that wait.
 
+#include "dialects/dist/dist.h"
 #include "passes/lower/calls/library_product.h"
 #include "passes/lower/kernels/fusible.h"
 #include "passes/lower/passes.h"
@@ -42,8 +43,8 @@ public:
       }
     }
     for (Operation *op : original) {
-      bool isAnchor = isa<nn::ReduceOp>(op) ||
-                      (!isFusible(op) && !isa<nn::ReadOp, nn::WriteOp, nn::ConstantOp>(op) && !op->hasTrait<OpTrait::IsTerminator>());
+      bool isAnchor = isa<nn::ReduceOp>(op) || (!isFusible(op) && !isa<nn::ReadOp, nn::WriteOp, nn::ConstantOp, dist::SliceOp>(op) &&
+                                                !op->hasTrait<OpTrait::IsTerminator>());
       if (isAnchor) {
         placeBias(op);
         place(op);
@@ -79,7 +80,7 @@ private:
   llvm::MapVector<Attribute, SmallVector<nn::ReadOp>> reads;
 
   // An op that can be computed as soon as its operands can: placing it is not an event of its own.
-  static bool followsOperands(Operation *op) { return isFusible(op) || isa<nn::ReshapeOp>(op); }
+  static bool followsOperands(Operation *op) { return isFusible(op) || isa<nn::ReshapeOp, dist::SliceOp>(op); }
 
   bool isAvailable(Value value) {
     Operation *def = value.getDefiningOp();

@@ -49,6 +49,9 @@ Fault checkRule(const Rule &rule, const Job &job) {
   if (rule.has_optimizer_parallel() && !job.has_optimizer_parallel()) {
     return what + " says which parameters optimizer_parallel splits, and the job has none; add optimizer_parallel { level: 1 }";
   }
+  if (rule.has_comm_fusion() && job.mesh().axes_size() == 0) {
+    return what + " sets comm_fusion, which puts collectives together, and without a mesh there are none; add a mesh or leave it out";
+  }
   return givesLayouts(rule) ? checkLayouts(rule, effectiveMode(job), what) : "";
 }
 

@@ -120,6 +120,7 @@ constexpr NumberRange kRanges[] = {
     atLeast("optimizer_parallel.level", 1, 3),
     atLeast("optimizer_parallel.shard_size", -1, kMostDevices),
     atLeast("optimizer_parallel.threshold_kb", 0, kMostI32),
+    atLeast("rules.comm_fusion", 0, kMostCollectives),
     atLeast("rules.in.slices", 1, kMostDevices),
     atLeast("rules.out.slices", 1, kMostDevices),
     atLeast("rules.priority", 0, kMostI32),

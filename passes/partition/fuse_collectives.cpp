@@ -113,7 +113,8 @@ public:
         phases(function.front()), order(function.front()) {}
 
   LogicalResult run() {
-    if (failed(collect()) || failed(checkModes())) {
+    collect();
+    if (failed(checkModes())) {
       return failure();
     }
     countLevels();
@@ -173,7 +174,7 @@ private:
   }
 
   // Lists the candidates in program order.
-  LogicalResult collect() {
+  void collect() {
     for (auto op : function.front().getOps<CollectiveOpInterface>()) {
       bool isAlone = op->getNumOperands() == 1 && !op->hasAttr(dist::kExplicitAttr) && settings.of(op.getCollectiveKind());
       SmallVector<nn::VariableOp> parameters = isAlone ? parametersOf(op) : SmallVector<nn::VariableOp>();
@@ -181,17 +182,11 @@ private:
         continue;
       }
       std::optional<int64_t> id = idOf(parameters.front());
-      for (nn::VariableOp other : parameters) {
-        if (idOf(other).value_or(0) != id.value_or(0)) {
-          return op->emitOpError("is for the parameters \"")
-                 << parameters.front().getSymName() << "\" of fusion id " << id.value_or(0) << " and \"" << other.getSymName()
-                 << "\" of fusion id " << idOf(other).value_or(0) << "; give both one id";
-        }
-        id = id ? id : idOf(other);
+      if (llvm::any_of(parameters, [&](nn::VariableOp other) { return idOf(other) != id; })) {
+        id = 0; // one sum for two parameters, whose ids say different things
       }
       candidates.push_back({op, parameters, id});
     }
-    return success();
   }
 
   // A kind has ids or a mode.

@@ -107,6 +107,7 @@ expect_same_parameters() {
 # Prints the zoo's model that a job of docs/jobs is for. model_of JOBNAME
 model_of() {
   case $1 in
+    dense_layers) echo dense-layers ;;
     linear) echo linear ;;
     mlp_hybrid) echo mlp-hybrid ;;
     mlp*) echo mlp ;;

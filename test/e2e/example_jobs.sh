@@ -4,7 +4,8 @@
 
 . "$(dirname "$0")/common.sh"
 
-python3 "$(dirname "$0")/write_tokens.py" tokens 50 16
+python3 "$(dirname "$0")/write_tokens.py" data 50 16
+python3 "$(dirname "$0")/write_rows.py" data
 for job in "$jobs"/*.txtpb; do
   name=$(basename "$job" .txtpb)
   model=$(model_of "$name")
@@ -14,7 +15,7 @@ for job in "$jobs"/*.txtpb; do
   "$tools/ashlarc" "$name.onnx" --job "$job" -o "$name"
   ranks=$(ranks_of "$name")
   [ -n "$ranks" ] || fail "the plan of $name names no ranks"
-  data=$(grep -q "npy {" "$job" && echo "--data tokens" || true)
+  data=$(grep -q "npy {" "$job" && echo "--data data" || true)
   # shellcheck disable=SC2086 # an option and its value, or nothing
   mpirun -n "$ranks" "./$name" $data --steps 3 --log-every 1 > "$name.log"
   [ "$(losses "$name.log" | wc -l)" = 3 ] || fail "$name does not print 3 losses"

@@ -181,7 +181,7 @@ def kinds(*names):
     return [f"comm_fusion.{kind}.{name}" for kind in ("all_reduce", "all_gather", "reduce_scatter") for name in names]
 
 
-@case(*kinds("mode", "mode=AUTO_BUCKETS", "mode=SIZE", "mode=INDEX", "size_mb", "index"))
+@case("rules.comm_fusion", *kinds("mode", "mode=AUTO_BUCKETS", "mode=SIZE", "mode=INDEX", "size_mb", "index"))
 def comm_fusion(bench):
     # y = x a b c d, with weights of 512 x 512 (1 MiB) but for d, which is 512 x 1.
     size = 512
@@ -217,6 +217,11 @@ def comm_fusion(bench):
             ("all_gather { mode: SIZE } reduce_scatter { mode: SIZE }", ("d", "c", "b", "a"))):
         found = [c["members"] for c in bench.report(job(whole, fusion))["collectives"] if c["members"][0].startswith("gradient")]
         expect(found, gradients(*parts), f"all-reduces with {fusion}")
+    ids = " ".join(f'rules {{ match: "{w}" comm_fusion: {number} }}' for w, number in (("a", 1), ("b", 0), ("c", 1), ("d", 2)))
+    found = bench.report(job(whole + " " + ids, ""))
+    expect([(c["members"], c["fusion_id"]) for c in found["collectives"] if c["members"][0].startswith("gradient")],
+           [(["gradient of d"], 0), (["gradient of b"], 0), (["gradient of c", "gradient of a"], 1)], "ids")
+    expect({v["name"]: v["fusion_id"] for v in found["variables"]}, {"a": 1, "b": 0, "c": 1, "d": 2}, "ids of parameters")
     for kind, rows, of_three in (("all_gather", "256x", [2, 2]), ("reduce_scatter", "512x", [3, 1])):
         # Weights are gathered from the first to the last, and their gradients come the other way: d is small.
         for setting, counts in (

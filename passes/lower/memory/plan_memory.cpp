@@ -101,14 +101,18 @@ void prepare(func::FuncOp function, dist::MeshAttr mesh) {
   }
 }
 
-// What the temporaries may take more, as a part of all, so that tensors of one all-reduce lie side by side.
-constexpr uint64_t kRunSlack = 32;
+// What the temporaries may take more so that tensors of one all-reduce lie side by side: a part of all, or what no device misses.
+constexpr uint64_t kRunSlackPart = 32, kLeastRunSlack = 64 << 10;
+
+uint64_t runSlack(const std::vector<Lifetime> &lifetimes) {
+  return std::max(kLeastRunSlack, largestLiveSet(lifetimes) / kRunSlackPart);
+}
 
 // Gives the temporaries of a program their offsets from `base` on; returns the bytes they span and can never be below. `isLimited`: every
 // byte counts.
 FailureOr<std::pair<uint64_t, uint64_t>> placeTemporaries(Program &program, uint64_t base, bool isLimited) {
   auto [lifetimes, storages] = program.temporaries();
-  ArenaPlan plan = packArena(lifetimes, program.temporaryRuns(), isLimited ? 0 : largestLiveSet(lifetimes) / kRunSlack);
+  ArenaPlan plan = packArena(lifetimes, program.temporaryRuns(), isLimited ? 0 : runSlack(lifetimes));
   if (auto overlap = findOverlap(lifetimes, plan.offsets)) {
     const Lifetime &a = lifetimes[overlap->first], &b = lifetimes[overlap->second];
     return program.function.emitOpError("has a memory plan in which two buffers alive at once overlap: ")

@@ -120,3 +120,23 @@ func.func @train_step(%x: tensor<2xf32>) -> tensor<4xf32> {
   nn.write @a, %g : tensor<2xf32>
   return %y : tensor<4xf32>
 }
+
+// -----
+
+// One sum is the gradient of two parameters (two biases that are added to one tensor): it is fused where both have one id, and alone where
+// they do not.
+// CHECK-LABEL: func.func @forward
+// CHECK: dist.all_reduce sum %{{[^,]*}} over ["dp"] {cause = [#dist.end<kind = gradient, name = "a">, #dist.end<kind = gradient, name = "c">]}
+// CHECK: dist.all_reduce sum %{{[^,]*}}, %{{[^,]*}} over ["dp"]
+// CHECK-SAME: "a">, {{.*}}"b">, {{.*}}"d">]
+dist.mesh @mesh <["dp" = 2]>
+nn.variable @a : tensor<4xf32> {trainable, dist.comm_fusion = 1 : i64}
+nn.variable @b : tensor<4xf32> {trainable, dist.comm_fusion = 1 : i64}
+nn.variable @c : tensor<4xf32> {trainable, dist.comm_fusion = 2 : i64}
+nn.variable @d : tensor<4xf32> {trainable, dist.comm_fusion = 1 : i64}
+func.func @forward(%x: tensor<4xf32>, %y: tensor<4xf32>, %z: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) {
+  %0 = dist.all_reduce sum %x over ["dp"] {cause = [#dist.end<kind = gradient, name = "a">, #dist.end<kind = gradient, name = "c">]} : tensor<4xf32>
+  %1 = dist.all_reduce sum %y over ["dp"] {cause = [#dist.end<kind = gradient, name = "a">, #dist.end<kind = gradient, name = "b">]} : tensor<4xf32>
+  %2 = dist.all_reduce sum %z over ["dp"] {cause = [#dist.end<kind = gradient, name = "d">]} : tensor<4xf32>
+  return %0, %1, %2 : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
+}

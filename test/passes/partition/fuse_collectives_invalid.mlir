@@ -68,18 +68,6 @@ func.func @through_a_variable(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32
 
 // -----
 
-// One gradient for two parameters of two ids.
-dist.mesh @mesh <["dp" = 2]>
-nn.variable @a : tensor<4xf32> {trainable, dist.comm_fusion = 1 : i64}
-nn.variable @b : tensor<4xf32> {trainable}
-func.func @two_ids(%x: tensor<4xf32>) -> tensor<4xf32> {
-  // expected-error @below {{is for the parameters "a" of fusion id 1 and "b" of fusion id 0; give both one id}}
-  %a = dist.all_reduce sum %x over ["dp"] {cause = [#dist.end<kind = gradient, name = "a">, #dist.end<kind = gradient, name = "b">]} : tensor<4xf32>
-  return %a : tensor<4xf32>
-}
-
-// -----
-
 // expected-error @below {{has dist.comm_fusion -1 : i64, not an i64 >= 0}}
 nn.variable @a : tensor<4xf32> {trainable, dist.comm_fusion = -1 : i64}
 

@@ -130,13 +130,19 @@ TEST_CASE("comm_fusion has the numbers of its mode, and they make sense", "[job]
   CHECK(error("all_reduce { mode: INDEX index: [20, 20] }") ==
         "train.txtpb: comm_fusion.all_reduce.index has 20 after 20; the numbers count from the first collective on and have to grow");
   CHECK(error("all_reduce { mode: INDEX index: [0, 20] }") == "train.txtpb: comm_fusion.all_reduce.index 0 is not in [1, 1048576]");
+  CHECK(checkError(mesh + "rules { match: \"a\" comm_fusion: 0 }") == "no error");
+  CHECK(checkError(mesh + "rules { match: \"a\" comm_fusion: -1 }") == "train.txtpb: rules.comm_fusion -1 of \"a\" is not in [0, 1048576]");
+  CHECK(checkError("rules { match: \"a\" comm_fusion: 1 }") ==
+        "train.txtpb: the rule at train.txtpb:1 (\"a\") sets comm_fusion, which puts collectives "
+        "together, and without a mesh there are none; add a mesh or leave "
+        "it out");
   CHECK(error("all_reduce { mode: SIZE size_mb: 0 }") == "train.txtpb: comm_fusion.all_reduce.size_mb 0 is not in [1, 2147483647]");
 }
 
 TEST_CASE("fields that are not implemented are refused by name", "[job]") {
   CHECK(parseError("seed: 1\npipeline {\n  micro_batches: 4\n}") == "train.txtpb:3:3: field pipeline.micro_batches is not implemented yet");
   CHECK(parseError("mode: AUTO") == "train.txtpb:1:1: value AUTO of field mode is not implemented yet");
-  CHECK(parseError("seed: 1\nrules { match: \"a\" comm_fusion: 1 }") == "train.txtpb:2:20: field rules.comm_fusion is not implemented yet");
+  CHECK(parseError("seed: 1\nrules { match: \"a\" recompute: true }") == "train.txtpb:2:20: field rules.recompute is not implemented yet");
   Job job;
   job.mutable_recompute()->set_auto_(true);
   CHECK(llvm::toString(checkJob(job, "train.txtpb")) == "train.txtpb: field recompute.auto is not implemented yet");
@@ -365,6 +371,7 @@ TEST_CASE("every field of job.proto is implemented or refused", "[job]") {
                         "precision=BF16_MIXED",
                         "precision=F16_MIXED",
                         "precision=F32",
+                        "rules.comm_fusion",
                         "rules.in.slices",
                         "rules.layout",
                         "rules.match",
@@ -512,6 +519,7 @@ TEST_CASE("every number of a job has a range", "[job]") {
                                       "optimizer.momentum.weight_decay",
                                       "optimizer.sgd.weight_decay",
                                       "optimizer_parallel.threshold_kb",
+                                      "rules.comm_fusion",
                                       "rules.priority",
                                       "rules.weight_decay",
                                       "seed",

@@ -86,7 +86,7 @@ struct Key {
   int reduction; // -1: none
   nn::Phase phase;
   FusionMode mode;
-  int64_t level;  // of buckets: how many collectives come before, one after the other
+  int64_t level;  // of buckets: how many collectives come before, one after the other; of ids: how many of the same parameter came before
   int64_t number; // id, or number of the bucket; 0 while a bucket is looked for
 
   auto tie() const { return std::tie(kind, axes, elementType, reduction, phase, mode, level, number); }
@@ -240,6 +240,8 @@ private:
     if (candidate.id.value_or(0) > 0) {
       Key key = keyOf(candidate, FusionMode::Id);
       key.number = *candidate.id;
+      // A way from one layout to another may have two steps of a kind: they are no parts of one collective.
+      key.level = occurrences[{candidate.parameters.front().getOperation(), key}]++;
       add(key, key.number, /*bytes=*/0, candidate);
     } else if (setting.mode && !candidate.id) {
       setting.mode == FusionMode::Index ? joinPart(candidate, setting) : joinBucket(candidate, setting);
@@ -296,8 +298,9 @@ private:
   std::vector<Candidate> candidates;
   DenseMap<Operation *, int64_t> levels;
   std::map<Key, CollectiveGroup> groups;
-  std::map<Key, Bucket> buckets;            // by key without a number
-  std::map<CollectiveKind, int64_t> counts; // of buckets, or of collectives
+  std::map<std::pair<Operation *, Key>, int64_t> occurrences; // of ids, by parameter and key
+  std::map<Key, Bucket> buckets;                              // by key without a number
+  std::map<CollectiveKind, int64_t> counts;                   // of buckets, or of collectives
 };
 
 struct FuseCollectives : impl::FuseCollectivesPassBase<FuseCollectives> {

@@ -143,8 +143,8 @@ void reduceSeed(MLIRContext &context, const SeedResult &result) {
   }
 }
 
-// Returns the ops that should have occurred: nn ops with a sharding rule, and the collectives that partitioning makes (dist.broadcast is
-// none: only hybrid models have it).
+// Returns what should have occurred: nn ops with a sharding rule, the collectives that partitioning makes (dist.broadcast is none: only
+// hybrid models have it), and some of several tensors.
 std::vector<std::string> missingOps(MLIRContext &context, const Census &census) {
   std::vector<std::string> missing;
   for (StringRef dialect : {"nn", "dist"}) {
@@ -155,6 +155,9 @@ std::vector<std::string> missingOps(MLIRContext &context, const Census &census) 
         missing.push_back(name.getStringRef().str());
       }
     }
+  }
+  if (!census.count(kFusedCensus)) {
+    missing.push_back(kFusedCensus);
   }
   return missing;
 }

@@ -132,6 +132,10 @@ Verdict compare(ModuleOp before, ModuleOp after, int64_t ranks, FirstError &erro
 // Adds the passes up to the last layout for a program with a mesh, and says on it what its links and devices cost.
 pipelines::Variant addLayoutPasses(OpPassManager &passes, ModuleOp program) {
   pipelines::Variant variant = test::variantOf(program, program->hasAttr(kSplitVariablesAttr));
+  if (auto modes = program->getAttrOfType<ArrayAttr>(kCommFusionModesAttr)) {
+    auto mode = [&](unsigned i) { return cast<StringAttr>(modes[i]).str(); };
+    variant.commFusion = {mode(0), mode(1), mode(2)};
+  }
   pipelines::attachMachine(program, variant, job::Job());
   pipelines::addLayoutPasses(passes, variant, job::Job());
   if (auto split = program->getAttrOfType<DenseI64ArrayAttr>(kOptimizerParallelAttr)) {
@@ -225,6 +229,11 @@ Verdict checkProgram(ModuleOp program, const CheckOptions &options) {
     return {FailureKind::Price, fault};
   }
   countOps(*after, "dist", options.census);
+  after->walk([&](dist::CollectiveOpInterface op) {
+    if (options.census && op->getNumOperands() > 1) {
+      ++(*options.census)[kFusedCensus];
+    }
+  });
   Verdict verdict = compare(program, *after, mesh.getMesh().numDevices(), error);
   if (!verdict.ok() || !(options.lower || options.executable)) {
     return verdict;

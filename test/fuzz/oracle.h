@@ -59,6 +59,9 @@ struct Verdict {
 // Counts of ops by name.
 using Census = std::map<std::string, int64_t>;
 
+// What collectives of several tensors are counted as.
+inline constexpr const char *kFusedCensus = "fused collectives";
+
 struct CheckOptions {
   // Adds the passes from global shapes to one device's program; the compiler's own when not given.
   std::function<void(mlir::OpPassManager &, mlir::ModuleOp)> addPasses;

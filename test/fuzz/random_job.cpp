@@ -150,6 +150,7 @@ public:
     drawPrecision();
     drawPlacement();
     drawKnobs();
+    drawFusion();
     std::string output;
     result.model = modelOf(result, output);
     writeLoss(output);
@@ -274,6 +275,7 @@ private:
     if (kind == 0) {
       return;
     }
+    hasMesh = true;
     result.ranks = kind == 1 ? dp : dp * tp;
     if (kind == 1) {
       text += std::string(dice.oneIn(2) ? "mode: DATA_PARALLEL\n" : "") + formatv("mesh {{ axes {{ name: \"dp\" size: {0} } }\n", dp).str();
@@ -283,6 +285,29 @@ private:
     text += "rules { match: \"x\" layout: \"[{dp}, {}]\" }\n";
     text += formatv("rules {{ match: \"{0}.weight\" layout: \"{1}\" }\n", dice.pick(training.layers).name,
                     dice.oneIn(2) ? "[{tp}, {}]" : "[{}, {tp}]");
+  }
+
+  // Fusion ids of layers, or modes, of a job with a mesh.
+  void drawFusion() {
+    if (!hasMesh || dice.oneIn(3)) {
+      return;
+    }
+    if (dice.oneIn(2)) {
+      for (const Layer &layer : training.layers) {
+        if (!layer.weightIsFrozen || !layer.bias.empty()) { // a rule has to match a parameter that is trained
+          text += formatv("rules {{ match: \"{0}.*\" comm_fusion: {1} }\n", layer.name, dice.roll(3));
+        }
+      }
+      return;
+    }
+    const std::vector<std::string> modes = {"mode: AUTO_BUCKETS", "mode: SIZE", "mode: INDEX index: 1", "mode: INDEX index: [2, 3]", ""};
+    text += "comm_fusion {";
+    for (const char *kind : {"all_reduce", "all_gather", "reduce_scatter"}) {
+      if (kind == std::string("all_reduce") || dice.oneIn(2)) {
+        text += formatv(" {0} {{ {1} }", kind, dice.pick(modes));
+      }
+    }
+    text += " }\n";
   }
 
   void drawKnobs() {
@@ -326,6 +351,7 @@ private:
   RandomJob result;
   TrainingJob &training = result.training;
   std::string text, transforms, inputElement;
+  bool hasMesh = false;
 };
 
 } // namespace

@@ -247,6 +247,24 @@ void splitOptimizer(Dice &dice, dist::MeshAttr mesh, ModuleOp module) {
   }
 }
 
+// Gives two in five programs fusion ids, most of them equal, and two in five modes.
+void drawFusion(Dice &dice, ModuleOp module) {
+  Builder builder(module.getContext());
+  int64_t kind = dice.roll(5);
+  for (auto variable : module.getOps<nn::VariableOp>()) {
+    if (kind < 2 && variable.getTrainable() && !dice.oneIn(8)) {
+      variable->setAttr(dist::kCommFusionAttr, builder.getI64IntegerAttr(dice.oneIn(5) ? dice.roll(3) : 1));
+    }
+  }
+  if (kind == 2 || kind == 3) {
+    SmallVector<StringRef> modes;
+    for (int i = 0; i < 3; ++i) {
+      modes.push_back(dice.pick(std::vector<StringRef>{"", "auto", "size:300", "size:100000", "index:1:3", "index:2", "index:100"}));
+    }
+    module->setAttr(kCommFusionModesAttr, builder.getStrArrayAttr(modes));
+  }
+}
+
 } // namespace
 
 RandomModel randomModel(MLIRContext &context, uint64_t seed, const ProgramOptions &options) {
@@ -271,6 +289,7 @@ OwningOpRef<ModuleOp> randomProgram(MLIRContext &context, uint64_t seed, const P
   }
   LayoutGiver(dice, mesh).give(*module);
   splitOptimizer(dice, mesh, *module);
+  drawFusion(dice, *module);
   return std::move(module);
 }
 

@@ -19,6 +19,10 @@ inline constexpr llvm::StringLiteral kSplitVariablesAttr = "fuzz.split_variables
 // Attribute of modules: level, threshold in bytes and shard size of optimizer parallelism (array of i64).
 inline constexpr llvm::StringLiteral kOptimizerParallelAttr = "fuzz.optimizer_parallel";
 
+// Attribute of modules: what collectives are put together where parameters have no ids, as ashlar-fuse-collectives takes it: array of three
+// strings, of all-reduce, all-gather and reduce-scatter.
+inline constexpr llvm::StringLiteral kCommFusionModesAttr = "fuzz.comm_fusion";
+
 struct ProgramOptions {
   // A quarter of the programs in f32, and a quarter in mixed precision, bf16 and f16 in turn; one in sixteen on larger tensors. Nothing
   // that is computed decides anything in mixed precision. Without this all are small and f64, in which a fault is the largest multiple of

@@ -215,6 +215,18 @@ void leaveOutLayouts(ModuleOp module, Chances &chances) {
   }
 }
 
+// Collectives that are put together.
+void leaveOutFusion(ModuleOp module, Chances &chances) {
+  if (module->hasAttr(kCommFusionModesAttr)) {
+    chances.push_back([=]() mutable { module->removeAttr(kCommFusionModesAttr); });
+  }
+  for (auto variable : module.getOps<nn::VariableOp>()) {
+    if (variable->hasAttr(dist::kCommFusionAttr)) {
+      chances.push_back([=]() mutable { variable->removeAttr(dist::kCommFusionAttr); });
+    }
+  }
+}
+
 // What stands beside layouts: open dims, priorities, operands without a layout.
 void leaveOutDetails(ModuleOp module, Chances &chances) {
   constexpr StringLiteral kNames[] = {dist::kOpenAttr,           dist::kOpensAttr,  dist::kPriorityAttr, dist::kPrioritiesAttr,
@@ -382,8 +394,8 @@ public:
   OwningOpRef<ModuleOp> run() {
     tryChance(writeLayouts, /*index=*/0);
     static constexpr void (*kSteps[])(ModuleOp, Chances &) = {
-        leaveOutFunctions, leaveOutResults, returnWritten, returnEarlier,   leaveOutOps,       leaveOutInputs, leaveOutLayouts,
-        leaveOutDetails,   leaveOutAxes,    shrinkMesh,    leaveOutLayouts, simplifyConstants, shrinkSizes};
+        leaveOutFunctions, leaveOutResults, returnWritten, returnEarlier, leaveOutOps,     leaveOutInputs,    leaveOutLayouts,
+        leaveOutFusion,    leaveOutDetails, leaveOutAxes,  shrinkMesh,    leaveOutLayouts, simplifyConstants, shrinkSizes};
     for (bool smaller = true; smaller;) {
       smaller = false;
       for (auto step : kSteps) {

@@ -51,14 +51,19 @@ func.func @train_step(%x: tensor<4xf32>) -> tensor<4xf32> {
 // Of one id, but another reduction, other axes, another element type and another kind: each is alone.
 // CHECK-LABEL: func.func @forward
 // CHECK-NOT: dist.fusion
+// CHECK: return
 dist.mesh @mesh <["dp" = 2, "tp" = 2]>
 nn.variable @a : tensor<4xf32> {trainable, dist.comm_fusion = 1 : i64}
+nn.variable @b : tensor<4xf32> {trainable, dist.comm_fusion = 1 : i64}
+nn.variable @c : tensor<4xf32> {trainable, dist.comm_fusion = 1 : i64}
+nn.variable @d : tensor<4xf32> {trainable, dist.comm_fusion = 1 : i64}
+nn.variable @e : tensor<4xf32> {trainable, dist.comm_fusion = 1 : i64}
 func.func @forward(%x: tensor<4xf32>, %h: tensor<4xf64>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf64>, tensor<8xf32>) {
   %0 = dist.all_reduce sum %x over ["dp"] {cause = [#dist.end<kind = gradient, name = "a">]} : tensor<4xf32>
-  %1 = dist.all_reduce max %x over ["dp"] {cause = [#dist.end<kind = gradient, name = "a">]} : tensor<4xf32>
-  %2 = dist.all_reduce sum %x over ["tp"] {cause = [#dist.end<kind = gradient, name = "a">]} : tensor<4xf32>
-  %3 = dist.all_reduce sum %h over ["dp"] {cause = [#dist.end<kind = gradient, name = "a">]} : tensor<4xf64>
-  %4 = dist.all_gather %x dim = 0 over ["dp"] {cause = [#dist.end<kind = parameter_update, name = "a">]} : tensor<4xf32> -> tensor<8xf32>
+  %1 = dist.all_reduce max %x over ["dp"] {cause = [#dist.end<kind = gradient, name = "b">]} : tensor<4xf32>
+  %2 = dist.all_reduce sum %x over ["tp"] {cause = [#dist.end<kind = gradient, name = "c">]} : tensor<4xf32>
+  %3 = dist.all_reduce sum %h over ["dp"] {cause = [#dist.end<kind = gradient, name = "d">]} : tensor<4xf64>
+  %4 = dist.all_gather %x dim = 0 over ["dp"] {cause = [#dist.end<kind = parameter_update, name = "e">]} : tensor<4xf32> -> tensor<8xf32>
   return %0, %1, %2, %3, %4 : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf64>, tensor<8xf32>
 }
 
@@ -139,4 +144,47 @@ func.func @forward(%x: tensor<4xf32>, %y: tensor<4xf32>, %z: tensor<4xf32>) -> (
   %1 = dist.all_reduce sum %y over ["dp"] {cause = [#dist.end<kind = gradient, name = "a">, #dist.end<kind = gradient, name = "b">]} : tensor<4xf32>
   %2 = dist.all_reduce sum %z over ["dp"] {cause = [#dist.end<kind = gradient, name = "d">]} : tensor<4xf32>
   return %0, %1, %2 : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
+}
+
+// -----
+
+// Each parameter is gathered in two steps of one kind over one axis: the first steps are one, and so are the second ones.
+// CHECK-LABEL: func.func @forward
+// CHECK: %[[ONE:.*]]:2 = dist.all_gather %{{.*}}, %{{.*}} dim = 0, 0 over ["dp"]
+// CHECK: dist.slice %[[ONE]]#0
+// CHECK: %[[TWO:.*]]:2 = dist.all_gather %{{.*}}, %{{.*}} dim = 0, 1 over ["dp"]
+// CHECK: return %[[TWO]]#0, %[[TWO]]#1
+dist.mesh @mesh <["dp" = 2]>
+nn.variable @a : tensor<2x2xf32> {trainable, dist.comm_fusion = 1 : i64}
+nn.variable @b : tensor<2x2xf32> {trainable, dist.comm_fusion = 1 : i64}
+func.func @forward() -> (tensor<4x2xf32>, tensor<2x4xf32>) {
+  %a = nn.read @a : tensor<2x2xf32>
+  %a1 = dist.all_gather %a dim = 0 over ["dp"] : tensor<2x2xf32> -> tensor<4x2xf32>
+  %a2 = dist.slice %a1 dim = 0 over ["dp"] : tensor<4x2xf32> -> tensor<2x2xf32>
+  %a3 = dist.all_gather %a2 dim = 0 over ["dp"] {cause = [#dist.end<kind = parameter, name = "a">]} : tensor<2x2xf32> -> tensor<4x2xf32>
+  %b = nn.read @b : tensor<2x2xf32>
+  %b1 = dist.all_gather %b dim = 0 over ["dp"] : tensor<2x2xf32> -> tensor<4x2xf32>
+  %b2 = dist.slice %b1 dim = 0 over ["dp"] : tensor<4x2xf32> -> tensor<2x2xf32>
+  %b3 = dist.all_gather %b2 dim = 1 over ["dp"] {cause = [#dist.end<kind = parameter, name = "b">]} : tensor<2x2xf32> -> tensor<2x4xf32>
+  return %a3, %b3 : tensor<4x2xf32>, tensor<2x4xf32>
+}
+
+// -----
+
+// What the loss depends on is not gathered together with what only the gradient needs.
+// CHECK-LABEL: func.func @train_step
+// CHECK-NOT: dist.fusion
+// CHECK: return
+dist.mesh @mesh <["dp" = 2]>
+nn.variable @a : tensor<2xf32> {trainable, dist.comm_fusion = 1 : i64}
+nn.variable @b : tensor<2xf32> {trainable, dist.comm_fusion = 1 : i64}
+func.func @train_step(%x: tensor<2xf32>) -> tensor<4xf32> {
+  %a = nn.read @a : tensor<2xf32>
+  %b = nn.read @b : tensor<2xf32>
+  %y = dist.all_gather %a dim = 0 over ["dp"] : tensor<2xf32> -> tensor<4xf32>
+  %z = dist.all_gather %b dim = 0 over ["dp"] : tensor<2xf32> -> tensor<4xf32>
+  %s = dist.slice %z dim = 0 over ["dp"] : tensor<4xf32> -> tensor<2xf32>
+  %g = nn.gradient %s of @a : tensor<2xf32>
+  nn.write @a, %g : tensor<2xf32>
+  return %y : tensor<4xf32>
 }

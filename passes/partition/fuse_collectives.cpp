@@ -11,6 +11,7 @@
 #include "dialects/nn/phases.h"
 #include "dialects/support/element_type.h"
 #include "passes/partition/collective_order.h"
+#include "passes/partition/fusion_setting.h"
 #include "passes/partition/passes.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -33,39 +34,12 @@ namespace {
 using dist::CollectiveOpInterface;
 using dist::FusionMode;
 
-// What becomes of the collectives of a kind whose parameters have no ids.
-struct Setting {
-  std::string text;               // as given
-  std::optional<FusionMode> mode; // nothing: they stay alone
-  SmallVector<int64_t> numbers;   // of `size` the bytes, of `index` the bounds
-};
-
-// Reads "", "auto", "size:64000000" or "index:20:35".
-std::optional<Setting> readSetting(StringRef text) {
-  Setting setting{text.str(), std::nullopt, {}};
-  if (text.empty()) {
-    return setting;
-  }
-  SmallVector<StringRef> parts;
-  text.split(parts, ':');
-  for (StringRef part : ArrayRef(parts).drop_front()) {
-    int64_t least = setting.numbers.empty() ? 1 : setting.numbers.back() + 1;
-    if (part.getAsInteger(10, setting.numbers.emplace_back()) || setting.numbers.back() < least) {
-      return std::nullopt;
-    }
-  }
-  size_t count = setting.numbers.size();
-  setting.mode = parts.front() == "auto" ? FusionMode::Auto : parts.front() == "size" ? FusionMode::Size : FusionMode::Index;
-  bool isGood = parts.front() == "auto" ? count == 0 : parts.front() == "size" ? count == 1 : parts.front() == "index" ? count >= 1 : false;
-  return isGood ? std::optional(setting) : std::nullopt;
-}
-
 // The settings of the kinds that can be fused.
 struct Settings {
-  Setting allReduce, allGather, reduceScatter;
+  FusionSetting allReduce, allGather, reduceScatter;
 
   // Returns that of a kind; null for one that is never fused.
-  const Setting *of(CollectiveKind kind) const {
+  const FusionSetting *of(CollectiveKind kind) const {
     switch (kind) {
     case CollectiveKind::AllReduce:
       return &allReduce;
@@ -193,7 +167,7 @@ private:
   LogicalResult checkModes() {
     for (Candidate &candidate : candidates) {
       CollectiveKind kind = candidate.op.getCollectiveKind();
-      const Setting &setting = *settings.of(kind);
+      const FusionSetting &setting = *settings.of(kind);
       if (setting.mode && candidate.id.value_or(0) > 0) {
         return candidate.op->emitOpError("is fused by the mode \"")
                << setting.text << "\" of " << stringifyCollectiveKind(kind) << ", but parameter \""
@@ -236,7 +210,7 @@ private:
 
   // Puts a candidate into its group, unless it stays alone.
   void join(Candidate &candidate) {
-    const Setting &setting = *settings.of(candidate.op.getCollectiveKind());
+    const FusionSetting &setting = *settings.of(candidate.op.getCollectiveKind());
     if (candidate.id.value_or(0) > 0) {
       Key key = keyOf(candidate, FusionMode::Id);
       key.number = *candidate.id;
@@ -256,7 +230,7 @@ private:
   }
 
   // Counts the collectives of a kind, and finds between which bounds this one is.
-  void joinPart(Candidate &candidate, const Setting &setting) {
+  void joinPart(Candidate &candidate, const FusionSetting &setting) {
     int64_t place = counts[candidate.op.getCollectiveKind()]++;
     Key key = keyOf(candidate, FusionMode::Index);
     key.number = 1 + llvm::count_if(setting.numbers, [&](int64_t bound) { return bound <= place; });
@@ -264,7 +238,7 @@ private:
   }
 
   // Fills a bucket after the other: up to a size that the user gives, or from one on that makes latency small.
-  void joinBucket(Candidate &candidate, const Setting &setting) {
+  void joinBucket(Candidate &candidate, const FusionSetting &setting) {
     CollectiveOpInterface op = candidate.op;
     Key key = keyOf(candidate, *setting.mode);
     dist::AxisList axes = dist::toAxisList(op.getAxes());
@@ -311,7 +285,7 @@ struct FuseCollectives : impl::FuseCollectivesPassBase<FuseCollectives> {
     for (auto [name, text, setting] :
          {std::tuple("all-reduce", &allReduce, &settings.allReduce), std::tuple("all-gather", &allGather, &settings.allGather),
           std::tuple("reduce-scatter", &reduceScatter, &settings.reduceScatter)}) {
-      std::optional<Setting> read = readSetting(text->getValue());
+      std::optional<FusionSetting> read = readFusionSetting(text->getValue());
       if (!read) {
         getOperation().emitError("option ") << name << " is \"" << text->getValue()
                                             << "\"; one of auto, size:BYTES and index:N:M:... with growing numbers above 0";

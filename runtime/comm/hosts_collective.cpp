@@ -6,6 +6,7 @@
 // so that there is one message a partner, however many they are.
 
 #include "runtime/comm/collective.h"
+#include "runtime/comm/pieces.h"
 
 #include <algorithm>
 #include <cstring>
@@ -23,59 +24,6 @@ size_t chunkBytes(size_t budget, size_t shares, size_t most) {
   size_t chunk = std::clamp(budget / std::max<size_t>(1, shares) / 64 * 64, kLeastChunk, kMessageBytes);
   return std::min(chunk, (most + 63) / 64 * 64 + 64);
 }
-
-// Views in this process' memory, one after the other: a run of bytes that lie in several places.
-struct Pieces {
-  struct Piece {
-    char *base;
-    View view;
-    size_t first; // number of its first byte in the run
-  };
-
-  void add(char *base, const View &view) {
-    list.push_back(Piece{base, view, bytes});
-    bytes += view.bytes();
-  }
-
-  // Calls body(piece, begin, end) with the part of [begin, end) in each piece, counted from the beginning of the piece.
-  template <typename Body> void forEach(size_t begin, size_t end, Body &&body) const {
-    for (const Piece &piece : list) {
-      size_t from = std::max(begin, piece.first), to = std::min(end, piece.first + piece.view.bytes());
-      if (from < to) {
-        body(piece, from - piece.first, to - piece.first);
-      }
-    }
-  }
-
-  // Returns where the bytes [begin, end) lie; null when they lie in several places.
-  char *place(size_t begin, size_t end) const {
-    for (const Piece &piece : list) {
-      if (piece.view.dense() && piece.first <= begin && end <= piece.first + piece.view.bytes()) {
-        return piece.base + piece.view.offset + begin - piece.first;
-      }
-    }
-    return nullptr;
-  }
-
-  // Copies the bytes [begin, end) to `to`.
-  void pack(size_t begin, size_t end, char *to) const {
-    forEach(begin, end, [&](const Piece &piece, size_t from, size_t until) {
-      View run{0, piece.view.bytes(), piece.view.bytes(), 1};
-      copyView(piece.base, piece.view, to + (piece.first + from - begin) - from, run, from, until);
-    });
-  }
-
-  // Copies the bytes [begin, end) from `data`.
-  void unpack(size_t begin, size_t end, const char *data) const {
-    forEach(begin, end, [&](const Piece &piece, size_t from, size_t until) {
-      View run{0, piece.view.bytes(), piece.view.bytes(), 1};
-      copyView(data + (piece.first + from - begin) - from, run, piece.base, piece.view, from, until);
-    });
-  }
-
-  std::vector<Piece> list;
-  size_t bytes = 0;
-};
 
 // One group as seen from this process.
 struct Ring {

@@ -3,6 +3,7 @@
 #
 # Two hosts made of network namespaces, with a host name, a network card and shared memory of their own each; mpirun starts ranks on both:
 #   two_hosts.sh RANKS_A RANKS_B PROGRAM [ARGUMENTS...]
+# ASHLAR_LINK_RATE ("1gbit") bounds what each card sends.
 # Exits with 77 (skipped) and the reason where the machine does not allow namespaces.
 
 set -u
@@ -31,6 +32,9 @@ for side in a b; do
   ip netns exec ${tag}$side ip addr add $address/24 dev ve$$$side || skip "cannot give addresses"
   ip netns exec ${tag}$side ip link set ve$$$side up
   ip netns exec ${tag}$side ip link set lo up
+  if [ -n "${ASHLAR_LINK_RATE:-}" ]; then
+    ip netns exec ${tag}$side tc qdisc add dev ve$$$side root tbf rate "$ASHLAR_LINK_RATE" burst 128kb latency 50ms || skip "cannot bound the rate of a card"
+  fi
 done
 
 # What mpirun calls instead of ssh: AGENT HOST COMMAND...

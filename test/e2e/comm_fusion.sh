@@ -57,3 +57,20 @@ calls() {
 }
 [ "$(calls none)" = 312 ] || { cat none.profile >&2; fail "the profile without ids does not count 312 all-reduces"; }
 [ "$(calls one)" = 48 ] || { cat one.profile >&2; fail "the profile with one id does not count 48 all-reduces"; }
+
+# Optimizer parallelism: gradients are scattered and parameters gathered, each in one collective.
+for level in 1 2 3; do
+  { sed -e 's/^mode: .*/mode: SEMI_AUTO/' -e 's/^optimizer .*/optimizer { momentum {} learning_rate: 0.05 }/' none.txtpb
+    echo 'rules { match: "input" layout: "[{dp}, {}]" }'
+    echo "optimizer_parallel { level: $level threshold_kb: 0 }"; } > level$level.txtpb
+  { cat level$level.txtpb; echo 'comm_fusion { all_reduce { mode: SIZE } all_gather { mode: SIZE } reduce_scatter { mode: SIZE } }'; } > fused$level.txtpb
+  for name in level$level fused$level; do
+    "$tools/ashlarc" layers.onnx --job $name.txtpb -o $name
+    run $name $name --
+    ./$name --plan > $name.plan
+  done
+  same_bits level$level fused$level
+  grep -q "^collectives  1 reduce_scatter of 12 tensors a step" fused$level.plan || { cat fused$level.plan >&2; fail "level $level has several reduce-scatters"; }
+  gathers=$(sed -n 's/^collectives  \([0-9]*\) all_gather of .* tensors a step.*/\1/p' fused$level.plan)
+  [ "$gathers" = $([ $level = 3 ] && echo 2 || echo 1) ] || { cat fused$level.plan >&2; fail "level $level has $gathers all-gathers"; }
+done

@@ -335,7 +335,7 @@ private:
     }
     info.plan =
         report::planText(variant, {info.modelName, targetText(), job.global_batch(), job.has_loss() ? variantList.deterministicRefusal : "",
-                                   job.has_loss() ? report::optimizerText(job.optimizer()) : ""});
+                                   job.has_loss() ? report::optimizerText(job.optimizer()) : "", job.accumulate()});
     return info;
   }
 

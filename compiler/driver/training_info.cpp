@@ -4,6 +4,7 @@
 
 #include "compiler/driver/training_info.h"
 
+#include "compiler/job/job.h"
 #include "dialects/nn/nn.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -103,7 +104,8 @@ llvm::Expected<target::TrainingInfo> makeTrainingInfo(const job::Job &job, exec:
   if (llvm::Error error = checkFeatures(info.dataset, outsideNames(variant, train.getInputs()))) {
     return std::move(error);
   }
-  info.globalBatch = job.global_batch();
+  info.globalBatch = job::programBatch(job);
+  info.accumulate = job.accumulate();
   info.epochs = job.epochs();
   info.logEvery = job.log_every(); // 0 when the job leaves it open
   info.lossTensor = "loss";

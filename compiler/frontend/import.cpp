@@ -247,8 +247,9 @@ SmallVector<int64_t> Importer::inputShape(const onnx::ValueInfoProto &input, boo
     }
     int64_t pieces = piecesOf(input.name(), type.shape().dim_size())[i];
     if (*options.globalBatch % pieces != 0) {
-      throw ImportError("input \"" + input.name() + "\": global_batch " + Twine(*options.globalBatch) + " is not divisible by the " +
-                        Twine(pieces) + " pieces that its rule cuts dim " + Twine(i) + " into, and mode HYBRID pads nothing");
+      throw ImportError("input \"" + input.name() + "\": " + options.batchName + " " + Twine(*options.globalBatch) +
+                        " is not divisible by the " + Twine(pieces) + " pieces that its rule cuts dim " + Twine(i) +
+                        " into, and mode HYBRID pads nothing");
     }
     shape.push_back(*options.globalBatch / pieces);
   }
@@ -322,8 +323,8 @@ void Importer::checkBatch() {
   auto type = cast<RankedTensorType>(forward.getArgumentTypes().front());
   std::string size = type.getRank() > 0 ? std::to_string(type.getDimSize(0)) : "none";
   throw ImportError("input \"" + forward.getArgAttrOfType<StringAttr>(0, nn::kNameAttr).getValue() + "\" has the fixed first dim " + size +
-                    " but global_batch is " + Twine(*options.globalBatch) +
-                    "; export the model with a symbolic batch or set global_batch to " + size);
+                    " but " + options.batchName + " is " + Twine(*options.globalBatch) +
+                    "; export the model with a symbolic batch or set " + options.batchName + " to " + size);
 }
 
 void Importer::importNodes() {
@@ -458,7 +459,8 @@ OwningOpRef<ModuleOp> Importer::run() {
 ImportOptions makeImportOptions(const job::Job &job) {
   ImportOptions options;
   if (job.has_global_batch()) {
-    options.globalBatch = job.global_batch();
+    options.globalBatch = job::programBatch(job);
+    options.batchName = job.accumulate() == 1 ? "global_batch" : "global_batch / accumulate";
   }
   options.training = job.has_loss();
   options.init.assign(job.init().begin(), job.init().end());

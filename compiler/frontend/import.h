@@ -39,6 +39,7 @@ struct AnnotationChoice {
 struct ImportOptions {
   // Replaces the symbolic first dim of the inputs. Without it a symbolic dim is an error.
   std::optional<int64_t> globalBatch;
+  std::string batchName = "global_batch"; // how errors call it
   // Dropout draws a mask (from @ashlar.seed and @ashlar.step) instead of passing its input on; the product with the mask is marked
   // nn.training_only.
   bool training = false;

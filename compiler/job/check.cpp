@@ -93,7 +93,21 @@ Fault checkMode(const Job &job) {
 }
 
 Fault checkBatch(const Job &job) {
-  return job.has_loss() && !job.has_global_batch() ? "a loss needs global_batch, the number of samples of a step" : "";
+  if (job.has_loss() && !job.has_global_batch()) {
+    return "a loss needs global_batch, the number of samples of a step";
+  }
+  if (job.accumulate() == 1) {
+    return {};
+  }
+  if (!job.has_loss()) {
+    return llvm::formatv("accumulate {0} is of training steps but the job has no loss; leave it out", job.accumulate());
+  }
+  return job.global_batch() % job.accumulate() == 0
+             ? ""
+             : llvm::formatv("accumulate {0} does not divide global_batch {1}; all micro-batches have "
+                             "one size, use a multiple of {0}",
+                             job.accumulate(), job.global_batch())
+                   .str();
 }
 
 Fault checkInit(const Init &init) {
@@ -170,6 +184,10 @@ std::vector<std::string> batchAxes(const Job &job) {
     }
   }
   return axes;
+}
+
+int64_t programBatch(const Job &job) {
+  return job.global_batch() / job.accumulate();
 }
 
 std::string labelsName(const Job &job) {

@@ -65,9 +65,10 @@ Fault checkDeterministic(const Job &job) {
   if (chunks % devices != 0) {
     return llvm::formatv("deterministic.chunks {0} is not divisible by {1}; use a multiple of {2}", chunks, nameAxes(job), devices);
   }
-  if (job.has_global_batch() && job.global_batch() % chunks != 0) {
-    return llvm::formatv("global_batch {0} is not divisible by deterministic.chunks {1}; use a multiple of {1}", job.global_batch(),
-                         chunks);
+  if (job.has_global_batch() && programBatch(job) % chunks != 0) {
+    std::string batch = job.accumulate() == 1 ? "" : llvm::formatv(" / accumulate {0} = {1}", job.accumulate(), programBatch(job)).str();
+    return llvm::formatv("global_batch {0}{1} is not divisible by deterministic.chunks {2}; use a multiple of {2}", job.global_batch(),
+                         batch, chunks);
   }
   return {};
 }

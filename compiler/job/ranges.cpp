@@ -44,6 +44,7 @@ constexpr NumberRange shareF32(llvm::StringLiteral path) {
 }
 
 constexpr NumberRange kRanges[] = {
+    atLeast("accumulate", 1, kMostCount),
     atLeast("comm_fusion.all_gather.index", 1, kMostCollectives),
     atLeast("comm_fusion.all_gather.size_mb", 1, kMostI32),
     atLeast("comm_fusion.all_reduce.index", 1, kMostCollectives),

@@ -5,6 +5,7 @@
 #include "compiler/pipelines/pipelines.h"
 
 #include "compiler/cost/machine.h"
+#include "compiler/job/job.h"
 #include "compiler/pipelines/optimizer_options.h"
 #include "compiler/strategy/strategy.h"
 #include "dialects/nn/nn.h"
@@ -76,6 +77,11 @@ void addUpdatePasses(OpPassManager &passes, const job::Job &job) {
     scale.growthSteps = job.loss_scale().growth_steps();
     scale.factor = job.loss_scale().factor();
     passes.addPass(train::createLossScalePass(scale));
+  }
+  if (job.accumulate() > 1) { // last: it moves the update as it is
+    train::AccumulatePassOptions accumulate;
+    accumulate.count = job.accumulate();
+    passes.addPass(train::createAccumulatePass(accumulate));
   }
 }
 
@@ -202,7 +208,7 @@ void addLayoutPasses(OpPassManager &passes, const Variant &variant, const job::J
   }
   layout::SeedLayoutsPassOptions seed;
   llvm::append_range(seed.batchAxes, variant.batchAxes);
-  seed.globalBatch = job.global_batch();
+  seed.globalBatch = job::programBatch(job);
   passes.addPass(layout::createSeedLayoutsPass(seed));
   if (variant.usesStrategy) {
     passes.addPass(strategy::createApplyStrategyPass(job.strategy())); // in the place of rules: it says all that they led to

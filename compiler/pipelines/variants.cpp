@@ -33,11 +33,10 @@ std::string refuseChunks(const job::Job &job, exec::Target target, int64_t chunk
   if (!job.has_loss()) {
     return "--deterministic is for training programs; this one only runs the model";
   }
-  if (job.global_batch() % chunks != 0) {
+  if (job::programBatch(job) % chunks != 0) {
     return llvm::formatv(
-        "--deterministic computes the batch in {0} chunks, which do not divide the global batch of {1}; set deterministic {{ "
-        "chunks } in the job",
-        chunks, job.global_batch());
+        "--deterministic computes the batch in {0} chunks, which do not divide the {1} of {2}; set deterministic {{ chunks } in the job",
+        chunks, job.accumulate() == 1 ? "global batch" : "micro-batches", job::programBatch(job));
   }
   if (chunks % ranks != 0) {
     return llvm::formatv(

@@ -92,15 +92,19 @@ private:
     line("mesh", mesh + "; " + counted(devices() / variant.getDevicesPerProcess(), "rank") +
                      (variant.getDevicesPerProcess() > 1 ? formatv(" of {0} devices each", variant.getDevicesPerProcess()).str() : ""));
     if (facts.globalBatch > 0) {
-      line("batch", formatv("{0} samples, {1} a device", facts.globalBatch, samplesOfDevice()).str());
+      std::string parts = facts.accumulate == 1 ? "" : formatv(" in {0} micro-batches of {1}", facts.accumulate, programBatch()).str();
+      line("batch", formatv("{0} samples{1}, {2} a device", facts.globalBatch, parts, samplesOfDevice()).str());
     }
   }
+
+  // Returns the samples that the programs are for.
+  int64_t programBatch() const { return facts.globalBatch / facts.accumulate; }
 
   // Returns the samples of the batch that one device holds of the input that is split least.
   int64_t samplesOfDevice() {
     int64_t samples = 0;
     for (auto op : variant.getBody().getOps<exec::TensorOp>()) {
-      bool holdsBatch = op.getRole() == exec::Role::Input && !op.getGlobalShape().empty() && op.getGlobalShape()[0] == facts.globalBatch;
+      bool holdsBatch = op.getRole() == exec::Role::Input && !op.getGlobalShape().empty() && op.getGlobalShape()[0] == programBatch();
       samples = holdsBatch ? std::max(samples, op.getBuffer().getType().getDimSize(0)) : samples;
     }
     return samples;

@@ -15,9 +15,10 @@ namespace ashlar::report {
 struct PlanFacts {
   std::string modelName;
   std::string target;      // what code is made for, and the precision; empty: not known
-  int64_t globalBatch = 0; // 0: not known
+  int64_t globalBatch = 0; // of a step; 0: not known
   std::string deterministicRefusal;
-  std::string optimizer; // empty: nothing is trained
+  std::string optimizer;  // empty: nothing is trained
+  int64_t accumulate = 1; // micro-batches of a step
 };
 
 // Returns the plan of a variant: mesh, batch, parameters, layouts, collectives of a step by cause, memory of a device, work of a step.

@@ -39,7 +39,8 @@ constexpr bool areEqual(std::string_view a, std::string_view b) {
   return a == b;
 }
 static_assert(areEqual(nn::kInit.data(), ASHLAR_RT_INIT) && areEqual(nn::kTrainStep.data(), ASHLAR_RT_TRAIN_STEP) &&
-              areEqual(nn::kEvalStep.data(), ASHLAR_RT_EVAL_STEP) && areEqual(nn::kForward.data(), ASHLAR_RT_FORWARD));
+              areEqual(nn::kEvalStep.data(), ASHLAR_RT_EVAL_STEP) && areEqual(nn::kForward.data(), ASHLAR_RT_FORWARD) &&
+              areEqual(nn::kUpdate.data(), ASHLAR_RT_UPDATE));
 
 // Enums of the dialects in numbers of the ABI. No switch has a default, so that a new case does not compile until it has a number here.
 uint32_t kindOf(CollectiveKind kind) {
@@ -253,7 +254,8 @@ private:
   Constant *training(const TrainingInfo &info) {
     return table.record<ashlar_rt_training>({dataset(info.dataset), table.u64(info.globalBatch), table.u64(info.epochs),
                                              table.u64(info.logEvery), table.string(info.lossTensor),
-                                             table.optionalString(info.correctTensor), table.optionalString(info.samplesTensor)});
+                                             table.optionalString(info.correctTensor), table.optionalString(info.samplesTensor),
+                                             table.u64(info.accumulate)});
   }
 
   Constant *deviceCode(const DeviceCode &code) {

@@ -36,7 +36,7 @@ struct DatasetInfo {
 // ashlar_rt_training. An empty correctTensor: the model is a regression. An empty samplesTensor: it computes the loss of a batch itself.
 struct TrainingInfo {
   DatasetInfo dataset;
-  uint64_t globalBatch = 0, epochs = 1, logEvery = 1;
+  uint64_t globalBatch = 0, accumulate = 1, epochs = 1, logEvery = 1;
   std::string lossTensor, correctTensor, samplesTensor;
 };
 

@@ -57,6 +57,8 @@ inline constexpr llvm::StringLiteral kInternalAttr = "nn.internal";
 // The functions of a module. One that trains has @init, @train_step and @eval_step; one that does not, @init and @forward.
 inline constexpr llvm::StringLiteral kInit = "init";
 inline constexpr llvm::StringLiteral kTrainStep = "train_step";
+// Behind @train_step where a step is several runs of that: the update of the variables.
+inline constexpr llvm::StringLiteral kUpdate = "update";
 inline constexpr llvm::StringLiteral kEvalStep = "eval_step";
 inline constexpr llvm::StringLiteral kForward = "forward";
 
@@ -66,6 +68,10 @@ inline constexpr llvm::StringLiteral kStepVariable = "ashlar.step";
 
 // The variable that counts the updates of the parameters: as many as steps, less those that a loss scale left out.
 inline constexpr llvm::StringLiteral kUpdatesVariable = "ashlar.updates";
+
+// The variables of a step that is several runs of @train_step: the number of the next one, from 0, and the share of the loss so far.
+inline constexpr llvm::StringLiteral kMicroBatchVariable = "ashlar.micro_batch";
+inline constexpr llvm::StringLiteral kLossSumVariable = "ashlar.loss_sum";
 
 // The input of @eval_step that says how many samples of the batch count, the first ones.
 inline constexpr llvm::StringLiteral kSamplesInput = "ashlar.samples";

@@ -245,6 +245,39 @@ def ClipGradientsPass : Pass<"ashlar-clip-gradients", "::mlir::ModuleOp"> {
   let dependentDialects = ["::ashlar::nn::NnDialect"];
 }
 
+def AccumulatePass : Pass<"ashlar-accumulate", "::mlir::ModuleOp"> {
+  let summary = "Adds up the gradients of several micro-batches for one update.";
+  let description = [{
+    @train_step then is a run on one micro-batch: it adds its gradients to variables "<parameter>.gradient", and the update becomes a function
+    of its own, which takes their means. Both have the shapes of a micro-batch. A step is `count` runs of @train_step and one of @update; its
+    loss, the mean over the micro-batches, is what the last @train_step returns. Since the loss of a batch is a mean, and micro-batches have
+    one size, this is the step on all their samples, to rounding.
+
+        %gradient = nn.gradient %g of @w : tensor<3xf32>
+        %next = nn.sub %w, %gradient
+        nn.write @w, %next
+        return %loss
+    ==>
+        %gradient = nn.gradient %g of @w : tensor<3xf32>          @train_step
+        nn.write @w.gradient, (first micro-batch ? %gradient : @w.gradient + %gradient)
+        nn.write @ashlar.loss_sum, (first micro-batch ? %loss / count : @ashlar.loss_sum + %loss / count)
+        return @ashlar.loss_sum
+
+        %mean = nn.mul @w.gradient, 1 / count                     @update
+        %next = nn.sub %w, %mean
+        nn.write @w, %next
+
+    @ashlar.micro_batch counts the runs since the last update. Where @train_step draws random numbers by @ashlar.step, it draws them by
+    @ashlar.step * count + @ashlar.micro_batch. Gradients narrower than f32 are added up in f32.
+
+    Needs: the update of ashlar-optimizer, with what ashlar-clip-gradients and ashlar-loss-scale make of it.
+  }];
+  let options = [
+    Option<"count", "count", "int64_t", /*default=*/"2", "micro-batches of a step; at least 2">,
+  ];
+  let dependentDialects = ["::ashlar::nn::NnDialect", "::mlir::func::FuncDialect"];
+}
+
 def InitPass : Pass<"ashlar-init", "::mlir::ModuleOp"> {
   let summary = "Moves the initial values of variables into a function @init.";
   let description = [{
@@ -268,7 +301,7 @@ def InitPass : Pass<"ashlar-init", "::mlir::ModuleOp"> {
 def VerifyTrainPass : Pass<"ashlar-verify-train", "::mlir::ModuleOp"> {
   let summary = "Checks what may not be there any more once the training step is made.";
   let description = [{
-    **Constraints:** (C1) @init exists; (C2) so do either @train_step and @eval_step, or @forward; (C3) `nn.gradient`s
+    **Constraints:** (C1) @init exists; (C2) so do either @train_step and @eval_step, perhaps with @update, or @forward; (C3) `nn.gradient`s
     are used, one a variable, in @train_step only; (C4) no
     variable has an `init`; (C5) @init writes every variable but @ashlar.seed; (C6) no function writes a variable twice, or reads it after
     writing it; (C7) @eval_step and @forward write nothing.

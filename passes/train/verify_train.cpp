@@ -24,7 +24,7 @@ LogicalResult verifyFunctions(ModuleOp module) {
     return module.emitError("no function @init; run ashlar-init");
   }
   bool trains = has(nn::kTrainStep) && has(nn::kEvalStep) && !has(nn::kForward);
-  bool infers = has(nn::kForward) && !has(nn::kTrainStep) && !has(nn::kEvalStep);
+  bool infers = has(nn::kForward) && !has(nn::kTrainStep) && !has(nn::kUpdate) && !has(nn::kEvalStep);
   if (!trains && !infers) { // C2
     return module.emitError("functions are neither @train_step and @eval_step, nor @forward alone");
   }

@@ -186,7 +186,8 @@ typedef struct {
 
 // Names of programs. A program that the job does not need is absent.
 #define ASHLAR_RT_INIT "init"             // sets every variable and state
-#define ASHLAR_RT_TRAIN_STEP "train_step" // runs one step
+#define ASHLAR_RT_TRAIN_STEP "train_step" // runs one step, or what a step does with one micro-batch
+#define ASHLAR_RT_UPDATE "update"         // the rest of a step, behind its micro-batches; absent where a step has just one
 #define ASHLAR_RT_EVAL_STEP "eval_step"   // computes loss and correct count of one batch
 #define ASHLAR_RT_FORWARD "forward"       // runs the model
 
@@ -258,7 +259,7 @@ typedef struct {
 
 typedef struct {
   ashlar_rt_dataset dataset;
-  uint64_t global_batch;
+  uint64_t global_batch;      // samples of a run of train_step
   uint64_t epochs;            // default of --epochs
   uint64_t log_every;         // default of --log-every, steps; 0: once an epoch
   const char *loss_tensor;    // output of train_step and eval_step: mean loss of the batch, f32 or f64, rank 0
@@ -266,6 +267,8 @@ typedef struct {
   // Input of eval_step, i64, rank 0: how many samples of the batch count, the first ones; its loss is then their sum. Null: eval_step
   // has no such input, and all samples count.
   const char *samples_tensor;
+  // Runs of train_step that make up a step together with one of update; at least 1, and 1 without that program.
+  uint64_t accumulate;
 } ashlar_rt_training;
 
 // Kernels of the cuda target for one kind of chip. `arch` "sm_90": machine code for compute capability 9.x with x >= 0; "compute_90": PTX,

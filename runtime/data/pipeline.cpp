@@ -118,13 +118,20 @@ Status Pipeline::State::resolve(const PipelineOptions &options) {
     return invalid("the global batch is {} but the {} split of the data set holds {} samples; {}add samples", globalBatch, split, samples,
                    train ? "lower global_batch or " : "");
   }
-  if (train && !description.drop_remainder && samples % globalBatch != 0) {
+  const uint64_t ofStep = train ? std::max<uint64_t>(options.training->accumulate, 1) : 1; // batches
+  if (train && samples / globalBatch < ofStep) {
+    return invalid(
+        "the global batch is {} in {} micro-batches of {} but the train split of the data set holds {} samples; lower global_batch "
+        "or add samples",
+        globalBatch * ofStep, ofStep, globalBatch, samples);
+  }
+  if (train && !description.drop_remainder && samples % (globalBatch * ofStep) != 0) {
     return invalid("the train split holds {} samples, which batches of {} do not divide; set drop_remainder or change global_batch",
-                   samples, globalBatch);
+                   samples, globalBatch * ofStep);
   }
   seed = options.seed;
   shuffle = train && description.shuffle;
-  stepsPerPass = train ? samples / globalBatch : (samples - 1) / globalBatch + 1;
+  stepsPerPass = train ? samples / (globalBatch * ofStep) * ofStep : (samples - 1) / globalBatch + 1;
   if (__builtin_mul_overflow(stepsPerPass, train ? std::max<uint64_t>(description.repeat, 1) : 1, &stepsPerEpoch)) {
     return invalid("{} passes of {} steps are more than can be counted; lower dataset.repeat", description.repeat, stepsPerPass);
   }

@@ -57,7 +57,8 @@ public:
   // Opens the data set, checks that it fits the tensors, and begins to prepare the batches of epoch 0.
   static Status create(const PipelineOptions &options, Pipeline &pipeline);
 
-  // Returns the steps of one epoch: repeat x (samples / global batch). Of the evaluation split: as many as hold all samples.
+  // Returns the batches of one epoch: repeat x (samples / global batch), all those of a step or none. Of the evaluation split: as many as
+  // hold all samples.
   uint64_t stepsPerEpoch() const;
 
   // Returns the number of samples of the split.

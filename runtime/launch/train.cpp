@@ -73,6 +73,11 @@ public:
     if (step == nullptr) {
       return internal("the image has no program train_step");
     }
+    update = executor.find(ASHLAR_RT_UPDATE);
+    batchesPerStep = std::max<uint64_t>(training.accumulate, 1);
+    if (batchesPerStep > 1 && update == nullptr) {
+      return internal("the image adds up {} micro-batches but has no program update", batchesPerStep);
+    }
     if (session.options->evaluate && executor.find(ASHLAR_RT_EVAL_STEP) == nullptr) {
       return invalid("--eval: {} was compiled without an evaluation program", session.image->model_name);
     }
@@ -82,7 +87,7 @@ public:
       ASHLAR_RETURN_IF_ERROR(checkEvaluation());
     }
     ASHLAR_RETURN_IF_ERROR(findParameters());
-    stepsPerEpoch = batches.pipeline.stepsPerEpoch();
+    stepsPerEpoch = batches.pipeline.stepsPerEpoch() / batchesPerStep;
     uint64_t all = session.options->epochs > UINT64_MAX / stepsPerEpoch ? UINT64_MAX : session.options->epochs * stepsPerEpoch;
     totalSteps = std::min(all, session.options->steps.value_or(all));
     return Status();
@@ -98,7 +103,8 @@ public:
   }
 
   Status openLog() {
-    return log.open(*session.options, session.communicator->rank(), session.underMpirun, totalSteps, training.global_batch);
+    return log.open(*session.options, session.communicator->rank(), session.underMpirun, totalSteps,
+                    training.global_batch * batchesPerStep);
   }
 
   Status run() {
@@ -109,11 +115,7 @@ public:
     const bool timesHost = executor.runsAhead() && totalSteps > kWarmUpSteps; // a look at the clock costs as much as a small kernel
     for (uint64_t done = 0; done < totalSteps; ++done) {
       double before = timesHost ? seconds() : 0, waited = batches.feed->waitedSeconds;
-      ASHLAR_RETURN_IF_ERROR(batches.feed->next());
-      ASHLAR_RETURN_IF_ERROR(executor.run(*step));
-      if (done + 1 < totalSteps) { // after the last step of an epoch comes the first of the following one
-        ASHLAR_RETURN_IF_ERROR(batches.feed->prefetch());
-      }
+      ASHLAR_RETURN_IF_ERROR(runStep(done + 1 == totalSteps));
       host += !timesHost || done < kWarmUpSteps ? 0 : seconds() - before - (batches.feed->waitedSeconds - waited);
       if (logEvery != 0 && --untilLine == 0) {
         untilLine = logEvery;
@@ -173,6 +175,18 @@ public:
   Status close() { return log.close(); }
 
 private:
+  // Runs a step: all its micro-batches, then the update.
+  Status runStep(bool isLast) {
+    for (uint64_t i = 0; i < batchesPerStep; ++i) {
+      ASHLAR_RETURN_IF_ERROR(batches.feed->next());
+      ASHLAR_RETURN_IF_ERROR(executor.run(*step));
+      if (!isLast || i + 1 < batchesPerStep) { // after the last step of an epoch comes the first of the following one
+        ASHLAR_RETURN_IF_ERROR(batches.feed->prefetch());
+      }
+    }
+    return update == nullptr ? Status() : executor.run(*update);
+  }
+
   // Checks that the evaluation program can give the numbers of the evaluation split.
   Status checkEvaluation() {
     if (training.correct_tensor != nullptr) {
@@ -240,6 +254,8 @@ private:
   std::vector<OutputTensor> parameters; // only with --save-parameters
   TrainingLog log;
   Program *step = nullptr;
+  Program *update = nullptr; // null: part of the step
+  uint64_t batchesPerStep = 1;
   const ashlar_rt_tensor *lossTensor = nullptr;
   const ashlar_rt_tensor *correctTensor = nullptr; // only with --eval, as the next one
   const ashlar_rt_tensor *samplesTensor = nullptr;

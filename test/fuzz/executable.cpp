@@ -241,6 +241,9 @@ private:
         return failure();
       }
       llvm::append_range(outcome, *results);
+      if (program.lookupSymbol<func::FuncOp>("update") && failed(interpreter.run("update", {}))) { // as the runtime: behind every batch
+        return failure();
+      }
     }
     for (nn::VariableOp parameter : parameters()) {
       FailureOr<Tensor> value = reference::getGlobalVariable(interpreter, parameter.getSymName());

@@ -33,6 +33,7 @@ constexpr uint64_t kFirstSeed = 1, kLastSeed = 60;
 // Passes whose result is compared in other files, which name them.
 const std::map<std::string, const char *> kComparedElsewhere = {
     {"ashlar-mixed-precision", "test/fuzz/train_passes_test.cpp"},
+    {"ashlar-accumulate", "test/fuzz/train_passes_test.cpp"},
     {"ashlar-apply-settings", "test/fuzz/train_passes_test.cpp"},
     {"ashlar-clip-gradients", "test/fuzz/train_passes_test.cpp"},
     {"ashlar-loss", "test/fuzz/train_passes_test.cpp"},
@@ -91,7 +92,7 @@ std::vector<Stage> stagesOf(ModuleOp program) {
 class Original {
 public:
   explicit Original(ModuleOp program) : program(program.clone()), tolerances(tolerancesOf(precisionOf(program))) {
-    for (const char *name : {"init", "forward", "train_step", "eval_step"}) {
+    for (const char *name : {"init", "forward", "train_step", "update", "eval_step"}) {
       if (program.lookupSymbol<func::FuncOp>(name)) {
         options.functions.push_back(name);
       }

@@ -186,6 +186,10 @@ private:
   void drawSamples() {
     training.batch = 1 + dice.roll(8);
     text += formatv("global_batch: {0}\n", training.batch);
+    // The reference knows nothing of it: micro-batches make the same step.
+    if (int64_t parts = 2 + dice.roll(3); training.batch % parts == 0 && dice.oneIn(2)) {
+      text += formatv("accumulate: {0}\n", parts);
+    }
     training.train.count = training.batch * (1 + dice.roll(4)) + dice.roll(training.batch);
     // A loss of the model's own is one of whole batches.
     bool isWhole = training.loss == LossKind::MeanSquare;

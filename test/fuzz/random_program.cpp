@@ -39,6 +39,10 @@ job::Job randomTraining(Dice &dice, int64_t batch) {
     break;
   }
   *job.mutable_optimizer() = randomOptimizer(dice);
+  if (dice.oneIn(4)) { // the model is that of a micro-batch
+    job.set_accumulate(2 + dice.roll(3));
+    job.set_global_batch(batch * job.accumulate());
+  }
   return job;
 }
 

@@ -7,7 +7,7 @@ import os
 import re
 
 import optimizer_net as net
-from bench import Skip, expect, graph_input, graph_output, node, parameter
+from bench import Skip, expect, graph_input, graph_output, node, parameter, product_job, product_model
 from registry import case
 
 # Of the largest number of a tensor. The updates compute in f32: each rounds by 6e-8, and PyTorch's own in f32 are as far from f64.
@@ -108,10 +108,39 @@ rules { match: "x" layout: "[{dp}, {}]" } rules { match: "fc1.weight" layout: "[
         expect_recorded(name, train_here(bench, name, tensor_parallel, ranks=4), "split weights:")
 
 
+@case("accumulate")
+def torch_numbers_of_micro_batches(bench):
+    for name, parts, ranks, options in (("adamw_options", 2, 1, ()), ("lamb_options", 8, 1, ()), ("everything", 4, 1, ()),
+                                        ("everything", 2, 4, ("--mesh", "dp=4")), ("nesterov", 4, 1, ("--mesh", "dp=1"))):
+        found = train_here(bench, name, f"accumulate: {parts}", ranks=ranks, options=options)
+        expect_recorded(name, found, f"{parts} micro-batches on {ranks} ranks:")
+    plan = bench.ok(["./program", "--plan"])
+    expect("8 samples in 4 micro-batches of 2, 2 a device" in plan, True, f"the batch in the plan: {plan}")
+    # The batches of a pass that fill no step are left out: 5 samples, steps of 4 in two micro-batches, twice.
+    bench.npy("x_train", [1, 2, 3, 4, 100], (5, 1))
+    product_model(bench)
+    job = product_job("accumulate: 2 epochs: 2 log_every: 1", batch=4, optimizer="sgd {} learning_rate: 0.125")
+    log = bench.train(job)
+    expect(log.places, [(1, 1), (2, 1)], "steps")
+    expect(log.losses, [2.5, (1 - 0.125 * 2.5) * 2.5], "means over the micro-batches")
+    bench.npy("x_train", [1, 2, 3], (3, 1))
+    bench.refused(["./program", "--data", "."], "the global batch is 4 in 2 micro-batches of 2 but the train split of the data set holds 3 samples")
+
+
+@case()
+def torch_numbers_of_micro_batches_bit_by_bit(bench):
+    logs = []
+    for ranks in (1, 2, 4):
+        options = ("--mesh", f"dp={ranks}")
+        logs.append(train_here(bench, "everything", "accumulate: 2 deterministic { chunks: 4 always: true }", ranks=ranks, options=options))
+    expect(logs[1], logs[0], "2 ranks and 1")
+    expect(logs[2], logs[0], "4 ranks and 1")
+
+
 @case()
 def torch_numbers_on_cuda(bench):
     emulator = bench.emulator()
     if emulator is None:
         raise Skip("the cuda target was left out: the CUDA toolkit was not found")
-    for name in ("adam_options", "lamb_options", "everything"):
-        expect_recorded(name, train_here(bench, name, options=("--target", "cuda"), environment=emulator), "cuda:")
+    for name, extra in (("adam_options", ""), ("lamb_options", ""), ("everything", ""), ("everything", "accumulate: 4")):
+        expect_recorded(name, train_here(bench, name, extra, options=("--target", "cuda"), environment=emulator), f"cuda: {extra}")

@@ -115,6 +115,21 @@ std::vector<int64_t> labelsOf(Pipeline &pipeline, uint64_t steps) {
 
 } // namespace
 
+TEST_CASE("pipeline: a pass has whole steps of several micro-batches", "[data][pipeline]") {
+  TemporaryFolder folder;
+  writeSamples(folder, 44); // 5 micro-batches of 8, and one step of 3
+  Program program(1, 1, 8);
+  program.training.accumulate = 3;
+  program.training.dataset.shuffle = 0;
+  Pipeline pipeline = created(program.options(folder.path()));
+  REQUIRE(pipeline.stepsPerEpoch() == 3);
+  std::vector<int64_t> labels = labelsOf(pipeline, 6), once(labels.begin(), labels.begin() + 24);
+  CHECK(std::vector<int64_t>(labels.begin() + 24, labels.end()) == once);
+  program.training.accumulate = 6; // 48 samples are more than there are
+  CHECK_THAT(refusal(program.options(folder.path())),
+             Contains("the global batch is 48 in 6 micro-batches of 8 but the train split of the data set holds 44"));
+}
+
 TEST_CASE("pipeline: every sample comes once a pass, in another order each time", "[data][pipeline]") {
   TemporaryFolder folder;
   writeSamples(folder, 48);

@@ -255,6 +255,7 @@ TEST_CASE("every field of job.proto is implemented or refused", "[job]") {
     CHECK(refused.count(name) == 1);
   }
   CHECK(accepted == std::set<std::string>{
+                        "accumulate",
                         "allow_tf32",
                         "comm_fusion.all_gather.index",
                         "comm_fusion.all_gather.mode",
@@ -807,6 +808,22 @@ TEST_CASE("optimizers, schedules and clipping are checked", "[job]") {
        }) {
     CHECK(checkError(withSchedule(text)) == "train.txtpb: " + message);
   }
+}
+
+TEST_CASE("micro-batches are checked", "[job]") {
+  CHECK(checkError(kGood + "accumulate: 8") == "no error");
+  CHECK(checkError(kGood + "accumulate: 8 deterministic { chunks: 32 }") == "no error");
+  CHECK(checkError(kGood + "accumulate: 0") == "train.txtpb: accumulate 0 is not in [1, 2147483648]");
+  CHECK(checkError(kGood + "accumulate: 3") ==
+        "train.txtpb: accumulate 3 does not divide global_batch 256; all micro-batches have one size, use a multiple of 3");
+  CHECK(checkError("global_batch: 8 accumulate: 2") ==
+        "train.txtpb: accumulate 2 is of training steps but the job has no loss; leave it out");
+  CHECK(checkError(kGood + "accumulate: 16 deterministic { chunks: 32 }") ==
+        "train.txtpb: global_batch 256 / accumulate 16 = 16 is not divisible by deterministic.chunks 32; use a multiple of 32");
+  Job job = llvm::cantFail(parseJobText(kGood + "accumulate: 16", "job"));
+  CHECK(programBatch(job) == 16);
+  job.clear_accumulate();
+  CHECK(programBatch(job) == 256);
 }
 
 TEST_CASE("init and counters are checked", "[job]") {

@@ -73,6 +73,7 @@ target::ImageInfo makeInfo() {
   training.dataset.features.push_back(
       {"image", "mask", {{ASHLAR_RT_RESCALE, 0.5, 1.0}, {ASHLAR_RT_NORMALIZE, 0.1, 0.3}}, /*classes=*/12, /*ignoredLabel=*/-1});
   training.globalBatch = 10;
+  training.accumulate = 3;
   training.epochs = 4;
   training.logEvery = 5;
   training.lossTensor = "y";
@@ -132,6 +133,7 @@ TEST_CASE("image: names, constants and training", "[plan][image]") {
   CHECK((training->global_batch == 10 && training->epochs == 4 && training->log_every == 5));
   CHECK((std::string(training->loss_tensor) == "y" && training->correct_tensor == nullptr));
   CHECK(std::string(training->samples_tensor) == "n");
+  CHECK(training->accumulate == 3);
   const ashlar_rt_dataset &dataset = training->dataset;
   CHECK((std::string(dataset.format) == "digits" && std::string(dataset.directory_format) == "idx"));
   CHECK((dataset.train_samples == 100 && dataset.eval_samples == 50 && dataset.params[0] == 1.5 && dataset.params[1] == 2.5));
@@ -295,6 +297,8 @@ TEST_CASE("plan: each subject has its line", "[plan][report]") {
   CHECK_THAT(text, Contains("model        model; target cpu, precision F32"));
   CHECK_THAT(text, Contains("mesh         dp=2, tp=3, 6 devices; 3 ranks of 2 devices each"));
   CHECK_THAT(text, Contains("batch        8 samples, 4 a device"));
+  report::PlanFacts parts{"model", "", /*globalBatch=*/24, "", "", /*accumulate=*/3};
+  CHECK_THAT(report::planText(variant, parts), Contains("batch        24 samples in 3 micro-batches of 8, 4 a device"));
   CHECK_THAT(text, Contains("parameters   1 tensor, 96 elements, 64 B a device"));
   CHECK_THAT(text, Contains("inputs mask[dp]; parameters: 0 whole on every device, 1 split"));
   CHECK_THAT(text, Contains("optimizer    sgd\n"));

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// -ashlar-accumulate; see passes.td. The update moves into a function of its own as it stands: what it took of the gradients it now reads
+// from their sums, and what it read of variables it reads for itself.
+
+#include "passes/train/passes.h"
+
+#include "dialects/support/tensor_values.h"
+#include "passes/train/step_numbers.h"
+#include "passes/train/update_phase.h"
+
+#include "mlir/IR/IRMapping.h"
+#include "mlir/IR/ImplicitLocOpBuilder.h"
+
+using namespace mlir;
+
+namespace ashlar::train {
+
+#define GEN_PASS_DEF_ACCUMULATEPASS
+#include "passes/train/passes.h.inc"
+
+namespace {
+
+constexpr llvm::StringLiteral kGradient = "gradient";
+
+Value converted(ImplicitLocOpBuilder &b, Value value, Type element) {
+  RankedTensorType type = typeOf(value).clone(element);
+  return type == value.getType() ? value : nn::CastOp::create(b, type, value).getResult();
+}
+
+struct AccumulatePass : public impl::AccumulatePassBase<AccumulatePass> {
+  using AccumulatePassBase::AccumulatePassBase;
+
+  LogicalResult declare(Operation *after, const Twine &name, RankedTensorType type, StringAttr parameter) {
+    std::string text = name.str();
+    if (getOperation().lookupSymbol(text)) {
+      return after->emitOpError("needs a state named @") << text << ", which the model already has";
+    }
+    OpBuilder builder(getOperation().getContext());
+    builder.setInsertionPointAfter(after);
+    nn::VariableOp::create(builder, after->getLoc(), text, type, nn::splat(type, 0), /*trainable=*/false,
+                           parameter ? FlatSymbolRefAttr::get(parameter) : FlatSymbolRefAttr(), /*internal=*/!parameter);
+    return success();
+  }
+
+  // Returns the name of the sum of a parameter's gradients.
+  static std::string sumName(nn::GradientOp gradient) { return (gradient.getVariable() + "." + kGradient).str(); }
+
+  // The type of a sum: that of the gradient, but f32 for narrower ones.
+  static RankedTensorType sumType(nn::GradientOp gradient) {
+    RankedTensorType type = typeOf(gradient);
+    return type.getElementTypeBitWidth() < 32 ? type.clone(Float32Type::get(gradient.getContext())) : type;
+  }
+
+  // Returns x in the first micro-batch of a step, else sum + x: what is left of the step before is not read.
+  static Value addTo(ImplicitLocOpBuilder &b, Value isFirst, Value sum, Value x) {
+    RankedTensorType type = typeOf(x);
+    Value condition =
+        type.getRank() == 0 ? isFirst : nn::BroadcastOp::create(b, type.clone(b.getI1Type()), isFirst, ArrayRef<int64_t>()).getResult();
+    return nn::SelectOp::create(b, type, condition, x, nn::AddOp::create(b, sum, x));
+  }
+
+  // Moves the update into a new function, which takes the means of the gradients, and starts the next step.
+  void outlineUpdate(func::FuncOp step, const UpdatePhase &update) {
+    Location loc = step.getLoc();
+    OpBuilder atModule(getOperation().getContext());
+    atModule.setInsertionPointAfter(step);
+    auto function = func::FuncOp::create(atModule, loc, nn::kUpdate, atModule.getFunctionType({}, {}));
+    ImplicitLocOpBuilder b(NameLoc::get(StringAttr::get(&getContext(), "accumulate")), &getContext());
+    b.setInsertionPointToStart(function.addEntryBlock());
+    NumberBuilder numbers(b);
+    IRMapping taken; // what the update takes of the rest of the step
+    for (nn::GradientOp gradient : update.gradients()) {
+      Value sum = nn::ReadOp::create(b, sumType(gradient), sumName(gradient));
+      Value mean = numbers.scaled(sum, 1.0 / static_cast<double>(count));
+      taken.map(gradient.getResult(), converted(b, mean, typeOf(gradient).getElementType()));
+    }
+    Operation *end = func::ReturnOp::create(b);
+    b.setInsertionPoint(end);
+    for (Operation *op : update.ops()) {
+      for (OpOperand &operand : op->getOpOperands()) {
+        operand.set(lookUp(b, operand.get(), taken, function));
+      }
+      op->moveBefore(end);
+    }
+    auto type = RankedTensorType::get({}, b.getI64Type());
+    nn::WriteOp::create(b, nn::kMicroBatchVariable, nn::ConstantOp::create(b, nn::splat(type, 0)));
+  }
+
+  // Returns what stands for a value in the update: itself when it moved there already, the mean of a gradient, or a copy of a read or
+  // constant.
+  Value lookUp(OpBuilder &b, Value value, IRMapping &taken, func::FuncOp function) {
+    Operation *def = value.getDefiningOp();
+    if (def && def->getParentOp() == function) {
+      return value;
+    }
+    if (Value known = taken.lookupOrNull(value)) {
+      return known;
+    }
+    assert((isa_and_nonnull<nn::ReadOp, nn::ConstantOp>(def)) && "an update takes gradients, variables and constants");
+    return b.clone(*def, taken)->getResult(0);
+  }
+
+  // Adds the gradients and the loss of a micro-batch to those of its step. What counted steps now counts micro-batches, so that no two
+  // draw the same random numbers.
+  void accumulate(func::FuncOp step, ArrayRef<nn::GradientOp> gradients) {
+    Operation *end = step.front().getTerminator();
+    auto own = NameLoc::get(StringAttr::get(&getContext(), "accumulate"));
+    auto atStart = ImplicitLocOpBuilder::atBlockBegin(own, &step.front());
+    auto index = RankedTensorType::get({}, atStart.getI64Type());
+    Value number = nn::ReadOp::create(atStart, index, nn::kMicroBatchVariable);
+    Value zero = nn::ConstantOp::create(atStart, nn::splat(index, 0));
+    Value isFirst = nn::CompareOp::create(atStart, index.clone(atStart.getI1Type()), nn::Predicate::Eq, number, zero);
+    numberMicroBatches(step, number);
+    ImplicitLocOpBuilder b(own, end);
+    for (nn::GradientOp gradient : gradients) {
+      b.setLoc(gradient.getLoc());
+      b.setInsertionPointAfter(gradient);
+      Value sum = nn::ReadOp::create(b, sumType(gradient), sumName(gradient));
+      Value wide = converted(b, gradient, sumType(gradient).getElementType());
+      nn::WriteOp::create(b, sumName(gradient), addTo(b, isFirst, sum, wide));
+    }
+    b.setLoc(own);
+    b.setInsertionPoint(end);
+    Value loss = end->getOperand(0);
+    Value share = NumberBuilder(b).scaled(loss, 1.0 / static_cast<double>(count));
+    Value sum = addTo(b, isFirst, nn::ReadOp::create(b, loss.getType(), nn::kLossSumVariable), share);
+    nn::WriteOp::create(b, nn::kLossSumVariable, sum);
+    end->setOperand(0, sum);
+    Value one = nn::ConstantOp::create(b, nn::splat(index, 1));
+    nn::WriteOp::create(b, nn::kMicroBatchVariable, nn::AddOp::create(b, number, one));
+  }
+
+  // Replaces the number of the step in a step by step * count + number.
+  void numberMicroBatches(func::FuncOp step, Value number) {
+    for (auto read : llvm::make_early_inc_range(step.front().getOps<nn::ReadOp>())) {
+      if (read.getVariable() == nn::kStepVariable) {
+        ImplicitLocOpBuilder b(read.getLoc(), &getContext());
+        b.setInsertionPointAfter(read);
+        Value factor = nn::ConstantOp::create(b, nn::splat(typeOf(read), static_cast<double>(count)));
+        auto product = nn::MulOp::create(b, read, factor);
+        read.getResult().replaceAllUsesExcept(nn::AddOp::create(b, product, number), product);
+      }
+    }
+  }
+
+  void runOnOperation() override {
+    auto step = getOperation().lookupSymbol<func::FuncOp>(nn::kTrainStep);
+    if (!step || step.front().getOps<nn::GradientOp>().empty()) {
+      getOperation().emitError("no @train_step with gradients to add up; run ashlar-autodiff and ashlar-optimizer first");
+      return signalPassFailure();
+    }
+    if (count < 2) {
+      step.emitError("gradients are added up over at least 2 micro-batches; got ") << count.getValue();
+      return signalPassFailure();
+    }
+    UpdatePhase update(step);
+    for (nn::GradientOp gradient : update.gradients()) {
+      auto parameter = getOperation().lookupSymbol<nn::VariableOp>(gradient.getVariable());
+      if (failed(declare(parameter, sumName(gradient), sumType(gradient), parameter.getSymNameAttr()))) {
+        return signalPassFailure();
+      }
+    }
+    nn::GradientOp first = update.gradients().front();
+    auto parameter = getOperation().lookupSymbol<nn::VariableOp>(first.getVariable());
+    auto loss = cast<RankedTensorType>(step.getResultTypes().front());
+    if (failed(declare(parameter, nn::kMicroBatchVariable, RankedTensorType::get({}, IntegerType::get(&getContext(), 64)), {})) ||
+        failed(declare(parameter, nn::kLossSumVariable, loss, {}))) {
+      return signalPassFailure();
+    }
+    outlineUpdate(step, update);
+    accumulate(step, update.gradients());
+  }
+};
+
+} // namespace
+
+} // namespace ashlar::train

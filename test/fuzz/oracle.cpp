@@ -42,7 +42,7 @@ private:
 // Returns the functions to run, in order.
 SmallVector<std::string> programsOf(ModuleOp module) {
   SmallVector<std::string> names;
-  for (const char *name : {"init", "forward", "train_step", "train_step", "update", "train_step", "eval_step"}) {
+  for (const char *name : {"init", "forward", "train_step", "train_step", "update", "eval_step"}) {
     if (module.lookupSymbol<func::FuncOp>(name)) {
       names.push_back(name);
     }

@@ -62,8 +62,8 @@ def PropagateLayoutsPass : Pass<"ashlar-propagate-layouts", "::mlir::ModuleOp"> 
     Given layouts are closed: they stay as they are, but for dims that stand in `dist.open(s)`, to which axes may be added. Those of a
     lower `dist.priority(/ies)` go to the fixpoint first, those of a higher one neither give nor take axes until then. A variable has one
     layout in all functions, replicated unless one is given or `split-variables` leaves it to inference; inputs and outputs of one name have
-    one layout too. An op with `dist.operand_layouts` takes its operands so. Constants and nn.index are copied for each use, so that each
-    takes the layout its user wants.
+    one layout too. An op with `dist.operand_layouts` takes its operands so. Constants, nn.index and broadcasts of scalars are copied for
+    each use, so that each takes the layout its user wants.
 
         func.func @f(%x: tensor<8x4xf32> {dist.layout = #dist.layout<[{"dp"}, {} ]>}) -> tensor<8x4xf32> {
           %y = nn.relu %x : tensor<8x4xf32>

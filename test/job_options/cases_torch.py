@@ -100,6 +100,30 @@ dataset {{ digits {{}} features {{ column: "image" tensor: "input" }} features {
 
 
 @case()
+def layouts_do_not_depend_on_the_optimizer(bench):
+    # What the optimizer computes once a step, a learning rate for example, is taken by all parameters: it must tie none to another.
+    bench.ok([os.path.join(bench.tools, "ashlar-zoo"), "mlp", "-o", "mlp.onnx"])
+
+    def layouts(optimizer, extra=""):
+        report = bench.report(f"""mode: SEMI_AUTO mesh {{ axes {{ name: "dp" size: 2 }} axes {{ name: "tp" size: 2 }} }}
+rules {{ match: "input" layout: "[{{dp}}, {{}}]" }} rules {{ match: "fc1.weight" layout: "[{{tp}}, {{}}]" }}
+rules {{ match: "fc2.weight" layout: "[{{}}, {{tp}}]" }}
+global_batch: 256 loss {{ softmax_cross_entropy {{ logits: "logits" labels: "labels" }} }} optimizer {{ {optimizer} learning_rate: 0.01 }} {extra}
+dataset {{ digits {{}} features {{ column: "image" tensor: "input" }} features {{ column: "label" tensor: "labels" }} }}""", model="mlp")
+        pieces = {v["name"]: v["local"] for v in report["variables"] if "moment" not in v["name"] and "gradient" not in v["name"]}
+        return pieces, [(c["kind"], c["axes"], c["operand"]) for c in report["collectives"] if c["operand"] != "f32"]
+
+    expected = layouts("sgd {}")
+    expect(expected[0]["fc1.bias"] != expected[0]["fc2.bias"], True, "biases of one shape that are split differently")
+    for optimizer, extra in (("adamw {}", ""), ("lamb { weight_decay: 0.5 }", ""), ("sgd {} clip_global_norm: 1", ""),
+                             ("momentum {} schedule { step { size: 9 } }", ""), ("sgd {}", "precision: F32 accumulate: 2")):
+        found = layouts(optimizer, extra)
+        expect(found[0], expected[0], f"{optimizer} {extra}: pieces of the parameters")
+        if "accumulate" not in extra:  # the shapes are those of a micro-batch
+            expect(found[1], expected[1], f"{optimizer} {extra}: collectives of tensors")
+
+
+@case()
 def torch_numbers_on_ranks(bench):
     for name in ("lamb_options", "everything"):
         expect_recorded(name, train_here(bench, name, ranks=4, options=("--mesh", "dp=4")), "data parallel:")

@@ -14,6 +14,20 @@ func.func @forward_and_backward(%x: tensor<4x8xf32> {dist.layout = #dist.layout<
   return %0 : tensor<4x8xf32>
 }
 
+// A scalar that two tensors are multiplied by ties neither to the other: each has a copy of the broadcast.
+// CHECK-LABEL: func.func @shared_scalar
+// CHECK-SAME: %[[RATE:[a-z0-9]+]]: tensor<f32>
+// CHECK-SAME: %[[X:[a-z0-9]+]]: tensor<8xf32> {dist.layout = #dist.layout<[{"dp"}]>}
+// CHECK-SAME: %[[Y:[a-z0-9]+]]: tensor<8xf32> {dist.layout = #dist.layout<[{}]>}
+func.func @shared_scalar(%rate: tensor<f32>, %x: tensor<8xf32> {dist.layout = #dist.layout<[{"dp"}]>}, %y: tensor<8xf32>) {
+  %0 = nn.broadcast %rate dims = [] : tensor<f32> -> tensor<8xf32>
+  // CHECK: nn.mul %[[X]], %{{.*}} {dist.layouts = [#dist.layout<[{"dp"}]>]}
+  %1 = nn.mul %x, %0 : tensor<8xf32>
+  // CHECK: nn.mul %[[Y]], %{{.*}} {dist.layouts = [#dist.layout<[{}]>]}
+  %2 = nn.mul %y, %0 : tensor<8xf32>
+  return
+}
+
 // The two free dims of a product and its contracted dim each pass their axis on.
 // CHECK-LABEL: func.func @matmul
 // CHECK-SAME: %[[X:[a-z0-9]+]]: tensor<4x8xf32> {dist.layout = #dist.layout<[{"dp"}, {}]>}

@@ -9,8 +9,8 @@
 
 namespace ashlar::layout {
 
-// Copies ops without operands (constants, indices), and broadcasts of scalars, for each use, so that each copy takes the layout its one user
-// wants: parameters of one shape that take one learning rate have nothing else in common. Done twice it does nothing more.
+// Copies ops without operands (constants, indices), and broadcasts of scalars, for each use, so that each copy takes the layout its one
+// user wants: parameters of one shape that take one learning rate have nothing else in common. Done twice it does nothing more.
 void copySources(mlir::func::FuncOp function);
 
 } // namespace ashlar::layout

@@ -33,13 +33,13 @@ constexpr uint64_t kFirstSeed = 1, kLastSeed = 60;
 // Passes whose result is compared in other files, which name them.
 const std::map<std::string, const char *> kComparedElsewhere = {
     {"ashlar-mixed-precision", "test/fuzz/train_passes_test.cpp"},
-    {"ashlar-accumulate", "test/fuzz/train_passes_test.cpp"},
-    {"ashlar-apply-settings", "test/fuzz/train_passes_test.cpp"},
-    {"ashlar-clip-gradients", "test/fuzz/train_passes_test.cpp"},
+    {"ashlar-accumulate", "test/fuzz/update_passes_test.cpp"},
+    {"ashlar-apply-settings", "test/fuzz/update_passes_test.cpp"},
+    {"ashlar-clip-gradients", "test/fuzz/update_passes_test.cpp"},
     {"ashlar-loss", "test/fuzz/train_passes_test.cpp"},
     {"ashlar-autodiff", "test/fuzz/train_passes_test.cpp"},
-    {"ashlar-loss-scale", "test/fuzz/train_passes_test.cpp"},
-    {"ashlar-optimizer", "test/fuzz/train_passes_test.cpp"},
+    {"ashlar-loss-scale", "test/fuzz/update_passes_test.cpp"},
+    {"ashlar-optimizer", "test/fuzz/update_passes_test.cpp"},
     {"ashlar-init", "test/fuzz/train_passes_test.cpp"},
     {"ashlar-verify-train", "test/fuzz/train_passes_test.cpp"},
     {"ashlar-lift-hybrid", "test/unit/layout/hybrid_test.cpp"},

@@ -67,6 +67,22 @@ TEST_CASE("variants: a training job has a default and a deterministic one", "[pl
   REQUIRE(list.variants[1].devicesPerProcess == 2);
 }
 
+TEST_CASE("settings of rules are attributes for parameters, and no layouts", "[plan][variants]") {
+  OwningOpRef<ModuleOp> module = test::parse("");
+  job::Job job = jobOf("mode: SEMI_AUTO rules { match: \"a\" weight_decay: 0.5 layout: \"[{tp}]\" priority: 3 } rules { match: \"b\" }");
+  job.mutable_rules(1)->set_comm_fusion(7);
+  job.mutable_rules(1)->set_optimizer_parallel(false);
+  pipelines::attachSettings(*module, job);
+  pipelines::attachRules(*module, job);
+  std::string text;
+  llvm::raw_string_ostream(text) << *module;
+  INFO(text);
+  CHECK_THAT(text, Contains("dist.rules = [#dist.rule<match = \"a\", layout = \"[{tp}]\", priority = 3, origin = \"job:1\">]"));
+  CHECK_THAT(text,
+             Contains("#dist.setting<match = \"a\", values = {nn.weight_decay = 5.000000e-01 : f64}, priority = 3, origin = \"job:1\">"));
+  CHECK_THAT(text, Contains("#dist.setting<match = \"b\", values = {dist.comm_fusion = 7 : i64, dist.optimizer_parallel = false}, origin"));
+}
+
 TEST_CASE("variants: one device plays all chunks", "[plan][variants]") {
   pipelines::VariantList list = pipelines::listVariants(jobOf(std::string(kTraining) + "global_batch: 64 deterministic { chunks: 16 }"));
   REQUIRE(list.variants[0].mesh.empty());

@@ -140,8 +140,8 @@ def torch_numbers_of_micro_batches(bench):
         expect_recorded(name, found, f"{parts} micro-batches on {ranks} ranks:")
     plan = bench.ok(["./program", "--plan"])
     expect("8 samples in 4 micro-batches of 2, 2 a device" in plan, True, f"the batch in the plan: {plan}")
-    # The batches of a pass that fill no step are left out: 5 samples, steps of 4 in two micro-batches, twice.
-    bench.npy("x_train", [1, 2, 3, 4, 100], (5, 1))
+    # The batches of a pass that fill no step are left out: 7 samples, steps of 4 in two micro-batches, twice.
+    bench.npy("x_train", [1, 2, 3, 4, 100, 100, 100], (7, 1))
     product_model(bench)
     job = product_job("accumulate: 2 epochs: 2 log_every: 1", batch=4, optimizer="sgd {} learning_rate: 0.125")
     log = bench.train(job)

@@ -10,6 +10,8 @@
 #include "passes/layout/parameter_shards.h"
 #include "passes/layout/passes.h"
 
+#include "llvm/ADT/StringSet.h"
+
 using namespace mlir;
 
 namespace ashlar::layout {
@@ -59,8 +61,20 @@ struct SplitOptimizer : impl::SplitOptimizerPassBase<SplitOptimizer> {
     variable->setAttr(dist::kOriginAttr, makeOrigin(shard, variable->getAttrOfType<ArrayAttr>(dist::kOriginAttr)));
   }
 
+  // Returns the variables in which a step that updates later adds up its gradients; those of level 1 are whole, and so are the gradients.
+  llvm::StringSet<> findWholeSums() {
+    llvm::StringSet<> sums;
+    if (level == 1 && getOperation().lookupSymbol(nn::kUpdate)) {
+      for (auto write : getOperation().lookupSymbol<func::FuncOp>(nn::kTrainStep).front().getOps<nn::WriteOp>()) {
+        sums.insert(write.getVariable());
+      }
+    }
+    return sums;
+  }
+
   // Gives the gradients of parameters, and their state, the layouts of their shards.
   void splitState(ArrayRef<ParameterShard> shards) {
+    llvm::StringSet<> wholeSums = findWholeSums();
     llvm::StringMap<const ParameterShard *> split;
     for (const ParameterShard &shard : shards) {
       if (!shard.whole) {
@@ -69,12 +83,14 @@ struct SplitOptimizer : impl::SplitOptimizerPassBase<SplitOptimizer> {
     }
     for (auto variable : getOperation().getOps<nn::VariableOp>()) {
       const ParameterShard *shard = variable.getStateOf() ? split.lookup(*variable.getStateOf()) : nullptr;
-      if (shard && variable.getTensorType().getShape() == nn::VariableOp(shard->variable).getTensorType().getShape()) {
+      bool isWhole = wholeSums.contains(variable.getSymName());
+      if (shard && !isWhole && variable.getTensorType().getShape() == nn::VariableOp(shard->variable).getTensorType().getShape()) {
         store(variable, *shard);
       }
     }
     getOperation().walk([&](nn::GradientOp gradient) {
-      if (const ParameterShard *shard = split.lookup(gradient.getVariable())) {
+      const ParameterShard *shard = wholeSums.empty() ? split.lookup(gradient.getVariable()) : nullptr;
+      if (shard) {
         Builder builder(&getContext());
         auto origins = gradient->getAttrOfType<ArrayAttr>(dist::kOriginsAttr);
         ArrayAttr before = origins ? cast<ArrayAttr>(origins[0]) : ArrayAttr();

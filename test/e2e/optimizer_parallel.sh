@@ -8,7 +8,7 @@
 "$tools/ashlar-zoo" mlp -o mlp.onnx
 grep -v optimizer_parallel "$jobs/mlp_zero1.txtpb" > whole.txtpb
 for level in 1 2 3; do
-  cp "$jobs/mlp_zero$level.txtpb" level$level.txtpb
+  grep -v accumulate "$jobs/mlp_zero$level.txtpb" > level$level.txtpb
 done
 sed 's/shard_size: 2/shard_size: 2 threshold_kb: 0/; $a deterministic { chunks: 8 }' "$jobs/mlp_hsdp.txtpb" > groups.txtpb
 

@@ -1,6 +1,6 @@
-// RUN: ashlar-opt %s -split-input-file -ashlar-split-optimizer='level=1 threshold=512' | FileCheck %s --check-prefixes=CHECK,ONE
-// RUN: ashlar-opt %s -split-input-file -ashlar-split-optimizer='level=2 threshold=512' | FileCheck %s --check-prefixes=CHECK,ONE
-// RUN: ashlar-opt %s -split-input-file -ashlar-split-optimizer='level=3 threshold=512' | FileCheck %s --check-prefixes=CHECK,THREE
+// RUN: ashlar-opt %s -split-input-file -ashlar-split-optimizer='level=1 threshold=512' | FileCheck %s --check-prefixes=CHECK,ONE,LEVEL1
+// RUN: ashlar-opt %s -split-input-file -ashlar-split-optimizer='level=2 threshold=512' | FileCheck %s --check-prefixes=CHECK,ONE,LEVEL2
+// RUN: ashlar-opt %s -split-input-file -ashlar-split-optimizer='level=3 threshold=512' | FileCheck %s --check-prefixes=CHECK,THREE,LEVEL2
 
 // A parameter of 512 bytes, at the threshold, is split; one of 508, a byte less than it could have, is not. Forward and backward compute as
 // before: at level 3 each on a copy that is gathered for it, and the backward phase reads again.
@@ -136,4 +136,38 @@ func.func @train_step(%x: tensor<4x16xbf16> {dist.layout = #dist.layout<[{"dp"},
   %n = nn.sub %w, %dw {dist.layouts = [#dist.layout<[{}, {}]>]} : tensor<16x16xf32>
   nn.write @w, %n : tensor<16x16xf32>
   return %y : tensor<4x16xbf16>
+}
+
+// -----
+
+// A step that adds up gradients, and updates in a function of its own: the sums are whole at level 1, and split with the state from level 2 on.
+
+dist.mesh @mesh <["dp" = 4]>
+nn.variable @w trainable : tensor<128xf32> {dist.layout = #dist.layout<[{}]>}
+// LEVEL1: @w.gradient state_of @w : tensor<128xf32> {dist.layout = #dist.layout<[{}]>}
+// LEVEL2: @w.gradient state_of @w : tensor<128xf32> {dist.layout = #dist.layout<[{"dp"}]>
+nn.variable @w.gradient state_of @w : tensor<128xf32> {dist.layout = #dist.layout<[{}]>}
+// LEVEL1: @w.momentum state_of @w : tensor<128xf32> {dist.layout = #dist.layout<[{"dp"}]>
+// LEVEL2: @w.momentum state_of @w : tensor<128xf32> {dist.layout = #dist.layout<[{"dp"}]>
+nn.variable @w.momentum state_of @w : tensor<128xf32> {dist.layout = #dist.layout<[{}]>}
+// CHECK-LABEL: func.func @train_step
+func.func @train_step(%x: tensor<128xf32> {dist.layout = #dist.layout<[{}]>}) {
+  // LEVEL1: nn.gradient %{{.*}} of @w {dist.layouts = [#dist.layout<[{}]>]}
+  // LEVEL2: nn.gradient %{{.*}} of @w {dist.layouts = [#dist.layout<[{"dp"}]>]
+  %g = nn.gradient %x of @w {dist.layouts = [#dist.layout<[{}]>]} : tensor<128xf32>
+  %s = nn.read @w.gradient {dist.layouts = [#dist.layout<[{}]>]} : tensor<128xf32>
+  // LEVEL1: nn.add {{.*}} {dist.layouts = [#dist.layout<[{}]>]}
+  // LEVEL2: nn.add {{.*}} {dist.layouts = [#dist.layout<[{"dp"}]>]
+  %n = nn.add %s, %g {dist.layouts = [#dist.layout<[{}]>]} : tensor<128xf32>
+  nn.write @w.gradient, %n : tensor<128xf32>
+  return
+}
+// CHECK-LABEL: func.func @update
+func.func @update() {
+  %g = nn.read @w.gradient {dist.layouts = [#dist.layout<[{}]>]} : tensor<128xf32>
+  %v = nn.read @w.momentum {dist.layouts = [#dist.layout<[{}]>]} : tensor<128xf32>
+  // CHECK: nn.add {{.*}} {dist.layouts = [#dist.layout<[{"dp"}]>]
+  %n = nn.add %v, %g {dist.layouts = [#dist.layout<[{}]>]} : tensor<128xf32>
+  nn.write @w.momentum, %n : tensor<128xf32>
+  return
 }

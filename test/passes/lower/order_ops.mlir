@@ -14,6 +14,23 @@ func.func @late(%x: tensor<64x64xf32>, %w: tensor<64x64xf32>) -> tensor<64x64xf3
 
 // -----
 
+// So does a device's own piece of a tensor, which is cut and not sent.
+dist.mesh @mesh <["dp" = 2]>
+// CHECK-LABEL: @piece
+func.func @piece(%w: tensor<64x64xf32>, %x: tensor<64x64xf32>) -> tensor<32x64xf32> {
+  // CHECK: nn.matmul
+  // CHECK-NEXT: dist.reduce_scatter
+  // CHECK-NEXT: dist.slice
+  // CHECK-NEXT: nn.sub
+  %s = dist.slice %w dim = 0 over ["dp"] : tensor<64x64xf32> -> tensor<32x64xf32>
+  %y = nn.matmul %x, %w : tensor<64x64xf32>, tensor<64x64xf32> -> tensor<64x64xf32>
+  %g = dist.reduce_scatter sum %y dim = 0 over ["dp"] : tensor<64x64xf32> -> tensor<32x64xf32>
+  %z = nn.sub %s, %g : tensor<32x64xf32>
+  return %z : tensor<32x64xf32>
+}
+
+// -----
+
 // A reduction follows its operand, before the product that also reads it.
 // CHECK-LABEL: @reduction_first
 func.func @reduction_first(%x: tensor<64x64xf32>, %w: tensor<64x64xf32>) -> (tensor<64x64xf32>, tensor<64xf32>) {

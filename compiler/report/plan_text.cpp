@@ -59,8 +59,13 @@ public:
       line("optimizer", facts.optimizer);
     }
     if (exec::ProgramOp step = mainProgram()) {
-      writeCollectives(step);
-      writeInstructions(step);
+      exec::ProgramOp update = findProgram(nn::kUpdate); // then the other is a micro-batch of a step
+      writeCollectives(step, update ? "a micro-batch" : "a step");
+      writeInstructions(step, update ? "micro-batch" : "step");
+      if (update) {
+        writeCollectives(update, "an update");
+        writeInstructions(update, "update");
+      }
     }
     writeMemory();
     if (!facts.deterministicRefusal.empty()) {
@@ -74,8 +79,12 @@ private:
 
   // Returns the program that runs most: the training step, or the model.
   exec::ProgramOp mainProgram() {
-    mlir::Operation *step = mlir::SymbolTable::lookupSymbolIn(variant, nn::kTrainStep);
-    return mlir::dyn_cast_or_null<exec::ProgramOp>(step ? step : mlir::SymbolTable::lookupSymbolIn(variant, nn::kForward));
+    exec::ProgramOp step = findProgram(nn::kTrainStep);
+    return step ? step : findProgram(nn::kForward);
+  }
+
+  exec::ProgramOp findProgram(llvm::StringRef name) {
+    return mlir::dyn_cast_or_null<exec::ProgramOp>(mlir::SymbolTable::lookupSymbolIn(variant, name));
   }
 
   int64_t devices() {
@@ -131,8 +140,8 @@ private:
                         .str());
   }
 
-  // One line a kind: how often a step, how many bytes a rank sends, and what for.
-  void writeCollectives(exec::ProgramOp step) {
+  // One line a kind: how often a run of the program, how many bytes a rank sends, and what for.
+  void writeCollectives(exec::ProgramOp step, llvm::StringRef run) {
     struct Sum {
       int64_t count = 0, tensors = 0, bytes = 0;
       llvm::SmallVector<std::string> causes;
@@ -165,16 +174,16 @@ private:
         causes += formatv(", ... ({0} causes)", sum.causes.size());
       }
       std::string tensors = sum.tensors > sum.count ? formatv(" of {0} tensors", sum.tensors).str() : "";
-      line("collectives", formatv("{0} {1}{2} a step, {3} sent by each device: {4}", sum.count, stringifyCollectiveKind(kind), tensors,
+      line("collectives", formatv("{0} {1}{2} {3}, {4} sent by each device: {5}", sum.count, stringifyCollectiveKind(kind), tensors, run,
                                   bytesText(sum.bytes), causes)
                               .str());
     }
     if (sums.empty()) {
-      line("collectives", "none");
+      line("collectives", run == "a step" ? "none" : ("none " + run).str());
     }
   }
 
-  void writeInstructions(exec::ProgramOp step) {
+  void writeInstructions(exec::ProgramOp step, llvm::StringRef subject) {
     int64_t kernels = 0, products = 0, copies = 0;
     double flop = 0;
     llvm::DenseSet<mlir::Attribute> distinct;
@@ -188,10 +197,10 @@ private:
       }
       copies += mlir::isa<exec::CopyOp>(op);
     }
-    line("step", formatv("{0} ({1} a device), {2} ({3}), {4}", counted(products, "library product"), flopText(flop),
-                         counted(kernels, "kernel call"), counted(distinct.size(), "kernel"),
-                         copies == 1 ? "1 copy" : formatv("{0} copies", copies).str())
-                     .str());
+    line(subject, formatv("{0} ({1} a device), {2} ({3}), {4}", counted(products, "library product"), flopText(flop),
+                          counted(kernels, "kernel call"), counted(distinct.size(), "kernel"),
+                          copies == 1 ? "1 copy" : formatv("{0} copies", copies).str())
+                      .str());
   }
 
   void writeMemory() {

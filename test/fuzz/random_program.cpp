@@ -13,6 +13,8 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/PassManager.h"
 
+#include <optional>
+
 using namespace mlir;
 
 namespace ashlar::fuzz {
@@ -38,10 +40,13 @@ job::Job randomTraining(Dice &dice, int64_t batch) {
     job.mutable_loss()->mutable_model_output();
     break;
   }
-  *job.mutable_optimizer() = randomOptimizer(dice);
-  if (dice.oneIn(4)) { // the model is that of a micro-batch
-    job.set_accumulate(2 + dice.roll(3));
-    job.set_global_batch(batch * job.accumulate());
+  job::Optimizer &optimizer = *job.mutable_optimizer();
+  optimizer.set_learning_rate(0.05);
+  if (dice.oneIn(2)) {
+    optimizer.mutable_momentum()->set_nesterov(dice.oneIn(2));
+    optimizer.mutable_momentum()->set_weight_decay(dice.oneIn(2) ? 0.1 : 0);
+  } else {
+    optimizer.mutable_sgd()->set_weight_decay(dice.oneIn(2) ? 0.1 : 0);
   }
   return job;
 }
@@ -169,11 +174,24 @@ struct Variety {
     isF32 = kind < 4;
     narrow = kind == 0 ? job::BF16_MIXED : kind == 1 ? job::F16_MIXED : job::F32;
     lossScale = 1 << dice.roll(8); // small enough for gradients of f16 to stay finite
+    optimizer = randomOptimizer(dice);
+    accumulate = dice.oneIn(4) ? 2 + dice.roll(3) : 1;
+  }
+
+  // Gives a training job an optimizer of all there are; its model then is that of a micro-batch.
+  void train(job::Job &job) const {
+    if (job.has_loss() && optimizer) {
+      *job.mutable_optimizer() = *optimizer;
+      job.set_accumulate(accumulate);
+      job.set_global_batch(job.global_batch() * accumulate);
+    }
   }
 
   bool isLarge = false, isF32 = false;
   job::Precision narrow = job::F32;
   double lossScale = 1;
+  std::optional<job::Optimizer> optimizer; // none: that of the program's own dice
+  int64_t accumulate = 1;
 };
 
 // Replaces the first output by its mean: a loss that the model computes is one number.
@@ -212,6 +230,7 @@ RandomModel drawModel(Dice &dice, dist::MeshAttr mesh, uint64_t seed, const Prog
   model.jumps = variety.narrow == job::F32;
   model.floatType = variety.isF32 ? Type(Float32Type::get(&context)) : Float64Type::get(&context);
   job::Job job = model.batch != 0 ? randomTraining(dice, model.batch) : job::Job();
+  variety.train(job);
   job.set_precision(variety.narrow);
   job.mutable_loss_scale()->set_initial(variety.lossScale);
 

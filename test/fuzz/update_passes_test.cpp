@@ -158,7 +158,7 @@ TEST_CASE("train passes: ashlar-loss-scale divides gradients and follows their o
 TEST_CASE("train passes: ashlar-optimizer makes the update that the job asks for", "[fuzz][passes]") {
   std::map<std::string, int> rules;
   std::map<int, int> schedules;
-  forEachTraining(120, {}, isAny, [&](Training &training) {
+  forEachTraining(120, varied(), isAny, [&](Training &training) {
     job::Job plain = training.job; // clipping is another pass
     plain.mutable_optimizer()->clear_clip_global_norm();
     const job::Optimizer &optimizer = plain.optimizer();
@@ -219,7 +219,7 @@ TEST_CASE("train passes: ashlar-clip-gradients bounds what the update takes", "[
 
 TEST_CASE("train passes: ashlar-accumulate makes one update of the mean of the gradients", "[fuzz][passes]") {
   auto accumulates = [](const job::Job &job) { return job.accumulate() > 1 && job.precision() == job::F32; };
-  forEachTraining(30, {}, accumulates, [&](Training &training) {
+  forEachTraining(30, varied(), accumulates, [&](Training &training) {
     ModuleOp before = training.before("ashlar-accumulate"), after = training.after("ashlar-accumulate");
     Values values = training.variables, once = values;
     drawVariables(after, /*seed=*/1, values); // sums of an earlier step, which nothing may read

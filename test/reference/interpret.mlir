@@ -8,6 +8,8 @@
 // RUN: ashlar-opt %s -ashlar-interpret='function=kinds seed=7 int-limit=3' > %t.first && ashlar-opt %s -ashlar-interpret='function=kinds seed=7 int-limit=3' > %t.second && diff %t.first %t.second
 // RUN: ashlar-opt %s -ashlar-interpret='function=mean ranks=4 inputs="[dense<[1.0, 2.0, 3.0, 6.0]> : tensor<4xf32>]"' | FileCheck %s --check-prefix=RANKS
 
+// RUN: ashlar-opt %s -ashlar-interpret='function=lists ranks=4' | FileCheck %s --check-prefix=LISTS
+
 // RUN: not ashlar-opt %s -ashlar-interpret 2>&1 | FileCheck %s --check-prefix=NOTHING
 // RUN: not ashlar-opt %s -ashlar-interpret='function=none' 2>&1 | FileCheck %s --check-prefix=NONE
 // RUN: not ashlar-opt %s -ashlar-interpret='function=mean ranks=2' 2>&1 | FileCheck %s --check-prefix=TWO
@@ -67,4 +69,17 @@ func.func @mean(%x: tensor<1xf32> {dist.layout = #dist.layout<[{"dp"}]>, dist.gl
 func.func @differs() -> tensor<i64> {
   %0 = dist.axis_index over ["dp"] : tensor<i64>
   return %0 : tensor<i64>
+}
+
+// Rank r has [r, 10]: of two tensors of one collective each is joined along its own dim, and each is summed for itself.
+// LISTS: @lists result 0: tensor<4x2xf32> {{\[\[}}0, 10], [1, 10], [2, 10], [3, 10]]
+// LISTS-NEXT: @lists result 1: tensor<1x8xf32> {{\[\[}}0, 10, 1, 10, 2, 10, 3, 10]]
+// LISTS-NEXT: @lists result 2: tensor<1x2xf32> {{\[\[}}6, 40]]
+// LISTS-NEXT: @lists result 3: tensor<4x2xf32> {{\[\[}}0, 40], [4, 40], [8, 40], [12, 40]]
+func.func @lists() -> (tensor<4x2xf32>, tensor<1x8xf32>, tensor<1x2xf32>, tensor<4x2xf32>) {
+  %all = nn.constant dense<[[0.0, 10.0], [1.0, 10.0], [2.0, 10.0], [3.0, 10.0]]> : tensor<4x2xf32>
+  %own = dist.slice %all dim = 0 over ["dp"] : tensor<4x2xf32> -> tensor<1x2xf32>
+  %g:2 = dist.all_gather %own, %own dim = 0, 1 over ["dp"] : tensor<1x2xf32>, tensor<1x2xf32> -> tensor<4x2xf32>, tensor<1x8xf32>
+  %s:2 = dist.all_reduce sum %own, %all over ["dp"] : tensor<1x2xf32>, tensor<4x2xf32>
+  return %g#0, %g#1, %s#0, %s#1 : tensor<4x2xf32>, tensor<1x8xf32>, tensor<1x2xf32>, tensor<4x2xf32>
 }

@@ -336,3 +336,48 @@ func.func @operand_layouts_kind(%x: tensor<4xf32>) {
 // device attribute, C1
 // expected-error@+1 {{device has a rate of 0 a microsecond, which is not positive}}
 module attributes {dist.device = #dist.device<flops_per_us = 1, narrow_flops_per_us = 1, bytes_per_us = 0>} {}
+
+// -----
+
+dist.mesh @mesh <["dp" = 2]>
+func.func @all_reduce_c2_none() {
+  // expected-error@+1 {{has no operand}}
+  "dist.all_reduce"() {axes = ["dp"], reduction = #dist<reduction sum>} : () -> ()
+  return
+}
+
+// -----
+
+dist.mesh @mesh <["dp" = 2]>
+func.func @all_reduce_c2_types(%x: tensor<4xf32>, %y: tensor<4xf64>) {
+  // expected-error@+1 {{has operands of element types 'f32' and 'f64'}}
+  dist.all_reduce sum %x, %y over ["dp"] : tensor<4xf32>, tensor<4xf64>
+  return
+}
+
+// -----
+
+dist.mesh @mesh <["dp" = 2]>
+func.func @all_gather_c4(%x: tensor<4xf32>, %y: tensor<4xf32>) {
+  // expected-error@+1 {{has 2 operands, 2 results and 1 dims}}
+  dist.all_gather %x, %y dim = 0 over ["dp"] : tensor<4xf32>, tensor<4xf32> -> tensor<8xf32>, tensor<8xf32>
+  return
+}
+
+// -----
+
+dist.mesh @mesh <["dp" = 2]>
+func.func @all_gather_c3_second(%x: tensor<4x4xf32>, %y: tensor<4x4xf32>) {
+  // expected-error@+1 {{has types 'tensor<8x4xf32>' and 'tensor<4x4xf32>', which are not 2 to 1 in dim 1 and equal in the rest}}
+  dist.all_gather %x, %y dim = 0, 1 over ["dp"] : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<8x4xf32>, tensor<8x4xf32>
+  return
+}
+
+// -----
+
+dist.mesh @mesh <["dp" = 2]>
+func.func @reduce_scatter_c4(%x: tensor<4xf32>, %y: tensor<4xf64>) {
+  // expected-error@+1 {{has operands of element types 'f32' and 'f64'}}
+  dist.reduce_scatter sum %x, %y dim = 0, 0 over ["dp"] : tensor<4xf32>, tensor<4xf64> -> tensor<2xf32>, tensor<2xf64>
+  return
+}

@@ -8,6 +8,10 @@ dist.mesh @mesh <["dp" = 2, "tp" = 3]>
 func.func @collectives(%x: tensor<6x12xf32>) {
   // CHECK: dist.all_reduce sum %{{.*}} over ["dp"] {cause = [#dist.end<kind = gradient, name = "fc1.weight">]} : tensor<6x12xf32>
   %0 = dist.all_reduce sum %x over ["dp"] {cause = [#dist.end<kind = gradient, name = "fc1.weight">]} : tensor<6x12xf32>
+  // CHECK: dist.all_reduce sum %{{.*}}, %{{.*}} over ["dp"] {fusion = #dist.fusion<mode = auto, number = 3, bytes = 304000>} : tensor<6x12xf32>, tensor<6x12xf32>
+  %l:2 = dist.all_reduce sum %x, %0 over ["dp"] {fusion = #dist.fusion<mode = auto, number = 3, bytes = 304000>} : tensor<6x12xf32>, tensor<6x12xf32>
+  // CHECK: dist.all_gather %{{.*}}, %{{.*}} dim = 0, 1 over ["dp", "tp"] : tensor<6x12xf32>, tensor<6x12xf32> -> tensor<36x12xf32>, tensor<6x72xf32>
+  %m:2 = dist.all_gather %x, %0 dim = 0, 1 over ["dp", "tp"] : tensor<6x12xf32>, tensor<6x12xf32> -> tensor<36x12xf32>, tensor<6x72xf32>
   // CHECK: dist.all_gather %{{.*}} dim = 0 over ["dp", "tp"] : tensor<6x12xf32> -> tensor<36x12xf32>
   %1 = dist.all_gather %x dim = 0 over ["dp", "tp"] : tensor<6x12xf32> -> tensor<36x12xf32>
   // CHECK: dist.reduce_scatter max %{{.*}} dim = 1 over ["tp"] : tensor<6x12xf32> -> tensor<6x4xf32>

@@ -110,3 +110,23 @@ func.func @product_with_sums_c2_results(%x: tensor<8x4xf32>, %y: tensor<8x2xf32>
   %p, %s = exec.product_with_sums rhs %x, %y transpose_a : tensor<8x4xf32>, tensor<8x2xf32> -> tensor<4x2xf32>, tensor<4xf32>
   return %p, %s : tensor<4x2xf32>, tensor<4xf32>
 }
+
+// -----
+
+exec.variant @collective_c1 arena 256 attributes {axis_names = ["dp"], axis_sizes = array<i64: 2>, coordinates_offset = 0 : i64,
+                                      devices_per_process = 1 : i64, lower_bound_bytes = 64 : i64} {
+  exec.program @p inputs [] outputs [] {
+    // expected-error@+1 {{has 2 sources, 1 targets, 2 split and 2 concat dims; one of each is needed for each source}}
+    exec.collective all_reduce <arena, 0, memref<4xf32>>, <arena, 64, memref<4xf32>> to <arena, 0, memref<4xf32>> over [0] reduction sum split 0, 0 concat 0, 0
+  }
+}
+
+// -----
+
+exec.variant @collective_c2 arena 256 attributes {axis_names = ["dp"], axis_sizes = array<i64: 2>, coordinates_offset = 0 : i64,
+                                      devices_per_process = 1 : i64, lower_bound_bytes = 64 : i64} {
+  exec.program @p inputs [] outputs [] {
+    // expected-error@+1 {{has buffers of element types 'f32' and 'i32'}}
+    exec.collective all_reduce <arena, 0, memref<4xf32>>, <arena, 64, memref<4xi32>> to <arena, 0, memref<4xf32>>, <arena, 64, memref<4xi32>> over [0] reduction sum split 0, 0 concat 0, 0
+  }
+}

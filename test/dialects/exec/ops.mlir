@@ -46,6 +46,8 @@ exec.variant @default arena 1024 attributes {axis_names = ["dp", "tp"], axis_siz
                #exec.buffer<arena, 64, memref<f32>>] batch 1 m 1 n 1 k 1 transpose_a epilogue none sum_of rhs tf32
     // CHECK: exec.collective reduce_scatter <arena, 64, memref<8xf32>> to <arena, 128, memref<2xf32>> over [1, 0] reduction max split 0 concat 0 cause [#dist.end<kind = op, name = "fc1">]
     exec.collective reduce_scatter <arena, 64, memref<8xf32>> to <arena, 128, memref<2xf32>> over [1, 0] reduction max split 0 concat 0 cause [#dist.end<kind = op, name = "fc1">]
+    // CHECK: exec.collective all_gather <arena, 64, memref<8xf32>>, <arena, 128, memref<2xf32>> to <arena, 256, memref<16xf32>>, <arena, 320, memref<4xf32>> over [0] reduction sum split 0, 0 concat 0, 0
+    exec.collective all_gather <arena, 64, memref<8xf32>>, <arena, 128, memref<2xf32>> to <arena, 256, memref<16xf32>>, <arena, 320, memref<4xf32>> over [0] reduction sum split 0, 0 concat 0, 0
     // CHECK: exec.copy <constant, 0, memref<4xf32>> to <arena, 256, memref<4xf32>>
     exec.copy <constant, 0, memref<4xf32>> to <arena, 256, memref<4xf32>>
   }

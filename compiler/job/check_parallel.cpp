@@ -46,8 +46,8 @@ Fault checkChunkedLayouts(const Job &job) {
              "\") counts slices; leave out one of the two";
     }
   }
-  return job.has_strategy() || job.has_device_configuration()
-             ? "deterministic gives the mesh axis another size than that of the strategy or device_configuration; leave out one of the two"
+  return job.has_device_configuration()
+             ? "deterministic gives the mesh axis another size than that of device_configuration; leave out one of the two"
              : "";
 }
 

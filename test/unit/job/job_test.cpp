@@ -609,7 +609,7 @@ TEST_CASE("fixed chunks of a job with rules are checked", "[job]") {
                                                               "train.txtpb:1 (\"b\") counts slices; leave out one of the two"},
            {mesh + "rules { match: \"b\" layout: \"[{dp:(1)2}]\" }", "(\"b\") counts slices; leave out one of the two"},
            {mesh + "device_configuration: \"two\"",
-            "deterministic gives the mesh axis another size than that of the strategy or device_configuration; leave out one of the two"},
+            "deterministic gives the mesh axis another size than that of device_configuration; leave out one of the two"},
        }) {
     CHECK_THAT(checkError(rules + text), contains(message));
   }

@@ -251,7 +251,7 @@ private:
   // Makes of the programs those of one device; of the default variant it writes what was asked for about its layouts.
   LogicalResult place(ModuleOp programs, const pipelines::Variant &variant, bool isDefault) {
     PassManager layouts(&context), dist(&context);
-    if (!isHybrid()) {
+    if (!isHybrid() && !variant.usesStrategy) {
       pipelines::attachRules(programs, job); // in mode HYBRID they did their work before training
     }
     pipelines::attachMachine(programs, variant, job);

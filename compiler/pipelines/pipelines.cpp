@@ -147,7 +147,7 @@ void attachSettings(ModuleOp module, const job::Job &job) {
 }
 
 void attachRules(ModuleOp module, const job::Job &job) {
-  if (job.has_strategy() || llvm::none_of(job.rules(), givesLayouts)) {
+  if (llvm::none_of(job.rules(), givesLayouts)) {
     return;
   }
   module.getContext()->loadDialect<dist::DistDialect>();

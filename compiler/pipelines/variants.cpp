@@ -30,8 +30,9 @@ std::string refuseChunks(const job::Job &job, exec::Target target, int64_t chunk
            job::Mode_Name(mode) +
            (mode == job::HYBRID ? "" : "; with a mesh of one axis, deterministic { chunks: 8 } in the job asks for it");
   }
-  if (job.has_strategy() && job::effectiveMode(job) == job::SEMI_AUTO) {
-    return "--deterministic computes on a mesh of its own, which the strategy has no layouts for; compile without the strategy";
+  bool hasRules = llvm::any_of(job.rules(), [](const job::Rule &rule) { return rule.has_layout(); });
+  if (job.has_strategy() && !hasRules && job::effectiveMode(job) == job::SEMI_AUTO) {
+    return "--deterministic computes on a mesh of its own, which the strategy has no layouts for; give the job the rules, too";
   }
   if (!job.has_loss()) {
     return "--deterministic is for training programs; this one only runs the model";

@@ -94,9 +94,11 @@ public:
       at = *llvm::find_if(nodes[at].before, isLeft);
     }
     ArrayRef<unsigned> cycle = ArrayRef(way).drop_front(llvm::find(way, at) - way.begin()); // each needs the next one, the last the first
+    auto hasId = [&](unsigned number) { return nodes[number].group && nodes[number].group->fusion.getMode() == dist::FusionMode::Id; };
+    bool anyId = llvm::any_of(cycle, hasId); // an id can be changed, a bucket not
     for (size_t i = 0; i < cycle.size(); ++i) {
       const Node &node = nodes[cycle[i]];
-      if (!node.group) {
+      if (!node.group || (anyId && !hasId(cycle[i]))) {
         continue;
       }
       Operation *needs = memberThat(node, [&](Operation *op) { return needsOf(op, cycle[(i + 1) % cycle.size()]); });
@@ -127,17 +129,22 @@ private:
     return memberThat(node, [&](Operation *op) { return needsOf(op, numbers.at(op)); });
   }
 
+  // "fusion id 7", or "bucket 2" of a mode.
+  static std::string nameOf(dist::FusionAttr fusion) {
+    return (fusion.getMode() == dist::FusionMode::Id ? "fusion id " : "bucket ") + std::to_string(fusion.getNumber());
+  }
+
   static StringRef nameOf(const Node &node, Operation *op) {
     return node.group->names[llvm::find(node.group->members, op) - node.group->members.begin()];
   }
 
   LogicalResult report(const Node &node, Operation *needs, Operation *needed, ArrayRef<unsigned> cycle) const {
     InFlightDiagnostic error = needs->emitOpError("of parameter \"")
-                               << nameOf(node, needs) << "\" has fusion id " << node.group->fusion.getNumber()
-                               << " like that of parameter \"" << nameOf(node, needed) << "\", whose result it needs";
+                               << nameOf(node, needs) << "\" has " << nameOf(node.group->fusion) << " like that of parameter \""
+                               << nameOf(node, needed) << "\", whose result it needs";
     for (unsigned number : cycle) {
       if (nodes[number].group && &nodes[number] != &node) {
-        error << " once those of fusion " << nodes[number].group->fusion << " are one";
+        error << " once those of " << nameOf(nodes[number].group->fusion) << " are one";
         break;
       }
     }

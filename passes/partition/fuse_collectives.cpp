@@ -126,11 +126,6 @@ private:
       }
     }
     Value value = op->getOperand(0);
-    auto isView = [](Operation *maker) {
-      auto compute = dyn_cast<ComputeOpInterface>(maker);
-      return maker->getNumOperands() == 1 &&
-             (maker->hasTrait<MovesElements>() || (compute && compute.getPrecision() == Precision::Convert));
-    };
     while (value.getDefiningOp() && isView(value.getDefiningOp())) {
       value = value.getDefiningOp()->getOperand(0);
     }
@@ -139,7 +134,29 @@ private:
         found.insert(variable);
       }
     }
+    if (found.empty() && !collectTakers(op->getResult(0), found)) { // a sum that is rearranged, or that several parameters take
+      found.clear();
+    }
     return found.takeVector();
+  }
+
+  // Whether an op gives the elements of its operand: rearranged, converted, or the device's piece of them.
+  static bool isView(Operation *op) {
+    auto compute = dyn_cast<ComputeOpInterface>(op);
+    return op->getNumOperands() == 1 &&
+           (op->hasTrait<MovesElements>() || isa<dist::SliceOp>(op) || (compute && compute.getPrecision() == Precision::Convert));
+  }
+
+  // Adds the parameters whose gradient a value is; returns false where it is used for something else.
+  bool collectTakers(Value value, llvm::SmallSetVector<nn::VariableOp, 1> &found) {
+    return llvm::all_of(value.getUsers(), [&](Operation *user) {
+      auto gradient = dyn_cast<nn::GradientOp>(user);
+      if (nn::VariableOp variable = gradient ? findParameter(gradient.getVariableAttr().getAttr()) : nn::VariableOp()) {
+        found.insert(variable);
+        return true;
+      }
+      return !gradient && isView(user) && collectTakers(user->getResult(0), found);
+    });
   }
 
   static std::optional<int64_t> idOf(nn::VariableOp variable) {

@@ -6,7 +6,8 @@
 
 Runs dense-layers (10 x 10) and mlp --layers 24 (width 64 and 512) under mpirun on one host, and, with --rate (as tc takes it, "1gbit"), half of
 the ranks each in two network namespaces whose link has that rate. The variants take turns, so that what else the machine does hits all alike; the
-medians and the least times are printed, and the ratios of both to those without fusion. Losses of all variants are compared: they are equal digit by digit.
+medians and the least times are printed, and the ratios of both to those without fusion. Losses of all variants are
+compared: of these nets they are equal digit by digit.
 """
 
 import argparse

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# Fused collectives: the same parameters to the last bit as without, on one host and between hosts, in fewer collectives.
+# Fused collectives of dense layers: the same parameters to the last bit as without, on one host and between hosts, in fewer collectives.
 
 . "$(dirname "$0")/common.sh"
 

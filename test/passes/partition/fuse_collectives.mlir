@@ -188,3 +188,27 @@ func.func @train_step(%x: tensor<2xf32>) -> tensor<4xf32> {
   nn.write @a, %g : tensor<2xf32>
   return %y : tensor<4xf32>
 }
+
+// -----
+
+// Whose gradient a sum is, its users say too: one that is reshaped first, and one that two parameters take. A sum that something else takes as well
+// belongs to nobody.
+// CHECK-LABEL: func.func @train_step
+// CHECK: dist.all_reduce sum %{{[^,]*}}, %{{[^,]*}} over ["dp"] {cause = [#dist.end<kind = op, name = "x">, #dist.end<kind = op, name = "y">]
+// CHECK: dist.all_reduce sum %{{[^,]*}} over ["dp"] {cause = [#dist.end<kind = op, name = "z">]} : tensor<4xf32>
+dist.mesh @mesh <["dp" = 2]>
+nn.variable @a trainable : tensor<1x4xf32> {dist.comm_fusion = 1 : i64}
+nn.variable @b trainable : tensor<4xf32> {dist.comm_fusion = 1 : i64}
+nn.variable @c trainable : tensor<4xf32> {dist.comm_fusion = 1 : i64}
+nn.variable @d trainable : tensor<4xf32> {dist.comm_fusion = 1 : i64}
+func.func @train_step(%x: tensor<4xf32>, %y: tensor<4xf32>, %z: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = dist.all_reduce sum %x over ["dp"] {cause = [#dist.end<kind = op, name = "x">]} : tensor<4xf32>
+  %1 = dist.all_reduce sum %y over ["dp"] {cause = [#dist.end<kind = op, name = "y">]} : tensor<4xf32>
+  %2 = dist.all_reduce sum %z over ["dp"] {cause = [#dist.end<kind = op, name = "z">]} : tensor<4xf32>
+  %3 = nn.reshape %0 : tensor<4xf32> -> tensor<1x4xf32>
+  %4 = nn.gradient %3 of @a : tensor<1x4xf32>
+  %5 = nn.gradient %1 of @b : tensor<4xf32>
+  %6 = nn.gradient %1 of @c : tensor<4xf32>
+  %7 = nn.gradient %2 of @d : tensor<4xf32>
+  return %2 : tensor<4xf32>
+}

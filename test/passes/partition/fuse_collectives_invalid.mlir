@@ -44,7 +44,7 @@ func.func @groups_need_each_other(%x: tensor<4xf32>, %y: tensor<4xf32>) -> (tens
   %d = dist.all_reduce sum %d0 over ["dp"] {cause = [#dist.end<kind = gradient, name = "d">]} : tensor<4xf32>
   %c = dist.all_reduce sum %y over ["dp"] {cause = [#dist.end<kind = gradient, name = "c">]} : tensor<4xf32>
   %b0 = nn.neg %c : tensor<4xf32>
-  // expected-error @below {{of parameter "b" has fusion id 1 like that of parameter "a", whose result it needs once those of fusion #dist.fusion<mode = id, number = 2> are one; give the two parameters different ids}}
+  // expected-error @below {{of parameter "b" has fusion id 1 like that of parameter "a", whose result it needs once those of fusion id 2 are one; give the two parameters different ids}}
   %b = dist.all_reduce sum %b0 over ["dp"] {cause = [#dist.end<kind = gradient, name = "b">]} : tensor<4xf32>
   return %b, %d : tensor<4xf32>, tensor<4xf32>
 }

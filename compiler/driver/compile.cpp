@@ -335,7 +335,8 @@ private:
     }
     info.plan =
         report::planText(variant, {info.modelName, targetText(), job.global_batch(), job.has_loss() ? variantList.deterministicRefusal : "",
-                                   job.has_loss() ? report::optimizerText(job.optimizer()) : "", job.accumulate()});
+                                   job.has_loss() ? report::optimizerText(job.optimizer()) : "", job.accumulate(),
+                                   job.has_optimizer_parallel() ? report::optimizerParallelText(job.optimizer_parallel()) : ""});
     return info;
   }
 

@@ -85,4 +85,9 @@ std::string optimizerText(const job::Optimizer &optimizer) {
   return optimizer.has_clip_global_norm() ? text + "; gradients clipped to norm " + number(optimizer.clip_global_norm()) : text;
 }
 
+std::string optimizerParallelText(const job::OptimizerParallel &split) {
+  std::string devices = split.shard_size() < 0 ? "all devices that repeat a parameter" : "groups of " + std::to_string(split.shard_size());
+  return "level " + std::to_string(split.level()) + " from " + std::to_string(split.threshold_kb()) + " KiB on, over " + devices;
+}
+
 } // namespace ashlar::report

@@ -15,6 +15,9 @@ namespace ashlar::report {
 // norm 1", defaults included. Assumes a checked optimizer.
 std::string optimizerText(const job::Optimizer &optimizer);
 
+// "level 2 from 64 KiB on, over all devices that repeat a parameter", defaults included.
+std::string optimizerParallelText(const job::OptimizerParallel &split);
+
 } // namespace ashlar::report
 
 #endif // ASHLAR_COMPILER_REPORT_OPTIMIZER_TEXT_H

@@ -58,6 +58,9 @@ public:
     if (!facts.optimizer.empty()) {
       line("optimizer", facts.optimizer);
     }
+    if (!facts.optimizerParallel.empty()) {
+      line("split", facts.optimizerParallel);
+    }
     if (exec::ProgramOp step = mainProgram()) {
       exec::ProgramOp update = findProgram(nn::kUpdate); // then the other is a micro-batch of a step
       writeCollectives(step, update ? "a micro-batch" : "a step");

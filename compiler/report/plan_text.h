@@ -17,8 +17,9 @@ struct PlanFacts {
   std::string target;      // what code is made for, and the precision; empty: not known
   int64_t globalBatch = 0; // of a step; 0: not known
   std::string deterministicRefusal;
-  std::string optimizer;  // empty: nothing is trained
-  int64_t accumulate = 1; // micro-batches of a step
+  std::string optimizer;              // empty: nothing is trained
+  int64_t accumulate = 1;             // micro-batches of a step
+  std::string optimizerParallel = {}; // empty: nothing is split further
 };
 
 // Returns the plan of a variant: mesh, batch, parameters, layouts, collectives of a step by cause, memory of a device, work of a step.

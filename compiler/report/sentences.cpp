@@ -121,7 +121,7 @@ std::string wholeText(dist::WholeAttr whole) {
   case dist::WholeReason::NothingRepeated:
     return "no devices repeat it";
   case dist::WholeReason::TooFewElements:
-    return "some device would get no element";
+    return "it is a single element on each device";
   }
   llvm_unreachable("unknown reason");
 }

@@ -33,17 +33,17 @@ AxisList longestCompatible(ArrayRef<AxisList> lists) {
 }
 
 // Returns true when inference may split what `split` leaves of a factor by one more axis: evenly, or where padding can be (isWholeDim) and
-// every device gets an element.
+// every device gets an element, unless some `mayIdle`.
 bool isWorthSplitting(MeshAttr mesh, const ShardingRule &rule, ArrayRef<TensorFactors> tensors, const FactorSplit &split, int64_t factor,
-                      StringAttr axis) {
+                      StringAttr axis, bool mayIdle) {
   int64_t size = rule.factors[factor].size;
   int64_t left = split[factor].empty() ? size : dist::pieceSizes(mesh, size, split[factor]).back();
-  return left % mesh.axisSize(axis) == 0 || (left > mesh.axisSize(axis) && isWholeDim(tensors, factor));
+  return left % mesh.axisSize(axis) == 0 || ((mayIdle || left > mesh.axisSize(axis)) && isWholeDim(tensors, factor));
 }
 
 } // namespace
 
-Inference::Inference(const LayoutProblem &problem) : mesh(problem.mesh) {
+Inference::Inference(const LayoutProblem &problem, bool mayIdle) : mesh(problem.mesh), mayIdle(mayIdle) {
   llvm::for_each(problem.tensors, [&](const ProblemTensor &tensor) { addNode(tensor); });
   for (auto [number, op] : llvm::enumerate(problem.ops)) {
     SmallVector<unsigned> operands;
@@ -204,7 +204,7 @@ void Inference::extend(unsigned number, size_t t, int64_t factor, ArrayRef<Strin
       });
     });
     if (servesOther || node.layout.uses(axis) || !isSplittable(mesh, row.rule, row.tensors[t], split, factor, axis) ||
-        !isWorthSplitting(mesh, row.rule, row.tensors, split, factor, axis)) {
+        !isWorthSplitting(mesh, row.rule, row.tensors, split, factor, axis, mayIdle)) {
       break;
     }
     unsigned source = traceAxis(row, factor, axis, splits).source;

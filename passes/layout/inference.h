@@ -25,8 +25,9 @@ struct AxisOrigin {
 // rows could extend a node differently the one that is visited first does, and rows are visited in the order in which they were added.
 class Inference {
 public:
-  // Adds the tensors of a problem, those without a given layout replicated and every dim open, and its ops.
-  explicit Inference(const LayoutProblem &problem);
+  // Adds the tensors of a problem, those without a given layout replicated and every dim open, and its ops. `mayIdle`: dims may be split
+  // over more devices than they have elements.
+  explicit Inference(const LayoutProblem &problem, bool mayIdle = false);
 
   // Runs to the fixpoint. In each round factors that are in every tensor of a rule without reductions go first, everywhere.
   void run();
@@ -65,6 +66,7 @@ private:
   const AxisOrigin &traceAxis(const Row &row, int64_t factor, mlir::StringAttr axis, llvm::ArrayRef<FactorSplit> splits) const;
 
   MeshAttr mesh;
+  bool mayIdle;
   std::vector<Node> nodes;
   std::vector<Row> rows;
   std::deque<unsigned> queue[2]; // rows to visit: [0] for their basic factors, [1] for all

@@ -55,8 +55,8 @@ LogicalResult MeshRefinement::check(function_ref<InFlightDiagnostic()> emitError
   for (const auto &[axis, places] : cuts) {
     for (auto place = places.begin(), next = std::next(place); next != places.end(); place = next++) {
       if (*next % *place != 0) {
-        return emitError() << "the rules cut mesh axis \"" << axis << "\" after " << *place << " and after " << *next
-                           << " parts, and the one does not divide the other; use parts that nest";
+        return emitError() << "mesh axis \"" << axis << "\" is cut after " << *place << " and after " << *next
+                           << " parts, by rules or shard_size, and the one does not divide the other; use parts that nest";
       }
     }
   }

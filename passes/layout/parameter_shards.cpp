@@ -28,10 +28,9 @@ int64_t pieceOf(MeshAttr mesh, int64_t size, ArrayRef<StringAttr> axes) {
   return axes.empty() ? size : dist::pieceSizes(mesh, size, axes).back();
 }
 
-// Adds an axis to a dim. Returns false, and adds nothing, where some device would get no element.
+// Adds an axis to a dim. Returns false, and adds nothing, where there is nothing left to cut.
 bool addAxis(MeshAttr mesh, int64_t size, AxisList &axes, StringAttr axis) {
-  int64_t left = pieceOf(mesh, size, axes), devices = mesh.axisSize(axis);
-  if (left % devices != 0 && left <= devices) {
+  if (pieceOf(mesh, size, axes) <= 1) {
     return false;
   }
   axes.push_back(axis);

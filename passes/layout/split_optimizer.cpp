@@ -129,7 +129,7 @@ struct SplitOptimizer : impl::SplitOptimizerPassBase<SplitOptimizer> {
         }
       }
     }
-    Inference inference(*problem);
+    Inference inference(*problem, /*mayIdle=*/true); // as the shards may
     inference.run();
     writeLayouts(*problem, inference);
     return success();

@@ -46,6 +46,17 @@ grep -q "^  fc1.weight  *512x784xf32  *\[{dp}, {}\]  *128x784xf32  *401.4 KB" ex
 grep -q "^  fc1.weight.momentum  *512x784xf32  *\[{dp}, {}\]  *128x784xf32" explain.log || fail "level 3 does not split fc1.weight.momentum"
 sed -n '/leaves whole/,$p' explain.log | grep -q "fc1.bias  *2.0 KB on a device, below the threshold of 65.5 KB" || fail "no reason for fc1.bias"
 
+./level3_4 --plan | grep -q "^split  *level 3 from 64 KiB on, over all devices that repeat a parameter" || fail "the plan does not say what is split"
+
+# More devices than rows: the last ones hold nothing, and the bits stay.
+sed 's/threshold_kb: 0//; s/level: 1/level: 3 threshold_kb: 0/; s/chunks: 8/chunks: 64/' level1.txtpb > many.txtpb
+"$tools/ashlarc" mlp.onnx --job many.txtpb --mesh dp=2 -o many
+mpirun -n 2 ./many --deterministic --steps 3 --save-parameters many.split > /dev/null
+sed '/^optimizer_parallel/d' many.txtpb > many_whole.txtpb
+"$tools/ashlarc" mlp.onnx --job many_whole.txtpb --mesh dp=2 -o many
+mpirun -n 2 ./many --deterministic --steps 3 --save-parameters many.whole > /dev/null
+expect_same_parameters many.whole many.split 1e-5
+
 # A size that does not divide.
 sed 's/level: 3/level: 3 shard_size: 3/' "$jobs/mlp_zero3.txtpb" > odd.txtpb
 expect_error 'shard_size 3 does not divide the 4 devices that repeat parameter "fc1.weight"' "$tools/ashlarc" mlp.onnx --job odd.txtpb -o odd

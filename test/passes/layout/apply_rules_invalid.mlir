@@ -71,7 +71,7 @@ module attributes {dist.rules = [#dist.rule<match = "b", layout = "[{tp:(1)3}]">
 
 // -----
 
-// expected-error@unknown {{the rules cut mesh axis "tp" after 2 and after 3 parts, and the one does not divide the other; use parts that nest}}
+// expected-error@unknown {{mesh axis "tp" is cut after 2 and after 3 parts, by rules or shard_size, and the one does not divide the other; use parts that nest}}
 module attributes {dist.rules = [#dist.rule<match = "a", layout = "[{tp:(1)2}]">, #dist.rule<match = "b", layout = "[{tp:(1)3}]">]} {
   dist.mesh @mesh <["tp" = 6]>
   nn.variable @a trainable : tensor<6xf32>

@@ -13,14 +13,13 @@ several runs, in turns, so that a change of the machine's speed meets all.
 import argparse
 import json
 import math
-import os
 import pathlib
 import re
-import subprocess
 import sys
 import tempfile
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+from figures import ROOT, run, table
+
 JOB = """
 mode: SEMI_AUTO
 mesh {{ axes {{ name: "dp" size: {ranks} }} }}
@@ -33,23 +32,7 @@ dataset {{ digits {{ train_samples: {samples} }} features {{ column: "image" ten
           features {{ column: "label" tensor: "labels" }} }}
 init {{ match: "*" normal {{ std: 0.03 }} }}
 """
-MPI_ENV = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1",
-           "OMPI_MCA_hwloc_base_binding_policy": "none"}
 STEPS, TURNS = 12, 5
-
-
-def run(command, cwd):
-    done = subprocess.run([str(c) for c in command], cwd=cwd, env={**os.environ, **MPI_ENV}, text=True, stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT)
-    if done.returncode != 0:
-        raise SystemExit(f"error: {' '.join(map(str, command))} exited with {done.returncode}:\n{done.stdout}")
-    return done.stdout
-
-
-def table(title, header, rows):
-    print(f"\n### {title}\n\n| " + " | ".join(map(str, header)) + " |\n|" + "---|" * len(header))
-    for row in rows:
-        print("| " + " | ".join(str(cell) for cell in row) + " |")
 
 
 class Bench:
@@ -91,7 +74,7 @@ class Bench:
         best = dict.fromkeys(programs, float("inf"))
         for _ in range(TURNS):
             for name in programs:
-                log = run(["mpirun", "-n", 2, f"./{name}", "--steps", STEPS, "--threads", 1], self.folder)
+                log = run(["mpirun", "-n", 2, f"./{name}", "--steps", STEPS, "--threads", 1], self.folder)[1]
                 best[name] = min(best[name], float(re.search(r"\(([0-9.]+) us a step\)", log).group(1)))
         table(f"Time of a step on 2 ranks, {self.args.layers} layers of {self.args.width}, AdamW, batch {self.args.batch}",
               ["level", "ms a step", "over level 0"],

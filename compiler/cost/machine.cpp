@@ -10,21 +10,21 @@ namespace ashlar::cost {
 namespace {
 
 // Processes of one host exchange data through a window of shared memory. Measured with 2 ranks (docs/benchmarks.md): an all-reduce of 4
-// bytes, which is 2 messages, takes 0.12 us; one of 16 MiB, in which a rank sends 16 MiB, takes 731 us.
+// bytes, which is 2 messages, takes 0.12 us; one of 16 MiB, in which a rank sends 16 MiB, takes 731 us. The cores that compute copy it.
 constexpr dist::Link kSharedMemory{/*latencyNs=*/60, /*bytesPerUs=*/23000};
 
 // Hosts exchange data by MPI. Measured between 2 ranks of one host by MPI over TCP: an all-reduce of 4 bytes takes 5.2 us, one of 64 MiB
 // 55 ms. Assumed for a real network, which was not at hand; 1.2 GB/s is what 10 Gb/s Ethernet carries.
-constexpr dist::Link kNetwork{/*latencyNs=*/2600, /*bytesPerUs=*/1200};
+constexpr dist::Link kNetwork{/*latencyNs=*/2600, /*bytesPerUs=*/1200, /*movesBeside=*/true};
 
 // Devices of one host exchange data over NVLink by NCCL. Not measured, since no GPU was at hand: 450 GB/s is what the data sheet of the
 // H100 gives for one direction; 4 us a message makes the smallest all-reduce of 2 devices 8 us, the base latency in NCCL's own tuning
 // model.
-constexpr dist::Link kNvlink{/*latencyNs=*/4000, /*bytesPerUs=*/450000};
+constexpr dist::Link kNvlink{/*latencyNs=*/4000, /*bytesPerUs=*/450000, /*movesBeside=*/true};
 
 // Devices of different hosts: one 400 Gb/s adapter a device, as in the data sheet of the DGX H100. Not measured either; the latency is
 // assumed.
-constexpr dist::Link kGpuNetwork{/*latencyNs=*/10000, /*bytesPerUs=*/50000};
+constexpr dist::Link kGpuNetwork{/*latencyNs=*/10000, /*bytesPerUs=*/50000, /*movesBeside=*/true};
 
 // A rank on one core: 80 % of the peak of its multiply-adds is what large products reach, 20 GB/s a copy (docs/benchmarks.md, the first
 // machine). Products of bf16 and f16 are computed in f32.
@@ -52,6 +52,9 @@ dist::Link linkOf(const job::Machine::LinkClass &link, dist::Link fallback) {
   }
   if (link.has_bandwidth_gb_per_s()) {
     fallback.bytesPerUs = std::max<int64_t>(1, std::llround(link.bandwidth_gb_per_s() * kPerUsOfGiga));
+  }
+  if (link.has_moves_beside()) {
+    fallback.movesBeside = link.moves_beside();
   }
   return fallback;
 }

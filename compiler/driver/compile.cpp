@@ -26,6 +26,9 @@
 #include "dialects/dist/dist.h"
 #include "dialects/exec/target_traits.h"
 #include "dialects/nn/nn.h"
+#include "passes/lower/memory/collective_order.h"
+#include "passes/lower/memory/constant_pool.h"
+#include "passes/lower/memory/memory_use.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/Support/FileSystem.h"
@@ -221,6 +224,7 @@ private:
   // Compiles the programs once for each variant, each time from the same module on global shapes, and puts the tables together.
   LogicalResult lower() {
     variantList = pipelines::listVariants(job, target->kind());
+    llvm::for_each(variantList.variants, [&](pipelines::Variant &variant) { variant.overlaps = options.overlaps; });
     OwningOpRef<ModuleOp> programs = std::move(module);
     for (const pipelines::Variant &variant : variantList.variants) {
       OwningOpRef<ModuleOp> lowered = programs->clone();
@@ -228,16 +232,25 @@ private:
       if (failed(place(*lowered, variant, isDefault))) {
         return failure();
       }
-      if (options.output.empty() || options.emit == Emit::Nn) {
-        return success();
+      if (options.emit == Emit::Dist && !options.output.empty() && failed(writeModule(*lowered))) {
+        return failure();
       }
-      if (options.emit == Emit::Dist) {
-        return writeModule(*lowered);
+      bool isWanted = !options.output.empty() && options.emit != Emit::Nn && options.emit != Emit::Dist;
+      if (!isWanted && !layoutReport) {
+        return success();
       }
       PassManager exec(&context);
       pipelines::addLowerPasses(exec, variant, memoryLimit);
-      if (failed(exec.run(*lowered)) || failed(dump(variant.name + "-exec", *lowered))) {
+      LogicalResult planned = exec.run(*lowered);
+      if (isDefault && succeeded(planned)) {
+        memory = countMemory(*lowered, variant);
+        order = *lower::checkCollectiveOrder(*lowered->getOps<exec::VariantOp>().begin()); // ashlar-verify-exec let it pass
+      }
+      if (isDefault && failed(explain())) { // of what does not fit, too
         return failure();
+      }
+      if (!isWanted || failed(planned) || failed(dump(variant.name + "-exec", *lowered))) {
+        return planned;
       }
       if (module) {
         pipelines::mergeVariants(*module, *lowered);
@@ -264,7 +277,7 @@ private:
     if (failed(dist.run(programs)) || failed(dump(variant.name + "-dist", programs))) {
       return failure();
     }
-    return isDefault ? explain(programs) : success();
+    return isDefault && (options.explain || !options.report.empty()) ? reportLayouts(programs, variant) : success();
   }
 
   LogicalResult saveStrategy(ModuleOp programs) {
@@ -295,17 +308,41 @@ private:
     return model ? report(writeOutput(options.annotated, [&](llvm::raw_ostream &out) { out << *model; })) : report(model.takeError());
   }
 
-  LogicalResult explain(ModuleOp programs) {
-    if (!options.explain && options.report.empty()) {
+  // Collects the facts of one device's programs, and how much of each collective their order will hide.
+  LogicalResult reportLayouts(ModuleOp programs, const pipelines::Variant &variant) {
+    layoutReport = report::makeLayoutReport(programs, modelName(programs));
+    OwningOpRef<ModuleOp> scheduled = programs.clone();
+    report::numberCollectives(*scheduled);
+    PassManager passes(&context);
+    pipelines::addFusionPasses(passes, variant);
+    if (failed(passes.run(*scheduled))) {
+      return failure();
+    }
+    report::addOverlap(*layoutReport, *scheduled);
+    return success();
+  }
+
+  // Returns what a rank takes for the one variant of a module.
+  lower::MemoryUse countMemory(ModuleOp planned, const pipelines::Variant &variant) {
+    lower::ConstantPool constants;
+    constants.read(planned);
+    return lower::memoryUse(*planned.getOps<exec::VariantOp>().begin(), {variant.target, constants.getBytes(), variant.ranksPerHost});
+  }
+
+  // Writes what was asked for about layouts and memory.
+  LogicalResult explain() {
+    if (!layoutReport) {
       return success();
     }
-    report::LayoutReport facts = report::makeLayoutReport(programs, modelName(programs));
+    layoutReport->memory = memory;
+    layoutReport->order = order;
     if (options.explain) {
-      llvm::outs() << report::explainText(facts);
+      llvm::outs() << report::explainText(*layoutReport);
       llvm::outs().flush();
     }
-    return options.report.empty() ? success()
-                                  : report(writeOutput(options.report, [&](llvm::raw_ostream &out) { out << report::reportJson(facts); }));
+    return options.report.empty()
+               ? success()
+               : report(writeOutput(options.report, [&](llvm::raw_ostream &out) { out << report::reportJson(*layoutReport); }));
   }
 
   std::string modelName(ModuleOp programs) { return programs.getName().value_or(llvm::sys::path::stem(options.model)).str(); }
@@ -322,6 +359,7 @@ private:
     info.target = options.target;
     info.seed = job.seed();
     info.deterministicRefusal = variantList.deterministicRefusal;
+    info.memoryLimit = memoryLimit;
     exec::VariantOp variant = *module->getOps<exec::VariantOp>().begin();
     if (job.has_loss()) {
       llvm::Expected<target::TrainingInfo> training = makeTrainingInfo(job, variant, classLabels);
@@ -333,10 +371,11 @@ private:
     if (SymbolTable::lookupSymbolIn(variant, nn::kSeedVariable)) {
       info.seedTensor = nn::kSeedVariable.str();
     }
-    info.plan =
-        report::planText(variant, {info.modelName, targetText(), job.global_batch(), job.has_loss() ? variantList.deterministicRefusal : "",
-                                   job.has_loss() ? report::optimizerText(job.optimizer()) : "", job.accumulate(),
-                                   job.has_optimizer_parallel() ? report::optimizerParallelText(job.optimizer_parallel()) : ""});
+    info.plan = report::planText(
+        variant,
+        {info.modelName, targetText(), job.global_batch(), job.has_loss() ? variantList.deterministicRefusal : "",
+         job.has_loss() ? report::optimizerText(job.optimizer()) : "", job.accumulate(),
+         variantList.variants.front().optimizerParallel ? report::optimizerParallelText(job.optimizer_parallel()) : "", memory, order});
     return info;
   }
 
@@ -373,6 +412,9 @@ private:
   job::Job job;
   OwningOpRef<ModuleOp> module;
   pipelines::VariantList variantList;
+  std::optional<report::LayoutReport> layoutReport; // of the default variant, when asked for
+  lower::MemoryUse memory;                          // of the default variant
+  lower::CollectiveOrder order;                     // the same
   llvm::StringMap<ClassLabels> classLabels;
   unsigned phaseCount = 0;
 };

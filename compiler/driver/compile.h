@@ -24,8 +24,9 @@ enum class Emit {
 struct Options {
   std::string model, job, mesh; // job and mesh may be empty
   std::string target = "cpu";
-  std::string gpuArch; // chips of the cuda target, "sm_80,sm_90"; empty: the default ones
-  std::string memory;  // of a device, "80GB"; empty: any
+  std::string gpuArch;  // chips of the cuda target, "sm_80,sm_90"; empty: the default ones
+  std::string memory;   // of a device, "80GB"; empty: any
+  bool overlaps = true; // collectives run beside computation
   Emit emit = Emit::Exe;
   std::string dumpFolder; // empty: no dumps
   bool printParameters = false;

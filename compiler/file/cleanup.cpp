@@ -117,12 +117,15 @@ void setHandler(int number) {
 } // namespace
 
 SignalHold::SignalHold() {
-  sigset_t endings;
-  sigemptyset(&endings);
+  sigset_t held;
+  sigemptyset(&held);
   for (int number : kEndings) {
-    sigaddset(&endings, number);
+    sigaddset(&held, number);
   }
-  pthread_sigmask(SIG_BLOCK, &endings, &before);
+  for (int number : kCrashes) { // another process may send one; a crash of this one ends it, held back or not
+    sigaddset(&held, number);
+  }
+  pthread_sigmask(SIG_BLOCK, &held, &before);
 }
 
 SignalHold::~SignalHold() {

@@ -62,10 +62,12 @@ Fault checkSchedule(const Schedule &schedule) {
     return checkDecay(schedule, schedule.cosine().has_decay_steps(), schedule.cosine().decay_steps(), "cosine");
   case Schedule::kPolynomial:
     return checkDecay(schedule, schedule.polynomial().has_decay_steps(), schedule.polynomial().decay_steps(), "polynomial");
-  case Schedule::KIND_NOT_SET:
+  case Schedule::KIND_NOT_SET: // constant behind the warm-up
     break;
   }
-  return "optimizer.schedule names no kind; one of constant, step, piecewise, cosine, polynomial";
+  return schedule.has_warmup_steps()
+             ? ""
+             : "optimizer.schedule names no kind and no warmup_steps; one of constant, step, piecewise, cosine, polynomial";
 }
 
 } // namespace

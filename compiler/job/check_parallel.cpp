@@ -10,6 +10,8 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 
+#include <tuple>
+
 namespace ashlar::job {
 
 namespace {
@@ -51,6 +53,44 @@ Fault checkChunkedLayouts(const Job &job) {
              : "";
 }
 
+// Returns the name of the optimizer as the job has it.
+std::string nameOptimizer(const Optimizer &optimizer) {
+  const auto *kinds = Optimizer::descriptor()->FindOneofByName("kind");
+  const auto *kind = optimizer.GetReflection()->GetOneofFieldDescriptor(optimizer, kinds);
+  return kind ? kind->name() : "none";
+}
+
+// Weights grouping: what optimizer_parallel is in mode DATA_PARALLEL. It takes whole parameters, so nothing that says how they are split.
+Fault checkGrouping(const Job &job) {
+  constexpr const char *kRemedy = "leave it out, or set mode: SEMI_AUTO and rules { match: \"INPUT\" layout: \"[{dp}, {}]\" }";
+  const OptimizerParallel &given = job.optimizer_parallel();
+  for (auto [isGiven, name, value] :
+       {std::tuple(given.has_level(), "level", given.level()), std::tuple(given.has_threshold_kb(), "threshold_kb", given.threshold_kb()),
+        std::tuple(given.has_shard_size(), "shard_size", given.shard_size())}) {
+    if (isGiven) {
+      return llvm::formatv("optimizer_parallel.{0} {1} says how parameters are split, but in mode DATA_PARALLEL each is whole and has one "
+                           "owner (weights grouping); {2}",
+                           name, value, kRemedy);
+    }
+  }
+  for (const Rule &rule : job.rules()) {
+    if (rule.has_optimizer_parallel()) {
+      return llvm::formatv(
+          "{0} (\"{1}\") sets optimizer_parallel: {2}, which says what is split, but in mode DATA_PARALLEL each parameter is "
+          "whole and has one owner (weights grouping); {3}",
+          rule.origin().empty() ? "a rule" : "the rule at " + rule.origin(), rule.match(), rule.optimizer_parallel() ? "true" : "false",
+          kRemedy);
+    }
+  }
+  if (!job.optimizer().has_adamw() && !job.optimizer().has_lamb()) {
+    return llvm::formatv(
+        "optimizer_parallel in mode DATA_PARALLEL gives each parameter an owner (weights grouping), which is for adamw and "
+        "lamb, but the optimizer is {0}; take one of the two, or set mode: SEMI_AUTO, where it is for all",
+        nameOptimizer(job.optimizer()));
+  }
+  return {};
+}
+
 } // namespace
 
 Fault checkDeterministic(const Job &job) {
@@ -84,9 +124,7 @@ Fault checkOptimizerParallel(const Job &job) {
   case STAND_ALONE:
     return "optimizer_parallel splits over the devices of a mesh, and the job has none; add mesh { axes { name: \"dp\" size: 4 } }";
   case DATA_PARALLEL:
-    return "optimizer_parallel in mode DATA_PARALLEL gives whole parameters to owners (weights grouping), which is not implemented yet; "
-           "set "
-           "mode: SEMI_AUTO and rules { match: \"INPUT\" layout: \"[{dp}, {}]\" } to split parameters";
+    return checkGrouping(job);
   case HYBRID:
     return "optimizer_parallel chooses layouts, which mode HYBRID leaves to the model; leave it out";
   default:

@@ -44,7 +44,7 @@ void setSchedule(const job::Optimizer::Schedule &schedule, train::OptimizerPassO
     setDecay(schedule.polynomial(), options);
     options.power = schedule.polynomial().power();
     break;
-  default: // checkJob lets no other pass
+  default: // constant, or none, which is the same
     options.scheduleKind = train::ScheduleKind::Constant;
     break;
   }

@@ -194,12 +194,15 @@ void attachMachine(ModuleOp module, const Variant &variant, const job::Job &job)
   if (!variant.deviceIds.empty()) {
     op.setDeviceIds(variant.deviceIds);
   }
-  SmallVector<int64_t> latencyNs, bytesPerUs;
+  SmallVector<int64_t> latencyNs, bytesPerUs, beside;
   for (const dist::Link &link : cost::axisLinks(machine, sizes, variant.deviceIds, variant.devicesPerProcess)) {
+    if (link.movesBeside) {
+      beside.push_back(latencyNs.size());
+    }
     latencyNs.push_back(link.latencyNs);
     bytesPerUs.push_back(link.bytesPerUs);
   }
-  op.setCostsAttr(dist::CostsAttr::get(context, latencyNs, bytesPerUs));
+  op.setCostsAttr(dist::CostsAttr::get(context, latencyNs, bytesPerUs, beside));
 }
 
 void addLayoutPasses(OpPassManager &passes, const Variant &variant, const job::Job &job) {
@@ -245,6 +248,11 @@ void addDistPasses(OpPassManager &passes, const Variant &variant) {
   fuse.allGather = variant.commFusion.allGather;
   fuse.reduceScatter = variant.commFusion.reduceScatter;
   passes.addPass(partition::createFuseCollectivesPass(fuse)); // after that, when no collective is left out any more
+  if (variant.groupWeights) {
+    partition::GroupWeightsPassOptions group;
+    group.devicesPerProcess = variant.devicesPerProcess;
+    passes.addPass(partition::createGroupWeightsPass(group)); // last: it reads off the program what an owner can do alone
+  }
   passes.addPass(partition::createVerifyPartitionedPass());
 }
 
@@ -260,6 +268,11 @@ void addFusionPasses(OpPassManager &passes, const Variant &variant, std::optiona
   lower::FusePassOptions fuse;
   fuse.target = variant.target;
   functions.addPass(lower::createFusePass(fuse));
+  if (variant.overlaps) {
+    lower::OverlapCollectivesPassOptions overlap;
+    overlap.target = variant.target;
+    passes.addPass(lower::createOverlapCollectivesPass(overlap)); // when it is known what runs as one
+  }
 }
 
 void addLowerPasses(OpPassManager &passes, const Variant &variant, int64_t memoryLimit) {
@@ -267,6 +280,7 @@ void addLowerPasses(OpPassManager &passes, const Variant &variant, int64_t memor
   lower::PlanMemoryPassOptions plan;
   plan.target = variant.target;
   plan.memoryLimit = memoryLimit;
+  plan.ranksPerHost = variant.ranksPerHost;
   plan.allowTf32 = variant.allowTf32;
   plan.variantName = variant.name;
   plan.devicesPerProcess = variant.devicesPerProcess;

@@ -49,7 +49,10 @@ struct Variant {
   exec::Target target = exec::Target::Cpu;
   bool allowTf32 = false; // in f32 products of the cuda target
   std::optional<OptimizerParallel> optimizerParallel = {};
+  bool groupWeights = false; // give each parameter an owner, which alone keeps its state and updates it
   CommFusion commFusion = {};
+  bool overlaps = true;             // let collectives run beside computation
+  int64_t ranksPerHost = INT64_MAX; // of the job's machine
 };
 
 // The variants that a job asks for, the default one first, and why there is no deterministic one ("" when there is).
@@ -92,7 +95,8 @@ void addOptimizerParallelPasses(mlir::OpPassManager &passes, const Variant &vari
 // From there to one device's programs. Nothing to do for a variant without a mesh.
 void addDistPasses(mlir::OpPassManager &passes, const Variant &variant);
 
-// From there to fusions and library calls. `leastLibraryFlops`: of a product that goes to the library; by default what is worth a call.
+// From there to fusions and library calls, with collectives beside them. `leastLibraryFlops`: of a product that goes to the library; by
+// default what is worth a call.
 void addFusionPasses(mlir::OpPassManager &passes, const Variant &variant, std::optional<int64_t> leastLibraryFlops = std::nullopt);
 
 // The same, and on to instruction tables and kernels. A device may hold `memoryLimit` bytes; 0: any number.

@@ -4,6 +4,7 @@
 
 #include "compiler/pipelines/pipelines.h"
 
+#include "compiler/cost/machine.h"
 #include "compiler/job/job.h"
 #include "dialects/exec/target_traits.h"
 #include "passes/lower/memory/constant_pool.h"
@@ -115,8 +116,10 @@ VariantList listVariants(const job::Job &job, exec::Target target) {
   plain.target = target;
   plain.allowTf32 = job.allow_tf32();
   plain.commFusion = commFusionOf(job.comm_fusion());
+  plain.ranksPerHost = cost::machineOf(job, target).ranksPerHost;
   plain.deviceIds.assign(job.mesh().device_ids().begin(), job.mesh().device_ids().end());
-  if (job.has_optimizer_parallel()) {
+  plain.groupWeights = job.has_optimizer_parallel() && job::effectiveMode(job) == job::DATA_PARALLEL;
+  if (job.has_optimizer_parallel() && !plain.groupWeights) {
     const job::OptimizerParallel &split = job.optimizer_parallel();
     plain.optimizerParallel = OptimizerParallel{split.level(), int64_t(split.threshold_kb()) * 1024, split.shard_size()};
   }
@@ -129,7 +132,9 @@ VariantList listVariants(const job::Job &job, exec::Target target) {
     std::vector<std::string> batchAxes = plain.inferParameters ? std::vector<std::string>() : std::vector{axis};
     Variant chunked{"deterministic", {{axis, chunks}}, batchAxes, chunks / ranks, plain.inferParameters};
     chunked.optimizerParallel = plain.optimizerParallel;
+    chunked.groupWeights = plain.groupWeights;
     chunked.commFusion = plain.commFusion;
+    chunked.ranksPerHost = plain.ranksPerHost;
     if (job.deterministic().always()) {
       list.variants.clear();
     }

@@ -4,10 +4,10 @@
 
 #include "compiler/reference/equivalence.h"
 
+#include "dialects/dist/owners.h"
 #include "dialects/nn/nn.h"
 
 #include <algorithm>
-#include <limits>
 #include <optional>
 
 using namespace mlir;
@@ -20,6 +20,7 @@ namespace {
 struct Placement {
   RankedTensorType globalType;
   std::optional<dist::Layout> layout;
+  std::optional<int64_t> owner = std::nullopt; // the one device that has it
 };
 
 Placement placementOf(Type type, Attribute layout, Attribute globalType) {
@@ -40,7 +41,10 @@ Placement resultPlacement(func::FuncOp function, unsigned i) {
 }
 
 Placement variablePlacement(nn::VariableOp variable) {
-  return placementOf(variable.getTensorType(), variable->getAttr(dist::kLayoutAttr), variable->getAttr(dist::kGlobalTypeAttr));
+  Placement placement =
+      placementOf(variable.getTensorType(), variable->getAttr(dist::kLayoutAttr), variable->getAttr(dist::kGlobalTypeAttr));
+  placement.owner = dist::getOwner(variable);
+  return placement;
 }
 
 dist::MeshAttr meshOf(Interpreter &interpreter) {
@@ -62,18 +66,6 @@ Region regionOf(const dist::Layout &layout, dist::MeshAttr mesh, ArrayRef<int64_
   return region;
 }
 
-// Fills a tensor with what must never be seen, before its elements that are no padding are set.
-void spoil(Tensor &tensor) {
-  constexpr int64_t kOdd = 1000003;
-  for (int64_t i = 0; i < tensor.getNumElements(); ++i) {
-    if (tensor.isFloat()) {
-      tensor.setFloat(i, std::numeric_limits<double>::quiet_NaN());
-    } else {
-      tensor.setInt(i, kOdd);
-    }
-  }
-}
-
 Index sumOf(ArrayRef<int64_t> x, ArrayRef<int64_t> y) {
   Index sum;
   for (auto [a, b] : llvm::zip_equal(x, y)) {
@@ -87,6 +79,9 @@ RankTensors toRanks(Interpreter &interpreter, const Placement &placement, const 
 }
 
 FailureOr<Tensor> fromRanks(Interpreter &interpreter, const Placement &placement, ArrayRef<Tensor> pieces) {
+  if (placement.owner) { // it has all of it
+    return pieces[*placement.owner];
+  }
   if (placement.layout) {
     return gather(pieces, placement.globalType, *placement.layout, meshOf(interpreter));
   }

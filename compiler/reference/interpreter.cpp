@@ -7,6 +7,8 @@
 #include "compiler/reference/semantics.h"
 
 #include "dialects/dist/dist.h"
+#include "dialects/dist/owners.h"
+#include "dialects/exec/exec.h"
 #include "dialects/nn/nn.h"
 
 using namespace mlir;
@@ -38,6 +40,14 @@ Interpreter::Interpreter(ModuleOp module, int64_t numRanks, Observer observer)
 }
 
 void Interpreter::setVariable(StringRef name, RankTensors value) {
+  auto variable = module.lookupSymbol<nn::VariableOp>(name);
+  if (std::optional<int64_t> owner = variable ? dist::getOwner(variable) : std::nullopt) {
+    for (auto [rank, tensor] : llvm::enumerate(value)) {
+      if (static_cast<int64_t>(rank) != *owner) {
+        spoil(tensor);
+      }
+    }
+  }
   variables[name] = std::move(value);
 }
 
@@ -101,6 +111,12 @@ LogicalResult Interpreter::execute(Operation *op, Values &values) {
   }
   if (auto write = dyn_cast<nn::WriteOp>(op)) {
     setVariable(write.getVariable(), values.at(write.getValue()));
+    return success();
+  }
+  if (isa<exec::AwaitOp>(op)) { // a collective is done as soon as it is run
+    for (auto [started, result] : llvm::zip_equal(op->getOperands(), op->getResults())) {
+      values[result] = values.at(started);
+    }
     return success();
   }
   // An op with its own block, as exec.fusion: the operands go in as block arguments, what the terminator takes are the results.

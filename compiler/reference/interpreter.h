@@ -32,7 +32,7 @@ public:
   int64_t getNumRanks() const { return numRanks; }
   mlir::ModuleOp getModule() const { return module; }
 
-  // Sets a variable on every rank. Assumes one tensor a rank.
+  // Sets a variable on every rank; one that a rank keeps alone is spoiled on the others. Assumes one tensor a rank.
   void setVariable(llvm::StringRef name, RankTensors value);
 
   // Sets @ashlar.seed, when the module has it.

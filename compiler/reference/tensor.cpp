@@ -153,6 +153,17 @@ void Tensor::print(llvm::raw_ostream &os) const {
   printNested(os, *this, /*dim=*/0, /*begin=*/0, getNumElements());
 }
 
+void spoil(Tensor &tensor) {
+  constexpr int64_t kOdd = 1000003;
+  for (int64_t i = 0; i < tensor.getNumElements(); ++i) {
+    if (tensor.isFloat()) {
+      tensor.setFloat(i, std::numeric_limits<double>::quiet_NaN());
+    } else {
+      tensor.setInt(i, kOdd);
+    }
+  }
+}
+
 void forEachIndex(ArrayRef<int64_t> shape, llvm::function_ref<void(ArrayRef<int64_t>, int64_t)> body) {
   Index index(shape.size(), 0);
   int64_t count = llvm::product_of(shape);

@@ -63,6 +63,9 @@ private:
   std::vector<int64_t> ints;
 };
 
+// Fills a tensor with what must never be seen: NaN, or an odd number.
+void spoil(Tensor &tensor);
+
 // Calls `body` with every index of `shape` in row-major order, together with its position.
 void forEachIndex(llvm::ArrayRef<int64_t> shape, llvm::function_ref<void(llvm::ArrayRef<int64_t> index, int64_t position)> body);
 

@@ -58,25 +58,48 @@ private:
   void line(llvm::StringRef subject, const llvm::Twine &fact) { text += formatv("{0,-12} {1}\n", subject, fact.str()); }
 
   void writeTotals() {
-    int64_t devices = 1, bytes = 0, trainable = 0;
+    int64_t devices = 1, bytes = 0, trainable = 0, largest = 0;
     std::vector<std::string> axes;
     for (const auto &[name, size] : report.mesh) {
       devices *= size;
       axes.push_back(formatv("{0}={1}", name, size));
     }
     for (const VariableFact &variable : report.variables) {
-      bytes += variable.bytes;
+      bytes += variable.owner ? 0 : variable.bytes;
       trainable += variable.isTrainable;
+    }
+    for (const OwnerFact &owner : report.owners) {
+      largest = std::max(largest, owner.bytes);
     }
     line("model", report.model);
     line("mesh", axes.empty() ? "one device" : llvm::join(axes, ", ") + "; " + counted(devices, "device"));
     writeProgram(report.main);
+    writeOverlap();
     for (const ProgramFact &program : report.others) {
       writeProgram(program);
     }
     line("memory", formatv("{0} and {1} of state, {2} on each device", counted(trainable, "parameter"),
-                           counted(static_cast<int64_t>(report.variables.size()) - trainable, "tensor"), bytesText(bytes))
+                           counted(static_cast<int64_t>(report.variables.size()) - trainable, "tensor"), bytesText(bytes + largest))
                        .str());
+    if (!report.memory.parts.empty()) {
+      line("", memoryText(report.memory));
+    }
+    if (report.order.collectives > 0) {
+      line("order", orderText(report.order));
+    }
+  }
+
+  void writeOverlap() {
+    int64_t count = 0, hiddenPs = 0;
+    for (const CollectiveFact &fact : report.main.collectives) {
+      count += fact.runsBeside;
+      hiddenPs += fact.hiddenPs;
+    }
+    if (count > 0) {
+      line("", formatv("{0} of {1} beside computing, which hides {2}", count, counted(report.main.collectives.size(), "collective"),
+                       timeText(hiddenPs))
+                   .str());
+    }
   }
 
   void writeProgram(const ProgramFact &program) {
@@ -102,6 +125,9 @@ private:
     text += formatv("\n{0}. {1}{2} over {3} ({4}): {5}; {6}\n", number, fact.kind, fact.reduction.empty() ? "" : " " + fact.reduction,
                     llvm::join(fact.axes, "+"), counted(fact.groupSize, "device"), sent(fact.bytes, fact.timePs), shapes);
     detail("cause", fact.cause);
+    if (fact.runsBeside) {
+      detail("overlap", timeText(fact.hiddenPs) + " of it hidden behind computing");
+    }
     if (!fact.fusion.empty()) {
       detail("fusion", fact.fusion + ": " + counted(fact.tensors, "tensor"));
     }
@@ -137,6 +163,17 @@ private:
     }
     text += "\nparameters and state\n" + table(rows);
     writeWhole();
+    writeOwners();
+  }
+
+  void writeOwners() {
+    std::vector<std::vector<std::string>> rows = {{"device", "state", "parameters"}};
+    for (const OwnerFact &owner : report.owners) {
+      rows.push_back({std::to_string(owner.device), bytesText(owner.bytes), llvm::join(owner.parameters, ", ")});
+    }
+    if (!report.owners.empty()) {
+      text += "\nowners of parameters: each alone keeps their state and updates them\n" + table(rows);
+    }
   }
 
   void writeWhole() {

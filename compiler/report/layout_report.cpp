@@ -8,15 +8,19 @@
 #include "compiler/report/units.h"
 
 #include "dialects/dist/costs.h"
+#include "dialects/dist/owners.h"
 #include "dialects/dist/plain_text.h"
 #include "dialects/dist/reasons.h"
 #include "dialects/dist/redistribution.h"
+#include "dialects/exec/exec.h"
 #include "dialects/nn/nn.h"
 #include "dialects/support/element_type.h"
 #include "passes/layout/price.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/StringExtras.h"
+
+#include <map>
 
 using namespace mlir;
 
@@ -122,6 +126,14 @@ CollectiveFact makeCollective(dist::MeshAttr mesh, dist::Planner &planner, dist:
   return fact;
 }
 
+// Attribute of a collective: its place among those of the main program.
+constexpr StringRef kNumberAttr = "report.number";
+
+// Returns the name of the training step, or the model.
+StringRef nameMain(ModuleOp module) {
+  return module.lookupSymbol(nn::kTrainStep) ? nn::kTrainStep : nn::kForward;
+}
+
 // Returns the totals of a program, without its collectives.
 ProgramFact makeTotals(func::FuncOp function, const dist::DeviceRates &rates) {
   ProgramFact fact;
@@ -151,8 +163,31 @@ VariableFact makeVariable(nn::VariableOp op) {
   fact.fusionId = fusionId ? fusionId.getInt() : 0;
   fact.bytes = static_cast<int64_t>(byteSize(local));
   fact.origin = originText(op->getAttrOfType<ArrayAttr>(dist::kOriginAttr));
+  fact.owner = dist::getOwner(op);
   fact.whole = wholeText(op->getAttrOfType<dist::WholeAttr>(dist::kWholeAttr));
   return fact;
+}
+
+// Lists what each owner keeps alone.
+std::vector<OwnerFact> makeOwners(ModuleOp module) {
+  std::map<int64_t, OwnerFact> owners;
+  for (auto variable : module.getOps<nn::VariableOp>()) {
+    std::optional<int64_t> owner = dist::getOwner(variable);
+    if (!owner) {
+      continue;
+    }
+    OwnerFact &fact = owners[*owner];
+    fact.device = *owner;
+    fact.bytes += static_cast<int64_t>(byteSize(variable.getTensorType()));
+    if (variable.getStateOf() && !llvm::is_contained(fact.parameters, *variable.getStateOf())) {
+      fact.parameters.push_back(variable.getStateOf()->str());
+    }
+  }
+  std::vector<OwnerFact> facts;
+  for (auto &[device, fact] : owners) {
+    facts.push_back(std::move(fact));
+  }
+  return facts;
 }
 
 } // namespace
@@ -162,7 +197,7 @@ LayoutReport makeLayoutReport(ModuleOp module, StringRef model) {
   report.model = model.str();
   report.hasRates = module->hasAttr(dist::kDeviceAttr);
   dist::DeviceRates rates = dist::findDeviceRates(module);
-  StringRef main = module.lookupSymbol(nn::kTrainStep) ? nn::kTrainStep : nn::kForward;
+  StringRef main = nameMain(module);
   for (auto function : module.getOps<func::FuncOp>()) {
     ProgramFact totals = makeTotals(function, rates);
     if (function.getName() == main) {
@@ -187,7 +222,28 @@ LayoutReport makeLayoutReport(ModuleOp module, StringRef model) {
       report.variables.push_back(makeVariable(variable));
     }
   }
+  report.owners = makeOwners(module);
   return report;
+}
+
+void numberCollectives(ModuleOp module) {
+  for (auto [number, op] :
+       llvm::enumerate(module.lookupSymbol<func::FuncOp>(nameMain(module)).front().getOps<dist::CollectiveOpInterface>())) {
+    op->setAttr(kNumberAttr, Builder(module.getContext()).getI64IntegerAttr(number));
+  }
+}
+
+void addOverlap(LayoutReport &report, ModuleOp scheduled) {
+  constexpr int64_t kPsPerNs = 1000;
+  for (auto op : scheduled.lookupSymbol<func::FuncOp>(nameMain(scheduled)).front().getOps<dist::CollectiveOpInterface>()) {
+    auto overlap = op->getAttrOfType<exec::OverlapAttr>(exec::kOverlapAttr);
+    auto number = op->getAttrOfType<IntegerAttr>(kNumberAttr);
+    if (overlap && number) {
+      CollectiveFact &fact = report.main.collectives[number.getInt()];
+      fact.runsBeside = true;
+      fact.hiddenPs = overlap.getHiddenNs() * kPsPerNs;
+    }
+  }
 }
 
 } // namespace ashlar::report

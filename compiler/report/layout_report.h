@@ -6,6 +6,9 @@
 #ifndef ASHLAR_COMPILER_REPORT_LAYOUT_REPORT_H
 #define ASHLAR_COMPILER_REPORT_LAYOUT_REPORT_H
 
+#include "passes/lower/memory/collective_order.h"
+#include "passes/lower/memory/memory_use.h"
+
 #include "mlir/IR/BuiltinOps.h"
 
 #include <optional>
@@ -45,6 +48,8 @@ struct CollectiveFact {
   int64_t fusionId = 0;        // that the user gave its parameters
   int64_t bytes = 0;           // that a device sends
   int64_t timePs = 0;
+  bool runsBeside = false; // it is started, and waited for later
+  int64_t hiddenPs = 0;    // of timePs, what is expected to be hidden behind computation
   std::string cause;
   std::vector<std::string> causes; // the same, one each
   std::vector<ReasonFact> reasons; // several when equal collectives became one; none when the model itself asks for it
@@ -68,6 +73,13 @@ struct VariableFact {
   int64_t bytes = 0;                 // on a device
   std::string origin;                // the rule that split it; empty when none did
   std::string whole;                 // why optimizer parallelism leaves it whole; empty when it does not
+  std::optional<int64_t> owner;      // the one device that keeps it; nothing: all do
+};
+
+// A device that keeps state alone, by weights grouping.
+struct OwnerFact {
+  int64_t device = 0, bytes = 0;       // of what it keeps alone
+  std::vector<std::string> parameters; // whose state that is
 };
 
 struct LayoutReport {
@@ -78,10 +90,17 @@ struct LayoutReport {
   ProgramFact main;                                  // the training step, or the model
   std::vector<ProgramFact> others;
   std::vector<VariableFact> variables;
+  lower::MemoryUse memory; // of a rank; no parts: not known
+  lower::CollectiveOrder order;
+  std::vector<OwnerFact> owners; // in the order of their numbers
 };
 
 // Collects the facts of one device's programs, as addDistPasses leaves them. Assumes that they have a @train_step or a @forward.
 LayoutReport makeLayoutReport(mlir::ModuleOp module, llvm::StringRef model);
+
+// Enters how much of each collective is hidden: numberCollectives() of a copy of the module, addFusionPasses on it, then addOverlap().
+void numberCollectives(mlir::ModuleOp module);
+void addOverlap(LayoutReport &report, mlir::ModuleOp scheduled);
 
 } // namespace ashlar::report
 

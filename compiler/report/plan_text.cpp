@@ -61,6 +61,7 @@ public:
     if (!facts.optimizerParallel.empty()) {
       line("split", facts.optimizerParallel);
     }
+    writeOwners();
     if (exec::ProgramOp step = mainProgram()) {
       exec::ProgramOp update = findProgram(nn::kUpdate); // then the other is a micro-batch of a step
       writeCollectives(step, update ? "a micro-batch" : "a step");
@@ -69,6 +70,9 @@ public:
         writeCollectives(update, "an update");
         writeInstructions(update, "update");
       }
+    }
+    if (facts.order.collectives > 0) {
+      line("order", orderText(facts.order));
     }
     writeMemory();
     if (!facts.deterministicRefusal.empty()) {
@@ -126,7 +130,11 @@ private:
     int64_t count = 0, elements = 0, split = 0;
     std::vector<std::string> inputs;
     for (auto op : variant.getBody().getOps<exec::TensorOp>()) {
-      bytesOf[op.getRole()] += byteSize(op.getBuffer().getType());
+      if (std::optional<int64_t> owner = exec::getOwner(op)) {
+        owned[*owner] += byteSize(op.getBuffer().getType());
+      } else {
+        bytesOf[op.getRole()] += byteSize(op.getBuffer().getType());
+      }
       if (op.getRole() == exec::Role::Variable) {
         ++count;
         split += isSplit(op);
@@ -135,12 +143,40 @@ private:
         inputs.push_back(layoutText(op, variant.getAxisNames()));
       }
     }
+    bytesOf[exec::Role::State] += mostOwned();
     line("parameters",
          formatv("{0}, {1}, {2} a device", counted(count, "tensor"), counted(elements, "element"), bytesText(bytesOf[exec::Role::Variable]))
              .str());
     line("layouts", formatv("inputs {0}; parameters: {1} whole on every device, {2} split",
                             inputs.empty() ? "none" : llvm::join(inputs, ", "), count - split, split)
                         .str());
+  }
+
+  // Returns the bytes of the device that keeps most alone.
+  uint64_t mostOwned() const {
+    uint64_t most = 0;
+    for (auto [owner, bytes] : owned) {
+      most = std::max(most, bytes);
+    }
+    return most;
+  }
+
+  // How much each owner keeps alone: all of it, or from the least to the most of many.
+  void writeOwners() {
+    if (owned.empty()) {
+      return;
+    }
+    line("grouping", "each parameter has an owner, which keeps its state and updates it");
+    constexpr size_t kShown = 8;
+    uint64_t least = mostOwned();
+    std::vector<std::string> parts;
+    for (auto [owner, bytes] : owned) {
+      least = std::min(least, bytes);
+      parts.push_back(formatv("device {0} {1}", owner, bytesText(bytes)));
+    }
+    line("owners", parts.size() <= kShown
+                       ? llvm::join(parts, ", ")
+                       : formatv("{0}, each {1} to {2}", counted(parts.size(), "device"), bytesText(least), bytesText(mostOwned())).str());
   }
 
   // One line a kind: how often a run of the program, how many bytes a rank sends, and what for.
@@ -181,8 +217,26 @@ private:
                                   bytesText(sum.bytes), causes)
                               .str());
     }
+    writeOverlap(step);
     if (sums.empty()) {
       line("collectives", run == "a step" ? "none" : ("none " + run).str());
+    }
+  }
+
+  void writeOverlap(exec::ProgramOp step) {
+    constexpr int64_t kPsPerNs = 1000;
+    int64_t count = 0, durationPs = 0, hiddenPs = 0;
+    for (auto op : step.getBody().getOps<exec::CollectiveOp>()) {
+      if (exec::OverlapAttr overlap = op.getOverlapAttr()) {
+        ++count;
+        durationPs += overlap.getDurationNs() * kPsPerNs;
+        hiddenPs += overlap.getHiddenNs() * kPsPerNs;
+      }
+    }
+    if (count > 0) {
+      line("overlap", formatv("{0} beside computation: {1} of {2} expected to be hidden", counted(count, "collective"), timeText(hiddenPs),
+                              timeText(durationPs))
+                          .str());
     }
   }
 
@@ -219,12 +273,16 @@ private:
     line("", formatv("no plan can be below {0}; this one is {1:F3} times that", bytesText(bound),
                      static_cast<double>(arena) / static_cast<double>(std::max<uint64_t>(bound, 1)))
                  .str());
+    if (!facts.memory.parts.empty()) {
+      line("", memoryText(facts.memory));
+    }
   }
 
   exec::VariantOp variant;
   const PlanFacts &facts;
   std::string text;
   std::map<exec::Role, uint64_t> bytesOf; // per device
+  std::map<int64_t, uint64_t> owned;      // state that one device keeps, by its number
 };
 
 } // namespace

@@ -6,6 +6,8 @@
 #define ASHLAR_COMPILER_REPORT_PLAN_TEXT_H
 
 #include "dialects/exec/exec.h"
+#include "passes/lower/memory/collective_order.h"
+#include "passes/lower/memory/memory_use.h"
 
 #include <string>
 
@@ -20,6 +22,8 @@ struct PlanFacts {
   std::string optimizer;              // empty: nothing is trained
   int64_t accumulate = 1;             // micro-batches of a step
   std::string optimizerParallel = {}; // empty: nothing is split further
+  lower::MemoryUse memory = {};       // no parts: not known
+  lower::CollectiveOrder order = {};  // of no collectives: nothing to say
 };
 
 // Returns the plan of a variant: mesh, batch, parameters, layouts, collectives of a step by cause, memory of a device, work of a step.

@@ -4,6 +4,7 @@
 
 #include "compiler/report/report_json.h"
 
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -53,6 +54,7 @@ void writeCollective(OStream &out, const CollectiveFact &fact) {
   out.attribute("result", fact.result);
   out.attribute("bytes", fact.bytes);
   out.attribute("time_ns", nanoseconds(fact.timePs));
+  out.attribute("hidden_ns", nanoseconds(fact.hiddenPs));
   out.attribute("cause", fact.cause);
   writeTexts(out, "members", fact.causes);
   out.attribute("tensors", fact.tensors);
@@ -86,6 +88,28 @@ void writeVariable(OStream &out, const VariableFact &variable) {
   if (!variable.whole.empty()) {
     out.attribute("whole", variable.whole);
   }
+  if (variable.owner) {
+    out.attribute("owner", *variable.owner);
+  }
+}
+
+void writeOwner(OStream &out, const OwnerFact &owner) {
+  out.attribute("device", owner.device);
+  out.attribute("bytes", owner.bytes);
+  writeTexts(out, "parameters", owner.parameters);
+}
+
+void writeMemory(OStream &out, const lower::MemoryUse &use) {
+  out.attribute("bytes", use.bytes());
+  out.attribute("bytes_each_further_thread", use.threadBytes);
+  out.attributeArray("parts", [&] {
+    for (const lower::MemoryPart &part : use.parts) {
+      out.object([&] {
+        out.attribute("name", part.name);
+        out.attribute("bytes", part.bytes);
+      });
+    }
+  });
 }
 
 void writeReport(OStream &out, const LayoutReport &report) {
@@ -100,6 +124,14 @@ void writeReport(OStream &out, const LayoutReport &report) {
   });
   out.attribute("costs_known", report.hasCosts);
   out.attribute("rates_known", report.hasRates);
+  if (!report.memory.parts.empty()) {
+    out.attributeObject("memory", [&] { writeMemory(out, report.memory); });
+    out.attributeObject("order", [&] {
+      out.attribute("devices", report.order.devices);
+      out.attribute("collectives", report.order.collectives);
+      out.attribute("hash", llvm::utohexstr(report.order.hash, /*LowerCase=*/true, /*Width=*/16));
+    });
+  }
   out.attributeArray("programs", [&] {
     out.object([&] { writeTotals(out, report.main); });
     for (const ProgramFact &program : report.others) {
@@ -116,6 +148,13 @@ void writeReport(OStream &out, const LayoutReport &report) {
       out.object([&] { writeVariable(out, variable); });
     }
   });
+  if (!report.owners.empty()) {
+    out.attributeArray("owners", [&] {
+      for (const OwnerFact &owner : report.owners) {
+        out.object([&] { writeOwner(out, owner); });
+      }
+    });
+  }
 }
 
 } // namespace

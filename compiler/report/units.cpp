@@ -5,6 +5,8 @@
 #include "compiler/report/units.h"
 
 #include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/SmallVectorExtras.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 
 using llvm::formatv;
@@ -30,6 +32,17 @@ std::string bytesText(uint64_t bytes) {
 
 std::string timeText(int64_t timePs) {
   return scaled(static_cast<double>(timePs) / 1000, {"ns", "us", "ms", "s"});
+}
+
+std::string memoryText(const lower::MemoryUse &use) {
+  auto parts = llvm::map_to_vector(use.parts, [](const lower::MemoryPart &part) { return bytesText(part.bytes) + " " + part.name; });
+  std::string text = bytesText(use.bytes()) + " a rank: " + llvm::join(parts, ", ");
+  return use.threadBytes == 0 ? text : text + "; " + bytesText(use.threadBytes) + " more for each further thread";
+}
+
+std::string orderText(const lower::CollectiveOrder &order) {
+  return formatv("collectives in one order on all {0}, checked: {1} of them, hash {2}", counted(order.devices, "device"), order.collectives,
+                 llvm::utohexstr(order.hash, /*LowerCase=*/true, /*Width=*/16));
 }
 
 std::string counted(int64_t count, llvm::StringRef noun) {

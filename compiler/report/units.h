@@ -5,6 +5,9 @@
 #ifndef ASHLAR_COMPILER_REPORT_UNITS_H
 #define ASHLAR_COMPILER_REPORT_UNITS_H
 
+#include "passes/lower/memory/collective_order.h"
+#include "passes/lower/memory/memory_use.h"
+
 #include "llvm/ADT/StringRef.h"
 
 #include <cstdint>
@@ -17,6 +20,12 @@ std::string bytesText(uint64_t bytes);
 
 // Returns "950 ns", "3.4 us", "1.7 ms".
 std::string timeText(int64_t timePs);
+
+// Returns "7.4 MB a rank: 2.7 MB parameters, ..., and 639.0 KB for each further thread".
+std::string memoryText(const lower::MemoryUse &use);
+
+// Returns "collectives in one order on all 4 devices, checked: 9 of them, hash 0123456789abcdef".
+std::string orderText(const lower::CollectiveOrder &order);
 
 // Returns "1 rank", "4 ranks".
 std::string counted(int64_t count, llvm::StringRef noun);

@@ -99,6 +99,12 @@ uint32_t spaceOf(exec::Space space) {
   llvm_unreachable("unknown space");
 }
 
+// The owner of a tensor or an instruction, as the ABI has it.
+uint32_t ownerOf(mlir::Operation *op) {
+  std::optional<int64_t> owner = exec::getOwner(op);
+  return owner ? static_cast<uint32_t>(*owner) + 1 : 0;
+}
+
 class ImageEmitter {
 public:
   ImageEmitter(llvm::Module &module, llvm::ArrayRef<DeviceCode> deviceCodes) : module(module), table(module), deviceCodes(deviceCodes) {}
@@ -122,7 +128,7 @@ public:
     Constant *image = table.global(table.record<ashlar_rt_image>(
         {table.u32(ASHLAR_RT_ABI_VERSION), modelName, targetName, table.u64(hash(info, constants)), constantBytes,
          table.u64(constants.bytes), table.u64(info.seed), table.optionalString(info.seedTensor), table.u32(variants.size()), variantTable,
-         trainingTable, refusal, plan, cpuFeatures, table.u32(deviceCodes.size()), deviceTable}));
+         trainingTable, refusal, plan, cpuFeatures, table.u32(deviceCodes.size()), deviceTable, table.u64(info.memoryLimit)}));
     addMain(image);
     return llvm::Error::success();
   }
@@ -143,7 +149,7 @@ private:
     return table.record<ashlar_rt_tensor>({table.string(op.getOutsideName().value_or(op.getSymName())), table.u32(roleOf(op.getRole())),
                                            table.u32(shape.size()), table.i64Array(shape), table.i64Array(op.getGlobalShape()),
                                            table.array(splits), buffer(op.getBuffer()), table.u32(op.getPersistent()),
-                                           table.optionalString(op.getStateOf().value_or(""))});
+                                           table.optionalString(op.getStateOf().value_or("")), table.u32(ownerOf(op))});
   }
 
   Constant *instruction(exec::KernelOp op) {
@@ -172,11 +178,18 @@ private:
     }
     mlir::Type element = mlir::cast<exec::BufferAttr>(op.getSources()[0]).getType().getElementType();
     llvm::ArrayRef<int64_t> pairs = op.getPairs().value_or(llvm::ArrayRef<int64_t>());
+    exec::OverlapAttr overlap = op.getOverlapAttr();
     Constant *desc = table.record<ashlar_rt_collective_desc>(
         {table.u32(kindOf(op.getKind())), table.u32(dtypeOf(element)), table.u32(reductionOf(op.getReduction())),
          table.u32(op.getAxes().size()), table.u32Array(op.getAxes()), table.u32(tensors.size()), table.array(tensors),
-         table.u32(op.getRoot()), table.u32(pairs.size() / 2), table.u32Array(pairs), table.string(report::causeText(op))});
+         table.u32(op.getRoot()), table.u32(pairs.size() / 2), table.u32Array(pairs), table.string(report::causeText(op)),
+         table.u32(op.getToken().value_or(0)), table.u64(overlap ? overlap.getDurationNs() : 0),
+         table.u64(overlap ? overlap.getHiddenNs() : 0)});
     return instruction(op, ASHLAR_RT_COLLECTIVE, stringifyCollectiveKind(op.getKind()), desc);
+  }
+
+  Constant *instruction(exec::WaitOp op) {
+    return instruction(op, ASHLAR_RT_WAIT, "wait", table.record<ashlar_rt_wait_desc>({table.u32(op.getToken())}));
   }
 
   Constant *instruction(exec::CopyOp op) { return instruction(op, ASHLAR_RT_COPY, "copy", nullptr); }
@@ -192,15 +205,15 @@ private:
     llvm::StringRef path = nn::getPath(op->getLoc());
     std::string name = path.empty() ? what.str() : (what + " " + path).str();
     return table.record<ashlar_rt_instr>({table.u32(kind), table.string(name), table.u32(buffers.size()), table.array(buffers),
-                                          table.u32Array(accesses), desc ? table.global(desc) : table.null()});
+                                          table.u32Array(accesses), desc ? table.global(desc) : table.null(), table.u32(ownerOf(op))});
   }
 
   Constant *program(exec::ProgramOp op, const llvm::StringMap<uint32_t> &tensorIndex) {
     SmallVector<Constant *> instructions;
     for (mlir::Operation &instr : op.getBody().front()) {
-      Constant *record =
-          llvm::TypeSwitch<mlir::Operation *, Constant *>(&instr).Case<exec::KernelOp, exec::GemmOp, exec::CollectiveOp, exec::CopyOp>(
-              [&](auto typed) { return instruction(typed); });
+      Constant *record = llvm::TypeSwitch<mlir::Operation *, Constant *>(&instr)
+                             .Case<exec::KernelOp, exec::GemmOp, exec::CollectiveOp, exec::WaitOp, exec::CopyOp>(
+                                 [&](auto typed) { return instruction(typed); });
       if (record) {
         instructions.push_back(record);
       }

@@ -47,6 +47,7 @@ struct ImageInfo {
   std::string seedTensor; // empty: the program draws no random numbers
   std::optional<TrainingInfo> training;
   std::string deterministicRefusal;
+  uint64_t memoryLimit = 0; // bytes that a process may hold; 0: any number
   std::string plan;
 };
 

@@ -120,7 +120,8 @@ SmallVector<SmallVector<int64_t>> MeshAttr::groups(ArrayRef<StringAttr> axes) co
 
 //===-- Costs -------------------------------------------------------------------------------------------------------------------------===//
 
-LogicalResult CostsAttr::verify(function_ref<InFlightDiagnostic()> emitError, ArrayRef<int64_t> latencyNs, ArrayRef<int64_t> bytesPerUs) {
+LogicalResult CostsAttr::verify(function_ref<InFlightDiagnostic()> emitError, ArrayRef<int64_t> latencyNs, ArrayRef<int64_t> bytesPerUs,
+                                ArrayRef<int64_t> beside) {
   if (latencyNs.size() != bytesPerUs.size()) { // C1
     return emitError() << "costs have " << latencyNs.size() << " latencies but " << bytesPerUs.size() << " rates";
   }
@@ -131,6 +132,14 @@ LogicalResult CostsAttr::verify(function_ref<InFlightDiagnostic()> emitError, Ar
     if (rate < 1) { // C2
       return emitError() << "costs have a rate of " << rate << " bytes a microsecond, which is not positive";
     }
+  }
+  int64_t least = 0, axes = latencyNs.size();
+  for (int64_t axis : beside) {
+    if (axis < least || axis >= axes) { // C3
+      return emitError() << "costs name axis " << axis << " in \"beside\", which is "
+                         << (axis < least ? "out of order" : "not one of " + std::to_string(axes));
+    }
+    least = axis + 1;
   }
   return success();
 }

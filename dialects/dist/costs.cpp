@@ -11,13 +11,39 @@
 using namespace mlir;
 
 namespace ashlar::dist {
+namespace {
+
+// Returns the operations that an element of this cost takes, a rough count.
+int64_t flopsOf(Cost cost) {
+  switch (cost) {
+  case Cost::Free:
+    return 0;
+  case Cost::Simple:
+    return 1;
+  case Cost::Contraction:
+    return 2;
+  case Cost::Division:
+    return 8;
+  case Cost::Function:
+    return 16;
+  case Cost::LongFunction:
+    return 32;
+  case Cost::Random:
+    return 64;
+  }
+  llvm_unreachable("unknown cost");
+}
+
+} // namespace
 
 SmallVector<Link> axisLinks(MeshAttr mesh, CostsAttr costs) {
   SmallVector<Link> links(mesh.getAxes().size());
   if (costs) {
     for (auto [link, latency, rate] : llvm::zip_equal(links, costs.getLatencyNs(), costs.getBytesPerUs())) {
-      link = {latency, rate};
+      link.latencyNs = latency;
+      link.bytesPerUs = rate;
     }
+    llvm::for_each(costs.getBeside(), [&](int64_t axis) { links[axis].movesBeside = true; });
   }
   return links;
 }
@@ -79,6 +105,44 @@ int64_t DeviceRates::timePs(int64_t flops, int64_t narrowFlops, int64_t bytes) c
   __int128 computing = flops * kPsPerUs / flopsPerUs + narrowFlops * kPsPerUs / narrowFlopsPerUs;
   __int128 moving = bytes * kPsPerUs / bytesPerUs;
   return static_cast<int64_t>(std::min(std::max(computing, moving), __int128(kMostTimePs)));
+}
+
+Work &Work::operator+=(const Work &other) {
+  auto add = [](int64_t &sum, int64_t more) { sum = static_cast<int64_t>(std::min<__int128>(__int128(sum) + more, INT64_MAX)); };
+  add(flops, other.flops);
+  add(narrowFlops, other.narrowFlops);
+  return *this;
+}
+
+// Elements are all combinations of the factors where an op contracts or reduces, else those of its results.
+Work workOf(Operation *op, ArrayRef<RankedTensorType> operands, ArrayRef<RankedTensorType> results) {
+  auto compute = dyn_cast<ComputeOpInterface>(op);
+  if (!compute || results.empty()) {
+    return {};
+  }
+  __int128 elements = 0;
+  auto add = [&](RankedTensorType type) { elements = std::max<__int128>(elements, type.getNumElements()); };
+  llvm::for_each(results, add);
+  if (!isa<IndexingOpInterface>(op)) {
+    llvm::for_each(operands, add);
+  }
+  if (compute.getCost() == Cost::Contraction) {
+    // Each factor of a contraction is a dim of two of its three tensors: batch dims are one of all three.
+    ShardingRule rule = cast<ShardingRuleOpInterface>(op).getShardingRule();
+    SmallVector<int64_t> sizes(rule.factors.size(), 1);
+    for (auto [tensor, type] : llvm::zip_equal(rule.operands, operands)) {
+      for (auto [dim, size] : llvm::zip_equal(tensor, type.getShape())) {
+        if (!dim.empty()) {
+          sizes[dim.front()] = size;
+        }
+      }
+    }
+    elements = 1;
+    llvm::for_each(sizes, [&](int64_t size) { elements = std::min<__int128>(elements * size, INT64_MAX / 64); });
+  }
+  int64_t flops = static_cast<int64_t>(std::min<__int128>(elements, INT64_MAX / 64)) * flopsOf(compute.getCost());
+  bool isNarrow = llvm::all_of(operands, [](RankedTensorType type) { return type.getElementTypeBitWidth() == 16; });
+  return isNarrow ? Work{0, flops} : Work{flops, 0};
 }
 
 DeviceRates findDeviceRates(ModuleOp module) {

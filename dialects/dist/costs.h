@@ -16,14 +16,18 @@ namespace ashlar::dist {
 struct Link {
   int64_t latencyNs = 0;
   int64_t bytesPerUs = 1000;
+  bool movesBeside = false; // moves data while the devices compute; else it keeps them busy
 
   bool operator==(const Link &other) const { return latencyNs == other.latencyNs && bytesPerUs == other.bytesPerUs; }
 
   // Returns true when it is in no respect slower than `other`, and in one faster.
   bool isFasterThan(const Link &other) const { return latencyNs <= other.latencyNs && bytesPerUs >= other.bytesPerUs && !(*this == other); }
 
-  // Returns a link as slow as the slower of both in each respect.
-  Link worse(const Link &other) const { return {std::max(latencyNs, other.latencyNs), std::min(bytesPerUs, other.bytesPerUs)}; }
+  // Returns a link as slow as the slower of both in each respect. What goes by both moves beside computing where one of them does: that is
+  // a network, and the time is spent there.
+  Link worse(const Link &other) const {
+    return {std::max(latencyNs, other.latencyNs), std::min(bytesPerUs, other.bytesPerUs), movesBeside || other.movesBeside};
+  }
 };
 
 // Returns the links of a mesh, one an axis. `costs` may be null.
@@ -64,6 +68,18 @@ struct DeviceRates {
   // Returns the time of arithmetic beside the memory that it needs, in picoseconds: the longer of both. At most kMostTimePs.
   int64_t timePs(int64_t flops, int64_t narrowFlops, int64_t bytes) const;
 };
+
+// What there is to compute: rough counts of additions, multiplications and the like.
+struct Work {
+  int64_t flops = 0;       // on f32
+  int64_t narrowFlops = 0; // on bf16 and f16
+
+  Work &operator+=(const Work &other);
+};
+
+// Returns the work of an op on tensors of these types, which may be others than its own: those of a device. None where it only moves data.
+//   nn.matmul (m, k) x (k, n): 2 m n k;   nn.add of n elements: n;   nn.exp: 16 n
+Work workOf(mlir::Operation *op, llvm::ArrayRef<mlir::RankedTensorType> operands, llvm::ArrayRef<mlir::RankedTensorType> results);
 
 // Returns the rates that stand on a module (kDeviceAttr), or the default.
 DeviceRates findDeviceRates(mlir::ModuleOp module);

@@ -70,6 +70,10 @@ inline constexpr llvm::StringLiteral kWholeAttr = "dist.whole";
 // (unit).
 inline constexpr llvm::StringLiteral kReadAgainAttr = "dist.read_again";
 
+// Attribute, after partitioning, of variables that one device keeps and the others have no value of, and of ops whose operands one device
+// needs, writes of such variables and broadcasts from it: its number (i64).
+inline constexpr llvm::StringLiteral kOwnerAttr = "dist.owner";
+
 // Attribute of variables, function arguments and results after partitioning: their type before it (TypeAttr).
 inline constexpr llvm::StringLiteral kGlobalTypeAttr = "dist.global_type";
 

@@ -192,12 +192,17 @@ def Dist_CostsAttr : Dist_Attr<"Costs", "costs"> {
     The time of one message and the rate of the link, one of each an axis, in the order of the mesh. A group over several axes goes by the
     worst of them. Data for the planner of redistributions: the compiler fills it in from its machine model or from the job.
 
-        #dist.costs<latency_ns = [5200, 200], bytes_per_us = [1200, 29000]>
+    `beside` are the numbers of the axes whose links move data while a device computes; communication along the others keeps it busy.
 
-    **Constraints:** (C1) as many latencies as rates; (C2) latencies >= 0, rates >= 1.
+        #dist.costs<latency_ns = [5200, 200], bytes_per_us = [1200, 29000], beside = [0]>
+
+    **Constraints:** (C1) as many latencies as rates; (C2) latencies >= 0, rates >= 1; (C3) axes of `beside` in rising order, each one of these.
   }];
-  let parameters = (ins ArrayRefParameter<"int64_t">:$latency_ns, ArrayRefParameter<"int64_t">:$bytes_per_us);
-  let assemblyFormat = "`<` `latency_ns` `=` `[` $latency_ns `]` `,` `bytes_per_us` `=` `[` $bytes_per_us `]` `>`";
+  let parameters = (ins ArrayRefParameter<"int64_t">:$latency_ns, ArrayRefParameter<"int64_t">:$bytes_per_us,
+                        OptionalArrayRefParameter<"int64_t">:$beside);
+  let assemblyFormat = [{
+    `<` `latency_ns` `=` `[` $latency_ns `]` `,` `bytes_per_us` `=` `[` $bytes_per_us `]` (`,` `beside` `=` `[` $beside^ `]`)? `>`
+  }];
   let genVerifyDecl = 1;
 }
 

@@ -149,9 +149,9 @@ def Dist_BroadcastOp : Dist_CollectiveOp<"broadcast", "Broadcast", [SameOperands
                                                                     DeclareOpInterfaceMethods<GradientOpInterface>]> {
   let summary = "Every device gets the operand of one device of its group";
   let description = [{
-    Result on each device: x_root. Only models place it (hybrid mode), on values that are repeated over `axes` and so equal on the devices
+    Result on each device: x_root. Models place it (hybrid mode), on values that are repeated over `axes` and so equal on the devices
     of a group: there it is the identity, which makes copies that drifted apart equal again, bit by bit. So it may stand on global tensors
-    too, and its gradient is that of its result.
+    too, and its gradient is that of its result. Weights grouping places it, with `dist.owner`, behind an update that only the root computes.
 
         %y = dist.broadcast %x root = 0 over ["dp"] : tensor<512xf32>
 

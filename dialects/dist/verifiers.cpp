@@ -262,6 +262,19 @@ static LogicalResult verifyLayouts(Operation *op, Attribute attribute) {
   return success();
 }
 
+// Checks dist.owner: the number of a device of the mesh.
+static LogicalResult verifyOwner(Operation *op, Attribute attribute) {
+  MeshAttr mesh = getMesh(op);
+  auto owner = dyn_cast<IntegerAttr>(attribute);
+  if (!mesh) {
+    return failure();
+  }
+  if (!owner || !owner.getType().isInteger(64) || owner.getInt() < 0 || owner.getInt() >= mesh.numDevices()) {
+    return op->emitOpError("has ") << kOwnerAttr << " " << attribute << ", not an i64 from 0 to " << mesh.numDevices() - 1;
+  }
+  return success();
+}
+
 // Returns true for an array of `count` attributes of the given kinds.
 template <typename... Kinds> static bool isArrayOf(Attribute attribute, size_t count) {
   auto array = dyn_cast<ArrayAttr>(attribute);
@@ -279,6 +292,9 @@ LogicalResult DistDialect::verifyOperationAttribute(Operation *op, NamedAttribut
     auto id = dyn_cast<IntegerAttr>(value);
     return id && id.getType().isInteger(64) && id.getInt() >= 0 ? success()
                                                                 : op->emitOpError("has ") << name << " " << value << ", not an i64 >= 0";
+  }
+  if (name == kOwnerAttr) {
+    return verifyOwner(op, value);
   }
   auto numbers = dyn_cast<DenseI64ArrayAttr>(value);
   size_t results = op->getNumResults(), operands = op->getNumOperands();

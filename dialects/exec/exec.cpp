@@ -59,6 +59,11 @@ void ExecDialect::initialize() {
       >();
 }
 
+std::optional<int64_t> getOwner(Operation *op) {
+  auto owner = op->getAttrOfType<IntegerAttr>(kOwnerAttr);
+  return owner ? std::optional(owner.getInt()) : std::nullopt;
+}
+
 LogicalResult FusionOp::verify() {
   Block &block = getBody().front();
   if (block.getArgumentTypes() != getInputs().getTypes()) { // C1
@@ -85,6 +90,17 @@ LogicalResult ProductWithSumsOp::verify() {
   if (shapeOf(getProduct()) != ArrayRef<int64_t>{m, n} || shapeOf(getSums()) != ArrayRef<int64_t>{count}) { // C2
     return emitOpError("has results of shapes [")
            << shapeOf(getProduct()) << "] and [" << shapeOf(getSums()) << "], needs [" << m << ", " << n << "] and [" << count << "]";
+  }
+  return success();
+}
+
+LogicalResult AwaitOp::verify() {
+  Operation *collective = getStarted().empty() ? nullptr : getStarted().front().getDefiningOp();
+  if (!collective || ResultRange(collective->getResults()) != getStarted()) { // C1
+    return emitOpError("takes ") << getStarted().size() << " values, which are not the results of one collective";
+  }
+  if (!llvm::all_of(getStarted(), [](Value value) { return value.hasOneUse(); })) { // C1
+    return emitOpError("waits for a collective whose results are used before they are there");
   }
   return success();
 }
@@ -169,6 +185,9 @@ LogicalResult CollectiveOp::verify() {
       return emitOpError("has buffers of element types ") << first << " and " << type;
     }
   }
+  if (getToken().value_or(1) < 1 || (getOverlap() && !getToken())) { // C3
+    return emitOpError("runs beside others and needs a positive token to wait for");
+  }
   return success();
 }
 
@@ -181,6 +200,10 @@ SmallVector<BufferUse> CollectiveOp::getUses() {
     uses.push_back({target, /*isRead=*/false, /*isWritten=*/true});
   }
   return uses;
+}
+
+SmallVector<BufferUse> WaitOp::getUses() {
+  return {};
 }
 
 SmallVector<BufferUse> CopyOp::getUses() {

@@ -42,6 +42,16 @@ namespace ashlar::exec {
 inline constexpr llvm::StringLiteral kExtentAttr = "exec.extent";
 inline constexpr llvm::StringLiteral kGrainAttr = "exec.grain";
 
+// Attribute of a dist collective that an exec.await waits for: an OverlapAttr.
+inline constexpr llvm::StringLiteral kOverlapAttr = "exec.overlap";
+
+// Attribute of kernels' calls, products and copies that one device runs, and of tensors that one device holds: its number, row-major on the
+// mesh (i64). Tensors of different owners may lie at the same place.
+inline constexpr llvm::StringLiteral kOwnerAttr = "exec.owner";
+
+// Returns the device that alone runs an instruction, or holds a tensor; nothing when all do.
+std::optional<int64_t> getOwner(mlir::Operation *op);
+
 } // namespace ashlar::exec
 
 #endif // ASHLAR_DIALECTS_EXEC_EXEC_H

@@ -46,6 +46,17 @@ def Exec_BufferAttr : Exec_Attr<"Buffer", "buffer"> {
   let parameters = (ins EnumParameter<Exec_Space>:$space, "uint64_t":$offset, "::mlir::MemRefType":$type);
   let assemblyFormat = "`<` $space `,` $offset `,` $type `>`";
 }
+def Exec_OverlapAttr : Exec_Attr<"Overlap", "overlap"> {
+  let summary = "what the schedule expects of a collective that runs beside computation";
+  let description = [{
+    How long it takes, and how much of that the device does not stand still for.
+
+        #exec.overlap<duration_ns = 52000, hidden_ns = 41000>
+  }];
+  let parameters = (ins "int64_t":$duration_ns, "int64_t":$hidden_ns);
+  let assemblyFormat = "`<` `duration_ns` `=` $duration_ns `,` `hidden_ns` `=` $hidden_ns `>`";
+}
+
 def Exec_BufferArrayAttr : TypedArrayAttrBase<Exec_BufferAttr, "buffers">;
 
 //===-- Tensor form -------------------------------------------------------------------------------------------------------------------===//
@@ -88,6 +99,23 @@ def Exec_ProductWithSumsOp : Exec_Op<"product_with_sums", [Pure]> {
     `` $sum_of $lhs `,` $rhs (`transpose_a` $transpose_a^)? (`transpose_b` $transpose_b^)? attr-dict `:` type($lhs) `,` type($rhs) `->`
     type($product) `,` type($sums)
   }];
+  let hasVerifier = 1;
+}
+
+def Exec_AwaitOp : Exec_Op<"await", [AllTypesMatch<["started", "results"]>]> {
+  let summary = "The results of a collective, once it is done";
+  let description = [{
+    A collective whose results only this op takes runs beside what stands between the two. The operands are all of its results.
+
+        %g = dist.all_reduce sum %dw over ["dp"]
+        ...
+        %r = exec.await %g : tensor<512x784xf32>
+
+    **Constraints:** (C1) the operands are the results of one collective, in order, and nothing else uses them.
+  }];
+  let arguments = (ins Variadic<AnyRankedTensor>:$started);
+  let results = (outs Variadic<AnyRankedTensor>:$results);
+  let assemblyFormat = "$started attr-dict `:` type($started)";
   let hasVerifier = 1;
 }
 
@@ -200,22 +228,33 @@ def Exec_CollectiveOp : Exec_InstrOp<"collective"> {
     Semantics of ashlar_rt_collective_desc. It takes each of the sources to the target of the same place in the list; `split` and `concat`
     have one dim for each. `axes` are indices into the variant's mesh, major to minor. `pairs` of a permute are
     {source, target, source, target, ...}: coordinates in the group. `root` of a broadcast is the coordinate in the group of the device whose
-    data all get. `cause`: #dist.ends that made it necessary; without it, the op itself, by its path.
+    data all get. `cause`: #dist.ends that made it necessary; without it, the op itself, by its path. With `token` it is only started: it
+    reads its sources and writes its targets until the exec.wait with that token; `overlap` is what the schedule expects of it.
 
         exec.collective all_reduce #exec.buffer<arena, 0, memref<8xf32>>, #exec.buffer<arena, 64, memref<2xf32>>
                                 to #exec.buffer<arena, 0, memref<8xf32>>, #exec.buffer<arena, 64, memref<2xf32>>
                                 over [0] reduction sum split 0, 0 concat 0, 0
 
-    **Constraints:** (C1) at least one source, and a target and both dims for each; (C2) buffers of one element type.
+    **Constraints:** (C1) at least one source, and a target and both dims for each; (C2) buffers of one element type; (C3) a token is
+    positive, and `overlap` goes with one.
   }];
   let arguments = (ins Exec_CollectiveKindAttr:$kind, Exec_BufferArrayAttr:$sources, Exec_BufferArrayAttr:$targets, DenseI64ArrayAttr:$axes,
                        Exec_ReductionAttr:$reduction, DenseI64ArrayAttr:$split_dims, DenseI64ArrayAttr:$concat_dims,
-                       OptionalAttr<ArrayAttr>:$cause, OptionalAttr<DenseI64ArrayAttr>:$pairs, DefaultValuedAttr<I64Attr, "0">:$root);
+                       OptionalAttr<ArrayAttr>:$cause, OptionalAttr<DenseI64ArrayAttr>:$pairs, DefaultValuedAttr<I64Attr, "0">:$root,
+                       OptionalAttr<I64Attr>:$token, OptionalAttr<Exec_OverlapAttr>:$overlap);
   let assemblyFormat = [{
     `` $kind custom<Buffers>($sources) `to` custom<Buffers>($targets) `over` $axes `reduction` `` $reduction
-    `split` custom<Numbers>($split_dims) `concat` custom<Numbers>($concat_dims) (`cause` $cause^)? (`pairs` $pairs^)? attr-dict
+    `split` custom<Numbers>($split_dims) `concat` custom<Numbers>($concat_dims) (`cause` $cause^)? (`pairs` $pairs^)?
+    (`token` $token^)? attr-dict
   }];
   let hasVerifier = 1;
+}
+
+def Exec_WaitOp : Exec_InstrOp<"wait"> {
+  let summary = "Waits until the collective that was started with the token is done";
+  let description = [{    exec.wait 3}];
+  let arguments = (ins I64Attr:$token);
+  let assemblyFormat = "$token attr-dict";
 }
 
 def Exec_CopyOp : Exec_InstrOp<"copy"> {

@@ -19,55 +19,11 @@ namespace ashlar::layout {
 
 namespace {
 
-// Returns the operations that an element of this cost takes, a rough count.
-int64_t flopsOf(Cost cost) {
-  switch (cost) {
-  case Cost::Free:
-    return 0;
-  case Cost::Simple:
-    return 1;
-  case Cost::Contraction:
-    return 2;
-  case Cost::Division:
-    return 8;
-  case Cost::Function:
-    return 16;
-  case Cost::LongFunction:
-    return 32;
-  case Cost::Random:
-    return 64;
-  }
-  llvm_unreachable("unknown cost");
-}
-
-// Enters what an op computes: its elements are all combinations of its factors where it contracts or reduces, else those of its results.
+// Enters what an op computes.
 void countFlops(LocalOp &local, ArrayRef<RankedTensorType> operands, ArrayRef<RankedTensorType> results) {
-  auto compute = dyn_cast<ComputeOpInterface>(local.op);
-  if (!compute || results.empty()) {
-    return;
-  }
-  __int128 elements = 0;
-  auto add = [&](RankedTensorType type) { elements = std::max<__int128>(elements, type.getNumElements()); };
-  llvm::for_each(results, add);
-  if (!isa<IndexingOpInterface>(local.op)) {
-    llvm::for_each(operands, add);
-  }
-  if (compute.getCost() == Cost::Contraction) {
-    // Each factor of a contraction is a dim of two of its three tensors: batch dims are one of all three.
-    ShardingRule rule = cast<ShardingRuleOpInterface>(local.op).getShardingRule();
-    SmallVector<int64_t> sizes(rule.factors.size(), 1);
-    for (auto [tensor, type] : llvm::zip_equal(rule.operands, operands)) {
-      for (auto [dim, size] : llvm::zip_equal(tensor, type.getShape())) {
-        if (!dim.empty()) {
-          sizes[dim.front()] = size;
-        }
-      }
-    }
-    elements = 1;
-    llvm::for_each(sizes, [&](int64_t size) { elements = std::min<__int128>(elements * size, INT64_MAX / 64); });
-  }
-  local.flops = static_cast<int64_t>(std::min<__int128>(elements, INT64_MAX / 64)) * flopsOf(compute.getCost());
-  local.isNarrow = llvm::all_of(operands, [](RankedTensorType type) { return type.getElementTypeBitWidth() == 16; });
+  dist::Work work = dist::workOf(local.op, operands, results);
+  local.isNarrow = work.narrowFlops != 0;
+  local.flops = local.isNarrow ? work.narrowFlops : work.flops;
 }
 
 // Returns the program without what no output needs.

@@ -4,6 +4,8 @@
 
 #include "passes/layout/mesh_refinement.h"
 
+#include "dialects/dist/costs.h"
+
 #include "mlir/IR/AttrTypeSubElements.h"
 #include "llvm/ADT/StringExtras.h"
 
@@ -98,13 +100,17 @@ dist::MeshAttr MeshRefinement::refinedMesh() const {
 
 // The links of a part are those of its axis.
 dist::CostsAttr MeshRefinement::refineCosts(dist::CostsAttr costs) const {
-  SmallVector<int64_t> latencies, rates;
-  for (auto [axis, latency, rate] : llvm::zip_equal(mesh.getAxes(), costs.getLatencyNs(), costs.getBytesPerUs())) {
-    size_t parts = expand({axis.str()}).size();
-    latencies.append(parts, latency);
-    rates.append(parts, rate);
+  SmallVector<int64_t> latencies, rates, beside;
+  for (auto [axis, link] : llvm::zip_equal(mesh.getAxes(), dist::axisLinks(mesh, costs))) {
+    for (size_t part = 0; part < expand({axis.str()}).size(); ++part) {
+      if (link.movesBeside) {
+        beside.push_back(latencies.size());
+      }
+      latencies.push_back(link.latencyNs);
+      rates.push_back(link.bytesPerUs);
+    }
   }
-  return dist::CostsAttr::get(costs.getContext(), latencies, rates);
+  return dist::CostsAttr::get(costs.getContext(), latencies, rates, beside);
 }
 
 void MeshRefinement::apply(ModuleOp module) const {

@@ -61,6 +61,28 @@ def FusePass : Pass<"ashlar-fuse", "::mlir::func::FuncOp"> {
   let dependentDialects = ["::ashlar::nn::NnDialect", "::ashlar::exec::ExecDialect"];
 }
 
+def OverlapCollectivesPass : Pass<"ashlar-overlap-collectives", "::mlir::ModuleOp"> {
+  let summary = "Lets collectives run beside computation.";
+  let description = [{
+    Over links that move data while a device computes (#dist.costs, `beside`) a collective is started as soon as its operands are there, and
+    waited for ahead of the first op that takes a result; ops in between move up. The order follows from what everything takes
+    (docs/overlap.md). A collective that would be waited for at once stays one instruction, and a program that gets no faster keeps its order.
+
+        %s = dist.all_reduce sum %dw2 over ["dp"]
+        %n = exec.fusion loop(%w2, %s) ...
+        %dw1 = exec.fusion gemm(%x, %d1) ...
+    ==>
+        %s = dist.all_reduce sum %dw2 over ["dp"] {exec.overlap = #exec.overlap<duration_ns = 52000, hidden_ns = 41000>}
+        %dw1 = exec.fusion gemm(%x, %d1) ...
+        %r = exec.await %s
+        %n = exec.fusion loop(%w2, %r) ...
+
+    Needs: ashlar-fuse. Leaves: the same, and exec.await.
+  }];
+  let options = [TargetOption<"where threads or streams have to meet">];
+  let dependentDialects = ["::ashlar::exec::ExecDialect"];
+}
+
 def PlanMemoryPass : Pass<"ashlar-plan-memory", "::mlir::ModuleOp"> {
   let summary = "Turns functions on tensors into programs on buffers of one arena.";
   let description = [{
@@ -79,7 +101,8 @@ def PlanMemoryPass : Pass<"ashlar-plan-memory", "::mlir::ModuleOp"> {
   }];
   let options = [Option<"variantName", "variant", "std::string", "\"default\"", "name of the exec.variant; kernels of others than default carry it">,
                  Option<"devicesPerProcess", "devices-per-process", "int64_t", "1", "devices of the mesh that one process plays">,
-                 Option<"memoryLimit", "memory-limit", "int64_t", "0", "bytes that a process may hold in arenas and constants; 0: any number">,
+                 Option<"memoryLimit", "memory-limit", "int64_t", "0", "bytes that a process may hold, counted as memory_use.h says; 0: any number">,
+                 Option<"ranksPerHost", "ranks-per-host", "int64_t", "INT64_MAX", "ranks r with equal r / ranks-per-host share a host">,
                  TargetOption<"whose kernels are emitted">,
                  Option<"allowTf32", "allow-tf32", "bool", "false", "let f32 matrix products round their operands to 10 bits of mantissa">];
   let dependentDialects = ["::ashlar::nn::NnDialect", "::ashlar::dist::DistDialect", "::ashlar::exec::ExecDialect",
@@ -96,7 +119,13 @@ def VerifyExecPass : Pass<"ashlar-verify-exec", "::mlir::ModuleOp"> {
     **Constraints:** (C1) only variants, constants and kernels at module level; (C2) every buffer inside the arena or the constants, aligned; (C3)
     constants are not written; (C4) named tensors and coordinates share no byte; (C5) a buffer that is read was last written as a whole, by
     one instruction or as a named tensor before the program; (C6) one instruction's results share no byte; (C7) a call passes the buffers of
-    its kernel; (C8) it writes those to which its kernel stores, and no others.
+    its kernel; (C8) it writes those to which its kernel stores, and no others; (C9) the axes of a collective part the devices into groups, and device_ids
+    are an order of the ranks; (C10) its root and pairs are members of a group, and no member is the target of two pairs; (C11) each target
+    has the shape that the kind makes of its source. Of (C9) to (C11), and of programs without conditions, it follows that the members of a
+    group meet in the same collectives in the same order (docs/communication.md). (C12) A collective that is started is waited for once, later
+    in the program, and until then nothing writes what it reads or uses what it writes. (C13) An owner is a device of the mesh, and of no
+    collective; (C14) a program leaves each tensor that lasts as a whole. Each device that keeps something alone is followed by itself, one
+    instruction at a time that it runs.
   }];
 }
 

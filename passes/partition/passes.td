@@ -76,11 +76,44 @@ def FuseCollectivesPass : Pass<"ashlar-fuse-collectives", "::mlir::ModuleOp"> {
   ];
 }
 
+def GroupWeightsPass : Pass<"ashlar-group-weights", "::mlir::ModuleOp"> {
+  let summary = "Gives each trained parameter an owner, the one device that keeps its state and updates it.";
+  let description = [{
+    Weights grouping, for parameters that all devices hold whole: what the optimizer keeps of a parameter is kept by its owner alone, and the
+    next value of the parameter is broadcast from there. Owners are balanced by bytes: parameters with the most state first, each to the device
+    that keeps least so far; among equal devices to the one with the fewest parameters, then to the first.
+
+        nn.variable @w.m state_of @w : tensor<8x4xf32>
+        ...
+        nn.write @w.m, %m
+        nn.write @w, %n
+    ==>
+        nn.variable @w.m state_of @w : tensor<8x4xf32> {dist.owner = 2 : i64}
+        ...
+        nn.write @w.m, %m {dist.owner = 2 : i64}
+        %p = dist.broadcast %n root = 2 over ["dp"] {cause = [#dist.end<kind = parameter_update, name = "w">], dist.owner = 2 : i64}
+        nn.write @w, %p
+
+    Which ops the owner alone computes follows from that (dialects/dist/owners.h). State that other devices read, too, keeps no owner: sums of
+    gradients whose common norm is bounded, for one.
+
+    With `devices-per-process` the mesh has as many ranks as processes; each needs a parameter of its own, else it is an error.
+
+    Needs: ashlar-fuse-collectives; parameters whole on every device. Leaves: `dist.owner` on variables, on what writes them, and on
+    broadcasts. A mesh of one device stays as it is.
+  }];
+  let dependentDialects = ["::ashlar::dist::DistDialect"];
+  let options = [
+    Option<"devicesPerProcess", "devices-per-process", "int64_t", /*default=*/"1", "devices of the mesh that a process plays">
+  ];
+}
+
 def VerifyPartitionedPass : Pass<"ashlar-verify-partitioned", "::mlir::ModuleOp"> {
   let summary = "Checks that no global shape is left.";
   let description = [{
     The border after passes/partition: no dist.redistribute and no dist.layouts; arguments, results and variables have a dist.layout and a
-    dist.global_type, and their type is the piece of it that the layout gives a device.
+    dist.global_type, and their type is the piece of it that the layout gives a device. A variable with a `dist.owner` is written with the
+    same one, and read for ops that its owner alone computes.
 
     Needs: ashlar-partition. Leaves the module as it is.
   }];

@@ -2,6 +2,7 @@
 //
 // ashlar-verify-partitioned: the border after passes/partition.
 
+#include "dialects/dist/owners.h"
 #include "dialects/nn/nn.h"
 #include "passes/partition/passes.h"
 
@@ -54,6 +55,27 @@ LogicalResult verifyFunction(func::FuncOp function, dist::MeshAttr mesh) {
   return failure(result.wasInterrupted());
 }
 
+// Checks that nothing but its owner reads or writes what one device keeps.
+LogicalResult verifyOwners(func::FuncOp function, const SymbolTable &symbols) {
+  dist::Owners owners(function.front());
+  for (Operation &op : function.front()) {
+    auto read = dyn_cast<nn::ReadOp>(op);
+    auto write = dyn_cast<nn::WriteOp>(op);
+    if (!read && !write) {
+      continue;
+    }
+    StringRef name = read ? read.getVariable() : write.getVariable();
+    std::optional<int64_t> owner = dist::getOwner(symbols.lookup(name));
+    bool isGood = read ? !owner || llvm::all_of(op.getUsers(), [&](Operation *user) { return owners.takerOf(user) == owner; })
+                       : dist::getOwner(&op) == owner;
+    if (!isGood) {
+      return op.emitOpError(read ? "reads @" : "writes @")
+             << name << (owner ? ", which one device keeps, for others, too" : ", which all devices keep, for one");
+    }
+  }
+  return success();
+}
+
 struct VerifyPartitioned : impl::VerifyPartitionedPassBase<VerifyPartitioned> {
   using VerifyPartitionedPassBase::VerifyPartitionedPassBase;
 
@@ -69,8 +91,9 @@ struct VerifyPartitioned : impl::VerifyPartitionedPassBase<VerifyPartitioned> {
         return signalPassFailure();
       }
     }
+    SymbolTable symbols(getOperation());
     for (auto function : getOperation().getOps<func::FuncOp>()) {
-      if (failed(verifyFunction(function, mesh.getMesh()))) {
+      if (failed(verifyFunction(function, mesh.getMesh())) || failed(verifyOwners(function, symbols))) {
         return signalPassFailure();
       }
     }

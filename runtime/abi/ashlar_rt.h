@@ -18,7 +18,7 @@ extern "C" {
 #endif
 
 // Grows with every change of a struct below; ashlar_rt_main() refuses an image of another version.
-#define ASHLAR_RT_ABI_VERSION 9
+#define ASHLAR_RT_ABI_VERSION 12
 
 // Buffers start on this boundary; arena offsets are multiples of it.
 #define ASHLAR_RT_ALIGNMENT 64
@@ -82,13 +82,15 @@ typedef struct {
   ashlar_rt_buffer buffer;
   uint32_t persistent;  // 1: its value lasts from step to step, and belongs into a checkpoint; 0: scratch
   const char *state_of; // of a state that the optimizer keeps: the name of the parameter; null otherwise
+  uint32_t owner;       // 0: every device holds its piece; n: device n - 1 alone holds it, and others have other things in these bytes
 } ashlar_rt_tensor;
 
 typedef enum {
   ASHLAR_RT_KERNEL = 1,
   ASHLAR_RT_GEMM = 2,
   ASHLAR_RT_COLLECTIVE = 3,
-  ASHLAR_RT_COPY = 4 // buffers: {source, target} of equal bytes
+  ASHLAR_RT_COPY = 4, // buffers: {source, target} of equal bytes
+  ASHLAR_RT_WAIT = 5  // no buffers: until a collective that was started is done
 } ashlar_rt_instr_kind;
 
 // A generated kernel of the cpu target. `buffers` are the operands in order, already resolved to addresses. The kernel does the units
@@ -139,7 +141,7 @@ typedef enum {
   ASHLAR_RT_ALL_GATHER = 2,     // out = the group's inputs concatenated along `concat_dim`
   ASHLAR_RT_REDUCE_SCATTER = 3, // out = piece `coordinate` along `split_dim` of the group's reduced input
   ASHLAR_RT_ALL_TO_ALL = 4,     // split own input along `split_dim`, concatenate what is received along `concat_dim`
-  ASHLAR_RT_BROADCAST = 5,      // out = the input of the group's member `root`
+  ASHLAR_RT_BROADCAST = 5,      // out = the input of the group's member `root`; may be one buffer
   ASHLAR_RT_PERMUTE = 6,        // out = the input of the device that names this one in `pairs`; zeros when none does
   ASHLAR_RT_SLICE = 7           // no communication: out = piece `coordinate` along `split_dim` of the own input
 } ashlar_rt_collective_kind;
@@ -169,12 +171,21 @@ typedef struct {
   uint32_t num_pairs;
   const uint32_t *pairs; // num_pairs x {source, target}, coordinates in the group
   const char *cause;     // op and module path that made the compiler insert it
+  // Not 0: the instruction only starts it. Until the one ASHLAR_RT_WAIT of this token, later in the program, it reads its `in` and writes
+  // its `out` beside other instructions. Collectives of one group are done in the order in which they are started.
+  uint32_t token;
+  uint64_t duration_ns, hidden_ns; // with a token: what the schedule expects it to take, and how much of that nothing waits for
 } ashlar_rt_collective_desc;
+
+typedef struct {
+  uint32_t token;
+} ashlar_rt_wait_desc;
 
 // What an instruction does with a buffer: bits. READ alone leaves the bytes as they are; WRITE alone does not depend on what they were.
 typedef enum { ASHLAR_RT_READ = 1, ASHLAR_RT_WRITE = 2 } ashlar_rt_access;
 
-// It touches no bytes but those of its buffers. Two instructions must keep their order where they share a byte and one of them writes it.
+// It touches no bytes but those of its buffers; a collective that is only started, until it is waited for. Two instructions must keep their
+// order where they share a byte and one of them writes it.
 typedef struct {
   uint32_t kind;    // ashlar_rt_instr_kind
   const char *name; // what the profile and errors call it
@@ -182,6 +193,7 @@ typedef struct {
   const ashlar_rt_buffer *buffers;
   const uint32_t *accesses; // one a buffer: bits of ashlar_rt_access
   const void *desc;         // ashlar_rt_<kind>_desc, or null for a copy
+  uint32_t owner;           // 0: all devices run it; n: device n - 1 alone does, and no collective has one
 } ashlar_rt_instr;
 
 // Names of programs. A program that the job does not need is absent.
@@ -299,6 +311,9 @@ typedef struct {
   // Of the cuda target: every kernel is in each of them.
   uint32_t num_device_codes;
   const ashlar_rt_device_code *device_codes;
+  // --memory of the compiler: bytes that a process, or on cuda its device, may hold; 0: any number. What the compiler could not know,
+  // threads and hosts, the runtime checks.
+  uint64_t memory_limit;
 } ashlar_rt_image;
 
 // Runs the program as the command line says and returns the exit status. The only entry point a compiled program calls.

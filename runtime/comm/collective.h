@@ -13,6 +13,7 @@
 #include "runtime/comm/window.h"
 #include "runtime/device/cpu/thread_pool.h"
 
+#include <algorithm>
 #include <memory>
 #include <vector>
 
@@ -39,6 +40,21 @@ struct SyncSet {
   uint64_t messages = 0; // published in slots so far
 };
 
+// Memory for messages between hosts that are packed, unpacked or added up. All collectives of a communicator share it, since one runs at a
+// time: of its own, each would have as much as the largest.
+class Staging {
+public:
+  // Grows to at least `bytes`. What data() returned before is no longer valid.
+  void reserve(size_t bytes) { memory.resize(std::max(bytes, memory.size())); }
+
+  // Returns the memory, and how much there is.
+  char *data() { return memory.data(); }
+  size_t size() const { return memory.size(); }
+
+private:
+  std::vector<char> memory;
+};
+
 // What a collective needs to know about its surroundings. Outlives it.
 struct CollectiveContext {
   const Mesh *mesh = nullptr;
@@ -47,6 +63,10 @@ struct CollectiveContext {
   Waiter waiter;
   ThreadPool *pool = nullptr;
   Transport *transport = nullptr; // null while all processes are on one host
+  Staging *staging = nullptr;     // for messages between hosts
+
+  // Returns the surroundings of collectives that a ProgressThread runs.
+  CollectiveContext beside() const;
 };
 
 // A collective of all devices of this process, ready to run.
@@ -56,6 +76,9 @@ public:
 
   // Does it once. All processes run the same collectives in the same order.
   virtual Status run() = 0;
+
+  // Returns what it waits with. Of the collectives with one channel only one may run at a time; null: it waits for nobody.
+  virtual const void *channel() const = 0;
 };
 
 // Lays out a collective whose processes all share the window.

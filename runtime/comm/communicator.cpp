@@ -37,6 +37,13 @@ int Place::indexOnHost(int process) const {
   return static_cast<int>(std::count(hostOfProcess.begin(), end, *end));
 }
 
+CollectiveContext CollectiveContext::beside() const {
+  CollectiveContext result = *this;
+  result.pool = nullptr; // it is busy with kernels
+  result.waiter = waiter.napping();
+  return result;
+}
+
 std::vector<std::vector<uint32_t>> axesSets(const ashlar_rt_variant &variant) {
   std::set<std::vector<uint32_t>> found;
   for (uint32_t p = 0; p < variant.num_programs; ++p) {
@@ -65,6 +72,7 @@ Communicator::Communicator(const ashlar_rt_variant &variant, Place seat, std::sh
   context.place = &place;
   context.window = window.get();
   context.transport = transport;
+  context.staging = &staging;
   setThreadPool(/*pool=*/nullptr, grantedCores());
   if (transport != nullptr) {
     transport->watch([this] { return context.waiter.checkHost(); });
@@ -116,6 +124,11 @@ char *Communicator::arena(int local) const {
   return window->arena(place.indexOnHost(place.rank), local);
 }
 
+uint64_t Communicator::controlBytes() const {
+  uint64_t sharers = static_cast<uint64_t>(window->shape().processes);
+  return (window->arenasOffset(0) + sharers - 1) / sharers;
+}
+
 Status Communicator::prepare(const ashlar_rt_instr &instr, const uint8_t *constants, std::unique_ptr<Collective> &collective) {
   if (instr.desc == nullptr) {
     return internal("{}: a collective without a description", instr.name);
@@ -131,10 +144,16 @@ Status Communicator::prepare(const ashlar_rt_instr &instr, const uint8_t *consta
   if (set == sets.end()) {
     return internal("{}: not an instruction of this variant", instr.name);
   }
-  if (set->second.spansHosts) {
-    return createHostsCollective(context, desc, tensors, groups, collective);
+  bool isBeside = desc.token != 0;
+  if (isBeside && context.transport != nullptr && !context.transport->servesThreads()) { // who waits long speaks to other hosts, too
+    return unavailable("the MPI library serves one thread only (MPI_THREAD_MULTIPLE), and collectives run beside computation; compile with "
+                       "--no-overlap");
   }
-  return createWindowCollective(context, set->second, desc, tensors, groups, collective);
+  const CollectiveContext surroundings = isBeside ? context.beside() : context;
+  if (set->second.spansHosts) {
+    return createHostsCollective(surroundings, desc, tensors, groups, collective);
+  }
+  return createWindowCollective(surroundings, set->second, desc, tensors, groups, collective);
 }
 
 Status Communicator::gatherReports(const WindowReport &mine, std::vector<WindowReport> &all) {

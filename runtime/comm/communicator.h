@@ -50,6 +50,10 @@ public:
   // Arena of this process' device number `local`, counted from 0.
   char *arena(int local) const;
 
+  // Bytes of the control part of the window, shared among the processes of the host; and of messages between hosts.
+  uint64_t controlBytes() const;
+  uint64_t stagingBytes() const { return staging.size(); }
+
   // Where this process stands.
   const Place &seat() const { return place; }
 
@@ -57,7 +61,8 @@ public:
   // cores: when all their threads together are more, waiting does not spin.
   void setThreadPool(ThreadPool *pool, int coresOnHost);
 
-  // Lays out the collective instruction. Every process prepares and runs the same ones in the same order. `constants` of the image.
+  // Lays out the collective instruction. Every process prepares and runs the same ones in the same order; one with a token is for a
+  // ProgressThread to run. `constants` of the image.
   Status prepare(const ashlar_rt_instr &instr, const uint8_t *constants, std::unique_ptr<Collective> &collective);
 
   // Every process tells how it fares; all return the failure of the lowest rank that failed, shared and prefixed with that rank unless all
@@ -95,6 +100,7 @@ private:
   Place place;
   Mesh deviceMesh;
   std::shared_ptr<Window> window;
+  Staging staging;
   CollectiveContext context;
   SyncSet world;
   std::map<std::vector<uint32_t>, SyncSet> sets;

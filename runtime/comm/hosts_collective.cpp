@@ -5,6 +5,7 @@
 // process that owns it, which combines them in the same fixed tree as within a host. The tensors of a collective are one run of bytes here,
 // so that there is one message a partner, however many they are.
 
+#include "runtime/abi/memory_sizes.h"
 #include "runtime/comm/collective.h"
 #include "runtime/comm/pieces.h"
 
@@ -13,17 +14,6 @@
 
 namespace ashlar::rt {
 namespace {
-
-// Bounds on one message and on the staged contributions of one round.
-constexpr size_t kMessageBytes = size_t{4} << 20;
-constexpr size_t kStagedBytes = size_t{16} << 20;
-constexpr size_t kLeastChunk = size_t{64} << 10;
-
-// Returns the bytes of one message when `shares` of them share the budget and none is longer than `most`: a multiple of 64.
-size_t chunkBytes(size_t budget, size_t shares, size_t most) {
-  size_t chunk = std::clamp(budget / std::max<size_t>(1, shares) / 64 * 64, kLeastChunk, kMessageBytes);
-  return std::min(chunk, (most + 63) / 64 * 64 + 64);
-}
 
 // One group as seen from this process.
 struct Ring {
@@ -57,8 +47,8 @@ Ring makeRing(const CollectiveContext &context, const Group &group) {
 // The part that both forms share: lists of messages that are given room at the start and refilled at every step.
 class Exchange {
 public:
-  Exchange(const CollectiveContext &context, size_t messages, size_t stagedBytes)
-      : transport(context.transport), waiter(context.waiter), staging(stagedBytes) {
+  Exchange(const CollectiveContext &context, size_t messages)
+      : transport(context.transport), waiter(context.waiter), staging(context.staging) {
     sends.reserve(messages);
     receives.reserve(messages);
     unpacks.reserve(messages);
@@ -96,7 +86,7 @@ public:
 
   Status run(int to, int from) {
     waiter.noteWait(from);
-    Status status = transport->exchange(to, sends.data(), sends.size(), from, receives.data(), receives.size());
+    Status status = transport->exchange(to, sends.data(), sends.size(), from, receives.data(), receives.size(), waiter.naps());
     waiter.noteWait(-1);
     ASHLAR_RETURN_IF_ERROR(status);
     for (const Unpack &unpack : unpacks) {
@@ -115,7 +105,7 @@ private:
   };
 
   char *take(size_t bytes) {
-    char *result = staging.data() + used;
+    char *result = staging->data() + used;
     used += bytes;
     return result;
   }
@@ -125,7 +115,7 @@ private:
   std::vector<Part> sends;
   std::vector<Part> receives;
   std::vector<Unpack> unpacks;
-  std::vector<char> staging;
+  Staging *staging; // its beginning
   size_t used = 0;
 };
 
@@ -133,8 +123,9 @@ private:
 class MovementRing {
 public:
   MovementRing(const CollectiveContext &context, const std::vector<PlacedTensor> &tensors, const Group &group)
-      : ring(makeRing(context, group)), step(chunkBytes(kMessageBytes, messages(context), inputBytes(tensors))),
-        exchange(context, messages(context), 2 * messages(context) * step), outgoing(ring.size()), incoming(ring.size()) {
+      : ring(makeRing(context, group)), staging(movementStaging(devices(context), inputBytes(tensors))), step(staging.step),
+        exchange(context, devices(context) * devices(context)), outgoing(ring.size()), incoming(ring.size()) {
+    context.staging->reserve(staging.bytes());
     int self = context.place->indexOnHost(context.place->rank);
     auto arena = [&](int member) {
       return context.window->arena(self, group[static_cast<size_t>(member)] % context.mesh->devicesPerProcess());
@@ -182,10 +173,7 @@ public:
   }
 
 private:
-  static size_t messages(const CollectiveContext &context) {
-    size_t devices = static_cast<size_t>(context.mesh->devicesPerProcess());
-    return devices * devices;
-  }
+  static size_t devices(const CollectiveContext &context) { return static_cast<size_t>(context.mesh->devicesPerProcess()); }
 
   // Adds what goes from `source` to `target`, if anything does, on the side whose arena is given.
   void addPieces(std::vector<Pieces> &list, const std::vector<PlacedTensor> &tensors, int source, int target, char *arena, bool isSource) {
@@ -215,6 +203,7 @@ private:
   }
 
   Ring ring;
+  MessageStaging staging;
   size_t step;
   Exchange exchange;
   size_t bytes = 0;
@@ -229,10 +218,10 @@ class ReductionRing {
 public:
   ReductionRing(const CollectiveContext &context, const Reducer &reducer, const std::vector<PlacedTensor> &tensors, const Group &group,
                 bool scatters)
-      : ring(makeRing(context, group)), reducer(reducer), members(group.size()), scatters(scatters),
-        owned(scatters ? static_cast<size_t>(context.mesh->devicesPerProcess()) : 1), bytes(reducedBytes(tensors)),
-        step(chunkBytes(kStagedBytes, members * owned, bytes)),
-        exchange(context, members * owned, std::max<size_t>(2, ownMembers() * owned) * step), contributions(owned * members * step) {
+      : ring(makeRing(context, group)), reducer(reducer), members(group.size()), scatters(scatters), bytes(reducedBytes(tensors)),
+        staging(reductionStaging(devices(context), members, ownMembers(), bytes, scatters)), step(staging.step),
+        exchange(context, members * (scatters ? devices(context) : 1)), memory(context.staging) {
+    memory->reserve(staging.bytes());
     int self = context.place->indexOnHost(context.place->rank);
     for (int mine : ring.members[ring.self]) {
       char *arena = context.window->arena(self, group[static_cast<size_t>(mine)] % context.mesh->devicesPerProcess());
@@ -269,6 +258,8 @@ private:
     size_t size() const { return end - begin; }
   };
 
+  static size_t devices(const CollectiveContext &context) { return static_cast<size_t>(context.mesh->devicesPerProcess()); }
+
   static size_t reducedBytes(const std::vector<PlacedTensor> &tensors) {
     size_t sum = 0;
     for (const PlacedTensor &tensor : tensors) {
@@ -297,7 +288,7 @@ private:
     return Range{cut(process), cut(process + 1)};
   }
 
-  char *contribution(size_t target, size_t member) { return contributions.data() + (target * members + member) * step; }
+  char *contribution(size_t target, size_t member) { return memory->data() + staging.exchanged + (target * members + member) * step; }
 
   // Brings the contributions of all members to this process' targets into staging.
   Status collect(size_t begin, size_t end) {
@@ -371,11 +362,11 @@ private:
   Reducer reducer;
   size_t members;
   bool scatters;
-  size_t owned; // most targets of any process
   size_t bytes;
+  MessageStaging staging;
   size_t step;
   Exchange exchange;
-  std::vector<char> contributions;
+  Staging *memory;                         // messages, and behind them the contributions
   std::vector<std::vector<Pieces>> inputs; // by own member, then by member whose target they cover
   std::vector<Pieces> outputs;             // by own member: one dense piece a tensor
   std::vector<const char *> contributors;
@@ -392,6 +383,10 @@ public:
     return Status();
   }
 
+  const void *channel() const override { return transport; }
+
+  const Transport *transport = nullptr;
+
   std::vector<std::unique_ptr<OneRing>> rings;
 };
 
@@ -405,6 +400,7 @@ Status createHostsCollective(const CollectiveContext &context, const ashlar_rt_c
   };
   if (!tensors[0].shape.reduces()) {
     auto result = std::make_unique<HostsCollective<MovementRing>>();
+    result->transport = context.transport;
     for (const Group &group : groups) {
       if (isHere(group)) {
         result->rings.push_back(std::make_unique<MovementRing>(context, tensors, group));
@@ -416,6 +412,7 @@ Status createHostsCollective(const CollectiveContext &context, const ashlar_rt_c
   Reducer reducer;
   ASHLAR_RETURN_IF_ERROR(Reducer::create(desc.dtype, desc.reduction, reducer));
   auto result = std::make_unique<HostsCollective<ReductionRing>>();
+  result->transport = context.transport;
   bool scatters = desc.kind == ASHLAR_RT_REDUCE_SCATTER;
   for (const Group &group : groups) {
     if (isHere(group)) {

@@ -17,14 +17,15 @@ bool follows(const ashlar_rt_buffer &next, const ashlar_rt_buffer &buffer) {
   return next.space == buffer.space && next.offset == (end + ASHLAR_RT_ALIGNMENT - 1) / ASHLAR_RT_ALIGNMENT * ASHLAR_RT_ALIGNMENT;
 }
 
-// What is written must lie apart from all else, but for an all-reduce in place.
+// What is written must lie apart from all else, but for an all-reduce and a broadcast in place.
 Status checkOverlap(const ashlar_rt_instr &instr, const ashlar_rt_collective_desc &desc) {
   uint32_t count = desc.num_tensors;
   for (uint32_t written = count; written < instr.num_buffers; ++written) {
     for (uint32_t other = 0; other < written; ++other) {
       const ashlar_rt_buffer &out = instr.buffers[written];
       const ashlar_rt_buffer &buffer = instr.buffers[other];
-      bool inPlace = desc.kind == ASHLAR_RT_ALL_REDUCE && other + count == written && buffer.offset == out.offset;
+      bool mayStay = desc.kind == ASHLAR_RT_ALL_REDUCE || desc.kind == ASHLAR_RT_BROADCAST;
+      bool inPlace = mayStay && other + count == written && buffer.offset == out.offset;
       if (!inPlace && overlap(buffer, out)) {
         return internal("{}: {} at {} and out at {} overlap", instr.name, other < count ? "in" : "out", buffer.offset, out.offset);
       }

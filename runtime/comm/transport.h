@@ -18,14 +18,18 @@ struct Part {
   size_t bytes;
 };
 
-// Point-to-point exchange between ranks. Blocking; used by one thread.
+// Point-to-point exchange between ranks. Blocking. One thread at a time exchanges or gathers; tellWait() may come from another.
 class Transport {
 public:
   virtual ~Transport() = default;
 
   // Sends `sends` to rank `to` while receiving `receives` from rank `from`. The other side's calls must name the same sizes in the same
-  // order. A count of 0 is fine on either side.
-  virtual Status exchange(int to, const Part *sends, size_t numSends, int from, const Part *receives, size_t numReceives) = 0;
+  // order. A count of 0 is fine on either side. `naps`: between two looks from the start on, so that the core is free for others.
+  virtual Status exchange(int to, const Part *sends, size_t numSends, int from, const Part *receives, size_t numReceives,
+                          bool naps = false) = 0;
+
+  // Whether a thread other than the one that made it may exchange.
+  virtual bool servesThreads() const = 0;
 
   // Gathers `bytes` from each rank: rank r's lie at `all` + r * bytes. Every rank calls it.
   virtual Status allGather(const void *mine, size_t bytes, void *all) = 0;

@@ -10,6 +10,8 @@
 
 #include <cstdio>
 
+#include <ctime>
+
 #include <sched.h>
 #include <unistd.h>
 
@@ -23,6 +25,11 @@ constexpr useconds_t kSettleMicroseconds = 50 * 1000;
 constexpr int kYieldsPerCheck = 64;
 
 } // namespace
+
+void nap(long nanoseconds) {
+  const timespec duration{/*tv_sec=*/0, nanoseconds};
+  nanosleep(&duration, nullptr);
+}
 
 int deadProcess(const Window &window) {
   for (int process = 0; process < window.shape().processes; ++process) {
@@ -86,13 +93,18 @@ Status Waiter::waitLong(const std::atomic<uint64_t> &counter, uint64_t value, in
         noteWait(rankOf(process));
       } else if (now > nextCheck) {
         nextCheck = now + kSecondsPerPeerCheck;
+        noteWait(rankOf(process)); // again: the thread beside this one, if there is one, may have waited for another rank meanwhile
         const uint64_t heard = window->presence(process).beats.load(std::memory_order_relaxed);
         begin = heard != beats ? now : begin;
         beats = heard;
         status = lookAround(counter, value, process, now - begin, hasTold);
       }
     }
-    sched_yield();
+    if (isBeside) {
+      nap(kNapBesideNs);
+    } else {
+      sched_yield();
+    }
   }
   if (begin != 0) {
     noteWait(-1);

@@ -45,6 +45,16 @@ public:
   Waiter(Window &window, const Place &place, Transport *transport, bool oversubscribed)
       : window(&window), place(&place), transport(transport), spins(oversubscribed ? 0 : kSpins) {}
 
+  // Returns one for a thread beside those that compute: it naps between two looks.
+  Waiter napping() const {
+    Waiter result = *this;
+    result.spins = 0;
+    result.isBeside = true;
+    return result;
+  }
+
+  bool naps() const { return isBeside; }
+
   // Returns once `counter`, which is that of `process`, counted on the host, is >= `value`; fails when the job is being aborted or the
   // process does not come.
   Status wait(const std::atomic<uint64_t> &counter, uint64_t value, int process) const {
@@ -82,7 +92,15 @@ private:
   const Place *place = nullptr;
   Transport *transport = nullptr;
   int spins = 0;
+  bool isBeside = false; // of a thread beside those that compute
 };
+
+// How long a thread naps between two looks: one beside those that compute, whose core it is; and one that has nothing else to do.
+constexpr long kNapBesideNs = 100 * 1000;
+constexpr long kNapNs = 20 * 1000;
+
+// Leaves the core to others for so long, or the 50 us more that the kernel makes of it.
+void nap(long nanoseconds);
 
 } // namespace ashlar::rt
 

@@ -9,11 +9,12 @@
 namespace ashlar::rt {
 namespace {
 
-constexpr size_t kPage = 4096;
-constexpr size_t kSlotBytes = 64 + kSlotPayload;
+static_assert(sizeof(WindowHeader) <= kPageBytes && sizeof(WindowPresence) == kPresenceBytes && sizeof(WindowReport) == kReportBytes &&
+                  sizeof(WindowLine) == kLineBytes,
+              "what compilers plan with");
 
 size_t pages(size_t bytes) {
-  return (bytes + kPage - 1) / kPage * kPage;
+  return roundUp(bytes, kPageBytes);
 }
 
 size_t count(int value) {
@@ -33,11 +34,11 @@ size_t linesOffset(const WindowShape &shape) {
 }
 
 size_t slotsOffset(const WindowShape &shape) {
-  return linesOffset(shape) + pages(count(shape.sets) * count(shape.processes) * sizeof(WindowLine));
+  return linesOffset(shape) + lineBytes(count(shape.processes), count(shape.sets));
 }
 
 size_t firstArena(const WindowShape &shape) {
-  return slotsOffset(shape) + pages(count(shape.sets) * 2 * count(shape.processes) * kSlotBytes);
+  return controlBytes(count(shape.processes), count(shape.sets));
 }
 
 size_t processStride(const WindowShape &shape) {

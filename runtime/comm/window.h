@@ -12,6 +12,7 @@
 #ifndef ASHLAR_RUNTIME_COMM_WINDOW_H
 #define ASHLAR_RUNTIME_COMM_WINDOW_H
 
+#include "runtime/abi/memory_sizes.h"
 #include "runtime/device/cpu/mapping.h"
 
 #include <atomic>
@@ -20,9 +21,6 @@
 #include <pthread.h>
 
 namespace ashlar::rt {
-
-// Bytes of inputs that one process can publish in a slot; larger collectives read the arenas.
-constexpr size_t kSlotPayload = 4096;
 
 // Payloads up to this size share the cache line of the slot's counter, so that one line carries the message and its arrival.
 constexpr size_t kLinePayload = 56;

@@ -88,6 +88,8 @@ public:
     return small ? runSmall() : runLarge();
   }
 
+  const void *channel() const override { return &set; }
+
   CollectiveContext context;
   SyncSet &set;
   bool small = false;
@@ -166,8 +168,9 @@ public:
       }
       for (int source = 0; source < members; ++source) {
         Movement movement;
-        if (shape.movement(source, target, movement)) {
-          result.copies[parity].push_back(CopyTask{input(group, source, parity), movement.from, out, movement.to});
+        const char *in = input(group, source, parity);
+        if (shape.movement(source, target, movement) && in != out) { // the root of a broadcast in place has its own
+          result.copies[parity].push_back(CopyTask{in, movement.from, out, movement.to});
         }
       }
     }
@@ -269,6 +272,8 @@ public:
     }
     return Status();
   }
+
+  const void *channel() const override { return nullptr; }
 
   ThreadPool *pool = nullptr;
   std::vector<CopyTask> copies;

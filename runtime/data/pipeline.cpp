@@ -7,6 +7,7 @@
 
 #include "runtime/data/pipeline.h"
 
+#include "runtime/abi/memory_sizes.h"
 #include "runtime/data/feature.h"
 #include "runtime/data/permutation.h"
 
@@ -24,10 +25,7 @@ namespace ashlar::rt {
 
 namespace {
 
-constexpr size_t kStages = 3;
-constexpr size_t kStageBytes = 256 << 10; // aim; a stage holds at least one step
-constexpr uint64_t kMaxStageSteps = 64;
-constexpr size_t kPageBytes = 4096;
+constexpr size_t kStages = kBatchStages;
 
 struct Stage {
   char *base = nullptr;
@@ -45,10 +43,6 @@ struct FeaturePiece {
 struct FreeDeleter {
   void operator()(char *pointer) const { std::free(pointer); }
 };
-
-size_t alignUp(size_t bytes) {
-  return (bytes + ASHLAR_RT_ALIGNMENT - 1) / ASHLAR_RT_ALIGNMENT * ASHLAR_RT_ALIGNMENT;
-}
 
 } // namespace
 
@@ -157,13 +151,13 @@ Status Pipeline::State::layOut(const PipelineOptions &options) {
       }
       offsets.push_back(stepBytes);
       pieces.push_back({feature, piece, stepBytes});
-      stepBytes += alignUp(features[feature].pieceBytes);
+      stepBytes += roundUp(features[feature].pieceBytes, ASHLAR_RT_ALIGNMENT);
     }
   }
-  stageSteps = std::clamp<uint64_t>(kStageBytes / std::max<size_t>(stepBytes, 1), 1, kMaxStageSteps);
+  stageSteps = rt::stageSteps(stepBytes);
   const size_t stageBytes = stepBytes * stageSteps;
-  if (stageBytes > 0) {
-    memoryBytes = (kStages * stageBytes + kPageBytes - 1) / kPageBytes * kPageBytes;
+  memoryBytes = stagedBytes(stepBytes);
+  if (memoryBytes > 0) {
     memory.reset(static_cast<char *>(std::aligned_alloc(kPageBytes, memoryBytes)), FreeDeleter());
     if (!memory) {
       return unavailable("{} bytes for {} batches ahead: out of memory", kStages * stageBytes, kStages * stageSteps);

@@ -5,12 +5,15 @@
 #ifndef ASHLAR_RUNTIME_LAUNCH_CPU_EXECUTOR_H
 #define ASHLAR_RUNTIME_LAUNCH_CPU_EXECUTOR_H
 
+#include "runtime/comm/progress_thread.h"
 #include "runtime/device/cpu/thread_pool.h"
+#include "runtime/kernels/cpu/gemm.h"
 #include "runtime/launch/executor.h"
 
 namespace ashlar::rt {
 
 class CpuProgram;
+struct Step;
 
 // Runs programs on the threads of a pool; the devices' arenas are those of the communicator. Everything is done when a call returns.
 class CpuExecutor final : public Executor {
@@ -27,13 +30,20 @@ public:
   Status read(const ashlar_rt_tensor &tensor, int device, void *data) override;
   Status fetch(const ashlar_rt_tensor &tensor, const std::function<void(int device, const char *data)> &sink) override;
   Status createFeed(Pipeline &pipeline, std::unique_ptr<Feed> &feed) override;
+  std::vector<HeldPart> held(uint64_t batchBytes) const override;
 
 private:
   Status resolve(CpuProgram &program);
+  Status beginProgress();
+  Status run(const Step &step, CpuProgram &program);
   void resolveBuffers(const ashlar_rt_instr &instr, void **addresses) const;
+  // Finds the devices [begin, end) of this process that run an instruction.
+  void findDevices(const ashlar_rt_instr &instr, int &begin, int &end) const;
   Status runWatched(CpuProgram &program);
 
   ThreadPool *pool = nullptr;
+  GemmWorkspace workspace; // of the products of all programs: one runs at a time
+  ProgressThread progress; // of collectives that are started; destroyed first
 };
 
 } // namespace ashlar::rt

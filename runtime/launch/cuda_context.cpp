@@ -12,8 +12,6 @@
 namespace ashlar::rt {
 namespace {
 
-constexpr size_t kBlockAlignment = 256;
-
 std::string sizeText(size_t bytes) {
   double size = static_cast<double>(bytes);
   return size < 0x1p20 ? fmt::format("{:.1f} KiB", size * 0x1p-10)
@@ -21,10 +19,6 @@ std::string sizeText(size_t bytes) {
 }
 
 } // namespace
-
-size_t alignDeviceBytes(size_t bytes) {
-  return (bytes + kBlockAlignment - 1) / kBlockAlignment * kBlockAlignment;
-}
 
 // The device of a rank follows its place on its host. Where a launcher shows each rank a device of its own, that is the one.
 Status CudaContext::open(Communicator &communicator) {
@@ -63,7 +57,7 @@ Status CudaContext::checkSharing() const {
 
 Status CudaContext::allocate(const ashlar_rt_image &image, const ashlar_rt_variant &variant) {
   for (uint32_t i = 0; i < variant.num_tensors; ++i) {
-    feedBytes += variant.tensors[i].role == ASHLAR_RT_INPUT ? alignDeviceBytes(variant.tensors[i].buffer.bytes) : 0;
+    feedBytes += variant.tensors[i].role == ASHLAR_RT_INPUT ? roundUp(variant.tensors[i].buffer.bytes, kDeviceAlignment) : 0;
   }
   feedBytes = image.training != nullptr ? feedBytes : 0;
   bool multiplies = false;
@@ -72,15 +66,16 @@ Status CudaContext::allocate(const ashlar_rt_image &image, const ashlar_rt_varia
     multiplies |=
         std::any_of(program.instrs, program.instrs + program.num_instrs, [](auto &instr) { return instr.kind == ASHLAR_RT_GEMM; });
   }
-  size_t arena = alignDeviceBytes(variant.arena_bytes);
-  size_t constants = alignDeviceBytes(image.constants_bytes);
-  size_t exchange = alignDeviceBytes(seat->workspaceBytes());
+  size_t arena = roundUp(variant.arena_bytes, kDeviceAlignment);
+  size_t constants = roundUp(image.constants_bytes, kDeviceAlignment);
+  size_t exchange = roundUp(seat->workspaceBytes(), kDeviceAlignment);
   size_t product = multiplies ? kMatmulWorkspaceBytes : 0;
   size_t total = arena + constants + kFeeds * feedBytes + exchange + product;
+  blockBytes = total;
   std::string purpose = fmt::format("tensors {}, constants {}, batches {}, collectives {}, matrix products {}", sizeText(arena),
                                     sizeText(constants), sizeText(kFeeds * feedBytes), sizeText(exchange), sizeText(product));
   CUdeviceptr base = 0;
-  ASHLAR_RETURN_IF_ERROR(device.allocate(std::max(total, kBlockAlignment), purpose, base));
+  ASHLAR_RETURN_IF_ERROR(device.allocate(std::max<size_t>(total, kDeviceAlignment), purpose, base));
   memory.arena = base;
   memory.constants = base + arena;
   staging = memory.constants + constants;

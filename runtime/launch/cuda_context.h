@@ -48,18 +48,14 @@ struct CudaContext {
   DeviceMemory memory;
   CUdeviceptr staging = 0; // kFeeds areas of feedBytes: for batches on their way
   size_t feedBytes = 0;
+  size_t blockBytes = 0;           // of all memory of the device
   CUdeviceptr matmulWorkspace = 0; // 0: there is no product
   CUstream compute = nullptr;
   CUstream communication = nullptr;
   CUstream copies = nullptr;                   // of batches
   CUevent finished = nullptr;                  // the end of what was put on the compute stream
   std::vector<std::shared_ptr<char>> stranded; // batches that the device may still read after a failure
-
-  static constexpr int kFeeds = 2; // training and evaluation
 };
-
-// Rounds up to what parts of the device's memory are aligned to.
-size_t alignDeviceBytes(size_t bytes);
 
 } // namespace ashlar::rt
 

@@ -43,6 +43,7 @@ public:
   Status createFeed(Pipeline &pipeline, std::unique_ptr<Feed> &feed) override;
   Status benchmark(Program &program, uint64_t count, Benchmark &result) override;
   Status close() override;
+  std::vector<HeldPart> held(uint64_t) const override { return {{"memory of the GPU", context.blockBytes}}; }
   bool mayHang() const override { return context.device.isOpen(); }
   bool runsAhead() const override { return !options.profile && !options.checkNumerics; }
   std::string startTimes() const override { return times; }
@@ -165,7 +166,9 @@ Status CudaExecutor::runWatched(CudaProgram &program) {
   for (size_t i = 0; i < program.source.num_instrs; ++i) {
     ASHLAR_RETURN_IF_ERROR(program.enqueueAlone(i));
     ASHLAR_RETURN_IF_ERROR(wait());
-    ASHLAR_RETURN_IF_ERROR(checkNumerics(program, i, device, load));
+    if (runsOn(program.source.instrs[i], device)) {
+      ASHLAR_RETURN_IF_ERROR(checkNumerics(program, i, device, load));
+    }
   }
   return options.profile ? program.collectTimes() : Status();
 }
@@ -220,9 +223,9 @@ Status CudaExecutor::fetch(const ashlar_rt_tensor &tensor, const std::function<v
 }
 
 Status CudaExecutor::createFeed(Pipeline &pipeline, std::unique_ptr<Feed> &feed) {
-  if (pipeline.batchBytes() > context.feedBytes || feeds == CudaContext::kFeeds) {
-    return internal("feed {} with batches of {} bytes, but there are {} staging areas of {}", feeds, pipeline.batchBytes(),
-                    CudaContext::kFeeds, context.feedBytes);
+  if (pipeline.batchBytes() > context.feedBytes || feeds == static_cast<int>(kFeeds)) {
+    return internal("feed {} with batches of {} bytes, but there are {} staging areas of {}", feeds, pipeline.batchBytes(), kFeeds,
+                    context.feedBytes);
   }
   CUdeviceptr area = context.staging + static_cast<size_t>(feeds++) * context.feedBytes;
   auto result = std::make_unique<CudaFeed>(context, pipeline, area);
@@ -251,7 +254,7 @@ Status CudaExecutor::measureCopy(Benchmark &result) {
   size_t free = 0;
   size_t total = 0;
   ASHLAR_RETURN_IF_ERROR(context.device.memory(free, total));
-  size_t bytes = std::min(kBandwidthBytes, alignDeviceBytes(free / 4));
+  size_t bytes = std::min<size_t>(kBandwidthBytes, roundUp(free / 4, kDeviceAlignment));
   CUdeviceptr memory = 0;
   ASHLAR_RETURN_IF_ERROR(context.device.allocate(2 * bytes, "to measure copies", memory));
   const DriverLibrary &cuda = context.device.driver();

@@ -4,7 +4,9 @@
 
 #include "runtime/launch/cuda_program.h"
 
+#include <algorithm>
 #include <climits>
+#include <map>
 
 namespace ashlar::rt {
 namespace {
@@ -40,7 +42,11 @@ Status CudaProgram::create(bool profile) {
     Step step;
     step.kind = source.instrs[i].kind;
     step.number = numbers[i];
-    ASHLAR_RETURN_IF_ERROR(createStep(source.instrs[i], step));
+    if (runsOn(source.instrs[i], context.host->firstDevice())) {
+      ASHLAR_RETURN_IF_ERROR(createStep(source.instrs[i], step));
+    } else {
+      step.kind = ASHLAR_RT_KERNEL; // in a grid of no blocks
+    }
     steps.push_back(step);
   }
   for (size_t i = 0; i < steps.size(); ++i) {
@@ -76,6 +82,7 @@ Status CudaProgram::createStep(const ashlar_rt_instr &instr, Step &step) {
     step.copy = StridedCopy{addresses.back()[0], addresses.back()[1], instr.buffers[0].bytes};
     return Status();
   case ASHLAR_RT_COLLECTIVE:
+  case ASHLAR_RT_WAIT: // what has to wait for a collective follows from its buffers
     return Status();
   default:
     return internal("{}: unknown kind of instruction {}", instr.name, instr.kind);
@@ -121,6 +128,8 @@ Status CudaProgram::run(const Step &step) const {
     return context.matmuls.enqueue(step.number, step.stream);
   case ASHLAR_RT_COPY:
     return step.copy.enqueue(cuda, step.stream);
+  case ASHLAR_RT_WAIT:
+    return Status();
   default:
     break;
   }
@@ -172,13 +181,39 @@ Status CudaProgram::enqueueAlone(size_t instr) {
   return Status();
 }
 
-Status CudaProgram::collectTimes() {
+Status CudaProgram::secondsBetween(CUevent from, CUevent to, double &result) const {
   const DriverLibrary &cuda = context.device.driver();
+  float milliseconds = 0;
+  ASHLAR_RETURN_IF_ERROR(cuda.check(cuda.cuEventElapsedTime_v2(&milliseconds, from, to), "cannot measure an instruction"));
+  result = 1e-3 * static_cast<double>(milliseconds);
+  return Status();
+}
+
+Status CudaProgram::collectTimes() {
+  std::vector<double> begins(steps.size()), ends(steps.size()); // after the first instruction began
   for (size_t i = 0; i < steps.size(); ++i) {
-    float milliseconds = 0;
-    CUresult result = cuda.cuEventElapsedTime_v2(&milliseconds, steps[i].begin, steps[i].end);
-    ASHLAR_RETURN_IF_ERROR(cuda.check(result, "cannot measure an instruction"));
-    seconds[i] += 1e-3 * static_cast<double>(milliseconds);
+    ASHLAR_RETURN_IF_ERROR(secondsBetween(steps[0].begin, steps[i].begin, begins[i]));
+    ASHLAR_RETURN_IF_ERROR(secondsBetween(steps[0].begin, steps[i].end, ends[i]));
+  }
+  std::map<uint32_t, double> exposed; // by token: what no instruction of the compute stream covered
+  for (size_t i = 0; i < steps.size(); ++i) {
+    const ashlar_rt_instr &instr = source.instrs[i];
+    if (instr.kind == ASHLAR_RT_WAIT) {
+      seconds[i] += exposed[static_cast<const ashlar_rt_wait_desc *>(instr.desc)->token];
+      continue;
+    }
+    const auto *desc = instr.kind == ASHLAR_RT_COLLECTIVE ? static_cast<const ashlar_rt_collective_desc *>(instr.desc) : nullptr;
+    if (desc == nullptr || desc->token == 0) {
+      seconds[i] += ends[i] - begins[i];
+      continue;
+    }
+    double hidden = 0;
+    for (size_t k = 0; k < steps.size(); ++k) {
+      bool computes = steps[k].stream == context.compute;
+      hidden += computes ? std::max(0.0, std::min(ends[i], ends[k]) - std::max(begins[i], begins[k])) : 0;
+    }
+    besideSeconds[i] += ends[i] - begins[i];
+    exposed[desc->token] = ends[i] - begins[i] - hidden;
   }
   return Status();
 }

@@ -32,7 +32,7 @@ public:
   // Puts one instruction on its stream, and makes the compute stream wait for it.
   Status enqueueAlone(size_t instr);
 
-  // Adds the times of the last run, which is over, to `seconds`. Assumes profile.
+  // Adds the times of the last run, which is over, to `seconds` and `besideSeconds`. Assumes profile.
   Status collectTimes();
 
 private:
@@ -56,6 +56,7 @@ private:
   Status run(const Step &step) const;
   Status record(CUevent event, CUstream stream) const;
   Status await(CUstream stream, CUevent event) const;
+  Status secondsBetween(CUevent from, CUevent to, double &result) const;
 
   CudaContext &context;
   CudaGraph graph;

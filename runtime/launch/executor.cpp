@@ -15,6 +15,50 @@ namespace {
 // Runs before a benchmark that are not measured: the first lays things out, the second may capture.
 constexpr int kWarmUpRuns = 3;
 
+// Time of collectives beside other instructions: what they took, what was waited for at their ends, and what the schedule expects.
+struct Beside {
+  uint64_t count = 0;
+  double seconds = 0, waited = 0, expected = 0, expectedHidden = 0;
+
+  void add(const Beside &other) {
+    count += other.count;
+    seconds += other.seconds;
+    waited += other.waited;
+    expected += other.expected;
+    expectedHidden += other.expectedHidden;
+  }
+
+  // "3 all_reduce fc1.weight: 1200.00 us, 96 % hidden; expected 1100.00 us, 97 % hidden", of one run.
+  std::string text(const std::string &name, uint64_t runs) const {
+    auto percent = [](double part, double whole) { return whole > 0 ? 100 * std::max(0.0, part) / whole : 100; };
+    const double perRun = 1e6 / static_cast<double>(runs);
+    return fmt::format("  {:3} {}: {:.2f} us, {:.0f} % hidden; expected {:.2f} us, {:.0f} % hidden\n", count, name, perRun * seconds,
+                       percent(seconds - waited, seconds), 1e6 * expected, percent(expectedHidden, expected));
+  }
+};
+
+// Returns what ran beside other instructions of a program, by label, and the sum.
+std::map<std::string, Beside> besideOthers(const Program &program, Beside &sum) {
+  std::map<uint32_t, double> waited; // by token
+  for (uint32_t i = 0; i < program.source.num_instrs; ++i) {
+    if (const ashlar_rt_instr &instr = program.source.instrs[i]; instr.kind == ASHLAR_RT_WAIT) {
+      waited[static_cast<const ashlar_rt_wait_desc *>(instr.desc)->token] = program.seconds[i];
+    }
+  }
+  std::map<std::string, Beside> found;
+  for (uint32_t i = 0; i < program.source.num_instrs; ++i) {
+    const ashlar_rt_instr &instr = program.source.instrs[i];
+    const auto *desc = instr.kind == ASHLAR_RT_COLLECTIVE ? static_cast<const ashlar_rt_collective_desc *>(instr.desc) : nullptr;
+    if (desc != nullptr && desc->token != 0) {
+      Beside one{1, program.besideSeconds[i], waited[desc->token], 1e-9 * static_cast<double>(desc->duration_ns),
+                 1e-9 * static_cast<double>(desc->hidden_ns)};
+      found[program.label(i)].add(one);
+      sum.add(one);
+    }
+  }
+  return found;
+}
+
 } // namespace
 
 Status Executor::setUp(const ashlar_rt_image &source, const ashlar_rt_variant &chosen, Communicator &seat, const ExecutorOptions &how) {
@@ -51,6 +95,42 @@ Status Executor::checkBuffers(const ashlar_rt_instr &instr) const {
     return internal("{}: a copy needs two buffers of one size", instr.name);
   }
   return Status();
+}
+
+uint64_t Executor::constantBytes() const {
+  std::map<uint64_t, uint64_t> read; // bytes by offset
+  for (uint32_t p = 0; p < variant->num_programs; ++p) {
+    const ashlar_rt_program &program = variant->programs[p];
+    for (uint32_t i = 0; i < program.num_instrs; ++i) {
+      for (uint32_t b = 0; b < program.instrs[i].num_buffers; ++b) {
+        const ashlar_rt_buffer &buffer = program.instrs[i].buffers[b];
+        if (buffer.space == ASHLAR_RT_CONSTANT) {
+          read[buffer.offset] = std::max(read[buffer.offset], buffer.bytes);
+        }
+      }
+    }
+  }
+  uint64_t bytes = 0;
+  for (const auto &each : read) {
+    bytes += each.second;
+  }
+  return bytes;
+}
+
+Status Executor::checkMemory(uint64_t batchBytes) const {
+  uint64_t bytes = 0;
+  std::string parts;
+  for (const HeldPart &part : held(batchBytes)) {
+    bytes += part.bytes;
+    parts += part.bytes == 0 ? "" : fmt::format("{}{} {}", parts.empty() ? "" : ", ", part.name, part.bytes);
+  }
+  if (image->memory_limit == 0 || bytes <= image->memory_limit) {
+    return Status();
+  }
+  return invalid(
+      "this rank holds {} bytes ({}) but the program was compiled with --memory of {} bytes, for one thread a rank and the hosts of "
+      "the job's machine; run it with fewer --threads, or compile it for more memory",
+      bytes, parts, image->memory_limit);
 }
 
 Program *Executor::find(const std::string &name) {
@@ -112,6 +192,14 @@ std::string Executor::profileTable(size_t top) const {
       const Row &row = sorted[i].second;
       table += fmt::format("  {:5.1f} %  {:10.2f} us  {:8} calls  {}\n", total > 0 ? 100 * row.seconds / total : 0,
                            1e6 * row.seconds / static_cast<double>(row.calls), row.calls, sorted[i].first);
+    }
+    Beside sum;
+    const std::map<std::string, Beside> beside = besideOthers(program, sum);
+    if (sum.count != 0) {
+      table += "  beside computation, in one run:\n" + sum.text("collectives", program.runs);
+    }
+    for (const auto &[name, one] : beside) {
+      table += one.text(name, program.runs);
     }
   }
   return table;

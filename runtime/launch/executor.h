@@ -29,7 +29,8 @@ struct ExecutorOptions {
 // One program, laid out. The targets derive from it.
 class Program {
 public:
-  explicit Program(const ashlar_rt_program &program) : source(program), seconds(program.num_instrs, 0.0) {}
+  explicit Program(const ashlar_rt_program &program)
+      : source(program), seconds(program.num_instrs, 0.0), besideSeconds(program.num_instrs, 0.0) {}
   virtual ~Program() = default;
   Program(const Program &) = delete;
   Program &operator=(const Program &) = delete;
@@ -39,8 +40,15 @@ public:
 
   const ashlar_rt_program &source;
   std::vector<double> seconds; // by instruction; only when profiling
+  // By instruction, only when profiling: of a collective that runs beside others the time from its start to its end.
+  std::vector<double> besideSeconds;
   uint64_t runs = 0;
 };
+
+// Whether a device runs the instruction.
+inline bool runsOn(const ashlar_rt_instr &instr, int device) {
+  return instr.owner == 0 || instr.owner == static_cast<uint32_t>(device) + 1;
+}
 
 // Brings batches from a pipeline to the input tensors. Both outlive it.
 class Feed {
@@ -55,6 +63,12 @@ public:
 
   // Seconds that prefetch() has waited so far, for the devices or for the pipeline.
   double waitedSeconds = 0;
+};
+
+// A part of the memory that a process holds.
+struct HeldPart {
+  const char *name;
+  uint64_t bytes;
 };
 
 // How long runs of a program take.
@@ -99,6 +113,13 @@ public:
   // Runs the program `count` times, after runs to warm up, and measures each.
   virtual Status benchmark(Program &program, uint64_t count, Benchmark &result);
 
+  // Returns what this process has on its device, or on the cpu itself, by the names that --plan gives; `batchBytes`: what its pipelines
+  // hold.
+  virtual std::vector<HeldPart> held(uint64_t batchBytes) const = 0;
+
+  // Fails when that is more than the program was compiled for.
+  Status checkMemory(uint64_t batchBytes) const;
+
   // Waits for the devices and lets go of the other ranks, which may end from now on. To be called when the job went well.
   virtual Status close() { return Status(); }
 
@@ -108,7 +129,8 @@ public:
   // Returns how the time to start was spent: "driver 20.1 ms, module 3.0 ms"; "" when there is nothing to tell.
   virtual std::string startTimes() const { return ""; }
 
-  // Returns the time spent per instruction name, the `top` most expensive first, as a table. Assumes profile.
+  // Returns the time spent per instruction name, the `top` most expensive first, as a table; then how much of the time of collectives that
+  // run beside others was hidden, beside what the schedule expects. Assumes profile.
   std::string profileTable(size_t top) const;
 
 protected:
@@ -117,6 +139,9 @@ protected:
 
   // Checks that the buffers of an instruction lie in the arena and the constants.
   Status checkBuffers(const ashlar_rt_instr &instr) const;
+
+  // Bytes of the constants that the variant reads.
+  uint64_t constantBytes() const;
 
   const ashlar_rt_image *image = nullptr;
   const ashlar_rt_variant *variant = nullptr;

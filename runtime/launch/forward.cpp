@@ -207,6 +207,9 @@ Status runForward(Session &session) {
   ForwardRun forward(session);
   Status prepared = forward.checkNames();
   if (prepared.ok()) {
+    prepared = session.executor->checkMemory(/*batchBytes=*/0);
+  }
+  if (prepared.ok()) {
     prepared = forward.readInputs();
   }
   ASHLAR_RETURN_IF_ERROR(session.communicator->agree(prepared));

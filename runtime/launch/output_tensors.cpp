@@ -57,7 +57,7 @@ Status writeOutputTensors(Session &session, const std::vector<OutputTensor> &ten
     const ashlar_rt_tensor &tensor = *tensors[i].tensor;
     std::vector<char> global(seat.rank() == 0 ? globalBytes(tensor) : 0);
     auto sink = [&](int device, const char *data) {
-      if (holdsFirstCopy(tensor, seat.mesh().coordinates(device))) {
+      if (holdsFirstCopy(tensor, device, seat.mesh().coordinates(device))) {
         copyShard(ShardCopy::kLocalToGlobal, tensor, *session.variant, static_cast<uint32_t>(device), global.data(),
                   const_cast<char *>(data));
       }

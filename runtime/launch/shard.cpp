@@ -21,7 +21,10 @@ void copyShard(ShardCopy direction, const ashlar_rt_tensor &tensor, const ashlar
   });
 }
 
-bool holdsFirstCopy(const ashlar_rt_tensor &tensor, const std::vector<int64_t> &at) {
+bool holdsFirstCopy(const ashlar_rt_tensor &tensor, int device, const std::vector<int64_t> &at) {
+  if (tensor.owner != 0) {
+    return tensor.owner == static_cast<uint32_t>(device) + 1;
+  }
   std::vector<bool> splits(at.size(), false);
   for (uint32_t d = 0; d < tensor.rank; ++d) {
     for (uint32_t i = 0; i < tensor.splits[d].num_axes; ++i) {

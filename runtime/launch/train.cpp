@@ -86,6 +86,8 @@ public:
       ASHLAR_RETURN_IF_ERROR(evaluation.create(session, Split::kEval));
       ASHLAR_RETURN_IF_ERROR(checkEvaluation());
     }
+    ASHLAR_RETURN_IF_ERROR(
+        executor.checkMemory(batches.pipeline.memoryBytes() + (session.options->evaluate ? evaluation.pipeline.memoryBytes() : 0)));
     ASHLAR_RETURN_IF_ERROR(findParameters());
     stepsPerEpoch = batches.pipeline.stepsPerEpoch() / batchesPerStep;
     uint64_t all = session.options->epochs > UINT64_MAX / stepsPerEpoch ? UINT64_MAX : session.options->epochs * stepsPerEpoch;

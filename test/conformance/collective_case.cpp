@@ -433,7 +433,8 @@ void CollectiveProgram::placeCases(std::mt19937 &random, CollectiveInstr &instr)
   for (size_t i = instr.first; i < instr.first + instr.count; ++i) {
     CollectiveCase &one = list[i];
     one.buffers[0] = place(one.desc.dtype, product(one.inShape));
-    bool inPlace = one.desc.kind == ASHLAR_RT_ALL_REDUCE && (form == kInPlace || (form == kMixed && random() % 2 == 0));
+    bool mayStay = one.desc.kind == ASHLAR_RT_ALL_REDUCE || one.desc.kind == ASHLAR_RT_BROADCAST;
+    bool inPlace = mayStay && (form == kInPlace || (form == kMixed && random() % 2 == 0));
     if (form != kApart) {
       one.buffers[1] = inPlace ? one.buffers[0] : place(one.desc.dtype, product(one.outShape));
     }

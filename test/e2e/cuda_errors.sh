@@ -30,6 +30,24 @@ grep -q "sm_80" error.log || fail "it does not say what the program holds: $(cat
 expect_error "memory" ./on_emulator 1 env ASHLAR_EMULATOR_MEMORY=500 ./linear --steps 2
 expect_one_error
 
+# What a rank would allocate is what was planned, part by part: here with pieces of a parameter that have to be packed, and --memory just so.
+"$tools/ashlar-zoo" mlp --layers 2 --width 64 -o mlp.onnx
+sed '/^deterministic/d; s/^global_batch: .*/global_batch: 32/; s/level: 3/level: 3 threshold_kb: 0/' "$jobs/mlp_zero3.txtpb" > level3.txtpb
+compile="$tools/ashlarc mlp.onnx --job level3.txtpb --target cuda --gpu-arch sm_90 -o mlp"
+$compile --report mlp.json
+total=$(python3 -c "import json; print(json.load(open('mlp.json'))['memory']['bytes'])")
+$compile --memory "${total}B"
+./on_emulator 4 mpirun -n 4 ./mlp --steps 1 > /dev/null || fail "a program of just the memory it was compiled for does not run"
+parts=$(python3 -c "
+import json
+parts = {part['name']: part['bytes'] for part in json.load(open('mlp.json'))['memory']['parts']}
+tensors = sum(parts.get(name, 0) for name in ('parameters', 'state', 'inputs and outputs', 'temporaries'))
+kib = lambda bytes: f'{bytes / 1024:.1f} KiB'
+assert parts['collectives'] > 0
+print(f'(tensors {kib(tensors)}, constants {kib(parts[\"constants\"])}, batches {kib(parts[\"batches\"])}, collectives {kib(parts[\"collectives\"])}, matrix products 32.0 MiB)')")
+expect_error "$parts" ./on_emulator 4 env ASHLAR_EMULATOR_MEMORY=500 mpirun -n 4 ./mlp --steps 1
+expect_error "matrix products 33.55 MB" $compile --memory "$((total - 1))B"
+
 # More ranks than devices.
 expect_error "ASHLAR_SHARE_DEVICE" ./on_emulator 1 mpirun -n 2 ./linear_2 --steps 2
 expect_one_error

@@ -41,6 +41,17 @@ done
 ./on_emulator 1 env ASHLAR_SHARE_DEVICE=1 mpirun -n 4 ./split --steps 8 --log-every 1 > shared.log
 expect_same_losses dp=4.log shared.log "ranks that share a device compute other numbers"
 
+# Each rank runs the updates of what it owns.
+sed 's/^global_batch:.*/global_batch: 64/' "$jobs/mlp_grouping.txtpb" > grouping.txtpb
+compile mlp.onnx grouping.txtpb grouping
+mpirun -n 4 ./grouping_cpu --steps 8 --log-every 1 --save-parameters grouping.parameters > cpu.log
+for option in "" --no-graph --check-numerics; do
+  # shellcheck disable=SC2086 # an option or nothing
+  ./on_emulator 4 mpirun -n 4 ./grouping_cuda --steps 8 --log-every 1 --save-parameters grouping.cuda $option > grouping.log
+  expect_close cpu.log grouping.log 1e-4
+  expect_same_parameters grouping.parameters grouping.cuda 1e-4
+done
+
 # In bf16, and in f16 with a loss scale so large that the first steps are left out; sums round where the cpu target's do, in another order.
 for precision in BF16_MIXED F16_MIXED; do
   { cat mlp.txtpb; echo "precision: $precision"; [ $precision = BF16_MIXED ] || echo 'loss_scale { initial: 16777216 }'; } > mixed.txtpb

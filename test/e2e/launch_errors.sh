@@ -20,6 +20,16 @@ expect_error "error: rank 2 runs program" mpirun -n 2 ./mlp --steps 1 : -n 2 ./o
 expect_error "error: rank 2 runs program" env ASHLAR_FORCE_HOSTS=2 mpirun -n 2 ./mlp --steps 1 : -n 2 ./other --steps 1
 [ "$(grep -c '^error: ' error.log)" = 1 ] || { cat error.log >&2; fail "the error is not one line"; }
 
+# The hash of the order of collectives is of nothing else; ranks that meet in other ones are told apart, too.
+cat "$jobs/mlp.txtpb" <(echo 'comm_fusion { all_reduce { mode: AUTO_BUCKETS } }') > fused.txtpb
+"$tools/ashlarc" mlp.onnx --job fused.txtpb -o fused
+order_of() {
+  sed -n 's/^order  *collectives in one order on all 4 devices, checked: .* hash \([0-9a-f]*\)$/\1/p' <("./$1" --plan)
+}
+[ "$(order_of mlp)" ] && [ "$(order_of mlp)" = "$(order_of other)" ] || fail "another seed changes the order of collectives: $(order_of mlp), $(order_of other)"
+[ "$(order_of mlp)" != "$(order_of fused)" ] || fail "fused collectives have the order of others: $(order_of mlp)"
+expect_error "error: rank 3 runs program" mpirun -n 3 ./mlp --steps 1 : -n 1 ./fused --steps 1
+
 # The rank that has something to say is not the first.
 "$tools/ashlarc" mlp.onnx --job "$jobs/mlp.txtpb" --mesh dp=1 -o alone
 expect_error "4 ranks at launch but the program was compiled for 1" mpirun -n 3 ./mlp --steps 1 : -n 1 ./alone --steps 1
@@ -49,6 +59,12 @@ start_long_run() {
   done
   grep -q 'loss is' long.log || fail "the long run does not start"
   read -ra ranks < "/proc/$launcher/task/$launcher/children" || true # the file has no line end
+}
+
+# How often the ranks went to sleep so far; looking on and on, and yielding, is no sleep.
+naps() {
+  local rank
+  for rank in "${ranks[@]}"; do cat "/proc/$rank/status"; done | awk '/^voluntary_ctxt_switches/ { sum += $2 } END { print sum }'
 }
 
 # Whether a process runs; one that has ended may wait to be collected.
@@ -161,6 +177,12 @@ for run in "mlp 1 2" "mlp 2 2" "split 2 1"; do
       kill -STOP "$rank"
     fi
   done
+  if [ "$hosts" = 2 ]; then
+    sleep 1
+    before=$(naps)
+    sleep 1
+    [ $(($(naps) - before)) -gt 300 ] || fail "a rank that waits for another host does not leave its core to others: $(($(naps) - before)) naps"
+  fi
   expect_end "$launcher" 60 "$program on $hosts hosts with a stopped rank"
   grep -Eq "^waiting for rank $stopped for ([3-9]|1[0-9]) s; the job ends after 1[26] s" long.log ||
     { cat long.log >&2; fail "nobody says that rank $stopped is waited for"; }

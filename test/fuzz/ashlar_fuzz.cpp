@@ -143,14 +143,12 @@ void reduceSeed(MLIRContext &context, const SeedResult &result) {
   }
 }
 
-// Returns what should have occurred: nn ops with a sharding rule, the collectives that partitioning makes (dist.broadcast is none: only
-// hybrid models have it), and some of several tensors.
+// Returns what should have occurred: nn ops with a sharding rule, the collectives that partitioning makes, and some of several tensors.
 std::vector<std::string> missingOps(MLIRContext &context, const Census &census) {
   std::vector<std::string> missing;
   for (StringRef dialect : {"nn", "dist"}) {
     for (RegisteredOperationName name : context.getRegisteredOperationsByDialect(dialect)) {
       bool counts = name.hasInterface<ShardingRuleOpInterface>() || name.hasInterface<dist::CollectiveOpInterface>();
-      counts &= name.getStringRef() != dist::BroadcastOp::getOperationName();
       if (counts && !census.count(name.getStringRef().str())) {
         missing.push_back(name.getStringRef().str());
       }

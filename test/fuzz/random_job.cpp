@@ -140,7 +140,7 @@ std::string modelOf(const RandomJob &job, std::string &output) {
 // Draws a job, and writes its text as it goes.
 class Generator {
 public:
-  explicit Generator(uint64_t seed) : dice(seed) {}
+  explicit Generator(uint64_t seed) : dice(seed), ownerDice(seed * 5 + 3) {}
 
   RandomJob generate() {
     drawLayers();
@@ -283,12 +283,25 @@ private:
     result.ranks = kind == 1 ? dp : dp * tp;
     if (kind == 1) {
       text += std::string(dice.oneIn(2) ? "mode: DATA_PARALLEL\n" : "") + formatv("mesh {{ axes {{ name: \"dp\" size: {0} } }\n", dp).str();
+      drawOwners(dp);
       return;
     }
     text += formatv("mode: SEMI_AUTO\nmesh {{ axes {{ name: \"dp\" size: {0} } axes {{ name: \"tp\" size: {1} } }\n", dp, tp);
     text += "rules { match: \"x\" layout: \"[{dp}, {}]\" }\n";
     text += formatv("rules {{ match: \"{0}.weight\" layout: \"{1}\" }\n", dice.pick(training.layers).name,
                     dice.oneIn(2) ? "[{tp}, {}]" : "[{}, {tp}]");
+  }
+
+  // Weights grouping, for two in three jobs that can have it. The reference knows nothing of it: the numbers are the same.
+  void drawOwners(int64_t ranks) {
+    int64_t trained = 0;
+    for (const Layer &layer : training.layers) {
+      trained += !layer.weightIsFrozen + !layer.bias.empty();
+    }
+    bool isPossible = (training.optimizer.has_adamw() || training.optimizer.has_lamb()) && trained >= ranks;
+    if (isPossible && !ownerDice.oneIn(3)) {
+      text += "optimizer_parallel {}\n";
+    }
   }
 
   // Fusion ids of layers, or modes, of a job with a mesh.
@@ -351,7 +364,7 @@ private:
     text += "}\n";
   }
 
-  Dice dice;
+  Dice dice, ownerDice;
   RandomJob result;
   TrainingJob &training = result.training;
   std::string text, transforms, inputElement;

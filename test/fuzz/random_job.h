@@ -32,8 +32,8 @@ struct RandomJob {
 };
 
 // Returns the job of a seed: 1 to 3 layers, every loss, optimizer and precision, each mode but HYBRID on up to 4 ranks, batches that the
-// devices do not divide, fused collectives, transforms, frozen parameters, and the knobs of epochs, passes, order, log and seed, each
-// sometimes left out.
+// devices do not divide, fused collectives, owners of parameters, transforms, frozen parameters, and the knobs of epochs, passes, order,
+// log and seed, each sometimes left out.
 RandomJob randomJob(uint64_t seed);
 
 } // namespace ashlar::fuzz

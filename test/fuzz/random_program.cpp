@@ -56,12 +56,15 @@ void describeMesh(Dice &dice, dist::MeshOp op) {
   Builder b(op.getContext());
   size_t axes = op.getMesh().getAxes().size();
   if (dice.oneIn(2)) {
-    SmallVector<int64_t> latency, bandwidth;
+    SmallVector<int64_t> latency, bandwidth, beside;
     for (size_t i = 0; i < axes; ++i) {
       latency.push_back(100 + dice.roll(10000));
       bandwidth.push_back(1 + dice.roll(30000));
+      if (dice.oneIn(2)) {
+        beside.push_back(i);
+      }
     }
-    op.setCostsAttr(dist::CostsAttr::get(op.getContext(), latency, bandwidth));
+    op.setCostsAttr(dist::CostsAttr::get(op.getContext(), latency, bandwidth, beside));
   }
   if (dice.oneIn(2)) {
     SmallVector<int64_t> ranks;
@@ -270,6 +273,23 @@ void splitOptimizer(Dice &dice, dist::MeshAttr mesh, ModuleOp module) {
   }
 }
 
+// Has one in six of the training programs leave all parameters whole and give them owners, by dice of its own.
+void groupWeights(uint64_t seed, ModuleOp module) {
+  constexpr uint64_t kOdds = 6;
+  Dice dice(seed * 5 + 3);
+  if (!module.lookupSymbol(nn::kTrainStep) || !dice.oneIn(kOdds)) {
+    return;
+  }
+  module->removeAttr(kSplitVariablesAttr);
+  module->removeAttr(kOptimizerParallelAttr);
+  for (auto variable : module.getOps<nn::VariableOp>()) {
+    for (StringRef name : {dist::kLayoutAttr, dist::kOpenAttr, dist::kPriorityAttr, dist::kOptimizerParallelAttr}) {
+      variable->removeAttr(name);
+    }
+  }
+  module->setAttr(kGroupWeightsAttr, UnitAttr::get(module.getContext()));
+}
+
 // Gives two in five programs fusion ids, most of them equal, and two in five modes.
 void drawFusion(Dice &dice, ModuleOp module) {
   Builder builder(module.getContext());
@@ -313,6 +333,7 @@ OwningOpRef<ModuleOp> randomProgram(MLIRContext &context, uint64_t seed, const P
   LayoutGiver(dice, mesh).give(*module);
   splitOptimizer(dice, mesh, *module);
   drawFusion(dice, *module);
+  groupWeights(seed, *module);
   return std::move(module);
 }
 

@@ -19,6 +19,9 @@ inline constexpr llvm::StringLiteral kSplitVariablesAttr = "fuzz.split_variables
 // Attribute of modules: level, threshold in bytes and shard size of optimizer parallelism (array of i64).
 inline constexpr llvm::StringLiteral kOptimizerParallelAttr = "fuzz.optimizer_parallel";
 
+// Attribute of modules: each parameter has an owner (unit).
+inline constexpr llvm::StringLiteral kGroupWeightsAttr = "fuzz.group_weights";
+
 // Attribute of modules: what collectives are put together where parameters have no ids, as ashlar-fuse-collectives takes it: array of three
 // strings, of all-reduce, all-gather and reduce-scatter.
 inline constexpr llvm::StringLiteral kCommFusionModesAttr = "fuzz.comm_fusion";

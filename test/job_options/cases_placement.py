@@ -89,7 +89,8 @@ def links_of(bench, text, *options):
 
 
 @case("machine.ranks_per_host", "machine.intra_host.latency_us", "machine.intra_host.bandwidth_gb_per_s",
-      "machine.inter_host.latency_us", "machine.inter_host.bandwidth_gb_per_s", "mesh.device_ids")
+      "machine.intra_host.moves_beside", "machine.inter_host.latency_us", "machine.inter_host.bandwidth_gb_per_s",
+      "machine.inter_host.moves_beside", "mesh.device_ids")
 def machine(bench):
     matrix_model(bench)
     links = "intra_host { latency_us: 1.5 bandwidth_gb_per_s: 3 } inter_host { latency_us: 20 bandwidth_gb_per_s: 0.25 }"
@@ -109,6 +110,13 @@ def machine(bench):
             (two + " machine { ranks_per_host: 2 intra_host { latency_us: 7 } inter_host { bandwidth_gb_per_s: 2 } }", (2600, 2000), (7000, 23000)),
             (two + " machine { ranks_per_host: 2 intra_host { bandwidth_gb_per_s: 2 } inter_host { latency_us: 7 } }", (7000, 1200), (60, 2000))):
         expect(links_of(bench, text), ([a[0], b[0]], [a[1], b[1]]), text)
+    # Between hosts data moves while ranks compute, within one it does not, unless the job says so; between GPUs it does.
+    beside = lambda text, *options: re.findall(r"beside = \[(.*?)\]", bench.emit("dist", product_job("mode: DATA_PARALLEL", text, batch=4), *options))
+    expect(beside(two + "machine { ranks_per_host: 2 }"), ["0"], "between hosts")
+    expect(beside(two), [], "within a host")
+    expect(beside(two + "machine { intra_host { moves_beside: true } }"), ["0, 1"], "said of a host")
+    expect(beside(two + "machine { ranks_per_host: 2 inter_host { moves_beside: false } }"), [], "said of a network")
+    expect(beside(two, "--target", "cuda"), ["0, 1"], "cuda")
     # The ranks run in that order too, and compute the same.
     bench.npy("x_train", [i % 5 for i in range(32)], (4, 8))
     for ids in ("", "device_ids: [3, 1, 0, 2]"):

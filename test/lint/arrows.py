@@ -31,6 +31,7 @@ ARROWS = {
     "passes/lower/fusion": ["passes/lower/calls", "passes/lower/kernels", "dialects"],
     "passes/lower/kernels": ["dialects"],
     "passes/lower/memory": ["passes/lower/calls", "passes/lower/kernels", "dialects", "runtime/abi"],
+    "passes/lower/overlap": ["passes/lower/memory", "dialects"],
     "passes/partition": ["dialects"],
     "passes/train": ["dialects"],
     "runtime/abi": [],

@@ -29,7 +29,7 @@ ALLOWED = {
     "passes/lower/kernels/fusible.h": ("Random", "is element-wise, but for its scalar operands"),
     "passes/lower/kernels/scalar_ops.cpp": ("all", "the scalar form of every element-wise op"),
     "passes/lower/kernels/views.cpp": ("all", "the code of every view"),
-    "passes/lower/memory/program.cpp": ("Reshape", "another name of the same bytes"),
+    "passes/lower/memory": ("Reshape", "another name of the same bytes"),
     "passes/partition/partition.cpp": ("Index Slice", "count elements in their attributes"),
     "passes/train/mixed_precision.cpp": ("Cast", "the conversions of the pass itself"),
     "passes/train/widen_gradients.cpp": ("Add Cast MatMul Pad Reduce Reshape ScatterAdd Transpose", "which gradients of parameters come in f32"),

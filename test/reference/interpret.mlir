@@ -9,6 +9,7 @@
 // RUN: ashlar-opt %s -ashlar-interpret='function=mean ranks=4 inputs="[dense<[1.0, 2.0, 3.0, 6.0]> : tensor<4xf32>]"' | FileCheck %s --check-prefix=RANKS
 
 // RUN: ashlar-opt %s -ashlar-interpret='function=lists ranks=4' | FileCheck %s --check-prefix=LISTS
+// RUN: ashlar-opt %s -ashlar-interpret='function=owned ranks=4' | FileCheck %s --check-prefix=OWNED
 
 // RUN: not ashlar-opt %s -ashlar-interpret 2>&1 | FileCheck %s --check-prefix=NOTHING
 // RUN: not ashlar-opt %s -ashlar-interpret='function=none' 2>&1 | FileCheck %s --check-prefix=NONE
@@ -82,4 +83,21 @@ func.func @lists() -> (tensor<4x2xf32>, tensor<1x8xf32>, tensor<1x2xf32>, tensor
   %g:2 = dist.all_gather %own, %own dim = 0, 1 over ["dp"] : tensor<1x2xf32>, tensor<1x2xf32> -> tensor<4x2xf32>, tensor<1x8xf32>
   %s:2 = dist.all_reduce sum %own, %all over ["dp"] : tensor<1x2xf32>, tensor<4x2xf32>
   return %g#0, %g#1, %s#0, %s#1 : tensor<4x2xf32>, tensor<1x8xf32>, tensor<1x2xf32>, tensor<4x2xf32>
+}
+
+// What rank 2 keeps alone has a value there, whatever it is written with elsewhere; the other ranks have none.
+// OWNED: @owned result 0: tensor<f32> 7{{$}}
+// OWNED-NEXT: @owned result 1: tensor<f32> nan{{$}}
+nn.variable @kept : tensor<f32> = dense<6.0> : tensor<f32> {dist.owner = 2 : i64}
+func.func @owned() -> (tensor<f32>, tensor<f32>) {
+  %0 = nn.read @kept : tensor<f32>
+  %one = nn.constant dense<1.0> : tensor<f32>
+  %1 = nn.add %0, %one : tensor<f32>
+  nn.write @kept, %1 {dist.owner = 2 : i64} : tensor<f32>
+  %2 = nn.read @kept : tensor<f32>
+  %3 = dist.broadcast %2 root = 2 over ["dp"] : tensor<f32>
+  nn.write @kept, %one {dist.owner = 2 : i64} : tensor<f32>
+  %4 = nn.read @kept : tensor<f32>
+  %5 = dist.broadcast %4 root = 1 over ["dp"] : tensor<f32>
+  return %3, %5 : tensor<f32>, tensor<f32>
 }

@@ -27,6 +27,7 @@ int run(int argc, char **argv) {
   app.add_option("--target", options.target, "what to compile for: cpu or cuda")->capture_default_str()->type_name("TARGET");
   app.add_option("--gpu-arch", options.gpuArch, "chips to compile for, with --target cuda (default: sm_80,sm_90)")->type_name("sm_NN,...");
   app.add_option("--memory", options.memory, "memory of a device: refuse a program that does not fit")->type_name("SIZE");
+  app.add_flag("!--no-overlap", options.overlaps, "let no collective run beside computation (docs/overlap.md)");
   app.add_option("--emit", stage, "where to stop: nn, dist, exec, ptx, llvm, obj or exe")->capture_default_str()->type_name("STAGE");
   app.add_option("--dump-phases", options.dumpFolder, "write the module after every phase, numbered")->type_name("DIR");
   app.add_flag("--print-params", options.printParameters, "print the fusion id of every parameter");

@@ -6,7 +6,8 @@
 // fixed how many leading dims are rows, *row* values (the shape of those dims). Invariants: (I1) no op outside an open group uses a value
 // of it, writes excepted; so an open group can take ops and merge with other open groups without making a cycle; (I2) a view belongs to no
 // group unless it repeats a row value along its row, or must be materialized; every group that reads through it gets a copy; (I3) a group
-// of more than one op is no larger than one kernel may be (kernel_size.h). Linear in the number of ops, n log n where groups merge.
+// of more than one op is no larger than one kernel may be (kernel_size.h); (I4) the ops of a group are those of one owner, or of all
+// devices. Linear in the number of ops, n log n where groups merge.
 
 #include "passes/lower/calls/library_product.h"
 #include "passes/lower/fusion/split_reductions.h"
@@ -15,6 +16,7 @@
 #include "passes/lower/kernels/kernel_size.h"
 #include "passes/lower/passes.h"
 
+#include "dialects/dist/owners.h"
 #include "dialects/exec/exec.h"
 #include "dialects/exec/target_traits.h"
 #include "dialects/support/tensor_values.h"
@@ -52,7 +54,7 @@ struct Group {
 
 class Fuser {
 public:
-  Fuser(Block &block, exec::Target target) : block(block), target(target) {}
+  Fuser(Block &block, exec::Target target) : block(block), target(target), owners(block) {}
 
   void run() {
     int64_t position = 0;
@@ -78,6 +80,7 @@ public:
 private:
   Block &block;
   exec::Target target;
+  dist::Owners owners;
   std::vector<std::unique_ptr<Group>> groups;
   DenseMap<Operation *, Group *> groupOf;
   ViewTable views;
@@ -90,6 +93,12 @@ private:
     Operation *def = value.getDefiningOp();
     Group *group = def ? groupOf.lookup(def) : nullptr;
     return group && group->open ? group : nullptr;
+  }
+
+  // The same, when `op` is one of the devices that compute the group.
+  Group *openGroupFor(Operation &op, Value value) {
+    Group *group = openGroupOf(value);
+    return group && owners.of(group->ops.front()) == owners.of(&op) ? group : nullptr;
   }
 
   Group &newGroup(exec::FusionKind kind, ArrayRef<int64_t> domain) {
@@ -218,7 +227,7 @@ private:
   // A row value repeated along its row becomes a full value of its group.
   bool joinsAsRow(Operation &op) {
     auto broadcast = dyn_cast<nn::BroadcastOp>(op);
-    Group *group = broadcast ? openGroupOf(broadcast.getInput()) : nullptr;
+    Group *group = broadcast ? openGroupFor(op, broadcast.getInput()) : nullptr;
     if (!group || !group->hasRowsOf(shapeOf(broadcast.getInput())) || shapeOf(broadcast) != ArrayRef<int64_t>(group->domain) ||
         !llvm::equal(broadcast.getDims(), llvm::seq<int64_t>(0, group->rowRank)) || !canHold(*group, op)) {
       return false;
@@ -310,7 +319,7 @@ private:
     ArrayRef<int64_t> shape = shapeOf(op.getResult(0));
     Group *joined = nullptr;
     for (Value operand : op.getOperands()) {
-      Group *group = openGroupOf(operand);
+      Group *group = openGroupFor(op, operand);
       if (!group || group == joined) {
         if (!group) {
           close(operand);
@@ -378,7 +387,7 @@ private:
     int64_t keptRank = rank - static_cast<int64_t>(reduce.getDims().size());
     bool trailing = llvm::equal(reduce.getDims(), llvm::seq<int64_t>(keptRank, rank));
 
-    Group *group = openGroupOf(input);
+    Group *group = openGroupFor(*reduce, input);
     bool joins = group && !group->isGemm() && shape == ArrayRef<int64_t>(group->domain) &&
                  (trailing ? (group->rowRank == kUndecided || group->rowRank == keptRank) && group->reducedDims.empty()
                            : group->rowRank == kUndecided &&

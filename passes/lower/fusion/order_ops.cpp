@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Orders the ops of a program for fusion and memory. State: the ops placed so far. Library calls and collectives keep their order; every
-// other op is placed when something placed needs it, with two exceptions: a reduction follows its operand at once, and a write follows as
-// soon as its value can be computed and nobody needs the old value any more. Each op is placed once; linear but for the short chains of
-// writes that wait.
+// other op, and a broadcast from an owner, is placed when something placed needs it, with two exceptions: a reduction follows its operand
+// at once, and a write follows as soon as its value can be computed and nobody needs the old value any more. Each op is placed once; linear
+// but for the short chains of writes that wait.
 
 #include "dialects/dist/dist.h"
+#include "dialects/dist/owners.h"
 #include "passes/lower/calls/library_product.h"
 #include "passes/lower/kernels/fusible.h"
 #include "passes/lower/passes.h"
@@ -44,7 +45,7 @@ public:
     }
     for (Operation *op : original) {
       bool isAnchor = isa<nn::ReduceOp>(op) || (!isFusible(op) && !isa<nn::ReadOp, nn::WriteOp, nn::ConstantOp, dist::SliceOp>(op) &&
-                                                !op->hasTrait<OpTrait::IsTerminator>());
+                                                !isFromOwner(op) && !op->hasTrait<OpTrait::IsTerminator>());
       if (isAnchor) {
         placeBias(op);
         place(op);
@@ -79,8 +80,11 @@ private:
   SmallVector<nn::WriteOp> readyWrites;
   llvm::MapVector<Attribute, SmallVector<nn::ReadOp>> reads;
 
+  // The last part of an update, which a write then waits for.
+  static bool isFromOwner(Operation *op) { return isa<dist::BroadcastOp>(op) && dist::getOwner(op); }
+
   // An op that can be computed as soon as its operands can: placing it is not an event of its own.
-  static bool followsOperands(Operation *op) { return isFusible(op) || isa<nn::ReshapeOp, dist::SliceOp>(op); }
+  static bool followsOperands(Operation *op) { return isFusible(op) || isa<nn::ReshapeOp, dist::SliceOp>(op) || isFromOwner(op); }
 
   bool isAvailable(Value value) {
     Operation *def = value.getDefiningOp();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One exec op for each instruction: kernel, library matrix product, collective or copy.
+// One exec op for each instruction: kernel, library matrix product, collective, wait or copy.
 
 #include "passes/lower/memory/instruction_emitter.h"
 
@@ -21,7 +21,20 @@ public:
   Emitter(OpBuilder &builder, const Program &program, KernelPool &kernels, dist::MeshAttr mesh, bool allowTf32)
       : builder(builder), program(program), kernels(kernels), mesh(mesh), allowTf32(allowTf32) {}
 
+  // Emits an instruction, and says who runs it.
   LogicalResult emit(const Instruction &instruction) {
+    if (failed(emitOp(instruction))) {
+      return failure();
+    }
+    if (instruction.owner) {
+      Operation &last = builder.getInsertionBlock()->back();
+      last.setAttr(exec::kOwnerAttr, builder.getI64IntegerAttr(*instruction.owner));
+    }
+    return success();
+  }
+
+private:
+  LogicalResult emitOp(const Instruction &instruction) {
     if (!instruction.op) {
       exec::CopyOp::create(builder, instruction.loc, source(instruction, 0), target(instruction, 0));
       return success();
@@ -29,6 +42,10 @@ public:
     return TypeSwitch<Operation *, LogicalResult>(instruction.op)
         .Case([&](exec::FusionOp op) {
           return op.getKind() == exec::FusionKind::Gemm ? emitProduct(instruction, op) : emitKernel(instruction, op);
+        })
+        .Case([&](exec::AwaitOp op) {
+          exec::WaitOp::create(builder, op.getLoc(), tokens.lookup(op.getStarted().front().getDefiningOp()));
+          return success();
         })
         .Case([&](dist::AllGatherOp op) { return emitCollective(instruction, op, zerosFor(op), op.getDims()); })
         .Case([&](dist::ReduceScatterOp op) { return emitCollective(instruction, op, op.getDims(), zerosFor(op)); })
@@ -46,7 +63,6 @@ public:
         .Default([](Operation *op) { return op->emitOpError("has no instruction"); });
   }
 
-private:
   exec::BufferAttr buffer(unsigned index, Type type) const {
     const Storage &storage = program.storages[index];
     auto tensor = cast<RankedTensorType>(type);
@@ -131,8 +147,15 @@ private:
       }
       indices.push_back(*position);
     }
+    auto overlap = instruction.op->getAttrOfType<exec::OverlapAttr>(exec::kOverlapAttr);
+    IntegerAttr token; // of one that is waited for later
+    if (overlap) {
+      int64_t number = tokens.size() + 1;
+      tokens[instruction.op] = number;
+      token = builder.getI64IntegerAttr(number);
+    }
     exec::CollectiveOp::create(builder, instruction.loc, kind, builder.getArrayAttr(sources), builder.getArrayAttr(targets), indices,
-                               reduction, splitDims, concatDims, cause, pairs, root);
+                               reduction, splitDims, concatDims, cause, pairs, root, token, overlap);
     return success();
   }
 
@@ -141,6 +164,7 @@ private:
   KernelPool &kernels;
   dist::MeshAttr mesh;
   bool allowTf32;
+  DenseMap<Operation *, int64_t> tokens; // of collectives that run beside others
 };
 
 } // namespace

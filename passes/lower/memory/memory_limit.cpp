@@ -4,6 +4,7 @@
 
 #include "passes/lower/memory/memory_limit.h"
 
+#include "dialects/nn/nn.h"
 #include "dialects/support/element_type.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -74,7 +75,9 @@ std::string writerOf(const Program &program, unsigned storage, int64_t time) {
 
 SmallVector<Resident> residentsAt(const Peak &peak, const TensorTable &tensors) {
   SmallVector<Resident> residents;
-  for (const NamedTensor &tensor : tensors.tensors()) {
+  std::optional<int64_t> owner = tensors.largestOwner();
+  auto isThere = [&](const NamedTensor &tensor) { return !tensor.owner || tensor.owner == owner; };
+  for (const NamedTensor &tensor : llvm::make_filter_range(tensors.tensors(), isThere)) {
     residents.push_back({tensor.name, static_cast<uint64_t>(byteSize(tensor.type))});
   }
   for (auto [i, storage] : llvm::enumerate(peak.program->storages)) {
@@ -86,10 +89,66 @@ SmallVector<Resident> residentsAt(const Peak &peak, const TensorTable &tensors) 
   return residents;
 }
 
+// Whether tensors that one collective of several takes are alive at the peak, waiting for the others.
+bool holdsBucket(const Peak &peak) {
+  return llvm::any_of(peak.program->runs, [&](ArrayRef<unsigned> run) {
+    return run.size() > 1 && llvm::any_of(run, [&](unsigned i) {
+             const Storage &storage = peak.program->storages[i];
+             return storage.temporary && storage.lifetime.first <= peak.time && peak.time <= storage.lifetime.last;
+           });
+  });
+}
+
+// Whether every device holds all of most bytes of the tensors that `chosen` picks.
+template <typename Chosen> bool holdsWhole(const TensorTable &tensors, Chosen chosen) {
+  int64_t whole = 0, all = 0;
+  for (const NamedTensor &tensor : llvm::make_filter_range(tensors.tensors(), chosen)) {
+    bool isWhole = llvm::all_of(tensor.splits, [](ArrayRef<int64_t> axes) { return axes.empty(); });
+    whole += isWhole ? byteSize(tensor.type) : 0;
+    all += byteSize(tensor.type);
+  }
+  return 2 * whole > all;
+}
+
+// Whether collectives of the program run beside others, and so hold what they read and write for longer.
+bool startsCollectives(const Program &program) {
+  return llvm::any_of(program.instructions, [](const Instruction &instruction) { return isa_and_present<exec::AwaitOp>(instruction.op); });
+}
+
+// What makes the program smaller, the cheapest first.
+std::string remediesFor(const Peak &peak, const TensorTable &tensors, ArrayRef<Program> programs, exec::VariantOp variant) {
+  bool hasMesh = llvm::any_of(variant.getAxisSizes(), [](int64_t size) { return size > 1; });
+  SmallVector<StringRef> remedies = {"use more devices or a smaller batch"};
+  if (variant.getDevicesPerProcess() > 1) {
+    remedies.push_back("fewer deterministic.chunks");
+  }
+  auto hasProgram = [&](StringRef name) {
+    return llvm::any_of(programs, [&](const Program &program) { return func::FuncOp(program.function).getSymName() == name; });
+  };
+  if (holdsBucket(peak)) {
+    remedies.push_back("smaller buckets of comm_fusion");
+  }
+  if (llvm::any_of(programs, [](const Program &program) { return startsCollectives(program); })) {
+    remedies.push_back("--no-overlap");
+  }
+  if (!hasProgram(nn::kTrainStep)) {
+    return remedies.size() == 1 ? remedies[0].str() : llvm::join(remedies, ", or ");
+  }
+  if (hasMesh && holdsWhole(tensors, [](const NamedTensor &tensor) { return tensor.stateOf != nullptr; })) {
+    remedies.push_back("optimizer_parallel of level 1, since every device holds all of the state");
+  } else if (hasMesh && holdsWhole(tensors, [](const NamedTensor &tensor) { return tensor.role == exec::Role::Variable; })) {
+    remedies.push_back("optimizer_parallel of level 3, since every device holds all of the parameters");
+  }
+  if (!hasProgram(nn::kUpdate)) {
+    remedies.push_back("accumulate, which runs the batch in parts");
+  }
+  return llvm::join(remedies, ", or ");
+}
+
 } // namespace
 
 LogicalResult checkMemoryLimit(ModuleOp module, const MemoryUse &use, uint64_t limit, const TensorTable &tensors,
-                               ArrayRef<Program> programs) {
+                               ArrayRef<Program> programs, exec::VariantOp variant) {
   if (use.bytes() <= limit || programs.empty()) {
     return success();
   }
@@ -99,11 +158,14 @@ LogicalResult checkMemoryLimit(ModuleOp module, const MemoryUse &use, uint64_t l
   SmallVector<Resident> residents = residentsAt(peak, tensors);
   auto texts = llvm::map_to_vector(ArrayRef(residents).take_front(kShown),
                                    [](const Resident &resident) { return resident.name + " " + bytesText(resident.bytes); });
-  std::string parts = llvm::formatv("arenas {0}, constants {1}", bytesText(use.arenaBytes * use.devices), bytesText(use.constantBytes));
-  return module.emitError() << "the program needs " << bytesText(use.bytes()) << " (" << parts << "), but the memory is "
+  auto parts = llvm::map_to_vector(use.parts, [](const MemoryPart &part) { return part.name + " " + bytesText(part.bytes); });
+  int64_t played = variant.getDevicesPerProcess();
+  std::string which =
+      played == 1 ? "the program" : llvm::formatv("the {0} program, {1} devices a rank,", variant.getSymName(), played).str();
+  return module.emitError() << which << " needs " << bytesText(use.bytes()) << " (" << llvm::join(parts, ", ") << "), but the memory is "
                             << bytesText(limit) << "; @" << function.getSymName() << " needs most, with " << residents.size()
-                            << " tensors alive at its peak, the largest: " << llvm::join(texts, ", ")
-                            << "; use more devices or a smaller batch";
+                            << " tensors alive at its peak, the largest: " << llvm::join(texts, ", ") << "; "
+                            << remediesFor(peak, tensors, programs, variant);
 }
 
 } // namespace ashlar::lower

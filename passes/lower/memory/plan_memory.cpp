@@ -143,8 +143,8 @@ struct PlanMemoryPass : public impl::PlanMemoryPassBase<PlanMemoryPass> {
     ConstantPool constants;
     std::vector<Program> programs;
     if (failed(tensors.addVariables(module)) || failed(checkDevices(module)) ||
-        failed(buildPrograms(functions, tensors, constants, programs)) || failed(checkMemory(module, tensors, constants, programs)) ||
-        failed(emitVariant(module, tensors, programs))) {
+        failed(buildPrograms(functions, tensors, constants, programs)) || failed(emitVariant(module, tensors, programs)) ||
+        failed(checkMemory(module, tensors, constants, programs))) {
       return signalPassFailure();
     }
     constants.write(module);
@@ -169,8 +169,12 @@ private:
   }
 
   LogicalResult checkMemory(ModuleOp module, const TensorTable &tensors, const ConstantPool &constants, ArrayRef<Program> programs) {
-    MemoryUse use{arenaBytes, static_cast<uint64_t>(devicesPerProcess), constants.getBytes()};
-    return memoryLimit == 0 ? success() : checkMemoryLimit(module, use, memoryLimit, tensors, programs);
+    if (memoryLimit == 0) {
+      return success();
+    }
+    exec::VariantOp variant = *module.getOps<exec::VariantOp>().begin();
+    MemoryUse use = memoryUse(variant, {target, constants.getBytes(), ranksPerHost});
+    return checkMemoryLimit(module, use, memoryLimit, tensors, programs, variant);
   }
 
   LogicalResult buildPrograms(ArrayRef<func::FuncOp> functions, TensorTable &tensors, ConstantPool &constants,
@@ -239,8 +243,11 @@ private:
           llvm::map_to_vector(tensor.splits, [&](ArrayRef<int64_t> axes) -> Attribute { return builder.getDenseI64ArrayAttr(axes); });
       auto outsideName = tensor.name == symbol ? StringAttr() : builder.getStringAttr(tensor.name);
       bool persistent = tensor.role == exec::Role::Variable || tensor.role == exec::Role::State;
-      exec::TensorOp::create(builder, tensor.loc, symbol, tensor.role, buffer, tensor.globalShape, builder.getArrayAttr(splits),
-                             outsideName, persistent, tensor.stateOf, tensor.isInternal);
+      auto op = exec::TensorOp::create(builder, tensor.loc, symbol, tensor.role, buffer, tensor.globalShape, builder.getArrayAttr(splits),
+                                       outsideName, persistent, tensor.stateOf, tensor.isInternal);
+      if (tensor.owner) {
+        op->setAttr(exec::kOwnerAttr, builder.getI64IntegerAttr(*tensor.owner));
+      }
     }
   }
 

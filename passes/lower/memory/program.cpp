@@ -5,8 +5,10 @@
 
 #include "passes/lower/memory/program.h"
 
+#include "dialects/dist/owners.h"
 #include "dialects/support/element_type.h"
 #include "passes/lower/kernels/kernel_emitter.h"
+#include "passes/lower/memory/same_bytes.h"
 
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -17,32 +19,24 @@ namespace ashlar::lower {
 namespace {
 
 bool isInstruction(Operation *op) {
-  return isa<exec::FusionOp, dist::CollectiveOpInterface, dist::SliceOp>(op);
+  return isa<exec::FusionOp, exec::AwaitOp, dist::CollectiveOpInterface, dist::SliceOp>(op);
 }
 
-// Returns the value whose bytes `value` is: a reshape moves nothing.
-Value rootOf(Value value) {
-  while (auto reshape = value.getDefiningOp<nn::ReshapeOp>()) {
-    value = reshape.getInput();
-  }
-  return value;
+// Returns the values that an instruction makes.
+ResultRange resultsOf(Operation *op) {
+  return isa<exec::AwaitOp>(op) ? op->getResults().take_front(0) : op->getResults();
 }
 
-// Appends the uses of a value and of its reshapes.
-void collectUses(Value value, SmallVectorImpl<OpOperand *> &uses) {
-  for (OpOperand &use : value.getUses()) {
-    if (auto reshape = dyn_cast<nn::ReshapeOp>(use.getOwner())) {
-      collectUses(reshape.getResult(), uses);
-    } else {
-      uses.push_back(&use);
-    }
-  }
+// Returns what waits for a collective that runs beside other instructions; null when it does not.
+exec::AwaitOp findAwait(Operation *op) {
+  Operation *user = op->getNumResults() > 0 && op->getResult(0).hasOneUse() ? *op->getResult(0).user_begin() : nullptr;
+  return dyn_cast_or_null<exec::AwaitOp>(user);
 }
 
 class ProgramBuilder {
 public:
   ProgramBuilder(func::FuncOp function, const TensorTable &tensors, ConstantPool &constants, dist::MeshAttr mesh, exec::Target target)
-      : tensors(tensors), constants(constants), mesh(mesh), target(target) {
+      : tensors(tensors), constants(constants), mesh(mesh), target(target), owners(function.front()) {
     program.function = function;
   }
 
@@ -64,6 +58,7 @@ private:
     Value value;
     unsigned target;
     Location loc;
+    std::optional<int64_t> owner;                 // of the target
     std::optional<unsigned> saved = std::nullopt; // a temporary with the value, when a copy overwrites its storage
   };
 
@@ -142,9 +137,11 @@ private:
     return success();
   }
 
-  // Returns when `use` reads its value: at an instruction, or at the end by a copy.
+  // Returns when `use` reads its value for the last time: at an instruction, or at the end by a copy. What runs beside others reads until
+  // it is waited for.
   int64_t timeOf(OpOperand &use) const {
-    auto it = times.find(use.getOwner());
+    exec::AwaitOp await = findAwait(use.getOwner());
+    auto it = times.find(await ? await : use.getOwner());
     return it == times.end() ? end : it->second;
   }
 
@@ -163,13 +160,33 @@ private:
 
   void place(Value reshaped, unsigned tensor, ArrayRef<Value> oldValues, Location loc, SmallVectorImpl<Copy> &copies) {
     Value value = rootOf(reshaped);
-    if (canCompute(value, oldValues)) {
+    if (canCompute(value, oldValues) && fitsOwner(value, tensor)) {
       places[value] = named(tensor);
+      placeRoot(value, tensor, oldValues);
       return;
     }
     auto place = places.find(value);
     if (place == places.end() || place->second != named(tensor)) {
-      copies.push_back({value, named(tensor), loc});
+      copies.push_back({value, named(tensor), loc, tensors.tensors()[tensor].owner});
+    }
+  }
+
+  // Returns whether nothing but the device that holds the tensor, where it is one, computes the value.
+  bool fitsOwner(Value value, unsigned tensor) const {
+    std::optional<int64_t> owner = tensors.tensors()[tensor].owner;
+    return !owner || owners.of(value.getDefiningOp()) == owner;
+  }
+
+  // What a broadcast takes from its root is computed where all devices are to have it, if that is safe.
+  void placeRoot(Value result, unsigned tensor, ArrayRef<Value> oldValues) {
+    auto broadcast = result.getDefiningOp<dist::BroadcastOp>();
+    Value value = broadcast ? rootOf(broadcast.getInput()) : Value();
+    SmallVector<OpOperand *> uses;
+    if (value) {
+      collectUses(value, uses);
+    }
+    if (uses.size() == 1 && canCompute(value, oldValues)) {
+      places[value] = named(tensor);
     }
   }
 
@@ -186,7 +203,7 @@ private:
     int64_t now = times.lookup(producer);
     unsigned overwritten = 0;
     for (OpOperand *use : uses) {
-      int64_t time = timeOf(*use);
+      int64_t time = use->getOwner() == producer ? now : timeOf(*use);
       if (time > now || (time == now && !canOverwrite(*use, value))) {
         return false;
       }
@@ -202,7 +219,7 @@ private:
       return fusion.getKind() != exec::FusionKind::Gemm &&
              mayAlias(fusion, use.getOperandNumber(), cast<OpResult>(result).getResultNumber(), target);
     }
-    return isa<dist::AllReduceOp>(op) && use.getOperandNumber() == cast<OpResult>(result).getResultNumber();
+    return isa<dist::AllReduceOp, dist::BroadcastOp>(op) && use.getOperandNumber() == cast<OpResult>(result).getResultNumber();
   }
 
   // Places the other results, in order, over operands that die where possible.
@@ -211,14 +228,14 @@ private:
     for (auto &[op, time] : times) {
       for (OpOperand &operand : op->getOpOperands()) {
         int64_t &last = lastUse[rootOf(operand.get())];
-        last = std::max(last, time);
+        last = std::max(last, timeOf(operand));
       }
     }
     for (const Copy &copy : llvm::concat<Copy>(outputCopies, variableCopies)) {
       lastUse[copy.value] = end;
     }
     for (auto &[op, time] : times) {
-      for (OpResult result : op->getResults()) {
+      for (OpResult result : resultsOf(op)) {
         if (!places.contains(result)) {
           places[result] = reuse(op, result, time, lastUse);
         }
@@ -235,13 +252,27 @@ private:
       unsigned storage = places.lookup(value);
       bool isTaken = llvm::any_of(op->getResults(), [&](OpResult other) { return places.contains(other) && places[other] == storage; });
       bool isRepeated = llvm::count_if(op->getOperands(), [&](Value other) { return rootOf(other) == value; }) > 1;
-      if (program.storages[storage].temporary && lastUse.lookup(value) == time && !isTaken && !isRepeated &&
-          canOverwrite(operand, result)) {
+      if (program.storages[storage].temporary && !isTaken && !isRepeated && canOverwrite(operand, result) &&
+          diesAt(operand, time, lastUse)) {
         return storage;
       }
     }
     Lifetime lifetime{time, time, static_cast<uint64_t>(byteSize(cast<ShapedType>(result.getType())))};
     return addStorage({exec::Space::Arena, /*temporary=*/true, 0, lifetime});
+  }
+
+  // Returns whether nothing reads the value of `operand`, an instruction's at `time`, while that runs or later.
+  bool diesAt(OpOperand &operand, int64_t time, const DenseMap<Value, int64_t> &lastUse) const {
+    Value value = rootOf(operand.get());
+    int64_t last = timeOf(operand);
+    if (lastUse.lookup(value) != last) {
+      return false;
+    }
+    SmallVector<OpOperand *> uses;
+    if (last != time) { // it runs beside others, which may read the value before its own end
+      collectUses(value, uses);
+    }
+    return llvm::all_of(uses, [&](OpOperand *use) { return use == &operand || timeOf(*use) < time; });
   }
 
   void addInstructions() {
@@ -251,7 +282,7 @@ private:
         instruction.operands.push_back(places[rootOf(operand)]);
         instruction.operandTypes.push_back(operand.getType());
       }
-      for (Value result : op->getResults()) {
+      for (Value result : resultsOf(op)) {
         unsigned storage = places[result];
         auto overwritten = llvm::find(instruction.operands, storage);
         bool isInPlace = overwritten != instruction.operands.end();
@@ -259,6 +290,7 @@ private:
         instruction.resultTypes.push_back(result.getType());
         instruction.alias.push_back(isInPlace ? overwritten - instruction.operands.begin() : -1);
       }
+      instruction.owner = owners.of(op);
       program.instructions.push_back(std::move(instruction));
     }
   }
@@ -282,8 +314,8 @@ private:
     }
   }
 
-  void addCopy(unsigned source, unsigned target, Type type, Location loc) {
-    program.instructions.push_back({nullptr, loc, {source}, {target}, {type}, {type}, {-1}});
+  void addCopy(unsigned source, unsigned target, Type type, Location loc, std::optional<int64_t> owner = {}) {
+    program.instructions.push_back({nullptr, loc, {source}, {target}, {type}, {type}, {-1}, owner});
   }
 
   // Adds the copies at the end, first to outputs, then to variables. A variable that is itself a source goes through a temporary, so that
@@ -301,12 +333,12 @@ private:
       if (targets.contains(places[copy.value])) {
         Lifetime lifetime{end, end, static_cast<uint64_t>(byteSize(cast<ShapedType>(type)))};
         unsigned temporary = addStorage({exec::Space::Arena, /*temporary=*/true, 0, lifetime});
-        addCopy(places[copy.value], temporary, type, copy.loc);
+        addCopy(places[copy.value], temporary, type, copy.loc, copy.owner);
         copy.saved = temporary;
       }
     }
     for (const Copy &copy : variableCopies) {
-      addCopy(copy.saved.value_or(places[copy.value]), copy.target, copy.value.getType(), copy.loc);
+      addCopy(copy.saved.value_or(places[copy.value]), copy.target, copy.value.getType(), copy.loc, copy.owner);
     }
   }
 
@@ -314,6 +346,7 @@ private:
   ConstantPool &constants;
   dist::MeshAttr mesh;
   exec::Target target;
+  dist::Owners owners;
   Program program;
   llvm::MapVector<Operation *, int64_t> times;    // of instructions
   int64_t end = 0;                                // time of the copies after the last instruction

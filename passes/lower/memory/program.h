@@ -22,11 +22,12 @@ struct Storage {
 
 // One instruction. Operands, results and types are parallel lists.
 struct Instruction {
-  mlir::Operation *op = nullptr; // exec.fusion, a dist collective or dist.slice; null: copies operand 0 to result 0
+  mlir::Operation *op = nullptr; // exec.fusion, exec.await, a dist collective or dist.slice; null: copies operand 0 to result 0
   mlir::Location loc;
   llvm::SmallVector<unsigned> operands, results; // indices of storages
   llvm::SmallVector<mlir::Type> operandTypes, resultTypes;
-  llvm::SmallVector<int64_t> alias; // for each result the operand it overwrites, or -1
+  llvm::SmallVector<int64_t> alias;  // for each result the operand it overwrites, or -1
+  std::optional<int64_t> owner = {}; // the one device that runs it; nothing: all do
 };
 
 struct Program {
@@ -42,7 +43,7 @@ struct Program {
   std::vector<BufferRun> temporaryRuns() const;
 };
 
-// Turns a function of nn.read, nn.write, nn.constant, exec.fusion, dist collectives and return into a program.
+// Turns a function of nn.read, nn.write, nn.constant, exec.fusion, exec.await, dist collectives and return into a program.
 //
 // A value is computed right where it must end up whenever nothing is read there afterwards: in its variable, in its output, or over an
 // operand that dies. Otherwise it is copied at the end: outputs first, then variables, so that every read of a variable sees the value from

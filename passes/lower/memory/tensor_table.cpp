@@ -4,6 +4,7 @@
 
 #include "passes/lower/memory/tensor_table.h"
 
+#include "dialects/dist/owners.h"
 #include "dialects/support/element_type.h"
 #include "passes/lower/memory/arena.h"
 #include "runtime/abi/ashlar_rt.h"
@@ -61,9 +62,32 @@ LogicalResult TensorTable::addVariables(ModuleOp module) {
       list[*index].stateOf = parameter.getAttr();
     }
     list[*index].isInternal = op.getInternal();
+    if (std::optional<int64_t> owner = dist::getOwner(op)) {
+      list[*index].owner = owner;
+      end = list[*index].offset; // it takes no bytes among the tensors of all devices
+    }
     variables[op.getSymName()] = *index;
   }
+  placeOwned();
   return success();
+}
+
+void TensorTable::placeOwned() {
+  for (NamedTensor &tensor : list) {
+    if (tensor.owner) {
+      uint64_t &bytes = ownedBytes[*tensor.owner];
+      tensor.offset = end + bytes;
+      bytes += alignedBytes(byteSize(tensor.type));
+    }
+  }
+  if (std::optional<int64_t> owner = largestOwner()) {
+    end += ownedBytes[*owner];
+  }
+}
+
+std::optional<int64_t> TensorTable::largestOwner() const {
+  auto largest = llvm::max_element(ownedBytes, [](const auto &a, const auto &b) { return a.second < b.second; });
+  return largest == ownedBytes.end() ? std::nullopt : std::optional(largest->first);
 }
 
 LogicalResult TensorTable::share(func::FuncOp function, DictionaryAttr attributes, Type type, exec::Role role,

@@ -13,6 +13,8 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/StringMap.h"
 
+#include <map>
+
 namespace ashlar::lower {
 
 // One named tensor.
@@ -24,11 +26,13 @@ struct NamedTensor {
   llvm::SmallVector<llvm::SmallVector<int64_t>> splits; // for each dim the indices of mesh axes, major to minor
   uint64_t offset;                                      // in the arena
   mlir::Location loc;
-  mlir::StringAttr stateOf = {}; // of a state of the optimizer: the parameter; null otherwise
-  bool isInternal = false;       // the compiler added it for itself
+  mlir::StringAttr stateOf = {};     // of a state of the optimizer: the parameter; null otherwise
+  bool isInternal = false;           // the compiler added it for itself
+  std::optional<int64_t> owner = {}; // the one device that holds it; nothing: all do
 };
 
-// Lays the mesh coordinates (at offset 0) and the named tensors one after the other.
+// Lays the mesh coordinates (at offset 0) and the named tensors one after the other. Variables of one owner follow each other, too, but
+// those of different owners begin at the same place: no device holds both.
 class TensorTable {
 public:
   // Without a mesh there are no axes.
@@ -56,6 +60,9 @@ public:
   // Returns the bytes up to the end of the last tensor.
   uint64_t bytes() const { return end; }
 
+  // Returns the device that holds most bytes of variables alone; nothing when none does.
+  std::optional<int64_t> largestOwner() const;
+
   // Returns the symbol of each tensor inside a variant: its name, or a derived one where `taken` or an earlier tensor has the name.
   std::vector<std::string> symbols(llvm::ArrayRef<llvm::StringRef> taken) const;
 
@@ -63,6 +70,9 @@ private:
   struct Signature {
     llvm::SmallVector<unsigned> inputs, outputs;
   };
+
+  // Moves the variables with owners behind those of all devices.
+  void placeOwned();
 
   // Adds a tensor. A null `layout` or `globalType` means: every device holds all of it.
   mlir::FailureOr<unsigned> add(mlir::Location loc, llvm::StringRef name, exec::Role role, mlir::Type type, mlir::Attribute layout,
@@ -75,6 +85,7 @@ private:
   dist::MeshAttr mesh;
   uint64_t end;
   llvm::SmallVector<NamedTensor> list;
+  std::map<int64_t, uint64_t> ownedBytes; // by device
   llvm::StringMap<unsigned> variables, inputsByName, outputsByName;
   llvm::DenseMap<mlir::Operation *, Signature> signatures;
 };

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Checks instruction tables by themselves, knowing nothing of how they were planned: every buffer lies inside the arena or the constants,
-// every call fits its kernel and says what it writes, and along each program every byte that is read was last written as a part of the same
-// buffer.
+// every call fits its kernel and says what it writes, along each program every byte that is read was last written as a part of the same
+// buffer, and all devices meet in the same collectives in one order.
 
+#include "passes/lower/memory/collective_order.h"
 #include "passes/lower/passes.h"
 
 #include "dialects/exec/exec.h"
@@ -15,7 +16,10 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
+#include "llvm/ADT/DenseSet.h"
+
 #include <map>
+#include <set>
 
 using namespace mlir;
 
@@ -53,6 +57,53 @@ public:
 
 private:
   std::map<uint64_t, uint64_t> ranges; // begin -> end
+};
+
+bool overlap(exec::BufferAttr a, exec::BufferAttr b) {
+  uint64_t aEnd = a.getOffset() + byteSize(a.getType()), bEnd = b.getOffset() + byteSize(b.getType());
+  return a.getSpace() == b.getSpace() && a.getOffset() < bEnd && b.getOffset() < aEnd;
+}
+
+// The collectives that were started and not waited for. Few at a time, so that looking at each of them is cheap.
+class Underway {
+public:
+  // Returns whether an instruction may use a buffer now: what is under way reads its sources and writes its targets.
+  bool mayUse(const exec::BufferUse &use) const {
+    return llvm::all_of(collectives, [&](exec::CollectiveOp collective) {
+      return llvm::none_of(collective.getUses(), [&](const exec::BufferUse &other) {
+        return (use.isWritten || other.isWritten) && overlap(use.buffer, other.buffer);
+      });
+    });
+  }
+
+  LogicalResult start(exec::CollectiveOp op) {
+    if (!tokens.insert(*op.getToken()).second) {
+      return op.emitOpError("has the token ") << *op.getToken() << " of an earlier collective of the program";
+    }
+    collectives.push_back(op);
+    return success();
+  }
+
+  LogicalResult wait(exec::WaitOp op) {
+    auto found = llvm::find_if(collectives, [&](exec::CollectiveOp collective) { return *collective.getToken() == op.getToken(); });
+    if (found == collectives.end()) {
+      return op.emitOpError("waits for the token ") << op.getToken() << ", with which nothing is under way";
+    }
+    collectives.erase(found);
+    return success();
+  }
+
+  LogicalResult finish() {
+    if (collectives.empty()) {
+      return success();
+    }
+    exec::CollectiveOp first = collectives.front();
+    return first.emitOpError("is started with the token ") << *first.getToken() << ", and nothing waits for it";
+  }
+
+private:
+  SmallVector<exec::CollectiveOp> collectives;
+  llvm::DenseSet<int64_t> tokens;
 };
 
 // Returns the types of a kernel's buffers. On the cpu begin and end of a range follow them.
@@ -95,20 +146,79 @@ public:
   }
 
 private:
+  // Devices that differ in what they hold alone are checked one after the other: each owner, and one that owns nothing.
   LogicalResult verifyVariant(exec::VariantOp variant) {
+    std::set<int64_t> owners;
+    variant.walk([&](Operation *op) {
+      if (std::optional<int64_t> owner = exec::getOwner(op)) {
+        owners.insert(*owner);
+      }
+    });
+    hasOwners = !owners.empty();
+    int64_t devices = 1;
+    for (int64_t size : variant.getAxisSizes()) {
+      devices *= size;
+    }
+    int64_t other = 0;
+    while (owners.count(other) != 0) {
+      ++other;
+    }
+    if (other < devices) {
+      owners.insert(other);
+    }
+    for (int64_t owner : owners) {
+      if (owner < 0 || owner >= devices) { // C13
+        return variant.emitOpError("has an instruction or a tensor of device ") << owner << " on a mesh of " << devices;
+      }
+      device = owner;
+      if (failed(verifyOnDevice(variant))) {
+        return failure();
+      }
+    }
+    return LogicalResult(checkCollectiveOrder(variant)); // C9, C10, C11
+  }
+
+  // Whether the device runs an instruction, or holds a tensor.
+  bool isHere(Operation *op) {
+    std::optional<int64_t> owner = exec::getOwner(op);
+    return !owner || owner == device;
+  }
+
+  // Whether what the instruction reads has to be there: a broadcast reads on its root, and what an owner sends is nowhere else.
+  bool needsSources(exec::VariantOp variant, Operation *op) {
+    auto collective = dyn_cast<exec::CollectiveOp>(op);
+    if (!hasOwners || !collective || collective.getKind() != CollectiveKind::Broadcast) {
+      return true;
+    }
+    ArrayRef<int64_t> sizes = variant.getAxisSizes();
+    SmallVector<int64_t> at(sizes.size());
+    int64_t rest = device;
+    for (size_t axis = sizes.size(); axis-- > 0; rest /= sizes[axis]) {
+      at[axis] = rest % sizes[axis];
+    }
+    int64_t coordinate = 0;
+    for (int64_t axis : collective.getAxes()) {
+      coordinate = coordinate * sizes[axis] + at[axis];
+    }
+    return coordinate == static_cast<int64_t>(collective.getRoot());
+  }
+
+  LogicalResult verifyOnDevice(exec::VariantOp variant) {
     ArenaContents fixed;
     for (size_t axis = 0; axis < variant.getAxisSizes().size(); ++axis) {
       uint64_t offset = variant.getCoordinatesOffset() + axis * sizeof(int64_t);
       fixed.write(exec::BufferAttr::get(module.getContext(), exec::Space::Arena, offset,
                                         MemRefType::get({}, IntegerType::get(module.getContext(), 64))));
     }
-    for (auto tensor : variant.getBody().getOps<exec::TensorOp>()) {
+    auto tensors =
+        llvm::make_filter_range(variant.getBody().getOps<exec::TensorOp>(), [&](exec::TensorOp tensor) { return isHere(tensor); });
+    for (exec::TensorOp tensor : tensors) {
       if (failed(verifyPlace(tensor, variant, tensor.getBuffer()))) {
         return failure();
       }
       fixed.write(tensor.getBuffer());
     }
-    for (auto tensor : variant.getBody().getOps<exec::TensorOp>()) {
+    for (exec::TensorOp tensor : tensors) {
       if (!fixed.holds(tensor.getBuffer())) { // C4
         return tensor.emitOpError("shares bytes of the arena with another tensor or the mesh coordinates");
       }
@@ -122,10 +232,17 @@ private:
   }
 
   LogicalResult verifyProgram(exec::VariantOp variant, exec::ProgramOp program, ArenaContents contents) {
+    Underway underway;
     for (Operation &op : program.getBody().front()) {
       auto instr = dyn_cast<exec::InstrOpInterface>(op);
       if (!instr) {
         return op.emitOpError("is not an instruction");
+      }
+      if (isa<exec::CollectiveOp>(op) && exec::getOwner(&op)) { // C13
+        return op.emitOpError("is run by one device, but devices meet in it");
+      }
+      if (!isHere(&op)) {
+        continue;
       }
       if (auto kernel = dyn_cast<exec::KernelOp>(op); kernel && failed(verifyCall(kernel))) {
         return failure();
@@ -138,10 +255,18 @@ private:
         if (use.isWritten && use.buffer.getSpace() == exec::Space::Constant) { // C3
           return op.emitOpError("writes to the constants at offset ") << use.buffer.getOffset();
         }
-        if (use.isRead && use.buffer.getSpace() == exec::Space::Arena && !contents.holds(use.buffer)) { // C5
+        bool isNeeded = use.isRead && use.buffer.getSpace() == exec::Space::Arena && needsSources(variant, &op);
+        if (isNeeded && !contents.holds(use.buffer)) { // C5
           return op.emitOpError("reads ") << byteSize(use.buffer.getType()) << " bytes at offset " << use.buffer.getOffset()
                                           << " of the arena, which no tensor or earlier instruction left there";
         }
+        if (!underway.mayUse(use)) { // C12
+          return op.emitOpError("uses ") << byteSize(use.buffer.getType()) << " bytes at offset " << use.buffer.getOffset()
+                                         << " of the arena while a collective that is under way does";
+        }
+      }
+      if (failed(followTokens(op, underway))) { // C12
+        return failure();
       }
       for (const exec::BufferUse &use : uses) {
         if (use.isWritten) {
@@ -154,7 +279,20 @@ private:
         }
       }
     }
-    return success();
+    for (auto tensor : variant.getBody().getOps<exec::TensorOp>()) {
+      if (isHere(tensor) && tensor.getPersistent() && !contents.holds(tensor.getBuffer())) { // C14
+        return program.emitOpError("leaves something else where @") << tensor.getSymName() << " is kept";
+      }
+    }
+    return underway.finish(); // C12
+  }
+
+  static LogicalResult followTokens(Operation &op, Underway &underway) {
+    if (auto wait = dyn_cast<exec::WaitOp>(op)) {
+      return underway.wait(wait);
+    }
+    auto collective = dyn_cast<exec::CollectiveOp>(op);
+    return collective && collective.getToken() ? underway.start(collective) : success();
   }
 
   LogicalResult verifyPlace(Operation *op, exec::VariantOp variant, exec::BufferAttr buffer) {
@@ -204,6 +342,8 @@ private:
   ModuleOp module;
   SymbolTable symbols;
   uint64_t constantBytes = 0;
+  bool hasOwners = false;                                // in the variant that is checked
+  int64_t device = 0;                                    // that is checked
   llvm::DenseMap<Operation *, SmallVector<bool>> stores; // of each kernel
 };
 

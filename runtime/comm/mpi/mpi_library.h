@@ -15,7 +15,7 @@ namespace ashlar::rt {
 
 // Functions of libmpi, one line each.
 #define ASHLAR_RT_MPI_FUNCTIONS(function)                                                                                                  \
-  function(MPI_Abort) function(MPI_Finalize) function(MPI_Iallgather) function(MPI_Init) function(MPI_Iprobe) function(MPI_Irecv)          \
+  function(MPI_Abort) function(MPI_Finalize) function(MPI_Iallgather) function(MPI_Init_thread) function(MPI_Iprobe) function(MPI_Irecv)   \
       function(MPI_Isend) function(MPI_Recv) function(MPI_Request_free) function(MPI_Test) function(MPI_Testall)
 
 // The loaded library. Members are null until load() succeeded.

@@ -11,8 +11,6 @@
 #include <climits>
 #include <cstdio>
 
-#include <sched.h>
-
 namespace ashlar::rt {
 namespace {
 
@@ -24,9 +22,12 @@ constexpr size_t kRequests = 256;
 // Longest single message; longer parts are cut.
 constexpr size_t kLargestMessage = size_t{1} << 30;
 
-// Looks at the requests between two looks at the clock, each of which may yield, and between two yields of ours.
+// Looks at the requests between two looks at the clock, each of which may yield.
 constexpr int kTestsPerCheck = 64;
-constexpr int kTestsPerYield = 1 << 14;
+
+// Seconds in which a wait only looks: on an idle machine with a fast network what it waits for is here by then. A rank that looks on and on
+// uses up its share of a core that others want, too, and is away when the message comes; one that naps is back at once.
+constexpr double kLookSeconds = 200e-6;
 
 // Seconds in which ranks that begin to wait together hear of each other.
 constexpr double kSettle = 1;
@@ -36,9 +37,11 @@ constexpr double kSettle = 1;
 Status MpiTransport::start(int rank, int ranks) {
   ASHLAR_RETURN_IF_ERROR(MpiLibrary::load(mpi));
   requests.reserve(kRequests);
-  if (int error = mpi.MPI_Init(nullptr, nullptr); error != MPI_SUCCESS) {
-    return unavailable("MPI_Init failed with error {}", error);
+  int provided = MPI_THREAD_SINGLE;
+  if (int error = mpi.MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided); error != MPI_SUCCESS) {
+    return unavailable("MPI_Init_thread failed with error {}", error);
   }
+  threads = provided == MPI_THREAD_MULTIPLE;
   reports.start(mpi, rank, ranks);
   return Status();
 }
@@ -47,7 +50,7 @@ void MpiTransport::finish() {
   mpi.MPI_Finalize();
 }
 
-Status MpiTransport::exchange(int to, const Part *sends, size_t numSends, int from, const Part *receives, size_t numReceives) {
+Status MpiTransport::exchange(int to, const Part *sends, size_t numSends, int from, const Part *receives, size_t numReceives, bool naps) {
   requests.clear();
   int error = MPI_SUCCESS;
   auto post = [&](const Part &part, auto &&start) {
@@ -70,7 +73,7 @@ Status MpiTransport::exchange(int to, const Part *sends, size_t numSends, int fr
     });
   }
   if (error == MPI_SUCCESS) {
-    ASHLAR_RETURN_IF_ERROR(complete(from, posted, to, error));
+    ASHLAR_RETURN_IF_ERROR(complete(from, posted, to, naps, error));
   }
   return error == MPI_SUCCESS ? Status() : unavailable("exchange with ranks {} and {} failed: MPI error {}", to, from, error);
 }
@@ -80,14 +83,14 @@ Status MpiTransport::allGather(const void *mine, size_t bytes, void *all) {
   requests.assign(1, MPI_Request());
   int error = mpi.MPI_Iallgather(mine, count, mpi.byte, all, count, mpi.byte, mpi.commWorld, requests.data());
   if (error == MPI_SUCCESS) {
-    ASHLAR_RETURN_IF_ERROR(complete(WaitReports::kAnybody, /*numReceives=*/0, WaitReports::kAnybody, error));
+    ASHLAR_RETURN_IF_ERROR(complete(WaitReports::kAnybody, /*numReceives=*/0, WaitReports::kAnybody, /*naps=*/false, error));
   }
   return error == MPI_SUCCESS ? Status() : unavailable("gathering {} bytes from all ranks failed: MPI error {}", bytes, error);
 }
 
-Status MpiTransport::complete(int from, size_t numReceives, int to, int &error) {
+Status MpiTransport::complete(int from, size_t numReceives, int to, bool naps, int &error) {
   double begin = 0, nextCheck = 0;
-  bool hasTold = false;
+  bool hasTold = false, isLong = naps;
   Status status;
   for (uint64_t tests = 1; status.ok(); ++tests) {
     int done = 0;
@@ -95,7 +98,7 @@ Status MpiTransport::complete(int from, size_t numReceives, int to, int &error) 
     if (done != 0 || error != MPI_SUCCESS) {
       break;
     }
-    if (tests % kTestsPerCheck != 0) {
+    if (isLong ? tests < kTestsPerCheck : tests % kTestsPerCheck != 0) {
       continue;
     }
     const double now = seconds();
@@ -110,18 +113,22 @@ Status MpiTransport::complete(int from, size_t numReceives, int to, int &error) 
       }
     }
     if (!hasTold && now - begin > kRemoteFactor * patienceSeconds()) {
-      reports.tell(missing(from, numReceives, to));
+      const int whom = missing(from, numReceives, to);
+      std::lock_guard<std::mutex> lock(telling);
+      reports.tell(whom);
       hasTold = true;
       hasSpoken = false;
     }
     if (hasTold) {
       status = speak(now - begin);
     }
-    if (tests % kTestsPerYield == 0) {
-      sched_yield();
+    isLong |= now - begin > kLookSeconds;
+    if (isLong) { // behind each look: MPI yields in each, for whole time slices where others want the core
+      nap(naps ? kNapBesideNs : kNapNs);
     }
   }
   if (hasTold && status.ok()) { // another rank is not to speak once more while the job ends
+    std::lock_guard<std::mutex> lock(telling);
     reports.tell(WaitReports::kNobody);
   }
   return status;
@@ -129,6 +136,7 @@ Status MpiTransport::complete(int from, size_t numReceives, int to, int &error) 
 
 // The first of the ranks that wait speaks for all; another one ends the job only when that one does not.
 Status MpiTransport::speak(double waited) {
+  std::lock_guard<std::mutex> lock(telling);
   reports.listen();
   const double patience = kRemoteFactor * patienceSeconds(), atMost = kEndAfter * patience + kSettle;
   const bool isFirst = reports.isFirst();
@@ -157,6 +165,7 @@ int MpiTransport::missing(int from, size_t numReceives, int to) {
 }
 
 void MpiTransport::tellWait(int rank, bool speaks) {
+  std::lock_guard<std::mutex> lock(telling);
   reports.tell(rank < 0 ? WaitReports::kNobody : rank, speaks);
 }
 

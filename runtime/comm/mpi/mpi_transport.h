@@ -9,6 +9,7 @@
 #include "runtime/comm/mpi/wait_reports.h"
 #include "runtime/comm/transport.h"
 
+#include <mutex>
 #include <vector>
 
 namespace ashlar::rt {
@@ -22,7 +23,8 @@ public:
   // Finalises MPI. To be called by all ranks at the end of a good run.
   void finish();
 
-  Status exchange(int to, const Part *sends, size_t numSends, int from, const Part *receives, size_t numReceives) override;
+  Status exchange(int to, const Part *sends, size_t numSends, int from, const Part *receives, size_t numReceives, bool naps) override;
+  bool servesThreads() const override { return threads; }
   Status allGather(const void *mine, size_t bytes, void *all) override;
   void tellWait(int rank, bool speaks) override;
   void watch(std::function<Status()> check) override { watched = std::move(check); }
@@ -31,7 +33,7 @@ public:
 private:
   // Waits until the requests are done; the first `numReceives` are of messages from rank `from`, the others of messages to rank `to`.
   // WaitReports::kAnybody: with all ranks.
-  Status complete(int from, size_t numReceives, int to, int &error);
+  Status complete(int from, size_t numReceives, int to, bool naps, int &error);
 
   // Says who does not come, or ends the job, when it is time for this rank to do so. `waited` seconds so far.
   Status speak(double waited);
@@ -40,6 +42,8 @@ private:
   int missing(int from, size_t numReceives, int to);
 
   MpiLibrary mpi;
+  bool threads = false; // any thread may call it
+  std::mutex telling;   // held around `reports`
   WaitReports reports;
   std::vector<MPI_Request> requests;
   std::function<Status()> watched;

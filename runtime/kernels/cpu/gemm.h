@@ -25,6 +25,9 @@ public:
   // Returns the memory; null before the first reserve().
   float *data() const { return memory.get(); }
 
+  // Returns how much there is.
+  size_t bytes() const { return size; }
+
 private:
   struct Free {
     void operator()(float *pointer) const { std::free(pointer); }

@@ -6,6 +6,8 @@
 #ifndef ASHLAR_RUNTIME_KERNELS_CPU_GEMM_KERNEL_H
 #define ASHLAR_RUNTIME_KERNELS_CPU_GEMM_KERNEL_H
 
+#include "runtime/abi/memory_sizes.h"
+
 #include <cstddef>
 #include <cstdint>
 
@@ -25,7 +27,8 @@ struct GemmPiece {
   uint32_t epilogue; // ashlar_rt_epilogue
 };
 
-// One instruction set. compute() needs `workspaceFloats` floats, aligned to 64 bytes, which nobody else uses meanwhile.
+// One instruction set. compute() needs `workspaceFloats` floats, aligned to 64 bytes, which nobody else uses meanwhile: at
+// most kProductWorkspaceBytes.
 struct GemmKernel {
   const char *name;
   int64_t tileRows, tileCols; // the block of `out` that is kept in registers

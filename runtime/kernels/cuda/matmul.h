@@ -7,6 +7,7 @@
 #define ASHLAR_RUNTIME_KERNELS_CUDA_MATMUL_H
 
 #include "runtime/abi/ashlar_rt.h"
+#include "runtime/abi/memory_sizes.h"
 #include "runtime/kernels/cuda/cublaslt_library.h"
 
 #include <cuda.h>
@@ -16,9 +17,6 @@
 #include <vector>
 
 namespace ashlar::rt {
-
-// Device memory that products may use while they run, one after the other.
-constexpr size_t kMatmulWorkspaceBytes = size_t{32} << 20;
 
 // The operands of a product: addresses on the device, 0 where the desc has none, and types.
 struct MatmulOperands {

@@ -68,6 +68,18 @@ dist.mesh @mesh <["dp" = 2]> {costs = #dist.costs<latency_ns = [0], bytes_per_us
 
 // -----
 
+// costs attribute, C3
+// expected-error@+1 {{costs name axis 1 in "beside", which is not one of 1}}
+dist.mesh @mesh <["dp" = 2]> {costs = #dist.costs<latency_ns = [0], bytes_per_us = [1], beside = [1]>}
+
+// -----
+
+// costs attribute, C3
+// expected-error@+1 {{costs name axis 0 in "beside", which is out of order}}
+dist.mesh @mesh <["dp" = 2, "tp" = 2]> {costs = #dist.costs<latency_ns = [0, 0], bytes_per_us = [1, 1], beside = [1, 0]>}
+
+// -----
+
 // layout attribute, C1, between dims
 // expected-error@+1 {{layout uses axis "dp" twice}}
 func.func @layout_c1(%x: tensor<4x8xf32> {dist.layout = #dist.layout<[{"dp"}, {"dp"}]>}) { return }
@@ -381,3 +393,20 @@ func.func @reduce_scatter_c4(%x: tensor<4xf32>, %y: tensor<4xf64>) {
   dist.reduce_scatter sum %x, %y dim = 0, 0 over ["dp"] : tensor<4xf32>, tensor<4xf64> -> tensor<2xf32>, tensor<2xf64>
   return
 }
+
+// -----
+
+dist.mesh @mesh <["dp" = 2]>
+// expected-error@+1 {{has dist.owner 2 : i64, not an i64 from 0 to 1}}
+nn.variable @owner_beyond_the_mesh : tensor<4xf32> {dist.owner = 2 : i64}
+
+// -----
+
+dist.mesh @mesh <["dp" = 2]>
+// expected-error@+1 {{has dist.owner 1 : i32, not an i64 from 0 to 1}}
+nn.variable @owner_of_another_type : tensor<4xf32> {dist.owner = 1 : i32}
+
+// -----
+
+// expected-error@+1 {{needs a dist.mesh in the module}}
+nn.variable @owner_without_mesh : tensor<4xf32> {dist.owner = 0 : i64}

@@ -52,6 +52,6 @@ func.func @scalar(%x: tensor<f32>) {
 // -----
 
 // What the links of a mesh cost, and which rank plays which device.
-// CHECK: dist.mesh @mesh <["dp" = 2, "tp" = 2]> {costs = #dist.costs<latency_ns = [5200, 200], bytes_per_us = [1200, 29000]>, device_ids = array<i64: 0, 2, 1, 3>}
-dist.mesh @mesh <["dp" = 2, "tp" = 2]> {costs = #dist.costs<latency_ns = [5200, 200], bytes_per_us = [1200, 29000]>,
+// CHECK: dist.mesh @mesh <["dp" = 2, "tp" = 2]> {costs = #dist.costs<latency_ns = [5200, 200], bytes_per_us = [1200, 29000], beside = [0]>, device_ids = array<i64: 0, 2, 1, 3>}
+dist.mesh @mesh <["dp" = 2, "tp" = 2]> {costs = #dist.costs<latency_ns = [5200, 200], bytes_per_us = [1200, 29000], beside = [0]>,
                                         device_ids = array<i64: 0, 2, 1, 3>}

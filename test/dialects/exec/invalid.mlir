@@ -130,3 +130,44 @@ exec.variant @collective_c2 arena 256 attributes {axis_names = ["dp"], axis_size
     exec.collective all_reduce <arena, 0, memref<4xf32>>, <arena, 64, memref<4xi32>> to <arena, 0, memref<4xf32>>, <arena, 64, memref<4xi32>> over [0] reduction sum split 0, 0 concat 0, 0
   }
 }
+
+// -----
+
+exec.variant @collective_c3_token arena 256 attributes {axis_names = ["dp"], axis_sizes = array<i64: 2>, coordinates_offset = 0 : i64,
+                                      devices_per_process = 1 : i64, lower_bound_bytes = 64 : i64} {
+  exec.program @p inputs [] outputs [] {
+    // expected-error@+1 {{runs beside others and needs a positive token to wait for}}
+    exec.collective all_reduce <arena, 0, memref<4xf32>> to <arena, 0, memref<4xf32>> over [0] reduction sum split 0 concat 0 token 0
+  }
+}
+
+// -----
+
+exec.variant @collective_c3_overlap arena 256 attributes {axis_names = ["dp"], axis_sizes = array<i64: 2>, coordinates_offset = 0 : i64,
+                                      devices_per_process = 1 : i64, lower_bound_bytes = 64 : i64} {
+  exec.program @p inputs [] outputs [] {
+    // expected-error@+1 {{runs beside others and needs a positive token to wait for}}
+    exec.collective all_reduce <arena, 0, memref<4xf32>> to <arena, 0, memref<4xf32>> over [0] reduction sum split 0 concat 0 {overlap = #exec.overlap<duration_ns = 2, hidden_ns = 1>}
+  }
+}
+
+// -----
+
+dist.mesh @mesh <["dp" = 2]>
+func.func @await_c1_two_collectives(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  %a = dist.all_reduce sum %x over ["dp"] : tensor<4xf32>
+  %b = dist.all_reduce sum %x over ["dp"] : tensor<4xf32>
+  // expected-error@+1 {{takes 2 values, which are not the results of one collective}}
+  %c, %d = exec.await %a, %b : tensor<4xf32>, tensor<4xf32>
+  return %c, %d : tensor<4xf32>, tensor<4xf32>
+}
+
+// -----
+
+dist.mesh @mesh <["dp" = 2]>
+func.func @await_c1_used(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  %a = dist.all_reduce sum %x over ["dp"] : tensor<4xf32>
+  // expected-error@+1 {{waits for a collective whose results are used before they are there}}
+  %b = exec.await %a : tensor<4xf32>
+  return %a, %b : tensor<4xf32>, tensor<4xf32>
+}

@@ -20,6 +20,16 @@ func.func @fusions(%x: tensor<4x8xf32>, %w: tensor<8x2xf32>) -> (tensor<4x2xf32>
   return %y, %s : tensor<4x2xf32>, tensor<4xf32>
 }
 
+dist.mesh @mesh <["dp" = 2]>
+// CHECK-LABEL: func.func @beside
+func.func @beside(%x: tensor<4xf32>, %y: tensor<8xf32>) -> (tensor<4xf32>, tensor<8xf32>) {
+  // CHECK: %[[S:.*]]:2 = dist.all_reduce {{.*}} {exec.overlap = #exec.overlap<duration_ns = 52000, hidden_ns = 41000>}
+  // CHECK: exec.await %[[S]]#0, %[[S]]#1 : tensor<4xf32>, tensor<8xf32>
+  %a, %b = dist.all_reduce sum %x, %y over ["dp"] {exec.overlap = #exec.overlap<duration_ns = 52000, hidden_ns = 41000>} : tensor<4xf32>, tensor<8xf32>
+  %c, %d = exec.await %a, %b : tensor<4xf32>, tensor<8xf32>
+  return %c, %d : tensor<4xf32>, tensor<8xf32>
+}
+
 // CHECK: exec.variant @default arena 1024 attributes {axis_names = ["dp", "tp"], axis_sizes = array<i64: 2, 2>
 exec.variant @default arena 1024 attributes {axis_names = ["dp", "tp"], axis_sizes = array<i64: 2, 2>, coordinates_offset = 0 : i64,
                                              devices_per_process = 2 : i64, lower_bound_bytes = 1000 : i64} {
@@ -48,6 +58,10 @@ exec.variant @default arena 1024 attributes {axis_names = ["dp", "tp"], axis_siz
     exec.collective reduce_scatter <arena, 64, memref<8xf32>> to <arena, 128, memref<2xf32>> over [1, 0] reduction max split 0 concat 0 cause [#dist.end<kind = op, name = "fc1">]
     // CHECK: exec.collective all_gather <arena, 64, memref<8xf32>>, <arena, 128, memref<2xf32>> to <arena, 256, memref<16xf32>>, <arena, 320, memref<4xf32>> over [0] reduction sum split 0, 0 concat 0, 0
     exec.collective all_gather <arena, 64, memref<8xf32>>, <arena, 128, memref<2xf32>> to <arena, 256, memref<16xf32>>, <arena, 320, memref<4xf32>> over [0] reduction sum split 0, 0 concat 0, 0
+    // CHECK: exec.collective all_reduce {{.*}} split 0 concat 0 token 3 {overlap = #exec.overlap<duration_ns = 2, hidden_ns = 1>}
+    exec.collective all_reduce <arena, 64, memref<8xf32>> to <arena, 64, memref<8xf32>> over [0] reduction sum split 0 concat 0 token 3 {overlap = #exec.overlap<duration_ns = 2, hidden_ns = 1>}
+    // CHECK: exec.wait 3
+    exec.wait 3
     // CHECK: exec.copy <constant, 0, memref<4xf32>> to <arena, 256, memref<4xf32>>
     exec.copy <constant, 0, memref<4xf32>> to <arena, 256, memref<4xf32>>
   }

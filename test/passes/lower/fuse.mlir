@@ -205,3 +205,37 @@ func.func @repeated_again(%x: tensor<4x8xf32>, %w: tensor<8x8xf32>) -> tensor<4x
   %q = nn.mul %z, %b : tensor<4x8xf32>
   return %q : tensor<4x8xf32>
 }
+
+// -----
+
+// What one device computes alone is no part of a kernel that all run, nor of one of another device.
+// CHECK-LABEL: @owners
+func.func @owners(%x: tensor<4xf32>) -> tensor<4xf32> {
+  // CHECK: %[[ALL:.*]] = exec.fusion loop(%arg0)
+  // CHECK-NEXT: ^bb0
+  // CHECK-NEXT: nn.exp
+  // CHECK-NEXT: exec.yield
+  // CHECK: %[[ZERO:.*]]:2 = exec.fusion loop(%[[ALL]], %{{.*}})
+  // CHECK-NEXT: ^bb0
+  // CHECK-NEXT: nn.add
+  // CHECK-NEXT: nn.neg
+  // CHECK-NEXT: exec.yield
+  // CHECK: nn.write @a, %[[ZERO]]#0 {dist.owner = 0 : i64}
+  // CHECK: dist.broadcast %[[ZERO]]#1
+  // CHECK: %[[ONE:.*]] = exec.fusion loop(%[[ALL]])
+  // CHECK-NEXT: ^bb0
+  // CHECK-NEXT: nn.sqrt
+  // CHECK: nn.write @b, %[[ONE]] {dist.owner = 1 : i64}
+  %e = nn.exp %x : tensor<4xf32>
+  %a = nn.read @a : tensor<4xf32>
+  %s = nn.add %e, %a : tensor<4xf32>
+  %n = nn.neg %s : tensor<4xf32>
+  nn.write @a, %s {dist.owner = 0 : i64} : tensor<4xf32>
+  %y = dist.broadcast %n root = 0 over ["dp"] {dist.owner = 0 : i64} : tensor<4xf32>
+  %t = nn.sqrt %e : tensor<4xf32>
+  nn.write @b, %t {dist.owner = 1 : i64} : tensor<4xf32>
+  return %y : tensor<4xf32>
+}
+dist.mesh @mesh <["dp" = 2]>
+nn.variable @a : tensor<4xf32> {dist.owner = 0 : i64}
+nn.variable @b : tensor<4xf32> {dist.owner = 1 : i64}

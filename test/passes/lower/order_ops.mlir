@@ -122,3 +122,25 @@ func.func @converted_bias(%x: tensor<4x4xbf16>, %w: tensor<4x8xbf16>, %bias: ten
   %2 = nn.add %0, %1 : tensor<4x8xbf16>
   return %2 : tensor<4x8xbf16>
 }
+
+// An update that one device computes stands where it would for all: its broadcast waits for the last use of the old value, and does not keep
+// its place among the products.
+// CHECK-LABEL: @broadcast
+// CHECK: nn.matmul
+// CHECK: nn.matmul
+// CHECK: %[[N:.*]] = nn.sub
+// CHECK-NEXT: %[[B:.*]] = dist.broadcast %[[N]]
+// CHECK-NEXT: nn.write @weight, %[[B]]
+// CHECK: nn.matmul
+dist.mesh @mesh <["dp" = 2]>
+nn.variable @weight : tensor<8x8xf32>
+func.func @broadcast(%x: tensor<8x8xf32>) -> tensor<8x8xf32> {
+  %w = nn.read @weight : tensor<8x8xf32>
+  %g = nn.matmul %x, %x : tensor<8x8xf32>, tensor<8x8xf32> -> tensor<8x8xf32>
+  %n = nn.sub %w, %g : tensor<8x8xf32>
+  %b = dist.broadcast %n root = 1 over ["dp"] {dist.owner = 1 : i64} : tensor<8x8xf32>
+  nn.write @weight, %b : tensor<8x8xf32>
+  %y = nn.matmul %x, %w : tensor<8x8xf32>, tensor<8x8xf32> -> tensor<8x8xf32>
+  %z = nn.matmul %y, %y : tensor<8x8xf32>, tensor<8x8xf32> -> tensor<8x8xf32>
+  return %z : tensor<8x8xf32>
+}

@@ -221,3 +221,60 @@ func.func @forward(%x: tensor<4xf32> {nn.name = "x"}) -> (tensor<4xf32> {nn.name
   %0 = dist.permute %x sources = [1, 0] over ["dp"] {cause = [#dist.end<kind = op, name = "fc1">]} : tensor<4xf32>
   return %0 : tensor<4xf32>
 }
+
+// -----
+
+// What a collective that runs beside others reads stays as it is until it is waited for: the kernel between the two does not overwrite %g,
+// though nothing else reads it later. The sum is in the place of its operand where nothing else reads that.
+// CHECK: exec.kernel @loop_0 [{{.*}}, #exec.buffer<arena, [[#G:]], memref<64xf32>>]
+// CHECK-NEXT: exec.collective all_reduce <arena, [[#G]], memref<64xf32>> to <arena, [[#S:]], memref<64xf32>> over [0] {{.*}} token 1 {overlap =
+// CHECK-NEXT: exec.kernel @{{.*}} [#exec.buffer<arena, [[#G]], memref<64xf32>>, #exec.buffer<arena, [[#H:]], memref<64xf32>>] reads [0] writes [1]
+// CHECK-NEXT: exec.collective all_reduce <arena, [[#H]], memref<64xf32>> to <arena, [[#H]], memref<64xf32>> over [0] {{.*}} token 2
+// CHECK-NEXT: exec.wait 1
+// CHECK-NEXT: exec.wait 2
+dist.mesh @mesh <["dp" = 2]>
+func.func @step(%x: tensor<64xf32> {nn.name = "x"}) -> (tensor<64xf32> {nn.name = "y"}) {
+  %g = exec.fusion loop(%x) : (tensor<64xf32>) -> tensor<64xf32> {
+  ^bb0(%a: tensor<64xf32>):
+    %r = nn.neg %a : tensor<64xf32>
+    exec.yield %r : tensor<64xf32>
+  }
+  %s = dist.all_reduce sum %g over ["dp"] {exec.overlap = #exec.overlap<duration_ns = 2, hidden_ns = 1>} : tensor<64xf32>
+  %h = exec.fusion loop(%g) : (tensor<64xf32>) -> tensor<64xf32> {
+  ^bb0(%a: tensor<64xf32>):
+    %r = nn.exp %a : tensor<64xf32>
+    exec.yield %r : tensor<64xf32>
+  }
+  %t = dist.all_reduce sum %h over ["dp"] {exec.overlap = #exec.overlap<duration_ns = 2, hidden_ns = 1>} : tensor<64xf32>
+  %sum = exec.await %s : tensor<64xf32>
+  %other = exec.await %t : tensor<64xf32>
+  %y = exec.fusion loop(%sum, %other) : (tensor<64xf32>, tensor<64xf32>) -> tensor<64xf32> {
+  ^bb0(%a: tensor<64xf32>, %b: tensor<64xf32>):
+    %r = nn.add %a, %b : tensor<64xf32>
+    exec.yield %r : tensor<64xf32>
+  }
+  return %y : tensor<64xf32>
+}
+
+// -----
+
+// A variable that a collective beside others still reads gets its new value by a copy at the end.
+// CHECK: exec.tensor @w variable <arena, [[#W:]], memref<64xf32>>
+// CHECK: exec.collective all_gather <arena, [[#W]], memref<64xf32>> to
+// CHECK-NEXT: exec.kernel @{{.*}} [#exec.buffer<arena, [[#W]], memref<64xf32>>, #exec.buffer<arena, [[#NEW:]], memref<64xf32>>] reads [0] writes [1]
+// CHECK: exec.wait 1
+// CHECK: exec.copy <arena, [[#NEW]], memref<64xf32>> to <arena, [[#W]], memref<64xf32>>
+dist.mesh @mesh <["dp" = 2]>
+nn.variable @w trainable : tensor<64xf32>
+func.func @gathered() -> (tensor<128xf32> {nn.name = "y"}) {
+  %w = nn.read @w : tensor<64xf32>
+  %s = dist.all_gather %w dim = 0 over ["dp"] {exec.overlap = #exec.overlap<duration_ns = 2, hidden_ns = 1>} : tensor<64xf32> -> tensor<128xf32>
+  %n = exec.fusion loop(%w) : (tensor<64xf32>) -> tensor<64xf32> {
+  ^bb0(%a: tensor<64xf32>):
+    %r = nn.neg %a : tensor<64xf32>
+    exec.yield %r : tensor<64xf32>
+  }
+  nn.write @w, %n : tensor<64xf32>
+  %y = exec.await %s : tensor<128xf32>
+  return %y : tensor<128xf32>
+}

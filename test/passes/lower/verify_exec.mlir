@@ -195,3 +195,308 @@ exec.variant @verify_exec_c8_not_stored arena 512 attributes {axis_names = [], a
     exec.kernel @one_buffer [#exec.buffer<arena, 0, memref<16xf32>>] reads [0] writes [0] extent 1 grain 1
   }
 }
+
+// -----
+
+// Every kind with the shapes that it makes says nothing.
+exec.variant @collectives_fit arena 1024 attributes {axis_names = ["a", "b"], axis_sizes = array<i64: 2, 3>, coordinates_offset = 0 : i64,
+                                          devices_per_process = 1 : i64, lower_bound_bytes = 64 : i64} {
+  exec.tensor @x input <arena, 64, memref<6x4xf32>> global [6, 4] splits [array<i64>, array<i64>]
+  exec.program @p inputs [@x] outputs [] {
+    exec.collective all_reduce <arena, 64, memref<6x4xf32>> to <arena, 64, memref<6x4xf32>> over [0, 1] reduction sum split 0 concat 0
+    exec.collective all_gather <arena, 64, memref<6x4xf32>> to <arena, 192, memref<6x12xf32>> over [1] reduction sum split 0 concat 1
+    exec.collective reduce_scatter <arena, 64, memref<6x4xf32>> to <arena, 192, memref<2x4xf32>> over [1] reduction sum split 0 concat 0
+    exec.collective all_to_all <arena, 64, memref<6x4xf32>> to <arena, 192, memref<3x8xf32>> over [0] reduction sum split 0 concat 1
+    exec.collective slice <arena, 64, memref<6x4xf32>> to <arena, 192, memref<6x2xf32>> over [0] reduction sum split 1 concat 0
+    exec.collective broadcast <arena, 64, memref<6x4xf32>> to <arena, 192, memref<6x4xf32>> over [1] reduction sum split 0 concat 0 {root = 2 : i64}
+    exec.collective permute <arena, 64, memref<6x4xf32>> to <arena, 192, memref<6x4xf32>> over [1] reduction sum split 0 concat 0 pairs [0, 1, 0, 2]
+  }
+}
+
+// -----
+
+exec.variant @verify_exec_c9_axis arena 1024 attributes {axis_names = ["a", "b"], axis_sizes = array<i64: 2, 3>, coordinates_offset = 0 : i64,
+                                          devices_per_process = 1 : i64, lower_bound_bytes = 64 : i64} {
+  exec.tensor @x input <arena, 64, memref<6x4xf32>> global [6, 4] splits [array<i64>, array<i64>]
+  exec.program @p inputs [@x] outputs [] {
+    // expected-error@+1 {{is over axis 2 of a mesh of 2 axes}}
+    exec.collective all_reduce <arena, 64, memref<6x4xf32>> to <arena, 64, memref<6x4xf32>> over [2] reduction sum split 0 concat 0
+  }
+}
+
+// -----
+
+// Over one axis twice a group would have four members, of which there are two.
+exec.variant @verify_exec_c9_twice arena 1024 attributes {axis_names = ["a", "b"], axis_sizes = array<i64: 2, 3>, coordinates_offset = 0 : i64,
+                                          devices_per_process = 1 : i64, lower_bound_bytes = 64 : i64} {
+  exec.tensor @x input <arena, 64, memref<6x4xf32>> global [6, 4] splits [array<i64>, array<i64>]
+  exec.program @p inputs [@x] outputs [] {
+    // expected-error@+1 {{is over axes [0, 0], which do not part the 6 devices into groups of 4}}
+    exec.collective all_reduce <arena, 64, memref<6x4xf32>> to <arena, 64, memref<6x4xf32>> over [0, 0] reduction sum split 0 concat 0
+  }
+}
+
+// -----
+
+// expected-error@+1 {{has rank 1 in device_ids, which are no order of the ranks of its 6 devices}}
+exec.variant @verify_exec_c9_ranks arena 1024 attributes {axis_names = ["a", "b"], axis_sizes = array<i64: 2, 3>, coordinates_offset = 0 : i64,
+                                          devices_per_process = 1 : i64, lower_bound_bytes = 64 : i64, device_ids = array<i64: 0, 1, 2, 3, 1, 4>} {
+  exec.tensor @x input <arena, 64, memref<6x4xf32>> global [6, 4] splits [array<i64>, array<i64>]
+  exec.program @p inputs [@x] outputs [] {
+    exec.collective all_reduce <arena, 64, memref<6x4xf32>> to <arena, 64, memref<6x4xf32>> over [0] reduction sum split 0 concat 0
+  }
+}
+
+// -----
+
+exec.variant @verify_exec_c10_root arena 1024 attributes {axis_names = ["a", "b"], axis_sizes = array<i64: 2, 3>, coordinates_offset = 0 : i64,
+                                          devices_per_process = 1 : i64, lower_bound_bytes = 64 : i64} {
+  exec.tensor @x input <arena, 64, memref<6x4xf32>> global [6, 4] splits [array<i64>, array<i64>]
+  exec.program @p inputs [@x] outputs [] {
+    // expected-error@+1 {{has root 3 in groups of 3}}
+    exec.collective broadcast <arena, 64, memref<6x4xf32>> to <arena, 192, memref<6x4xf32>> over [1] reduction sum split 0 concat 0 {root = 3 : i64}
+  }
+}
+
+// -----
+
+exec.variant @verify_exec_c10_pair arena 1024 attributes {axis_names = ["a", "b"], axis_sizes = array<i64: 2, 3>, coordinates_offset = 0 : i64,
+                                          devices_per_process = 1 : i64, lower_bound_bytes = 64 : i64} {
+  exec.tensor @x input <arena, 64, memref<6x4xf32>> global [6, 4] splits [array<i64>, array<i64>]
+  exec.program @p inputs [@x] outputs [] {
+    // expected-error@+1 {{has member 2 in its pairs, in groups of 2}}
+    exec.collective permute <arena, 64, memref<6x4xf32>> to <arena, 192, memref<6x4xf32>> over [0] reduction sum split 0 concat 0 pairs [0, 2]
+  }
+}
+
+// -----
+
+exec.variant @verify_exec_c10_target arena 1024 attributes {axis_names = ["a", "b"], axis_sizes = array<i64: 2, 3>, coordinates_offset = 0 : i64,
+                                          devices_per_process = 1 : i64, lower_bound_bytes = 64 : i64} {
+  exec.tensor @x input <arena, 64, memref<6x4xf32>> global [6, 4] splits [array<i64>, array<i64>]
+  exec.program @p inputs [@x] outputs [] {
+    // expected-error@+1 {{has two pairs with target 2}}
+    exec.collective permute <arena, 64, memref<6x4xf32>> to <arena, 192, memref<6x4xf32>> over [1] reduction sum split 0 concat 0 pairs [0, 2, 1, 2]
+  }
+}
+
+// -----
+
+exec.variant @verify_exec_c10_odd arena 1024 attributes {axis_names = ["a", "b"], axis_sizes = array<i64: 2, 3>, coordinates_offset = 0 : i64,
+                                          devices_per_process = 1 : i64, lower_bound_bytes = 64 : i64} {
+  exec.tensor @x input <arena, 64, memref<6x4xf32>> global [6, 4] splits [array<i64>, array<i64>]
+  exec.program @p inputs [@x] outputs [] {
+    // expected-error@+1 {{has 3 numbers as pairs of source and target}}
+    exec.collective permute <arena, 64, memref<6x4xf32>> to <arena, 192, memref<6x4xf32>> over [1] reduction sum split 0 concat 0 pairs [0, 2, 1]
+  }
+}
+
+// -----
+
+// Members would wait for more than they are sent.
+exec.variant @verify_exec_c11_gather arena 1024 attributes {axis_names = ["a", "b"], axis_sizes = array<i64: 2, 3>, coordinates_offset = 0 : i64,
+                                          devices_per_process = 1 : i64, lower_bound_bytes = 64 : i64} {
+  exec.tensor @x input <arena, 64, memref<6x4xf32>> global [6, 4] splits [array<i64>, array<i64>]
+  exec.program @p inputs [@x] outputs [] {
+    // expected-error@+1 {{takes 'memref<6x4xf32>' to 'memref<6x8xf32>', split 0 concat 1, which is no all_gather of 3 devices}}
+    exec.collective all_gather <arena, 64, memref<6x4xf32>> to <arena, 192, memref<6x8xf32>> over [1] reduction sum split 0 concat 1
+  }
+}
+
+// -----
+
+exec.variant @verify_exec_c11_sum arena 1024 attributes {axis_names = ["a", "b"], axis_sizes = array<i64: 2, 3>, coordinates_offset = 0 : i64,
+                                          devices_per_process = 1 : i64, lower_bound_bytes = 64 : i64} {
+  exec.tensor @x input <arena, 64, memref<6x4xf32>> global [6, 4] splits [array<i64>, array<i64>]
+  exec.program @p inputs [@x] outputs [] {
+    // expected-error@+1 {{takes 'memref<6x4xf32>' to 'memref<4x6xf32>', split 0 concat 0, which is no all_reduce of 3 devices}}
+    exec.collective all_reduce <arena, 64, memref<6x4xf32>> to <arena, 192, memref<4x6xf32>> over [1] reduction sum split 0 concat 0
+  }
+}
+
+// -----
+
+exec.variant @verify_exec_c11_dim arena 1024 attributes {axis_names = ["a", "b"], axis_sizes = array<i64: 2, 3>, coordinates_offset = 0 : i64,
+                                          devices_per_process = 1 : i64, lower_bound_bytes = 64 : i64} {
+  exec.tensor @x input <arena, 64, memref<6x4xf32>> global [6, 4] splits [array<i64>, array<i64>]
+  exec.program @p inputs [@x] outputs [] {
+    // expected-error@+1 {{takes 'memref<6x4xf32>' to 'memref<2x4xf32>', split 2 concat 0, which is no reduce_scatter of 3 devices}}
+    exec.collective reduce_scatter <arena, 64, memref<6x4xf32>> to <arena, 192, memref<2x4xf32>> over [1] reduction sum split 2 concat 0
+  }
+}
+
+// -----
+
+exec.variant @verify_exec_c11_scatter arena 1024 attributes {axis_names = ["a", "b"], axis_sizes = array<i64: 2, 3>, coordinates_offset = 0 : i64,
+                                          devices_per_process = 1 : i64, lower_bound_bytes = 64 : i64} {
+  exec.tensor @x input <arena, 64, memref<6x4xf32>> global [6, 4] splits [array<i64>, array<i64>]
+  exec.program @p inputs [@x] outputs [] {
+    // expected-error@+1 {{takes 'memref<6x4xf32>' to 'memref<3x4xf32>', split 0 concat 0, which is no reduce_scatter of 3 devices}}
+    exec.collective reduce_scatter <arena, 64, memref<6x4xf32>> to <arena, 192, memref<3x4xf32>> over [1] reduction sum split 0 concat 0
+  }
+}
+
+// -----
+
+// A collective that is started and waited for.
+exec.variant @started arena 512 attributes {axis_names = ["dp"], axis_sizes = array<i64: 2>, coordinates_offset = 448 : i64,
+                                            devices_per_process = 1 : i64, lower_bound_bytes = 64 : i64} {
+  exec.tensor @x input <arena, 0, memref<16xf32>> global [16] splits [array<i64>]
+  exec.tensor @y output <arena, 128, memref<16xf32>> global [16] splits [array<i64>]
+  exec.tensor @z output <arena, 192, memref<16xf32>> global [16] splits [array<i64>]
+  exec.program @p inputs [@x] outputs [@y, @z] {
+    exec.collective all_reduce <arena, 0, memref<16xf32>> to <arena, 64, memref<16xf32>> over [0] reduction sum split 0 concat 0 token 1
+    exec.copy <arena, 0, memref<16xf32>> to <arena, 192, memref<16xf32>>
+    exec.wait 1
+    exec.copy <arena, 64, memref<16xf32>> to <arena, 128, memref<16xf32>>
+  }
+}
+
+// -----
+
+exec.variant @verify_exec_c12_target arena 512 attributes {axis_names = ["dp"], axis_sizes = array<i64: 2>, coordinates_offset = 448 : i64,
+                                                          devices_per_process = 1 : i64, lower_bound_bytes = 64 : i64} {
+  exec.tensor @x input <arena, 0, memref<16xf32>> global [16] splits [array<i64>]
+  exec.tensor @y output <arena, 128, memref<16xf32>> global [16] splits [array<i64>]
+  exec.program @p inputs [@x] outputs [@y] {
+    exec.collective all_reduce <arena, 0, memref<16xf32>> to <arena, 64, memref<16xf32>> over [0] reduction sum split 0 concat 0 token 1
+    // expected-error@+1 {{uses 64 bytes at offset 64 of the arena while a collective that is under way does}}
+    exec.copy <arena, 64, memref<16xf32>> to <arena, 128, memref<16xf32>>
+    exec.wait 1
+  }
+}
+
+// -----
+
+exec.variant @verify_exec_c12_source arena 512 attributes {axis_names = ["dp"], axis_sizes = array<i64: 2>, coordinates_offset = 448 : i64,
+                                                          devices_per_process = 1 : i64, lower_bound_bytes = 64 : i64} {
+  exec.tensor @x input <arena, 0, memref<16xf32>> global [16] splits [array<i64>]
+  exec.tensor @y input <arena, 128, memref<16xf32>> global [16] splits [array<i64>]
+  exec.program @p inputs [@x, @y] outputs [] {
+    exec.collective all_reduce <arena, 0, memref<16xf32>> to <arena, 64, memref<16xf32>> over [0] reduction sum split 0 concat 0 token 1
+    // expected-error@+1 {{uses 64 bytes at offset 0 of the arena while a collective that is under way does}}
+    exec.copy <arena, 128, memref<16xf32>> to <arena, 0, memref<16xf32>>
+    exec.wait 1
+  }
+}
+
+// -----
+
+exec.variant @verify_exec_c12_no_wait arena 512 attributes {axis_names = ["dp"], axis_sizes = array<i64: 2>, coordinates_offset = 448 : i64,
+                                                           devices_per_process = 1 : i64, lower_bound_bytes = 64 : i64} {
+  exec.tensor @x input <arena, 0, memref<16xf32>> global [16] splits [array<i64>]
+  exec.program @p inputs [@x] outputs [] {
+    // expected-error@+1 {{is started with the token 7, and nothing waits for it}}
+    exec.collective all_reduce <arena, 0, memref<16xf32>> to <arena, 64, memref<16xf32>> over [0] reduction sum split 0 concat 0 token 7
+  }
+}
+
+// -----
+
+exec.variant @verify_exec_c12_two_waits arena 512 attributes {axis_names = ["dp"], axis_sizes = array<i64: 2>, coordinates_offset = 448 : i64,
+                                                             devices_per_process = 1 : i64, lower_bound_bytes = 64 : i64} {
+  exec.tensor @x input <arena, 0, memref<16xf32>> global [16] splits [array<i64>]
+  exec.program @p inputs [@x] outputs [] {
+    exec.collective all_reduce <arena, 0, memref<16xf32>> to <arena, 64, memref<16xf32>> over [0] reduction sum split 0 concat 0 token 1
+    exec.wait 1
+    // expected-error@+1 {{waits for the token 1, with which nothing is under way}}
+    exec.wait 1
+  }
+}
+
+// -----
+
+exec.variant @verify_exec_c12_one_token arena 512 attributes {axis_names = ["dp"], axis_sizes = array<i64: 2>, coordinates_offset = 448 : i64,
+                                                             devices_per_process = 1 : i64, lower_bound_bytes = 64 : i64} {
+  exec.tensor @x input <arena, 0, memref<16xf32>> global [16] splits [array<i64>]
+  exec.program @p inputs [@x] outputs [] {
+    exec.collective all_reduce <arena, 0, memref<16xf32>> to <arena, 64, memref<16xf32>> over [0] reduction sum split 0 concat 0 token 1
+    exec.wait 1
+    // expected-error@+1 {{has the token 1 of an earlier collective of the program}}
+    exec.collective all_reduce <arena, 0, memref<16xf32>> to <arena, 64, memref<16xf32>> over [0] reduction sum split 0 concat 0 token 1
+    exec.wait 1
+  }
+}
+
+// -----
+
+func.func @fill(%a: memref<16xf32>, %begin: index, %end: index) attributes {exec.extent = 1 : i64, exec.grain = 1 : i64} {
+  %zero = arith.constant 0.0 : f32
+  memref.store %zero, %a[%begin] : memref<16xf32>
+  return
+}
+// What two devices keep alone may lie at one place; what one of them writes is on it alone, and a broadcast reads on its root.
+exec.variant @owners arena 512 attributes {axis_names = ["dp"], axis_sizes = array<i64: 2>, coordinates_offset = 0 : i64,
+                                           devices_per_process = 1 : i64, lower_bound_bytes = 64 : i64} {
+  exec.tensor @a state <arena, 64, memref<16xf32>> global [16] splits [array<i64>] {exec.owner = 0 : i64, persistent}
+  exec.tensor @b state <arena, 64, memref<16xf32>> global [16] splits [array<i64>] {exec.owner = 1 : i64, persistent}
+  exec.program @p inputs [] outputs [] {
+    exec.kernel @fill [#exec.buffer<arena, 128, memref<16xf32>>] reads [] writes [0] extent 1 grain 1 {exec.owner = 1 : i64}
+    exec.collective broadcast <arena, 128, memref<16xf32>> to <arena, 192, memref<16xf32>> over [0] reduction sum split 0 concat 0 {root = 1 : i64}
+    exec.copy <arena, 192, memref<16xf32>> to <arena, 64, memref<16xf32>> {exec.owner = 0 : i64}
+  }
+}
+
+// -----
+
+func.func @fill(%a: memref<16xf32>, %begin: index, %end: index) attributes {exec.extent = 1 : i64, exec.grain = 1 : i64} {
+  %zero = arith.constant 0.0 : f32
+  memref.store %zero, %a[%begin] : memref<16xf32>
+  return
+}
+exec.variant @verify_exec_c5_other_device arena 512 attributes {axis_names = ["dp"], axis_sizes = array<i64: 2>, coordinates_offset = 0 : i64,
+                                                                devices_per_process = 1 : i64, lower_bound_bytes = 64 : i64} {
+  exec.program @p inputs [] outputs [] {
+    exec.kernel @fill [#exec.buffer<arena, 128, memref<16xf32>>] reads [] writes [0] extent 1 grain 1 {exec.owner = 1 : i64}
+    // expected-error@+1 {{reads 64 bytes at offset 128 of the arena, which no tensor or earlier instruction left there}}
+    exec.copy <arena, 128, memref<16xf32>> to <arena, 64, memref<16xf32>>
+  }
+}
+
+// -----
+
+func.func @fill(%a: memref<16xf32>, %begin: index, %end: index) attributes {exec.extent = 1 : i64, exec.grain = 1 : i64} {
+  %zero = arith.constant 0.0 : f32
+  memref.store %zero, %a[%begin] : memref<16xf32>
+  return
+}
+exec.variant @verify_exec_c5_root arena 512 attributes {axis_names = ["dp"], axis_sizes = array<i64: 2>, coordinates_offset = 0 : i64,
+                                                        devices_per_process = 1 : i64, lower_bound_bytes = 64 : i64} {
+  exec.program @p inputs [] outputs [] {
+    exec.kernel @fill [#exec.buffer<arena, 128, memref<16xf32>>] reads [] writes [0] extent 1 grain 1 {exec.owner = 1 : i64}
+    // expected-error@+1 {{reads 64 bytes at offset 128 of the arena, which no tensor or earlier instruction left there}}
+    exec.collective broadcast <arena, 128, memref<16xf32>> to <arena, 192, memref<16xf32>> over [0] reduction sum split 0 concat 0 {root = 0 : i64}
+  }
+}
+
+// -----
+
+// expected-error@+1 {{has an instruction or a tensor of device 2 on a mesh of 2}}
+exec.variant @verify_exec_c13_device arena 512 attributes {axis_names = ["dp"], axis_sizes = array<i64: 2>, coordinates_offset = 0 : i64,
+                                                          devices_per_process = 1 : i64, lower_bound_bytes = 64 : i64} {
+  exec.tensor @a state <arena, 64, memref<16xf32>> global [16] splits [array<i64>] {exec.owner = 2 : i64}
+}
+
+// -----
+
+exec.variant @verify_exec_c13_collective arena 512 attributes {axis_names = ["dp"], axis_sizes = array<i64: 2>, coordinates_offset = 0 : i64,
+                                                              devices_per_process = 1 : i64, lower_bound_bytes = 64 : i64} {
+  exec.tensor @a state <arena, 64, memref<16xf32>> global [16] splits [array<i64>]
+  exec.program @p inputs [] outputs [] {
+    // expected-error@+1 {{is run by one device, but devices meet in it}}
+    exec.collective broadcast <arena, 64, memref<16xf32>> to <arena, 128, memref<16xf32>> over [0] reduction sum split 0 concat 0 {exec.owner = 0 : i64}
+  }
+}
+
+// -----
+
+exec.variant @verify_exec_c10 arena 512 attributes {axis_names = ["dp"], axis_sizes = array<i64: 2>, coordinates_offset = 0 : i64,
+                                                    devices_per_process = 1 : i64, lower_bound_bytes = 64 : i64} {
+  exec.tensor @a state <arena, 64, memref<16xf32>> global [16] splits [array<i64>] {exec.owner = 0 : i64, persistent}
+  exec.tensor @b state <arena, 64, memref<8xf32>> global [8] splits [array<i64>] {exec.owner = 1 : i64, persistent}
+  exec.tensor @g input <arena, 192, memref<16xf32>> global [16] splits [array<i64>]
+  // expected-error@+1 {{leaves something else where @b is kept}}
+  exec.program @p inputs [@g] outputs [] {
+    exec.copy <arena, 192, memref<16xf32>> to <arena, 64, memref<16xf32>>
+  }
+}

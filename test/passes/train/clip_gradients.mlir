@@ -47,3 +47,19 @@ func.func @train_step() -> (tensor<2xf32> {nn.name = "w"}, tensor<2xbf16> {nn.na
 // RUN: sed 's/tensor<2xf32>/tensor<2x3xf32>/g; s/dense<\[-4.0, 2.0\]>/dense<2.0>/' %s | ashlar-opt -ashlar-optimizer="kind=sgd learning-rate=1" -ashlar-clip-gradients | FileCheck %s --check-prefix=MATRIX
 // MATRIX: %[[ROWS:.*]] = nn.reduce sum %{{.*}} dims = [1] : tensor<2x3xf32> -> tensor<2xf32>
 // MATRIX: nn.reduce sum %[[ROWS]] dims = [0] : tensor<2xf32> -> tensor<f32>
+
+// A gradient that is not finite, as in PyTorch with error_if_nonfinite=False: a NaN makes all gradients NaN ...
+// RUN: sed 's/\[2.0, 1.0\]/[0x7FC0, 1.0]/' %s | ashlar-opt -ashlar-optimizer="kind=sgd learning-rate=1" -ashlar-clip-gradients=max-norm=2.5 -ashlar-interpret=function=train_step,train_step | FileCheck %s --check-prefix=NAN
+// NAN: f32> [0, 0]
+// NAN: f32> [{{-?}}nan, {{-?}}nan]
+// NAN-NEXT: bf16> [{{-?}}nan, {{-?}}nan]
+
+// ... of an infinite one the factor is 0, and infinity times 0 is NaN; so it is where only the sum of the squares is too large.
+// RUN: sed 's/\[-4.0, 2.0\]/[0x7F800000, 2.0]/' %s | ashlar-opt -ashlar-optimizer="kind=sgd learning-rate=1" -ashlar-clip-gradients=max-norm=2.5 -ashlar-interpret=function=train_step,train_step | FileCheck %s --check-prefix=INFINITE
+// INFINITE: f32> [0, 0]
+// INFINITE: f32> [{{-?}}nan, 0]
+// INFINITE-NEXT: bf16> [0, 0]
+// RUN: sed 's/\[-4.0, 2.0\]/[-3.0e38, 2.0]/' %s | ashlar-opt -ashlar-optimizer="kind=sgd learning-rate=1" -ashlar-clip-gradients=max-norm=2.5 -ashlar-interpret=function=train_step,train_step | FileCheck %s --check-prefix=LARGE
+// LARGE: f32> [0, 0]
+// LARGE: f32> [0, 0]
+// LARGE-NEXT: bf16> [0, 0]

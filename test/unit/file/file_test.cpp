@@ -160,6 +160,25 @@ TEST_CASE("cleanup: signals and crashes remove what is temporary, and end the pr
   }
 }
 
+TEST_CASE("cleanup: a signal waits until what was made is on the list", "[file][cleanup]") {
+  for (int ending : {SIGTERM, SIGSEGV, SIGABRT}) {
+    test::TemporaryFolder folder;
+    std::string errors;
+    int status = inChild(
+        [&] {
+          file::cleanUpAtSignals();
+          file::SignalHold hold;
+          folder.write("made", "");
+          kill(getpid(), ending);
+          file::removeAtSignal(folder.file("made"));
+        },
+        errors);
+    CHECK(WIFSIGNALED(status));
+    CHECK(WTERMSIG(status) == ending);
+    CHECK(filesIn(folder.path()) == 0);
+  }
+}
+
 TEST_CASE("cleanup: a forked process leaves what is its parent's", "[file][cleanup]") {
   test::TemporaryFolder folder;
   file::TemporaryFolder temporary;

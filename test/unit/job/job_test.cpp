@@ -194,8 +194,6 @@ TEST_CASE("optimizer parallelism is checked", "[job]") {
                                                                       " splits nothing; give -1 for all devices that repeat a parameter"));
   }
   for (const auto &[text, message] : std::vector<std::pair<std::string, std::string>>{
-           {kGood,
-            "optimizer_parallel in mode DATA_PARALLEL gives whole parameters to owners (weights grouping), which is not implemented yet"},
            {"mode: HYBRID mesh { axes { name: \"tp\" size: 2 } } global_batch: 8 loss { softmax_cross_entropy { logits: \"y\" labels: "
             "\"l\" } } "
             "optimizer { "
@@ -208,6 +206,37 @@ TEST_CASE("optimizer parallelism is checked", "[job]") {
            {"mode: SEMI_AUTO mesh { axes { name: \"dp\" size: 2 } } rules { match: \"x\" layout: \"[{dp}]\" } ",
             "optimizer_parallel splits what training keeps, and the job has no loss; leave it out"}}) {
     CHECK_THAT(checkError(text + "optimizer_parallel {}"), contains(message));
+  }
+}
+
+TEST_CASE("weights grouping is checked", "[job]") {
+  auto with = [](const std::string &optimizer) { return replaced(kGood, "sgd {}", optimizer); };
+  for (const char *optimizer : {"adamw {}", "lamb {}"}) {
+    CHECK(checkError(with(optimizer) + "optimizer_parallel {}") == "no error");
+    CHECK(checkError(replaced(with(optimizer), "mode: DATA_PARALLEL", "") + "optimizer_parallel {}") == "no error");
+  }
+  for (const auto &[optimizer, name] : std::vector<std::pair<std::string, std::string>>{
+           {"sgd {}", "sgd"}, {"momentum { momentum: 0.9 }", "momentum"}, {"adam {}", "adam"}}) {
+    CHECK_THAT(
+        checkError(with(optimizer) + "optimizer_parallel {}"),
+        contains("optimizer_parallel in mode DATA_PARALLEL gives each parameter an owner (weights grouping), which is for adamw and lamb, "
+                 "but the optimizer is " +
+                 name + "; take one of the two, or set mode: SEMI_AUTO, where it is for all"));
+  }
+  // Nothing is split, so nothing may say how; not even with its default.
+  for (const auto &[setting, name] : std::vector<std::pair<std::string, std::string>>{{"level: 1", "level 1"},
+                                                                                      {"level: 3", "level 3"},
+                                                                                      {"threshold_kb: 64", "threshold_kb 64"},
+                                                                                      {"shard_size: -1", "shard_size -1"}}) {
+    CHECK_THAT(checkError(with("adamw {}") + "optimizer_parallel { " + setting + " }"),
+               contains("optimizer_parallel." + name +
+                        " says how parameters are split, but in mode DATA_PARALLEL each is whole and has one "
+                        "owner (weights grouping); leave it out, or set mode: SEMI_AUTO"));
+  }
+  for (const char *value : {"true", "false"}) {
+    CHECK_THAT(checkError(with("lamb {}") + "optimizer_parallel {} rules { match: \"w\" optimizer_parallel: " + value + " }"),
+               contains(std::string("(\"w\") sets optimizer_parallel: ") + value +
+                        ", which says what is split, but in mode DATA_PARALLEL each parameter is whole and has one owner"));
   }
 }
 
@@ -330,9 +359,9 @@ TEST_CASE("optimizers, schedules and clipping are checked", "[job]") {
                            "adamw {} learning_rate: 1", "lamb { weight_decay: 0.01 } learning_rate: 1 clip_global_norm: 0.5"}) {
     CHECK(checkError(withOptimizer(text)) == "no error");
   }
-  for (const char *text : {"constant {}", "constant {} warmup_steps: 3", "step { size: 10 }", "step { size: 1 gamma: 2 } warmup_steps: 5",
-                           "piecewise { boundaries: [5, 7] values: [0.5, 0] } warmup_steps: 4", "cosine { decay_steps: 5 } warmup_steps: 4",
-                           "polynomial { decay_steps: 5 end_learning_rate: 1 power: 0.5 }"}) {
+  for (const char *text : {"constant {}", "constant {} warmup_steps: 3", "warmup_steps: 3", "step { size: 10 }",
+                           "step { size: 1 gamma: 2 } warmup_steps: 5", "piecewise { boundaries: [5, 7] values: [0.5, 0] } warmup_steps: 4",
+                           "cosine { decay_steps: 5 } warmup_steps: 4", "polynomial { decay_steps: 5 end_learning_rate: 1 power: 0.5 }"}) {
     CHECK(checkError(withSchedule(text)) == "no error");
   }
   for (const auto &[text, message] : std::vector<std::pair<std::string, std::string>>{
@@ -344,8 +373,8 @@ TEST_CASE("optimizers, schedules and clipping are checked", "[job]") {
     CHECK(checkError(withOptimizer(text + " learning_rate: 1")) == "train.txtpb: " + message);
   }
   for (const auto &[text, message] : std::vector<std::pair<std::string, std::string>>{
-           {"", "optimizer.schedule names no kind; one of constant, step, piecewise, cosine, polynomial"},
-           {"warmup_steps: 3", "optimizer.schedule names no kind; one of constant, step, piecewise, cosine, polynomial"},
+           {"", "optimizer.schedule names no kind and no warmup_steps; one of constant, step, piecewise, cosine, polynomial"},
+           {"warmup_steps: 0", "optimizer.schedule.warmup_steps 0 is not in [1, 1099511627776]"},
            {"constant {} warmup_steps: 0", "optimizer.schedule.warmup_steps 0 is not in [1, 1099511627776]"},
            {"step {}", "field optimizer.schedule.step.size is not given"},
            {"step { size: 3 gamma: 0 }", "optimizer.schedule.step.gamma 0 is not in (0, 3.40282346638529e+38]"},

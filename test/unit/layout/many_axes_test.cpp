@@ -116,7 +116,7 @@ dist::CostsAttr costsOf(ArrayRef<Link> links) {
     latencies.push_back(link.latencyNs);
     rates.push_back(link.bytesPerUs);
   }
-  return dist::CostsAttr::get(&context(), latencies, rates);
+  return dist::CostsAttr::get(&context(), latencies, rates, /*beside=*/{});
 }
 
 // How much slower some ways are than others.

@@ -452,7 +452,7 @@ int64_t compareAll(const StateGraph &graph, ArrayRef<Link> links) {
     latencies.push_back(link.latencyNs);
     rates.push_back(link.bytesPerUs);
   }
-  dist::Planner planner(graph.mesh(), dist::CostsAttr::get(&context(), latencies, rates));
+  dist::Planner planner(graph.mesh(), dist::CostsAttr::get(&context(), latencies, rates, /*beside=*/{}));
   auto type = RankedTensorType::get(graph.shape, Float32Type::get(&context()));
   TimedGraph timed(graph, links);
   int64_t pairs = 0;

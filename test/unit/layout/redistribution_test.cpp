@@ -83,7 +83,8 @@ struct Machine {
 };
 
 dist::CostsAttr costsOf(const Machine &machine) {
-  return machine.latencyNs.empty() ? dist::CostsAttr() : dist::CostsAttr::get(&context(), machine.latencyNs, machine.bytesPerUs);
+  return machine.latencyNs.empty() ? dist::CostsAttr()
+                                   : dist::CostsAttr::get(&context(), machine.latencyNs, machine.bytesPerUs, /*beside=*/{});
 }
 
 } // namespace

@@ -99,7 +99,7 @@ TEST_CASE("shard: pieces of all devices make up the global tensor", "[runtime][s
     copyShard(ShardCopy::kGlobalToLocal, tensor, variant, device, reinterpret_cast<char *>(source.data()),
               reinterpret_cast<char *>(piece.data()));
     CHECK(piece[0] == 1 + at[1] * 60 + at[0] * 3);
-    if (holdsFirstCopy(tensor, at)) {
+    if (holdsFirstCopy(tensor, device, at)) {
       ++firsts;
       copyShard(ShardCopy::kLocalToGlobal, tensor, variant, device, reinterpret_cast<char *>(target.data()),
                 reinterpret_cast<char *>(piece.data()));
@@ -107,6 +107,20 @@ TEST_CASE("shard: pieces of all devices make up the global tensor", "[runtime][s
   }
   CHECK(firsts == 6);
   CHECK(target == source);
+}
+
+TEST_CASE("shard: what one device owns is taken from it", "[runtime][shard]") {
+  ashlar_rt_tensor tensor = {};
+  for (uint32_t owner : {0u, 1u, 4u}) {
+    tensor.owner = owner;
+    std::vector<int> holders;
+    for (int device = 0; device < 4; ++device) {
+      if (holdsFirstCopy(tensor, device, {device / 2, device % 2})) {
+        holders.push_back(device);
+      }
+    }
+    CHECK(holders == std::vector<int>{owner == 0 ? 0 : static_cast<int>(owner) - 1});
+  }
 }
 
 TEST_CASE("shard: padding stays as it is and is not copied back", "[runtime][shard]") {

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The count follows the runtime: runtime/launch/cuda_context.cpp allocates the block of a GPU, and the cpu executor, the pipelines and the
+// communicator what a process on the cpu has. Where the runtime's choice depends on what only it knows, the larger one counts.
+
+#include "passes/lower/memory/memory_use.h"
+
+#include "dialects/nn/nn.h"
+#include "dialects/support/element_type.h"
+#include "runtime/abi/memory_sizes.h"
+
+#include <map>
+#include <numeric>
+#include <set>
+
+using namespace mlir;
+
+namespace ashlar::lower {
+namespace {
+
+class Counter {
+public:
+  Counter(exec::VariantOp variant, const MemoryFacts &facts) : variant(variant), facts(facts) {
+    perProcess = variant.getDevicesPerProcess();
+    devices = std::accumulate(variant.getAxisSizes().begin(), variant.getAxisSizes().end(), int64_t(1), std::multiplies<>());
+  }
+
+  MemoryUse count() {
+    addTensors();
+    add("constants", onCuda() ? rt::roundUp(facts.constantBytes, rt::kDeviceAlignment) : facts.constantBytes);
+    addBatches();
+    if (hasProducts()) {
+      add("matrix products", onCuda() ? rt::kMatmulWorkspaceBytes : rt::kProductWorkspaceBytes);
+      use.threadBytes = onCuda() ? 0 : rt::kProductWorkspaceBytes;
+    }
+    if (onCuda()) {
+      add("collectives", collectiveWorkspace());
+    } else {
+      add("meetings of ranks", meetingBytes());
+      add("messages between hosts", stagingBytes());
+    }
+    return std::move(use);
+  }
+
+private:
+  bool onCuda() { return facts.target == exec::Target::Cuda; }
+
+  void add(StringRef name, uint64_t bytes) {
+    if (bytes != 0) {
+      use.parts.push_back({name.str(), bytes});
+    }
+  }
+
+  // The arenas, by what lies in them.
+  void addTensors() {
+    std::map<exec::Role, uint64_t> bytesOf;
+    std::map<int64_t, uint64_t> owned; // state that one device keeps alone: what different ones keep lies at the same place
+    uint64_t largest = 0;
+    for (auto tensor : variant.getBody().getOps<exec::TensorOp>()) {
+      std::optional<int64_t> owner = exec::getOwner(tensor);
+      uint64_t &bytes = owner ? owned[*owner] : bytesOf[tensor.getRole()];
+      bytes += byteSize(tensor.getBuffer().getType()) * perProcess;
+      largest = std::max(largest, owner ? bytes : 0);
+    }
+    bytesOf[exec::Role::State] += largest;
+    uint64_t arena = rt::roundUp(variant.getArenaBytes(), onCuda() ? rt::kDeviceAlignment : rt::kPageBytes) * perProcess;
+    uint64_t ports = bytesOf[exec::Role::Input] + bytesOf[exec::Role::Output];
+    add("parameters", bytesOf[exec::Role::Variable]);
+    add("state", bytesOf[exec::Role::State]);
+    add("inputs and outputs", ports);
+    add("temporaries", arena - bytesOf[exec::Role::Variable] - bytesOf[exec::Role::State] - ports);
+  }
+
+  exec::ProgramOp findProgram(StringRef name) { return dyn_cast_or_null<exec::ProgramOp>(SymbolTable::lookupSymbolIn(variant, name)); }
+
+  // The bytes of one batch of a training step in this process. Devices with the same piece share it.
+  uint64_t batchBytes(exec::ProgramOp step) {
+    uint64_t bytes = 0;
+    for (auto symbol : step.getInputs().getAsRange<FlatSymbolRefAttr>()) {
+      auto tensor = cast<exec::TensorOp>(SymbolTable::lookupSymbolIn(variant, symbol.getAttr()));
+      bool isSplit = llvm::any_of(tensor.getSplits().getAsRange<DenseI64ArrayAttr>(), [](DenseI64ArrayAttr axes) { return !axes.empty(); });
+      bytes += rt::roundUp(byteSize(tensor.getBuffer().getType()), ASHLAR_RT_ALIGNMENT) * (isSplit ? perProcess : 1);
+    }
+    return bytes;
+  }
+
+  void addBatches() {
+    exec::ProgramOp step = findProgram(nn::kTrainStep);
+    if (!step) {
+      return; // a model gets its inputs at once
+    }
+    if (onCuda()) {
+      uint64_t bytes = 0;
+      for (auto tensor : variant.getBody().getOps<exec::TensorOp>()) {
+        bool isInput = tensor.getRole() == exec::Role::Input;
+        bytes += isInput ? rt::roundUp(byteSize(tensor.getBuffer().getType()), rt::kDeviceAlignment) : 0;
+      }
+      return add("batches", rt::kFeeds * bytes);
+    }
+    add("batches", rt::stagedBytes(batchBytes(step)));
+    if (findProgram(nn::kEvalStep)) {
+      add("batches of --eval", rt::stagedBytes(batchBytes(step)));
+    }
+  }
+
+  bool hasProducts() {
+    return variant.getBody()
+        .walk([](Operation *op) { return isa<exec::GemmOp>(op) ? WalkResult::interrupt() : WalkResult::advance(); })
+        .wasInterrupted();
+  }
+
+  // This process' share of what the ranks of a host wait for each other in.
+  uint64_t meetingBytes() {
+    std::set<std::vector<int64_t>> sets;
+    variant.getBody().walk([&](exec::CollectiveOp op) {
+      std::vector<int64_t> axes(op.getAxes().begin(), op.getAxes().end());
+      llvm::sort(axes);
+      sets.insert(std::move(axes));
+    });
+    uint64_t ranks = std::min<int64_t>(devices / perProcess, facts.ranksPerHost);
+    return llvm::divideCeil(rt::controlBytes(ranks, 1 + sets.size()), ranks);
+  }
+
+  int64_t hostOf(int64_t device) {
+    std::optional<ArrayRef<int64_t>> ids = variant.getDeviceIds();
+    return (ids && !ids->empty() ? (*ids)[device] : device / perProcess) / facts.ranksPerHost;
+  }
+
+  // Returns the groups of devices that differ only along the axes, by the number of their first one.
+  std::map<int64_t, SmallVector<int64_t>> groupsOver(ArrayRef<int64_t> axes) {
+    ArrayRef<int64_t> sizes = variant.getAxisSizes();
+    std::map<int64_t, SmallVector<int64_t>> groups;
+    for (int64_t device = 0; device < devices; ++device) {
+      int64_t first = 0, stride = 1;
+      for (int64_t axis = static_cast<int64_t>(sizes.size()) - 1; axis >= 0; stride *= sizes[axis], --axis) {
+        first += llvm::is_contained(axes, axis) ? 0 : device / stride % sizes[axis] * stride;
+      }
+      groups[first].push_back(device);
+    }
+    return groups;
+  }
+
+  // The most bytes that one process stages for a collective of one group: one collective runs at a time.
+  uint64_t stagingBytes() {
+    uint64_t most = 0;
+    variant.getBody().walk([&](exec::CollectiveOp op) { most = std::max(most, stagingBytes(op)); });
+    return most;
+  }
+
+  uint64_t stagingBytes(exec::CollectiveOp op) {
+    if (devices / perProcess <= facts.ranksPerHost || op.getKind() == CollectiveKind::Slice) {
+      return 0;
+    }
+    uint64_t most = 0;
+    bool spansHosts = false;
+    std::map<int64_t, SmallVector<int64_t>> groups = groupsOver(op.getAxes());
+    for (const SmallVector<int64_t> &group : llvm::make_second_range(groups)) {
+      std::map<int64_t, uint64_t> own; // devices of the group that a process plays
+      for (int64_t device : group) {
+        spansHosts |= hostOf(device) != hostOf(group.front());
+        most = std::max(most, stagedBy(op, group.size(), ++own[device / perProcess]));
+      }
+    }
+    return spansHosts ? most : 0;
+  }
+
+  uint64_t stagedBy(exec::CollectiveOp op, uint64_t members, uint64_t own) {
+    auto bytesOf = [](auto buffers) {
+      uint64_t bytes = 0;
+      for (auto buffer : buffers.template getAsRange<exec::BufferAttr>()) {
+        bytes += byteSize(buffer.getType());
+      }
+      return bytes;
+    };
+    bool scatters = op.getKind() == CollectiveKind::ReduceScatter;
+    if (op.getKind() == CollectiveKind::AllReduce || scatters) {
+      return rt::reductionStaging(perProcess, members, own, bytesOf(op.getTargets()), scatters).bytes();
+    }
+    return rt::movementStaging(perProcess, bytesOf(op.getSources())).bytes();
+  }
+
+  // cuda: what pieces are packed in that are not dense, or not in the order of the communicator. Collectives in a row may run together.
+  uint64_t collectiveWorkspace() {
+    uint64_t most = 0;
+    for (auto program : variant.getBody().getOps<exec::ProgramOp>()) {
+      uint64_t together = 0;
+      for (Operation &op : program.getBody().front()) {
+        auto collective = dyn_cast<exec::CollectiveOp>(op);
+        together = collective ? together + packedBytes(collective) : 0;
+        most = std::max(most, together);
+      }
+    }
+    return most;
+  }
+
+  uint64_t packedBytes(exec::CollectiveOp op) {
+    uint64_t members = 1, bytes = 0;
+    for (int64_t axis : op.getAxes()) {
+      members *= variant.getAxisSizes()[axis];
+    }
+    auto aligned = [](exec::BufferAttr buffer) { return rt::roundUp(byteSize(buffer.getType()), rt::kDeviceAlignment); };
+    bool inOrder = !variant.getDeviceIds() && llvm::is_sorted(op.getAxes());
+    for (auto [source, target, split, concat] :
+         llvm::zip_equal(op.getSources().getAsRange<exec::BufferAttr>(), op.getTargets().getAsRange<exec::BufferAttr>(), op.getSplitDims(),
+                         op.getConcatDims())) {
+      // The pieces along a dim lie one after the other when no dim ahead of it has several places.
+      auto isDense = [&](exec::BufferAttr whole, int64_t dim) {
+        return inOrder && llvm::all_of(whole.getType().getShape().take_front(dim), [](int64_t size) { return size == 1; });
+      };
+      if (op.getKind() == CollectiveKind::AllGather) {
+        bytes += isDense(target, concat) ? 0 : aligned(target);
+      } else if (op.getKind() == CollectiveKind::ReduceScatter) {
+        bytes += isDense(source, split) ? 0 : aligned(source);
+      } else if (op.getKind() == CollectiveKind::AllToAll) { // what is sent, what is received; a piece begins on a boundary of its own
+        bytes += aligned(source) + aligned(target) + 2 * members * rt::kDeviceAlignment;
+      }
+    }
+    return members == 1 ? 0 : bytes;
+  }
+
+  exec::VariantOp variant;
+  const MemoryFacts &facts;
+  int64_t perProcess = 1, devices = 1;
+  MemoryUse use;
+};
+
+} // namespace
+
+uint64_t MemoryUse::bytes() const {
+  return std::accumulate(parts.begin(), parts.end(), uint64_t(0), [](uint64_t sum, const MemoryPart &part) { return sum + part.bytes; });
+}
+
+MemoryUse memoryUse(exec::VariantOp variant, const MemoryFacts &facts) {
+  return Counter(variant, facts).count();
+}
+
+} // namespace ashlar::lower

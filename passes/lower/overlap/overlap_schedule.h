@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The order of a program in which collectives run beside computation, from prices alone: no IR. A device computes one op after the other; a
+// channel beside it carries one collective after the other, in the order in which they are started.
+
+#ifndef ASHLAR_PASSES_LOWER_OVERLAP_OVERLAP_SCHEDULE_H
+#define ASHLAR_PASSES_LOWER_OVERLAP_OVERLAP_SCHEDULE_H
+
+#include "mlir/Support/LLVM.h"
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/SmallVector.h"
+
+#include <cstdint>
+#include <vector>
+
+namespace ashlar::lower {
+
+// An op of a program, in its order.
+struct PricedOp {
+  int64_t timePs = 0;
+  bool runsBeside = false;           // a collective that the channel carries; else the device is busy with it
+  bool holdsOperand = false;         // of a collective: its operands are temporaries, which stay alive until it is done
+  uint64_t bytes = 0;                // of a collective: that are taken while it is under way
+  llvm::SmallVector<unsigned> needs; // earlier ops that must be done first, in rising order
+};
+
+// What the device does next: runs an op, starts a collective, or waits until one is done.
+struct ScheduledEvent {
+  enum Kind { Run, Start, Wait } kind;
+  unsigned op;
+
+  bool operator==(const ScheduledEvent &other) const { return kind == other.kind && op == other.op; }
+};
+
+struct OverlapSchedule {
+  std::vector<ScheduledEvent> events; // each op once; a collective beside others is started and waited for, in this order
+  std::vector<int64_t> hiddenPs;      // by op: of the time that the channel carries a collective, how long the device runs ops
+  int64_t timePs = 0;                 // of the whole program
+};
+
+// Returns the order in which the program is done earliest, as far as a list scheduler sees: at any time the device runs the first op of the
+// program that can run, and waits when there is none. Of collectives that can start, the one with the longest path behind it goes first.
+// What is under way, started and not waited for, is bounded: collectives whose operands lie there anyway (gathers of parameters) by the
+// largest of them, so that one group is ahead of its use; those that hold their operands (sums of gradients) by twice the largest, one that
+// is carried and one that is ready. One of these that has no room holds the device back, so that values do not pile up.
+// O(n log n + needs).
+//
+//   product 0, collective 1 of it, update 2 with the sum, product 3  ->  run 0, start 1, run 3, wait 1, run 2
+OverlapSchedule scheduleOverlap(llvm::ArrayRef<PricedOp> ops);
+
+} // namespace ashlar::lower
+
+#endif // ASHLAR_PASSES_LOWER_OVERLAP_OVERLAP_SCHEDULE_H

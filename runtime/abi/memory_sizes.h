@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a process needs beside the arenas of its devices, in bytes. The runtime takes as much as these functions say, and the compiler plans
+// with them (passes/lower/memory/memory_use.h), so a plan cannot leave out what a run takes. Plain arithmetic.
+
+#ifndef ASHLAR_RUNTIME_ABI_MEMORY_SIZES_H
+#define ASHLAR_RUNTIME_ABI_MEMORY_SIZES_H
+
+#include "runtime/abi/ashlar_rt.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+namespace ashlar::rt {
+
+constexpr uint64_t roundUp(uint64_t bytes, uint64_t unit) {
+  return (bytes + unit - 1) / unit * unit;
+}
+
+// Memory that processes share, and staged batches, begin on pages.
+constexpr uint64_t kPageBytes = 4096;
+
+// cpu: what matrix products run in, for each thread: that of the kernel that takes most, AVX-512 with 12 x 32 elements in registers.
+constexpr uint64_t kProductWorkspaceBytes = (384 * 32 + 384 * 384) * sizeof(float);
+
+// Batches are prepared in a ring of stages, each a run of steps.
+constexpr uint64_t kBatchStages = 3;
+constexpr uint64_t kStageBytes = 256 << 10; // aim; a stage holds at least one step
+constexpr uint64_t kMaxStageSteps = 64;
+
+// Returns the steps of a stage when this process' part of a batch takes `stepBytes`.
+constexpr uint64_t stageSteps(uint64_t stepBytes) {
+  return std::clamp<uint64_t>(kStageBytes / std::max<uint64_t>(stepBytes, 1), 1, kMaxStageSteps);
+}
+
+// Returns the bytes of all stages of a split.
+constexpr uint64_t stagedBytes(uint64_t stepBytes) {
+  return roundUp(kBatchStages * stageSteps(stepBytes) * stepBytes, kPageBytes);
+}
+
+// Parts of a window (runtime/comm/window.h): of each process, and of each process and set of axes.
+constexpr uint64_t kPresenceBytes = 64;
+constexpr uint64_t kReportBytes = 1024;
+constexpr uint64_t kLineBytes = 64;
+constexpr uint64_t kSlotPayload = 4096; // bytes of inputs that one process can publish in a slot
+constexpr uint64_t kSlotBytes = 64 + kSlotPayload;
+
+// Returns the bytes of the lines, and of the slots, of a window.
+constexpr uint64_t lineBytes(uint64_t processes, uint64_t sets) {
+  return roundUp(sets * processes * kLineBytes, kPageBytes);
+}
+constexpr uint64_t slotBytes(uint64_t processes, uint64_t sets) {
+  return roundUp(sets * 2 * processes * kSlotBytes, kPageBytes);
+}
+
+// Returns the bytes of a window ahead of its arenas: header, presences, reports, lines and slots. `sets`: distinct sets of axes that
+// collectives run over, and one for all processes.
+constexpr uint64_t controlBytes(uint64_t processes, uint64_t sets) {
+  return kPageBytes + roundUp(processes * kPresenceBytes, kPageBytes) + roundUp(processes * kReportBytes, kPageBytes) +
+         lineBytes(processes, sets) + slotBytes(processes, sets);
+}
+
+// Bounds on one message between hosts, and on the staged contributions of one round.
+constexpr uint64_t kMessageBytes = uint64_t{4} << 20;
+constexpr uint64_t kContributionBytes = uint64_t{16} << 20;
+constexpr uint64_t kLeastMessage = uint64_t{64} << 10;
+
+// Returns the bytes of one message when `shares` of them share the budget and none is longer than `most`: a multiple of 64.
+constexpr uint64_t messageBytes(uint64_t budget, uint64_t shares, uint64_t most) {
+  uint64_t chunk = std::clamp<uint64_t>(budget / std::max<uint64_t>(1, shares) / 64 * 64, kLeastMessage, kMessageBytes);
+  return std::min(chunk, roundUp(most, 64) + 64);
+}
+
+// What a collective between hosts stages, of one group, in a process that plays `devices` devices.
+struct MessageStaging {
+  uint64_t step;          // bytes of a message
+  uint64_t exchanged;     // messages that are packed and unpacked
+  uint64_t contributions; // of all members to what this process reduces
+
+  constexpr uint64_t bytes() const { return exchanged + contributions; }
+};
+
+// Of a collective that moves `inputBytes` of a device.
+constexpr MessageStaging movementStaging(uint64_t devices, uint64_t inputBytes) {
+  uint64_t messages = devices * devices;
+  uint64_t step = messageBytes(kMessageBytes, messages, inputBytes);
+  return {step, 2 * messages * step, 0};
+}
+
+// Of one that reduces, in a group of `members`, `own` of them played by this process, to `resultBytes` in each.
+constexpr MessageStaging reductionStaging(uint64_t devices, uint64_t members, uint64_t own, uint64_t resultBytes, bool scatters) {
+  uint64_t owned = scatters ? devices : 1; // most targets of any process
+  uint64_t step = messageBytes(kContributionBytes, members * owned, resultBytes);
+  return {step, std::max<uint64_t>(2, own * owned) * step, owned * members * step};
+}
+
+// cuda: everything lies in one block, whose parts begin at multiples of this.
+constexpr uint64_t kDeviceAlignment = 256;
+
+// cuda: what cuBLASLt may use, and how many batches wait on the device: of training and of evaluation.
+constexpr uint64_t kMatmulWorkspaceBytes = uint64_t{32} << 20;
+constexpr uint64_t kFeeds = 2;
+
+} // namespace ashlar::rt
+
+#endif // ASHLAR_RUNTIME_ABI_MEMORY_SIZES_H

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A ring of collectives between two threads. Both sleep when they have nothing to do: the cores are for kernels.
+
+#include "runtime/comm/progress_thread.h"
+
+#include "runtime/base/clock.h"
+
+#include <system_error>
+
+#include <sys/prctl.h>
+
+namespace ashlar::rt {
+namespace {
+
+// By how much the kernel may prolong a nap of the thread; its default is 50 us, more than a nap.
+constexpr unsigned long kTimerSlackNs = 1000;
+
+} // namespace
+
+ProgressThread::~ProgressThread() {
+  if (!thread.joinable()) {
+    return;
+  }
+  {
+    std::lock_guard<std::mutex> lock(mutex);
+    ends = true;
+  }
+  hasWork.notify_one();
+  thread.join();
+}
+
+Status ProgressThread::begin(size_t most) {
+  ring.resize(most);
+  try {
+    thread = std::thread([this] { loop(); });
+  } catch (const std::system_error &error) {
+    return unavailable("no thread for communication beside computation ({}); compile with --no-overlap", error.what());
+  }
+  return Status();
+}
+
+uint64_t ProgressThread::start(Collective &collective, double *seconds) {
+  uint64_t number = 0;
+  {
+    std::lock_guard<std::mutex> lock(mutex);
+    number = ++started;
+    ring[(number - 1) % ring.size()] = Entry{&collective, seconds};
+  }
+  hasWork.notify_one();
+  return number;
+}
+
+Status ProgressThread::wait(uint64_t number) {
+  if (number <= known) {
+    return Status();
+  }
+  std::unique_lock<std::mutex> lock(mutex);
+  hasDone.wait(lock, [&] { return done >= number; });
+  known = status.ok() ? done : known;
+  return status;
+}
+
+void ProgressThread::loop() {
+  prctl(PR_SET_TIMERSLACK, kTimerSlackNs);
+  std::unique_lock<std::mutex> lock(mutex);
+  while (true) {
+    hasWork.wait(lock, [&] { return ends || done < started; });
+    if (ends) {
+      return;
+    }
+    const Entry entry = ring[done % ring.size()];
+    if (status.ok()) { // once the ranks are out of step no collective can be right
+      lock.unlock();
+      double begin = entry.seconds != nullptr ? seconds() : 0;
+      Status result = entry.collective->run();
+      if (entry.seconds != nullptr) {
+        *entry.seconds += seconds() - begin;
+      }
+      lock.lock();
+      status = result;
+    }
+    ++done;
+    hasDone.notify_one();
+  }
+}
+
+} // namespace ashlar::rt

@@ -16,6 +16,10 @@ namespace {
 // What may be under way however small the collectives are: their latency is to be hidden, too.
 constexpr uint64_t kLeastBytesUnderWay = uint64_t{1} << 20;
 
+// A collective may take longer than its price, by this part of it: as long as it has other ops, the device does not turn to what a
+// collective brings before that time is over, too.
+constexpr int64_t kLatePart = 2;
+
 class Scheduler {
 public:
   explicit Scheduler(llvm::ArrayRef<PricedOp> ops)
@@ -50,7 +54,10 @@ public:
         runnable.erase(runnable.begin());
         runOp(op);
       } else if (!arriving.empty()) {
-        advance(arriving.begin()->first);
+        unsigned op = arriving.begin()->second;
+        arriving.erase(arriving.begin());
+        advance(arrival[op]);
+        becomeRunnable(op);
       } else if (gathers.first() != kNone) { // without room
         start(gathers.first());              // the device has nothing to do until it is done, whatever it takes
       } else {
@@ -100,11 +107,15 @@ private:
 
   // Everything that the op needs has run or is under way.
   void becomeReady(unsigned op) {
+    int64_t late = 0; // when it has arrived even if what brings it takes longer
     for (unsigned need : ops[op].needs) {
-      arrival[op] = std::max(arrival[op], phases[need] == kStarted ? arrival[need] : 0);
+      if (phases[need] == kStarted) {
+        arrival[op] = std::max(arrival[op], arrival[need]);
+        late = std::max(late, arrival[need] + (ops[op].runsBeside ? 0 : ops[need].timePs / kLatePart));
+      }
     }
-    if (arrival[op] > now) {
-      arriving.insert({arrival[op], op});
+    if (late > now) {
+      arriving.insert({late, op});
     } else {
       becomeRunnable(op);
     }

@@ -89,10 +89,20 @@ struct Player {
 } // namespace
 
 TEST_CASE("overlap: an update waits for its sum, and what needs no sum goes ahead of it", "[plan][overlap]") {
-  OverlapSchedule schedule = lower::scheduleOverlap({compute(10), collective(8, 1, {0}), compute(1, {1}), compute(10), compute(2, {3})});
+  OverlapSchedule schedule = lower::scheduleOverlap({compute(10), collective(6, 1, {0}), compute(1, {1}), compute(10), compute(2, {3})});
   CHECK(text(schedule) == "run 0, start 1, run 3, wait 1, run 2, run 4");
   CHECK(schedule.timePs == 23);
-  CHECK(schedule.hiddenPs[1] == 8);
+  CHECK(schedule.hiddenPs[1] == 6);
+}
+
+TEST_CASE("overlap: what else there is to run goes ahead of a sum that may be late", "[plan][overlap]") {
+  // Half as late as it is long, the sum would be there at 22; product 3 ends at 20, product 4 at 30.
+  OverlapSchedule schedule = lower::scheduleOverlap({compute(10), collective(8, 1, {0}), compute(1, {1}), compute(10), compute(10)});
+  CHECK(text(schedule) == "run 0, start 1, run 3, run 4, wait 1, run 2");
+  CHECK(schedule.timePs == 31);
+  // A collective of what a collective brings starts as soon as it can.
+  schedule = lower::scheduleOverlap({compute(10), collective(8, 1, {0}), collective(3, 1, {1}), compute(10), compute(10)});
+  CHECK(text(schedule) == "run 0, start 1, run 3, wait 1, start 2, run 4, wait 2");
 }
 
 TEST_CASE("overlap: only what the device does meanwhile is hidden", "[plan][overlap]") {

@@ -26,14 +26,18 @@
 #include "dialects/dist/dist.h"
 #include "dialects/exec/target_traits.h"
 #include "dialects/nn/nn.h"
+#include "dialects/support/element_type.h"
 #include "passes/lower/memory/collective_order.h"
 #include "passes/lower/memory/constant_pool.h"
 #include "passes/lower/memory/memory_use.h"
+#include "runtime/abi/ashlar_rt.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/Path.h"
+
+#include <map>
 
 using namespace mlir;
 using ashlar::file::writeOutput;
@@ -165,7 +169,18 @@ private:
     if (!traits.hasTf32 && job.allow_tf32()) {
       return report(llvm::createStringError("allow_tf32 is for --target cuda; the target is " + name + ", which computes products in f32"));
     }
-    return success();
+    if (job.has_pipeline() && target->kind() != exec::Target::Cpu) {
+      return report(llvm::createStringError("a pipeline is not implemented for the target " + name + "; leave it out, or compile for cpu"));
+    }
+    return checkPipelineOptions();
+  }
+
+  // What is told of programs that are not cut into stages only.
+  LogicalResult checkPipelineOptions() {
+    const char *option = options.explain ? "--explain" : !options.report.empty() ? "--report" : nullptr;
+    return option && job.has_pipeline()
+               ? report(llvm::createStringError(std::string(option) + " is not implemented for a job with a pipeline; leave it out"))
+               : success();
   }
 
   LogicalResult import() {
@@ -242,6 +257,9 @@ private:
       PassManager exec(&context);
       pipelines::addLowerPasses(exec, variant, memoryLimit);
       LogicalResult planned = exec.run(*lowered);
+      if (succeeded(planned) && variant.pipeline) {
+        lowered = pipelines::mergeStages(std::move(lowered));
+      }
       if (isDefault && succeeded(planned)) {
         memory = countMemory(*lowered, variant);
         order = *lower::checkCollectiveOrder(*lowered->getOps<exec::VariantOp>().begin()); // ashlar-verify-exec let it pass
@@ -266,6 +284,9 @@ private:
     PassManager layouts(&context), dist(&context);
     if (!isHybrid() && !variant.usesStrategy) {
       pipelines::attachRules(programs, job); // in mode HYBRID they did their work before training
+    }
+    if (variant.pipeline) {
+      pipelines::attachStageRules(programs, job);
     }
     pipelines::attachMachine(programs, variant, job);
     pipelines::addLayoutPasses(layouts, variant, job);
@@ -322,11 +343,34 @@ private:
     return success();
   }
 
-  // Returns what a rank takes for the one variant of a module.
+  // Returns the bytes of the constants that a variant of a module reads: of several stages each has its own.
+  static uint64_t constantBytes(exec::VariantOp variant) {
+    std::map<uint64_t, uint64_t> read; // by offset
+    variant.walk([&](exec::InstrOpInterface instr) {
+      for (const exec::BufferUse &use : instr.getUses()) {
+        if (use.buffer.getSpace() == exec::Space::Constant) {
+          read[use.buffer.getOffset()] = llvm::alignTo(byteSize(use.buffer.getType()), ASHLAR_RT_ALIGNMENT);
+        }
+      }
+    });
+    uint64_t bytes = 0;
+    for (auto [offset, size] : read) {
+      bytes += size;
+    }
+    return bytes;
+  }
+
+  // Returns what a rank takes for the one variant of a module; of a pipeline, what one of the largest stage does.
   lower::MemoryUse countMemory(ModuleOp planned, const pipelines::Variant &variant) {
     lower::ConstantPool constants;
     constants.read(planned);
-    return lower::memoryUse(*planned.getOps<exec::VariantOp>().begin(), {variant.target, constants.getBytes(), variant.ranksPerHost});
+    lower::MemoryUse most;
+    for (auto stage : planned.getOps<exec::VariantOp>()) {
+      uint64_t bytes = variant.pipeline ? constantBytes(stage) : constants.getBytes();
+      lower::MemoryUse use = lower::memoryUse(stage, {variant.target, bytes, variant.ranksPerHost});
+      most = use.bytes() > most.bytes() ? use : most;
+    }
+    return most;
   }
 
   // Writes what was asked for about layouts and memory.
@@ -360,23 +404,38 @@ private:
     info.seed = job.seed();
     info.deterministicRefusal = variantList.deterministicRefusal;
     info.memoryLimit = memoryLimit;
-    exec::VariantOp variant = *module->getOps<exec::VariantOp>().begin();
+    SmallVector<exec::VariantOp> stages; // of the default variant
+    for (auto each : module->getOps<exec::VariantOp>()) {
+      if (stages.size() < static_cast<size_t>(each.getNumStages())) {
+        stages.push_back(each);
+      }
+    }
     if (job.has_loss()) {
-      llvm::Expected<target::TrainingInfo> training = makeTrainingInfo(job, variant, classLabels);
+      llvm::Expected<target::TrainingInfo> training = makeTrainingInfo(job, stages, classLabels);
       if (!training) {
         return training.takeError();
       }
       info.training = std::move(*training);
     }
-    if (SymbolTable::lookupSymbolIn(variant, nn::kSeedVariable)) {
+    if (llvm::any_of(stages, [](exec::VariantOp stage) { return SymbolTable::lookupSymbolIn(stage, nn::kSeedVariable) != nullptr; })) {
       info.seedTensor = nn::kSeedVariable.str();
     }
-    info.plan = report::planText(
-        variant,
-        {info.modelName, targetText(), job.global_batch(), job.has_loss() ? variantList.deterministicRefusal : "",
-         job.has_loss() ? report::optimizerText(job.optimizer()) : "", job.accumulate(),
-         variantList.variants.front().optimizerParallel ? report::optimizerParallelText(job.optimizer_parallel()) : "", memory, order});
+    for (exec::VariantOp stage : stages) {
+      if (stages.size() > 1) {
+        order = *lower::checkCollectiveOrder(stage);
+        memory = lower::memoryUse(stage, {target->kind(), constantBytes(stage), variantList.variants.front().ranksPerHost});
+      }
+      info.plan += (info.plan.empty() ? "" : "\n") + planOf(stage, info);
+    }
     return info;
+  }
+
+  std::string planOf(exec::VariantOp variant, const target::ImageInfo &info) {
+    return report::planText(variant,
+                            {info.modelName, targetText(), job.global_batch(), job.has_loss() ? variantList.deterministicRefusal : "",
+                             job.has_loss() ? report::optimizerText(job.optimizer()) : "", job::microBatches(job),
+                             variantList.variants.front().optimizerParallel ? report::optimizerParallelText(job.optimizer_parallel()) : "",
+                             memory, order});
   }
 
   LogicalResult generate() {

@@ -55,16 +55,32 @@ FeatureInfo makeFeature(const job::Dataset::Feature &feature) {
   return info;
 }
 
-// Returns the outside names of a program's inputs or outputs.
-llvm::SmallVector<llvm::StringRef> outsideNames(exec::VariantOp variant, mlir::ArrayAttr symbols) {
-  return llvm::map_to_vector(symbols.getAsRange<mlir::FlatSymbolRefAttr>(), [&](mlir::FlatSymbolRefAttr symbol) {
-    auto tensor = mlir::cast<exec::TensorOp>(mlir::SymbolTable::lookupSymbolIn(variant, symbol.getAttr()));
-    return tensor.getOutsideName().value_or(tensor.getSymName());
-  });
+// Returns the outside names of the inputs, or outputs, of a program of any of the stages, but for what they pass to each other.
+llvm::SmallVector<llvm::StringRef> outsideNames(llvm::ArrayRef<exec::VariantOp> stages, llvm::function_ref<bool(exec::ProgramOp)> isWanted,
+                                                llvm::function_ref<mlir::ArrayAttr(exec::ProgramOp)> symbolsOf) {
+  llvm::SmallVector<llvm::StringRef> names;
+  for (exec::VariantOp stage : stages) {
+    for (auto program : stage.getBody().getOps<exec::ProgramOp>()) {
+      if (!isWanted(program)) {
+        continue;
+      }
+      for (auto symbol : symbolsOf(program).getAsRange<mlir::FlatSymbolRefAttr>()) {
+        auto tensor = mlir::cast<exec::TensorOp>(mlir::SymbolTable::lookupSymbolIn(stage, symbol.getAttr()));
+        llvm::StringRef name = tensor.getOutsideName().value_or(tensor.getSymName());
+        if (tensor.getRole() != exec::Role::Passed && !llvm::is_contained(names, name)) {
+          names.push_back(name);
+        }
+      }
+    }
+  }
+  return names;
 }
 
-exec::ProgramOp findProgram(exec::VariantOp variant, llvm::StringRef name) {
-  return mlir::dyn_cast_or_null<exec::ProgramOp>(mlir::SymbolTable::lookupSymbolIn(variant, name));
+mlir::ArrayAttr inputsOf(exec::ProgramOp program) {
+  return program.getInputs();
+}
+mlir::ArrayAttr outputsOf(exec::ProgramOp program) {
+  return program.getOutputs();
 }
 
 llvm::Error checkFeatures(const DatasetInfo &dataset, llvm::ArrayRef<llvm::StringRef> inputs) {
@@ -86,7 +102,7 @@ llvm::Error checkFeatures(const DatasetInfo &dataset, llvm::ArrayRef<llvm::Strin
 
 } // namespace
 
-llvm::Expected<target::TrainingInfo> makeTrainingInfo(const job::Job &job, exec::VariantOp variant,
+llvm::Expected<target::TrainingInfo> makeTrainingInfo(const job::Job &job, llvm::ArrayRef<exec::VariantOp> stages,
                                                       const llvm::StringMap<ClassLabels> &labels) {
   target::TrainingInfo info;
   setSource(job.dataset(), info.dataset);
@@ -100,19 +116,20 @@ llvm::Expected<target::TrainingInfo> makeTrainingInfo(const job::Job &job, exec:
     made.ignoredLabel = classes.ignored;
     info.dataset.features.push_back(std::move(made));
   }
-  exec::ProgramOp train = findProgram(variant, nn::kTrainStep), eval = findProgram(variant, nn::kEvalStep);
-  if (llvm::Error error = checkFeatures(info.dataset, outsideNames(variant, train.getInputs()))) {
+  auto isEvaluation = [](exec::ProgramOp program) { return program.getSymName() == nn::kEvalStep; };
+  auto trains = [&](exec::ProgramOp program) { return !isEvaluation(program); };
+  if (llvm::Error error = checkFeatures(info.dataset, outsideNames(stages, trains, inputsOf))) {
     return std::move(error);
   }
   info.globalBatch = job::programBatch(job);
-  info.accumulate = job.accumulate();
+  info.accumulate = job::microBatches(job);
   info.epochs = job.epochs();
   info.logEvery = job.log_every(); // 0 when the job leaves it open
   info.lossTensor = "loss";
-  if (llvm::is_contained(outsideNames(variant, eval.getOutputs()), "correct")) {
+  if (llvm::is_contained(outsideNames(stages, isEvaluation, outputsOf), "correct")) {
     info.correctTensor = "correct";
   }
-  if (llvm::is_contained(outsideNames(variant, eval.getInputs()), nn::kSamplesInput)) {
+  if (llvm::is_contained(outsideNames(stages, isEvaluation, inputsOf), nn::kSamplesInput)) {
     info.samplesTensor = nn::kSamplesInput.str();
   }
   return info;

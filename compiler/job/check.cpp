@@ -96,7 +96,7 @@ Fault checkBatch(const Job &job) {
   if (job.has_loss() && !job.has_global_batch()) {
     return "a loss needs global_batch, the number of samples of a step";
   }
-  if (job.accumulate() == 1) {
+  if (job.accumulate() == 1 || job.has_pipeline()) {
     return {};
   }
   if (!job.has_loss()) {
@@ -150,8 +150,8 @@ Fault findFault(const Job &job) {
   if (Fault fault = checkMesh(job.mesh()); !fault.empty()) {
     return fault;
   }
-  for (auto check :
-       {checkMode, checkRules, checkStrategy, checkCommFusion, checkBatch, checkDeterministic, checkTraining, checkOptimizerParallel}) {
+  for (auto check : {checkMode, checkRules, checkStrategy, checkCommFusion, checkPipeline, checkBatch, checkDeterministic, checkTraining,
+                     checkOptimizerParallel}) {
     if (Fault fault = check(job); !fault.empty()) {
       return fault;
     }
@@ -187,7 +187,11 @@ std::vector<std::string> batchAxes(const Job &job) {
 }
 
 int64_t programBatch(const Job &job) {
-  return job.global_batch() / job.accumulate();
+  return job.global_batch() / microBatches(job);
+}
+
+int64_t microBatches(const Job &job) {
+  return job.has_pipeline() ? job.pipeline().micro_batches() : job.accumulate();
 }
 
 std::string labelsName(const Job &job) {

@@ -113,6 +113,54 @@ Fault checkDeterministic(const Job &job) {
   return {};
 }
 
+Fault checkPipeline(const Job &job) {
+  if (!job.has_pipeline()) {
+    auto rule = llvm::find_if(job.rules(), [](const Rule &each) { return each.has_pipeline_stage(); });
+    return rule == job.rules().end() ? ""
+                                     : llvm::formatv("the rule at {0} (\"{1}\") sets pipeline_stage {2}, and the job has no pipeline; add "
+                                                     "pipeline {{ stages: {3} micro_batches: {3} }",
+                                                     rule->origin(), rule->match(), rule->pipeline_stage(), rule->pipeline_stage() + 1)
+                                           .str();
+  }
+  const int64_t stages = job.pipeline().stages(), count = job.pipeline().micro_batches();
+  if (!job.has_loss()) {
+    return "pipeline is for training, and the job has no loss; leave it out";
+  }
+  if (!job.pipeline().has_stages() || !job.pipeline().has_micro_batches()) {
+    return "pipeline needs stages and micro_batches, for instance pipeline { stages: 2 micro_batches: 8 }";
+  }
+  if (stages < 2) {
+    return "pipeline.stages 1 cuts nothing; give at least 2, or leave the pipeline out";
+  }
+  if (count < stages) {
+    return llvm::formatv("pipeline.micro_batches {0} is less than the {1} stages, so some would never work; give at least {1}", count,
+                         stages);
+  }
+  if (job.global_batch() % count != 0) {
+    return llvm::formatv(
+        "pipeline.micro_batches {0} does not divide global_batch {1}; all micro-batches have one size, use a multiple of {0}", count,
+        job.global_batch());
+  }
+  if (job.has_accumulate()) {
+    return llvm::formatv(
+        "accumulate {0} and pipeline.micro_batches {1} both say in how many parts a step is computed; leave out accumulate",
+        job.accumulate(), count);
+  }
+  if (job.has_deterministic()) {
+    return "deterministic has each rank play several devices, and those of a pipeline play one device of one stage; leave out one of the "
+           "two";
+  }
+  if (effectiveMode(job) == HYBRID) {
+    return "a pipeline cuts the program of the whole model, and a model of mode HYBRID is that of one device; leave it out";
+  }
+  if (job.has_optimizer_parallel() && effectiveMode(job) == DATA_PARALLEL) {
+    return "weights grouping (optimizer_parallel in mode DATA_PARALLEL) is not implemented for a pipeline; leave out one of the two, or "
+           "set "
+           "mode: SEMI_AUTO";
+  }
+  return job.mesh().device_ids_size() == 0 ? "" : "mesh.device_ids is not implemented for a pipeline; leave out one of the two";
+}
+
 Fault checkOptimizerParallel(const Job &job) {
   if (!job.has_optimizer_parallel()) {
     return {};

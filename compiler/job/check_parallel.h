@@ -13,6 +13,9 @@ namespace ashlar::job {
 // Checks that optimizer parallelism has something to split, and a mode whose layouts it may change.
 Fault checkOptimizerParallel(const Job &job);
 
+// Checks the stages and micro-batches of a pipeline, and that rules name its stages.
+Fault checkPipeline(const Job &job);
+
 // Checks the chunks of the deterministic variant against the batch and the mesh.
 Fault checkDeterministic(const Job &job);
 

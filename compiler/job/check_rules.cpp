@@ -19,7 +19,7 @@ bool givesLayouts(const Rule &rule) {
 
 // The settings of parameters, which every mode takes.
 bool hasSettings(const Rule &rule) {
-  return rule.has_weight_decay() || rule.has_comm_fusion() || rule.has_optimizer_parallel();
+  return rule.has_weight_decay() || rule.has_comm_fusion() || rule.has_optimizer_parallel() || rule.has_pipeline_stage();
 }
 
 // What a rule says of layouts, with regard to the mode. `what` names the rule.
@@ -41,7 +41,8 @@ Fault checkRule(const Rule &rule, const Job &job) {
   }
   what += " (\"" + rule.match() + "\")";
   if (!givesLayouts(rule) && !hasSettings(rule)) {
-    return what + " says nothing; give it layout: \"[{dp}, {}]\", in and out, or a setting of parameters such as weight_decay: 0";
+    return what + " says nothing; give it layout: \"[{dp}, {}]\", in and out, a setting of parameters such as weight_decay: 0, or "
+                  "pipeline_stage: 1";
   }
   if (rule.has_weight_decay() && !job.has_optimizer()) {
     return what + " sets weight_decay, which is the optimizer's, but the job has none; leave it out";

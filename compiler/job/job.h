@@ -41,6 +41,9 @@ std::vector<std::string> batchAxes(const Job &job);
 // Returns the samples that a program is for: of the global batch, or of a micro-batch of it. Assumes a checked job with a global batch.
 int64_t programBatch(const Job &job);
 
+// Returns in how many micro-batches a step is computed.
+int64_t microBatches(const Job &job);
+
 // Returns the name of the input that holds the labels or targets of the job's loss; "" when the model computes its own loss or there is
 // none.
 std::string labelsName(const Job &job);

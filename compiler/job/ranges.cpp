@@ -24,8 +24,9 @@ constexpr double kMostF32 = std::numeric_limits<float>::max();
 constexpr double kMostI32 = std::numeric_limits<int32_t>::max(), kMostI64 = 0x1p63;
 // Samples, steps and passes: products of two of them, and of one with a number of devices, fit into 64 bits.
 constexpr double kMostCount = 0x1p31;
-constexpr double kMostDevices = 65536;      // as many as a mesh has
-constexpr double kMostCollectives = 0x1p20; // more than any program has
+constexpr double kMostDevices = 65536;        // as many as a mesh has
+constexpr double kMostMicroBatches = 1 << 20; // of a pipeline
+constexpr double kMostCollectives = 0x1p20;   // more than any program has
 
 constexpr NumberRange atLeast(llvm::StringLiteral path, double least, double most) {
   return {path, least, most};
@@ -121,9 +122,12 @@ constexpr NumberRange kRanges[] = {
     atLeast("optimizer_parallel.level", 1, 3),
     atLeast("optimizer_parallel.shard_size", -1, kMostDevices),
     atLeast("optimizer_parallel.threshold_kb", 0, kMostI32),
+    atLeast("pipeline.micro_batches", 1, kMostMicroBatches),
+    atLeast("pipeline.stages", 1, kMostDevices),
     atLeast("rules.comm_fusion", 0, kMostCollectives),
     atLeast("rules.in.slices", 1, kMostDevices),
     atLeast("rules.out.slices", 1, kMostDevices),
+    atLeast("rules.pipeline_stage", 0, kMostDevices),
     atLeast("rules.priority", 0, kMostI32),
     fromZeroF32("rules.weight_decay"),
     atLeast("seed", 0, kMostI64),

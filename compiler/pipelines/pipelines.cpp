@@ -8,10 +8,12 @@
 #include "compiler/job/job.h"
 #include "compiler/pipelines/optimizer_options.h"
 #include "compiler/strategy/strategy.h"
+#include "dialects/dist/stages.h"
 #include "dialects/nn/nn.h"
 #include "passes/layout/passes.h"
 #include "passes/lower/passes.h"
 #include "passes/partition/passes.h"
+#include "passes/stage/passes.h"
 #include "passes/train/passes.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -78,9 +80,9 @@ void addUpdatePasses(OpPassManager &passes, const job::Job &job) {
     scale.factor = job.loss_scale().factor();
     passes.addPass(train::createLossScalePass(scale));
   }
-  if (job.accumulate() > 1) { // last: it moves the update as it is
+  if (job::microBatches(job) > 1) { // last: it moves the update as it is
     train::AccumulatePassOptions accumulate;
-    accumulate.count = job.accumulate();
+    accumulate.count = job::microBatches(job);
     passes.addPass(train::createAccumulatePass(accumulate));
   }
 }
@@ -107,6 +109,11 @@ DictionaryAttr settingsOf(const job::Rule &rule, Builder &builder) {
     values.append(dist::kOptimizerParallelAttr, builder.getBoolAttr(rule.optimizer_parallel()));
   }
   return values.getDictionary(builder.getContext());
+}
+
+// Returns where passes run on whole programs: on the module, or on that of each stage.
+OpPassManager &programsOf(OpPassManager &passes, const Variant &variant) {
+  return variant.pipeline ? passes.nest<ModuleOp>() : passes;
 }
 
 } // namespace
@@ -143,6 +150,22 @@ void attachSettings(ModuleOp module, const job::Job &job) {
   }
   if (!settings.empty()) {
     module->setAttr(dist::kSettingsAttr, builder.getArrayAttr(settings));
+  }
+}
+
+void attachStageRules(ModuleOp module, const job::Job &job) {
+  Builder builder(module.getContext());
+  SmallVector<Attribute> rules;
+  for (const job::Rule &rule : job.rules()) {
+    if (rule.has_pipeline_stage()) {
+      NamedAttrList stage;
+      stage.append(dist::kStageAttr, builder.getI64IntegerAttr(rule.pipeline_stage()));
+      rules.push_back(dist::SettingAttr::get(module.getContext(), builder.getStringAttr(rule.match()),
+                                             stage.getDictionary(module.getContext()), rule.priority(), originOf(rule, builder)));
+    }
+  }
+  if (!rules.empty()) {
+    module->setAttr(dist::kStageRulesAttr, builder.getArrayAttr(rules));
   }
 }
 
@@ -234,15 +257,25 @@ void addOptimizerParallelPasses(OpPassManager &passes, const Variant &variant) {
   passes.addPass(layout::createSplitOptimizerPass(split));
 }
 
-void addDistPasses(OpPassManager &passes, const Variant &variant) {
+void addDistPasses(OpPassManager &model, const Variant &variant) {
+  if (!variant.mesh.empty()) {
+    model.addPass(layout::createInsertRedistributionsPass());
+    model.addPass(layout::createVerifyLayoutsPass());
+    model.addPass(partition::createPartitionPass());
+    model.addNestedPass<func::FuncOp>(createCanonicalizerPass()); // offsets of indices fold
+    model.addPass(partition::createSimplifyCollectivesPass());    // after it, when equal operands are one value
+  }
+  if (variant.pipeline) {
+    stage::CutStagesPassOptions cut;
+    cut.stages = variant.pipeline->stages;
+    cut.microBatches = variant.pipeline->microBatches;
+    cut.schedule = variant.pipeline->schedule;
+    model.addPass(stage::createCutStagesPass(cut)); // before collectives of parameters of several stages become one
+  }
   if (variant.mesh.empty()) {
     return;
   }
-  passes.addPass(layout::createInsertRedistributionsPass());
-  passes.addPass(layout::createVerifyLayoutsPass());
-  passes.addPass(partition::createPartitionPass());
-  passes.addNestedPass<func::FuncOp>(createCanonicalizerPass()); // offsets of indices fold
-  passes.addPass(partition::createSimplifyCollectivesPass());    // after it, when equal operands are one value
+  OpPassManager &passes = programsOf(model, variant);
   partition::FuseCollectivesPassOptions fuse;
   fuse.allReduce = variant.commFusion.allReduce;
   fuse.allGather = variant.commFusion.allGather;
@@ -256,7 +289,8 @@ void addDistPasses(OpPassManager &passes, const Variant &variant) {
   passes.addPass(partition::createVerifyPartitionedPass());
 }
 
-void addFusionPasses(OpPassManager &passes, const Variant &variant, std::optional<int64_t> leastLibraryFlops) {
+void addFusionPasses(OpPassManager &model, const Variant &variant, std::optional<int64_t> leastLibraryFlops) {
+  OpPassManager &passes = programsOf(model, variant);
   OpPassManager &functions = passes.nest<func::FuncOp>();
   lower::ExpandOpsPassOptions expand;
   expand.target = variant.target;
@@ -275,8 +309,9 @@ void addFusionPasses(OpPassManager &passes, const Variant &variant, std::optiona
   }
 }
 
-void addLowerPasses(OpPassManager &passes, const Variant &variant, int64_t memoryLimit) {
-  addFusionPasses(passes, variant);
+void addLowerPasses(OpPassManager &model, const Variant &variant, int64_t memoryLimit) {
+  addFusionPasses(model, variant);
+  OpPassManager &passes = programsOf(model, variant);
   lower::PlanMemoryPassOptions plan;
   plan.target = variant.target;
   plan.memoryLimit = memoryLimit;

@@ -37,6 +37,13 @@ struct CommFusion {
   std::string allReduce, allGather, reduceScatter;
 };
 
+// How the model is cut into stages (passes/stage/passes.td).
+struct Stages {
+  int64_t stages;
+  int64_t microBatches;
+  std::string schedule;
+};
+
 // One set of programs of an executable: the mesh they are for, and how many devices of it a process plays.
 struct Variant {
   std::string name;
@@ -51,8 +58,9 @@ struct Variant {
   std::optional<OptimizerParallel> optimizerParallel = {};
   bool groupWeights = false; // give each parameter an owner, which alone keeps its state and updates it
   CommFusion commFusion = {};
-  bool overlaps = true;             // let collectives run beside computation
-  int64_t ranksPerHost = INT64_MAX; // of the job's machine
+  bool overlaps = true;                // let collectives run beside computation
+  int64_t ranksPerHost = INT64_MAX;    // of the job's machine
+  std::optional<Stages> pipeline = {}; // then the mesh is that of a stage
 };
 
 // The variants that a job asks for, the default one first, and why there is no deterministic one ("" when there is).
@@ -73,6 +81,9 @@ void addTrainPasses(mlir::OpPassManager &passes, const job::Job &job);
 
 // Puts on the module what the job's rules say about parameters, other than layouts, for addTrainPasses: in every mode.
 void attachSettings(mlir::ModuleOp module, const job::Job &job);
+
+// Puts what rules say of stages on the module.
+void attachStageRules(mlir::ModuleOp module, const job::Job &job);
 
 // Adds the job's rules about layouts to those of the module, for ashlar-apply-rules.
 void attachRules(mlir::ModuleOp module, const job::Job &job);
@@ -101,6 +112,9 @@ void addFusionPasses(mlir::OpPassManager &passes, const Variant &variant, std::o
 
 // The same, and on to instruction tables and kernels. A device may hold `memoryLimit` bytes; 0: any number.
 void addLowerPasses(mlir::OpPassManager &passes, const Variant &variant, int64_t memoryLimit = 0);
+
+// Makes one module of those of the stages of a pipeline, in their order.
+mlir::OwningOpRef<mlir::ModuleOp> mergeStages(mlir::OwningOpRef<mlir::ModuleOp> model);
 
 // Moves the variants and kernels of `from` into `into`; both are what addLowerPasses leaves. Equal constants and kernels are kept once.
 void mergeVariants(mlir::ModuleOp into, mlir::ModuleOp from);

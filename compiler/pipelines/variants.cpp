@@ -21,6 +21,10 @@ namespace {
 
 // Returns why the batch cannot be computed in `chunks` chunks on `ranks` ranks; "" when it can.
 std::string refuseChunks(const job::Job &job, exec::Target target, int64_t chunks, int64_t ranks) {
+  if (job.has_pipeline()) {
+    return "--deterministic has each rank play several devices, and those of a pipeline play one device of one stage; leave the pipeline "
+           "out";
+  }
   if (!exec::traitsOf(target).playsDevices) {
     return ("--deterministic has each rank play several devices in turn, which the target " + exec::stringifyTarget(target) +
             " cannot; compile for cpu")
@@ -123,6 +127,10 @@ VariantList listVariants(const job::Job &job, exec::Target target) {
     const job::OptimizerParallel &split = job.optimizer_parallel();
     plain.optimizerParallel = OptimizerParallel{split.level(), int64_t(split.threshold_kb()) * 1024, split.shard_size()};
   }
+  if (job.has_pipeline()) {
+    plain.pipeline =
+        Stages{job.pipeline().stages(), job.pipeline().micro_batches(), job::Pipeline::Schedule_Name(job.pipeline().schedule())};
+  }
   list.variants.push_back(plain);
   int64_t chunks = job.deterministic().chunks(), ranks = job::numDevices(job);
   list.deterministicRefusal = refuseChunks(job, target, chunks, ranks);
@@ -170,6 +178,17 @@ void mergeVariants(ModuleOp into, ModuleOp from) {
     op.erase();
   }
   pool.write(into);
+}
+
+OwningOpRef<ModuleOp> mergeStages(OwningOpRef<ModuleOp> model) {
+  auto stages = llvm::to_vector(model->getOps<ModuleOp>());
+  OwningOpRef<ModuleOp> first = stages.front();
+  first->getOperation()->remove();
+  first->setSymName(model->getSymName());
+  for (ModuleOp stage : ArrayRef(stages).drop_front()) {
+    mergeVariants(*first, stage);
+  }
+  return first;
 }
 
 } // namespace ashlar::pipelines

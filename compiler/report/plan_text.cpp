@@ -53,29 +53,22 @@ public:
   PlanWriter(exec::VariantOp variant, const PlanFacts &facts) : variant(variant), facts(facts) {}
 
   std::string write() {
-    writeMesh();
-    writeTensors();
-    if (!facts.optimizer.empty()) {
-      line("optimizer", facts.optimizer);
+    const bool isFirst = variant.getStage() == 0; // which tells of all stages
+    if (isFirst) {
+      writeMesh();
     }
-    if (!facts.optimizerParallel.empty()) {
-      line("split", facts.optimizerParallel);
+    writeStage();
+    writeTensors();
+    if (isFirst) {
+      writeOptimizer();
     }
     writeOwners();
-    if (exec::ProgramOp step = mainProgram()) {
-      exec::ProgramOp update = findProgram(nn::kUpdate); // then the other is a micro-batch of a step
-      writeCollectives(step, update ? "a micro-batch" : "a step");
-      writeInstructions(step, update ? "micro-batch" : "step");
-      if (update) {
-        writeCollectives(update, "an update");
-        writeInstructions(update, "update");
-      }
-    }
+    writePrograms();
     if (facts.order.collectives > 0) {
       line("order", orderText(facts.order));
     }
     writeMemory();
-    if (!facts.deterministicRefusal.empty()) {
+    if (!facts.deterministicRefusal.empty() && isFirst) {
       line("determinism", facts.deterministicRefusal);
     }
     return text;
@@ -84,10 +77,27 @@ public:
 private:
   void line(llvm::StringRef subject, const llvm::Twine &fact) { text += formatv("{0,-12} {1}\n", subject, fact.str()); }
 
-  // Returns the program that runs most: the training step, or the model.
-  exec::ProgramOp mainProgram() {
-    exec::ProgramOp step = findProgram(nn::kTrainStep);
-    return step ? step : findProgram(nn::kForward);
+  void writePrograms() {
+    if (variant.getNumStages() > 1) {
+      for (auto program : variant.getBody().getOps<exec::ProgramOp>()) {
+        if (program.getSymName() != nn::kInit && program.getSymName() != nn::kEvalStep) {
+          writeCollectives(program, ("a run of " + program.getSymName()).str());
+          writeInstructions(program, program.getSymName());
+        }
+      }
+      return;
+    }
+    exec::ProgramOp train = findProgram(nn::kTrainStep), step = train ? train : findProgram(nn::kForward);
+    if (!step) {
+      return;
+    }
+    exec::ProgramOp update = findProgram(nn::kUpdate); // then the other is a micro-batch of a step
+    writeCollectives(step, update ? "a micro-batch" : "a step");
+    writeInstructions(step, update ? "micro-batch" : "step");
+    if (update) {
+      writeCollectives(update, "an update");
+      writeInstructions(update, "update");
+    }
   }
 
   exec::ProgramOp findProgram(llvm::StringRef name) {
@@ -105,12 +115,46 @@ private:
     }
     std::string mesh = axes.empty() ? "one device" : formatv("{0}, {1}", llvm::join(axes, ", "), counted(devices(), "device")).str();
     line("model", facts.modelName + (facts.target.empty() ? "" : "; target " + facts.target));
-    line("mesh", mesh + "; " + counted(devices() / variant.getDevicesPerProcess(), "rank") +
+    int64_t ranks = variant.getNumStages() * devices() / variant.getDevicesPerProcess();
+    line("mesh", mesh + (variant.getNumStages() > 1 ? " a stage" : "") + "; " + counted(ranks, "rank") +
                      (variant.getDevicesPerProcess() > 1 ? formatv(" of {0} devices each", variant.getDevicesPerProcess()).str() : ""));
     if (facts.globalBatch > 0) {
       std::string parts = facts.accumulate == 1 ? "" : formatv(" in {0} micro-batches of {1}", facts.accumulate, programBatch()).str();
       line("batch", formatv("{0} samples{1}, {2} a device", facts.globalBatch, parts, samplesOfDevice()).str());
     }
+  }
+
+  void writeOptimizer() {
+    if (!facts.optimizer.empty()) {
+      line("optimizer", facts.optimizer);
+    }
+    if (!facts.optimizerParallel.empty()) {
+      line("split", facts.optimizerParallel);
+    }
+  }
+
+  // Which stage of a pipeline it is, and what goes from it to others for a micro-batch.
+  void writeStage() {
+    if (variant.getNumStages() == 1) {
+      return;
+    }
+    std::map<int64_t, uint64_t> sent; // bytes, by the other stage
+    for (auto program : variant.getBody().getOps<exec::ProgramOp>()) {
+      mlir::ArrayAttr sends = program.getSendsAttr();
+      for (mlir::Attribute each : sends ? sends.getValue() : llvm::ArrayRef<mlir::Attribute>()) {
+        auto transfer = mlir::cast<exec::TransferAttr>(each);
+        auto tensor = mlir::cast<exec::TensorOp>(mlir::SymbolTable::lookupSymbolIn(variant, transfer.getTensor().getAttr()));
+        bool isOfEachMicroBatch = program.getSymName() != nn::kEvalStep && !program.getSymName().starts_with(nn::kUpdate);
+        if (isOfEachMicroBatch) {
+          sent[transfer.getStage()] += byteSize(tensor.getBuffer().getType());
+        }
+      }
+    }
+    std::string text = formatv("{0} of {1}, {2}", variant.getStage(), variant.getNumStages(), counted(variant.getNumSlots(), "slot"));
+    for (auto [stage, bytes] : sent) {
+      text += formatv("; sends {0} to stage {1} a micro-batch", bytesText(bytes), stage);
+    }
+    line("stage", text);
   }
 
   // Returns the samples that the programs are for.
@@ -133,7 +177,8 @@ private:
       if (std::optional<int64_t> owner = exec::getOwner(op)) {
         owned[*owner] += byteSize(op.getBuffer().getType());
       } else {
-        bytesOf[op.getRole()] += byteSize(op.getBuffer().getType());
+        bool isInSlot = op.getBuffer().getSpace() == exec::Space::Slot;
+        bytesOf[op.getRole()] += byteSize(op.getBuffer().getType()) * (isInSlot ? variant.getNumSlots() : 1);
       }
       if (op.getRole() == exec::Role::Variable) {
         ++count;
@@ -266,9 +311,10 @@ private:
     for (auto [role, bytes] : bytesOf) {
       named += bytes;
     }
-    line("memory", formatv("{0} a device: {1} parameters, {2} state, {3} inputs and outputs, {4} temporaries", bytesText(arena),
+    std::string passed = variant.getNumStages() == 1 ? "" : formatv("{0} passed on, ", bytesText(bytesOf[exec::Role::Passed])).str();
+    line("memory", formatv("{0} a device: {1} parameters, {2} state, {3} inputs and outputs, {4}{5} temporaries", bytesText(arena),
                            bytesText(bytesOf[exec::Role::Variable]), bytesText(bytesOf[exec::Role::State]),
-                           bytesText(bytesOf[exec::Role::Input] + bytesOf[exec::Role::Output]), bytesText(arena - named))
+                           bytesText(bytesOf[exec::Role::Input] + bytesOf[exec::Role::Output]), passed, bytesText(arena - named))
                        .str());
     line("", formatv("no plan can be below {0}; this one is {1:F3} times that", bytesText(bound),
                      static_cast<double>(arena) / static_cast<double>(std::max<uint64_t>(bound, 1)))

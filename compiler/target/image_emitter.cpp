@@ -85,6 +85,8 @@ uint32_t roleOf(exec::Role role) {
     return ASHLAR_RT_INPUT;
   case exec::Role::Output:
     return ASHLAR_RT_OUTPUT;
+  case exec::Role::Passed:
+    return ASHLAR_RT_PASSED;
   }
   llvm_unreachable("unknown role");
 }
@@ -95,6 +97,8 @@ uint32_t spaceOf(exec::Space space) {
     return ASHLAR_RT_ARENA;
   case exec::Space::Constant:
     return ASHLAR_RT_CONSTANT;
+  case exec::Space::Slot:
+    return ASHLAR_RT_SLOT;
   }
   llvm_unreachable("unknown space");
 }
@@ -112,7 +116,7 @@ public:
   llvm::Error emit(mlir::ModuleOp program, const ImageInfo &info, const IncludedFile &constants) {
     SmallVector<Constant *> variants;
     for (auto op : program.getOps<exec::VariantOp>()) {
-      variants.push_back(variant(op));
+      variants.push_back(variant(op, info));
     }
     if (!missingKernel.empty()) {
       return llvm::createStringError("kernel %s is called by a program but was not generated", missingKernel.c_str());
@@ -223,12 +227,53 @@ private:
                                  [&](mlir::FlatSymbolRefAttr symbol) { return tensorIndex.lookup(symbol.getValue()); });
     };
     SmallVector<uint32_t> inputs = indices(op.getInputs()), outputs = indices(op.getOutputs());
-    return table.record<ashlar_rt_program>({table.string(op.getSymName()), table.u32(instructions.size()), table.array(instructions),
-                                            table.u32(inputs.size()), table.u32Array(inputs), table.u32(outputs.size()),
-                                            table.u32Array(outputs)});
+    return table.record<ashlar_rt_program>(
+        {table.string(op.getSymName()), table.u32(instructions.size()), table.array(instructions), table.u32(inputs.size()),
+         table.u32Array(inputs), table.u32(outputs.size()), table.u32Array(outputs), table.u32(countOf(op.getReceivesAttr())),
+         transfers(op.getReceivesAttr(), tensorIndex), table.u32(countOf(op.getSendsAttr())), transfers(op.getSendsAttr(), tensorIndex)});
   }
 
-  Constant *variant(exec::VariantOp op) {
+  static size_t countOf(mlir::ArrayAttr list) { return list ? list.size() : 0; }
+
+  Constant *transfers(mlir::ArrayAttr list, const llvm::StringMap<uint32_t> &tensorIndex) {
+    SmallVector<Constant *> records;
+    for (mlir::Attribute each : list ? list.getValue() : llvm::ArrayRef<mlir::Attribute>()) {
+      auto transfer = mlir::cast<exec::TransferAttr>(each);
+      records.push_back(table.record<ashlar_rt_transfer>({table.u32(tensorIndex.lookup(transfer.getTensor().getValue())),
+                                                          table.u32(transfer.getStage()), table.u32(transfer.getChannel())}));
+    }
+    return table.array(records);
+  }
+
+  // The order of a step. Without a pipeline it is that of all micro-batches, then the update.
+  Constant *order(exec::VariantOp op, const ImageInfo &info, const llvm::StringMap<uint32_t> &programIndex) {
+    SmallVector<Constant *> runs, repeats;
+    auto addRun = [&](llvm::StringRef program, int64_t microBatch, bool takesBatch) {
+      runs.push_back(table.record<ashlar_rt_run>({table.u32(programIndex.lookup(program)), table.u32(microBatch), table.u32(takesBatch)}));
+    };
+    auto addRepeat = [&](size_t begin, int64_t count, int64_t stride) {
+      repeats.push_back(table.record<ashlar_rt_repeat>({table.u32(begin), table.u32(runs.size()), table.u32(count), table.u32(stride)}));
+    };
+    if (mlir::ArrayAttr parts = op.getOrderAttr()) {
+      for (auto part : parts.getAsRange<exec::RepeatAttr>()) {
+        size_t begin = runs.size();
+        for (auto run : part.getRuns().getAsRange<exec::RunAttr>()) {
+          addRun(run.getProgram().getValue(), run.getMicroBatch(), run.getTakesBatch());
+        }
+        addRepeat(begin, part.getCount(), part.getStride());
+      }
+    } else if (info.training) {
+      addRun(ASHLAR_RT_TRAIN_STEP, 0, /*takesBatch=*/true);
+      addRepeat(0, info.training->accumulate, 1);
+      if (programIndex.contains(ASHLAR_RT_UPDATE)) {
+        addRun(ASHLAR_RT_UPDATE, 0, /*takesBatch=*/false);
+        addRepeat(1, 1, 0);
+      }
+    }
+    return table.record<ashlar_rt_order>({table.u32(runs.size()), table.array(runs), table.u32(repeats.size()), table.array(repeats)});
+  }
+
+  Constant *variant(exec::VariantOp op, const ImageInfo &info) {
     SmallVector<Constant *> axes, tensors, programs;
     for (auto [name, size] : llvm::zip_equal(op.getAxisNames().getAsRange<mlir::StringAttr>(), op.getAxisSizes())) {
       axes.push_back(table.record<ashlar_rt_axis>({table.string(name.getValue()), table.u32(size)}));
@@ -238,13 +283,17 @@ private:
       tensorIndex[tensorOp.getSymName()] = tensors.size();
       tensors.push_back(tensor(tensorOp));
     }
+    llvm::StringMap<uint32_t> programIndex;
     for (auto programOp : op.getBody().getOps<exec::ProgramOp>()) {
+      programIndex[programOp.getSymName()] = programs.size();
       programs.push_back(program(programOp, tensorIndex));
     }
     return table.record<ashlar_rt_variant>(
-        {table.string(op.getSymName()), table.u32(axes.size()), table.array(axes), table.u32(op.getDevicesPerProcess()),
-         table.u64(op.getArenaBytes()), table.u64(op.getCoordinatesOffset()), table.u32(tensors.size()), table.array(tensors),
-         table.u32(programs.size()), table.array(programs), table.u32Array(op.getDeviceIds().value_or(llvm::ArrayRef<int64_t>()))});
+        {table.string(op.getOutsideName().value_or(op.getSymName())), table.u32(axes.size()), table.array(axes),
+         table.u32(op.getDevicesPerProcess()), table.u64(op.getArenaBytes()), table.u64(op.getCoordinatesOffset()),
+         table.u32(tensors.size()), table.array(tensors), table.u32(programs.size()), table.array(programs),
+         table.u32Array(op.getDeviceIds().value_or(llvm::ArrayRef<int64_t>())), table.u32(op.getStage()), table.u32(op.getNumStages()),
+         table.u64(op.getSlotsOffset()), table.u64(op.getSlotBytes()), table.u32(op.getNumSlots()), order(op, info, programIndex)});
   }
 
   Constant *feature(const FeatureInfo &info) {

@@ -183,6 +183,46 @@ def Dist_WholeAttr : Dist_Attr<"Whole", "whole"> {
   let assemblyFormat = "`<` struct(params) `>`";
 }
 
+def Dist_StageAttr : Dist_Attr<"Stage", "stage"> {
+  let summary = "Which stage of a pipeline a module is, and how many micro-batches it has in flight";
+  let description = [{
+    On the modules that ashlar-cut-stages makes. `slots`: places for what programs of a micro-batch leave for each other.
+
+        module @stage_1 attributes {dist.stage = #dist.stage<index = 1, count = 4, slots = 3>}
+  }];
+  let parameters = (ins "int64_t":$index, "int64_t":$count, "int64_t":$slots);
+  let assemblyFormat = "`<` struct(params) `>`";
+}
+
+def Dist_PeerAttr : Dist_Attr<"Peer", "peer"> {
+  let summary = "The other side of a value that goes from stage to stage";
+  let description = [{
+    `channel`: its number among what goes from the one stage to the other.
+
+        #dist.peer<stage = 0, channel = 1>
+  }];
+  let parameters = (ins "int64_t":$stage, "int64_t":$channel);
+  let assemblyFormat = "`<` struct(params) `>`";
+}
+
+def Dist_RunAttr : Dist_Attr<"Run", "run"> {
+  let summary = "A program that a stage runs for a micro-batch of a step";
+  let description = [{    #dist.run<"forward", 0>}];
+  let parameters = (ins "::mlir::StringAttr":$program, "int64_t":$micro_batch);
+  let assemblyFormat = "`<` $program `,` $micro_batch `>`";
+}
+
+def Dist_RepeatAttr : Dist_Attr<"Repeat", "repeat"> {
+  let summary = "A part of the order of a step: runs that are done several times";
+  let description = [{
+    The micro-batches are larger by `stride` each time.
+
+        #dist.repeat<runs = [#dist.run<"backward", 0>, #dist.run<"forward", 2>], count = 6, stride = 1>
+  }];
+  let parameters = (ins "::mlir::ArrayAttr":$runs, "int64_t":$count, "int64_t":$stride);
+  let assemblyFormat = "`<` struct(params) `>`";
+}
+
 // What made communication necessary. Several ends where equal collectives became one.
 def Dist_CauseAttr : TypedArrayAttrBase<Dist_EndAttr, "ends">;
 

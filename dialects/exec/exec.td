@@ -57,6 +57,35 @@ def Exec_OverlapAttr : Exec_Attr<"Overlap", "overlap"> {
   let assemblyFormat = "`<` `duration_ns` `=` $duration_ns `,` `hidden_ns` `=` $hidden_ns `>`";
 }
 
+def Exec_TransferAttr : Exec_Attr<"Transfer", "transfer"> {
+  let summary = "A tensor that goes from a program of one stage to one of another";
+  let description = [{
+    Semantics of ashlar_rt_transfer.
+
+        #exec.transfer<@relu1, stage = 1, channel = 0>
+  }];
+  let parameters = (ins "::mlir::FlatSymbolRefAttr":$tensor, "int64_t":$stage, "int64_t":$channel);
+  let assemblyFormat = "`<` $tensor `,` struct($stage, $channel) `>`";
+}
+def Exec_TransferArrayAttr : TypedArrayAttrBase<Exec_TransferAttr, "transfers">;
+
+def Exec_RunAttr : Exec_Attr<"Run", "run"> {
+  let summary = "A program that a step runs for one of its micro-batches";
+  let description = [{
+    Semantics of ashlar_rt_run.
+
+        #exec.run<@forward, 0, takes_batch = true>
+  }];
+  let parameters = (ins "::mlir::FlatSymbolRefAttr":$program, "int64_t":$micro_batch, "bool":$takes_batch);
+  let assemblyFormat = "`<` $program `,` $micro_batch `,` struct($takes_batch) `>`";
+}
+
+def Exec_RepeatAttr : Exec_Attr<"Repeat", "repeat"> {
+  let summary = "Runs that a step does several times, for micro-batches larger by `stride` each time";
+  let parameters = (ins "::mlir::ArrayAttr":$runs, "int64_t":$count, "int64_t":$stride);
+  let assemblyFormat = "`<` struct(params) `>`";
+}
+
 def Exec_BufferArrayAttr : TypedArrayAttrBase<Exec_BufferAttr, "buffers">;
 
 //===-- Tensor form -------------------------------------------------------------------------------------------------------------------===//
@@ -135,11 +164,18 @@ def Exec_VariantOp : Exec_Op<"variant", [Symbol, SymbolTable, NoTerminator, Sing
     bytes alive at once: no plan can be smaller. The device's mesh coordinates lie at `coordinates_offset`, one i64 an axis. `device_ids` is
     the rank that plays each point of the mesh, row-major; without it rank r plays point r.
 
+    Of a pipeline it holds the programs of one stage: `stage` of `num_stages`, `num_slots` slots of `slot_bytes` at `slots_offset` of the arena, and
+    `order`, what a step runs. `outside_name` is there when the variant's name is not the symbol: the stages of a pipeline share one.
+
         exec.variant @default arena 1048576 {axis_names = ["dp"], axis_sizes = array<i64: 4>, ...} { ... }
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, I64Attr:$arena_bytes, I64Attr:$lower_bound_bytes, StrArrayAttr:$axis_names,
                        DenseI64ArrayAttr:$axis_sizes, I64Attr:$devices_per_process, I64Attr:$coordinates_offset,
-                       OptionalAttr<DenseI64ArrayAttr>:$device_ids);
+                       OptionalAttr<DenseI64ArrayAttr>:$device_ids, OptionalAttr<StrAttr>:$outside_name,
+                       DefaultValuedAttr<I64Attr, "0">:$stage, DefaultValuedAttr<I64Attr, "1">:$num_stages,
+                       DefaultValuedAttr<I64Attr, "0">:$slots_offset, DefaultValuedAttr<I64Attr, "0">:$slot_bytes,
+                       DefaultValuedAttr<I64Attr, "1">:$num_slots,
+                       OptionalAttr<TypedArrayAttrBase<Exec_RepeatAttr, "repetitions">>:$order);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = "$sym_name `arena` $arena_bytes attr-dict-with-keyword $body";
 }
@@ -174,9 +210,12 @@ def Exec_ProgramOp : Exec_Op<"program", [Symbol, NoTerminator, SingleBlock, HasP
   let summary = "Instructions in the order in which every device runs them";
   let description = [{    exec.program @train_step inputs [@input, @labels] outputs [@loss] { ... } }];
   let arguments = (ins SymbolNameAttr:$sym_name, TypedArrayAttrBase<FlatSymbolRefAttr, "tensors">:$inputs,
-                       TypedArrayAttrBase<FlatSymbolRefAttr, "tensors">:$outputs);
+                       TypedArrayAttrBase<FlatSymbolRefAttr, "tensors">:$outputs, OptionalAttr<Exec_TransferArrayAttr>:$receives,
+                       OptionalAttr<Exec_TransferArrayAttr>:$sends);
   let regions = (region SizedRegion<1>:$body);
-  let assemblyFormat = "$sym_name `inputs` $inputs `outputs` $outputs attr-dict-with-keyword $body";
+  let assemblyFormat = [{
+    $sym_name `inputs` $inputs `outputs` $outputs (`receives` $receives^)? (`sends` $sends^)? attr-dict-with-keyword $body
+  }];
 }
 
 class Exec_InstrOp<string opMnemonic>

@@ -20,13 +20,14 @@ def Exec_FusionKind : Exec_Enum<"FusionKind", "what a fusion becomes", [
   I32EnumAttrCase<"Scatter", 4, "scatter">  // zeros, then rows of updates added up by number
 ]>;
 
-def Exec_Space : Exec_Enum<"Space", "where bytes lie", [I32EnumAttrCase<"Arena", 0, "arena">, I32EnumAttrCase<"Constant", 1, "constant">]>;
+def Exec_Space : Exec_Enum<"Space", "where bytes lie", [
+  I32EnumAttrCase<"Arena", 0, "arena">, I32EnumAttrCase<"Constant", 1, "constant">, I32EnumAttrCase<"Slot", 2, "slot">]>;
 
 def Exec_Target : Exec_Enum<"Target", "what code is made for", [I32EnumAttrCase<"Cpu", 0, "cpu">, I32EnumAttrCase<"Cuda", 1, "cuda">]>;
 
 def Exec_Role : Exec_Enum<"Role", "what a named tensor is to the outside", [
   I32EnumAttrCase<"Variable", 0, "variable">, I32EnumAttrCase<"State", 1, "state">,
-  I32EnumAttrCase<"Input", 2, "input">, I32EnumAttrCase<"Output", 3, "output">]>;
+  I32EnumAttrCase<"Input", 2, "input">, I32EnumAttrCase<"Output", 3, "output">, I32EnumAttrCase<"Passed", 4, "passed">]>;
 
 def Exec_Epilogue : Exec_Enum<"Epilogue", "activation applied by a matrix product", [
   I32EnumAttrCase<"None", 0, "none">, I32EnumAttrCase<"Relu", 1, "relu">, I32EnumAttrCase<"GeluErf", 2, "gelu_erf">,

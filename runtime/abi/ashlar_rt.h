@@ -18,7 +18,7 @@ extern "C" {
 #endif
 
 // Grows with every change of a struct below; ashlar_rt_main() refuses an image of another version.
-#define ASHLAR_RT_ABI_VERSION 12
+#define ASHLAR_RT_ABI_VERSION 13
 
 // Buffers start on this boundary; arena offsets are multiples of it.
 #define ASHLAR_RT_ALIGNMENT 64
@@ -45,8 +45,9 @@ typedef struct {
 
 // Where the bytes of an operand lie.
 typedef enum {
-  ASHLAR_RT_ARENA = 0,   // offset into the arena of the device
-  ASHLAR_RT_CONSTANT = 1 // offset into the constants of the image; read only
+  ASHLAR_RT_ARENA = 0,    // offset into the arena of the device
+  ASHLAR_RT_CONSTANT = 1, // offset into the constants of the image; read only
+  ASHLAR_RT_SLOT = 2      // offset into the slot of the micro-batch for which the program runs
 } ashlar_rt_space;
 
 typedef struct {
@@ -61,7 +62,8 @@ typedef enum {
   ASHLAR_RT_VARIABLE = 0, // trainable parameter
   ASHLAR_RT_STATE = 1,    // optimizer state, step counter, seed: kept between steps, not trained
   ASHLAR_RT_INPUT = 2,    // written by the runtime before a program runs
-  ASHLAR_RT_OUTPUT = 3    // read by the runtime after a program ran
+  ASHLAR_RT_OUTPUT = 3,   // read by the runtime after a program ran
+  ASHLAR_RT_PASSED = 4    // what one program of a micro-batch leaves for another, of this or of another stage; in a slot
 } ashlar_rt_role;
 
 // How one dim of a tensor is split: the mesh axes that split it, major to minor. Not split: num_axes = 0.
@@ -203,7 +205,17 @@ typedef struct {
 #define ASHLAR_RT_EVAL_STEP "eval_step"   // computes loss and correct count of one batch
 #define ASHLAR_RT_FORWARD "forward"       // runs the model
 
-// inputs and outputs index the variant's tensors.
+// A tensor that goes from a program of one stage to one of another, between the devices of equal mesh coordinates. Both sides send, or
+// receive, once a run, so their n-th runs belong together, and are for the same micro-batch. Each channel is sent on by one program and
+// received by one.
+typedef struct {
+  uint32_t tensor;  // index into the variant's tensors; it lies in a slot
+  uint32_t stage;   // the other side
+  uint32_t channel; // number among what goes from the one stage to the other, the same on both sides
+} ashlar_rt_transfer;
+
+// inputs, outputs and transfers index the variant's tensors. What is received is there when the program begins; what is sent is complete
+// when it ends, and stays as it is until the other side has it.
 typedef struct {
   const char *name;
   uint32_t num_instrs;
@@ -212,9 +224,35 @@ typedef struct {
   const uint32_t *inputs;
   uint32_t num_outputs;
   const uint32_t *outputs;
+  uint32_t num_receives;
+  const ashlar_rt_transfer *receives;
+  uint32_t num_sends;
+  const ashlar_rt_transfer *sends;
 } ashlar_rt_program;
 
-// The programs for one mesh. devices = product of the axes = processes * devices_per_process.
+// One entry of the order of a step.
+typedef struct {
+  uint32_t program;     // index into the variant's programs
+  uint32_t micro_batch; // of the step, from 0 on; of a program that runs once a step: 0
+  uint32_t takes_batch; // 1: the next batch of the data is put into the input tensors first
+} ashlar_rt_run;
+
+// Runs [begin, end) of an order, done `count` times, the micro-batches larger by `stride` each time.
+typedef struct {
+  uint32_t begin, end, count, stride;
+} ashlar_rt_repeat;
+
+// What a step runs: the repetitions one after the other. Regular orders are short, however many micro-batches a step has.
+typedef struct {
+  uint32_t num_runs;
+  const ashlar_rt_run *runs;
+  uint32_t num_repeats;
+  const ashlar_rt_repeat *repeats;
+} ashlar_rt_order;
+
+// The programs for one mesh, or, where a pipeline has several stages, those of one stage: a variant a stage, of one name and mesh, in the
+// order of the stages. devices = product of the axes = processes of a stage * devices_per_process. Rank stage * devices + d plays device d
+// of a stage.
 typedef struct {
   const char *name; // "default" or "deterministic"
   uint32_t num_axes;
@@ -227,8 +265,14 @@ typedef struct {
   const ashlar_rt_tensor *tensors;
   uint32_t num_programs;
   const ashlar_rt_program *programs;
-  // The rank that plays each device; null: the devices in turn. Only where devices_per_process is 1.
+  // The rank that plays each device; null: the devices in turn. Only where devices_per_process is 1 and there is one stage.
   const uint32_t *device_ids;
+  uint32_t stage, num_stages; // num_stages 1: no pipeline
+  // What lives from one program of a micro-batch to another, in the arena: the n-th micro-batch since the start of the run has slot
+  // n % num_slots. Training, and each run of eval_step, counts on its own. No slots: num_slots 1, slot_bytes 0.
+  uint64_t slots_offset, slot_bytes;
+  uint32_t num_slots;
+  ashlar_rt_order order; // of a training step; no runs in a forward executable
 } ashlar_rt_variant;
 
 // One transform of a feature on its way into the batch, in order. The meaning of a and b depends on the kind.
@@ -279,7 +323,7 @@ typedef struct {
   // Input of eval_step, i64, rank 0: how many samples of the batch count, the first ones; its loss is then their sum. Null: eval_step
   // has no such input, and all samples count.
   const char *samples_tensor;
-  // Runs of train_step that make up a step together with one of update; at least 1, and 1 without that program.
+  // Micro-batches of a step, at least 1.
   uint64_t accumulate;
 } ashlar_rt_training;
 

@@ -54,11 +54,16 @@ constexpr uint64_t slotBytes(uint64_t processes, uint64_t sets) {
   return roundUp(sets * 2 * processes * kSlotBytes, kPageBytes);
 }
 
-// Returns the bytes of a window ahead of its arenas: header, presences, reports, lines and slots. `sets`: distinct sets of axes that
-// collectives run over, and one for all processes.
-constexpr uint64_t controlBytes(uint64_t processes, uint64_t sets) {
+// Returns the bytes of the counters of channels between pipeline stages: two lines for each process and channel that it sends on.
+constexpr uint64_t channelBytes(uint64_t channels) {
+  return roundUp(channels * 2 * kLineBytes, kPageBytes);
+}
+
+// Returns the bytes of a window ahead of its arenas: header, presences, reports, lines, slots and channels. `sets`: distinct sets of axes
+// that collectives run over, in the stage that has most, and one for all processes. `channels`: summed over the processes.
+constexpr uint64_t controlBytes(uint64_t processes, uint64_t sets, uint64_t channels = 0) {
   return kPageBytes + roundUp(processes * kPresenceBytes, kPageBytes) + roundUp(processes * kReportBytes, kPageBytes) +
-         lineBytes(processes, sets) + slotBytes(processes, sets);
+         lineBytes(processes, sets) + slotBytes(processes, sets) + channelBytes(channels);
 }
 
 // Bounds on one message between hosts, and on the staged contributions of one round.

@@ -57,17 +57,27 @@ std::vector<std::vector<uint32_t>> axesSets(const ashlar_rt_variant &variant) {
   return {found.begin(), found.end()};
 }
 
-WindowShape windowShape(const ashlar_rt_variant &variant, uint64_t arenaBytes, int processesOnHost) {
+WindowShape windowShape(const ashlar_rt_variant &variant, const std::vector<uint64_t> &arenaBytes, const Place &place) {
   WindowShape shape;
-  shape.processes = processesOnHost;
+  shape.processes = place.processesOnHost(place.rank);
   shape.devicesPerProcess = static_cast<int>(std::max(1u, variant.devices_per_process));
-  shape.sets = 1 + static_cast<int>(axesSets(variant).size());
-  shape.arenaBytes = arenaBytes;
+  const Stages stages(variant);
+  const int ofStage = Mesh(variant).processes();
+  for (const ashlar_rt_variant &stage : stages) {
+    shape.sets = std::max(shape.sets, 1 + static_cast<int>(axesSets(stage).size()));
+  }
+  for (int process = 0; process < place.processes; ++process) {
+    if (place.hostOfProcess[static_cast<size_t>(process)] == place.hostOfProcess[static_cast<size_t>(place.rank)]) {
+      const uint32_t stage = static_cast<uint32_t>(process / ofStage);
+      shape.arenaBytes.push_back(arenaBytes[stage]);
+      shape.channels.push_back(sentChannels(stages[stage]).size());
+    }
+  }
   return shape;
 }
 
 Communicator::Communicator(const ashlar_rt_variant &variant, Place seat, std::shared_ptr<Window> shared, Transport *transport)
-    : place(std::move(seat)), deviceMesh(variant), window(std::move(shared)) {
+    : variant(variant), place(std::move(seat)), deviceMesh(variant), window(std::move(shared)) {
   context.mesh = &deviceMesh;
   context.place = &place;
   context.window = window.get();
@@ -80,7 +90,10 @@ Communicator::Communicator(const ashlar_rt_variant &variant, Place seat, std::sh
   world = makeSet(/*index=*/0, std::vector<int>(static_cast<size_t>(place.processes), 0));
   int index = 0;
   for (const std::vector<uint32_t> &axes : axesSets(variant)) {
-    sets[axes] = makeSet(++index, deviceMesh.components(axes.data(), static_cast<uint32_t>(axes.size())));
+    const std::vector<int> ofStage = deviceMesh.components(axes.data(), static_cast<uint32_t>(axes.size()));
+    std::vector<int> components(static_cast<size_t>(place.processes), -1); // other stages have sets of their own
+    std::copy(ofStage.begin(), ofStage.end(), components.begin() + deviceMesh.firstRank());
+    sets[axes] = makeSet(++index, components);
   }
 }
 
@@ -156,6 +169,14 @@ Status Communicator::prepare(const ashlar_rt_instr &instr, const uint8_t *consta
   return createWindowCollective(surroundings, set->second, desc, tensors, groups, collective);
 }
 
+std::unique_ptr<SendingEnd> Communicator::prepareSend(const ashlar_rt_transfer &transfer) const {
+  return createSendingEnd(context, variant, transfer);
+}
+
+std::unique_ptr<ReceivingEnd> Communicator::prepareReceive(const ashlar_rt_transfer &transfer) const {
+  return createReceivingEnd(context, variant, transfer);
+}
+
 Status Communicator::gatherReports(const WindowReport &mine, std::vector<WindowReport> &all) {
   all.resize(static_cast<size_t>(place.processes));
   if (context.transport != nullptr) {
@@ -204,17 +225,18 @@ Status Communicator::agree(const Status &mine) {
   return Status();
 }
 
-Status Communicator::fetch(uint64_t offset, uint64_t bytes, const std::function<void(int device, const char *data)> &sink) {
+Status Communicator::fetch(uint32_t stage, uint64_t offset, uint64_t bytes, const std::function<void(int device, const char *data)> &sink) {
   int perProcess = deviceMesh.devicesPerProcess();
+  const int shift = static_cast<int>(stage) * deviceMesh.processes() - deviceMesh.firstRank(); // from ranks of this stage
   if (context.transport == nullptr) {
     for (int device = 0; place.rank == 0 && device < deviceMesh.devices(); ++device) {
-      sink(device, window->arena(deviceMesh.processOf(device), device % perProcess) + offset);
+      sink(device, window->arena(deviceMesh.processOf(device) + shift, device % perProcess) + offset);
     }
     return Status();
   }
   std::vector<char> received(place.rank == 0 ? bytes : 0);
   for (int device = 0; device < deviceMesh.devices(); ++device) {
-    int owner = deviceMesh.processOf(device);
+    int owner = deviceMesh.processOf(device) + shift;
     if (owner == place.rank && owner == 0) {
       sink(device, arena(device % perProcess) + offset);
     } else if (owner == place.rank) {

@@ -8,6 +8,7 @@
 #define ASHLAR_RUNTIME_COMM_COMMUNICATOR_H
 
 #include "runtime/comm/collective.h"
+#include "runtime/comm/transfer.h"
 
 #include <functional>
 #include <map>
@@ -19,8 +20,9 @@ namespace ashlar::rt {
 // Returns the distinct sets of axes (sorted) that the collectives of the variant run over.
 std::vector<std::vector<uint32_t>> axesSets(const ashlar_rt_variant &variant);
 
-// Returns the shape of the window of a host with so many processes of the variant, `arenaBytes` for each of their devices.
-WindowShape windowShape(const ashlar_rt_variant &variant, uint64_t arenaBytes, int processesOnHost);
+// Returns the shape of the window of the host of `place`, whose processes run the stages of the variant. `arenaBytes`: of a device, by
+// stage.
+WindowShape windowShape(const ashlar_rt_variant &variant, const std::vector<uint64_t> &arenaBytes, const Place &place);
 
 // Most bytes of a rank in Communicator::allGather().
 constexpr size_t kLargestGather = sizeof(WindowReport::message);
@@ -28,8 +30,8 @@ constexpr size_t kLargestGather = sizeof(WindowReport::message);
 // Not thread-safe: one thread of the process uses it.
 class Communicator {
 public:
-  // A seat at `place`. `window` is shared by the processes of the host, `transport` connects hosts and is null while there is one. All
-  // outlive the communicator.
+  // A seat at `place`, of the variant's stage. `window` is shared by the processes of the host, `transport` connects hosts and is null
+  // while there is one. All outlive the communicator.
   Communicator(const ashlar_rt_variant &variant, Place place, std::shared_ptr<Window> window, Transport *transport);
   ~Communicator();
 
@@ -37,7 +39,7 @@ public:
   Communicator(const Communicator &) = delete;
   Communicator &operator=(const Communicator &) = delete;
 
-  // This process, and how many there are.
+  // This process, and how many there are, those of all stages.
   int rank() const { return place.rank; }
   int processes() const { return place.processes; }
 
@@ -65,6 +67,10 @@ public:
   // ProgressThread to run. `constants` of the image.
   Status prepare(const ashlar_rt_instr &instr, const uint8_t *constants, std::unique_ptr<Collective> &collective);
 
+  // Lay out what a program of this stage sends to another stage, or receives from one. Assumes checkTransfers().
+  std::unique_ptr<SendingEnd> prepareSend(const ashlar_rt_transfer &transfer) const;
+  std::unique_ptr<ReceivingEnd> prepareReceive(const ashlar_rt_transfer &transfer) const;
+
   // Every process tells how it fares; all return the failure of the lowest rank that failed, shared and prefixed with that rank unless all
   // failed alike, or ok. Waits for all; a failure of that is not shared.
   Status agree(const Status &mine);
@@ -75,9 +81,9 @@ public:
   // Gathers `bytes` (at most kLargestGather) from each rank: rank r's lie at `all` + r * bytes. Every process calls it.
   Status allGather(const void *mine, size_t bytes, void *all);
 
-  // Calls sink(device, data) on rank 0 for every device in turn, with `bytes` bytes of its arena from `offset` on. Every process calls it,
-  // after barrier(); rank 0 must be done with all fetches of one host before the next barrier ends.
-  Status fetch(uint64_t offset, uint64_t bytes, const std::function<void(int device, const char *data)> &sink);
+  // Calls sink(device, data) on rank 0 for every device of a stage in turn, with `bytes` bytes of its arena from `offset` on. Every process
+  // of all stages calls it, after barrier(); rank 0 must be done with all fetches of one host before the next barrier ends.
+  Status fetch(uint32_t stage, uint64_t offset, uint64_t bytes, const std::function<void(int device, const char *data)> &sink);
 
   // Lets the ranks of this host that wait for this one know that it gets on, with files for instance.
   void noteProgress();
@@ -97,6 +103,7 @@ private:
   Status gatherReports(const WindowReport &mine, std::vector<WindowReport> &all);
   SyncSet makeSet(int index, const std::vector<int> &components) const;
 
+  const ashlar_rt_variant &variant;
   Place place;
   Mesh deviceMesh;
   std::shared_ptr<Window> window;

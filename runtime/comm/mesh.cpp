@@ -8,7 +8,8 @@
 
 namespace ashlar::rt {
 
-Mesh::Mesh(const ashlar_rt_variant &variant) : perProcess(static_cast<int>(std::max(1u, variant.devices_per_process))) {
+Mesh::Mesh(const ashlar_rt_variant &variant)
+    : perProcess(static_cast<int>(std::max(1u, variant.devices_per_process))), stage(static_cast<int>(variant.stage)) {
   for (uint32_t i = 0; i < variant.num_axes; ++i) {
     sizes.push_back(variant.axes[i].size);
     deviceCount *= static_cast<int>(variant.axes[i].size);
@@ -98,8 +99,8 @@ std::vector<int> Mesh::components(const uint32_t *axes, uint32_t numAxes) const 
   };
   for (const Group &group : groups(axes, numAxes)) {
     for (int device : group) {
-      int a = find(processOf(group[0]));
-      int b = find(processOf(device));
+      int a = find(processOf(group[0]) - firstRank());
+      int b = find(processOf(device) - firstRank());
       parent[static_cast<size_t>(std::max(a, b))] = std::min(a, b);
     }
   }

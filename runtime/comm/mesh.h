@@ -16,11 +16,12 @@ namespace ashlar::rt {
 // The devices of one group, by their coordinate in the group.
 using Group = std::vector<int>;
 
-// Devices are numbered row major over the axes, the last axis fastest; process p plays the devices
-// [p * devicesPerProcess, (p + 1) * devicesPerProcess), or, when the variant has device_ids, the one device d with device_ids[d] = p.
+// The devices of one stage, numbered row major over the axes, the last axis fastest. The p-th process of the stage plays the devices
+// [p * devicesPerProcess, (p + 1) * devicesPerProcess), or, when the variant has device_ids, the one device d with device_ids[d] = p. It is
+// rank firstRank() + p.
 class Mesh {
 public:
-  // A mesh with the axes and devices per process of the variant.
+  // A mesh with the axes, devices per process and stage of the variant.
   explicit Mesh(const ashlar_rt_variant &variant);
 
   // Product of the axes.
@@ -29,14 +30,21 @@ public:
   // Devices that one process plays.
   int devicesPerProcess() const { return perProcess; }
 
-  // Number of processes the program runs on.
+  // Number of processes that one stage runs on.
   int processes() const { return deviceCount / perProcess; }
 
-  // The process that plays `device`.
-  int processOf(int device) const { return rankOfDevice.empty() ? device / perProcess : rankOfDevice[static_cast<size_t>(device)]; }
+  // The first rank of the stage; the others follow.
+  int firstRank() const { return stage * processes(); }
 
-  // The first device that `process` plays; the others follow.
-  int firstDeviceOf(int process) const { return deviceOfRank.empty() ? process * perProcess : deviceOfRank[static_cast<size_t>(process)]; }
+  // The rank that plays `device`.
+  int processOf(int device) const {
+    return rankOfDevice.empty() ? firstRank() + device / perProcess : rankOfDevice[static_cast<size_t>(device)];
+  }
+
+  // The first device that the rank `process` of this stage plays; the others follow.
+  int firstDeviceOf(int process) const {
+    return deviceOfRank.empty() ? (process - firstRank()) * perProcess : deviceOfRank[static_cast<size_t>(process)];
+  }
 
   // Checks that the devices can be shared out among the processes as the variant says.
   Status check() const;
@@ -51,14 +59,15 @@ public:
   // major to minor. Example: axes {2, 3}, over {0} -> {0, 3}, {1, 4}, {2, 5}.
   std::vector<Group> groups(const uint32_t *axes, uint32_t numAxes) const;
 
-  // For each process, the smallest process it is connected to by the groups over `axes`: processes with equal values must wait for each
-  // other in a collective over these axes.
+  // For each process of the stage, the smallest one, counted in the stage, that it is connected to by the groups over `axes`: processes
+  // with equal values must wait for each other in a collective over these axes.
   std::vector<int> components(const uint32_t *axes, uint32_t numAxes) const;
 
 private:
   std::vector<int64_t> sizes;
   int deviceCount = 1;
   int perProcess = 1;
+  int stage = 0;
   std::vector<int> rankOfDevice, deviceOfRank; // empty: in turn
 };
 

@@ -45,6 +45,11 @@ void askForShortSlices() {
 
 } // namespace
 
+void runBeside() {
+  prctl(PR_SET_TIMERSLACK, kTimerSlackNs);
+  askForShortSlices();
+}
+
 ProgressThread::~ProgressThread() {
   if (!thread.joinable()) {
     return;
@@ -89,8 +94,7 @@ Status ProgressThread::wait(uint64_t number) {
 }
 
 void ProgressThread::loop() {
-  prctl(PR_SET_TIMERSLACK, kTimerSlackNs);
-  askForShortSlices();
+  runBeside();
   std::unique_lock<std::mutex> lock(mutex);
   while (true) {
     hasWork.wait(lock, [&] { return ends || done < started; });

@@ -14,6 +14,9 @@
 
 namespace ashlar::rt {
 
+// Makes the calling thread one beside those that compute: its naps are short, and it runs as soon as they are over.
+void runBeside();
+
 // One thread starts and waits. Nothing is allocated by either.
 class ProgressThread {
 public:

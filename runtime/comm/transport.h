@@ -18,7 +18,8 @@ struct Part {
   size_t bytes;
 };
 
-// Point-to-point exchange between ranks. Blocking. One thread at a time exchanges or gathers; tellWait() may come from another.
+// Point-to-point exchange between ranks. One thread at a time exchanges or gathers, and one sends and receives messages, while another may
+// exchange when servesThreads(); tellWait() may come from any.
 class Transport {
 public:
   virtual ~Transport() = default;
@@ -27,6 +28,16 @@ public:
   // order. A count of 0 is fine on either side. `naps`: between two looks from the start on, so that the core is free for others.
   virtual Status exchange(int to, const Part *sends, size_t numSends, int from, const Part *receives, size_t numReceives,
                           bool naps = false) = 0;
+
+  // Makes room for a message of a channel to or from rank `peer`, whose bytes lie at one place: to be sent or received again and again.
+  // Returns its number. Those to one rank on one channel, and those from one rank on one channel, arrive in the order in which they are
+  // sent.
+  virtual size_t addMessage(int peer, int channel, Part part) = 0;
+
+  // Begins to send a message; waits until its bytes may be overwritten, at once when it was not sent; receives one.
+  virtual Status send(size_t message) = 0;
+  virtual Status finish(size_t message) = 0;
+  virtual Status receive(size_t message) = 0;
 
   // Whether a thread other than the one that made it may exchange.
   virtual bool servesThreads() const = 0;

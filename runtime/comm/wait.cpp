@@ -21,8 +21,15 @@ namespace {
 // A launcher that ends all ranks does so within this time; it is not for one of them to name the others.
 constexpr useconds_t kSettleMicroseconds = 50 * 1000;
 
+// How long ago a rank that waits has looked, at most; another one was stopped while it waited, and does not notice that its wait is over.
+constexpr uint64_t kLookMicroseconds = 1000 * 1000;
+
 // Yields between two looks at the abort flag.
 constexpr int kYieldsPerCheck = 64;
+
+uint64_t microseconds() {
+  return static_cast<uint64_t>(1e6 * seconds());
+}
 
 } // namespace
 
@@ -65,6 +72,7 @@ Status Waiter::giveUpOn(int process) const {
 }
 
 Status Waiter::checkHost() const {
+  noteLook();
   for (int process = 0; process < window->shape().processes; ++process) {
     if (window->hasDied(process)) {
       return giveUpOn(process);
@@ -73,7 +81,12 @@ Status Waiter::checkHost() const {
   return window->header().aborted.load(std::memory_order_relaxed) != 0 ? abortedStatus() : Status();
 }
 
+void Waiter::noteLook() const {
+  window->presence(place->indexOnHost(place->rank)).looked.store(microseconds(), std::memory_order_relaxed);
+}
+
 void Waiter::noteWait(int rank) const {
+  noteLook();
   window->presence(place->indexOnHost(place->rank)).waitsFor.store(rank + 1, std::memory_order_relaxed);
 }
 
@@ -157,7 +170,7 @@ int Waiter::rankOf(int process) const {
   return -1;
 }
 
-// The rank at the end of those that wait for each other, beginning with `process`: the one that does not wait itself.
+// The rank at the end of those that wait for each other, beginning with `process`: the one that does not wait itself, or no longer looks.
 int Waiter::lastInChain(int process) const {
   const int host = place->hostOfProcess[static_cast<size_t>(place->rank)];
   int rank = rankOf(process);
@@ -165,8 +178,9 @@ int Waiter::lastInChain(int process) const {
     if (place->hostOfProcess[static_cast<size_t>(rank)] != host) {
       return rank;
     }
-    const int next = window->presence(place->indexOnHost(rank)).waitsFor.load(std::memory_order_relaxed) - 1;
-    if (next < 0) {
+    const WindowPresence &presence = window->presence(place->indexOnHost(rank));
+    const int next = presence.waitsFor.load(std::memory_order_relaxed) - 1;
+    if (next < 0 || presence.looked.load(std::memory_order_relaxed) + kLookMicroseconds < microseconds()) {
       return rank;
     }
     rank = next;

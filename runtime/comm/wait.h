@@ -73,7 +73,8 @@ public:
   // hosts.
   Status checkHost() const;
 
-  // Lets the other processes of the host know which rank this one waits for from now on; -1: none.
+  // Lets the other processes of the host know which rank this one waits for from now on; -1: none. To be called again several times a
+  // second, or checkHost(): who does not looks stopped.
   void noteWait(int rank) const;
 
 private:
@@ -87,6 +88,7 @@ private:
   Status lookAround(const std::atomic<uint64_t> &counter, uint64_t value, int process, double waited, bool &hasTold) const;
   int rankOf(int process) const;
   int lastInChain(int process) const;
+  void noteLook() const;
 
   Window *window = nullptr;
   const Place *place = nullptr;

@@ -5,12 +5,13 @@
 #include "runtime/comm/window.h"
 
 #include <cerrno>
+#include <numeric>
 
 namespace ashlar::rt {
 namespace {
 
 static_assert(sizeof(WindowHeader) <= kPageBytes && sizeof(WindowPresence) == kPresenceBytes && sizeof(WindowReport) == kReportBytes &&
-                  sizeof(WindowLine) == kLineBytes,
+                  sizeof(WindowLine) == kLineBytes && sizeof(WindowChannel) == 2 * kLineBytes,
               "what compilers plan with");
 
 size_t pages(size_t bytes) {
@@ -37,24 +38,41 @@ size_t slotsOffset(const WindowShape &shape) {
   return linesOffset(shape) + lineBytes(count(shape.processes), count(shape.sets));
 }
 
-size_t firstArena(const WindowShape &shape) {
-  return controlBytes(count(shape.processes), count(shape.sets));
+size_t channelsOffset(const WindowShape &shape) {
+  return slotsOffset(shape) + slotBytes(count(shape.processes), count(shape.sets));
 }
 
-size_t processStride(const WindowShape &shape) {
-  return count(shape.devicesPerProcess) * pages(shape.arenaBytes);
+size_t firstArena(const WindowShape &shape) {
+  const uint64_t channels = std::accumulate(shape.channels.begin(), shape.channels.end(), uint64_t{0});
+  return controlBytes(count(shape.processes), count(shape.sets), channels);
+}
+
+// Returns the bytes of the arena of one device of a process.
+size_t deviceStride(const WindowShape &shape, int process) {
+  return shape.arenaBytes.empty() ? 0 : pages(shape.arenaBytes[count(process)]);
 }
 
 } // namespace
 
-Window::Window(const WindowShape &shape, Mapping mapping) : extents(shape), map(std::move(mapping)) {}
+Window::Window(const WindowShape &shape, Mapping mapping) : extents(shape), map(std::move(mapping)) {
+  arenaOffsets.push_back(firstArena(shape));
+  firstChannels.push_back(0);
+  for (int process = 0; process < shape.processes; ++process) {
+    arenaOffsets.push_back(arenaOffsets.back() + count(shape.devicesPerProcess) * deviceStride(shape, process));
+    firstChannels.push_back(firstChannels.back() + (shape.channels.empty() ? 0 : shape.channels[count(process)]));
+  }
+}
 
 size_t Window::bytes(const WindowShape &shape) {
-  return firstArena(shape) + count(shape.processes) * processStride(shape);
+  size_t result = firstArena(shape);
+  for (int process = 0; process < shape.processes; ++process) {
+    result += count(shape.devicesPerProcess) * deviceStride(shape, process);
+  }
+  return result;
 }
 
 size_t Window::arenasOffset(int process) const {
-  return firstArena(extents) + count(process) * processStride(extents);
+  return arenaOffsets[count(process)];
 }
 
 Window::~Window() {
@@ -113,6 +131,10 @@ WindowLine &Window::line(int set, int process) const {
   return reinterpret_cast<WindowLine *>(map.data() + linesOffset(extents))[set * extents.processes + process];
 }
 
+WindowChannel &Window::channel(int process, int number) const {
+  return reinterpret_cast<WindowChannel *>(map.data() + channelsOffset(extents))[firstChannels[count(process)] + count(number)];
+}
+
 char *Window::slot(int set, int parity, int process) const {
   size_t index = (count(set) * 2 + count(parity)) * count(extents.processes) + count(process);
   return map.data() + slotsOffset(extents) + index * kSlotBytes;
@@ -127,7 +149,7 @@ char *Window::slotPayload(int set, int parity, int process, size_t payloadBytes)
 }
 
 char *Window::arena(int process, int device) const {
-  return map.data() + arenasOffset(process) + count(device) * pages(extents.arenaBytes);
+  return map.data() + arenasOffset(process) + count(device) * deviceStride(extents, process);
 }
 
 } // namespace ashlar::rt

@@ -4,10 +4,10 @@
 // devices, so that a collective is loads and stores. Layout, in this order, each part aligned to 4096:
 //
 //   header | presences: one a process | reports: one a process | lines: [set][process] | slots: [set][parity][process] |
-//   arenas: [process][device of the process]
+//   channels: [process][channel that it sends on] | arenas: [process][device of the process]
 //
 // A *set* is a distinct set of mesh axes that some collective runs over; set 0 is all processes of the host. "Process" counts the
-// processes of this host here.
+// processes of this host here. Those of different pipeline stages have arenas of different sizes.
 
 #ifndef ASHLAR_RUNTIME_COMM_WINDOW_H
 #define ASHLAR_RUNTIME_COMM_WINDOW_H
@@ -17,6 +17,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <vector>
 
 #include <pthread.h>
 
@@ -30,7 +31,8 @@ struct WindowShape {
   int processes = 1;
   int devicesPerProcess = 1;
   int sets = 1;
-  uint64_t arenaBytes = 0;
+  std::vector<uint64_t> channels;   // that each process sends on; empty: none
+  std::vector<uint64_t> arenaBytes; // of a device of each process; empty: none
 };
 
 // Values of WindowHeader::aborted: a rank gave up and says why; a rank ended, or did not come, and nobody has said so yet.
@@ -59,6 +61,7 @@ struct alignas(64) WindowPresence {
   std::atomic<int32_t> state;    // ashlar::rt::Presence
   std::atomic<int32_t> waitsFor; // the rank that it waits for, plus 1; 0: it does not wait
   std::atomic<uint64_t> beats;   // grows while it gets on with something long that the others wait for
+  std::atomic<uint64_t> looked;  // when it looked for that rank last, in us of the clock of this host
 };
 
 // Values of WindowPresence::state.
@@ -67,6 +70,12 @@ enum Presence : int32_t { kNotThere = 0, kThere = 1, kLeft = 2, kDied = 3 };
 // A counter in a cache line of its own. Only its owner writes it.
 struct alignas(64) WindowLine {
   std::atomic<uint64_t> count;
+};
+
+// What the two sides of a channel between stages tell each other.
+struct WindowChannel {
+  WindowLine sent;     // messages that are there; written by the sender
+  WindowLine received; // messages that the receiver has copied, and so the sender may overwrite
 };
 
 // What a process tells the others when they agree on success or failure.
@@ -98,6 +107,9 @@ public:
 
   // Bytes that a window of the shape takes.
   static size_t bytes(const WindowShape &shape);
+
+  // The channel with that number among those that `process` sends on.
+  WindowChannel &channel(int process, int number) const;
 
   // Offset of the arenas of `process`; everything before arenasOffset(0) is the control part.
   size_t arenasOffset(int process) const;
@@ -131,6 +143,8 @@ private:
   char *slot(int set, int parity, int process) const;
 
   WindowShape extents;
+  std::vector<size_t> arenaOffsets;  // of each process, and the end
+  std::vector<size_t> firstChannels; // of each process
   Mapping map;
   int entered = -1; // the process that called enter()
 };

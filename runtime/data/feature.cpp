@@ -5,6 +5,7 @@
 #include "runtime/data/feature.h"
 
 #include "runtime/base/dtype.h"
+#include "runtime/base/stages.h"
 
 #include <cmath>
 #include <cstring>
@@ -13,8 +14,8 @@ namespace ashlar::rt {
 
 namespace {
 
-// Finds the tensor `name` among the variant's inputs.
-Status findTensor(const ashlar_rt_feature &description, const ashlar_rt_variant &variant, Feature &feature) {
+// Finds the tensor of the feature among the variant's inputs; none when another stage has it.
+Status findInput(const ashlar_rt_feature &description, const ashlar_rt_variant &variant, Feature &feature) {
   for (uint32_t i = 0; i < variant.num_tensors; ++i) {
     if (variant.tensors[i].role == ASHLAR_RT_INPUT && std::strcmp(variant.tensors[i].name, description.tensor) == 0) {
       feature.tensor = i;
@@ -22,8 +23,10 @@ Status findTensor(const ashlar_rt_feature &description, const ashlar_rt_variant 
       return {};
     }
   }
-  return internal("column \"{}\" goes to the input tensor \"{}\" but the program has no such input", description.column,
-                  description.tensor);
+  return Stages(variant).find(description.tensor) != nullptr
+             ? Status()
+             : internal("column \"{}\" goes to the input tensor \"{}\" but the program has no such input", description.column,
+                        description.tensor);
 }
 
 // Finds the column among those of the data set.
@@ -65,7 +68,10 @@ Status foldTransforms(const ashlar_rt_feature &description, Feature &feature) {
 Status resolveFeature(const ashlar_rt_feature &description, const ashlar_rt_variant &variant, uint64_t globalBatch, const Dataset &dataset,
                       Feature &feature) {
   feature = {};
-  ASHLAR_RETURN_IF_ERROR(findTensor(description, variant, feature));
+  ASHLAR_RETURN_IF_ERROR(findInput(description, variant, feature));
+  if (feature.info == nullptr) {
+    return {};
+  }
   ASHLAR_RETURN_IF_ERROR(findColumn(description, dataset, feature));
   ASHLAR_RETURN_IF_ERROR(foldTransforms(description, feature));
   const ashlar_rt_tensor &tensor = *feature.info;

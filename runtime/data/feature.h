@@ -27,7 +27,8 @@ struct Feature {
   size_t pieceBytes = 0;       // padding included
 };
 
-// Resolves `description` against the data set and the variant. Errors name the column, the tensor and both sides of what disagrees.
+// Resolves `description` against the data set and the variant. `info` stays null when the tensor is an input of another pipeline stage.
+// Errors name the column, the tensor and both sides of what disagrees.
 Status resolveFeature(const ashlar_rt_feature &description, const ashlar_rt_variant &variant, uint64_t globalBatch, const Dataset &dataset,
                       Feature &feature);
 

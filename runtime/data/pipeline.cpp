@@ -129,12 +129,19 @@ Status Pipeline::State::resolve(const PipelineOptions &options) {
   if (__builtin_mul_overflow(stepsPerPass, train ? std::max<uint64_t>(description.repeat, 1) : 1, &stepsPerEpoch)) {
     return invalid("{} passes of {} steps are more than can be counted; lower dataset.repeat", description.repeat, stepsPerPass);
   }
-  order.resize(shuffle ? samples : 0);
-  features.resize(description.num_features);
-  for (size_t i = 0; i < features.size(); ++i) {
-    ASHLAR_RETURN_IF_ERROR(resolveFeature(description.features[i], *options.variant, globalBatch, *dataset, features[i]));
-    ASHLAR_RETURN_IF_ERROR(checkLabels(description.features[i], features[i], split, *dataset));
+  for (uint32_t i = 0; i < description.num_features; ++i) {
+    Feature feature;
+    ASHLAR_RETURN_IF_ERROR(resolveFeature(description.features[i], *options.variant, globalBatch, *dataset, feature));
+    if (feature.info != nullptr) {
+      ASHLAR_RETURN_IF_ERROR(checkLabels(description.features[i], feature, split, *dataset));
+      features.push_back(feature);
+    }
   }
+  if (features.empty()) { // a pipeline stage that takes no data
+    dataset.reset();
+    return {};
+  }
+  order.resize(shuffle ? samples : 0);
   return {};
 }
 
@@ -229,7 +236,9 @@ Status Pipeline::create(const PipelineOptions &options, Pipeline &pipeline) {
     auto state = std::make_unique<State>();
     ASHLAR_RETURN_IF_ERROR(state->resolve(options));
     ASHLAR_RETURN_IF_ERROR(state->layOut(options));
-    state->thread = std::thread([raw = state.get()] { raw->produce(); });
+    if (!state->features.empty()) {
+      state->thread = std::thread([raw = state.get()] { raw->produce(); });
+    }
     pipeline.state = std::move(state);
     return {};
   } catch (const std::bad_alloc &) {
@@ -301,6 +310,10 @@ void Pipeline::startEpoch(uint64_t epoch) {
 
 const Batch &Pipeline::next() {
   State &s = *state;
+  if (s.features.empty()) {
+    ++s.position;
+    return s.batch;
+  }
   if (s.holding && s.position - s.stages[s.tail].firstStep >= s.stageSteps) {
     {
       std::lock_guard<std::mutex> lock(s.mutex);

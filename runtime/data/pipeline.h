@@ -45,7 +45,8 @@ private:
   uint32_t numFeatures = 0;
 };
 
-// Batches of one split, in order. Used by one thread. Nothing is allocated after create().
+// Batches of one split, in order; without bytes where the variant, a stage of a pipeline, has none of the inputs. Used by one thread.
+// Nothing is allocated after create().
 class Pipeline {
 public:
   Pipeline();
@@ -67,7 +68,8 @@ public:
   // Returns what the split is told from others by.
   const DataFacts &facts() const;
 
-  // Returns the number of features, and for each the index of its tensor in the variant and the bytes of a device's piece.
+  // Returns the number of features that go to inputs of the variant, and for each the index of its tensor in the variant and the bytes of a
+  // device's piece.
   uint32_t numFeatures() const;
   uint32_t featureTensor(uint32_t feature) const;
   size_t featureBytes(uint32_t feature) const;

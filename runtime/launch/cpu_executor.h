@@ -22,24 +22,23 @@ public:
   Status create(const ashlar_rt_image &image, const ashlar_rt_variant &variant, Communicator &communicator, ThreadPool &pool,
                 const ExecutorOptions &options);
 
-  // Address of a tensor on this process' device number `device`.
-  char *address(const ashlar_rt_tensor &tensor, int device) const;
+  // Address of a tensor on this process' device number `device`; of a tensor in a slot, in that of the micro-batch.
+  char *address(const ashlar_rt_tensor &tensor, int device, uint64_t microBatch = 0) const;
 
-  Status run(Program &program) override;
-  Status write(const ashlar_rt_tensor &tensor, int device, const std::function<void(char *data)> &fill) override;
-  Status read(const ashlar_rt_tensor &tensor, int device, void *data) override;
-  Status fetch(const ashlar_rt_tensor &tensor, const std::function<void(int device, const char *data)> &sink) override;
+  Status run(Program &program, uint64_t microBatch = 0) override;
+  Status write(const ashlar_rt_tensor &tensor, int device, const std::function<void(char *data)> &fill, uint64_t microBatch = 0) override;
+  Status read(const ashlar_rt_tensor &tensor, int device, void *data, uint64_t microBatch = 0) override;
+  Status fetch(uint32_t stage, const ashlar_rt_tensor &tensor, const std::function<void(int device, const char *data)> &sink) override;
   Status createFeed(Pipeline &pipeline, std::unique_ptr<Feed> &feed) override;
   std::vector<HeldPart> held(uint64_t batchBytes) const override;
+  Status close() override;
 
 private:
-  Status resolve(CpuProgram &program);
   Status beginProgress();
   Status run(const Step &step, CpuProgram &program);
-  void resolveBuffers(const ashlar_rt_instr &instr, void **addresses) const;
-  // Finds the devices [begin, end) of this process that run an instruction.
-  void findDevices(const ashlar_rt_instr &instr, int &begin, int &end) const;
-  Status runWatched(CpuProgram &program);
+  Status runWatched(CpuProgram &program, uint64_t slot);
+  // Waits for what runs beside when the status is a failure. Returns the status.
+  Status settle(Status status);
 
   ThreadPool *pool = nullptr;
   GemmWorkspace workspace; // of the products of all programs: one runs at a time

@@ -35,11 +35,11 @@ public:
   Status connect(std::function<void(const Status &)> fail);
   Status layOutPrograms();
 
-  Status run(Program &program) override;
+  Status run(Program &program, uint64_t microBatch) override;
   Status wait() override { return context.wait(); }
-  Status write(const ashlar_rt_tensor &tensor, int device, const std::function<void(char *data)> &fill) override;
-  Status read(const ashlar_rt_tensor &tensor, int device, void *data) override;
-  Status fetch(const ashlar_rt_tensor &tensor, const std::function<void(int device, const char *data)> &sink) override;
+  Status write(const ashlar_rt_tensor &tensor, int device, const std::function<void(char *data)> &fill, uint64_t microBatch) override;
+  Status read(const ashlar_rt_tensor &tensor, int device, void *data, uint64_t microBatch) override;
+  Status fetch(uint32_t stage, const ashlar_rt_tensor &tensor, const std::function<void(int device, const char *data)> &sink) override;
   Status createFeed(Pipeline &pipeline, std::unique_ptr<Feed> &feed) override;
   Status benchmark(Program &program, uint64_t count, Benchmark &result) override;
   Status close() override;
@@ -78,6 +78,10 @@ Status CudaExecutor::open(const ashlar_rt_image &source, const ashlar_rt_variant
   ASHLAR_RETURN_IF_ERROR(setUp(source, chosen, seat, how));
   if (devices != 1) {
     return internal("{} devices a process on cuda", devices);
+  }
+  if (variant->num_stages > 1 || variant->slot_bytes != 0) {
+    return unavailable("the program has {} pipeline stages, which run on the cpu target only so far; compile it with --target cpu",
+                       variant->num_stages);
   }
   for (uint32_t i = 0; i < variant->num_programs; ++i) {
     for (uint32_t k = 0; k < variant->programs[i].num_instrs; ++k) {
@@ -126,7 +130,7 @@ Status CudaExecutor::layOutPrograms() {
   return Status();
 }
 
-Status CudaExecutor::run(Program &base) {
+Status CudaExecutor::run(Program &base, uint64_t /*microBatch*/) {
   auto &program = static_cast<CudaProgram &>(base);
   ++program.runs;
   if (options.profile || options.checkNumerics) {
@@ -173,7 +177,7 @@ Status CudaExecutor::runWatched(CudaProgram &program) {
   return options.profile ? program.collectTimes() : Status();
 }
 
-Status CudaExecutor::write(const ashlar_rt_tensor &tensor, int, const std::function<void(char *data)> &fill) {
+Status CudaExecutor::write(const ashlar_rt_tensor &tensor, int, const std::function<void(char *data)> &fill, uint64_t /*microBatch*/) {
   scratch.assign(tensor.buffer.bytes, 0);
   fill(scratch.data());
   const DriverLibrary &cuda = context.device.driver();
@@ -183,7 +187,7 @@ Status CudaExecutor::write(const ashlar_rt_tensor &tensor, int, const std::funct
   return wait();
 }
 
-Status CudaExecutor::read(const ashlar_rt_tensor &tensor, int, void *data) {
+Status CudaExecutor::read(const ashlar_rt_tensor &tensor, int, void *data, uint64_t /*microBatch*/) {
   const DriverLibrary &cuda = context.device.driver();
   CUdeviceptr source = context.memory.address(tensor.buffer);
   bool small = tensor.buffer.bytes <= kPinnedBytes;
@@ -199,7 +203,7 @@ Status CudaExecutor::read(const ashlar_rt_tensor &tensor, int, void *data) {
   return Status();
 }
 
-Status CudaExecutor::fetch(const ashlar_rt_tensor &tensor, const std::function<void(int device, const char *data)> &sink) {
+Status CudaExecutor::fetch(uint32_t stage, const ashlar_rt_tensor &tensor, const std::function<void(int device, const char *data)> &sink) {
   // Through the window, where every device has room for a part of the tensor. Rank 0 puts the parts together.
   const bool gathers = communicator->rank() == 0;
   const uint64_t bytes = tensor.buffer.bytes;
@@ -208,12 +212,12 @@ Status CudaExecutor::fetch(const ashlar_rt_tensor &tensor, const std::function<v
   for (uint64_t begin = 0; begin < bytes; begin += part.buffer.bytes) {
     part.buffer.offset = tensor.buffer.offset + begin;
     part.buffer.bytes = std::min(bytes - begin, cudaHostBytes(*variant));
-    ASHLAR_RETURN_IF_ERROR(read(part, /*device=*/0, communicator->arena(0)));
+    ASHLAR_RETURN_IF_ERROR(read(part, /*device=*/0, communicator->arena(0), /*microBatch=*/0));
     ASHLAR_RETURN_IF_ERROR(communicator->barrier());
     auto keep = [&](int device, const char *data) {
       std::memcpy(whole.data() + static_cast<size_t>(device) * bytes + begin, data, part.buffer.bytes);
     };
-    ASHLAR_RETURN_IF_ERROR(communicator->fetch(/*offset=*/0, part.buffer.bytes, keep));
+    ASHLAR_RETURN_IF_ERROR(communicator->fetch(stage, /*offset=*/0, part.buffer.bytes, keep));
     ASHLAR_RETURN_IF_ERROR(communicator->barrier());
   }
   for (int device = 0; gathers && device < communicator->mesh().devices(); ++device) {
@@ -238,9 +242,9 @@ Status CudaExecutor::benchmark(Program &program, uint64_t count, Benchmark &resu
   ASHLAR_RETURN_IF_ERROR(Executor::benchmark(program, /*count=*/0, result));
   const DriverLibrary &cuda = context.device.driver();
   for (uint64_t i = 0; i < count; ++i) {
-    ASHLAR_RETURN_IF_ERROR(run(program)); // the measured one then waits at the GPU already: its way there does not count
+    ASHLAR_RETURN_IF_ERROR(run(program, /*microBatch=*/0)); // the measured one then waits at the GPU already: its way there does not count
     ASHLAR_RETURN_IF_ERROR(cuda.check(cuda.cuEventRecord(begun, context.compute), "cannot record an event"));
-    ASHLAR_RETURN_IF_ERROR(run(program));
+    ASHLAR_RETURN_IF_ERROR(run(program, /*microBatch=*/0));
     ASHLAR_RETURN_IF_ERROR(cuda.check(cuda.cuEventRecord(ended, context.compute), "cannot record an event"));
     ASHLAR_RETURN_IF_ERROR(wait());
     float milliseconds = 0;

@@ -57,7 +57,7 @@ Status CudaFeed::prefetch() {
   return cuda.check(cuda.cuEventRecord(copied, context.copies), "cannot record an event");
 }
 
-Status CudaFeed::next() {
+Status CudaFeed::next(uint64_t /*microBatch*/) {
   if (!staged) {
     ASHLAR_RETURN_IF_ERROR(prefetch());
   }

@@ -19,7 +19,7 @@ public:
   // Page-locks the pipeline's memory.
   Status create(const ashlar_rt_variant &variant);
 
-  Status next() override;
+  Status next(uint64_t microBatch) override;
   Status prefetch() override;
 
 private:

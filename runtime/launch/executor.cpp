@@ -71,11 +71,27 @@ Status Executor::setUp(const ashlar_rt_image &source, const ashlar_rt_variant &c
   if (variant->coordinates_offset > variant->arena_bytes || variant->arena_bytes - variant->coordinates_offset < coordinateBytes) {
     return internal("coordinates at {} do not fit the arena of {} bytes", variant->coordinates_offset, variant->arena_bytes);
   }
+  ASHLAR_RETURN_IF_ERROR(checkTensors());
+  return checkTransfers(Stages(*variant));
+}
+
+Status Executor::checkTensors() const {
+  const uint64_t arenaBytes = variant->arena_bytes, slots = slotsOf(*variant);
+  if (variant->slots_offset > arenaBytes || (arenaBytes - variant->slots_offset) / slots < variant->slot_bytes) {
+    return internal("{} slots of {} bytes at {} leave the arena of {} bytes", slots, variant->slot_bytes, variant->slots_offset,
+                    arenaBytes);
+  }
   for (uint32_t i = 0; i < variant->num_tensors; ++i) {
-    const ashlar_rt_buffer &buffer = variant->tensors[i].buffer;
-    if (buffer.space != ASHLAR_RT_ARENA || buffer.offset > variant->arena_bytes || variant->arena_bytes - buffer.offset < buffer.bytes) {
-      return internal("tensor {} at {} + {} leaves the arena of {} bytes", variant->tensors[i].name, buffer.offset, buffer.bytes,
-                      variant->arena_bytes);
+    const ashlar_rt_tensor &tensor = variant->tensors[i];
+    const ashlar_rt_buffer &buffer = tensor.buffer;
+    const bool inSlot = buffer.space == ASHLAR_RT_SLOT;
+    const uint64_t space = inSlot ? variant->slot_bytes : arenaBytes;
+    if ((buffer.space != ASHLAR_RT_ARENA && !inSlot) || buffer.offset > space || space - buffer.offset < buffer.bytes) {
+      return internal("tensor {} at {} + {} leaves the {} of {} bytes", tensor.name, buffer.offset, buffer.bytes, inSlot ? "slot" : "arena",
+                      space);
+    }
+    if (inSlot && (tensor.role == ASHLAR_RT_VARIABLE || tensor.role == ASHLAR_RT_STATE)) {
+      return internal("tensor {} lasts from step to step but lies in a slot", tensor.name);
     }
   }
   return Status();
@@ -84,11 +100,14 @@ Status Executor::setUp(const ashlar_rt_image &source, const ashlar_rt_variant &c
 Status Executor::checkBuffers(const ashlar_rt_instr &instr) const {
   for (uint32_t i = 0; i < instr.num_buffers; ++i) {
     const ashlar_rt_buffer &buffer = instr.buffers[i];
-    bool constant = buffer.space == ASHLAR_RT_CONSTANT;
-    uint64_t space = constant ? image->constants_bytes : variant->arena_bytes;
+    const bool constant = buffer.space == ASHLAR_RT_CONSTANT, inSlot = buffer.space == ASHLAR_RT_SLOT;
+    const uint64_t space = constant ? image->constants_bytes : inSlot ? variant->slot_bytes : variant->arena_bytes;
     if (buffer.offset > space || space - buffer.offset < buffer.bytes) {
       return internal("{}: buffer {} at {} + {} leaves the {} of {} bytes", instr.name, i, buffer.offset, buffer.bytes,
-                      constant ? "constants" : "arena", space);
+                      constant ? "constants"
+                      : inSlot ? "slot"
+                               : "arena",
+                      space);
     }
   }
   if (instr.kind == ASHLAR_RT_COPY && (instr.num_buffers != 2 || instr.buffers[0].bytes != instr.buffers[1].bytes)) {
@@ -143,12 +162,7 @@ Program *Executor::find(const std::string &name) {
 }
 
 const ashlar_rt_tensor *Executor::tensor(const std::string &name) const {
-  for (uint32_t i = 0; i < variant->num_tensors; ++i) {
-    if (name == variant->tensors[i].name) {
-      return &variant->tensors[i];
-    }
-  }
-  return nullptr;
+  return findTensor(*variant, name.c_str());
 }
 
 Status Executor::benchmark(Program &program, uint64_t count, Benchmark &result) {
@@ -176,11 +190,17 @@ std::string Executor::profileTable(size_t top) const {
     const Program &program = *each;
     std::map<std::string, Row> rows;
     double total = 0;
-    for (size_t i = 0; i < program.seconds.size() && program.runs != 0; ++i) {
-      Row &row = rows[program.label(i)];
-      row.seconds += program.seconds[i];
+    auto add = [&](const std::string &label, double seconds) {
+      Row &row = rows[label];
+      row.seconds += seconds;
       row.calls += program.runs;
-      total += program.seconds[i];
+      total += seconds;
+    };
+    for (size_t i = 0; i < program.seconds.size() && program.runs != 0; ++i) {
+      add(program.label(i), program.seconds[i]);
+    }
+    for (size_t i = 0; i < program.waits.size() && program.runs != 0; ++i) {
+      add(program.waits[i].label, program.waits[i].seconds);
     }
     if (rows.empty()) {
       continue;

@@ -7,6 +7,7 @@
 #define ASHLAR_RUNTIME_LAUNCH_EXECUTOR_H
 
 #include "runtime/abi/ashlar_rt.h"
+#include "runtime/base/stages.h"
 #include "runtime/base/status.h"
 #include "runtime/comm/communicator.h"
 #include "runtime/data/pipeline.h"
@@ -26,6 +27,12 @@ struct ExecutorOptions {
   bool graph = true;          // cuda: capture a program when it is run again, and replay it
 };
 
+// Time in which a program waited, under the name that the profile gives it.
+struct Waited {
+  std::string label;
+  double seconds = 0;
+};
+
 // One program, laid out. The targets derive from it.
 class Program {
 public:
@@ -42,6 +49,8 @@ public:
   std::vector<double> seconds; // by instruction; only when profiling
   // By instruction, only when profiling: of a collective that runs beside others the time from its start to its end.
   std::vector<double> besideSeconds;
+  // What it waited for before it ran: messages of other stages, and their use of what it sent. Only when profiling.
+  std::vector<Waited> waits;
   uint64_t runs = 0;
 };
 
@@ -55,8 +64,8 @@ class Feed {
 public:
   virtual ~Feed() = default;
 
-  // Puts the next batch into the input tensors of all devices of this process, for the run that follows.
-  virtual Status next() = 0;
+  // Puts the next batch into the input tensors of all devices of this process, for the run of that micro-batch that follows.
+  virtual Status next(uint64_t microBatch = 0) = 0;
 
   // Gets the batch after that under way. To be called after the run was started, when another one will follow.
   virtual Status prefetch() { return Status(); }
@@ -89,8 +98,9 @@ public:
   // Returns the tensor of that name; null when the variant has none.
   const ashlar_rt_tensor *tensor(const std::string &name) const;
 
-  // Runs the program once on all devices of this process. The devices may still be at it on return.
-  virtual Status run(Program &program) = 0;
+  // Runs the program once on all devices of this process, for a micro-batch: its number since the start decides which slot the program
+  // works on. The devices may still be at it on return.
+  virtual Status run(Program &program, uint64_t microBatch = 0) = 0;
 
   // Whether run() only starts the devices, so that the host has time of its own.
   virtual bool runsAhead() const { return false; }
@@ -98,14 +108,16 @@ public:
   // Waits until the devices have done everything.
   virtual Status wait() { return Status(); }
 
-  // Calls fill(data) with the bytes of a tensor on this process' device number `device`, to be written.
-  virtual Status write(const ashlar_rt_tensor &tensor, int device, const std::function<void(char *data)> &fill) = 0;
+  // Calls fill(data) with the bytes of a tensor on this process' device number `device`, to be written; of a tensor in a slot, in that of
+  // the micro-batch.
+  virtual Status write(const ashlar_rt_tensor &tensor, int device, const std::function<void(char *data)> &fill,
+                       uint64_t microBatch = 0) = 0;
 
-  // Reads the bytes of a tensor of this process' device number `device`.
-  virtual Status read(const ashlar_rt_tensor &tensor, int device, void *data) = 0;
+  // Reads the bytes of a tensor of this process' device number `device`; of a tensor in a slot, in that of the micro-batch.
+  virtual Status read(const ashlar_rt_tensor &tensor, int device, void *data, uint64_t microBatch = 0) = 0;
 
-  // Communicator::fetch() of a tensor. Every process calls it, after a barrier.
-  virtual Status fetch(const ashlar_rt_tensor &tensor, const std::function<void(int device, const char *data)> &sink) = 0;
+  // Communicator::fetch() of a tensor of a stage, which lies in no slot. Every process of all stages calls it, after a barrier.
+  virtual Status fetch(uint32_t stage, const ashlar_rt_tensor &tensor, const std::function<void(int device, const char *data)> &sink) = 0;
 
   // Makes a feed for the inputs that the pipeline has.
   virtual Status createFeed(Pipeline &pipeline, std::unique_ptr<Feed> &feed) = 0;
@@ -137,8 +149,11 @@ protected:
   // Keeps what all executors work with, after checking that what the image names lies where it may. All arguments outlive the executor.
   Status setUp(const ashlar_rt_image &image, const ashlar_rt_variant &variant, Communicator &communicator, const ExecutorOptions &options);
 
-  // Checks that the buffers of an instruction lie in the arena and the constants.
+  // Checks that the buffers of an instruction lie in the arena, a slot and the constants.
   Status checkBuffers(const ashlar_rt_instr &instr) const;
+
+  // Checks that the slots lie in the arena, and every tensor in the arena or a slot.
+  Status checkTensors() const;
 
   // Bytes of the constants that the variant reads.
   uint64_t constantBytes() const;

@@ -71,6 +71,9 @@ public:
 
   // Checks the names on the command line against the program.
   Status checkNames() {
+    if (variant.num_stages > 1) {
+      return internal("a forward program of {} pipeline stages; only trainings have stages", variant.num_stages);
+    }
     for (uint32_t i = 0; i < variant.num_programs; ++i) {
       program = std::strcmp(variant.programs[i].name, ASHLAR_RT_FORWARD) == 0 ? &variant.programs[i] : program;
     }
@@ -188,7 +191,7 @@ private:
       const ashlar_rt_tensor &tensor = variant.tensors[program->outputs[i]];
       const std::string *path = findBinding(session.options->outputs, tensor.name);
       if (path != nullptr || session.options->outputs.empty()) {
-        outputs.push_back(OutputTensor{&tensor, path != nullptr ? *path : outputFileName(tensor.name)});
+        outputs.push_back(OutputTensor{&tensor, path != nullptr ? *path : outputFileName(tensor.name), variant.stage});
       }
     }
   }

@@ -13,11 +13,11 @@ namespace ashlar::rt {
 Status initialise(Session &session) {
   Executor &executor = *session.executor;
   if (const char *name = session.image->seed_tensor) {
-    const ashlar_rt_tensor *seed = executor.tensor(name);
-    if (seed == nullptr || seed->rank != 0 || seed->buffer.dtype != ASHLAR_RT_I64) {
+    const ashlar_rt_tensor *any = Stages(*session.variant).find(name), *seed = executor.tensor(name);
+    if (any == nullptr || any->rank != 0 || any->buffer.dtype != ASHLAR_RT_I64) {
       return internal("the image names the seed tensor {} but has no i64 scalar of that name", name);
     }
-    for (int device = 0; device < session.communicator->mesh().devicesPerProcess(); ++device) {
+    for (int device = 0; seed != nullptr && device < session.communicator->mesh().devicesPerProcess(); ++device) {
       auto fill = [&](char *data) { std::memcpy(data, &session.options->seed, sizeof(uint64_t)); };
       ASHLAR_RETURN_IF_ERROR(executor.write(*seed, device, fill));
     }

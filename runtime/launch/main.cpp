@@ -39,27 +39,43 @@ const ashlar_rt_variant *findVariant(const ashlar_rt_image &image, const char *n
   return nullptr;
 }
 
+// Finds the variant that the options ask for: that of the first stage.
 Status chooseVariant(const ashlar_rt_image &image, const Options &options, const ashlar_rt_variant *&variant) {
-  if (!options.deterministic) {
-    variant = image.num_variants > 0 ? &image.variants[0] : nullptr;
-    return variant != nullptr ? Status() : internal("the image has no variant");
+  if (options.deterministic) {
+    variant = findVariant(image, "deterministic");
+  } else if (variant = image.num_variants > 0 ? &image.variants[0] : nullptr; variant == nullptr) {
+    return internal("the image has no variant");
   }
-  variant = findVariant(image, "deterministic");
+  if (variant != nullptr && variant->stage != 0) {
+    return internal("the first variant {} is that of stage {}", variant->name, variant->stage);
+  }
   if (variant != nullptr) {
-    return Status();
+    return Stages(*variant).check(image.num_variants - static_cast<uint32_t>(variant - image.variants));
   }
   const char *reason = image.deterministic_refusal;
   return invalid("{}", reason != nullptr ? reason : "--deterministic: the program was compiled without a deterministic variant");
 }
 
+// " (4 stages of dp=2 tp=2)".
+std::string describeStages(const ashlar_rt_variant &variant) {
+  std::string axes;
+  for (uint32_t i = 0; i < variant.num_axes; ++i) {
+    axes += fmt::format(" {}={}", variant.axes[i].name, variant.axes[i].size);
+  }
+  return fmt::format(" ({} stages of{})", variant.num_stages, axes.empty() ? " one device" : axes);
+}
+
+// Checks that the job has the ranks that the program wants. `variant`: that of the first stage.
 Status checkRanks(const Job &job, const ashlar_rt_variant &variant) {
   Mesh mesh(variant);
   ASHLAR_RETURN_IF_ERROR(mesh.check());
-  int needed = mesh.processes();
+  int needed = mesh.processes() * static_cast<int>(Stages(variant).size());
   if (job.processes() == needed) {
     return Status();
   }
-  std::string chunks = mesh.devicesPerProcess() == 1 ? "" : fmt::format(" of {} chunks each", mesh.devicesPerProcess());
+  std::string chunks = variant.num_stages > 1          ? describeStages(variant)
+                       : mesh.devicesPerProcess() == 1 ? ""
+                                                       : fmt::format(" of {} chunks each", mesh.devicesPerProcess());
   std::string remedy = needed == 1 ? "without mpirun" : fmt::format("with mpirun -n {}", needed);
   if (!job.underMpirun()) {
     return invalid("started alone but the program was compiled for {} ranks{}; run it {}", needed, chunks, remedy);
@@ -115,11 +131,16 @@ Status runJob(const ashlar_rt_image &image, const TargetRuntime &target, const O
   const ashlar_rt_variant *variant = nullptr;
   ASHLAR_RETURN_IF_ERROR(chooseVariant(image, options, variant).share());
   ASHLAR_RETURN_IF_ERROR(checkRanks(job, *variant).share());
+  std::vector<uint64_t> hostBytes; // by stage
+  for (const ashlar_rt_variant &stage : Stages(*variant)) {
+    hostBytes.push_back(target.hostBytes(stage));
+  }
+  variant += job.rank() / Mesh(*variant).processes();
   if (job.underMpirun()) {
     endWithParent();
   }
   std::unique_ptr<Communicator> communicator;
-  ASHLAR_RETURN_IF_ERROR(job.connect(*variant, target.hostBytes(*variant), image.program_hash, communicator));
+  ASHLAR_RETURN_IF_ERROR(job.connect(*variant, hostBytes, image.program_hash, communicator));
   ASHLAR_RETURN_IF_ERROR(communicator->agree(checkSameOptions(options, *communicator)));
   Cores cores = target.cores(options, job);
   ThreadPool pool;

@@ -62,7 +62,7 @@ Status writeOutputTensors(Session &session, const std::vector<OutputTensor> &ten
                   const_cast<char *>(data));
       }
     };
-    ASHLAR_RETURN_IF_ERROR(session.executor->fetch(tensor, sink));
+    ASHLAR_RETURN_IF_ERROR(session.executor->fetch(tensors[i].stage, tensor, sink));
     if (seat.rank() == 0 && written.ok()) {
       written = write(tensors[i], global, files[i]);
     }

@@ -14,10 +14,11 @@
 
 namespace ashlar::rt {
 
-// A tensor of the variant and the file that it goes to.
+// A tensor of a stage and the file that it goes to.
 struct OutputTensor {
   const ashlar_rt_tensor *tensor;
   std::string path;
+  uint32_t stage;
 };
 
 // Returns NAME.npy; a name with slashes must not leave its folder.

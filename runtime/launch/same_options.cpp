@@ -13,7 +13,7 @@
 namespace ashlar::rt {
 namespace {
 
-constexpr size_t kOptions = 8;
+constexpr size_t kOptions = 9;
 constexpr uint64_t kNotGiven = UINT64_MAX;
 
 // What stands behind an option on the command line.
@@ -39,8 +39,11 @@ uint64_t hashOutputs(const Options &options) {
   return names.empty() ? kNotGiven : hashText(text);
 }
 
-std::array<Told, kOptions> tell(const Options &options) {
-  return {{{"--steps", Shape::kNumber, options.steps.value_or(kNotGiven)},
+// `tellsLines`: all ranks take part in a line of the log.
+std::array<Told, kOptions> tell(const Options &options, bool tellsLines) {
+  const uint64_t logEvery = options.logEveryEpoch ? kNotGiven : options.logEvery;
+  return {{{"--log-every", Shape::kNumber, tellsLines ? logEvery : 0},
+           {"--steps", Shape::kNumber, options.steps.value_or(kNotGiven)},
            {"--epochs", Shape::kNumber, options.epochs},
            {"--seed", Shape::kNumber, options.seed},
            {"--eval", Shape::kFlag, options.evaluate ? 1 : kNotGiven},
@@ -67,7 +70,8 @@ std::string describe(const Told &option, uint64_t value) {
 } // namespace
 
 Status checkSameOptions(const Options &options, Communicator &communicator) {
-  std::array<Told, kOptions> mine = tell(options);
+  const bool isPipeline = communicator.mesh().processes() != communicator.processes();
+  std::array<Told, kOptions> mine = tell(options, isPipeline);
   std::array<uint64_t, kOptions> values;
   std::transform(mine.begin(), mine.end(), values.begin(), [](const Told &option) { return option.value; });
   std::vector<uint64_t> all(kOptions * static_cast<size_t>(communicator.processes()));

@@ -96,7 +96,7 @@ int main(int argc, char **argv) {
   Job job;
   Benchmark bench(static_cast<uint32_t>(job.processes()));
   std::unique_ptr<Communicator> communicator;
-  if (Status status = job.connect(bench.variant, bench.variant.arena_bytes, /*programHash=*/1, communicator); !status.ok()) {
+  if (Status status = job.connect(bench.variant, {bench.variant.arena_bytes}, /*programHash=*/1, communicator); !status.ok()) {
     std::fprintf(stderr, "%s\n", status.message().c_str());
     MPI_Abort(MPI_COMM_WORLD, 1);
   }

@@ -129,7 +129,7 @@ int runLocal(const CollectiveProgram &program, int rounds) {
 
 int runProcess(ashlar::rt::Job &job, const CollectiveProgram &program, int rounds, bool onDevice) {
   std::unique_ptr<Communicator> communicator;
-  if (Status status = job.connect(program.variant(), program.variant().arena_bytes, /*programHash=*/42, communicator); !status.ok()) {
+  if (Status status = job.connect(program.variant(), {program.variant().arena_bytes}, /*programHash=*/42, communicator); !status.ok()) {
     std::fprintf(stderr, "%s\n", status.message().c_str());
     return 1;
   }

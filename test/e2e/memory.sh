@@ -18,11 +18,12 @@ parts = {part['name']: part['bytes'] for part in json.load(open(sys.argv[1]))['m
 print(parts.get(sys.argv[2], 0) if len(sys.argv) > 2 else sum(parts.values()) - parts.get('constants', 0))" "$@"
 }
 
-# compare WHAT RANKS OPTIONS...: runs ./large and ./small, and compares what the one has more with what it plans more.
+# compare WHAT RANKS OPTIONS...: runs ./large and ./small, and compares what the one has more with what it plans more. The small one ends so soon
+# that a busy machine may miss its most: several runs of it.
 compare() {
   local large small
   large=$(watch large mpirun -n "$2" ./large --steps 3 --threads 1 --eval "${@:3}")
-  small=$(watch small mpirun -n "$2" ./small --steps 3 --threads 1 --eval "${@:3}")
+  small=$(for _ in 1 2 3 4 5; do watch small mpirun -n "$2" ./small --steps 30 --threads 1 --eval "${@:3}"; done | sort -n | tail -n 1)
   python3 -c "
 grown, planned = ($large - $small) / $2, $(planned large.json) - $(planned small.json)
 print(f'$1: {grown / 1e6:.1f} MB a rank, {planned / 1e6:.1f} MB planned')

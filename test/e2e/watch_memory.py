@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 
-POLL_S = 0.01
+POLL_S = 0.002
 
 
 def processes(program):

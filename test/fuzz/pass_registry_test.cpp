@@ -42,6 +42,7 @@ const std::map<std::string, const char *> kComparedElsewhere = {
     {"ashlar-optimizer", "test/fuzz/update_passes_test.cpp"},
     {"ashlar-init", "test/fuzz/train_passes_test.cpp"},
     {"ashlar-verify-train", "test/fuzz/train_passes_test.cpp"},
+    {"ashlar-cut-stages", "test/fuzz/pipeline_test.cpp"},
     {"ashlar-lift-hybrid", "test/unit/layout/hybrid_test.cpp"},
     // It needs a file: what a saved strategy leads to is compared with what the rules led to.
     {"ashlar-apply-strategy", "test/driver/strategy.test"},

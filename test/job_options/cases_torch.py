@@ -152,6 +152,36 @@ def torch_numbers_of_micro_batches(bench):
     bench.refused(["./program", "--data", "."], "the global batch is 4 in 2 micro-batches of 2 but the train split of the data set holds 3 samples")
 
 
+@case("pipeline.stages", "pipeline.micro_batches", "pipeline.schedule", "pipeline.schedule=GPIPE", "pipeline.schedule=ONE_F_ONE_B",
+      "pipeline.schedule=ZERO_BUBBLE", "rules.pipeline_stage")
+def torch_numbers_of_stages(bench):
+    rules = 'rules { match: "sum1" pipeline_stage: 0 } rules { match: "logits" pipeline_stage: 1 }'
+    for name, schedule, parts, stages, extra in (("adamw_options", "GPIPE", 4, 2, rules), ("lamb_options", "ONE_F_ONE_B", 2, 2, rules),
+                                                 ("everything", "ZERO_BUBBLE", 8, 2, rules), ("everything", "GPIPE", 8, 3, ""),
+                                                 ("everything", "ONE_F_ONE_B", 4, 2, ""), ("nesterov", "ZERO_BUBBLE", 4, 3, "")):
+        job = f"pipeline {{ stages: {stages} micro_batches: {parts} schedule: {schedule} }} {extra}"
+        found = train_here(bench, name, job, ranks=stages)
+        expect_recorded(name, found, f"{stages} stages, {parts} micro-batches, {schedule}:")
+
+    # The orders, by hand; without a schedule it is ONE_F_ONE_B.
+    def orders(text):
+        dist = bench.emit("dist", trained.replace(last, text))
+        return [re.findall(r'#dist.run<"(\w+)", (\d+)>|count = (\d+)', order) for order in re.findall(r"dist.order = \[(.*?)\], dist.stage", dist)]
+
+    last = "schedule: ZERO_BUBBLE"
+    train_here(bench, "sgd", f"pipeline {{ stages: 2 micro_batches: 4 {last} }} {rules}", ranks=2)
+    trained = bench.read("job.txtpb")
+    update = [("update", "0", ""), ("", "", "1")]
+    expect(orders("schedule: GPIPE"), [[("forward", "0", ""), ("", "", "4"), ("backward", "0", ""), ("", "", "4")] + update] * 2, "GPIPE")
+    steady = [("forward", "0", ""), ("backward", "0", ""), ("", "", "4")] + update
+    for text in ("", "schedule: ONE_F_ONE_B"):
+        expect(orders(text)[1], steady, f"the last stage of {text or 'no schedule'}")
+    # A rule says which stage keeps a parameter.
+    stages = re.split(r"module @stage_\d", bench.emit("dist", trained))[1:]
+    for stage, parameters in zip(stages, ("fc1", "fc2")):
+        expect(sorted(set(re.findall(r"nn.variable @(\w+)\.weight trainable", stage))), [parameters], "parameters of a stage")
+
+
 @case()
 def torch_numbers_of_micro_batches_bit_by_bit(bench):
     logs = []

@@ -33,6 +33,7 @@ ARROWS = {
     "passes/lower/memory": ["passes/lower/calls", "passes/lower/kernels", "dialects", "runtime/abi"],
     "passes/lower/overlap": ["passes/lower/memory", "dialects"],
     "passes/partition": ["dialects"],
+    "passes/stage": ["dialects"],
     "passes/train": ["dialects"],
     "runtime/abi": [],
     "runtime/base": ["runtime/abi"],

@@ -12,6 +12,7 @@
 #include "passes/layout/passes.h"
 #include "passes/lower/passes.h"
 #include "passes/partition/passes.h"
+#include "passes/stage/passes.h"
 #include "passes/train/passes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -38,6 +39,7 @@ int run(int argc, char **argv) {
   ashlar::layout::registerAshlarLayoutPasses();
   ashlar::lower::registerAshlarLowerPasses();
   ashlar::partition::registerAshlarPartitionPasses();
+  ashlar::stage::registerAshlarStagePasses();
   ashlar::strategy::registerAshlarStrategyPasses();
   ashlar::train::registerAshlarTrainPasses();
   auto [input, output] = mlir::registerAndParseCLIOptions(argc, argv, "Ashlar pass tool\n", registry);

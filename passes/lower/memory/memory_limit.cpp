@@ -125,6 +125,9 @@ std::string remediesFor(const Peak &peak, const TensorTable &tensors, ArrayRef<P
   auto hasProgram = [&](StringRef name) {
     return llvm::any_of(programs, [&](const Program &program) { return func::FuncOp(program.function).getSymName() == name; });
   };
+  if (variant.getNumStages() > 1) {
+    remedies.push_back("more stages or micro-batches");
+  }
   if (holdsBucket(peak)) {
     remedies.push_back("smaller buckets of comm_fusion");
   }
@@ -160,8 +163,9 @@ LogicalResult checkMemoryLimit(ModuleOp module, const MemoryUse &use, uint64_t l
                                    [](const Resident &resident) { return resident.name + " " + bytesText(resident.bytes); });
   auto parts = llvm::map_to_vector(use.parts, [](const MemoryPart &part) { return part.name + " " + bytesText(part.bytes); });
   int64_t played = variant.getDevicesPerProcess();
-  std::string which =
-      played == 1 ? "the program" : llvm::formatv("the {0} program, {1} devices a rank,", variant.getSymName(), played).str();
+  std::string which = variant.getNumStages() > 1 ? llvm::formatv("stage {0} of {1}", variant.getStage(), variant.getNumStages()).str()
+                      : played == 1 ? "the program"
+                                    : llvm::formatv("the {0} program, {1} devices a rank,", variant.getSymName(), played).str();
   return module.emitError() << which << " needs " << bytesText(use.bytes()) << " (" << llvm::join(parts, ", ") << "), but the memory is "
                             << bytesText(limit) << "; @" << function.getSymName() << " needs most, with " << residents.size()
                             << " tensors alive at its peak, the largest: " << llvm::join(texts, ", ") << "; "

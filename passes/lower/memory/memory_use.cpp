@@ -9,6 +9,8 @@
 #include "dialects/support/element_type.h"
 #include "runtime/abi/memory_sizes.h"
 
+#include "llvm/ADT/SetVector.h"
+
 #include <map>
 #include <numeric>
 #include <set>
@@ -59,7 +61,8 @@ private:
     for (auto tensor : variant.getBody().getOps<exec::TensorOp>()) {
       std::optional<int64_t> owner = exec::getOwner(tensor);
       uint64_t &bytes = owner ? owned[*owner] : bytesOf[tensor.getRole()];
-      bytes += byteSize(tensor.getBuffer().getType()) * perProcess;
+      bool isInSlot = tensor.getBuffer().getSpace() == exec::Space::Slot;
+      bytes += byteSize(tensor.getBuffer().getType()) * perProcess * (isInSlot ? variant.getNumSlots() : 1);
       largest = std::max(largest, owner ? bytes : 0);
     }
     bytesOf[exec::Role::State] += largest;
@@ -68,16 +71,32 @@ private:
     add("parameters", bytesOf[exec::Role::Variable]);
     add("state", bytesOf[exec::Role::State]);
     add("inputs and outputs", ports);
-    add("temporaries", arena - bytesOf[exec::Role::Variable] - bytesOf[exec::Role::State] - ports);
+    add("passed on", bytesOf[exec::Role::Passed]); // from one program of a micro-batch to another
+    add("temporaries", arena - bytesOf[exec::Role::Variable] - bytesOf[exec::Role::State] - ports - bytesOf[exec::Role::Passed]);
   }
 
   exec::ProgramOp findProgram(StringRef name) { return dyn_cast_or_null<exec::ProgramOp>(SymbolTable::lookupSymbolIn(variant, name)); }
 
+  // The batches that training takes: the inputs of its programs.
+  llvm::SetVector<Attribute> trainingInputs() {
+    llvm::SetVector<Attribute> inputs;
+    for (auto program : variant.getBody().getOps<exec::ProgramOp>()) {
+      bool trains = program.getSymName() == nn::kTrainStep || variant.getNumStages() > 1;
+      for (auto symbol : program.getInputs().getAsRange<FlatSymbolRefAttr>()) {
+        auto tensor = cast<exec::TensorOp>(SymbolTable::lookupSymbolIn(variant, symbol.getAttr()));
+        if (trains && program.getSymName() != nn::kEvalStep && tensor.getRole() == exec::Role::Input) {
+          inputs.insert(symbol);
+        }
+      }
+    }
+    return inputs;
+  }
+
   // The bytes of one batch of a training step in this process. Devices with the same piece share it.
-  uint64_t batchBytes(exec::ProgramOp step) {
+  uint64_t batchBytes() {
     uint64_t bytes = 0;
-    for (auto symbol : step.getInputs().getAsRange<FlatSymbolRefAttr>()) {
-      auto tensor = cast<exec::TensorOp>(SymbolTable::lookupSymbolIn(variant, symbol.getAttr()));
+    for (Attribute symbol : trainingInputs()) {
+      auto tensor = cast<exec::TensorOp>(SymbolTable::lookupSymbolIn(variant, cast<FlatSymbolRefAttr>(symbol).getAttr()));
       bool isSplit = llvm::any_of(tensor.getSplits().getAsRange<DenseI64ArrayAttr>(), [](DenseI64ArrayAttr axes) { return !axes.empty(); });
       bytes += rt::roundUp(byteSize(tensor.getBuffer().getType()), ASHLAR_RT_ALIGNMENT) * (isSplit ? perProcess : 1);
     }
@@ -85,8 +104,8 @@ private:
   }
 
   void addBatches() {
-    exec::ProgramOp step = findProgram(nn::kTrainStep);
-    if (!step) {
+    const uint64_t batch = batchBytes();
+    if (batch == 0) {
       return; // a model gets its inputs at once
     }
     if (onCuda()) {
@@ -97,9 +116,9 @@ private:
       }
       return add("batches", rt::kFeeds * bytes);
     }
-    add("batches", rt::stagedBytes(batchBytes(step)));
+    add("batches", rt::stagedBytes(batch));
     if (findProgram(nn::kEvalStep)) {
-      add("batches of --eval", rt::stagedBytes(batchBytes(step)));
+      add("batches of --eval", rt::stagedBytes(batch));
     }
   }
 
@@ -117,8 +136,12 @@ private:
       llvm::sort(axes);
       sets.insert(std::move(axes));
     });
-    uint64_t ranks = std::min<int64_t>(devices / perProcess, facts.ranksPerHost);
-    return llvm::divideCeil(rt::controlBytes(ranks, 1 + sets.size()), ranks);
+    uint64_t sends = 0; // of each rank: those of other stages have about as many
+    for (auto program : variant.getBody().getOps<exec::ProgramOp>()) {
+      sends += program.getSends() ? program.getSends()->size() : 0;
+    }
+    uint64_t ranks = std::min<int64_t>(variant.getNumStages() * devices / perProcess, facts.ranksPerHost);
+    return llvm::divideCeil(rt::controlBytes(ranks, 1 + sets.size(), ranks * sends), ranks);
   }
 
   int64_t hostOf(int64_t device) {

@@ -3,6 +3,7 @@
 // Turns the functions of a module into the programs of one exec.variant: instructions on buffers of one arena. The named tensors come
 // first, the temporaries of all programs share what follows, since only one program runs at a time.
 
+#include "dialects/dist/stages.h"
 #include "passes/lower/memory/instruction_emitter.h"
 #include "passes/lower/memory/memory_limit.h"
 #include "passes/lower/memory/program.h"
@@ -14,6 +15,7 @@
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/AttrTypeSubElements.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
@@ -192,14 +194,15 @@ private:
       }
       programs.push_back(std::move(*program));
     }
-    arenaBytes = lowerBound = tensors.bytes();
+    const uint64_t tensorBytes = tensors.bytes() + numSlots() * tensors.slotBytes();
+    arenaBytes = lowerBound = tensorBytes;
     for (Program &program : programs) {
-      FailureOr<std::pair<uint64_t, uint64_t>> bytes = placeTemporaries(program, tensors.bytes(), memoryLimit != 0);
+      FailureOr<std::pair<uint64_t, uint64_t>> bytes = placeTemporaries(program, tensorBytes, memoryLimit != 0);
       if (failed(bytes)) {
         return failure();
       }
-      arenaBytes = std::max(arenaBytes, tensors.bytes() + bytes->first);
-      lowerBound = std::max(lowerBound, tensors.bytes() + bytes->second);
+      arenaBytes = std::max(arenaBytes, tensorBytes + bytes->first);
+      lowerBound = std::max(lowerBound, tensorBytes + bytes->second);
     }
     return success();
   }
@@ -209,8 +212,13 @@ private:
     builder.setInsertionPointToEnd(module.getBody());
     auto axes = meshAttr ? llvm::to_vector_of<Attribute>(meshAttr.getAxes()) : SmallVector<Attribute>();
     auto sizes = meshAttr ? meshAttr.getSizes() : ArrayRef<int64_t>();
-    auto variant = exec::VariantOp::create(builder, variantName, arenaBytes, lowerBound, builder.getArrayAttr(axes), sizes,
-                                           devicesPerProcess, TensorTable::coordinateOffset(0), deviceIds);
+    dist::StageAttr stage = stageOf(module);
+    std::string symbol = stage ? (variantName + "_" + Twine(stage.getIndex())).str() : variantName.getValue();
+    auto variant = exec::VariantOp::create(
+        builder, symbol, arenaBytes, lowerBound, builder.getArrayAttr(axes), sizes, devicesPerProcess, TensorTable::coordinateOffset(0),
+        deviceIds, stage ? builder.getStringAttr(variantName.getValue()) : StringAttr(), stage ? stage.getIndex() : 0,
+        stage ? stage.getCount() : 1, stage ? tensors.bytes() : 0, tensors.slotBytes(), stage ? stage.getSlots() : 1,
+        stage ? orderOf(builder, module) : ArrayAttr());
     builder.createBlock(&variant.getBody());
     SmallVector<StringRef> programNames;
     for (Program &program : programs) {
@@ -218,7 +226,7 @@ private:
     }
     std::vector<std::string> symbols = tensors.symbols(programNames);
     emitTensors(builder, tensors, symbols);
-    KernelPool kernels(module, variantName == "default" ? "" : variantName + "_", target);
+    KernelPool kernels(module, symbol == "default" ? "" : symbol + "_", target);
     for (Program &program : programs) {
       auto references = [&](ArrayRef<unsigned> indices) {
         return builder.getArrayAttr(
@@ -226,7 +234,9 @@ private:
       };
       OpBuilder::InsertionGuard guard(builder);
       auto op = exec::ProgramOp::create(builder, program.function.getLoc(), program.function.getSymName(),
-                                        references(tensors.inputs(program.function)), references(tensors.outputs(program.function)));
+                                        references(tensors.inputs(program.function)), references(tensors.outputs(program.function)),
+                                        receivesOf(builder, program.function, tensors, symbols),
+                                        sendsOf(builder, program.function, tensors, symbols));
       builder.createBlock(&op.getBody());
       if (failed(emitInstructions(builder, program, kernels, meshAttr, allowTf32))) {
         return failure();
@@ -235,10 +245,74 @@ private:
     return success();
   }
 
+  static dist::StageAttr stageOf(ModuleOp module) { return module->getAttrOfType<dist::StageAttr>(dist::kStageAttr); }
+
+  int64_t numSlots() {
+    dist::StageAttr stage = stageOf(getOperation());
+    return stage ? stage.getSlots() : 1;
+  }
+
+  // Returns the order of a step as the variant has it. The first program of a micro-batch takes the batch, where the stage has inputs.
+  static ArrayAttr orderOf(OpBuilder &builder, ModuleOp module) {
+    MLIRContext *context = module.getContext();
+    SmallVector<Attribute> parts;
+    FlatSymbolRefAttr first;
+    bool hasInputs = false;
+    for (auto part : module->getAttrOfType<ArrayAttr>(dist::kOrderAttr).getAsRange<dist::RepeatAttr>()) {
+      SmallVector<Attribute> runs;
+      for (auto run : part.getRuns().getAsRange<dist::RunAttr>()) {
+        auto program = FlatSymbolRefAttr::get(run.getProgram());
+        first = first ? first : program;
+        hasInputs |= takesBatches(module.lookupSymbol<func::FuncOp>(run.getProgram()));
+        runs.push_back(exec::RunAttr::get(context, program, run.getMicroBatch(), /*takes_batch=*/program == first));
+      }
+      parts.push_back(exec::RepeatAttr::get(context, builder.getArrayAttr(runs), part.getCount(), part.getStride()));
+    }
+    AttrTypeReplacer replacer;
+    replacer.addReplacement([&](exec::RunAttr run) {
+      return exec::RunAttr::get(context, run.getProgram(), run.getMicroBatch(), run.getTakesBatch() && hasInputs);
+    });
+    return cast<ArrayAttr>(replacer.replace(builder.getArrayAttr(parts)));
+  }
+
+  static bool takesBatches(func::FuncOp function) {
+    return llvm::any_of(llvm::seq<unsigned>(0, function.getNumArguments()),
+                        [&](unsigned i) { return function.getArgAttr(i, dist::kSlotAttr) != nullptr; });
+  }
+
+  static exec::TransferAttr transferOf(dist::PeerAttr peer, StringRef tensor) {
+    return exec::TransferAttr::get(peer.getContext(), FlatSymbolRefAttr::get(peer.getContext(), tensor), peer.getStage(),
+                                   peer.getChannel());
+  }
+
+  // Returns what the program of a function gets from other stages, null for nothing.
+  static ArrayAttr receivesOf(OpBuilder &builder, func::FuncOp function, const TensorTable &tensors, ArrayRef<std::string> symbols) {
+    SmallVector<Attribute> transfers;
+    for (auto [i, tensor] : llvm::enumerate(tensors.inputs(function))) {
+      if (auto peer = function.getArgAttrOfType<dist::PeerAttr>(i, dist::kFromAttr)) {
+        transfers.push_back(transferOf(peer, symbols[tensor]));
+      }
+    }
+    return transfers.empty() ? ArrayAttr() : builder.getArrayAttr(transfers);
+  }
+
+  // Returns what goes from the program of a function to other stages, null for nothing.
+  static ArrayAttr sendsOf(OpBuilder &builder, func::FuncOp function, const TensorTable &tensors, ArrayRef<std::string> symbols) {
+    SmallVector<Attribute> transfers;
+    for (auto [i, tensor] : llvm::enumerate(tensors.outputs(function))) {
+      if (auto peers = function.getResultAttrOfType<ArrayAttr>(i, dist::kToAttr)) {
+        for (auto peer : peers.getAsRange<dist::PeerAttr>()) {
+          transfers.push_back(transferOf(peer, symbols[tensor]));
+        }
+      }
+    }
+    return transfers.empty() ? ArrayAttr() : builder.getArrayAttr(transfers);
+  }
+
   void emitTensors(ImplicitLocOpBuilder &builder, const TensorTable &tensors, ArrayRef<std::string> symbols) {
     for (auto [tensor, symbol] : llvm::zip_equal(tensors.tensors(), symbols)) {
       auto memref = MemRefType::get(tensor.type.getShape(), tensor.type.getElementType());
-      auto buffer = exec::BufferAttr::get(&getContext(), exec::Space::Arena, tensor.offset, memref);
+      auto buffer = exec::BufferAttr::get(&getContext(), tensor.isInSlot ? exec::Space::Slot : exec::Space::Arena, tensor.offset, memref);
       auto splits =
           llvm::map_to_vector(tensor.splits, [&](ArrayRef<int64_t> axes) -> Attribute { return builder.getDenseI64ArrayAttr(axes); });
       auto outsideName = tensor.name == symbol ? StringAttr() : builder.getStringAttr(tensor.name);

@@ -71,7 +71,8 @@ private:
   unsigned named(unsigned tensor) {
     auto [it, isNew] = namedStorages.try_emplace(tensor, 0);
     if (isNew) {
-      it->second = addStorage({exec::Space::Arena, /*temporary=*/false, tensors.tensors()[tensor].offset, {}});
+      const NamedTensor &known = tensors.tensors()[tensor];
+      it->second = addStorage({known.isInSlot ? exec::Space::Slot : exec::Space::Arena, /*temporary=*/false, known.offset, {}});
     }
     return it->second;
   }

@@ -5,6 +5,7 @@
 #include "passes/lower/memory/tensor_table.h"
 
 #include "dialects/dist/owners.h"
+#include "dialects/dist/stages.h"
 #include "dialects/support/element_type.h"
 #include "passes/lower/memory/arena.h"
 #include "runtime/abi/ashlar_rt.h"
@@ -18,13 +19,15 @@ namespace ashlar::lower {
 TensorTable::TensorTable(dist::MeshOp meshOp)
     : mesh(meshOp ? meshOp.getMesh() : dist::MeshAttr()), end(alignedBytes(mesh ? coordinateOffset(mesh.getAxes().size()) : 0)) {}
 
-FailureOr<unsigned> TensorTable::add(Location loc, StringRef name, exec::Role role, Type type, Attribute layout, Attribute globalType) {
+FailureOr<unsigned> TensorTable::add(Location loc, StringRef name, exec::Role role, Type type, Attribute layout, Attribute globalType,
+                                     bool isInSlot) {
   auto local = cast<RankedTensorType>(type);
   if (local.getRank() > ASHLAR_RT_MAX_RANK) {
     return emitError(loc) << exec::stringifyRole(role) << " \"" << name << "\" has rank " << local.getRank() << " but the limit is "
                           << ASHLAR_RT_MAX_RANK << "; reshape it in the model";
   }
-  NamedTensor tensor{name.str(), role, local, SmallVector<int64_t>(local.getShape()), {}, end, loc};
+  NamedTensor tensor{name.str(), role, local, SmallVector<int64_t>(local.getShape()), {}, isInSlot ? slotEnd : end, loc};
+  tensor.isInSlot = isInSlot;
   tensor.splits.resize(local.getRank());
   if (globalType) {
     tensor.globalShape = SmallVector<int64_t>(cast<RankedTensorType>(cast<TypeAttr>(globalType).getValue()).getShape());
@@ -45,7 +48,7 @@ FailureOr<unsigned> TensorTable::add(Location loc, StringRef name, exec::Role ro
       }
     }
   }
-  end += alignedBytes(byteSize(local));
+  (isInSlot ? slotEnd : end) += alignedBytes(byteSize(local));
   list.push_back(std::move(tensor));
   return list.size() - 1;
 }
@@ -108,8 +111,9 @@ LogicalResult TensorTable::share(func::FuncOp function, DictionaryAttr attribute
     indices.push_back(it->second);
     return success();
   }
-  FailureOr<unsigned> index =
-      add(function.getLoc(), name.getValue(), role, type, attributes.get(dist::kLayoutAttr), attributes.get(dist::kGlobalTypeAttr));
+  bool isInSlot = role == exec::Role::Passed || attributes.contains(dist::kSlotAttr);
+  FailureOr<unsigned> index = add(function.getLoc(), name.getValue(), role, type, attributes.get(dist::kLayoutAttr),
+                                  attributes.get(dist::kGlobalTypeAttr), isInSlot);
   if (failed(index)) {
     return failure();
   }
@@ -121,13 +125,18 @@ LogicalResult TensorTable::share(func::FuncOp function, DictionaryAttr attribute
 
 LogicalResult TensorTable::addSignature(func::FuncOp function) {
   Signature &signature = signatures[function];
+  auto add = [&](DictionaryAttr attributes, Type type, exec::Role role, llvm::StringMap<unsigned> &known,
+                 SmallVectorImpl<unsigned> &indices) {
+    bool isPassed = attributes && attributes.contains(dist::kPassedAttr);
+    return share(function, attributes, type, isPassed ? exec::Role::Passed : role, isPassed ? passedByName : known, indices);
+  };
   for (auto [i, type] : llvm::enumerate(function.getArgumentTypes())) {
-    if (failed(share(function, function.getArgAttrDict(i), type, exec::Role::Input, inputsByName, signature.inputs))) {
+    if (failed(add(function.getArgAttrDict(i), type, exec::Role::Input, inputsByName, signature.inputs))) {
       return failure();
     }
   }
   for (auto [i, type] : llvm::enumerate(function.getResultTypes())) {
-    if (failed(share(function, function.getResultAttrDict(i), type, exec::Role::Output, outputsByName, signature.outputs))) {
+    if (failed(add(function.getResultAttrDict(i), type, exec::Role::Output, outputsByName, signature.outputs))) {
       return failure();
     }
   }

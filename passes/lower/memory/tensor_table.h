@@ -24,11 +24,12 @@ struct NamedTensor {
   mlir::RankedTensorType type; // what one device holds
   llvm::SmallVector<int64_t> globalShape;
   llvm::SmallVector<llvm::SmallVector<int64_t>> splits; // for each dim the indices of mesh axes, major to minor
-  uint64_t offset;                                      // in the arena
+  uint64_t offset;                                      // in the arena, or in the slot
   mlir::Location loc;
   mlir::StringAttr stateOf = {};     // of a state of the optimizer: the parameter; null otherwise
   bool isInternal = false;           // the compiler added it for itself
   std::optional<int64_t> owner = {}; // the one device that holds it; nothing: all do
+  bool isInSlot = false;             // each micro-batch in flight has its own
 };
 
 // Lays the mesh coordinates (at offset 0) and the named tensors one after the other. Variables of one owner follow each other, too, but
@@ -57,8 +58,9 @@ public:
   // Returns the arena offset of the device's coordinate on an axis, an i64.
   static uint64_t coordinateOffset(unsigned axis) { return axis * sizeof(int64_t); }
 
-  // Returns the bytes up to the end of the last tensor.
+  // Returns the bytes up to the end of the last tensor, and those of a slot.
   uint64_t bytes() const { return end; }
+  uint64_t slotBytes() const { return slotEnd; }
 
   // Returns the device that holds most bytes of variables alone; nothing when none does.
   std::optional<int64_t> largestOwner() const;
@@ -76,17 +78,17 @@ private:
 
   // Adds a tensor. A null `layout` or `globalType` means: every device holds all of it.
   mlir::FailureOr<unsigned> add(mlir::Location loc, llvm::StringRef name, exec::Role role, mlir::Type type, mlir::Attribute layout,
-                                mlir::Attribute globalType);
+                                mlir::Attribute globalType, bool isInSlot = false);
 
   // Adds an input or output of `function`, or finds the one that another function already has.
   mlir::LogicalResult share(mlir::func::FuncOp function, mlir::DictionaryAttr attributes, mlir::Type type, exec::Role role,
                             llvm::StringMap<unsigned> &known, llvm::SmallVectorImpl<unsigned> &indices);
 
   dist::MeshAttr mesh;
-  uint64_t end;
+  uint64_t end, slotEnd = 0;
   llvm::SmallVector<NamedTensor> list;
   std::map<int64_t, uint64_t> ownedBytes; // by device
-  llvm::StringMap<unsigned> variables, inputsByName, outputsByName;
+  llvm::StringMap<unsigned> variables, inputsByName, outputsByName, passedByName;
   llvm::DenseMap<mlir::Operation *, Signature> signatures;
 };
 

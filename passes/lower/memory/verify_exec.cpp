@@ -29,12 +29,23 @@ namespace ashlar::lower {
 
 namespace {
 
+// Whether bytes can be written: they lie in the arena, for all micro-batches or in the slot of each.
+bool isMutable(exec::BufferAttr buffer) {
+  return buffer.getSpace() != exec::Space::Constant;
+}
+
+// Returns a number for the first byte of a buffer: slots count from behind the largest arena.
+uint64_t placeOf(exec::BufferAttr buffer) {
+  constexpr uint64_t kSlots = uint64_t{1} << 62;
+  return buffer.getOffset() + (buffer.getSpace() == exec::Space::Slot ? kSlots : 0);
+}
+
 // What the bytes of the arena hold: disjoint ranges, each a whole buffer. Reading a buffer of which another one overwrote a part fails.
 class ArenaContents {
 public:
   // Every range that `buffer` touches is gone, `buffer` is there. O(log n) and the ranges that go.
   void write(exec::BufferAttr buffer) {
-    uint64_t begin = buffer.getOffset(), end = begin + byteSize(buffer.getType());
+    uint64_t begin = placeOf(buffer), end = begin + byteSize(buffer.getType());
     if (begin == end) {
       return;
     }
@@ -51,8 +62,8 @@ public:
   // Returns whether the bytes of `buffer` are as one write left them. Bools, indices and reshapes may look at them as another type.
   bool holds(exec::BufferAttr buffer) const {
     uint64_t bytes = byteSize(buffer.getType());
-    auto it = ranges.find(buffer.getOffset());
-    return bytes == 0 || (it != ranges.end() && it->second == buffer.getOffset() + bytes);
+    auto it = ranges.find(placeOf(buffer));
+    return bytes == 0 || (it != ranges.end() && it->second == placeOf(buffer) + bytes);
   }
 
 private:
@@ -252,10 +263,10 @@ private:
         if (failed(verifyPlace(&op, variant, use.buffer))) {
           return failure();
         }
-        if (use.isWritten && use.buffer.getSpace() == exec::Space::Constant) { // C3
+        if (use.isWritten && !isMutable(use.buffer)) { // C3
           return op.emitOpError("writes to the constants at offset ") << use.buffer.getOffset();
         }
-        bool isNeeded = use.isRead && use.buffer.getSpace() == exec::Space::Arena && needsSources(variant, &op);
+        bool isNeeded = use.isRead && isMutable(use.buffer) && needsSources(variant, &op);
         if (isNeeded && !contents.holds(use.buffer)) { // C5
           return op.emitOpError("reads ") << byteSize(use.buffer.getType()) << " bytes at offset " << use.buffer.getOffset()
                                           << " of the arena, which no tensor or earlier instruction left there";
@@ -296,8 +307,8 @@ private:
   }
 
   LogicalResult verifyPlace(Operation *op, exec::VariantOp variant, exec::BufferAttr buffer) {
-    bool isArena = buffer.getSpace() == exec::Space::Arena;
-    uint64_t limit = isArena ? variant.getArenaBytes() : constantBytes;
+    bool isArena = buffer.getSpace() == exec::Space::Arena, isSlot = buffer.getSpace() == exec::Space::Slot;
+    uint64_t limit = isArena ? variant.getArenaBytes() : isSlot ? variant.getSlotBytes() : constantBytes;
     uint64_t bytes = byteSize(buffer.getType());
     std::string fault = findSizeFault(buffer.getType().getShape(), buffer.getType().getElementType());
     if (!fault.empty()) { // C2
@@ -305,7 +316,10 @@ private:
     }
     if (bytes > limit || buffer.getOffset() > limit - bytes) { // C2
       return op->emitOpError("has a buffer of ") << bytes << " bytes at offset " << buffer.getOffset() << " of "
-                                                 << (isArena ? "an arena" : "constants") << " of " << limit << " bytes";
+                                                 << (isArena  ? "an arena"
+                                                     : isSlot ? "a slot"
+                                                              : "constants")
+                                                 << " of " << limit << " bytes";
     }
     bool isCoordinate = isArena && buffer.getOffset() < variant.getCoordinatesOffset() + variant.getAxisSizes().size() * sizeof(int64_t);
     if (buffer.getOffset() % ASHLAR_RT_ALIGNMENT != 0 && !isCoordinate) { // C2

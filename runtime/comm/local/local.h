@@ -9,7 +9,7 @@
 
 namespace ashlar::rt {
 
-// Makes one communicator for each process of the variant, all in this process. Each is to be used by a thread of its own.
+// Makes one communicator for each process of all stages of the variant, all in this process. Each is to be used by a thread of its own.
 Status createLocalCommunicators(const ashlar_rt_variant &variant, std::vector<std::unique_ptr<Communicator>> &communicators);
 
 } // namespace ashlar::rt

@@ -75,11 +75,11 @@ Job::Job() {
 
 Job::~Job() = default;
 
-Status Job::connect(const ashlar_rt_variant &variant, uint64_t arenaBytes, uint64_t programHash,
+Status Job::connect(const ashlar_rt_variant &variant, const std::vector<uint64_t> &arenaBytes, uint64_t programHash,
                     std::unique_ptr<Communicator> &communicator) {
   ASHLAR_RETURN_IF_ERROR(findHosts());
   ++connections;
-  WindowShape shape = windowShape(variant, arenaBytes, ranksOnHost());
+  WindowShape shape = windowShape(variant, arenaBytes, place);
   std::shared_ptr<Window> window;
   bool first = place.indexOnHost(place.rank) == 0;
   const ProgramIdentity program = identify(programHash, variant);

@@ -8,6 +8,7 @@
 #include "runtime/base/host.h"
 #include "runtime/comm/wait.h"
 
+#include <algorithm>
 #include <climits>
 #include <cstdio>
 
@@ -15,6 +16,9 @@ namespace ashlar::rt {
 namespace {
 
 constexpr int kTag = 7;
+
+// That of channel 0 between stages; the others follow. 8 is that of wait reports.
+constexpr int kFirstChannelTag = 16;
 
 // Messages of one exchange that have room without an allocation.
 constexpr size_t kRequests = 256;
@@ -47,6 +51,7 @@ Status MpiTransport::start(int rank, int ranks) {
 }
 
 void MpiTransport::finish() {
+  progress.stop();
   mpi.MPI_Finalize();
 }
 
@@ -73,7 +78,7 @@ Status MpiTransport::exchange(int to, const Part *sends, size_t numSends, int fr
     });
   }
   if (error == MPI_SUCCESS) {
-    ASHLAR_RETURN_IF_ERROR(complete(from, posted, to, naps, error));
+    ASHLAR_RETURN_IF_ERROR(complete({requests, from, posted, to, naps}, error));
   }
   return error == MPI_SUCCESS ? Status() : unavailable("exchange with ranks {} and {} failed: MPI error {}", to, from, error);
 }
@@ -83,18 +88,73 @@ Status MpiTransport::allGather(const void *mine, size_t bytes, void *all) {
   requests.assign(1, MPI_Request());
   int error = mpi.MPI_Iallgather(mine, count, mpi.byte, all, count, mpi.byte, mpi.commWorld, requests.data());
   if (error == MPI_SUCCESS) {
-    ASHLAR_RETURN_IF_ERROR(complete(WaitReports::kAnybody, /*numReceives=*/0, WaitReports::kAnybody, /*naps=*/false, error));
+    ASHLAR_RETURN_IF_ERROR(complete({requests, WaitReports::kAnybody, /*numReceives=*/0, WaitReports::kAnybody, /*naps=*/false}, error));
   }
   return error == MPI_SUCCESS ? Status() : unavailable("gathering {} bytes from all ranks failed: MPI error {}", bytes, error);
 }
 
-Status MpiTransport::complete(int from, size_t numReceives, int to, bool naps, int &error) {
+size_t MpiTransport::addMessage(int peer, int channel, Part part) {
+  messages.push_back(Message{peer, channel, part, {}});
+  messages.back().requests.reserve((part.bytes + kLargestMessage - 1) / kLargestMessage);
+  if (threads) {
+    progress.begin(mpi, messages.size());
+  }
+  return messages.size() - 1;
+}
+
+template <typename Start> Status MpiTransport::post(Message &message, Start &&start) {
+  message.requests.clear();
+  for (size_t begin = 0; begin < message.part.bytes; begin += kLargestMessage) {
+    const int length = static_cast<int>(std::min(message.part.bytes - begin, kLargestMessage));
+    message.requests.emplace_back();
+    const int error = start(message.part.data + begin, length, kFirstChannelTag + message.channel, &message.requests.back());
+    if (error != MPI_SUCCESS) {
+      return unavailable("a message of {} bytes to or from rank {} failed: MPI error {}", message.part.bytes, message.peer, error);
+    }
+  }
+  return Status();
+}
+
+Status MpiTransport::await(Message &message, bool isReceive) {
+  int error = MPI_SUCCESS;
+  const size_t numReceives = isReceive ? message.requests.size() : 0;
+  ASHLAR_RETURN_IF_ERROR(complete({message.requests, message.peer, numReceives, message.peer, /*naps=*/false}, error));
+  message.requests.clear();
+  return error == MPI_SUCCESS ? Status()
+                              : unavailable("a message of {} bytes {} rank {} failed: MPI error {}", message.part.bytes,
+                                            isReceive ? "from" : "to", message.peer, error);
+}
+
+Status MpiTransport::send(size_t message) {
+  Message &one = messages[message];
+  ASHLAR_RETURN_IF_ERROR(post(one, [&](char *data, int bytes, int tag, MPI_Request *request) {
+    return mpi.MPI_Isend(data, bytes, mpi.byte, one.peer, tag, mpi.commWorld, request);
+  }));
+  progress.add(one.requests);
+  return Status();
+}
+
+Status MpiTransport::finish(size_t message) {
+  Message &one = messages[message];
+  progress.remove(one.requests);
+  return one.requests.empty() ? Status() : await(one, /*isReceive=*/false);
+}
+
+Status MpiTransport::receive(size_t message) {
+  Message &one = messages[message];
+  ASHLAR_RETURN_IF_ERROR(post(one, [&](char *data, int bytes, int tag, MPI_Request *request) {
+    return mpi.MPI_Irecv(data, bytes, mpi.byte, one.peer, tag, mpi.commWorld, request);
+  }));
+  return await(one, /*isReceive=*/true);
+}
+
+Status MpiTransport::complete(Wait wait, int &error) {
   double begin = 0, nextCheck = 0;
-  bool hasTold = false, isLong = naps;
+  bool hasTold = false, isLong = wait.naps;
   Status status;
   for (uint64_t tests = 1; status.ok(); ++tests) {
     int done = 0;
-    error = mpi.MPI_Testall(static_cast<int>(requests.size()), requests.data(), &done, MPI_STATUSES_IGNORE);
+    error = mpi.MPI_Testall(static_cast<int>(wait.requests.size()), wait.requests.data(), &done, MPI_STATUSES_IGNORE);
     if (done != 0 || error != MPI_SUCCESS) {
       break;
     }
@@ -113,18 +173,17 @@ Status MpiTransport::complete(int from, size_t numReceives, int to, bool naps, i
       }
     }
     if (!hasTold && now - begin > kRemoteFactor * patienceSeconds()) {
-      const int whom = missing(from, numReceives, to);
+      const int whom = missing(wait);
       std::lock_guard<std::mutex> lock(telling);
       reports.tell(whom);
       hasTold = true;
-      hasSpoken = false;
     }
     if (hasTold) {
-      status = speak(now - begin);
+      status = speak(wait, now - begin);
     }
     isLong |= now - begin > kLookSeconds;
     if (isLong) { // behind each look: MPI yields in each, for whole time slices where others want the core
-      nap(naps ? kNapBesideNs : kNapNs);
+      nap(wait.naps ? kNapBesideNs : kNapNs);
     }
   }
   if (hasTold && status.ok()) { // another rank is not to speak once more while the job ends
@@ -135,13 +194,13 @@ Status MpiTransport::complete(int from, size_t numReceives, int to, bool naps, i
 }
 
 // The first of the ranks that wait speaks for all; another one ends the job only when that one does not.
-Status MpiTransport::speak(double waited) {
+Status MpiTransport::speak(Wait &wait, double waited) {
   std::lock_guard<std::mutex> lock(telling);
   reports.listen();
   const double patience = kRemoteFactor * patienceSeconds(), atMost = kEndAfter * patience + kSettle;
   const bool isFirst = reports.isFirst();
   const bool ends = waited > atMost + (isFirst ? 0 : patience);
-  if (!ends && (!isFirst || hasSpoken || waited <= patience + kSettle)) {
+  if (!ends && (!isFirst || wait.hasSpoken || waited <= patience + kSettle)) {
     return Status();
   }
   const int culprit = reports.culprit();
@@ -150,18 +209,18 @@ Status MpiTransport::speak(double waited) {
     return stuckStatus(whom, waited);
   }
   std::fputs(waitingLine(whom, waited, atMost).c_str(), stderr);
-  hasSpoken = true;
+  wait.hasSpoken = true;
   return Status();
 }
 
-int MpiTransport::missing(int from, size_t numReceives, int to) {
-  for (size_t i = 0; i < numReceives; ++i) {
+int MpiTransport::missing(const Wait &wait) {
+  for (size_t i = 0; i < wait.numReceives; ++i) {
     int done = 0;
-    if (mpi.MPI_Test(&requests[i], &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && done == 0) {
-      return from;
+    if (mpi.MPI_Test(&wait.requests[i], &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && done == 0) {
+      return wait.from;
     }
   }
-  return to;
+  return wait.to;
 }
 
 void MpiTransport::tellWait(int rank, bool speaks) {

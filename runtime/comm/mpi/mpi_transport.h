@@ -6,9 +6,11 @@
 #define ASHLAR_RUNTIME_COMM_MPI_MPI_TRANSPORT_H
 
 #include "runtime/comm/mpi/mpi_library.h"
+#include "runtime/comm/mpi/send_progress.h"
 #include "runtime/comm/mpi/wait_reports.h"
 #include "runtime/comm/transport.h"
 
+#include <deque>
 #include <mutex>
 #include <vector>
 
@@ -24,6 +26,10 @@ public:
   void finish();
 
   Status exchange(int to, const Part *sends, size_t numSends, int from, const Part *receives, size_t numReceives, bool naps) override;
+  size_t addMessage(int peer, int channel, Part part) override;
+  Status send(size_t message) override;
+  Status finish(size_t message) override;
+  Status receive(size_t message) override;
   bool servesThreads() const override { return threads; }
   Status allGather(const void *mine, size_t bytes, void *all) override;
   void tellWait(int rank, bool speaks) override;
@@ -31,23 +37,45 @@ public:
   void abort() override;
 
 private:
-  // Waits until the requests are done; the first `numReceives` are of messages from rank `from`, the others of messages to rank `to`.
+  // A wait for requests: the first `numReceives` are of messages from rank `from`, the others of messages to rank `to`.
   // WaitReports::kAnybody: with all ranks.
-  Status complete(int from, size_t numReceives, int to, bool naps, int &error);
+  struct Wait {
+    Requests &requests;
+    int from;
+    size_t numReceives;
+    int to;
+    bool naps;
+    bool hasSpoken = false;
+  };
+
+  // What addMessage() makes room for: its bytes, cut where they are too many for one message of MPI.
+  struct Message {
+    int peer, channel;
+    Part part;
+    Requests requests;
+  };
+
+  // Waits until the requests are done.
+  Status complete(Wait wait, int &error);
 
   // Says who does not come, or ends the job, when it is time for this rank to do so. `waited` seconds so far.
-  Status speak(double waited);
+  Status speak(Wait &wait, double waited);
 
   // Returns which of the two ranks a message is missing from or for.
-  int missing(int from, size_t numReceives, int to);
+  int missing(const Wait &wait);
+
+  // Starts the requests of a message with `start`, and waits for them.
+  template <typename Start> Status post(Message &message, Start &&start);
+  Status await(Message &message, bool isReceive);
 
   MpiLibrary mpi;
   bool threads = false; // any thread may call it
   std::mutex telling;   // held around `reports`
   WaitReports reports;
-  std::vector<MPI_Request> requests;
+  Requests requests;
+  std::deque<Message> messages;
+  SendProgress progress; // of messages that are sent
   std::function<Status()> watched;
-  bool hasSpoken = false; // in this wait
 };
 
 } // namespace ashlar::rt

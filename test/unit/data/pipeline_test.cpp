@@ -130,6 +130,42 @@ TEST_CASE("pipeline: a pass has whole steps of several micro-batches", "[data][p
              Contains("the global batch is 48 in 6 micro-batches of 8 but the train split of the data set holds 44"));
 }
 
+TEST_CASE("pipeline: a stage prepares the inputs that it has, and knows as much as the others", "[data][pipeline]") {
+  TemporaryFolder folder;
+  writeSamples(folder, 44);
+  Program program(1, 1, 8);
+  program.training.dataset.shuffle = 0;
+  ashlar_rt_variant stages[3] = {program.variant, program.variant, program.variant};
+  for (uint32_t stage = 0; stage < 3; ++stage) {
+    stages[stage].stage = stage;
+    stages[stage].num_stages = 3;
+    stages[stage].num_tensors = stage == 1 ? 0 : 1;
+  }
+  stages[2].tensors = &program.tensors[1];
+  std::vector<Pipeline> pipelines;
+  for (const ashlar_rt_variant &stage : stages) {
+    PipelineOptions options = program.options(folder.path());
+    options.variant = &stage;
+    pipelines.push_back(created(options));
+    CHECK(pipelines.back().stepsPerEpoch() == 5);
+    CHECK(pipelines.back().samples() == 44);
+    CHECK(pipelines.back().facts().text == pipelines[0].facts().text);
+    CHECK(pipelines.back().facts().contents == pipelines[0].facts().contents);
+    CHECK(pipelines.back().numFeatures() == (stage.stage == 1 ? 0 : 1));
+    CHECK((pipelines.back().memoryBytes() == 0) == (stage.stage == 1));
+  }
+  for (int64_t step = 0; step < 7; ++step) { // over the end of an epoch, too
+    CHECK(static_cast<const float *>(pipelines[0].next().data(0, 0))[0] == static_cast<float>(12 * 8 * (step % 5)));
+    pipelines[1].next();
+    CHECK(pipelines[1].check().ok());
+    CHECK(static_cast<const int64_t *>(pipelines[2].next().data(0, 0))[0] == 8 * (step % 5));
+  }
+  stages[2].num_tensors = 0; // nobody has the labels
+  PipelineOptions options = program.options(folder.path());
+  options.variant = &stages[1];
+  CHECK_THAT(refusal(options), Contains("goes to the input tensor \"labels\" but the program has no such input"));
+}
+
 TEST_CASE("pipeline: every sample comes once a pass, in another order each time", "[data][pipeline]") {
   TemporaryFolder folder;
   writeSamples(folder, 48);

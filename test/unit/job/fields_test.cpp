@@ -95,9 +95,7 @@ void visitLeaves(const Job &job, const std::vector<const FieldDescriptor *> &pat
 TEST_CASE("every field of job.proto is implemented or refused", "[job]") {
   std::set<std::string> refused, accepted;
   visitLeaves(Job(), {}, Job::descriptor(), refused, accepted);
-  for (const char *name : {"pipeline.stages",
-                           "pipeline.micro_batches",
-                           "pipeline.schedule",
+  for (const char *name : {"pipeline.schedule=INTERLEAVED",
                            "search",
                            "parameter_broadcast",
                            "gradients_mean",
@@ -115,7 +113,6 @@ TEST_CASE("every field of job.proto is implemented or refused", "[job]") {
                            "dataset.features.transforms.hwc2chw",
                            "dataset.features.transforms.type_cast",
                            "dataset.features.transforms.one_hot.classes",
-                           "rules.pipeline_stage",
                            "rules.recompute",
                            "rules.recompute_comm",
                            "rules.recompute_param_gather",
@@ -239,6 +236,12 @@ TEST_CASE("every field of job.proto is implemented or refused", "[job]") {
                         "optimizer_parallel.level",
                         "optimizer_parallel.shard_size",
                         "optimizer_parallel.threshold_kb",
+                        "pipeline.micro_batches",
+                        "pipeline.schedule",
+                        "pipeline.schedule=GPIPE",
+                        "pipeline.schedule=ONE_F_ONE_B",
+                        "pipeline.schedule=ZERO_BUBBLE",
+                        "pipeline.stages",
                         "precision",
                         "precision=BF16_MIXED",
                         "precision=F16_MIXED",
@@ -250,6 +253,7 @@ TEST_CASE("every field of job.proto is implemented or refused", "[job]") {
                         "rules.optimizer_parallel",
                         "rules.origin", // parseJobText sets it, and refuses a text that does
                         "rules.out.slices",
+                        "rules.pipeline_stage",
                         "rules.priority",
                         "rules.weight_decay",
                         "seed",
@@ -392,6 +396,7 @@ TEST_CASE("every number of a job has a range", "[job]") {
                                       "optimizer.sgd.weight_decay",
                                       "optimizer_parallel.threshold_kb",
                                       "rules.comm_fusion",
+                                      "rules.pipeline_stage",
                                       "rules.priority",
                                       "rules.weight_decay",
                                       "seed",

@@ -117,7 +117,8 @@ TEST_CASE("comm_fusion has the numbers of its mode, and they make sense", "[job]
 }
 
 TEST_CASE("fields that are not implemented are refused by name", "[job]") {
-  CHECK(parseError("seed: 1\npipeline {\n  micro_batches: 4\n}") == "train.txtpb:3:3: field pipeline.micro_batches is not implemented yet");
+  CHECK(parseError("seed: 1\npipeline {\n  schedule: INTERLEAVED\n}") ==
+        "train.txtpb:3:3: value INTERLEAVED of field pipeline.schedule is not implemented yet");
   CHECK(parseError("mode: AUTO") == "train.txtpb:1:1: value AUTO of field mode is not implemented yet");
   CHECK(parseError("seed: 1\nrules { match: \"a\" recompute: true }") == "train.txtpb:2:20: field rules.recompute is not implemented yet");
   Job job;
@@ -246,8 +247,8 @@ TEST_CASE("rules are checked", "[job]") {
   for (const auto &[text, message] : std::vector<std::pair<std::string, std::string>>{
            {"", "mode SEMI_AUTO needs rules to infer layouts from; add rules { match: \"fc1.weight\" layout: \"[{tp}, {}]\" }"},
            {"rules { layout: \"[{dp}]\" }", "the rule at train.txtpb:8 has no match"},
-           {"rules { match: \"a\" }", "the rule at train.txtpb:8 (\"a\") says nothing; give it layout: \"[{dp}, {}]\", in and out, or a "
-                                      "setting of parameters such as weight_decay: 0"},
+           {"rules { match: \"a\" }", "the rule at train.txtpb:8 (\"a\") says nothing; give it layout: \"[{dp}, {}]\", in and out, a "
+                                      "setting of parameters such as weight_decay: 0, or pipeline_stage: 1"},
            {"rules { match: \"a\" layout: \"[]\" out { slices: 2 } }", "(\"a\") has both a layout and slice counts; write two rules"},
            {"rules { match: \"a\" layout: \"[]\" priority: -1 }", "rules.priority -1 of \"a\" is not in [0, 2147483647]"},
            {"rules { match: \"a\" in { slices: 0 } }", "rules.in.slices 0 of \"a\" is not in [1, 65536]"},
@@ -398,6 +399,34 @@ TEST_CASE("optimizers, schedules and clipping are checked", "[job]") {
        }) {
     CHECK(checkError(withSchedule(text)) == "train.txtpb: " + message);
   }
+}
+
+TEST_CASE("pipelines are checked", "[job]") {
+  auto error = [](const std::string &text) { return checkError(kGood + text); };
+  CHECK(error("pipeline { stages: 2 micro_batches: 8 }") == "no error");
+  CHECK(error("pipeline { stages: 2 micro_batches: 8 } rules { match: \"fc2\" pipeline_stage: 1 }") == "no error");
+  CHECK(error("pipeline { stages: 1 micro_batches: 8 }") ==
+        "train.txtpb: pipeline.stages 1 cuts nothing; give at least 2, or leave the pipeline out");
+  CHECK(error("pipeline { stages: 4 micro_batches: 1 }") ==
+        "train.txtpb: pipeline.micro_batches 1 is less than the 4 stages, so some would never work; give at least 4");
+  CHECK(error("pipeline { stages: 4 }") ==
+        "train.txtpb: pipeline needs stages and micro_batches, for instance pipeline { stages: 2 micro_batches: 8 }");
+  CHECK(error("pipeline { stages: 4 micro_batches: 3 }") ==
+        "train.txtpb: pipeline.micro_batches 3 is less than the 4 stages, so some would never work; give at least 4");
+  CHECK(error("pipeline { stages: 2 micro_batches: 3 }") ==
+        "train.txtpb: pipeline.micro_batches 3 does not divide global_batch 256; all micro-batches have one size, use a multiple of 3");
+  CHECK(error("pipeline { stages: 2 micro_batches: 4 } accumulate: 2") ==
+        "train.txtpb: accumulate 2 and pipeline.micro_batches 4 both say in how many parts a step is computed; leave out accumulate");
+  CHECK(error("pipeline { stages: 2 micro_batches: 4 } deterministic { chunks: 8 }") ==
+        "train.txtpb: deterministic has each rank play several devices, and those of a pipeline play one device of one stage; leave out "
+        "one of "
+        "the two");
+  CHECK(checkError("global_batch: 8 pipeline { stages: 2 micro_batches: 4 }") ==
+        "train.txtpb: pipeline is for training, and the job has no loss; leave it out");
+  CHECK(error("rules { match: \"fc2\" pipeline_stage: 1 }") ==
+        "train.txtpb: the rule at train.txtpb:8 (\"fc2\") sets pipeline_stage 1, and the job has no pipeline; add pipeline { stages: 2 "
+        "micro_batches: 2 }");
+  CHECK(error("rules { match: \"fc2\" pipeline_stage: -1 }") == "train.txtpb: rules.pipeline_stage -1 of \"fc2\" is not in [0, 65536]");
 }
 
 TEST_CASE("micro-batches are checked", "[job]") {

@@ -124,6 +124,7 @@ public:
     programs[1] = {"train_step", 3, stepInstrs, 2, inputs, 1, outputs};
     programs[2] = {"eval_step", 3, evalInstrs, 2, inputs, 1, outputs};
     variant = {name, 1, &axis, perProcess, kArena, kCoordinates, 6, tensors, 3, programs, nullptr};
+    variant.order = {/*num_runs=*/1, &run, /*num_repeats=*/1, &once};
   }
   TrainingVariant(const TrainingVariant &) = delete;
 
@@ -140,6 +141,8 @@ private:
   const ashlar_rt_collective_tensor reduceTensor = {/*rank=*/1, reduceShape, /*split_dim=*/0, /*concat_dim=*/0};
   const uint32_t inputs[2] = {0, 1};
   const uint32_t outputs[1] = {2};
+  const ashlar_rt_run run = {/*program=*/1, /*micro_batch=*/0, /*takes_batch=*/1};
+  ashlar_rt_repeat once = {/*begin=*/0, /*end=*/1, /*count=*/1, /*stride=*/0};
   ashlar_rt_tensor tensors[6];
   ashlar_rt_buffer initBuffers[3];
   ashlar_rt_buffer gradientBuffers[4];

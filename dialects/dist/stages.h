@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Attributes of the modules of a pipeline's stages, and of their functions (docs/pipeline.md).
+
+#ifndef ASHLAR_DIALECTS_DIST_STAGES_H
+#define ASHLAR_DIALECTS_DIST_STAGES_H
+
+#include "llvm/ADT/StringRef.h"
+
+namespace ashlar::dist {
+
+// Attribute of modules that are to be cut: what the user says about stages (array of SettingAttr with the value kStageAttr, an i64).
+inline constexpr llvm::StringLiteral kStageRulesAttr = "dist.stage_rules";
+
+// Attributes of the module of a stage: which one it is (StageAttr), and the order of its programs in a step (array of RepeatAttr).
+inline constexpr llvm::StringLiteral kStageAttr = "dist.stage";
+inline constexpr llvm::StringLiteral kOrderAttr = "dist.order";
+
+// Attributes of what lies in the slot of a micro-batch (units): of an argument that holds a batch, and of results and arguments by which
+// one program of a micro-batch leaves a value for others; these have one name.
+inline constexpr llvm::StringLiteral kSlotAttr = "dist.slot";
+inline constexpr llvm::StringLiteral kPassedAttr = "dist.passed";
+
+// Attributes of passed values: the stage that one comes from (PeerAttr, on the argument of the first program that takes it), and the stages
+// that it goes to (array of PeerAttr, on the result).
+inline constexpr llvm::StringLiteral kFromAttr = "dist.from";
+inline constexpr llvm::StringLiteral kToAttr = "dist.to";
+
+} // namespace ashlar::dist
+
+#endif // ASHLAR_DIALECTS_DIST_STAGES_H

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// See function_cut.h. First it is found out what each program needs, then the functions are made.
+
+#include "passes/stage/function_cut.h"
+
+#include "dialects/dist/dist.h"
+#include "dialects/dist/stages.h"
+
+#include "mlir/IR/IRMapping.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+using namespace mlir;
+
+namespace ashlar::stage {
+
+namespace {
+
+bool costsLittle(Operation *op) {
+  auto compute = dyn_cast<ComputeOpInterface>(op);
+  return compute && llvm::is_contained({Cost::Free, Cost::Simple}, compute.getCost());
+}
+
+// Whether an op costs no more than a walk over its result, which is no smaller than what it is made of.
+bool isCheap(Operation *op) {
+  auto elementsOf = [](Value value) { return cast<RankedTensorType>(value.getType()).getNumElements(); };
+  return costsLittle(op) &&
+         llvm::all_of(op->getOperands(), [&](Value operand) { return elementsOf(operand) <= elementsOf(op->getResult(0)); });
+}
+
+} // namespace
+
+StageProgram &FunctionCut::program(int64_t stage, StringRef name, int64_t time) {
+  auto [found, isNew] = list.try_emplace({stage, name.str()});
+  if (isNew) {
+    found->second.name = name.str();
+    found->second.stage = stage;
+    found->second.time = time;
+  }
+  return found->second;
+}
+
+void FunctionCut::add(Operation *op, StageProgram &program) {
+  program.ops.insert(op);
+  programs[op] = &program;
+}
+
+SmallVector<StageProgram *> FunctionCut::programsOf(int64_t stage) {
+  SmallVector<StageProgram *> found;
+  for (auto &[key, program] : list) {
+    if (key.first == stage) {
+      found.push_back(&program);
+    }
+  }
+  llvm::sort(found, [](StageProgram *a, StageProgram *b) { return a->time < b->time; });
+  return found;
+}
+
+bool FunctionCut::repeats(Operation *op, const StageProgram &program) {
+  switch (assignment.accessOf(op)) {
+  case Access::Free: {
+    auto read = dyn_cast<nn::ReadOp>(op);
+    return !read || assignment.holds(program.stage, read.getVariable());
+  }
+  case Access::Counted:
+    return programsOf(program.stage).front() == &program || (!isa<nn::ReadOp>(op) && costsLittle(op));
+  case Access::Fixed:
+    break;
+  }
+  if (expands(op)) {
+    return true;
+  }
+  // Within a stage: what takes no more than a walk over its elements, where all that it takes is there.
+  if (auto known = cheaplyRepeated.find({op, &program}); known != cheaplyRepeated.end()) {
+    return known->second;
+  }
+  StageProgram *maker = programOf(op);
+  bool result = isCheap(op) && maker && maker->stage == program.stage && llvm::all_of(op->getOperands(), [&](Value operand) {
+                  Operation *def = operand.getDefiningOp();
+                  return !def || program.imports.contains(operand) || programOf(def) == &program || repeats(def, program);
+                });
+  cheaplyRepeated[{op, &program}] = result; // once: values are often taken several times
+  return result;
+}
+
+// Returns the program that passes the results of an op on.
+StageProgram *FunctionCut::makerOf(Operation *op, const StageProgram &program) {
+  if (assignment.accessOf(op) == Access::Fixed) {
+    return programOf(op);
+  }
+  auto read = dyn_cast<nn::ReadOp>(op);
+  std::optional<int64_t> home = read ? assignment.homeOf(read.getVariable()) : std::nullopt;
+  SmallVector<StageProgram *> found = programsOf(home.value_or(program.stage));
+  return found.empty() ? &this->program(*home, program.name, *home) : found.front(); // which only passes the parameter on
+}
+
+LogicalResult FunctionCut::need(Value value, StageProgram &program) {
+  if (isa<BlockArgument>(value)) {
+    program.inputs.insert(value);
+    return success();
+  }
+  Operation *def = value.getDefiningOp();
+  if (program.ops.contains(def) || program.imports.contains(value)) {
+    return success();
+  }
+  if (repeats(def, program)) {
+    if (!repeated[&program].insert(def).second) {
+      return success();
+    }
+    return success(llvm::all_of(def->getOperands(), [&](Value operand) { return succeeded(need(operand, program)); }));
+  }
+  StageProgram *maker = makerOf(def, program);
+  if (!maker || maker->time >= program.time) {
+    return function.emitError("op \"") << nn::getPath(def->getLoc()) << "\" of stage " << (maker ? maker->stage : -1) << " ("
+                                       << (maker ? maker->name : "") << ") makes what stage " << program.stage << " takes earlier ("
+                                       << program.name << ")";
+  }
+  program.imports[value] = maker;
+  SmallVector<int64_t> &stages = maker->exports[value];
+  if (maker->stage != program.stage && !llvm::is_contained(stages, program.stage)) {
+    stages.push_back(program.stage);
+  }
+  return need(value, *maker);
+}
+
+LogicalResult FunctionCut::finish() {
+  SmallVector<StageProgram *> order;
+  for (auto &[key, program] : list) {
+    order.push_back(&program);
+  }
+  llvm::sort(order, [](StageProgram *a, StageProgram *b) { return std::pair(a->time, a->stage) < std::pair(b->time, b->stage); });
+  for (StageProgram *program : order) {
+    for (Operation *op : llvm::concat<Operation *const>(program->ops.getArrayRef(), program->writes)) {
+      for (Value operand : op->getOperands()) {
+        if (failed(need(operand, *program))) {
+          return failure();
+        }
+      }
+    }
+  }
+  return success();
+}
+
+SmallVector<StringRef> FunctionCut::variablesRead(StageProgram &program) {
+  SmallVector<StringRef> names;
+  for (Operation *op : repeated[&program]) {
+    if (auto read = dyn_cast<nn::ReadOp>(op)) {
+      names.push_back(read.getVariable());
+    }
+  }
+  return names;
+}
+
+func::FuncOp FunctionCut::emit(OpBuilder &builder, StageProgram &program, function_ref<StringAttr(Value)> name,
+                               function_ref<int64_t(Value, int64_t, int64_t)> channel) {
+  MLIRContext *context = builder.getContext();
+  auto passed = builder.getNamedAttr(dist::kPassedAttr, builder.getUnitAttr());
+  // A value that crosses has one layout on both sides: what the device holds of it is all that it needs to know.
+  auto describe = [&](Value value) {
+    auto type = cast<RankedTensorType>(value.getType());
+    return NamedAttrList({builder.getNamedAttr(nn::kNameAttr, name(value)), passed,
+                          builder.getNamedAttr(dist::kLayoutAttr, dist::LayoutAttr::get(context, dist::Layout::replicated(type.getRank()))),
+                          builder.getNamedAttr(dist::kGlobalTypeAttr, TypeAttr::get(type))});
+  };
+  SmallVector<Type> argumentTypes, resultTypes;
+  SmallVector<DictionaryAttr> argumentAttributes, resultAttributes;
+  SmallVector<Value> arguments, results;
+  auto addArgument = [&](Value value, NamedAttrList attributes) {
+    argumentTypes.push_back(value.getType());
+    argumentAttributes.push_back(attributes.getDictionary(context));
+    arguments.push_back(value);
+  };
+  for (BlockArgument argument : function.getArguments()) {
+    if (program.inputs.contains(argument)) {
+      NamedAttrList attributes(function.getArgAttrDict(argument.getArgNumber()));
+      attributes.append(dist::kSlotAttr, builder.getUnitAttr());
+      addArgument(argument, attributes);
+    }
+  }
+  for (auto [value, maker] : program.imports) {
+    NamedAttrList attributes = describe(value);
+    bool isFirst = true; // of the stage to take it
+    for (StageProgram *other : programsOf(program.stage)) {
+      isFirst &= other->time >= program.time || !other->imports.contains(value);
+    }
+    if (maker->stage != program.stage && isFirst) {
+      attributes.append(dist::kFromAttr, dist::PeerAttr::get(context, maker->stage, channel(value, maker->stage, program.stage)));
+    }
+    addArgument(value, attributes);
+  }
+  Operation *end = function.front().getTerminator();
+  for (OpOperand &operand : end->getOpOperands()) {
+    if (programOf(operand.get().getDefiningOp()) == &program) {
+      resultTypes.push_back(operand.get().getType());
+      resultAttributes.push_back(function.getResultAttrDict(operand.getOperandNumber()));
+      results.push_back(operand.get());
+    }
+  }
+  for (auto &[value, stages] : program.exports) {
+    NamedAttrList attributes = describe(value);
+    SmallVector<Attribute> peers;
+    for (int64_t stage : stages) {
+      peers.push_back(dist::PeerAttr::get(context, stage, channel(value, program.stage, stage)));
+    }
+    if (!peers.empty()) {
+      attributes.append(dist::kToAttr, builder.getArrayAttr(peers));
+    }
+    resultTypes.push_back(value.getType());
+    resultAttributes.push_back(attributes.getDictionary(context));
+    results.push_back(value);
+  }
+  auto made = func::FuncOp::create(builder, function.getLoc(), program.name, builder.getFunctionType(argumentTypes, resultTypes));
+  made.setAllArgAttrs(argumentAttributes);
+  made.setAllResultAttrs(resultAttributes);
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToStart(made.addEntryBlock());
+  IRMapping mapping;
+  mapping.map(arguments, made.getArguments());
+  const llvm::DenseSet<Operation *> &again = repeated[&program];
+  for (Operation &op : function.front().without_terminator()) {
+    if (program.ops.contains(&op) || again.contains(&op)) {
+      builder.clone(op, mapping);
+    }
+  }
+  for (Operation *write : program.writes) {
+    builder.clone(*write, mapping);
+  }
+  func::ReturnOp::create(builder, end->getLoc(), llvm::map_to_vector(results, [&](Value value) { return mapping.lookup(value); }));
+  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(made.front()))) { // what only others take, and make for themselves
+    if (isOpTriviallyDead(&op)) {
+      op.erase();
+    }
+  }
+  return made;
+}
+
+} // namespace ashlar::stage

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One function of a model cut into the programs of its stages.
+
+#ifndef ASHLAR_PASSES_STAGE_FUNCTION_CUT_H
+#define ASHLAR_PASSES_STAGE_FUNCTION_CUT_H
+
+#include "passes/stage/stage_assignment.h"
+
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/SetVector.h"
+
+#include <map>
+
+namespace ashlar::stage {
+
+// A program of a stage: ops of the function, and what crosses its border.
+struct StageProgram {
+  std::string name;
+  int64_t stage = 0;
+  int64_t time = 0;                                                 // programs of a lower time never take what this one makes
+  llvm::SetVector<mlir::Operation *> ops;                           // that it runs, of those with Access::Fixed
+  llvm::SmallVector<mlir::Operation *> writes;                      // of variables, at its end
+  llvm::SetVector<mlir::Value> inputs;                              // arguments of the function
+  llvm::MapVector<mlir::Value, StageProgram *> imports;             // what others make, and which
+  llvm::MapVector<mlir::Value, llvm::SmallVector<int64_t>> exports; // what others take, and the other stages among them
+};
+
+// Collects the programs of a function. The block's ops are put into programs with add(), then finish() finds what crosses.
+class FunctionCut {
+public:
+  FunctionCut(mlir::func::FuncOp function, const StageAssignment &assignment) : function(function), assignment(assignment) {}
+
+  // Returns the program of a stage with that name; makes it when there is none. `time` orders the programs.
+  StageProgram &program(int64_t stage, llvm::StringRef name, int64_t time);
+
+  // Lets a program run an op.
+  void add(mlir::Operation *op, StageProgram &program);
+
+  // Lets a program write a variable at its end.
+  void addWrite(mlir::Operation *write, StageProgram &program) { program.writes.push_back(write); }
+
+  // Returns the program that runs an op; null when none does.
+  StageProgram *programOf(mlir::Operation *op) const { return programs.lookup(op); }
+
+  // Finds what the programs take of each other. Fails with an error on what would have to go back in time.
+  mlir::LogicalResult finish();
+
+  // Returns the programs of a stage, in the order in which a micro-batch meets them.
+  llvm::SmallVector<StageProgram *> programsOf(int64_t stage);
+
+  // Makes the function of a program at the builder's place. `name` of a value that crosses; `channel` of one that goes between two stages.
+  mlir::func::FuncOp emit(mlir::OpBuilder &builder, StageProgram &program, llvm::function_ref<mlir::StringAttr(mlir::Value)> name,
+                          llvm::function_ref<int64_t(mlir::Value, int64_t from, int64_t to)> channel);
+
+  mlir::func::FuncOp getFunction() const { return function; }
+
+  // Returns the variables that a program reads.
+  llvm::SmallVector<llvm::StringRef> variablesRead(StageProgram &program);
+
+private:
+  // Whether a program computes an op that another one runs, too, instead of getting its result.
+  bool repeats(mlir::Operation *op, const StageProgram &program);
+
+  // Returns the program that passes the results of an op on to another one.
+  StageProgram *makerOf(mlir::Operation *op, const StageProgram &program);
+
+  // Makes sure that a program will have a value.
+  mlir::LogicalResult need(mlir::Value value, StageProgram &program);
+
+  mlir::func::FuncOp function;
+  const StageAssignment &assignment;
+  std::map<std::pair<int64_t, std::string>, StageProgram> list; // by stage and name
+  llvm::DenseMap<mlir::Operation *, StageProgram *> programs;
+  llvm::DenseMap<std::pair<mlir::Operation *, const StageProgram *>, bool> cheaplyRepeated;
+  llvm::DenseMap<StageProgram *, llvm::DenseSet<mlir::Operation *>> repeated; // by program: ops that are computed again
+};
+
+} // namespace ashlar::stage
+
+#endif // ASHLAR_PASSES_STAGE_FUNCTION_CUT_H

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// From one device's program of the whole model to the programs of the stages of a pipeline.
+
+#ifndef ASHLAR_PASSES_STAGE_PASSES_TD
+#define ASHLAR_PASSES_STAGE_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+def CutStagesPass : Pass<"ashlar-cut-stages", "::mlir::ModuleOp"> {
+  let summary = "Cuts the program of one device into those of the stages of a pipeline.";
+  let description = [{
+    Each op joins a stage: that of the setting in `dist.stage_rules` that names its module path, else one that the prices of ops and the sizes of
+    what crosses suggest. @train_step becomes `forward`, `backward` and, with the schedule ZERO_BUBBLE, `weights` of each stage; @update becomes
+    a program a round of communication; @eval_step and @init have a part in each stage. What one program leaves for another is a
+    result of the one and an argument of the other with one name (docs/pipeline.md). The order of each stage is on its module; it is
+    refused when it would deadlock.
+
+        module {
+          func.func @train_step(%x: tensor<8x4xf32>) -> tensor<f32> ...
+        }
+    ==>
+        module {
+          module @stage_0 attributes {dist.stage = #dist.stage<index = 0, count = 2, slots = 2>, dist.order = [...]} {
+            func.func @forward(%x: tensor<8x4xf32> {dist.passed}) -> (tensor<8x4xf32> {nn.name = "passed:fc1", dist.passed,
+                                                                     dist.to = [#dist.peer<stage = 1, channel = 0>]}) ...
+          }
+          module @stage_1 ...
+        }
+
+    Needs: ashlar-simplify-collectives; a program that adds up the gradients of micro-batches (ashlar-accumulate). Leaves: nothing but the modules of
+    the stages, each a program of its own.
+  }];
+  let options = [
+    Option<"stages", "stages", "int64_t", /*default=*/"0", "number of stages">,
+    Option<"microBatches", "micro-batches", "int64_t", /*default=*/"0", "micro-batches of a step">,
+    Option<"schedule", "schedule", "std::string", /*default=*/"\"ONE_F_ONE_B\"", "GPIPE, ONE_F_ONE_B or ZERO_BUBBLE">,
+  ];
+  let dependentDialects = ["::ashlar::dist::DistDialect", "::ashlar::nn::NnDialect"];
+}
+
+#endif // ASHLAR_PASSES_STAGE_PASSES_TD

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which stage each op and each variable of a program belongs to.
+
+#ifndef ASHLAR_PASSES_STAGE_STAGE_ASSIGNMENT_H
+#define ASHLAR_PASSES_STAGE_STAGE_ASSIGNMENT_H
+
+#include "dialects/nn/nn.h"
+#include "dialects/nn/phases.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "llvm/ADT/StringMap.h"
+
+namespace ashlar::stage {
+
+// How a program can have a value that another one made.
+enum class Access {
+  Free, // it computes it itself: constants, tables, numbers made of these, and what it reads of variables that no program writes meanwhile
+  Counted, // the same in every stage, but only at the start of a micro-batch: what is made of counters that the step itself writes
+  Fixed    // one program makes it, and passes it on
+};
+
+// Whether an op writes its operands out at greater length for next to nothing, as a broadcast does: it is not sent but made where it is
+// used.
+bool expands(mlir::Operation *op);
+
+// Stages are numbered from 0.
+class StageAssignment {
+public:
+  // Assigns the ops of @train_step, by the rules on the module and by price, and then those of the other functions. Fails with an error
+  // that names the edge when the stages would go backward, the rule that matches no op, or the stage that stays empty.
+  static mlir::FailureOr<StageAssignment> create(mlir::ModuleOp module, int64_t stages);
+
+  // Returns how programs have the results of an op.
+  Access accessOf(mlir::Operation *op) const { return access.lookup(op); }
+
+  // Returns the stage of an op with Access::Fixed.
+  int64_t of(mlir::Operation *op) const { return stageOf.lookup(op); }
+
+  // Returns the stage that keeps a variable up to date; nothing for one that each stage has for itself which uses it: what the compiler
+  // counts, and tables that are never written.
+  std::optional<int64_t> homeOf(llvm::StringRef variable) const {
+    auto found = homes.find(variable);
+    return found == homes.end() ? std::nullopt : std::optional(found->second);
+  }
+
+  // Returns the other stages that take a parameter: each has a copy, which gets every new value.
+  llvm::ArrayRef<int64_t> copiesOf(llvm::StringRef variable) const {
+    auto found = copies.find(variable);
+    return found == copies.end() ? llvm::ArrayRef<int64_t>() : llvm::ArrayRef<int64_t>(found->second);
+  }
+
+  // Whether a stage has the value of a variable.
+  bool holds(int64_t stage, llvm::StringRef variable) const {
+    return homeOf(variable).value_or(stage) == stage || llvm::is_contained(copiesOf(variable), stage);
+  }
+
+private:
+  StageAssignment(mlir::ModuleOp module, int64_t stages) : module(module), stages(stages) {}
+
+  mlir::LogicalResult run();
+  void findAccess(mlir::func::FuncOp function);
+  mlir::LogicalResult readRules(mlir::func::FuncOp step);
+  mlir::LogicalResult assignForward(mlir::func::FuncOp step);
+  mlir::LogicalResult balance(llvm::ArrayRef<mlir::Operation *> ops, llvm::ArrayRef<std::optional<int64_t>> ruled);
+  void findHomes(mlir::func::FuncOp step);
+  void assignBackward(mlir::func::FuncOp step);
+  void assignEvaluation(mlir::func::FuncOp function);
+  void assignUpdate(mlir::func::FuncOp function);
+  std::optional<int64_t> stageOfValue(mlir::Value value) const;
+
+  mlir::ModuleOp module;
+  int64_t stages;
+  llvm::DenseMap<mlir::Operation *, Access> access;
+  llvm::DenseMap<mlir::Operation *, int64_t> stageOf;
+  llvm::StringMap<int64_t> pathStages;  // of the forward ops of @train_step
+  llvm::StringMap<int64_t> rules;       // the same, where a rule says so
+  llvm::StringMap<std::string> origins; // of these, for errors
+  llvm::StringMap<int64_t> homes;
+  llvm::StringMap<llvm::SmallVector<int64_t>> copies; // by parameter
+};
+
+} // namespace ashlar::stage
+
+#endif // ASHLAR_PASSES_STAGE_STAGE_ASSIGNMENT_H

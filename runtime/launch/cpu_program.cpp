@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Resolves the instructions of a program, once for each slot, and runs them.
+
+#include "runtime/launch/cpu_program.h"
+
+#include "runtime/base/clock.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace ashlar::rt {
+namespace {
+
+struct KernelCall {
+  ashlar_rt_kernel_fn function;
+  void *const *buffers;
+};
+
+void runKernelRange(void *context, int64_t begin, int64_t end) {
+  auto &call = *static_cast<KernelCall *>(context);
+  call.function(call.buffers, begin, end);
+}
+
+struct GemmCall {
+  Gemm *gemm;
+  const float *a;
+  const float *b;
+  const float *bias;
+  float *out;
+};
+
+void runGemmParts(void *context, int64_t begin, int64_t end) {
+  auto &call = *static_cast<GemmCall *>(context);
+  for (int64_t part = begin; part < end; ++part) {
+    call.gemm->runPart(static_cast<int>(part), call.a, call.b, call.bias, call.out);
+  }
+}
+
+// Runs a collective, or its start, or waits for one that was started.
+Status communicate(const Step &step, ProgressThread &progress, std::vector<uint64_t> &started) {
+  if (step.kind == ASHLAR_RT_WAIT) {
+    return progress.wait(started[step.token]);
+  }
+  if (step.token != 0) {
+    started[step.token] = progress.start(*step.collective, step.besideSeconds);
+    return Status();
+  }
+  if (step.isOrdered) {
+    ASHLAR_RETURN_IF_ERROR(progress.drain());
+  }
+  return step.collective->run();
+}
+
+bool usesSlot(const ashlar_rt_instr &instr) {
+  return std::any_of(instr.buffers, instr.buffers + instr.num_buffers,
+                     [](const ashlar_rt_buffer &buffer) { return buffer.space == ASHLAR_RT_SLOT; });
+}
+
+// Finds the devices [begin, end) of this process that run an instruction.
+void findDevices(const ashlar_rt_instr &instr, const Communicator &communicator, int &begin, int &end) {
+  const int first = communicator.firstDevice(), devices = communicator.mesh().devicesPerProcess();
+  const bool runsOnAll = instr.owner == 0;
+  begin = runsOnAll ? 0 : std::clamp(static_cast<int>(instr.owner) - 1 - first, 0, devices);
+  end = runsOnAll ? devices : std::clamp(static_cast<int>(instr.owner) - first, 0, devices);
+}
+
+} // namespace
+
+char *CpuSurroundings::address(const ashlar_rt_buffer &buffer, int device, uint64_t slot) const {
+  const bool constant = buffer.space == ASHLAR_RT_CONSTANT;
+  char *base = constant ? const_cast<char *>(reinterpret_cast<const char *>(image.constants)) : communicator.arena(device);
+  return base + offsetInArena(variant, buffer, slot);
+}
+
+std::string CpuProgram::label(size_t instr) const {
+  const Gemm *gemm = instances[0][instr].gemm;
+  return gemm != nullptr ? fmt::format("{} [{}]", source.instrs[instr].name, gemm->kernelName()) : source.instrs[instr].name;
+}
+
+Status CpuProgram::resolve(const CpuSurroundings &surroundings) {
+  slots = slotsOf(surroundings.variant);
+  const bool isOfSlot = std::any_of(source.instrs, source.instrs + source.num_instrs, usesSlot);
+  for (uint64_t slot = 0; slot < (isOfSlot ? slots : 1); ++slot) {
+    ASHLAR_RETURN_IF_ERROR(resolveInstance(surroundings, slot));
+  }
+  const ashlar_rt_tensor *tensors = surroundings.variant.tensors;
+  for (uint32_t i = 0; i < source.num_sends; ++i) {
+    const ashlar_rt_transfer &transfer = source.sends[i];
+    waits.push_back({fmt::format("wait until stage {} has {}", transfer.stage, tensors[transfer.tensor].name)});
+    sends.push_back({surroundings.communicator.prepareSend(transfer), waits.size() - 1});
+  }
+  for (uint32_t i = 0; i < source.num_receives; ++i) {
+    const ashlar_rt_transfer &transfer = source.receives[i];
+    waits.push_back({fmt::format("receive {} from stage {}", tensors[transfer.tensor].name, transfer.stage)});
+    receives.push_back({surroundings.communicator.prepareReceive(transfer), waits.size() - 1});
+  }
+  return Status();
+}
+
+Status CpuProgram::resolveInstance(const CpuSurroundings &surroundings, uint64_t slot) {
+  instances.emplace_back();
+  for (uint32_t i = 0; i < source.num_instrs; ++i) {
+    if (slot > 0 && !usesSlot(source.instrs[i])) {
+      instances.back().push_back(instances[0][i]);
+      continue;
+    }
+    Step step;
+    ASHLAR_RETURN_IF_ERROR(resolveStep(surroundings, i, slot, step));
+    instances.back().push_back(step);
+  }
+  return Status();
+}
+
+Status CpuProgram::resolveStep(const CpuSurroundings &surroundings, uint32_t index, uint64_t slot, Step &step) {
+  const ashlar_rt_instr &instr = source.instrs[index];
+  const int devices = surroundings.communicator.mesh().devicesPerProcess();
+  step.kind = instr.kind;
+  step.numBuffers = instr.num_buffers;
+  addresses.emplace_back();
+  for (int device = 0; device < devices; ++device) {
+    for (uint32_t i = 0; i < instr.num_buffers; ++i) {
+      addresses.back().push_back(surroundings.address(instr.buffers[i], device, slot));
+    }
+  }
+  step.buffers = addresses.back().data();
+  findDevices(instr, surroundings.communicator, step.begin, step.end);
+  if (instr.kind == ASHLAR_RT_KERNEL) {
+    const auto &desc = *static_cast<const ashlar_rt_kernel_desc *>(instr.desc);
+    step.function = desc.function;
+    step.extent = desc.extent;
+    step.grain = desc.grain;
+  } else if (instr.kind == ASHLAR_RT_GEMM) {
+    const auto &desc = *static_cast<const ashlar_rt_gemm_desc *>(instr.desc);
+    step.hasBias = desc.has_bias != 0;
+    if (instr.num_buffers != (step.hasBias ? 4u : 3u)) {
+      return internal("{}: a matrix product {} bias has {} buffers", instr.name, step.hasBias ? "with" : "without", instr.num_buffers);
+    }
+    if (slot > 0) { // it knows no addresses
+      step.gemm = instances[0][index].gemm;
+      return Status();
+    }
+    gemms.emplace_back();
+    ASHLAR_RETURN_IF_ERROR(Gemm::prepare(desc, surroundings.pool.threads(), gemms.back(), &surroundings.workspace));
+    step.gemm = &gemms.back();
+  } else if (instr.kind == ASHLAR_RT_COLLECTIVE) {
+    return prepareCollective(surroundings, index, slot, step);
+  } else if (instr.kind == ASHLAR_RT_WAIT) {
+    step.token = surroundings.options.checkNumerics ? 0 : static_cast<const ashlar_rt_wait_desc *>(instr.desc)->token;
+    if (step.token >= started.size()) {
+      return internal("{}: nothing was started with token {}", instr.name, step.token);
+    }
+  } else if (instr.kind == ASHLAR_RT_COPY) {
+    step.copyBytes = instr.buffers[0].bytes;
+  } else {
+    return internal("{}: unknown kind of instruction {}", instr.name, instr.kind);
+  }
+  return Status();
+}
+
+// A collective knows arenas only: a slot is a place in them.
+Status CpuProgram::prepareCollective(const CpuSurroundings &surroundings, uint32_t index, uint64_t slot, Step &step) {
+  ashlar_rt_instr instr = source.instrs[index];
+  std::vector<ashlar_rt_buffer> buffers(instr.buffers, instr.buffers + instr.num_buffers);
+  for (ashlar_rt_buffer &buffer : buffers) {
+    buffer.offset = offsetInArena(surroundings.variant, buffer, slot);
+    buffer.space = buffer.space == ASHLAR_RT_SLOT ? static_cast<uint32_t>(ASHLAR_RT_ARENA) : buffer.space;
+  }
+  instr.buffers = buffers.data();
+  collectives.emplace_back();
+  ASHLAR_RETURN_IF_ERROR(surroundings.communicator.prepare(instr, surroundings.image.constants, collectives.back()));
+  step.collective = collectives.back().get();
+  // What every instruction wrote is looked at right behind it: then nothing runs beside others.
+  step.token = surroundings.options.checkNumerics ? 0 : static_cast<const ashlar_rt_collective_desc *>(instr.desc)->token;
+  step.besideSeconds = surroundings.options.profile ? &besideSeconds[index] : nullptr;
+  started.resize(std::max<size_t>(started.size(), step.token + 1));
+  return Status();
+}
+
+Status CpuProgram::receive(uint64_t microBatch, uint64_t slot, bool measures) {
+  auto timed = [&](size_t wait, auto &&action) {
+    const double before = measures ? rt::seconds() : 0;
+    Status status = action();
+    waits[wait].seconds += measures ? rt::seconds() - before : 0;
+    return status;
+  };
+  for (const Waiting<SendingEnd> &send : sends) {
+    ASHLAR_RETURN_IF_ERROR(timed(send.wait, [&] { return send.end->reclaim(slot); }));
+  }
+  for (const Waiting<ReceivingEnd> &receive : receives) {
+    ASHLAR_RETURN_IF_ERROR(timed(receive.wait, [&] { return receive.end->receive(microBatch); }));
+  }
+  return Status();
+}
+
+Status CpuProgram::offer(uint64_t slot) {
+  for (const Waiting<SendingEnd> &send : sends) {
+    ASHLAR_RETURN_IF_ERROR(send.end->offer(slot));
+  }
+  return Status();
+}
+
+Status CpuProgram::reclaimAll() {
+  for (const Waiting<SendingEnd> &send : sends) {
+    for (uint64_t slot = 0; slot < slots; ++slot) {
+      ASHLAR_RETURN_IF_ERROR(send.end->reclaim(slot));
+    }
+  }
+  return Status();
+}
+
+Status runStep(const Step &step, ThreadPool &pool, ProgressThread &progress, std::vector<uint64_t> &started) {
+  void **buffers = step.buffers + static_cast<size_t>(step.begin) * step.numBuffers;
+  switch (step.kind) {
+  case ASHLAR_RT_KERNEL:
+    for (int device = step.begin; device < step.end; ++device, buffers += step.numBuffers) {
+      KernelCall call{step.function, buffers};
+      pool.parallelFor(step.extent, step.grain, runKernelRange, &call);
+    }
+    return Status();
+  case ASHLAR_RT_GEMM:
+    for (int device = step.begin; device < step.end; ++device, buffers += step.numBuffers) {
+      auto floats = [&](uint32_t i) { return static_cast<float *>(buffers[i]); };
+      GemmCall call{step.gemm, floats(0), floats(1), step.hasBias ? floats(2) : nullptr, floats(step.numBuffers - 1)};
+      pool.parallelFor(step.gemm->parts(), /*grain=*/1, runGemmParts, &call);
+    }
+    return Status();
+  case ASHLAR_RT_COPY:
+    for (int device = step.begin; device < step.end; ++device, buffers += step.numBuffers) {
+      std::memmove(buffers[1], buffers[0], step.copyBytes);
+    }
+    return Status();
+  default:
+    return communicate(step, progress, started);
+  }
+}
+
+} // namespace ashlar::rt

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// --eval: loss and accuracy over all samples of the evaluation split.
+
+#ifndef ASHLAR_RUNTIME_LAUNCH_EVALUATION_H
+#define ASHLAR_RUNTIME_LAUNCH_EVALUATION_H
+
+#include "runtime/launch/scalar.h"
+#include "runtime/launch/source.h"
+
+#include <string>
+
+namespace ashlar::rt {
+
+// One evaluation. The stages of a pipeline each run their part of the program, batch by batch; the last one adds up.
+class Evaluation {
+public:
+  explicit Evaluation(Session &session) : session(session), training(*session.image->training) {}
+
+  // Opens the split and checks that the program can give its numbers.
+  Status prepare();
+
+  // Where the batches come from.
+  const Pipeline &pipeline() const { return batches.pipeline; }
+
+  // Runs over the split. Every rank calls it; `text` becomes what rank 0 tells.
+  Status run(std::string &text);
+
+private:
+  Status runBatch(Program *program, uint64_t batch);
+  Status tellSamples(uint64_t batch);
+  uint64_t labelsOfSample() const;
+
+  Session &session;
+  const ashlar_rt_training &training;
+  Source batches;
+  Scalar loss, correct;
+  const ashlar_rt_tensor *samplesTensor = nullptr; // of this stage, where it has one
+};
+
+} // namespace ashlar::rt
+
+#endif // ASHLAR_RUNTIME_LAUNCH_EVALUATION_H

@@ -27,7 +27,7 @@
 // CHECK: module @stage_1 attributes {dist.order = [#dist.repeat<runs = [#dist.run<"forward", 0>, #dist.run<"backward", 0>], count = 3, stride = 1>, #dist.repeat<runs = [#dist.run<"update", 0>, #dist.run<"update_1", 0>], count = 1, stride = 0>], dist.stage = #dist.stage<index = 1, count = 2, slots = 1>}
 // CHECK-NOT: nn.variable @a{{[ .]}}
 // CHECK: func.func @forward(%[[H:.*]]: tensor<3x4xf32> {dist.from = #dist.peer<stage = 0, channel = 0>{{.*}}nn.name = "passed:relu"}) -> (tensor<f32> {nn.name = "loss"}, tensor<i64>
-// CHECK: func.func @backward(%{{.*}}: tensor<3x4xf32> {{.*}}nn.name = "passed:relu"}, {{.*}}) -> (tensor<3x4xf32> {{.*}}dist.to = [#dist.peer<stage = 0, channel = 0>]
+// CHECK: func.func @backward(%{{.*}}: tensor<3x4xf32> {dist.global_type = tensor<3x4xf32>, dist.layout = #dist.layout<[{}, {}]>, dist.passed, nn.name = "passed:relu"}, {{.*}}) -> (tensor<3x4xf32> {{.*}}dist.to = [#dist.peer<stage = 0, channel = 0>]
 // CHECK: func.func @update_1(%{{.*}}: tensor<f32> {dist.from = #dist.peer<stage = 0, channel = 1>{{.*}}) -> (tensor<f32> {{.*}}dist.to = [#dist.peer<stage = 0, channel = 1>]
 // CHECK-NOT: tensor<2x4xf32>
 // CHECK: nn.write @b,

@@ -5,6 +5,8 @@
 
 #include "test/unit/runtime/toy_pipeline.h"
 
+#include "runtime/abi/memory_sizes.h"
+
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
@@ -347,6 +349,7 @@ private:
     variant.slots_offset = arenaEnd;
     variant.slot_bytes = slotEnd;
     variant.arena_bytes = arenaEnd + slotEnd * variant.num_slots;
+    variant.arena_bytes += stage * rt::kPageBytes; // no two stages have as much
   }
 
   const ToyPipeline toy;

@@ -35,7 +35,8 @@ train() {
   mpirun -n "$2" "./$1.program" --steps 8 --log-every 1 --eval --save-parameters "$1" > "$1.log" || fail "$1 does not run"
 }
 
-# compare NAME REFERENCE: the same parameters, losses and evaluation.
+# compare NAME REFERENCE: the same parameters, losses and evaluation. Kernels are grouped otherwise in stages, so f32 rounds otherwise in eight steps;
+# losses of the evaluation are printed with four digits.
 compare() {
   expect_same_parameters "$2" "$1" 1e-5
   python3 - "$1.log" "$2.log" << 'PYTHON' || fail "$1: other losses than $2"

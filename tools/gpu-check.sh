@@ -46,6 +46,17 @@ train() {
   echo "$name $tolerance" >>"$out/trains"
 }
 
+# pipeline NAME TOLERANCE JOB: a rank a stage; one rank that adds up the same micro-batches on the cpu target says what the losses are.
+pipeline() {
+  local name=$1 tolerance=$2 job=$3
+  sed 's/^global_batch:.*/global_batch: 64/' "$job" >"$scratch/$name.txtpb" # small steps: it is about their order
+  sed '/pipeline_stage/d; s/^pipeline .*micro_batches: \([0-9]*\).*/accumulate: \1/' "$scratch/$name.txtpb" >"$scratch/$name.whole.txtpb"
+  "$tools/ashlarc" "$scratch/mlp.onnx" --job "$scratch/$name.whole.txtpb" --mesh dp=1 -o "$scratch/$name"
+  "$scratch/$name" --steps 20 --log-every 1 --metrics "$out/expected/$name.jsonl" >/dev/null
+  compile mlp "$name.2" --job "$scratch/$name.txtpb" --mesh dp=1
+  echo "$name $tolerance" >>"$out/pipelines"
+}
+
 # kernel NAME BYTES_MOVED ZOO_ARGUMENT...
 kernel() {
   local name=$1 bytes=$2
@@ -71,6 +82,9 @@ train mlp_bf16 mlp 3e-2 "$scratch/bf16.txtpb" dp=2
 mkdir "$out/data"
 python3 "$root/test/e2e/write_tokens.py" "$out/data/transformer" 50 16
 train transformer transformer 1e-3 "$jobs/transformer_tensor_parallel.txtpb" dp=1,tp=2
+for schedule in gpipe 1f1b zero_bubble; do
+  pipeline "mlp_pipeline_$schedule" 1e-3 "$jobs/mlp_pipeline_$schedule.txtpb"
+done
 compile mlp mlp_256 --job "$jobs/mlp.txtpb" --mesh dp=1
 compile mlp mlp_8192 --job "$scratch/mlp_8192.txtpb" --mesh dp=1
 compile mlp_large mlp_large --job "$scratch/mlp_large.txtpb" --mesh dp=1

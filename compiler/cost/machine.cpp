@@ -102,4 +102,13 @@ llvm::SmallVector<dist::Link> axisLinks(const Machine &machine, llvm::ArrayRef<i
   return links;
 }
 
+dist::Link stageLink(const Machine &machine, int64_t devices, int64_t from, int64_t to) {
+  for (int64_t device = 0; device < devices; ++device) {
+    if ((from * devices + device) / machine.ranksPerHost != (to * devices + device) / machine.ranksPerHost) {
+      return machine.interHost;
+    }
+  }
+  return machine.intraHost;
+}
+
 } // namespace ashlar::cost

@@ -28,6 +28,11 @@ Machine machineOf(const job::Job &job, exec::Target target = exec::Target::Cpu);
 llvm::SmallVector<dist::Link> axisLinks(const Machine &machine, llvm::ArrayRef<int64_t> axisSizes, llvm::ArrayRef<int64_t> deviceIds,
                                         int64_t devicesPerProcess);
 
+// Returns the link that messages between two stages of a pipeline go by, each of `devices` ranks, from every rank to the one of the same
+// place in the other stage: that between hosts when any two of these are on two hosts.
+//   stages of 2 ranks, 2 ranks a host  ->  between hosts;   4 ranks a host, stages 0 and 1  ->  within a host
+dist::Link stageLink(const Machine &machine, int64_t devices, int64_t from, int64_t to);
+
 } // namespace ashlar::cost
 
 #endif // ASHLAR_COMPILER_COST_MACHINE_H

@@ -8,7 +8,9 @@
 #include "compiler/driver/class_labels.h"
 #include "compiler/driver/code.h"
 #include "compiler/driver/diagnostics.h"
+#include "compiler/driver/planned_stages.h"
 #include "compiler/driver/planned_tensors.h"
+#include "compiler/driver/recompute_search.h"
 #include "compiler/driver/training_info.h"
 #include "compiler/file/file_roles.h"
 #include "compiler/file/output_file.h"
@@ -22,14 +24,17 @@
 #include "compiler/report/optimizer_text.h"
 #include "compiler/report/plan_text.h"
 #include "compiler/report/report_json.h"
+#include "compiler/report/timeline_svg.h"
 #include "compiler/strategy/strategy.h"
 #include "dialects/dist/dist.h"
+#include "dialects/dist/recompute_rules.h"
 #include "dialects/exec/target_traits.h"
 #include "dialects/nn/nn.h"
 #include "dialects/support/element_type.h"
 #include "passes/lower/memory/collective_order.h"
 #include "passes/lower/memory/constant_pool.h"
 #include "passes/lower/memory/memory_use.h"
+#include "passes/stage/stage_modules.h"
 #include "runtime/abi/ashlar_rt.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -76,7 +81,8 @@ public:
 private:
   // Whether something is to be written that is known as soon as the layouts are.
   bool asksForLayouts() const {
-    return options.explain || !options.report.empty() || !options.saveStrategy.empty() || !options.annotated.empty();
+    return options.explain || !options.report.empty() || !options.saveStrategy.empty() || !options.saveOrder.empty() ||
+           !options.annotated.empty() || !options.timeline.empty();
   }
 
   // What a model of mode HYBRID cannot have: its layouts are in its collectives.
@@ -113,8 +119,12 @@ private:
   LogicalResult checkOutputs() {
     const std::pair<StringRef, StringRef> inputs[] = {
         {"the model", options.model}, {"the job", options.job}, {"the strategy of --load-strategy", options.loadStrategy}};
-    const std::pair<StringRef, StringRef> outputs[] = {
-        {"-o", options.output}, {"--report", options.report}, {"--save-strategy", options.saveStrategy}, {"--annotate", options.annotated}};
+    const std::pair<StringRef, StringRef> outputs[] = {{"-o", options.output},
+                                                       {"--report", options.report},
+                                                       {"--save-strategy", options.saveStrategy},
+                                                       {"--save-order", options.saveOrder},
+                                                       {"--annotate", options.annotated},
+                                                       {"--timeline", options.timeline}};
     for (const auto &[role, path] : inputs) {
       if (failed(report(files.addInput(role, path)))) {
         return failure();
@@ -152,8 +162,16 @@ private:
       }
       *job.mutable_strategy() = *strategy;
     }
+    if (failed(report(files.addInput("the order of the pipeline", job.pipeline().order())))) {
+      return failure();
+    }
     if (failed(checkHybridOptions()) || failed(report(job::checkJob(job, options.job.empty() ? "command line" : options.job)))) {
       return failure();
+    }
+    if (job.recompute() == job::Recompute::AUTO && memoryLimit == 0) {
+      return report(
+          llvm::createStringError("recompute: AUTO computes as much again as a device's memory asks for, and no limit is given; add "
+                                  "--memory 80GB, or rules { match: \"layer*\" recompute: true }"));
     }
     return checkJobForTarget();
   }
@@ -169,18 +187,15 @@ private:
     if (!traits.hasTf32 && job.allow_tf32()) {
       return report(llvm::createStringError("allow_tf32 is for --target cuda; the target is " + name + ", which computes products in f32"));
     }
-    if (job.has_pipeline() && target->kind() != exec::Target::Cpu) {
-      return report(llvm::createStringError("a pipeline is not implemented for the target " + name + "; leave it out, or compile for cpu"));
+    if (!options.timeline.empty() && !job.has_pipeline()) {
+      return report(llvm::createStringError("--timeline draws the stages of a pipeline, and the job has none; give it one, for instance "
+                                            "pipeline { stages: 2 micro_batches: 8 }, or leave the option out"));
     }
-    return checkPipelineOptions();
-  }
-
-  // What is told of programs that are not cut into stages only.
-  LogicalResult checkPipelineOptions() {
-    const char *option = options.explain ? "--explain" : !options.report.empty() ? "--report" : nullptr;
-    return option && job.has_pipeline()
-               ? report(llvm::createStringError(std::string(option) + " is not implemented for a job with a pipeline; leave it out"))
-               : success();
+    if (!options.saveOrder.empty() && !job.has_pipeline()) {
+      return report(
+          llvm::createStringError("--save-order writes the order of the stages of a pipeline, and the job has none; leave it out"));
+    }
+    return success();
   }
 
   LogicalResult import() {
@@ -241,7 +256,7 @@ private:
     variantList = pipelines::listVariants(job, target->kind());
     llvm::for_each(variantList.variants, [&](pipelines::Variant &variant) { variant.overlaps = options.overlaps; });
     OwningOpRef<ModuleOp> programs = std::move(module);
-    for (const pipelines::Variant &variant : variantList.variants) {
+    for (pipelines::Variant &variant : variantList.variants) {
       OwningOpRef<ModuleOp> lowered = programs->clone();
       bool isDefault = &variant == &variantList.variants.front();
       if (failed(place(*lowered, variant, isDefault))) {
@@ -251,7 +266,7 @@ private:
         return failure();
       }
       bool isWanted = !options.output.empty() && options.emit != Emit::Nn && options.emit != Emit::Dist;
-      if (!isWanted && !layoutReport) {
+      if (!isWanted && !layoutReport && options.timeline.empty()) {
         return success();
       }
       PassManager exec(&context);
@@ -261,14 +276,16 @@ private:
         lowered = pipelines::mergeStages(std::move(lowered));
       }
       if (isDefault && succeeded(planned)) {
-        memory = countMemory(*lowered, variant);
-        order = *lower::checkCollectiveOrder(*lowered->getOps<exec::VariantOp>().begin()); // ashlar-verify-exec let it pass
+        describe(*lowered, variant);
       }
-      if (isDefault && failed(explain())) { // of what does not fit, too
+      if (isDefault && failed(explain(*lowered))) { // of what does not fit, too
         return failure();
       }
-      if (!isWanted || failed(planned) || failed(dump(variant.name + "-exec", *lowered))) {
+      if (!isWanted || failed(planned)) {
         return planned;
+      }
+      if (failed(dump(variant.name + "-exec", *lowered))) {
+        return failure();
       }
       if (module) {
         pipelines::mergeVariants(*module, *lowered);
@@ -280,25 +297,55 @@ private:
   }
 
   // Makes of the programs those of one device; of the default variant it writes what was asked for about its layouts.
-  LogicalResult place(ModuleOp programs, const pipelines::Variant &variant, bool isDefault) {
+  LogicalResult place(ModuleOp programs, pipelines::Variant &variant, bool isDefault) {
     PassManager layouts(&context), dist(&context);
     if (!isHybrid() && !variant.usesStrategy) {
       pipelines::attachRules(programs, job); // in mode HYBRID they did their work before training
     }
-    if (variant.pipeline) {
-      pipelines::attachStageRules(programs, job);
-    }
     pipelines::attachMachine(programs, variant, job);
     pipelines::addLayoutPasses(layouts, variant, job);
-    if (failed(layouts.run(programs)) || (isDefault && (failed(saveStrategy(programs)) || failed(annotate(programs))))) {
+    if (failed(pipelines::attachOpRules(programs, job)) || failed(layouts.run(programs)) ||
+        (isDefault && (failed(saveStrategy(programs)) || failed(annotate(programs))))) {
+      return failure();
+    }
+    if (job.recompute() == job::Recompute::AUTO && failed(chooseRecompute(programs, variant))) {
       return failure();
     }
     pipelines::addOptimizerParallelPasses(dist, variant);
     pipelines::addDistPasses(dist, variant);
-    if (failed(dist.run(programs)) || failed(dump(variant.name + "-dist", programs))) {
+    if (failed(dist.run(programs)) || failed(dump(variant.name + "-dist", programs)) || failed(saveOrder(programs))) {
       return failure();
     }
     return isDefault && (options.explain || !options.report.empty()) ? reportLayouts(programs, variant) : success();
+  }
+
+  // Decides how much is computed again, by the memory plans of the programs, which have layouts.
+  LogicalResult chooseRecompute(ModuleOp programs, pipelines::Variant &variant) {
+    FailureOr<int64_t> moves = findLeastMoves(memoryLimit, [&](int64_t count) -> FailureOr<RecomputeTrial> {
+      OwningOpRef<ModuleOp> trial = programs.clone();
+      variant.recomputeMoves = count;
+      PassManager dist(&context), exec(&context);
+      pipelines::addOptimizerParallelPasses(dist, variant);
+      pipelines::addDistPasses(dist, variant);
+      pipelines::addLowerPasses(exec, variant);
+      if (failed(dist.run(*trial))) {
+        return failure();
+      }
+      const int64_t all = (*trial)->getAttrOfType<IntegerAttr>(dist::kRecomputeMovesAttr).getInt();
+      if (failed(exec.run(*trial))) {
+        return failure();
+      }
+      if (variant.pipeline) {
+        trial = pipelines::mergeStages(std::move(trial));
+      }
+      uint64_t bytes = 0; // of a rank of the stage that takes most
+      for (const lower::MemoryUse &use : countMemory(*trial, variant)) {
+        bytes = std::max(bytes, use.bytes());
+      }
+      return RecomputeTrial{bytes, all};
+    });
+    variant.recomputeMoves = succeeded(moves) ? *moves : 0;
+    return success(succeeded(moves));
   }
 
   LogicalResult saveStrategy(ModuleOp programs) {
@@ -314,6 +361,13 @@ private:
     }
     return report(writeOutput(options.saveStrategy,
                               [&](llvm::raw_ostream &out) { out << strategy::printStrategy(strategy::readStrategy(programs)); }));
+  }
+
+  // Writes the order of the stages, as a job can name it.
+  LogicalResult saveOrder(ModuleOp programs) {
+    return options.saveOrder.empty()
+               ? success()
+               : report(writeOutput(options.saveOrder, [&](llvm::raw_ostream &out) { out << stage::printOrders(programs); }));
   }
 
   // Writes the model with the layouts that inference gave its tensors.
@@ -343,43 +397,29 @@ private:
     return success();
   }
 
-  // Returns the bytes of the constants that a variant of a module reads: of several stages each has its own.
-  static uint64_t constantBytes(exec::VariantOp variant) {
-    std::map<uint64_t, uint64_t> read; // by offset
-    variant.walk([&](exec::InstrOpInterface instr) {
-      for (const exec::BufferUse &use : instr.getUses()) {
-        if (use.buffer.getSpace() == exec::Space::Constant) {
-          read[use.buffer.getOffset()] = llvm::alignTo(byteSize(use.buffer.getType()), ASHLAR_RT_ALIGNMENT);
-        }
-      }
-    });
-    uint64_t bytes = 0;
-    for (auto [offset, size] : read) {
-      bytes += size;
+  // Remembers what is known of the default variant once its tables are planned.
+  void describe(ModuleOp planned, const pipelines::Variant &variant) {
+    for (const lower::MemoryUse &use : countMemory(planned, variant)) {
+      memory = use.bytes() > memory.bytes() ? use : memory; // of a pipeline that of a rank of the largest stage
     }
-    return bytes;
+    order = *lower::checkCollectiveOrder(tablesOf(planned).front()); // ashlar-verify-exec let it pass
+    pipeline = describePipeline(planned, variant, job);
+    if (layoutReport) {
+      report::addPredictions(*layoutReport, tablesOf(planned));
+    }
   }
 
-  // Returns what a rank takes for the one variant of a module; of a pipeline, what one of the largest stage does.
-  lower::MemoryUse countMemory(ModuleOp planned, const pipelines::Variant &variant) {
-    lower::ConstantPool constants;
-    constants.read(planned);
-    lower::MemoryUse most;
-    for (auto stage : planned.getOps<exec::VariantOp>()) {
-      uint64_t bytes = variant.pipeline ? constantBytes(stage) : constants.getBytes();
-      lower::MemoryUse use = lower::memoryUse(stage, {variant.target, bytes, variant.ranksPerHost});
-      most = use.bytes() > most.bytes() ? use : most;
+  // Writes what was asked for about layouts, memory and stages.
+  LogicalResult explain(ModuleOp planned) {
+    if (pipeline && failed(drawTimeline(planned))) {
+      return failure();
     }
-    return most;
-  }
-
-  // Writes what was asked for about layouts and memory.
-  LogicalResult explain() {
     if (!layoutReport) {
       return success();
     }
     layoutReport->memory = memory;
     layoutReport->order = order;
+    layoutReport->pipeline = pipeline;
     if (options.explain) {
       llvm::outs() << report::explainText(*layoutReport);
       llvm::outs().flush();
@@ -387,6 +427,13 @@ private:
     return options.report.empty()
                ? success()
                : report(writeOutput(options.report, [&](llvm::raw_ostream &out) { out << report::reportJson(*layoutReport); }));
+  }
+
+  LogicalResult drawTimeline(ModuleOp planned) {
+    std::string name = modelName(planned);
+    return options.timeline.empty()
+               ? success()
+               : report(writeOutput(options.timeline, [&](llvm::raw_ostream &out) { out << report::timelineSvg(*pipeline, name); }));
   }
 
   std::string modelName(ModuleOp programs) { return programs.getName().value_or(llvm::sys::path::stem(options.model)).str(); }
@@ -421,9 +468,9 @@ private:
       info.seedTensor = nn::kSeedVariable.str();
     }
     for (exec::VariantOp stage : stages) {
-      if (stages.size() > 1) {
-        order = *lower::checkCollectiveOrder(stage);
-        memory = lower::memoryUse(stage, {target->kind(), constantBytes(stage), variantList.variants.front().ranksPerHost});
+      if (pipeline) {
+        order = pipeline->stages[stage.getStage()].order;
+        memory = pipeline->stages[stage.getStage()].memory;
       }
       info.plan += (info.plan.empty() ? "" : "\n") + planOf(stage, info);
     }
@@ -435,7 +482,7 @@ private:
                             {info.modelName, targetText(), job.global_batch(), job.has_loss() ? variantList.deterministicRefusal : "",
                              job.has_loss() ? report::optimizerText(job.optimizer()) : "", job::microBatches(job),
                              variantList.variants.front().optimizerParallel ? report::optimizerParallelText(job.optimizer_parallel()) : "",
-                             memory, order});
+                             memory, order, pipeline ? &*pipeline : nullptr});
   }
 
   LogicalResult generate() {
@@ -474,6 +521,7 @@ private:
   std::optional<report::LayoutReport> layoutReport; // of the default variant, when asked for
   lower::MemoryUse memory;                          // of the default variant
   lower::CollectiveOrder order;                     // the same
+  std::optional<report::PipelineFacts> pipeline;    // the same, where it has one
   llvm::StringMap<ClassLabels> classLabels;
   unsigned phaseCount = 0;
 };

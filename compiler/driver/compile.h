@@ -32,7 +32,9 @@ struct Options {
   bool printParameters = false;
   bool explain = false;                   // print the layout report
   std::string report;                     // file of the report as JSON; empty: none
+  std::string timeline;                   // file of the drawn step of a pipeline; empty: none
   std::string saveStrategy, loadStrategy; // files; empty: none
+  std::string saveOrder;                  // file of the order of a pipeline; empty: none
   std::string annotated;                  // where the model goes with its layouts as annotations; empty: nowhere
   std::string output;                     // may be empty where something else is asked for
   std::string programPath;                // of the running compiler: the runtime lies beside it

@@ -5,7 +5,7 @@
 #include "compiler/driver/training_info.h"
 
 #include "compiler/job/job.h"
-#include "dialects/nn/nn.h"
+#include "dialects/nn/programs.h"
 
 #include "llvm/ADT/StringExtras.h"
 
@@ -116,7 +116,7 @@ llvm::Expected<target::TrainingInfo> makeTrainingInfo(const job::Job &job, llvm:
     made.ignoredLabel = classes.ignored;
     info.dataset.features.push_back(std::move(made));
   }
-  auto isEvaluation = [](exec::ProgramOp program) { return program.getSymName() == nn::kEvalStep; };
+  auto isEvaluation = [](exec::ProgramOp program) { return nn::isEvaluation(program.getSymName()); };
   auto trains = [&](exec::ProgramOp program) { return !isEvaluation(program); };
   if (llvm::Error error = checkFeatures(info.dataset, outsideNames(stages, trains, inputsOf))) {
     return std::move(error);

@@ -91,6 +91,31 @@ Fault checkGrouping(const Job &job) {
   return {};
 }
 
+// What decides about the order of a pipeline: a schedule, or a file; and how many chunks a stage has in it.
+Fault checkSchedule(const Pipeline &pipeline) {
+  const bool isInterleaved = pipeline.schedule() == Pipeline::INTERLEAVED;
+  if (pipeline.has_order() && pipeline.has_schedule()) {
+    return llvm::formatv("pipeline.order \"{0}\" and pipeline.schedule {1} both say in which order stages work; leave out one of the two",
+                         pipeline.order(), Pipeline::Schedule_Name(pipeline.schedule()));
+  }
+  if (pipeline.has_order() && pipeline.order().empty()) {
+    return "pipeline.order \"\" names no file; name one, or leave it out";
+  }
+  if (isInterleaved && pipeline.chunks() < 2) {
+    return llvm::formatv(
+        "pipeline.schedule INTERLEAVED has each stage work at several chunks of the model in turn, and pipeline.chunks is {0}; "
+        "give at least 2",
+        pipeline.chunks());
+  }
+  return pipeline.chunks() > 1 && !isInterleaved && !pipeline.has_order()
+             ? llvm::formatv(
+                   "pipeline.chunks {0} is for schedule INTERLEAVED or an order of your own, and the schedule is {1}; set schedule: "
+                   "INTERLEAVED, or leave out chunks",
+                   pipeline.chunks(), Pipeline::Schedule_Name(pipeline.schedule()))
+                   .str()
+             : "";
+}
+
 } // namespace
 
 Fault checkDeterministic(const Job &job) {
@@ -135,6 +160,9 @@ Fault checkPipeline(const Job &job) {
   if (count < stages) {
     return llvm::formatv("pipeline.micro_batches {0} is less than the {1} stages, so some would never work; give at least {1}", count,
                          stages);
+  }
+  if (Fault fault = checkSchedule(job.pipeline()); !fault.empty()) {
+    return fault;
   }
   if (job.global_batch() % count != 0) {
     return llvm::formatv(

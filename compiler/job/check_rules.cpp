@@ -17,9 +17,14 @@ bool givesLayouts(const Rule &rule) {
   return rule.has_layout() || rule.in_size() + rule.out_size() > 0;
 }
 
-// The settings of parameters, which every mode takes.
+bool saysRecompute(const Rule &rule) {
+  return rule.has_recompute() || rule.has_recompute_comm() || rule.has_recompute_param_gather();
+}
+
+// The settings of parameters and ops, which every mode takes.
 bool hasSettings(const Rule &rule) {
-  return rule.has_weight_decay() || rule.has_comm_fusion() || rule.has_optimizer_parallel() || rule.has_pipeline_stage();
+  return rule.has_weight_decay() || rule.has_comm_fusion() || rule.has_optimizer_parallel() || rule.has_pipeline_stage() ||
+         saysRecompute(rule);
 }
 
 // What a rule says of layouts, with regard to the mode. `what` names the rule.
@@ -41,8 +46,8 @@ Fault checkRule(const Rule &rule, const Job &job) {
   }
   what += " (\"" + rule.match() + "\")";
   if (!givesLayouts(rule) && !hasSettings(rule)) {
-    return what + " says nothing; give it layout: \"[{dp}, {}]\", in and out, a setting of parameters such as weight_decay: 0, or "
-                  "pipeline_stage: 1";
+    return what + " says nothing; give it layout: \"[{dp}, {}]\", in and out, a setting of parameters such as weight_decay: 0, "
+                  "pipeline_stage: 1, or recompute: true";
   }
   if (rule.has_weight_decay() && !job.has_optimizer()) {
     return what + " sets weight_decay, which is the optimizer's, but the job has none; leave it out";
@@ -52,6 +57,14 @@ Fault checkRule(const Rule &rule, const Job &job) {
   }
   if (rule.has_comm_fusion() && job.mesh().axes_size() == 0) {
     return what + " sets comm_fusion, which puts collectives together, and without a mesh there are none; add a mesh or leave it out";
+  }
+  if (saysRecompute(rule) && !job.has_loss()) {
+    return what + " sets recompute, which is for training, and the job has no loss; leave it out";
+  }
+  if (rule.has_recompute_param_gather() && job.optimizer_parallel().level() != 3) {
+    return llvm::formatv("{0} sets recompute_param_gather, which is of parameters that optimizer_parallel stores split at level 3, and the "
+                         "job has {1}; leave it out",
+                         what, job.has_optimizer_parallel() ? "level " + std::to_string(job.optimizer_parallel().level()) : "none");
   }
   return givesLayouts(rule) ? checkLayouts(rule, effectiveMode(job), what) : "";
 }
@@ -74,6 +87,9 @@ Fault checkStrategy(const Job &job) {
 }
 
 Fault checkRules(const Job &job) {
+  if (job.recompute() == Recompute::AUTO && !job.has_loss()) {
+    return "recompute: AUTO is for training, and the job has no loss; leave it out";
+  }
   for (const Rule &rule : job.rules()) {
     if (Fault fault = checkRule(rule, job); !fault.empty()) {
       return fault;

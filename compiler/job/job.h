@@ -17,7 +17,7 @@ namespace ashlar::job {
 
 // Reads a job file (protobuf text format). Errors carry line and column: syntax, unknown fields and values, and fields that this version
 // does not implement ("train.txtpb:3:5: field pipeline.micro_batches is not implemented yet"). Values are checkJob's business, so that the
-// command line can override them first.
+// command line can override them first. Paths in the job begin at its folder; they are returned as paths from here.
 llvm::Expected<Job> parseJob(llvm::StringRef path);
 
 // The same for the text of a job; `name` stands for the file in errors.

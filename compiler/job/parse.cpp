@@ -7,6 +7,7 @@
 #include "compiler/job/protobuf_log.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
@@ -180,6 +181,11 @@ llvm::Expected<Job> parseJobText(StringRef text, StringRef name) {
   }
   if (auto found = findUnimplemented(job, &positions)) {
     return makeError(at(name, found->line, found->column) + found->what + " is not implemented yet");
+  }
+  if (StringRef order = job.pipeline().order(); !order.empty() && !llvm::sys::path::is_absolute(order)) {
+    llvm::SmallString<128> path(llvm::sys::path::parent_path(name));
+    llvm::sys::path::append(path, order);
+    job.mutable_pipeline()->set_order(path.str().str());
   }
   const FieldDescriptor *rules = Job::descriptor()->FindFieldByName("rules");
   for (int i = 0; i < job.rules_size(); ++i) {

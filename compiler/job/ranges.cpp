@@ -122,6 +122,7 @@ constexpr NumberRange kRanges[] = {
     atLeast("optimizer_parallel.level", 1, 3),
     atLeast("optimizer_parallel.shard_size", -1, kMostDevices),
     atLeast("optimizer_parallel.threshold_kb", 0, kMostI32),
+    atLeast("pipeline.chunks", 1, kMostDevices),
     atLeast("pipeline.micro_batches", 1, kMostMicroBatches),
     atLeast("pipeline.stages", 1, kMostDevices),
     atLeast("rules.comm_fusion", 0, kMostCollectives),

@@ -8,8 +8,10 @@
 #include "compiler/job/job.h"
 #include "compiler/pipelines/optimizer_options.h"
 #include "compiler/strategy/strategy.h"
+#include "dialects/dist/recompute_rules.h"
 #include "dialects/dist/stages.h"
 #include "dialects/nn/nn.h"
+#include "dialects/nn/paths.h"
 #include "passes/layout/passes.h"
 #include "passes/lower/passes.h"
 #include "passes/partition/passes.h"
@@ -83,6 +85,7 @@ void addUpdatePasses(OpPassManager &passes, const job::Job &job) {
   if (job::microBatches(job) > 1) { // last: it moves the update as it is
     train::AccumulatePassOptions accumulate;
     accumulate.count = job::microBatches(job);
+    accumulate.samples = std::max<int64_t>(job::programBatch(job), 1);
     passes.addPass(train::createAccumulatePass(accumulate));
   }
 }
@@ -109,6 +112,46 @@ DictionaryAttr settingsOf(const job::Rule &rule, Builder &builder) {
     values.append(dist::kOptimizerParallelAttr, builder.getBoolAttr(rule.optimizer_parallel()));
   }
   return values.getDictionary(builder.getContext());
+}
+
+// Returns the stage that a rule gives to ops.
+DictionaryAttr stageOf(const job::Rule &rule, Builder &builder) {
+  NamedAttrList values;
+  if (rule.has_pipeline_stage()) {
+    values.append(dist::kStageAttr, builder.getI64IntegerAttr(rule.pipeline_stage()));
+  }
+  return values.getDictionary(builder.getContext());
+}
+
+// Returns what a rule says of computing ops again.
+DictionaryAttr recomputeOf(const job::Rule &rule, Builder &builder) {
+  NamedAttrList values;
+  if (rule.has_recompute()) {
+    values.append(dist::kRecomputeAttr, builder.getBoolAttr(rule.recompute()));
+  }
+  if (rule.has_recompute_comm()) {
+    values.append(dist::kRecomputeCommAttr, builder.getBoolAttr(rule.recompute_comm()));
+  }
+  if (rule.has_recompute_param_gather()) {
+    values.append(dist::kRecomputeParamGatherAttr, builder.getBoolAttr(rule.recompute_param_gather()));
+  }
+  return values.getDictionary(builder.getContext());
+}
+
+// Attaches what `valuesOf` finds in the rules, as settings.
+void attach(ModuleOp module, StringRef name, const job::Job &job, function_ref<DictionaryAttr(const job::Rule &, Builder &)> valuesOf) {
+  module.getContext()->loadDialect<dist::DistDialect>();
+  Builder builder(module.getContext());
+  SmallVector<Attribute> settings;
+  for (const job::Rule &rule : job.rules()) {
+    if (DictionaryAttr values = valuesOf(rule, builder); !values.empty()) {
+      settings.push_back(dist::SettingAttr::get(module.getContext(), builder.getStringAttr(rule.match()), values, rule.priority(),
+                                                originOf(rule, builder)));
+    }
+  }
+  if (!settings.empty()) {
+    module->setAttr(name, builder.getArrayAttr(settings));
+  }
 }
 
 // Returns where passes run on whole programs: on the module, or on that of each stage.
@@ -139,34 +182,16 @@ void addHybridPasses(OpPassManager &passes) {
 }
 
 void attachSettings(ModuleOp module, const job::Job &job) {
-  module.getContext()->loadDialect<dist::DistDialect>();
-  Builder builder(module.getContext());
-  SmallVector<Attribute> settings;
-  for (const job::Rule &rule : job.rules()) {
-    if (DictionaryAttr values = settingsOf(rule, builder); !values.empty()) {
-      settings.push_back(dist::SettingAttr::get(module.getContext(), builder.getStringAttr(rule.match()), values, rule.priority(),
-                                                originOf(rule, builder)));
-    }
-  }
-  if (!settings.empty()) {
-    module->setAttr(dist::kSettingsAttr, builder.getArrayAttr(settings));
-  }
+  attach(module, dist::kSettingsAttr, job, settingsOf);
 }
 
-void attachStageRules(ModuleOp module, const job::Job &job) {
-  Builder builder(module.getContext());
-  SmallVector<Attribute> rules;
-  for (const job::Rule &rule : job.rules()) {
-    if (rule.has_pipeline_stage()) {
-      NamedAttrList stage;
-      stage.append(dist::kStageAttr, builder.getI64IntegerAttr(rule.pipeline_stage()));
-      rules.push_back(dist::SettingAttr::get(module.getContext(), builder.getStringAttr(rule.match()),
-                                             stage.getDictionary(module.getContext()), rule.priority(), originOf(rule, builder)));
-    }
+LogicalResult attachOpRules(ModuleOp module, const job::Job &job) {
+  if (job.has_pipeline()) {
+    attach(module, dist::kStageRulesAttr, job, stageOf);
   }
-  if (!rules.empty()) {
-    module->setAttr(dist::kStageRulesAttr, builder.getArrayAttr(rules));
-  }
+  attach(module, dist::kRecomputeRulesAttr, job, recomputeOf);
+  auto step = module.lookupSymbol<func::FuncOp>(nn::kTrainStep);
+  return step ? dist::RecomputeRules(module).check(nn::pathsOf(step.front())) : success();
 }
 
 void attachRules(ModuleOp module, const job::Job &job) {
@@ -266,10 +291,21 @@ void addDistPasses(OpPassManager &model, const Variant &variant) {
     model.addPass(partition::createSimplifyCollectivesPass());    // after it, when equal operands are one value
   }
   if (variant.pipeline) {
+    stage::AssignStagesPassOptions assign;
+    assign.stages = variant.pipeline->stages;
+    assign.chunks = variant.pipeline->chunks;
+    model.addPass(stage::createAssignStagesPass(assign)); // what goes from stage to stage is kept, and not computed again
+  }
+  partition::RecomputePassOptions recompute;
+  recompute.moves = variant.recomputeMoves;
+  model.addPass(partition::createRecomputePass(recompute)); // when all collectives are there, ahead of the cut: a copy is of its op's stage
+  if (variant.pipeline) {
     stage::CutStagesPassOptions cut;
     cut.stages = variant.pipeline->stages;
     cut.microBatches = variant.pipeline->microBatches;
     cut.schedule = variant.pipeline->schedule;
+    cut.chunks = variant.pipeline->chunks;
+    cut.orderFile = variant.pipeline->orderFile;
     model.addPass(stage::createCutStagesPass(cut)); // before collectives of parameters of several stages become one
   }
   if (variant.mesh.empty()) {
@@ -307,6 +343,9 @@ void addFusionPasses(OpPassManager &model, const Variant &variant, std::optional
     overlap.target = variant.target;
     passes.addPass(lower::createOverlapCollectivesPass(overlap)); // when it is known what runs as one
   }
+  lower::PriceProgramsPassOptions price;
+  price.target = variant.target;
+  passes.addPass(lower::createPriceProgramsPass(price)); // in their last order
 }
 
 void addLowerPasses(OpPassManager &model, const Variant &variant, int64_t memoryLimit) {

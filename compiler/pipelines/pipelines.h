@@ -42,6 +42,8 @@ struct Stages {
   int64_t stages;
   int64_t microBatches;
   std::string schedule;
+  int64_t chunks = 1;    // of each stage
+  std::string orderFile; // in the place of the schedule, if not empty
 };
 
 // One set of programs of an executable: the mesh they are for, and how many devices of it a process plays.
@@ -61,6 +63,7 @@ struct Variant {
   bool overlaps = true;                // let collectives run beside computation
   int64_t ranksPerHost = INT64_MAX;    // of the job's machine
   std::optional<Stages> pipeline = {}; // then the mesh is that of a stage
+  int64_t recomputeMoves = -1;         // by price, as ashlar-recompute takes it; -1: rules alone decide what is computed again
 };
 
 // The variants that a job asks for, the default one first, and why there is no deterministic one ("" when there is).
@@ -82,8 +85,9 @@ void addTrainPasses(mlir::OpPassManager &passes, const job::Job &job);
 // Puts on the module what the job's rules say about parameters, other than layouts, for addTrainPasses: in every mode.
 void attachSettings(mlir::ModuleOp module, const job::Job &job);
 
-// Puts what rules say of stages on the module.
-void attachStageRules(mlir::ModuleOp module, const job::Job &job);
+// Puts what rules say of ops on the module: of the stages of a pipeline, and of what is computed again. Fails with an error when a rule
+// about the latter matches no op, or two contradict each other.
+mlir::LogicalResult attachOpRules(mlir::ModuleOp module, const job::Job &job);
 
 // Adds the job's rules about layouts to those of the module, for ashlar-apply-rules.
 void attachRules(mlir::ModuleOp module, const job::Job &job);

@@ -128,8 +128,9 @@ VariantList listVariants(const job::Job &job, exec::Target target) {
     plain.optimizerParallel = OptimizerParallel{split.level(), int64_t(split.threshold_kb()) * 1024, split.shard_size()};
   }
   if (job.has_pipeline()) {
+    const job::Pipeline &given = job.pipeline();
     plain.pipeline =
-        Stages{job.pipeline().stages(), job.pipeline().micro_batches(), job::Pipeline::Schedule_Name(job.pipeline().schedule())};
+        Stages{given.stages(), given.micro_batches(), job::Pipeline::Schedule_Name(given.schedule()), given.chunks(), given.order()};
   }
   list.variants.push_back(plain);
   int64_t chunks = job.deterministic().chunks(), ranks = job::numDevices(job);

@@ -169,6 +169,10 @@ std::vector<Tensor> axisIndex(Operation *op, unsigned, Ranks ranks) {
   return results;
 }
 
+Tensor after(Operation *, ArrayRef<Tensor> operands) {
+  return operands[0];
+}
+
 // On global values the identity.
 Tensor redistribute(Operation *, ArrayRef<Tensor> operands) {
   return operands[0];
@@ -185,6 +189,7 @@ void addCollectiveSemantics(SemanticsTable &table) {
   table.addCollective<dist::BroadcastOp>(broadcast);
   table.addCollective<dist::SliceOp>(slice);
   table.addCollective<dist::AxisIndexOp>(axisIndex);
+  table.add<dist::AfterOp>(after);
   table.add<dist::RedistributeOp>(redistribute);
 }
 

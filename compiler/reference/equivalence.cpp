@@ -167,6 +167,18 @@ SmallVector<RankedTensorType> globalArgumentTypes(func::FuncOp function) {
   return types;
 }
 
+RankTensors scatterArgument(Interpreter &interpreter, func::FuncOp function, unsigned i, const Tensor &global) {
+  return toRanks(interpreter, argumentPlacement(function, i), global);
+}
+
+FailureOr<Tensor> gatherResult(Interpreter &interpreter, func::FuncOp function, unsigned i, ArrayRef<Tensor> pieces) {
+  FailureOr<Tensor> global = fromRanks(interpreter, resultPlacement(function, i), pieces);
+  if (failed(global)) {
+    return function.emitError("result ") << i << " differs between ranks that should hold the same value";
+  }
+  return global;
+}
+
 FailureOr<std::vector<Tensor>> runGlobal(Interpreter &interpreter, StringRef name, ArrayRef<Tensor> inputs) {
   auto function = interpreter.getModule().lookupSymbol<func::FuncOp>(name);
   if (!function || function.getNumArguments() != inputs.size()) {
@@ -174,7 +186,7 @@ FailureOr<std::vector<Tensor>> runGlobal(Interpreter &interpreter, StringRef nam
   }
   std::vector<RankTensors> arguments;
   for (auto [i, input] : llvm::enumerate(inputs)) {
-    arguments.push_back(toRanks(interpreter, argumentPlacement(function, i), input));
+    arguments.push_back(scatterArgument(interpreter, function, i, input));
   }
   FailureOr<std::vector<RankTensors>> results = interpreter.run(name, arguments);
   if (failed(results)) {
@@ -182,9 +194,9 @@ FailureOr<std::vector<Tensor>> runGlobal(Interpreter &interpreter, StringRef nam
   }
   std::vector<Tensor> globals;
   for (auto [i, result] : llvm::enumerate(*results)) {
-    FailureOr<Tensor> global = fromRanks(interpreter, resultPlacement(function, i), result);
+    FailureOr<Tensor> global = gatherResult(interpreter, function, i, result);
     if (failed(global)) {
-      return function.emitError("result ") << i << " differs between ranks that should hold the same value";
+      return failure();
     }
     globals.push_back(std::move(*global));
   }
@@ -209,17 +221,19 @@ FailureOr<Tensor> getGlobalVariable(Interpreter &interpreter, StringRef name) {
   return global;
 }
 
+// Drawn by the name, so that modules with other variables get the same numbers.
+Tensor randomVariable(nn::VariableOp variable, const EquivalenceOptions &options) {
+  std::mt19937_64 generator(options.seed ^ nn::streamOf(variable.getSymName()));
+  return randomTensor(variablePlacement(variable).globalType, generator, options.intLimit);
+}
+
 namespace {
 
-// Gives every variable without a value random numbers, drawn in the order of the names so that both modules get the same ones.
+// Gives every variable without a value random numbers.
 void fillVariables(Interpreter &interpreter, const EquivalenceOptions &options) {
-  SmallVector<nn::VariableOp> variables(interpreter.getModule().getOps<nn::VariableOp>());
-  llvm::sort(variables, [](nn::VariableOp x, nn::VariableOp y) { return x.getSymName() < y.getSymName(); });
-  for (nn::VariableOp variable : variables) {
-    std::mt19937_64 generator(options.seed ^ nn::streamOf(variable.getSymName()));
-    Tensor value = randomTensor(variablePlacement(variable).globalType, generator, options.intLimit);
+  for (auto variable : interpreter.getModule().getOps<nn::VariableOp>()) {
     if (!interpreter.getVariable(variable.getSymName())) {
-      setGlobalVariable(interpreter, variable.getSymName(), value);
+      setGlobalVariable(interpreter, variable.getSymName(), randomVariable(variable, options));
     }
   }
 }

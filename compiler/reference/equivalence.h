@@ -9,6 +9,7 @@
 #include "compiler/reference/interpreter.h"
 
 #include "dialects/dist/dist.h"
+#include "dialects/nn/nn.h"
 
 #include <random>
 
@@ -29,6 +30,12 @@ Tensor randomTensor(mlir::RankedTensorType type, std::mt19937_64 &generator, int
 // Returns the global types of a function's arguments: `dist.global_type` where there is one, else the type itself.
 llvm::SmallVector<mlir::RankedTensorType> globalArgumentTypes(mlir::func::FuncOp function);
 
+// Returns argument `i` of a function on every rank: pieces of `global` where it has `dist.global_type` and `dist.layout`, else all of it.
+RankTensors scatterArgument(Interpreter &interpreter, mlir::func::FuncOp function, unsigned i, const Tensor &global);
+
+// Returns result `i` of a function as a global tensor; emits an error when ranks that should hold the same do not.
+mlir::FailureOr<Tensor> gatherResult(Interpreter &interpreter, mlir::func::FuncOp function, unsigned i, llvm::ArrayRef<Tensor> pieces);
+
 // Runs a function on global inputs and returns its global results. Arguments and results with `dist.global_type` are scattered and gathered
 // by their `dist.layout`; all others are whole on every rank, and results must agree.
 mlir::FailureOr<std::vector<Tensor>> runGlobal(Interpreter &interpreter, llvm::StringRef function, llvm::ArrayRef<Tensor> inputs);
@@ -46,6 +53,9 @@ struct EquivalenceOptions {
   uint64_t seed = 1; // of inputs and of variables without initial value
   int64_t intLimit = 10;
 };
+
+// Returns the random global value with which a variable begins that has no other.
+Tensor randomVariable(nn::VariableOp variable, const EquivalenceOptions &options);
 
 // A global tensor that a run leaves behind.
 struct NamedTensor {

@@ -4,11 +4,14 @@
 
 #include "compiler/reference/pipeline_run.h"
 
+#include "compiler/reference/equivalence.h"
 #include "dialects/dist/dist.h"
 #include "dialects/dist/stages.h"
-#include "dialects/nn/nn.h"
+#include "dialects/nn/programs.h"
 
 #include "llvm/ADT/STLExtras.h"
+
+#include <optional>
 
 using namespace mlir;
 
@@ -23,36 +26,83 @@ PipelineRun::PipelineRun(ModuleOp model, int64_t numRanks) {
     for (auto part : module->getAttrOfType<ArrayAttr>(dist::kOrderAttr).getAsRange<dist::RepeatAttr>()) {
       for (int64_t time = 0; time < part.getCount(); ++time) {
         for (auto run : part.getRuns().getAsRange<dist::RunAttr>()) {
-          stage.order.push_back({run.getProgram().str(), run.getMicroBatch() + time * part.getStride()});
+          stage.step.push_back({run.getProgram().str(), run.getMicroBatch() + time * part.getStride()});
         }
       }
     }
   }
 }
 
-void PipelineRun::setVariable(StringRef name, const RankTensors &value) {
+void PipelineRun::setVariable(StringRef name, const Tensor &value) {
   for (Stage &stage : stages) {
     if (stage.module.lookupSymbol<nn::VariableOp>(name)) {
-      stage.interpreter.setVariable(name, value);
+      setGlobalVariable(stage.interpreter, name, value);
     }
   }
 }
 
-const RankTensors *PipelineRun::getVariable(StringRef name, bool &isAlike) const {
-  const RankTensors *first = nullptr;
+bool PipelineRun::hasVariable(StringRef name) const {
+  return llvm::any_of(stages, [&](const Stage &stage) { return ModuleOp(stage.module).lookupSymbol<nn::VariableOp>(name) != nullptr; });
+}
+
+FailureOr<Tensor> PipelineRun::getVariable(StringRef name) {
+  std::optional<Tensor> first;
+  for (Stage &stage : stages) {
+    if (!stage.module.lookupSymbol<nn::VariableOp>(name)) {
+      continue;
+    }
+    FailureOr<Tensor> found = getGlobalVariable(stage.interpreter, name);
+    if (failed(found)) {
+      return failure();
+    }
+    if (first && maxDifference(*first, *found) != 0) {
+      return stage.module.emitError("stage ") << stage.index << " has another @" << name << " than a stage before it";
+    }
+    first = first ? first : std::optional(std::move(*found));
+  }
+  if (!first) {
+    return stages.front().module.emitError("no stage has @") << name;
+  }
+  return std::move(*first);
+}
+
+LogicalResult PipelineRun::runInit() {
+  return success(llvm::all_of(stages, [](Stage &stage) {
+    return !stage.module.lookupSymbol<func::FuncOp>(nn::kInit) || succeeded(stage.interpreter.run(nn::kInit, {}));
+  }));
+}
+
+FailureOr<PipelineRun::Outputs> PipelineRun::runStep(Inputs inputs) {
+  for (Stage &stage : stages) {
+    stage.order = stage.step;
+  }
+  FailureOr<std::vector<Outputs>> outputs = run(inputs);
+  if (failed(outputs)) {
+    return failure();
+  }
+  return std::move(outputs->back());
+}
+
+FailureOr<std::vector<PipelineRun::Outputs>> PipelineRun::evaluate(int64_t batches, Inputs inputs) {
+  int64_t group = static_cast<int64_t>(stages.size());
   for (const Stage &stage : stages) {
-    const RankTensors *found = stage.interpreter.getVariable(name);
-    if (first && found) {
-      isAlike &=
-          llvm::all_of(llvm::zip_equal(*first, *found), [](auto pair) { return maxDifference(std::get<0>(pair), std::get<1>(pair)) == 0; });
-    }
-    first = first ? first : found;
+    group = std::min(group, stage.slots);
   }
-  return first;
+  for (Stage &stage : stages) {
+    stage.order.clear();
+    for (int64_t first = 0; first < batches; first += group) {
+      for (auto program : stage.module.getOps<func::FuncOp>()) {
+        for (int64_t batch = first; nn::isEvaluation(program.getSymName()) && batch < std::min(first + group, batches); ++batch) {
+          stage.order.push_back({program.getSymName().str(), batch});
+        }
+      }
+    }
+  }
+  return run(inputs);
 }
 
-FailureOr<llvm::StringMap<RankTensors>> PipelineRun::runStep(Inputs inputs) {
-  llvm::StringMap<RankTensors> outputs;
+FailureOr<std::vector<PipelineRun::Outputs>> PipelineRun::run(Inputs inputs) {
+  std::vector<Outputs> outputs;
   for (Stage &stage : stages) {
     stage.at = 0;
   }
@@ -88,8 +138,9 @@ bool PipelineRun::canRun(const Stage &stage) const {
   });
 }
 
-LogicalResult PipelineRun::runNext(Stage &stage, Inputs inputs, llvm::StringMap<RankTensors> &outputs) {
+LogicalResult PipelineRun::runNext(Stage &stage, Inputs inputs, std::vector<Outputs> &outputs) {
   const Run &run = stage.order[stage.at++];
+  outputs.resize(std::max(outputs.size(), static_cast<size_t>(run.microBatch) + 1));
   auto function = stage.module.lookupSymbol<func::FuncOp>(run.program);
   const int64_t slot = run.microBatch % stage.slots;
   std::vector<RankTensors> arguments;
@@ -101,7 +152,7 @@ LogicalResult PipelineRun::runNext(Stage &stage, Inputs inputs, llvm::StringMap<
       kept = {run.microBatch, std::move(message->second)};
       messages.erase(message);
     } else if (function.getArgAttr(i, dist::kSlotAttr)) {
-      kept = {run.microBatch, inputs(name, run.microBatch)};
+      kept = {run.microBatch, scatterArgument(stage.interpreter, function, i, inputs(name, run.microBatch))};
     } else if (kept.value.empty() || kept.microBatch != run.microBatch) {
       return function.emitError("takes \"") << name << "\" of micro-batch " << run.microBatch << " from slot " << slot
                                             << ", which holds that of micro-batch " << kept.microBatch;
@@ -115,7 +166,11 @@ LogicalResult PipelineRun::runNext(Stage &stage, Inputs inputs, llvm::StringMap<
   for (unsigned i = 0; i < function.getNumResults(); ++i) {
     std::string name = function.getResultAttrOfType<StringAttr>(i, nn::kNameAttr).str();
     if (!function.getResultAttr(i, dist::kPassedAttr)) {
-      outputs[name] = (*results)[i];
+      FailureOr<Tensor> output = gatherResult(stage.interpreter, function, i, (*results)[i]);
+      if (failed(output)) {
+        return failure();
+      }
+      outputs[static_cast<size_t>(run.microBatch)][name] = std::move(*output);
       continue;
     }
     stage.kept[{slot, name}] = {run.microBatch, (*results)[i]};

@@ -4,6 +4,7 @@
 
 #include "compiler/report/explain.h"
 
+#include "compiler/report/timeline_text.h"
 #include "compiler/report/units.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -14,13 +15,6 @@ using llvm::formatv;
 
 namespace ashlar::report {
 namespace {
-
-// Joins the first few texts and counts the rest: "a, b, ... (7)".
-std::string firstFew(const std::vector<std::string> &texts, llvm::StringRef separator) {
-  constexpr size_t kShown = 3;
-  std::string text = llvm::join(llvm::ArrayRef(texts).take_front(kShown), separator);
-  return texts.size() > kShown ? formatv("{0}{1}... ({2})", text, separator, texts.size()).str() : text;
-}
 
 // Returns rows as lines with the cells of a column one under the other.
 std::string table(const std::vector<std::vector<std::string>> &rows) {
@@ -47,8 +41,11 @@ public:
 
   std::string write() {
     writeTotals();
-    for (auto [index, collective] : llvm::enumerate(report.main.collectives)) {
-      writeCollective(index + 1, collective);
+    size_t number = 0;
+    for (const ProgramFact &program : report.mains) {
+      for (const CollectiveFact &collective : program.collectives) {
+        writeCollective(++number, program, collective);
+      }
     }
     writeVariables();
     return text;
@@ -72,10 +69,13 @@ private:
       largest = std::max(largest, owner.bytes);
     }
     line("model", report.model);
-    line("mesh", axes.empty() ? "one device" : llvm::join(axes, ", ") + "; " + counted(devices, "device"));
-    writeProgram(report.main);
-    writeOverlap();
-    for (const ProgramFact &program : report.others) {
+    const bool hasStages = !report.stageOps.empty();
+    line("mesh",
+         (axes.empty() ? "one device" : llvm::join(axes, ", ") + "; " + counted(devices, "device")) + (hasStages ? " a stage" : ""));
+    if (hasStages) {
+      return writeStages();
+    }
+    for (const ProgramFact &program : llvm::concat<const ProgramFact>(report.mains, report.others)) {
       writeProgram(program);
     }
     line("memory", formatv("{0} and {1} of state, {2} on each device", counted(trainable, "parameter"),
@@ -89,14 +89,14 @@ private:
     }
   }
 
-  void writeOverlap() {
+  void writeOverlap(const ProgramFact &program) {
     int64_t count = 0, hiddenPs = 0;
-    for (const CollectiveFact &fact : report.main.collectives) {
+    for (const CollectiveFact &fact : program.collectives) {
       count += fact.runsBeside;
       hiddenPs += fact.hiddenPs;
     }
     if (count > 0) {
-      line("", formatv("{0} of {1} beside computing, which hides {2}", count, counted(report.main.collectives.size(), "collective"),
+      line("", formatv("{0} of {1} beside computing, which hides {2}", count, counted(program.collectives.size(), "collective"),
                        timeText(hiddenPs))
                    .str());
     }
@@ -106,9 +106,50 @@ private:
     line(program.name,
          program.count == 0 ? "nothing is sent" : counted(program.count, "collective") + ", " + sent(program.bytes, program.timePs));
     if (report.hasRates) {
-      line("", timeText(program.computePs) + " of computing predicted, with " + bytesText(program.peakBytes) +
-                   " of intermediate values at once");
+      bool isPlanned = report.pipeline && program.predictedPs;
+      line("", (isPlanned ? predictionOf(program) : timeText(program.computePs) + " of computing predicted") + ", with " +
+                   bytesText(program.peakBytes) + " of intermediate values at once");
     }
+    writeOverlap(program);
+  }
+
+  // The step, what crosses, and one part a stage. What follows of the tables is missing where the program was not lowered.
+  void writeStages() {
+    if (report.pipeline) {
+      line("pipeline", stepText(*report.pipeline));
+      for (const std::string &drawn : timelineLines(*report.pipeline)) {
+        line("", drawn);
+      }
+      for (const std::string &crossing : crossingLines(*report.pipeline)) {
+        line("crosses", crossing);
+      }
+    }
+    for (auto [stage, ops] : llvm::enumerate(report.stageOps)) {
+      text += formatv("\nstage {0}: {1}\n", stage, firstFew(ops, ", ", /*last=*/3));
+      for (const ProgramFact &program : llvm::concat<const ProgramFact>(report.mains, report.others)) {
+        if (program.stage == static_cast<int64_t>(stage)) {
+          writeProgram(program);
+        }
+      }
+      if (report.pipeline) {
+        const StageFacts &facts = report.pipeline->stages[stage];
+        line("timeline", sharesText(*report.pipeline, stage));
+        line("memory", slotsText(facts));
+        line("", memoryText(facts.memory));
+        if (facts.order.collectives > 0) {
+          line("order", orderText(facts.order));
+        }
+      }
+    }
+  }
+
+  // What the tables say of a program: how long a run of it takes, and how often a step runs it.
+  std::string predictionOf(const ProgramFact &program) {
+    std::string text = timeText(*program.predictedPs) + " a run predicted";
+    for (const StageProgramFact &fact : report.pipeline->stages[*program.stage].programs) {
+      text += fact.name == program.name ? ", " + timesText(fact.runs) + " a step" : "";
+    }
+    return text;
   }
 
   // Times mean something only where the links are known.
@@ -120,10 +161,12 @@ private:
     return plan.steps + ": " + bytesText(plan.bytes) + (report.hasCosts ? ", " + timeText(plan.timePs) : "");
   }
 
-  void writeCollective(size_t number, const CollectiveFact &fact) {
+  void writeCollective(size_t number, const ProgramFact &program, const CollectiveFact &fact) {
     std::string shapes = fact.operand == fact.result ? fact.operand : fact.operand + " -> " + fact.result;
-    text += formatv("\n{0}. {1}{2} over {3} ({4}): {5}; {6}\n", number, fact.kind, fact.reduction.empty() ? "" : " " + fact.reduction,
-                    llvm::join(fact.axes, "+"), counted(fact.groupSize, "device"), sent(fact.bytes, fact.timePs), shapes);
+    std::string place = program.stage ? formatv("stage {0}, {1}: ", *program.stage, program.name).str() : "";
+    text +=
+        formatv("\n{0}. {1}{2}{3} over {4} ({5}): {6}; {7}\n", number, place, fact.kind, fact.reduction.empty() ? "" : " " + fact.reduction,
+                llvm::join(fact.axes, "+"), counted(fact.groupSize, "device"), sent(fact.bytes, fact.timePs), shapes);
     detail("cause", fact.cause);
     if (fact.runsBeside) {
       detail("overlap", timeText(fact.hiddenPs) + " of it hidden behind computing");
@@ -160,6 +203,12 @@ private:
     for (const VariableFact &variable : report.variables) {
       rows.push_back({variable.name, variable.global, variable.layout, variable.local, bytesText(variable.bytes),
                       variable.isTrainable ? std::to_string(variable.fusionId) : "-", variable.origin});
+    }
+    if (!report.stageOps.empty()) {
+      rows.front().insert(rows.front().begin(), "stage");
+      for (auto [row, variable] : llvm::zip_equal(llvm::drop_begin(rows), report.variables)) {
+        row.insert(row.begin(), variable.stage ? std::to_string(*variable.stage) : "");
+      }
     }
     text += "\nparameters and state\n" + table(rows);
     writeWhole();

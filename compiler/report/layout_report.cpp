@@ -5,6 +5,7 @@
 #include "compiler/report/layout_report.h"
 
 #include "compiler/report/sentences.h"
+#include "compiler/report/step_programs.h"
 #include "compiler/report/units.h"
 
 #include "dialects/dist/costs.h"
@@ -19,6 +20,7 @@
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSet.h"
 
 #include <map>
 
@@ -126,13 +128,8 @@ CollectiveFact makeCollective(dist::MeshAttr mesh, dist::Planner &planner, dist:
   return fact;
 }
 
-// Attribute of a collective: its place among those of the main program.
+// Attribute of a collective: its place among those of its program.
 constexpr StringRef kNumberAttr = "report.number";
-
-// Returns the name of the training step, or the model.
-StringRef nameMain(ModuleOp module) {
-  return module.lookupSymbol(nn::kTrainStep) ? nn::kTrainStep : nn::kForward;
-}
 
 // Returns the totals of a program, without its collectives.
 ProgramFact makeTotals(func::FuncOp function, const dist::DeviceRates &rates) {
@@ -168,6 +165,35 @@ VariableFact makeVariable(nn::VariableOp op) {
   return fact;
 }
 
+// Adds the programs and variables of a module.
+void addModule(LayoutReport &report, ModuleOp module) {
+  dist::DeviceRates rates = dist::findDeviceRates(module);
+  dist::MeshOp mesh = dist::findMesh(module);
+  std::optional<dist::Planner> planner;
+  if (mesh) {
+    planner.emplace(mesh);
+  }
+  SmallVector<func::FuncOp> mains = mainsOf(module);
+  for (auto function : module.getOps<func::FuncOp>()) {
+    ProgramFact program = makeTotals(function, rates);
+    program.stage = stageOf(module);
+    if (!llvm::is_contained(mains, function)) {
+      report.others.push_back(std::move(program));
+      continue;
+    }
+    for (auto collective : function.front().getOps<dist::CollectiveOpInterface>()) {
+      program.collectives.push_back(makeCollective(mesh.getMesh(), *planner, collective));
+    }
+    report.mains.push_back(std::move(program));
+  }
+  for (auto variable : module.getOps<nn::VariableOp>()) {
+    if (!variable.getInternal()) {
+      report.variables.push_back(makeVariable(variable));
+      report.variables.back().stage = stageOf(module);
+    }
+  }
+}
+
 // Lists what each owner keeps alone.
 std::vector<OwnerFact> makeOwners(ModuleOp module) {
   std::map<int64_t, OwnerFact> owners;
@@ -196,30 +222,23 @@ LayoutReport makeLayoutReport(ModuleOp module, StringRef model) {
   LayoutReport report;
   report.model = model.str();
   report.hasRates = module->hasAttr(dist::kDeviceAttr);
-  dist::DeviceRates rates = dist::findDeviceRates(module);
-  StringRef main = nameMain(module);
-  for (auto function : module.getOps<func::FuncOp>()) {
-    ProgramFact totals = makeTotals(function, rates);
-    if (function.getName() == main) {
-      report.main = std::move(totals);
-    } else {
-      report.others.push_back(std::move(totals));
-    }
-  }
-  if (dist::MeshOp op = dist::findMesh(module)) {
-    dist::MeshAttr mesh = op.getMesh();
-    for (auto [axis, size] : llvm::zip_equal(mesh.getAxes(), mesh.getSizes())) {
+  SmallVector<ModuleOp> programs = programsOf(module);
+  if (dist::MeshOp op = dist::findMesh(programs.front())) { // of a stage: that of each
+    for (auto [axis, size] : llvm::zip_equal(op.getMesh().getAxes(), op.getMesh().getSizes())) {
       report.mesh.emplace_back(axis.str(), size);
     }
     report.hasCosts = static_cast<bool>(op.getCostsAttr());
-    dist::Planner planner(op);
-    for (auto collective : module.lookupSymbol<func::FuncOp>(main).front().getOps<dist::CollectiveOpInterface>()) {
-      report.main.collectives.push_back(makeCollective(mesh, planner, collective));
+  }
+  llvm::StringSet<> variables; // of all stages
+  for (ModuleOp each : programs) {
+    addModule(report, each);
+    for (auto variable : each.getOps<nn::VariableOp>()) {
+      variables.insert(variable.getSymName());
     }
   }
-  for (auto variable : module.getOps<nn::VariableOp>()) {
-    if (!variable.getInternal()) {
-      report.variables.push_back(makeVariable(variable));
+  for (ModuleOp each : programs) {
+    if (stageOf(each)) {
+      report.stageOps.push_back(listOps(each, variables));
     }
   }
   report.owners = makeOwners(module);
@@ -227,21 +246,46 @@ LayoutReport makeLayoutReport(ModuleOp module, StringRef model) {
 }
 
 void numberCollectives(ModuleOp module) {
-  for (auto [number, op] :
-       llvm::enumerate(module.lookupSymbol<func::FuncOp>(nameMain(module)).front().getOps<dist::CollectiveOpInterface>())) {
-    op->setAttr(kNumberAttr, Builder(module.getContext()).getI64IntegerAttr(number));
+  for (ModuleOp each : programsOf(module)) {
+    for (func::FuncOp function : mainsOf(each)) {
+      for (auto [number, op] : llvm::enumerate(function.front().getOps<dist::CollectiveOpInterface>())) {
+        op->setAttr(kNumberAttr, Builder(module.getContext()).getI64IntegerAttr(number));
+      }
+    }
   }
 }
 
 void addOverlap(LayoutReport &report, ModuleOp scheduled) {
   constexpr int64_t kPsPerNs = 1000;
-  for (auto op : scheduled.lookupSymbol<func::FuncOp>(nameMain(scheduled)).front().getOps<dist::CollectiveOpInterface>()) {
-    auto overlap = op->getAttrOfType<exec::OverlapAttr>(exec::kOverlapAttr);
-    auto number = op->getAttrOfType<IntegerAttr>(kNumberAttr);
-    if (overlap && number) {
-      CollectiveFact &fact = report.main.collectives[number.getInt()];
-      fact.runsBeside = true;
-      fact.hiddenPs = overlap.getHiddenNs() * kPsPerNs;
+  auto program = report.mains.begin(); // in the same order
+  for (ModuleOp each : programsOf(scheduled)) {
+    for (func::FuncOp function : mainsOf(each)) {
+      for (auto op : function.front().getOps<dist::CollectiveOpInterface>()) {
+        auto overlap = op->getAttrOfType<exec::OverlapAttr>(exec::kOverlapAttr);
+        auto number = op->getAttrOfType<IntegerAttr>(kNumberAttr);
+        if (overlap && number) {
+          CollectiveFact &fact = program->collectives[number.getInt()];
+          fact.runsBeside = true;
+          fact.hiddenPs = overlap.getHiddenNs() * kPsPerNs;
+        }
+      }
+      ++program;
+    }
+  }
+}
+
+void addPredictions(LayoutReport &report, ArrayRef<exec::VariantOp> variants) {
+  constexpr int64_t kPsPerNs = 1000;
+  for (exec::VariantOp variant : variants) {
+    const bool isStage = variant.getNumStages() > 1;
+    for (ProgramFact &program : llvm::concat<ProgramFact>(report.mains, report.others)) {
+      if (isStage && program.stage != static_cast<int64_t>(variant.getStage())) {
+        continue;
+      }
+      auto op = dyn_cast_or_null<exec::ProgramOp>(SymbolTable::lookupSymbolIn(variant, program.name));
+      if (op && op.getPredictedNs()) {
+        program.predictedPs = static_cast<int64_t>(*op.getPredictedNs()) * kPsPerNs;
+      }
     }
   }
 }

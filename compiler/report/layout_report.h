@@ -6,6 +6,8 @@
 #ifndef ASHLAR_COMPILER_REPORT_LAYOUT_REPORT_H
 #define ASHLAR_COMPILER_REPORT_LAYOUT_REPORT_H
 
+#include "compiler/report/pipeline_facts.h"
+
 #include "passes/lower/memory/collective_order.h"
 #include "passes/lower/memory/memory_use.h"
 
@@ -55,18 +57,21 @@ struct CollectiveFact {
   std::vector<ReasonFact> reasons; // several when equal collectives became one; none when the model itself asks for it
 };
 
-// A function of the module. Collectives are those of the main program only; of others the counts are enough.
+// A function of the module. Collectives are those of main programs only; of others the counts are enough.
 struct ProgramFact {
   std::string name;
+  std::optional<int64_t> stage;             // of a pipeline that runs it
   int64_t count = 0, bytes = 0, timePs = 0; // of its collectives
   int64_t computePs = 0;                    // predicted, of its kernels and library calls
   int64_t peakBytes = 0;                    // predicted, of the values in memory at once, those with a name aside
+  std::optional<int64_t> predictedPs;       // of a run as it is lowered; nothing: it was not
   std::vector<CollectiveFact> collectives;
 };
 
 // A variable: a parameter, or what the optimizer keeps.
 struct VariableFact {
   std::string name;
+  std::optional<int64_t> stage; // of a pipeline that has it
   bool isTrainable = false;
   std::string global, layout, local; // type, layout, type
   int64_t fusionId = 0;              // 0: its gradient is never fused with others
@@ -87,20 +92,26 @@ struct LayoutReport {
   std::vector<std::pair<std::string, int64_t>> mesh; // empty: one device
   bool hasCosts = false;                             // whether times are those of known links; else a byte takes a nanosecond
   bool hasRates = false;                             // whether it is known what a device computes in a second
-  ProgramFact main;                                  // the training step, or the model
+  std::vector<ProgramFact> mains;                    // the training step, or the model; of a pipeline what a step runs, by stage
   std::vector<ProgramFact> others;
   std::vector<VariableFact> variables;
   lower::MemoryUse memory; // of a rank; no parts: not known
   lower::CollectiveOrder order;
-  std::vector<OwnerFact> owners; // in the order of their numbers
+  std::vector<OwnerFact> owners;                  // in the order of their numbers
+  std::vector<std::vector<std::string>> stageOps; // by stage of a pipeline: the module paths of what it computes, in its order
+  std::optional<PipelineFacts> pipeline;          // nothing: there is none, or it was not lowered
 };
 
-// Collects the facts of one device's programs, as addDistPasses leaves them. Assumes that they have a @train_step or a @forward.
+// Collects the facts of one device's programs, as addDistPasses leaves them: one module, or, of a pipeline, one a stage. Assumes that they
+// have a @train_step or a @forward, or an order of a step.
 LayoutReport makeLayoutReport(mlir::ModuleOp module, llvm::StringRef model);
 
 // Enters how much of each collective is hidden: numberCollectives() of a copy of the module, addFusionPasses on it, then addOverlap().
 void numberCollectives(mlir::ModuleOp module);
 void addOverlap(LayoutReport &report, mlir::ModuleOp scheduled);
+
+// Enters what the programs of a variant, or of those of all stages, are predicted to take.
+void addPredictions(LayoutReport &report, llvm::ArrayRef<exec::VariantOp> variants);
 
 } // namespace ashlar::report
 

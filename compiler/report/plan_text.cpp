@@ -5,9 +5,10 @@
 #include "compiler/report/plan_text.h"
 
 #include "compiler/report/sentences.h"
+#include "compiler/report/timeline_text.h"
 #include "compiler/report/units.h"
 #include "dialects/dist/dist.h"
-#include "dialects/nn/nn.h"
+#include "dialects/nn/programs.h"
 #include "dialects/support/element_type.h"
 
 #include "llvm/ADT/MapVector.h"
@@ -56,6 +57,7 @@ public:
     const bool isFirst = variant.getStage() == 0; // which tells of all stages
     if (isFirst) {
       writeMesh();
+      writePipeline();
     }
     writeStage();
     writeTensors();
@@ -80,7 +82,7 @@ private:
   void writePrograms() {
     if (variant.getNumStages() > 1) {
       for (auto program : variant.getBody().getOps<exec::ProgramOp>()) {
-        if (program.getSymName() != nn::kInit && program.getSymName() != nn::kEvalStep) {
+        if (program.getSymName() != nn::kInit && !nn::isEvaluation(program.getSymName())) {
           writeCollectives(program, ("a run of " + program.getSymName()).str());
           writeInstructions(program, program.getSymName());
         }
@@ -133,7 +135,16 @@ private:
     }
   }
 
-  // Which stage of a pipeline it is, and what goes from it to others for a micro-batch.
+  void writePipeline() {
+    if (facts.pipeline) {
+      line("pipeline", stepText(*facts.pipeline));
+      for (const std::string &drawn : timelineLines(*facts.pipeline)) {
+        line("", drawn);
+      }
+    }
+  }
+
+  // Which stage of a pipeline it is, what goes from it to others for a micro-batch, and what it does during a step.
   void writeStage() {
     if (variant.getNumStages() == 1) {
       return;
@@ -144,7 +155,7 @@ private:
       for (mlir::Attribute each : sends ? sends.getValue() : llvm::ArrayRef<mlir::Attribute>()) {
         auto transfer = mlir::cast<exec::TransferAttr>(each);
         auto tensor = mlir::cast<exec::TensorOp>(mlir::SymbolTable::lookupSymbolIn(variant, transfer.getTensor().getAttr()));
-        bool isOfEachMicroBatch = program.getSymName() != nn::kEvalStep && !program.getSymName().starts_with(nn::kUpdate);
+        bool isOfEachMicroBatch = !nn::isEvaluation(program.getSymName()) && !program.getSymName().starts_with(nn::kUpdate);
         if (isOfEachMicroBatch) {
           sent[transfer.getStage()] += byteSize(tensor.getBuffer().getType());
         }
@@ -155,6 +166,9 @@ private:
       text += formatv("; sends {0} to stage {1} a micro-batch", bytesText(bytes), stage);
     }
     line("stage", text);
+    if (facts.pipeline) {
+      line("timeline", sharesText(*facts.pipeline, variant.getStage()));
+    }
   }
 
   // Returns the samples that the programs are for.
@@ -319,6 +333,9 @@ private:
     line("", formatv("no plan can be below {0}; this one is {1:F3} times that", bytesText(bound),
                      static_cast<double>(arena) / static_cast<double>(std::max<uint64_t>(bound, 1)))
                  .str());
+    if (facts.pipeline) {
+      line("", slotsText(facts.pipeline->stages[variant.getStage()]));
+    }
     if (!facts.memory.parts.empty()) {
       line("", memoryText(facts.memory));
     }

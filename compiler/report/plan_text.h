@@ -5,6 +5,7 @@
 #ifndef ASHLAR_COMPILER_REPORT_PLAN_TEXT_H
 #define ASHLAR_COMPILER_REPORT_PLAN_TEXT_H
 
+#include "compiler/report/pipeline_facts.h"
 #include "dialects/exec/exec.h"
 #include "passes/lower/memory/collective_order.h"
 #include "passes/lower/memory/memory_use.h"
@@ -24,6 +25,7 @@ struct PlanFacts {
   std::string optimizerParallel = {}; // empty: nothing is split further
   lower::MemoryUse memory = {};       // no parts: not known
   lower::CollectiveOrder order = {};  // of no collectives: nothing to say
+  const PipelineFacts *pipeline = {}; // of which the variant is a stage; null: of none, or not known
 };
 
 // Returns the plan of a variant: mesh, batch, parameters, layouts, collectives of a step by cause, memory of a device, work of a step.

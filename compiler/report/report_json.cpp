@@ -4,7 +4,10 @@
 
 #include "compiler/report/report_json.h"
 
-#include "llvm/ADT/StringExtras.h"
+#include "compiler/report/json_parts.h"
+#include "compiler/report/pipeline_json.h"
+
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -16,7 +19,7 @@ using llvm::json::OStream;
 void writeTexts(OStream &out, llvm::StringRef name, const std::vector<std::string> &texts) {
   out.attributeArray(name, [&] {
     for (const std::string &text : texts) {
-      out.value(text);
+      out.value(jsonText(text));
     }
   });
 }
@@ -33,7 +36,7 @@ void writePlan(OStream &out, const PlanFact &plan) {
 }
 
 void writeReason(OStream &out, const ReasonFact &reason) {
-  out.attribute("producer", reason.producer);
+  out.attribute("producer", jsonText(reason.producer));
   writeTexts(out, "consumers", reason.consumers);
   writeTexts(out, "origins", reason.origins);
   out.attribute("tensor", reason.tensor);
@@ -45,7 +48,17 @@ void writeReason(OStream &out, const ReasonFact &reason) {
   }
 }
 
-void writeCollective(OStream &out, const CollectiveFact &fact) {
+void writeStage(OStream &out, std::optional<int64_t> stage) {
+  if (stage) {
+    out.attribute("stage", *stage);
+  }
+}
+
+void writeCollective(OStream &out, const ProgramFact &program, const CollectiveFact &fact) {
+  if (program.stage) { // there are several main programs
+    writeStage(out, program.stage);
+    out.attribute("program", jsonText(program.name));
+  }
   out.attribute("kind", fact.kind);
   out.attribute("reduction", fact.reduction);
   writeTexts(out, "axes", fact.axes);
@@ -55,7 +68,7 @@ void writeCollective(OStream &out, const CollectiveFact &fact) {
   out.attribute("bytes", fact.bytes);
   out.attribute("time_ns", nanoseconds(fact.timePs));
   out.attribute("hidden_ns", nanoseconds(fact.hiddenPs));
-  out.attribute("cause", fact.cause);
+  out.attribute("cause", jsonText(fact.cause));
   writeTexts(out, "members", fact.causes);
   out.attribute("tensors", fact.tensors);
   out.attribute("fusion", fact.fusion);
@@ -68,23 +81,28 @@ void writeCollective(OStream &out, const CollectiveFact &fact) {
 }
 
 void writeTotals(OStream &out, const ProgramFact &program) {
-  out.attribute("name", program.name);
+  out.attribute("name", jsonText(program.name));
+  writeStage(out, program.stage);
   out.attribute("collectives", program.count);
   out.attribute("bytes", program.bytes);
   out.attribute("time_ns", nanoseconds(program.timePs));
   out.attribute("compute_ns", nanoseconds(program.computePs));
   out.attribute("peak_bytes", program.peakBytes);
+  if (program.predictedPs) {
+    out.attribute("predicted_ns", nanoseconds(*program.predictedPs));
+  }
 }
 
 void writeVariable(OStream &out, const VariableFact &variable) {
-  out.attribute("name", variable.name);
+  out.attribute("name", jsonText(variable.name));
+  writeStage(out, variable.stage);
   out.attribute("trainable", variable.isTrainable);
   out.attribute("global", variable.global);
   out.attribute("layout", variable.layout);
   out.attribute("local", variable.local);
   out.attribute("fusion_id", variable.fusionId);
   out.attribute("bytes", variable.bytes);
-  out.attribute("origin", variable.origin);
+  out.attribute("origin", jsonText(variable.origin));
   if (!variable.whole.empty()) {
     out.attribute("whole", variable.whole);
   }
@@ -99,21 +117,8 @@ void writeOwner(OStream &out, const OwnerFact &owner) {
   writeTexts(out, "parameters", owner.parameters);
 }
 
-void writeMemory(OStream &out, const lower::MemoryUse &use) {
-  out.attribute("bytes", use.bytes());
-  out.attribute("bytes_each_further_thread", use.threadBytes);
-  out.attributeArray("parts", [&] {
-    for (const lower::MemoryPart &part : use.parts) {
-      out.object([&] {
-        out.attribute("name", part.name);
-        out.attribute("bytes", part.bytes);
-      });
-    }
-  });
-}
-
 void writeReport(OStream &out, const LayoutReport &report) {
-  out.attribute("model", report.model);
+  out.attribute("model", jsonText(report.model));
   out.attributeArray("mesh", [&] {
     for (const auto &axis : report.mesh) {
       out.object([&] {
@@ -126,21 +131,20 @@ void writeReport(OStream &out, const LayoutReport &report) {
   out.attribute("rates_known", report.hasRates);
   if (!report.memory.parts.empty()) {
     out.attributeObject("memory", [&] { writeMemory(out, report.memory); });
-    out.attributeObject("order", [&] {
-      out.attribute("devices", report.order.devices);
-      out.attribute("collectives", report.order.collectives);
-      out.attribute("hash", llvm::utohexstr(report.order.hash, /*LowerCase=*/true, /*Width=*/16));
-    });
+    if (report.stageOps.empty()) { // else each stage has its own
+      out.attributeObject("order", [&] { writeOrder(out, report.order); });
+    }
   }
   out.attributeArray("programs", [&] {
-    out.object([&] { writeTotals(out, report.main); });
-    for (const ProgramFact &program : report.others) {
+    for (const ProgramFact &program : llvm::concat<const ProgramFact>(report.mains, report.others)) {
       out.object([&] { writeTotals(out, program); });
     }
   });
-  out.attributeArray("collectives", [&] { // of the first program
-    for (const CollectiveFact &fact : report.main.collectives) {
-      out.object([&] { writeCollective(out, fact); });
+  out.attributeArray("collectives", [&] {
+    for (const ProgramFact &program : report.mains) {
+      for (const CollectiveFact &fact : program.collectives) {
+        out.object([&] { writeCollective(out, program, fact); });
+      }
     }
   });
   out.attributeArray("variables", [&] {
@@ -154,6 +158,9 @@ void writeReport(OStream &out, const LayoutReport &report) {
         out.object([&] { writeOwner(out, owner); });
       }
     });
+  }
+  if (report.pipeline) {
+    out.attributeObject("pipeline", [&] { writePipeline(out, *report.pipeline, report.stageOps); });
   }
 }
 

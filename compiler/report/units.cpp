@@ -45,6 +45,17 @@ std::string orderText(const lower::CollectiveOrder &order) {
                  llvm::utohexstr(order.hash, /*LowerCase=*/true, /*Width=*/16));
 }
 
+std::string firstFew(llvm::ArrayRef<std::string> texts, llvm::StringRef separator, size_t last) {
+  constexpr size_t kFirst = 3;
+  if (texts.size() <= kFirst + last) {
+    return llvm::join(texts, separator);
+  }
+  llvm::SmallVector<std::string> shown(texts.take_front(kFirst));
+  shown.push_back("...");
+  llvm::append_range(shown, texts.take_back(last));
+  return formatv("{0} ({1})", llvm::join(shown, separator), texts.size());
+}
+
 std::string counted(int64_t count, llvm::StringRef noun) {
   return formatv("{0} {1}{2}", count, noun, count == 1 ? "" : "s");
 }

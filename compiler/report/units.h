@@ -8,6 +8,7 @@
 #include "passes/lower/memory/collective_order.h"
 #include "passes/lower/memory/memory_use.h"
 
+#include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/StringRef.h"
 
 #include <cstdint>
@@ -26,6 +27,9 @@ std::string memoryText(const lower::MemoryUse &use);
 
 // Returns "collectives in one order on all 4 devices, checked: 9 of them, hash 0123456789abcdef".
 std::string orderText(const lower::CollectiveOrder &order);
+
+// Joins the first three texts and the last `last` ones, and counts them where some are left out: "a, b, c, ..., y, z (26)" for last 2.
+std::string firstFew(llvm::ArrayRef<std::string> texts, llvm::StringRef separator, size_t last = 0);
 
 // Returns "1 rank", "4 ranks".
 std::string counted(int64_t count, llvm::StringRef noun);

@@ -227,10 +227,11 @@ private:
                                  [&](mlir::FlatSymbolRefAttr symbol) { return tensorIndex.lookup(symbol.getValue()); });
     };
     SmallVector<uint32_t> inputs = indices(op.getInputs()), outputs = indices(op.getOutputs());
-    return table.record<ashlar_rt_program>(
-        {table.string(op.getSymName()), table.u32(instructions.size()), table.array(instructions), table.u32(inputs.size()),
-         table.u32Array(inputs), table.u32(outputs.size()), table.u32Array(outputs), table.u32(countOf(op.getReceivesAttr())),
-         transfers(op.getReceivesAttr(), tensorIndex), table.u32(countOf(op.getSendsAttr())), transfers(op.getSendsAttr(), tensorIndex)});
+    return table.record<ashlar_rt_program>({table.string(op.getSymName()), table.u32(instructions.size()), table.array(instructions),
+                                            table.u32(inputs.size()), table.u32Array(inputs), table.u32(outputs.size()),
+                                            table.u32Array(outputs), table.u32(countOf(op.getReceivesAttr())),
+                                            transfers(op.getReceivesAttr(), tensorIndex), table.u32(countOf(op.getSendsAttr())),
+                                            transfers(op.getSendsAttr(), tensorIndex), table.u64(op.getPredictedNs().value_or(0))});
   }
 
   static size_t countOf(mlir::ArrayAttr list) { return list ? list.size() : 0; }

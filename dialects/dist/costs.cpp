@@ -145,6 +145,19 @@ Work workOf(Operation *op, ArrayRef<RankedTensorType> operands, ArrayRef<RankedT
   return isNarrow ? Work{0, flops} : Work{flops, 0};
 }
 
+int64_t opTimePs(Operation *op, const DeviceRates &rates) {
+  if (auto collective = dyn_cast<CollectiveOpInterface>(op)) {
+    return collectiveTimePs(collective);
+  }
+  auto types = [](TypeRange range) { return llvm::map_to_vector(range, [](Type type) { return cast<RankedTensorType>(type); }); };
+  int64_t bytes = 0;
+  for (Type type : llvm::concat<const Type>(op->getOperandTypes(), op->getResultTypes())) {
+    bytes += byteSize(cast<ShapedType>(type));
+  }
+  Work work = workOf(op, types(op->getOperandTypes()), types(op->getResultTypes()));
+  return rates.timePs(work.flops, work.narrowFlops, bytes);
+}
+
 DeviceRates findDeviceRates(ModuleOp module) {
   auto attribute = module->getAttrOfType<DeviceAttr>(kDeviceAttr);
   return attribute ? DeviceRates{attribute.getFlopsPerUs(), attribute.getNarrowFlopsPerUs(), attribute.getBytesPerUs()} : DeviceRates();

@@ -81,6 +81,10 @@ struct Work {
 //   nn.matmul (m, k) x (k, n): 2 m n k;   nn.add of n elements: n;   nn.exp: 16 n
 Work workOf(mlir::Operation *op, llvm::ArrayRef<mlir::RankedTensorType> operands, llvm::ArrayRef<mlir::RankedTensorType> results);
 
+// Returns the time of an op of one device's program, run alone: of a collective over the links of the mesh, of others what they compute or
+// what they read and write.
+int64_t opTimePs(mlir::Operation *op, const DeviceRates &rates);
+
 // Returns the rates that stand on a module (kDeviceAttr), or the default.
 DeviceRates findDeviceRates(mlir::ModuleOp module);
 

@@ -193,4 +193,17 @@ def Dist_AxisIndexOp : Dist_Op<"axis_index", [Pure]> {
   let hasVerifier = 1;
 }
 
+def Dist_AfterOp : Dist_Op<"after", [Pure, AllTypesMatch<["input", "result"]>]> {
+  let summary = "A value, not before another one is there";
+  let description = [{
+    Result: the operand. What is computed from the result cannot be computed ahead of `event`, nor be merged with what is computed from the
+    operand: so the copies of ops that the backward pass computes again stay there (docs/recompute.md). It makes no instruction.
+
+        %y = dist.after %x, %g : tensor<64x784xf32>, tensor<64x10xf32>
+  }];
+  let arguments = (ins AnyStaticShapeTensor:$input, AnyStaticShapeTensor:$event);
+  let results = (outs AnyStaticShapeTensor:$result);
+  let assemblyFormat = "$input `,` $event attr-dict `:` type($input) `,` type($event)";
+}
+
 #endif // ASHLAR_DIALECTS_DIST_DIST_OPS_TD

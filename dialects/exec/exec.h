@@ -45,6 +45,9 @@ inline constexpr llvm::StringLiteral kGrainAttr = "exec.grain";
 // Attribute of a dist collective that an exec.await waits for: an OverlapAttr.
 inline constexpr llvm::StringLiteral kOverlapAttr = "exec.overlap";
 
+// Attribute of functions that become programs: what one run on one device is predicted to take, in nanoseconds (i64).
+inline constexpr llvm::StringLiteral kPredictedAttr = "exec.predicted_ns";
+
 // Attribute of kernels' calls, products and copies that one device runs, and of tensors that one device holds: its number, row-major on the
 // mesh (i64). Tensors of different owners may lie at the same place.
 inline constexpr llvm::StringLiteral kOwnerAttr = "exec.owner";

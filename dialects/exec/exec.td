@@ -208,10 +208,14 @@ def Exec_ConstantOp : Exec_Op<"constant"> {
 
 def Exec_ProgramOp : Exec_Op<"program", [Symbol, NoTerminator, SingleBlock, HasParent<"::ashlar::exec::VariantOp">]> {
   let summary = "Instructions in the order in which every device runs them";
-  let description = [{    exec.program @train_step inputs [@input, @labels] outputs [@loss] { ... } }];
+  let description = [{
+    `predicted_ns` is what one run on one device is predicted to take; without it nothing is known.
+
+        exec.program @train_step inputs [@input, @labels] outputs [@loss] attributes {predicted_ns = 5400 : i64} { ... }
+  }];
   let arguments = (ins SymbolNameAttr:$sym_name, TypedArrayAttrBase<FlatSymbolRefAttr, "tensors">:$inputs,
                        TypedArrayAttrBase<FlatSymbolRefAttr, "tensors">:$outputs, OptionalAttr<Exec_TransferArrayAttr>:$receives,
-                       OptionalAttr<Exec_TransferArrayAttr>:$sends);
+                       OptionalAttr<Exec_TransferArrayAttr>:$sends, OptionalAttr<I64Attr>:$predicted_ns);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{
     $sym_name `inputs` $inputs `outputs` $outputs (`receives` $receives^)? (`sends` $sends^)? attr-dict-with-keyword $body

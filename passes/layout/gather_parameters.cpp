@@ -28,7 +28,7 @@ namespace {
 // State: the values that are reads of what is stored split, or copies of them; and what takes their place in each phase.
 class Gathering {
 public:
-  Gathering(func::FuncOp function, const StoredLayouts &stored, bool again)
+  Gathering(func::FuncOp function, const StoredLayouts &stored, function_ref<bool(Operation *)> again)
       : function(function), stored(stored), again(again), phases(function.front()) {}
 
   void run() {
@@ -64,7 +64,7 @@ private:
   // Returns what `user` takes for a value of the forward phase.
   Value provide(Value value, Operation *user) {
     nn::Phase phase = phases.of(user);
-    phase = phase == nn::Phase::Backward && !again ? nn::Phase::Forward : phase;
+    phase = phase == nn::Phase::Backward && !again(user) ? nn::Phase::Forward : phase;
     Value &provided = given[{value.getAsOpaquePointer(), phase}];
     if (!provided) {
       provided = make(value, user, phase);
@@ -96,7 +96,7 @@ private:
 
   func::FuncOp function;
   const StoredLayouts &stored;
-  bool again;
+  function_ref<bool(Operation *)> again;
   nn::Phases phases;
   DenseSet<Value> known;
   SmallVector<Operation *> copies;
@@ -105,7 +105,7 @@ private:
 
 } // namespace
 
-void gatherAtUses(func::FuncOp function, const StoredLayouts &stored, bool again) {
+void gatherAtUses(func::FuncOp function, const StoredLayouts &stored, function_ref<bool(Operation *)> again) {
   Gathering(function, stored, again).run();
 }
 

@@ -44,6 +44,8 @@ bool isWorthSplitting(MeshAttr mesh, const ShardingRule &rule, ArrayRef<TensorFa
 } // namespace
 
 Inference::Inference(const LayoutProblem &problem, bool mayIdle) : mesh(problem.mesh), mayIdle(mayIdle) {
+  nodes.reserve(problem.tensors.size()); // what grows is copied: moving small vectors may throw
+  rows.reserve(problem.ops.size());
   llvm::for_each(problem.tensors, [&](const ProblemTensor &tensor) { addNode(tensor); });
   for (auto [number, op] : llvm::enumerate(problem.ops)) {
     SmallVector<unsigned> operands;

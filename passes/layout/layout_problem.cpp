@@ -32,6 +32,11 @@ public:
       problem.variables.emplace_back(variable, *tensor);
       variables[variable.getSymNameAttr()] = *tensor;
     }
+    size_t numOps = 0;
+    for (auto function : module.getOps<func::FuncOp>()) {
+      numOps += function.front().getOperations().size();
+    }
+    problem.ops.reserve(numOps); // what grows is copied: moving small vectors may throw
     for (auto function : module.getOps<func::FuncOp>()) {
       unsigned first = problem.ops.size();
       if (failed(addProgram(function))) {

@@ -2,6 +2,7 @@
 //
 // ashlar-split-optimizer: gives optimizer state, gradients and stored parameters their layouts, and infers those of the update from them.
 
+#include "dialects/dist/recompute_rules.h"
 #include "dialects/nn/phases.h"
 #include "dialects/support/tensor_values.h"
 #include "passes/layout/gather_parameters.h"
@@ -21,24 +22,24 @@ namespace ashlar::layout {
 
 namespace {
 
-// Returns whether forward and backward use a variable only in narrower types: then each device stores its part of the master copy.
-bool isMasterCopy(ModuleOp module, nn::VariableOp variable) {
-  bool isUsed = false, isNarrowed = true;
+// Returns the variables that forward and backward use only in narrower types: then each device stores its part of the master copy.
+llvm::StringSet<> findMasterCopies(ModuleOp module) {
+  llvm::StringSet<> narrowed, wide;
   for (auto function : module.getOps<func::FuncOp>()) {
     nn::Phases phases(function.front());
     for (auto read : function.front().getOps<nn::ReadOp>()) {
-      if (read.getVariable() != variable.getSymName()) {
-        continue;
-      }
       for (Operation *user : read->getUsers()) {
         if (phases.of(user) != nn::Phase::Update) {
-          isUsed = true;
-          isNarrowed &= isCopy(user) && typeOf(user->getResult(0)).getElementTypeBitWidth() < read.getType().getElementTypeBitWidth();
+          bool isNarrowed = isCopy(user) && typeOf(user->getResult(0)).getElementTypeBitWidth() < read.getType().getElementTypeBitWidth();
+          (isNarrowed ? narrowed : wide).insert(read.getVariable());
         }
       }
     }
   }
-  return isUsed && isNarrowed;
+  for (const auto &variable : wide) {
+    narrowed.erase(variable.first());
+  }
+  return narrowed;
 }
 
 struct SplitOptimizer : impl::SplitOptimizerPassBase<SplitOptimizer> {
@@ -102,16 +103,18 @@ struct SplitOptimizer : impl::SplitOptimizerPassBase<SplitOptimizer> {
 
   // Splits what devices store of parameters, and has the programs gather it where it is used.
   void splitParameters(ArrayRef<ParameterShard> shards) {
+    dist::RecomputeRules recompute(getOperation());
+    llvm::StringSet<> masterCopies = findMasterCopies(getOperation());
     StoredLayouts stored;
     for (const ParameterShard &shard : shards) {
       nn::VariableOp variable = shard.variable;
-      if (!shard.whole && (level == 3 || isMasterCopy(getOperation(), variable))) {
+      if (!shard.whole && (level == 3 || masterCopies.contains(variable.getSymName()))) {
         store(variable, shard);
         stored[variable.getSymName()] = dist::LayoutAttr::get(&getContext(), shard.layout);
       }
     }
     for (auto function : getOperation().getOps<func::FuncOp>()) {
-      gatherAtUses(function, stored, /*again=*/level == 3);
+      gatherAtUses(function, stored, [&](Operation *op) { return level == 3 && recompute.of(nn::getPath(op->getLoc())).paramGather; });
     }
   }
 

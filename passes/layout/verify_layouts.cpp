@@ -177,8 +177,9 @@ struct VerifyLayouts : impl::VerifyLayoutsPassBase<VerifyLayouts> {
     }
     FailureOr<LayoutProblem> problem = LayoutProblem::create(getOperation(), mesh, /*isDecided=*/true);
     if (failed(problem) || failed(Verifier(*problem).run())) {
-      signalPassFailure();
+      return signalPassFailure();
     }
+    markAllAnalysesPreserved();
   }
 };
 

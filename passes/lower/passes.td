@@ -83,6 +83,23 @@ def OverlapCollectivesPass : Pass<"ashlar-overlap-collectives", "::mlir::ModuleO
   let dependentDialects = ["::ashlar::exec::ExecDialect"];
 }
 
+def PriceProgramsPass : Pass<"ashlar-price-programs", "::mlir::ModuleOp"> {
+  let summary = "Predicts what a run of each program takes.";
+  let description = [{
+    Adds up what the ops of a program take at the rates of the device and the links (docs/overlap.md), in the order that they have: collectives
+    that are started run beside what follows, and what is only stored, as initial values are, takes a copy. Where one device alone runs ops, the others wait for it when they meet next. A module without
+    `dist.device` stays as it is.
+
+        func.func @forward(%x: tensor<256x512xf32>)
+    ==>
+        func.func @forward(%x: tensor<256x512xf32>) attributes {exec.predicted_ns = 1342178 : i64}
+
+    Needs: ashlar-fuse. Leaves: the same.
+  }];
+  let options = [TargetOption<"where threads or streams have to meet">];
+  let dependentDialects = ["::ashlar::exec::ExecDialect"];
+}
+
 def PlanMemoryPass : Pass<"ashlar-plan-memory", "::mlir::ModuleOp"> {
   let summary = "Turns functions on tensors into programs on buffers of one arena.";
   let description = [{

@@ -46,6 +46,29 @@ def SimplifyCollectivesPass : Pass<"ashlar-simplify-collectives", "::mlir::Modul
   let dependentDialects = ["::ashlar::dist::DistDialect"];
 }
 
+def RecomputePass : Pass<"ashlar-recompute", "::mlir::ModuleOp"> {
+  let summary = "Computes values of the forward pass again in the backward pass instead of keeping them.";
+  let description = [{
+    Of the module that a rule of `dist.recompute_rules` names, its inputs and its output are kept; the ops of the backward pass take copies of what lies
+    between. Copies come after a gradient (dist.after), so that nothing merges them with the ops that they repeat or moves them ahead. Only
+    what the backward pass takes is repeated; collectives, and gathers of parameters, where the rules say so (docs/recompute.md).
+
+        %h = nn.matmul %x, %w                           %h = nn.matmul %x, %w
+        %y = nn.gelu %h                                 %y = nn.gelu %h
+        %dw = nn.matmul %y transpose_a, %g       ==>    %a = dist.after %x, %g
+                                                        %i = nn.matmul %a, %w
+                                                        %z = nn.gelu %i
+                                                        %dw = nn.matmul %z transpose_a, %g
+
+    With `moves` at least 0 what rules leave open is decided by price: a module of the model can keep all its values, or fewer for more time, and
+    the moves between such choices that save most for their time are made, so many of them. `dist.recompute_moves` says how many there are.
+
+    Needs: ashlar-simplify-collectives. Leaves no rules of recompute.
+  }];
+  let options = [Option<"moves", "moves", "int64_t", "-1", "how many moves by price are made; -1: rules alone decide">];
+  let dependentDialects = ["::ashlar::dist::DistDialect"];
+}
+
 def FuseCollectivesPass : Pass<"ashlar-fuse-collectives", "::mlir::ModuleOp"> {
   let summary = "Makes collectives of parameters one.";
   let description = [{

@@ -97,6 +97,7 @@ struct VerifyPartitioned : impl::VerifyPartitionedPassBase<VerifyPartitioned> {
         return signalPassFailure();
       }
     }
+    markAllAnalysesPreserved();
   }
 };
 

@@ -67,7 +67,7 @@ bool FunctionCut::repeats(Operation *op, const StageProgram &program) {
   case Access::Fixed:
     break;
   }
-  if (expands(op)) {
+  if (expands(op) || isa<dist::AfterOp>(op)) {
     return true;
   }
   // Within a stage: what takes no more than a walk over its elements, where all that it takes is there.
@@ -91,7 +91,13 @@ StageProgram *FunctionCut::makerOf(Operation *op, const StageProgram &program) {
   auto read = dyn_cast<nn::ReadOp>(op);
   std::optional<int64_t> home = read ? assignment.homeOf(read.getVariable()) : std::nullopt;
   SmallVector<StageProgram *> found = programsOf(home.value_or(program.stage));
-  return found.empty() ? &this->program(*home, program.name, *home) : found.front(); // which only passes the parameter on
+  if (!home || (!found.empty() && found.front()->time < program.time)) {
+    return found.front();
+  }
+  // One which only passes the parameter on, at the time of the first chunk that takes it.
+  const Cut &cut = assignment.getCut();
+  const int64_t first = *assignment.firstTakerOf(read.getVariable());
+  return &this->program(*home, cut.programName(function.getSymName(), cut.chunkOf(first)), first);
 }
 
 LogicalResult FunctionCut::need(Value value, StageProgram &program) {
@@ -106,6 +112,9 @@ LogicalResult FunctionCut::need(Value value, StageProgram &program) {
   if (repeats(def, program)) {
     if (!repeated[&program].insert(def).second) {
       return success();
+    }
+    if (auto after = dyn_cast<dist::AfterOp>(def)) { // what another program makes is there before this one begins, or much later
+      return need(after.getInput(), program);
     }
     return success(llvm::all_of(def->getOperands(), [&](Value operand) { return succeeded(need(operand, program)); }));
   }
@@ -218,8 +227,11 @@ func::FuncOp FunctionCut::emit(OpBuilder &builder, StageProgram &program, functi
   mapping.map(arguments, made.getArguments());
   const llvm::DenseSet<Operation *> &again = repeated[&program];
   for (Operation &op : function.front().without_terminator()) {
-    if (program.ops.contains(&op) || again.contains(&op)) {
-      builder.clone(op, mapping);
+    auto after = dyn_cast<dist::AfterOp>(op);
+    if (again.contains(&op) && after && !mapping.contains(after.getEvent())) {
+      mapping.map(after.getResult(), mapping.lookup(after.getInput()));
+    } else if (program.ops.contains(&op) || again.contains(&op)) {
+      builder.clone(op, mapping)->removeAttr(dist::kVirtualStageAttr); // kernels that compute the same are one
     }
   }
   for (Operation *write : program.writes) {

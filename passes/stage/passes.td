@@ -7,12 +7,32 @@
 
 include "mlir/Pass/PassBase.td"
 
+def AssignStagesPass : Pass<"ashlar-assign-stages", "::mlir::ModuleOp"> {
+  let summary = "Says of each op of the forward pass which stage of a pipeline it is of.";
+  let description = [{
+    An op joins the stage of the setting in `dist.stage_rules` that names its module path, else one that the prices of ops and the sizes of what crosses
+    suggest (docs/pipeline.md). With several chunks a stage the numbers are those of virtual stages. What every stage has for itself, constants and what is made of
+    variables alone, gets none. Passes ahead of the cut then know what goes from one stage to another.
+
+        %y = nn.relu %x : tensor<8x4xf32>
+    ==>
+        %y = nn.relu %x {dist.virtual_stage = 1 : i64} : tensor<8x4xf32>
+
+    Needs: ashlar-simplify-collectives; a program that adds up the gradients of micro-batches (ashlar-accumulate). Leaves all else as it is.
+  }];
+  let options = [
+    Option<"stages", "stages", "int64_t", /*default=*/"0", "number of stages">,
+    Option<"chunks", "chunks", "int64_t", /*default=*/"1", "chunks of each stage">,
+  ];
+}
+
 def CutStagesPass : Pass<"ashlar-cut-stages", "::mlir::ModuleOp"> {
   let summary = "Cuts the program of one device into those of the stages of a pipeline.";
   let description = [{
-    Each op joins a stage: that of the setting in `dist.stage_rules` that names its module path, else one that the prices of ops and the sizes of
-    what crosses suggest. @train_step becomes `forward`, `backward` and, with the schedule ZERO_BUBBLE, `weights` of each stage; @update becomes
-    a program a round of communication; @eval_step and @init have a part in each stage. What one program leaves for another is a
+    Ops of the forward pass are cut as ashlar-assign-stages says; gradients and updates join them. @train_step becomes `forward`, `backward` and, with the schedule ZERO_BUBBLE or an order that says so, `weights` of each
+    stage; @update becomes a program a round of communication; @eval_step and @init have a part in each stage. With `chunks` of more than 1
+    the model is cut into stages * chunks virtual stages, of which number chunk * stages + s is a chunk of stage s, and there is a program for
+    each chunk: `forward_0`, `forward_1`, ..., `eval_step_0`, ... What one program leaves for another is a
     result of the one and an argument of the other with one name (docs/pipeline.md). The order of each stage is on its module; it is
     refused when it would deadlock.
 
@@ -34,7 +54,9 @@ def CutStagesPass : Pass<"ashlar-cut-stages", "::mlir::ModuleOp"> {
   let options = [
     Option<"stages", "stages", "int64_t", /*default=*/"0", "number of stages">,
     Option<"microBatches", "micro-batches", "int64_t", /*default=*/"0", "micro-batches of a step">,
-    Option<"schedule", "schedule", "std::string", /*default=*/"\"ONE_F_ONE_B\"", "GPIPE, ONE_F_ONE_B or ZERO_BUBBLE">,
+    Option<"chunks", "chunks", "int64_t", /*default=*/"1", "virtual stages that each stage runs, with INTERLEAVED or an order">,
+    Option<"schedule", "schedule", "std::string", /*default=*/"\"ONE_F_ONE_B\"", "GPIPE, ONE_F_ONE_B, INTERLEAVED or ZERO_BUBBLE">,
+    Option<"orderFile", "order-file", "std::string", /*default=*/"\"\"", "file of a user's own order, in the place of a schedule">,
   ];
   let dependentDialects = ["::ashlar::dist::DistDialect", "::ashlar::nn::NnDialect"];
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The order in which the stages of a pipeline run their phases for the micro-batches of a step: how it is built, that it cannot deadlock,
-// and how it is written down in a table that does not grow with the number of micro-batches. No IR.
+// The order in which the stages of a pipeline run their phases for the micro-batches of a step, and how it is built. No IR.
 
 #ifndef ASHLAR_PASSES_STAGE_SCHEDULE_H
 #define ASHLAR_PASSES_STAGE_SCHEDULE_H
@@ -12,6 +11,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace ashlar::stage {
@@ -22,21 +22,55 @@ enum class StepPhase { Forward, Backward, Weights };
 // "forward", "backward", "weights": also what programs are called.
 llvm::StringRef nameOf(StepPhase phase);
 
-// One phase for one micro-batch.
+// Into how many parts a model is cut, one behind the other: virtual stages. Number chunk * stages + s is a chunk of stage s, so what is
+// computed goes through all stages as often as there are chunks.
+struct Cut {
+  int64_t stages = 1;
+  int64_t chunks = 1; // of each stage
+
+  int64_t virtualStages() const { return stages * chunks; }
+  int64_t stageOf(int64_t virtualStage) const { return virtualStage % stages; }
+  int64_t chunkOf(int64_t virtualStage) const { return virtualStage / stages; }
+  int64_t virtualStage(int64_t stage, int64_t chunk) const { return chunk * stages + stage; }
+
+  // Returns the name of a chunk's program: `phase`, or `phase`_1 for chunk 1 of several.
+  std::string programName(llvm::StringRef phase, int64_t chunk) const;
+};
+
+// What a program of a stage does.
+struct Part {
+  StepPhase phase;
+  int64_t chunk = 0;
+
+  bool operator==(const Part &other) const { return phase == other.phase && chunk == other.chunk; }
+  bool operator<(const Part &other) const { return std::pair(phase, chunk) < std::pair(other.phase, other.chunk); }
+
+  // Returns what the program of that name does, as Cut::programName gives it; nothing for one of no phase.
+  static std::optional<Part> find(llvm::StringRef program);
+};
+
+// One phase of one chunk for one micro-batch.
 struct Action {
   StepPhase phase;
   int64_t microBatch;
+  int64_t chunk = 0;
 
-  bool operator==(const Action &other) const { return phase == other.phase && microBatch == other.microBatch; }
+  Part part() const { return {phase, chunk}; }
+  bool operator==(const Action &other) const { return part() == other.part() && microBatch == other.microBatch; }
 };
 
 // The order of each stage.
 using StageOrders = std::vector<std::vector<Action>>;
 
-// What decides about an order: of the phases that a stage can run, the one that comes first here, of the lowest micro-batch.
+// What decides about an order: of the phases whose next action a stage can run, the one that comes first here. The actions of a phase come
+// in turn: groups of as many micro-batches as there are stages go through one chunk after the other, backward from the last chunk on.
 struct SchedulePolicy {
+  // How many micro-batches of all chunks may wait for their gradient on stage s of p: any number, p - s, or those that p stages need so
+  // that each chunk of v follows the one before without a wait, 2 (p - s - 1) + (v - 1) p + 1.
+  enum class InFlight { Any, OneWay, RoundTrips };
+
   std::vector<StepPhase> preference;
-  bool boundsMemory; // on stage s of p no more than p - s micro-batches wait for their gradient; else any number
+  InFlight inFlight;
 
   // Returns the policy of a schedule by its name in jobs, "GPIPE"; nothing for an unknown one.
   static std::optional<SchedulePolicy> find(llvm::StringRef name);
@@ -45,47 +79,9 @@ struct SchedulePolicy {
   bool splitsBackward() const { return preference.size() == 3; }
 };
 
-// Builds the orders by running the stages on a clock, where forward phases and halves of a backward pass take one unit each. A stage passes
-// its forward result to the next stage, its backward result to the one before.
-StageOrders buildOrders(const SchedulePolicy &policy, int64_t stages, int64_t microBatches);
-
-// That `phase` of `stage` takes what `producer` of `from` made of the same micro-batch.
-struct Dependence {
-  int64_t from;
-  StepPhase producer;
-  int64_t stage;
-  StepPhase phase;
-};
-
-// Returns how many slots a stage needs: the first action of micro-batch k + slots comes after the last one of k.
-int64_t slotsOf(llvm::ArrayRef<Action> order);
-
-// Runs the orders as the program will: an action begins when what it takes has been made, and, as the first one of its slot, when what
-// others take of that slot's micro-batch before has been taken. Returns "" when all end, else the cycle of those that wait for each other:
-// "stage 0 at backward of micro-batch 0 waits for stage 1 at forward of micro-batch 1, which is at ...".
-std::string findDeadlock(const StageOrders &orders, llvm::ArrayRef<Dependence> dependences, llvm::ArrayRef<int64_t> slots);
-
-// Returns the slots of each stage: as few as it needs, and more where stages would wait for each other's. `deadlock` is the cycle of orders
-// that do not end with any number, else "".
-std::vector<int64_t> chooseSlots(const StageOrders &orders, llvm::ArrayRef<Dependence> dependences, std::string &deadlock);
-
-// Runs of actions [begin, end) of a list, done `count` times, the micro-batches larger by `stride` each time.
-struct Repetition {
-  int64_t begin, end, count, stride;
-
-  bool operator==(const Repetition &other) const {
-    return begin == other.begin && end == other.end && count == other.count && stride == other.stride;
-  }
-};
-
-// An order with its repetitions folded: the blocks one after the other.
-struct FoldedOrder {
-  std::vector<Action> actions;
-  std::vector<Repetition> blocks;
-};
-
-FoldedOrder fold(llvm::ArrayRef<Action> order);
-std::vector<Action> unfold(const FoldedOrder &order);
+// Builds the orders by running the stages on a clock, where forward phases and halves of a backward pass take one unit each. A virtual
+// stage passes its forward result to the next one, its backward result to the one before.
+StageOrders buildOrders(const SchedulePolicy &policy, const Cut &cut, int64_t microBatches);
 
 } // namespace ashlar::stage
 

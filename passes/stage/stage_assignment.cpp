@@ -9,6 +9,7 @@
 #include "dialects/dist/dist.h"
 #include "dialects/dist/rules.h"
 #include "dialects/dist/stages.h"
+#include "dialects/nn/paths.h"
 #include "dialects/support/element_type.h"
 #include "dialects/support/names.h"
 #include "passes/stage/stage_balance.h"
@@ -29,13 +30,6 @@ int64_t bytesOf(TypeRange types) {
     bytes += byteSize(cast<ShapedType>(type));
   }
   return bytes;
-}
-
-// Returns the time of an op: what it computes, or what it reads and writes.
-int64_t timeOf(Operation *op, const dist::DeviceRates &rates) {
-  auto types = [](TypeRange range) { return llvm::map_to_vector(range, [](Type type) { return cast<RankedTensorType>(type); }); };
-  dist::Work work = dist::workOf(op, types(op->getOperandTypes()), types(op->getResultTypes()));
-  return rates.timePs(work.flops, work.narrowFlops, bytesOf(op->getOperandTypes()) + bytesOf(op->getResultTypes()));
 }
 
 std::optional<int64_t> least(std::optional<int64_t> a, std::optional<int64_t> b) {
@@ -59,8 +53,8 @@ bool expands(Operation *op) {
          });
 }
 
-FailureOr<StageAssignment> StageAssignment::create(ModuleOp module, int64_t stages) {
-  StageAssignment assignment(module, stages);
+FailureOr<StageAssignment> StageAssignment::create(ModuleOp module, const Cut &cut) {
+  StageAssignment assignment(module, cut);
   return failed(assignment.run()) ? FailureOr<StageAssignment>() : std::move(assignment);
 }
 
@@ -69,7 +63,7 @@ LogicalResult StageAssignment::run() {
     findAccess(function);
   }
   auto step = module.lookupSymbol<func::FuncOp>(nn::kTrainStep);
-  if (failed(readRules(step)) || failed(assignForward(step))) {
+  if (!takeAssigned(step) && (failed(readRules(step)) || failed(assignForward(step)))) {
     return failure();
   }
   findHomes(step);
@@ -91,24 +85,51 @@ void StageAssignment::findAccess(func::FuncOp function) {
   for (auto write : function.front().getOps<nn::WriteOp>()) {
     written.insert(write.getVariable());
   }
-  for (Operation &op : function.front().without_terminator()) {
-    Access &found = access[&op];
-    if (auto read = dyn_cast<nn::ReadOp>(op)) {
-      auto variable = module.lookupSymbol<nn::VariableOp>(read.getVariable());
-      found = isStep && variable.getInternal() && written.contains(read.getVariable()) ? Access::Counted : Access::Free;
-      continue;
-    }
-    found = Access::Free;
-    for (Value operand : op.getOperands()) {
-      Operation *def = operand.getDefiningOp();
-      auto read = dyn_cast_or_null<nn::ReadOp>(def);
-      bool isOfOneStage = read && !module.lookupSymbol<nn::VariableOp>(read.getVariable()).getInternal();
-      found = !def || isOfOneStage ? Access::Fixed : std::max(found, access.lookup(def));
-    }
-    if (isa<dist::CollectiveOpInterface, nn::GradientOp, nn::WriteOp>(op) || !isPure(&op)) {
-      found = Access::Fixed;
+  // First as if all that the compiler keeps for itself were counters. What turns out to be written by one program only (a sum of losses) is
+  // read there, too.
+  llvm::StringSet<> counters;
+  for (auto variable : module.getOps<nn::VariableOp>()) {
+    if (variable.getInternal()) {
+      counters.insert(variable.getSymName());
     }
   }
+  auto isOfOneStage = [&](Operation *op) {
+    auto read = dyn_cast<nn::ReadOp>(op);
+    return read && !counters.contains(read.getVariable());
+  };
+  auto accessOfOp = [&](Operation &op) {
+    if (auto read = dyn_cast<nn::ReadOp>(op)) {
+      StringRef name = read.getVariable();
+      return isStep && counters.contains(name) && written.contains(name) ? Access::Counted : Access::Free;
+    }
+    if (isa<dist::CollectiveOpInterface, nn::GradientOp, nn::WriteOp>(op) || !isPure(&op)) {
+      return Access::Fixed;
+    }
+    // What only says when to compute what every program computes for itself is of no stage: several may take what is made of it.
+    if (auto after = dyn_cast<dist::AfterOp>(op)) {
+      Operation *def = after.getInput().getDefiningOp();
+      return def && !isOfOneStage(def) && access.lookup(def) == Access::Free ? Access::Free : Access::Fixed;
+    }
+    Access found = Access::Free;
+    for (Value operand : op.getOperands()) {
+      Operation *def = operand.getDefiningOp();
+      found = !def || isOfOneStage(def) ? Access::Fixed : std::max(found, access.lookup(def));
+    }
+    return found;
+  };
+  auto findAll = [&] {
+    for (Operation &op : function.front().without_terminator()) {
+      access[&op] = accessOfOp(op);
+    }
+  };
+  findAll();
+  for (auto write : function.front().getOps<nn::WriteOp>()) {
+    Operation *def = write.getValue().getDefiningOp();
+    if (isStep && (!def || accessOf(def) == Access::Fixed)) {
+      counters.erase(write.getVariable());
+    }
+  }
+  findAll();
 }
 
 // Gives the paths of forward ops the stages that rules have for them.
@@ -117,13 +138,7 @@ LogicalResult StageAssignment::readRules(func::FuncOp step) {
   if (!settings) {
     return success();
   }
-  SmallVector<StringRef> paths;
-  llvm::StringSet<> seen;
-  for (Operation &op : step.front().without_terminator()) {
-    if (StringRef path = nn::getPath(op.getLoc()); !path.empty() && seen.insert(path).second) {
-      paths.push_back(path);
-    }
-  }
+  SmallVector<StringRef> paths = nn::pathsOf(step.front());
   llvm::StringMap<dist::SettingAttr> given;
   for (auto setting : settings.getAsRange<dist::SettingAttr>()) {
     int64_t stage = cast<IntegerAttr>(setting.getValues().get(dist::kStageAttr)).getInt();
@@ -146,7 +161,11 @@ LogicalResult StageAssignment::readRules(func::FuncOp step) {
     }
     if (stage < 0 || stage >= stages) {
       return dist::emitRuleError(setting.getMatch(), setting.getOrigin())
-             << "gives pipeline_stage " << stage << " but pipeline.stages is " << stages << "; give one from 0 to " << stages - 1;
+             << "gives pipeline_stage " << stage << " but pipeline.stages is " << cut.stages
+             << (cut.chunks == 1
+                     ? ""
+                     : " with " + std::to_string(cut.chunks) + " chunks each, so there are " + std::to_string(stages) + " virtual stages")
+             << "; give one from 0 to " << stages - 1;
     }
     if (!matches) {
       return dist::emitRuleError(setting.getMatch(), setting.getOrigin())
@@ -160,6 +179,47 @@ std::optional<int64_t> StageAssignment::stageOfValue(Value value) const {
   Operation *def = value.getDefiningOp();
   auto found = def ? stageOf.find(def) : stageOf.end();
   return found == stageOf.end() ? std::nullopt : std::optional(found->second);
+}
+
+// Takes the stages that ashlar-assign-stages wrote on ops; returns whether it did. Copies of forward ops have them too.
+bool StageAssignment::takeAssigned(func::FuncOp step) {
+  nn::Phases phases(step.front());
+  for (Operation &op : step.front().without_terminator()) {
+    if (auto assigned = op.getAttrOfType<IntegerAttr>(dist::kVirtualStageAttr)) {
+      stageOf[&op] = assigned.getInt();
+      if (phases.of(&op) == nn::Phase::Forward) {
+        notePath(&op);
+      }
+    }
+  }
+  return !stageOf.empty();
+}
+
+// Gradients of an op join the last of the ops with its path. Ops without one, collectives among them, have nothing to do with each other.
+void StageAssignment::notePath(Operation *op) {
+  if (nn::getPath(op->getLoc()).empty()) {
+    return;
+  }
+  auto [found, isNew] = pathStages.try_emplace(nn::getPath(op->getLoc()), stageOf[op]);
+  found->second = std::max(found->second, stageOf[op]);
+}
+
+// Returns the ops that take what the compiler keeps for itself in a variable of which one stage has the value: the sum of the losses.
+SmallVector<Operation *> StageAssignment::summersOf(func::FuncOp step) const {
+  llvm::StringSet<> sums;
+  for (auto write : step.front().getOps<nn::WriteOp>()) {
+    Operation *def = write.getValue().getDefiningOp();
+    if (ModuleOp(module).lookupSymbol<nn::VariableOp>(write.getVariable()).getInternal() && def && accessOf(def) == Access::Fixed) {
+      sums.insert(write.getVariable());
+    }
+  }
+  SmallVector<Operation *> ops;
+  for (auto read : step.front().getOps<nn::ReadOp>()) {
+    if (sums.contains(read.getVariable())) {
+      llvm::copy_if(read->getUsers(), std::back_inserter(ops), [&](Operation *user) { return accessOf(user) == Access::Fixed; });
+    }
+  }
+  return ops;
 }
 
 LogicalResult StageAssignment::assignForward(func::FuncOp step) {
@@ -184,8 +244,8 @@ LogicalResult StageAssignment::assignForward(func::FuncOp step) {
     }
     if (rule != rules.end() && needed && *needed > rule->second) {
       return step.emitError("the stages go backward from ")
-             << describe(latest) << " on stage " << *needed << " to " << describe(op) << ", which " << origins[rule->first()]
-             << " puts on stage " << rule->second << "; give it a pipeline_stage of at least " << *needed;
+             << describe(latest) << " on " << noun() << " " << *needed << " to " << describe(op) << ", which " << origins[rule->first()]
+             << " puts on " << noun() << " " << rule->second << "; give it a pipeline_stage of at least " << *needed;
     }
     stageOf[op] = rule != rules.end() ? rule->second : needed.value_or(0);
     bool isOfVariables = llvm::all_of(op->getOperands(), [&](Value operand) {
@@ -205,9 +265,13 @@ LogicalResult StageAssignment::assignForward(func::FuncOp step) {
     Operation *op = result.getDefiningOp();
     if (isRuled.contains(op) && stageOf[op] != stages - 1) {
       StringRef path = nn::getPath(op->getLoc());
-      return step.emitError() << origins[path] << " puts " << describe(op) << ", which makes the loss, on stage " << stageOf[op]
+      return step.emitError() << origins[path] << " puts " << describe(op) << ", which makes the loss, on " << noun() << " " << stageOf[op]
                               << ", but the last one tells it; let the rule match less, or give it pipeline_stage " << stages - 1;
     }
+    stageOf[op] = stages - 1;
+    isRuled.insert(op);
+  }
+  for (Operation *op : summersOf(step)) { // and adds it up
     stageOf[op] = stages - 1;
     isRuled.insert(op);
   }
@@ -239,11 +303,7 @@ LogicalResult StageAssignment::assignForward(func::FuncOp step) {
     return failure();
   }
   joinUsers(ofVariables);
-  for (Operation *op : ops) {
-    StringRef path = nn::getPath(op->getLoc());
-    auto [found, isNew] = pathStages.try_emplace(path, stageOf[op]);
-    found->second = std::max(found->second, stageOf[op]);
-  }
+  llvm::for_each(ops, [&](Operation *op) { notePath(op); });
   return success();
 }
 
@@ -256,7 +316,7 @@ LogicalResult StageAssignment::balance(ArrayRef<Operation *> ops, ArrayRef<std::
   DenseMap<Operation *, int64_t> places;
   for (auto [place, op] : llvm::enumerate(ops)) {
     places[op] = place;
-    problem.timePs.push_back(timeOf(op, rates));
+    problem.timePs.push_back(dist::opTimePs(op, rates));
     StringRef path = nn::getPath(op->getLoc());
     problem.isForbidden[place] = place > 0 && !path.empty() && path == nn::getPath(ops[place - 1]->getLoc());
   }
@@ -293,10 +353,12 @@ LogicalResult StageAssignment::balance(ArrayRef<Operation *> ops, ArrayRef<std::
     for (int64_t stage = 0; stage < stages; ++stage) {
       int64_t begin = stage == 0 ? 0 : problem.least[stage - 1], end = stage + 1 == stages ? count : problem.most[stage];
       if (begin >= end && !rules.empty()) {
-        return module.emitError("rules leave no op for stage ") << stage << " of " << stages << "; give one a pipeline_stage of " << stage;
+        return module.emitError("rules leave no op for ")
+               << noun() << " " << stage << " of " << stages << "; give one a pipeline_stage of " << stage;
       }
     }
-    return module.emitError("the model has ") << count << " ops that can be cut, too few for " << stages << " stages; take fewer stages";
+    return module.emitError("the model has ") << count << " ops that can be cut, too few for " << stages << " " << noun()
+                                              << "s; take fewer stages" << (cut.chunks == 1 ? "" : " or chunks");
   }
   for (auto [place, op] : llvm::enumerate(ops)) {
     stageOf[op] = llvm::upper_bound(cuts, static_cast<int64_t>(place)) - cuts.begin();
@@ -314,10 +376,11 @@ void StageAssignment::findHomes(func::FuncOp step) {
       }
     }
   }
+  SymbolTable symbols(module); // a look-up in the module itself is linear
   llvm::StringMap<std::set<int64_t>> takers;
   for (auto read : step.front().getOps<nn::ReadOp>()) {
     StringRef name = read.getVariable();
-    bool isWritten = written.contains(name) && !module.lookupSymbol<nn::VariableOp>(name).getInternal();
+    bool isWritten = written.contains(name) && !symbols.lookup<nn::VariableOp>(name).getInternal();
     for (Operation *user : read->getUsers()) {
       if (auto stage = stageOf.find(user); isWritten && stage != stageOf.end()) {
         takers[name].insert(stage->second);
@@ -325,18 +388,23 @@ void StageAssignment::findHomes(func::FuncOp step) {
     }
   }
   for (auto &taken : takers) {
-    homes[taken.first()] = *taken.second.begin();
-    copies[taken.first()] = SmallVector<int64_t>(std::next(taken.second.begin()), taken.second.end());
+    firstTakers[taken.first()] = *taken.second.begin();
+    llvm::SmallSetVector<int64_t, 4> others;
+    for (int64_t virtualStage : taken.second) {
+      others.insert(cut.stageOf(virtualStage));
+    }
+    others.remove(cut.stageOf(*taken.second.begin()));
+    copies[taken.first()] = SmallVector<int64_t>(others.begin(), others.end());
   }
   for (auto variable : module.getOps<nn::VariableOp>()) {
     StringRef name = variable.getSymName();
     if (!variable.getInternal() && written.contains(name) && !variable.getStateOf()) {
-      homes.try_emplace(name, 0); // that nothing takes
+      firstTakers.try_emplace(name, 0); // that nothing takes
     }
   }
   for (auto variable : module.getOps<nn::VariableOp>()) {
     if (std::optional<StringRef> parameter = variable.getStateOf()) {
-      homes[variable.getSymName()] = homes.lookup(*parameter);
+      firstTakers[variable.getSymName()] = firstTakers.lookup(*parameter);
     }
   }
 }
@@ -345,14 +413,17 @@ void StageAssignment::findHomes(func::FuncOp step) {
 void StageAssignment::assignBackward(func::FuncOp step) {
   nn::Phases phases(step.front());
   for (Operation &op : step.front().without_terminator()) {
-    if (accessOf(&op) != Access::Fixed || phases.of(&op) == nn::Phase::Forward || isa<nn::WriteOp>(op)) {
+    const bool isDone = stageOf.contains(&op) || isa<nn::WriteOp, dist::AfterOp>(op); // an AfterOp is made where it is used
+    if (accessOf(&op) != Access::Fixed || phases.of(&op) == nn::Phase::Forward || isDone) {
       continue;
     }
     std::optional<int64_t> forward, backward, home;
     for (Value operand : op.getOperands()) {
+      auto after = operand.getDefiningOp<dist::AfterOp>();
+      operand = after ? after.getInput() : operand;
       Operation *def = operand.getDefiningOp();
       auto read = dyn_cast_or_null<nn::ReadOp>(def);
-      auto kept = read ? homeOf(read.getVariable()) : std::nullopt;
+      auto kept = read ? firstTakerOf(read.getVariable()) : std::nullopt;
       home = most(home, kept);
       bool isForward = def && phases.of(def) == nn::Phase::Forward;
       (isForward ? forward : backward) = isForward ? most(forward, stageOfValue(operand)) : least(backward, stageOfValue(operand));
@@ -361,11 +432,26 @@ void StageAssignment::assignBackward(func::FuncOp step) {
     std::optional<int64_t> stage = path != pathStages.end() ? std::optional(path->second) : backward ? backward : most(forward, home);
     stage = least(stage, backward);
     if (auto gradient = dyn_cast<nn::GradientOp>(op)) {
-      stage = homeOf(gradient.getVariable());
+      stage = firstTakerOf(gradient.getVariable());
     } else if (phases.of(&op) == nn::Phase::Update && home) { // sums of gradients
       stage = home;
     }
     stageOf[&op] = stage.value_or(stages - 1);
+  }
+  // Equal gradients of several stages are one op, which has the path of one of them. It stands where it is taken first: at the last stage.
+  for (Operation &op : llvm::reverse(step.front().without_terminator())) {
+    if (!stageOf.contains(&op) || phases.of(&op) == nn::Phase::Forward) {
+      continue;
+    }
+    SmallVector<Operation *> users(op.getUsers());
+    for (size_t i = 0; i < users.size(); ++i) { // what says when is not taken
+      if (auto after = dyn_cast<dist::AfterOp>(users[i])) {
+        const bool isTaken = after.getInput().getDefiningOp() == &op;
+        llvm::copy_if(after->getUsers(), std::back_inserter(users), [&](Operation *) { return isTaken; });
+      } else if (stageOf.contains(users[i])) {
+        stageOf[&op] = std::max(stageOf[&op], stageOf[users[i]]);
+      }
+    }
   }
 }
 
@@ -392,7 +478,7 @@ void StageAssignment::assignEvaluation(func::FuncOp function) {
   for (Operation *op : ops) { // never before what it takes
     for (Value operand : op->getOperands()) {
       auto read = operand.getDefiningOp<nn::ReadOp>();
-      stageOf[op] = std::max(stageOf[op], most(stageOf[op], read ? homeOf(read.getVariable()) : stageOfValue(operand)).value_or(0));
+      stageOf[op] = std::max(stageOf[op], most(stageOf[op], read ? firstTakerOf(read.getVariable()) : stageOfValue(operand)).value_or(0));
     }
   }
 }

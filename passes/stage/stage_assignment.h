@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which stage each op and each variable of a program belongs to.
+// Which virtual stage each op of a program belongs to, and which stage each variable.
 
 #ifndef ASHLAR_PASSES_STAGE_STAGE_ASSIGNMENT_H
 #define ASHLAR_PASSES_STAGE_STAGE_ASSIGNMENT_H
 
 #include "dialects/nn/nn.h"
 #include "dialects/nn/phases.h"
+#include "passes/stage/schedule.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -25,24 +26,33 @@ enum class Access {
 // used.
 bool expands(mlir::Operation *op);
 
-// Stages are numbered from 0.
+// Virtual stages and stages are numbered from 0; where each stage has one chunk they are the same.
 class StageAssignment {
 public:
-  // Assigns the ops of @train_step, by the rules on the module and by price, and then those of the other functions. Fails with an error
-  // that names the edge when the stages would go backward, the rule that matches no op, or the stage that stays empty.
-  static mlir::FailureOr<StageAssignment> create(mlir::ModuleOp module, int64_t stages);
+  // Assigns the ops of @train_step, as ashlar-assign-stages did, or by the rules on the module and by price, and then those of the other
+  // functions. Fails with an error that names the edge when the virtual stages would go backward, the rule that matches no op, or the one
+  // that stays empty.
+  static mlir::FailureOr<StageAssignment> create(mlir::ModuleOp module, const Cut &cut);
+
+  const Cut &getCut() const { return cut; }
 
   // Returns how programs have the results of an op.
   Access accessOf(mlir::Operation *op) const { return access.lookup(op); }
 
-  // Returns the stage of an op with Access::Fixed.
+  // Returns the virtual stage of an op with Access::Fixed; of one of @update, which does not go through the model in turn, its stage.
   int64_t of(mlir::Operation *op) const { return stageOf.lookup(op); }
 
   // Returns the stage that keeps a variable up to date; nothing for one that each stage has for itself which uses it: what the compiler
   // counts, and tables that are never written.
   std::optional<int64_t> homeOf(llvm::StringRef variable) const {
-    auto found = homes.find(variable);
-    return found == homes.end() ? std::nullopt : std::optional(found->second);
+    std::optional<int64_t> found = firstTakerOf(variable);
+    return found ? std::optional(cut.stageOf(*found)) : std::nullopt;
+  }
+
+  // Returns the first virtual stage that takes a variable which one stage keeps up to date; nothing for others.
+  std::optional<int64_t> firstTakerOf(llvm::StringRef variable) const {
+    auto found = firstTakers.find(variable);
+    return found == firstTakers.end() ? std::nullopt : std::optional(found->second);
   }
 
   // Returns the other stages that take a parameter: each has a copy, which gets every new value.
@@ -57,11 +67,14 @@ public:
   }
 
 private:
-  StageAssignment(mlir::ModuleOp module, int64_t stages) : module(module), stages(stages) {}
+  StageAssignment(mlir::ModuleOp module, const Cut &cut) : module(module), cut(cut), stages(cut.virtualStages()) {}
 
   mlir::LogicalResult run();
   void findAccess(mlir::func::FuncOp function);
   mlir::LogicalResult readRules(mlir::func::FuncOp step);
+  bool takeAssigned(mlir::func::FuncOp step);
+  void notePath(mlir::Operation *op);
+  llvm::SmallVector<mlir::Operation *> summersOf(mlir::func::FuncOp step) const;
   mlir::LogicalResult assignForward(mlir::func::FuncOp step);
   mlir::LogicalResult balance(llvm::ArrayRef<mlir::Operation *> ops, llvm::ArrayRef<std::optional<int64_t>> ruled);
   void findHomes(mlir::func::FuncOp step);
@@ -70,14 +83,18 @@ private:
   void assignUpdate(mlir::func::FuncOp function);
   std::optional<int64_t> stageOfValue(mlir::Value value) const;
 
+  // What errors call a virtual stage: "stage" where that is the same.
+  llvm::StringRef noun() const { return cut.chunks == 1 ? "stage" : "virtual stage"; }
+
   mlir::ModuleOp module;
-  int64_t stages;
+  Cut cut;
+  int64_t stages; // virtual ones
   llvm::DenseMap<mlir::Operation *, Access> access;
-  llvm::DenseMap<mlir::Operation *, int64_t> stageOf;
-  llvm::StringMap<int64_t> pathStages;  // of the forward ops of @train_step
-  llvm::StringMap<int64_t> rules;       // the same, where a rule says so
-  llvm::StringMap<std::string> origins; // of these, for errors
-  llvm::StringMap<int64_t> homes;
+  llvm::DenseMap<mlir::Operation *, int64_t> stageOf; // the virtual one
+  llvm::StringMap<int64_t> pathStages;                // of the forward ops of @train_step
+  llvm::StringMap<int64_t> rules;                     // the same, where a rule says so
+  llvm::StringMap<std::string> origins;               // of these, for errors
+  llvm::StringMap<int64_t> firstTakers;               // by variable: a virtual stage
   llvm::StringMap<llvm::SmallVector<int64_t>> copies; // by parameter
 };
 

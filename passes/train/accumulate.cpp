@@ -31,15 +31,15 @@ Value converted(ImplicitLocOpBuilder &b, Value value, Type element) {
 struct AccumulatePass : public impl::AccumulatePassBase<AccumulatePass> {
   using AccumulatePassBase::AccumulatePassBase;
 
-  LogicalResult declare(Operation *after, const Twine &name, RankedTensorType type, StringAttr parameter) {
+  LogicalResult declare(SymbolTable &symbols, Operation *after, const Twine &name, RankedTensorType type, StringAttr parameter) {
     std::string text = name.str();
-    if (getOperation().lookupSymbol(text)) {
+    if (symbols.lookup(text)) {
       return after->emitOpError("needs a state named @") << text << ", which the model already has";
     }
     OpBuilder builder(getOperation().getContext());
     builder.setInsertionPointAfter(after);
-    nn::VariableOp::create(builder, after->getLoc(), text, type, nn::splat(type, 0), /*trainable=*/false,
-                           parameter ? FlatSymbolRefAttr::get(parameter) : FlatSymbolRefAttr(), /*internal=*/!parameter);
+    symbols.insert(nn::VariableOp::create(builder, after->getLoc(), text, type, nn::splat(type, 0), /*trainable=*/false,
+                                          parameter ? FlatSymbolRefAttr::get(parameter) : FlatSymbolRefAttr(), /*internal=*/!parameter));
     return success();
   }
 
@@ -101,8 +101,7 @@ struct AccumulatePass : public impl::AccumulatePassBase<AccumulatePass> {
     return b.clone(*def, taken)->getResult(0);
   }
 
-  // Adds the gradients and the loss of a micro-batch to those of its step. What counted steps now counts micro-batches, so that no two
-  // draw the same random numbers.
+  // Adds the gradients and the loss of a micro-batch to those of its step.
   void accumulate(func::FuncOp step, ArrayRef<nn::GradientOp> gradients) {
     Operation *end = step.front().getTerminator();
     auto own = NameLoc::get(StringAttr::get(&getContext(), "accumulate"));
@@ -111,7 +110,7 @@ struct AccumulatePass : public impl::AccumulatePassBase<AccumulatePass> {
     Value number = nn::ReadOp::create(atStart, index, nn::kMicroBatchVariable);
     Value zero = nn::ConstantOp::create(atStart, nn::splat(index, 0));
     Value isFirst = nn::CompareOp::create(atStart, index.clone(atStart.getI1Type()), nn::Predicate::Eq, number, zero);
-    numberMicroBatches(step, number);
+    numberSamples(step, number);
     ImplicitLocOpBuilder b(own, end);
     for (nn::GradientOp gradient : gradients) {
       b.setLoc(gradient.getLoc());
@@ -131,16 +130,20 @@ struct AccumulatePass : public impl::AccumulatePassBase<AccumulatePass> {
     nn::WriteOp::create(b, nn::kMicroBatchVariable, nn::AddOp::create(b, number, one));
   }
 
-  // Replaces the number of the step in a step by step * count + number.
-  void numberMicroBatches(func::FuncOp step, Value number) {
-    for (auto read : llvm::make_early_inc_range(step.front().getOps<nn::ReadOp>())) {
-      if (read.getVariable() == nn::kStepVariable) {
-        ImplicitLocOpBuilder b(read.getLoc(), &getContext());
-        b.setInsertionPointAfter(read);
-        Value factor = nn::ConstantOp::create(b, nn::splat(typeOf(read), static_cast<double>(count)));
-        auto product = nn::MulOp::create(b, read, factor);
-        read.getResult().replaceAllUsesExcept(nn::AddOp::create(b, product, number), product);
+  // Has random numbers of samples drawn by the sample's place in the step: those of a micro-batch come behind those of the ones before it.
+  // What has no dim of samples is the same in all micro-batches, as it is for all samples of a step. Where samples are not the first dim,
+  // numbers are others than those of the whole batch, but no two micro-batches draw the same.
+  void numberSamples(func::FuncOp step, Value number) {
+    for (auto random : step.front().getOps<nn::RandomOp>()) {
+      RankedTensorType type = typeOf(random.getIndex());
+      if (llvm::none_of(type.getShape(), [&](int64_t size) { return size % samples == 0; })) {
+        continue;
       }
+      ImplicitLocOpBuilder b(random.getLoc(), random);
+      Value elements = nn::ConstantOp::create(b, nn::splat(typeOf(number), static_cast<double>(type.getNumElements())));
+      Value before = nn::MulOp::create(b, number, elements);
+      Value everywhere = nn::BroadcastOp::create(b, type, before, ArrayRef<int64_t>());
+      random.getIndexMutable().assign(nn::AddOp::create(b, random.getIndex(), everywhere));
     }
   }
 
@@ -150,22 +153,24 @@ struct AccumulatePass : public impl::AccumulatePassBase<AccumulatePass> {
       getOperation().emitError("no @train_step with gradients to add up; run ashlar-autodiff and ashlar-optimizer first");
       return signalPassFailure();
     }
-    if (count < 2) {
-      step.emitError("gradients are added up over at least 2 micro-batches; got ") << count.getValue();
+    if (count < 2 || samples < 1) {
+      step.emitError("gradients are added up over at least 2 micro-batches of at least one sample; got ")
+          << count.getValue() << " of " << samples.getValue();
       return signalPassFailure();
     }
     UpdatePhase update(step);
+    SymbolTable symbols(getOperation()); // a look-up in the module itself is linear
     for (nn::GradientOp gradient : update.gradients()) {
-      auto parameter = getOperation().lookupSymbol<nn::VariableOp>(gradient.getVariable());
-      if (failed(declare(parameter, sumName(gradient), sumType(gradient), parameter.getSymNameAttr()))) {
+      auto parameter = symbols.lookup<nn::VariableOp>(gradient.getVariable());
+      if (failed(declare(symbols, parameter, sumName(gradient), sumType(gradient), parameter.getSymNameAttr()))) {
         return signalPassFailure();
       }
     }
     nn::GradientOp first = update.gradients().front();
-    auto parameter = getOperation().lookupSymbol<nn::VariableOp>(first.getVariable());
+    auto parameter = symbols.lookup<nn::VariableOp>(first.getVariable());
     auto loss = cast<RankedTensorType>(step.getResultTypes().front());
-    if (failed(declare(parameter, nn::kMicroBatchVariable, RankedTensorType::get({}, IntegerType::get(&getContext(), 64)), {})) ||
-        failed(declare(parameter, nn::kLossSumVariable, loss, {}))) {
+    if (failed(declare(symbols, parameter, nn::kMicroBatchVariable, RankedTensorType::get({}, IntegerType::get(&getContext(), 64)), {})) ||
+        failed(declare(symbols, parameter, nn::kLossSumVariable, loss, {}))) {
       return signalPassFailure();
     }
     outlineUpdate(step, update);

@@ -91,16 +91,17 @@ struct OptimizerPass : public impl::OptimizerPassBase<OptimizerPass> {
     return makeStepRates(numbers, rule(), rate, update);
   }
 
-  LogicalResult declareStates(nn::VariableOp parameter, RankedTensorType type) {
+  LogicalResult declareStates(nn::VariableOp parameter, RankedTensorType type, SymbolTable &symbols) {
     OpBuilder builder(getOperation().getContext());
     builder.setInsertionPointAfter(parameter);
     for (StringRef state : rule().stateNames()) {
       std::string name = (parameter.getSymName() + "." + state).str();
-      if (getOperation().lookupSymbol(name)) {
+      if (symbols.lookup(name)) {
         return parameter.emitOpError("needs a state named @") << name << ", which the model already has";
       }
       auto variable = nn::VariableOp::create(builder, parameter.getLoc(), name, type, nn::splat(type, 0), /*trainable=*/false,
                                              FlatSymbolRefAttr::get(parameter.getSymNameAttr()));
+      symbols.insert(variable);
       builder.setInsertionPointAfter(variable);
     }
     return success();
@@ -113,13 +114,13 @@ struct OptimizerPass : public impl::OptimizerPassBase<OptimizerPass> {
   }
 
   // Updates the variable right behind its gradient, in f32 where it is narrower.
-  LogicalResult applyGradient(nn::GradientOp op, const llvm::StringMap<Value> &reads, const StepRates &rates) {
+  LogicalResult applyGradient(nn::GradientOp op, const llvm::StringMap<Value> &reads, const StepRates &rates, SymbolTable &symbols) {
     ImplicitLocOpBuilder builder(op.getLoc(), &getContext());
     builder.setInsertionPointAfter(op);
-    auto variable = getOperation().lookupSymbol<nn::VariableOp>(op.getVariable());
+    auto variable = symbols.lookup<nn::VariableOp>(op.getVariable());
     Type own = variable.getTensorType().getElementType();
     Type wide = own.getIntOrFloatBitWidth() < 32 ? Type(builder.getF32Type()) : own;
-    if (failed(declareStates(variable, variable.getTensorType().clone(wide)))) {
+    if (failed(declareStates(variable, variable.getTensorType().clone(wide), symbols))) {
       return failure();
     }
     Parameter parameter{variable, converted(builder, reads.lookup(op.getVariable()), wide), converted(builder, op, wide),
@@ -152,8 +153,9 @@ struct OptimizerPass : public impl::OptimizerPassBase<OptimizerPass> {
       return signalPassFailure();
     }
     StepRates rates = buildRates(function);
+    SymbolTable symbols(getOperation()); // a look-up in the module itself is linear
     for (nn::GradientOp gradient : gradients) {
-      if (failed(applyGradient(gradient, reads, rates))) {
+      if (failed(applyGradient(gradient, reads, rates, symbols))) {
         return signalPassFailure();
       }
     }

@@ -267,13 +267,15 @@ def AccumulatePass : Pass<"ashlar-accumulate", "::mlir::ModuleOp"> {
         %next = nn.sub %w, %mean
         nn.write @w, %next
 
-    @ashlar.micro_batch counts the runs since the last update. Where @train_step draws random numbers by @ashlar.step, it draws them by
-    @ashlar.step * count + @ashlar.micro_batch. Gradients narrower than f32 are added up in f32.
+    @ashlar.micro_batch counts the runs since the last update. Random numbers are drawn by the place in the step: the index of an element of a
+    tensor with a dim that is a multiple of `samples` begins at @ashlar.micro_batch times its elements. So they are those of the step on
+    the whole batch where samples are its first dim. Gradients narrower than f32 are added up in f32.
 
     Needs: the update of ashlar-optimizer, with what ashlar-clip-gradients and ashlar-loss-scale make of it.
   }];
   let options = [
     Option<"count", "count", "int64_t", /*default=*/"2", "micro-batches of a step; at least 2">,
+    Option<"samples", "samples", "int64_t", /*default=*/"1", "samples of a micro-batch">,
   ];
   let dependentDialects = ["::ashlar::nn::NnDialect", "::mlir::func::FuncDialect"];
 }

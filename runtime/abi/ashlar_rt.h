@@ -18,7 +18,7 @@ extern "C" {
 #endif
 
 // Grows with every change of a struct below; ashlar_rt_main() refuses an image of another version.
-#define ASHLAR_RT_ABI_VERSION 13
+#define ASHLAR_RT_ABI_VERSION 14
 
 // Buffers start on this boundary; arena offsets are multiples of it.
 #define ASHLAR_RT_ALIGNMENT 64
@@ -198,7 +198,9 @@ typedef struct {
   uint32_t owner;           // 0: all devices run it; n: device n - 1 alone does, and no collective has one
 } ashlar_rt_instr;
 
-// Names of programs. A program that the job does not need is absent.
+// Names of programs. A program that the job does not need is absent. Where a pipeline has each batch go several times through its stages,
+// eval_step is a program a time, eval_step_0, eval_step_1, ..., which follow each other in a stage; the last stage's last one has the
+// results.
 #define ASHLAR_RT_INIT "init"             // sets every variable and state
 #define ASHLAR_RT_TRAIN_STEP "train_step" // runs one step, or what a step does with one micro-batch
 #define ASHLAR_RT_UPDATE "update"         // the rest of a step, behind its micro-batches; absent where a step has just one
@@ -228,6 +230,7 @@ typedef struct {
   const ashlar_rt_transfer *receives;
   uint32_t num_sends;
   const ashlar_rt_transfer *sends;
+  uint64_t predicted_ns; // one run on one device, as the compiler predicts it; 0: unknown
 } ashlar_rt_program;
 
 // One entry of the order of a step.

@@ -4,8 +4,6 @@
 
 #include "runtime/comm/progress_thread.h"
 
-#include "runtime/base/clock.h"
-
 #include <system_error>
 
 #include <sched.h>
@@ -72,12 +70,12 @@ Status ProgressThread::begin(size_t most) {
   return Status();
 }
 
-uint64_t ProgressThread::start(Collective &collective, double *seconds) {
+uint64_t ProgressThread::start(Collective &collective, const Stopwatch &watch) {
   uint64_t number = 0;
   {
     std::lock_guard<std::mutex> lock(mutex);
     number = ++started;
-    ring[(number - 1) % ring.size()] = Entry{&collective, seconds};
+    ring[(number - 1) % ring.size()] = Entry{&collective, &watch};
   }
   hasWork.notify_one();
   return number;
@@ -104,11 +102,7 @@ void ProgressThread::loop() {
     const Entry entry = ring[done % ring.size()];
     if (status.ok()) { // once the ranks are out of step no collective can be right
       lock.unlock();
-      double begin = entry.seconds != nullptr ? seconds() : 0;
-      Status result = entry.collective->run();
-      if (entry.seconds != nullptr) {
-        *entry.seconds += seconds() - begin;
-      }
+      Status result = entry.watch->time([&] { return entry.collective->run(); });
       lock.lock();
       status = result;
     }

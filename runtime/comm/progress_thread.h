@@ -6,6 +6,7 @@
 #ifndef ASHLAR_RUNTIME_COMM_PROGRESS_THREAD_H
 #define ASHLAR_RUNTIME_COMM_PROGRESS_THREAD_H
 
+#include "runtime/base/recorder.h"
 #include "runtime/comm/collective.h"
 
 #include <condition_variable>
@@ -30,9 +31,9 @@ public:
   // Starts the thread, with room for `most` (>= 1) collectives at a time. Fails when the system has no room for a thread.
   Status begin(size_t most);
 
-  // Has the collective run, and adds the seconds that takes to `seconds`; null: not measured. Both outlive the run. Returns its number,
-  // from 1 on. Assumes that fewer than `most` are neither done nor waited for.
-  uint64_t start(Collective &collective, double *seconds);
+  // Has the collective run, and notes the time that takes with `watch`. Both outlive the run. Returns its number, from 1 on. Assumes that
+  // fewer than `most` are neither done nor waited for.
+  uint64_t start(Collective &collective, const Stopwatch &watch);
 
   // Waits until number `number` and all before it are done; fails when one of them failed. What is started later is then left out.
   Status wait(uint64_t number);
@@ -43,7 +44,7 @@ public:
 private:
   struct Entry {
     Collective *collective;
-    double *seconds;
+    const Stopwatch *watch;
   };
 
   void loop();

@@ -5,7 +5,6 @@
 #include "runtime/launch/cpu_executor.h"
 
 #include "runtime/abi/memory_sizes.h"
-#include "runtime/base/clock.h"
 #include "runtime/launch/cpu_program.h"
 #include "runtime/launch/numerics.h"
 
@@ -131,22 +130,29 @@ std::vector<HeldPart> CpuExecutor::held(uint64_t batchBytes) const {
           {"batches", batchBytes},
           {"matrix products", workspace.bytes()},
           {"meetings of ranks", communicator->controlBytes()},
-          {"messages between hosts", communicator->stagingBytes()}};
+          {"messages between hosts", communicator->stagingBytes()},
+          {"trace", options.recorder != nullptr ? options.recorder->bytes() : 0}};
 }
 
 Status CpuExecutor::run(Program &base, uint64_t microBatch) {
   auto &program = static_cast<CpuProgram &>(base);
   const uint64_t slot = microBatch % slotsOf(*variant);
-  ++program.runs;
-  ASHLAR_RETURN_IF_ERROR(settle(program.receive(microBatch, slot, options.profile)));
-  if (options.profile || options.checkNumerics) {
-    ASHLAR_RETURN_IF_ERROR(runWatched(program, slot));
-  } else {
-    for (const Step &step : program.steps(slot)) {
-      ASHLAR_RETURN_IF_ERROR(run(step, program));
-    }
+  const bool records = options.recorder != nullptr && options.recorder->records();
+  if (records) {
+    options.recorder->setMicroBatch(microBatch);
   }
-  return program.offer(slot);
+  ++program.runs;
+  ASHLAR_RETURN_IF_ERROR(settle(program.receive(microBatch, slot)));
+  return program.whole.time([&] {
+    if (options.profile || options.checkNumerics || records) {
+      ASHLAR_RETURN_IF_ERROR(runWatched(program, slot));
+    } else {
+      for (const Step &step : program.steps(slot)) {
+        ASHLAR_RETURN_IF_ERROR(run(step, program));
+      }
+    }
+    return program.offer(slot);
+  });
 }
 
 Status CpuExecutor::run(const Step &step, CpuProgram &program) {
@@ -170,9 +176,7 @@ Status CpuExecutor::runWatched(CpuProgram &program, uint64_t slot) {
   }
   std::vector<Step> &steps = program.steps(slot);
   for (size_t i = 0; i < steps.size(); ++i) {
-    double before = seconds();
-    ASHLAR_RETURN_IF_ERROR(run(steps[i], program));
-    program.seconds[i] += seconds() - before;
+    ASHLAR_RETURN_IF_ERROR(program.watch(i).time([&] { return run(steps[i], program); }));
     for (device = steps[i].begin; options.checkNumerics && device < steps[i].end; ++device) {
       ASHLAR_RETURN_IF_ERROR(checkNumerics(program, i, communicator->firstDevice() + device, load));
     }

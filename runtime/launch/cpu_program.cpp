@@ -4,7 +4,7 @@
 
 #include "runtime/launch/cpu_program.h"
 
-#include "runtime/base/clock.h"
+#include "runtime/launch/slots.h"
 
 #include <algorithm>
 #include <cstring>
@@ -43,18 +43,13 @@ Status communicate(const Step &step, ProgressThread &progress, std::vector<uint6
     return progress.wait(started[step.token]);
   }
   if (step.token != 0) {
-    started[step.token] = progress.start(*step.collective, step.besideSeconds);
+    started[step.token] = progress.start(*step.collective, *step.beside);
     return Status();
   }
   if (step.isOrdered) {
     ASHLAR_RETURN_IF_ERROR(progress.drain());
   }
   return step.collective->run();
-}
-
-bool usesSlot(const ashlar_rt_instr &instr) {
-  return std::any_of(instr.buffers, instr.buffers + instr.num_buffers,
-                     [](const ashlar_rt_buffer &buffer) { return buffer.space == ASHLAR_RT_SLOT; });
 }
 
 // Finds the devices [begin, end) of this process that run an instruction.
@@ -80,22 +75,35 @@ std::string CpuProgram::label(size_t instr) const {
 
 Status CpuProgram::resolve(const CpuSurroundings &surroundings) {
   slots = slotsOf(surroundings.variant);
-  const bool isOfSlot = std::any_of(source.instrs, source.instrs + source.num_instrs, usesSlot);
-  for (uint64_t slot = 0; slot < (isOfSlot ? slots : 1); ++slot) {
+  whole = watchFor(surroundings, SpanKind::kProgram, /*index=*/0, /*sum=*/nullptr);
+  for (uint32_t i = 0; i < source.num_instrs; ++i) {
+    watches.push_back(watchFor(surroundings, SpanKind::kInstruction, i, &seconds[i]));
+    besides.push_back(watchFor(surroundings, SpanKind::kBeside, i, &besideSeconds[i]));
+  }
+  for (uint64_t slot = 0; slot < (usesSlot(source) ? slots : 1); ++slot) {
     ASHLAR_RETURN_IF_ERROR(resolveInstance(surroundings, slot));
   }
-  const ashlar_rt_tensor *tensors = surroundings.variant.tensors;
+  layOutTransfers(surroundings);
+  return Status();
+}
+
+Stopwatch CpuProgram::watchFor(const CpuSurroundings &surroundings, SpanKind kind, uint32_t index, double *sum) const {
+  const auto program = static_cast<uint16_t>(&source - surroundings.variant.programs);
+  return {surroundings.options.profile ? sum : nullptr, surroundings.options.recorder, kind, program, index};
+}
+
+void CpuProgram::layOutTransfers(const CpuSurroundings &surroundings) {
+  waits.reserve(source.num_sends + source.num_receives); // watches point into it
   for (uint32_t i = 0; i < source.num_sends; ++i) {
-    const ashlar_rt_transfer &transfer = source.sends[i];
-    waits.push_back({fmt::format("wait until stage {} has {}", transfer.stage, tensors[transfer.tensor].name)});
-    sends.push_back({surroundings.communicator.prepareSend(transfer), waits.size() - 1});
+    double &waited = waits[addSend(surroundings.variant, source.sends[i])].seconds;
+    sends.push_back({surroundings.communicator.prepareSend(source.sends[i]), watchFor(surroundings, SpanKind::kReclaim, i, &waited)});
+    offers.push_back(watchFor(surroundings, SpanKind::kSend, i, /*sum=*/nullptr));
   }
   for (uint32_t i = 0; i < source.num_receives; ++i) {
-    const ashlar_rt_transfer &transfer = source.receives[i];
-    waits.push_back({fmt::format("receive {} from stage {}", tensors[transfer.tensor].name, transfer.stage)});
-    receives.push_back({surroundings.communicator.prepareReceive(transfer), waits.size() - 1});
+    double &waited = waits[addReceive(surroundings.variant, source.receives[i])].seconds;
+    receives.push_back(
+        {surroundings.communicator.prepareReceive(source.receives[i]), watchFor(surroundings, SpanKind::kReceive, i, &waited)});
   }
-  return Status();
 }
 
 Status CpuProgram::resolveInstance(const CpuSurroundings &surroundings, uint64_t slot) {
@@ -158,44 +166,32 @@ Status CpuProgram::resolveStep(const CpuSurroundings &surroundings, uint32_t ind
   return Status();
 }
 
-// A collective knows arenas only: a slot is a place in them.
 Status CpuProgram::prepareCollective(const CpuSurroundings &surroundings, uint32_t index, uint64_t slot, Step &step) {
-  ashlar_rt_instr instr = source.instrs[index];
-  std::vector<ashlar_rt_buffer> buffers(instr.buffers, instr.buffers + instr.num_buffers);
-  for (ashlar_rt_buffer &buffer : buffers) {
-    buffer.offset = offsetInArena(surroundings.variant, buffer, slot);
-    buffer.space = buffer.space == ASHLAR_RT_SLOT ? static_cast<uint32_t>(ASHLAR_RT_ARENA) : buffer.space;
-  }
-  instr.buffers = buffers.data();
+  const InstrInSlot placed(source.instrs[index], surroundings.variant, slot);
+  const ashlar_rt_instr &instr = placed.get();
   collectives.emplace_back();
   ASHLAR_RETURN_IF_ERROR(surroundings.communicator.prepare(instr, surroundings.image.constants, collectives.back()));
   step.collective = collectives.back().get();
   // What every instruction wrote is looked at right behind it: then nothing runs beside others.
   step.token = surroundings.options.checkNumerics ? 0 : static_cast<const ashlar_rt_collective_desc *>(instr.desc)->token;
-  step.besideSeconds = surroundings.options.profile ? &besideSeconds[index] : nullptr;
+  step.beside = &besides[index];
   started.resize(std::max<size_t>(started.size(), step.token + 1));
   return Status();
 }
 
-Status CpuProgram::receive(uint64_t microBatch, uint64_t slot, bool measures) {
-  auto timed = [&](size_t wait, auto &&action) {
-    const double before = measures ? rt::seconds() : 0;
-    Status status = action();
-    waits[wait].seconds += measures ? rt::seconds() - before : 0;
-    return status;
-  };
+Status CpuProgram::receive(uint64_t microBatch, uint64_t slot) {
   for (const Waiting<SendingEnd> &send : sends) {
-    ASHLAR_RETURN_IF_ERROR(timed(send.wait, [&] { return send.end->reclaim(slot); }));
+    ASHLAR_RETURN_IF_ERROR(send.watch.time([&] { return send.end->reclaim(slot); }));
   }
   for (const Waiting<ReceivingEnd> &receive : receives) {
-    ASHLAR_RETURN_IF_ERROR(timed(receive.wait, [&] { return receive.end->receive(microBatch); }));
+    ASHLAR_RETURN_IF_ERROR(receive.watch.time([&] { return receive.end->receive(microBatch); }));
   }
   return Status();
 }
 
 Status CpuProgram::offer(uint64_t slot) {
-  for (const Waiting<SendingEnd> &send : sends) {
-    ASHLAR_RETURN_IF_ERROR(send.end->offer(slot));
+  for (size_t i = 0; i < sends.size(); ++i) {
+    ASHLAR_RETURN_IF_ERROR(offers[i].time([&] { return sends[i].end->offer(slot); }));
   }
   return Status();
 }

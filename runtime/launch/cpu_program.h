@@ -27,9 +27,9 @@ struct Step {
   Gemm *gemm = nullptr;
   bool hasBias = false;
   Collective *collective = nullptr;
-  bool isOrdered = false;          // a collective, not started, that waits for those that are
-  uint32_t token = 0;              // of a collective that is started, or of what waits for it
-  double *besideSeconds = nullptr; // of a collective that is started: where its time is added up
+  bool isOrdered = false;            // a collective, not started, that waits for those that are
+  uint32_t token = 0;                // of a collective that is started, or of what waits for it
+  const Stopwatch *beside = nullptr; // of a collective that is started: for the time from then to its end
   size_t copyBytes = 0;
 };
 
@@ -60,8 +60,14 @@ public:
   size_t numInstances() const { return instances.size(); }
 
   // Waits for the slot and the messages that a run for the micro-batch needs, and offers what it made of them.
-  Status receive(uint64_t microBatch, uint64_t slot, bool measures);
+  Status receive(uint64_t microBatch, uint64_t slot);
   Status offer(uint64_t slot);
+
+  // For the time of an instruction.
+  const Stopwatch &watch(size_t instr) const { return watches[instr]; }
+
+  // For when the program began and ended.
+  Stopwatch whole;
 
   // Waits until other stages have all that was sent.
   Status reclaimAll();
@@ -76,18 +82,23 @@ private:
   Status resolveStep(const CpuSurroundings &surroundings, uint32_t instr, uint64_t slot, Step &step);
   Status prepareCollective(const CpuSurroundings &surroundings, uint32_t instr, uint64_t slot, Step &step);
 
-  // An end of a channel and where the profile adds up the time that it waits.
+  Stopwatch watchFor(const CpuSurroundings &surroundings, SpanKind kind, uint32_t index, double *sum) const;
+  void layOutTransfers(const CpuSurroundings &surroundings);
+
+  // An end of a channel and the time that it waits.
   template <typename End> struct Waiting {
     std::unique_ptr<End> end;
-    size_t wait;
+    Stopwatch watch;
   };
 
   std::vector<std::vector<Step>> instances; // by slot, or one
   std::deque<std::vector<void *>> addresses;
   std::deque<Gemm> gemms;
   std::vector<std::unique_ptr<Collective>> collectives;
+  std::vector<Stopwatch> watches, besides; // by instruction; the second of collectives that are started
   std::vector<Waiting<SendingEnd>> sends;
   std::vector<Waiting<ReceivingEnd>> receives;
+  std::vector<Stopwatch> offers; // by send
   uint64_t slots = 1;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a rank has on its GPU. All device memory is one block: arena, constants, staging areas of the batches, workspaces.
+// What a rank has on its GPU. All device memory is one block: arena, constants, staging areas of the batches, messages, workspaces.
 
 #include "runtime/launch/cuda_context.h"
 
@@ -18,12 +18,29 @@ std::string sizeText(size_t bytes) {
                        : (size < 0x1p30 ? fmt::format("{:.1f} MiB", size * 0x1p-20) : fmt::format("{:.2f} GiB", size * 0x1p-30));
 }
 
+// Bytes of a message of each channel that a stage receives on.
+size_t receivedBytes(const ashlar_rt_variant &variant) {
+  size_t bytes = 0;
+  for (uint32_t p = 0; p < variant.num_programs; ++p) {
+    const ashlar_rt_program &program = variant.programs[p];
+    for (uint32_t i = 0; i < program.num_receives; ++i) {
+      bytes += roundUp(variant.tensors[program.receives[i].tensor].buffer.bytes, kDeviceAlignment);
+    }
+  }
+  return bytes;
+}
+
 } // namespace
 
 // The device of a rank follows its place on its host. Where a launcher shows each rank a device of its own, that is the one.
-Status CudaContext::open(Communicator &communicator) {
+Status CudaContext::open(Communicator &communicator, const ashlar_rt_variant &variant) {
   host = &communicator;
   seat = std::make_unique<DeviceSeat>(device, communicator);
+  if (variant.num_stages > 1) {
+    links = std::make_unique<StageLinks>(device, communicator, seat->library(), variant);
+    // Streams that share a queue of the device wait for each other where nothing asks them to. Read when the driver is loaded.
+    setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", /*overwrite=*/0);
+  }
   int count = 0;
   ASHLAR_RETURN_IF_ERROR(device.load(count));
   const Place &place = host->seat();
@@ -67,19 +84,24 @@ Status CudaContext::allocate(const ashlar_rt_image &image, const ashlar_rt_varia
         std::any_of(program.instrs, program.instrs + program.num_instrs, [](auto &instr) { return instr.kind == ASHLAR_RT_GEMM; });
   }
   size_t arena = roundUp(variant.arena_bytes, kDeviceAlignment);
-  size_t constants = roundUp(image.constants_bytes, kDeviceAlignment);
+  memory.pieces = constantsOf(variant);
+  size_t constants = memory.pieces.empty() ? 0 : memory.pieces.back().offset + memory.pieces.back().end - memory.pieces.back().begin;
+  constants = roundUp(constants, kDeviceAlignment);
   size_t exchange = roundUp(seat->workspaceBytes(), kDeviceAlignment);
   size_t product = multiplies ? kMatmulWorkspaceBytes : 0;
-  size_t total = arena + constants + kFeeds * feedBytes + exchange + product;
+  size_t received = receivedBytes(variant);
+  size_t total = arena + constants + kFeeds * feedBytes + received + exchange + product;
   blockBytes = total;
-  std::string purpose = fmt::format("tensors {}, constants {}, batches {}, collectives {}, matrix products {}", sizeText(arena),
-                                    sizeText(constants), sizeText(kFeeds * feedBytes), sizeText(exchange), sizeText(product));
+  std::string purpose =
+      fmt::format("tensors {}, constants {}, batches {}, messages {}, collectives {}, matrix products {}", sizeText(arena),
+                  sizeText(constants), sizeText(kFeeds * feedBytes), sizeText(received), sizeText(exchange), sizeText(product));
   CUdeviceptr base = 0;
   ASHLAR_RETURN_IF_ERROR(device.allocate(std::max<size_t>(total, kDeviceAlignment), purpose, base));
   memory.arena = base;
   memory.constants = base + arena;
   staging = memory.constants + constants;
-  memory.workspace = staging + kFeeds * feedBytes;
+  messages = staging + kFeeds * feedBytes;
+  memory.workspace = messages + received;
   matmulWorkspace = multiplies ? base + total - product : 0;
   seat->place(memory);
   const DriverLibrary &cuda = device.driver();
@@ -89,12 +111,18 @@ Status CudaContext::allocate(const ashlar_rt_image &image, const ashlar_rt_varia
   ASHLAR_RETURN_IF_ERROR(device.createStream(communication, /*urgent=*/true));
   ASHLAR_RETURN_IF_ERROR(device.createEvent(finished));
   ASHLAR_RETURN_IF_ERROR(cuda.check(cuda.cuMemsetD32Async(base, 0, total / sizeof(uint32_t), compute), "cannot fill memory of the GPU"));
-  if (image.constants_bytes > 0) {
-    CUresult result = cuda.cuMemcpyHtoDAsync_v2(memory.constants, image.constants, image.constants_bytes, compute);
+  for (const ConstantPiece &piece : memory.pieces) {
+    CUresult result =
+        cuda.cuMemcpyHtoDAsync_v2(memory.constants + piece.offset, image.constants + piece.begin, piece.end - piece.begin, compute);
     ASHLAR_RETURN_IF_ERROR(cuda.check(result, "cannot copy the constants to the GPU"));
   }
+  return writeCoordinates(variant);
+}
+
+Status CudaContext::writeCoordinates(const ashlar_rt_variant &variant) {
   std::vector<int64_t> at = host->mesh().coordinates(host->firstDevice());
   if (!at.empty()) {
+    const DriverLibrary &cuda = device.driver();
     CUdeviceptr target = memory.arena + variant.coordinates_offset;
     CUresult result = cuda.cuMemcpyHtoDAsync_v2(target, at.data(), at.size() * sizeof(int64_t), compute);
     ASHLAR_RETURN_IF_ERROR(cuda.check(result, "cannot copy the coordinates to the GPU"));
@@ -102,18 +130,28 @@ Status CudaContext::allocate(const ashlar_rt_image &image, const ashlar_rt_varia
   return wait();
 }
 
+Status CudaContext::clear(const ashlar_rt_variant &variant) {
+  const DriverLibrary &cuda = device.driver();
+  CUresult result = cuda.cuMemsetD8Async(memory.arena, 0, variant.arena_bytes, compute);
+  ASHLAR_RETURN_IF_ERROR(cuda.check(result, "cannot fill memory of the GPU"));
+  return writeCoordinates(variant);
+}
+
 Status CudaContext::loadMatmuls() {
   return matmulWorkspace != 0 ? matmuls.create(matmulWorkspace) : Status();
 }
 
 Status CudaContext::connect(std::function<void(const Status &)> fail) {
-  if (!seat->needsConnection()) {
+  if (!needsConnection()) {
     return Status();
   }
-  watchdog = std::make_unique<Watchdog>(device, *host, *seat, std::move(fail));
+  watchdog = std::make_unique<Watchdog>(device, *host, *seat, links.get(), std::move(fail));
   watchdog->enter(Watchdog::kConnecting); // first: from here on the watchdog leaves the communicators alone
   ASHLAR_RETURN_IF_ERROR(watchdog->start());
   Status connected = seat->connect();
+  if (connected.ok() && links) {
+    connected = links->connect();
+  }
   watchdog->leave();
   return connected;
 }

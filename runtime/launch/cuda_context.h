@@ -5,6 +5,7 @@
 #ifndef ASHLAR_RUNTIME_LAUNCH_CUDA_CONTEXT_H
 #define ASHLAR_RUNTIME_LAUNCH_CUDA_CONTEXT_H
 
+#include "runtime/comm/nccl/stage_links.h"
 #include "runtime/comm/nccl/watchdog.h"
 #include "runtime/kernels/cuda/matmul.h"
 
@@ -14,14 +15,15 @@
 
 namespace ashlar::rt {
 
-// Used in this order: open(), checkSharing(), allocate(), loadMatmuls(), connect(). Programs and feeds run with it and die before it.
+// Used in this order: open(), checkSharing(), allocate(), loadMatmuls(), connect(), and where there are stages clear(). Programs and feeds
+// run with it and die before it.
 struct CudaContext {
   CudaContext() = default;
   CudaContext(const CudaContext &) = delete;
   ~CudaContext() { device.setInterrupt(nullptr); }
 
-  // Opens the device of this rank.
-  Status open(Communicator &host);
+  // Opens the device of this rank, which runs the variant.
+  Status open(Communicator &host, const ashlar_rt_variant &variant);
 
   // Refuses two ranks on one device: NCCL cannot connect them, and would say so late or hang. Every rank calls it.
   Status checkSharing() const;
@@ -29,25 +31,36 @@ struct CudaContext {
   // Makes memory, streams and events once the collectives are planned; fills in constants and coordinates.
   Status allocate(const ashlar_rt_image &image, const ashlar_rt_variant &variant);
 
+  // Makes the arena what it was behind allocate().
+  Status clear(const ashlar_rt_variant &variant);
+
   // Loads cuBLASLt when the variant has a product.
   Status loadMatmuls();
 
-  // Makes the communicators when there are collectives with other ranks, and sets the watchdog on them. Every rank calls it.
+  // Whether this rank talks to other devices: the same on all ranks.
+  bool needsConnection() const { return links != nullptr || seat->needsConnection(); }
+
+  // Makes the communicators when it does, and sets the watchdog on them. Every rank calls it.
   Status connect(std::function<void(const Status &)> fail);
 
   // Waits until the compute stream has done everything. Without wait: only lets the watchdog know that there is something to do.
   Status wait();
   Status noteRun();
 
+  // Fills in the coordinates, and waits for the device.
+  Status writeCoordinates(const ashlar_rt_variant &variant);
+
   // Members die in reverse order; the device last.
   CudaDevice device;
   Matmuls matmuls;
   Communicator *host = nullptr;
   std::unique_ptr<DeviceSeat> seat;
+  std::unique_ptr<StageLinks> links;  // null: there is one stage
   std::unique_ptr<Watchdog> watchdog; // null: this rank talks to no other device
   DeviceMemory memory;
   CUdeviceptr staging = 0; // kFeeds areas of feedBytes: for batches on their way
   size_t feedBytes = 0;
+  CUdeviceptr messages = 0;        // room for a message of each kind that is received
   size_t blockBytes = 0;           // of all memory of the device
   CUdeviceptr matmulWorkspace = 0; // 0: there is no product
   CUstream compute = nullptr;

@@ -6,7 +6,9 @@
 
 #include "runtime/base/clock.h"
 #include "runtime/launch/cuda_feed.h"
+#include "runtime/launch/cuda_messages.h"
 #include "runtime/launch/cuda_program.h"
+#include "runtime/launch/cuda_trace.h"
 #include "runtime/launch/numerics.h"
 
 #include <algorithm>
@@ -34,8 +36,12 @@ public:
   Status allocate();
   Status connect(std::function<void(const Status &)> fail);
   Status layOutPrograms();
+  Status rehearse();
 
   Status run(Program &program, uint64_t microBatch) override;
+  Status reserveTrace(size_t runs) override { return trace.reserve(runs); }
+  Status beginTrace() override { return trace.open(); }
+  Status endTrace() override { return trace.close(*options.recorder); }
   Status wait() override { return context.wait(); }
   Status write(const ashlar_rt_tensor &tensor, int device, const std::function<void(char *data)> &fill, uint64_t microBatch) override;
   Status read(const ashlar_rt_tensor &tensor, int device, void *data, uint64_t microBatch) override;
@@ -45,15 +51,24 @@ public:
   Status close() override;
   std::vector<HeldPart> held(uint64_t) const override { return {{"memory of the GPU", context.blockBytes}}; }
   bool mayHang() const override { return context.device.isOpen(); }
-  bool runsAhead() const override { return !options.profile && !options.checkNumerics; }
+  bool messagesMeet() const override { return true; }
+  bool runsAhead() const override { return !isWatched(); }
   std::string startTimes() const override { return times; }
 
 private:
-  Status runWatched(CudaProgram &program);
+  Status launch(CudaProgram &program, uint64_t slot);
+  Status runWatched(CudaProgram &program, uint64_t microBatch);
   Status measureCopy(Benchmark &result);
   void noteTime(const char *what);
+  bool isWatched() const { return options.profile || options.checkNumerics; }
+  uint64_t slotOf(uint64_t microBatch) const { return microBatch % slotsOf(*variant); }
+  CUdeviceptr address(const ashlar_rt_buffer &buffer, uint64_t slot) const {
+    return context.memory.address(bufferInArena(*variant, buffer, slot));
+  }
 
   CudaContext context;
+  CudaMessages messages{context};
+  CudaTrace trace{context};
   int feeds = 0;
   CUevent begun = nullptr; // with `ended`: the time of a run
   CUevent ended = nullptr;
@@ -79,25 +94,22 @@ Status CudaExecutor::open(const ashlar_rt_image &source, const ashlar_rt_variant
   if (devices != 1) {
     return internal("{} devices a process on cuda", devices);
   }
-  if (variant->num_stages > 1 || variant->slot_bytes != 0) {
-    return unavailable("the program has {} pipeline stages, which run on the cpu target only so far; compile it with --target cpu",
-                       variant->num_stages);
-  }
   for (uint32_t i = 0; i < variant->num_programs; ++i) {
     for (uint32_t k = 0; k < variant->programs[i].num_instrs; ++k) {
       ASHLAR_RETURN_IF_ERROR(checkBuffers(variant->programs[i].instrs[k]));
     }
   }
-  ASHLAR_RETURN_IF_ERROR(context.open(seat));
+  ASHLAR_RETURN_IF_ERROR(context.open(seat, *variant));
   noteTime("driver");
   ASHLAR_RETURN_IF_ERROR(context.device.loadModule(*image));
   noteTime("module");
   for (uint32_t i = 0; i < variant->num_programs; ++i) {
     auto program = std::make_unique<CudaProgram>(variant->programs[i], context);
-    ASHLAR_RETURN_IF_ERROR(program->plan());
+    ASHLAR_RETURN_IF_ERROR(program->plan(*variant));
     programs.push_back(std::move(program));
   }
-  if (context.seat->needsConnection()) {
+  ASHLAR_RETURN_IF_ERROR(messages.plan(*image, *variant, programs));
+  if (context.needsConnection()) {
     ASHLAR_RETURN_IF_ERROR(context.seat->load());
   }
   return Status();
@@ -126,38 +138,73 @@ Status CudaExecutor::layOutPrograms() {
   for (std::unique_ptr<Program> &program : programs) {
     ASHLAR_RETURN_IF_ERROR(static_cast<CudaProgram &>(*program).create(options.profile));
   }
+  ASHLAR_RETURN_IF_ERROR(messages.create(options.profile));
   noteTime("plan");
   return Status();
 }
 
-Status CudaExecutor::run(Program &base, uint64_t /*microBatch*/) {
+// Runs everything once, on memory that is cleared again, and captures what a step repeats. A message that waits for the other stage
+// occupies the device, and what libraries and the driver do when something runs for the first time, or is captured, may wait for all of the
+// device: none of that may happen once messages are under way.
+Status CudaExecutor::rehearse() {
+  if (!context.links) {
+    return Status();
+  }
+  for (std::unique_ptr<Program> &each : programs) {
+    auto &program = static_cast<CudaProgram &>(*each);
+    ASHLAR_RETURN_IF_ERROR(program.enqueue(/*slot=*/0));
+    ASHLAR_RETURN_IF_ERROR(wait());
+    const bool captures = options.graph && !isWatched() && std::strcmp(program.source.name, ASHLAR_RT_INIT) != 0;
+    for (uint64_t slot = 0; captures && slot < program.numInstances(); ++slot) {
+      ASHLAR_RETURN_IF_ERROR(program.capture(slot));
+      ASHLAR_RETURN_IF_ERROR(program.replay(slot));
+      ASHLAR_RETURN_IF_ERROR(wait());
+    }
+  }
+  ASHLAR_RETURN_IF_ERROR(messages.rehearse());
+  ASHLAR_RETURN_IF_ERROR(context.clear(*variant));
+  noteTime("rehearsal");
+  return Status();
+}
+
+Status CudaExecutor::run(Program &base, uint64_t microBatch) {
   auto &program = static_cast<CudaProgram &>(base);
   ++program.runs;
-  if (options.profile || options.checkNumerics) {
-    return runWatched(program);
+  ASHLAR_RETURN_IF_ERROR(messages.begin(program, microBatch));
+  const bool records = options.recorder != nullptr && options.recorder->records();
+  if (records) {
+    options.recorder->setMicroBatch(microBatch);
+    ASHLAR_RETURN_IF_ERROR(trace.begin(*options.recorder, static_cast<uint16_t>(&program.source - variant->programs)));
   }
-  // The first run is the warm-up that libraries want before a capture; what runs once is never captured.
-  if (!options.graph || program.runs == 1) {
-    ASHLAR_RETURN_IF_ERROR(program.enqueue());
-  } else {
-    if (!program.captured()) {
-      ASHLAR_RETURN_IF_ERROR(program.capture());
-    }
-    ASHLAR_RETURN_IF_ERROR(program.replay());
-  }
+  ASHLAR_RETURN_IF_ERROR(isWatched() ? runWatched(program, microBatch) : launch(program, slotOf(microBatch)));
+  ASHLAR_RETURN_IF_ERROR(records ? trace.end() : Status());
+  ASHLAR_RETURN_IF_ERROR(messages.end(program, microBatch));
   return context.watchdog ? context.noteRun() : Status();
 }
 
-Status CudaExecutor::runWatched(CudaProgram &program) {
+// The first run is the warm-up that libraries want before a capture, unless there was a rehearsal; what runs once is never captured.
+Status CudaExecutor::launch(CudaProgram &program, uint64_t slot) {
+  if (!options.graph || (program.runs == 1 && !program.captured(slot))) {
+    return program.enqueue(slot);
+  }
+  if (!program.captured(slot)) {
+    ASHLAR_RETURN_IF_ERROR(program.capture(slot));
+  }
+  return program.replay(slot);
+}
+
+Status CudaExecutor::runWatched(CudaProgram &program, uint64_t microBatch) {
+  const uint64_t slot = slotOf(microBatch);
   if (!options.checkNumerics) {
-    ASHLAR_RETURN_IF_ERROR(program.enqueue());
+    ASHLAR_RETURN_IF_ERROR(program.enqueue(slot));
     ASHLAR_RETURN_IF_ERROR(wait());
+    ASHLAR_RETURN_IF_ERROR(messages.collectTimes(program));
     return program.collectTimes();
   }
   const DriverLibrary &cuda = context.device.driver();
   auto load = [&](const ashlar_rt_buffer &buffer, Status &status) -> const void * {
     scratch.resize(std::max(scratch.size(), static_cast<size_t>(buffer.bytes)));
-    CUresult result = cuda.cuMemcpyDtoHAsync_v2(scratch.data(), context.memory.address(buffer), buffer.bytes, context.compute);
+    CUresult result = cuda.cuMemcpyDtoHAsync_v2(scratch.data(), address(buffer, slot), buffer.bytes, context.compute);
     status = cuda.check(result, "cannot copy from the GPU");
     if (status.ok()) {
       status = wait();
@@ -168,28 +215,29 @@ Status CudaExecutor::runWatched(CudaProgram &program) {
   ASHLAR_RETURN_IF_ERROR(wait());
   ASHLAR_RETURN_IF_ERROR(checkInputs(program, *variant, device, load));
   for (size_t i = 0; i < program.source.num_instrs; ++i) {
-    ASHLAR_RETURN_IF_ERROR(program.enqueueAlone(i));
+    ASHLAR_RETURN_IF_ERROR(program.enqueueAlone(i, slot));
     ASHLAR_RETURN_IF_ERROR(wait());
     if (runsOn(program.source.instrs[i], device)) {
       ASHLAR_RETURN_IF_ERROR(checkNumerics(program, i, device, load));
     }
   }
+  ASHLAR_RETURN_IF_ERROR(options.profile ? messages.collectTimes(program) : Status());
   return options.profile ? program.collectTimes() : Status();
 }
 
-Status CudaExecutor::write(const ashlar_rt_tensor &tensor, int, const std::function<void(char *data)> &fill, uint64_t /*microBatch*/) {
+Status CudaExecutor::write(const ashlar_rt_tensor &tensor, int, const std::function<void(char *data)> &fill, uint64_t microBatch) {
   scratch.assign(tensor.buffer.bytes, 0);
   fill(scratch.data());
   const DriverLibrary &cuda = context.device.driver();
-  CUdeviceptr target = context.memory.address(tensor.buffer);
+  CUdeviceptr target = address(tensor.buffer, slotOf(microBatch));
   CUresult result = cuda.cuMemcpyHtoDAsync_v2(target, scratch.data(), tensor.buffer.bytes, context.compute);
   ASHLAR_RETURN_IF_ERROR(cuda.check(result, "cannot copy to the GPU"));
   return wait();
 }
 
-Status CudaExecutor::read(const ashlar_rt_tensor &tensor, int, void *data, uint64_t /*microBatch*/) {
+Status CudaExecutor::read(const ashlar_rt_tensor &tensor, int, void *data, uint64_t microBatch) {
   const DriverLibrary &cuda = context.device.driver();
-  CUdeviceptr source = context.memory.address(tensor.buffer);
+  CUdeviceptr source = address(tensor.buffer, slotOf(microBatch));
   bool small = tensor.buffer.bytes <= kPinnedBytes;
   if (!small) { // a copy to pageable memory may block: not before the device is there
     ASHLAR_RETURN_IF_ERROR(wait());
@@ -204,15 +252,19 @@ Status CudaExecutor::read(const ashlar_rt_tensor &tensor, int, void *data, uint6
 }
 
 Status CudaExecutor::fetch(uint32_t stage, const ashlar_rt_tensor &tensor, const std::function<void(int device, const char *data)> &sink) {
-  // Through the window, where every device has room for a part of the tensor. Rank 0 puts the parts together.
-  const bool gathers = communicator->rank() == 0;
+  if (tensor.buffer.space != ASHLAR_RT_ARENA) {
+    return internal("tensor {} lies in a slot, so nobody can say of which micro-batch it is", tensor.name);
+  }
+  // Through the window, where every device has room for a part of the tensors of its stage. Rank 0 puts the parts together.
+  const bool gathers = communicator->rank() == 0, isHere = stage == variant->stage;
+  const uint64_t room = cudaHostBytes(Stages(*variant)[stage]);
   const uint64_t bytes = tensor.buffer.bytes;
   std::vector<char> whole(gathers ? static_cast<size_t>(communicator->mesh().devices()) * bytes : 0);
   ashlar_rt_tensor part = tensor;
   for (uint64_t begin = 0; begin < bytes; begin += part.buffer.bytes) {
     part.buffer.offset = tensor.buffer.offset + begin;
-    part.buffer.bytes = std::min(bytes - begin, cudaHostBytes(*variant));
-    ASHLAR_RETURN_IF_ERROR(read(part, /*device=*/0, communicator->arena(0), /*microBatch=*/0));
+    part.buffer.bytes = std::min(bytes - begin, room);
+    ASHLAR_RETURN_IF_ERROR(isHere ? read(part, /*device=*/0, communicator->arena(0), /*microBatch=*/0) : Status());
     ASHLAR_RETURN_IF_ERROR(communicator->barrier());
     auto keep = [&](int device, const char *data) {
       std::memcpy(whole.data() + static_cast<size_t>(device) * bytes + begin, data, part.buffer.bytes);
@@ -279,6 +331,7 @@ Status CudaExecutor::measureCopy(Benchmark &result) {
 }
 
 Status CudaExecutor::close() {
+  ASHLAR_RETURN_IF_ERROR(messages.join());
   ASHLAR_RETURN_IF_ERROR(wait());
   // From here on a rank may end before this one: nothing is missed, everything is done.
   ASHLAR_RETURN_IF_ERROR(communicator->barrier());
@@ -288,6 +341,9 @@ Status CudaExecutor::close() {
       static_cast<CudaProgram &>(*program).forgetCapture();
     }
     context.seat->disconnect();
+    if (context.links) {
+      context.links->disconnect();
+    }
   }
   return Status();
 }
@@ -313,7 +369,11 @@ Status createCudaExecutor(const ExecutorParts &parts, std::unique_ptr<Executor> 
   if (Status connected = cuda.connect(parts.fail); !connected.ok()) {
     return Status(connected.code(), connected.message()); // not shared: the others may be waiting inside a library
   }
-  return communicator.agree(cuda.layOutPrograms());
+  ASHLAR_RETURN_IF_ERROR(communicator.agree(cuda.layOutPrograms()));
+  if (Status rehearsed = cuda.rehearse(); !rehearsed.ok()) {
+    return Status(rehearsed.code(), rehearsed.message()); // the same
+  }
+  return Status();
 }
 
 } // namespace ashlar::rt

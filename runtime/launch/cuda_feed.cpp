@@ -13,7 +13,11 @@ CudaFeed::~CudaFeed() {
   // device does, not for the copies alone.
   const DriverLibrary &cuda = context.device.driver();
   bool idle = true;
-  for (CUstream stream : {context.copies, context.compute, context.communication}) {
+  std::vector<CUstream> streams = {context.copies, context.compute, context.communication};
+  for (size_t link = 0; context.links && link < context.links->size(); ++link) {
+    streams.push_back(context.links->stream(link));
+  }
+  for (CUstream stream : streams) {
     idle = idle && cuda.cuStreamQuery(stream) == CUDA_SUCCESS;
   }
   if (pipeline.memoryBytes() == 0 || copied == nullptr) {
@@ -30,10 +34,13 @@ Status CudaFeed::create(const ashlar_rt_variant &variant) {
   if (pipeline.memoryBytes() > 0) {
     ASHLAR_RETURN_IF_ERROR(context.device.pin(pipeline.memory().get(), pipeline.memoryBytes()));
   }
+  slots = slotsOf(variant);
   for (uint32_t feature = 0; feature < pipeline.numFeatures(); ++feature) {
     const ashlar_rt_tensor &tensor = variant.tensors[pipeline.featureTensor(feature)];
     CUdeviceptr source = staging + pipeline.offsetInBatch(/*device=*/0, feature);
-    targets.push_back(StridedCopy{source, context.memory.address(tensor.buffer), pipeline.featureBytes(feature)});
+    CUdeviceptr target = context.memory.address(bufferInArena(variant, tensor.buffer, /*slot=*/0));
+    const uint64_t stride = tensor.buffer.space == ASHLAR_RT_SLOT ? variant.slot_bytes : 0;
+    targets.push_back({StridedCopy{source, target, pipeline.featureBytes(feature)}, stride});
   }
   ASHLAR_RETURN_IF_ERROR(context.device.createEvent(consumed));
   return context.device.createEvent(copied);
@@ -57,14 +64,16 @@ Status CudaFeed::prefetch() {
   return cuda.check(cuda.cuEventRecord(copied, context.copies), "cannot record an event");
 }
 
-Status CudaFeed::next(uint64_t /*microBatch*/) {
+Status CudaFeed::next(uint64_t microBatch) {
   if (!staged) {
     ASHLAR_RETURN_IF_ERROR(prefetch());
   }
   const DriverLibrary &cuda = context.device.driver();
   ASHLAR_RETURN_IF_ERROR(cuda.check(cuda.cuStreamWaitEvent(context.compute, copied, /*flags=*/0), "cannot wait for an event"));
-  for (const StridedCopy &target : targets) {
-    ASHLAR_RETURN_IF_ERROR(target.enqueue(cuda, context.compute));
+  for (const Target &target : targets) {
+    StridedCopy copy = target.copy;
+    copy.target += microBatch % slots * target.stride;
+    ASHLAR_RETURN_IF_ERROR(copy.enqueue(cuda, context.compute));
   }
   staged = false;
   return cuda.check(cuda.cuEventRecord(consumed, context.compute), "cannot record an event");

@@ -26,11 +26,18 @@ private:
   CudaContext &context;
   Pipeline &pipeline;
   CUdeviceptr staging;
-  std::vector<StridedCopy> targets; // staging area -> input tensors
-  CUevent copied = nullptr;         // the staging area is full
-  CUevent consumed = nullptr;       // the staging area was emptied
-  bool staged = false;              // a batch is on its way to the staging area
-  bool copying = false;             // `copied` was recorded
+  // Of one feature: from the staging area to the input tensor, which lies so many bytes further in each next slot.
+  struct Target {
+    StridedCopy copy;
+    uint64_t stride;
+  };
+
+  std::vector<Target> targets;
+  uint64_t slots = 1;
+  CUevent copied = nullptr;   // the staging area is full
+  CUevent consumed = nullptr; // the staging area was emptied
+  bool staged = false;        // a batch is on its way to the staging area
+  bool copying = false;       // `copied` was recorded
 };
 
 } // namespace ashlar::rt

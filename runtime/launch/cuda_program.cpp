@@ -15,52 +15,88 @@ constexpr int64_t kMostThreads = 1024; // of a block, on every chip
 
 } // namespace
 
-CudaProgram::CudaProgram(const ashlar_rt_program &program, CudaContext &context)
-    : Program(program), context(context), graph(context.device.driver()) {}
+Status CudaProgram::plan(const ashlar_rt_variant &variant) {
+  for (uint64_t slot = 0; slot < (usesSlot(source) ? slotsOf(variant) : 1); ++slot) {
+    ASHLAR_RETURN_IF_ERROR(planInstance(variant, slot));
+  }
+  return Status();
+}
 
-Status CudaProgram::plan() {
+Status CudaProgram::planInstance(const ashlar_rt_variant &variant, uint64_t slot) {
+  Instance &added = instances.emplace_back(context.device.driver());
+  std::vector<ashlar_rt_instr> instrs;
   std::vector<bool> communicates;
   for (uint32_t i = 0; i < source.num_instrs; ++i) {
-    numbers.push_back(0);
-    bool isCollective = source.instrs[i].kind == ASHLAR_RT_COLLECTIVE;
+    const ashlar_rt_instr &instr = added.instrs.emplace_back(source.instrs[i], variant, slot).get();
+    instrs.push_back(instr);
+    added.numbers.push_back(0);
+    bool isCollective = instr.kind == ASHLAR_RT_COLLECTIVE;
     if (isCollective) {
-      ASHLAR_RETURN_IF_ERROR(context.seat->layOut(source.instrs[i], numbers.back()));
+      ASHLAR_RETURN_IF_ERROR(context.seat->layOut(instr, added.numbers.back()));
     }
-    communicates.push_back(isCollective && context.seat->communicates(numbers.back()));
+    communicates.push_back(isCollective && context.seat->communicates(added.numbers.back()));
   }
-  placements = schedule(source, communicates);
+  if (slot == 0) {
+    ashlar_rt_program placed = source;
+    placed.instrs = instrs.data();
+    placements = schedule(placed, communicates);
+  }
   for (size_t i = 0; i < placements.size(); ++i) {
     if (placements[i].joins) {
-      context.seat->join(numbers[i]);
+      context.seat->join(added.numbers[i]);
     }
   }
   return Status();
 }
 
 Status CudaProgram::create(bool profile) {
+  for (Instance &each : instances) {
+    ASHLAR_RETURN_IF_ERROR(createInstance(each));
+  }
+  return createEvents(profile);
+}
+
+Status CudaProgram::createInstance(Instance &made) {
   for (uint32_t i = 0; i < source.num_instrs; ++i) {
     Step step;
-    step.kind = source.instrs[i].kind;
-    step.number = numbers[i];
-    if (runsOn(source.instrs[i], context.host->firstDevice())) {
-      ASHLAR_RETURN_IF_ERROR(createStep(source.instrs[i], step));
+    if (&made != &instances[0] && !usesSlot(source.instrs[i]) && source.instrs[i].kind != ASHLAR_RT_COLLECTIVE) {
+      step = instances[0].steps[i];
     } else {
-      step.kind = ASHLAR_RT_KERNEL; // in a grid of no blocks
+      step.kind = source.instrs[i].kind;
+      step.number = made.numbers[i];
+      if (runsOn(source.instrs[i], context.host->firstDevice())) {
+        ASHLAR_RETURN_IF_ERROR(createStep(made.instrs[i].get(), step));
+      } else {
+        step.kind = ASHLAR_RT_KERNEL; // in a grid of no blocks
+      }
     }
-    steps.push_back(step);
+    made.steps.push_back(step);
   }
-  for (size_t i = 0; i < steps.size(); ++i) {
-    Step &step = steps[i];
-    step.stream = placements[i].communicates ? context.communication : context.compute;
-    if (placements[i].signals) {
-      ASHLAR_RETURN_IF_ERROR(context.device.createEvent(step.signal));
+  return Status();
+}
+
+// Runs follow each other on the streams, so an event serves all instances.
+Status CudaProgram::createEvents(bool profile) {
+  for (uint32_t i = 0; i < source.num_instrs; ++i) {
+    const Placement &placement = placements[i];
+    Step shared;
+    shared.stream = placement.communicates ? context.communication : context.compute;
+    if (placement.signals) {
+      ASHLAR_RETURN_IF_ERROR(context.device.createEvent(shared.signal));
     }
-    step.waitsFor = placements[i].waitsFor >= 0 ? steps[static_cast<size_t>(placements[i].waitsFor)].signal : nullptr;
-    joined = placements[i].communicates ? step.signal : joined;
     if (profile) {
-      ASHLAR_RETURN_IF_ERROR(context.device.createEvent(step.begin, /*timing=*/true));
-      ASHLAR_RETURN_IF_ERROR(context.device.createEvent(step.end, /*timing=*/true));
+      ASHLAR_RETURN_IF_ERROR(context.device.createEvent(shared.begin, /*timing=*/true));
+      ASHLAR_RETURN_IF_ERROR(context.device.createEvent(shared.end, /*timing=*/true));
     }
+    for (Instance &each : instances) {
+      Step &step = each.steps[i];
+      step.stream = shared.stream;
+      step.signal = shared.signal;
+      step.begin = shared.begin;
+      step.end = shared.end;
+      step.waitsFor = placement.waitsFor >= 0 ? each.steps[static_cast<size_t>(placement.waitsFor)].signal : nullptr;
+    }
+    joined = placement.communicates ? shared.signal : joined;
   }
   return joined != nullptr ? context.device.createEvent(start) : Status();
 }
@@ -145,12 +181,12 @@ Status CudaProgram::run(const Step &step) const {
   return status;
 }
 
-Status CudaProgram::enqueue() {
+Status CudaProgram::enqueue(uint64_t slot) {
   if (joined != nullptr) { // the communication stream goes on where the compute stream is
     ASHLAR_RETURN_IF_ERROR(record(start, context.compute));
     ASHLAR_RETURN_IF_ERROR(await(context.communication, start));
   }
-  for (const Step &step : steps) {
+  for (const Step &step : instance(slot).steps) {
     ASHLAR_RETURN_IF_ERROR(await(step.stream, step.waitsFor));
     ASHLAR_RETURN_IF_ERROR(record(step.begin, step.stream));
     ASHLAR_RETURN_IF_ERROR(run(step));
@@ -160,12 +196,18 @@ Status CudaProgram::enqueue() {
   return await(context.compute, joined);
 }
 
-Status CudaProgram::capture() {
-  return graph.capture(context.compute, [this] { return enqueue(); });
+Status CudaProgram::capture(uint64_t slot) {
+  return instance(slot).graph.capture(context.compute, [&] { return enqueue(slot); });
 }
 
-Status CudaProgram::enqueueAlone(size_t instr) {
-  const Step &step = steps[instr];
+void CudaProgram::forgetCapture() {
+  for (Instance &each : instances) {
+    each.graph.reset();
+  }
+}
+
+Status CudaProgram::enqueueAlone(size_t instr, uint64_t slot) {
+  const Step &step = instance(slot).steps[instr];
   bool aside = step.stream != context.compute;
   if (aside) {
     ASHLAR_RETURN_IF_ERROR(record(start, context.compute));
@@ -190,6 +232,7 @@ Status CudaProgram::secondsBetween(CUevent from, CUevent to, double &result) con
 }
 
 Status CudaProgram::collectTimes() {
+  const std::vector<Step> &steps = instances[0].steps;          // events are those of all
   std::vector<double> begins(steps.size()), ends(steps.size()); // after the first instruction began
   for (size_t i = 0; i < steps.size(); ++i) {
     ASHLAR_RETURN_IF_ERROR(secondsBetween(steps[0].begin, steps[i].begin, begins[i]));

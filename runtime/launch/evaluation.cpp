@@ -6,12 +6,29 @@
 
 #include <algorithm>
 #include <cstring>
+#include <string_view>
 
 namespace ashlar::rt {
+namespace {
+
+// Whether a program is eval_step or one of eval_step_0, eval_step_1, ...
+bool isEvaluation(std::string_view name) {
+  constexpr std::string_view kName = ASHLAR_RT_EVAL_STEP;
+  return name.substr(0, kName.size()) == kName && (name.size() == kName.size() || name[kName.size()] == '_');
+}
+
+} // namespace
 
 Status Evaluation::prepare() {
   const Stages stages(*session.variant);
-  if (findProgram(stages.last(), ASHLAR_RT_EVAL_STEP) == nullptr) {
+  for (uint32_t i = 0; i < session.variant->num_programs; ++i) {
+    if (const char *name = session.variant->programs[i].name; isEvaluation(name)) {
+      programs.push_back(session.executor->find(name));
+    }
+  }
+  const ashlar_rt_program *lastPrograms = stages.last().programs;
+  if (std::none_of(lastPrograms, lastPrograms + stages.last().num_programs,
+                   [](const auto &program) { return isEvaluation(program.name); })) {
     return invalid("--eval: {} was compiled without an evaluation program", session.image->model_name);
   }
   ASHLAR_RETURN_IF_ERROR(batches.create(session, Split::kEval));
@@ -35,22 +52,14 @@ Status Evaluation::prepare() {
 }
 
 Status Evaluation::run(std::string &text) {
-  Program *program = session.executor->find(ASHLAR_RT_EVAL_STEP);
-  const uint64_t count = pipeline().stepsPerEpoch(), samples = pipeline().samples();
+  const uint64_t count = pipeline().stepsPerEpoch(), samples = pipeline().samples(), group = batchesOfGroup();
   double sums[2] = {0, 0}; // loss, correct
-  auto add = [](const Scalar &scalar, uint64_t batch, double &sum) {
-    double value = 0;
-    Status status = scalar.exists() ? scalar.read(batch, value) : Status();
-    sum += value;
-    return status;
-  };
-  for (uint64_t batch = 0; program != nullptr && batch < count; ++batch) {
-    ASHLAR_RETURN_IF_ERROR(runBatch(program, batch));
-    if (batch + 1 < count) {
-      ASHLAR_RETURN_IF_ERROR(batches.feed->prefetch());
+  for (uint64_t first = 0; first < count; first += group) {
+    for (Program *program : programs) {
+      for (uint64_t batch = first; batch < std::min(first + group, count); ++batch) {
+        ASHLAR_RETURN_IF_ERROR(runBatch(*program, batch, sums));
+      }
     }
-    ASHLAR_RETURN_IF_ERROR(add(loss, batch, sums[0]));
-    ASHLAR_RETURN_IF_ERROR(add(correct, batch, sums[1]));
   }
   ASHLAR_RETURN_IF_ERROR(fromLastStage(session, sums, /*count=*/2));
   text = fmt::format("eval: loss is {:.4f}", sums[0] / static_cast<double>(training.samples_tensor != nullptr ? samples : count));
@@ -61,10 +70,39 @@ Status Evaluation::run(std::string &text) {
   return Status();
 }
 
-Status Evaluation::runBatch(Program *program, uint64_t batch) {
-  ASHLAR_RETURN_IF_ERROR(batches.feed->next(batch));
-  ASHLAR_RETURN_IF_ERROR(tellSamples(batch));
-  return session.executor->run(*program, batch);
+// The first program of a batch takes it, the last one has the results.
+Status Evaluation::runBatch(Program &program, uint64_t batch, double (&sums)[2]) {
+  const bool isFirst = &program == programs.front();
+  if (isFirst) {
+    ASHLAR_RETURN_IF_ERROR(batches.feed->next(batch));
+    ASHLAR_RETURN_IF_ERROR(tellSamples(batch));
+  }
+  ASHLAR_RETURN_IF_ERROR(session.executor->run(program, batch));
+  if (isFirst && batch + 1 < pipeline().stepsPerEpoch()) {
+    ASHLAR_RETURN_IF_ERROR(batches.feed->prefetch());
+  }
+  auto add = [&](const Scalar &scalar, double &sum) {
+    double value = 0;
+    Status status = scalar.exists() ? scalar.read(batch, value) : Status();
+    sum += value;
+    return status;
+  };
+  if (&program == programs.back()) {
+    ASHLAR_RETURN_IF_ERROR(add(loss, sums[0]));
+    ASHLAR_RETURN_IF_ERROR(add(correct, sums[1]));
+  }
+  return Status();
+}
+
+// As many batches as keep all stages busy. All have slots on every stage, and all ranks go by the same number, so that nobody waits for a
+// slot of a batch behind it: what a run waits for always comes ahead of it by (group, program, batch, stage).
+uint64_t Evaluation::batchesOfGroup() const {
+  const Stages stages(*session.variant);
+  uint64_t group = session.executor->messagesMeet() ? 1 : stages.size();
+  for (const ashlar_rt_variant &stage : stages) {
+    group = std::min(group, slotsOf(stage));
+  }
+  return group;
 }
 
 // Tells the program how many samples of the batch count.

@@ -9,10 +9,12 @@
 #include "runtime/launch/source.h"
 
 #include <string>
+#include <vector>
 
 namespace ashlar::rt {
 
-// One evaluation. The stages of a pipeline each run their part of the program, batch by batch; the last one adds up.
+// One evaluation. The stages of a pipeline each run their part of the program, batch by batch; the last one adds up. Where a batch goes
+// several times through the stages, a group of batches does before the next one, so that stages have work while a batch is elsewhere.
 class Evaluation {
 public:
   explicit Evaluation(Session &session) : session(session), training(*session.image->training) {}
@@ -27,13 +29,15 @@ public:
   Status run(std::string &text);
 
 private:
-  Status runBatch(Program *program, uint64_t batch);
+  Status runBatch(Program &program, uint64_t batch, double (&sums)[2]);
   Status tellSamples(uint64_t batch);
+  uint64_t batchesOfGroup() const;
   uint64_t labelsOfSample() const;
 
   Session &session;
   const ashlar_rt_training &training;
   Source batches;
+  std::vector<Program *> programs; // in their order; none on a stage that has nothing to do
   Scalar loss, correct;
   const ashlar_rt_tensor *samplesTensor = nullptr; // of this stage, where it has one
 };

@@ -61,6 +61,16 @@ std::map<std::string, Beside> besideOthers(const Program &program, Beside &sum) 
 
 } // namespace
 
+size_t Program::addReceive(const ashlar_rt_variant &variant, const ashlar_rt_transfer &transfer) {
+  waits.push_back({fmt::format("receive {} from stage {}", variant.tensors[transfer.tensor].name, transfer.stage)});
+  return waits.size() - 1;
+}
+
+size_t Program::addSend(const ashlar_rt_variant &variant, const ashlar_rt_transfer &transfer) {
+  waits.push_back({fmt::format("wait until stage {} has {}", transfer.stage, variant.tensors[transfer.tensor].name)});
+  return waits.size() - 1;
+}
+
 Status Executor::setUp(const ashlar_rt_image &source, const ashlar_rt_variant &chosen, Communicator &seat, const ExecutorOptions &how) {
   image = &source;
   variant = &chosen;

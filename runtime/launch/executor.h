@@ -7,6 +7,7 @@
 #define ASHLAR_RUNTIME_LAUNCH_EXECUTOR_H
 
 #include "runtime/abi/ashlar_rt.h"
+#include "runtime/base/recorder.h"
 #include "runtime/base/stages.h"
 #include "runtime/base/status.h"
 #include "runtime/comm/communicator.h"
@@ -22,9 +23,10 @@ namespace ashlar::rt {
 
 // How an executor runs its programs.
 struct ExecutorOptions {
-  bool profile = false;       // measure every instruction
-  bool checkNumerics = false; // look for NaN in what every instruction wrote
-  bool graph = true;          // cuda: capture a program when it is run again, and replay it
+  bool profile = false;         // measure every instruction
+  bool checkNumerics = false;   // look for NaN in what every instruction wrote
+  bool graph = true;            // cuda: capture a program when it is run again, and replay it
+  Recorder *recorder = nullptr; // what a run does is recorded here; null: nowhere
 };
 
 // Time in which a program waited, under the name that the profile gives it.
@@ -44,6 +46,10 @@ public:
 
   // What the profile calls an instruction.
   virtual std::string label(size_t instr) const { return source.instrs[instr].name; }
+
+  // Add to `waits` that it waits for a message of another stage, or until the other stage has one, and return where.
+  size_t addReceive(const ashlar_rt_variant &variant, const ashlar_rt_transfer &transfer);
+  size_t addSend(const ashlar_rt_variant &variant, const ashlar_rt_transfer &transfer);
 
   const ashlar_rt_program &source;
   std::vector<double> seconds; // by instruction; only when profiling
@@ -101,6 +107,16 @@ public:
   // Runs the program once on all devices of this process, for a micro-batch: its number since the start decides which slot the program
   // works on. The devices may still be at it on return.
   virtual Status run(Program &program, uint64_t microBatch = 0) = 0;
+
+  // With a recorder: to be called before the first run, for a window of so many runs of programs; before the window is opened, and after it
+  // was closed. Where the host does not know when a program runs, its times are told at the end.
+  virtual Status reserveTrace(size_t runs) { return Status(); }
+  virtual Status beginTrace() { return Status(); }
+  virtual Status endTrace() { return Status(); }
+
+  // Whether a message occupies both devices until it is through, so that the stages of a pipeline run the programs of an evaluation batch
+  // by batch.
+  virtual bool messagesMeet() const { return false; }
 
   // Whether run() only starts the devices, so that the host has time of its own.
   virtual bool runsAhead() const { return false; }

@@ -9,11 +9,13 @@
 #include "runtime/launch/same_options.h"
 #include "runtime/launch/session.h"
 #include "runtime/launch/shard.h"
+#include "runtime/launch/tracer.h"
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdio>
 #include <cstring>
+#include <optional>
 
 namespace ashlar::rt {
 namespace {
@@ -132,20 +134,57 @@ public:
     ASHLAR_RETURN_IF_ERROR(initialise(session));
     Program &forward = *session.executor->find(ASHLAR_RT_FORWARD);
     if (session.options->benchmark == 0) {
-      return session.executor->run(forward);
+      return session.recorder != nullptr ? runTraced(forward) : session.executor->run(forward);
     }
     Benchmark result;
     ASHLAR_RETURN_IF_ERROR(session.executor->benchmark(forward, session.options->benchmark, result));
     if (session.communicator->rank() == 0) {
       std::fputs(benchmarkLine(result).c_str(), stdout);
     }
-    return Status();
+    return session.recorder != nullptr ? runTraced(forward) : Status();
   }
+
+  // Prepares --trace. A benchmark is traced in runs of its own, behind those that are measured.
+  Status prepareTrace() {
+    if (session.recorder == nullptr) {
+      return Status();
+    }
+    tracer.emplace(session);
+    const auto index = static_cast<uint32_t>(program - variant.programs);
+    const uint64_t steps = session.options->benchmark == 0 ? 1 : UINT32_MAX;
+    return tracer->prepare(steps, /*microBatches=*/1, {{{index, /*micro_batch=*/0, /*takes_batch=*/0}}});
+  }
+
+  // Begins the file of --trace.
+  Status openTrace() {
+    std::vector<std::pair<std::string, std::string>> others;
+    for (const OutputTensor &output : outputs) {
+      others.emplace_back("output " + std::string(output.tensor->name), output.path);
+    }
+    return tracer ? tracer->open(others) : Status();
+  }
+
+  // Says whether the trace was written.
+  Status close() { return tracer ? tracer->close() : Status(); }
 
   // Gathers and writes the outputs. All ranks take part; only rank 0's status can tell of a file.
   Status writeOutputs() { return writeOutputTensors(session, outputs); }
 
 private:
+  // Runs the model until the last run that is recorded.
+  Status runTraced(Program &forward) {
+    std::string line;
+    for (uint64_t number = 0; number < tracer->lastStep(); ++number) {
+      ASHLAR_RETURN_IF_ERROR(tracer->beginStep(number));
+      ASHLAR_RETURN_IF_ERROR(session.executor->run(forward, number));
+      ASHLAR_RETURN_IF_ERROR(tracer->endStep(number, line));
+    }
+    if (!line.empty()) {
+      std::fputs((line + "\n").c_str(), stdout);
+    }
+    return Status();
+  }
+
   Status checkBindings(const char *option, const std::vector<std::pair<std::string, std::string>> &bindings, const uint32_t *indices,
                        uint32_t count) const {
     for (size_t i = 0; i < bindings.size(); ++i) {
@@ -202,6 +241,7 @@ private:
   bool drawsInputs = false;          // a benchmark without files
   std::vector<DataFacts> inputFacts; // by input; none when they are drawn
   std::vector<OutputTensor> outputs;
+  std::optional<Tracer> tracer; // only with --trace
 };
 
 } // namespace
@@ -210,6 +250,9 @@ Status runForward(Session &session) {
   ForwardRun forward(session);
   Status prepared = forward.checkNames();
   if (prepared.ok()) {
+    prepared = forward.prepareTrace();
+  }
+  if (prepared.ok()) {
     prepared = session.executor->checkMemory(/*batchBytes=*/0);
   }
   if (prepared.ok()) {
@@ -217,12 +260,14 @@ Status runForward(Session &session) {
   }
   ASHLAR_RETURN_IF_ERROR(session.communicator->agree(prepared));
   ASHLAR_RETURN_IF_ERROR(session.communicator->agree(forward.compareInputs()));
+  ASHLAR_RETURN_IF_ERROR(session.communicator->agree(forward.openTrace()));
   ASHLAR_RETURN_IF_ERROR(forward.run());
   if (session.options->benchmark != 0) {
-    return Status();
+    return forward.close();
   }
   ASHLAR_RETURN_IF_ERROR(session.communicator->barrier());
-  return session.communicator->agree(forward.writeOutputs());
+  ASHLAR_RETURN_IF_ERROR(session.communicator->agree(forward.writeOutputs()));
+  return forward.close();
 }
 
 } // namespace ashlar::rt

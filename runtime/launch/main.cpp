@@ -114,13 +114,14 @@ void report(const Status &status, const Job &job) {
 
 // What a rank does once it has an executor.
 Status runProgram(const ashlar_rt_image &image, const ashlar_rt_variant &variant, const Options &options, const Job &job,
-                  Communicator &communicator, Executor &executor) {
+                  Communicator &communicator, Executor &executor, Recorder *recorder) {
   Session session;
   session.image = &image;
   session.variant = &variant;
   session.options = &options;
   session.communicator = &communicator;
   session.executor = &executor;
+  session.recorder = recorder;
   session.underMpirun = job.underMpirun();
   ASHLAR_RETURN_IF_ERROR(image.training != nullptr ? train(session) : runForward(session));
   return executor.close();
@@ -154,11 +155,13 @@ Status runJob(const ashlar_rt_image &image, const TargetRuntime &target, const O
     }
     communicator->abort();
   };
+  Recorder recorder; // outlives the executor
   std::unique_ptr<Executor> executor;
-  ExecutorOptions how{options.profile, options.checkNumerics, options.graph};
+  Recorder *const records = options.traceFile.empty() ? nullptr : &recorder;
+  ExecutorOptions how{options.profile, options.checkNumerics, options.graph, records};
   Status status = target.createExecutor({image, *variant, *communicator, pool, how, fail}, executor);
   if (status.ok()) {
-    status = runProgram(image, *variant, options, job, *communicator, *executor);
+    status = runProgram(image, *variant, options, job, *communicator, *executor, records);
   }
   if (!status.ok() && !status.isShared()) {
     fail(status);

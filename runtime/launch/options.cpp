@@ -34,6 +34,22 @@ std::string checkCount(const std::string &text) {
   return isCount ? "" : fmt::format("{} is not a whole number from 0 to {}", text, UINT64_MAX);
 }
 
+// Reads "A-B", or "A" for one step. Ranks compare both as one number.
+Status readTraceSteps(const std::string &text, Options &options) {
+  const char *const end = text.data() + text.size();
+  uint32_t first = 0, last = 0;
+  std::from_chars_result result = std::from_chars(text.data(), end, first);
+  const bool isRange = result.ec == std::errc() && result.ptr != end && *result.ptr == '-';
+  last = first;
+  result = isRange ? std::from_chars(result.ptr + 1, end, last) : result;
+  if (result.ec != std::errc() || result.ptr != end || first == 0 || last < first) {
+    return invalid("--trace-steps {}: expected steps A-B, counted from 1, A not above B, such as 3-5", text);
+  }
+  options.traceFirst = first;
+  options.traceLast = last;
+  return Status();
+}
+
 } // namespace
 
 Status parseOptions(const ashlar_rt_image &image, const TargetRuntime &target, int argc, const char *const *argv, Options &options,
@@ -82,6 +98,9 @@ Status parseOptions(const ashlar_rt_image &image, const TargetRuntime &target, i
   }
   app.add_flag("--check-numerics", options.checkNumerics, "stop at the first instruction that makes a NaN, and name it; slow");
   app.add_flag("--profile", options.profile, "print the time each instruction took");
+  std::string traceSteps;
+  app.add_option("--trace", options.traceFile, "write what some steps did, for ui.perfetto.dev")->type_name("FILE.json");
+  app.add_option("--trace-steps", traceSteps, "the steps that --trace is about; 3-5, or the last three, when not given")->type_name("A-B");
   app.add_flag("--plan", options.plan, "print how the program was planned, and end");
   try {
     app.parse(argc, argv);
@@ -90,6 +109,12 @@ Status parseOptions(const ashlar_rt_image &image, const TargetRuntime &target, i
     return Status();
   } catch (const CLI::ParseError &error) {
     return invalid("{} (--help lists the options)", error.what());
+  }
+  if (!traceSteps.empty() && options.traceFile.empty()) {
+    return invalid("--trace-steps {} without --trace; add --trace FILE.json", traceSteps);
+  }
+  if (!traceSteps.empty()) {
+    ASHLAR_RETURN_IF_ERROR(readTraceSteps(traceSteps, options));
   }
   options.graph = !noGraph;
   options.logEveryEpoch = training != nullptr && training->log_every == 0 && app.get_option("--log-every")->count() == 0;

@@ -26,6 +26,8 @@ struct Options {
   bool checkNumerics = false;
   bool graph = true; // cuda: replay captured programs
   uint64_t seed = 0;
+  std::string traceFile;                  // empty: no trace
+  uint64_t traceFirst = 0, traceLast = 0; // steps, from 1 on; 0: not given
 
   // Training.
   std::string dataDirectory;

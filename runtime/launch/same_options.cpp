@@ -13,11 +13,11 @@
 namespace ashlar::rt {
 namespace {
 
-constexpr size_t kOptions = 9;
+constexpr size_t kOptions = 11;
 constexpr uint64_t kNotGiven = UINT64_MAX;
 
 // What stands behind an option on the command line.
-enum class Shape { kNumber, kFlag, kFiles };
+enum class Shape { kNumber, kRange, kFlag, kFiles };
 
 struct Told {
   const char *name;
@@ -49,6 +49,8 @@ std::array<Told, kOptions> tell(const Options &options, bool tellsLines) {
            {"--eval", Shape::kFlag, options.evaluate ? 1 : kNotGiven},
            {"--check-numerics", Shape::kFlag, options.checkNumerics ? 1 : kNotGiven},
            {"--save-parameters", Shape::kFlag, !options.parameterDirectory.empty() ? 1 : kNotGiven},
+           {"--trace", Shape::kFlag, !options.traceFile.empty() ? 1 : kNotGiven},
+           {"--trace-steps", Shape::kRange, options.traceFirst != 0 ? options.traceFirst << 32 | options.traceLast : kNotGiven},
            {"--benchmark", Shape::kNumber, options.benchmark != 0 ? options.benchmark : kNotGiven},
            {"--output", Shape::kFiles, hashOutputs(options)}}};
 }
@@ -60,6 +62,8 @@ std::string describe(const Told &option, uint64_t value) {
   switch (option.shape) {
   case Shape::kNumber:
     return fmt::format("with {} {}", option.name, value);
+  case Shape::kRange:
+    return fmt::format("with {} {}-{}", option.name, value >> 32, value & UINT32_MAX);
   case Shape::kFlag:
     return fmt::format("with {}", option.name);
   default:

@@ -18,6 +18,7 @@ struct Session {
   const Options *options = nullptr;
   Communicator *communicator = nullptr;
   Executor *executor = nullptr;
+  Recorder *recorder = nullptr; // with --trace: what the executor does is recorded there
   bool underMpirun = false;
 };
 

@@ -8,9 +8,11 @@
 #include "runtime/launch/order.h"
 #include "runtime/launch/output_tensors.h"
 #include "runtime/launch/same_options.h"
+#include "runtime/launch/tracer.h"
 #include "runtime/launch/training_log.h"
 
 #include <algorithm>
+#include <optional>
 #include <set>
 
 namespace ashlar::rt {
@@ -22,7 +24,11 @@ constexpr uint64_t kWarmUpSteps = 10;
 class Trainer {
 public:
   explicit Trainer(Session &session)
-      : session(session), training(*session.image->training), executor(*session.executor), evaluation(session) {}
+      : session(session), training(*session.image->training), executor(*session.executor), evaluation(session) {
+    if (session.recorder != nullptr) {
+      tracer.emplace(session);
+    }
+  }
 
   // Everything that one rank can find wrong before the first step.
   Status prepare() {
@@ -36,13 +42,13 @@ public:
     if (session.options->evaluate) {
       ASHLAR_RETURN_IF_ERROR(evaluation.prepare());
     }
-    ASHLAR_RETURN_IF_ERROR(
-        executor.checkMemory(batches.pipeline.memoryBytes() + (session.options->evaluate ? evaluation.pipeline().memoryBytes() : 0)));
-    ASHLAR_RETURN_IF_ERROR(findParameters());
     stepsPerEpoch = batches.pipeline.stepsPerEpoch() / batchesPerStep;
     uint64_t all = session.options->epochs > UINT64_MAX / stepsPerEpoch ? UINT64_MAX : session.options->epochs * stepsPerEpoch;
     totalSteps = std::min(all, session.options->steps.value_or(all));
-    return Status();
+    ASHLAR_RETURN_IF_ERROR(prepareTrace());
+    ASHLAR_RETURN_IF_ERROR(
+        executor.checkMemory(batches.pipeline.memoryBytes() + (session.options->evaluate ? evaluation.pipeline().memoryBytes() : 0)));
+    return findParameters();
   }
 
   // Checks that all ranks have the same data.
@@ -55,8 +61,20 @@ public:
   }
 
   Status openLog() {
-    return log.open(*session.options, session.communicator->rank(), session.underMpirun, totalSteps,
-                    training.global_batch * batchesPerStep);
+    const Options &options = *session.options;
+    ASHLAR_RETURN_IF_ERROR(
+        log.open(options, session.communicator->rank(), session.underMpirun, totalSteps, training.global_batch * batchesPerStep));
+    if (!tracer) {
+      return Status();
+    }
+    std::vector<std::pair<std::string, std::string>> others = {{"--metrics", options.metricsFile}};
+    if (!options.logDirectory.empty()) {
+      others.emplace_back("--log-dir", TrainingLog::workerLog(options.logDirectory, session.communicator->rank()));
+    }
+    for (const OutputTensor &parameter : parameters) {
+      others.emplace_back("--save-parameters", parameter.path);
+    }
+    return tracer->open(others);
   }
 
   Status run() {
@@ -67,7 +85,7 @@ public:
     const bool timesHost = executor.runsAhead() && totalSteps > kWarmUpSteps; // a look at the clock costs as much as a small kernel
     for (uint64_t done = 0; done < totalSteps; ++done) {
       double before = timesHost ? seconds() : 0, waited = batches.feed->waitedSeconds;
-      ASHLAR_RETURN_IF_ERROR(runStep(done));
+      ASHLAR_RETURN_IF_ERROR(tracer ? runTraced(done) : runStep(done));
       host += !timesHost || done < kWarmUpSteps ? 0 : seconds() - before - (batches.feed->waitedSeconds - waited);
       if (logEvery != 0 && --untilLine == 0) {
         untilLine = logEvery;
@@ -99,7 +117,11 @@ public:
   // Writes the parameters where they are wanted. All ranks take part; only rank 0's status can tell of a file.
   Status saveParameters() { return writeOutputTensors(session, parameters); }
 
-  Status close() { return log.close(); }
+  Status close() {
+    Status status = log.close();
+    status.update(tracer ? tracer->close() : Status());
+    return status;
+  }
 
 private:
   // Runs step number `number`, from 0 on: what its order says.
@@ -109,7 +131,7 @@ private:
     for (order.restart(); order.next(run);) {
       const uint64_t microBatch = number * batchesPerStep + run.micro_batch;
       if (run.takes_batch != 0) {
-        ASHLAR_RETURN_IF_ERROR(batches.feed->next(microBatch));
+        ASHLAR_RETURN_IF_ERROR(nextBatch(run.program, microBatch));
         ++batch;
       }
       ASHLAR_RETURN_IF_ERROR(executor.run(*programs[run.program], microBatch));
@@ -119,6 +141,44 @@ private:
       }
     }
     return Status();
+  }
+
+  Status nextBatch(uint32_t program, uint64_t microBatch) {
+    Recorder *const recorder = session.recorder != nullptr && !executor.runsAhead() ? session.recorder : nullptr; // else no device waits
+    if (recorder != nullptr && recorder->records()) {
+      recorder->setMicroBatch(microBatch);
+    }
+    return Stopwatch{nullptr, recorder, SpanKind::kBatch, static_cast<uint16_t>(program)}.time(
+        [&] { return batches.feed->next(microBatch); });
+  }
+
+  // A step with what --trace does around it.
+  Status runTraced(uint64_t number) {
+    std::string line;
+    ASHLAR_RETURN_IF_ERROR(tracer->beginStep(number));
+    ASHLAR_RETURN_IF_ERROR(runStep(number));
+    ASHLAR_RETURN_IF_ERROR(tracer->endStep(number, line));
+    if (!line.empty()) {
+      log.line(line);
+    }
+    return Status();
+  }
+
+  // Lays the order of a step out for each stage.
+  Status prepareTrace() {
+    if (!tracer) {
+      return Status();
+    }
+    StepRuns runs;
+    for (const ashlar_rt_variant &stage : Stages(*session.variant)) {
+      StepOrder steps;
+      ASHLAR_RETURN_IF_ERROR(steps.set(stage, batchesPerStep));
+      runs.emplace_back();
+      for (ashlar_rt_run run; steps.next(run);) {
+        runs.back().push_back(run);
+      }
+    }
+    return tracer->prepare(totalSteps, batchesPerStep, std::move(runs));
   }
 
   // Reads the loss of step number `number` for all ranks. Every rank calls it.
@@ -153,6 +213,7 @@ private:
   Evaluation evaluation;                // only with --eval
   std::vector<OutputTensor> parameters; // only with --save-parameters
   TrainingLog log;
+  std::optional<Tracer> tracer; // only with --trace
   StepOrder order;
   std::vector<Program *> programs; // as the order numbers them
   uint64_t batchesPerStep = 1;

@@ -65,7 +65,7 @@ Status TrainingLog::open(const Options &options, int rank, bool underMpirun, uin
   }
   if (!options.logDirectory.empty()) {
     ASHLAR_RETURN_IF_ERROR(makeDirectories(options.logDirectory));
-    std::string path = fmt::format("{}/worker_{}.log", options.logDirectory, rank);
+    std::string path = workerLog(options.logDirectory, rank);
     if (prints && fileIdentity(path) == fileIdentity(options.metricsFile)) {
       return invalid("--metrics {} is the log of this rank too, by --log-dir {}; give each a file of its own", options.metricsFile,
                      options.logDirectory);
@@ -73,6 +73,10 @@ Status TrainingLog::open(const Options &options, int rank, bool underMpirun, uin
     ASHLAR_RETURN_IF_ERROR(worker.createLog(path));
   }
   return Status();
+}
+
+std::string TrainingLog::workerLog(const std::string &directory, int rank) {
+  return fmt::format("{}/worker_{}.log", directory, rank);
 }
 
 void TrainingLog::loss(uint64_t epoch, uint64_t step, double loss, uint32_t dtype, double elapsed) {

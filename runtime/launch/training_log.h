@@ -28,6 +28,9 @@ public:
   // the progress bar.
   Status open(const Options &options, int rank, bool underMpirun, uint64_t totalSteps, uint64_t samplesPerStep);
 
+  // Returns the file of a rank in the folder of --log-dir.
+  static std::string workerLog(const std::string &directory, int rank);
+
   // Tells the loss of a step. epoch and step count from 1; `step` within the epoch.
   void loss(uint64_t epoch, uint64_t step, double loss, uint32_t dtype, double seconds);
 

@@ -49,8 +49,9 @@ public:
       return Status();
     }
     ASHLAR_RETURN_IF_ERROR(seat.load());
-    watchdog = std::make_unique<rt::Watchdog>(
-        device, host, seat, [&](const Status &status) { std::fprintf(stderr, "rank %d: %s\n", host.rank(), status.message().c_str()); });
+    watchdog = std::make_unique<rt::Watchdog>(device, host, seat, /*links=*/nullptr, [&](const Status &status) {
+      std::fprintf(stderr, "rank %d: %s\n", host.rank(), status.message().c_str());
+    });
     watchdog->enter(rt::Watchdog::kConnecting);
     ASHLAR_RETURN_IF_ERROR(watchdog->start());
     Status connected = seat.connect();

@@ -128,5 +128,6 @@ expect_error() {
   timeout 10 "$@" > error.out 2> error.log || status=$?
   [ $status -ne 0 ] || fail "$* succeeded"
   [ $status -ne 124 ] || fail "$* hung"
+  [ $status -ne 134 ] && [ $status -ne 139 ] || { cat error.log >&2; fail "$* crashed"; }
   grep -qF -- "$text" error.log || { cat error.log >&2; fail "$* did not say: $text"; }
 }

@@ -44,7 +44,7 @@ parts = {part['name']: part['bytes'] for part in json.load(open('mlp.json'))['me
 tensors = sum(parts.get(name, 0) for name in ('parameters', 'state', 'inputs and outputs', 'temporaries'))
 kib = lambda bytes: f'{bytes / 1024:.1f} KiB'
 assert parts['collectives'] > 0
-print(f'(tensors {kib(tensors)}, constants {kib(parts[\"constants\"])}, batches {kib(parts[\"batches\"])}, collectives {kib(parts[\"collectives\"])}, matrix products 32.0 MiB)')")
+print(f'(tensors {kib(tensors)}, constants {kib(parts[\"constants\"])}, batches {kib(parts[\"batches\"])}, messages 0.0 KiB, collectives {kib(parts[\"collectives\"])}, matrix products 32.0 MiB)')")
 expect_error "$parts" ./on_emulator 4 env ASHLAR_EMULATOR_MEMORY=500 mpirun -n 4 ./mlp --steps 1
 expect_error "matrix products 33.55 MB" $compile --memory "$((total - 1))B"
 

@@ -91,6 +91,17 @@ for mesh in dp=2,tp=2 dp=1,tp=3; do
   expect_same_parameters cpu.parameters $mesh.parameters 1e-4
 done
 
+# Layers computed again, one rank and four.
+{ cat single.txtpb; echo 'rules { match: "layer*" recompute: true }'; } > again.txtpb
+"$tools/ashlarc" transformer.onnx --job again.txtpb --target cuda --gpu-arch sm_90 -o again
+./on_emulator 1 ./again --data data --steps 6 --log-every 1 > again.log
+expect_close cpu.log again.log 1e-3
+"$tools/ashlarc" transformer.onnx --job "$jobs/transformer_recompute.txtpb" --target cuda --gpu-arch sm_90 -o again
+"$tools/ashlarc" transformer.onnx --job "$jobs/transformer_recompute.txtpb" -o again_cpu
+mpirun -n 4 ./again_cpu --data data --steps 6 --log-every 1 > again_cpu.log
+./on_emulator 4 mpirun -n 4 ./again --data data --steps 6 --log-every 1 > again.log
+expect_close again_cpu.log again.log 1e-3
+
 # --eval with a last batch that is not full, and of less than one batch; what it has to print is e2e_evaluation's.
 echo 'global_batch: 6 loss { softmax_cross_entropy { logits: "logits" labels: "label" } } optimizer { sgd {} learning_rate: 0.01 }
 dataset { npy {} features { column: "x" tensor: "x" } features { column: "label" tensor: "label" } }' > evaluation.txtpb

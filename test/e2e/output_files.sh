@@ -52,6 +52,16 @@ for name in 00-import 01-train 02-default-dist 03-default-exec; do # a phase tha
     "$tools/ashlarc" model.onnx --job job.txtpb --dump-phases phases -o other
   rm -r phases
 done
+"$tools/ashlar-zoo" mlp -o mlp.onnx
+md5sum mlp.onnx > mlp.md5
+ln -s mlp.onnx soft
+expect_error "--timeline names ./mlp.onnx, which is the model mlp.onnx" \
+  "$tools/ashlarc" mlp.onnx --job "$jobs/mlp_pipeline_1f1b.txtpb" --timeline ./mlp.onnx
+expect_error "cannot write soft: it is a symbolic link" "$tools/ashlarc" mlp.onnx --job "$jobs/mlp_pipeline_1f1b.txtpb" --timeline soft
+expect_error "error: --report and --timeline both name ./same; give each a file of its own" \
+  "$tools/ashlarc" mlp.onnx --job "$jobs/mlp_pipeline_1f1b.txtpb" --report same --timeline ./same
+rm soft
+md5sum --quiet -c mlp.md5 || fail "the model was written to"
 expect_error "error: -o and --report both name same; give each a file of its own" \
   "$tools/ashlarc" model.onnx --job job.txtpb --report same -o ./same
 expect_error "error: -o and --dump-phases both name dump/00-import.mlir" "$tools/ashlarc" model.onnx --job job.txtpb --dump-phases dump -o dump/../dump/00-import.mlir
@@ -132,7 +142,7 @@ expect_error "is the log of this rank too" ./linear --steps 1 --log-dir logs --m
 # What is replaced is not written to: whoever has it open, or by another name, keeps it. Permissions follow from the umask.
 for command in "$tools/ashlarc model.onnx -o out" "$tools/ashlarc model.onnx --emit obj -o out" "$tools/ashlarc model.onnx --emit nn -o out" \
   "$tools/ashlarc model.onnx --job job.txtpb --report out" "$tools/ashlarc model.onnx --job job.txtpb --save-strategy out" \
-  "$tools/ashlarc model.onnx --job job.txtpb --annotate out" "$tools/ashlar-zoo linear -o out" "./program --input x=x.npy --output y=out" \
+  "$tools/ashlarc model.onnx --job job.txtpb --annotate out" "$tools/ashlarc mlp.onnx --job $jobs/mlp_pipeline_1f1b.txtpb --timeline out" "$tools/ashlar-zoo linear -o out" "./program --input x=x.npy --output y=out" \
   "./linear --steps 1 --metrics out"; do
   for mask in 022 077 027 000; do
     rm -f out other

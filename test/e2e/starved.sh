@@ -13,6 +13,7 @@ cd work
 "$tools/ashlarc" mlp.onnx --job "$jobs/mlp.txtpb" -o mlp
 train="./linear --steps 20 --log-every 1"
 compile="$tools/ashlarc linear.onnx --job $jobs/linear.txtpb"
+draw="$tools/ashlarc mlp.onnx --job $jobs/mlp_pipeline_1f1b.txtpb --timeline"
 
 # expect_line TEXT COMMAND: the shell's command fails with exactly this line on stderr.
 expect_line() {
@@ -43,7 +44,7 @@ done
 
 # Streams that are full: one line that names the stream, or, where that line has no place, the status.
 for text in "$compile --emit nn -o -" "$compile --emit llvm -o -" "$compile --explain" "$compile --report -" "$compile --save-strategy - --mesh dp=1" \
-  "$compile --print-params" "$tools/ashlarc --help" "$tools/ashlar-zoo mlp -o -"; do
+  "$draw -" "$compile --print-params" "$tools/ashlarc --help" "$tools/ashlar-zoo mlp -o -"; do
   expect_line "cannot write standard output: no space left on device" "$text > /dev/full"
 done
 $compile --emit nn -o linear.mlir
@@ -80,6 +81,7 @@ expect_line "cannot write /dev/full: no space left on device" "$tools/ashlar-zoo
 for option in "--emit nn -o" "--report" "--save-strategy"; do
   expect_line "cannot write /dev/full: no space left on device" "$compile --mesh dp=1 $option /dev/full"
 done
+expect_line "cannot write /dev/full: no space left on device" "$draw /dev/full"
 # expect_limited BLOCKS TEXT COMMAND: the limit must not hold for the file that its line goes to.
 expect_limited() {
   expect_line "$2" "set -o pipefail; (ulimit -f $1; $3 > /dev/null) 2>&1 | cat >&2"
@@ -87,6 +89,7 @@ expect_limited() {
 expect_limited 0 "error: cannot write metrics.jsonl: File too large" "$train --metrics metrics.jsonl"
 expect_limited 0 "error: cannot write logs/worker_0.log: File too large" "$train --log-dir logs"
 expect_limited 100 "ashlar-zoo: cannot write big.onnx: file too large" "$tools/ashlar-zoo mlp -o big.onnx"
+expect_limited 0 "error: cannot write step.svg: file too large" "$draw step.svg"
 expect_limited 0 "error: cannot write out.mlir: file too large" "$compile --emit nn -o out.mlir"
 [ ! -e big.onnx ] || fail "half a model was left"
 

@@ -15,3 +15,13 @@ for ranks in 1 2 4; do
 done
 ./dropout_1 --steps 30 --log-every 5 --threads 1 --seed 5 > seed.log
 expect_other_losses 1.log seed.log "the seed does not change the mask"
+
+# Nor on the micro-batches of a step, nor on the stages of a pipeline: a sample draws by its place in the step.
+for parts in "accumulate: 4" "pipeline { stages: 2 micro_batches: 4 }" "pipeline { stages: 2 micro_batches: 8 schedule: ZERO_BUBBLE }"; do
+  ranks=1
+  [[ $parts != pipeline* ]] || ranks=2
+  (cat "$jobs/mlp.txtpb"; echo "$parts") > parts.txtpb
+  "$tools/ashlarc" dropout.onnx --job parts.txtpb --mesh dp=1 -o parts
+  mpirun -n $ranks ./parts --steps 30 --log-every 5 --threads 1 > parts.log
+  expect_close 1.log parts.log 1e-4
+done

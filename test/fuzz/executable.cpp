@@ -13,6 +13,7 @@
 #include "compiler/target/link.h"
 #include "dialects/nn/nn.h"
 #include "runtime/data/npy.h"
+#include "test/fuzz/random_pipeline.h"
 #include "test/fuzz/rounding.h"
 #include "test/unit/data/temporary_folder.h"
 
@@ -103,6 +104,10 @@ public:
       : program(program), lowered(lowered), target(target), packFolder(packFolder) {
     trains = static_cast<bool>(program.lookupSymbol<func::FuncOp>("train_step"));
     function = program.lookupSymbol<func::FuncOp>(trains ? "train_step" : "forward");
+    if (std::optional<pipelines::Stages> pipeline = pipelineOf(program)) {
+      stages = pipeline->stages;
+      microBatches = pipeline->microBatches;
+    }
   }
 
   std::string check() {
@@ -115,7 +120,7 @@ public:
     if (std::string fault = build(); !fault.empty()) {
       return fault;
     }
-    for (int64_t step = 0; step < (trains ? kSteps : 1); ++step) {
+    for (int64_t batch = 0; batch < (trains ? kSteps * microBatches : 1); ++batch) {
       batches.push_back(randomInputs());
     }
     FailureOr<std::vector<Tensor>> expected = interpret({});
@@ -146,7 +151,8 @@ private:
         feature.column = feature.tensor = name(i, /*isResult=*/false);
         training.dataset.features.push_back(feature);
       }
-      training.globalBatch = cast<RankedTensorType>(function.getArgumentTypes().front()).getDimSize(0);
+      training.globalBatch = cast<RankedTensorType>(function.getArgumentTypes().front()).getDimSize(0); // of a micro-batch
+      training.accumulate = microBatches;
       training.lossTensor = "loss";
       info.seedTensor = nn::kSeedVariable.str();
       info.training = training;
@@ -154,7 +160,7 @@ private:
     return info;
   }
 
-  int64_t ranks() { return dist::findMesh(program).getMesh().numDevices(); }
+  int64_t ranks() { return stages * dist::findMesh(program).getMesh().numDevices(); }
 
   // Makes the code of the device, and an empty module for the host.
   std::string translateForDevice(llvm::LLVMContext &context, std::unique_ptr<llvm::Module> &host, std::vector<target::DeviceCode> &codes) {
@@ -235,13 +241,16 @@ private:
       return failure();
     }
     std::vector<Tensor> outcome;
-    for (const SmallVector<Tensor> &batch : batches) {
+    for (auto [i, batch] : llvm::enumerate(batches)) {
       FailureOr<std::vector<Tensor>> results = reference::runGlobal(interpreter, function.getSymName(), batch);
       if (failed(results)) {
         return failure();
       }
+      if ((static_cast<int64_t>(i) + 1) % microBatches != 0) {
+        continue;
+      }
       llvm::append_range(outcome, *results);
-      if (program.lookupSymbol<func::FuncOp>("update") && failed(interpreter.run("update", {}))) { // as the runtime: behind every batch
+      if (program.lookupSymbol<func::FuncOp>("update") && failed(interpreter.run("update", {}))) { // as the runtime: at the end of a step
         return failure();
       }
     }
@@ -374,8 +383,9 @@ private:
   std::string packFolder;
   func::FuncOp function;
   bool trains;
+  int64_t stages = 1, microBatches = 1; // of a step
   std::mt19937_64 generator{kSeed};
-  SmallVector<SmallVector<Tensor>> batches; // one of a forward program
+  SmallVector<SmallVector<Tensor>> batches; // one of a forward program; of the micro-batches of all steps
   test::TemporaryFolder folder;
 };
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Programs as executables: compiled in this process by the code generator of ashlarc, run by mpirun with one rank for each device, and
-// compared with the reference interpreter on one rank. A forward program reads and writes .npy files; a training program is fed some
-// batches from .npy files and compared by its losses and the parameters it leaves behind.
+// Programs as executables: compiled in this process by the code generator of ashlarc, run by mpirun with one rank for each device (of each
+// stage of a pipeline), and compared with the reference interpreter on one rank. A forward program reads and writes .npy files; a training
+// program is fed some batches from .npy files and compared by its losses and the parameters it leaves behind.
 
 #ifndef ASHLAR_TEST_FUZZ_EXECUTABLE_H
 #define ASHLAR_TEST_FUZZ_EXECUTABLE_H

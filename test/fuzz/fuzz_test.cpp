@@ -3,7 +3,9 @@
 // The parts of the fuzzer, on passes that are wrong on purpose: a failure is found, keeps its kind, and is reduced to what matters.
 
 #include "dialects/dist/dist.h"
+#include "dialects/dist/stages.h"
 #include "dialects/nn/nn.h"
+#include "test/fuzz/random_pipeline.h"
 #include "test/fuzz/random_program.h"
 #include "test/fuzz/reducer.h"
 #include "test/fuzz/summary.h"
@@ -48,6 +50,34 @@ struct CrashOnTranspose : PassWrapper<CrashOnTranspose, OperationPass<ModuleOp>>
   }
 };
 
+// After the cut, has the last stage keep its parameters as they are.
+struct SkipUpdate : PassWrapper<SkipUpdate, OperationPass<ModuleOp>> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(SkipUpdate)
+  void runOnOperation() override {
+    SmallVector<ModuleOp> stages(getOperation().getOps<ModuleOp>());
+    if (stages.empty()) {
+      return;
+    }
+    stages.back().walk([&](nn::WriteOp write) {
+      auto variable = stages.back().lookupSymbol<nn::VariableOp>(write.getVariable());
+      if (variable.getTrainable() && write->getParentOfType<func::FuncOp>().getSymName().starts_with(nn::kUpdate)) {
+        write.erase();
+      }
+    });
+  }
+};
+
+// After the cut, gives all micro-batches of a stage one slot.
+struct ShareSlot : PassWrapper<ShareSlot, OperationPass<ModuleOp>> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(ShareSlot)
+  void runOnOperation() override {
+    for (auto stage : getOperation().getOps<ModuleOp>()) {
+      auto attribute = stage->getAttrOfType<dist::StageAttr>(dist::kStageAttr);
+      stage->setAttr(dist::kStageAttr, dist::StageAttr::get(&getContext(), attribute.getIndex(), attribute.getCount(), /*slots=*/1));
+    }
+  }
+};
+
 template <typename WrongPass> CheckOptions withPass() {
   CheckOptions options;
   options.lower = false;
@@ -63,10 +93,22 @@ MLIRContext &loadedContext() {
 }
 
 // Returns the program of the first seed that fails in this way.
-OwningOpRef<ModuleOp> firstFailure(const CheckOptions &options, FailureKind kind) {
+OwningOpRef<ModuleOp> firstFailure(const CheckOptions &options, FailureKind kind, const ProgramOptions &programs = {}) {
   for (uint64_t seed = 1; seed < 500; ++seed) {
-    OwningOpRef<ModuleOp> program = randomProgram(loadedContext(), seed, {});
+    OwningOpRef<ModuleOp> program = randomProgram(loadedContext(), seed, programs);
     if (program && runIsolated([&] { return checkProgram(*program, options); }, /*seconds=*/60).kind == kind) {
+      return program;
+    }
+  }
+  return {};
+}
+
+// Returns the program of the first seed that has a pipeline.
+OwningOpRef<ModuleOp> firstPipeline() {
+  ProgramOptions varied;
+  varied.varied = true;
+  for (uint64_t seed = 1; seed < 500; ++seed) {
+    if (OwningOpRef<ModuleOp> program = randomProgram(loadedContext(), seed, varied); pipelineOf(*program)) {
       return program;
     }
   }
@@ -114,6 +156,56 @@ TEST_CASE("fuzz: a sum that a pass left out is found and reduced to one op", "[f
   auto function = *reduced->getOps<func::FuncOp>().begin();
   CHECK(function.front().getOperations().size() <= static_cast<size_t>(maxOps));
   CHECK(dist::findMesh(*reduced).getMesh().getAxes().size() == 1);
+}
+
+TEST_CASE("fuzz: an update that a stage leaves out and a slot that is taken too early are found", "[fuzz]") {
+  auto [options, kind] =
+      GENERATE(std::make_pair(withPass<SkipUpdate>(), FailureKind::Difference), std::make_pair(withPass<ShareSlot>(), FailureKind::Run));
+  CAPTURE(nameOf(kind).str());
+  ProgramOptions varied;
+  varied.varied = true;
+  OwningOpRef<ModuleOp> program = firstFailure(options, kind, varied);
+  REQUIRE(program);
+  REQUIRE(pipelineOf(*program));
+  CheckOptions right;
+  right.lower = false;
+  CHECK(checkProgram(*program, right).ok());
+  if (kind == FailureKind::Difference) { // to reduce one of the two tells enough
+    return;
+  }
+  auto stillFails = [&, &options = options, kind = kind](ModuleOp module) {
+    return pipelineOf(module) && checkProgram(module, options).kind == kind && checkProgram(module, right).ok();
+  };
+  OwningOpRef<ModuleOp> reduced = reduceProgram(*program, stillFails);
+  INFO(print(*reduced));
+  CHECK(stillFails(*reduced));
+  CHECK(pipelineOf(*reduced)->stages == 2);
+  CHECK(pipelineOf(*reduced)->microBatches == 2);
+}
+
+TEST_CASE("fuzz: a pipeline is left out of what fails without it", "[fuzz]") {
+  OwningOpRef<ModuleOp> program = firstPipeline();
+  REQUIRE(program);
+  OwningOpRef<ModuleOp> reduced = reduceProgram(*program, [](ModuleOp module) { return static_cast<bool>(module.lookupSymbol("init")); });
+  CHECK(!pipelineOf(*reduced));
+}
+
+TEST_CASE("fuzz: a program with too few ops for its stages is counted and checked whole", "[fuzz]") {
+  OwningOpRef<ModuleOp> program = firstPipeline();
+  REQUIRE(program);
+  Census census;
+  CheckOptions options;
+  options.lower = false;
+  options.census = &census;
+  CHECK(checkProgram(*program, options).ok());
+  CHECK(census[kPipelineCensus] == 1);
+  CHECK(census[kRefusedPipelineCensus] == 0);
+  pipelines::Stages many = *pipelineOf(*program);
+  many.stages = many.microBatches = 1000;
+  setPipeline(*program, many);
+  CHECK(checkProgram(*program, options).ok());
+  CHECK(census[kPipelineCensus] == 1);
+  CHECK(census[kRefusedPipelineCensus] == 1);
 }
 
 TEST_CASE("fuzz: a pass that crashes costs one seed, and its program is reduced too", "[fuzz]") {

@@ -125,12 +125,32 @@ TEST_CASE("job reference: the order of a pass is a permutation, of the seed and 
 }
 
 TEST_CASE("jobs: executables come to what the reference comes to", "[fuzz][job]") {
+  int pipelines = 0;
   for (uint64_t seed = 1; seed <= 8; ++seed) {
     CAPTURE(seed);
-    Verdict verdict = checkJob(test::context(), randomJob(seed));
+    RandomJob job = randomJob(seed);
+    pipelines += job.job.find("pipeline {") != std::string::npos;
+    Verdict verdict = checkJob(test::context(), job);
     CHECK(verdict.message == "");
     CHECK(verdict.elements > 0);
   }
+  CHECK(pipelines > 1);
+}
+
+TEST_CASE("jobs: every schedule and each number of stages is drawn", "[fuzz][job]") {
+  std::set<std::string> found;
+  for (uint64_t seed = 1; seed <= 200; ++seed) {
+    RandomJob job = randomJob(seed);
+    for (const char *text :
+         {"stages: 2", "stages: 3", "stages: 4", "GPIPE", "ONE_F_ONE_B", "chunks: 2", "ZERO_BUBBLE", "threshold_kb: 0"}) {
+      if (job.job.find(text) != std::string::npos) {
+        found.insert(text);
+        CHECK(job.ranks > 1);
+        CHECK(job.ranks <= 8);
+      }
+    }
+  }
+  CHECK(found.size() == 8);
 }
 
 TEST_CASE("jobs: a job of which one thing is not done as it says is found", "[fuzz][job]") {

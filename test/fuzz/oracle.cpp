@@ -7,9 +7,12 @@
 #include "compiler/pipelines/pipelines.h"
 #include "compiler/reference/equivalence.h"
 #include "dialects/dist/owners.h"
+#include "dialects/dist/recompute_rules.h"
 #include "passes/layout/decide.h"
 #include "passes/layout/price.h"
 #include "test/fuzz/executable.h"
+#include "test/fuzz/pipeline_runs.h"
+#include "test/fuzz/random_pipeline.h"
 #include "test/fuzz/random_program.h"
 #include "test/unit/layout/partitioned.h"
 
@@ -51,10 +54,16 @@ SmallVector<std::string> programsOf(ModuleOp module) {
   return names;
 }
 
+void count(Census *census, StringRef name) {
+  if (census) {
+    ++(*census)[name.str()];
+  }
+}
+
 void countOps(ModuleOp module, StringRef dialect, Census *census) {
   module.walk([&](Operation *op) {
-    if (census && op->getName().getDialectNamespace() == dialect) {
-      ++(*census)[op->getName().getStringRef().str()];
+    if (op->getName().getDialectNamespace() == dialect) {
+      count(census, op->getName().getStringRef());
     }
   });
 }
@@ -68,18 +77,79 @@ reference::EquivalenceOptions equivalenceOptions(ModuleOp before, int64_t ranksA
   return options;
 }
 
-// Compares the numbers of the two modules from the same inputs; failure when one of them cannot be run.
-FailureOr<Comparison> compareRuns(ModuleOp before, ModuleOp after, const reference::EquivalenceOptions &options) {
+// What a program and the one that passes made of it came to, from the same inputs; and how to run the first one again.
+struct Runs {
+  reference::ModuleRun before, after;
+  std::function<FailureOr<reference::ModuleRun>(const reference::Observer &)> rerun;
+};
+
+FailureOr<Runs> runBoth(ModuleOp before, ModuleOp after, const reference::EquivalenceOptions &options) {
   FailureOr<std::vector<std::vector<reference::Tensor>>> inputs = reference::randomInputs(before, options);
   if (failed(inputs)) {
     return failure();
   }
-  FailureOr<reference::ModuleRun> first = reference::runModule(before, /*ranks=*/1, *inputs, options);
-  FailureOr<reference::ModuleRun> second = reference::runModule(after, options.ranksAfter, *inputs, options);
-  if (failed(first) || failed(second)) {
+  auto rerun = [before, inputs = *inputs, options](const reference::Observer &observer) {
+    return reference::runModule(before, /*ranks=*/1, inputs, options, observer);
+  };
+  FailureOr<reference::ModuleRun> first = rerun({});
+  FailureOr<reference::ModuleRun> second = failed(first) ? first : reference::runModule(after, options.ranksAfter, *inputs, options);
+  if (failed(second)) {
     return failure();
   }
-  auto pairs = reference::pairUp(before, *first, *second);
+  return Runs{std::move(*first), std::move(*second), rerun};
+}
+
+// Draws what a program with a pipeline is run on: two steps, and a number of batches to evaluate that is no multiple of the stages.
+PipelineCase drawCase(ModuleOp program, const pipelines::Stages &pipeline, const reference::EquivalenceOptions &options) {
+  constexpr int64_t kSteps = 2; // the second one finds what the first one left in slots and variables
+  PipelineCase what;
+  what.microBatches = pipeline.microBatches;
+  std::mt19937_64 generator(options.seed);
+  auto draw = [&](func::FuncOp function) {
+    std::vector<reference::Tensor> arguments;
+    for (RankedTensorType type : reference::globalArgumentTypes(function)) {
+      arguments.push_back(reference::randomTensor(type, generator, options.intLimit));
+    }
+    return arguments;
+  };
+  for (int64_t i = 0; i < kSteps * pipeline.microBatches; ++i) {
+    what.batches.push_back(draw(program.lookupSymbol<func::FuncOp>(nn::kTrainStep)));
+  }
+  auto evaluation = program.lookupSymbol<func::FuncOp>(nn::kEvalStep);
+  for (int64_t i = 0; evaluation && i < pipeline.stages + 1; ++i) {
+    what.evaluations.push_back(draw(evaluation));
+  }
+  reference::Interpreter start(program);
+  for (auto variable : program.getOps<nn::VariableOp>()) {
+    if (!start.getVariable(variable.getSymName())) {
+      what.variables.emplace(variable.getSymName().str(), reference::randomVariable(variable, options));
+    }
+  }
+  what.runsInit = static_cast<bool>(program.lookupSymbol<func::FuncOp>(nn::kInit));
+  return what;
+}
+
+// The same of a program that was cut into stages.
+FailureOr<Runs> runPipeline(ModuleOp before, ModuleOp after, const pipelines::Stages &pipeline,
+                            const reference::EquivalenceOptions &options) {
+  const PipelineCase what = drawCase(before, pipeline, options);
+  auto rerun = [before, what](const reference::Observer &observer) { return runWhole(before, what, observer); };
+  FailureOr<reference::ModuleRun> first = rerun({});
+  FailureOr<reference::ModuleRun> second = failed(first) ? first : runStages(before, after, options.ranksAfter, what);
+  if (failed(second)) {
+    return failure();
+  }
+  return Runs{std::move(*first), std::move(*second), rerun};
+}
+
+// Compares the numbers of the two modules from the same inputs; failure when one of them cannot be run.
+FailureOr<Comparison> compareRuns(ModuleOp before, ModuleOp after, const reference::EquivalenceOptions &options) {
+  std::optional<pipelines::Stages> pipeline = pipelineOf(before);
+  FailureOr<Runs> runs = pipeline ? runPipeline(before, after, *pipeline, options) : runBoth(before, after, options);
+  if (failed(runs)) {
+    return failure();
+  }
+  auto pairs = reference::pairUp(before, runs->before, runs->after);
   if (failed(pairs)) {
     return failure();
   }
@@ -88,11 +158,11 @@ FailureOr<Comparison> compareRuns(ModuleOp before, ModuleOp after, const referen
     tensors.push_back({expected->name, &expected->value, computed});
   }
   auto rerun = [&](const reference::Observer &observer) -> FailureOr<std::vector<reference::Tensor>> {
-    FailureOr<reference::ModuleRun> moved = reference::runModule(before, /*ranks=*/1, *inputs, options, observer);
+    FailureOr<reference::ModuleRun> moved = runs->rerun(observer);
     if (failed(moved)) {
       return failure();
     }
-    auto movedPairs = reference::pairUp(before, *moved, *second);
+    auto movedPairs = reference::pairUp(before, *moved, runs->after);
     std::vector<reference::Tensor> values;
     for (size_t i = 0; succeeded(movedPairs) && i < movedPairs->size(); ++i) {
       values.push_back((*movedPairs)[i].first->value);
@@ -100,6 +170,15 @@ FailureOr<Comparison> compareRuns(ModuleOp before, ModuleOp after, const referen
     return values;
   };
   return compareRounded(tensors, tolerancesOf(precisionOf(before)), rerun);
+}
+
+// Whether one rank can run a program.
+bool runsAlone(ModuleOp program) {
+  reference::EquivalenceOptions options = equivalenceOptions(program, /*ranksAfter=*/1);
+  if (std::optional<pipelines::Stages> pipeline = pipelineOf(program)) {
+    return succeeded(runWhole(program, drawCase(program, *pipeline, options)));
+  }
+  return succeeded(reference::compareModules(program, program, options));
 }
 
 // Returns the difference between the two modules as a verdict. An error is the program's own fault when even one rank cannot run it.
@@ -112,8 +191,7 @@ Verdict compare(ModuleOp before, ModuleOp after, int64_t ranks, FirstError &erro
     FailureOr<Comparison> comparison = compareRuns(before, after, options);
     if (failed(comparison)) {
       std::string message = error.text;
-      bool runsAlone = succeeded(reference::compareModules(before, before, equivalenceOptions(before, /*ranksAfter=*/1)));
-      return {runsAlone ? FailureKind::Run : FailureKind::Program, message};
+      return {runsAlone(before) ? FailureKind::Run : FailureKind::Program, message};
     }
     verdict = {FailureKind::None, "", comparison->difference, comparison->elements, comparison->undecided, precisionOf(before)};
     if (!comparison->fault.empty()) {
@@ -143,10 +221,14 @@ pipelines::Variant addLayoutPasses(OpPassManager &passes, ModuleOp program) {
     variant.optimizerParallel = pipelines::OptimizerParallel{split[0], split[1], split[2]};
     pipelines::addOptimizerParallelPasses(passes, variant);
   }
+  if (auto moves = program->getAttrOfType<IntegerAttr>(kRecomputeMovesAttr)) {
+    variant.recomputeMoves = moves.getInt();
+  }
   if (program->hasAttr(kGroupWeightsAttr)) {
     variant.groupWeights = true;
     variant.devicesPerProcess = dist::findMesh(program).getMesh().numDevices(); // so that any number of parameters will do
   }
+  variant.pipeline = pipelineOf(program);
   return variant;
 }
 
@@ -172,6 +254,11 @@ bool dropFusionIds(ModuleOp program) {
     hadIds |= static_cast<bool>(variable->removeAttr(dist::kCommFusionAttr));
   }
   return hadIds;
+}
+
+// Whether passes were right to say that a program cannot be cut into so many stages.
+bool isTooSmall(StringRef error) {
+  return error.contains("ops that can be cut, too few for") || error.contains("rules leave no op for");
 }
 
 // Compares what the programs send by their price with what they send once they are partitioned; returns what differs.
@@ -235,23 +322,34 @@ Verdict checkProgram(ModuleOp program, const CheckOptions &options) {
     if (failed(layout.run(*after)) || failed(priced = priceLayouts(*after))) {
       return {FailureKind::Passes, error.text};
     }
-    price = std::move(*priced);
+    const bool repeats = (*after)->hasAttr(dist::kRecomputeRulesAttr) || (*after)->hasAttr(kRecomputeMovesAttr);
+    price = repeats || pipelineOf(program) ? std::nullopt : std::optional(std::move(*priced)); // of what is neither repeated nor cut
   }
   if (failed(dist.run(*after))) {
     OwningOpRef<ModuleOp> other = program.clone();
+    if (pipelineOf(program) && isTooSmall(error.text)) {
+      count(options.census, kRefusedPipelineCensus);
+      dropPipeline(*other);
+      return checkProgram(*other, options);
+    }
     bool isCycle = StringRef(error.text).contains("give the two parameters different ids"); // as random ids may ask for
     return isCycle && dropFusionIds(*other) ? checkProgram(*other, options) : Verdict{FailureKind::Passes, error.text};
   }
   if (std::string fault = price ? comparePrice(*after, *price) : ""; !fault.empty()) {
     return {FailureKind::Price, fault};
   }
+  std::optional<pipelines::Stages> pipeline = pipelineOf(program);
+  if (pipeline) {
+    count(options.census, kPipelineCensus);
+  }
   countOps(*after, "dist", options.census);
   after->walk([&](dist::CollectiveOpInterface op) {
-    if (options.census && op->getNumOperands() > 1) {
-      ++(*options.census)[kFusedCensus];
+    if (op->getNumOperands() > 1) {
+      count(options.census, kFusedCensus);
     }
   });
-  Verdict verdict = compare(program, *after, mesh.getMesh().numDevices(), error);
+  const int64_t devices = mesh.getMesh().numDevices();
+  Verdict verdict = compare(program, *after, devices, error);
   if (!verdict.ok() || !(options.lower || options.executable)) {
     return verdict;
   }
@@ -259,11 +357,15 @@ Verdict checkProgram(ModuleOp program, const CheckOptions &options) {
   pipelines::Variant variant;
   variant.name = "default";
   variant.target = options.target;
+  variant.pipeline = pipeline;
   pipelines::addLowerPasses(lower, variant);
   if (failed(lower.run(*after))) {
     return {FailureKind::Lower, error.text};
   }
-  if (options.executable) {
+  if (pipeline) {
+    after = pipelines::mergeStages(std::move(after));
+  }
+  if (options.executable && (!pipeline || pipeline->stages * devices <= kMostPipelineRanks)) {
     if (std::string fault = checkExecutable(program, *after, options.target, options.packFolder); !fault.empty()) {
       return {FailureKind::Executable, fault};
     }

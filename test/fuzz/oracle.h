@@ -4,6 +4,9 @@
 // rank, and what the compiler's own passes make of it on a simulated rank for each device of the mesh, from the same inputs. Every verify
 // pass runs, and so does lowering up to the instruction tables.
 //
+// A program with a pipeline (random_pipeline.h) is cut into its stages, which run as they are scheduled, each on a rank for each device of
+// the mesh; they are compared with the whole program that adds up the same micro-batches.
+//
 // How far the two may differ is in rounding.h: elements that are close agree, of the others rounding.h tells how far rounding moves them. A
 // program of which rounding decides too many elements says nothing: other inputs are drawn for it, and when they do not help it fails.
 
@@ -56,27 +59,34 @@ struct Verdict {
   std::string signature() const;
 };
 
+// The ranks of a pipeline that are run under mpirun.
+inline constexpr int64_t kMostPipelineRanks = 8;
+
 // Counts of ops by name.
 using Census = std::map<std::string, int64_t>;
 
 // What collectives of several tensors are counted as.
 inline constexpr const char *kFusedCensus = "fused collectives";
 
+// What programs that were cut into stages are counted as, and those that have too few ops for their stages; these are checked whole.
+inline constexpr const char *kPipelineCensus = "pipelines", *kRefusedPipelineCensus = "pipelines refused";
+
 struct CheckOptions {
   // Adds the passes from global shapes to one device's program; the compiler's own when not given.
   std::function<void(mlir::OpPassManager &, mlir::ModuleOp)> addPasses;
   bool lower = true;                       // on to the instruction tables
-  bool executable = false;                 // compile, and run under mpirun
+  bool executable = false;                 // compile, and run under mpirun; not what has more than kMostPipelineRanks ranks in stages
   exec::Target target = exec::Target::Cpu; // of what is lowered; executables of the cuda target run on the emulator
   std::string packFolder;                  // not empty: executables are kept there with inputs and results, and not run
   Census *census = nullptr;                // of the ops of the program, and the collectives that came out
 };
 
-// Adds the compiler's passes of layout and partition for a program with a mesh, and says on the mesh what its links cost; variables as
-// kSplitVariablesAttr says.
+// Adds the compiler's passes of layout and partition for a program with a mesh, and the cut of one with a pipeline, and says on the mesh
+// what its links cost; variables as kSplitVariablesAttr says.
 void addDistPasses(mlir::OpPassManager &passes, mlir::ModuleOp program);
 
-// Checks a program: @init, if there, then @forward, or twice @train_step and once @eval_step. Leaves it as it is.
+// Checks a program: @init, if there, then @forward, or twice @train_step and once @eval_step; of one with a pipeline two whole steps and
+// some evaluations. Leaves it as it is.
 Verdict checkProgram(mlir::ModuleOp program, const CheckOptions &options);
 
 } // namespace ashlar::fuzz

@@ -7,6 +7,7 @@
 #include "compiler/reference/equivalence.h"
 #include "dialects/dist/dist.h"
 #include "test/fuzz/oracle.h"
+#include "test/fuzz/random_pipeline.h"
 #include "test/fuzz/random_program.h"
 #include "test/fuzz/stages.h"
 #include "test/unit/reference/parsed_module.h"
@@ -42,6 +43,7 @@ const std::map<std::string, const char *> kComparedElsewhere = {
     {"ashlar-optimizer", "test/fuzz/update_passes_test.cpp"},
     {"ashlar-init", "test/fuzz/train_passes_test.cpp"},
     {"ashlar-verify-train", "test/fuzz/train_passes_test.cpp"},
+    {"ashlar-assign-stages", "test/fuzz/pipeline_test.cpp"},
     {"ashlar-cut-stages", "test/fuzz/pipeline_test.cpp"},
     {"ashlar-lift-hybrid", "test/unit/layout/hybrid_test.cpp"},
     // It needs a file: what a saved strategy leads to is compared with what the rules led to.
@@ -147,6 +149,7 @@ std::set<std::string> compareAllStages() {
   for (uint64_t seed = kFirstSeed; seed <= kLastSeed; ++seed) {
     OwningOpRef<ModuleOp> program = randomProgram(test::context(), seed, varied);
     REQUIRE(program);
+    dropPipeline(*program); // stages are compared in pipeline_test.cpp
     int64_t devices = dist::findMesh(*program).getMesh().numDevices();
     Original original(*program);
     bool isPartitioned = false;

@@ -19,6 +19,7 @@ namespace ashlar::fuzz {
 namespace {
 
 constexpr int64_t kMaxRanks = 4, kMaxSize = 9;
+constexpr int64_t kMaxPipelineRanks = 8; // of all stages
 
 std::vector<double> numbers(Dice &dice, int64_t count) {
   std::vector<double> values;
@@ -140,9 +141,10 @@ std::string modelOf(const RandomJob &job, std::string &output) {
 // Draws a job, and writes its text as it goes.
 class Generator {
 public:
-  explicit Generator(uint64_t seed) : dice(seed), ownerDice(seed * 5 + 3) {}
+  explicit Generator(uint64_t seed) : dice(seed), ownerDice(seed * 5 + 3), pipelineDice(seed * 13 + 11) {}
 
   RandomJob generate() {
+    drawPipeline();
     drawLayers();
     drawLoss();
     drawSamples();
@@ -160,9 +162,26 @@ public:
   }
 
 private:
+  // Gives one job in three stages. The reference knows nothing of them: they make the same step.
+  void drawPipeline() {
+    if (!pipelineDice.oneIn(3)) {
+      return;
+    }
+    stages = 2 + pipelineDice.roll(3);
+    const std::string schedule = pipelineDice.pick(std::vector<std::string>{"GPIPE", "ONE_F_ONE_B", "INTERLEAVED", "ZERO_BUBBLE", ""});
+    chunks = schedule == "INTERLEAVED" ? 2 : 1;
+    microBatches = stages + pipelineDice.roll(3);
+    result.ranks = stages;
+    text += formatv("pipeline {{ stages: {0} micro_batches: {1}", stages, microBatches);
+    text += schedule.empty() ? "" : " schedule: " + schedule;
+    text += chunks == 1 ? " }\n" : formatv(" chunks: {0} }\n", chunks).str();
+  }
+
+  bool hasPipeline() const { return stages > 1; }
+
   void drawLayers() {
     int64_t size = 1 + dice.roll(kMaxSize);
-    for (int64_t l = 0, count = 1 + dice.roll(3); l < count; ++l) {
+    for (int64_t l = 0, count = std::max(1 + dice.roll(3), hasPipeline() ? stages * chunks : 0); l < count; ++l) {
       Layer layer;
       layer.name = "fc" + std::to_string(l);
       layer.inputs = size;
@@ -184,10 +203,10 @@ private:
   bool hasLabels() const { return training.loss == LossKind::CrossEntropy || training.loss == LossKind::LogLikelihood; }
 
   void drawSamples() {
-    training.batch = 1 + dice.roll(8);
+    training.batch = hasPipeline() ? microBatches * (1 + pipelineDice.roll(3)) : 1 + dice.roll(8);
     text += formatv("global_batch: {0}\n", training.batch);
     // The reference knows nothing of it: micro-batches make the same step.
-    if (int64_t parts = 2 + dice.roll(3); training.batch % parts == 0 && dice.oneIn(2)) {
+    if (int64_t parts = 2 + dice.roll(3); training.batch % parts == 0 && dice.oneIn(2) && !hasPipeline()) {
       text += formatv("accumulate: {0}\n", parts);
     }
     training.train.count = training.batch * (1 + dice.roll(4)) + dice.roll(training.batch);
@@ -275,12 +294,13 @@ private:
   }
 
   void drawPlacement() {
-    int64_t kind = dice.roll(3), dp = 1 + dice.roll(kMaxRanks), tp = 1 + dice.roll(kMaxRanks / dp);
+    const int64_t most = hasPipeline() ? kMaxPipelineRanks / stages : kMaxRanks; // on the mesh, which is that of a stage
+    int64_t kind = dice.roll(3), dp = 1 + dice.roll(most), tp = 1 + dice.roll(most / dp);
     if (kind == 0) {
       return;
     }
     hasMesh = true;
-    result.ranks = kind == 1 ? dp : dp * tp;
+    result.ranks = stages * (kind == 1 ? dp : dp * tp);
     if (kind == 1) {
       text += std::string(dice.oneIn(2) ? "mode: DATA_PARALLEL\n" : "") + formatv("mesh {{ axes {{ name: \"dp\" size: {0} } }\n", dp).str();
       drawOwners(dp);
@@ -290,6 +310,9 @@ private:
     text += "rules { match: \"x\" layout: \"[{dp}, {}]\" }\n";
     text += formatv("rules {{ match: \"{0}.weight\" layout: \"{1}\" }\n", dice.pick(training.layers).name,
                     dice.oneIn(2) ? "[{tp}, {}]" : "[{}, {tp}]");
+    if (hasPipeline() && pipelineDice.oneIn(2)) {
+      text += formatv("optimizer_parallel {{ level: {0} threshold_kb: 0 }\n", 1 + pipelineDice.roll(3));
+    }
   }
 
   // Weights grouping, for two in three jobs that can have it. The reference knows nothing of it: the numbers are the same.
@@ -299,7 +322,7 @@ private:
       trained += !layer.weightIsFrozen + !layer.bias.empty();
     }
     bool isPossible = (training.optimizer.has_adamw() || training.optimizer.has_lamb()) && trained >= ranks;
-    if (isPossible && !ownerDice.oneIn(3)) {
+    if (isPossible && !hasPipeline() && !ownerDice.oneIn(3)) {
       text += "optimizer_parallel {}\n";
     }
   }
@@ -364,7 +387,8 @@ private:
     text += "}\n";
   }
 
-  Dice dice, ownerDice;
+  Dice dice, ownerDice, pipelineDice;
+  int64_t stages = 1, chunks = 1, microBatches = 1;
   RandomJob result;
   TrainingJob &training = result.training;
   std::string text, transforms, inputElement;

@@ -5,13 +5,18 @@
 #include "test/fuzz/random_program.h"
 
 #include "compiler/pipelines/pipelines.h"
+#include "dialects/dist/recompute_rules.h"
 #include "dialects/nn/nn.h"
+#include "dialects/nn/paths.h"
 #include "dialects/support/tensor_values.h"
 #include "test/fuzz/random_model.h"
 #include "test/fuzz/random_optimizer.h"
+#include "test/fuzz/random_pipeline.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/PassManager.h"
+
+#include "llvm/Support/FormatVariadic.h"
 
 #include <optional>
 
@@ -219,6 +224,20 @@ void enlarge(ModelOptions &model) {
   model.maxElements = kMaxElements;
 }
 
+// Gives the ops of one in three models module paths: modules of a few ops each, "m0.op3".
+void nameModules(uint64_t seed, ModuleOp module) {
+  Dice dice(seed * 7 + 5);
+  auto forward = module.lookupSymbol<func::FuncOp>("forward");
+  int64_t number = 0, count = 0;
+  for (Operation &op : forward.front()) {
+    if (!dice.oneIn(3) && number == 0) {
+      return;
+    }
+    number += number == 0 || dice.oneIn(5) ? 1 : 0;
+    op.setLoc(NameLoc::get(StringAttr::get(module.getContext(), llvm::formatv("m{0}.op{1}", number - 1, count++).str())));
+  }
+}
+
 // Draws the model of a seed for a mesh.
 RandomModel drawModel(Dice &dice, dist::MeshAttr mesh, uint64_t seed, const ProgramOptions &options) {
   MLIRContext &context = *mesh.getContext();
@@ -239,6 +258,7 @@ RandomModel drawModel(Dice &dice, dist::MeshAttr mesh, uint64_t seed, const Prog
 
   OwningOpRef<ModuleOp> module = ModuleOp::create(UnknownLoc::get(&context));
   addRandomModel(dice, *module, model);
+  nameModules(seed, *module);
   if (job.loss().has_negative_log_likelihood()) { // which is of log probabilities
     auto end = cast<func::ReturnOp>(module->lookupSymbol<func::FuncOp>("forward").front().getTerminator());
     OpBuilder builder(end);
@@ -308,6 +328,43 @@ void drawFusion(Dice &dice, ModuleOp module) {
   }
 }
 
+// Has the training programs whose ops have paths compute some of their modules and ops again, and a third of them what costs least where
+// rules leave it open; all that can be for half of these.
+void drawRecompute(uint64_t seed, ModuleOp module) {
+  auto step = module.lookupSymbol<func::FuncOp>(nn::kTrainStep);
+  SmallVector<StringRef> paths = step ? nn::pathsOf(step.front()) : SmallVector<StringRef>();
+  Dice dice(seed * 11 + 7);
+  Builder b(module.getContext());
+  SmallVector<Attribute> rules;
+  for (StringRef path : paths) {
+    const bool isOp = dice.oneIn(8);
+    if (!isOp && !dice.oneIn(3)) {
+      continue;
+    }
+    NamedAttrList values;
+    values.append(dist::kRecomputeAttr, b.getBoolAttr(!isOp || dice.oneIn(2)));
+    if (dice.oneIn(3)) {
+      values.append(dist::kRecomputeCommAttr, b.getBoolAttr(false));
+    }
+    if (dice.oneIn(3)) {
+      values.append(dist::kRecomputeParamGatherAttr, b.getBoolAttr(false));
+    }
+    const int64_t priority = rules.size(); // so that no two contradict each other
+    rules.push_back(dist::SettingAttr::get(module.getContext(), b.getStringAttr(isOp ? path : path.split('.').first),
+                                           values.getDictionary(module.getContext()), priority, StringAttr()));
+  }
+  if (!rules.empty()) {
+    module->setAttr(dist::kRecomputeRulesAttr, b.getArrayAttr(rules));
+  }
+  constexpr uint64_t kOdds = 3;
+  if (step && dice.oneIn(kOdds)) {
+    if (dice.oneIn(2)) {
+      module->removeAttr(dist::kRecomputeRulesAttr);
+    }
+    module->setAttr(kRecomputeMovesAttr, b.getI64IntegerAttr(dice.oneIn(2) ? INT32_MAX : dice.roll(12)));
+  }
+}
+
 } // namespace
 
 RandomModel randomModel(MLIRContext &context, uint64_t seed, const ProgramOptions &options) {
@@ -334,6 +391,8 @@ OwningOpRef<ModuleOp> randomProgram(MLIRContext &context, uint64_t seed, const P
   splitOptimizer(dice, mesh, *module);
   drawFusion(dice, *module);
   groupWeights(seed, *module);
+  drawRecompute(seed, *module);
+  drawPipeline(seed, *module);
   return std::move(module);
 }
 

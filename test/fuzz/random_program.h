@@ -26,6 +26,9 @@ inline constexpr llvm::StringLiteral kGroupWeightsAttr = "fuzz.group_weights";
 // strings, of all-reduce, all-gather and reduce-scatter.
 inline constexpr llvm::StringLiteral kCommFusionModesAttr = "fuzz.comm_fusion";
 
+// Attribute of modules: how many of the moves by price ashlar-recompute makes (i64).
+inline constexpr llvm::StringLiteral kRecomputeMovesAttr = "fuzz.recompute_moves";
+
 struct ProgramOptions {
   // A quarter of the programs in f32, and a quarter in mixed precision, bf16 and f16 in turn; one in sixteen on larger tensors. Nothing
   // that is computed decides anything in mixed precision. Without this all are small and f64, in which a fault is the largest multiple of

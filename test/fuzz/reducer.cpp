@@ -6,8 +6,11 @@
 #include "test/fuzz/reducer.h"
 
 #include "dialects/dist/dist.h"
+#include "dialects/dist/recompute_rules.h"
+#include "dialects/dist/stages.h"
 #include "dialects/nn/nn.h"
 #include "passes/layout/passes.h"
+#include "test/fuzz/random_pipeline.h"
 #include "test/fuzz/random_program.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -215,6 +218,40 @@ void leaveOutLayouts(ModuleOp module, Chances &chances) {
   }
 }
 
+// The pipeline, else some of its stages, chunks, micro-batches and rules.
+void leaveOutPipeline(ModuleOp module, Chances &chances) {
+  std::optional<pipelines::Stages> pipeline = pipelineOf(module);
+  if (!pipeline) {
+    return;
+  }
+  chances.push_back([=] { dropPipeline(module); });
+  auto change = [&](auto edit) {
+    pipelines::Stages smaller = *pipeline;
+    edit(smaller);
+    chances.push_back([=] { setPipeline(module, smaller); });
+  };
+  if (pipeline->schedule != "GPIPE") {
+    change([](pipelines::Stages &it) { it.chunks = 1, it.schedule = "GPIPE"; });
+  }
+  if (pipeline->chunks > 2) {
+    change([](pipelines::Stages &it) { --it.chunks; });
+  }
+  if (pipeline->stages > 2) {
+    change([](pipelines::Stages &it) { --it.stages; });
+  }
+  if (pipeline->microBatches > pipeline->stages) {
+    change([](pipelines::Stages &it) { --it.microBatches; });
+  }
+  auto rules = module->getAttrOfType<ArrayAttr>(dist::kStageRulesAttr);
+  for (size_t i = 0; rules && i < rules.size(); ++i) {
+    chances.push_back([=]() mutable {
+      SmallVector<Attribute> fewer(rules.getValue());
+      fewer.erase(fewer.begin() + i);
+      module->setAttr(dist::kStageRulesAttr, ArrayAttr::get(module.getContext(), fewer));
+    });
+  }
+}
+
 // Collectives that are put together.
 void leaveOutFusion(ModuleOp module, Chances &chances) {
   if (module->hasAttr(kCommFusionModesAttr)) {
@@ -224,6 +261,21 @@ void leaveOutFusion(ModuleOp module, Chances &chances) {
     if (variable->hasAttr(dist::kCommFusionAttr)) {
       chances.push_back([=]() mutable { variable->removeAttr(dist::kCommFusionAttr); });
     }
+  }
+}
+
+// What is computed again.
+void leaveOutRecompute(ModuleOp module, Chances &chances) {
+  if (module->hasAttr(kRecomputeMovesAttr)) {
+    chances.push_back([=]() mutable { module->removeAttr(kRecomputeMovesAttr); });
+  }
+  auto rules = module->getAttrOfType<ArrayAttr>(dist::kRecomputeRulesAttr);
+  for (size_t i = 0; rules && i < rules.size(); ++i) {
+    chances.push_back([=]() mutable {
+      SmallVector<Attribute> others(rules.getValue());
+      others.erase(others.begin() + static_cast<ptrdiff_t>(i));
+      module->setAttr(dist::kRecomputeRulesAttr, ArrayAttr::get(module.getContext(), others));
+    });
   }
 }
 
@@ -393,9 +445,10 @@ public:
 
   OwningOpRef<ModuleOp> run() {
     tryChance(writeLayouts, /*index=*/0);
-    static constexpr void (*kSteps[])(ModuleOp, Chances &) = {
-        leaveOutFunctions, leaveOutResults, returnWritten, returnEarlier, leaveOutOps,     leaveOutInputs,    leaveOutLayouts,
-        leaveOutFusion,    leaveOutDetails, leaveOutAxes,  shrinkMesh,    leaveOutLayouts, simplifyConstants, shrinkSizes};
+    static constexpr void (*kSteps[])(ModuleOp, Chances &) = {leaveOutPipeline, leaveOutFunctions, leaveOutResults,   returnWritten,
+                                                              returnEarlier,    leaveOutOps,       leaveOutInputs,    leaveOutLayouts,
+                                                              leaveOutFusion,   leaveOutRecompute, leaveOutDetails,   leaveOutAxes,
+                                                              shrinkMesh,       leaveOutLayouts,   simplifyConstants, shrinkSizes};
     for (bool smaller = true; smaller;) {
       smaller = false;
       for (auto step : kSteps) {

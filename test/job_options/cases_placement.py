@@ -3,7 +3,7 @@
 
 import re
 
-from bench import STILL, expect, graph_input, graph_output, node, parameter, product_job, product_model
+from bench import STILL, expect, expect_near, graph_input, graph_output, node, parameter, product_job, product_model
 from registry import case
 
 DIST_DOMAIN = "ai.ashlar.dist"
@@ -415,3 +415,75 @@ def strategy(bench):
     for old, new, text in STRATEGY_DIFFERENCES:
         expect(STRATEGY.count(old), 1, f"{old} is there once")
         bench.refused(bench.compiler(job + STRATEGY.replace(old, new), "--report", "r.json"), text)
+
+
+@case("rules.recompute", "rules.recompute_comm", "rules.recompute_param_gather", "recompute", "recompute=BY_RULES", "recompute=AUTO")
+def recompute(bench):
+    # Two blocks tanh((sigmoid(x a) b)^2), over tp with a sum ahead of the square, and the mean of the squares of what they give.
+    size, blocks = 32, ["block0", "block1"]
+    nodes, x = [], "x"
+    for block in blocks:
+        nodes += [node("MatMul", [x, f"{block}.a"], [f"{block}.1"], f"{block}.up"), node("Sigmoid", [f"{block}.1"], [f"{block}.2"], f"{block}.first"),
+                  node("MatMul", [f"{block}.2", f"{block}.b"], [f"{block}.3"], f"{block}.down"),
+                  node("Mul", [f"{block}.3", f"{block}.3"], [f"{block}.4"], f"{block}.square"),
+                  node("Tanh", [f"{block}.4"], [f"{block}.5"], f"{block}.last")]
+        x = f"{block}.5"
+    bench.model(
+        *nodes, node("Mul", [x, x], ["y"], "squares"), node("ReduceMean", ["y"], ["loss"], "mean", keepdims=0),
+        *[parameter(f"{block}.{w}", [size, size], [((5 * i) % 13 - 6) / 32 for i in range(size * size)]) for block in blocks for w in "ab"],
+        graph_input("x", ["batch", size]), graph_output("loss", []))
+    bench.npy("x_train", [((7 * i) % 11 - 5) / 8 for i in range(192 * size)], (192, size))
+    tp = "mode: SEMI_AUTO " + mesh(("tp", 2)) + 'rules { match: "*.a" layout: "[{}, {tp}]" } rules { match: "*.b" layout: "[{tp}, {}]" }'
+    dp = "mode: SEMI_AUTO " + mesh(("dp", 2)) + 'rules { match: "x" layout: "[{dp}, {}]" } optimizer_parallel { level: 3 threshold_kb: 0 }'
+    def job(*texts):
+        return product_job(*texts, batch=64, optimizer="momentum { momentum: 0.5 } learning_rate: 0.0625")
+    def rule(match, says):
+        return f'rules {{ match: "{match}" {says} }}'
+    def counts(dist):
+        """How often products, sums over tp and gathers are in the step that trains."""
+        step = re.search(r"func.func @train_step\(.*?\n  }\n", dist, re.S).group(0)
+        return [len(re.findall(op, step)) for op in (r"nn\.matmul ", r'dist\.all_reduce .*over \["tp"\]', r"dist\.all_gather ")]
+    def temporaries(text, *options):
+        return {part["name"]: part["bytes"] for part in bench.report(text, *options)["memory"]["parts"]}["temporaries"]
+
+    # On one rank: two products of a block forward, and four of their gradients, but for that of x. A copy has both products; block1, with which nothing
+    # but a square ends, has a gradient to come after too.
+    whole = temporaries(job())
+    losses = bench.train(job(), "--epochs", "2").losses
+    expect(len(losses), 6, "steps")
+    for text, products in (
+            ("", 11), ("recompute: BY_RULES", 11), (rule("block*", "recompute: true"), 15), (rule("block0", "recompute: true"), 13),
+            (rule("block*", "recompute: false"), 11), (rule("*.first", "recompute: true"), 11), (rule("block1.up", "recompute: true"), 11), (rule("block1.down", "recompute: true"), 12),
+            (rule("block*", "recompute: true") + rule("*.down", "recompute: false"), 13),
+            (rule("block*", "recompute: true priority: 1") + rule("*", "recompute: false"), 11),
+            ("recompute: BY_RULES " + rule("*", "recompute: true priority: 1") + rule("block0", "recompute: false"), 13)):
+        expect(counts(bench.emit("dist", job(text)))[0], products, f"{text}: products")
+        expect_near(bench.train(job(text), "--epochs", "2").losses, losses, 1e-6, f"{text}: losses")
+    again = temporaries(job(rule("block*", "recompute: true")))
+    expect(again < whole, True, f"temporaries of {again} bytes and of {whole}")
+
+    # AUTO makes as many copies as the memory asks for, and none that a rule forbids.
+    def bytes_of(text, *options):
+        return bench.report(text, *options)["memory"]["bytes"]
+    most = bytes_of(job())
+    bench.refused(bench.compiler(job("recompute: AUTO"), "-o", "program"), "no limit is given")
+    limit = most - (whole - again) // 2
+    for least in (most, limit):
+        found = bytes_of(job("recompute: AUTO"), "--memory", f"{least}B")
+        expect(found <= least and (found == most) == (least == most), True, f"AUTO takes {found} of {least} bytes")
+    expect_near(bench.train(job("recompute: AUTO"), "--epochs", "2", compile_options=("--memory", f"{limit}B")).losses, losses, 1e-6, "AUTO: losses")
+    bench.refused(bench.compiler(job("recompute: AUTO", rule("*", "recompute: false")), "--memory", f"{limit}B", "-o", "program"), "but the memory is")
+
+    # Sums over tp: two forward, and that of the gradient of block1; the copies have one each, or take what is kept.
+    for says, (products, sums) in (("recompute: false", (11, 3)), ("recompute: true", (15, 5)), ("recompute: true recompute_comm: true", (15, 5)),
+                                   ("recompute: true recompute_comm: false", (13, 3)), ("recompute_comm: false", (11, 3))):
+        text = job(tp, rule("block*", says))
+        expect(counts(bench.emit("dist", text))[:2], [products, sums], f"{says}: products and sums")
+        expect_near(bench.train(text, "--epochs", "2", ranks=2).losses, losses, 1e-6, f"{says}: losses on 2 ranks")
+
+    # Gathers of the four weights: again for the gradients, which need all but that of the first, and for the copies.
+    for says, gathers in (("recompute: false", 7), ("recompute: true", 8), ("recompute: true recompute_param_gather: true", 8),
+                          ("recompute: true recompute_param_gather: false", 4), ("recompute_param_gather: false", 4)):
+        text = job(dp, rule("block*", says))
+        expect(counts(bench.emit("dist", text))[2], gathers, f"{says}: gathers")
+        expect_near(bench.train(text, "--epochs", "2", ranks=2).losses, losses, 1e-6, f"{says}: losses on 2 ranks")

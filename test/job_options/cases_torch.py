@@ -153,12 +153,13 @@ def torch_numbers_of_micro_batches(bench):
 
 
 @case("pipeline.stages", "pipeline.micro_batches", "pipeline.schedule", "pipeline.schedule=GPIPE", "pipeline.schedule=ONE_F_ONE_B",
-      "pipeline.schedule=ZERO_BUBBLE", "rules.pipeline_stage")
+      "pipeline.schedule=ZERO_BUBBLE", "pipeline.schedule=INTERLEAVED", "pipeline.chunks", "pipeline.order", "rules.pipeline_stage")
 def torch_numbers_of_stages(bench):
     rules = 'rules { match: "sum1" pipeline_stage: 0 } rules { match: "logits" pipeline_stage: 1 }'
     for name, schedule, parts, stages, extra in (("adamw_options", "GPIPE", 4, 2, rules), ("lamb_options", "ONE_F_ONE_B", 2, 2, rules),
                                                  ("everything", "ZERO_BUBBLE", 8, 2, rules), ("everything", "GPIPE", 8, 3, ""),
-                                                 ("everything", "ONE_F_ONE_B", 4, 2, ""), ("nesterov", "ZERO_BUBBLE", 4, 3, "")):
+                                                 ("everything", "ONE_F_ONE_B", 4, 2, ""), ("nesterov", "ZERO_BUBBLE", 4, 3, ""),
+                                                 ("everything", "INTERLEAVED chunks: 2", 4, 2, ""), ("lamb_options", "INTERLEAVED chunks: 2", 4, 2, "")):
         job = f"pipeline {{ stages: {stages} micro_batches: {parts} schedule: {schedule} }} {extra}"
         found = train_here(bench, name, job, ranks=stages)
         expect_recorded(name, found, f"{stages} stages, {parts} micro-batches, {schedule}:")
@@ -176,6 +177,17 @@ def torch_numbers_of_stages(bench):
     steady = [("forward", "0", ""), ("backward", "0", ""), ("", "", "4")] + update
     for text in ("", "schedule: ONE_F_ONE_B"):
         expect(orders(text)[1], steady, f"the last stage of {text or 'no schedule'}")
+    # Two chunks on each stage; the last one has the mean of the losses alone, of which nothing is to be computed backward.
+    found = orders("schedule: INTERLEAVED chunks: 2")
+    expect(found[0][:4], [("forward_0", "0", ""), ("", "", "2"), ("forward_1", "0", ""), ("", "", "2")], "the first stage with chunks")
+    expect(found[1][:5], [("forward_0", "0", ""), ("", "", "2"), ("forward_1", "0", ""), ("", "", "2"), ("forward_0", "2", "")], "the last one")
+    # An order of one's own, which is what the stages run.
+    bench.write("order.txt", "stage 0: F0 F1 F2 F3 B0 B1 B2 B3\nstage 1: F0 F1 B0 B1 F2 F3 B2 B3\n")
+    own = 'pipeline { stages: 2 micro_batches: 4 order: "order.txt" }'
+    expect_recorded("everything", train_here(bench, "everything", own, ranks=2), "an order of one's own:")
+    found = orders('order: "order.txt"')
+    expect(found[0], [("forward", "0", ""), ("", "", "4"), ("backward", "0", ""), ("", "", "4")] + update, "the first stage of the order")
+    expect(found[1][:5], [("forward", "0", ""), ("forward", "1", ""), ("backward", "0", ""), ("backward", "1", ""), ("", "", "2")], "the last one")
     # A rule says which stage keeps a parameter.
     stages = re.split(r"module @stage_\d", bench.emit("dist", trained))[1:]
     for stage, parameters in zip(stages, ("fc1", "fc2")):

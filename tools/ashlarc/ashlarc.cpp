@@ -33,9 +33,12 @@ int run(int argc, char **argv) {
   app.add_flag("--print-params", options.printParameters, "print the fusion id of every parameter");
   app.add_flag("--explain", options.explain, "print why each collective is there and where each parameter lives (docs/explain.md)");
   app.add_option("--report", options.report, "write the same as JSON")->type_name("F.json");
+  app.add_option("--timeline", options.timeline, "draw a step of the stages of a pipeline (docs/pipeline.md)")->type_name("F.svg");
   app.add_option("--save-strategy", options.saveStrategy, "write the layout of every tensor")->type_name("F.txtpb");
   app.add_option("--load-strategy", options.loadStrategy, "take the layouts from such a file instead of inferring them")
       ->type_name("F.txtpb");
+  app.add_option("--save-order", options.saveOrder, "write the order of a pipeline's stages, as pipeline.order reads it (docs/pipeline.md)")
+      ->type_name("F.txt");
   app.add_option("--annotate", options.annotated, "write the model with the layouts of all tensors as ONNX's multi-device annotations")
       ->type_name("F.onnx");
   app.add_option("-o", options.output, "the file to write; - is stdout")->type_name("OUT");
@@ -53,8 +56,8 @@ int run(int argc, char **argv) {
     std::cerr << "error: --emit " << stage << " is not a stage; the stages are nn, dist, exec, ptx, llvm, obj and exe\n";
     return 1;
   }
-  bool hasOther =
-      options.printParameters || options.explain || !options.report.empty() || !options.saveStrategy.empty() || !options.annotated.empty();
+  bool hasOther = options.printParameters || options.explain || !options.report.empty() || !options.saveStrategy.empty() ||
+                  !options.saveOrder.empty() || !options.annotated.empty() || !options.timeline.empty();
   if (options.output.empty() && !hasOther) {
     std::cerr << "error: no output file; name one by -o OUT\n";
     return 1;
@@ -65,7 +68,9 @@ int run(int argc, char **argv) {
     return 1;
   }
   bool textToStdout = options.printParameters || options.explain;
-  if (textToStdout + (options.output == "-") + (options.report == "-") + (options.saveStrategy == "-") + (options.annotated == "-") > 1) {
+  if (textToStdout + (options.output == "-") + (options.report == "-") + (options.saveStrategy == "-") + (options.saveOrder == "-") +
+          (options.annotated == "-") + (options.timeline == "-") >
+      1) {
     std::cerr << "error: two outputs go to stdout; name a file for all but one\n";
     return 1;
   }

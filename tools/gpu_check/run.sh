@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Runs what tools/gpu-check.sh packed, on a machine with a GPU: conformance, kernels, training on one rank and on two ranks sharing the
-# device, benchmarks. Needs a driver and the CUDA libraries; python3 with PyTorch for the peer's times.
+# Runs what tools/gpu-check.sh packed, on a machine with a GPU: conformance, kernels, training on one rank, on two ranks sharing the device and
+# in two stages sharing it, benchmarks. Needs a driver and the CUDA libraries; python3 with PyTorch for the peer's times.
 #
 #     ./run.sh [--quick] [--out DIR]        --quick: checks only, no benchmarks
 #
@@ -189,6 +189,10 @@ while read -r name tolerance; do
   check "train $name, 1 rank, no graph" trains "$name" 1 "$tolerance" --no-graph
   check "train $name, 2 ranks" trains "$name" 2 "$tolerance"
 done <"$here/trains"
+while read -r name tolerance; do
+  check "train $name, 2 stages" trains "$name" 2 "$tolerance"
+  check "train $name, 2 stages, no graph" trains "$name" 2 "$tolerance" --no-graph
+done <"$here/pipelines"
 if [ "$quick" -eq 0 ]; then
   while read -r name bytes; do
     kernel "$name" "$bytes"

@@ -44,8 +44,9 @@ public:
       }
     }
     for (Operation *op : original) {
-      bool isAnchor = isa<nn::ReduceOp>(op) || (!isFusible(op) && !isa<nn::ReadOp, nn::WriteOp, nn::ConstantOp, dist::SliceOp>(op) &&
-                                                !isFromOwner(op) && !op->hasTrait<OpTrait::IsTerminator>());
+      bool isAnchor =
+          isa<nn::ReduceOp>(op) || (!isFusible(op) && !isa<nn::ReadOp, nn::WriteOp, nn::ConstantOp, dist::SliceOp, dist::AfterOp>(op) &&
+                                    !isFromOwner(op) && !op->hasTrait<OpTrait::IsTerminator>());
       if (isAnchor) {
         placeBias(op);
         place(op);
@@ -84,7 +85,9 @@ private:
   static bool isFromOwner(Operation *op) { return isa<dist::BroadcastOp>(op) && dist::getOwner(op); }
 
   // An op that can be computed as soon as its operands can: placing it is not an event of its own.
-  static bool followsOperands(Operation *op) { return isFusible(op) || isa<nn::ReshapeOp, dist::SliceOp>(op) || isFromOwner(op); }
+  static bool followsOperands(Operation *op) {
+    return isFusible(op) || isa<nn::ReshapeOp, dist::SliceOp, dist::AfterOp>(op) || isFromOwner(op);
+  }
 
   bool isAvailable(Value value) {
     Operation *def = value.getDefiningOp();

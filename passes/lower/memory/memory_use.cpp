@@ -5,7 +5,7 @@
 
 #include "passes/lower/memory/memory_use.h"
 
-#include "dialects/nn/nn.h"
+#include "dialects/nn/programs.h"
 #include "dialects/support/element_type.h"
 #include "runtime/abi/memory_sizes.h"
 
@@ -36,6 +36,7 @@ public:
       use.threadBytes = onCuda() ? 0 : rt::kProductWorkspaceBytes;
     }
     if (onCuda()) {
+      add("messages", receivedBytes());
       add("collectives", collectiveWorkspace());
     } else {
       add("meetings of ranks", meetingBytes());
@@ -75,8 +76,6 @@ private:
     add("temporaries", arena - bytesOf[exec::Role::Variable] - bytesOf[exec::Role::State] - ports - bytesOf[exec::Role::Passed]);
   }
 
-  exec::ProgramOp findProgram(StringRef name) { return dyn_cast_or_null<exec::ProgramOp>(SymbolTable::lookupSymbolIn(variant, name)); }
-
   // The batches that training takes: the inputs of its programs.
   llvm::SetVector<Attribute> trainingInputs() {
     llvm::SetVector<Attribute> inputs;
@@ -84,7 +83,7 @@ private:
       bool trains = program.getSymName() == nn::kTrainStep || variant.getNumStages() > 1;
       for (auto symbol : program.getInputs().getAsRange<FlatSymbolRefAttr>()) {
         auto tensor = cast<exec::TensorOp>(SymbolTable::lookupSymbolIn(variant, symbol.getAttr()));
-        if (trains && program.getSymName() != nn::kEvalStep && tensor.getRole() == exec::Role::Input) {
+        if (trains && !nn::isEvaluation(program.getSymName()) && tensor.getRole() == exec::Role::Input) {
           inputs.insert(symbol);
         }
       }
@@ -117,7 +116,7 @@ private:
       return add("batches", rt::kFeeds * bytes);
     }
     add("batches", rt::stagedBytes(batch));
-    if (findProgram(nn::kEvalStep)) {
+    if (llvm::any_of(variant.getBody().getOps<exec::ProgramOp>(), [](exec::ProgramOp op) { return nn::isEvaluation(op.getSymName()); })) {
       add("batches of --eval", rt::stagedBytes(batch));
     }
   }
@@ -200,6 +199,18 @@ private:
       return rt::reductionStaging(perProcess, members, own, bytesOf(op.getTargets()), scatters).bytes();
     }
     return rt::movementStaging(perProcess, bytesOf(op.getSources())).bytes();
+  }
+
+  // cuda: a message of each channel that the stage receives on may come before its place is free.
+  uint64_t receivedBytes() {
+    uint64_t bytes = 0;
+    for (auto program : variant.getBody().getOps<exec::ProgramOp>()) {
+      for (Attribute each : program.getReceivesAttr() ? program.getReceivesAttr() : ArrayAttr::get(program.getContext(), {})) {
+        auto tensor = cast<exec::TensorOp>(SymbolTable::lookupSymbolIn(variant, cast<exec::TransferAttr>(each).getTensor().getAttr()));
+        bytes += rt::roundUp(byteSize(tensor.getBuffer().getType()), rt::kDeviceAlignment);
+      }
+    }
+    return bytes;
   }
 
   // cuda: what pieces are packed in that are not dense, or not in the order of the communicator. Collectives in a row may run together.

@@ -233,10 +233,10 @@ private:
             llvm::map_to_vector(indices, [&](unsigned i) -> Attribute { return FlatSymbolRefAttr::get(&getContext(), symbols[i]); }));
       };
       OpBuilder::InsertionGuard guard(builder);
-      auto op = exec::ProgramOp::create(builder, program.function.getLoc(), program.function.getSymName(),
-                                        references(tensors.inputs(program.function)), references(tensors.outputs(program.function)),
-                                        receivesOf(builder, program.function, tensors, symbols),
-                                        sendsOf(builder, program.function, tensors, symbols));
+      auto op = exec::ProgramOp::create(
+          builder, program.function.getLoc(), program.function.getSymName(), references(tensors.inputs(program.function)),
+          references(tensors.outputs(program.function)), receivesOf(builder, program.function, tensors, symbols),
+          sendsOf(builder, program.function, tensors, symbols), program.function->getAttrOfType<IntegerAttr>(exec::kPredictedAttr));
       builder.createBlock(&op.getBody());
       if (failed(emitInstructions(builder, program, kernels, meshAttr, allowTf32))) {
         return failure();

@@ -94,7 +94,7 @@ private:
                 return success();
               })
               .Case([&](dist::AxisIndexOp index) { return scanAxisIndex(index); })
-              .Case([&](nn::ReshapeOp) { return success(); })
+              .Case<nn::ReshapeOp, dist::AfterOp>([&](auto) { return success(); })
               .Default([&](Operation *other) -> LogicalResult {
                 if (!isInstruction(other)) {
                   return other->emitOpError("cannot be planned; only fusions, collectives, reads, writes and constants can, "

@@ -4,6 +4,7 @@
 
 #include "passes/lower/memory/same_bytes.h"
 
+#include "dialects/dist/dist.h"
 #include "dialects/exec/exec.h"
 #include "dialects/nn/nn.h"
 
@@ -13,7 +14,7 @@ namespace ashlar::lower {
 
 Value rootOf(Value value) {
   while (Operation *def = value.getDefiningOp()) {
-    if (!isa<nn::ReshapeOp, exec::AwaitOp>(def)) {
+    if (!isa<nn::ReshapeOp, dist::AfterOp, exec::AwaitOp>(def)) {
       break;
     }
     value = def->getOperand(cast<OpResult>(value).getResultNumber());
@@ -23,7 +24,11 @@ Value rootOf(Value value) {
 
 void collectUses(Value value, SmallVectorImpl<OpOperand *> &uses) {
   for (OpOperand &use : value.getUses()) {
-    if (auto reshape = dyn_cast<nn::ReshapeOp>(use.getOwner())) {
+    if (auto after = dyn_cast<dist::AfterOp>(use.getOwner())) {
+      if (&use == &after.getInputMutable()) { // of the event nothing is read
+        collectUses(after.getResult(), uses);
+      }
+    } else if (auto reshape = dyn_cast<nn::ReshapeOp>(use.getOwner())) {
       collectUses(reshape.getResult(), uses);
     } else {
       uses.push_back(&use);

@@ -1,20 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Turns collectives into a start and a wait, where that hides some of their time, and moves ops to where the schedule has them. What the
-// ops take follows from the rates of the device and the links; the order is that of overlap_schedule.h.
+// ops take is that of priced_program.h; the order is that of overlap_schedule.h.
 
-#include "passes/lower/memory/same_bytes.h"
 #include "passes/lower/overlap/overlap_schedule.h"
+#include "passes/lower/overlap/priced_program.h"
 #include "passes/lower/passes.h"
 
 #include "dialects/dist/costs.h"
 #include "dialects/dist/dist.h"
 #include "dialects/exec/exec.h"
-#include "dialects/nn/nn.h"
-#include "dialects/support/element_type.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "llvm/ADT/MapVector.h"
 
 using namespace mlir;
 
@@ -24,121 +21,6 @@ namespace ashlar::lower {
 #include "passes/lower/passes.h.inc"
 
 namespace {
-
-int64_t bytesOf(ValueRange values) {
-  int64_t bytes = 0;
-  for (Value value : values) {
-    bytes += byteSize(cast<RankedTensorType>(value.getType()));
-  }
-  return bytes;
-}
-
-// Returns the time of a kernel or library call: of its arithmetic, or of the memory that it reads and writes.
-int64_t computePs(exec::FusionOp fusion, const dist::DeviceRates &rates) {
-  dist::Work work;
-  for (Operation &op : fusion.getBody().front().without_terminator()) {
-    if (auto product = dyn_cast<exec::ProductWithSumsOp>(op)) {
-      int64_t rows = cast<RankedTensorType>(product.getProduct().getType()).getDimSize(0);
-      int64_t depth = cast<RankedTensorType>(product.getLhs().getType()).getNumElements() / std::max<int64_t>(rows, 1);
-      work += dist::Work{2 * depth * cast<RankedTensorType>(product.getProduct().getType()).getNumElements(), 0};
-      continue;
-    }
-    auto types = [](ValueRange values) {
-      return llvm::map_to_vector(values.getTypes(), [](Type type) { return cast<RankedTensorType>(type); });
-    };
-    work += dist::workOf(&op, types(op.getOperands()), types(op.getResults()));
-  }
-  return rates.timePs(work.flops, work.narrowFlops, bytesOf(fusion.getInputs()) + bytesOf(fusion.getOutputs()));
-}
-
-// Whether the links that a collective goes by move data while the device computes.
-bool runsBeside(dist::CollectiveOpInterface op, dist::MeshOp mesh) {
-  SmallVector<dist::Link> links = dist::axisLinks(mesh.getMesh(), mesh.getCostsAttr());
-  return dist::groupLink(mesh.getMesh(), links, dist::toAxisList(op.getAxes())).movesBeside;
-}
-
-// A program as numbers. State: the instructions in order, and the op of each.
-class PricedProgram {
-public:
-  // `handOverPs`: what it takes to hand a collective to the channel and to learn of its end; nothing of it counts as hidden.
-  PricedProgram(Block &block, dist::MeshOp mesh, const dist::DeviceRates &rates, int64_t handOverPs) : handOverPs(handOverPs) {
-    for (Operation &op : block) {
-      if (isa<exec::FusionOp, dist::CollectiveOpInterface, dist::SliceOp>(op)) {
-        numbers[&op] = instructions.size();
-        instructions.push_back(&op);
-        ops.push_back(price(op, mesh, rates));
-      }
-    }
-    for (auto write : block.getOps<nn::WriteOp>()) {
-      keepReadsAhead(write, block);
-    }
-    for (PricedOp &op : ops) {
-      llvm::sort(op.needs);
-      op.needs.erase(llvm::unique(op.needs), op.needs.end());
-    }
-  }
-
-  // Returns the time of the program when it runs one op after the other.
-  int64_t alonePs() const {
-    int64_t sum = 0;
-    llvm::for_each(ops, [&](const PricedOp &op) { sum += op.timePs - (op.runsBeside ? handOverPs : 0); });
-    return sum;
-  }
-
-  std::vector<PricedOp> ops;
-  std::vector<Operation *> instructions;
-  int64_t handOverPs;
-
-private:
-  PricedOp price(Operation &op, dist::MeshOp mesh, const dist::DeviceRates &rates) {
-    PricedOp priced;
-    for (Value operand : op.getOperands()) {
-      if (auto found = numbers.find(rootOf(operand).getDefiningOp()); found != numbers.end()) {
-        priced.needs.push_back(found->second);
-        priced.holdsOperand = true;
-      }
-    }
-    if (auto fusion = dyn_cast<exec::FusionOp>(op)) {
-      priced.timePs = computePs(fusion, rates);
-    } else if (auto collective = dyn_cast<dist::CollectiveOpInterface>(op)) {
-      priced.runsBeside = runsBeside(collective, mesh);
-      priced.timePs = dist::collectiveTimePs(collective) + (priced.runsBeside ? handOverPs : 0);
-      priced.bytes = bytesOf(op.getResults()) + (priced.holdsOperand ? bytesOf(op.getOperands()) : 0);
-    } else {
-      priced.timePs = rates.timePs(0, 0, 2 * bytesOf(op.getResults()));
-    }
-    return priced;
-  }
-
-  // The new value of a variable is computed over the old one: what reads the old one ahead of that must stay ahead.
-  void keepReadsAhead(nn::WriteOp write, Block &block) {
-    auto producer = numbers.find(rootOf(write.getValue()).getDefiningOp());
-    if (producer == numbers.end()) {
-      return;
-    }
-    for (nn::ReadOp read : readsOf(write, block)) {
-      SmallVector<OpOperand *> uses;
-      collectUses(read.getResult(), uses);
-      for (OpOperand *use : uses) {
-        if (auto found = numbers.find(use->getOwner()); found != numbers.end() && found->second < producer->second) {
-          ops[producer->second].needs.push_back(found->second);
-        }
-      }
-    }
-  }
-
-  ArrayRef<nn::ReadOp> readsOf(nn::WriteOp write, Block &block) {
-    if (reads.empty()) {
-      for (auto read : block.getOps<nn::ReadOp>()) {
-        reads[read.getVariableAttr()].push_back(read);
-      }
-    }
-    return reads[write.getVariableAttr()];
-  }
-
-  DenseMap<Operation *, unsigned> numbers;
-  DenseMap<Attribute, SmallVector<nn::ReadOp>> reads; // by variable
-};
 
 // Brings a block into the order of a schedule.
 class Rewriter {
@@ -226,9 +108,7 @@ struct OverlapCollectivesPass : public impl::OverlapCollectivesPassBase<OverlapC
 
 private:
   void overlap(Block &block, dist::MeshOp mesh, const dist::DeviceRates &rates) {
-    // On the cpu two threads wake each other: some 20 us. On a GPU collectives have a stream of their own anyway.
-    constexpr int64_t kThreadHandOverPs = 20'000'000;
-    PricedProgram program(block, mesh, rates, target == exec::Target::Cpu ? kThreadHandOverPs : 0);
+    PricedProgram program(block, mesh, rates, handOverPs(target));
     OverlapSchedule schedule = scheduleOverlap(program.ops);
     if (schedule.timePs < program.alonePs()) {
       Rewriter(block, program, schedule).run();

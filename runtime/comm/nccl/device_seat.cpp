@@ -63,6 +63,41 @@ StridedCopy placeCopy(const PlannedCopy &planned, const CUdeviceptr *regions) {
 
 } // namespace
 
+std::vector<ConstantPiece> constantsOf(const ashlar_rt_variant &variant) {
+  std::vector<ConstantPiece> read;
+  for (uint32_t p = 0; p < variant.num_programs; ++p) {
+    const ashlar_rt_program &program = variant.programs[p];
+    for (uint32_t i = 0; i < program.num_instrs; ++i) {
+      for (uint32_t b = 0; b < program.instrs[i].num_buffers; ++b) {
+        const ashlar_rt_buffer &buffer = program.instrs[i].buffers[b];
+        if (buffer.space == ASHLAR_RT_CONSTANT && buffer.bytes > 0) {
+          read.push_back({buffer.offset / ASHLAR_RT_ALIGNMENT * ASHLAR_RT_ALIGNMENT, buffer.offset + buffer.bytes, 0});
+        }
+      }
+    }
+  }
+  std::sort(read.begin(), read.end(), [](const ConstantPiece &a, const ConstantPiece &b) { return a.begin < b.begin; });
+  std::vector<ConstantPiece> pieces;
+  for (const ConstantPiece &one : read) {
+    const uint64_t end = pieces.empty() ? 0 : roundUp(pieces.back().end, ASHLAR_RT_ALIGNMENT);
+    if (!pieces.empty() && one.begin <= end) {
+      pieces.back().end = std::max(pieces.back().end, one.end);
+    } else {
+      pieces.push_back({one.begin, one.end, pieces.empty() ? 0 : pieces.back().offset + end - pieces.back().begin});
+    }
+  }
+  return pieces;
+}
+
+CUdeviceptr DeviceMemory::address(const ashlar_rt_buffer &buffer) const {
+  if (buffer.space != ASHLAR_RT_CONSTANT) {
+    return arena + buffer.offset;
+  }
+  auto next = std::upper_bound(pieces.begin(), pieces.end(), buffer.offset,
+                               [](uint64_t offset, const ConstantPiece &piece) { return offset < piece.begin; });
+  return next == pieces.begin() ? constants : constants + std::prev(next)->offset + buffer.offset - std::prev(next)->begin;
+}
+
 size_t DeviceSeat::Item::numCalls() const {
   size_t calls = 0;
   for (const TensorItem &tensor : tensors) {
@@ -192,24 +227,37 @@ Status DeviceSeat::load() {
 }
 
 Status DeviceSeat::connect() {
-  for (Partition &partition : partitions) {
-    const Group &group = partition.groups[partition.mine];
-    auto place = std::find(group.begin(), group.end(), host.firstDevice());
-    ncclUniqueId mine = {};
-    Status made;
-    if (place == group.begin()) {
-      made = nccl.check(nccl.ncclGetUniqueId(&mine), "cannot make an id for a communicator");
-    }
-    ASHLAR_RETURN_IF_ERROR(host.agree(made));
-    std::vector<ncclUniqueId> all(static_cast<size_t>(host.processes()));
-    ASHLAR_RETURN_IF_ERROR(host.allGather(&mine, sizeof(mine), all.data()));
-    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-    const ncclUniqueId &id = all[static_cast<size_t>(host.mesh().processOf(group[0]))];
-    ncclResult_t result =
-        nccl.ncclCommInitRankConfig(&partition.comm, static_cast<int>(group.size()), id, static_cast<int>(place - group.begin()), &config);
-    ASHLAR_RETURN_IF_ERROR(nccl.check(result, "cannot connect the GPUs of the ranks"));
+  // Stages have communicators of their own, but ranks gather ids all together: as often as the stage that has most.
+  const uint64_t own = partitions.size();
+  std::vector<uint64_t> counts(static_cast<size_t>(host.processes()));
+  ASHLAR_RETURN_IF_ERROR(host.allGather(&own, sizeof(own), counts.data()));
+  for (uint64_t i = 0; i < *std::max_element(counts.begin(), counts.end()); ++i) {
+    Partition *partition = i < own ? &partitions[i] : nullptr;
+    ASHLAR_RETURN_IF_ERROR(connect(partition));
   }
   return Status();
+}
+
+// Makes one communicator of each stage, or takes part in that: null.
+Status DeviceSeat::connect(Partition *partition) {
+  const Group group = partition != nullptr ? partition->groups[partition->mine] : Group();
+  auto place = std::find(group.begin(), group.end(), host.firstDevice());
+  ncclUniqueId mine = {};
+  Status made;
+  if (partition != nullptr && place == group.begin()) {
+    made = nccl.check(nccl.ncclGetUniqueId(&mine), "cannot make an id for a communicator");
+  }
+  ASHLAR_RETURN_IF_ERROR(host.agree(made));
+  std::vector<ncclUniqueId> all(static_cast<size_t>(host.processes()));
+  ASHLAR_RETURN_IF_ERROR(host.allGather(&mine, sizeof(mine), all.data()));
+  if (partition == nullptr) {
+    return Status();
+  }
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  const ncclUniqueId &id = all[static_cast<size_t>(host.mesh().processOf(group[0]))];
+  ncclResult_t result =
+      nccl.ncclCommInitRankConfig(&partition->comm, static_cast<int>(group.size()), id, static_cast<int>(place - group.begin()), &config);
+  return nccl.check(result, "cannot connect the GPUs of the ranks");
 }
 
 Status DeviceSeat::enqueue(size_t number, CUstream stream) const {

@@ -21,15 +21,25 @@
 
 namespace ashlar::rt {
 
+// Constants of the image that the device has, as one piece of bytes.
+struct ConstantPiece {
+  uint64_t begin, end; // in the image
+  uint64_t offset;     // of its copy, among the constants of the device
+};
+
+// Returns the constants that the programs of a variant read, in the order in which they lie in the image: what another stage reads takes no
+// memory here. A piece begins at a multiple of ASHLAR_RT_ALIGNMENT on both sides; constants with less between them are one piece.
+std::vector<ConstantPiece> constantsOf(const ashlar_rt_variant &variant);
+
 // Where the regions of a collective lie on the device.
 struct DeviceMemory {
   CUdeviceptr arena = 0;
   CUdeviceptr constants = 0;
-  CUdeviceptr workspace = 0; // workspaceBytes() of it
+  std::vector<ConstantPiece> pieces; // of the constants
+  CUdeviceptr workspace = 0;         // workspaceBytes() of it
 
-  CUdeviceptr address(const ashlar_rt_buffer &buffer) const {
-    return (buffer.space == ASHLAR_RT_CONSTANT ? constants : arena) + buffer.offset;
-  }
+  // Returns the address of a buffer of the arena, or of a constant in one of the pieces.
+  CUdeviceptr address(const ashlar_rt_buffer &buffer) const;
 };
 
 // Used in this order: layOut(), join(), place(), connect(), enqueue(). By one thread.
@@ -40,7 +50,8 @@ public:
   DeviceSeat(const DeviceSeat &) = delete;
   DeviceSeat &operator=(const DeviceSeat &) = delete;
 
-  // Plans a collective instruction and returns its number, counted from 0. Every rank lays out the same ones in the same order.
+  // Plans a collective instruction, whose buffers lie in no slot, and returns its number, counted from 0. Every rank of a stage lays out
+  // the same ones in the same order.
   Status layOut(const ashlar_rt_instr &instr, size_t &number);
 
   // Makes one group of the collective and the one before it, when they share a communicator: enqueue() of the first does all of them, that
@@ -53,18 +64,19 @@ public:
   // Turns all plans into addresses.
   void place(const DeviceMemory &memory);
 
-  // Whether a communicator is needed, or the collective may talk to other devices: the same on every rank.
+  // Whether a communicator is needed, or the collective may talk to other devices: the same on every rank of a stage.
   bool needsConnection() const { return !partitions.empty(); }
   bool communicates(size_t number) const { return collectives[number].partition != nullptr; }
 
   // Whether enqueue() of the collective starts communication: its own, and that of those that joined it.
   bool starts(size_t number) const { return communicates(number) && collectives[number].head == number; }
 
-  // Loads NCCL and makes the communicators. Every rank calls it; it waits for the others.
+  // Loads NCCL and makes the communicators. Every rank of all stages calls it; it waits for the others.
   Status load();
   Status connect();
+  const NcclLibrary &library() const { return nccl; }
 
-  // Puts a collective on the stream. Every rank does so in the same order.
+  // Puts a collective on the stream. Every rank of a stage does so in the same order.
   Status enqueue(size_t number, CUstream stream) const;
 
   // What errors call a collective: name and cause.
@@ -115,6 +127,7 @@ private:
   };
 
   static std::string describe(const ashlar_rt_instr &instr);
+  Status connect(Partition *partition);
   Partition *findPartition(std::vector<Group> groups);
   Status callAll(size_t begin, size_t end, CUstream stream) const;
   static bool isWhole(const Item &item);

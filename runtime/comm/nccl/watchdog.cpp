@@ -134,6 +134,7 @@ Status Watchdog::look() {
   size_t nowBusy = busy;
   if (nowBusy != kConnecting) {
     Status broken = seat.asyncError();
+    broken.update(links != nullptr ? links->asyncError() : Status());
     if (!broken.ok()) {
       return unavailable("{}; rank {} was {}", broken.message(), host.rank(), where());
     }
@@ -163,11 +164,15 @@ std::string Watchdog::where() const {
     return "connecting the GPUs of the ranks";
   }
   if (now != kIdle) {
-    return fmt::format("starting the collective {}", seat.describe(now));
+    return describe("starting the collective ", now);
   }
   uint32_t number = __atomic_load_n(word, __ATOMIC_RELAXED);
-  return number == 0 || number > seat.size() ? "before its first collective"
-                                             : fmt::format("in the collective {}", seat.describe(number - 1));
+  const size_t known = seat.size() + (links != nullptr ? links->messages() : 0);
+  return number == 0 || number > known ? "before its first collective" : describe("in the collective ", number - 1);
+}
+
+std::string Watchdog::describe(const char *doing, size_t number) const {
+  return number < seat.size() ? doing + seat.describe(number) : links->describe(number - seat.size());
 }
 
 } // namespace ashlar::rt

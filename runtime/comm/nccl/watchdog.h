@@ -9,6 +9,7 @@
 #define ASHLAR_RUNTIME_COMM_NCCL_WATCHDOG_H
 
 #include "runtime/comm/nccl/device_seat.h"
+#include "runtime/comm/nccl/stage_links.h"
 
 #include <atomic>
 #include <mutex>
@@ -19,9 +20,10 @@ namespace ashlar::rt {
 // The main thread starts it, tells it what goes on, and stops it; all other members are the thread's.
 class Watchdog final : public Interrupt {
 public:
-  // `fail` prints a failure and ends the other ranks. All outlive the watchdog.
-  Watchdog(CudaDevice &device, const Communicator &host, const DeviceSeat &seat, std::function<void(const Status &)> fail)
-      : device(device), host(host), seat(seat), fail(std::move(fail)) {}
+  // `fail` prints a failure and ends the other ranks. `links`: null where there is one stage. All outlive the watchdog.
+  Watchdog(CudaDevice &device, const Communicator &host, const DeviceSeat &seat, const StageLinks *links,
+           std::function<void(const Status &)> fail)
+      : device(device), host(host), seat(seat), links(links), fail(std::move(fail)) {}
   ~Watchdog() override { stop(); }
 
   // Starts the thread. Assumes that the device is open.
@@ -33,11 +35,14 @@ public:
   // The failure that was found, or ok.
   Status check() override;
 
-  // From now to leave(), the main thread is in a call that waits for other ranks: collective `number`, or kConnecting.
+  // What collectives and messages are called here: collectives by their numbers at the seat, messages behind them.
+  size_t ofMessage(size_t message) const { return seat.size() + message; }
+
+  // From now to leave(), the main thread is in a call that waits for other ranks: collective or message `number`, or kConnecting.
   void enter(size_t number);
   void leave() { busy = kIdle; }
 
-  // Puts a note on the stream that collective `number` begins.
+  // Puts a note on the stream that collective or message `number` begins.
   Status note(size_t number, CUstream stream) const;
 
   // Another run was started; `finished` happens at its end.
@@ -52,13 +57,15 @@ private:
   void run();
   Status look();
   std::string where() const;
+  std::string describe(const char *doing, size_t number) const;
 
   CudaDevice &device;
   const Communicator &host;
   const DeviceSeat &seat;
+  const StageLinks *links;
   std::function<void(const Status &)> fail;
 
-  // Written by the device: the number of the collective that began last, plus 1. Page-locked.
+  // Written by the device: the number of the collective or message that began last, plus 1. Page-locked.
   volatile uint32_t *word = nullptr;
   CUdeviceptr deviceWord = 0;
 

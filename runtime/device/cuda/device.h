@@ -73,6 +73,9 @@ public:
   // Waits until the event has happened. Polls, and gives up when the interrupt says so.
   Status wait(CUevent event);
 
+  // How many multiprocessors the device has.
+  Status multiprocessors(int &count) const { return attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, count); }
+
   // Bytes of memory that are free, and that there are.
   Status memory(size_t &free, size_t &total) const;
 

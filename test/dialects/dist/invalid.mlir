@@ -410,3 +410,21 @@ nn.variable @owner_of_another_type : tensor<4xf32> {dist.owner = 1 : i32}
 
 // expected-error@+1 {{needs a dist.mesh in the module}}
 nn.variable @owner_without_mesh : tensor<4xf32> {dist.owner = 0 : i64}
+
+// -----
+
+// after op: of tensors only
+func.func @after_of_a_number(%x: f32, %g: tensor<4xf32>) {
+  // expected-error@+1 {{'dist.after' op operand #0 must be statically shaped tensor}}
+  %0 = "dist.after"(%x, %g) : (f32, tensor<4xf32>) -> f32
+  return
+}
+
+// -----
+
+// after op: the result is the operand
+func.func @after_of_another_type(%x: tensor<4xf32>, %g: tensor<4xf32>) {
+  // expected-error@+1 {{'dist.after' op failed to verify that all of {input, result} have same type}}
+  %0 = "dist.after"(%x, %g) : (tensor<4xf32>, tensor<4xf32>) -> tensor<8xf32>
+  return
+}

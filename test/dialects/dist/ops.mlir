@@ -55,3 +55,14 @@ func.func @scalar(%x: tensor<f32>) {
 // CHECK: dist.mesh @mesh <["dp" = 2, "tp" = 2]> {costs = #dist.costs<latency_ns = [5200, 200], bytes_per_us = [1200, 29000], beside = [0]>, device_ids = array<i64: 0, 2, 1, 3>}
 dist.mesh @mesh <["dp" = 2, "tp" = 2]> {costs = #dist.costs<latency_ns = [5200, 200], bytes_per_us = [1200, 29000], beside = [0]>,
                                         device_ids = array<i64: 0, 2, 1, 3>}
+
+// -----
+
+// A value after another one, of any types.
+// CHECK-LABEL: func.func @after
+func.func @after(%x: tensor<4x8xf32>, %g: tensor<2xi64>) -> tensor<4x8xf32> {
+  // CHECK: %[[Y:.*]] = dist.after %{{.*}}, %{{.*}} : tensor<4x8xf32>, tensor<2xi64>
+  // CHECK-NEXT: return %[[Y]]
+  %y = dist.after %x, %g : tensor<4x8xf32>, tensor<2xi64>
+  return %y : tensor<4x8xf32>
+}

@@ -31,7 +31,7 @@ Engine &Engine::get() {
   return *engine;
 }
 
-Engine::Engine() : random(setting("SEED", 1)) {
+Engine::Engine() : random(setting("SEED", 1)), sharesQueue(setting("QUEUES", 0) == 1) {
   std::thread([this] { runBehindQuietHosts(); }).detach();
 }
 
@@ -59,6 +59,10 @@ TaskPtr Engine::submit(Work work, const std::vector<TaskPtr> &after) {
     TaskPtr &tail = serialTails[task->work.serial];
     all.push_back(tail);
     tail = task;
+  }
+  if (sharesQueue) {
+    all.push_back(queueTail);
+    queueTail = task;
   }
   for (const TaskPtr &other : all) {
     if (other && !other->done) {

@@ -77,6 +77,8 @@ private:
   std::vector<TaskPtr> ready;
   std::vector<TaskPtr> begun;
   std::map<const void *, TaskPtr> serialTails;
+  const bool sharesQueue; // work runs in the order in which it is queued
+  TaskPtr queueTail;
   std::unique_ptr<Fault> firstFault;
   bool hostCame = false; // since the background last looked
 };

@@ -170,9 +170,9 @@ void add(Exchange &exchange, const Communicator &communicator, const Collective 
   case Collective::Broadcast:
     return addBroadcast(exchange, communicator, collective, label);
   case Collective::Send:
-    return exchange.send(collective.peer, label, mustResolve(collective.in, label.bytes));
+    return exchange.sendWhenPosted(collective.peer, label, mustResolve(collective.in, label.bytes));
   case Collective::Receive:
-    return exchange.receive(collective.peer, label, mustResolve(collective.out, label.bytes));
+    return exchange.post(collective.peer, label, mustResolve(collective.out, label.bytes));
   }
 }
 

@@ -94,6 +94,16 @@ ncclResult_t Communicator::lookForDead() {
   return error;
 }
 
+void Exchange::sendWhenPosted(int peer, const Label &label, const std::byte *data) {
+  send(peer, label, data);
+  sends[peer].back().ticket = ++communicator->tickets[peer];
+}
+
+void Exchange::post(int peer, const Label &label, std::byte *data) {
+  receive(peer, label, data);
+  ++communicator->segment->posted[peer][communicator->rank];
+}
+
 bool Exchange::put(Ring &ring, Message &message) {
   if (message.done < sizeof(Label)) {
     message.done += ring.put(reinterpret_cast<const std::byte *>(&message.label) + message.done, sizeof(Label) - message.done);
@@ -134,7 +144,8 @@ bool Exchange::progress() {
   bool done = true;
   const int rank = communicator->rank;
   for (auto &[peer, queue] : sends) {
-    while (!queue.empty() && put(communicator->segment->rings[rank][peer], queue.front())) {
+    const uint64_t posted = communicator->segment->posted[rank][peer];
+    while (!queue.empty() && queue.front().ticket <= posted && put(communicator->segment->rings[rank][peer], queue.front())) {
       queue.pop_front();
     }
     done &= queue.empty();

@@ -11,6 +11,7 @@
 #include "test/emulator/nccl/segment.h"
 
 #include <deque>
+#include <map>
 
 namespace ashlar::emulator {
 
@@ -28,8 +29,9 @@ struct Label {
 struct Message {
   Label label;
   std::byte *data;
-  size_t done = 0; // bytes of label and data
-  Label got{};     // the label that came
+  uint64_t ticket = 0; // not 0: its number among those that wait until the other side has begun as many receives
+  size_t done = 0;     // bytes of label and data
+  Label got{};         // the label that came
 };
 
 struct Communicator {
@@ -43,6 +45,7 @@ struct Communicator {
   std::string name;
   Segment *segment = nullptr;
   std::shared_ptr<bool> captured = std::make_shared<bool>(); // shared with the nodes of graphs that use it
+  std::map<int, uint64_t> tickets;                           // by peer: messages to it so far that wait for their receives
 
   ~Communicator();
 
@@ -63,6 +66,10 @@ public:
 
   void send(int peer, const Label &label, const std::byte *data) { sends[peer].push_back({label, const_cast<std::byte *>(data)}); }
   void receive(int peer, const Label &label, std::byte *data) { receives[peer].push_back({label, data}); }
+  // The same as calls of their own: the message does not leave before the other side has begun to receive it, as between GPUs, where a send
+  // occupies its stream until then.
+  void sendWhenPosted(int peer, const Label &label, const std::byte *data);
+  void post(int peer, const Label &label, std::byte *data);
   // Called in order when everything has been exchanged.
   void then(std::function<void()> f) { finish.push_back(std::move(f)); }
 

@@ -36,7 +36,8 @@ struct Ring {
 struct Segment {
   std::atomic<int> members; // number of ranks that the first one said
   Member member[kMaxMembers];
-  Ring rings[kMaxMembers][kMaxMembers]; // from, to
+  std::atomic<uint64_t> posted[kMaxMembers][kMaxMembers]; // from, to: receives that the other side has begun so far
+  Ring rings[kMaxMembers][kMaxMembers];                   // from, to
 };
 
 // Maps the segment of that name; null when it cannot be made.

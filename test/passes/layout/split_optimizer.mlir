@@ -140,6 +140,30 @@ func.func @train_step(%x: tensor<4x16xbf16> {dist.layout = #dist.layout<[{"dp"},
 
 // -----
 
+// A parameter that the training step uses in bf16 only, but the evaluation in f32: at levels 1 and 2 the devices store the whole of it.
+
+dist.mesh @mesh <["dp" = 4]>
+// ONE: @w trainable : tensor<16x16xf32> {dist.layout = #dist.layout<[{}, {}]>}
+// THREE: @w trainable : tensor<16x16xf32> {dist.layout = #dist.layout<[{"dp"}, {}]>
+nn.variable @w trainable : tensor<16x16xf32> {dist.layout = #dist.layout<[{}, {}]>}
+// CHECK-LABEL: func.func @train_step
+func.func @train_step(%x: tensor<4x16xbf16> {dist.layout = #dist.layout<[{"dp"}, {}]>}) -> (tensor<4x16xbf16> {dist.layout = #dist.layout<[{"dp"}, {}]>}) {
+  %w = nn.read @w {dist.layouts = [#dist.layout<[{}, {}]>]} : tensor<16x16xf32>
+  %c = nn.cast %w {dist.layouts = [#dist.layout<[{}, {}]>]} : tensor<16x16xf32> -> tensor<16x16xbf16>
+  %y = nn.matmul %x, %c transpose_b {dist.layouts = [#dist.layout<[{"dp"}, {}]>]} : tensor<4x16xbf16>, tensor<16x16xbf16> -> tensor<4x16xbf16>
+  %g = nn.matmul %y, %x transpose_a {dist.layouts = [#dist.layout<[{}, {}]>]} : tensor<4x16xbf16>, tensor<4x16xbf16> -> tensor<16x16xf32>
+  %dw = nn.gradient %g of @w {dist.layouts = [#dist.layout<[{}, {}]>]} : tensor<16x16xf32>
+  nn.write @w, %dw : tensor<16x16xf32>
+  return %y : tensor<4x16xbf16>
+}
+func.func @eval_step(%x: tensor<4x16xf32> {dist.layout = #dist.layout<[{"dp"}, {}]>}) -> (tensor<4x16xf32> {dist.layout = #dist.layout<[{"dp"}, {}]>}) {
+  %w = nn.read @w {dist.layouts = [#dist.layout<[{}, {}]>]} : tensor<16x16xf32>
+  %y = nn.matmul %x, %w transpose_b {dist.layouts = [#dist.layout<[{"dp"}, {}]>]} : tensor<4x16xf32>, tensor<16x16xf32> -> tensor<4x16xf32>
+  return %y : tensor<4x16xf32>
+}
+
+// -----
+
 // A step that adds up gradients, and updates in a function of its own: the sums are whole at level 1, and split with the state from level 2 on.
 
 dist.mesh @mesh <["dp" = 4]>

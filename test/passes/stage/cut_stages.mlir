@@ -1,7 +1,9 @@
 // RUN: ashlar-opt %s -ashlar-cut-stages="stages=2 micro-batches=3" | FileCheck %s
 // RUN: ashlar-opt %s -ashlar-cut-stages="stages=2 micro-batches=3 schedule=ZERO_BUBBLE" | FileCheck %s --check-prefix=APART
 // RUN: not ashlar-opt %s -ashlar-cut-stages="stages=2 micro-batches=1" 2>&1 | FileCheck %s --check-prefix=FEW
-// FEW: error: a pipeline has at least 2 stages, as many micro-batches, and a schedule GPIPE, ONE_F_ONE_B or ZERO_BUBBLE; got 2 stages, 1 micro-batches, ONE_F_ONE_B
+// FEW: error: a pipeline has at least 2 stages, as many micro-batches, a schedule GPIPE, ONE_F_ONE_B, INTERLEAVED or ZERO_BUBBLE, and several chunks only with INTERLEAVED or an order; got 2 stages, 1 micro-batches, ONE_F_ONE_B, 1 chunks
+// RUN: sed 's/@b\([ ,]\)/@weights\1/g' %s | not ashlar-opt - -ashlar-cut-stages="stages=2 micro-batches=3 schedule=ZERO_BUBBLE" 2>&1 | FileCheck %s --check-prefix=NAMES
+// NAMES: error: variable "weights" has the name of a program of a pipeline; rename it in the model
 
 // y = relu(x a) b, the loss is the sum of y. Each stage counts micro-batches for itself; what the first one has computed goes on, and the gradient
 // of it comes back. The mask of relu is computed again from its result, which is kept.
@@ -33,7 +35,7 @@
 // CHECK: nn.write @b,
 
 // No other stage waits for what the first one makes of gradients, nor for the gradient of @b.
-// APART: module @stage_0 {{.*}}dist.stage = #dist.stage<index = 0
+// APART: module @stage_0 attributes {dist.order = [#dist.repeat<runs = [#dist.run<"forward", 0>], count = 3, stride = 1>, #dist.repeat<runs = [#dist.run<"weights", 0>], count = 3, stride = 1>, {{.*}}dist.stage = #dist.stage<index = 0
 // APART-NOT: func.func @backward
 // APART: func.func @weights
 // APART: module @stage_1

@@ -2,7 +2,7 @@
 //
 // A step of several micro-batches: as ops, and as numbers.
 
-// RUN: ashlar-opt %s -ashlar-optimizer="kind=sgd learning-rate=0.5" -ashlar-accumulate=count=4 | FileCheck %s
+// RUN: ashlar-opt %s -ashlar-optimizer="kind=sgd learning-rate=0.5" -ashlar-accumulate="count=4 samples=2" | FileCheck %s
 
 // CHECK: nn.variable @w trainable
 // CHECK: nn.variable @ashlar.loss_sum internal : tensor<f32> = dense<0.000000e+00>
@@ -16,11 +16,17 @@ nn.variable @ashlar.step internal : tensor<i64> = dense<0> : tensor<i64>
 // CHECK-LABEL: @train_step
 // CHECK: %[[NUMBER:.*]] = nn.read @ashlar.micro_batch
 // CHECK: %[[FIRST:.*]] = nn.compare eq %[[NUMBER]], %{{.*}} : tensor<i64> -> tensor<i1>
-// Random numbers are those of the micro-batch, not of the step.
-// CHECK: %[[STEP:.*]] = nn.read @ashlar.step
-// CHECK: %[[BEGIN:.*]] = nn.mul %[[STEP]], %{{.*}} : tensor<i64>
-// CHECK: %[[DRAWN:.*]] = nn.add %[[BEGIN]], %[[NUMBER]] : tensor<i64>
-// CHECK: nn.random uniform %{{.*}}, %{{.*}}, %[[DRAWN]]
+// Samples draw by their place in the step; what is no tensor of samples draws the same in all micro-batches.
+// CHECK: %[[INDEX:.*]] = nn.index
+// CHECK: %[[BEFORE:.*]] = nn.mul %[[NUMBER]], %{{.*}} : tensor<i64>
+// CHECK: %[[EVERYWHERE:.*]] = nn.broadcast %[[BEFORE]] dims = [] : tensor<i64> -> tensor<4x3xi64>
+// CHECK: %[[PLACE:.*]] = nn.add %[[INDEX]], %[[EVERYWHERE]]
+// CHECK: nn.random uniform %[[PLACE]],
+// CHECK: %[[SAME:.*]] = nn.index
+// CHECK: nn.random uniform %[[SAME]],
+// Samples that are not the first dim: no two micro-batches draw the same.
+// CHECK: %[[SEQUENCE:.*]] = nn.add %{{.*}} : tensor<3x4xi64>
+// CHECK: nn.random uniform %[[SEQUENCE]],
 // CHECK: %[[G:.*]] = nn.gradient %{{.*}} of @w
 // CHECK: %[[OLD:.*]] = nn.read @w.gradient
 // CHECK: %[[MORE:.*]] = nn.add %[[OLD]], %[[G]]
@@ -46,11 +52,20 @@ func.func @train_step() -> (tensor<f32> {nn.name = "loss"}) {
   %w = nn.read @w : tensor<f32>
   %seed = nn.read @ashlar.seed : tensor<i64>
   %step = nn.read @ashlar.step : tensor<i64>
-  %index = nn.constant dense<0> : tensor<i64>
+  %index = nn.index [0, 0] : tensor<4x3xi64>
   %stream = nn.constant dense<3> : tensor<i32>
-  %random = nn.random uniform %index, %seed, %step, %stream : (tensor<i64>, tensor<i64>, tensor<i64>, tensor<i32>) -> tensor<f32>
+  %random = nn.random uniform %index, %seed, %step, %stream : (tensor<4x3xi64>, tensor<i64>, tensor<i64>, tensor<i32>) -> tensor<4x3xf32>
+  %row = nn.index [0] : tensor<3xi64>
+  %noise = nn.random uniform %row, %seed, %step, %stream : (tensor<3xi64>, tensor<i64>, tensor<i64>, tensor<i32>) -> tensor<3xf32>
+  %places = nn.index [4, 1] : tensor<3x4xi64>
+  %mask = nn.random uniform %places, %seed, %step, %stream : (tensor<3x4xi64>, tensor<i64>, tensor<i64>, tensor<i32>) -> tensor<3x4xf32>
+  %masked = nn.reduce sum %mask dims = [0, 1] : tensor<3x4xf32> -> tensor<f32>
+  %drawn = nn.reduce sum %random dims = [0, 1] : tensor<4x3xf32> -> tensor<f32>
+  %other = nn.reduce sum %noise dims = [0] : tensor<3xf32> -> tensor<f32>
+  %two = nn.add %drawn, %other : tensor<f32>
+  %both = nn.add %two, %masked : tensor<f32>
   %zero = nn.constant dense<0.0> : tensor<f32>
-  %nothing = nn.mul %random, %zero : tensor<f32>
+  %nothing = nn.mul %both, %zero : tensor<f32>
   %count = nn.cast %step : tensor<i64> -> tensor<f32>
   %loss = nn.add %w, %nothing : tensor<f32>
   %g = nn.add %count, %w : tensor<f32>
@@ -58,12 +73,12 @@ func.func @train_step() -> (tensor<f32> {nn.name = "loss"}) {
   return %loss : tensor<f32>
 }
 
-// The gradient is w plus the number of the run, which is the counter of random numbers: 0, 1, then 2, 3. Losses are w / 2, and their sum w.
+// The gradient is w plus the number of the step. Losses are w / 2, and their sum w.
 // RUN: ashlar-opt %s -ashlar-optimizer="kind=sgd learning-rate=0.5" -ashlar-accumulate=count=2 -ashlar-interpret=function=train_step,train_step,update,train_step,train_step,update,train_step | FileCheck %s --check-prefix=NUMBERS
 // NUMBERS: f32> 0.5{{$}}
 // NUMBERS: f32> 1{{$}}
-// w = 1 - 0.5 * (1 + 2) / 2
-// NUMBERS: f32> 0.125{{$}}
+// w = 1 - 0.5 * (1 + 1) / 2
 // NUMBERS: f32> 0.25{{$}}
-// w = 0.25 - 0.5 * (2.25 + 3.25) / 2
-// NUMBERS: f32> -0.5625{{$}}
+// NUMBERS: f32> 0.5{{$}}
+// w = 0.5 - 0.5 * (1.5 + 1.5) / 2
+// NUMBERS: f32> -0.125{{$}}

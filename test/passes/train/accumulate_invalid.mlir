@@ -4,7 +4,7 @@
 
 // RUN: ashlar-opt %s -split-input-file -verify-diagnostics -ashlar-accumulate
 // RUN: not ashlar-opt %s -split-input-file -ashlar-accumulate=count=1 2>&1 | FileCheck %s --check-prefix=ONE
-// ONE: gradients are added up over at least 2 micro-batches; got 1
+// ONE: gradients are added up over at least 2 micro-batches of at least one sample; got 1 of 1
 
 // expected-error @+1 {{no @train_step with gradients to add up; run ashlar-autodiff and ashlar-optimizer first}}
 module @no_train_step {

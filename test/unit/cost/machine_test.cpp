@@ -41,6 +41,22 @@ TEST_CASE("cost: hosts are those of the ranks, not of the mesh points", "[cost]"
   CHECK(classes(4, {8}, {}, /*perProcess=*/2) == "h");
 }
 
+TEST_CASE("cost: messages between stages leave the host where any rank and its peer are on two", "[cost]") {
+  cost::Machine machine;
+  machine.intraHost.latencyNs = 1;
+  machine.interHost.latencyNs = 2;
+  auto latency = [&](int64_t ranksPerHost, int64_t devices, int64_t from, int64_t to) {
+    machine.ranksPerHost = ranksPerHost;
+    return cost::stageLink(machine, devices, from, to).latencyNs;
+  };
+  CHECK(latency(4, 2, 0, 1) == 1); // ranks 0 1 and 2 3
+  CHECK(latency(4, 2, 1, 0) == 1);
+  CHECK(latency(4, 2, 1, 2) == 2); // 2 3 and 4 5
+  CHECK(latency(3, 2, 0, 1) == 2); // 0 and 2 share a host, 1 and 3 do not
+  CHECK(latency(2, 2, 0, 1) == 2);
+  CHECK(latency(INT64_MAX, 128, 0, 7) == 1);
+}
+
 TEST_CASE("cost: a job's own figures take the place of the target's", "[cost]") {
   job::Job job;
   cost::Machine machine = cost::machineOf(job);

@@ -136,6 +136,57 @@ TEST_CASE("nccl: a group of sends and receives is one exchange", "[nccl]") {
   }
 }
 
+TEST_CASE("nccl: a send ends when its receive has begun", "[nccl]") {
+  std::vector<Member> all = members(2);
+  void *in = all[0].upload({1, 2, 3}), *out = all[1].upload({0, 0, 0});
+  auto isDone = [&](size_t member) {
+    all[member].enter();
+    return cuStreamQuery(all[member].stream) == CUDA_SUCCESS;
+  };
+  auto settle = [] { std::this_thread::sleep_for(std::chrono::milliseconds(50)); };
+  settle();
+  REQUIRE(ncclSend(in, 1, ncclInt32, 1, all[0].comm, of(all[0])) == ncclSuccess);
+  REQUIRE(ncclSend(static_cast<int *>(in) + 1, 2, ncclInt32, 1, all[0].comm, of(all[0])) == ncclSuccess);
+  settle();
+  CHECK_FALSE(isDone(0));
+  REQUIRE(ncclRecv(out, 1, ncclInt32, 0, all[1].comm, of(all[1])) == ncclSuccess);
+  settle();
+  CHECK(isDone(1));
+  CHECK_FALSE(isDone(0)); // the second waits for a receive of its own
+  REQUIRE(ncclRecv(static_cast<int *>(out) + 1, 2, ncclInt32, 0, all[1].comm, of(all[1])) == ncclSuccess);
+  CHECK(all[1].download(out, 3) == std::vector<int>{1, 2, 3});
+  all[0].enter();
+  CHECK(cuStreamSynchronize(all[0].stream) == CUDA_SUCCESS);
+}
+
+TEST_CASE("nccl: sends that cross hang, but not in groups", "[nccl]") {
+  for (const bool grouped : {true, false}) {
+    std::vector<Member> all = members(2);
+    std::vector<void *> in, out;
+    for (int rank = 0; rank < 2; ++rank) {
+      const Member &member = all[size_t(rank)];
+      in.push_back(member.upload({rank + 1}));
+      out.push_back(member.upload({0}));
+      REQUIRE((!grouped || ncclGroupStart() == ncclSuccess));
+      REQUIRE(ncclSend(in.back(), 1, ncclInt32, 1 - rank, member.comm, of(member)) == ncclSuccess);
+      REQUIRE(ncclRecv(out.back(), 1, ncclInt32, 1 - rank, member.comm, of(member)) == ncclSuccess);
+      REQUIRE((!grouped || ncclGroupEnd() == ncclSuccess));
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    for (int rank = 0; rank < 2; ++rank) {
+      all[size_t(rank)].enter();
+      CHECK((cuStreamQuery(all[size_t(rank)].stream) == CUDA_SUCCESS) == grouped);
+    }
+    if (grouped) {
+      CHECK(all[0].download(out[0], 1) == std::vector<int>{2});
+      CHECK(all[1].download(out[1], 1) == std::vector<int>{1});
+    }
+    for (const Member &member : all) {
+      REQUIRE(ncclCommAbort(member.comm) == ncclSuccess);
+    }
+  }
+}
+
 TEST_CASE("nccl: a captured collective runs at every launch", "[nccl]") {
   std::vector<Member> all = members(2);
   std::vector<void *> words;
@@ -230,6 +281,26 @@ TEST_CASE("nccl: a dead member is told or waited for, a told failure fails", "[.
             ncclCommAbort(comm);
             const bool ended = cuStreamSynchronize(stream) == CUDA_SUCCESS;
             return joined && queued && failed && waits && ended && error == (told ? ncclRemoteError : ncclSuccess) ? 0 : 1;
+          }) == 0);
+  }
+}
+
+TEST_CASE("nccl: with one queue for all streams, what comes after a send that waits does too", "[.process]") {
+  for (const bool shares : {true, false}) {
+    CHECK(inChild([&] {
+            setenv("ASHLAR_EMULATOR_QUEUES", shares ? "1" : "0", 1);
+            setenv("ASHLAR_EMULATOR_DEVICES", "2", 1);
+            std::vector<Member> all = members(2);
+            CUstream other;
+            CUdeviceptr word;
+            all[0].enter();
+            cuStreamCreate(&other, CU_STREAM_NON_BLOCKING);
+            cuMemAlloc(&word, 4);
+            ncclSend(reinterpret_cast<void *>(word), 1, ncclInt32, 1, all[0].comm, of(all[0]));
+            cuMemsetD32Async(word, 7, 1, other);
+            usleep(100000);
+            const bool waits = cuStreamQuery(other) == CUDA_ERROR_NOT_READY;
+            return waits == shares ? 0 : 1;
           }) == 0);
   }
 }

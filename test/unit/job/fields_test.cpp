@@ -95,28 +95,12 @@ void visitLeaves(const Job &job, const std::vector<const FieldDescriptor *> &pat
 TEST_CASE("every field of job.proto is implemented or refused", "[job]") {
   std::set<std::string> refused, accepted;
   visitLeaves(Job(), {}, Job::descriptor(), refused, accepted);
-  for (const char *name : {"pipeline.schedule=INTERLEAVED",
-                           "search",
-                           "parameter_broadcast",
-                           "gradients_mean",
-                           "loss_scope",
-                           "checkpoint.prefix",
-                           "checkpoint.every_steps",
-                           "checkpoint.keep",
-                           "recompute.auto",
-                           "loss.softmax_cross_entropy.dense_labels",
-                           "dataset.cifar10",
-                           "dataset.tokens.file",
-                           "dataset.features.transforms.resize.height",
-                           "dataset.features.transforms.random_crop.padding",
-                           "dataset.features.transforms.random_horizontal_flip",
-                           "dataset.features.transforms.hwc2chw",
-                           "dataset.features.transforms.type_cast",
-                           "dataset.features.transforms.one_hot.classes",
-                           "rules.recompute",
-                           "rules.recompute_comm",
-                           "rules.recompute_param_gather",
-                           "strategy.programs.ops.results.name"}) {
+  for (const char *name :
+       {"search", "parameter_broadcast", "gradients_mean", "loss_scope", "checkpoint.prefix", "checkpoint.every_steps", "checkpoint.keep",
+        "loss.softmax_cross_entropy.dense_labels", "dataset.cifar10", "dataset.tokens.file", "dataset.features.transforms.resize.height",
+        "dataset.features.transforms.random_crop.padding", "dataset.features.transforms.random_horizontal_flip",
+        "dataset.features.transforms.hwc2chw", "dataset.features.transforms.type_cast", "dataset.features.transforms.one_hot.classes",
+        "strategy.programs.ops.results.name"}) {
     INFO(name);
     CHECK(refused.count(name) == 1);
   }
@@ -236,9 +220,12 @@ TEST_CASE("every field of job.proto is implemented or refused", "[job]") {
                         "optimizer_parallel.level",
                         "optimizer_parallel.shard_size",
                         "optimizer_parallel.threshold_kb",
+                        "pipeline.chunks",
                         "pipeline.micro_batches",
+                        "pipeline.order",
                         "pipeline.schedule",
                         "pipeline.schedule=GPIPE",
+                        "pipeline.schedule=INTERLEAVED",
                         "pipeline.schedule=ONE_F_ONE_B",
                         "pipeline.schedule=ZERO_BUBBLE",
                         "pipeline.stages",
@@ -246,6 +233,9 @@ TEST_CASE("every field of job.proto is implemented or refused", "[job]") {
                         "precision=BF16_MIXED",
                         "precision=F16_MIXED",
                         "precision=F32",
+                        "recompute",
+                        "recompute=AUTO",
+                        "recompute=BY_RULES",
                         "rules.comm_fusion",
                         "rules.in.slices",
                         "rules.layout",
@@ -255,6 +245,9 @@ TEST_CASE("every field of job.proto is implemented or refused", "[job]") {
                         "rules.out.slices",
                         "rules.pipeline_stage",
                         "rules.priority",
+                        "rules.recompute",
+                        "rules.recompute_comm",
+                        "rules.recompute_param_gather",
                         "rules.weight_decay",
                         "seed",
                         "strategy.mesh.axes.name",

@@ -117,13 +117,13 @@ TEST_CASE("comm_fusion has the numbers of its mode, and they make sense", "[job]
 }
 
 TEST_CASE("fields that are not implemented are refused by name", "[job]") {
-  CHECK(parseError("seed: 1\npipeline {\n  schedule: INTERLEAVED\n}") ==
-        "train.txtpb:3:3: value INTERLEAVED of field pipeline.schedule is not implemented yet");
+  CHECK(parseError("seed: 1\ncheckpoint {\n  keep: 3\n}") == "train.txtpb:3:3: field checkpoint.keep is not implemented yet");
   CHECK(parseError("mode: AUTO") == "train.txtpb:1:1: value AUTO of field mode is not implemented yet");
-  CHECK(parseError("seed: 1\nrules { match: \"a\" recompute: true }") == "train.txtpb:2:20: field rules.recompute is not implemented yet");
+  CHECK(parseError("seed: 1\nrules { match: \"a\" priority: 1 }\ncheckpoint { keep: 2 }") ==
+        "train.txtpb:3:14: field checkpoint.keep is not implemented yet");
   Job job;
-  job.mutable_recompute()->set_auto_(true);
-  CHECK(llvm::toString(checkJob(job, "train.txtpb")) == "train.txtpb: field recompute.auto is not implemented yet");
+  job.mutable_checkpoint()->set_keep(2);
+  CHECK(llvm::toString(checkJob(job, "train.txtpb")) == "train.txtpb: field checkpoint.keep is not implemented yet");
 }
 
 TEST_CASE("a uniform range of an init is one in f32", "[job]") {
@@ -248,7 +248,7 @@ TEST_CASE("rules are checked", "[job]") {
            {"", "mode SEMI_AUTO needs rules to infer layouts from; add rules { match: \"fc1.weight\" layout: \"[{tp}, {}]\" }"},
            {"rules { layout: \"[{dp}]\" }", "the rule at train.txtpb:8 has no match"},
            {"rules { match: \"a\" }", "the rule at train.txtpb:8 (\"a\") says nothing; give it layout: \"[{dp}, {}]\", in and out, a "
-                                      "setting of parameters such as weight_decay: 0, or pipeline_stage: 1"},
+                                      "setting of parameters such as weight_decay: 0, pipeline_stage: 1, or recompute: true"},
            {"rules { match: \"a\" layout: \"[]\" out { slices: 2 } }", "(\"a\") has both a layout and slice counts; write two rules"},
            {"rules { match: \"a\" layout: \"[]\" priority: -1 }", "rules.priority -1 of \"a\" is not in [0, 2147483647]"},
            {"rules { match: \"a\" in { slices: 0 } }", "rules.in.slices 0 of \"a\" is not in [1, 65536]"},
@@ -401,6 +401,16 @@ TEST_CASE("optimizers, schedules and clipping are checked", "[job]") {
   }
 }
 
+TEST_CASE("the file of an order lies beside the job", "[job]") {
+  auto order = [](const std::string &given, const std::string &job) {
+    return parseJobText("pipeline { order: \"" + given + "\" }", job)->pipeline().order();
+  };
+  CHECK(order("order.txt", "jobs/train.txtpb") == "jobs/order.txt");
+  CHECK(order("../order.txt", "/jobs/train.txtpb") == "/jobs/../order.txt");
+  CHECK(order("order.txt", "train.txtpb") == "order.txt");
+  CHECK(order("/orders/order.txt", "jobs/train.txtpb") == "/orders/order.txt");
+}
+
 TEST_CASE("pipelines are checked", "[job]") {
   auto error = [](const std::string &text) { return checkError(kGood + text); };
   CHECK(error("pipeline { stages: 2 micro_batches: 8 }") == "no error");
@@ -426,6 +436,22 @@ TEST_CASE("pipelines are checked", "[job]") {
   CHECK(error("rules { match: \"fc2\" pipeline_stage: 1 }") ==
         "train.txtpb: the rule at train.txtpb:8 (\"fc2\") sets pipeline_stage 1, and the job has no pipeline; add pipeline { stages: 2 "
         "micro_batches: 2 }");
+  CHECK(error("pipeline { stages: 2 micro_batches: 8 chunks: 2 schedule: INTERLEAVED }") == "no error");
+  CHECK(error("pipeline { stages: 2 micro_batches: 8 chunks: 2 order: \"order.txt\" }") == "no error");
+  CHECK(error("pipeline { stages: 2 micro_batches: 8 schedule: INTERLEAVED }") ==
+        "train.txtpb: pipeline.schedule INTERLEAVED has each stage work at several chunks of the model in turn, and pipeline.chunks is 1; "
+        "give "
+        "at least 2");
+  CHECK(
+      error("pipeline { stages: 2 micro_batches: 8 chunks: 3 }") ==
+      "train.txtpb: pipeline.chunks 3 is for schedule INTERLEAVED or an order of your own, and the schedule is ONE_F_ONE_B; set schedule: "
+      "INTERLEAVED, or leave out chunks");
+  CHECK(error("pipeline { stages: 2 micro_batches: 8 chunks: 0 }") == "train.txtpb: pipeline.chunks 0 is not in [1, 65536]");
+  CHECK(error("pipeline { stages: 2 micro_batches: 8 order: \"order.txt\" schedule: GPIPE }") ==
+        "train.txtpb: pipeline.order \"order.txt\" and pipeline.schedule GPIPE both say in which order stages work; leave out one of the "
+        "two");
+  CHECK(error("pipeline { stages: 2 micro_batches: 8 order: \"\" }") ==
+        "train.txtpb: pipeline.order \"\" names no file; name one, or leave it out");
   CHECK(error("rules { match: \"fc2\" pipeline_stage: -1 }") == "train.txtpb: rules.pipeline_stage -1 of \"fc2\" is not in [0, 65536]");
 }
 

@@ -35,7 +35,7 @@ const char *const kModule = R"(
     exec.tensor @v state <arena, 192, memref<i64>> global [] splits [] {persistent, state_of = "w"}
     exec.tensor @b input <arena, 256, memref<4xi1>> global [8] splits [array<i64: 0>] {outside_name = "mask"}
     exec.tensor @y output <arena, 320, memref<4xf64>> global [4] splits [array<i64>]
-    exec.program @train_step inputs [@b] outputs [@y] {
+    exec.program @train_step inputs [@b] outputs [@y] attributes {predicted_ns = 5000000000 : i64} {
       exec.kernel @fill [#exec.buffer<arena, 320, memref<4xf64>>] reads [] writes [0] extent 4 grain 2 loc("layer1/Fill")
       exec.gemm [#exec.buffer<arena, 128, memref<4x4xf32>>, #exec.buffer<constant, 64, memref<4x4xf32>>,
                  #exec.buffer<arena, 512, memref<4xf32>>, #exec.buffer<arena, 640, memref<4x4xf32>>]
@@ -178,6 +178,7 @@ TEST_CASE("image: instructions", "[plan][image]") {
   CHECK((std::string(program.name) == "train_step" && std::string(variant.programs[1].name) == "eval_step"));
   CHECK((program.num_inputs == 1 && program.inputs[0] == 2 && program.num_outputs == 1 && program.outputs[0] == 3));
   CHECK((variant.programs[1].num_instrs == 0 && variant.programs[1].num_inputs == 0));
+  CHECK((program.predicted_ns == 5000000000 && variant.programs[1].predicted_ns == 0)); // one that nobody predicted
   REQUIRE(program.num_instrs == 5);
 
   const ashlar_rt_instr &kernel = program.instrs[0];

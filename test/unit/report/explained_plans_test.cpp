@@ -39,7 +39,7 @@ Texts collectivesOf(const report::PlanFact &plan) {
 // Returns the collectives of a program by the reasons that they give, and what each reason's plan says.
 std::map<Texts, std::pair<Texts, Texts>> collectPlans(const report::LayoutReport &report) {
   std::map<Texts, std::pair<Texts, Texts>> plans;
-  for (const report::CollectiveFact &fact : report.main.collectives) {
+  for (const report::CollectiveFact &fact : report.mains[0].collectives) {
     for (const report::ReasonFact &reason : fact.reasons) {
       Texts key = {reason.producer, reason.tensor, reason.from, reason.to};
       key.insert(key.end(), reason.consumers.begin(), reason.consumers.end());

@@ -60,10 +60,10 @@ dist::EndAttr makeEnd(const std::string &parts) {
 TEST_CASE("report: facts of collectives", "[report]") {
   report::LayoutReport report = makeReport(kProgram);
   CHECK(report.hasCosts);
-  REQUIRE(report.main.name == "train_step");
-  REQUIRE(report.main.collectives.size() == 2);
+  REQUIRE(report.mains[0].name == "train_step");
+  REQUIRE(report.mains[0].collectives.size() == 2);
   // Both sums are of terms over dp; that of the loss also over tp, which splits its columns.
-  const report::CollectiveFact &loss = report.main.collectives[0], &gradient = report.main.collectives[1];
+  const report::CollectiveFact &loss = report.mains[0].collectives[0], &gradient = report.mains[0].collectives[1];
   CHECK((loss.kind == "all_reduce" && loss.reduction == "sum" && loss.groupSize == 8 && loss.bytes == 7));
   CHECK((gradient.axes == std::vector<std::string>{"dp"} && gradient.operand == "8x8xf32" && gradient.bytes == 2 * 256 * 3 / 4));
   CHECK(gradient.cause == "gradient of w");
@@ -82,11 +82,11 @@ TEST_CASE("report: facts of collectives", "[report]") {
 TEST_CASE("report: totals are the sums of the collectives, of other programs too", "[report]") {
   report::LayoutReport report = makeReport(kProgram);
   int64_t bytes = 0, timePs = 0;
-  for (const report::CollectiveFact &fact : report.main.collectives) {
+  for (const report::CollectiveFact &fact : report.mains[0].collectives) {
     bytes += fact.bytes;
     timePs += fact.timePs;
   }
-  CHECK((report.main.count == 2 && report.main.bytes == bytes && report.main.timePs == timePs));
+  CHECK((report.mains[0].count == 2 && report.mains[0].bytes == bytes && report.mains[0].timePs == timePs));
   REQUIRE(report.others.size() == 1);
   CHECK((report.others[0].name == "eval_step" && report.others[0].count == 1 && report.others[0].collectives.empty()));
 }
@@ -108,11 +108,11 @@ TEST_CASE("report: the JSON holds the facts and is well formed", "[report]") {
   CHECK(object.getString("model") == llvm::StringRef("net"));
   REQUIRE(object.getArray("collectives")->size() == 2);
   const llvm::json::Object &gradient = *(*object.getArray("collectives"))[1].getAsObject();
-  CHECK(gradient.getInteger("bytes") == report.main.collectives[1].bytes);
-  CHECK(gradient.getNumber("time_ns") == static_cast<double>(report.main.collectives[1].timePs) / 1000);
+  CHECK(gradient.getInteger("bytes") == report.mains[0].collectives[1].bytes);
+  CHECK(gradient.getNumber("time_ns") == static_cast<double>(report.mains[0].collectives[1].timePs) / 1000);
   const llvm::json::Object &reason = *(*gradient.getArray("reasons"))[0].getAsObject();
   CHECK(reason.getString("producer") == llvm::StringRef("fc (nn.matmul)"));
-  CHECK(reason.getObject("runner_up")->getString("steps") == llvm::StringRef(report.main.collectives[1].reasons[0].runnerUp->steps));
+  CHECK(reason.getObject("runner_up")->getString("steps") == llvm::StringRef(report.mains[0].collectives[1].reasons[0].runnerUp->steps));
   CHECK((*object.getArray("variables"))[0].getAsObject()->getString("origin") == llvm::StringRef("rule \"w\" (j:3)"));
 }
 
@@ -131,7 +131,7 @@ TEST_CASE("report: one device has parameters and sends nothing", "[report]") {
     func.func @forward(%x: tensor<2xf32>) -> tensor<2xf32> { return %x : tensor<2xf32> }
   )");
   report::LayoutReport report = report::makeLayoutReport(*module, "net");
-  CHECK((report.mesh.empty() && report.main.count == 0));
+  CHECK((report.mesh.empty() && report.mains[0].count == 0));
   CHECK((report.variables[0].global == "2xf32" && report.variables[0].layout == "[{}]" && report.variables[0].bytes == 8));
 }
 

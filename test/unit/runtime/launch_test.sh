@@ -64,6 +64,23 @@ check "metrics" 0 trained "$toy" train 1 --steps 50 --metrics losses.jsonl
 check "metrics: content" 0 '^\{"epoch": 1, "step": 50, "loss": [0-9.]+, "seconds": [0-9.]+\}$' cat losses.jsonl
 check "metrics: cannot write" error '^error: cannot write no/such.jsonl' "$toy" train 1 --metrics no/such.jsonl
 
+check "trace" 0 '^trace of steps 3 to 5 in trace.json$' "$toy" train 1 --trace trace.json
+check "trace: content" 0 '"cat":"program","name":"train_step","args":\{"step":5,"micro_batch":0\}' cat trace.json
+check "trace: steps" 0 '^trace of steps 7 to 7 in trace.json$' "$toy" train 1 --steps 7 --trace trace.json --trace-steps 7
+check "trace: of a run" 0 '^trace of steps 1 to 1 in trace.json$' "$toy" forward 1 --benchmark 3 --trace trace.json --trace-steps 1-1
+check "trace: no such step" error '^error: --trace-steps 7-8: the run has 7 steps; name steps from 1 to 7$' "$toy" train 1 --steps 7 --trace trace.json --trace-steps 7-8
+check "trace: no steps" error '^error: --trace: the run has 0 steps' "$toy" train 1 --steps 0 --trace trace.json
+check "trace: no file" error '^error: --trace-steps 1-2 without --trace; add --trace FILE.json$' "$toy" train 1 --trace-steps 1-2
+for steps in 0 3-2 0-2 1- -1 1-2-3 x 1-x "1 - 2" 4294967296; do
+  check "trace: steps $steps" error "^error: --trace-steps.* $steps: expected steps A-B|--trace-steps: 1 required|not expected" "$toy" train 1 --trace trace.json --trace-steps "$steps"
+done
+check "trace: a file of its own" error '^error: --trace both.json is the file of --metrics too' "$toy" train 1 --trace both.json --metrics ./both.json
+check "trace: not the log of the rank" error '^error: --trace logs/worker_0.log is the file of --log-dir too' "$toy" train 1 --trace logs/worker_0.log --log-dir logs
+check "trace: cannot write" error '^error: cannot write no/such.json' "$toy" train 1 --trace no/such.json
+ln -s target.json link.json
+check "trace: a link" error '^error: .*link.json' "$toy" train 1 --trace link.json
+check "trace: the disk is full" error '^error: cannot write trace.json: File too large$' sh -c 'ulimit -f 1; "$1" train 1 --trace trace.json --trace-steps 1-50' sh "$toy"
+check "trace: nothing is left of it" 0 '^0$' sh -c 'ls -A | grep -c "^.ashlar" || true'
 check "standard output is full" error '^error: cannot write all of standard output: No space' sh -c '"$1" train 1 > /dev/full' sh "$toy"
 
 for n in 2 4 8; do

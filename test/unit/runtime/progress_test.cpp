@@ -15,6 +15,8 @@ using namespace ashlar::rt;
 
 namespace {
 
+const Stopwatch kUnwatched;
+
 // A collective that does what it is told.
 struct Scripted final : Collective {
   explicit Scripted(std::function<Status()> script) : script(std::move(script)) {}
@@ -48,7 +50,7 @@ TEST_CASE("progress: a collective is done while its ranks compute and nobody wai
   ProgressThread ranks[2];
   for (ProgressThread &rank : ranks) {
     REQUIRE(rank.begin(1).ok());
-    rank.start(collective, nullptr);
+    rank.start(collective, kUnwatched);
   }
   // The "kernels" of this thread: it ends only when the others got on meanwhile.
   for (double begin = seconds(); results.load() < 2;) {
@@ -64,6 +66,7 @@ TEST_CASE("progress: collectives run in the order in which they are started, mor
   std::atomic<size_t> count{0};
   std::vector<std::unique_ptr<Scripted>> collectives;
   std::vector<double> times(100, 0);
+  std::vector<Stopwatch> watches(100);
   ProgressThread progress;
   REQUIRE(progress.begin(3).ok());
   for (int i = 0; i < 100; ++i) {
@@ -72,7 +75,8 @@ TEST_CASE("progress: collectives run in the order in which they are started, mor
       ++count;
       return Status();
     }));
-    uint64_t number = progress.start(*collectives.back(), &times[static_cast<size_t>(i)]);
+    watches[static_cast<size_t>(i)].sum = &times[static_cast<size_t>(i)];
+    uint64_t number = progress.start(*collectives.back(), watches[static_cast<size_t>(i)]);
     CHECK(number == static_cast<uint64_t>(i) + 1);
     if (i >= 2) {
       CHECK(progress.wait(number - 2).ok());
@@ -96,9 +100,9 @@ TEST_CASE("progress: what comes behind a failure is left out, and every wait tel
   Scripted bad([] { return unavailable("the cable is cut"); });
   ProgressThread progress;
   REQUIRE(progress.begin(4).ok());
-  CHECK(progress.wait(progress.start(good, nullptr)).ok());
-  progress.start(bad, nullptr);
-  uint64_t last = progress.start(good, nullptr);
+  CHECK(progress.wait(progress.start(good, kUnwatched)).ok());
+  progress.start(bad, kUnwatched);
+  uint64_t last = progress.start(good, kUnwatched);
   CHECK(progress.wait(last).message() == "the cable is cut");
   CHECK(progress.drain().message() == "the cable is cut");
   CHECK(runs == 1);
@@ -115,9 +119,9 @@ TEST_CASE("progress: a thread that was never started, or has work left, ends", "
   {
     ProgressThread progress;
     REQUIRE(progress.begin(2).ok());
-    progress.start(slow, nullptr);
+    progress.start(slow, kUnwatched);
     while (!begun) {
     }
-    progress.start(slow, nullptr);
+    progress.start(slow, kUnwatched);
   }
 }

@@ -6,6 +6,7 @@
 
 set -u
 toy=$(readlink -f "$1")
+check_trace=$(cd "$(dirname "$0")/../../e2e" && pwd)/check_trace.py
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -75,6 +76,13 @@ same "three stages of two on two hosts: stage 1 is on both" env ASHLAR_FORCE_HOS
 same "three stages of two on three hosts" env ASHLAR_FORCE_HOSTS=3 mpirun -n 6 "$toy" pipeline 3x2:slow=1
 check "numerics" 0 '^trained' mpirun -n 2 "$toy" pipeline 2x1 --check-numerics
 check "profile" 0 'wait until stage 1 has h0' mpirun -n 2 "$toy" pipeline 2x1 --profile
+# Stages that sleep run at one time, however few cores there are.
+step="forward=4,backward=4,norm=1,update=1"
+for hosts in 1 3; do
+  check "trace on $hosts hosts" 0 '^trace of steps 5 to 6 in trace.json$' env ASHLAR_FORCE_HOSTS=$hosts mpirun -n 6 "$toy" pipeline 3x2:slow=99:sleep=5000 \
+    --steps 6 --trace trace.json --trace-steps 5-6
+  check "trace on $hosts hosts: content" 0 'as they should be$' python3 "$check_trace" trace.json --ranks 6 --steps 5-6 --programs "$step;$step;$step" --overlap
+done
 check "worker logs tell the loss" 0 '^trained' mpirun -n 3 "$toy" pipeline 3x1 --log-dir logs
 grep '^epoch' logs/worker_0.log > found
 verdict "worker logs agree" eval '[ -s found ] && grep "^epoch" logs/worker_1.log | cmp - found && grep "^epoch" logs/worker_2.log | cmp - found'

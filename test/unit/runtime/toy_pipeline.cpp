@@ -329,10 +329,12 @@ private:
 
   void finish(const ashlar_rt_axis *axis) {
     for (const Program &program : programs) {
+      const bool sleeps = !program.instrs.empty() && std::strcmp(program.instrs[0].name, "sleep") == 0;
       tables.push_back({program.name.c_str(), static_cast<uint32_t>(program.instrs.size()), program.instrs.data(),
                         static_cast<uint32_t>(program.inputs.size()), program.inputs.data(), 0, nullptr,
                         static_cast<uint32_t>(program.receives.size()), program.receives.data(),
-                        static_cast<uint32_t>(program.sends.size()), program.sends.data()});
+                        static_cast<uint32_t>(program.sends.size()), program.sends.data(),
+                        /*predicted_ns=*/sleeps ? 500 * uint64_t{toy.sleep} : 1000});
     }
     variant.name = "default";
     variant.num_axes = 1;

@@ -20,7 +20,7 @@ struct ToyPipeline {
   uint32_t microBatches = 4;
   bool allForwardFirst = false; // GPIPE, with a slot for each micro-batch; else one forward, one backward, with a slot for each in flight
   uint32_t slowStage = ~0u;     // sleeps in every run of forward and backward
-  uint32_t sleep = 2000;        // us, at most
+  uint32_t sleep = 2000;        // us, at most; half of it is predicted, and 1 us of what does not sleep
   uint64_t messageBytes = 0;    // least size of what goes between stages
 };
 

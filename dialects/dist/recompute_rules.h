@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What rules say about computing values of the forward pass again in the backward pass (docs/recompute.md).
+
+#ifndef ASHLAR_DIALECTS_DIST_RECOMPUTE_RULES_H
+#define ASHLAR_DIALECTS_DIST_RECOMPUTE_RULES_H
+
+#include "dialects/dist/dist.h"
+
+#include "llvm/ADT/StringRef.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace ashlar::dist {
+
+// Attribute of modules: how many moves by price there are (i64; ashlar-recompute).
+inline constexpr llvm::StringLiteral kRecomputeMovesAttr = "dist.recompute_moves";
+
+// Attribute of modules: the rules (array of SettingAttr with values of the names below, each a BoolAttr).
+inline constexpr llvm::StringLiteral kRecomputeRulesAttr = "dist.recompute_rules";
+inline constexpr llvm::StringLiteral kRecomputeAttr = "recompute";
+inline constexpr llvm::StringLiteral kRecomputeCommAttr = "recompute_comm";
+inline constexpr llvm::StringLiteral kRecomputeParamGatherAttr = "recompute_param_gather";
+
+// What holds for the op of a module path.
+struct RecomputeSetting {
+  std::optional<bool> recompute; // nothing where no rule says
+  std::string module;            // that the rule names and the op is in, "layer3"; "" where it names the op itself
+  bool comm = true;              // collectives between devices of a tensor-parallel op are repeated
+  bool paramGather = true;       // parameters that are stored split are gathered again
+};
+
+class RecomputeRules {
+public:
+  // Reads the rules of a module.
+  explicit RecomputeRules(mlir::ModuleOp module);
+
+  // Checks the rules against the paths of the model's ops. Fails with an error that names the rule that matches none, or the two that
+  // contradict each other.
+  mlir::LogicalResult check(llvm::ArrayRef<llvm::StringRef> paths) const;
+
+  // Returns what holds for a path. Of several rules the one with the lowest priority holds, then one that names the op, then the one that
+  // names the innermost module.
+  RecomputeSetting of(llvm::StringRef path) const;
+
+  bool empty() const { return rules.empty(); }
+
+  // Returns the module that a glob names and a path is in: the shortest part of the path, up to a / or a dot, that the glob matches; the
+  // path itself when only the whole of it matches, and nothing when it does not. A glob that ends in /* names the module ahead of that.
+  //   "layer*", "layer3.mlp.up"  ->  "layer3"       "layer3/*", "layer3/mlp/up"  ->  "layer3"
+  static std::optional<llvm::StringRef> moduleOf(llvm::StringRef glob, llvm::StringRef path);
+
+private:
+  std::vector<SettingAttr> rules;
+};
+
+} // namespace ashlar::dist
+
+#endif // ASHLAR_DIALECTS_DIST_RECOMPUTE_RULES_H

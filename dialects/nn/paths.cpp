@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// See paths.h.
+
+#include "dialects/nn/paths.h"
+
+#include "dialects/nn/nn.h"
+
+#include "llvm/ADT/StringSet.h"
+
+using namespace mlir;
+
+namespace ashlar::nn {
+
+SmallVector<StringRef> pathsOf(Block &body) {
+  SmallVector<StringRef> paths;
+  llvm::StringSet<> seen;
+  for (Operation &op : body) {
+    if (StringRef path = getPath(op.getLoc()); !path.empty() && seen.insert(path).second) {
+      paths.push_back(path);
+    }
+  }
+  return paths;
+}
+
+} // namespace ashlar::nn

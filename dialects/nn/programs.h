@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What programs are for, by their names.
+
+#ifndef ASHLAR_DIALECTS_NN_PROGRAMS_H
+#define ASHLAR_DIALECTS_NN_PROGRAMS_H
+
+#include "dialects/nn/nn.h"
+
+namespace ashlar::nn {
+
+// Whether a program evaluates: eval_step, or a chunk of it (eval_step_1) where a pipeline's stages have several.
+inline bool isEvaluation(llvm::StringRef program) {
+  return program.consume_front(kEvalStep) && (program.empty() || program.starts_with("_"));
+}
+
+} // namespace ashlar::nn
+
+#endif // ASHLAR_DIALECTS_NN_PROGRAMS_H

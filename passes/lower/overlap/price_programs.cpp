@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Plays a fused program, in the order that it has by now, on a device and a channel beside it, and notes the time that it takes.
+
+#include "passes/lower/memory/same_bytes.h"
+#include "passes/lower/overlap/priced_program.h"
+#include "passes/lower/passes.h"
+
+#include "dialects/dist/owners.h"
+#include "dialects/support/element_type.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/Matchers.h"
+
+using namespace mlir;
+
+namespace ashlar::lower {
+
+#define GEN_PASS_DEF_PRICEPROGRAMSPASS
+#include "passes/lower/passes.h.inc"
+
+namespace {
+
+// The device that is done last. State: its time, that of the channel, and when what the channel carries is done.
+class Player {
+public:
+  Player(Block &block, const dist::DeviceRates &rates) : owners(block), rates(rates) {}
+
+  int64_t play(Block &block, const PricedProgram &program) {
+    llvm::DenseSet<Operation *> computed(program.instructions.begin(), program.instructions.end());
+    unsigned number = 0;
+    for (Operation &op : block) {
+      if (auto await = dyn_cast<exec::AwaitOp>(op)) {
+        meet();
+        now = std::max(now, arrival.lookup(await.getStarted().front().getDefiningOp()));
+      } else if (number < program.instructions.size() && program.instructions[number] == &op) {
+        run(op, program, number++);
+      } else if (isa<nn::WriteOp, func::ReturnOp>(op)) {
+        for (Value value : op.getOperands()) {
+          if (!computed.contains(rootOf(value).getDefiningOp())) {
+            (dist::getOwner(&op) ? alone[*dist::getOwner(&op)] : now) += copyPs(value);
+          }
+        }
+      }
+    }
+    meet();
+    return std::max(now, channel);
+  }
+
+private:
+  void run(Operation &op, const PricedProgram &program, unsigned number) {
+    if (!isa<dist::CollectiveOpInterface>(op)) {
+      std::optional<int64_t> owner = owners.of(&op);
+      (owner ? alone[*owner] : now) += program.ops[number].timePs;
+      return;
+    }
+    meet();
+    if (op.hasAttr(exec::kOverlapAttr)) { // started: there is a wait behind it
+      channel = std::max(channel, now) + program.ops[number].timePs;
+      arrival[&op] = channel;
+    } else { // it goes when those are through that were started
+      now = std::max(now, program.ops[number].runsBeside ? channel : 0) + program.alonePs(number);
+    }
+  }
+
+  // Returns the time of putting a value where it is kept that no instruction computes there. A splat is not read.
+  int64_t copyPs(Value value) const {
+    DenseElementsAttr elements;
+    bool isSplat = matchPattern(value, m_Constant(&elements)) && elements.isSplat();
+    return rates.timePs(0, 0, (isSplat ? 1 : 2) * static_cast<int64_t>(byteSize(cast<RankedTensorType>(value.getType()))));
+  }
+
+  // Where devices meet, all have the time of the one that had most to do alone.
+  void meet() {
+    int64_t most = 0;
+    for (auto [owner, time] : alone) {
+      most = std::max(most, time);
+    }
+    now += most;
+    alone.clear();
+  }
+
+  dist::Owners owners;
+  const dist::DeviceRates &rates;
+  int64_t now = 0, channel = 0;
+  DenseMap<int64_t, int64_t> alone; // since the devices met: the time of ops that only one of them runs, by its number
+  DenseMap<Operation *, int64_t> arrival;
+};
+
+struct PriceProgramsPass : public impl::PriceProgramsPassBase<PriceProgramsPass> {
+  using PriceProgramsPassBase::PriceProgramsPassBase;
+
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    if (!module->hasAttr(dist::kDeviceAttr)) {
+      return; // rates that nobody gave make no prediction
+    }
+    constexpr int64_t kPsPerNs = 1000;
+    dist::DeviceRates rates = dist::findDeviceRates(module);
+    dist::MeshOp mesh = dist::findMesh(module);
+    for (auto function : module.getOps<func::FuncOp>()) {
+      if (!function.isExternal()) {
+        Block &block = function.getBody().front();
+        PricedProgram program(block, mesh, rates, handOverPs(target));
+        int64_t timeNs = llvm::divideCeil(Player(block, rates).play(block, program), kPsPerNs);
+        function->setAttr(exec::kPredictedAttr, Builder(&getContext()).getI64IntegerAttr(timeNs));
+      }
+    }
+  }
+};
+
+} // namespace
+} // namespace ashlar::lower

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Ops -> times: fusions by their arithmetic and the memory that they read and write, collectives by their messages and links.
+
+#include "passes/lower/overlap/priced_program.h"
+
+#include "passes/lower/memory/same_bytes.h"
+
+#include "dialects/support/element_type.h"
+
+using namespace mlir;
+
+namespace ashlar::lower {
+namespace {
+
+int64_t bytesOf(ValueRange values) {
+  int64_t bytes = 0;
+  for (Value value : values) {
+    bytes += byteSize(cast<RankedTensorType>(value.getType()));
+  }
+  return bytes;
+}
+
+// Returns the time of a kernel or library call: of its arithmetic, or of the memory that it reads and writes.
+int64_t computePs(exec::FusionOp fusion, const dist::DeviceRates &rates) {
+  dist::Work work;
+  for (Operation &op : fusion.getBody().front().without_terminator()) {
+    if (auto product = dyn_cast<exec::ProductWithSumsOp>(op)) {
+      int64_t rows = cast<RankedTensorType>(product.getProduct().getType()).getDimSize(0);
+      int64_t depth = cast<RankedTensorType>(product.getLhs().getType()).getNumElements() / std::max<int64_t>(rows, 1);
+      work += dist::Work{2 * depth * cast<RankedTensorType>(product.getProduct().getType()).getNumElements(), 0};
+      continue;
+    }
+    auto types = [](ValueRange values) {
+      return llvm::map_to_vector(values.getTypes(), [](Type type) { return cast<RankedTensorType>(type); });
+    };
+    work += dist::workOf(&op, types(op.getOperands()), types(op.getResults()));
+  }
+  return rates.timePs(work.flops, work.narrowFlops, bytesOf(fusion.getInputs()) + bytesOf(fusion.getOutputs()));
+}
+
+// Whether the links that a collective goes by move data while the device computes.
+bool runsBeside(dist::CollectiveOpInterface op, dist::MeshOp mesh) {
+  SmallVector<dist::Link> links = dist::axisLinks(mesh.getMesh(), mesh.getCostsAttr());
+  return dist::groupLink(mesh.getMesh(), links, dist::toAxisList(op.getAxes())).movesBeside;
+}
+
+} // namespace
+
+int64_t handOverPs(exec::Target target) {
+  constexpr int64_t kThreadHandOverPs = 20'000'000;
+  return target == exec::Target::Cpu ? kThreadHandOverPs : 0;
+}
+
+PricedProgram::PricedProgram(Block &block, dist::MeshOp mesh, const dist::DeviceRates &rates, int64_t handOverPs) : handOverPs(handOverPs) {
+  for (Operation &op : block) {
+    if (isa<exec::FusionOp, dist::CollectiveOpInterface, dist::SliceOp>(op)) {
+      numbers[&op] = instructions.size();
+      instructions.push_back(&op);
+      ops.push_back(price(op, mesh, rates));
+    }
+  }
+  for (auto write : block.getOps<nn::WriteOp>()) {
+    keepReadsAhead(write, block);
+  }
+  for (PricedOp &op : ops) {
+    llvm::sort(op.needs);
+    op.needs.erase(llvm::unique(op.needs), op.needs.end());
+  }
+}
+
+int64_t PricedProgram::alonePs() const {
+  int64_t sum = 0;
+  for (unsigned number = 0; number < ops.size(); ++number) {
+    sum += alonePs(number);
+  }
+  return sum;
+}
+
+PricedOp PricedProgram::price(Operation &op, dist::MeshOp mesh, const dist::DeviceRates &rates) {
+  PricedOp priced;
+  for (Value operand : op.getOperands()) {
+    priced.holdsOperand |= numbers.contains(rootOf(operand).getDefiningOp());
+    addNeeds(operand, priced.needs);
+  }
+  if (auto fusion = dyn_cast<exec::FusionOp>(op)) {
+    priced.timePs = computePs(fusion, rates);
+  } else if (auto collective = dyn_cast<dist::CollectiveOpInterface>(op)) {
+    priced.runsBeside = runsBeside(collective, mesh);
+    priced.timePs = dist::collectiveTimePs(collective) + (priced.runsBeside ? handOverPs : 0);
+    priced.bytes = bytesOf(op.getResults()) + (priced.holdsOperand ? bytesOf(op.getOperands()) : 0);
+  } else {
+    priced.timePs = rates.timePs(0, 0, 2 * bytesOf(op.getResults()));
+  }
+  return priced;
+}
+
+// Adds what makes a value, and the events that it comes after.
+void PricedProgram::addNeeds(Value value, SmallVectorImpl<unsigned> &needs) const {
+  if (auto found = numbers.find(rootOf(value).getDefiningOp()); found != numbers.end()) {
+    needs.push_back(found->second);
+  }
+  for (Operation *def = value.getDefiningOp(); def && rootOf(value) != value; def = value.getDefiningOp()) {
+    if (auto after = dyn_cast<dist::AfterOp>(def)) {
+      addNeeds(after.getEvent(), needs);
+    }
+    value = def->getOperand(cast<OpResult>(value).getResultNumber());
+  }
+}
+
+// The new value of a variable is computed over the old one: what reads the old one ahead of that must stay ahead.
+void PricedProgram::keepReadsAhead(nn::WriteOp write, Block &block) {
+  auto producer = numbers.find(rootOf(write.getValue()).getDefiningOp());
+  if (producer == numbers.end()) {
+    return;
+  }
+  for (nn::ReadOp read : readsOf(write, block)) {
+    SmallVector<OpOperand *> uses;
+    collectUses(read.getResult(), uses);
+    for (OpOperand *use : uses) {
+      if (auto found = numbers.find(use->getOwner()); found != numbers.end() && found->second < producer->second) {
+        ops[producer->second].needs.push_back(found->second);
+      }
+    }
+  }
+}
+
+ArrayRef<nn::ReadOp> PricedProgram::readsOf(nn::WriteOp write, Block &block) {
+  if (reads.empty()) {
+    for (auto read : block.getOps<nn::ReadOp>()) {
+      reads[read.getVariableAttr()].push_back(read);
+    }
+  }
+  return reads[write.getVariableAttr()];
+}
+
+} // namespace ashlar::lower

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the ops of a fused program take, from the rates of the device and of the links: the numbers that the schedule and the predicted time
+// of a program are made of.
+
+#ifndef ASHLAR_PASSES_LOWER_OVERLAP_PRICED_PROGRAM_H
+#define ASHLAR_PASSES_LOWER_OVERLAP_PRICED_PROGRAM_H
+
+#include "passes/lower/overlap/overlap_schedule.h"
+
+#include "dialects/dist/costs.h"
+#include "dialects/dist/dist.h"
+#include "dialects/exec/exec.h"
+#include "dialects/nn/nn.h"
+
+namespace ashlar::lower {
+
+// Returns what it takes to hand a collective to the channel and to learn of its end, in picoseconds. On the cpu two threads wake each
+// other: some 20 us. On a GPU collectives have a stream of their own anyway.
+int64_t handOverPs(exec::Target target);
+
+// A program as numbers. State: the instructions in order, and the op of each.
+class PricedProgram {
+public:
+  // `mesh` may be null where the block has no collectives. `handOverPs`: what handOverPs() says; nothing of it counts as hidden.
+  PricedProgram(mlir::Block &block, dist::MeshOp mesh, const dist::DeviceRates &rates, int64_t handOverPs);
+
+  // Returns the time of the program when it runs one op after the other.
+  int64_t alonePs() const;
+
+  // Returns the time of an op that nothing runs beside.
+  int64_t alonePs(unsigned number) const { return ops[number].timePs - (ops[number].runsBeside ? handOverPs : 0); }
+
+  std::vector<PricedOp> ops;
+  std::vector<mlir::Operation *> instructions;
+  int64_t handOverPs;
+
+private:
+  PricedOp price(mlir::Operation &op, dist::MeshOp mesh, const dist::DeviceRates &rates);
+  void addNeeds(mlir::Value value, llvm::SmallVectorImpl<unsigned> &needs) const;
+  void keepReadsAhead(nn::WriteOp write, mlir::Block &block);
+  llvm::ArrayRef<nn::ReadOp> readsOf(nn::WriteOp write, mlir::Block &block);
+
+  llvm::DenseMap<mlir::Operation *, unsigned> numbers;
+  llvm::DenseMap<mlir::Attribute, llvm::SmallVector<nn::ReadOp>> reads; // by variable
+};
+
+} // namespace ashlar::lower
+
+#endif // ASHLAR_PASSES_LOWER_OVERLAP_PRICED_PROGRAM_H

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// See model_cut.h. The step is divided by phase and virtual stage, the update by rounds of communication, the evaluation by virtual stage.
+
+#include "passes/stage/model_cut.h"
+
+#include "dialects/dist/dist.h"
+
+using namespace mlir;
+
+namespace ashlar::stage {
+
+FailureOr<ModelCut> ModelCut::create(ModuleOp module, const StageAssignment &assignment, bool splitsBackward) {
+  ModelCut cut(assignment, splitsBackward);
+  return failed(cut.run(module)) ? FailureOr<ModelCut>() : std::move(cut);
+}
+
+LogicalResult ModelCut::run(ModuleOp module) {
+  for (auto function : module.getOps<func::FuncOp>()) {
+    StringRef name = function.getSymName();
+    if (name == nn::kInit) {
+      continue;
+    }
+    FunctionCut &made = *functions.emplace_back(std::make_unique<FunctionCut>(function, *assignment));
+    step = name == nn::kTrainStep ? &made : step;
+    name == nn::kTrainStep ? divideStep(made) : name == nn::kUpdate ? divideUpdate(made) : divideEvaluation(made);
+    if (failed(made.finish())) {
+      return failure();
+    }
+  }
+  for (const std::unique_ptr<FunctionCut> &each : functions) {
+    addSharedWrites(*each);
+    if (failed(each->finish())) { // what the writes take
+      return failure();
+    }
+  }
+  return success();
+}
+
+// Programs of the step, in the order in which a micro-batch meets them: forward, back, and what nobody waits for.
+StageProgram &ModelCut::stepProgram(FunctionCut &function, StepPhase phase, int64_t virtualStage) const {
+  const int64_t count = cut.virtualStages();
+  const int64_t time = phase == StepPhase::Forward ? virtualStage : (phase == StepPhase::Backward ? 2 : 4) * count - virtualStage;
+  return function.program(cut.stageOf(virtualStage), cut.programName(nameOf(phase), cut.chunkOf(virtualStage)), time);
+}
+
+// Forward ops of a virtual stage are one program, backward ops another, or two where the schedule has weights apart.
+void ModelCut::divideStep(FunctionCut &function) {
+  Block &body = function.getFunction().front();
+  nn::Phases phases(body);
+  llvm::DenseSet<Operation *> awaited = splitsBackward ? findAwaited(body, phases) : llvm::DenseSet<Operation *>();
+  for (Operation &op : body.without_terminator()) {
+    if (assignment->accessOf(&op) != Access::Fixed || isa<nn::WriteOp, dist::AfterOp>(op)) {
+      continue;
+    }
+    bool isForward = phases.of(&op) == nn::Phase::Forward;
+    bool isLast = splitsBackward && !awaited.contains(&op);
+    StepPhase phase = isForward ? StepPhase::Forward : isLast ? StepPhase::Weights : StepPhase::Backward;
+    function.add(&op, stepProgram(function, phase, assignment->of(&op)));
+  }
+  for (int64_t each = 0; each < cut.virtualStages(); ++each) {
+    stepProgram(function, StepPhase::Forward, each); // counts micro-batches where there is nothing else to do
+  }
+  for (auto write : body.getOps<nn::WriteOp>()) {
+    StageProgram *program = function.programOf(write.getValue().getDefiningOp());
+    if (program) {
+      function.addWrite(write, *program);
+    }
+  }
+}
+
+// Returns the ops of the backward phase that an op of another virtual stage waits for, directly or not. The first one has none: what it
+// computes of the gradient of its input counts in the place of what others send.
+llvm::DenseSet<Operation *> ModelCut::findAwaited(Block &body, const nn::Phases &phases) const {
+  llvm::DenseSet<Operation *> awaited;
+  SmallVector<Operation *> pending;
+  for (Operation &op : body) {
+    bool crosses = llvm::any_of(op.getUsers(), [&](Operation *user) {
+      return phases.of(user) == nn::Phase::Backward && assignment->accessOf(user) == Access::Fixed && !isa<dist::AfterOp>(user) &&
+             assignment->of(user) != assignment->of(&op);
+    });
+    if (crosses && phases.of(&op) == nn::Phase::Backward) {
+      pending.push_back(&op);
+    }
+  }
+  while (!pending.empty()) {
+    Operation *op = pending.pop_back_val();
+    if (phases.of(op) == nn::Phase::Backward && awaited.insert(op).second) {
+      for (Value operand : op->getOperands()) {
+        if (Operation *def = operand.getDefiningOp()) {
+          pending.push_back(def);
+        }
+      }
+    }
+  }
+  return awaited;
+}
+
+// An op stands one round behind the ops of other stages that it takes.
+void ModelCut::divideUpdate(FunctionCut &function) {
+  DenseMap<Operation *, int64_t> rounds;
+  auto programOf = [&](int64_t round, int64_t stage) -> StageProgram & { return updateProgram(function, round, stage); };
+  auto roundOf = [&](Operation *op, int64_t stage) {
+    int64_t round = 0;
+    for (Value operand : op->getOperands()) {
+      Operation *def = operand.getDefiningOp();
+      if (def && rounds.contains(def)) {
+        round = std::max(round, rounds[def] + (assignment->of(def) != stage));
+      }
+    }
+    return round;
+  };
+  for (int64_t stage = 0; stage < cut.stages; ++stage) {
+    programOf(0, stage);
+  }
+  for (Operation &op : function.getFunction().front().without_terminator()) {
+    if (assignment->accessOf(&op) == Access::Fixed && !isa<nn::WriteOp>(op)) {
+      rounds[&op] = roundOf(&op, assignment->of(&op));
+      function.add(&op, programOf(rounds[&op], assignment->of(&op)));
+    }
+  }
+  llvm::StringMap<int64_t> lastReads; // by variable: the round of the last op that takes its value from before the step
+  for (auto read : function.getFunction().front().getOps<nn::ReadOp>()) {
+    for (Operation *user : read->getUsers()) {
+      lastReads[read.getVariable()] = std::max(lastReads[read.getVariable()], rounds.lookup(user));
+    }
+  }
+  for (auto write : function.getFunction().front().getOps<nn::WriteOp>()) {
+    auto add = [&](int64_t stage) {
+      function.addWrite(write, programOf(std::max(roundOf(write, stage), lastReads.lookup(write.getVariable())), stage));
+    };
+    if (std::optional<int64_t> home = assignment->homeOf(write.getVariable())) {
+      add(*home);
+      llvm::for_each(assignment->copiesOf(write.getVariable()), add);
+    }
+  }
+}
+
+void ModelCut::divideEvaluation(FunctionCut &function) {
+  for (Operation &op : function.getFunction().front().without_terminator()) {
+    if (assignment->accessOf(&op) == Access::Fixed) {
+      const int64_t at = assignment->of(&op);
+      function.add(&op, function.program(cut.stageOf(at), cut.programName(function.getFunction().getSymName(), cut.chunkOf(at)), at));
+    }
+  }
+}
+
+// What the compiler counts is counted by each stage that uses it: a step's micro-batches by its first program; the rest by the last one,
+// or behind the one that has the number.
+void ModelCut::addSharedWrites(FunctionCut &function) {
+  const bool isStep = function.getFunction().getSymName() == nn::kTrainStep;
+  for (auto write : function.getFunction().front().getOps<nn::WriteOp>()) {
+    StageProgram *maker = function.programOf(write.getValue().getDefiningOp());
+    if (assignment->homeOf(write.getVariable()) || (isStep && maker)) {
+      continue;
+    }
+    for (int64_t stage = 0; stage < cut.stages; ++stage) {
+      if (!uses(stage, write.getVariable())) {
+        continue;
+      }
+      StageProgram &last = isStep ? *function.programsOf(stage).front() : *function.programsOf(stage).back();
+      int64_t round = maker ? maker->time + (maker->stage != stage) : 0;
+      function.addWrite(write, isStep || round <= last.time ? last : updateProgram(function, round, stage));
+    }
+  }
+}
+
+StageProgram &ModelCut::updateProgram(FunctionCut &function, int64_t round, int64_t stage) const {
+  return function.program(stage, nn::kUpdate.str() + (round == 0 ? "" : "_" + std::to_string(round)), round);
+}
+
+bool ModelCut::uses(int64_t stage, StringRef variable) const {
+  return llvm::any_of(functions, [&](const std::unique_ptr<FunctionCut> &function) {
+    return llvm::any_of(function->programsOf(stage),
+                        [&](StageProgram *program) { return llvm::is_contained(function->variablesRead(*program), variable); });
+  });
+}
+
+} // namespace ashlar::stage

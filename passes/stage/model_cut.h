@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// All functions of a model cut into the programs of its stages: which op runs in which program.
+
+#ifndef ASHLAR_PASSES_STAGE_MODEL_CUT_H
+#define ASHLAR_PASSES_STAGE_MODEL_CUT_H
+
+#include "passes/stage/function_cut.h"
+
+#include <memory>
+
+namespace ashlar::stage {
+
+class ModelCut {
+public:
+  // Cuts the functions of a module but for @init. `splitsBackward`: what no other virtual stage waits for is a program of its own. Fails
+  // with an error on what would have to go back in time.
+  static mlir::FailureOr<ModelCut> create(mlir::ModuleOp module, const StageAssignment &assignment, bool splitsBackward);
+
+  llvm::ArrayRef<std::unique_ptr<FunctionCut>> getFunctions() const { return functions; }
+
+  // The programs of a micro-batch.
+  FunctionCut &getStep() const { return *step; }
+
+  const StageAssignment &getAssignment() const { return *assignment; }
+
+private:
+  ModelCut(const StageAssignment &assignment, bool splitsBackward)
+      : assignment(&assignment), cut(assignment.getCut()), splitsBackward(splitsBackward) {}
+
+  mlir::LogicalResult run(mlir::ModuleOp module);
+  void divideStep(FunctionCut &function);
+  void divideUpdate(FunctionCut &function);
+  void divideEvaluation(FunctionCut &function);
+  void addSharedWrites(FunctionCut &function);
+  llvm::DenseSet<mlir::Operation *> findAwaited(mlir::Block &body, const nn::Phases &phases) const;
+  StageProgram &stepProgram(FunctionCut &function, StepPhase phase, int64_t virtualStage) const;
+  StageProgram &updateProgram(FunctionCut &function, int64_t round, int64_t stage) const;
+  bool uses(int64_t stage, llvm::StringRef variable) const;
+
+  const StageAssignment *assignment;
+  Cut cut;
+  bool splitsBackward;
+  llvm::SmallVector<std::unique_ptr<FunctionCut>> functions;
+  FunctionCut *step = nullptr;
+};
+
+} // namespace ashlar::stage
+
+#endif // ASHLAR_PASSES_STAGE_MODEL_CUT_H

@@ -1,0 +1,137 @@
+// RUN: ashlar-opt %s -split-input-file -ashlar-price-programs | FileCheck %s --check-prefixes=CHECK,CPU
+// RUN: ashlar-opt %s -split-input-file -ashlar-price-programs="target=cuda" | FileCheck %s --check-prefixes=CHECK,CUDA
+// RUN: ashlar-opt %s -split-input-file -ashlar-price-programs -ashlar-plan-memory | FileCheck %s --check-prefix=EXEC
+
+// One device, no mesh. A product of 134 MFLOP at 100 GFLOP/s: 1342177.28 ns, rounded up. The program has it, too.
+module attributes {dist.device = #dist.device<flops_per_us = 100000, narrow_flops_per_us = 100000, bytes_per_us = 20000>} {
+// CHECK: func.func @product({{.*}} attributes {exec.predicted_ns = 1342178 : i64}
+// EXEC: exec.program @product {{.*}} attributes {predicted_ns = 1342178 : i64}
+func.func @product(%x: tensor<256x512xf32> {nn.name = "x"}, %d: tensor<256x512xf32> {nn.name = "d"}) -> (tensor<512x512xf32> {nn.name = "g"}) {
+  %g = exec.fusion gemm(%d, %x) : (tensor<256x512xf32>, tensor<256x512xf32>) -> tensor<512x512xf32> {
+  ^bb0(%a: tensor<256x512xf32>, %b: tensor<256x512xf32>):
+    %r = nn.matmul %a, %b transpose_a : tensor<256x512xf32>, tensor<256x512xf32> -> tensor<512x512xf32>
+    exec.yield %r : tensor<512x512xf32>
+  }
+  return %g : tensor<512x512xf32>
+}
+// What is only stored is copied: 2 times 80000 bytes at 20 GB/s; of a splat they are only written. A value that the program computes is there.
+// CHECK: func.func @copies({{.*}} attributes {exec.predicted_ns = 20000 : i64}
+func.func @copies(%x: tensor<20000xf32> {nn.name = "v"})
+    -> (tensor<20000xf32> {nn.name = "y"}, tensor<100x200xf32> {nn.name = "z"}, tensor<20000xf32> {nn.name = "n"}) {
+  %zero = nn.constant dense<0.0> : tensor<20000xf32>
+  %copied = nn.reshape %x : tensor<20000xf32> -> tensor<100x200xf32>
+  %n = exec.fusion loop(%x) : (tensor<20000xf32>) -> tensor<20000xf32> {
+  ^bb0(%a: tensor<20000xf32>):
+    %r = nn.neg %a : tensor<20000xf32>
+    exec.yield %r : tensor<20000xf32>
+  }
+  return %zero, %copied, %n : tensor<20000xf32>, tensor<100x200xf32>, tensor<20000xf32>
+}
+// Nothing to do takes no time.
+// CHECK: func.func @nothing() attributes {exec.predicted_ns = 0 : i64}
+func.func @nothing() {
+  return
+}
+}
+
+// -----
+
+// Without rates there is no prediction.
+module {
+// CHECK: func.func @unknown(%{{.*}}: tensor<512xf32> {nn.name = "x"}) -> (tensor<512xf32> {nn.name = "y"}) {
+// EXEC: exec.program @unknown inputs [@x] outputs [@y] {
+func.func @unknown(%x: tensor<512xf32> {nn.name = "x"}) -> (tensor<512xf32> {nn.name = "y"}) {
+  %n = exec.fusion loop(%x) : (tensor<512xf32>) -> tensor<512xf32> {
+  ^bb0(%a: tensor<512xf32>):
+    %r = nn.neg %a : tensor<512xf32>
+    exec.yield %r : tensor<512xf32>
+  }
+  return %n : tensor<512xf32>
+}
+}
+
+// -----
+
+// 1 MiB takes 1050576 ns of the link, a negation of it 100007.6 ns of the memory.
+module attributes {dist.device = #dist.device<flops_per_us = 100000, narrow_flops_per_us = 100000, bytes_per_us = 20000>} {
+dist.mesh @mesh <["dp" = 2]> {costs = #dist.costs<latency_ns = [1000], bytes_per_us = [1000], beside = [0]>}
+// One after the other: the sum of both.
+// CHECK: func.func @one_after_the_other({{.*}} attributes {exec.predicted_ns = 1155434 : i64}
+func.func @one_after_the_other(%x: tensor<512x512xf32> {nn.name = "x"}, %y: tensor<512x512xf32> {nn.name = "y"})
+    -> (tensor<512x512xf32> {nn.name = "s"}, tensor<512x512xf32> {nn.name = "n"}) {
+  %s = dist.all_reduce sum %x over ["dp"] : tensor<512x512xf32>
+  %n = exec.fusion loop(%y) : (tensor<512x512xf32>) -> tensor<512x512xf32> {
+  ^bb0(%a: tensor<512x512xf32>):
+    %r = nn.neg %a : tensor<512x512xf32>
+    exec.yield %r : tensor<512x512xf32>
+  }
+  return %s, %n : tensor<512x512xf32>, tensor<512x512xf32>
+}
+
+// A collective that is started runs beside the first negation; the second one waits. On the cpu it is handed over, for 20 us.
+// CPU: func.func @beside({{.*}} attributes {exec.predicted_ns = 1175434 : i64}
+// CUDA: func.func @beside({{.*}} attributes {exec.predicted_ns = 1155434 : i64}
+func.func @beside(%x: tensor<512x512xf32> {nn.name = "x"}, %y: tensor<512x512xf32> {nn.name = "y"})
+    -> (tensor<512x512xf32> {nn.name = "s"}, tensor<512x512xf32> {nn.name = "n"}) {
+  %s = dist.all_reduce sum %x over ["dp"] {exec.overlap = #exec.overlap<duration_ns = 1050576, hidden_ns = 100007>} : tensor<512x512xf32>
+  %n = exec.fusion loop(%y) : (tensor<512x512xf32>) -> tensor<512x512xf32> {
+  ^bb0(%a: tensor<512x512xf32>):
+    %r = nn.neg %a : tensor<512x512xf32>
+    exec.yield %r : tensor<512x512xf32>
+  }
+  %w = exec.await %s : tensor<512x512xf32>
+  %m = exec.fusion loop(%w) : (tensor<512x512xf32>) -> tensor<512x512xf32> {
+  ^bb0(%a: tensor<512x512xf32>):
+    %r = nn.neg %a : tensor<512x512xf32>
+    exec.yield %r : tensor<512x512xf32>
+  }
+  return %m, %n : tensor<512x512xf32>, tensor<512x512xf32>
+}
+
+// One that is not started goes behind the one that was.
+// CPU: func.func @behind({{.*}} attributes {exec.predicted_ns = 2121152 : i64}
+// CUDA: func.func @behind({{.*}} attributes {exec.predicted_ns = 2101152 : i64}
+func.func @behind(%x: tensor<512x512xf32> {nn.name = "x"}, %y: tensor<512x512xf32> {nn.name = "y"})
+    -> (tensor<512x512xf32> {nn.name = "s"}, tensor<512x512xf32> {nn.name = "n"}) {
+  %s = dist.all_reduce sum %x over ["dp"] {exec.overlap = #exec.overlap<duration_ns = 1050576, hidden_ns = 0>} : tensor<512x512xf32>
+  %t = dist.all_reduce sum %y over ["dp"] : tensor<512x512xf32>
+  %w = exec.await %s : tensor<512x512xf32>
+  return %w, %t : tensor<512x512xf32>, tensor<512x512xf32>
+}
+}
+
+// -----
+
+// Two devices compute one update each, at the same time; the third one is computed by both: 4000 and 8000 ns
+// alone, 4000 together.
+module attributes {dist.device = #dist.device<flops_per_us = 100000, narrow_flops_per_us = 100000, bytes_per_us = 20000>} {
+dist.mesh @mesh <["dp" = 2]> {costs = #dist.costs<latency_ns = [1000], bytes_per_us = [1000]>}
+nn.variable @a : tensor<10000x1xf32> {dist.owner = 0 : i64}
+nn.variable @b : tensor<20000x1xf32> {dist.owner = 1 : i64}
+nn.variable @c : tensor<10000x1xf32>
+// CHECK: func.func @owners() attributes {exec.predicted_ns = 12000 : i64}
+func.func @owners() {
+  %a = nn.read @a : tensor<10000x1xf32>
+  %b = nn.read @b : tensor<20000x1xf32>
+  %c = nn.read @c : tensor<10000x1xf32>
+  %x = exec.fusion loop(%a) : (tensor<10000x1xf32>) -> tensor<10000x1xf32> {
+  ^bb0(%v: tensor<10000x1xf32>):
+    %r = nn.neg %v : tensor<10000x1xf32>
+    exec.yield %r : tensor<10000x1xf32>
+  }
+  nn.write @a, %x {dist.owner = 0 : i64} : tensor<10000x1xf32>
+  %y = exec.fusion loop(%b) : (tensor<20000x1xf32>) -> tensor<20000x1xf32> {
+  ^bb0(%v: tensor<20000x1xf32>):
+    %r = nn.neg %v : tensor<20000x1xf32>
+    exec.yield %r : tensor<20000x1xf32>
+  }
+  nn.write @b, %y {dist.owner = 1 : i64} : tensor<20000x1xf32>
+  %z = exec.fusion loop(%c) : (tensor<10000x1xf32>) -> tensor<10000x1xf32> {
+  ^bb0(%v: tensor<10000x1xf32>):
+    %r = nn.neg %v : tensor<10000x1xf32>
+    exec.yield %r : tensor<10000x1xf32>
+  }
+  nn.write @c, %z : tensor<10000x1xf32>
+  return
+}
+}

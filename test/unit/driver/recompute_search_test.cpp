@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The least number of moves with which a program fits: against trying all of them.
+
+#include "compiler/driver/recompute_search.h"
+
+#include <catch2/catch.hpp>
+
+#include <algorithm>
+#include <random>
+#include <vector>
+
+using namespace ashlar::driver;
+
+namespace {
+
+// Programs by their moves, the first one with none.
+struct Trials {
+  std::vector<uint64_t> bytes;
+  std::vector<int64_t> tried;
+
+  // Returns what findLeastMoves finds; -1 when it fails. The trial of `failing` fails.
+  int64_t find(uint64_t limit, int64_t failing = -1) {
+    mlir::FailureOr<int64_t> found = findLeastMoves(limit, [&](int64_t moves) -> mlir::FailureOr<RecomputeTrial> {
+      tried.push_back(moves);
+      if (moves == failing) {
+        return mlir::failure();
+      }
+      return RecomputeTrial{bytes.at(static_cast<size_t>(moves)), static_cast<int64_t>(bytes.size()) - 1};
+    });
+    return succeeded(found) ? *found : -1;
+  }
+};
+
+} // namespace
+
+TEST_CASE("recompute search: the least moves with which a program fits", "[driver]") {
+  CHECK(Trials{{100, 90, 80, 70, 60}}.find(100) == 0); // to the byte
+  CHECK(Trials{{100, 90, 80, 70, 60}}.find(99) == 1);
+  CHECK(Trials{{100, 90, 80, 70, 60}}.find(90) == 1);
+  CHECK(Trials{{100, 90, 80, 70, 60}}.find(70) == 3);
+  CHECK(Trials{{100, 90, 80, 70, 60}}.find(60) == 4);
+}
+
+TEST_CASE("recompute search: where nothing fits, the moves with which a program takes least", "[driver]") {
+  CHECK(Trials{{100, 90, 80, 70, 60}}.find(59) == 4);
+  CHECK(Trials{{100, 90, 60, 70, 75}}.find(59) == 2);
+  CHECK(Trials{{100, 110}}.find(59) == 0);
+  CHECK(Trials{{100}}.find(59) == 0);
+}
+
+TEST_CASE("recompute search: fewer moves than all of them can be the only ones that fit", "[driver]") {
+  CHECK(Trials{{100, 60, 70, 80, 90}}.find(60) == 1);
+  std::vector<uint64_t> valley(1001, 100);
+  for (size_t moves = 180; moves < 260; ++moves) {
+    valley[moves] = 50;
+  }
+  Trials trials{valley};
+  const int64_t found = trials.find(60);
+  CHECK(found == 187); // three sixteenths
+  CHECK(trials.tried.size() <= 16);
+}
+
+TEST_CASE("recompute search: about log2 of the moves are tried, and what does not fit is returned only with all of them tried",
+          "[driver]") {
+  std::mt19937_64 random(7);
+  for (int round = 0; round < 300; ++round) {
+    Trials trials;
+    const bool isSteady = round % 2 == 0;
+    uint64_t bytes = 1'000'000;
+    for (uint64_t moves = 1 + random() % 1000; moves > 0; --moves) {
+      trials.bytes.push_back(bytes);
+      bytes -= random() % 900;
+      bytes += !isSteady && random() % 8 == 0 ? random() % 2000 : 0; // a copy can be in the way where the program takes most
+    }
+    const int64_t all = static_cast<int64_t>(trials.bytes.size()) - 1;
+    const uint64_t limit = trials.bytes[random() % trials.bytes.size()] - random() % 2;
+    const int64_t found = trials.find(limit);
+    INFO("round " << round);
+    const bool fits = trials.bytes[static_cast<size_t>(found)] <= limit;
+    REQUIRE(trials.tried.size() <= (fits ? 12 : 28));
+    REQUIRE((fits || std::find(trials.tried.begin(), trials.tried.end(), all) != trials.tried.end()));
+    REQUIRE((fits || !isSteady || limit < trials.bytes.back()));
+    if (isSteady && fits && found > 0) {
+      REQUIRE(trials.bytes[static_cast<size_t>(found) - 1] > limit);
+    }
+  }
+}
+
+TEST_CASE("recompute search: a trial that fails ends it", "[driver]") {
+  CHECK(Trials{{100, 90, 80, 70, 60}}.find(80, 0) == -1);
+  CHECK(Trials{{100, 90, 80, 70, 60}}.find(80, 2) == -1);
+}

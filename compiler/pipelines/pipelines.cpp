@@ -12,6 +12,7 @@
 #include "dialects/dist/stages.h"
 #include "dialects/nn/nn.h"
 #include "dialects/nn/paths.h"
+#include "passes/format/passes.h"
 #include "passes/layout/passes.h"
 #include "passes/lower/passes.h"
 #include "passes/partition/passes.h"
@@ -290,6 +291,7 @@ void addDistPasses(OpPassManager &model, const Variant &variant) {
     model.addNestedPass<func::FuncOp>(createCanonicalizerPass()); // offsets of indices fold
     model.addPass(partition::createSimplifyCollectivesPass());    // after it, when equal operands are one value
   }
+  model.addPass(format::createAssignFormatsPass()); // ahead of the cut, so that stages pass each other what they compute with
   if (variant.pipeline) {
     stage::AssignStagesPassOptions assign;
     assign.stages = variant.pipeline->stages;

@@ -279,6 +279,9 @@ def Dist_IndexScalar : 0DTensorOf<[I64]>;
 
 class Dist_Op<string opMnemonic, list<Trait> traits = []> : Op<Dist_Dialect, opMnemonic, !listconcat([SizedTensors], traits)>;
 
+// An op with numbers of dims in its attributes, which may become those of places in memory.
+def Dist_Reorderable : DeclareOpInterfaceMethods<DimOrderOpInterface>;
+
 // A collective: pure, because each device runs the same ops in the same order.
 class Dist_CollectiveOp<string opMnemonic, string kind, list<Trait> traits = []>
     : Dist_Op<opMnemonic, !listconcat([Pure, CollectiveOpInterface], traits)> {

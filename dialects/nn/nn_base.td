@@ -98,6 +98,12 @@ class Nn_DifferentiableOp<string opMnemonic, Nn_Computes computes, list<Trait> t
 // A composition of other ops.
 def Nn_Expandable : DeclareOpInterfaceMethods<ExpandableOpInterface>;
 
+// An op with numbers of dims in its attributes, which may become those of places in memory.
+def Nn_Reorderable : DeclareOpInterfaceMethods<DimOrderOpInterface>;
+
+// The same, of an op whose result may stand in any order.
+def Nn_FollowsResult : DeclareOpInterfaceMethods<DimOrderOpInterface, ["followsResult"]>;
+
 // One operand, result of the same type.
 class Nn_UnaryOp<string opMnemonic, string opSummary, Nn_Computes computes, TypeConstraint type = Nn_FloatTensor, list<Trait> traits = []>
     : Nn_DifferentiableOp<opMnemonic, computes, !listconcat([Elementwise, SameOperandsAndResultType], traits)> {

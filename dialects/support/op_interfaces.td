@@ -92,4 +92,24 @@ def IndexingOpInterface : OpInterface<"IndexingOpInterface"> {
   ];
 }
 
+def DimOrderOpInterface : OpInterface<"DimOrderOpInterface"> {
+  let cppNamespace = "::ashlar";
+  let description = [{
+    An op that computes the same on tensors whose dims stand in another order in memory (`DimOrder`), once the numbers of dims in its
+    attributes are those of places. Element-wise ops do without.
+  }];
+  let methods = [
+    InterfaceMethod<[{
+                      Chooses orders, and rewrites the attributes from dims to places; the types are still those of the dims. An entry of an
+                      order that is open is empty: those of the results, and of operands that may stand in any order; where the op follows
+                      its result, those of the operands. The op fills them, and replaces an operand's order by one that it wants instead.
+                      Returns false, with nothing changed, where the op can't compute on such orders.
+                    }],
+                    "bool", "reorderDims", (ins "::llvm::MutableArrayRef<::ashlar::DimOrder>":$operands,
+                                                "::llvm::MutableArrayRef<::ashlar::DimOrder>":$results)>,
+    InterfaceMethod<"Returns whether the result may stand in any order that its readers want, at no cost.", "bool", "followsResult",
+                    (ins), "", [{ return false; }]>
+  ];
+}
+
 #endif // ASHLAR_DIALECTS_SUPPORT_OP_INTERFACES_TD

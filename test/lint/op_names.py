@@ -15,6 +15,7 @@ STRUCTURE = {"Constant", "Gradient", "Read", "Variable", "Write"}
 
 # File or folder -> the ops that it may name, or "all", and why.
 ALLOWED = {
+    "passes/format/assign_formats.cpp": ("Transpose", "is what the pass saves"),
     "passes/layout/delay_reductions.cpp": ("Add", "regroups the terms of a sum"),
     "passes/layout/lift_hybrid.cpp": ("Index Random Slice", "makes what counts elements of a piece count those of the whole"),
     "passes/layout/local_program.cpp": ("Index Reshape Slice", "foresees what partitioning and folding make of them"),

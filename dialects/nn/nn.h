@@ -48,6 +48,9 @@ inline constexpr llvm::StringLiteral kAliasesAttr = "nn.aliases";
 // Attribute of ops that only training runs, as dropout: outside of it the result is operand 0.
 inline constexpr llvm::StringLiteral kTrainingOnlyAttr = "nn.training_only";
 
+// Attribute of transposes (unit): the compiler moves a tensor to another order of dims in memory.
+inline constexpr llvm::StringLiteral kReorderedAttr = "nn.reordered";
+
 // Attribute of trainable variables: the weight decay of this one, in the place of the optimizer's (f64).
 inline constexpr llvm::StringLiteral kWeightDecayAttr = "nn.weight_decay";
 

@@ -173,7 +173,9 @@ private:
     if (llvm::is_sorted(longPlaces)) {
       return nn::ReshapeOp::create(builder, from.value.getLoc(), inOrder(permutation, typeOf(from.value)), from.value);
     }
-    return nn::TransposeOp::create(builder, from.value.getLoc(), from.value, permutation);
+    auto transpose = nn::TransposeOp::create(builder, from.value.getLoc(), from.value, permutation);
+    transpose->setAttr(nn::kReorderedAttr, builder.getUnitAttr());
+    return transpose;
   }
 
   func::FuncOp function;

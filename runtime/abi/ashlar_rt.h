@@ -18,7 +18,7 @@ extern "C" {
 #endif
 
 // Grows with every change of a struct below; ashlar_rt_main() refuses an image of another version.
-#define ASHLAR_RT_ABI_VERSION 14
+#define ASHLAR_RT_ABI_VERSION 15
 
 // Buffers start on this boundary; arena offsets are multiples of it.
 #define ASHLAR_RT_ALIGNMENT 64
@@ -137,6 +137,29 @@ typedef struct {
   uint32_t operand_sum; // ashlar_rt_operand_sum
   uint32_t allow_tf32;  // f32 operands may be rounded to 10 bits of mantissa
 } ashlar_rt_gemm_desc;
+
+typedef enum { ASHLAR_RT_CONV_FORWARD = 1, ASHLAR_RT_CONV_DATA = 2, ASHLAR_RT_CONV_WEIGHTS = 3 } ashlar_rt_conv_kind;
+
+// One spatial dim of a convolution. Element k of the window at position o is element o * stride + k * dilation - low of the input; what is
+// outside is 0. `low` may be negative (elements left out). What is behind the last window is not read.
+typedef struct {
+  int64_t in, out, kernel, stride, dilation, low;
+} ashlar_rt_conv_dim;
+
+// A convolution or one of its gradients. x: (batch, in..., groups * channels_in), y: (batch, out..., groups * channels_out), w: (groups *
+// channels_out, channels_in, kernel...), dense, f32. buffers, and what is computed:
+//   forward   {x, w, [bias (groups * channels_out),] [residual (as y),] y}   y = epilogue(convolution + bias + residual)
+//   data      {y, w, [bias (groups * channels_in),] [residual (as x),] x}    x = epilogue(gradient with respect to x + bias + residual)
+//   weights   {x, y, w}                                                      w = gradient with respect to w; neither bias, residual nor
+//   epilogue
+// The result overlaps no operand. All sizes are at least 1.
+typedef struct {
+  uint32_t kind; // ashlar_rt_conv_kind
+  uint32_t has_bias, has_residual;
+  uint32_t epilogue;                                // ashlar_rt_epilogue
+  int64_t batch, groups, channels_in, channels_out; // channels of one group
+  ashlar_rt_conv_dim dims[3];                       // of one or two spatial dims: the first ones are {1, 1, 1, 1, 1, 0}
+} ashlar_rt_conv_desc;
 
 typedef enum {
   ASHLAR_RT_ALL_REDUCE = 1,     // in and out of one shape; may be one buffer
@@ -278,15 +301,25 @@ typedef struct {
   ashlar_rt_order order; // of a training step; no runs in a forward executable
 } ashlar_rt_variant;
 
-// One transform of a feature on its way into the batch, in order. The meaning of a and b depends on the kind.
+// What happens to a sample on its way into the batch, and the numbers of each kind. docs/data.md says what they mean.
 typedef enum {
-  ASHLAR_RT_RESCALE = 1,  // x * a + b
-  ASHLAR_RT_NORMALIZE = 2 // (x - a) / b
+  ASHLAR_RT_RESCALE = 1,     // {scale, shift}: x * scale + shift
+  ASHLAR_RT_NORMALIZE = 2,   // {mean, ..., std, ...}: (x - mean) / std; one of each, or one a channel
+  ASHLAR_RT_RESIZE = 3,      // {height, width}
+  ASHLAR_RT_RANDOM_CROP = 4, // {height, width, padding}; height, width 0: those of the image
+  ASHLAR_RT_RANDOM_FLIP = 5, // {probability}
+  ASHLAR_RT_HWC_TO_CHW = 6,  // {}
+  ASHLAR_RT_TYPE_CAST = 7,   // {ashlar_rt_dtype}
+  ASHLAR_RT_ONE_HOT = 8      // {classes}
 } ashlar_rt_transform_kind;
+
+// Most transforms of a feature: each has random numbers of its own.
+#define ASHLAR_RT_MAX_TRANSFORMS 256
 
 typedef struct {
   uint32_t kind; // ashlar_rt_transform_kind
-  double a, b;
+  uint32_t num_numbers;
+  const double *numbers;
 } ashlar_rt_transform;
 
 // Binds a column of the data set to an input tensor of the programs.
@@ -294,15 +327,15 @@ typedef struct {
   const char *column; // "image", "label", "x", "z", or a name of the job: which ones exist depends on the format
   const char *tensor; // name of the input tensor
   uint32_t num_transforms;
-  const ashlar_rt_transform *transforms;
+  const ashlar_rt_transform *transforms; // in order
   // Class labels are 0 .. classes - 1, or ignored_label (one of these when no other is allowed); the runtime refuses a data set with any
   // other. 0: not class labels.
   uint64_t classes;
   int64_t ignored_label;
 } ashlar_rt_feature;
 
-// Where the samples come from. `format`: "idx", "npy", "digits" or "regression" (docs/data.md). Files lie in --data DIR under the names
-// of their format. Generators take `train_samples`, `eval_samples` and `params` (regression: a, b, c, noise).
+// Where the samples come from. `format`: "idx", "npy", "cifar10", "digits" or "regression" (docs/data.md). Files lie in --data DIR under
+// the names of their format. Generators take `train_samples`, `eval_samples` and `params` (regression: a, b, c, noise).
 typedef struct {
   const char *format;
   // Format that --data DIR switches to when `format` is a generator: "idx" for digits; null: --data is refused.

@@ -151,12 +151,13 @@ typedef struct {
 // channels_out, channels_in, kernel...), dense, f32. buffers, and what is computed:
 //   forward   {x, w, [bias (groups * channels_out),] [residual (as y),] y}   y = epilogue(convolution + bias + residual)
 //   data      {y, w, [bias (groups * channels_in),] [residual (as x),] x}    x = epilogue(gradient with respect to x + bias + residual)
-//   weights   {x, y, w}                                                      w = gradient with respect to w; neither bias, residual nor epilogue
+//   weights   {x, y, w}                                                      w = gradient with respect to w; neither bias, residual nor
+//   epilogue
 // The result overlaps no operand. All sizes are at least 1.
 typedef struct {
   uint32_t kind; // ashlar_rt_conv_kind
   uint32_t has_bias, has_residual;
-  uint32_t epilogue; // ashlar_rt_epilogue
+  uint32_t epilogue;                                // ashlar_rt_epilogue
   int64_t batch, groups, channels_in, channels_out; // channels of one group
   ashlar_rt_conv_dim dims[3];                       // of one or two spatial dims: the first ones are {1, 1, 1, 1, 1, 0}
 } ashlar_rt_conv_desc;

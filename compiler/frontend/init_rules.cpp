@@ -14,6 +14,15 @@ using namespace mlir;
 
 namespace ashlar::frontend {
 
+namespace {
+
+// Returns the elements of a window of a convolution's weights, whose dims are those from 2 on; 1 for a matrix or vector.
+int64_t fieldOf(RankedTensorType type) {
+  return ShapedType::getNumElements(type.getShape().drop_front(std::min<int64_t>(type.getRank(), 2)));
+}
+
+} // namespace
+
 const job::Init *findInitRule(const std::vector<job::Init> &rules, StringRef name) {
   for (const job::Init &rule : rules) {
     if (matchesGlob(rule.match(), name)) {
@@ -43,15 +52,15 @@ Attribute makeInitAttribute(const job::Init &rule, StringRef name, RankedTensorT
     if (dim >= type.getRank()) {
       fail("kaiming_uniform has fan_in_dim " + Twine(dim) + "; give it another rule before this one");
     }
-    double a = rule.kaiming_uniform().a(), bound = std::sqrt(6 / ((1 + a * a) * type.getDimSize(dim)));
+    int64_t fanIn = type.getDimSize(dim) * (dim < 2 ? fieldOf(type) : 1);
+    double a = rule.kaiming_uniform().a(), bound = std::sqrt(6 / ((1 + a * a) * static_cast<double>(fanIn)));
     return nn::UniformAttr::get(context, -bound, bound);
   }
   case job::Init::kXavierUniform: {
     if (type.getRank() < 2) {
       fail("xavier_uniform needs rank 2 or more; give it another rule before this one");
     }
-    int64_t field = type.getNumElements() / (type.getDimSize(0) * type.getDimSize(1)); // of a convolution
-    double bound = std::sqrt(6.0 / (field * (type.getDimSize(0) + type.getDimSize(1))));
+    double bound = std::sqrt(6.0 / (fieldOf(type) * (type.getDimSize(0) + type.getDimSize(1))));
     return nn::UniformAttr::get(context, -bound, bound);
   }
   case job::Init::KIND_NOT_SET:

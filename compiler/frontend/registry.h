@@ -31,6 +31,7 @@ llvm::ArrayRef<RegistryRow> activationRows();
 llvm::ArrayRef<RegistryRow> collectiveRows(); // of the domain ai.ashlar.dist, which stands before their names
 llvm::ArrayRef<RegistryRow> constantRows();
 llvm::ArrayRef<RegistryRow> contractionRows();
+llvm::ArrayRef<RegistryRow> convolutionRows();
 llvm::ArrayRef<RegistryRow> elementwiseRows();
 llvm::ArrayRef<RegistryRow> indexingRows();
 llvm::ArrayRef<RegistryRow> lossRows();

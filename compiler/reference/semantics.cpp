@@ -13,6 +13,7 @@ const SemanticsTable &getSemantics() {
     SemanticsTable filled;
     addCollectiveSemantics(filled);
     addContractionSemantics(filled);
+    addConvolutionSemantics(filled);
     addElementwiseSemantics(filled);
     addLossSemantics(filled);
     addShapeSemantics(filled);

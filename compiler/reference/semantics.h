@@ -36,6 +36,7 @@ mlir::RankedTensorType resultType(mlir::Operation *op);
 // Each enters one family of ops.
 void addCollectiveSemantics(SemanticsTable &table);
 void addContractionSemantics(SemanticsTable &table);
+void addConvolutionSemantics(SemanticsTable &table);
 void addElementwiseSemantics(SemanticsTable &table);
 void addLossSemantics(SemanticsTable &table);
 void addShapeSemantics(SemanticsTable &table);

@@ -299,8 +299,17 @@ private:
     }
   }
 
+  // Two for each place of the window, channel of a group and element of y.
+  static double flopOf(exec::ConvOp conv) {
+    double products = 1.0 * conv.getBatch() * conv.getGroups() * conv.getChannelsIn() * conv.getChannelsOut();
+    for (auto dim : conv.getDims().getAsRange<exec::ConvDimAttr>()) {
+      products *= static_cast<double>(dim.getOut()) * dim.getKernel();
+    }
+    return 2 * products;
+  }
+
   void writeInstructions(exec::ProgramOp step, llvm::StringRef subject) {
-    int64_t kernels = 0, products = 0, copies = 0;
+    int64_t kernels = 0, products = 0, convolutions = 0, copies = 0;
     double flop = 0;
     llvm::DenseSet<mlir::Attribute> distinct;
     for (mlir::Operation &op : step.getBody().front()) {
@@ -310,12 +319,18 @@ private:
       } else if (auto gemm = mlir::dyn_cast<exec::GemmOp>(op)) {
         ++products;
         flop += 2.0 * gemm.getBatch() * gemm.getM() * gemm.getN() * gemm.getK();
+      } else if (auto conv = mlir::dyn_cast<exec::ConvOp>(op)) {
+        ++convolutions;
+        flop += flopOf(conv);
       }
       copies += mlir::isa<exec::CopyOp>(op);
     }
-    line(subject, formatv("{0} ({1} a device), {2} ({3}), {4}", counted(products, "library product"), flopText(flop),
-                          counted(kernels, "kernel call"), counted(distinct.size(), "kernel"),
-                          copies == 1 ? "1 copy" : formatv("{0} copies", copies).str())
+    std::string calls = counted(products, "library product");
+    if (convolutions > 0) {
+      calls = (products > 0 ? calls + " and " : "") + counted(convolutions, "library convolution");
+    }
+    line(subject, formatv("{0} ({1} a device), {2} ({3}), {4}", calls, flopText(flop), counted(kernels, "kernel call"),
+                          counted(distinct.size(), "kernel"), copies == 1 ? "1 copy" : formatv("{0} copies", copies).str())
                       .str());
   }
 

@@ -10,6 +10,7 @@
 #include "dialects/exec/exec.h"
 #include "dialects/nn/nn.h"
 #include "dialects/support/element_type.h"
+#include "passes/lower/calls/library_convolution.h"
 #include "passes/lower/calls/library_product.h"
 
 #include "llvm/ADT/StringMap.h"
@@ -172,6 +173,13 @@ private:
 
   Constant *instruction(exec::GemmOp op) { return instruction(op, ASHLAR_RT_GEMM, "gemm", table.numbers(lower::describeProduct(op))); }
 
+  Constant *instruction(exec::ConvOp op) {
+    llvm::StringRef name = op.getKind() == exec::ConvKind::Forward ? "conv"
+                           : op.getKind() == exec::ConvKind::Data  ? "conv_data"
+                                                                   : "conv_weights";
+    return instruction(op, ASHLAR_RT_CONV, name, table.numbers(lower::describeConvolution(op)));
+  }
+
   Constant *instruction(exec::CollectiveOp op) {
     SmallVector<Constant *> tensors;
     for (auto [source, split, concat] :
@@ -216,7 +224,7 @@ private:
     SmallVector<Constant *> instructions;
     for (mlir::Operation &instr : op.getBody().front()) {
       Constant *record = llvm::TypeSwitch<mlir::Operation *, Constant *>(&instr)
-                             .Case<exec::KernelOp, exec::GemmOp, exec::CollectiveOp, exec::WaitOp, exec::CopyOp>(
+                             .Case<exec::KernelOp, exec::GemmOp, exec::ConvOp, exec::CollectiveOp, exec::WaitOp, exec::CopyOp>(
                                  [&](auto typed) { return instruction(typed); });
       if (record) {
         instructions.push_back(record);

@@ -114,7 +114,7 @@ Work &Work::operator+=(const Work &other) {
   return *this;
 }
 
-// Elements are all combinations of the factors where an op contracts or reduces, else those of its results.
+// Elements are the products that a contraction adds up, else those of the largest tensor.
 Work workOf(Operation *op, ArrayRef<RankedTensorType> operands, ArrayRef<RankedTensorType> results) {
   auto compute = dyn_cast<ComputeOpInterface>(op);
   if (!compute || results.empty()) {
@@ -126,19 +126,8 @@ Work workOf(Operation *op, ArrayRef<RankedTensorType> operands, ArrayRef<RankedT
   if (!isa<IndexingOpInterface>(op)) {
     llvm::for_each(operands, add);
   }
-  if (compute.getCost() == Cost::Contraction) {
-    // Each factor of a contraction is a dim of two of its three tensors: batch dims are one of all three.
-    ShardingRule rule = cast<ShardingRuleOpInterface>(op).getShardingRule();
-    SmallVector<int64_t> sizes(rule.factors.size(), 1);
-    for (auto [tensor, type] : llvm::zip_equal(rule.operands, operands)) {
-      for (auto [dim, size] : llvm::zip_equal(tensor, type.getShape())) {
-        if (!dim.empty()) {
-          sizes[dim.front()] = size;
-        }
-      }
-    }
-    elements = 1;
-    llvm::for_each(sizes, [&](int64_t size) { elements = std::min<__int128>(elements * size, INT64_MAX / 64); });
+  if (auto contraction = dyn_cast<ContractionOpInterface>(op)) {
+    elements = contraction.countProducts(operands, results);
   }
   int64_t flops = static_cast<int64_t>(std::min<__int128>(elements, INT64_MAX / 64)) * flopsOf(compute.getCost());
   bool isNarrow = llvm::all_of(operands, [](RankedTensorType type) { return type.getElementTypeBitWidth() == 16; });

@@ -173,6 +173,29 @@ SmallVector<BufferUse> GemmOp::getUses() {
   return uses;
 }
 
+LogicalResult ConvOp::verify() {
+  size_t expected = 3 + getHasBias() + getHasResidual();
+  if (getBuffers().size() != expected) { // C1
+    return emitOpError("has ") << getBuffers().size() << " buffers, needs " << expected;
+  }
+  if (getKind() == ConvKind::Weights && (getHasBias() || getHasResidual() || getEpilogue() != Epilogue::None)) { // C2
+    return emitOpError("computes weights, to which it can add neither bias, residual nor epilogue");
+  }
+  if (getDims().empty() || getDims().size() > 3) { // C3
+    return emitOpError("has ") << getDims().size() << " spatial dims, which are 1 to 3";
+  }
+  return success();
+}
+
+SmallVector<BufferUse> ConvOp::getUses() {
+  SmallVector<BufferUse> uses;
+  for (auto buffer : getBuffers().getAsRange<BufferAttr>()) {
+    bool isOut = uses.size() + 1 == getBuffers().size();
+    uses.push_back({buffer, /*isRead=*/!isOut, /*isWritten=*/isOut});
+  }
+  return uses;
+}
+
 LogicalResult CollectiveOp::verify() {
   size_t sources = getSources().size();
   if (sources == 0 || sources != getTargets().size() || sources != getSplitDims().size() || sources != getConcatDims().size()) { // C1

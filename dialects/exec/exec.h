@@ -24,6 +24,11 @@
 
 namespace ashlar::exec {
 
+// Returns whether a fusion of this kind is one call of a library, not a generated kernel.
+inline bool isLibraryCall(FusionKind kind) {
+  return kind == FusionKind::Gemm || kind == FusionKind::Conv;
+}
+
 // A buffer of an instruction. Only read: the bytes stay as they are. Only written: what the bytes were before does not matter.
 struct BufferUse {
   BufferAttr buffer;

@@ -36,6 +36,7 @@ class Exec_Op<string opMnemonic, list<Trait> traits = []> : Op<Exec_Dialect, opM
 def Exec_FusionKindAttr : EnumAttr<Exec_Dialect, Exec_FusionKind, "fusion_kind">;
 def Exec_RoleAttr : EnumAttr<Exec_Dialect, Exec_Role, "role">;
 def Exec_EpilogueAttr : EnumAttr<Exec_Dialect, Exec_Epilogue, "epilogue">;
+def Exec_ConvKindAttr : EnumAttr<Exec_Dialect, Exec_ConvKind, "conv_kind">;
 def Exec_OperandSumAttr : EnumAttr<Exec_Dialect, Exec_OperandSum, "operand_sum">;
 def Exec_CollectiveKindAttr : EnumAttr<Exec_Dialect, Ashlar_CollectiveKind, "collective_kind"> { let cppNamespace = "::ashlar::exec"; }
 def Exec_ReductionAttr : EnumAttr<Exec_Dialect, Ashlar_Reduction, "reduction"> { let cppNamespace = "::ashlar::exec"; }
@@ -86,6 +87,17 @@ def Exec_RepeatAttr : Exec_Attr<"Repeat", "repeat"> {
   let assemblyFormat = "`<` struct(params) `>`";
 }
 
+def Exec_ConvDimAttr : Exec_Attr<"ConvDim", "conv_dim"> {
+  let summary = "A spatial dim of a convolution";
+  let description = [{
+    Semantics of ashlar_rt_conv_dim.
+
+        #exec.conv_dim<in = 32, out = 16, kernel = 3, stride = 2, dilation = 1, low = 1>
+  }];
+  let parameters = (ins "int64_t":$in, "int64_t":$out, "int64_t":$kernel, "int64_t":$stride, "int64_t":$dilation, "int64_t":$low);
+  let assemblyFormat = "`<` struct(params) `>`";
+}
+
 def Exec_BufferArrayAttr : TypedArrayAttrBase<Exec_BufferAttr, "buffers">;
 
 //===-- Tensor form -------------------------------------------------------------------------------------------------------------------===//
@@ -94,7 +106,7 @@ def Exec_FusionOp : Exec_Op<"fusion", [Pure, IsolatedFromAbove, SingleBlockImpli
   let summary = "nn ops that become one kernel or one library call";
   let description = [{
     The block arguments are the operands; what the region yields are the results. `gemm` holds what one matrix product of
-    the library takes in: the grammar is in passes/lower/calls/library_product.h. `scatter` holds exactly one nn.scatter_add and the views it reads.
+    the library takes in, `conv` what one convolution does: the grammars are in passes/lower/calls. `scatter` holds exactly one nn.scatter_add and the views it reads.
 
         %y = exec.fusion loop(%x, %b) : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32> {
         ^bb0(%arg0: tensor<4x8xf32>, %arg1: tensor<8xf32>):
@@ -261,6 +273,25 @@ def Exec_GemmOp : Exec_InstrOp<"gemm"> {
   let extraClassDeclaration = [{
     // The index among `buffers` of the product itself.
     unsigned getOutIndex() { return 2 + getHasBias(); }
+  }];
+  let hasVerifier = 1;
+}
+
+def Exec_ConvOp : Exec_InstrOp<"conv"> {
+  let summary = "A convolution or one of its gradients, with bias, residual and activation, by the library";
+  let description = [{
+    buffers, types and shapes as in ashlar_rt_conv_desc, dense, with channels last; `channels` are those of one group.
+
+        exec.conv forward [...] batch 8 groups 1 channels 64 to 128 dims [#exec.conv_dim<in = 32, out = 32, ...>] bias epilogue relu
+
+    **Constraints:** (C1) as many buffers as these; (C2) weights have neither bias, residual nor epilogue; (C3) 1 to 3 dims.
+  }];
+  let arguments = (ins Exec_ConvKindAttr:$kind, Exec_BufferArrayAttr:$buffers, I64Attr:$batch, I64Attr:$groups, I64Attr:$channels_in,
+                       I64Attr:$channels_out, TypedArrayAttrBase<Exec_ConvDimAttr, "spatial dims">:$dims, UnitAttr:$has_bias,
+                       UnitAttr:$has_residual, Exec_EpilogueAttr:$epilogue);
+  let assemblyFormat = [{
+    `` $kind $buffers `batch` $batch `groups` $groups `channels` $channels_in `to` $channels_out `dims` $dims (`bias` $has_bias^)?
+    (`residual` $has_residual^)? `epilogue` `` $epilogue attr-dict
   }];
   let hasVerifier = 1;
 }

@@ -17,7 +17,8 @@ def Exec_FusionKind : Exec_Enum<"FusionKind", "what a fusion becomes", [
   I32EnumAttrCase<"Rows", 1, "rows">,       // for each row: reductions over the row, then values that use them
   I32EnumAttrCase<"Columns", 2, "columns">, // reductions over dims that are not the innermost
   I32EnumAttrCase<"Gemm", 3, "gemm">,       // a library matrix product with its bias and activation
-  I32EnumAttrCase<"Scatter", 4, "scatter">  // zeros, then rows of updates added up by number
+  I32EnumAttrCase<"Scatter", 4, "scatter">, // zeros, then rows of updates added up by number
+  I32EnumAttrCase<"Conv", 5, "conv">        // a library convolution, or a gradient of one, with its bias, residual and activation
 ]>;
 
 def Exec_Space : Exec_Enum<"Space", "where bytes lie", [
@@ -29,9 +30,12 @@ def Exec_Role : Exec_Enum<"Role", "what a named tensor is to the outside", [
   I32EnumAttrCase<"Variable", 0, "variable">, I32EnumAttrCase<"State", 1, "state">,
   I32EnumAttrCase<"Input", 2, "input">, I32EnumAttrCase<"Output", 3, "output">, I32EnumAttrCase<"Passed", 4, "passed">]>;
 
-def Exec_Epilogue : Exec_Enum<"Epilogue", "activation applied by a matrix product", [
+def Exec_Epilogue : Exec_Enum<"Epilogue", "activation applied by a library call", [
   I32EnumAttrCase<"None", 0, "none">, I32EnumAttrCase<"Relu", 1, "relu">, I32EnumAttrCase<"GeluErf", 2, "gelu_erf">,
   I32EnumAttrCase<"GeluTanh", 3, "gelu_tanh">, I32EnumAttrCase<"Sigmoid", 4, "sigmoid">, I32EnumAttrCase<"Tanh", 5, "tanh">]>;
+
+def Exec_ConvKind : Exec_Enum<"ConvKind", "which of its tensors a convolution computes", [
+  I32EnumAttrCase<"Forward", 0, "forward">, I32EnumAttrCase<"Data", 1, "data">, I32EnumAttrCase<"Weights", 2, "weights">]>;
 
 def Exec_OperandSum : Exec_Enum<"OperandSum", "which operand of a matrix product is summed too, along the contraction", [
   I32EnumAttrCase<"None", 0, "none">, I32EnumAttrCase<"Lhs", 1, "lhs">, I32EnumAttrCase<"Rhs", 2, "rhs">]>;

@@ -17,6 +17,7 @@ const TargetTraits kCpu = {
     /*sumsOperandRows=*/false,
     /*joinsReshaped=*/false,
     kOwnActivations,
+    /*convolves=*/true,
     /*scattersInRegisters=*/false,
     /*splitsReductions=*/false,
     /*cutsLoops=*/true,
@@ -27,6 +28,7 @@ const TargetTraits kCpu = {
 const TargetTraits kCuda = {
     /*takesNarrow=*/true,         /*hasTf32=*/true,          /*sumsOperandRows=*/true, /*joinsReshaped=*/true,
     kCublasLtActivations,
+    /*convolves=*/false,
     /*scattersInRegisters=*/true, /*splitsReductions=*/true, /*cutsLoops=*/false,      /*sharesRows=*/true,
     /*playsDevices=*/false,
 };

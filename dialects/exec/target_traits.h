@@ -18,6 +18,8 @@ struct TargetTraits {
   bool joinsReshaped;                   // what follows a product of merged rows in its own shape is computed before the change of shape
   llvm::ArrayRef<Epilogue> activations; // of the results, before they are stored
 
+  bool convolves; // has convolutions, of f32 and channels last
+
   // Of generated kernels.
   bool scattersInRegisters; // a scatter holds its sums in f32 until they are complete
   bool splitsReductions;    // a reduction of much to little needs more blocks than it has results

@@ -2,7 +2,7 @@
 //
 // How nn ops compute on tensors whose dims stand in another order in memory (DimOrderOpInterface).
 
-#include "dialects/nn/nn.h"
+#include "dialects/nn/convolution.h"
 #include "dialects/support/tensor_values.h"
 
 using namespace mlir;
@@ -51,6 +51,17 @@ SmallVector<Stretch> stretchesOf(ArrayRef<int64_t> fromShape, ArrayRef<int64_t> 
   return stretches;
 }
 
+// Takes and gives x and y with the channels last; weights stay as they are.
+void putChannelsLast(Operation *op, MutableArrayRef<DimOrder> operands, MutableArrayRef<DimOrder> results) {
+  Convolution conv = *Convolution::find(op);
+  auto orderOfTensor = [&](Value tensor) {
+    int64_t rank = typeOf(tensor).getRank();
+    return tensor == conv.weights || conv.channelsLast ? identityOrder(rank) : channelsLastOrder(rank);
+  };
+  llvm::transform(op->getOperands(), operands.begin(), orderOfTensor);
+  llvm::transform(op->getResults(), results.begin(), orderOfTensor);
+}
+
 } // namespace
 
 // The operand's dims stand as they do in the result.
@@ -83,6 +94,24 @@ bool ConstantOp::reorderDims(MutableArrayRef<DimOrder> /*operands*/, MutableArra
 bool ConstantOp::followsResult() {
   auto dense = dyn_cast<DenseElementsAttr>(getValue());
   return dense && dense.isSplat();
+}
+
+bool ConvOp::reorderDims(MutableArrayRef<DimOrder> operands, MutableArrayRef<DimOrder> results) {
+  putChannelsLast(*this, operands, results);
+  setChannelsLast(true);
+  return true;
+}
+
+bool ConvDataOp::reorderDims(MutableArrayRef<DimOrder> operands, MutableArrayRef<DimOrder> results) {
+  putChannelsLast(*this, operands, results);
+  setChannelsLast(true);
+  return true;
+}
+
+bool ConvWeightsOp::reorderDims(MutableArrayRef<DimOrder> operands, MutableArrayRef<DimOrder> results) {
+  putChannelsLast(*this, operands, results);
+  setChannelsLast(true);
+  return true;
 }
 
 bool IndexOp::reorderDims(MutableArrayRef<DimOrder> /*operands*/, MutableArrayRef<DimOrder> results) {

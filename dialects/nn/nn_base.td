@@ -68,6 +68,39 @@ def Nn_NormalAttr : Nn_Attr<"Normal", "normal"> {
   }]>];
 }
 
+def Nn_WindowAttr : Nn_Attr<"Window", "window"> {
+  let summary = "the windows that stand along one dim";
+  let description = [{
+    Element k of the window at position o is element `o * stride + k * dilation - low` of the dim. Positions go from 0 on, as long as the
+    window ends within `high` elements behind the dim. What lies in front of the dim and behind it is padding; a negative `low` or `high`
+    leaves out elements of the dim instead. The only code that counts positions: the methods below.
+
+        #nn.window<3>                                                   // stride 1, dilation 1, no padding
+        #nn.window<3, stride = 2, dilation = 1, low = 0, high = 1>
+
+    **Constraints:** (C1) size, stride and dilation >= 1; (C2) all numbers below 2^31, so that no position overflows.
+  }];
+  let parameters = (ins "int64_t":$size, DefaultValuedParameter<"int64_t", "1">:$stride, DefaultValuedParameter<"int64_t", "1">:$dilation,
+                        DefaultValuedParameter<"int64_t", "0">:$low, DefaultValuedParameter<"int64_t", "0">:$high);
+  let assemblyFormat = "`<` $size (`,` struct($stride, $dilation, $low, $high)^)? `>`";
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    // Returns the elements from the first one of a window to its last one.
+    int64_t getSpan() const { return (getSize() - 1) * getDilation() + 1; }
+
+    // Returns how many positions there are along a dim of `size` elements; nothing when not even one window fits.
+    //   <3, stride = 2, low = 1> along 8: 4
+    std::optional<int64_t> countPositions(int64_t size) const;
+
+    // Returns which element of the dim is element `k` of the window at `position`; negative, or not below the dim's size, in the padding.
+    int64_t elementAt(int64_t position, int64_t k) const { return position * getStride() + k * getDilation() - getLow(); }
+
+    // Returns whether every window is one element, each element is a window, and nothing is added or left out.
+    bool isIdentity() const { return getSize() == 1 && getStride() == 1 && getLow() == 0 && getHigh() == 0; }
+  }];
+}
+def Nn_WindowArrayAttr : TypedArrayAttrBase<Nn_WindowAttr, "windows, one a dim">;
+
 def Nn_ReductionAttr : EnumAttr<Nn_Dialect, Ashlar_Reduction, "reduction"> { let cppNamespace = "::ashlar::nn"; }
 def Nn_PredicateAttr : EnumAttr<Nn_Dialect, Nn_Predicate, "predicate">;
 def Nn_DistributionAttr : EnumAttr<Nn_Dialect, Nn_Distribution, "distribution">;

@@ -362,7 +362,12 @@ def Nn_ReduceOp : Nn_DifferentiableOp<"reduce", Nn_Computes<"Simple", "Wide", "r
   let hasFolder = 1;
 }
 
-def Nn_MatMulOp : Nn_DifferentiableOp<"matmul", Nn_Computes<"Contraction", "Narrow", "bilinear">, [InferTypeOpAdaptorWithIsCompatible]> {
+// A sum of products, in whose operands it is linear.
+class Nn_ContractionOp<string opMnemonic, list<Trait> traits = []>
+    : Nn_DifferentiableOp<opMnemonic, Nn_Computes<"Contraction", "Narrow", "bilinear">,
+                          !listconcat([DeclareOpInterfaceMethods<ContractionOpInterface>], traits)>;
+
+def Nn_MatMulOp : Nn_ContractionOp<"matmul", [InferTypeOpAdaptorWithIsCompatible]> {
   let summary = "Matrix product over the last two dims, the leading dims are batch";
   let description = [{
     op(lhs) is (batch..., m, k), op(rhs) is (batch..., k, n), the result (batch..., m, n); op swaps the last two dims when transposed.
@@ -378,6 +383,69 @@ def Nn_MatMulOp : Nn_DifferentiableOp<"matmul", Nn_Computes<"Contraction", "Narr
   let results = (outs Nn_NumericTensor:$result);
   let assemblyFormat = [{
     $lhs `,` $rhs (`transpose_a` $transpose_a^)? (`transpose_b` $transpose_b^)? attr-dict `:` type($lhs) `,` type($rhs) `->` type($result)
+  }];
+}
+
+// The three convolutions are about the same tensors: x, the weights, y. Each of them computes one from the other two, and the gradients of
+// each are made of the others. The C++ side is `Convolution` (convolution.h).
+class Nn_ConvolutionOp<string opMnemonic, dag operands> : Nn_ContractionOp<opMnemonic, [Nn_Reorderable]> {
+  let arguments = !con(operands, (ins Nn_WindowArrayAttr:$windows, UnitAttr:$channels_last));
+  let results = (outs Nn_FloatTensor:$result);
+  let hasVerifier = 1;
+}
+
+def Nn_ConvOp : Nn_ConvolutionOp<"conv", (ins Nn_FloatTensor:$x, Nn_FloatTensor:$weights)> {
+  let summary = "Convolution: y from x and the weights";
+  let description = [{
+    x is (batch, channels, in...), the weights (channels of y, channels of a group, size...), y (batch, channels of y, positions...), with 1 to
+    3 spatial dims; with `channels_last` the channels of x and y come behind their spatial dims. Window k of `windows` stands along spatial dim
+    k; padding adds nothing. x has as many channels as there are groups times the channels of a group: group g of y's channels sees group
+    g of x's. So the number of groups follows from the shapes, of tensors as of pieces.
+
+        y[b, m, o] = sum over c, k of x[b, g * C + c, element k of the window at o] * w[m, c, k], g the group of m, C channels a group
+
+        %y = nn.conv %x, %w windows = [#nn.window<3, stride = 2, low = 1, high = 1>]
+           : tensor<8x4x32xf32>, tensor<6x4x3xf32> -> tensor<8x6x16xf32>
+
+    The result is rounded to the type of the operands, or comes in f32 when the result type says so.
+
+    **Constraints:** (C1) 1 to 3 windows, and x, weights and y of so many dims and two more; (C2) windows of the size of the weights; (C3) the
+    channels of a group divide those of x, and the number of groups the channels of y; (C4) a window fits into each dim; (C5) y has the
+    batch of x, the channels of the weights and the positions of the windows; (C6) element types agree, but for an f32 result of bf16 or
+    f16 operands.
+  }];
+  let assemblyFormat = [{
+    $x `,` $weights (`channels_last` $channels_last^)? `windows` `=` $windows attr-dict `:` type($x) `,` type($weights) `->` type($result)
+  }];
+}
+
+def Nn_ConvDataOp : Nn_ConvolutionOp<"conv_data", (ins Nn_FloatTensor:$y, Nn_FloatTensor:$weights)> {
+  let summary = "The gradient of a convolution with respect to x: x from y and the weights; a transposed convolution";
+  let description = [{
+    Each element of y goes, times the weights, to the elements of its window; elements of x that no window has are 0.
+
+        %x = nn.conv_data %y, %w windows = [#nn.window<3, stride = 2, low = 1, high = 1>]
+           : tensor<8x6x16xf32>, tensor<6x4x3xf32> -> tensor<8x4x32xf32>
+
+    **Constraints:** (C1) to (C6) as for nn.conv.
+  }];
+  let assemblyFormat = [{
+    $y `,` $weights (`channels_last` $channels_last^)? `windows` `=` $windows attr-dict `:` type($y) `,` type($weights) `->` type($result)
+  }];
+}
+
+def Nn_ConvWeightsOp : Nn_ConvolutionOp<"conv_weights", (ins Nn_FloatTensor:$x, Nn_FloatTensor:$y)> {
+  let summary = "The gradient of a convolution with respect to the weights: the weights from x and y";
+  let description = [{
+    Each weight gets the sum of the products of an element of y and the element of x that it takes there.
+
+        %w = nn.conv_weights %x, %y windows = [#nn.window<3, stride = 2, low = 1, high = 1>]
+           : tensor<8x4x32xf32>, tensor<8x6x16xf32> -> tensor<6x4x3xf32>
+
+    **Constraints:** (C1) to (C6) as for nn.conv.
+  }];
+  let assemblyFormat = [{
+    $x `,` $y (`channels_last` $channels_last^)? `windows` `=` $windows attr-dict `:` type($x) `,` type($y) `->` type($result)
   }];
 }
 

@@ -141,6 +141,11 @@ bool MatMulOp::isCompatibleReturnTypes(TypeRange inferred, TypeRange actual) {
   return from == to || (isWidened && from.getShape() == to.getShape());
 }
 
+int64_t MatMulOp::countProducts(ArrayRef<RankedTensorType> operandTypes, ArrayRef<RankedTensorType> resultTypes) {
+  int64_t k = operandTypes[0].getShape().end()[getTransposeA() ? -2 : -1];
+  return static_cast<int64_t>(std::min<__int128>(__int128(resultTypes[0].getNumElements()) * k, INT64_MAX));
+}
+
 LogicalResult SoftmaxCrossEntropyOp::inferReturnTypes(MLIRContext *, std::optional<Location> loc, Adaptor adaptor,
                                                       SmallVectorImpl<Type> &types) {
   RankedTensorType logits = typeOf(adaptor.getLogits()), labels = typeOf(adaptor.getLabels());

@@ -55,6 +55,21 @@ def ShardingRuleOpInterface : OpInterface<"ShardingRuleOpInterface"> {
   ];
 }
 
+def ContractionOpInterface : OpInterface<"ContractionOpInterface"> {
+  let cppNamespace = "::ashlar";
+  let description = [{
+    An op of cost Contraction: each element of the result is a sum of products. The products are added up in f32 at least, so the result can
+    come in f32 where the operands are narrower.
+  }];
+  let methods = [
+    InterfaceMethod<"Returns how many products it adds up, in all, on operands and results of these types, which may be pieces; INT64_MAX "
+                    "where these are more.",
+                    "int64_t", "countProducts",
+                    (ins "::llvm::ArrayRef<::mlir::RankedTensorType>":$operandTypes,
+                         "::llvm::ArrayRef<::mlir::RankedTensorType>":$resultTypes)>
+  ];
+}
+
 def GradientOpInterface : OpInterface<"GradientOpInterface"> {
   let cppNamespace = "::ashlar";
   let description = [{

@@ -40,7 +40,7 @@ Value widened(Value value) {
   if (op && value.hasOneUse()) {
     Value result =
         llvm::TypeSwitch<Operation *, Value>(op)
-            .Case<nn::MatMulOp>([](auto product) { return cloneWide(product, {}); })
+            .Case<ContractionOpInterface>([](auto product) { return cloneWide(product, {}); })
             .Case<nn::AddOp>([](auto sum) { return cloneWide(sum, {0, 1}); })
             .Case<nn::PadOp, nn::ReshapeOp, nn::TransposeOp>([](auto view) { return cloneWide(view, {0}); })
             .Case<nn::ReduceOp>([](nn::ReduceOp reduce) { return reduce.getKind() == Reduction::Sum ? cloneWide(reduce, {0}) : Value(); })

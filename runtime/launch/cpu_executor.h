@@ -41,7 +41,7 @@ private:
   Status settle(Status status);
 
   ThreadPool *pool = nullptr;
-  GemmWorkspace workspace; // of the products of all programs: one runs at a time
+  GemmWorkspace workspace; // of the library calls of all programs: one runs at a time
   ProgressThread progress; // of collectives that are started; destroyed first
 };
 

@@ -37,6 +37,22 @@ void runGemmParts(void *context, int64_t begin, int64_t end) {
   }
 }
 
+struct ConvCall {
+  Conv *conv;
+  const float *a;
+  const float *b;
+  const float *bias;
+  const float *residual;
+  float *out;
+};
+
+void runConvParts(void *context, int64_t begin, int64_t end) {
+  auto &call = *static_cast<ConvCall *>(context);
+  for (int64_t part = begin; part < end; ++part) {
+    call.conv->runPart(static_cast<int>(part), call.a, call.b, call.bias, call.residual, call.out);
+  }
+}
+
 // Runs a collective, or its start, or waits for one that was started.
 Status communicate(const Step &step, ProgressThread &progress, std::vector<uint64_t> &started) {
   if (step.kind == ASHLAR_RT_WAIT) {
@@ -69,8 +85,9 @@ char *CpuSurroundings::address(const ashlar_rt_buffer &buffer, int device, uint6
 }
 
 std::string CpuProgram::label(size_t instr) const {
-  const Gemm *gemm = instances[0][instr].gemm;
-  return gemm != nullptr ? fmt::format("{} [{}]", source.instrs[instr].name, gemm->kernelName()) : source.instrs[instr].name;
+  const Step &step = instances[0][instr];
+  const char *kernel = step.gemm != nullptr ? step.gemm->kernelName() : step.conv != nullptr ? step.conv->kernelName() : nullptr;
+  return kernel != nullptr ? fmt::format("{} [{}]", source.instrs[instr].name, kernel) : source.instrs[instr].name;
 }
 
 Status CpuProgram::resolve(const CpuSurroundings &surroundings) {
@@ -139,18 +156,9 @@ Status CpuProgram::resolveStep(const CpuSurroundings &surroundings, uint32_t ind
     step.extent = desc.extent;
     step.grain = desc.grain;
   } else if (instr.kind == ASHLAR_RT_GEMM) {
-    const auto &desc = *static_cast<const ashlar_rt_gemm_desc *>(instr.desc);
-    step.hasBias = desc.has_bias != 0;
-    if (instr.num_buffers != (step.hasBias ? 4u : 3u)) {
-      return internal("{}: a matrix product {} bias has {} buffers", instr.name, step.hasBias ? "with" : "without", instr.num_buffers);
-    }
-    if (slot > 0) { // it knows no addresses
-      step.gemm = instances[0][index].gemm;
-      return Status();
-    }
-    gemms.emplace_back();
-    ASHLAR_RETURN_IF_ERROR(Gemm::prepare(desc, surroundings.pool.threads(), gemms.back(), &surroundings.workspace));
-    step.gemm = &gemms.back();
+    return prepareGemm(surroundings, index, slot, step);
+  } else if (instr.kind == ASHLAR_RT_CONV) {
+    return prepareConv(surroundings, index, slot, step);
   } else if (instr.kind == ASHLAR_RT_COLLECTIVE) {
     return prepareCollective(surroundings, index, slot, step);
   } else if (instr.kind == ASHLAR_RT_WAIT) {
@@ -163,6 +171,42 @@ Status CpuProgram::resolveStep(const CpuSurroundings &surroundings, uint32_t ind
   } else {
     return internal("{}: unknown kind of instruction {}", instr.name, instr.kind);
   }
+  return Status();
+}
+
+Status CpuProgram::prepareGemm(const CpuSurroundings &surroundings, uint32_t index, uint64_t slot, Step &step) {
+  const ashlar_rt_instr &instr = source.instrs[index];
+  const auto &desc = *static_cast<const ashlar_rt_gemm_desc *>(instr.desc);
+  step.hasBias = desc.has_bias != 0;
+  if (instr.num_buffers != (step.hasBias ? 4u : 3u)) {
+    return internal("{}: a matrix product {} bias has {} buffers", instr.name, step.hasBias ? "with" : "without", instr.num_buffers);
+  }
+  if (slot > 0) { // it knows no addresses
+    step.gemm = instances[0][index].gemm;
+    return Status();
+  }
+  gemms.emplace_back();
+  ASHLAR_RETURN_IF_ERROR(Gemm::prepare(desc, surroundings.pool.threads(), gemms.back(), &surroundings.workspace));
+  step.gemm = &gemms.back();
+  return Status();
+}
+
+Status CpuProgram::prepareConv(const CpuSurroundings &surroundings, uint32_t index, uint64_t slot, Step &step) {
+  const ashlar_rt_instr &instr = source.instrs[index];
+  const auto &desc = *static_cast<const ashlar_rt_conv_desc *>(instr.desc);
+  step.hasBias = desc.has_bias != 0;
+  step.hasResidual = desc.has_residual != 0;
+  if (instr.num_buffers != 3u + step.hasBias + step.hasResidual) {
+    return internal("{}: a convolution with {} operands beside its own has {} buffers", instr.name, step.hasBias + step.hasResidual,
+                    instr.num_buffers);
+  }
+  if (slot > 0) { // it knows no addresses
+    step.conv = instances[0][index].conv;
+    return Status();
+  }
+  convs.emplace_back();
+  ASHLAR_RETURN_IF_ERROR(Conv::prepare(desc, surroundings.pool.threads(), convs.back(), &surroundings.workspace));
+  step.conv = &convs.back();
   return Status();
 }
 
@@ -219,6 +263,18 @@ Status runStep(const Step &step, ThreadPool &pool, ProgressThread &progress, std
       auto floats = [&](uint32_t i) { return static_cast<float *>(buffers[i]); };
       GemmCall call{step.gemm, floats(0), floats(1), step.hasBias ? floats(2) : nullptr, floats(step.numBuffers - 1)};
       pool.parallelFor(step.gemm->parts(), /*grain=*/1, runGemmParts, &call);
+    }
+    return Status();
+  case ASHLAR_RT_CONV:
+    for (int device = step.begin; device < step.end; ++device, buffers += step.numBuffers) {
+      auto floats = [&](uint32_t i) { return static_cast<float *>(buffers[i]); };
+      ConvCall call{step.conv,
+                    floats(0),
+                    floats(1),
+                    step.hasBias ? floats(2) : nullptr,
+                    step.hasResidual ? floats(step.numBuffers - 2) : nullptr,
+                    floats(step.numBuffers - 1)};
+      pool.parallelFor(step.conv->parts(), /*grain=*/1, runConvParts, &call);
     }
     return Status();
   case ASHLAR_RT_COPY:

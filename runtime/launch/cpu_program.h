@@ -7,6 +7,7 @@
 
 #include "runtime/comm/progress_thread.h"
 #include "runtime/device/cpu/thread_pool.h"
+#include "runtime/kernels/cpu/conv.h"
 #include "runtime/kernels/cpu/gemm.h"
 #include "runtime/launch/executor.h"
 
@@ -25,7 +26,9 @@ struct Step {
   int64_t extent = 0;
   int64_t grain = 1;
   Gemm *gemm = nullptr;
+  Conv *conv = nullptr;
   bool hasBias = false;
+  bool hasResidual = false;
   Collective *collective = nullptr;
   bool isOrdered = false;            // a collective, not started, that waits for those that are
   uint32_t token = 0;                // of a collective that is started, or of what waits for it
@@ -39,7 +42,7 @@ struct CpuSurroundings {
   const ashlar_rt_variant &variant;
   Communicator &communicator;
   ThreadPool &pool;
-  GemmWorkspace &workspace; // of the products of all programs: one runs at a time
+  GemmWorkspace &workspace; // of the library calls of all programs: one runs at a time
   const ExecutorOptions &options;
 
   // Returns the address of a buffer on this process' device number `device`.
@@ -72,7 +75,7 @@ public:
   // Waits until other stages have all that was sent.
   Status reclaimAll();
 
-  // "name [kernel]" of a matrix product.
+  // "name [kernel]" of a library call.
   std::string label(size_t instr) const override;
 
   std::vector<uint64_t> started; // by token: the number that the thread beside gave
@@ -80,6 +83,8 @@ public:
 private:
   Status resolveInstance(const CpuSurroundings &surroundings, uint64_t slot);
   Status resolveStep(const CpuSurroundings &surroundings, uint32_t instr, uint64_t slot, Step &step);
+  Status prepareGemm(const CpuSurroundings &surroundings, uint32_t instr, uint64_t slot, Step &step);
+  Status prepareConv(const CpuSurroundings &surroundings, uint32_t instr, uint64_t slot, Step &step);
   Status prepareCollective(const CpuSurroundings &surroundings, uint32_t instr, uint64_t slot, Step &step);
 
   Stopwatch watchFor(const CpuSurroundings &surroundings, SpanKind kind, uint32_t index, double *sum) const;
@@ -94,6 +99,7 @@ private:
   std::vector<std::vector<Step>> instances; // by slot, or one
   std::deque<std::vector<void *>> addresses;
   std::deque<Gemm> gemms;
+  std::deque<Conv> convs;
   std::vector<std::unique_ptr<Collective>> collectives;
   std::vector<Stopwatch> watches, besides; // by instruction; the second of collectives that are started
   std::vector<Waiting<SendingEnd>> sends;

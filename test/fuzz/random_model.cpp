@@ -6,6 +6,7 @@
 
 #include "dialects/nn/nn.h"
 #include "dialects/support/tensor_values.h"
+#include "test/unit/reference/random_convolution.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
@@ -51,6 +52,9 @@ public:
         &Generator::normalise, &Generator::dropout,   &Generator::bias,   &Generator::gather, &Generator::scatter};
     for (int64_t i = 0; i < options.numOps; ++i) {
       (this->*dice.pick(kMakers))();
+      if (laterDice.oneIn(8)) {
+        convolution();
+      }
     }
     options.batch != 0 ? addPrediction() : addResults();
   }
@@ -467,6 +471,16 @@ private:
     Value y = another(shape);
     double bound = k * boundOf(x) * boundOf(y);
     add(first ? nn::MatMulOp::create(b, x, y, transposeX, transposeY) : nn::MatMulOp::create(b, y, x, transposeY, transposeX), bound);
+  }
+
+  // A convolution, or a gradient of one.
+  void convolution() {
+    Value x = pick();
+    auto form = test::drawConvolution(b.getContext(), shapeOf(x), [&](int64_t limit) { return laterDice.roll(limit); });
+    if (form && std::max(floats(form->second).getNumElements(), floats(form->result).getNumElements()) <= options.maxElements) {
+      Value y = another(form->second);
+      add(test::createConvolution(b, b.getLoc(), *form, x, y), form->terms * boundOf(x) * boundOf(y));
+    }
   }
 
   // Ops along the last dim.

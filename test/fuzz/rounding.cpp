@@ -59,7 +59,7 @@ double largestOf(const Tensor &tensor) {
 // Returns the size of what is rounded on the way to each element of the result; zeros for an op that rounds nothing.
 Tensor roundedSizes(Operation *op, ArrayRef<Tensor> operands, const Tensor &result) {
   auto reduce = dyn_cast<nn::ReduceOp>(op);
-  if (isa<nn::MatMulOp, nn::ScatterAddOp>(op) || (reduce && reduce.getKind() == Reduction::Sum)) {
+  if (isa<ContractionOpInterface, nn::ScatterAddOp>(op) || (reduce && reduce.getKind() == Reduction::Sum)) {
     SmallVector<Tensor> terms = llvm::map_to_vector(operands, magnitudes);
     return reference::getSemantics().local.lookup(op->getName().getStringRef())(op, terms);
   }

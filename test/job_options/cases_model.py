@@ -170,6 +170,7 @@ def init_by_fan(bench):
             ("kaiming_uniform { fan_in_dim: 0 }", (4, 16), 0.5),
             ("kaiming_uniform { fan_in_dim: 2 a: 1 }", (2, 5, 3), 1),
             ("kaiming_uniform { a: 0 }", (2, 24), 0.5),
+            ("kaiming_uniform {}", (3, 4, 2, 2), 0.25),
             ("xavier_uniform {}", (2, 4), 1),
             ("xavier_uniform {}", (4, 2, 2, 2), 0.5)):
         found = first_values(bench, f'init {{ match: "w" {kind} }}', shape)

@@ -20,7 +20,9 @@ ALLOWED = {
     "passes/layout/lift_hybrid.cpp": ("Index Random Slice", "makes what counts elements of a piece count those of the whole"),
     "passes/layout/local_program.cpp": ("Index Reshape Slice", "foresees what partitioning and folding make of them"),
     "passes/layout/price.cpp": ("Reshape", "another name of the same bytes"),
-    "passes/lower/calls/library_product.cpp": ("Add Broadcast Cast Gelu MatMul Relu Sigmoid Tanh", "the grammar of a library call"),
+    "passes/lower/calls": ("Add Broadcast", "the grammar of a library call"),
+    "passes/lower/calls/epilogue.cpp": ("Gelu Relu Sigmoid Tanh", "the activations of a library call"),
+    "passes/lower/calls/library_product.cpp": ("Cast MatMul", "the grammar of a library call"),
     "passes/lower/calls/library_product.h": ("MatMul", "the same"),
     "passes/lower/fusion": ("Add Broadcast Cast MatMul Reduce Reshape ScatterAdd Transpose", "what begins a kernel or a call, and its forms"),
     "passes/lower/fusion/fuse.cpp": ("Random", "keeps the key of random numbers apart from data"),
@@ -34,7 +36,7 @@ ALLOWED = {
     "passes/partition/partition.cpp": ("Index Slice", "count elements in their attributes"),
     "passes/train/accumulate.cpp": ("Random", "draws by the place of a sample in the step"),
     "passes/train/mixed_precision.cpp": ("Cast", "the conversions of the pass itself"),
-    "passes/train/widen_gradients.cpp": ("Add Cast MatMul Pad Reduce Reshape ScatterAdd Transpose", "which gradients of parameters come in f32"),
+    "passes/train/widen_gradients.cpp": ("Add Cast Pad Reduce Reshape ScatterAdd Transpose", "which gradients of parameters come in f32"),
 }
 
 

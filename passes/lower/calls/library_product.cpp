@@ -4,6 +4,8 @@
 
 #include "passes/lower/calls/library_product.h"
 
+#include "passes/lower/calls/epilogue.h"
+
 #include "dialects/exec/target_traits.h"
 #include "dialects/support/element_type.h"
 #include "dialects/support/tensor_values.h"
@@ -19,15 +21,6 @@ namespace ashlar::lower {
 namespace {
 
 enum class Part { None, Product, Conversion, Bias, Activation };
-
-exec::Epilogue epilogueOf(Operation *op) {
-  return llvm::TypeSwitch<Operation *, exec::Epilogue>(op)
-      .Case([](nn::ReluOp) { return exec::Epilogue::Relu; })
-      .Case([](nn::SigmoidOp) { return exec::Epilogue::Sigmoid; })
-      .Case([](nn::TanhOp) { return exec::Epilogue::Tanh; })
-      .Case([](nn::GeluOp gelu) { return gelu.getTanhApproximation() ? exec::Epilogue::GeluTanh : exec::Epilogue::GeluErf; })
-      .Default([](Operation *) { return exec::Epilogue::None; });
-}
 
 // Returns which part the op can be where a target has `traits`; null: where any target has it.
 Part partOf(Operation *op, const exec::TargetTraits *traits) {
@@ -111,25 +104,7 @@ FailureOr<LibraryProduct> readProduct(exec::FusionOp fusion) {
   return call;
 }
 
-// Enums of the call in numbers of the ABI, without a default: a new case does not compile until it has a number here.
-uint32_t numberOf(exec::Epilogue epilogue) {
-  switch (epilogue) {
-  case exec::Epilogue::None:
-    return ASHLAR_RT_EPILOGUE_NONE;
-  case exec::Epilogue::Relu:
-    return ASHLAR_RT_EPILOGUE_RELU;
-  case exec::Epilogue::GeluErf:
-    return ASHLAR_RT_EPILOGUE_GELU_ERF;
-  case exec::Epilogue::GeluTanh:
-    return ASHLAR_RT_EPILOGUE_GELU_TANH;
-  case exec::Epilogue::Sigmoid:
-    return ASHLAR_RT_EPILOGUE_SIGMOID;
-  case exec::Epilogue::Tanh:
-    return ASHLAR_RT_EPILOGUE_TANH;
-  }
-  llvm_unreachable("unknown epilogue");
-}
-
+// Without a default: a new case does not compile until it has a number here.
 uint32_t numberOf(exec::OperandSum sum) {
   switch (sum) {
   case exec::OperandSum::None:
@@ -168,33 +143,23 @@ bool isPartOfProduct(Operation *op, exec::Target target) {
   return partOf(op, &exec::traitsOf(target)) > Part::Product;
 }
 
-Value getAddend(Operation *op, Operation *last) {
-  return isa<nn::AddOp>(op) ? op->getOperand(op->getOperand(0).getDefiningOp() == last ? 1 : 0) : Value();
-}
-
-Value getBias(Value value) {
-  auto broadcast = value ? value.getDefiningOp<nn::BroadcastOp>() : nn::BroadcastOp();
-  bool isBias = broadcast && broadcast.getDims() == ArrayRef<int64_t>{broadcast.getType().getRank() - 1};
-  return isBias ? Value(broadcast.getInput()) : Value();
-}
-
-LogicalResult buildProductCall(OpBuilder &builder, Location loc, exec::FusionOp fusion, ArrayRef<exec::BufferAttr> operands,
-                               ArrayRef<exec::BufferAttr> results, bool allowTf32) {
+LogicalResult buildProductCall(const CallSite &site) {
+  exec::FusionOp fusion = site.fusion;
   FailureOr<LibraryProduct> call = readProduct(fusion);
   if (failed(call)) {
     return failure();
   }
-  SmallVector<Attribute> buffers = {operands[call->lhs], operands[call->rhs]};
+  SmallVector<Attribute> buffers = {site.operands[call->lhs], site.operands[call->rhs]};
   if (call->bias) {
-    buffers.push_back(operands[*call->bias]);
+    buffers.push_back(site.operands[*call->bias]);
   }
-  llvm::append_range(buffers, results);
+  llvm::append_range(buffers, site.results);
   RankedTensorType lhs = typeOf(fusion.getInputs()[call->lhs]);
   ArrayRef<int64_t> matrix = lhs.getShape().take_back(2), out = shapeOf(call->product);
   int64_t batch = ShapedType::getNumElements(out.drop_back(2));
-  exec::GemmOp::create(builder, loc, builder.getArrayAttr(buffers), batch, out[out.size() - 2], out.back(),
+  exec::GemmOp::create(site.builder, site.loc, site.builder.getArrayAttr(buffers), batch, out[out.size() - 2], out.back(),
                        matrix[call->transposeA ? 0 : 1], call->transposeA, call->transposeB, call->bias.has_value(), call->epilogue,
-                       call->sumOf, allowTf32 && lhs.getElementType().isF32());
+                       call->sumOf, site.allowTf32 && lhs.getElementType().isF32());
   return success();
 }
 

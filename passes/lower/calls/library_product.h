@@ -12,6 +12,8 @@
 #ifndef ASHLAR_PASSES_LOWER_CALLS_LIBRARY_PRODUCT_H
 #define ASHLAR_PASSES_LOWER_CALLS_LIBRARY_PRODUCT_H
 
+#include "passes/lower/calls/library_call.h"
+
 #include "dialects/exec/exec.h"
 #include "dialects/nn/nn.h"
 #include "runtime/abi/ashlar_rt.h"
@@ -34,16 +36,8 @@ bool followsInProduct(mlir::Operation *op, mlir::Operation *last, exec::Target t
 // Returns whether the op can follow anything inside a call.
 bool isPartOfProduct(mlir::Operation *op, exec::Target target);
 
-// Returns what the op adds to the result of `last`: inside a call it must be a bias. Null when the op adds nothing to it.
-mlir::Value getAddend(mlir::Operation *op, mlir::Operation *last);
-
-// Returns the value that `value` repeats along all dims but the last, as a bias is; null when it is no such value, or null.
-mlir::Value getBias(mlir::Value value);
-
-// Builds the call that a fusion of kind gemm becomes. `operands`, `results`: the buffers of those of the fusion. Fails, with an error,
-// where its body is not of the grammar.
-mlir::LogicalResult buildProductCall(mlir::OpBuilder &builder, mlir::Location loc, exec::FusionOp fusion,
-                                     llvm::ArrayRef<exec::BufferAttr> operands, llvm::ArrayRef<exec::BufferAttr> results, bool allowTf32);
+// Builds the call that a fusion of kind gemm becomes. Fails, with an error, where its body is not of the grammar.
+mlir::LogicalResult buildProductCall(const CallSite &site);
 
 // Returns the call as the runtime gets it.
 ashlar_rt_gemm_desc describeProduct(exec::GemmOp call);

@@ -3,6 +3,7 @@
 // Expands composite ops, and gives products the form that the library or the kernels take.
 
 #include "passes/lower/calls/library_product.h"
+#include "passes/lower/fusion/convolution_forms.h"
 #include "passes/lower/fusion/product_sums.h"
 #include "passes/lower/passes.h"
 
@@ -178,7 +179,7 @@ struct ExpandOps : impl::ExpandOpsPassBase<ExpandOps> {
       foldTransposes(matmul);
       return mergeBatchIntoRows(b, matmul);
     }
-    return {};
+    return putChannelsLast(b, op);
   }
 
   // Sums of bf16 or f16 are computed in f32 and rounded once, by the library or the kernel itself where it can.
@@ -188,6 +189,9 @@ struct ExpandOps : impl::ExpandOpsPassBase<ExpandOps> {
     }
     if (auto reduce = dyn_cast<nn::ReduceOp>(op)) {
       return reduce.getKind() == Reduction::Sum ? computeWide(b, op) : Value();
+    }
+    if (isa<ContractionOpInterface>(op)) { // a convolution
+      return computeWide(b, op);
     }
     return isa<nn::ScatterAddOp>(op) && !exec::traitsOf(target).scattersInRegisters ? computeWide(b, op) : Value();
   }
@@ -215,6 +219,10 @@ struct ExpandOps : impl::ExpandOpsPassBase<ExpandOps> {
   }
 
   void runOnOperation() override {
+    WalkResult checked = getOperation().walk([&](Operation *op) { return WalkResult(checkConvolution(op, target)); });
+    if (checked.wasInterrupted()) {
+      return signalPassFailure();
+    }
     rewriteOps([](ImplicitLocOpBuilder &, Operation *op) { // nothing below asks whose gradient a value is
       auto gradient = dyn_cast<nn::GradientOp>(op);
       return gradient ? gradient.getValue() : Value();

@@ -9,7 +9,7 @@
 // of more than one op is no larger than one kernel may be (kernel_size.h); (I4) the ops of a group are those of one owner, or of all
 // devices. Linear in the number of ops, n log n where groups merge.
 
-#include "passes/lower/calls/library_product.h"
+#include "passes/lower/calls/library_call.h"
 #include "passes/lower/fusion/split_reductions.h"
 #include "passes/lower/fusion/view_table.h"
 #include "passes/lower/kernels/fusible.h"
@@ -49,7 +49,7 @@ struct Group {
   ArrayRef<int64_t> rowShape() const { return ArrayRef<int64_t>(domain).take_front(rowRank); }
   // Whether a value of this shape can be a row value of the group.
   bool hasRowsOf(ArrayRef<int64_t> shape) const { return rowRank != kUndecided && shape == rowShape(); }
-  bool isGemm() const { return kind == exec::FusionKind::Gemm; }
+  bool isCall() const { return exec::isLibraryCall(kind); }
 };
 
 class Fuser {
@@ -218,8 +218,8 @@ private:
           materialize(operand, op);
         }
       }
-      if (beginsProduct(&op)) {
-        add(newGroup(exec::FusionKind::Gemm, shapeOf(op.getResult(0))), op);
+      if (const LibraryCall *call = findCall(&op)) {
+        add(newGroup(call->kind, shapeOf(op.getResult(0))), op);
       }
     }
   }
@@ -252,7 +252,7 @@ private:
       auto takes = [&](Group *reader) {
         KernelSize size = reader ? reader->size : KernelSize();
         size.code += lower::codeOf(*broadcast);
-        return reader && !reader->isGemm() && size.fits();
+        return reader && !reader->isCall() && size.fits();
       };
       if (readers.empty() || !llvm::all_of(readers, takes)) {
         continue;
@@ -281,7 +281,7 @@ private:
   // Merges two groups if one loop nest can hold both, `from` with the domain of `into` or holding nothing but row values of it. Returns the
   // one that holds all ops now, null when they do not fit.
   Group *merge(Group &into, Group &from) {
-    if (into.isGemm() || from.isGemm()) {
+    if (into.isCall() || from.isCall()) {
       return nullptr;
     }
     bool sameDomain =
@@ -326,8 +326,8 @@ private:
         }
         continue;
       }
-      if (group->isGemm()) {
-        if (!joined && joinsGemm(op, *group)) {
+      if (group->isCall()) {
+        if (!joined && joinsCall(op, *group)) {
           joined = group;
         } else {
           group->open = false;
@@ -345,7 +345,7 @@ private:
       }
     }
     // An operand read through a view may have closed the very group that another operand belongs to.
-    bool joins = joined && joined->open && (joined->isGemm() || canHold(*joined, op));
+    bool joins = joined && joined->open && (joined->isCall() || canHold(*joined, op));
     if (joined && !joins) {
       joined->open = false;
     }
@@ -357,20 +357,29 @@ private:
     return merged ? merged : merge(b, a);
   }
 
-  // Whether the value is in no memory: a library product cannot read it.
+  // Whether the value is in no memory: the library cannot read it.
   bool isOnlyView(Value value) const { return views.contains(value.getDefiningOp()); }
 
-  // Whether the op is the next part of the library product, the only one that reads what was last.
-  bool joinsGemm(Operation &op, const Group &group) {
+  // Whether the op is the next part of the library call, the only one that reads what was last.
+  bool joinsCall(Operation &op, const Group &group) {
     Operation *last = group.ops.back();
-    if (!last->hasOneUse() || !followsInProduct(&op, last, target)) {
+    const LibraryCall &call = *findCall(group.kind);
+    if (!last->hasOneUse() || !call.follows(&op, last, target)) {
       return false;
     }
     Value addend = getAddend(&op, last);
-    return !addend || joinsAsBias(addend);
+    return !addend || joinsAsBias(addend) || (call.addsTensors && joinsAsTensor(addend));
   }
 
-  // The group that computes the bias can be closed: a product that is read once only is read by nobody in it.
+  // The group that computes what is added can be closed: a result of a call that is read once only is read by nobody in it.
+  bool joinsAsTensor(Value value) {
+    if (isOnlyView(value)) {
+      return false;
+    }
+    close(value);
+    return true;
+  }
+
   bool joinsAsBias(Value value) {
     Value bias = getBias(value);
     if (!bias || !isOnlyView(value) || isOnlyView(bias)) {
@@ -388,7 +397,7 @@ private:
     bool trailing = llvm::equal(reduce.getDims(), llvm::seq<int64_t>(keptRank, rank));
 
     Group *group = openGroupFor(*reduce, input);
-    bool joins = group && !group->isGemm() && shape == ArrayRef<int64_t>(group->domain) &&
+    bool joins = group && !group->isCall() && shape == ArrayRef<int64_t>(group->domain) &&
                  (trailing ? (group->rowRank == kUndecided || group->rowRank == keptRank) && group->reducedDims.empty()
                            : group->rowRank == kUndecided &&
                                  (group->reducedDims.empty() || ArrayRef<int64_t>(group->reducedDims) == reduce.getDims())) &&
@@ -423,7 +432,7 @@ private:
       return known;
     }
     Operation *def = value.getDefiningOp();
-    isData |= group.isGemm() && isa_and_nonnull<nn::ConstantOp>(def); // the library reads memory
+    isData |= group.isCall() && isa_and_nonnull<nn::ConstantOp>(def); // the library reads memory
     if (views.contains(def) && !isData) {
       importOperands(*def, group, mapping, inner, body, inputs);
       return inner.clone(*def, mapping)->getResult(0);

@@ -7,7 +7,7 @@
 
 #include "dialects/dist/dist.h"
 #include "dialects/dist/owners.h"
-#include "passes/lower/calls/library_product.h"
+#include "passes/lower/calls/library_call.h"
 #include "passes/lower/kernels/fusible.h"
 #include "passes/lower/passes.h"
 
@@ -156,9 +156,9 @@ private:
     return true;
   }
 
-  // A library product adds a bias that is there before it. One that is only converted, as in mixed precision, can be.
+  // A library call adds a bias that is there before it. One that is only converted, as in mixed precision, can be.
   void placeBias(Operation *op) {
-    if (!beginsProduct(op)) {
+    if (!findCall(op)) {
       return;
     }
     for (Operation *user : op->getUsers()) {

@@ -27,8 +27,8 @@ MemRefType flatType(RankedTensorType type) {
 
 FailureOr<func::FuncOp> emitKernel(exec::FusionOp fusion, ArrayRef<int64_t> alias, SymbolTable &symbols, StringRef name,
                                    exec::Target target) {
-  if (fusion.getKind() == exec::FusionKind::Gemm) {
-    return fusion.emitOpError("of kind gemm has no generated kernel");
+  if (exec::isLibraryCall(fusion.getKind())) {
+    return fusion.emitOpError("of kind ") << stringifyFusionKind(fusion.getKind()) << " has no generated kernel";
   }
   SmallVector<Type> arguments;
   for (Value input : fusion.getInputs()) {
@@ -58,7 +58,7 @@ FailureOr<func::FuncOp> emitKernel(exec::FusionOp fusion, ArrayRef<int64_t> alia
 }
 
 bool mayAlias(exec::FusionOp fusion, unsigned operand, unsigned result, exec::Target target) {
-  if (fusion.getKind() == exec::FusionKind::Gemm || fusion.getKind() == exec::FusionKind::Scatter ||
+  if (exec::isLibraryCall(fusion.getKind()) || fusion.getKind() == exec::FusionKind::Scatter ||
       fusion.getInputs()[operand].getType() != fusion.getOutputs()[result].getType()) {
     return false;
   }

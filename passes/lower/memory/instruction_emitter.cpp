@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One exec op for each instruction: kernel, library matrix product, collective, wait or copy.
+// One exec op for each instruction: kernel, library call, collective, wait or copy.
 
 #include "passes/lower/memory/instruction_emitter.h"
 
-#include "passes/lower/calls/library_product.h"
+#include "passes/lower/calls/library_call.h"
 
 #include "runtime/abi/ashlar_rt.h"
 
@@ -41,7 +41,8 @@ private:
     }
     return TypeSwitch<Operation *, LogicalResult>(instruction.op)
         .Case([&](exec::FusionOp op) {
-          return op.getKind() == exec::FusionKind::Gemm ? emitProduct(instruction, op) : emitKernel(instruction, op);
+          const LibraryCall *call = findCall(op.getKind());
+          return call ? emitCall(instruction, op, *call) : emitKernel(instruction, op);
         })
         .Case([&](exec::AwaitOp op) {
           exec::WaitOp::create(builder, op.getLoc(), tokens.lookup(op.getStarted().front().getDefiningOp()));
@@ -100,11 +101,11 @@ private:
     return success();
   }
 
-  LogicalResult emitProduct(const Instruction &instruction, exec::FusionOp fusion) {
+  LogicalResult emitCall(const Instruction &instruction, exec::FusionOp fusion, const LibraryCall &call) {
     auto numbers = [](size_t count) { return llvm::seq<unsigned>(0, count); };
     auto operands = llvm::map_to_vector(numbers(instruction.operands.size()), [&](unsigned i) { return source(instruction, i); });
     auto results = llvm::map_to_vector(numbers(instruction.results.size()), [&](unsigned i) { return target(instruction, i); });
-    return buildProductCall(builder, instruction.loc, fusion, operands, results, allowTf32);
+    return call.build({builder, instruction.loc, fusion, operands, results, allowTf32});
   }
 
   // Returns the {source, target} pairs of a permute in which device r gets what device sources[r] has.

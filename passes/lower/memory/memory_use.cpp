@@ -7,6 +7,7 @@
 
 #include "dialects/nn/programs.h"
 #include "dialects/support/element_type.h"
+#include "passes/lower/calls/library_convolution.h"
 #include "runtime/abi/memory_sizes.h"
 
 #include "llvm/ADT/SetVector.h"
@@ -31,10 +32,9 @@ public:
     addTensors();
     add("constants", onCuda() ? rt::roundUp(facts.constantBytes, rt::kDeviceAlignment) : facts.constantBytes);
     addBatches();
-    if (hasProducts()) {
-      add("matrix products", onCuda() ? rt::kMatmulWorkspaceBytes : rt::kProductWorkspaceBytes);
-      use.threadBytes = onCuda() ? 0 : rt::kProductWorkspaceBytes;
-    }
+    const uint64_t workspace = callWorkspace();
+    add("matrix products", workspace);
+    use.threadBytes = onCuda() ? 0 : workspace;
     if (onCuda()) {
       add("messages", receivedBytes());
       add("collectives", collectiveWorkspace());
@@ -121,10 +121,12 @@ private:
     }
   }
 
-  bool hasProducts() {
-    return variant.getBody()
-        .walk([](Operation *op) { return isa<exec::GemmOp>(op) ? WalkResult::interrupt() : WalkResult::advance(); })
-        .wasInterrupted();
+  // What library calls run in, one after the other; on the cpu, for each thread.
+  uint64_t callWorkspace() {
+    uint64_t most = 0;
+    variant.getBody().walk([&](exec::GemmOp) { most = std::max(most, onCuda() ? rt::kMatmulWorkspaceBytes : rt::kProductWorkspaceBytes); });
+    variant.getBody().walk([&](exec::ConvOp conv) { most = std::max(most, rt::convWorkspaceBytes(describeConvolution(conv))); });
+    return most;
   }
 
   // This process' share of what the ranks of a host wait for each other in.

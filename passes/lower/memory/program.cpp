@@ -217,8 +217,7 @@ private:
   bool canOverwrite(OpOperand &use, Value result) const {
     Operation *op = use.getOwner();
     if (auto fusion = dyn_cast<exec::FusionOp>(op)) {
-      return fusion.getKind() != exec::FusionKind::Gemm &&
-             mayAlias(fusion, use.getOperandNumber(), cast<OpResult>(result).getResultNumber(), target);
+      return mayAlias(fusion, use.getOperandNumber(), cast<OpResult>(result).getResultNumber(), target);
     }
     return isa<dist::AllReduceOp, dist::BroadcastOp>(op) && use.getOperandNumber() == cast<OpResult>(result).getResultNumber();
   }

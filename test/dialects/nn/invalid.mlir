@@ -430,3 +430,107 @@ func.func @pad_c2_wrapped(%x: tensor<3xf32>) {
   %0 = nn.pad %x low = [0] interior = [9223372036854775806] : tensor<3xf32> -> tensor<3xf32>
   return
 }
+
+// -----
+
+func.func @window_c1(%x: tensor<1x1x4xf32>, %w: tensor<1x1x2xf32>) {
+  // expected-error @+1 {{window of size 2, stride 0 and dilation 1; all three must be at least 1}}
+  %0 = nn.conv %x, %w windows = [#nn.window<2, stride = 0>] : tensor<1x1x4xf32>, tensor<1x1x2xf32> -> tensor<1x1x3xf32>
+  return
+}
+
+// -----
+
+func.func @window_c2(%x: tensor<1x1x4xf32>, %w: tensor<1x1x2xf32>) {
+  // expected-error @+1 {{window of size 2, stride 1, dilation 1, padding -2147483648 and 0: numbers must be below 2147483648}}
+  %0 = nn.conv %x, %w windows = [#nn.window<2, low = -2147483648>] : tensor<1x1x4xf32>, tensor<1x1x2xf32> -> tensor<1x1x3xf32>
+  return
+}
+
+// -----
+
+func.func @conv_c1(%x: tensor<1x1x4xf32>, %w: tensor<1x1x2x2xf32>) {
+  // expected-error @+1 {{has 1 windows, which are 1 to 3, for x of 'tensor<1x1x4xf32>' and weights of 'tensor<1x1x2x2xf32>', which have two more dims than there are windows}}
+  %0 = nn.conv %x, %w windows = [#nn.window<2>] : tensor<1x1x4xf32>, tensor<1x1x2x2xf32> -> tensor<1x1x3xf32>
+  return
+}
+
+// -----
+
+func.func @conv_c1_no_window(%x: tensor<1x1xf32>, %w: tensor<1x1xf32>) {
+  // expected-error @+1 {{has 0 windows, which are 1 to 3}}
+  %0 = nn.conv %x, %w windows = [] : tensor<1x1xf32>, tensor<1x1xf32> -> tensor<1x1xf32>
+  return
+}
+
+// -----
+
+func.func @conv_c2(%x: tensor<1x1x4xf32>, %w: tensor<1x1x2xf32>) {
+  // expected-error @+1 {{has a window of size 3 in spatial dim 0 but weights of 'tensor<1x1x2xf32>'}}
+  %0 = nn.conv %x, %w windows = [#nn.window<3>] : tensor<1x1x4xf32>, tensor<1x1x2xf32> -> tensor<1x1x2xf32>
+  return
+}
+
+// -----
+
+func.func @conv_c3(%x: tensor<1x3x4xf32>, %w: tensor<2x2x1xf32>) {
+  // expected-error @+1 {{has 3 channels in x, 2 channels of a group in weights of 'tensor<2x2x1xf32>', and 2 channels in y: the groups are not equal}}
+  %0 = nn.conv %x, %w windows = [#nn.window<1>] : tensor<1x3x4xf32>, tensor<2x2x1xf32> -> tensor<1x2x4xf32>
+  return
+}
+
+// -----
+
+func.func @conv_c3_outputs(%x: tensor<1x4x4xf32>, %w: tensor<3x2x1xf32>) {
+  // expected-error @+1 {{and 3 channels in y: the groups are not equal}}
+  %0 = nn.conv %x, %w windows = [#nn.window<1>] : tensor<1x4x4xf32>, tensor<3x2x1xf32> -> tensor<1x3x4xf32>
+  return
+}
+
+// -----
+
+func.func @conv_c4(%x: tensor<1x1x4xf32>, %w: tensor<1x1x3xf32>) {
+  // expected-error @+1 {{has a window that spans 7 elements in spatial dim 0, where x has 4 and padding 1 and 1}}
+  %0 = nn.conv %x, %w windows = [#nn.window<3, dilation = 3, low = 1, high = 1>] : tensor<1x1x4xf32>, tensor<1x1x3xf32> -> tensor<1x1x1xf32>
+  return
+}
+
+// -----
+
+func.func @conv_c5(%x: tensor<2x1x4xf32>, %w: tensor<3x1x2xf32>) {
+  // expected-error @+1 {{has y of 'tensor<2x3x4xf32>', but x of 'tensor<2x1x4xf32>' and weights of 'tensor<3x1x2xf32>' need shape [2, 3, 3]}}
+  %0 = nn.conv %x, %w windows = [#nn.window<2>] : tensor<2x1x4xf32>, tensor<3x1x2xf32> -> tensor<2x3x4xf32>
+  return
+}
+
+// -----
+
+func.func @conv_c6(%x: tensor<2x1x4xf32>, %w: tensor<3x1x2xf64>) {
+  // expected-error @+1 {{mixes element types: 'tensor<2x1x4xf32>', 'tensor<3x1x2xf64>' and 'tensor<2x3x3xf32>'}}
+  %0 = nn.conv %x, %w windows = [#nn.window<2>] : tensor<2x1x4xf32>, tensor<3x1x2xf64> -> tensor<2x3x3xf32>
+  return
+}
+
+// -----
+
+func.func @conv_data_c5(%y: tensor<2x3x3xf32>, %w: tensor<3x1x2xf32>) {
+  // expected-error @+1 {{has y of 'tensor<2x3x3xf32>', but x of 'tensor<2x1x5xf32>' and weights of 'tensor<3x1x2xf32>' need shape [2, 3, 4]}}
+  %0 = nn.conv_data %y, %w windows = [#nn.window<2>] : tensor<2x3x3xf32>, tensor<3x1x2xf32> -> tensor<2x1x5xf32>
+  return
+}
+
+// -----
+
+func.func @conv_weights_c2(%x: tensor<2x1x4xf32>, %y: tensor<2x3x3xf32>) {
+  // expected-error @+1 {{has a window of size 2 in spatial dim 0 but weights of 'tensor<3x1x3xf32>'}}
+  %0 = nn.conv_weights %x, %y windows = [#nn.window<2>] : tensor<2x1x4xf32>, tensor<2x3x3xf32> -> tensor<3x1x3xf32>
+  return
+}
+
+// -----
+
+func.func @conv_weights_c6(%x: tensor<2x1x4xf64>, %y: tensor<2x3x3xf64>) {
+  // expected-error @+1 {{mixes element types: 'tensor<2x1x4xf64>', 'tensor<2x3x3xf64>' and 'tensor<3x1x2xf32>'}}
+  %0 = nn.conv_weights %x, %y windows = [#nn.window<2>] : tensor<2x1x4xf64>, tensor<2x3x3xf64> -> tensor<3x1x2xf32>
+  return
+}

@@ -162,3 +162,19 @@ func.func @contractions(%a: tensor<5x2x3xf32>, %b: tensor<5x4x3xf32>, %x: tensor
   %2 = nn.softmax_cross_entropy %x, %l : tensor<2x3xf32>, tensor<2xi32> -> tensor<2xf32>
   return
 }
+
+// CHECK-LABEL: @convolutions
+func.func @convolutions(%x: tensor<8x4x32xf32>, %w: tensor<6x4x3xf32>, %last: tensor<8x32x4xf32>, %narrow: tensor<2x3x5x7xbf16>,
+                        %depthwise: tensor<6x1x3x3xbf16>) {
+  // CHECK: %[[Y:.*]] = nn.conv %[[X:.*]], %[[W:.*]] windows = [#nn.window<3, stride = 2, low = 1, high = 1>] : tensor<8x4x32xf32>, tensor<6x4x3xf32> -> tensor<8x6x16xf32>
+  %y = nn.conv %x, %w windows = [#nn.window<3, stride = 2, low = 1, high = 1>] : tensor<8x4x32xf32>, tensor<6x4x3xf32> -> tensor<8x6x16xf32>
+  // CHECK: nn.conv %{{.*}}, %[[W]] channels_last windows = [#nn.window<3, dilation = 4, low = -1>] : tensor<8x32x4xf32>, tensor<6x4x3xf32> -> tensor<8x23x6xf32>
+  %l = nn.conv %last, %w channels_last windows = [#nn.window<3, dilation = 4, low = -1>] : tensor<8x32x4xf32>, tensor<6x4x3xf32> -> tensor<8x23x6xf32>
+  // CHECK: nn.conv {{.*}} windows = [#nn.window<3>, #nn.window<3>] : tensor<2x3x5x7xbf16>, tensor<6x1x3x3xbf16> -> tensor<2x6x3x5xf32>
+  %d = nn.conv %narrow, %depthwise windows = [#nn.window<3>, #nn.window<3>] : tensor<2x3x5x7xbf16>, tensor<6x1x3x3xbf16> -> tensor<2x6x3x5xf32>
+  // CHECK: nn.conv_data %[[Y]], %[[W]] windows = [#nn.window<3, stride = 2, low = 1, high = 1>] : tensor<8x6x16xf32>, tensor<6x4x3xf32> -> tensor<8x4x32xf32>
+  %dx = nn.conv_data %y, %w windows = [#nn.window<3, stride = 2, low = 1, high = 1>] : tensor<8x6x16xf32>, tensor<6x4x3xf32> -> tensor<8x4x32xf32>
+  // CHECK: nn.conv_weights %[[X]], %[[Y]] windows = [#nn.window<3, stride = 2, low = 1, high = 1>] : tensor<8x4x32xf32>, tensor<8x6x16xf32> -> tensor<6x4x3xf32>
+  %dw = nn.conv_weights %x, %y windows = [#nn.window<3, stride = 2, low = 1, high = 1>] : tensor<8x4x32xf32>, tensor<8x6x16xf32> -> tensor<6x4x3xf32>
+  return
+}

@@ -167,3 +167,30 @@ func.func @rows_by_number(%table: tensor<16x8xf32>, %i: tensor<2x4xi64>, %u: ten
   nn.scatter_add %i, %u : tensor<2x4xi64>, tensor<2x4x8xf32> -> tensor<16x8xf32>
   return
 }
+
+// -----
+
+// Batch, groups and the channels of y pass; those of x are summed over. Windows that overlap need the whole dim.
+func.func @conv(%x: tensor<8x4x32x32xf32>, %w: tensor<6x4x3x1xf32>, %g: tensor<6x2x3x1xf32>, %d: tensor<4x1x3x1xf32>,
+                %last: tensor<8x32x32x4xf32>) {
+  // expected-remark@+1 {{([i, k, l, o], [j, k, n, p]) -> ([i, j, m, o]) {i=8, j=6, k=4, l=32, m=30, n=3, o=32, p=1} sum={k} replicated={l} replicated={m} replicated={n} replicated={p}}}
+  nn.conv %x, %w windows = [#nn.window<3>, #nn.window<1>] : tensor<8x4x32x32xf32>, tensor<6x4x3x1xf32> -> tensor<8x6x30x32xf32>
+  // expected-remark@+1 {{([i, jl, m, p], [jk, l, o, q]) -> ([i, jk, n, p]) {i=8, j=2, k=3, l=2, m=32, n=30, o=3, p=32, q=1} sum={l} replicated={m} replicated={n} replicated={o} replicated={q}}}
+  nn.conv %x, %g windows = [#nn.window<3>, #nn.window<1>] : tensor<8x4x32x32xf32>, tensor<6x2x3x1xf32> -> tensor<8x6x30x32xf32>
+  // expected-remark@+1 {{([i, j, k, n], [j, 1, m, o]) -> ([i, j, l, n]) {i=8, j=4, k=32, l=30, m=3, n=32, o=1} replicated={k} replicated={l} replicated={m} replicated={o}}}
+  nn.conv %x, %d windows = [#nn.window<3>, #nn.window<1>] : tensor<8x4x32x32xf32>, tensor<4x1x3x1xf32> -> tensor<8x4x30x32xf32>
+  // expected-remark@+1 {{([i, l, o, k], [j, k, n, p]) -> ([i, m, o, j]) {i=8, j=6, k=4, l=32, m=30, n=3, o=32, p=1} sum={k} replicated={l} replicated={m} replicated={n} replicated={p}}}
+  nn.conv %last, %w channels_last windows = [#nn.window<3>, #nn.window<1>] : tensor<8x32x32x4xf32>, tensor<6x4x3x1xf32> -> tensor<8x30x32x6xf32>
+  return
+}
+
+// -----
+
+// The gradients sum over what their results lack.
+func.func @conv_gradients(%x: tensor<8x4x32x16xf32>, %y: tensor<8x6x30x16xf32>, %w: tensor<6x4x3x1xf32>) {
+  // expected-remark@+1 {{([i, j, m, o], [j, k, n, p]) -> ([i, k, l, o]) {i=8, j=6, k=4, l=32, m=30, n=3, o=16, p=1} sum={j} replicated={l} replicated={m} replicated={n} replicated={p}}}
+  nn.conv_data %y, %w windows = [#nn.window<3>, #nn.window<1>] : tensor<8x6x30x16xf32>, tensor<6x4x3x1xf32> -> tensor<8x4x32x16xf32>
+  // expected-remark@+1 {{([i, k, l, o], [i, j, m, o]) -> ([j, k, n, p]) {i=8, j=6, k=4, l=32, m=30, n=3, o=16, p=1} sum={i} replicated={l} replicated={m} replicated={n} sum={o} replicated={p}}}
+  nn.conv_weights %x, %y windows = [#nn.window<3>, #nn.window<1>] : tensor<8x4x32x16xf32>, tensor<8x6x30x16xf32> -> tensor<6x4x3x1xf32>
+  return
+}

@@ -12,6 +12,7 @@
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <fstream>
+#include <numeric>
 
 using namespace ashlar;
 
@@ -121,6 +122,54 @@ TEST_CASE("execution: batched products, pieces of parameters and softmax equal t
   model.node("MatMul", {"q", "kt"}, {"scores"}).node("Softmax", {"scores"}, {"weights"}, {{"axis", int64_t{-1}}});
   model.node("MatMul", {"weights", "x"}, {"y"}).output("y");
   CHECK(worstError(model, test::f32({6, 32, 24}, randomValues(6 * 32 * 24, random))) < kTolerance);
+}
+
+TEST_CASE("execution: convolutions of every form equal the interpreter", "[execution][convolution]") {
+  std::mt19937_64 random(4);
+  using Ints = std::vector<int64_t>;
+  struct Case {
+    const char *op;
+    Ints x, w;
+    std::vector<test::Attribute> attributes;
+    std::vector<const char *> then; // "bias" and "skip" are additions, the others activations
+  };
+  const Case cases[] = {
+      {"Conv", {2, 3, 13, 11}, {8, 3, 3, 3}, {{"pads", Ints{1, 1, 1, 1}}}, {"bias", "Relu"}},
+      {"Conv", {3, 8, 9, 9}, {8, 8, 1, 1}, {}, {"bias", "skip", "Relu"}},
+      {"Conv", {1, 4, 15, 12}, {20, 2, 5, 3}, {{"group", int64_t(2)}, {"strides", Ints{2, 3}}, {"pads", Ints{0, 2, 3, 1}}}, {"Tanh"}},
+      {"Conv", {2, 24, 10, 7}, {24, 1, 3, 3}, {{"group", int64_t(24)}, {"dilations", Ints{2, 1}}}, {"bias"}},
+      {"Conv", {2, 5, 40}, {7, 5, 9}, {{"strides", Ints{4}}, {"auto_pad", std::string("SAME_LOWER")}}, {"skip"}},
+      {"Conv", {2, 2, 5, 6, 7}, {3, 2, 2, 3, 1}, {{"pads", Ints{1, 0, 2, 0, 1, 0}}}, {"Sigmoid"}},
+      {"ConvTranspose", {2, 6, 5, 4}, {6, 4, 3, 3}, {{"strides", Ints{2, 2}}, {"output_padding", Ints{1, 0}}}, {"bias", "Relu"}},
+      {"ConvTranspose", {2, 6, 9}, {6, 2, 4}, {{"group", int64_t(3)}, {"pads", Ints{3, 1}}, {"dilations", Ints{2}}}, {"skip"}},
+  };
+  for (const Case &c : cases) {
+    INFO(c.op << " of " << c.x[1] << " channels and " << c.x.size() - 2 << " spatial dims");
+    auto values = [&](const Ints &shape) {
+      return randomValues(std::accumulate(shape.begin(), shape.end(), int64_t(1), std::multiplies<>()), random);
+    };
+    test::OnnxModel model(17);
+    model.input("x", std::vector<test::Dim>(c.x.begin(), c.x.end())).initializer("w", kFloat, c.w, values(c.w));
+    model.node(c.op, {"x", "w"}, {"y0"}, c.attributes);
+    Ints y(test::evaluate(test::OnnxModel(model).output("y0"), {test::f32(c.x, values(c.x))}).front().getShape());
+    std::string last = "y0";
+    for (size_t i = 0; i < c.then.size(); ++i) {
+      std::string what = c.then[i], next = i + 1 == c.then.size() ? "y" : "y" + std::to_string(i + 1);
+      if (what == "bias" || what == "skip") {
+        Ints shape = y;
+        if (what == "bias") {
+          shape.assign(y.size() - 1, 1);
+          shape[0] = y[1];
+        }
+        model.initializer(what, kFloat, shape, values(shape)).node("Add", {last, what}, {next});
+      } else {
+        model.node(what, {last}, {next});
+      }
+      last = next;
+    }
+    // Sums of up to 54 products of size 1 in f32.
+    CHECK(worstError(model.output("y"), test::f32(c.x, values(c.x))) < kTolerance);
+  }
 }
 
 TEST_CASE("execution: every collective that a model may hold equals the model without", "[execution][hybrid]") {

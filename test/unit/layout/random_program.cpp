@@ -6,6 +6,7 @@
 
 #include "dialects/nn/nn.h"
 #include "dialects/support/tensor_values.h"
+#include "test/unit/reference/random_convolution.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
@@ -302,9 +303,21 @@ private:
     return nn::TanhOp::create(b, nn::ScatterAddOp::create(b, f64(result), numbers(shape.take_front(places), rows), x));
   }
 
-  // x times a tensor that fits, in one of the four transposed forms.
+  // A convolution, or a gradient of one; null where x cannot have any.
+  Value convolution(Value x) {
+    auto form = drawConvolution(b.getContext(), shapeOf(x), [&](int64_t limit) { return dice.roll(limit); });
+    if (!form || std::max(f64(form->second).getNumElements(), f64(form->result).getNumElements()) > kMaxElements) {
+      return {};
+    }
+    return nn::TanhOp::create(b, createConvolution(b, b.getLoc(), *form, x, another(form->second)));
+  }
+
+  // x times a tensor that fits, in one of the four transposed forms; or a convolution.
   Value matmul(Value x) {
     ArrayRef<int64_t> shape = shapeOf(x);
+    if (Value result = dice.roll(2) == 0 ? convolution(x) : Value()) {
+      return result;
+    }
     if (shape.size() < 2) {
       return {};
     }

@@ -5,6 +5,7 @@
 #include "test/unit/lower/random_function.h"
 
 #include "dialects/nn/nn.h"
+#include "test/unit/reference/random_convolution.h"
 
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 
@@ -29,11 +30,12 @@ public:
 
   void step() {
     using Maker = void (Generator::*)();
-    static constexpr Maker makers[] = {
-        &Generator::unary,     &Generator::unary,  &Generator::binary,    &Generator::binary, &Generator::binary,  &Generator::select,
-        &Generator::reduce,    &Generator::reduce, &Generator::broadcast, &Generator::bias,   &Generator::softmax, &Generator::crossEntropy,
-        &Generator::transpose, &Generator::slice,  &Generator::pad,       &Generator::concat, &Generator::reshape, &Generator::matmul,
-        &Generator::normalise, &Generator::gather, &Generator::scatter};
+    static constexpr Maker makers[] = {&Generator::unary,     &Generator::unary,      &Generator::binary,    &Generator::binary,
+                                       &Generator::binary,    &Generator::select,     &Generator::reduce,    &Generator::reduce,
+                                       &Generator::broadcast, &Generator::bias,       &Generator::softmax,   &Generator::crossEntropy,
+                                       &Generator::transpose, &Generator::slice,      &Generator::pad,       &Generator::concat,
+                                       &Generator::reshape,   &Generator::matmul,     &Generator::normalise, &Generator::gather,
+                                       &Generator::scatter,   &Generator::convolution};
     (this->*makers[below(std::size(makers))])();
   }
 
@@ -282,6 +284,14 @@ private:
     if (typeOf(x).getRank() == 2) {
       bool transposeA = below(2) == 0;
       addBounded(nn::MatMulOp::create(b, x, x, transposeA, !transposeA));
+    }
+  }
+
+  void convolution() {
+    Value x = pick();
+    auto form = drawConvolution(b.getContext(), typeOf(x).getShape(), [&](int64_t limit) { return below(limit); });
+    if (form && tensor(form->result).getNumElements() * form->terms <= kMaxElements) {
+      addBounded(createConvolution(b, b.getLoc(), *form, x, partner(splat(tensor(form->second), 0.25))));
     }
   }
 

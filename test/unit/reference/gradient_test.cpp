@@ -159,6 +159,39 @@ void addContractionCases(std::vector<Case> &cases, Sizes &sizes) {
   }
 }
 
+// One convolution of each kind in 1 to 3 spatial dims, with groups, strides, dilations and padding of any kind; small, since each element
+// of an operand takes two runs.
+void addConvolutionCases(std::vector<Case> &cases, Sizes &sizes) {
+  for (int64_t spatial : {1, 2, 3}) {
+    bool last = sizes.draw() % 2 == 0;
+    auto below = [&](int64_t limit) { return sizes.draw() % limit; };
+    int64_t groups = 1 + below(2), channels = groups * (1 + below(2)), outputs = groups * (1 + below(2));
+    std::vector<int64_t> x = {1 + below(2), channels}, weights = {outputs, channels / groups}, y = {x[0], outputs};
+    std::string windows;
+    for (int64_t i = 0; i < spatial; ++i) {
+      int64_t size = 1 + below(spatial == 3 ? 2 : 3), stride = 1 + below(3), dilation = 1 + below(spatial == 3 ? 1 : 2);
+      int64_t low = below(3) - 1, high = below(3) - 1, span = (size - 1) * dilation + 1;
+      int64_t in = std::max<int64_t>(span - low - high, 1) + below(spatial == 3 ? 2 : 3), out = (in + low + high - span) / stride + 1;
+      x.insert(last ? x.end() - 1 : x.end(), in);
+      y.insert(last ? y.end() - 1 : y.end(), out);
+      weights.push_back(size);
+      windows += std::string(i > 0 ? ", " : "") + "#nn.window<" + std::to_string(size) + ", stride = " + std::to_string(stride) +
+                 ", dilation = " + std::to_string(dilation) + ", low = " + std::to_string(low) + ", high = " + std::to_string(high) + ">";
+    }
+    std::string attributes = std::string(last ? " channels_last" : "") + " windows = [" + windows + "] : ";
+    std::string xType = Sizes::typeOf(x), weightsType = Sizes::typeOf(weights), yType = Sizes::typeOf(y);
+    auto add = [&](const std::string &op, const std::string &first, const std::string &second, const std::string &result) {
+      cases.push_back({op + std::to_string(spatial) + "d",
+                       {{first}, {second}},
+                       "nn." + op + " %a, %b" + attributes + first + ", " + second + " -> " + result,
+                       result});
+    };
+    add("conv", xType, weightsType, yType);
+    add("conv_data", yType, weightsType, xType);
+    add("conv_weights", xType, yType, weightsType);
+  }
+}
+
 std::vector<Case> makeCases(uint64_t seed) {
   Sizes sizes(seed);
   std::vector<Case> cases;
@@ -166,6 +199,7 @@ std::vector<Case> makeCases(uint64_t seed) {
   addBinaryCases(cases, sizes);
   addShapeCases(cases, sizes);
   addContractionCases(cases, sizes);
+  addConvolutionCases(cases, sizes);
   return cases;
 }
 

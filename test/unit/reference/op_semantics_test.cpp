@@ -189,6 +189,34 @@ std::vector<Row> contractionRows() {
   };
 }
 
+std::vector<Row> convolutionRows() {
+  const std::string kX = "dense<[[[1.0, 2.0, 3.0, 4.0]]]> : tensor<1x1x4xf32>", kW = "dense<[[[1.0, 10.0, 100.0]]]> : tensor<1x1x3xf32>";
+  const std::string kStrided = "windows = [#nn.window<3, stride = 2, low = 1>]"; // elements -1, 0, 1 and 1, 2, 3
+  return {
+      {"nn.conv %a, %b " + kStrided + " : tensor<1x1x4xf32>, tensor<1x1x3xf32> -> tensor<1x1x2xf32>",
+       {kX, kW},
+       "dense<[[[210.0, 432.0]]]> : tensor<1x1x2xf32>"},
+      // The last element is in no window where the padding behind is negative.
+      {"nn.conv %a, %b windows = [#nn.window<3, dilation = 2, low = 2, high = 1>] : tensor<1x1x4xf32>, tensor<1x1x3xf32> -> "
+       "tensor<1x1x3xf32>",
+       {kX, kW},
+       "dense<[[[310.0, 420.0, 31.0]]]> : tensor<1x1x3xf32>"},
+      {"nn.conv %a, %b windows = [#nn.window<2, low = -1, high = -1>] : tensor<1x1x4xf32>, tensor<1x1x2xf32> -> tensor<1x1x1xf32>",
+       {kX, "dense<[[[1.0, 10.0]]]> : tensor<1x1x2xf32>"},
+       "dense<[[[32.0]]]> : tensor<1x1x1xf32>"},
+      // Two groups of one channel: channels 0, 1 of y see channel 0 of x. Channels last: x is (1, 2, 2).
+      {"nn.conv %a, %b channels_last windows = [#nn.window<1>] : tensor<1x2x2xf32>, tensor<4x1x1xf32> -> tensor<1x2x4xf32>",
+       {"dense<[[[1.0, 2.0], [3.0, 4.0]]]> : tensor<1x2x2xf32>", "dense<[[[1.0]], [[10.0]], [[100.0]], [[1000.0]]]> : tensor<4x1x1xf32>"},
+       "dense<[[[1.0, 10.0, 200.0, 2000.0], [3.0, 30.0, 400.0, 4000.0]]]> : tensor<1x2x4xf32>"},
+      {"nn.conv_data %a, %b " + kStrided + " : tensor<1x1x2xf32>, tensor<1x1x3xf32> -> tensor<1x1x4xf32>",
+       {"dense<[[[1.0, 2.0]]]> : tensor<1x1x2xf32>", kW},
+       "dense<[[[10.0, 102.0, 20.0, 200.0]]]> : tensor<1x1x4xf32>"},
+      {"nn.conv_weights %a, %b " + kStrided + " : tensor<1x1x4xf32>, tensor<1x1x2xf32> -> tensor<1x1x3xf32>",
+       {kX, "dense<[[[1.0, 10.0]]]> : tensor<1x1x2xf32>"},
+       "dense<[[[20.0, 31.0, 42.0]]]> : tensor<1x1x3xf32>"},
+  };
+}
+
 std::string moduleText(const Row &row, ArrayRef<Tensor> inputs, const Tensor &expected) {
   std::string text = "nn.variable @w : tensor<3xf64>\nfunc.func @f(";
   llvm::raw_string_ostream os(text);
@@ -203,7 +231,7 @@ std::string moduleText(const Row &row, ArrayRef<Tensor> inputs, const Tensor &ex
 
 TEST_CASE("ops compute what they say", "[reference][semantics]") {
   std::vector<Row> rows = elementwiseRows();
-  for (const std::vector<Row> &more : {shapeRows(), contractionRows()}) {
+  for (const std::vector<Row> &more : {shapeRows(), contractionRows(), convolutionRows()}) {
     rows.insert(rows.end(), more.begin(), more.end());
   }
   std::set<std::string> tested;

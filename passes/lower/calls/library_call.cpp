@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The rows.
+
+#include "passes/lower/calls/library_call.h"
+
+#include "passes/lower/calls/library_convolution.h"
+#include "passes/lower/calls/library_product.h"
+
+using namespace mlir;
+
+namespace ashlar::lower {
+
+namespace {
+
+constexpr LibraryCall kCalls[] = {
+    {exec::FusionKind::Gemm, beginsProduct, followsInProduct, /*addsTensors=*/false, buildProductCall},
+    {exec::FusionKind::Conv, beginsConvolution, followsInConvolution, /*addsTensors=*/true, buildConvolutionCall},
+};
+
+} // namespace
+
+const LibraryCall *findCall(Operation *op) {
+  const LibraryCall *found = llvm::find_if(kCalls, [&](const LibraryCall &call) { return call.begins(op); });
+  return found == std::end(kCalls) ? nullptr : found;
+}
+
+const LibraryCall *findCall(exec::FusionKind kind) {
+  const LibraryCall *found = llvm::find_if(kCalls, [&](const LibraryCall &call) { return call.kind == kind; });
+  return found == std::end(kCalls) ? nullptr : found;
+}
+
+Value getAddend(Operation *op, Operation *last) {
+  return isa<nn::AddOp>(op) ? op->getOperand(op->getOperand(0).getDefiningOp() == last ? 1 : 0) : Value();
+}
+
+Value getBias(Value value) {
+  auto broadcast = value ? value.getDefiningOp<nn::BroadcastOp>() : nn::BroadcastOp();
+  bool isBias = broadcast && broadcast.getDims() == ArrayRef<int64_t>{broadcast.getType().getRank() - 1};
+  return isBias ? Value(broadcast.getInput()) : Value();
+}
+
+} // namespace ashlar::lower

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a target's library computes in one call: the op that a call begins with, and the ops that it takes in behind it. One row a kind of
+// call; fusing and ordering ask the rows, and the memory plan has them build the instruction. What the library of a target can is in the
+// target's row (dialects/exec/target_traits.h).
+
+#ifndef ASHLAR_PASSES_LOWER_CALLS_LIBRARY_CALL_H
+#define ASHLAR_PASSES_LOWER_CALLS_LIBRARY_CALL_H
+
+#include "dialects/exec/exec.h"
+#include "dialects/nn/nn.h"
+
+namespace ashlar::lower {
+
+// The buffers of a fusion's operands and results, and where the call of it is built.
+struct CallSite {
+  mlir::OpBuilder &builder;
+  mlir::Location loc;
+  exec::FusionOp fusion;
+  llvm::ArrayRef<exec::BufferAttr> operands, results;
+  bool allowTf32;
+};
+
+struct LibraryCall {
+  exec::FusionKind kind;
+  // Returns whether a call begins with the op.
+  bool (*begins)(mlir::Operation *op);
+  // Returns whether the op can follow `last` inside a call of the target's library, what else it reads aside.
+  bool (*follows)(mlir::Operation *op, mlir::Operation *last, exec::Target target);
+  // Whether an op inside a call may add a tensor of the shape of the results, and not only a bias.
+  bool addsTensors;
+  // Builds the instruction. Fails, with an error, where the body of the fusion is not of the call's grammar.
+  mlir::LogicalResult (*build)(const CallSite &site);
+};
+
+// Returns the call that begins with the op; null when none does.
+const LibraryCall *findCall(mlir::Operation *op);
+
+// Returns the call that a fusion of this kind is; null when it is a kernel.
+const LibraryCall *findCall(exec::FusionKind kind);
+
+// Returns what the op adds to the result of `last`. Null when the op adds nothing to it.
+mlir::Value getAddend(mlir::Operation *op, mlir::Operation *last);
+
+// Returns the value that `value` repeats along all dims but the last, as a bias is; null when it is no such value, or null.
+mlir::Value getBias(mlir::Value value);
+
+} // namespace ashlar::lower
+
+#endif // ASHLAR_PASSES_LOWER_CALLS_LIBRARY_CALL_H

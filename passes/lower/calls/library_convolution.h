@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A convolution of the library, or one of its gradients, and the ops that one call of it takes in: from the ops of a program to the
+// descriptor that the runtime gets. The library takes f32 with the channels last (ashlar-expand-ops gives it that). The grammar is
+//
+//   nn.conv or nn.conv_data  [nn.add of a bias along the last dim]  [nn.add of a tensor]  [activation]
+//   nn.conv_weights
+//
+// each part at most once, in this order, and read by the next one only.
+
+#ifndef ASHLAR_PASSES_LOWER_CALLS_LIBRARY_CONVOLUTION_H
+#define ASHLAR_PASSES_LOWER_CALLS_LIBRARY_CONVOLUTION_H
+
+#include "passes/lower/calls/library_call.h"
+#include "runtime/abi/ashlar_rt.h"
+
+namespace ashlar::lower {
+
+// Returns whether the op is a convolution; all of them are library calls.
+bool beginsConvolution(mlir::Operation *op);
+
+// Returns whether the op can follow `last` inside a call of the target's library, what else it reads aside.
+bool followsInConvolution(mlir::Operation *op, mlir::Operation *last, exec::Target target);
+
+// Builds the call that a fusion of kind conv becomes. Fails, with an error, where its body is not of the grammar.
+mlir::LogicalResult buildConvolutionCall(const CallSite &site);
+
+// Returns the call as the runtime gets it.
+ashlar_rt_conv_desc describeConvolution(exec::ConvOp call);
+
+} // namespace ashlar::lower
+
+#endif // ASHLAR_PASSES_LOWER_CALLS_LIBRARY_CONVOLUTION_H

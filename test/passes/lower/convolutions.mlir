@@ -1,0 +1,84 @@
+// RUN: ashlar-opt %s -split-input-file -ashlar-expand-ops | FileCheck %s
+// RUN: ashlar-opt %s -split-input-file '-pass-pipeline=builtin.module(func.func(ashlar-expand-ops,ashlar-order-ops,ashlar-fuse),ashlar-plan-memory)' | FileCheck %s --check-prefix=EXEC
+
+// The library takes channels last: transposes stand around a convolution with the channels first.
+// CHECK-LABEL: @channels_first
+// CHECK: %[[X:.*]] = nn.transpose %arg0 [0, 2, 3, 1] : tensor<2x4x8x9xf32> -> tensor<2x8x9x4xf32>
+// CHECK: %[[Y:.*]] = nn.conv %[[X]], %arg1 channels_last windows = [#nn.window<3, stride = 2, low = 1>, #nn.window<2>] : tensor<2x8x9x4xf32>, tensor<6x4x3x2xf32> -> tensor<2x4x8x6xf32>
+// CHECK: nn.transpose %[[Y]] [0, 3, 1, 2] : tensor<2x4x8x6xf32> -> tensor<2x6x4x8xf32>
+// EXEC-LABEL: exec.program @channels_first
+// EXEC: exec.kernel
+// EXEC: exec.conv forward [{{.*}}memref<2x8x9x4xf32>>, {{.*}}memref<6x4x3x2xf32>>, {{.*}}memref<2x4x8x6xf32>>] batch 2 groups 1 channels 4 to 6 dims [#exec.conv_dim<in = 8, out = 4, kernel = 3, stride = 2, dilation = 1, low = 1>, #exec.conv_dim<in = 9, out = 8, kernel = 2, stride = 1, dilation = 1, low = 0>] epilogue none
+// EXEC: exec.kernel
+func.func @channels_first(%x: tensor<2x4x8x9xf32> {nn.name = "x"}, %w: tensor<6x4x3x2xf32> {nn.name = "w"}) -> (tensor<2x6x4x8xf32> {nn.name = "y"}) {
+  %y = nn.conv %x, %w windows = [#nn.window<3, stride = 2, low = 1>, #nn.window<2>] : tensor<2x4x8x9xf32>, tensor<6x4x3x2xf32> -> tensor<2x6x4x8xf32>
+  return %y : tensor<2x6x4x8xf32>
+}
+
+// -----
+
+// Bias, another tensor and an activation join the call, whatever computes the tensor.
+// CHECK-LABEL: @epilogue
+// EXEC-LABEL: exec.program @epilogue
+// EXEC: exec.kernel
+// EXEC-NEXT: exec.conv forward [{{.*}}memref<2x8x4xf32>>, {{.*}}memref<6x2x1xf32>>, {{.*}}memref<6xf32>>, {{.*}}memref<2x8x6xf32>>, {{.*}}memref<2x8x6xf32>>] batch 2 groups 2 channels 2 to 3 dims [{{.*}}] bias residual epilogue relu
+// EXEC-NOT: exec.kernel
+func.func @epilogue(%x: tensor<2x8x4xf32> {nn.name = "x"}, %w: tensor<6x2x1xf32> {nn.name = "w"}, %b: tensor<6xf32> {nn.name = "b"},
+                    %r: tensor<2x8x6xf32> {nn.name = "r"}) -> (tensor<2x8x6xf32> {nn.name = "y"}) {
+  %y = nn.conv %x, %w channels_last windows = [#nn.window<1>] : tensor<2x8x4xf32>, tensor<6x2x1xf32> -> tensor<2x8x6xf32>
+  %repeated = nn.broadcast %b dims = [2] : tensor<6xf32> -> tensor<2x8x6xf32>
+  %biased = nn.add %y, %repeated : tensor<2x8x6xf32>
+  %e = nn.exp %r : tensor<2x8x6xf32>
+  %sum = nn.add %e, %biased : tensor<2x8x6xf32>
+  %a = nn.relu %sum : tensor<2x8x6xf32>
+  return %a : tensor<2x8x6xf32>
+}
+
+// -----
+
+// What others read too stays a result of its own; so does what comes in another order, and what is added to a weight.
+// CHECK-LABEL: @not_joined
+// EXEC-LABEL: exec.program @not_joined
+// EXEC: exec.conv forward {{.*}} epilogue none
+// EXEC-DAG: exec.conv data {{.*}} epilogue relu
+// EXEC-DAG: exec.conv weights {{.*}} epilogue none
+// EXEC: exec.kernel
+func.func @not_joined(%x: tensor<2x8x4xf32> {nn.name = "x"}, %w: tensor<6x4x1xf32> {nn.name = "w"}, %b: tensor<4xf32> {nn.name = "b"})
+    -> (tensor<2x8x6xf32> {nn.name = "y"}, tensor<2x8x4xf32> {nn.name = "dx"}, tensor<6x4x1xf32> {nn.name = "dw"}) {
+  %y = nn.conv %x, %w channels_last windows = [#nn.window<1>] : tensor<2x8x4xf32>, tensor<6x4x1xf32> -> tensor<2x8x6xf32>
+  %a = nn.relu %y : tensor<2x8x6xf32>
+  %p = nn.mul %a, %y : tensor<2x8x6xf32>
+  %dx = nn.conv_data %p, %w channels_last windows = [#nn.window<1>] : tensor<2x8x6xf32>, tensor<6x4x1xf32> -> tensor<2x8x4xf32>
+  %r = nn.relu %dx : tensor<2x8x4xf32>
+  %repeated = nn.broadcast %b dims = [2] : tensor<4xf32> -> tensor<2x8x4xf32>
+  %biased = nn.add %r, %repeated : tensor<2x8x4xf32>
+  %dw = nn.conv_weights %x, %p channels_last windows = [#nn.window<1>] : tensor<2x8x4xf32>, tensor<2x8x6xf32> -> tensor<6x4x1xf32>
+  %next = nn.add %dw, %w : tensor<6x4x1xf32>
+  return %p, %biased, %next : tensor<2x8x6xf32>, tensor<2x8x4xf32>, tensor<6x4x1xf32>
+}
+
+// -----
+
+// bf16 is computed in f32 and rounded once.
+// CHECK-LABEL: @narrow
+// CHECK: %[[X:.*]] = nn.cast %arg0 : tensor<2x8x4xbf16> -> tensor<2x8x4xf32>
+// CHECK: %[[W:.*]] = nn.cast %arg1
+// CHECK: %[[Y:.*]] = nn.conv %[[X]], %[[W]] channels_last {{.*}} : tensor<2x8x4xf32>, tensor<6x4x1xf32> -> tensor<2x8x6xf32>
+// CHECK: nn.cast %[[Y]] : tensor<2x8x6xf32> -> tensor<2x8x6xbf16>
+// EXEC-LABEL: exec.program @narrow
+func.func @narrow(%x: tensor<2x8x4xbf16> {nn.name = "x"}, %w: tensor<6x4x1xbf16> {nn.name = "w"}) -> (tensor<2x8x6xbf16> {nn.name = "y"}) {
+  %y = nn.conv %x, %w channels_last windows = [#nn.window<1>] : tensor<2x8x4xbf16>, tensor<6x4x1xbf16> -> tensor<2x8x6xbf16>
+  return %y : tensor<2x8x6xbf16>
+}
+
+// -----
+
+// Sums of nothing are 0.
+// CHECK-LABEL: @empty
+// CHECK-NOT: nn.conv
+// CHECK: nn.constant dense<0.000000e+00> : tensor<6x4x1xf32>
+// EXEC-LABEL: exec.program @empty
+func.func @empty(%x: tensor<0x8x4xf32> {nn.name = "x"}, %y: tensor<0x8x6xf32> {nn.name = "y"}) -> (tensor<6x4x1xf32> {nn.name = "dw"}) {
+  %dw = nn.conv_weights %x, %y channels_last windows = [#nn.window<1>] : tensor<0x8x4xf32>, tensor<0x8x6xf32> -> tensor<6x4x1xf32>
+  return %dw : tensor<6x4x1xf32>
+}

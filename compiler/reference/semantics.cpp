@@ -15,6 +15,7 @@ const SemanticsTable &getSemantics() {
     addContractionSemantics(filled);
     addElementwiseSemantics(filled);
     addLossSemantics(filled);
+    addNormalizationSemantics(filled);
     addShapeSemantics(filled);
     addSourceSemantics(filled);
     return filled;

@@ -38,6 +38,7 @@ void addCollectiveSemantics(SemanticsTable &table);
 void addContractionSemantics(SemanticsTable &table);
 void addElementwiseSemantics(SemanticsTable &table);
 void addLossSemantics(SemanticsTable &table);
+void addNormalizationSemantics(SemanticsTable &table);
 void addShapeSemantics(SemanticsTable &table);
 void addSourceSemantics(SemanticsTable &table);
 

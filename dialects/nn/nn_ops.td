@@ -269,7 +269,8 @@ def Nn_TransposeOp : Nn_DifferentiableOp<"transpose", Nn_Computes<"Free", "Move"
   let hasCanonicalizeMethod = 1;
 }
 
-def Nn_ConcatOp : Nn_DifferentiableOp<"concat", Nn_Computes<"Free", "Move", "moved">, [InferTypeOpAdaptor, MovesElements]> {
+def Nn_ConcatOp : Nn_DifferentiableOp<"concat", Nn_Computes<"Free", "Move", "moved">,
+                                      [InferTypeOpAdaptor, MovesElements, DelaysSums]> {
   let summary = "Joins tensors along one dim";
   let description = [{
         %y = nn.concat %a, %b dim = 1 : (tensor<2x3xf32>, tensor<2x1xf32>) -> tensor<2x4xf32>

@@ -167,3 +167,14 @@ func.func @rows_by_number(%table: tensor<16x8xf32>, %i: tensor<2x4xi64>, %u: ten
   nn.scatter_add %i, %u : tensor<2x4xi64>, tensor<2x4x8xf32> -> tensor<16x8xf32>
   return
 }
+
+// -----
+
+// Statistics are of whole dims, or written out as sums; a normalization takes them as they are split.
+func.func @channels(%x: tensor<8x4x16xf32>, %s: tensor<4xf32>) {
+  // expected-remark@+1 {{([i, j, k]) -> ([l, j]) {i=8, j=4, k=16, l=2} expanded={i} expanded={k} replicated={l}}}
+  nn.moments %x dims = [0, 2] : tensor<8x4x16xf32> -> tensor<2x4xf32>
+  // expected-remark@+1 {{([i, j, k], [j], [j], [j], [j]) -> ([i, j, k]) {i=8, j=4, k=16}}}
+  nn.normalize %x, %s, %s, %s, %s dims = [1] epsilon = 1.0e-05 : tensor<8x4x16xf32>, tensor<4xf32>
+  return
+}

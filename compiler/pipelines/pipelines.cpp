@@ -167,6 +167,9 @@ void addTrainPasses(OpPassManager &passes, const job::Job &job) {
   passes.addPass(train::createApplySettingsPass());
   if (job.has_loss()) {
     passes.addPass(train::createLossPass(lossOptions(job.loss())));
+  }
+  passes.addPass(train::createBatchNormPass()); // when it is known what trains, ahead of the gradients
+  if (job.has_loss()) {
     addUpdatePasses(passes, job);
   }
   passes.addPass(train::createInitPass()); // after the optimizer, whose state it fills too

@@ -270,7 +270,7 @@ def Nn_TransposeOp : Nn_DifferentiableOp<"transpose", Nn_Computes<"Free", "Move"
 }
 
 def Nn_ConcatOp : Nn_DifferentiableOp<"concat", Nn_Computes<"Free", "Move", "moved">,
-                                      [InferTypeOpAdaptor, MovesElements, Nn_Reorderable]> {
+                                      [InferTypeOpAdaptor, MovesElements, DelaysSums, Nn_Reorderable]> {
   let summary = "Joins tensors along one dim";
   let description = [{
         %y = nn.concat %a, %b dim = 1 : (tensor<2x3xf32>, tensor<2x1xf32>) -> tensor<2x4xf32>

@@ -17,7 +17,8 @@ def MovesElements : NativeOpTrait<"MovesElements"> { let cppNamespace = "::ashla
 // The result needs no rounding where the operands have its type.
 def RoundsNothing : NativeOpTrait<"RoundsNothing"> { let cppNamespace = "::ashlar"; }
 
-// Sums of parts are cheaper after this op than before it, where it passes them: its result has no more elements than what it adds up.
+// Sums of parts are cheaper after this op than before it, where it passes them: its result has no more elements than what it adds up, or it
+// makes one tensor of several.
 def DelaysSums : NativeOpTrait<"DelaysSums"> { let cppNamespace = "::ashlar"; }
 
 def ComputeOpInterface : OpInterface<"ComputeOpInterface"> {

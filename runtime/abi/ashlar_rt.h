@@ -59,7 +59,7 @@ typedef struct {
 
 // What a named tensor is to the outside.
 typedef enum {
-  ASHLAR_RT_VARIABLE = 0, // trainable parameter
+  ASHLAR_RT_VARIABLE = 0, // of the model: parameter, trained or not, or running statistic
   ASHLAR_RT_STATE = 1,    // optimizer state, step counter, seed: kept between steps, not trained
   ASHLAR_RT_INPUT = 2,    // written by the runtime before a program runs
   ASHLAR_RT_OUTPUT = 3,   // read by the runtime after a program ran

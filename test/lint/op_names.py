@@ -35,6 +35,7 @@ ALLOWED = {
     "passes/lower/memory": ("Reshape", "another name of the same bytes"),
     "passes/partition/partition.cpp": ("Index Slice", "count elements in their attributes"),
     "passes/train/accumulate.cpp": ("Random", "draws by the place of a sample in the step"),
+    "passes/train/batch_norm.cpp": ("Normalize", "what a batch normalization is of, in training"),
     "passes/train/mixed_precision.cpp": ("Cast", "the conversions of the pass itself"),
     "passes/train/widen_gradients.cpp": ("Add Cast Pad Reduce Reshape ScatterAdd Transpose", "which gradients of parameters come in f32"),
 }

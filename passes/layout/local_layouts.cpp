@@ -115,7 +115,10 @@ LogicalResult LocalLayouts::joinFactors(const ProblemOp &op, unsigned value, con
   const ShardingRule &rule = *op.rule;
   for (auto [d, dim] : llvm::enumerate(tensor)) {
     unsigned node = dims[value][d];
-    bool isWhole = dim.empty() || !mayBeSplit(rule.factors[dim.front()].kind) || holdsNumberedRows(op.op, problem.values[value].value, d);
+    // A local program places no exchange of windows, so its windowed dims are whole.
+    bool isWindowed = !dim.empty() && llvm::any_of(rule.windows, [&](const WindowedDim &w) { return rule.factorOf(w) == dim.front(); });
+    bool isWhole = dim.empty() || isWindowed || !mayBeSplit(rule.factors[dim.front()].kind) ||
+                   holdsNumberedRows(op.op, problem.values[value].value, d);
     if (isWhole && failed(classes.merge(node, classes.add(AxisList())))) {
       return op.op->emitOpError() << "needs dim " << d << " of an operand whole but it has layout " << knownLayout(value).toString()
                                   << "; put an AllGather over " << printAxes(*classes.find(node)) << " along dim " << d << " before it";

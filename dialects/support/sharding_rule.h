@@ -69,6 +69,9 @@ public:
   // Adds a factor and returns its index.
   int64_t addFactor(int64_t size, FactorKind kind = FactorKind::PassThrough, Reduction reduction = Reduction::Sum);
 
+  // Notes that a dim of `size` elements is windowed, unless its elements are the positions. Assumes that the tensors have their factors.
+  void addWindow(unsigned tensor, unsigned dim, int64_t size, const Access &access);
+
   // Returns the factor that a windowed dim holds.
   int64_t factorOf(const WindowedDim &window) const;
 

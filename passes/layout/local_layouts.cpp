@@ -116,7 +116,10 @@ LogicalResult LocalLayouts::joinFactors(const ProblemOp &op, unsigned value, con
   for (auto [d, dim] : llvm::enumerate(tensor)) {
     unsigned node = dims[value][d];
     // A local program places no exchange of windows, so its windowed dims are whole.
-    bool isWindowed = !dim.empty() && llvm::any_of(rule.windows, [&](const WindowedDim &w) { return rule.factorOf(w) == dim.front(); });
+    auto holdsIt = [&, list = ArrayRef<int64_t>(dim)](const WindowedDim &window) {
+      return !list.empty() && rule.factorOf(window) == list.front();
+    };
+    bool isWindowed = llvm::any_of(rule.windows, holdsIt);
     bool isWhole = dim.empty() || isWindowed || !mayBeSplit(rule.factors[dim.front()].kind) ||
                    holdsNumberedRows(op.op, problem.values[value].value, d);
     if (isWhole && failed(classes.merge(node, classes.add(AxisList())))) {

@@ -4,6 +4,8 @@
 
 #include "passes/lower/memory/collective_order.h"
 
+#include "dialects/dist/dist.h"
+
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/raw_ostream.h"

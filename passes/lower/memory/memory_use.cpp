@@ -5,6 +5,7 @@
 
 #include "passes/lower/memory/memory_use.h"
 
+#include "dialects/dist/dist.h"
 #include "dialects/nn/programs.h"
 #include "dialects/support/element_type.h"
 #include "passes/lower/calls/library_convolution.h"

@@ -54,6 +54,8 @@ std::string stepText(const dist::Step &step) {
     return "permute" + over;
   case CollectiveKind::Broadcast:
     return "broadcast" + over;
+  case CollectiveKind::Halo:
+    break; // no step of a redistribution
   }
   llvm_unreachable("unknown step");
 }

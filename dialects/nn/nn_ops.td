@@ -388,7 +388,8 @@ def Nn_MatMulOp : Nn_ContractionOp<"matmul", [InferTypeOpAdaptorWithIsCompatible
 
 // The three convolutions are about the same tensors: x, the weights, y. Each of them computes one from the other two, and the gradients of
 // each are made of the others. The C++ side is `Convolution` (convolution.h).
-class Nn_ConvolutionOp<string opMnemonic, dag operands> : Nn_ContractionOp<opMnemonic, [Nn_Reorderable]> {
+class Nn_ConvolutionOp<string opMnemonic, dag operands>
+    : Nn_ContractionOp<opMnemonic, [DeclareOpInterfaceMethods<WindowedOpInterface>, Nn_Reorderable]> {
   let arguments = !con(operands, (ins Nn_WindowArrayAttr:$windows, UnitAttr:$channels_last));
   let results = (outs Nn_FloatTensor:$result);
   let hasVerifier = 1;

@@ -128,4 +128,17 @@ def DimOrderOpInterface : OpInterface<"DimOrderOpInterface"> {
   ];
 }
 
+def WindowedOpInterface : OpInterface<"WindowedOpInterface"> {
+  let cppNamespace = "::ashlar";
+  let description = [{
+    An op whose sharding rule has windowed dims (`WindowedDim`) and whose attributes say where windows stand. On a device they stand on the
+    run of elements that its positions need, in which there is no padding.
+  }];
+  let methods = [
+    InterfaceMethod<"Makes the attributes of windows along the split `factors` of the rule fit the types that operands and results have by "
+                    "now: those of a device.",
+                    "void", "computeOnRuns", (ins "const ::llvm::SmallBitVector &":$factors)>
+  ];
+}
+
 #endif // ASHLAR_DIALECTS_SUPPORT_OP_INTERFACES_TD

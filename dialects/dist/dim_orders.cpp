@@ -60,6 +60,12 @@ bool BroadcastOp::reorderDims(MutableArrayRef<DimOrder> operands, MutableArrayRe
   return keepOrders(getOperation()->getOperands(), operands, results);
 }
 
+bool HaloOp::reorderDims(MutableArrayRef<DimOrder> operands, MutableArrayRef<DimOrder> results) {
+  keepOrders(getOperation()->getOperands(), operands, results);
+  setDim(placeOf(results.front(), getDim()));
+  return true;
+}
+
 bool PermuteOp::reorderDims(MutableArrayRef<DimOrder> operands, MutableArrayRef<DimOrder> results) {
   return keepOrders(getOperation()->getOperands(), operands, results);
 }

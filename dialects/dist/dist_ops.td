@@ -162,7 +162,7 @@ def Dist_BroadcastOp : Dist_CollectiveOp<"broadcast", "Broadcast", [SameOperands
   let assemblyFormat = "$input `root` `=` $root `over` $axes attr-dict `:` type($result)";
 }
 
-def Dist_HaloOp : Dist_CollectiveOp<"halo", "Halo"> {
+def Dist_HaloOp : Dist_CollectiveOp<"halo", "Halo", [Dist_Reorderable]> {
   let summary = "Every device gets the run of elements that it needs, from the devices that hold them";
   let description = [{
     Dim `dim` has `size` elements. Each device of the group has those of its run of `from` and gets those of its run of `to`; the runs of

@@ -3,6 +3,7 @@
 // How nn ops compute on tensors whose dims stand in another order in memory (DimOrderOpInterface).
 
 #include "dialects/nn/convolution.h"
+#include "dialects/nn/window_views.h"
 #include "dialects/support/tensor_values.h"
 
 using namespace mlir;
@@ -62,15 +63,64 @@ void putChannelsLast(Operation *op, MutableArrayRef<DimOrder> operands, MutableA
   llvm::transform(op->getResults(), results.begin(), orderOfTensor);
 }
 
+// Returns the order of the dims that are kept of a tensor in `order`, with numbers of their own.
+DimOrder keptOrder(ArrayRef<int64_t> order, ArrayRef<int64_t> reduced) {
+  DimOrder kept;
+  for (int64_t dim : order) {
+    if (!llvm::is_contained(reduced, dim)) {
+      kept.push_back(dim - llvm::count_if(reduced, [&](int64_t other) { return other < dim; }));
+    }
+  }
+  return kept;
+}
+
+// Returns the order of the dims of a tensor of which dim i is dim dims[i] of one in `order`.
+DimOrder orderOfPart(ArrayRef<int64_t> order, ArrayRef<int64_t> dims) {
+  DimOrder part = identityOrder(dims.size());
+  llvm::sort(part, [&](int64_t left, int64_t right) { return placeOf(order, dims[left]) < placeOf(order, dims[right]); });
+  return part;
+}
+
+// Returns the places of dims in increasing order.
+SmallVector<int64_t> sortedPlaces(ArrayRef<int64_t> order, ArrayRef<int64_t> dims) {
+  SmallVector<int64_t> places = placesOf(order, dims);
+  llvm::sort(places);
+  return places;
+}
+
+// Returns the order of nn.windows of a tensor in `order`: the windows stand behind the last place that has some.
+DimOrder orderWithWindows(ArrayRef<int64_t> order, ArrayRef<int64_t> dims) {
+  int64_t last = dims.back(), count = dims.size(), lastPlace = sortedPlaces(order, dims).back();
+  DimOrder result;
+  for (auto [place, dim] : llvm::enumerate(order)) {
+    result.push_back(dim <= last ? dim : dim + count);
+    if (static_cast<int64_t>(place) == lastPlace) {
+      llvm::append_range(result, llvm::seq(last + 1, last + 1 + count));
+    }
+  }
+  return result;
+}
+
+// Computes along the places of `dims`, all operands alike. Returns false where the dims stand in another sequence: windows are read in
+// theirs.
+template <typename Op>
+bool keepOrderAlongWindows(Op op, const DimOrder &order, MutableArrayRef<DimOrder> operands, MutableArrayRef<DimOrder> results) {
+  SmallVector<int64_t> places = placesOf(order, op.getDims());
+  if (!llvm::is_sorted(places)) {
+    return false;
+  }
+  op.setDims(places);
+  llvm::fill(operands, order);
+  llvm::fill(results, order);
+  return true;
+}
+
 } // namespace
 
 // The operand's dims stand as they do in the result.
 bool BroadcastOp::reorderDims(MutableArrayRef<DimOrder> operands, MutableArrayRef<DimOrder> results) {
-  SmallVector<int64_t> places = placesOf(results.front(), getDims());
-  operands.front() = identityOrder(places.size());
-  llvm::sort(operands.front(), [&](int64_t left, int64_t right) { return places[left] < places[right]; });
-  llvm::sort(places);
-  setDims(places);
+  operands.front() = orderOfPart(results.front(), getDims());
+  setDims(sortedPlaces(results.front(), getDims()));
   return true;
 }
 
@@ -123,6 +173,32 @@ bool IndexOp::followsResult() {
   return true;
 }
 
+bool MaxPoolOp::reorderDims(MutableArrayRef<DimOrder> operands, MutableArrayRef<DimOrder> results) {
+  return keepOrderAlongWindows(*this, orderOr(operands.front(), getInput()), operands, results);
+}
+
+bool MaxPoolPlaceOp::reorderDims(MutableArrayRef<DimOrder> operands, MutableArrayRef<DimOrder> results) {
+  return keepOrderAlongWindows(*this, commonOrder(operands, getType().getRank()), operands, results);
+}
+
+// Mean and variance stand side by side in front of the dims that are kept.
+bool MomentsOp::reorderDims(MutableArrayRef<DimOrder> operands, MutableArrayRef<DimOrder> results) {
+  operands.front() = orderOr(operands.front(), getInput());
+  results.front() = {0};
+  llvm::append_range(results.front(), llvm::map_range(keptOrder(operands.front(), getDims()), [](int64_t dim) { return dim + 1; }));
+  setDims(sortedPlaces(operands.front(), getDims()));
+  return true;
+}
+
+// Scale, shift and statistics have the dims `dims` of the input, and stand as these do.
+bool NormalizeOp::reorderDims(MutableArrayRef<DimOrder> operands, MutableArrayRef<DimOrder> results) {
+  results.front() = orderOr(operands.front(), getInput());
+  llvm::fill(operands, orderOfPart(results.front(), getDims()));
+  operands.front() = results.front();
+  setDims(sortedPlaces(results.front(), getDims()));
+  return true;
+}
+
 bool PadOp::reorderDims(MutableArrayRef<DimOrder> operands, MutableArrayRef<DimOrder> results) {
   operands.front() = results.front() = orderOr(operands.front(), getInput());
   setLow(inOrder(results.front(), getLow()));
@@ -143,15 +219,14 @@ bool RandomOp::followsResult() {
 // The dims that are kept stand as they did.
 bool ReduceOp::reorderDims(MutableArrayRef<DimOrder> operands, MutableArrayRef<DimOrder> results) {
   operands.front() = orderOr(operands.front(), getInput());
-  for (int64_t dim : operands.front()) {
-    if (!llvm::is_contained(getDims(), dim)) {
-      int64_t removed = llvm::count_if(getDims(), [&](int64_t reduced) { return reduced < dim; });
-      results.front().push_back(dim - removed);
-    }
-  }
-  SmallVector<int64_t> places = placesOf(operands.front(), getDims());
-  llvm::sort(places);
-  setDims(places);
+  results.front() = keptOrder(operands.front(), getDims());
+  setDims(sortedPlaces(operands.front(), getDims()));
+  return true;
+}
+
+bool ResampleOp::reorderDims(MutableArrayRef<DimOrder> operands, MutableArrayRef<DimOrder> results) {
+  operands.front() = results.front() = orderOr(operands.front(), getInput());
+  setDim(placeOf(results.front(), getDim()));
   return true;
 }
 
@@ -200,6 +275,32 @@ bool TransposeOp::reorderDims(MutableArrayRef<DimOrder> operands, MutableArrayRe
   }
   results.front() = placesOf(getPermutation(), operands.front());
   setPermutation(identityOrder(getType().getRank()));
+  return true;
+}
+
+// The windows stand behind the last place that has some, whatever they stood behind.
+bool UnwindowsOp::reorderDims(MutableArrayRef<DimOrder> operands, MutableArrayRef<DimOrder> results) {
+  int64_t last = getDims().back(), count = getDims().size();
+  DimOrder elements;
+  for (int64_t dim : orderOr(operands.front(), getInput())) {
+    if (dim <= last || dim > last + count) {
+      elements.push_back(dim <= last ? dim : dim - count);
+    }
+  }
+  DimOrder order = orderWithWindows(elements, getDims());
+  if (!keepOrderAlongWindows(*this, elements, {}, {})) {
+    return false;
+  }
+  operands.front() = results.front() = order;
+  return true;
+}
+
+bool WindowsOp::reorderDims(MutableArrayRef<DimOrder> operands, MutableArrayRef<DimOrder> results) {
+  DimOrder order = orderOr(operands.front(), getInput()), windows = orderWithWindows(order, getDims());
+  if (!keepOrderAlongWindows(*this, order, operands, {})) {
+    return false;
+  }
+  results.front() = windows;
   return true;
 }
 

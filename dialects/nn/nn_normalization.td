@@ -7,7 +7,7 @@
 
 include "dialects/nn/nn_base.td"
 
-def Nn_MomentsOp : Nn_DifferentiableOp<"moments", Nn_Computes<"Simple", "Wide", "none">, [InferTypeOpAdaptor, Nn_Expandable]> {
+def Nn_MomentsOp : Nn_DifferentiableOp<"moments", Nn_Computes<"Simple", "Wide", "none">, [InferTypeOpAdaptor, Nn_Expandable, Nn_Reorderable]> {
   let summary = "Mean and variance of the elements along `dims`, which vanish";
   let description = [{
     Dim 0 of the result is new: at 0 stands the mean, at 1 the variance, the mean of (x - mean)^2. The expansion adds up x and x^2 in f64, in one
@@ -27,7 +27,7 @@ def Nn_MomentsOp : Nn_DifferentiableOp<"moments", Nn_Computes<"Simple", "Wide", 
 
 def Nn_NormalizeOp : Nn_DifferentiableOp<"normalize", Nn_Computes<"Simple", "Wide", "none">,
                                          [AllTypesMatch<["input", "result"]>, AllTypesMatch<["scale", "shift", "mean", "variance"]>,
-                                          Nn_Expandable]> {
+                                          Nn_Expandable, Nn_Reorderable]> {
   let summary = "(x - mean) * scale / sqrt(variance + epsilon) + shift";
   let description = [{
     Dim i of scale, shift, mean and variance is dim `dims[i]` of x; along the other dims they repeat. The gradients of scale and shift, and with

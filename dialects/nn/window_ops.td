@@ -7,7 +7,8 @@
 
 include "dialects/nn/nn_base.td"
 
-def Nn_WindowsOp : Nn_DifferentiableOp<"windows", Nn_Computes<"Free", "Move", "moved">, [InferTypeOpAdaptor, MovesElements]> {
+def Nn_WindowsOp : Nn_DifferentiableOp<"windows", Nn_Computes<"Free", "Move", "moved">,
+                                       [InferTypeOpAdaptor, MovesElements, Nn_Reorderable]> {
   let summary = "The elements of each window";
   let description = [{
     Dim `dims[i]` of the operand becomes a dim of positions, and the elements of the windows are new dims, one a window, behind the last of
@@ -25,7 +26,7 @@ def Nn_WindowsOp : Nn_DifferentiableOp<"windows", Nn_Computes<"Free", "Move", "m
   let assemblyFormat = "$input `dims` `=` $dims $windows attr-dict `:` type($input) `->` type($result)";
 }
 
-def Nn_UnwindowsOp : Nn_DifferentiableOp<"unwindows", Nn_Computes<"Free", "Move", "moved">, [MovesElements]> {
+def Nn_UnwindowsOp : Nn_DifferentiableOp<"unwindows", Nn_Computes<"Free", "Move", "moved">, [MovesElements, Nn_Reorderable]> {
   let summary = "What each window has for an element";
   let description = [{
     The counterpart of `nn.windows`, from positions back to elements. Element i at place k of the result is the operand's element at the
@@ -43,7 +44,7 @@ def Nn_UnwindowsOp : Nn_DifferentiableOp<"unwindows", Nn_Computes<"Free", "Move"
 }
 
 def Nn_MaxPoolOp : Nn_DifferentiableOp<"max_pool", Nn_Computes<"Simple", "Follow", "none">,
-                                       [InferTypeOpAdaptor, RoundsNothing, Nn_Expandable]> {
+                                       [InferTypeOpAdaptor, RoundsNothing, Nn_Expandable, Nn_Reorderable]> {
   let summary = "The largest element of each window; its gradient goes to the first one";
   let description = [{
     The maximum of `nn.windows` over the dims of the windows; a NaN is larger than any number. The padding is -infinity and never the largest
@@ -58,7 +59,8 @@ def Nn_MaxPoolOp : Nn_DifferentiableOp<"max_pool", Nn_Computes<"Simple", "Follow
   let assemblyFormat = "$input `dims` `=` $dims $windows attr-dict `:` type($input) `->` type($result)";
 }
 
-def Nn_MaxPoolPlaceOp : Nn_PureOp<"max_pool_place", Nn_Computes<"Simple", "Follow", "none">, [InferTypeOpAdaptor, Nn_Expandable]> {
+def Nn_MaxPoolPlaceOp : Nn_PureOp<"max_pool_place", Nn_Computes<"Simple", "Follow", "none">,
+                                  [InferTypeOpAdaptor, Nn_Expandable, Nn_Reorderable]> {
   let summary = "Where in its window the result of a max pooling stands first";
   let description = [{
     The row-major number of the first element of each window that is equal to `largest`, the result of `nn.max_pool`, or is a NaN; the number
@@ -75,7 +77,8 @@ def Nn_MaxPoolPlaceOp : Nn_PureOp<"max_pool_place", Nn_Computes<"Simple", "Follo
   }];
 }
 
-def Nn_ResampleOp : Nn_DifferentiableOp<"resample", Nn_Computes<"Simple", "Follow", "linear">, [InferTypeOpAdaptor, Nn_Expandable]> {
+def Nn_ResampleOp : Nn_DifferentiableOp<"resample", Nn_Computes<"Simple", "Follow", "linear">,
+                                        [InferTypeOpAdaptor, Nn_Expandable, Nn_Reorderable]> {
   let summary = "Sums of elements at known places along one dim";
   let description = [{
     Element i of the result's dim `dim` is the sum over k of `weights[i, k]` times element `places[i, k]` of the operand, or of the elements

@@ -24,7 +24,7 @@ copy() {
 for dialect in nn dist exec; do
   copy "$build/dialects/$dialect/$dialect.md" "dialect_$dialect.md"
 done
-for room in train layout partition stage lower; do
+for room in train layout partition format stage lower; do
   copy "$build/passes/$room/passes.md" "passes_$room.md"
 done
 copy "$build/compiler/strategy/passes.md" passes_strategy.md

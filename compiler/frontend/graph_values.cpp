@@ -120,12 +120,23 @@ std::optional<GraphValues::Tensor> GraphValues::describe(StringRef name) const {
   return Tensor{cast<StringAttr>(names[0]).str(), type};
 }
 
-void GraphValues::declareVariable(StringRef name, RankedTensorType type, Attribute init, bool trainable) {
+StringRef GraphValues::getParameter(StringRef name) {
+  return find(name).parameter;
+}
+
+void GraphValues::keepAsState(StringRef name) {
+  StringRef parameter = find(name).parameter;
+  if (states.insert(parameter).second && reads.lookup(parameter)) {
+    throw ImportError("\"" + parameter + "\" is a running statistic, which nothing trains, but a node before reads it as a parameter");
+  }
+}
+
+void GraphValues::declareVariable(StringRef name, RankedTensorType type, Attribute init, Role role) {
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPoint(function);
   nn::VariableOp::create(builder, locationOf(name), builder.getStringAttr(name), TypeAttr::get(type), init,
-                         trainable ? builder.getUnitAttr() : UnitAttr(), /*state_of=*/FlatSymbolRefAttr(),
-                         /*internal=*/trainable ? UnitAttr() : builder.getUnitAttr());
+                         role == Role::Parameter ? builder.getUnitAttr() : UnitAttr(), /*state_of=*/FlatSymbolRefAttr(),
+                         /*internal=*/role == Role::Internal ? builder.getUnitAttr() : UnitAttr());
 }
 
 Value GraphValues::readParameter(const Entry &entry) {
@@ -134,7 +145,8 @@ Value GraphValues::readParameter(const Entry &entry) {
     if (llvm::is_contained(kReservedNames, entry.parameter) || StringRef(entry.parameter).starts_with("ashlar.")) {
       throw ImportError("parameter \"" + entry.parameter + "\" has a name that the compiler uses itself; rename it in the model");
     }
-    declareVariable(entry.parameter, entry.parameterType, entry.makeInit(), /*trainable=*/true);
+    declareVariable(entry.parameter, entry.parameterType, entry.makeInit(),
+                    states.contains(entry.parameter) ? Role::State : Role::Parameter);
     read = nn::ReadOp::create(builder, locationOf(entry.parameter), entry.parameterType, entry.parameter);
   }
   return read;
@@ -144,7 +156,7 @@ Value GraphValues::readScalarVariable(StringRef name, std::optional<int64_t> ini
   Value &read = reads[name];
   if (!read) {
     auto type = RankedTensorType::get({}, builder.getI64Type());
-    declareVariable(name, type, init ? Attribute(DenseElementsAttr::get(type, *init)) : Attribute(), /*trainable=*/false);
+    declareVariable(name, type, init ? Attribute(DenseElementsAttr::get(type, *init)) : Attribute(), Role::Internal);
     read = nn::ReadOp::create(builder, locationOf(name), type, name);
   }
   return read;

@@ -10,6 +10,7 @@
 
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/StringSet.h"
 
 #include <functional>
 #include <optional>
@@ -30,6 +31,12 @@ public:
   void alias(llvm::StringRef name, llvm::StringRef other);
 
   bool isDefined(llvm::StringRef name) const { return entries.contains(name); }
+
+  // Returns the parameter behind a name, an alias' too; "" for anything else. Throws for an unknown name.
+  llvm::StringRef getParameter(llvm::StringRef name);
+
+  // Makes the parameter behind a name a state: the model keeps it, and nothing trains it. Throws when something has read it as a parameter.
+  void keepAsState(llvm::StringRef name);
 
   // The value of a name, created now when need be. Throws for an unknown name.
   mlir::Value getValue(llvm::StringRef name);
@@ -68,12 +75,15 @@ private:
   Entry &add(llvm::StringRef name);
   void addName(mlir::Value value, llvm::StringRef name);
   mlir::Value readParameter(const Entry &entry);
-  void declareVariable(llvm::StringRef name, mlir::RankedTensorType type, mlir::Attribute init, bool trainable);
+  // What a variable is: trained, kept by the model, or by the compiler.
+  enum class Role { Parameter, State, Internal };
+  void declareVariable(llvm::StringRef name, mlir::RankedTensorType type, mlir::Attribute init, Role role);
 
   mlir::Operation *function;
   mlir::OpBuilder &builder;
   llvm::StringMap<Entry> entries;
   llvm::StringMap<mlir::Value> reads; // parameter or scalar variable -> its one nn.read
+  llvm::StringSet<> states;           // parameters that nothing trains
 };
 
 } // namespace ashlar::frontend

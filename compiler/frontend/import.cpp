@@ -153,19 +153,19 @@ std::string matchesNone(ArrayRef<std::string> names) {
          (names.empty() ? "none" : "\"" + llvm::join(names.take_front(kNamesShown), "\", \"") + "\"" + more);
 }
 
-// Takes the parameters that options.frozen names out of training.
+// Takes the parameters that options.frozen names out of training. Running statistics may be among them: their handler has looked.
 void Importer::freezeParameters() {
-  SmallVector<nn::VariableOp> trained;
+  SmallVector<nn::VariableOp> parts;
   std::vector<std::string> names;
   for (auto variable : module->getOps<nn::VariableOp>()) {
-    if (variable.getTrainable()) {
-      trained.push_back(variable);
+    if (!variable.getInternal()) {
+      parts.push_back(variable);
       names.push_back(variable.getSymName().str());
     }
   }
   for (const std::string &glob : options.frozen) {
     bool found = false;
-    for (nn::VariableOp variable : trained) {
+    for (nn::VariableOp variable : parts) {
       if (matchesGlob(glob, variable.getSymName())) {
         variable.setTrainable(false);
         found = true;

@@ -70,6 +70,12 @@ public:
   // Returns the value of an input, which must be there.
   mlir::Value input(size_t index) const;
 
+  // Returns the parameter of the model that an input is; "" when it is none. Does not count as asking for it.
+  llvm::StringRef parameterOf(size_t index) const { return values.getParameter(proto.input(index)); }
+
+  // Makes the parameter that an input is a state, which nothing trains.
+  void keepAsState(size_t index) const { values.keepAsState(proto.input(index)); }
+
   // Returns the type of an input without computing it.
   mlir::RankedTensorType inputType(size_t index) const;
 

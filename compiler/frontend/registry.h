@@ -29,6 +29,7 @@ struct RegistryRow {
 
 // The rows of each op family.
 llvm::ArrayRef<RegistryRow> activationRows();
+llvm::ArrayRef<RegistryRow> channelNormalizationRows();
 llvm::ArrayRef<RegistryRow> collectiveRows(); // of the domain ai.ashlar.dist, which stands before their names
 llvm::ArrayRef<RegistryRow> constantRows();
 llvm::ArrayRef<RegistryRow> contractionRows();

@@ -12,6 +12,7 @@
 #include "dialects/dist/stages.h"
 #include "dialects/nn/nn.h"
 #include "dialects/nn/paths.h"
+#include "passes/format/passes.h"
 #include "passes/layout/passes.h"
 #include "passes/lower/passes.h"
 #include "passes/partition/passes.h"
@@ -166,6 +167,9 @@ void addTrainPasses(OpPassManager &passes, const job::Job &job) {
   passes.addPass(train::createApplySettingsPass());
   if (job.has_loss()) {
     passes.addPass(train::createLossPass(lossOptions(job.loss())));
+  }
+  passes.addPass(train::createBatchNormPass()); // when it is known what trains, ahead of the gradients
+  if (job.has_loss()) {
     addUpdatePasses(passes, job);
   }
   passes.addPass(train::createInitPass()); // after the optimizer, whose state it fills too
@@ -290,6 +294,7 @@ void addDistPasses(OpPassManager &model, const Variant &variant) {
     model.addNestedPass<func::FuncOp>(createCanonicalizerPass()); // offsets of indices fold
     model.addPass(partition::createSimplifyCollectivesPass());    // after it, when equal operands are one value
   }
+  model.addPass(format::createAssignFormatsPass()); // ahead of the cut, so that stages pass each other what they compute with
   if (variant.pipeline) {
     stage::AssignStagesPassOptions assign;
     assign.stages = variant.pipeline->stages;

@@ -148,6 +148,33 @@ std::vector<Tensor> broadcast(Operation *op, unsigned number, Ranks ranks) {
   });
 }
 
+// Looks up each element that a device needs at the device that has it.
+std::vector<Tensor> halo(Operation *op, unsigned number, Ranks ranks) {
+  auto haloOp = cast<dist::HaloOp>(op);
+  const dist::Halo runs = dist::haloOf(haloOp);
+  const SmallVector<int64_t> sizes = dist::axisSizes(haloOp);
+  const int64_t dim = haloOp.getDim();
+  return forEachGroup(op, number, ranks, haloOp.getAxes(), [&](ArrayRef<const Tensor *> operands) {
+    std::vector<Tensor> results;
+    for (size_t r = 0; r < operands.size(); ++r) {
+      Tensor &result = results.emplace_back(resultType(op)); // zeros
+      dist::Run needed = dist::runAt(sizes, runs.size, runs.to, r);
+      for (size_t s = 0; s < operands.size(); ++s) {
+        dist::Run held = dist::runAt(sizes, runs.size, runs.from, s);
+        forEachIndex(result.getShape(), [&](ArrayRef<int64_t> index, int64_t i) {
+          int64_t element = needed.start + index[dim];
+          if (element >= std::max(needed.begin, held.begin) && element < std::min(needed.end, held.end)) {
+            Index from(index);
+            from[dim] = element - held.start;
+            result.copyElement(i, *operands[s], operands[s]->linearize(from));
+          }
+        });
+      }
+    }
+    return results;
+  });
+}
+
 std::vector<Tensor> slice(Operation *op, unsigned number, Ranks ranks) {
   auto sliceOp = cast<dist::SliceOp>(op);
   return forEachGroup(op, number, ranks, sliceOp.getAxes(), [&](ArrayRef<const Tensor *> operands) {
@@ -187,6 +214,7 @@ void addCollectiveSemantics(SemanticsTable &table) {
   table.addCollective<dist::AllToAllOp>(allToAll);
   table.addCollective<dist::PermuteOp>(permute);
   table.addCollective<dist::BroadcastOp>(broadcast);
+  table.addCollective<dist::HaloOp>(halo);
   table.addCollective<dist::SliceOp>(slice);
   table.addCollective<dist::AxisIndexOp>(axisIndex);
   table.add<dist::AfterOp>(after);

@@ -16,6 +16,7 @@ const SemanticsTable &getSemantics() {
     addConvolutionSemantics(filled);
     addElementwiseSemantics(filled);
     addLossSemantics(filled);
+    addNormalizationSemantics(filled);
     addShapeSemantics(filled);
     addSourceSemantics(filled);
     addWindowSemantics(filled);

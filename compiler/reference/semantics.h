@@ -39,6 +39,7 @@ void addContractionSemantics(SemanticsTable &table);
 void addConvolutionSemantics(SemanticsTable &table);
 void addElementwiseSemantics(SemanticsTable &table);
 void addLossSemantics(SemanticsTable &table);
+void addNormalizationSemantics(SemanticsTable &table);
 void addShapeSemantics(SemanticsTable &table);
 void addSourceSemantics(SemanticsTable &table);
 void addWindowSemantics(SemanticsTable &table);

@@ -111,6 +111,11 @@ private:
                    bytesText(program.peakBytes) + " of intermediate values at once");
     }
     writeOverlap(program);
+    if (program.transposes > 0) {
+      line("", formatv("{0} to another order of dims in memory, {1}", counted(program.transposes, "transpose"),
+                       bytesText(program.transposedBytes))
+                   .str());
+    }
   }
 
   // The step, what crosses, and one part a stage. What follows of the tables is missing where the program was not lowered.

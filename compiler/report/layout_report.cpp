@@ -54,6 +54,8 @@ std::string stepText(const dist::Step &step) {
     return "permute" + over;
   case CollectiveKind::Broadcast:
     return "broadcast" + over;
+  case CollectiveKind::Halo:
+    break; // no step of a redistribution
   }
   llvm_unreachable("unknown step");
 }
@@ -143,6 +145,12 @@ ProgramFact makeTotals(func::FuncOp function, const dist::DeviceRates &rates) {
   layout::ProgramPrice price = layout::priceProgram(layout::localProgram(function), rates);
   fact.computePs = price.computePs;
   fact.peakBytes = price.peakBytes;
+  for (auto transpose : function.front().getOps<nn::TransposeOp>()) {
+    if (transpose->hasAttr(nn::kReorderedAttr)) {
+      ++fact.transposes;
+      fact.transposedBytes += static_cast<int64_t>(byteSize(transpose.getType()));
+    }
+  }
   return fact;
 }
 

@@ -238,6 +238,16 @@ private:
                        : formatv("{0}, each {1} to {2}", counted(parts.size(), "device"), bytesText(least), bytesText(mostOwned())).str());
   }
 
+  // Returns the bytes that a device sends of one tensor; of a halo the device that sends most.
+  int64_t sentBytes(exec::CollectiveOp op, mlir::MemRefType source, int64_t group) {
+    if (!op.getRuns()) {
+      return dist::collectiveBytes(op.getKind(), byteSize(source), group);
+    }
+    auto sizes = llvm::map_to_vector(op.getAxes(), [&](int64_t axis) { return variant.getAxisSizes()[axis]; });
+    auto type = mlir::RankedTensorType::get(source.getShape(), source.getElementType());
+    return dist::haloBytes(type, op.getSplitDims().front(), dist::haloTraffic(sizes, dist::haloOf(*op.getRuns())).mostSent);
+  }
+
   // One line a kind: how often a run of the program, how many bytes a rank sends, and what for.
   void writeCollectives(exec::ProgramOp step, llvm::StringRef run) {
     struct Sum {
@@ -256,7 +266,7 @@ private:
       Sum &sum = sums[op.getKind()];
       ++sum.count;
       for (auto source : op.getSources().getAsRange<exec::BufferAttr>()) {
-        sum.bytes += dist::collectiveBytes(op.getKind(), byteSize(source.getType()), group);
+        sum.bytes += sentBytes(op, source.getType(), group);
       }
       sum.tensors += op.getSources().size();
       for (std::string &cause : causeTexts(op)) {

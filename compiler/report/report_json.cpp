@@ -88,6 +88,10 @@ void writeTotals(OStream &out, const ProgramFact &program) {
   out.attribute("time_ns", nanoseconds(program.timePs));
   out.attribute("compute_ns", nanoseconds(program.computePs));
   out.attribute("peak_bytes", program.peakBytes);
+  if (program.transposes > 0) {
+    out.attribute("transposes", program.transposes);
+    out.attribute("transposed_bytes", program.transposedBytes);
+  }
   if (program.predictedPs) {
     out.attribute("predicted_ns", nanoseconds(*program.predictedPs));
   }

@@ -60,6 +60,8 @@ uint32_t kindOf(CollectiveKind kind) {
     return ASHLAR_RT_PERMUTE;
   case CollectiveKind::Broadcast:
     return ASHLAR_RT_BROADCAST;
+  case CollectiveKind::Halo:
+    return ASHLAR_RT_HALO;
   }
   llvm_unreachable("unknown collective");
 }
@@ -196,8 +198,21 @@ private:
          table.u32(op.getAxes().size()), table.u32Array(op.getAxes()), table.u32(tensors.size()), table.array(tensors),
          table.u32(op.getRoot()), table.u32(pairs.size() / 2), table.u32Array(pairs), table.string(report::causeText(op)),
          table.u32(op.getToken().value_or(0)), table.u64(overlap ? overlap.getDurationNs() : 0),
-         table.u64(overlap ? overlap.getHiddenNs() : 0)});
+         table.u64(overlap ? overlap.getHiddenNs() : 0), halo(op)});
     return instruction(op, ASHLAR_RT_COLLECTIVE, stringifyCollectiveKind(op.getKind()), desc);
+  }
+
+  // What a halo moves along its dim; null for another collective.
+  Constant *halo(exec::CollectiveOp op) {
+    if (!op.getRuns()) {
+      return table.null();
+    }
+    llvm::ArrayRef<int64_t> meshSizes = op->getParentOfType<exec::VariantOp>().getAxisSizes(), numbers = *op.getRuns();
+    auto sizes = llvm::map_to_vector(op.getAxes(), [&](int64_t axis) { return meshSizes[axis]; });
+    auto runs = [&](size_t i) {
+      return table.record<ashlar_rt_runs>(llvm::map_to_vector(numbers.slice(i, 4), [&](int64_t n) { return table.u64(n); }));
+    };
+    return table.global(table.record<ashlar_rt_halo>({table.u64(numbers[0]), runs(1), runs(5), table.u32Array(sizes)}));
   }
 
   Constant *instruction(exec::WaitOp op) {

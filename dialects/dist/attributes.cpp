@@ -201,6 +201,23 @@ LogicalResult LayoutAttr::verify(function_ref<InFlightDiagnostic()> emitError, A
   return success(llvm::all_of(dims, verifyOnce) && verifyOnce(partialAxes));
 }
 
+LogicalResult RunsAttr::verify(function_ref<InFlightDiagnostic()> emitError, int64_t positions, int64_t step, int64_t first, int64_t last) {
+  constexpr int64_t kLimit = int64_t(1) << 46;
+  auto print = [&](InFlightDiagnostic error) -> InFlightDiagnostic {
+    error << "runs of " << positions << " positions, step " << step << ", first " << first << " and last " << last;
+    return error;
+  };
+  if (positions < 1 || step < 1 || first >= last) { // C1, C2
+    return print(emitError()) << ": positions and step must be at least 1, and first below last";
+  }
+  for (int64_t number : {positions, step, first, last}) {
+    if (number >= kLimit || number <= -kLimit) { // C3
+      return print(emitError()) << ": numbers must be below " << kLimit;
+    }
+  }
+  return success();
+}
+
 // Parses {"dp", "tp"}.
 static ParseResult parseAxes(AsmParser &parser, AxisList &axes) {
   return parser.parseCommaSeparatedList(AsmParser::Delimiter::Braces, [&]() -> ParseResult {

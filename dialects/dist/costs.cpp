@@ -70,17 +70,21 @@ int64_t collectiveMessages(CollectiveKind kind, int64_t groupSize) {
     return groupSize - 1;
   case CollectiveKind::Permute:
     return 1;
+  case CollectiveKind::Halo:
+    llvm_unreachable("the messages of a halo follow from its runs");
   }
   llvm_unreachable("unknown collective");
 }
 
-int64_t collectiveTimePs(CollectiveKind kind, int64_t operandBytes, int64_t groupSize, const Link &link) {
+int64_t messageTimePs(int64_t messages, int64_t bytes, const Link &link) {
   constexpr int64_t kPsPerNs = 1000, kPsPerUs = 1000 * kPsPerNs;
-  __int128 bytes = collectiveBytes(kind, operandBytes, groupSize);
   // Rounded up, so that two collectives in the place of one never seem to be faster because they are rounded twice.
-  __int128 sending = (bytes * kPsPerUs + link.bytesPerUs - 1) / link.bytesPerUs;
-  return static_cast<int64_t>(
-      std::min(collectiveMessages(kind, groupSize) * __int128(link.latencyNs) * kPsPerNs + sending, __int128(kMostTimePs)));
+  __int128 sending = (__int128(bytes) * kPsPerUs + link.bytesPerUs - 1) / link.bytesPerUs;
+  return static_cast<int64_t>(std::min(messages * __int128(link.latencyNs) * kPsPerNs + sending, __int128(kMostTimePs)));
+}
+
+int64_t collectiveTimePs(CollectiveKind kind, int64_t operandBytes, int64_t groupSize, const Link &link) {
+  return messageTimePs(collectiveMessages(kind, groupSize), collectiveBytes(kind, operandBytes, groupSize), link);
 }
 
 int64_t collectiveTimePs(CollectiveOpInterface op) {
@@ -88,7 +92,16 @@ int64_t collectiveTimePs(CollectiveOpInterface op) {
   SmallVector<Link> links = axisLinks(mesh.getMesh(), mesh.getCostsAttr());
   AxisList axes = toAxisList(op.getAxes());
   Link link = groupLink(mesh.getMesh(), links, axes);
+  if (auto halo = dyn_cast<HaloOp>(op.getOperation())) { // as haloCost
+    return messageTimePs(haloTraffic(axisSizes(halo), haloOf(halo)).mostMessages, collectiveBytes(op), link);
+  }
   return collectiveTimePs(op.getCollectiveKind(), operandBytes(op), mesh.getMesh().groupSize(axes), link);
+}
+
+HaloCost haloCost(MeshAttr mesh, const SplitWindow &window, RankedTensorType operand, const Link &link) {
+  HaloTraffic traffic = haloTraffic(axisSizes(mesh, window.axes), *window.halo);
+  int64_t bytes = haloBytes(operand, window.dim, traffic.mostSent);
+  return {bytes, messageTimePs(traffic.mostMessages, bytes, link)};
 }
 
 int64_t bucketBytes(CollectiveKind kind, int64_t groupSize, const Link &link) {

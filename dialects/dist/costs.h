@@ -38,17 +38,29 @@ Link groupLink(MeshAttr mesh, llvm::ArrayRef<Link> links, llvm::ArrayRef<mlir::S
 
 // Returns the messages that follow one another in a collective of n ranks: each rank sends as many bytes as in a ring, but to partners at
 // doubling distance, as the best known algorithms do. So one collective over two axes is never slower than two over one each.
-//   all_reduce 2 log2(n); all_gather and reduce_scatter log2(n), rounded up; all_to_all n-1; permute 1; slice 0.
+//   all_reduce 2 log2(n); all_gather and reduce_scatter log2(n), rounded up; all_to_all n-1; permute 1; slice 0. Those of a halo follow
+//   from its runs (HaloTraffic).
 int64_t collectiveMessages(CollectiveKind kind, int64_t groupSize);
 
 // The longest time that is told from others, 2.5 hours in picoseconds: a thousand of them can be added.
 constexpr int64_t kMostTimePs = INT64_MAX / 1024;
 
 // Returns messages * latency + bytes / rate, in picoseconds: nanoseconds would round small messages to nothing. At most kMostTimePs.
+int64_t messageTimePs(int64_t messages, int64_t bytes, const Link &link);
+
+// Returns the time of the messages of a collective, of any kind but a halo.
 int64_t collectiveTimePs(CollectiveKind kind, int64_t operandBytes, int64_t groupSize, const Link &link);
 
 // Returns the time of `op` over the links of its mesh. Assumes that it lies in a module with a mesh.
 int64_t collectiveTimePs(CollectiveOpInterface op);
+
+// What a halo costs: the bytes that the device sends which sends most, and the time of its messages.
+struct HaloCost {
+  int64_t bytes, timePs;
+};
+
+// Returns the cost of the halo of a split window on local operands of a type, whose length along the dim does not count.
+HaloCost haloCost(MeshAttr mesh, const SplitWindow &window, mlir::RankedTensorType operand, const Link &link);
 
 // The largest bucket that is made of itself.
 constexpr int64_t kMostBucketBytes = 64000000;

@@ -66,6 +66,8 @@ int64_t collectiveBytes(CollectiveKind kind, int64_t operandBytes, int64_t group
       return operandBytes;
     case CollectiveKind::Broadcast:
       return groupSize > 1 ? operandBytes : 0;
+    case CollectiveKind::Halo:
+      llvm_unreachable("what a halo sends follows from its runs");
     }
     llvm_unreachable("unknown collective");
   };
@@ -80,7 +82,15 @@ int64_t operandBytes(CollectiveOpInterface op) {
   return sum;
 }
 
+int64_t haloBytes(RankedTensorType operand, int64_t dim, int64_t elements) {
+  int64_t bytes = byteSize(operand), size = operand.getDimSize(dim);
+  return static_cast<int64_t>(std::min<__int128>(__int128(elements) * (bytes / size), kMostBytes));
+}
+
 int64_t collectiveBytes(CollectiveOpInterface op) {
+  if (auto halo = dyn_cast<HaloOp>(op.getOperation())) {
+    return haloBytes(halo.getInput().getType(), halo.getDim(), haloTraffic(axisSizes(halo), haloOf(halo)).mostSent);
+  }
   MeshAttr mesh = findMesh(op->getParentOfType<ModuleOp>()).getMesh();
   int64_t group = mesh.groupSize(toAxisList(op.getAxes())), sum = 0;
   for (Type type : op->getOperandTypes()) {

@@ -6,6 +6,7 @@
 #define ASHLAR_DIALECTS_DIST_DIST_H
 
 #include "dialects/dist/layout.h"
+#include "dialects/dist/runs.h"
 #include "dialects/support/enums.h"
 #include "dialects/support/op_interfaces.h"
 
@@ -104,14 +105,18 @@ constexpr int64_t kMostBytes = INT64_MAX / 1024;
 
 // Returns the bytes one rank sends in a collective of n ranks, by the ring (or, for all_to_all, pairwise) algorithm:
 //   all_reduce 2 (n-1)/n bytes(x); reduce_scatter and all_to_all (n-1)/n bytes(x); all_gather (n-1) bytes(x); permute and broadcast
-//   bytes(x); slice 0, with x the local operand. Rounded up, so that no two collectives in the place of one seem to send less; at most
-//   kMostBytes.
+//   bytes(x); slice 0, with x the local operand; what a halo sends follows from its runs (runs.h), not from these numbers. Rounded up, so
+//   that no two collectives in the place of one seem to send less; at most kMostBytes.
 int64_t collectiveBytes(CollectiveKind kind, int64_t operandBytes, int64_t groupSize);
+
+// Returns the bytes of so many elements along a dim of a halo's operand; at most kMostBytes.
+int64_t haloBytes(mlir::RankedTensorType operand, int64_t dim, int64_t elements);
 
 // Returns the bytes of all operands of `op`.
 int64_t operandBytes(CollectiveOpInterface op);
 
-// Returns the bytes one rank sends in `op`: as many as for each operand alone. Assumes the op lies in a module with a mesh.
+// Returns the bytes one rank sends in `op`, of a halo the rank that sends most: as many as for each operand alone. Assumes the op lies in a
+// module with a mesh.
 int64_t collectiveBytes(CollectiveOpInterface op);
 
 } // namespace ashlar::dist

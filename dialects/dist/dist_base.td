@@ -223,6 +223,27 @@ def Dist_RepeatAttr : Dist_Attr<"Repeat", "repeat"> {
   let assemblyFormat = "`<` struct(params) `>`";
 }
 
+def Dist_RunsAttr : Dist_Attr<"Runs", "runs"> {
+  let summary = "Which elements of a dim each device of a group has";
+  let description = [{
+    The positions 0 .. positions - 1 are cut into pieces as the elements of a split dim are (`pieceSizes`). The device with the positions
+    [a, b) has the elements [a * step + first, (b - 1) * step + last).
+
+        #dist.runs<positions = 32>                                     // pieces of 32 elements
+        #dist.runs<positions = 16, step = 2, first = -1, last = 2>     // three elements at each of 16 positions, with stride 2
+
+    **Constraints:** (C1) positions and step >= 1; (C2) first < last; (C3) all numbers below 2^46, as sizes of tensors are.
+  }];
+  let parameters = (ins "int64_t":$positions, DefaultValuedParameter<"int64_t", "1">:$step, DefaultValuedParameter<"int64_t", "0">:$first,
+                        DefaultValuedParameter<"int64_t", "1">:$last);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    // Returns the runs as a plain value.
+    ::ashlar::dist::Runs getRuns() const { return {getPositions(), {getStep(), getFirst(), getLast()}}; }
+  }];
+}
+
 // What made communication necessary. Several ends where equal collectives became one.
 def Dist_CauseAttr : TypedArrayAttrBase<Dist_EndAttr, "ends">;
 
@@ -278,6 +299,9 @@ def Dist_AxesAttr : TypedArrayAttrBase<StrAttr, "mesh axes, major to minor">;
 def Dist_IndexScalar : 0DTensorOf<[I64]>;
 
 class Dist_Op<string opMnemonic, list<Trait> traits = []> : Op<Dist_Dialect, opMnemonic, !listconcat([SizedTensors], traits)>;
+
+// An op with numbers of dims in its attributes, which may become those of places in memory.
+def Dist_Reorderable : DeclareOpInterfaceMethods<DimOrderOpInterface>;
 
 // A collective: pure, because each device runs the same ops in the same order.
 class Dist_CollectiveOp<string opMnemonic, string kind, list<Trait> traits = []>

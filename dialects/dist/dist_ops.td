@@ -53,7 +53,7 @@ def Dist_RedistributeOp : Dist_Op<"redistribute", [Pure, SameOperandsAndResultTy
 // which has a result of its own, as if it were alone; what is below says of one of them holds for each.
 
 def Dist_AllReduceOp : Dist_CollectiveOp<"all_reduce", "AllReduce", [
-    RangedTypesMatchWith<"results have the types of the operands", "outputs", "inputs", "$_self">]> {
+    RangedTypesMatchWith<"results have the types of the operands", "outputs", "inputs", "$_self">, Dist_Reorderable]> {
   let summary = "Every device gets the combination of the operands of its group";
   let description = [{
     Result on each device: x_0 + ... + x_{n-1}, or the element-wise max or min.
@@ -72,7 +72,7 @@ def Dist_AllReduceOp : Dist_CollectiveOp<"all_reduce", "AllReduce", [
   }];
 }
 
-def Dist_AllGatherOp : Dist_CollectiveOp<"all_gather", "AllGather"> {
+def Dist_AllGatherOp : Dist_CollectiveOp<"all_gather", "AllGather", [Dist_Reorderable]> {
   let summary = "Every device gets the operands of its group, joined along a dim";
   let description = [{
     Result on each device: x_0, ..., x_{n-1} concatenated along `dim`.
@@ -89,7 +89,7 @@ def Dist_AllGatherOp : Dist_CollectiveOp<"all_gather", "AllGather"> {
   let assemblyFormat = "$inputs `dim` `=` custom<Numbers>($dims) `over` $axes attr-dict `:` type($inputs) `->` type($outputs)";
 }
 
-def Dist_ReduceScatterOp : Dist_CollectiveOp<"reduce_scatter", "ReduceScatter"> {
+def Dist_ReduceScatterOp : Dist_CollectiveOp<"reduce_scatter", "ReduceScatter", [Dist_Reorderable]> {
   let summary = "Every device gets its piece of the combination of the operands of its group";
   let description = [{
     Result on device r of the group: piece r, along `dim`, of the combination of x_0, ..., x_{n-1}.
@@ -110,7 +110,7 @@ def Dist_ReduceScatterOp : Dist_CollectiveOp<"reduce_scatter", "ReduceScatter"> 
   }];
 }
 
-def Dist_AllToAllOp : Dist_CollectiveOp<"all_to_all", "AllToAll"> {
+def Dist_AllToAllOp : Dist_CollectiveOp<"all_to_all", "AllToAll", [Dist_Reorderable]> {
   let summary = "Moves a split from one dim to another";
   let description = [{
     Each device cuts its operand into n pieces along `split_dim` and sends piece r to device r of its group. Result on device r: piece r of
@@ -129,7 +129,7 @@ def Dist_AllToAllOp : Dist_CollectiveOp<"all_to_all", "AllToAll"> {
   }];
 }
 
-def Dist_PermuteOp : Dist_CollectiveOp<"permute", "Permute", [SameOperandsAndResultType]> {
+def Dist_PermuteOp : Dist_CollectiveOp<"permute", "Permute", [SameOperandsAndResultType, Dist_Reorderable]> {
   let summary = "Devices of a group change places";
   let description = [{
     Result on device r of the group: x_s with s = `sources[r]`. It takes a tensor to a layout whose pieces are the same, on other devices:
@@ -144,7 +144,7 @@ def Dist_PermuteOp : Dist_CollectiveOp<"permute", "Permute", [SameOperandsAndRes
   let assemblyFormat = "$input `sources` `=` $sources `over` $axes attr-dict `:` type($result)";
 }
 
-def Dist_BroadcastOp : Dist_CollectiveOp<"broadcast", "Broadcast", [SameOperandsAndResultType,
+def Dist_BroadcastOp : Dist_CollectiveOp<"broadcast", "Broadcast", [SameOperandsAndResultType, Dist_Reorderable,
                                                                     DeclareOpInterfaceMethods<ShardingRuleOpInterface>,
                                                                     DeclareOpInterfaceMethods<GradientOpInterface>]> {
   let summary = "Every device gets the operand of one device of its group";
@@ -162,9 +162,30 @@ def Dist_BroadcastOp : Dist_CollectiveOp<"broadcast", "Broadcast", [SameOperands
   let assemblyFormat = "$input `root` `=` $root `over` $axes attr-dict `:` type($result)";
 }
 
+def Dist_HaloOp : Dist_CollectiveOp<"halo", "Halo"> {
+  let summary = "Every device gets the run of elements that it needs, from the devices that hold them";
+  let description = [{
+    Dim `dim` has `size` elements. Each device of the group has those of its run of `from` and gets those of its run of `to`; the runs of
+    `from` do not overlap. Elements outside of the tensor are 0, as are those that only padding of the positions would need. Only what a
+    device lacks is sent, straight from the device that has it. Example: 8 rows over 2 devices, of which each needs one more at either side.
+
+        %y = dist.halo %x dim = 0 size = 8 from <positions = 8> to <positions = 8, first = -1, last = 2> over ["sp"]
+           : tensor<4x3xf32> -> tensor<6x3xf32>   // rows - 0 1 2 3 4 | 3 4 5 6 7 -
+
+    **Constraints:** (C1) at least one axis, all in the mesh, none twice; (C2) `dim` within the rank; (C3) the runs of `from` are blocks
+    (first 0, last = step) and hold all elements; (C4) operand and result have the lengths of their runs in `dim` and are equal in the rest.
+  }];
+  let arguments = (ins AnyStaticShapeTensor:$input, I64Attr:$dim, I64Attr:$size, Dist_RunsAttr:$from, Dist_RunsAttr:$to, Dist_AxesAttr:$axes,
+                       OptionalAttr<Dist_CauseAttr>:$cause);
+  let results = (outs AnyStaticShapeTensor:$result);
+  let assemblyFormat = [{
+    $input `dim` `=` $dim `size` `=` $size `from` $from `to` $to `over` $axes attr-dict `:` type($input) `->` type($result)
+  }];
+}
+
 //===-- No communication --------------------------------------------------------------------------------------------------------------===//
 
-def Dist_SliceOp : Dist_Op<"slice", [Pure]> {
+def Dist_SliceOp : Dist_Op<"slice", [Pure, Dist_Reorderable]> {
   let summary = "The device's own piece of a tensor; no communication";
   let description = [{
     Result on device r of the group: piece r of its own operand, cut into n pieces along `dim`.
@@ -193,7 +214,7 @@ def Dist_AxisIndexOp : Dist_Op<"axis_index", [Pure]> {
   let hasVerifier = 1;
 }
 
-def Dist_AfterOp : Dist_Op<"after", [Pure, AllTypesMatch<["input", "result"]>]> {
+def Dist_AfterOp : Dist_Op<"after", [Pure, AllTypesMatch<["input", "result"]>, Dist_Reorderable]> {
   let summary = "A value, not before another one is there";
   let description = [{
     Result: the operand. What is computed from the result cannot be computed ahead of `event`, nor be merged with what is computed from the

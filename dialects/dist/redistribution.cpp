@@ -37,7 +37,8 @@ Layout applyStep(const Layout &layout, const Step &step) {
     next.dims = step.dims;
     return next;
   case CollectiveKind::Broadcast:
-    break; // no redistribution needs one: what all devices hold is equal already
+  case CollectiveKind::Halo:
+    break; // no redistribution needs one: what all devices hold is equal already, and a halo makes no layout
   }
   llvm_unreachable("no such step in a plan");
 }

@@ -213,6 +213,26 @@ LogicalResult AxisIndexOp::verify() {
   return verifyGroup(*this, getAxes());
 }
 
+LogicalResult HaloOp::verify() {
+  auto from = cast<RankedTensorType>(getInput().getType()), to = cast<RankedTensorType>(getType());
+  int64_t dim = getDim(), size = getSize();
+  if (failed(verifyGroup(*this, getAxes())) || failed(verifyDim(*this, "dim", dim, from))) {
+    return failure();
+  }
+  Runs held = getFrom().getRuns(), needed = getTo().getRuns();
+  bool isBlocks = held.access.first == 0 && held.access.last == held.access.step;
+  if (size < 1 || !isBlocks || held.positions * held.access.step < size) { // C3
+    return emitOpError("has a dim of size ") << size << " in runs " << getFrom() << ", which are no blocks that hold all of it";
+  }
+  SmallVector<int64_t> sizes = axisSizes(*this), expected(from.getShape());
+  expected[dim] = runLength(sizes, needed);
+  if (from.getDimSize(dim) != runLength(sizes, held) || to != from.clone(expected)) { // C4
+    return emitOpError("takes ") << from << " to " << to << " but the runs of dim " << dim << " are " << runLength(sizes, held) << " and "
+                                 << expected[dim] << " elements long";
+  }
+  return success();
+}
+
 LogicalResult AllToAllOp::verify() {
   FailureOr<int64_t> size = verifyGroup(*this, getAxes());
   auto from = cast<RankedTensorType>(getInput().getType()), to = cast<RankedTensorType>(getType());

@@ -211,6 +211,10 @@ LogicalResult CollectiveOp::verify() {
   if (getToken().value_or(1) < 1 || (getOverlap() && !getToken())) { // C3
     return emitOpError("runs beside others and needs a positive token to wait for");
   }
+  size_t runs = getRuns().value_or(ArrayRef<int64_t>()).size(), expected = getKind() == CollectiveKind::Halo ? 9 : 0;
+  if (runs != expected) { // C4
+    return emitOpError("has ") << runs << " runs; " << stringifyCollectiveKind(getKind()) << " has " << expected;
+  }
   return success();
 }
 

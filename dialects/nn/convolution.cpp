@@ -8,6 +8,7 @@
 #include "dialects/support/tensor_values.h"
 
 #include "llvm/ADT/TypeSwitch.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 
@@ -149,16 +150,27 @@ private:
     }
   }
 
-  // A spatial dim is one factor where each element is a window; where windows overlap, each device needs the whole of it.
+  // A spatial dim counts positions, which need windows of x; where x is computed it counts blocks of `stride` elements of x, which need
+  // positions, so that the places of the windows in them are the same on every device.
   void addSpatial(int64_t i) {
-    int64_t dim = conv.dimOf(i);
-    if (conv.window(i).isIdentity()) {
-      addTo({&x[dim], &y[dim]}, shapeOf(conv.x)[dim], absentFrom(ConvolutionKind::Weights));
-    } else {
-      addTo({&x[dim]}, shapeOf(conv.x)[dim], FactorKind::NeedReplication);
-      addTo({&y[dim]}, shapeOf(conv.y)[dim], FactorKind::NeedReplication);
-    }
+    int64_t dim = conv.dimOf(i), elements = shapeOf(conv.x)[dim];
+    bool isData = conv.kind == ConvolutionKind::Data;
+    int64_t positions = isData ? llvm::divideCeil(elements, conv.window(i).getStride()) : shapeOf(conv.y)[dim];
+    addTo({&x[dim], &y[dim]}, positions, absentFrom(ConvolutionKind::Weights));
     addTo({&weights[2 + i]}, conv.window(i).getSize(), FactorKind::NeedReplication);
+  }
+
+  // Notes what positions need of x, or blocks of x of y, which is operand 0 in either case.
+  void addWindows() {
+    for (int64_t i = 0; i < conv.spatialRank(); ++i) {
+      int64_t dim = conv.dimOf(i), stride = conv.window(i).getStride();
+      if (conv.kind == ConvolutionKind::Data) {
+        rule.addWindow(/*tensor=*/0, dim, shapeOf(conv.y)[dim], conv.window(i).getPositionsOfBlocks());
+        rule.addWindow(/*tensor=*/2, dim, shapeOf(conv.x)[dim], {stride, 0, stride});
+      } else {
+        rule.addWindow(/*tensor=*/0, dim, shapeOf(conv.x)[dim], conv.window(i).getElements());
+      }
+    }
   }
 
   ShardingRule finish() {
@@ -176,6 +188,7 @@ private:
       rule.results = {weights};
       break;
     }
+    addWindows();
     return std::move(rule);
   }
 
@@ -183,6 +196,24 @@ private:
   TensorFactors x, weights, y;
   ShardingRule rule;
 };
+
+// In a run there is no padding; where x is computed from a run of y, the run begins `first` positions behind the block.
+void computeConvolutionOnRuns(Operation *op, const llvm::SmallBitVector &factors) {
+  Convolution conv = *Convolution::find(op);
+  ShardingRule rule = cast<ShardingRuleOpInterface>(op).getShardingRule();
+  SmallVector<Attribute> windows(conv.windows.begin(), conv.windows.end());
+  for (int64_t i = 0; i < conv.spatialRank(); ++i) {
+    int64_t dim = conv.dimOf(i), low = 0;
+    if (!factors.test(rule.operands[0][dim].front())) {
+      continue;
+    }
+    if (conv.kind == ConvolutionKind::Data) {
+      low = conv.window(i).getLow() - conv.window(i).getPositionsOfBlocks().first * conv.window(i).getStride();
+    }
+    windows[i] = conv.window(i).getOnRun(low, shapeOf(conv.x)[dim], shapeOf(conv.y)[dim]);
+  }
+  op->setAttr("windows", ArrayAttr::get(op->getContext(), windows));
+}
 
 //===-- Gradients and work ------------------------------------------------------------------------------------------------------------===//
 
@@ -241,6 +272,9 @@ int64_t countConvolutionProducts(ConvolutionKind kind, ArrayRef<RankedTensorType
   }                                                                                                                                        \
   int64_t Op::countProducts(ArrayRef<RankedTensorType> operandTypes, ArrayRef<RankedTensorType> resultTypes) {                             \
     return countConvolutionProducts(Kind, operandTypes, resultTypes);                                                                      \
+  }                                                                                                                                        \
+  void Op::computeOnRuns(const llvm::SmallBitVector &factors) {                                                                            \
+    computeConvolutionOnRuns(*this, factors);                                                                                              \
   }
 
 ASHLAR_CONVOLUTION(ConvOp, ConvolutionKind::Forward)

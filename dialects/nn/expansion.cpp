@@ -4,6 +4,7 @@
 // up to rounding, also for infinite logits and for labels out of range. Rows narrower than f32 are computed in f32 and rounded once.
 
 #include "dialects/nn/nn.h"
+#include "dialects/nn/pairs.h"
 #include "dialects/support/element_type.h"
 #include "dialects/support/tensor_values.h"
 
@@ -52,6 +53,33 @@ ShiftedRows shiftRows(ImplicitLocOpBuilder &b, Value narrow) {
 }
 
 } // namespace
+
+// mean = sum(x) / n, variance = sum(x^2) / n - mean^2, in f64. Rounding may leave a variance below 0 where all x are equal.
+Value MomentsOp::buildExpansion(OpBuilder &builder) {
+  ImplicitLocOpBuilder b(getLoc(), builder);
+  Value x = as(b, typeOf(getInput()).clone(b.getF64Type()), getInput());
+  Value sum = ReduceOp::create(b, Reduction::Sum, x, getDims());
+  Value squares = ReduceOp::create(b, Reduction::Sum, MulOp::create(b, x, x), getDims());
+  Value sums = pairUp(b, sum, squares); // one tensor, so that one collective combines the parts of both
+  double count = static_cast<double>(typeOf(x).getNumElements()) / static_cast<double>(typeOf(sum).getNumElements());
+  Value means = MulOp::create(b, sums, ConstantOp::create(b, splat(typeOf(sums), 1 / count)));
+  Value mean = partOf(b, means, 0);
+  Value variance = SubOp::create(b, partOf(b, means, 1), MulOp::create(b, mean, mean));
+  variance = MaxOp::create(b, variance, ConstantOp::create(b, splat(typeOf(variance), 0)));
+  return as(b, getType(), pairUp(b, mean, variance));
+}
+
+// (x - mean) * (scale * (1 / sqrt(variance + epsilon))) + shift. The difference comes first: it is small where x and its mean are large.
+Value NormalizeOp::buildExpansion(OpBuilder &builder) {
+  ImplicitLocOpBuilder b(getLoc(), builder);
+  Value x = wide(b, getInput()), variance = wide(b, getVariance());
+  auto repeated = [&](Value statistic) { return BroadcastOp::create(b, typeOf(x), wide(b, statistic), getDims()).getResult(); };
+  auto constant = [&](double value) { return ConstantOp::create(b, splat(typeOf(variance), value)).getResult(); };
+  Value root = SqrtOp::create(b, AddOp::create(b, variance, constant(getEpsilon().convertToDouble())));
+  Value factor = MulOp::create(b, wide(b, getScale()), DivOp::create(b, constant(1), root));
+  Value scaled = MulOp::create(b, SubOp::create(b, x, repeated(getMean())), repeated(factor));
+  return as(b, getType(), AddOp::create(b, scaled, repeated(getShift())));
+}
 
 Value SoftmaxOp::buildExpansion(OpBuilder &builder) {
   ImplicitLocOpBuilder b(getLoc(), builder);

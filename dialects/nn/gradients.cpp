@@ -5,6 +5,7 @@
 // ops run in f32 where the tensors are narrower, and are rounded once.
 
 #include "dialects/nn/nn.h"
+#include "dialects/nn/pairs.h"
 #include "dialects/support/element_type.h"
 #include "dialects/support/tensor_values.h"
 
@@ -370,6 +371,39 @@ void SoftmaxCrossEntropyOp::buildGradients(OpBuilder &builder, ValueRange g, Gra
   Value probability = SoftmaxOp::create(b, b.wide(getLogits()));
   Value difference = b.select(isLabel, b.plus(probability, -1), probability);
   out[0] = b.as(getLogits(), b.mul(difference, b.broadcastAlong(b.selectOrZero(valid, b.wide(g[0])), classes, shape)));
+}
+
+//===-- Normalization -----------------------------------------------------------------------------------------------------------------===//
+
+// (gmean + 2 gvariance (x - mean)) / n, from the result's own mean: x is read once, and nothing is added up.
+void MomentsOp::buildGradients(OpBuilder &builder, ValueRange g, Gradients out) {
+  GradientBuilder b(*this, builder);
+  Value x = b.wide(getInput());
+  ArrayRef<int64_t> shape = typeOf(x).getShape();
+  double share = typeOf(g[0]).getNumElements() / 2.0 / typeOf(x).getNumElements(); // 1 / n
+  auto along = [&](Value statistic) { return b.broadcastAlong(statistic, getDims(), shape); };
+  Value meanSlope = b.times(partOf(b, g[0], 0), share), varianceSlope = b.times(partOf(b, g[0], 1), 2 * share);
+  Value centred = b.sub(x, along(partOf(b, getResult(), 0)));
+  out[0] = b.as(getInput(), b.add(along(meanSlope), b.mul(centred, along(varianceSlope))));
+}
+
+// With r = 1 / sqrt(variance + epsilon), s = sum(g) and t = sum(g (x - mean)):
+//   gx = g scale r, gscale = t r, gshift = s, gmean = -s scale r, gvariance = -t scale r^3 / 2
+void NormalizeOp::buildGradients(OpBuilder &builder, ValueRange g, Gradients out) {
+  GradientBuilder b(*this, builder);
+  SmallVector<int64_t> summed = GradientBuilder::otherDims(getDims(), getType().getRank());
+  Value x = b.wide(getInput()), slope = b.wide(g[0]), scale = b.wide(getScale()), variance = b.wide(getVariance());
+  auto along = [&](Value statistic) { return b.broadcastAlong(statistic, summed, getType().getShape()); };
+  Value root = SqrtOp::create(b, b.plus(variance, getEpsilon().convertToDouble()));
+  Value inverse = b.div(b.constant(typeOf(root), 1), root), factor = b.mul(scale, inverse);
+  Value centred = b.sub(x, along(b.wide(getMean())));
+  Value sums = pairUp(b, b.sum(slope, summed), b.sum(b.mul(slope, centred), summed));
+  Value plain = partOf(b, sums, 0), weighted = partOf(b, sums, 1);
+  out[0] = b.as(getInput(), b.mul(slope, along(factor)));
+  out[1] = b.as(getScale(), b.mul(weighted, inverse));
+  out[2] = b.as(getShift(), plain);
+  out[3] = b.as(getMean(), b.neg(b.mul(plain, factor)));
+  out[4] = b.as(getVariance(), b.times(b.mul(b.mul(weighted, factor), b.mul(inverse, inverse)), -0.5));
 }
 
 } // namespace ashlar::nn

@@ -48,6 +48,13 @@ inline constexpr llvm::StringLiteral kAliasesAttr = "nn.aliases";
 // Attribute of ops that only training runs, as dropout: outside of it the result is operand 0.
 inline constexpr llvm::StringLiteral kTrainingOnlyAttr = "nn.training_only";
 
+// Attribute of transposes (unit): the compiler moves a tensor to another order of dims in memory.
+inline constexpr llvm::StringLiteral kReorderedAttr = "nn.reordered";
+
+// Attribute of writes (unit): each run of the forward pass of training makes them, as it moves the running statistics of a batch
+// normalization; they are no part of the update.
+inline constexpr llvm::StringLiteral kForwardWriteAttr = "nn.forward_write";
+
 // Attribute of trainable variables: the weight decay of this one, in the place of the optimizer's (f64).
 inline constexpr llvm::StringLiteral kWeightDecayAttr = "nn.weight_decay";
 

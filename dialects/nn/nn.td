@@ -5,6 +5,7 @@
 #ifndef ASHLAR_DIALECTS_NN_NN_TD
 #define ASHLAR_DIALECTS_NN_NN_TD
 
+include "dialects/nn/nn_normalization.td"
 include "dialects/nn/nn_ops.td"
 include "dialects/nn/window_ops.td"
 

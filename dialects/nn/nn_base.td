@@ -95,6 +95,16 @@ def Nn_WindowAttr : Nn_Attr<"Window", "window"> {
     // Returns which element of the dim is element `k` of the window at `position`; negative, or not below the dim's size, in the padding.
     int64_t elementAt(int64_t position, int64_t k) const { return position * getStride() + k * getDilation() - getLow(); }
 
+    // Returns the elements that positions need.
+    ::ashlar::Access getElements() const { return {getStride(), -getLow(), getSpan() - getLow()}; }
+
+    // Returns the positions that have a window over elements of blocks of `stride` elements, as what the blocks need.
+    ::ashlar::Access getPositionsOfBlocks() const;
+
+    // Returns the windows along a run of elements at whose first one the first position's window begins, behind `low` elements of padding, and
+    // which has so many positions.
+    WindowAttr getOnRun(int64_t low, int64_t elements, int64_t positions) const;
+
     // Returns whether every window is one element, each element is a window, and nothing is added or left out.
     bool isIdentity() const { return getSize() == 1 && getStride() == 1 && getLow() == 0 && getHigh() == 0; }
   }];
@@ -130,6 +140,12 @@ class Nn_DifferentiableOp<string opMnemonic, Nn_Computes computes, list<Trait> t
 
 // A composition of other ops.
 def Nn_Expandable : DeclareOpInterfaceMethods<ExpandableOpInterface>;
+
+// An op with numbers of dims in its attributes, which may become those of places in memory.
+def Nn_Reorderable : DeclareOpInterfaceMethods<DimOrderOpInterface>;
+
+// The same, of an op whose result may stand in any order.
+def Nn_FollowsResult : DeclareOpInterfaceMethods<DimOrderOpInterface, ["followsResult"]>;
 
 // One operand, result of the same type.
 class Nn_UnaryOp<string opMnemonic, string opSummary, Nn_Computes computes, TypeConstraint type = Nn_FloatTensor, list<Trait> traits = []>

@@ -82,7 +82,7 @@ def Nn_GradientOp : Nn_Op<"gradient", [SameOperandsAndResultType, DeclareOpInter
 
 //===-- Sources -----------------------------------------------------------------------------------------------------------------------===//
 
-def Nn_ConstantOp : Nn_PureOp<"constant", Nn_Computes<"Free", "Source", "none">, [ConstantLike, AllTypesMatch<["value", "result"]>]> {
+def Nn_ConstantOp : Nn_PureOp<"constant", Nn_Computes<"Free", "Source", "none">, [ConstantLike, AllTypesMatch<["value", "result"]>, Nn_FollowsResult]> {
   let summary = "A constant tensor";
   let description = [{    %c = nn.constant dense<2.0> : tensor<4xf32>}];
   let arguments = (ins ElementsAttr:$value);
@@ -91,7 +91,7 @@ def Nn_ConstantOp : Nn_PureOp<"constant", Nn_Computes<"Free", "Source", "none">,
   let hasFolder = 1;
 }
 
-def Nn_IndexOp : Nn_PureOp<"index", Nn_Computes<"Free", "Source", "none">> {
+def Nn_IndexOp : Nn_PureOp<"index", Nn_Computes<"Free", "Source", "none">, [Nn_FollowsResult]> {
   let summary = "The index of each element under the given strides";
   let description = [{
     Element (i0, i1, ...) of the result is i0 * strides[0] + i1 * strides[1] + ... With row-major strides it numbers the elements; with one
@@ -108,7 +108,7 @@ def Nn_IndexOp : Nn_PureOp<"index", Nn_Computes<"Free", "Source", "none">> {
   let hasVerifier = 1;
 }
 
-def Nn_RandomOp : Nn_PureOp<"random", Nn_Computes<"Random", "Wide", "none">> {
+def Nn_RandomOp : Nn_PureOp<"random", Nn_Computes<"Random", "Wide", "none">, [Nn_FollowsResult]> {
   let summary = "Counter-based random numbers";
   let description = [{
     Element-wise in `index`: the number depends only on (seed, stream, counter, index), so it is the same on every mesh. `stream` keeps
@@ -224,7 +224,7 @@ def Nn_SelectOp : Nn_DifferentiableOp<"select", Nn_Computes<"Simple", "Follow", 
 
 //===-- Shape -------------------------------------------------------------------------------------------------------------------------===//
 
-def Nn_BroadcastOp : Nn_DifferentiableOp<"broadcast", Nn_Computes<"Free", "Move", "moved">, [MovesElements]> {
+def Nn_BroadcastOp : Nn_DifferentiableOp<"broadcast", Nn_Computes<"Free", "Move", "moved">, [MovesElements, Nn_FollowsResult]> {
   let summary = "Repeats a tensor along new dims";
   let description = [{
     Dim i of the operand becomes dim `dims[i]` of the result; along the other dims it repeats.
@@ -241,7 +241,7 @@ def Nn_BroadcastOp : Nn_DifferentiableOp<"broadcast", Nn_Computes<"Free", "Move"
   let hasFolder = 1;
 }
 
-def Nn_ReshapeOp : Nn_DifferentiableOp<"reshape", Nn_Computes<"Free", "Move", "moved">, [MovesElements, DelaysSums]> {
+def Nn_ReshapeOp : Nn_DifferentiableOp<"reshape", Nn_Computes<"Free", "Move", "moved">, [MovesElements, DelaysSums, Nn_Reorderable]> {
   let summary = "The same elements in row-major order under another shape";
   let description = [{
     **Constraints:** (C1) as many elements; (C2) element types agree.
@@ -255,7 +255,7 @@ def Nn_ReshapeOp : Nn_DifferentiableOp<"reshape", Nn_Computes<"Free", "Move", "m
 }
 
 def Nn_TransposeOp : Nn_DifferentiableOp<"transpose", Nn_Computes<"Free", "Move", "moved">,
-                                         [InferTypeOpAdaptor, MovesElements, DelaysSums]> {
+                                         [InferTypeOpAdaptor, MovesElements, DelaysSums, Nn_Reorderable]> {
   let summary = "Permutes the dims: dim i of the result is dim permutation[i] of the operand";
   let description = [{
         %y = nn.transpose %x [1, 0] : tensor<2x3xf32> -> tensor<3x2xf32>
@@ -269,7 +269,8 @@ def Nn_TransposeOp : Nn_DifferentiableOp<"transpose", Nn_Computes<"Free", "Move"
   let hasCanonicalizeMethod = 1;
 }
 
-def Nn_ConcatOp : Nn_DifferentiableOp<"concat", Nn_Computes<"Free", "Move", "moved">, [InferTypeOpAdaptor, MovesElements]> {
+def Nn_ConcatOp : Nn_DifferentiableOp<"concat", Nn_Computes<"Free", "Move", "moved">,
+                                      [InferTypeOpAdaptor, MovesElements, DelaysSums, Nn_Reorderable]> {
   let summary = "Joins tensors along one dim";
   let description = [{
         %y = nn.concat %a, %b dim = 1 : (tensor<2x3xf32>, tensor<2x1xf32>) -> tensor<2x4xf32>
@@ -281,7 +282,8 @@ def Nn_ConcatOp : Nn_DifferentiableOp<"concat", Nn_Computes<"Free", "Move", "mov
   let assemblyFormat = "$inputs `dim` `=` $dim attr-dict `:` functional-type($inputs, $result)";
 }
 
-def Nn_SliceOp : Nn_DifferentiableOp<"slice", Nn_Computes<"Free", "Move", "moved">, [InferTypeOpAdaptor, MovesElements, DelaysSums]> {
+def Nn_SliceOp : Nn_DifferentiableOp<"slice", Nn_Computes<"Free", "Move", "moved">,
+                                     [InferTypeOpAdaptor, MovesElements, DelaysSums, Nn_Reorderable]> {
   let summary = "Elements starts[d], starts[d] + steps[d], ... below limits[d] of each dim d";
   let description = [{
         %y = nn.slice %x [0, 1] to [4, 3] by [1, 1] : tensor<4x8xf32> -> tensor<4x2xf32>
@@ -293,7 +295,7 @@ def Nn_SliceOp : Nn_DifferentiableOp<"slice", Nn_Computes<"Free", "Move", "moved
   let assemblyFormat = "$input $starts `to` $limits `by` $steps attr-dict `:` type($input) `->` type($result)";
 }
 
-def Nn_PadOp : Nn_DifferentiableOp<"pad", Nn_Computes<"Free", "Move", "moved">, [MovesElements]> {
+def Nn_PadOp : Nn_DifferentiableOp<"pad", Nn_Computes<"Free", "Move", "moved">, [MovesElements, Nn_Reorderable]> {
   let summary = "Puts a tensor into zeros: low[d] before, interior[d] between neighbours, the rest after";
   let description = [{
     Element i of the operand's dim d lands at low[d] + i * (interior[d] + 1); all else is 0. The gradient of `nn.slice`.
@@ -344,7 +346,8 @@ def Nn_ScatterAddOp : Nn_DifferentiableOp<"scatter_add", Nn_Computes<"Simple", "
 
 //===-- Reduction, contraction, loss --------------------------------------------------------------------------------------------------===//
 
-def Nn_ReduceOp : Nn_DifferentiableOp<"reduce", Nn_Computes<"Simple", "Wide", "reduced">, [InferTypeOpAdaptor, DelaysSums]> {
+def Nn_ReduceOp : Nn_DifferentiableOp<"reduce", Nn_Computes<"Simple", "Wide", "reduced">,
+                                      [InferTypeOpAdaptor, DelaysSums, Nn_Reorderable]> {
   let summary = "Combines the elements along `dims`, which vanish";
   let description = [{
     The gradient of max and min goes to every element equal to the result, in equal shares.
@@ -385,7 +388,8 @@ def Nn_MatMulOp : Nn_ContractionOp<"matmul", [InferTypeOpAdaptorWithIsCompatible
 
 // The three convolutions are about the same tensors: x, the weights, y. Each of them computes one from the other two, and the gradients of
 // each are made of the others. The C++ side is `Convolution` (convolution.h).
-class Nn_ConvolutionOp<string opMnemonic, dag operands> : Nn_ContractionOp<opMnemonic> {
+class Nn_ConvolutionOp<string opMnemonic, dag operands>
+    : Nn_ContractionOp<opMnemonic, [DeclareOpInterfaceMethods<WindowedOpInterface>, Nn_Reorderable]> {
   let arguments = !con(operands, (ins Nn_WindowArrayAttr:$windows, UnitAttr:$channels_last));
   let results = (outs Nn_FloatTensor:$result);
   let hasVerifier = 1;

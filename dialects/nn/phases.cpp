@@ -12,6 +12,11 @@ namespace ashlar::nn {
 
 Phases::Phases(Block &body) {
   mark(body.getTerminator(), Phase::Forward);
+  for (auto write : body.getOps<WriteOp>()) {
+    if (write->hasAttr(kForwardWriteAttr)) {
+      mark(write, Phase::Forward);
+    }
+  }
   for (auto gradient : body.getOps<GradientOp>()) {
     mark(gradient, Phase::Backward);
   }

@@ -227,6 +227,32 @@ ShardingRule MatMulOp::getShardingRule() {
   return rule;
 }
 
+// moments dims = [0]: ([n, c]) -> ([m, c]) expanded={n} replicated={m}, m being mean and variance
+ShardingRule MomentsOp::getShardingRule() {
+  ShardingRule rule = ShardingRule::elementwise(shapeOf(getInput()), /*numOperands=*/1, /*numResults=*/0);
+  TensorFactors result = {{rule.addFactor(2, FactorKind::NeedReplication)}};
+  for (auto [d, factors] : llvm::enumerate(rule.operands.front())) {
+    if (llvm::is_contained(getDims(), d)) {
+      rule.factors[d].kind = FactorKind::Expanded;
+    } else {
+      result.push_back(factors);
+    }
+  }
+  rule.results = {result};
+  return rule;
+}
+
+// normalize dims = [1]: ([n, c], [c], [c], [c], [c]) -> ([n, c])
+ShardingRule NormalizeOp::getShardingRule() {
+  ShardingRule rule = ShardingRule::elementwise(getType().getShape(), /*numOperands=*/1);
+  TensorFactors statistics;
+  for (int64_t dim : getDims()) {
+    statistics.push_back(rule.results.front()[dim]);
+  }
+  rule.operands.append(4, statistics);
+  return rule;
+}
+
 ShardingRule PadOp::getShardingRule() {
   ArrayRef<int64_t> from = shapeOf(getInput()), to = getType().getShape();
   llvm::SmallBitVector touched(from.size());

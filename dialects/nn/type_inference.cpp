@@ -12,6 +12,22 @@ using namespace mlir;
 
 namespace ashlar::nn {
 
+namespace {
+
+// Returns true when the dims are some of a tensor of this rank, in order.
+bool isIncreasing(ArrayRef<int64_t> dims, int64_t rank) {
+  int64_t previous = -1;
+  for (int64_t dim : dims) {
+    if (dim <= previous || dim >= rank) {
+      return false;
+    }
+    previous = dim;
+  }
+  return true;
+}
+
+} // namespace
+
 LogicalResult TransposeOp::inferReturnTypes(MLIRContext *, std::optional<Location> loc, Adaptor adaptor, SmallVectorImpl<Type> &types) {
   RankedTensorType from = typeOf(adaptor.getInput());
   ArrayRef<int64_t> permutation = adaptor.getPermutation();
@@ -93,12 +109,8 @@ LogicalResult GatherOp::inferReturnTypes(MLIRContext *, std::optional<Location> 
 
 LogicalResult ReduceOp::inferReturnTypes(MLIRContext *, std::optional<Location> loc, Adaptor adaptor, SmallVectorImpl<Type> &types) {
   RankedTensorType from = typeOf(adaptor.getInput());
-  int64_t previous = -1;
-  for (int64_t dim : adaptor.getDims()) {
-    if (dim <= previous || dim >= from.getRank()) { // C1
-      return emitOptionalError(loc, "reduce dims [", adaptor.getDims(), "] are not strictly increasing within rank ", from.getRank());
-    }
-    previous = dim;
+  if (!isIncreasing(adaptor.getDims(), from.getRank())) { // C1
+    return emitOptionalError(loc, "reduce dims [", adaptor.getDims(), "] are not strictly increasing within rank ", from.getRank());
   }
   SmallVector<int64_t> shape;
   for (int64_t d = 0; d < from.getRank(); ++d) {
@@ -107,6 +119,26 @@ LogicalResult ReduceOp::inferReturnTypes(MLIRContext *, std::optional<Location> 
     }
   }
   types.push_back(from.clone(shape));
+  return success();
+}
+
+LogicalResult MomentsOp::inferReturnTypes(MLIRContext *context, std::optional<Location> loc, Adaptor adaptor,
+                                          SmallVectorImpl<Type> &types) {
+  RankedTensorType from = typeOf(adaptor.getInput());
+  ArrayRef<int64_t> dims = adaptor.getDims();
+  if (!isIncreasing(dims, from.getRank())) { // C1
+    return emitOptionalError(loc, "moments dims [", dims, "] are not strictly increasing within rank ", from.getRank());
+  }
+  SmallVector<int64_t> shape = {2};
+  for (int64_t d = 0; d < from.getRank(); ++d) {
+    if (!llvm::is_contained(dims, d)) {
+      shape.push_back(from.getDimSize(d));
+    } else if (from.getDimSize(d) == 0) { // C2
+      return emitOptionalError(loc, "moments of ", from, " along dims [", dims, "] are of no elements");
+    }
+  }
+  bool isNarrow = isNarrowFloat(from.getElementType());
+  types.push_back(RankedTensorType::get(shape, isNarrow ? Float32Type::get(context) : from.getElementType()));
   return success();
 }
 

@@ -159,6 +159,26 @@ LogicalResult ScatterAddOp::verify() {
   return verifySameElementType(*this, updates, to); // C3
 }
 
+LogicalResult NormalizeOp::verify() {
+  RankedTensorType input = getInput().getType(), scale = getScale().getType();
+  int64_t previous = -1;
+  SmallVector<int64_t> expected;
+  for (int64_t dim : getDims()) {
+    if (dim <= previous || dim >= input.getRank()) { // C1
+      return emitOpError("dims [") << getDims() << "] are not strictly increasing within rank " << input.getRank();
+    }
+    expected.push_back(input.getDimSize(dim));
+    previous = dim;
+  }
+  if (scale.getShape() != ArrayRef<int64_t>(expected)) { // C2
+    return emitOpError("has scale of ") << scale << " but dims [" << getDims() << "] of " << input << " need " << scale.clone(expected);
+  }
+  if (scale.getElementType() != input.getElementType()) { // C3
+    return emitOpError("normalizes ") << input << " by " << scale << "; element types differ";
+  }
+  return success();
+}
+
 LogicalResult SoftmaxOp::verify() {
   return getType().getRank() >= 1 ? success() : emitOpError("needs rank >= 1, has rank 0"); // C1
 }

@@ -4,6 +4,8 @@
 
 #include "dialects/nn/nn.h"
 
+#include "llvm/Support/MathExtras.h"
+
 using namespace mlir;
 
 namespace ashlar::nn {
@@ -32,6 +34,16 @@ LogicalResult WindowAttr::verify(function_ref<InFlightDiagnostic()> emitError, i
 std::optional<int64_t> WindowAttr::countPositions(int64_t size) const {
   int64_t room = size + getLow() + getHigh() - getSpan();
   return room < 0 ? std::nullopt : std::optional(room / getStride() + 1);
+}
+
+// Element i of block q is in the window of position o where o * stride + k * dilation - low = i for a k.
+Access WindowAttr::getPositionsOfBlocks() const {
+  return {1, llvm::divideCeilSigned(getLow() - getSpan() + 1, getStride()),
+          llvm::divideFloorSigned(getStride() - 1 + getLow(), getStride()) + 1};
+}
+
+WindowAttr WindowAttr::getOnRun(int64_t low, int64_t elements, int64_t positions) const {
+  return get(getContext(), getSize(), getStride(), getDilation(), low, (positions - 1) * getStride() + getSpan() - low - elements);
 }
 
 } // namespace ashlar::nn

@@ -19,6 +19,7 @@ def Ashlar_CollectiveKind : Ashlar_Enum<"CollectiveKind", "what a step between t
                                         [I32EnumAttrCase<"Slice", 0, "slice">, I32EnumAttrCase<"AllReduce", 1, "all_reduce">,
                                          I32EnumAttrCase<"ReduceScatter", 2, "reduce_scatter">,
                                          I32EnumAttrCase<"AllToAll", 3, "all_to_all">, I32EnumAttrCase<"AllGather", 4, "all_gather">,
-                                         I32EnumAttrCase<"Permute", 5, "permute">, I32EnumAttrCase<"Broadcast", 6, "broadcast">]>;
+                                         I32EnumAttrCase<"Permute", 5, "permute">, I32EnumAttrCase<"Broadcast", 6, "broadcast">,
+                                         I32EnumAttrCase<"Halo", 7, "halo">]>;
 
 #endif // ASHLAR_DIALECTS_SUPPORT_ENUMS_TD

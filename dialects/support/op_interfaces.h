@@ -5,6 +5,7 @@
 #ifndef ASHLAR_DIALECTS_SUPPORT_OP_INTERFACES_H
 #define ASHLAR_DIALECTS_SUPPORT_OP_INTERFACES_H
 
+#include "dialects/support/dim_order.h"
 #include "dialects/support/enums.h"
 #include "dialects/support/sharding_rule.h"
 #include "dialects/support/tensor_size.h"

@@ -17,7 +17,8 @@ def MovesElements : NativeOpTrait<"MovesElements"> { let cppNamespace = "::ashla
 // The result needs no rounding where the operands have its type.
 def RoundsNothing : NativeOpTrait<"RoundsNothing"> { let cppNamespace = "::ashlar"; }
 
-// Sums of parts are cheaper after this op than before it, where it passes them: its result has no more elements than what it adds up.
+// Sums of parts are cheaper after this op than before it, where it passes them: its result has no more elements than what it adds up, or it
+// makes one tensor of several.
 def DelaysSums : NativeOpTrait<"DelaysSums"> { let cppNamespace = "::ashlar"; }
 
 def ComputeOpInterface : OpInterface<"ComputeOpInterface"> {
@@ -104,6 +105,39 @@ def IndexingOpInterface : OpInterface<"IndexingOpInterface"> {
   let methods = [
     InterfaceMethod<"Returns the operand that holds the numbers.", "::mlir::OpOperand &", "getIndicesMutable", (ins)>,
     InterfaceMethod<"Returns the operand or result whose dim 0 they count.", "::mlir::Value", "getIndexed", (ins)>
+  ];
+}
+
+def DimOrderOpInterface : OpInterface<"DimOrderOpInterface"> {
+  let cppNamespace = "::ashlar";
+  let description = [{
+    An op that computes the same on tensors whose dims stand in another order in memory (`DimOrder`), once the numbers of dims in its
+    attributes are those of places. Element-wise ops do without.
+  }];
+  let methods = [
+    InterfaceMethod<[{
+                      Chooses orders, and rewrites the attributes from dims to places; the types are still those of the dims. An entry of an
+                      order that is open is empty: those of the results, and of operands that may stand in any order; where the op follows
+                      its result, those of the operands. The op fills them, and replaces an operand's order by one that it wants instead.
+                      Returns false, with nothing changed, where the op can't compute on such orders.
+                    }],
+                    "bool", "reorderDims", (ins "::llvm::MutableArrayRef<::ashlar::DimOrder>":$operands,
+                                                "::llvm::MutableArrayRef<::ashlar::DimOrder>":$results)>,
+    InterfaceMethod<"Returns whether the result may stand in any order that its readers want, at no cost.", "bool", "followsResult",
+                    (ins), "", [{ return false; }]>
+  ];
+}
+
+def WindowedOpInterface : OpInterface<"WindowedOpInterface"> {
+  let cppNamespace = "::ashlar";
+  let description = [{
+    An op whose sharding rule has windowed dims (`WindowedDim`) and whose attributes say where windows stand. On a device they stand on the
+    run of elements that its positions need, in which there is no padding.
+  }];
+  let methods = [
+    InterfaceMethod<"Makes the attributes of windows along the split `factors` of the rule fit the types that operands and results have by "
+                    "now: those of a device.",
+                    "void", "computeOnRuns", (ins "const ::llvm::SmallBitVector &":$factors)>
   ];
 }
 

@@ -16,6 +16,19 @@ int64_t ShardingRule::addFactor(int64_t size, FactorKind kind, Reduction reducti
   return factors.size() - 1;
 }
 
+void ShardingRule::addWindow(unsigned tensor, unsigned dim, int64_t size, const Access &access) {
+  WindowedDim window{tensor, dim, access};
+  bool isPosition = access.step == 1 && access.first == 0 && access.last == 1;
+  if (!isPosition || factors[factorOf(window)].size != size) {
+    windows.push_back(window);
+  }
+}
+
+int64_t ShardingRule::factorOf(const WindowedDim &window) const {
+  const TensorFactors &tensor = window.tensor < operands.size() ? operands[window.tensor] : results[window.tensor - operands.size()];
+  return tensor[window.dim].front();
+}
+
 ShardingRule ShardingRule::elementwise(ArrayRef<int64_t> shape, unsigned numOperands, unsigned numResults) {
   ShardingRule rule;
   TensorFactors dims;
@@ -87,6 +100,9 @@ std::string ShardingRule::toString() const {
       os << ' ' << stringifyReduction(factor.reduction) << "={" << factorName(index) << '}';
     } else if (factor.kind != FactorKind::PassThrough) {
       os << ' ' << kindName(factor.kind) << "={" << factorName(index) << '}';
+    }
+    if (any_of(windows, [&, factor = index](const WindowedDim &window) { return factorOf(window) == static_cast<int64_t>(factor); })) {
+      os << " window={" << factorName(index) << '}';
     }
   }
   return text;

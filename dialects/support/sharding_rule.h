@@ -5,6 +5,10 @@
 //
 //   matmul  ([i, k], [k, j]) -> ([i, j])   i, j pass through; k is reduced, so splitting k leaves the result partial
 //   reshape ([ij, k]) -> ([i, jk])         a dim may be several factors, major to minor
+//
+// A factor may count positions, of which each needs a window of elements along a dim that holds it (WindowedDim): rows of an image, of
+// which a convolution takes three for each of its result. Splitting the factor splits all these dims; where a device's positions need other
+// elements than those of its piece, the devices exchange them (docs/convolution.md).
 
 #ifndef ASHLAR_DIALECTS_SUPPORT_SHARDING_RULE_H
 #define ASHLAR_DIALECTS_SUPPORT_SHARDING_RULE_H
@@ -42,14 +46,34 @@ struct Factor {
 // 1).
 using TensorFactors = llvm::SmallVector<llvm::SmallVector<int64_t, 2>>;
 
+// The elements along a dim that positions need: those of the positions [a, b) are [a * step + first, (b - 1) * step + last).
+struct Access {
+  int64_t step = 1, first = 0, last = 1;
+};
+
+// A dim, of one factor, whose elements are not those of the positions one by one. Of an operand it is what the op reads; elements outside
+// of the tensor are 0. Of a result it is what the op makes: blocks of `step` elements, with `first` 0 and `last` `step`.
+struct WindowedDim {
+  unsigned tensor; // among the operands, then the results
+  unsigned dim;
+  Access access;
+};
+
 class ShardingRule {
 public:
   llvm::SmallVector<Factor> factors;
   llvm::SmallVector<TensorFactors> operands;
   llvm::SmallVector<TensorFactors> results;
+  llvm::SmallVector<WindowedDim> windows;
 
   // Adds a factor and returns its index.
   int64_t addFactor(int64_t size, FactorKind kind = FactorKind::PassThrough, Reduction reduction = Reduction::Sum);
+
+  // Notes that a dim of `size` elements is windowed, unless its elements are the positions. Assumes that the tensors have their factors.
+  void addWindow(unsigned tensor, unsigned dim, int64_t size, const Access &access);
+
+  // Returns the factor that a windowed dim holds.
+  int64_t factorOf(const WindowedDim &window) const;
 
   // Returns the rule of an op whose operands and results all have `shape`, with every dim passing through, as element-wise ops do.
   static ShardingRule elementwise(llvm::ArrayRef<int64_t> shape, unsigned numOperands, unsigned numResults = 1);

@@ -115,7 +115,13 @@ LogicalResult LocalLayouts::joinFactors(const ProblemOp &op, unsigned value, con
   const ShardingRule &rule = *op.rule;
   for (auto [d, dim] : llvm::enumerate(tensor)) {
     unsigned node = dims[value][d];
-    bool isWhole = dim.empty() || !mayBeSplit(rule.factors[dim.front()].kind) || holdsNumberedRows(op.op, problem.values[value].value, d);
+    // A local program places no exchange of windows, so its windowed dims are whole.
+    auto holdsIt = [&, list = ArrayRef<int64_t>(dim)](const WindowedDim &window) {
+      return !list.empty() && rule.factorOf(window) == list.front();
+    };
+    bool isWindowed = llvm::any_of(rule.windows, holdsIt);
+    bool isWhole = dim.empty() || isWindowed || !mayBeSplit(rule.factors[dim.front()].kind) ||
+                   holdsNumberedRows(op.op, problem.values[value].value, d);
     if (isWhole && failed(classes.merge(node, classes.add(AxisList())))) {
       return op.op->emitOpError() << "needs dim " << d << " of an operand whole but it has layout " << knownLayout(value).toString()
                                   << "; put an AllGather over " << printAxes(*classes.find(node)) << " along dim " << d << " before it";

@@ -135,9 +135,27 @@ private:
       operandTypes.push_back(local.values[op.operands.back()]);
     }
     SmallVector<const void *> types;
+    SmallVector<dist::SplitWindow> windows = splitWindowsOf(number);
+    for (const dist::SplitWindow &window : windows) {
+      if (window.tensor < op.operands.size() && window.halo) {
+        unsigned &operand = op.operands[window.tensor];
+        Operation *maker = local.makers[operand] ? local.ops[*local.makers[operand]].op : nullptr;
+        bool isKnown = maker && splatOf(maker);
+        operand = addHalo(window, operand, isKnown);
+        axes |= varying[operand];
+        operandTypes[window.tensor] = local.values[operand];
+      }
+    }
     for (unsigned value : row.results) {
       resultTypes.push_back(dist::localType(mesh, problem.typeOf(value), assignment.made(value).getLayout()));
       types.push_back(resultTypes.back().getAsOpaquePointer());
+    }
+    for (const dist::SplitWindow &window : windows) {
+      if (window.tensor >= op.operands.size()) {
+        RankedTensorType &type = resultTypes[window.tensor - op.operands.size()];
+        type = dist::withLength(type, window.dim, window.length(mesh));
+        types[window.tensor - op.operands.size()] = type.getAsOpaquePointer();
+      }
     }
     if (isa<nn::ReshapeOp>(row.op)) { // folded on local shapes: one of a reshape, and one that changes nothing on a device
       std::optional<unsigned> maker = local.makers[op.operands.front()];
@@ -156,9 +174,62 @@ private:
     axes |= addPlace(number, types);
     bool isPure = !row.results.empty() && !isa<nn::GradientOp>(row.op);
     Key key{row.op->getName().getAsOpaquePointer(), isPure ? row.attributes.getAsOpaquePointer() : row.op, op.operands, types};
-    for (auto [value, made] : llvm::zip(row.results, add(key, std::move(op), resultTypes, axes))) {
-      held[{value, 0}] = made;
+    const unsigned operands = row.operands.size();
+    SmallVector<unsigned> made = add(key, std::move(op), resultTypes, axes);
+    for (const dist::SplitWindow &window : windows) {
+      if (window.tensor >= operands && window.halo) {
+        made[window.tensor - operands] = addHalo(window, made[window.tensor - operands], /*isKnown=*/false);
+      }
     }
+    for (auto [value, result] : llvm::zip(row.results, made)) {
+      held[{value, 0}] = result;
+    }
+  }
+
+  // Returns the windowed dims of an op that are split.
+  SmallVector<dist::SplitWindow> splitWindowsOf(unsigned number) const {
+    const ProblemOp &row = problem.ops[number];
+    if (!row.rule || row.rule->windows.empty()) {
+      return {};
+    }
+    SmallVector<RankedTensorType> types;
+    SmallVector<Layout> layouts;
+    for (unsigned operand = 0; operand < row.operands.size(); ++operand) {
+      types.push_back(problem.typeOf(row.operands[operand]));
+      layouts.push_back(assignment.taken(number, operand).getLayout());
+    }
+    for (unsigned value : row.results) {
+      types.push_back(problem.typeOf(value));
+      layouts.push_back(assignment.made(value).getLayout());
+    }
+    return dist::splitWindows(mesh, *row.rule, types, layouts);
+  }
+
+  // Adds the exchange of runs along a windowed dim; of what every device knows each makes its own.
+  unsigned addHalo(const dist::SplitWindow &window, unsigned input, bool isKnown) {
+    const dist::Halo &halo = *window.halo;
+    SmallVector<int64_t> numbers = {window.dim, halo.size};
+    for (const dist::Runs &runs : {halo.from, halo.to}) {
+      numbers.append({runs.positions, runs.access.step, runs.access.first, runs.access.last});
+    }
+    MLIRContext *context = mesh.getContext();
+    Key key{nullptr,
+            DenseI64ArrayAttr::get(context, numbers).getAsOpaquePointer(),
+            {input},
+            {dist::toAttr(context, window.axes).getAsOpaquePointer()}};
+    int64_t length = dist::runLength(dist::axisSizes(mesh, window.axes), halo.to);
+    LocalOp op;
+    op.operands = {input};
+    if (!isKnown) {
+      op.kind = CollectiveKind::Halo;
+      op.step.axes = window.axes;
+      op.step.dim = window.dim;
+      dist::HaloCost cost = dist::haloCost(mesh, window, local.values[input], planner.linkOf(window.axes));
+      op.bytes = cost.bytes;
+      op.timePs = cost.timePs;
+    }
+    RankedTensorType type = dist::withLength(local.values[input], window.dim, length);
+    return add(key, std::move(op), type, varying[input] | axesOf(window.axes)).front();
   }
 
   // Adds to a key what tells ops apart whose operands and local types are equal: which piece of the whole they compute. Returns the axes

@@ -146,10 +146,35 @@ private:
       time += plan.timePs;
       bytes += plan.bytes;
     }
+    addHalos(split, *results, time, bytes);
     for (const AxisList &list : split) {
       axes += list.size();
     }
     return {time, bytes, -axes};
+  }
+
+  // Adds what devices send each other of the windows that their positions need.
+  void addHalos(const FactorSplit &split, ArrayRef<Layout> results, int64_t &time, int64_t &bytes) const {
+    if (rule.windows.empty()) {
+      return;
+    }
+    SmallVector<Layout> computed;
+    for (const TensorFactors &tensor : rule.operands) {
+      computed.push_back(unproject(tensor, split));
+    }
+    llvm::append_range(computed, results);
+    SmallVector<RankedTensorType> local;
+    for (auto [type, layout] : llvm::zip_equal(types, computed)) {
+      local.push_back(dist::localType(mesh, type, layout));
+    }
+    for (const dist::SplitWindow &window : dist::splitWindows(mesh, rule, types, computed)) {
+      if (window.halo) {
+        dist::HaloCost cost = dist::haloCost(mesh, window, local[window.tensor], planner.linkOf(window.axes));
+        time += cost.timePs;
+        bytes += cost.bytes;
+        local[window.tensor] = dist::withLength(local[window.tensor], window.dim, window.length(mesh));
+      }
+    }
   }
 
   const LayoutProblem &problem;

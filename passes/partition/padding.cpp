@@ -149,6 +149,22 @@ Value maskPadding(ImplicitLocOpBuilder &b, dist::MeshAttr mesh, Value value, int
   return nn::SelectOp::create(b, type, isElement, value, nn::ConstantOp::create(b, filler));
 }
 
+Value emitRunOf(ImplicitLocOpBuilder &b, dist::MeshAttr mesh, DenseElementsAttr splat, const dist::SplitWindow &window) {
+  RankedTensorType type = dist::withLength(cast<RankedTensorType>(splat.getType()), window.dim, window.length(mesh));
+  SmallVector<int64_t> strides(type.getRank(), 0);
+  strides[window.dim] = 1;
+  RankedTensorType indexType = type.clone(b.getI64Type()), boolType = type.clone(b.getI1Type());
+  Value start = emitPieceStart(b, mesh, window.runs.positions, window.axes, window.runs.access.step);
+  start = nn::AddOp::create(b, start, emitScalar(b, window.runs.access.first));
+  Value element = nn::AddOp::create(b, nn::IndexOp::create(b, indexType, strides), broadcastScalar(b, indexType, start));
+  auto compare = [&](nn::Predicate predicate, int64_t bound) {
+    return nn::CompareOp::create(b, boolType, predicate, element, nn::ConstantOp::create(b, nn::splat(indexType, bound)));
+  };
+  Value isInside = nn::AndOp::create(b, compare(nn::Predicate::Ge, 0), compare(nn::Predicate::Lt, window.halo->size));
+  return nn::SelectOp::create(b, type, isInside, nn::ConstantOp::create(b, splat.resizeSplat(type)),
+                              nn::ConstantOp::create(b, nn::splat(type, 0)));
+}
+
 Value emitLocalNumbers(ImplicitLocOpBuilder &b, dist::MeshAttr mesh, Value numbers, int64_t size, ArrayRef<StringAttr> axes) {
   RankedTensorType type = typeOf(numbers);
   auto repeat = [&](Value scalar) {

@@ -7,6 +7,7 @@
 #include "dialects/dist/single_step.h"
 #include "dialects/nn/nn.h"
 #include "dialects/support/tensor_values.h"
+#include "passes/partition/exchange_windows.h"
 #include "passes/partition/merge_equal_ops.h"
 #include "passes/partition/padding.h"
 #include "passes/partition/passes.h"
@@ -36,7 +37,10 @@ public:
       return function.emitOpError("is no program: it has ") << function.getBody().getBlocks().size() << " blocks, not one";
     }
     // While types and layouts are still global:
-    function.walk([&](ShardingRuleOpInterface op) { collectMasks(op); });
+    function.walk([&](ShardingRuleOpInterface op) {
+      windows[op] = findWindows(mesh, op);
+      collectMasks(op);
+    });
     function.walk([&](IndexingOpInterface op) { collectNumbering(op); });
     if (failed(cutSignature())) {
       return failure();
@@ -99,7 +103,11 @@ private:
       dist::LayoutAttr layout = dist::findLayout(operand);
       for (auto [d, factors] : llvm::enumerate(rule.operands[i])) {
         bool reduces = factors.size() == 1 && rule.factors[factors.front()].kind == FactorKind::Reduction;
-        if (!layout || !reduces) {
+        // A run holds zeros where there are no elements.
+        bool isRun = llvm::any_of(windows[op], [&, operand = i, dim = d](const dist::SplitWindow &window) {
+          return window.tensor == operand && window.dim == dim && window.halo;
+        });
+        if (!layout || !reduces || isRun) {
           continue;
         }
         dist::AxisList axes = layout.getLayout().dims[d];
@@ -158,6 +166,7 @@ private:
 
   void cutInPlace(Operation *op) {
     cutNumbers(op);
+    exchangeOperands(mesh, op, windows[op]);
     maskOperands(op);
     if (auto slice = dyn_cast<nn::SliceOp>(op)) {
       // A dim that is split is not cut by the op: it ends where the piece ends.
@@ -172,6 +181,7 @@ private:
       result.setType(dist::localType(mesh, typeOf(result), dist::findLayout(result).getLayout()));
     }
     op->removeAttr(dist::kLayoutsAttr);
+    exchangeResults(mesh, op, windows[op]);
   }
 
   void cutRedistribute(dist::RedistributeOp op) {
@@ -237,6 +247,7 @@ private:
     case CollectiveKind::Permute:
       return dist::PermuteOp::create(b, type, value, dist::permuteSources(mesh, from, step), axes, cause);
     case CollectiveKind::Broadcast:
+    case CollectiveKind::Halo:
       break;
     }
     llvm_unreachable("no such step in a plan");
@@ -322,6 +333,7 @@ private:
   OpBuilder builder;
   DenseMap<Operation *, SmallVector<Mask>> masks;
   DenseMap<Operation *, Numbering> numberings;
+  DenseMap<Operation *, SmallVector<dist::SplitWindow>> windows;
 };
 
 LogicalResult cutVariable(dist::MeshAttr mesh, nn::VariableOp variable) {

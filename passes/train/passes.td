@@ -106,6 +106,35 @@ def AutodiffPass : Pass<"ashlar-autodiff", "::mlir::ModuleOp"> {
   let dependentDialects = ["::ashlar::nn::NnDialect"];
 }
 
+def BatchNormPass : Pass<"ashlar-batch-norm", "::mlir::ModuleOp"> {
+  let summary = "Has batch normalizations take the statistics of their batch in training.";
+  let description = [{
+    In @train_step, a `nn.normalize` with a momentum takes the moments of its input in the place of the variables that it reads mean and
+    variance from, and the variables move toward them. In every other function it is what it is.
+
+        %mean = nn.read @bn.mean
+        %variance = nn.read @bn.variance
+        %y = nn.normalize %x, %scale, %shift, %mean, %variance dims = [1] epsilon = 1.0e-05 {momentum = 9.0e-01 : f64, unbiased}
+    ==>
+        %m = nn.moments %x dims = [0, 2, 3]
+        %y = nn.normalize %x, %scale, %shift, %m[0], %m[1] dims = [1] epsilon = 1.0e-05
+        nn.write @bn.mean, 0.9 %mean + 0.1 %m[0]
+        nn.write @bn.variance, 0.9 %variance + 0.1 n / (n - 1) %m[1]
+
+    with n the elements that a mean is of. Two normalizations of one variable move it one after the other. The writes are marked as those of
+    the forward pass (`nn.forward_write`): a step of several micro-batches makes them with each.
+
+    With `replicas` R above 1 the batch is R parts of its samples in a row, each with statistics of its own, and the variables move toward the
+    means of these: x is seen as (R, samples / R, ...). Where R devices split the batch, each part is what one of them holds.
+
+    Needs: ashlar-loss, and ashlar-autodiff behind it. Leaves no momentum.
+  }];
+  let options = [
+    Option<"replicas", "replicas", "int64_t", /*default=*/"1", "parts of the batch with statistics of their own; at least 1">,
+  ];
+  let dependentDialects = ["::ashlar::nn::NnDialect"];
+}
+
 def LossScalePass : Pass<"ashlar-loss-scale", "::mlir::ModuleOp"> {
   let summary = "Divides gradients by the loss scale, and adapts it.";
   let description = [{

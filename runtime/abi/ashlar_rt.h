@@ -18,7 +18,7 @@ extern "C" {
 #endif
 
 // Grows with every change of a struct below; ashlar_rt_main() refuses an image of another version.
-#define ASHLAR_RT_ABI_VERSION 15
+#define ASHLAR_RT_ABI_VERSION 16
 
 // Buffers start on this boundary; arena offsets are multiples of it.
 #define ASHLAR_RT_ALIGNMENT 64
@@ -59,7 +59,7 @@ typedef struct {
 
 // What a named tensor is to the outside.
 typedef enum {
-  ASHLAR_RT_VARIABLE = 0, // trainable parameter
+  ASHLAR_RT_VARIABLE = 0, // of the model: parameter, trained or not, or running statistic
   ASHLAR_RT_STATE = 1,    // optimizer state, step counter, seed: kept between steps, not trained
   ASHLAR_RT_INPUT = 2,    // written by the runtime before a program runs
   ASHLAR_RT_OUTPUT = 3,   // read by the runtime after a program ran
@@ -169,7 +169,8 @@ typedef enum {
   ASHLAR_RT_ALL_TO_ALL = 4,     // split own input along `split_dim`, concatenate what is received along `concat_dim`
   ASHLAR_RT_BROADCAST = 5,      // out = the input of the group's member `root`; may be one buffer
   ASHLAR_RT_PERMUTE = 6,        // out = the input of the device that names this one in `pairs`; zeros when none does
-  ASHLAR_RT_SLICE = 7           // no communication: out = piece `coordinate` along `split_dim` of the own input
+  ASHLAR_RT_SLICE = 7,          // no communication: out = piece `coordinate` along `split_dim` of the own input
+  ASHLAR_RT_HALO = 8            // out = the elements that the device needs along `split_dim`, from the devices that have them
 } ashlar_rt_collective_kind;
 
 typedef enum { ASHLAR_RT_SUM = 0, ASHLAR_RT_MAX = 1, ASHLAR_RT_MIN = 2 } ashlar_rt_reduction;
@@ -180,6 +181,21 @@ typedef struct {
   const int64_t *in_shape; // local shape of `in`
   uint32_t split_dim, concat_dim;
 } ashlar_rt_collective_tensor;
+
+// Which elements of a dim each device of a group has: `positions` are cut along the axes of the group, each time into pieces of equal size,
+// rounded up, and the device with the positions [a, b) has the elements [a * step + first, (b - 1) * step + last). Its buffer is as long as
+// for a full piece.
+typedef struct {
+  int64_t positions, step, first, last;
+} ashlar_rt_runs;
+
+// What a halo does along a dim of `size` elements: each device has its run of `from`, of which none overlap, and gets its run of `to`.
+// Elements outside of the tensor, and those that no position needs, are 0.
+typedef struct {
+  int64_t size;
+  ashlar_rt_runs from, to;
+  const uint32_t *axis_sizes; // of the axes of the collective
+} ashlar_rt_halo;
 
 // A collective over the groups of devices that differ only along `axes`; a member's coordinate counts along `axes`, major to minor.
 // buffers: {in, in, ..., out, out, ...}, one of each for each tensor, in their order: every tensor gets what a collective of it alone would
@@ -201,6 +217,7 @@ typedef struct {
   // its `out` beside other instructions. Collectives of one group are done in the order in which they are started.
   uint32_t token;
   uint64_t duration_ns, hidden_ns; // with a token: what the schedule expects it to take, and how much of that nothing waits for
+  const ashlar_rt_halo *halo;      // of a halo; null otherwise
 } ashlar_rt_collective_desc;
 
 typedef struct {

@@ -119,7 +119,7 @@ private:
   size_t used = 0;
 };
 
-// A moving collective of one group. All its movements have the same size.
+// A moving collective of one group. Movements of a halo have different sizes, all others are of one size.
 class MovementRing {
 public:
   MovementRing(const CollectiveContext &context, const std::vector<PlacedTensor> &tensors, const Group &group)
@@ -145,8 +145,8 @@ public:
     }
     for (int mine : ring.members[ring.self]) {
       for (const PlacedTensor &tensor : tensors) {
-        if (tensor.shape.receivesNothing(mine)) {
-          zeros.push_back(Part{arena(mine) + tensor.out.offset, tensor.shape.outBytes()});
+        for (const View &view : tensor.shape.zeroed(mine)) {
+          zeros.emplace_back(arena(mine) + tensor.out.offset, view);
         }
       }
     }
@@ -166,8 +166,8 @@ public:
         copyView(from[tensor].base, from[tensor].view, to[tensor].base, to[tensor].view, 0, from[tensor].view.bytes());
       }
     }
-    for (const Part &part : zeros) {
-      std::memset(part.data, 0, part.bytes);
+    for (const auto &[data, view] : zeros) {
+      zeroView(data, view, 0, view.bytes());
     }
     return Status();
   }
@@ -185,7 +185,7 @@ private:
       }
       pieces.add(arena + (isSource ? tensor.in.offset : tensor.out.offset), isSource ? movement.from : movement.to);
     }
-    bytes = pieces.bytes;
+    bytes = std::max(bytes, pieces.bytes);
     list.push_back(std::move(pieces));
   }
 
@@ -194,10 +194,14 @@ private:
     size_t from = ring.before(s);
     exchange.begin();
     for (const Pieces &pieces : outgoing[to]) {
-      exchange.send(pieces, begin, end);
+      if (begin < pieces.bytes) {
+        exchange.send(pieces, begin, std::min(end, pieces.bytes));
+      }
     }
     for (const Pieces &pieces : incoming[from]) {
-      exchange.receive(pieces, begin, end);
+      if (begin < pieces.bytes) {
+        exchange.receive(pieces, begin, std::min(end, pieces.bytes));
+      }
     }
     return exchange.run(ring.processes[to], ring.processes[from]);
   }
@@ -206,10 +210,10 @@ private:
   MessageStaging staging;
   size_t step;
   Exchange exchange;
-  size_t bytes = 0;
+  size_t bytes = 0;                          // of the longest movement
   std::vector<std::vector<Pieces>> outgoing; // by place in the ring
   std::vector<std::vector<Pieces>> incoming;
-  std::vector<Part> zeros;
+  std::vector<std::pair<char *, View>> zeros;
 };
 
 // A reducing collective of one group. Work is cut into *targets*, each owned by one process: the members' pieces of a reduce-scatter, or

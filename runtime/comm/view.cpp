@@ -5,6 +5,7 @@
 #include "runtime/comm/view.h"
 
 #include "runtime/base/dtype.h"
+#include "runtime/comm/runs.h"
 
 #include <algorithm>
 #include <cstring>
@@ -20,7 +21,7 @@ struct Kind {
 };
 
 Kind kindOf(uint32_t number) {
-  if (number <= ASHLAR_RT_SLICE) {
+  if (number <= ASHLAR_RT_HALO) {
     switch (static_cast<ashlar_rt_collective_kind>(number)) {
     case ASHLAR_RT_ALL_REDUCE:
       return {"all_reduce", false, false, true};
@@ -36,6 +37,8 @@ Kind kindOf(uint32_t number) {
       return {"permute", false, false, false};
     case ASHLAR_RT_SLICE:
       return {"slice", true, false, false};
+    case ASHLAR_RT_HALO:
+      return {"halo", false, false, false};
     }
   }
   return {nullptr, false, false, false};
@@ -56,6 +59,15 @@ void copyView(const char *from, const View &source, char *to, const View &target
     const char *read = from + source.offset + begin / source.block * source.stride + inSource;
     char *write = to + target.offset + begin / target.block * target.stride + inTarget;
     std::memmove(write, read, length);
+    begin += length;
+  }
+}
+
+void zeroView(char *to, const View &view, size_t begin, size_t end) {
+  while (begin < end) {
+    size_t inBlock = begin % view.block;
+    size_t length = std::min(end - begin, view.block - inBlock);
+    std::memset(to + view.offset + begin / view.block * view.stride + inBlock, 0, length);
     begin += length;
   }
 }
@@ -86,6 +98,9 @@ Status CollectiveShape::create(const ashlar_rt_collective_desc &desc, const ashl
   if (concats) {
     shape.outDims[tensor.concat_dim] *= members;
   }
+  if (desc.kind == ASHLAR_RT_HALO) {
+    ASHLAR_RETURN_IF_ERROR(shape.placeRuns());
+  }
   shape.inputBytes = shape.outputBytes = shape.elementBytes;
   for (uint32_t d = 0; d < tensor.rank; ++d) {
     shape.inputBytes *= static_cast<size_t>(shape.inDims[d]);
@@ -110,16 +125,73 @@ Status CollectiveShape::create(const ashlar_rt_collective_desc &desc, const ashl
   return Status();
 }
 
-bool CollectiveShape::receivesNothing(int target) const {
+Status CollectiveShape::placeRuns() {
+  int64_t members = 1;
+  for (uint32_t axis = 0; desc->halo != nullptr && axis < desc->num_axes; ++axis) {
+    members *= desc->halo->axis_sizes[axis];
+  }
+  if (desc->halo == nullptr || members != this->members || tensor->split_dim >= tensor->rank) {
+    return internal("halo: a group of {} and split dim {} of rank {}, but its axes make groups of {}", this->members, tensor->split_dim,
+                    tensor->rank, desc->halo != nullptr ? members : 0);
+  }
+  const int64_t held = runLength(*desc->halo, desc->num_axes, desc->halo->from), given = inDims[tensor->split_dim];
+  if (given != held) {
+    return internal("halo: dim {} has {} elements, but its runs are {} long", tensor->split_dim, given, held);
+  }
+  outDims[tensor->split_dim] = runLength(*desc->halo, desc->num_axes, desc->halo->to);
+  return Status();
+}
+
+std::vector<View> CollectiveShape::zeroed(int target) const {
+  if (desc->kind == ASHLAR_RT_HALO) {
+    const Run needed = runAt(*desc->halo, desc->num_axes, desc->halo->to, target);
+    const int64_t length = outDims[tensor->split_dim];
+    if (needed.end <= needed.begin) {
+      return {run(outDims, 0, length)};
+    }
+    std::vector<View> views;
+    if (needed.begin > needed.start) {
+      views.push_back(run(outDims, 0, needed.begin - needed.start));
+    }
+    if (needed.end < needed.start + length) {
+      views.push_back(run(outDims, needed.end - needed.start, needed.start + length - needed.end));
+    }
+    return views;
+  }
   if (desc->kind != ASHLAR_RT_PERMUTE) {
-    return false;
+    return {};
   }
   for (uint32_t i = 0; i < desc->num_pairs; ++i) {
     if (desc->pairs[2 * i + 1] == static_cast<uint32_t>(target)) {
-      return false;
+      return {};
     }
   }
-  return true;
+  return {View{0, outputBytes, outputBytes, 1}};
+}
+
+View CollectiveShape::run(const std::vector<int64_t> &dims, int64_t begin, int64_t count) const {
+  const uint32_t dim = tensor->split_dim;
+  View view{0, elementBytes, elementBytes, 1};
+  for (uint32_t d = 0; d < dims.size(); ++d) {
+    (d < dim ? view.count : view.block) *= d == dim ? 1 : static_cast<size_t>(dims[d]);
+  }
+  const size_t inner = view.block;
+  view.offset = inner * static_cast<size_t>(begin);
+  view.block = inner * static_cast<size_t>(count);
+  view.stride = inner * static_cast<size_t>(dims[dim]);
+  return view.block == view.stride ? View{0, view.bytes(), view.bytes(), 1} : view;
+}
+
+bool CollectiveShape::haloMovement(int source, int target, Movement &result) const {
+  const Run held = runAt(*desc->halo, desc->num_axes, desc->halo->from, source);
+  const Run needed = runAt(*desc->halo, desc->num_axes, desc->halo->to, target);
+  const int64_t begin = std::max(held.begin, needed.begin), count = std::min(held.end, needed.end) - begin;
+  if (count <= 0) {
+    return false;
+  }
+  result.from = run(inDims, begin - held.start, count);
+  result.to = run(outDims, begin - needed.start, count);
+  return result.from.bytes() > 0;
 }
 
 View CollectiveShape::piece(const std::vector<int64_t> &dims, uint32_t dim, int index) const {
@@ -169,6 +241,8 @@ bool CollectiveShape::movement(int source, int target, Movement &result) const {
   case ASHLAR_RT_SLICE:
     result.from = piece(inDims, tensor->split_dim, target);
     return source == target;
+  case ASHLAR_RT_HALO:
+    return haloMovement(source, target, result);
   }
   return false; // not reached
 }

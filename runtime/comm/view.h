@@ -33,6 +33,9 @@ struct View {
 // Assumes views of equal size that do not overlap in memory, or that are the same.
 void copyView(const char *from, const View &source, char *to, const View &target, size_t begin, size_t end);
 
+// Fills the bytes [begin, end) of the view of `to` with zeros, counted along the view.
+void zeroView(char *to, const View &view, size_t begin, size_t end);
+
 // What one member of a group sends to another, for the collectives that only move bytes.
 struct Movement {
   int source; // coordinate in the group
@@ -54,8 +57,9 @@ public:
   // Whether the collective combines values (all-reduce, reduce-scatter) rather than moves them.
   bool reduces() const { return isReduction; }
 
-  // Whether device `target` gets nothing and so must be filled with zeros (permute only).
-  bool receivesNothing(int target) const;
+  // The views of `out` of device `target` that nobody fills, and so must be filled with zeros: all of it, of a permute in which nobody
+  // sends to the device; of a halo what lies outside of the tensor.
+  std::vector<View> zeroed(int target) const;
 
   // All movements with the given source and target coordinates; at most one. Assumes !reduces() and a kind that communicates, or a slice.
   bool movement(int source, int target, Movement &result) const;
@@ -68,6 +72,15 @@ public:
   size_t outBytes() const { return outputBytes; }
 
 private:
+  // The elements [begin, begin + count) along `split_dim` of a tensor whose dims are `shape`.
+  View run(const std::vector<int64_t> &dims, int64_t begin, int64_t count) const;
+
+  // What a halo moves.
+  bool haloMovement(int source, int target, Movement &result) const;
+
+  // Checks the runs of a halo and computes the dims of `out`.
+  Status placeRuns();
+
   // Piece `index` of `pieces` along `dim` of a tensor whose dims are `shape`.
   View piece(const std::vector<int64_t> &dims, uint32_t dim, int index) const;
 

@@ -34,7 +34,7 @@ struct CopyTask {
 
   void run(size_t begin, size_t end) const {
     if (source == nullptr) {
-      std::memset(target + to.offset + begin, 0, end - begin);
+      zeroView(target, to, begin, end);
     } else {
       copyView(source, from, target, to, begin, end);
     }
@@ -161,10 +161,8 @@ public:
         continue;
       }
       char *out = arena(group, target) + tensor.out.offset;
-      if (shape.receivesNothing(target)) {
-        View all{0, shape.outBytes(), shape.outBytes(), 1};
-        result.copies[parity].push_back(CopyTask{nullptr, all, out, all});
-        continue;
+      for (const View &view : shape.zeroed(target)) {
+        result.copies[parity].push_back(CopyTask{nullptr, view, out, view});
       }
       for (int source = 0; source < members; ++source) {
         Movement movement;

@@ -75,7 +75,7 @@ Status parseOptions(const ashlar_rt_image &image, const TargetRuntime &target, i
     app.add_flag("--eval", options.evaluate, "evaluate on the evaluation split at the end");
     app.add_option("--metrics", options.metricsFile, "write the logged losses as JSON lines")->type_name("FILE.jsonl");
     app.add_option("--log-dir", options.logDirectory, "every rank writes worker_<rank>.log there")->type_name("DIR");
-    app.add_option("--save-parameters", options.parameterDirectory, "write the trained parameters there, one .npy file each")
+    app.add_option("--save-parameters", options.parameterDirectory, "write the parameters and running statistics there, one .npy file each")
         ->type_name("DIR");
   } else {
     app.add_option("--input", inputs, "an input and the file it is read from, one option each")->type_name("NAME=FILE.npy");

@@ -58,6 +58,48 @@ std::vector<int> groupOf(const MeshCase &mesh, int device, const std::vector<uin
   return members;
 }
 
+// The positions that each member of a group has: all of them are cut into equal lists, rounded up, these again, axis by axis. What is
+// missing at the end of a list is -1.
+std::vector<std::vector<int64_t>> cutPositions(int64_t positions, const std::vector<uint32_t> &axisSizes) {
+  std::vector<std::vector<int64_t>> lists(1);
+  for (int64_t position = 0; position < positions; ++position) {
+    lists[0].push_back(position);
+  }
+  for (uint32_t size : axisSizes) {
+    std::vector<std::vector<int64_t>> smaller;
+    for (std::vector<int64_t> &list : lists) {
+      while (list.size() % size != 0) {
+        list.push_back(-1);
+      }
+      for (uint32_t i = 0; i < size; ++i) {
+        auto first = list.begin() + static_cast<int64_t>(list.size() / size * i);
+        smaller.emalongback(first, first + static_cast<int64_t>(list.size() / size));
+      }
+    }
+    lists = smaller;
+  }
+  return lists;
+}
+
+// The elements of a dim in the buffer of each member, one after the other; -1 for what no position needs or is outside of the tensor.
+std::vector<std::vector<int64_t>> elementsOf(const ashlar_rt_halo &halo, const ashlar_rt_runs &runs,
+                                             const std::vector<uint32_t> &axisSizes) {
+  std::vector<std::vector<int64_t>> all;
+  for (const std::vector<int64_t> &positions : cutPositions(runs.positions, axisSizes)) {
+    std::vector<int64_t> elements((positions.size() - 1) * static_cast<size_t>(runs.step) + static_cast<size_t>(runs.last - runs.first),
+                                  -1);
+    const int64_t start = positions[0] * runs.step + runs.first;
+    const int64_t last = *std::max_element(positions.begin(), positions.end());
+    for (int64_t i = 0; i < static_cast<int64_t>(elements.size()) && last >= 0; ++i) {
+      const int64_t element = start + i;
+      bool isNeeded = element >= 0 && element < halo.size && element < last * runs.step + runs.last;
+      elements[static_cast<size_t>(i)] = isNeeded ? element : -1;
+    }
+    all.push_back(elements);
+  }
+  return all;
+}
+
 // A float of two bytes by its definition: `kDigits` bits of fraction, exponents with a bias; without exponent there is no leading 1. No
 // numbers that are too large are used.
 template <int kDigits> struct Half {
@@ -146,6 +188,11 @@ template <typename T> std::vector<char> expectedOf(const CollectiveCase &self, c
   std::vector<T> out(static_cast<size_t>(product(self.outShape)), T{0});
   int64_t n = static_cast<int64_t>(members.size());
   std::vector<T> values(members.size());
+  std::vector<std::vector<int64_t>> held, needed;
+  if (desc.kind == ASHLAR_RT_HALO) {
+    held = elementsOf(self.halo, self.halo.from, self.axisSizes);
+    needed = elementsOf(self.halo, self.halo.to, self.axisSizes);
+  }
   std::vector<int64_t> pieceShape = self.inShape;
   if (desc.kind == ASHLAR_RT_ALL_TO_ALL) {
     pieceShape[self.tensor.split_dim] /= n;
@@ -176,6 +223,19 @@ template <typename T> std::vector<char> expectedOf(const CollectiveCase &self, c
         source = desc.pairs[2 * i + 1] == static_cast<uint32_t>(place) ? desc.pairs[2 * i] : source;
       }
       break;
+    case ASHLAR_RT_HALO: {
+      int64_t &along = at[self.tensor.split_dim];
+      const int64_t element = needed[static_cast<size_t>(place)][static_cast<size_t>(along)];
+      source = -1;
+      for (size_t member = 0; element >= 0 && member < held.size(); ++member) {
+        auto found = std::find(held[member].begin(), held[member].end(), element);
+        if (found != held[member].end()) {
+          source = static_cast<int64_t>(member);
+          along = found - held[member].begin();
+        }
+      }
+      break;
+    }
     default:
       break;
     }
@@ -324,17 +384,17 @@ CollectiveProgram::CollectiveProgram(const MeshCase &mesh, uint32_t seed, int nu
 }
 
 void CollectiveProgram::addInstr(std::mt19937 &random, int64_t largest) {
-  fused.emplace_back();
+  fused.emalongback();
   CollectiveInstr &instr = fused.back();
   instr.first = list.size();
-  list.emplace_back();
+  list.emalongback();
   drawKind(random, list.back());
   uint32_t kind = list.back().desc.kind;
   bool canBeSeveral = kind == ASHLAR_RT_ALL_REDUCE || kind == ASHLAR_RT_ALL_GATHER || kind == ASHLAR_RT_REDUCE_SCATTER;
   instr.count = canBeSeveral && random() % 3 != 0 ? 2 + random() % 11 : 1;
   for (size_t i = 0; i < instr.count; ++i) {
     if (i > 0) { // as the first one, but of its own shape
-      list.emplace_back();
+      list.emalongback();
       list.back().desc = list[instr.first].desc;
       list.back().axes = list[instr.first].axes;
     }
@@ -350,8 +410,8 @@ void CollectiveProgram::drawKind(std::mt19937 &random, CollectiveCase &one) {
   auto below = [&](int64_t bound) { return static_cast<int64_t>(random() % static_cast<uint64_t>(bound)); };
   ashlar_rt_collective_desc &desc = one.desc;
   // Every kind and every type in turn, the rest at random.
-  desc.kind = 1 + static_cast<uint32_t>((fused.size() - 1) % 7);
-  desc.dtype = 1 + static_cast<uint32_t>((fused.size() - 1) / 7 % 7);
+  desc.kind = 1 + static_cast<uint32_t>((fused.size() - 1) % 8);
+  desc.dtype = 1 + static_cast<uint32_t>((fused.size() - 1) / 8 % 7);
   desc.reduction = static_cast<uint32_t>(below(3));
   for (uint32_t axis = 0; axis < meshCase.axes.size(); ++axis) {
     if (below(3) != 0) {
@@ -414,12 +474,42 @@ void CollectiveProgram::drawShapes(std::mt19937 &random, int64_t largest, bool m
   if (desc.kind == ASHLAR_RT_ALL_GATHER || desc.kind == ASHLAR_RT_ALL_TO_ALL) {
     one.outShape[tensor.concat_dim] *= members;
   }
+  if (desc.kind == ASHLAR_RT_HALO) {
+    drawRuns(random, largest, one);
+  }
   tensor.rank = static_cast<uint32_t>(rank);
   tensor.in_shape = one.inShape.data();
   desc.num_axes = static_cast<uint32_t>(one.axes.size());
   desc.axes = one.axes.data();
   desc.num_tensors = 1;
   desc.tensors = &tensor;
+}
+
+// Draws what the devices have and get along the split dim: pieces or blocks, windows or pieces, with any strides; halos may be longer than
+// pieces, and devices may have nothing but padding.
+void CollectiveProgram::drawRuns(std::mt19937 &random, int64_t largest, CollectiveCase &one) {
+  auto below = [&](int64_t bound) { return static_cast<int64_t>(random() % static_cast<uint64_t>(bound)); };
+  for (uint32_t axis : one.axes) {
+    one.axisSizes.push_back(meshCase.axes[axis]);
+  }
+  const int64_t members = groupSize(one);
+  const int64_t longest = std::max<int64_t>(1, std::min(largest / 8, one.inShape[one.tensor.split_dim]));
+  ashlar_rt_halo &halo = one.halo;
+  const int64_t step = 1 + below(3);
+  halo.from = {1 + below(longest * members), step, 0, step};
+  halo.size = (halo.from.positions - 1) * step + 1 + below(step);
+  if (below(4) == 0) { // blocks that become pieces
+    halo.to = {halo.size, 1, 0, 1};
+  } else {
+    halo.to = {1 + below(halo.size), 1 + below(3), below(7) - 4, 0};
+    halo.to.last = halo.to.first + 1 + below(6);
+  }
+  auto lengthOf = [&](const ashlar_rt_runs &runs) { return static_cast<int64_t>(elementsOf(halo, runs, one.axisSizes)[0].size()); };
+  one.inShape[one.tensor.split_dim] = lengthOf(halo.from);
+  one.outShape = one.inShape;
+  one.outShape[one.tensor.split_dim] = lengthOf(halo.to);
+  halo.axis_sizes = one.axisSizes.data();
+  one.desc.halo = &halo;
 }
 
 // All in place, all inputs ahead of all outputs, or as it comes: neighbours may be one run of bytes.

@@ -33,6 +33,8 @@ struct CollectiveCase {
   std::vector<int64_t> inShape;
   std::vector<int64_t> outShape;
   std::vector<uint32_t> pairs;
+  ashlar_rt_halo halo = {};
+  std::vector<uint32_t> axisSizes; // of a halo
   ashlar_rt_buffer buffers[2] = {};
   std::string name;
 
@@ -75,6 +77,7 @@ private:
   int64_t groupSize(const CollectiveCase &one) const;
   void drawKind(std::mt19937 &random, CollectiveCase &one);
   void drawShapes(std::mt19937 &random, int64_t largest, bool mayBeEmpty, CollectiveCase &one);
+  void drawRuns(std::mt19937 &random, int64_t largest, CollectiveCase &one);
   void placeCases(std::mt19937 &random, CollectiveInstr &instr);
 
   MeshCase meshCase;

@@ -158,7 +158,7 @@ int main(int argc, char **argv) {
       continue;
     }
     // All kinds and types; then all kinds with long tensors that take several messages between hosts.
-    for (auto [numCases, largest] : {std::pair(49, int64_t{6000}), std::pair(7, int64_t{2500000})}) {
+    for (auto [numCases, largest] : {std::pair(56, int64_t{6000}), std::pair(8, int64_t{2500000})}) {
       bool worthLong = kMeshes[i].axes.size() == 1 && kMeshes[i].devicesPerProcess == 1 && kMeshes[i].processes() > 1;
       if (largest < 10000 || worthLong) {
         CollectiveProgram program(kMeshes[i], seed + static_cast<uint32_t>(i), numCases, largest);

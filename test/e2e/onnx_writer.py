@@ -34,10 +34,12 @@ def tensor(name, dims, data_type, data):
     return b"".join(integer(1, d) for d in dims) + integer(2, data_type) + bytes_of(8, name) + bytes_of(9, data)
 
 
-# Attributes of a node, by the type of the value: int, str, a list of either, or bytes, a tensor.
+# Attributes of a node, by the type of the value: int, float, str, a list of either, or bytes, a tensor.
 def attribute(name, value):
     if isinstance(value, int):
         fields = integer(3, value) + integer(20, 2)
+    elif isinstance(value, float):
+        fields = varint(2 << 3 | 5) + struct.pack("<f", value) + integer(20, 1)
     elif isinstance(value, str):
         fields = bytes_of(4, value) + integer(20, 3)
     elif isinstance(value, bytes):

@@ -36,6 +36,7 @@ const std::map<std::string, const char *> kComparedElsewhere = {
     {"ashlar-mixed-precision", "test/fuzz/train_passes_test.cpp"},
     {"ashlar-accumulate", "test/fuzz/update_passes_test.cpp"},
     {"ashlar-apply-settings", "test/fuzz/update_passes_test.cpp"},
+    {"ashlar-batch-norm", "test/fuzz/train_passes_test.cpp"},
     {"ashlar-clip-gradients", "test/fuzz/update_passes_test.cpp"},
     {"ashlar-loss", "test/fuzz/train_passes_test.cpp"},
     {"ashlar-autodiff", "test/fuzz/train_passes_test.cpp"},

@@ -4,6 +4,7 @@
 
 #include "test/fuzz/random_model.h"
 
+#include "dialects/nn/pairs.h"
 #include "dialects/nn/window_views.h"
 #include "dialects/support/tensor_values.h"
 #include "test/unit/reference/random_convolution.h"
@@ -601,11 +602,33 @@ private:
     add(nn::ScatterAddOp::create(b, floats(shape), numbers(places, shape.front()), x), bound);
   }
 
+  // x by its own moments along some dims, as a batch or a sample is normalized, or by others.
+  void normaliseByMoments(Value x) {
+    SmallVector<int64_t> along, kept, shape;
+    for (int64_t d = 0; d < typeOf(x).getRank(); ++d) {
+      (laterDice.oneIn(2) ? along : kept).push_back(d);
+    }
+    llvm::transform(kept, std::back_inserter(shape), [&](int64_t d) { return shapeOf(x)[d]; });
+    Value moments = nn::MomentsOp::create(b, x, along);
+    Value mean = nn::partOf(b, moments, 0), variance = nn::partOf(b, moments, 1);
+    auto parameter = [&] { return splat(floats(shape), 0.25 + laterDice.roll(4) * 0.25); };
+    if (laterDice.oneIn(4)) {
+      variance = parameter();
+    }
+    double count = typeOf(x).getNumElements() / std::max<int64_t>(floats(shape).getNumElements(), 1);
+    add(nn::NormalizeOp::create(b, x.getType(), x, parameter(), parameter(), mean, variance, kept, llvm::APFloat(0.1),
+                                /*momentum=*/FloatAttr(), /*unbiased=*/false),
+        std::max(std::sqrt(count), 4 * boundOf(x)) + 1);
+  }
+
   // (x - mean) / sqrt(variance + 0.1) along one dim.
   void normalise() {
     Value x = pick();
     if (shapeOf(x).empty()) {
       return;
+    }
+    if (laterDice.oneIn(2)) {
+      return normaliseByMoments(x);
     }
     int64_t dim = dice.roll(shapeOf(x).size()), count = shapeOf(x)[dim];
     SmallVector<int64_t> others;

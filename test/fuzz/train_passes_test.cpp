@@ -7,9 +7,13 @@
 #include "compiler/reference/equivalence.h"
 #include "compiler/reference/philox.h"
 #include "dialects/nn/nn.h"
+#include "passes/train/passes.h"
 #include "test/fuzz/random_training.h"
 #include "test/fuzz/rounding.h"
 #include "test/unit/reference/parsed_module.h"
+
+#include "mlir/Pass/PassManager.h"
+#include "llvm/Support/FormatVariadic.h"
 
 #include <catch2/catch.hpp>
 
@@ -90,6 +94,47 @@ bool agreesWithDifference(ModuleOp module, Training &training, const std::string
   return std::abs((losses[1] - losses[0]) / (2 * step) - slope) <= 1e-5 * std::max(1.0, std::abs(slope));
 }
 
+//===-- Batch normalization -----------------------------------------------------------------------------------------------------------===//
+
+// A model whose one layer is a batch normalization of random sizes, in f64.
+struct BatchNormModel {
+  explicit BatchNormModel(uint64_t seed) {
+    std::mt19937_64 generator(seed);
+    auto size = [&] { return static_cast<int64_t>(1 + generator() % 5); };
+    replicas = size();
+    rows = 2 + size();
+    channels = size();
+    width = size();
+    unbiased = generator() % 2;
+    epsilon = 0.25;
+    momentum = 0.125 * static_cast<double>(generator() % 8);
+    std::string x = llvm::formatv("tensor<{0}x{1}x{2}xf64>", replicas * rows, channels, width);
+    std::string c = llvm::formatv("tensor<{0}xf64>", channels);
+    text = "nn.variable @scale trainable : " + c + "\nnn.variable @shift trainable : " + c + "\nnn.variable @mean : " + c +
+           "\nnn.variable @variance : " + c + "\nfunc.func @train_step(%x: " + x + ") -> " + x + " {\n";
+    for (const char *name : {"scale", "shift", "mean", "variance"}) {
+      text += std::string("%") + name + " = nn.read @" + name + " : " + c + "\n";
+    }
+    text += "%y = nn.normalize %x, %scale, %shift, %mean, %variance dims = [1] epsilon = " + std::to_string(epsilon) +
+            " {momentum = " + std::to_string(momentum) + " : f64" + (unbiased ? ", unbiased" : "") + "} : " + x + ", " + c +
+            "\nreturn %y : " + x + "\n}";
+  }
+
+  // Calls `body` with the place of each element of replica r and channel c.
+  void forEach(int64_t r, int64_t c, llvm::function_ref<void(int64_t)> body) const {
+    for (int64_t row = r * rows; row < (r + 1) * rows; ++row) {
+      for (int64_t k = 0; k < width; ++k) {
+        body((row * channels + c) * width + k);
+      }
+    }
+  }
+
+  int64_t replicas, rows, channels, width;
+  bool unbiased;
+  double epsilon, momentum;
+  std::string text;
+};
+
 } // namespace
 
 TEST_CASE("train passes: ashlar-mixed-precision moves results by its roundings only", "[fuzz][passes]") {
@@ -144,6 +189,45 @@ TEST_CASE("train passes: ashlar-loss computes the loss of the model's output, an
     }
   });
   CHECK(kinds.size() == 4);
+}
+
+TEST_CASE("train passes: ashlar-batch-norm takes the statistics of each replica's samples, and moves the running ones", "[fuzz][passes]") {
+  for (uint64_t seed = 1; seed <= 40; ++seed) {
+    INFO("seed " << seed);
+    BatchNormModel model(seed);
+    OwningOpRef<ModuleOp> module = test::parse(model.text);
+    Values variables;
+    drawVariables(*module, seed, variables);
+    Values before = variables;
+    std::vector<Tensor> inputs = drawInputs(*module, "train_step", seed);
+    PassManager passes(module->getContext());
+    train::BatchNormPassOptions options;
+    options.replicas = model.replicas;
+    passes.addPass(train::createBatchNormPass(options));
+    REQUIRE(succeeded(passes.run(*module)));
+    Tensor y = run(*module, "train_step", inputs, variables).front();
+    double count = static_cast<double>(model.rows * model.width);
+    for (int64_t c = 0; c < model.channels; ++c) {
+      double means = 0, variances = 0;
+      for (int64_t r = 0; r < model.replicas; ++r) {
+        double sum = 0, squares = 0;
+        model.forEach(r, c, [&](int64_t i) { sum += inputs[0].getFloat(i); });
+        model.forEach(r, c, [&](int64_t i) { squares += std::pow(inputs[0].getFloat(i) - sum / count, 2); });
+        means += sum / count / static_cast<double>(model.replicas);
+        variances += squares / (model.unbiased ? count - 1 : count) / static_cast<double>(model.replicas);
+        model.forEach(r, c, [&](int64_t i) {
+          double normalized = (inputs[0].getFloat(i) - sum / count) / std::sqrt(squares / count + model.epsilon);
+          CHECK(y.getFloat(i) ==
+                Approx(normalized * before["scale"].getFloat(c) + before["shift"].getFloat(c)).epsilon(1e-12).margin(1e-12));
+        });
+      }
+      auto moved = [&](const char *name, double toward) {
+        return Approx(model.momentum * before[name].getFloat(c) + (1 - model.momentum) * toward).epsilon(1e-12).margin(1e-12);
+      };
+      CHECK(variables["mean"].getFloat(c) == moved("mean", means));
+      CHECK(variables["variance"].getFloat(c) == moved("variance", variances));
+    }
+  }
 }
 
 TEST_CASE("train passes: ashlar-autodiff leaves the loss alone, and its gradients are its differences", "[fuzz][passes]") {

@@ -25,6 +25,7 @@ ARROWS = {
     "dialects/exec": ["dialects/support"],
     "dialects/nn": ["dialects/support"],
     "dialects/support": [],
+    "passes/format": ["dialects"],
     "passes/layout": ["dialects"],
     "passes/lower": ["dialects"],
     "passes/lower/calls": ["dialects", "runtime/abi"],

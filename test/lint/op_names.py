@@ -15,6 +15,7 @@ STRUCTURE = {"Constant", "Gradient", "Read", "Variable", "Write"}
 
 # File or folder -> the ops that it may name, or "all", and why.
 ALLOWED = {
+    "passes/format/assign_formats.cpp": ("Transpose", "is what the pass saves"),
     "passes/layout/delay_reductions.cpp": ("Add", "regroups the terms of a sum"),
     "passes/layout/lift_hybrid.cpp": ("Index Random Slice", "makes what counts elements of a piece count those of the whole"),
     "passes/layout/local_program.cpp": ("Index Reshape Slice", "foresees what partitioning and folding make of them"),
@@ -34,6 +35,7 @@ ALLOWED = {
     "passes/lower/memory": ("Reshape", "another name of the same bytes"),
     "passes/partition/partition.cpp": ("Index Slice", "count elements in their attributes"),
     "passes/train/accumulate.cpp": ("Random", "draws by the place of a sample in the step"),
+    "passes/train/batch_norm.cpp": ("Normalize", "what a batch normalization is of, in training"),
     "passes/train/mixed_precision.cpp": ("Cast", "the conversions of the pass itself"),
     "passes/train/widen_gradients.cpp": ("Add Cast Pad Reduce Reshape ScatterAdd Transpose", "which gradients of parameters come in f32"),
 }

@@ -4,10 +4,12 @@
 
 #include "compiler/file/process.h"
 #include "tools/ashlar_zoo/models.h"
+#include "tools/ashlar_zoo/vision_models.h"
 #include "tools/ashlar_zoo/write_model.h"
 
 #include <CLI/CLI.hpp>
 
+#include <functional>
 #include <iostream>
 
 using namespace ashlar::zoo;
@@ -22,7 +24,42 @@ struct Request {
   TransformerSizes transformer;
   int64_t rows = 1024, columns = 1024; // of the models that are one kernel
   int64_t nodes = 1000;                // of the chain
+  VisionOptions vision;
+  ResNetOptions resnet;
+  std::string stem = "imagenet";
+  VggOptions vgg;
+  int64_t mobileNetVersion = 2;
 };
+
+// Adds the networks on images.
+void addVisionModels(Request &request, const std::function<CLI::App *(const std::string &, const std::string &)> &add) {
+  auto addNetwork = [&](const std::string &name, const std::string &text, bool hasSize = true) {
+    CLI::App *model = add(name, text);
+    auto positive = CLI::Range(int64_t(1), int64_t(1) << 16);
+    model->add_option("--classes", request.vision.classes, "number of classes")->capture_default_str()->check(positive);
+    if (hasSize) {
+      model->add_option("--image", request.vision.image, "height and width of an image")->capture_default_str()->check(positive);
+    }
+    model->add_flag("--expanded-loss", request.vision.expandedLoss,
+                    "the result is the cross entropy with input \"labels\", in small ops; for the job's loss { model_output }");
+    return model;
+  };
+  addNetwork("lenet", "LeNet-5, for images of 28 x 28", /*hasSize=*/false);
+  CLI::App *resnet = addNetwork("resnet", "a residual network, with torchvision's names");
+  resnet->add_option("--depth", request.resnet.depth, "number of layers")
+      ->capture_default_str()
+      ->check(CLI::IsMember({18, 34, 50, 101, 152}));
+  resnet->add_option("--stem", request.stem, "imagenet: 7 x 7 and a pooling; cifar: 3 x 3 that keeps the size")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"imagenet", "cifar"}));
+  CLI::App *vgg = addNetwork("vgg", "a VGG, with torchvision's names");
+  vgg->add_option("--depth", request.vgg.depth, "number of layers")->capture_default_str()->check(CLI::IsMember({11, 13, 16, 19}));
+  vgg->add_flag("--batch-norm", request.vgg.batchNorm, "with batch normalization behind convolutions");
+  CLI::App *mobileNet = addNetwork("mobilenet", "depthwise convolutions, with torchvision's names in version 2");
+  mobileNet->add_option("--version", request.mobileNetVersion, "1 or 2: inverted residuals")
+      ->capture_default_str()
+      ->check(CLI::IsMember({1, 2}));
+}
 
 // The models are subcommands, so an option that a model does not have is an error and not ignored.
 void addModels(CLI::App &app, Request &request) {
@@ -63,6 +100,11 @@ void addModels(CLI::App &app, Request &request) {
   addSize(transformer, "--heads", request.transformer.heads, "attention heads; they divide the width");
   addSize(transformer, "--sequence", request.transformer.sequence, "tokens of a sample");
   addSize(transformer, "--vocabulary", request.transformer.vocabulary, "number of different tokens");
+  addVisionModels(request, [&](const std::string &name, const std::string &text) {
+    CLI::App *model = add(name, text);
+    addSeed(model);
+    return model;
+  });
   addKernel("elementwise", "relu(x / 2) + residual: one kernel, for benchmarks", /*hasRows=*/false);
   addSize(add("chain", "element-wise nodes one after the other, for benchmarks of compile time"), "--nodes", request.nodes,
           "number of nodes");
@@ -83,6 +125,18 @@ onnx::ModelProto makeModel(const Request &request) {
   }
   if (request.name == "transformer") {
     return makeTransformer(request.parameters, request.transformer);
+  }
+  if (request.name == "lenet") {
+    return makeLeNet(request.parameters, request.vision);
+  }
+  if (request.name == "resnet") {
+    return makeResNet(request.parameters, request.vision, request.resnet);
+  }
+  if (request.name == "vgg") {
+    return makeVgg(request.parameters, request.vision, request.vgg);
+  }
+  if (request.name == "mobilenet") {
+    return makeMobileNet(request.parameters, request.vision, request.mobileNetVersion);
   }
   if (request.name == "elementwise") {
     return makeElementwise(request.columns);
@@ -106,6 +160,7 @@ int run(int argc, char **argv) {
   addModels(app, request);
   CLI11_PARSE(app, argc, argv);
   request.parameters.withData = !request.noData;
+  request.resnet.smallStem = request.stem == "cifar";
   std::string error;
   try {
     error = writeModel(makeModel(request), request.output);

@@ -70,7 +70,7 @@ onnx::TensorProto *ModelBuilder::addInitializer(const std::string &name, const S
   return tensor;
 }
 
-std::string ModelBuilder::addParameter(const std::string &name, const Shape &shape, int64_t fanIn) {
+std::string ModelBuilder::addParameter(const std::string &name, const Shape &shape, int64_t fanIn, double gain) {
   if (!options.withData) {
     return addInput(name, shape);
   }
@@ -78,7 +78,7 @@ std::string ModelBuilder::addParameter(const std::string &name, const Shape &sha
     return addFilledParameter(name, shape, *options.fill);
   }
   onnx::TensorProto *tensor = addInitializer(name, shape);
-  double bound = 1 / std::sqrt(static_cast<double>(fanIn));
+  double bound = gain / std::sqrt(static_cast<double>(fanIn));
   uint32_t stream = hashName(name);
   std::string *bytes = tensor->mutable_raw_data();
   for (size_t i = 0; i < bytes->size() / sizeof(float); ++i) {

@@ -18,8 +18,11 @@ namespace ashlar::zoo {
 struct ParameterOptions {
   bool withData = true;      // false: graph inputs without an initializer, for a job's init rules
   int64_t seed = 1;          // of the uniform values
-  std::optional<float> fill; // every element; without: U(-1/sqrt(fan_in), 1/sqrt(fan_in))
+  std::optional<float> fill; // every element; without: uniform, by fan-in
 };
+
+// The gain of a parameter with a ReLU behind it, by He et al. (2015): what it makes has the variance of what it takes.
+inline constexpr double kReluGain = 2.449489742783178; // sqrt(6)
 
 class ModelBuilder {
 public:
@@ -31,9 +34,9 @@ public:
   // A model input; returns its name.
   std::string addInput(const std::string &name, const Shape &shape, onnx::TensorProto::DataType type = onnx::TensorProto::FLOAT);
 
-  // A parameter, filled as the options say: `fanIn` bounds its random values. Throws std::runtime_error when the data of all parameters no
-  // longer fit into an ONNX file. Returns its name.
-  std::string addParameter(const std::string &name, const Shape &shape, int64_t fanIn);
+  // A parameter, filled as the options say: `fanIn` bounds its random values, to gain / sqrt(fanIn). Throws std::runtime_error when the
+  // data of all parameters no longer fit into an ONNX file. Returns its name.
+  std::string addParameter(const std::string &name, const Shape &shape, int64_t fanIn, double gain = 1);
 
   // A parameter with all elements equal, whatever the options; returns its name.
   std::string addFilledParameter(const std::string &name, const Shape &shape, float value);

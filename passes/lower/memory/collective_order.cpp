@@ -4,6 +4,8 @@
 
 #include "passes/lower/memory/collective_order.h"
 
+#include "dialects/dist/dist.h"
+
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/raw_ostream.h"
@@ -141,6 +143,14 @@ private:
       if (hasDims && gathers) {
         given[concat] *= members;
       }
+      if (op.getKind() == CollectiveKind::Halo) {
+        dist::Halo halo = dist::haloOf(*op.getRuns());
+        SmallVector<int64_t> group = llvm::map_to_vector(op.getAxes(), [&](int64_t axis) { return sizes[axis]; });
+        hasDims = split >= 0 && split < rank && given[split] == dist::runLength(group, halo.from);
+        if (hasDims) {
+          given[split] = dist::runLength(group, halo.to);
+        }
+      }
       if (hasDims && scatters) { // compared without division
         found.resize(rank);
         found[split] *= members;
@@ -161,6 +171,9 @@ private:
     out << stringifyCollectiveKind(op.getKind()) << " " << stringifyReduction(op.getReduction()) << " over " << listText(op.getAxes())
         << " split " << listText(op.getSplitDims()) << " concat " << listText(op.getConcatDims()) << " root " << op.getRoot() << " pairs "
         << listText(op.getPairs().value_or(ArrayRef<int64_t>()));
+    if (op.getRuns()) {
+      out << " runs " << listText(*op.getRuns());
+    }
     for (auto source : op.getSources().getAsRange<exec::BufferAttr>()) {
       out << " " << source.getType();
     }

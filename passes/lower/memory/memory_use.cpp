@@ -5,6 +5,7 @@
 
 #include "passes/lower/memory/memory_use.h"
 
+#include "dialects/dist/dist.h"
 #include "dialects/nn/programs.h"
 #include "dialects/support/element_type.h"
 #include "passes/lower/calls/library_convolution.h"
@@ -229,6 +230,10 @@ private:
     return most;
   }
 
+  SmallVector<int64_t> sizesOf(ArrayRef<int64_t> axes) {
+    return llvm::map_to_vector(axes, [&](int64_t axis) { return variant.getAxisSizes()[axis]; });
+  }
+
   uint64_t packedBytes(exec::CollectiveOp op) {
     uint64_t members = 1, bytes = 0;
     for (int64_t axis : op.getAxes()) {
@@ -249,6 +254,10 @@ private:
         bytes += isDense(source, split) ? 0 : aligned(source);
       } else if (op.getKind() == CollectiveKind::AllToAll) { // what is sent, what is received; a piece begins on a boundary of its own
         bytes += aligned(source) + aligned(target) + 2 * members * rt::kDeviceAlignment;
+      } else if (op.getKind() == CollectiveKind::Halo && !isDense(source, split)) {
+        dist::HaloTraffic traffic = dist::haloTraffic(sizesOf(op.getAxes()), dist::haloOf(*op.getRuns()));
+        uint64_t element = byteSize(source.getType()) / source.getType().getDimSize(split);
+        bytes += (traffic.mostSent + traffic.mostReceived) * element + 2 * traffic.mostMessages * rt::kDeviceAlignment;
       }
     }
     return members == 1 ? 0 : bytes;

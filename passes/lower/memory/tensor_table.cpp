@@ -55,7 +55,8 @@ FailureOr<unsigned> TensorTable::add(Location loc, StringRef name, exec::Role ro
 
 LogicalResult TensorTable::addVariables(ModuleOp module) {
   for (auto op : module.getOps<nn::VariableOp>()) {
-    exec::Role role = op.getTrainable() ? exec::Role::Variable : exec::Role::State;
+    bool isOfModel = !op.getInternal() && !op.getStateOf(); // parameters, frozen ones too, and running statistics
+    exec::Role role = isOfModel ? exec::Role::Variable : exec::Role::State;
     FailureOr<unsigned> index =
         add(op.getLoc(), op.getSymName(), role, op.getTensorType(), op->getAttr(dist::kLayoutAttr), op->getAttr(dist::kGlobalTypeAttr));
     if (failed(index)) {

@@ -45,6 +45,7 @@ public:
       break;
     case ASHLAR_RT_ALL_TO_ALL:
     case ASHLAR_RT_PERMUTE:
+    case ASHLAR_RT_HALO:
       planExchange();
       break;
     }
@@ -78,7 +79,7 @@ private:
   // A group of one, and slices: what the device has already.
   void planAlone() {
     Movement movement;
-    plan.zeroOut = shape.receivesNothing(self);
+    plan.zeroOut = !shape.zeroed(self).empty();
     if (shape.reduces()) {
       addCopy(plan.before, Region::kIn, dense(0, shape.inBytes()), Region::kOut, dense(0, shape.outBytes()));
     } else if (shape.movement(self, self, movement)) {
@@ -144,7 +145,7 @@ private:
     for (int member = 0; member < members; ++member) {
       byRank[static_cast<size_t>(rankOf[static_cast<size_t>(member)])] = member;
     }
-    plan.zeroOut = shape.receivesNothing(self);
+    plan.zeroOut = !shape.zeroed(self).empty();
     for (int other : byRank) {
       Movement movement;
       if (other == self) {

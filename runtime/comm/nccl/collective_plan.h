@@ -39,7 +39,7 @@ struct PlannedCall {
 
 // What a device does, in this order.
 struct CollectivePlan {
-  bool zeroOut = false; // permute: nobody sends to this device
+  bool zeroOut = false; // nobody sends some of it to this device
   std::vector<PlannedCopy> before;
   std::vector<PlannedCall> calls; // empty: no communication
   std::vector<PlannedCopy> after;

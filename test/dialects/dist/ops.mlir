@@ -22,6 +22,9 @@ func.func @collectives(%x: tensor<6x12xf32>) {
   %6 = dist.permute %x sources = [1, 0] over ["dp"] {cause = [#dist.end<kind = op, name = "fc1">]} : tensor<6x12xf32>
   // CHECK: dist.broadcast %{{.*}} root = 2 over ["tp"] {cause = [#dist.end<kind = op, name = "fc1">]} : tensor<6x12xf32>
   dist.broadcast %x root = 2 over ["tp"] {cause = [#dist.end<kind = op, name = "fc1">]} : tensor<6x12xf32>
+  // CHECK: dist.halo %{{.*}} dim = 0 size = 11 from <positions = 11> to <positions = 6, step = 2, first = -1, last = 2> over ["dp"] {cause = [#dist.end<kind = op, name = "conv1">]} : tensor<6x12xf32> -> tensor<7x12xf32>
+  %7 = dist.halo %x dim = 0 size = 11 from <positions = 11> to <positions = 6, step = 2, first = -1, last = 2> over ["dp"]
+    {cause = [#dist.end<kind = op, name = "conv1">]} : tensor<6x12xf32> -> tensor<7x12xf32>
   // CHECK: dist.slice %{{.*}} dim = 0 over ["dp"] : tensor<6x12xf32> -> tensor<3x12xf32>
   %4 = dist.slice %x dim = 0 over ["dp"] : tensor<6x12xf32> -> tensor<3x12xf32>
   // CHECK: dist.axis_index over ["tp", "dp"] : tensor<i64>

@@ -640,3 +640,45 @@ func.func @conv_weights_c6(%x: tensor<2x1x4xf64>, %y: tensor<2x3x3xf64>) {
   %0 = nn.conv_weights %x, %y windows = [#nn.window<2>] : tensor<2x1x4xf64>, tensor<2x3x3xf64> -> tensor<3x1x2xf32>
   return
 }
+
+// -----
+
+func.func @moments_c1(%x: tensor<2x3xf32>) {
+  // expected-error @+2 {{failed to infer returned types}}
+  // expected-error @+1 {{moments dims [1, 0] are not strictly increasing within rank 2}}
+  %0 = nn.moments %x dims = [1, 0] : tensor<2x3xf32> -> tensor<2xf32>
+  return
+}
+
+// -----
+
+func.func @moments_c2(%x: tensor<0x3xf32>) {
+  // expected-error @+2 {{failed to infer returned types}}
+  // expected-error @+1 {{moments of 'tensor<0x3xf32>' along dims [0] are of no elements}}
+  %0 = nn.moments %x dims = [0] : tensor<0x3xf32> -> tensor<2x3xf32>
+  return
+}
+
+// -----
+
+func.func @normalize_c1(%x: tensor<2x3xf32>, %s: tensor<3xf32>) {
+  // expected-error @+1 {{dims [2] are not strictly increasing within rank 2}}
+  %0 = nn.normalize %x, %s, %s, %s, %s dims = [2] epsilon = 1.0e-05 : tensor<2x3xf32>, tensor<3xf32>
+  return
+}
+
+// -----
+
+func.func @normalize_c2(%x: tensor<2x3xf32>, %s: tensor<2xf32>) {
+  // expected-error @+1 {{has scale of 'tensor<2xf32>' but dims [1] of 'tensor<2x3xf32>' need 'tensor<3xf32>'}}
+  %0 = nn.normalize %x, %s, %s, %s, %s dims = [1] epsilon = 1.0e-05 : tensor<2x3xf32>, tensor<2xf32>
+  return
+}
+
+// -----
+
+func.func @normalize_c3(%x: tensor<2x3xbf16>, %s: tensor<3xf32>) {
+  // expected-error @+1 {{normalizes 'tensor<2x3xbf16>' by 'tensor<3xf32>'; element types differ}}
+  %0 = nn.normalize %x, %s, %s, %s, %s dims = [1] epsilon = 1.0e-05 : tensor<2x3xbf16>, tensor<3xf32>
+  return
+}

@@ -204,3 +204,16 @@ func.func @convolutions(%x: tensor<8x4x32xf32>, %w: tensor<6x4x3xf32>, %last: te
   %dw = nn.conv_weights %x, %y windows = [#nn.window<3, stride = 2, low = 1, high = 1>] : tensor<8x4x32xf32>, tensor<8x6x16xf32> -> tensor<6x4x3xf32>
   return
 }
+
+// CHECK-LABEL: @normalizations
+func.func @normalizations(%x: tensor<8x4x5xf32>, %s: tensor<4xf32>, %n: tensor<8x4xbf16>) {
+  // CHECK: nn.moments %{{.*}} dims = [0, 2] : tensor<8x4x5xf32> -> tensor<2x4xf32>
+  %0 = nn.moments %x dims = [0, 2] : tensor<8x4x5xf32> -> tensor<2x4xf32>
+  // CHECK: nn.moments %{{.*}} dims = [0, 1] : tensor<8x4xbf16> -> tensor<2xf32>
+  %1 = nn.moments %n dims = [0, 1] : tensor<8x4xbf16> -> tensor<2xf32>
+  // CHECK: nn.normalize %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} dims = [1] epsilon = 1.000000e-05 : tensor<8x4x5xf32>, tensor<4xf32>
+  %2 = nn.normalize %x, %s, %s, %s, %s dims = [1] epsilon = 1.0e-05 : tensor<8x4x5xf32>, tensor<4xf32>
+  // CHECK: nn.normalize {{.*}} {momentum = 9.000000e-01 : f64, unbiased}
+  %3 = nn.normalize %x, %s, %s, %s, %s dims = [1] epsilon = 1.0e-05 {momentum = 0.9 : f64, unbiased} : tensor<8x4x5xf32>, tensor<4xf32>
+  return
+}

@@ -211,3 +211,14 @@ func.func @conv_gradients(%x: tensor<8x4x32x16xf32>, %y: tensor<8x6x30x16xf32>, 
   nn.conv_weights %x, %y windows = [#nn.window<3>, #nn.window<1>] : tensor<8x4x32x16xf32>, tensor<8x6x30x16xf32> -> tensor<6x4x3x1xf32>
   return
 }
+
+// -----
+
+// Statistics are of whole dims, or written out as sums; a normalization takes them as they are split.
+func.func @channels(%x: tensor<8x4x16xf32>, %s: tensor<4xf32>) {
+  // expected-remark@+1 {{([i, j, k]) -> ([l, j]) {i=8, j=4, k=16, l=2} expanded={i} expanded={k} replicated={l}}}
+  nn.moments %x dims = [0, 2] : tensor<8x4x16xf32> -> tensor<2x4xf32>
+  // expected-remark@+1 {{([i, j, k], [j], [j], [j], [j]) -> ([i, j, k]) {i=8, j=4, k=16}}}
+  nn.normalize %x, %s, %s, %s, %s dims = [1] epsilon = 1.0e-05 : tensor<8x4x16xf32>, tensor<4xf32>
+  return
+}

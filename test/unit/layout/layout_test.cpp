@@ -116,6 +116,44 @@ TEST_CASE("collective: time is that of the messages and that of the bytes", "[co
   CHECK(dist::collectiveTimePs(CollectiveKind::AllReduce, int64_t(8) << 50, 64, dist::Link()) == INT64_MAX / 1024);
 }
 
+TEST_CASE("halo: devices have pieces and get what their positions need", "[collective]") {
+  // 11 rows over 2 devices are 0 .. 5 | 6 .. 10 -. Windows of 3 with stride 2, one row of padding in front: 6 positions, 0 1 2 | 3 4 5,
+  // which need the rows -1 .. 5 | 5 .. 11. So device 0 sends its last row, and nobody else anything.
+  const dist::Halo strided{11, {11, {}}, {6, {2, -1, 2}}};
+  auto isRun = [](const dist::Run &run, int64_t start, int64_t begin, int64_t end) {
+    return run.start == start && run.begin == begin && run.end == end;
+  };
+  CHECK((isRun(dist::runAt({2}, 11, strided.from, 0), 0, 0, 6) && isRun(dist::runAt({2}, 11, strided.from, 1), 6, 6, 11)));
+  CHECK((isRun(dist::runAt({2}, 11, strided.to, 0), -1, 0, 6) && isRun(dist::runAt({2}, 11, strided.to, 1), 5, 5, 11)));
+  CHECK((dist::runLength({2}, strided.from) == 6 && dist::runLength({2}, strided.to) == 7));
+  dist::HaloTraffic traffic = dist::haloTraffic({2}, strided);
+  CHECK((traffic.mostSent == 1 && traffic.mostReceived == 1 && traffic.mostMessages == 1 && traffic.total == 1));
+
+  // One row at either side over 4 devices: those in the middle send two.
+  traffic = dist::haloTraffic({4}, {8, {8, {}}, {8, {1, -1, 2}}});
+  CHECK((traffic.mostSent == 2 && traffic.mostReceived == 2 && traffic.mostMessages == 2 && traffic.total == 6));
+
+  // Pieces of one row, which two devices at either side need.
+  traffic = dist::haloTraffic({5}, {5, {5, {}}, {5, {1, -2, 3}}});
+  CHECK((traffic.mostSent == 4 && traffic.mostReceived == 4 && traffic.mostMessages == 4 && traffic.total == 2 + 3 + 4 + 3 + 2));
+
+  // 4 rows cut in 2, then in 3: 0 | 1 | - and 2 | 3 | -. Devices with nothing but padding need nothing.
+  traffic = dist::haloTraffic({2, 3}, {4, {4, {}}, {4, {1, -1, 2}}});
+  CHECK((isRun(dist::runAt({2, 3}, 4, {4, {1, -1, 2}}, 3), 1, 1, 4) && traffic.total == 1 + 2 + 2 + 1 && traffic.mostMessages == 2));
+
+  // Blocks of 2 made of 13 positions, 7 and 6 a device, become pieces of 13: device 1 lacks the row that device 0 made last.
+  std::optional<dist::Halo> blocks = dist::haloOfResult({2}, 26, 13, 2);
+  REQUIRE(blocks);
+  traffic = dist::haloTraffic({2}, *blocks);
+  CHECK((dist::runLength({2}, blocks->from) == 14 && dist::runLength({2}, blocks->to) == 13 && traffic.total == 1));
+
+  // Where pieces are what is needed there is none: windows of one element with stride 2 along an even dim.
+  CHECK(!dist::haloOfOperand({2}, 8, 4, {2, 0, 1}));
+  CHECK(!dist::haloOfResult({2}, 8, 4, 2));
+  CHECK(dist::haloOfOperand({2}, 9, 5, {2, 0, 1})); // 0 .. 4 | 5 .. 8, but 0 2 4 | 6 8 are needed, from 6 on
+  CHECK(dist::haloOfOperand({2}, 7, 4, {2, 0, 2})); // the last element is padding, so zero
+}
+
 TEST_CASE("collective: an op goes by the worst link of its axes", "[collective]") {
   OwningOpRef<ModuleOp> module = parse(R"(
     dist.mesh @mesh <["dp" = 2, "tp" = 2]> {costs = #dist.costs<latency_ns = [5000, 200], bytes_per_us = [2000, 1000]>}
@@ -136,12 +174,15 @@ TEST_CASE("collective: the interface gives kind, axes, cause, fusion id and byte
     func.func @f(%x: tensor<6x4xf32>) {
       %0 = dist.all_reduce max %x over ["dp", "tp"] {cause = [#dist.end<kind = op, name = "why">]} : tensor<6x4xf32>
       %1 = dist.all_gather %x dim = 0 over ["tp"] : tensor<6x4xf32> -> tensor<18x4xf32>
+      %2 = dist.halo %x dim = 0 size = 18 from <positions = 18> to <positions = 18, first = -1, last = 2> over ["tp"]
+         : tensor<6x4xf32> -> tensor<8x4xf32>
       return
     }
   )");
   SmallVector<dist::CollectiveOpInterface> ops;
   module->walk([&](dist::CollectiveOpInterface op) { ops.push_back(op); });
-  REQUIRE(ops.size() == 2);
+  REQUIRE(ops.size() == 3);
+  CHECK((ops[2].getCollectiveKind() == CollectiveKind::Halo && dist::collectiveBytes(ops[2]) == 2 * 16)); // of the one in the middle
   CHECK(ops[0].getCollectiveKind() == CollectiveKind::AllReduce);
   CHECK(ops[0].getReductionKind() == Reduction::Max);
   CHECK(dist::toAxisList(ops[0].getAxes()) == axes({"dp", "tp"}));

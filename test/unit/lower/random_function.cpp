@@ -4,6 +4,7 @@
 
 #include "test/unit/lower/random_function.h"
 
+#include "dialects/nn/pairs.h"
 #include "dialects/nn/window_views.h"
 #include "test/unit/reference/random_convolution.h"
 
@@ -404,12 +405,28 @@ private:
     addBounded(nn::ScatterAddOp::create(b, tensor(result), numbers(shape.take_front(places), rows), x));
   }
 
+  // x by its moments along some dims: sums beside each other, then values of the kept dims.
+  void normaliseByMoments(Value x) {
+    SmallVector<int64_t> along, kept, shape;
+    for (int64_t d = 0; d < typeOf(x).getRank(); ++d) {
+      (below(2) == 0 ? along : kept).push_back(d);
+    }
+    llvm::transform(kept, std::back_inserter(shape), [&](int64_t d) { return typeOf(x).getDimSize(d); });
+    Value moments = nn::MomentsOp::create(b, x, along);
+    Value parameter = splat(tensor(shape), 0.5);
+    addBounded(nn::NormalizeOp::create(b, x.getType(), x, parameter, parameter, nn::partOf(b, moments, 0), nn::partOf(b, moments, 1), kept,
+                                       llvm::APFloat(0.1), /*momentum=*/FloatAttr(), /*unbiased=*/false));
+  }
+
   // (x - mean) / sqrt(var + eps) along the last dim: reductions that depend on each other.
   void normalise() {
     Value x = pick();
     RankedTensorType type = typeOf(x);
     if (type.getRank() == 0) {
       return;
+    }
+    if (below(2) == 0) {
+      return normaliseByMoments(x);
     }
     int64_t last = type.getRank() - 1;
     auto rows = llvm::to_vector(llvm::seq<int64_t>(0, last));

@@ -122,6 +122,32 @@ TEST_CASE("a permute on four ranks", "[reference][collectives]") {
   }
 }
 
+TEST_CASE("a halo on three ranks", "[reference][collectives]") {
+  // 7 elements over 3 ranks: 0 1 2 | 3 4 5 | 6 - -. Windows of 3 elements at each.
+  OwningOpRef<ModuleOp> module = parse(R"(
+    dist.mesh @mesh <["dp" = 3]>
+    func.func @f(%x: tensor<3xf32>) -> tensor<5xf32> {
+      %0 = dist.halo %x dim = 0 size = 7 from <positions = 7> to <positions = 7, first = -1, last = 2> over ["dp"]
+         : tensor<3xf32> -> tensor<5xf32>
+      return %0 : tensor<5xf32>
+    })");
+  RankTensors x(3, iota({3}));
+  for (int64_t rank = 0; rank < 3; ++rank) {
+    for (int64_t i = 0; i < 3; ++i) {
+      x[rank].setFloat(i, static_cast<double>(10 + 3 * rank + i)); // what is padding on the last one must not be seen
+    }
+  }
+  reference::Interpreter interpreter(*module, 3);
+  FailureOr<std::vector<RankTensors>> results = interpreter.run("f", {x});
+  REQUIRE(succeeded(results));
+  const double expected[3][5] = {{0, 10, 11, 12, 13}, {12, 13, 14, 15, 16}, {15, 16, 0, 0, 0}};
+  for (int64_t rank = 0; rank < 3; ++rank) {
+    for (int64_t i = 0; i < 5; ++i) {
+      CHECK((*results)[0][rank].getFloat(i) == expected[rank][i]);
+    }
+  }
+}
+
 TEST_CASE("collectives on four ranks", "[reference][collectives]") {
   // Rank r holds [10 r, 10 r + 1]; dp groups are {0, 2} and {1, 3}, tp groups {0, 1} and {2, 3}.
   OwningOpRef<ModuleOp> module = parse(R"(

@@ -218,6 +218,26 @@ void addConvolutionCases(std::vector<Case> &cases, Sizes &sizes) {
   }
 }
 
+// Statistics of channels, of (sample, channel), and of all at once.
+void addNormalizationCases(std::vector<Case> &cases, Sizes &sizes) {
+  int64_t n = sizes.draw() + 1, c = sizes.draw(), k = sizes.draw() + 1;
+  std::string x = Sizes::typeOf({n, c, k});
+  struct Form {
+    std::vector<int64_t> kept;
+    std::string keptDims, otherDims;
+  };
+  for (const Form &form : {Form{{c}, "[1]", "[0, 2]"}, Form{{n, c}, "[0, 1]", "[2]"}, Form{{}, "[]", "[0, 1, 2]"}}) {
+    std::vector<int64_t> pair = {2};
+    pair.insert(pair.end(), form.kept.begin(), form.kept.end());
+    std::string statistic = Sizes::typeOf(form.kept), both = Sizes::typeOf(pair);
+    cases.push_back({"moments along " + form.otherDims, {{x}}, "nn.moments %a dims = " + form.otherDims + " : " + x + " -> " + both, both});
+    cases.push_back({"normalize of " + form.keptDims,
+                     {{x}, {statistic}, {statistic}, {statistic}, {statistic, 0.5, 2}},
+                     "nn.normalize %a, %b, %c, %d, %e dims = " + form.keptDims + " epsilon = 1.0e-01 : " + x + ", " + statistic,
+                     x});
+  }
+}
+
 std::vector<Case> makeCases(uint64_t seed) {
   Sizes sizes(seed);
   std::vector<Case> cases;
@@ -227,6 +247,7 @@ std::vector<Case> makeCases(uint64_t seed) {
   addWindowCases(cases, sizes);
   addContractionCases(cases, sizes);
   addConvolutionCases(cases, sizes);
+  addNormalizationCases(cases, sizes);
   return cases;
 }
 

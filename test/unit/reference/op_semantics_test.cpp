@@ -216,6 +216,19 @@ std::vector<Row> contractionRows() {
       {"nn.softmax_cross_entropy %a, %b : tensor<4x2xf64>, tensor<4xi32> -> tensor<4xf64>",
        {"dense<[[0.0, 0.0], [1000.0, 1001.0], [0.0, 1.0], [0.0, 1.0]]> : tensor<4x2xf64>", "dense<[1, 0, 2, -1]> : tensor<4xi32>"},
        "dense<[0.6931471805599453, 1.3132616875182228, 0.0, 0.0]> : tensor<4xf64>"},
+      // Channel 0 is 1, 3 and 5, 7: mean 4, variance (9 + 1 + 1 + 9) / 4; channel 1 is constant.
+      {"nn.moments %a dims = [0, 2] : tensor<2x2x2xf64> -> tensor<2x2xf64>",
+       {"dense<[[[1.0, 3.0], [2.0, 2.0]], [[5.0, 7.0], [2.0, 2.0]]]> : tensor<2x2x2xf64>"},
+       "dense<[[4.0, 2.0], [5.0, 0.0]]> : tensor<2x2xf64>"},
+      // Of f32 all the same: 1e6 + 1 and 1e6 + 3.
+      {"nn.moments %a dims = [0] : tensor<2xf32> -> tensor<2xf32>",
+       {"dense<[1000001.0, 1000003.0]> : tensor<2xf32>"},
+       "dense<[1000002.0, 1.0]> : tensor<2xf32>"},
+      // (1 - 3) * 10 / sqrt(3.5 + 0.5) + 100
+      {"nn.normalize %a, %b, %c, %d, %e dims = [1] epsilon = 5.0e-01 : tensor<1x2xf64>, tensor<2xf64>",
+       {"dense<[[1.0, 2.0]]> : tensor<1x2xf64>", "dense<[10.0, 3.0]> : tensor<2xf64>", "dense<[100.0, 0.5]> : tensor<2xf64>",
+        "dense<[3.0, 0.0]> : tensor<2xf64>", "dense<[3.5, 0.5]> : tensor<2xf64>"},
+       "dense<[[90.0, 6.5]]> : tensor<1x2xf64>"},
       // Words of philox4x32-10 for key {9, 0}, counter {5, 0, 3, 7}: 0x3cc63cdd 0xb93a4073 0xb0207e0d 0x5be29a17.
       {"nn.random uniform %a, %b, %c, %d : (tensor<1xi64>, tensor<i64>, tensor<i64>, tensor<i32>) -> tensor<1xf32>",
        {"dense<5> : tensor<1xi64>", "dense<9> : tensor<i64>", "dense<3> : tensor<i64>", "dense<7> : tensor<i32>"},

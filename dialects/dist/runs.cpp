@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Runs along split dims, and what devices send each other for them.
+
+#include "dialects/dist/runs.h"
+
+#include "dialects/dist/dist.h"
+
+#include "llvm/Support/MathExtras.h"
+
+#include <numeric>
+
+using namespace mlir;
+
+namespace ashlar::dist {
+
+namespace {
+
+// Returns the positions [start, end) of the device with a coordinate; none where end <= start. `piece` becomes the size of a full one.
+std::pair<int64_t, int64_t> positionsAt(ArrayRef<int64_t> axisSizes, int64_t positions, int64_t coordinate, int64_t &piece) {
+  int64_t minor = std::accumulate(axisSizes.begin(), axisSizes.end(), int64_t(1), std::multiplies<>());
+  int64_t start = 0, end = positions;
+  piece = positions;
+  for (int64_t size : axisSizes) {
+    minor /= size;
+    piece = llvm::divideCeil(piece, size);
+    start += coordinate / minor % size * piece;
+    end = std::min(end, start + piece);
+  }
+  return {start, end};
+}
+
+// Returns true when pieces of `size` elements are, on every device, `step` times those of the positions.
+bool haveEqualPieces(ArrayRef<int64_t> axisSizes, int64_t size, int64_t positions, int64_t step) {
+  return llvm::all_of(axisSizes, [&](int64_t axis) {
+    size = llvm::divideCeil(size, axis), positions = llvm::divideCeil(positions, axis);
+    return size == positions * step;
+  });
+}
+
+} // namespace
+
+Run runAt(ArrayRef<int64_t> axisSizes, int64_t size, const Runs &runs, int64_t coordinate) {
+  int64_t piece;
+  auto [start, end] = positionsAt(axisSizes, runs.positions, coordinate, piece);
+  const Access &access = runs.access;
+  Run run{start * access.step + access.first, 0, 0};
+  if (start < end) {
+    run.begin = std::max<int64_t>(0, run.start);
+    run.end = std::min(size, (end - 1) * access.step + access.last);
+  }
+  return run;
+}
+
+int64_t runLength(ArrayRef<int64_t> axisSizes, const Runs &runs) {
+  int64_t piece;
+  positionsAt(axisSizes, runs.positions, /*coordinate=*/0, piece);
+  return (piece - 1) * runs.access.step + runs.access.last - runs.access.first;
+}
+
+// Those that have elements have them in the order of their coordinates, so the ones that a device needs stand in a row.
+HaloTraffic haloTraffic(ArrayRef<int64_t> axisSizes, const Halo &halo) {
+  int64_t members = std::accumulate(axisSizes.begin(), axisSizes.end(), int64_t(1), std::multiplies<>());
+  SmallVector<Run> held;
+  SmallVector<int64_t> holders, sent(members, 0), messages(members, 0);
+  for (int64_t member = 0; member < members; ++member) {
+    Run run = runAt(axisSizes, halo.size, halo.from, member);
+    if (run.begin < run.end) {
+      held.push_back(run);
+      holders.push_back(member);
+    }
+  }
+  HaloTraffic traffic;
+  for (int64_t member = 0; member < members; ++member) {
+    Run needed = runAt(axisSizes, halo.size, halo.to, member);
+    int64_t received = 0, senders = 0;
+    const Run *first = llvm::partition_point(held, [&](const Run &run) { return run.end <= needed.begin; });
+    for (const Run *run = first; run != held.end() && run->begin < needed.end; ++run) {
+      int64_t source = holders[run - held.begin()];
+      int64_t elements = std::min(run->end, needed.end) - std::max(run->begin, needed.begin);
+      if (source == member || elements <= 0) {
+        continue;
+      }
+      received += elements;
+      sent[source] += elements;
+      ++senders;
+      ++messages[source];
+    }
+    traffic.mostReceived = std::max(traffic.mostReceived, received);
+    traffic.mostMessages = std::max(traffic.mostMessages, senders);
+    traffic.total += received;
+  }
+  for (auto [elements, count] : llvm::zip_equal(sent, messages)) {
+    traffic.mostSent = std::max(traffic.mostSent, elements);
+    traffic.mostMessages = std::max(traffic.mostMessages, count);
+  }
+  return traffic;
+}
+
+SmallVector<int64_t> axisSizes(MeshAttr mesh, ArrayRef<StringAttr> axes) {
+  return llvm::map_to_vector(axes, [&](StringAttr axis) { return mesh.axisSize(axis); });
+}
+
+std::optional<Halo> haloOfOperand(ArrayRef<int64_t> axisSizes, int64_t size, int64_t positions, const Access &access) {
+  // What lies in a block behind the elements that its positions need does no harm.
+  bool isPiece = access.first == 0 && access.last <= access.step && haveEqualPieces(axisSizes, size, positions, access.step) &&
+                 (positions - 1) * access.step + access.last <= size;
+  bool isSplit = llvm::any_of(axisSizes, [](int64_t axis) { return axis > 1; });
+  return isPiece || !isSplit ? std::nullopt : std::optional(Halo{size, {size, {}}, {positions, access}});
+}
+
+std::optional<Halo> haloOfResult(ArrayRef<int64_t> axisSizes, int64_t size, int64_t positions, int64_t step) {
+  bool isSplit = llvm::any_of(axisSizes, [](int64_t axis) { return axis > 1; });
+  return !isSplit || haveEqualPieces(axisSizes, size, positions, step)
+             ? std::nullopt
+             : std::optional(Halo{size, {positions, {step, 0, step}}, {size, {}}});
+}
+
+// Where an op reads the piece as it is, its run is as long as the piece.
+int64_t SplitWindow::length(MeshAttr mesh) const {
+  SmallVector<int64_t> sizes = axisSizes(mesh, axes);
+  return halo ? runLength(sizes, runs) : runLength(sizes, {runs.positions, {runs.access.step, 0, runs.access.step}});
+}
+
+SmallVector<SplitWindow> splitWindows(MeshAttr mesh, const ShardingRule &rule, ArrayRef<RankedTensorType> types, ArrayRef<Layout> layouts) {
+  SmallVector<SplitWindow> found;
+  for (const WindowedDim &window : rule.windows) {
+    AxisList axes = layouts[window.tensor].dims[window.dim];
+    llvm::erase_if(axes, [&](StringAttr axis) { return mesh.axisSize(axis) == 1; });
+    if (axes.empty()) {
+      continue;
+    }
+    int64_t factor = rule.factorOf(window), size = types[window.tensor].getDimSize(window.dim);
+    Runs runs{rule.factors[factor].size, window.access};
+    SmallVector<int64_t> sizes = axisSizes(mesh, axes);
+    std::optional<Halo> halo = window.tensor < rule.operands.size() ? haloOfOperand(sizes, size, runs.positions, runs.access)
+                                                                    : haloOfResult(sizes, size, runs.positions, runs.access.step);
+    found.push_back({window.tensor, window.dim, factor, axes, runs, halo});
+  }
+  return found;
+}
+
+RankedTensorType withLength(RankedTensorType type, int64_t dim, int64_t length) {
+  SmallVector<int64_t> shape(type.getShape());
+  shape[dim] = length;
+  return type.clone(shape);
+}
+
+Halo haloOf(ArrayRef<int64_t> numbers) {
+  auto runs = [&](size_t i) { return Runs{numbers[i], {numbers[i + 1], numbers[i + 2], numbers[i + 3]}}; };
+  return {numbers.front(), runs(1), runs(5)};
+}
+
+Halo haloOf(HaloOp op) {
+  return {static_cast<int64_t>(op.getSize()), op.getFrom().getRuns(), op.getTo().getRuns()};
+}
+
+SmallVector<int64_t> axisSizes(HaloOp op) {
+  return axisSizes(findMesh(op->getParentOfType<ModuleOp>()).getMesh(), toAxisList(op.getAxes()));
+}
+
+} // namespace ashlar::dist

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Runs of elements along a split dim, as plain numbers: which of them a device has, which it needs, and what devices send each other for
+// it. RunsAttr is the same thing inside the IR; dist_base.td says what it means. A group's device is known by its coordinate.
+
+#ifndef ASHLAR_DIALECTS_DIST_RUNS_H
+#define ASHLAR_DIALECTS_DIST_RUNS_H
+
+#include "dialects/dist/layout.h"
+#include "dialects/support/sharding_rule.h"
+
+namespace ashlar::dist {
+
+class HaloOp;
+
+// The runs of all devices of a group: positions cut into pieces, and the elements that a piece needs.
+struct Runs {
+  int64_t positions;
+  Access access;
+
+  bool operator==(const Runs &other) const {
+    return positions == other.positions && access.step == other.access.step && access.first == other.access.first &&
+           access.last == other.access.last;
+  }
+};
+
+// The run of one device.
+struct Run {
+  int64_t start;      // the element that its buffer begins with; negative in the padding in front of the tensor
+  int64_t begin, end; // the elements of the tensor in it; none where end <= begin
+};
+
+// Returns the run of the device with a coordinate, along a dim of `size` elements split over axes of these sizes.
+//   8 positions, first -1, last 2, over 2 devices: coordinate 0 has elements [0, 5) behind one of padding, coordinate 1 [3, 8)
+Run runAt(llvm::ArrayRef<int64_t> axisSizes, int64_t size, const Runs &runs, int64_t coordinate);
+
+// Returns how long a device's buffer is along the dim: the same on all devices.
+int64_t runLength(llvm::ArrayRef<int64_t> axisSizes, const Runs &runs);
+
+// How a halo changes the runs along a dim of `size` elements.
+struct Halo {
+  int64_t size;
+  Runs from, to;
+};
+
+// What devices send each other in a halo, in elements along its dim.
+struct HaloTraffic {
+  int64_t mostSent = 0, mostReceived = 0; // by one device
+  int64_t mostMessages = 0;               // that one device sends, or that it receives
+  int64_t total = 0;                      // sent by all devices of a group
+};
+HaloTraffic haloTraffic(llvm::ArrayRef<int64_t> axisSizes, const Halo &halo);
+
+// Returns the sizes of axes of the mesh.
+llvm::SmallVector<int64_t> axisSizes(MeshAttr mesh, llvm::ArrayRef<mlir::StringAttr> axes);
+
+// Returns how the pieces of a dim of `size` elements become the runs that an op reads, which needs `access` at each of `positions`; nothing
+// where each device has all that it needs at the beginning of its piece.
+std::optional<Halo> haloOfOperand(llvm::ArrayRef<int64_t> axisSizes, int64_t size, int64_t positions, const Access &access);
+
+// Returns how the blocks of `step` elements that an op makes, one a position, become the pieces of a dim of `size` elements; nothing where
+// they are these.
+std::optional<Halo> haloOfResult(llvm::ArrayRef<int64_t> axisSizes, int64_t size, int64_t positions, int64_t step);
+
+// A windowed dim that is split.
+struct SplitWindow {
+  unsigned tensor, dim;     // as in WindowedDim
+  int64_t factor;           // of the rule
+  AxisList axes;            // that split it, of more than one device each
+  Runs runs;                // of the elements that the op reads or makes
+  std::optional<Halo> halo; // between pieces and runs; nothing where they are one
+
+  // Returns how long the runs are: what the op has of the dim on a device.
+  int64_t length(MeshAttr mesh) const;
+};
+
+// Returns the windowed dims that are split when the tensors of an op, operands, then results, have these types and layouts.
+llvm::SmallVector<SplitWindow> splitWindows(MeshAttr mesh, const ShardingRule &rule, llvm::ArrayRef<mlir::RankedTensorType> types,
+                                            llvm::ArrayRef<Layout> layouts);
+
+// Returns the type with another size of a dim.
+mlir::RankedTensorType withLength(mlir::RankedTensorType type, int64_t dim, int64_t length);
+
+// Returns the halo of the numbers that an instruction has: size, then positions, step, first and last of each side.
+Halo haloOf(llvm::ArrayRef<int64_t> numbers);
+
+// Returns the halo of an op, and the sizes of its axes. Assumes that it lies in a module with a mesh.
+Halo haloOf(HaloOp op);
+llvm::SmallVector<int64_t> axisSizes(HaloOp op);
+
+} // namespace ashlar::dist
+
+#endif // ASHLAR_DIALECTS_DIST_RUNS_H

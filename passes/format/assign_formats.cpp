@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// -ashlar-assign-formats; see passes.td. One walk in program order: an op that computes in another order gets a copy on tensors in that
+// order, and the op itself dies. What follows its readers is copied when one asks for it.
+
+#include "passes/format/passes.h"
+
+#include "dialects/support/tensor_values.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+#include <map>
+
+using namespace mlir;
+
+namespace ashlar::format {
+
+#define GEN_PASS_DEF_ASSIGNFORMATSPASS
+#include "passes/format/passes.h.inc"
+
+namespace {
+
+// A tensor in memory, and how its dims stand there.
+struct Placed {
+  Value value;
+  DimOrder order;
+};
+
+class FunctionFormats {
+public:
+  explicit FunctionFormats(func::FuncOp function) : function(function), builder(function.getContext()) {}
+
+  void run() {
+    for (Operation &op : llvm::make_early_inc_range(function.front())) {
+      if (!followsReaders(&op) && !computeInOrder(&op)) {
+        computeAsItIs(&op);
+      }
+    }
+    for (Operation &op : llvm::make_early_inc_range(llvm::reverse(function.front()))) {
+      if (isOpTriviallyDead(&op)) { // each reader has taken a copy
+        op.erase();
+      }
+    }
+  }
+
+private:
+  // Returns whether the op costs nothing and is made in any order that a reader wants: sources, and element-wise ops on nothing but them.
+  bool followsReaders(Operation *op) {
+    if (auto found = following.find(op); found != following.end()) {
+      return found->second;
+    }
+    auto reorderable = dyn_cast<DimOrderOpInterface>(op);
+    bool follows = reorderable && reorderable.followsResult();
+    if (!follows && op->hasTrait<OpTrait::Elementwise>() && op->getNumOperands() > 0) {
+      follows = llvm::all_of(op->getOperands(),
+                             [&](Value operand) { return operand.getDefiningOp() && followsReaders(operand.getDefiningOp()); });
+    }
+    return following[op] = follows;
+  }
+
+  // Returns the order in which an operand stands, empty if any will do.
+  DimOrder orderOf(Value operand) {
+    if (Operation *op = operand.getDefiningOp(); op && followsReaders(op)) {
+      return {};
+    }
+    auto found = placed.find(operand);
+    return found == placed.end() ? identityOrder(typeOf(operand).getRank()) : found->second.order;
+  }
+
+  // Chooses the orders in which `op` computes, given those of its operands, and rewrites its attributes.
+  static bool chooseOrders(Operation *op, MutableArrayRef<DimOrder> operands, MutableArrayRef<DimOrder> results) {
+    if (auto reorderable = dyn_cast<DimOrderOpInterface>(op)) {
+      return reorderable.reorderDims(operands, results);
+    }
+    if (!op->hasTrait<OpTrait::Elementwise>()) {
+      return false;
+    }
+    auto *given = llvm::find_if(operands, [](const DimOrder &order) { return !isIdentity(order); });
+    DimOrder order = given == operands.end() ? identityOrder(typeOf(op->getResult(0)).getRank()) : *given;
+    llvm::fill(operands, order);
+    llvm::fill(results, order);
+    return true;
+  }
+
+  // Computes a copy of the op in another order. Returns false where the op is to stay as it is.
+  bool computeInOrder(Operation *op) {
+    SmallVector<DimOrder> operands = llvm::map_to_vector(op->getOperands(), [&](Value operand) { return orderOf(operand); });
+    auto isPlain = [](const DimOrder &order) { return isIdentity(order); };
+    if (!isa<DimOrderOpInterface>(op) && llvm::all_of(operands, isPlain)) {
+      return false;
+    }
+    SmallVector<DimOrder> results(op->getNumResults());
+    builder.setInsertionPoint(op);
+    Operation *copy = builder.clone(*op);
+    if (!chooseOrders(copy, operands, results) || (llvm::all_of(operands, isPlain) && llvm::all_of(results, isPlain))) {
+      copy->erase();
+      return false;
+    }
+    finish(op, copy, operands, results);
+    for (auto [result, made, order] : llvm::zip_equal(op->getResults(), copy->getResults(), results)) {
+      placed[result] = {made, order};
+    }
+    return true;
+  }
+
+  // Gives the copy its operands and types.
+  void finish(Operation *op, Operation *copy, ArrayRef<DimOrder> operands, ArrayRef<DimOrder> results) {
+    for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
+      copy->setOperand(i, find(operand, operands[i]));
+    }
+    for (auto [result, order] : llvm::zip_equal(copy->getResults(), results)) {
+      result.setType(inOrder(order, typeOf(result)));
+    }
+  }
+
+  void computeAsItIs(Operation *op) {
+    for (OpOperand &operand : op->getOpOperands()) {
+      operand.set(find(operand.get(), identityOrder(typeOf(operand.get()).getRank())));
+    }
+  }
+
+  // Returns `value` with its dims in `order`: as it stands, as it was found before, made so, or transposed.
+  Value find(Value value, const DimOrder &order) {
+    auto [entry, isNew] = found.try_emplace({value.getAsOpaquePointer(), std::vector<int64_t>(order.begin(), order.end())});
+    if (isNew) {
+      entry->second = make(value, order);
+    }
+    return entry->second;
+  }
+
+  Value make(Value value, const DimOrder &order) {
+    Operation *op = value.getDefiningOp();
+    if (op && followsReaders(op)) {
+      return makeSource(op, order);
+    }
+    if (auto transpose = dyn_cast_or_null<nn::TransposeOp>(op); transpose && !placed.contains(value)) {
+      DimOrder before = llvm::map_to_vector<6>(order, [&](int64_t dim) { return transpose.getPermutation()[dim]; });
+      if (before == orderOf(transpose.getInput())) {
+        return find(transpose.getInput(), before); // the model's own transpose, taken back
+      }
+    }
+    Placed from = placed.contains(value) ? placed[value] : Placed{value, identityOrder(order.size())};
+    return from.order == order ? from.value : transposed(from, order);
+  }
+
+  // Makes what follows its readers in `order`.
+  Value makeSource(Operation *op, const DimOrder &order) {
+    if (isIdentity(order)) {
+      computeAsItIs(op);
+      return op->getResult(0);
+    }
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPoint(op);
+    Operation *copy = builder.clone(*op);
+    SmallVector<DimOrder> operands(op->getNumOperands()), results{order};
+    if (!isa<DimOrderOpInterface>(copy)) {
+      llvm::fill(operands, order);
+    } else {
+      cast<DimOrderOpInterface>(copy).reorderDims(operands, results);
+    }
+    finish(op, copy, operands, results);
+    return copy->getResult(0);
+  }
+
+  // Moves the elements; where only dims of one element change places, none has to.
+  Value transposed(const Placed &from, const DimOrder &order) {
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointAfterValue(from.value);
+    ArrayRef<int64_t> shape = shapeOf(from.value);
+    SmallVector<int64_t> permutation = placesOf(from.order, order);
+    SmallVector<int64_t> longPlaces = llvm::filter_to_vector(permutation, [&](int64_t place) { return shape[place] != 1; });
+    if (llvm::is_sorted(longPlaces)) {
+      return nn::ReshapeOp::create(builder, from.value.getLoc(), inOrder(permutation, typeOf(from.value)), from.value);
+    }
+    auto transpose = nn::TransposeOp::create(builder, from.value.getLoc(), from.value, permutation);
+    transpose->setAttr(nn::kReorderedAttr, builder.getUnitAttr());
+    return transpose;
+  }
+
+  func::FuncOp function;
+  OpBuilder builder;
+  DenseMap<Operation *, bool> following;
+  DenseMap<Value, Placed> placed; // of results whose op is replaced
+  std::map<std::pair<void *, std::vector<int64_t>>, Value> found;
+};
+
+struct AssignFormats : impl::AssignFormatsPassBase<AssignFormats> {
+  using AssignFormatsPassBase::AssignFormatsPassBase;
+
+  void runOnOperation() override {
+    for (auto function : getOperation().getOps<func::FuncOp>()) {
+      FunctionFormats(function).run();
+    }
+  }
+};
+
+} // namespace
+} // namespace ashlar::format

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The order in which the dims of tensors stand in memory.
+
+#ifndef ASHLAR_PASSES_FORMAT_PASSES_TD
+#define ASHLAR_PASSES_FORMAT_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+def AssignFormatsPass : Pass<"ashlar-assign-formats", "::mlir::ModuleOp"> {
+  let summary = "Gives every tensor the order of dims in memory that is fastest for the ops around it.";
+  let description = [{
+    Convolutions get their channels last. What computes on their results, and on theirs, keeps the order; broadcasts, constants and random
+    numbers are made in the order that their readers want. A transpose is left only where an op needs the dims as they are (a matrix product, a
+    reshape that joins dims which no longer stand together, a result of the program) and where the dims came as they are (an input). docs/convolution.md.
+
+        %y = nn.conv %x, %w windows = [...] : tensor<8x3x32x32xf32>, tensor<64x3x3x3xf32> -> tensor<8x64x32x32xf32>
+        %h = nn.relu %y : tensor<8x64x32x32xf32>
+    ==>
+        %t = nn.transpose %x [0, 2, 3, 1] : tensor<8x3x32x32xf32> -> tensor<8x32x32x3xf32>
+        %y = nn.conv %t, %w windows = [...] channels_last : tensor<8x32x32x3xf32>, tensor<64x3x3x3xf32> -> tensor<8x32x32x64xf32>
+        %h = nn.relu %y : tensor<8x32x32x64xf32>
+
+    Needs: local shapes (ashlar-partition), or a program for one device. Leaves all else as it is.
+  }];
+  let dependentDialects = ["::ashlar::nn::NnDialect"];
+}
+
+#endif // ASHLAR_PASSES_FORMAT_PASSES_TD

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One dist.halo a split dim, the dims one after the other: what lies across a corner goes there in two steps.
+
+#include "passes/partition/exchange_windows.h"
+
+#include "dialects/nn/nn.h"
+#include "dialects/support/tensor_values.h"
+#include "passes/partition/padding.h"
+
+using namespace mlir;
+
+namespace ashlar::partition {
+
+namespace {
+
+// Returns the op as the cause of a collective: by its module path, or its kind when it has none.
+ArrayAttr causeOf(Operation *op) {
+  StringRef path = nn::getPath(op->getLoc());
+  StringRef kind = path.empty() ? op->getName().getStringRef() : StringRef();
+  return ArrayAttr::get(op->getContext(), dist::EndAttr::get(op->getContext(), dist::EndKind::Op, path, kind));
+}
+
+dist::RunsAttr toAttr(MLIRContext *context, const dist::Runs &runs) {
+  return dist::RunsAttr::get(context, runs.positions, runs.access.step, runs.access.first, runs.access.last);
+}
+
+Value emitHalo(ImplicitLocOpBuilder &b, dist::MeshAttr mesh, Value value, const dist::SplitWindow &window, ArrayAttr cause) {
+  int64_t length = dist::runLength(dist::axisSizes(mesh, window.axes), window.halo->to);
+  MLIRContext *context = b.getContext();
+  return dist::HaloOp::create(b, dist::withLength(typeOf(value), window.dim, length), value, b.getI64IntegerAttr(window.dim),
+                              b.getI64IntegerAttr(window.halo->size), toAttr(context, window.halo->from), toAttr(context, window.halo->to),
+                              dist::toAttr(context, window.axes), cause);
+}
+
+// Returns the constant whose elements are all equal; null for another value.
+DenseElementsAttr findSplat(Value value) {
+  auto constant = value.getDefiningOp<nn::ConstantOp>();
+  auto dense = constant ? dyn_cast<DenseElementsAttr>(constant.getValue()) : DenseElementsAttr();
+  return dense && dense.isSplat() ? dense : DenseElementsAttr();
+}
+
+} // namespace
+
+SmallVector<dist::SplitWindow> findWindows(dist::MeshAttr mesh, ShardingRuleOpInterface op) {
+  ShardingRule rule = op.getShardingRule();
+  if (rule.windows.empty()) {
+    return {};
+  }
+  SmallVector<RankedTensorType> types;
+  SmallVector<dist::Layout> layouts;
+  auto add = [&](Value value) {
+    dist::LayoutAttr layout = dist::findLayout(value);
+    types.push_back(typeOf(value));
+    layouts.push_back(layout ? layout.getLayout() : dist::Layout::replicated(types.back().getRank()));
+  };
+  llvm::for_each(op->getOperands(), add);
+  llvm::for_each(op->getResults(), add);
+  return dist::splitWindows(mesh, rule, types, layouts);
+}
+
+void exchangeOperands(dist::MeshAttr mesh, Operation *op, ArrayRef<dist::SplitWindow> windows) {
+  ImplicitLocOpBuilder b(op->getLoc(), op);
+  for (const dist::SplitWindow &window : windows) {
+    if (!window.halo || window.tensor >= op->getNumOperands()) {
+      continue;
+    }
+    Value operand = op->getOperand(window.tensor);
+    DenseElementsAttr splat = findSplat(operand); // every device knows it
+    Value run = splat ? emitRunOf(b, mesh, splat, window) : emitHalo(b, mesh, operand, window, causeOf(op));
+    op->setOperand(window.tensor, run);
+  }
+}
+
+void exchangeResults(dist::MeshAttr mesh, Operation *op, ArrayRef<dist::SplitWindow> windows) {
+  llvm::SmallBitVector factors(cast<ShardingRuleOpInterface>(op).getShardingRule().factors.size());
+  ImplicitLocOpBuilder b(op->getLoc(), op);
+  b.setInsertionPointAfter(op);
+  for (const dist::SplitWindow &window : windows) {
+    factors.set(window.factor);
+    if (window.tensor < op->getNumOperands()) {
+      continue;
+    }
+    OpResult result = op->getResult(window.tensor - op->getNumOperands());
+    result.setType(dist::withLength(typeOf(result), window.dim, window.length(mesh)));
+  }
+  DenseMap<Value, Value> pieces; // of results, as far as they are exchanged
+  for (const dist::SplitWindow &window : windows) {
+    if (!window.halo || window.tensor < op->getNumOperands()) {
+      continue;
+    }
+    OpResult result = op->getResult(window.tensor - op->getNumOperands());
+    Value before = pieces.lookup_or(result, result);
+    Value piece = emitHalo(b, mesh, before, window, causeOf(op));
+    before.replaceAllUsesExcept(piece, piece.getDefiningOp());
+    pieces[result] = piece;
+  }
+  if (!windows.empty()) {
+    cast<WindowedOpInterface>(op).computeOnRuns(factors);
+  }
+}
+
+} // namespace ashlar::partition

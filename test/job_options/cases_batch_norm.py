@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Batch normalization against PyTorch: losses, parameters, running statistics and evaluation of the net of batch_norm_net.py, whose numbers in
+f64 test/bench/batch_norm_torch.py recorded."""
+
+import json
+import os
+import struct
+
+import batch_norm_net as net
+from bench import expect, graph_input, graph_output, node, parameter
+from onnx_writer import INT64, constant
+from registry import case
+
+# Of the largest number of a tensor: what PyTorch in f32 stays within (1.3e-5), doubled. The input's mean is 1000 standard deviations.
+TOLERANCE = 2.6e-5
+
+with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "batch_norm_numbers.json"), encoding="utf-8") as file:
+    RECORDED = json.load(file)
+
+
+def write_model(bench, options):
+    trains = {"training_mode": 1} if options.get("population") else {}
+
+    def norm(name, x, y):
+        parts = [f"{name}.{part}" for part in ("weight", "bias", "running_mean", "running_var")]
+        outputs = [y, f"{name}.mean_out", f"{name}.var_out"] if trains else [y]
+        return node("BatchNormalization", [x, *parts], outputs, epsilon=net.EPSILON[name], momentum=1 - net.MOVES[name], **trains)
+
+    width = net.HIDDEN // net.CHANNELS
+    bench.model(
+        constant("channels", INT64, struct.pack("<3q", -1, net.CHANNELS, width), [3]), norm("bn0", "x", "x0"), node("Gemm", ["x0", "fc1.weight", "fc1.bias"], ["h"], transB=1),
+        node("Reshape", ["h", "channels"], ["h1"]), norm("bn1", "h1", "h2"), node("Tanh", ["h2"], ["h3"]), node("Flatten", ["h3"], ["h4"]),
+        node("Gemm", ["h4", "fc2.weight", "fc2.bias"], ["logits"], transB=1),
+        *[parameter(n, shape, net.FIRST[n]) for n, shape in net.SHAPES.items()],
+        graph_input("x", ["batch", net.INPUTS]), graph_output("logits", ["batch", net.CLASSES]), opset=15)
+
+
+def train_here(bench, name, extra="", ranks=1, options=()):
+    """Trains the net as a case says; returns all that is recorded of it that a run tells."""
+    here = net.CASES[name]
+    write_model(bench, here)
+    bench.npy("x_train", net.XS, (net.STEPS * net.BATCH, net.INPUTS))
+    bench.npy("t_train", net.LABELS, kind="i4")
+    bench.npy("x_eval", net.EVAL_XS, (net.EVAL, net.INPUTS))
+    bench.npy("t_eval", net.EVAL_LABELS, kind="i4")
+    job = f"""global_batch: {net.BATCH}
+loss {{ softmax_cross_entropy {{ logits: "logits" labels: "t" }} }}
+optimizer {{ momentum {{ momentum: {net.MOMENTUM} }} learning_rate: {net.LEARNING_RATE} }}
+dataset {{ npy {{}} shuffle: false features {{ column: "x" tensor: "x" }} features {{ column: "t" tensor: "t" }} }}
+{f'accumulate: {here["micro_batches"]}' if "micro_batches" in here else ""}
+{f'frozen: "{here["frozen"]}.weight"' if "frozen" in here else ""}
+{extra}
+"""
+    bench.compile(job, *options)
+    log = bench.run("--data", ".", "--log-every", "1", "--eval", "--save-parameters", "parameters", ranks=ranks)
+    return {"losses": log.losses, "evaluation": [log.evaluation], **{n: bench.read_npy(f"parameters/{n}") for n in net.SHAPES}}
+
+
+def expect_recorded(name, found, what):
+    for key, expected in RECORDED[name].items():
+        expect(len(found[key]), len(expected), f"{what} {name}: count of {key}")
+        allowed = TOLERANCE * max(abs(x) for x in expected) + (6e-5 if key == "evaluation" else 0)  # which is printed with 4 digits
+        for i, (x, y) in enumerate(zip(found[key], expected)):
+            expect(abs(x - y) <= allowed, True, f"{what} {name}: {key}[{i}] is {x}, PyTorch has {y}: within {allowed}")
+
+
+DATA_PARALLEL = 'mode: DATA_PARALLEL mesh { axes { name: "dp" size: 4 } } '
+
+
+@case()
+def batch_norm_torch(bench):
+    """One rank and four, the batch split and padded, and what is the same bits on any number of ranks."""
+    expect(sorted(RECORDED), sorted(net.CASES), "recorded cases")
+    for name in net.CASES:
+        if name == "replicas":
+            continue
+        expect_recorded(name, train_here(bench, name), "one rank:")
+        expect_recorded(name, train_here(bench, name, DATA_PARALLEL, ranks=4), "four ranks:")
+    three = 'mode: DATA_PARALLEL mesh { axes { name: "dp" size: 3 } }'  # of which the last holds padding
+    expect_recorded("module", train_here(bench, "module", three, ranks=3), "three ranks:")
+
+
+@case("batch_norm", "batch_norm=GLOBAL", "batch_norm=PER_REPLICA")
+def batch_norm(bench):
+    two = 'mode: DATA_PARALLEL mesh { axes { name: "dp" size: 2 } } '
+    expect_recorded("replicas", train_here(bench, "replicas", two + "batch_norm: PER_REPLICA", ranks=2), "two replicas:")
+    expect_recorded("module", train_here(bench, "module", two + "batch_norm: GLOBAL", ranks=2), "two ranks:")
+    write_model(bench, {})
+    job = """global_batch: 8 loss { softmax_cross_entropy { logits: "logits" labels: "t" } } optimizer { sgd {} learning_rate: 1 }
+dataset { npy {} features { column: "x" tensor: "x" } features { column: "t" tensor: "t" } } batch_norm: PER_REPLICA """
+    for extra, text in (("", "batch_norm PER_REPLICA is for mode DATA_PARALLEL, whose devices each hold samples of their own; this job has mode "
+                             "STAND_ALONE"),
+                        ('mesh { axes { name: "dp" size: 3 } }', "batch_norm PER_REPLICA needs as many samples on each of the 3 devices that split "
+                                                                 "the batch, but global_batch is 8; choose a multiple of 3")):
+        bench.refused(bench.compiler(job + extra), text)

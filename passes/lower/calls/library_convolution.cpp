@@ -8,6 +8,7 @@
 
 #include "dialects/exec/target_traits.h"
 #include "dialects/nn/convolution.h"
+#include "dialects/support/element_type.h"
 #include "dialects/support/tensor_values.h"
 
 #include <optional>
@@ -125,6 +126,16 @@ ArrayAttr dimsOf(const nn::Convolution &conv) {
 }
 
 } // namespace
+
+bool isLibraryConvolution(Operation *op, exec::Target target) {
+  if (!beginsConvolution(op) || !exec::traitsOf(target).convolves) {
+    return false;
+  }
+  Type element = typeOf(op->getOperand(0)).getElementType();
+  auto isEmpty = [](Type type) { return cast<RankedTensorType>(type).getNumElements() == 0; };
+  return (element.isF32() || isNarrowFloat(element)) && llvm::none_of(op->getOperandTypes(), isEmpty) &&
+         llvm::none_of(op->getResultTypes(), isEmpty);
+}
 
 bool beginsConvolution(Operation *op) {
   return nn::Convolution::find(op).has_value();

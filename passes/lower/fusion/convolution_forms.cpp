@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Transposes around convolutions. What is channels last already, as a memory format makes it, stays as it is.
+// Transposes around a convolution; and a convolution in ops that kernels are generated of: both operands repeated to one shape, whose last
+// dims are what is added up. There groups are a dim of their own, so that one form serves all. Tensors are seen as
+//
+//   x (batch, groups, channels, in...)   weights (groups, outputs, channels, size...)   y (batch, groups, outputs, positions...)
 
 #include "passes/lower/fusion/convolution_forms.h"
 
-#include "dialects/exec/target_traits.h"
 #include "dialects/nn/convolution.h"
 #include "dialects/support/tensor_values.h"
 
@@ -17,11 +19,8 @@ namespace {
 // Returns the permutation that takes [b, c, h, w] to [b, h, w, c], or back.
 SmallVector<int64_t> channelsTo(bool last, int64_t rank) {
   auto permutation = llvm::to_vector(llvm::seq<int64_t>(0, rank));
-  if (last) {
-    std::rotate(permutation.begin() + 1, permutation.begin() + 2, permutation.end());
-  } else {
-    std::rotate(permutation.begin() + 1, permutation.end() - 1, permutation.end());
-  }
+  auto second = permutation.begin() + 1;
+  std::rotate(second, last ? second + 1 : permutation.end() - 1, permutation.end());
   return permutation;
 }
 
@@ -29,34 +28,129 @@ bool isEmpty(Value value) {
   return typeOf(value).getNumElements() == 0;
 }
 
-} // namespace
+// What a dim counts. Spatial dims are numbered from the label on.
+enum Label : int64_t { kBatch, kGroup, kOutput, kChannel, kElement = 10, kPosition = 20, kPlace = 30 };
 
-LogicalResult checkConvolution(Operation *op, exec::Target target) {
-  if (!nn::Convolution::find(op)) {
-    return success();
+using Labels = SmallVector<int64_t>;
+
+class Expansion {
+public:
+  Expansion(ImplicitLocOpBuilder &b, const nn::Convolution &conv) : b(b), conv(conv), spatial(conv.spatialRank()) {}
+
+  Value run(RankedTensorType type) {
+    switch (conv.kind) {
+    case nn::ConvolutionKind::Forward: // over the channels and the places of a window
+      return fromGrouped(contract(windowsOfX(), places(), concat({kBatch, kGroup, kOutput}, kPosition), concat({kChannel}, kPlace)), type);
+    case nn::ConvolutionKind::Data: // over the outputs, and the places at which a window has the element
+      return fromGrouped(contract(windowsOfY(), places(), concat({kBatch, kGroup, kChannel}, kElement), concat({kOutput}, kPlace)), type);
+    case nn::ConvolutionKind::Weights: // over all positions
+      return nn::ReshapeOp::create(b, type,
+                                   contract(windowsOfX(), y(), concat({kGroup, kOutput, kChannel}, kPlace), concat({kBatch}, kPosition)));
+    }
+    llvm_unreachable("unknown convolution");
   }
-  if (!exec::traitsOf(target).convolves) {
-    return op->emitOpError("is a convolution, which is not implemented for target ")
-           << stringifyTarget(target) << "; compile for target cpu";
+
+private:
+  struct Labeled {
+    Value value;
+    Labels labels;
+  };
+
+  Labels concat(Labels labels, int64_t first) const {
+    for (int64_t i = 0; i < spatial; ++i) {
+      labels.push_back(first + i);
+    }
+    return labels;
   }
-  if (typeOf(op->getResult(0)).getElementType().isF64()) {
-    return op->emitOpError("is a convolution of f64, which is not implemented; use f32 in the model");
+
+  // Returns the dims of x and y that are spatial once the groups are a dim.
+  SmallVector<int64_t> spatialDims() const { return llvm::to_vector(llvm::seq<int64_t>(3, 3 + spatial)); }
+
+  // Returns x or y with the channels first, in groups.
+  Value toGrouped(Value value) {
+    Value first = conv.channelsLast ? nn::TransposeOp::create(b, value, channelsTo(/*last=*/false, typeOf(value).getRank())) : value;
+    SmallVector<int64_t> shape(shapeOf(first));
+    int64_t groups = conv.groups();
+    shape[1] /= groups;
+    shape.insert(shape.begin() + 1, groups);
+    return nn::ReshapeOp::create(b, typeOf(first).clone(shape), first);
   }
-  return success();
-}
+
+  Value fromGrouped(Value value, RankedTensorType type) {
+    SmallVector<int64_t> shape(shapeOf(value));
+    shape[1] *= shape[2];
+    shape.erase(shape.begin() + 2);
+    Value first = nn::ReshapeOp::create(b, typeOf(value).clone(shape), value);
+    return conv.channelsLast ? nn::TransposeOp::create(b, first, channelsTo(/*last=*/true, type.getRank())).getResult() : first;
+  }
+
+  Labeled windowsOfX() {
+    Value windows = nn::WindowsOp::create(b, toGrouped(conv.x), spatialDims(), conv.windows);
+    return {windows, concat(concat({kBatch, kGroup, kChannel}, kPosition), kPlace)};
+  }
+
+  // Returns for each element of x and each place of a window the element of y whose window has it there.
+  Labeled windowsOfY() {
+    Value grouped = toGrouped(conv.y);
+    SmallVector<int64_t> shape(shapeOf(grouped)), kept = llvm::to_vector(llvm::seq<int64_t>(0, shape.size()));
+    llvm::append_range(shape, shapeOf(conv.weights).drop_front(2));
+    Value repeated = nn::BroadcastOp::create(b, typeOf(grouped).clone(shape), grouped, kept);
+    for (int64_t i = 0; i < spatial; ++i) {
+      shape[3 + i] = shapeOf(conv.x)[conv.dimOf(i)];
+    }
+    Value elements = nn::UnwindowsOp::create(b, typeOf(grouped).clone(shape), repeated, spatialDims(), conv.windows);
+    return {elements, concat(concat({kBatch, kGroup, kOutput}, kElement), kPlace)};
+  }
+
+  Labeled y() { return {toGrouped(conv.y), concat({kBatch, kGroup, kOutput}, kPosition)}; }
+
+  Labeled places() {
+    SmallVector<int64_t> shape(shapeOf(conv.weights));
+    shape[0] /= conv.groups();
+    shape.insert(shape.begin(), conv.groups());
+    return {nn::ReshapeOp::create(b, typeOf(conv.weights).clone(shape), conv.weights), concat({kGroup, kOutput, kChannel}, kPlace)};
+  }
+
+  // Returns the sums over `summed` of the products of two tensors; its dims are `kept`.
+  Value contract(const Labeled &first, const Labeled &second, Labels kept, const Labels &summed) {
+    Labels domain = kept;
+    llvm::append_range(domain, summed);
+    SmallVector<int64_t> shape(domain.size());
+    for (const Labeled &each : {first, second}) {
+      for (auto [label, size] : llvm::zip_equal(each.labels, shapeOf(each.value))) {
+        shape[llvm::find(domain, label) - domain.begin()] = size;
+      }
+    }
+    Value product = nn::MulOp::create(b, repeat(first, domain, shape), repeat(second, domain, shape));
+    return nn::ReduceOp::create(b, Reduction::Sum, product, llvm::to_vector(llvm::seq<int64_t>(kept.size(), domain.size())));
+  }
+
+  // Returns the tensor with its dims in the order of the domain, repeated along those that it lacks.
+  Value repeat(const Labeled &tensor, const Labels &domain, ArrayRef<int64_t> shape) {
+    SmallVector<int64_t> order, dims;
+    for (auto [position, label] : llvm::enumerate(domain)) {
+      if (auto found = llvm::find(tensor.labels, label); found != tensor.labels.end()) {
+        order.push_back(found - tensor.labels.begin());
+        dims.push_back(position);
+      }
+    }
+    Value ordered = nn::TransposeOp::create(b, tensor.value, order);
+    return nn::BroadcastOp::create(b, typeOf(ordered).clone(shape), ordered, dims);
+  }
+
+  ImplicitLocOpBuilder &b;
+  const nn::Convolution &conv;
+  int64_t spatial;
+};
+
+} // namespace
 
 Value putChannelsLast(ImplicitLocOpBuilder &b, Operation *op) {
   std::optional<nn::Convolution> conv = nn::Convolution::find(op);
-  if (!conv) {
+  if (!conv || conv->channelsLast) {
     return {};
   }
   RankedTensorType type = typeOf(op->getResult(0));
-  if (isEmpty(conv->x) || isEmpty(conv->weights) || isEmpty(conv->y)) {
-    return nn::ConstantOp::create(b, nn::splat(type, 0));
-  }
-  if (conv->channelsLast) {
-    return {};
-  }
   SmallVector<int64_t> toLast = channelsTo(/*last=*/true, type.getRank());
   auto withChannelsLast = [&](Value value) { return nn::TransposeOp::create(b, value, toLast).getResult(); };
   if (conv->kind == nn::ConvolutionKind::Weights) {
@@ -67,6 +161,16 @@ Value putChannelsLast(ImplicitLocOpBuilder &b, Operation *op) {
   Value result = nn::createConvolution(b, op->getLoc(), conv->kind, type.clone(shape), {withChannelsLast(op->getOperand(0)), conv->weights},
                                        conv->windows, /*channelsLast=*/true);
   return nn::TransposeOp::create(b, result, channelsTo(/*last=*/false, type.getRank()));
+}
+
+Value expandConvolution(ImplicitLocOpBuilder &b, Operation *op) {
+  std::optional<nn::Convolution> conv = nn::Convolution::find(op);
+  if (!conv) {
+    return {};
+  }
+  RankedTensorType type = typeOf(op->getResult(0));
+  bool addsNothing = isEmpty(conv->x) || isEmpty(conv->weights) || isEmpty(conv->y);
+  return addsNothing ? nn::ConstantOp::create(b, nn::splat(type, 0)).getResult() : Expansion(b, *conv).run(type);
 }
 
 } // namespace ashlar::lower

@@ -2,6 +2,7 @@
 //
 // Expands composite ops, and gives products the form that the library or the kernels take.
 
+#include "passes/lower/calls/library_convolution.h"
 #include "passes/lower/calls/library_product.h"
 #include "passes/lower/fusion/convolution_forms.h"
 #include "passes/lower/fusion/product_sums.h"
@@ -179,7 +180,7 @@ struct ExpandOps : impl::ExpandOpsPassBase<ExpandOps> {
       foldTransposes(matmul);
       return mergeBatchIntoRows(b, matmul);
     }
-    return putChannelsLast(b, op);
+    return isLibraryConvolution(op, target) ? putChannelsLast(b, op) : Value();
   }
 
   // Sums of bf16 or f16 are computed in f32 and rounded once, by the library or the kernel itself where it can.
@@ -219,10 +220,6 @@ struct ExpandOps : impl::ExpandOpsPassBase<ExpandOps> {
   }
 
   void runOnOperation() override {
-    WalkResult checked = getOperation().walk([&](Operation *op) { return WalkResult(checkConvolution(op, target)); });
-    if (checked.wasInterrupted()) {
-      return signalPassFailure();
-    }
     rewriteOps([](ImplicitLocOpBuilder &, Operation *op) { // nothing below asks whose gradient a value is
       auto gradient = dyn_cast<nn::GradientOp>(op);
       return gradient ? gradient.getValue() : Value();
@@ -238,7 +235,10 @@ struct ExpandOps : impl::ExpandOpsPassBase<ExpandOps> {
     }
     rewriteOps([&](ImplicitLocOpBuilder &b, Operation *op) {
       auto matmul = dyn_cast<nn::MatMulOp>(op);
-      return matmul && !goesToLibrary(matmul) ? expandMatMul(b, matmul) : Value();
+      if (matmul) {
+        return goesToLibrary(matmul) ? Value() : expandMatMul(b, matmul);
+      }
+      return isLibraryConvolution(op, target) ? Value() : expandConvolution(b, op);
     });
     if (exec::traitsOf(target).sumsOperandRows) {
       joinSumsToProducts(getOperation(), target, gemmFlops);

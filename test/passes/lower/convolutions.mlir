@@ -73,6 +73,23 @@ func.func @narrow(%x: tensor<2x8x4xbf16> {nn.name = "x"}, %w: tensor<6x4x1xbf16>
 
 // -----
 
+// What no library takes is a sum over windows, in a kernel.
+// CHECK-LABEL: @double
+// CHECK: nn.windows
+// CHECK: nn.mul
+// CHECK: nn.reduce sum {{.*}} dims = [4, 5] : tensor<2x2x3x8x2x1xf64> -> tensor<2x2x3x8xf64>
+// CHECK-NOT: nn.conv
+// EXEC-LABEL: exec.program @double
+// EXEC-NOT: exec.conv
+// EXEC: exec.kernel
+// EXEC-NOT: exec.kernel
+func.func @double(%x: tensor<2x4x8xf64> {nn.name = "x"}, %w: tensor<6x2x1xf64> {nn.name = "w"}) -> (tensor<2x6x8xf64> {nn.name = "y"}) {
+  %y = nn.conv %x, %w windows = [#nn.window<1>] : tensor<2x4x8xf64>, tensor<6x2x1xf64> -> tensor<2x6x8xf64>
+  return %y : tensor<2x6x8xf64>
+}
+
+// -----
+
 // Sums of nothing are 0.
 // CHECK-LABEL: @empty
 // CHECK-NOT: nn.conv

@@ -13,8 +13,8 @@ namespace {
 const llvm::StringMap<RegistryRow> &registry() {
   static const llvm::StringMap<RegistryRow> map = [] {
     llvm::StringMap<RegistryRow> built;
-    for (auto rows : {activationRows, channelNormalizationRows, collectiveRows, constantRows, contractionRows, elementwiseRows, indexingRows, lossRows,
-                      normalizationRows, reductionRows, shapeRows}) {
+    for (auto rows : {activationRows, channelNormalizationRows, collectiveRows, constantRows, contractionRows, elementwiseRows,
+                      indexingRows, lossRows, normalizationRows, reductionRows, shapeRows}) {
       for (const RegistryRow &row : rows()) {
         built.try_emplace(row.opType, row);
       }

@@ -80,6 +80,20 @@ def batch_norm_torch(bench):
     expect_recorded("module", train_here(bench, "module", three, ranks=3), "three ranks:")
 
 
+@case()
+def batch_norm_placement(bench):
+    """Running statistics are moved once a micro-batch wherever the node is, and whatever of it is computed again or split."""
+    two = 'mesh { axes { name: "dp" size: 2 } } '
+    stages = "pipeline { stages: 2 micro_batches: 2 schedule: ONE_F_ONE_B }"  # whose micro-batches are those of accumulate
+    split = 'mode: SEMI_AUTO ' + two + 'rules { match: "x" layout: "[{dp}, {}]" } '
+    channels = 'mode: SEMI_AUTO mesh { axes { name: "tp" size: 2 } } rules { match: "fc1.weight" layout: "[{tp}, {}]" }'
+    for what, extra, ranks, recorded in (
+            ("stages", stages, 2, "accumulate"), ("split stages", "mode: DATA_PARALLEL " + two + stages, 4, "accumulate"),
+            ("recompute", 'rules { match: "h*" recompute: true } rules { match: "x0" recompute: true }', 1, "module"),
+            ("split parameters", split + "optimizer_parallel { level: 3 threshold_kb: 0 }", 2, "module"), ("split channels", channels, 2, "module")):
+        expect_recorded(recorded, train_here(bench, "module", extra, ranks=ranks), what)
+
+
 @case("batch_norm", "batch_norm=GLOBAL", "batch_norm=PER_REPLICA")
 def batch_norm(bench):
     two = 'mode: DATA_PARALLEL mesh { axes { name: "dp" size: 2 } } '

@@ -71,7 +71,7 @@ public:
   mlir::Value input(size_t index) const;
 
   // Returns the parameter of the model that an input is; "" when it is none. Does not count as asking for it.
-  llvm::StringRef parameterOf(size_t index) const { return values.getParameter(proto.input(index)); }
+  llvm::StringRef parameterOf(size_t index) const { return isGiven(index) ? values.getParameter(proto.input(index)) : llvm::StringRef(); }
 
   // Makes the parameter that an input is a state, which nothing trains.
   void keepAsState(size_t index) const { values.keepAsState(proto.input(index)); }

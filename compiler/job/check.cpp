@@ -186,6 +186,10 @@ std::vector<std::string> batchAxes(const Job &job) {
   return axes;
 }
 
+int64_t batchReplicas(const Job &job) {
+  return batchAxes(job).empty() ? 1 : numDevices(job); // all axes split it, or none
+}
+
 int64_t programBatch(const Job &job) {
   return job.global_batch() / microBatches(job);
 }

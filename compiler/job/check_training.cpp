@@ -160,6 +160,26 @@ Fault checkCompleteness(const Job &job) {
   return {};
 }
 
+// PER_REPLICA is of replicas with equally many samples.
+Fault checkBatchNorm(const Job &job) {
+  if (job.batch_norm() == BatchNorm::GLOBAL) {
+    return {};
+  }
+  if (!job.has_loss()) {
+    return "batch_norm PER_REPLICA is for training but the job has no loss; leave it out";
+  }
+  if (Mode mode = effectiveMode(job); mode != DATA_PARALLEL) {
+    return "batch_norm PER_REPLICA is for mode DATA_PARALLEL, whose devices each hold samples of their own; this job has mode " +
+           Mode_Name(mode) + "; leave it out";
+  }
+  if (int64_t samples = programBatch(job), replicas = batchReplicas(job); samples % replicas != 0) {
+    return llvm::formatv("batch_norm PER_REPLICA needs as many samples on each of the {0} devices that split the batch, but {1} is {2}; "
+                         "choose a multiple of {0}",
+                         replicas, microBatches(job) == 1 ? "global_batch" : "a micro-batch", samples);
+  }
+  return {};
+}
+
 // What the precision gives a meaning to.
 Fault checkPrecision(const Job &job) {
   std::string precision = Precision_Name(job.precision());
@@ -180,6 +200,9 @@ Fault checkPrecision(const Job &job) {
 
 Fault checkTraining(const Job &job) {
   if (Fault fault = checkPrecision(job); !fault.empty()) {
+    return fault;
+  }
+  if (Fault fault = checkBatchNorm(job); !fault.empty()) {
     return fault;
   }
   if (Fault fault = checkCompleteness(job); !fault.empty() || !job.has_loss()) {

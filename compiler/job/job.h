@@ -38,6 +38,9 @@ int64_t numDevices(const Job &job);
 // Returns the mesh axes that split the batch, major first: in DATA_PARALLEL mode all of them, otherwise none.
 std::vector<std::string> batchAxes(const Job &job);
 
+// Returns into how many parts the mesh splits the batch: the devices along batchAxes.
+int64_t batchReplicas(const Job &job);
+
 // Returns the samples that a program is for: of the global batch, or of a micro-batch of it. Assumes a checked job with a global batch.
 int64_t programBatch(const Job &job);
 

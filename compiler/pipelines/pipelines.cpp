@@ -168,7 +168,9 @@ void addTrainPasses(OpPassManager &passes, const job::Job &job) {
   if (job.has_loss()) {
     passes.addPass(train::createLossPass(lossOptions(job.loss())));
   }
-  passes.addPass(train::createBatchNormPass()); // when it is known what trains, ahead of the gradients
+  train::BatchNormPassOptions batchNorm;
+  batchNorm.replicas = job.batch_norm() == job::BatchNorm::PER_REPLICA ? job::batchReplicas(job) : 1;
+  passes.addPass(train::createBatchNormPass(batchNorm)); // when it is known what trains, ahead of the gradients
   if (job.has_loss()) {
     addUpdatePasses(passes, job);
   }

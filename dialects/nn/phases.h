@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the ops of a program are for, read off its values: no attribute says it, so no pass can lose it.
+// What the ops of a program are for, read off its values. Only writes that are the forward pass's, of running statistics, say so.
 
 #ifndef ASHLAR_DIALECTS_NN_PHASES_H
 #define ASHLAR_DIALECTS_NN_PHASES_H
@@ -12,7 +12,7 @@
 namespace ashlar::nn {
 
 enum class Phase {
-  Forward,  // what the results of the program depend on
+  Forward,  // what the results of the program depend on, and what it writes as nn.forward_write
   Backward, // the nn.gradient ops, and what else they depend on
   Update    // the rest: what becomes of the gradients, and the state that steps keep beside
 };

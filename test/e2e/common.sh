@@ -108,6 +108,7 @@ expect_same_parameters() {
 model_of() {
   case $1 in
     dense_layers) echo dense-layers ;;
+    lenet*) echo lenet ;;
     linear) echo linear ;;
     mlp_hybrid) echo mlp-hybrid ;;
     mlp*) echo mlp ;;

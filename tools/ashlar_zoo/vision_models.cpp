@@ -150,7 +150,10 @@ onnx::ModelProto makeVgg(const ParameterOptions &parameters, const VisionOptions
       continue;
     }
     x = layers.conv(path(), x, {.channels = channels, .kernel = 3, .stride = 1, .bias = true});
-    x = layers.relu(path(), vgg.batchNorm ? layers.batchNorm(path(), x) : x);
+    if (vgg.batchNorm) {
+      x = layers.batchNorm(path(), x);
+    }
+    x = layers.relu(path(), x);
   }
   Features y = layers.flat("flatten", x);
   y = layers.dropout("classifier/2", layers.relu("classifier/1", layers.denseLayer("classifier/0", y, kFeatures)), 0.5f);

@@ -36,7 +36,7 @@ nn.variable @variance : tensor<4xf32>
 // REPLICAS: %[[SCALE:.*]] = nn.broadcast %{{.*}} dims = [1] : tensor<4xf32> -> tensor<2x4xf32>
 // REPLICAS: %[[M:.*]] = nn.moments %[[X]] dims = [1, 3] : tensor<2x4x4x5xf32> -> tensor<2x2x4xf32>
 // REPLICAS: %[[Y:.*]] = nn.normalize %[[X]], %[[SCALE]], {{.*}} dims = [0, 2]
-// REPLICAS: nn.reshape %[[Y]] : tensor<2x4x4x5xf32> -> tensor<8x4x5xf32>
+// REPLICAS: nn.reshape %[[Y]] {nn.outputs = ["y"]} : tensor<2x4x4x5xf32> -> tensor<8x4x5xf32>
 // REPLICAS: %[[SUM:.*]] = nn.reduce sum %[[M]] dims = [1] : tensor<2x2x4xf32> -> tensor<2x4xf32>
 // REPLICAS: nn.constant dense<5.000000e-01>
 // REPLICAS: nn.constant dense<0.105263159>

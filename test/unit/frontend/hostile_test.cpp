@@ -35,9 +35,10 @@ struct Call {
   std::vector<Attribute> attributes;
 };
 
-// Tensors of every kind: x and y floats, b bools, v a vector of floats, and integers known at import.
+// Tensors of every kind: x and y floats, b bools, v a vector of floats, a signal of two channels, and integers known at import.
 OnnxModel world() {
   OnnxModel model = OnnxModel(kOpset).input("x", {2, 2}).input("y", {2, 2}).input("b", {2, 2}, TensorProto::BOOL).input("v", {2});
+  model.input("signal", {2, 2, 2});
   return model.ints("i", {0, 1}).ints("one", {1}).ints("shape", {2, 2});
 }
 
@@ -51,6 +52,7 @@ Call callOf(const std::string &op) {
   static const std::map<std::string, Call> calls = {
       {"Add", {{"x", "y"}}},
       {"And", {{"b", "b"}}},
+      {"BatchNormalization", {{"x", "v", "v", "v", "v"}}},
       {"Cast", {{"x"}, {{"to", int64_t(TensorProto::INT32)}}}},
       {"Concat", {{"x", "y"}, {{"axis", int64_t(0)}}}},
       {"Constant", {{}, {{"value_float", 1.0f}}}},
@@ -62,10 +64,13 @@ Call callOf(const std::string &op) {
       {"Gemm", {{"x", "y"}}},
       {"Greater", {{"x", "y"}}},
       {"GreaterOrEqual", {{"x", "y"}}},
+      {"GroupNormalization", {{"x", "v", "v"}, {{"num_groups", int64_t(2)}}}},
+      {"InstanceNormalization", {{"signal", "v", "v"}}},
       {"LayerNormalization", {{"x", "v"}}},
       {"Less", {{"x", "y"}}},
       {"LessOrEqual", {{"x", "y"}}},
       {"MatMul", {{"x", "y"}}},
+      {"MeanVarianceNormalization", {{"x"}, {{"axes", std::vector<int64_t>{0}}}}},
       {"Mul", {{"x", "y"}}},
       {"Not", {{"b"}}},
       {"Or", {{"b", "b"}}},

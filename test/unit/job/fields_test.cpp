@@ -104,6 +104,9 @@ TEST_CASE("every field of job.proto is implemented or refused", "[job]") {
   CHECK(accepted == std::set<std::string>{
                         "accumulate",
                         "allow_tf32",
+                        "batch_norm",
+                        "batch_norm=GLOBAL",
+                        "batch_norm=PER_REPLICA",
                         "comm_fusion.all_gather.index",
                         "comm_fusion.all_gather.mode",
                         "comm_fusion.all_gather.mode=AUTO_BUCKETS",

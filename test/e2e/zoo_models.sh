@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# The zoo's networks on images are models that ONNX's own checker takes, with the shapes that its inference finds for their results.
+
+. "$(dirname "$0")/common.sh"
+
+python3 -c "import onnx" 2> /dev/null || { echo "skipped: Python's onnx is not installed"; exit 77; }
+
+"$tools/ashlar-zoo" lenet -o lenet.onnx
+"$tools/ashlar-zoo" lenet --expanded-loss -o lenet_loss.onnx
+for depth in 18 50; do
+  "$tools/ashlar-zoo" resnet --depth $depth --no-data -o "resnet$depth.onnx"
+done
+"$tools/ashlar-zoo" resnet --depth 34 --stem cifar --image 32 --expanded-loss --no-data -o resnet34.onnx
+"$tools/ashlar-zoo" vgg --depth 11 --batch-norm --no-data -o vgg11.onnx
+"$tools/ashlar-zoo" vgg --depth 19 --image 32 --no-data -o vgg19.onnx
+for version in 1 2; do
+  "$tools/ashlar-zoo" mobilenet --version $version --classes 1000 --no-data -o "mobilenet$version.onnx"
+done
+
+python3 - ./*.onnx <<'PYTHON'
+import sys
+
+import onnx
+from onnx import shape_inference
+
+for path in sys.argv[1:]:
+    model = onnx.load(path)
+    onnx.checker.check_model(model, full_check=True)
+    tensor = model.graph.output[0].type.tensor_type
+    wanted = [dim.dim_value or dim.dim_param for dim in tensor.shape.dim]
+    tensor.ClearField("shape")
+    inferred = shape_inference.infer_shapes(model, strict_mode=True, data_prop=True).graph.output[0]
+    sizes = [dim.dim_value or dim.dim_param for dim in inferred.type.tensor_type.shape.dim]
+    if sizes[1:] != wanted[1:] or len(sizes) != len(wanted):
+        sys.exit(f"error: {path}: {inferred.name} has shape {sizes}, declared is {wanted}")
+    print(f"{path}: {inferred.name} {wanted}")
+PYTHON

@@ -33,15 +33,25 @@ struct Pooling {
   nn::WindowAttr window(size_t i) const { return nn::windowAt(windows, i); }
 };
 
+// Returns the window; fails when a number is larger than windows have.
+nn::WindowAttr makeWindow(const Node &node, size_t spatialDim, int64_t size, int64_t stride, int64_t dilation, int64_t low, int64_t high) {
+  constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
+  if (std::max(size, high) > kMost) {
+    node.fail("pools windows of " + Twine(size) + " elements with " + Twine(high) + " of padding behind in spatial dim " +
+              Twine(spatialDim) + "; the most is " + Twine(kMost));
+  }
+  return nn::WindowAttr::get(node.builder().getContext(), size, stride, dilation, low, high);
+}
+
 // As many positions as begin within the input and the padding in front of it, the last ones reaching out of the padding behind.
-nn::WindowAttr roundUp(nn::WindowAttr window, int64_t size) {
+nn::WindowAttr roundUp(const Node &node, size_t spatialDim, nn::WindowAttr window, int64_t size) {
   int64_t stride = window.getStride(), room = size + window.getLow() + window.getHigh() - window.getSpan();
   int64_t positions = llvm::divideCeil(room, stride) + 1;
   if ((positions - 1) * stride >= size + window.getLow()) {
     --positions;
   }
   int64_t high = std::max(window.getHigh(), (positions - 1) * stride + window.getSpan() - size - window.getLow());
-  return nn::WindowAttr::get(window.getContext(), window.getSize(), stride, window.getDilation(), window.getLow(), high);
+  return makeWindow(node, spatialDim, window.getSize(), stride, window.getDilation(), window.getLow(), high);
 }
 
 Pooling readPooling(Node &node) {
@@ -54,7 +64,7 @@ Pooling readPooling(Node &node) {
     auto window = llvm::cast<nn::WindowAttr>(windows[i]);
     pooling.dims.push_back(kFirstSpatial + i);
     pooling.high.push_back(window.getHigh());
-    windows[i] = roundsUp ? roundUp(window, size) : window;
+    windows[i] = roundsUp ? roundUp(node, i, window, size) : window;
   }
   pooling.windows = node.builder().getArrayAttr(windows);
   return pooling;
@@ -71,7 +81,7 @@ Pooling globalPooling(Node &node) {
     }
     pooling.dims.push_back(kFirstSpatial + i);
     pooling.high.push_back(0);
-    windows.push_back(nn::WindowAttr::get(node.builder().getContext(), size, 1, 1, 0, 0));
+    windows.push_back(makeWindow(node, i, size, /*stride=*/1, /*dilation=*/1, /*low=*/0, /*high=*/0));
   }
   pooling.windows = node.builder().getArrayAttr(windows);
   return pooling;
@@ -117,23 +127,34 @@ Value indicesOf(Node &node, const Pooling &pooling, Value place, bool columnMajo
   return number;
 }
 
+Value largestOf(Node &node, const Pooling &pooling) {
+  int64_t elements = 1;
+  for (size_t i = 0; i < pooling.dims.size(); ++i) {
+    elements *= pooling.window(i).getSize(); // each factor is below 2^31, and so is what came before
+    if (elements > std::numeric_limits<int32_t>::max()) {
+      node.fail("pools windows of 2^31 elements or more");
+    }
+  }
+  return node.create<nn::MaxPoolOp>(node.input(0), pooling.dims, pooling.windows);
+}
+
 void importMaxPool(Node &node) {
   Pooling pooling = readPooling(node);
   int64_t order = node.getInt("storage_order", 0);
   if (order != 0 && order != 1) {
     node.fail("attribute \"storage_order\" is " + Twine(order) + "; use 0, row major, or 1, column major");
   }
-  Value input = node.input(0), largest = node.create<nn::MaxPoolOp>(input, pooling.dims, pooling.windows);
+  Value largest = largestOf(node, pooling);
   node.setResult(0, largest);
   if (node.hasResult(1)) {
-    Value place = node.create<nn::MaxPoolPlaceOp>(input, largest, pooling.dims, pooling.windows);
+    Value place = node.create<nn::MaxPoolPlaceOp>(node.input(0), largest, pooling.dims, pooling.windows);
     node.setResult(1, indicesOf(node, pooling, place, order == 1));
   }
 }
 
 void importGlobalMaxPool(Node &node) {
   Pooling pooling = globalPooling(node);
-  node.setResult(0, node.create<nn::MaxPoolOp>(node.input(0), pooling.dims, pooling.windows).getResult());
+  node.setResult(0, largestOf(node, pooling));
 }
 
 //===-- Average -----------------------------------------------------------------------------------------------------------------------===//
@@ -143,6 +164,7 @@ SmallVector<int64_t> countElements(Node &node, const Pooling &pooling, size_t i,
   nn::WindowAttr window = pooling.window(i);
   int64_t size = pooling.sizes[i], positions = *window.countPositions(size);
   int64_t low = withPadding ? -window.getLow() : 0, high = withPadding ? size + pooling.high[i] : size;
+  node.spend(positions);
   node.spend(positions * window.getSize());
   SmallVector<int64_t> counts(positions, 0);
   for (int64_t o = 0; o < positions; ++o) {

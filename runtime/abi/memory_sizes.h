@@ -65,7 +65,7 @@ constexpr uint64_t convWorkspaceBytes(const ashlar_rt_conv_desc &desc) {
   }
   bytes += desc.groups * depth * std::max<uint64_t>(desc.dims[2].kernel, 1) * sizeof(float); // zeros
   bytes += std::max(kConvTableBytes, 2 * kConvTileRows * places * sizeof(void *)) + kConvPositions * sizeof(int64_t);
-  bytes += kConvPositions * kConvTileCols * sizeof(float) + places * sizeof(int64_t);
+  bytes += kConvPositions * kConvTileCols * sizeof(float) + 8 * places * sizeof(int64_t); // a panel of the gradient, lists of places
   if (foldsColumns(desc)) {
     bytes += desc.dims[0].in * desc.dims[1].in * foldedColumns(desc.dims[2]) * in * sizeof(float);
   }

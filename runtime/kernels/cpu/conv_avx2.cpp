@@ -20,7 +20,7 @@ constexpr int kTileVectors = 2;
 
 const ConvKernel &convKernelAvx2() {
   static constexpr ConvKernel kernel = {"avx2 6x16", kLanes,    kTileRows,          kTileCols, pixels,
-                                        depthwise,   positions, depthwisePositions, packPlaces};
+                                        depthwise,   positions, depthwisePositions, packRows,  packColumns};
   return kernel;
 }
 

@@ -20,7 +20,7 @@ constexpr int kTileVectors = 2;
 
 const ConvKernel &convKernelAvx512() {
   static constexpr ConvKernel kernel = {"avx512 12x32", kLanes,    kTileRows,          kTileCols, pixels,
-                                        depthwise,      positions, depthwisePositions, packPlaces};
+                                        depthwise,      positions, depthwisePositions, packRows,  packColumns};
   return kernel;
 }
 

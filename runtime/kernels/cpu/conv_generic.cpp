@@ -20,7 +20,7 @@ constexpr int kTileVectors = 2;
 
 const ConvKernel &convKernelGeneric() {
   static constexpr ConvKernel kernel = {"generic 6x8", kLanes,    kTileRows,          kTileCols, pixels,
-                                        depthwise,     positions, depthwisePositions, packPlaces};
+                                        depthwise,     positions, depthwisePositions, packRows,  packColumns};
   return kernel;
 }
 

@@ -79,7 +79,7 @@ void writePanel(const WeightBlock &block, int64_t panel, float *out) {
   const ConvPlan &plan = block.plan;
   const int64_t group = panel / plan.groupPanels(), inGroup = panel % plan.groupPanels() * plan.kernel->tileCols;
   const int64_t cols = std::min(plan.kernel->tileCols, plan.cols - inGroup), filter = plan.depth * plan.filterPlaces;
-  const int64_t places = plan.grids[0].places().size(), inner = plan.channels / plan.depth; // folded columns
+  const int64_t places = plan.grids[0].places(), inner = plan.channels / plan.depth; // folded columns
   for (int64_t place = 0; place < places; ++place) {
     const Range mine = block.channelsOf(place);
     for (int64_t channel = mine.begin; channel < mine.end; ++channel) {
@@ -97,15 +97,15 @@ void writePanel(const WeightBlock &block, int64_t panel, float *out) {
 void addRun(const WeightBlock &block, int64_t begin, int64_t end, int64_t firstImage, const float *in, const float *gradient) {
   const ConvPlan &plan = block.plan;
   const ConvGrid &grid = plan.grids[0];
-  const int64_t places = grid.places().size();
+  const int64_t places = grid.places();
   const int64_t together = std::min<int64_t>(places, std::max<int64_t>(1, plan.tablePointers / 2 / kPositions));
   ConvPair *pairs = static_cast<ConvPair *>(block.memory.table);
   for (int64_t position = begin; position < end; position += kPositions) {
     const int64_t count = std::min(kPositions, end - position);
     for (int64_t place = 0; place < places; place += together) {
       const int64_t some = std::min(together, places - place);
-      grid.fillPairs(position, count, place, some, firstImage, in, block.memory.gradient, plan.kernel->tileCols, pairs, kPositions,
-                     block.memory.counts);
+      grid.fillPairs(position, count, block.memory.places + place, some, firstImage, in, block.memory.gradient, plan.kernel->tileCols,
+                     pairs, kPositions, block.memory.counts);
       addPositions(block, gradient, position, count, place, some);
     }
   }
@@ -117,7 +117,8 @@ void runConvWeights(const ConvPlan &plan, const ConvMemory &memory, int part, co
   const ConvGrid &grid = plan.grids[0];
   const Range panels = plan.panelRange(part);
   const int64_t strips = ceilDiv(plan.channels, plan.kernel->tileRows);
-  WeightBlock block = {plan, memory, cut(grid.places().size() * strips, 1, plan.unitPart(part), plan.partUnits), panels};
+  grid.listPlaces(memory.places);
+  WeightBlock block = {plan, memory, cut(grid.places() * strips, 1, plan.unitPart(part), plan.partUnits), panels};
   const int64_t chunk = plan.chunk(block.panelFloats(), panels);
   for (int64_t begin = panels.begin; begin < panels.end; begin += chunk) {
     block.panels = {begin, std::min(panels.end, begin + chunk)};
@@ -139,15 +140,16 @@ void runConvWeights(const ConvPlan &plan, const ConvMemory &memory, int part, co
 void runConvDepthwiseWeights(const ConvPlan &plan, const ConvMemory &memory, int part, const float *in, const float *gradient, float *out) {
   const ConvKernel &kernel = *plan.kernel;
   const ConvGrid &grid = plan.grids[0];
-  const int64_t places = grid.places().size(), groups = plan.desc.groups;
+  const int64_t places = grid.places(), groups = plan.desc.groups;
   const Range channels = cut(groups, kernel.tileCols, part, plan.partUnits);
   const int64_t width = channels.end - channels.begin;
   const int64_t together = std::clamp<int64_t>(plan.tablePointers / places, 1, kPositions);
   const float **table = static_cast<const float **>(memory.table);
   std::memset(memory.panels, 0, places * width * sizeof(float));
+  grid.listPlaces(memory.places);
   for (int64_t position = 0; position < grid.positions(); position += together) {
     const int64_t count = std::min(together, grid.positions() - position);
-    grid.fillPixels(position, count, 0, places, 0, in, memory.zeros, /*tileRows=*/1, table, memory.at);
+    grid.fillPixels(position, count, memory.places, places, 0, in, memory.zeros, /*tileRows=*/1, table, memory.at);
     kernel.depthwisePositions(
         {count, width, places, table, channels.begin, gradient + position * groups + channels.begin, groups, memory.panels, width});
   }

@@ -141,6 +141,7 @@ uint64_t layOut(const ConvPlan &plan, void *begin, ConvMemory &memory) {
   memory.panelAt = static_cast<int64_t *>(take(plan.filterPlaces * sizeof(int64_t)));
   memory.counts = static_cast<int64_t *>(take(plan.filterPlaces * sizeof(int64_t)));
   memory.gradient = static_cast<float *>(take(kConvPositions * kernel.tileCols * sizeof(float)));
+  memory.pixels = static_cast<float *>(take(plan.channels > kConvBlockChain ? kConvBlockPixels * kConvCopiedPixel * sizeof(float) : 0));
   memory.image =
       static_cast<float *>(take(plan.copied ? dims[0].in * dims[1].in * foldedColumns(dims[2]) * plan.depth * sizeof(float) : 0));
   return end - first;

@@ -182,6 +182,9 @@ void ConvGrid::fillPairs(int64_t begin, int64_t count, const ConvPlace *place, i
       }
     }
   }
+  for (int64_t p = 0; p < places; ++p) {
+    std::fill_n(pairs + p * stride + pairCounts[p], kConvAhead, ConvPair{in, rows});
+  }
 }
 
 } // namespace ashlar::rt

@@ -53,6 +53,8 @@ public:
   int64_t positions() const { return batch * positionsOfImage(); }
   int64_t positionsOfImage() const { return runs[0]->size * runs[1]->size * runs[2]->size; }
   int64_t places() const;
+  // Returns the floats of the input between neighbours along the last dim.
+  int64_t pixelDistance() const { return runs[2]->inStep * inPixel; }
 
   // Writes all places in the order of the kernel.
   void listPlaces(ConvPlace *places) const;
@@ -63,7 +65,7 @@ public:
                   const float *zeros, int64_t tileRows, const float **table, int64_t *at) const;
 
   // Fills pairs[place * stride + i], i < pairCounts[place], with the input pixels of `count` positions from `begin` on, without those in
-  // the padding, each with the row of its position among `rows` of `rowFloats` floats.
+  // the padding, each with the row of its position among `rows` of `rowFloats` floats, and kConvAhead pairs behind the last.
   void fillPairs(int64_t begin, int64_t count, const ConvPlace *place, int64_t places, int64_t firstImage, const float *in,
                  const float *rows, int64_t rowFloats, ConvPair *pairs, int64_t stride, int64_t *pairCounts) const;
 

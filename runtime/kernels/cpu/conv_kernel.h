@@ -48,6 +48,9 @@ struct ConvPair {
   const float *in, *gradient;
 };
 
+// How many pairs ahead of the products a kernel has the input fetched. Readable pairs, of any readable addresses, follow the last one.
+constexpr int64_t kConvAhead = 16;
+
 // A block of positions of a weight gradient at one kernel place: sums(c, j) += sum over the pairs of in[inOffset + c] * gradient[j].
 struct ConvPositions {
   int64_t pairs;
@@ -88,6 +91,8 @@ struct ConvKernel {
   // The same for a matrix of channels x (columns x places) whose channels are channelFloats apart.
   void (*packColumns)(const float *matrix, int64_t channelFloats, int64_t columns, int64_t channels, int64_t places, int64_t placeFloats,
                       float *panel);
+  // The way back of packRows: row c * tileCols behind rows + placeAt[p], column j, to element (j, c, p) of the matrix.
+  void (*unpackRows)(const float *rows, const int64_t *placeAt, int64_t columns, int64_t channels, int64_t places, float *matrix);
 };
 
 // Returns the kernel for any processor: plain vectors of four floats.

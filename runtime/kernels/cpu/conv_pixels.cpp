@@ -5,14 +5,18 @@
 // Loops, outermost first: panels of weights, as many as are ordered at a time; blocks of pixels, whose part of the input stays in the L2
 // cache; blocks of the chain, so that a panel's part stays in L1; panels.
 
+#include "runtime/abi/memory_sizes.h"
 #include "runtime/kernels/cpu/conv_plan.h"
+
+#include <cstring>
 
 namespace ashlar::rt {
 
 namespace {
 
-constexpr int64_t kBlockPixels = 192;
-constexpr int64_t kBlockChain = 384;
+constexpr int64_t kBlockPixels = kConvBlockPixels;
+constexpr int64_t kBlockChain = kConvBlockChain;
+constexpr int64_t kWay = 4096; // bytes after which lines of the L1 cache are shared
 
 // Orders the weights of one panel: rows (place, channel of the input), columns channels of the result.
 void packPanel(const ConvPlan &plan, const float *weights, int64_t panel, float *to) {
@@ -39,6 +43,7 @@ struct PixelBlock {
   int64_t firstImage;
   const float *in, *bias, *residual;
   float *out;
+  bool copies; // pixels are copied: they are so far apart that the rows of a tile would share lines of the L1 cache
 };
 
 // Runs the kernel on places [place, place + places) and channels [channel, channel + channels) for all panels.
@@ -49,7 +54,7 @@ void computePanels(const PixelBlock &block, int64_t place, int64_t places, int64
   call.pixels = block.count;
   call.places = places;
   call.channels = channels;
-  call.in = static_cast<const float *const *>(block.memory.table);
+  call.in = static_cast<const float *const *>(block.memory.table) + (block.copies ? plan.tablePointers / 2 : 0);
   call.panelAt = block.memory.panelAt + place;
   call.to.at = block.memory.at;
   call.to.first = place == 0 && channel == 0;
@@ -59,12 +64,23 @@ void computePanels(const PixelBlock &block, int64_t place, int64_t places, int64
     const int64_t group = panel / plan.groupPanels(), inGroup = panel % plan.groupPanels() * tileCols;
     const int64_t column = group * plan.cols + inGroup;
     call.cols = std::min(tileCols, plan.cols - inGroup);
-    call.inOffset = group * plan.channels + channel;
+    call.inOffset = block.copies ? 0 : group * plan.channels + channel;
     call.panel = block.memory.panels + (panel - block.panels.begin) * plan.panelFloats + channel * tileCols;
     call.to.out = block.out + column;
     call.to.bias = block.bias ? block.bias + column : nullptr;
     call.to.residual = block.residual ? block.residual + column : nullptr;
     plan.kernel->pixels(call);
+  }
+}
+
+// Copies the channels of a block next to each other, and lets the table point there.
+void copyPixels(const PixelBlock &block, int64_t channel, int64_t channels) {
+  const ConvPlan &plan = block.plan;
+  const float **table = static_cast<const float **>(block.memory.table), **copies = table + plan.tablePointers / 2;
+  for (int64_t i = 0; i < block.count; ++i) {
+    float *copy = block.memory.pixels + i * kConvCopiedPixel;
+    std::memcpy(copy, table[i] + channel, channels * sizeof(float));
+    copies[i] = copy;
   }
 }
 
@@ -80,6 +96,9 @@ void computeBlock(const PixelBlock &block) {
     block.grid.fillPixels(block.begin, block.count, block.memory.places + place, places, block.firstImage, block.in, nullptr,
                           plan.kernel->tileRows, static_cast<const float **>(block.memory.table), block.memory.at);
     for (int64_t channel = 0; channel < plan.channels; channel += channels) {
+      if (block.copies) {
+        copyPixels(block, channel, std::min(channels, plan.channels - channel));
+      }
       computePanels(block, place, places, channel, std::min(channels, plan.channels - channel));
     }
     place += places;
@@ -118,7 +137,7 @@ void computeImage(PixelBlock block, int part, int64_t image, const float *in) {
     const int64_t places = rows.begin < rows.end ? listPlaces(plan, grid, block.memory) : 0;
     for (int64_t begin = rows.begin; begin < rows.end; begin += blockPixels) {
       computeBlock({plan, block.memory, grid, places, block.panels, begin, std::min(blockPixels, rows.end - begin), block.firstImage,
-                    block.in, block.bias, block.residual, block.out});
+                    block.in, block.bias, block.residual, block.out, block.copies});
     }
   }
 }
@@ -129,13 +148,15 @@ void runConvPixels(const ConvPlan &plan, const ConvMemory &memory, int part, con
                    const float *residual, float *out) {
   const Range panels = plan.panelRange(part);
   const int64_t chunk = plan.chunk(plan.panelFloats, panels);
+  const int64_t distance = plan.grids[0].pixelDistance() * static_cast<int64_t>(sizeof(float));
+  const bool copies = distance % kWay == 0 && plan.channels > kBlockChain && plan.desc.groups == 1 && panels.end - panels.begin > 1;
   for (int64_t begin = panels.begin; begin < panels.end; begin += chunk) {
     const Range ordered = {begin, std::min(panels.end, begin + chunk)};
     for (int64_t panel = ordered.begin; panel < ordered.end; ++panel) {
       packPanel(plan, weights, panel, memory.panels + (panel - ordered.begin) * plan.panelFloats);
     }
     for (int64_t image = 0; image < (plan.copied ? plan.desc.batch : 1); ++image) {
-      computeImage({plan, memory, plan.grids[0], 0, ordered, 0, 0, 0, nullptr, bias, residual, out}, part, image, in);
+      computeImage({plan, memory, plan.grids[0], 0, ordered, 0, 0, 0, nullptr, bias, residual, out, copies}, part, image, in);
     }
   }
 }

@@ -25,6 +25,7 @@ struct ConvMemory {
   int64_t *panelAt;  // for each place
   int64_t *counts;   // for each place
   float *gradient;   // one panel of the gradient of y
+  float *pixels;     // of a block, next to each other
   float *image;      // one image of x with its padding, where columns are folded
 };
 

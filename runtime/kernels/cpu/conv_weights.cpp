@@ -16,6 +16,7 @@ namespace ashlar::rt {
 namespace {
 
 constexpr int64_t kPositions = kConvPositions;
+constexpr int64_t kPairs = kPositions + kConvAhead; // of one place in the table
 constexpr int64_t kBlockChannels = 256;
 
 // Copies `count` rows of the gradient from `position` on, `cols` columns from `column` on, zeros behind them.
@@ -66,7 +67,7 @@ void addPositions(const WeightBlock &block, const float *gradient, int64_t posit
         if (begin >= end) {
           continue;
         }
-        const ConvPair *pairs = static_cast<const ConvPair *>(block.memory.table) + p * kPositions;
+        const ConvPair *pairs = static_cast<const ConvPair *>(block.memory.table) + p * kPairs;
         plan.kernel->positions({block.memory.counts[p], pairs, group * plan.channels + begin, end - begin, cols,
                                 block.sums(panel, place + p, begin), tileCols});
       }
@@ -74,18 +75,26 @@ void addPositions(const WeightBlock &block, const float *gradient, int64_t posit
   }
 }
 
-// Writes the sums of a panel to the parameter's order.
+// Writes the sums of a panel to the parameter's order: in one go where all of them are this part's.
 void writePanel(const WeightBlock &block, int64_t panel, float *out) {
   const ConvPlan &plan = block.plan;
-  const int64_t group = panel / plan.groupPanels(), inGroup = panel % plan.groupPanels() * plan.kernel->tileCols;
-  const int64_t cols = std::min(plan.kernel->tileCols, plan.cols - inGroup), filter = plan.depth * plan.filterPlaces;
+  const int64_t tileRows = plan.kernel->tileRows, tileCols = plan.kernel->tileCols;
+  const int64_t group = panel / plan.groupPanels(), inGroup = panel % plan.groupPanels() * tileCols;
+  const int64_t cols = std::min(tileCols, plan.cols - inGroup), filter = plan.depth * plan.filterPlaces;
   const int64_t places = plan.grids[0].places(), inner = plan.channels / plan.depth; // folded columns
+  float *filters = out + (group * plan.cols + inGroup) * filter;
+  if (block.units.end - block.units.begin == places * block.strips()) {
+    for (int64_t place = 0; place < plan.filterPlaces; ++place) {
+      block.memory.panelAt[place] = (place / inner * block.strips() * tileRows + place % inner * plan.depth) * tileCols;
+    }
+    plan.kernel->unpackRows(block.sums(panel, 0, 0), block.memory.panelAt, cols, plan.depth, plan.filterPlaces, filters);
+    return;
+  }
   for (int64_t place = 0; place < places; ++place) {
     const Range mine = block.channelsOf(place);
     for (int64_t channel = mine.begin; channel < mine.end; ++channel) {
       const float *from = block.sums(panel, place, channel);
-      float *to =
-          out + (group * plan.cols + inGroup) * filter + channel % plan.depth * plan.filterPlaces + place * inner + channel / plan.depth;
+      float *to = filters + channel % plan.depth * plan.filterPlaces + place * inner + channel / plan.depth;
       for (int64_t j = 0; j < cols; ++j) {
         to[j * filter] = from[j];
       }
@@ -98,14 +107,14 @@ void addRun(const WeightBlock &block, int64_t begin, int64_t end, int64_t firstI
   const ConvPlan &plan = block.plan;
   const ConvGrid &grid = plan.grids[0];
   const int64_t places = grid.places();
-  const int64_t together = std::min<int64_t>(places, std::max<int64_t>(1, plan.tablePointers / 2 / kPositions));
+  const int64_t together = std::min<int64_t>(places, std::max<int64_t>(1, plan.tablePointers / 2 / kPairs));
   ConvPair *pairs = static_cast<ConvPair *>(block.memory.table);
   for (int64_t position = begin; position < end; position += kPositions) {
     const int64_t count = std::min(kPositions, end - position);
     for (int64_t place = 0; place < places; place += together) {
       const int64_t some = std::min(together, places - place);
       grid.fillPairs(position, count, block.memory.places + place, some, firstImage, in, block.memory.gradient, plan.kernel->tileCols,
-                     pairs, kPositions, block.memory.counts);
+                     pairs, kPairs, block.memory.counts);
       addPositions(block, gradient, position, count, place, some);
     }
   }

@@ -31,7 +31,7 @@ constexpr uint64_t kConvPanelBytes = uint64_t{2} << 20;
 constexpr uint64_t kConvTableBytes = uint64_t{128} << 10;
 constexpr uint64_t kConvPositions = 384;
 // Pixels of a block, channels of a piece of the chain, and floats from pixel to pixel where they are copied.
-constexpr int64_t kConvBlockPixels = 192, kConvBlockChain = 384, kConvCopiedPixel = kConvBlockChain + 16;
+constexpr int64_t kConvBlockPixels = 192, kConvBlockChain = 576, kConvCopiedPixel = kConvBlockChain + 16;
 
 // Returns the number of places in the kernel's window.
 constexpr uint64_t convPlaces(const ashlar_rt_conv_desc &desc) {

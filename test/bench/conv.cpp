@@ -23,6 +23,8 @@
 #include <thread>
 #include <vector>
 
+#include <unistd.h>
+
 #if ASHLAR_HAVE_ONEDNN
 #include "test/bench/conv_onednn.h"
 #endif
@@ -179,6 +181,13 @@ void measure(const Layer &layer, uint32_t kind, int64_t batch, int threads, doub
 } // namespace
 
 int main(int argc, char **argv) {
+#if ASHLAR_HAVE_ONEDNN
+  // The library's threads would go on spinning on the processors in our turns. They read this before main.
+  if (!std::getenv("OMP_WAIT_POLICY")) {
+    setenv("OMP_WAIT_POLICY", "passive", /*overwrite=*/1);
+    execv("/proc/self/exe", argv);
+  }
+#endif
   Options options;
   for (int i = 1; i + 1 < argc; i += 2) {
     if (std::strcmp(argv[i], "--seconds") == 0) {

@@ -61,13 +61,13 @@ void makeGrids(ConvPlan &plan) {
   }
 }
 
-// Cuts `units` x `panels` tiles into at most `threads` parts so that the largest costs least. Beside its units, a panel costs `extra` of
-// them in every part.
-void chooseParts(ConvPlan &plan, int64_t units, int64_t panels, double extra, int64_t threads) {
+// Cuts `units` x `panels` tiles into at most `threads` parts so that the largest costs least. Beside its units, a panel costs
+// `extraUnits` of them in every part, and beside its panels a unit `extraPanels`.
+void chooseParts(ConvPlan &plan, int64_t units, int64_t panels, double extraUnits, double extraPanels, int64_t threads) {
   double best = 0;
   for (int64_t unitParts = 1; unitParts <= std::min(threads, units); ++unitParts) {
     const int64_t panelParts = std::min(threads / unitParts, panels);
-    const double cost = (ceilDiv(units, unitParts) + extra) * ceilDiv(panels, panelParts);
+    const double cost = (ceilDiv(units, unitParts) + extraUnits) * (ceilDiv(panels, panelParts) + extraPanels);
     if (best == 0 || cost < best) {
       best = cost;
       plan.partUnits = unitParts;
@@ -76,20 +76,21 @@ void chooseParts(ConvPlan &plan, int64_t units, int64_t panels, double extra, in
   }
 }
 
-// Ordering a panel of weights costs about as much as 1.5 strips of pixels, copying a panel of the gradient as 0.2 strips of channels.
+// Ordering a panel of weights costs about as much as 1.5 strips of pixels. A weight gradient of one place waits for memory: fetching and
+// copying a panel of the gradient costs as much as 1.3 strips of channels, fetching those as 0.4 panels.
 void makeParts(ConvPlan &plan, int64_t threads) {
-  const int64_t tileRows = plan.kernel->tileRows;
+  const int64_t tileRows = plan.kernel->tileRows, panels = plan.depthwise ? 1 : plan.panels;
+  if (plan.desc.kind == ASHLAR_RT_CONV_WEIGHTS) {
+    const int64_t places = plan.grids[0].places();
+    const int64_t units = plan.depthwise ? ceilDiv(plan.desc.groups, plan.kernel->tileCols) : places * ceilDiv(plan.channels, tileRows);
+    chooseParts(plan, units, panels, 1.3, places == 1 ? 0.4 : 0, threads);
+    return;
+  }
   int64_t pixels = 0;
   for (const ConvGrid &grid : plan.grids) {
     pixels += grid.positions();
   }
-  if (plan.desc.kind == ASHLAR_RT_CONV_WEIGHTS) {
-    const int64_t units =
-        plan.depthwise ? ceilDiv(plan.desc.groups, plan.kernel->tileCols) : plan.grids[0].places() * ceilDiv(plan.channels, tileRows);
-    chooseParts(plan, units, plan.depthwise ? 1 : plan.panels, 0.2, threads);
-  } else {
-    chooseParts(plan, ceilDiv(pixels, tileRows), plan.depthwise ? 1 : plan.panels, 1.5, threads);
-  }
+  chooseParts(plan, ceilDiv(pixels, tileRows), panels, 1.5, 0, threads);
 }
 
 void makePlan(const ashlar_rt_conv_desc &desc, const ConvKernel &kernel, int64_t threads, ConvPlan &plan) {

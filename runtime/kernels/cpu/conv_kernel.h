@@ -91,8 +91,10 @@ struct ConvKernel {
   // The same for a matrix of channels x (columns x places) whose channels are channelFloats apart.
   void (*packColumns)(const float *matrix, int64_t channelFloats, int64_t columns, int64_t channels, int64_t places, int64_t placeFloats,
                       float *panel);
-  // The way back of packRows: row c * tileCols behind rows + placeAt[p], column j, to element (j, c, p) of the matrix.
-  void (*unpackRows)(const float *rows, const int64_t *placeAt, int64_t columns, int64_t channels, int64_t places, float *matrix);
+  // The way back of packRows: row c * tileCols behind rows + placeAt[p], column j, to element (j, c, p) of the matrix, whose columns are
+  // columnFloats apart.
+  void (*unpackRows)(const float *rows, const int64_t *placeAt, int64_t columns, int64_t channels, int64_t places, int64_t columnFloats,
+                     float *matrix);
 };
 
 // Returns the kernel for any processor: plain vectors of four floats.

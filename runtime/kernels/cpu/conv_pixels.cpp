@@ -87,7 +87,7 @@ void copyPixels(const PixelBlock &block, int64_t channel, int64_t channels) {
 // Computes the block, one piece of the chains after the other, empty ones where there are no places.
 void computeBlock(const PixelBlock &block) {
   const ConvPlan &plan = block.plan;
-  const int64_t pieces = ceilDiv(plan.channels, kBlockChain), channels = ceilDiv(plan.channels, pieces);
+  const int64_t pieces = block.places == 0 ? 1 : ceilDiv(plan.channels, kBlockChain), channels = ceilDiv(plan.channels, pieces);
   const int64_t fitting = plan.tablePointers / (ceilDiv(block.count, plan.kernel->tileRows) * plan.kernel->tileRows);
   const int64_t together = std::clamp<int64_t>(pieces > 1 ? 1 : kBlockChain / plan.channels, 1, fitting);
   int64_t place = 0;
@@ -96,7 +96,7 @@ void computeBlock(const PixelBlock &block) {
     block.grid.fillPixels(block.begin, block.count, block.memory.places + place, places, block.firstImage, block.in, nullptr,
                           plan.kernel->tileRows, static_cast<const float **>(block.memory.table), block.memory.at);
     for (int64_t channel = 0; channel < plan.channels; channel += channels) {
-      if (block.copies) {
+      if (block.copies && places > 0) {
         copyPixels(block, channel, std::min(channels, plan.channels - channel));
       }
       computePanels(block, place, places, channel, std::min(channels, plan.channels - channel));

@@ -19,10 +19,28 @@ constexpr int64_t kPositions = kConvPositions;
 constexpr int64_t kPairs = kPositions + kConvAhead; // of one place in the table
 constexpr int64_t kBlockChannels = 256;
 
+// Copies `count` rows of Width floats that are `distance` apart next to each other.
+template <int Width> void copyRows(const float *from, int64_t distance, int64_t count, float *to) {
+  for (int64_t i = 0; i < count; ++i, from += distance, to += Width) {
+    for (int j = 0; j < Width; j += 16) {
+      __builtin_prefetch(from + kConvAhead * distance + j);
+    }
+    std::memcpy(to, from, Width * sizeof(float));
+  }
+}
+
 // Copies `count` rows of the gradient from `position` on, `cols` columns from `column` on, zeros behind them.
 void packGradient(const ConvPlan &plan, const float *gradient, int64_t position, int64_t count, int64_t column, int64_t cols, float *to) {
   const int64_t row = plan.desc.groups * plan.cols, width = plan.kernel->tileCols;
   const float *from = gradient + position * row + column;
+  switch (cols == width ? cols : 0) {
+  case 32:
+    return copyRows<32>(from, row, count, to);
+  case 16:
+    return copyRows<16>(from, row, count, to);
+  case 8:
+    return copyRows<8>(from, row, count, to);
+  }
   for (int64_t i = 0; i < count; ++i, from += row, to += width) {
     std::memcpy(to, from, cols * sizeof(float));
     std::memset(to + cols, 0, (width - cols) * sizeof(float));
@@ -75,7 +93,8 @@ void addPositions(const WeightBlock &block, const float *gradient, int64_t posit
   }
 }
 
-// Writes the sums of a panel to the parameter's order: in one go where all of them are this part's.
+// Writes the sums of a panel to the parameter's order: in one go where all places, or the only one, are this
+// part's.
 void writePanel(const WeightBlock &block, int64_t panel, float *out) {
   const ConvPlan &plan = block.plan;
   const int64_t tileRows = plan.kernel->tileRows, tileCols = plan.kernel->tileCols;
@@ -83,11 +102,13 @@ void writePanel(const WeightBlock &block, int64_t panel, float *out) {
   const int64_t cols = std::min(tileCols, plan.cols - inGroup), filter = plan.depth * plan.filterPlaces;
   const int64_t places = plan.grids[0].places(), inner = plan.channels / plan.depth; // folded columns
   float *filters = out + (group * plan.cols + inGroup) * filter;
-  if (block.units.end - block.units.begin == places * block.strips()) {
+  if (plan.filterPlaces == 1 || block.units.end - block.units.begin == places * block.strips()) {
+    const Range mine = plan.filterPlaces == 1 ? block.channelsOf(0) : Range{0, plan.depth};
     for (int64_t place = 0; place < plan.filterPlaces; ++place) {
       block.memory.panelAt[place] = (place / inner * block.strips() * tileRows + place % inner * plan.depth) * tileCols;
     }
-    plan.kernel->unpackRows(block.sums(panel, 0, 0), block.memory.panelAt, cols, plan.depth, plan.filterPlaces, filters);
+    plan.kernel->unpackRows(block.sums(panel, 0, mine.begin), block.memory.panelAt, cols, mine.end - mine.begin, plan.filterPlaces, filter,
+                            filters + mine.begin);
     return;
   }
   for (int64_t place = 0; place < places; ++place) {

@@ -2,25 +2,22 @@
 //
 // All distinct convolutions of ResNet-50 (batch 8 at 224 x 224, batch 64 at 32 x 32), with both gradients, on one and on two threads: time,
 // GFLOP/s and share of the peak that a loop of fused multiply-adds reaches in the same run; beside oneDNN where its headers are installed.
-// FLOPs are 2 * elements of y * channels in * places, padding included. The best of a few calls, in turns with oneDNN: on one
-// thread its CPU time, on two the time that passes. Ours orders the weights in every call. oneDNN computes on channels last, with the
-// weights in the order that it asks for; the reorders that a training step needs for that are counted.
+// FLOPs are 2 * elements of y * channels in * places, padding included. The best of a few calls, in turns with oneDNN, each after one that
+// is not timed: on one thread its CPU time, on two the time that passes. Ours orders the weights in every call. oneDNN computes on channels
+// last, with the weights in the order that it asks for; the reorders that a training step needs for that are counted.
 //
 //   bench_conv [--seconds S] [--only TEXT] [--threads N]     S: for each side of each line, default 0.3; TEXT: lines that contain it
 
 #include "runtime/kernels/cpu/conv.h"
+#include "runtime/device/cpu/thread_pool.h"
 #include "test/bench/peak.h"
 
 #include <algorithm>
-#include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
-#include <memory>
-#include <mutex>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include <unistd.h>
@@ -65,61 +62,6 @@ ashlar_rt_conv_desc descOf(const Layer &layer, uint32_t kind, int64_t batch) {
   return {kind, 0, 0, ASHLAR_RT_EPILOGUE_NONE, batch, 1, layer.channelsIn, layer.channelsOut, {{1, 1, 1, 1, 1, 0}, dim, dim}};
 }
 
-// Runs the parts of a convolution: the first here, the others on threads that wait for them.
-class Team {
-public:
-  explicit Team(int threads) {
-    for (int i = 1; i < threads; ++i) {
-      workers.emplace_back([this, i] { work(i); });
-    }
-  }
-  ~Team() {
-    start(nullptr);
-    for (std::thread &worker : workers) {
-      worker.join();
-    }
-  }
-  void run(const std::function<void(int)> &part) {
-    start(&part);
-    part(0);
-    std::unique_lock<std::mutex> lock(mutex);
-    changed.wait(lock, [&] { return left == 0; });
-  }
-
-private:
-  void start(const std::function<void(int)> *part) {
-    const std::lock_guard<std::mutex> lock(mutex);
-    task = part;
-    left = workers.size();
-    ++round;
-    changed.notify_all();
-  }
-  void work(int index) {
-    for (uint64_t seen = 0;;) {
-      std::unique_lock<std::mutex> lock(mutex);
-      changed.wait(lock, [&] { return round != seen; });
-      seen = round;
-      if (!task) {
-        return;
-      }
-      const std::function<void(int)> &part = *task;
-      lock.unlock();
-      part(index);
-      lock.lock();
-      if (--left == 0) {
-        changed.notify_all();
-      }
-    }
-  }
-
-  std::vector<std::thread> workers;
-  std::mutex mutex;
-  std::condition_variable changed;
-  const std::function<void(int)> *task = nullptr;
-  size_t left = 0;
-  uint64_t round = 0;
-};
-
 struct Totals {
   double own = 0, other = 0, flops = 0;
 };
@@ -146,9 +88,15 @@ void measure(const Layer &layer, uint32_t kind, int64_t batch, int threads, doub
     std::printf("%s\n", status.message().c_str());
     return;
   }
-  Team team(conv.parts());
-  const std::function<void(int)> part = [&](int index) { conv.runPart(index, a.data(), b.data(), nullptr, nullptr, out.data()); };
-  std::vector<std::function<void()>> sides = {[&] { team.run(part); }};
+  ThreadPool pool(conv.parts());
+  const auto part = [&](int64_t index) { conv.runPart(static_cast<int>(index), a.data(), b.data(), nullptr, nullptr, out.data()); };
+  const auto range = [](void *context, int64_t begin, int64_t end) {
+    for (int64_t index = begin; index < end; ++index) {
+      (*static_cast<decltype(part) *>(context))(index);
+    }
+  };
+  std::vector<std::function<void()>> sides = {
+      [&] { pool.parallelFor(conv.parts(), 1, range, const_cast<void *>(static_cast<const void *>(&part))); }};
 #if ASHLAR_HAVE_ONEDNN
   std::vector<float> theirs(out.size());
   ashlar::bench::OnednnConv library(desc, threads, a.data(), b.data(), theirs.data());

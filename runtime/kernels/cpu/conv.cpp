@@ -76,8 +76,9 @@ void chooseParts(ConvPlan &plan, int64_t units, int64_t panels, double extraUnit
   }
 }
 
-// Ordering a panel of weights costs about as much as 1.5 strips of pixels. A weight gradient of one place waits for memory: fetching and
-// copying a panel of the gradient costs as much as 1.3 strips of channels, fetching those as 0.4 panels.
+// Ordering a panel of weights costs about as much as 1.5 strips of pixels, fetching a strip for all places as 0.4 panels of one place. A
+// weight gradient of one place waits for memory: fetching and copying a panel of the gradient costs as much as 1.3 strips of channels,
+// fetching those as 0.4 panels.
 void makeParts(ConvPlan &plan, int64_t threads) {
   const int64_t tileRows = plan.kernel->tileRows, panels = plan.depthwise ? 1 : plan.panels;
   if (plan.desc.kind == ASHLAR_RT_CONV_WEIGHTS) {
@@ -90,7 +91,7 @@ void makeParts(ConvPlan &plan, int64_t threads) {
   for (const ConvGrid &grid : plan.grids) {
     pixels += grid.positions();
   }
-  chooseParts(plan, ceilDiv(pixels, tileRows), panels, 1.5, 0, threads);
+  chooseParts(plan, ceilDiv(pixels, tileRows), panels, 1.5, 0.4 / static_cast<double>(plan.filterPlaces), threads);
 }
 
 void makePlan(const ashlar_rt_conv_desc &desc, const ConvKernel &kernel, int64_t threads, ConvPlan &plan) {

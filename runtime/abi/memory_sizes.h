@@ -30,6 +30,8 @@ constexpr uint64_t kConvTileRows = 12, kConvTileCols = 32; // of the kernel that
 constexpr uint64_t kConvPanelBytes = uint64_t{2} << 20;
 constexpr uint64_t kConvTableBytes = uint64_t{128} << 10;
 constexpr uint64_t kConvPositions = 384;
+// Pixels of a block, channels of a piece of the chain, and floats from pixel to pixel where they are copied.
+constexpr int64_t kConvBlockPixels = 192, kConvBlockChain = 576, kConvCopiedPixel = kConvBlockChain + 16;
 
 // Returns the number of places in the kernel's window.
 constexpr uint64_t convPlaces(const ashlar_rt_conv_desc &desc) {
@@ -65,7 +67,8 @@ constexpr uint64_t convWorkspaceBytes(const ashlar_rt_conv_desc &desc) {
   }
   bytes += desc.groups * depth * std::max<uint64_t>(desc.dims[2].kernel, 1) * sizeof(float); // zeros
   bytes += std::max(kConvTableBytes, 2 * kConvTileRows * places * sizeof(void *)) + kConvPositions * sizeof(int64_t);
-  bytes += kConvPositions * kConvTileCols * sizeof(float) + places * sizeof(int64_t);
+  bytes += kConvPositions * kConvTileCols * sizeof(float) + 8 * places * sizeof(int64_t); // a panel of the gradient, lists of places
+  bytes += depth > kConvBlockChain ? kConvBlockPixels * kConvCopiedPixel * sizeof(float) : 0;
   if (foldsColumns(desc)) {
     bytes += desc.dims[0].in * desc.dims[1].in * foldedColumns(desc.dims[2]) * in * sizeof(float);
   }

@@ -5,11 +5,11 @@
 // operands are in cache, as they are in a step. One thread.
 
 #include "runtime/kernels/cpu/gemm.h"
+#include "test/bench/peak.h"
 
-#include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <functional>
 #include <vector>
 
 #include <dlfcn.h>
@@ -18,66 +18,11 @@ using namespace ashlar::rt;
 
 namespace {
 
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-#if defined(__x86_64__)
-// Ten independent chains, enough for two units of latency 4 or 5.
-__attribute__((target("avx2,fma"))) void chainsAvx2(int64_t count) {
-  for (int64_t i = 0; i < count; ++i) {
-    asm volatile("vfmadd231ps %%ymm0,%%ymm0,%%ymm1\n vfmadd231ps %%ymm0,%%ymm0,%%ymm2\n vfmadd231ps %%ymm0,%%ymm0,%%ymm3\n"
-                 "vfmadd231ps %%ymm0,%%ymm0,%%ymm4\n vfmadd231ps %%ymm0,%%ymm0,%%ymm5\n vfmadd231ps %%ymm0,%%ymm0,%%ymm6\n"
-                 "vfmadd231ps %%ymm0,%%ymm0,%%ymm7\n vfmadd231ps %%ymm0,%%ymm0,%%ymm8\n vfmadd231ps %%ymm0,%%ymm0,%%ymm9\n"
-                 "vfmadd231ps %%ymm0,%%ymm0,%%ymm10\n" ::
-                     : "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10");
-  }
-}
-
-__attribute__((target("avx512f"))) void chainsAvx512(int64_t count) {
-  for (int64_t i = 0; i < count; ++i) {
-    asm volatile("vfmadd231ps %%zmm0,%%zmm0,%%zmm1\n vfmadd231ps %%zmm0,%%zmm0,%%zmm2\n vfmadd231ps %%zmm0,%%zmm0,%%zmm3\n"
-                 "vfmadd231ps %%zmm0,%%zmm0,%%zmm4\n vfmadd231ps %%zmm0,%%zmm0,%%zmm5\n vfmadd231ps %%zmm0,%%zmm0,%%zmm6\n"
-                 "vfmadd231ps %%zmm0,%%zmm0,%%zmm7\n vfmadd231ps %%zmm0,%%zmm0,%%zmm8\n vfmadd231ps %%zmm0,%%zmm0,%%zmm9\n"
-                 "vfmadd231ps %%zmm0,%%zmm0,%%zmm10\n" ::
-                     : "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10");
-  }
-}
-#endif
-
-// Returns the peak of one core in GFLOP/s; 0 where it is not known how to measure it.
-double peakOfOneCore() {
-#if defined(__x86_64__)
-  const bool wide = __builtin_cpu_supports("avx512f");
-  if (!wide && !__builtin_cpu_supports("fma")) {
-    return 0;
-  }
-  double best = 0;
-  for (int round = 0; round < 20; ++round) {
-    const int64_t count = 1000000;
-    const double start = now();
-    wide ? chainsAvx512(count) : chainsAvx2(count);
-    best = std::max(best, static_cast<double>(count) * 10 * 2 * (wide ? 16 : 8) / (now() - start) * 1e-9);
-  }
-  return best;
-#else
-  return 0;
-#endif
-}
-
 using DnnlSgemm = int (*)(char, char, int64_t, int64_t, int64_t, float, const float *, int64_t, const float *, int64_t, float, float *,
                           int64_t);
 
-// Returns the best time of `work` in seconds. Each call is timed by itself: on a busy machine a few run undisturbed.
-template <typename Work> double bestTime(Work work) {
-  double best = 1e9;
-  const double begin = now();
-  while (now() - begin < 0.3) {
-    const double start = now();
-    work();
-    best = std::min(best, now() - start);
-  }
-  return best;
+double bestTime(const std::function<void()> &work) {
+  return bestTimes({work}, 0.3)[0];
 }
 
 struct Shape {

@@ -45,31 +45,29 @@ Status check(const ashlar_rt_conv_desc &desc) {
   return Status();
 }
 
-// Makes the grids: one, or one for each phase of a data gradient that has pixels.
 void makeGrids(ConvPlan &plan) {
   const ashlar_rt_conv_desc &desc = plan.desc;
-  if (desc.kind != ASHLAR_RT_CONV_DATA) {
-    const int64_t columns = plan.copied ? static_cast<int64_t>(foldedColumns(desc.dims[2])) : desc.dims[2].in;
-    plan.grids.push_back(ConvGrid::ofOutput(desc, plan.folded, columns));
-    return;
+  const int64_t columns = plan.copied ? static_cast<int64_t>(foldedColumns(desc.dims[2])) : desc.dims[2].in;
+  for (int d = 0; d < 3; ++d) {
+    plan.runs[d] = runsOf(desc.kind, desc.dims[d], plan.folded && d == 2, columns);
   }
-  for (int64_t i = 0; i < desc.dims[0].stride * desc.dims[1].stride * desc.dims[2].stride; ++i) {
-    const int64_t phase[3] = {i / (desc.dims[1].stride * desc.dims[2].stride), i / desc.dims[2].stride % desc.dims[1].stride,
-                              i % desc.dims[2].stride};
-    ConvGrid grid = ConvGrid::ofInput(desc, phase);
-    if (grid.positions() > 0) {
-      plan.grids.push_back(std::move(grid));
+  const int64_t in = desc.groups * plan.depth, out = desc.groups * plan.cols;
+  for (const ConvRun &run0 : plan.runs[0]) {
+    for (const ConvRun &run1 : plan.runs[1]) {
+      for (const ConvRun &run2 : plan.runs[2]) {
+        plan.grids.emplace_back(desc.batch, run0, run1, run2, in, out);
+      }
     }
   }
 }
 
-// Cuts `units` x `panels` tiles into at most `threads` parts so that the largest costs least. Beside its units, a panel costs `extra` of
-// them in every part.
-void chooseParts(ConvPlan &plan, int64_t units, int64_t panels, double extra, int64_t threads) {
+// Cuts `units` x `panels` tiles into at most `threads` parts so that the largest costs least. Beside its units, a panel costs
+// `extraUnits` of them in every part, and beside its panels a unit `extraPanels`.
+void chooseParts(ConvPlan &plan, int64_t units, int64_t panels, double extraUnits, double extraPanels, int64_t threads) {
   double best = 0;
   for (int64_t unitParts = 1; unitParts <= std::min(threads, units); ++unitParts) {
     const int64_t panelParts = std::min(threads / unitParts, panels);
-    const double cost = (ceilDiv(units, unitParts) + extra) * ceilDiv(panels, panelParts);
+    const double cost = (ceilDiv(units, unitParts) + extraUnits) * (ceilDiv(panels, panelParts) + extraPanels);
     if (best == 0 || cost < best) {
       best = cost;
       plan.partUnits = unitParts;
@@ -78,24 +76,25 @@ void chooseParts(ConvPlan &plan, int64_t units, int64_t panels, double extra, in
   }
 }
 
-// Ordering a panel of weights costs about as much as 1.5 strips of pixels, copying a panel of the gradient as 0.2 strips of channels.
+// Ordering a panel of weights costs about as much as 1.5 strips of pixels, fetching a strip for all places as 0.4 panels of one place. A
+// weight gradient of one place waits for memory: fetching and copying a panel of the gradient costs as much as 1.3 strips of channels,
+// fetching those as 0.4 panels.
 void makeParts(ConvPlan &plan, int64_t threads) {
-  const int64_t tileRows = plan.kernel->tileRows;
+  const int64_t tileRows = plan.kernel->tileRows, panels = plan.depthwise ? 1 : plan.panels;
+  if (plan.desc.kind == ASHLAR_RT_CONV_WEIGHTS) {
+    const int64_t places = plan.grids[0].places();
+    const int64_t units = plan.depthwise ? ceilDiv(plan.desc.groups, plan.kernel->tileCols) : places * ceilDiv(plan.channels, tileRows);
+    chooseParts(plan, units, panels, 1.3, places == 1 ? 0.4 : 0, threads);
+    return;
+  }
   int64_t pixels = 0;
   for (const ConvGrid &grid : plan.grids) {
     pixels += grid.positions();
   }
-  if (plan.desc.kind == ASHLAR_RT_CONV_WEIGHTS) {
-    const int64_t units = plan.depthwise ? ceilDiv(plan.desc.groups, plan.kernel->tileCols)
-                                         : static_cast<int64_t>(plan.grids[0].places().size()) * ceilDiv(plan.channels, tileRows);
-    chooseParts(plan, units, plan.depthwise ? 1 : plan.panels, 0.2, threads);
-  } else {
-    chooseParts(plan, ceilDiv(pixels, tileRows), plan.depthwise ? 1 : plan.panels, 1.5, threads);
-  }
+  chooseParts(plan, ceilDiv(pixels, tileRows), panels, 1.5, 0.4 / static_cast<double>(plan.filterPlaces), threads);
 }
 
-ConvPlan makePlan(const ashlar_rt_conv_desc &desc, const ConvKernel &kernel, int64_t threads) {
-  ConvPlan plan = {};
+void makePlan(const ashlar_rt_conv_desc &desc, const ConvKernel &kernel, int64_t threads, ConvPlan &plan) {
   plan.desc = desc;
   plan.kernel = &kernel;
   plan.depthwise = isDepthwise(desc);
@@ -108,9 +107,15 @@ ConvPlan makePlan(const ashlar_rt_conv_desc &desc, const ConvKernel &kernel, int
   plan.channels = plan.folded ? desc.dims[2].kernel * plan.depth : plan.depth;
   plan.panels = desc.groups * ceilDiv(plan.cols, kernel.tileCols);
   plan.tablePointers = std::max<int64_t>(kConvTableBytes / sizeof(void *), 2 * kConvTileRows * plan.filterPlaces);
+  // A row more from place to place, for the places of a channel not to fall into the same lines of the L1 cache. Folded columns are
+  // contiguous.
+  plan.filterPlaceFloats = (plan.depth + (plan.folded ? 0 : 1)) * kernel.tileCols;
+  plan.placeFloats = plan.depthwise ? ceilDiv(desc.groups, kernel.lanes) * kernel.lanes
+                     : plan.folded  ? desc.dims[2].kernel * plan.filterPlaceFloats
+                                    : plan.filterPlaceFloats;
+  plan.panelFloats = plan.filterPlaces * plan.filterPlaceFloats;
   makeGrids(plan);
   makeParts(plan, threads);
-  return plan;
 }
 
 // Lays out the memory of a part, and returns its bytes.
@@ -125,9 +130,8 @@ uint64_t layOut(const ConvPlan &plan, void *begin, ConvMemory &memory) {
   const ConvKernel &kernel = *plan.kernel;
   uint64_t panelBytes = plan.filterPlaces * roundUp(plan.desc.groups, kernel.tileCols) * sizeof(float);
   if (!plan.depthwise) {
-    const uint64_t rows = plan.desc.kind == ASHLAR_RT_CONV_WEIGHTS ? plan.grids[0].places().size() * roundUp(plan.channels, kernel.tileRows)
-                                                                   : plan.filterPlaces * plan.depth;
-    const uint64_t one = rows * kernel.tileCols * sizeof(float);
+    const uint64_t sums = plan.grids[0].places() * roundUp(plan.channels, kernel.tileRows) * kernel.tileCols;
+    const uint64_t one = (plan.desc.kind == ASHLAR_RT_CONV_WEIGHTS ? sums : plan.panelFloats) * sizeof(float);
     panelBytes = std::min(plan.panels * one, std::max(one, kConvPanelBytes));
   }
   const ashlar_rt_conv_dim *dims = plan.desc.dims;
@@ -135,8 +139,11 @@ uint64_t layOut(const ConvPlan &plan, void *begin, ConvMemory &memory) {
   memory.zeros = static_cast<float *>(take(plan.desc.groups * plan.channels * sizeof(float)));
   memory.table = take(plan.tablePointers * sizeof(void *));
   memory.at = static_cast<int64_t *>(take(kConvPositions * sizeof(int64_t)));
+  memory.places = static_cast<ConvPlace *>(take(plan.filterPlaces * sizeof(ConvPlace)));
+  memory.panelAt = static_cast<int64_t *>(take(plan.filterPlaces * sizeof(int64_t)));
   memory.counts = static_cast<int64_t *>(take(plan.filterPlaces * sizeof(int64_t)));
   memory.gradient = static_cast<float *>(take(kConvPositions * kernel.tileCols * sizeof(float)));
+  memory.pixels = static_cast<float *>(take(plan.channels > kConvBlockChain ? kConvBlockPixels * kConvCopiedPixel * sizeof(float) : 0));
   memory.image =
       static_cast<float *>(take(plan.copied ? dims[0].in * dims[1].in * foldedColumns(dims[2]) * plan.depth * sizeof(float) : 0));
   return end - first;
@@ -180,7 +187,7 @@ Status Conv::prepare(const ashlar_rt_conv_desc &desc, int threads, Conv &conv, G
 Status Conv::prepare(const ashlar_rt_conv_desc &desc, int threads, const ConvKernel &kernel, Conv &conv, GemmWorkspace *workspace) {
   ASHLAR_RETURN_IF_ERROR(check(desc));
   auto state = std::make_unique<State>();
-  state->plan = makePlan(desc, kernel, std::max(threads, 1));
+  makePlan(desc, kernel, std::max(threads, 1), state->plan);
   state->workspace = workspace ? workspace : &state->own;
   state->partBytes = convWorkspaceBytes(desc);
   ConvMemory memory;

@@ -19,8 +19,8 @@ constexpr int kTileVectors = 2;
 } // namespace
 
 const ConvKernel &convKernelAvx2() {
-  static constexpr ConvKernel kernel = {"avx2 6x16", kLanes,    kTileRows,          kTileCols, pixels,
-                                        depthwise,   positions, depthwisePositions, packPlaces};
+  static constexpr ConvKernel kernel = {"avx2 6x16",        kLanes,   kTileRows,   kTileCols, pixels, depthwise, positions,
+                                        depthwisePositions, packRows, packColumns, unpackRows};
   return kernel;
 }
 

@@ -19,8 +19,8 @@ constexpr int kTileVectors = 2;
 } // namespace
 
 const ConvKernel &convKernelAvx512() {
-  static constexpr ConvKernel kernel = {"avx512 12x32", kLanes,    kTileRows,          kTileCols, pixels,
-                                        depthwise,      positions, depthwisePositions, packPlaces};
+  static constexpr ConvKernel kernel = {"avx512 12x32",     kLanes,   kTileRows,   kTileCols, pixels, depthwise, positions,
+                                        depthwisePositions, packRows, packColumns, unpackRows};
   return kernel;
 }
 

@@ -19,8 +19,8 @@ constexpr int kTileVectors = 2;
 } // namespace
 
 const ConvKernel &convKernelGeneric() {
-  static constexpr ConvKernel kernel = {"generic 6x8", kLanes,    kTileRows,          kTileCols, pixels,
-                                        depthwise,     positions, depthwisePositions, packPlaces};
+  static constexpr ConvKernel kernel = {"generic 6x8",      kLanes,   kTileRows,   kTileCols, pixels, depthwise, positions,
+                                        depthwisePositions, packRows, packColumns, unpackRows};
   return kernel;
 }
 

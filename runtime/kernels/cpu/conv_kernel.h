@@ -22,25 +22,24 @@ struct ConvOut {
 
 // A block of pixels of a convolution: out(i, j) += sum over places and `channels` of in(i, place)[channel] * panel(place, channel)[j].
 // Pixels are in strips of tileRows; in[(strip * places + place) * tileRows + row of the strip] + inOffset is the address of the channels.
-// The panel has places x channels rows of tileCols floats, zeros beyond cols <= tileCols.
+// The rows of a place begin at panel + panelAt[place], tileCols floats from channel to channel, zeros beyond cols <= tileCols.
 struct ConvPixels {
   int64_t pixels, cols;
   int64_t places, channels;
   const float *const *in;
   int64_t inOffset;
   const float *panel;
+  const int64_t *panelAt;
   ConvOut to;
 };
 
-// The same for convolutions of one channel in and out of each group: out(i, j) += sum over places of in(i, place)[j] * panel(place)[j],
-// with panelRow floats from place to place.
+// The same for convolutions of one channel in and out of each group: out(i, j) += sum over places of in(i, place)[j] * panel(place)[j].
 struct ConvDepthwise {
   int64_t pixels, channels;
   int64_t places;
   const float *const *in;
-  int64_t inOffset;
   const float *panel;
-  int64_t panelRow;
+  const int64_t *panelAt;
   ConvOut to;
 };
 
@@ -48,6 +47,9 @@ struct ConvDepthwise {
 struct ConvPair {
   const float *in, *gradient;
 };
+
+// How many pairs ahead of the products a kernel has the input fetched. Readable pairs, of any readable addresses, follow the last one.
+constexpr int64_t kConvAhead = 16;
 
 // A block of positions of a weight gradient at one kernel place: sums(c, j) += sum over the pairs of in[inOffset + c] * gradient[j].
 struct ConvPositions {
@@ -83,8 +85,16 @@ struct ConvKernel {
   void (*positions)(const ConvPositions &block);
   void (*depthwisePositions)(const ConvDepthwisePositions &block);
 
-  // Transposes a dense `columns` x (channels x places) matrix into a panel: element (j, c, p) to row p * channels + c, column j.
-  void (*packPlaces)(const float *matrix, int64_t columns, int64_t channels, int64_t places, int64_t width, float *panel);
+  // Transposes a dense `columns` x (channels x places) matrix into a panel: element (j, c, p) to panel[p * placeFloats + c * tileCols + j],
+  // zeros beyond the columns.
+  void (*packRows)(const float *matrix, int64_t columns, int64_t channels, int64_t places, int64_t placeFloats, float *panel);
+  // The same for a matrix of channels x (columns x places) whose channels are channelFloats apart.
+  void (*packColumns)(const float *matrix, int64_t channelFloats, int64_t columns, int64_t channels, int64_t places, int64_t placeFloats,
+                      float *panel);
+  // The way back of packRows: row c * tileCols behind rows + placeAt[p], column j, to element (j, c, p) of the matrix, whose columns are
+  // columnFloats apart.
+  void (*unpackRows)(const float *rows, const int64_t *placeAt, int64_t columns, int64_t channels, int64_t places, int64_t columnFloats,
+                     float *matrix);
 };
 
 // Returns the kernel for any processor: plain vectors of four floats.

@@ -5,6 +5,7 @@
 // Loops, outermost first: panels of weights, as many as are ordered at a time; blocks of pixels, whose part of the input stays in the L2
 // cache; blocks of the chain, so that a panel's part stays in L1; panels.
 
+#include "runtime/abi/memory_sizes.h"
 #include "runtime/kernels/cpu/conv_plan.h"
 
 #include <cstring>
@@ -13,63 +14,58 @@ namespace ashlar::rt {
 
 namespace {
 
-constexpr int64_t kBlockPixels = 192;
-constexpr int64_t kBlockChain = 384;
+constexpr int64_t kBlockPixels = kConvBlockPixels;
+constexpr int64_t kBlockChain = kConvBlockChain;
+constexpr int64_t kWay = 4096; // bytes after which lines of the L1 cache are shared
 
-// Orders the weights of one panel: row (place, channel of the input), column channel of the result.
-void packPanel(const ConvPlan &plan, const ConvGrid &grid, const float *weights, int64_t panel, float *to) {
+// Orders the weights of one panel: rows (place, channel of the input), columns channels of the result.
+void packPanel(const ConvPlan &plan, const float *weights, int64_t panel, float *to) {
   const ConvKernel &kernel = *plan.kernel;
   const int64_t group = panel / plan.groupPanels(), column = panel % plan.groupPanels() * kernel.tileCols;
   const int64_t columns = std::min(kernel.tileCols, plan.cols - column), places = plan.filterPlaces;
   if (plan.desc.kind == ASHLAR_RT_CONV_FORWARD) {
-    kernel.packPlaces(weights + (group * plan.cols + column) * plan.depth * places, columns, plan.depth, places, kernel.tileCols, to);
-    return;
-  }
-  for (int64_t channel = 0; channel < plan.channels; ++channel) {
-    const float *filter = weights + ((group * plan.channels + channel) * plan.cols + column) * places;
-    float *row = to + channel * kernel.tileCols;
-    for (const ConvPlace &place : grid.places()) {
-      for (int64_t j = 0; j < columns; ++j) {
-        row[j] = filter[j * places + place.index];
-      }
-      std::fill(row + columns, row + kernel.tileCols, 0.0f);
-      row += plan.channels * kernel.tileCols;
-    }
+    const float *filters = weights + (group * plan.cols + column) * plan.depth * places;
+    kernel.packRows(filters, columns, plan.depth, places, plan.filterPlaceFloats, to);
+  } else {
+    const float *filters = weights + (group * plan.depth * plan.cols + column) * places;
+    kernel.packColumns(filters, plan.cols * places, columns, plan.depth, places, plan.filterPlaceFloats, to);
   }
 }
 
-// One block of pixels, and the panels [panels.begin, panels.end) that are ordered.
+// A block of pixels of one grid, whose places are in the memory, and the panels that are ordered.
 struct PixelBlock {
   const ConvPlan &plan;
   const ConvMemory &memory;
   const ConvGrid &grid;
+  int64_t places;
   Range panels;
   int64_t begin, count;
   int64_t firstImage;
   const float *in, *bias, *residual;
   float *out;
+  bool copies; // pixels are copied: they are so far apart that the rows of a tile would share lines of the L1 cache
 };
 
 // Runs the kernel on places [place, place + places) and channels [channel, channel + channels) for all panels.
 void computePanels(const PixelBlock &block, int64_t place, int64_t places, int64_t channel, int64_t channels) {
   const ConvPlan &plan = block.plan;
-  const int64_t allPlaces = block.grid.places().size(), tileCols = plan.kernel->tileCols;
+  const int64_t tileCols = plan.kernel->tileCols;
   ConvPixels call = {};
   call.pixels = block.count;
   call.places = places;
   call.channels = channels;
-  call.in = static_cast<const float *const *>(block.memory.table);
+  call.in = static_cast<const float *const *>(block.memory.table) + (block.copies ? plan.tablePointers / 2 : 0);
+  call.panelAt = block.memory.panelAt + place;
   call.to.at = block.memory.at;
   call.to.first = place == 0 && channel == 0;
-  call.to.last = place + places == allPlaces && channel + channels == plan.channels;
+  call.to.last = place + places == block.places && channel + channels == plan.channels;
   call.to.epilogue = plan.desc.epilogue;
   for (int64_t panel = block.panels.begin; panel < block.panels.end; ++panel) {
     const int64_t group = panel / plan.groupPanels(), inGroup = panel % plan.groupPanels() * tileCols;
     const int64_t column = group * plan.cols + inGroup;
     call.cols = std::min(tileCols, plan.cols - inGroup);
-    call.inOffset = group * plan.channels + channel;
-    call.panel =
-        block.memory.panels + ((panel - block.panels.begin) * allPlaces * plan.channels + place * plan.channels + channel) * tileCols;
+    call.inOffset = block.copies ? 0 : group * plan.channels + channel;
+    call.panel = block.memory.panels + (panel - block.panels.begin) * plan.panelFloats + channel * tileCols;
     call.to.out = block.out + column;
     call.to.bias = block.bias ? block.bias + column : nullptr;
     call.to.residual = block.residual ? block.residual + column : nullptr;
@@ -77,44 +73,71 @@ void computePanels(const PixelBlock &block, int64_t place, int64_t places, int64
   }
 }
 
-// Computes the block, one piece of the chains after the other, empty ones in a phase without places.
+// Copies the channels of a block next to each other, and lets the table point there.
+void copyPixels(const PixelBlock &block, int64_t channel, int64_t channels) {
+  const ConvPlan &plan = block.plan;
+  const float **table = static_cast<const float **>(block.memory.table), **copies = table + plan.tablePointers / 2;
+  for (int64_t i = 0; i < block.count; ++i) {
+    float *copy = block.memory.pixels + i * kConvCopiedPixel;
+    std::memcpy(copy, table[i] + channel, channels * sizeof(float));
+    copies[i] = copy;
+  }
+}
+
+// Computes the block, one piece of the chains after the other, empty ones where there are no places.
 void computeBlock(const PixelBlock &block) {
   const ConvPlan &plan = block.plan;
-  const int64_t allPlaces = block.grid.places().size();
-  const int64_t pieces = ceilDiv(plan.channels, kBlockChain), channels = ceilDiv(plan.channels, pieces);
+  const int64_t pieces = block.places == 0 ? 1 : ceilDiv(plan.channels, kBlockChain), channels = ceilDiv(plan.channels, pieces);
   const int64_t fitting = plan.tablePointers / (ceilDiv(block.count, plan.kernel->tileRows) * plan.kernel->tileRows);
   const int64_t together = std::clamp<int64_t>(pieces > 1 ? 1 : kBlockChain / plan.channels, 1, fitting);
   int64_t place = 0;
   do {
-    const int64_t places = std::min(together, allPlaces - place);
-    block.grid.fillPixels(block.begin, block.count, place, places, block.firstImage, block.in, block.memory.zeros, plan.kernel->tileRows,
-                          static_cast<const float **>(block.memory.table), block.memory.at);
+    const int64_t places = std::min(together, block.places - place);
+    block.grid.fillPixels(block.begin, block.count, block.memory.places + place, places, block.firstImage, block.in, nullptr,
+                          plan.kernel->tileRows, static_cast<const float **>(block.memory.table), block.memory.at);
     for (int64_t channel = 0; channel < plan.channels; channel += channels) {
+      if (block.copies && places > 0) {
+        copyPixels(block, channel, std::min(channels, plan.channels - channel));
+      }
       computePanels(block, place, places, channel, std::min(channels, plan.channels - channel));
     }
     place += places;
-  } while (place < allPlaces);
+  } while (place < block.places);
 }
 
-// Computes positions [rows.begin, rows.end) of a grid for the panels that are ordered: all at once, or where images are copied one image
-// after the other.
-void computeRows(PixelBlock block, Range rows, const float *in) {
+// Lists the places of a grid and where their rows of the panels are. Returns their number.
+int64_t listPlaces(const ConvPlan &plan, const ConvGrid &grid, const ConvMemory &memory) {
+  grid.listPlaces(memory.places);
+  for (int64_t place = 0; place < grid.places(); ++place) {
+    memory.panelAt[place] = memory.places[place].index * plan.placeFloats;
+  }
+  return grid.places();
+}
+
+// Computes the part's pixels of image `image`, or of all when they are not copied, for the panels that are ordered.
+void computeImage(PixelBlock block, int part, int64_t image, const float *in) {
   const ConvPlan &plan = block.plan;
-  const int64_t image = plan.copied ? block.grid.positionsOfImage() : block.grid.positions();
   const int64_t blockPixels = kBlockPixels / plan.kernel->tileRows * plan.kernel->tileRows;
-  for (int64_t begin = rows.begin; begin < rows.end;) {
-    const int64_t end = std::min(rows.end, (begin / image + 1) * image);
-    block.firstImage = 0;
+  bool copied = false;
+  for (size_t i = 0; i < plan.grids.size(); ++i) {
+    const ConvGrid &grid = plan.grids[i];
+    Range rows = plan.rows(part, i);
     block.in = in;
+    block.firstImage = 0;
     if (plan.copied) {
-      block.firstImage = begin / image;
+      rows.begin = std::max(rows.begin, image * grid.positionsOfImage());
+      rows.end = std::min(rows.end, (image + 1) * grid.positionsOfImage());
       block.in = block.memory.image;
-      plan.copyImage(in, block.firstImage, block.memory.image);
+      block.firstImage = image;
+      if (rows.begin < rows.end && !copied) {
+        plan.copyImage(in, image, block.memory.image);
+        copied = true;
+      }
     }
-    for (; begin < end; begin += block.count) {
-      block.begin = begin;
-      block.count = std::min(blockPixels, end - begin);
-      computeBlock(block);
+    const int64_t places = rows.begin < rows.end ? listPlaces(plan, grid, block.memory) : 0;
+    for (int64_t begin = rows.begin; begin < rows.end; begin += blockPixels) {
+      computeBlock({plan, block.memory, grid, places, block.panels, begin, std::min(blockPixels, rows.end - begin), block.firstImage,
+                    block.in, block.bias, block.residual, block.out, block.copies});
     }
   }
 }
@@ -123,18 +146,17 @@ void computeRows(PixelBlock block, Range rows, const float *in) {
 
 void runConvPixels(const ConvPlan &plan, const ConvMemory &memory, int part, const float *in, const float *weights, const float *bias,
                    const float *residual, float *out) {
-  const ConvKernel &kernel = *plan.kernel;
   const Range panels = plan.panelRange(part);
-  for (const ConvGrid &grid : plan.grids) {
-    const Range rows = cut(grid.positions(), kernel.tileRows, plan.unitPart(part), plan.partUnits);
-    const int64_t panelFloats = grid.places().size() * plan.channels * kernel.tileCols;
-    const int64_t chunk = plan.chunk(panelFloats, panels);
-    for (int64_t begin = panels.begin; begin < panels.end && rows.begin < rows.end; begin += chunk) {
-      const Range ordered = {begin, std::min(panels.end, begin + chunk)};
-      for (int64_t panel = ordered.begin; panel < ordered.end; ++panel) {
-        packPanel(plan, grid, weights, panel, memory.panels + (panel - ordered.begin) * panelFloats);
-      }
-      computeRows({plan, memory, grid, ordered, 0, 0, 0, nullptr, bias, residual, out}, rows, in);
+  const int64_t chunk = plan.chunk(plan.panelFloats, panels);
+  const int64_t distance = plan.grids[0].pixelDistance() * static_cast<int64_t>(sizeof(float));
+  const bool copies = distance % kWay == 0 && plan.channels > kBlockChain && plan.desc.groups == 1 && panels.end - panels.begin > 1;
+  for (int64_t begin = panels.begin; begin < panels.end; begin += chunk) {
+    const Range ordered = {begin, std::min(panels.end, begin + chunk)};
+    for (int64_t panel = ordered.begin; panel < ordered.end; ++panel) {
+      packPanel(plan, weights, panel, memory.panels + (panel - ordered.begin) * plan.panelFloats);
+    }
+    for (int64_t image = 0; image < (plan.copied ? plan.desc.batch : 1); ++image) {
+      computeImage({plan, memory, plan.grids[0], 0, ordered, 0, 0, 0, nullptr, bias, residual, out, copies}, part, image, in);
     }
   }
 }
@@ -142,25 +164,24 @@ void runConvPixels(const ConvPlan &plan, const ConvMemory &memory, int part, con
 void runConvDepthwise(const ConvPlan &plan, const ConvMemory &memory, int part, const float *in, const float *weights, const float *bias,
                       const float *residual, float *out) {
   const ConvKernel &kernel = *plan.kernel;
-  const int64_t channels = plan.desc.groups;
-  for (const ConvGrid &grid : plan.grids) {
-    const Range rows = cut(grid.positions(), kernel.tileRows, part, plan.partUnits);
-    const int64_t places = grid.places().size();
-    const int64_t panelRow = ceilDiv(channels, kernel.lanes) * kernel.lanes;
+  const int64_t channels = plan.desc.groups, places = plan.filterPlaces;
+  const float **table = static_cast<const float **>(memory.table);
+  for (int64_t j = 0; j < channels; ++j) {
     for (int64_t place = 0; place < places; ++place) {
-      for (int64_t j = 0; j < channels; ++j) {
-        memory.panels[place * panelRow + j] = weights[j * plan.filterPlaces + grid.places()[place].index];
-      }
-      std::fill(memory.panels + place * panelRow + channels, memory.panels + (place + 1) * panelRow, 0.0f);
+      memory.panels[place * plan.placeFloats + j] = weights[j * places + place];
     }
-    const int64_t fitting = places == 0 ? kBlockPixels : std::min(kBlockPixels, plan.tablePointers / places);
+  }
+  for (size_t i = 0; i < plan.grids.size(); ++i) {
+    const ConvGrid &grid = plan.grids[i];
+    const Range rows = plan.rows(part, i);
+    const int64_t gridPlaces = listPlaces(plan, grid, memory);
+    const int64_t fitting = std::min(kBlockPixels, plan.tablePointers / std::max<int64_t>(gridPlaces, 1));
     const int64_t blockPixels = fitting / kernel.tileRows * kernel.tileRows;
     for (int64_t begin = rows.begin; begin < rows.end; begin += blockPixels) {
       const int64_t count = std::min(blockPixels, rows.end - begin);
-      const float **table = static_cast<const float **>(memory.table);
-      grid.fillPixels(begin, count, 0, places, 0, in, memory.zeros, kernel.tileRows, table, memory.at);
+      grid.fillPixels(begin, count, memory.places, gridPlaces, 0, in, nullptr, kernel.tileRows, table, memory.at);
       const ConvOut to = {out, memory.at, bias, residual, true, true, plan.desc.epilogue};
-      kernel.depthwise({count, channels, places, table, 0, memory.panels, panelRow, to});
+      kernel.depthwise({count, channels, gridPlaces, table, memory.panels, memory.panelAt, to});
     }
   }
 }

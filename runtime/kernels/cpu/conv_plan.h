@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a prepared convolution knows, shared by conv.cpp and the files that compute it.
+// What a prepared convolution knows, shared by conv.cpp and the files that compute it. Grids point to runs: a plan is moved, not copied.
 
 #ifndef ASHLAR_RUNTIME_KERNELS_CPU_CONV_PLAN_H
 #define ASHLAR_RUNTIME_KERNELS_CPU_CONV_PLAN_H
@@ -17,13 +17,16 @@ namespace ashlar::rt {
 
 // The memory of one part, each piece aligned to ASHLAR_RT_ALIGNMENT.
 struct ConvMemory {
-  float *panels;   // weights in the order of the kernel, or sums of a weight gradient
-  float *zeros;    // what the padding reads
-  void *table;     // const float *, or ConvPair
-  int64_t *at;     // offsets of pixels
-  int64_t *counts; // for each place
-  float *gradient; // one panel of the gradient of y
-  float *image;    // one image of x with its padding, where columns are folded
+  float *panels;     // weights in the order of the kernel, or sums of a weight gradient
+  float *zeros;      // what the padding reads
+  void *table;       // const float *, or ConvPair
+  int64_t *at;       // offsets of pixels
+  ConvPlace *places; // of a grid
+  int64_t *panelAt;  // for each place
+  int64_t *counts;   // for each place
+  float *gradient;   // one panel of the gradient of y
+  float *pixels;     // of a block, next to each other
+  float *image;      // one image of x with its padding, where columns are folded
 };
 
 // Panels of tileCols columns are numbered over all groups. Units are strips of tileRows rows of the result: pixels, or for a weight
@@ -32,20 +35,28 @@ struct ConvPlan {
   ashlar_rt_conv_desc desc;
   const ConvKernel *kernel;
   bool depthwise;
-  bool folded; // the columns of the window are part of the channels
-  bool copied; // and an image is copied to have its padding beside it
-  std::vector<ConvGrid> grids;
-  int64_t filterPlaces; // places of a filter in memory
-  int64_t channels;     // that a pixel of the input has for one place of one group
-  int64_t depth;        // channels of the input of one group in memory
-  int64_t cols;         // channels of the result of one group
+  bool folded;                  // the columns of the window are part of the channels
+  bool copied;                  // and an image is copied to have its padding beside it
+  std::vector<ConvRun> runs[3]; // of the spatial dims
+  std::vector<ConvGrid> grids;  // all products of runs
+  int64_t filterPlaces;         // places of a filter in memory
+  int64_t channels;             // that a pixel of the input has for one place of one group
+  int64_t depth;                // channels of the input of one group in memory
+  int64_t cols;                 // channels of the result of one group
   int64_t panels;
   int64_t tablePointers;
+  int64_t filterPlaceFloats; // of a panel, from one place of a filter to the next
+  int64_t placeFloats;       // and from one place of the grids to the next
+  int64_t panelFloats;
   int64_t partUnits, partPanels; // the grid of parts: of units and of panels
 
   int64_t groupPanels() const { return panels / desc.groups; }
   int64_t unitPart(int part) const { return part / partPanels; }
   Range panelRange(int part) const { return cut(panels, 1, part % partPanels, partPanels); }
+  // Returns the positions of a grid that are a part's. Different parts get the last strips of different grids.
+  Range rows(int part, size_t grid) const {
+    return cut(grids[grid].positions(), kernel->tileRows, (unitPart(part) + grid) % partUnits, partUnits);
+  }
   // Returns how many panels of `floats` are computed together.
   int64_t chunk(int64_t floats, Range range) const;
   // Copies image `image` of x, for folded columns.

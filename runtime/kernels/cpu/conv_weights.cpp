@@ -16,12 +16,31 @@ namespace ashlar::rt {
 namespace {
 
 constexpr int64_t kPositions = kConvPositions;
+constexpr int64_t kPairs = kPositions + kConvAhead; // of one place in the table
 constexpr int64_t kBlockChannels = 256;
+
+// Copies `count` rows of Width floats that are `distance` apart next to each other.
+template <int Width> void copyRows(const float *from, int64_t distance, int64_t count, float *to) {
+  for (int64_t i = 0; i < count; ++i, from += distance, to += Width) {
+    for (int j = 0; j < Width; j += 16) {
+      __builtin_prefetch(from + kConvAhead * distance + j);
+    }
+    std::memcpy(to, from, Width * sizeof(float));
+  }
+}
 
 // Copies `count` rows of the gradient from `position` on, `cols` columns from `column` on, zeros behind them.
 void packGradient(const ConvPlan &plan, const float *gradient, int64_t position, int64_t count, int64_t column, int64_t cols, float *to) {
   const int64_t row = plan.desc.groups * plan.cols, width = plan.kernel->tileCols;
   const float *from = gradient + position * row + column;
+  switch (cols == width ? cols : 0) {
+  case 32:
+    return copyRows<32>(from, row, count, to);
+  case 16:
+    return copyRows<16>(from, row, count, to);
+  case 8:
+    return copyRows<8>(from, row, count, to);
+  }
   for (int64_t i = 0; i < count; ++i, from += row, to += width) {
     std::memcpy(to, from, cols * sizeof(float));
     std::memset(to + cols, 0, (width - cols) * sizeof(float));
@@ -66,7 +85,7 @@ void addPositions(const WeightBlock &block, const float *gradient, int64_t posit
         if (begin >= end) {
           continue;
         }
-        const ConvPair *pairs = static_cast<const ConvPair *>(block.memory.table) + p * kPositions;
+        const ConvPair *pairs = static_cast<const ConvPair *>(block.memory.table) + p * kPairs;
         plan.kernel->positions({block.memory.counts[p], pairs, group * plan.channels + begin, end - begin, cols,
                                 block.sums(panel, place + p, begin), tileCols});
       }
@@ -74,18 +93,29 @@ void addPositions(const WeightBlock &block, const float *gradient, int64_t posit
   }
 }
 
-// Writes the sums of a panel to the parameter's order.
+// Writes the sums of a panel to the parameter's order: in one go where all places, or the only one, are this
+// part's.
 void writePanel(const WeightBlock &block, int64_t panel, float *out) {
   const ConvPlan &plan = block.plan;
-  const int64_t group = panel / plan.groupPanels(), inGroup = panel % plan.groupPanels() * plan.kernel->tileCols;
-  const int64_t cols = std::min(plan.kernel->tileCols, plan.cols - inGroup), filter = plan.depth * plan.filterPlaces;
-  const int64_t places = plan.grids[0].places().size(), inner = plan.channels / plan.depth; // folded columns
+  const int64_t tileRows = plan.kernel->tileRows, tileCols = plan.kernel->tileCols;
+  const int64_t group = panel / plan.groupPanels(), inGroup = panel % plan.groupPanels() * tileCols;
+  const int64_t cols = std::min(tileCols, plan.cols - inGroup), filter = plan.depth * plan.filterPlaces;
+  const int64_t places = plan.grids[0].places(), inner = plan.channels / plan.depth; // folded columns
+  float *filters = out + (group * plan.cols + inGroup) * filter;
+  if (plan.filterPlaces == 1 || block.units.end - block.units.begin == places * block.strips()) {
+    const Range mine = plan.filterPlaces == 1 ? block.channelsOf(0) : Range{0, plan.depth};
+    for (int64_t place = 0; place < plan.filterPlaces; ++place) {
+      block.memory.panelAt[place] = (place / inner * block.strips() * tileRows + place % inner * plan.depth) * tileCols;
+    }
+    plan.kernel->unpackRows(block.sums(panel, 0, mine.begin), block.memory.panelAt, cols, mine.end - mine.begin, plan.filterPlaces, filter,
+                            filters + mine.begin);
+    return;
+  }
   for (int64_t place = 0; place < places; ++place) {
     const Range mine = block.channelsOf(place);
     for (int64_t channel = mine.begin; channel < mine.end; ++channel) {
       const float *from = block.sums(panel, place, channel);
-      float *to =
-          out + (group * plan.cols + inGroup) * filter + channel % plan.depth * plan.filterPlaces + place * inner + channel / plan.depth;
+      float *to = filters + channel % plan.depth * plan.filterPlaces + place * inner + channel / plan.depth;
       for (int64_t j = 0; j < cols; ++j) {
         to[j * filter] = from[j];
       }
@@ -97,15 +127,15 @@ void writePanel(const WeightBlock &block, int64_t panel, float *out) {
 void addRun(const WeightBlock &block, int64_t begin, int64_t end, int64_t firstImage, const float *in, const float *gradient) {
   const ConvPlan &plan = block.plan;
   const ConvGrid &grid = plan.grids[0];
-  const int64_t places = grid.places().size();
-  const int64_t together = std::min<int64_t>(places, std::max<int64_t>(1, plan.tablePointers / 2 / kPositions));
+  const int64_t places = grid.places();
+  const int64_t together = std::min<int64_t>(places, std::max<int64_t>(1, plan.tablePointers / 2 / kPairs));
   ConvPair *pairs = static_cast<ConvPair *>(block.memory.table);
   for (int64_t position = begin; position < end; position += kPositions) {
     const int64_t count = std::min(kPositions, end - position);
     for (int64_t place = 0; place < places; place += together) {
       const int64_t some = std::min(together, places - place);
-      grid.fillPairs(position, count, place, some, firstImage, in, block.memory.gradient, plan.kernel->tileCols, pairs, kPositions,
-                     block.memory.counts);
+      grid.fillPairs(position, count, block.memory.places + place, some, firstImage, in, block.memory.gradient, plan.kernel->tileCols,
+                     pairs, kPairs, block.memory.counts);
       addPositions(block, gradient, position, count, place, some);
     }
   }
@@ -117,7 +147,8 @@ void runConvWeights(const ConvPlan &plan, const ConvMemory &memory, int part, co
   const ConvGrid &grid = plan.grids[0];
   const Range panels = plan.panelRange(part);
   const int64_t strips = ceilDiv(plan.channels, plan.kernel->tileRows);
-  WeightBlock block = {plan, memory, cut(grid.places().size() * strips, 1, plan.unitPart(part), plan.partUnits), panels};
+  grid.listPlaces(memory.places);
+  WeightBlock block = {plan, memory, cut(grid.places() * strips, 1, plan.unitPart(part), plan.partUnits), panels};
   const int64_t chunk = plan.chunk(block.panelFloats(), panels);
   for (int64_t begin = panels.begin; begin < panels.end; begin += chunk) {
     block.panels = {begin, std::min(panels.end, begin + chunk)};
@@ -139,15 +170,16 @@ void runConvWeights(const ConvPlan &plan, const ConvMemory &memory, int part, co
 void runConvDepthwiseWeights(const ConvPlan &plan, const ConvMemory &memory, int part, const float *in, const float *gradient, float *out) {
   const ConvKernel &kernel = *plan.kernel;
   const ConvGrid &grid = plan.grids[0];
-  const int64_t places = grid.places().size(), groups = plan.desc.groups;
+  const int64_t places = grid.places(), groups = plan.desc.groups;
   const Range channels = cut(groups, kernel.tileCols, part, plan.partUnits);
   const int64_t width = channels.end - channels.begin;
   const int64_t together = std::clamp<int64_t>(plan.tablePointers / places, 1, kPositions);
   const float **table = static_cast<const float **>(memory.table);
   std::memset(memory.panels, 0, places * width * sizeof(float));
+  grid.listPlaces(memory.places);
   for (int64_t position = 0; position < grid.positions(); position += together) {
     const int64_t count = std::min(together, grid.positions() - position);
-    grid.fillPixels(position, count, 0, places, 0, in, memory.zeros, /*tileRows=*/1, table, memory.at);
+    grid.fillPixels(position, count, memory.places, places, 0, in, memory.zeros, /*tileRows=*/1, table, memory.at);
     kernel.depthwisePositions(
         {count, width, places, table, channels.begin, gradient + position * groups + channels.begin, groups, memory.panels, width});
   }

@@ -208,12 +208,14 @@ TEST_CASE("conv kernels: random shapes, windows and epilogues agree with the pla
 }
 
 TEST_CASE("conv kernels: long chains and many panels agree with the plain loops", "[kernels][conv]") {
-  // Beyond one block of pixels, of the chain, of positions, of ordered panels, and of the table.
+  // Beyond one block of pixels, of the chain, of positions, of ordered panels, and of the table; bias, residual and activation once.
   std::mt19937 random(2);
   std::vector<ashlar_rt_conv_desc> descs;
   for (uint32_t kind = ASHLAR_RT_CONV_FORWARD; kind <= ASHLAR_RT_CONV_WEIGHTS; ++kind) {
-    descs.push_back(square(kind, 2, 15, 500, 130, 1, 1));
+    descs.push_back(square(kind, 2, 15, 700, 130, 1, 1));
     descs.push_back(square(kind, 1, 5, 260, 300, 3, 1));
+    descs.push_back(square(kind, 2, 9, 1024, 40, 1, 2)); // pixels are copied, in both directions
+    descs.push_back(square(kind, 1, 9, 40, 1024, 1, 1));
     descs.push_back(square(kind, 1, 9, 40, 500, 5, 2));
     descs.push_back(square(kind, 2, 40, 3, 33, 7, 2));
     ashlar_rt_conv_desc places = square(kind, 1, 1, 5, 6, 1, 1);
@@ -222,6 +224,12 @@ TEST_CASE("conv kernels: long chains and many panels agree with the plain loops"
     places.groups = 40;
     places.channels_in = places.channels_out = 1;
     descs.push_back(places);
+  }
+  for (ashlar_rt_conv_desc &desc : descs) {
+    if (desc.kind != ASHLAR_RT_CONV_WEIGHTS) {
+      desc.has_bias = desc.has_residual = 1;
+      desc.epilogue = ASHLAR_RT_EPILOGUE_RELU;
+    }
   }
   for (const ConvKernel *kernel : availableKernels()) {
     for (const ashlar_rt_conv_desc &desc : descs) {

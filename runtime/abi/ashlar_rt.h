@@ -138,6 +138,29 @@ typedef struct {
   uint32_t allow_tf32;  // f32 operands may be rounded to 10 bits of mantissa
 } ashlar_rt_gemm_desc;
 
+typedef enum { ASHLAR_RT_CONV_FORWARD = 1, ASHLAR_RT_CONV_DATA = 2, ASHLAR_RT_CONV_WEIGHTS = 3 } ashlar_rt_conv_kind;
+
+// One spatial dim of a convolution. Element k of the window at position o is element o * stride + k * dilation - low of the input; what is
+// outside is 0. `low` may be negative (elements left out). What is behind the last window is not read.
+typedef struct {
+  int64_t in, out, kernel, stride, dilation, low;
+} ashlar_rt_conv_dim;
+
+// A convolution or one of its gradients. x: (batch, in..., groups * channels_in), y: (batch, out..., groups * channels_out), w: (groups *
+// channels_out, channels_in, kernel...), dense, f32. buffers, and what is computed:
+//   forward   {x, w, [bias (groups * channels_out),] [residual (as y),] y}   y = epilogue(convolution + bias + residual)
+//   data      {y, w, [bias (groups * channels_in),] [residual (as x),] x}    x = epilogue(gradient with respect to x + bias + residual)
+//   weights   {x, y, w}                                                      w = gradient with respect to w; neither bias, residual nor
+//   epilogue
+// The result overlaps no operand. All sizes are at least 1.
+typedef struct {
+  uint32_t kind; // ashlar_rt_conv_kind
+  uint32_t has_bias, has_residual;
+  uint32_t epilogue;                                // ashlar_rt_epilogue
+  int64_t batch, groups, channels_in, channels_out; // channels of one group
+  ashlar_rt_conv_dim dims[3];                       // of one or two spatial dims: the first ones are {1, 1, 1, 1, 1, 0}
+} ashlar_rt_conv_desc;
+
 typedef enum {
   ASHLAR_RT_ALL_REDUCE = 1,     // in and out of one shape; may be one buffer
   ASHLAR_RT_ALL_GATHER = 2,     // out = the group's inputs concatenated along `concat_dim`

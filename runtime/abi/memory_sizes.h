@@ -24,6 +24,54 @@ constexpr uint64_t kPageBytes = 4096;
 // cpu: what matrix products run in, for each thread: that of the kernel that takes most, AVX-512 with 12 x 32 elements in registers.
 constexpr uint64_t kProductWorkspaceBytes = (384 * 32 + 384 * 384) * sizeof(float);
 
+// cpu: what convolutions run in. Panels of ordered weights, or sums of a weight gradient, up to so many bytes (more only where a single
+// panel takes more), addresses of pixels, and positions that a weight gradient adds up at a time.
+constexpr uint64_t kConvTileRows = 12, kConvTileCols = 32; // of the kernel that takes most
+constexpr uint64_t kConvPanelBytes = uint64_t{2} << 20;
+constexpr uint64_t kConvTableBytes = uint64_t{128} << 10;
+constexpr uint64_t kConvPositions = 384;
+
+// Returns the number of places in the kernel's window.
+constexpr uint64_t convPlaces(const ashlar_rt_conv_desc &desc) {
+  return desc.dims[0].kernel * desc.dims[1].kernel * desc.dims[2].kernel;
+}
+
+// Returns true for one channel in and out of each group.
+constexpr bool isDepthwise(const ashlar_rt_conv_desc &desc) {
+  return desc.groups > 1 && desc.channels_in == 1 && desc.channels_out == 1;
+}
+
+// Returns true where few channels make it worth to take the kernel's columns and the channels as one: both are contiguous in a row of x.
+constexpr bool foldsColumns(const ashlar_rt_conv_desc &desc) {
+  return desc.kind != ASHLAR_RT_CONV_DATA && desc.groups == 1 && desc.channels_in < 16 && desc.dims[2].kernel > 1 &&
+         desc.dims[2].dilation == 1;
+}
+
+// Returns the columns of x that folded convolutions read, padding included.
+constexpr uint64_t foldedColumns(const ashlar_rt_conv_dim &dim) {
+  return (dim.out - 1) * dim.stride + dim.kernel;
+}
+
+// Returns the bytes that each thread needs for a convolution, at least.
+constexpr uint64_t convWorkspaceBytes(const ashlar_rt_conv_desc &desc) {
+  uint64_t places = convPlaces(desc), in = desc.channels_in, out = desc.channels_out;
+  uint64_t cols = desc.kind == ASHLAR_RT_CONV_DATA ? in : out, depth = desc.kind == ASHLAR_RT_CONV_DATA ? out : in;
+  uint64_t rows = places * (roundUp(depth, kConvTileRows) + kConvTileRows);
+  uint64_t panel = rows * kConvTileCols * sizeof(float);
+  uint64_t panels = desc.groups * (roundUp(cols, kConvTileCols) / kConvTileCols);
+  uint64_t bytes = std::min(panels * panel, std::max(panel, kConvPanelBytes));
+  if (isDepthwise(desc)) {
+    bytes = places * roundUp(desc.groups, kConvTileCols) * sizeof(float);
+  }
+  bytes += desc.groups * depth * std::max<uint64_t>(desc.dims[2].kernel, 1) * sizeof(float); // zeros
+  bytes += std::max(kConvTableBytes, 2 * kConvTileRows * places * sizeof(void *)) + kConvPositions * sizeof(int64_t);
+  bytes += kConvPositions * kConvTileCols * sizeof(float) + places * sizeof(int64_t);
+  if (foldsColumns(desc)) {
+    bytes += desc.dims[0].in * desc.dims[1].in * foldedColumns(desc.dims[2]) * in * sizeof(float);
+  }
+  return roundUp(bytes, ASHLAR_RT_ALIGNMENT) + 16 * ASHLAR_RT_ALIGNMENT;
+}
+
 // Batches are prepared in a ring of stages, each a run of steps.
 constexpr uint64_t kBatchStages = 3;
 constexpr uint64_t kStageBytes = 256 << 10; // aim; a stage holds at least one step

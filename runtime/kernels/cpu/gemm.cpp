@@ -5,6 +5,7 @@
 #include "runtime/kernels/cpu/gemm.h"
 
 #include "runtime/kernels/cpu/gemm_kernel.h"
+#include "runtime/kernels/cpu/parts.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -13,21 +14,12 @@ namespace ashlar::rt {
 
 namespace {
 
-// Returns the fastest kernel that this processor can run.
-const GemmKernel &chooseKernel() {
+const GemmKernel &chooseGemmKernel() {
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx512f")) {
-    return gemmKernelAvx512();
-  }
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
-    return gemmKernelAvx2();
-  }
+  return chooseKernel(gemmKernelGeneric, gemmKernelAvx2, gemmKernelAvx512);
+#else
+  return chooseKernel(gemmKernelGeneric);
 #endif
-  return gemmKernelGeneric();
-}
-
-int64_t ceilDiv(int64_t numerator, int64_t denominator) {
-  return (numerator + denominator - 1) / denominator;
 }
 
 // Parts along the batch, the rows and the columns of `out`.
@@ -54,16 +46,6 @@ Grid chooseGrid(const ashlar_rt_gemm_desc &desc, const GemmKernel &kernel, int64
     }
   }
   return best;
-}
-
-// Piece `index` of `count` pieces of [0, total), cut at multiples of `unit`, sizes as equal as that allows.
-struct Range {
-  int64_t begin, end;
-};
-
-Range cut(int64_t total, int64_t unit, int64_t index, int64_t count) {
-  int64_t units = ceilDiv(total, unit);
-  return {units * index / count * unit, std::min(total, units * (index + 1) / count * unit)};
 }
 
 } // namespace
@@ -100,7 +82,7 @@ Status Gemm::prepare(const ashlar_rt_gemm_desc &desc, int threads, Gemm &gemm, G
   }
   auto state = std::make_unique<State>();
   state->desc = desc;
-  state->kernel = &chooseKernel();
+  state->kernel = &chooseGemmKernel();
   state->grid = chooseGrid(desc, *state->kernel, std::max(threads, 1));
   size_t parts = state->grid.batch * state->grid.rows * state->grid.cols;
   size_t bytes = parts * state->kernel->workspaceFloats * sizeof(float);

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Prepares convolutions: the kernel for the processor, grids of positions, parts for the threads, the workspace.
+
+#include "runtime/kernels/cpu/conv.h"
+
+#include "runtime/abi/memory_sizes.h"
+#include "runtime/kernels/cpu/conv_plan.h"
+
+#include <cstring>
+
+namespace ashlar::rt {
+
+namespace {
+
+const ConvKernel &chooseConvKernel() {
+#if defined(__x86_64__)
+  return chooseKernel(convKernelGeneric, convKernelAvx2, convKernelAvx512);
+#else
+  return chooseKernel(convKernelGeneric);
+#endif
+}
+
+Status check(const ashlar_rt_conv_desc &desc) {
+  if (desc.kind < ASHLAR_RT_CONV_FORWARD || desc.kind > ASHLAR_RT_CONV_WEIGHTS) {
+    return internal("convolution of kind {}: the last known one is {}", desc.kind, static_cast<int>(ASHLAR_RT_CONV_WEIGHTS));
+  }
+  if (desc.epilogue > ASHLAR_RT_EPILOGUE_TANH) {
+    return internal("convolution with epilogue {}: the last known one is {}", desc.epilogue, static_cast<int>(ASHLAR_RT_EPILOGUE_TANH));
+  }
+  if (desc.kind == ASHLAR_RT_CONV_WEIGHTS && (desc.has_bias || desc.has_residual || desc.epilogue != ASHLAR_RT_EPILOGUE_NONE)) {
+    return internal("gradient of a filter with bias {}, residual {}, epilogue {}: it has none of them", desc.has_bias, desc.has_residual,
+                    desc.epilogue);
+  }
+  if (desc.batch < 1 || desc.groups < 1 || desc.channels_in < 1 || desc.channels_out < 1) {
+    return internal("convolution with batch {}, {} groups, {} channels in and {} out: every size must be at least 1", desc.batch,
+                    desc.groups, desc.channels_in, desc.channels_out);
+  }
+  for (const ashlar_rt_conv_dim &dim : desc.dims) {
+    if (dim.in < 1 || dim.out < 1 || dim.kernel < 1 || dim.stride < 1 || dim.dilation < 1) {
+      return internal("convolution over a dim with in {}, out {}, kernel {}, stride {}, dilation {}: every one must be at least 1", dim.in,
+                      dim.out, dim.kernel, dim.stride, dim.dilation);
+    }
+  }
+  return Status();
+}
+
+// Makes the grids: one, or one for each phase of a data gradient that has pixels.
+void makeGrids(ConvPlan &plan) {
+  const ashlar_rt_conv_desc &desc = plan.desc;
+  if (desc.kind != ASHLAR_RT_CONV_DATA) {
+    const int64_t columns = plan.copied ? static_cast<int64_t>(foldedColumns(desc.dims[2])) : desc.dims[2].in;
+    plan.grids.push_back(ConvGrid::ofOutput(desc, plan.folded, columns));
+    return;
+  }
+  for (int64_t i = 0; i < desc.dims[0].stride * desc.dims[1].stride * desc.dims[2].stride; ++i) {
+    const int64_t phase[3] = {i / (desc.dims[1].stride * desc.dims[2].stride), i / desc.dims[2].stride % desc.dims[1].stride,
+                              i % desc.dims[2].stride};
+    ConvGrid grid = ConvGrid::ofInput(desc, phase);
+    if (grid.positions() > 0) {
+      plan.grids.push_back(std::move(grid));
+    }
+  }
+}
+
+// Cuts `units` x `panels` tiles into at most `threads` parts so that the largest costs least. Beside its units, a panel costs `extra` of
+// them in every part.
+void chooseParts(ConvPlan &plan, int64_t units, int64_t panels, double extra, int64_t threads) {
+  double best = 0;
+  for (int64_t unitParts = 1; unitParts <= std::min(threads, units); ++unitParts) {
+    const int64_t panelParts = std::min(threads / unitParts, panels);
+    const double cost = (ceilDiv(units, unitParts) + extra) * ceilDiv(panels, panelParts);
+    if (best == 0 || cost < best) {
+      best = cost;
+      plan.partUnits = unitParts;
+      plan.partPanels = panelParts;
+    }
+  }
+}
+
+// Ordering a panel of weights costs about as much as 1.5 strips of pixels, copying a panel of the gradient as 0.2 strips of channels.
+void makeParts(ConvPlan &plan, int64_t threads) {
+  const int64_t tileRows = plan.kernel->tileRows;
+  int64_t pixels = 0;
+  for (const ConvGrid &grid : plan.grids) {
+    pixels += grid.positions();
+  }
+  if (plan.desc.kind == ASHLAR_RT_CONV_WEIGHTS) {
+    const int64_t units = plan.depthwise ? ceilDiv(plan.desc.groups, plan.kernel->tileCols)
+                                         : static_cast<int64_t>(plan.grids[0].places().size()) * ceilDiv(plan.channels, tileRows);
+    chooseParts(plan, units, plan.depthwise ? 1 : plan.panels, 0.2, threads);
+  } else {
+    chooseParts(plan, ceilDiv(pixels, tileRows), plan.depthwise ? 1 : plan.panels, 1.5, threads);
+  }
+}
+
+ConvPlan makePlan(const ashlar_rt_conv_desc &desc, const ConvKernel &kernel, int64_t threads) {
+  ConvPlan plan = {};
+  plan.desc = desc;
+  plan.kernel = &kernel;
+  plan.depthwise = isDepthwise(desc);
+  plan.folded = foldsColumns(desc);
+  plan.copied = plan.folded && (desc.dims[2].low != 0 || desc.dims[2].in < static_cast<int64_t>(foldedColumns(desc.dims[2])));
+  const bool data = desc.kind == ASHLAR_RT_CONV_DATA;
+  plan.filterPlaces = convPlaces(desc);
+  plan.depth = data ? desc.channels_out : desc.channels_in;
+  plan.cols = data ? desc.channels_in : desc.channels_out;
+  plan.channels = plan.folded ? desc.dims[2].kernel * plan.depth : plan.depth;
+  plan.panels = desc.groups * ceilDiv(plan.cols, kernel.tileCols);
+  plan.tablePointers = std::max<int64_t>(kConvTableBytes / sizeof(void *), 2 * kConvTileRows * plan.filterPlaces);
+  makeGrids(plan);
+  makeParts(plan, threads);
+  return plan;
+}
+
+// Lays out the memory of a part, and returns its bytes.
+uint64_t layOut(const ConvPlan &plan, void *begin, ConvMemory &memory) {
+  const auto first = reinterpret_cast<uintptr_t>(begin);
+  uintptr_t end = first;
+  const auto take = [&](uint64_t bytes) {
+    const uintptr_t piece = end;
+    end += roundUp(bytes, ASHLAR_RT_ALIGNMENT);
+    return reinterpret_cast<void *>(piece);
+  };
+  const ConvKernel &kernel = *plan.kernel;
+  uint64_t panelBytes = plan.filterPlaces * roundUp(plan.desc.groups, kernel.tileCols) * sizeof(float);
+  if (!plan.depthwise) {
+    const uint64_t rows = plan.desc.kind == ASHLAR_RT_CONV_WEIGHTS ? plan.grids[0].places().size() * roundUp(plan.channels, kernel.tileRows)
+                                                                   : plan.filterPlaces * plan.depth;
+    const uint64_t one = rows * kernel.tileCols * sizeof(float);
+    panelBytes = std::min(plan.panels * one, std::max(one, kConvPanelBytes));
+  }
+  const ashlar_rt_conv_dim *dims = plan.desc.dims;
+  memory.panels = static_cast<float *>(take(panelBytes));
+  memory.zeros = static_cast<float *>(take(plan.desc.groups * plan.channels * sizeof(float)));
+  memory.table = take(plan.tablePointers * sizeof(void *));
+  memory.at = static_cast<int64_t *>(take(kConvPositions * sizeof(int64_t)));
+  memory.counts = static_cast<int64_t *>(take(plan.filterPlaces * sizeof(int64_t)));
+  memory.gradient = static_cast<float *>(take(kConvPositions * kernel.tileCols * sizeof(float)));
+  memory.image =
+      static_cast<float *>(take(plan.copied ? dims[0].in * dims[1].in * foldedColumns(dims[2]) * plan.depth * sizeof(float) : 0));
+  return end - first;
+}
+
+} // namespace
+
+int64_t ConvPlan::chunk(int64_t floats, Range range) const {
+  const int64_t fitting = static_cast<int64_t>(kConvPanelBytes / sizeof(float)) / std::max<int64_t>(floats, 1);
+  return std::max<int64_t>(1, std::min(fitting, range.end - range.begin));
+}
+
+void ConvPlan::copyImage(const float *x, int64_t image, float *copy) const {
+  const ashlar_rt_conv_dim &dim = desc.dims[2];
+  const int64_t rows = desc.dims[0].in * desc.dims[1].in, columns = foldedColumns(dim);
+  const int64_t begin = std::clamp<int64_t>(dim.low, 0, columns), end = std::clamp<int64_t>(dim.in + dim.low, begin, columns);
+  const float *from = x + image * rows * dim.in * depth;
+  for (int64_t row = 0; row < rows; ++row, from += dim.in * depth, copy += columns * depth) {
+    std::fill(copy, copy + begin * depth, 0.0f);
+    std::memcpy(copy + begin * depth, from + (begin - dim.low) * depth, (end - begin) * depth * sizeof(float));
+    std::fill(copy + end * depth, copy + columns * depth, 0.0f);
+  }
+}
+
+struct Conv::State {
+  ConvPlan plan;
+  GemmWorkspace own;
+  GemmWorkspace *workspace; // `own` or the caller's
+  uint64_t partBytes;
+};
+
+Conv::Conv() = default;
+Conv::Conv(Conv &&) noexcept = default;
+Conv &Conv::operator=(Conv &&) noexcept = default;
+Conv::~Conv() = default;
+
+Status Conv::prepare(const ashlar_rt_conv_desc &desc, int threads, Conv &conv, GemmWorkspace *workspace) {
+  return prepare(desc, threads, chooseConvKernel(), conv, workspace);
+}
+
+Status Conv::prepare(const ashlar_rt_conv_desc &desc, int threads, const ConvKernel &kernel, Conv &conv, GemmWorkspace *workspace) {
+  ASHLAR_RETURN_IF_ERROR(check(desc));
+  auto state = std::make_unique<State>();
+  state->plan = makePlan(desc, kernel, std::max(threads, 1));
+  state->workspace = workspace ? workspace : &state->own;
+  state->partBytes = convWorkspaceBytes(desc);
+  ConvMemory memory;
+  const uint64_t bytes = layOut(state->plan, nullptr, memory);
+  if (bytes > state->partBytes) {
+    return internal("convolution: the {} kernel needs {} bytes of workspace, the plan has {}", kernel.name, bytes, state->partBytes);
+  }
+  ASHLAR_RETURN_IF_ERROR(state->workspace->reserve(state->partBytes * state->plan.partUnits * state->plan.partPanels));
+  conv.state = std::move(state);
+  return Status();
+}
+
+int Conv::parts() const {
+  return static_cast<int>(state->plan.partUnits * state->plan.partPanels);
+}
+
+const char *Conv::kernelName() const {
+  return state->plan.kernel->name;
+}
+
+void Conv::runPart(int part, const float *a, const float *b, const float *bias, const float *residual, float *out) {
+  const ConvPlan &plan = state->plan;
+  ConvMemory memory;
+  layOut(plan, reinterpret_cast<char *>(state->workspace->data()) + part * state->partBytes, memory);
+  std::fill(memory.zeros, memory.zeros + plan.desc.groups * plan.channels, 0.0f);
+  bias = plan.desc.has_bias ? bias : nullptr;
+  residual = plan.desc.has_residual ? residual : nullptr;
+  if (plan.desc.kind == ASHLAR_RT_CONV_WEIGHTS) {
+    plan.depthwise ? runConvDepthwiseWeights(plan, memory, part, a, b, out) : runConvWeights(plan, memory, part, a, b, out);
+  } else if (plan.depthwise) {
+    runConvDepthwise(plan, memory, part, a, b, bias, residual, out);
+  } else {
+    runConvPixels(plan, memory, part, a, b, bias, residual, out);
+  }
+}
+
+void Conv::run(const float *a, const float *b, const float *bias, const float *residual, float *out) {
+  for (int part = 0; part < parts(); ++part) {
+    runPart(part, a, b, bias, residual, out);
+  }
+}
+
+} // namespace ashlar::rt

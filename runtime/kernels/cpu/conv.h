@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Convolutions of a compiled program on the CPU. As a Gemm, a Conv is prepared once (kernel chosen for this processor, work cut into parts,
+// tables of places made, workspace reserved) and then run any number of times without allocating; it owns no thread.
+
+#ifndef ASHLAR_RUNTIME_KERNELS_CPU_CONV_H
+#define ASHLAR_RUNTIME_KERNELS_CPU_CONV_H
+
+#include "runtime/abi/ashlar_rt.h"
+#include "runtime/base/status.h"
+#include "runtime/kernels/cpu/gemm.h"
+
+#include <memory>
+
+namespace ashlar::rt {
+
+struct ConvKernel;
+
+// One prepared convolution, its data gradient or its weight gradient, see ashlar_rt_conv_desc. f32, channels last.
+// Every element of the result is one chain of fused multiply-adds: of y over (kernel place, channel in), of x over (kernel place, channel
+// out), of w over (batch, position), each in row-major order. So it has the same bits for every number of threads, and a pixel has them
+// whatever the other samples of the batch are. Places in the padding count as zeros that are multiplied, except in the sums over positions
+// and in places that strides leave out, which are not part of the chain.
+// Movable, not copyable. One run at a time for each workspace.
+class Conv {
+public:
+  Conv();
+  Conv(Conv &&) noexcept;
+  Conv &operator=(Conv &&) noexcept;
+  ~Conv();
+
+  // Chooses the kernel for `desc`, cuts the work into at most `threads` (>= 1) parts and reserves what running them needs: in `workspace`,
+  // which must outlive the convolution, or in memory of its own when that is null.
+  static Status prepare(const ashlar_rt_conv_desc &desc, int threads, Conv &conv, GemmWorkspace *workspace = nullptr);
+
+  // The same with a given kernel, for tests.
+  static Status prepare(const ashlar_rt_conv_desc &desc, int threads, const ConvKernel &kernel, Conv &conv,
+                        GemmWorkspace *workspace = nullptr);
+
+  // Returns the number of parts, 1 <= parts() <= threads. They write disjoint pieces of the result, about equal in work.
+  int parts() const;
+
+  // Computes part `part`. Different parts may run at the same time. `a`, `b` and `out` are the first two buffers and the result in the
+  // order of the descriptor; `bias` and `residual` are ignored unless it has them. `out` overlaps no operand. Does not allocate.
+  void runPart(int part, const float *a, const float *b, const float *bias, const float *residual, float *out);
+
+  // Computes all parts on the calling thread.
+  void run(const float *a, const float *b, const float *bias, const float *residual, float *out);
+
+  // Returns the name of the chosen kernel, for the profile: "avx512 12x32", "avx2 6x16" or "generic 6x8".
+  const char *kernelName() const;
+
+private:
+  struct State;
+  std::unique_ptr<State> state;
+};
+
+} // namespace ashlar::rt
+
+#endif // ASHLAR_RUNTIME_KERNELS_CPU_CONV_H

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The convolution kernel for any processor.
+
+#include "runtime/kernels/cpu/conv_kernel.h"
+
+#include "runtime/abi/ashlar_rt.h"
+
+namespace ashlar::rt {
+
+namespace {
+
+constexpr int kLanes = 4;
+constexpr int kTileRows = 6;
+constexpr int kTileVectors = 2;
+
+#include "runtime/kernels/cpu/conv_tiles.inc"
+
+} // namespace
+
+const ConvKernel &convKernelGeneric() {
+  static constexpr ConvKernel kernel = {"generic 6x8", kLanes,    kTileRows,          kTileCols, pixels,
+                                        depthwise,     positions, depthwisePositions, packPlaces};
+  return kernel;
+}
+
+} // namespace ashlar::rt

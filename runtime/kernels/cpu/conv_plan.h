@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a prepared convolution knows, shared by conv.cpp and the files that compute it.
+
+#ifndef ASHLAR_RUNTIME_KERNELS_CPU_CONV_PLAN_H
+#define ASHLAR_RUNTIME_KERNELS_CPU_CONV_PLAN_H
+
+#include "runtime/abi/ashlar_rt.h"
+#include "runtime/kernels/cpu/conv_grid.h"
+#include "runtime/kernels/cpu/conv_kernel.h"
+#include "runtime/kernels/cpu/parts.h"
+
+#include <cstdint>
+#include <vector>
+
+namespace ashlar::rt {
+
+// The memory of one part, each piece aligned to ASHLAR_RT_ALIGNMENT.
+struct ConvMemory {
+  float *panels;   // weights in the order of the kernel, or sums of a weight gradient
+  float *zeros;    // what the padding reads
+  void *table;     // const float *, or ConvPair
+  int64_t *at;     // offsets of pixels
+  int64_t *counts; // for each place
+  float *gradient; // one panel of the gradient of y
+  float *image;    // one image of x with its padding, where columns are folded
+};
+
+// Panels of tileCols columns are numbered over all groups. Units are strips of tileRows rows of the result: pixels, or for a weight
+// gradient (place, channel in).
+struct ConvPlan {
+  ashlar_rt_conv_desc desc;
+  const ConvKernel *kernel;
+  bool depthwise;
+  bool folded; // the columns of the window are part of the channels
+  bool copied; // and an image is copied to have its padding beside it
+  std::vector<ConvGrid> grids;
+  int64_t filterPlaces; // places of a filter in memory
+  int64_t channels;     // that a pixel of the input has for one place of one group
+  int64_t depth;        // channels of the input of one group in memory
+  int64_t cols;         // channels of the result of one group
+  int64_t panels;
+  int64_t tablePointers;
+  int64_t partUnits, partPanels; // the grid of parts: of units and of panels
+
+  int64_t groupPanels() const { return panels / desc.groups; }
+  int64_t unitPart(int part) const { return part / partPanels; }
+  Range panelRange(int part) const { return cut(panels, 1, part % partPanels, partPanels); }
+  // Returns how many panels of `floats` are computed together.
+  int64_t chunk(int64_t floats, Range range) const;
+  // Copies image `image` of x, for folded columns.
+  void copyImage(const float *x, int64_t image, float *copy) const;
+};
+
+// Computes part `part` of a convolution or a data gradient, of any groups and of depthwise ones, and of weight gradients.
+void runConvPixels(const ConvPlan &plan, const ConvMemory &memory, int part, const float *in, const float *weights, const float *bias,
+                   const float *residual, float *out);
+void runConvDepthwise(const ConvPlan &plan, const ConvMemory &memory, int part, const float *in, const float *weights, const float *bias,
+                      const float *residual, float *out);
+void runConvWeights(const ConvPlan &plan, const ConvMemory &memory, int part, const float *in, const float *gradient, float *out);
+void runConvDepthwiseWeights(const ConvPlan &plan, const ConvMemory &memory, int part, const float *in, const float *gradient, float *out);
+
+} // namespace ashlar::rt
+
+#endif // ASHLAR_RUNTIME_KERNELS_CPU_CONV_PLAN_H

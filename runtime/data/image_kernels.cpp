@@ -60,9 +60,10 @@ void copyWindowOf(const ImageView &image, const Window &window, const Grid &out,
   }
 }
 
-// Writes a row of the source with the width of the result.
-template <typename T> void resizeRow(const T *from, const ResizedSide<T> &columns, int64_t inner, T *__restrict__ to) {
+// Writes a row of the source with the width of the result. Inner: the inner elements, when the compiler shall know; else 0.
+template <int Inner, typename T> void resizeRowOf(const T *from, const ResizedSide<T> &columns, int64_t given, T *__restrict__ to) {
   const auto count = static_cast<int64_t>(columns.weight.size());
+  const int64_t inner = Inner == 0 ? given : Inner;
   for (int64_t x = 0; x < count; ++x) {
     const T *near = from + columns.near[x] * inner, *far = from + columns.far[x] * inner;
     const T weight = columns.weight[x], rest = 1 - weight;
@@ -72,21 +73,23 @@ template <typename T> void resizeRow(const T *from, const ResizedSide<T> &column
   }
 }
 
-// to = (near * rest + far * weight) * scale + shift, with one scale and shift, or with those of each inner element.
-template <typename T>
-void blendRows(const T *near, const T *far, T weight, int64_t pixels, int64_t inner, const T *scale, const T *shift, T *__restrict__ to) {
-  const T rest = 1 - weight;
-  if (inner == 1) {
-    const T factor = *scale, offset = *shift;
-    for (int64_t i = 0; i < pixels; ++i) {
-      to[i] = (near[i] * rest + far[i] * weight) * factor + offset;
-    }
-    return;
+template <typename T> void resizeRow(const T *from, const ResizedSide<T> &columns, int64_t inner, T *to) {
+  switch (inner) {
+  case 1:
+    return resizeRowOf<1>(from, columns, inner, to);
+  case 3:
+    return resizeRowOf<3>(from, columns, inner, to);
+  default:
+    return resizeRowOf<0>(from, columns, inner, to);
   }
-  for (int64_t i = 0; i < pixels; ++i) {
-    for (int64_t c = 0; c < inner; ++c) {
-      to[i * inner + c] = (near[i * inner + c] * rest + far[i * inner + c] * weight) * scale[c] + shift[c];
-    }
+}
+
+// to = (near * rest + far * weight) * scale + shift, with one scale and shift, or those of each element.
+template <bool HasOne, typename T>
+void blendRows(const T *near, const T *far, T weight, int64_t count, const T *scale, const T *shift, T *__restrict__ to) {
+  const T rest = 1 - weight, factor = *scale, offset = *shift;
+  for (int64_t i = 0; i < count; ++i) {
+    to[i] = (near[i] * rest + far[i] * weight) * (HasOne ? factor : scale[i]) + (HasOne ? offset : shift[i]);
   }
 }
 
@@ -137,6 +140,15 @@ template <typename T> void copyWindow(const ImageView &image, const Window &wind
   }
 }
 
+template <typename T> ChannelMap<T> ofRow(const ChannelMap<T> &map, const Grid &grid) {
+  ChannelMap<T> row;
+  for (int64_t x = 0; x < grid.width && grid.inner > 1; ++x) {
+    row.scale.insert(row.scale.end(), map.scale.begin(), map.scale.end());
+    row.shift.insert(row.shift.end(), map.shift.begin(), map.shift.end());
+  }
+  return grid.inner > 1 ? row : map;
+}
+
 template <typename T> ResizedSide<T> ResizedSide<T>::make(int64_t from, int64_t to) {
   ResizedSide side;
   for (int64_t i = 0; i < to; ++i) {
@@ -157,16 +169,21 @@ void resizeImage(const Grid &in, const T *from, const ResizedSide<T> &rows, cons
   const int64_t rowElements = in.width * in.inner;
   for (int64_t plane = 0; plane < in.planes; ++plane) {
     WideRows<T> wide(from + plane * in.height * rowElements, rowElements, columns, in.inner, rowMemory);
-    const T *scale = map.scale.data() + plane * in.inner, *shift = map.shift.data() + plane * in.inner;
     for (int64_t y = 0; y < height; ++y, to += width * in.inner) {
       const T *near = wide.row(rows.near[y]), *far = wide.row(rows.far[y]);
-      blendRows(near, far, rows.weight[y], width, in.inner, scale, shift, to);
+      if (in.inner == 1) {
+        blendRows<true>(near, far, rows.weight[y], width, &map.scale[plane], &map.shift[plane], to);
+      } else {
+        blendRows<false>(near, far, rows.weight[y], width * in.inner, map.scale.data(), map.shift.data(), to);
+      }
     }
   }
 }
 
 template void copyWindow(const ImageView &, const Window &, const Grid &, const ChannelMap<float> &, float *);
 template void copyWindow(const ImageView &, const Window &, const Grid &, const ChannelMap<double> &, double *);
+template ChannelMap<float> ofRow(const ChannelMap<float> &, const Grid &);
+template ChannelMap<double> ofRow(const ChannelMap<double> &, const Grid &);
 template struct ResizedSide<float>;
 template struct ResizedSide<double>;
 template void resizeImage(const Grid &, const float *, const ResizedSide<float> &, const ResizedSide<float> &, const ChannelMap<float> &,

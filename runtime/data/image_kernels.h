@@ -53,8 +53,11 @@ template <typename T> struct ResizedSide {
   static ResizedSide make(int64_t from, int64_t to);
 };
 
-// Resizes `from`, an image of T in the order of `in`: columns first, then rows; each result is mapped. `rowMemory` has room for two rows of
-// the result.
+// Returns the map of each element of a row where channels are inner, so that the elements of a row need not know their channel; else `map`.
+template <typename T> ChannelMap<T> ofRow(const ChannelMap<T> &map, const Grid &grid);
+
+// Resizes `from`, an image of T in the order of `in`: columns first, then rows; each result is mapped, by ofRow(). `rowMemory` has room for
+// two rows of the result.
 template <typename T>
 void resizeImage(const Grid &in, const T *from, const ResizedSide<T> &rows, const ResizedSide<T> &columns, const ChannelMap<T> &map,
                  T *rowMemory, T *to);

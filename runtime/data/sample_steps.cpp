@@ -50,6 +50,7 @@ public:
       const int64_t channels = plan.out.channels();
       Step step{plan, {ofChannels<T>(plan.scale, channels), ofChannels<T>(plan.shift, channels), ofChannels<T>(plan.padding, channels)}};
       if (plan.kind == StepKind::kResize) {
+        step.map = ofRow(step.map, plan.out);
         step.rows = ResizedSide<T>::make(plan.in.height, plan.out.height);
         step.columns = ResizedSide<T>::make(plan.in.width, plan.out.width);
         mostRows = std::max<size_t>(mostRows, 2 * plan.out.width * plan.out.inner);

@@ -123,7 +123,7 @@ TEST_CASE("job reference: images by hand", "[fuzz][job]") {
   CHECK(inputsOf({{T::Flip, {}, {}, 0, 0, 0, 1}}, 6, true) == std::vector<double>{3, 30, 2, 20, 1, 10});
   CHECK(inputsOf({{T::Flip, {}, {}, 0, 0, 0, 1}}, 6, false) == std::vector<double>{1, 10, 2, 20, 3, 30});
   CHECK(inputsOf({{T::Crop, {}, {}, 1, 1, 0}}, 2, false) == std::vector<double>{2, 20});
-  CHECK(inputsOf({{T::Crop, {}, {}, 1, 5, 1}}, 10, true) == std::vector<double>{0, 0, 1, 10, 2, 20, 3, 30, 0, 0});
+  CHECK(inputsOf({{T::Crop, {}, {}, 1, 5, 1}}, 10, false) == std::vector<double>{0, 0, 1, 10, 2, 20, 3, 30, 0, 0});
   // At -0.25, 0.25, ..., 2.25.
   CHECK(inputsOf({{T::Resize, {}, {}, 1, 6}, {T::Crop, {}, {}, 1, 4}}, 8, false) ==
         std::vector<double>{1.25, 12.5, 1.75, 17.5, 2.25, 22.5, 2.75, 27.5});

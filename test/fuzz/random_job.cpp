@@ -20,6 +20,7 @@ namespace {
 
 constexpr int64_t kMaxRanks = 4, kMaxSize = 9;
 constexpr int64_t kMaxSide = 4;          // of an image behind a transform
+constexpr int64_t kMaxImage = 12;        // elements behind all of them
 constexpr int64_t kMaxPipelineRanks = 8; // of all stages
 
 std::vector<double> numbers(Dice &dice, int64_t count) {
@@ -193,6 +194,13 @@ private:
     for (int64_t count = imageDice.roll(5); count > 0; --count) {
       addImageTransform(height, width);
     }
+    // Many inputs make large gradients, with which a loss grows beyond f32.
+    if (height * width * training.sampleShape[2] > kMaxImage) {
+      SampleTransform smaller{SampleTransform::Resize};
+      smaller.height = height = std::min<int64_t>(height, 2);
+      smaller.width = width = std::min<int64_t>(width, 2);
+      addTransform(smaller, formatv("resize {{ height: {0} width: {1} }", height, width));
+    }
     if (imageChannels > 0 && imageDice.oneIn(2)) {
       addTransform({SampleTransform::ChannelsFirst}, "hwc2chw {}");
       addChannelScale(imageDice.oneIn(2));
@@ -229,12 +237,12 @@ private:
     }
   }
 
-  // Adds a normalization that hardly changes the size of numbers, with one mean and std or those of each channel.
+  // Adds a normalization that makes no number larger, with one mean and std or those of each channel.
   void addChannelScale(bool hasEach) {
     SampleTransform transform{SampleTransform::Scale};
     std::string means, deviations;
     for (int64_t c = 0, count = hasEach ? imageChannels : 1; c < count; ++c) {
-      double mean = imageDice.roll(5) / 8.0, deviation = 0.75 + imageDice.roll(3) / 4.0;
+      double mean = imageDice.roll(5) / 8.0, deviation = 1 + imageDice.roll(3) / 4.0;
       transform.scale.push_back(1 / deviation);
       transform.shift.push_back(-mean / deviation);
       means += formatv("{0}{1:f8}", c == 0 ? "" : ", ", mean);

@@ -102,7 +102,7 @@ def expect_losses(bench, text, samples, expected, size, epochs=3, near=0, evalua
 def random_crop(bench):
     samples, evaluated = images(bench, 5, 3, 4, 2), images(bench, 3, 3, 4, 2, "eval")
     for text, (height, width, padding) in (("height: 2 width: 3", (2, 3, 0)), ("padding: 2", (3, 4, 2)), ("width: 6 padding: 1", (3, 6, 1)),
-                                           ("height: 1", (1, 4, 0)), ("", (3, 4, 0)), ("height: 4 width: 1 padding: 3", (4, 1, 3))):
+                                           ("height: 1", (1, 4, 0)), ("", (3, 4, 0)), ("height: 4 width: 2 padding: 1", (4, 2, 1))):
         def cropped(image, run_pass, sample, crop_to=(height, width, padding)):
             return flat(crop(image, *crop_to, None if run_pass is None else words(run_pass, sample, 0)))
         losses = expect_losses(bench, [f"random_crop {{ {text} }}"], samples, cropped, height * width * 2, evaluated=evaluated)
@@ -201,7 +201,7 @@ def cifar10(bench):
         node("MatMul", ["x", "probe"], ["pixel"]), node("Mul", ["label", "thousand"], ["labels"]), node("Add", ["pixel", "labels"], ["y"]),
         node("ReduceMean", ["y"], ["loss"], keepdims=0), parameter("probe", [3072, 1], [2**(i % 3) if i // 3 == 33 else 0 for i in range(3072)]),
         parameter("thousand", [1], [10000]), graph_input("x", ["batch", 3072]), graph_input("label", ["batch", 1]), graph_output("loss", []))
-    job = job_of([], source="cifar10 {} shuffle: false").replace("} }", '} features { column: "label" tensor: "label" } }')
+    job = job_of([], source="cifar10 {} shuffle: false").replace('"x"  } }', '"x" } features { column: "label" tensor: "label" } }')
     log = bench.train(job, "--eval")
 
     def loss(number):

@@ -345,6 +345,17 @@ TEST_CASE("values are checked", "[job]") {
       {"tensor: \"input\"", "tensor: \"input\" transforms {}", "a transform of feature \"image\" names no kind"},
       {"tensor: \"input\"", "tensor: \"input\" transforms { normalize { std: 0 } }",
        "dataset.features.transforms.normalize.std 0 of \"image\" is not in (0, 3.40282346638529e+38]"},
+      {"digits {}", "cifar10 {} features { column: \"fine_label\" tensor: \"x\" }", "its columns are \"image\", \"label\""},
+      {"tensor: \"input\"", "tensor: \"input\" transforms { normalize { mean: [1, 2, 3] std: [1, 2] } }",
+       "a transform of feature \"image\" normalizes with 3 means and 2 stds; give one number, or one a channel, of each"},
+      {"tensor: \"input\"", "tensor: \"input\" transforms { resize { height: 4 } }",
+       "a transform of feature \"image\" resizes without height or width; give both"},
+      {"tensor: \"input\"", "tensor: \"input\" transforms { type_cast {} }", "casts to no type; give type_cast a type"},
+      {"tensor: \"input\"", "tensor: \"input\" transforms { one_hot {} }", "spreads labels over no classes; give one_hot its classes"},
+      {"tensor: \"input\"", "tensor: \"input\" transforms { random_crop { height: 0 } }",
+       "dataset.features.transforms.random_crop.height 0 of \"image\" is not in [1, 65536]"},
+      {"tensor: \"input\"", "tensor: \"input\" transforms { random_horizontal_flip { probability: 1.5 } }",
+       "dataset.features.transforms.random_horizontal_flip.probability 1.5 of \"image\" is not in [0, 1]"},
       {"features { column: \"label\" tensor: \"labels\" }", "", "the loss reads \"labels\" but no feature of the dataset feeds it"},
   };
   for (const Row &row : rows) {

@@ -108,6 +108,7 @@ public:
 private:
   // Tells options.checkDataFile of the files beside the model.
   void checkDataFiles();
+  llvm::StringSet<> knownFloats() const;
   void defineInitializers();
   void defineInputs();
   // Defines one graph input as an argument of @forward, or as a parameter when a rule in options.init says so.
@@ -199,13 +200,28 @@ void Importer::checkDataFiles() {
   }
 }
 
-// Float tensors with a shape are parameters; all else is a constant.
+// Returns the names of the inputs that steer the import of a node.
+llvm::StringSet<> Importer::knownFloats() const {
+  llvm::StringSet<> names;
+  for (const onnx::NodeProto &node : graph.node()) {
+    const RegistryRow *row = findOp(qualifiedOpType(node));
+    for (int i = 0; row && i < node.input_size(); ++i) {
+      if (row->knownFloats >> i & 1) {
+        names.insert(node.input(i));
+      }
+    }
+  }
+  return names;
+}
+
+// Float tensors with a shape are parameters, unless they steer the import; all else is a constant.
 void Importer::defineInitializers() {
+  llvm::StringSet<> known = knownFloats();
   for (onnx::TensorProto &tensor : *graph.mutable_initializer()) {
     std::string name = tensor.name(), what = "initializer \"" + name + "\"";
     initializers.insert(name);
     RankedTensorType type = tensorType(tensor, context, what);
-    if (!isa<FloatType>(type.getElementType()) || type.getRank() == 0) {
+    if (!isa<FloatType>(type.getElementType()) || type.getRank() == 0 || known.contains(name)) {
       values->define(name, TensorData::take(tensor, info.directory, context, what).toDense());
       continue;
     }

@@ -14,7 +14,7 @@ const llvm::StringMap<RegistryRow> &registry() {
   static const llvm::StringMap<RegistryRow> map = [] {
     llvm::StringMap<RegistryRow> built;
     for (auto rows : {activationRows, collectiveRows, constantRows, contractionRows, convolutionRows, elementwiseRows, indexingRows,
-                      lossRows, normalizationRows, reductionRows, shapeRows}) {
+                      lossRows, normalizationRows, paddingRows, poolingRows, reductionRows, resizingRows, shapeRows}) {
       for (const RegistryRow &row : rows()) {
         built.try_emplace(row.opType, row);
       }

@@ -24,6 +24,7 @@ struct RegistryRow {
   llvm::StringLiteral opType;
   Handler handler;
   Accepts accepts = Accepts::Any;
+  unsigned knownFloats = 0; // bit i: input i holds floats that steer the import, so an initializer there is no parameter
 };
 
 // The rows of each op family.
@@ -36,7 +37,10 @@ llvm::ArrayRef<RegistryRow> elementwiseRows();
 llvm::ArrayRef<RegistryRow> indexingRows();
 llvm::ArrayRef<RegistryRow> lossRows();
 llvm::ArrayRef<RegistryRow> normalizationRows();
+llvm::ArrayRef<RegistryRow> paddingRows();
+llvm::ArrayRef<RegistryRow> poolingRows();
 llvm::ArrayRef<RegistryRow> reductionRows();
+llvm::ArrayRef<RegistryRow> resizingRows();
 llvm::ArrayRef<RegistryRow> shapeRows();
 
 // Returns the row of an op, null for one that is not supported. Ops of the default domain have their bare name, others the domain before

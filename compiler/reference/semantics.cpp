@@ -18,6 +18,7 @@ const SemanticsTable &getSemantics() {
     addLossSemantics(filled);
     addShapeSemantics(filled);
     addSourceSemantics(filled);
+    addWindowSemantics(filled);
     return filled;
   }();
   return table;

@@ -41,6 +41,7 @@ void addElementwiseSemantics(SemanticsTable &table);
 void addLossSemantics(SemanticsTable &table);
 void addShapeSemantics(SemanticsTable &table);
 void addSourceSemantics(SemanticsTable &table);
+void addWindowSemantics(SemanticsTable &table);
 
 } // namespace ashlar::reference
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// C++ side of the nn dialect. The ops are defined in nn_ops.td.
+// C++ side of the nn dialect. The ops are defined in nn_ops.td and window_ops.td.
 
 #ifndef ASHLAR_DIALECTS_NN_NN_H
 #define ASHLAR_DIALECTS_NN_NN_H

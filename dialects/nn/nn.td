@@ -6,5 +6,6 @@
 #define ASHLAR_DIALECTS_NN_NN_TD
 
 include "dialects/nn/nn_ops.td"
+include "dialects/nn/window_ops.td"
 
 #endif // ASHLAR_DIALECTS_NN_NN_TD

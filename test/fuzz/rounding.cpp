@@ -59,13 +59,14 @@ double largestOf(const Tensor &tensor) {
 // Returns the size of what is rounded on the way to each element of the result; zeros for an op that rounds nothing.
 Tensor roundedSizes(Operation *op, ArrayRef<Tensor> operands, const Tensor &result) {
   auto reduce = dyn_cast<nn::ReduceOp>(op);
-  if (isa<ContractionOpInterface, nn::ScatterAddOp>(op) || (reduce && reduce.getKind() == Reduction::Sum)) {
+  if (isa<ContractionOpInterface, nn::ResampleOp, nn::ScatterAddOp>(op) || (reduce && reduce.getKind() == Reduction::Sum)) {
     SmallVector<Tensor> terms = llvm::map_to_vector(operands, magnitudes);
     return reference::getSemantics().local.lookup(op->getName().getStringRef())(op, terms);
   }
   Tensor sizes(result.getType());
   if (isa<nn::ConstantOp, nn::RandomOp, nn::NegOp, nn::AbsOp, nn::SignOp, nn::ReluOp, nn::MaxOp, nn::MinOp, nn::SelectOp, nn::BroadcastOp,
-          nn::ReshapeOp, nn::TransposeOp, nn::ConcatOp, nn::SliceOp, nn::PadOp, nn::GatherOp, nn::ReduceOp>(op)) {
+          nn::ReshapeOp, nn::TransposeOp, nn::ConcatOp, nn::SliceOp, nn::PadOp, nn::GatherOp, nn::ReduceOp, nn::WindowsOp, nn::UnwindowsOp,
+          nn::MaxPoolOp>(op)) {
     return sizes;
   }
   // These take the difference of logits, or of 1 and an error function, on the way.

@@ -95,6 +95,9 @@ private:
   mlir::Value emitConcat(mlir::Operation *op, const Index &index);
   mlir::Value emitPad(mlir::Operation *op, const Index &index);
   mlir::Value emitGather(mlir::Operation *op, const Index &index);
+  mlir::Value emitWindows(mlir::Operation *op, const Index &index);
+  mlir::Value emitUnwindows(mlir::Operation *op, const Index &index);
+  mlir::Value selectOrZero(mlir::Value condition, mlir::Value element);
   mlir::Value emitReshape(mlir::Operation *op, const Index &index);
   mlir::Value linearize(llvm::ArrayRef<int64_t> shape, const Index &index);
 };

@@ -5,7 +5,7 @@
 #include "passes/lower/kernels/kernel_size.h"
 #include "passes/lower/kernels/scalar_emitter.h"
 
-#include "dialects/nn/nn.h"
+#include "dialects/nn/window_views.h"
 #include "dialects/support/element_type.h"
 #include "dialects/support/tensor_values.h"
 
@@ -21,6 +21,8 @@ int64_t codeOfView(Operation &op) {
   return llvm::TypeSwitch<Operation *, int64_t>(&op)
       .Case<nn::IndexOp, nn::SliceOp>([&](auto) { return 2 * rank + 1; })
       .Case([&](nn::PadOp) { return 9 * rank + 2; })
+      .Case([](nn::WindowsOp windows) { return 6 * static_cast<int64_t>(windows.getDims().size()) + 2; })
+      .Case([](nn::UnwindowsOp unwindows) { return 10 * static_cast<int64_t>(unwindows.getDims().size()) + 2; })
       .Case([](nn::ConcatOp concat) { return 5 * static_cast<int64_t>(concat.getInputs().size()); })
       .Default([](Operation *) { return 1; });
 }
@@ -71,6 +73,12 @@ Value ScalarEmitter::emitView(Operation *op, const Index &index) {
   if (isa<nn::GatherOp>(op)) {
     return emitGather(op, index);
   }
+  if (isa<nn::WindowsOp>(op)) {
+    return emitWindows(op, index);
+  }
+  if (isa<nn::UnwindowsOp>(op)) {
+    return emitUnwindows(op, index);
+  }
   return emitReshape(op, index);
 }
 
@@ -115,6 +123,92 @@ Value ScalarEmitter::emitPad(Operation *op, const Index &index) {
   Value element = emit(pad.getInput(), source);
   Value zero = arith::ConstantOp::create(b, b.getZeroAttr(element.getType()));
   return arith::SelectOp::create(b, inside, element, zero);
+}
+
+namespace {
+
+// An index that is read only where `inside` holds; a condition that holds everywhere is null.
+struct GuardedIndex {
+  Value at;
+  Value inside;
+};
+
+Value both(ImplicitLocOpBuilder &b, Value x, Value y) {
+  return x && y ? Value(arith::AndIOp::create(b, x, y)) : x ? x : y;
+}
+
+// Keeps `at` within [0, size): 0 is read where it is not. One comparison: a negative index is a large unsigned one.
+GuardedIndex within(ImplicitLocOpBuilder &b, Value at, int64_t size, Value holds) {
+  Value below = arith::CmpIOp::create(b, arith::CmpIPredicate::ult, at, indexConstant(b, size));
+  Value inside = both(b, holds, below);
+  return {arith::SelectOp::create(b, inside, at, indexConstant(b, 0)), inside};
+}
+
+// The element of the dim at a place of a window.
+GuardedIndex elementOf(ImplicitLocOpBuilder &b, nn::WindowAttr window, int64_t size, Value position, Value k) {
+  Value from = arith::MulIOp::create(b, position, indexConstant(b, window.getStride()));
+  Value offset = arith::MulIOp::create(b, k, indexConstant(b, window.getDilation()));
+  Value at = arith::AddIOp::create(b, from, offset);
+  at = window.getLow() == 0 ? at : Value(arith::SubIOp::create(b, at, indexConstant(b, window.getLow())));
+  int64_t last = window.elementAt(*window.countPositions(size) - 1, window.getSize() - 1);
+  return window.getLow() <= 0 && last < size ? GuardedIndex{at, Value()} : within(b, at, size, Value());
+}
+
+// The position whose window has an element at a place.
+GuardedIndex positionOf(ImplicitLocOpBuilder &b, nn::WindowAttr window, int64_t positions, Value element, Value k) {
+  Value offset = arith::MulIOp::create(b, k, indexConstant(b, window.getDilation()));
+  Value shifted = arith::AddIOp::create(b, element, indexConstant(b, window.getLow()));
+  Value steps = arith::SubIOp::create(b, shifted, offset);
+  if (window.getStride() == 1) {
+    return within(b, steps, positions, Value());
+  }
+  // A negative number of steps is a large unsigned one, and so is its quotient.
+  Value stride = indexConstant(b, window.getStride());
+  Value remainder = arith::RemUIOp::create(b, steps, stride);
+  Value holds = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, remainder, indexConstant(b, 0));
+  return within(b, arith::DivUIOp::create(b, steps, stride), positions, holds);
+}
+
+} // namespace
+
+// The element that stands at a place of a window; one that is read in its stead is not selected.
+Value ScalarEmitter::emitWindows(Operation *op, const Index &index) {
+  auto windows = cast<nn::WindowsOp>(op);
+  ArrayRef<int64_t> dims = windows.getDims();
+  size_t first = dims.back() + 1;
+  Index source(ArrayRef(index).take_front(first));
+  llvm::append_range(source, ArrayRef(index).drop_front(first + dims.size()));
+  Value inside;
+  for (auto [i, dim] : llvm::enumerate(dims)) {
+    int64_t size = shapeOf(windows.getInput())[dim];
+    GuardedIndex element = elementOf(b, nn::windowAt(windows.getWindows(), i), size, index[dim], index[first + i]);
+    source[dim] = element.at;
+    inside = both(b, inside, element.inside);
+  }
+  return selectOrZero(inside, emit(windows.getInput(), source));
+}
+
+Value ScalarEmitter::emitUnwindows(Operation *op, const Index &index) {
+  auto unwindows = cast<nn::UnwindowsOp>(op);
+  size_t first = unwindows.getDims().back() + 1;
+  Index source = index;
+  Value inside;
+  for (auto [i, dim] : llvm::enumerate(unwindows.getDims())) {
+    int64_t positions = shapeOf(unwindows.getInput())[dim];
+    GuardedIndex position = positionOf(b, nn::windowAt(unwindows.getWindows(), i), positions, index[dim], index[first + i]);
+    source[dim] = position.at;
+    inside = both(b, inside, position.inside);
+  }
+  return selectOrZero(inside, emit(unwindows.getInput(), source));
+}
+
+// The element where the condition holds, null for everywhere, 0 elsewhere.
+Value ScalarEmitter::selectOrZero(Value condition, Value element) {
+  if (!condition) {
+    return element;
+  }
+  Value zero = arith::ConstantOp::create(b, b.getZeroAttr(element.getType()));
+  return arith::SelectOp::create(b, condition, element, zero);
 }
 
 // The row with a number; row 0 is read in place of one that is not there, and not selected.

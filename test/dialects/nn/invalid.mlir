@@ -251,6 +251,112 @@ func.func @pad_c3(%x: tensor<4xf32>) {
 
 // -----
 
+func.func @windows_c1(%x: tensor<4x4xf32>) {
+  // expected-error @+2 {{failed to infer returned types}}
+  // expected-error @+1 {{dims [1, 1] of windows are not strictly increasing within rank 2}}
+  %0 = nn.windows %x dims = [1, 1] [#nn.window<2>, #nn.window<2>] : tensor<4x4xf32> -> tensor<4x3x2xf32>
+  return
+}
+
+// -----
+
+func.func @windows_c1_none(%x: tensor<4xf32>) {
+  // expected-error @+2 {{failed to infer returned types}}
+  // expected-error @+1 {{has windows along no dim}}
+  %0 = nn.windows %x dims = [] [] : tensor<4xf32> -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @windows_c2(%x: tensor<4xf32>) {
+  // expected-error @+2 {{failed to infer returned types}}
+  // expected-error @+1 {{has 2 windows along 1 dims}}
+  %0 = nn.windows %x dims = [0] [#nn.window<2>, #nn.window<2>] : tensor<4xf32> -> tensor<3x2xf32>
+  return
+}
+
+// -----
+
+func.func @windows_c3(%x: tensor<4xf32>) {
+  // expected-error @+2 {{failed to infer returned types}}
+  // expected-error @+1 {{window that spans 7 elements does not fit into dim 0 of size 4 with padding of 1 and 1}}
+  %0 = nn.windows %x dims = [0] [#nn.window<4, dilation = 2, low = 1, high = 1>] : tensor<4xf32> -> tensor<1x4xf32>
+  return
+}
+
+// -----
+
+func.func @unwindows_c1(%x: tensor<3x2xf32>) {
+  // expected-error @+1 {{dims [1] of windows leave no dims of the windows in rank 2}}
+  %0 = nn.unwindows %x dims = [1] [#nn.window<2>] : tensor<3x2xf32> -> tensor<4x2xf32>
+  return
+}
+
+// -----
+
+func.func @unwindows_c2(%x: tensor<3x2xf32>) {
+  // expected-error @+1 {{gives 'tensor<5x2xf32>' from 'tensor<3x2xf32>'; the windows of 'tensor<5xf32>' are 'tensor<4x2xf32>'}}
+  %0 = nn.unwindows %x dims = [0] [#nn.window<2>] : tensor<3x2xf32> -> tensor<5x2xf32>
+  return
+}
+
+// -----
+
+func.func @max_pool_c4(%x: tensor<1x1xf32>) {
+  // expected-error @+2 {{failed to infer returned types}}
+  // expected-error @+1 {{window has 2^31 elements or more}}
+  %0 = nn.max_pool %x dims = [0, 1] [#nn.window<65536, low = 65535>, #nn.window<65536, low = 65535>] : tensor<1x1xf32> -> tensor<1x1xf32>
+  return
+}
+
+// -----
+
+func.func @max_pool_place_c5(%x: tensor<4xf32>, %y: tensor<4xf32>) {
+  // expected-error @+2 {{failed to infer returned types}}
+  // expected-error @+1 {{the largest elements have type 'tensor<4xf32>' but those of the windows have type 'tensor<2xf32>'}}
+  %0 = nn.max_pool_place %x, %y dims = [0] [#nn.window<2, stride = 2>] : tensor<4xf32>, tensor<4xf32> -> tensor<2xi32>
+  return
+}
+
+// -----
+
+func.func @resample_c1(%x: tensor<4xf32>) {
+  // expected-error @+2 {{failed to infer returned types}}
+  // expected-error @+1 {{dim 1 is not within rank 1}}
+  %0 = nn.resample %x dim = 1 places = dense<0> : tensor<2x1xi64> : tensor<4xf32> -> tensor<2xf32>
+  return
+}
+
+// -----
+
+func.func @resample_c2(%x: tensor<4xf32>) {
+  // expected-error @+2 {{failed to infer returned types}}
+  // expected-error @+1 {{places of 'tensor<2xi64>' are not a matrix with a column}}
+  %0 = nn.resample %x dim = 0 places = dense<0> : tensor<2xi64> : tensor<4xf32> -> tensor<2xf32>
+  return
+}
+
+// -----
+
+func.func @resample_c2_weights(%x: tensor<4xf32>) {
+  // expected-error @+2 {{failed to infer returned types}}
+  // expected-error @+1 {{places are 'tensor<2x1xi64>' but weights are 'tensor<1x2xf64>'}}
+  %0 = nn.resample %x dim = 0 places = dense<0> : tensor<2x1xi64> weights = dense<0.0> : tensor<1x2xf64> : tensor<4xf32> -> tensor<2xf32>
+  return
+}
+
+// -----
+
+func.func @resample_c3(%x: tensor<4xi64>) {
+  // expected-error @+2 {{failed to infer returned types}}
+  // expected-error @+1 {{has weights for elements of 'i64'}}
+  %0 = nn.resample %x dim = 0 places = dense<0> : tensor<2x1xi64> weights = dense<0.0> : tensor<2x1xf64> : tensor<4xi64> -> tensor<2xi64>
+  return
+}
+
+// -----
+
 func.func @reduce_c1(%x: tensor<2x3xf32>) {
   // expected-error @+2 {{failed to infer returned types}}
   // expected-error @+1 {{reduce dims [1, 0] are not strictly increasing within rank 2}}

@@ -139,6 +139,32 @@ func.func @shapes(%v: tensor<3xf32>, %x: tensor<2x3xf32>) {
   return
 }
 
+// CHECK-LABEL: @windows
+func.func @windows(%x: tensor<2x8x8x3xf32>) {
+  // CHECK: %[[W:.*]] = nn.windows %{{.*}} dims = [1, 2] [#nn.window<3, stride = 2, low = 1>, #nn.window<2, dilation = 2>]
+  // CHECK-SAME: tensor<2x8x8x3xf32> -> tensor<2x4x6x3x2x3xf32>
+  %0 = nn.windows %x dims = [1, 2] [#nn.window<3, stride = 2, low = 1>, #nn.window<2, dilation = 2>] : tensor<2x8x8x3xf32> -> tensor<2x4x6x3x2x3xf32>
+  // CHECK: nn.unwindows %[[W]] dims = [1, 2] [#nn.window<3, stride = 2, low = 1>, #nn.window<2, dilation = 2>]
+  // CHECK-SAME: tensor<2x4x6x3x2x3xf32> -> tensor<2x8x8x3x2x3xf32>
+  %1 = nn.unwindows %0 dims = [1, 2] [#nn.window<3, stride = 2, low = 1>, #nn.window<2, dilation = 2>] : tensor<2x4x6x3x2x3xf32> -> tensor<2x8x8x3x2x3xf32>
+  // CHECK: %[[Y:.*]] = nn.max_pool %{{.*}} dims = [1] [#nn.window<2, stride = 2>] : tensor<2x8x8x3xf32> -> tensor<2x4x8x3xf32>
+  %2 = nn.max_pool %x dims = [1] [#nn.window<2, stride = 2>] : tensor<2x8x8x3xf32> -> tensor<2x4x8x3xf32>
+  // CHECK: nn.max_pool_place %{{.*}}, %[[Y]] dims = [1] [#nn.window<2, stride = 2>]
+  // CHECK-SAME: tensor<2x8x8x3xf32>, tensor<2x4x8x3xf32> -> tensor<2x4x8x3xi32>
+  %3 = nn.max_pool_place %x, %2 dims = [1] [#nn.window<2, stride = 2>] : tensor<2x8x8x3xf32>, tensor<2x4x8x3xf32> -> tensor<2x4x8x3xi32>
+  return
+}
+
+// CHECK-LABEL: @resample
+func.func @resample(%x: tensor<4x2xf32>, %i: tensor<4xi64>) {
+  // CHECK: nn.resample %{{.*}} dim = 1 places = dense<{{\[\[}}0], [1], [1]]> : tensor<3x1xi64> weights = dense<{{\[\[}}1.000000e+00], [5.000000e-01], [2.000000e+00]]>
+  // CHECK-SAME: tensor<3x1xf64> : tensor<4x2xf32> -> tensor<4x3xf32>
+  %0 = nn.resample %x dim = 1 places = dense<[[0], [1], [1]]> : tensor<3x1xi64> weights = dense<[[1.0], [0.5], [2.0]]> : tensor<3x1xf64> : tensor<4x2xf32> -> tensor<4x3xf32>
+  // CHECK: nn.resample %{{.*}} dim = 0 places = dense<0> : tensor<1x2xi64> : tensor<4xi64> -> tensor<1xi64>
+  %1 = nn.resample %i dim = 0 places = dense<0> : tensor<1x2xi64> : tensor<4xi64> -> tensor<1xi64>
+  return
+}
+
 // CHECK-LABEL: @rows_by_number
 func.func @rows_by_number(%table: tensor<5x3xf32>, %i: tensor<2x4xi64>, %scalar: tensor<i32>) {
   // CHECK: %[[Y:.*]] = nn.gather %{{.*}}, %{{.*}} : tensor<5x3xf32>, tensor<2x4xi64> -> tensor<2x4x3xf32>

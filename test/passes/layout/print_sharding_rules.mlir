@@ -131,6 +131,23 @@ func.func @dimwise(%x: tensor<4x8xf32>, %y: tensor<4x1xf32>) {
 
 // -----
 
+// Dims with windows, and dims whose elements are found at places, are computed whole, too; the dims of the windows belong to each device.
+func.func @windows(%x: tensor<4x8xf32>, %y: tensor<4x4xf32>, %w: tensor<4x4x3xf32>) {
+  // expected-remark@+1 {{([i, j]) -> ([i, j, k]) {i=4, j=4, k=3} permuted={j} replicated={k}}}
+  nn.windows %x dims = [1] [#nn.window<3, stride = 2, low = 1>] : tensor<4x8xf32> -> tensor<4x4x3xf32>
+  // expected-remark@+1 {{([i, j, k]) -> ([i, j, k]) {i=4, j=4, k=3} permuted={j} replicated={k}}}
+  nn.unwindows %w dims = [1] [#nn.window<3, stride = 2, low = 1>] : tensor<4x4x3xf32> -> tensor<4x8x3xf32>
+  // expected-remark@+1 {{([i, j]) -> ([i, j]) {i=4, j=4} permuted={j}}}
+  nn.max_pool %x dims = [1] [#nn.window<2, stride = 2>] : tensor<4x8xf32> -> tensor<4x4xf32>
+  // expected-remark@+1 {{([i, j], [i, j]) -> ([i, j]) {i=4, j=4} permuted={j}}}
+  nn.max_pool_place %x, %y dims = [1] [#nn.window<2, stride = 2>] : tensor<4x8xf32>, tensor<4x4xf32> -> tensor<4x4xi32>
+  // expected-remark@+1 {{([i, j]) -> ([i, j]) {i=4, j=3} permuted={j}}}
+  nn.resample %x dim = 1 places = dense<0> : tensor<3x1xi64> : tensor<4x8xf32> -> tensor<4x3xf32>
+  return
+}
+
+// -----
+
 // The contracted dim of a matrix product is summed, in each transposed form; batch dims pass through.
 func.func @matmul(%x: tensor<4x8xf32>, %w: tensor<8x16xf32>, %wt: tensor<16x8xf32>, %xt: tensor<8x4xf32>, %b: tensor<2x4x8xf32>) {
   // expected-remark@+1 {{([i, k], [k, j]) -> ([i, j]) {i=4, j=16, k=8} sum={k}}}

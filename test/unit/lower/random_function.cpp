@@ -4,7 +4,7 @@
 
 #include "test/unit/lower/random_function.h"
 
-#include "dialects/nn/nn.h"
+#include "dialects/nn/window_views.h"
 #include "test/unit/reference/random_convolution.h"
 
 #include "mlir/IR/ImplicitLocOpBuilder.h"
@@ -30,12 +30,12 @@ public:
 
   void step() {
     using Maker = void (Generator::*)();
-    static constexpr Maker makers[] = {&Generator::unary,     &Generator::unary,      &Generator::binary,    &Generator::binary,
-                                       &Generator::binary,    &Generator::select,     &Generator::reduce,    &Generator::reduce,
-                                       &Generator::broadcast, &Generator::bias,       &Generator::softmax,   &Generator::crossEntropy,
-                                       &Generator::transpose, &Generator::slice,      &Generator::pad,       &Generator::concat,
-                                       &Generator::reshape,   &Generator::matmul,     &Generator::normalise, &Generator::gather,
-                                       &Generator::scatter,   &Generator::convolution};
+    static constexpr Maker makers[] = {&Generator::unary,     &Generator::unary,       &Generator::binary,    &Generator::binary,
+                                       &Generator::binary,    &Generator::select,      &Generator::reduce,    &Generator::reduce,
+                                       &Generator::broadcast, &Generator::bias,        &Generator::softmax,   &Generator::crossEntropy,
+                                       &Generator::transpose, &Generator::slice,       &Generator::pad,       &Generator::concat,
+                                       &Generator::reshape,   &Generator::matmul,      &Generator::normalise, &Generator::gather,
+                                       &Generator::scatter,   &Generator::convolution, &Generator::windows,   &Generator::windows};
     (this->*makers[below(std::size(makers))])();
   }
 
@@ -257,6 +257,78 @@ private:
       shape.push_back(low.back() + (size - 1) * (interior.back() + 1) + 1 + below(3));
     }
     add(nn::PadOp::create(b, tensor(shape), x, low, interior));
+  }
+
+  // Windows along one dim or two: sums, the largest and where it stands; sums of elements at places.
+  void windows() {
+    Value x = pick();
+    int64_t rank = typeOf(x).getRank();
+    if (rank == 0) {
+      return;
+    }
+    SmallVector<int64_t> dims{below(rank)};
+    if (dims.front() + 1 < rank && below(2) == 0) {
+      dims.push_back(dims.front() + 1 + below(rank - 1 - dims.front()));
+    }
+    SmallVector<Attribute> each;
+    for (int64_t dim : dims) {
+      each.push_back(window(typeOf(x).getDimSize(dim)));
+    }
+    ArrayAttr all = b.getArrayAttr(each);
+    Value views = nn::WindowsOp::create(b, x, dims, all);
+    if (typeOf(views).getNumElements() > kMaxElements) {
+      return;
+    }
+    switch (below(5)) {
+    case 0:
+      return add(views);
+    case 1:
+      return addBounded(nn::ReduceOp::create(b, Reduction::Sum, views, nn::windowDims(dims)));
+    case 2:
+      return addBounded(nn::UnwindowsOp::create(b, tensor(nn::withWindows(typeOf(x).getShape(), dims, all)), views, dims, all));
+    case 3:
+      return addPool(dims, all);
+    default:
+      return resample(x, dims.front());
+    }
+  }
+
+  // Of an argument, no two elements of which are alike: where the largest stands does not depend on rounding.
+  void addPool(ArrayRef<int64_t> dims, ArrayAttr windows) {
+    for (Value x : pool) {
+      int64_t rank = typeOf(x).getRank();
+      if (!isa<BlockArgument>(x) || dims.back() >= rank || failed(nn::positionShape(std::nullopt, typeOf(x).getShape(), dims, windows))) {
+        continue;
+      }
+      Value largest = nn::MaxPoolOp::create(b, x, dims, windows);
+      Value place = nn::MaxPoolPlaceOp::create(b, x, largest, dims, windows);
+      addBounded(largest);
+      return addBounded(nn::CastOp::create(b, typeOf(largest), place));
+    }
+  }
+
+  // With padding or with elements left out; a window may lie in the padding.
+  nn::WindowAttr window(int64_t size) {
+    while (true) {
+      auto window = nn::WindowAttr::get(b.getContext(), 1 + below(3), 1 + below(3), 1 + below(2), below(4) - 1, below(4) - 1);
+      if (window.countPositions(size)) {
+        return window;
+      }
+    }
+  }
+
+  void resample(Value x, int64_t dim) {
+    int64_t terms = 1 + below(10), size = typeOf(x).getDimSize(dim), rows = 1 + below(size + 3);
+    SmallVector<int64_t> places;
+    SmallVector<double> weights;
+    bool isWeighted = below(2) == 0;
+    for (int64_t i = 0; i < rows * terms; ++i) {
+      places.push_back(below(size + 2) - 1);
+      if (isWeighted) {
+        weights.push_back(static_cast<double>(below(9)) / 4 - 1);
+      }
+    }
+    addBounded(nn::ResampleOp::create(b, x, dim, terms, places, weights));
   }
 
   void concat() {

@@ -127,6 +127,32 @@ void addShapeCases(std::vector<Case> &cases, Sizes &sizes) {
   }
 }
 
+// Windows with padding, with elements left out, and of strides that leave elements in no window; sums of elements of which some are used
+// often, and one never.
+void addWindowCases(std::vector<Case> &cases, Sizes &sizes) {
+  int64_t b = sizes.draw(), c = sizes.draw();
+  auto type = [&](std::initializer_list<int64_t> middle) {
+    std::vector<int64_t> shape{b};
+    shape.insert(shape.end(), middle);
+    shape.push_back(c);
+    return Sizes::typeOf(shape);
+  };
+  const std::string kWindows = "dims = [1, 2] [#nn.window<3, stride = 2, dilation = 1, low = 1, high = 2>, "
+                               "#nn.window<2, stride = 3, dilation = 2, low = -1, high = 1>]";
+  std::string from = type({5, 8}), pooled = type({3, 2}), inWindows = type({3, 2, 3, 2}), ofElements = type({5, 8, 3, 2});
+  cases.push_back({"windows", {{from}}, "nn.windows %a " + kWindows + " : " + from + " -> " + inWindows, inWindows});
+  cases.push_back({"unwindows", {{inWindows}}, "nn.unwindows %a " + kWindows + " : " + inWindows + " -> " + ofElements, ofElements});
+  cases.push_back({"max_pool", {{from}}, "nn.max_pool %a " + kWindows + " : " + from + " -> " + pooled, pooled});
+  const std::string kPlaces = " dim = 1 places = dense<[[0, 2], [-1, 2], [5, 4], [0, 0]]> : tensor<4x2xi64>";
+  std::string row = type({5}), sums = type({4});
+  cases.push_back({"resample", {{row}}, "nn.resample %a" + kPlaces + " : " + row + " -> " + sums, sums});
+  cases.push_back({"resample with weights",
+                   {{row}},
+                   "nn.resample %a" + kPlaces +
+                       " weights = dense<[[0.5, 2.0], [1.0, -1.5], [3.0, 0.25], [1.0, 0.75]]> : tensor<4x2xf64> : " + row + " -> " + sums,
+                   sums});
+}
+
 void addContractionCases(std::vector<Case> &cases, Sizes &sizes) {
   for (int64_t rank : {2, 3}) {
     for (int form = 0; form < 4; ++form) {
@@ -198,6 +224,7 @@ std::vector<Case> makeCases(uint64_t seed) {
   addUnaryCases(cases, sizes);
   addBinaryCases(cases, sizes);
   addShapeCases(cases, sizes);
+  addWindowCases(cases, sizes);
   addContractionCases(cases, sizes);
   addConvolutionCases(cases, sizes);
   return cases;

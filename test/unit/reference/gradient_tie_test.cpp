@@ -19,8 +19,8 @@ namespace ashlar::test {
 namespace {
 
 // Returns the gradients of sum(op(a, b)), with the variables a and b starting at the given values.
-std::vector<Tensor> gradientsOf(const std::string &op, const std::string &resultType, const std::string &a, const std::string &b) {
-  std::string type = "tensor<3xf64>";
+std::vector<Tensor> gradientsOf(const std::string &op, const std::string &resultType, const std::string &a, const std::string &b,
+                                const std::string &type = "tensor<3xf64>") {
   OwningOpRef<ModuleOp> module =
       parse("nn.variable @a trainable : " + type + " = dense<" + a + "> : " + type + "\n nn.variable @b trainable : " + type + " = dense<" +
             b + "> : " + type + "\n func.func @train_step() -> tensor<f64> { %a = nn.read @a : " + type + "\n %b = nn.read @b : " + type +
@@ -76,6 +76,18 @@ TEST_CASE("equal extrema of a reduction share the gradient", "[reference][gradie
   check(gradientsOf("nn.reduce max %a dims = [0] : tensor<3xf64> -> tensor<f64>", "tensor<f64>", "[4.0, 1.0, 4.0]", "0.0")[0],
         {0.5, 0, 0.5});
   check(gradientsOf("nn.reduce min %a dims = [0] : tensor<3xf64> -> tensor<f64>", "tensor<f64>", "[4.0, 1.0, 4.0]", "0.0")[0], {0, 1, 0});
+}
+
+// As PyTorch's max_pool1d(x, 3, 1, 1) does on the same numbers.
+TEST_CASE("equal elements of a window: the gradient goes to the first", "[reference][gradient]") {
+  const std::string kType = "tensor<16xf64>";
+  check(gradientsOf("nn.max_pool %a dims = [0] [#nn.window<3, low = 1, high = 1>] : " + kType + " -> " + kType, kType,
+                    "[1.0, 3.0, 3.0, 0.0, 3.0, 2.0, 1.0, 3.0, 0.0, 3.0, 3.0, 3.0, 1.0, 0.0, 3.0, 3.0]", "0.0", kType)[0],
+        {0, 3, 1, 0, 2, 0, 0, 3, 0, 2, 1, 1, 0, 0, 3, 0});
+  // Padding is no element, so -infinity is found in the tensor; a window of padding only has none.
+  check(gradientsOf("nn.max_pool %a dims = [0] [#nn.window<2, stride = 2, low = 3>] : tensor<3xf64> -> tensor<3xf64>", kVector,
+                    "[0xFFF0000000000000, 1.0, 1.0]", "0.0")[0],
+        {1, 1, 0});
 }
 
 TEST_CASE("pow at zero has finite gradients", "[reference][gradient]") {

@@ -154,6 +154,40 @@ std::vector<Row> shapeRows() {
   };
 }
 
+// Windows of 3 elements, 2 apart, over 4 elements with one of padding in front, and two windows.
+std::vector<Row> windowRows() {
+  const std::string kWindows = "dims = [0] [#nn.window<3, stride = 2, low = 1>]";
+  const std::string kRow = "dense<[1.0, 2.0, 3.0, 4.0]> : tensor<4xf32>";
+  const std::string kNan = "0x7FC00000";
+  return {
+      {"nn.windows %a " + kWindows + " : tensor<4xf32> -> tensor<2x3xf32>",
+       {kRow},
+       "dense<[[0.0, 1.0, 2.0], [2.0, 3.0, 4.0]]> : tensor<2x3xf32>"},
+      {"nn.windows %a dims = [0] [#nn.window<2, dilation = 2, low = -1, high = 1>] : tensor<4xf32> -> tensor<2x2xf32>",
+       {kRow},
+       "dense<[[2.0, 4.0], [3.0, 0.0]]> : tensor<2x2xf32>"},
+      {"nn.unwindows %a " + kWindows + " : tensor<2x3xf32> -> tensor<4x3xf32>",
+       {"dense<[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]> : tensor<2x3xf32>"},
+       "dense<[[0.0, 2.0, 0.0], [4.0, 0.0, 3.0], [0.0, 5.0, 0.0], [0.0, 0.0, 6.0]]> : tensor<4x3xf32>"},
+      {"nn.max_pool %a " + kWindows + " : tensor<4xf32> -> tensor<2xf32>",
+       {"dense<[-3.0, -2.0, " + kNan + ", -4.0]> : tensor<4xf32>"},
+       "dense<[-2.0, " + kNan + "]> : tensor<2xf32>"},
+      {"nn.max_pool_place %a, %b " + kWindows + " : tensor<4xf32>, tensor<2xf32> -> tensor<2xi32>",
+       {"dense<[5.0, 5.0, 2.0, 1.0]> : tensor<4xf32>", "dense<[5.0, 5.0]> : tensor<2xf32>"},
+       "dense<[1, 0]> : tensor<2xi32>"},
+      {"nn.max_pool_place %a, %b " + kWindows + " : tensor<4xf32>, tensor<2xf32> -> tensor<2xi32>", // a NaN; nothing equal
+       {"dense<[5.0, 7.0, 2.0, " + kNan + "]> : tensor<4xf32>", "dense<[6.0, " + kNan + "]> : tensor<2xf32>"},
+       "dense<[3, 2]> : tensor<2xi32>"},
+      {"nn.resample %a dim = 0 places = dense<[[3, -1], [0, 1], [4, 9]]> : tensor<3x2xi64> weights = dense<[[2.0, 1.0], [0.5, 0.25], [1.0, "
+       "1.0]]> : tensor<3x2xf64> : tensor<4xf32> -> tensor<3xf32>",
+       {"dense<[1.0, 2.0, 0x7F800000, 4.0]> : tensor<4xf32>"},
+       "dense<[8.0, 1.0, 0.0]> : tensor<3xf32>"},
+      {"nn.resample %a dim = 0 places = dense<[[1], [0]]> : tensor<2x1xi64> : tensor<2xi64> -> tensor<2xi64>",
+       {"dense<[7, 8]> : tensor<2xi64>"},
+       "dense<[8, 7]> : tensor<2xi64>"},
+  };
+}
+
 std::vector<Row> contractionRows() {
   const std::string kMatrix = "dense<[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]> : tensor<2x3xf32>";
   return {
@@ -231,7 +265,7 @@ std::string moduleText(const Row &row, ArrayRef<Tensor> inputs, const Tensor &ex
 
 TEST_CASE("ops compute what they say", "[reference][semantics]") {
   std::vector<Row> rows = elementwiseRows();
-  for (const std::vector<Row> &more : {shapeRows(), contractionRows(), convolutionRows()}) {
+  for (const std::vector<Row> &more : {shapeRows(), windowRows(), contractionRows(), convolutionRows()}) {
     rows.insert(rows.end(), more.begin(), more.end());
   }
   std::set<std::string> tested;

@@ -17,7 +17,7 @@ STRUCTURE = {"Constant", "Gradient", "Read", "Variable", "Write"}
 ALLOWED = {
     "passes/layout/delay_reductions.cpp": ("Add", "regroups the terms of a sum"),
     "passes/layout/lift_hybrid.cpp": ("Index Random Slice", "makes what counts elements of a piece count those of the whole"),
-    "passes/layout/local_program.cpp": ("Index Reshape Slice", "foresees what partitioning and folding make of them"),
+    "passes/layout/local_program.cpp": ("Broadcast Index Reshape Slice", "foresees what partitioning and folding make of them"),
     "passes/layout/price.cpp": ("Reshape", "another name of the same bytes"),
     "passes/lower/calls": ("Add Broadcast", "the grammar of a library call"),
     "passes/lower/calls/epilogue.cpp": ("Gelu Relu Sigmoid Tanh", "the activations of a library call"),
@@ -32,6 +32,7 @@ ALLOWED = {
     "passes/lower/kernels/scalar_ops.cpp": ("all", "the scalar form of every element-wise op"),
     "passes/lower/kernels/views.cpp": ("all", "the code of every view"),
     "passes/lower/memory": ("Reshape", "another name of the same bytes"),
+    "passes/partition/exchange_windows.cpp": ("Broadcast", "what is repeated is sent once"),
     "passes/partition/partition.cpp": ("Index Slice", "count elements in their attributes"),
     "passes/train/accumulate.cpp": ("Random", "draws by the place of a sample in the step"),
     "passes/train/mixed_precision.cpp": ("Cast", "the conversions of the pass itself"),

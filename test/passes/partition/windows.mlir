@@ -111,3 +111,37 @@ func.func @constants_are_not_sent(%w: tensor<3x2x3xf32>) -> (tensor<1x3x8xf32> {
   %y = nn.conv %x, %w windows = [#nn.window<3, low = 1, high = 1>] : tensor<1x2x8xf32>, tensor<3x2x3xf32> -> tensor<1x3x8xf32>
   return %y : tensor<1x3x8xf32>
 }
+
+// -----
+
+// A gradient that goes to every place of a window is exchanged before it is repeated.
+
+dist.mesh @mesh <["sp" = 2]>
+
+// CHECK-LABEL: func.func @repeated_after_the_exchange
+func.func @repeated_after_the_exchange(%dy: tensor<2x8xf32> {dist.layout = #dist.layout<[{}, {"sp"}]>})
+    -> (tensor<2x8x3xf32> {dist.layout = #dist.layout<[{}, {"sp"}, {}]>}) {
+  // CHECK-NEXT: %[[RUN:.*]] = dist.halo %arg0 dim = 1 size = 8 from <positions = 8> to <positions = 8, first = -1, last = 2> over ["sp"]
+  // CHECK-SAME: : tensor<2x4xf32> -> tensor<2x6xf32>
+  // CHECK-NEXT: %[[ALL:.*]] = nn.broadcast %[[RUN]] dims = [0, 1] : tensor<2x6xf32> -> tensor<2x6x3xf32>
+  // CHECK-NEXT: nn.unwindows %[[ALL]] dims = [1] [#nn.window<3, low = 2, high = 2>] : tensor<2x6x3xf32> -> tensor<2x4x3xf32>
+  %all = nn.broadcast %dy dims = [0, 1] : tensor<2x8xf32> -> tensor<2x8x3xf32>
+  %each = nn.unwindows %all dims = [1] [#nn.window<3, low = 1, high = 1>] : tensor<2x8x3xf32> -> tensor<2x8x3xf32>
+  return %each : tensor<2x8x3xf32>
+}
+
+// -----
+
+// A pooling is a reduction of its windows where it is split, and the padding is none of the elements on any device.
+
+dist.mesh @mesh <["sp" = 2]>
+
+// CHECK-LABEL: func.func @pooling
+func.func @pooling(%x: tensor<2x8xf32> {dist.layout = #dist.layout<[{}, {"sp"}]>})
+    -> (tensor<2x8xf32> {dist.layout = #dist.layout<[{}, {"sp"}]>}) {
+  // CHECK: dist.halo %arg0 dim = 1 {{.*}} : tensor<2x4xf32> -> tensor<2x6xf32>
+  // CHECK-NOT: dist.halo
+  // CHECK: nn.reduce max {{.*}} -> tensor<2x4xf32>
+  %y = nn.max_pool %x dims = [1] [#nn.window<3, low = 1, high = 1>] : tensor<2x8xf32> -> tensor<2x8xf32>
+  return %y : tensor<2x8xf32>
+}

@@ -78,14 +78,10 @@ LogicalResult MaxPoolOp::inferReturnTypes(MLIRContext *, std::optional<Location>
   return success();
 }
 
-// max_pool dims = [1]: ([b, i]) -> ([b, i]) permuted={i}
+// max_pool dims = [1]: ([b, i]) -> ([b, i]) expanded={i}
 ShardingRule MaxPoolOp::getShardingRule() {
   ShardingRule rule;
-  SmallVector<int64_t> sizes(getType().getShape());
-  for (auto [d, size] : llvm::enumerate(shapeOf(getInput()))) {
-    sizes[d] = std::min(sizes[d], size);
-  }
-  TensorFactors factors = addWindowFactors(rule, sizes, getDims());
+  TensorFactors factors = addWindowFactors(rule, getType().getShape(), getDims(), FactorKind::Expanded);
   rule.operands = {factors};
   rule.results = {factors};
   return rule;
@@ -137,11 +133,7 @@ LogicalResult MaxPoolPlaceOp::inferReturnTypes(MLIRContext *context, std::option
 
 ShardingRule MaxPoolPlaceOp::getShardingRule() {
   ShardingRule rule;
-  SmallVector<int64_t> sizes(getType().getShape());
-  for (auto [d, size] : llvm::enumerate(shapeOf(getInput()))) {
-    sizes[d] = std::min(sizes[d], size);
-  }
-  TensorFactors factors = addWindowFactors(rule, sizes, getDims());
+  TensorFactors factors = addWindowFactors(rule, getType().getShape(), getDims(), FactorKind::Expanded);
   rule.operands = {factors, factors};
   rule.results = {factors};
   return rule;

@@ -8,7 +8,7 @@
 include "dialects/nn/nn_base.td"
 
 def Nn_WindowsOp : Nn_DifferentiableOp<"windows", Nn_Computes<"Free", "Move", "moved">,
-                                       [InferTypeOpAdaptor, MovesElements, Nn_Reorderable]> {
+                                       [InferTypeOpAdaptor, MovesElements, DeclareOpInterfaceMethods<WindowedOpInterface>, Nn_Reorderable]> {
   let summary = "The elements of each window";
   let description = [{
     Dim `dims[i]` of the operand becomes a dim of positions, and the elements of the windows are new dims, one a window, behind the last of
@@ -26,7 +26,8 @@ def Nn_WindowsOp : Nn_DifferentiableOp<"windows", Nn_Computes<"Free", "Move", "m
   let assemblyFormat = "$input `dims` `=` $dims $windows attr-dict `:` type($input) `->` type($result)";
 }
 
-def Nn_UnwindowsOp : Nn_DifferentiableOp<"unwindows", Nn_Computes<"Free", "Move", "moved">, [MovesElements, Nn_Reorderable]> {
+def Nn_UnwindowsOp : Nn_DifferentiableOp<"unwindows", Nn_Computes<"Free", "Move", "moved">,
+                                         [MovesElements, DeclareOpInterfaceMethods<WindowedOpInterface>, Nn_Reorderable]> {
   let summary = "What each window has for an element";
   let description = [{
     The counterpart of `nn.windows`, from positions back to elements. Element i at place k of the result is the operand's element at the

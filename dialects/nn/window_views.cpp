@@ -7,6 +7,7 @@
 #include "dialects/support/tensor_values.h"
 
 #include "mlir/IR/ImplicitLocOpBuilder.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 
@@ -63,24 +64,16 @@ bool hasPadding(ArrayRef<int64_t> shape, ArrayRef<int64_t> dims, ArrayAttr windo
   return false;
 }
 
-TensorFactors addWindowFactors(ShardingRule &rule, ArrayRef<int64_t> shape, ArrayRef<int64_t> dims) {
+TensorFactors addWindowFactors(ShardingRule &rule, ArrayRef<int64_t> shape, ArrayRef<int64_t> dims, FactorKind kind) {
   TensorFactors factors;
   for (auto [d, size] : llvm::enumerate(shape)) {
     bool hasWindows = llvm::is_contained(dims, static_cast<int64_t>(d));
-    factors.push_back({rule.addFactor(size, hasWindows ? FactorKind::Permutation : FactorKind::PassThrough)});
+    factors.push_back({rule.addFactor(size, hasWindows ? kind : FactorKind::PassThrough)});
   }
   return factors;
 }
 
 namespace {
-
-SmallVector<int64_t> smallerSizes(ArrayRef<int64_t> a, ArrayRef<int64_t> b) {
-  SmallVector<int64_t> sizes;
-  for (auto [x, y] : llvm::zip_equal(a, b)) {
-    sizes.push_back(std::min(x, y));
-  }
-  return sizes;
-}
 
 // Adds the dims of the windows, which are needed whole.
 TensorFactors withWindowFactors(ShardingRule &rule, TensorFactors factors, ArrayRef<int64_t> dims, ArrayAttr windows) {
@@ -117,14 +110,28 @@ LogicalResult WindowsOp::inferReturnTypes(MLIRContext *, std::optional<Location>
   return success();
 }
 
-// windows dims = [1] of size k: ([b, i]) -> ([b, i, k]) replicated={k} permuted={i}
+// windows dims = [1] of size k: ([b, i]) -> ([b, i, k]) window={i} replicated={k}
 ShardingRule WindowsOp::getShardingRule() {
   SmallVector<int64_t> positions(getType().getShape());
   ShardingRule rule;
-  TensorFactors factors = addWindowFactors(rule, smallerSizes(shapeOf(getInput()), dropWindows(positions, getDims())), getDims());
+  TensorFactors factors = addWindowFactors(rule, dropWindows(positions, getDims()), getDims(), FactorKind::PassThrough);
   rule.operands = {factors};
   rule.results = {withWindowFactors(rule, factors, getDims(), getWindows())};
+  for (auto [i, dim] : llvm::enumerate(getDims())) {
+    rule.addWindow(/*tensor=*/0, dim, shapeOf(getInput())[dim], windowAt(getWindows(), i).getElements());
+  }
   return rule;
+}
+
+void WindowsOp::computeOnRuns(const llvm::SmallBitVector &factors) {
+  ShardingRule rule = getShardingRule();
+  SmallVector<Attribute> windows(getWindows().begin(), getWindows().end());
+  for (auto [i, dim] : llvm::enumerate(getDims())) {
+    if (factors.test(rule.operands[0][dim].front())) {
+      windows[i] = windowAt(getWindows(), i).getOnRun(/*low=*/0, shapeOf(getInput())[dim], getType().getDimSize(dim));
+    }
+  }
+  setWindowsAttr(ArrayAttr::get(getContext(), windows));
 }
 
 void WindowsOp::buildGradients(OpBuilder &builder, ValueRange g, MutableArrayRef<Value> out) {
@@ -154,14 +161,36 @@ LogicalResult UnwindowsOp::verify() {
   return success();
 }
 
+// A factor counts blocks of `stride` elements, so that the places of windows in them are the same on every device.
 ShardingRule UnwindowsOp::getShardingRule() {
   ShardingRule rule;
-  SmallVector<int64_t> sizes = smallerSizes(shapeOf(getInput()), getType().getShape());
-  TensorFactors factors =
-      withWindowFactors(rule, addWindowFactors(rule, dropWindows(sizes, getDims()), getDims()), getDims(), getWindows());
+  SmallVector<int64_t> sizes(getType().getShape());
+  for (auto [i, dim] : llvm::enumerate(getDims())) {
+    sizes[dim] = llvm::divideCeil(sizes[dim], windowAt(getWindows(), i).getStride());
+  }
+  TensorFactors factors = addWindowFactors(rule, dropWindows(sizes, getDims()), getDims(), FactorKind::PassThrough);
+  factors = withWindowFactors(rule, factors, getDims(), getWindows());
   rule.operands = {factors};
   rule.results = {factors};
+  for (auto [i, dim] : llvm::enumerate(getDims())) {
+    WindowAttr window = windowAt(getWindows(), i);
+    rule.addWindow(/*tensor=*/0, dim, shapeOf(getInput())[dim], window.getPositionsOfBlocks());
+    rule.addWindow(/*tensor=*/1, dim, getType().getDimSize(dim), {window.getStride(), 0, window.getStride()});
+  }
   return rule;
+}
+
+void UnwindowsOp::computeOnRuns(const llvm::SmallBitVector &factors) {
+  ShardingRule rule = getShardingRule();
+  SmallVector<Attribute> windows(getWindows().begin(), getWindows().end());
+  for (auto [i, dim] : llvm::enumerate(getDims())) {
+    if (factors.test(rule.operands[0][dim].front())) {
+      WindowAttr window = windowAt(getWindows(), i);
+      int64_t low = window.getLow() - window.getPositionsOfBlocks().first * window.getStride();
+      windows[i] = window.getOnRun(low, getType().getDimSize(dim), shapeOf(getInput())[dim]);
+    }
+  }
+  setWindowsAttr(ArrayAttr::get(getContext(), windows));
 }
 
 // The windows of the gradient have the dims of the windows twice, those of `windows` and the gradient's own: an element of the operand is

@@ -26,8 +26,9 @@ llvm::SmallVector<int64_t> withWindows(llvm::ArrayRef<int64_t> shape, llvm::Arra
 // Returns whether a window reaches out of a dim of an operand of this shape.
 bool hasPadding(llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<int64_t> dims, mlir::ArrayAttr windows);
 
-// Adds the factors of tensors that hold elements, or positions, along `dims`, and the same dims besides; `shape` has the smaller sizes.
-TensorFactors addWindowFactors(ShardingRule &rule, llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<int64_t> dims);
+// Adds the factors of tensors that hold elements, or positions, along `dims`, and the same dims besides. `shape` has how many there are,
+// along `dims` the positions; `kind`: of the factors that have windows.
+TensorFactors addWindowFactors(ShardingRule &rule, llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<int64_t> dims, FactorKind kind);
 
 } // namespace ashlar::nn
 

@@ -7,6 +7,7 @@
 
 #include "dialects/dist/single_step.h"
 #include "dialects/nn/nn.h"
+#include "dialects/nn/repeated_dims.h"
 #include "dialects/support/element_type.h"
 #include "dialects/support/op_interfaces.h"
 #include "dialects/support/tensor_values.h"
@@ -139,9 +140,7 @@ private:
     for (const dist::SplitWindow &window : windows) {
       if (window.tensor < op.operands.size() && window.halo) {
         unsigned &operand = op.operands[window.tensor];
-        Operation *maker = local.makers[operand] ? local.ops[*local.makers[operand]].op : nullptr;
-        bool isKnown = maker && splatOf(maker);
-        operand = addHalo(window, operand, isKnown);
+        operand = addRun(window, operand);
         axes |= varying[operand];
         operandTypes[window.tensor] = local.values[operand];
       }
@@ -205,7 +204,29 @@ private:
     return dist::splitWindows(mesh, *row.rule, types, layouts);
   }
 
-  // Adds the exchange of runs along a windowed dim; of what every device knows each makes its own.
+  // Adds the run that an op reads in the place of a piece, as partitioning does: of what every device knows each makes its own, and what is
+  // repeated along other dims is exchanged before that.
+  unsigned addRun(const dist::SplitWindow &window, unsigned piece) {
+    std::optional<unsigned> number = local.makers[piece];
+    Operation *maker = number ? local.ops[*number].op : nullptr;
+    auto repeated = dyn_cast_or_null<nn::BroadcastOp>(maker);
+    std::optional<unsigned> dim = repeated ? nn::findDimBeforeBroadcast(repeated, window.dim) : std::nullopt;
+    if (!dim) {
+      return addHalo(window, piece, /*isKnown=*/maker && splatOf(maker));
+    }
+    dist::SplitWindow before = window;
+    before.dim = *dim;
+    LocalOp op;
+    op.op = maker;
+    op.operands = {addRun(before, local.ops[*number].operands.front())};
+    RankedTensorType type = dist::withLength(local.values[piece], window.dim, window.length(mesh));
+    Key key{
+        maker->getName().getAsOpaquePointer(), maker->getAttrDictionary().getAsOpaquePointer(), op.operands, {type.getAsOpaquePointer()}};
+    AxisSet axes = varying[op.operands.front()];
+    return add(key, std::move(op), type, axes).front();
+  }
+
+  // Adds the exchange of runs along a windowed dim; one that is known to every device makes its own.
   unsigned addHalo(const dist::SplitWindow &window, unsigned input, bool isKnown) {
     const dist::Halo &halo = *window.halo;
     SmallVector<int64_t> numbers = {window.dim, halo.size};

@@ -5,6 +5,7 @@
 #include "passes/partition/exchange_windows.h"
 
 #include "dialects/nn/nn.h"
+#include "dialects/nn/repeated_dims.h"
 #include "dialects/support/tensor_values.h"
 #include "passes/partition/padding.h"
 
@@ -40,6 +41,23 @@ DenseElementsAttr findSplat(Value value) {
   return dense && dense.isSplat() ? dense : DenseElementsAttr();
 }
 
+// Returns the run that an op reads in the place of a piece. Of what every device knows each makes its own; what is repeated along other
+// dims is exchanged before that.
+Value emitRun(ImplicitLocOpBuilder &b, dist::MeshAttr mesh, Value piece, const dist::SplitWindow &window, ArrayAttr cause) {
+  if (DenseElementsAttr splat = findSplat(piece)) {
+    return emitRunOf(b, mesh, splat, window);
+  }
+  auto repeated = piece.getDefiningOp<nn::BroadcastOp>();
+  std::optional<unsigned> dim = repeated ? nn::findDimBeforeBroadcast(repeated, window.dim) : std::nullopt;
+  if (!dim) {
+    return emitHalo(b, mesh, piece, window, cause);
+  }
+  dist::SplitWindow before = window;
+  before.dim = *dim;
+  Value run = emitRun(b, mesh, repeated.getInput(), before, cause);
+  return nn::BroadcastOp::create(b, dist::withLength(typeOf(piece), window.dim, window.length(mesh)), run, repeated.getDims());
+}
+
 } // namespace
 
 SmallVector<dist::SplitWindow> findWindows(dist::MeshAttr mesh, ShardingRuleOpInterface op) {
@@ -65,10 +83,7 @@ void exchangeOperands(dist::MeshAttr mesh, Operation *op, ArrayRef<dist::SplitWi
     if (!window.halo || window.tensor >= op->getNumOperands()) {
       continue;
     }
-    Value operand = op->getOperand(window.tensor);
-    DenseElementsAttr splat = findSplat(operand); // every device knows it
-    Value run = splat ? emitRunOf(b, mesh, splat, window) : emitHalo(b, mesh, operand, window, causeOf(op));
-    op->setOperand(window.tensor, run);
+    op->setOperand(window.tensor, emitRun(b, mesh, op->getOperand(window.tensor), window, causeOf(op)));
   }
 }
 

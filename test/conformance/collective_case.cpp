@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstring>
 #include <numeric>
+#include <tuple>
 
 namespace ashlar::test {
 namespace {
@@ -73,7 +74,7 @@ std::vector<std::vector<int64_t>> cutPositions(int64_t positions, const std::vec
       }
       for (uint32_t i = 0; i < size; ++i) {
         auto first = list.begin() + static_cast<int64_t>(list.size() / size * i);
-        smaller.emalongback(first, first + static_cast<int64_t>(list.size() / size));
+        smaller.emplace_back(first, first + static_cast<int64_t>(list.size() / size));
       }
     }
     lists = smaller;
@@ -188,10 +189,20 @@ template <typename T> std::vector<char> expectedOf(const CollectiveCase &self, c
   std::vector<T> out(static_cast<size_t>(product(self.outShape)), T{0});
   int64_t n = static_cast<int64_t>(members.size());
   std::vector<T> values(members.size());
-  std::vector<std::vector<int64_t>> held, needed;
+  // Of a halo: who has each element, where in its buffer, and what this device gets.
+  std::vector<std::pair<int64_t, int64_t>> holders;
+  std::vector<int64_t> needed;
   if (desc.kind == ASHLAR_RT_HALO) {
-    held = elementsOf(self.halo, self.halo.from, self.axisSizes);
-    needed = elementsOf(self.halo, self.halo.to, self.axisSizes);
+    holders.resize(static_cast<size_t>(self.halo.size), {-1, 0});
+    std::vector<std::vector<int64_t>> held = elementsOf(self.halo, self.halo.from, self.axisSizes);
+    for (size_t member = 0; member < held.size(); ++member) {
+      for (size_t i = 0; i < held[member].size(); ++i) {
+        if (held[member][i] >= 0) {
+          holders[static_cast<size_t>(held[member][i])] = {static_cast<int64_t>(member), static_cast<int64_t>(i)};
+        }
+      }
+    }
+    needed = elementsOf(self.halo, self.halo.to, self.axisSizes)[static_cast<size_t>(place)];
   }
   std::vector<int64_t> pieceShape = self.inShape;
   if (desc.kind == ASHLAR_RT_ALL_TO_ALL) {
@@ -225,15 +236,8 @@ template <typename T> std::vector<char> expectedOf(const CollectiveCase &self, c
       break;
     case ASHLAR_RT_HALO: {
       int64_t &along = at[self.tensor.split_dim];
-      const int64_t element = needed[static_cast<size_t>(place)][static_cast<size_t>(along)];
-      source = -1;
-      for (size_t member = 0; element >= 0 && member < held.size(); ++member) {
-        auto found = std::find(held[member].begin(), held[member].end(), element);
-        if (found != held[member].end()) {
-          source = static_cast<int64_t>(member);
-          along = found - held[member].begin();
-        }
-      }
+      const int64_t element = needed[static_cast<size_t>(along)];
+      std::tie(source, along) = element >= 0 ? holders[static_cast<size_t>(element)] : std::pair<int64_t, int64_t>(-1, 0);
       break;
     }
     default:
@@ -384,17 +388,17 @@ CollectiveProgram::CollectiveProgram(const MeshCase &mesh, uint32_t seed, int nu
 }
 
 void CollectiveProgram::addInstr(std::mt19937 &random, int64_t largest) {
-  fused.emalongback();
+  fused.emplace_back();
   CollectiveInstr &instr = fused.back();
   instr.first = list.size();
-  list.emalongback();
+  list.emplace_back();
   drawKind(random, list.back());
   uint32_t kind = list.back().desc.kind;
   bool canBeSeveral = kind == ASHLAR_RT_ALL_REDUCE || kind == ASHLAR_RT_ALL_GATHER || kind == ASHLAR_RT_REDUCE_SCATTER;
   instr.count = canBeSeveral && random() % 3 != 0 ? 2 + random() % 11 : 1;
   for (size_t i = 0; i < instr.count; ++i) {
     if (i > 0) { // as the first one, but of its own shape
-      list.emalongback();
+      list.emplace_back();
       list.back().desc = list[instr.first].desc;
       list.back().axes = list[instr.first].axes;
     }

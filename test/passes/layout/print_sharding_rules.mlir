@@ -131,15 +131,15 @@ func.func @dimwise(%x: tensor<4x8xf32>, %y: tensor<4x1xf32>) {
 
 // -----
 
-// Dims with windows, and dims whose elements are found at places, are computed whole, too; the dims of the windows belong to each device.
+// Positions need windows; a pooling is expanded to such a view where it is split. Dims whose elements are found at places are computed whole.
 func.func @windows(%x: tensor<4x8xf32>, %y: tensor<4x4xf32>, %w: tensor<4x4x3xf32>) {
-  // expected-remark@+1 {{([i, j]) -> ([i, j, k]) {i=4, j=4, k=3} permuted={j} replicated={k}}}
+  // expected-remark@+1 {{([i, j]) -> ([i, j, k]) {i=4, j=4, k=3} window={j} replicated={k}}}
   nn.windows %x dims = [1] [#nn.window<3, stride = 2, low = 1>] : tensor<4x8xf32> -> tensor<4x4x3xf32>
-  // expected-remark@+1 {{([i, j, k]) -> ([i, j, k]) {i=4, j=4, k=3} permuted={j} replicated={k}}}
+  // expected-remark@+1 {{([i, j, k]) -> ([i, j, k]) {i=4, j=4, k=3} window={j} replicated={k}}}
   nn.unwindows %w dims = [1] [#nn.window<3, stride = 2, low = 1>] : tensor<4x4x3xf32> -> tensor<4x8x3xf32>
-  // expected-remark@+1 {{([i, j]) -> ([i, j]) {i=4, j=4} permuted={j}}}
+  // expected-remark@+1 {{([i, j]) -> ([i, j]) {i=4, j=4} expanded={j}}}
   nn.max_pool %x dims = [1] [#nn.window<2, stride = 2>] : tensor<4x8xf32> -> tensor<4x4xf32>
-  // expected-remark@+1 {{([i, j], [i, j]) -> ([i, j]) {i=4, j=4} permuted={j}}}
+  // expected-remark@+1 {{([i, j], [i, j]) -> ([i, j]) {i=4, j=4} expanded={j}}}
   nn.max_pool_place %x, %y dims = [1] [#nn.window<2, stride = 2>] : tensor<4x8xf32>, tensor<4x4xf32> -> tensor<4x4xi32>
   // expected-remark@+1 {{([i, j]) -> ([i, j]) {i=4, j=3} permuted={j}}}
   nn.resample %x dim = 1 places = dense<0> : tensor<3x1xi64> : tensor<4x8xf32> -> tensor<4x3xf32>
@@ -187,16 +187,16 @@ func.func @rows_by_number(%table: tensor<16x8xf32>, %i: tensor<2x4xi64>, %u: ten
 
 // -----
 
-// Batch, groups and the channels of y pass; those of x are summed over. Windows that overlap need the whole dim.
+// Batch, groups and the channels of y pass; those of x are summed over. A spatial dim counts positions, of which each needs a window.
 func.func @conv(%x: tensor<8x4x32x32xf32>, %w: tensor<6x4x3x1xf32>, %g: tensor<6x2x3x1xf32>, %d: tensor<4x1x3x1xf32>,
                 %last: tensor<8x32x32x4xf32>) {
-  // expected-remark@+1 {{([i, k, l, o], [j, k, n, p]) -> ([i, j, m, o]) {i=8, j=6, k=4, l=32, m=30, n=3, o=32, p=1} sum={k} replicated={l} replicated={m} replicated={n} replicated={p}}}
+  // expected-remark@+1 {{([i, k, l, n], [j, k, m, o]) -> ([i, j, l, n]) {i=8, j=6, k=4, l=30, m=3, n=32, o=1} sum={k} window={l} replicated={m} replicated={o}}}
   nn.conv %x, %w windows = [#nn.window<3>, #nn.window<1>] : tensor<8x4x32x32xf32>, tensor<6x4x3x1xf32> -> tensor<8x6x30x32xf32>
-  // expected-remark@+1 {{([i, jl, m, p], [jk, l, o, q]) -> ([i, jk, n, p]) {i=8, j=2, k=3, l=2, m=32, n=30, o=3, p=32, q=1} sum={l} replicated={m} replicated={n} replicated={o} replicated={q}}}
+  // expected-remark@+1 {{([i, jl, m, o], [jk, l, n, p]) -> ([i, jk, m, o]) {i=8, j=2, k=3, l=2, m=30, n=3, o=32, p=1} sum={l} window={m} replicated={n} replicated={p}}}
   nn.conv %x, %g windows = [#nn.window<3>, #nn.window<1>] : tensor<8x4x32x32xf32>, tensor<6x2x3x1xf32> -> tensor<8x6x30x32xf32>
-  // expected-remark@+1 {{([i, j, k, n], [j, 1, m, o]) -> ([i, j, l, n]) {i=8, j=4, k=32, l=30, m=3, n=32, o=1} replicated={k} replicated={l} replicated={m} replicated={o}}}
+  // expected-remark@+1 {{([i, j, k, m], [j, 1, l, n]) -> ([i, j, k, m]) {i=8, j=4, k=30, l=3, m=32, n=1} window={k} replicated={l} replicated={n}}}
   nn.conv %x, %d windows = [#nn.window<3>, #nn.window<1>] : tensor<8x4x32x32xf32>, tensor<4x1x3x1xf32> -> tensor<8x4x30x32xf32>
-  // expected-remark@+1 {{([i, l, o, k], [j, k, n, p]) -> ([i, m, o, j]) {i=8, j=6, k=4, l=32, m=30, n=3, o=32, p=1} sum={k} replicated={l} replicated={m} replicated={n} replicated={p}}}
+  // expected-remark@+1 {{([i, l, n, k], [j, k, m, o]) -> ([i, l, n, j]) {i=8, j=6, k=4, l=30, m=3, n=32, o=1} sum={k} window={l} replicated={m} replicated={o}}}
   nn.conv %last, %w channels_last windows = [#nn.window<3>, #nn.window<1>] : tensor<8x32x32x4xf32>, tensor<6x4x3x1xf32> -> tensor<8x30x32x6xf32>
   return
 }
@@ -205,9 +205,9 @@ func.func @conv(%x: tensor<8x4x32x32xf32>, %w: tensor<6x4x3x1xf32>, %g: tensor<6
 
 // The gradients sum over what their results lack.
 func.func @conv_gradients(%x: tensor<8x4x32x16xf32>, %y: tensor<8x6x30x16xf32>, %w: tensor<6x4x3x1xf32>) {
-  // expected-remark@+1 {{([i, j, m, o], [j, k, n, p]) -> ([i, k, l, o]) {i=8, j=6, k=4, l=32, m=30, n=3, o=16, p=1} sum={j} replicated={l} replicated={m} replicated={n} replicated={p}}}
+  // expected-remark@+1 {{([i, j, l, n], [j, k, m, o]) -> ([i, k, l, n]) {i=8, j=6, k=4, l=32, m=3, n=16, o=1} sum={j} window={l} replicated={m} replicated={o}}}
   nn.conv_data %y, %w windows = [#nn.window<3>, #nn.window<1>] : tensor<8x6x30x16xf32>, tensor<6x4x3x1xf32> -> tensor<8x4x32x16xf32>
-  // expected-remark@+1 {{([i, k, l, o], [i, j, m, o]) -> ([j, k, n, p]) {i=8, j=6, k=4, l=32, m=30, n=3, o=16, p=1} sum={i} replicated={l} replicated={m} replicated={n} sum={o} replicated={p}}}
+  // expected-remark@+1 {{([i, k, l, n], [i, j, l, n]) -> ([j, k, m, o]) {i=8, j=6, k=4, l=30, m=3, n=16, o=1} sum={i} sum={l} window={l} replicated={m} sum={n} replicated={o}}}
   nn.conv_weights %x, %y windows = [#nn.window<3>, #nn.window<1>] : tensor<8x4x32x16xf32>, tensor<8x6x30x16xf32> -> tensor<6x4x3x1xf32>
   return
 }

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# Convolutions with height and width split train as on one rank, and what their devices send each other of images is the overlap, byte by byte.
+
+. "$(dirname "$0")/common.sh"
+
+python3 "$(dirname "$0")/spatial_model.py" spatial.onnx
+sed "s/global_batch: 256/global_batch: 8/; s/^epochs:.*/epochs: 1/" "$jobs/mlp.txtpb" > one.txtpb
+"$tools/ashlarc" spatial.onnx --job one.txtpb --mesh dp=1 -o one
+./one --steps 5 --log-every 1 --threads 1 --eval > one.log
+
+# Writes the job $1.txtpb for a mesh of $2 rows and $3 columns of devices, which have a part of each image.
+split_job() {
+  sed "s/DATA_PARALLEL/SEMI_AUTO/; s/mesh {.*/mesh { axes { name: \"y\" size: $2 } axes { name: \"x\" size: $3 } }/" one.txtpb > $1.txtpb
+  echo 'rules { match: "image" layout: "[{}, {}, {y}, {x}]" }' >> $1.txtpb
+}
+
+# 2 x 2, on one host and on two; 3 x 1, where neither 28 nor 26 nor 13 rows divide. Sums over pixels are in another order: 2^-24 a term,
+# grown by five steps.
+split_job square 2 2
+"$tools/ashlarc" spatial.onnx --job square.txtpb --report square.json -o square
+mpirun -n 4 ./square --steps 5 --log-every 1 --threads 1 --eval > square.log
+expect_close one.log square.log 1e-5
+ASHLAR_FORCE_HOSTS=2 mpirun -n 4 ./square --steps 5 --log-every 1 --threads 1 --eval > hosts.log
+expect_same_losses square.log hosts.log "one host and two differ"
+
+split_job rows 3 1
+"$tools/ashlarc" spatial.onnx --job rows.txtpb -o rows
+mpirun -n 3 ./rows --steps 5 --log-every 1 --threads 1 --eval > rows.log
+expect_close one.log rows.log 1e-5
+
+# A device of the square has 14 x 14 of an image, 13 x 13 of r1 and 7 x 7 of c2, padding included. In order, of 8 samples in f32:
+#   conv1 needs 15 x 15 of the image: the row of 14 pixels from its neighbour, then the column of 15; its weights' gradient has them then
+#   conv2 needs 15 x 15 of 4 channels of r1, padding included: a row of 13, a column of 15; its weights' gradient has them then
+#   conv2's gradient of r1 is made in blocks of 2 x 2 at 7 x 7 places, which need 8 x 8 of 2 channels: a row of 7, a column of 8
+#   and is 14 x 14 of 4 channels, to be held as 13 x 13: a row of 14, a column of 13
+python3 - <<'END' || fail "other bytes are sent than the overlap"
+import json
+halos = [c for p in json.load(open("square.json"))["programs"] if p["name"] == "train_step" for c in p["collectives"] if c["kind"] == "halo"]
+expected = [8 * 4 * n for n in (14, 15, 4 * 13, 4 * 15, 2 * 7, 2 * 8, 4 * 14, 4 * 13)]
+print("sent", [c["bytes"] for c in halos], "expected", expected)
+assert [c["bytes"] for c in halos] == expected
+END
+./square --plan > plan.txt
+grep -Eq 'collectives +8 halo a step, 8\.9 KB sent by each device' plan.txt || fail "the plan says otherwise: $(cat plan.txt)"

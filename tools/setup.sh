@@ -29,7 +29,7 @@ fi
 
 missing=()
 for package in "${packages[@]}"; do
-  dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'install ok installed' || missing+=("$package")
+  [[ $(dpkg-query -W -f='${Status}' "$package" 2>/dev/null) = *'install ok installed'* ]] || missing+=("$package")
 done
 if [ "${#missing[@]}" -eq 0 ]; then
   exit 0

@@ -49,6 +49,7 @@ Fault checkLoss(const Loss &loss) {
 // The columns a source offers; empty when its files decide.
 llvm::SmallVector<StringRef> sourceColumns(const Dataset &dataset) {
   switch (dataset.source_case()) {
+  case Dataset::kCifar10:
   case Dataset::kIdx:
   case Dataset::kDigits:
     return {"image", "label"};
@@ -77,7 +78,30 @@ Fault checkSource(const Job &job) {
     fault = checkSamples(job, "dataset.regression.train_samples", dataset.regression().train_samples());
     return !fault.empty() ? fault : checkSamples(job, "dataset.regression.eval_samples", dataset.regression().eval_samples());
   }
-  return dataset.source_case() == Dataset::SOURCE_NOT_SET ? "dataset names no source; one of idx, npy, digits, regression" : "";
+  return dataset.source_case() == Dataset::SOURCE_NOT_SET ? "dataset names no source; one of cifar10, idx, npy, digits, regression" : "";
+}
+
+// What is wrong with a transform alone, as the end of a sentence.
+Fault checkTransform(const Dataset::Transform &transform) {
+  switch (transform.kind_case()) {
+  case Dataset::Transform::KIND_NOT_SET:
+    return "names no kind; one of rescale, normalize, resize, random_crop, random_horizontal_flip, hwc2chw, type_cast, one_hot";
+  case Dataset::Transform::kNormalize: {
+    int means = transform.normalize().mean_size(), deviations = transform.normalize().std_size();
+    if (means > 1 && deviations > 1 && means != deviations) {
+      return llvm::formatv("normalizes with {0} means and {1} stds; give one number, or one a channel, of each", means, deviations);
+    }
+    return {};
+  }
+  case Dataset::Transform::kResize:
+    return transform.resize().has_height() && transform.resize().has_width() ? "" : "resizes without height or width; give both";
+  case Dataset::Transform::kTypeCast:
+    return transform.type_cast().has_type() ? "" : "casts to no type; give type_cast a type";
+  case Dataset::Transform::kOneHot:
+    return transform.one_hot().has_classes() ? "" : "spreads labels over no classes; give one_hot its classes";
+  default:
+    return {};
+  }
 }
 
 Fault checkFeature(const Dataset &dataset, const Dataset::Feature &feature) {
@@ -92,8 +116,8 @@ Fault checkFeature(const Dataset &dataset, const Dataset::Feature &feature) {
     return llvm::formatv("the dataset has no column \"{0}\"; its columns are \"{1}\"", feature.column(), llvm::join(columns, "\", \""));
   }
   for (const Dataset::Transform &transform : feature.transforms()) {
-    if (transform.kind_case() == Dataset::Transform::KIND_NOT_SET) {
-      return llvm::formatv("a transform of feature \"{0}\" names no kind; one of rescale, normalize", feature.column());
+    if (Fault fault = checkTransform(transform); !fault.empty()) {
+      return llvm::formatv("a transform of feature \"{0}\" {1}", feature.column(), fault);
     }
   }
   return {};

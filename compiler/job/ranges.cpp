@@ -26,6 +26,8 @@ constexpr double kMostI32 = std::numeric_limits<int32_t>::max(), kMostI64 = 0x1p
 constexpr double kMostCount = 0x1p31;
 constexpr double kMostDevices = 65536;        // as many as a mesh has
 constexpr double kMostMicroBatches = 1 << 20; // of a pipeline
+constexpr double kMostPixels = 65536;         // a side of an image
+constexpr double kMostClasses = 1 << 20;      // that labels are spread over
 constexpr double kMostCollectives = 0x1p20;   // more than any program has
 
 constexpr NumberRange atLeast(llvm::StringLiteral path, double least, double most) {
@@ -56,8 +58,15 @@ constexpr NumberRange kRanges[] = {
     atLeast("dataset.digits.train_samples", 1, kMostCount),
     anyF32("dataset.features.transforms.normalize.mean"),
     aboveZeroF32("dataset.features.transforms.normalize.std"),
+    atLeast("dataset.features.transforms.one_hot.classes", 1, kMostClasses),
+    atLeast("dataset.features.transforms.random_crop.height", 1, kMostPixels),
+    atLeast("dataset.features.transforms.random_crop.padding", 0, kMostPixels),
+    atLeast("dataset.features.transforms.random_crop.width", 1, kMostPixels),
+    {"dataset.features.transforms.random_horizontal_flip.probability", 0, 1, false, false, true},
     anyF32("dataset.features.transforms.rescale.scale"),
     anyF32("dataset.features.transforms.rescale.shift"),
+    atLeast("dataset.features.transforms.resize.height", 1, kMostPixels),
+    atLeast("dataset.features.transforms.resize.width", 1, kMostPixels),
     anyF32("dataset.regression.a"),
     anyF32("dataset.regression.b"),
     anyF32("dataset.regression.c"),

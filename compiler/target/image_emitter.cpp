@@ -321,8 +321,9 @@ private:
   }
 
   Constant *feature(const FeatureInfo &info) {
-    auto transforms = llvm::map_to_vector(info.transforms, [&](const ashlar_rt_transform &transform) {
-      return table.record<ashlar_rt_transform>({table.u32(transform.kind), table.f64(transform.a), table.f64(transform.b)});
+    auto transforms = llvm::map_to_vector(info.transforms, [&](const TransformInfo &transform) {
+      return table.record<ashlar_rt_transform>(
+          {table.u32(transform.kind), table.u32(transform.numbers.size()), table.f64Array(transform.numbers)});
     });
     return table.record<ashlar_rt_feature>({table.string(info.column), table.string(info.tensor), table.u32(transforms.size()),
                                             table.array(transforms), table.u64(info.classes), table.u64(info.ignoredLabel)});

@@ -9,16 +9,23 @@
 #include "runtime/abi/ashlar_rt.h"
 
 #include <array>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
 namespace ashlar::target {
 
+// ashlar_rt_transform.
+struct TransformInfo {
+  uint32_t kind = 0; // ashlar_rt_transform_kind
+  std::vector<double> numbers;
+};
+
 // ashlar_rt_feature. No classes: the column does not hold class labels.
 struct FeatureInfo {
   std::string column, tensor;
-  std::vector<ashlar_rt_transform> transforms;
+  std::vector<TransformInfo> transforms;
   uint64_t classes = 0;
   int64_t ignoredLabel = 0;
 };

@@ -62,6 +62,9 @@ public:
     llvm::SmallVector<uint32_t> numbers(values.begin(), values.end());
     return numbers.empty() ? null() : global(llvm::ConstantDataArray::get(context(), numbers));
   }
+  llvm::Constant *f64Array(llvm::ArrayRef<double> values) {
+    return values.empty() ? null() : global(llvm::ConstantDataArray::get(context(), values));
+  }
   llvm::Constant *i64Array(llvm::ArrayRef<int64_t> values) {
     llvm::SmallVector<uint64_t> numbers(values.begin(), values.end());
     return numbers.empty() ? null() : global(llvm::ConstantDataArray::get(context(), numbers));

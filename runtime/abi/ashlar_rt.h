@@ -319,15 +319,25 @@ typedef struct {
   ashlar_rt_order order; // of a training step; no runs in a forward executable
 } ashlar_rt_variant;
 
-// One transform of a feature on its way into the batch, in order. The meaning of a and b depends on the kind.
+// What happens to a sample on its way into the batch, and the numbers of each kind. docs/data.md says what they mean.
 typedef enum {
-  ASHLAR_RT_RESCALE = 1,  // x * a + b
-  ASHLAR_RT_NORMALIZE = 2 // (x - a) / b
+  ASHLAR_RT_RESCALE = 1,     // {scale, shift}: x * scale + shift
+  ASHLAR_RT_NORMALIZE = 2,   // {mean, ..., std, ...}: (x - mean) / std; one of each, or one a channel
+  ASHLAR_RT_RESIZE = 3,      // {height, width}
+  ASHLAR_RT_RANDOM_CROP = 4, // {height, width, padding}; height, width 0: those of the image
+  ASHLAR_RT_RANDOM_FLIP = 5, // {probability}
+  ASHLAR_RT_HWC_TO_CHW = 6,  // {}
+  ASHLAR_RT_TYPE_CAST = 7,   // {ashlar_rt_dtype}
+  ASHLAR_RT_ONE_HOT = 8      // {classes}
 } ashlar_rt_transform_kind;
+
+// Most transforms of a feature: each has random numbers of its own.
+#define ASHLAR_RT_MAX_TRANSFORMS 256
 
 typedef struct {
   uint32_t kind; // ashlar_rt_transform_kind
-  double a, b;
+  uint32_t num_numbers;
+  const double *numbers;
 } ashlar_rt_transform;
 
 // Binds a column of the data set to an input tensor of the programs.
@@ -335,15 +345,15 @@ typedef struct {
   const char *column; // "image", "label", "x", "z", or a name of the job: which ones exist depends on the format
   const char *tensor; // name of the input tensor
   uint32_t num_transforms;
-  const ashlar_rt_transform *transforms;
+  const ashlar_rt_transform *transforms; // in order
   // Class labels are 0 .. classes - 1, or ignored_label (one of these when no other is allowed); the runtime refuses a data set with any
   // other. 0: not class labels.
   uint64_t classes;
   int64_t ignored_label;
 } ashlar_rt_feature;
 
-// Where the samples come from. `format`: "idx", "npy", "digits" or "regression" (docs/data.md). Files lie in --data DIR under the names
-// of their format. Generators take `train_samples`, `eval_samples` and `params` (regression: a, b, c, noise).
+// Where the samples come from. `format`: "idx", "npy", "cifar10", "digits" or "regression" (docs/data.md). Files lie in --data DIR under
+// the names of their format. Generators take `train_samples`, `eval_samples` and `params` (regression: a, b, c, noise).
 typedef struct {
   const char *format;
   // Format that --data DIR switches to when `format` is a generator: "idx" for digits; null: --data is refused.

@@ -25,13 +25,16 @@ Status openDataset(const ashlar_rt_dataset &description, const std::string &dire
   if (format == "regression") {
     return openRegression(description, split, dataset);
   }
-  if (format != "idx" && format != "npy") {
-    return internal("data set format \"{}\" is not known; digits, idx, npy and regression are", format);
+  if (format != "idx" && format != "npy" && format != "cifar10") {
+    return internal("data set format \"{}\" is not known; cifar10, digits, idx, npy and regression are", format);
   }
   if (directory.empty()) {
     return invalid("the data set is read from {} files; name their folder with --data DIR", format);
   }
-  return format == "idx" ? openIdx(directory, split, dataset) : openNpy(description, directory, split, dataset);
+  if (format == "npy") {
+    return openNpy(description, directory, split, dataset);
+  }
+  return format == "idx" ? openIdx(directory, split, dataset) : openCifar10(directory, split, dataset);
 }
 
 } // namespace ashlar::rt

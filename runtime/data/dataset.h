@@ -52,6 +52,7 @@ public:
 Status openDataset(const ashlar_rt_dataset &description, const std::string &directory, Split split, std::unique_ptr<Dataset> &dataset);
 
 // The formats, one opener each.
+Status openCifar10(const std::string &directory, Split split, std::unique_ptr<Dataset> &dataset);
 Status openIdx(const std::string &directory, Split split, std::unique_ptr<Dataset> &dataset);
 Status openNpy(const ashlar_rt_dataset &description, const std::string &directory, Split split, std::unique_ptr<Dataset> &dataset);
 Status openDigits(const ashlar_rt_dataset &description, Split split, std::unique_ptr<Dataset> &dataset);

@@ -5,41 +5,13 @@
 #include "runtime/data/element.h"
 
 #include "runtime/abi/ashlar_rt.h"
-#include "runtime/base/half.h"
+#include "runtime/data/convert_one.h"
 
-#include <algorithm>
 #include <cstring>
-#include <limits>
-#include <type_traits>
-
-#include <fmt/format.h>
 
 namespace ashlar::rt {
 
 namespace {
-
-// Converts one element: to bool by whether it is 0, to an integer by rounding towards zero and to the nearest it can hold (NaN gives 0).
-template <typename To, typename From> To convertOne(From value) {
-  if constexpr (std::is_same_v<From, F16>) {
-    return convertOne<To>(static_cast<float>(value));
-  } else if constexpr (std::is_same_v<To, F16>) {
-    return F16(static_cast<float>(value));
-  } else if constexpr (std::is_same_v<To, bool>) {
-    return value != 0;
-  } else if constexpr (std::is_floating_point_v<To> || (std::is_integral_v<From> && sizeof(From) < sizeof(To))) {
-    return static_cast<To>(value);
-  } else if constexpr (std::is_integral_v<From>) {
-    return static_cast<To>(std::clamp<From>(value, std::numeric_limits<To>::min(), std::numeric_limits<To>::max()));
-  } else {
-    // The limits are powers of two, exact in any float: the upper one is the first that does not fit.
-    constexpr From kLow = static_cast<From>(std::numeric_limits<To>::min());
-    constexpr From kEnd = static_cast<From>(std::numeric_limits<To>::max() / 2 + 1) * 2;
-    if (value >= kEnd) {
-      return std::numeric_limits<To>::max();
-    }
-    return value >= kLow ? static_cast<To>(value) : value < kLow ? std::numeric_limits<To>::min() : 0;
-  }
-}
 
 // One pair of types. Floats and bytes into f32 stay in f32, so that the loop vectorises well; everything else goes through f64, which holds
 // every i32 exactly. Integers that are not scaled do not go through floats at all.
@@ -130,22 +102,6 @@ bool elementOfDtype(uint32_t dtype, Element &element) {
   default:
     return false;
   }
-}
-
-int64_t numElements(const std::vector<int64_t> &shape) {
-  int64_t count = 1;
-  for (int64_t dim : shape) {
-    count *= dim;
-  }
-  return count;
-}
-
-std::string shapeText(const std::vector<int64_t> &shape) {
-  std::string text = "(";
-  for (size_t i = 0; i < shape.size(); ++i) {
-    text += fmt::format(i == 0 ? "{}" : ", {}", shape[i]);
-  }
-  return text + (shape.size() == 1 ? ",)" : ")");
 }
 
 void convertElements(Element fromType, const void *from, Element toType, void *to, int64_t count, double scale, double shift) {

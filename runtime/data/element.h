@@ -5,6 +5,8 @@
 #ifndef ASHLAR_RUNTIME_DATA_ELEMENT_H
 #define ASHLAR_RUNTIME_DATA_ELEMENT_H
 
+#include "runtime/abi/sample_shapes.h"
+
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -23,12 +25,6 @@ const char *elementName(Element element);
 
 // Finds the element type of an ashlar_rt_dtype. Returns false when there is none (bf16).
 bool elementOfDtype(uint32_t dtype, Element &element);
-
-// Returns the number of elements of a shape, 1 for rank 0.
-int64_t numElements(const std::vector<int64_t> &shape);
-
-// Returns a shape as errors print it: "(60000, 28, 28)", "(5,)", "()".
-std::string shapeText(const std::vector<int64_t> &shape);
 
 // Converts `count` elements from `from` to `to` as to = from * scale + shift, computed in f64 when either side is wider than f32, else in
 // f32; to f16 it rounds once more. Conversion to an integer rounds towards zero, and to the nearest it can hold; to bool it tells whether

@@ -7,6 +7,7 @@
 #include "runtime/base/dtype.h"
 #include "runtime/base/stages.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -44,24 +45,64 @@ Status findColumn(const ashlar_rt_feature &description, const Dataset &dataset, 
   return invalid("input tensor \"{}\" wants the column \"{}\" but the data set has {}", description.tensor, description.column, known);
 }
 
-// Folds the transforms into one affine map.
-Status foldTransforms(const ashlar_rt_feature &description, Feature &feature) {
+// Whether each device holds whole samples.
+bool holdsWholeSamples(const ashlar_rt_tensor &tensor) {
+  return std::equal(tensor.local_shape + 1, tensor.local_shape + tensor.rank, tensor.global_shape + 1);
+}
+
+// Labels that are looked at: those that come out of some transforms.
+struct LabelCheck {
+  std::vector<ashlar_rt_transform> transforms;
+  double classes = 0, ignored = 0; // ignored: a class, where no other number is allowed
+  const char *taker = "";          // " of one_hot"
+};
+
+// Returns which labels of a feature are to be looked at. Transforms that only move elements are left out.
+std::vector<LabelCheck> labelChecks(const ashlar_rt_feature &description) {
+  std::vector<LabelCheck> checks;
+  LabelCheck label;
   for (uint32_t i = 0; i < description.num_transforms; ++i) {
     const ashlar_rt_transform &transform = description.transforms[i];
-    if (transform.kind == ASHLAR_RT_RESCALE) {
-      feature.scale *= transform.a;
-      feature.shift = feature.shift * transform.a + transform.b;
-    } else if (transform.kind == ASHLAR_RT_NORMALIZE && transform.b != 0) {
-      feature.scale /= transform.b;
-      feature.shift = (feature.shift - transform.a) / transform.b;
-    } else {
-      return invalid(
-          "transform {} of column \"{}\" is of kind {} with b = {}; rescale is 1, normalize is 2 and divides by b, which must not be 0", i,
-          description.column, transform.kind, transform.b);
+    if (transform.kind == ASHLAR_RT_ONE_HOT) {
+      checks.push_back(label);
+      checks.back().classes = transform.numbers[0];
+      checks.back().taker = " of one_hot";
+    }
+    if (transform.kind == ASHLAR_RT_RESCALE || transform.kind == ASHLAR_RT_NORMALIZE || transform.kind == ASHLAR_RT_TYPE_CAST) {
+      label.transforms.push_back(transform);
     }
   }
-  return {};
+  if (description.classes != 0) {
+    label.classes = static_cast<double>(description.classes);
+    label.ignored = static_cast<double>(description.ignored_label);
+    checks.push_back(label);
+  }
+  return checks;
 }
+
+// Makes the numbers of one sample, in f64: exact for every label of a real data set, and a fraction is still seen.
+class SampleNumbers {
+public:
+  Status prepare(const Column &column, const std::vector<ashlar_rt_transform> &transforms) {
+    from = column.element;
+    numbers.resize(numElements(column.shape));
+    return TransformChain::create(column, transforms.data(), static_cast<uint32_t>(transforms.size()), Element::kF64, chain);
+  }
+
+  const std::vector<double> &of(const void *sample) {
+    if (chain.isPlain()) {
+      convertElements(from, sample, Element::kF64, numbers.data(), numbers.size(), chain.scale(), chain.shift());
+    } else {
+      chain.run(sample, SampleRandom(), numbers.data()); // computes in f64, as what it goes to
+    }
+    return numbers;
+  }
+
+private:
+  Element from = Element::kF64;
+  TransformChain chain;
+  std::vector<double> numbers;
+};
 
 } // namespace
 
@@ -73,7 +114,7 @@ Status resolveFeature(const ashlar_rt_feature &description, const ashlar_rt_vari
     return {};
   }
   ASHLAR_RETURN_IF_ERROR(findColumn(description, dataset, feature));
-  ASHLAR_RETURN_IF_ERROR(foldTransforms(description, feature));
+  const Column &column = dataset.columns()[feature.column];
   const ashlar_rt_tensor &tensor = *feature.info;
   if (!elementOfDtype(tensor.buffer.dtype, feature.to)) {
     return invalid("input tensor \"{}\" is {}; column \"{}\" can be converted to f32, f64, i32, i64 and bool", tensor.name,
@@ -83,43 +124,56 @@ Status resolveFeature(const ashlar_rt_feature &description, const ashlar_rt_vari
     return internal("dim 0 of input tensor \"{}\" is {} but the global batch is {}", tensor.name,
                     tensor.rank < 1 ? 0 : tensor.global_shape[0], globalBatch);
   }
+  ASHLAR_RETURN_IF_ERROR(TransformChain::create(column, description.transforms, description.num_transforms, feature.to, feature.chain));
   // A sample may be flattened or reshaped on its way: only the number of elements counts.
   const std::vector<int64_t> wanted(tensor.global_shape + 1, tensor.global_shape + tensor.rank);
-  const std::vector<int64_t> &found = dataset.columns()[feature.column].shape;
+  const std::vector<int64_t> &found = feature.chain.shape();
   if (numElements(wanted) != numElements(found)) {
-    return invalid("column \"{}\" has {} elements a sample, shape {}, but input tensor \"{}\" takes {}, shape {}", description.column,
-                   numElements(found), shapeText(found), tensor.name, numElements(wanted), shapeText(wanted));
+    return invalid("{}", elementsFault(description.column, description.num_transforms != 0, found, tensor.name, wanted));
   }
   feature.rowBytes = elementBytes(feature.to) * numElements({tensor.local_shape + 1, tensor.local_shape + tensor.rank});
   feature.pieceBytes = feature.rowBytes * tensor.local_shape[0];
+  feature.isDirect = feature.chain.computed() == feature.to && holdsWholeSamples(tensor);
+  if (!feature.chain.isPlain() && !feature.isDirect) {
+    feature.result.resize(elementBytes(feature.chain.computed()) * numElements(found));
+  }
   return {};
 }
 
 Status checkLabels(const ashlar_rt_feature &description, const Feature &feature, const char *split, Dataset &dataset) {
-  if (description.classes == 0) {
-    return {};
-  }
-  const double classes = static_cast<double>(description.classes), ignored = static_cast<double>(description.ignored_label);
-  std::vector<double> labels(numElements(dataset.columns()[feature.column].shape));
-  for (uint64_t sample = 0; sample < dataset.samples(); ++sample) {
-    // As a double every label of a real data set is exact, and a fraction is still seen.
-    convertElements(feature.from, dataset.read(feature.column, sample), Element::kF64, labels.data(), labels.size(), feature.scale,
-                    feature.shift);
-    for (double label : labels) {
-      const bool known = label >= 0 && label < classes && label == std::floor(label);
-      if (!known && label != ignored) {
-        return invalid("label {} of sample {} in column \"{}\" of the {} split is not one of the {} classes 0 .. {}; correct the data set",
-                       label, sample, description.column, split, description.classes, description.classes - 1);
+  for (const LabelCheck &check : labelChecks(description)) {
+    SampleNumbers numbers;
+    ASHLAR_RETURN_IF_ERROR(numbers.prepare(dataset.columns()[feature.column], check.transforms));
+    for (uint64_t sample = 0; sample < dataset.samples(); ++sample) {
+      for (double label : numbers.of(dataset.read(feature.column, sample))) {
+        const bool known = label >= 0 && label < check.classes && label == std::floor(label);
+        if (!known && label != check.ignored) {
+          return invalid(
+              "label {} of sample {} in column \"{}\" of the {} split is not one of the {} classes 0 .. {}{}; correct the data set", label,
+              sample, description.column, split, check.classes, check.classes - 1, check.taker);
+        }
       }
     }
   }
   return {};
 }
 
-void convertSample(const Feature &feature, const Piece &piece, const void *sample, void *to) {
+void convertSample(Feature &feature, const Piece &piece, const void *sample, const SampleRandom &random, void *to) {
+  const TransformChain &chain = feature.chain;
+  if (!chain.isPlain() && feature.isDirect) {
+    chain.run(sample, random, to);
+    return;
+  }
+  Element from = feature.from;
+  if (!chain.isPlain()) {
+    chain.run(sample, random, feature.result.data());
+    sample = feature.result.data();
+    from = chain.computed();
+  }
+  const double scale = chain.isPlain() ? chain.scale() : 1, shift = chain.isPlain() ? chain.shift() : 0;
   forEachRun(*feature.info, piece, /*firstDim=*/1, [&](int64_t global, int64_t local, int64_t count) {
-    convertElements(feature.from, static_cast<const char *>(sample) + global * elementBytes(feature.from), feature.to,
-                    static_cast<char *>(to) + local * elementBytes(feature.to), count, feature.scale, feature.shift);
+    convertElements(from, static_cast<const char *>(sample) + global * elementBytes(from), feature.to,
+                    static_cast<char *>(to) + local * elementBytes(feature.to), count, scale, shift);
   });
 }
 

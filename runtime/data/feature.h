@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One feature of the batch: the column it comes from, the tensor it goes to, the affine map on the way, and which piece of it a device
+// One feature of the batch: the column it comes from, the tensor it goes to, the transforms on the way, and which piece of it a device
 // holds.
 
 #ifndef ASHLAR_RUNTIME_DATA_FEATURE_H
@@ -9,6 +9,7 @@
 #include "runtime/base/piece.h"
 #include "runtime/base/status.h"
 #include "runtime/data/dataset.h"
+#include "runtime/data/transform_chain.h"
 
 #include <array>
 #include <cstddef>
@@ -22,9 +23,11 @@ struct Feature {
   Element from = Element::kF32, to = Element::kF32;
   uint32_t tensor = 0; // of the variant
   const ashlar_rt_tensor *info = nullptr;
-  double scale = 1, shift = 0; // all transforms in one: x * scale + shift
-  size_t rowBytes = 0;         // of one sample of a device's piece
-  size_t pieceBytes = 0;       // padding included
+  TransformChain chain;
+  bool isDirect = false;    // what the chain makes is what a device holds, in the tensor's type
+  std::vector<char> result; // of the chain, where it is neither plain nor direct
+  size_t rowBytes = 0;      // of one sample of a device's piece
+  size_t pieceBytes = 0;    // padding included
 };
 
 // Resolves `description` against the data set and the variant. `info` stays null when the tensor is an input of another pipeline stage.
@@ -32,13 +35,13 @@ struct Feature {
 Status resolveFeature(const ashlar_rt_feature &description, const ashlar_rt_variant &variant, uint64_t globalBatch, const Dataset &dataset,
                       Feature &feature);
 
-// Checks the class labels of all samples, once; does nothing when the feature holds none. The error names the first wrong label, its sample
-// and the classes. `split` names the part of the data set.
+// Checks the class labels of all samples, those of the loss and those that one_hot takes, once; does nothing when the feature holds none.
+// The error names the first wrong label, its sample and the classes. `split` names the part of the data set.
 Status checkLabels(const ashlar_rt_feature &description, const Feature &feature, const char *split, Dataset &dataset);
 
-// Converts the part of one sample that the piece holds: rowBytes at `to`, less what is padding. `sample` is the whole sample, in the
-// column's type.
-void convertSample(const Feature &feature, const Piece &piece, const void *sample, void *to);
+// Transforms a sample and converts the part of it that the piece holds: rowBytes at `to`, less what is padding. `sample` is the whole
+// sample, in the column's type. Does not allocate.
+void convertSample(Feature &feature, const Piece &piece, const void *sample, const SampleRandom &random, void *to);
 
 } // namespace ashlar::rt
 

@@ -4,8 +4,7 @@
 
 #include "runtime/data/permutation.h"
 
-#include "runtime/base/philox.h"
-#include "runtime/data/streams.h"
+#include "runtime/data/sample_random.h"
 
 #include <utility>
 
@@ -15,8 +14,7 @@ void shuffledOrder(uint64_t seed, uint64_t pass, std::vector<uint64_t> &order) {
   for (uint64_t i = 0; i < order.size(); ++i) {
     order[i] = i;
   }
-  // The counter has 32 bits; what a longer pass has beyond them goes into the key.
-  const uint64_t key = seed + (pass >> 32) * 0x9e3779b97f4a7c15;
+  const uint64_t key = keyOfPass(seed, pass);
   for (uint64_t i = order.size(); i > 1; --i) {
     const PhiloxWords words = philoxWords(key, kShuffleStream, static_cast<uint32_t>(pass), i);
     // 64 random bits modulo i: biased by less than i * 2^-64.

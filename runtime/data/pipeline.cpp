@@ -8,6 +8,7 @@
 #include "runtime/data/pipeline.h"
 
 #include "runtime/abi/memory_sizes.h"
+#include "runtime/base/clock.h"
 #include "runtime/data/feature.h"
 #include "runtime/data/permutation.h"
 
@@ -53,7 +54,7 @@ struct Pipeline::State {
   std::vector<Feature> features;
   std::vector<FeaturePiece> pieces;
   std::vector<size_t> offsets; // [device][feature], in the bytes of a step
-  bool shuffle = false;
+  bool isTraining = false, shuffle = false;
   uint64_t seed = 0, samples = 1, globalBatch = 1, stepsPerPass = 1, stepsPerEpoch = 1;
   size_t stepBytes = 0;
   uint64_t stageSteps = 1;
@@ -67,6 +68,7 @@ struct Pipeline::State {
   // The user's own: the step that next() returns, and whether stages[tail] is held.
   uint64_t position = 0;
   bool holding = false;
+  double waitedSeconds = 0;
   Batch batch;
 
   // Shared, under `mutex`.
@@ -124,6 +126,7 @@ Status Pipeline::State::resolve(const PipelineOptions &options) {
                    samples, globalBatch * ofStep);
   }
   seed = options.seed;
+  isTraining = train;
   shuffle = train && description.shuffle;
   stepsPerPass = train ? samples / (globalBatch * ofStep) * ofStep : (samples - 1) / globalBatch + 1;
   if (__builtin_mul_overflow(stepsPerPass, train ? std::max<uint64_t>(description.repeat, 1) : 1, &stepsPerEpoch)) {
@@ -134,7 +137,7 @@ Status Pipeline::State::resolve(const PipelineOptions &options) {
     ASHLAR_RETURN_IF_ERROR(resolveFeature(description.features[i], *options.variant, globalBatch, *dataset, feature));
     if (feature.info != nullptr) {
       ASHLAR_RETURN_IF_ERROR(checkLabels(description.features[i], feature, split, *dataset));
-      features.push_back(feature);
+      features.push_back(std::move(feature));
     }
   }
   if (features.empty()) { // a pipeline stage that takes no data
@@ -186,12 +189,14 @@ void Pipeline::State::fillStep(uint64_t step, char *to) {
     orderPass = pass;
   }
   const uint64_t first = step % stepsPerPass * globalBatch;
+  SampleRandom random{isTraining, seed, pass};
   for (const FeaturePiece &part : pieces) {
-    const Feature &feature = features[part.feature];
+    Feature &feature = features[part.feature];
     for (int64_t row = 0; row < part.piece.size[0]; ++row) {
       const uint64_t place = (first + part.piece.start[0] + row) % samples; // beyond the last: what fills up an evaluated batch
-      const void *sample = dataset->read(feature.column, shuffle ? order[place] : place);
-      convertSample(feature, part.piece, sample, to + part.offset + row * feature.rowBytes);
+      random.sample = shuffle ? order[place] : place;
+      const void *sample = dataset->read(feature.column, random.sample);
+      convertSample(feature, part.piece, sample, random, to + part.offset + row * feature.rowBytes);
     }
   }
 }
@@ -325,12 +330,20 @@ const Batch &Pipeline::next() {
   }
   if (!s.holding) {
     std::unique_lock<std::mutex> lock(s.mutex);
-    s.changed.wait(lock, [&s] { return s.stages[s.tail].full; });
+    if (!s.stages[s.tail].full) {
+      const double begin = seconds();
+      s.changed.wait(lock, [&s] { return s.stages[s.tail].full; });
+      s.waitedSeconds += seconds() - begin;
+    }
     s.holding = true;
   }
   s.batch.base = s.stages[s.tail].base + (s.position - s.stages[s.tail].firstStep) * s.stepBytes;
   ++s.position;
   return s.batch;
+}
+
+double Pipeline::waitedSeconds() const {
+  return state->waitedSeconds;
 }
 
 Status Pipeline::check() const {

@@ -87,6 +87,9 @@ public:
   // Returns the batch of the next step, waiting until it is ready. After the last step of an epoch comes the first of the following one.
   const Batch &next();
 
+  // Returns the seconds that next() has waited for batches that were not ready.
+  double waitedSeconds() const;
+
   // Fails when a file of the data set was changed, so that the batches prepared since cannot be trusted. Cheap.
   Status check() const;
 

@@ -11,6 +11,8 @@ namespace ashlar::rt {
 
 // Order of the samples; counter: the pass, seed: the run's.
 inline constexpr uint32_t kShuffleStream = 0x73687566; // "shuf"
+// Random transforms; counter: the pass, index: 256 * sample + the transform's number, seed: the run's.
+inline constexpr uint32_t kTransformStream = 0x7472616e; // "tran"
 // Shape of a digit and its noise; index: the sample, or sample and place.
 inline constexpr uint32_t kDigitStream = 0x64696769;      // "digi"
 inline constexpr uint32_t kDigitNoiseStream = 0x646e6f69; // "dnoi"

@@ -103,6 +103,11 @@ public:
       ofHost = fmt::format(", {:.1f} us of the host", 1e6 * host / static_cast<double>(totalSteps - kWarmUpSteps));
     }
     log.line(fmt::format("trained {} steps in {:.3f} s ({:.1f} us a step{})", totalSteps, elapsed, each, ofHost));
+    if (session.options->profile && totalSteps != 0) {
+      const double waited = batches.pipeline.waitedSeconds();
+      log.line(fmt::format("data wait: {:.1f} us a step, {:.2f} % of the time", 1e6 * waited / static_cast<double>(totalSteps),
+                           100 * waited / elapsed));
+    }
     return Status();
   }
 

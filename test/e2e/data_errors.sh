@@ -40,7 +40,7 @@ write_split good t10k 200
 expect_data_error 'label 200 of sample 300 in column "label" of the eval split' --data good --eval
 write_split good t10k 0
 mpirun -n 2 ./mlp --epochs 1 --data good --eval > good.log
-evaluation good.log | grep -q 'of 512)$' || fail "no evaluation of 512 samples"
+[[ $(evaluation good.log) = *'of 512)' ]] || fail "no evaluation of 512 samples"
 
 # Ranks that read other files: as many samples as make other steps, a few more, others of the same count; also what is only evaluated.
 expect_data_mismatch() {

@@ -8,7 +8,7 @@ root=$(dirname "$0")/../..
 
 "$root/tools/gpu-check.sh" -o pack --gpu-arch sm_90 || fail "gpu-check.sh failed"
 LD_LIBRARY_PATH=$emulator pack/run.sh --quick --out good >good.log 2>&1 || { cat good.log; fail "a check of the pack failed"; }
-tail -1 good.log | grep -qE '^[1-9][0-9]+ passed, 0 failed, 0 skipped' || fail "not all checks ran: $(tail -1 good.log)"
+[[ $(tail -1 good.log) =~ ^[1-9][0-9]+\ passed,\ 0\ failed,\ 0\ skipped ]] || fail "not all checks ran: $(tail -1 good.log)"
 grep -q '"name": "train mlp, 2 ranks", "outcome": "passed"' good/results.json || fail "results.json lacks a check"
 grep -q '"name": "train mlp_pipeline_1f1b, 2 stages", "outcome": "passed"' good/results.json || fail "results.json lacks a pipeline"
 python3 -m json.tool good/results.json >/dev/null || fail "results.json is not JSON"

@@ -5,9 +5,9 @@ import pathlib
 import struct
 
 
-# elements: flat; letter: how struct spells their type, "f" or "q".
+# elements: flat; letter: how struct spells their type, "f", "q" or "B".
 def write_npy(path, letter, shape, elements):
-    descr = {"f": "<f4", "q": "<i8"}[letter]
+    descr = {"f": "<f4", "q": "<i8", "B": "|u1"}[letter]
     header = "{'descr': '%s', 'fortran_order': False, 'shape': (%s), }" % (descr, "".join("%d, " % size for size in shape))
     header += " " * (-(len(header) + 11) % 64) + "\n"
     data = b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + struct.pack("<%d%s" % (len(elements), letter), *elements)

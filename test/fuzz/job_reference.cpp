@@ -10,6 +10,7 @@
 #include <array>
 #include <cmath>
 #include <numeric>
+#include <optional>
 
 namespace ashlar::fuzz {
 
@@ -84,6 +85,109 @@ double lossOfSample(LossKind kind, const Vector &outputs, const double *target, 
   return loss;
 }
 
+// An image on its way through the transforms, its channels last.
+struct Image {
+  int64_t height, width, channels;
+  Vector values;
+
+  double &at(int64_t y, int64_t x, int64_t c) { return values[(y * width + x) * channels + c]; }
+};
+
+Image blank(int64_t height, int64_t width, int64_t channels) {
+  return {height, width, channels, Vector(height * width * channels, 0)};
+}
+
+// Returns the part of an image that begins at (top, left), with zeros where there is none.
+Image cropped(Image &image, int64_t top, int64_t left, int64_t height, int64_t width) {
+  Image result = blank(height, width, image.channels);
+  for (int64_t y = 0; y < height; ++y) {
+    for (int64_t x = 0; x < width; ++x) {
+      for (int64_t c = 0; c < image.channels; ++c) {
+        bool isInside = y + top >= 0 && y + top < image.height && x + left >= 0 && x + left < image.width;
+        result.at(y, x, c) = isInside ? image.at(y + top, x + left, c) : 0;
+      }
+    }
+  }
+  return result;
+}
+
+Image mirrored(Image &image) {
+  Image result = image;
+  for (int64_t y = 0; y < image.height; ++y) {
+    for (int64_t x = 0; x < image.width; ++x) {
+      for (int64_t c = 0; c < image.channels; ++c) {
+        result.at(y, x, c) = image.at(y, image.width - 1 - x, c);
+      }
+    }
+  }
+  return result;
+}
+
+// Returns the value of an image at a place between its elements, bilinear; beyond its edges is what is at the edges.
+double between(Image &image, double y, double x, int64_t c) {
+  y = std::clamp(y, 0.0, static_cast<double>(image.height - 1));
+  x = std::clamp(x, 0.0, static_cast<double>(image.width - 1));
+  int64_t top = static_cast<int64_t>(y), left = static_cast<int64_t>(x);
+  int64_t bottom = std::min(top + 1, image.height - 1), right = std::min(left + 1, image.width - 1);
+  double down = y - static_cast<double>(top), over = x - static_cast<double>(left);
+  return (1 - down) * ((1 - over) * image.at(top, left, c) + over * image.at(top, right, c)) +
+         down * ((1 - over) * image.at(bottom, left, c) + over * image.at(bottom, right, c));
+}
+
+Image resized(Image &image, int64_t height, int64_t width) {
+  Image result = blank(height, width, image.channels);
+  for (int64_t y = 0; y < height; ++y) {
+    for (int64_t x = 0; x < width; ++x) {
+      for (int64_t c = 0; c < image.channels; ++c) {
+        result.at(y, x, c) = between(image, (y + 0.5) * image.height / height - 0.5, (x + 0.5) * image.width / width - 0.5, c);
+      }
+    }
+  }
+  return result;
+}
+
+// Random numbers of a sample in a pass; no pass: evaluation, where a crop is the middle and nothing is mirrored.
+struct Draw {
+  uint64_t seed;
+  std::optional<uint32_t> pass;
+  uint64_t sample;
+
+  std::array<uint32_t, 4> words(uint64_t transform) const {
+    constexpr uint32_t kTransforms = 0x7472616e; // "tran"
+    uint64_t index = 256 * sample + transform;
+    return philox4x32({uint32_t(index), uint32_t(index >> 32), *pass, kTransforms}, uint32_t(seed), uint32_t(seed >> 32));
+  }
+};
+
+Image transformed(Image image, const SampleTransform &transform, const Draw &draw, uint64_t number) {
+  switch (transform.kind) {
+  case SampleTransform::Scale:
+    for (size_t i = 0; i < image.values.size(); ++i) {
+      size_t channel = transform.scale.size() == 1 ? 0 : i % transform.scale.size();
+      image.values[i] = image.values[i] * transform.scale[channel] + transform.shift[channel];
+    }
+    return image;
+  case SampleTransform::Crop: {
+    int64_t rows = image.height + 2 * transform.padding - transform.height, columns = image.width + 2 * transform.padding - transform.width;
+    int64_t top = rows / 2, left = columns / 2;
+    if (draw.pass) {
+      auto words = draw.words(number);
+      top = words[0] * uint64_t(rows + 1) >> 32;
+      left = words[1] * uint64_t(columns + 1) >> 32;
+    }
+    return cropped(image, top - transform.padding, left - transform.padding, transform.height, transform.width);
+  }
+  case SampleTransform::Flip:
+    return draw.pass && (draw.words(number)[0] >> 8) * 0x1p-24 < transform.probability ? mirrored(image) : image;
+  case SampleTransform::Resize:
+    return resized(image, transform.height, transform.width);
+  case SampleTransform::ChannelsFirst: // at the end
+  case SampleTransform::Nothing:
+    return image;
+  }
+  return image;
+}
+
 class Reference {
 public:
   Reference(const TrainingJob &job, const Rounding &rounding) : job(job), rounding(rounding), layers(job.layers) {
@@ -100,7 +204,7 @@ public:
       std::iota(order.begin(), order.end(), 0);
       order = job.shuffles ? orderOfPass(job.seed, static_cast<uint32_t>(pass), job.train.count) : order;
       for (int64_t step = 0; step < stepsPerPass; ++step) {
-        double loss = trainStep(order.data() + step * job.batch);
+        double loss = trainStep(order.data() + step * job.batch, static_cast<uint32_t>(pass));
         if (++done % logEvery == 0) {
           outcome.lines.push_back({(done - 1) / stepsPerEpoch + 1, (done - 1) % stepsPerEpoch + 1, loss});
         }
@@ -112,16 +216,33 @@ public:
   }
 
 private:
-  // Returns the values of all layers of a sample: the transformed inputs, then what each layer makes.
-  std::vector<Vector> forward(const Samples &samples, int64_t sample) {
-    int64_t inputs = layers.front().inputs;
-    std::vector<Vector> values(1);
-    for (int64_t i = 0; i < inputs; ++i) {
-      double x = samples.inputs[sample * inputs + i];
-      for (auto [factor, shift] : job.transforms) {
-        x = x * factor + shift;
+  // Returns what becomes of the inputs of a sample.
+  Vector inputsOf(const Samples &samples, int64_t sample, std::optional<uint32_t> pass) {
+    Image image = blank(job.sampleShape[0], job.sampleShape[1], job.sampleShape[2]);
+    const double *inputs = samples.inputs.data() + sample * image.values.size();
+    std::copy(inputs, inputs + image.values.size(), image.values.begin());
+    bool hasChannelsFirst = false;
+    for (size_t i = 0; i < job.transforms.size(); ++i) {
+      image = transformed(std::move(image), job.transforms[i], Draw{job.seed, pass, static_cast<uint64_t>(sample)}, i);
+      hasChannelsFirst = hasChannelsFirst || job.transforms[i].kind == SampleTransform::ChannelsFirst;
+    }
+    if (!hasChannelsFirst) {
+      return image.values;
+    }
+    Vector planes;
+    for (int64_t c = 0; c < image.channels; ++c) {
+      for (size_t i = c; i < image.values.size(); i += image.channels) {
+        planes.push_back(image.values[i]);
       }
-      values[0].push_back(rounding.inner(x));
+    }
+    return planes;
+  }
+
+  // Returns the values of all layers of a sample: the transformed inputs, then what each layer makes.
+  std::vector<Vector> forward(const Samples &samples, int64_t sample, std::optional<uint32_t> pass) {
+    std::vector<Vector> values = {inputsOf(samples, sample, pass)};
+    for (double &x : values[0]) {
+      x = rounding.inner(x);
     }
     for (const Layer &layer : layers) {
       Vector outputs;
@@ -143,7 +264,7 @@ private:
   }
 
   // One update from a batch; returns the loss ahead of it.
-  double trainStep(const int64_t *batch) {
+  double trainStep(const int64_t *batch, uint32_t pass) {
     std::vector<Vector> weightGradients, biasGradients;
     for (const Layer &layer : layers) {
       weightGradients.emplace_back(layer.weight.size(), 0);
@@ -151,7 +272,7 @@ private:
     }
     double loss = 0;
     for (int64_t i = 0; i < job.batch; ++i) {
-      std::vector<Vector> values = forward(job.train, batch[i]);
+      std::vector<Vector> values = forward(job.train, batch[i], pass);
       Vector gradient;
       loss += lossOf(job.train, batch[i], values.back(), gradient) / job.batch;
       for (size_t l = layers.size(); l-- > 0;) {
@@ -210,7 +331,7 @@ private:
   void evaluate(TrainingOutcome &outcome) {
     Vector gradient;
     for (int64_t sample = 0; sample < job.evaluation.count; ++sample) {
-      Vector outputs = forward(job.evaluation, sample).back();
+      Vector outputs = forward(job.evaluation, sample, std::nullopt).back();
       outcome.evaluationLoss += lossOf(job.evaluation, sample, outputs, gradient) / job.evaluation.count;
       int64_t best = std::max_element(outputs.begin(), outputs.end()) - outputs.begin();
       outcome.correct += !job.evaluation.labels.empty() && best == job.evaluation.labels[sample];

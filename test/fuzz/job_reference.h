@@ -13,7 +13,6 @@
 #include <functional>
 #include <map>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace ashlar::fuzz {
@@ -36,10 +35,19 @@ struct Layer {
   bool weightIsFrozen = false;
 };
 
+// What happens to the inputs of a sample, of docs/data.md.
+struct SampleTransform {
+  enum Kind { Scale, Crop, Flip, Resize, ChannelsFirst, Nothing };
+  Kind kind = Nothing;
+  std::vector<double> scale, shift;           // Scale: x becomes x * scale + shift; one of each, or one a channel
+  int64_t height = 0, width = 0, padding = 0; // Crop, Resize
+  double probability = 0;                     // Flip
+};
+
 // The samples of a split, one after the other.
 struct Samples {
   int64_t count = 0;
-  std::vector<double> inputs;  // count x inputs of the first layer, ahead of the transforms
+  std::vector<double> inputs;  // count x what a sample has ahead of the transforms
   std::vector<double> targets; // count x outputs of the last layer
   std::vector<int64_t> labels; // count
 };
@@ -51,7 +59,9 @@ struct TrainingJob {
   int64_t logEvery = 0; // 0: once an epoch
   bool shuffles = false;
   uint64_t seed = 1;
-  std::vector<std::pair<double, double>> transforms; // x becomes x * first + second
+  // Of a sample ahead of the transforms: of an image {height, width, channels}, else {1, 1, inputs of the first layer}.
+  std::vector<int64_t> sampleShape;
+  std::vector<SampleTransform> transforms;
   job::Optimizer optimizer;
   std::map<std::string, double> decays; // of parameters that have a weight decay of their own
   Samples train, evaluation;

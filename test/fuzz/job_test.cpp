@@ -30,6 +30,7 @@ TrainingJob byHand() {
   job.optimizer.mutable_sgd();
   job.optimizer.set_learning_rate(0.25);
   job.logEvery = 1;
+  job.sampleShape = {1, 1, 1};
   job.train = {3, {1, 2, 3}, {0, 0, 0}, {}};
   job.evaluation = {2, {1, 3}, {0, 0}, {}};
   return job;
@@ -93,8 +94,40 @@ TEST_CASE("job reference: batches, passes, epochs and the evaluation by hand", "
   job.logEvery = 0;
   CHECK(lossesOf(job).size() == 2);
   CHECK(trainReference(job, {}).evaluationLoss == 5);
-  job.transforms = {{2, 1}, {1, -1}}; // 2 x
+  job.transforms = {{SampleTransform::Scale, {2}, {1}}, {SampleTransform::Scale, {1}, {-1}}}; // 2 x
   CHECK(trainReference(job, {}).evaluationLoss == 20);
+}
+
+// An image of 1 x 3 with two channels.
+TEST_CASE("job reference: images by hand", "[fuzz][job]") {
+  TrainingJob job = byHand();
+  job.optimizer.set_learning_rate(1e-30);
+  job.sampleShape = {1, 3, 2};
+  job.train = {1, {1, 10, 2, 20, 3, 30}, {0, 0, 0, 0, 0, 0}, {}};
+  job.evaluation = job.train;
+  auto inputsOf = [&](std::vector<SampleTransform> transforms, int64_t count, bool isTraining) {
+    job.transforms = std::move(transforms);
+    Layer &layer = job.layers[0];
+    layer.inputs = count;
+    layer.outputs = 1;
+    std::vector<double> inputs;
+    for (int64_t i = 0; i < count; ++i) { // one of them at a time
+      layer.weight.assign(count, 0);
+      layer.weight[i] = 1;
+      inputs.push_back(std::sqrt(isTraining ? lossesOf(job)[0] : trainReference(job, {}).evaluationLoss));
+    }
+    return inputs;
+  };
+  using T = SampleTransform;
+  CHECK(inputsOf({{T::ChannelsFirst}}, 6, true) == std::vector<double>{1, 2, 3, 10, 20, 30});
+  CHECK(inputsOf({{T::Flip, {}, {}, 0, 0, 0, 1}}, 6, true) == std::vector<double>{3, 30, 2, 20, 1, 10});
+  CHECK(inputsOf({{T::Flip, {}, {}, 0, 0, 0, 1}}, 6, false) == std::vector<double>{1, 10, 2, 20, 3, 30});
+  CHECK(inputsOf({{T::Crop, {}, {}, 1, 1, 0}}, 2, false) == std::vector<double>{2, 20});
+  CHECK(inputsOf({{T::Crop, {}, {}, 1, 5, 1}}, 10, true) == std::vector<double>{0, 0, 1, 10, 2, 20, 3, 30, 0, 0});
+  // At -0.25, 0.25, ..., 2.25.
+  CHECK(inputsOf({{T::Resize, {}, {}, 1, 6}, {T::Crop, {}, {}, 1, 4}}, 8, false) ==
+        std::vector<double>{1.25, 12.5, 1.75, 17.5, 2.25, 22.5, 2.75, 27.5});
+  CHECK(inputsOf({{T::Scale, {2, 1}, {0, 5}}, {T::ChannelsFirst}}, 6, true) == std::vector<double>{2, 4, 6, 15, 25, 35});
 }
 
 TEST_CASE("job reference: classes by hand", "[fuzz][job]") {
@@ -194,13 +227,15 @@ TEST_CASE("jobs: a job of which one thing is not done as it says is found", "[fu
     ++other.training.seed;
   }
   SECTION("transform") {
-    other.training.transforms.emplace_back(1.001, 0);
+    other.training.transforms.push_back({SampleTransform::Scale, {1.001}, {0}});
   }
   SECTION("log") {
     ++other.training.logEvery;
   }
   SECTION("evaluation") {
-    other.training.evaluation.inputs.front() += 1;
+    for (double &input : other.training.evaluation.inputs) { // a crop may leave some of them out
+      input += 1;
+    }
   }
   SECTION("frozen") {
     other.training.layers.front().weightIsFrozen = true;
@@ -209,4 +244,26 @@ TEST_CASE("jobs: a job of which one thing is not done as it says is found", "[fu
   INFO(verdict.message);
   CHECK(verdict.kind == FailureKind::Executable);
   CHECK(verdict.message.find("compile") == std::string::npos);
+}
+
+TEST_CASE("jobs: random numbers of another transform are found", "[fuzz][job]") {
+  auto isRandom = [](const SampleTransform &transform) {
+    return (transform.kind == SampleTransform::Crop && transform.padding > 0) ||
+           (transform.kind == SampleTransform::Flip && transform.probability == 0.5);
+  };
+  uint64_t seed = 1;
+  auto fits = [&](const RandomJob &job) {
+    const std::vector<SampleTransform> &transforms = job.training.transforms;
+    return !job.isNarrow && job.training.train.count > 4 && std::count_if(transforms.begin(), transforms.end(), isRandom) > 1;
+  };
+  while (!fits(randomJob(seed))) {
+    ++seed;
+  }
+  CAPTURE(seed);
+  RandomJob job = randomJob(seed);
+  Verdict verdict = checkJob(test::context(), job);
+  INFO(verdict.message);
+  CHECK(verdict.kind == FailureKind::None);
+  job.training.transforms.insert(job.training.transforms.begin(), SampleTransform());
+  CHECK(checkJob(test::context(), job).kind == FailureKind::Executable);
 }

@@ -19,6 +19,7 @@ namespace ashlar::fuzz {
 namespace {
 
 constexpr int64_t kMaxRanks = 4, kMaxSize = 9;
+constexpr int64_t kMaxSide = 4;          // of an image behind a transform
 constexpr int64_t kMaxPipelineRanks = 8; // of all stages
 
 std::vector<double> numbers(Dice &dice, int64_t count) {
@@ -141,10 +142,11 @@ std::string modelOf(const RandomJob &job, std::string &output) {
 // Draws a job, and writes its text as it goes.
 class Generator {
 public:
-  explicit Generator(uint64_t seed) : dice(seed), ownerDice(seed * 5 + 3), pipelineDice(seed * 13 + 11) {}
+  explicit Generator(uint64_t seed) : dice(seed), ownerDice(seed * 5 + 3), pipelineDice(seed * 13 + 11), imageDice(seed * 17 + 5) {}
 
   RandomJob generate() {
     drawPipeline();
+    drawImage();
     drawLayers();
     drawLoss();
     drawSamples();
@@ -179,8 +181,79 @@ private:
 
   bool hasPipeline() const { return stages > 1; }
 
+  // Gives one job in three images, with up to five transforms.
+  void drawImage() {
+    if (!imageDice.oneIn(3)) {
+      return;
+    }
+    hasImages = true;
+    imageChannels = imageDice.roll(4); // 0: gray, without a dim of its own
+    int64_t height = 1 + imageDice.roll(5), width = 1 + imageDice.roll(5);
+    training.sampleShape = {height, width, std::max<int64_t>(imageChannels, 1)};
+    for (int64_t count = imageDice.roll(5); count > 0; --count) {
+      addImageTransform(height, width);
+    }
+    if (imageChannels > 0 && imageDice.oneIn(2)) {
+      addTransform({SampleTransform::ChannelsFirst}, "hwc2chw {}");
+      addChannelScale(imageDice.oneIn(2));
+    }
+    imageElements = height * width * training.sampleShape[2];
+  }
+
+  // Adds one, and changes the size of the image to that behind it.
+  void addImageTransform(int64_t &height, int64_t &width) {
+    SampleTransform transform;
+    switch (imageDice.roll(4)) {
+    case 0: {
+      transform.kind = SampleTransform::Crop;
+      transform.padding = imageDice.roll(3);
+      transform.height = imageDice.oneIn(3) ? height : 1 + imageDice.roll(std::min<int64_t>(height + 2 * transform.padding, kMaxSide));
+      transform.width = imageDice.oneIn(3) ? width : 1 + imageDice.roll(std::min<int64_t>(width + 2 * transform.padding, kMaxSide));
+      std::string size = transform.height == height ? "" : formatv(" height: {0}", transform.height).str();
+      size += transform.width == width ? "" : formatv(" width: {0}", transform.width).str();
+      height = transform.height;
+      width = transform.width;
+      return addTransform(transform, formatv("random_crop {{{0} padding: {1} }", size, transform.padding));
+    }
+    case 1:
+      transform.kind = SampleTransform::Flip;
+      transform.probability = imageDice.roll(5) / 4.0;
+      return addTransform(transform, formatv("random_horizontal_flip {{ probability: {0:f8} }", transform.probability));
+    case 2:
+      transform.kind = SampleTransform::Resize;
+      transform.height = height = 1 + imageDice.roll(kMaxSide);
+      transform.width = width = 1 + imageDice.roll(kMaxSide);
+      return addTransform(transform, formatv("resize {{ height: {0} width: {1} }", height, width));
+    default:
+      return addChannelScale(imageChannels > 0);
+    }
+  }
+
+  // Adds a normalization that hardly changes the size of numbers, with one mean and std or those of each channel.
+  void addChannelScale(bool hasEach) {
+    SampleTransform transform{SampleTransform::Scale};
+    std::string means, deviations;
+    for (int64_t c = 0, count = hasEach ? imageChannels : 1; c < count; ++c) {
+      double mean = imageDice.roll(5) / 8.0, deviation = 0.75 + imageDice.roll(3) / 4.0;
+      transform.scale.push_back(1 / deviation);
+      transform.shift.push_back(-mean / deviation);
+      means += formatv("{0}{1:f8}", c == 0 ? "" : ", ", mean);
+      deviations += formatv("{0}{1:f8}", c == 0 ? "" : ", ", deviation);
+    }
+    addTransform(transform, formatv("normalize {{ mean: [{0}] std: [{1}] }", means, deviations));
+  }
+
+  void addTransform(SampleTransform transform, const std::string &written) {
+    training.transforms.push_back(std::move(transform));
+    transforms += " transforms { " + written + " }";
+  }
+
   void drawLayers() {
     int64_t size = 1 + dice.roll(kMaxSize);
+    size = hasImages ? imageElements : size;
+    if (!hasImages) {
+      training.sampleShape = {1, 1, size};
+    }
     for (int64_t l = 0, count = std::max(1 + dice.roll(3), hasPipeline() ? stages * chunks : 0); l < count; ++l) {
       Layer layer;
       layer.name = "fc" + std::to_string(l);
@@ -198,7 +271,10 @@ private:
     }
   }
 
-  void drawLoss() { training.loss = static_cast<LossKind>(dice.roll(4)); }
+  void drawLoss() {
+    training.loss = static_cast<LossKind>(dice.roll(4));
+    hasOneHot = training.loss == LossKind::SquaredError && imageDice.oneIn(3);
+  }
 
   bool hasLabels() const { return training.loss == LossKind::CrossEntropy || training.loss == LossKind::LogLikelihood; }
 
@@ -219,9 +295,12 @@ private:
     drawSplit(training.evaluation, "eval");
   }
 
-  // Bytes are brought to about [-1, 1) first.
+  // Bytes are brought to about [-1, 1). Of images that happens behind their own transforms: padding is 0 ahead of it.
   void drawTransforms() {
     if (inputElement == "u8") {
+      if (training.transforms.empty() && imageDice.oneIn(3)) {
+        addTransform({}, "type_cast { type: I32 }"); // holds every byte
+      }
       addRescale(1 / 128.0, -1);
     }
     for (int64_t count = dice.roll(3); count > 0; --count) {
@@ -229,26 +308,30 @@ private:
         addRescale(0.5 + dice.roll(4) / 4.0, dice.roll(5) / 4.0 - 0.5);
       } else {
         double mean = dice.roll(5) / 8.0, deviation = 0.5 + dice.roll(4) / 4.0;
-        training.transforms.emplace_back(1 / deviation, -mean / deviation);
-        transforms += formatv(" transforms {{ normalize {{ mean: {0:f8} std: {1:f8} } }", mean, deviation);
+        addTransform({SampleTransform::Scale, {1 / deviation}, {-mean / deviation}},
+                     formatv("normalize {{ mean: {0:f8} std: {1:f8} }", mean, deviation));
       }
     }
   }
 
   void addRescale(double scale, double shift) {
-    training.transforms.emplace_back(scale, shift);
-    transforms += formatv(" transforms {{ rescale {{ scale: {0:f8} shift: {1:f8} } }", scale, shift);
+    addTransform({SampleTransform::Scale, {scale}, {shift}}, formatv("rescale {{ scale: {0:f8} shift: {1:f8} }", scale, shift));
   }
 
   void drawSplit(Samples &samples, const std::string &split) {
-    int64_t inputs = training.layers.front().inputs, outputs = training.layers.back().outputs;
+    std::vector<int64_t> shape = training.sampleShape;
+    int64_t inputs = shape[0] * shape[1] * shape[2], outputs = training.layers.back().outputs;
     samples.inputs = numbers(dice, samples.count * inputs);
     if (inputElement == "u8") {
       for (double &value : samples.inputs) {
         value = dice.roll(256);
       }
     }
-    result.data["x_" + split] = {inputElement, {samples.count, inputs}, samples.inputs};
+    shape.insert(shape.begin(), samples.count);
+    if (hasImages && imageChannels == 0) {
+      shape.pop_back();
+    }
+    result.data["x_" + split] = {inputElement, hasImages ? shape : std::vector<int64_t>{samples.count, inputs}, samples.inputs};
     if (hasLabels()) {
       std::vector<double> labels;
       for (int64_t i = 0; i < samples.count; ++i) {
@@ -256,6 +339,14 @@ private:
         labels.push_back(static_cast<double>(samples.labels.back()));
       }
       result.data["t_" + split] = {dice.pick(std::vector<std::string>{"u8", "i32", "i64"}), {samples.count}, labels};
+    } else if (training.loss == LossKind::SquaredError && hasOneHot) {
+      std::vector<double> labels;
+      samples.targets.assign(samples.count * outputs, 0);
+      for (int64_t i = 0; i < samples.count; ++i) {
+        labels.push_back(imageDice.roll(outputs));
+        samples.targets[i * outputs + static_cast<int64_t>(labels.back())] = 1;
+      }
+      result.data["t_" + split] = {imageDice.pick(std::vector<std::string>{"u8", "i32", "i64"}), {samples.count}, labels};
     } else if (training.loss == LossKind::SquaredError) {
       samples.targets = numbers(dice, samples.count * outputs);
       result.data["t_" + split] = {"f32", {samples.count, outputs}, samples.targets};
@@ -383,16 +474,18 @@ private:
     bool divides = training.train.count % training.batch == 0;
     text += dice.oneIn(2) ? "" : divides && dice.oneIn(2) ? "  drop_remainder: false\n" : "  drop_remainder: true\n";
     text += "  features { column: \"x\" tensor: \"x\"" + transforms + " }\n";
-    text += training.loss == LossKind::MeanSquare ? "" : "  features { column: \"t\" tensor: \"t\" }\n";
+    const std::string spread = hasOneHot ? formatv(" transforms {{ one_hot {{ classes: {0} } }", training.layers.back().outputs).str() : "";
+    text += training.loss == LossKind::MeanSquare ? "" : "  features { column: \"t\" tensor: \"t\"" + spread + " }\n";
     text += "}\n";
   }
 
-  Dice dice, ownerDice, pipelineDice;
+  Dice dice, ownerDice, pipelineDice, imageDice;
   int64_t stages = 1, chunks = 1, microBatches = 1;
   RandomJob result;
   TrainingJob &training = result.training;
   std::string text, transforms, inputElement;
-  bool hasMesh = false;
+  bool hasMesh = false, hasImages = false, hasOneHot = false;
+  int64_t imageChannels = 0, imageElements = 0;
 };
 
 } // namespace

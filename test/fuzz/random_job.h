@@ -33,7 +33,8 @@ struct RandomJob {
 
 // Returns the job of a seed: 1 to 3 layers, every loss, optimizer and precision, each mode but HYBRID on up to 4 ranks, pipelines of up to
 // 8 layers on up to 8 ranks with optimizer levels, batches that the devices do not divide, fused collectives, owners of parameters,
-// transforms, frozen parameters, and the knobs of epochs, passes, order, log and seed, each sometimes left out.
+// images and other samples with transforms, frozen parameters, and the knobs of epochs, passes, order, log and seed, each sometimes left
+// out.
 RandomJob randomJob(uint64_t seed);
 
 } // namespace ashlar::fuzz

@@ -19,6 +19,7 @@ import registry
 from bench import Bench, Skip
 
 import cases_data  # noqa: F401 each registers its cases
+import cases_images  # noqa: F401
 import cases_model  # noqa: F401
 import cases_placement  # noqa: F401
 import cases_optimizer  # noqa: F401

@@ -137,7 +137,9 @@ TEST_CASE("data sets: the format and --data must go together", "[data]") {
   description.format = "idx";
   CHECK_THAT(openDataset(description, "", Split::kTrain, dataset).message(), Contains("--data DIR"));
   description.format = "cifar10";
-  CHECK_THAT(openDataset(description, "/d", Split::kTrain, dataset).message(), Contains("\"cifar10\" is not known"));
+  CHECK_THAT(openDataset(description, "", Split::kTrain, dataset).message(), Contains("--data DIR"));
+  description.format = "tokens";
+  CHECK_THAT(openDataset(description, "/d", Split::kTrain, dataset).message(), Contains("\"tokens\" is not known"));
   description.format = "digits";
   description.directory_format = "idx";
   CHECK_THAT(openDataset(description, "/nowhere", Split::kTrain, dataset).message(), Contains("no train-images-idx3-ubyte"));

@@ -32,7 +32,8 @@ struct Program {
   std::vector<int64_t> inputLocal, inputGlobal, labelLocal, labelGlobal;
   ashlar_rt_tensor tensors[2] = {};
   ashlar_rt_feature features[2] = {};
-  ashlar_rt_transform transforms[2] = {{ASHLAR_RT_RESCALE, 0.5, 1}, {ASHLAR_RT_NORMALIZE, 3, 2}};
+  double rescale[2] = {0.5, 1}, normalize[2] = {3, 2};
+  ashlar_rt_transform transforms[2] = {{ASHLAR_RT_RESCALE, 2, rescale}, {ASHLAR_RT_NORMALIZE, 2, normalize}};
   ashlar_rt_variant variant = {};
   ashlar_rt_training training = {};
 
@@ -422,7 +423,7 @@ TEST_CASE("pipeline: what does not fit is refused with both values", "[data][pip
   type.tensors[0].buffer.dtype = ASHLAR_RT_BF16;
   CHECK_THAT(refusal(type.options(folder.path())), Contains("\"input\" is bf16"));
   Program division(1, 1, 4);
-  division.transforms[1].b = 0;
+  division.normalize[1] = 0;
   division.features[0].num_transforms = 2;
   CHECK_THAT(refusal(division.options(folder.path())), Contains("must not be 0"));
   writeSamples(folder, 24, "eval");

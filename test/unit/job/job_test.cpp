@@ -334,7 +334,7 @@ TEST_CASE("values are checked", "[job]") {
       {"learning_rate: 0.01", "learning_rate: 0", "optimizer.learning_rate 0 is not in (0, 3.40282346638529e+38]"},
       {"sgd {}", "sgd { weight_decay: -1 }", "optimizer.sgd.weight_decay -1 is not in [0, 3.40282346638529e+38]"},
       {"sgd {}", "momentum { momentum: 1 }", "optimizer.momentum.momentum 1 is not in [0, 1)"},
-      {"digits {}", "", "dataset names no source; one of idx, npy, digits, regression"},
+      {"digits {}", "", "dataset names no source; one of cifar10, idx, npy, digits, regression"},
       {"digits {}", "digits { train_samples: 100 }", "dataset.digits.train_samples 100 is less than global_batch 256"},
       {"digits {}", "digits { eval_samples: 0 }", "dataset.digits.eval_samples 0 is not in [1, 2147483648]"},
       {"digits {}", "digits {} repeat: 0", "dataset.repeat 0 is not in [1, 1099511627776]"},

@@ -70,8 +70,11 @@ target::ImageInfo makeInfo() {
   target::TrainingInfo training;
   training.dataset = {"digits", "idx", 100, 50, {1.5, 2.5}, /*shuffle=*/true, /*dropRemainder=*/false, /*repeat=*/(uint64_t{1} << 32) + 3,
                       {}};
-  training.dataset.features.push_back(
-      {"image", "mask", {{ASHLAR_RT_RESCALE, 0.5, 1.0}, {ASHLAR_RT_NORMALIZE, 0.1, 0.3}}, /*classes=*/12, /*ignoredLabel=*/-1});
+  training.dataset.features.push_back({"image",
+                                       "mask",
+                                       {{ASHLAR_RT_RESCALE, {0.5, 1.0}}, {ASHLAR_RT_NORMALIZE, {0.1, 0.3}}, {ASHLAR_RT_HWC_TO_CHW, {}}},
+                                       /*classes=*/12,
+                                       /*ignoredLabel=*/-1});
   training.globalBatch = 10;
   training.accumulate = 3;
   training.epochs = 4;
@@ -141,8 +144,11 @@ TEST_CASE("image: names, constants and training", "[plan][image]") {
   REQUIRE(dataset.num_features == 1);
   CHECK((std::string(dataset.features[0].column) == "image" && std::string(dataset.features[0].tensor) == "mask"));
   CHECK((dataset.features[0].classes == 12 && dataset.features[0].ignored_label == -1));
-  REQUIRE(dataset.features[0].num_transforms == 2);
-  CHECK((dataset.features[0].transforms[1].kind == ASHLAR_RT_NORMALIZE && dataset.features[0].transforms[1].b == 0.3));
+  REQUIRE(dataset.features[0].num_transforms == 3);
+  const ashlar_rt_transform *transforms = dataset.features[0].transforms;
+  CHECK((transforms[1].kind == ASHLAR_RT_NORMALIZE && transforms[1].num_numbers == 2));
+  CHECK((transforms[1].numbers[0] == 0.1 && transforms[1].numbers[1] == 0.3));
+  CHECK((transforms[2].kind == ASHLAR_RT_HWC_TO_CHW && transforms[2].num_numbers == 0));
 }
 
 TEST_CASE("image: variant and tensors", "[plan][image]") {

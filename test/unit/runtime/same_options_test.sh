@@ -90,7 +90,7 @@ perl -e 'my $h = "{\x27descr\x27: \x27<f4\x27, \x27fortran_order\x27: False, \x2
 walk train training --log-every 100
 walk forward forward --input x=x.npy
 for option in "${!forward[@]}" "${!training[@]}"; do
-  { "$toy" train 1 --help; "$toy" forward 1 --help; } | grep -q -- "$option" || { echo "FAILED: no program has $option"; failed=1; }
+  grep -q -- "$option" <("$toy" train 1 --help; "$toy" forward 1 --help) || { echo "FAILED: no program has $option"; failed=1; }
 done
 echo "$count options, $failed failed"
 [ $failed = 0 ] && [ $count -gt 20 ]

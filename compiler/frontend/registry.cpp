@@ -13,9 +13,9 @@ namespace {
 const llvm::StringMap<RegistryRow> &registry() {
   static const llvm::StringMap<RegistryRow> map = [] {
     llvm::StringMap<RegistryRow> built;
-    for (auto rows : {activationRows, channelNormalizationRows, collectiveRows, constantRows, contractionRows, convolutionRows,
-                      elementwiseRows, indexingRows, lossRows, normalizationRows, paddingRows, poolingRows, reductionRows, resizingRows,
-                      shapeRows}) {
+    for (auto rows :
+         {activationRows, channelNormalizationRows, collectiveRows, constantRows, contractionRows, convolutionRows, elementwiseRows,
+          indexingRows, lossRows, normalizationRows, paddingRows, poolingRows, reductionRows, resizingRows, shapeRows}) {
       for (const RegistryRow &row : rows()) {
         built.try_emplace(row.opType, row);
       }

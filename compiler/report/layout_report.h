@@ -66,7 +66,7 @@ struct ProgramFact {
   int64_t peakBytes = 0;                    // predicted, of the values in memory at once, those with a name aside
   int64_t transposes = 0;                   // between orders of dims in memory that the compiler chose
   int64_t transposedBytes = 0;
-  std::optional<int64_t> predictedPs;       // of a run as it is lowered; nothing: it was not
+  std::optional<int64_t> predictedPs; // of a run as it is lowered; nothing: it was not
   std::vector<CollectiveFact> collectives;
 };
 

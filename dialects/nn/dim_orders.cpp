@@ -136,6 +136,9 @@ bool ConcatOp::reorderDims(MutableArrayRef<DimOrder> operands, MutableArrayRef<D
 }
 
 bool ConstantOp::reorderDims(MutableArrayRef<DimOrder> /*operands*/, MutableArrayRef<DimOrder> results) {
+  if (!followsResult()) {
+    return false; // its elements stand as they are
+  }
   auto dense = cast<DenseElementsAttr>(getValue());
   setValueAttr(dense.resizeSplat(inOrder(results.front(), getType())));
   return true;

@@ -135,3 +135,20 @@ module {
     return %q : tensor<2x24xf32>
   }
 }
+
+// -----
+
+// A constant of different elements stands as it is; one of equal ones is made as it is wanted.
+// CHECK-LABEL: func.func @constants
+// CHECK: %[[TABLE:.*]] = nn.constant dense<{{.*}}> : tensor<1x2x1x2xf32>
+// CHECK: nn.transpose %[[TABLE]] [0, 2, 3, 1] {nn.reordered}
+// CHECK: nn.constant dense<1.000000e+00> : tensor<1x1x2x2xf32>
+func.func @constants(%x: tensor<1x1x1x2xf32>, %w: tensor<2x1x1x1xf32>) -> tensor<1x2xf32> {
+  %table = nn.constant dense<[[[[1.0, 2.0]], [[3.0, 4.0]]]]> : tensor<1x2x1x2xf32>
+  %one = nn.constant dense<1.0> : tensor<1x2x1x2xf32>
+  %y = nn.conv %x, %w windows = [#nn.window<1>, #nn.window<1>] : tensor<1x1x1x2xf32>, tensor<2x1x1x1xf32> -> tensor<1x2x1x2xf32>
+  %a = nn.add %y, %table : tensor<1x2x1x2xf32>
+  %b = nn.add %a, %one : tensor<1x2x1x2xf32>
+  %s = nn.reduce sum %b dims = [2, 3] : tensor<1x2x1x2xf32> -> tensor<1x2xf32>
+  return %s : tensor<1x2xf32>
+}

@@ -212,7 +212,7 @@ private:
     auto repeated = dyn_cast_or_null<nn::BroadcastOp>(maker);
     std::optional<unsigned> dim = repeated ? nn::findDimBeforeBroadcast(repeated, window.dim) : std::nullopt;
     if (!dim) {
-      return addHalo(window, piece, /*isKnown=*/maker && splatOf(maker));
+      return addHalo(window, piece, isKnown(piece));
     }
     dist::SplitWindow before = window;
     before.dim = *dim;
@@ -224,6 +224,14 @@ private:
         maker->getName().getAsOpaquePointer(), maker->getAttrDictionary().getAsOpaquePointer(), op.operands, {type.getAsOpaquePointer()}};
     AxisSet axes = varying[op.operands.front()];
     return add(key, std::move(op), type, axes).front();
+  }
+
+  // Returns true for a constant of equal elements, or runs of one.
+  bool isKnown(unsigned value) const {
+    std::optional<unsigned> maker = local.makers[value];
+    const LocalOp *op = maker ? &local.ops[*maker] : nullptr;
+    bool isRun = op && !op->op && !op->kind;
+    return op && (isRun ? isKnown(op->operands.front()) : op->op && splatOf(op->op));
   }
 
   // Adds the exchange of runs along a windowed dim; one that is known to every device makes its own.

@@ -41,12 +41,8 @@ DenseElementsAttr findSplat(Value value) {
   return dense && dense.isSplat() ? dense : DenseElementsAttr();
 }
 
-// Returns the run that an op reads in the place of a piece. Of what every device knows each makes its own; what is repeated along other
-// dims is exchanged before that.
+// Returns the run that an op reads in the place of a piece. What is repeated along other dims is exchanged before that.
 Value emitRun(ImplicitLocOpBuilder &b, dist::MeshAttr mesh, Value piece, const dist::SplitWindow &window, ArrayAttr cause) {
-  if (DenseElementsAttr splat = findSplat(piece)) {
-    return emitRunOf(b, mesh, splat, window);
-  }
   auto repeated = piece.getDefiningOp<nn::BroadcastOp>();
   std::optional<unsigned> dim = repeated ? nn::findDimBeforeBroadcast(repeated, window.dim) : std::nullopt;
   if (!dim) {
@@ -79,15 +75,28 @@ SmallVector<dist::SplitWindow> findWindows(dist::MeshAttr mesh, ShardingRuleOpIn
 
 void exchangeOperands(dist::MeshAttr mesh, Operation *op, ArrayRef<dist::SplitWindow> windows) {
   ImplicitLocOpBuilder b(op->getLoc(), op);
-  for (const dist::SplitWindow &window : windows) {
-    if (!window.halo || window.tensor >= op->getNumOperands()) {
+  for (unsigned operand = 0; operand < op->getNumOperands(); ++operand) {
+    SmallVector<dist::SplitWindow> own;
+    llvm::copy_if(windows, std::back_inserter(own), [&](const dist::SplitWindow &w) { return w.tensor == operand && w.halo; });
+    if (own.empty()) {
       continue;
     }
-    op->setOperand(window.tensor, emitRun(b, mesh, op->getOperand(window.tensor), window, causeOf(op)));
+    Value run = op->getOperand(operand);
+    if (DenseElementsAttr splat = findSplat(run)) { // every device knows it
+      op->setOperand(operand, emitRunOf(b, mesh, splat, own));
+      continue;
+    }
+    for (const dist::SplitWindow &window : own) {
+      run = emitRun(b, mesh, run, window, causeOf(op));
+    }
+    op->setOperand(operand, run);
   }
 }
 
 void exchangeResults(dist::MeshAttr mesh, Operation *op, ArrayRef<dist::SplitWindow> windows) {
+  if (windows.empty()) {
+    return;
+  }
   llvm::SmallBitVector factors(cast<ShardingRuleOpInterface>(op).getShardingRule().factors.size());
   ImplicitLocOpBuilder b(op->getLoc(), op);
   b.setInsertionPointAfter(op);
@@ -110,9 +119,7 @@ void exchangeResults(dist::MeshAttr mesh, Operation *op, ArrayRef<dist::SplitWin
     before.replaceAllUsesExcept(piece, piece.getDefiningOp());
     pieces[result] = piece;
   }
-  if (!windows.empty()) {
-    cast<WindowedOpInterface>(op).computeOnRuns(factors);
-  }
+  cast<WindowedOpInterface>(op).computeOnRuns(factors);
 }
 
 } // namespace ashlar::partition

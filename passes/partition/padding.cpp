@@ -149,8 +149,10 @@ Value maskPadding(ImplicitLocOpBuilder &b, dist::MeshAttr mesh, Value value, int
   return nn::SelectOp::create(b, type, isElement, value, nn::ConstantOp::create(b, filler));
 }
 
-Value emitRunOf(ImplicitLocOpBuilder &b, dist::MeshAttr mesh, DenseElementsAttr splat, const dist::SplitWindow &window) {
-  RankedTensorType type = dist::withLength(cast<RankedTensorType>(splat.getType()), window.dim, window.length(mesh));
+namespace {
+
+// Returns which elements of a run, in a tensor of this type, are elements of the whole tensor.
+Value emitInside(ImplicitLocOpBuilder &b, dist::MeshAttr mesh, RankedTensorType type, const dist::SplitWindow &window) {
   SmallVector<int64_t> strides(type.getRank(), 0);
   strides[window.dim] = 1;
   RankedTensorType indexType = type.clone(b.getI64Type()), boolType = type.clone(b.getI1Type());
@@ -160,7 +162,21 @@ Value emitRunOf(ImplicitLocOpBuilder &b, dist::MeshAttr mesh, DenseElementsAttr 
   auto compare = [&](nn::Predicate predicate, int64_t bound) {
     return nn::CompareOp::create(b, boolType, predicate, element, nn::ConstantOp::create(b, nn::splat(indexType, bound)));
   };
-  Value isInside = nn::AndOp::create(b, compare(nn::Predicate::Ge, 0), compare(nn::Predicate::Lt, window.halo->size));
+  return nn::AndOp::create(b, compare(nn::Predicate::Ge, 0), compare(nn::Predicate::Lt, window.halo->size));
+}
+
+} // namespace
+
+Value emitRunOf(ImplicitLocOpBuilder &b, dist::MeshAttr mesh, DenseElementsAttr splat, ArrayRef<dist::SplitWindow> windows) {
+  RankedTensorType type = cast<RankedTensorType>(splat.getType());
+  for (const dist::SplitWindow &window : windows) {
+    type = dist::withLength(type, window.dim, window.length(mesh));
+  }
+  Value isInside;
+  for (const dist::SplitWindow &window : windows) {
+    Value own = emitInside(b, mesh, type, window);
+    isInside = isInside ? nn::AndOp::create(b, isInside, own).getResult() : own;
+  }
   return nn::SelectOp::create(b, type, isInside, nn::ConstantOp::create(b, splat.resizeSplat(type)),
                               nn::ConstantOp::create(b, nn::splat(type, 0)));
 }

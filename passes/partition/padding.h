@@ -38,9 +38,10 @@ mlir::DenseElementsAttr neutralElements(mlir::RankedTensorType type, Reduction r
 mlir::Value emitLocalNumbers(mlir::ImplicitLocOpBuilder &builder, dist::MeshAttr mesh, mlir::Value numbers, int64_t size,
                              llvm::ArrayRef<mlir::StringAttr> axes);
 
-// Returns the run that a device has of a constant, all of whose elements are those of `splat`, along a windowed dim: 0 outside of the
+// Returns the runs that a device has of a constant, all of whose elements are those of `splat`, along windowed dims: 0 outside of the
 // tensor. `splat` has the type of a piece.
-mlir::Value emitRunOf(mlir::ImplicitLocOpBuilder &b, dist::MeshAttr mesh, mlir::DenseElementsAttr splat, const dist::SplitWindow &window);
+mlir::Value emitRunOf(mlir::ImplicitLocOpBuilder &b, dist::MeshAttr mesh, mlir::DenseElementsAttr splat,
+                      llvm::ArrayRef<dist::SplitWindow> windows);
 
 } // namespace ashlar::partition
 

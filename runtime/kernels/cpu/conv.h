@@ -19,8 +19,8 @@ struct ConvKernel;
 // One prepared convolution, its data gradient or its weight gradient, see ashlar_rt_conv_desc. f32, channels last.
 // Every element of the result is one chain of fused multiply-adds: of y over (kernel place, channel in), of x over (kernel place, channel
 // out), of w over (batch, position), each in row-major order. So it has the same bits for every number of threads, and a pixel has them
-// whatever the other samples of the batch are. Places in the padding count as zeros that are multiplied, except in the sums over positions
-// and in places that strides leave out, which are not part of the chain.
+// whatever the other samples of the batch are. Padding, and places that strides leave out, are not part of the chain; only where few
+// channels are folded with the kernel's columns, and in depthwise weight gradients, padding counts as zeros that are multiplied.
 // Movable, not copyable. One run at a time for each workspace.
 class Conv {
 public:

@@ -136,7 +136,10 @@ bool ConcatOp::reorderDims(MutableArrayRef<DimOrder> operands, MutableArrayRef<D
 }
 
 bool ConstantOp::reorderDims(MutableArrayRef<DimOrder> /*operands*/, MutableArrayRef<DimOrder> results) {
-  auto dense = cast<DenseElementsAttr>(getValue());
+  auto dense = dyn_cast<DenseElementsAttr>(getValue());
+  if (!dense || !dense.isSplat()) { // different elements stand as they are
+    return false;
+  }
   setValueAttr(dense.resizeSplat(inOrder(results.front(), getType())));
   return true;
 }

@@ -199,7 +199,7 @@ int main(int argc, char **argv) {
     llvm::append_range(kernels, poolingKernels(channelsLast));
   }
   for (const Kernel &kernel : kernels) {
-    benchmark::RegisterBenchmark(kernel.name, [&kernel](benchmark::State &state) { runKernel(state, kernel); });
+    benchmark::RegisterBenchmark(kernel.name.c_str(), [&kernel](benchmark::State &state) { runKernel(state, kernel); });
   }
   benchmark::Initialize(&argc, argv);
   benchmark::RunSpecifiedBenchmarks();

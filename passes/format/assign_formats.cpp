@@ -68,6 +68,40 @@ private:
     return found == placed.end() ? identityOrder(typeOf(operand).getRank()) : found->second.order;
   }
 
+  // Returns the order in which a value is nearest at hand: of what follows its readers, the one in which its own operands stand.
+  DimOrder naturalOrder(Value value) {
+    Operation *op = value.getDefiningOp();
+    if (!op || !followsReaders(op)) {
+      return orderOf(value);
+    }
+    for (Value operand : op->getOperands()) {
+      DimOrder order = naturalOrder(operand);
+      if (!isIdentity(order)) {
+        return op->hasTrait<OpTrait::Elementwise>() ? order : carryOver(cast<ShardingRuleOpInterface>(op).getShardingRule(), order);
+      }
+    }
+    return {};
+  }
+
+  // Returns the order of a result whose operand stands in `order`: a dim that is new stands behind the one ahead of it.
+  static DimOrder carryOver(const ShardingRule &rule, ArrayRef<int64_t> order) {
+    DimOrder result;
+    const TensorFactors &from = rule.operands.front(), &to = rule.results.front();
+    for (int64_t dim : order) {
+      const auto *same = llvm::find_if(to, [&](const auto &factors) { return !factors.empty() && factors == from[dim]; });
+      if (same == to.end()) {
+        return {};
+      }
+      result.push_back(same - to.begin());
+    }
+    for (int64_t dim : llvm::seq<int64_t>(0, to.size())) {
+      if (!llvm::is_contained(result, dim)) {
+        result.insert(dim == 0 ? result.begin() : llvm::find(result, dim - 1) + 1, dim);
+      }
+    }
+    return result;
+  }
+
   // Chooses the orders in which `op` computes, given those of its operands, and rewrites its attributes.
   static bool chooseOrders(Operation *op, MutableArrayRef<DimOrder> operands, MutableArrayRef<DimOrder> results) {
     if (auto reorderable = dyn_cast<DimOrderOpInterface>(op)) {
@@ -86,6 +120,9 @@ private:
   // Computes a copy of the op in another order. Returns false where the op is to stay as it is.
   bool computeInOrder(Operation *op) {
     SmallVector<DimOrder> operands = llvm::map_to_vector(op->getOperands(), [&](Value operand) { return orderOf(operand); });
+    if (llvm::all_of(operands, [](const DimOrder &order) { return order.empty(); })) {
+      operands = llvm::map_to_vector(op->getOperands(), [&](Value operand) { return naturalOrder(operand); });
+    }
     auto isPlain = [](const DimOrder &order) { return isIdentity(order); };
     if (!isa<DimOrderOpInterface>(op) && llvm::all_of(operands, isPlain)) {
       return false;

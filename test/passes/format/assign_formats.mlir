@@ -152,3 +152,26 @@ func.func @constants(%x: tensor<1x1x1x2xf32>, %w: tensor<2x1x1x1xf32>) -> tensor
   %s = nn.reduce sum %b dims = [2, 3] : tensor<1x2x1x2xf32> -> tensor<1x2xf32>
   return %s : tensor<1x2xf32>
 }
+
+// -----
+
+// The gradient of a max pooling reads places and gradients in each window; both stand with the channels last.
+// CHECK-LABEL: func.func @pool
+// CHECK: nn.max_pool %{{.*}} dims = [1, 2]
+// CHECK: nn.max_pool_place %{{.*}} dims = [1, 2]
+// CHECK-NOT: nn.transpose
+// CHECK: nn.broadcast %{{.*}} dims = [0, 1, 2, 5] : tensor<2x2x2x6xf32> -> tensor<2x2x2x2x2x6xf32>
+// CHECK-NOT: nn.transpose
+// CHECK: nn.unwindows %{{.*}} dims = [1, 2] {{.*}} : tensor<2x2x2x2x2x6xf32> -> tensor<2x4x4x2x2x6xf32>
+func.func @pool(%x: tensor<2x3x8x8xf32>, %w: tensor<6x3x2x2xf32>) -> tensor<2x6xf32> {
+  %y = nn.conv %x, %w windows = [#nn.window<2, stride = 2>, #nn.window<2, stride = 2>]
+     : tensor<2x3x8x8xf32>, tensor<6x3x2x2xf32> -> tensor<2x6x4x4xf32>
+  %m = nn.max_pool %y dims = [2, 3] [#nn.window<2, stride = 2>, #nn.window<2, stride = 2>] : tensor<2x6x4x4xf32> -> tensor<2x6x2x2xf32>
+  %p = nn.max_pool_place %y, %m dims = [2, 3] [#nn.window<2, stride = 2>, #nn.window<2, stride = 2>]
+     : tensor<2x6x4x4xf32>, tensor<2x6x2x2xf32> -> tensor<2x6x2x2xi32>
+  %f = nn.cast %p : tensor<2x6x2x2xi32> -> tensor<2x6x2x2xf32>
+  %b = nn.broadcast %f dims = [0, 1, 2, 3] : tensor<2x6x2x2xf32> -> tensor<2x6x2x2x2x2xf32>
+  %u = nn.unwindows %b dims = [2, 3] [#nn.window<2, stride = 2>, #nn.window<2, stride = 2>] : tensor<2x6x2x2x2x2xf32> -> tensor<2x6x4x4x2x2xf32>
+  %s = nn.reduce sum %u dims = [2, 3, 4, 5] : tensor<2x6x4x4x2x2xf32> -> tensor<2x6xf32>
+  return %s : tensor<2x6xf32>
+}

@@ -58,6 +58,11 @@ int64_t runLength(ArrayRef<int64_t> axisSizes, const Runs &runs) {
   return (piece - 1) * runs.access.step + runs.access.last - runs.access.first;
 }
 
+bool holdsAll(const Halo &halo) {
+  const Access &held = halo.from.access;
+  return halo.size >= 1 && held.first == 0 && held.last == held.step && halo.from.positions * held.step >= halo.size;
+}
+
 // Those that have elements have them in the order of their coordinates, so the ones that a device needs stand in a row.
 HaloTraffic haloTraffic(ArrayRef<int64_t> axisSizes, const Halo &halo) {
   int64_t members = std::accumulate(axisSizes.begin(), axisSizes.end(), int64_t(1), std::multiplies<>());

@@ -43,6 +43,9 @@ struct Halo {
   Runs from, to;
 };
 
+// Returns whether the runs that devices hold are blocks, which do not overlap, and hold all elements.
+bool holdsAll(const Halo &halo);
+
 // What devices send each other in a halo, in elements along its dim.
 struct HaloTraffic {
   int64_t mostSent = 0, mostReceived = 0; // by one device

@@ -220,8 +220,7 @@ LogicalResult HaloOp::verify() {
     return failure();
   }
   Runs held = getFrom().getRuns(), needed = getTo().getRuns();
-  bool isBlocks = held.access.first == 0 && held.access.last == held.access.step;
-  if (size < 1 || !isBlocks || held.positions * held.access.step < size) { // C3
+  if (!holdsAll(haloOf(*this))) { // C3
     return emitOpError("has a dim of size ") << size << " in runs " << getFrom() << ", which are no blocks that hold all of it";
   }
   SmallVector<int64_t> sizes = axisSizes(*this), expected(from.getShape());

@@ -198,13 +198,12 @@ private:
 };
 
 // In a run there is no padding; where x is computed from a run of y, the run begins `first` positions behind the block.
-void computeConvolutionOnRuns(Operation *op, const llvm::SmallBitVector &factors) {
+void computeConvolutionOnRuns(Operation *op, const llvm::SmallBitVector &dims) {
   Convolution conv = *Convolution::find(op);
-  ShardingRule rule = cast<ShardingRuleOpInterface>(op).getShardingRule();
   SmallVector<Attribute> windows(conv.windows.begin(), conv.windows.end());
   for (int64_t i = 0; i < conv.spatialRank(); ++i) {
     int64_t dim = conv.dimOf(i), low = 0;
-    if (!factors.test(rule.operands[0][dim].front())) {
+    if (!dims.test(dim)) {
       continue;
     }
     if (conv.kind == ConvolutionKind::Data) {
@@ -273,8 +272,8 @@ int64_t countConvolutionProducts(ConvolutionKind kind, ArrayRef<RankedTensorType
   int64_t Op::countProducts(ArrayRef<RankedTensorType> operandTypes, ArrayRef<RankedTensorType> resultTypes) {                             \
     return countConvolutionProducts(Kind, operandTypes, resultTypes);                                                                      \
   }                                                                                                                                        \
-  void Op::computeOnRuns(const llvm::SmallBitVector &factors) {                                                                            \
-    computeConvolutionOnRuns(*this, factors);                                                                                              \
+  void Op::computeOnRuns(const llvm::SmallBitVector &dims) {                                                                               \
+    computeConvolutionOnRuns(*this, dims);                                                                                                 \
   }
 
 ASHLAR_CONVOLUTION(ConvOp, ConvolutionKind::Forward)

@@ -52,15 +52,15 @@ SmallVector<Stretch> stretchesOf(ArrayRef<int64_t> fromShape, ArrayRef<int64_t> 
   return stretches;
 }
 
-// Takes and gives x and y with the channels last; weights stay as they are.
+// Takes and gives x and y with the channels last; weights stay as they are: operand 1, or the result.
 void putChannelsLast(Operation *op, MutableArrayRef<DimOrder> operands, MutableArrayRef<DimOrder> results) {
   Convolution conv = *Convolution::find(op);
-  auto orderOfTensor = [&](Value tensor) {
-    int64_t rank = typeOf(tensor).getRank();
-    return tensor == conv.weights || conv.channelsLast ? identityOrder(rank) : channelsLastOrder(rank);
-  };
-  llvm::transform(op->getOperands(), operands.begin(), orderOfTensor);
-  llvm::transform(op->getResults(), results.begin(), orderOfTensor);
+  int64_t rank = typeOf(conv.x).getRank();
+  bool makesWeights = conv.kind == ConvolutionKind::Weights;
+  DimOrder images = conv.channelsLast ? identityOrder(rank) : channelsLastOrder(rank);
+  operands[0] = images;
+  operands[1] = makesWeights ? images : identityOrder(rank);
+  results[0] = makesWeights ? identityOrder(rank) : images;
 }
 
 // Returns the order of the dims that are kept of a tensor in `order`, with numbers of their own.

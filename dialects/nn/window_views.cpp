@@ -123,11 +123,10 @@ ShardingRule WindowsOp::getShardingRule() {
   return rule;
 }
 
-void WindowsOp::computeOnRuns(const llvm::SmallBitVector &factors) {
-  ShardingRule rule = getShardingRule();
+void WindowsOp::computeOnRuns(const llvm::SmallBitVector &dims) {
   SmallVector<Attribute> windows(getWindows().begin(), getWindows().end());
   for (auto [i, dim] : llvm::enumerate(getDims())) {
-    if (factors.test(rule.operands[0][dim].front())) {
+    if (dims.test(dim)) {
       windows[i] = windowAt(getWindows(), i).getOnRun(/*low=*/0, shapeOf(getInput())[dim], getType().getDimSize(dim));
     }
   }
@@ -180,11 +179,10 @@ ShardingRule UnwindowsOp::getShardingRule() {
   return rule;
 }
 
-void UnwindowsOp::computeOnRuns(const llvm::SmallBitVector &factors) {
-  ShardingRule rule = getShardingRule();
+void UnwindowsOp::computeOnRuns(const llvm::SmallBitVector &dims) {
   SmallVector<Attribute> windows(getWindows().begin(), getWindows().end());
   for (auto [i, dim] : llvm::enumerate(getDims())) {
-    if (factors.test(rule.operands[0][dim].front())) {
+    if (dims.test(dim)) {
       WindowAttr window = windowAt(getWindows(), i);
       int64_t low = window.getLow() - window.getPositionsOfBlocks().first * window.getStride();
       windows[i] = window.getOnRun(low, getType().getDimSize(dim), shapeOf(getInput())[dim]);

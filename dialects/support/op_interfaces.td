@@ -135,9 +135,9 @@ def WindowedOpInterface : OpInterface<"WindowedOpInterface"> {
     run of elements that its positions need, in which there is no padding.
   }];
   let methods = [
-    InterfaceMethod<"Makes the attributes of windows along the split `factors` of the rule fit the types that operands and results have by "
-                    "now: those of a device.",
-                    "void", "computeOnRuns", (ins "const ::llvm::SmallBitVector &":$factors)>
+    InterfaceMethod<"Makes the attributes of windows along `dims`, which are split, fit the types that operands and results have by now: "
+                    "those of a device. A dim with windows has the same number in each tensor that has it.",
+                    "void", "computeOnRuns", (ins "const ::llvm::SmallBitVector &":$dims)>
   ];
 }
 

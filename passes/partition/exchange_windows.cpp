@@ -97,11 +97,11 @@ void exchangeResults(dist::MeshAttr mesh, Operation *op, ArrayRef<dist::SplitWin
   if (windows.empty()) {
     return;
   }
-  llvm::SmallBitVector factors(cast<ShardingRuleOpInterface>(op).getShardingRule().factors.size());
+  llvm::SmallBitVector dims(typeOf(op->getOperand(0)).getRank());
   ImplicitLocOpBuilder b(op->getLoc(), op);
   b.setInsertionPointAfter(op);
   for (const dist::SplitWindow &window : windows) {
-    factors.set(window.factor);
+    dims.set(window.dim);
     if (window.tensor < op->getNumOperands()) {
       continue;
     }
@@ -119,7 +119,7 @@ void exchangeResults(dist::MeshAttr mesh, Operation *op, ArrayRef<dist::SplitWin
     before.replaceAllUsesExcept(piece, piece.getDefiningOp());
     pieces[result] = piece;
   }
-  cast<WindowedOpInterface>(op).computeOnRuns(factors);
+  cast<WindowedOpInterface>(op).computeOnRuns(dims);
 }
 
 } // namespace ashlar::partition

@@ -64,6 +64,11 @@ Tensor roundedSizes(Operation *op, ArrayRef<Tensor> operands, const Tensor &resu
     return reference::getSemantics().local.lookup(op->getName().getStringRef())(op, terms);
   }
   Tensor sizes(result.getType());
+  // Mixed precision rounds constants, too.
+  auto constant = dyn_cast<nn::ConstantOp>(op);
+  if (constant && typeOf(constant).getElementTypeBitWidth() < 32 && isa<FloatType>(typeOf(constant).getElementType())) {
+    return magnitudes(result);
+  }
   if (isa<nn::ConstantOp, nn::RandomOp, nn::NegOp, nn::AbsOp, nn::SignOp, nn::ReluOp, nn::MaxOp, nn::MinOp, nn::SelectOp, nn::BroadcastOp,
           nn::ReshapeOp, nn::TransposeOp, nn::ConcatOp, nn::SliceOp, nn::PadOp, nn::GatherOp, nn::ReduceOp, nn::WindowsOp, nn::UnwindowsOp,
           nn::MaxPoolOp>(op)) {

@@ -146,7 +146,7 @@ private:
       if (op.getKind() == CollectiveKind::Halo) {
         dist::Halo halo = dist::haloOf(*op.getRuns());
         SmallVector<int64_t> group = llvm::map_to_vector(op.getAxes(), [&](int64_t axis) { return sizes[axis]; });
-        hasDims = split >= 0 && split < rank && given[split] == dist::runLength(group, halo.from);
+        hasDims = split >= 0 && split < rank && dist::holdsAll(halo) && given[split] == dist::runLength(group, halo.from);
         if (hasDims) {
           given[split] = dist::runLength(group, halo.to);
         }

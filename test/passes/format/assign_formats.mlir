@@ -175,3 +175,15 @@ func.func @pool(%x: tensor<2x3x8x8xf32>, %w: tensor<6x3x2x2xf32>) -> tensor<2x6x
   %s = nn.reduce sum %u dims = [2, 3, 4, 5] : tensor<2x6x4x4x2x2xf32> -> tensor<2x6xf32>
   return %s : tensor<2x6xf32>
 }
+
+// -----
+
+// Images that are weights, too.
+// CHECK-LABEL: func.func @same
+// CHECK-SAME: %[[X:.*]]: tensor<1x2x1xf32>
+// CHECK: %[[T:.*]] = nn.reshape %[[X]] : tensor<1x2x1xf32> -> tensor<1x1x2xf32>
+// CHECK: nn.conv %[[T]], %[[X]] channels_last
+func.func @same(%x: tensor<1x2x1xf32>) -> tensor<1x1x1xf32> {
+  %y = nn.conv %x, %x windows = [#nn.window<1>] : tensor<1x2x1xf32>, tensor<1x2x1xf32> -> tensor<1x1x1xf32>
+  return %y : tensor<1x1x1xf32>
+}

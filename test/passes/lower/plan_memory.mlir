@@ -46,8 +46,8 @@ func.func @train_step() -> (tensor<4xf32> {nn.name = "old"}) {
 // -----
 
 // Two variables swap their values: each goes through a temporary.
-// CHECK: exec.tensor @a state <arena, [[#A:]], memref<2xf32>>
-// CHECK: exec.tensor @b state <arena, [[#B:]], memref<2xf32>>
+// CHECK: exec.tensor @a variable <arena, [[#A:]], memref<2xf32>>
+// CHECK: exec.tensor @b variable <arena, [[#B:]], memref<2xf32>>
 // CHECK: exec.copy <arena, [[#B]], memref<2xf32>> to <arena, [[#OLDB:]], memref<2xf32>>
 // CHECK-NEXT: exec.copy <arena, [[#A]], memref<2xf32>> to <arena, [[#OLDA:]], memref<2xf32>>
 // CHECK-NEXT: exec.copy <arena, [[#OLDB]], memref<2xf32>> to <arena, [[#A]], memref<2xf32>>

@@ -66,7 +66,7 @@ Tensor roundedSizes(Operation *op, ArrayRef<Tensor> operands, const Tensor &resu
   Tensor sizes(result.getType());
   // Mixed precision rounds constants, too.
   auto constant = dyn_cast<nn::ConstantOp>(op);
-  if (constant && typeOf(constant).getElementTypeBitWidth() < 32 && isa<FloatType>(typeOf(constant).getElementType())) {
+  if (constant && constant.getType().getElementTypeBitWidth() < 32 && isa<FloatType>(constant.getType().getElementType())) {
     return magnitudes(result);
   }
   if (isa<nn::ConstantOp, nn::RandomOp, nn::NegOp, nn::AbsOp, nn::SignOp, nn::ReluOp, nn::MaxOp, nn::MinOp, nn::SelectOp, nn::BroadcastOp,

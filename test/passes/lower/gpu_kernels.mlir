@@ -167,7 +167,7 @@ func.func @forward(%i: tensor<64xi64> {nn.name = "i"}, %u: tensor<64x128xf32> {n
 
 // A value of each row cannot be computed over another: threads that read the old one do not wait for the one that writes. A full value can.
 // CHECK: exec.tensor @full variable <arena, [[#FULL:]], memref<4x8xf32>>
-// CHECK: exec.tensor @row state <arena, [[#ROW:]], memref<4xf32>>
+// CHECK: exec.tensor @row variable <arena, [[#ROW:]], memref<4xf32>>
 // CHECK: exec.kernel @rows_0 [#exec.buffer<arena, [[#FULL]], {{[^ ]*}}>, #exec.buffer<arena, [[#ROW]], {{[^ ]*}}>, #exec.buffer<arena, [[#NEW:]], memref<4xf32>>]
 // CHECK-NEXT: exec.copy <arena, [[#NEW]], memref<4xf32>> to <arena, [[#ROW]], memref<4xf32>>
 nn.variable @full : tensor<4x8xf32>

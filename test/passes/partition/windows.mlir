@@ -13,14 +13,14 @@ func.func @split_rows_and_columns(%x: tensor<1x2x8x8xf32> {dist.layout = #dist.l
                                   %dy: tensor<1x3x8x8xf32> {dist.layout = #dist.layout<[{}, {}, {"y"}, {"x"}]>})
     -> (tensor<1x3x8x8xf32>, tensor<3x2x3x3xf32>) {
   // CHECK: %[[ROWS:.*]] = dist.halo %[[X]] dim = 2 size = 8 from <positions = 8> to <positions = 8, first = -1, last = 2> over ["y"]
-  // CHECK-SAME: {cause = [#dist.end<kind = op, name = "conv1">]} : tensor<1x2x4x4xf32> -> tensor<1x2x6x4xf32>
-  // CHECK-NEXT: %[[ROWS:.*]] = dist.halo %[[ROWS]] dim = 3 size = 8 from <positions = 8> to <positions = 8, first = -1, last = 2> over ["x"]
+  // CHECK-SAME: {cause = [#dist.end<kind = op, name = "conv1">, #dist.end<kind = op, op = "nn.conv_weights">]} : tensor<1x2x4x4xf32> -> tensor<1x2x6x4xf32>
+  // CHECK-NEXT: %[[TILE:.*]] = dist.halo %[[ROWS]] dim = 3 size = 8 from <positions = 8> to <positions = 8, first = -1, last = 2> over ["x"]
   // CHECK-SAME: : tensor<1x2x6x4xf32> -> tensor<1x2x6x6xf32>
-  // CHECK: nn.conv %[[ROWS]], %{{.*}} windows = [#nn.window<3>, #nn.window<3>] : tensor<1x2x6x6xf32>, tensor<3x2x3x3xf32> -> tensor<1x3x4x4xf32>
+  // CHECK: nn.conv %[[TILE]], %{{.*}} windows = [#nn.window<3>, #nn.window<3>] : tensor<1x2x6x6xf32>, tensor<3x2x3x3xf32> -> tensor<1x3x4x4xf32>
   %y = nn.conv %x, %w windows = [#nn.window<3, low = 1, high = 1>, #nn.window<3, low = 1, high = 1>]
      : tensor<1x2x8x8xf32>, tensor<3x2x3x3xf32> -> tensor<1x3x8x8xf32> loc("conv1")
   // CHECK-NOT: dist.halo
-  // CHECK: %[[DW:.*]] = nn.conv_weights %[[ROWS]], %{{.*}} windows = [#nn.window<3>, #nn.window<3>]
+  // CHECK: %[[DW:.*]] = nn.conv_weights %[[TILE]], %{{.*}} windows = [#nn.window<3>, #nn.window<3>]
   // CHECK: dist.all_reduce sum %[[DW]] over ["y", "x"]
   %dw = nn.conv_weights %x, %dy windows = [#nn.window<3, low = 1, high = 1>, #nn.window<3, low = 1, high = 1>]
       : tensor<1x2x8x8xf32>, tensor<1x3x8x8xf32> -> tensor<3x2x3x3xf32>
@@ -36,9 +36,9 @@ dist.mesh @mesh <["sp" = 2]>
 // CHECK-LABEL: func.func @strides_and_uneven_sizes
 func.func @strides_and_uneven_sizes(%x: tensor<1x2x11xf32> {dist.layout = #dist.layout<[{}, {}, {"sp"}]>}, %w: tensor<3x2x3xf32>)
     -> (tensor<1x3x6xf32> {dist.layout = #dist.layout<[{}, {}, {"sp"}]>}) {
-  // CHECK: %[[ROWS:.*]] = dist.halo %arg0 dim = 2 size = 11 from <positions = 11> to <positions = 6, step = 2, first = -1, last = 2> over ["sp"]
+  // CHECK: %[[TILE:.*]] = dist.halo %arg0 dim = 2 size = 11 from <positions = 11> to <positions = 6, step = 2, first = -1, last = 2> over ["sp"]
   // CHECK-SAME: : tensor<1x2x6xf32> -> tensor<1x2x7xf32>
-  // CHECK-NEXT: nn.conv %[[ROWS]], %{{.*}} windows = [#nn.window<3, stride = 2>] : {{.*}} -> tensor<1x3x3xf32>
+  // CHECK-NEXT: nn.conv %[[TILE]], %{{.*}} windows = [#nn.window<3, stride = 2>] : {{.*}} -> tensor<1x3x3xf32>
   %y = nn.conv %x, %w windows = [#nn.window<3, stride = 2, low = 1, high = 1>]
      : tensor<1x2x11xf32>, tensor<3x2x3xf32> -> tensor<1x3x6xf32>
   return %y : tensor<1x3x6xf32>
@@ -69,9 +69,9 @@ dist.mesh @mesh <["sp" = 2]>
 // CHECK-LABEL: func.func @blocks
 func.func @blocks(%dy: tensor<1x3x6xf32> {dist.layout = #dist.layout<[{}, {}, {"sp"}]>}, %w: tensor<3x2x3xf32>)
     -> (tensor<1x2x11xf32> {dist.layout = #dist.layout<[{}, {}, {"sp"}]>}) {
-  // CHECK: %[[ROWS:.*]] = dist.halo %arg0 dim = 2 size = 6 from <positions = 6> to <positions = 6, last = 2> over ["sp"]
+  // CHECK: %[[TILE:.*]] = dist.halo %arg0 dim = 2 size = 6 from <positions = 6> to <positions = 6, last = 2> over ["sp"]
   // CHECK-SAME: : tensor<1x3x3xf32> -> tensor<1x3x4xf32>
-  // CHECK-NEXT: %[[DX:.*]] = nn.conv_data %[[ROWS]], %{{.*}} windows = [#nn.window<3, stride = 2, low = 1, high = 2>] : {{.*}} -> tensor<1x2x6xf32>
+  // CHECK-NEXT: %[[DX:.*]] = nn.conv_data %[[TILE]], %{{.*}} windows = [#nn.window<3, stride = 2, low = 1, high = 2>] : {{.*}} -> tensor<1x2x6xf32>
   // CHECK-NEXT: return %[[DX]]
   %dx = nn.conv_data %dy, %w windows = [#nn.window<3, stride = 2, low = 1, high = 1>]
       : tensor<1x3x6xf32>, tensor<3x2x3xf32> -> tensor<1x2x11xf32>
@@ -105,8 +105,8 @@ dist.mesh @mesh <["sp" = 2]>
 // CHECK-LABEL: func.func @constants_are_not_sent
 func.func @constants_are_not_sent(%w: tensor<3x2x3xf32>) -> (tensor<1x3x8xf32> {dist.layout = #dist.layout<[{}, {}, {"sp"}]>}) {
   // CHECK-NOT: dist.halo
-  // CHECK: %[[ROWS:.*]] = nn.select {{.*}} tensor<1x2x6xf32>
-  // CHECK: nn.conv %[[ROWS]]
+  // CHECK: %[[TILE:.*]] = nn.select {{.*}} tensor<1x2x6xf32>
+  // CHECK: nn.conv %[[TILE]]
   %x = nn.constant dense<1.0> : tensor<1x2x8xf32>
   %y = nn.conv %x, %w windows = [#nn.window<3, low = 1, high = 1>] : tensor<1x2x8xf32>, tensor<3x2x3xf32> -> tensor<1x3x8xf32>
   return %y : tensor<1x3x8xf32>
@@ -121,9 +121,9 @@ dist.mesh @mesh <["sp" = 2]>
 // CHECK-LABEL: func.func @repeated_after_the_exchange
 func.func @repeated_after_the_exchange(%dy: tensor<2x8xf32> {dist.layout = #dist.layout<[{}, {"sp"}]>})
     -> (tensor<2x8x3xf32> {dist.layout = #dist.layout<[{}, {"sp"}, {}]>}) {
-  // CHECK-NEXT: %[[ROWS:.*]] = dist.halo %arg0 dim = 1 size = 8 from <positions = 8> to <positions = 8, first = -1, last = 2> over ["sp"]
+  // CHECK-NEXT: %[[TILE:.*]] = dist.halo %arg0 dim = 1 size = 8 from <positions = 8> to <positions = 8, first = -1, last = 2> over ["sp"]
   // CHECK-SAME: : tensor<2x4xf32> -> tensor<2x6xf32>
-  // CHECK-NEXT: %[[ALL:.*]] = nn.broadcast %[[ROWS]] dims = [0, 1] : tensor<2x6xf32> -> tensor<2x6x3xf32>
+  // CHECK-NEXT: %[[ALL:.*]] = nn.broadcast %[[TILE]] dims = [0, 1] : tensor<2x6xf32> -> tensor<2x6x3xf32>
   // CHECK-NEXT: nn.unwindows %[[ALL]] dims = [1] [#nn.window<3, low = 2, high = 2>] : tensor<2x6x3xf32> -> tensor<2x4x3xf32>
   %all = nn.broadcast %dy dims = [0, 1] : tensor<2x8xf32> -> tensor<2x8x3xf32>
   %each = nn.unwindows %all dims = [1] [#nn.window<3, low = 1, high = 1>] : tensor<2x8x3xf32> -> tensor<2x8x3xf32>

@@ -27,6 +27,11 @@ struct Placed {
   DimOrder order;
 };
 
+// Returns whether the op computes each element by itself. A softmax has operands and result of one type, too, but works along the last dim.
+bool isElementwise(Operation *op) {
+  return op->hasTrait<OpTrait::Elementwise>() && !isa<ExpandableOpInterface>(op);
+}
+
 class FunctionFormats {
 public:
   explicit FunctionFormats(func::FuncOp function) : function(function), builder(function.getContext()) {}
@@ -52,7 +57,7 @@ private:
     }
     auto reorderable = dyn_cast<DimOrderOpInterface>(op);
     bool follows = reorderable && reorderable.followsResult();
-    if (!follows && op->hasTrait<OpTrait::Elementwise>() && op->getNumOperands() > 0) {
+    if (!follows && isElementwise(op) && op->getNumOperands() > 0) {
       follows = llvm::all_of(op->getOperands(),
                              [&](Value operand) { return operand.getDefiningOp() && followsReaders(operand.getDefiningOp()); });
     }
@@ -77,7 +82,7 @@ private:
     for (Value operand : op->getOperands()) {
       DimOrder order = naturalOrder(operand);
       if (!isIdentity(order)) {
-        return op->hasTrait<OpTrait::Elementwise>() ? order : carryOver(cast<ShardingRuleOpInterface>(op).getShardingRule(), order);
+        return isElementwise(op) ? order : carryOver(cast<ShardingRuleOpInterface>(op).getShardingRule(), order);
       }
     }
     return {};
@@ -107,7 +112,7 @@ private:
     if (auto reorderable = dyn_cast<DimOrderOpInterface>(op)) {
       return reorderable.reorderDims(operands, results);
     }
-    if (!op->hasTrait<OpTrait::Elementwise>()) {
+    if (!isElementwise(op)) {
       return false;
     }
     auto *given = llvm::find_if(operands, [](const DimOrder &order) { return !isIdentity(order); });

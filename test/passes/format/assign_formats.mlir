@@ -187,3 +187,16 @@ func.func @same(%x: tensor<1x2x1xf32>) -> tensor<1x1x1xf32> {
   %y = nn.conv %x, %x windows = [#nn.window<1>] : tensor<1x2x1xf32>, tensor<1x2x1xf32> -> tensor<1x1x1xf32>
   return %y : tensor<1x1x1xf32>
 }
+
+// -----
+
+// A softmax works along the last dim, whatever stands last in memory.
+// CHECK-LABEL: func.func @softmax
+// CHECK: %[[Y:.*]] = nn.conv
+// CHECK: %[[T:.*]] = nn.transpose %[[Y]] [0, 2, 1] {nn.reordered} : tensor<2x4x6xf32> -> tensor<2x6x4xf32>
+// CHECK: nn.softmax %[[T]] : tensor<2x6x4xf32>
+func.func @softmax(%x: tensor<2x3x8xf32>, %w: tensor<6x3x2xf32>) -> tensor<2x6x4xf32> {
+  %y = nn.conv %x, %w windows = [#nn.window<2, stride = 2>] : tensor<2x3x8xf32>, tensor<6x3x2xf32> -> tensor<2x6x4xf32>
+  %s = nn.softmax %y : tensor<2x6x4xf32>
+  return %s : tensor<2x6x4xf32>
+}

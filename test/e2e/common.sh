@@ -112,6 +112,8 @@ model_of() {
     linear) echo linear ;;
     mlp_hybrid) echo mlp-hybrid ;;
     mlp*) echo mlp ;;
+    resnet50_cifar10) echo resnet --expanded-loss ;;
+    resnet50*) echo resnet --stem cifar --image 32 ;;
     transformer*) echo transformer ;;
     *) fail "no model is known for docs/jobs/$1.txtpb" ;;
   esac

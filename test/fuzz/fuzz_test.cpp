@@ -141,7 +141,7 @@ TEST_CASE("fuzz: a sum that a pass left out is found and reduced to one op", "[f
   auto [kind, maxOps] = GENERATE(std::make_pair(FailureKind::Run, 3), std::make_pair(FailureKind::Difference, 6));
   CAPTURE(nameOf(kind).str());
   CheckOptions options = withPass<DropAllReduce>();
-  OwningOpRef<ModuleOp> program = firstFailure(options, kind, {}, /*first=*/40); // one that fails by a single sum
+  OwningOpRef<ModuleOp> program = firstFailure(options, kind, {}, /*first=*/60); // one that fails by a single sum
   REQUIRE(program);
   auto stillFails = [&, kind = kind](ModuleOp module) { return checkProgram(module, options).kind == kind; };
   OwningOpRef<ModuleOp> reduced = reduceProgram(*program, stillFails);

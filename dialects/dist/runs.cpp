@@ -135,12 +135,12 @@ SmallVector<SplitWindow> splitWindows(MeshAttr mesh, const ShardingRule &rule, A
     if (axes.empty()) {
       continue;
     }
-    int64_t factor = rule.factorOf(window), size = types[window.tensor].getDimSize(window.dim);
-    Runs runs{rule.factors[factor].size, window.access};
+    int64_t size = types[window.tensor].getDimSize(window.dim);
+    Runs runs{rule.factors[rule.factorOf(window)].size, window.access};
     SmallVector<int64_t> sizes = axisSizes(mesh, axes);
     std::optional<Halo> halo = window.tensor < rule.operands.size() ? haloOfOperand(sizes, size, runs.positions, runs.access)
                                                                     : haloOfResult(sizes, size, runs.positions, runs.access.step);
-    found.push_back({window.tensor, window.dim, factor, axes, runs, halo});
+    found.push_back({window.tensor, window.dim, axes, runs, halo});
   }
   return found;
 }

@@ -68,7 +68,6 @@ std::optional<Halo> haloOfResult(llvm::ArrayRef<int64_t> axisSizes, int64_t size
 // A windowed dim that is split.
 struct SplitWindow {
   unsigned tensor, dim;     // as in WindowedDim
-  int64_t factor;           // of the rule
   AxisList axes;            // that split it, of more than one device each
   Runs runs;                // of the elements that the op reads or makes
   std::optional<Halo> halo; // between pieces and runs; nothing where they are one

@@ -17,8 +17,8 @@ def ExpandOpsPass : Pass<"ashlar-expand-ops", "::mlir::func::FuncOp"> {
   let description = [{
     Softmax, log-softmax and cross entropy become max, sub, exp, sum, ... so that one fusion mechanism serves them and their gradients. A
     matrix product that the library does not take (f64 or integer, or too small to be worth the call) becomes broadcast, mul, reduce; a transpose of the
-    last two dims that feeds a library product becomes a flag of it. Convolutions go to the library with their channels last, between transposes where they
-    had them first; what no library takes (f64, and all on cuda) becomes windows, mul, reduce. Sums of bf16 and f16 are computed in f32 between conversions; only the
+    last two dims that feeds a library product becomes a flag of it. Convolutions with the channels last go to the library; what no library takes (channels first,
+    f64, and all on cuda) becomes windows, mul, reduce. Sums of bf16 and f16 are computed in f32 between conversions; only the
     library of the cuda target takes products of these types as they are, and it sums the rows of an operand of a product on its way: the
     gradients of a weight and of its bias become one exec.product_with_sums.
 
@@ -28,7 +28,8 @@ def ExpandOpsPass : Pass<"ashlar-expand-ops", "::mlir::func::FuncOp"> {
         %e = nn.exp (%x - broadcast %m)
         %y = %e / broadcast (nn.reduce sum %e dims = [1])
 
-    Needs: local shapes (after ashlar-partition). Leaves: no softmax, log_softmax, softmax_cross_entropy, no convolution but those of the library.
+    Needs: local shapes (after ashlar-partition), and ashlar-assign-formats for convolutions. Leaves: no softmax, log_softmax, softmax_cross_entropy,
+    no convolution but those of the library.
   }];
   let options = [Option<"gemmFlops", "gemm-flops", "int64_t", "16384",
                         "f32 matrix products of at least this many multiply-adds go to the library">,

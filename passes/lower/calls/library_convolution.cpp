@@ -128,7 +128,8 @@ ArrayAttr dimsOf(const nn::Convolution &conv) {
 } // namespace
 
 bool isLibraryConvolution(Operation *op, exec::Target target) {
-  if (!beginsConvolution(op) || !exec::traitsOf(target).convolves) {
+  std::optional<nn::Convolution> conv = nn::Convolution::find(op);
+  if (!conv || !conv->channelsLast || !exec::traitsOf(target).convolves) {
     return false;
   }
   Type element = typeOf(op->getOperand(0)).getElementType();

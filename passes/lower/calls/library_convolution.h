@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A convolution of the library, or one of its gradients, and the ops that one call of it takes in: from the ops of a program to the
-// descriptor that the runtime gets. The library takes f32 with the channels last (ashlar-expand-ops gives it that, and takes others apart).
-// The grammar is
+// descriptor that the runtime gets. The library takes f32 with the channels last, as ashlar-assign-formats leaves it; ashlar-expand-ops
+// takes others apart. The grammar is
 //
 //   nn.conv or nn.conv_data  [nn.add of a bias along the last dim]  [nn.add of a tensor]  [activation]
 //   nn.conv_weights
@@ -17,7 +17,8 @@
 
 namespace ashlar::lower {
 
-// Returns whether the op is a convolution that the target's library computes: of a type that it takes, as it is or as f32, and not empty.
+// Returns whether the op is a convolution that the target's library computes: with the channels last, of a type that it takes, as it is or
+// as f32, and not empty.
 bool isLibraryConvolution(mlir::Operation *op, exec::Target target);
 
 // Returns whether a call begins with the op.

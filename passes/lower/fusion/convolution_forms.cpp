@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Transposes around a convolution; and a convolution in ops that kernels are generated of: both operands repeated to one shape, whose last
-// dims are what is added up. There groups are a dim of their own, so that one form serves all. Tensors are seen as
+// A convolution in ops that kernels are generated of: both operands repeated to one shape, whose last dims are what is added up. Groups are
+// a dim of their own, so that one form serves all. Tensors are seen as
 //
 //   x (batch, groups, channels, in...)   weights (groups, outputs, channels, size...)   y (batch, groups, outputs, positions...)
 
@@ -144,24 +144,6 @@ private:
 };
 
 } // namespace
-
-Value putChannelsLast(ImplicitLocOpBuilder &b, Operation *op) {
-  std::optional<nn::Convolution> conv = nn::Convolution::find(op);
-  if (!conv || conv->channelsLast) {
-    return {};
-  }
-  RankedTensorType type = typeOf(op->getResult(0));
-  SmallVector<int64_t> toLast = channelsTo(/*last=*/true, type.getRank());
-  auto withChannelsLast = [&](Value value) { return nn::TransposeOp::create(b, value, toLast).getResult(); };
-  if (conv->kind == nn::ConvolutionKind::Weights) {
-    return nn::createConvolution(b, op->getLoc(), conv->kind, type, {withChannelsLast(conv->x), withChannelsLast(conv->y)}, conv->windows,
-                                 /*channelsLast=*/true);
-  }
-  SmallVector<int64_t> shape = llvm::map_to_vector(toLast, [&](int64_t dim) { return type.getDimSize(dim); });
-  Value result = nn::createConvolution(b, op->getLoc(), conv->kind, type.clone(shape), {withChannelsLast(op->getOperand(0)), conv->weights},
-                                       conv->windows, /*channelsLast=*/true);
-  return nn::TransposeOp::create(b, result, channelsTo(/*last=*/false, type.getRank()));
-}
 
 Value expandConvolution(ImplicitLocOpBuilder &b, Operation *op) {
   std::optional<nn::Convolution> conv = nn::Convolution::find(op);

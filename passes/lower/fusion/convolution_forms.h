@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The forms that convolutions are computed in: with the channels last by the library, or in ops that kernels are generated of.
+// The form of convolutions that no library computes: ops that kernels are generated of.
 
 #ifndef ASHLAR_PASSES_LOWER_FUSION_CONVOLUTION_FORMS_H
 #define ASHLAR_PASSES_LOWER_FUSION_CONVOLUTION_FORMS_H
@@ -8,12 +8,6 @@
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 
 namespace ashlar::lower {
-
-// Returns the result of the op where it is a convolution with the channels first: of one with the channels last, between transposes. Null
-// for any other op.
-//
-//   %y = nn.conv %x, %w   ==>   %y = nn.transpose (nn.conv (nn.transpose %x), %w channels_last)
-mlir::Value putChannelsLast(mlir::ImplicitLocOpBuilder &builder, mlir::Operation *op);
 
 // Returns the result of the op where it is a convolution: a sum of products of windows and weights. Null for any other op.
 //

@@ -180,7 +180,7 @@ struct ExpandOps : impl::ExpandOpsPassBase<ExpandOps> {
       foldTransposes(matmul);
       return mergeBatchIntoRows(b, matmul);
     }
-    return isLibraryConvolution(op, target) ? putChannelsLast(b, op) : Value();
+    return {};
   }
 
   // Sums of bf16 or f16 are computed in f32 and rounded once, by the library or the kernel itself where it can.

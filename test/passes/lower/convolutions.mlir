@@ -1,15 +1,28 @@
 // RUN: ashlar-opt %s -split-input-file -ashlar-expand-ops | FileCheck %s
 // RUN: ashlar-opt %s -split-input-file '-pass-pipeline=builtin.module(func.func(ashlar-expand-ops,ashlar-order-ops,ashlar-fuse),ashlar-plan-memory)' | FileCheck %s --check-prefix=EXEC
 
-// The library takes channels last: transposes stand around a convolution with the channels first.
+// Windows of several dims are in the call.
+// CHECK-LABEL: @channels_last
+// CHECK: nn.conv %arg0, %arg1 channels_last
+// EXEC-LABEL: exec.program @channels_last
+// EXEC-NEXT: exec.conv forward [{{.*}}memref<2x8x9x4xf32>>, {{.*}}memref<6x4x3x2xf32>>, {{.*}}memref<2x4x8x6xf32>>] batch 2 groups 1 channels 4 to 6 dims [#exec.conv_dim<in = 8, out = 4, kernel = 3, stride = 2, dilation = 1, low = 1>, #exec.conv_dim<in = 9, out = 8, kernel = 2, stride = 1, dilation = 1, low = 0>] epilogue none
+// EXEC-NOT: exec.kernel
+func.func @channels_last(%x: tensor<2x8x9x4xf32> {nn.name = "x"}, %w: tensor<6x4x3x2xf32> {nn.name = "w"}) -> (tensor<2x4x8x6xf32> {nn.name = "y"}) {
+  %y = nn.conv %x, %w channels_last windows = [#nn.window<3, stride = 2, low = 1>, #nn.window<2>] : tensor<2x8x9x4xf32>, tensor<6x4x3x2xf32> -> tensor<2x4x8x6xf32>
+  return %y : tensor<2x4x8x6xf32>
+}
+
+// -----
+
+// The library takes the channels last only: with the channels first a convolution is a kernel.
 // CHECK-LABEL: @channels_first
-// CHECK: %[[X:.*]] = nn.transpose %arg0 [0, 2, 3, 1] : tensor<2x4x8x9xf32> -> tensor<2x8x9x4xf32>
-// CHECK: %[[Y:.*]] = nn.conv %[[X]], %arg1 channels_last windows = [#nn.window<3, stride = 2, low = 1>, #nn.window<2>] : tensor<2x8x9x4xf32>, tensor<6x4x3x2xf32> -> tensor<2x4x8x6xf32>
-// CHECK: nn.transpose %[[Y]] [0, 3, 1, 2] : tensor<2x4x8x6xf32> -> tensor<2x6x4x8xf32>
+// CHECK-NOT: nn.conv
+// CHECK: nn.windows
+// CHECK-NOT: nn.conv
 // EXEC-LABEL: exec.program @channels_first
+// EXEC-NOT: exec.conv
 // EXEC: exec.kernel
-// EXEC: exec.conv forward [{{.*}}memref<2x8x9x4xf32>>, {{.*}}memref<6x4x3x2xf32>>, {{.*}}memref<2x4x8x6xf32>>] batch 2 groups 1 channels 4 to 6 dims [#exec.conv_dim<in = 8, out = 4, kernel = 3, stride = 2, dilation = 1, low = 1>, #exec.conv_dim<in = 9, out = 8, kernel = 2, stride = 1, dilation = 1, low = 0>] epilogue none
-// EXEC: exec.kernel
+// EXEC-NOT: exec.conv
 func.func @channels_first(%x: tensor<2x4x8x9xf32> {nn.name = "x"}, %w: tensor<6x4x3x2xf32> {nn.name = "w"}) -> (tensor<2x6x4x8xf32> {nn.name = "y"}) {
   %y = nn.conv %x, %w windows = [#nn.window<3, stride = 2, low = 1>, #nn.window<2>] : tensor<2x4x8x9xf32>, tensor<6x4x3x2xf32> -> tensor<2x6x4x8xf32>
   return %y : tensor<2x6x4x8xf32>

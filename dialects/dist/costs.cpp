@@ -152,12 +152,8 @@ int64_t opTimePs(Operation *op, const DeviceRates &rates) {
     return collectiveTimePs(collective);
   }
   auto types = [](TypeRange range) { return llvm::map_to_vector(range, [](Type type) { return cast<RankedTensorType>(type); }); };
-  int64_t bytes = 0;
-  for (Type type : llvm::concat<const Type>(op->getOperandTypes(), op->getResultTypes())) {
-    bytes += byteSize(cast<ShapedType>(type));
-  }
   Work work = workOf(op, types(op->getOperandTypes()), types(op->getResultTypes()));
-  return rates.timePs(work.flops, work.narrowFlops, bytes);
+  return rates.timePs(work.flops, work.narrowFlops, totalByteSize(op->getOperandTypes()) + totalByteSize(op->getResultTypes()));
 }
 
 DeviceRates findDeviceRates(ModuleOp module) {

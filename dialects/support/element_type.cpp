@@ -18,4 +18,12 @@ int64_t byteSize(mlir::ShapedType type) {
   return type.getNumElements() * elementBytes(type.getElementType());
 }
 
+int64_t totalByteSize(mlir::TypeRange types) {
+  int64_t bytes = 0;
+  for (mlir::Type type : types) {
+    bytes += byteSize(llvm::cast<mlir::ShapedType>(type));
+  }
+  return bytes;
+}
+
 } // namespace ashlar

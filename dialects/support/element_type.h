@@ -6,6 +6,7 @@
 #define ASHLAR_DIALECTS_SUPPORT_ELEMENT_TYPE_H
 
 #include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/TypeRange.h"
 
 namespace ashlar {
 
@@ -17,6 +18,9 @@ bool isNarrowFloat(mlir::Type type);
 
 // Returns the bytes of a dense tensor or memref of static shape.
 int64_t byteSize(mlir::ShapedType type);
+
+// Returns the bytes of all of them.
+int64_t totalByteSize(mlir::TypeRange types);
 
 } // namespace ashlar
 

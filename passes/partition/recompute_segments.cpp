@@ -174,9 +174,7 @@ std::vector<RecomputeNode> nodesOf(StringRef module, ArrayRef<Operation *> ops, 
   for (Operation *op : ops) {
     auto compute = dyn_cast<ComputeOpInterface>(op);
     RecomputeNode node;
-    for (Type type : op->getResultTypes()) {
-      node.bytes += byteSize(cast<ShapedType>(type));
-    }
+    node.bytes = totalByteSize(op->getResultTypes());
     node.timePs = compute && compute.getCost() == Cost::Free ? 0 : dist::opTimePs(op, rates);
     node.isNeeded = forward.isForBackward(op);
     node.isKept = forward.leaves(op, module) || goesToOtherStage(op);

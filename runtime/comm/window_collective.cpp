@@ -6,6 +6,8 @@
 
 #include "runtime/comm/collective.h"
 
+#include "runtime/abi/memory_sizes.h"
+
 #include <algorithm>
 #include <cstring>
 
@@ -16,8 +18,6 @@ namespace {
 constexpr size_t kSmallTotal = 4 << 10;
 
 // All-reduces are shared out by cache lines, so that no element is torn and no two processes write one line.
-constexpr size_t kLineBytes = 64;
-
 size_t linesOf(const PlacedTensor &tensor) {
   return (tensor.shape.inBytes() + kLineBytes - 1) / kLineBytes;
 }

@@ -13,14 +13,6 @@ using namespace mlir;
 namespace ashlar::lower {
 namespace {
 
-int64_t bytesOf(ValueRange values) {
-  int64_t bytes = 0;
-  for (Value value : values) {
-    bytes += byteSize(cast<RankedTensorType>(value.getType()));
-  }
-  return bytes;
-}
-
 // Returns the time of a kernel or library call: of its arithmetic, or of the memory that it reads and writes.
 int64_t computePs(exec::FusionOp fusion, const dist::DeviceRates &rates) {
   dist::Work work;
@@ -36,7 +28,8 @@ int64_t computePs(exec::FusionOp fusion, const dist::DeviceRates &rates) {
     };
     work += dist::workOf(&op, types(op.getOperands()), types(op.getResults()));
   }
-  return rates.timePs(work.flops, work.narrowFlops, bytesOf(fusion.getInputs()) + bytesOf(fusion.getOutputs()));
+  return rates.timePs(work.flops, work.narrowFlops,
+                      totalByteSize(fusion.getInputs().getTypes()) + totalByteSize(fusion.getOutputs().getTypes()));
 }
 
 // Whether the links that a collective goes by move data while the device computes.
@@ -88,9 +81,9 @@ PricedOp PricedProgram::price(Operation &op, dist::MeshOp mesh, const dist::Devi
   } else if (auto collective = dyn_cast<dist::CollectiveOpInterface>(op)) {
     priced.runsBeside = runsBeside(collective, mesh);
     priced.timePs = dist::collectiveTimePs(collective) + (priced.runsBeside ? handOverPs : 0);
-    priced.bytes = bytesOf(op.getResults()) + (priced.holdsOperand ? bytesOf(op.getOperands()) : 0);
+    priced.bytes = totalByteSize(op.getResultTypes()) + (priced.holdsOperand ? totalByteSize(op.getOperandTypes()) : 0);
   } else {
-    priced.timePs = rates.timePs(0, 0, 2 * bytesOf(op.getResults()));
+    priced.timePs = rates.timePs(0, 0, 2 * totalByteSize(op.getResultTypes()));
   }
   return priced;
 }

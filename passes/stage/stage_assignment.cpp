@@ -1,18 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Forward ops first: rules, and prices for what they leave open. Gradients follow the ops that they are of, updates the parameters that
-// they write.
+// Forward ops first (forward_stages.cpp). Gradients follow the ops that they are of, updates the parameters that they write.
 
 #include "passes/stage/stage_assignment.h"
 
-#include "dialects/dist/costs.h"
 #include "dialects/dist/dist.h"
-#include "dialects/dist/rules.h"
 #include "dialects/dist/stages.h"
 #include "dialects/nn/paths.h"
 #include "dialects/support/element_type.h"
-#include "dialects/support/names.h"
-#include "passes/stage/stage_balance.h"
 
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "llvm/ADT/StringSet.h"
@@ -24,14 +19,6 @@ using namespace mlir;
 namespace ashlar::stage {
 namespace {
 
-int64_t bytesOf(TypeRange types) {
-  int64_t bytes = 0;
-  for (Type type : types) {
-    bytes += byteSize(cast<ShapedType>(type));
-  }
-  return bytes;
-}
-
 std::optional<int64_t> least(std::optional<int64_t> a, std::optional<int64_t> b) {
   return a && b ? std::min(*a, *b) : a ? a : b;
 }
@@ -40,16 +27,12 @@ std::optional<int64_t> most(std::optional<int64_t> a, std::optional<int64_t> b) 
   return a && b ? std::max(*a, *b) : a ? a : b;
 }
 
-std::string describe(Operation *op) {
-  return "op \"" + nn::getPath(op->getLoc()).str() + "\" (" + op->getName().getStringRef().str() + ")";
-}
-
 } // namespace
 
 bool expands(Operation *op) {
   auto compute = dyn_cast<ComputeOpInterface>(op);
   return compute && compute.getCost() == Cost::Free && op->getNumOperands() > 0 && llvm::all_of(op->getOperandTypes(), [&](Type type) {
-           return cast<ShapedType>(type).getRank() == 0 || bytesOf(type) < bytesOf(op->getResultTypes());
+           return cast<ShapedType>(type).getRank() == 0 || byteSize(cast<ShapedType>(type)) < totalByteSize(op->getResultTypes());
          });
 }
 
@@ -132,49 +115,6 @@ void StageAssignment::findAccess(func::FuncOp function) {
   findAll();
 }
 
-// Gives the paths of forward ops the stages that rules have for them.
-LogicalResult StageAssignment::readRules(func::FuncOp step) {
-  auto settings = module->getAttrOfType<ArrayAttr>(dist::kStageRulesAttr);
-  if (!settings) {
-    return success();
-  }
-  SmallVector<StringRef> paths = nn::pathsOf(step.front());
-  llvm::StringMap<dist::SettingAttr> given;
-  for (auto setting : settings.getAsRange<dist::SettingAttr>()) {
-    int64_t stage = cast<IntegerAttr>(setting.getValues().get(dist::kStageAttr)).getInt();
-    bool matches = false;
-    for (StringRef path : paths) {
-      if (!matchesGlob(setting.getMatch(), path)) {
-        continue;
-      }
-      matches = true;
-      auto [other, isNew] = given.try_emplace(path, setting);
-      if (isNew || setting.getPriority() < other->second.getPriority()) {
-        other->second = setting;
-        rules[path] = stage;
-        origins[path] = dist::describeRule(setting.getMatch(), setting.getOrigin());
-      } else if (rules[path] != stage && setting.getPriority() == other->second.getPriority()) {
-        return dist::emitRuleError(setting.getMatch(), setting.getOrigin())
-               << "gives op \"" << path << "\" the pipeline_stage " << stage << " but " << origins[path] << " gives it " << rules[path]
-               << "; make them agree, or let the priority of one be lower";
-      }
-    }
-    if (stage < 0 || stage >= stages) {
-      return dist::emitRuleError(setting.getMatch(), setting.getOrigin())
-             << "gives pipeline_stage " << stage << " but pipeline.stages is " << cut.stages
-             << (cut.chunks == 1
-                     ? ""
-                     : " with " + std::to_string(cut.chunks) + " chunks each, so there are " + std::to_string(stages) + " virtual stages")
-             << "; give one from 0 to " << stages - 1;
-    }
-    if (!matches) {
-      return dist::emitRuleError(setting.getMatch(), setting.getOrigin())
-             << "matches no op, which pipeline_stage is for; nearest names: " << nearestNames(paths, setting.getMatch());
-    }
-  }
-  return success();
-}
-
 std::optional<int64_t> StageAssignment::stageOfValue(Value value) const {
   Operation *def = value.getDefiningOp();
   auto found = def ? stageOf.find(def) : stageOf.end();
@@ -202,168 +142,6 @@ void StageAssignment::notePath(Operation *op) {
   }
   auto [found, isNew] = pathStages.try_emplace(nn::getPath(op->getLoc()), stageOf[op]);
   found->second = std::max(found->second, stageOf[op]);
-}
-
-// Returns the ops that take what the compiler keeps for itself in a variable of which one stage has the value: the sum of the losses.
-SmallVector<Operation *> StageAssignment::summersOf(func::FuncOp step) const {
-  llvm::StringSet<> sums;
-  for (auto write : step.front().getOps<nn::WriteOp>()) {
-    Operation *def = write.getValue().getDefiningOp();
-    if (ModuleOp(module).lookupSymbol<nn::VariableOp>(write.getVariable()).getInternal() && def && accessOf(def) == Access::Fixed) {
-      sums.insert(write.getVariable());
-    }
-  }
-  SmallVector<Operation *> ops;
-  for (auto read : step.front().getOps<nn::ReadOp>()) {
-    if (sums.contains(read.getVariable())) {
-      llvm::copy_if(read->getUsers(), std::back_inserter(ops), [&](Operation *user) { return accessOf(user) == Access::Fixed; });
-    }
-  }
-  return ops;
-}
-
-LogicalResult StageAssignment::assignForward(func::FuncOp step) {
-  nn::Phases phases(step.front());
-  SmallVector<Operation *> ops;
-  for (Operation &op : step.front().without_terminator()) {
-    if (phases.of(&op) == nn::Phase::Forward && accessOf(&op) == Access::Fixed) {
-      ops.push_back(&op);
-    }
-  }
-  // The stage that each op has at least: by rule, or what it takes.
-  llvm::DenseSet<Operation *> isRuled, begins; // by rule; that take no results of others, or only what is made of variables alone
-  llvm::DenseSet<Operation *> ofVariables;
-  for (Operation *op : ops) {
-    auto rule = rules.find(nn::getPath(op->getLoc()));
-    std::optional<int64_t> needed;
-    Operation *latest = nullptr;
-    for (Value operand : op->getOperands()) {
-      std::optional<int64_t> stage = stageOfValue(operand);
-      latest = stage && (!needed || *stage > *needed) ? operand.getDefiningOp() : latest;
-      needed = most(needed, stage);
-    }
-    if (rule != rules.end() && needed && *needed > rule->second) {
-      return step.emitError("the stages go backward from ")
-             << describe(latest) << " on " << noun() << " " << *needed << " to " << describe(op) << ", which " << origins[rule->first()]
-             << " puts on " << noun() << " " << rule->second << "; give it a pipeline_stage of at least " << *needed;
-    }
-    stageOf[op] = rule != rules.end() ? rule->second : needed.value_or(0);
-    bool isOfVariables = llvm::all_of(op->getOperands(), [&](Value operand) {
-      Operation *def = operand.getDefiningOp();
-      return def && (accessOf(def) != Access::Fixed || ofVariables.contains(def));
-    });
-    if (rule != rules.end()) {
-      isRuled.insert(op);
-    } else if (!needed || isOfVariables) {
-      begins.insert(op);
-    }
-    if (isOfVariables && rule == rules.end()) {
-      ofVariables.insert(op);
-    }
-  }
-  for (Value result : step.front().getTerminator()->getOperands()) { // the last stage tells the loss
-    Operation *op = result.getDefiningOp();
-    if (isRuled.contains(op) && stageOf[op] != stages - 1) {
-      StringRef path = nn::getPath(op->getLoc());
-      return step.emitError() << origins[path] << " puts " << describe(op) << ", which makes the loss, on " << noun() << " " << stageOf[op]
-                              << ", but the last one tells it; let the rule match less, or give it pipeline_stage " << stages - 1;
-    }
-    stageOf[op] = stages - 1;
-    isRuled.insert(op);
-  }
-  for (Operation *op : summersOf(step)) { // and adds it up
-    stageOf[op] = stages - 1;
-    isRuled.insert(op);
-  }
-  // What takes no other op's results stands with what takes its own.
-  auto joinUsers = [&](const llvm::DenseSet<Operation *> &movable) {
-    for (Operation *op : llvm::reverse(ops)) {
-      std::optional<int64_t> first;
-      for (Operation *user : op->getUsers()) {
-        auto found = stageOf.find(user);
-        first = found == stageOf.end() ? first : least(first, found->second);
-      }
-      if (movable.contains(op) && first) {
-        stageOf[op] = *first;
-      }
-    }
-  };
-  joinUsers(begins);
-  SmallVector<Operation *> cut; // what is made of variables alone goes with what takes it
-  DenseMap<Operation *, size_t> places;
-  for (Operation *op : ops) {
-    if (!ofVariables.contains(op)) {
-      places[op] = cut.size();
-      cut.push_back(op);
-    }
-  }
-  llvm::sort(cut, [&](Operation *a, Operation *b) { return std::pair(stageOf[a], places[a]) < std::pair(stageOf[b], places[b]); });
-  auto ruled = llvm::map_to_vector(cut, [&](Operation *op) { return isRuled.contains(op) ? std::optional(stageOf[op]) : std::nullopt; });
-  if (failed(balance(cut, ruled))) {
-    return failure();
-  }
-  joinUsers(ofVariables);
-  llvm::for_each(ops, [&](Operation *op) { notePath(op); });
-  return success();
-}
-
-// Cuts the ops, none of which comes before what it takes, where rules leave it open.
-LogicalResult StageAssignment::balance(ArrayRef<Operation *> ops, ArrayRef<std::optional<int64_t>> ruled) {
-  dist::DeviceRates rates = dist::findDeviceRates(module);
-  const int64_t count = ops.size();
-  CutProblem problem{{}, std::vector<int64_t>(count, 0), std::vector<bool>(count, false), stages, {}, {}};
-  std::vector<int64_t> changes(count + 2, 0); // of what crosses, from one place to the next
-  DenseMap<Operation *, int64_t> places;
-  for (auto [place, op] : llvm::enumerate(ops)) {
-    places[op] = place;
-    problem.timePs.push_back(dist::opTimePs(op, rates));
-    StringRef path = nn::getPath(op->getLoc());
-    problem.isForbidden[place] = place > 0 && !path.empty() && path == nn::getPath(ops[place - 1]->getLoc());
-  }
-  for (auto [place, op] : llvm::enumerate(ops)) {
-    for (Value result : op->getResults()) {
-      int64_t last = place;
-      for (Operation *user : result.getUsers()) {
-        auto found = places.find(user);
-        last = found == places.end() ? last : std::max(last, found->second);
-      }
-      int64_t time = rates.timePs(0, 0, bytesOf(result.getType()));
-      changes[place + 1] += time;
-      changes[last + 1] -= time;
-    }
-  }
-  for (int64_t place = 1; place < count; ++place) {
-    problem.crossingPs[place] = problem.crossingPs[place - 1] + changes[place];
-  }
-  for (int64_t stage = 1; stage < stages; ++stage) {
-    int64_t from = 1, to = count - 1;
-    for (auto [place, rule] : llvm::enumerate(ruled)) {
-      from = rule && *rule < stage ? place + 1 : from;
-      to = rule && *rule >= stage ? std::min<int64_t>(to, place) : to;
-    }
-    problem.least.push_back(from);
-    problem.most.push_back(to);
-  }
-  std::vector<int64_t> cuts = balanceStages(problem);
-  if (cuts.empty()) { // then between ops of one module path
-    problem.isForbidden.assign(count, false);
-    cuts = balanceStages(problem);
-  }
-  if (stages > 1 && cuts.empty()) {
-    for (int64_t stage = 0; stage < stages; ++stage) {
-      int64_t begin = stage == 0 ? 0 : problem.least[stage - 1], end = stage + 1 == stages ? count : problem.most[stage];
-      if (begin >= end && !rules.empty()) {
-        return module.emitError("rules leave no op for ")
-               << noun() << " " << stage << " of " << stages << "; give one a pipeline_stage of " << stage;
-      }
-    }
-    return module.emitError("the model has ") << count << " ops that can be cut, too few for " << stages << " " << noun()
-                                              << "s; take fewer stages" << (cut.chunks == 1 ? "" : " or chunks");
-  }
-  for (auto [place, op] : llvm::enumerate(ops)) {
-    stageOf[op] = llvm::upper_bound(cuts, static_cast<int64_t>(place)) - cuts.begin();
-  }
-  return success();
 }
 
 // Finds the stage of each parameter, the first that takes it, and of what the optimizer keeps for it.
@@ -494,7 +272,7 @@ void StageAssignment::assignUpdate(func::FuncOp function) {
       Operation *def = operand.getDefiningOp();
       auto read = dyn_cast_or_null<nn::ReadOp>(def);
       if (std::optional<int64_t> stage = read ? homeOf(read.getVariable()) : stageOfValue(operand)) {
-        largest = std::max(largest, {!expands(def), bytesOf(operand.getType()), *stage});
+        largest = std::max(largest, {!expands(def), byteSize(cast<ShapedType>(operand.getType())), *stage});
       }
     }
     stageOf[&op] = std::get<2>(largest);

@@ -71,17 +71,19 @@ private:
 
   mlir::LogicalResult run();
   void findAccess(mlir::func::FuncOp function);
-  mlir::LogicalResult readRules(mlir::func::FuncOp step);
   bool takeAssigned(mlir::func::FuncOp step);
   void notePath(mlir::Operation *op);
-  llvm::SmallVector<mlir::Operation *> summersOf(mlir::func::FuncOp step) const;
-  mlir::LogicalResult assignForward(mlir::func::FuncOp step);
-  mlir::LogicalResult balance(llvm::ArrayRef<mlir::Operation *> ops, llvm::ArrayRef<std::optional<int64_t>> ruled);
   void findHomes(mlir::func::FuncOp step);
   void assignBackward(mlir::func::FuncOp step);
   void assignEvaluation(mlir::func::FuncOp function);
   void assignUpdate(mlir::func::FuncOp function);
   std::optional<int64_t> stageOfValue(mlir::Value value) const;
+
+  // Forward ops (forward_stages.cpp).
+  mlir::LogicalResult readRules(mlir::func::FuncOp step);
+  llvm::SmallVector<mlir::Operation *> summersOf(mlir::func::FuncOp step) const;
+  mlir::LogicalResult assignForward(mlir::func::FuncOp step);
+  mlir::LogicalResult balance(llvm::ArrayRef<mlir::Operation *> ops, llvm::ArrayRef<std::optional<int64_t>> ruled);
 
   // What errors call a virtual stage: "stage" where that is the same.
   llvm::StringRef noun() const { return cut.chunks == 1 ? "stage" : "virtual stage"; }

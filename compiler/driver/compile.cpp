@@ -1,23 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The stages of a compilation, one function each, in order.
+// The stages of a compilation, one function each, in order, from what input.h reads.
 
 #include "compiler/driver/compile.h"
 
-#include "compiler/driver/byte_count.h"
 #include "compiler/driver/class_labels.h"
 #include "compiler/driver/code.h"
 #include "compiler/driver/diagnostics.h"
+#include "compiler/driver/input.h"
 #include "compiler/driver/planned_stages.h"
 #include "compiler/driver/planned_tensors.h"
 #include "compiler/driver/recompute_search.h"
 #include "compiler/driver/training_info.h"
-#include "compiler/file/file_roles.h"
 #include "compiler/file/output_file.h"
 #include "compiler/frontend/annotations.h"
 #include "compiler/frontend/import.h"
 #include "compiler/frontend/init_rules.h"
-#include "compiler/job/job.h"
 #include "compiler/pipelines/local_model.h"
 #include "compiler/pipelines/pipelines.h"
 #include "compiler/report/explain.h"
@@ -38,7 +36,6 @@
 #include "runtime/abi/ashlar_rt.h"
 
 #include "mlir/IR/BuiltinOps.h"
-#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/Path.h"
 
@@ -52,12 +49,14 @@ namespace {
 
 class Compilation {
 public:
-  explicit Compilation(const Options &options) : options(options), context(MLIRContext::Threading::DISABLED), printer(&context) {
+  Compilation(const Options &options, Input input)
+      : options(options), context(MLIRContext::Threading::DISABLED), printer(&context), files(std::move(input.files)),
+        target(std::move(input.target)), memoryLimit(input.memoryLimit), job(std::move(input.job)) {
     context.printOpOnDiagnostic(false);
   }
 
   LogicalResult run() {
-    if (failed(checkOptions()) || failed(loadJob()) || failed(import()) || failed(train())) {
+    if (failed(import()) || failed(train())) {
       return failure();
     }
     if (options.printParameters) {
@@ -83,119 +82,6 @@ private:
   bool asksForLayouts() const {
     return options.explain || !options.report.empty() || !options.saveStrategy.empty() || !options.saveOrder.empty() ||
            !options.annotated.empty() || !options.timeline.empty();
-  }
-
-  // What a model of mode HYBRID cannot have: its layouts are in its collectives.
-  LogicalResult checkHybridOptions() {
-    const char *option = !options.annotated.empty() ? "--annotate" : !options.saveStrategy.empty() ? "--save-strategy" : nullptr;
-    return option && isHybrid() ? report(llvm::createStringError(std::string(option) +
-                                                                 " writes layouts of tensors, but a model of mode HYBRID is the program of "
-                                                                 "one device, with its collectives; leave the option out"))
-                                : success();
-  }
-
-  LogicalResult checkOptions() {
-    llvm::Expected<std::unique_ptr<CodeTarget>> chosen = chooseTarget(options);
-    if (!chosen) {
-      return report(chosen.takeError());
-    }
-    target = std::move(*chosen);
-    if (!options.memory.empty()) {
-      llvm::Expected<int64_t> bytes = parseByteCount(options.memory);
-      if (!bytes) {
-        return report(llvm::createStringError("--memory: " + llvm::toString(bytes.takeError())));
-      }
-      memoryLimit = *bytes;
-    }
-    if (!options.dumpFolder.empty()) {
-      if (std::error_code error = llvm::sys::fs::create_directories(options.dumpFolder)) {
-        return report(llvm::createStringError(error, "cannot create the folder " + options.dumpFolder + ": " + error.message()));
-      }
-    }
-    return checkOutputs();
-  }
-
-  // Checks that every file can be written, and that none is one that is read, or another one that is written.
-  LogicalResult checkOutputs() {
-    const std::pair<StringRef, StringRef> inputs[] = {
-        {"the model", options.model}, {"the job", options.job}, {"the strategy of --load-strategy", options.loadStrategy}};
-    const std::pair<StringRef, StringRef> outputs[] = {{"-o", options.output},
-                                                       {"--report", options.report},
-                                                       {"--save-strategy", options.saveStrategy},
-                                                       {"--save-order", options.saveOrder},
-                                                       {"--annotate", options.annotated},
-                                                       {"--timeline", options.timeline}};
-    for (const auto &[role, path] : inputs) {
-      if (failed(report(files.addInput(role, path)))) {
-        return failure();
-      }
-    }
-    for (const auto &[role, path] : outputs) {
-      if (failed(report(file::checkOutput(path))) || failed(report(files.addOutput(role, path)))) {
-        return failure();
-      }
-    }
-    bool isBinary = options.emit == Emit::Obj || options.emit == Emit::Exe;
-    return isBinary ? report(file::checkReplaceable(options.output)) : success();
-  }
-
-  // Reads the job and lets the command line's mesh take the place of its own.
-  LogicalResult loadJob() {
-    if (!options.job.empty()) {
-      llvm::Expected<job::Job> parsed = job::parseJob(options.job);
-      if (!parsed) {
-        return report(parsed.takeError());
-      }
-      job = *parsed;
-    }
-    if (!options.mesh.empty()) {
-      llvm::Expected<job::Mesh> mesh = job::parseMesh(options.mesh);
-      if (!mesh) {
-        return report(mesh.takeError());
-      }
-      *job.mutable_mesh() = *mesh;
-    }
-    if (!options.loadStrategy.empty()) {
-      llvm::Expected<job::Strategy> strategy = strategy::loadStrategy(options.loadStrategy);
-      if (!strategy) {
-        return report(strategy.takeError());
-      }
-      *job.mutable_strategy() = *strategy;
-    }
-    if (failed(report(files.addInput("the order of the pipeline", job.pipeline().order())))) {
-      return failure();
-    }
-    if (failed(checkHybridOptions()) || failed(report(job::checkJob(job, options.job.empty() ? "command line" : options.job)))) {
-      return failure();
-    }
-    if (job.recompute() == job::Recompute::AUTO && memoryLimit == 0) {
-      return report(
-          llvm::createStringError("recompute: AUTO computes as much again as a device's memory asks for, and no limit is given; add "
-                                  "--memory 80GB, or rules { match: \"layer*\" recompute: true }"));
-    }
-    return checkJobForTarget();
-  }
-
-  // What of a job has a meaning on one target only.
-  LogicalResult checkJobForTarget() {
-    const exec::TargetTraits &traits = exec::traitsOf(target->kind());
-    std::string name = exec::stringifyTarget(target->kind()).str();
-    if (!traits.playsDevices && job.deterministic().always()) {
-      return report(llvm::createStringError("deterministic.always asks for the deterministic variant alone, which the target " + name +
-                                            " does not have; leave it out, or compile for cpu"));
-    }
-    if (!traits.hasTf32 && job.allow_tf32()) {
-      return report(llvm::createStringError("allow_tf32 is for --target cuda; the target is " + name + ", which computes products in f32"));
-    }
-    if (!options.timeline.empty() && !job.has_pipeline()) {
-      return report(llvm::createStringError("--timeline draws the stages of a pipeline, and the job has none; give it one, for instance "
-                                            "pipeline { stages: 2 micro_batches: 8 }, or leave the option out"));
-    }
-    if (!options.saveOrder.empty() && !job.has_pipeline()) {
-      return report(
-          llvm::createStringError("--save-order writes the order of the stages of a pipeline, and the job has none; leave it out"));
-    }
-    return success();
   }
 
   LogicalResult import() {
@@ -514,7 +400,7 @@ private:
   DiagnosticPrinter printer;
   file::FileRoles files;
   std::unique_ptr<CodeTarget> target;
-  int64_t memoryLimit = 0; // bytes; 0: none
+  int64_t memoryLimit;
   job::Job job;
   OwningOpRef<ModuleOp> module;
   pipelines::VariantList variantList;
@@ -529,7 +415,9 @@ private:
 } // namespace
 
 int compile(const Options &options) {
-  return succeeded(Compilation(options).run()) ? 0 : 1;
+  llvm::Expected<Input> input = readInput(options);
+  LogicalResult done = input ? Compilation(options, std::move(*input)).run() : report(input.takeError());
+  return succeeded(done) ? 0 : 1;
 }
 
 } // namespace ashlar::driver

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Options first, then the job, then what only both say together.
+
+#include "compiler/driver/input.h"
+
+#include "compiler/driver/byte_count.h"
+#include "compiler/file/output_file.h"
+#include "compiler/strategy/strategy.h"
+#include "dialects/exec/target_traits.h"
+
+#include "llvm/Support/FileSystem.h"
+
+using llvm::createStringError;
+using llvm::StringRef;
+
+namespace ashlar::driver {
+namespace {
+
+// Notes the files of the options. Fails where one cannot be written, or is one that is read or another one that is written.
+llvm::Error addFiles(const Options &options, file::FileRoles &files) {
+  const std::pair<StringRef, StringRef> inputs[] = {
+      {"the model", options.model}, {"the job", options.job}, {"the strategy of --load-strategy", options.loadStrategy}};
+  const std::pair<StringRef, StringRef> outputs[] = {{"-o", options.output},
+                                                     {"--report", options.report},
+                                                     {"--save-strategy", options.saveStrategy},
+                                                     {"--save-order", options.saveOrder},
+                                                     {"--annotate", options.annotated},
+                                                     {"--timeline", options.timeline}};
+  for (const auto &[role, path] : inputs) {
+    if (llvm::Error error = files.addInput(role, path)) {
+      return error;
+    }
+  }
+  for (const auto &[role, path] : outputs) {
+    if (llvm::Error error = file::checkOutput(path)) {
+      return error;
+    }
+    if (llvm::Error error = files.addOutput(role, path)) {
+      return error;
+    }
+  }
+  bool isBinary = options.emit == Emit::Obj || options.emit == Emit::Exe;
+  return isBinary ? file::checkReplaceable(options.output) : llvm::Error::success();
+}
+
+// Reads what the command line says alone.
+llvm::Error readOptions(const Options &options, Input &input) {
+  llvm::Expected<std::unique_ptr<CodeTarget>> target = chooseTarget(options);
+  if (!target) {
+    return target.takeError();
+  }
+  input.target = std::move(*target);
+  if (!options.memory.empty()) {
+    llvm::Expected<int64_t> bytes = parseByteCount(options.memory);
+    if (!bytes) {
+      return createStringError("--memory: " + llvm::toString(bytes.takeError()));
+    }
+    input.memoryLimit = *bytes;
+  }
+  if (!options.dumpFolder.empty()) {
+    if (std::error_code error = llvm::sys::fs::create_directories(options.dumpFolder)) {
+      return createStringError(error, "cannot create the folder " + options.dumpFolder + ": " + error.message());
+    }
+  }
+  return addFiles(options, input.files);
+}
+
+// Reads the job and lets the command line's mesh and strategy take the place of its own.
+llvm::Error readJob(const Options &options, Input &input) {
+  if (!options.job.empty()) {
+    llvm::Expected<job::Job> job = job::parseJob(options.job);
+    if (!job) {
+      return job.takeError();
+    }
+    input.job = *job;
+  }
+  if (!options.mesh.empty()) {
+    llvm::Expected<job::Mesh> mesh = job::parseMesh(options.mesh);
+    if (!mesh) {
+      return mesh.takeError();
+    }
+    *input.job.mutable_mesh() = *mesh;
+  }
+  if (!options.loadStrategy.empty()) {
+    llvm::Expected<job::Strategy> strategy = strategy::loadStrategy(options.loadStrategy);
+    if (!strategy) {
+      return strategy.takeError();
+    }
+    *input.job.mutable_strategy() = *strategy;
+  }
+  return input.files.addInput("the order of the pipeline", input.job.pipeline().order());
+}
+
+// What a model of mode HYBRID cannot have: its layouts are in its collectives.
+llvm::Error checkHybridOptions(const Options &options, const job::Job &job) {
+  const char *option = !options.annotated.empty() ? "--annotate" : !options.saveStrategy.empty() ? "--save-strategy" : nullptr;
+  return option && job::effectiveMode(job) == job::HYBRID
+             ? createStringError(std::string(option) + " writes layouts of tensors, but a model of mode HYBRID is the program of one "
+                                                       "device, with its collectives; leave the option out")
+             : llvm::Error::success();
+}
+
+// What of a job has a meaning on one target only.
+llvm::Error checkJobForTarget(const job::Job &job, exec::Target target) {
+  const exec::TargetTraits &traits = exec::traitsOf(target);
+  std::string name = exec::stringifyTarget(target).str();
+  if (!traits.playsDevices && job.deterministic().always()) {
+    return createStringError("deterministic.always asks for the deterministic variant alone, which the target " + name +
+                             " does not have; leave it out, or compile for cpu");
+  }
+  if (!traits.hasTf32 && job.allow_tf32()) {
+    return createStringError("allow_tf32 is for --target cuda; the target is " + name + ", which computes products in f32");
+  }
+  return llvm::Error::success();
+}
+
+// What options ask of a job, and a job of options.
+llvm::Error checkJobForOptions(const Options &options, const Input &input) {
+  if (input.job.recompute() == job::Recompute::AUTO && input.memoryLimit == 0) {
+    return createStringError("recompute: AUTO computes as much again as a device's memory asks for, and no limit is given; add "
+                             "--memory 80GB, or rules { match: \"layer*\" recompute: true }");
+  }
+  if (llvm::Error error = checkJobForTarget(input.job, input.target->kind())) {
+    return error;
+  }
+  if (!options.timeline.empty() && !input.job.has_pipeline()) {
+    return createStringError("--timeline draws the stages of a pipeline, and the job has none; give it one, for instance "
+                             "pipeline { stages: 2 micro_batches: 8 }, or leave the option out");
+  }
+  if (!options.saveOrder.empty() && !input.job.has_pipeline()) {
+    return createStringError("--save-order writes the order of the stages of a pipeline, and the job has none; leave it out");
+  }
+  return llvm::Error::success();
+}
+
+} // namespace
+
+llvm::Expected<Input> readInput(const Options &options) {
+  Input input;
+  if (llvm::Error error = readOptions(options, input)) {
+    return std::move(error);
+  }
+  if (llvm::Error error = readJob(options, input)) {
+    return std::move(error);
+  }
+  if (llvm::Error error = checkHybridOptions(options, input.job)) {
+    return std::move(error);
+  }
+  if (llvm::Error error = job::checkJob(input.job, options.job.empty() ? "command line" : options.job)) {
+    return std::move(error);
+  }
+  if (llvm::Error error = checkJobForOptions(options, input)) {
+    return std::move(error);
+  }
+  return input;
+}
+
+} // namespace ashlar::driver

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Ops of random models that move elements: other shapes, parts, rows by number.
+
+#include "test/fuzz/model_generator.h"
+
+#include "dialects/support/tensor_values.h"
+
+using namespace mlir;
+
+namespace ashlar::fuzz {
+
+void ModelGenerator::broadcast() {
+  Value x = pick();
+  SmallVector<int64_t> shape, dims;
+  for (int64_t size : shapeOf(x)) {
+    if (dice.oneIn(4)) {
+      shape.push_back(dice.pick(options.sizes));
+    }
+    dims.push_back(shape.size());
+    shape.push_back(size);
+  }
+  if (shape.size() == dims.size()) {
+    shape.push_back(dice.pick(options.sizes));
+  }
+  if (shape.size() <= 4) {
+    add(nn::BroadcastOp::create(b, floats(shape), x, dims), boundOf(x));
+  }
+}
+
+// Joins neighbours, cuts a dim in two, or all of it at once.
+void ModelGenerator::reshape() {
+  Value x = pick();
+  SmallVector<int64_t> shape(shapeOf(x));
+  for (int64_t change = dice.roll(3); change >= 0; --change) {
+    if (shape.empty() || dice.oneIn(6)) {
+      shape.insert(shape.begin() + dice.roll(shape.size() + 1), 1);
+      continue;
+    }
+    int64_t d = dice.roll(shape.size());
+    if (d > 0 && dice.oneIn(2)) {
+      shape[d - 1] *= shape[d];
+      shape.erase(shape.begin() + d);
+      continue;
+    }
+    for (int64_t factor : {2 + dice.roll(3), 2 + dice.roll(4)}) {
+      if (shape[d] % factor == 0) {
+        shape[d] /= factor;
+        shape.insert(shape.begin() + d + dice.roll(2), factor);
+        break;
+      }
+    }
+  }
+  if (shape.size() <= 4) {
+    add(nn::ReshapeOp::create(b, floats(shape), x), boundOf(x));
+  }
+}
+
+void ModelGenerator::transpose() {
+  Value x = pick();
+  SmallVector<int64_t> permutation;
+  for (size_t d = 0; d < shapeOf(x).size(); ++d) {
+    permutation.insert(permutation.begin() + dice.roll(d + 1), d);
+  }
+  add(nn::TransposeOp::create(b, x, permutation), boundOf(x));
+}
+
+void ModelGenerator::concat() {
+  Value x = pick();
+  if (shapeOf(x).empty()) {
+    return;
+  }
+  int64_t dim = dice.roll(shapeOf(x).size());
+  SmallVector<Value> parts = {x, another(shapeOf(x))};
+  if (dice.oneIn(2)) {
+    SmallVector<int64_t> shape(shapeOf(x));
+    shape[dim] = dice.pick(options.sizes);
+    parts.insert(parts.begin() + dice.roll(3), another(shape));
+  }
+  add(nn::ConcatOp::create(b, parts, dim), kMaxBound);
+}
+
+void ModelGenerator::slice() {
+  Value x = pick();
+  SmallVector<int64_t> starts, limits, steps;
+  for (int64_t size : shapeOf(x)) {
+    bool touch = dice.oneIn(2);
+    starts.push_back(touch ? dice.roll(size) : 0);
+    limits.push_back(touch ? starts.back() + 1 + dice.roll(size - starts.back()) : size);
+    steps.push_back(touch ? 1 + dice.roll(2) : 1);
+  }
+  add(nn::SliceOp::create(b, x, starts, limits, steps), boundOf(x));
+}
+
+void ModelGenerator::pad() {
+  Value x = pick();
+  SmallVector<int64_t> low, interior, shape;
+  for (int64_t size : shapeOf(x)) {
+    bool touch = dice.oneIn(2);
+    low.push_back(touch ? dice.roll(3) : 0);
+    interior.push_back(touch ? dice.roll(2) : 0);
+    shape.push_back(low.back() + size + interior.back() * (size - 1) + (touch ? dice.roll(2) : 0));
+  }
+  if (laterDice.oneIn(2) && !shapeOf(x).empty()) {
+    return windows(x);
+  }
+  add(nn::PadOp::create(b, floats(shape), x, low, interior), boundOf(x));
+}
+
+// Rows of x by number.
+void ModelGenerator::gather() {
+  Value x = pick();
+  SmallVector<int64_t> places = randomShape(/*minRank=*/0);
+  if (!shapeOf(x).empty() && places.size() + shapeOf(x).size() <= 5) {
+    add(nn::GatherOp::create(b, x, numbers(places, shapeOf(x).front())), boundOf(x));
+  }
+}
+
+// The leading dims of x are places, the others a row.
+void ModelGenerator::scatter() {
+  Value x = pick();
+  int64_t rank = dice.roll(shapeOf(x).size() + 1);
+  ArrayRef<int64_t> places = shapeOf(x).take_front(rank);
+  SmallVector<int64_t> shape = {dice.pick(options.sizes)};
+  llvm::append_range(shape, shapeOf(x).drop_front(rank));
+  double bound = boundOf(x) * i64(places).getNumElements(); // all in one row
+  add(nn::ScatterAddOp::create(b, floats(shape), numbers(places, shape.front()), x), bound);
+}
+
+} // namespace ashlar::fuzz

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Ops of random models that add up along dims: reductions, matrix products, softmax, normalization.
+
+#include "test/fuzz/model_generator.h"
+
+#include "dialects/nn/pairs.h"
+#include "dialects/support/tensor_values.h"
+
+#include <cmath>
+
+using namespace mlir;
+
+namespace ashlar::fuzz {
+
+void ModelGenerator::reduce() {
+  Value x = pick();
+  SmallVector<int64_t> dims = randomDims(x);
+  auto kind = static_cast<Reduction>(dice.roll(3));
+  double count = 1;
+  for (int64_t dim : dims) {
+    count *= shapeOf(x)[dim];
+  }
+  if (kind == Reduction::Sum) {
+    return add(nn::ReduceOp::create(b, kind, x, dims), boundOf(x) * count);
+  }
+  add(nn::ReduceOp::create(b, kind, generic(x), dims), boundOf(x) + 1);
+}
+
+// x times a tensor that fits, in one of the four transposed forms, on one of the two sides.
+void ModelGenerator::matmul() {
+  Value x = pick();
+  if (shapeOf(x).size() < 2) {
+    return;
+  }
+  bool transposeX = dice.oneIn(2), transposeY = dice.oneIn(2);
+  SmallVector<int64_t> shape(shapeOf(x));
+  size_t rows = shape.size() - 2, columns = shape.size() - 1;
+  bool first = dice.oneIn(2);
+  int64_t k = shape[transposeX == first ? rows : columns], n = dice.pick(options.sizes);
+  shape[transposeY == first ? columns : rows] = k;
+  shape[transposeY == first ? rows : columns] = n;
+  Value y = another(shape);
+  double bound = k * boundOf(x) * boundOf(y);
+  add(first ? nn::MatMulOp::create(b, x, y, transposeX, transposeY) : nn::MatMulOp::create(b, y, x, transposeY, transposeX), bound);
+}
+
+// Ops along the last dim.
+void ModelGenerator::rows() {
+  Value x = pick();
+  if (shapeOf(x).empty()) {
+    return;
+  }
+  switch (dice.roll(3)) {
+  case 0:
+    return add(nn::SoftmaxOp::create(b, x), 1);
+  case 1:
+    return add(nn::LogSoftmaxOp::create(b, x), 2 * boundOf(x) + std::log(shapeOf(x).back()));
+  default:
+    return add(nn::SoftmaxCrossEntropyOp::create(b, x, numbers(shapeOf(x).drop_back(), shapeOf(x).back())),
+               2 * boundOf(x) + std::log(shapeOf(x).back()));
+  }
+}
+
+// x by its own moments along some dims, as a batch or a sample is normalized, or by others.
+void ModelGenerator::normaliseByMoments(Value x) {
+  SmallVector<int64_t> along, kept, shape;
+  for (int64_t d = 0; d < typeOf(x).getRank(); ++d) {
+    (laterDice.oneIn(2) ? along : kept).push_back(d);
+  }
+  llvm::transform(kept, std::back_inserter(shape), [&](int64_t d) { return shapeOf(x)[d]; });
+  Value moments = nn::MomentsOp::create(b, x, along);
+  Value mean = nn::partOf(b, moments, 0), variance = nn::partOf(b, moments, 1);
+  auto parameter = [&] { return splat(floats(shape), 0.25 + laterDice.roll(4) * 0.25); };
+  if (laterDice.oneIn(4)) {
+    variance = parameter();
+  }
+  double count = typeOf(x).getNumElements() / std::max<int64_t>(floats(shape).getNumElements(), 1);
+  add(nn::NormalizeOp::create(b, x.getType(), x, parameter(), parameter(), mean, variance, kept, llvm::APFloat(0.1),
+                              /*momentum=*/FloatAttr(), /*unbiased=*/false),
+      std::max(std::sqrt(count), 4 * boundOf(x)) + 1);
+}
+
+// (x - mean) / sqrt(variance + 0.1) along one dim.
+void ModelGenerator::normalise() {
+  Value x = pick();
+  if (shapeOf(x).empty()) {
+    return;
+  }
+  if (laterDice.oneIn(2)) {
+    return normaliseByMoments(x);
+  }
+  int64_t dim = dice.roll(shapeOf(x).size()), count = shapeOf(x)[dim];
+  SmallVector<int64_t> others;
+  for (int64_t d = 0; d < typeOf(x).getRank(); ++d) {
+    if (d != dim) {
+      others.push_back(d);
+    }
+  }
+  auto mean = [&](Value value) -> Value {
+    Value sum = nn::ReduceOp::create(b, Reduction::Sum, value, dim);
+    return nn::MulOp::create(b, sum, splat(typeOf(sum), 1.0 / count));
+  };
+  auto along = [&](Value value) -> Value { return nn::BroadcastOp::create(b, x.getType(), value, others); };
+  Value centred = nn::SubOp::create(b, x, along(mean(x)));
+  Value variance = mean(nn::MulOp::create(b, centred, centred));
+  Value deviation = nn::SqrtOp::create(b, nn::AddOp::create(b, variance, splat(typeOf(variance), 0.1)));
+  add(nn::DivOp::create(b, centred, along(deviation)), std::sqrt(count) + 1);
+}
+
+} // namespace ashlar::fuzz

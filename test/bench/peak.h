@@ -25,26 +25,26 @@ inline double threadTime() {
 }
 
 #if defined(__x86_64__)
-// Ten independent chains, enough for two units of latency 4 or 5.
+// Ten independent chains of fused multiply-adds, enough for two units of latency 4 or 5, on registers "ymm" or "zmm".
+#define CHAIN(registers, number) "vfmadd231ps %%" registers "0,%%" registers "0,%%" registers #number "\n"
+#define CHAINS(registers)                                                                                                                  \
+  asm volatile(CHAIN(registers, 1) CHAIN(registers, 2) CHAIN(registers, 3) CHAIN(registers, 4) CHAIN(registers, 5) CHAIN(registers, 6)     \
+                   CHAIN(registers, 7) CHAIN(registers, 8) CHAIN(registers, 9) CHAIN(registers, 10)::                                      \
+                       : "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10")
+
 __attribute__((target("avx2,fma"))) inline void chainsAvx2(int64_t count) {
   for (int64_t i = 0; i < count; ++i) {
-    asm volatile("vfmadd231ps %%ymm0,%%ymm0,%%ymm1\n vfmadd231ps %%ymm0,%%ymm0,%%ymm2\n vfmadd231ps %%ymm0,%%ymm0,%%ymm3\n"
-                 "vfmadd231ps %%ymm0,%%ymm0,%%ymm4\n vfmadd231ps %%ymm0,%%ymm0,%%ymm5\n vfmadd231ps %%ymm0,%%ymm0,%%ymm6\n"
-                 "vfmadd231ps %%ymm0,%%ymm0,%%ymm7\n vfmadd231ps %%ymm0,%%ymm0,%%ymm8\n vfmadd231ps %%ymm0,%%ymm0,%%ymm9\n"
-                 "vfmadd231ps %%ymm0,%%ymm0,%%ymm10\n" ::
-                     : "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10");
+    CHAINS("ymm");
   }
 }
 
 __attribute__((target("avx512f"))) inline void chainsAvx512(int64_t count) {
   for (int64_t i = 0; i < count; ++i) {
-    asm volatile("vfmadd231ps %%zmm0,%%zmm0,%%zmm1\n vfmadd231ps %%zmm0,%%zmm0,%%zmm2\n vfmadd231ps %%zmm0,%%zmm0,%%zmm3\n"
-                 "vfmadd231ps %%zmm0,%%zmm0,%%zmm4\n vfmadd231ps %%zmm0,%%zmm0,%%zmm5\n vfmadd231ps %%zmm0,%%zmm0,%%zmm6\n"
-                 "vfmadd231ps %%zmm0,%%zmm0,%%zmm7\n vfmadd231ps %%zmm0,%%zmm0,%%zmm8\n vfmadd231ps %%zmm0,%%zmm0,%%zmm9\n"
-                 "vfmadd231ps %%zmm0,%%zmm0,%%zmm10\n" ::
-                     : "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10");
+    CHAINS("zmm");
   }
 }
+#undef CHAINS
+#undef CHAIN
 #endif
 
 // Returns the peak of one core in GFLOP/s; 0 where it is not known how to measure it.

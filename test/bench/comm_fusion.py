@@ -12,17 +12,13 @@ core: where other work takes the cores that is most of the time, so only an idle
 """
 
 import argparse
-import os
 import pathlib
 import re
 import statistics
-import subprocess
 import sys
 import tempfile
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-sys.path.insert(0, str(ROOT / "test/e2e"))
-ENVIRONMENT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1"}
+from measuring import ROOT, run
 
 # Of each: ashlar-zoo's options, logits, data, layers, and the steps of a run on one host and between two.
 MODELS = {
@@ -30,14 +26,6 @@ MODELS = {
     "mlp --layers 24 --width 64": (["mlp", "--layers", "24", "--width", "64"], "logits", "digits", [f"fc{i}" for i in range(1, 25)], (600, 60)),
     "mlp --layers 24 --width 512": (["mlp", "--layers", "24", "--width", "512"], "logits", "digits", [f"fc{i}" for i in range(1, 25)], (40, 8)),
 }
-
-
-def run(command, folder, environment=None):
-    done = subprocess.run([str(part) for part in command], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                          env={**os.environ, **ENVIRONMENT, **(environment or {})}, check=False)
-    if done.returncode != 0:
-        raise SystemExit(f"error: {' '.join(map(str, command))} exited with {done.returncode}:\n{done.stdout}")
-    return done.stdout
 
 
 def job_text(logits, data, ranks, machine, fusion):
@@ -66,13 +54,13 @@ def measure(bench, title, launch, machine, hosts):
         for number, (name, fusion) in enumerate(fusions(layers).items()):
             (bench.folder / "job.txtpb").write_text(job_text(logits, data, bench.ranks, machine, fusion))
             run([bench.bin / "ashlarc", "model.onnx", "--job", "job.txtpb", "-o", f"program{number}"], bench.folder)
-            plan = run([f"./program{number}", "--plan"], bench.folder)
+            plan = run([f"./program{number}", "--plan"], bench.folder)[1]
             counts[name] = int(re.search(r"collectives +(\d+) all_reduce", plan).group(1))
             times[name] = []
         for _ in range(bench.repeats):
             for number, name in enumerate(times):
                 options = ["--steps", steps[hosts - 1], "--threads", 1] + (["--data", bench.folder / "rows"] if data == "rows" else [])
-                out = run([*launch, f"./program{number}", *options], bench.folder, bench.environment)
+                out = run([*launch, f"./program{number}", *options], bench.folder, **bench.environment)[1]
                 times[name].append(float(re.search(r"\(([0-9.]+) us a step\)", out).group(1)))
                 losses.setdefault(name, re.findall(r"loss is (.*)", out))
         if any(found != losses["none"] for found in losses.values()):
@@ -97,7 +85,7 @@ def main():
     bench.bin = pathlib.Path(bench.build).resolve() / "bin"
     with tempfile.TemporaryDirectory() as folder:
         bench.folder, bench.environment = pathlib.Path(folder), {}
-        run([sys.executable, ROOT / "test/e2e/write_rows.py", "rows"], bench.folder, {"PYTHONDONTWRITEBYTECODE": "1"})
+        run([sys.executable, ROOT / "test/e2e/write_rows.py", "rows"], bench.folder, PYTHONDONTWRITEBYTECODE="1")
         if "1" in hosts:
             measure(bench, f"One host, {bench.ranks} ranks", ["mpirun", "-n", bench.ranks], "", hosts=1)
         if "2" in hosts:

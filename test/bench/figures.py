@@ -17,30 +17,13 @@ import resource
 import statistics
 import subprocess
 import tempfile
-import time
+
+from measuring import ROOT, run, table
 
 SECTIONS = ["compile", "stages", "chains", "giant", "layouts", "axes", "linear", "mlp", "memory", "mnist"]
-MPI_ENV = {
-    "OMPI_ALLOW_RUN_AS_ROOT": "1",
-    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-    "OMPI_MCA_rmaps_base_oversubscribe": "1",
-    "OMPI_MCA_hwloc_base_binding_policy": "none",
-}
 # Loss of MindSpore's example, from its documentation.
 MINDSPORE_CURVE = {10: 2.2922, 20: 2.2783, 30: 2.2538, 40: 2.1638, 50: 1.9843, 60: 1.6062, 70: 1.2097, 80: 0.9816, 90: 0.7723, 100: 0.6854}
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 REPEATS = 5
-
-
-def run(command, cwd):
-    """Runs a command, returns (seconds, output); stops with its output when it fails."""
-    start = time.perf_counter()
-    done = subprocess.run([str(c) for c in command], cwd=cwd, env={**os.environ, **MPI_ENV}, text=True, stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT)
-    seconds = time.perf_counter() - start
-    if done.returncode != 0:
-        raise SystemExit(f"error: {' '.join(map(str, command))} exited with {done.returncode}:\n{done.stdout}")
-    return seconds, done.stdout
 
 
 def cpu_seconds(command, cwd):
@@ -49,12 +32,6 @@ def cpu_seconds(command, cwd):
     run(command, cwd)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-
-
-def table(title, header, rows):
-    print(f"\n### {title}\n\n| " + " | ".join(map(str, header)) + " |\n|" + "---|" * len(header))
-    for row in rows:
-        print("| " + " | ".join(str(cell) for cell in row) + " |")
 
 
 class Bench:

@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 
-from figures import ROOT, run, table
+from measuring import ROOT, run, table
 
 sys.path.insert(0, str(ROOT / "test/e2e"))
 from onnx_writer import graph_input, graph_output, node, parameter, write_model

@@ -11,28 +11,20 @@ median, least and largest of the ratios turn by turn; fails where a median misse
 """
 
 import argparse
-import json
 import pathlib
 import random
 import statistics
-import subprocess
 import sys
 import tempfile
 
-from figures import ROOT, run, table
+from measuring import ROOT, run, steps_of, table
+from optimizer_parallel import JOB
+from torch_turns import ask_peer, check_losses, ratios_of, skip_without
 
 sys.path.insert(0, str(ROOT / "test/e2e"))
 from npy_writer import write_npy
 
-JOB = """
-mode: SEMI_AUTO
-mesh {{ axes {{ name: "dp" size: {ranks} }} }}
-rules {{ match: "input" layout: "[{{dp}}, {{}}]" }}
-{level}
-global_batch: {batch}
-loss {{ softmax_cross_entropy {{ logits: "logits" labels: "labels" }} }}
-optimizer {{ adamw {{ weight_decay: 0.01 }} learning_rate: 0.0001 }}
-dataset {{ npy {{}} shuffle: false repeat: 1000 features {{ column: "x" tensor: "input" }} features {{ column: "label" tensor: "labels" }} }}
+ONE_BATCH = """dataset {{ npy {{}} shuffle: false repeat: 1000 features {{ column: "x" tensor: "input" }} features {{ column: "label" tensor: "labels" }} }}
 init {{ match: "*.weight" normal {{ std: {std} }} }}
 init {{ match: "*" fill: 0 }}
 log_every: 1
@@ -58,32 +50,22 @@ class Bench:
     def compile(self, level):
         text = f"optimizer_parallel {{ level: {level} }}" if level else ""
         # Signals neither fade nor grow from layer to layer, so that the losses tell right from wrong.
-        job = JOB.format(ranks=RANKS, level=text, batch=self.args.batch, std=(2 / self.args.width)**0.5)
+        job = (JOB + ONE_BATCH).format(ranks=RANKS, level=text, batch=self.args.batch, std=(2 / self.args.width)**0.5)
         (self.folder / "job.txtpb").write_text(job)
         run([self.tools / "ashlarc", "mlp.onnx", "--job", "job.txtpb", "-o", f"level{level}"], self.folder)
 
     def train(self, level, steps, *options):
-        run(["mpirun", "-n", RANKS, f"./level{level}", "--data", ".", "--steps", steps, "--threads", 1, "--metrics", "metrics.jsonl", *options], self.folder)
-        return [json.loads(line) for line in (self.folder / "metrics.jsonl").read_text().splitlines()]
+        run(["mpirun", "-n", RANKS, f"./level{level}", "--data", ".", "--steps", steps, "--threads", 1, *options], self.folder)
 
     def ours(self, level):
         """Milliseconds a step behind the warm-up, and the losses of all steps."""
-        lines = self.train(level, WARM_UP + STEPS)
-        return (lines[-1]["seconds"] - lines[WARM_UP - 1]["seconds"]) / STEPS * 1e3, [line["loss"] for line in lines]
+        self.train(level, WARM_UP + STEPS, "--metrics", "metrics.jsonl")
+        return steps_of(self.folder / "metrics.jsonl", WARM_UP)
 
     def theirs(self):
-        """PyTorch's version, and the same of each of its ways."""
         sizes = [f"--{name}={value}" for name, value in (("ranks", RANKS), ("layers", self.args.layers), ("width", self.args.width), ("warm-up", WARM_UP),
                                                          ("steps", STEPS))]
-        log = run([self.args.torch_python, ROOT / "test/bench/sharded_torch.py", self.folder, *sizes], self.folder)[1]
-        found = json.loads(next(line for line in reversed(log.splitlines()) if line.startswith('{"torch"')))
-        return found["torch"], {way: (numbers["ms"], numbers["losses"]) for way, numbers in found["ways"].items()}
-
-
-def check_losses(level, ours, way, theirs):
-    for step, (tolerance, x, y) in enumerate(zip(TOLERANCES, ours, theirs), 1):
-        if not abs(x - y) <= tolerance * abs(y):
-            sys.exit(f"error: the loss of step {step} is {x} at level {level} but {y} with {way}: the two do not compute the same")
+        return ask_peer([self.args.torch_python, ROOT / "test/bench/sharded_torch.py", self.folder, *sizes], self.folder)
 
 
 def measure(bench):
@@ -93,9 +75,9 @@ def measure(bench):
         found = {level: bench.ours(level) for level, _, _ in CASES}
         version, peers = bench.theirs()
         for level, way, _ in CASES:
-            check_losses(level, found[level][1], way, peers[way][1])
+            check_losses(TOLERANCES, found[level][1], f"{way}, level {level} here", peers[way]["losses"])
             times[level][0].append(found[level][0])
-            times[level][1].append(peers[way][0])
+            times[level][1].append(peers[way]["ms"])
     return version, times
 
 
@@ -106,17 +88,14 @@ def main():
     for name, default in (("layers", 24), ("width", 1024), ("batch", 64), ("turns", 5)):
         parser.add_argument(f"--{name}", type=int, default=default)
     args = parser.parse_args()
-    if subprocess.run([args.torch_python, "-c", "import torch"], stderr=subprocess.DEVNULL, check=False).returncode != 0:
-        print(f"skipped: {args.torch_python} cannot import torch")
-        sys.exit(77)
+    skip_without(args.torch_python, "torch")
     with tempfile.TemporaryDirectory() as folder:
         version, times = measure(Bench(args, pathlib.Path(folder)))
     rows, missed = [], []
     for level, way, aim in CASES:
         ours, theirs = times[level]
-        ratios = [x / y for x, y in zip(ours, theirs)]
-        ratio = statistics.median(ratios)
-        rows.append([level, f"{statistics.median(ours):.1f}", way, f"{statistics.median(theirs):.1f}", f"{ratio:.2f}", f"{min(ratios):.2f} - {max(ratios):.2f}"])
+        ratio, cells = ratios_of(ours, theirs)
+        rows.append([level, f"{statistics.median(ours):.1f}", way, f"{statistics.median(theirs):.1f}", *cells])
         if aim and ratio > aim:
             missed.append(f"level {level} takes {ratio:.2f} of {way}, the aim is {aim}")
     table(f"A step on {RANKS} ranks, {args.layers} layers of {args.width}, AdamW, batch {args.batch}, against PyTorch {version}; medians of {args.turns} turns",

@@ -11,25 +11,15 @@ saved, and what --profile measured of the collectives beside computation. Losses
 """
 
 import argparse
-import os
 import pathlib
 import re
 import statistics
-import subprocess
 import tempfile
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-ENVIRONMENT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1"}
+from measuring import ROOT, run
+
 UNITS = {"ns": 1e-3, "us": 1.0, "ms": 1e3, "s": 1e6}
 GBIT = {"gbit": 1.0, "mbit": 1e-3}
-
-
-def run(command, folder, environment=None):
-    done = subprocess.run([str(part) for part in command], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                          env={**os.environ, **ENVIRONMENT, **(environment or {})}, check=False)
-    if done.returncode != 0:
-        raise SystemExit(f"error: {' '.join(map(str, command))} exited with {done.returncode}:\n{done.stdout}")
-    return done.stdout
 
 
 def job_text(level, gbytes, gflops):
@@ -66,17 +56,17 @@ def main():
             (folder / "job.txtpb").write_text(job_text(level, gbytes, options.gflops))
             run([tools / "ashlarc", "model.onnx", "--job", "job.txtpb", "-o", "with"], folder)
             run([tools / "ashlarc", "model.onnx", "--job", "job.txtpb", "--no-overlap", "-o", "without"], folder)
-            planned = re.search(r"overlap +.*: ([0-9.]+) (\w+) of .* expected", run(["./with", "--plan"], folder))
+            planned = re.search(r"overlap +.*: ([0-9.]+) (\w+) of .* expected", run(["./with", "--plan"], folder)[1])
             hidden = microseconds(*planned.groups()) / 1e3
             times, losses = {"without": [], "with": []}, {}
             for _ in range(options.repeats):
                 for program, found in times.items():
-                    out = run([*hosts, f"./{program}", "--steps", options.steps, "--threads", 1], folder, link)
+                    out = run([*hosts, f"./{program}", "--steps", options.steps, "--threads", 1], folder, **link)[1]
                     found.append(float(re.search(r"\(([0-9.]+) us a step\)", out).group(1)) / 1e3)
                     losses.setdefault(program, re.findall(r"loss is (.*)", out))
             if losses["with"] != losses["without"]:
                 raise SystemExit(f"error: losses of level {level} differ: {losses}")
-            out = run([*hosts, "./with", "--steps", options.steps, "--threads", 1, "--profile"], folder, link)
+            out = run([*hosts, "./with", "--steps", options.steps, "--threads", 1, "--profile"], folder, **link)[1]
             measured, expected = re.search(r"collectives: .*, (\d+) % hidden; expected .*, (\d+) % hidden", out).groups()
             without, beside = statistics.median(times["without"]), statistics.median(times["with"])
             print(f"| {level} | {without:.1f} | {beside:.1f} | {without - beside:.1f} | {hidden:.1f} | {(without - beside) / hidden:.2f} | {measured} % | {expected} % |", flush=True)

@@ -22,13 +22,11 @@ import pathlib
 import re
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-ENVIRONMENT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1",
-               "OMPI_MCA_hwloc_base_binding_policy": "none"}
+from measuring import MPI_ENV, ROOT, measure_parts, run, table
+
 SCHEDULES = "GPIPE,ONE_F_ONE_B,ZERO_BUBBLE"
 MICRO_BATCHES = 8
 CHUNKS = 2  # of a stage, with INTERLEAVED
@@ -44,21 +42,6 @@ dataset {{ digits {{ train_samples: {batch} eval_samples: {eval_samples} }} feat
 init {{ match: "*" normal {{ std: 0.03 }} }}
 epochs: 100000
 """
-
-
-def run(command, folder, **environment):
-    done = subprocess.run([str(part) for part in command], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                          env={**os.environ, **ENVIRONMENT, **environment}, check=False)
-    if done.returncode != 0:
-        raise SystemExit(f"error: {' '.join(map(str, command))} exited with {done.returncode}:\n{done.stdout}")
-    return done.stdout
-
-
-def table(title, header, rows):
-    print(f"\n### {title}\n\n| " + " | ".join(map(str, header)) + " |\n|" + "---|" * len(header))
-    for row in rows:
-        print("| " + " | ".join(str(cell) for cell in row) + " |")
-    sys.stdout.flush()
 
 
 class Trace:
@@ -144,7 +127,7 @@ class Bench:
         path.unlink(missing_ok=True)
         with open(self.folder / "log", "w", encoding="utf-8") as log:
             job = subprocess.Popen(["mpirun", "-n", str(ranks), "./train", "--threads", "1", "--steps", "6", "--eval", "--trace", path.name], cwd=self.folder, stdout=log,
-                                   stderr=log, env={**os.environ, **ENVIRONMENT})
+                                   stderr=log, env={**os.environ, **MPI_ENV})
         while not path.exists() and job.poll() is None:
             time.sleep(0.01)
         if job.poll() is not None:
@@ -192,10 +175,7 @@ def main():
     parser.add_argument("--steps", type=int, default=9)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        bench = Bench(options, pathlib.Path(folder))
-        faults = [fault for name in options.only.split(",") for fault in getattr(bench, name)()]
-    if faults:
-        raise SystemExit("missed: " + "; ".join(faults))
+        measure_parts(Bench(options, pathlib.Path(folder)), options.only)
 
 
 main()

@@ -14,15 +14,13 @@ Exit status 77 where PYTHON cannot import torch.
 """
 
 import argparse
-import json
 import pathlib
 import random
-import statistics
-import subprocess
 import sys
 import tempfile
 
-from figures import ROOT, run, table
+from measuring import ROOT, run, steps_of
+from torch_turns import ask_peer, compare, skip_without
 
 sys.path.insert(0, str(ROOT / "test/e2e"))
 from npy_writer import write_npy
@@ -58,27 +56,16 @@ class Bench:
         self.train(0, "--save-parameters", "init")
 
     def train(self, steps, *arguments):
-        run(["mpirun", "-n", STAGES, "./train", "--data", ".", "--steps", steps, "--threads", 1, "--metrics", "metrics.jsonl", *arguments], self.folder)
-        return [json.loads(line) for line in (self.folder / "metrics.jsonl").read_text().splitlines()]
+        run(["mpirun", "-n", STAGES, "./train", "--data", ".", "--steps", steps, "--threads", 1, *arguments], self.folder)
 
     def ours(self):
-        """Milliseconds a step behind the warm-up, and the losses of all steps."""
-        lines = self.train(WARM_UP + STEPS)
-        return (lines[-1]["seconds"] - lines[WARM_UP - 1]["seconds"]) / STEPS * 1e3, [line["loss"] for line in lines]
+        self.train(WARM_UP + STEPS, "--metrics", "metrics.jsonl")
+        return steps_of(self.folder / "metrics.jsonl", WARM_UP)
 
     def theirs(self):
-        """PyTorch's version, and of each way the milliseconds a step and the losses, or why it cannot be measured."""
         options = [f"--{name}={getattr(self.options, name)}" for name in ("layers", "heads", "batch")]
         options += [f"--micro-batches={self.options.micro_batches}", f"--warm-up={WARM_UP}", f"--steps={STEPS}", f"--ways={self.options.ways}"]
-        log = run([self.options.torch_python, ROOT / "test/bench/stages_torch.py", self.folder, *options], self.folder)[1]
-        found = json.loads(next(line for line in reversed(log.splitlines()) if line.startswith('{"torch"')))
-        return found["torch"], found["ways"]
-
-
-def check_losses(ours, way, theirs):
-    for step, (tolerance, x, y) in enumerate(zip(TOLERANCES, ours, theirs), 1):
-        if not abs(x - y) <= tolerance * abs(y):
-            sys.exit(f"error: the loss of step {step} is {x} here but {y} with PyTorch ({way}): the two do not compute the same")
+        return ask_peer([self.options.torch_python, ROOT / "test/bench/stages_torch.py", self.folder, *options], self.folder)
 
 
 def main():
@@ -89,36 +76,11 @@ def main():
     for name, default in (*SIZES, ("batch", 32), ("micro-batches", 8), ("turns", 5)):
         parser.add_argument(f"--{name}", type=int, default=default)
     options = parser.parse_args()
-    if subprocess.run([options.torch_python, "-c", "import torch"], stderr=subprocess.DEVNULL, check=False).returncode != 0:
-        print(f"skipped: {options.torch_python} cannot import torch")
-        sys.exit(77)
-    ours, theirs, missing = [], {}, {}
+    skip_without(options.torch_python, "torch")
+    title = (f"A step of {STAGES} stages x 1 thread, 1F1B, {options.layers} layers of {options.width}, sequence {options.sequence}, batch {options.batch} in "
+             f"{options.micro_batches} micro-batches, AdamW")
     with tempfile.TemporaryDirectory() as folder:
-        bench = Bench(options, pathlib.Path(folder))
-        for _ in range(options.turns):
-            each, losses = bench.ours()
-            ours.append(each)
-            version, ways = bench.theirs()
-            for way, found in ways.items():
-                if "missing" in found:
-                    missing[way] = found["missing"]
-                else:
-                    check_losses(losses, way, found["losses"])
-                    theirs.setdefault(way, []).append(found["ms"])
-    print("losses, ours and theirs:", *(f"{x:.6f}" for x in losses[:4]), "and", *(f"{x:.6f}" for x in next(iter(ways.values()))["losses"][:4]))
-    for way, reason in missing.items():
-        print(f"not measured: {way}: {reason}")
-    fastest = [min(turn) for turn in zip(*theirs.values())]
-    rows = []
-    for way, times in [*theirs.items(), ("the fastest of a turn", fastest)]:
-        ratios = [x / y for x, y in zip(ours, times)]
-        rows.append([way, f"{statistics.median(times):.1f}", f"{statistics.median(ours):.1f}", f"{statistics.median(ratios):.2f}", f"{min(ratios):.2f} - {max(ratios):.2f}"])
-    table(f"A step of {STAGES} stages x 1 thread, 1F1B, {options.layers} layers of {options.width}, sequence {options.sequence}, batch {options.batch} in "
-          f"{options.micro_batches} micro-batches, AdamW, against PyTorch {version}; medians of {options.turns} turns",
-          ["PyTorch", "ms", "ours, ms", "ours / theirs", "of turns"], rows)
-    ratio = statistics.median(x / y for x, y in zip(ours, fastest))
-    if ratio > AIM:
-        sys.exit(f"missed: {ratio:.2f} of PyTorch's time, the aim is {AIM}")
+        compare(Bench(options, pathlib.Path(folder)), options.turns, TOLERANCES, title, AIM)
 
 
 main()

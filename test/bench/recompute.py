@@ -14,7 +14,6 @@ are fused into other kernels than what they repeat). Fails where the rule misses
 """
 
 import argparse
-import json
 import os
 import pathlib
 import random
@@ -24,7 +23,7 @@ import subprocess
 import sys
 import tempfile
 
-from figures import MPI_ENV, ROOT, run, table
+from measuring import MPI_ENV, ROOT, run, steps_of, table
 
 sys.path.insert(0, str(ROOT / "test/e2e"))
 from npy_writer import write_npy
@@ -88,8 +87,8 @@ class Bench:
             if process.returncode != 0:
                 log.seek(0)
                 raise SystemExit(f"error: {' '.join(command)} exited with {process.returncode}:\n{log.read()}")
-        lines = [json.loads(line) for line in (self.folder / "metrics.jsonl").read_text().splitlines()]
-        return (lines[-1]["seconds"] - lines[WARM_UP - 1]["seconds"]) / self.options.steps * 1e3, usage.ru_maxrss * 1024, [line["loss"] for line in lines]
+        each, losses = steps_of(self.folder / "metrics.jsonl", WARM_UP)
+        return each, usage.ru_maxrss * 1024, losses
 
 
 def main():

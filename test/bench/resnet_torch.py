@@ -17,11 +17,15 @@ import json
 import os
 import pathlib
 import random
-import statistics
-import subprocess
 import sys
 import tempfile
 import time
+
+from measuring import ROOT, run, steps_of
+from torch_turns import ask_peer, compare, skip_without
+
+sys.path.insert(0, str(ROOT / "test/e2e"))
+from npy_writer import write_npy
 
 WARM_UP, STEPS, AIM, CLASSES = 2, 5, 0.8, 10
 # How far losses may be apart, relative: batch normalization of a few samples makes much of rounding.
@@ -35,7 +39,7 @@ def peer_steps(rank, options, way, queue):
     import torchvision
     from torch import nn
 
-    from sharded_torch import read_npy
+    from torch_peer import read_npy
     torch.set_num_threads(options.threads)
     folder = pathlib.Path(options.peer)
     net = getattr(torchvision.models, f"resnet{options.depth}")(num_classes=CLASSES)
@@ -94,10 +98,7 @@ log_every: 1
 
 class Bench:
     def __init__(self, options, folder):
-        from figures import run
-        from npy_writer import write_npy
-        self.run, self.options, self.folder = run, options, folder
-        tools = pathlib.Path(options.build).resolve() / "bin"
+        self.options, self.folder, tools = options, folder, pathlib.Path(options.build).resolve() / "bin"
         run([tools / "ashlar-zoo", "resnet", "--depth", options.depth, "--image", options.image, "--classes", CLASSES, "-o", "model.onnx"], folder)
         generator, shape = random.Random(1), (options.batch, 3, options.image, options.image)
         count = options.batch * 3 * options.image * options.image
@@ -110,74 +111,34 @@ class Bench:
 
     def train(self, steps, *arguments):
         launch = ["mpirun", "-n", self.options.ranks] if self.options.ranks > 1 else []
-        self.run([*launch, "./train", "--data", ".", "--steps", steps, "--threads", self.options.threads, "--metrics", "metrics.jsonl", *arguments], self.folder)
-        return [json.loads(line) for line in (self.folder / "metrics.jsonl").read_text().splitlines()]
+        run([*launch, "./train", "--data", ".", "--steps", steps, "--threads", self.options.threads, *arguments], self.folder)
 
     def ours(self):
-        lines = self.train(WARM_UP + STEPS)
-        return (lines[-1]["seconds"] - lines[WARM_UP - 1]["seconds"]) / STEPS * 1e3, [line["loss"] for line in lines]
+        self.train(WARM_UP + STEPS, "--metrics", "metrics.jsonl")
+        return steps_of(self.folder / "metrics.jsonl", WARM_UP)
 
     def theirs(self):
         options = [f"--{name}={getattr(self.options, name)}" for name in ("depth", "image", "batch", "ranks", "threads", "ways")]
-        log = self.run([self.options.torch_python, __file__, "--peer", self.folder, *options], self.folder)[1]
-        found = json.loads(next(line for line in reversed(log.splitlines()) if line.startswith('{"torch"')))
-        return found["torch"], found["ways"]
-
-
-def check_losses(options, ours, way, theirs):
-    if options.ranks > 1:  # theirs are those of the samples of one rank
-        return
-    for step, (tolerance, x, y) in enumerate(zip(TOLERANCES, ours, theirs), 1):
-        if not abs(x - y) <= tolerance * abs(y):
-            sys.exit(f"error: the loss of step {step} is {x} here but {y} with PyTorch ({way}): the two do not compute the same")
-
-
-def compare(options):
-    from figures import table
-    ours, theirs, missing = [], {}, {}
-    with tempfile.TemporaryDirectory() as folder:
-        bench = Bench(options, pathlib.Path(folder))
-        for _ in range(options.turns):
-            milliseconds, losses = bench.ours()
-            ours.append(milliseconds)
-            version, ways = bench.theirs()
-            for way, found in ways.items():
-                if "missing" in found:
-                    missing[way] = found["missing"]
-                else:
-                    check_losses(options, losses, way, found["losses"])
-                    theirs.setdefault(way, []).append(found["ms"])
-    for way, reason in missing.items():
-        print(f"not measured: {way}: {reason}")
-    fastest = [min(turn) for turn in zip(*theirs.values())]
-    rows = []
-    for way, times in [*theirs.items(), ("the fastest of a turn", fastest)]:
-        ratios = [x / y for x, y in zip(ours, times)]
-        rows.append([way, f"{statistics.median(times):.1f}", f"{statistics.median(ours):.1f}", f"{statistics.median(ratios):.2f}", f"{min(ratios):.2f} - {max(ratios):.2f}"])
-    table(f"A training step of ResNet-{options.depth}, batch {options.batch} at {options.image} x {options.image}, {options.ranks} ranks x {options.threads} threads, "
-          f"against PyTorch {version}; medians of {options.turns} turns", ["PyTorch", "ms", "ours, ms", "ours / theirs", "of turns"], rows)
-    ratio = statistics.median(x / y for x, y in zip(ours, fastest))
-    if ratio > AIM:
-        sys.exit(f"missed: {ratio:.2f} of PyTorch's time, the aim is {AIM}")
+        return ask_peer([self.options.torch_python, __file__, "--peer", self.folder, *options], self.folder)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", default=pathlib.Path(__file__).resolve().parents[2] / "build")
+    parser.add_argument("--build", default=ROOT / "build")
     parser.add_argument("--torch-python", default=sys.executable)
     parser.add_argument("--ways", default="eager,compiled")
     parser.add_argument("--peer", default="")
     for name, default in (("depth", 50), ("image", 224), ("batch", 8), ("ranks", 1), ("threads", 2), ("turns", 3)):
         parser.add_argument(f"--{name}", type=int, default=default)
     options = parser.parse_args()
-    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
     if options.peer:
         peer(options)
         return
-    if subprocess.run([options.torch_python, "-c", "import torch, torchvision"], stderr=subprocess.DEVNULL, check=False).returncode != 0:
-        print(f"skipped: {options.torch_python} cannot import torch and torchvision")
-        sys.exit(77)
-    compare(options)
+    skip_without(options.torch_python, "torch", "torchvision")
+    title = f"A training step of ResNet-{options.depth}, batch {options.batch} at {options.image} x {options.image}, {options.ranks} ranks x {options.threads} threads"
+    tolerances = TOLERANCES if options.ranks == 1 else []  # theirs are those of the samples of one rank
+    with tempfile.TemporaryDirectory() as folder:
+        compare(Bench(options, pathlib.Path(folder)), options.turns, tolerances, title, AIM)
 
 
 if __name__ == "__main__":

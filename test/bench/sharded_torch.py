@@ -10,32 +10,17 @@ with ZeroRedundancyOptimizer, and fully_shard (FSDP2) of each layer. AdamW is th
 """
 
 import argparse
-import json
-import os
 import pathlib
-import re
-import struct
-import time
 
 import torch
 import torch.distributed as dist
-import torch.multiprocessing as mp
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.optim import ZeroRedundancyOptimizer
 
 from mlp_torch import make_model
-
-
-def read_npy(path):
-    """The tensor of an .npy file of version 1, f32 or i64, without NumPy."""
-    data = bytearray(path.read_bytes())
-    begin = 10 + struct.unpack("<H", data[8:10])[0]
-    header = data[10:begin].decode()
-    shape = [int(size) for size in re.search(r"'shape': \(([\d, ]*)\)", header).group(1).replace(",", " ").split()]
-    return torch.frombuffer(data, dtype={"<f4": torch.float32, "<i8": torch.int64}[re.search(r"'descr': '(...)'", header).group(1)],
-                            offset=begin).reshape(shape)
+from torch_peer import ADAMW, print_ways, read_npy, timed_steps
 
 
 def load(model, folder):
@@ -45,17 +30,14 @@ def load(model, folder):
             layer.bias.copy_(read_npy(folder / f"fc{number}.bias.npy"))
 
 
-SETTINGS = {"lr": 1e-4, "weight_decay": 0.01, "fused": True}
-
-
 def ddp(model, _):
     model = nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True)
-    return model, torch.optim.AdamW(model.parameters(), **SETTINGS)
+    return model, torch.optim.AdamW(model.parameters(), **ADAMW)
 
 
 def zero(model, _):
     model = nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True)
-    return model, ZeroRedundancyOptimizer(model.parameters(), optimizer_class=torch.optim.AdamW, parameters_as_bucket_view=True, **SETTINGS)
+    return model, ZeroRedundancyOptimizer(model.parameters(), optimizer_class=torch.optim.AdamW, parameters_as_bucket_view=True, **ADAMW)
 
 
 def fsdp(model, ranks):
@@ -64,7 +46,7 @@ def fsdp(model, ranks):
         if isinstance(part, nn.Linear):
             fully_shard(part, mesh=mesh)
     fully_shard(model, mesh=mesh)
-    return model, torch.optim.AdamW(model.parameters(), **SETTINGS)
+    return model, torch.optim.AdamW(model.parameters(), **ADAMW)
 
 
 WAYS = {"DDP": ddp, "DDP + ZeroRedundancyOptimizer": zero, "FSDP2": fsdp}
@@ -76,31 +58,17 @@ def measure(way, rank, options):
     model = make_model(options)
     load(model, options.folder / "init")
     model, optimizer = WAYS[way](model, options.ranks)
-    losses = []
-    for step in range(options.warm_up + options.steps):
-        if step == options.warm_up:
-            dist.barrier()
-            begin = time.perf_counter()
+
+    def step():
         optimizer.zero_grad(set_to_none=True)
         loss = nn.functional.cross_entropy(model(samples), labels)
         loss.backward()
         optimizer.step()
-        losses.append(loss.item())
-    dist.barrier()
-    each = (time.perf_counter() - begin) / options.steps * 1e3
-    losses = torch.tensor(losses, dtype=torch.float64)
+        return loss.item()
+
+    milliseconds, losses = timed_steps(step, options)
     dist.all_reduce(losses)
-    return {"ms": each, "losses": (losses / options.ranks).tolist()}
-
-
-def work(rank, options):
-    torch.set_num_threads(1)
-    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(options.port), GLOO_SOCKET_IFNAME="lo")
-    dist.init_process_group("gloo", rank=rank, world_size=options.ranks)
-    results = {way: measure(way, rank, options) for way in WAYS}
-    if rank == 0:
-        print(json.dumps({"torch": torch.__version__, "ways": results}), flush=True)
-    dist.destroy_process_group()
+    return {"ms": milliseconds, "losses": (losses / options.ranks).tolist()}
 
 
 def main():
@@ -109,7 +77,7 @@ def main():
     for name, default in (("ranks", 2), ("layers", 24), ("width", 1024), ("warm-up", 2), ("steps", 8), ("port", 29512)):
         parser.add_argument(f"--{name}", type=int, default=default)
     options = parser.parse_args()
-    mp.spawn(work, args=(options,), nprocs=options.ranks)
+    print_ways(options.ranks, options, list(WAYS), measure)
 
 
 if __name__ == "__main__":

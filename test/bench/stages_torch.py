@@ -11,18 +11,14 @@ the fused one; one thread a rank.
 """
 
 import argparse
-import json
-import os
 import pathlib
-import time
 
 import torch
 import torch.distributed as dist
-import torch.multiprocessing as mp
 from torch import nn
 from torch.distributed.pipelining import PipelineStage, Schedule1F1B
 
-from sharded_torch import SETTINGS, read_npy
+from torch_peer import ADAMW, print_ways, read_npy, timed_steps
 
 STAGES = 2
 
@@ -108,34 +104,7 @@ def cross_entropy(logits, labels):
     return nn.functional.cross_entropy(logits.flatten(0, 1), labels.flatten())
 
 
-def measure(way, rank, options):
-    """Milliseconds a step of a rank, and each step's loss, on all ranks."""
-    module = make_stage(rank, options, fused=way != "eager")
-    optimizer = torch.optim.AdamW(module.parameters(), **SETTINGS)
-    module = torch.compile(module) if way == "compiled" else module
-    schedule = Schedule1F1B(PipelineStage(module, rank, STAGES, torch.device("cpu")), options.micro_batches, loss_fn=cross_entropy)
-    tokens, labels = (read_npy(options.folder / f"{column}_train.npy") for column in ("tokens", "next"))
-    losses = []
-    for step in range(options.warm_up + options.steps):
-        if step == options.warm_up:
-            dist.barrier()
-            begin = time.perf_counter()
-        optimizer.zero_grad(set_to_none=True)
-        parts = []
-        if rank == 0:
-            schedule.step(tokens)
-        else:
-            schedule.step(target=labels, losses=parts)
-        optimizer.step()
-        losses.append(sum(part.item() for part in parts) / options.micro_batches)
-    dist.barrier()
-    each = (time.perf_counter() - begin) / options.steps * 1e3
-    losses = torch.tensor(losses, dtype=torch.float64)
-    dist.broadcast(losses, STAGES - 1)
-    return {"ms": each, "losses": losses.tolist()}
-
-
-def can_compile():
+def cannot_compile():
     """Why torch.compile does not work here; nothing where it does."""
     try:
         torch.compile(lambda x: torch.relu(x) + 1)(torch.ones(8))
@@ -144,17 +113,29 @@ def can_compile():
     return None
 
 
-def work(rank, options):
-    torch.set_num_threads(1)
-    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(options.port), GLOO_SOCKET_IFNAME="lo")
-    dist.init_process_group("gloo", rank=rank, world_size=STAGES)
-    results = {}
-    for way in options.ways.split(","):
-        fault = can_compile() if way == "compiled" else None
-        results[way] = {"missing": fault} if fault else measure(way, rank, options)
-    if rank == 0:
-        print(json.dumps({"torch": torch.__version__, "ways": results}), flush=True)
-    dist.destroy_process_group()
+def measure(way, rank, options):
+    """Milliseconds a step of a rank, and each step's loss, on all ranks; or why the way cannot be measured."""
+    if way == "compiled" and (fault := cannot_compile()):
+        return {"missing": fault}
+    module = make_stage(rank, options, fused=way != "eager")
+    optimizer = torch.optim.AdamW(module.parameters(), **ADAMW)
+    module = torch.compile(module) if way == "compiled" else module
+    schedule = Schedule1F1B(PipelineStage(module, rank, STAGES, torch.device("cpu")), options.micro_batches, loss_fn=cross_entropy)
+    tokens, labels = (read_npy(options.folder / f"{column}_train.npy") for column in ("tokens", "next"))
+
+    def step():
+        optimizer.zero_grad(set_to_none=True)
+        parts = []
+        if rank == 0:
+            schedule.step(tokens)
+        else:
+            schedule.step(target=labels, losses=parts)
+        optimizer.step()
+        return sum(part.item() for part in parts) / options.micro_batches
+
+    milliseconds, losses = timed_steps(step, options)
+    dist.broadcast(losses, STAGES - 1)
+    return {"ms": milliseconds, "losses": losses.tolist()}
 
 
 def main():
@@ -164,7 +145,7 @@ def main():
     for name, default in (("layers", 4), ("heads", 4), ("batch", 32), ("micro-batches", 8), ("warm-up", 2), ("steps", 8), ("port", 29513)):
         parser.add_argument(f"--{name}", type=int, default=default)
     options = parser.parse_args()
-    mp.spawn(work, args=(options,), nprocs=STAGES)
+    print_ways(STAGES, options, options.ways.split(","), measure)
 
 
 if __name__ == "__main__":

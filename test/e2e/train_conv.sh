@@ -5,7 +5,7 @@
 
 . "$(dirname "$0")/common.sh"
 
-python3 "$(dirname "$0")/conv_model.py" conv.onnx
+python3 "$(dirname "$0")/conv_model.py" kinds conv.onnx
 sed "s/global_batch: 256/global_batch: 48/; s/^epochs:.*/epochs: 1/" "$jobs/mlp.txtpb" > job.txtpb
 
 # 14 * 14 positions, and so on: the products of a step are known from the model.

@@ -4,7 +4,7 @@
 
 . "$(dirname "$0")/common.sh"
 
-python3 "$(dirname "$0")/spatial_model.py" spatial.onnx
+python3 "$(dirname "$0")/conv_model.py" spatial spatial.onnx
 sed "s/global_batch: 256/global_batch: 8/; s/^epochs:.*/epochs: 1/" "$jobs/mlp.txtpb" > one.txtpb
 "$tools/ashlarc" spatial.onnx --job one.txtpb --mesh dp=1 -o one
 ./one --steps 5 --log-every 1 --threads 1 --eval > one.log

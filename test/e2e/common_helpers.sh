@@ -116,11 +116,9 @@ refuses 'accuracy eval.log'
 write_parameters() {
   mkdir -p "$1"
   python3 - "$@" << 'PYTHON'
-import struct, sys
-header = "{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }"
-header += " " * (-(len(header) + 11) % 64) + "\n"
-with open(sys.argv[1] + "/" + sys.argv[2], "wb") as out:
-    out.write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + struct.pack("<2f", float(sys.argv[3]), float(sys.argv[4])))
+import sys
+from npy_writer import write_npy
+write_npy(sys.argv[1] + "/" + sys.argv[2], "f", (2,), [float(sys.argv[3]), float(sys.argv[4])])
 PYTHON
 }
 rm -rf ones close far named nan_1 nan_2 inf_1 inf_2 none

@@ -7,12 +7,10 @@
 # write_npy FILE ROWS COLUMNS: f32, element i is i / 4.
 write_npy() {
   python3 - "$@" << 'PYTHON'
-import struct, sys
-path, rows, columns = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-header = "{'descr': '<f4', 'fortran_order': False, 'shape': (%d, %d), }" % (rows, columns)
-header += " " * (63 - (10 + len(header)) % 64) + "\n"
-data = struct.pack("<%df" % (rows * columns), *(i / 4 for i in range(rows * columns)))
-open(path, "wb").write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + data)
+import sys
+from npy_writer import write_npy
+rows, columns = int(sys.argv[2]), int(sys.argv[3])
+write_npy(sys.argv[1], "f", (rows, columns), [i / 4 for i in range(rows * columns)])
 PYTHON
 }
 

@@ -5,10 +5,12 @@ import pathlib
 import struct
 
 
-# elements: flat; letter: how struct spells their type, "f", "q" or "B".
+DESCR = {"e": "<f2", "f": "<f4", "d": "<f8", "B": "|u1", "i": "<i4", "q": "<i8"}
+
+
+# elements: flat; letter: how struct spells their type.
 def write_npy(path, letter, shape, elements):
-    descr = {"f": "<f4", "q": "<i8", "B": "|u1"}[letter]
-    header = "{'descr': '%s', 'fortran_order': False, 'shape': (%s), }" % (descr, "".join("%d, " % size for size in shape))
+    header = "{'descr': '%s', 'fortran_order': False, 'shape': (%s), }" % (DESCR[letter], "".join("%d, " % size for size in shape))
     header += " " * (-(len(header) + 11) % 64) + "\n"
     data = b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + struct.pack("<%d%s" % (len(elements), letter), *elements)
     pathlib.Path(path).write_bytes(data)

@@ -56,13 +56,7 @@ done
 # Folders in between that are spelled in a roundabout way, and outputs of a forward program.
 mkdir -p a/b
 "$tools/ashlarc" a/../linear.onnx --job a/b/../../job.txtpb -o a/./b/..//b/program
-cat > write.py << 'PYTHON'
-import struct
-header = "{'descr': '<f4', 'fortran_order': False, 'shape': (8, 2), }"
-header += " " * (63 - (10 + len(header)) % 64) + "\n"
-open("x.npy", "wb").write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + struct.pack("<16f", *range(16)))
-PYTHON
-python3 write.py
+python3 -c 'from npy_writer import write_npy; write_npy("x.npy", "f", (8, 2), range(16))'
 a/b/program --input input=x.npy --output output=expected.npy
 for name in "${names[@]}"; do
   mkdir -p "npy/$name"

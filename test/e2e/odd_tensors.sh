@@ -4,24 +4,19 @@
 
 . "$(dirname "$0")/common.sh"
 
-python3 - "$(dirname "$0")" << 'PYTHON'
-import struct, sys
-sys.dont_write_bytecode = True
-sys.path.insert(0, sys.argv[1])
+python3 - << 'PYTHON'
+import struct
+from npy_writer import write_npy
 from onnx_writer import *
 
 F16, BF16 = 10, 16
-def npy(path, descr, shape, data):
-    header = "{'descr': '%s', 'fortran_order': False, 'shape': %s, }" % (descr, shape)
-    header += " " * (63 - (10 + len(header)) % 64) + "\n"
-    open(path, "wb").write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + data)
 
 def ints(name, values):
     return constant(name, INT64, struct.pack("<%dq" % len(values), *values), [len(values)])
 
 ones, nine = [1] * 7, [2, 3] + [1] * 7
 write_model("half.onnx", "half", [node("Add", ["x", "x"], ["y"]), graph_input("x", [2, 3], F16), graph_output("y", [2, 3], F16)])
-npy("half.npy", "<f2", "(2, 3)", struct.pack("<6e", 1.5, -2, 0.1, 6e-8, 30000, 40000))
+write_npy("half.npy", "e", (2, 3), [1.5, -2, 0.1, 6e-8, 30000, 40000])
 write_model("bf16.onnx", "bf16", [node("Add", ["x", "x"], ["y"]), graph_input("x", [2], BF16), graph_output("y", [2], BF16)])
 write_model("input.onnx", "input", [ints("to", [6]), node("Reshape", ["deep", "to"], ["y"]), graph_input("deep", nine), graph_output("y", [6])])
 write_model("output.onnx", "output", [ints("to", nine), node("Reshape", ["x", "to"], ["deep"]), graph_input("x", [6]), graph_output("deep", nine)])
@@ -36,7 +31,7 @@ write_model("inside.onnx", "inside", [
     ints("to", [2, 1, 3] + ones), ints("back", [3, 2]), node("Reshape", ["x", "to"], ["r"]), node("Neg", ["r"], ["n"]),
     node("Transpose", ["n"], ["t"], perm=[2, 3, 4, 5, 6, 7, 8, 9, 1, 0]), node("Exp", ["t"], ["e"]), node("Reshape", ["e", "back"], ["y"]),
     graph_input("x", [2, 3]), graph_output("y", [3, 2])])
-npy("inside.npy", "<f4", "(2, 3)", floats([0, 1, 2, 3, 4, 5]))
+write_npy("inside.npy", "f", (2, 3), range(6))
 PYTHON
 
 "$tools/ashlarc" half.onnx -o half

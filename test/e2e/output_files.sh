@@ -91,13 +91,7 @@ cmp piped direct || fail "a pipe gets another text"
 "$tools/ashlarc" linear.onnx --job "$jobs/linear.txtpb" -o linear
 
 # ... and by executables.
-cat > write.py << 'PYTHON'
-import struct
-header = "{'descr': '<f4', 'fortran_order': False, 'shape': (8, 2), }"
-header += " " * (63 - (10 + len(header)) % 64) + "\n"
-open("x.npy", "wb").write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + struct.pack("<16f", *range(16)))
-PYTHON
-python3 write.py
+python3 -c 'from npy_writer import write_npy; write_npy("x.npy", "f", (8, 2), range(16))'
 ln x.npy hard.npy
 for path in x.npy ./x.npy folder/../x.npy hard.npy; do
   expect_error "output y would replace $path, which input x is read from" ./program --input x=x.npy --output y=$path

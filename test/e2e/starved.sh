@@ -133,13 +133,9 @@ expect_bounded "error: cannot start 15 threads: Resource temporarily unavailable
 
 # A file of data that is cut during the run.
 cat > data.py << 'PYTHON'
-import struct
-def write(name, shape, data):
-    header = "{'descr': '<f4', 'fortran_order': False, 'shape': (%s), }" % shape
-    header += " " * (63 - (10 + len(header)) % 64) + "\n"
-    open(name, "wb").write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + data)
-write("x_train.npy", "65536, 2", bytes(65536 * 8))
-write("y_train.npy", "65536, 1", bytes(65536 * 4))
+from npy_writer import write_npy
+write_npy("x_train.npy", "f", (65536, 2), [0] * 131072)
+write_npy("y_train.npy", "f", (65536, 1), [0] * 65536)
 PYTHON
 python3 data.py
 cat > npy.txtpb << 'JOB'

@@ -76,14 +76,7 @@ expect_close overflow_1.log overflow_2.log 2e-3
 "$tools/ashlar-zoo" linear -o linear.onnx
 printf 'global_batch: 8\nprecision: BF16_MIXED\n' > forward.txtpb
 "$tools/ashlarc" linear.onnx --job forward.txtpb -o forward
-python3 - << 'PYTHON'
-import struct
-def write(path, shape, values):
-    header = "{'descr': '<f4', 'fortran_order': False, 'shape': %s, }" % (shape,)
-    header += " " * (63 - (10 + len(header)) % 64) + "\n"
-    open(path, "wb").write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + struct.pack("<%df" % len(values), *values))
-write("x.npy", (8, 2), [i / 4 for i in range(16)])
-PYTHON
+python3 -c 'from npy_writer import write_npy; write_npy("x.npy", "f", (8, 2), [i / 4 for i in range(16)])'
 ./forward --input input=x.npy --output output=y.npy
 python3 - << 'PYTHON' || fail "wrong values in y.npy"
 import struct

@@ -11,6 +11,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "e2e"))
+from npy_writer import write_npy
 from onnx_writer import graph_input, graph_output, node, parameter, write_model
 
 TIMEOUT_S = 120
@@ -174,12 +175,8 @@ class Bench:
 
     def npy(self, name, values, shape=None, kind="f4"):
         """Writes NAME.npy; kind is NumPy's (f4, f8, i4, i8, u1)."""
-        shape = tuple(shape or (len(values),))
-        header = f"{{'descr': '{'|' if kind == 'u1' else '<'}{kind}', 'fortran_order': False, 'shape': {shape}, }}"
-        header += " " * (-(len(header) + 11) % 64) + "\n"
-        code = {"f4": "f", "f8": "d", "i4": "i", "i8": "q", "u1": "B"}[kind]
-        with open(self.path(name + ".npy"), "wb") as out:
-            out.write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + struct.pack(f"<{len(values)}{code}", *values))
+        letter = {"f4": "f", "f8": "d", "i4": "i", "i8": "q", "u1": "B"}[kind]
+        write_npy(self.path(name + ".npy"), letter, shape or (len(values),), values)
 
     def read_npy(self, name):
         """Returns the f32 elements of NAME.npy."""

@@ -4,44 +4,11 @@
 # What a compiled program does on its command line and under mpirun, shown on hand-written images: launch_test.sh TOY_PROGRAM
 # Each check states what it expects; the last line counts them.
 
-set -u
-toy=$(readlink -f "$1")
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
-passed=0
-failed=0
-
-# check NAME EXPECTED_STATUS PATTERN COMMAND...: the output (both streams) must match the extended regular expression, the status be equal
-# ("error" stands for any but 0), and nothing take longer than 20 s.
-check() {
-  local name=$1 expected=$2 pattern=$3 status
-  shift 3
-  timeout 20 "$@" > out 2>&1
-  status=$?
-  if [ "$expected" = error ] && [ $status -ne 0 ] && [ $status -ne 124 ]; then
-    expected=$status
-  fi
-  if [ "$status" = "$expected" ] && { [ -z "$pattern" ] || grep -Eq -- "$pattern" out; }; then
-    passed=$((passed + 1))
-  else
-    failed=$((failed + 1))
-    echo "FAILED: $name: status $status, expected $expected and /$pattern/ in:"
-    sed 's/^/    /' out
-  fi
-}
+. "$(dirname "$0")/checks.sh"
 
 # same NAME FILE FILE: the log lines, losses included, are equal and there are some.
-same() {
-  if [ -s "$2" ] && cmp -s "$2" "$3"; then
-    passed=$((passed + 1))
-  else
-    failed=$((failed + 1))
-    echo "FAILED: $1:"
-    diff "$2" "$3" | head -6
-  fi
-}
+same() { verdict "$1" equal "$2" "$3"; }
+equal() { [ -s "$1" ] && diff "$1" "$2"; }
 
 losses() { grep '^epoch' out > "$1"; }
 
@@ -80,7 +47,7 @@ check "trace: cannot write" error '^error: cannot write no/such.json' "$toy" tra
 ln -s target.json link.json
 check "trace: a link" error '^error: .*link.json' "$toy" train 1 --trace link.json
 check "trace: the disk is full" error '^error: cannot write trace.json: File too large$' sh -c 'ulimit -f 1; "$1" train 1 --trace trace.json --trace-steps 1-50' sh "$toy"
-check "trace: nothing is left of it" 0 '^0$' sh -c 'ls -A | grep -c "^.ashlar" || true'
+check "trace: nothing is left of it" 1 '' sh -c 'ls -A | grep "^\.ashlar-"'
 check "standard output is full" error '^error: cannot write all of standard output: No space' sh -c '"$1" train 1 > /dev/full' sh "$toy"
 
 for n in 2 4 8; do
@@ -106,12 +73,7 @@ check "wrong number of ranks" error '^error: 3 ranks at launch but the program w
   mpirun -n 3 "$toy" train 4
 check "chunks are named" error '^error: 4 ranks at launch but the program was compiled for 2 of 4 chunks each; run it with mpirun -n 2$' \
   mpirun -n 4 "$toy" train 2 --deterministic
-if [ "$(grep -c '^error' out)" = 1 ]; then
-  passed=$((passed + 1))
-else
-  failed=$((failed + 1))
-  echo "FAILED: only one rank prints the error"
-fi
+verdict "only one rank prints the error" [ "$(grep -c '^error' out)" = 1 ]
 check "different programs" error '^error: rank 1 runs program .* but rank 0 runs' mpirun -n 1 "$toy" train 2 : -n 1 "$toy" forward 2
 check "different programs on two hosts" error '^error: rank 1 runs program .* but rank 0 runs' \
   env ASHLAR_FORCE_HOSTS=2 mpirun -n 1 "$toy" train 2 : -n 1 "$toy" forward 2
@@ -149,12 +111,8 @@ begin=$SECONDS
 kill -9 "$victim" 2> /dev/null
 wait $job
 status=$?
-if [ -n "$victim" ] && [ $status -ne 0 ] && [ $((SECONDS - begin)) -le 10 ]; then
-  passed=$((passed + 1))
-else
-  failed=$((failed + 1))
-  echo "FAILED: killed rank: victim '$victim', status $status after $((SECONDS - begin)) s"
-fi
+verdict "killed rank: victim '$victim', status $status after $((SECONDS - begin)) s" \
+  [ -n "$victim" -a $status -ne 0 -a $((SECONDS - begin)) -le 10 ]
 
 # Forward programs.
 write_npy() { # rows columns: writes x.npy with 0, 1, 2, ... as f32, for all tests below

@@ -4,13 +4,7 @@
 # Every option of a compiled program: ranks that are given it differently are told so, or it is listed here as one that may differ. Options are
 # those that --help lists, so a new one fails here until it is put into one of the tables. same_options_test.sh TOY_PROGRAM
 
-set -u
-toy=$(readlink -f "$1")
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
-failed=0
+. "$(dirname "$0")/checks.sh"
 count=0
 
 # Of each option: what rank 0 and rank 1 are given ("-": nothing), and what the error says; "may differ": there is none.

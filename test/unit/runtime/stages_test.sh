@@ -4,41 +4,9 @@
 # Pipelines of stages under mpirun, on hand-written images: numbers, parameters, wrong ranks, ranks that die or stop. stages_test.sh TOY_PROGRAM
 # Each check states what it expects; the last line counts them.
 
-set -u
-toy=$(readlink -f "$1")
 check_trace=$(cd "$(dirname "$0")/../../e2e" && pwd)/check_trace.py
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
-passed=0
-failed=0
-
-# verdict NAME CONDITION...: counts a check, and shows what the program said when it failed.
-verdict() {
-  local name=$1
-  shift
-  if "$@"; then
-    passed=$((passed + 1))
-  else
-    failed=$((failed + 1))
-    echo "FAILED: $name:"
-    sed 's/^/    /' out
-  fi
-}
-
-# check NAME EXPECTED_STATUS PATTERN COMMAND...: the output must match the extended regular expression, the status be equal ("error" stands
-# for any but 0), and nothing take longer than 30 s.
-check() {
-  local name=$1 expected=$2 pattern=$3 status
-  shift 3
-  timeout 30 "$@" > out 2>&1
-  status=$?
-  if [ "$expected" = error ] && [ $status -ne 0 ] && [ $status -ne 124 ]; then
-    expected=$status
-  fi
-  verdict "$name, status $status, /$pattern/" eval '[ $status = $expected ] && grep -Eq -- "$pattern" out'
-}
+. "$(dirname "$0")/checks.sh"
+limit=30
 
 # results FILE: the lines that do not depend on time.
 results() { grep -v '^trained' out > "$1"; }

@@ -74,7 +74,8 @@ for told in 0 1; do
   rm -f survivor.status
   start=$SECONDS
   # The launcher would end the job on its own.
-  ./on_emulator 2 env ASHLAR_EMULATOR_NCCL_DEATH=$told OMPI_MCA_orte_abort_on_non_zero_status=0 timeout 60 mpirun -n 2 bash rank.sh > death.out 2> death.log || true
+  ./on_emulator 2 env ASHLAR_EMULATOR_NCCL_DEATH=$told OMPI_MCA_orte_abort_on_non_zero_status=0 timeout 60 mpirun -n 2 bash rank.sh > death.out 2> death.log ||
+    fail "the script of a rank hangs or fails: status $?"
   [ -e survivor.status ] || fail "the survivor hangs"
   [ "$(cat survivor.status)" != 0 ] || fail "a job with a dead rank succeeded"
   [ $((SECONDS - start)) -le 35 ] || fail "it took $((SECONDS - start)) s to end"

@@ -6,6 +6,7 @@
 
 . "$(dirname "$0")/common.sh"
 . "$(dirname "$0")/emulator.sh"
+. "$(dirname "$0")/pipeline_job.sh"
 
 # A rank that hangs says so in good time.
 export ASHLAR_PATIENCE=20
@@ -54,26 +55,8 @@ same again 4 "" --steps 3
 
 # job STAGES SCHEDULE OPTIMIZER [LINE]
 job() {
-  cat << JOB
-mode: SEMI_AUTO
-mesh { axes { name: "dp" size: 2 } }
-rules { match: "input" layout: "[{dp}, {}]" }
-global_batch: 24
-loss { softmax_cross_entropy { logits: "logits" labels: "labels" } }
-optimizer { $3 }
-dataset {
-  digits { train_samples: 240 eval_samples: 30 }
-  features { column: "image" tensor: "input" transforms { rescale { scale: 0.00392156862745098 } } }
-  features { column: "label" tensor: "labels" }
+  pipeline_job 24 30 "$3" "pipeline { stages: $1 micro_batches: 6 schedule: $2 }" "${4:-}"
 }
-epochs: 1
-pipeline { stages: $1 micro_batches: 6 schedule: $2 }
-${4:-}
-JOB
-}
-momentum='momentum { momentum: 0.9 } learning_rate: 0.05'
-clip="$momentum clip_global_norm: 0.05"
-adamw='adamw { weight_decay: 0.1 } learning_rate: 0.001 clip_global_norm: 0.05'
 for schedule in GPIPE ONE_F_ONE_B ZERO_BUBBLE; do
   job 2 $schedule "$momentum" > two.txtpb
   job 4 $schedule "$clip" > four.txtpb # what stages say of the norm goes to and fro beside what goes along
@@ -163,7 +146,8 @@ echo $? > status.$OMPI_COMM_WORLD_RANK
 SCRIPT
 rm -f status.*
 start=$SECONDS
-OMPI_MCA_orte_abort_on_non_zero_status=0 timeout 60 mpirun -n 4 bash rank.sh > death.out 2> death.log || true
+OMPI_MCA_orte_abort_on_non_zero_status=0 timeout 60 mpirun -n 4 bash rank.sh > death.out 2> death.log ||
+  fail "the script of a rank hangs or fails: status $?"
 for rank in 0 1 3; do
   [ -e status.$rank ] || fail "rank $rank hangs"
   [ "$(cat status.$rank)" != 0 ] || fail "rank $rank succeeded in a job with a dead rank"

@@ -3,6 +3,7 @@
 # Launches that cannot work end at once with one line; a rank that dies ends the job.
 
 . "$(dirname "$0")/common.sh"
+. "$(dirname "$0")/long_run.sh"
 
 "$tools/ashlar-zoo" mlp -o mlp.onnx
 "$tools/ashlarc" mlp.onnx --job "$jobs/mlp.txtpb" -o mlp
@@ -48,19 +49,6 @@ for wrong in 'SIZE 0 1 1048576' 'SIZE -1 1 1048576' 'SIZE 4294967300 1 1048576' 
 done
 expect_error 'OMPI_COMM_WORLD_RANK is "", not a number from 0 to 3' env -u OMPI_COMM_WORLD_RANK OMPI_COMM_WORLD_SIZE=4 ./mlp
 
-# Starts a long run of a program and waits until it trains: sets launcher and ranks, the processes. start_long_run PROGRAM [MPIRUN OPTION]
-start_long_run() {
-  mpirun "${@:2}" -n 4 "$1" --epochs 1000 > long.log 2>&1 &
-  launcher=$!
-  trap 'kill "$launcher" 2> /dev/null || true' EXIT
-  for _ in $(seq 100); do
-    grep -q 'loss is' long.log && break
-    sleep 0.1
-  done
-  grep -q 'loss is' long.log || fail "the long run does not start"
-  read -ra ranks < "/proc/$launcher/task/$launcher/children" || true # the file has no line end
-}
-
 # How often the ranks went to sleep so far; looking on and on, and yielding, is no sleep.
 naps() {
   local rank
@@ -74,7 +62,7 @@ runs() {
 
 # One rank is killed in the middle of a long run, on one host and between two.
 for hosts in 1 2; do
-  ASHLAR_FORCE_HOSTS=$hosts start_long_run ./mlp
+  ASHLAR_FORCE_HOSTS=$hosts start_long_run mpirun -n 4 ./mlp --epochs 1000
   start=$SECONDS
   kill -9 "${ranks[-1]}"
   wait "$launcher" && fail "the job succeeds although a rank was killed on $hosts hosts"
@@ -82,12 +70,8 @@ for hosts in 1 2; do
 done
 
 # The launcher does not end the others: a rank of the same host sees it, though it waits for one of another host.
-ASHLAR_FORCE_HOSTS=2 start_long_run ./mlp --enable-recovery
-for rank in "${ranks[@]}"; do
-  if grep -qzx "OMPI_COMM_WORLD_RANK=3" "/proc/$rank/environ"; then
-    kill -9 "$rank"
-  fi
-done
+ASHLAR_FORCE_HOSTS=2 start_long_run mpirun --enable-recovery -n 4 ./mlp --epochs 1000
+kill -9 "$(process_of 3)"
 for _ in $(seq 100); do
   grep -q '^error: rank 3 ended without a word$' long.log && break
   sleep 0.1
@@ -97,7 +81,7 @@ kill -9 "$launcher" "${ranks[@]}" 2> /dev/null || true
 wait "$launcher" 2> /dev/null || true
 
 # The launcher is killed: it cannot end its ranks, so they end themselves.
-start_long_run ./mlp
+start_long_run mpirun -n 4 ./mlp --epochs 1000
 kill -9 "$launcher"
 wait "$launcher" 2> /dev/null && fail "the job succeeds although its launcher was killed"
 for _ in $(seq 100); do
@@ -171,12 +155,8 @@ export ASHLAR_PATIENCE=3
 "$tools/ashlarc" mlp.onnx --job "$jobs/mlp_tensor_parallel.txtpb" --mesh dp=2,tp=2 -o split
 for run in "mlp 1 2" "mlp 2 2" "split 2 1"; do
   read -r program hosts stopped <<< "$run"
-  ASHLAR_FORCE_HOSTS=$hosts start_long_run ./"$program"
-  for rank in "${ranks[@]}"; do
-    if grep -qzx "OMPI_COMM_WORLD_RANK=$stopped" "/proc/$rank/environ"; then
-      kill -STOP "$rank"
-    fi
-  done
+  ASHLAR_FORCE_HOSTS=$hosts start_long_run mpirun -n 4 "./$program" --epochs 1000
+  kill -STOP "$(process_of "$stopped")"
   if [ "$hosts" = 2 ]; then
     sleep 1
     before=$(naps)

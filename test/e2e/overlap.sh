@@ -3,6 +3,7 @@
 # Communication beside computation: the same parameters to the last bit as without, between hosts by MPI and within one by shared memory.
 
 . "$(dirname "$0")/common.sh"
+. "$(dirname "$0")/long_run.sh"
 
 "$tools/ashlar-zoo" dense-layers -o layers.onnx
 python3 "$(dirname "$0")/write_rows.py" rows
@@ -27,8 +28,9 @@ same_bits() {
 
 # started NAME: how many collectives of a step are started, and waited for later.
 started() {
-  "$tools/ashlarc" layers.onnx --job "$1.txtpb" --emit exec -o "$1.mlir" "${@:2}"
-  sed -n '/exec.program @train_step/,/^    }/p' "$1.mlir" | grep -c 'exec.wait' || true
+  "$tools/ashlarc" layers.onnx --job "$1.txtpb" --emit exec -o "$1.mlir" "${@:2}" || fail "$1 does not compile"
+  awk '/exec.program @train_step/ { inside = 1; programs++ } inside && /exec.wait/ { waits++ } /^    }/ { inside = 0 }
+       END { print waits + 0; exit programs == 0 }' "$1.mlir" || fail "$1 has no training step"
 }
 
 grep -v comm_fusion "$jobs/dense_layers.txtpb" > level0.txtpb
@@ -73,21 +75,9 @@ grep -q '^  beside computation, in one run:$' profile.log || { cat profile.log >
 grep -Eq '^ +[0-9]+ collectives: [0-9.]+ us, [0-9]+ % hidden; expected [0-9.]+ us, [0-9]+ % hidden$' profile.log || { cat profile.log >&2; fail "the profile has no sum"; }
 
 # A rank is stopped while others wait for it beside their computation: they say so, and the job ends.
-ASHLAR_FORCE_HOSTS=2 ASHLAR_PATIENCE=1 mpirun -n 4 ./level3.hosts --data rows --epochs 1000000 --log-every 1 --threads 1 > long.log 2>&1 &
-launcher=$!
-trap 'kill "$launcher" 2> /dev/null || true' EXIT
-for _ in $(seq 100); do
-  grep -q 'loss is' long.log && break
-  sleep 0.1
-done
-grep -q 'loss is' long.log || fail "the long run does not start"
-read -ra ranks < "/proc/$launcher/task/$launcher/children" || true # the file has no line end
-for rank in "${ranks[@]}"; do
-  if grep -qzx "OMPI_COMM_WORLD_RANK=3" "/proc/$rank/environ"; then
-    stopped=$rank
-    kill -STOP "$rank"
-  fi
-done
+ASHLAR_FORCE_HOSTS=2 ASHLAR_PATIENCE=1 start_long_run mpirun -n 4 ./level3.hosts --data rows --epochs 1000000 --log-every 1 --threads 1
+stopped=$(process_of 3)
+kill -STOP "$stopped"
 start=$SECONDS
 wait "$launcher" && fail "the job succeeds although a rank was stopped"
 kill -KILL "$stopped" 2> /dev/null || true

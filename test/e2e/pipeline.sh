@@ -4,28 +4,16 @@
 # over all stages, losses, evaluation, and the parameters of all stages. The reference adds up the same micro-batches in one program.
 
 . "$(dirname "$0")/common.sh"
+. "$(dirname "$0")/pipeline_job.sh"
 
 "$tools/ashlar-zoo" mlp --layers 4 --width 48 -o mlp.onnx
 
 # job STAGES ORDER OPTIMIZER [LINE]: of STAGES stages, with ORDER the fields that say in which order they work; 1: of none, which adds up the same
 # micro-batches.
 job() {
-  cat << JOB
-mode: SEMI_AUTO
-mesh { axes { name: "dp" size: 2 } }
-rules { match: "input" layout: "[{dp}, {}]" }
-global_batch: 48
-loss { softmax_cross_entropy { logits: "logits" labels: "labels" } }
-optimizer { $3 }
-dataset {
-  digits { train_samples: 480 eval_samples: 100 }
-  features { column: "image" tensor: "input" transforms { rescale { scale: 0.00392156862745098 } } }
-  features { column: "label" tensor: "labels" }
-}
-epochs: 1
-$([ "$1" = 1 ] && echo 'accumulate: 6' || echo "pipeline { stages: $1 micro_batches: 6 $2 }")
-${4:-}
-JOB
+  local stages="pipeline { stages: $1 micro_batches: 6 $2 }"
+  [ "$1" != 1 ] || stages='accumulate: 6'
+  pipeline_job 48 100 "$3" "$stages" "${4:-}"
 }
 
 # train NAME RANKS JOB...: compiles the job and trains into the folder NAME.
@@ -48,9 +36,6 @@ assert all(abs(float(a) - float(b)) <= 1e-4 * abs(float(b)) for a, b in zip(*fou
 PYTHON
 }
 
-momentum='momentum { momentum: 0.9 } learning_rate: 0.05'
-clip="$momentum clip_global_norm: 0.05"
-adamw='adamw { weight_decay: 0.1 } learning_rate: 0.001 clip_global_norm: 0.05' # divides by roots of small numbers: rounding grows with the steps
 train reference 2 1 "" "$momentum"
 train clipped 2 1 "" "$clip"
 train adamw 2 1 "" "$adamw"

@@ -4,8 +4,9 @@
 
 #include "test/emulator/cublaslt/product.h"
 
+#include "test/emulator/driver/elements.h"
+
 #include <cmath>
-#include <cstring>
 
 namespace ashlar::emulator {
 namespace {
@@ -14,48 +15,12 @@ bool has(uint32_t epilogue, uint32_t part) {
   return (epilogue & part) == part;
 }
 
-// f32 with 10 bits of mantissa, ties away from zero.
-float roundToTf32(float value) {
-  uint32_t bits;
-  std::memcpy(&bits, &value, sizeof bits);
-  bits = std::isfinite(value) ? (bits + 0x1000) & ~uint32_t(0x1fff) : bits;
-  std::memcpy(&value, &bits, sizeof bits);
-  return value;
-}
-
-float loadElement(const std::byte *at, cudaDataType type) {
-  if (type == CUDA_R_32F) {
-    float value;
-    std::memcpy(&value, at, sizeof value);
-    return value;
-  }
-  uint16_t bits;
-  std::memcpy(&bits, at, sizeof bits);
-  Half half;
-  half.bits = bits;
-  BFloat bfloat;
-  bfloat.bits = bits;
-  return float(type == CUDA_R_16F ? double(half) : double(bfloat));
-}
-
-void storeElement(std::byte *at, cudaDataType type, float value) {
-  if (type == CUDA_R_32F) {
-    std::memcpy(at, &value, sizeof value);
-  } else {
-    const uint16_t bits = type == CUDA_R_16F ? Half(double(value)).bits : BFloat(double(value)).bits;
-    std::memcpy(at, &bits, sizeof bits);
-  }
-}
-
 // One matrix of a batch: the host's view of its elements.
 struct Matrix {
   Matrix(const Layout &layout, CUdeviceptr address, int64_t batch) : layout(layout), width(elementBytes(layout.type)) {
     const size_t elements = layout.columns == 0 ? 0 : size_t(layout.ld) * (layout.columns - 1) + layout.rows;
     address += CUdeviceptr(batch * layout.batchStride * int64_t(width));
-    data = Driver::get().resolve(address, elements * width);
-    if (!data) {
-      throw Fault(Fault::IllegalAddress, "a matrix of a product is not in device memory");
-    }
+    data = Driver::get().mustResolve(address, elements * width, "a matrix of a product is not in device memory");
   }
   std::byte *at(size_t row, size_t column) const { return data + (row + column * size_t(layout.ld)) * width; }
 
@@ -84,11 +49,7 @@ float geluTanh(float x) {
 
 // Bytes of device memory that go with a product.
 std::byte *findVector(CUdeviceptr address, size_t bytes) {
-  std::byte *data = Driver::get().resolve(address, bytes);
-  if (!data) {
-    throw Fault(Fault::IllegalAddress, "the bias of a product is not in device memory");
-  }
-  return data;
+  return Driver::get().mustResolve(address, bytes, "the bias of a product is not in device memory");
 }
 
 // What is done to an element of a product.
@@ -215,18 +176,6 @@ const char *whyNotEpilogue(const Description &description, const Layout &d) {
 }
 
 } // namespace
-
-unsigned elementBytes(cudaDataType type) {
-  switch (type) {
-  case CUDA_R_32F:
-    return 4;
-  case CUDA_R_16F:
-  case CUDA_R_16BF:
-    return 2;
-  default:
-    return 0;
-  }
-}
 
 const char *whyNotSupported(const Description &description, const Layout &a, const Layout &b, const Layout &c, const Layout &d) {
   if (const char *reason = whyNotTypes(description, a, b, c, d)) {

@@ -51,9 +51,6 @@ const char *whyNotSupported(const Description &description, const Layout &a, con
 // Does the product. Throws Fault when an operand is not in device memory.
 void multiply(const Product &product);
 
-// Bytes of an element, 0 for types that are not known.
-unsigned elementBytes(cudaDataType type);
-
 } // namespace ashlar::emulator
 
 #endif // ASHLAR_TEST_EMULATOR_CUBLASLT_PRODUCT_H

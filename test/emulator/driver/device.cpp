@@ -101,6 +101,14 @@ std::byte *Driver::resolve(CUdeviceptr address, size_t bytes) {
   return nullptr;
 }
 
+std::byte *Driver::mustResolve(CUdeviceptr address, size_t bytes, const char *message) {
+  std::byte *host = resolve(address, bytes);
+  if (!host) {
+    throw Fault(Fault::IllegalAddress, message);
+  }
+  return host;
+}
+
 CUresult stickyError() {
   const Fault *fault = Engine::get().fault();
   if (!fault) {

@@ -95,6 +95,8 @@ public:
 
   // Returns the host's view of an address of any device, or null unless one allocation holds the range.
   std::byte *resolve(CUdeviceptr address, size_t bytes);
+  // The same for work that runs, whose memory may be gone by then: throws a fault with the message instead.
+  std::byte *mustResolve(CUdeviceptr address, size_t bytes, const char *message);
 
 private:
   std::map<Device *, std::unique_ptr<CUstream_st>> nullStreams;

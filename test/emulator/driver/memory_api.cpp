@@ -43,13 +43,8 @@ bool isPinned(const void *host, size_t bytes) {
   return Driver::current()->memory.isMapped(host, bytes);
 }
 
-// A fault of a copy whose memory is gone when its turn comes.
 std::byte *mustResolve(CUdeviceptr address, size_t bytes) {
-  std::byte *host = Driver::get().resolve(address, bytes);
-  if (!host) {
-    throw Fault(Fault::IllegalAddress, "a copy or fill of memory that was freed");
-  }
-  return host;
+  return Driver::get().mustResolve(address, bytes, "a copy or fill of memory that was freed");
 }
 
 CUresult fill(CUdeviceptr to, const void *element, size_t width, size_t count, CUstream handle) {

@@ -2,17 +2,13 @@
 //
 // Products as the runtime asks for them: row major operands as transposed column major ones, all epilogues, and what the library refuses.
 
-#include "test/emulator/ptx/type.h"
+#include "test/unit/emulator/device_values.h"
 
 #include <cublasLt.h>
-#include <cuda.h>
 
 #include <catch2/catch.hpp>
 
 #include <cmath>
-#include <cstring>
-#include <random>
-#include <vector>
 
 using namespace ashlar::emulator;
 
@@ -20,58 +16,10 @@ namespace {
 
 struct Handle {
   Handle() {
-    CUcontext context;
-    REQUIRE(cuInit(0) == CUDA_SUCCESS);
-    REQUIRE(cuDevicePrimaryCtxRetain(&context, 0) == CUDA_SUCCESS);
-    REQUIRE(cuCtxSetCurrent(context) == CUDA_SUCCESS);
+    enterDevice();
     REQUIRE(cublasLtCreate(&handle) == CUBLAS_STATUS_SUCCESS);
   }
   cublasLtHandle_t handle;
-};
-
-CUdeviceptr upload(const void *data, size_t bytes) {
-  CUdeviceptr address;
-  REQUIRE(cuMemAlloc(&address, bytes) == CUDA_SUCCESS);
-  REQUIRE(cuMemcpyHtoDAsync(address, data, bytes, nullptr) == CUDA_SUCCESS);
-  return address;
-}
-
-// Values as floats, stored in one of the three types.
-struct Values {
-  Values(size_t count, cudaDataType type, int seed = 0) : type(type), floats(count) {
-    std::mt19937 random{unsigned(seed)};
-    std::vector<uint16_t> halves(count);
-    for (size_t i = 0; i < count; ++i) {
-      const double value = std::uniform_real_distribution<double>(-1, 1)(random);
-      halves[i] = type == CUDA_R_16F ? Half(value).bits : BFloat(value).bits;
-      Half half;
-      half.bits = halves[i];
-      BFloat bfloat;
-      bfloat.bits = halves[i];
-      floats[i] = type == CUDA_R_32F ? float(value) : type == CUDA_R_16F ? float(double(half)) : float(double(bfloat));
-    }
-    device = type == CUDA_R_32F ? upload(floats.data(), 4 * count) : upload(halves.data(), 2 * count);
-  }
-
-  void download() {
-    std::vector<uint16_t> halves(floats.size());
-    if (type == CUDA_R_32F) {
-      REQUIRE(cuMemcpyDtoHAsync(floats.data(), device, 4 * floats.size(), nullptr) == CUDA_SUCCESS);
-      return;
-    }
-    REQUIRE(cuMemcpyDtoHAsync(halves.data(), device, 2 * floats.size(), nullptr) == CUDA_SUCCESS);
-    for (size_t i = 0; i < floats.size(); ++i) {
-      Half half;
-      half.bits = halves[i];
-      BFloat bfloat;
-      bfloat.bits = halves[i];
-      floats[i] = type == CUDA_R_16F ? float(double(half)) : float(double(bfloat));
-    }
-  }
-
-  cudaDataType type;
-  std::vector<float> floats;
-  CUdeviceptr device;
 };
 
 // out (m, n) = A (m, k) B (k, n), row major, as D^T = B^T A^T.

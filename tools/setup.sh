@@ -3,7 +3,8 @@
 #
 # Installs what Ashlar needs from Debian's packages (as root, or with sudo), and prints one line of what is optional and not there. Optional,
 # and never installed here:
-#   CUDA toolkit 13 (ptxas, libdevice, headers of CUDA, cuBLASLt and NCCL): the cuda target and its emulator; without it their tests skip
+#   CUDA toolkit 13 (ptxas, libdevice, headers of CUDA, cuBLASLt, cuDNN 9 and NCCL): the cuda target and its emulator; without it
+#                                their tests skip
 #   PyTorch                      the peer that test/bench/*_torch.py measure
 #   iproute2, and root           test conformance.two_hosts; root also for e2e_full_disk, which mounts a small disk
 #   MNIST in ASHLAR_DATA/mnist   test e2e_train_mnist

@@ -19,7 +19,7 @@ function(ashlar_find_cuda missing_variable)
     get_filename_component(nvcc_folder "${ASHLAR_NVCC}" DIRECTORY)
     set(where HINTS ENV CUDA_HOME ENV CUDA_PATH "${nvcc_folder}/.." PATHS /usr/local/cuda)
   endif()
-  foreach(header cuda.h cublasLt.h nccl.h)
+  foreach(header cuda.h cublasLt.h cudnn.h nccl.h)
     string(MAKE_C_IDENTIFIER "ASHLAR_${header}_FOLDER" variable)
     find_path(${variable} ${header} ${where} PATH_SUFFIXES include)
     mark_as_advanced(${variable})
@@ -57,8 +57,9 @@ if(ASHLAR_CUDA)
   else()
     set(ASHLAR_CUDA ON) # whatever spelling of "yes" was given
     message(STATUS "CUDA toolkit in ${ASHLAR_cuda_h_FOLDER}")
-    # cuda.h, cublasLt.h and nccl.h; nothing to link.
+    # cuda.h, cublasLt.h, cudnn.h and nccl.h; nothing to link.
     add_library(ashlar_cuda_headers INTERFACE IMPORTED GLOBAL)
-    target_include_directories(ashlar_cuda_headers SYSTEM INTERFACE ${ASHLAR_cuda_h_FOLDER} ${ASHLAR_cublasLt_h_FOLDER} ${ASHLAR_nccl_h_FOLDER})
+    target_include_directories(ashlar_cuda_headers SYSTEM INTERFACE
+      ${ASHLAR_cuda_h_FOLDER} ${ASHLAR_cublasLt_h_FOLDER} ${ASHLAR_cudnn_h_FOLDER} ${ASHLAR_nccl_h_FOLDER})
   endif()
 endif()

@@ -8,6 +8,7 @@
 #pragma GCC visibility push(default)
 #include <cublasLt.h>
 #include <cuda.h>
+#include <cudnn.h>
 #include <nccl.h>
 #pragma GCC visibility pop
 

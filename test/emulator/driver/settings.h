@@ -8,6 +8,7 @@
 //   ASHLAR_EMULATOR_SEED         of the order in which work that may run in any order does (1)
 //   ASHLAR_EMULATOR_QUEUES       1: all streams share a queue, so work begins when what was queued before it has ended; 0: one a stream (0)
 //   ASHLAR_EMULATOR_RACES        0: two threads may touch a byte, one of them writing, without a barrier between (1: that is a fault)
+//   ASHLAR_EMULATOR_CUDNN_PLAIN  0: cuDNN's mode A gives no engines but those to pass over, the mode FALLBACK does (1: both do)
 //   ASHLAR_EMULATOR_VERBOSE      1: says on stderr what went wrong, and counts
 //   ASHLAR_EMULATOR_NCCL_FAIL    n: the n-th collective call of the process fails
 //   ASHLAR_EMULATOR_NCCL_DEATH   1: a communicator reports that a member died; 0: it waits for it (0)

@@ -69,12 +69,13 @@ void importConv(Node &node) {
   WindowAttributes attributes = readWindowAttributes(node, spatial, weights.getShape().drop_front(2));
   ArrayAttr windows = node.builder().getArrayAttr(windowsOver(node, attributes, x.getShape().drop_front(2)));
   FailureOr<RankedTensorType> y =
-      nn::inferConvolution(x, weights, windows, /*channelsLast=*/false, [&] { return mlir::emitError(node.location()); });
+      nn::inferConvolution(x, weights, windows, /*format=*/{}, [&] { return mlir::emitError(node.location()); });
   if (failed(y)) {
     node.fail("cannot convolve X of " + describeTensor(x) + " with W of " + describeTensor(weights));
   }
   node.checkSize(y->getShape(), y->getElementType());
-  node.setResult(0, addBias(node, node.create<nn::ConvOp>(*y, node.input(0), node.input(1), windows, /*channels_last=*/false)));
+  node.setResult(0, addBias(node, node.create<nn::ConvOp>(*y, node.input(0), node.input(1), windows, /*channels_last=*/false,
+                                                          /*weights_last=*/false)));
 }
 
 // One spatial dim of a ConvTranspose: how large the result is, and what a convolution of it is padded with in front. Everything is
@@ -125,8 +126,9 @@ void importConvTranspose(Node &node) {
                                           static_cast<int64_t>(dim.low), static_cast<int64_t>(high)));
   }
   node.checkSize(shape, y.getElementType());
-  node.setResult(0, addBias(node, node.create<nn::ConvDataOp>(y.clone(shape), node.input(0), node.input(1),
-                                                              node.builder().getArrayAttr(windows), /*channels_last=*/false)));
+  node.setResult(
+      0, addBias(node, node.create<nn::ConvDataOp>(y.clone(shape), node.input(0), node.input(1), node.builder().getArrayAttr(windows),
+                                                   /*channels_last=*/false, /*weights_last=*/false)));
 }
 
 constexpr RegistryRow kRows[] = {{"Conv", importConv, Accepts::Floats}, {"ConvTranspose", importConvTranspose, Accepts::Floats}};

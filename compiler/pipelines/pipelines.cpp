@@ -296,7 +296,9 @@ void addDistPasses(OpPassManager &model, const Variant &variant) {
     model.addNestedPass<func::FuncOp>(createCanonicalizerPass()); // offsets of indices fold
     model.addPass(partition::createSimplifyCollectivesPass());    // after it, when equal operands are one value
   }
-  model.addPass(format::createAssignFormatsPass()); // ahead of the cut, so that stages pass each other what they compute with
+  format::AssignFormatsPassOptions formats;
+  formats.target = variant.target;
+  model.addPass(format::createAssignFormatsPass(formats)); // ahead of the cut, so that stages pass each other what they compute with
   if (variant.pipeline) {
     stage::AssignStagesPassOptions assign;
     assign.stages = variant.pipeline->stages;

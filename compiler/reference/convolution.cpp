@@ -17,18 +17,18 @@ namespace {
 // Calls `body` with the places of an element of x, of the weights and of y for each product x * w that y adds up. Padding is no element.
 void forEachProduct(const nn::Convolution &conv, const Tensor &x, const Tensor &weights, const Tensor &y,
                     function_ref<void(int64_t inX, int64_t inWeights, int64_t inY)> body) {
-  int64_t channel = conv.channelDim(), ofGroup = weights.getShape()[1];
+  int64_t channel = conv.channelDim(), channelOfGroup = conv.weightChannelDim(), ofGroup = weights.getShape()[channelOfGroup];
   int64_t outputsOfGroup = weights.getShape()[0] / std::max<int64_t>(conv.groups(), 1);
   forEachIndex(y.getShape(), [&](ArrayRef<int64_t> yIndex, int64_t inY) {
     Index xIndex(yIndex), weightIndex(weights.getShape().size());
     weightIndex[0] = yIndex[channel];
     forEachIndex(weights.getShape().drop_front(), [&](ArrayRef<int64_t> place, int64_t) {
       llvm::copy(place, weightIndex.begin() + 1);
-      xIndex[channel] = yIndex[channel] / outputsOfGroup * ofGroup + place[0];
+      xIndex[channel] = yIndex[channel] / outputsOfGroup * ofGroup + weightIndex[channelOfGroup];
       bool isPadding = false;
       for (int64_t i = 0; i < conv.spatialRank(); ++i) {
         int64_t d = conv.dimOf(i);
-        xIndex[d] = conv.window(i).elementAt(yIndex[d], place[1 + i]);
+        xIndex[d] = conv.window(i).elementAt(yIndex[d], weightIndex[conv.weightDimOf(i)]);
         isPadding |= xIndex[d] < 0 || xIndex[d] >= x.getShape()[d];
       }
       if (!isPadding) {

@@ -17,7 +17,10 @@ const TargetTraits kCpu = {
     /*sumsOperandRows=*/false,
     /*joinsReshaped=*/false,
     kOwnActivations,
-    /*convolves=*/true,
+    /*convolvesNarrow=*/false,
+    /*weightsLast=*/false,
+    /*padsEvenly=*/false,
+    /*joinsConvolutions=*/true,
     /*scattersInRegisters=*/false,
     /*splitsReductions=*/false,
     /*cutsLoops=*/true,
@@ -26,10 +29,19 @@ const TargetTraits kCpu = {
 };
 
 const TargetTraits kCuda = {
-    /*takesNarrow=*/true,         /*hasTf32=*/true,          /*sumsOperandRows=*/true, /*joinsReshaped=*/true,
+    /*takesNarrow=*/true,
+    /*hasTf32=*/true,
+    /*sumsOperandRows=*/true,
+    /*joinsReshaped=*/true,
     kCublasLtActivations,
-    /*convolves=*/false,
-    /*scattersInRegisters=*/true, /*splitsReductions=*/true, /*cutsLoops=*/false,      /*sharesRows=*/true,
+    /*convolvesNarrow=*/true,
+    /*weightsLast=*/true,
+    /*padsEvenly=*/true,
+    /*joinsConvolutions=*/false,
+    /*scattersInRegisters=*/true,
+    /*splitsReductions=*/true,
+    /*cutsLoops=*/false,
+    /*sharesRows=*/true,
     /*playsDevices=*/false,
 };
 

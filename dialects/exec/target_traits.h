@@ -18,7 +18,11 @@ struct TargetTraits {
   bool joinsReshaped;                   // what follows a product of merged rows in its own shape is computed before the change of shape
   llvm::ArrayRef<Epilogue> activations; // of the results, before they are stored
 
-  bool convolves; // has convolutions, of f32 and channels last
+  // Of the library's convolutions, which have their channels last.
+  bool convolvesNarrow;   // bf16 and f16 as they are, added up in f32, where the result is of their type
+  bool weightsLast;       // with the channels of the weights last, too
+  bool padsEvenly;        // with as much padding behind a dim as in front of it
+  bool joinsConvolutions; // bias, a tensor to add and an activation come with the convolution
 
   // Of generated kernels.
   bool scattersInRegisters; // a scatter holds its sums in f32 until they are complete

@@ -14,44 +14,50 @@ using namespace mlir;
 
 namespace ashlar::nn {
 
+namespace {
+
+template <typename Op> ConvolutionFormat formatOf(Op op) {
+  return {op.getChannelsLast(), op.getWeightsLast()};
+}
+
+} // namespace
+
 std::optional<Convolution> Convolution::find(Operation *op) {
   using Found = std::optional<Convolution>;
   return llvm::TypeSwitch<Operation *, Found>(op)
       .Case([](ConvOp conv) -> Found {
         return Convolution{ConvolutionKind::Forward, conv.getX(),           conv.getWeights(),
-                           conv.getResult(),         conv.getWindowsAttr(), conv.getChannelsLast()};
+                           conv.getResult(),         conv.getWindowsAttr(), formatOf(conv)};
       })
       .Case([](ConvDataOp conv) -> Found {
-        return Convolution{ConvolutionKind::Data, conv.getResult(),      conv.getWeights(),
-                           conv.getY(),           conv.getWindowsAttr(), conv.getChannelsLast()};
+        return Convolution{ConvolutionKind::Data, conv.getResult(), conv.getWeights(), conv.getY(), conv.getWindowsAttr(), formatOf(conv)};
       })
       .Case([](ConvWeightsOp conv) -> Found {
-        return Convolution{ConvolutionKind::Weights, conv.getX(),           conv.getResult(), conv.getY(),
-                           conv.getWindowsAttr(),    conv.getChannelsLast()};
+        return Convolution{ConvolutionKind::Weights, conv.getX(), conv.getResult(), conv.getY(), conv.getWindowsAttr(), formatOf(conv)};
       })
       .Default([](Operation *) -> Found { return std::nullopt; });
 }
 
 int64_t Convolution::groups() const {
-  return shapeOf(x)[channelDim()] / std::max<int64_t>(shapeOf(weights)[1], 1);
+  return shapeOf(x)[channelDim()] / std::max<int64_t>(shapeOf(weights)[weightChannelDim()], 1);
 }
 
 Value createConvolution(OpBuilder &builder, Location loc, ConvolutionKind kind, RankedTensorType type, ValueRange operands,
-                        ArrayAttr windows, bool channelsLast) {
+                        ArrayAttr windows, ConvolutionFormat format) {
   switch (kind) {
   case ConvolutionKind::Forward:
-    return ConvOp::create(builder, loc, type, operands[0], operands[1], windows, channelsLast);
+    return ConvOp::create(builder, loc, type, operands[0], operands[1], windows, format.channelsLast, format.weightsLast);
   case ConvolutionKind::Data:
-    return ConvDataOp::create(builder, loc, type, operands[0], operands[1], windows, channelsLast);
+    return ConvDataOp::create(builder, loc, type, operands[0], operands[1], windows, format.channelsLast, format.weightsLast);
   case ConvolutionKind::Weights:
-    return ConvWeightsOp::create(builder, loc, type, operands[0], operands[1], windows, channelsLast);
+    return ConvWeightsOp::create(builder, loc, type, operands[0], operands[1], windows, format.channelsLast, format.weightsLast);
   }
   llvm_unreachable("unknown convolution");
 }
 
 //===-- Types -------------------------------------------------------------------------------------------------------------------------===//
 
-FailureOr<RankedTensorType> inferConvolution(RankedTensorType x, RankedTensorType weights, ArrayAttr windows, bool channelsLast,
+FailureOr<RankedTensorType> inferConvolution(RankedTensorType x, RankedTensorType weights, ArrayAttr windows, ConvolutionFormat format,
                                              function_ref<InFlightDiagnostic()> emitError) {
   constexpr int64_t kMostSpatialDims = 3;
   int64_t spatial = windows.size(), rank = spatial + 2;
@@ -59,13 +65,14 @@ FailureOr<RankedTensorType> inferConvolution(RankedTensorType x, RankedTensorTyp
     return emitError() << "has " << spatial << " windows, which are 1 to 3, for x of " << x << " and weights of " << weights
                        << ", which have two more dims than there are windows";
   }
-  Convolution dims{ConvolutionKind::Forward, {}, {}, {}, windows, channelsLast};
+  Convolution dims{ConvolutionKind::Forward, {}, {}, {}, windows, format};
   for (int64_t i = 0; i < spatial; ++i) {
-    if (dims.window(i).getSize() != weights.getDimSize(2 + i)) { // C2
+    if (dims.window(i).getSize() != weights.getDimSize(dims.weightDimOf(i))) { // C2
       return emitError() << "has a window of size " << dims.window(i).getSize() << " in spatial dim " << i << " but weights of " << weights;
     }
   }
-  int64_t channels = x.getDimSize(dims.channelDim()), ofGroup = weights.getDimSize(1), outputs = weights.getDimSize(0);
+  int64_t channels = x.getDimSize(dims.channelDim()), ofGroup = weights.getDimSize(dims.weightChannelDim()),
+          outputs = weights.getDimSize(0);
   int64_t groups = channels / std::max<int64_t>(ofGroup, 1);
   if (groups * ofGroup != channels || (groups > 0 && outputs % groups != 0)) { // C3
     return emitError() << "has " << channels << " channels in x, " << ofGroup << " channels of a group in weights of " << weights
@@ -96,7 +103,7 @@ bool fitTypes(Operation *op) {
 LogicalResult verifyConvolution(Operation *op) {
   Convolution conv = *Convolution::find(op);
   FailureOr<RankedTensorType> y =
-      inferConvolution(typeOf(conv.x), typeOf(conv.weights), conv.windows, conv.channelsLast, [&] { return op->emitOpError(); });
+      inferConvolution(typeOf(conv.x), typeOf(conv.weights), conv.windows, conv.format, [&] { return op->emitOpError(); });
   if (failed(y)) {
     return failure();
   }
@@ -121,7 +128,7 @@ public:
   //   x ([b, gc, h], weights [gm, c, p], y [b, gm, h]: b over x and y, c over x and weights, m over weights and y
   ShardingRule build() {
     ArrayRef<int64_t> shape = shapeOf(conv.weights);
-    int64_t channel = conv.channelDim(), groups = conv.groups();
+    int64_t channel = conv.channelDim(), channelOfGroup = conv.weightChannelDim(), groups = conv.groups();
     addTo({&x[0], &y[0]}, shapeOf(conv.x)[0], absentFrom(ConvolutionKind::Weights));
     if (groups > 1) {
       addTo({&x[channel], &weights[0], &y[channel]}, groups, FactorKind::PassThrough);
@@ -129,8 +136,8 @@ public:
     if (groups == 1 || shape[0] > groups) {
       addTo({&weights[0], &y[channel]}, shape[0] / std::max<int64_t>(groups, 1), absentFrom(ConvolutionKind::Data));
     }
-    if (groups == 1 || shape[1] > 1) {
-      addTo({&x[channel], &weights[1]}, shape[1], absentFrom(ConvolutionKind::Forward));
+    if (groups == 1 || shape[channelOfGroup] > 1) {
+      addTo({&x[channel], &weights[channelOfGroup]}, shape[channelOfGroup], absentFrom(ConvolutionKind::Forward));
     }
     for (int64_t i = 0; i < conv.spatialRank(); ++i) {
       addSpatial(i);
@@ -157,7 +164,7 @@ private:
     bool isData = conv.kind == ConvolutionKind::Data;
     int64_t positions = isData ? llvm::divideCeil(elements, conv.window(i).getStride()) : shapeOf(conv.y)[dim];
     addTo({&x[dim], &y[dim]}, positions, absentFrom(ConvolutionKind::Weights));
-    addTo({&weights[2 + i]}, conv.window(i).getSize(), FactorKind::NeedReplication);
+    addTo({&weights[conv.weightDimOf(i)]}, conv.window(i).getSize(), FactorKind::NeedReplication);
   }
 
   // Notes what positions need of x, or blocks of x of y, which is operand 0 in either case.
@@ -244,7 +251,7 @@ void buildConvolutionGradients(Operation *op, OpBuilder &builder, Value gradient
     SmallVector<Value, 2> others = kind == ConvolutionKind::Forward ? SmallVector<Value, 2>{x, weights}
                                    : kind == ConvolutionKind::Data  ? SmallVector<Value, 2>{y, weights}
                                                                     : SmallVector<Value, 2>{x, y};
-    result = createConvolution(builder, op->getLoc(), kind, typeOf(operand), others, conv.windows, conv.channelsLast);
+    result = createConvolution(builder, op->getLoc(), kind, typeOf(operand), others, conv.windows, conv.format);
   }
 }
 

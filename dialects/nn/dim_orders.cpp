@@ -57,7 +57,7 @@ void putChannelsLast(Operation *op, MutableArrayRef<DimOrder> operands, MutableA
   Convolution conv = *Convolution::find(op);
   int64_t rank = typeOf(conv.x).getRank();
   bool makesWeights = conv.kind == ConvolutionKind::Weights;
-  DimOrder images = conv.channelsLast ? identityOrder(rank) : channelsLastOrder(rank);
+  DimOrder images = conv.format.channelsLast ? identityOrder(rank) : channelsLastOrder(rank);
   operands[0] = images;
   operands[1] = makesWeights ? images : identityOrder(rank);
   results[0] = makesWeights ? identityOrder(rank) : images;

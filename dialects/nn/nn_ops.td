@@ -390,7 +390,7 @@ def Nn_MatMulOp : Nn_ContractionOp<"matmul", [InferTypeOpAdaptorWithIsCompatible
 // each are made of the others. The C++ side is `Convolution` (convolution.h).
 class Nn_ConvolutionOp<string opMnemonic, dag operands>
     : Nn_ContractionOp<opMnemonic, [DeclareOpInterfaceMethods<WindowedOpInterface>, Nn_Reorderable]> {
-  let arguments = !con(operands, (ins Nn_WindowArrayAttr:$windows, UnitAttr:$channels_last));
+  let arguments = !con(operands, (ins Nn_WindowArrayAttr:$windows, UnitAttr:$channels_last, UnitAttr:$weights_last));
   let results = (outs Nn_FloatTensor:$result);
   let hasVerifier = 1;
 }
@@ -399,8 +399,8 @@ def Nn_ConvOp : Nn_ConvolutionOp<"conv", (ins Nn_FloatTensor:$x, Nn_FloatTensor:
   let summary = "Convolution: y from x and the weights";
   let description = [{
     x is (batch, channels, in...), the weights (channels of y, channels of a group, size...), y (batch, channels of y, positions...), with 1 to
-    3 spatial dims; with `channels_last` the channels of x and y come behind their spatial dims. Window k of `windows` stands along spatial dim
-    k; padding adds nothing. x has as many channels as there are groups times the channels of a group: group g of y's channels sees group
+    3 spatial dims; with `channels_last` the channels of x and y come behind their spatial dims, with `weights_last` the channels of a group
+    behind the size. Window k of `windows` stands along spatial dim k; padding adds nothing. x has as many channels as there are groups times the channels of a group: group g of y's channels sees group
     g of x's. So the number of groups follows from the shapes, of tensors as of pieces.
 
         y[b, m, o] = sum over c, k of x[b, g * C + c, element k of the window at o] * w[m, c, k], g the group of m, C channels a group
@@ -416,7 +416,8 @@ def Nn_ConvOp : Nn_ConvolutionOp<"conv", (ins Nn_FloatTensor:$x, Nn_FloatTensor:
     f16 operands.
   }];
   let assemblyFormat = [{
-    $x `,` $weights (`channels_last` $channels_last^)? `windows` `=` $windows attr-dict `:` type($x) `,` type($weights) `->` type($result)
+    $x `,` $weights (`channels_last` $channels_last^)? (`weights_last` $weights_last^)? `windows` `=` $windows attr-dict
+    `:` type($x) `,` type($weights) `->` type($result)
   }];
 }
 
@@ -431,7 +432,8 @@ def Nn_ConvDataOp : Nn_ConvolutionOp<"conv_data", (ins Nn_FloatTensor:$y, Nn_Flo
     **Constraints:** (C1) to (C6) as for nn.conv.
   }];
   let assemblyFormat = [{
-    $y `,` $weights (`channels_last` $channels_last^)? `windows` `=` $windows attr-dict `:` type($y) `,` type($weights) `->` type($result)
+    $y `,` $weights (`channels_last` $channels_last^)? (`weights_last` $weights_last^)? `windows` `=` $windows attr-dict
+    `:` type($y) `,` type($weights) `->` type($result)
   }];
 }
 
@@ -446,7 +448,8 @@ def Nn_ConvWeightsOp : Nn_ConvolutionOp<"conv_weights", (ins Nn_FloatTensor:$x, 
     **Constraints:** (C1) to (C6) as for nn.conv.
   }];
   let assemblyFormat = [{
-    $x `,` $y (`channels_last` $channels_last^)? `windows` `=` $windows attr-dict `:` type($x) `,` type($y) `->` type($result)
+    $x `,` $y (`channels_last` $channels_last^)? (`weights_last` $weights_last^)? `windows` `=` $windows attr-dict
+    `:` type($x) `,` type($y) `->` type($result)
   }];
 }
 

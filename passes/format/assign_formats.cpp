@@ -5,6 +5,8 @@
 
 #include "passes/format/passes.h"
 
+#include "dialects/exec/target_traits.h"
+#include "dialects/nn/convolution.h"
 #include "dialects/support/tensor_values.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -34,9 +36,15 @@ bool isElementwise(Operation *op) {
 
 class FunctionFormats {
 public:
-  explicit FunctionFormats(func::FuncOp function) : function(function), builder(function.getContext()) {}
+  FunctionFormats(func::FuncOp function, const exec::TargetTraits &traits)
+      : function(function), traits(traits), builder(function.getContext()) {}
 
   void run() {
+    if (traits.weightsLast) {
+      for (Operation &op : llvm::make_early_inc_range(function.front())) {
+        putWeightsLast(&op);
+      }
+    }
     for (Operation &op : llvm::make_early_inc_range(function.front())) {
       if (!followsReaders(&op) && !computeInOrder(&op)) {
         computeAsItIs(&op);
@@ -50,6 +58,26 @@ public:
   }
 
 private:
+  // Has a convolution take or give its weights with the channels last. They stand as in the model everywhere else: a parameter is read in
+  // the other order, which the forward pass and the data gradient share, and its gradient is put back.
+  void putWeightsLast(Operation *op) {
+    std::optional<nn::Convolution> conv = nn::Convolution::find(op);
+    if (!conv || conv->format.weightsLast) {
+      return;
+    }
+    DimOrder first = identityOrder(typeOf(conv->weights).getRank()), last = channelsLastOrder(first.size());
+    op->setAttr("weights_last", builder.getUnitAttr());
+    if (conv->kind != nn::ConvolutionKind::Weights) {
+      Value &moved = weightsLast[conv->weights];
+      moved = moved ? moved : transposed({conv->weights, first}, last);
+      op->setOperand(1, moved);
+      return;
+    }
+    conv->weights.setType(inOrder(last, typeOf(conv->weights)));
+    Value moved = transposed({conv->weights, last}, first);
+    conv->weights.replaceAllUsesExcept(moved, moved.getDefiningOp());
+  }
+
   // Returns whether the op costs nothing and is made in any order that a reader wants: sources, and element-wise ops on nothing but them.
   bool followsReaders(Operation *op) {
     if (auto found = following.find(op); found != following.end()) {
@@ -221,7 +249,9 @@ private:
   }
 
   func::FuncOp function;
+  const exec::TargetTraits &traits;
   OpBuilder builder;
+  DenseMap<Value, Value> weightsLast;
   DenseMap<Operation *, bool> following;
   DenseMap<Value, Placed> placed; // of results whose op is replaced
   std::map<std::pair<void *, std::vector<int64_t>>, Value> found;
@@ -232,7 +262,7 @@ struct AssignFormats : impl::AssignFormatsPassBase<AssignFormats> {
 
   void runOnOperation() override {
     for (auto function : getOperation().getOps<func::FuncOp>()) {
-      FunctionFormats(function).run();
+      FunctionFormats(function, exec::traitsOf(target)).run();
     }
   }
 };

@@ -5,6 +5,7 @@
 #ifndef ASHLAR_PASSES_FORMAT_PASSES_H
 #define ASHLAR_PASSES_FORMAT_PASSES_H
 
+#include "dialects/exec/exec.h"
 #include "dialects/nn/nn.h"
 
 #include "mlir/Pass/Pass.h"

@@ -5,12 +5,12 @@
 #ifndef ASHLAR_PASSES_FORMAT_PASSES_TD
 #define ASHLAR_PASSES_FORMAT_PASSES_TD
 
-include "mlir/Pass/PassBase.td"
+include "dialects/exec/target_option.td"
 
 def AssignFormatsPass : Pass<"ashlar-assign-formats", "::mlir::ModuleOp"> {
   let summary = "Gives every tensor the order of dims in memory that is fastest for the ops around it.";
   let description = [{
-    Convolutions get their channels last. What computes on their results, and on theirs, keeps the order; broadcasts, constants and random
+    Convolutions get their channels last, of weights too where the library of the target wants that. What computes on their results, and on theirs, keeps the order; broadcasts, constants and random
     numbers are made in the order that their readers want. A transpose is left only where an op needs the dims as they are (a matrix product, a
     reshape that joins dims which no longer stand together, a result of the program) and where the dims came as they are (an input). docs/convolution.md.
 
@@ -23,6 +23,7 @@ def AssignFormatsPass : Pass<"ashlar-assign-formats", "::mlir::ModuleOp"> {
 
     Needs: local shapes (ashlar-partition), or a program for one device. Leaves all else as it is.
   }];
+  let options = [TargetOption<"whose library computes the convolutions">];
   let dependentDialects = ["::ashlar::nn::NnDialect"];
 }
 

@@ -5,20 +5,15 @@
 #ifndef ASHLAR_PASSES_LOWER_PASSES_TD
 #define ASHLAR_PASSES_LOWER_PASSES_TD
 
-include "mlir/Pass/PassBase.td"
-
-class TargetOption<string what> : Option<"target", "target", "::ashlar::exec::Target", "::ashlar::exec::Target::Cpu", what, [{
-  llvm::cl::values(clEnumValN(::ashlar::exec::Target::Cpu, "cpu", "the processor"),
-                   clEnumValN(::ashlar::exec::Target::Cuda, "cuda", "an NVIDIA GPU"))
-}]>;
+include "dialects/exec/target_option.td"
 
 def ExpandOpsPass : Pass<"ashlar-expand-ops", "::mlir::func::FuncOp"> {
   let summary = "Expands composite ops into element-wise ops, broadcasts and reductions.";
   let description = [{
     Softmax, log-softmax and cross entropy become max, sub, exp, sum, ... so that one fusion mechanism serves them and their gradients. A
     matrix product that the library does not take (f64 or integer, or too small to be worth the call) becomes broadcast, mul, reduce; a transpose of the
-    last two dims that feeds a library product becomes a flag of it. Convolutions with the channels last go to the library; what no library takes (channels first,
-    f64, and all on cuda) becomes windows, mul, reduce. Sums of bf16 and f16 are computed in f32 between conversions; only the
+    last two dims that feeds a library product becomes a flag of it. Convolutions go to the library in the format that
+    ashlar-assign-formats gave them; what no library takes (f64) becomes windows, mul, reduce. Sums of bf16 and f16 are computed in f32 between conversions; only the
     library of the cuda target takes products of these types as they are, and it sums the rows of an operand of a product on its way: the
     gradients of a weight and of its bias become one exec.product_with_sums.
 

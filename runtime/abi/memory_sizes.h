@@ -154,8 +154,9 @@ constexpr MessageStaging reductionStaging(uint64_t devices, uint64_t members, ui
 // cuda: everything lies in one block, whose parts begin at multiples of this.
 constexpr uint64_t kDeviceAlignment = 256;
 
-// cuda: what cuBLASLt may use, and how many batches wait on the device: of training and of evaluation.
+// cuda: what cuBLASLt and cuDNN may use, one after the other, and how many batches wait on the device: of training and of evaluation.
 constexpr uint64_t kMatmulWorkspaceBytes = uint64_t{32} << 20;
+constexpr uint64_t kConvolutionWorkspaceBytes = uint64_t{128} << 20;
 constexpr uint64_t kFeeds = 2;
 
 } // namespace ashlar::rt

@@ -18,6 +18,12 @@ std::string sizeText(size_t bytes) {
                        : (size < 0x1p30 ? fmt::format("{:.1f} MiB", size * 0x1p-20) : fmt::format("{:.2f} GiB", size * 0x1p-30));
 }
 
+bool hasKind(const ashlar_rt_variant &variant, uint32_t kind) {
+  return std::any_of(variant.programs, variant.programs + variant.num_programs, [&](const ashlar_rt_program &program) {
+    return std::any_of(program.instrs, program.instrs + program.num_instrs, [&](auto &instr) { return instr.kind == kind; });
+  });
+}
+
 // Bytes of a message of each channel that a stage receives on.
 size_t receivedBytes(const ashlar_rt_variant &variant) {
   size_t bytes = 0;
@@ -77,24 +83,20 @@ Status CudaContext::allocate(const ashlar_rt_image &image, const ashlar_rt_varia
     feedBytes += variant.tensors[i].role == ASHLAR_RT_INPUT ? roundUp(variant.tensors[i].buffer.bytes, kDeviceAlignment) : 0;
   }
   feedBytes = image.training != nullptr ? feedBytes : 0;
-  bool multiplies = false;
-  for (uint32_t i = 0; i < variant.num_programs; ++i) {
-    const ashlar_rt_program &program = variant.programs[i];
-    multiplies |=
-        std::any_of(program.instrs, program.instrs + program.num_instrs, [](auto &instr) { return instr.kind == ASHLAR_RT_GEMM; });
-  }
+  multiplies = hasKind(variant, ASHLAR_RT_GEMM);
+  convolves = hasKind(variant, ASHLAR_RT_CONV);
   size_t arena = roundUp(variant.arena_bytes, kDeviceAlignment);
   memory.pieces = constantsOf(variant);
   size_t constants = memory.pieces.empty() ? 0 : memory.pieces.back().offset + memory.pieces.back().end - memory.pieces.back().begin;
   constants = roundUp(constants, kDeviceAlignment);
   size_t exchange = roundUp(seat->workspaceBytes(), kDeviceAlignment);
-  size_t product = multiplies ? kMatmulWorkspaceBytes : 0;
+  size_t calls = std::max<size_t>(multiplies ? kMatmulWorkspaceBytes : 0, convolves ? kConvolutionWorkspaceBytes : 0);
   size_t received = receivedBytes(variant);
-  size_t total = arena + constants + kFeeds * feedBytes + received + exchange + product;
+  size_t total = arena + constants + kFeeds * feedBytes + received + exchange + calls;
   blockBytes = total;
   std::string purpose =
       fmt::format("tensors {}, constants {}, batches {}, messages {}, collectives {}, matrix products {}", sizeText(arena),
-                  sizeText(constants), sizeText(kFeeds * feedBytes), sizeText(received), sizeText(exchange), sizeText(product));
+                  sizeText(constants), sizeText(kFeeds * feedBytes), sizeText(received), sizeText(exchange), sizeText(calls));
   CUdeviceptr base = 0;
   ASHLAR_RETURN_IF_ERROR(device.allocate(std::max<size_t>(total, kDeviceAlignment), purpose, base));
   memory.arena = base;
@@ -102,7 +104,7 @@ Status CudaContext::allocate(const ashlar_rt_image &image, const ashlar_rt_varia
   staging = memory.constants + constants;
   messages = staging + kFeeds * feedBytes;
   memory.workspace = messages + received;
-  matmulWorkspace = multiplies ? base + total - product : 0;
+  callWorkspace = base + total - calls;
   seat->place(memory);
   const DriverLibrary &cuda = device.driver();
   ASHLAR_RETURN_IF_ERROR(device.createStream(compute));
@@ -137,8 +139,9 @@ Status CudaContext::clear(const ashlar_rt_variant &variant) {
   return writeCoordinates(variant);
 }
 
-Status CudaContext::loadMatmuls() {
-  return matmulWorkspace != 0 ? matmuls.create(matmulWorkspace) : Status();
+Status CudaContext::loadLibraries() {
+  ASHLAR_RETURN_IF_ERROR(multiplies ? matmuls.create(callWorkspace) : Status());
+  return convolves ? convolutions.create(callWorkspace) : Status();
 }
 
 Status CudaContext::connect(std::function<void(const Status &)> fail) {

@@ -7,6 +7,7 @@
 
 #include "runtime/comm/nccl/stage_links.h"
 #include "runtime/comm/nccl/watchdog.h"
+#include "runtime/kernels/cuda/convolution.h"
 #include "runtime/kernels/cuda/matmul.h"
 
 #include <functional>
@@ -15,8 +16,8 @@
 
 namespace ashlar::rt {
 
-// Used in this order: open(), checkSharing(), allocate(), loadMatmuls(), connect(), and where there are stages clear(). Programs and feeds
-// run with it and die before it.
+// Used in this order: open(), checkSharing(), allocate(), loadLibraries(), connect(), and where there are stages clear(). Programs and
+// feeds run with it and die before it.
 struct CudaContext {
   CudaContext() = default;
   CudaContext(const CudaContext &) = delete;
@@ -34,8 +35,8 @@ struct CudaContext {
   // Makes the arena what it was behind allocate().
   Status clear(const ashlar_rt_variant &variant);
 
-  // Loads cuBLASLt when the variant has a product.
-  Status loadMatmuls();
+  // Loads cuBLASLt when the variant has a product, and cuDNN when it has a convolution.
+  Status loadLibraries();
 
   // Whether this rank talks to other devices: the same on all ranks.
   bool needsConnection() const { return links != nullptr || seat->needsConnection(); }
@@ -53,6 +54,7 @@ struct CudaContext {
   // Members die in reverse order; the device last.
   CudaDevice device;
   Matmuls matmuls;
+  Convolutions convolutions;
   Communicator *host = nullptr;
   std::unique_ptr<DeviceSeat> seat;
   std::unique_ptr<StageLinks> links;  // null: there is one stage
@@ -60,9 +62,10 @@ struct CudaContext {
   DeviceMemory memory;
   CUdeviceptr staging = 0; // kFeeds areas of feedBytes: for batches on their way
   size_t feedBytes = 0;
-  CUdeviceptr messages = 0;        // room for a message of each kind that is received
-  size_t blockBytes = 0;           // of all memory of the device
-  CUdeviceptr matmulWorkspace = 0; // 0: there is no product
+  CUdeviceptr messages = 0;      // room for a message of each kind that is received
+  size_t blockBytes = 0;         // of all memory of the device
+  CUdeviceptr callWorkspace = 0; // of libraries, which run one after the other
+  bool multiplies = false, convolves = false;
   CUstream compute = nullptr;
   CUstream communication = nullptr;
   CUstream copies = nullptr;                   // of batches

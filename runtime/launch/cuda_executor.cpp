@@ -121,7 +121,7 @@ Status CudaExecutor::allocate() {
   ASHLAR_RETURN_IF_ERROR(context.device.createEvent(ended, /*timing=*/true));
   ASHLAR_RETURN_IF_ERROR(context.device.allocatePinned(kPinnedBytes, pinned));
   noteTime("memory");
-  ASHLAR_RETURN_IF_ERROR(context.loadMatmuls());
+  ASHLAR_RETURN_IF_ERROR(context.loadLibraries());
   noteTime("library");
   return Status();
 }

@@ -114,6 +114,11 @@ Status CudaProgram::createStep(const ashlar_rt_instr &instr, Step &step) {
     ASHLAR_RETURN_IF_ERROR(sortMatmulOperands(instr, addresses.back(), operands));
     return context.matmuls.prepare(*static_cast<const ashlar_rt_gemm_desc *>(instr.desc), operands, instr.name, step.number);
   }
+  case ASHLAR_RT_CONV: {
+    ConvolutionOperands operands;
+    ASHLAR_RETURN_IF_ERROR(sortConvolutionOperands(instr, addresses.back(), operands));
+    return context.convolutions.prepare(*static_cast<const ashlar_rt_conv_desc *>(instr.desc), operands, instr.name, step.number);
+  }
   case ASHLAR_RT_COPY:
     step.copy = StridedCopy{addresses.back()[0], addresses.back()[1], instr.buffers[0].bytes};
     return Status();
@@ -162,6 +167,8 @@ Status CudaProgram::run(const Step &step) const {
                                        "cannot launch a kernel");
   case ASHLAR_RT_GEMM:
     return context.matmuls.enqueue(step.number, step.stream);
+  case ASHLAR_RT_CONV:
+    return context.convolutions.enqueue(step.number, step.stream);
   case ASHLAR_RT_COPY:
     return step.copy.enqueue(cuda, step.stream);
   case ASHLAR_RT_WAIT:

@@ -38,6 +38,7 @@ struct LibraryConvolution {
   SmallVector<unsigned, 4> operands; // of the convolution, then the bias and the residual
   bool hasBias = false, hasResidual = false;
   exec::Epilogue epilogue = exec::Epilogue::None;
+  bool isExactInTf32 = false;
 };
 
 // Notes an operand of the fusion; false when the value is none.
@@ -56,6 +57,7 @@ bool addPart(LibraryConvolution &call, Operation &op, Operation *last) {
     return false;
   case Part::Convolution:
     call.conv = nn::Convolution::find(&op);
+    call.isExactInTf32 = op.hasAttr(nn::kExactInTf32Attr);
     return addOperand(call, op.getOperand(0)) && addOperand(call, op.getOperand(1));
   case Part::Bias:
     call.hasBias = true;
@@ -129,7 +131,7 @@ ArrayAttr dimsOf(const nn::Convolution &conv) {
 
 bool isLibraryConvolution(Operation *op, exec::Target target) {
   std::optional<nn::Convolution> conv = nn::Convolution::find(op);
-  if (!conv || !conv->channelsLast || !exec::traitsOf(target).convolves) {
+  if (!conv || !conv->format.channelsLast || conv->format.weightsLast != exec::traitsOf(target).weightsLast) {
     return false;
   }
   Type element = typeOf(op->getOperand(0)).getElementType();
@@ -138,13 +140,19 @@ bool isLibraryConvolution(Operation *op, exec::Target target) {
          llvm::none_of(op->getResultTypes(), isEmpty);
 }
 
+bool takesOperands(const nn::Convolution &conv, exec::Target target) {
+  Type x = typeOf(conv.x).getElementType();
+  bool isOne = x == typeOf(conv.weights).getElementType() && x == typeOf(conv.y).getElementType();
+  return x.isF32() || (isOne && exec::traitsOf(target).convolvesNarrow);
+}
+
 bool beginsConvolution(Operation *op) {
   return nn::Convolution::find(op).has_value();
 }
 
 bool followsInConvolution(Operation *op, Operation *last, exec::Target target) {
   std::optional<nn::Convolution> conv = nn::Convolution::find(last);
-  if (conv && conv->kind == nn::ConvolutionKind::Weights) {
+  if (!exec::traitsOf(target).joinsConvolutions || (conv && conv->kind == nn::ConvolutionKind::Weights)) {
     return false;
   }
   Part part = partOf(op);
@@ -166,7 +174,7 @@ LogicalResult buildConvolutionCall(const CallSite &site) {
   int64_t groups = conv.groups();
   exec::ConvOp::create(site.builder, site.loc, kindOf(conv.kind), site.builder.getArrayAttr(buffers), shapeOf(conv.x).front(), groups,
                        shapeOf(conv.x).back() / groups, shapeOf(conv.y).back() / groups, dimsOf(conv), call->hasBias, call->hasResidual,
-                       call->epilogue);
+                       call->epilogue, site.allowTf32 || call->isExactInTf32);
   return success();
 }
 
@@ -175,6 +183,8 @@ ashlar_rt_conv_desc describeConvolution(exec::ConvOp call) {
                            call.getHasBias(),
                            call.getHasResidual(),
                            numberOf(call.getEpilogue()),
+                           call.getAllowTf32(),
+                           static_cast<uint32_t>(call.getDims().size()),
                            static_cast<int64_t>(call.getBatch()),
                            static_cast<int64_t>(call.getGroups()),
                            static_cast<int64_t>(call.getChannelsIn()),

@@ -1,25 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A convolution of the library, or one of its gradients, and the ops that one call of it takes in: from the ops of a program to the
-// descriptor that the runtime gets. The library takes f32 with the channels last, as ashlar-assign-formats leaves it; ashlar-expand-ops
-// takes others apart. The grammar is
+// descriptor that the runtime gets. The library takes f32, and on cuda bf16 and f16, with the channels last (ashlar-assign-formats gives it
+// that; ashlar-expand-ops takes others apart). The grammar is
 //
 //   nn.conv or nn.conv_data  [nn.add of a bias along the last dim]  [nn.add of a tensor]  [activation]
 //   nn.conv_weights
 //
+// where the library joins what follows (`joinsConvolutions`), else just the convolutions,
 // each part at most once, in this order, and read by the next one only.
 
 #ifndef ASHLAR_PASSES_LOWER_CALLS_LIBRARY_CONVOLUTION_H
 #define ASHLAR_PASSES_LOWER_CALLS_LIBRARY_CONVOLUTION_H
 
+#include "dialects/nn/convolution.h"
 #include "passes/lower/calls/library_call.h"
 #include "runtime/abi/ashlar_rt.h"
 
 namespace ashlar::lower {
 
-// Returns whether the op is a convolution that the target's library computes: with the channels last, of a type that it takes, as it is or
+// Returns whether the op is a convolution that the target's library computes: in its format, of a type that it takes, as it is or
 // as f32, and not empty.
 bool isLibraryConvolution(mlir::Operation *op, exec::Target target);
+
+// Returns whether the target's library takes the operands of one of its convolutions as they are; else they are converted to f32.
+bool takesOperands(const nn::Convolution &conv, exec::Target target);
 
 // Returns whether a call begins with the op.
 bool beginsConvolution(mlir::Operation *op);

@@ -28,6 +28,19 @@ bool isEmpty(Value value) {
   return typeOf(value).getNumElements() == 0;
 }
 
+// Returns the part of a tensor that begins at `begins` and has this type; 0 where the tensor has no element.
+Value cutOut(ImplicitLocOpBuilder &b, Value value, ArrayRef<int64_t> begins, RankedTensorType type) {
+  ArrayRef<int64_t> size = shapeOf(value);
+  SmallVector<int64_t> starts, limits, low, none(size.size(), 0), steps(size.size(), 1);
+  for (auto [begin, from, to] : llvm::zip_equal(begins, size, type.getShape())) {
+    starts.push_back(std::clamp<int64_t>(begin, 0, from));
+    limits.push_back(std::clamp<int64_t>(begin + to, starts.back(), from));
+    low.push_back(std::clamp<int64_t>(-begin, 0, to));
+  }
+  Value part = nn::SliceOp::create(b, value, starts, limits, steps);
+  return nn::PadOp::create(b, type, part, low, none);
+}
+
 // What a dim counts. Spatial dims are numbered from the label on.
 enum Label : int64_t { kBatch, kGroup, kOutput, kChannel, kElement = 10, kPosition = 20, kPlace = 30 };
 
@@ -44,8 +57,8 @@ public:
     case nn::ConvolutionKind::Data: // over the outputs, and the places at which a window has the element
       return fromGrouped(contract(windowsOfY(), places(), concat({kBatch, kGroup, kChannel}, kElement), concat({kOutput}, kPlace)), type);
     case nn::ConvolutionKind::Weights: // over all positions
-      return nn::ReshapeOp::create(b, type,
-                                   contract(windowsOfX(), y(), concat({kGroup, kOutput, kChannel}, kPlace), concat({kBatch}, kPosition)));
+      return fromGroupedWeights(contract(windowsOfX(), y(), concat({kGroup, kOutput, kChannel}, kPlace), concat({kBatch}, kPosition)),
+                                type);
     }
     llvm_unreachable("unknown convolution");
   }
@@ -66,9 +79,11 @@ private:
   // Returns the dims of x and y that are spatial once the groups are a dim.
   SmallVector<int64_t> spatialDims() const { return llvm::to_vector(llvm::seq<int64_t>(3, 3 + spatial)); }
 
+  Value moveChannels(Value value, bool last) { return nn::TransposeOp::create(b, value, channelsTo(last, typeOf(value).getRank())); }
+
   // Returns x or y with the channels first, in groups.
   Value toGrouped(Value value) {
-    Value first = conv.channelsLast ? nn::TransposeOp::create(b, value, channelsTo(/*last=*/false, typeOf(value).getRank())) : value;
+    Value first = conv.format.channelsLast ? moveChannels(value, /*last=*/false) : value;
     SmallVector<int64_t> shape(shapeOf(first));
     int64_t groups = conv.groups();
     shape[1] /= groups;
@@ -81,7 +96,7 @@ private:
     shape[1] *= shape[2];
     shape.erase(shape.begin() + 2);
     Value first = nn::ReshapeOp::create(b, typeOf(value).clone(shape), value);
-    return conv.channelsLast ? nn::TransposeOp::create(b, first, channelsTo(/*last=*/true, type.getRank())).getResult() : first;
+    return conv.format.channelsLast ? moveChannels(first, /*last=*/true) : first;
   }
 
   Labeled windowsOfX() {
@@ -105,10 +120,18 @@ private:
   Labeled y() { return {toGrouped(conv.y), concat({kBatch, kGroup, kOutput}, kPosition)}; }
 
   Labeled places() {
-    SmallVector<int64_t> shape(shapeOf(conv.weights));
+    Value first = conv.format.weightsLast ? moveChannels(conv.weights, /*last=*/false) : conv.weights;
+    SmallVector<int64_t> shape(shapeOf(first));
     shape[0] /= conv.groups();
     shape.insert(shape.begin(), conv.groups());
-    return {nn::ReshapeOp::create(b, typeOf(conv.weights).clone(shape), conv.weights), concat({kGroup, kOutput, kChannel}, kPlace)};
+    return {nn::ReshapeOp::create(b, typeOf(first).clone(shape), first), concat({kGroup, kOutput, kChannel}, kPlace)};
+  }
+
+  Value fromGroupedWeights(Value value, RankedTensorType type) {
+    SmallVector<int64_t> shape(shapeOf(value).drop_front());
+    shape[0] = type.getDimSize(0);
+    Value first = nn::ReshapeOp::create(b, type.clone(shape), value);
+    return conv.format.weightsLast ? moveChannels(first, /*last=*/true) : first;
   }
 
   // Returns the sums over `summed` of the products of two tensors; its dims are `kept`.
@@ -144,6 +167,44 @@ private:
 };
 
 } // namespace
+
+Value padEvenly(ImplicitLocOpBuilder &b, Operation *op) {
+  std::optional<nn::Convolution> conv = nn::Convolution::find(op);
+  if (!conv) {
+    return {};
+  }
+  SmallVector<Attribute> windows(conv->windows.begin(), conv->windows.end());
+  SmallVector<int64_t> begins(windows.size() + 2, 0), shape(shapeOf(conv->x)); // of x with its padding, in elements of x
+  bool isEven = true;
+  for (int64_t i = 0; i < conv->spatialRank(); ++i) {
+    nn::WindowAttr window = conv->window(i);
+    int64_t dim = conv->dimOf(i), positions = shapeOf(conv->y)[dim];
+    auto even =
+        nn::WindowAttr::get(b.getContext(), window.getSize(), window.getStride(), window.getDilation(), window.getLow(), window.getLow());
+    if (window.getLow() >= 0 && even.countPositions(shape[dim]) == positions) {
+      continue;
+    }
+    isEven = false;
+    begins[dim] = -window.getLow();
+    shape[dim] = (positions - 1) * window.getStride() + window.getSpan();
+    windows[i] = window.getOnRun(/*low=*/0, shape[dim], positions);
+  }
+  if (isEven) {
+    return {};
+  }
+  SmallVector<Value, 2> operands(op->getOperands());
+  RankedTensorType padded = typeOf(conv->x).clone(shape), type = typeOf(op->getResult(0));
+  if (conv->kind != nn::ConvolutionKind::Data) {
+    operands[0] = cutOut(b, conv->x, begins, padded);
+  }
+  Value result = nn::createConvolution(b, op->getLoc(), conv->kind, conv->kind == nn::ConvolutionKind::Data ? padded : type, operands,
+                                       b.getArrayAttr(windows), conv->format);
+  result.getDefiningOp()->setDiscardableAttrs(op->getDiscardableAttrDictionary());
+  for (int64_t &begin : begins) {
+    begin = -begin;
+  }
+  return conv->kind == nn::ConvolutionKind::Data ? cutOut(b, result, begins, type) : result;
+}
 
 Value expandConvolution(ImplicitLocOpBuilder &b, Operation *op) {
   std::optional<nn::Convolution> conv = nn::Convolution::find(op);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The form of convolutions that no library computes: ops that kernels are generated of.
+// The forms of convolutions: what a library takes, and ops that kernels are generated of.
 
 #ifndef ASHLAR_PASSES_LOWER_FUSION_CONVOLUTION_FORMS_H
 #define ASHLAR_PASSES_LOWER_FUSION_CONVOLUTION_FORMS_H
@@ -8,6 +8,12 @@
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 
 namespace ashlar::lower {
+
+// Returns the result of the op where it is a convolution that needs other padding behind a dim than in front of it: of one without padding
+// along such dims, on x with its padding. Null for any other op.
+//
+//   %y = nn.conv %x, %w windows = [#nn.window<3, high = 1>]   ==>   %y = nn.conv (nn.pad %x), %w windows = [#nn.window<3>]
+mlir::Value padEvenly(mlir::ImplicitLocOpBuilder &builder, mlir::Operation *op);
 
 // Returns the result of the op where it is a convolution: a sum of products of windows and weights. Null for any other op.
 //

@@ -191,10 +191,18 @@ struct ExpandOps : impl::ExpandOpsPassBase<ExpandOps> {
     if (auto reduce = dyn_cast<nn::ReduceOp>(op)) {
       return reduce.getKind() == Reduction::Sum ? computeWide(b, op) : Value();
     }
-    if (isa<ContractionOpInterface>(op)) { // a convolution
-      return computeWide(b, op);
+    if (std::optional<nn::Convolution> conv = nn::Convolution::find(op)) {
+      return isLibraryConvolution(op, target) && takesOperands(*conv, target) ? Value() : convolveWide(b, op);
     }
     return isa<nn::ScatterAddOp>(op) && !exec::traitsOf(target).scattersInRegisters ? computeWide(b, op) : Value();
+  }
+
+  // Operands that were narrow are the same in tf32, whose sums are f32.
+  Value convolveWide(ImplicitLocOpBuilder &b, Operation *op) {
+    if (exec::traitsOf(target).hasTf32 && isNarrowFloat(typeOf(op->getOperand(0)).getElementType())) {
+      op->setAttr(nn::kExactInTf32Attr, b.getUnitAttr());
+    }
+    return computeWide(b, op);
   }
 
   // Replaces every op for which `rewrite` makes another value.
@@ -230,6 +238,9 @@ struct ExpandOps : impl::ExpandOpsPassBase<ExpandOps> {
     });
     rewriteOps([&](ImplicitLocOpBuilder &b, Operation *op) { return expand(b, op); });
     rewriteOps([&](ImplicitLocOpBuilder &b, Operation *op) { return sumWide(b, op); });
+    if (exec::traitsOf(target).padsEvenly) {
+      rewriteOps([&](ImplicitLocOpBuilder &b, Operation *op) { return isLibraryConvolution(op, target) ? padEvenly(b, op) : Value(); });
+    }
     if (exec::traitsOf(target).joinsReshaped) {
       rewriteOps([&](ImplicitLocOpBuilder &b, Operation *op) { return moveBeforeReshape(b, op, target); });
     }

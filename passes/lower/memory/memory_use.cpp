@@ -126,7 +126,9 @@ private:
   uint64_t callWorkspace() {
     uint64_t most = 0;
     variant.getBody().walk([&](exec::GemmOp) { most = std::max(most, onCuda() ? rt::kMatmulWorkspaceBytes : rt::kProductWorkspaceBytes); });
-    variant.getBody().walk([&](exec::ConvOp conv) { most = std::max(most, rt::convWorkspaceBytes(describeConvolution(conv))); });
+    variant.getBody().walk([&](exec::ConvOp conv) {
+      most = std::max(most, onCuda() ? rt::kConvolutionWorkspaceBytes : rt::convWorkspaceBytes(describeConvolution(conv)));
+    });
     return most;
   }
 

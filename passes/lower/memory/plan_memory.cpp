@@ -4,6 +4,7 @@
 // first, the temporaries of all programs share what follows, since only one program runs at a time.
 
 #include "dialects/dist/stages.h"
+#include "passes/lower/calls/library_call.h"
 #include "passes/lower/memory/instruction_emitter.h"
 #include "passes/lower/memory/memory_limit.h"
 #include "passes/lower/memory/program.h"
@@ -89,7 +90,7 @@ void prepare(func::FuncOp function, dist::MeshAttr mesh) {
     }
   }
   for (Operation &op : llvm::make_early_inc_range(body)) {
-    if (auto fusion = dyn_cast<exec::FusionOp>(op)) {
+    if (auto fusion = dyn_cast<exec::FusionOp>(op); fusion && !findCall(fusion.getKind())) {
       // Names of ONNX tensors and the like would keep equal kernels apart.
       fusion.getBody().walk([](Operation *inner) { inner->setDiscardableAttrs(ArrayRef<NamedAttribute>()); });
     } else if (auto index = dyn_cast<dist::AxisIndexOp>(op); index && index.getAxes().size() > 1) {

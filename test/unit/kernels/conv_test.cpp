@@ -182,7 +182,7 @@ ashlar_rt_conv_desc square(uint32_t kind, int64_t batch, int64_t in, int64_t cha
                            int64_t stride) {
   const int64_t low = (kernel - 1) / 2;
   const ashlar_rt_conv_dim dim = {in, (in + 2 * low - kernel) / stride + 1, kernel, stride, 1, low};
-  return {kind, 0, 0, ASHLAR_RT_EPILOGUE_NONE, batch, 1, channelsIn, channelsOut, {kUnit, dim, dim}};
+  return {kind, 0, 0, ASHLAR_RT_EPILOGUE_NONE, 0, 2, batch, 1, channelsIn, channelsOut, {kUnit, dim, dim}};
 }
 
 } // namespace

@@ -80,6 +80,10 @@ TEST_CASE("channels last are another order of the same numbers", "[reference][co
   CHECK(reference::maxDifference(convolve("conv_data %a, %b" + last, toLast(y), w, "tensor<2x4x5x4xf64>"), toLast(dx)) == 0);
   Tensor dw = convolve(std::string("conv_weights %a, %b ") + kWindows, x, y, "tensor<6x2x2x2xf64>");
   CHECK(reference::maxDifference(convolve("conv_weights %a, %b" + last, toLast(x), toLast(y), "tensor<6x2x2x2xf64>"), dw) == 0);
+  std::string both = std::string(" channels_last weights_last ") + kWindows;
+  CHECK(reference::maxDifference(convolve("conv %a, %b" + both, toLast(x), toLast(w), "tensor<2x2x3x6xf64>"), toLast(y)) == 0);
+  CHECK(reference::maxDifference(convolve("conv_data %a, %b" + both, toLast(y), toLast(w), "tensor<2x4x5x4xf64>"), toLast(dx)) == 0);
+  CHECK(reference::maxDifference(convolve("conv_weights %a, %b" + both, toLast(x), toLast(y), "tensor<6x2x2x2xf64>"), toLast(dw)) == 0);
 }
 
 // A NaN or an infinity goes to the windows that hold it, and to no others.

@@ -197,7 +197,7 @@ void addContractionCases(std::vector<Case> &cases, Sizes &sizes) {
 // of an operand takes two runs.
 void addConvolutionCases(std::vector<Case> &cases, Sizes &sizes) {
   for (int64_t spatial : {1, 2, 3}) {
-    bool last = sizes.draw() % 2 == 0;
+    bool last = sizes.draw() % 2 == 0, weightsLast = sizes.draw() % 2 == 0;
     auto below = [&](int64_t limit) { return sizes.draw() % limit; };
     int64_t groups = 1 + below(2), channels = groups * (1 + below(2)), outputs = groups * (1 + below(2));
     std::vector<int64_t> x = {1 + below(2), channels}, weights = {outputs, channels / groups}, y = {x[0], outputs};
@@ -208,11 +208,12 @@ void addConvolutionCases(std::vector<Case> &cases, Sizes &sizes) {
       int64_t in = std::max<int64_t>(span - low - high, 1) + below(spatial == 3 ? 2 : 3), out = (in + low + high - span) / stride + 1;
       x.insert(last ? x.end() - 1 : x.end(), in);
       y.insert(last ? y.end() - 1 : y.end(), out);
-      weights.push_back(size);
+      weights.insert(weightsLast ? weights.end() - 1 : weights.end(), size);
       windows += std::string(i > 0 ? ", " : "") + "#nn.window<" + std::to_string(size) + ", stride = " + std::to_string(stride) +
                  ", dilation = " + std::to_string(dilation) + ", low = " + std::to_string(low) + ", high = " + std::to_string(high) + ">";
     }
-    std::string attributes = std::string(last ? " channels_last" : "") + " windows = [" + windows + "] : ";
+    std::string attributes =
+        std::string(last ? " channels_last" : "") + (weightsLast ? " weights_last" : "") + " windows = [" + windows + "] : ";
     std::string xType = Sizes::typeOf(x), weightsType = Sizes::typeOf(weights), yType = Sizes::typeOf(y);
     auto add = [&](const std::string &op, const std::string &first, const std::string &second, const std::string &result) {
       cases.push_back({op + std::to_string(spatial) + "d",

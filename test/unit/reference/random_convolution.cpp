@@ -37,22 +37,25 @@ std::optional<RandomConvolution> drawConvolution(MLIRContext *context, ArrayRef<
     return std::nullopt;
   }
   auto kind = static_cast<nn::ConvolutionKind>(roll(3));
-  RandomConvolution form{kind, roll(2) == 0, {}, {}, {}};
+  RandomConvolution form{kind, {roll(2) == 0, roll(3) == 0}, {}, {}, {}};
   bool isY = kind == nn::ConvolutionKind::Data;
   SmallVector<int64_t> other(shape), weights(2), sizes;
   SmallVector<Attribute> windows;
   for (size_t i = 0; i + 2 < rank; ++i) {
-    int64_t &dim = other[i + (form.channelsLast ? 1 : 2)];
+    int64_t &dim = other[i + (form.format.channelsLast ? 1 : 2)];
     windows.push_back(drawWindow(context, dim, isY, dim, roll));
     weights.push_back(cast<nn::WindowAttr>(windows.back()).getSize());
     form.terms *= kind == nn::ConvolutionKind::Weights ? dim : weights.back();
   }
   form.windows = ArrayAttr::get(context, windows);
-  int64_t &channels = other[form.channelsLast ? rank - 1 : 1], given = channels;
+  int64_t &channels = other[form.format.channelsLast ? rank - 1 : 1], given = channels;
   int64_t groups = roll(2) == 0 ? 1 : given % 2 == 0 && roll(2) == 0 ? 2 : given;
   channels = groups * (1 + roll(kMost));
   weights[0] = isY ? given : channels;
   weights[1] = (isY ? channels : given) / groups;
+  if (form.format.weightsLast) {
+    std::rotate(weights.begin() + 1, weights.begin() + 2, weights.end());
+  }
   form.terms *= kind == nn::ConvolutionKind::Weights ? shape[0] : given / groups;
   form.second = kind == nn::ConvolutionKind::Weights ? other : weights;
   form.result = kind == nn::ConvolutionKind::Weights ? weights : other;
@@ -60,7 +63,7 @@ std::optional<RandomConvolution> drawConvolution(MLIRContext *context, ArrayRef<
 }
 
 Value createConvolution(OpBuilder &builder, Location loc, const RandomConvolution &form, Value first, Value second) {
-  return nn::createConvolution(builder, loc, form.kind, typeOf(first).clone(form.result), {first, second}, form.windows, form.channelsLast);
+  return nn::createConvolution(builder, loc, form.kind, typeOf(first).clone(form.result), {first, second}, form.windows, form.format);
 }
 
 } // namespace ashlar::test

@@ -12,7 +12,7 @@ namespace ashlar::test {
 // A convolution of a first operand that is given.
 struct RandomConvolution {
   nn::ConvolutionKind kind;
-  bool channelsLast;
+  nn::ConvolutionFormat format;
   mlir::ArrayAttr windows;
   llvm::SmallVector<int64_t> second, result; // shapes
   int64_t terms = 1;                         // that an element of the result adds up, at most

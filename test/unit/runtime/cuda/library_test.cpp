@@ -5,6 +5,7 @@
 #include "runtime/comm/nccl/nccl_library.h"
 #include "runtime/device/cuda/driver_library.h"
 #include "runtime/kernels/cuda/cublaslt_library.h"
+#include "runtime/kernels/cuda/cudnn_library.h"
 
 #include <catch2/catch.hpp>
 
@@ -19,6 +20,8 @@ TEST_CASE("library: one that is not there is named, with what to install", "[cud
                  Catch::EndsWith("; install an NVIDIA driver for CUDA 13.0 or later (580 or later)"));
   CublasLtLibrary lt;
   CHECK_THAT(CublasLtLibrary::load(lt, "libnowhere.so.1").message(), Catch::StartsWith("matrix products need cuBLASLt 13 but libnowhere"));
+  CudnnLibrary dnn;
+  CHECK_THAT(CudnnLibrary::load(dnn, "libnowhere.so.1").message(), Catch::StartsWith("convolutions need cuDNN 9 but libnowhere"));
   NcclLibrary nccl;
   CHECK_THAT(NcclLibrary::load(nccl, "libnowhere.so.1").message(), Catch::StartsWith("several ranks on GPUs need NCCL but libnowhere"));
 }
@@ -38,6 +41,8 @@ TEST_CASE("library: the first symbol that is missing is named", "[cuda][library]
   CHECK_THAT(DriverLibrary::load(driver, ASHLAR_BARE_DRIVER).message(), Catch::Contains("has no cuDeviceGetCount: it is too old; install"));
   CublasLtLibrary lt;
   CHECK_THAT(CublasLtLibrary::load(lt, ASHLAR_BARE_DRIVER).message(), Catch::Contains("has no cublasLtCreate: it is too old; install"));
+  CudnnLibrary dnn;
+  CHECK_THAT(CudnnLibrary::load(dnn, ASHLAR_BARE_DRIVER).message(), Catch::Contains("has no cudnnGetVersion: it is too old; install"));
 }
 
 } // namespace

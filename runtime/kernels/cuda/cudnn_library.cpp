@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Loads libcudnn.
+
+#include "runtime/kernels/cuda/cudnn_library.h"
+
+#include "runtime/device/library.h"
+
+namespace ashlar::rt {
+namespace {
+
+// The first version for CUDA 13: 9.12.0.
+constexpr size_t kNeededVersion = 91200;
+
+} // namespace
+
+Status CudnnLibrary::load(CudnnLibrary &library, const char *soname) {
+  const std::string remedy = "install cuDNN 9 for CUDA 13, or add its folder to LD_LIBRARY_PATH";
+  Library file;
+  ASHLAR_RETURN_IF_ERROR(Library::open(soname, "convolutions need cuDNN 9", remedy, file));
+#define ASHLAR_RT_CUDNN_LOOKUP(name) library.name = reinterpret_cast<decltype(&::name)>(file.find(#name));
+  ASHLAR_RT_CUDNN_FUNCTIONS(ASHLAR_RT_CUDNN_LOOKUP)
+#undef ASHLAR_RT_CUDNN_LOOKUP
+  ASHLAR_RETURN_IF_ERROR(file.check());
+  size_t version = library.cudnnGetVersion();
+  return version >= kNeededVersion ? Status()
+                                   : unavailable("{} has version {} but convolutions need {}; {}", soname, version, kNeededVersion, remedy);
+}
+
+} // namespace ashlar::rt

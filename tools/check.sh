@@ -3,7 +3,7 @@
 #
 # Builds everything and runs all tests. The last line is "N passed, N failed[, N skipped]", which counts every case of a Catch2 program, every
 # lit file, every case of a job option and every script, the same number on every machine; exit status 0 when none failed.
-# ASHLAR_DATA=DIR (holding mnist/) adds the tests on real data.
+# ASHLAR_DATA=DIR (holding mnist/) adds the tests on real data, ASHLAR_LONG=1 those that build a tree of their own.
 set -uo pipefail
 
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -17,7 +17,7 @@ ninja -C build || exit 1
 # file, for the cases that programs count.
 results=$PWD/build/check.xml
 rm -f "$results"
-ctest --test-dir build -j2 --output-on-failure --timeout 900 --output-junit "$results" \
+ctest --test-dir build ${ASHLAR_LONG:+-C Long} -j2 --output-on-failure --timeout 900 --output-junit "$results" \
       --test-output-size-passed 1000000000 --test-output-size-failed 1000000000 2>&1 | tee build/check.log
 [ -e "$results" ] || { echo "error: ctest wrote no results"; echo "0 passed, 1 failed"; exit 1; }
 python3 test/count_cases.py "$results"

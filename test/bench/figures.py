@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Prints the figures of docs/benchmarks.md as tables: compile time, layouts, mesh axes, linear, mlp against PyTorch, memory plans, MNIST.
 
-    test/bench/figures.py [--build build] [--only compile,stages,chains,giant,layouts,axes,linear,mlp,memory,mnist] [--data DIR] [--torch-python PYTHON]
+    test/bench/figures.py [--build build] [--only compile,stages,chains,giant,resnets,layouts,axes,linear,mlp,memory,mnist] [--data DIR] [--torch-python PYTHON]
 
 Each figure is the median of several runs. PyTorch is measured when PYTHON can import torch, in turns with ours (ours, theirs, ours, ...), so
 that a change of the machine's speed meets both. MNIST needs --data DIR with the idx files. Times are wall clock, but for those called CPU
-time, user and system together: other processes of the machine hardly change them. `chains` and `giant` fail when they miss their aim.
+time, user and system together: other processes of the machine hardly change them. `chains`, `giant` and `resnets` fail when they miss
+their aim.
 """
 
 import argparse
@@ -20,7 +21,7 @@ import tempfile
 
 from measuring import ROOT, run, table
 
-SECTIONS = ["compile", "stages", "chains", "giant", "layouts", "axes", "linear", "mlp", "memory", "mnist"]
+SECTIONS = ["compile", "stages", "chains", "giant", "resnets", "layouts", "axes", "linear", "mlp", "memory", "mnist"]
 # Loss of MindSpore's example, from its documentation.
 MINDSPORE_CURVE = {10: 2.2922, 20: 2.2783, 30: 2.2538, 40: 2.1638, 50: 1.9843, 60: 1.6062, 70: 1.2097, 80: 0.9816, 90: 0.7723, 100: 0.6854}
 REPEATS = 5
@@ -104,6 +105,22 @@ class Bench:
         table("Transformer of width 12288 on dp=128, tp=8: ashlarc, CPU time", ["layers", "kernels", "s"], rows)
         if seconds > aim:
             raise SystemExit(f"error: 96 layers take {seconds:.2f} s of CPU time, the aim is {aim} s")
+
+    def resnets(self):
+        """Residual networks with the job of CIFAR-10 for 8 ranks: ResNet-50 in 5 s of CPU time, and a layer costs the same in all of them."""
+        aim, rows, per_layer = 5, [], {}
+        for depth in (18, 34, 50, 101, 152):
+            model = self.model("resnet", "resnet", "--expanded-loss", "--depth", depth)
+            command = [self.bin / "ashlarc", model, "--job", ROOT / "docs/jobs/resnet50_cifar10.txtpb"]
+            seconds = statistics.median(cpu_seconds([*command, "-o", "resnet"], self.folder) for _ in range(3))
+            text = run([*command, "--emit", "exec", "-o", "-"], self.folder)[1]
+            per_layer[depth] = seconds / depth
+            rows.append([depth, text.count("exec.conv "), text.count("func.func @"), f"{seconds:.2f}", f"{1e3 * seconds / depth:.0f}"])
+            if depth == 50 and seconds > aim:
+                raise SystemExit(f"error: ResNet-50 takes {seconds:.2f} s of CPU time, the aim is {aim} s")
+        table("ResNets on 224 x 224, 8 ranks: ashlarc, CPU time", ["depth", "convolutions", "kernels", "s", "ms a layer"], rows)
+        if per_layer[152] > 1.4 * per_layer[50]:
+            raise SystemExit(f"error: a layer of 152 takes {1e3 * per_layer[152]:.0f} ms, one of 50 takes {1e3 * per_layer[50]:.0f} ms: that is not linear")
 
     def layouts(self):
         """Inference, planning and partitioning of a transformer whose every matrix is split, on 64 x 8 x 2 devices: what --emit dist takes
@@ -237,7 +254,7 @@ def main():
             parser.error(f"unknown section {name}; there are {', '.join(SECTIONS)}")
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(options, folder)
-        methods = {"compile": bench.compile_time, "stages": bench.stages, "chains": bench.chains, "giant": bench.giant, "layouts": bench.layouts, "axes": bench.axes, "linear": bench.linear, "mlp": bench.mlp, "memory": bench.memory, "mnist": bench.mnist}
+        methods = {"compile": bench.compile_time, "stages": bench.stages, "chains": bench.chains, "giant": bench.giant, "resnets": bench.resnets, "layouts": bench.layouts, "axes": bench.axes, "linear": bench.linear, "mlp": bench.mlp, "memory": bench.memory, "mnist": bench.mnist}
         for name in wanted:
             methods[name]()
 

@@ -82,7 +82,7 @@ train mlp_bf16 mlp 3e-2 "$scratch/bf16.txtpb" dp=2
 mkdir "$out/data"
 python3 "$root/test/e2e/write_tokens.py" "$out/data/transformer" 50 16
 train transformer transformer 1e-3 "$jobs/transformer_tensor_parallel.txtpb" dp=1,tp=2
-python3 "$root/test/e2e/conv_model.py" "$scratch/conv.onnx"
+python3 "$root/test/e2e/conv_model.py" kinds "$scratch/conv.onnx"
 sed 's/^global_batch:.*/global_batch: 12/' "$jobs/mlp.txtpb" >"$scratch/conv.txtpb"
 { cat "$scratch/conv.txtpb"; echo "precision: BF16_MIXED"; } >"$scratch/conv_bf16.txtpb"
 train conv conv 1e-3 "$scratch/conv.txtpb" dp=2

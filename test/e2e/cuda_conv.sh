@@ -6,7 +6,7 @@
 . "$(dirname "$0")/common.sh"
 . "$(dirname "$0")/emulator.sh"
 
-python3 "$(dirname "$0")/conv_model.py" conv.onnx
+python3 "$(dirname "$0")/conv_model.py" kinds conv.onnx
 sed "s/global_batch: 256/global_batch: 12/; s/^epochs:.*/epochs: 1/" "$jobs/mlp.txtpb" > job.txtpb
 
 # cuda JOB NAME OPTIONS...: compiles for GPUs.
@@ -23,7 +23,7 @@ cuda job.txtpb one --mesh dp=1
 grep -q 'library convolutions' plan.txt || fail "the plan has no convolutions: $(cat plan.txt)"
 # Sums in another order: 2^-24 a term, grown by the steps.
 ./on_emulator 1 ./one --steps 6 --log-every 1 --save-parameters cuda.parameters > cuda.log
-expect_close cpu.log cuda.log 1e-5
+expect_close cpu.log cuda.log 1e-6
 expect_same_parameters cpu.parameters cuda.parameters 1e-4
 for option in --no-graph --profile; do
   ./on_emulator 1 ./one --steps 6 --log-every 1 $option > other.log
@@ -34,7 +34,7 @@ expect_same_losses cuda.log order.log "another order of independent work gives o
 
 cuda job.txtpb split --mesh dp=2
 ./on_emulator 2 mpirun -n 2 ./split --steps 6 --log-every 1 > split.log
-expect_close cpu.log split.log 1e-5
+expect_close cpu.log split.log 1e-6
 
 # Filters of conv1, groups of conv3, channels in of conv4, filters of conv5, over 4 devices.
 sed 's/DATA_PARALLEL/SEMI_AUTO/; s/mesh {.*/mesh { axes { name: "tp" size: 4 } }/' job.txtpb > tensor.txtpb
@@ -46,14 +46,14 @@ rules { match: "conv5.weight" layout: "[{}, {tp}, {}, {}]" }
 END
 cuda tensor.txtpb tensor
 ./on_emulator 4 mpirun -n 4 ./tensor --steps 6 --log-every 1 > tensor.log
-expect_close cpu.log tensor.log 1e-5
+expect_close cpu.log tensor.log 1e-6
 
 # Rows of the images, in uneven pieces: padding on one side only.
 sed 's/DATA_PARALLEL/SEMI_AUTO/; s/mesh {.*/mesh { axes { name: "y" size: 3 } }/' job.txtpb > rows.txtpb
 echo 'rules { match: "image" layout: "[{}, {}, {y}, {}]" }' >> rows.txtpb
 cuda rows.txtpb rows
 ./on_emulator 3 mpirun -n 3 ./rows --steps 6 --log-every 1 > rows.log
-expect_close cpu.log rows.log 1e-5
+expect_close cpu.log rows.log 1e-6
 
 # tf32 has 11 bits, bf16 8, f16 11: the steps are that far apart.
 (cat job.txtpb; echo 'allow_tf32: true') > tf32.txtpb

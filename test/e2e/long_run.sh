@@ -2,13 +2,13 @@
 #
 # Long runs of several ranks, to which something happens. Source it behind common.sh.
 
-# Starts a command that launches ranks, and waits until they train: sets launcher and ranks, the processes; their log is long.log.
-# start_long_run COMMAND...
+# Starts a command that launches ranks, and waits until they train, half a minute at most: sets launcher and ranks, the processes; their log is
+# long.log. start_long_run COMMAND...
 start_long_run() {
   "$@" > long.log 2>&1 &
   launcher=$!
   trap 'kill "$launcher" 2> /dev/null || true' EXIT
-  for _ in $(seq 100); do
+  for _ in $(seq 300); do
     grep -q 'loss is' long.log && break
     sleep 0.1
   done

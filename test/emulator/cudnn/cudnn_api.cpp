@@ -46,14 +46,11 @@ std::vector<Algorithm> algorithmsFor(const Convolution &convolution, cudnnBacken
   return result;
 }
 
-// Tensor cores multiply 16-bit floats as they are.
+// Tensor cores multiply 16-bit floats as they are, and f32 as tf32.
 std::vector<cudnnBackendNumericalNote_t> notesOf(const Convolution &convolution, Algorithm algorithm) {
   std::vector<cudnnBackendNumericalNote_t> notes;
   if (algorithm == Algorithm::Tf32 || convolution.tensors[X].type != CUDA_R_32F) {
     notes.push_back(CUDNN_NUMERICAL_NOTE_TENSOR_CORE);
-  }
-  if (algorithm == Algorithm::Tf32) {
-    notes.push_back(CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS);
   }
   if (algorithm == Algorithm::Unordered) {
     notes.push_back(CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC);

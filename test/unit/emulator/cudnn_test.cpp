@@ -115,8 +115,7 @@ TEST_CASE("cudnn: a sum is one chain of fused multiply-adds", "[cudnn]") {
 
 TEST_CASE("cudnn: engines, the one to choose last", "[cudnn]") {
   using Notes = std::vector<cudnnBackendNumericalNote_t>;
-  const Notes none, core{CUDNN_NUMERICAL_NOTE_TENSOR_CORE},
-      tf32{CUDNN_NUMERICAL_NOTE_TENSOR_CORE, CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS}, unordered{CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC},
+  const Notes none, core{CUDNN_NUMERICAL_NOTE_TENSOR_CORE}, unordered{CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC},
       unorderedCore{CUDNN_NUMERICAL_NOTE_TENSOR_CORE, CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC};
   const auto notesOf = [](Call call) {
     REQUIRE(call.prepare() == kTaken);
@@ -126,9 +125,9 @@ TEST_CASE("cudnn: engines, the one to choose last", "[cudnn]") {
     }
     return notes;
   };
-  CHECK(notesOf(good()) == std::vector<Notes>{none, tf32, none, none});
-  CHECK(notesOf(good(X)) == std::vector<Notes>{none, tf32, unordered, none, none});
-  CHECK(notesOf(good(W)) == std::vector<Notes>{none, tf32, unordered, none, none});
+  CHECK(notesOf(good()) == std::vector<Notes>{none, core, none, none});
+  CHECK(notesOf(good(X)) == std::vector<Notes>{none, core, unordered, none, none});
+  CHECK(notesOf(good(W)) == std::vector<Notes>{none, core, unordered, none, none});
   CHECK(notesOf(good().typed(CUDNN_DATA_HALF)) == std::vector<Notes>{core, core, core});
   CHECK(notesOf(good(W).typed(CUDNN_DATA_BFLOAT16)) == std::vector<Notes>{core, unorderedCore, core, core});
   Call call = good(W);

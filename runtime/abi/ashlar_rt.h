@@ -148,9 +148,9 @@ typedef struct {
 } ashlar_rt_conv_dim;
 
 // A convolution or one of its gradients. x: (batch, in..., groups * channels_in), y: (batch, out..., groups * channels_out), w: (groups *
-// channels_out, channels_in, kernel...), on cuda (groups * channels_out, kernel..., channels_in), dense, of one dtype. On cpu: f32. On cuda:
-// f32, bf16 or f16, summed in f32, with neither bias, residual nor epilogue, and no padding behind a dim but as much as is in front of it.
-// buffers, and what is computed:
+// channels_out, channels_in, kernel...), on cuda (groups * channels_out, kernel..., channels_in), dense, of one dtype. On cpu: f32. On
+// cuda: f32, bf16 or f16, summed in f32, with neither bias, residual nor epilogue, and no padding behind a dim but as much as is in front
+// of it. buffers, and what is computed:
 //   forward   {x, w, [bias (groups * channels_out),] [residual (as y),] y}   y = epilogue(convolution + bias + residual)
 //   data      {y, w, [bias (groups * channels_in),] [residual (as x),] x}    x = epilogue(gradient with respect to x + bias + residual)
 //   weights   {x, y, w}                                                      w = gradient with respect to w; neither bias, residual nor

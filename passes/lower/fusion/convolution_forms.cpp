@@ -108,7 +108,9 @@ private:
   Labeled windowsOfY() {
     Value grouped = toGrouped(conv.y);
     SmallVector<int64_t> shape(shapeOf(grouped)), kept = llvm::to_vector(llvm::seq<int64_t>(0, shape.size()));
-    llvm::append_range(shape, shapeOf(conv.weights).drop_front(2));
+    for (int64_t i = 0; i < spatial; ++i) {
+      shape.push_back(conv.window(i).getSize());
+    }
     Value repeated = nn::BroadcastOp::create(b, typeOf(grouped).clone(shape), grouped, kept);
     for (int64_t i = 0; i < spatial; ++i) {
       shape[3 + i] = shapeOf(conv.x)[conv.dimOf(i)];

@@ -174,12 +174,12 @@ SmallVector<BufferUse> GemmOp::getUses() {
 }
 
 LogicalResult ConvOp::verify() {
-  size_t expected = 3 + getHasBias() + getHasResidual();
+  size_t expected = 3 + getHasScale() + getHasBias() + getHasResidual();
   if (getBuffers().size() != expected) { // C1
     return emitOpError("has ") << getBuffers().size() << " buffers, needs " << expected;
   }
-  if (getKind() == ConvKind::Weights && (getHasBias() || getHasResidual() || getEpilogue() != Epilogue::None)) { // C2
-    return emitOpError("computes weights, to which it can add neither bias, residual nor epilogue");
+  if (getKind() == ConvKind::Weights && (getHasScale() || getHasBias() || getHasResidual() || getEpilogue() != Epilogue::None)) { // C2
+    return emitOpError("computes weights, to which it can add neither scale, bias, residual nor epilogue");
   }
   if (getDims().empty() || getDims().size() > 3) { // C3
     return emitOpError("has ") << getDims().size() << " spatial dims, which are 1 to 3";

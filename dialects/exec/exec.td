@@ -278,20 +278,20 @@ def Exec_GemmOp : Exec_InstrOp<"gemm"> {
 }
 
 def Exec_ConvOp : Exec_InstrOp<"conv"> {
-  let summary = "A convolution or one of its gradients, with bias, residual and activation, by the library";
+  let summary = "A convolution or one of its gradients, with scale, bias, residual and activation, by the library";
   let description = [{
     buffers, types and shapes as in ashlar_rt_conv_desc; `channels` are those of one group.
 
         exec.conv forward [...] batch 8 groups 1 channels 64 to 128 dims [#exec.conv_dim<in = 32, out = 32, ...>] bias epilogue relu
 
-    **Constraints:** (C1) as many buffers as these; (C2) weights have neither bias, residual nor epilogue; (C3) 1 to 3 dims.
+    **Constraints:** (C1) as many buffers as these; (C2) weights come with none of them; (C3) 1 to 3 dims.
   }];
   let arguments = (ins Exec_ConvKindAttr:$kind, Exec_BufferArrayAttr:$buffers, I64Attr:$batch, I64Attr:$groups, I64Attr:$channels_in,
-                       I64Attr:$channels_out, TypedArrayAttrBase<Exec_ConvDimAttr, "spatial dims">:$dims, UnitAttr:$has_bias,
-                       UnitAttr:$has_residual, Exec_EpilogueAttr:$epilogue, UnitAttr:$allow_tf32);
+                       I64Attr:$channels_out, TypedArrayAttrBase<Exec_ConvDimAttr, "spatial dims">:$dims, UnitAttr:$has_scale,
+                       UnitAttr:$has_bias, UnitAttr:$has_residual, Exec_EpilogueAttr:$epilogue, UnitAttr:$allow_tf32);
   let assemblyFormat = [{
-    `` $kind $buffers `batch` $batch `groups` $groups `channels` $channels_in `to` $channels_out `dims` $dims (`bias` $has_bias^)?
-    (`residual` $has_residual^)? `epilogue` `` $epilogue (`tf32` $allow_tf32^)? attr-dict
+    `` $kind $buffers `batch` $batch `groups` $groups `channels` $channels_in `to` $channels_out `dims` $dims (`scale` $has_scale^)?
+    (`bias` $has_bias^)? (`residual` $has_residual^)? `epilogue` `` $epilogue (`tf32` $allow_tf32^)? attr-dict
   }];
   let hasVerifier = 1;
 }

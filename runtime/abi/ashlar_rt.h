@@ -18,7 +18,7 @@ extern "C" {
 #endif
 
 // Grows with every change of a struct below; ashlar_rt_main() refuses an image of another version.
-#define ASHLAR_RT_ABI_VERSION 17
+#define ASHLAR_RT_ABI_VERSION 18
 
 // Buffers start on this boundary; arena offsets are multiples of it.
 #define ASHLAR_RT_ALIGNMENT 64
@@ -149,19 +149,19 @@ typedef struct {
 
 // A convolution or one of its gradients. x: (batch, in..., groups * channels_in), y: (batch, out..., groups * channels_out), w: (groups *
 // channels_out, channels_in, kernel...), on cuda (groups * channels_out, kernel..., channels_in), dense, of one dtype. On cpu: f32. On
-// cuda: f32, bf16 or f16, summed in f32, with neither bias, residual nor epilogue, and no padding behind a dim but as much as is in front
+// cuda: f32, bf16 or f16, summed in f32, with no more than the convolution, and no padding behind a dim but as much as is in front
 // of it. buffers, and what is computed:
-//   forward   {x, w, [bias (groups * channels_out),] [residual (as y),] y}   y = epilogue(convolution + bias + residual)
-//   data      {y, w, [bias (groups * channels_in),] [residual (as x),] x}    x = epilogue(gradient with respect to x + bias + residual)
-//   weights   {x, y, w}                                                      w = gradient with respect to w; neither bias, residual nor
-//   epilogue
+//   forward   {x, w, [scale,] [bias,] [residual (as y),] y}   y = epilogue(convolution * scale + bias + residual)
+//   data      {y, w, [scale,] [bias,] [residual (as x),] x}   x = epilogue(gradient with respect to x * scale + bias + residual)
+//   weights   {x, y, w}                                       w = gradient with respect to w, and nothing else
+// scale and bias have one number a channel of the result.
 // The result overlaps no operand. All sizes are at least 1.
 typedef struct {
   uint32_t kind; // ashlar_rt_conv_kind
-  uint32_t has_bias, has_residual;
+  uint32_t has_scale, has_bias, has_residual;
   uint32_t epilogue;                                // ashlar_rt_epilogue
   uint32_t allow_tf32;                              // f32 operands may be rounded to 10 bits of mantissa
-  uint32_t spatial_dims;                            // 1 to 3
+  int64_t spatial_dims;                             // 1 to 3
   int64_t batch, groups, channels_in, channels_out; // channels of one group
   ashlar_rt_conv_dim dims[3];                       // of fewer spatial dims: the first ones are {1, 1, 1, 1, 1, 0}
 } ashlar_rt_conv_desc;

@@ -41,6 +41,7 @@ struct ConvCall {
   Conv *conv;
   const float *a;
   const float *b;
+  const float *scale;
   const float *bias;
   const float *residual;
   float *out;
@@ -49,7 +50,7 @@ struct ConvCall {
 void runConvParts(void *context, int64_t begin, int64_t end) {
   auto &call = *static_cast<ConvCall *>(context);
   for (int64_t part = begin; part < end; ++part) {
-    call.conv->runPart(static_cast<int>(part), call.a, call.b, call.bias, call.residual, call.out);
+    call.conv->runPart(static_cast<int>(part), call.a, call.b, call.scale, call.bias, call.residual, call.out);
   }
 }
 
@@ -194,11 +195,12 @@ Status CpuProgram::prepareGemm(const CpuSurroundings &surroundings, uint32_t ind
 Status CpuProgram::prepareConv(const CpuSurroundings &surroundings, uint32_t index, uint64_t slot, Step &step) {
   const ashlar_rt_instr &instr = source.instrs[index];
   const auto &desc = *static_cast<const ashlar_rt_conv_desc *>(instr.desc);
+  step.hasScale = desc.has_scale != 0;
   step.hasBias = desc.has_bias != 0;
   step.hasResidual = desc.has_residual != 0;
-  if (instr.num_buffers != 3u + step.hasBias + step.hasResidual) {
-    return internal("{}: a convolution with {} operands beside its own has {} buffers", instr.name, step.hasBias + step.hasResidual,
-                    instr.num_buffers);
+  uint32_t others = step.hasScale + step.hasBias + step.hasResidual;
+  if (instr.num_buffers != 3u + others) {
+    return internal("{}: a convolution with {} operands beside its own has {} buffers", instr.name, others, instr.num_buffers);
   }
   if (slot > 0) { // it knows no addresses
     step.conv = instances[0][index].conv;
@@ -271,7 +273,8 @@ Status runStep(const Step &step, ThreadPool &pool, ProgressThread &progress, std
       ConvCall call{step.conv,
                     floats(0),
                     floats(1),
-                    step.hasBias ? floats(2) : nullptr,
+                    step.hasScale ? floats(2) : nullptr,
+                    step.hasBias ? floats(2 + step.hasScale) : nullptr,
                     step.hasResidual ? floats(step.numBuffers - 2) : nullptr,
                     floats(step.numBuffers - 1)};
       pool.parallelFor(step.conv->parts(), /*grain=*/1, runConvParts, &call);

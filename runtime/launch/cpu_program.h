@@ -27,6 +27,7 @@ struct Step {
   int64_t grain = 1;
   Gemm *gemm = nullptr;
   Conv *conv = nullptr;
+  bool hasScale = false;
   bool hasBias = false;
   bool hasResidual = false;
   Collective *collective = nullptr;

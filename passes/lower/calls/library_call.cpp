@@ -34,6 +34,10 @@ Value getAddend(Operation *op, Operation *last) {
   return isa<nn::AddOp>(op) ? op->getOperand(op->getOperand(0).getDefiningOp() == last ? 1 : 0) : Value();
 }
 
+Value getFactor(Operation *op, Operation *last) {
+  return isa<nn::MulOp>(op) ? op->getOperand(op->getOperand(0).getDefiningOp() == last ? 1 : 0) : Value();
+}
+
 Value getBias(Value value) {
   auto broadcast = value ? value.getDefiningOp<nn::BroadcastOp>() : nn::BroadcastOp();
   bool isBias = broadcast && broadcast.getDims() == ArrayRef<int64_t>{broadcast.getType().getRank() - 1};

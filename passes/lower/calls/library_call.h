@@ -42,6 +42,9 @@ const LibraryCall *findCall(exec::FusionKind kind);
 // Returns what the op adds to the result of `last`. Null when the op adds nothing to it.
 mlir::Value getAddend(mlir::Operation *op, mlir::Operation *last);
 
+// Returns what the op multiplies the result of `last` with. Null when the op does not.
+mlir::Value getFactor(mlir::Operation *op, mlir::Operation *last);
+
 // Returns the value that `value` repeats along all dims but the last, as a bias is; null when it is no such value, or null.
 mlir::Value getBias(mlir::Value value);
 

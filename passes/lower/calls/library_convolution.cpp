@@ -19,12 +19,15 @@ namespace ashlar::lower {
 
 namespace {
 
-enum class Part { None, Convolution, Bias, Residual, Activation };
+enum class Part { None, Convolution, Scale, Bias, Residual, Activation };
 
 // Returns which part the op can be.
 Part partOf(Operation *op) {
   if (std::optional<nn::Convolution> conv = nn::Convolution::find(op)) {
     return Part::Convolution;
+  }
+  if (isa<nn::MulOp>(op)) {
+    return llvm::any_of(op->getOperands(), [](Value operand) { return getBias(operand) != nullptr; }) ? Part::Scale : Part::None;
   }
   if (isa<nn::AddOp>(op)) {
     return llvm::any_of(op->getOperands(), [](Value operand) { return getBias(operand) != nullptr; }) ? Part::Bias : Part::Residual;
@@ -35,8 +38,8 @@ Part partOf(Operation *op) {
 // What a fusion of kind conv computes, with its operands as numbers of the fusion's operands.
 struct LibraryConvolution {
   std::optional<nn::Convolution> conv;
-  SmallVector<unsigned, 4> operands; // of the convolution, then the bias and the residual
-  bool hasBias = false, hasResidual = false;
+  SmallVector<unsigned, 5> operands; // of the convolution, then scale, bias and residual
+  bool hasScale = false, hasBias = false, hasResidual = false;
   exec::Epilogue epilogue = exec::Epilogue::None;
   bool isExactInTf32 = false;
 };
@@ -59,6 +62,9 @@ bool addPart(LibraryConvolution &call, Operation &op, Operation *last) {
     call.conv = nn::Convolution::find(&op);
     call.isExactInTf32 = op.hasAttr(nn::kExactInTf32Attr);
     return addOperand(call, op.getOperand(0)) && addOperand(call, op.getOperand(1));
+  case Part::Scale:
+    call.hasScale = true;
+    return addOperand(call, getBias(getFactor(&op, last)));
   case Part::Bias:
     call.hasBias = true;
     return addOperand(call, getBias(getAddend(&op, last)));
@@ -77,12 +83,12 @@ FailureOr<LibraryConvolution> readConvolution(exec::FusionOp fusion) {
   LibraryConvolution call;
   Operation *last = nullptr;
   for (Operation &op : fusion.getBody().front().without_terminator()) {
-    if (isa<nn::BroadcastOp>(op)) { // of a bias
+    if (isa<nn::BroadcastOp>(op)) { // of a scale or bias
       continue;
     }
     bool isNext = last ? partOf(&op) > partOf(last) : partOf(&op) == Part::Convolution;
     if (!isNext || !addPart(call, op, last)) {
-      return op.emitOpError("is not part of a convolution with bias, residual and activation");
+      return op.emitOpError("is not part of a convolution with scale, bias, residual and activation");
     }
     last = &op;
   }
@@ -173,18 +179,19 @@ LogicalResult buildConvolutionCall(const CallSite &site) {
   buffers.push_back(site.results.front());
   int64_t groups = conv.groups();
   exec::ConvOp::create(site.builder, site.loc, kindOf(conv.kind), site.builder.getArrayAttr(buffers), shapeOf(conv.x).front(), groups,
-                       shapeOf(conv.x).back() / groups, shapeOf(conv.y).back() / groups, dimsOf(conv), call->hasBias, call->hasResidual,
-                       call->epilogue, site.allowTf32 || call->isExactInTf32);
+                       shapeOf(conv.x).back() / groups, shapeOf(conv.y).back() / groups, dimsOf(conv), call->hasScale, call->hasBias,
+                       call->hasResidual, call->epilogue, site.allowTf32 || call->isExactInTf32);
   return success();
 }
 
 ashlar_rt_conv_desc describeConvolution(exec::ConvOp call) {
   ashlar_rt_conv_desc desc{numberOf(call.getKind()),
+                           call.getHasScale(),
                            call.getHasBias(),
                            call.getHasResidual(),
                            numberOf(call.getEpilogue()),
                            call.getAllowTf32(),
-                           static_cast<uint32_t>(call.getDims().size()),
+                           static_cast<int64_t>(call.getDims().size()),
                            static_cast<int64_t>(call.getBatch()),
                            static_cast<int64_t>(call.getGroups()),
                            static_cast<int64_t>(call.getChannelsIn()),

@@ -4,7 +4,7 @@
 // descriptor that the runtime gets. The library takes f32, and on cuda bf16 and f16, with the channels last (ashlar-assign-formats gives it
 // that; ashlar-expand-ops takes others apart). The grammar is
 //
-//   nn.conv or nn.conv_data  [nn.add of a bias along the last dim]  [nn.add of a tensor]  [activation]
+//   nn.conv or nn.conv_data  [nn.mul by a scale along the last dim]  [nn.add of a bias along it]  [nn.add of a tensor]  [activation]
 //   nn.conv_weights
 //
 // where the library joins what follows (`joinsConvolutions`), else just the convolutions,

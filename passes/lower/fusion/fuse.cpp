@@ -367,6 +367,9 @@ private:
     if (!last->hasOneUse() || !call.follows(&op, last, target)) {
       return false;
     }
+    if (Value factor = getFactor(&op, last)) {
+      return joinsAsBias(factor);
+    }
     Value addend = getAddend(&op, last);
     return !addend || joinsAsBias(addend) || (call.addsTensors && joinsAsTensor(addend));
   }

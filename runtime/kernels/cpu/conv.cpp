@@ -28,9 +28,10 @@ Status check(const ashlar_rt_conv_desc &desc) {
   if (desc.epilogue > ASHLAR_RT_EPILOGUE_TANH) {
     return internal("convolution with epilogue {}: the last known one is {}", desc.epilogue, static_cast<int>(ASHLAR_RT_EPILOGUE_TANH));
   }
-  if (desc.kind == ASHLAR_RT_CONV_WEIGHTS && (desc.has_bias || desc.has_residual || desc.epilogue != ASHLAR_RT_EPILOGUE_NONE)) {
-    return internal("gradient of a filter with bias {}, residual {}, epilogue {}: it has none of them", desc.has_bias, desc.has_residual,
-                    desc.epilogue);
+  if (desc.kind == ASHLAR_RT_CONV_WEIGHTS &&
+      (desc.has_scale || desc.has_bias || desc.has_residual || desc.epilogue != ASHLAR_RT_EPILOGUE_NONE)) {
+    return internal("gradient of a filter with scale {}, bias {}, residual {}, epilogue {}: it has none of them", desc.has_scale,
+                    desc.has_bias, desc.has_residual, desc.epilogue);
   }
   if (desc.batch < 1 || desc.groups < 1 || desc.channels_in < 1 || desc.channels_out < 1) {
     return internal("convolution with batch {}, {} groups, {} channels in and {} out: every size must be at least 1", desc.batch,
@@ -208,25 +209,26 @@ const char *Conv::kernelName() const {
   return state->plan.kernel->name;
 }
 
-void Conv::runPart(int part, const float *a, const float *b, const float *bias, const float *residual, float *out) {
+void Conv::runPart(int part, const float *a, const float *b, const float *scale, const float *bias, const float *residual, float *out) {
   const ConvPlan &plan = state->plan;
   ConvMemory memory;
   layOut(plan, reinterpret_cast<char *>(state->workspace->data()) + part * state->partBytes, memory);
   std::fill(memory.zeros, memory.zeros + plan.desc.groups * plan.channels, 0.0f);
+  scale = plan.desc.has_scale ? scale : nullptr;
   bias = plan.desc.has_bias ? bias : nullptr;
   residual = plan.desc.has_residual ? residual : nullptr;
   if (plan.desc.kind == ASHLAR_RT_CONV_WEIGHTS) {
     plan.depthwise ? runConvDepthwiseWeights(plan, memory, part, a, b, out) : runConvWeights(plan, memory, part, a, b, out);
   } else if (plan.depthwise) {
-    runConvDepthwise(plan, memory, part, a, b, bias, residual, out);
+    runConvDepthwise(plan, memory, part, a, b, scale, bias, residual, out);
   } else {
-    runConvPixels(plan, memory, part, a, b, bias, residual, out);
+    runConvPixels(plan, memory, part, a, b, scale, bias, residual, out);
   }
 }
 
-void Conv::run(const float *a, const float *b, const float *bias, const float *residual, float *out) {
+void Conv::run(const float *a, const float *b, const float *scale, const float *bias, const float *residual, float *out) {
   for (int part = 0; part < parts(); ++part) {
-    runPart(part, a, b, bias, residual, out);
+    runPart(part, a, b, scale, bias, residual, out);
   }
 }
 

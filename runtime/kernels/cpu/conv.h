@@ -41,11 +41,11 @@ public:
   int parts() const;
 
   // Computes part `part`. Different parts may run at the same time. `a`, `b` and `out` are the first two buffers and the result in the
-  // order of the descriptor; `bias` and `residual` are ignored unless it has them. `out` overlaps no operand. Does not allocate.
-  void runPart(int part, const float *a, const float *b, const float *bias, const float *residual, float *out);
+  // order of the descriptor; `scale`, `bias` and `residual` are ignored unless it has them. `out` overlaps no operand. Does not allocate.
+  void runPart(int part, const float *a, const float *b, const float *scale, const float *bias, const float *residual, float *out);
 
   // Computes all parts on the calling thread.
-  void run(const float *a, const float *b, const float *bias, const float *residual, float *out);
+  void run(const float *a, const float *b, const float *scale, const float *bias, const float *residual, float *out);
 
   // Returns the name of the chosen kernel, for the profile: "avx512 12x32", "avx2 6x16" or "generic 6x8".
   const char *kernelName() const;

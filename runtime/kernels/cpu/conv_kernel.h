@@ -14,9 +14,10 @@ namespace ashlar::rt {
 struct ConvOut {
   float *out;
   const int64_t *at;
+  const float *scale;    // null: none
   const float *bias;     // null: none
   const float *residual; // null: none; laid out as out
-  bool first, last;      // the block begins the chains (at the bias), or ends them (residual and epilogue)
+  bool first, last;      // the block begins the chains (at the bias, where there is no scale), or ends them (all else)
   uint32_t epilogue;     // ashlar_rt_epilogue
 };
 

@@ -41,7 +41,7 @@ struct PixelBlock {
   Range panels;
   int64_t begin, count;
   int64_t firstImage;
-  const float *in, *bias, *residual;
+  const float *in, *scale, *bias, *residual;
   float *out;
   bool copies; // pixels are copied: they are so far apart that the rows of a tile would share lines of the L1 cache
 };
@@ -67,6 +67,7 @@ void computePanels(const PixelBlock &block, int64_t place, int64_t places, int64
     call.inOffset = block.copies ? 0 : group * plan.channels + channel;
     call.panel = block.memory.panels + (panel - block.panels.begin) * plan.panelFloats + channel * tileCols;
     call.to.out = block.out + column;
+    call.to.scale = block.scale ? block.scale + column : nullptr;
     call.to.bias = block.bias ? block.bias + column : nullptr;
     call.to.residual = block.residual ? block.residual + column : nullptr;
     plan.kernel->pixels(call);
@@ -137,15 +138,15 @@ void computeImage(PixelBlock block, int part, int64_t image, const float *in) {
     const int64_t places = rows.begin < rows.end ? listPlaces(plan, grid, block.memory) : 0;
     for (int64_t begin = rows.begin; begin < rows.end; begin += blockPixels) {
       computeBlock({plan, block.memory, grid, places, block.panels, begin, std::min(blockPixels, rows.end - begin), block.firstImage,
-                    block.in, block.bias, block.residual, block.out, block.copies});
+                    block.in, block.scale, block.bias, block.residual, block.out, block.copies});
     }
   }
 }
 
 } // namespace
 
-void runConvPixels(const ConvPlan &plan, const ConvMemory &memory, int part, const float *in, const float *weights, const float *bias,
-                   const float *residual, float *out) {
+void runConvPixels(const ConvPlan &plan, const ConvMemory &memory, int part, const float *in, const float *weights, const float *scale,
+                   const float *bias, const float *residual, float *out) {
   const Range panels = plan.panelRange(part);
   const int64_t chunk = plan.chunk(plan.panelFloats, panels);
   const int64_t distance = plan.grids[0].pixelDistance() * static_cast<int64_t>(sizeof(float));
@@ -156,13 +157,13 @@ void runConvPixels(const ConvPlan &plan, const ConvMemory &memory, int part, con
       packPanel(plan, weights, panel, memory.panels + (panel - ordered.begin) * plan.panelFloats);
     }
     for (int64_t image = 0; image < (plan.copied ? plan.desc.batch : 1); ++image) {
-      computeImage({plan, memory, plan.grids[0], 0, ordered, 0, 0, 0, nullptr, bias, residual, out, copies}, part, image, in);
+      computeImage({plan, memory, plan.grids[0], 0, ordered, 0, 0, 0, nullptr, scale, bias, residual, out, copies}, part, image, in);
     }
   }
 }
 
-void runConvDepthwise(const ConvPlan &plan, const ConvMemory &memory, int part, const float *in, const float *weights, const float *bias,
-                      const float *residual, float *out) {
+void runConvDepthwise(const ConvPlan &plan, const ConvMemory &memory, int part, const float *in, const float *weights, const float *scale,
+                      const float *bias, const float *residual, float *out) {
   const ConvKernel &kernel = *plan.kernel;
   const int64_t channels = plan.desc.groups, places = plan.filterPlaces;
   const float **table = static_cast<const float **>(memory.table);
@@ -180,7 +181,7 @@ void runConvDepthwise(const ConvPlan &plan, const ConvMemory &memory, int part, 
     for (int64_t begin = rows.begin; begin < rows.end; begin += blockPixels) {
       const int64_t count = std::min(blockPixels, rows.end - begin);
       grid.fillPixels(begin, count, memory.places, gridPlaces, 0, in, nullptr, kernel.tileRows, table, memory.at);
-      const ConvOut to = {out, memory.at, bias, residual, true, true, plan.desc.epilogue};
+      const ConvOut to = {out, memory.at, scale, bias, residual, true, true, plan.desc.epilogue};
       kernel.depthwise({count, channels, gridPlaces, table, memory.panels, memory.panelAt, to});
     }
   }

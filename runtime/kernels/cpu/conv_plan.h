@@ -64,10 +64,10 @@ struct ConvPlan {
 };
 
 // Computes part `part` of a convolution or a data gradient, of any groups and of depthwise ones, and of weight gradients.
-void runConvPixels(const ConvPlan &plan, const ConvMemory &memory, int part, const float *in, const float *weights, const float *bias,
-                   const float *residual, float *out);
-void runConvDepthwise(const ConvPlan &plan, const ConvMemory &memory, int part, const float *in, const float *weights, const float *bias,
-                      const float *residual, float *out);
+void runConvPixels(const ConvPlan &plan, const ConvMemory &memory, int part, const float *in, const float *weights, const float *scale,
+                   const float *bias, const float *residual, float *out);
+void runConvDepthwise(const ConvPlan &plan, const ConvMemory &memory, int part, const float *in, const float *weights, const float *scale,
+                      const float *bias, const float *residual, float *out);
 void runConvWeights(const ConvPlan &plan, const ConvMemory &memory, int part, const float *in, const float *gradient, float *out);
 void runConvDepthwiseWeights(const ConvPlan &plan, const ConvMemory &memory, int part, const float *in, const float *gradient, float *out);
 

@@ -61,7 +61,8 @@ template <typename Body> void forEachProduct(const ashlar_rt_conv_desc &d, Body 
 
 } // namespace
 
-void referenceConv(const ashlar_rt_conv_desc &desc, const float *a, const float *b, const float *bias, const float *residual, float *out) {
+void referenceConv(const ashlar_rt_conv_desc &desc, const float *a, const float *b, const float *scale, const float *bias,
+                   const float *residual, float *out) {
   const bool isForward = desc.kind == ASHLAR_RT_CONV_FORWARD, isData = desc.kind == ASHLAR_RT_CONV_DATA;
   const int64_t count = isForward ? elementsOfY(desc) : isData ? elementsOfX(desc) : elementsOfWeights(desc);
   std::vector<double> sums(static_cast<size_t>(count), 0);
@@ -76,7 +77,8 @@ void referenceConv(const ashlar_rt_conv_desc &desc, const float *a, const float 
   });
   const int64_t channels = desc.groups * (isForward ? desc.channels_out : desc.channels_in);
   for (int64_t i = 0; i < count; ++i) {
-    double sum = sums[i] + (desc.has_bias ? bias[i % channels] : 0) + (desc.has_residual ? residual[i] : 0);
+    double sum = sums[i] * (desc.has_scale ? scale[i % channels] : 1) + (desc.has_bias ? bias[i % channels] : 0) +
+                 (desc.has_residual ? residual[i] : 0);
     out[i] = static_cast<float>(referenceEpilogue(desc.epilogue, sum));
   }
 }

@@ -103,7 +103,7 @@ exec.variant @conv_c1 arena 64 attributes {axis_names = [], axis_sizes = array<i
 exec.variant @conv_c2 arena 64 attributes {axis_names = [], axis_sizes = array<i64>, coordinates_offset = 0 : i64,
                                            devices_per_process = 1 : i64, lower_bound_bytes = 64 : i64} {
   exec.program @p inputs [] outputs [] {
-    // expected-error@+1 {{computes weights, to which it can add neither bias, residual nor epilogue}}
+    // expected-error@+1 {{computes weights, to which it can add neither scale, bias, residual nor epilogue}}
     exec.conv weights [#exec.buffer<arena, 0, memref<f32>>, #exec.buffer<arena, 0, memref<f32>>, #exec.buffer<arena, 0, memref<f32>>]
               batch 1 groups 1 channels 1 to 1 dims [#exec.conv_dim<in = 1, out = 1, kernel = 1, stride = 1, dilation = 1, low = 0>] epilogue relu
   }

@@ -47,6 +47,29 @@ func.func @epilogue(%x: tensor<2x8x4xf32> {nn.name = "x"}, %w: tensor<6x2x1xf32>
 
 // -----
 
+// A normalization by known statistics joins too: its factor and what it adds are two numbers a channel, computed ahead of the call.
+// CHECK-LABEL: @normalized
+// CHECK: %[[FACTOR:.*]] = nn.mul %arg2
+// CHECK: %[[BIAS:.*]] = nn.sub %arg3, %{{.*}} : tensor<6xf32>
+// CHECK: nn.mul %{{.*}} : tensor<2x8x6xf32>
+// CHECK-NOT: nn.normalize
+// EXEC-LABEL: exec.program @normalized
+// EXEC-NEXT: exec.kernel
+// EXEC-NEXT: exec.kernel
+// EXEC-NEXT: exec.conv forward [{{.*}}memref<2x8x4xf32>>, {{.*}}memref<6x4x1xf32>>, {{.*}}memref<6xf32>>, {{.*}}memref<6xf32>>, {{.*}}memref<2x8x6xf32>>, {{.*}}memref<2x8x6xf32>>] {{.*}} scale bias residual epilogue relu
+// EXEC-NOT: exec.kernel
+func.func @normalized(%x: tensor<2x8x4xf32> {nn.name = "x"}, %w: tensor<6x4x1xf32> {nn.name = "w"}, %scale: tensor<6xf32> {nn.name = "scale"},
+                      %shift: tensor<6xf32> {nn.name = "shift"}, %mean: tensor<6xf32> {nn.name = "mean"}, %variance: tensor<6xf32> {nn.name = "variance"},
+                      %r: tensor<2x8x6xf32> {nn.name = "r"}) -> (tensor<2x8x6xf32> {nn.name = "y"}) {
+  %y = nn.conv %x, %w channels_last windows = [#nn.window<1>] : tensor<2x8x4xf32>, tensor<6x4x1xf32> -> tensor<2x8x6xf32>
+  %n = nn.normalize %y, %scale, %shift, %mean, %variance dims = [2] epsilon = 1.000000e-05 : tensor<2x8x6xf32>, tensor<6xf32>
+  %sum = nn.add %n, %r : tensor<2x8x6xf32>
+  %a = nn.relu %sum : tensor<2x8x6xf32>
+  return %a : tensor<2x8x6xf32>
+}
+
+// -----
+
 // What others read too stays a result of its own; so does what comes in another order, and what is added to a weight.
 // CHECK-LABEL: @not_joined
 // EXEC-LABEL: exec.program @not_joined

@@ -49,7 +49,7 @@ Floats absolute(Floats values) {
 // The operands of one convolution, random in [-1, 1], and its result filled with NaN so that a place that nobody writes shows.
 struct Problem {
   ashlar_rt_conv_desc desc;
-  Floats a, b, bias, residual, out;
+  Floats a, b, scale, bias, residual, out;
 
   Problem(const ashlar_rt_conv_desc &desc, std::mt19937 &random) : desc(desc) {
     const Sizes sizes(desc);
@@ -57,6 +57,7 @@ struct Problem {
     a = randomFloats(data ? sizes.y : sizes.x, random);
     b = randomFloats(forward || data ? sizes.w : sizes.y, random);
     out.assign(forward ? sizes.y : data ? sizes.x : sizes.w, std::numeric_limits<float>::quiet_NaN());
+    scale = randomFloats(desc.groups * (forward ? desc.channels_out : desc.channels_in), random);
     bias = randomFloats(desc.groups * (forward ? desc.channels_out : desc.channels_in), random);
     residual = randomFloats(out.size(), random);
   }
@@ -74,10 +75,11 @@ struct Problem {
   // the sum of absolute values, times the largest slope of the activation (1.13, gelu), plus 5e-7 max(|f|, 1) for the activation.
   double worstShare() const {
     Floats exact(out.size()), sums(out.size());
-    referenceConv(desc, a.data(), b.data(), bias.data(), residual.data(), exact.data());
+    referenceConv(desc, a.data(), b.data(), scale.data(), bias.data(), residual.data(), exact.data());
     ashlar_rt_conv_desc plain = desc;
     plain.epilogue = ASHLAR_RT_EPILOGUE_NONE;
-    referenceConv(plain, absolute(a).data(), absolute(b).data(), absolute(bias).data(), absolute(residual).data(), sums.data());
+    referenceConv(plain, absolute(a).data(), absolute(b).data(), absolute(scale).data(), absolute(bias).data(), absolute(residual).data(),
+                  sums.data());
     double worst = 0;
     for (size_t i = 0; i < out.size(); ++i) {
       const double smooth = desc.epilogue > ASHLAR_RT_EPILOGUE_RELU ? 5e-7 * std::max(1.0f, std::fabs(exact[i])) : 0;
@@ -88,7 +90,7 @@ struct Problem {
     return worst;
   }
 
-  void run(Conv &conv) { conv.run(a.data(), b.data(), bias.data(), residual.data(), out.data()); }
+  void run(Conv &conv) { conv.run(a.data(), b.data(), scale.data(), bias.data(), residual.data(), out.data()); }
 };
 
 std::vector<const ConvKernel *> availableKernels() {
@@ -114,8 +116,9 @@ Conv prepared(const ashlar_rt_conv_desc &desc, int threads, const ConvKernel &ke
 
 std::string describe(const ashlar_rt_conv_desc &d) {
   std::string text = "kind " + std::to_string(d.kind) + " batch " + std::to_string(d.batch) + " groups " + std::to_string(d.groups) +
-                     " channels " + std::to_string(d.channels_in) + " -> " + std::to_string(d.channels_out) + " bias " +
-                     std::to_string(d.has_bias) + " residual " + std::to_string(d.has_residual) + " epilogue " + std::to_string(d.epilogue);
+                     " channels " + std::to_string(d.channels_in) + " -> " + std::to_string(d.channels_out) + " scale " +
+                     std::to_string(d.has_scale) + " bias " + std::to_string(d.has_bias) + " residual " + std::to_string(d.has_residual) +
+                     " epilogue " + std::to_string(d.epilogue);
   for (const ashlar_rt_conv_dim &dim : d.dims) {
     text += " | " + std::to_string(dim.in) + " -> " + std::to_string(dim.out) + " k" + std::to_string(dim.kernel) + " s" +
             std::to_string(dim.stride) + " d" + std::to_string(dim.dilation) + " l" + std::to_string(dim.low);
@@ -171,6 +174,7 @@ ashlar_rt_conv_desc randomDesc(std::mt19937 &random) {
     desc.channels_out = 1 + below(random() % 8 == 0 ? 450 : 70);
   }
   if (desc.kind != ASHLAR_RT_CONV_WEIGHTS) {
+    desc.has_scale = random() % 3 == 0;
     desc.has_bias = random() % 2;
     desc.has_residual = random() % 2;
     desc.epilogue = random() % 6;
@@ -182,7 +186,7 @@ ashlar_rt_conv_desc square(uint32_t kind, int64_t batch, int64_t in, int64_t cha
                            int64_t stride) {
   const int64_t low = (kernel - 1) / 2;
   const ashlar_rt_conv_dim dim = {in, (in + 2 * low - kernel) / stride + 1, kernel, stride, 1, low};
-  return {kind, 0, 0, ASHLAR_RT_EPILOGUE_NONE, 0, 2, batch, 1, channelsIn, channelsOut, {kUnit, dim, dim}};
+  return {kind, 0, 0, 0, ASHLAR_RT_EPILOGUE_NONE, 0, 2, batch, 1, channelsIn, channelsOut, {kUnit, dim, dim}};
 }
 
 } // namespace
@@ -227,7 +231,7 @@ TEST_CASE("conv kernels: long chains and many panels agree with the plain loops"
   }
   for (ashlar_rt_conv_desc &desc : descs) {
     if (desc.kind != ASHLAR_RT_CONV_WEIGHTS) {
-      desc.has_bias = desc.has_residual = 1;
+      desc.has_scale = desc.has_bias = desc.has_residual = 1;
       desc.epilogue = ASHLAR_RT_EPILOGUE_RELU;
     }
   }
@@ -260,7 +264,8 @@ TEST_CASE("conv: any number of threads gives the same bits", "[kernels][conv]") 
       std::vector<std::thread> pool;
       for (int part = 0; part < conv.parts(); ++part) {
         pool.emplace_back([&, part] {
-          conv.runPart(part, problem.a.data(), problem.b.data(), problem.bias.data(), problem.residual.data(), problem.out.data());
+          conv.runPart(part, problem.a.data(), problem.b.data(), problem.scale.data(), problem.bias.data(), problem.residual.data(),
+                       problem.out.data());
         });
       }
       for (std::thread &thread : pool) {
@@ -287,7 +292,8 @@ TEST_CASE("conv: the bits of a sample do not depend on the rest of the batch", "
     const size_t in = problem.a.size() / 4, out = problem.out.size() / 4;
     Floats sample(out);
     for (size_t i = 0; i < 4; ++i) {
-      single.run(problem.a.data() + i * in, problem.b.data(), problem.bias.data(), problem.residual.data() + i * out, sample.data());
+      single.run(problem.a.data() + i * in, problem.b.data(), problem.scale.data(), problem.bias.data(), problem.residual.data() + i * out,
+                 sample.data());
       INFO(describe(desc) << " sample " << i);
       REQUIRE(std::memcmp(sample.data(), problem.out.data() + i * out, out * sizeof(float)) == 0);
     }
@@ -308,7 +314,8 @@ TEST_CASE("conv: special values reach the pixels whose windows hold them, and no
       Conv conv = prepared(desc, 2, *kernel);
       problem.run(conv);
       Floats exact(problem.out.size());
-      referenceConv(desc, problem.a.data(), problem.b.data(), problem.bias.data(), problem.residual.data(), exact.data());
+      referenceConv(desc, problem.a.data(), problem.b.data(), problem.scale.data(), problem.bias.data(), problem.residual.data(),
+                    exact.data());
       for (size_t i = 0; i < exact.size(); ++i) {
         INFO(kernel->name << " " << describe(desc) << " element " << i << " is " << problem.out[i] << ", exactly " << exact[i]);
         REQUIRE(std::isnan(problem.out[i]) == std::isnan(exact[i]));
@@ -361,7 +368,7 @@ TEST_CASE("conv: refuses what only a broken image can hold", "[kernels][conv]") 
   CHECK(message(bad) == "convolution over a dim with in 4, out 4, kernel 3, stride 0, dilation 1: every one must be at least 1");
   bad = square(ASHLAR_RT_CONV_WEIGHTS, 1, 4, 2, 2, 3, 1);
   bad.has_bias = 1;
-  CHECK(message(bad) == "gradient of a filter with bias 1, residual 0, epilogue 0: it has none of them");
+  CHECK(message(bad) == "gradient of a filter with scale 0, bias 1, residual 0, epilogue 0: it has none of them");
 }
 
 TEST_CASE("conv: running does not allocate", "[kernels][conv]") {

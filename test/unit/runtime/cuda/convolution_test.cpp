@@ -69,7 +69,7 @@ TEST_CASE("convolution: buffers that do not fit are refused", "[cuda][convolutio
   example.buffers[2] = {ASHLAR_RT_ARENA, ASHLAR_RT_F32, 0, 4 * kY};
   CHECK(example.sort(operands).message() == "");
   example.desc.has_bias = 1;
-  CHECK_THAT(example.sort(operands).message(), Catch::Contains("not 3, bias 1, residual 0, epilogue 0"));
+  CHECK_THAT(example.sort(operands).message(), Catch::Contains("not 3, scale 0, bias 1, residual 0, epilogue 0"));
 }
 
 } // namespace

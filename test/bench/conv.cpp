@@ -89,7 +89,9 @@ void measure(const Layer &layer, uint32_t kind, int64_t batch, int threads, doub
     return;
   }
   ThreadPool pool(conv.parts());
-  const auto part = [&](int64_t index) { conv.runPart(static_cast<int>(index), a.data(), b.data(), nullptr, nullptr, nullptr, out.data()); };
+  const auto part = [&](int64_t index) {
+    conv.runPart(static_cast<int>(index), a.data(), b.data(), nullptr, nullptr, nullptr, out.data());
+  };
   const auto range = [](void *context, int64_t begin, int64_t end) {
     for (int64_t index = begin; index < end; ++index) {
       (*static_cast<decltype(part) *>(context))(index);

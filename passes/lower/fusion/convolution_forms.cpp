@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A convolution in ops that kernels are generated of: both operands repeated to one shape, whose last dims are what is added up. Groups are
-// a dim of their own, so that one form serves all. Tensors are seen as
+// For generated kernels: a convolution as a sum of products, both operands repeated to one shape, whose last dims are what is added up.
+// Groups are a dim of their own, so that one form serves all. Tensors are seen as
 //
 //   x (batch, groups, channels, in...)   weights (groups, outputs, channels, size...)   y (batch, groups, outputs, positions...)
 
 #include "passes/lower/fusion/convolution_forms.h"
 
+#include "passes/lower/calls/library_convolution.h"
+
+#include "dialects/exec/target_traits.h"
 #include "dialects/nn/convolution.h"
 #include "dialects/support/tensor_values.h"
 
@@ -169,6 +172,27 @@ private:
 };
 
 } // namespace
+
+Value scaleConvolution(ImplicitLocOpBuilder &b, Operation *op, exec::Target target) {
+  auto normalize = dyn_cast<nn::NormalizeOp>(op);
+  if (!normalize || !exec::traitsOf(target).joinsConvolutions || !normalize.getType().getElementType().isF32()) {
+    return {};
+  }
+  Operation *last = normalize.getInput().getDefiningOp();
+  std::optional<nn::Convolution> conv = last ? nn::Convolution::find(last) : std::nullopt;
+  bool isOfChannels = normalize.getDims() == ArrayRef<int64_t>{normalize.getType().getRank() - 1};
+  if (!conv || conv->kind == nn::ConvolutionKind::Weights || !isLibraryConvolution(last, target) || !last->hasOneUse() || !isOfChannels) {
+    return {};
+  }
+  RankedTensorType type = normalize.getType(), vector = typeOf(normalize.getVariance());
+  auto repeated = [&](Value value) { return nn::BroadcastOp::create(b, type, value, normalize.getDims()).getResult(); };
+  auto constant = [&](double value) { return nn::ConstantOp::create(b, nn::splat(vector, value)).getResult(); };
+  Value epsilon = constant(normalize.getEpsilon().convertToDouble());
+  Value root = nn::SqrtOp::create(b, nn::AddOp::create(b, normalize.getVariance(), epsilon));
+  Value factor = nn::MulOp::create(b, normalize.getScale(), nn::DivOp::create(b, constant(1), root));
+  Value bias = nn::SubOp::create(b, normalize.getShift(), nn::MulOp::create(b, normalize.getMean(), factor));
+  return nn::AddOp::create(b, nn::MulOp::create(b, normalize.getInput(), repeated(factor)), repeated(bias));
+}
 
 Value padEvenly(ImplicitLocOpBuilder &b, Operation *op) {
   std::optional<nn::Convolution> conv = nn::Convolution::find(op);

@@ -5,9 +5,17 @@
 #ifndef ASHLAR_PASSES_LOWER_FUSION_CONVOLUTION_FORMS_H
 #define ASHLAR_PASSES_LOWER_FUSION_CONVOLUTION_FORMS_H
 
+#include "dialects/exec/exec.h"
+
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 
 namespace ashlar::lower {
+
+// Returns the result of the op where it is a normalization of what a library convolution computes, for it alone: by a factor and a bias a
+// channel, which join the call. Its statistics are no function of the convolution then. Null for any other op.
+//
+//   %n = nn.normalize %y, ... dims = [3]   ==>   %n = %y * nn.broadcast %factor + nn.broadcast (%shift - %mean * %factor)
+mlir::Value scaleConvolution(mlir::ImplicitLocOpBuilder &builder, mlir::Operation *op, exec::Target target);
 
 // Returns the result of the op where it is a convolution that needs other padding behind a dim than in front of it: of one without padding
 // along such dims, on x with its padding. Null for any other op.

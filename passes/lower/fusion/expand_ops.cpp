@@ -146,23 +146,6 @@ Value moveBeforeReshape(ImplicitLocOpBuilder &b, Operation *op, exec::Target tar
   return nn::ReshapeOp::create(b, typeOf(op->getResult(0)), moved);
 }
 
-// A normalization by statistics that are no function of the convolution whose result it reads is a scale and a bias of that:
-// (y - mean) * factor + shift = y * factor + (shift - mean * factor).
-Value scaleConvolution(ImplicitLocOpBuilder &b, nn::NormalizeOp op, exec::Target target) {
-  Operation *conv = op.getInput().getDefiningOp();
-  bool isOnlyReader = conv && op.getInput().hasOneUse() && op.getDims() == ArrayRef<int64_t>{op.getType().getRank() - 1};
-  if (!exec::traitsOf(target).joinsConvolutions || !isOnlyReader || !isLibraryConvolution(conv, target) || isa<nn::ConvWeightsOp>(conv) ||
-      !op.getType().getElementType().isF32()) {
-    return {};
-  }
-  auto repeated = [&](Value vector) { return nn::BroadcastOp::create(b, op.getType(), vector, op.getDims()).getResult(); };
-  auto constant = [&](double value) { return nn::ConstantOp::create(b, nn::splat(typeOf(op.getVariance()), value)).getResult(); };
-  Value root = nn::SqrtOp::create(b, nn::AddOp::create(b, op.getVariance(), constant(op.getEpsilon().convertToDouble())));
-  Value factor = nn::MulOp::create(b, op.getScale(), nn::DivOp::create(b, constant(1), root));
-  Value bias = nn::SubOp::create(b, op.getShift(), nn::MulOp::create(b, op.getMean(), factor));
-  return nn::AddOp::create(b, nn::MulOp::create(b, op.getInput(), repeated(factor)), repeated(bias));
-}
-
 // Returns the result of `op` computed from operands converted to f32, and rounded to its type; null when no operand is bf16 or f16.
 Value computeWide(ImplicitLocOpBuilder &b, Operation *op) {
   IRMapping mapping;
@@ -190,10 +173,8 @@ struct ExpandOps : impl::ExpandOpsPassBase<ExpandOps> {
 
   // Composites, and library products in the form that the library takes.
   Value expand(ImplicitLocOpBuilder &b, Operation *op) {
-    if (auto normalize = dyn_cast<nn::NormalizeOp>(op)) {
-      if (Value scaled = scaleConvolution(b, normalize, target)) {
-        return scaled;
-      }
+    if (Value scaled = scaleConvolution(b, op, target)) {
+      return scaled;
     }
     if (auto composition = dyn_cast<ExpandableOpInterface>(op)) {
       return composition.buildExpansion(b);

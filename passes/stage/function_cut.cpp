@@ -45,6 +45,17 @@ void FunctionCut::add(Operation *op, StageProgram &program) {
   programs[op] = &program;
 }
 
+void FunctionCut::addWrite(Operation *write, StageProgram &program) {
+  program.writes.push_back(write);
+  auto [time, isFirst] = writeTimes.try_emplace({program.stage, cast<nn::WriteOp>(write).getVariable()}, program.time);
+  time->second = std::min(time->second, program.time);
+}
+
+bool FunctionCut::isWrittenBefore(StringRef variable, const StageProgram &program) const {
+  auto time = writeTimes.find({program.stage, variable});
+  return time != writeTimes.end() && time->second < program.time;
+}
+
 SmallVector<StageProgram *> FunctionCut::programsOf(int64_t stage) {
   SmallVector<StageProgram *> found;
   for (auto &[key, program] : list) {
@@ -60,7 +71,7 @@ bool FunctionCut::repeats(Operation *op, const StageProgram &program) {
   switch (assignment.accessOf(op)) {
   case Access::Free: {
     auto read = dyn_cast<nn::ReadOp>(op);
-    return !read || assignment.holds(program.stage, read.getVariable());
+    return !read || (assignment.holds(program.stage, read.getVariable()) && !isWrittenBefore(read.getVariable(), program));
   }
   case Access::Counted:
     return programsOf(program.stage).front() == &program || (!isa<nn::ReadOp>(op) && costsLittle(op));

@@ -38,7 +38,7 @@ public:
   void add(mlir::Operation *op, StageProgram &program);
 
   // Lets a program write a variable at its end.
-  void addWrite(mlir::Operation *write, StageProgram &program) { program.writes.push_back(write); }
+  void addWrite(mlir::Operation *write, StageProgram &program);
 
   // Returns the program that runs an op; null when none does.
   StageProgram *programOf(mlir::Operation *op) const { return programs.lookup(op); }
@@ -62,6 +62,9 @@ private:
   // Whether a program computes an op that another one runs, too, instead of getting its result.
   bool repeats(mlir::Operation *op, const StageProgram &program);
 
+  // Whether a program of the same stage writes a variable before this one runs.
+  bool isWrittenBefore(llvm::StringRef variable, const StageProgram &program) const;
+
   // Returns the program that passes the results of an op on to another one.
   StageProgram *makerOf(mlir::Operation *op, const StageProgram &program);
 
@@ -72,6 +75,7 @@ private:
   const StageAssignment &assignment;
   std::map<std::pair<int64_t, std::string>, StageProgram> list; // by stage and name
   llvm::DenseMap<mlir::Operation *, StageProgram *> programs;
+  std::map<std::pair<int64_t, llvm::StringRef>, int64_t> writeTimes; // by stage and variable: of the first program that writes it
   llvm::DenseMap<std::pair<mlir::Operation *, const StageProgram *>, bool> cheaplyRepeated;
   llvm::DenseMap<StageProgram *, llvm::DenseSet<mlir::Operation *>> repeated; // by program: ops that are computed again
 };

@@ -221,8 +221,14 @@ private:
     if (std::system(command.c_str()) == 0) {
       return "";
     }
+    // What a rank says comes before what mpirun says of it; the emulator's own remarks are none of it.
     auto log = llvm::MemoryBuffer::getFile(folder.file("log"));
-    return "the executable failed: " + (log ? (*log)->getBuffer().take_until([](char c) { return c == '\n'; }).str() : "");
+    SmallVector<StringRef> lines;
+    if (log) {
+      (*log)->getBuffer().split(lines, '\n');
+    }
+    auto said = llvm::find_if(lines, [](StringRef line) { return !line.starts_with("emulator "); });
+    return "the executable failed: " + (said == lines.end() ? "" : said->str());
   }
 
   SmallVector<Tensor> randomInputs() {

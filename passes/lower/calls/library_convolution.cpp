@@ -148,8 +148,8 @@ bool isLibraryConvolution(Operation *op, exec::Target target) {
 
 bool takesOperands(const nn::Convolution &conv, exec::Target target) {
   Type x = typeOf(conv.x).getElementType();
-  bool isOne = x == typeOf(conv.weights).getElementType() && x == typeOf(conv.y).getElementType();
-  return x.isF32() || (isOne && exec::traitsOf(target).convolvesNarrow);
+  bool isOne = x == typeOf(conv.weights).getElementType() && x == typeOf(conv.y).getElementType(); // one of them is the result
+  return isOne && (x.isF32() || exec::traitsOf(target).convolvesNarrow);
 }
 
 bool beginsConvolution(Operation *op) {

@@ -32,6 +32,16 @@ func.func @wide_sums(%x: tensor<2x8x4xbf16> {nn.name = "x"}, %y: tensor<2x8x6xbf
 
 // -----
 
+// CHECK-LABEL: @wide_data
+// CHECK: nn.cast %arg0 : tensor<2x8x6xbf16> -> tensor<2x8x6xf32>
+// CHECK: nn.conv_data {{.*}} {nn.exact_in_tf32} : tensor<2x8x6xf32>, tensor<6x1x4xf32> -> tensor<2x8x4xf32>
+func.func @wide_data(%y: tensor<2x8x6xbf16> {nn.name = "y"}, %w: tensor<6x1x4xbf16> {nn.name = "w"}) -> (tensor<2x8x4xf32> {nn.name = "dx"}) {
+  %dx = nn.conv_data %y, %w channels_last weights_last windows = [#nn.window<1>] : tensor<2x8x6xbf16>, tensor<6x1x4xbf16> -> tensor<2x8x4xf32>
+  return %dx : tensor<2x8x4xf32>
+}
+
+// -----
+
 // Of f32 operands tf32 would round.
 // EXEC-LABEL: exec.program @plain
 // EXEC: exec.conv weights {{.*}} epilogue none

@@ -32,6 +32,16 @@ std::pair<Value, Value> broadcastOperands(Node &node) {
   return broadcastPair(node, node.input(0), node.input(1));
 }
 
+// Integers by zero have no result; at run time it is 0.
+void importDiv(Node &node) {
+  DenseElementsAttr divisor = node.constantInput(1);
+  if (divisor && divisor.getElementType().isInteger() && llvm::is_contained(divisor.getValues<APInt>(), 0)) {
+    node.fail("divides by zero");
+  }
+  auto [lhs, rhs] = broadcastOperands(node);
+  node.setResult(0, node.create<nn::DivOp>(lhs, rhs).getResult());
+}
+
 template <typename Op> void importBinary(Node &node) {
   auto [lhs, rhs] = broadcastOperands(node);
   node.setResult(0, node.create<Op>(lhs, rhs).getResult());
@@ -237,8 +247,8 @@ constexpr RegistryRow kRows[] = {
     {"Cast", importCast},
     {"Ceil", importUnary<nn::CeilOp>, Accepts::Floats},
     {"Cos", importUnary<nn::CosOp>, Accepts::Floats},
-    {"Div", importBinary<nn::DivOp>, Accepts::Numbers},
-    {"Dropout", importDropout, Accepts::Floats},
+    {"Div", importDiv, Accepts::Numbers},
+    {"Dropout", importDropout, Accepts::Floats, /*knownFloats=*/0, /*draws=*/true},
     {"Equal", importCompare<nn::Predicate::Eq>},
     {"Erf", importUnary<nn::ErfOp>, Accepts::Floats},
     {"Exp", importUnary<nn::ExpOp>, Accepts::Floats},

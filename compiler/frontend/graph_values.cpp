@@ -66,6 +66,12 @@ void GraphValues::define(StringRef name, DenseElementsAttr constant) {
   add(name).constant = constant;
 }
 
+void GraphValues::replace(StringRef name, DenseElementsAttr constant) {
+  Entry &entry = find(name);
+  entry = Entry();
+  entry.constant = constant;
+}
+
 void GraphValues::defineParameter(StringRef name, RankedTensorType type, std::function<Attribute()> makeInit) {
   Entry &entry = add(name);
   entry.parameterType = type;
@@ -83,11 +89,14 @@ void GraphValues::alias(StringRef name, StringRef other) {
 
 Value GraphValues::getValue(StringRef name) {
   Entry &entry = find(name);
-  if (!entry.value) {
-    entry.value = entry.constant ? nn::ConstantOp::create(builder, locationOf(name), entry.constant.getType(), entry.constant).getResult()
-                                 : readParameter(entry);
+  if (entry.value) {
+    return entry.value;
   }
-  return entry.value;
+  if (!entry.constant) {
+    return entry.value = readParameter(entry);
+  }
+  Value constant = nn::ConstantOp::create(builder, locationOf(name), entry.constant.getType(), entry.constant);
+  return freshConstants ? constant : entry.value = constant;
 }
 
 DenseElementsAttr GraphValues::getConstant(StringRef name) {

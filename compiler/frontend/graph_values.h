@@ -38,8 +38,26 @@ public:
   // Makes the parameter behind a name a state: the model keeps it, and nothing trains it. Throws when something has read it as a parameter.
   void keepAsState(llvm::StringRef name);
 
+  // Makes a constant of a name that is defined as a value.
+  void replace(llvm::StringRef name, mlir::DenseElementsAttr constant);
+
+  // While one is there, each use of a constant gets an op of its own, where the builder stands.
+  class FreshConstants {
+  public:
+    explicit FreshConstants(GraphValues &values) : values(values) { values.freshConstants = true; }
+    ~FreshConstants() { values.freshConstants = false; }
+    FreshConstants(const FreshConstants &) = delete;
+    FreshConstants &operator=(const FreshConstants &) = delete;
+
+  private:
+    GraphValues &values;
+  };
+
   // The value of a name, created now when need be. Throws for an unknown name.
   mlir::Value getValue(llvm::StringRef name);
+
+  // The value of a name; null when it has none yet, and for an unknown name.
+  mlir::Value peekValue(llvm::StringRef name) const { return entries.lookup(name).value; }
 
   // The constant behind a name, null for anything else. Throws for an unknown name.
   mlir::DenseElementsAttr getConstant(llvm::StringRef name);
@@ -81,6 +99,7 @@ private:
 
   mlir::Operation *function;
   mlir::OpBuilder &builder;
+  bool freshConstants = false;
   llvm::StringMap<Entry> entries;
   llvm::StringMap<mlir::Value> reads; // parameter or scalar variable -> its one nn.read
   llvm::StringSet<> states;           // parameters that nothing trains

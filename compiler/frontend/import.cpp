@@ -5,8 +5,8 @@
 #include "compiler/frontend/import.h"
 
 #include "compiler/frontend/annotations.h"
-#include "compiler/frontend/constant_folding.h"
 #include "compiler/frontend/init_rules.h"
+#include "compiler/frontend/known_node.h"
 #include "compiler/frontend/node.h"
 #include "compiler/frontend/onnx_file.h"
 #include "compiler/frontend/registry.h"
@@ -355,9 +355,7 @@ void Importer::importNodes() {
     }
     const RegistryRow &row = *findOp(qualifiedOpType(nodeProto));
     checkElementType(node, row);
-    if (!isDefaultDomain(nodeProto.domain()) || !foldNode(node)) {
-      row.handler(node);
-    }
+    importNode(node, row, *values);
     node.checkComplete();
   }
 }

@@ -72,7 +72,7 @@ DenseElementsAttr Node::peekConstant(size_t index) const {
 SmallVector<int64_t> Node::intsInput(size_t index, StringRef name) const {
   DenseElementsAttr constant = constantInput(index);
   if (!constant || !constant.getElementType().isIntOrIndex() || constant.getType().getRank() > 1 || constant.getNumElements() > kMostDims) {
-    fail("input \"" + name + "\" has to be a list of integers known at compile time");
+    fail("input \"" + name + "\" has to be a list of integers known at compile time" + whyUnknown());
   }
   return SmallVector<int64_t>(llvm::map_range(constant.getValues<APInt>(), [](const APInt &v) { return v.getSExtValue(); }));
 }
@@ -169,6 +169,14 @@ void Node::checkSize(ArrayRef<int64_t> shape, Type element) const {
   if (std::string fault = findSizeFault(shape, element); !fault.empty()) {
     fail(fault);
   }
+}
+
+std::string Node::whyUnknown() const {
+  const std::string &node = info.budget.tooLong;
+  return node.empty()
+             ? ""
+             : ("; node \"" + node + "\" would take more than the " + Twine(ImportBudget::kElements) + " steps that are taken at import")
+                   .str();
 }
 
 void Node::spend(int64_t elements) const {

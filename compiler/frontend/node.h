@@ -29,6 +29,9 @@ public:
   // Takes `elements` off. Returns whether there was as much.
   bool spend(int64_t elements) { return elements >= 0 && elements <= left ? (left -= elements, true) : false; }
 
+  // The path of the first node that could be computed at import but for this; "" when there is none.
+  std::string tooLong;
+
 private:
   int64_t left = kElements;
 };
@@ -118,6 +121,12 @@ public:
   void setResult(size_t index, mlir::DenseElementsAttr constant);
   void aliasResult(size_t index, size_t input);
 
+  // Returns the value that result `index` was set to; null when it was set to none, or when nobody may read it.
+  mlir::Value peekResult(size_t index) const { return hasResult(index) ? values.peekValue(proto.output(index)) : mlir::Value(); }
+
+  // Makes result `index`, a value, a constant.
+  void replaceResult(size_t index, mlir::DenseElementsAttr constant) { values.replace(proto.output(index), constant); }
+
   // Creates an op at the node's location. Fails when its tensors are too large, or when nn does not have the op for these types.
   template <typename Op, typename... Args> Op create(Args &&...args) const {
     Op op = Op::create(values.getBuilder(), location(), std::forward<Args>(args)...);
@@ -127,6 +136,9 @@ public:
 
   // Fails when no tensor can be as large.
   void checkSize(llvm::ArrayRef<int64_t> shape, mlir::Type element) const;
+
+  // Returns the end of an error about an input that is not known at import: the node for which that may be so, if there is one.
+  std::string whyUnknown() const;
 
   // Pays for `elements` that are computed or looked at now; fails when the model asks for too many.
   void spend(int64_t elements) const;

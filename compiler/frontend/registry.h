@@ -25,6 +25,7 @@ struct RegistryRow {
   Handler handler;
   Accepts accepts = Accepts::Any;
   unsigned knownFloats = 0; // bit i: input i holds floats that steer the import, so an initializer there is no parameter
+  bool draws = false;       // random numbers, so that its result is not known where its inputs are
 };
 
 // The rows of each op family.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ops that move elements about. Those whose inputs are integers known at import never get here: constant_folding.cpp computes them.
+// Ops that move elements about, and those that ask for a shape.
 
 #include "compiler/frontend/emit.h"
 #include "compiler/frontend/registry.h"
@@ -158,14 +158,23 @@ void importExpand(Node &node) {
   node.setResult(0, broadcastTo(node, node.input(0), shape));
 }
 
-// Shape and Size only need types, so they always fold.
-void importOnlyKnown(Node &node) {
-  node.fail("is supported only where its inputs are integers known at compile time");
+// Shape and Size need only the type of their input.
+void importShape(Node &node) {
+  ArrayRef<int64_t> shape = node.inputType(0).getShape();
+  int64_t rank = shape.size();
+  auto clamp = [&](int64_t at) { return std::clamp<int64_t>(at < 0 ? at + rank : at, 0, rank); };
+  int64_t start = clamp(node.getInt("start", 0)), end = clamp(node.getInt("end", rank)); // since opset 15
+  ArrayRef<int64_t> part = start < end ? shape.slice(start, end - start) : ArrayRef<int64_t>();
+  node.setResult(0, DenseElementsAttr::get(RankedTensorType::get({static_cast<int64_t>(part.size())}, node.builder().getI64Type()), part));
+}
+
+void importSize(Node &node) {
+  node.setResult(0, DenseElementsAttr::get(RankedTensorType::get({}, node.builder().getI64Type()), node.inputType(0).getNumElements()));
 }
 
 constexpr RegistryRow kRows[] = {
     {"Concat", importConcat},   {"Expand", importExpand},       {"Flatten", importFlatten},     {"Reshape", importReshape},
-    {"Shape", importOnlyKnown}, {"Size", importOnlyKnown},      {"Slice", importSlice},         {"Split", importSplit},
+    {"Shape", importShape},     {"Size", importSize},           {"Slice", importSlice},         {"Split", importSplit},
     {"Squeeze", importSqueeze}, {"Transpose", importTranspose}, {"Unsqueeze", importUnsqueeze},
 };
 

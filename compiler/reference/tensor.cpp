@@ -148,6 +148,23 @@ FailureOr<Tensor> Tensor::fromAttribute(ElementsAttr attribute) {
   return tensor;
 }
 
+DenseElementsAttr Tensor::toAttribute() const {
+  if (auto floatType = dyn_cast<FloatType>(type.getElementType())) {
+    SmallVector<APFloat> values;
+    for (double value : floats) {
+      bool losesInfo = false;
+      values.emplace_back(value).convert(floatType.getFloatSemantics(), APFloat::rmNearestTiesToEven, &losesInfo);
+    }
+    return DenseElementsAttr::get(type, values);
+  }
+  unsigned width = type.getElementType().getIntOrFloatBitWidth();
+  SmallVector<APInt> values;
+  for (int64_t value : ints) {
+    values.emplace_back(width, static_cast<uint64_t>(value), /*isSigned=*/true, /*implicitTrunc=*/true);
+  }
+  return DenseElementsAttr::get(type, values);
+}
+
 void Tensor::print(llvm::raw_ostream &os) const {
   os << type << ' ';
   printNested(os, *this, /*dim=*/0, /*begin=*/0, getNumElements());

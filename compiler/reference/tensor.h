@@ -29,6 +29,9 @@ public:
   // The elements of a dense, splat or resource attribute.
   static mlir::FailureOr<Tensor> fromAttribute(mlir::ElementsAttr attribute);
 
+  // Returns the elements as an attribute; a splat where all are the same.
+  mlir::DenseElementsAttr toAttribute() const;
+
   mlir::RankedTensorType getType() const { return type; }
   llvm::ArrayRef<int64_t> getShape() const { return type.getShape(); }
   int64_t getNumElements() const { return type.getNumElements(); }

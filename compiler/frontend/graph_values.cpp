@@ -31,6 +31,14 @@ GraphValues::Entry &GraphValues::find(StringRef name) {
   return it->second;
 }
 
+GraphValues::Entry &GraphValues::findTensor(StringRef name) {
+  Entry &entry = find(name);
+  if (entry.sequence) {
+    throw ImportError("\"" + name + "\" is a sequence of " + llvm::Twine(entry.sequence->size()) + " tensors but is used as a tensor");
+  }
+  return entry;
+}
+
 GraphValues::Entry &GraphValues::add(StringRef name) {
   auto [it, inserted] = entries.try_emplace(name);
   if (!inserted) {
@@ -79,6 +87,15 @@ void GraphValues::defineParameter(StringRef name, RankedTensorType type, std::fu
   entry.parameter = name.str();
 }
 
+void GraphValues::defineSequence(StringRef name, std::vector<std::string> elements) {
+  add(name).sequence = std::move(elements);
+}
+
+const std::vector<std::string> *GraphValues::getSequence(StringRef name) {
+  Entry &entry = find(name);
+  return entry.sequence ? &*entry.sequence : nullptr;
+}
+
 void GraphValues::alias(StringRef name, StringRef other) {
   Entry entry = find(other);
   if (!entry.constant) {
@@ -88,7 +105,7 @@ void GraphValues::alias(StringRef name, StringRef other) {
 }
 
 Value GraphValues::getValue(StringRef name) {
-  Entry &entry = find(name);
+  Entry &entry = findTensor(name);
   if (entry.value) {
     return entry.value;
   }
@@ -104,7 +121,7 @@ DenseElementsAttr GraphValues::getConstant(StringRef name) {
 }
 
 RankedTensorType GraphValues::getType(StringRef name) {
-  const Entry &entry = find(name);
+  const Entry &entry = findTensor(name);
   if (entry.value) {
     return cast<RankedTensorType>(entry.value.getType());
   }

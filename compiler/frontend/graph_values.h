@@ -14,6 +14,8 @@
 
 #include <functional>
 #include <optional>
+#include <string>
+#include <vector>
 
 namespace ashlar::frontend {
 
@@ -27,6 +29,8 @@ public:
   void define(llvm::StringRef name, mlir::DenseElementsAttr constant);
   // A parameter: `makeInit` is called once, when something reads it.
   void defineParameter(llvm::StringRef name, mlir::RankedTensorType type, std::function<mlir::Attribute()> makeInit);
+  // A sequence of the tensors that have these names.
+  void defineSequence(llvm::StringRef name, std::vector<std::string> elements);
   // Makes `name` mean what `other` means.
   void alias(llvm::StringRef name, llvm::StringRef other);
 
@@ -59,10 +63,13 @@ public:
   // The value of a name; null when it has none yet, and for an unknown name.
   mlir::Value peekValue(llvm::StringRef name) const { return entries.lookup(name).value; }
 
+  // The tensors of a sequence; null for anything else. Throws for an unknown name.
+  const std::vector<std::string> *getSequence(llvm::StringRef name);
+
   // The constant behind a name, null for anything else. Throws for an unknown name.
   mlir::DenseElementsAttr getConstant(llvm::StringRef name);
 
-  // The type of what a name stands for. Throws for an unknown name.
+  // The type of what a name stands for. Throws for an unknown name, and for a sequence.
   mlir::RankedTensorType getType(llvm::StringRef name);
 
   // A tensor as rules name it.
@@ -88,8 +95,10 @@ private:
     mlir::RankedTensorType parameterType;
     std::function<mlir::Attribute()> makeInit;
     std::string parameter; // its name, which an alias keeps
+    std::optional<std::vector<std::string>> sequence;
   };
   Entry &find(llvm::StringRef name);
+  Entry &findTensor(llvm::StringRef name);
   Entry &add(llvm::StringRef name);
   void addName(mlir::Value value, llvm::StringRef name);
   mlir::Value readParameter(const Entry &entry);

@@ -5,6 +5,7 @@
 #include "compiler/frontend/import.h"
 
 #include "compiler/frontend/annotations.h"
+#include "compiler/frontend/body.h"
 #include "compiler/frontend/init_rules.h"
 #include "compiler/frontend/known_node.h"
 #include "compiler/frontend/node.h"
@@ -69,20 +70,13 @@ void checkOwnDomain(const onnx::ModelProto &model) {
   }
 }
 
-// The module path of a node: its name without a leading slash, or "<OpType>_<n>".
-std::string nodePath(const onnx::NodeProto &node, int index) {
-  StringRef name = StringRef(node.name()).ltrim('/');
-  return name.empty() ? node.op_type() + "_" + std::to_string(index) : name.str();
-}
-
-// Throws one error with all the ops that have no handler.
-void checkOps(const onnx::GraphProto &graph, int64_t opset) {
+// Throws one error with all the ops that have no row.
+template <typename Nodes> void checkOps(const Nodes &nodes, int64_t opset) {
   constexpr size_t kNamesShown = 4;
   std::map<std::string, SmallVector<std::string>> unsupported; // op -> names of its nodes
-  for (int i = 0; i < graph.node_size(); ++i) {
-    const onnx::NodeProto &node = graph.node(i);
+  for (auto [i, node] : llvm::enumerate(nodes)) {
     if (std::string name = qualifiedOpType(node); !findOp(name)) {
-      unsupported[name].push_back(nodePath(node, i));
+      unsupported[name].push_back(nodePath(node, static_cast<int>(i)));
     }
   }
   if (unsupported.empty()) {
@@ -122,6 +116,8 @@ private:
   // Throws when an init rule matches no parameter.
   void checkInitRules() const;
   void importNodes();
+  // Imports a node, or returns the nodes that it stands for.
+  std::vector<onnx::NodeProto> importNode(Node &node);
   // Throws when an output cannot be written, or is declared as something else than the graph computes.
   void checkOutput(const onnx::ValueInfoProto &output, RankedTensorType type) const;
   void returnOutputs();
@@ -343,21 +339,42 @@ void Importer::checkBatch() {
                     "; export the model with a symbolic batch or set " + options.batchName + " to " + size);
 }
 
+// What a node stands for comes next, before the nodes that follow it.
 void Importer::importNodes() {
+  std::vector<onnx::NodeProto> pending; // the next one last
+  auto import = [&](onnx::NodeProto &nodeProto, const std::string &path) {
+    Node node(nodeProto, path, info, *values);
+    std::vector<onnx::NodeProto> stoodFor = importNode(node);
+    checkOps(stoodFor, info.opset);
+    std::move(stoodFor.rbegin(), stoodFor.rend(), std::back_inserter(pending));
+  };
   for (int i = 0; i < graph.node_size(); ++i) {
-    onnx::NodeProto &nodeProto = *graph.mutable_node(i);
-    Node node(nodeProto, nodePath(nodeProto, i), info, *values);
-    node.checkOutputs();
-    for (size_t input = 0; input < node.numInputs(); ++input) {
-      if (node.isGiven(input) && !values->isDefined(nodeProto.input(input))) {
-        node.fail("reads \"" + nodeProto.input(input) + "\" but nothing before defines it");
-      }
+    import(*graph.mutable_node(i), nodePath(graph.node(i), i));
+    while (!pending.empty()) {
+      onnx::NodeProto node = std::move(pending.back());
+      pending.pop_back();
+      import(node, nodePath(node, 0)); // it has a name
     }
-    const RegistryRow &row = *findOp(qualifiedOpType(nodeProto));
-    checkElementType(node, row);
-    importNode(node, row, *values);
-    node.checkComplete();
   }
+}
+
+std::vector<onnx::NodeProto> Importer::importNode(Node &node) {
+  node.checkOutputs();
+  for (size_t input = 0; input < node.numInputs(); ++input) {
+    if (node.isGiven(input) && !values->isDefined(node.inputName(input))) {
+      node.fail("reads \"" + node.inputName(input) + "\" but nothing before defines it");
+    }
+  }
+  const RegistryRow &row = *findOp(node.qualifiedOpType());
+  checkElementType(node, row);
+  std::vector<onnx::NodeProto> nodes;
+  if (row.expand) {
+    nodes = row.expand(node);
+  } else {
+    importByHandler(node, row, *values);
+  }
+  node.checkComplete(/*isExpanded=*/row.expand != nullptr);
+  return nodes;
 }
 
 void Importer::checkOutput(const onnx::ValueInfoProto &output, RankedTensorType type) const {
@@ -445,7 +462,8 @@ void Importer::applyAnnotations() {
 
 OwningOpRef<ModuleOp> Importer::run() {
   checkOwnDomain(*proto);
-  checkOps(graph, info.opset);
+  inlineFunctions(*proto);
+  checkOps(graph.node(), info.opset);
   StringRef name = graph.name().empty() ? llvm::sys::path::stem(path) : StringRef(graph.name());
   module = ModuleOp::create(NameLoc::get(builder.getStringAttr(name)), name);
   builder.setInsertionPointToEnd(module->getBody());

@@ -108,7 +108,7 @@ bool isKnown(const Node &node) {
 
 } // namespace
 
-void importNode(Node &node, const RegistryRow &row, GraphValues &values) {
+void importByHandler(Node &node, const RegistryRow &row, GraphValues &values) {
   if (row.draws || !isKnown(node)) {
     return row.handler(node);
   }

@@ -13,7 +13,7 @@ namespace ashlar::frontend {
 
 // Imports a node by its handler. Where all its inputs are known and the budget of the model allows it, its results are constants; else its
 // ops stand where the values' builder does.
-void importNode(Node &node, const RegistryRow &row, GraphValues &values);
+void importByHandler(Node &node, const RegistryRow &row, GraphValues &values);
 
 } // namespace ashlar::frontend
 

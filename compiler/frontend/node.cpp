@@ -4,6 +4,8 @@
 
 #include "compiler/frontend/node.h"
 
+#include "compiler/frontend/registry.h"
+
 #include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
@@ -28,6 +30,11 @@ std::string elementName(Type element) {
 std::string describeTensor(RankedTensorType type) {
   return "[" + llvm::join(llvm::map_range(type.getShape(), [](int64_t d) { return std::to_string(d); }), ", ") + "] of " +
          elementName(type.getElementType());
+}
+
+std::string nodePath(const onnx::NodeProto &node, int index) {
+  StringRef name = StringRef(node.name()).ltrim('/');
+  return name.empty() ? node.op_type() + "_" + std::to_string(index) : name.str();
 }
 
 void Node::fail(const Twine &fact) const {
@@ -126,6 +133,11 @@ std::vector<std::string> Node::getStrings(StringRef name) {
   return attribute ? std::vector<std::string>(attribute->strings().begin(), attribute->strings().end()) : std::vector<std::string>();
 }
 
+onnx::GraphProto *Node::getGraph(StringRef name) {
+  onnx::AttributeProto *attribute = askAttribute(name, onnx::AttributeProto::GRAPH);
+  return attribute ? attribute->mutable_g() : nullptr;
+}
+
 onnx::TensorProto *Node::getTensor(StringRef name) {
   onnx::AttributeProto *attribute = askAttribute(name, onnx::AttributeProto::TENSOR);
   return attribute ? attribute->mutable_t() : nullptr;
@@ -155,10 +167,39 @@ void Node::setResult(size_t index, DenseElementsAttr constant) {
 }
 
 void Node::aliasResult(size_t index, size_t input) {
-  inputType(input); // there is such an input
+  if (!hasInput(input)) {
+    fail("input " + Twine(input) + " is missing");
+  }
   if (hasResult(index)) {
     values.alias(proto.output(index), proto.input(input));
   }
+}
+
+void Node::setSequence(size_t index, std::vector<std::string> elements) {
+  if (hasResult(index)) {
+    values.defineSequence(proto.output(index), std::move(elements));
+  }
+}
+
+const std::vector<std::string> &Node::sequenceInput(size_t index) const {
+  const std::vector<std::string> *sequence = hasInput(index) ? values.getSequence(proto.input(index)) : nullptr;
+  if (!sequence) {
+    fail("input " + Twine(index) + " is no sequence");
+  }
+  return *sequence;
+}
+
+StringRef Node::uniqueName() const {
+  for (const std::string &output : proto.output()) {
+    if (!output.empty()) {
+      return output;
+    }
+  }
+  return path;
+}
+
+std::string Node::qualifiedOpType() const {
+  return frontend::qualifiedOpType(proto);
 }
 
 Location Node::location() const {
@@ -211,7 +252,7 @@ void Node::checkOutputs() const {
   }
 }
 
-void Node::checkComplete() const {
+void Node::checkComplete(bool isExpanded) const {
   for (const onnx::AttributeProto &attribute : proto.attribute()) {
     if (!asked.contains(attribute.name())) {
       fail("attribute \"" + attribute.name() + "\" is not supported");
@@ -223,7 +264,7 @@ void Node::checkComplete() const {
     }
   }
   for (size_t i = 0; i < numResults(); ++i) {
-    if (hasResult(i) && !values.isDefined(proto.output(i))) {
+    if (!isExpanded && hasResult(i) && !values.isDefined(proto.output(i))) {
       fail("output " + Twine(i) + " \"" + proto.output(i) + "\" is not supported");
     }
   }

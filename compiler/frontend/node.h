@@ -50,6 +50,9 @@ std::string elementName(mlir::Type element);
 // Returns a type as errors name it: "[2, 3] of f32".
 std::string describeTensor(mlir::RankedTensorType type);
 
+// Returns the module path of a node: its name without a leading slash, or "<OpType>_<index>".
+std::string nodePath(const onnx::NodeProto &node, int index);
+
 class Node {
 public:
   Node(onnx::NodeProto &proto, std::string path, const ModelInfo &info, GraphValues &values)
@@ -69,6 +72,9 @@ public:
 
   // Returns the name of an input that is given.
   llvm::StringRef inputName(size_t index) const { return proto.input(index); }
+
+  // Returns the names of the tensors that an input is a sequence of. Fails when it is none.
+  const std::vector<std::string> &sequenceInput(size_t index) const;
 
   // Returns the value of an input, which must be there.
   mlir::Value input(size_t index) const;
@@ -105,6 +111,7 @@ public:
   llvm::SmallVector<float> getFloats(llvm::StringRef name);
   std::vector<std::string> getStrings(llvm::StringRef name);
   onnx::TensorProto *getTensor(llvm::StringRef name); // null without
+  onnx::GraphProto *getGraph(llvm::StringRef name);   // null without
 
   // Returns axis `name` (default `byDefault`) counted from the front; `limit` is one past the largest.
   int64_t getAxis(llvm::StringRef name, int64_t byDefault, int64_t limit);
@@ -116,10 +123,18 @@ public:
   bool hasResult(size_t index) const { return index < static_cast<size_t>(proto.output_size()) && !proto.output(index).empty(); }
   size_t numResults() const { return proto.output_size(); }
 
+  // Returns the name of result `index`, which somebody may read.
+  llvm::StringRef resultName(size_t index) const { return proto.output(index); }
+
+  // Returns what no other value is named as that does not begin with it.
+  llvm::StringRef uniqueName() const;
+
   // Defines result `index`: a value, a constant, or another name for input `input`.
   void setResult(size_t index, mlir::Value value);
   void setResult(size_t index, mlir::DenseElementsAttr constant);
   void aliasResult(size_t index, size_t input);
+  // A sequence of the tensors with these names.
+  void setSequence(size_t index, std::vector<std::string> elements);
 
   // Returns the value that result `index` was set to; null when it was set to none, or when nobody may read it.
   mlir::Value peekResult(size_t index) const { return hasResult(index) ? values.peekValue(proto.output(index)) : mlir::Value(); }
@@ -149,6 +164,7 @@ public:
   mlir::Location location() const;
   mlir::OpBuilder &builder() const { return values.getBuilder(); }
   llvm::StringRef opType() const { return proto.op_type(); }
+  std::string qualifiedOpType() const; // with its domain, as findOp() takes it
   llvm::StringRef getPath() const { return path; }
   int64_t getOpset() const { return info.opset; }
   const ModelInfo &getInfo() const { return info; }
@@ -156,8 +172,8 @@ public:
   // Fails when the node has no output.
   void checkOutputs() const;
 
-  // Fails unless every attribute and input was asked for and every result is defined.
-  void checkComplete() const;
+  // Fails unless every attribute and input was asked for and every result is defined; those of a node that stands for others will be.
+  void checkComplete(bool isExpanded) const;
 
 private:
   void checkCreated(mlir::Operation *op) const;

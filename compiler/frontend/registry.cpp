@@ -13,9 +13,9 @@ namespace {
 const llvm::StringMap<RegistryRow> &registry() {
   static const llvm::StringMap<RegistryRow> map = [] {
     llvm::StringMap<RegistryRow> built;
-    for (auto rows :
-         {activationRows, channelNormalizationRows, collectiveRows, constantRows, contractionRows, convolutionRows, elementwiseRows,
-          indexingRows, lossRows, normalizationRows, paddingRows, poolingRows, reductionRows, resizingRows, shapeRows}) {
+    for (auto rows : {activationRows, channelNormalizationRows, collectiveRows, constantRows, contractionRows, controlFlowRows,
+                      convolutionRows, elementwiseRows, indexingRows, knownRows, lossRows, normalizationRows, paddingRows, poolingRows,
+                      reductionRows, resizingRows, sequenceRows, shapeRows}) {
       for (const RegistryRow &row : rows()) {
         built.try_emplace(row.opType, row);
       }
@@ -33,7 +33,7 @@ const RegistryRow *findOp(llvm::StringRef opType) {
 }
 
 void checkElementType(const Node &node, const RegistryRow &row) {
-  if (!node.isGiven(0)) {
+  if (row.accepts == Accepts::Any || !node.isGiven(0)) { // an input may be no tensor
     return;
   }
   mlir::Type element = node.peekType(0).getElementType();

@@ -17,6 +17,9 @@ inline constexpr llvm::StringLiteral kCollectiveDomain = "ai.ashlar.dist";
 // Emits the nn ops of a node and defines its results.
 using Handler = void (*)(Node &node);
 
+// Returns nodes that a node stands for; they define its results, but for those that it defines itself (sequences). Each has a name.
+using Expander = std::vector<onnx::NodeProto> (*)(Node &node);
+
 // The element types that an op takes as input 0, by ONNX and by what nn computes. Those of its other inputs follow from it.
 enum class Accepts { Any, Numbers, Floats, Bools };
 
@@ -24,8 +27,9 @@ struct RegistryRow {
   llvm::StringLiteral opType;
   Handler handler;
   Accepts accepts = Accepts::Any;
-  unsigned knownFloats = 0; // bit i: input i holds floats that steer the import, so an initializer there is no parameter
-  bool draws = false;       // random numbers, so that its result is not known where its inputs are
+  unsigned knownFloats = 0;  // bit i: input i holds floats that steer the import, so an initializer there is no parameter
+  bool draws = false;        // random numbers, so that its result is not known where its inputs are
+  Expander expand = nullptr; // instead of a handler
 };
 
 // The rows of each op family.
@@ -34,15 +38,18 @@ llvm::ArrayRef<RegistryRow> channelNormalizationRows();
 llvm::ArrayRef<RegistryRow> collectiveRows(); // of the domain ai.ashlar.dist, which stands before their names
 llvm::ArrayRef<RegistryRow> constantRows();
 llvm::ArrayRef<RegistryRow> contractionRows();
+llvm::ArrayRef<RegistryRow> controlFlowRows();
 llvm::ArrayRef<RegistryRow> convolutionRows();
 llvm::ArrayRef<RegistryRow> elementwiseRows();
 llvm::ArrayRef<RegistryRow> indexingRows();
+llvm::ArrayRef<RegistryRow> knownRows();
 llvm::ArrayRef<RegistryRow> lossRows();
 llvm::ArrayRef<RegistryRow> normalizationRows();
 llvm::ArrayRef<RegistryRow> paddingRows();
 llvm::ArrayRef<RegistryRow> poolingRows();
 llvm::ArrayRef<RegistryRow> reductionRows();
 llvm::ArrayRef<RegistryRow> resizingRows();
+llvm::ArrayRef<RegistryRow> sequenceRows();
 llvm::ArrayRef<RegistryRow> shapeRows();
 
 // Returns the row of an op, null for one that is not supported. Ops of the default domain have their bare name, others the domain before

@@ -6,6 +6,8 @@
 
 #include "compiler/reference/interpreter.h"
 
+#include <google/protobuf/text_format.h>
+
 #include <catch2/catch.hpp>
 
 #include <cmath>
@@ -128,6 +130,12 @@ OnnxModel &OnnxModel::node(const std::string &op, std::vector<std::string> input
     }
   }
   return *this;
+}
+
+OnnxModel parseModel(const std::string &text) {
+  OnnxModel model;
+  REQUIRE(google::protobuf::TextFormat::ParseFromString(text, &model.proto));
+  return model;
 }
 
 OnnxModel &OnnxModel::output(const std::string &name) {

@@ -62,6 +62,9 @@ public:
   onnx::ModelProto proto;
 };
 
+// Returns the model of a text: ONNX's messages in protobuf's text form.
+OnnxModel parseModel(const std::string &text);
+
 // Imports a model through a temporary file; throws std::runtime_error with the message, in which the path is "model.onnx".
 mlir::OwningOpRef<mlir::ModuleOp> import(const OnnxModel &model, const frontend::ImportOptions &options = {});
 

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// If and Loop whose conditions are known: the body that is run stands in their place.
+
+#include "compiler/frontend/body.h"
+#include "compiler/frontend/registry.h"
+
+using namespace mlir;
+
+namespace ashlar::frontend {
+
+namespace {
+
+// What a Loop node says to the Loop node that is the rest of it, in attributes of our own.
+constexpr llvm::StringLiteral kIteration = "ashlar.iteration", kScans = "ashlar.scans";
+
+bool knownCondition(const Node &node, size_t index) {
+  DenseElementsAttr condition = node.constantInput(index);
+  if (!condition || !condition.getElementType().isInteger(1) || condition.getNumElements() != 1) {
+    node.fail("its condition has to be a bool known at compile time" + node.whyUnknown());
+  }
+  return condition.getSplatValue<bool>();
+}
+
+std::vector<onnx::NodeProto> expandIf(Node &node) {
+  onnx::GraphProto *onTrue = node.getGraph("then_branch"), *onFalse = node.getGraph("else_branch");
+  onnx::GraphProto *branch = knownCondition(node, 0) ? onTrue : onFalse;
+  if (!branch || branch->output_size() != static_cast<int>(node.numResults())) {
+    node.fail("its branch has " + Twine(branch ? branch->output_size() : 0) + " outputs but the node has " + Twine(node.numResults()));
+  }
+  Names names;
+  std::vector<onnx::NodeProto> nodes = openGraph(*branch, node.uniqueName(), node.getPath(), names);
+  node.spend(static_cast<int64_t>(nodes.size()));
+  for (size_t i = 0; i < node.numResults(); ++i) {
+    if (node.hasResult(i)) {
+      nodes.push_back(
+          makeNode("Identity", {names[branch->output(static_cast<int>(i)).name()]}, {node.resultName(i).str()}, node.getPath()));
+    }
+  }
+  return nodes;
+}
+
+// Returns the nodes that join the parts of scan output `scan`, one part for each trip.
+std::vector<onnx::NodeProto> joinScan(const Node &node, size_t result, ArrayRef<std::string> parts) {
+  if (parts.empty()) {
+    node.fail("makes no trip, so that its output " + Twine(result) + " has no shape");
+  }
+  const std::string name = node.resultName(result).str(), axes = name + "/axes";
+  std::vector<onnx::NodeProto> nodes;
+  std::vector<std::string> rows;
+  if (node.getOpset() >= 13) {
+    nodes.push_back(makeInts(axes, {0}, node.getPath()));
+  }
+  for (const std::string &part : parts) {
+    rows.push_back(name + "/row" + std::to_string(rows.size()));
+    std::vector<std::string> inputs = {part};
+    if (node.getOpset() >= 13) {
+      inputs.push_back(axes);
+    }
+    onnx::NodeProto &row = nodes.emplace_back(makeNode("Unsqueeze", inputs, {rows.back()}, node.getPath()));
+    if (node.getOpset() < 13) {
+      onnx::AttributeProto *attribute = row.add_attribute();
+      attribute->set_name("axes");
+      attribute->set_type(onnx::AttributeProto::INTS);
+      attribute->add_ints(0);
+    }
+  }
+  setInt(nodes.emplace_back(makeNode("Concat", rows, {name}, node.getPath())), "axis", 0);
+  return nodes;
+}
+
+// The first trip and a Loop that makes the others; nothing is known of their conditions before it is imported.
+std::vector<onnx::NodeProto> expandLoop(Node &node) {
+  onnx::GraphProto *body = node.getGraph("body");
+  const int64_t carried = static_cast<int64_t>(node.numInputs()) - 2, iteration = node.getInt(kIteration, 0);
+  if (!body || carried < 0 || body->input_size() != carried + 2 || body->output_size() < carried + 1 ||
+      static_cast<int64_t>(node.numResults()) > body->output_size() - 1) {
+    node.fail("has " + Twine(node.numInputs()) + " inputs and " + Twine(node.numResults()) + " outputs but a body with " +
+              Twine(body ? body->input_size() : 0) + " and " + Twine(body ? body->output_size() : 0));
+  }
+  const size_t scanCount = static_cast<size_t>(body->output_size() - 1 - carried);
+  std::vector<std::string> scans = node.getStrings(kScans); // of the first trip, then of the second, ...
+  std::vector<onnx::NodeProto> nodes;
+  SmallVector<int64_t> most = node.hasInput(0) ? node.intsInput(0, "M") : SmallVector<int64_t>();
+  if (most.size() > 1) {
+    node.fail("input \"M\" has " + Twine(most.size()) + " elements, not 1");
+  }
+  const bool hasCondition = node.hasInput(1), isLast = !most.empty() && iteration >= most.front();
+  if (isLast || (hasCondition && !knownCondition(node, 1))) {
+    for (size_t i = 0; i < node.numResults(); ++i) {
+      if (!node.hasResult(i)) {
+        continue;
+      }
+      if (static_cast<int64_t>(i) < carried) {
+        node.hasInput(i + 2);
+        nodes.push_back(makeNode("Identity", {node.inputName(i + 2).str()}, {node.resultName(i).str()}, node.getPath()));
+        continue;
+      }
+      std::vector<std::string> parts;
+      for (size_t at = i - static_cast<size_t>(carried); at < scans.size(); at += scanCount) {
+        parts.push_back(scans[at]);
+      }
+      std::vector<onnx::NodeProto> joined = joinScan(node, i, parts);
+      std::move(joined.begin(), joined.end(), std::back_inserter(nodes));
+    }
+    for (int64_t i = 0; i < carried; ++i) {
+      node.hasInput(static_cast<size_t>(i) + 2); // nobody may read it
+    }
+    return nodes;
+  }
+  const std::string prefix = (node.uniqueName() + "/" + Twine(iteration)).str();
+  Names names;
+  names[body->input(0).name()] = prefix + "/iteration";
+  nodes.push_back(makeInt(prefix + "/iteration", iteration, node.getPath()));
+  names[body->input(1).name()] = hasCondition ? node.inputName(1).str() : prefix + "/condition";
+  if (!hasCondition) {
+    setInt(nodes.emplace_back(makeNode("Cast", {prefix + "/iteration1"}, {prefix + "/condition"}, node.getPath())), "to",
+           onnx::TensorProto::BOOL);
+    nodes.insert(nodes.end() - 1, makeInt(prefix + "/iteration1", 1, node.getPath()));
+  }
+  for (int64_t i = 0; i < carried; ++i) {
+    node.hasInput(static_cast<size_t>(i) + 2);
+    names[body->input(static_cast<int>(i) + 2).name()] = node.inputName(static_cast<size_t>(i) + 2).str();
+  }
+  std::vector<onnx::NodeProto> trip = openGraph(*body, prefix, node.getPath(), names);
+  constexpr int64_t kStepsOfNode = 64, kStepsOfScan = 8; // to import a node, and to hand on the name of a part
+  node.spend(kStepsOfNode * static_cast<int64_t>(trip.size() + nodes.size()) + kStepsOfScan * static_cast<int64_t>(scans.size()));
+  std::move(trip.begin(), trip.end(), std::back_inserter(nodes));
+  auto outputOf = [&](int64_t i) { return names[body->output(static_cast<int>(i)).name()]; };
+  std::vector<std::string> inputs = {node.isGiven(0) ? node.inputName(0).str() : "", outputOf(0)}, results;
+  for (int64_t i = 0; i < carried; ++i) {
+    inputs.push_back(outputOf(i + 1));
+  }
+  for (size_t i = 0; i < scanCount; ++i) {
+    scans.push_back(outputOf(carried + 1 + static_cast<int64_t>(i)));
+  }
+  for (size_t i = 0; i < node.numResults(); ++i) {
+    results.push_back(node.resultName(i).str());
+  }
+  onnx::NodeProto &rest = nodes.emplace_back(makeNode("Loop", inputs, results, node.getPath()));
+  setInt(rest, kIteration, iteration + 1);
+  onnx::AttributeProto *attribute = rest.add_attribute();
+  attribute->set_name("body");
+  attribute->set_type(onnx::AttributeProto::GRAPH);
+  attribute->mutable_g()->Swap(body);
+  onnx::AttributeProto *made = rest.add_attribute();
+  made->set_name(kScans.str());
+  made->set_type(onnx::AttributeProto::STRINGS);
+  for (std::string &scan : scans) {
+    made->add_strings(std::move(scan));
+  }
+  return nodes;
+}
+
+constexpr RegistryRow kRows[] = {
+    {"If", nullptr, Accepts::Any, /*knownFloats=*/0, /*draws=*/false, expandIf},
+    {"Loop", nullptr, Accepts::Any, /*knownFloats=*/0, /*draws=*/false, expandLoop},
+};
+
+} // namespace
+
+ArrayRef<RegistryRow> controlFlowRows() {
+  return kRows;
+}
+
+} // namespace ashlar::frontend

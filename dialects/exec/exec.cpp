@@ -184,6 +184,12 @@ LogicalResult ConvOp::verify() {
   if (getDims().empty() || getDims().size() > 3) { // C3
     return emitOpError("has ") << getDims().size() << " spatial dims, which are 1 to 3";
   }
+  Type first = cast<BufferAttr>(getBuffers()[0]).getType().getElementType();
+  for (auto buffer : getBuffers().getAsRange<BufferAttr>()) {
+    if (Type type = buffer.getType().getElementType(); type != first) { // C4
+      return emitOpError("has buffers of element types ") << first << " and " << type;
+    }
+  }
   return success();
 }
 

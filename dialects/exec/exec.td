@@ -284,7 +284,8 @@ def Exec_ConvOp : Exec_InstrOp<"conv"> {
 
         exec.conv forward [...] batch 8 groups 1 channels 64 to 128 dims [#exec.conv_dim<in = 32, out = 32, ...>] bias epilogue relu
 
-    **Constraints:** (C1) as many buffers as these; (C2) weights come with none of them; (C3) 1 to 3 dims.
+    **Constraints:** (C1) as many buffers as these; (C2) weights come with none of them; (C3) 1 to 3 dims; (C4) buffers of one
+    element type.
   }];
   let arguments = (ins Exec_ConvKindAttr:$kind, Exec_BufferArrayAttr:$buffers, I64Attr:$batch, I64Attr:$groups, I64Attr:$channels_in,
                        I64Attr:$channels_out, TypedArrayAttrBase<Exec_ConvDimAttr, "spatial dims">:$dims, UnitAttr:$has_scale,

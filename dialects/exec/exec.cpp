@@ -190,6 +190,9 @@ LogicalResult ConvOp::verify() {
       return emitOpError("has buffers of element types ") << first << " and " << type;
     }
   }
+  if (getKind() == ConvKind::Weights && getFixedWeights()) { // C5
+    return emitOpError("computes weights, and says that they are fixed");
+  }
   return success();
 }
 

@@ -280,19 +280,22 @@ def Exec_GemmOp : Exec_InstrOp<"gemm"> {
 def Exec_ConvOp : Exec_InstrOp<"conv"> {
   let summary = "A convolution or one of its gradients, with scale, bias, residual and activation, by the library";
   let description = [{
-    buffers, types and shapes as in ashlar_rt_conv_desc; `channels` are those of one group.
+    buffers, types and shapes as in ashlar_rt_conv_desc; `channels` are those of one group. Fixed weights are a variable or constants that no
+    program of the variant but @init writes, so that what the runtime makes of them lasts from run to run.
 
         exec.conv forward [...] batch 8 groups 1 channels 64 to 128 dims [#exec.conv_dim<in = 32, out = 32, ...>] bias epilogue relu
 
     **Constraints:** (C1) as many buffers as these; (C2) weights come with none of them; (C3) 1 to 3 dims; (C4) buffers of one
-    element type.
+    element type; (C5) weights that are computed are not fixed.
   }];
   let arguments = (ins Exec_ConvKindAttr:$kind, Exec_BufferArrayAttr:$buffers, I64Attr:$batch, I64Attr:$groups, I64Attr:$channels_in,
                        I64Attr:$channels_out, TypedArrayAttrBase<Exec_ConvDimAttr, "spatial dims">:$dims, UnitAttr:$has_scale,
-                       UnitAttr:$has_bias, UnitAttr:$has_residual, Exec_EpilogueAttr:$epilogue, UnitAttr:$allow_tf32);
+                       UnitAttr:$has_bias, UnitAttr:$has_residual, Exec_EpilogueAttr:$epilogue, UnitAttr:$allow_tf32,
+                       UnitAttr:$fixed_weights);
   let assemblyFormat = [{
     `` $kind $buffers `batch` $batch `groups` $groups `channels` $channels_in `to` $channels_out `dims` $dims (`scale` $has_scale^)?
-    (`bias` $has_bias^)? (`residual` $has_residual^)? `epilogue` `` $epilogue (`tf32` $allow_tf32^)? attr-dict
+    (`bias` $has_bias^)? (`residual` $has_residual^)? `epilogue` `` $epilogue (`tf32` $allow_tf32^)? (`fixed_weights` $fixed_weights^)?
+    attr-dict
   }];
   let hasVerifier = 1;
 }

@@ -23,6 +23,7 @@ struct TargetTraits {
   bool weightsLast;       // with the channels of the weights last, too
   bool padsEvenly;        // with as much padding behind a dim as in front of it
   bool joinsConvolutions; // bias, a tensor to add and an activation come with the convolution
+  bool ordersWeights;     // has an order of its own for the weights, in which it can keep them
 
   // Of generated kernels.
   bool scattersInRegisters; // a scatter holds its sums in f32 until they are complete

@@ -138,7 +138,8 @@ def VerifyExecPass : Pass<"ashlar-verify-exec", "::mlir::ModuleOp"> {
     has the shape that the kind makes of its source. Of (C9) to (C11), and of programs without conditions, it follows that the members of a
     group meet in the same collectives in the same order (docs/communication.md). (C12) A collective that is started is waited for once, later
     in the program, and until then nothing writes what it reads or uses what it writes. (C13) An owner is a device of the mesh, and of no
-    collective; (C14) a program leaves each tensor that lasts as a whole. Each device that keeps something alone is followed by itself, one
+    collective; (C14) a program leaves each tensor that lasts as a whole; (C15) fixed weights are constants, or a variable that no program but @init
+    writes, and @init has none. Each device that keeps something alone is followed by itself, one
     instruction at a time that it runs.
   }];
 }

@@ -18,7 +18,7 @@ extern "C" {
 #endif
 
 // Grows with every change of a struct below; ashlar_rt_main() refuses an image of another version.
-#define ASHLAR_RT_ABI_VERSION 18
+#define ASHLAR_RT_ABI_VERSION 19
 
 // Buffers start on this boundary; arena offsets are multiples of it.
 #define ASHLAR_RT_ALIGNMENT 64
@@ -154,14 +154,16 @@ typedef struct {
 //   forward   {x, w, [scale,] [bias,] [residual (as y),] y}   y = epilogue(convolution * scale + bias + residual)
 //   data      {y, w, [scale,] [bias,] [residual (as x),] x}   x = epilogue(gradient with respect to x * scale + bias + residual)
 //   weights   {x, y, w}                                       w = gradient with respect to w, and nothing else
-// scale and bias have one number a channel of the result.
+// scale and bias have one number a channel of the result. Fixed weights are a variable or constants that no program but init writes: what a
+// kernel makes of them, it may keep from run to run. On cuda: never.
 // The result overlaps no operand. All sizes are at least 1.
 typedef struct {
   uint32_t kind; // ashlar_rt_conv_kind
   uint32_t has_scale, has_bias, has_residual;
   uint32_t epilogue;                                // ashlar_rt_epilogue
   uint32_t allow_tf32;                              // f32 operands may be rounded to 10 bits of mantissa
-  int64_t spatial_dims;                             // 1 to 3
+  uint32_t fixed_weights;                           // of forward and data
+  uint32_t spatial_dims;                            // 1 to 3
   int64_t batch, groups, channels_in, channels_out; // channels of one group
   ashlar_rt_conv_dim dims[3];                       // of fewer spatial dims: the first ones are {1, 1, 1, 1, 1, 0}
 } ashlar_rt_conv_desc;

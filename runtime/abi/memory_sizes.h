@@ -54,6 +54,15 @@ constexpr uint64_t foldedColumns(const ashlar_rt_conv_dim &dim) {
   return (dim.out - 1) * dim.stride + dim.kernel;
 }
 
+// Returns the bytes that fixed weights take in the order of the kernel, at least; 0 where every run orders them in its workspace.
+constexpr uint64_t orderedWeightBytes(const ashlar_rt_conv_desc &desc) {
+  uint64_t places = convPlaces(desc), in = desc.channels_in, out = desc.channels_out;
+  uint64_t cols = desc.kind == ASHLAR_RT_CONV_DATA ? in : out, depth = desc.kind == ASHLAR_RT_CONV_DATA ? out : in;
+  uint64_t columns = isDepthwise(desc) ? roundUp(desc.groups, kConvTileCols) : desc.groups * roundUp(cols, kConvTileCols);
+  uint64_t rows = places * (isDepthwise(desc) ? 1 : depth + 1);
+  return desc.fixed_weights != 0 ? roundUp(rows * columns * sizeof(float), ASHLAR_RT_ALIGNMENT) : 0;
+}
+
 // Returns the bytes that each thread needs for a convolution, at least.
 constexpr uint64_t convWorkspaceBytes(const ashlar_rt_conv_desc &desc) {
   uint64_t places = convPlaces(desc), in = desc.channels_in, out = desc.channels_out;
@@ -65,6 +74,7 @@ constexpr uint64_t convWorkspaceBytes(const ashlar_rt_conv_desc &desc) {
   if (isDepthwise(desc)) {
     bytes = places * roundUp(desc.groups, kConvTileCols) * sizeof(float);
   }
+  bytes = desc.fixed_weights != 0 ? 0 : bytes;
   bytes += desc.groups * depth * std::max<uint64_t>(desc.dims[2].kernel, 1) * sizeof(float); // zeros
   bytes += std::max(kConvTableBytes, 2 * kConvTileRows * places * sizeof(void *)) + kConvPositions * sizeof(int64_t);
   bytes += kConvPositions * kConvTileCols * sizeof(float) + 8 * places * sizeof(int64_t); // a panel of the gradient, lists of places

@@ -95,6 +95,7 @@ char *CpuExecutor::address(const ashlar_rt_tensor &tensor, int device, uint64_t 
 
 Status CpuExecutor::write(const ashlar_rt_tensor &tensor, int device, const std::function<void(char *data)> &fill, uint64_t microBatch) {
   fill(address(tensor, device, microBatch));
+  variableChange += tensor.role == ASHLAR_RT_VARIABLE;
   return Status();
 }
 
@@ -125,10 +126,15 @@ Status CpuExecutor::createFeed(Pipeline &pipeline, std::unique_ptr<Feed> &feed) 
 }
 
 std::vector<HeldPart> CpuExecutor::held(uint64_t batchBytes) const {
+  uint64_t ordered = 0;
+  for (const std::unique_ptr<Program> &program : programs) {
+    ordered += static_cast<CpuProgram &>(*program).orderedBytes();
+  }
   return {{"tensors", static_cast<uint64_t>(devices) * roundUp(variant->arena_bytes, kPageBytes)},
           {"constants", constantBytes()},
           {"batches", batchBytes},
           {"matrix products", workspace.bytes()},
+          {"ordered weights", ordered},
           {"meetings of ranks", communicator->controlBytes()},
           {"messages between hosts", communicator->stagingBytes()},
           {"trace", options.recorder != nullptr ? options.recorder->bytes() : 0}};
@@ -143,6 +149,11 @@ Status CpuExecutor::run(Program &base, uint64_t microBatch) {
   }
   ++program.runs;
   ASHLAR_RETURN_IF_ERROR(settle(program.receive(microBatch, slot)));
+  if (program.weightsOrdered != variableChange) {
+    program.orderWeights(*pool);
+    program.weightsOrdered = variableChange;
+  }
+  variableChange += std::strcmp(program.source.name, ASHLAR_RT_INIT) == 0;
   return program.whole.time([&] {
     if (options.profile || options.checkNumerics || records) {
       ASHLAR_RETURN_IF_ERROR(runWatched(program, slot));

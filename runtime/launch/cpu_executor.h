@@ -22,7 +22,8 @@ public:
   Status create(const ashlar_rt_image &image, const ashlar_rt_variant &variant, Communicator &communicator, ThreadPool &pool,
                 const ExecutorOptions &options);
 
-  // Address of a tensor on this process' device number `device`; of a tensor in a slot, in that of the micro-batch.
+  // Address of a tensor on this process' device number `device`; of a tensor in a slot, in that of the micro-batch. A variable is to be
+  // written by write(), which sees to it that its ordered weights follow.
   char *address(const ashlar_rt_tensor &tensor, int device, uint64_t microBatch = 0) const;
 
   Status run(Program &program, uint64_t microBatch = 0) override;
@@ -41,8 +42,9 @@ private:
   Status settle(Status status);
 
   ThreadPool *pool = nullptr;
-  GemmWorkspace workspace; // of the library calls of all programs: one runs at a time
-  ProgressThread progress; // of collectives that are started; destroyed first
+  uint64_t variableChange = 1; // number of the last change of variables by init or from outside
+  GemmWorkspace workspace;     // of the library calls of all programs: one runs at a time
+  ProgressThread progress;     // of collectives that are started; destroyed first
 };
 
 } // namespace ashlar::rt

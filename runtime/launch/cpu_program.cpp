@@ -4,6 +4,7 @@
 
 #include "runtime/launch/cpu_program.h"
 
+#include "runtime/abi/memory_sizes.h"
 #include "runtime/launch/slots.h"
 
 #include <algorithm>
@@ -51,6 +52,13 @@ void runConvParts(void *context, int64_t begin, int64_t end) {
   auto &call = *static_cast<ConvCall *>(context);
   for (int64_t part = begin; part < end; ++part) {
     call.conv->runPart(static_cast<int>(part), call.a, call.b, call.scale, call.bias, call.residual, call.out);
+  }
+}
+
+void orderPieces(void *context, int64_t begin, int64_t end) {
+  auto &call = *static_cast<FixedWeights *>(context);
+  for (int64_t piece = begin; piece < end; ++piece) {
+    call.conv->order(static_cast<int>(piece), call.weights, call.ordered);
   }
 }
 
@@ -202,14 +210,46 @@ Status CpuProgram::prepareConv(const CpuSurroundings &surroundings, uint32_t ind
   if (instr.num_buffers != 3u + others) {
     return internal("{}: a convolution with {} operands beside its own has {} buffers", instr.name, others, instr.num_buffers);
   }
+  const int devices = surroundings.communicator.mesh().devicesPerProcess();
   if (slot > 0) { // it knows no addresses
-    step.conv = instances[0][index].conv;
+    const Step &first = instances[0][index];
+    step.conv = first.conv;
+    for (size_t i = 1; desc.fixed_weights != 0 && i < size_t(devices) * step.numBuffers; i += step.numBuffers) {
+      step.buffers[i] = first.buffers[i];
+    }
     return Status();
   }
   convs.emplace_back();
   ASHLAR_RETURN_IF_ERROR(Conv::prepare(desc, surroundings.pool.threads(), convs.back(), &surroundings.workspace));
   step.conv = &convs.back();
+  return desc.fixed_weights != 0 ? keepWeights(desc, step, devices) : Status();
+}
+
+Status CpuProgram::keepWeights(const ashlar_rt_conv_desc &desc, Step &step, int devices) {
+  const uint64_t bytes = orderedWeightBytes(desc);
+  orderedMemory.emplace_back();
+  ASHLAR_RETURN_IF_ERROR(orderedMemory.back().reserve(bytes * devices));
+  for (int device = 0; device < devices; ++device) {
+    void *&weights = step.buffers[device * step.numBuffers + 1];
+    float *ordered = orderedMemory.back().data() + device * bytes / sizeof(float);
+    fixedWeights.push_back({step.conv, static_cast<const float *>(weights), ordered});
+    weights = ordered;
+  }
   return Status();
+}
+
+void CpuProgram::orderWeights(ThreadPool &pool) {
+  for (FixedWeights &fixed : fixedWeights) {
+    pool.parallelFor(fixed.conv->orderedPieces(), /*grain=*/1, orderPieces, &fixed);
+  }
+}
+
+uint64_t CpuProgram::orderedBytes() const {
+  uint64_t bytes = 0;
+  for (const GemmWorkspace &memory : orderedMemory) {
+    bytes += memory.bytes();
+  }
+  return bytes;
 }
 
 Status CpuProgram::prepareCollective(const CpuSurroundings &surroundings, uint32_t index, uint64_t slot, Step &step) {

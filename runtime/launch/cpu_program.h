@@ -50,6 +50,13 @@ struct CpuSurroundings {
   char *address(const ashlar_rt_buffer &buffer, int device, uint64_t slot) const;
 };
 
+// Weights of one device that are ordered once, and where that is.
+struct FixedWeights {
+  const Conv *conv;
+  const float *weights;
+  float *ordered;
+};
+
 class CpuProgram final : public Program {
 public:
   using Program::Program;
@@ -62,6 +69,12 @@ public:
 
   // Number of such lists.
   size_t numInstances() const { return instances.size(); }
+
+  // Orders the fixed weights of all calls.
+  void orderWeights(ThreadPool &pool);
+
+  // Bytes of them.
+  uint64_t orderedBytes() const;
 
   // Waits for the slot and the messages that a run for the micro-batch needs, and offers what it made of them.
   Status receive(uint64_t microBatch, uint64_t slot);
@@ -80,12 +93,14 @@ public:
   std::string label(size_t instr) const override;
 
   std::vector<uint64_t> started; // by token: the number that the thread beside gave
+  uint64_t weightsOrdered = 0;   // which change of the variables the ordered weights are of; 0: they were never ordered
 
 private:
   Status resolveInstance(const CpuSurroundings &surroundings, uint64_t slot);
   Status resolveStep(const CpuSurroundings &surroundings, uint32_t instr, uint64_t slot, Step &step);
   Status prepareGemm(const CpuSurroundings &surroundings, uint32_t instr, uint64_t slot, Step &step);
   Status prepareConv(const CpuSurroundings &surroundings, uint32_t instr, uint64_t slot, Step &step);
+  Status keepWeights(const ashlar_rt_conv_desc &desc, Step &step, int devices);
   Status prepareCollective(const CpuSurroundings &surroundings, uint32_t instr, uint64_t slot, Step &step);
 
   Stopwatch watchFor(const CpuSurroundings &surroundings, SpanKind kind, uint32_t index, double *sum) const;
@@ -101,6 +116,8 @@ private:
   std::deque<std::vector<void *>> addresses;
   std::deque<Gemm> gemms;
   std::deque<Conv> convs;
+  std::vector<FixedWeights> fixedWeights;
+  std::vector<GemmWorkspace> orderedMemory; // of each call, for all devices
   std::vector<std::unique_ptr<Collective>> collectives;
   std::vector<Stopwatch> watches, besides; // by instruction; the second of collectives that are started
   std::vector<Waiting<SendingEnd>> sends;

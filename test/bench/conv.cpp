@@ -59,7 +59,7 @@ std::vector<Layer> resnet50(int64_t size) {
 ashlar_rt_conv_desc descOf(const Layer &layer, uint32_t kind, int64_t batch) {
   const int64_t low = (layer.kernel - 1) / 2;
   const ashlar_rt_conv_dim dim = {layer.in, (layer.in + 2 * low - layer.kernel) / layer.stride + 1, layer.kernel, layer.stride, 1, low};
-  return {kind, 0, 0, 0, ASHLAR_RT_EPILOGUE_NONE, 0, 2, batch, 1, layer.channelsIn, layer.channelsOut, {{1, 1, 1, 1, 1, 0}, dim, dim}};
+  return {kind, 0, 0, 0, ASHLAR_RT_EPILOGUE_NONE, 0, 0, 2, batch, 1, layer.channelsIn, layer.channelsOut, {{1, 1, 1, 1, 1, 0}, dim, dim}};
 }
 
 struct Totals {

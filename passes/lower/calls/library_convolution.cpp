@@ -180,7 +180,7 @@ LogicalResult buildConvolutionCall(const CallSite &site) {
   int64_t groups = conv.groups();
   exec::ConvOp::create(site.builder, site.loc, kindOf(conv.kind), site.builder.getArrayAttr(buffers), shapeOf(conv.x).front(), groups,
                        shapeOf(conv.x).back() / groups, shapeOf(conv.y).back() / groups, dimsOf(conv), call->hasScale, call->hasBias,
-                       call->hasResidual, call->epilogue, site.allowTf32 || call->isExactInTf32);
+                       call->hasResidual, call->epilogue, site.allowTf32 || call->isExactInTf32, /*fixed_weights=*/false);
   return success();
 }
 
@@ -191,7 +191,8 @@ ashlar_rt_conv_desc describeConvolution(exec::ConvOp call) {
                            call.getHasResidual(),
                            numberOf(call.getEpilogue()),
                            call.getAllowTf32(),
-                           static_cast<int64_t>(call.getDims().size()),
+                           call.getFixedWeights(),
+                           static_cast<uint32_t>(call.getDims().size()),
                            static_cast<int64_t>(call.getBatch()),
                            static_cast<int64_t>(call.getGroups()),
                            static_cast<int64_t>(call.getChannelsIn()),

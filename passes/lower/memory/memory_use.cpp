@@ -36,6 +36,7 @@ public:
     const uint64_t workspace = callWorkspace();
     add("matrix products", workspace);
     use.threadBytes = onCuda() ? 0 : workspace;
+    add("ordered weights", orderedBytes());
     if (onCuda()) {
       add("messages", receivedBytes());
       add("collectives", collectiveWorkspace());
@@ -130,6 +131,13 @@ private:
       most = std::max(most, onCuda() ? rt::kConvolutionWorkspaceBytes : rt::convWorkspaceBytes(describeConvolution(conv)));
     });
     return most;
+  }
+
+  // What calls keep of their fixed weights, for each device.
+  uint64_t orderedBytes() {
+    uint64_t bytes = 0;
+    variant.getBody().walk([&](exec::ConvOp conv) { bytes += rt::orderedWeightBytes(describeConvolution(conv)) * perProcess; });
+    return bytes;
   }
 
   // This process' share of what the ranks of a host wait for each other in.

@@ -4,7 +4,9 @@
 // first, the temporaries of all programs share what follows, since only one program runs at a time.
 
 #include "dialects/dist/stages.h"
+#include "dialects/exec/target_traits.h"
 #include "passes/lower/calls/library_call.h"
+#include "passes/lower/memory/fixed_weights.h"
 #include "passes/lower/memory/instruction_emitter.h"
 #include "passes/lower/memory/memory_limit.h"
 #include "passes/lower/memory/program.h"
@@ -177,6 +179,10 @@ private:
     }
     exec::VariantOp variant = *module.getOps<exec::VariantOp>().begin();
     MemoryUse use = memoryUse(variant, {target, constants.getBytes(), ranksPerHost});
+    if (use.bytes() > static_cast<uint64_t>(memoryLimit)) { // weights that are ordered once are there twice
+      unmarkFixedWeights(variant);
+      use = memoryUse(variant, {target, constants.getBytes(), ranksPerHost});
+    }
     return checkMemoryLimit(module, use, memoryLimit, tensors, programs, variant);
   }
 
@@ -242,6 +248,9 @@ private:
       if (failed(emitInstructions(builder, program, kernels, meshAttr, allowTf32))) {
         return failure();
       }
+    }
+    if (exec::traitsOf(target).ordersWeights) {
+      markFixedWeights(variant);
     }
     return success();
   }

@@ -5,6 +5,7 @@
 // buffer, and all devices meet in the same collectives in one order.
 
 #include "passes/lower/memory/collective_order.h"
+#include "passes/lower/memory/fixed_weights.h"
 #include "passes/lower/passes.h"
 
 #include "dialects/exec/exec.h"
@@ -170,6 +171,9 @@ private:
     for (int64_t size : variant.getAxisSizes()) {
       devices *= size;
     }
+    if (failed(verifyFixedWeights(variant))) {
+      return failure();
+    }
     int64_t other = 0;
     while (owners.count(other) != 0) {
       ++other;
@@ -187,6 +191,21 @@ private:
       }
     }
     return LogicalResult(checkCollectiveOrder(variant)); // C9, C10, C11
+  }
+
+  LogicalResult verifyFixedWeights(exec::VariantOp variant) {
+    FixedBytes fixed(variant);
+    WalkResult result = variant.getBody().walk([&](exec::ConvOp call) -> WalkResult {
+      auto weights = cast<exec::BufferAttr>(call.getBuffers()[1]);
+      StringRef program = call->getParentOfType<exec::ProgramOp>().getSymName();
+      if (call.getFixedWeights() && (program == nn::kInit || !fixed.contains(weights))) { // C15
+        return call.emitOpError("has fixed weights of ")
+               << byteSize(weights.getType()) << " bytes at offset " << weights.getOffset() << " of the "
+               << stringifySpace(weights.getSpace()) << ", which are no variable that @init alone writes, in @" << program;
+      }
+      return WalkResult::advance();
+    });
+    return failure(result.wasInterrupted());
   }
 
   // Whether the device runs an instruction, or holds a tensor.

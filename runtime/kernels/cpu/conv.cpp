@@ -33,6 +33,9 @@ Status check(const ashlar_rt_conv_desc &desc) {
     return internal("gradient of a filter with scale {}, bias {}, residual {}, epilogue {}: it has none of them", desc.has_scale,
                     desc.has_bias, desc.has_residual, desc.epilogue);
   }
+  if (desc.kind == ASHLAR_RT_CONV_WEIGHTS && desc.fixed_weights != 0) {
+    return internal("gradient of a filter with fixed weights {}: it has none", desc.fixed_weights);
+  }
   if (desc.batch < 1 || desc.groups < 1 || desc.channels_in < 1 || desc.channels_out < 1) {
     return internal("convolution with batch {}, {} groups, {} channels in and {} out: every size must be at least 1", desc.batch,
                     desc.groups, desc.channels_in, desc.channels_out);
@@ -77,9 +80,9 @@ void chooseParts(ConvPlan &plan, int64_t units, int64_t panels, double extraUnit
   }
 }
 
-// Ordering a panel of weights costs about as much as 1.5 strips of pixels, fetching a strip for all places as 0.4 panels of one place. A
-// weight gradient of one place waits for memory: fetching and copying a panel of the gradient costs as much as 1.3 strips of channels,
-// fetching those as 0.4 panels.
+// Ordering a panel of weights costs about as much as 1.5 strips of pixels, reading one that is ordered as 0.5, fetching a strip for all
+// places as 0.4 panels of one place. A weight gradient of one place waits for memory: fetching and copying a panel of the gradient costs as
+// much as 1.3 strips of channels, fetching those as 0.4 panels.
 void makeParts(ConvPlan &plan, int64_t threads) {
   const int64_t tileRows = plan.kernel->tileRows, panels = plan.depthwise ? 1 : plan.panels;
   if (plan.desc.kind == ASHLAR_RT_CONV_WEIGHTS) {
@@ -92,7 +95,8 @@ void makeParts(ConvPlan &plan, int64_t threads) {
   for (const ConvGrid &grid : plan.grids) {
     pixels += grid.positions();
   }
-  chooseParts(plan, ceilDiv(pixels, tileRows), panels, 1.5, 0.4 / static_cast<double>(plan.filterPlaces), threads);
+  chooseParts(plan, ceilDiv(pixels, tileRows), panels, plan.desc.fixed_weights != 0 ? 0.5 : 1.5,
+              0.4 / static_cast<double>(plan.filterPlaces), threads);
 }
 
 void makePlan(const ashlar_rt_conv_desc &desc, const ConvKernel &kernel, int64_t threads, ConvPlan &plan) {
@@ -129,8 +133,8 @@ uint64_t layOut(const ConvPlan &plan, void *begin, ConvMemory &memory) {
     return reinterpret_cast<void *>(piece);
   };
   const ConvKernel &kernel = *plan.kernel;
-  uint64_t panelBytes = plan.filterPlaces * roundUp(plan.desc.groups, kernel.tileCols) * sizeof(float);
-  if (!plan.depthwise) {
+  uint64_t panelBytes = plan.desc.fixed_weights != 0 ? 0 : plan.pieceFloats() * sizeof(float);
+  if (!plan.depthwise && plan.desc.fixed_weights == 0) {
     const uint64_t sums = plan.grids[0].places() * roundUp(plan.channels, kernel.tileRows) * kernel.tileCols;
     const uint64_t one = (plan.desc.kind == ASHLAR_RT_CONV_WEIGHTS ? sums : plan.panelFloats) * sizeof(float);
     panelBytes = std::min(plan.panels * one, std::max(one, kConvPanelBytes));
@@ -196,6 +200,11 @@ Status Conv::prepare(const ashlar_rt_conv_desc &desc, int threads, const ConvKer
   if (bytes > state->partBytes) {
     return internal("convolution: the {} kernel needs {} bytes of workspace, the plan has {}", kernel.name, bytes, state->partBytes);
   }
+  const uint64_t ordered = state->plan.orderedPieces() * state->plan.pieceFloats() * sizeof(float);
+  if (desc.fixed_weights != 0 && ordered > orderedWeightBytes(desc)) {
+    return internal("convolution: the {} kernel needs {} bytes for ordered weights, the plan has {}", kernel.name, ordered,
+                    orderedWeightBytes(desc));
+  }
   ASHLAR_RETURN_IF_ERROR(state->workspace->reserve(state->partBytes * state->plan.partUnits * state->plan.partPanels));
   conv.state = std::move(state);
   return Status();
@@ -207,6 +216,14 @@ int Conv::parts() const {
 
 const char *Conv::kernelName() const {
   return state->plan.kernel->name;
+}
+
+int Conv::orderedPieces() const {
+  return static_cast<int>(state->plan.orderedPieces());
+}
+
+void Conv::order(int piece, const float *weights, float *ordered) const {
+  orderWeights(state->plan, weights, piece, ordered + piece * state->plan.pieceFloats());
 }
 
 void Conv::runPart(int part, const float *a, const float *b, const float *scale, const float *bias, const float *residual, float *out) {

@@ -40,8 +40,16 @@ public:
   // Returns the number of parts, 1 <= parts() <= threads. They write disjoint pieces of the result, about equal in work.
   int parts() const;
 
+  // Returns the number of pieces in which fixed weights are ordered.
+  int orderedPieces() const;
+
+  // Orders piece `piece` of fixed weights. Different pieces may be ordered at the same time. `ordered` has orderedWeightBytes(), aligned to
+  // ASHLAR_RT_ALIGNMENT.
+  void order(int piece, const float *weights, float *ordered) const;
+
   // Computes part `part`. Different parts may run at the same time. `a`, `b` and `out` are the first two buffers and the result in the
-  // order of the descriptor; `scale`, `bias` and `residual` are ignored unless it has them. `out` overlaps no operand. Does not allocate.
+  // order of the descriptor, `b` what order() made of them where weights are fixed; `scale`, `bias` and `residual` are ignored unless it
+  // has them. `out` overlaps no operand. Does not allocate.
   void runPart(int part, const float *a, const float *b, const float *scale, const float *bias, const float *residual, float *out);
 
   // Computes all parts on the calling thread.

@@ -32,6 +32,16 @@ void packPanel(const ConvPlan &plan, const float *weights, int64_t panel, float 
   }
 }
 
+// The same for all channels of a depthwise convolution.
+void packDepthwise(const ConvPlan &plan, const float *weights, float *to) {
+  const int64_t places = plan.filterPlaces;
+  for (int64_t j = 0; j < plan.desc.groups; ++j) {
+    for (int64_t place = 0; place < places; ++place) {
+      to[place * plan.placeFloats + j] = weights[j * places + place];
+    }
+  }
+}
+
 // A block of pixels of one grid, whose places are in the memory, and the panels that are ordered.
 struct PixelBlock {
   const ConvPlan &plan;
@@ -39,6 +49,7 @@ struct PixelBlock {
   const ConvGrid &grid;
   int64_t places;
   Range panels;
+  const float *ordered; // their weights
   int64_t begin, count;
   int64_t firstImage;
   const float *in, *scale, *bias, *residual;
@@ -65,7 +76,7 @@ void computePanels(const PixelBlock &block, int64_t place, int64_t places, int64
     const int64_t column = group * plan.cols + inGroup;
     call.cols = std::min(tileCols, plan.cols - inGroup);
     call.inOffset = block.copies ? 0 : group * plan.channels + channel;
-    call.panel = block.memory.panels + (panel - block.panels.begin) * plan.panelFloats + channel * tileCols;
+    call.panel = block.ordered + (panel - block.panels.begin) * plan.panelFloats + channel * tileCols;
     call.to.out = block.out + column;
     call.to.scale = block.scale ? block.scale + column : nullptr;
     call.to.bias = block.bias ? block.bias + column : nullptr;
@@ -137,13 +148,17 @@ void computeImage(PixelBlock block, int part, int64_t image, const float *in) {
     }
     const int64_t places = rows.begin < rows.end ? listPlaces(plan, grid, block.memory) : 0;
     for (int64_t begin = rows.begin; begin < rows.end; begin += blockPixels) {
-      computeBlock({plan, block.memory, grid, places, block.panels, begin, std::min(blockPixels, rows.end - begin), block.firstImage,
-                    block.in, block.scale, block.bias, block.residual, block.out, block.copies});
+      computeBlock({plan, block.memory, grid, places, block.panels, block.ordered, begin, std::min(blockPixels, rows.end - begin),
+                    block.firstImage, block.in, block.scale, block.bias, block.residual, block.out, block.copies});
     }
   }
 }
 
 } // namespace
+
+void orderWeights(const ConvPlan &plan, const float *weights, int64_t piece, float *to) {
+  plan.depthwise ? packDepthwise(plan, weights, to) : packPanel(plan, weights, piece, to);
+}
 
 void runConvPixels(const ConvPlan &plan, const ConvMemory &memory, int part, const float *in, const float *weights, const float *scale,
                    const float *bias, const float *residual, float *out) {
@@ -152,12 +167,13 @@ void runConvPixels(const ConvPlan &plan, const ConvMemory &memory, int part, con
   const int64_t distance = plan.grids[0].pixelDistance() * static_cast<int64_t>(sizeof(float));
   const bool copies = distance % kWay == 0 && plan.channels > kBlockChain && plan.desc.groups == 1 && panels.end - panels.begin > 1;
   for (int64_t begin = panels.begin; begin < panels.end; begin += chunk) {
-    const Range ordered = {begin, std::min(panels.end, begin + chunk)};
-    for (int64_t panel = ordered.begin; panel < ordered.end; ++panel) {
-      packPanel(plan, weights, panel, memory.panels + (panel - ordered.begin) * plan.panelFloats);
+    const Range some = {begin, std::min(panels.end, begin + chunk)};
+    const float *ordered = plan.desc.fixed_weights != 0 ? weights + begin * plan.panelFloats : memory.panels;
+    for (int64_t panel = some.begin; panel < some.end && plan.desc.fixed_weights == 0; ++panel) {
+      packPanel(plan, weights, panel, memory.panels + (panel - some.begin) * plan.panelFloats);
     }
     for (int64_t image = 0; image < (plan.copied ? plan.desc.batch : 1); ++image) {
-      computeImage({plan, memory, plan.grids[0], 0, ordered, 0, 0, 0, nullptr, scale, bias, residual, out, copies}, part, image, in);
+      computeImage({plan, memory, plan.grids[0], 0, some, ordered, 0, 0, 0, nullptr, scale, bias, residual, out, copies}, part, image, in);
     }
   }
 }
@@ -165,12 +181,10 @@ void runConvPixels(const ConvPlan &plan, const ConvMemory &memory, int part, con
 void runConvDepthwise(const ConvPlan &plan, const ConvMemory &memory, int part, const float *in, const float *weights, const float *scale,
                       const float *bias, const float *residual, float *out) {
   const ConvKernel &kernel = *plan.kernel;
-  const int64_t channels = plan.desc.groups, places = plan.filterPlaces;
   const float **table = static_cast<const float **>(memory.table);
-  for (int64_t j = 0; j < channels; ++j) {
-    for (int64_t place = 0; place < places; ++place) {
-      memory.panels[place * plan.placeFloats + j] = weights[j * places + place];
-    }
+  const float *ordered = plan.desc.fixed_weights != 0 ? weights : memory.panels;
+  if (plan.desc.fixed_weights == 0) {
+    packDepthwise(plan, weights, memory.panels);
   }
   for (size_t i = 0; i < plan.grids.size(); ++i) {
     const ConvGrid &grid = plan.grids[i];
@@ -182,7 +196,7 @@ void runConvDepthwise(const ConvPlan &plan, const ConvMemory &memory, int part, 
       const int64_t count = std::min(blockPixels, rows.end - begin);
       grid.fillPixels(begin, count, memory.places, gridPlaces, 0, in, nullptr, kernel.tileRows, table, memory.at);
       const ConvOut to = {out, memory.at, scale, bias, residual, true, true, plan.desc.epilogue};
-      kernel.depthwise({count, channels, gridPlaces, table, memory.panels, memory.panelAt, to});
+      kernel.depthwise({count, plan.desc.groups, gridPlaces, table, ordered, memory.panelAt, to});
     }
   }
 }

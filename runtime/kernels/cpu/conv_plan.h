@@ -17,7 +17,7 @@ namespace ashlar::rt {
 
 // The memory of one part, each piece aligned to ASHLAR_RT_ALIGNMENT.
 struct ConvMemory {
-  float *panels;     // weights in the order of the kernel, or sums of a weight gradient
+  float *panels;     // weights in the order of the kernel, unless they are fixed, or sums of a weight gradient
   float *zeros;      // what the padding reads
   void *table;       // const float *, or ConvPair
   int64_t *at;       // offsets of pixels
@@ -50,6 +50,9 @@ struct ConvPlan {
   int64_t panelFloats;
   int64_t partUnits, partPanels; // the grid of parts: of units and of panels
 
+  // Pieces that weights are ordered in: panels, of depthwise convolutions one for all channels.
+  int64_t orderedPieces() const { return depthwise ? 1 : panels; }
+  int64_t pieceFloats() const { return depthwise ? filterPlaces * placeFloats : panelFloats; }
   int64_t groupPanels() const { return panels / desc.groups; }
   int64_t unitPart(int part) const { return part / partPanels; }
   Range panelRange(int part) const { return cut(panels, 1, part % partPanels, partPanels); }
@@ -62,6 +65,9 @@ struct ConvPlan {
   // Copies image `image` of x, for folded columns.
   void copyImage(const float *x, int64_t image, float *copy) const;
 };
+
+// Orders the weights of one piece for the kernel.
+void orderWeights(const ConvPlan &plan, const float *weights, int64_t piece, float *to);
 
 // Computes part `part` of a convolution or a data gradient, of any groups and of depthwise ones, and of weight gradients.
 void runConvPixels(const ConvPlan &plan, const ConvMemory &memory, int part, const float *in, const float *weights, const float *scale,

@@ -133,6 +133,17 @@ exec.variant @conv_c4 arena 64 attributes {axis_names = [], axis_sizes = array<i
 
 // -----
 
+exec.variant @conv_c5 arena 64 attributes {axis_names = [], axis_sizes = array<i64>, coordinates_offset = 0 : i64,
+                                           devices_per_process = 1 : i64, lower_bound_bytes = 64 : i64} {
+  exec.program @p inputs [] outputs [] {
+    // expected-error@+1 {{computes weights, and says that they are fixed}}
+    exec.conv weights [#exec.buffer<arena, 0, memref<f32>>, #exec.buffer<arena, 0, memref<f32>>, #exec.buffer<arena, 0, memref<f32>>]
+              batch 1 groups 1 channels 1 to 1 dims [#exec.conv_dim<in = 1, out = 1, kernel = 1, stride = 1, dilation = 1, low = 0>] epilogue none fixed_weights
+  }
+}
+
+// -----
+
 func.func @product_with_sums_c1(%x: tensor<8x4xf32>) -> (tensor<4x4xf32>, tensor<4xf32>) {
   // expected-error@+1 {{sums none of its operands; say lhs or rhs}}
   %p, %s = exec.product_with_sums none %x, %x transpose_a : tensor<8x4xf32>, tensor<8x4xf32> -> tensor<4x4xf32>, tensor<4xf32>

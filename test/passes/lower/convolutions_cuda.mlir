@@ -68,3 +68,16 @@ func.func @padding(%x: tensor<2x8x4xf32> {nn.name = "x"}, %w: tensor<6x3x4xf32> 
   %even = nn.conv %x, %w channels_last weights_last windows = [#nn.window<3, stride = 2, low = 1>] : tensor<2x8x4xf32>, tensor<6x3x4xf32> -> tensor<2x4x6xf32>
   return %dx, %even : tensor<2x8x4xf32>, tensor<2x4x6xf32>
 }
+
+// -----
+
+// The library keeps no weights in an order of its own.
+// EXEC-LABEL: exec.program @forward
+// EXEC: exec.conv forward
+// EXEC-NOT: fixed_weights
+nn.variable @w : tensor<6x1x4xf32>
+func.func @forward(%x: tensor<2x8x4xf32> {nn.name = "x"}) -> (tensor<2x8x6xf32> {nn.name = "y"}) {
+  %w = nn.read @w : tensor<6x1x4xf32>
+  %y = nn.conv %x, %w channels_last weights_last windows = [#nn.window<1>] : tensor<2x8x4xf32>, tensor<6x1x4xf32> -> tensor<2x8x6xf32>
+  return %y : tensor<2x8x6xf32>
+}

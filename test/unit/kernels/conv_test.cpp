@@ -186,7 +186,7 @@ ashlar_rt_conv_desc square(uint32_t kind, int64_t batch, int64_t in, int64_t cha
                            int64_t stride) {
   const int64_t low = (kernel - 1) / 2;
   const ashlar_rt_conv_dim dim = {in, (in + 2 * low - kernel) / stride + 1, kernel, stride, 1, low};
-  return {kind, 0, 0, 0, ASHLAR_RT_EPILOGUE_NONE, 0, 2, batch, 1, channelsIn, channelsOut, {kUnit, dim, dim}};
+  return {kind, 0, 0, 0, ASHLAR_RT_EPILOGUE_NONE, 0, 0, 2, batch, 1, channelsIn, channelsOut, {kUnit, dim, dim}};
 }
 
 } // namespace
@@ -346,6 +346,51 @@ TEST_CASE("conv: what is in the workspace, and running twice, change nothing", "
   }
 }
 
+TEST_CASE("conv: fixed weights are ordered once, and change no bit", "[kernels][conv]") {
+  std::mt19937 random(8);
+  std::vector<ashlar_rt_conv_desc> descs = {square(ASHLAR_RT_CONV_FORWARD, 1, 5, 512, 500, 3, 1), // several blocks of panels
+                                            square(ASHLAR_RT_CONV_DATA, 1, 5, 500, 512, 3, 1)};
+  for (int round = 0; round < 60; ++round) {
+    descs.push_back(randomDesc(random));
+  }
+  for (ashlar_rt_conv_desc &desc : descs) {
+    desc.kind = desc.kind == ASHLAR_RT_CONV_WEIGHTS ? uint32_t{ASHLAR_RT_CONV_FORWARD} : desc.kind;
+    for (const ConvKernel *kernel : availableKernels()) {
+      const int threads = 1 + static_cast<int>(random() % 3);
+      INFO(kernel->name << " " << threads << " threads " << describe(desc));
+      Problem problem(desc, random);
+      Conv plain = prepared(desc, threads, *kernel);
+      problem.run(plain);
+      const Floats expected = problem.out;
+      desc.fixed_weights = 1;
+      Conv fixed = prepared(desc, threads, *kernel);
+      const uint64_t bytes = orderedWeightBytes(desc);
+      desc.fixed_weights = 0;
+      GemmWorkspace memory;
+      REQUIRE(memory.reserve(bytes).ok());
+      std::fill(memory.data(), memory.data() + bytes / sizeof(float), std::numeric_limits<float>::quiet_NaN());
+      const auto order = [&] {
+        for (int piece = 0; piece < fixed.orderedPieces(); ++piece) {
+          fixed.order(piece, problem.b.data(), memory.data());
+        }
+      };
+      const auto runsTo = [&](const Floats &wanted) {
+        std::fill(problem.out.begin(), problem.out.end(), -7.0f);
+        fixed.run(problem.a.data(), memory.data(), problem.scale.data(), problem.bias.data(), problem.residual.data(), problem.out.data());
+        return std::memcmp(problem.out.data(), wanted.data(), wanted.size() * sizeof(float)) == 0;
+      };
+      order();
+      REQUIRE(runsTo(expected));
+      std::reverse(problem.b.begin(), problem.b.end()); // it does not look at the weights again until they are ordered
+      REQUIRE(runsTo(expected));
+      order();
+      problem.run(plain);
+      const Floats changed = problem.out;
+      REQUIRE(runsTo(changed));
+    }
+  }
+}
+
 TEST_CASE("conv: refuses what only a broken image can hold", "[kernels][conv]") {
   Conv conv;
   const auto message = [&](const ashlar_rt_conv_desc &desc) {
@@ -357,6 +402,9 @@ TEST_CASE("conv: refuses what only a broken image can hold", "[kernels][conv]") 
   ashlar_rt_conv_desc bad = good;
   bad.kind = 4;
   CHECK(message(bad) == "convolution of kind 4: the last known one is 3");
+  bad = square(ASHLAR_RT_CONV_WEIGHTS, 1, 4, 2, 2, 3, 1);
+  bad.fixed_weights = 1;
+  CHECK(message(bad) == "gradient of a filter with fixed weights 1: it has none");
   bad = good;
   bad.epilogue = 99;
   CHECK(message(bad) == "convolution with epilogue 99: the last known one is 5");

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Fixed is decided on the finished table, by bytes: what is cast or moved in each run lies in a temporary, and so is never fixed.
+
+#include "passes/lower/memory/fixed_weights.h"
+
+#include "dialects/nn/nn.h"
+#include "dialects/support/element_type.h"
+
+using namespace mlir;
+
+namespace ashlar::lower {
+
+FixedBytes::FixedBytes(exec::VariantOp variant) {
+  for (auto tensor : variant.getBody().getOps<exec::TensorOp>()) {
+    if (tensor.getRole() == exec::Role::Variable && !exec::getOwner(tensor) && tensor.getBuffer().getSpace() == exec::Space::Arena) {
+      uint64_t begin = tensor.getBuffer().getOffset();
+      variables[begin] = {begin + byteSize(tensor.getBuffer().getType()), /*isWritten=*/false};
+    }
+  }
+  for (auto program : variant.getBody().getOps<exec::ProgramOp>()) {
+    for (auto instr : program.getBody().getOps<exec::InstrOpInterface>()) {
+      for (const exec::BufferUse &use : instr.getUses()) {
+        if (!use.isWritten || use.buffer.getSpace() != exec::Space::Arena || program.getSymName() == nn::kInit) {
+          continue;
+        }
+        uint64_t begin = use.buffer.getOffset(), end = begin + byteSize(use.buffer.getType());
+        auto it = variables.upper_bound(begin);
+        for (it = it == variables.begin() ? it : std::prev(it); it != variables.end() && it->first < end; ++it) {
+          it->second.isWritten |= begin < it->second.end;
+        }
+      }
+    }
+  }
+}
+
+bool FixedBytes::contains(exec::BufferAttr buffer) const {
+  auto found = variables.find(buffer.getOffset());
+  bool isVariable = buffer.getSpace() == exec::Space::Arena && found != variables.end() &&
+                    found->second.end == buffer.getOffset() + byteSize(buffer.getType());
+  return buffer.getSpace() == exec::Space::Constant || (isVariable && !found->second.isWritten);
+}
+
+void markFixedWeights(exec::VariantOp variant) {
+  FixedBytes fixed(variant);
+  variant.getBody().walk([&](exec::ConvOp call) {
+    bool isInit = call->getParentOfType<exec::ProgramOp>().getSymName() == nn::kInit;
+    if (!isInit && call.getKind() != exec::ConvKind::Weights && fixed.contains(cast<exec::BufferAttr>(call.getBuffers()[1]))) {
+      call.setFixedWeights(true);
+    }
+  });
+}
+
+void unmarkFixedWeights(exec::VariantOp variant) {
+  variant.getBody().walk([](exec::ConvOp call) { call.setFixedWeights(false); });
+}
+
+} // namespace ashlar::lower

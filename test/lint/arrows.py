@@ -14,7 +14,7 @@ ARROWS = {
     "compiler/cost": ["compiler/job", "dialects"],
     "compiler/driver": ["compiler", "passes", "dialects", "runtime/abi"],
     "compiler/file": [],
-    "compiler/frontend": ["compiler/job", "dialects"],
+    "compiler/frontend": ["compiler/job", "compiler/reference", "dialects"],
     "compiler/job": [],
     "compiler/pipelines": ["compiler/cost", "compiler/frontend", "compiler/job", "compiler/strategy", "passes", "dialects"],
     "compiler/reference": ["dialects"],

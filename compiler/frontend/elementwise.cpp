@@ -42,6 +42,30 @@ void importDiv(Node &node) {
   node.setResult(0, node.create<nn::DivOp>(lhs, rhs).getResult());
 }
 
+// The rest has the sign of the divisor, as in Python; with `fmod` that of the dividend, as in C.
+void importMod(Node &node) {
+  if (isa<FloatType>(node.inputType(0).getElementType())) {
+    node.fail("of floats is not supported");
+  }
+  DenseElementsAttr divisor = node.constantInput(1);
+  if (divisor && divisor.getElementType().isInteger() && llvm::is_contained(divisor.getValues<APInt>(), 0)) {
+    node.fail("divides by zero");
+  }
+  auto [lhs, rhs] = broadcastOperands(node);
+  RankedTensorType type = typeOf(lhs);
+  auto boolType = RankedTensorType::get(type.getShape(), node.builder().getI1Type());
+  Value zero = splatConstant(node, type, 0);
+  Value rest = node.create<nn::SubOp>(lhs, node.create<nn::MulOp>(node.create<nn::DivOp>(lhs, rhs), rhs));
+  if (node.getInt("fmod", 0) == 0) {
+    Value restBelow = node.create<nn::CompareOp>(boolType, nn::Predicate::Lt, rest, zero);
+    Value divisorBelow = node.create<nn::CompareOp>(boolType, nn::Predicate::Lt, rhs, zero);
+    Value differ = node.create<nn::CompareOp>(boolType, nn::Predicate::Ne, restBelow, divisorBelow);
+    Value isRest = node.create<nn::CompareOp>(boolType, nn::Predicate::Ne, rest, zero);
+    rest = node.create<nn::SelectOp>(type, node.create<nn::AndOp>(differ, isRest), node.create<nn::AddOp>(rest, rhs), rest);
+  }
+  node.setResult(0, rest);
+}
+
 template <typename Op> void importBinary(Node &node) {
   auto [lhs, rhs] = broadcastOperands(node);
   node.setResult(0, node.create<Op>(lhs, rhs).getResult());
@@ -265,6 +289,7 @@ constexpr RegistryRow kRows[] = {
     {"Max", importVariadic<nn::MaxOp>, Accepts::Numbers},
     {"Mean", importMean, Accepts::Floats},
     {"Min", importVariadic<nn::MinOp>, Accepts::Numbers},
+    {"Mod", importMod, Accepts::Numbers},
     {"Mul", importBinary<nn::MulOp>, Accepts::Numbers},
     {"Neg", importUnary<nn::NegOp>, Accepts::Numbers},
     {"Not", importUnary<nn::NotOp>, Accepts::Bools},

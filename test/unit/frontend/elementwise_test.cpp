@@ -192,3 +192,18 @@ TEST_CASE("onnx Dropout with a bad ratio", "[frontend]") {
   OnnxModel open = OnnxModel(17).input("x", {2}).input("r", {}).node("Dropout", {"x", "r"}, {"y"}).output("y");
   CHECK_THAT(importError(open), contains("input \"ratio\" has to be a scalar known at compile time"));
 }
+
+// By Python's % and math.fmod.
+TEST_CASE("onnx Mod of integers", "[frontend]") {
+  auto mod = [](int64_t fmod, std::vector<double> divisors) {
+    OnnxModel model = OnnxModel(17).input("x", {6}, TensorProto::INT64).ints("d", divisors);
+    return model.node("Mod", {"x", "d"}, {"y"}, {{"fmod", fmod}}).output("y");
+  };
+  const std::vector<double> divisors = {2, -3, 8, -2, 3, 5};
+  auto input = i64({6}, {-4, 7, 5, 4, -7, 8});
+  CHECK(holds(evaluate(mod(0, divisors), {input})[0], {6}, {0, -2, 5, 0, 2, 3}));
+  CHECK(holds(evaluate(mod(1, divisors), {input})[0], {6}, {0, 1, 5, 0, -1, 3}));
+  CHECK_THAT(importError(mod(0, {0})), contains("divides by zero"));
+  CHECK_THAT(importError(OnnxModel(17).input("x", {2}).node("Mod", {"x", "x"}, {"y"}, {{"fmod", int64_t(1)}}).output("y")),
+             contains("of floats is not supported"));
+}

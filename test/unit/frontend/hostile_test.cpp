@@ -39,15 +39,17 @@ struct Call {
 OnnxModel world() {
   OnnxModel model = OnnxModel(kOpset).input("x", {2, 2}).input("y", {2, 2}).input("b", {2, 2}, TensorProto::BOOL).input("v", {2});
   model.input("signal", {2, 2, 2});
+  model.initializer("square", TensorProto::INT64, {2, 2}, {0, 1, 1, 0}).initializer("row", TensorProto::INT64, {2, 1}, {1, 0});
   return model.ints("i", {0, 1}).ints("one", {1}).ints("pads", {0, 1, 1, 0}).ints("shape", {2, 2});
 }
 
 std::vector<std::string> walkedOps() {
   std::vector<std::string> ops = frontend::supportedOps();
-  // Collectives need a mesh; collective_test.cpp has them. Upsample ended with opset 9; resizing_test.cpp has it. Nodes that stand for
-  // others take graphs and sequences; control_flow_test.cpp and sequence_test.cpp have them.
+  // Collectives need a mesh; collective_test.cpp has them. Upsample ended with opset 9 and Scatter with 10; resizing_test.cpp and
+  // indexing_test.cpp have them. Nodes that stand for others take graphs and sequences; control_flow_test.cpp and sequence_test.cpp have
+  // them.
   auto isElsewhere = [](const std::string &op) {
-    return op.find('.') != std::string::npos || op == "Upsample" || frontend::findOp(op)->expand;
+    return op.find('.') != std::string::npos || op == "Upsample" || op == "Scatter" || frontend::findOp(op)->expand;
   };
   ops.erase(std::remove_if(ops.begin(), ops.end(), isElsewhere), ops.end());
   return ops;
@@ -69,6 +71,8 @@ Call callOf(const std::string &op) {
       {"Equal", {{"x", "y"}}},
       {"Expand", {{"x", "shape"}}},
       {"Gather", {{"x", "i"}}},
+      {"GatherElements", {{"x", "square"}}},
+      {"GatherND", {{"x", "i"}}},
       {"Gemm", {{"x", "y"}}},
       {"GlobalAveragePool", {{"signal"}}},
       {"GlobalLpPool", {{"signal"}}},
@@ -85,6 +89,7 @@ Call callOf(const std::string &op) {
       {"MatMul", {{"x", "y"}}},
       {"MaxPool", {{"signal"}, {{"kernel_shape", std::vector<int64_t>{2}}}}},
       {"MeanVarianceNormalization", {{"x"}, {{"axes", std::vector<int64_t>{0}}}}},
+      {"Mod", {{"i", "shape"}}},
       {"Mul", {{"x", "y"}}},
       {"NonZero", {{"i"}}},
       {"Not", {{"b"}}},
@@ -96,6 +101,8 @@ Call callOf(const std::string &op) {
       {"Range", {{"one", "one", "one"}}},
       {"Reshape", {{"x", "shape"}}},
       {"Resize", {{"x", "", "", "shape"}}},
+      {"ScatterElements", {{"x", "square", "y"}}},
+      {"ScatterND", {{"v", "row", "v"}}},
       {"Slice", {{"x", "i", "shape"}}},
       {"SoftmaxCrossEntropyLoss", {{"x", "i"}}},
       {"Sub", {{"x", "y"}}},

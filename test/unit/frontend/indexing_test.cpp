@@ -6,6 +6,8 @@
 
 #include <catch2/catch.hpp>
 
+#include <limits>
+
 using namespace ashlar::test;
 using onnx::TensorProto;
 
@@ -84,4 +86,120 @@ TEST_CASE("onnx Trilu", "[frontend]") {
   CHECK_THAT(importError(vector), contains("input has rank 1, not at least 2"));
   OnnxModel two = OnnxModel(17).input("x", {3, 3}).ints("k", {1, 2}).node("Trilu", {"x", "k"}, {"y"}).output("y");
   CHECK_THAT(importError(two), contains("input \"k\" has 2 elements, not 1"));
+}
+
+namespace {
+
+// data, indices (computed or known) and updates -> op -> y; expectations are those of ONNX's own examples, or NumPy's.
+struct Case {
+  std::string op;
+  std::vector<int64_t> dataShape;
+  std::vector<double> data;
+  std::vector<int64_t> indexShape;
+  std::vector<double> indices;
+  std::vector<int64_t> updateShape;
+  std::vector<double> updates;
+  std::vector<Attribute> attributes;
+  int64_t opset = 18;
+};
+
+OnnxModel modelOf(const Case &what, bool known) {
+  OnnxModel model = OnnxModel(what.opset).input("x", {what.dataShape.begin(), what.dataShape.end()});
+  std::vector<std::string> inputs = {"x", "i"};
+  if (known) {
+    model.initializer("i", TensorProto::INT64, what.indexShape, what.indices);
+  } else {
+    model.input("i", {what.indexShape.begin(), what.indexShape.end()}, TensorProto::INT64);
+  }
+  if (!what.updateShape.empty()) {
+    model.input("u", {what.updateShape.begin(), what.updateShape.end()});
+    inputs.push_back("u");
+  }
+  return model.node(what.op, inputs, {"y"}, what.attributes, "n").output("y");
+}
+
+bool gives(const Case &what, const std::vector<int64_t> &shape, const std::vector<double> &values) {
+  bool result = true;
+  for (bool known : {false, true}) {
+    std::vector<ashlar::reference::Tensor> inputs = {f32(what.dataShape, what.data)};
+    if (!known) {
+      inputs.push_back(i64(what.indexShape, what.indices));
+    }
+    if (!what.updateShape.empty()) {
+      inputs.push_back(f32(what.updateShape, what.updates));
+    }
+    result = holds(evaluate(modelOf(what, known), inputs)[0], shape, values) && result;
+  }
+  return result;
+}
+
+const std::vector<double> kNine = {1, 2, 3, 4, 5, 6, 7, 8, 9};
+
+} // namespace
+
+TEST_CASE("onnx GatherElements", "[frontend]") {
+  auto on = [](std::vector<int64_t> shape, std::vector<double> indices, int64_t axis) {
+    return Case{"GatherElements", {3, 3}, kNine, shape, indices, {}, {}, {{"axis", axis}}};
+  };
+  CHECK(gives(on({2, 3}, {1, 2, 0, 2, 0, 0}, 0), {2, 3}, {4, 8, 3, 7, 2, 3}));
+  CHECK(gives(on({2, 3}, {-1, -2, 0, -2, 0, 0}, 0), {2, 3}, {7, 5, 3, 4, 2, 3}));
+  CHECK(gives(on({3, 1}, {2, 0, -1}, -1), {3, 1}, {3, 4, 9}));
+  CHECK(gives({"GatherElements", {2, 2}, {1, 2, 3, 4}, {2, 2}, {0, 0, 1, 0}, {}, {}, {{"axis", int64_t(1)}}}, {2, 2}, {1, 1, 4, 3}));
+  // One that is computed and out of range is no other element.
+  Case beyond = on({1, 3}, {3, -4, 1}, 0);
+  CHECK(holds(evaluate(modelOf(beyond, false), {f32({3, 3}, kNine), i64({1, 3}, {3, -4, 1})})[0], {1, 3}, {0, 0, 6}));
+  CHECK_THAT(importError(modelOf(beyond, true)), contains("index 3 is not in [-3, 3)"));
+  CHECK_THAT(importError(modelOf(on({4, 4}, std::vector<double>(16, 0), 0), true)), contains("do not fit into data of [3, 3] of f32"));
+}
+
+TEST_CASE("onnx GatherND", "[frontend]") {
+  auto on = [](std::vector<int64_t> shape, std::vector<double> indices, int64_t batchDims = 0) {
+    return Case{"GatherND", {2, 2, 2}, {0, 1, 2, 3, 4, 5, 6, 7}, shape, indices, {}, {}, {{"batch_dims", batchDims}}};
+  };
+  CHECK(gives(on({2, 2}, {0, 1, 1, 0}), {2, 2}, {2, 3, 4, 5}));
+  CHECK(gives(on({2, 1, 2}, {0, 1, -1, 0}), {2, 1, 2}, {2, 3, 4, 5}));
+  CHECK(gives(on({1, 3}, {1, 0, 1}), {1}, {5}));
+  CHECK(gives(on({2, 1}, {1, 0}, 1), {2, 2}, {2, 3, 4, 5}));
+  CHECK_THAT(importError(modelOf(on({1, 2}, {1, 2}), true)), contains("index 2 is not in [-2, 2)"));
+  CHECK_THAT(importError(modelOf(on({1, 4}, {0, 0, 0, 0}), false)),
+             contains("name no places in data of [2, 2, 2] of f32 with 0 batch dims"));
+}
+
+TEST_CASE("onnx Gather of bools", "[frontend]") {
+  OnnxModel model = OnnxModel(17).input("x", {3}, TensorProto::BOOL).input("i", {2}, TensorProto::INT64).node("Gather", {"x", "i"}, {"y"});
+  CHECK(holds(evaluate(model.output("y"), {boolean({3}, {0, 1, 1}), i64({2}, {2, 0})})[0], {2}, {1, 0}));
+  OnnxModel tuples = OnnxModel(17).input("x", {3}, TensorProto::BOOL).input("i", {2, 1}, TensorProto::INT64);
+  tuples.node("GatherND", {"x", "i"}, {"y"}).output("y");
+  auto results = evaluate(tuples, {boolean({3}, {0, 1, 1}), i64({2, 1}, {2, 0})});
+  CHECK(holds(results[0], {2}, {1, 0}));
+  CHECK(results[0].getType().getElementType().isInteger(1));
+}
+
+TEST_CASE("onnx ScatterElements and ScatterND", "[frontend]") {
+  CHECK(gives({"ScatterElements", {3, 3}, std::vector<double>(9, 0), {2, 3}, {1, 0, 2, 0, 2, 1}, {2, 3}, {1, 1.5, 1.25, 2, 2.5, 2.25}, {}},
+              {3, 3}, {2, 1.5, 0, 1, 0, 2.25, 0, 2.5, 1.25}));
+  Case row = {"ScatterElements", {1, 5}, {1, 2, 3, 4, 5}, {1, 2}, {1, -2}, {1, 2}, {1.5, 2.5}, {{"axis", int64_t(1)}}};
+  CHECK(gives(row, {1, 5}, {1, 1.5, 3, 2.5, 5}));
+  row.opset = 9;
+  row.op = "Scatter";
+  CHECK(gives(row, {1, 5}, {1, 1.5, 3, 2.5, 5}));
+  Case added = {"ScatterElements",
+                {1, 5},
+                {1, 2, 3, 4, 5},
+                {1, 2},
+                {1, 1},
+                {1, 2},
+                {1.5, 2.5},
+                {{"axis", int64_t(1)}, {"reduction", std::string("add")}}};
+  CHECK(gives(added, {1, 5}, {1, 6, 3, 4, 5}));
+  CHECK(gives({"ScatterND", {8}, {1, 2, 3, 4, 5, 6, 7, 8}, {4, 1}, {4, 3, 1, 7}, {4}, {9, 10, 11, 12}, {}}, {8},
+              {1, 11, 3, 10, 9, 6, 7, 12}));
+  CHECK(gives({"ScatterND", {3, 3}, kNine, {2, 1}, {2, -3}, {2, 3}, {10, 20, 30, 40, 50, 60}, {}}, {3, 3},
+              {40, 50, 60, 4, 5, 6, 10, 20, 30}));
+  // An update takes the place of what was there, whatever that was.
+  CHECK(gives({"ScatterND", {2}, {5, -std::numeric_limits<double>::infinity()}, {1, 1}, {1}, {1}, {7}, {}}, {2}, {5, 7}));
+  added.attributes[1].value = std::string("mul");
+  CHECK_THAT(importError(modelOf(added, true)), contains("attribute \"reduction\" \"mul\" is not supported; one of none, add"));
+  row.updateShape = {1, 3};
+  CHECK_THAT(importError(modelOf(row, true)), contains("updates of [1, 3] of f32 but the indices take [1, 2] of f32"));
 }

@@ -223,6 +223,7 @@ std::vector<Case> makeCases() {
 
 // Ops of the two families that compute no f32 from f32.
 const std::set<std::string> kOthers = {"And",      "Not",    "Or", "Xor", // of bools
+                                       "Mod",                             // of integers
                                        "Identity", "Dropout"};            // nothing is computed; or a mask times the operand
 
 // Adds @name, which computes the case from arrays of `length`.

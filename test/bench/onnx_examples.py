@@ -1,0 +1,160 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""ONNX's own examples of each op, those of its backend tests: which compile, and whether the programs compute what ONNX says.
+
+    onnx_examples.py [--build BUILD] [--onnx-python PYTHON] [--only PATTERN] [--jobs N] [--verbose]
+
+The examples of the onnx package of PYTHON, each one node or what its function expands to, are compiled without a job and run. All inputs of an example are inputs of
+its model; where that is refused, as with axes that have to be known, all but the first, and then all, become initializers. Prints what came of each op: examples that
+passed, within the tolerance of the example, that were refused, with one of the reasons, that differ on purpose (OTHERWISE), and that are wrong; fails where one is
+wrong. Exit status 77 where PYTHON cannot import onnx. PATTERN is a regular expression that the name of an example has to match.
+"""
+
+import argparse
+import collections
+import concurrent.futures
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import warnings
+
+from measuring import MPI_ENV, ROOT, table
+
+PASSED, REFUSED, DIFFERS, WRONG = "passed", "refused", "otherwise", "wrong"
+
+# Examples that compute something else on purpose, and why.
+WHOLE = "align_corners counts elements of the result, as ONNX Runtime does; the example counts fractions of them"
+RUNNING = "programs that do not train take the running statistics (docs/semantics.md)"
+OTHERWISE = {
+    "test_batchnorm_epsilon_training_mode": RUNNING,
+    "test_batchnorm_example_training_mode": RUNNING,
+    "test_maxunpool_export_with_output_shape": "indices count in the result, as in ONNX Runtime; the example counts them in a smaller one",
+    "test_resize_downsample_scales_cubic_align_corners": WHOLE,
+    "test_resize_downsample_scales_linear_align_corners": WHOLE,
+}
+
+
+def call(command, folder):
+    done = subprocess.run([str(part) for part in command], cwd=folder, env={**os.environ, **MPI_ENV}, text=True, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, check=False)
+    return done.returncode, done.stdout.strip()
+
+
+def models_of(case, inputs):
+    """The model of an example as it is, then with all inputs but the first known, then with all."""
+    import onnx
+    import numpy
+    for first in (len(inputs), 1, 0):
+        model = onnx.ModelProto()
+        model.CopyFrom(case.model)
+        for value, data in list(zip(case.model.graph.input, inputs))[first:]:
+            if not isinstance(data, (numpy.ndarray, numpy.generic)):
+                return
+            model.graph.initializer.append(onnx.numpy_helper.from_array(numpy.asarray(data), value.name))
+        del model.graph.input[first:]
+        yield model
+
+
+def difference(found, expected, case):
+    """How an output differs from the example's, "" where it does not."""
+    import numpy
+    if found.dtype != expected.dtype or found.shape != expected.shape:
+        return f"{found.dtype} {list(found.shape)}, not {expected.dtype} {list(expected.shape)}"
+    if numpy.allclose(found, expected, rtol=case.rtol, atol=case.atol, equal_nan=True):
+        return ""
+    at = numpy.unravel_index(numpy.argmax(~numpy.isclose(found, expected, rtol=case.rtol, atol=case.atol, equal_nan=True)), found.shape)
+    return f"{found[at]}, not {expected[at]}, at {[int(i) for i in at]}"
+
+
+def run_program(case, model, inputs, expected, folder):
+    """What is wrong with what the compiled program computes, "" where nothing is."""
+    import numpy
+    import onnx
+    command = ["./program"]
+    for value, data in zip(model.graph.input, inputs):
+        numpy.save(folder / f"in{len(command)}.npy", data)
+        command += ["--input", f"{value.name}=in{len(command)}.npy"]
+    wanted = [value.name for value in model.graph.output]
+    for i, name in enumerate(wanted):
+        command += ["--output", f"{name}=out{i}.npy"]
+    code, text = call(command, folder)
+    if code != 0:
+        return f"the program exited with {code}: {text}"
+    for i, name in enumerate(wanted):
+        value = expected[i]
+        value = onnx.numpy_helper.to_array(value) if isinstance(value, onnx.TensorProto) else numpy.asarray(value)
+        apart = difference(numpy.load(folder / f"out{i}.npy"), value, case)
+        if apart:
+            return f"{name} is {apart}"
+    return ""
+
+
+def try_example(options, case):
+    """Returns what came of an example, and why."""
+    import onnx
+    inputs, expected = case.data_sets[0]
+    inputs = [onnx.numpy_helper.to_array(data) if isinstance(data, onnx.TensorProto) else data for data in inputs]
+    reasons = []
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        for model in models_of(case, inputs):
+            onnx.save(model, folder / "model.onnx")
+            code, text = call([pathlib.Path(options.build) / "bin/ashlarc", "model.onnx", "-o", "program"], folder)
+            if code == 0:
+                wrong = run_program(case, model, inputs, expected, folder)
+                if case.name in OTHERWISE:
+                    return (DIFFERS, wrong) if wrong else (WRONG, "passes; take it off OTHERWISE")
+                return (WRONG, wrong) if wrong else (PASSED, "")
+            if code != 1 or "\n" in text or "error: " not in text:
+                return WRONG, f"ashlarc exited with {code}: {text}"
+            reasons.append(text.split("error: ", 1)[1].removeprefix("model.onnx: "))
+    return REFUSED, reasons[-1]
+
+
+def ops_of(cases):
+    """The op that each example is of; of one that a function was expanded to, that function."""
+    ops = {case.name: case.model.graph.node[-1] for case in cases if "_expanded" not in case.name}
+    ops = {name: f"{node.domain}.{node.op_type}".lstrip(".") for name, node in ops.items()}
+    return [ops.get(case.name) or ops[case.name.split("_expanded")[0]] + ", expanded" for case in cases]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", default=ROOT / "build")
+    parser.add_argument("--onnx-python", default=sys.executable)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--verbose", action="store_true")
+    options = parser.parse_args()
+    if options.onnx_python != sys.executable:
+        os.execv(options.onnx_python, [options.onnx_python, __file__, *sys.argv[1:], "--onnx-python", options.onnx_python])
+    try:
+        import onnx
+        from onnx.backend.test.case.node import collect_testcases
+    except ImportError:
+        print(f"skipped: {sys.executable} cannot import onnx")
+        sys.exit(77)
+    warnings.simplefilter("ignore")
+    cases = collect_testcases(None)
+    rows, faults, sums = collections.defaultdict(lambda: collections.defaultdict(list)), [], collections.Counter()
+    chosen = [(op, case) for op, case in zip(ops_of(cases), cases) if re.search(options.only, case.name)]
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        outcomes = pool.map(lambda pair: try_example(options, pair[1]), chosen)
+        for (op, case), (outcome, why) in zip(chosen, outcomes):
+            rows[op][outcome].append(why)
+            sums[outcome] += 1
+            faults += [f"{case.name}: {why}"] if outcome == WRONG else []
+            if options.verbose:
+                print(f"{case.name}: {outcome} {why}")
+    table(f"Examples of onnx {onnx.__version__}: {sums[PASSED]} passed, {sums[REFUSED]} refused, {sums[DIFFERS]} otherwise on purpose, {sums[WRONG]} wrong",
+          ["op", PASSED, REFUSED, DIFFERS, WRONG, "refused because"],
+          [[op, *(len(row[outcome]) for outcome in (PASSED, REFUSED, DIFFERS, WRONG)), (row[REFUSED] or [""])[0][:120]] for op, row in sorted(rows.items())])
+    if faults:
+        sys.exit("wrong:\n" + "\n".join(faults))
+
+
+if __name__ == "__main__":
+    main()

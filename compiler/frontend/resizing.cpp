@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Resize and Upsample: along each dim, every element of the result is a sum of a few elements of the input, at places and with weights that
-// are known at import (nn.resample). What a mode means is only where a place lies, and the weights of its neighbours.
+// are known at import (nn.resample). What a mode means is only where a place lies, and the weights of the elements around it.
 
 #include "compiler/frontend/emit.h"
 #include "compiler/frontend/registry.h"
@@ -18,7 +18,7 @@ namespace ashlar::frontend {
 namespace {
 
 enum class Mode { Nearest, Linear, Cubic };
-enum class Coordinates { HalfPixel, HalfPixelSymmetric, PytorchHalfPixel, AlignCorners, Asymmetric, TfHalfPixel };
+enum class Coordinates { HalfPixel, HalfPixelSymmetric, PytorchHalfPixel, AlignCorners, Asymmetric, TfHalfPixel, TfCropAndResize };
 enum class Rounding { PreferFloor, PreferCeil, Floor, Ceil };
 
 struct Method {
@@ -27,12 +27,16 @@ struct Method {
   Rounding rounding = Rounding::Floor;
   double cubicA = -0.75;
   bool excludesOutside = false;
+  bool antialiases = false;
+  double extrapolation = 0; // what lies outside of the input, of TfCropAndResize
 };
 
-// One dim: its sizes, and the elements of the result for one of the input.
+// One dim: its sizes, the elements of the result for one of the input, and the part of the input that TfCropAndResize takes, as shares of
+// the way from its first element to its last.
 struct Scaling {
   int64_t from, to;
   double scale;
+  double start = 0, end = 1;
 };
 
 // Where element `i` of the result lies among the elements of the input.
@@ -52,8 +56,18 @@ double coordinateOf(Coordinates coordinates, const Scaling &scaling, int64_t i) 
     return at / scaling.scale;
   case Coordinates::TfHalfPixel:
     return (at + 0.5) / scaling.scale;
+  case Coordinates::TfCropAndResize: {
+    double length = scaling.end - scaling.start; // of two f32, so that with sizes as tensors have them nothing is rounded where it counts
+    return scaling.to > 1 ? scaling.start * (from - 1) + at * length * (from - 1) / (to - 1)
+                          : (scaling.start + scaling.end) / 2 * (from - 1);
+  }
   }
   llvm_unreachable("unknown coordinates");
+}
+
+// Whether there is an element at `at`, or one on both sides of it; other modes take the first or the last element again.
+bool isInside(const Method &method, const Scaling &scaling, double at) {
+  return method.coordinates != Coordinates::TfCropAndResize || (at >= 0 && at <= static_cast<double>(scaling.from - 1));
 }
 
 double roundTo(Rounding rounding, double at) {
@@ -70,13 +84,21 @@ double roundTo(Rounding rounding, double at) {
   llvm_unreachable("unknown rounding");
 }
 
-// The weight of an element at a distance, by cubic convolution.
-double cubicWeight(double a, double distance) {
-  double d = std::abs(distance);
-  if (d <= 1) {
-    return ((a + 2) * d - (a + 3)) * d * d + 1;
+// Up to which distance elements have weights.
+double reachOf(Mode mode) {
+  return mode == Mode::Linear ? 1 : 2;
+}
+
+// The weight of an element at a distance: linear, or by cubic convolution.
+double weightAt(const Method &method, double distance) {
+  double a = method.cubicA, d = std::abs(distance);
+  if (d >= reachOf(method.mode)) {
+    return 0;
   }
-  return d < 2 ? ((a * d - 5 * a) * d + 8 * a) * d - 4 * a : 0;
+  if (method.mode == Mode::Linear) {
+    return 1 - d;
+  }
+  return d <= 1 ? ((a + 2) * d - (a + 3)) * d * d + 1 : ((a * d - 5 * a) * d + 8 * a) * d - 4 * a;
 }
 
 struct Tap {
@@ -84,49 +106,52 @@ struct Tap {
   double weight;
 };
 
-// The elements that make up what lies at `at`; those beyond the ends are the last ones again, or have no weight.
-SmallVector<Tap, 4> tapsAt(const Method &method, double at, int64_t size) {
+// The elements that make up what lies at `at`; those beyond the ends are the last ones again, or have no weight. Against aliasing the
+// weights of an input that shrinks reach as much further.
+SmallVector<Tap, 4> tapsAt(const Method &method, const Scaling &scaling, double at) {
+  auto last = static_cast<double>(scaling.from - 1);
+  if (method.mode == Mode::Nearest) {
+    return {{static_cast<int64_t>(std::clamp(roundTo(method.rounding, at), 0.0, last)), 1}};
+  }
+  double stretch = method.antialiases ? std::max(1.0, 1 / scaling.scale) : 1, reach = stretch * reachOf(method.mode), sum = 0;
   SmallVector<Tap, 4> taps;
-  double first = std::floor(at);
-  auto add = [&](double place, double weight) {
-    bool isInside = place >= 0 && place <= static_cast<double>(size - 1);
-    if (weight != 0 && (isInside || !method.excludesOutside)) {
-      taps.push_back({static_cast<int64_t>(std::clamp(place, 0.0, static_cast<double>(size - 1))), weight});
+  for (double place = std::ceil(at - reach); place <= at + reach; ++place) {
+    double weight = weightAt(method, (place - at) / stretch), inside = std::clamp(place, 0.0, last);
+    if (weight == 0 || (method.excludesOutside && inside != place)) {
+      continue;
     }
-  };
-  switch (method.mode) {
-  case Mode::Nearest:
-    return {{static_cast<int64_t>(std::clamp(roundTo(method.rounding, at), 0.0, static_cast<double>(size - 1))), 1}};
-  case Mode::Linear:
-    add(first, 1 - (at - first));
-    add(first + 1, at - first);
-    break;
-  case Mode::Cubic:
-    for (int64_t k = -1; k <= 2; ++k) {
-      add(first + static_cast<double>(k), cubicWeight(method.cubicA, at - first - static_cast<double>(k)));
+    sum += weight;
+    if (!taps.empty() && taps.back().place == static_cast<int64_t>(inside)) {
+      taps.back().weight += weight;
+    } else {
+      taps.push_back({static_cast<int64_t>(inside), weight});
     }
-    break;
   }
-  double sum = 0;
-  for (const Tap &tap : taps) {
-    sum += tap.weight;
-  }
-  for (Tap &tap : taps) {
-    tap.weight /= method.excludesOutside ? sum : 1;
+  if ((method.antialiases || method.excludesOutside) && sum != 0) {
+    for (Tap &tap : taps) {
+      tap.weight /= sum;
+    }
   }
   return taps;
+}
+
+// Pays for the elements that tapsAt() looks at.
+void payForTaps(const Node &node, const Method &method, const Scaling &scaling) {
+  double each = 2 * reachOf(method.mode) * (method.antialiases ? std::max(1.0, 1 / scaling.scale) : 1) + 1;
+  node.spend(static_cast<int64_t>(std::min(each * static_cast<double>(scaling.to), 0x1p62)));
 }
 
 Value resizeDim(Node &node, Value value, int64_t dim, const Method &method, const Scaling &scaling) {
   std::vector<SmallVector<Tap, 4>> taps;
   size_t terms = 1;
   bool isIdentity = scaling.from == scaling.to, isPlain = true;
-  node.spend(4 * scaling.to);
+  payForTaps(node, method, scaling);
   for (int64_t i = 0; i < scaling.to; ++i) {
-    taps.push_back(tapsAt(method, coordinateOf(method.coordinates, scaling, i), scaling.from));
+    double at = coordinateOf(method.coordinates, scaling, i);
+    taps.push_back(isInside(method, scaling, at) ? tapsAt(method, scaling, at) : SmallVector<Tap, 4>());
     terms = std::max(terms, taps.back().size());
-    isPlain = isPlain && taps.back().size() == 1 && taps.back().front().weight == 1;
-    isIdentity = isIdentity && isPlain && taps.back().front().place == i;
+    isPlain = isPlain && (taps.back().empty() || (taps.back().size() == 1 && taps.back().front().weight == 1));
+    isIdentity = isIdentity && isPlain && !taps.back().empty() && taps.back().front().place == i;
   }
   if (isIdentity) {
     return value;
@@ -142,6 +167,28 @@ Value resizeDim(Node &node, Value value, int64_t dim, const Method &method, cons
     }
   }
   return node.create<nn::ResampleOp>(value, dim, static_cast<int64_t>(terms), places, weights);
+}
+
+// Puts `method.extrapolation` where an element lies outside of the input along a dim: there is 0, for want of taps.
+Value extrapolate(Node &node, Value value, const Method &method, ArrayRef<Scaling> scalings) {
+  if (method.extrapolation == 0) {
+    return value;
+  }
+  RankedTensorType type = typeOf(value), boolType = type.clone(node.builder().getI1Type());
+  for (auto [dim, scaling] : llvm::enumerate(scalings)) {
+    SmallVector<bool> inside;
+    for (int64_t i = 0; i < scaling.to; ++i) {
+      inside.push_back(isInside(method, scaling, coordinateOf(method.coordinates, scaling, i)));
+    }
+    if (!llvm::is_contained(inside, false)) {
+      continue;
+    }
+    RankedTensorType alongType = boolType.clone({scaling.to});
+    Value along = node.create<nn::ConstantOp>(alongType, DenseElementsAttr::get(alongType, inside));
+    Value mask = node.create<nn::BroadcastOp>(boolType, along, ArrayRef<int64_t>{static_cast<int64_t>(dim)});
+    value = node.create<nn::SelectOp>(type, mask, value, splatConstant(node, type, method.extrapolation));
+  }
+  return value;
 }
 
 void resize(Node &node, const Method &method, ArrayRef<Scaling> scalings) {
@@ -162,6 +209,7 @@ void resize(Node &node, const Method &method, ArrayRef<Scaling> scalings) {
   for (auto [dim, scaling] : llvm::enumerate(scalings)) {
     value = resizeDim(node, value, dim, method, scaling);
   }
+  value = extrapolate(node, value, method, scalings);
   value == input ? node.aliasResult(0, 0) : node.setResult(0, value);
 }
 
@@ -275,7 +323,8 @@ Method readMethod(Node &node) {
                                                 {"pytorch_half_pixel", Coordinates::PytorchHalfPixel},
                                                 {"align_corners", Coordinates::AlignCorners},
                                                 {"asymmetric", Coordinates::Asymmetric},
-                                                {"tf_half_pixel_for_nn", Coordinates::TfHalfPixel}});
+                                                {"tf_half_pixel_for_nn", Coordinates::TfHalfPixel},
+                                                {"tf_crop_and_resize", Coordinates::TfCropAndResize}});
   method.rounding = readChoice<Rounding>(node, "nearest_mode", "round_prefer_floor",
                                          {{"round_prefer_floor", Rounding::PreferFloor},
                                           {"round_prefer_ceil", Rounding::PreferCeil},
@@ -283,14 +332,33 @@ Method readMethod(Node &node) {
                                           {"ceil", Rounding::Ceil}});
   method.cubicA = node.getFloat("cubic_coeff_a", -0.75);
   method.excludesOutside = node.getInt("exclude_outside", 0) != 0;
-  if (method.excludesOutside && method.mode != Mode::Cubic) {
-    node.fail("attribute \"exclude_outside\" is 1 with a mode other than cubic; leave it out");
+  method.antialiases = node.getInt("antialias", 0) != 0;
+  if (method.mode == Mode::Nearest && (method.excludesOutside || method.antialiases)) {
+    node.fail("attribute \"" + Twine(method.antialiases ? "antialias" : "exclude_outside") +
+              "\" is 1 with mode \"nearest\", which has no weights; leave it out, or use linear or cubic");
   }
-  node.getFloat("extrapolation_value", 0); // of tf_crop_and_resize only
-  if (node.getInt("antialias", 0) != 0) {
-    node.fail("attribute \"antialias\" 1 is not supported; use 0");
+  method.extrapolation = node.getFloat("extrapolation_value", 0);
+  bool isWhole = std::abs(method.extrapolation) < 0x1p31 && std::trunc(method.extrapolation) == method.extrapolation;
+  if (Type element = node.inputType(0).getElementType(); !isa<FloatType>(element) && !isWhole) {
+    node.fail("attribute \"extrapolation_value\" is " + std::to_string(method.extrapolation) + ", no " + elementName(element));
   }
   return method;
+}
+
+// The part of each dim that tf_crop_and_resize takes: starts, then ends.
+void readRegion(Node &node, ArrayRef<int64_t> axes, MutableArrayRef<Scaling> scalings) {
+  if (!isThere(node, 1)) {
+    node.fail("has no input \"roi\", which coordinate_transformation_mode \"tf_crop_and_resize\" needs");
+  }
+  SmallVector<double> region = floatsInput(node, 1, "roi");
+  if (region.size() != 2 * axes.size()) {
+    node.fail("input \"roi\" has " + Twine(region.size()) + " numbers for " + Twine(axes.size()) + " dims, which need " +
+              Twine(2 * axes.size()));
+  }
+  for (auto [i, axis] : llvm::enumerate(axes)) {
+    scalings[axis].start = region[i];
+    scalings[axis].end = region[i + axes.size()];
+  }
 }
 
 void importResize(Node &node) {
@@ -303,17 +371,23 @@ void importResize(Node &node) {
   Shape axes;
   for (int64_t axis : node.getInts("axes")) {
     axes.push_back(node.normalizeAxis(axis, shape.size()));
+    if (llvm::is_contained(ArrayRef(axes).drop_back(), axes.back())) {
+      node.fail("attribute \"axes\" names dim " + Twine(axes.back()) + " twice");
+    }
   }
   axes = axes.empty() ? all : axes;
   std::string policy = node.getString("keep_aspect_ratio_policy", "stretch");
-  node.hasInput(1); // the region of tf_crop_and_resize only
+  node.hasInput(1); // other modes do not look at the region
   bool hasScales = isThere(node, 2), hasSizes = isThere(node, 3);
   if (hasScales == hasSizes) {
     node.fail(hasScales ? "has scales and sizes; leave one of them out" : "has neither scales nor sizes");
   }
-  resize(node, method,
-         hasScales ? byScales(node, shape, axes, floatsInput(node, 2, "scales"))
-                   : bySizes(node, shape, axes, node.intsInput(3, "sizes"), policy));
+  SmallVector<Scaling> scalings = hasScales ? byScales(node, shape, axes, floatsInput(node, 2, "scales"))
+                                            : bySizes(node, shape, axes, node.intsInput(3, "sizes"), policy);
+  if (method.coordinates == Coordinates::TfCropAndResize) {
+    readRegion(node, axes, scalings);
+  }
+  resize(node, method, scalings);
 }
 
 void importUpsample(Node &node) {

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // ONNX Resize and Upsample against recorded numbers; those of cubic from the reference evaluator in f64, since ONNX Runtime rounds the
-// weights.
+// weights, and of torch.nn.functional.interpolate (2.15) where what lies outside is excluded against aliasing.
 
 #include "test/unit/frontend/recorded.h"
 
 #include <catch2/catch.hpp>
+#include <cmath>
 
 using namespace ashlar::test;
 using onnx::TensorProto;
@@ -140,6 +141,81 @@ const std::vector<Recorded> kResizes = {
       -0.375, 4.25,   4.25,   -3.75,  -3.75,  0.875, 0.875,  0.875,  5.5,    5.5,    -3.75,  -3.75,  0.875, 0.875,  0.875,  5.5,
       5.5,    -2.5,   -2.5,   2.125,  2.125,  2.125, -5.875, -5.875, -2.5,   -2.5,   2.125,  2.125,  2.125, -5.875, -5.875}},
     {"Resize",
+     19,
+     {{"mode", Text("linear")}, {"antialias", Int(1)}},
+     {1, 1, 4, 10},
+     {{{}, 0}, {{}, 0}, {{1, 1, 2, 4}, 1}},
+     {1, 1, 2, 4},
+     {-1.99562514, -0.738749921, 0.311250031, 1.44187486, 0.540624976, -0.85374999, 0.196249992, 0.948125005}},
+    {"Resize",
+     19,
+     {{"mode", Text("linear")}, {"antialias", Int(1)}, {"exclude_outside", Int(1)}},
+     {1, 1, 4, 10},
+     {{{}, 0}, {{}, 0}, {{1, 1, 2, 4}, 1}},
+     {1, 1, 2, 4},
+     {-1.87337685, -0.721428573, 0.328571439, 1.48051953, 0.0560065508, -0.835000038, 0.215000004, 1.0324676}},
+    {"Resize",
+     19,
+     {{"mode", Text("cubic")}, {"antialias", Int(1)}, {"exclude_outside", Int(1)}, {"cubic_coeff_a", -0.5f}},
+     {1, 1, 3, 7},
+     {{{}, 0}, {{}, 0}, {{1, 1, 5, 3}, 1}},
+     {1, 1, 5, 3},
+     {-2.84096356, -0.914647983, 0.315029671, -0.612880657, -1.18193146, -0.0943593524, 2.41280242, -1.35882173, -0.453629032, 0.51491785,
+      -0.0541329525, 1.03343916, -1.09332205, 0.832993526, 2.06267118}},
+    {"Resize",
+     19,
+     {{"mode", Text("cubic")}, {"antialias", Int(1)}},
+     {1, 1, 6, 5},
+     {{{}, 0}, {{1, 1, 0.5, 0.75}, 0}},
+     {1, 1, 3, 3},
+     {-2.00788317, -0.795509496, 1.06894714, 1.55103532, -2.4443532, 1.37374181, -1.72429894, 1.37958962, -1.60522416}},
+    {"Resize",
+     19,
+     {{"mode", Text("linear")}, {"exclude_outside", Int(1)}, {"coordinate_transformation_mode", Text("asymmetric")}},
+     {1, 1, 1, 4},
+     {{{}, 0}, {{}, 0}, {{1, 1, 1, 6}, 1}},
+     {1, 1, 1, 6},
+     {-6.25, -3.16666675, -0.0833333358, 3, -2.33333325, -5}},
+    {"Resize",
+     19,
+     {{"mode", Text("nearest")}, {"extrapolation_value", 7.5f}, {"coordinate_transformation_mode", Text("tf_crop_and_resize")}},
+     {1, 1, 4, 4},
+     {{{0, 0, 0.25, -0.25, 1, 1, 0.75, 1.125}, 0}, {{}, 0}, {{1, 1, 3, 5}, 1}},
+     {1, 1, 3, 5},
+     {7.5, -0.375, 4.25, -3.75, 7.5, 7.5, -0.375, 4.25, -3.75, 7.5, 7.5, 5.5, -2.5, 2.125, 7.5}},
+    {"Resize",
+     19,
+     {{"mode", Text("linear")}, {"extrapolation_value", 7.5f}, {"coordinate_transformation_mode", Text("tf_crop_and_resize")}},
+     {1, 1, 4, 4},
+     {{{0, 0, -0.125, 0.25, 1, 1, 0.75, 1.125}, 0}, {{}, 0}, {{1, 1, 3, 5}, 1}},
+     {1, 1, 3, 5},
+     {7.5, 7.5, 7.5, 7.5, 7.5, 2.7265625, 0.953369141, -3.08837891, -0.571044922, 7.5, 0.1796875, -0.434570312, 0.134765625, -3.04394531,
+      7.5}},
+    {"Resize",
+     19,
+     {{"mode", Text("linear")}, {"coordinate_transformation_mode", Text("tf_crop_and_resize")}},
+     {1, 1, 4, 4},
+     {{{0, 0, -0.125, 0.25, 1, 1, 0.75, 1.125}, 0}, {{}, 0}, {{1, 1, 3, 5}, 1}},
+     {1, 1, 3, 5},
+     {0, 0, 0, 0, 0, 2.7265625, 0.953369141, -3.08837891, -0.571044922, 0, 0.1796875, -0.434570312, 0.134765625, -3.04394531, 0}},
+    {"Resize",
+     19,
+     {{"mode", Text("cubic")}, {"extrapolation_value", -2.0f}, {"coordinate_transformation_mode", Text("tf_crop_and_resize")}},
+     {1, 1, 5, 4},
+     {{{0, 0, 1, 0.25, 1, 1, 0, 1.125}, 0}, {{}, 0}, {{1, 1, 4, 3}, 1}},
+     {1, 1, 4, 3},
+     {-2.05029297, 1.67032623, -2, 2.09271821, -3.02365836, -2, 2.96146127, -2.40303859, -2, -3.16064453, 2.79308319, -2}},
+    {"Resize",
+     19,
+     {{"mode", Text("linear")},
+      {"antialias", Int(1)},
+      {"axes", Ints{3, 2}},
+      {"coordinate_transformation_mode", Text("tf_crop_and_resize")}},
+     {1, 1, 5, 4},
+     {{{0.125, 0.25, 0.75, 0.5}, 0}, {{0.5, 0.4}, 0}},
+     {1, 1, 2, 2},
+     {-0.258112997, -0.974158645, 0.976862967, -1.01382208}},
+    {"Resize",
      10,
      {{"mode", Text("nearest")}},
      {1, 1, 2, 3},
@@ -191,17 +267,41 @@ TEST_CASE("onnx Resize by initializers", "[frontend]") {
 }
 
 TEST_CASE("onnx Resize: errors", "[frontend]") {
-  CHECK_THAT(errorOf({{"coordinate_transformation_mode", Text("tf_crop_and_resize")}}),
-             contains("attribute \"coordinate_transformation_mode\" \"tf_crop_and_resize\" is not supported; use one of half_pixel, "));
+  CHECK_THAT(errorOf({{"coordinate_transformation_mode", Text("tf_crop")}}),
+             contains("attribute \"coordinate_transformation_mode\" \"tf_crop\" is not supported; use one of half_pixel, "));
   CHECK_THAT(errorOf({{"nearest_mode", Text("round")}}), contains("attribute \"nearest_mode\" \"round\" is not supported; use one of "));
   CHECK_THAT(errorOf({{"mode", Text("area")}}), contains("attribute \"mode\" is \"area\"; use nearest, linear or cubic"));
-  CHECK_THAT(errorOf({{"antialias", int64_t(1)}}), contains("attribute \"antialias\" 1 is not supported; use 0"));
+  CHECK_THAT(errorOf({{"antialias", int64_t(1)}}), contains("attribute \"antialias\" is 1 with mode \"nearest\", which has no weights"));
   CHECK_THAT(errorOf({}, {1, 2}), contains("has 2 scales for 3 dims"));
+  CHECK_THAT(errorOf({{"axes", Ints{0, 2, -1}}}), contains("attribute \"axes\" names dim 2 twice"));
   CHECK_THAT(errorOf({}, {1, 1, 0.1}), contains("resizes dim 2 from size 4 to size 0; both must be at least 1"));
   CHECK_THAT(errorOf({}, {1, 1, -1}), contains("scale of dim 2 is -1.000000, which gives no size from 4"));
-  CHECK_THAT(errorOf({{"exclude_outside", int64_t(1)}}), contains("attribute \"exclude_outside\" is 1 with a mode other than cubic"));
+  CHECK_THAT(errorOf({{"exclude_outside", int64_t(1)}}), contains("attribute \"exclude_outside\" is 1 with mode \"nearest\""));
   Recorded sizes{"Resize", 19, {{"keep_aspect_ratio_policy", Text("fit")}}, {1, 1, 4}, {{}, {}, {{1, 1, 8}, 1}}, {}, {}};
   CHECK_THAT(importError(modelOf(sizes)), contains("use stretch, not_larger or not_smaller"));
   CHECK_THAT(importError(modelOf({"Resize", 19, {}, {1, 1, 4}, {}, {}, {}})), contains("has neither scales nor sizes"));
   CHECK_THAT(importError(modelOf({"Upsample", 10, {}, {1, 1, 4}, {}, {}, {}})), contains("is no op of this opset; use Resize"));
+  std::vector<Attribute> crop = {{"coordinate_transformation_mode", Text("tf_crop_and_resize")}};
+  CHECK_THAT(errorOf(crop), contains("has no input \"roi\", which coordinate_transformation_mode \"tf_crop_and_resize\" needs"));
+  Recorded region{"Resize", 19, crop, {1, 1, 4}, {{{0, 0, 0, 1, 1}, 0}, {{1, 1, 2}, 0}}, {}, {}};
+  CHECK_THAT(importError(modelOf(region)), contains("input \"roi\" has 5 numbers for 3 dims, which need 6"));
+}
+
+// What lies outside of the input is the value whatever is in the input, and integers take it, too.
+TEST_CASE("onnx Resize: extrapolation", "[frontend]") {
+  std::vector<Attribute> attributes = {{"coordinate_transformation_mode", Text("tf_crop_and_resize")}, {"extrapolation_value", 9.0f}};
+  auto model = [&](int32_t type, const std::vector<Attribute> &given) {
+    OnnxModel m(19);
+    m.input("x", {2}, type).initializer("roi", TensorProto::FLOAT, {2}, {-1, 2}).initializer("sizes", TensorProto::INT64, {1}, {4});
+    return m.node("Resize", {"x", "roi", "", "sizes"}, {"y"}, given).output("y");
+  };
+  ashlar::reference::Tensor y = evaluate(model(TensorProto::FLOAT, attributes), {f32({2}, {std::nan(""), 5})})[0];
+  CHECK(y.getNumber(0) == 9);
+  CHECK(std::isnan(y.getNumber(1)));
+  CHECK(y.getNumber(3) == 9);
+  CHECK(holds(evaluate(model(TensorProto::INT64, attributes), {i64({2}, {3, 4})})[0], {4}, {9, 3, 4, 9}));
+  attributes.back().value = 0.5f;
+  CHECK_THAT(importError(model(TensorProto::INT64, attributes)), contains("attribute \"extrapolation_value\" is 0.500000, no i64"));
+  attributes.pop_back();
+  CHECK(holds(evaluate(model(TensorProto::INT64, attributes), {i64({2}, {3, 4})})[0], {4}, {0, 3, 4, 0}));
 }

@@ -15,7 +15,7 @@ const llvm::StringMap<RegistryRow> &registry() {
     llvm::StringMap<RegistryRow> built;
     for (auto rows : {activationRows, channelNormalizationRows, collectiveRows, constantRows, contractionRows, controlFlowRows,
                       convolutionRows, elementwiseRows, indexingRows, knownRows, lossRows, normalizationRows, paddingRows, poolingRows,
-                      reductionRows, resizingRows, sequenceRows, shapeRows}) {
+                      reductionRows, resizingRows, sequenceRows, shapeRows, unpoolingRows}) {
       for (const RegistryRow &row : rows()) {
         built.try_emplace(row.opType, row);
       }

@@ -51,6 +51,7 @@ llvm::ArrayRef<RegistryRow> reductionRows();
 llvm::ArrayRef<RegistryRow> resizingRows();
 llvm::ArrayRef<RegistryRow> sequenceRows();
 llvm::ArrayRef<RegistryRow> shapeRows();
+llvm::ArrayRef<RegistryRow> unpoolingRows();
 
 // Returns the row of an op, null for one that is not supported. Ops of the default domain have their bare name, others the domain before
 // it: "ai.ashlar.dist.AllReduce".

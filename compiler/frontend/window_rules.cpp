@@ -72,6 +72,11 @@ Shape readSpatialInts(Node &node, StringRef name, size_t rank, int64_t least, in
   return readInts(node, name, rank, rank, least, byDefault);
 }
 
+std::pair<Shape, Shape> readPads(Node &node, size_t rank) {
+  Shape pads = readInts(node, "pads", 2 * rank, rank, /*least=*/0, /*byDefault=*/0);
+  return {Shape(pads.begin(), pads.begin() + rank), Shape(pads.begin() + rank, pads.end())};
+}
+
 WindowAttributes readWindowAttributes(Node &node, size_t rank, ArrayRef<int64_t> kernel) {
   WindowAttributes result;
   if (kernel.empty() && !node.hasAttribute("kernel_shape")) {
@@ -87,12 +92,12 @@ WindowAttributes readWindowAttributes(Node &node, size_t rank, ArrayRef<int64_t>
   }
   result.strides = readSpatialInts(node, "strides", rank, /*least=*/1, /*byDefault=*/1);
   result.dilations = readSpatialInts(node, "dilations", rank, /*least=*/1, /*byDefault=*/1);
-  Shape pads = readInts(node, "pads", 2 * rank, rank, /*least=*/0, /*byDefault=*/0);
-  result.low.assign(pads.begin(), pads.begin() + rank);
-  result.high.assign(pads.begin() + rank, pads.end());
+  std::tie(result.low, result.high) = readPads(node, rank);
   result.autoPad = readAutoPad(node);
-  if (result.autoPad != AutoPad::NotSet && llvm::any_of(pads, [](int64_t pad) { return pad != 0; })) {
-    node.fail("has pads " + print(pads) + " and auto_pad \"" + node.getString("auto_pad", "NOTSET") + "\"; leave one of them out");
+  if (result.autoPad != AutoPad::NotSet &&
+      llvm::any_of(llvm::concat<int64_t>(result.low, result.high), [](int64_t pad) { return pad != 0; })) {
+    node.fail("has pads " + print(node.getInts("pads")) + " and auto_pad \"" + node.getString("auto_pad", "NOTSET") +
+              "\"; leave one of them out");
   }
   return result;
 }

@@ -30,6 +30,9 @@ WindowAttributes readWindowAttributes(Node &node, size_t rank, llvm::ArrayRef<in
 // Reads an attribute of one number a spatial dim, each in [least, 2^31); `byDefault` for all where it is left out.
 Shape readSpatialInts(Node &node, llvm::StringRef name, size_t rank, int64_t least, int64_t byDefault);
 
+// Reads attribute `pads`: in front of and behind each spatial dim, zeros where it is left out, each in [0, 2^31).
+std::pair<Shape, Shape> readPads(Node &node, size_t rank);
+
 // Returns the windows over an input of these sizes, padded as `pads` or auto_pad says: SAME_UPPER and SAME_LOWER pad so that there are
 // size / stride positions, rounded up, and one element more behind, or in front. Fails where not even one window fits.
 llvm::SmallVector<mlir::Attribute> windowsOver(const Node &node, const WindowAttributes &attributes, llvm::ArrayRef<int64_t> sizes);

@@ -40,6 +40,7 @@ OnnxModel world() {
   OnnxModel model = OnnxModel(kOpset).input("x", {2, 2}).input("y", {2, 2}).input("b", {2, 2}, TensorProto::BOOL).input("v", {2});
   model.input("signal", {2, 2, 2});
   model.initializer("square", TensorProto::INT64, {2, 2}, {0, 1, 1, 0}).initializer("row", TensorProto::INT64, {2, 1}, {1, 0});
+  model.initializer("cube", TensorProto::INT64, {2, 2, 2}, {0, 1, 2, 3, 4, 5, 6, 7});
   return model.ints("i", {0, 1}).ints("one", {1}).ints("pads", {0, 1, 1, 0}).ints("shape", {2, 2});
 }
 
@@ -88,6 +89,7 @@ Call callOf(const std::string &op) {
       {"LpPool", {{"signal"}, {{"kernel_shape", std::vector<int64_t>{2}}}}},
       {"MatMul", {{"x", "y"}}},
       {"MaxPool", {{"signal"}, {{"kernel_shape", std::vector<int64_t>{2}}}}},
+      {"MaxUnpool", {{"signal", "cube"}, {{"kernel_shape", std::vector<int64_t>{1}}}}},
       {"MeanVarianceNormalization", {{"x"}, {{"axes", std::vector<int64_t>{0}}}}},
       {"Mod", {{"i", "shape"}}},
       {"Mul", {{"x", "y"}}},

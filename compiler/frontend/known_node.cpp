@@ -38,8 +38,11 @@ int64_t countSteps(Operation *op) {
     return llvm::MulOverflow(countElements(op->getResultTypes()), contracted, steps) ? kNever : std::max(steps, elements);
   }
   auto compute = dyn_cast<ComputeOpInterface>(op);
-  if (!compute || compute.getCost() == Cost::Contraction || isa<WindowedOpInterface>(op)) {
+  if (!compute || compute.getCost() == Cost::Contraction) {
     return kNever;
+  }
+  if (auto resample = dyn_cast<nn::ResampleOp>(op)) {
+    elements *= cast<ShapedType>(resample.getPlaces().getShapedType()).getDimSize(1);
   }
   constexpr int64_t kRank = 8; // finding an element takes a step for each dim
   int64_t rank = 0;

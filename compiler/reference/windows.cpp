@@ -110,24 +110,27 @@ Tensor maxPoolPlace(Operation *op, ArrayRef<Tensor> operands) {
   return result;
 }
 
-// Floats are summed in double and rounded once.
+// Floats are summed in double and rounded once. A row behind the last has no places.
 Tensor resample(Operation *op, ArrayRef<Tensor> operands) {
   auto resampleOp = cast<nn::ResampleOp>(op);
   const Tensor &input = operands[0];
   Tensor result(resultType(op));
   int64_t dim = resampleOp.getDim(), size = input.getShape()[dim];
   int64_t terms = cast<ShapedType>(resampleOp.getPlaces().getShapedType()).getDimSize(1);
+  int64_t firstRow = operands.size() > 1 ? operands[1].getInt(0) : 0, firstElement = operands.size() > 1 ? operands[2].getInt(0) : 0;
   auto places = llvm::to_vector(resampleOp.getPlaces().getValues<int64_t>());
   auto weights = resampleOp.getWeights() ? llvm::to_vector(resampleOp.getWeights()->getValues<double>()) : SmallVector<double>();
   forEachIndex(result.getShape(), [&](ArrayRef<int64_t> index, int64_t i) {
     double sum = 0;
     int64_t intSum = 0;
-    for (int64_t k = index[dim] * terms; k < (index[dim] + 1) * terms; ++k) {
-      if (places[k] < 0 || places[k] >= size) {
+    int64_t row = firstRow + index[dim], rows = static_cast<int64_t>(places.size()) / terms;
+    for (int64_t k = row * terms; row < rows && k < (row + 1) * terms; ++k) {
+      int64_t place = places[k] - firstElement;
+      if (places[k] < 0 || place < 0 || place >= size) {
         continue;
       }
       Index from(index);
-      from[dim] = places[k];
+      from[dim] = place;
       int64_t at = input.linearize(from);
       if (input.isFloat()) {
         sum += (weights.empty() ? 1 : weights[k]) * input.getFloat(at);

@@ -121,6 +121,38 @@ std::optional<Halo> haloOfResult(ArrayRef<int64_t> axisSizes, int64_t size, int6
              : std::optional(Halo{size, {positions, {step, 0, step}}, {size, {}}});
 }
 
+Runs runsOfRanges(ArrayRef<int64_t> axisSizes, ArrayRef<ElementRange> ranges) {
+  int64_t members = std::accumulate(axisSizes.begin(), axisSizes.end(), int64_t(1), std::multiplies<>()), piece;
+  SmallVector<std::pair<int64_t, ElementRange>> needed; // by the devices that read something
+  for (int64_t member = 0; member < members; ++member) {
+    auto [start, end] = positionsAt(axisSizes, ranges.size(), member, piece);
+    ElementRange all{std::numeric_limits<int64_t>::max(), std::numeric_limits<int64_t>::min()};
+    for (const ElementRange &range : start < end ? ranges.slice(start, end - start) : ArrayRef<ElementRange>()) {
+      if (range.begin < range.end) {
+        all = {std::min(all.begin, range.begin), std::max(all.end, range.end)};
+      }
+    }
+    if (all.begin < all.end) {
+      needed.push_back({member, all});
+    }
+  }
+  Runs runs{members, {}};
+  if (needed.empty()) {
+    return runs;
+  }
+  auto [firstMember, first] = needed.front();
+  auto [lastMember, last] = needed.back();
+  if (first.begin < last.begin) { // else, as in a dim that is turned round, each device reads most of it anyway
+    runs.access.step = std::max<int64_t>(1, llvm::divideNearest(last.begin - first.begin, lastMember - firstMember));
+  }
+  runs.access.first = std::numeric_limits<int64_t>::max(), runs.access.last = std::numeric_limits<int64_t>::min();
+  for (auto [member, range] : needed) {
+    runs.access.first = std::min(runs.access.first, range.begin - member * runs.access.step);
+    runs.access.last = std::max(runs.access.last, range.end - member * runs.access.step);
+  }
+  return runs;
+}
+
 // Where an op reads the piece as it is, its run is as long as the piece.
 int64_t SplitWindow::length(MeshAttr mesh) const {
   SmallVector<int64_t> sizes = axisSizes(mesh, axes);
@@ -136,11 +168,12 @@ SmallVector<SplitWindow> splitWindows(MeshAttr mesh, const ShardingRule &rule, A
       continue;
     }
     int64_t size = types[window.tensor].getDimSize(window.dim);
-    Runs runs{rule.factors[rule.factorOf(window)].size, window.access};
+    int64_t positions = rule.factors[rule.factorOf(window)].size;
     SmallVector<int64_t> sizes = axisSizes(mesh, axes);
+    Runs runs = window.ranges.empty() ? Runs{positions, window.access} : runsOfRanges(sizes, window.ranges);
     std::optional<Halo> halo = window.tensor < rule.operands.size() ? haloOfOperand(sizes, size, runs.positions, runs.access)
                                                                     : haloOfResult(sizes, size, runs.positions, runs.access.step);
-    found.push_back({window.tensor, window.dim, axes, runs, halo});
+    found.push_back({window.tensor, window.dim, axes, positions, runs, halo});
   }
   return found;
 }

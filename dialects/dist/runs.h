@@ -65,10 +65,16 @@ std::optional<Halo> haloOfOperand(llvm::ArrayRef<int64_t> axisSizes, int64_t siz
 // they are these.
 std::optional<Halo> haloOfResult(llvm::ArrayRef<int64_t> axisSizes, int64_t size, int64_t positions, int64_t step);
 
+// Returns runs of one position a device that hold what the device's positions read: the steps between devices are equal, so a run is as
+// long as that of the device which reads most, and up to one element more where the steps of what they read are not.
+//   ranges [0, 1), [0, 2), [1, 3), [2, 4), [3, 5), [4, 5) over 2 devices: step 2, first 0, last 3
+Runs runsOfRanges(llvm::ArrayRef<int64_t> axisSizes, llvm::ArrayRef<ElementRange> ranges);
+
 // A windowed dim that is split.
 struct SplitWindow {
   unsigned tensor, dim;     // as in WindowedDim
   AxisList axes;            // that split it, of more than one device each
+  int64_t positions;        // that the factor of the dim counts
   Runs runs;                // of the elements that the op reads or makes
   std::optional<Halo> halo; // between pieces and runs; nothing where they are one
 

@@ -279,7 +279,7 @@ int64_t countConvolutionProducts(ConvolutionKind kind, ArrayRef<RankedTensorType
   int64_t Op::countProducts(ArrayRef<RankedTensorType> operandTypes, ArrayRef<RankedTensorType> resultTypes) {                             \
     return countConvolutionProducts(Kind, operandTypes, resultTypes);                                                                      \
   }                                                                                                                                        \
-  void Op::computeOnRuns(const llvm::SmallBitVector &dims) {                                                                               \
+  void Op::computeOnRuns(const llvm::SmallBitVector &dims, RunStartBuilder) {                                                              \
     computeConvolutionOnRuns(*this, dims);                                                                                                 \
   }
 

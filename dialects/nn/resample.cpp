@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // nn.resample: types, sharding rule, gradient, expansion; labels as in window_ops.td. The op is linear, and its gradient is one of the same
-// kind with the places turned round: which elements of the result an element of the operand goes to.
+// kind with the places turned round: which elements of the result an element of the operand goes to. Where its dim is split, each device
+// has the run of elements that its positions read, and finds its rows of the tables by the number of its first position.
 
 #include "dialects/nn/nn.h"
 #include "dialects/support/element_type.h"
@@ -46,6 +47,7 @@ public:
       weights = llvm::to_vector(op.getWeights()->getValues<double>());
     }
     rank = op.getType().getRank();
+    count = op.getType().getDimSize(dim);
   }
 
   Value build() {
@@ -69,6 +71,7 @@ private:
   ResampleOp op;
   ImplicitLocOpBuilder b;
   int64_t dim, rank, rows, terms;
+  int64_t count; // of positions, which are the rows but where there are starts
   SmallVector<int64_t> places;
   SmallVector<double> weights; // none: all are 1
 
@@ -80,15 +83,37 @@ private:
     return taken;
   }
 
-  // Returns the elements at the given places, whose dims stand where `dim` was.
+  // Returns the rows of a table that the positions have.
+  Value rowsOf(DenseElementsAttr table) {
+    Value all = ConstantOp::create(b, table);
+    return op.getStarts().empty() ? all : GatherOp::create(b, all, plus(IndexOp::create(b, positionsType(), 1), op.getStarts().front()));
+  }
+  RankedTensorType positionsType() { return RankedTensorType::get({count}, b.getI64Type()); }
+  Value plus(Value numbers, Value scalar) {
+    return AddOp::create(b, numbers, BroadcastOp::create(b, typeOf(numbers), scalar, ArrayRef<int64_t>()));
+  }
+
+  // Returns the elements at the places in rows of `shape`, whose dims stand where `dim` was.
   Value pick(ArrayRef<int64_t> shape, ArrayRef<int64_t> at) {
-    Value known = ConstantOp::create(b, DenseElementsAttr::get(RankedTensorType::get(shape, b.getI64Type()), at));
+    auto toTable = [&](ArrayRef<int64_t> numbers) {
+      return rowsOf(DenseElementsAttr::get(RankedTensorType::get(shape, b.getI64Type()), numbers));
+    };
+    Value known;
+    if (op.getStarts().empty()) {
+      known = toTable(at);
+    } else {
+      // A row behind the last gives 0, which has to be no place: the table counts from far behind all elements.
+      constexpr int64_t kFar = int64_t(1) << 50;
+      Value far = ConstantOp::create(b, DenseElementsAttr::get(RankedTensorType::get({}, b.getI64Type()), kFar));
+      auto fromFar = [](int64_t place) { return place < 0 ? 0 : place - kFar; };
+      known = plus(toTable(llvm::map_to_vector(at, fromFar)), SubOp::create(b, far, op.getStarts().back()));
+    }
     if (dim == 0) {
       return GatherOp::create(b, op.getInput(), known);
     }
     Value table = TransposeOp::create(b, op.getInput(), dimToFront(rank, dim));
-    int64_t count = shape.size();
-    return TransposeOp::create(b, GatherOp::create(b, table, known), dimsToPlace(rank - 1 + count, dim, count));
+    int64_t dims = shape.size();
+    return TransposeOp::create(b, GatherOp::create(b, table, known), dimsToPlace(rank - 1 + dims, dim, dims));
   }
   Value term(int64_t k) { return pick({rows}, column(ArrayRef(places), k)); }
 
@@ -104,7 +129,7 @@ private:
     auto element = cast<FloatType>(type.getElementType());
     SmallVector<Attribute> values =
         llvm::map_to_vector(factors, [&](double factor) -> Attribute { return FloatAttr::get(element, factor); });
-    Value known = ConstantOp::create(b, DenseElementsAttr::get(type.clone(shape), values));
+    Value known = rowsOf(DenseElementsAttr::get(type.clone(shape), values));
     return MulOp::create(b, elements, BroadcastOp::create(b, type, known, dims));
   }
 };
@@ -113,46 +138,72 @@ private:
 
 void ResampleOp::build(OpBuilder &builder, OperationState &state, Value input, int64_t dim, int64_t terms, ArrayRef<int64_t> places,
                        ArrayRef<double> weights) {
-  SmallVector<int64_t> shape{static_cast<int64_t>(places.size()) / terms, terms};
+  SmallVector<int64_t> shape{static_cast<int64_t>(places.size()) / terms, terms}, result(shapeOf(input));
   auto places64 = DenseIntElementsAttr::get(RankedTensorType::get(shape, builder.getI64Type()), places);
   DenseElementsAttr weights64;
   if (!weights.empty()) {
     weights64 = DenseElementsAttr::get(RankedTensorType::get(shape, builder.getF64Type()), weights);
   }
-  build(builder, state, input, builder.getI64IntegerAttr(dim), places64, weights64);
+  result[dim] = shape.front();
+  build(builder, state, typeOf(input).clone(result), input, /*starts=*/{}, builder.getI64IntegerAttr(dim), places64, weights64);
 }
 
-LogicalResult ResampleOp::inferReturnTypes(MLIRContext *, std::optional<Location> loc, Adaptor adaptor, SmallVectorImpl<Type> &types) {
-  RankedTensorType from = typeOf(adaptor.getInput());
-  auto dim = static_cast<int64_t>(adaptor.getDim());
+LogicalResult ResampleOp::verify() {
+  RankedTensorType from = getInput().getType(), places = typeOfTable(getPlaces());
+  auto dim = static_cast<int64_t>(getDim());
   if (dim < 0 || dim >= from.getRank()) { // C1
-    return emitOptionalError(loc, "dim ", dim, " is not within rank ", from.getRank());
+    return emitOpError("dim ") << dim << " is not within rank " << from.getRank();
   }
-  RankedTensorType places = typeOfTable(adaptor.getPlaces());
   if (places.getRank() != 2 || places.getDimSize(1) == 0) { // C2
-    return emitOptionalError(loc, "places of ", places, " are not a matrix with a column");
+    return emitOpError("places of ") << places << " are not a matrix with a column";
   }
-  if (std::optional<DenseElementsAttr> weights = adaptor.getWeights()) {
+  if (std::optional<ElementsAttr> weights = getWeights()) {
     if (typeOfTable(*weights).getShape() != places.getShape()) { // C2
-      return emitOptionalError(loc, "places are ", places, " but weights are ", typeOfTable(*weights));
+      return emitOpError("places are ") << places << " but weights are " << typeOfTable(*weights);
     }
     if (!isa<FloatType>(from.getElementType())) { // C3
-      return emitOptionalError(loc, "has weights for elements of ", from.getElementType());
+      return emitOpError("has weights for elements of ") << from.getElementType();
     }
   }
+  if (!getStarts().empty() && getStarts().size() != 2) { // C4
+    return emitOpError("has ") << getStarts().size() << " starts; give those of its position and its element, or none";
+  }
   SmallVector<int64_t> shape(from.getShape());
-  shape[dim] = places.getDimSize(0);
-  types.push_back(from.clone(shape));
+  shape[dim] = getStarts().empty() || getType().getRank() != from.getRank() ? places.getDimSize(0) : getType().getDimSize(dim);
+  if (getType() != from.clone(shape)) { // C5
+    return emitOpError("gives ") << getType() << " from " << from << " and " << places.getDimSize(0) << " rows; its result is "
+                                 << from.clone(shape);
+  }
   return success();
 }
 
-// resample dim = 1: ([b, i]) -> ([b, i]) permuted={i}
+// resample dim = 1: ([b, i]) -> ([b, i]) window={i}, i the positions
 ShardingRule ResampleOp::getShardingRule() {
   ShardingRule rule = ShardingRule::elementwise(getType().getShape(), /*numOperands=*/1);
-  Factor &moved = rule.factors[getDim()];
-  moved.kind = FactorKind::Permutation;
-  moved.size = std::min(moved.size, shapeOf(getInput())[getDim()]);
+  auto dim = static_cast<unsigned>(getDim());
+  int64_t size = shapeOf(getInput())[dim], terms = typeOfTable(getPlaces()).getDimSize(1);
+  if (!getStarts().empty() || size == 0 || getType().getDimSize(dim) == 0) { // a device's part, or nothing to split
+    rule.factors[dim].kind = FactorKind::NeedReplication;
+    rule.operands.resize(getNumOperands());
+    return rule;
+  }
+  SmallVector<ElementRange, 0> ranges(getType().getDimSize(dim), {size, 0});
+  for (auto [i, place] : llvm::enumerate(getPlaces().getValues<int64_t>())) {
+    if (place >= 0 && place < size) {
+      ElementRange &range = ranges[i / terms];
+      range = {std::min(range.begin, place), std::max(range.end, place + 1)};
+    }
+  }
+  rule.addWindow(/*operand=*/0, dim, std::move(ranges));
   return rule;
+}
+
+// Rows that are nobody's positions have no places.
+void ResampleOp::computeOnRuns(const llvm::SmallBitVector &dims, RunStartBuilder buildStart) {
+  if (dims.test(getDim())) {
+    RunStart start = buildStart(getDim());
+    getStartsMutable().assign({start.position, start.element});
+  }
 }
 
 void ResampleOp::buildGradients(OpBuilder &builder, ValueRange g, MutableArrayRef<Value> out) {

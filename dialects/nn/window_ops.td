@@ -79,7 +79,7 @@ def Nn_MaxPoolPlaceOp : Nn_PureOp<"max_pool_place", Nn_Computes<"Simple", "Follo
 }
 
 def Nn_ResampleOp : Nn_DifferentiableOp<"resample", Nn_Computes<"Simple", "Follow", "linear">,
-                                        [InferTypeOpAdaptor, Nn_Expandable, Nn_Reorderable]> {
+                                        [DeclareOpInterfaceMethods<WindowedOpInterface>, Nn_Expandable, Nn_Reorderable]> {
   let summary = "Sums of elements at known places along one dim";
   let description = [{
     Element i of the result's dim `dim` is the sum over k of `weights[i, k]` times element `places[i, k]` of the operand, or of the elements
@@ -89,14 +89,23 @@ def Nn_ResampleOp : Nn_DifferentiableOp<"resample", Nn_Computes<"Simple", "Follo
         %y = nn.resample %x dim = 1 places = dense<[[0, -1], [0, 1], [1, -1]]> weights = dense<[[1.0, 0.0], [0.5, 0.5], [1.0, 0.0]]>
           : tensor<4x2xf32> -> tensor<4x3xf32>
 
+    On a device that computes a part of the dim, `starts` are the numbers of its first position and of the first element that it has:
+    element i is that of row i + position, and the elements count from there.
+
+        %y = nn.resample %x starts %position, %element : tensor<i64>, tensor<i64> dim = 1 ...
+
     **Constraints:** (C1) `dim` within the rank; (C2) `places` is a matrix of i64 with at least one column, `weights` one of f64 of the same
-    shape; (C3) weights of floats only.
+    shape; (C3) weights of floats only; (C4) no starts or two; (C5) the result is the operand with the rows of `places` along `dim`, or with
+    starts as many of them as it likes.
   }];
-  let arguments = (ins Nn_NumericTensor:$input, I64Attr:$dim, I64ElementsAttr:$places, OptionalAttr<F64ElementsAttr>:$weights);
+  let arguments = (ins Nn_NumericTensor:$input, Variadic<Nn_IndexScalar>:$starts, I64Attr:$dim, I64ElementsAttr:$places,
+                       OptionalAttr<F64ElementsAttr>:$weights);
   let results = (outs Nn_NumericTensor:$result);
   let assemblyFormat = [{
-    $input `dim` `=` $dim `places` `=` $places (`weights` `=` $weights^)? attr-dict `:` type($input) `->` type($result)
+    $input (`starts` $starts^ `:` type($starts))? `dim` `=` $dim `places` `=` $places (`weights` `=` $weights^)? attr-dict
+    `:` type($input) `->` type($result)
   }];
+  let hasVerifier = 1;
   // `places`, and `weights` if there are any, row by row, of `terms` columns.
   let builders = [OpBuilder<(ins "::mlir::Value":$input, "int64_t":$dim, "int64_t":$terms, "::llvm::ArrayRef<int64_t>":$places,
                              "::llvm::ArrayRef<double>":$weights)>];

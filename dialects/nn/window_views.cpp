@@ -123,7 +123,7 @@ ShardingRule WindowsOp::getShardingRule() {
   return rule;
 }
 
-void WindowsOp::computeOnRuns(const llvm::SmallBitVector &dims) {
+void WindowsOp::computeOnRuns(const llvm::SmallBitVector &dims, RunStartBuilder) {
   SmallVector<Attribute> windows(getWindows().begin(), getWindows().end());
   for (auto [i, dim] : llvm::enumerate(getDims())) {
     if (dims.test(dim)) {
@@ -179,7 +179,7 @@ ShardingRule UnwindowsOp::getShardingRule() {
   return rule;
 }
 
-void UnwindowsOp::computeOnRuns(const llvm::SmallBitVector &dims) {
+void UnwindowsOp::computeOnRuns(const llvm::SmallBitVector &dims, RunStartBuilder) {
   SmallVector<Attribute> windows(getWindows().begin(), getWindows().end());
   for (auto [i, dim] : llvm::enumerate(getDims())) {
     if (dims.test(dim)) {

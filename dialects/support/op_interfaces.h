@@ -12,9 +12,17 @@
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/OpDefinition.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/ADT/SmallBitVector.h"
 
 namespace ashlar {
+
+// Where a device's part of a windowed dim begins: the number of its first position and that of the first element of its run, in the whole
+// tensor, as scalars of i64.
+struct RunStart {
+  mlir::Value position, element;
+};
+using RunStartBuilder = llvm::function_ref<RunStart(unsigned dim)>;
 
 // What an element of an op's result costs, in instructions of a processor.
 enum class Cost {

@@ -136,8 +136,9 @@ def WindowedOpInterface : OpInterface<"WindowedOpInterface"> {
   }];
   let methods = [
     InterfaceMethod<"Makes the attributes of windows along `dims`, which are split, fit the types that operands and results have by now: "
-                    "those of a device. A dim with windows has the same number in each tensor that has it.",
-                    "void", "computeOnRuns", (ins "const ::llvm::SmallBitVector &":$dims)>
+                    "those of a device. A dim with windows has the same number in each tensor that has it. `buildStart` builds, ahead of the op, "
+                    "where the device's part of such a dim begins, for attributes that hold numbers of elements.",
+                    "void", "computeOnRuns", (ins "const ::llvm::SmallBitVector &":$dims, "::ashlar::RunStartBuilder":$buildStart)>
   ];
 }
 

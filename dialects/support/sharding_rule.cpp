@@ -17,11 +17,15 @@ int64_t ShardingRule::addFactor(int64_t size, FactorKind kind, Reduction reducti
 }
 
 void ShardingRule::addWindow(unsigned tensor, unsigned dim, int64_t size, const Access &access) {
-  WindowedDim window{tensor, dim, access};
+  WindowedDim window{tensor, dim, access, {}};
   bool isPosition = access.step == 1 && access.first == 0 && access.last == 1;
   if (!isPosition || factors[factorOf(window)].size != size) {
     windows.push_back(window);
   }
+}
+
+void ShardingRule::addWindow(unsigned operand, unsigned dim, SmallVector<ElementRange, 0> ranges) {
+  windows.push_back({operand, dim, {}, std::move(ranges)});
 }
 
 int64_t ShardingRule::factorOf(const WindowedDim &window) const {

@@ -51,12 +51,18 @@ struct Access {
   int64_t step = 1, first = 0, last = 1;
 };
 
+// Elements [begin, end) along a dim; none where end <= begin.
+struct ElementRange {
+  int64_t begin, end;
+};
+
 // A dim, of one factor, whose elements are not those of the positions one by one. Of an operand it is what the op reads; elements outside
 // of the tensor are 0. Of a result it is what the op makes: blocks of `step` elements, with `first` 0 and `last` `step`.
 struct WindowedDim {
   unsigned tensor; // among the operands, then the results
   unsigned dim;
   Access access;
+  llvm::SmallVector<ElementRange, 0> ranges; // in place of `access`, where steps are not equal: what each position reads
 };
 
 class ShardingRule {
@@ -71,6 +77,9 @@ public:
 
   // Notes that a dim of `size` elements is windowed, unless its elements are the positions. Assumes that the tensors have their factors.
   void addWindow(unsigned tensor, unsigned dim, int64_t size, const Access &access);
+
+  // Notes that a dim of an operand is windowed, with what each position reads.
+  void addWindow(unsigned operand, unsigned dim, llvm::SmallVector<ElementRange, 0> ranges);
 
   // Returns the factor that a windowed dim holds.
   int64_t factorOf(const WindowedDim &window) const;

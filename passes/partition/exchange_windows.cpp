@@ -119,7 +119,11 @@ void exchangeResults(dist::MeshAttr mesh, Operation *op, ArrayRef<dist::SplitWin
     before.replaceAllUsesExcept(piece, piece.getDefiningOp());
     pieces[result] = piece;
   }
-  cast<WindowedOpInterface>(op).computeOnRuns(dims);
+  b.setInsertionPoint(op);
+  cast<WindowedOpInterface>(op).computeOnRuns(dims, [&](unsigned dim) {
+    const auto *window = llvm::find_if(windows, [&](const dist::SplitWindow &w) { return w.tensor == 0 && w.dim == dim; });
+    return emitRunStart(b, mesh, *window);
+  });
 }
 
 } // namespace ashlar::partition

@@ -149,6 +149,15 @@ Value maskPadding(ImplicitLocOpBuilder &b, dist::MeshAttr mesh, Value value, int
   return nn::SelectOp::create(b, type, isElement, value, nn::ConstantOp::create(b, filler));
 }
 
+RunStart emitRunStart(ImplicitLocOpBuilder &b, dist::MeshAttr mesh, const dist::SplitWindow &window) {
+  Value position = emitPieceStart(b, mesh, window.positions, window.axes);
+  Value element = emitPieceStart(b, mesh, window.runs.positions, window.axes, window.runs.access.step);
+  if (int64_t first = window.runs.access.first) {
+    element = nn::AddOp::create(b, element, emitScalar(b, first));
+  }
+  return {position, element};
+}
+
 namespace {
 
 // Returns which elements of a run, in a tensor of this type, are elements of the whole tensor.
@@ -156,8 +165,7 @@ Value emitInside(ImplicitLocOpBuilder &b, dist::MeshAttr mesh, RankedTensorType 
   SmallVector<int64_t> strides(type.getRank(), 0);
   strides[window.dim] = 1;
   RankedTensorType indexType = type.clone(b.getI64Type()), boolType = type.clone(b.getI1Type());
-  Value start = emitPieceStart(b, mesh, window.runs.positions, window.axes, window.runs.access.step);
-  start = nn::AddOp::create(b, start, emitScalar(b, window.runs.access.first));
+  Value start = emitRunStart(b, mesh, window).element;
   Value element = nn::AddOp::create(b, nn::IndexOp::create(b, indexType, strides), broadcastScalar(b, indexType, start));
   auto compare = [&](nn::Predicate predicate, int64_t bound) {
     return nn::CompareOp::create(b, boolType, predicate, element, nn::ConstantOp::create(b, nn::splat(indexType, bound)));

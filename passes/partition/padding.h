@@ -38,6 +38,9 @@ mlir::DenseElementsAttr neutralElements(mlir::RankedTensorType type, Reduction r
 mlir::Value emitLocalNumbers(mlir::ImplicitLocOpBuilder &builder, dist::MeshAttr mesh, mlir::Value numbers, int64_t size,
                              llvm::ArrayRef<mlir::StringAttr> axes);
 
+// Returns where a device's part of a windowed dim begins.
+RunStart emitRunStart(mlir::ImplicitLocOpBuilder &b, dist::MeshAttr mesh, const dist::SplitWindow &window);
+
 // Returns the runs that a device has of a constant, all of whose elements are those of `splat`, along windowed dims: 0 outside of the
 // tensor. `splat` has the type of a piece.
 mlir::Value emitRunOf(mlir::ImplicitLocOpBuilder &b, dist::MeshAttr mesh, mlir::DenseElementsAttr splat,

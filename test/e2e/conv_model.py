@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes an ONNX model of convolutions on images of 28 x 28: conv_model.py kinds|spatial FILE.onnx
+"""Writes an ONNX model of convolutions on images of 28 x 28: conv_model.py kinds|spatial|resized FILE.onnx
 
-kinds: of all kinds; spatial: two, without and with padding and stride.
+kinds: of all kinds; spatial: two, without and with padding and stride; resized: a linear Resize between two.
 """
 
 import random
@@ -76,12 +76,34 @@ def spatial():
     ]
 
 
+def resized():
+    random.seed(13)
+    return [
+        # 28 x 28 -> 26 x 26
+        node("Conv", ["image", "conv1.weight", "conv1.bias"], ["c1"], "conv1"),
+        # 26 x 26 -> 39 x 39
+        shape_of("resized_sizes", 39, 39),
+        node("Resize", ["c1", "", "", "resized_sizes"], ["r1"], "resize", mode="linear", axes=[2, 3]),
+        # 39 x 39 -> 13 x 13
+        node("Conv", ["r1", "conv2.weight"], ["c2"], "conv2", strides=[3, 3]),
+        node("Relu", ["c2"], ["r2"], "relu2"),
+        shape_of("flat_shape", 0, 338),
+        node("Reshape", ["r2", "flat_shape"], ["flat"], "flat"),
+        node("Gemm", ["flat", "fc.weight", "fc.bias"], ["logits"], "fc", transB=1),
+        weights("conv1.weight", [4, 1, 3, 3], 9),
+        weights("conv1.bias", [4], 9),
+        weights("conv2.weight", [2, 4, 3, 3], 36),
+        weights("fc.weight", [10, 338], 338),
+        weights("fc.bias", [10], 338),
+    ]
+
+
 def main():
     name, path = sys.argv[1:]
     write_model(path, name, [
         shape_of("image_shape", 0, 1, 28, 28),
         node("Reshape", ["input", "image_shape"], ["image"], "image"),
-        *{"kinds": kinds, "spatial": spatial}[name](),
+        *{"kinds": kinds, "spatial": spatial, "resized": resized}[name](),
         graph_input("input", ["batch", 784]),
         graph_output("logits", ["batch", 10]),
     ])

@@ -34,12 +34,32 @@ expect_close one.log rows.log 1e-5
 #   conv2 needs 15 x 15 of 4 channels of r1, padding included: a row of 13, a column of 15; its weights' gradient has them then
 #   conv2's gradient of r1 is made in blocks of 2 x 2 at 7 x 7 places, which need 8 x 8 of 2 channels: a row of 7, a column of 8
 #   and is 14 x 14 of 4 channels, to be held as 13 x 13: a row of 14, a column of 13
-python3 - <<'END' || fail "other bytes are sent than the overlap"
+expect_halos() {
+  python3 - "$@" <<'END' || fail "other bytes are sent than the overlap"
 import json
-halos = [c for c in json.load(open("square.json"))["collectives"] if c["kind"] == "halo"]
-expected = [8 * 4 * n for n in (14, 15, 4 * 13, 4 * 15, 2 * 7, 2 * 8, 4 * 14, 4 * 13)]
+import sys
+halos = [c for c in json.load(open(sys.argv[1]))["collectives"] if c["kind"] == "halo"]
+expected = [8 * 4 * eval(n) for n in sys.argv[2:]]
 print("sent", [c["bytes"] for c in halos], "expected", expected)
 assert [c["bytes"] for c in halos] == expected
 END
+}
+expect_halos square.json 14 15 4*13 4*15 2*7 2*8 4*14 4*13
 ./square --plan > plan.txt
 grep -Eq 'collectives +8 halo a step, 8\.9 KB sent by each device' plan.txt || fail "the plan says otherwise: $(cat plan.txt)"
+
+# A linear Resize of 26 rows to 39 between two convolutions, over 2 x 2 devices and over 3 x 1: each position reads two of its own piece, or one
+# of the neighbour's. A device of the square has 14 x 14 of an image, 13 x 13 of c1, 20 x 20 of r1, 7 x 7 of c2. In order:
+#   conv1 needs 15 x 15 of the image; the resize of rows 14 x 13 of 4 channels of c1, as position 19 lies between 12 and 13; that of columns 20 x 14
+#   conv2 needs 21 x 21 of r1 at 7 x 7 positions, and its gradient makes as much, to be held as 20 x 20
+#   the gradients of the resizes need 20 columns of 20 rows, then 20 rows of 13: element 13, the neighbour's first, goes to position 19
+python3 "$(dirname "$0")/conv_model.py" resized resized.onnx
+"$tools/ashlarc" resized.onnx --job one.txtpb --mesh dp=1 -o one_resized
+./one_resized --steps 5 --log-every 1 --threads 1 --eval > one_resized.log
+"$tools/ashlarc" resized.onnx --job square.txtpb --report resized.json -o square_resized
+mpirun -n 4 ./square_resized --steps 5 --log-every 1 --threads 1 --eval > square_resized.log
+expect_close one_resized.log square_resized.log 1e-5
+expect_halos resized.json 14 15 4*13 4*20 4*20 4*21 4*21 4*20 4*20 4*13
+"$tools/ashlarc" resized.onnx --job rows.txtpb -o rows_resized
+mpirun -n 3 ./rows_resized --steps 5 --log-every 1 --threads 1 --eval > rows_resized.log
+expect_close one_resized.log rows_resized.log 1e-5

@@ -322,7 +322,6 @@ func.func @max_pool_place_c5(%x: tensor<4xf32>, %y: tensor<4xf32>) {
 // -----
 
 func.func @resample_c1(%x: tensor<4xf32>) {
-  // expected-error @+2 {{failed to infer returned types}}
   // expected-error @+1 {{dim 1 is not within rank 1}}
   %0 = nn.resample %x dim = 1 places = dense<0> : tensor<2x1xi64> : tensor<4xf32> -> tensor<2xf32>
   return
@@ -331,7 +330,6 @@ func.func @resample_c1(%x: tensor<4xf32>) {
 // -----
 
 func.func @resample_c2(%x: tensor<4xf32>) {
-  // expected-error @+2 {{failed to infer returned types}}
   // expected-error @+1 {{places of 'tensor<2xi64>' are not a matrix with a column}}
   %0 = nn.resample %x dim = 0 places = dense<0> : tensor<2xi64> : tensor<4xf32> -> tensor<2xf32>
   return
@@ -340,7 +338,6 @@ func.func @resample_c2(%x: tensor<4xf32>) {
 // -----
 
 func.func @resample_c2_weights(%x: tensor<4xf32>) {
-  // expected-error @+2 {{failed to infer returned types}}
   // expected-error @+1 {{places are 'tensor<2x1xi64>' but weights are 'tensor<1x2xf64>'}}
   %0 = nn.resample %x dim = 0 places = dense<0> : tensor<2x1xi64> weights = dense<0.0> : tensor<1x2xf64> : tensor<4xf32> -> tensor<2xf32>
   return
@@ -349,9 +346,32 @@ func.func @resample_c2_weights(%x: tensor<4xf32>) {
 // -----
 
 func.func @resample_c3(%x: tensor<4xi64>) {
-  // expected-error @+2 {{failed to infer returned types}}
   // expected-error @+1 {{has weights for elements of 'i64'}}
   %0 = nn.resample %x dim = 0 places = dense<0> : tensor<2x1xi64> weights = dense<0.0> : tensor<2x1xf64> : tensor<4xi64> -> tensor<2xi64>
+  return
+}
+
+// -----
+
+func.func @resample_c4(%x: tensor<4xf32>, %i: tensor<i64>) {
+  // expected-error @+1 {{has 1 starts; give those of its position and its element, or none}}
+  %0 = nn.resample %x starts %i : tensor<i64> dim = 0 places = dense<0> : tensor<2x1xi64> : tensor<4xf32> -> tensor<2xf32>
+  return
+}
+
+// -----
+
+func.func @resample_c5(%x: tensor<4xf32>) {
+  // expected-error @+1 {{gives 'tensor<3xf32>' from 'tensor<4xf32>' and 2 rows; its result is 'tensor<2xf32>'}}
+  %0 = nn.resample %x dim = 0 places = dense<0> : tensor<2x1xi64> : tensor<4xf32> -> tensor<3xf32>
+  return
+}
+
+// -----
+
+func.func @resample_c5_starts(%x: tensor<4x2xf32>, %i: tensor<i64>) {
+  // expected-error @+1 {{gives 'tensor<3x1xf32>' from 'tensor<4x2xf32>' and 2 rows; its result is 'tensor<3x2xf32>'}}
+  %0 = nn.resample %x starts %i, %i : tensor<i64>, tensor<i64> dim = 0 places = dense<0> : tensor<2x1xi64> : tensor<4x2xf32> -> tensor<3x1xf32>
   return
 }
 

@@ -156,12 +156,14 @@ func.func @windows(%x: tensor<2x8x8x3xf32>) {
 }
 
 // CHECK-LABEL: @resample
-func.func @resample(%x: tensor<4x2xf32>, %i: tensor<4xi64>) {
+func.func @resample(%x: tensor<4x2xf32>, %i: tensor<4xi64>, %start: tensor<i64>) {
   // CHECK: nn.resample %{{.*}} dim = 1 places = dense<{{\[\[}}0], [1], [1]]> : tensor<3x1xi64> weights = dense<{{\[\[}}1.000000e+00], [5.000000e-01], [2.000000e+00]]>
   // CHECK-SAME: tensor<3x1xf64> : tensor<4x2xf32> -> tensor<4x3xf32>
   %0 = nn.resample %x dim = 1 places = dense<[[0], [1], [1]]> : tensor<3x1xi64> weights = dense<[[1.0], [0.5], [2.0]]> : tensor<3x1xf64> : tensor<4x2xf32> -> tensor<4x3xf32>
   // CHECK: nn.resample %{{.*}} dim = 0 places = dense<0> : tensor<1x2xi64> : tensor<4xi64> -> tensor<1xi64>
   %1 = nn.resample %i dim = 0 places = dense<0> : tensor<1x2xi64> : tensor<4xi64> -> tensor<1xi64>
+  // CHECK: nn.resample %{{.*}} starts %{{.*}}, %{{.*}} : tensor<i64>, tensor<i64> dim = 0 places = dense<0> : tensor<1x2xi64> : tensor<4xi64> -> tensor<2xi64>
+  %2 = nn.resample %i starts %start, %start : tensor<i64>, tensor<i64> dim = 0 places = dense<0> : tensor<1x2xi64> : tensor<4xi64> -> tensor<2xi64>
   return
 }
 

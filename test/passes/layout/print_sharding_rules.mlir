@@ -131,7 +131,7 @@ func.func @dimwise(%x: tensor<4x8xf32>, %y: tensor<4x1xf32>) {
 
 // -----
 
-// Positions need windows; a pooling is expanded to such a view where it is split. Dims whose elements are found at places are computed whole.
+// Positions need windows; a pooling is expanded to such a view where it is split. Sums at places need what the places span.
 func.func @windows(%x: tensor<4x8xf32>, %y: tensor<4x4xf32>, %w: tensor<4x4x3xf32>) {
   // expected-remark@+1 {{([i, j]) -> ([i, j, k]) {i=4, j=4, k=3} window={j} replicated={k}}}
   nn.windows %x dims = [1] [#nn.window<3, stride = 2, low = 1>] : tensor<4x8xf32> -> tensor<4x4x3xf32>
@@ -141,7 +141,7 @@ func.func @windows(%x: tensor<4x8xf32>, %y: tensor<4x4xf32>, %w: tensor<4x4x3xf3
   nn.max_pool %x dims = [1] [#nn.window<2, stride = 2>] : tensor<4x8xf32> -> tensor<4x4xf32>
   // expected-remark@+1 {{([i, j], [i, j]) -> ([i, j]) {i=4, j=4} expanded={j}}}
   nn.max_pool_place %x, %y dims = [1] [#nn.window<2, stride = 2>] : tensor<4x8xf32>, tensor<4x4xf32> -> tensor<4x4xi32>
-  // expected-remark@+1 {{([i, j]) -> ([i, j]) {i=4, j=3} permuted={j}}}
+  // expected-remark@+1 {{([i, j]) -> ([i, j]) {i=4, j=3} window={j}}}
   nn.resample %x dim = 1 places = dense<0> : tensor<3x1xi64> : tensor<4x8xf32> -> tensor<4x3xf32>
   return
 }

@@ -145,3 +145,42 @@ func.func @pooling(%x: tensor<2x8xf32> {dist.layout = #dist.layout<[{}, {"sp"}]>
   %y = nn.max_pool %x dims = [1] [#nn.window<3, low = 1, high = 1>] : tensor<2x8xf32> -> tensor<2x8xf32>
   return %y : tensor<2x8xf32>
 }
+
+// -----
+
+// A linear resize to 13 of 8 rows: positions 0 to 6 read rows 0 to 4, positions 7 to 12 rows 4 to 7. So one row is sent, and each device finds
+// its positions and its rows by their numbers.
+
+dist.mesh @mesh <["sp" = 2]>
+
+// CHECK-LABEL: func.func @resized_rows
+// CHECK-SAME: %[[X:arg0]]: tensor<2x4xf32>
+func.func @resized_rows(%x: tensor<2x8xf32> {dist.layout = #dist.layout<[{}, {"sp"}]>})
+    -> (tensor<2x13xf32> {dist.layout = #dist.layout<[{}, {"sp"}]>}) {
+  // CHECK: %[[ROWS:.*]] = dist.halo %[[X]] dim = 1 size = 8 from <positions = 8> to <positions = 2, step = 4, last = 5> over ["sp"]
+  // CHECK-SAME: : tensor<2x4xf32> -> tensor<2x5xf32>
+  // CHECK: %[[DEVICE:.*]] = dist.axis_index over ["sp"]
+  // CHECK-DAG: %[[SEVEN:.*]] = nn.constant dense<7> : tensor<i64>
+  // CHECK-DAG: %[[POSITION:.*]] = nn.mul %[[DEVICE]], %[[SEVEN]]
+  // CHECK-DAG: %[[FOUR:.*]] = nn.constant dense<4> : tensor<i64>
+  // CHECK-DAG: %[[ROW:.*]] = nn.mul %[[DEVICE]], %[[FOUR]]
+  // CHECK: nn.resample %[[ROWS]] starts %[[POSITION]], %[[ROW]] : tensor<i64>, tensor<i64> dim = 1 {{.*}} : tensor<2x5xf32> -> tensor<2x7xf32>
+  %y = nn.resample %x dim = 1
+    places = dense<[[0, -1], [0, 1], [0, 1], [1, 2], [2, 3], [2, 3], [3, 4], [4, 5], [4, 5], [5, 6], [5, 6], [6, 7], [7, -1]]> : tensor<13x2xi64>
+    weights = dense<0.5> : tensor<13x2xf64> : tensor<2x8xf32> -> tensor<2x13xf32>
+  return %y : tensor<2x13xf32>
+}
+
+// -----
+
+// Each row twice: a device has the rows that its positions read.
+
+dist.mesh @mesh <["sp" = 2]>
+
+// CHECK-LABEL: func.func @doubled_rows
+// CHECK-NOT: dist.halo
+// CHECK: nn.resample %arg0 starts %{{.*}}, %{{.*}} : tensor<i64>, tensor<i64> dim = 0 {{.*}} : tensor<2xf32> -> tensor<4xf32>
+func.func @doubled_rows(%x: tensor<4xf32> {dist.layout = #dist.layout<[{"sp"}]>}) -> (tensor<8xf32> {dist.layout = #dist.layout<[{"sp"}]>}) {
+  %y = nn.resample %x dim = 0 places = dense<[[0], [0], [1], [1], [2], [2], [3], [3]]> : tensor<8x1xi64> : tensor<4xf32> -> tensor<8xf32>
+  return %y : tensor<8xf32>
+}

@@ -154,6 +154,23 @@ TEST_CASE("halo: devices have pieces and get what their positions need", "[colle
   CHECK(dist::haloOfOperand({2}, 7, 4, {2, 0, 2})); // the last element is padding, so zero
 }
 
+TEST_CASE("halo: runs hold what positions read at steps that are not equal", "[collective]") {
+  auto isRuns = [](const dist::Runs &runs, int64_t positions, int64_t step, int64_t first, int64_t last) {
+    return runs.positions == positions && runs.access.step == step && runs.access.first == first && runs.access.last == last;
+  };
+  // Twice as many positions, each between two elements: 0 .. 3 read [0, 3) and 4 .. 7 read [1, 4).
+  const SmallVector<ElementRange> doubled{{0, 1}, {0, 2}, {0, 2}, {1, 3}, {1, 3}, {2, 4}, {2, 4}, {3, 4}};
+  CHECK(isRuns(dist::runsOfRanges({2}, doubled), 2, 1, 0, 3));
+  // Over 4 devices they read from 0, 0, 1 and 2 on, up to 2, 3, 4 and 4.
+  CHECK(isRuns(dist::runsOfRanges({4}, doubled), 4, 1, -1, 2));
+  CHECK(isRuns(dist::runsOfRanges({2, 2}, doubled), 4, 1, -1, 2));
+  // 5 positions over 4 devices are 2, 2, 1 and none; one that reads nothing needs nothing.
+  CHECK(isRuns(dist::runsOfRanges({4}, SmallVector<ElementRange>{{0, 1}, {2, 3}, {4, 5}, {9, 0}, {8, 9}}), 4, 4, 0, 3));
+  CHECK(isRuns(dist::runsOfRanges({2}, SmallVector<ElementRange>{{9, 0}, {9, 0}}), 2, 1, 0, 1));
+  // A dim that is turned round: each device reads the other end.
+  CHECK(isRuns(dist::runsOfRanges({2}, SmallVector<ElementRange>{{3, 4}, {2, 3}, {1, 2}, {0, 1}}), 2, 1, -1, 4));
+}
+
 TEST_CASE("collective: an op goes by the worst link of its axes", "[collective]") {
   OwningOpRef<ModuleOp> module = parse(R"(
     dist.mesh @mesh <["dp" = 2, "tp" = 2]> {costs = #dist.costs<latency_ns = [5000, 200], bytes_per_us = [2000, 1000]>}

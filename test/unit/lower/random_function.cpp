@@ -329,7 +329,19 @@ private:
         weights.push_back(static_cast<double>(below(9)) / 4 - 1);
       }
     }
-    addBounded(nn::ResampleOp::create(b, x, dim, terms, places, weights));
+    nn::ResampleOp resample = nn::ResampleOp::create(b, x, dim, terms, places, weights);
+    if (below(2) == 0) { // as on a device that has some of the rows and elements
+      auto number = [&](int64_t value) {
+        return nn::ConstantOp::create(b, DenseElementsAttr::get(RankedTensorType::get({}, b.getI64Type()), value)).getResult();
+      };
+      SmallVector<int64_t> shape(resample.getType().getShape());
+      shape[dim] = 1 + below(rows + 1);
+      b.setInsertionPoint(resample);
+      resample.getStartsMutable().assign({number(below(rows)), number(below(size + 2) - 2)});
+      resample.getResult().setType(resample.getType().clone(shape));
+      b.setInsertionPointAfter(resample);
+    }
+    addBounded(resample);
   }
 
   void concat() {

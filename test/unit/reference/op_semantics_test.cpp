@@ -182,6 +182,11 @@ std::vector<Row> windowRows() {
        "1.0]]> : tensor<3x2xf64> : tensor<4xf32> -> tensor<3xf32>",
        {"dense<[1.0, 2.0, 0x7F800000, 4.0]> : tensor<4xf32>"},
        "dense<[8.0, 1.0, 0.0]> : tensor<3xf32>"},
+      {"nn.resample %a starts %b, %c : tensor<i64>, tensor<i64> dim = 0 places = dense<[[-1], [0], [3], [2]]> : tensor<4x1xi64> : "
+       "tensor<3xf32> "
+       "-> tensor<4xf32>", // rows 1 to 4 of the elements -1 to 1 of 4
+       {"dense<[0.0, 6.0, 7.0]> : tensor<3xf32>", "dense<1> : tensor<i64>", "dense<-1> : tensor<i64>"},
+       "dense<[6.0, 0.0, 0.0, 0.0]> : tensor<4xf32>"},
       {"nn.resample %a dim = 0 places = dense<[[1], [0]]> : tensor<2x1xi64> : tensor<2xi64> -> tensor<2xi64>",
        {"dense<[7, 8]> : tensor<2xi64>"},
        "dense<[8, 7]> : tensor<2xi64>"},

@@ -167,6 +167,8 @@ TEST_CASE("halo: runs hold what positions read at steps that are not equal", "[c
   // 5 positions over 4 devices are 2, 2, 1 and none; one that reads nothing needs nothing.
   CHECK(isRuns(dist::runsOfRanges({4}, SmallVector<ElementRange>{{0, 1}, {2, 3}, {4, 5}, {9, 0}, {8, 9}}), 4, 4, 0, 3));
   CHECK(isRuns(dist::runsOfRanges({2}, SmallVector<ElementRange>{{9, 0}, {9, 0}}), 2, 1, 0, 1));
+  // A run is as long as that of the device which reads most.
+  CHECK(isRuns(dist::runsOfRanges({2}, SmallVector<ElementRange>{{0, 1}, {1, 2}, {2, 3}, {2, 6}}), 2, 2, 0, 4));
   // A dim that is turned round: each device reads the other end.
   CHECK(isRuns(dist::runsOfRanges({2}, SmallVector<ElementRange>{{3, 4}, {2, 3}, {1, 2}, {0, 1}}), 2, 1, -1, 4));
 }

@@ -143,13 +143,22 @@ OnnxModel &OnnxModel::output(const std::string &name) {
   return *this;
 }
 
+std::vector<ImportedModel> &importedModels() {
+  static std::vector<ImportedModel> models;
+  return models;
+}
+
 OwningOpRef<ModuleOp> import(const OnnxModel &model, const frontend::ImportOptions &options) {
-  TemporaryFile file(model.proto.SerializeAsString());
+  const std::string bytes = model.proto.SerializeAsString();
+  TemporaryFile file(bytes);
   auto module = frontend::importOnnx(file.getPath(), options, &context());
   if (!module) {
     std::string message = llvm::toString(module.takeError());
     REQUIRE(message.rfind(file.getPath() + ": ", 0) == 0);
     throw std::runtime_error("model.onnx" + message.substr(file.getPath().size()));
+  }
+  if (constexpr size_t kMostBytes = 1 << 13; bytes.size() <= kMostBytes) {
+    importedModels().push_back({model.proto, options});
   }
   return std::move(*module);
 }

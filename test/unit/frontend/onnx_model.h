@@ -65,6 +65,15 @@ public:
 // Returns the model of a text: ONNX's messages in protobuf's text form.
 OnnxModel parseModel(const std::string &text);
 
+// A model that import() took.
+struct ImportedModel {
+  onnx::ModelProto model;
+  frontend::ImportOptions options;
+};
+
+// The models that import() took so far, those with more than a few kilobytes left out.
+std::vector<ImportedModel> &importedModels();
+
 // Imports a model through a temporary file; throws std::runtime_error with the message, in which the path is "model.onnx".
 mlir::OwningOpRef<mlir::ModuleOp> import(const OnnxModel &model, const frontend::ImportOptions &options = {});
 

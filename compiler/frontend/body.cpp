@@ -20,6 +20,15 @@ constexpr int kMostNodes = 1 << 20; // of all functions in their places; no expo
 // Fields that libonnx 1.12 does not know.
 constexpr int kDefaultsField = 11, kOverloadField = 13;
 
+void setInts(onnx::NodeProto &node, llvm::StringRef name, const std::vector<int64_t> &values) {
+  onnx::AttributeProto *attribute = node.add_attribute();
+  attribute->set_name(name.str());
+  attribute->set_type(onnx::AttributeProto::INTS);
+  for (int64_t value : values) {
+    attribute->add_ints(value);
+  }
+}
+
 std::string pathBelow(llvm::StringRef path, const onnx::NodeProto &node, int index) {
   return (path + "/" + nodePath(node, index)).str();
 }
@@ -256,13 +265,16 @@ onnx::NodeProto makeInt(const std::string &output, int64_t value, llvm::StringRe
 
 onnx::NodeProto makeInts(const std::string &output, const std::vector<int64_t> &values, llvm::StringRef path) {
   onnx::NodeProto node = makeNode("Constant", {}, {output}, path);
-  onnx::AttributeProto *attribute = node.add_attribute();
-  attribute->set_name("value_ints");
-  attribute->set_type(onnx::AttributeProto::INTS);
-  for (int64_t value : values) {
-    attribute->add_ints(value);
-  }
+  setInts(node, "value_ints", values);
   return node;
+}
+
+void setList(onnx::NodeProto &node, int64_t opset, llvm::StringRef attribute, const std::vector<int64_t> &values,
+             const std::string &constant) {
+  if (opset < 13) {
+    return setInts(node, attribute, values);
+  }
+  node.add_input(constant);
 }
 
 std::vector<onnx::NodeProto> openGraph(const onnx::GraphProto &graph, llvm::StringRef prefix, llvm::StringRef path, Names &names) {

@@ -24,6 +24,10 @@ onnx::NodeProto makeNode(llvm::StringRef opType, std::vector<std::string> inputs
 // Adds an attribute to a node.
 void setInt(onnx::NodeProto &node, llvm::StringRef name, int64_t value);
 
+// Gives a Split, Squeeze or Unsqueeze its list: before opset 13 as an attribute, since then as input `constant`, which has to hold it.
+void setList(onnx::NodeProto &node, int64_t opset, llvm::StringRef attribute, const std::vector<int64_t> &values,
+             const std::string &constant);
+
 // Returns a node that is a constant of one dim, or a scalar.
 onnx::NodeProto makeInts(const std::string &output, const std::vector<int64_t> &values, llvm::StringRef path);
 onnx::NodeProto makeInt(const std::string &output, int64_t value, llvm::StringRef path);

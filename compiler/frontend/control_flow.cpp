@@ -46,24 +46,11 @@ std::vector<onnx::NodeProto> joinScan(const Node &node, size_t result, ArrayRef<
     node.fail("makes no trip, so that its output " + Twine(result) + " has no shape");
   }
   const std::string name = node.resultName(result).str(), axes = name + "/axes";
-  std::vector<onnx::NodeProto> nodes;
+  std::vector<onnx::NodeProto> nodes = {makeInts(axes, {0}, node.getPath())};
   std::vector<std::string> rows;
-  if (node.getOpset() >= 13) {
-    nodes.push_back(makeInts(axes, {0}, node.getPath()));
-  }
   for (const std::string &part : parts) {
     rows.push_back(name + "/row" + std::to_string(rows.size()));
-    std::vector<std::string> inputs = {part};
-    if (node.getOpset() >= 13) {
-      inputs.push_back(axes);
-    }
-    onnx::NodeProto &row = nodes.emplace_back(makeNode("Unsqueeze", inputs, {rows.back()}, node.getPath()));
-    if (node.getOpset() < 13) {
-      onnx::AttributeProto *attribute = row.add_attribute();
-      attribute->set_name("axes");
-      attribute->set_type(onnx::AttributeProto::INTS);
-      attribute->add_ints(0);
-    }
+    setList(nodes.emplace_back(makeNode("Unsqueeze", {part}, {rows.back()}, node.getPath())), node.getOpset(), "axes", {0}, axes);
   }
   setInt(nodes.emplace_back(makeNode("Concat", rows, {name}, node.getPath())), "axis", 0);
   return nodes;

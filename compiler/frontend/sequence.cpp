@@ -108,14 +108,18 @@ std::vector<onnx::NodeProto> expandSplit(Node &node) {
   }
   std::vector<onnx::NodeProto> nodes;
   if (!parts.empty()) {
-    nodes.push_back(makeInts(prefix + "/sizes", {sizes.begin(), sizes.end()}, node.getPath()));
-    setInt(nodes.emplace_back(makeNode("Split", {node.inputName(0).str(), prefix + "/sizes"}, parts, node.getPath())), "axis", axis);
+    const std::vector<int64_t> list(sizes.begin(), sizes.end());
+    nodes.push_back(makeInts(prefix + "/sizes", list, node.getPath()));
+    onnx::NodeProto &split = nodes.emplace_back(makeNode("Split", {node.inputName(0).str()}, parts, node.getPath()));
+    setInt(split, "axis", axis);
+    setList(split, node.getOpset(), "split", list, prefix + "/sizes");
   }
-  if (!keepsAxis && node.getOpset() >= 13) {
+  if (!keepsAxis) {
     nodes.push_back(makeInts(prefix + "/axes", {axis}, node.getPath()));
   }
   for (size_t i = 0; i < parts.size() && !keepsAxis; ++i) {
-    nodes.push_back(makeNode("Squeeze", {parts[i], prefix + "/axes"}, {elements[i]}, node.getPath()));
+    onnx::NodeProto &row = nodes.emplace_back(makeNode("Squeeze", {parts[i]}, {elements[i]}, node.getPath()));
+    setList(row, node.getOpset(), "axes", {axis}, prefix + "/axes");
   }
   node.setSequence(0, std::move(elements));
   return nodes;
@@ -138,8 +142,9 @@ std::vector<onnx::NodeProto> expandConcat(Node &node) {
     nodes.push_back(makeInts(prefix + "/axes", {axis}, node.getPath()));
   }
   for (size_t i = 0; i < parts.size() && isNew; ++i) {
-    nodes.push_back(makeNode("Unsqueeze", {elements[i], prefix + "/axes"}, {prefix + "/" + std::to_string(i)}, node.getPath()));
     parts[i] = prefix + "/" + std::to_string(i);
+    onnx::NodeProto &row = nodes.emplace_back(makeNode("Unsqueeze", {elements[i]}, {parts[i]}, node.getPath()));
+    setList(row, node.getOpset(), "axes", {axis}, prefix + "/axes");
   }
   setInt(nodes.emplace_back(makeNode("Concat", parts, {prefix}, node.getPath())), "axis", axis);
   return nodes;

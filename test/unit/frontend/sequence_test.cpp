@@ -12,8 +12,8 @@ using onnx::TensorProto;
 namespace {
 
 // x (4, 2) = 1..8 and positions; nodes are added.
-OnnxModel onRows() {
-  return OnnxModel(17)
+OnnxModel onRows(int64_t opset = 17) {
+  return OnnxModel(opset)
       .input("x", {4, 2})
       .ints("two", {2, 2})
       .initializer("three", TensorProto::INT64, {}, {3})
@@ -30,8 +30,12 @@ ashlar::reference::Tensor run(OnnxModel model) {
 TEST_CASE("onnx sequences are known element by element", "[frontend]") {
   CHECK(holds(run(onRows().node("SplitToSequence", {"x", "two"}, {"s"}).node("SequenceAt", {"s", "last"}, {"y"})), {2, 2}, {5, 6, 7, 8}));
   CHECK(holds(run(onRows().node("SplitToSequence", {"x", "three"}, {"s"}).node("SequenceAt", {"s", "one"}, {"y"})), {1, 2}, {7, 8}));
-  CHECK(holds(run(onRows().node("SplitToSequence", {"x"}, {"s"}, {{"keepdims", int64_t(0)}}).node("SequenceAt", {"s", "one"}, {"y"})), {2},
-              {3, 4}));
+  for (int64_t opset : {11, 17}) { // lists of axes and sizes were attributes before opset 13
+    OnnxModel rows = onRows(opset).node("SplitToSequence", {"x"}, {"s"}, {{"keepdims", int64_t(0)}});
+    CHECK(holds(run(OnnxModel(rows).node("SequenceAt", {"s", "one"}, {"y"})), {2}, {3, 4}));
+    rows.node("ConcatFromSequence", {"s"}, {"y"}, {{"axis", int64_t(1)}, {"new_axis", int64_t(1)}});
+    CHECK(holds(run(rows), {2, 4}, {1, 3, 5, 7, 2, 4, 6, 8}));
+  }
   CHECK(holds(run(onRows().node("SplitToSequence", {"x"}, {"s"}, {{"axis", int64_t(1)}}).node("SequenceAt", {"s", "one"}, {"y"})), {4, 1},
               {2, 4, 6, 8}));
   CHECK(holds(run(onRows().node("SplitToSequence", {"x"}, {"s"}).node("SequenceLength", {"s"}, {"y"})), {}, {4}));

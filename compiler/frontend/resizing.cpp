@@ -192,7 +192,7 @@ Value extrapolate(Node &node, Value value, const Method &method, ArrayRef<Scalin
 }
 
 void resize(Node &node, const Method &method, ArrayRef<Scaling> scalings) {
-  Value input = node.input(0), value = input;
+  Value input = node.input(0);
   Type element = typeOf(input).getElementType();
   if (method.mode != Mode::Nearest && !isa<FloatType>(element)) {
     node.fail("input 0 is a tensor of " + elementName(element) + ", which can be resized by mode \"nearest\" only");
@@ -206,11 +206,12 @@ void resize(Node &node, const Method &method, ArrayRef<Scaling> scalings) {
     }
   }
   node.checkSize(shape, element);
+  Value numbers = element.isInteger(1) ? cast(node, input, node.builder().getI32Type()) : input, value = numbers;
   for (auto [dim, scaling] : llvm::enumerate(scalings)) {
     value = resizeDim(node, value, dim, method, scaling);
   }
   value = extrapolate(node, value, method, scalings);
-  value == input ? node.aliasResult(0, 0) : node.setResult(0, value);
+  value == numbers ? node.aliasResult(0, 0) : node.setResult(0, cast(node, value, element));
 }
 
 //===-- Attributes and inputs ---------------------------------------------------------------------------------------------------------===//
@@ -406,8 +407,8 @@ void importUpsample(Node &node) {
   resize(node, method, byScales(node, shape, llvm::to_vector(llvm::seq<int64_t>(0, shape.size())), scales));
 }
 
-constexpr RegistryRow kRows[] = {{"Resize", importResize, Accepts::Numbers, /*knownFloats=*/0b110},
-                                 {"Upsample", importUpsample, Accepts::Numbers, /*knownFloats=*/0b10}};
+constexpr RegistryRow kRows[] = {{"Resize", importResize, Accepts::Any, /*knownFloats=*/0b110},
+                                 {"Upsample", importUpsample, Accepts::Any, /*knownFloats=*/0b10}};
 
 } // namespace
 

@@ -287,6 +287,14 @@ TEST_CASE("onnx Resize: errors", "[frontend]") {
   CHECK_THAT(importError(modelOf(region)), contains("input \"roi\" has 5 numbers for 3 dims, which need 6"));
 }
 
+TEST_CASE("onnx Resize of bools", "[frontend]") {
+  OnnxModel model = OnnxModel(19).input("x", {2}, TensorProto::BOOL).initializer("sizes", TensorProto::INT64, {1}, {4});
+  model.node("Resize", {"x", "", "", "sizes"}, {"y"}).output("y");
+  ashlar::reference::Tensor y = evaluate(model, {boolean({2}, {0, 1})})[0];
+  CHECK(y.getType().getElementType().isInteger(1));
+  CHECK(holds(y, {4}, {0, 0, 1, 1}));
+}
+
 // What lies outside of the input is the value whatever is in the input, and integers take it, too.
 TEST_CASE("onnx Resize: extrapolation", "[frontend]") {
   std::vector<Attribute> attributes = {{"coordinate_transformation_mode", Text("tf_crop_and_resize")}, {"extrapolation_value", 9.0f}};

@@ -123,6 +123,17 @@ void importSelu(Node &node) {
   node.setResult(0, times(node, exponentialUnit(node, node.input(0), alpha, /*width=*/1), gamma));
 }
 
+// x + bias below -lambd, x - bias above lambd, 0 between; integers as floats, truncated.
+void importShrink(Node &node) {
+  Type element = node.inputType(0).getElementType();
+  const double bias = node.getFloat("bias", 0), limit = node.getFloat("lambd", 0.5);
+  Value x = element.isInteger() ? cast(node, node.input(0), node.builder().getF64Type()) : widen(node, node.input(0));
+  Value low = plus(node, x, bias), high = plus(node, x, -bias), zero = splatConstant(node, typeOf(x), 0);
+  Value result = select(node, isAbove(node, x, limit), high, zero);
+  result = select(node, compare(node, nn::Predicate::Lt, x, -limit), low, result);
+  node.setResult(0, cast(node, result, element));
+}
+
 void importSoftplus(Node &node) {
   node.setResult(0, softplus(node, node.input(0)));
 }
@@ -153,6 +164,7 @@ constexpr RegistryRow kRows[] = {
     {"Mish", importMish, Accepts::Floats},
     {"PRelu", importPRelu, Accepts::Floats},
     {"Selu", importSelu, Accepts::Floats},
+    {"Shrink", importShrink, Accepts::Numbers},
     {"Softplus", importSoftplus, Accepts::Floats},
     {"Softsign", importSoftsign, Accepts::Floats},
     {"Swish", importSwish, Accepts::Floats},

@@ -7,6 +7,8 @@
 #include "compiler/frontend/shape_rules.h"
 #include "compiler/frontend/tensor_data.h"
 
+#include <limits>
+
 using namespace mlir;
 
 namespace ashlar::frontend {
@@ -109,6 +111,18 @@ void importIsNaN(Node &node) {
   Value input = node.input(0);
   auto type = RankedTensorType::get(shapeOf(input), node.builder().getI1Type());
   node.setResult(0, node.create<nn::CompareOp>(type, nn::Predicate::Ne, input, input).getResult());
+}
+
+void importIsInf(Node &node) {
+  const bool positive = node.getInt("detect_positive", 1) != 0, negative = node.getInt("detect_negative", 1) != 0;
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  Value x = node.input(0);
+  if (positive && negative) {
+    x = node.create<nn::AbsOp>(x);
+  } else if (!positive && !negative) {
+    return node.setResult(0, DenseElementsAttr::get(typeOf(x).clone(node.builder().getI1Type()), false));
+  }
+  node.setResult(0, compare(node, nn::Predicate::Eq, x, positive ? kInfinity : -kInfinity));
 }
 
 void importReciprocal(Node &node) {
@@ -281,6 +295,7 @@ constexpr RegistryRow kRows[] = {
     {"Greater", importCompare<nn::Predicate::Gt>, Accepts::Numbers},
     {"GreaterOrEqual", importCompare<nn::Predicate::Ge>, Accepts::Numbers},
     {"Identity", importIdentity},
+    {"IsInf", importIsInf, Accepts::Floats},
     {"IsNaN", importIsNaN, Accepts::Floats},
     {"LeakyRelu", importLeakyRelu, Accepts::Floats},
     {"Less", importCompare<nn::Predicate::Lt>, Accepts::Numbers},

@@ -4,6 +4,8 @@
 
 #include "compiler/frontend/emit.h"
 
+#include "dialects/support/element_type.h"
+
 using namespace mlir;
 
 namespace ashlar::frontend {
@@ -37,14 +39,65 @@ Value splatConstant(const Node &node, RankedTensorType type, double value) {
   return node.create<nn::ConstantOp>(type, nn::splat(type, value));
 }
 
+Value compare(const Node &node, nn::Predicate predicate, Value lhs, Value rhs) {
+  return node.create<nn::CompareOp>(typeOf(lhs).clone(node.builder().getI1Type()), predicate, lhs, rhs);
+}
+
+Value compare(const Node &node, nn::Predicate predicate, Value lhs, double rhs) {
+  return compare(node, predicate, lhs, splatConstant(node, typeOf(lhs), rhs));
+}
+
+Value select(const Node &node, Value condition, Value onTrue, Value onFalse) {
+  return node.create<nn::SelectOp>(onTrue.getType(), condition, onTrue, onFalse);
+}
+
 Value cast(const Node &node, Value value, Type element) {
   RankedTensorType from = typeOf(value);
   return from.getElementType() == element ? value
                                           : node.create<nn::CastOp>(RankedTensorType::get(from.getShape(), element), value).getResult();
 }
 
+Value widen(const Node &node, Value value) {
+  return isNarrowFloat(typeOf(value).getElementType()) ? cast(node, value, node.builder().getF32Type()) : value;
+}
+
 Value reduce(const Node &node, Reduction kind, Value value, ArrayRef<int64_t> dims) {
   return dims.empty() ? value : node.create<nn::ReduceOp>(kind, value, dims).getResult();
+}
+
+Value repeatAlong(const Node &node, Value value, ArrayRef<int64_t> dims, ArrayRef<int64_t> shape) {
+  SmallVector<int64_t> others;
+  llvm::copy_if(llvm::seq<int64_t>(0, shape.size()), std::back_inserter(others), [&](int64_t d) { return !llvm::is_contained(dims, d); });
+  return dims.empty() ? value : node.create<nn::BroadcastOp>(typeOf(value).clone(shape), value, others).getResult();
+}
+
+Value sliceAlong(const Node &node, Value value, int64_t dim, int64_t start, int64_t limit) {
+  SmallVector<int64_t> starts(typeOf(value).getRank(), 0), limits(shapeOf(value)), steps(typeOf(value).getRank(), 1);
+  starts[dim] = start;
+  limits[dim] = limit;
+  return node.create<nn::SliceOp>(value, starts, limits, steps);
+}
+
+void importRows(Node &node, llvm::function_ref<Value(const Node &, Value)> alongLast) {
+  Value input = node.input(0);
+  SmallVector<int64_t> shape(shapeOf(input));
+  int64_t rank = shape.size();
+  if (rank == 0) {
+    node.fail("input is a scalar");
+  }
+  bool oneAxis = node.getOpset() >= 13;
+  int64_t axis = node.getAxis("axis", oneAxis ? -1 : (rank == 1 ? 0 : 1), rank);
+  if (axis == rank - 1) {
+    node.setResult(0, alongLast(node, input));
+  } else if (oneAxis) {
+    SmallVector<int64_t> swapped = llvm::to_vector(llvm::seq<int64_t>(0, rank));
+    std::swap(swapped[axis], swapped[rank - 1]); // its own inverse
+    node.setResult(0, transpose(node, alongLast(node, transpose(node, input, swapped)), swapped));
+  } else {
+    SmallVector<int64_t> flat(ArrayRef(shape).take_front(axis));
+    flat.push_back(llvm::product_of(ArrayRef(shape).drop_front(axis)));
+    node.setResult(0, reshape(node, alongLast(node, reshape(node, input, flat)), shape));
+  }
 }
 
 } // namespace ashlar::frontend

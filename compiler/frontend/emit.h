@@ -24,11 +24,31 @@ mlir::Value broadcastTo(const Node &node, mlir::Value value, llvm::ArrayRef<int6
 // A constant with every element `value`.
 mlir::Value splatConstant(const Node &node, mlir::RankedTensorType type, double value);
 
+// Compares element by element; the values have one type, and a number stands for one of that type.
+mlir::Value compare(const Node &node, nn::Predicate predicate, mlir::Value lhs, mlir::Value rhs);
+mlir::Value compare(const Node &node, nn::Predicate predicate, mlir::Value lhs, double rhs);
+
+// `onTrue` where the condition holds, `onFalse` elsewhere.
+mlir::Value select(const Node &node, mlir::Value condition, mlir::Value onTrue, mlir::Value onFalse);
+
 // Converts the element type.
 mlir::Value cast(const Node &node, mlir::Value value, mlir::Type element);
 
+// Converts f16 and bf16 to f32, for formulas of several ops.
+mlir::Value widen(const Node &node, mlir::Value value);
+
 // Sums, say, along `dims` (sorted).
 mlir::Value reduce(const Node &node, Reduction kind, mlir::Value value, llvm::ArrayRef<int64_t> dims);
+
+// Repeats what `dims` (sorted) were reduced of along them: `shape` is that of the result.
+mlir::Value repeatAlong(const Node &node, mlir::Value value, llvm::ArrayRef<int64_t> dims, llvm::ArrayRef<int64_t> shape);
+
+// Elements start to limit - 1 of one dim.
+mlir::Value sliceAlong(const Node &node, mlir::Value value, int64_t dim, int64_t start, int64_t limit);
+
+// Defines the result of an op of the softmax family, which `alongLast` computes along the last dim: from opset 13 on along one axis
+// (default the last); before, over all dims from `axis` (default 1) on taken together.
+void importRows(Node &node, llvm::function_ref<mlir::Value(const Node &node, mlir::Value rows)> alongLast);
 
 } // namespace ashlar::frontend
 

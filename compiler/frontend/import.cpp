@@ -29,7 +29,7 @@ namespace ashlar::frontend {
 namespace {
 
 constexpr int64_t kOldestOpset = 7;  // before it, broadcasting was an attribute
-constexpr int64_t kNewestOpset = 25; // of ONNX 1.20; what a later one changes in an op is not known here
+constexpr int64_t kNewestOpset = 28; // of ONNX 1.23; what a later one changes in an op is not known here
 
 bool isDefaultDomain(StringRef domain) {
   return domain.empty() || domain == "ai.onnx";

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reductions and the softmax family.
+// Reductions, norms and the softmax family.
 
 #include "compiler/frontend/emit.h"
 #include "compiler/frontend/registry.h"
 #include "compiler/frontend/shape_rules.h"
+
+#include "llvm/ADT/bit.h"
+
+#include <limits>
 
 using namespace mlir;
 
@@ -12,30 +16,100 @@ namespace ashlar::frontend {
 
 namespace {
 
-enum class Kind { Sum, SumAbs, SumSquare, Mean, Max, Min };
+enum class Kind { Sum, SumAbs, SumSquare, Norm, LogSum, LogSumExp, Product, Mean, Max, Min };
 
-// What is reduced: the elements, or a function of each.
-Value prepare(Node &node, Kind kind, Value input) {
-  switch (kind) {
-  case Kind::SumAbs:
-    return node.create<nn::AbsOp>(input);
-  case Kind::SumSquare:
-    return node.create<nn::MulOp>(input, input);
-  default:
-    return input;
+bool isInteger(Value value) {
+  return typeOf(value).getElementType().isInteger();
+}
+
+// A function of a sum, but `atZero` where the sum is 0: there its slope is infinite, and the gradient is 0 instead.
+template <typename Op> Value functionOfSum(const Node &node, Value sum, double atZero) {
+  Value isZero = compare(node, nn::Predicate::Eq, sum, 0);
+  Value result = node.create<Op>(select(node, isZero, splatConstant(node, typeOf(sum), 1), sum));
+  return select(node, isZero, splatConstant(node, typeOf(sum), atZero), result);
+}
+
+// sqrt(sum(x^2))
+Value norm(const Node &node, Value x, ArrayRef<int64_t> dims) {
+  Value sum = reduce(node, Reduction::Sum, node.create<nn::MulOp>(x, x), dims);
+  return isInteger(x) ? cast(node, node.create<nn::SqrtOp>(cast(node, sum, node.builder().getF64Type())), typeOf(x).getElementType())
+                      : functionOfSum<nn::SqrtOp>(node, sum, 0);
+}
+
+// log(sum(e^(x - m))) + m, m the largest x, rounded to an integer: the gradient of nn.round is 0, and m has none here. An m that is
+// infinite would make NaN of its own elements.
+Value logSumExp(const Node &node, Value x, ArrayRef<int64_t> dims) {
+  Value largest = node.create<nn::RoundOp>(reduce(node, Reduction::Max, x, dims));
+  Value isFinite = compare(node, nn::Predicate::Lt, node.create<nn::AbsOp>(largest), std::numeric_limits<double>::infinity());
+  largest = select(node, isFinite, largest, splatConstant(node, typeOf(largest), 0));
+  Value shifted = node.create<nn::SubOp>(x, repeatAlong(node, largest, dims, shapeOf(x)));
+  Value sum = reduce(node, Reduction::Sum, node.create<nn::ExpOp>(shifted), dims);
+  return node.create<nn::AddOp>(functionOfSum<nn::LogOp>(node, sum, -std::numeric_limits<double>::infinity()), largest);
+}
+
+// Along one dim, which becomes 1: its first part times the rest, behind the largest power of two, as often as there are twos. So the
+// gradient of an element is the product of the others, whether there are zeros or not.
+Value multiplyAlong(const Node &node, Value x, int64_t dim) {
+  for (int64_t size; (size = shapeOf(x)[dim]) > 1;) {
+    int64_t kept = llvm::bit_floor(static_cast<uint64_t>(size) - 1), rest = size - kept;
+    Value product = node.create<nn::MulOp>(sliceAlong(node, x, dim, 0, rest), sliceAlong(node, x, dim, kept, size));
+    x = rest == kept ? product : node.create<nn::ConcatOp>(ValueRange{product, sliceAlong(node, x, dim, rest, kept)}, dim).getResult();
   }
+  return x;
 }
 
-Reduction reductionOf(Kind kind) {
-  return kind == Kind::Max ? Reduction::Max : kind == Kind::Min ? Reduction::Min : Reduction::Sum;
+Value multiply(const Node &node, Value x, ArrayRef<int64_t> dims) {
+  SmallVector<int64_t> shape;
+  for (auto [d, size] : llvm::enumerate(shapeOf(x))) {
+    if (!llvm::is_contained(dims, d)) {
+      shape.push_back(size);
+    }
+  }
+  if (llvm::any_of(dims, [&](int64_t d) { return shapeOf(x)[d] == 0; })) {
+    return splatConstant(node, typeOf(x).clone(shape), 1);
+  }
+  for (int64_t dim : dims) {
+    x = multiplyAlong(node, x, dim);
+  }
+  return reshape(node, x, shape);
 }
 
-Value meanFromSum(Node &node, Value sum, int64_t count) {
+Value mean(const Node &node, Value x, ArrayRef<int64_t> dims) {
+  Value sum = reduce(node, Reduction::Sum, x, dims);
   RankedTensorType type = typeOf(sum);
-  if (isa<FloatType>(type.getElementType())) {
-    return node.create<nn::MulOp>(sum, splatConstant(node, type, 1.0 / count));
+  int64_t count = typeOf(x).getNumElements() / std::max<int64_t>(type.getNumElements(), 1);
+  if (count == 1) {
+    return sum;
   }
-  return node.create<nn::DivOp>(sum, splatConstant(node, type, count));
+  return isInteger(x) ? node.create<nn::DivOp>(sum, splatConstant(node, type, count)).getResult()
+                      : node.create<nn::MulOp>(sum, splatConstant(node, type, 1.0 / count)).getResult();
+}
+
+// Reduces `dims`, which vanish; where there are none, each element by itself.
+Value reduceBy(const Node &node, Kind kind, Value x, ArrayRef<int64_t> dims) {
+  switch (kind) {
+  case Kind::Sum:
+    return reduce(node, Reduction::Sum, x, dims);
+  case Kind::SumAbs:
+    return reduce(node, Reduction::Sum, node.create<nn::AbsOp>(x), dims);
+  case Kind::SumSquare:
+    return reduce(node, Reduction::Sum, node.create<nn::MulOp>(x, x), dims);
+  case Kind::Norm:
+    return norm(node, x, dims);
+  case Kind::LogSum:
+    return node.create<nn::LogOp>(reduce(node, Reduction::Sum, x, dims));
+  case Kind::LogSumExp:
+    return logSumExp(node, x, dims);
+  case Kind::Product:
+    return multiply(node, x, dims);
+  case Kind::Mean:
+    return mean(node, x, dims);
+  case Kind::Max:
+    return reduce(node, Reduction::Max, x, dims);
+  case Kind::Min:
+    return reduce(node, Reduction::Min, x, dims);
+  }
+  llvm_unreachable("unknown reduction");
 }
 
 // `axesInputSince`: the opset that turned the attribute `axes` into an input.
@@ -44,31 +118,25 @@ void importReduce(Node &node, Kind kind, int64_t axesInputSince) {
   SmallVector<int64_t> axes = readAxes(node, 1, axesInputSince, type.getRank());
   bool keep = node.getInt("keepdims", 1) != 0;
   bool noAxesNoReduction = node.getOpset() >= axesInputSince && node.getInt("noop_with_empty_axes", 0) != 0;
-  if (axes.empty() && noAxesNoReduction) { // each element by itself
-    Value input = node.input(0), each = prepare(node, kind, input);
-    return each == input ? node.aliasResult(0, 0) : node.setResult(0, each);
-  }
-  if (axes.empty()) {
+  if (axes.empty() && !noAxesNoReduction) {
     axes = llvm::to_vector(llvm::seq<int64_t>(0, type.getRank()));
   }
   SmallVector<int64_t> kept;
-  int64_t count = 1;
+  bool isEmpty = false;
   for (auto [i, dim] : llvm::enumerate(type.getShape())) {
     bool reduced = llvm::is_contained(axes, i);
-    count *= reduced ? dim : 1;
+    isEmpty |= reduced && dim == 0;
     if (!reduced || keep) {
       kept.push_back(reduced ? 1 : dim);
     }
   }
-  if (count == 0 && (kind == Kind::Mean || reductionOf(kind) != Reduction::Sum)) {
+  if (isEmpty && kind == Kind::Mean) {
     node.fail("has no elements to reduce");
   }
-  Value result = reduce(node, reductionOf(kind), prepare(node, kind, node.input(0)), axes);
-  if (kind == Kind::Mean) {
-    result = meanFromSum(node, result, count);
-  }
-  result = reshape(node, result, kept);
-  result == node.input(0) ? node.aliasResult(0, 0) : node.setResult(0, result);
+  bool isPlain = llvm::is_contained({Kind::Sum, Kind::Mean, Kind::Max, Kind::Min}, kind); // whose sums are f32 by themselves
+  Value input = node.input(0), x = isPlain ? input : widen(node, input);
+  Value result = reshape(node, cast(node, reduceBy(node, kind, x, axes), type.getElementType()), kept);
+  result == input ? node.aliasResult(0, 0) : node.setResult(0, result);
 }
 
 void importReduceSum(Node &node) {
@@ -78,39 +146,40 @@ template <Kind kind> void importReduceSince18(Node &node) {
   importReduce(node, kind, /*axesInputSince=*/18);
 }
 
-// From opset 13 on along one axis (default the last); before, over all dims from `axis` (default 1) on taken together.
+// x / norm(x) along one axis, and 0 where the norm is: the quotient by infinity, whose gradient is 0, too.
+void importLpNormalization(Node &node) {
+  const int64_t p = node.getInt("p", 2);
+  if (p != 1 && p != 2) {
+    node.fail("attribute \"p\" is " + Twine(p) + "; one of 1, 2");
+  }
+  RankedTensorType type = node.inputType(0);
+  const int64_t axis = node.getAxis("axis", -1, type.getRank());
+  Value x = widen(node, node.input(0));
+  Value size = p == 2 ? norm(node, x, axis) : reduce(node, Reduction::Sum, node.create<nn::AbsOp>(x), axis);
+  Value infinity = splatConstant(node, typeOf(size), std::numeric_limits<double>::infinity());
+  size = select(node, compare(node, nn::Predicate::Eq, size, 0), infinity, size);
+  Value result = node.create<nn::DivOp>(x, repeatAlong(node, size, axis, shapeOf(x)));
+  node.setResult(0, cast(node, result, type.getElementType()));
+}
+
+template <typename Op> Value alongLast(const Node &node, Value x) {
+  return node.create<Op>(x);
+}
 template <typename Op> void importSoftmax(Node &node) {
-  Value input = node.input(0);
-  SmallVector<int64_t> shape(shapeOf(input));
-  int64_t rank = shape.size();
-  if (rank == 0) {
-    node.fail("input is a scalar");
-  }
-  bool oneAxis = node.getOpset() >= 13;
-  int64_t axis = node.getAxis("axis", oneAxis ? -1 : (rank == 1 ? 0 : 1), rank);
-  if (axis == rank - 1) {
-    node.setResult(0, node.create<Op>(input).getResult());
-  } else if (oneAxis) {
-    SmallVector<int64_t> swapped = llvm::to_vector(llvm::seq<int64_t>(0, rank));
-    std::swap(swapped[axis], swapped[rank - 1]); // its own inverse
-    node.setResult(0, transpose(node, node.create<Op>(transpose(node, input, swapped)).getResult(), swapped));
-  } else {
-    int64_t columns = 1;
-    for (int64_t dim : ArrayRef(shape).drop_front(axis)) {
-      columns *= dim;
-    }
-    SmallVector<int64_t> flat(ArrayRef(shape).take_front(axis));
-    flat.push_back(columns);
-    node.setResult(0, reshape(node, node.create<Op>(reshape(node, input, flat)).getResult(), shape));
-  }
+  importRows(node, alongLast<Op>);
 }
 
 constexpr RegistryRow kRows[] = {
     {"LogSoftmax", importSoftmax<nn::LogSoftmaxOp>, Accepts::Floats},
+    {"LpNormalization", importLpNormalization, Accepts::Floats},
     {"ReduceL1", importReduceSince18<Kind::SumAbs>, Accepts::Numbers},
+    {"ReduceL2", importReduceSince18<Kind::Norm>, Accepts::Numbers},
+    {"ReduceLogSum", importReduceSince18<Kind::LogSum>, Accepts::Floats},
+    {"ReduceLogSumExp", importReduceSince18<Kind::LogSumExp>, Accepts::Floats},
     {"ReduceMax", importReduceSince18<Kind::Max>, Accepts::Numbers},
     {"ReduceMean", importReduceSince18<Kind::Mean>, Accepts::Numbers},
     {"ReduceMin", importReduceSince18<Kind::Min>, Accepts::Numbers},
+    {"ReduceProd", importReduceSince18<Kind::Product>, Accepts::Numbers},
     {"ReduceSum", importReduceSum, Accepts::Numbers},
     {"ReduceSumSquare", importReduceSince18<Kind::SumSquare>, Accepts::Numbers},
     {"Softmax", importSoftmax<nn::SoftmaxOp>, Accepts::Floats},

@@ -13,9 +13,17 @@ namespace {
 const llvm::StringMap<RegistryRow> &registry() {
   static const llvm::StringMap<RegistryRow> map = [] {
     llvm::StringMap<RegistryRow> built;
-    for (auto rows : {activationRows, channelNormalizationRows, collectiveRows, constantRows, contractionRows, controlFlowRows,
-                      convolutionRows, elementwiseRows, indexingRows, knownRows, lossRows, normalizationRows, paddingRows, poolingRows,
-                      reductionRows, resizingRows, sequenceRows, shapeRows, unpoolingRows}) {
+    for (auto rows : {activationRows,  channelNormalizationRows,
+                      collectiveRows,  constantRows,
+                      contractionRows, controlFlowRows,
+                      convolutionRows, elementwiseRows,
+                      indexingRows,    knownRows,
+                      lossRows,        normalizationRows,
+                      paddingRows,     poolingRows,
+                      rankingRows,     reductionRows,
+                      resizingRows,    scanRows,
+                      sequenceRows,    shapeRows,
+                      unpoolingRows}) {
       for (const RegistryRow &row : rows()) {
         built.try_emplace(row.opType, row);
       }

@@ -144,6 +144,25 @@ TEST_CASE("onnx variadic ops", "[frontend]") {
   CHECK(holds(run("Mean", {"a"}), {2}, {1, 5}));
 }
 
+// By numpy.isinf, and by ONNX's formula of Shrink.
+TEST_CASE("onnx IsInf and Shrink", "[frontend]") {
+  auto isInf = [](std::vector<Attribute> attributes, int64_t opset = 20) {
+    return evaluate(unary("IsInf", std::move(attributes), opset), {f32({5}, {1, NAN, INFINITY, 0, -INFINITY})})[0];
+  };
+  CHECK(holds(isInf({}, 10), {5}, {0, 0, 1, 0, 1}));
+  CHECK(holds(isInf({{"detect_negative", int64_t(0)}}), {5}, {0, 0, 1, 0, 0}));
+  CHECK(holds(isInf({{"detect_positive", int64_t(0)}}), {5}, {0, 0, 0, 0, 1}));
+  CHECK(holds(isInf({{"detect_positive", int64_t(0)}, {"detect_negative", int64_t(0)}}), {5}, {0, 0, 0, 0, 0}));
+  CHECK(isInf({}).getType().getElementType().isInteger(1));
+  auto shrink = [](std::vector<Attribute> attributes) {
+    return evaluate(unary("Shrink", std::move(attributes), 9), {f32({5}, {-2, -0.5, 0.25, 1.5, NAN})})[0];
+  };
+  CHECK(holds(shrink({}), {5}, {-2, 0, 0, 1.5, 0}));
+  CHECK(holds(shrink({{"lambd", 1.5f}, {"bias", 1.0f}}), {5}, {-1, 0, 0, 0, 0}));
+  OnnxModel ints = OnnxModel(9).input("x", {3}, TensorProto::INT64).node("Shrink", {"x"}, {"y"}, {{"bias", 0.25f}}).output("y");
+  CHECK(holds(evaluate(ints, {i64({3}, {-3, 0, 4})})[0], {3}, {-2, 0, 3})); // -2.75 and 3.75
+}
+
 TEST_CASE("onnx IsNaN and Xor", "[frontend]") {
   CHECK(holds(evaluate(unary("IsNaN"), {f32({5}, {1, NAN, INFINITY, 0, NAN})})[0], {5}, {0, 1, 0, 0, 1}));
   OnnxModel model = OnnxModel(17).input("a", {2, 1}, TensorProto::BOOL).input("b", {2}, TensorProto::BOOL);

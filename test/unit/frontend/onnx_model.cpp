@@ -218,7 +218,9 @@ std::vector<reference::Tensor> evaluate(const OnnxModel &model, std::vector<refe
 bool holds(const reference::Tensor &tensor, std::vector<int64_t> shape, std::vector<double> values) {
   bool equal = tensor.getShape() == ArrayRef<int64_t>(shape) && tensor.getNumElements() == static_cast<int64_t>(values.size());
   for (size_t i = 0; equal && i < values.size(); ++i) {
-    equal = std::abs(tensor.getNumber(i) - values[i]) <= 1e-6 * std::max(1.0, std::abs(values[i]));
+    double value = tensor.getNumber(i);
+    bool near = std::isfinite(values[i]) && std::abs(value - values[i]) <= 1e-6 * std::max(1.0, std::abs(values[i]));
+    equal = near || value == values[i] || (std::isnan(value) && std::isnan(values[i]));
   }
   if (!equal) {
     std::string text;

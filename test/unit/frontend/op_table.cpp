@@ -30,7 +30,7 @@ using onnx::TensorProto;
 
 namespace {
 
-constexpr int64_t kOldestOpset = 7, kNewestOpset = 25;
+constexpr int64_t kOldestOpset = 7, kNewestOpset = 28;
 
 // A node with what it reads.
 struct Sample {

@@ -3,7 +3,7 @@
 // Every element-wise ONNX op of f32 through frontend and kernels, on both targets, and in the interpreter, against ONNX's formula in f64
 // with the special values of IEEE 754; and the slopes that training uses. An op that is registered without a case fails.
 
-#include "test/unit/frontend/onnx_model.h"
+#include "test/unit/frontend/onnx_gradient.h"
 #include "test/unit/numbers/f32_checks.h"
 
 #include "compiler/frontend/registry.h"
@@ -151,6 +151,9 @@ void addFunctions(std::vector<Case> &cases) {
       simple("GreaterOrEqual", 2, EXACT(a >= b), kExact),
       simple("Less", 2, EXACT(a < b), kExact),
       simple("LessOrEqual", 2, EXACT(a <= b), kExact),
+      unary("IsInf", EXACT(std::isinf(a)), kExact),
+      unary("IsInf", EXACT(std::isinf(a) && a > 0), kExact, nullptr, {{"detect_negative", int64_t(0)}}),
+      unary("IsInf", EXACT(std::isinf(a) && a < 0), kExact, nullptr, {{"detect_positive", int64_t(0)}}),
       unary("IsNaN", EXACT(std::isnan(a)), kExact),
       unary("Cast", EXACT(std::isnan(a) ? 0 : std::clamp(std::trunc(a), -0x1p31, 0x1p31 - 1)), kExact, nullptr,
             {{"to", int64_t(TensorProto::INT32)}}),
@@ -178,6 +181,11 @@ void addActivations(std::vector<Case> &cases) {
       unary("Mish", EXACT(a * std::tanh(softplus(a))), {8, 1e-6}, EXACT(mishSlope(a))),
       simple("PRelu", 2, EXACT(a > 0 ? a : a * b), {0.5}),
       unary("Selu", EXACT(kGamma * (a > 0 ? a : kAlpha * std::expm1(a))), {2, 5e-7}, EXACT(kGamma * (a > 0 ? 1 : kAlpha * std::exp(a)))),
+      unary("Shrink",
+            EXACT(a < -1  ? a + 0.25
+                  : a > 1 ? a - 0.25
+                          : 0),
+            {0.5}, EXACT(std::abs(a) > 1), {{"bias", 0.25f}, {"lambd", 1.0f}}),
       unary("Softplus", EXACT(softplus(a)), {4}, EXACT(sigmoid(a))),
       unary("Softsign", EXACT(a / (1 + std::abs(a))), {2}, EXACT(1 / ((1 + std::abs(a)) * (1 + std::abs(a))))),
       unary("Swish", EXACT(a * sigmoid(a)), {4, 1e-40}, EXACT(swishSlope(a))),
@@ -239,38 +247,6 @@ void addFunction(ModuleOp module, const Case &c, const std::string &name, int64_
   module.push_back(function);
 }
 
-// Makes @name, a function of an array x, one of x and g that returns g * dy / dx.
-void differentiate(func::FuncOp function) {
-  Block &body = function.getBody().front();
-  Operation *terminator = body.getTerminator();
-  OpBuilder builder(terminator);
-  Value x = body.getArgument(0), seed = body.addArgument(x.getType(), function.getLoc());
-  llvm::DenseMap<Value, Value> gradients = {{terminator->getOperand(0), seed}};
-  SmallVector<Operation *> ops = llvm::map_to_vector(body.without_terminator(), [](Operation &op) { return &op; });
-  for (Operation *op : llvm::reverse(ops)) {
-    auto differentiable = dyn_cast<GradientOpInterface>(op);
-    Value gradient = op->getNumResults() == 1 ? gradients.lookup(op->getResult(0)) : Value();
-    if (!differentiable || !gradient) {
-      continue;
-    }
-    SmallVector<Value> parts(op->getNumOperands());
-    differentiable.buildGradients(builder, gradient, parts);
-    for (auto [operand, part] : llvm::zip_equal(op->getOperands(), parts)) {
-      if (part) {
-        Value &sum = gradients[operand];
-        sum = sum ? nn::AddOp::create(builder, op->getLoc(), sum, part).getResult() : part;
-      }
-    }
-  }
-  Value result = gradients.lookup(x);
-  if (!result) {
-    auto type = cast<RankedTensorType>(x.getType());
-    result = nn::ConstantOp::create(builder, function.getLoc(), DenseElementsAttr::get(type, 0.0f));
-  }
-  terminator->setOperand(0, result);
-  function.setType(FunctionType::get(function.getContext(), body.getArgumentTypes(), {result.getType()}));
-}
-
 } // namespace
 
 TEST_CASE("onnx ops: kernels of every f32 function are within its bound and keep special values", "[numbers]") {
@@ -317,7 +293,7 @@ TEST_CASE("onnx ops: the interpreter agrees, and slopes are right where the func
       continue;
     }
     func::FuncOp function = module->lookupSymbol<func::FuncOp>("f");
-    differentiate(function);
+    test::differentiate(function);
     inputs.emplace_back(inputs.front().getType());
     for (int64_t v = 0; v < count; ++v) {
       inputs.back().setFloat(v, 1);

@@ -237,7 +237,7 @@ typedef enum { ASHLAR_RT_READ = 1, ASHLAR_RT_WRITE = 2 } ashlar_rt_access;
 // order where they share a byte and one of them writes it.
 typedef struct {
   uint32_t kind;    // ashlar_rt_instr_kind
-  const char *name; // what the profile and errors call it
+  const char *name; // what it is and, behind a space, the path of its op, of several the first: "loop_3 layer1.0/relu"
   uint32_t num_buffers;
   const ashlar_rt_buffer *buffers;
   const uint32_t *accesses; // one a buffer: bits of ashlar_rt_access

@@ -5,6 +5,7 @@
 #include "runtime/launch/executor.h"
 
 #include "runtime/base/clock.h"
+#include "runtime/launch/profile.h"
 
 #include <algorithm>
 #include <map>
@@ -14,50 +15,6 @@ namespace {
 
 // Runs before a benchmark that are not measured: the first lays things out, the second may capture.
 constexpr int kWarmUpRuns = 3;
-
-// Time of collectives beside other instructions: what they took, what was waited for at their ends, and what the schedule expects.
-struct Beside {
-  uint64_t count = 0;
-  double seconds = 0, waited = 0, expected = 0, expectedHidden = 0;
-
-  void add(const Beside &other) {
-    count += other.count;
-    seconds += other.seconds;
-    waited += other.waited;
-    expected += other.expected;
-    expectedHidden += other.expectedHidden;
-  }
-
-  // "3 all_reduce fc1.weight: 1200.00 us, 96 % hidden; expected 1100.00 us, 97 % hidden", of one run.
-  std::string text(const std::string &name, uint64_t runs) const {
-    auto percent = [](double part, double whole) { return whole > 0 ? 100 * std::max(0.0, part) / whole : 100; };
-    const double perRun = 1e6 / static_cast<double>(runs);
-    return fmt::format("  {:3} {}: {:.2f} us, {:.0f} % hidden; expected {:.2f} us, {:.0f} % hidden\n", count, name, perRun * seconds,
-                       percent(seconds - waited, seconds), 1e6 * expected, percent(expectedHidden, expected));
-  }
-};
-
-// Returns what ran beside other instructions of a program, by label, and the sum.
-std::map<std::string, Beside> besideOthers(const Program &program, Beside &sum) {
-  std::map<uint32_t, double> waited; // by token
-  for (uint32_t i = 0; i < program.source.num_instrs; ++i) {
-    if (const ashlar_rt_instr &instr = program.source.instrs[i]; instr.kind == ASHLAR_RT_WAIT) {
-      waited[static_cast<const ashlar_rt_wait_desc *>(instr.desc)->token] = program.seconds[i];
-    }
-  }
-  std::map<std::string, Beside> found;
-  for (uint32_t i = 0; i < program.source.num_instrs; ++i) {
-    const ashlar_rt_instr &instr = program.source.instrs[i];
-    const auto *desc = instr.kind == ASHLAR_RT_COLLECTIVE ? static_cast<const ashlar_rt_collective_desc *>(instr.desc) : nullptr;
-    if (desc != nullptr && desc->token != 0) {
-      Beside one{1, program.besideSeconds[i], waited[desc->token], 1e-9 * static_cast<double>(desc->duration_ns),
-                 1e-9 * static_cast<double>(desc->hidden_ns)};
-      found[program.label(i)].add(one);
-      sum.add(one);
-    }
-  }
-  return found;
-}
 
 } // namespace
 
@@ -190,49 +147,12 @@ Status Executor::benchmark(Program &program, uint64_t count, Benchmark &result) 
   return Status();
 }
 
-std::string Executor::profileTable(size_t top) const {
-  struct Row {
-    double seconds = 0;
-    uint64_t calls = 0;
-  };
-  std::string table;
-  for (const std::unique_ptr<Program> &each : programs) {
-    const Program &program = *each;
-    std::map<std::string, Row> rows;
-    double total = 0;
-    auto add = [&](const std::string &label, double seconds) {
-      Row &row = rows[label];
-      row.seconds += seconds;
-      row.calls += program.runs;
-      total += seconds;
-    };
-    for (size_t i = 0; i < program.seconds.size() && program.runs != 0; ++i) {
-      add(program.label(i), program.seconds[i]);
-    }
-    for (size_t i = 0; i < program.waits.size() && program.runs != 0; ++i) {
-      add(program.waits[i].label, program.waits[i].seconds);
-    }
-    if (rows.empty()) {
-      continue;
-    }
-    std::vector<std::pair<std::string, Row>> sorted(rows.begin(), rows.end());
-    std::sort(sorted.begin(), sorted.end(), [](const auto &a, const auto &b) { return a.second.seconds > b.second.seconds; });
-    table += fmt::format("profile of {}: {} runs, {:.3f} s\n", program.source.name, program.runs, total);
-    for (size_t i = 0; i < std::min(top, sorted.size()); ++i) {
-      const Row &row = sorted[i].second;
-      table += fmt::format("  {:5.1f} %  {:10.2f} us  {:8} calls  {}\n", total > 0 ? 100 * row.seconds / total : 0,
-                           1e6 * row.seconds / static_cast<double>(row.calls), row.calls, sorted[i].first);
-    }
-    Beside sum;
-    const std::map<std::string, Beside> beside = besideOthers(program, sum);
-    if (sum.count != 0) {
-      table += "  beside computation, in one run:\n" + sum.text("collectives", program.runs);
-    }
-    for (const auto &[name, one] : beside) {
-      table += one.text(name, program.runs);
-    }
+std::string Executor::profile(bool all) const {
+  std::string text;
+  for (const std::unique_ptr<Program> &program : programs) {
+    text += profileText(*program, devices, all);
   }
-  return table;
+  return text;
 }
 
 } // namespace ashlar::rt

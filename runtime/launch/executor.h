@@ -157,9 +157,8 @@ public:
   // Returns how the time to start was spent: "driver 20.1 ms, module 3.0 ms"; "" when there is nothing to tell.
   virtual std::string startTimes() const { return ""; }
 
-  // Returns the time spent per instruction name, the `top` most expensive first, as a table; then how much of the time of collectives that
-  // run beside others was hidden, beside what the schedule expects. Assumes profile.
-  std::string profileTable(size_t top) const;
+  // Returns where the time of each program went (profile.h), `all` of it. Assumes that they were profiled.
+  std::string profile(bool all) const;
 
 protected:
   // Keeps what all executors work with, after checking that what the image names lies where it may. All arguments outlive the executor.

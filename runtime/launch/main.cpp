@@ -177,7 +177,7 @@ Status runJob(const ashlar_rt_image &image, const TargetRuntime &target, const O
     status = communicator->barrier();
   }
   if (status.ok() && options.profile && job.rank() == 0) {
-    std::fputs(executor->profileTable(/*top=*/20).c_str(), stdout);
+    std::fputs(executor->profile(options.profileAll).c_str(), stdout);
   }
   if (status.ok()) {
     job.finish();

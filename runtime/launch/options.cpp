@@ -97,7 +97,9 @@ Status parseOptions(const ashlar_rt_image &image, const TargetRuntime &target, i
         ->check(CLI::Range(1, 1024));
   }
   app.add_flag("--check-numerics", options.checkNumerics, "stop at the first instruction that makes a NaN, and name it; slow");
-  app.add_flag("--profile", options.profile, "print the time each instruction took");
+  std::string profile;
+  app.add_flag("--profile", profile, "print where the time went, by kind, module and instruction; =all: every line")
+      ->check(CLI::IsMember({"true", "all"}));
   std::string traceSteps;
   app.add_option("--trace", options.traceFile, "write what some steps did, for ui.perfetto.dev")->type_name("FILE.json");
   app.add_option("--trace-steps", traceSteps, "the steps that --trace is about; 3-5, or the last three, when not given")->type_name("A-B");
@@ -117,6 +119,8 @@ Status parseOptions(const ashlar_rt_image &image, const TargetRuntime &target, i
     ASHLAR_RETURN_IF_ERROR(readTraceSteps(traceSteps, options));
   }
   options.graph = !noGraph;
+  options.profile = !profile.empty();
+  options.profileAll = profile == "all";
   options.logEveryEpoch = training != nullptr && training->log_every == 0 && app.get_option("--log-every")->count() == 0;
   if (stepsOption != nullptr && stepsOption->count() != 0) {
     options.steps = steps;

@@ -21,7 +21,7 @@ struct Options {
   // Both kinds.
   int threads = 0; // 0: as many as this rank's share of the cores
   bool deterministic = false;
-  bool profile = false;
+  bool profile = false, profileAll = false;
   bool plan = false;
   bool checkNumerics = false;
   bool graph = true; // cuda: replay captured programs

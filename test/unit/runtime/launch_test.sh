@@ -22,6 +22,9 @@ check "lines count steps across epochs" 0 '^epoch: 2 step: 100,' "$toy" train 1 
 check "plan" 0 'all-reduce of 16 bytes' "$toy" train 4 --plan
 check "help" 0 '--log-every' "$toy" train 1 --help
 check "profile" 0 'all_reduce gradient' "$toy" train 1 --profile
+check "profile: by kind" 0 '^  .* % .* us .* 1 calls .* MB .*  other kernels$' "$toy" train 1 --profile
+check "profile: all lines" 0 '^ by module, in one run:$' "$toy" train 1 --profile=all
+check "profile: some lines" error '^error: --profile: some not in' "$toy" train 1 --profile=some
 check "numerics" 0 '^epoch: 2 step: 200, loss is 0.0008' "$toy" train 1 --check-numerics
 check "no graph on the cpu" error '^error: .*--no-graph' "$toy" train 1 --no-graph
 check "no benchmark of a training" error '^error: .*--benchmark' "$toy" train 1 --benchmark 3

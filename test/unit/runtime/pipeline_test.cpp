@@ -79,7 +79,7 @@ Status trainRank(const ashlar_rt_image &image, const ToyPipeline &toy, Communica
   ASHLAR_RETURN_IF_ERROR(executor.close());
   std::lock_guard<std::mutex> lock(found.mutex);
   found.factors[stage] = *reinterpret_cast<float *>(executor.address(*executor.tensor("w" + std::to_string(stage)), 0));
-  found.profiles[stage] = options.profile ? executor.profileTable(/*top=*/20) : "";
+  found.profiles[stage] = options.profile ? executor.profile(/*all=*/true) : "";
   return Status();
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Matrix products.
+// Matrix products and determinants.
 
 #include "compiler/frontend/emit.h"
 #include "compiler/frontend/registry.h"
@@ -103,7 +103,47 @@ void importMatMul(Node &node) {
   node.setResult(0, reshape(node, result, shape));
 }
 
-constexpr RegistryRow kRows[] = {{"Gemm", importGemm, Accepts::Numbers}, {"MatMul", importMatMul, Accepts::Numbers}};
+// The determinant of `rows` rows and as many columns from row `row` on, along the first one: of small matrices this is as exact as
+// elimination, and it has a gradient everywhere.
+Value determinant(Node &node, int64_t row, ArrayRef<int64_t> columns, function_ref<Value(int64_t row, int64_t column)> element) {
+  Value sum;
+  for (auto [i, column] : llvm::enumerate(columns)) {
+    Value term = element(row, column);
+    if (columns.size() > 1) {
+      SmallVector<int64_t> others(columns);
+      others.erase(others.begin() + i);
+      term = node.create<nn::MulOp>(term, determinant(node, row + 1, others, element));
+    }
+    if (!sum) {
+      sum = term;
+    } else {
+      sum = i % 2 == 0 ? node.create<nn::AddOp>(sum, term).getResult() : node.create<nn::SubOp>(sum, term).getResult();
+    }
+  }
+  return sum;
+}
+
+void importDet(Node &node) {
+  constexpr int64_t kMost = 4; // the number of products grows as the factorial
+  RankedTensorType type = node.inputType(0);
+  ArrayRef<int64_t> shape = type.getShape();
+  if (type.getRank() < 2 || shape.back() != shape.drop_back().back() || shape.back() < 1 || shape.back() > kMost) {
+    node.fail("input is " + describeTensor(type) + "; matrices have to be square, of 1 to " + Twine(kMost) + " rows");
+  }
+  Value input = node.input(0);
+  auto element = [&](int64_t row, int64_t column) {
+    SmallVector<int64_t> starts(shape.size(), 0), limits(shape), steps(shape.size(), 1);
+    starts.end()[-2] = row;
+    limits.end()[-2] = row + 1;
+    starts.end()[-1] = column;
+    limits.end()[-1] = column + 1;
+    return reshape(node, node.create<nn::SliceOp>(input, starts, limits, steps), shape.drop_back(2));
+  };
+  node.setResult(0, determinant(node, 0, llvm::to_vector(llvm::seq<int64_t>(0, shape.back())), element));
+}
+
+constexpr RegistryRow kRows[] = {
+    {"Det", importDet, Accepts::Floats}, {"Gemm", importGemm, Accepts::Numbers}, {"MatMul", importMatMul, Accepts::Numbers}};
 
 } // namespace
 

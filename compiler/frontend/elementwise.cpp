@@ -145,21 +145,6 @@ void importLeakyRelu(Node &node) {
   node.setResult(0, node.create<nn::LeakyReluOp>(input.getType(), input, alpha).getResult());
 }
 
-// The value of every element of a constant; nothing when they differ or the input is no constant.
-std::optional<double> splatInput(Node &node, size_t index) {
-  DenseElementsAttr constant = node.constantInput(index);
-  if (!constant || !constant.isSplat()) {
-    return std::nullopt;
-  }
-  if (isa<FloatType>(constant.getElementType())) {
-    APFloat value = constant.getSplatValue<APFloat>();
-    bool losesInfo;
-    value.convert(APFloat::IEEEdouble(), APFloat::rmNearestTiesToEven, &losesInfo);
-    return value.convertToDouble();
-  }
-  return static_cast<double>(constant.getSplatValue<APInt>().getSExtValue());
-}
-
 // Powers 1, 2, 3 and -1 become products and quotients: exact gradients everywhere, and far cheaper. Roots stay powers, which differ from
 // nn.sqrt at -0 and -infinity; kernels compute them as roots.
 void importPow(Node &node) {
@@ -185,15 +170,23 @@ void importPow(Node &node) {
   node.setResult(0, result);
 }
 
-void importCast(Node &node) {
+void castTo(Node &node, Type element) {
   if (node.getInt("saturate", 1) != 1) { // since opset 19, for float8 only
     node.fail("attribute \"saturate\" 0 is not supported");
   }
-  Type element = convertElementType(node.getInt("to", 0), node.builder().getContext(), "node \"" + node.getPath() + "\"");
+  node.getString("round_mode", "up"); // since opset 25, for float8e8m0 only, which nn does not have
   if (node.inputType(0).getElementType() == element) {
     return node.aliasResult(0, 0);
   }
   node.setResult(0, cast(node, node.input(0), element));
+}
+
+void importCast(Node &node) {
+  castTo(node, convertElementType(node.getInt("to", 0), node.builder().getContext(), "node \"" + node.getPath() + "\""));
+}
+
+void importCastLike(Node &node) {
+  castTo(node, node.inputType(1).getElementType());
 }
 
 void importWhere(Node &node) {
@@ -283,6 +276,7 @@ constexpr RegistryRow kRows[] = {
     {"Add", importBinary<nn::AddOp>, Accepts::Numbers},
     {"And", importBinary<nn::AndOp>, Accepts::Bools},
     {"Cast", importCast},
+    {"CastLike", importCastLike},
     {"Ceil", importUnary<nn::CeilOp>, Accepts::Floats},
     {"Cos", importUnary<nn::CosOp>, Accepts::Floats},
     {"Div", importDiv, Accepts::Numbers},

@@ -6,6 +6,8 @@
 
 #include "dialects/support/element_type.h"
 
+#include "llvm/ADT/bit.h"
+
 using namespace mlir;
 
 namespace ashlar::frontend {
@@ -61,8 +63,43 @@ Value widen(const Node &node, Value value) {
   return isNarrowFloat(typeOf(value).getElementType()) ? cast(node, value, node.builder().getF32Type()) : value;
 }
 
+Value asNumbers(const Node &node, Value value) {
+  return typeOf(value).getElementType().isInteger(1) ? cast(node, value, node.builder().getI32Type()) : value;
+}
+
+Value countFromFront(const Node &node, Value indices, int64_t size) {
+  RankedTensorType type = typeOf(indices);
+  auto boolType = RankedTensorType::get(type.getShape(), node.builder().getI1Type());
+  Value isNegative = node.create<nn::CompareOp>(boolType, nn::Predicate::Lt, indices, splatConstant(node, type, 0));
+  Value fromEnd = node.create<nn::AddOp>(indices, splatConstant(node, type, size));
+  return node.create<nn::SelectOp>(type, isNegative, fromEnd, indices);
+}
+
+std::optional<double> splatInput(const Node &node, size_t index) {
+  DenseElementsAttr constant = node.constantInput(index);
+  if (!constant || !constant.isSplat()) {
+    return std::nullopt;
+  }
+  if (isa<FloatType>(constant.getElementType())) {
+    APFloat value = constant.getSplatValue<APFloat>();
+    bool losesInfo;
+    value.convert(APFloat::IEEEdouble(), APFloat::rmNearestTiesToEven, &losesInfo);
+    return value.convertToDouble();
+  }
+  return static_cast<double>(constant.getSplatValue<APInt>().getSExtValue());
+}
+
 Value reduce(const Node &node, Reduction kind, Value value, ArrayRef<int64_t> dims) {
   return dims.empty() ? value : node.create<nn::ReduceOp>(kind, value, dims).getResult();
+}
+
+Value multiplyAlong(const Node &node, Value x, int64_t dim) {
+  for (int64_t size; (size = shapeOf(x)[dim]) > 1;) {
+    int64_t kept = llvm::bit_floor(static_cast<uint64_t>(size) - 1), rest = size - kept;
+    Value product = node.create<nn::MulOp>(sliceAlong(node, x, dim, 0, rest), sliceAlong(node, x, dim, kept, size));
+    x = rest == kept ? product : node.create<nn::ConcatOp>(ValueRange{product, sliceAlong(node, x, dim, rest, kept)}, dim).getResult();
+  }
+  return x;
 }
 
 Value repeatAlong(const Node &node, Value value, ArrayRef<int64_t> dims, ArrayRef<int64_t> shape) {

@@ -37,8 +37,21 @@ mlir::Value cast(const Node &node, mlir::Value value, mlir::Type element);
 // Converts f16 and bf16 to f32, for formulas of several ops.
 mlir::Value widen(const Node &node, mlir::Value value);
 
+// Returns a value's elements as numbers, which not all ops take other things than: bools as 0 and 1.
+mlir::Value asNumbers(const Node &node, mlir::Value value);
+
+// Indices of a dim of `size`, the negative ones counted from its end, as ones counted from the front.
+mlir::Value countFromFront(const Node &node, mlir::Value indices, int64_t size);
+
+// Returns the value of every element of a constant; nothing when they differ or the input is no constant.
+std::optional<double> splatInput(const Node &node, size_t index);
+
 // Sums, say, along `dims` (sorted).
 mlir::Value reduce(const Node &node, Reduction kind, mlir::Value value, llvm::ArrayRef<int64_t> dims);
+
+// Multiplies along one dim, which becomes 1: its first part times the rest, behind the largest power of two, as often as there are twos. So
+// the gradient of an element is the product of the others, whether there are zeros or not.
+mlir::Value multiplyAlong(const Node &node, mlir::Value value, int64_t dim);
 
 // Repeats what `dims` (sorted) were reduced of along them: `shape` is that of the result.
 mlir::Value repeatAlong(const Node &node, mlir::Value value, llvm::ArrayRef<int64_t> dims, llvm::ArrayRef<int64_t> shape);

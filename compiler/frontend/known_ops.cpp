@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ops whose results have sizes that the inputs' values say, so that these have to be known: Range, NonZero, Unique.
+// Ops whose results have sizes that the inputs' values say, so that these have to be known: Range, NonZero, Unique, windows.
 
 #include "compiler/frontend/registry.h"
+#include "compiler/frontend/tensor_data.h"
 
 #include "compiler/reference/tensor.h"
 #include "dialects/support/tensor_values.h"
@@ -158,7 +159,38 @@ void importUnique(Node &node) {
   setInts(3, sortedCounts);
 }
 
-constexpr RegistryRow kRows[] = {{"NonZero", importNonZero}, {"Range", importRange}, {"Unique", importUnique}};
+// The terms of a window: a0 - a1 cos(x) + a2 cos(2 x), where x goes once round.
+struct Terms {
+  double a0, a1, a2;
+};
+constexpr Terms kHann{0.5, 0.5, 0}, kHamming{25.0 / 46, 21.0 / 46, 0}, kBlackman{0.42, 0.5, 0.08};
+
+template <const Terms &terms> void importWindow(Node &node) {
+  SmallVector<int64_t> size = node.intsInput(0, "size");
+  if (size.size() != 1 || size.front() < 0) {
+    node.fail("input \"size\" is not one number that is not negative");
+  }
+  const int64_t count = size.front();
+  const bool isPeriodic = node.getInt("periodic", 1) != 0;
+  Type element = convertElementType(node.getInt("output_datatype", 1), node.builder().getContext(), "node \"" + node.getPath() + "\"");
+  node.spend(count);
+  Tensor result(RankedTensorType::get({count}, element));
+  for (int64_t i = 0; i < count; ++i) { // a symmetric window of one element is 0 / 0
+    double x = 2 * M_PI * static_cast<double>(i) / static_cast<double>(isPeriodic ? count : count - 1);
+    double value = terms.a0 - terms.a1 * std::cos(x) + terms.a2 * std::cos(2 * x);
+    result.isFloat() ? result.setFloat(i, value) : result.setInt(i, std::isnan(value) ? 0 : static_cast<int64_t>(value));
+  }
+  node.setResult(0, result.toAttribute());
+}
+
+constexpr RegistryRow kRows[] = {
+    {"BlackmanWindow", importWindow<kBlackman>},
+    {"HammingWindow", importWindow<kHamming>},
+    {"HannWindow", importWindow<kHann>},
+    {"NonZero", importNonZero},
+    {"Range", importRange},
+    {"Unique", importUnique},
+};
 
 } // namespace
 

@@ -83,7 +83,8 @@ Value fillOf(Node &node, Type element) {
   return reshape(node, fill, {});
 }
 
-Value padByConstant(Node &node, Value value, const Padding &padding) {
+// `fill`: a scalar, null for 0.
+Value padByConstant(Node &node, Value value, const Padding &padding, Value fill) {
   RankedTensorType from = typeOf(value);
   Shape shape(from.getShape()), interior(shape.size(), 0);
   for (size_t d = 0; d < shape.size(); ++d) {
@@ -91,7 +92,6 @@ Value padByConstant(Node &node, Value value, const Padding &padding) {
   }
   node.checkSize(shape, from.getElementType());
   RankedTensorType to = from.clone(shape);
-  Value fill = fillOf(node, from.getElementType());
   Value padded = node.create<nn::PadOp>(to, value, padding.low, interior);
   if (!fill) {
     return padded;
@@ -178,8 +178,8 @@ void importPad(Node &node) {
   Value value = crop(node, input, padding);
   bool isPadded = llvm::any_of(llvm::concat<int64_t>(padding.low, padding.high), [](int64_t pad) { return pad > 0; });
   if (mode == "constant" || !isPadded) {
-    value = isPadded ? padByConstant(node, value, padding) : value;
-    fillOf(node, type.getElementType());
+    Value fill = fillOf(node, type.getElementType());
+    value = isPadded ? padByConstant(node, value, padding, fill) : value;
   } else {
     value = padByOwnElements(node, value, padding, mode);
     if (node.getOpset() < 11) {
@@ -191,7 +191,36 @@ void importPad(Node &node) {
   value == input ? node.aliasResult(0, 0) : node.setResult(0, value);
 }
 
-constexpr RegistryRow kRows[] = {{"Pad", importPad, Accepts::Any, /*knownFloats=*/0b100}};
+// What a dim has too much or too little is halved; the odd element is behind.
+void importCenterCropPad(Node &node) {
+  RankedTensorType type = node.inputType(0);
+  Shape sizes = node.intsInput(1, "shape"), axes = node.getInts("axes");
+  if (axes.empty()) {
+    axes = llvm::to_vector(llvm::seq<int64_t>(0, type.getRank()));
+  }
+  if (axes.size() != sizes.size()) {
+    node.fail("has " + Twine(sizes.size()) + " sizes for " + Twine(axes.size()) + " axes");
+  }
+  Padding padding{Shape(type.getRank(), 0), Shape(type.getRank(), 0)};
+  Shape shape(type.getShape());
+  for (auto [axis, size] : llvm::zip_equal(axes, sizes)) {
+    int64_t dim = node.normalizeAxis(axis, type.getRank());
+    if (size < 0 || size > kMostPadding) {
+      node.fail("size " + Twine(size) + " of dim " + Twine(dim) + " is not a possible size");
+    }
+    shape[dim] = size;
+    padding.low[dim] = (size - type.getDimSize(dim)) / 2;
+    padding.high[dim] = size - type.getDimSize(dim) - padding.low[dim];
+  }
+  if (ArrayRef(shape) == type.getShape()) {
+    return node.aliasResult(0, 0);
+  }
+  Value value = crop(node, node.input(0), padding);
+  bool isPadded = shapeOf(value) != ArrayRef(shape);
+  node.setResult(0, isPadded ? padByConstant(node, value, padding, /*fill=*/{}) : value);
+}
+
+constexpr RegistryRow kRows[] = {{"CenterCropPad", importCenterCropPad}, {"Pad", importPad, Accepts::Any, /*knownFloats=*/0b100}};
 
 } // namespace
 

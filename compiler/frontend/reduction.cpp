@@ -6,8 +6,6 @@
 #include "compiler/frontend/registry.h"
 #include "compiler/frontend/shape_rules.h"
 
-#include "llvm/ADT/bit.h"
-
 #include <limits>
 
 using namespace mlir;
@@ -45,17 +43,6 @@ Value logSumExp(const Node &node, Value x, ArrayRef<int64_t> dims) {
   Value shifted = node.create<nn::SubOp>(x, repeatAlong(node, largest, dims, shapeOf(x)));
   Value sum = reduce(node, Reduction::Sum, node.create<nn::ExpOp>(shifted), dims);
   return node.create<nn::AddOp>(functionOfSum<nn::LogOp>(node, sum, -std::numeric_limits<double>::infinity()), largest);
-}
-
-// Along one dim, which becomes 1: its first part times the rest, behind the largest power of two, as often as there are twos. So the
-// gradient of an element is the product of the others, whether there are zeros or not.
-Value multiplyAlong(const Node &node, Value x, int64_t dim) {
-  for (int64_t size; (size = shapeOf(x)[dim]) > 1;) {
-    int64_t kept = llvm::bit_floor(static_cast<uint64_t>(size) - 1), rest = size - kept;
-    Value product = node.create<nn::MulOp>(sliceAlong(node, x, dim, 0, rest), sliceAlong(node, x, dim, kept, size));
-    x = rest == kept ? product : node.create<nn::ConcatOp>(ValueRange{product, sliceAlong(node, x, dim, rest, kept)}, dim).getResult();
-  }
-  return x;
 }
 
 Value multiply(const Node &node, Value x, ArrayRef<int64_t> dims) {

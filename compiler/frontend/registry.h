@@ -40,8 +40,11 @@ llvm::ArrayRef<RegistryRow> constantRows();
 llvm::ArrayRef<RegistryRow> contractionRows();
 llvm::ArrayRef<RegistryRow> controlFlowRows();
 llvm::ArrayRef<RegistryRow> convolutionRows();
+llvm::ArrayRef<RegistryRow> einsumRows();
 llvm::ArrayRef<RegistryRow> elementwiseRows();
+llvm::ArrayRef<RegistryRow> indexMaskRows();
 llvm::ArrayRef<RegistryRow> indexingRows();
+llvm::ArrayRef<RegistryRow> knownBoxRows();
 llvm::ArrayRef<RegistryRow> knownRows();
 llvm::ArrayRef<RegistryRow> lossRows();
 llvm::ArrayRef<RegistryRow> normalizationRows();
@@ -51,8 +54,10 @@ llvm::ArrayRef<RegistryRow> rankingRows();
 llvm::ArrayRef<RegistryRow> reductionRows();
 llvm::ArrayRef<RegistryRow> resizingRows();
 llvm::ArrayRef<RegistryRow> scanRows();
+llvm::ArrayRef<RegistryRow> scatteringRows();
 llvm::ArrayRef<RegistryRow> sequenceRows();
 llvm::ArrayRef<RegistryRow> shapeRows();
+llvm::ArrayRef<RegistryRow> spatialBlockRows();
 llvm::ArrayRef<RegistryRow> unpoolingRows();
 
 // Returns the row of an op, null for one that is not supported. Ops of the default domain have their bare name, others the domain before

@@ -90,14 +90,62 @@ void importConcat(Node &node) {
   node.setResult(0, node.create<nn::ConcatOp>(parts, axis).getResult());
 }
 
+// The elements of a dim from the last one to the first. Splits of the other dims stay; kernels read the elements where they are.
+Value reverse(Node &node, Value value, int64_t dim) {
+  Type element = typeOf(value).getElementType();
+  int64_t size = shapeOf(value)[dim];
+  node.spend(size);
+  SmallVector<int64_t> places = llvm::to_vector(llvm::reverse(llvm::seq<int64_t>(0, size)));
+  return cast(node, node.create<nn::ResampleOp>(asNumbers(node, value), dim, /*terms=*/1, places, ArrayRef<double>()), element);
+}
+
 void importSlice(Node &node) {
   ArrayRef<int64_t> from = node.inputType(0).getShape();
   SliceBounds bounds = sliceBounds(node, from);
-  if (llvm::all_of(bounds.starts, [](int64_t s) { return s == 0; }) && bounds.limits == Shape(from) &&
-      llvm::all_of(bounds.steps, [](int64_t s) { return s == 1; })) {
+  bool isWhole = bounds.limits == Shape(from) && llvm::all_of(bounds.starts, [](int64_t s) { return s == 0; }) &&
+                 llvm::all_of(bounds.steps, [](int64_t s) { return s == 1; });
+  if (isWhole && bounds.reversed.empty()) {
     return node.aliasResult(0, 0);
   }
-  node.setResult(0, node.create<nn::SliceOp>(node.input(0), bounds.starts, bounds.limits, bounds.steps).getResult());
+  Value value = node.input(0);
+  if (!isWhole) {
+    value = node.create<nn::SliceOp>(value, bounds.starts, bounds.limits, bounds.steps);
+  }
+  for (int64_t dim : bounds.reversed) {
+    value = reverse(node, value, dim);
+  }
+  node.setResult(0, value);
+}
+
+// Each dim that is repeated gets one in front of it, and both become one.
+void importTile(Node &node) {
+  RankedTensorType from = node.inputType(0);
+  Shape repeats = node.intsInput(1, "repeats"), kept, dims, wide, to;
+  if (repeats.size() != from.getShape().size()) {
+    node.fail("has " + Twine(repeats.size()) + " repeats for " + Twine(from.getRank()) + " dims");
+  }
+  for (auto [d, size, count] : llvm::enumerate(from.getShape(), repeats)) {
+    if (count < 0) {
+      node.fail("repeats dim " + Twine(d) + " " + Twine(count) + " times");
+    }
+    if (llvm::MulOverflow(size, count, to.emplace_back())) {
+      to.back() = INT64_MAX; // which no tensor has
+    }
+    if (count != 1) {
+      wide.push_back(count);
+    }
+    if (count == 1 || size != 1) {
+      dims.push_back(wide.size());
+      wide.push_back(size);
+      kept.push_back(size);
+    }
+  }
+  node.checkSize(to, from.getElementType());
+  if (to == Shape(from.getShape())) {
+    return node.aliasResult(0, 0);
+  }
+  Value repeated = node.create<nn::BroadcastOp>(from.clone(wide), reshape(node, node.input(0), kept), dims);
+  node.setResult(0, reshape(node, repeated, to));
 }
 
 // The sizes of the parts: given, or equal; from opset 18 on the last may be smaller.
@@ -173,9 +221,9 @@ void importSize(Node &node) {
 }
 
 constexpr RegistryRow kRows[] = {
-    {"Concat", importConcat},   {"Expand", importExpand},       {"Flatten", importFlatten},     {"Reshape", importReshape},
-    {"Shape", importShape},     {"Size", importSize},           {"Slice", importSlice},         {"Split", importSplit},
-    {"Squeeze", importSqueeze}, {"Transpose", importTranspose}, {"Unsqueeze", importUnsqueeze},
+    {"Concat", importConcat},   {"Expand", importExpand}, {"Flatten", importFlatten},     {"Reshape", importReshape},
+    {"Shape", importShape},     {"Size", importSize},     {"Slice", importSlice},         {"Split", importSplit},
+    {"Squeeze", importSqueeze}, {"Tile", importTile},     {"Transpose", importTranspose}, {"Unsqueeze", importUnsqueeze},
 };
 
 } // namespace

@@ -135,16 +135,28 @@ SliceBounds sliceBounds(Node &node, ArrayRef<int64_t> from) {
     node.fail("has " + Twine(starts.size()) + " starts, " + Twine(ends.size()) + " ends, " + Twine(axes.size()) + " axes and " +
               Twine(steps.size()) + " steps");
   }
-  SliceBounds bounds{Shape(from.size(), 0), Shape(from), Shape(from.size(), 1)};
+  SliceBounds bounds{Shape(from.size(), 0), Shape(from), Shape(from.size(), 1), {}};
   for (size_t i = 0; i < starts.size(); ++i) {
     int64_t axis = node.normalizeAxis(axes[i], from.size()), size = from[axis];
-    if (steps[i] < 1) {
-      node.fail("step " + Twine(steps[i]) + " of axis " + Twine(axis) + " is not positive, which is not supported");
+    if (steps[i] == 0) {
+      node.fail("step of axis " + Twine(axis) + " is 0");
     }
-    auto clamp = [&](int64_t at) { return std::clamp<int64_t>(at < 0 ? at + size : at, 0, size); };
-    bounds.starts[axis] = clamp(starts[i]);
-    bounds.limits[axis] = std::max(bounds.starts[axis], clamp(ends[i]));
-    bounds.steps[axis] = steps[i];
+    auto clamp = [&](int64_t at, int64_t least, int64_t most) { return std::clamp(at < 0 ? at + size : at, least, most); };
+    if (steps[i] > 0) {
+      bounds.starts[axis] = clamp(starts[i], 0, size);
+      bounds.limits[axis] = std::max(bounds.starts[axis], clamp(ends[i], 0, size));
+      bounds.steps[axis] = steps[i];
+      continue;
+    }
+    // From `first` down to above `end`: the same elements upwards, and these turned round.
+    int64_t step = -std::max(steps[i], -size - 1), first = size == 0 ? -1 : clamp(starts[i], 0, size - 1), end = clamp(ends[i], -1, size);
+    int64_t count = first > end ? llvm::divideCeil(first - end, step) : 0;
+    bounds.starts[axis] = count == 0 ? 0 : first - (count - 1) * step;
+    bounds.limits[axis] = count == 0 ? 0 : first + 1;
+    bounds.steps[axis] = step;
+    if (count > 1) {
+      bounds.reversed.push_back(axis);
+    }
   }
   return bounds;
 }

@@ -27,9 +27,9 @@ Shape squeezedShape(Node &node, llvm::ArrayRef<int64_t> from);
 // Unsqueeze: axes count in the result.
 Shape unsqueezedShape(Node &node, llvm::ArrayRef<int64_t> from);
 
-// Slice: bounds of every dim, clamped; steps are positive.
+// Slice: bounds of every dim, clamped; steps are positive, and dims of negative ones are turned round afterwards.
 struct SliceBounds {
-  Shape starts, limits, steps;
+  Shape starts, limits, steps, reversed;
 };
 SliceBounds sliceBounds(Node &node, llvm::ArrayRef<int64_t> from);
 

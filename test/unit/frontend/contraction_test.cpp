@@ -163,3 +163,19 @@ TEST_CASE("onnx SoftmaxCrossEntropyLoss refuses", "[frontend]") {
   shape.node("SoftmaxCrossEntropyLoss", {"s", "l"}, {"y"}).output("y");
   CHECK_THAT(importError(shape), contains("scores of tensor<2x2xf32> and labels of tensor<3xi64> do not fit"));
 }
+
+// By NumPy.
+TEST_CASE("onnx Det", "[frontend]") {
+  auto det = [](std::vector<int64_t> shape, std::vector<double> values) {
+    OnnxModel model = OnnxModel(11).input("x", {shape.begin(), shape.end()}).node("Det", {"x"}, {"y"}).output("y");
+    return evaluate(model, {f32(shape, std::move(values))})[0];
+  };
+  CHECK(holds(det({1, 1}, {-2.5}), {}, {-2.5}));
+  CHECK(holds(det({2, 2, 2}, {1, 2, 3, 4, 0, 1, 1, 0}), {2}, {-2, -1}));
+  CHECK(holds(det({3, 3}, {2, 0, 1, 1, 3, -1, 0, 5, 4}), {}, {39}));
+  CHECK(holds(det({1, 4, 4}, {1, 0, 2, -1, 3, 0, 0, 5, 2, 1, 4, -3, 1, 0, 5, 0}), {1}, {30}));
+  OnnxModel wide = OnnxModel(11).input("x", {5, 5}).node("Det", {"x"}, {"y"}).output("y");
+  CHECK_THAT(importError(wide), contains("input is [5, 5] of f32; matrices have to be square, of 1 to 4 rows"));
+  OnnxModel oblong = OnnxModel(11).input("x", {2, 3}).node("Det", {"x"}, {"y"}).output("y");
+  CHECK_THAT(importError(oblong), contains("input is [2, 3] of f32; matrices have to be square"));
+}

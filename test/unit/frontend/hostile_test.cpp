@@ -38,10 +38,12 @@ struct Call {
 // Tensors of every kind: x and y floats, b bools, v a vector of floats, a signal of two channels, and integers known at import.
 OnnxModel world() {
   OnnxModel model = OnnxModel(kOpset).input("x", {2, 2}).input("y", {2, 2}).input("b", {2, 2}, TensorProto::BOOL).input("v", {2});
-  model.input("signal", {2, 2, 2});
+  model.input("signal", {2, 2, 2}).input("image", {2, 4, 2, 2}).initializer("mask", TensorProto::BOOL, {2}, {0, 1});
+  model.initializer("boxes", TensorProto::FLOAT, {1, 2, 4}, {0, 0, 1, 1, 0, 0, 2, 2})
+      .initializer("scores", TensorProto::FLOAT, {1, 1, 2}, {1, 2});
   model.initializer("square", TensorProto::INT64, {2, 2}, {0, 1, 1, 0}).initializer("row", TensorProto::INT64, {2, 1}, {1, 0});
   model.initializer("cube", TensorProto::INT64, {2, 2, 2}, {0, 1, 2, 3, 4, 5, 6, 7});
-  return model.ints("i", {0, 1}).ints("one", {1}).ints("pads", {0, 1, 1, 0}).ints("shape", {2, 2});
+  return model.ints("i", {0, 1}).ints("one", {1}).ints("pads", {0, 1, 1, 0}).ints("shape", {2, 2}).ints("two", {2}).ints("three", {3});
 }
 
 std::vector<std::string> walkedOps() {
@@ -62,7 +64,12 @@ Call callOf(const std::string &op) {
       {"And", {{"b", "b"}}},
       {"AveragePool", {{"signal"}, {{"kernel_shape", std::vector<int64_t>{2}}}}},
       {"BatchNormalization", {{"x", "v", "v", "v", "v"}}},
+      {"BlackmanWindow", {{"one"}}},
       {"Cast", {{"x"}, {{"to", int64_t(TensorProto::INT32)}}}},
+      {"CastLike", {{"x", "i"}}},
+      {"CenterCropPad", {{"x", "shape"}}},
+      {"Col2Im", {{"signal", "three", "two"}}},
+      {"Compress", {{"x", "mask"}}},
       {"Concat", {{"x", "y"}, {{"axis", int64_t(0)}}}},
       {"Constant", {{}, {{"value_float", 1.0f}}}},
       {"ConstantOfShape", {{"shape"}}},
@@ -70,7 +77,9 @@ Call callOf(const std::string &op) {
       {"ConvTranspose", {{"signal", "signal"}}},
       {"CumProd", {{"x", "one"}}},
       {"CumSum", {{"x", "one"}}},
+      {"DepthToSpace", {{"image"}, {{"blocksize", int64_t(2)}}}},
       {"Div", {{"x", "y"}}},
+      {"Einsum", {{"x", "y"}, {{"equation", std::string("ij,jk->ik")}}}},
       {"Equal", {{"x", "y"}}},
       {"Expand", {{"x", "shape"}}},
       {"Gather", {{"x", "i"}}},
@@ -83,6 +92,8 @@ Call callOf(const std::string &op) {
       {"Greater", {{"x", "y"}}},
       {"GreaterOrEqual", {{"x", "y"}}},
       {"GroupNormalization", {{"x", "v", "v"}, {{"num_groups", int64_t(2)}}}},
+      {"HammingWindow", {{"one"}}},
+      {"HannWindow", {{"one"}}},
       {"InstanceNormalization", {{"signal", "v", "v"}}},
       {"LRN", {{"signal"}, {{"size", int64_t(3)}}}},
       {"LayerNormalization", {{"x", "v"}}},
@@ -95,8 +106,10 @@ Call callOf(const std::string &op) {
       {"MeanVarianceNormalization", {{"x"}, {{"axes", std::vector<int64_t>{0}}}}},
       {"Mod", {{"i", "shape"}}},
       {"Mul", {{"x", "y"}}},
+      {"NonMaxSuppression", {{"boxes", "scores"}}},
       {"NonZero", {{"i"}}},
       {"Not", {{"b"}}},
+      {"OneHot", {{"i", "one", "v"}}},
       {"Or", {{"b", "b"}}},
       {"PRelu", {{"x", "y"}}},
       {"Pad", {{"x", "pads"}}},
@@ -105,11 +118,15 @@ Call callOf(const std::string &op) {
       {"Range", {{"one", "one", "one"}}},
       {"Reshape", {{"x", "shape"}}},
       {"Resize", {{"x", "", "", "shape"}}},
+      {"ReverseSequence", {{"x", "i"}}},
       {"ScatterElements", {{"x", "square", "y"}}},
       {"ScatterND", {{"v", "row", "v"}}},
       {"Slice", {{"x", "i", "shape"}}},
+      {"SpaceToDepth", {{"image"}, {{"blocksize", int64_t(2)}}}},
       {"SoftmaxCrossEntropyLoss", {{"x", "i"}}},
       {"Sub", {{"x", "y"}}},
+      {"TensorScatter", {{"signal", "signal", "i"}}},
+      {"Tile", {{"x", "shape"}}},
       {"TopK", {{"x", "one"}}},
       {"Unique", {{"i"}}},
       {"Unsqueeze", {{"x", "one"}}},
@@ -216,7 +233,7 @@ TEST_CASE("hostile: every op without inputs and outputs", "[frontend][hostile]")
 }
 
 TEST_CASE("hostile: inputs that an op does not have", "[frontend][hostile]") {
-  const std::vector<std::string> anyNumber = {"Concat", "Max", "Mean", "Min", "Sum"};
+  const std::vector<std::string> anyNumber = {"Concat", "Einsum", "Max", "Mean", "Min", "Sum"};
   for (const std::string &op : walkedOps()) {
     Call call = callOf(op);
     call.inputs.resize(8);
@@ -244,15 +261,23 @@ TEST_CASE("hostile: every op with odd attributes", "[frontend][hostile]") {
                                           "approximate",
                                           "axes",
                                           "axis",
+                                          "batch_axis",
                                           "beta",
+                                          "blocksize",
+                                          "dtype",
                                           "ends",
+                                          "equation",
                                           "epsilon",
                                           "ignore_index",
+                                          "k",
                                           "keepdims",
                                           "max",
                                           "min",
+                                          "mode",
                                           "noop_with_empty_axes",
                                           "num_outputs",
+                                          "output_datatype",
+                                          "pads",
                                           "perm",
                                           "reduction",
                                           "saturate",
@@ -261,6 +286,8 @@ TEST_CASE("hostile: every op with odd attributes", "[frontend][hostile]") {
                                           "starts",
                                           "end",
                                           "stash_type",
+                                          "strides",
+                                          "time_axis",
                                           "to",
                                           "transA",
                                           "upper",

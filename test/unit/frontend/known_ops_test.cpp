@@ -6,6 +6,8 @@
 
 #include <catch2/catch.hpp>
 
+#include <cmath>
+
 using namespace ashlar::test;
 using onnx::TensorProto;
 
@@ -66,4 +68,54 @@ TEST_CASE("onnx Unique", "[frontend]") {
   CHECK(holds(columns[0], {2, 2}, {1, 7, 2, 8}));
   CHECK(holds(columns[1], {2}, {1, 0}));
   CHECK(holds(columns[2], {3}, {1, 0, 1}));
+}
+
+// By ONNX Runtime; a symmetric window of one element is 0 / 0.
+TEST_CASE("onnx HannWindow, HammingWindow and BlackmanWindow", "[frontend]") {
+  auto window = [](const std::string &op, double size, std::vector<Attribute> attributes) {
+    return run(OnnxModel(17).initializer("n", TensorProto::INT64, {}, {size}), op, {"n"}, {"y"}, std::move(attributes))[0];
+  };
+  Attribute symmetric{"periodic", int64_t(0)};
+  CHECK(holds(window("HannWindow", 5, {}), {5}, {0, 0.3454915, 0.9045085, 0.9045085, 0.3454915}));
+  CHECK(holds(window("HannWindow", 5, {symmetric}), {5}, {0, 0.5, 1, 0.5, 0}));
+  CHECK(holds(window("HammingWindow", 5, {}), {5}, {0.0869565, 0.4024052, 0.9128121, 0.9128121, 0.4024052}));
+  CHECK(holds(window("HammingWindow", 5, {symmetric}), {5}, {0.0869565, 0.5434783, 1, 0.5434783, 0.0869565}));
+  CHECK(holds(window("BlackmanWindow", 5, {}), {5}, {0, 0.2007702, 0.8492299, 0.8492299, 0.2007702}));
+  CHECK(holds(window("BlackmanWindow", 5, {symmetric}), {5}, {0, 0.34, 1, 0.34, 0}));
+  CHECK(std::isnan(window("HannWindow", 1, {symmetric}).getFloat(0)));
+  CHECK(window("HannWindow", 0, {}).getNumElements() == 0);
+  auto wide = window("HannWindow", 4, {{"output_datatype", int64_t(TensorProto::DOUBLE)}});
+  CHECK(wide.getType().getElementType().isF64());
+  CHECK(holds(wide, {4}, {0, 0.5, 1, 0.5}));
+  CHECK_THAT(importError(OnnxModel(17).ints("n", {-1}).node("HannWindow", {"n"}, {"y"}).output("y")),
+             contains("input \"size\" is not one number that is not negative"));
+}
+
+// ONNX's examples, by ONNX Runtime. The boxes are no parameters.
+TEST_CASE("onnx NonMaxSuppression", "[frontend]") {
+  const std::vector<double> corners = {0, 0, 1, 1, 0, 0.1, 1, 1.1, 0, -0.1, 1, 0.9, 0, 10, 1, 11, 0, 10.1, 1, 11.1, 0, 100, 1, 101};
+  auto suppress = [](std::vector<double> boxes, double most, double overlap, double least, std::vector<Attribute> attributes) {
+    OnnxModel model = OnnxModel(11).initializer("b", TensorProto::FLOAT, {1, 6, 4}, std::move(boxes));
+    model.initializer("s", TensorProto::FLOAT, {1, 2, 6}, {0.9, 0.75, 0.6, 0.95, 0.5, 0.3, 0.1, 0.2, 0.9, 0.9, 0.3, 0.3}).ints("m", {most});
+    model.initializer("o", TensorProto::FLOAT, {1}, {overlap}).initializer("l", TensorProto::FLOAT, {1}, {least});
+    return run(model, "NonMaxSuppression", {"b", "s", "m", "o", "l"}, {"y"}, std::move(attributes))[0];
+  };
+  const std::vector<double> three = {0, 0, 3, 0, 0, 0, 0, 0, 5, 0, 1, 2, 0, 1, 3, 0, 1, 5};
+  CHECK(holds(suppress(corners, 3, 0.5, 0, {}), {6, 3}, three));
+  CHECK(holds(suppress(corners, 2, 0.5, 0.4, {}), {4, 3}, {0, 0, 3, 0, 0, 0, 0, 1, 2, 0, 1, 3}));
+  CHECK(holds(suppress(corners, 0, 0.5, 0, {}), {0, 3}, {}));
+  CHECK(suppress(corners, 6, 1, 0, {}).getShape().front() == 12);
+  std::vector<double> turned;
+  for (size_t i = 0; i < corners.size(); i += 4) {
+    turned.insert(turned.end(), {corners[i + 2], corners[i + 3], corners[i], corners[i + 1]});
+  }
+  CHECK(holds(suppress(turned, 3, 0.5, 0, {}), {6, 3}, three));
+  CHECK(holds(suppress({0.5, 0.5, 1, 1, 0.5, 0.6, 1, 1, 0.5, 0.4, 1, 1, 0.5, 10.5, 1, 1, 0.5, 10.6, 1, 1, 0.5, 100.5, 1, 1}, 30, 0.5, 0,
+                       {{"center_point_box", int64_t(1)}}),
+              {6, 3}, three));
+  OnnxModel bare =
+      OnnxModel(11).initializer("b", TensorProto::FLOAT, {1, 1, 4}, {0, 0, 1, 1}).initializer("s", TensorProto::FLOAT, {1, 1, 1}, {1});
+  CHECK(run(bare, "NonMaxSuppression", {"b", "s"})[0].getNumElements() == 0); // at most 0 boxes a class
+  OnnxModel open = OnnxModel(11).input("b", {1, 1, 4}).input("s", {1, 1, 1}).node("NonMaxSuppression", {"b", "s"}, {"y"}).output("y");
+  CHECK_THAT(importError(open), contains("input \"boxes\" has to be floats known at compile time"));
 }

@@ -157,6 +157,9 @@ void addFunctions(std::vector<Case> &cases) {
       unary("IsNaN", EXACT(std::isnan(a)), kExact),
       unary("Cast", EXACT(std::isnan(a) ? 0 : std::clamp(std::trunc(a), -0x1p31, 0x1p31 - 1)), kExact, nullptr,
             {{"to", int64_t(TensorProto::INT32)}}),
+      several(
+          "CastLike", [](OnnxModel &model) { model.initializer("t", TensorProto::INT32, {}, {0}).node("CastLike", {"a", "t"}, {"y"}); }, 1,
+          EXACT(std::isnan(a) ? 0 : std::clamp(std::trunc(a), -0x1p31, 0x1p31 - 1)), kExact),
       simple("Mean", 2, EXACT((static_cast<float>(a + b)) / 2), kRounded),
       several(
           "Where", [](OnnxModel &model) { model.node("Less", {"a", "b"}, {"p"}).node("Where", {"p", "a", "c"}, {"y"}); }, 3,

@@ -143,10 +143,21 @@ void importSoftsign(Node &node) {
   node.setResult(0, node.create<nn::DivOp>(x, plus(node, node.create<nn::AbsOp>(x), 1)).getResult());
 }
 
+// x * sigmoid(alpha * x)
+Value swish(Node &node, Value x) {
+  return node.create<nn::MulOp>(x, node.create<nn::SigmoidOp>(times(node, x, node.getFloat("alpha", 1))));
+}
+
+void importSwiGlu(Node &node) {
+  Value gate = node.input(0), linear = node.input(1);
+  if (gate.getType() != linear.getType()) {
+    node.fail("A of " + describeTensor(typeOf(gate)) + " and B of " + describeTensor(typeOf(linear)) + " differ; nothing is broadcast");
+  }
+  node.setResult(0, node.create<nn::MulOp>(swish(node, gate), linear).getResult());
+}
+
 void importSwish(Node &node) {
-  Value x = node.input(0);
-  Value gate = node.create<nn::SigmoidOp>(times(node, x, node.getFloat("alpha", 1)));
-  node.setResult(0, node.create<nn::MulOp>(x, gate).getResult());
+  node.setResult(0, swish(node, node.input(0)));
 }
 
 void importThresholdedRelu(Node &node) {
@@ -167,6 +178,7 @@ constexpr RegistryRow kRows[] = {
     {"Shrink", importShrink, Accepts::Numbers},
     {"Softplus", importSoftplus, Accepts::Floats},
     {"Softsign", importSoftsign, Accepts::Floats},
+    {"SwiGLU", importSwiGlu, Accepts::Floats},
     {"Swish", importSwish, Accepts::Floats},
     {"ThresholdedRelu", importThresholdedRelu, Accepts::Floats},
 };

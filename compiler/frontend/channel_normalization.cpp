@@ -23,12 +23,6 @@ Dims dimsOf(int64_t begin, int64_t end) {
   return llvm::to_vector(llvm::seq<int64_t>(begin, std::max(begin, end)));
 }
 
-// Returns x in the type that statistics are computed in: at least f32.
-Value wide(const Node &node, Value x) {
-  Type element = typeOf(x).getElementType();
-  return cast(node, x, isNarrowFloat(element) ? Type(node.builder().getF32Type()) : element);
-}
-
 // Returns input `index` in the element type of `like`; fails unless it has `shape`.
 Value parameter(Node &node, size_t index, StringRef name, ArrayRef<int64_t> shape, Value like) {
   RankedTensorType type = node.inputType(index);
@@ -122,7 +116,7 @@ void importBatchNormalization(Node &node) {
   double epsilon = node.getFloat("epsilon", 1e-5), momentum = node.getFloat("momentum", 0.9);
   bool isSpatial = node.getOpset() >= 9 || node.getInt("spatial", 1) != 0;
   Form form = readForm(node);
-  Value x = wide(node, node.input(0));
+  Value x = widen(node, node.input(0));
   RankedTensorType type = typeOf(x);
   if (type.getRank() == 1) { // samples of one channel
     x = reshape(node, x, {type.getDimSize(0), 1});
@@ -158,7 +152,7 @@ Value normalize(const Node &node, Value x, Value scale, Value shift, double epsi
 void importInstanceNormalization(Node &node) {
   needRank(node, 3);
   double epsilon = node.getFloat("epsilon", 1e-5);
-  Value x = wide(node, node.input(0));
+  Value x = widen(node, node.input(0));
   int64_t samples = shapeOf(x)[0];
   ArrayRef<int64_t> channels = shapeOf(x).slice(1, 1);
   Value scale = perSample(node, parameter(node, 1, "scale", channels, x), samples);
@@ -174,7 +168,7 @@ void importGroupNormalization(Node &node) {
   if (int64_t stash = node.getInt("stash_type", onnx::TensorProto::FLOAT); stash != onnx::TensorProto::FLOAT) {
     node.fail("attribute \"stash_type\" " + Twine(stash) + " is not supported; use 1, float");
   }
-  Value x = wide(node, node.input(0));
+  Value x = widen(node, node.input(0));
   RankedTensorType type = typeOf(x);
   int64_t samples = type.getDimSize(0), channels = type.getDimSize(1);
   if (groups < 1 || channels % groups != 0) {
@@ -200,7 +194,7 @@ void importGroupNormalization(Node &node) {
 // (x - mean) / (standard deviation + 1e-9)
 void importMeanVarianceNormalization(Node &node) {
   constexpr double kEpsilon = 1e-9;
-  Value x = wide(node, node.input(0));
+  Value x = widen(node, node.input(0));
   RankedTensorType type = typeOf(x);
   Dims axes = node.hasAttribute("axes") ? Dims(node.getInts("axes")) : Dims{0, 2, 3};
   for (int64_t &axis : axes) {

@@ -131,7 +131,41 @@ void importConvTranspose(Node &node) {
                                                    /*channels_last=*/false, /*weights_last=*/false)));
 }
 
-constexpr RegistryRow kRows[] = {{"Conv", importConv, Accepts::Floats}, {"ConvTranspose", importConvTranspose, Accepts::Floats}};
+// Each channel is convolved by a kernel of its own, with what came before it: the end of the past, or zeros.
+void importCausalConv(Node &node) {
+  RankedTensorType x = node.inputType(0), weights = node.inputType(1);
+  std::string activation = node.getString("activation", "none");
+  if (activation != "none" && activation != "silu" && activation != "swish") {
+    node.fail("attribute \"activation\" is \"" + activation + "\"; one of none, silu, swish");
+  }
+  if (x.getRank() != 3) {
+    node.fail("input of " + describeTensor(x) + " is not (batch, channels, length)");
+  }
+  const int64_t channels = x.getDimSize(1), size = weights.getRank() == 3 ? weights.getDimSize(2) : 0;
+  if (size < 1 || weights != x.clone({channels, 1, size})) {
+    node.fail("weight of " + describeTensor(weights) + " is not (channels, 1, size) for an input of " + describeTensor(x));
+  }
+  RankedTensorType before = x.clone({x.getDimSize(0), channels, size - 1});
+  if (node.hasInput(3) && node.inputType(3) != before) {
+    node.fail("past_state of " + describeTensor(node.inputType(3)) + " is not " + describeTensor(before));
+  }
+  Value past = node.isGiven(3) ? node.input(3) : splatConstant(node, before, 0);
+  Value padded = node.create<nn::ConcatOp>(ValueRange{past, node.input(0)}, /*dim=*/2);
+  auto window = nn::WindowAttr::get(node.builder().getContext(), size, /*stride=*/1, /*dilation=*/1, /*low=*/0, /*high=*/0);
+  Value y = node.create<nn::ConvOp>(x, padded, node.input(1), node.builder().getArrayAttr({window}), /*channels_last=*/false,
+                                    /*weights_last=*/false);
+  y = addBias(node, y);
+  if (activation != "none") {
+    y = node.create<nn::MulOp>(y, node.create<nn::SigmoidOp>(y));
+  }
+  node.setResult(0, y);
+  int64_t length = shapeOf(padded)[2];
+  node.setResult(1, sliceAlong(node, padded, 2, length - before.getDimSize(2), length));
+}
+
+constexpr RegistryRow kRows[] = {{"CausalConvWithState", importCausalConv, Accepts::Floats},
+                                 {"Conv", importConv, Accepts::Floats},
+                                 {"ConvTranspose", importConvTranspose, Accepts::Floats}};
 
 } // namespace
 

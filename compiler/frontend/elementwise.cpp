@@ -19,17 +19,6 @@ template <typename Op> void importUnary(Node &node) {
   node.setResult(0, node.create<Op>(node.input(0)).getResult());
 }
 
-// Two values of one element type, broadcast to one shape.
-std::pair<Value, Value> broadcastPair(const Node &node, Value lhs, Value rhs) {
-  if (typeOf(lhs).getElementType() != typeOf(rhs).getElementType()) {
-    std::string types;
-    llvm::raw_string_ostream(types) << typeOf(lhs) << " and " << typeOf(rhs);
-    node.fail("operands " + types + " have different element types");
-  }
-  Shape shape = broadcastShapes(node, shapeOf(lhs), shapeOf(rhs));
-  return {broadcastTo(node, lhs, shape), broadcastTo(node, rhs, shape)};
-}
-
 std::pair<Value, Value> broadcastOperands(Node &node) {
   return broadcastPair(node, node.input(0), node.input(1));
 }
@@ -205,72 +194,6 @@ void importIdentity(Node &node) {
   node.aliasResult(0, 0);
 }
 
-double readDropoutRatio(Node &node) {
-  if (node.getOpset() < 12) {
-    return node.getFloat("ratio", 0.5);
-  }
-  if (!node.hasInput(1)) {
-    return 0.5;
-  }
-  std::optional<double> ratio = splatInput(node, 1);
-  if (!ratio) {
-    node.fail("input \"ratio\" has to be a scalar known at compile time");
-  }
-  return *ratio;
-}
-
-// y = x * mask, mask = (u >= ratio) / (1 - ratio), u = random(seed, step, node, index).
-void importTrainingDropout(Node &node, double ratio) {
-  Value input = node.input(0);
-  RankedTensorType type = typeOf(input);
-  auto randomType =
-      RankedTensorType::get(type.getShape(), type.getElementType().isF64() ? type.getElementType() : node.builder().getF32Type());
-  auto indexType = RankedTensorType::get(type.getShape(), node.builder().getI64Type());
-  Value index = node.create<nn::IndexOp>(indexType, rowMajorStrides(type.getShape()));
-  Value seed = node.readScalarVariable(nn::kSeedVariable, std::nullopt), step = node.readScalarVariable(nn::kStepVariable, 0);
-  Value stream = node.create<nn::ConstantOp>(nn::streamConstant(node.builder().getContext(), node.getPath()));
-  Value random = node.create<nn::RandomOp>(randomType, nn::Distribution::Uniform, index, seed, step, stream);
-  auto boolType = RankedTensorType::get(type.getShape(), node.builder().getI1Type());
-  Value keep = node.create<nn::CompareOp>(boolType, nn::Predicate::Ge, random, splatConstant(node, randomType, ratio));
-  Value mask = node.create<nn::SelectOp>(type, keep, splatConstant(node, type, 1 / (1 - ratio)), splatConstant(node, type, 0));
-  auto result = node.create<nn::MulOp>(input, mask);
-  result->setAttr(nn::kTrainingOnlyAttr, node.builder().getUnitAttr());
-  node.setResult(0, result.getResult());
-  node.setResult(1, keep);
-}
-
-// Returns whether the node draws a mask though nothing is trained. Since opset 12 an input says so; before, a node was for inference.
-bool drawsMaskAtInference(Node &node) {
-  if (node.getOpset() < 12 || !node.hasInput(2) || node.getInfo().options.training) {
-    return false;
-  }
-  DenseElementsAttr training = node.constantInput(2);
-  if (!training || !training.getElementType().isInteger(1) || training.getNumElements() != 1) {
-    node.fail("input \"training_mode\" has to be a bool known at compile time");
-  }
-  return training.getSplatValue<bool>();
-}
-
-void importDropout(Node &node) {
-  // In a job that trains, its seed and its steps decide: the node's own `seed` and `training_mode` say how some other program ran it.
-  node.getInt("seed", 0);
-  double ratio = readDropoutRatio(node);
-  if (drawsMaskAtInference(node) && ratio > 0) {
-    node.fail("input \"training_mode\" is true but there is no job with a loss, so nothing is trained; export the model for inference");
-  }
-  if (!(ratio >= 0 && ratio < 1)) {
-    node.fail("ratio " + std::to_string(ratio) + " is not in [0, 1)");
-  }
-  if (node.getInfo().options.training && ratio > 0) {
-    return importTrainingDropout(node, ratio);
-  }
-  node.aliasResult(0, 0);
-  if (node.hasResult(1)) {
-    auto type = RankedTensorType::get(node.inputType(0).getShape(), node.builder().getI1Type());
-    node.setResult(1, DenseElementsAttr::get(type, true));
-  }
-}
-
 constexpr RegistryRow kRows[] = {
     {"Abs", importUnary<nn::AbsOp>, Accepts::Numbers},
     {"Add", importBinary<nn::AddOp>, Accepts::Numbers},
@@ -280,7 +203,6 @@ constexpr RegistryRow kRows[] = {
     {"Ceil", importUnary<nn::CeilOp>, Accepts::Floats},
     {"Cos", importUnary<nn::CosOp>, Accepts::Floats},
     {"Div", importDiv, Accepts::Numbers},
-    {"Dropout", importDropout, Accepts::Floats, /*knownFloats=*/0, /*draws=*/true},
     {"Equal", importCompare<nn::Predicate::Eq>},
     {"Erf", importUnary<nn::ErfOp>, Accepts::Floats},
     {"Exp", importUnary<nn::ExpOp>, Accepts::Floats},

@@ -4,6 +4,8 @@
 
 #include "compiler/frontend/emit.h"
 
+#include "compiler/frontend/shape_rules.h"
+
 #include "dialects/support/element_type.h"
 
 #include "llvm/ADT/bit.h"
@@ -37,6 +39,16 @@ Value broadcastTo(const Node &node, Value value, ArrayRef<int64_t> shape) {
   return node.create<nn::BroadcastOp>(from.clone(shape), narrow, dims);
 }
 
+std::pair<Value, Value> broadcastPair(const Node &node, Value lhs, Value rhs) {
+  if (typeOf(lhs).getElementType() != typeOf(rhs).getElementType()) {
+    std::string types;
+    llvm::raw_string_ostream(types) << typeOf(lhs) << " and " << typeOf(rhs);
+    node.fail("operands " + types + " have different element types");
+  }
+  Shape shape = broadcastShapes(node, shapeOf(lhs), shapeOf(rhs));
+  return {broadcastTo(node, lhs, shape), broadcastTo(node, rhs, shape)};
+}
+
 Value splatConstant(const Node &node, RankedTensorType type, double value) {
   return node.create<nn::ConstantOp>(type, nn::splat(type, value));
 }
@@ -57,6 +69,20 @@ Value cast(const Node &node, Value value, Type element) {
   RankedTensorType from = typeOf(value);
   return from.getElementType() == element ? value
                                           : node.create<nn::CastOp>(RankedTensorType::get(from.getShape(), element), value).getResult();
+}
+
+std::optional<double> splatInput(const Node &node, size_t index) {
+  DenseElementsAttr constant = node.constantInput(index);
+  if (!constant || !constant.isSplat()) {
+    return std::nullopt;
+  }
+  if (isa<FloatType>(constant.getElementType())) {
+    APFloat value = constant.getSplatValue<APFloat>();
+    bool losesInfo;
+    value.convert(APFloat::IEEEdouble(), APFloat::rmNearestTiesToEven, &losesInfo);
+    return value.convertToDouble();
+  }
+  return static_cast<double>(constant.getSplatValue<APInt>().getSExtValue());
 }
 
 Value widen(const Node &node, Value value) {
@@ -109,6 +135,9 @@ Value repeatAlong(const Node &node, Value value, ArrayRef<int64_t> dims, ArrayRe
 }
 
 Value sliceAlong(const Node &node, Value value, int64_t dim, int64_t start, int64_t limit) {
+  if (start == 0 && limit == shapeOf(value)[dim]) {
+    return value;
+  }
   SmallVector<int64_t> starts(typeOf(value).getRank(), 0), limits(shapeOf(value)), steps(typeOf(value).getRank(), 1);
   starts[dim] = start;
   limits[dim] = limit;

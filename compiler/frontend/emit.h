@@ -21,6 +21,12 @@ mlir::Value transpose(const Node &node, mlir::Value value, llvm::ArrayRef<int64_
 // adds them back in size.  [4, 1] to [2, 4, 3]: reshape to [4], broadcast dims = [1].
 mlir::Value broadcastTo(const Node &node, mlir::Value value, llvm::ArrayRef<int64_t> shape);
 
+// Two values of one element type, broadcast to one shape.
+std::pair<mlir::Value, mlir::Value> broadcastPair(const Node &node, mlir::Value lhs, mlir::Value rhs);
+
+// The value of every element of an input; nothing when they differ or are not known at import.
+std::optional<double> splatInput(const Node &node, size_t index);
+
 // A constant with every element `value`.
 mlir::Value splatConstant(const Node &node, mlir::RankedTensorType type, double value);
 

@@ -14,11 +14,9 @@ namespace {
 // One known index: the slice at that place, without the axis.
 void takeSlice(Node &node, int64_t axis, int64_t at) {
   RankedTensorType type = node.inputType(0);
-  SmallVector<int64_t> starts(type.getRank(), 0), limits(type.getShape()), steps(type.getRank(), 1), shape(type.getShape());
-  starts[axis] = at;
-  limits[axis] = at + 1;
+  SmallVector<int64_t> shape(type.getShape());
   shape.erase(shape.begin() + axis);
-  node.setResult(0, reshape(node, node.create<nn::SliceOp>(node.input(0), starts, limits, steps), shape));
+  node.setResult(0, reshape(node, sliceAlong(node, node.input(0), axis, at, at + 1), shape));
 }
 
 // The axis goes to the front, its rows are gathered, and the dims of the indices go to where the axis was.

@@ -5,6 +5,7 @@
 #include "compiler/frontend/node.h"
 
 #include "compiler/frontend/registry.h"
+#include "compiler/frontend/tensor_data.h"
 
 #include "llvm/ADT/StringExtras.h"
 
@@ -131,6 +132,16 @@ SmallVector<float> Node::getFloats(StringRef name) {
 std::vector<std::string> Node::getStrings(StringRef name) {
   const onnx::AttributeProto *attribute = askAttribute(name, onnx::AttributeProto::STRINGS);
   return attribute ? std::vector<std::string>(attribute->strings().begin(), attribute->strings().end()) : std::vector<std::string>();
+}
+
+Type Node::getElementType(StringRef name, Type byDefault) {
+  const onnx::AttributeProto *attribute = askAttribute(name, onnx::AttributeProto::INT);
+  if (!attribute) {
+    return byDefault;
+  }
+  constexpr int64_t kNone = onnx::TensorProto::UNDEFINED;
+  int64_t type = llvm::isInt<32>(attribute->i()) ? attribute->i() : kNone;
+  return convertElementType(static_cast<int32_t>(type), builder().getContext(), "node \"" + path + "\"");
 }
 
 onnx::GraphProto *Node::getGraph(StringRef name) {

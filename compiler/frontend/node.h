@@ -110,6 +110,7 @@ public:
   llvm::SmallVector<int64_t> getInts(llvm::StringRef name);
   llvm::SmallVector<float> getFloats(llvm::StringRef name);
   std::vector<std::string> getStrings(llvm::StringRef name);
+  mlir::Type getElementType(llvm::StringRef name, mlir::Type byDefault);
   onnx::TensorProto *getTensor(llvm::StringRef name); // null without
   onnx::GraphProto *getGraph(llvm::StringRef name);   // null without
 

@@ -21,8 +21,7 @@ public:
     if (node.getInt("stash_type", onnx::TensorProto::FLOAT) != onnx::TensorProto::FLOAT) {
       node.fail("attribute \"stash_type\" " + Twine(node.getInt("stash_type", 1)) + " is not supported; use 1, float");
     }
-    bool isNarrow = element.getIntOrFloatBitWidth() < 32;
-    x = cast(node, input, isNarrow ? Type(node.builder().getF32Type()) : element);
+    x = widen(node, input);
     axis = node.getAxis("axis", -1, typeOf(x).getRank());
     for (int64_t d = axis; d < typeOf(x).getRank(); ++d) {
       dims.push_back(d);

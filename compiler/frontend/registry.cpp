@@ -13,19 +13,16 @@ namespace {
 const llvm::StringMap<RegistryRow> &registry() {
   static const llvm::StringMap<RegistryRow> map = [] {
     llvm::StringMap<RegistryRow> built;
-    for (auto rows : {activationRows,    channelNormalizationRows,
-                      collectiveRows,    constantRows,
-                      contractionRows,   controlFlowRows,
-                      convolutionRows,   einsumRows,
-                      elementwiseRows,   indexMaskRows,
-                      indexingRows,      knownBoxRows,
-                      knownRows,         lossRows,
-                      normalizationRows, paddingRows,
-                      poolingRows,       rankingRows,
-                      reductionRows,     resizingRows,
-                      scanRows,          scatteringRows,
-                      sequenceRows,      shapeRows,
-                      spatialBlockRows,  unpoolingRows}) {
+    for (auto rows : {activationRows,    attentionRows,   channelNormalizationRows,
+                      collectiveRows,    constantRows,    contractionRows,
+                      controlFlowRows,   convolutionRows, einsumRows,
+                      elementwiseRows,   indexMaskRows,   indexingRows,
+                      knownBoxRows,      knownRows,       lossRows,
+                      normalizationRows, paddingRows,     poolingRows,
+                      randomRows,        rankingRows,     reductionRows,
+                      resizingRows,      scanRows,        scatteringRows,
+                      sequenceRows,      shapeRows,       spatialBlockRows,
+                      unpoolingRows}) {
       for (const RegistryRow &row : rows()) {
         built.try_emplace(row.opType, row);
       }

@@ -27,13 +27,14 @@ struct RegistryRow {
   llvm::StringLiteral opType;
   Handler handler;
   Accepts accepts = Accepts::Any;
-  unsigned knownFloats = 0;  // bit i: input i holds floats that steer the import, so an initializer there is no parameter
+  unsigned knownFloats = 0;  // bit i: input i holds floats that steer the import or are set, so an initializer there is no parameter
   bool draws = false;        // random numbers, so that its result is not known where its inputs are
   Expander expand = nullptr; // instead of a handler
 };
 
 // The rows of each op family.
 llvm::ArrayRef<RegistryRow> activationRows();
+llvm::ArrayRef<RegistryRow> attentionRows();
 llvm::ArrayRef<RegistryRow> channelNormalizationRows();
 llvm::ArrayRef<RegistryRow> collectiveRows(); // of the domain ai.ashlar.dist, which stands before their names
 llvm::ArrayRef<RegistryRow> constantRows();
@@ -50,6 +51,7 @@ llvm::ArrayRef<RegistryRow> lossRows();
 llvm::ArrayRef<RegistryRow> normalizationRows();
 llvm::ArrayRef<RegistryRow> paddingRows();
 llvm::ArrayRef<RegistryRow> poolingRows();
+llvm::ArrayRef<RegistryRow> randomRows();
 llvm::ArrayRef<RegistryRow> rankingRows();
 llvm::ArrayRef<RegistryRow> reductionRows();
 llvm::ArrayRef<RegistryRow> resizingRows();

@@ -188,12 +188,10 @@ void importSplit(Node &node) {
   RankedTensorType type = node.inputType(0);
   int64_t axis = node.getAxis("axis", 0, type.getRank()), at = 0;
   for (auto [i, size] : llvm::enumerate(splitSizes(node, type.getDimSize(axis)))) {
-    SmallVector<int64_t> starts(type.getRank(), 0), limits(type.getShape()), steps(type.getRank(), 1);
-    starts[axis] = at;
-    limits[axis] = at += size;
     if (node.hasResult(i)) {
-      node.setResult(i, node.create<nn::SliceOp>(node.input(0), starts, limits, steps).getResult());
+      size == type.getDimSize(axis) ? node.aliasResult(i, 0) : node.setResult(i, sliceAlong(node, node.input(0), axis, at, at + size));
     }
+    at += size;
   }
 }
 

@@ -111,59 +111,6 @@ TEST_CASE("onnx Softmax", "[frontend]") {
   CHECK(
       holds(softmax(13, "LogSoftmax", {{"axis", int64_t(1)}}), {2, 2, 1}, {std::log(0.25), std::log(0.75), std::log(0.2), std::log(0.8)}));
 }
-
-namespace {
-
-// Scores of 2 rows: label 1 has probability 3/4 in the first, label 0 has 1/5 in the second.
-std::vector<ashlar::reference::Tensor> lossOf(std::vector<Attribute> attributes, std::vector<double> labels, bool logProb = false) {
-  OnnxModel model = OnnxModel(12).input("s", {2, 2}).input("l", {2}, TensorProto::INT64);
-  model.node("SoftmaxCrossEntropyLoss", {"s", "l"}, logProb ? std::vector<std::string>{"y", "p"} : std::vector<std::string>{"y"},
-             std::move(attributes));
-  model.output("y");
-  if (logProb) {
-    model.output("p");
-  }
-  return evaluate(model, {f32({2, 2}, {0, std::log(3), 0, std::log(4)}), i64({2}, std::move(labels))});
-}
-
-} // namespace
-
-TEST_CASE("onnx SoftmaxCrossEntropyLoss", "[frontend]") {
-  double first = -std::log(0.75), second = -std::log(0.2);
-  CHECK(holds(lossOf({{"reduction", std::string("none")}}, {1, 0})[0], {2}, {first, second}));
-  CHECK(holds(lossOf({{"reduction", std::string("sum")}}, {1, 0})[0], {}, {first + second}));
-  CHECK(holds(lossOf({}, {1, 0})[0], {}, {(first + second) / 2}));
-  auto results = lossOf({}, {1, 0}, /*logProb=*/true);
-  CHECK(holds(results[1], {2, 2}, {std::log(0.25), std::log(0.75), std::log(0.2), std::log(0.8)}));
-}
-
-// Rows with the ignored label count neither in the sum nor in the mean, be it a class or not.
-TEST_CASE("onnx SoftmaxCrossEntropyLoss with ignore_index", "[frontend]") {
-  double first = -std::log(0.75);
-  CHECK(holds(lossOf({{"ignore_index", int64_t(-1)}}, {1, -1})[0], {}, {first}));
-  CHECK(holds(lossOf({{"ignore_index", int64_t(0)}}, {1, 0})[0], {}, {first}));
-  CHECK(holds(lossOf({{"ignore_index", int64_t(0)}, {"reduction", std::string("none")}}, {1, 0})[0], {2}, {first, 0}));
-}
-
-// Dims after the classes are rows too: (N, C, d).
-TEST_CASE("onnx SoftmaxCrossEntropyLoss with more dims", "[frontend]") {
-  OnnxModel model = OnnxModel(13).input("s", {1, 2, 2}).input("l", {1, 2}, TensorProto::INT64);
-  model.node("SoftmaxCrossEntropyLoss", {"s", "l"}, {"y", "p"}, {{"reduction", std::string("none")}}).output("y").output("p");
-  auto results = evaluate(model, {f32({1, 2, 2}, {0, 0, std::log(3), std::log(4)}), i64({1, 2}, {1, 0})});
-  CHECK(holds(results[0], {1, 2}, {-std::log(0.75), -std::log(0.2)}));
-  CHECK(holds(results[1], {1, 2, 2}, {std::log(0.25), std::log(0.2), std::log(0.75), std::log(0.8)}));
-}
-
-TEST_CASE("onnx SoftmaxCrossEntropyLoss refuses", "[frontend]") {
-  OnnxModel weights =
-      OnnxModel(13).input("s", {2, 2}).input("l", {2}, TensorProto::INT64).initializer("w", TensorProto::FLOAT, {2}, {1, 2});
-  weights.node("SoftmaxCrossEntropyLoss", {"s", "l", "w"}, {"y"}).output("y");
-  CHECK_THAT(importError(weights), contains("input \"weights\" is not supported"));
-  OnnxModel shape = OnnxModel(13).input("s", {2, 2}).input("l", {3}, TensorProto::INT64);
-  shape.node("SoftmaxCrossEntropyLoss", {"s", "l"}, {"y"}).output("y");
-  CHECK_THAT(importError(shape), contains("scores of tensor<2x2xf32> and labels of tensor<3xi64> do not fit"));
-}
-
 // By NumPy.
 TEST_CASE("onnx Det", "[frontend]") {
   auto det = [](std::vector<int64_t> shape, std::vector<double> values) {

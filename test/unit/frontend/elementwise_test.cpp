@@ -4,7 +4,6 @@
 
 #include "test/unit/frontend/onnx_model.h"
 
-#include "compiler/reference/interpreter.h"
 #include "dialects/nn/nn.h"
 
 #include <catch2/catch.hpp>
@@ -145,52 +144,6 @@ TEST_CASE("onnx Cast", "[frontend]") {
   CHECK(holds(evaluate(to(TensorProto::BOOL), {f32({4}, {-1.7, 0, 0.5, 2})})[0], {4}, {1, 0, 1, 1}));
   CHECK(evaluate(to(TensorProto::FLOAT), {f32({4}, {1, 2, 3, 4})})[0].getType().getElementType().isF32());
   CHECK_THAT(importError(to(TensorProto::INT8)), contains("element type INT8 is not supported"));
-}
-
-// Without training it is the identity, and its mask keeps all; the ratio is an attribute up to opset 11, an input from 12 on.
-TEST_CASE("onnx Dropout at inference", "[frontend]") {
-  OnnxModel old = OnnxModel(10).input("x", {2}).node("Dropout", {"x"}, {"y", "mask"}, {{"ratio", 0.3f}}).output("y").output("mask");
-  auto results = evaluate(old, {f32({2}, {1, 2})});
-  CHECK(holds(results[0], {2}, {1, 2}));
-  CHECK(holds(results[1], {2}, {1, 1}));
-  CHECK(print(*import(unary("Dropout"))).find("nn.random") == std::string::npos);
-}
-
-// In training every element is dropped or scaled by 1 / (1 - ratio), about `ratio` of them dropped, by the seed and the step.
-TEST_CASE("onnx Dropout in training", "[frontend]") {
-  OnnxModel model = OnnxModel(17).input("x", {1000}).initializer("ratio", TensorProto::FLOAT, {}, {0.25});
-  model.node("Dropout", {"x", "ratio"}, {"y", "mask"}, {}, "drop").output("y").output("mask");
-  ashlar::frontend::ImportOptions options;
-  options.training = true;
-  auto module = import(model, options);
-  std::string text = print(*module);
-  CHECK_THAT(text, contains("nn.variable @ashlar.seed internal : tensor<i64>\n"));
-  CHECK_THAT(text, contains("nn.variable @ashlar.step internal : tensor<i64> = dense<0> : tensor<i64>"));
-  CHECK_THAT(text, contains("nn.training_only"));
-  // The interpreter needs a seed, which the runtime would write.
-  for (auto variable : module->getOps<ashlar::nn::VariableOp>()) {
-    variable.setInitAttr(mlir::DenseElementsAttr::get(variable.getTensorType(), int64_t(7)));
-  }
-  ashlar::reference::Interpreter interpreter(*module);
-  auto results = interpreter.run("forward", {{f32({1000}, std::vector<double>(1000, 3.0))}});
-  REQUIRE(succeeded(results));
-  int kept = 0;
-  for (int i = 0; i < 1000; ++i) {
-    double value = (*results)[0][0].getNumber(i);
-    bool keep = (*results)[1][0].getNumber(i) != 0;
-    kept += keep;
-    CHECK(std::abs(value - (keep ? 4.0 : 0.0)) < 1e-5);
-  }
-  CHECK(kept > 700); // 750 expected, standard deviation 14
-  CHECK(kept < 800);
-}
-
-TEST_CASE("onnx Dropout with a bad ratio", "[frontend]") {
-  OnnxModel model =
-      OnnxModel(17).input("x", {2}).initializer("r", TensorProto::FLOAT, {}, {1}).node("Dropout", {"x", "r"}, {"y"}).output("y");
-  CHECK_THAT(importError(model), contains("ratio 1.000000 is not in [0, 1)"));
-  OnnxModel open = OnnxModel(17).input("x", {2}).input("r", {}).node("Dropout", {"x", "r"}, {"y"}).output("y");
-  CHECK_THAT(importError(open), contains("input \"ratio\" has to be a scalar known at compile time"));
 }
 
 // By Python's % and math.fmod.

@@ -191,6 +191,7 @@ void addActivations(std::vector<Case> &cases) {
             {0.5}, EXACT(std::abs(a) > 1), {{"bias", 0.25f}, {"lambd", 1.0f}}),
       unary("Softplus", EXACT(softplus(a)), {4}, EXACT(sigmoid(a))),
       unary("Softsign", EXACT(a / (1 + std::abs(a))), {2}, EXACT(1 / ((1 + std::abs(a)) * (1 + std::abs(a))))),
+      simple("SwiGLU", 2, EXACT(static_cast<float>(a * static_cast<float>(sigmoid(a))) * b), {8, 1e-6}),
       unary("Swish", EXACT(a * sigmoid(a)), {4, 1e-40}, EXACT(swishSlope(a))),
       unary("ThresholdedRelu", EXACT(a > 1 ? a : 0), {}, EXACT(a > 1)),
   };
@@ -233,9 +234,9 @@ std::vector<Case> makeCases() {
 }
 
 // Ops of the two families that compute no f32 from f32.
-const std::set<std::string> kOthers = {"And",      "Not",    "Or", "Xor", // of bools
-                                       "Mod",                             // of integers
-                                       "Identity", "Dropout"};            // nothing is computed; or a mask times the operand
+const std::set<std::string> kOthers = {"And",     "Not", "Or", "Xor", // of bools
+                                       "Mod",                         // of integers
+                                       "Identity"};                   // nothing is computed
 
 // Adds @name, which computes the case from arrays of `length`.
 void addFunction(ModuleOp module, const Case &c, const std::string &name, int64_t length) {
@@ -327,6 +328,38 @@ TEST_CASE("onnx ops: every element-wise op that is registered has a case", "[num
       INFO(row.opType.str());
       CHECK(tested.count(row.opType.str()) + kOthers.count(row.opType.str()) == 1);
     }
+  }
+}
+
+// Against central differences in f64. The first query sees no key: nothing comes from it, and no NaN.
+TEST_CASE("onnx ops: the gradient of an attention with a query that sees no key", "[numbers]") {
+  OnnxModel model(25);
+  model.input("x", {1, 2, 3, 2}, TensorProto::DOUBLE).initializer("m", TensorProto::BOOL, {3, 3}, {0, 0, 0, 1, 0, 1, 1, 1, 1});
+  model.node("Attention", {"x", "x", "x", "m"}, {"y"}, {{"softcap", 2.0f}}).output("y");
+  OwningOpRef<ModuleOp> module = test::import(model);
+  auto type = RankedTensorType::get({1, 2, 3, 2}, Float64Type::get(&test::context()));
+  std::mt19937_64 random(test::testSeed());
+  reference::Tensor x = reference::randomTensor(type, random, /*intLimit=*/1), g = reference::randomTensor(type, random, /*intLimit=*/1);
+  auto weighted = [&](const reference::Tensor &at) {
+    reference::Tensor y = test::run(*module, "forward", {at}).front();
+    double sum = 0;
+    for (int64_t i = 0; i < y.getNumElements(); ++i) {
+      sum += g.getFloat(i) * y.getFloat(i);
+    }
+    return sum;
+  };
+  constexpr double kStep = 1e-5;
+  std::vector<double> differences;
+  for (int64_t i = 0; i < x.getNumElements(); ++i) {
+    reference::Tensor above = x, below = x;
+    above.setFloat(i, x.getFloat(i) + kStep);
+    below.setFloat(i, x.getFloat(i) - kStep);
+    differences.push_back((weighted(above) - weighted(below)) / (2 * kStep));
+  }
+  differentiate(module->lookupSymbol<func::FuncOp>("forward"));
+  reference::Tensor gradient = test::run(*module, "forward", {x, g}).front();
+  for (int64_t i = 0; i < x.getNumElements(); ++i) {
+    CHECK(std::abs(gradient.getFloat(i) - differences[i]) <= 1e-7);
   }
 }
 

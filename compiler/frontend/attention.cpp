@@ -1,0 +1,508 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Attention and what models put beside it, in matrix products, a softmax and element-wise ops. Heads are a dim of their own wherever
+// something is computed and no op mixes samples or heads, so that a split of either holds through all of it.
+
+#include "compiler/frontend/emit.h"
+#include "compiler/frontend/registry.h"
+#include "compiler/frontend/shape_rules.h"
+
+#include <cmath>
+#include <limits>
+
+using namespace mlir;
+
+namespace ashlar::frontend {
+
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+// Returns input `index`, (batch, sequence, heads * size), as (batch, sequence, heads, size).
+Value splitHeads(Node &node, size_t index, StringRef headsName, int64_t heads) {
+  RankedTensorType type = node.inputType(index);
+  if (type.getRank() != 3 || heads < 1 || type.getDimSize(2) % heads != 0) {
+    node.fail("input " + Twine(index) + " of " + describeTensor(type) + " is not (batch, sequence, heads * size) with attribute \"" +
+              headsName + "\" " + Twine(heads));
+  }
+  return reshape(node, node.input(index), {type.getDimSize(0), type.getDimSize(1), heads, type.getDimSize(2) / heads});
+}
+
+// Returns input `index` as (batch, heads, sequence, size), as which it may be given.
+Value readHeads(Node &node, size_t index, StringRef headsName) {
+  RankedTensorType type = node.inputType(index);
+  bool isSplit = type.getRank() == 4;
+  int64_t heads = node.getInt(headsName, isSplit ? type.getDimSize(1) : 0);
+  if (isSplit && heads == type.getDimSize(1)) {
+    return node.input(index);
+  }
+  return transpose(node, splitHeads(node, index, headsName, heads), {0, 2, 1, 3});
+}
+
+// Puts a cache, input `index`, before keys or values.
+Value afterPast(Node &node, size_t index, Value now) {
+  RankedTensorType past = node.inputType(index), type = typeOf(now);
+  SmallVector<int64_t> shape(type.getShape());
+  shape[2] = past.getRank() == 4 ? past.getDimSize(2) : 0;
+  if (past != type.clone(shape)) {
+    node.fail("input " + Twine(index) + " of " + describeTensor(past) + " cannot stand before " + describeTensor(type));
+  }
+  shape[2] = joinedSize(shape[2], type.getDimSize(2));
+  node.checkSize(shape, type.getElementType());
+  return node.create<nn::ConcatOp>(ValueRange{node.input(index), now}, /*dim=*/2);
+}
+
+// A product for each head of lhs, (batch, heads, rows, m). Heads that share one of rhs are rows of one product.
+Value multiplyHeads(const Node &node, Value lhs, Value rhs, bool transposeRhs) {
+  SmallVector<int64_t> shape(shapeOf(lhs));
+  int64_t shared = shapeOf(rhs)[1];
+  Value rows = reshape(node, lhs, {shape[0], shared, shape[1] / shared * shape[2], shape[3]});
+  Value product = node.create<nn::MatMulOp>(rows, rhs, /*transpose_a=*/false, transposeRhs);
+  shape[3] = shapeOf(product)[3];
+  return reshape(node, product, shape);
+}
+
+class Attention {
+public:
+  explicit Attention(Node &node) : node(node) {
+    query = readHeads(node, 0, "q_num_heads");
+    key = readHeads(node, 1, "kv_num_heads");
+    value = readHeads(node, 2, "kv_num_heads");
+    isBySample = node.getOpset() >= 24 && node.hasInput(6);
+    checkInputs();
+    if (node.isGiven(4)) {
+      past = node.inputType(4).getRank() == 4 ? node.inputType(4).getDimSize(2) : 0;
+      key = afterPast(node, 4, key);
+      value = afterPast(node, 5, value);
+    }
+    batch = shapeOf(query)[0];
+    queries = shapeOf(query)[2];
+    keys = shapeOf(key)[2];
+    if (keys == 0) {
+      node.fail("has no keys");
+    }
+  }
+
+  void build() {
+    node.setResult(0, joinHeads(multiplyHeads(node, probabilities(), value, /*transposeRhs=*/false)));
+    setPresent(1, key);
+    setPresent(2, value);
+  }
+
+private:
+  void checkInputs() {
+    RankedTensorType q = typeOf(query), k = typeOf(key), v = typeOf(value);
+    Type element = q.getElementType();
+    bool fit = node.inputType(1).getRank() == node.inputType(0).getRank() && node.inputType(2).getRank() == node.inputType(0).getRank() &&
+               q.getDimSize(0) == k.getDimSize(0) && q.getDimSize(3) == k.getDimSize(3) && k.getDimSize(1) > 0 &&
+               q.getDimSize(1) % k.getDimSize(1) == 0 && k.getShape().drop_back() == v.getShape().drop_back() &&
+               k.getElementType() == element && v.getElementType() == element;
+    if (!fit) {
+      node.fail("Q of " + describeTensor(node.inputType(0)) + ", K of " + describeTensor(node.inputType(1)) + " and V of " +
+                describeTensor(node.inputType(2)) + " do not fit; as (batch, heads, sequence, size) or (batch, sequence, heads * size) " +
+                "they have one batch and one element type, Q and K one size, K and V as many heads, which divide those of Q");
+    }
+    if (node.hasInput(4) != node.hasInput(5) || (node.isGiven(4) && isBySample)) {
+      node.fail("inputs \"past_key\" and \"past_value\" come together, and without \"nonpad_kv_seqlen\"");
+    }
+  }
+
+  Value index(ArrayRef<int64_t> shape, ArrayRef<int64_t> strides) const {
+    return node.create<nn::IndexOp>(RankedTensorType::get(shape, node.builder().getI64Type()), strides);
+  }
+
+  // Returns the number of keys of each sample that are no padding, in a shape whose first dim is the batch.
+  Value keysOfSample(ArrayRef<int64_t> shape) const {
+    RankedTensorType type = node.inputType(6);
+    auto expected = RankedTensorType::get({batch}, node.builder().getI64Type());
+    if (type != expected) {
+      node.fail("input \"nonpad_kv_seqlen\" of " + describeTensor(type) + " is not " + describeTensor(expected));
+    }
+    return node.create<nn::BroadcastOp>(type.clone(shape), node.input(6), ArrayRef<int64_t>{0});
+  }
+
+  // Narrows `visible` down.
+  void restrict(Value keep) {
+    if (visible) {
+      auto [lhs, rhs] = broadcastPair(node, visible, keep);
+      keep = node.create<nn::AndOp>(lhs, rhs);
+    }
+    visible = keep;
+  }
+
+  // Query i stands at i + offset: after the keys of the past, or at the end of those of its sample that are no padding. It sees the keys
+  // from `left` before to `right` behind that place.
+  void restrictToWindow() {
+    constexpr int64_t kMost = int64_t{1} << 48; // any distance
+    const bool hasWindow = node.getOpset() >= 25;
+    int64_t left = hasWindow ? node.getInt("left_window_size", -1) : -1, right = hasWindow ? node.getInt("right_window_size", -1) : -1;
+    if (left < -1 || right < -1) {
+      node.fail("attributes \"left_window_size\" " + Twine(left) + " and \"right_window_size\" " + Twine(right) +
+                " are sizes, or -1 for no bound");
+    }
+    right = node.getInt("is_causal", 0) != 0 ? 0 : std::min(right, kMost);
+    left = std::min(left, kMost);
+    if (left >= 0 || right >= 0) {
+      Shape shape = isBySample ? Shape{batch, 1, queries, keys} : Shape{queries, keys};
+      Shape strides = isBySample ? Shape{0, 0, -1, 1} : Shape{-1, 1};
+      Value distance = index(shape, strides);
+      distance = isBySample ? node.create<nn::SubOp>(distance, keysOfSample(shape)).getResult() : distance;
+      int64_t offset = isBySample ? -queries : past;
+      if (right >= 0) {
+        restrict(compare(node, nn::Predicate::Le, distance, static_cast<double>(offset + right)));
+      }
+      if (left >= 0) {
+        restrict(compare(node, nn::Predicate::Ge, distance, static_cast<double>(offset - left)));
+        mayHideAll |= isBySample || past + queries - left > keys;
+      }
+    }
+    if (isBySample) {
+      Shape shape = {batch, 1, 1, keys};
+      restrict(compare(node, nn::Predicate::Lt, index(shape, {0, 0, 0, 1}), keysOfSample(shape)));
+      mayHideAll = true;
+    }
+  }
+
+  // Returns attn_mask with a last dim of all keys: those that it leaves out are hidden.
+  Value readMask(ArrayRef<int64_t> scores) {
+    RankedTensorType type = node.inputType(3);
+    bool isBool = type.getElementType().isInteger(1);
+    if (!isBool && type.getElementType() != typeOf(query).getElementType()) {
+      node.fail("attn_mask of " + describeTensor(type) + " is neither of bool nor of the type of Q, " + describeTensor(node.inputType(0)));
+    }
+    Value mask = node.input(3);
+    if (int64_t missing = type.getRank() > 0 ? keys - type.getShape().back() : 0; missing > 0) {
+      SmallVector<int64_t> rest(type.getShape());
+      rest.back() = missing;
+      Value hidden = splatConstant(node, type.clone(rest), isBool ? 0 : -kInfinity);
+      mask = node.create<nn::ConcatOp>(ValueRange{mask, hidden}, /*dim=*/type.getRank() - 1);
+    }
+    if (typeOf(mask).getRank() == 0 || ArrayRef<int64_t>(broadcastShapes(node, shapeOf(mask), scores)) != scores) {
+      node.fail("attn_mask of " + describeTensor(type) + " does not fit scores of " + describeTensor(typeOf(query).clone(scores)));
+    }
+    mayHideAll = true;
+    return mask;
+  }
+
+  // Returns what is added to the scores, -infinity for keys that a query does not see, in a shape that broadcasts to theirs; null: nothing.
+  Value readBias(ArrayRef<int64_t> scores) {
+    restrictToWindow();
+    Value bias;
+    if (node.hasInput(3)) {
+      Value mask = readMask(scores);
+      typeOf(mask).getElementType().isInteger(1) ? restrict(mask) : void(bias = mask);
+    }
+    if (!visible) {
+      return bias;
+    }
+    auto type = RankedTensorType::get(shapeOf(visible), typeOf(query).getElementType());
+    if (bias) {
+      type = type.clone(broadcastShapes(node, shapeOf(bias), shapeOf(visible)));
+      visible = broadcastTo(node, visible, type.getShape());
+    }
+    Value shown = bias ? broadcastTo(node, bias, type.getShape()) : splatConstant(node, type, 0);
+    return node.create<nn::SelectOp>(type, visible, shown, splatConstant(node, type, -kInfinity));
+  }
+
+  Value addBias(Value scores, Value bias) const {
+    return bias ? node.create<nn::AddOp>(scores, broadcastTo(node, bias, shapeOf(scores))).getResult() : scores;
+  }
+
+  // softmax(softcap(scale * query * key) + bias). A query that sees no key gets zeros: its bias is taken out before the softmax, so that
+  // no gradient comes from there either.
+  Value probabilities() {
+    RankedTensorType type = typeOf(query);
+    double scale = node.getFloat("scale", 1 / std::sqrt(static_cast<double>(type.getDimSize(3)))), softcap = node.getFloat("softcap", 0);
+    int64_t mode = node.getInt("qk_matmul_output_mode", 0);
+    if (softcap < 0 || mode < 0 || mode > 3) {
+      node.fail("attributes \"softcap\" " + std::to_string(softcap) + " and \"qk_matmul_output_mode\" " + Twine(mode) +
+                " are not at least 0 and one of 0, 1, 2, 3");
+    }
+    Value scaled = node.create<nn::MulOp>(query, splatConstant(node, type, scale));
+    Value scores = multiplyHeads(node, scaled, key, /*transposeRhs=*/true), shown = scores;
+    if (softcap > 0) {
+      Value cap = splatConstant(node, typeOf(scores), softcap);
+      scores = node.create<nn::MulOp>(node.create<nn::TanhOp>(node.create<nn::DivOp>(scores, cap)), cap);
+    }
+    type = typeOf(scores);
+    Value bias = readBias(type.getShape()), isHidden;
+    if (node.hasResult(3)) {
+      shown = mode == 0 ? shown : mode == 1 ? scores : addBias(scores, bias);
+    }
+    if (mayHideAll) {
+      int64_t last = typeOf(bias).getRank() - 1;
+      SmallVector<int64_t> shape(shapeOf(bias));
+      shape.back() = 1;
+      Value largest = reshape(node, reduce(node, Reduction::Max, bias, {last}), shape);
+      isHidden = compare(node, nn::Predicate::Eq, largest, -kInfinity);
+      bias =
+          node.create<nn::SelectOp>(bias.getType(), broadcastTo(node, isHidden, shapeOf(bias)), splatConstant(node, typeOf(bias), 0), bias);
+    }
+    Value softmax = node.create<nn::SoftmaxOp>(cast(node, addBias(scores, bias), softmaxElement(type.getElementType())));
+    softmax = cast(node, softmax, type.getElementType());
+    if (isHidden) {
+      softmax = node.create<nn::SelectOp>(type, broadcastTo(node, isHidden, type.getShape()), splatConstant(node, type, 0), softmax);
+    }
+    node.setResult(3, mode == 3 ? softmax : shown);
+    return softmax;
+  }
+
+  // Returns the element type that the softmax is computed in.
+  Type softmaxElement(Type byDefault) const {
+    Type element = node.getElementType("softmax_precision", byDefault);
+    if (!isa<FloatType>(element)) {
+      node.fail("attribute \"softmax_precision\" is " + elementName(element) + ", which is no float");
+    }
+    return element;
+  }
+
+  // Returns (batch, heads, sequence, size) in the form that the inputs have.
+  Value joinHeads(Value heads) const {
+    if (node.inputType(0).getRank() == 4) {
+      return heads;
+    }
+    Value packed = transpose(node, heads, {0, 2, 1, 3});
+    ArrayRef<int64_t> shape = shapeOf(packed);
+    return reshape(node, packed, {shape[0], shape[1], shape[2] * shape[3]});
+  }
+
+  void setPresent(size_t index, Value present) {
+    present == node.input(index) ? node.aliasResult(index, index) : node.setResult(index, present);
+  }
+
+  Node &node;
+  Value query, key, value; // (batch, heads, sequence, size), keys and values with the past
+  int64_t past = 0, batch, queries, keys;
+  bool isBySample = false; // keys at the end of a sample are padding
+  Value visible;           // which keys a query may see, in a shape that broadcasts to the scores; null: all
+  bool mayHideAll = false; // from some query
+};
+
+void importAttention(Node &node) {
+  Attention(node).build();
+}
+
+// A table of RotaryEmbedding, as (batch, sequence, half), either of the first two perhaps 1: the rows at position_ids, or given so.
+Value readRotaryTable(Node &node, size_t index, int64_t batch, int64_t sequence, int64_t half) {
+  Value table = node.input(index);
+  if (node.hasInput(3)) {
+    RankedTensorType positions = node.inputType(3);
+    if (!positions.getElementType().isInteger(64) || positions.getShape() != ArrayRef({batch, sequence})) {
+      node.fail("position_ids of " + describeTensor(positions) + " are not (batch, sequence), " +
+                describeTensor(positions.clone({batch, sequence})));
+    }
+    if (typeOf(table).getRank() == 2) {
+      table = node.create<nn::GatherOp>(table, node.input(3));
+    }
+  }
+  RankedTensorType type = typeOf(table), x = node.inputType(0);
+  if (type.getRank() != 3 || (type.getDimSize(0) != batch && type.getDimSize(0) != 1) || type.getDimSize(1) != sequence ||
+      type.getDimSize(2) != half || type.getElementType() != x.getElementType()) {
+    node.fail("input " + Twine(index) + " of " + describeTensor(node.inputType(index)) + " is no table for " + describeTensor(x) +
+              "; it is (batch, sequence, " + Twine(half) + "), or with position_ids (positions, " + Twine(half) + ")");
+  }
+  return table;
+}
+
+// Rotates pairs of elements, (x1, x2) to (cos x1 - sin x2, sin x1 + cos x2): neighbours, or those half of the rotated elements apart.
+void importRotaryEmbedding(Node &node) {
+  RankedTensorType given = node.inputType(0);
+  bool isSplit = given.getRank() == 4;
+  int64_t heads = node.getInt("num_heads", isSplit ? given.getDimSize(1) : 0);
+  Value x = isSplit ? node.input(0) : splitHeads(node, 0, "num_heads", heads);
+  const SmallVector<int64_t> shape(shapeOf(x));
+  const int64_t sequenceDim = isSplit ? 2 : 1, size = shape[3];
+  if (isSplit && heads != shape[1]) {
+    node.fail("attribute \"num_heads\" is " + Twine(heads) + " but X is " + describeTensor(given));
+  }
+  int64_t rotated = node.getInt("rotary_embedding_dim", 0);
+  rotated = rotated == 0 ? size : rotated;
+  if (rotated < 2 || rotated > size || rotated % 2 != 0) {
+    node.fail("rotates " + Twine(rotated) + " of the " + Twine(size) + " elements of a head, X being " + describeTensor(given) +
+              "; the number has to be even");
+  }
+  const bool isInterleaved = node.getInt("interleaved", 0) != 0;
+  SmallVector<int64_t> halfShape(shape);
+  halfShape[3] = rotated / 2;
+  auto tableOf = [&](size_t index) {
+    Value table = readRotaryTable(node, index, shape[0], shape[sequenceDim], halfShape[3]);
+    SmallVector<int64_t> withHeads(shapeOf(table));
+    withHeads.insert(withHeads.begin() + (isSplit ? 1 : 2), 1);
+    return broadcastTo(node, reshape(node, table, withHeads), halfShape);
+  };
+  Value cos = tableOf(1), sin = tableOf(2);
+  Value pairs = sliceAlong(node, x, 3, 0, rotated), x1, x2;
+  if (isInterleaved) {
+    SmallVector<int64_t> pairShape(halfShape);
+    pairShape.push_back(2);
+    pairs = reshape(node, pairs, pairShape);
+    x1 = reshape(node, sliceAlong(node, pairs, 4, 0, 1), halfShape);
+    x2 = reshape(node, sliceAlong(node, pairs, 4, 1, 2), halfShape);
+  } else {
+    x1 = sliceAlong(node, pairs, 3, 0, rotated / 2);
+    x2 = sliceAlong(node, pairs, 3, rotated / 2, rotated);
+  }
+  Value y1 = node.create<nn::SubOp>(node.create<nn::MulOp>(cos, x1), node.create<nn::MulOp>(sin, x2));
+  Value y2 = node.create<nn::AddOp>(node.create<nn::MulOp>(sin, x1), node.create<nn::MulOp>(cos, x2));
+  SmallVector<Value> parts = {y1, y2};
+  if (isInterleaved) {
+    SmallVector<int64_t> oneShape(halfShape), rotatedShape(shape);
+    oneShape.push_back(1);
+    rotatedShape[3] = rotated;
+    Value both = node.create<nn::ConcatOp>(ValueRange{reshape(node, y1, oneShape), reshape(node, y2, oneShape)}, /*dim=*/4);
+    parts = {reshape(node, both, rotatedShape)};
+  }
+  if (rotated < size) {
+    parts.push_back(sliceAlong(node, x, 3, rotated, size));
+  }
+  Value y = parts.size() == 1 ? parts.front() : node.create<nn::ConcatOp>(parts, /*dim=*/3).getResult();
+  node.setResult(0, reshape(node, y, given.getShape()));
+}
+
+// S = e^decay S + key (x) update and output = scale * query S, one step after the other. The update is the value, or by a delta rule beta
+// times the difference between it and key S. The steps are ops of their own, all heads in each of them.
+class LinearAttention {
+public:
+  explicit LinearAttention(Node &node) : node(node) {
+    rule = node.getString("update_rule", "gated_delta");
+    const bool hasDecay = rule == "gated" || rule == "gated_delta", hasBeta = rule == "delta" || rule == "gated_delta";
+    if (!hasDecay && !hasBeta && rule != "linear") {
+      node.fail("attribute \"update_rule\" is \"" + rule + "\"; one of linear, gated, delta, gated_delta");
+    }
+    if (node.hasInput(4) != hasDecay || node.hasInput(5) != hasBeta) {
+      node.fail("update rule \"" + rule + "\" takes " + (hasDecay ? "a" : "no") + " decay and " + (hasBeta ? "a" : "no") + " beta");
+    }
+    const int64_t heads = node.getInt("q_num_heads", 0);
+    shared = node.getInt("kv_num_heads", 0);
+    if (heads < 1 || shared < 1 || heads % shared != 0) {
+      node.fail("attribute \"kv_num_heads\" " + Twine(shared) + " does not divide \"q_num_heads\" " + Twine(heads));
+    }
+    node.getInt("chunk_size", 0); // how many steps others may take at once
+    batch = node.inputType(0).getRank() == 3 ? node.inputType(0).getDimSize(0) : 0;
+    steps = node.inputType(0).getRank() == 3 ? node.inputType(0).getDimSize(1) : 0;
+    if (constexpr int64_t kMostSteps = 128; steps < 1 || steps > kMostSteps) {
+      node.fail("query of " + describeTensor(node.inputType(0)) + " has " + Twine(steps) + " steps; 1 to " + Twine(kMostSteps) +
+                " are supported");
+    }
+    query = readSteps(0, shared, heads / shared);
+    key = readSteps(1, shared, 1);
+    value = readSteps(2, shared, 1);
+    if (shapeOf(query).back() != shapeOf(key).back()) {
+      node.fail("query of " + describeTensor(node.inputType(0)) + " and key of " + describeTensor(node.inputType(1)) +
+                " have heads of different sizes");
+    }
+  }
+
+  void build() {
+    double scale = node.getFloat("scale", 0);
+    scale = scale == 0 ? 1 / std::sqrt(static_cast<double>(shapeOf(query).back())) : scale;
+    query = node.create<nn::MulOp>(query, splatConstant(node, typeOf(query), scale));
+    Value state = readState(), decay, beta;
+    if (node.isGiven(4)) {
+      decay = node.create<nn::ExpOp>(readFactor(4, shapeOf(key).back()));
+    }
+    if (node.isGiven(5)) {
+      beta = readFactor(5, /*size=*/1);
+    }
+    SmallVector<Value> outputs;
+    for (int64_t step = 0; step < steps; ++step) {
+      if (decay) {
+        Value now = at(decay, step);
+        Value column = reshape(node, now, {shapeOf(now)[0], shapeOf(now)[1], shapeOf(now)[3], 1});
+        state = node.create<nn::MulOp>(state, broadcastTo(node, column, shapeOf(state)));
+      }
+      Value stepKey = at(key, step), update = at(value, step);
+      if (beta) {
+        Value difference = node.create<nn::SubOp>(update, multiply(stepKey, state));
+        update = node.create<nn::MulOp>(broadcastTo(node, at(beta, step), shapeOf(update)), difference);
+      }
+      state = node.create<nn::AddOp>(state, multiply(stepKey, update, /*transposeLhs=*/true));
+      Value output = multiply(at(query, step), state);
+      SmallVector<int64_t> withStep(shapeOf(output));
+      withStep.insert(withStep.begin() + 2, 1);
+      outputs.push_back(reshape(node, output, withStep));
+    }
+    Value output = transpose(node, node.create<nn::ConcatOp>(outputs, /*dim=*/2), {0, 2, 1, 3, 4});
+    int64_t size = typeOf(output).getNumElements() / std::max<int64_t>(1, batch * steps);
+    node.setResult(0, cast(node, reshape(node, output, {batch, steps, size}), node.inputType(0).getElementType()));
+    node.setResult(1, cast(node, state, stateElement));
+  }
+
+private:
+  // Returns input `index`, (batch, steps, heads * rows * size), as (batch, heads, steps, rows, size) of f32.
+  Value readSteps(size_t index, int64_t heads, int64_t rows) {
+    RankedTensorType type = node.inputType(index);
+    int64_t parts = heads * rows;
+    if (type.getRank() != 3 || type.getDimSize(0) != batch || type.getDimSize(1) != steps || type.getDimSize(2) % parts != 0 ||
+        !isa<FloatType>(type.getElementType())) {
+      node.fail("input " + Twine(index) + " of " + describeTensor(type) + " is not (batch, steps, " + Twine(parts) +
+                " * size), query being " + describeTensor(node.inputType(0)));
+    }
+    Value split = reshape(node, node.input(index), {batch, steps, heads, rows, type.getDimSize(2) / parts});
+    return cast(node, transpose(node, split, {0, 2, 1, 3, 4}), node.builder().getF32Type());
+  }
+
+  // Returns a factor of 1 or `size` elements a head; beta may be of all heads.
+  Value readFactor(size_t index, int64_t size) {
+    RankedTensorType type = node.inputType(index);
+    bool isOfAll = index == 5 && type.getRank() == 3 && type.getDimSize(2) == 1;
+    Value factor = readSteps(index, isOfAll ? 1 : shared, /*rows=*/1);
+    if (int64_t given = shapeOf(factor).back(); given != 1 && given != size) {
+      node.fail("input " + Twine(index) + " of " + describeTensor(type) + " has " + Twine(given) + " elements a head, not 1" +
+                (size == 1 ? "" : " or " + std::to_string(size)));
+    }
+    return factor;
+  }
+
+  // Returns the state before the first step, zeros unless it is given.
+  Value readState() {
+    auto type = RankedTensorType::get({batch, shared, shapeOf(key).back(), shapeOf(value).back()}, node.builder().getF32Type());
+    if (!node.hasInput(3)) {
+      stateElement = node.inputType(0).getElementType();
+      return splatConstant(node, type, 0);
+    }
+    RankedTensorType given = node.inputType(3);
+    stateElement = given.getElementType();
+    if (given.getShape() != type.getShape() || !isa<FloatType>(stateElement)) {
+      node.fail("past_state of " + describeTensor(given) + " is not (batch, heads, size of a key, size of a value), " +
+                describeTensor(type));
+    }
+    return cast(node, node.input(3), type.getElementType());
+  }
+
+  // Returns one step, (batch, heads, rows, size).
+  Value at(Value all, int64_t step) const {
+    SmallVector<int64_t> shape(shapeOf(all));
+    shape.erase(shape.begin() + 2);
+    return reshape(node, sliceAlong(node, all, 2, step, step + 1), shape);
+  }
+
+  Value multiply(Value lhs, Value rhs, bool transposeLhs = false) const {
+    return node.create<nn::MatMulOp>(lhs, rhs, transposeLhs, /*transpose_b=*/false);
+  }
+
+  Node &node;
+  std::string rule;
+  int64_t shared, batch, steps; // shared: heads of keys, values and the state
+  Value query, key, value;      // (batch, shared, steps, rows, size); the heads that share a key are rows of the query
+  Type stateElement;
+};
+
+void importLinearAttention(Node &node) {
+  LinearAttention(node).build();
+}
+
+// Tables of angles are set, not trained.
+constexpr unsigned kTables = 1 << 1 | 1 << 2;
+
+constexpr RegistryRow kRows[] = {{"Attention", importAttention, Accepts::Floats},
+                                 {"LinearAttention", importLinearAttention, Accepts::Floats},
+                                 {"RotaryEmbedding", importRotaryEmbedding, Accepts::Floats, kTables}};
+
+} // namespace
+
+ArrayRef<RegistryRow> attentionRows() {
+  return kRows;
+}
+
+} // namespace ashlar::frontend

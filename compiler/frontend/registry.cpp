@@ -20,9 +20,9 @@ const llvm::StringMap<RegistryRow> &registry() {
                       knownBoxRows,      knownRows,       lossRows,
                       normalizationRows, paddingRows,     poolingRows,
                       randomRows,        rankingRows,     reductionRows,
-                      resizingRows,      scanRows,        scatteringRows,
-                      sequenceRows,      shapeRows,       spatialBlockRows,
-                      unpoolingRows}) {
+                      resizingRows,      samplingRows,    scanRows,
+                      scatteringRows,    sequenceRows,    shapeRows,
+                      spatialBlockRows,  spectrumRows,    unpoolingRows}) {
       for (const RegistryRow &row : rows()) {
         built.try_emplace(row.opType, row);
       }

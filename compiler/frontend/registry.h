@@ -55,11 +55,13 @@ llvm::ArrayRef<RegistryRow> randomRows();
 llvm::ArrayRef<RegistryRow> rankingRows();
 llvm::ArrayRef<RegistryRow> reductionRows();
 llvm::ArrayRef<RegistryRow> resizingRows();
+llvm::ArrayRef<RegistryRow> samplingRows();
 llvm::ArrayRef<RegistryRow> scanRows();
 llvm::ArrayRef<RegistryRow> scatteringRows();
 llvm::ArrayRef<RegistryRow> sequenceRows();
 llvm::ArrayRef<RegistryRow> shapeRows();
 llvm::ArrayRef<RegistryRow> spatialBlockRows();
+llvm::ArrayRef<RegistryRow> spectrumRows();
 llvm::ArrayRef<RegistryRow> unpoolingRows();
 
 // Returns the row of an op, null for one that is not supported. Ops of the default domain have their bare name, others the domain before

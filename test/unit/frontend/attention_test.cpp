@@ -2,7 +2,7 @@
 //
 // Attention, rotary embeddings and what goes with them, against the reference evaluator of ONNX 1.23 and PyTorch 2.15, where it has the op.
 
-#include "test/unit/frontend/recorded.h"
+#include "test/unit/frontend/recorded_nodes.h"
 
 #include <cmath>
 
@@ -11,87 +11,14 @@ using onnx::TensorProto;
 
 namespace {
 
-// An input: floats, those of ramp(shape, k) for input k; or integers that stand here, bools for the mask of an attention.
-struct Input {
-  std::vector<int64_t> shape;
-  std::vector<double> values;
-};
-
-struct Output {
-  size_t index;
-  std::vector<int64_t> shape;
-  std::vector<double> values;
-};
-
-struct Row {
-  std::string op;
-  int64_t opset;
-  std::vector<Attribute> attributes;
-  std::vector<Input> inputs; // one without a shape is left out
-  std::vector<Output> outputs;
-};
-
-bool isMask(const Row &row, size_t input) {
-  return row.op == "Attention" && input == 3;
-}
-
-ashlar::reference::Tensor ramp(std::vector<int64_t> shape, size_t input) {
-  std::vector<double> values(llvm::product_of(shape));
-  for (size_t i = 0; i < values.size(); ++i) {
-    values[i] = (static_cast<double>((i + 17 * input) * 37 % 101) - 50) / 32;
-  }
-  return f32(std::move(shape), std::move(values));
-}
-
-OnnxModel modelOf(const Row &row) {
-  OnnxModel model(row.opset);
-  std::vector<std::string> inputs, outputs(row.outputs.back().index + 1);
-  for (const auto &[i, input] : llvm::enumerate(row.inputs)) {
-    inputs.push_back(input.shape.empty() ? "" : "i" + std::to_string(i));
-    if (!input.shape.empty()) {
-      int32_t type = input.values.empty() ? TensorProto::FLOAT : isMask(row, i) ? TensorProto::BOOL : TensorProto::INT64;
-      model.input(inputs.back(), std::vector<Dim>(input.shape.begin(), input.shape.end()), type);
-    }
-  }
-  for (const Output &output : row.outputs) {
-    outputs[output.index] = "o" + std::to_string(output.index);
-    model.output(outputs[output.index]);
-  }
-  return model.node(row.op, inputs, outputs, row.attributes, "n");
-}
-
-void check(const std::vector<Row> &rows) {
-  for (const auto &[number, row] : llvm::enumerate(rows)) {
-    INFO("row " << number << ": " << row.op << ", opset " << row.opset);
-    std::vector<ashlar::reference::Tensor> inputs;
-    for (const auto &[i, input] : llvm::enumerate(row.inputs)) {
-      if (!input.shape.empty()) {
-        inputs.push_back(input.values.empty() ? ramp(input.shape, i)
-                         : isMask(row, i)     ? boolean(input.shape, input.values)
-                                              : i64(input.shape, input.values));
-      }
-    }
-    std::vector<ashlar::reference::Tensor> results = evaluate(modelOf(row), inputs);
-    for (const auto &[i, output] : llvm::enumerate(row.outputs)) {
-      INFO("output " << output.index);
-      CHECK(holds(results[i], output.shape, output.values));
-    }
-  }
-}
-
-// The error of a node whose inputs are floats of these shapes.
-std::string errorOf(const std::string &op, std::vector<std::vector<int64_t>> shapes, std::vector<Attribute> attributes = {}) {
-  Row row{op, op == "Attention" || op == "RotaryEmbedding" ? 25 : 27, std::move(attributes), {}, {{0, {}, {}}}};
-  for (std::vector<int64_t> &shape : shapes) {
-    row.inputs.push_back({std::move(shape), {}});
-  }
-  return importError(modelOf(row));
+std::string refusal(const std::string &op, std::vector<std::vector<int64_t>> shapes, std::vector<Attribute> attributes = {}) {
+  return errorOf(op, op == "Attention" || op == "RotaryEmbedding" ? 25 : 27, std::move(shapes), std::move(attributes));
 }
 
 } // namespace
 
 TEST_CASE("onnx Attention", "[frontend]") {
-  check({
+  checkRecordedNodes({
       {"Attention",
        23,
        {},
@@ -234,7 +161,7 @@ TEST_CASE("onnx Attention", "[frontend]") {
 }
 
 TEST_CASE("onnx RotaryEmbedding", "[frontend]") {
-  check({
+  checkRecordedNodes({
       {"RotaryEmbedding",
        23,
        {},
@@ -277,7 +204,7 @@ TEST_CASE("onnx RotaryEmbedding", "[frontend]") {
 }
 
 TEST_CASE("onnx LinearAttention", "[frontend]") {
-  check({
+  checkRecordedNodes({
       {"LinearAttention",
        27,
        {{"q_num_heads", int64_t(1)}, {"kv_num_heads", int64_t(1)}, {"update_rule", std::string("linear")}},
@@ -315,7 +242,7 @@ TEST_CASE("onnx LinearAttention", "[frontend]") {
 }
 
 TEST_CASE("onnx CausalConvWithState", "[frontend]") {
-  check({
+  checkRecordedNodes({
       {"CausalConvWithState",
        27,
        {},
@@ -353,25 +280,25 @@ TEST_CASE("onnx Attention and RotaryEmbedding leave out what is not needed", "[f
 
 TEST_CASE("onnx Attention refuses", "[frontend]") {
   std::vector<int64_t> x = {2, 2, 3, 4};
-  CHECK_THAT(errorOf("Attention", {{2, 3, 8}, {2, 3, 8}, {2, 3, 8}}),
+  CHECK_THAT(refusal("Attention", {{2, 3, 8}, {2, 3, 8}, {2, 3, 8}}),
              contains("input 0 of [2, 3, 8] of f32 is not (batch, sequence, heads * size) with attribute \"q_num_heads\" 0"));
-  CHECK_THAT(errorOf("Attention", {{2, 3, 8}, {2, 3, 8}, {2, 3, 8}}, {{"q_num_heads", int64_t(3)}}), contains("\"q_num_heads\" 3"));
-  CHECK_THAT(errorOf("Attention", {x, x, x}, {{"q_num_heads", int64_t(3)}}), contains("\"q_num_heads\" 3"));
-  CHECK_THAT(errorOf("Attention", {{2, 3, 3, 4}, x, x}), contains("they have one batch and one element type"));
-  CHECK_THAT(errorOf("Attention", {x, x, {2, 2, 2, 4}}), contains("and V of [2, 2, 2, 4] of f32 do not fit"));
-  CHECK_THAT(errorOf("Attention", {x, {2, 2, 0, 4}, {2, 2, 0, 4}}), contains("has no keys"));
-  CHECK_THAT(errorOf("Attention", {x, x, x, {}, x}), contains("\"past_key\" and \"past_value\" come together"));
-  CHECK_THAT(errorOf("Attention", {x, x, x, {}, x, x, {2}}), contains("without \"nonpad_kv_seqlen\""));
-  CHECK_THAT(errorOf("Attention", {x, x, x, {}, {2, 2, 3, 5}, x}),
+  CHECK_THAT(refusal("Attention", {{2, 3, 8}, {2, 3, 8}, {2, 3, 8}}, {{"q_num_heads", int64_t(3)}}), contains("\"q_num_heads\" 3"));
+  CHECK_THAT(refusal("Attention", {x, x, x}, {{"q_num_heads", int64_t(3)}}), contains("\"q_num_heads\" 3"));
+  CHECK_THAT(refusal("Attention", {{2, 3, 3, 4}, x, x}), contains("they have one batch and one element type"));
+  CHECK_THAT(refusal("Attention", {x, x, {2, 2, 2, 4}}), contains("and V of [2, 2, 2, 4] of f32 do not fit"));
+  CHECK_THAT(refusal("Attention", {x, {2, 2, 0, 4}, {2, 2, 0, 4}}), contains("has no keys"));
+  CHECK_THAT(refusal("Attention", {x, x, x, {}, x}), contains("\"past_key\" and \"past_value\" come together"));
+  CHECK_THAT(refusal("Attention", {x, x, x, {}, x, x, {2}}), contains("without \"nonpad_kv_seqlen\""));
+  CHECK_THAT(refusal("Attention", {x, x, x, {}, {2, 2, 3, 5}, x}),
              contains("input 4 of [2, 2, 3, 5] of f32 cannot stand before [2, 2, 3, 4] of f32"));
-  CHECK_THAT(errorOf("Attention", {x, x, x, {}, {}, {}, {2}}), contains("\"nonpad_kv_seqlen\" of [2] of f32 is not [2] of i64"));
-  CHECK_THAT(errorOf("Attention", {x, x, x, {1, 2, 2, 3, 3}}),
+  CHECK_THAT(refusal("Attention", {x, x, x, {}, {}, {}, {2}}), contains("\"nonpad_kv_seqlen\" of [2] of f32 is not [2] of i64"));
+  CHECK_THAT(refusal("Attention", {x, x, x, {1, 2, 2, 3, 3}}),
              contains("attn_mask of [1, 2, 2, 3, 3] of f32 does not fit scores of [2, 2, 3, 3] of f32"));
-  CHECK_THAT(errorOf("Attention", {x, x, x, {3, 4}}), contains("do not broadcast"));
-  CHECK_THAT(errorOf("Attention", {x, x, x}, {{"softcap", -1.0f}}), contains("attributes \"softcap\" -1.000000 and"));
-  CHECK_THAT(errorOf("Attention", {x, x, x}, {{"qk_matmul_output_mode", int64_t(4)}}), contains("one of 0, 1, 2, 3"));
-  CHECK_THAT(errorOf("Attention", {x, x, x}, {{"left_window_size", int64_t(-2)}}), contains("\"left_window_size\" -2"));
-  CHECK_THAT(errorOf("Attention", {x, x, x}, {{"softmax_precision", int64_t(7)}}),
+  CHECK_THAT(refusal("Attention", {x, x, x, {3, 4}}), contains("do not broadcast"));
+  CHECK_THAT(refusal("Attention", {x, x, x}, {{"softcap", -1.0f}}), contains("attributes \"softcap\" -1.000000 and"));
+  CHECK_THAT(refusal("Attention", {x, x, x}, {{"qk_matmul_output_mode", int64_t(4)}}), contains("one of 0, 1, 2, 3"));
+  CHECK_THAT(refusal("Attention", {x, x, x}, {{"left_window_size", int64_t(-2)}}), contains("\"left_window_size\" -2"));
+  CHECK_THAT(refusal("Attention", {x, x, x}, {{"softmax_precision", int64_t(7)}}),
              contains("\"softmax_precision\" is i64, which is no float"));
   OnnxModel mask = OnnxModel(23).input("x", {2, 2, 3, 4}).input("m", {3, 3}, TensorProto::INT64);
   CHECK_THAT(importError(mask.node("Attention", {"x", "x", "x", "m"}, {"y"}).output("y")),
@@ -380,32 +307,32 @@ TEST_CASE("onnx Attention refuses", "[frontend]") {
 
 TEST_CASE("onnx RotaryEmbedding, LinearAttention and CausalConvWithState refuse", "[frontend]") {
   std::vector<int64_t> x = {2, 2, 3, 4}, table = {2, 3, 2};
-  CHECK_THAT(errorOf("RotaryEmbedding", {{2, 3, 8}, table, table}), contains("with attribute \"num_heads\" 0"));
-  CHECK_THAT(errorOf("RotaryEmbedding", {x, table, table}, {{"num_heads", int64_t(3)}}), contains("\"num_heads\" is 3 but X is"));
-  CHECK_THAT(errorOf("RotaryEmbedding", {x, table, {2, 3, 4}}),
+  CHECK_THAT(refusal("RotaryEmbedding", {{2, 3, 8}, table, table}), contains("with attribute \"num_heads\" 0"));
+  CHECK_THAT(refusal("RotaryEmbedding", {x, table, table}, {{"num_heads", int64_t(3)}}), contains("\"num_heads\" is 3 but X is"));
+  CHECK_THAT(refusal("RotaryEmbedding", {x, table, {2, 3, 4}}),
              contains("input 2 of [2, 3, 4] of f32 is no table for [2, 2, 3, 4] of f32"));
-  CHECK_THAT(errorOf("RotaryEmbedding", {x, table, table, {2, 3}}), contains("position_ids of [2, 3] of f32 are not (batch, sequence)"));
-  CHECK_THAT(errorOf("RotaryEmbedding", {x, table, table}, {{"rotary_embedding_dim", int64_t(3)}}),
+  CHECK_THAT(refusal("RotaryEmbedding", {x, table, table, {2, 3}}), contains("position_ids of [2, 3] of f32 are not (batch, sequence)"));
+  CHECK_THAT(refusal("RotaryEmbedding", {x, table, table}, {{"rotary_embedding_dim", int64_t(3)}}),
              contains("rotates 3 of the 4 elements"));
   std::vector<Attribute> heads = {{"q_num_heads", int64_t(2)}, {"kv_num_heads", int64_t(2)}, {"update_rule", std::string("linear")}};
   std::vector<int64_t> steps = {1, 3, 4};
-  CHECK_THAT(errorOf("LinearAttention", {steps, steps, steps}), contains("takes a decay and a beta"));
-  CHECK_THAT(errorOf("LinearAttention", {steps, steps, steps, {}, steps}, heads),
+  CHECK_THAT(refusal("LinearAttention", {steps, steps, steps}), contains("takes a decay and a beta"));
+  CHECK_THAT(refusal("LinearAttention", {steps, steps, steps, {}, steps}, heads),
              contains("update rule \"linear\" takes no decay and no beta"));
-  CHECK_THAT(errorOf("LinearAttention", {{1, 200, 4}, steps, steps}, heads), contains("has 200 steps; 1 to 128 are supported"));
-  CHECK_THAT(errorOf("LinearAttention", {steps, {1, 3, 6}, steps}, heads), contains("have heads of different sizes"));
-  CHECK_THAT(errorOf("LinearAttention", {steps, {1, 2, 4}, steps}, heads),
+  CHECK_THAT(refusal("LinearAttention", {{1, 200, 4}, steps, steps}, heads), contains("has 200 steps; 1 to 128 are supported"));
+  CHECK_THAT(refusal("LinearAttention", {steps, {1, 3, 6}, steps}, heads), contains("have heads of different sizes"));
+  CHECK_THAT(refusal("LinearAttention", {steps, {1, 2, 4}, steps}, heads),
              contains("input 1 of [1, 2, 4] of f32 is not (batch, steps, 2 * size)"));
-  CHECK_THAT(errorOf("LinearAttention", {steps, steps, steps, {1, 2, 2, 1}}, heads), contains("past_state of [1, 2, 2, 1] of f32 is not"));
+  CHECK_THAT(refusal("LinearAttention", {steps, steps, steps, {1, 2, 2, 1}}, heads), contains("past_state of [1, 2, 2, 1] of f32 is not"));
   heads[2] = {"update_rule", std::string("other")};
-  CHECK_THAT(errorOf("LinearAttention", {steps, steps, steps}, heads), contains("\"update_rule\" is \"other\""));
+  CHECK_THAT(refusal("LinearAttention", {steps, steps, steps}, heads), contains("\"update_rule\" is \"other\""));
   heads = {{"q_num_heads", int64_t(2)}, {"kv_num_heads", int64_t(4)}, {"update_rule", std::string("linear")}};
-  CHECK_THAT(errorOf("LinearAttention", {steps, steps, steps}, heads), contains("\"kv_num_heads\" 4 does not divide \"q_num_heads\" 2"));
+  CHECK_THAT(refusal("LinearAttention", {steps, steps, steps}, heads), contains("\"kv_num_heads\" 4 does not divide \"q_num_heads\" 2"));
   heads = {{"q_num_heads", int64_t(2)}, {"kv_num_heads", int64_t(2)}, {"update_rule", std::string("gated")}};
-  CHECK_THAT(errorOf("LinearAttention", {steps, steps, steps, {}, {1, 3, 6}}, heads), contains("has 3 elements a head, not 1 or 2"));
-  CHECK_THAT(errorOf("CausalConvWithState", {{1, 2, 4}, {2, 2, 3}}), contains("weight of [2, 2, 3] of f32 is not (channels, 1, size)"));
-  CHECK_THAT(errorOf("CausalConvWithState", {{1, 2, 4}, {2, 1, 3}, {}, {1, 2, 3}}),
+  CHECK_THAT(refusal("LinearAttention", {steps, steps, steps, {}, {1, 3, 6}}, heads), contains("has 3 elements a head, not 1 or 2"));
+  CHECK_THAT(refusal("CausalConvWithState", {{1, 2, 4}, {2, 2, 3}}), contains("weight of [2, 2, 3] of f32 is not (channels, 1, size)"));
+  CHECK_THAT(refusal("CausalConvWithState", {{1, 2, 4}, {2, 1, 3}, {}, {1, 2, 3}}),
              contains("past_state of [1, 2, 3] of f32 is not [1, 2, 2] of f32"));
-  CHECK_THAT(errorOf("CausalConvWithState", {{1, 2, 4}, {2, 1, 3}}, {{"activation", std::string("relu")}}),
+  CHECK_THAT(refusal("CausalConvWithState", {{1, 2, 4}, {2, 1, 3}}, {{"activation", std::string("relu")}}),
              contains("\"activation\" is \"relu\"; one of none, silu, swish"));
 }

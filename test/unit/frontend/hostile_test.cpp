@@ -41,7 +41,8 @@ OnnxModel world() {
   model.input("signal", {2, 2, 2}).input("image", {2, 4, 2, 2}).initializer("mask", TensorProto::BOOL, {2}, {0, 1});
   model.initializer("boxes", TensorProto::FLOAT, {1, 2, 4}, {0, 0, 1, 1, 0, 0, 2, 2})
       .initializer("scores", TensorProto::FLOAT, {1, 1, 2}, {1, 2});
-  model.input("heads", {1, 2, 2, 2}).input("table", {1, 2, 1}).input("kernel", {2, 1, 2});
+  model.input("heads", {1, 2, 2, 2}).input("table", {1, 2, 1}).input("kernel", {2, 1, 2}).input("theta", {1, 2, 3});
+  model.input("regions", {2, 4}).initializer("quarter", TensorProto::FLOAT, {}, {0.25}).ints("grid", {1, 1, 2, 2});
   model.initializer("square", TensorProto::INT64, {2, 2}, {0, 1, 1, 0}).initializer("row", TensorProto::INT64, {2, 1}, {1, 0});
   model.initializer("cube", TensorProto::INT64, {2, 2, 2}, {0, 1, 2, 3, 4, 5, 6, 7});
   return model.ints("i", {0, 1}).ints("one", {1}).ints("pads", {0, 1, 1, 0}).ints("shape", {2, 2}).ints("two", {2}).ints("three", {3});
@@ -62,6 +63,7 @@ std::vector<std::string> walkedOps() {
 Call callOf(const std::string &op) {
   static const std::map<std::string, Call> calls = {
       {"Add", {{"x", "y"}}},
+      {"AffineGrid", {{"theta", "grid"}}},
       {"And", {{"b", "b"}}},
       {"Attention", {{"heads", "heads", "heads"}}},
       {"AveragePool", {{"signal"}, {{"kernel_shape", std::vector<int64_t>{2}}}}},
@@ -81,6 +83,7 @@ Call callOf(const std::string &op) {
       {"CumProd", {{"x", "one"}}},
       {"CumSum", {{"x", "one"}}},
       {"DepthToSpace", {{"image"}, {{"blocksize", int64_t(2)}}}},
+      {"DFT", {{"signal"}}},
       {"Div", {{"x", "y"}}},
       {"Einsum", {{"x", "y"}, {{"equation", std::string("ij,jk->ik")}}}},
       {"Equal", {{"x", "y"}}},
@@ -94,6 +97,7 @@ Call callOf(const std::string &op) {
       {"GlobalMaxPool", {{"signal"}}},
       {"Greater", {{"x", "y"}}},
       {"GreaterOrEqual", {{"x", "y"}}},
+      {"GridSample", {{"heads", "heads"}}},
       {"GroupNormalization", {{"x", "v", "v"}, {{"num_groups", int64_t(2)}}}},
       {"HammingWindow", {{"one"}}},
       {"HannWindow", {{"one"}}},
@@ -108,6 +112,7 @@ Call callOf(const std::string &op) {
       {"MatMul", {{"x", "y"}}},
       {"MaxPool", {{"signal"}, {{"kernel_shape", std::vector<int64_t>{2}}}}},
       {"MaxUnpool", {{"signal", "cube"}, {{"kernel_shape", std::vector<int64_t>{1}}}}},
+      {"MelWeightMatrix", {{"one", "one", "one", "quarter", "quarter"}}},
       {"MeanVarianceNormalization", {{"x"}, {{"axes", std::vector<int64_t>{0}}}}},
       {"Mod", {{"i", "shape"}}},
       {"Mul", {{"x", "y"}}},
@@ -127,7 +132,9 @@ Call callOf(const std::string &op) {
       {"Reshape", {{"x", "shape"}}},
       {"Resize", {{"x", "", "", "shape"}}},
       {"ReverseSequence", {{"x", "i"}}},
+      {"RoiAlign", {{"heads", "regions", "i"}, {{"sampling_ratio", int64_t(1)}}}},
       {"RotaryEmbedding", {{"heads", "table", "table"}}},
+      {"STFT", {{"signal", "one"}, {{"onesided", int64_t(0)}}}},
       {"ScatterElements", {{"x", "square", "y"}}},
       {"ScatterND", {{"v", "row", "v"}}},
       {"Slice", {{"x", "i", "shape"}}},
@@ -309,6 +316,15 @@ TEST_CASE("hostile: every op with odd attributes", "[frontend][hostile]") {
                                           "seed",
                                           "ratio",
                                           "dtype",
+                                          "padding_mode",
+                                          "output_height",
+                                          "sampling_ratio",
+                                          "spatial_scale",
+                                          "output_datatype",
+                                          "onesided",
+                                          "mode",
+                                          "inverse",
+                                          "align_corners",
                                           "is_causal",
                                           "kv_num_heads",
                                           "left_window_size",

@@ -59,9 +59,7 @@ llvm::StringMap<ClassLabels> findClassLabels(const job::Job &job, ModuleOp modul
   const job::Loss &loss = job.loss();
   if (loss.has_softmax_cross_entropy() || loss.has_negative_log_likelihood()) {
     ScopedDiagnosticHandler silent(module.getContext(), [](Diagnostic &) { return success(); }); // the loss pass says it
-    FailureOr<Value> output =
-        train::findNamedValue(forward, loss.has_softmax_cross_entropy() ? loss.softmax_cross_entropy().logits()
-                                                                        : loss.negative_log_likelihood().log_probabilities());
+    FailureOr<Value> output = train::findNamedValue(forward, job::lossName(job));
     if (succeeded(output)) {
       labels[job::labelsName(job)] = {lastDim(*output), 0};
     }

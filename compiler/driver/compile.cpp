@@ -8,6 +8,7 @@
 #include "compiler/driver/code.h"
 #include "compiler/driver/diagnostics.h"
 #include "compiler/driver/input.h"
+#include "compiler/driver/inspection.h"
 #include "compiler/driver/planned_stages.h"
 #include "compiler/driver/planned_tensors.h"
 #include "compiler/driver/recompute_search.h"
@@ -414,8 +415,28 @@ private:
 
 } // namespace
 
+// Prints what was asked for about the model.
+static LogicalResult inspect(const Options &options, const job::Job &job) {
+  MLIRContext context(MLIRContext::Threading::DISABLED);
+  DiagnosticPrinter printer(&context);
+  llvm::Expected<frontend::Inspection> model = frontend::inspectOnnx(options.model, frontend::makeImportOptions(job), &context);
+  if (!model) {
+    return report(model.takeError());
+  }
+  llvm::Expected<std::string> text = options.inspect ? inspectionText(*model) : suggestJob(*model);
+  if (!text) {
+    return report(llvm::createStringError(options.model + ": " + llvm::toString(text.takeError())));
+  }
+  llvm::outs() << *text;
+  llvm::outs().flush();
+  return success();
+}
+
 int compile(const Options &options) {
   llvm::Expected<Input> input = readInput(options);
+  if (input && (options.inspect || options.suggestJob)) {
+    return succeeded(inspect(options, input->job)) ? 0 : 1;
+  }
   LogicalResult done = input ? Compilation(options, std::move(*input)).run() : report(input.takeError());
   return succeeded(done) ? 0 : 1;
 }

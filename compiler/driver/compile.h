@@ -30,6 +30,8 @@ struct Options {
   Emit emit = Emit::Exe;
   std::string dumpFolder; // empty: no dumps
   bool printParameters = false;
+  bool inspect = false;                   // print what the model has instead of compiling it
+  bool suggestJob = false;                // print a job for it instead
   bool explain = false;                   // print the layout report
   std::string report;                     // file of the report as JSON; empty: none
   std::string timeline;                   // file of the drawn step of a pipeline; empty: none

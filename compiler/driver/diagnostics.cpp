@@ -22,6 +22,19 @@ std::string withPath(const mlir::Diagnostic &diagnostic) {
   return path.empty() ? diagnostic.str() : (path + ": " + diagnostic.str()).str();
 }
 
+llvm::StringRef kindOf(mlir::DiagnosticSeverity severity) {
+  switch (severity) {
+  case mlir::DiagnosticSeverity::Error:
+    return "error";
+  case mlir::DiagnosticSeverity::Warning:
+    return "warning";
+  case mlir::DiagnosticSeverity::Note:
+  case mlir::DiagnosticSeverity::Remark:
+    return "note";
+  }
+  llvm_unreachable("unknown severity");
+}
+
 } // namespace
 
 mlir::LogicalResult report(llvm::Error error) {
@@ -38,8 +51,7 @@ DiagnosticPrinter::DiagnosticPrinter(mlir::MLIRContext *context) : ScopedDiagnos
     for (mlir::Diagnostic &note : diagnostic.getNotes()) {
       text += " (" + withPath(note) + ")";
     }
-    bool isError = diagnostic.getSeverity() == mlir::DiagnosticSeverity::Error;
-    printLine(isError ? "error" : "warning", text);
+    printLine(kindOf(diagnostic.getSeverity()), text);
   });
 }
 

@@ -18,7 +18,7 @@ using google::protobuf::RepeatedPtrField;
 constexpr int kMostNodes = 1 << 20; // of all functions in their places; no exporter comes near
 
 // Fields that libonnx 1.12 does not know.
-constexpr int kDefaultsField = 11, kOverloadField = 13;
+constexpr int kDefaultsField = 11, kOverloadField = 13, kNodeOverloadField = 8;
 
 void setInts(onnx::NodeProto &node, llvm::StringRef name, const std::vector<int64_t> &values) {
   onnx::AttributeProto *attribute = node.add_attribute();
@@ -132,12 +132,7 @@ class FunctionInliner {
 public:
   explicit FunctionInliner(onnx::ModelProto &model) {
     for (const onnx::FunctionProto &function : model.functions()) {
-      for (int i = 0; i < function.unknown_fields().field_count(); ++i) {
-        if (function.unknown_fields().field(i).number() == kOverloadField) {
-          throw ImportError("function \"" + function.name() + "\" is an overload, which is not supported");
-        }
-      }
-      functions[keyOf(function.domain(), function.name())] = &function;
+      functions[keyOf(function.domain(), function.name(), overloadOf(function, kOverloadField))] = &function;
     }
   }
 
@@ -150,8 +145,19 @@ public:
   }
 
 private:
-  static std::string keyOf(llvm::StringRef domain, llvm::StringRef name) {
-    return ((domain == "ai.onnx" ? "" : domain) + ":" + name).str();
+  static std::string keyOf(llvm::StringRef domain, llvm::StringRef name, llvm::StringRef overload) {
+    return ((domain == "ai.onnx" ? "" : domain) + ":" + name + ":" + overload).str();
+  }
+
+  // Returns which of the functions of one name a function is, or a node calls; "" where there is but one.
+  static std::string overloadOf(const google::protobuf::Message &message, int number) {
+    const google::protobuf::UnknownFieldSet &fields = message.GetReflection()->GetUnknownFields(message);
+    for (int i = 0; i < fields.field_count(); ++i) {
+      if (fields.field(i).number() == number && fields.field(i).type() == google::protobuf::UnknownField::TYPE_LENGTH_DELIMITED) {
+        return fields.field(i).length_delimited();
+      }
+    }
+    return "";
   }
 
   void add(onnx::NodeProto node, int index, RepeatedPtrField<onnx::NodeProto> &result) {
@@ -160,7 +166,7 @@ private:
         inlineInto(*attribute.mutable_g()->mutable_node());
       }
     }
-    const onnx::FunctionProto *function = functions.lookup(keyOf(node.domain(), node.op_type()));
+    const onnx::FunctionProto *function = functions.lookup(keyOf(node.domain(), node.op_type(), overloadOf(node, kNodeOverloadField)));
     if (!function) {
       if (++count > kMostNodes) {
         throw ImportError("has more than " + llvm::Twine(kMostNodes) + " nodes when its functions stand in their places");

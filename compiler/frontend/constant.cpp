@@ -24,6 +24,10 @@ void importConstant(Node &node) {
   auto type = [](Type element, ArrayRef<int64_t> shape) { return RankedTensorType::get(shape, element); };
   if (node.hasAttribute("value")) {
     node.setResult(0, readTensorAttribute(node, "value"));
+  } else if (onnx::SparseTensorProto *sparse = node.getSparseTensor("sparse_value")) {
+    std::string what = ("node \"" + node.getPath() + "\" attribute \"sparse_value\"").str();
+    onnx::TensorProto dense = makeDense(*sparse, node.getInfo().directory, builder.getContext(), what);
+    node.setResult(0, TensorData::take(dense, node.getInfo().directory, builder.getContext(), what).toDense());
   } else if (node.hasAttribute("value_float")) {
     node.setResult(0, DenseElementsAttr::get(type(builder.getF32Type(), {}), static_cast<float>(node.getFloat("value_float", 0))));
   } else if (node.hasAttribute("value_floats")) {
@@ -35,7 +39,7 @@ void importConstant(Node &node) {
     SmallVector<int64_t> values = node.getInts("value_ints");
     node.setResult(0, DenseElementsAttr::get(type(builder.getI64Type(), {static_cast<int64_t>(values.size())}), ArrayRef<int64_t>(values)));
   } else {
-    node.fail("has none of the attributes value, value_float, value_floats, value_int, value_ints");
+    node.fail("has none of the attributes value, sparse_value, value_float, value_floats, value_int, value_ints");
   }
 }
 

@@ -34,6 +34,9 @@ public:
   // Makes `name` mean what `other` means.
   void alias(llvm::StringRef name, llvm::StringRef other);
 
+  // Takes a name back, so that it can be defined again.
+  void forget(llvm::StringRef name) { entries.erase(name); }
+
   bool isDefined(llvm::StringRef name) const { return entries.contains(name); }
 
   // Returns the parameter behind a name, an alias' too; "" for anything else. Throws for an unknown name.

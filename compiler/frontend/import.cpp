@@ -7,6 +7,7 @@
 #include "compiler/frontend/annotations.h"
 #include "compiler/frontend/body.h"
 #include "compiler/frontend/init_rules.h"
+#include "compiler/frontend/initializers.h"
 #include "compiler/frontend/known_node.h"
 #include "compiler/frontend/node.h"
 #include "compiler/frontend/onnx_file.h"
@@ -14,6 +15,7 @@
 #include "compiler/frontend/tensor_data.h"
 #include "compiler/job/job.h"
 #include "dialects/support/names.h"
+#include "dialects/support/tensor_size.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Verifier.h"
@@ -70,8 +72,8 @@ void checkOwnDomain(const onnx::ModelProto &model) {
   }
 }
 
-// Throws one error with all the ops that have no row.
-template <typename Nodes> void checkOps(const Nodes &nodes, int64_t opset) {
+// Returns one error with all the ops that have no row, and why; "" without any.
+template <typename Nodes> std::string findUnsupported(const Nodes &nodes, int64_t opset) {
   constexpr size_t kNamesShown = 4;
   std::map<std::string, SmallVector<std::string>> unsupported; // op -> names of its nodes
   for (auto [i, node] : llvm::enumerate(nodes)) {
@@ -79,16 +81,14 @@ template <typename Nodes> void checkOps(const Nodes &nodes, int64_t opset) {
       unsupported[name].push_back(nodePath(node, static_cast<int>(i)));
     }
   }
-  if (unsupported.empty()) {
-    return;
-  }
   std::vector<std::string> ops;
   for (const auto &[op, names] : unsupported) {
     std::string shown = llvm::join(ArrayRef(names).take_front(kNamesShown), "\", \"");
     std::string more = names.size() > kNamesShown ? " and " + std::to_string(names.size() - kNamesShown) + " more" : "";
     ops.push_back(op + " (node" + (names.size() > 1 ? "s" : "") + " \"" + shown + "\"" + more + ", opset " + std::to_string(opset) + ")");
   }
-  throw ImportError(Twine(ops.size()) + (ops.size() == 1 ? " op is" : " ops are") + " not supported: " + llvm::join(ops, ", "));
+  return ops.empty() ? ""
+                     : std::to_string(ops.size()) + (ops.size() == 1 ? " op is" : " ops are") + " not supported: " + llvm::join(ops, ", ");
 }
 
 class Importer {
@@ -100,10 +100,6 @@ public:
   OwningOpRef<ModuleOp> run();
 
 private:
-  // Tells options.checkDataFile of the files beside the model.
-  void checkDataFiles();
-  llvm::StringSet<> knownFloats() const;
-  void defineInitializers();
   void defineInputs();
   // Defines one graph input as an argument of @forward, or as a parameter when a rule in options.init says so.
   void defineInput(const onnx::ValueInfoProto &input);
@@ -113,9 +109,21 @@ private:
   // Returns the type of the whole tensor of which the model names a device's piece.
   RankedTensorType wholeType(StringRef name, RankedTensorType type) const;
   void checkBatch();
+  // Throws when options.dims names a dim that no input has.
+  void checkDims() const;
   // Throws when an init rule matches no parameter.
   void checkInitRules() const;
+  // Throws when options.trained has a glob that matches no parameter, or one that is frozen as well.
+  void checkTrained() const;
   void importNodes();
+  // Whether a node reads what a refused one should have computed.
+  bool readsUnknown(const onnx::NodeProto &node) const;
+  // Returns the type that the model declares for a value, if it is one of floats and all its sizes are known; else null.
+  RankedTensorType declaredFloats(const onnx::ValueInfoProto &value) const;
+  // Defines the results of a node that is refused by stand-ins, or as unknown.
+  void standIn(const onnx::NodeProto &node);
+  // Throws one error with all that is refused. `unsupported`: what findUnsupported() says of the graph.
+  void reportFaults(const std::string &unsupported);
   // Imports a node, or returns the nodes that it stands for.
   std::vector<onnx::NodeProto> importNode(Node &node);
   // Throws when an output cannot be written, or is declared as something else than the graph computes.
@@ -136,9 +144,11 @@ private:
   OwningOpRef<ModuleOp> module;
   func::FuncOp forward;
   std::unique_ptr<GraphValues> values;
-  llvm::StringSet<> initializers;
   std::vector<std::string> parameters; // names of all, read or not
   llvm::StringSet<> batchSymbols;      // names that first dims of inputs carry; they mean the batch elsewhere too
+  std::vector<std::string> faults;     // of the nodes that are refused
+  llvm::StringSet<> unknown;           // results of these
+  llvm::StringMap<const onnx::ValueInfoProto *> declared;
 };
 
 // Returns the end of an error about a glob: "matches no parameter; there are "a", "b"".
@@ -173,64 +183,32 @@ void Importer::freezeParameters() {
   }
 }
 
+void Importer::checkTrained() const {
+  for (const std::string &glob : options.trained) {
+    bool found = false;
+    for (const std::string &name : parameters) {
+      if (!matchesGlob(glob, name)) {
+        continue;
+      }
+      found = true;
+      for (const std::string &frozen : options.frozen) {
+        if (matchesGlob(frozen, name)) {
+          throw ImportError("parameter \"" + name + "\" is both frozen, by \"" + frozen + "\", and trained, by \"" + glob +
+                            "\"; leave out one of the two in the job");
+        }
+      }
+    }
+    if (!found) {
+      throw ImportError("trained \"" + glob + "\" " + matchesNone(parameters));
+    }
+  }
+}
+
 void Importer::checkInitRules() const {
   for (const job::Init &rule : options.init) {
     if (llvm::none_of(parameters, [&](const std::string &name) { return matchesGlob(rule.match(), name); })) {
       throw ImportError("init rule \"" + rule.match() + "\" " + matchesNone(parameters));
     }
-  }
-}
-
-void Importer::checkDataFiles() {
-  for (const onnx::TensorProto &tensor : graph.initializer()) {
-    for (const onnx::StringStringEntryProto &entry : tensor.external_data()) {
-      if (!options.checkDataFile || tensor.data_location() != onnx::TensorProto::EXTERNAL || entry.key() != "location") {
-        continue;
-      }
-      SmallString<256> file(info.directory);
-      llvm::sys::path::append(file, entry.value());
-      if (llvm::Error error = options.checkDataFile(file)) {
-        throw ImportError(llvm::toString(std::move(error)));
-      }
-    }
-  }
-}
-
-// Returns the names of the inputs that steer the import of a node.
-llvm::StringSet<> Importer::knownFloats() const {
-  llvm::StringSet<> names;
-  for (const onnx::NodeProto &node : graph.node()) {
-    const RegistryRow *row = findOp(qualifiedOpType(node));
-    for (int i = 0; row && i < node.input_size(); ++i) {
-      if (row->knownFloats >> i & 1) {
-        names.insert(node.input(i));
-      }
-    }
-  }
-  return names;
-}
-
-// Float tensors with a shape are parameters, unless they steer the import; all else is a constant.
-void Importer::defineInitializers() {
-  llvm::StringSet<> known = knownFloats();
-  for (onnx::TensorProto &tensor : *graph.mutable_initializer()) {
-    std::string name = tensor.name(), what = "initializer \"" + name + "\"";
-    initializers.insert(name);
-    RankedTensorType type = tensorType(tensor, context, what);
-    if (!isa<FloatType>(type.getElementType()) || type.getRank() == 0 || known.contains(name)) {
-      values->define(name, TensorData::take(tensor, info.directory, context, what).toDense());
-      continue;
-    }
-    parameters.push_back(name);
-    values->defineParameter(name, type, [this, &tensor, name, what, type]() -> Attribute {
-      if (const job::Init *rule = findInitRule(options.init, name)) {
-        return makeInitAttribute(*rule, name, wholeType(name, type));
-      }
-      return TensorData::take(tensor, info.directory, context, what).intoAttribute(name);
-    });
-  }
-  if (graph.sparse_initializer_size() > 0) {
-    throw ImportError("initializer \"" + graph.sparse_initializer(0).values().name() + "\" is sparse, which is not supported");
   }
 }
 
@@ -244,11 +222,16 @@ SmallVector<int64_t> Importer::inputShape(const onnx::ValueInfoProto &input, boo
       shape.push_back(dim.dim_value());
       continue;
     }
+    if (auto fixed = options.dims.find(dim.dim_param()); fixed != options.dims.end()) {
+      shape.push_back(fixed->second);
+      continue;
+    }
     hasOpenDim = true;
     std::string symbol = dim.dim_param().empty() ? "" : " (\"" + dim.dim_param() + "\")";
     if (!isBatch) {
-      throw ImportError("input \"" + input.name() + "\": dim " + Twine(i) + symbol +
-                        " has no size; only the first may be open, fix it in the export");
+      throw ImportError("input \"" + input.name() + "\": dim " + Twine(i) + symbol + " has no size; only the first may be open, " +
+                        (symbol.empty() ? "fix it in the export"
+                                        : "add dims { name: \"" + dim.dim_param() + "\" size: 128 }, or another size, to the job"));
     }
     if (!options.globalBatch) {
       throw ImportError("input \"" + input.name() + "\": dim " + Twine(i) + symbol +
@@ -299,8 +282,15 @@ void Importer::defineInput(const onnx::ValueInfoProto &input) {
 }
 
 void Importer::defineInputs() {
+  llvm::StringSet<> initializers; // which before IR version 4 were inputs as well
+  for (const onnx::TensorProto &initializer : graph.initializer()) {
+    initializers.insert(initializer.name());
+  }
+  for (const onnx::SparseTensorProto &initializer : graph.sparse_initializer()) {
+    initializers.insert(initializer.values().name());
+  }
   for (const onnx::ValueInfoProto &input : graph.input()) {
-    if (!initializers.contains(input.name())) { // before IR version 4 initializers were inputs as well
+    if (!initializers.contains(input.name())) {
       defineInput(input);
     }
   }
@@ -320,6 +310,23 @@ RankedTensorType Importer::wholeType(StringRef name, RankedTensorType type) cons
   return makeTensorType(shape, type.getElementType(), "\"" + name + "\" with all its pieces");
 }
 
+void Importer::checkDims() const {
+  std::vector<std::string> symbols;
+  for (const onnx::ValueInfoProto &input : graph.input()) {
+    for (const onnx::TensorShapeProto::Dimension &dim : input.type().tensor_type().shape().dim()) {
+      if (!dim.dim_param().empty() && !llvm::is_contained(symbols, dim.dim_param())) {
+        symbols.push_back(dim.dim_param());
+      }
+    }
+  }
+  for (const auto &dim : options.dims) {
+    if (!llvm::is_contained(symbols, dim.first())) {
+      throw ImportError("dims \"" + dim.first() + "\" names no symbolic dim of an input; there are " +
+                        (symbols.empty() ? "none" : "\"" + llvm::join(symbols, "\", \"") + "\""));
+    }
+  }
+}
+
 // A model exported with a fixed batch cannot be run with another.
 void Importer::checkBatch() {
   if (!options.globalBatch || forward.getNumArguments() == 0) {
@@ -334,19 +341,38 @@ void Importer::checkBatch() {
   }
   auto type = cast<RankedTensorType>(forward.getArgumentTypes().front());
   std::string size = type.getRank() > 0 ? std::to_string(type.getDimSize(0)) : "none";
+  for (const onnx::ValueInfoProto &input : graph.input()) {
+    const onnx::TensorShapeProto &shape = input.type().tensor_type().shape();
+    if (shape.dim_size() > 0 && options.dims.contains(shape.dim(0).dim_param())) {
+      throw ImportError("input \"" + input.name() + "\": dims gives its first dim, \"" + shape.dim(0).dim_param() + "\", the size " +
+                        Twine(options.dims.lookup(shape.dim(0).dim_param())) + " but " + options.batchName + " is " +
+                        Twine(*options.globalBatch) + "; leave it out of dims in the job");
+    }
+  }
   throw ImportError("input \"" + forward.getArgAttrOfType<StringAttr>(0, nn::kNameAttr).getValue() + "\" has the fixed first dim " + size +
                     " but " + options.batchName + " is " + Twine(*options.globalBatch) +
                     "; export the model with a symbolic batch or set " + options.batchName + " to " + size);
 }
 
-// What a node stands for comes next, before the nodes that follow it.
+// What a node stands for comes next, before the nodes that follow it. A node that is refused does not end the import: the others are tried,
+// so that one error lists all.
 void Importer::importNodes() {
   std::vector<onnx::NodeProto> pending; // the next one last
   auto import = [&](onnx::NodeProto &nodeProto, const std::string &path) {
-    Node node(nodeProto, path, info, *values);
-    std::vector<onnx::NodeProto> stoodFor = importNode(node);
-    checkOps(stoodFor, info.opset);
-    std::move(stoodFor.rbegin(), stoodFor.rend(), std::back_inserter(pending));
+    try {
+      if (!findOp(qualifiedOpType(nodeProto)) || readsUnknown(nodeProto)) {
+        return standIn(nodeProto);
+      }
+      Node node(nodeProto, path, info, *values);
+      std::vector<onnx::NodeProto> stoodFor = importNode(node);
+      if (std::string fault = findUnsupported(stoodFor, info.opset); !fault.empty()) {
+        throw ImportError(fault);
+      }
+      std::move(stoodFor.rbegin(), stoodFor.rend(), std::back_inserter(pending));
+    } catch (const ImportError &error) {
+      faults.push_back(error.what());
+      standIn(nodeProto);
+    }
   };
   for (int i = 0; i < graph.node_size(); ++i) {
     import(*graph.mutable_node(i), nodePath(graph.node(i), i));
@@ -355,6 +381,70 @@ void Importer::importNodes() {
       pending.pop_back();
       import(node, nodePath(node, 0)); // it has a name
     }
+  }
+}
+
+bool Importer::readsUnknown(const onnx::NodeProto &node) const {
+  return llvm::any_of(node.input(), [&](const std::string &input) { return unknown.contains(input); });
+}
+
+RankedTensorType Importer::declaredFloats(const onnx::ValueInfoProto &value) const {
+  const onnx::TypeProto::Tensor &type = value.type().tensor_type();
+  bool isFloat = type.elem_type() == onnx::TensorProto::FLOAT || type.elem_type() == onnx::TensorProto::DOUBLE ||
+                 type.elem_type() == onnx::TensorProto::FLOAT16 || type.elem_type() == onnx::TensorProto::BFLOAT16;
+  if (!isFloat || !type.has_shape()) {
+    return {};
+  }
+  SmallVector<int64_t> shape;
+  for (const onnx::TensorShapeProto::Dimension &dim : type.shape().dim()) {
+    auto fixed = options.dims.find(dim.dim_param());
+    bool isBatch = options.globalBatch && batchSymbols.contains(dim.dim_param());
+    if (!dim.has_dim_value() && fixed == options.dims.end() && !isBatch) {
+      return {};
+    }
+    shape.push_back(dim.has_dim_value() ? dim.dim_value() : isBatch ? *options.globalBatch : fixed->second);
+  }
+  std::string what = "value \"" + value.name() + "\"";
+  Type element = convertElementType(type.elem_type(), context, what);
+  return findSizeFault(shape, element).empty() ? RankedTensorType::get(shape, element) : RankedTensorType();
+}
+
+// What a refused node computes has the type that the model declares, if it is one of floats: what is computed from integers may have to be
+// known, so that it would be refused for the wrong reason.
+void Importer::standIn(const onnx::NodeProto &node) {
+  if (declared.empty()) {
+    for (const auto *list : {&graph.value_info(), &graph.output()}) {
+      for (const onnx::ValueInfoProto &value : *list) {
+        declared[value.name()] = &value;
+      }
+    }
+  }
+  for (const std::string &output : node.output()) {
+    if (output.empty()) {
+      continue;
+    }
+    values->forget(output);
+    const onnx::ValueInfoProto *value = declared.lookup(output);
+    RankedTensorType type = value ? declaredFloats(*value) : RankedTensorType();
+    if (!type) {
+      unknown.insert(output);
+      continue;
+    }
+    values->define(output, UnrealizedConversionCastOp::create(builder, values->locationOf(output), type, ValueRange()).getResult(0));
+  }
+}
+
+void Importer::reportFaults(const std::string &unsupported) {
+  constexpr size_t kShown = 16;
+  if (!unsupported.empty()) {
+    faults.insert(faults.begin(), unsupported);
+  }
+  if (options.facts) {
+    options.facts->faults = faults;
+  }
+  if (!faults.empty()) {
+    std::string more = faults.size() > kShown ? "; and " + std::to_string(faults.size() - kShown) + " more nodes are refused" : "";
+    throw ImportError(llvm::join(ArrayRef(faults).take_front(kShown), "; ") + more);
   }
 }
 
@@ -463,7 +553,7 @@ void Importer::applyAnnotations() {
 OwningOpRef<ModuleOp> Importer::run() {
   checkOwnDomain(*proto);
   inlineFunctions(*proto);
-  checkOps(graph.node(), info.opset);
+  std::string unsupported = findUnsupported(graph.node(), info.opset);
   StringRef name = graph.name().empty() ? llvm::sys::path::stem(path) : StringRef(graph.name());
   module = ModuleOp::create(NameLoc::get(builder.getStringAttr(name)), name);
   builder.setInsertionPointToEnd(module->getBody());
@@ -473,12 +563,19 @@ OwningOpRef<ModuleOp> Importer::run() {
   forward = func::FuncOp::create(builder, module->getLoc(), nn::kForward, builder.getFunctionType({}, {}));
   builder.setInsertionPointToEnd(forward.addEntryBlock());
   values = std::make_unique<GraphValues>(forward, builder);
-  checkDataFiles();
-  defineInitializers();
-  defineInputs();
-  checkInitRules();
-  checkBatch();
-  importNodes();
+  try {
+    parameters =
+        defineInitializers(*proto, path, info, *values, [this](StringRef name, RankedTensorType type) { return wholeType(name, type); });
+    checkDims();
+    defineInputs();
+    checkInitRules();
+    checkTrained();
+    checkBatch();
+    importNodes();
+  } catch (const ImportError &error) {
+    faults.push_back(error.what());
+  }
+  reportFaults(unsupported);
   returnOutputs();
   freezeParameters();
   applyAnnotations();
@@ -494,9 +591,17 @@ ImportOptions makeImportOptions(const job::Job &job) {
     options.globalBatch = job::programBatch(job);
     options.batchName = job.accumulate() == 1 ? "global_batch" : "global_batch / accumulate";
   }
+  for (const job::Dim &dim : job.dims()) {
+    options.dims[dim.name()] = dim.size();
+  }
   options.training = job.has_loss();
   options.init.assign(job.init().begin(), job.init().end());
   options.frozen.assign(job.frozen().begin(), job.frozen().end());
+  options.trained.assign(job.trained().begin(), job.trained().end());
+  options.loss = job::lossName(job);
+  for (const job::Tie &tie : job.ties()) {
+    options.ties[tie.parameter()] = tie.to();
+  }
   for (const job::Dataset::Feature &feature : job.dataset().features()) {
     options.dataInputs.push_back(feature.tensor());
   }

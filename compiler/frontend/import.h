@@ -6,12 +6,14 @@
 #define ASHLAR_COMPILER_FRONTEND_IMPORT_H
 
 #include "compiler/frontend/sharding_spec.h"
+#include "compiler/frontend/tied_weights.h"
 #include "compiler/job/job.pb.h"
 
 #include "dialects/dist/dist.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
+#include "llvm/ADT/StringMap.h"
 #include "llvm/Support/Error.h"
 
 #include <functional>
@@ -35,11 +37,25 @@ struct AnnotationChoice {
   DeviceMesh mesh;
 };
 
+// What an import finds out about a model, as far as it comes.
+struct ModelFacts {
+  struct Initializer {
+    std::string name, type; // "[2, 3] of f32"
+    int64_t bytes = 0;
+    std::string reason; // why it is a buffer
+  };
+  std::vector<Initializer> parameters, states, buffers; // states: running statistics
+  std::vector<CopiedWeight> copies;                     // among parameters
+  std::vector<std::string> faults;                      // of all nodes that are refused, and of ops that are not supported
+};
+
 // What an import needs to know besides the model.
 struct ImportOptions {
   // Replaces the symbolic first dim of the inputs. Without it a symbolic dim is an error.
   std::optional<int64_t> globalBatch;
   std::string batchName = "global_batch"; // how errors call it
+  // Sizes of symbolic dims of the inputs, by name. A name that no input has is an error.
+  llvm::StringMap<int64_t> dims;
   // Dropout draws a mask (from @ashlar.seed and @ashlar.step) instead of passing its input on; the product with the mask is marked
   // nn.training_only.
   bool training = false;
@@ -48,6 +64,12 @@ struct ImportOptions {
   std::vector<job::Init> init;
   // Globs of parameters that are not trained. One that matches none is an error.
   std::vector<std::string> frozen;
+  // Globs of float initializers that are parameters though they look like buffers (buffers.h). One that matches no parameter is an error.
+  std::vector<std::string> trained;
+  // Parameter -> the one that it is, whose numbers it has (tied_weights.h).
+  llvm::StringMap<std::string> ties;
+  // The tensor that the loss is of; "" without one.
+  std::string loss;
   // Graph inputs that the data set feeds: never parameters, whatever the rules in `init` match.
   std::vector<std::string> dataInputs;
   // For models of mode HYBRID; the collectives of the domain ai.ashlar.dist are refused without. `mode` is what the job has, for that
@@ -56,6 +78,8 @@ struct ImportOptions {
   std::string mode = "STAND_ALONE";
   // Annotations become the module's rules (dist.rules). Without a choice there is a warning when the model has any.
   std::optional<AnnotationChoice> annotations;
+  // Is told what the model has, where it is given; which initializers are buffers is then no remark.
+  ModelFacts *facts = nullptr;
   // Is told each file beside the model that holds data of an initializer, before it is opened.
   std::function<llvm::Error(llvm::StringRef path)> checkDataFile;
 };

@@ -6,6 +6,7 @@
 #include "compiler/frontend/tensor_data.h"
 
 #include "compiler/reference/tensor.h"
+#include "dialects/support/element_type.h"
 #include "dialects/support/tensor_values.h"
 
 #include <cmath>
@@ -39,6 +40,10 @@ void importRange(Node &node) {
     if (bound.getNumElements() != 1 || bound.getType().getElementType() != bounds[0].getType().getElementType()) {
       node.fail("start, limit and delta have to be scalars of one type");
     }
+  }
+  constexpr int64_t kF32 = onnx::TensorProto::FLOAT; // what bounds of 16 bits are computed in, since opset 27
+  if (int64_t type = node.getInt("stash_type", kF32); type != kF32 && isNarrowFloat(bounds[0].getType().getElementType())) {
+    node.fail("attribute \"stash_type\" is " + Twine(type) + " but ranges of 16-bit floats are computed in FLOAT (1)");
   }
   const double start = bounds[0].getNumber(0), limit = bounds[1].getNumber(0), delta = bounds[2].getNumber(0);
   const double exact = std::ceil((limit - start) / delta);
@@ -187,9 +192,9 @@ constexpr RegistryRow kRows[] = {
     {"BlackmanWindow", importWindow<kBlackman>},
     {"HammingWindow", importWindow<kHamming>},
     {"HannWindow", importWindow<kHann>},
-    {"NonZero", importNonZero},
-    {"Range", importRange},
-    {"Unique", importUnique},
+    flat({"NonZero", importNonZero, Accepts::Any, /*knownFloats=*/0b1}),
+    flat({"Range", importRange}),
+    flat({"Unique", importUnique, Accepts::Any, /*knownFloats=*/0b1}),
 };
 
 } // namespace

@@ -149,6 +149,11 @@ onnx::GraphProto *Node::getGraph(StringRef name) {
   return attribute ? attribute->mutable_g() : nullptr;
 }
 
+onnx::SparseTensorProto *Node::getSparseTensor(StringRef name) {
+  onnx::AttributeProto *attribute = askAttribute(name, onnx::AttributeProto::SPARSE_TENSOR);
+  return attribute ? attribute->mutable_sparse_tensor() : nullptr;
+}
+
 onnx::TensorProto *Node::getTensor(StringRef name) {
   onnx::AttributeProto *attribute = askAttribute(name, onnx::AttributeProto::TENSOR);
   return attribute ? attribute->mutable_t() : nullptr;

@@ -111,8 +111,9 @@ public:
   llvm::SmallVector<float> getFloats(llvm::StringRef name);
   std::vector<std::string> getStrings(llvm::StringRef name);
   mlir::Type getElementType(llvm::StringRef name, mlir::Type byDefault);
-  onnx::TensorProto *getTensor(llvm::StringRef name); // null without
-  onnx::GraphProto *getGraph(llvm::StringRef name);   // null without
+  onnx::TensorProto *getTensor(llvm::StringRef name);             // null without
+  onnx::GraphProto *getGraph(llvm::StringRef name);               // null without
+  onnx::SparseTensorProto *getSparseTensor(llvm::StringRef name); // null without
 
   // Returns axis `name` (default `byDefault`) counted from the front; `limit` is one past the largest.
   int64_t getAxis(llvm::StringRef name, int64_t byDefault, int64_t limit);

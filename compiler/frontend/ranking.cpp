@@ -171,9 +171,9 @@ void importTopK(Node &node) {
 }
 
 constexpr RegistryRow kRows[] = {
-    {"ArgMax", importArg<Reduction::Max>, Accepts::Numbers},
-    {"ArgMin", importArg<Reduction::Min>, Accepts::Numbers},
-    {"Hardmax", importHardmax, Accepts::Floats},
+    flat({"ArgMax", importArg<Reduction::Max>, Accepts::Numbers}),
+    flat({"ArgMin", importArg<Reduction::Min>, Accepts::Numbers}),
+    flat({"Hardmax", importHardmax, Accepts::Floats}),
     {"TopK", importTopK, Accepts::Numbers},
 };
 

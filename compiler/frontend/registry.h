@@ -30,7 +30,14 @@ struct RegistryRow {
   unsigned knownFloats = 0;  // bit i: input i holds floats that steer the import or are set, so an initializer there is no parameter
   bool draws = false;        // random numbers, so that its result is not known where its inputs are
   Expander expand = nullptr; // instead of a handler
+  bool isFlat = false;       // its results do not change with small changes of its floats: no gradient passes
 };
+
+// Returns the row of such an op.
+constexpr RegistryRow flat(RegistryRow row) {
+  row.isFlat = true;
+  return row;
+}
 
 // The rows of each op family.
 llvm::ArrayRef<RegistryRow> activationRows();

@@ -219,9 +219,9 @@ void importSize(Node &node) {
 }
 
 constexpr RegistryRow kRows[] = {
-    {"Concat", importConcat},   {"Expand", importExpand}, {"Flatten", importFlatten},     {"Reshape", importReshape},
-    {"Shape", importShape},     {"Size", importSize},     {"Slice", importSlice},         {"Split", importSplit},
-    {"Squeeze", importSqueeze}, {"Tile", importTile},     {"Transpose", importTranspose}, {"Unsqueeze", importUnsqueeze},
+    {"Concat", importConcat},     {"Expand", importExpand},   {"Flatten", importFlatten},     {"Reshape", importReshape},
+    flat({"Shape", importShape}), flat({"Size", importSize}), {"Slice", importSlice},         {"Split", importSplit},
+    {"Squeeze", importSqueeze},   {"Tile", importTile},       {"Transpose", importTranspose}, {"Unsqueeze", importUnsqueeze},
 };
 
 } // namespace

@@ -175,25 +175,79 @@ RankedTensorType tensorType(const onnx::TensorProto &tensor, MLIRContext *contex
   return makeTensorType(SmallVector<int64_t>(tensor.dims().begin(), tensor.dims().end()), element, what);
 }
 
-TensorData TensorData::take(onnx::TensorProto &tensor, StringRef directory, MLIRContext *context, const Twine &what) {
+TensorData TensorData::peek(const onnx::TensorProto &tensor, StringRef directory, MLIRContext *context, const Twine &what) {
   TensorData data;
   data.type = tensorType(tensor, context, what);
-  uint64_t expected = data.type.getNumElements() * elementBytes(data.type.getElementType());
   if (tensor.has_segment()) {
     throw ImportError(what + ": data in segments is not supported");
   }
   if (tensor.data_location() == onnx::TensorProto::EXTERNAL) {
+    uint64_t expected = data.type.getNumElements() * elementBytes(data.type.getElementType());
     data.mapped = mapExternal(parseExternal(tensor, directory, what), expected, data.type, what);
     data.bytes = data.mapped->getBuffer();
+  } else if (tensor.has_raw_data()) {
+    data.bytes = tensor.raw_data();
   } else {
-    data.owned.reset(tensor.has_raw_data() ? tensor.release_raw_data() : packTypedList(tensor).release());
+    data.owned = packTypedList(tensor);
     data.bytes = *data.owned;
   }
-  if (data.bytes.size() != expected) {
-    throw ImportError(what + ": has " + Twine(data.bytes.size()) + " bytes of data but shape " + describe(data.type) + " needs " +
-                      Twine(expected));
+  data.checkLength(what);
+  return data;
+}
+
+TensorData TensorData::take(onnx::TensorProto &tensor, StringRef directory, MLIRContext *context, const Twine &what) {
+  TensorData data = peek(tensor, directory, context, what);
+  if (!data.owned && !data.mapped) {
+    data.owned.reset(tensor.release_raw_data());
+    data.bytes = *data.owned;
   }
   return data;
+}
+
+void TensorData::checkLength(const Twine &what) const {
+  const uint64_t expected = type.getNumElements() * elementBytes(type.getElementType());
+  if (bytes.size() != expected) {
+    throw ImportError(what + ": has " + Twine(bytes.size()) + " bytes of data but shape " + describe(type) + " needs " + Twine(expected));
+  }
+}
+
+onnx::TensorProto makeDense(const onnx::SparseTensorProto &sparse, StringRef directory, MLIRContext *context, const Twine &what) {
+  constexpr int64_t kMostElements = int64_t{1} << 26; // a model of a few bytes can name any size
+  onnx::TensorProto dense;
+  dense.set_data_type(sparse.values().data_type());
+  *dense.mutable_dims() = sparse.dims();
+  RankedTensorType type = tensorType(dense, context, what);
+  TensorData values = TensorData::peek(sparse.values(), directory, context, what + ": values");
+  TensorData indices = TensorData::peek(sparse.indices(), directory, context, what + ": indices");
+  const int64_t count = values.getType().getNumElements(), rank = type.getRank();
+  ArrayRef<int64_t> shape = indices.getType().getShape();
+  const bool isLinear = shape == ArrayRef<int64_t>{count};
+  if (values.getType().getRank() != 1 || !indices.getType().getElementType().isInteger(64) ||
+      !(isLinear || shape == ArrayRef<int64_t>{count, rank})) {
+    throw ImportError(what + " has values " + describe(values.getType()) + " and indices " + describe(indices.getType()) +
+                      "; there has to be an index, or one a dim, of each value");
+  }
+  if (type.getNumElements() > kMostElements) {
+    throw ImportError(what + " has " + Twine(type.getNumElements()) + " elements but at most " + Twine(kMostElements) +
+                      " are written out; make it a dense one");
+  }
+  const int64_t bytes = elementBytes(type.getElementType());
+  std::string data(type.getNumElements() * bytes, '\0');
+  for (int64_t i = 0; i < count; ++i) {
+    int64_t position = 0;
+    for (int64_t d = 0; d < (isLinear ? 1 : rank); ++d) {
+      int64_t index = 0;
+      std::memcpy(&index, indices.getBytes().data() + (i * (isLinear ? 1 : rank) + d) * sizeof(index), sizeof(index));
+      const int64_t limit = isLinear ? type.getNumElements() : type.getDimSize(d);
+      if (index < 0 || index >= limit) {
+        throw ImportError(what + " has index " + Twine(index) + ", which is not in [0, " + Twine(limit) + ")");
+      }
+      position = position * limit + index;
+    }
+    std::memcpy(data.data() + position * bytes, values.getBytes().data() + i * bytes, bytes);
+  }
+  dense.set_raw_data(std::move(data));
+  return dense;
 }
 
 DenseElementsAttr TensorData::toDense() const {

@@ -26,13 +26,21 @@ mlir::RankedTensorType makeTensorType(llvm::ArrayRef<int64_t> shape, mlir::Type 
 // Returns the type of a tensor, data or not.
 mlir::RankedTensorType tensorType(const onnx::TensorProto &tensor, mlir::MLIRContext *context, const llvm::Twine &what);
 
+// Returns a sparse tensor with its zeros. Throws for indices that are none of it, and for one that is too large to be written out.
+onnx::TensorProto makeDense(const onnx::SparseTensorProto &sparse, llvm::StringRef directory, mlir::MLIRContext *context,
+                            const llvm::Twine &what);
+
 // A tensor's type and bytes (row major, little endian, a byte a bool), with whoever owns the bytes.
 class TensorData {
 public:
   // Takes the bytes out of `tensor`, which is left without its raw_data. `directory` is the model's: external data is relative to it.
   static TensorData take(onnx::TensorProto &tensor, llvm::StringRef directory, mlir::MLIRContext *context, const llvm::Twine &what);
 
+  // Returns the bytes where they lie, in `tensor` or outside; `tensor` stays as it is, and has to stay.
+  static TensorData peek(const onnx::TensorProto &tensor, llvm::StringRef directory, mlir::MLIRContext *context, const llvm::Twine &what);
+
   mlir::RankedTensorType getType() const { return type; }
+  llvm::StringRef getBytes() const { return bytes; }
 
   // Returns the data as a dense attribute, which copies it into the context.
   mlir::DenseElementsAttr toDense() const;
@@ -41,6 +49,9 @@ public:
   mlir::ElementsAttr intoAttribute(llvm::StringRef name) &&;
 
 private:
+  // Throws unless there are as many bytes as the type needs.
+  void checkLength(const llvm::Twine &what) const;
+
   mlir::RankedTensorType type;
   llvm::StringRef bytes;
   std::unique_ptr<std::string> owned;

@@ -110,6 +110,41 @@ Fault checkBatch(const Job &job) {
                    .str();
 }
 
+Fault checkDims(const Job &job) {
+  llvm::StringSet<> names;
+  for (const Dim &dim : job.dims()) {
+    if (dim.name().empty() || !dim.has_size()) {
+      return llvm::formatv("dims needs the name of a symbolic dim and its size, has name \"{0}\" and {1} size; write "
+                           "dims {{ name: \"sequence\" size: 128 }",
+                           dim.name(), dim.has_size() ? "a" : "no");
+    }
+    if (!names.insert(dim.name()).second) {
+      return llvm::formatv("dims gives \"{0}\" two sizes; leave out one", dim.name());
+    }
+  }
+  return {};
+}
+
+Fault checkTies(const Job &job) {
+  llvm::StringSet<> tied;
+  for (const Tie &tie : job.ties()) {
+    if (tie.parameter().empty() || tie.to().empty() || tie.parameter() == tie.to()) {
+      return llvm::formatv("ties needs two parameters, has \"{0}\" and \"{1}\"; write ties {{ parameter: \"lm_head.weight\" to: "
+                           "\"wte.weight\" }",
+                           tie.parameter(), tie.to());
+    }
+    if (!tied.insert(tie.parameter()).second) {
+      return llvm::formatv("ties names parameter \"{0}\" twice; leave out one", tie.parameter());
+    }
+  }
+  for (const Tie &tie : job.ties()) {
+    if (tied.contains(tie.to())) {
+      return llvm::formatv("ties \"{0}\" to \"{1}\", which is tied itself; name what that is tied to", tie.parameter(), tie.to());
+    }
+  }
+  return {};
+}
+
 Fault checkInit(const Init &init) {
   if (init.match().empty()) {
     return "an init has no match; name parameters by a glob such as \"layer1.*\"";
@@ -150,8 +185,8 @@ Fault findFault(const Job &job) {
   if (Fault fault = checkMesh(job.mesh()); !fault.empty()) {
     return fault;
   }
-  for (auto check : {checkMode, checkRules, checkStrategy, checkCommFusion, checkPipeline, checkBatch, checkDeterministic, checkTraining,
-                     checkOptimizerParallel}) {
+  for (auto check : {checkMode, checkRules, checkStrategy, checkCommFusion, checkPipeline, checkBatch, checkDims, checkTies,
+                     checkDeterministic, checkTraining, checkOptimizerParallel}) {
     if (Fault fault = check(job); !fault.empty()) {
       return fault;
     }
@@ -209,6 +244,22 @@ std::string labelsName(const Job &job) {
   default:
     return "";
   }
+}
+
+std::string lossName(const Job &job) {
+  switch (job.loss().kind_case()) {
+  case Loss::kSoftmaxCrossEntropy:
+    return job.loss().softmax_cross_entropy().logits();
+  case Loss::kMeanSquaredError:
+    return job.loss().mean_squared_error().prediction();
+  case Loss::kNegativeLogLikelihood:
+    return job.loss().negative_log_likelihood().log_probabilities();
+  case Loss::kModelOutput:
+    return job.loss().model_output().tensor();
+  case Loss::KIND_NOT_SET:
+    break;
+  }
+  return "";
 }
 
 llvm::Error checkJob(const Job &job, StringRef name) {

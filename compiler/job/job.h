@@ -51,6 +51,9 @@ int64_t microBatches(const Job &job);
 // none.
 std::string labelsName(const Job &job);
 
+// Returns the name of the tensor that the job's loss is of, the logits or the prediction; "" without a loss.
+std::string lossName(const Job &job);
+
 } // namespace ashlar::job
 
 #endif // ASHLAR_COMPILER_JOB_JOB_H

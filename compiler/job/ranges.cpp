@@ -75,6 +75,7 @@ constexpr NumberRange kRanges[] = {
     atLeast("dataset.regression.train_samples", 1, kMostCount),
     atLeast("dataset.repeat", 1, 0x1p40),
     atLeast("deterministic.chunks", 1, kMostDevices),
+    atLeast("dims.size", 1, kMostCount),
     atLeast("epochs", 1, 0x1p40),
     atLeast("global_batch", 1, kMostCount),
     anyF32("init.fill"),

@@ -27,27 +27,22 @@ using namespace mlir;
 namespace ashlar::pipelines {
 namespace {
 
-train::LossPassOptions lossOptions(const job::Loss &loss) {
+train::LossPassOptions lossOptions(const job::Job &job) {
   train::LossPassOptions options;
-  switch (loss.kind_case()) {
+  options.output = job::lossName(job);
+  options.labels = job::labelsName(job);
+  switch (job.loss().kind_case()) {
   case job::Loss::kMeanSquaredError:
     options.kind = train::LossKind::MeanSquaredError;
-    options.output = loss.mean_squared_error().prediction();
-    options.labels = loss.mean_squared_error().target();
     break;
   case job::Loss::kNegativeLogLikelihood:
     options.kind = train::LossKind::NegativeLogLikelihood;
-    options.output = loss.negative_log_likelihood().log_probabilities();
-    options.labels = loss.negative_log_likelihood().labels();
     break;
   case job::Loss::kModelOutput:
     options.kind = train::LossKind::ModelOutput;
-    options.output = loss.model_output().tensor();
     break;
   default:
     options.kind = train::LossKind::SoftmaxCrossEntropy;
-    options.output = loss.softmax_cross_entropy().logits();
-    options.labels = loss.softmax_cross_entropy().labels();
     break;
   }
   return options;
@@ -166,7 +161,7 @@ void addTrainPasses(OpPassManager &passes, const job::Job &job) {
   addPrecisionPass(passes, job); // before the loss, which then is that of f32 results
   passes.addPass(train::createApplySettingsPass());
   if (job.has_loss()) {
-    passes.addPass(train::createLossPass(lossOptions(job.loss())));
+    passes.addPass(train::createLossPass(lossOptions(job)));
   }
   train::BatchNormPassOptions batchNorm;
   batchNorm.replicas = job.batch_norm() == job::BatchNorm::PER_REPLICA ? job::batchReplicas(job) : 1;

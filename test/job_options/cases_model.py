@@ -2,6 +2,7 @@
 """What is computed: losses, first values, frozen parameters, precision, on one device."""
 
 import math
+import os
 
 from bench import STILL, Skip, expect, expect_near, f32, graph_input, graph_output, node, parameter, philox, product_job, product_model, stream_of
 from onnx_writer import INT64
@@ -192,6 +193,90 @@ def frozen(bench):
             expected.append(x * w + v)
             w, v = w - 0.125 * x * moves_w, v - 0.125 * moves_v
         expect(log.losses, expected, f"frozen: {names}")
+
+
+@case("trained")
+def trained(bench):
+    # A gate of 0 and 1 looks like a mask: without the field it stays. The loss is the mean of both columns.
+    bench.npy("x_train", [1, 2, 4], (3, 1))
+    bench.model(
+        node("Mul", ["x", "w"], ["xw"]), node("Mul", ["xw", "gate"], ["y"]), node("ReduceMean", ["y"], ["loss"], keepdims=0),
+        parameter("w", [2], [1, 1]), parameter("gate", [2], [0, 1]), graph_input("x", ["batch", 1]), graph_output("loss", []))
+    for text, moves in (("", 0), ('trained: "ga*"', 1)):
+        w, gate, expected = [1, 1], [0, 1], []
+        for x in (1, 2, 4):
+            expected.append(sum(x * a * b for a, b in zip(w, gate)) / 2)
+            w, gate = ([a - 0.125 * x * b / 2 for a, b in zip(w, gate)], [b - moves * 0.125 * x * a / 2 for a, b in zip(w, gate)])
+        expect_near(bench.train(product_job(text)).losses, expected, 1e-6, text)
+    command = bench.compiler(product_job(), "-o", "program")
+    said = 'note: model.onnx: initializer "gate" [2] of f32 is not trained: it is a mask: every number is 0 or 1, and it is no weight of a layer'
+    expect(bench.call(command)[2].strip(), said, "what ashlarc says")
+
+
+@case("dims.name", "dims.size")
+def dims(bench):
+    # The mean over rows of `long` columns, of which the input has as many as the job says; two inputs share the name.
+    bench.model(
+        node("Add", ["x", "z"], ["s"]), node("Mul", ["s", "w"], ["y"]), node("ReduceSum", ["y"], ["loss"], keepdims=0),
+        parameter("w", [1], [1]), graph_input("x", ["batch", "long"]), graph_input("z", ["batch", "long"]), graph_output("loss", []))
+    column = 'features { column: "x" tensor: "z" }'
+    for size in (1, 3):
+        bench.npy("x_train", range(2 * size), (2, size))
+        job = product_job(f'dims {{ name: "long" size: {size} }}', optimizer=STILL, dataset=f"npy {{}} shuffle: false {column}")
+        expect(bench.train(job).losses, [2 * sum(range(size)), 2 * sum(range(size, 2 * size))], f"{size} columns")
+    job = product_job(optimizer=STILL, dataset=f"npy {{}} shuffle: false {column}")
+    for text, message in (
+            ("", 'input "x": dim 1 ("long") has no size; only the first may be open, add dims { name: "long" size: 128 }, or another size, to '
+                 "the job"),
+            ('dims { name: "wide" size: 2 }', 'dims "wide" names no symbolic dim of an input; there are "batch", "long"'),
+            ('dims { name: "long" size: 2 } dims { name: "batch" size: 3 }',
+             'dims gives its first dim, "batch", the size 3 but global_batch is 1; leave it out of dims in the job'),
+            ('dims { name: "long" }', 'dims needs the name of a symbolic dim and its size, has name "long" and no size'),
+            ('dims { name: "long" size: 2 } dims { name: "long" size: 3 }', 'dims gives "long" two sizes; leave out one'),
+            ('dims { name: "long" size: 0 }', "dims.size")):
+        bench.refused(bench.compiler(job + text, "-o", "refused"), message)
+
+
+@case()
+def suggested_job(bench):
+    # ashlarc --suggest-job, compiled and run as it is printed. The head is 0, so the first loss is the logarithm of the number of classes.
+    bench.model(
+        node("Gather", ["table", "my tokens"], ["h"]), node("MatMul", ["h", "head"], ["logits"]),
+        parameter("table", [5, 4], [(7 * i % 11) / 8 for i in range(20)]), parameter("head", [4, 3], [0] * 12),
+        graph_input("my tokens", ["batch", "sequence"], INT64), graph_output("logits", ["batch", "sequence", 3]))
+    command = [os.path.join(bench.tools, "ashlarc"), "model.onnx", "--suggest-job"]
+    job = bench.ok(command)
+    for line in ('dims { name: "sequence" size: 128 }', 'loss { softmax_cross_entropy { logits: "logits" labels: "labels" } }',
+                 "#   my_tokens_train.npy (samples, 128) i64", "#   labels_train.npy (samples, 128) i32, classes 0 to 2",
+                 '  features { column: "my_tokens" tensor: "my tokens" }'):
+        expect(line in job.splitlines(), True, f"{line} in {job}")
+    bench.npy("my_tokens_train", [i % 5 for i in range(16 * 128)], (16, 128), "i8")
+    bench.npy("labels_train", [i % 3 for i in range(16 * 128)], (16, 128), "i4")
+    losses = bench.train(job).losses
+    expect(len(losses), 2, "steps")
+    expect_near(losses[0], math.log(3), 1e-6, "the first loss")
+    expect(losses[1] != losses[0], True, "something is trained")
+
+
+@case("ties.parameter", "ties.to")
+def ties(bench):
+    # The loss is the mean of x w v. Apart, each weight moves by the other's gradient; as one, by the sum of both.
+    bench.npy("x_train", [1, 2, 4], (3, 1))
+    bench.model(
+        node("Mul", ["x", "w"], ["xw"]), node("Mul", ["xw", "v"], ["y"]), node("ReduceMean", ["y"], ["loss"], keepdims=0),
+        parameter("w", [1], [1]), parameter("v", [1], [1]), graph_input("x", ["batch", 1]), graph_output("loss", []))
+    for text, as_one in (("", 0), ('ties { parameter: "v" to: "w" }', 1)):
+        w, expected = 1, []
+        for x in (1, 2, 4):
+            expected.append(x * w * w)
+            w -= 0.125 * x * w * (1 + as_one)
+        expect(bench.train(product_job(text, optimizer="sgd {} learning_rate: 0.125")).losses, expected, text)
+    for text, message in (
+            ('ties { parameter: "v" to: "u" }', 'the job ties "v" to "u" but "u" is no parameter with data'),
+            ('ties { parameter: "v" to: "v" }', 'ties needs two parameters, has "v" and "v"'),
+            ('ties { parameter: "v" to: "w" } ties { parameter: "v" to: "w" }', 'ties names parameter "v" twice; leave out one'),
+            ('ties { parameter: "v" to: "w" } ties { parameter: "w" to: "v" }', 'ties "v" to "w", which is tied itself')):
+        bench.refused(bench.compiler(product_job(text), "-o", "refused"), message)
 
 
 @case("precision", "precision=F32", "precision=BF16_MIXED", "precision=F16_MIXED")

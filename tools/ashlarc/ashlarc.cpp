@@ -30,6 +30,8 @@ int run(int argc, char **argv) {
   app.add_flag("!--no-overlap", options.overlaps, "let no collective run beside computation (docs/overlap.md)");
   app.add_option("--emit", stage, "where to stop: nn, dist, exec, ptx, llvm, obj or exe")->capture_default_str()->type_name("STAGE");
   app.add_option("--dump-phases", options.dumpFolder, "write the module after every phase, numbered")->type_name("DIR");
+  app.add_flag("--inspect", options.inspect, "print what the model has, and what of it is refused, instead of compiling it (docs/onnx.md)");
+  app.add_flag("--suggest-job", options.suggestJob, "print a job that trains the model, to start from, instead of compiling it");
   app.add_flag("--print-params", options.printParameters, "print the fusion id of every parameter");
   app.add_flag("--explain", options.explain, "print why each collective is there and where each parameter lives (docs/explain.md)");
   app.add_option("--report", options.report, "write the same as JSON")->type_name("F.json");
@@ -58,7 +60,13 @@ int run(int argc, char **argv) {
   }
   bool hasOther = options.printParameters || options.explain || !options.report.empty() || !options.saveStrategy.empty() ||
                   !options.saveOrder.empty() || !options.annotated.empty() || !options.timeline.empty();
-  if (options.output.empty() && !hasOther) {
+  bool isAboutModel = options.inspect || options.suggestJob;
+  if (isAboutModel && (hasOther || !options.output.empty() || (options.inspect && options.suggestJob))) {
+    std::cerr << "error: " << (options.inspect ? "--inspect" : "--suggest-job")
+              << " prints to stdout and compiles nothing; leave out what asks for more\n";
+    return 1;
+  }
+  if (options.output.empty() && !hasOther && !isAboutModel) {
     std::cerr << "error: no output file; name one by -o OUT\n";
     return 1;
   }

@@ -111,7 +111,18 @@ TEST_CASE("import keeps every name of a tensor", "[frontend]") {
 TEST_CASE("import fixes the symbolic batch", "[frontend]") {
   CHECK(importError(dense()) == "model.onnx: input \"x\": dim 0 (\"batch\") has no size; give the batch as global_batch in the job file");
   CHECK_THAT(importError(dense({std::string("batch"), std::string("features")}), withBatch(4)),
-             contains("input \"x\": dim 1 (\"features\") has no size; only the first may be open"));
+             contains("input \"x\": dim 1 (\"features\") has no size; only the first may be open, add dims { name: \"features\" size: 128 "
+                      "}, or another size, to the job"));
+  OnnxModel open = dense({std::string("batch"), std::string("features")});
+  ImportOptions sized = withBatch(4);
+  sized.dims["features"] = 2;
+  CHECK_THAT(print(*import(open, sized)), contains("%arg0: tensor<4x2xf32>"));
+  sized.dims["rows"] = 2;
+  CHECK(importError(open, sized) == "model.onnx: dims \"rows\" names no symbolic dim of an input; there are \"batch\", \"features\"");
+  sized.dims.erase("rows");
+  sized.dims["batch"] = 8;
+  CHECK(importError(open, sized) == "model.onnx: input \"x\": dims gives its first dim, \"batch\", the size 8 but global_batch is 4; leave "
+                                    "it out of dims in the job");
   CHECK_THAT(importError(dense({32, 2}), withBatch(256)),
              contains("input \"x\" has the fixed first dim 32 but global_batch is 256; export the model with a symbolic batch or set "
                       "global_batch to 32"));

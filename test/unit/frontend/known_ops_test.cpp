@@ -37,6 +37,13 @@ TEST_CASE("onnx Range", "[frontend]") {
   CHECK(holds(range(TensorProto::FLOAT, 1, 2, 0.25), {4}, {1, 1.25, 1.5, 1.75}));
   CHECK(range(TensorProto::INT32, 5, 5, 1).getNumElements() == 0);
   CHECK(range(TensorProto::INT64, 5, 1, 1).getNumElements() == 0);
+  // Since opset 27 bounds may have 16 bits: 0, 1 and 2^-10 of f16, computed in f32.
+  auto narrow = [](int64_t stash) {
+    return scalars(TensorProto::FLOAT16, 0, 0x3c00, 0x1400).node("Range", {"a", "b", "c"}, {"y"}, {{"stash_type", stash}}, "n").output("y");
+  };
+  auto table = evaluate(narrow(1), {})[0];
+  CHECK((table.getNumElements() == 1024 && table.getNumber(1023) == 1023.0 / 1024));
+  CHECK_THAT(importError(narrow(10)), contains("attribute \"stash_type\" is 10 but ranges of 16-bit floats are computed in FLOAT (1)"));
   auto error = [](double limit, double delta) {
     return importError(scalars(TensorProto::FLOAT, 0, limit, delta).node("Range", {"a", "b", "c"}, {"y"}, {}, "n").output("y"));
   };

@@ -166,6 +166,8 @@ TEST_CASE("every field of job.proto is implemented or refused", "[job]") {
                         "deterministic.always",
                         "deterministic.chunks",
                         "device_configuration",
+                        "dims.name",
+                        "dims.size",
                         "epochs",
                         "frozen",
                         "global_batch",
@@ -300,6 +302,9 @@ TEST_CASE("every field of job.proto is implemented or refused", "[job]") {
                         "strategy.variables.origins.path",
                         "strategy.variables.origins.source",
                         "strategy.variables.type",
+                        "ties.parameter",
+                        "ties.to",
+                        "trained",
                     });
 }
 

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Float tensors with a shape are parameters, unless they steer the import or are buffers; all else is a constant.
+
+#include "compiler/frontend/initializers.h"
+
+#include "compiler/frontend/buffers.h"
+#include "compiler/frontend/init_rules.h"
+#include "compiler/frontend/registry.h"
+#include "compiler/frontend/tensor_data.h"
+#include "compiler/frontend/tied_weights.h"
+#include "dialects/support/element_type.h"
+#include "dialects/support/names.h"
+
+#include "llvm/Support/Path.h"
+
+using namespace mlir;
+
+namespace ashlar::frontend {
+
+namespace {
+
+bool matchesAny(ArrayRef<std::string> globs, StringRef name) {
+  return llvm::any_of(globs, [&](const std::string &glob) { return matchesGlob(glob, name); });
+}
+
+class InitializerImporter {
+public:
+  InitializerImporter(onnx::ModelProto &model, StringRef path, const ModelInfo &info, GraphValues &values, WholeType wholeType)
+      : model(model), graph(*model.mutable_graph()), path(path), info(info), options(info.options), values(values),
+        context(values.getBuilder().getContext()), wholeType(std::move(wholeType)) {}
+
+  std::vector<std::string> run();
+
+private:
+  // Tells options.checkDataFile of the files beside the model.
+  void checkDataFiles();
+  llvm::StringSet<> knownFloats() const;
+  // Returns why a float initializer is a buffer; "" when it is a parameter.
+  std::string bufferReason(const BufferFinder &finder, const onnx::TensorProto &tensor) const;
+  // Returns how a parameter holds the numbers of the one to which options.ties ties it. Throws when it does not.
+  Copy checkTie(const onnx::TensorProto &copy, const onnx::TensorProto &original) const;
+  // Tells of copies that are not tied.
+  void reportCopies(ArrayRef<const onnx::TensorProto *> trained);
+  // Ties parameters as options.ties says.
+  void tieInitializers(ArrayRef<const onnx::TensorProto *> trained);
+
+  onnx::ModelProto &model;
+  onnx::GraphProto &graph;
+  StringRef path;
+  const ModelInfo &info;
+  const ImportOptions &options;
+  GraphValues &values;
+  MLIRContext *context;
+  WholeType wholeType;
+  std::vector<std::string> parameters;
+};
+
+void InitializerImporter::checkDataFiles() {
+  for (const onnx::TensorProto &tensor : graph.initializer()) {
+    for (const onnx::StringStringEntryProto &entry : tensor.external_data()) {
+      if (!options.checkDataFile || tensor.data_location() != onnx::TensorProto::EXTERNAL || entry.key() != "location") {
+        continue;
+      }
+      SmallString<256> file(info.directory);
+      llvm::sys::path::append(file, entry.value());
+      if (llvm::Error error = options.checkDataFile(file)) {
+        throw ImportError(llvm::toString(std::move(error)));
+      }
+    }
+  }
+}
+
+// Returns the names of the inputs that steer the import of a node.
+llvm::StringSet<> InitializerImporter::knownFloats() const {
+  llvm::StringSet<> names;
+  for (const onnx::NodeProto &node : graph.node()) {
+    const RegistryRow *row = findOp(qualifiedOpType(node));
+    for (int i = 0; row && i < node.input_size(); ++i) {
+      if (row->knownFloats >> i & 1) {
+        names.insert(node.input(i));
+      }
+    }
+  }
+  return names;
+}
+
+// What the job says of an initializer holds against everything that is read off the model.
+std::string InitializerImporter::bufferReason(const BufferFinder &finder, const onnx::TensorProto &tensor) const {
+  const std::string &name = tensor.name();
+  bool isDecided = !options.training || options.local || matchesAny(options.trained, name) || matchesAny(options.frozen, name) ||
+                   findInitRule(options.init, name);
+  return isDecided ? "" : finder.findReason(tensor);
+}
+
+std::vector<std::string> InitializerImporter::run() {
+  checkDataFiles();
+  llvm::StringSet<> known = knownFloats();
+  BufferFinder finder(model, options.loss, info.directory, context);
+  std::vector<const onnx::TensorProto *> trained;
+  for (onnx::TensorProto &tensor : *graph.mutable_initializer()) {
+    std::string name = tensor.name(), what = "initializer \"" + name + "\"";
+    RankedTensorType type = tensorType(tensor, context, what);
+    if (!isa<FloatType>(type.getElementType()) || type.getRank() == 0 || known.contains(name)) {
+      values.define(name, TensorData::take(tensor, info.directory, context, what).toDense());
+      continue;
+    }
+    std::string reason = bufferReason(finder, tensor);
+    if (options.facts) {
+      auto &list = !reason.empty() ? options.facts->buffers : finder.isStatistic(name) ? options.facts->states : options.facts->parameters;
+      list.push_back({name, describeTensor(type), byteSize(type), reason});
+    }
+    if (!reason.empty()) {
+      values.define(name, TensorData::take(tensor, info.directory, context, what).toDense());
+      if (!options.facts) {
+        emitRemark(UnknownLoc::get(context)) << inOneLine(
+            (path + ": " + what + " " + describeTensor(type) + " is not trained: " + reason).str());
+      }
+      continue;
+    }
+    trained.push_back(&tensor);
+    if (options.ties.contains(name)) {
+      continue;
+    }
+    parameters.push_back(name);
+    values.defineParameter(name, type, [&info = info, wholeType = wholeType, &tensor, name, what, type]() -> Attribute { // outlives *this
+      if (const job::Init *rule = findInitRule(info.options.init, name)) {
+        return makeInitAttribute(*rule, name, wholeType(name, type));
+      }
+      return TensorData::take(tensor, info.directory, type.getContext(), what).intoAttribute(name);
+    });
+  }
+  for (const onnx::SparseTensorProto &sparse : graph.sparse_initializer()) {
+    const std::string &name = sparse.values().name();
+    std::string what = "sparse initializer \"" + name + "\"";
+    onnx::TensorProto dense = makeDense(sparse, info.directory, context, what);
+    values.define(name, TensorData::take(dense, info.directory, context, what).toDense());
+  }
+  tieInitializers(trained);
+  return std::move(parameters);
+}
+
+Copy InitializerImporter::checkTie(const onnx::TensorProto &copy, const onnx::TensorProto &original) const {
+  auto dataOf = [&](const onnx::TensorProto &tensor) {
+    return TensorData::peek(tensor, info.directory, context, "initializer \"" + tensor.name() + "\"");
+  };
+  TensorData data = dataOf(original), other = dataOf(copy);
+  Copy kind = compareNumbers(data, other);
+  if (kind == Copy::None) {
+    throw ImportError("parameter \"" + copy.name() + "\" " + describeTensor(other.getType()) + " does not hold the numbers of \"" +
+                      original.name() + "\" " + describeTensor(data.getType()) + ", to which the job ties it; leave the tie out");
+  }
+  return kind;
+}
+
+void InitializerImporter::tieInitializers(ArrayRef<const onnx::TensorProto *> trained) {
+  llvm::StringMap<const onnx::TensorProto *> byName;
+  for (const onnx::TensorProto *tensor : trained) {
+    byName[tensor->name()] = tensor;
+  }
+  llvm::StringMap<Copy> kinds;
+  for (const auto &each : options.ties) {
+    for (StringRef name : {each.first(), StringRef(each.second)}) {
+      if (!byName.contains(name)) {
+        throw ImportError("the job ties \"" + each.first() + "\" to \"" + each.second + "\" but \"" + name +
+                          "\" is no parameter with data");
+      }
+    }
+    kinds[each.first()] = checkTie(*byName[each.first()], *byName[each.second]);
+  }
+  reportCopies(trained); // reading a parameter takes its data
+  for (const auto &each : options.ties) {
+    if (kinds[each.first()] == Copy::Same) {
+      values.alias(each.first(), each.second);
+      continue;
+    }
+    values.define(each.first(), nn::TransposeOp::create(values.getBuilder(), values.locationOf(each.first()), values.getValue(each.second),
+                                                        ArrayRef<int64_t>{1, 0}));
+  }
+}
+
+void InitializerImporter::reportCopies(ArrayRef<const onnx::TensorProto *> trained) {
+  if (!options.training) {
+    return;
+  }
+  for (const CopiedWeight &each : findCopies(trained, info.directory, context)) {
+    if (options.facts) {
+      options.facts->copies.push_back(each);
+    } else if (!options.ties.contains(each.copy)) {
+      emitRemark(UnknownLoc::get(context)) << inOneLine(
+          (path + ": initializer \"" + each.copy + "\" holds the numbers of \"" + each.original + "\"" +
+           (each.isTransposed ? ", transposed," : "") + " but is trained apart; if the module has one parameter, add ties { parameter: \"" +
+           each.copy + "\" to: \"" + each.original + "\" } to the job")
+              .str());
+    }
+  }
+}
+
+} // namespace
+
+std::vector<std::string> defineInitializers(onnx::ModelProto &model, StringRef path, const ModelInfo &info, GraphValues &values,
+                                            WholeType wholeType) {
+  return InitializerImporter(model, path, info, values, std::move(wholeType)).run();
+}
+
+} // namespace ashlar::frontend

@@ -100,10 +100,10 @@ Form readForm(Node &node) {
 
 // Returns a running statistic, which nothing trains.
 Value statistic(Node &node, size_t index, StringRef name, ArrayRef<int64_t> shape, Value x, Form form) {
-  Type kept = node.inputType(index).getElementType();
-  if (form != Form::Inference && kept != typeOf(x).getElementType()) {
+  Type kept = node.inputType(index).getElementType(), moved = typeOf(x).getElementType();
+  if (form != Form::Inference && kept.getIntOrFloatBitWidth() > moved.getIntOrFloatBitWidth()) {
     node.fail("input " + Twine(index) + " (" + name + ") has elements of " + elementName(kept) + " but is trained in " +
-              elementName(typeOf(x).getElementType()) + "; export it in that type");
+              elementName(moved) + "; export it in that type");
   }
   if (!node.parameterOf(index).empty()) {
     node.keepAsState(index);

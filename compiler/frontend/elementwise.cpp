@@ -26,7 +26,8 @@ std::pair<Value, Value> broadcastOperands(Node &node) {
 // Integers by zero have no result; at run time it is 0.
 void importDiv(Node &node) {
   DenseElementsAttr divisor = node.constantInput(1);
-  if (divisor && divisor.getElementType().isInteger() && llvm::is_contained(divisor.getValues<APInt>(), 0)) {
+  if (divisor && isa<IntegerType>(divisor.getElementType()) &&
+      llvm::any_of(divisor.getValues<APInt>(), [](const APInt &v) { return v.isZero(); })) {
     node.fail("divides by zero");
   }
   auto [lhs, rhs] = broadcastOperands(node);
@@ -39,7 +40,8 @@ void importMod(Node &node) {
     node.fail("of floats is not supported");
   }
   DenseElementsAttr divisor = node.constantInput(1);
-  if (divisor && divisor.getElementType().isInteger() && llvm::is_contained(divisor.getValues<APInt>(), 0)) {
+  if (divisor && isa<IntegerType>(divisor.getElementType()) &&
+      llvm::any_of(divisor.getValues<APInt>(), [](const APInt &v) { return v.isZero(); })) {
     node.fail("divides by zero");
   }
   auto [lhs, rhs] = broadcastOperands(node);
@@ -222,7 +224,7 @@ constexpr RegistryRow kRows[] = {
     {"Min", importVariadic<nn::MinOp>, Accepts::Numbers},
     {"Mod", importMod, Accepts::Numbers},
     {"Mul", importBinary<nn::MulOp>, Accepts::Numbers},
-    {"Neg", importUnary<nn::NegOp>, Accepts::Numbers},
+    {"Neg", importUnary<nn::NegOp>, Accepts::Signed},
     {"Not", importUnary<nn::NotOp>, Accepts::Bools},
     {"Or", importBinary<nn::OrOp>, Accepts::Bools},
     {"Pow", importPow, Accepts::Floats},

@@ -5,6 +5,7 @@
 #include "compiler/frontend/emit.h"
 
 #include "compiler/frontend/shape_rules.h"
+#include "compiler/reference/tensor.h"
 
 #include "dialects/support/element_type.h"
 
@@ -76,13 +77,8 @@ std::optional<double> splatInput(const Node &node, size_t index) {
   if (!constant || !constant.isSplat()) {
     return std::nullopt;
   }
-  if (isa<FloatType>(constant.getElementType())) {
-    APFloat value = constant.getSplatValue<APFloat>();
-    bool losesInfo;
-    value.convert(APFloat::IEEEdouble(), APFloat::rmNearestTiesToEven, &losesInfo);
-    return value.convertToDouble();
-  }
-  return static_cast<double>(constant.getSplatValue<APInt>().getSExtValue());
+  DenseElementsAttr one = DenseElementsAttr::get(RankedTensorType::get({}, constant.getElementType()), constant.getSplatValue<Attribute>());
+  return reference::Tensor::fromAttribute(one)->getNumber(0);
 }
 
 Value widen(const Node &node, Value value) {
@@ -99,20 +95,6 @@ Value countFromFront(const Node &node, Value indices, int64_t size) {
   Value isNegative = node.create<nn::CompareOp>(boolType, nn::Predicate::Lt, indices, splatConstant(node, type, 0));
   Value fromEnd = node.create<nn::AddOp>(indices, splatConstant(node, type, size));
   return node.create<nn::SelectOp>(type, isNegative, fromEnd, indices);
-}
-
-std::optional<double> splatInput(const Node &node, size_t index) {
-  DenseElementsAttr constant = node.constantInput(index);
-  if (!constant || !constant.isSplat()) {
-    return std::nullopt;
-  }
-  if (isa<FloatType>(constant.getElementType())) {
-    APFloat value = constant.getSplatValue<APFloat>();
-    bool losesInfo;
-    value.convert(APFloat::IEEEdouble(), APFloat::rmNearestTiesToEven, &losesInfo);
-    return value.convertToDouble();
-  }
-  return static_cast<double>(constant.getSplatValue<APInt>().getSExtValue());
 }
 
 Value reduce(const Node &node, Reduction kind, Value value, ArrayRef<int64_t> dims) {

@@ -49,9 +49,6 @@ mlir::Value asNumbers(const Node &node, mlir::Value value);
 // Indices of a dim of `size`, the negative ones counted from its end, as ones counted from the front.
 mlir::Value countFromFront(const Node &node, mlir::Value indices, int64_t size);
 
-// Returns the value of every element of a constant; nothing when they differ or the input is no constant.
-std::optional<double> splatInput(const Node &node, size_t index);
-
 // Sums, say, along `dims` (sorted).
 mlir::Value reduce(const Node &node, Reduction kind, mlir::Value value, llvm::ArrayRef<int64_t> dims);
 

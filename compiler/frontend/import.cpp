@@ -126,7 +126,7 @@ private:
   void reportFaults(const std::string &unsupported);
   // Imports a node, or returns the nodes that it stands for.
   std::vector<onnx::NodeProto> importNode(Node &node);
-  // Throws when an output cannot be written, or is declared as something else than the graph computes.
+  // Throws when an output is declared as something else than the graph computes.
   void checkOutput(const onnx::ValueInfoProto &output, RankedTensorType type) const;
   void returnOutputs();
   void freezeParameters();
@@ -267,10 +267,6 @@ void Importer::defineInput(const onnx::ValueInfoProto &input) {
     parameters.push_back(input.name());
     Attribute init = makeInitAttribute(*rule, input.name(), wholeType(input.name(), type));
     return values->defineParameter(input.name(), type, [init] { return init; });
-  }
-  if (element.isBF16()) {
-    throw ImportError(what +
-                      " is a tensor of bf16, which neither .npy files nor data sets hold; make it one of f32 and cast it in the model");
   }
   unsigned index = forward.getNumArguments();
   if (failed(forward.insertArgument(index, type,
@@ -469,9 +465,6 @@ std::vector<onnx::NodeProto> Importer::importNode(Node &node) {
 
 void Importer::checkOutput(const onnx::ValueInfoProto &output, RankedTensorType type) const {
   std::string what = "output \"" + output.name() + "\"";
-  if (!options.training && type.getElementType().isBF16()) {
-    throw ImportError(what + " is a tensor of bf16, which .npy files do not hold; cast it to f32 in the model");
-  }
   if (output.type().value_case() == onnx::TypeProto::VALUE_NOT_SET) {
     return;
   }
@@ -595,6 +588,7 @@ ImportOptions makeImportOptions(const job::Job &job) {
     options.dims[dim.name()] = dim.size();
   }
   options.training = job.has_loss();
+  options.straightThrough = job.straight_through();
   options.init.assign(job.init().begin(), job.init().end());
   options.frozen.assign(job.frozen().begin(), job.frozen().end());
   options.trained.assign(job.trained().begin(), job.trained().end());

@@ -59,6 +59,8 @@ struct ImportOptions {
   // Dropout draws a mask (from @ashlar.seed and @ashlar.step) instead of passing its input on; the product with the mask is marked
   // nn.training_only.
   bool training = false;
+  // QuantizeLinear has the gradient of the identity within its range where a DequantizeLinear reads it.
+  bool straightThrough = false;
   // First values of parameters; the first rule that matches wins. A graph input that a rule matches and that has no data becomes a
   // parameter; data in the model gives way to a rule that matches.
   std::vector<job::Init> init;

@@ -6,6 +6,7 @@
 
 #include "compiler/frontend/registry.h"
 #include "compiler/frontend/tensor_data.h"
+#include "dialects/support/integer_type.h"
 
 #include "llvm/ADT/StringExtras.h"
 
@@ -22,6 +23,9 @@ constexpr int64_t kMostDims = 1024; // more axes or sizes than this come from a 
 std::string elementName(Type element) {
   if (element.isInteger(1)) {
     return "bool";
+  }
+  if (element.isUnsignedInteger()) {
+    return "u" + std::to_string(element.getIntOrFloatBitWidth());
   }
   std::string name;
   llvm::raw_string_ostream(name) << element;
@@ -82,7 +86,7 @@ SmallVector<int64_t> Node::intsInput(size_t index, StringRef name) const {
   if (!constant || !constant.getElementType().isIntOrIndex() || constant.getType().getRank() > 1 || constant.getNumElements() > kMostDims) {
     fail("input \"" + name + "\" has to be a list of integers known at compile time" + whyUnknown());
   }
-  return SmallVector<int64_t>(llvm::map_range(constant.getValues<APInt>(), [](const APInt &v) { return v.getSExtValue(); }));
+  return llvm::map_to_vector(constant.getValues<APInt>(), [&](const APInt &v) { return integerValue(constant.getElementType(), v); });
 }
 
 onnx::AttributeProto *Node::findAttribute(StringRef name) const {
@@ -102,6 +106,13 @@ onnx::AttributeProto *Node::askAttribute(StringRef name, onnx::AttributeProto::A
          onnx::AttributeProto_AttributeType_Name(type));
   }
   return attribute;
+}
+
+void Node::copyAttributes(onnx::NodeProto &other) {
+  for (const onnx::AttributeProto &attribute : proto.attribute()) {
+    asked.insert(attribute.name());
+    *other.add_attribute() = attribute;
+  }
 }
 
 int64_t Node::getInt(StringRef name, int64_t byDefault) {

@@ -100,6 +100,9 @@ public:
   // Returns the integers of an input (rank 0 or 1) that has to be known at import; `name` is the ONNX name of the input.
   llvm::SmallVector<int64_t> intsInput(size_t index, llvm::StringRef name) const;
 
+  // Gives `other` all attributes of this node, which counts as asking for them.
+  void copyAttributes(onnx::NodeProto &other);
+
   // Returns whether the attribute is there. Does not count as asking for it.
   bool hasAttribute(llvm::StringRef name) const { return findAttribute(name) != nullptr; }
 

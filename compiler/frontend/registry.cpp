@@ -4,6 +4,8 @@
 
 #include "compiler/frontend/registry.h"
 
+#include "dialects/support/integer_type.h"
+
 #include "llvm/ADT/StringMap.h"
 
 namespace ashlar::frontend {
@@ -13,16 +15,17 @@ namespace {
 const llvm::StringMap<RegistryRow> &registry() {
   static const llvm::StringMap<RegistryRow> map = [] {
     llvm::StringMap<RegistryRow> built;
-    for (auto rows : {activationRows,    attentionRows,   channelNormalizationRows,
-                      collectiveRows,    constantRows,    contractionRows,
-                      controlFlowRows,   convolutionRows, einsumRows,
-                      elementwiseRows,   indexMaskRows,   indexingRows,
-                      knownBoxRows,      knownRows,       lossRows,
-                      normalizationRows, paddingRows,     poolingRows,
-                      randomRows,        rankingRows,     reductionRows,
-                      resizingRows,      samplingRows,    scanRows,
-                      scatteringRows,    sequenceRows,    shapeRows,
-                      spatialBlockRows,  spectrumRows,    unpoolingRows}) {
+    for (auto rows : {activationRows,    attentionRows,    channelNormalizationRows,
+                      collectiveRows,    constantRows,     contractionRows,
+                      controlFlowRows,   convolutionRows,  einsumRows,
+                      elementwiseRows,   indexMaskRows,    indexingRows,
+                      knownBoxRows,      knownRows,        lossRows,
+                      normalizationRows, paddingRows,      poolingRows,
+                      quantizationRows,  randomRows,       rankingRows,
+                      reductionRows,     resizingRows,     samplingRows,
+                      scanRows,          scatteringRows,   sequenceRows,
+                      shapeRows,         spatialBlockRows, spectrumRows,
+                      unpoolingRows}) {
       for (const RegistryRow &row : rows()) {
         built.try_emplace(row.opType, row);
       }
@@ -50,6 +53,10 @@ void checkElementType(const Node &node, const RegistryRow &row) {
     return;
   case Accepts::Numbers:
     return isBool ? node.fail("input 0 is a tensor of bool, which the op does not take; its inputs are numbers") : void();
+  case Accepts::Signed:
+    return isUnsigned(element) ? node.fail("input 0 is a tensor of " + elementName(element) +
+                                           ", which the op does not take; its inputs are numbers with a sign")
+                               : void();
   case Accepts::Floats:
     return isFloat ? void()
                    : node.fail("input 0 is a tensor of " + elementName(element) + ", which the op does not take; its inputs are floats");

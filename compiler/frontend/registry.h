@@ -21,7 +21,7 @@ using Handler = void (*)(Node &node);
 using Expander = std::vector<onnx::NodeProto> (*)(Node &node);
 
 // The element types that an op takes as input 0, by ONNX and by what nn computes. Those of its other inputs follow from it.
-enum class Accepts { Any, Numbers, Floats, Bools };
+enum class Accepts { Any, Numbers, Signed, Floats, Bools };
 
 struct RegistryRow {
   llvm::StringLiteral opType;
@@ -58,6 +58,7 @@ llvm::ArrayRef<RegistryRow> lossRows();
 llvm::ArrayRef<RegistryRow> normalizationRows();
 llvm::ArrayRef<RegistryRow> paddingRows();
 llvm::ArrayRef<RegistryRow> poolingRows();
+llvm::ArrayRef<RegistryRow> quantizationRows();
 llvm::ArrayRef<RegistryRow> randomRows();
 llvm::ArrayRef<RegistryRow> rankingRows();
 llvm::ArrayRef<RegistryRow> reductionRows();

@@ -42,23 +42,69 @@ template <typename T, typename List> std::unique_ptr<std::string> pack(const Lis
   return bytes;
 }
 
-// The typed lists of TensorProto; which one holds what is onnx.proto's.
-std::unique_ptr<std::string> packTypedList(const onnx::TensorProto &tensor) {
-  switch (tensor.data_type()) {
-  case onnx::TensorProto::FLOAT:
-    return pack<float>(tensor.float_data());
-  case onnx::TensorProto::DOUBLE:
-    return pack<double>(tensor.double_data());
-  case onnx::TensorProto::INT64:
-    return pack<int64_t>(tensor.int64_data());
-  case onnx::TensorProto::INT32:
-    return pack<int32_t>(tensor.int32_data());
-  case onnx::TensorProto::FLOAT16:
-  case onnx::TensorProto::BFLOAT16:
-    return pack<uint16_t>(tensor.int32_data());
-  default:
-    return pack<uint8_t>(tensor.int32_data()); // bool
+// Returns the elements of the list of TensorProto that holds a type of elements, which onnx.proto says.
+template <typename T> std::unique_ptr<std::string> packTypedList(const onnx::TensorProto &tensor) {
+  if constexpr (std::is_same_v<T, float>) {
+    return pack<T>(tensor.float_data());
+  } else if constexpr (std::is_same_v<T, double>) {
+    return pack<T>(tensor.double_data());
+  } else if constexpr (std::is_same_v<T, int64_t>) {
+    return pack<T>(tensor.int64_data());
+  } else if constexpr (std::is_same_v<T, uint32_t> || std::is_same_v<T, uint64_t>) {
+    return pack<T>(tensor.uint64_data());
+  } else {
+    return pack<T>(tensor.int32_data()); // smaller ones, two bytes of a float, bools
   }
+}
+
+// An element type of ONNX that nn has.
+struct ElementRow {
+  onnx::TensorProto::DataType onnxType;
+  Type (*get)(MLIRContext *context);
+  std::unique_ptr<std::string> (*packList)(const onnx::TensorProto &tensor);
+};
+
+template <typename T> Type floatType(MLIRContext *context) {
+  return T::get(context);
+}
+template <unsigned width> Type signedType(MLIRContext *context) {
+  return IntegerType::get(context, width);
+}
+template <unsigned width> Type unsignedType(MLIRContext *context) {
+  return IntegerType::get(context, width, IntegerType::Unsigned);
+}
+
+constexpr ElementRow kElements[] = {
+    {onnx::TensorProto::FLOAT, floatType<Float32Type>, packTypedList<float>},
+    {onnx::TensorProto::DOUBLE, floatType<Float64Type>, packTypedList<double>},
+    {onnx::TensorProto::FLOAT16, floatType<Float16Type>, packTypedList<uint16_t>},
+    {onnx::TensorProto::BFLOAT16, floatType<BFloat16Type>, packTypedList<uint16_t>},
+    {onnx::TensorProto::INT8, signedType<8>, packTypedList<int8_t>},
+    {onnx::TensorProto::INT16, signedType<16>, packTypedList<int16_t>},
+    {onnx::TensorProto::INT32, signedType<32>, packTypedList<int32_t>},
+    {onnx::TensorProto::INT64, signedType<64>, packTypedList<int64_t>},
+    {onnx::TensorProto::UINT8, unsignedType<8>, packTypedList<uint8_t>},
+    {onnx::TensorProto::UINT16, unsignedType<16>, packTypedList<uint16_t>},
+    {onnx::TensorProto::UINT32, unsignedType<32>, packTypedList<uint32_t>},
+    {onnx::TensorProto::UINT64, unsignedType<64>, packTypedList<uint64_t>},
+    {onnx::TensorProto::BOOL, signedType<1>, packTypedList<uint8_t>},
+};
+
+const ElementRow *findElement(int32_t onnxType) {
+  const auto *found = llvm::find_if(kElements, [&](const ElementRow &row) { return row.onnxType == onnxType; });
+  return found == std::end(kElements) ? nullptr : found;
+}
+
+// Returns ONNX's name of an element type; the newer ones may be missing in the onnx.proto that we are built with.
+std::string elementTypeName(int32_t onnxType) {
+  constexpr int32_t kFirst = 17;
+  constexpr llvm::StringLiteral kNewer[] = {"FLOAT8E4M3FN", "FLOAT8E4M3FNUZ", "FLOAT8E5M2", "FLOAT8E5M2FNUZ", "UINT4",
+                                            "INT4",         "FLOAT4E2M1",     "FLOAT8E8M0", "UINT2",          "INT2"};
+  if (onnxType >= kFirst && onnxType < kFirst + static_cast<int32_t>(std::size(kNewer))) {
+    return kNewer[onnxType - kFirst].str();
+  }
+  std::string name = onnx::TensorProto_DataType_Name(static_cast<onnx::TensorProto_DataType>(onnxType));
+  return name.empty() ? std::to_string(onnxType) : name;
 }
 
 // Where external data lies.
@@ -140,27 +186,12 @@ std::unique_ptr<llvm::MemoryBuffer> mapExternal(const ExternalLocation &location
 } // namespace
 
 Type convertElementType(int32_t onnxType, MLIRContext *context, const Twine &what) {
-  switch (onnxType) {
-  case onnx::TensorProto::FLOAT:
-    return Float32Type::get(context);
-  case onnx::TensorProto::DOUBLE:
-    return Float64Type::get(context);
-  case onnx::TensorProto::FLOAT16:
-    return Float16Type::get(context);
-  case onnx::TensorProto::BFLOAT16:
-    return BFloat16Type::get(context);
-  case onnx::TensorProto::INT32:
-    return IntegerType::get(context, 32);
-  case onnx::TensorProto::INT64:
-    return IntegerType::get(context, 64);
-  case onnx::TensorProto::BOOL:
-    return IntegerType::get(context, 1);
-  default:
-    break;
+  if (const ElementRow *row = findElement(onnxType)) {
+    return row->get(context);
   }
-  std::string name = onnx::TensorProto_DataType_Name(static_cast<onnx::TensorProto_DataType>(onnxType));
-  throw ImportError(what + ": element type " + (name.empty() ? Twine(onnxType).str() : name) +
-                    " is not supported; the supported ones are FLOAT, DOUBLE, FLOAT16, BFLOAT16, INT32, INT64 and BOOL");
+  auto names = llvm::map_range(kElements, [](const ElementRow &row) { return onnx::TensorProto_DataType_Name(row.onnxType); });
+  throw ImportError(what + ": element type " + elementTypeName(onnxType) + " is not supported; the supported ones are " +
+                    llvm::join(names, ", "));
 }
 
 RankedTensorType makeTensorType(ArrayRef<int64_t> shape, Type element, const Twine &what) {
@@ -188,7 +219,7 @@ TensorData TensorData::peek(const onnx::TensorProto &tensor, StringRef directory
   } else if (tensor.has_raw_data()) {
     data.bytes = tensor.raw_data();
   } else {
-    data.owned = packTypedList(tensor);
+    data.owned = findElement(tensor.data_type())->packList(tensor);
     data.bytes = *data.owned;
   }
   data.checkLength(what);

@@ -205,6 +205,9 @@ Fault checkTraining(const Job &job) {
   if (Fault fault = checkBatchNorm(job); !fault.empty()) {
     return fault;
   }
+  if (job.straight_through() && !job.has_loss()) {
+    return "straight_through is about gradients but the job has no loss; leave it out";
+  }
   if (Fault fault = checkCompleteness(job); !fault.empty() || !job.has_loss()) {
     return fault;
   }

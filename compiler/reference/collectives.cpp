@@ -30,6 +30,8 @@ Tensor combine(Reduction kind, ArrayRef<const Tensor *> parts) {
     for (const Tensor *part : parts.drop_front()) {
       if (result.isFloat()) {
         floatTotal = join(floatTotal, part->getFloat(i));
+      } else if (result.isWord() || kind == Reduction::Sum) { // sums wrap around
+        intTotal = static_cast<int64_t>(join(static_cast<uint64_t>(intTotal), static_cast<uint64_t>(part->getInt(i))));
       } else {
         intTotal = join(intTotal, part->getInt(i));
       }

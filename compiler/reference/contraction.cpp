@@ -5,6 +5,7 @@
 #include "compiler/reference/semantics.h"
 
 #include "dialects/nn/nn.h"
+#include "dialects/support/integer_type.h"
 
 #include <cmath>
 #include <limits>
@@ -21,9 +22,8 @@ double floatIdentity(Reduction kind) {
   return kind == Reduction::Sum ? 0 : kind == Reduction::Max ? -kInfinity : kInfinity;
 }
 
-int64_t intIdentity(Reduction kind, unsigned width) {
-  int64_t largest = width == 64 ? std::numeric_limits<int64_t>::max() : (int64_t(1) << (width - 1)) - 1;
-  return kind == Reduction::Sum ? 0 : kind == Reduction::Max ? -largest - 1 : largest;
+int64_t intIdentity(Reduction kind, Type element) {
+  return kind == Reduction::Sum ? 0 : integerValue(element, kind == Reduction::Max ? lowestInteger(element) : highestInteger(element));
 }
 
 // Combines two numbers; a NaN wins a maximum or minimum.
@@ -44,9 +44,8 @@ Tensor reduce(Operation *op, ArrayRef<Tensor> operands) {
   Reduction kind = reduceOp.getKind();
   const Tensor &input = operands[0];
   Tensor result(resultType(op));
-  unsigned width = result.getType().getElementType().getIntOrFloatBitWidth();
   std::vector<double> floats(result.getNumElements(), floatIdentity(kind));
-  std::vector<int64_t> ints(result.getNumElements(), input.isFloat() ? 0 : intIdentity(kind, width));
+  std::vector<int64_t> ints(result.getNumElements(), input.isFloat() ? 0 : intIdentity(kind, result.getType().getElementType()));
   forEachIndex(input.getShape(), [&](ArrayRef<int64_t> index, int64_t i) {
     Index kept;
     for (auto [d, position] : llvm::enumerate(index)) {
@@ -57,6 +56,8 @@ Tensor reduce(Operation *op, ArrayRef<Tensor> operands) {
     int64_t to = result.linearize(kept);
     if (input.isFloat()) {
       floats[to] = combine(kind, floats[to], input.getFloat(i));
+    } else if (input.isWord() || kind == Reduction::Sum) { // sums wrap around
+      ints[to] = static_cast<int64_t>(combine(kind, static_cast<uint64_t>(ints[to]), static_cast<uint64_t>(input.getInt(i))));
     } else {
       ints[to] = combine(kind, ints[to], input.getInt(i));
     }
@@ -115,9 +116,9 @@ Tensor matmul(Operation *op, ArrayRef<Tensor> operands) {
         s, [&](int64_t i) { return lhs.getFloat(i); }, [&](int64_t i) { return rhs.getFloat(i); },
         [&](int64_t i, double sum) { result.setFloat(i, sum); });
   } else {
-    multiply<int64_t>(
+    multiply<uint64_t>( // wraps around
         s, [&](int64_t i) { return lhs.getInt(i); }, [&](int64_t i) { return rhs.getInt(i); },
-        [&](int64_t i, int64_t sum) { result.setInt(i, sum); });
+        [&](int64_t i, uint64_t sum) { result.setInt(i, static_cast<int64_t>(sum)); });
   }
   return result;
 }

@@ -5,6 +5,7 @@
 #include "compiler/reference/semantics.h"
 
 #include "dialects/nn/nn.h"
+#include "dialects/support/integer_type.h"
 
 #include <cmath>
 
@@ -35,27 +36,40 @@ template <double (*onFloats)(double), int64_t (*onInts)(int64_t)> Tensor unary(O
   return result;
 }
 
-// Two operands, by a function of doubles or one of integers.
-template <double (*onFloats)(double, double), int64_t (*onInts)(int64_t, int64_t)> Tensor binary(Operation *op, ArrayRef<Tensor> operands) {
+// Two operands, by a function of doubles or one of integers, with another for ui64 where the sign matters.
+template <double (*onFloats)(double, double), int64_t (*onInts)(int64_t, int64_t), uint64_t (*onWords)(uint64_t, uint64_t) = nullptr>
+Tensor binary(Operation *op, ArrayRef<Tensor> operands) {
   Tensor result(resultType(op));
   for (int64_t i = 0; i < result.getNumElements(); ++i) {
     if (result.isFloat()) {
       result.setFloat(i, onFloats(operands[0].getFloat(i), operands[1].getFloat(i)));
-    } else {
-      result.setInt(i, onInts(operands[0].getInt(i), operands[1].getInt(i)));
+      continue;
     }
+    int64_t x = operands[0].getInt(i), y = operands[1].getInt(i), combined = 0;
+    if constexpr (onWords != nullptr) {
+      combined = result.isWord() ? static_cast<int64_t>(onWords(x, y)) : onInts(x, y);
+    } else {
+      combined = onInts(x, y);
+    }
+    result.setInt(i, combined);
   }
   return result;
 }
 
-template <typename T> T negOf(T x) {
+double negOf(double x) {
   return -x;
 }
 double absOf(double x) {
   return std::fabs(x);
 }
+uint64_t wordOf(int64_t x) { // sums, differences and products wrap around
+  return static_cast<uint64_t>(x);
+}
+int64_t negOfInt(int64_t x) {
+  return static_cast<int64_t>(-wordOf(x));
+}
 int64_t absOfInt(int64_t x) {
-  return x < 0 ? -x : x;
+  return x < 0 ? negOfInt(x) : x;
 }
 template <typename T> T signOf(T x) {
   return x > 0 ? T(1) : x < 0 ? T(-1) : x;
@@ -98,21 +112,33 @@ double reluOf(double x) {
   return x <= 0 ? 0 : x;
 } // a NaN stays one
 
-template <typename T> T addOf(T x, T y) {
+double addOf(double x, double y) {
   return x + y;
 }
-template <typename T> T subOf(T x, T y) {
+int64_t addOfInts(int64_t x, int64_t y) {
+  return static_cast<int64_t>(wordOf(x) + wordOf(y));
+}
+double subOf(double x, double y) {
   return x - y;
 }
-template <typename T> T mulOf(T x, T y) {
+int64_t subOfInts(int64_t x, int64_t y) {
+  return static_cast<int64_t>(wordOf(x) - wordOf(y));
+}
+double mulOf(double x, double y) {
   return x * y;
+}
+int64_t mulOfInts(int64_t x, int64_t y) {
+  return static_cast<int64_t>(wordOf(x) * wordOf(y));
 }
 double divOf(double x, double y) {
   return x / y;
 }
 int64_t divOfInts(int64_t x, int64_t y) {
-  return y == 0 ? 0 : y == -1 ? -x : x / y;
+  return y == 0 ? 0 : y == -1 ? negOfInt(x) : x / y;
 } // 0 where C++ leaves it open
+uint64_t divOfWords(uint64_t x, uint64_t y) {
+  return y == 0 ? 0 : x / y;
+}
 double powOf(double x, double y) {
   return std::pow(x, y);
 }
@@ -130,10 +156,10 @@ double maxOf(double x, double y) {
 double minOf(double x, double y) {
   return std::isnan(x) || x < y || (x == y && std::signbit(x)) ? x : y;
 }
-int64_t maxOfInts(int64_t x, int64_t y) {
+template <typename T> T maxOfInts(T x, T y) {
   return std::max(x, y);
 }
-int64_t minOfInts(int64_t x, int64_t y) {
+template <typename T> T minOfInts(T x, T y) {
   return std::min(x, y);
 }
 
@@ -175,29 +201,29 @@ Tensor logicalNot(Operation *op, ArrayRef<Tensor> operands) {
 }
 
 // Truncates toward zero; what the integer type does not hold becomes the nearest number that it does, and NaN 0.
-int64_t integerOf(double x, unsigned width) {
-  double limit = std::ldexp(1, static_cast<int>(width) - 1);
+int64_t integerOf(double x, Type element) {
+  const bool hasNoSign = isUnsigned(element);
+  const double end = std::ldexp(1, static_cast<int>(element.getIntOrFloatBitWidth()) - (hasNoSign ? 0 : 1)); // the first above all
   if (std::isnan(x)) {
     return 0;
   }
-  if (x >= limit) {
-    return APInt::getSignedMaxValue(width).getSExtValue();
+  if (x >= end || x < (hasNoSign ? 0 : -end)) {
+    return integerValue(element, x < 0 ? lowestInteger(element) : highestInteger(element));
   }
-  return x < -limit ? APInt::getSignedMinValue(width).getSExtValue() : static_cast<int64_t>(x);
+  return hasNoSign ? static_cast<int64_t>(static_cast<uint64_t>(x)) : static_cast<int64_t>(x);
 }
 
 Tensor castElements(Operation *op, ArrayRef<Tensor> operands) {
   const Tensor &input = operands[0];
   Tensor result(resultType(op));
-  unsigned width = result.getType().getElementType().getIntOrFloatBitWidth();
-  bool toBool = result.getType().getElementType().isInteger(1);
+  Type element = result.getType().getElementType();
   for (int64_t i = 0; i < result.getNumElements(); ++i) {
     if (result.isFloat()) {
       result.setFloat(i, input.getNumber(i));
-    } else if (toBool) {
+    } else if (element.isInteger(1)) {
       result.setInt(i, input.isFloat() ? input.getFloat(i) != 0 : input.getInt(i) != 0);
     } else {
-      result.setInt(i, input.isFloat() ? integerOf(input.getFloat(i), width) : input.getInt(i));
+      result.setInt(i, input.isFloat() ? integerOf(input.getFloat(i), element) : input.getInt(i));
     }
   }
   return result;
@@ -225,8 +251,10 @@ Tensor compare(Operation *op, ArrayRef<Tensor> operands) {
   nn::Predicate predicate = cast<nn::CompareOp>(op).getPredicate();
   Tensor result(resultType(op));
   for (int64_t i = 0; i < result.getNumElements(); ++i) {
-    result.setInt(i, operands[0].isFloat() ? holds(predicate, operands[0].getFloat(i), operands[1].getFloat(i))
-                                           : holds(predicate, operands[0].getInt(i), operands[1].getInt(i)));
+    const Tensor &x = operands[0], &y = operands[1];
+    result.setInt(i, x.isFloat()  ? holds(predicate, x.getFloat(i), y.getFloat(i))
+                     : x.isWord() ? holds(predicate, wordOf(x.getInt(i)), wordOf(y.getInt(i)))
+                                  : holds(predicate, x.getInt(i), y.getInt(i)));
   }
   return result;
 }
@@ -243,7 +271,7 @@ Tensor select(Operation *op, ArrayRef<Tensor> operands) {
 
 void addElementwiseSemantics(SemanticsTable &table) {
   table.add<nn::GradientOp>([](Operation *, ArrayRef<Tensor> operands) { return operands[0]; });
-  table.add<nn::NegOp>(unary<negOf<double>, negOf<int64_t>>);
+  table.add<nn::NegOp>(unary<negOf, negOfInt>);
   table.add<nn::AbsOp>(unary<absOf, absOfInt>);
   table.add<nn::SignOp>(unary<signOf<double>, signOf<int64_t>>);
   table.add<nn::FloorOp>(floatUnary<floorOf>);
@@ -262,13 +290,13 @@ void addElementwiseSemantics(SemanticsTable &table) {
   table.add<nn::GeluOp>(gelu);
   table.add<nn::NotOp>(logicalNot);
   table.add<nn::CastOp>(castElements);
-  table.add<nn::AddOp>(binary<addOf<double>, addOf<int64_t>>);
-  table.add<nn::SubOp>(binary<subOf<double>, subOf<int64_t>>);
-  table.add<nn::MulOp>(binary<mulOf<double>, mulOf<int64_t>>);
-  table.add<nn::DivOp>(binary<divOf, divOfInts>);
+  table.add<nn::AddOp>(binary<addOf, addOfInts>);
+  table.add<nn::SubOp>(binary<subOf, subOfInts>);
+  table.add<nn::MulOp>(binary<mulOf, mulOfInts>);
+  table.add<nn::DivOp>(binary<divOf, divOfInts, divOfWords>);
   table.add<nn::PowOp>(binary<powOf, noInts>);
-  table.add<nn::MaxOp>(binary<maxOf, maxOfInts>);
-  table.add<nn::MinOp>(binary<minOf, minOfInts>);
+  table.add<nn::MaxOp>(binary<maxOf, maxOfInts<int64_t>, maxOfInts<uint64_t>>);
+  table.add<nn::MinOp>(binary<minOf, minOfInts<int64_t>, minOfInts<uint64_t>>);
   table.add<nn::AndOp>(binary<noFloats, andOf>);
   table.add<nn::OrOp>(binary<noFloats, orOf>);
   table.add<nn::CompareOp>(compare);

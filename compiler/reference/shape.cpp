@@ -124,7 +124,8 @@ Tensor scatterAdd(Operation *op, ArrayRef<Tensor> operands) {
       if (result.isFloat()) {
         floats[to] += updates.getFloat(from);
       } else {
-        result.setInt(to, result.getInt(to) + updates.getInt(from));
+        auto sum = static_cast<uint64_t>(result.getInt(to)) + static_cast<uint64_t>(updates.getInt(from)); // wraps around
+        result.setInt(to, static_cast<int64_t>(sum));
       }
     }
   });

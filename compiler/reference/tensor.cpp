@@ -5,6 +5,7 @@
 #include "compiler/reference/tensor.h"
 
 #include "dialects/support/element_type.h"
+#include "dialects/support/integer_type.h"
 
 #include "mlir/IR/DialectResourceBlobManager.h"
 #include "llvm/ADT/APFloat.h"
@@ -43,6 +44,8 @@ double toDouble(FloatType type, uint64_t bits) {
 void printElement(llvm::raw_ostream &os, const Tensor &tensor, int64_t i) {
   if (tensor.isFloat()) {
     os << llvm::format("%.6g", tensor.getFloat(i));
+  } else if (tensor.isWord()) {
+    os << static_cast<uint64_t>(tensor.getInt(i));
   } else {
     os << tensor.getInt(i);
   }
@@ -78,7 +81,8 @@ double roundTo(Type floatType, double value) {
   return rounded.convertToDouble();
 }
 
-Tensor::Tensor(RankedTensorType type) : type(type), holdsFloats(isa<FloatType>(type.getElementType())) {
+Tensor::Tensor(RankedTensorType type)
+    : type(type), holdsFloats(isa<FloatType>(type.getElementType())), holdsWords(type.getElementType().isUnsignedInteger(64)) {
   if (isFloat()) {
     floats.assign(type.getNumElements(), 0.0);
   } else {
@@ -91,8 +95,10 @@ void Tensor::setFloat(int64_t i, double value) {
 }
 
 void Tensor::setInt(int64_t i, int64_t value) {
-  unsigned width = type.getElementType().getIntOrFloatBitWidth();
-  ints[i] = width == 1 ? value & 1 : llvm::SignExtend64(static_cast<uint64_t>(value), width);
+  Type element = type.getElementType();
+  unsigned width = element.getIntOrFloatBitWidth();
+  auto bits = static_cast<uint64_t>(value);
+  ints[i] = isUnsigned(element) ? static_cast<int64_t>(bits & llvm::maskTrailingOnes<uint64_t>(width)) : llvm::SignExtend64(bits, width);
 }
 
 void Tensor::copyElement(int64_t i, const Tensor &from, int64_t j) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The tensor of the reference interpreter: a ranked tensor type and its elements in row-major order. Floats are kept as doubles that
-// were rounded to the element type, integers and bools as int64, so that each op is written once, for all element types.
+// were rounded to the element type, integers and bools as int64 (ui64 by its bits), so that each op is written once, for all element types.
 
 #ifndef ASHLAR_COMPILER_REFERENCE_TENSOR_H
 #define ASHLAR_COMPILER_REFERENCE_TENSOR_H
@@ -39,12 +39,17 @@ public:
   // Returns true when the elements are floats, false when they are integers or bools.
   bool isFloat() const { return holdsFloats; }
 
+  // Returns true when integers are to be taken as uint64: those of ui64 from 2^63 on are negative.
+  bool isWord() const { return holdsWords; }
+
   // Returns element `i` in row-major order. Assumes that the kind of the element type is the one asked for.
   double getFloat(int64_t i) const { return floats[i]; }
   int64_t getInt(int64_t i) const { return ints[i]; }
 
   // Returns element `i` as a double, whatever the element type.
-  double getNumber(int64_t i) const { return isFloat() ? floats[i] : static_cast<double>(ints[i]); }
+  double getNumber(int64_t i) const {
+    return isFloat() ? floats[i] : isWord() ? static_cast<double>(static_cast<uint64_t>(ints[i])) : static_cast<double>(ints[i]);
+  }
 
   // Sets element `i`, rounded to the float type, or wrapped to the width of the integer type.
   void setFloat(int64_t i, double value);
@@ -61,7 +66,7 @@ public:
 
 private:
   mlir::RankedTensorType type;
-  bool holdsFloats = false; // the element type is one of floats, asked for once
+  bool holdsFloats = false, holdsWords = false; // what the element type is, asked for once
   std::vector<double> floats;
   std::vector<int64_t> ints;
 };

@@ -122,7 +122,7 @@ Tensor resample(Operation *op, ArrayRef<Tensor> operands) {
   auto weights = resampleOp.getWeights() ? llvm::to_vector(resampleOp.getWeights()->getValues<double>()) : SmallVector<double>();
   forEachIndex(result.getShape(), [&](ArrayRef<int64_t> index, int64_t i) {
     double sum = 0;
-    int64_t intSum = 0;
+    uint64_t intSum = 0; // wraps around
     int64_t row = firstRow + index[dim], rows = static_cast<int64_t>(places.size()) / terms;
     for (int64_t k = row * terms; row < rows && k < (row + 1) * terms; ++k) {
       int64_t place = places[k] - firstElement;
@@ -135,10 +135,10 @@ Tensor resample(Operation *op, ArrayRef<Tensor> operands) {
       if (input.isFloat()) {
         sum += (weights.empty() ? 1 : weights[k]) * input.getFloat(at);
       } else {
-        intSum += input.getInt(at);
+        intSum += static_cast<uint64_t>(input.getInt(at));
       }
     }
-    input.isFloat() ? result.setFloat(i, sum) : result.setInt(i, intSum);
+    input.isFloat() ? result.setFloat(i, sum) : result.setInt(i, static_cast<int64_t>(intSum));
   });
   return result;
 }

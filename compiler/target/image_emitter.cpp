@@ -31,7 +31,19 @@ uint32_t dtypeOf(mlir::Type type) {
       .Case([](mlir::Float16Type) { return ASHLAR_RT_F16; })
       .Case([](mlir::BFloat16Type) { return ASHLAR_RT_BF16; })
       .Case([](mlir::IntegerType integer) -> uint32_t {
-        return integer.getWidth() == 1 ? ASHLAR_RT_BOOL : integer.getWidth() == 32 ? ASHLAR_RT_I32 : ASHLAR_RT_I64;
+        const bool hasNoSign = integer.isUnsigned();
+        switch (integer.getWidth()) {
+        case 1:
+          return ASHLAR_RT_BOOL;
+        case 8:
+          return hasNoSign ? ASHLAR_RT_U8 : ASHLAR_RT_I8;
+        case 16:
+          return hasNoSign ? ASHLAR_RT_U16 : ASHLAR_RT_I16;
+        case 32:
+          return hasNoSign ? ASHLAR_RT_U32 : ASHLAR_RT_I32;
+        default:
+          return hasNoSign ? ASHLAR_RT_U64 : ASHLAR_RT_I64;
+        }
       });
 }
 

@@ -6,6 +6,7 @@
 
 #include "dialects/nn/nn.h"
 #include "dialects/nn/pairs.h"
+#include "dialects/nn/straight_through.h"
 #include "dialects/support/element_type.h"
 #include "dialects/support/tensor_values.h"
 
@@ -103,11 +104,13 @@ void AbsOp::buildGradients(OpBuilder &builder, ValueRange g, Gradients out) {
   out[0] = b.mul(g[0], SignOp::create(b, getInput()));
 }
 
-// Zero everywhere.
+// Zero everywhere, but for a round that says otherwise.
 void SignOp::buildGradients(OpBuilder &, ValueRange, Gradients) {}
 void FloorOp::buildGradients(OpBuilder &, ValueRange, Gradients) {}
 void CeilOp::buildGradients(OpBuilder &, ValueRange, Gradients) {}
-void RoundOp::buildGradients(OpBuilder &, ValueRange, Gradients) {}
+void RoundOp::buildGradients(OpBuilder &, ValueRange g, Gradients out) {
+  out[0] = (*this)->hasAttr(kStraightThroughAttr) ? g[0] : Value();
+}
 
 void SinOp::buildGradients(OpBuilder &builder, ValueRange g, Gradients out) {
   GradientBuilder b(*this, builder);

@@ -115,9 +115,10 @@ def Nn_ReductionAttr : EnumAttr<Nn_Dialect, Ashlar_Reduction, "reduction"> { let
 def Nn_PredicateAttr : EnumAttr<Nn_Dialect, Nn_Predicate, "predicate">;
 def Nn_DistributionAttr : EnumAttr<Nn_Dialect, Nn_Distribution, "distribution">;
 
-def Nn_Tensor : StaticShapeTensorOf<[F16, BF16, F32, F64, I1, I32, I64]>;
+defvar Nn_Integers = [I8, I16, I32, I64, UI8, UI16, UI32, UI64];
+def Nn_Tensor : StaticShapeTensorOf<!listconcat([F16, BF16, F32, F64, I1], Nn_Integers)>;
 def Nn_FloatTensor : StaticShapeTensorOf<[F16, BF16, F32, F64]>;
-def Nn_NumericTensor : StaticShapeTensorOf<[F16, BF16, F32, F64, I32, I64]>;
+def Nn_NumericTensor : StaticShapeTensorOf<!listconcat([F16, BF16, F32, F64], Nn_Integers)>;
 def Nn_BoolTensor : StaticShapeTensorOf<[I1]>;
 def Nn_BoolScalar : 0DTensorOf<[I1]>;
 def Nn_IndexTensor : StaticShapeTensorOf<[I64]>;

@@ -5,6 +5,7 @@
 #include "passes/partition/padding.h"
 
 #include "dialects/nn/nn.h"
+#include "dialects/support/integer_type.h"
 #include "dialects/support/tensor_values.h"
 
 using namespace mlir;
@@ -68,8 +69,7 @@ DenseElementsAttr neutralElements(RankedTensorType type, Reduction reduction) {
   if (auto real = dyn_cast<FloatType>(type.getElementType())) {
     return DenseElementsAttr::get(type, APFloat::getInf(real.getFloatSemantics(), /*Negative=*/smallest));
   }
-  unsigned width = type.getElementTypeBitWidth();
-  return DenseElementsAttr::get(type, smallest ? APInt::getSignedMinValue(width) : APInt::getSignedMaxValue(width));
+  return DenseElementsAttr::get(type, smallest ? lowestInteger(type.getElementType()) : highestInteger(type.getElementType()));
 }
 
 Value padToPieces(ImplicitLocOpBuilder &b, dist::MeshAttr mesh, Value value, int64_t dim, ArrayRef<StringAttr> axes) {

@@ -35,6 +35,13 @@ Value scaled(ImplicitLocOpBuilder &b, Value x, double factor) {
   return factor == 1 ? x : nn::MulOp::create(b, x, nn::ConstantOp::create(b, nn::splat(typeOf(x), factor))).getResult();
 }
 
+// Returns where a running statistic is read, which may be converted behind it: statistics of f16 move in f32. Null where it is no variable.
+nn::ReadOp readOf(Value statistic) {
+  auto compute = statistic.getDefiningOp<ComputeOpInterface>();
+  bool isConverted = compute && compute.getPrecision() == Precision::Convert;
+  return (isConverted ? compute->getOperand(0) : statistic).getDefiningOp<nn::ReadOp>();
+}
+
 // Rewrites the batch normalizations of one training step. State: the next value of each running statistic so far.
 class StepRewrite {
 public:
@@ -47,7 +54,11 @@ public:
       }
     }
     OpBuilder builder(step.front().getTerminator());
-    for (auto &[variable, next] : running) {
+    for (auto &[variable, statistic] : running) {
+      auto [kept, next] = statistic;
+      if (next.getType() != kept) {
+        next = nn::CastOp::create(builder, next.getLoc(), kept, next);
+      }
       auto write = nn::WriteOp::create(builder, next.getLoc(), variable.getValue(), next);
       write->setAttr(nn::kForwardWriteAttr, builder.getUnitAttr());
     }
@@ -86,7 +97,7 @@ private:
 
   LogicalResult check(nn::NormalizeOp op) {
     for (Value statistic : {op.getMean(), op.getVariance()}) {
-      if (!statistic.getDefiningOp<nn::ReadOp>()) {
+      if (!readOf(statistic)) {
         return op.emitOpError("has a momentum, but its mean and variance are not both read from variables");
       }
     }
@@ -134,14 +145,14 @@ private:
 
   // Moves the variable that `statistic` is read from: momentum * old + (1 - momentum) * factor * toward.
   void move(ImplicitLocOpBuilder &b, Value statistic, Value toward, double momentum, double factor) {
-    StringAttr variable = statistic.getDefiningOp<nn::ReadOp>().getVariableAttr().getAttr();
-    Value &next = running.try_emplace(variable, statistic).first->second;
+    nn::ReadOp read = readOf(statistic);
+    Value &next = running.try_emplace(read.getVariableAttr().getAttr(), read.getType(), statistic).first->second.second;
     next = nn::AddOp::create(b, scaled(b, next, momentum), scaled(b, toward, (1 - momentum) * factor));
   }
 
   func::FuncOp step;
   int64_t replicas;
-  llvm::MapVector<StringAttr, Value> running;
+  llvm::MapVector<StringAttr, std::pair<Type, Value>> running; // with the type that the variable keeps it in
 };
 
 struct BatchNormPass : public impl::BatchNormPassBase<BatchNormPass> {

@@ -18,7 +18,7 @@ extern "C" {
 #endif
 
 // Grows with every change of a struct below; ashlar_rt_main() refuses an image of another version.
-#define ASHLAR_RT_ABI_VERSION 19
+#define ASHLAR_RT_ABI_VERSION 20
 
 // Buffers start on this boundary; arena offsets are multiples of it.
 #define ASHLAR_RT_ALIGNMENT 64
@@ -34,7 +34,13 @@ typedef enum {
   ASHLAR_RT_I64 = 4,
   ASHLAR_RT_BOOL = 5,
   ASHLAR_RT_F16 = 6,
-  ASHLAR_RT_BF16 = 7
+  ASHLAR_RT_BF16 = 7,
+  ASHLAR_RT_I8 = 8,
+  ASHLAR_RT_I16 = 9,
+  ASHLAR_RT_U8 = 10,
+  ASHLAR_RT_U16 = 11,
+  ASHLAR_RT_U32 = 12,
+  ASHLAR_RT_U64 = 13
 } ashlar_rt_dtype;
 
 // One axis of the mesh. Devices are numbered row major over the axes: the last axis varies fastest.

@@ -17,7 +17,7 @@ namespace ashlar::rt {
 namespace {
 
 struct Sum {
-  template <typename T> static T apply(T a, T b) { return a + b; }
+  template <typename T> static T apply(T a, T b) { return static_cast<T>(a + b); }
 };
 struct Max {
   template <typename T> static T apply(T a, T b) { return (a > b || a != a) ? a : b; }
@@ -150,32 +150,19 @@ struct ReducerKernels {
 
 Status Reducer::create(uint32_t dtype, uint32_t reduction, Reducer &reducer) {
   bool known = false;
-  switch (dtype) {
-  case ASHLAR_RT_F32:
-    known = ReducerKernels::setType<float>(reduction, reducer);
-    break;
-  case ASHLAR_RT_F64:
-    known = ReducerKernels::setType<double>(reduction, reducer);
-    break;
-  case ASHLAR_RT_I32:
-    // Sums wrap around, so they are done without a sign.
-    known = reduction == ASHLAR_RT_SUM ? ReducerKernels::setType<uint32_t>(reduction, reducer)
-                                       : ReducerKernels::setType<int32_t>(reduction, reducer);
-    break;
-  case ASHLAR_RT_I64:
-    known = reduction == ASHLAR_RT_SUM ? ReducerKernels::setType<uint64_t>(reduction, reducer)
-                                       : ReducerKernels::setType<int64_t>(reduction, reducer);
-    break;
-  case ASHLAR_RT_BOOL:
-    known = ReducerKernels::setType<uint8_t>(reduction == ASHLAR_RT_SUM ? static_cast<uint32_t>(ASHLAR_RT_MAX) : reduction, reducer);
-    break;
-  case ASHLAR_RT_F16:
-    known = ReducerKernels::setType<F16>(reduction, reducer);
-    break;
-  case ASHLAR_RT_BF16:
-    known = ReducerKernels::setType<Bf16>(reduction, reducer);
-    break;
-  default:
+  bool isType = withDtype(dtype, [&](auto element) {
+    using T = decltype(element);
+    if constexpr (std::is_same_v<T, bool>) {
+      known = ReducerKernels::setType<uint8_t>(reduction == ASHLAR_RT_SUM ? static_cast<uint32_t>(ASHLAR_RT_MAX) : reduction, reducer);
+    } else if constexpr (std::is_integral_v<T>) {
+      // Sums wrap around, so they are done without a sign.
+      known = reduction == ASHLAR_RT_SUM ? ReducerKernels::setType<std::make_unsigned_t<T>>(reduction, reducer)
+                                         : ReducerKernels::setType<T>(reduction, reducer);
+    } else {
+      known = ReducerKernels::setType<T>(reduction, reducer);
+    }
+  });
+  if (!isType) {
     return internal("cannot reduce elements of unknown type {}", dtype);
   }
   return known ? Status() : internal("unknown reduction {}", reduction);

@@ -30,7 +30,7 @@ struct BatchFile {
 class Cifar10Dataset final : public Dataset {
 public:
   explicit Cifar10Dataset(std::vector<BatchFile> batches) : files(std::move(batches)) {
-    allColumns = {{"image", Element::kU8, {kSide, kSide, kChannels}}, {"label", Element::kU8, {}}};
+    allColumns = {{"image", ASHLAR_RT_U8, {kSide, kSide, kChannels}}, {"label", ASHLAR_RT_U8, {}}};
     for (const BatchFile &file : files) {
       count += file.records();
     }

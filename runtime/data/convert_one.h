@@ -7,7 +7,6 @@
 
 #include "runtime/base/half.h"
 
-#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <type_traits>
@@ -16,16 +15,23 @@ namespace ashlar::rt {
 
 // Converts one element: to bool by whether it is 0, to an integer by rounding towards zero and to the nearest it can hold (NaN gives 0).
 template <typename To, typename From> To convertOne(From value) {
-  if constexpr (std::is_same_v<From, F16>) {
+  if constexpr (!std::is_arithmetic_v<From>) {
     return convertOne<To>(static_cast<float>(value));
-  } else if constexpr (std::is_same_v<To, F16>) {
-    return F16(static_cast<float>(value));
+  } else if constexpr (!std::is_arithmetic_v<To>) {
+    return To(static_cast<float>(value));
   } else if constexpr (std::is_same_v<To, bool>) {
     return value != 0;
-  } else if constexpr (std::is_floating_point_v<To> || (std::is_integral_v<From> && sizeof(From) < sizeof(To))) {
+  } else if constexpr (std::is_floating_point_v<To>) {
     return static_cast<To>(value);
   } else if constexpr (std::is_integral_v<From>) {
-    return static_cast<To>(std::clamp<From>(value, std::numeric_limits<To>::min(), std::numeric_limits<To>::max()));
+    // Compared with and without a sign: a limit of one type may be no number of the other.
+    constexpr To kLow = std::numeric_limits<To>::min(), kHigh = std::numeric_limits<To>::max();
+    if constexpr (std::is_signed_v<From>) {
+      if (value < 0) {
+        return static_cast<int64_t>(value) < static_cast<int64_t>(kLow) ? kLow : static_cast<To>(value);
+      }
+    }
+    return static_cast<uint64_t>(value) > static_cast<uint64_t>(kHigh) ? kHigh : static_cast<To>(value);
   } else {
     // The limits are powers of two, exact in any float: the upper one is the first that does not fit.
     constexpr From kLow = static_cast<From>(std::numeric_limits<To>::min());

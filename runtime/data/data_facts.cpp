@@ -38,8 +38,8 @@ DataFacts factsOf(Dataset &dataset, Split split) {
   facts.text = fmt::format("{} samples", dataset.samples());
   for (size_t i = 0; i < dataset.columns().size(); ++i) {
     const Column &column = dataset.columns()[i];
-    const size_t bytes = static_cast<size_t>(numElements(column.shape)) * elementBytes(column.element);
-    facts.text += fmt::format(", {} {} {}", column.name, elementName(column.element), shapeText(column.shape));
+    const size_t bytes = static_cast<size_t>(numElements(column.shape)) * dtypeBytes(column.element);
+    facts.text += fmt::format(", {} {} {}", column.name, dtypeName(column.element), shapeText(column.shape));
     probe(dataset.samples(), [&](uint64_t sample) { mix(facts.contents, dataset.read(i, sample), bytes); });
   }
   return facts;
@@ -48,8 +48,8 @@ DataFacts factsOf(Dataset &dataset, Split split) {
 DataFacts factsOf(const NpyFile &file, const std::string &name) {
   DataFacts facts;
   facts.what = "the input " + name;
-  facts.text = fmt::format("{} {}", elementName(file.element()), shapeText(file.shape()));
-  const size_t bytes = static_cast<size_t>(numElements(file.shape())) * elementBytes(file.element());
+  facts.text = fmt::format("{} {}", dtypeName(file.element()), shapeText(file.shape()));
+  const size_t bytes = static_cast<size_t>(numElements(file.shape())) * dtypeBytes(file.element());
   const char *data = static_cast<const char *>(file.data());
   probe((bytes + kProbedBytes - 1) / kProbedBytes,
         [&](uint64_t block) { mix(facts.contents, data + block * kProbedBytes, bytes - block * kProbedBytes); });

@@ -25,7 +25,7 @@ const char *splitName(Split split);
 // One column: the same type and shape for every sample.
 struct Column {
   std::string name;
-  Element element = Element::kF32;
+  uint32_t element = ASHLAR_RT_F32;
   std::vector<int64_t> shape; // of one sample
 };
 

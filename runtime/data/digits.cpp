@@ -163,7 +163,7 @@ class DigitsDataset final : public Dataset {
 public:
   // The eval split continues the numbering of the train split, so the two share no sample.
   DigitsDataset(uint64_t count, uint64_t firstIndex)
-      : allColumns({{"image", Element::kU8, {kSize, kSize}}, {"label", Element::kU8, {}}}), count(count), firstIndex(firstIndex),
+      : allColumns({{"image", ASHLAR_RT_U8, {kSize, kSize}}, {"label", ASHLAR_RT_U8, {}}}), count(count), firstIndex(firstIndex),
         images(count * kPixels), labels(count), drawn(count) {
     for (uint64_t i = 0; i < count; ++i) {
       labels[i] = static_cast<uint8_t>(i % 10);

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sizes, names and conversion of element types.
+// One loop a pair of element types.
 
 #include "runtime/data/element.h"
 
-#include "runtime/abi/ashlar_rt.h"
 #include "runtime/data/convert_one.h"
 
 #include <cstring>
@@ -36,90 +35,13 @@ template <typename From, typename To> void convertTyped(const void *fromBytes, v
   }
 }
 
-template <typename From> void convertFrom(const void *from, Element toType, void *to, int64_t count, double scale, double shift) {
-  switch (toType) {
-  case Element::kF32:
-    return convertTyped<From, float>(from, to, count, scale, shift);
-  case Element::kF64:
-    return convertTyped<From, double>(from, to, count, scale, shift);
-  case Element::kI32:
-    return convertTyped<From, int32_t>(from, to, count, scale, shift);
-  case Element::kI64:
-    return convertTyped<From, int64_t>(from, to, count, scale, shift);
-  case Element::kU8:
-    return convertTyped<From, uint8_t>(from, to, count, scale, shift);
-  case Element::kBool:
-    return convertTyped<From, bool>(from, to, count, scale, shift);
-  case Element::kF16:
-    return convertTyped<From, F16>(from, to, count, scale, shift);
-  }
-}
-
 } // namespace
 
-size_t elementBytes(Element element) {
-  switch (element) {
-  case Element::kF64:
-  case Element::kI64:
-    return 8;
-  case Element::kF32:
-  case Element::kI32:
-    return 4;
-  case Element::kF16:
-    return 2;
-  case Element::kU8:
-  case Element::kBool:
-    return 1;
-  }
-  return 0;
-}
-
-const char *elementName(Element element) {
-  static const char *const names[] = {"f32", "f64", "i32", "i64", "u8", "bool", "f16"};
-  return names[static_cast<int>(element)];
-}
-
-bool elementOfDtype(uint32_t dtype, Element &element) {
-  switch (dtype) {
-  case ASHLAR_RT_F32:
-    element = Element::kF32;
-    return true;
-  case ASHLAR_RT_F64:
-    element = Element::kF64;
-    return true;
-  case ASHLAR_RT_I32:
-    element = Element::kI32;
-    return true;
-  case ASHLAR_RT_I64:
-    element = Element::kI64;
-    return true;
-  case ASHLAR_RT_BOOL:
-    element = Element::kBool;
-    return true;
-  case ASHLAR_RT_F16:
-    element = Element::kF16;
-    return true;
-  default:
-    return false;
-  }
-}
-
-void convertElements(Element fromType, const void *from, Element toType, void *to, int64_t count, double scale, double shift) {
-  switch (fromType) {
-  case Element::kF32:
-    return convertFrom<float>(from, toType, to, count, scale, shift);
-  case Element::kF64:
-    return convertFrom<double>(from, toType, to, count, scale, shift);
-  case Element::kF16:
-    return convertFrom<F16>(from, toType, to, count, scale, shift);
-  case Element::kI32:
-    return convertFrom<int32_t>(from, toType, to, count, scale, shift);
-  case Element::kI64:
-    return convertFrom<int64_t>(from, toType, to, count, scale, shift);
-  case Element::kU8:
-  case Element::kBool:
-    return convertFrom<uint8_t>(from, toType, to, count, scale, shift);
-  }
+void convertElements(uint32_t fromType, const void *from, uint32_t toType, void *to, int64_t count, double scale, double shift) {
+  withDtype(fromType, [&](auto source) {
+    using From = StoredElement<decltype(source)>;
+    withDtype(toType, [&](auto target) { convertTyped<From, decltype(target)>(from, to, count, scale, shift); });
+  });
 }
 
 } // namespace ashlar::rt

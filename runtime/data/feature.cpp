@@ -86,12 +86,12 @@ public:
   Status prepare(const Column &column, const std::vector<ashlar_rt_transform> &transforms) {
     from = column.element;
     numbers.resize(numElements(column.shape));
-    return TransformChain::create(column, transforms.data(), static_cast<uint32_t>(transforms.size()), Element::kF64, chain);
+    return TransformChain::create(column, transforms.data(), static_cast<uint32_t>(transforms.size()), ASHLAR_RT_F64, chain);
   }
 
   const std::vector<double> &of(const void *sample) {
     if (chain.isPlain()) {
-      convertElements(from, sample, Element::kF64, numbers.data(), numbers.size(), chain.scale(), chain.shift());
+      convertElements(from, sample, ASHLAR_RT_F64, numbers.data(), numbers.size(), chain.scale(), chain.shift());
     } else {
       chain.run(sample, SampleRandom(), numbers.data()); // computes in f64, as what it goes to
     }
@@ -99,7 +99,7 @@ public:
   }
 
 private:
-  Element from = Element::kF64;
+  uint32_t from = ASHLAR_RT_F64;
   TransformChain chain;
   std::vector<double> numbers;
 };
@@ -116,10 +116,7 @@ Status resolveFeature(const ashlar_rt_feature &description, const ashlar_rt_vari
   ASHLAR_RETURN_IF_ERROR(findColumn(description, dataset, feature));
   const Column &column = dataset.columns()[feature.column];
   const ashlar_rt_tensor &tensor = *feature.info;
-  if (!elementOfDtype(tensor.buffer.dtype, feature.to)) {
-    return invalid("input tensor \"{}\" is {}; column \"{}\" can be converted to f32, f64, i32, i64 and bool", tensor.name,
-                   dtypeName(tensor.buffer.dtype), description.column);
-  }
+  feature.to = tensor.buffer.dtype;
   if (tensor.rank < 1 || static_cast<uint64_t>(tensor.global_shape[0]) != globalBatch) {
     return internal("dim 0 of input tensor \"{}\" is {} but the global batch is {}", tensor.name,
                     tensor.rank < 1 ? 0 : tensor.global_shape[0], globalBatch);
@@ -131,11 +128,11 @@ Status resolveFeature(const ashlar_rt_feature &description, const ashlar_rt_vari
   if (numElements(wanted) != numElements(found)) {
     return invalid("{}", elementsFault(description.column, description.num_transforms != 0, found, tensor.name, wanted));
   }
-  feature.rowBytes = elementBytes(feature.to) * numElements({tensor.local_shape + 1, tensor.local_shape + tensor.rank});
+  feature.rowBytes = dtypeBytes(feature.to) * numElements({tensor.local_shape + 1, tensor.local_shape + tensor.rank});
   feature.pieceBytes = feature.rowBytes * tensor.local_shape[0];
   feature.isDirect = feature.chain.computed() == feature.to && holdsWholeSamples(tensor);
   if (!feature.chain.isPlain() && !feature.isDirect) {
-    feature.result.resize(elementBytes(feature.chain.computed()) * numElements(found));
+    feature.result.resize(dtypeBytes(feature.chain.computed()) * numElements(found));
   }
   return {};
 }
@@ -164,7 +161,7 @@ void convertSample(Feature &feature, const Piece &piece, const void *sample, con
     chain.run(sample, random, to);
     return;
   }
-  Element from = feature.from;
+  uint32_t from = feature.from;
   if (!chain.isPlain()) {
     chain.run(sample, random, feature.result.data());
     sample = feature.result.data();
@@ -172,8 +169,8 @@ void convertSample(Feature &feature, const Piece &piece, const void *sample, con
   }
   const double scale = chain.isPlain() ? chain.scale() : 1, shift = chain.isPlain() ? chain.shift() : 0;
   forEachRun(*feature.info, piece, /*firstDim=*/1, [&](int64_t global, int64_t local, int64_t count) {
-    convertElements(from, static_cast<const char *>(sample) + global * elementBytes(from), feature.to,
-                    static_cast<char *>(to) + local * elementBytes(feature.to), count, scale, shift);
+    convertElements(from, static_cast<const char *>(sample) + global * dtypeBytes(from), feature.to,
+                    static_cast<char *>(to) + local * dtypeBytes(feature.to), count, scale, shift);
   });
 }
 

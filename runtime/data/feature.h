@@ -20,7 +20,7 @@ namespace ashlar::rt {
 // A feature, resolved and checked.
 struct Feature {
   size_t column = 0; // of the data set
-  Element from = Element::kF32, to = Element::kF32;
+  uint32_t from = ASHLAR_RT_F32, to = ASHLAR_RT_F32;
   uint32_t tensor = 0; // of the variant
   const ashlar_rt_tensor *info = nullptr;
   TransformChain chain;

@@ -137,7 +137,7 @@ Status openIdx(const std::string &directory, Split split, std::unique_ptr<Datase
   if (imageDims[0] != labelDims[0]) {
     return invalid("\"{}\" holds {} images but \"{}\" holds {} labels", imagePath, imageDims[0], labelPath, labelDims[0]);
   }
-  std::vector<Column> columns = {{"image", Element::kU8, {imageDims[1], imageDims[2]}}, {"label", Element::kU8, {}}};
+  std::vector<Column> columns = {{"image", ASHLAR_RT_U8, {imageDims[1], imageDims[2]}}, {"label", ASHLAR_RT_U8, {}}};
   std::array<KeptFile, 2> files = {keepFile(imagePath), keepFile(labelPath)};
   dataset = std::make_unique<IdxDataset>(std::move(columns), std::move(images), std::move(labels), std::move(files));
   return {};

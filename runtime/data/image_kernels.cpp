@@ -123,21 +123,7 @@ private:
 } // namespace
 
 template <typename T> void copyWindow(const ImageView &image, const Window &window, const Grid &out, const ChannelMap<T> &map, T *to) {
-  switch (image.element) {
-  case Element::kF32:
-    return copyWindowOf<float>(image, window, out, map, to);
-  case Element::kF64:
-    return copyWindowOf<double>(image, window, out, map, to);
-  case Element::kF16:
-    return copyWindowOf<F16>(image, window, out, map, to);
-  case Element::kI32:
-    return copyWindowOf<int32_t>(image, window, out, map, to);
-  case Element::kI64:
-    return copyWindowOf<int64_t>(image, window, out, map, to);
-  case Element::kU8:
-  case Element::kBool:
-    return copyWindowOf<uint8_t>(image, window, out, map, to);
-  }
+  withDtype(image.element, [&](auto element) { copyWindowOf<StoredElement<decltype(element)>>(image, window, out, map, to); });
 }
 
 template <typename T> ChannelMap<T> ofRow(const ChannelMap<T> &map, const Grid &grid) {

@@ -37,7 +37,7 @@ template <typename T> struct ChannelMap {
 // An image, of any element type, and how many elements lie between its planes, rows and columns. Inner elements follow each other.
 struct ImageView {
   const void *data;
-  Element element;
+  uint32_t element;
   int64_t planeStride, rowStride, columnStride;
 };
 

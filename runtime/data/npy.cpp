@@ -16,13 +16,14 @@ constexpr size_t kMaxHeaderBytes = 1 << 20;
 
 struct TypeCode {
   const char *code;
-  Element element;
+  uint32_t element;
 };
 
 // What numpy writes on a little-endian machine, and the spellings that mean the same there.
-constexpr TypeCode kTypeCodes[] = {{"<f4", Element::kF32}, {"<f8", Element::kF64}, {"<i4", Element::kI32},
-                                   {"<i8", Element::kI64}, {"|u1", Element::kU8},  {"|b1", Element::kBool},
-                                   {"<u1", Element::kU8},  {"?", Element::kBool},  {"<f2", Element::kF16}};
+constexpr TypeCode kTypeCodes[] = {{"<f4", ASHLAR_RT_F32}, {"<f8", ASHLAR_RT_F64},  {"<i4", ASHLAR_RT_I32}, {"<i8", ASHLAR_RT_I64},
+                                   {"|u1", ASHLAR_RT_U8},  {"|b1", ASHLAR_RT_BOOL}, {"<u1", ASHLAR_RT_U8},  {"?", ASHLAR_RT_BOOL},
+                                   {"<f2", ASHLAR_RT_F16}, {"|i1", ASHLAR_RT_I8},   {"<i1", ASHLAR_RT_I8},  {"<i2", ASHLAR_RT_I16},
+                                   {"<u2", ASHLAR_RT_U16}, {"<u4", ASHLAR_RT_U32},  {"<u8", ASHLAR_RT_U64}};
 
 // Reads the few forms that a header's dictionary has. Every function skips blanks first and returns false when the text is something else.
 class HeaderText {
@@ -187,7 +188,8 @@ Status NpyFile::open(const std::string &path, NpyFile &file) {
     type = header.descr == candidate.code ? &candidate : type;
   }
   if (!type) {
-    return invalid("\"{}\" has elements of type '{}'; little-endian f2, f4, f8, i4, i8, u1 and b1 can be read", path, header.descr);
+    return invalid("\"{}\" has elements of type '{}'; little-endian f2, f4, f8, i1, i2, i4, i8, u1, u2, u4, u8 and b1 can be read", path,
+                   header.descr);
   }
   if (header.fortranOrder != "False") {
     return invalid("\"{}\" is in Fortran order; save it with numpy.ascontiguousarray", path);
@@ -195,22 +197,22 @@ Status NpyFile::open(const std::string &path, NpyFile &file) {
   opened.elementType = type->element;
   opened.dims = header.shape;
   // Counted in floating point first: a forged shape must not overflow.
-  double bytes = static_cast<double>(elementBytes(type->element));
+  double bytes = static_cast<double>(dtypeBytes(type->element));
   for (int64_t dim : opened.dims) {
     bytes *= static_cast<double>(dim);
   }
   const size_t found = opened.mapping.size() - opened.offset;
   if (bytes != static_cast<double>(found)) {
     return invalid("\"{}\" announces {} elements of {} ({:.0f} bytes) but holds {} bytes", path, shapeText(opened.dims),
-                   elementName(type->element), bytes, found);
+                   dtypeName(type->element), bytes, found);
   }
   file = std::move(opened);
   return {};
 }
 
-Status NpyFile::expect(Element expectedElement, const std::vector<int64_t> &expectedShape) const {
+Status NpyFile::expect(uint32_t expectedElement, const std::vector<int64_t> &expectedShape) const {
   if (elementType != expectedElement) {
-    return invalid("\"{}\" holds {} but {} is expected", filePath, elementName(elementType), elementName(expectedElement));
+    return invalid("\"{}\" holds {} but {} is expected", filePath, dtypeName(elementType), dtypeName(expectedElement));
   }
   if (dims != expectedShape) {
     return invalid("\"{}\" has shape {} but {} is expected", filePath, shapeText(dims), shapeText(expectedShape));
@@ -218,7 +220,7 @@ Status NpyFile::expect(Element expectedElement, const std::vector<int64_t> &expe
   return {};
 }
 
-Status writeNpy(OutputFile &file, Element element, const std::vector<int64_t> &shape, const void *data) {
+Status writeNpy(OutputFile &file, uint32_t element, const std::vector<int64_t> &shape, const void *data) {
   static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "elements are written as they lie in memory");
   const char *code = nullptr;
   for (const TypeCode &candidate : kTypeCodes) {
@@ -234,10 +236,10 @@ Status writeNpy(OutputFile &file, Element element, const std::vector<int64_t> &s
   }
   prefix += header;
   ASHLAR_RETURN_IF_ERROR(file.write(prefix.data(), prefix.size()));
-  return file.write(data, elementBytes(element) * numElements(shape));
+  return file.write(data, dtypeBytes(element) * numElements(shape));
 }
 
-Status writeNpy(const std::string &path, Element element, const std::vector<int64_t> &shape, const void *data) {
+Status writeNpy(const std::string &path, uint32_t element, const std::vector<int64_t> &shape, const void *data) {
   OutputFile file;
   ASHLAR_RETURN_IF_ERROR(file.create(path));
   ASHLAR_RETURN_IF_ERROR(writeNpy(file, element, shape, data));

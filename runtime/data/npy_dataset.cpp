@@ -15,7 +15,7 @@ class NpyDataset final : public Dataset {
 public:
   NpyDataset(std::vector<Column> columns, std::vector<NpyFile> files) : allColumns(std::move(columns)), files(std::move(files)) {
     for (const Column &column : allColumns) {
-      sampleBytes.push_back(numElements(column.shape) * elementBytes(column.element));
+      sampleBytes.push_back(numElements(column.shape) * dtypeBytes(column.element));
     }
   }
 

@@ -16,7 +16,7 @@ namespace {
 class RegressionDataset final : public Dataset {
 public:
   RegressionDataset(const ashlar_rt_dataset &description, Split split)
-      : allColumns({{"x", Element::kF32, {2}}, {"z", Element::kF32, {1}}}),
+      : allColumns({{"x", ASHLAR_RT_F32, {2}}, {"z", ASHLAR_RT_F32, {1}}}),
         count(split == Split::kTrain ? description.train_samples : description.eval_samples), inputs(2 * count), targets(count) {
     const double a = description.params[0], b = description.params[1], c = description.params[2], noise = description.params[3];
     for (uint64_t i = 0; i < count; ++i) {

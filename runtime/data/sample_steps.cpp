@@ -21,29 +21,14 @@ template <typename T> std::vector<T> ofChannels(const std::vector<double> &value
 }
 
 // Rounds to what a type can hold.
-template <typename T> T castOne(Element type, T value) {
-  switch (type) {
-  case Element::kF32:
-    return static_cast<T>(static_cast<float>(value));
-  case Element::kF64:
-    return value;
-  case Element::kF16:
-    return static_cast<T>(static_cast<float>(convertOne<F16>(value)));
-  case Element::kI32:
-    return static_cast<T>(convertOne<int32_t>(value));
-  case Element::kI64:
-    return static_cast<T>(convertOne<int64_t>(value));
-  case Element::kU8:
-    return static_cast<T>(convertOne<uint8_t>(value));
-  case Element::kBool:
-    return static_cast<T>(convertOne<bool>(value) ? 1 : 0);
-  }
+template <typename T> T castOne(uint32_t type, T value) {
+  withDtype(type, [&](auto element) { value = convertOne<T>(convertOne<decltype(element)>(value)); });
   return value;
 }
 
 template <typename T> class StepsOf final : public SampleSteps {
 public:
-  StepsOf(Element from, const std::vector<StepPlan> &plans) : source(from) {
+  StepsOf(uint32_t from, const std::vector<StepPlan> &plans) : source(from) {
     size_t most = 0, mostRows = 0;
     for (size_t i = 0; i < plans.size(); ++i) {
       const StepPlan &plan = plans[i];
@@ -122,11 +107,11 @@ private:
   }
 
   static ImageView viewOf(const Grid &in, const T *values) {
-    const Element type = sizeof(T) == sizeof(float) ? Element::kF32 : Element::kF64;
+    const uint32_t type = sizeof(T) == sizeof(float) ? ASHLAR_RT_F32 : ASHLAR_RT_F64;
     return {values, type, in.height * in.width * in.inner, in.width * in.inner, in.inner};
   }
 
-  Element source;
+  uint32_t source;
   std::vector<Step> steps;
   std::array<std::vector<T>, 2> between;
   std::vector<T> rowMemory;
@@ -173,7 +158,7 @@ Window windowOf(const Grid &in, const std::vector<WindowMove> &moves, const Samp
   return window;
 }
 
-std::shared_ptr<SampleSteps> SampleSteps::create(Element from, bool computesWide, const std::vector<StepPlan> &plans) {
+std::shared_ptr<SampleSteps> SampleSteps::create(uint32_t from, bool computesWide, const std::vector<StepPlan> &plans) {
   if (computesWide) {
     return std::make_shared<StepsOf<double>>(from, plans);
   }

@@ -30,7 +30,7 @@ struct StepPlan {
   StepKind kind = StepKind::kWindow;
   Grid in, out;
   std::vector<WindowMove> moves;          // kWindow
-  Element castTo = Element::kF32;         // kCast
+  uint32_t castTo = ASHLAR_RT_F32;        // kCast
   std::vector<double> scale{1}, shift{0}; // of all channels, or each
   std::vector<double> padding{0};         // kWindow: its value, mapped already
   bool hasPadding = false;
@@ -46,7 +46,7 @@ public:
 
   // Makes the steps for samples of `from` elements, height x width x channels in memory, which compute in f64 or else in f32. Assumes that
   // the first plan is a window.
-  static std::shared_ptr<SampleSteps> create(Element from, bool computesWide, const std::vector<StepPlan> &plans);
+  static std::shared_ptr<SampleSteps> create(uint32_t from, bool computesWide, const std::vector<StepPlan> &plans);
 };
 
 // Returns where the window lies that the moves take, one after the other, of an image of the size of `in`.

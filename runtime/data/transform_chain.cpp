@@ -14,36 +14,38 @@ namespace ashlar::rt {
 namespace {
 
 // Whether every number of a type is one of the other, so that a cast changes nothing.
-bool holdsAll(Element to, Element from) {
-  switch (from) {
-  case Element::kBool:
-    return true;
-  case Element::kU8:
-    return to != Element::kBool;
-  case Element::kF16:
-    return to == Element::kF16 || to == Element::kF32 || to == Element::kF64;
-  case Element::kF32:
-    return to == Element::kF32 || to == Element::kF64;
-  case Element::kI32:
-    return to == Element::kI32 || to == Element::kI64 || to == Element::kF64;
-  case Element::kF64:
-  case Element::kI64:
-    return to == from;
-  }
-  return false;
+bool holdsAll(uint32_t to, uint32_t from) {
+  bool holds = false;
+  withDtype(from, [&](auto source) {
+    withDtype(to, [&](auto target) {
+      using From = decltype(source);
+      using To = decltype(target);
+      if constexpr (std::is_same_v<From, To> || std::is_same_v<From, bool>) {
+        holds = true;
+      } else if constexpr (isFloatElement<From>()) {
+        holds = isFloatElement<To>() && sizeof(To) > sizeof(From);
+      } else {
+        const bool hasSign = isFloatElement<To>() || std::is_signed_v<To> || !std::is_signed_v<From>;
+        holds = hasSign && digitsOfElement<To>() >= digitsOfElement<From>();
+      }
+    });
+  });
+  return holds;
 }
 
 // Whether numbers on the way to or from a type are f64.
-bool isWide(Element element) {
-  return element == Element::kF64 || element == Element::kI32 || element == Element::kI64;
+bool isWide(uint32_t type) {
+  bool isWide = false;
+  withDtype(type, [&](auto element) { isWide = digitsOfElement<decltype(element)>() > digitsOfElement<float>(); });
+  return isWide;
 }
 
 // Sees one transform after the other. As long as all of them scale and shift all elements alike there are no plans, just the scale and the
 // shift of all of them together.
 class Builder {
 public:
-  Builder(const Column &column, Element to, bool hasChannelsFirst)
-      : from(column.element), current(column.element), computed(isWide(from) || isWide(to) ? Element::kF64 : Element::kF32) {
+  Builder(const Column &column, uint32_t to, bool hasChannelsFirst)
+      : from(column.element), current(column.element), computed(isWide(from) || isWide(to) ? ASHLAR_RT_F64 : ASHLAR_RT_F32) {
     shape.dims = column.shape;
     load.in = gridOf(column.shape, hasChannelsFirst);
     load.out = load.in;
@@ -83,7 +85,7 @@ public:
 
   std::vector<StepPlan> plans;
   StepPlan load; // while there are no plans: what the first one begins with
-  Element from, current, computed;
+  uint32_t from, current, computed;
   SampleShape shape;
 
 private:
@@ -175,9 +177,7 @@ private:
     step.moves.push_back(move);
   }
 
-  void cast(uint32_t dtype) {
-    Element to = Element::kF32;
-    elementOfDtype(dtype, to); // create() has looked
+  void cast(uint32_t to) {
     if (!holdsAll(to, current)) {
       push(StepKind::kCast).castTo = to;
     }
@@ -187,22 +187,21 @@ private:
   void spread(int64_t classes) {
     StepPlan &step = push(StepKind::kOneHot);
     step.out = {1, 1, step.in.elements(), classes};
-    current = Element::kBool;
+    current = ASHLAR_RT_BOOL;
   }
 };
 
 } // namespace
 
-Status TransformChain::create(const Column &column, const ashlar_rt_transform *transforms, uint32_t count, Element to,
+Status TransformChain::create(const Column &column, const ashlar_rt_transform *transforms, uint32_t count, uint32_t to,
                               TransformChain &chain) {
   SampleShape shape;
   shape.dims = column.shape;
   bool hasChannelsFirst = false;
   for (uint32_t i = 0; i < count; ++i) {
     hasChannelsFirst = hasChannelsFirst || transforms[i].kind == ASHLAR_RT_HWC_TO_CHW;
-    Element cast;
     if (transforms[i].kind == ASHLAR_RT_TYPE_CAST && transforms[i].num_numbers == 1 &&
-        !elementOfDtype(static_cast<uint32_t>(transforms[i].numbers[0]), cast)) {
+        dtypeBytes(static_cast<uint32_t>(transforms[i].numbers[0])) == 0) {
       return internal("transform {} of column \"{}\": no data can be of type {}", i + 1, column.name, transforms[i].numbers[0]);
     }
   }
@@ -221,7 +220,7 @@ Status TransformChain::create(const Column &column, const ashlar_rt_transform *t
   chain.plainShift = builder.load.shift[0];
   chain.computedType = builder.computed;
   if (!builder.plans.empty()) {
-    chain.steps = SampleSteps::create(builder.from, builder.computed == Element::kF64, builder.plans);
+    chain.steps = SampleSteps::create(builder.from, builder.computed == ASHLAR_RT_F64, builder.plans);
   }
   return {};
 }

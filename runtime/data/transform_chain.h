@@ -21,7 +21,7 @@ class TransformChain {
 public:
   // Makes the chain of `count` transforms for samples of `column` that go to elements of type `to`. Errors name the column, the transform
   // and what does not fit.
-  static Status create(const Column &column, const ashlar_rt_transform *transforms, uint32_t count, Element to, TransformChain &chain);
+  static Status create(const Column &column, const ashlar_rt_transform *transforms, uint32_t count, uint32_t to, TransformChain &chain);
 
   // Returns the shape of a result.
   const std::vector<int64_t> &shape() const { return resultShape; }
@@ -32,7 +32,7 @@ public:
   double shift() const { return plainShift; }
 
   // Returns the type of results, in which the chain computes: f64 where column or result are f64, i32 or i64, else f32.
-  Element computed() const { return computedType; }
+  uint32_t computed() const { return computedType; }
 
   // Writes what becomes of a sample: as many elements of computed() as shape() has. Assumes that the chain is not plain.
   void run(const void *sample, const SampleRandom &random, void *to) const;
@@ -40,7 +40,7 @@ public:
 private:
   std::vector<int64_t> resultShape;
   double plainScale = 1, plainShift = 0;
-  Element computedType = Element::kF32;
+  uint32_t computedType = ASHLAR_RT_F32;
   std::shared_ptr<SampleSteps> steps;
 };
 

@@ -108,16 +108,19 @@ public:
       }
       NpyFile file;
       ASHLAR_RETURN_IF_ERROR(NpyFile::open(*findBinding(session.options->inputs, tensor.name), file));
-      Element element;
-      if (!elementOfDtype(tensor.buffer.dtype, element)) {
-        return unavailable("input {} has type {}, which .npy files cannot hold", tensor.name, dtypeName(tensor.buffer.dtype));
-      }
+      const uint32_t held = npyElement(tensor.buffer.dtype);
       std::vector<int64_t> shape(tensor.global_shape, tensor.global_shape + tensor.rank);
-      ASHLAR_RETURN_IF_ERROR(file.expect(element, shape));
+      ASHLAR_RETURN_IF_ERROR(file.expect(held, shape));
+      std::vector<char> converted;
+      char *global = const_cast<char *>(static_cast<const char *>(file.data()));
+      if (held != tensor.buffer.dtype) {
+        converted.resize(globalBytes(tensor));
+        convertElements(held, global, tensor.buffer.dtype, converted.data(), numElements(shape), /*scale=*/1, /*shift=*/0);
+        global = converted.data();
+      }
       inputFacts.push_back(factsOf(file, tensor.name));
       Communicator &seat = *session.communicator;
       for (int device = 0; device < seat.mesh().devicesPerProcess(); ++device) {
-        char *global = const_cast<char *>(static_cast<const char *>(file.data()));
         auto fill = [&](char *local) { copyShard(ShardCopy::kGlobalToLocal, tensor, variant, seat.firstDevice() + device, global, local); };
         ASHLAR_RETURN_IF_ERROR(session.executor->write(tensor, device, fill));
       }

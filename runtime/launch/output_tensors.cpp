@@ -17,11 +17,15 @@ namespace {
 // Writes a tensor to a file that has no name yet.
 Status write(const OutputTensor &output, const std::vector<char> &global, OutputFile &file) {
   const ashlar_rt_tensor &tensor = *output.tensor;
-  Element element = Element::kF32;
-  elementOfDtype(tensor.buffer.dtype, element);
+  const uint32_t held = npyElement(tensor.buffer.dtype);
+  const std::vector<int64_t> shape(tensor.global_shape, tensor.global_shape + tensor.rank);
+  std::vector<char> converted;
+  if (held != tensor.buffer.dtype) {
+    converted.resize(dtypeBytes(held) * numElements(shape));
+    convertElements(tensor.buffer.dtype, global.data(), held, converted.data(), numElements(shape), /*scale=*/1, /*shift=*/0);
+  }
   ASHLAR_RETURN_IF_ERROR(file.create(output.path));
-  ASHLAR_RETURN_IF_ERROR(
-      writeNpy(file, element, std::vector<int64_t>(tensor.global_shape, tensor.global_shape + tensor.rank), global.data()));
+  ASHLAR_RETURN_IF_ERROR(writeNpy(file, held, shape, (converted.empty() ? global : converted).data()));
   return file.close();
 }
 
@@ -36,10 +40,6 @@ Status checkOutputTensors(const std::vector<OutputTensor> &tensors, const char *
   std::map<std::string, const char *> tensorOf;
   for (const OutputTensor &output : tensors) {
     const ashlar_rt_tensor &tensor = *output.tensor;
-    Element element;
-    if (!elementOfDtype(tensor.buffer.dtype, element)) {
-      return unavailable("{} {} has type {}, which .npy files cannot hold", kind, tensor.name, dtypeName(tensor.buffer.dtype));
-    }
     ASHLAR_RETURN_IF_ERROR(checkReplaceable(output.path));
     auto [first, isNew] = tensorOf.emplace(fileIdentity(output.path), tensor.name);
     if (!isNew) {

@@ -5,7 +5,8 @@ import pathlib
 import struct
 
 
-DESCR = {"e": "<f2", "f": "<f4", "d": "<f8", "B": "|u1", "i": "<i4", "q": "<i8"}
+DESCR = {"e": "<f2", "f": "<f4", "d": "<f8", "b": "|i1", "B": "|u1", "h": "<i2", "H": "<u2", "i": "<i4", "I": "<u4", "q": "<i8",
+         "Q": "<u8"}
 
 
 # elements: flat; letter: how struct spells their type.

@@ -3,7 +3,7 @@
 
 import struct
 
-FLOAT, INT64, BOOL = 1, 7, 9
+FLOAT, INT8, INT64, BOOL = 1, 3, 7, 9
 
 
 def varint(value):

@@ -35,26 +35,27 @@ constexpr int64_t kSteps = 4;
 constexpr uint64_t kSeed = 1;
 constexpr int64_t kPackedRanks = 2; // that share one device
 
-rt::Element elementOf(Type type) {
+// Results of random models are of these types.
+uint32_t elementOf(Type type) {
   if (type.isF32()) {
-    return rt::Element::kF32;
+    return ASHLAR_RT_F32;
   }
   if (type.isF64()) {
-    return rt::Element::kF64;
+    return ASHLAR_RT_F64;
   }
-  return type.isInteger(1) ? rt::Element::kBool : type.isInteger(32) ? rt::Element::kI32 : rt::Element::kI64;
+  return type.isInteger(1) ? ASHLAR_RT_BOOL : type.isInteger(32) ? ASHLAR_RT_I32 : ASHLAR_RT_I64;
 }
 
 // Calls `body` with a null pointer to the C type of the elements.
 template <typename Body> void dispatch(Type type, Body body) {
   switch (elementOf(type)) {
-  case rt::Element::kF32:
+  case ASHLAR_RT_F32:
     return body(static_cast<float *>(nullptr));
-  case rt::Element::kF64:
+  case ASHLAR_RT_F64:
     return body(static_cast<double *>(nullptr));
-  case rt::Element::kI32:
+  case ASHLAR_RT_I32:
     return body(static_cast<int32_t *>(nullptr));
-  case rt::Element::kI64:
+  case ASHLAR_RT_I64:
     return body(static_cast<int64_t *>(nullptr));
   default:
     return body(static_cast<uint8_t *>(nullptr));

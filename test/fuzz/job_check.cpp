@@ -33,22 +33,22 @@ std::string textOf(const std::string &path) {
   return text.str();
 }
 
-template <typename T> bool write(const std::string &path, rt::Element element, const DataFile &file) {
+template <typename T> bool write(const std::string &path, uint32_t element, const DataFile &file) {
   std::vector<T> elements(file.values.begin(), file.values.end());
   return rt::writeNpy(path, element, file.shape, elements.data()).ok();
 }
 
 bool writeData(const std::string &path, const DataFile &file) {
   if (file.element == "f32") {
-    return write<float>(path, rt::Element::kF32, file);
+    return write<float>(path, ASHLAR_RT_F32, file);
   }
   if (file.element == "f64") {
-    return write<double>(path, rt::Element::kF64, file);
+    return write<double>(path, ASHLAR_RT_F64, file);
   }
   if (file.element == "u8") {
-    return write<uint8_t>(path, rt::Element::kU8, file);
+    return write<uint8_t>(path, ASHLAR_RT_U8, file);
   }
-  return file.element == "i32" ? write<int32_t>(path, rt::Element::kI32, file) : write<int64_t>(path, rt::Element::kI64, file);
+  return file.element == "i32" ? write<int32_t>(path, ASHLAR_RT_I32, file) : write<int64_t>(path, ASHLAR_RT_I64, file);
 }
 
 // Numbers with a name, in f64.
@@ -201,7 +201,7 @@ private:
       rt::NpyFile file;
       std::vector<int64_t> shape = shapeOf(numbers.name);
       rt::Status opened = rt::NpyFile::open(folder.file("parameters/" + numbers.name + ".npy"), file);
-      if (!opened.ok() || !file.expect(rt::Element::kF32, shape).ok()) {
+      if (!opened.ok() || !file.expect(ASHLAR_RT_F32, shape).ok()) {
         return "parameters/" + numbers.name + ".npy is no file of its type and shape";
       }
       auto *elements = static_cast<const float *>(file.data());

@@ -97,6 +97,10 @@ void ModelGenerator::select() {
 // Integer arithmetic is exact, whatever the order.
 void ModelGenerator::integers() {
   Value x = pick(), i = integersLike(x), j = integersLike(x), result;
+  auto sign = laterDice.oneIn(2) ? IntegerType::Signless : IntegerType::Unsigned;
+  RankedTensorType type = i64(shapeOf(x)).clone(IntegerType::get(b.getContext(), 8 << laterDice.roll(4), sign));
+  i = b.createOrFold<nn::CastOp>(type, i);
+  j = b.createOrFold<nn::CastOp>(type, j);
   switch (dice.roll(9)) {
   case 0:
     result = nn::MulOp::create(b, i, j);

@@ -35,7 +35,7 @@ double shareOf(double a, double b, double tolerance, bool finite) {
 
 std::vector<double> elementsOf(const NpyFile &file) {
   std::vector<double> elements(static_cast<size_t>(numElements(file.shape())));
-  convertElements(file.element(), file.data(), Element::kF64, elements.data(), static_cast<int64_t>(elements.size()), /*scale=*/1,
+  convertElements(file.element(), file.data(), ASHLAR_RT_F64, elements.data(), static_cast<int64_t>(elements.size()), /*scale=*/1,
                   /*shift=*/0);
   return elements;
 }

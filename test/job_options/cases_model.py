@@ -5,7 +5,7 @@ import math
 import os
 
 from bench import STILL, Skip, expect, expect_near, f32, graph_input, graph_output, node, parameter, philox, product_job, product_model, stream_of
-from onnx_writer import INT64
+from onnx_writer import FLOAT, INT8, INT64, constant, floats
 from registry import case
 
 
@@ -277,6 +277,24 @@ def ties(bench):
             ('ties { parameter: "v" to: "w" } ties { parameter: "v" to: "w" }', 'ties names parameter "v" twice; leave out one'),
             ('ties { parameter: "v" to: "w" } ties { parameter: "w" to: "v" }', 'ties "v" to "w", which is tied itself')):
         bench.refused(bench.compiler(product_job(text), "-o", "refused"), message)
+
+
+@case("straight_through")
+def straight_through(bench):
+    # A weight in steps of 1/4, as int8: the last one lies beyond it, where the gradient is 0 in any case.
+    bench.npy("x_train", [1, 2, 4], (3, 1))
+    quarter, zero = constant("quarter", FLOAT, floats([0.25])), constant("zero", INT8, b"\0")
+    for weight in (1.0625, 40):
+        bench.model(
+            quarter, zero, node("QuantizeLinear", ["w", "quarter", "zero"], ["q"]), node("DequantizeLinear", ["q", "quarter", "zero"], ["d"]),
+            node("Mul", ["x", "d"], ["xd"]), node("Add", ["xd", "v"], ["y"]), node("ReduceMean", ["y"], ["loss"], keepdims=0),
+            parameter("w", [1], [weight]), parameter("v", [1], [8]), graph_input("x", ["batch", 1]), graph_output("loss", []))
+        for text, passes in (("", 0), ("straight_through: false", 0), ("straight_through: true", 1)):
+            w, v, expected = weight, 8, []
+            for x in (1, 2, 4):
+                expected.append(x * min(round(4 * w), 127) / 4 + v)
+                w, v = w - 0.125 * x * passes * (w < 32), v - 0.125
+            expect(bench.train(product_job(text)).losses, expected, f"\"{text}\", weight {weight}")
 
 
 @case("precision", "precision=F32", "precision=BF16_MIXED", "precision=F16_MIXED")

@@ -17,10 +17,9 @@ namespace ashlar::lower {
 
 namespace {
 
-// The memref of a tensor in a kernel: flat, a bool is a byte.
+// The memref of a tensor in a kernel: flat.
 MemRefType flatType(RankedTensorType type) {
-  Type element = type.getElementType();
-  return MemRefType::get({type.getNumElements()}, element.isInteger(1) ? IntegerType::get(type.getContext(), 8) : element);
+  return MemRefType::get({type.getNumElements()}, storedType(type.getElementType()));
 }
 
 } // namespace

@@ -78,11 +78,11 @@ SmallVector<nn::ReduceOp> KernelNest::reductions() {
 }
 
 Value KernelNest::neutralOf(nn::ReduceOp reduce) {
-  return emitNeutral(b, reduce.getKind(), computedType(reduce.getType().getElementType()));
+  return emitNeutral(b, reduce.getKind(), reduce.getType().getElementType());
 }
 
 Value KernelNest::combine(nn::ReduceOp reduce, Value lhs, Value rhs) {
-  return emitCombine(b, reduce.getKind(), lhs, rhs);
+  return emitCombine(b, reduce.getKind(), reduce.getType().getElementType(), lhs, rhs);
 }
 
 SplitLoops::SplitLoops(const KernelShape &shape) {

@@ -27,12 +27,12 @@ bool isZero(Value value) {
   return constant && constant.value() == 0;
 }
 
-// Returns the element as it is computed with, from its form in memory: a bool is a byte there.
-Value fromMemory(ImplicitLocOpBuilder &b, Value element) {
-  if (element.getType().isInteger(8)) {
+// Returns the element of a tensor of `type` as it is computed with, from its form in memory: a bool is a byte there.
+Value fromMemory(ImplicitLocOpBuilder &b, Value element, Type type) {
+  if (type.isInteger(1)) {
     return arith::CmpIOp::create(b, arith::CmpIPredicate::ne, element, arith::ConstantIntOp::create(b, 0, 8));
   }
-  return isNarrowFloat(element.getType()) ? Value(arith::ExtFOp::create(b, b.getF32Type(), element)) : element;
+  return isNarrowFloat(type) ? Value(arith::ExtFOp::create(b, b.getF32Type(), element)) : element;
 }
 
 // The other way; `type` is that in memory.
@@ -50,7 +50,17 @@ Value indexConstant(ImplicitLocOpBuilder &b, int64_t value) {
 }
 
 Type computedType(Type element) {
-  return isNarrowFloat(element) ? Float32Type::get(element.getContext()) : element;
+  if (isNarrowFloat(element)) {
+    return Float32Type::get(element.getContext());
+  }
+  return element.isUnsignedInteger() ? IntegerType::get(element.getContext(), element.getIntOrFloatBitWidth()) : element;
+}
+
+Type storedType(Type element) {
+  if (element.isInteger(1)) {
+    return IntegerType::get(element.getContext(), 8);
+  }
+  return isNarrowFloat(element) ? element : computedType(element);
 }
 
 Value ScalarEmitter::linearize(ArrayRef<int64_t> shape, const Index &index) {
@@ -120,15 +130,19 @@ Value ScalarEmitter::loadVector(Value memref, ArrayRef<int64_t> shape, const Ind
   return vector;
 }
 
-Value ScalarEmitter::load(Value memref, ArrayRef<int64_t> shape, const Index &index) {
+Value ScalarEmitter::load(Value memref, RankedTensorType type, const Index &index) {
+  ArrayRef<int64_t> shape = type.getShape();
   std::optional<unsigned> lane = laneOf(shape, index);
-  if (!lane) {
-    Type type = cast<MemRefType>(memref.getType()).getElementType();
-    return fromMemory(b, guarded(memref, type, [&] { return memref::LoadOp::create(b, memref, linearize(shape, index)); }));
+  Value element;
+  if (lane) {
+    Index first = index;
+    llvm::replace(first, lanes[*lane], lanes.front());
+    element = vector::ExtractOp::create(b, loadVector(memref, shape, first), static_cast<int64_t>(*lane));
+  } else {
+    Type stored = cast<MemRefType>(memref.getType()).getElementType();
+    element = guarded(memref, stored, [&] { return memref::LoadOp::create(b, memref, linearize(shape, index)); });
   }
-  Index first = index;
-  llvm::replace(first, lanes[*lane], lanes.front());
-  return fromMemory(b, vector::ExtractOp::create(b, loadVector(memref, shape, first), static_cast<int64_t>(*lane)));
+  return fromMemory(b, element, type.getElementType());
 }
 
 void ScalarEmitter::store(Value element, Value memref, ArrayRef<int64_t> shape, const Index &index) {
@@ -174,7 +188,7 @@ Value ScalarEmitter::compute(Value value, const Index &index) {
     return scalar;
   }
   if (Value memref = memrefs.lookup(value)) {
-    return load(memref, shapeOf(value), index);
+    return load(memref, typeOf(value), index);
   }
   auto scratch = scratches.find(value);
   if (scratch != scratches.end() && scratch->second.second) {
@@ -192,7 +206,7 @@ Value ScalarEmitter::compute(Value value, const Index &index) {
     }
     element = emitScalarOp(b, op, operands);
     if (Type type = typeOf(value).getElementType(); isNarrowFloat(type) && !op->hasTrait<RoundsNothing>()) {
-      element = fromMemory(b, toMemory(b, element, type)); // two kernels that compute it round alike
+      element = fromMemory(b, toMemory(b, element, type), type); // two kernels that compute it round alike
     }
   }
   if (scratch != scratches.end()) {

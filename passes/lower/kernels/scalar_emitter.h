@@ -7,6 +7,7 @@
 
 #include "dialects/support/enums.h"
 
+#include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 #include "mlir/IR/Value.h"
 
@@ -16,9 +17,12 @@
 
 namespace ashlar::lower {
 
-// Returns the type in which an element is computed: f32 for bf16 and f16, else the type itself. Each op rounds its result to the element
-// type, so a value is the same number whether a kernel computes it or reads it.
+// Returns the type in which an element is computed: f32 for bf16 and f16, integers without their sign, else the type itself. Each op rounds
+// its result to the element type, so a value is the same number whether a kernel computes it or reads it.
 mlir::Type computedType(mlir::Type element);
+
+// Returns the type in which an element lies in memory: a byte for a bool, integers without their sign, else the type itself.
+mlir::Type storedType(mlir::Type element);
 
 // Returns an index as a constant.
 mlir::Value indexConstant(mlir::ImplicitLocOpBuilder &builder, int64_t value);
@@ -62,8 +66,8 @@ public:
   // Stores the elements of all lanes; `index` is that of the first.
   void storeLanes(llvm::ArrayRef<mlir::Value> elements, mlir::Value memref, llvm::ArrayRef<int64_t> shape, const Index &index);
 
-  // Returns element `index` of a flat memref that holds a tensor of `shape`.
-  mlir::Value load(mlir::Value memref, llvm::ArrayRef<int64_t> shape, const Index &index);
+  // Returns element `index` of a flat memref that holds a tensor of `type`.
+  mlir::Value load(mlir::Value memref, mlir::RankedTensorType type, const Index &index);
 
   // Returns the number of a row that element `index` of `indices` holds, as an integer of its type; whether one of the rows has it; and the
   // number as an index. An index may have fewer bits, so the question comes first.
@@ -105,9 +109,9 @@ private:
 // Emits the scalar form of an element-wise nn op (scalar_ops.cpp).
 mlir::Value emitScalarOp(mlir::ImplicitLocOpBuilder &builder, mlir::Operation *op, mlir::ValueRange operands);
 
-// Emits the combination of two elements by a reduction, and its neutral element (scalar_ops.cpp).
-mlir::Value emitCombine(mlir::ImplicitLocOpBuilder &builder, Reduction kind, mlir::Value lhs, mlir::Value rhs);
-mlir::Value emitNeutral(mlir::ImplicitLocOpBuilder &builder, Reduction kind, mlir::Type type);
+// Emits the combination of two elements of a tensor of type `element` by a reduction, and its neutral element (scalar_ops.cpp).
+mlir::Value emitCombine(mlir::ImplicitLocOpBuilder &builder, Reduction kind, mlir::Type element, mlir::Value lhs, mlir::Value rhs);
+mlir::Value emitNeutral(mlir::ImplicitLocOpBuilder &builder, Reduction kind, mlir::Type element);
 
 } // namespace ashlar::lower
 

@@ -5,6 +5,8 @@
 #include "passes/lower/kernels/scalar_emitter.h"
 
 #include "dialects/nn/nn.h"
+#include "dialects/support/integer_type.h"
+#include "dialects/support/tensor_values.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -37,22 +39,22 @@ Value constant(Builder &b, Type type, double value) {
   return arith::ConstantOp::create(b, b.getIntegerAttr(type, static_cast<int64_t>(value)));
 }
 
-Value compare(Builder &b, nn::Predicate predicate, Value lhs, Value rhs) {
+// Integers have no sign in arith: whether the element type has one is asked of the nn op, and said here.
+Value compare(Builder &b, nn::Predicate predicate, Value lhs, Value rhs, bool isUnsigned = false) {
   using F = arith::CmpFPredicate;
   using I = arith::CmpIPredicate;
   static constexpr F floats[] = {F::OEQ, F::UNE, F::OLT, F::OLE, F::OGT, F::OGE};
   static constexpr I ints[] = {I::eq, I::ne, I::slt, I::sle, I::sgt, I::sge};
-  // A bool compares as unsigned: false < true.
-  static constexpr I bools[] = {I::eq, I::ne, I::ult, I::ule, I::ugt, I::uge};
+  static constexpr I words[] = {I::eq, I::ne, I::ult, I::ule, I::ugt, I::uge};
   auto which = static_cast<size_t>(predicate);
   if (isFloat(lhs)) {
     return arith::CmpFOp::create(b, floats[which], lhs, rhs);
   }
-  return arith::CmpIOp::create(b, lhs.getType().isInteger(1) ? bools[which] : ints[which], lhs, rhs);
+  return arith::CmpIOp::create(b, isUnsigned ? words[which] : ints[which], lhs, rhs);
 }
 
-Value isPositive(Builder &b, Value x) {
-  return compare(b, nn::Predicate::Gt, x, constant(b, x.getType(), 0));
+Value isPositive(Builder &b, Value x, bool isUnsigned = false) {
+  return compare(b, nn::Predicate::Gt, x, constant(b, x.getType(), 0), isUnsigned);
 }
 
 template <typename FloatOp, typename IntOp> Value arithmetic(Builder &b, ValueRange operands) {
@@ -62,14 +64,29 @@ template <typename FloatOp, typename IntOp> Value arithmetic(Builder &b, ValueRa
   return IntOp::create(b, operands[0], operands[1]);
 }
 
+// The larger or the smaller of two.
+Value extremum(Builder &b, bool isMax, Value lhs, Value rhs, bool isUnsigned, arith::FastMathFlags flags = arith::FastMathFlags::none) {
+  if (isFloat(lhs)) {
+    return isMax ? Value(arith::MaximumFOp::create(b, lhs, rhs, flags)) : Value(arith::MinimumFOp::create(b, lhs, rhs, flags));
+  }
+  if (isUnsigned) {
+    return isMax ? Value(arith::MaxUIOp::create(b, lhs, rhs)) : Value(arith::MinUIOp::create(b, lhs, rhs));
+  }
+  return isMax ? Value(arith::MaxSIOp::create(b, lhs, rhs)) : Value(arith::MinSIOp::create(b, lhs, rhs));
+}
+
 // Integers: x / 0 is 0 and the lowest value / -1 wraps around, where the processor's instruction would trap.
-Value divide(Builder &b, Value lhs, Value rhs) {
+Value divide(Builder &b, Value lhs, Value rhs, bool isUnsigned = false) {
   if (isFloat(lhs)) {
     return arith::DivFOp::create(b, lhs, rhs);
   }
   Type type = lhs.getType();
-  Value zero = constant(b, type, 0), one = constant(b, type, 1);
-  Value byZero = compare(b, nn::Predicate::Eq, rhs, zero), byMinusOne = compare(b, nn::Predicate::Eq, rhs, constant(b, type, -1));
+  Value zero = constant(b, type, 0), one = constant(b, type, 1), byZero = compare(b, nn::Predicate::Eq, rhs, zero);
+  if (isUnsigned) {
+    Value quotient = arith::DivUIOp::create(b, lhs, arith::SelectOp::create(b, byZero, one, rhs));
+    return arith::SelectOp::create(b, byZero, zero, quotient);
+  }
+  Value byMinusOne = compare(b, nn::Predicate::Eq, rhs, constant(b, type, -1));
   Value safe = arith::SelectOp::create(b, arith::OrIOp::create(b, byZero, byMinusOne), one, rhs);
   Value quotient = arith::DivSIOp::create(b, lhs, safe);
   Value negated = arith::SubIOp::create(b, zero, lhs);
@@ -77,10 +94,10 @@ Value divide(Builder &b, Value lhs, Value rhs) {
 }
 
 // Neither above nor below 0 are zeros, which keep their sign, and NaN.
-Value emitSign(Builder &b, Value x) {
+Value emitSign(Builder &b, Value x, bool isUnsigned) {
   Value zero = constant(b, x.getType(), 0);
-  Value below = arith::SelectOp::create(b, compare(b, nn::Predicate::Lt, x, zero), constant(b, x.getType(), -1), x);
-  return arith::SelectOp::create(b, isPositive(b, x), constant(b, x.getType(), 1), below);
+  Value below = arith::SelectOp::create(b, compare(b, nn::Predicate::Lt, x, zero, isUnsigned), constant(b, x.getType(), -1), x);
+  return arith::SelectOp::create(b, isPositive(b, x, isUnsigned), constant(b, x.getType(), 1), below);
 }
 
 // 1 / (1 + e^-x) = e^x / (1 + e^x), of which that one whose exponential is at most 1: it can become subnormal, but not overflow.
@@ -107,39 +124,42 @@ Value emitGelu(Builder &b, nn::GeluOp op, Value x) {
 
 // Truncates toward zero; what the integer type does not hold becomes the nearest number that it does, and NaN 0, where the processor's
 // instruction would give anything.
-Value emitInteger(Builder &b, Value x, IntegerType to) {
-  double limit = std::ldexp(1.0, static_cast<int>(to.getWidth()) - 1);
-  Value low = constant(b, x.getType(), -limit), high = constant(b, x.getType(), limit);
+Value emitInteger(Builder &b, Value x, Type element) {
+  Type to = computedType(element);
+  const double end = std::ldexp(1.0, static_cast<int>(to.getIntOrFloatBitWidth()) - (isUnsigned(element) ? 0 : 1));
+  Value low = constant(b, x.getType(), isUnsigned(element) ? 0 : -end), high = constant(b, x.getType(), end);
   Value isLow = compare(b, nn::Predicate::Lt, x, low), isHigh = compare(b, nn::Predicate::Ge, x, high);
   Value fits = arith::AndIOp::create(b, compare(b, nn::Predicate::Ge, x, low), compare(b, nn::Predicate::Lt, x, high));
-  Value integer = arith::FPToSIOp::create(b, to, arith::SelectOp::create(b, fits, x, constant(b, x.getType(), 0)));
-  Value most = arith::ConstantOp::create(b, b.getIntegerAttr(to, APInt::getSignedMaxValue(to.getWidth())));
-  Value least = arith::ConstantOp::create(b, b.getIntegerAttr(to, APInt::getSignedMinValue(to.getWidth())));
+  Value fitting = arith::SelectOp::create(b, fits, x, constant(b, x.getType(), 0));
+  Value integer = isUnsigned(element) ? Value(arith::FPToUIOp::create(b, to, fitting)) : Value(arith::FPToSIOp::create(b, to, fitting));
+  Value most = arith::ConstantOp::create(b, b.getIntegerAttr(to, highestInteger(element)));
+  Value least = arith::ConstantOp::create(b, b.getIntegerAttr(to, lowestInteger(element)));
   return arith::SelectOp::create(b, isHigh, most, arith::SelectOp::create(b, isLow, least, integer));
 }
 
-Value emitCast(Builder &b, Value x, Type to) {
-  Type from = x.getType();
+// `element`, `result`: the element types as nn has them.
+Value emitCast(Builder &b, Value x, Type element, Type result) {
+  Type from = x.getType(), to = computedType(result);
+  if (result.isInteger(1)) {
+    return element == result ? x : compare(b, nn::Predicate::Ne, x, constant(b, from, 0));
+  }
   if (from == to) {
     return x;
-  }
-  if (to.isInteger(1)) {
-    return compare(b, nn::Predicate::Ne, x, constant(b, from, 0));
   }
   if (isa<FloatType>(from)) {
     if (isa<FloatType>(to)) {
       return from.getIntOrFloatBitWidth() < to.getIntOrFloatBitWidth() ? Value(arith::ExtFOp::create(b, to, x))
                                                                        : Value(arith::TruncFOp::create(b, to, x));
     }
-    return emitInteger(b, x, cast<IntegerType>(to));
+    return emitInteger(b, x, result);
   }
   if (isa<FloatType>(to)) {
-    return from.isInteger(1) ? Value(arith::UIToFPOp::create(b, to, x)) : Value(arith::SIToFPOp::create(b, to, x));
+    return isUnsigned(element) ? Value(arith::UIToFPOp::create(b, to, x)) : Value(arith::SIToFPOp::create(b, to, x));
   }
   if (from.getIntOrFloatBitWidth() > to.getIntOrFloatBitWidth()) {
     return arith::TruncIOp::create(b, to, x);
   }
-  return from.isInteger(1) ? Value(arith::ExtUIOp::create(b, to, x)) : Value(arith::ExtSIOp::create(b, to, x));
+  return isUnsigned(element) ? Value(arith::ExtUIOp::create(b, to, x)) : Value(arith::ExtSIOp::create(b, to, x));
 }
 
 // x^(1/2) as pow has it: 0 for -0 and infinite for -infinity.
@@ -216,9 +236,12 @@ Value emitRandom(Builder &b, nn::RandomOp op, ValueRange operands) {
 }
 
 // Of an integer without math.absi, which the cuda target has no code for.
-Value emitAbs(Builder &b, Value x) {
+Value emitAbs(Builder &b, Value x, bool isUnsigned) {
   if (isFloat(x)) {
     return math::AbsFOp::create(b, x);
+  }
+  if (isUnsigned) {
+    return x;
   }
   return arith::MaxSIOp::create(b, x, arith::SubIOp::create(b, constant(b, x.getType(), 0), x));
 }
@@ -230,15 +253,17 @@ Value emitNeg(Builder &b, Value x) {
 } // namespace
 
 Value emitScalarOp(Builder &b, Operation *op, ValueRange in) {
+  auto elementOf = [](Value value) { return typeOf(value).getElementType(); };
+  const bool hasNoSign = op->getNumOperands() > 0 && isUnsigned(elementOf(op->getOperand(0)));
   return TypeSwitch<Operation *, Value>(op)
-      .Case([&](nn::AbsOp) { return emitAbs(b, in[0]); })
+      .Case([&](nn::AbsOp) { return emitAbs(b, in[0], hasNoSign); })
       .Case([&](nn::AddOp) { return arithmetic<arith::AddFOp, arith::AddIOp>(b, in); })
       .Case([&](nn::AndOp) -> Value { return arith::AndIOp::create(b, in[0], in[1]); })
-      .Case([&](nn::CastOp cast) { return emitCast(b, in[0], computedType(cast.getType().getElementType())); })
+      .Case([&](nn::CastOp cast) { return emitCast(b, in[0], elementOf(cast.getInput()), elementOf(cast)); })
       .Case([&](nn::CeilOp) { return math::CeilOp::create(b, in[0]); })
-      .Case([&](nn::CompareOp cmp) { return compare(b, cmp.getPredicate(), in[0], in[1]); })
+      .Case([&](nn::CompareOp cmp) { return compare(b, cmp.getPredicate(), in[0], in[1], hasNoSign); })
       .Case([&](nn::CosOp) { return math::CosOp::create(b, in[0]); })
-      .Case([&](nn::DivOp) { return divide(b, in[0], in[1]); })
+      .Case([&](nn::DivOp) { return divide(b, in[0], in[1], hasNoSign); })
       .Case([&](nn::ErfOp) { return math::ErfOp::create(b, in[0]); })
       .Case([&](nn::ExpOp) { return math::ExpOp::create(b, in[0]); })
       .Case([&](nn::FloorOp) { return math::FloorOp::create(b, in[0]); })
@@ -248,8 +273,8 @@ Value emitScalarOp(Builder &b, Operation *op, ValueRange in) {
         return arith::SelectOp::create(b, isPositive(b, in[0]), in[0], scaled);
       })
       .Case([&](nn::LogOp) { return math::LogOp::create(b, in[0]); })
-      .Case([&](nn::MaxOp) { return arithmetic<arith::MaximumFOp, arith::MaxSIOp>(b, in); })
-      .Case([&](nn::MinOp) { return arithmetic<arith::MinimumFOp, arith::MinSIOp>(b, in); })
+      .Case([&](nn::MaxOp) { return extremum(b, /*isMax=*/true, in[0], in[1], hasNoSign); })
+      .Case([&](nn::MinOp) { return extremum(b, /*isMax=*/false, in[0], in[1], hasNoSign); })
       .Case([&](nn::MulOp) { return arithmetic<arith::MulFOp, arith::MulIOp>(b, in); })
       .Case([&](nn::NegOp) { return emitNeg(b, in[0]); })
       .Case([&](nn::NotOp) -> Value { return arith::XOrIOp::create(b, in[0], constant(b, in[0].getType(), 1)); })
@@ -264,41 +289,31 @@ Value emitScalarOp(Builder &b, Operation *op, ValueRange in) {
       .Case([&](nn::RoundOp) { return math::RoundEvenOp::create(b, in[0]); })
       .Case([&](nn::SelectOp) -> Value { return arith::SelectOp::create(b, in[0], in[1], in[2]); })
       .Case([&](nn::SigmoidOp) { return emitSigmoid(b, in[0]); })
-      .Case([&](nn::SignOp) { return emitSign(b, in[0]); })
+      .Case([&](nn::SignOp) { return emitSign(b, in[0], hasNoSign); })
       .Case([&](nn::SinOp) { return math::SinOp::create(b, in[0]); })
       .Case([&](nn::SqrtOp) { return math::SqrtOp::create(b, in[0]); })
       .Case([&](nn::SubOp) { return arithmetic<arith::SubFOp, arith::SubIOp>(b, in); })
       .Case([&](nn::TanhOp) { return math::TanhOp::create(b, in[0]); });
 }
 
-Value emitCombine(Builder &b, Reduction kind, Value lhs, Value rhs) {
-  switch (kind) {
-  case Reduction::Sum:
+Value emitCombine(Builder &b, Reduction kind, Type element, Value lhs, Value rhs) {
+  if (kind == Reduction::Sum) {
     return isFloat(lhs) ? Value(arith::AddFOp::create(b, lhs, rhs, kReordered)) : Value(arith::AddIOp::create(b, lhs, rhs));
-  case Reduction::Max:
-  case Reduction::Min:
-    break;
   }
-  bool isMax = kind == Reduction::Max;
-  if (!isFloat(lhs)) {
-    return isMax ? Value(arith::MaxSIOp::create(b, lhs, rhs)) : Value(arith::MinSIOp::create(b, lhs, rhs));
-  }
-  return isMax ? Value(arith::MaximumFOp::create(b, lhs, rhs, kReordered)) : Value(arith::MinimumFOp::create(b, lhs, rhs, kReordered));
+  return extremum(b, kind == Reduction::Max, lhs, rhs, isUnsigned(element), kReordered);
 }
 
-Value emitNeutral(Builder &b, Reduction kind, Type type) {
-  bool isFloatType = isa<FloatType>(type);
-  switch (kind) {
-  case Reduction::Sum:
+Value emitNeutral(Builder &b, Reduction kind, Type element) {
+  Type type = computedType(element);
+  if (kind == Reduction::Sum) {
     return constant(b, type, 0);
-  case Reduction::Max:
-    return isFloatType ? constant(b, type, -std::numeric_limits<double>::infinity())
-                       : arith::ConstantOp::create(b, b.getIntegerAttr(type, APInt::getSignedMinValue(type.getIntOrFloatBitWidth())));
-  case Reduction::Min:
-    return isFloatType ? constant(b, type, std::numeric_limits<double>::infinity())
-                       : arith::ConstantOp::create(b, b.getIntegerAttr(type, APInt::getSignedMaxValue(type.getIntOrFloatBitWidth())));
   }
-  llvm_unreachable("unknown reduction");
+  const bool isMax = kind == Reduction::Max;
+  if (isa<FloatType>(type)) {
+    constexpr double kInfinity = std::numeric_limits<double>::infinity();
+    return constant(b, type, isMax ? -kInfinity : kInfinity);
+  }
+  return arith::ConstantOp::create(b, b.getIntegerAttr(type, isMax ? lowestInteger(element) : highestInteger(element)));
 }
 
 } // namespace ashlar::lower

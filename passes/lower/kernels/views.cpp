@@ -33,6 +33,9 @@ Value ScalarEmitter::emitView(Operation *op, const Index &index) {
     if (isNarrowFloat(element.getType())) {
       element = b.getF32FloatAttr(static_cast<float>(cast<FloatAttr>(element).getValueAsDouble()));
     }
+    if (auto integer = dyn_cast<IntegerAttr>(element)) { // arith knows no signs
+      element = b.getIntegerAttr(computedType(integer.getType()), integer.getValue());
+    }
     return arith::ConstantOp::create(b, element);
   }
   if (auto broadcast = dyn_cast<nn::BroadcastOp>(op)) {

@@ -29,8 +29,18 @@ bool toNcclType(uint32_t dtype, ncclDataType_t &type) {
   case ASHLAR_RT_I64:
     type = ncclInt64;
     return true;
+  case ASHLAR_RT_I8:
+    type = ncclInt8;
+    return true;
   case ASHLAR_RT_BOOL:
+  case ASHLAR_RT_U8:
     type = ncclUint8;
+    return true;
+  case ASHLAR_RT_U32:
+    type = ncclUint32;
+    return true;
+  case ASHLAR_RT_U64:
+    type = ncclUint64;
     return true;
   case ASHLAR_RT_F16:
     type = ncclFloat16;
@@ -39,7 +49,7 @@ bool toNcclType(uint32_t dtype, ncclDataType_t &type) {
     type = ncclBfloat16;
     return true;
   default:
-    return false;
+    return false; // integers of 16 bits
   }
 }
 
@@ -124,11 +134,12 @@ Status DeviceSeat::layOut(const ashlar_rt_instr &instr, size_t &number) {
   ASHLAR_RETURN_IF_ERROR(placeTensors(instr, mesh.groupSize(desc.axes, desc.num_axes), tensors));
   Item item;
   item.instr = &instr;
-  item.elementBytes = dtypeBytes(desc.dtype);
   item.reduction = toNcclReduction(desc.dtype, desc.reduction);
-  if (!toNcclType(desc.dtype, item.type)) {
-    return internal("{}: no collective of {}", instr.name, dtypeName(desc.dtype));
-  }
+  if (toNcclType(desc.dtype, item.type)) {
+    item.elementBytes = dtypeBytes(desc.dtype);
+  } else if (dtypeBytes(desc.dtype) == 0 || desc.kind == ASHLAR_RT_ALL_REDUCE || desc.kind == ASHLAR_RT_REDUCE_SCATTER) {
+    return unavailable("{}: NCCL does not combine elements of {}; cast them to i32 in the model", instr.name, dtypeName(desc.dtype));
+  } // else they are moved as bytes
   // The group of this device, by coordinate, and all groups by rank in the communicator.
   std::vector<Group> groups = mesh.groups(desc.axes, desc.num_axes);
   Group mine;

@@ -87,6 +87,12 @@ func.func @unary(%x: tensor<2x3xf32>, %b: tensor<2x3xi1>) {
   %13 = nn.not %b : tensor<2x3xi1>
   // CHECK: nn.cast %[[X]] : tensor<2x3xf32> -> tensor<2x3xbf16>
   %14 = nn.cast %x : tensor<2x3xf32> -> tensor<2x3xbf16>
+  // CHECK: %[[I:.*]] = nn.cast %[[X]] : tensor<2x3xf32> -> tensor<2x3xi8>
+  %i8 = nn.cast %x : tensor<2x3xf32> -> tensor<2x3xi8>
+  // CHECK: %[[U:.*]] = nn.cast %[[I]] : tensor<2x3xi8> -> tensor<2x3xui64>
+  %ui64 = nn.cast %i8 : tensor<2x3xi8> -> tensor<2x3xui64>
+  // CHECK: nn.abs %[[U]] : tensor<2x3xui64>
+  %size = nn.abs %ui64 : tensor<2x3xui64>
   // CHECK: nn.softmax %[[X]] : tensor<2x3xf32>
   %15 = nn.softmax %x : tensor<2x3xf32>
   // CHECK: nn.log_softmax %[[X]] : tensor<2x3xf32>

@@ -48,22 +48,23 @@ TEST_CASE("npy: every type and rank is read back as written", "[data][npy]") {
   TemporaryFolder folder;
   const std::string path = folder.file("a.npy");
   const std::vector<int64_t> shapes[] = {{}, {5}, {2, 3}, {2, 1, 4, 3}, {0, 3}};
-  const Element elements[] = {Element::kF32, Element::kF64, Element::kI32, Element::kI64, Element::kU8, Element::kBool, Element::kF16};
+  const uint32_t elements[] = {ASHLAR_RT_F32, ASHLAR_RT_F64, ASHLAR_RT_I32, ASHLAR_RT_I64, ASHLAR_RT_U8,  ASHLAR_RT_BOOL,
+                               ASHLAR_RT_F16, ASHLAR_RT_I8,  ASHLAR_RT_I16, ASHLAR_RT_U16, ASHLAR_RT_U32, ASHLAR_RT_U64};
   std::vector<unsigned char> data(24 * 8);
   for (size_t i = 0; i < data.size(); ++i) {
     data[i] = static_cast<unsigned char>(i * 37);
   }
-  for (Element element : elements) {
+  for (uint32_t element : elements) {
     for (const std::vector<int64_t> &shape : shapes) {
       REQUIRE(writeNpy(path, element, shape, data.data()).ok());
-      REQUIRE(std::filesystem::file_size(path) % 64 == numElements(shape) * elementBytes(element) % 64);
+      REQUIRE(std::filesystem::file_size(path) % 64 == numElements(shape) * dtypeBytes(element) % 64);
       NpyFile file;
       const Status status = NpyFile::open(path, file);
       INFO(status.message());
       REQUIRE(status.ok());
       REQUIRE(file.element() == element);
       REQUIRE(file.shape() == shape);
-      REQUIRE(std::memcmp(file.data(), data.data(), numElements(shape) * elementBytes(element)) == 0);
+      REQUIRE(std::memcmp(file.data(), data.data(), numElements(shape) * dtypeBytes(element)) == 0);
     }
   }
 }
@@ -111,9 +112,9 @@ TEST_CASE("npy: expect() names both types and both shapes", "[data][npy]") {
   NpyFile file;
   REQUIRE(NpyFile::open(folder.write("x.npy", npyBytes(1, "{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }", "12345678")), file)
               .ok());
-  CHECK(file.expect(Element::kF32, {2}).ok());
-  CHECK_THAT(file.expect(Element::kI64, {2}).message(), Contains("holds f32 but i64 is expected"));
-  CHECK_THAT(file.expect(Element::kF32, {2, 1}).message(), Contains("has shape (2,) but (2, 1) is expected"));
+  CHECK(file.expect(ASHLAR_RT_F32, {2}).ok());
+  CHECK_THAT(file.expect(ASHLAR_RT_I64, {2}).message(), Contains("holds f32 but i64 is expected"));
+  CHECK_THAT(file.expect(ASHLAR_RT_F32, {2, 1}).message(), Contains("has shape (2,) but (2, 1) is expected"));
 }
 
 TEST_CASE("npy: a file that is cut while it is read gives zeros, and an error that names it", "[data][npy]") {
@@ -121,7 +122,7 @@ TEST_CASE("npy: a file that is cut while it is read gives zeros, and an error th
   std::vector<float> ones(50000, 1.0f);
   const std::string path = folder.file("x.npy");
   for (const size_t bytes : {size_t{100000}, size_t{4096}, size_t{1}, size_t{0}, 128 + 4 * ones.size() - 1}) { // the last within a page
-    REQUIRE(writeNpy(path, Element::kF32, {50000}, ones.data()).ok());
+    REQUIRE(writeNpy(path, ASHLAR_RT_F32, {50000}, ones.data()).ok());
     NpyFile file, other;
     REQUIRE(NpyFile::open(path, file).ok());
     REQUIRE(
@@ -142,5 +143,5 @@ TEST_CASE("npy: a file that is cut while it is read gives zeros, and an error th
 
 TEST_CASE("npy: a file that cannot be written leaves nothing behind", "[data][npy]") {
   const float value = 1;
-  CHECK_THAT(writeNpy("/nowhere/y.npy", Element::kF32, {}, &value).message(), Contains("cannot write /nowhere/y.npy: No such file"));
+  CHECK_THAT(writeNpy("/nowhere/y.npy", ASHLAR_RT_F32, {}, &value).message(), Contains("cannot write /nowhere/y.npy: No such file"));
 }

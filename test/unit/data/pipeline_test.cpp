@@ -85,8 +85,8 @@ void writeSamples(const TemporaryFolder &folder, int64_t count, const char *spli
   std::iota(images.begin(), images.end(), 0.0f);
   std::vector<int32_t> labels(count);
   std::iota(labels.begin(), labels.end(), 0);
-  REQUIRE(writeNpy(folder.file(std::string("image_") + split + ".npy"), Element::kF32, {count, 12}, images.data()).ok());
-  REQUIRE(writeNpy(folder.file(std::string("label_") + split + ".npy"), Element::kI32, {count}, labels.data()).ok());
+  REQUIRE(writeNpy(folder.file(std::string("image_") + split + ".npy"), ASHLAR_RT_F32, {count, 12}, images.data()).ok());
+  REQUIRE(writeNpy(folder.file(std::string("label_") + split + ".npy"), ASHLAR_RT_I32, {count}, labels.data()).ok());
 }
 
 Pipeline created(const PipelineOptions &options) {
@@ -265,10 +265,10 @@ TEST_CASE("pipeline: a label that is no class is refused, with its sample and th
   // Below 0, also where the type of the file differs, and a fraction, which would be cut to a class.
   program.features[1].ignored_label = -1;
   std::vector<double> labels = {0, 1, -1, -2, 0, 0, 0, 0};
-  REQUIRE(writeNpy(folder.file("label_train.npy"), Element::kF64, {8}, labels.data()).ok());
+  REQUIRE(writeNpy(folder.file("label_train.npy"), ASHLAR_RT_F64, {8}, labels.data()).ok());
   CHECK_THAT(refusal(program.options(folder.path())), Contains("label -2 of sample 3"));
   labels[3] = 0.5;
-  REQUIRE(writeNpy(folder.file("label_train.npy"), Element::kF64, {8}, labels.data()).ok());
+  REQUIRE(writeNpy(folder.file("label_train.npy"), ASHLAR_RT_F64, {8}, labels.data()).ok());
   CHECK_THAT(refusal(program.options(folder.path())), Contains("label 0.5 of sample 3"));
 }
 
@@ -292,20 +292,36 @@ TEST_CASE("pipeline: transforms are applied in order, types converted", "[data][
 TEST_CASE("elements: what an integer cannot hold becomes the nearest, and bool tells 0 from the rest", "[data][element]") {
   const double wide[] = {1.9, -1.9, 1e10, -1e10, 1e30, std::nan("")};
   int32_t narrow[6];
-  convertElements(Element::kF64, wide, Element::kI32, narrow, 6, 1, 0);
+  convertElements(ASHLAR_RT_F64, wide, ASHLAR_RT_I32, narrow, 6, 1, 0);
   CHECK(std::vector<int32_t>(narrow, narrow + 6) == std::vector<int32_t>{1, -1, INT32_MAX, INT32_MIN, INT32_MAX, 0});
   int64_t labels[6];
-  convertElements(Element::kF64, wide, Element::kI64, labels, 6, 2, 0);
+  convertElements(ASHLAR_RT_F64, wide, ASHLAR_RT_I64, labels, 6, 2, 0);
   CHECK(std::vector<int64_t>(labels, labels + 6) == std::vector<int64_t>{3, -3, 20000000000, -20000000000, INT64_MAX, 0});
   const int64_t large[] = {int64_t{1} << 40, -(int64_t{1} << 40), 7};
-  convertElements(Element::kI64, large, Element::kI32, narrow, 3, 1, 0);
+  convertElements(ASHLAR_RT_I64, large, ASHLAR_RT_I32, narrow, 3, 1, 0);
   CHECK(std::vector<int32_t>(narrow, narrow + 3) == std::vector<int32_t>{INT32_MAX, INT32_MIN, 7});
   const int32_t numbers[] = {256, 0, -1};
   bool flags[3];
-  convertElements(Element::kI32, numbers, Element::kBool, flags, 3, 1, 0);
+  convertElements(ASHLAR_RT_I32, numbers, ASHLAR_RT_BOOL, flags, 3, 1, 0);
   CHECK(flags[0]);
   CHECK_FALSE(flags[1]);
   CHECK(flags[2]);
+  uint8_t bytes[6];
+  convertElements(ASHLAR_RT_F64, wide, ASHLAR_RT_U8, bytes, 6, 1, 0);
+  CHECK(std::vector<uint8_t>(bytes, bytes + 6) == std::vector<uint8_t>{1, 0, 255, 0, 255, 0});
+  uint64_t words[6];
+  convertElements(ASHLAR_RT_F64, wide, ASHLAR_RT_U64, words, 6, 1, 0);
+  CHECK(std::vector<uint64_t>(words, words + 6) == std::vector<uint64_t>{1, 0, 10000000000, 0, UINT64_MAX, 0});
+  int8_t small[3];
+  convertElements(ASHLAR_RT_I64, large, ASHLAR_RT_I8, small, 3, 1, 0);
+  CHECK(std::vector<int8_t>(small, small + 3) == std::vector<int8_t>{127, -128, 7});
+  convertElements(ASHLAR_RT_U64, words, ASHLAR_RT_I64, labels, 5, 1, 0);
+  CHECK(labels[4] == INT64_MAX);
+  convertElements(ASHLAR_RT_I64, large, ASHLAR_RT_U64, words, 3, 1, 0);
+  CHECK(std::vector<uint64_t>(words, words + 3) == std::vector<uint64_t>{uint64_t{1} << 40, 0, 7});
+  Bf16 brain[3];
+  convertElements(ASHLAR_RT_I64, large, ASHLAR_RT_BF16, brain, 3, 1, 0);
+  CHECK(static_cast<float>(brain[1]) == -0x1p40f);
 }
 
 TEST_CASE("pipeline: the eval split comes in order, and its last batch is filled up with the first samples", "[data][pipeline]") {
@@ -330,16 +346,16 @@ TEST_CASE("pipeline: the eval split comes in order, and its last batch is filled
 TEST_CASE("pipeline: elements of f16", "[data][pipeline]") {
   const double wide[] = {1.5, -65504, 1e9, 0x1p-24, 1 + 0x1p-11};
   uint16_t half[5];
-  convertElements(Element::kF64, wide, Element::kF16, half, 5, 1, 0);
+  convertElements(ASHLAR_RT_F64, wide, ASHLAR_RT_F16, half, 5, 1, 0);
   CHECK((half[0] == 0x3e00 && half[1] == 0xfbff && half[2] == 0x7c00 && half[3] == 0x0001 && half[4] == 0x3c00));
   double back[5];
-  convertElements(Element::kF16, half, Element::kF64, back, 5, 2, 1);
+  convertElements(ASHLAR_RT_F16, half, ASHLAR_RT_F64, back, 5, 2, 1);
   CHECK((back[0] == 4 && back[1] == -131007 && back[3] == 1 + 0x1p-23 && back[4] == 3));
   int32_t integers[5];
-  convertElements(Element::kF16, half, Element::kI32, integers, 5, 1, 0);
+  convertElements(ASHLAR_RT_F16, half, ASHLAR_RT_I32, integers, 5, 1, 0);
   CHECK((integers[0] == 1 && integers[1] == -65504 && integers[2] == std::numeric_limits<int32_t>::max() && integers[3] == 0));
   uint16_t same[5];
-  convertElements(Element::kF16, half, Element::kF16, same, 5, 1, 0);
+  convertElements(ASHLAR_RT_F16, half, ASHLAR_RT_F16, same, 5, 1, 0);
   CHECK(std::memcmp(half, same, sizeof(half)) == 0);
 }
 
@@ -370,7 +386,7 @@ TEST_CASE("pipeline: other samples, counts, types or shapes have other facts", "
   CHECK(factsOf([](TemporaryFolder &folder) { writeSamples(folder, 201); }).text == "201 samples, image f32 (12,), label i32 ()");
   std::vector<float> images(200 * 12, 0);
   auto write = [&](TemporaryFolder &folder, std::vector<int64_t> shape) {
-    REQUIRE(writeNpy(folder.file("image_train.npy"), Element::kF32, shape, images.data()).ok());
+    REQUIRE(writeNpy(folder.file("image_train.npy"), ASHLAR_RT_F32, shape, images.data()).ok());
   };
   CHECK(factsOf([&](TemporaryFolder &folder) { write(folder, {200, 4, 3}); }).text == "200 samples, image f32 (4, 3), label i32 ()");
   // The first and the last sample, and any element of them.
@@ -428,7 +444,7 @@ TEST_CASE("pipeline: what does not fit is refused with both values", "[data][pip
   CHECK_THAT(refusal(division.options(folder.path())), Contains("must not be 0"));
   writeSamples(folder, 24, "eval");
   const int32_t labels[3] = {1, 2, 3};
-  REQUIRE(writeNpy(folder.file("label_train.npy"), Element::kI32, {3}, labels).ok());
+  REQUIRE(writeNpy(folder.file("label_train.npy"), ASHLAR_RT_I32, {3}, labels).ok());
   CHECK_THAT(refusal(tensor.options(folder.path())), Contains("holds 3 samples but") && Contains("holds 20"));
 }
 

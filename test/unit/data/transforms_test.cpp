@@ -28,7 +28,7 @@ public:
     return *this;
   }
 
-  Status create(const Column &column, Element to, TransformChain &chain) const {
+  Status create(const Column &column, uint32_t to, TransformChain &chain) const {
     return TransformChain::create(column, list.data(), static_cast<uint32_t>(list.size()), to, chain);
   }
 
@@ -38,7 +38,7 @@ private:
   std::deque<std::vector<double>> numbers;
 };
 
-TransformChain created(const Transforms &transforms, const Column &column, Element to = Element::kF32) {
+TransformChain created(const Transforms &transforms, const Column &column, uint32_t to = ASHLAR_RT_F32) {
   TransformChain chain;
   const Status status = transforms.create(column, to, chain);
   INFO(status.message());
@@ -84,12 +84,12 @@ template <typename T> std::vector<T> imageOf(uint64_t sample, int64_t channels) 
   return pixels;
 }
 
-Column imageColumn(Element element, int64_t channels) {
+Column imageColumn(uint32_t element, int64_t channels) {
   return {"image", element, channels == 0 ? std::vector<int64_t>{7, 6} : std::vector<int64_t>{7, 6, channels}};
 }
 
 // Runs all recorded samples through a chain of a type, in any order of channels, and compares them.
-template <typename From, typename To> void checkRecorded(Element from, Element to, double tolerance) {
+template <typename From, typename To> void checkRecorded(uint32_t from, uint32_t to, double tolerance) {
   std::map<std::string, TransformChain> chains;
   for (const ashlar::test::TransformNumbers &expected : ashlar::test::kTransformNumbers) {
     INFO(expected.chain << ", training " << expected.isTraining << ", pass " << expected.pass << ", sample " << expected.sample);
@@ -116,7 +116,7 @@ template <typename From, typename To> void checkRecorded(Element from, Element t
 
 std::string refusal(const Transforms &transforms, std::vector<int64_t> shape) {
   TransformChain chain;
-  const Status status = transforms.create({"image", Element::kU8, std::move(shape)}, Element::kF32, chain);
+  const Status status = transforms.create({"image", ASHLAR_RT_U8, std::move(shape)}, ASHLAR_RT_F32, chain);
   REQUIRE(!status.ok());
   return status.message();
 }
@@ -125,16 +125,16 @@ std::string refusal(const Transforms &transforms, std::vector<int64_t> shape) {
 
 // In f32 a number of up to 256 is rounded a few times, each by 2^-24 of it.
 TEST_CASE("transforms: numbers of NumPy and PyTorch", "[data][transforms]") {
-  checkRecorded<uint8_t, float>(Element::kU8, Element::kF32, 1e-6);
-  checkRecorded<float, float>(Element::kF32, Element::kF32, 1e-6);
-  checkRecorded<double, double>(Element::kF64, Element::kF64, 1e-12);
-  checkRecorded<int64_t, double>(Element::kI64, Element::kF64, 1e-12);
-  checkRecorded<int32_t, double>(Element::kI32, Element::kF64, 1e-12);
+  checkRecorded<uint8_t, float>(ASHLAR_RT_U8, ASHLAR_RT_F32, 1e-6);
+  checkRecorded<float, float>(ASHLAR_RT_F32, ASHLAR_RT_F32, 1e-6);
+  checkRecorded<double, double>(ASHLAR_RT_F64, ASHLAR_RT_F64, 1e-12);
+  checkRecorded<int64_t, double>(ASHLAR_RT_I64, ASHLAR_RT_F64, 1e-12);
+  checkRecorded<int32_t, double>(ASHLAR_RT_I32, ASHLAR_RT_F64, 1e-12);
 }
 
 // What all elements have alike is one multiplication and addition, and takes no memory and no steps.
 TEST_CASE("transforms: scales and shifts alone are folded", "[data][transforms]") {
-  const Column column = imageColumn(Element::kU8, 3);
+  const Column column = imageColumn(ASHLAR_RT_U8, 3);
   const TransformChain plain = created(
       Transforms().add(ASHLAR_RT_RESCALE, {0.5, 1}).add(ASHLAR_RT_TYPE_CAST, {ASHLAR_RT_F32}).add(ASHLAR_RT_NORMALIZE, {3, 2}), column);
   CHECK((plain.isPlain() && plain.scale() == 0.25 && plain.shift() == -1));
@@ -146,10 +146,10 @@ TEST_CASE("transforms: scales and shifts alone are folded", "[data][transforms]"
 
 TEST_CASE("transforms: casts round as conversion does, and those that change nothing cost nothing", "[data][transforms]") {
   const double values[] = {2.75, -2.75, 0, 1e10, 1 + 0x1p-11, 0.1};
-  const Column column = {"x", Element::kF64, {6}};
+  const Column column = {"x", ASHLAR_RT_F64, {6}};
   auto cast = [&](uint32_t dtype) {
     std::vector<double> result(6);
-    created(Transforms().add(ASHLAR_RT_TYPE_CAST, {static_cast<double>(dtype)}), column, Element::kF64)
+    created(Transforms().add(ASHLAR_RT_TYPE_CAST, {static_cast<double>(dtype)}), column, ASHLAR_RT_F64)
         .run(values, SampleRandom(), result.data());
     return result;
   };
@@ -159,19 +159,30 @@ TEST_CASE("transforms: casts round as conversion does, and those that change not
   CHECK(cast(ASHLAR_RT_F32) == std::vector<double>{2.75, -2.75, 0, 1e10, 1 + 0x1p-11, static_cast<float>(0.1)});
   CHECK(cast(ASHLAR_RT_F16) == std::vector<double>{2.75, -2.75, 0, std::numeric_limits<double>::infinity(), 1, 0x1.998p-4});
   struct Pair {
-    Element from;
+    uint32_t from;
     std::vector<uint32_t> kept; // types that hold all of its numbers
   };
-  const Pair pairs[] = {{Element::kU8, {ASHLAR_RT_F16, ASHLAR_RT_F32, ASHLAR_RT_F64, ASHLAR_RT_I32, ASHLAR_RT_I64}},
-                        {Element::kBool, {ASHLAR_RT_F16, ASHLAR_RT_F32, ASHLAR_RT_F64, ASHLAR_RT_I32, ASHLAR_RT_I64, ASHLAR_RT_BOOL}},
-                        {Element::kF16, {ASHLAR_RT_F16, ASHLAR_RT_F32, ASHLAR_RT_F64}},
-                        {Element::kF32, {ASHLAR_RT_F32, ASHLAR_RT_F64}},
-                        {Element::kF64, {ASHLAR_RT_F64}},
-                        {Element::kI32, {ASHLAR_RT_I32, ASHLAR_RT_I64, ASHLAR_RT_F64}},
-                        {Element::kI64, {ASHLAR_RT_I64}}};
+  const Pair pairs[] = {
+      {ASHLAR_RT_U8,
+       {ASHLAR_RT_F16, ASHLAR_RT_BF16, ASHLAR_RT_F32, ASHLAR_RT_F64, ASHLAR_RT_U8, ASHLAR_RT_U16, ASHLAR_RT_U32, ASHLAR_RT_U64,
+        ASHLAR_RT_I16, ASHLAR_RT_I32, ASHLAR_RT_I64}},
+      {ASHLAR_RT_I8,
+       {ASHLAR_RT_F16, ASHLAR_RT_BF16, ASHLAR_RT_F32, ASHLAR_RT_F64, ASHLAR_RT_I8, ASHLAR_RT_I16, ASHLAR_RT_I32, ASHLAR_RT_I64}},
+      {ASHLAR_RT_U16, {ASHLAR_RT_F32, ASHLAR_RT_F64, ASHLAR_RT_U16, ASHLAR_RT_U32, ASHLAR_RT_U64, ASHLAR_RT_I32, ASHLAR_RT_I64}},
+      {ASHLAR_RT_I16, {ASHLAR_RT_F32, ASHLAR_RT_F64, ASHLAR_RT_I16, ASHLAR_RT_I32, ASHLAR_RT_I64}},
+      {ASHLAR_RT_U32, {ASHLAR_RT_F64, ASHLAR_RT_U32, ASHLAR_RT_U64, ASHLAR_RT_I64}},
+      {ASHLAR_RT_U64, {ASHLAR_RT_U64}},
+      {ASHLAR_RT_BOOL,
+       {ASHLAR_RT_F16, ASHLAR_RT_BF16, ASHLAR_RT_F32, ASHLAR_RT_F64, ASHLAR_RT_U8, ASHLAR_RT_U16, ASHLAR_RT_U32, ASHLAR_RT_U64,
+        ASHLAR_RT_I8, ASHLAR_RT_I16, ASHLAR_RT_I32, ASHLAR_RT_I64, ASHLAR_RT_BOOL}},
+      {ASHLAR_RT_F16, {ASHLAR_RT_F16, ASHLAR_RT_F32, ASHLAR_RT_F64}},
+      {ASHLAR_RT_F32, {ASHLAR_RT_F32, ASHLAR_RT_F64}},
+      {ASHLAR_RT_F64, {ASHLAR_RT_F64}},
+      {ASHLAR_RT_I32, {ASHLAR_RT_I32, ASHLAR_RT_I64, ASHLAR_RT_F64}},
+      {ASHLAR_RT_I64, {ASHLAR_RT_I64}}};
   for (const Pair &pair : pairs) {
-    for (uint32_t dtype = ASHLAR_RT_F32; dtype <= ASHLAR_RT_F16; ++dtype) {
-      INFO(elementName(pair.from) << " to " << dtype);
+    for (uint32_t dtype = ASHLAR_RT_F32; dtype <= ASHLAR_RT_U64; ++dtype) {
+      INFO(dtypeName(pair.from) << " to " << dtype);
       const bool isKept = std::count(pair.kept.begin(), pair.kept.end(), dtype) != 0;
       CHECK(created(Transforms().add(ASHLAR_RT_TYPE_CAST, {static_cast<double>(dtype)}), {"x", pair.from, {6}}).isPlain() == isKept);
     }
@@ -180,7 +191,7 @@ TEST_CASE("transforms: casts round as conversion does, and those that change not
 
 TEST_CASE("transforms: labels are spread over classes, and smoothed behind it", "[data][transforms]") {
   const uint8_t labels[] = {2, 0};
-  const Column column = {"label", Element::kU8, {2}};
+  const Column column = {"label", ASHLAR_RT_U8, {2}};
   const TransformChain chain = created(Transforms().add(ASHLAR_RT_ONE_HOT, {3}).add(ASHLAR_RT_RESCALE, {0.75, 0.125}), column);
   REQUIRE(chain.shape() == std::vector<int64_t>{2, 3});
   std::vector<float> spread(6);
@@ -190,7 +201,7 @@ TEST_CASE("transforms: labels are spread over classes, and smoothed behind it", 
 
 // One number of 65536 places: 9 x 9 of them are about alike.
 TEST_CASE("transforms: crops take all places equally often, in another order each pass", "[data][transforms]") {
-  const Column column = {"image", Element::kI32, {9, 1}};
+  const Column column = {"image", ASHLAR_RT_I32, {9, 1}};
   std::vector<int32_t> rows(9);
   for (int i = 0; i < 9; ++i) {
     rows[i] = i;
@@ -244,7 +255,7 @@ TEST_CASE("transforms: what does not fit together is refused with both values", 
 TEST_CASE("transforms: nothing is allocated on the way", "[data][transforms]") {
   std::vector<TransformChain> chains;
   for (const char *name : {"training", "normalized first", "two paddings", "cast"}) {
-    chains.push_back(created(chainOf(name), imageColumn(Element::kU8, 3)));
+    chains.push_back(created(chainOf(name), imageColumn(ASHLAR_RT_U8, 3)));
   }
   const std::vector<uint8_t> image = imageOf<uint8_t>(3, 3);
   std::vector<float> result(1000);

@@ -49,7 +49,7 @@ double worstError(const test::OnnxModel &model, const reference::Tensor &x, cons
   std::ofstream(base + "model.onnx", std::ios::binary) << model.proto.SerializeAsString();
   std::vector<int64_t> shape(x.getShape());
   std::vector<float> input = floatsOf(x);
-  REQUIRE(rt::writeNpy(base + "x.npy", rt::Element::kF32, shape, input.data()).ok());
+  REQUIRE(rt::writeNpy(base + "x.npy", ASHLAR_RT_F32, shape, input.data()).ok());
   std::string options, launch;
   if (!run.job.empty()) {
     std::ofstream(base + "job.txtpb") << run.job;

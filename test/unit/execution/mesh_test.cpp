@@ -62,7 +62,7 @@ std::string runNegation(const std::string &text) {
   for (size_t i = 0; i < x.size(); ++i) {
     x[i] = static_cast<float>(i + 1);
   }
-  REQUIRE(rt::writeNpy(base + "x.npy", rt::Element::kF32, {kRows, kColumns}, x.data()).ok());
+  REQUIRE(rt::writeNpy(base + "x.npy", ASHLAR_RT_F32, {kRows, kColumns}, x.data()).ok());
   std::string command = "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1 timeout 60 "
                         "mpirun -n 4 " +
                         base + "model --threads 1 --input x=" + base + "x.npy --output y=" + base + "y.npy";

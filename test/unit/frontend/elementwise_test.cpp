@@ -143,7 +143,58 @@ TEST_CASE("onnx Cast", "[frontend]") {
   CHECK(holds(evaluate(to(TensorProto::INT64), {f32({4}, {-1.7, 0, 0.5, 2.9})})[0], {4}, {-1, 0, 0, 2}));
   CHECK(holds(evaluate(to(TensorProto::BOOL), {f32({4}, {-1.7, 0, 0.5, 2})})[0], {4}, {1, 0, 1, 1}));
   CHECK(evaluate(to(TensorProto::FLOAT), {f32({4}, {1, 2, 3, 4})})[0].getType().getElementType().isF32());
-  CHECK_THAT(importError(to(TensorProto::INT8)), contains("element type INT8 is not supported"));
+  CHECK(holds(evaluate(to(TensorProto::INT8), {f32({4}, {-1.7, 300, -300, NAN})})[0], {4}, {-1, 127, -128, 0}));
+  CHECK(holds(evaluate(to(TensorProto::UINT8), {f32({4}, {-1.7, 300, 2.9, NAN})})[0], {4}, {0, 255, 2, 0}));
+  CHECK(holds(evaluate(to(TensorProto::UINT64), {f32({4}, {-1.7, 1e30, 0x1p63, 3})})[0], {4}, {0, 0x1p64, 0x1p63, 3}));
+  CHECK_THAT(
+      importError(to(/*FLOAT8E5M2*/ 19)),
+      contains("element type FLOAT8E5M2 is not supported; the supported ones are FLOAT, DOUBLE, FLOAT16, BFLOAT16, INT8, INT16, INT32, "
+               "INT64, UINT8, UINT16, UINT32, UINT64, BOOL"));
+}
+
+// Integers of other widths and signs keep the low bits, as ONNX says; numpy gives these numbers.
+TEST_CASE("onnx Cast of integers", "[frontend]") {
+  auto cast = [](int32_t from, int32_t to, std::vector<double> values) {
+    const int64_t size = static_cast<int64_t>(values.size());
+    OnnxModel model = OnnxModel(17).initializer("x", from, {size}, std::move(values)).node("Cast", {"x"}, {"y"}, {{"to", int64_t(to)}});
+    return evaluate(model.output("y"), {})[0];
+  };
+  CHECK(holds(cast(TensorProto::INT32, TensorProto::INT8, {300, -300, 127, 128}), {4}, {44, -44, 127, -128}));
+  CHECK(holds(cast(TensorProto::INT32, TensorProto::UINT8, {300, -300, -1, 128}), {4}, {44, 212, 255, 128}));
+  CHECK(holds(cast(TensorProto::INT8, TensorProto::UINT16, {-1, 5}), {2}, {65535, 5}));
+  CHECK(holds(cast(TensorProto::UINT8, TensorProto::INT16, {255, 5}), {2}, {255, 5}));
+  CHECK(holds(cast(TensorProto::UINT8, TensorProto::INT8, {255, 5}), {2}, {-1, 5}));
+  CHECK(holds(cast(TensorProto::UINT16, TensorProto::FLOAT, {65535, 5}), {2}, {65535, 5}));
+  CHECK(holds(cast(TensorProto::UINT32, TensorProto::DOUBLE, {4294967295, 5}), {2}, {4294967295, 5}));
+  CHECK(holds(cast(TensorProto::UINT64, TensorProto::FLOAT, {0x1p63, 5}), {2}, {0x1p63, 5}));
+  CHECK(holds(cast(TensorProto::BOOL, TensorProto::UINT8, {1, 0}), {2}, {1, 0}));
+  CHECK(holds(cast(TensorProto::INT8, TensorProto::BOOL, {-128, 0}), {2}, {1, 0}));
+}
+
+// Integers wrap around; quotients, maxima, comparisons and rests of those without a sign are theirs.
+TEST_CASE("onnx arithmetic of all integers", "[frontend]") {
+  auto apply = [](const std::string &op, int32_t type, std::vector<double> x, std::vector<double> y) {
+    const int64_t size = static_cast<int64_t>(x.size());
+    OnnxModel model = OnnxModel(17).initializer("x", type, {size}, std::move(x)).initializer("y", type, {size}, std::move(y));
+    return evaluate(model.node(op, {"x", "y"}, {"z"}).output("z"), {})[0];
+  };
+  CHECK(holds(apply("Add", TensorProto::INT8, {100, -100}, {100, -100}), {2}, {-56, 56}));
+  CHECK(holds(apply("Add", TensorProto::UINT8, {200, 1}, {100, 2}), {2}, {44, 3}));
+  CHECK(holds(apply("Sub", TensorProto::UINT16, {1}, {2}), {1}, {65535}));
+  CHECK(holds(apply("Mul", TensorProto::UINT32, {65536}, {65537}), {1}, {65536}));
+  CHECK(holds(apply("Div", TensorProto::UINT8, {200, 7}, {100, 2}), {2}, {2, 3}));
+  CHECK(holds(apply("Div", TensorProto::INT8, {-128, -7}, {-1, 2}), {2}, {-128, -3}));
+  CHECK(holds(apply("Div", TensorProto::UINT64, {0x1p63}, {2}), {1}, {0x1p62}));
+  CHECK(holds(apply("Mod", TensorProto::UINT8, {200, 7}, {150, 4}), {2}, {50, 3}));
+  CHECK(holds(apply("Mod", TensorProto::INT8, {-7, 7}, {4, -4}), {2}, {1, -1}));
+  CHECK(holds(apply("Mod", TensorProto::UINT64, {0x1p63 + 4096}, {0x1p62}), {1}, {4096}));
+  CHECK(holds(apply("Max", TensorProto::UINT64, {0x1p63, 1}, {3, 2}), {2}, {0x1p63, 2}));
+  CHECK(holds(apply("Min", TensorProto::UINT64, {0x1p63, 1}, {3, 2}), {2}, {3, 1}));
+  CHECK(holds(apply("Max", TensorProto::INT16, {-5, 1}, {3, -2}), {2}, {3, 1}));
+  CHECK(holds(apply("Less", TensorProto::UINT64, {0x1p63, 1}, {3, 2}), {2}, {0, 1}));
+  CHECK(holds(apply("Greater", TensorProto::UINT8, {200, 1}, {3, 2}), {2}, {1, 0}));
+  OnnxModel negated = OnnxModel(17).input("x", {2}, TensorProto::UINT8).node("Neg", {"x"}, {"y"}).output("y");
+  CHECK_THAT(importError(negated), contains("input 0 is a tensor of u8, which the op does not take; its inputs are numbers with a sign"));
 }
 
 // By Python's % and math.fmod.

@@ -524,17 +524,6 @@ TEST_CASE("hostile: outputs that are declared as something else", "[frontend][ho
   CHECK_THAT(importError(sequence), contains("output \"y\" is declared as no tensor but the graph computes [4, 2] of f32"));
 }
 
-// Files hold no bf16; inside a model it is a type like the others.
-TEST_CASE("hostile: inputs and outputs of bf16", "[frontend][hostile]") {
-  OnnxModel in = OnnxModel(17).input("x", {2}, TensorProto::BFLOAT16).node("Cast", {"x"}, {"y"}, {{"to", int64_t(1)}}).output("y");
-  CHECK_THAT(importError(in), contains("input \"x\" is a tensor of bf16, which neither .npy files nor data sets hold"));
-  OnnxModel out = OnnxModel(17).input("x", {2}).node("Cast", {"x"}, {"y"}, {{"to", int64_t(TensorProto::BFLOAT16)}}).output("y");
-  CHECK_THAT(importError(out), contains("output \"y\" is a tensor of bf16, which .npy files do not hold"));
-  ImportOptions training;
-  training.training = true; // no output of the model is written
-  CHECK_THAT(importError(out, training), Catch::StartsWith("no error"));
-}
-
 namespace {
 
 // Where a model and its external data lie; gone with the object.

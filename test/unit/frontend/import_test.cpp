@@ -160,8 +160,40 @@ TEST_CASE("import checks the size of tensor data", "[frontend]") {
   CHECK(importError(model) == "model.onnx: initializer \"w\": has 8 bytes of data but shape [3] of f32 needs 12");
   OnnxModel negative = OnnxModel(17).initializer("w", TensorProto::FLOAT, {-3}, {}).node("Neg", {"w"}, {"y"}).output("y");
   CHECK(importError(negative) == "model.onnx: initializer \"w\": dim -3 is not a possible size");
-  OnnxModel int8 = OnnxModel(17).initializer("w", TensorProto::INT8, {1}, {1}).node("Neg", {"w"}, {"y"}).output("y");
-  CHECK_THAT(importError(int8), contains("initializer \"w\": element type INT8 is not supported"));
+  OnnxModel int4 = OnnxModel(17).initializer("w", /*INT4*/ 22, {1}, {1}).node("Neg", {"w"}, {"y"}).output("y");
+  CHECK_THAT(importError(int4), contains("initializer \"w\": element type INT4 is not supported"));
+  OnnxModel int16 = OnnxModel(17).initializer("w", TensorProto::INT16, {2}, {1}).node("Neg", {"w"}, {"y"}).output("y");
+  CHECK(importError(int16) == "model.onnx: initializer \"w\": has 2 bytes of data but shape [2] of i16 needs 4");
+}
+
+// raw_data and the list that onnx.proto names for each type.
+TEST_CASE("import reads integers of all types", "[frontend]") {
+  auto read = [](TensorProto tensor) {
+    OnnxModel model = OnnxModel(17);
+    tensor.set_name("w");
+    *model.proto.mutable_graph()->add_initializer() = std::move(tensor);
+    return evaluate(model.node("Identity", {"w"}, {"y"}).output("y"), {})[0];
+  };
+  auto both = [&](int32_t type, auto zero, std::vector<double> values) {
+    std::string raw;
+    for (double value : values) {
+      auto element = static_cast<decltype(zero)>(value);
+      raw.append(reinterpret_cast<const char *>(&element), sizeof(element));
+    }
+    const int64_t size = static_cast<int64_t>(values.size());
+    TensorProto bytes = tensorProto("", type, {size}, {});
+    bytes.set_raw_data(raw);
+    CHECK(holds(read(bytes), {size}, values));
+    CHECK(holds(read(tensorProto("", type, {size}, values)), {size}, values));
+  };
+  both(TensorProto::INT8, int8_t(), {-128, 127, 3});
+  both(TensorProto::INT16, int16_t(), {-32768, 32767, 3});
+  both(TensorProto::INT32, int32_t(), {-2147483648.0, 2147483647, 3});
+  both(TensorProto::INT64, int64_t(), {-0x1p62, 0x1p62, 3});
+  both(TensorProto::UINT8, uint8_t(), {0, 255, 3});
+  both(TensorProto::UINT16, uint16_t(), {0, 65535, 3});
+  both(TensorProto::UINT32, uint32_t(), {0, 4294967295, 3});
+  both(TensorProto::UINT64, uint64_t(), {0, 0x1p63, 3});
 }
 
 namespace {

@@ -50,6 +50,10 @@ onnx::TensorProto tensorProto(const std::string &name, int32_t type, std::vector
     case onnx::TensorProto::INT64:
       tensor.add_int64_data(static_cast<int64_t>(value));
       break;
+    case onnx::TensorProto::UINT32:
+    case onnx::TensorProto::UINT64:
+      tensor.add_uint64_data(static_cast<uint64_t>(value));
+      break;
     default: // the small types; of 16-bit floats the value is the bits
       tensor.add_int32_data(static_cast<int32_t>(value));
     }

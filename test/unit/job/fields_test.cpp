@@ -268,6 +268,7 @@ TEST_CASE("every field of job.proto is implemented or refused", "[job]") {
                         "rules.recompute_param_gather",
                         "rules.weight_decay",
                         "seed",
+                        "straight_through",
                         "strategy.mesh.axes.name",
                         "strategy.mesh.axes.size",
                         "strategy.programs.arguments.layout",

@@ -77,6 +77,8 @@ TEST_CASE("settings of a precision are checked against it", "[job]") {
       "train.txtpb: allow_tf32 rounds the operands of f32 products but with precision BF16_MIXED there are none; leave out one of the two");
   CHECK(checkError(kGood + "precision: BF16_MIXED loss_scale {}") ==
         "train.txtpb: loss_scale is for precision F16_MIXED, this job has BF16_MIXED; leave it out");
+  CHECK(checkError(kGood + "straight_through: true") == "no error");
+  CHECK(checkError("straight_through: true") == "train.txtpb: straight_through is about gradients but the job has no loss; leave it out");
   CHECK(checkError("precision: F16_MIXED loss_scale {}") ==
         "train.txtpb: loss_scale is for training but the job has no loss; leave it out");
   const std::string f16 = kGood + "precision: F16_MIXED ";

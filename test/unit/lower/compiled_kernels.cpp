@@ -73,12 +73,9 @@ void write(const reference::Tensor &tensor, char *base) {
       storeElement(base, i, static_cast<uint16_t>(narrow(tensor.getFloat(i), element).bitcastToAPInt().getZExtValue()));
     } else if (element.isF64()) {
       storeElement(base, i, tensor.getFloat(i));
-    } else if (element.isInteger(64)) {
-      storeElement(base, i, tensor.getInt(i));
-    } else if (element.isInteger(32)) {
-      storeElement(base, i, static_cast<int32_t>(tensor.getInt(i)));
     } else {
-      storeElement(base, i, static_cast<int8_t>(tensor.getInt(i)));
+      int64_t value = tensor.getInt(i), bytes = elementBytes(element);
+      std::memcpy(base + i * bytes, &value, bytes); // little endian
     }
   }
 }
@@ -94,12 +91,10 @@ reference::Tensor read(RankedTensorType type, const char *base) {
       tensor.setFloat(i, llvm::APFloat(cast<FloatType>(element).getFloatSemantics(), bits).convertToDouble());
     } else if (element.isF64()) {
       tensor.setFloat(i, loadElement<double>(base, i));
-    } else if (element.isInteger(64)) {
-      tensor.setInt(i, loadElement<int64_t>(base, i));
-    } else if (element.isInteger(32)) {
-      tensor.setInt(i, loadElement<int32_t>(base, i));
     } else {
-      tensor.setInt(i, loadElement<int8_t>(base, i));
+      int64_t value = 0, bytes = elementBytes(element);
+      std::memcpy(&value, base + i * bytes, bytes);
+      tensor.setInt(i, value);
     }
   }
   return tensor;

@@ -8,6 +8,7 @@
 
 #include "compiler/reference/equivalence.h"
 #include "dialects/exec/exec.h"
+#include "dialects/support/integer_type.h"
 
 #include <catch2/catch.hpp>
 
@@ -232,6 +233,74 @@ TEST_CASE("kernels: every size of rows and columns", "[lower][kernels]") {
     })",
                                     type, rows, columns),
                                target) < std::max(unit, 4e-6));
+}
+
+// Numbers over the whole range of each type, with both ends; rows that a warp shares, and columns that threads read as vectors.
+TEST_CASE("kernels: integers of every width, with and without a sign", "[lower][kernels]") {
+  auto target = GENERATE(exec::Target::Cpu, exec::Target::Cuda);
+  auto width = GENERATE(8, 16, 32, 64);
+  auto sign = GENERATE(IntegerType::Signless, IntegerType::Unsigned);
+  auto element = IntegerType::get(&test::context(), width, sign);
+  std::string name;
+  llvm::raw_string_ostream(name) << element;
+  INFO(name << ", target " << exec::stringifyTarget(target).str());
+  OwningOpRef<ModuleOp> module = test::parse(fill(R"(
+    func.func @f(%x: tensor<RxCxTYPE>, %y: tensor<RxCxTYPE>)
+        -> (tensor<RxCxTYPE>, tensor<RxCxTYPE>, tensor<RxCxTYPE>, tensor<RxCxi1>, tensor<RxCxf64>, tensor<RxCxi64>, tensor<RxCxui16>) {
+      %quotient = nn.div %x, %y : tensor<RxCxTYPE>
+      %largest = nn.max %quotient, %x : tensor<RxCxTYPE>
+      %product = nn.mul %x, %y : tensor<RxCxTYPE>
+      %difference = nn.sub %product, %y : tensor<RxCxTYPE>
+      %smallest = nn.min %difference, %y : tensor<RxCxTYPE>
+      %less = nn.compare lt %x, %y : tensor<RxCxTYPE> -> tensor<RxCxi1>
+      %sign = nn.sign %x : tensor<RxCxTYPE>
+      %size = nn.abs %x : tensor<RxCxTYPE>
+      %both = nn.mul %sign, %size : tensor<RxCxTYPE>
+      %float = nn.cast %x : tensor<RxCxTYPE> -> tensor<RxCxf64>
+      %wide = nn.cast %x : tensor<RxCxTYPE> -> tensor<RxCxi64>
+      %short = nn.cast %y : tensor<RxCxTYPE> -> tensor<RxCxui16>
+      return %largest, %smallest, %both, %less, %float, %wide, %short : tensor<RxCxTYPE>, tensor<RxCxTYPE>, tensor<RxCxTYPE>,
+        tensor<RxCxi1>, tensor<RxCxf64>, tensor<RxCxi64>, tensor<RxCxui16>
+    }
+    func.func @rows(%x: tensor<RxCxTYPE>) -> (tensor<RxTYPE>, tensor<RxTYPE>, tensor<RxTYPE>) {
+      %sum = nn.reduce sum %x dims = [1] : tensor<RxCxTYPE> -> tensor<RxTYPE>
+      %max = nn.reduce max %x dims = [1] : tensor<RxCxTYPE> -> tensor<RxTYPE>
+      %min = nn.reduce min %x dims = [1] : tensor<RxCxTYPE> -> tensor<RxTYPE>
+      return %sum, %max, %min : tensor<RxTYPE>, tensor<RxTYPE>, tensor<RxTYPE>
+    }
+    func.func @columns(%x: tensor<RxCxTYPE>) -> (tensor<CxTYPE>, tensor<CxTYPE>, tensor<CxTYPE>) {
+      %sum = nn.reduce sum %x dims = [0] : tensor<RxCxTYPE> -> tensor<CxTYPE>
+      %max = nn.reduce max %x dims = [0] : tensor<RxCxTYPE> -> tensor<CxTYPE>
+      %min = nn.reduce min %x dims = [0] : tensor<RxCxTYPE> -> tensor<CxTYPE>
+      return %sum, %max, %min : tensor<CxTYPE>, tensor<CxTYPE>, tensor<CxTYPE>
+    })",
+                                                  name, 9, 80));
+  std::mt19937_64 random(test::testSeed());
+  auto draw = [&] {
+    reference::Tensor tensor(RankedTensorType::get({9, 80}, element));
+    for (int64_t i = 0; i < tensor.getNumElements(); ++i) {
+      tensor.setInt(i, static_cast<int64_t>(i % 3 == 0 ? random() : random() % 5 - 2)); // small ones, too, and 0 and -1
+    }
+    tensor.setInt(0, integerValue(element, lowestInteger(element)));
+    tensor.setInt(1, integerValue(element, highestInteger(element)));
+    return tensor;
+  };
+  reference::Tensor x = draw(), y = draw();
+  y.setInt(0, -1);
+  OwningOpRef<ModuleOp> fused = module->clone();
+  test::fuse(*fused, target);
+  test::CompiledKernels kernels(*fused, random, /*inPlace=*/true, target);
+  for (const char *function : {"f", "rows", "columns"}) {
+    std::vector<reference::Tensor> inputs = {x};
+    if (function == std::string("f")) {
+      inputs.push_back(y);
+    }
+    std::vector<reference::Tensor> expected = test::run(*module, function, inputs), computed = kernels.run(function, inputs);
+    for (size_t r = 0; r < expected.size(); ++r) {
+      INFO(function << ", result " << r);
+      CHECK(expected[r].toAttribute() == computed[r].toAttribute());
+    }
+  }
 }
 
 TEST_CASE("kernels: rows by number, and bools", "[lower][kernels]") {

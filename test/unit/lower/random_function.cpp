@@ -92,9 +92,59 @@ private:
     return nn::MulOp::create(b, nn::CastOp::create(b, type, integer), splat(type, 0.125));
   }
 
+  // Integers of any width, with or without a sign, computed from x and another value, and what they become as another such type.
+  void throughIntegers(Value x) {
+    RankedTensorType type = typeOf(x);
+    auto integers = [&]() -> RankedTensorType {
+      auto sign = below(2) == 0 ? IntegerType::Signless : IntegerType::Unsigned;
+      return type.clone(IntegerType::get(b.getContext(), 8 << below(4), sign));
+    };
+    RankedTensorType first = integers(), second = integers();
+    auto asInteger = [&](Value value) -> Value { // beyond what a byte holds; away from a step
+      Value scaled = nn::AddOp::create(b, nn::MulOp::create(b, value, splat(type, 300)), splat(type, 0.000123));
+      return nn::CastOp::create(b, first, scaled);
+    };
+    Value lhs = asInteger(x), rhs = asInteger(partner(x)), result = combineIntegers(lhs, rhs);
+    if (below(3) == 0 && !first.getShape().empty()) {
+      Reduction kind = below(2) == 0 ? Reduction::Max : Reduction::Min;
+      Value most = nn::ReduceOp::create(b, kind, result, ArrayRef<int64_t>{0});
+      SmallVector<int64_t> dims = llvm::to_vector(llvm::seq<int64_t>(1, type.getRank()));
+      result = nn::DivOp::create(b, result, nn::BroadcastOp::create(b, first, most, dims));
+    }
+    Value number = nn::CastOp::create(b, type, nn::CastOp::create(b, second, result));
+    addBounded(nn::MulOp::create(b, number, splat(type, 1.0 / 512)));
+  }
+
+  Value combineIntegers(Value lhs, Value rhs) {
+    switch (below(8)) {
+    case 0:
+      return nn::AddOp::create(b, lhs, rhs);
+    case 1:
+      return nn::SubOp::create(b, lhs, rhs);
+    case 2:
+      return nn::MulOp::create(b, lhs, rhs);
+    case 3:
+      return nn::MaxOp::create(b, lhs, rhs);
+    case 4:
+      return nn::MinOp::create(b, lhs, rhs);
+    case 5:
+      return nn::MulOp::create(b, nn::AbsOp::create(b, lhs), nn::SignOp::create(b, rhs));
+    case 6: {
+      auto boolType = typeOf(lhs).clone(b.getI1Type());
+      return nn::SelectOp::create(b, lhs.getType(), nn::CompareOp::create(b, boolType, nn::Predicate::Lt, lhs, rhs), rhs,
+                                  nn::NegOp::create(b, lhs));
+    }
+    default:
+      return nn::DivOp::create(b, lhs, rhs);
+    }
+  }
+
   void unary() {
     Value x = pick();
-    switch (below(15)) {
+    switch (below(17)) {
+    case 15:
+    case 16:
+      return throughIntegers(x);
     case 8:
       return addBounded(nn::LogOp::create(b, nn::AddOp::create(b, nn::AbsOp::create(b, x), splat(typeOf(x), 0.2))));
     case 9:

@@ -130,6 +130,7 @@ int64_t combineInts(Operation *op, int64_t a, int64_t b, Type type) {
       .Case([&](arith::ShRUIOp) { return static_cast<int64_t>(ua >> ub); })
       .Case([&](arith::MaxSIOp) { return std::max(a, b); })
       .Case([&](arith::MinSIOp) { return std::min(a, b); })
+      .Case([&](arith::MaxUIOp) { return static_cast<int64_t>(std::max(ua, ub)); })
       .Case([&](arith::MinUIOp) { return static_cast<int64_t>(std::min(ua, ub)); })
       .Default([](Operation *other) -> int64_t { fail(other, "unknown op on integers"); });
 }
@@ -143,6 +144,7 @@ Cell convert(Operation *op, Cell in, Type from, Type to) {
       .Case([&](arith::SIToFPOp) { out.f = roundTo(static_cast<double>(in.i), to); })
       .Case([&](arith::UIToFPOp) { out.f = roundTo(static_cast<double>(asUnsigned(in.i, from)), to); })
       .Case([&](arith::FPToSIOp) { out.i = wrap(static_cast<int64_t>(in.f), bitsOf(to)); })
+      .Case([&](arith::FPToUIOp) { out.i = wrap(static_cast<int64_t>(static_cast<uint64_t>(in.f)), bitsOf(to)); })
       .Case([&](math::AbsIOp) { out.i = wrap(std::abs(in.i), bitsOf(to)); })
       .Default([&](Operation *) { out.f = roundTo(mapFloat(op, in.f), to); });
   return out;

@@ -70,6 +70,17 @@ TEST_CASE("reduce: a sum of bool is or; integers wrap", "[runtime][reduce]") {
   int32_t most = std::numeric_limits<int32_t>::max();
   CHECK(reduceAll<int32_t>(ASHLAR_RT_I32, ASHLAR_RT_SUM, {{most}, {1}})[0] == std::numeric_limits<int32_t>::min());
   CHECK(reduceAll<int64_t>(ASHLAR_RT_I64, ASHLAR_RT_MIN, {{-5}, {3}})[0] == -5);
+  CHECK(reduceAll<int8_t>(ASHLAR_RT_I8, ASHLAR_RT_SUM, {{100, 1}, {100, 2}, {-1, 3}}) == std::vector<int8_t>{-57, 6});
+  CHECK(reduceAll<int8_t>(ASHLAR_RT_I8, ASHLAR_RT_MAX, {{-5}, {3}})[0] == 3);
+  CHECK(reduceAll<uint8_t>(ASHLAR_RT_U8, ASHLAR_RT_SUM, {{200}, {100}})[0] == 44);
+  CHECK(reduceAll<uint8_t>(ASHLAR_RT_U8, ASHLAR_RT_MAX, {{200}, {3}})[0] == 200);
+  CHECK(reduceAll<int16_t>(ASHLAR_RT_I16, ASHLAR_RT_SUM, {{30000}, {10000}})[0] == -25536);
+  CHECK(reduceAll<int16_t>(ASHLAR_RT_I16, ASHLAR_RT_MIN, {{-5}, {3}})[0] == -5);
+  CHECK(reduceAll<uint16_t>(ASHLAR_RT_U16, ASHLAR_RT_MIN, {{65535}, {3}})[0] == 3);
+  CHECK(reduceAll<uint32_t>(ASHLAR_RT_U32, ASHLAR_RT_MAX, {{4000000000u}, {3}})[0] == 4000000000u);
+  uint64_t large = std::numeric_limits<uint64_t>::max();
+  CHECK(reduceAll<uint64_t>(ASHLAR_RT_U64, ASHLAR_RT_MAX, {{large}, {3}})[0] == large);
+  CHECK(reduceAll<uint64_t>(ASHLAR_RT_U64, ASHLAR_RT_SUM, {{large}, {3}})[0] == 2);
 }
 
 TEST_CASE("reduce: bf16 and f16 are rounded after each sum of two", "[runtime][reduce]") {

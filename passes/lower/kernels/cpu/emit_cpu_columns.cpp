@@ -96,7 +96,7 @@ void CpuKernel::addRows(const LoopDim &innermost, const LoopDim &suffix, bool pa
     SmallVector<nn::ReduceOp> all = reductions();
     SmallVector<Value> sums;
     for (nn::ReduceOp reduce : all) {
-      sums.push_back(scalars.load(outputOf(reduce), reduce.getType().getShape(), indexOf(reduce)));
+      sums.push_back(scalars.load(outputOf(reduce), reduce.getType(), indexOf(reduce)));
     }
     for (Value row : rows) {
       index[innermost.last] = row;
@@ -132,7 +132,7 @@ void CpuKernel::emitScatter() {
       alignGrain();
     }
   }
-  fillRows(columns, result, emitNeutral(b, Reduction::Sum, computedType(scatter.getType().getElementType())));
+  fillRows(columns, result, emitNeutral(b, Reduction::Sum, scatter.getType().getElementType()));
   nest(places, /*parallel=*/false, [&] {
     Value row = scalars.emitRow(scatter.getIndices(), Index(ArrayRef<Value>(index).take_front(shape.rowRank)));
     auto branch = scf::IfOp::create(b, scalars.emitIsRow(row, result.front()), /*withElseRegion=*/false);
@@ -141,8 +141,8 @@ void CpuKernel::emitScatter() {
     b.setInsertionPointToStart(branch.thenBlock());
     Value at = scalars.emitRowIndex(row);
     nest(columns, /*parallel=*/true, [&] {
-      Value sum = scalars.load(outputs.front(), result, indexInRow(at));
-      sum = emitCombine(b, Reduction::Sum, sum, scalars.emit(scatter.getUpdates(), index));
+      Value sum = scalars.load(outputs.front(), scatter.getType(), indexInRow(at));
+      sum = emitCombine(b, Reduction::Sum, scatter.getType().getElementType(), sum, scalars.emit(scatter.getUpdates(), index));
       scalars.store(sum, outputs.front(), result, indexInRow(at));
     });
     scalars.restore(std::move(saved));

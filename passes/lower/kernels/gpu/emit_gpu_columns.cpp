@@ -113,7 +113,7 @@ void GpuKernel::emitScatter() {
   Type word = b.getI32Type();
   auto constantWord = [&](int32_t value) -> Value { return arith::ConstantIntOp::create(b, value, 32); };
   Value inWarp = remainder(thread, kWarp), ownBit = arith::ShLIOp::create(b, constantWord(1), arith::IndexCastOp::create(b, word, inWarp));
-  Value neutral = emitNeutral(b, Reduction::Sum, computedType(scatter.getType().getElementType()));
+  Value neutral = emitNeutral(b, Reduction::Sum, scatter.getType().getElementType());
   SmallVector<Value> sums =
       emitFor(zero, constant(places), kWarp, SmallVector<Value>(lanes, neutral), [&](Value from, ArrayRef<Value> carried) {
         // A bit for each of 32 places that holds the row; the warp's threads look at one each and share what they found.
@@ -138,7 +138,7 @@ void GpuKernel::emitScatter() {
           SmallVector<Value> after;
           forLanes(chunk, [&](unsigned lane) {
             Value update = arith::SelectOp::create(b, isSet, scalars.emit(scatter.getUpdates(), index), neutral);
-            after.push_back(emitCombine(b, Reduction::Sum, before[lane], update));
+            after.push_back(emitCombine(b, Reduction::Sum, scatter.getType().getElementType(), before[lane], update));
           });
           return after;
         });

@@ -22,6 +22,9 @@ Value GpuKernel::shuffle(Value value, int64_t distance) {
         .getShuffleResult();
   }
   Type word = b.getI32Type(), wide = b.getI64Type();
+  if (type.getIntOrFloatBitWidth() < 32) {
+    return arith::TruncIOp::create(b, type, shuffle(arith::ExtUIOp::create(b, word, value), distance));
+  }
   Value bits = isa<FloatType>(type) ? Value(arith::BitcastOp::create(b, wide, value)) : value;
   Value half = arith::ConstantIntOp::create(b, 32, 64);
   Value low = shuffle(arith::TruncIOp::create(b, word, bits), distance);

@@ -72,6 +72,14 @@ void combine(const ashlar_rt_collective_desc &desc, const char *from, char *to, 
     return combineHalf<F16>(desc.reduction, from, to, bytes);
   case ASHLAR_RT_BF16:
     return combineHalf<Bf16>(desc.reduction, from, to, bytes);
+  case ASHLAR_RT_I8:
+    return combine<int8_t>(desc.reduction, from, to, bytes);
+  case ASHLAR_RT_U8:
+    return combine<uint8_t>(desc.reduction, from, to, bytes);
+  case ASHLAR_RT_U32:
+    return combine<uint32_t>(desc.reduction, from, to, bytes);
+  case ASHLAR_RT_U64:
+    return combine<uint64_t>(desc.reduction, from, to, bytes);
   default: // a sum of bools is "or"
     return combine<uint8_t>(desc.reduction == ASHLAR_RT_SUM ? static_cast<uint32_t>(ASHLAR_RT_MAX) : desc.reduction, from, to, bytes);
   }

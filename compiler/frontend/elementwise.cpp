@@ -7,6 +7,8 @@
 #include "compiler/frontend/shape_rules.h"
 #include "compiler/frontend/tensor_data.h"
 
+#include "dialects/nn/functions.h"
+
 #include <limits>
 
 using namespace mlir;
@@ -24,39 +26,77 @@ std::pair<Value, Value> broadcastOperands(Node &node) {
 }
 
 // Integers by zero have no result; at run time it is 0.
-void importDiv(Node &node) {
+void checkDivisor(const Node &node) {
   DenseElementsAttr divisor = node.constantInput(1);
   if (divisor && isa<IntegerType>(divisor.getElementType()) &&
       llvm::any_of(divisor.getValues<APInt>(), [](const APInt &v) { return v.isZero(); })) {
     node.fail("divides by zero");
   }
+}
+
+void importDiv(Node &node) {
+  checkDivisor(node);
   auto [lhs, rhs] = broadcastOperands(node);
   node.setResult(0, node.create<nn::DivOp>(lhs, rhs).getResult());
 }
 
 // The rest has the sign of the divisor, as in Python; with `fmod` that of the dividend, as in C.
 void importMod(Node &node) {
-  if (isa<FloatType>(node.inputType(0).getElementType())) {
-    node.fail("of floats is not supported");
+  const bool truncates = node.getInt("fmod", 0) != 0, isFloat = isa<FloatType>(node.inputType(0).getElementType());
+  if (isFloat && !truncates && node.getOpset() < 28) {
+    node.fail("of floats has attribute \"fmod\" 0, which ONNX has since opset 28; set it to 1");
   }
-  DenseElementsAttr divisor = node.constantInput(1);
-  if (divisor && isa<IntegerType>(divisor.getElementType()) &&
-      llvm::any_of(divisor.getValues<APInt>(), [](const APInt &v) { return v.isZero(); })) {
-    node.fail("divides by zero");
-  }
+  checkDivisor(node);
   auto [lhs, rhs] = broadcastOperands(node);
-  RankedTensorType type = typeOf(lhs);
-  auto boolType = RankedTensorType::get(type.getShape(), node.builder().getI1Type());
-  Value zero = splatConstant(node, type, 0);
-  Value rest = node.create<nn::SubOp>(lhs, node.create<nn::MulOp>(node.create<nn::DivOp>(lhs, rhs), rhs));
-  if (node.getInt("fmod", 0) == 0) {
-    Value restBelow = node.create<nn::CompareOp>(boolType, nn::Predicate::Lt, rest, zero);
-    Value divisorBelow = node.create<nn::CompareOp>(boolType, nn::Predicate::Lt, rhs, zero);
-    Value differ = node.create<nn::CompareOp>(boolType, nn::Predicate::Ne, restBelow, divisorBelow);
-    Value isRest = node.create<nn::CompareOp>(boolType, nn::Predicate::Ne, rest, zero);
-    rest = node.create<nn::SelectOp>(type, node.create<nn::AndOp>(differ, isRest), node.create<nn::AddOp>(rest, rhs), rest);
+  Value rest = isFloat ? node.create<nn::RemOp>(lhs, rhs).getResult()
+                       : node.create<nn::SubOp>(lhs, node.create<nn::MulOp>(node.create<nn::DivOp>(lhs, rhs), rhs)).getResult();
+  if (!truncates) {
+    Value isBelow = compare(node, nn::Predicate::Lt, rhs, 0);
+    Value differ = node.create<nn::CompareOp>(typeOf(isBelow), nn::Predicate::Ne, compare(node, nn::Predicate::Lt, rest, 0), isBelow);
+    Value isRest = compare(node, nn::Predicate::Ne, rest, 0);
+    Value zero = isFloat ? select(node, isBelow, splatConstant(node, typeOf(rest), -0.0), splatConstant(node, typeOf(rest), 0)) : rest;
+    rest = select(node, isRest, select(node, differ, node.create<nn::AddOp>(rest, rhs), rest), zero);
   }
   node.setResult(0, rest);
+}
+
+// Fails unless the op's inputs are integers. The table has taken bools out.
+void checkIntegers(const Node &node) {
+  Type element = node.inputType(0).getElementType();
+  if (isa<FloatType>(element)) {
+    node.fail("input 0 is a tensor of " + elementName(element) + ", which the op does not take; its inputs are integers");
+  }
+}
+
+// x times 2^y, or x divided by it and rounded down. The powers are rows of a table; one for which it has none is 0, and nn.div makes 0 of
+// a quotient by 0. So all bits are shifted out.
+void importBitShift(Node &node) {
+  const std::string direction = node.getString("direction", "");
+  if (direction != "LEFT" && direction != "RIGHT") {
+    node.fail("attribute \"direction\" is \"" + direction + "\"; one of LEFT, RIGHT");
+  }
+  checkIntegers(node);
+  Type element = node.inputType(0).getElementType();
+  if (!element.isUnsignedInteger() && node.getOpset() < 28) {
+    node.fail("input 0 is a tensor of " + elementName(element) +
+              ", which the op takes since opset 28; before, its inputs are without a sign");
+  }
+  auto [x, y] = broadcastOperands(node);
+  SmallVector<APInt> powers;
+  for (unsigned bit = 0, bits = element.getIntOrFloatBitWidth(); bit < bits; ++bit) {
+    powers.push_back(APInt::getOneBitSet(bits, bit));
+  }
+  auto table = DenseElementsAttr::get(RankedTensorType::get({static_cast<int64_t>(powers.size())}, element), powers);
+  Value power = node.create<nn::GatherOp>(node.create<nn::ConstantOp>(table), cast(node, y, node.builder().getI64Type()));
+  if (direction == "LEFT") {
+    return node.setResult(0, node.create<nn::MulOp>(x, power).getResult());
+  }
+  Value quotient = node.create<nn::DivOp>(x, power);
+  if (!element.isUnsignedInteger()) { // of a negative number that of its bits inverted, inverted
+    Value inverted = node.create<nn::NotOp>(node.create<nn::DivOp>(node.create<nn::NotOp>(x), power));
+    quotient = select(node, compare(node, nn::Predicate::Lt, x, 0), inverted, quotient);
+  }
+  node.setResult(0, quotient);
 }
 
 template <typename Op> void importBinary(Node &node) {
@@ -94,7 +134,18 @@ template <nn::Predicate predicate> void importCompare(Node &node) {
 
 void importXor(Node &node) {
   auto [lhs, rhs] = broadcastOperands(node);
-  node.setResult(0, node.create<nn::CompareOp>(typeOf(lhs), nn::Predicate::Ne, lhs, rhs).getResult());
+  node.setResult(0, compare(node, nn::Predicate::Ne, lhs, rhs));
+}
+
+template <void (*import)(Node &)> void importBits(Node &node) {
+  checkIntegers(node);
+  import(node);
+}
+
+// The bits that any has, without those that both have.
+void importBitwiseXor(Node &node) {
+  auto [lhs, rhs] = broadcastOperands(node);
+  node.setResult(0, node.create<nn::SubOp>(node.create<nn::OrOp>(lhs, rhs), node.create<nn::AndOp>(lhs, rhs)).getResult());
 }
 
 // Only a NaN differs from itself.
@@ -198,12 +249,24 @@ void importIdentity(Node &node) {
 
 constexpr RegistryRow kRows[] = {
     {"Abs", importUnary<nn::AbsOp>, Accepts::Numbers},
+    {"Acos", importUnary<nn::AcosOp>, Accepts::Floats},
+    {"Acosh", importUnary<nn::AcoshOp>, Accepts::Floats},
     {"Add", importBinary<nn::AddOp>, Accepts::Numbers},
     {"And", importBinary<nn::AndOp>, Accepts::Bools},
+    {"Asin", importUnary<nn::AsinOp>, Accepts::Floats},
+    {"Asinh", importUnary<nn::AsinhOp>, Accepts::Floats},
+    {"Atan", importUnary<nn::AtanOp>, Accepts::Floats},
+    {"Atanh", importUnary<nn::AtanhOp>, Accepts::Floats},
+    {"BitShift", importBitShift, Accepts::Numbers},
+    {"BitwiseAnd", importBits<importBinary<nn::AndOp>>, Accepts::Numbers},
+    {"BitwiseNot", importBits<importUnary<nn::NotOp>>, Accepts::Numbers},
+    {"BitwiseOr", importBits<importBinary<nn::OrOp>>, Accepts::Numbers},
+    {"BitwiseXor", importBits<importBitwiseXor>, Accepts::Numbers},
     {"Cast", importCast},
     {"CastLike", importCastLike},
     flat({"Ceil", importUnary<nn::CeilOp>, Accepts::Floats}),
     {"Cos", importUnary<nn::CosOp>, Accepts::Floats},
+    {"Cosh", importUnary<nn::CoshOp>, Accepts::Floats},
     {"Div", importDiv, Accepts::Numbers},
     flat({"Equal", importCompare<nn::Predicate::Eq>}),
     {"Erf", importUnary<nn::ErfOp>, Accepts::Floats},
@@ -234,9 +297,11 @@ constexpr RegistryRow kRows[] = {
     {"Sigmoid", importUnary<nn::SigmoidOp>, Accepts::Floats},
     flat({"Sign", importUnary<nn::SignOp>, Accepts::Numbers}),
     {"Sin", importUnary<nn::SinOp>, Accepts::Floats},
+    {"Sinh", importUnary<nn::SinhOp>, Accepts::Floats},
     {"Sqrt", importUnary<nn::SqrtOp>, Accepts::Floats},
     {"Sub", importBinary<nn::SubOp>, Accepts::Numbers},
     {"Sum", importVariadic<nn::AddOp>, Accepts::Numbers},
+    {"Tan", importUnary<nn::TanOp>, Accepts::Floats},
     {"Tanh", importUnary<nn::TanhOp>, Accepts::Floats},
     {"Where", importWhere, Accepts::Bools},
     {"Xor", importXor, Accepts::Bools},

@@ -4,7 +4,7 @@
 
 #include "compiler/reference/semantics.h"
 
-#include "dialects/nn/nn.h"
+#include "dialects/nn/functions.h"
 #include "dialects/support/integer_type.h"
 
 #include <cmath>
@@ -89,6 +89,33 @@ double sinOf(double x) {
 double cosOf(double x) {
   return std::cos(x);
 }
+double tanOf(double x) {
+  return std::tan(x);
+}
+double asinOf(double x) {
+  return std::asin(x);
+}
+double acosOf(double x) {
+  return std::acos(x);
+}
+double atanOf(double x) {
+  return std::atan(x);
+}
+double sinhOf(double x) {
+  return std::sinh(x);
+}
+double coshOf(double x) {
+  return std::cosh(x);
+}
+double asinhOf(double x) {
+  return std::asinh(x);
+}
+double acoshOf(double x) {
+  return std::acosh(x);
+}
+double atanhOf(double x) {
+  return std::atanh(x);
+}
 double expOf(double x) {
   return std::exp(x);
 }
@@ -142,6 +169,9 @@ uint64_t divOfWords(uint64_t x, uint64_t y) {
 double powOf(double x, double y) {
   return std::pow(x, y);
 }
+double remOf(double x, double y) {
+  return std::fmod(x, y);
+}
 int64_t andOf(int64_t x, int64_t y) {
   return x & y;
 }
@@ -194,8 +224,9 @@ Tensor gelu(Operation *op, ArrayRef<Tensor> operands) {
 
 Tensor logicalNot(Operation *op, ArrayRef<Tensor> operands) {
   Tensor result(resultType(op));
+  const bool isBool = result.getType().getElementType().isInteger(1);
   for (int64_t i = 0; i < result.getNumElements(); ++i) {
-    result.setInt(i, !operands[0].getInt(i));
+    result.setInt(i, isBool ? !operands[0].getInt(i) : ~operands[0].getInt(i));
   }
   return result;
 }
@@ -279,6 +310,15 @@ void addElementwiseSemantics(SemanticsTable &table) {
   table.add<nn::RoundOp>(floatUnary<roundOf>);
   table.add<nn::SinOp>(floatUnary<sinOf>);
   table.add<nn::CosOp>(floatUnary<cosOf>);
+  table.add<nn::TanOp>(floatUnary<tanOf>);
+  table.add<nn::AsinOp>(floatUnary<asinOf>);
+  table.add<nn::AcosOp>(floatUnary<acosOf>);
+  table.add<nn::AtanOp>(floatUnary<atanOf>);
+  table.add<nn::SinhOp>(floatUnary<sinhOf>);
+  table.add<nn::CoshOp>(floatUnary<coshOf>);
+  table.add<nn::AsinhOp>(floatUnary<asinhOf>);
+  table.add<nn::AcoshOp>(floatUnary<acoshOf>);
+  table.add<nn::AtanhOp>(floatUnary<atanhOf>);
   table.add<nn::ExpOp>(floatUnary<expOf>);
   table.add<nn::LogOp>(floatUnary<logOf>);
   table.add<nn::SqrtOp>(floatUnary<sqrtOf>);
@@ -295,6 +335,7 @@ void addElementwiseSemantics(SemanticsTable &table) {
   table.add<nn::MulOp>(binary<mulOf, mulOfInts>);
   table.add<nn::DivOp>(binary<divOf, divOfInts, divOfWords>);
   table.add<nn::PowOp>(binary<powOf, noInts>);
+  table.add<nn::RemOp>(binary<remOf, noInts>);
   table.add<nn::MaxOp>(binary<maxOf, maxOfInts<int64_t>, maxOfInts<uint64_t>>);
   table.add<nn::MinOp>(binary<minOf, minOfInts<int64_t>, minOfInts<uint64_t>>);
   table.add<nn::AndOp>(binary<noFloats, andOf>);

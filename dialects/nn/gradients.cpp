@@ -4,7 +4,7 @@
 // softmax ...) the result is read, so that the operand may die early. Labels, conditions and integers get no gradient. Formulas of several
 // ops run in f32 where the tensors are narrower, and are rounded once.
 
-#include "dialects/nn/nn.h"
+#include "dialects/nn/functions.h"
 #include "dialects/nn/pairs.h"
 #include "dialects/nn/straight_through.h"
 #include "dialects/support/element_type.h"
@@ -122,6 +122,75 @@ void CosOp::buildGradients(OpBuilder &builder, ValueRange g, Gradients out) {
   out[0] = b.neg(b.mul(g[0], SinOp::create(b, getInput())));
 }
 
+// g (1 + y^2)
+void TanOp::buildGradients(OpBuilder &builder, ValueRange g, Gradients out) {
+  GradientBuilder b(*this, builder);
+  Value y = b.wide(getResult());
+  out[0] = b.as(g[0], b.mul(b.wide(g[0]), b.plus(b.mul(y, y), 1)));
+}
+
+namespace {
+
+// g / sqrt(1 - x^2), whose difference has no cancellation as a product.
+Value buildArcGradient(GradientBuilder &b, Value input, Value g) {
+  Value x = b.wide(input);
+  Value root = SqrtOp::create(b, b.mul(b.minusFrom(1, x), b.plus(x, 1)));
+  return b.as(g, b.div(b.wide(g), root));
+}
+
+} // namespace
+
+void AsinOp::buildGradients(OpBuilder &builder, ValueRange g, Gradients out) {
+  GradientBuilder b(*this, builder);
+  out[0] = buildArcGradient(b, getInput(), g[0]);
+}
+
+void AcosOp::buildGradients(OpBuilder &builder, ValueRange g, Gradients out) {
+  GradientBuilder b(*this, builder);
+  out[0] = b.neg(buildArcGradient(b, getInput(), g[0]));
+}
+
+// g / (1 + x^2)
+void AtanOp::buildGradients(OpBuilder &builder, ValueRange g, Gradients out) {
+  GradientBuilder b(*this, builder);
+  Value x = b.wide(getInput());
+  out[0] = b.as(g[0], b.div(b.wide(g[0]), b.plus(b.mul(x, x), 1)));
+}
+
+void SinhOp::buildGradients(OpBuilder &builder, ValueRange g, Gradients out) {
+  GradientBuilder b(*this, builder);
+  out[0] = b.mul(g[0], CoshOp::create(b, getInput()));
+}
+
+void CoshOp::buildGradients(OpBuilder &builder, ValueRange g, Gradients out) {
+  GradientBuilder b(*this, builder);
+  out[0] = b.mul(g[0], SinhOp::create(b, getInput()));
+}
+
+// g / sqrt(1 + x^2), the root as m sqrt(1 + (n / m)^2) with m and n the larger and the smaller of 1 and |x|: no square overflows.
+void AsinhOp::buildGradients(OpBuilder &builder, ValueRange g, Gradients out) {
+  GradientBuilder b(*this, builder);
+  Value size = AbsOp::create(b, b.wide(getInput())), one = b.constant(typeOf(size), 1);
+  Value larger = MaxOp::create(b, size, one), ratio = b.div(MinOp::create(b, size, one), larger);
+  Value root = b.mul(larger, SqrtOp::create(b, b.plus(b.mul(ratio, ratio), 1)));
+  out[0] = b.as(g[0], b.div(b.wide(g[0]), root));
+}
+
+// g / sqrt(x^2 - 1), as two roots of which none overflows
+void AcoshOp::buildGradients(OpBuilder &builder, ValueRange g, Gradients out) {
+  GradientBuilder b(*this, builder);
+  Value x = b.wide(getInput());
+  Value root = b.mul(SqrtOp::create(b, b.plus(x, -1)), SqrtOp::create(b, b.plus(x, 1)));
+  out[0] = b.as(g[0], b.div(b.wide(g[0]), root));
+}
+
+// g / (1 - x^2)
+void AtanhOp::buildGradients(OpBuilder &builder, ValueRange g, Gradients out) {
+  GradientBuilder b(*this, builder);
+  Value x = b.wide(getInput());
+  out[0] = b.as(g[0], b.div(b.wide(g[0]), b.mul(b.minusFrom(1, x), b.plus(x, 1))));
+}
+
 void ExpOp::buildGradients(OpBuilder &builder, ValueRange g, Gradients out) {
   out[0] = GradientBuilder(*this, builder).mul(g[0], getResult());
 }
@@ -218,6 +287,14 @@ void DivOp::buildGradients(OpBuilder &builder, ValueRange g, Gradients out) {
   GradientBuilder b(*this, builder);
   out[0] = b.div(g[0], getRhs());
   out[1] = b.neg(b.mul(out[0], getResult()));
+}
+
+// g and -g trunc(lhs / rhs), the whole number that the rest leaves
+void RemOp::buildGradients(OpBuilder &builder, ValueRange g, Gradients out) {
+  GradientBuilder b(*this, builder);
+  out[0] = g[0];
+  Value whole = RoundOp::create(b, b.div(b.sub(b.wide(getLhs()), b.wide(getResult())), b.wide(getRhs())));
+  out[1] = b.as(g[0], b.neg(b.mul(b.wide(g[0]), whole)));
 }
 
 // g rhs lhs^(rhs - 1), 0 where rhs = 0; g y log(lhs), 0 where lhs <= 0

@@ -2,7 +2,7 @@
 //
 // Registration of the nn dialect and the helpers declared in nn.h.
 
-#include "dialects/nn/nn.h"
+#include "dialects/nn/functions.h"
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
@@ -15,6 +15,8 @@ using namespace mlir;
 #define GET_ATTRDEF_CLASSES
 #include "dialects/nn/nn_attrs.cpp.inc"
 #define GET_OP_CLASSES
+#include "dialects/nn/functions.cpp.inc"
+#define GET_OP_CLASSES
 #include "dialects/nn/nn_ops.cpp.inc"
 
 namespace ashlar::nn {
@@ -23,6 +25,10 @@ void NnDialect::initialize() {
   addAttributes<
 #define GET_ATTRDEF_LIST
 #include "dialects/nn/nn_attrs.cpp.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
+#include "dialects/nn/functions.cpp.inc"
       >();
   addOperations<
 #define GET_OP_LIST

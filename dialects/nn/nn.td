@@ -5,6 +5,9 @@
 #ifndef ASHLAR_DIALECTS_NN_NN_TD
 #define ASHLAR_DIALECTS_NN_NN_TD
 
+#ifndef ASHLAR_APART
+include "dialects/nn/functions.td"
+#endif
 include "dialects/nn/nn_normalization.td"
 include "dialects/nn/nn_ops.td"
 include "dialects/nn/window_ops.td"

@@ -162,8 +162,8 @@ def Nn_GeluOp : Nn_UnaryOp<"gelu", "x Phi(x); with `tanh_approximation` 0.5 x (1
 }
 def Nn_NotOp : Nn_PureOp<"not", Nn_Computes<"Simple", "Follow", "none">, [Elementwise, SameOperandsAndResultType]> {
   let summary = "logical not";
-  let arguments = (ins Nn_BoolTensor:$input);
-  let results = (outs Nn_BoolTensor:$result);
+  let arguments = (ins Nn_BitsTensor:$input);
+  let results = (outs Nn_BitsTensor:$result);
   let assemblyFormat = "$input attr-dict `:` type($result)";
 }
 def Nn_CastOp : Nn_DifferentiableOp<"cast", Nn_Computes<"Simple", "Convert", "widened">,
@@ -197,8 +197,8 @@ def Nn_MinOp : Nn_BinaryOp<"min", "the smaller; equal: the gradient goes to lhs"
 class Nn_LogicalOp<string opMnemonic, string opSummary>
     : Nn_PureOp<opMnemonic, Nn_Computes<"Simple", "Follow", "none">, [Elementwise, SameOperandsAndResultType, Commutative]> {
   let summary = opSummary;
-  let arguments = (ins Nn_BoolTensor:$lhs, Nn_BoolTensor:$rhs);
-  let results = (outs Nn_BoolTensor:$result);
+  let arguments = (ins Nn_BitsTensor:$lhs, Nn_BitsTensor:$rhs);
+  let results = (outs Nn_BitsTensor:$result);
   let assemblyFormat = "$lhs `,` $rhs attr-dict `:` type($result)";
 }
 def Nn_AndOp : Nn_LogicalOp<"and", "logical and">;

@@ -3,7 +3,7 @@
 // The sharding rule of every nn op: which dims of its operands and results are the same factor. One function a family; the ops that only
 // pass each dim through share ShardingRule::elementwise. Mirrored by test/passes/layout/print_sharding_rules.mlir.
 
-#include "dialects/nn/nn.h"
+#include "dialects/nn/functions.h"
 #include "dialects/support/tensor_values.h"
 
 #include "llvm/ADT/SmallBitVector.h"
@@ -147,12 +147,19 @@ RowFactors addRowFactors(ShardingRule &rule, ArrayRef<int64_t> places, ArrayRef<
   }
 
 ASHLAR_ELEMENTWISE_RULE(AbsOp)
+ASHLAR_ELEMENTWISE_RULE(AcoshOp)
+ASHLAR_ELEMENTWISE_RULE(AcosOp)
 ASHLAR_ELEMENTWISE_RULE(AddOp)
 ASHLAR_ELEMENTWISE_RULE(AndOp)
+ASHLAR_ELEMENTWISE_RULE(AsinhOp)
+ASHLAR_ELEMENTWISE_RULE(AsinOp)
+ASHLAR_ELEMENTWISE_RULE(AtanhOp)
+ASHLAR_ELEMENTWISE_RULE(AtanOp)
 ASHLAR_ELEMENTWISE_RULE(CastOp)
 ASHLAR_ELEMENTWISE_RULE(CeilOp)
 ASHLAR_ELEMENTWISE_RULE(CompareOp)
 ASHLAR_ELEMENTWISE_RULE(ConstantOp)
+ASHLAR_ELEMENTWISE_RULE(CoshOp)
 ASHLAR_ELEMENTWISE_RULE(CosOp)
 ASHLAR_ELEMENTWISE_RULE(DivOp)
 ASHLAR_ELEMENTWISE_RULE(ErfOp)
@@ -171,14 +178,17 @@ ASHLAR_ELEMENTWISE_RULE(NotOp)
 ASHLAR_ELEMENTWISE_RULE(OrOp)
 ASHLAR_ELEMENTWISE_RULE(PowOp)
 ASHLAR_ELEMENTWISE_RULE(ReluOp)
+ASHLAR_ELEMENTWISE_RULE(RemOp)
 ASHLAR_ELEMENTWISE_RULE(RoundOp)
 ASHLAR_ELEMENTWISE_RULE(SelectOp)
 ASHLAR_ELEMENTWISE_RULE(SigmoidOp)
 ASHLAR_ELEMENTWISE_RULE(SignOp)
+ASHLAR_ELEMENTWISE_RULE(SinhOp)
 ASHLAR_ELEMENTWISE_RULE(SinOp)
 ASHLAR_ELEMENTWISE_RULE(SqrtOp)
 ASHLAR_ELEMENTWISE_RULE(SubOp)
 ASHLAR_ELEMENTWISE_RULE(TanhOp)
+ASHLAR_ELEMENTWISE_RULE(TanOp)
 
 #undef ASHLAR_ELEMENTWISE_RULE
 

@@ -4,7 +4,7 @@
 
 #include "passes/lower/kernels/scalar_emitter.h"
 
-#include "dialects/nn/nn.h"
+#include "dialects/nn/functions.h"
 #include "dialects/support/integer_type.h"
 #include "dialects/support/tensor_values.h"
 
@@ -257,12 +257,19 @@ Value emitScalarOp(Builder &b, Operation *op, ValueRange in) {
   const bool hasNoSign = op->getNumOperands() > 0 && isUnsigned(elementOf(op->getOperand(0)));
   return TypeSwitch<Operation *, Value>(op)
       .Case([&](nn::AbsOp) { return emitAbs(b, in[0], hasNoSign); })
+      .Case([&](nn::AcosOp) { return math::AcosOp::create(b, in[0]); })
+      .Case([&](nn::AcoshOp) { return math::AcoshOp::create(b, in[0]); })
       .Case([&](nn::AddOp) { return arithmetic<arith::AddFOp, arith::AddIOp>(b, in); })
       .Case([&](nn::AndOp) -> Value { return arith::AndIOp::create(b, in[0], in[1]); })
+      .Case([&](nn::AsinOp) { return math::AsinOp::create(b, in[0]); })
+      .Case([&](nn::AsinhOp) { return math::AsinhOp::create(b, in[0]); })
+      .Case([&](nn::AtanOp) { return math::AtanOp::create(b, in[0]); })
+      .Case([&](nn::AtanhOp) { return math::AtanhOp::create(b, in[0]); })
       .Case([&](nn::CastOp cast) { return emitCast(b, in[0], elementOf(cast.getInput()), elementOf(cast)); })
       .Case([&](nn::CeilOp) { return math::CeilOp::create(b, in[0]); })
       .Case([&](nn::CompareOp cmp) { return compare(b, cmp.getPredicate(), in[0], in[1], hasNoSign); })
       .Case([&](nn::CosOp) { return math::CosOp::create(b, in[0]); })
+      .Case([&](nn::CoshOp) { return math::CoshOp::create(b, in[0]); })
       .Case([&](nn::DivOp) { return divide(b, in[0], in[1], hasNoSign); })
       .Case([&](nn::ErfOp) { return math::ErfOp::create(b, in[0]); })
       .Case([&](nn::ExpOp) { return math::ExpOp::create(b, in[0]); })
@@ -277,7 +284,9 @@ Value emitScalarOp(Builder &b, Operation *op, ValueRange in) {
       .Case([&](nn::MinOp) { return extremum(b, /*isMax=*/false, in[0], in[1], hasNoSign); })
       .Case([&](nn::MulOp) { return arithmetic<arith::MulFOp, arith::MulIOp>(b, in); })
       .Case([&](nn::NegOp) { return emitNeg(b, in[0]); })
-      .Case([&](nn::NotOp) -> Value { return arith::XOrIOp::create(b, in[0], constant(b, in[0].getType(), 1)); })
+      .Case([&](nn::NotOp) -> Value {
+        return arith::XOrIOp::create(b, in[0], constant(b, in[0].getType(), in[0].getType().isInteger(1) ? 1 : -1));
+      })
       .Case([&](nn::OrOp) -> Value { return arith::OrIOp::create(b, in[0], in[1]); })
       .Case([&](nn::PowOp) { return emitPow(b, in[0], in[1]); })
       .Case([&](nn::RandomOp random) { return emitRandom(b, random, in); })
@@ -286,13 +295,16 @@ Value emitScalarOp(Builder &b, Operation *op, ValueRange in) {
         Value zero = constant(b, in[0].getType(), 0);
         return arith::SelectOp::create(b, compare(b, nn::Predicate::Le, in[0], zero), zero, in[0]);
       })
+      .Case([&](nn::RemOp) -> Value { return arith::RemFOp::create(b, in[0], in[1]); })
       .Case([&](nn::RoundOp) { return math::RoundEvenOp::create(b, in[0]); })
       .Case([&](nn::SelectOp) -> Value { return arith::SelectOp::create(b, in[0], in[1], in[2]); })
       .Case([&](nn::SigmoidOp) { return emitSigmoid(b, in[0]); })
       .Case([&](nn::SignOp) { return emitSign(b, in[0], hasNoSign); })
       .Case([&](nn::SinOp) { return math::SinOp::create(b, in[0]); })
+      .Case([&](nn::SinhOp) { return math::SinhOp::create(b, in[0]); })
       .Case([&](nn::SqrtOp) { return math::SqrtOp::create(b, in[0]); })
       .Case([&](nn::SubOp) { return arithmetic<arith::SubFOp, arith::SubIOp>(b, in); })
+      .Case([&](nn::TanOp) { return math::TanOp::create(b, in[0]); })
       .Case([&](nn::TanhOp) { return math::TanhOp::create(b, in[0]); });
 }
 

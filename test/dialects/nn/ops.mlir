@@ -77,6 +77,24 @@ func.func @unary(%x: tensor<2x3xf32>, %b: tensor<2x3xi1>) {
   %u3 = nn.sin %x : tensor<2x3xf32>
   // CHECK: nn.cos %[[X]] : tensor<2x3xf32>
   %u4 = nn.cos %x : tensor<2x3xf32>
+  // CHECK: nn.tan %[[X]] : tensor<2x3xf32>
+  %u5 = nn.tan %x : tensor<2x3xf32>
+  // CHECK: nn.asin %[[X]] : tensor<2x3xf32>
+  %u6 = nn.asin %x : tensor<2x3xf32>
+  // CHECK: nn.acos %[[X]] : tensor<2x3xf32>
+  %u7 = nn.acos %x : tensor<2x3xf32>
+  // CHECK: nn.atan %[[X]] : tensor<2x3xf32>
+  %u8 = nn.atan %x : tensor<2x3xf32>
+  // CHECK: nn.sinh %[[X]] : tensor<2x3xf32>
+  %u9 = nn.sinh %x : tensor<2x3xf32>
+  // CHECK: nn.cosh %[[X]] : tensor<2x3xf32>
+  %u10 = nn.cosh %x : tensor<2x3xf32>
+  // CHECK: nn.asinh %[[X]] : tensor<2x3xf32>
+  %u11 = nn.asinh %x : tensor<2x3xf32>
+  // CHECK: nn.acosh %[[X]] : tensor<2x3xf32>
+  %u12 = nn.acosh %x : tensor<2x3xf32>
+  // CHECK: nn.atanh %[[X]] : tensor<2x3xf32>
+  %u13 = nn.atanh %x : tensor<2x3xf32>
   // CHECK: nn.leaky_relu %[[X]], 1.000000e-01 : tensor<2x3xf32>
   %10 = nn.leaky_relu %x, 0.1 : tensor<2x3xf32>
   // CHECK: nn.gelu %[[X]] : tensor<2x3xf32>
@@ -101,8 +119,8 @@ func.func @unary(%x: tensor<2x3xf32>, %b: tensor<2x3xi1>) {
 }
 
 // CHECK-LABEL: @binary
-// CHECK-SAME: %[[X:.*]]: tensor<4xf32>, %[[Y:.*]]: tensor<4xf32>, %[[B:.*]]: tensor<4xi1>
-func.func @binary(%x: tensor<4xf32>, %y: tensor<4xf32>, %b: tensor<4xi1>) {
+// CHECK-SAME: %[[X:.*]]: tensor<4xf32>, %[[Y:.*]]: tensor<4xf32>, %[[B:.*]]: tensor<4xi1>, %[[I:.*]]: tensor<4xi32>
+func.func @binary(%x: tensor<4xf32>, %y: tensor<4xf32>, %b: tensor<4xi1>, %i: tensor<4xi32>) {
   // CHECK: nn.add %[[X]], %[[Y]] : tensor<4xf32>
   %0 = nn.add %x, %y : tensor<4xf32>
   // CHECK: nn.sub %[[X]], %[[Y]] : tensor<4xf32>
@@ -113,6 +131,8 @@ func.func @binary(%x: tensor<4xf32>, %y: tensor<4xf32>, %b: tensor<4xi1>) {
   %3 = nn.div %x, %y : tensor<4xf32>
   // CHECK: nn.pow %[[X]], %[[Y]] : tensor<4xf32>
   %4 = nn.pow %x, %y : tensor<4xf32>
+  // CHECK: nn.rem %[[X]], %[[Y]] : tensor<4xf32>
+  %r = nn.rem %x, %y : tensor<4xf32>
   // CHECK: nn.max %[[X]], %[[Y]] : tensor<4xf32>
   %5 = nn.max %x, %y : tensor<4xf32>
   // CHECK: nn.min %[[X]], %[[Y]] : tensor<4xf32>
@@ -121,6 +141,10 @@ func.func @binary(%x: tensor<4xf32>, %y: tensor<4xf32>, %b: tensor<4xi1>) {
   %7 = nn.and %b, %b : tensor<4xi1>
   // CHECK: nn.or %[[B]], %[[B]] : tensor<4xi1>
   %8 = nn.or %b, %b : tensor<4xi1>
+  // CHECK: nn.and %[[I]], %[[I]] : tensor<4xi32>
+  %i0 = nn.and %i, %i : tensor<4xi32>
+  // CHECK: nn.not %[[I]] : tensor<4xi32>
+  %i1 = nn.not %i : tensor<4xi32>
   // CHECK: nn.compare le %[[X]], %[[Y]] : tensor<4xf32> -> tensor<4xi1>
   %9 = nn.compare le %x, %y : tensor<4xf32> -> tensor<4xi1>
   // CHECK: nn.select %[[B]], %[[X]], %[[Y]] : tensor<4xi1>, tensor<4xf32>

@@ -38,6 +38,8 @@ func.func @elementwise(%x: tensor<4x8xf32>, %b: tensor<4x8xi1>) {
   nn.or %b, %b : tensor<4x8xi1>
   // expected-remark@+1 {{([i, j], [i, j]) -> ([i, j]) {i=4, j=8}}}
   nn.pow %x, %x : tensor<4x8xf32>
+  // expected-remark@+1 {{([i, j], [i, j]) -> ([i, j]) {i=4, j=8}}}
+  nn.rem %x, %x : tensor<4x8xf32>
   // expected-remark@+1 {{([i, j]) -> ([i, j]) {i=4, j=8}}}
   nn.relu %x : tensor<4x8xf32>
   // expected-remark@+1 {{([i, j], [i, j], [i, j]) -> ([i, j]) {i=4, j=8}}}
@@ -60,6 +62,24 @@ func.func @elementwise(%x: tensor<4x8xf32>, %b: tensor<4x8xi1>) {
   nn.sqrt %x : tensor<4x8xf32>
   // expected-remark@+1 {{([i, j], [i, j]) -> ([i, j]) {i=4, j=8}}}
   nn.sub %x, %x : tensor<4x8xf32>
+  // expected-remark@+1 {{([i, j]) -> ([i, j]) {i=4, j=8}}}
+  nn.tan %x : tensor<4x8xf32>
+  // expected-remark@+1 {{([i, j]) -> ([i, j]) {i=4, j=8}}}
+  nn.asin %x : tensor<4x8xf32>
+  // expected-remark@+1 {{([i, j]) -> ([i, j]) {i=4, j=8}}}
+  nn.acos %x : tensor<4x8xf32>
+  // expected-remark@+1 {{([i, j]) -> ([i, j]) {i=4, j=8}}}
+  nn.atan %x : tensor<4x8xf32>
+  // expected-remark@+1 {{([i, j]) -> ([i, j]) {i=4, j=8}}}
+  nn.sinh %x : tensor<4x8xf32>
+  // expected-remark@+1 {{([i, j]) -> ([i, j]) {i=4, j=8}}}
+  nn.cosh %x : tensor<4x8xf32>
+  // expected-remark@+1 {{([i, j]) -> ([i, j]) {i=4, j=8}}}
+  nn.asinh %x : tensor<4x8xf32>
+  // expected-remark@+1 {{([i, j]) -> ([i, j]) {i=4, j=8}}}
+  nn.acosh %x : tensor<4x8xf32>
+  // expected-remark@+1 {{([i, j]) -> ([i, j]) {i=4, j=8}}}
+  nn.atanh %x : tensor<4x8xf32>
   // expected-remark@+1 {{([i, j]) -> ([i, j]) {i=4, j=8}}}
   nn.tanh %x : tensor<4x8xf32>
   return

@@ -36,8 +36,11 @@ TEST_CASE("onnx unary ops", "[frontend]") {
   };
   std::vector<Row> rows = {
       {"Abs", [](double x) { return std::abs(x); }, {}},
+      {"Asinh", [](double x) { return std::asinh(x); }, {}},
+      {"Atan", [](double x) { return std::atan(x); }, {}},
       {"Ceil", [](double x) { return std::ceil(x); }, {}},
       {"Cos", [](double x) { return std::cos(x); }, {}},
+      {"Cosh", [](double x) { return std::cosh(x); }, {}},
       {"Erf", [](double x) { return std::erf(x); }, {}},
       {"Exp", [](double x) { return std::exp(x); }, {}},
       {"Floor", [](double x) { return std::floor(x); }, {}},
@@ -53,6 +56,8 @@ TEST_CASE("onnx unary ops", "[frontend]") {
       {"Round", [](double x) { return std::nearbyint(x); }, {}},
       {"Sigmoid", [](double x) { return 1 / (1 + std::exp(-x)); }, {}},
       {"Sin", [](double x) { return std::sin(x); }, {}},
+      {"Sinh", [](double x) { return std::sinh(x); }, {}},
+      {"Tan", [](double x) { return std::tan(x); }, {}},
       {"Tanh", [](double x) { return std::tanh(x); }, {}},
   };
   for (const Row &row : rows) {
@@ -64,6 +69,11 @@ TEST_CASE("onnx unary ops", "[frontend]") {
     CHECK(holds(evaluate(unary(row.op, row.attributes), {f32({4}, inputs)})[0], {4}, expected));
   }
   CHECK(holds(evaluate(unary("Log"), {f32({4}, {1, 2, 4, 0.5})})[0], {4}, {0, std::log(2), std::log(4), std::log(0.5)}));
+  const std::vector<double> small = {-1, 0, 0.5, 1};
+  CHECK(holds(evaluate(unary("Acos"), {f32({4}, small)})[0], {4}, {std::acos(-1), std::acos(0), std::acos(0.5), 0}));
+  CHECK(holds(evaluate(unary("Asin"), {f32({4}, small)})[0], {4}, {std::asin(-1), 0, std::asin(0.5), std::asin(1)}));
+  CHECK(holds(evaluate(unary("Atanh"), {f32({4}, small)})[0], {4}, {-INFINITY, 0, std::atanh(0.5), INFINITY}));
+  CHECK(holds(evaluate(unary("Acosh"), {f32({4}, {1, 2, 100, 0.5})})[0], {4}, {0, std::acosh(2), std::acosh(100), NAN}));
   CHECK(holds(evaluate(unary("Sqrt"), {f32({4}, {1, 2, 4, 0.25})})[0], {4}, {1, std::sqrt(2), 2, 0.5}));
 }
 
@@ -208,6 +218,61 @@ TEST_CASE("onnx Mod of integers", "[frontend]") {
   CHECK(holds(evaluate(mod(0, divisors), {input})[0], {6}, {0, -2, 5, 0, 2, 3}));
   CHECK(holds(evaluate(mod(1, divisors), {input})[0], {6}, {0, 1, 5, 0, -1, 3}));
   CHECK_THAT(importError(mod(0, {0})), contains("divides by zero"));
-  CHECK_THAT(importError(OnnxModel(17).input("x", {2}).node("Mod", {"x", "x"}, {"y"}, {{"fmod", int64_t(1)}}).output("y")),
-             contains("of floats is not supported"));
+}
+
+// By math.fmod and Python's %, with the special values of ONNX's text.
+TEST_CASE("onnx Mod of floats", "[frontend]") {
+  auto mod = [](int64_t opset, std::vector<Attribute> attributes, std::vector<double> x, std::vector<double> y) {
+    auto size = static_cast<int64_t>(x.size());
+    OnnxModel model = OnnxModel(opset).input("x", {size}).input("y", {size}).node("Mod", {"x", "y"}, {"z"}, std::move(attributes));
+    return evaluate(model.output("z"), {f32({size}, x), f32({size}, y)})[0];
+  };
+  const std::vector<double> x = {-4.5, 7.25, 5, 4, -7.5, 1e30}, y = {2, -3, 8, -2.5, 3, 7};
+  const double far = std::fmod(static_cast<float>(1e30), 7);
+  for (int64_t opset : {10, 13, 28}) {
+    CHECK(holds(mod(opset, {{"fmod", int64_t(1)}}, x, y), {6}, {-0.5, 1.25, 5, 1.5, -1.5, far}));
+  }
+  CHECK(holds(mod(28, {}, x, y), {6}, {1.5, -1.75, 5, -1, 1.5, far}));
+  ashlar::reference::Tensor zeros = mod(28, {}, {0, -0.0, 6, -6}, {-3, 3, -3, 3});
+  for (int i = 0; i < 4; ++i) { // the sign of the divisor
+    CHECK(zeros.getFloat(i) == 0);
+    CHECK(std::signbit(zeros.getFloat(i)) == (i % 2 == 0));
+  }
+  const std::vector<double> specials = {INFINITY, 1, 1, -1, NAN}, divisors = {2, 0, INFINITY, INFINITY, 1};
+  CHECK(holds(mod(28, {}, specials, divisors), {5}, {NAN, NAN, 1, INFINITY, NAN}));
+  CHECK(holds(mod(28, {{"fmod", int64_t(1)}}, specials, divisors), {5}, {NAN, NAN, 1, -1, NAN}));
+  CHECK_THAT(importError(OnnxModel(17).input("x", {2}).node("Mod", {"x", "x"}, {"y"}).output("y")),
+             contains("of floats has attribute \"fmod\" 0, which ONNX has since opset 28; set it to 1"));
+}
+
+TEST_CASE("onnx bitwise ops", "[frontend]") {
+  auto run = [](const char *op) {
+    return evaluate(binary(op, {3, 1}, {2}, TensorProto::INT64), {i64({3, 1}, {12, -1, -0x1p63}), i64({2}, {10, -8})})[0];
+  };
+  CHECK(holds(run("BitwiseAnd"), {3, 2}, {8, 8, 10, -8, 0, -0x1p63}));
+  CHECK(holds(run("BitwiseOr"), {3, 2}, {14, -4, -1, -1, -0x1p63, -8}));
+  CHECK(holds(run("BitwiseXor"), {3, 2}, {6, -12, -11, 7, -0x1p63, 0x1p63}));
+  OnnxModel invert = OnnxModel(18).input("x", {3}, TensorProto::INT64).node("BitwiseNot", {"x"}, {"y"}).output("y");
+  CHECK(holds(evaluate(invert, {i64({3}, {12, -1, 0})})[0], {3}, {-13, 0, -1}));
+  CHECK_THAT(importError(binary("BitwiseAnd", {2}, {2})),
+             contains("input 0 is a tensor of f32, which the op does not take; its inputs are integers"));
+}
+
+// As ONNX's text has it: an amount that no bit survives gives what the sign fills with.
+TEST_CASE("onnx BitShift", "[frontend]") {
+  auto shift = [](const char *direction, int64_t opset = 28) {
+    auto type = TensorProto::INT32;
+    return OnnxModel(opset)
+        .input("x", {7}, type)
+        .input("n", {7}, type)
+        .node("BitShift", {"x", "n"}, {"y"}, {{"direction", std::string(direction)}})
+        .output("y");
+  };
+  auto i32 = [](std::vector<double> x) { return makeTensor(mlir::IntegerType::get(&context(), 32), {7}, std::move(x)); };
+  const std::vector<double> x = {16, -16, -5, 3, -3, -0x1p31, 0x1p31 - 1}, n = {2, 2, 1, 31, 32, 31, -1};
+  CHECK(holds(evaluate(shift("RIGHT"), {i32(x), i32(n)})[0], {7}, {4, -4, -3, 0, -1, -1, 0}));
+  CHECK(holds(evaluate(shift("LEFT"), {i32(x), i32(n)})[0], {7}, {64, -64, -10, -0x1p31, 0, 0, 0}));
+  CHECK_THAT(importError(shift("UP")), contains("attribute \"direction\" is \"UP\"; one of LEFT, RIGHT"));
+  CHECK_THAT(importError(shift("LEFT", 11)),
+             contains("input 0 is a tensor of i32, which the op takes since opset 28; before, its inputs are without a sign"));
 }

@@ -50,11 +50,11 @@ OnnxModel world() {
 
 std::vector<std::string> walkedOps() {
   std::vector<std::string> ops = frontend::supportedOps();
-  // Collectives need a mesh; collective_test.cpp has them. Upsample ended with opset 9 and Scatter with 10; resizing_test.cpp and
-  // indexing_test.cpp have them. Nodes that stand for others take graphs and sequences; control_flow_test.cpp and sequence_test.cpp have
-  // them.
+  // Collectives need a mesh; collective_test.cpp has them. BitShift of integers with a sign began with opset 28. Upsample ended with opset
+  // 9 and Scatter with 10; resizing_test.cpp and indexing_test.cpp have them. Nodes that stand for others take graphs and sequences;
+  // control_flow_test.cpp and sequence_test.cpp have them.
   auto isElsewhere = [](const std::string &op) {
-    return op.find('.') != std::string::npos || op == "Upsample" || op == "Scatter" || frontend::findOp(op)->expand;
+    return op.find('.') != std::string::npos || op == "BitShift" || op == "Upsample" || op == "Scatter" || frontend::findOp(op)->expand;
   };
   ops.erase(std::remove_if(ops.begin(), ops.end(), isElsewhere), ops.end());
   return ops;
@@ -68,6 +68,10 @@ Call callOf(const std::string &op) {
       {"Attention", {{"heads", "heads", "heads"}}},
       {"AveragePool", {{"signal"}, {{"kernel_shape", std::vector<int64_t>{2}}}}},
       {"BatchNormalization", {{"x", "v", "v", "v", "v"}}},
+      {"BitwiseAnd", {{"i", "shape"}}},
+      {"BitwiseNot", {{"i"}}},
+      {"BitwiseOr", {{"i", "shape"}}},
+      {"BitwiseXor", {{"i", "shape"}}},
       {"BlackmanWindow", {{"one"}}},
       {"Cast", {{"x"}, {{"to", int64_t(TensorProto::INT32)}}}},
       {"CastLike", {{"x", "i"}}},

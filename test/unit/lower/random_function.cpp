@@ -4,6 +4,7 @@
 
 #include "test/unit/lower/random_function.h"
 
+#include "dialects/nn/functions.h"
 #include "dialects/nn/pairs.h"
 #include "dialects/nn/window_views.h"
 #include "test/unit/reference/random_convolution.h"
@@ -141,10 +142,7 @@ private:
 
   void unary() {
     Value x = pick();
-    switch (below(17)) {
-    case 15:
-    case 16:
-      return throughIntegers(x);
+    switch (below(19)) {
     case 8:
       return addBounded(nn::LogOp::create(b, nn::AddOp::create(b, nn::AbsOp::create(b, x), splat(typeOf(x), 0.2))));
     case 9:
@@ -160,6 +158,13 @@ private:
       return add(nn::CosOp::create(b, x));
     case 14:
       return addBounded(nn::MulOp::create(b, wholeNumber(x), x));
+    case 15:
+      return add(circular(x));
+    case 16:
+      return addBounded(hyperbolic(x));
+    case 17:
+    case 18:
+      return throughIntegers(x);
     case 0:
       return add(nn::NegOp::create(b, x));
     case 1:
@@ -179,6 +184,35 @@ private:
     }
   }
 
+  // Functions of x in [-1, 1] where their slope is bounded.
+  Value circular(Value x) {
+    Value half = nn::MulOp::create(b, x, splat(typeOf(x), 0.5));
+    switch (below(4)) {
+    case 0:
+      return nn::TanOp::create(b, half);
+    case 1:
+      return nn::AsinOp::create(b, half);
+    case 2:
+      return nn::MulOp::create(b, nn::AcosOp::create(b, half), splat(typeOf(x), 0.25));
+    default:
+      return nn::AtanOp::create(b, x);
+    }
+  }
+  Value hyperbolic(Value x) {
+    switch (below(5)) {
+    case 0:
+      return nn::SinhOp::create(b, x);
+    case 1:
+      return nn::CoshOp::create(b, x);
+    case 2:
+      return nn::AsinhOp::create(b, x);
+    case 3:
+      return nn::AcoshOp::create(b, nn::AddOp::create(b, nn::AbsOp::create(b, x), splat(typeOf(x), 1.5)));
+    default:
+      return nn::AtanhOp::create(b, nn::MulOp::create(b, x, splat(typeOf(x), 0.5)));
+    }
+  }
+
   // A whole number near x, away from where rounding differences would show.
   Value wholeNumber(Value x) {
     Value away = nn::AddOp::create(b, x, splat(typeOf(x), 0.000123));
@@ -194,7 +228,10 @@ private:
 
   void binary() {
     Value x = pick(), y = partner(x);
-    switch (below(6)) {
+    switch (below(7)) {
+    case 6: // of 2 to 3 by 1.6: no jump
+      x = nn::AddOp::create(b, nn::MulOp::create(b, x, splat(typeOf(x), 0.5)), splat(typeOf(x), 2.5));
+      return addBounded(nn::RemOp::create(b, x, splat(typeOf(x), 1.6)));
     case 5:
       return add(nn::MinOp::create(b, x, y));
     case 0:

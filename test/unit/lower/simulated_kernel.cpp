@@ -88,6 +88,7 @@ double combineFloats(Operation *op, double a, double b) {
       .Case([&](arith::DivFOp) { return a / b; })
       .Case([&](arith::MaximumFOp) { return std::isnan(a) || std::isnan(b) ? NAN : std::max(a, b); })
       .Case([&](arith::MinimumFOp) { return std::isnan(a) || std::isnan(b) ? NAN : std::min(a, b); })
+      .Case([&](arith::RemFOp) { return std::fmod(a, b); })
       .Case([&](math::PowFOp) { return std::pow(a, b); })
       .Default([](Operation *other) -> double { fail(other, "unknown op on floats"); });
 }
@@ -101,6 +102,15 @@ double mapFloat(Operation *op, double a) {
       .Case([&](math::CeilOp) { return std::ceil(a); })
       .Case([&](math::CosOp) { return std::cos(a); })
       .Case([&](math::ErfOp) { return std::erf(a); })
+      .Case([&](math::TanOp) { return std::tan(a); })
+      .Case([&](math::AsinOp) { return std::asin(a); })
+      .Case([&](math::AcosOp) { return std::acos(a); })
+      .Case([&](math::AtanOp) { return std::atan(a); })
+      .Case([&](math::SinhOp) { return std::sinh(a); })
+      .Case([&](math::CoshOp) { return std::cosh(a); })
+      .Case([&](math::AsinhOp) { return std::asinh(a); })
+      .Case([&](math::AcoshOp) { return std::acosh(a); })
+      .Case([&](math::AtanhOp) { return std::atanh(a); })
       .Case([&](math::ExpOp) { return std::exp(a); })
       .Case([&](math::FloorOp) { return std::floor(a); })
       .Case([&](math::LogOp) { return std::log(a); })

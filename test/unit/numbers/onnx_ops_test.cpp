@@ -117,6 +117,15 @@ void addFunctions(std::vector<Case> &cases) {
             EXACT(a > 0   ? 1
                   : a < 0 ? -1
                           : 0)),
+      unary("Acos", EXACT(std::acos(a)), {2}, EXACT(-1 / std::sqrt((1 - a) * (1 + a)))),
+      unary("Acosh", EXACT(std::acosh(a)), {4}, EXACT(1 / std::sqrt((a - 1) * (a + 1)))),
+      unary("Asin", EXACT(std::asin(a)), {2}, EXACT(1 / std::sqrt((1 - a) * (1 + a)))),
+      unary("Asinh", EXACT(std::asinh(a)), {3}, EXACT(1 / std::sqrt(1 + a * a))),
+      unary("Atan", EXACT(std::atan(a)), {2}, EXACT(1 / (1 + a * a))),
+      unary("Atanh", EXACT(std::atanh(a)), {3}, EXACT(1 / ((1 - a) * (1 + a)))),
+      unary("Cosh", EXACT(std::cosh(a)), {2}, EXACT(std::sinh(a))),
+      unary("Sinh", EXACT(std::sinh(a)), {3}, EXACT(std::cosh(a))),
+      unary("Tan", EXACT(std::tan(a)), {4}, EXACT(1 / (std::cos(a) * std::cos(a)))),
       unary("Ceil", EXACT(std::ceil(a)), kExact, EXACT(0)),
       unary("Cos", EXACT(std::cos(a)), {1}, EXACT(-std::sin(a))),
       unary("Erf", EXACT(std::erf(a)), {4.5}, EXACT(2 / std::sqrt(M_PI) * std::exp(-a * a))),
@@ -142,6 +151,8 @@ void addFunctions(std::vector<Case> &cases) {
       simple("Div", 2, EXACT(a / b), kRounded),
       simple("Max", 3, EXACT(larger(larger(a, b), c)), kExact),
       simple("Min", 3, EXACT(smaller(smaller(a, b), c)), kExact),
+      several(
+          "Mod", [](OnnxModel &model) { model.node("Mod", {"a", "b"}, {"y"}, {{"fmod", int64_t(1)}}); }, 2, EXACT(std::fmod(a, b)), kExact),
       simple("Mul", 2, EXACT(a * b), kRounded),
       simple("Pow", 2, EXACT(std::pow(a, b)), {4}),
       simple("Sub", 2, EXACT(a - b), kRounded),
@@ -234,9 +245,9 @@ std::vector<Case> makeCases() {
 }
 
 // Ops of the two families that compute no f32 from f32.
-const std::set<std::string> kOthers = {"And",     "Not", "Or", "Xor", // of bools
-                                       "Mod",                         // of integers
-                                       "Identity"};                   // nothing is computed
+const std::set<std::string> kOthers = {"And",      "Not",        "Or",         "Xor",                     // of bools
+                                       "BitShift", "BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor", // of integers
+                                       "Identity"};                                                       // nothing is computed
 
 // Adds @name, which computes the case from arrays of `length`.
 void addFunction(ModuleOp module, const Case &c, const std::string &name, int64_t length) {

@@ -79,6 +79,11 @@ std::vector<Row> rows() {
       {"%w = nn.cast %a : T -> D\n%y = nn.cast %w : D -> T", 1, EXACT(a), kExact, kExact},
       {"%i = nn.cast %a : T -> I\n%y = nn.cast %i : I -> T", 1, EXACT(truncated(a, 0x1p31)), kRounded, kRounded, true},
       {"%i = nn.cast %a : T -> L\n%y = nn.cast %i : L -> T", 1, EXACT(truncated(a, 0x1p63)), kRounded, kRounded, true},
+      {"%i = nn.cast %a : T -> I\n%n = nn.not %i : I\n%y = nn.cast %n : I -> T", 1, EXACT(-1 - truncated(a, 0x1p31)), kRounded, kRounded},
+      {"%i = nn.cast %a : T -> I\n%j = nn.cast %b : T -> I\n%o = nn.and %i, %j : I\n%y = nn.cast %o : I -> T", 2,
+       EXACT(static_cast<int64_t>(truncated(a, 0x1p31)) & static_cast<int64_t>(truncated(b, 0x1p31))), kRounded, kRounded, true},
+      {"%i = nn.cast %a : T -> I\n%j = nn.cast %b : T -> I\n%o = nn.or %i, %j : I\n%y = nn.cast %o : I -> T", 2,
+       EXACT(static_cast<int64_t>(truncated(a, 0x1p31)) | static_cast<int64_t>(truncated(b, 0x1p31))), kRounded, kRounded, true},
       {"%p = nn.cast %a : T -> B\n%y = nn.cast %p : B -> T", 1, EXACT(a != 0), kExact, kExact},
       {compared("eq"), 2, EXACT(a == b), kExact, kExact},
       {compared("ne"), 2, EXACT(a != b), kExact, kExact},
@@ -96,6 +101,15 @@ std::vector<Row> rows() {
        EXACT(larger(larger(rounded(a / c), rounded(b / c)), rounded(1 / c))), kExact, kExact},
       {"%y = nn.ceil %a : T", 1, EXACT(std::ceil(a)), kExact, kExact},
       {"%y = nn.cos %a : T", 1, EXACT(std::cos(a)), {1}, {2}},
+      {"%y = nn.tan %a : T", 1, EXACT(std::tan(a)), {1}, {4}},
+      {"%y = nn.asin %a : T", 1, EXACT(std::asin(a)), {1}, {2}},
+      {"%y = nn.acos %a : T", 1, EXACT(std::acos(a)), {1}, {2}},
+      {"%y = nn.atan %a : T", 1, EXACT(std::atan(a)), {1}, {2}},
+      {"%y = nn.sinh %a : T", 1, EXACT(std::sinh(a)), {2}, {3}},
+      {"%y = nn.cosh %a : T", 1, EXACT(std::cosh(a)), {2}, {2}},
+      {"%y = nn.asinh %a : T", 1, EXACT(std::asinh(a)), {2}, {3}},
+      {"%y = nn.acosh %a : T", 1, EXACT(std::acosh(a)), {2}, {4}},
+      {"%y = nn.atanh %a : T", 1, EXACT(std::atanh(a)), {2}, {3}},
       {"%y = nn.erf %a : T", 1, EXACT(std::erf(a)), {4.5}, {2}},
       {"%y = nn.exp %a : T", 1, EXACT(std::exp(a)), {1.5}, {2}},
       {"%y = nn.floor %a : T", 1, EXACT(std::floor(a)), kExact, kExact},
@@ -111,6 +125,7 @@ std::vector<Row> rows() {
       {"%p = nn.mul %a, %b : T\n%y = nn.sub %c, %p : T", 3, EXACT(c - rounded(a * b)), kRounded, kRounded},
       {"%y = nn.neg %a : T", 1, EXACT(-a), kExact, kExact},
       {"%y = nn.pow %a, %b : T", 2, EXACT(std::pow(a, b)), {1}, {4}},
+      {"%y = nn.rem %a, %b : T", 2, EXACT(std::fmod(a, b)), kExact, kExact},
       power("1.0", 1, kExact, kExact),
       power("2.0", 2, kRounded, kRounded),
       power("3.0", 3, {1.5}, {1.5}),
@@ -141,8 +156,8 @@ std::vector<Row> rows() {
 
 #undef EXACT
 
-// Ops with the trait that are no scalar functions of f32: of bools, and of whole rows (tested below).
-const std::set<std::string> kOthers = {"nn.and", "nn.not", "nn.or", "nn.log_softmax", "nn.softmax"};
+// Ops with the trait that are no scalar functions of f32: of whole rows (tested below).
+const std::set<std::string> kOthers = {"nn.log_softmax", "nn.softmax"};
 
 // Returns `text` with types of tensors of `length` for letters that stand alone.
 std::string withTypes(const std::string &text, int64_t length) {

@@ -76,11 +76,14 @@ void addUnaryCases(std::vector<Case> &cases, Sizes &sizes) {
     double low, high, kink;
   };
   constexpr double kNone = -1e9;
-  for (Row row : {Row{"neg", -2, 2, kNone}, Row{"abs", -2, 2, 0}, Row{"sign", -2, 2, 0}, Row{"floor", 0.1, 0.9, kNone},
-                  Row{"ceil", 1.1, 1.9, kNone}, Row{"round", -0.4, 0.4, kNone}, Row{"sin", -2, 2, kNone}, Row{"cos", -2, 2, kNone},
-                  Row{"exp", -2, 2, kNone}, Row{"log", 0.5, 3, kNone}, Row{"sqrt", 0.5, 3, kNone}, Row{"erf", -2, 2, kNone},
-                  Row{"tanh", -2, 2, kNone}, Row{"sigmoid", -2, 2, kNone}, Row{"relu", -2, 2, 0}, Row{"gelu", -2, 2, kNone},
-                  Row{"softmax", -2, 2, kNone}, Row{"log_softmax", -2, 2, kNone}}) {
+  for (Row row :
+       {Row{"neg", -2, 2, kNone},       Row{"abs", -2, 2, 0},           Row{"sign", -2, 2, 0},           Row{"floor", 0.1, 0.9, kNone},
+        Row{"ceil", 1.1, 1.9, kNone},   Row{"round", -0.4, 0.4, kNone}, Row{"sin", -2, 2, kNone},        Row{"cos", -2, 2, kNone},
+        Row{"tan", -1.2, 1.2, kNone},   Row{"asin", -0.9, 0.9, kNone},  Row{"acos", -0.9, 0.9, kNone},   Row{"atan", -2, 2, kNone},
+        Row{"sinh", -2, 2, kNone},      Row{"cosh", -2, 2, kNone},      Row{"asinh", -2, 2, kNone},      Row{"acosh", 1.2, 3, kNone},
+        Row{"atanh", -0.9, 0.9, kNone}, Row{"exp", -2, 2, kNone},       Row{"log", 0.5, 3, kNone},       Row{"sqrt", 0.5, 3, kNone},
+        Row{"erf", -2, 2, kNone},       Row{"tanh", -2, 2, kNone},      Row{"sigmoid", -2, 2, kNone},    Row{"relu", -2, 2, 0},
+        Row{"gelu", -2, 2, kNone},      Row{"softmax", -2, 2, kNone},   Row{"log_softmax", -2, 2, kNone}}) {
     std::string type = sizes.type(2);
     cases.push_back({row.op, {{type, row.low, row.high, row.kink}}, std::string("nn.") + row.op + " %a : " + type, type});
   }
@@ -97,6 +100,7 @@ void addBinaryCases(std::vector<Case> &cases, Sizes &sizes) {
     cases.push_back({op, {{type}, {type}}, std::string("nn.") + op + " %a, %b : " + type, type});
   }
   cases.push_back({"div", {{type}, {type, 0.5, 2}}, "nn.div %a, %b : " + type, type});
+  cases.push_back({"rem", {{type, 4.1, 4.4}, {type, 1.5, 2}}, "nn.rem %a, %b : " + type, type}); // all quotients truncate to 2
   cases.push_back({"pow", {{type, 0.5, 2}, {type}}, "nn.pow %a, %b : " + type, type});
   std::string condition = replaceElement(type, "i1");
   cases.push_back({"select", {{condition}, {type}, {type}}, "nn.select %a, %b, %c : " + condition + ", " + type, type});

@@ -224,16 +224,16 @@ std::string BufferFinder::findReason(const onnx::TensorProto &initializer) const
   if (numbers.isAdditiveMask()) {
     return "it is a mask: every number is 0 or one of at most -100";
   }
-  if (std::optional<int64_t> dim = numbers.findProgression()) {
+  std::vector<Use> all = usesBehindViews(name);
+  auto allAre = [&](auto accepts) { return !all.empty() && llvm::all_of(all, accepts); };
+  const bool isElementwise =
+      allAre([](const Use &use) { return use.input >= 0 && (llvm::is_contained(kElementwise, use.node->op_type()) || isFlat(*use.node)); });
+  if (std::optional<int64_t> dim = isElementwise ? numbers.findProgression() : std::nullopt) {
     return "it is a table: its numbers are sines, cosines or progressions along dim " + std::to_string(*dim);
   }
   if (!note.kind.empty()) {
     return "";
   }
-  std::vector<Use> all = usesBehindViews(name);
-  auto allAre = [&](auto accepts) { return !all.empty() && llvm::all_of(all, accepts); };
-  const bool isElementwise =
-      allAre([](const Use &use) { return use.input >= 0 && (llvm::is_contained(kElementwise, use.node->op_type()) || isFlat(*use.node)); });
   if (isElementwise && numbers.isZeroOne()) {
     return "it is a mask: every number is 0 or 1, and it is no weight of a layer";
   }

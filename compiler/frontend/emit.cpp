@@ -5,9 +5,9 @@
 #include "compiler/frontend/emit.h"
 
 #include "compiler/frontend/shape_rules.h"
-#include "compiler/reference/tensor.h"
 
 #include "dialects/support/element_type.h"
+#include "dialects/support/integer_type.h"
 
 #include "llvm/ADT/bit.h"
 
@@ -77,8 +77,13 @@ std::optional<double> splatInput(const Node &node, size_t index) {
   if (!constant || !constant.isSplat()) {
     return std::nullopt;
   }
-  DenseElementsAttr one = DenseElementsAttr::get(RankedTensorType::get({}, constant.getElementType()), constant.getSplatValue<Attribute>());
-  return reference::Tensor::fromAttribute(one)->getNumber(0);
+  if (isa<FloatType>(constant.getElementType())) {
+    APFloat value = constant.getSplatValue<APFloat>();
+    bool losesInfo;
+    value.convert(APFloat::IEEEdouble(), APFloat::rmNearestTiesToEven, &losesInfo);
+    return value.convertToDouble();
+  }
+  return constant.getSplatValue<APInt>().roundToDouble(/*isSigned=*/!isUnsigned(constant.getElementType()));
 }
 
 Value widen(const Node &node, Value value) {

@@ -7,7 +7,6 @@
 #include "compiler/frontend/emit.h"
 #include "compiler/frontend/registry.h"
 #include "compiler/frontend/shape_rules.h"
-#include "compiler/frontend/tensor_data.h"
 
 #include "dialects/nn/straight_through.h"
 #include "dialects/support/element_type.h"
@@ -79,11 +78,9 @@ Value zeroPoint(Node &node, Type type, Granularity granularity, ArrayRef<int64_t
   return repeat(node, cast(node, node.input(2), node.builder().getF32Type()), granularity, shape);
 }
 
+// 0 is left out.
 Type readType(Node &node, StringRef name, Type byDefault) {
-  int64_t given = node.getInt(name, 0);
-  return given == 0 ? byDefault
-                    : convertElementType(static_cast<int32_t>(given), node.builder().getContext(),
-                                         "attribute \"" + name + "\" of node \"" + node.getPath() + "\"");
+  return node.getInt(name, 0) == 0 ? byDefault : node.getElementType(name, byDefault);
 }
 
 bool isSmallFloat(Type type) {

@@ -93,6 +93,7 @@ TEST_CASE("buffers: weights of layers are trained, whatever they hold", "[fronte
   }
   CHECK(isTrained(importToTrain(afterLayer("MatMul", "rnn.weight", identity, {6, 6})), "rnn.weight"));
   CHECK(isTrained(importToTrain(afterLayer("Add", "b", {1, 2, 3, 4, 5}, {5, 1, 1})), "b")); // too short for a table
+  CHECK(isTrained(importToTrain(afterLayer("MatMul", "probe", {1, 2, 3, 4, 5, 6}, {6, 1})), "probe"));
 }
 
 TEST_CASE("buffers: what only decides a comparison has no gradient", "[frontend][buffers]") {

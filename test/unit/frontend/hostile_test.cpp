@@ -44,6 +44,7 @@ OnnxModel world() {
   model.input("heads", {1, 2, 2, 2}).input("table", {1, 2, 1}).input("kernel", {2, 1, 2}).input("theta", {1, 2, 3});
   model.input("regions", {2, 4}).initializer("quarter", TensorProto::FLOAT, {}, {0.25}).ints("grid", {1, 1, 2, 2});
   model.initializer("square", TensorProto::INT64, {2, 2}, {0, 1, 1, 0}).initializer("row", TensorProto::INT64, {2, 1}, {1, 0});
+  model.initializer("bytes", TensorProto::INT8, {2, 2}, {1, 2, 3, 4});
   model.initializer("cube", TensorProto::INT64, {2, 2, 2}, {0, 1, 2, 3, 4, 5, 6, 7});
   return model.ints("i", {0, 1}).ints("one", {1}).ints("pads", {0, 1, 1, 0}).ints("shape", {2, 2}).ints("two", {2}).ints("three", {3});
 }
@@ -86,6 +87,7 @@ Call callOf(const std::string &op) {
       {"ConvTranspose", {{"signal", "signal"}}},
       {"CumProd", {{"x", "one"}}},
       {"CumSum", {{"x", "one"}}},
+      {"DequantizeLinear", {{"bytes", "quarter"}}},
       {"DepthToSpace", {{"image"}, {{"blocksize", int64_t(2)}}}},
       {"DFT", {{"signal"}}},
       {"Div", {{"x", "y"}}},
@@ -132,6 +134,7 @@ Call callOf(const std::string &op) {
       {"RMSNormalization", {{"x", "v"}}},
       {"RandomNormal", {{}, {{"shape", std::vector<int64_t>{2, 2}}}}},
       {"RandomUniform", {{}, {{"shape", std::vector<int64_t>{2, 2}}}}},
+      {"QuantizeLinear", {{"x", "quarter"}}},
       {"Range", {{"one", "one", "one"}}},
       {"Reshape", {{"x", "shape"}}},
       {"Resize", {{"x", "", "", "shape"}}},

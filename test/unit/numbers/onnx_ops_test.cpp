@@ -367,7 +367,7 @@ TEST_CASE("onnx ops: the gradient of an attention with a query that sees no key"
     below.setFloat(i, x.getFloat(i) - kStep);
     differences.push_back((weighted(above) - weighted(below)) / (2 * kStep));
   }
-  differentiate(module->lookupSymbol<func::FuncOp>("forward"));
+  test::differentiate(module->lookupSymbol<func::FuncOp>("forward"));
   reference::Tensor gradient = test::run(*module, "forward", {x, g}).front();
   for (int64_t i = 0; i < x.getNumElements(); ++i) {
     CHECK(std::abs(gradient.getFloat(i) - differences[i]) <= 1e-7);

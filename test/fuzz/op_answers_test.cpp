@@ -41,8 +41,13 @@ Tensor combine(const Tensor &a, const Tensor &b, Reduction kind) {
   Tensor result(a.getType());
   for (int64_t i = 0; i < a.getNumElements(); ++i) {
     double x = a.getNumber(i), y = b.getNumber(i);
-    double value = kind == Reduction::Sum ? x + y : kind == Reduction::Max ? std::max(x, y) : std::min(x, y);
-    a.isFloat() ? result.setFloat(i, value) : result.setInt(i, static_cast<int64_t>(value));
+    if (a.isFloat()) {
+      result.setFloat(i, kind == Reduction::Sum ? x + y : kind == Reduction::Max ? std::max(x, y) : std::min(x, y));
+    } else if (kind == Reduction::Sum) { // wraps around
+      result.setInt(i, static_cast<int64_t>(static_cast<uint64_t>(a.getInt(i)) + static_cast<uint64_t>(b.getInt(i))));
+    } else {
+      result.setInt(i, (kind == Reduction::Max) == (x > y) ? a.getInt(i) : b.getInt(i));
+    }
   }
   return result;
 }

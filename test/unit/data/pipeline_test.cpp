@@ -435,9 +435,6 @@ TEST_CASE("pipeline: what does not fit is refused with both values", "[data][pip
   Program tensor(1, 1, 4);
   tensor.features[1].tensor = "classes";
   CHECK_THAT(refusal(tensor.options(folder.path())), Contains("no such input"));
-  Program type(1, 1, 4);
-  type.tensors[0].buffer.dtype = ASHLAR_RT_BF16;
-  CHECK_THAT(refusal(type.options(folder.path())), Contains("\"input\" is bf16"));
   Program division(1, 1, 4);
   division.normalize[1] = 0;
   division.features[0].num_transforms = 2;

@@ -56,14 +56,9 @@ def kinds():
     ]
 
 
-def spatial():
-    random.seed(11)
+def classes():
+    """What follows c2, of 2 channels of 13 x 13, and the weights of such a model."""
     return [
-        # 28 x 28 -> 26 x 26
-        node("Conv", ["image", "conv1.weight", "conv1.bias"], ["c1"], "conv1"),
-        node("Relu", ["c1"], ["r1"], "relu1"),
-        # 26 x 26 -> 13 x 13
-        node("Conv", ["r1", "conv2.weight"], ["c2"], "conv2", strides=[2, 2], pads=[1, 1, 1, 1]),
         node("Relu", ["c2"], ["r2"], "relu2"),
         shape_of("flat_shape", 0, 338),
         node("Reshape", ["r2", "flat_shape"], ["flat"], "flat"),
@@ -73,6 +68,18 @@ def spatial():
         weights("conv2.weight", [2, 4, 3, 3], 36),
         weights("fc.weight", [10, 338], 338),
         weights("fc.bias", [10], 338),
+    ]
+
+
+def spatial():
+    random.seed(11)
+    return [
+        # 28 x 28 -> 26 x 26
+        node("Conv", ["image", "conv1.weight", "conv1.bias"], ["c1"], "conv1"),
+        node("Relu", ["c1"], ["r1"], "relu1"),
+        # 26 x 26 -> 13 x 13
+        node("Conv", ["r1", "conv2.weight"], ["c2"], "conv2", strides=[2, 2], pads=[1, 1, 1, 1]),
+        *classes(),
     ]
 
 
@@ -86,15 +93,7 @@ def resized():
         node("Resize", ["c1", "", "", "resized_sizes"], ["r1"], "resize", mode="linear", axes=[2, 3]),
         # 39 x 39 -> 13 x 13
         node("Conv", ["r1", "conv2.weight"], ["c2"], "conv2", strides=[3, 3]),
-        node("Relu", ["c2"], ["r2"], "relu2"),
-        shape_of("flat_shape", 0, 338),
-        node("Reshape", ["r2", "flat_shape"], ["flat"], "flat"),
-        node("Gemm", ["flat", "fc.weight", "fc.bias"], ["logits"], "fc", transB=1),
-        weights("conv1.weight", [4, 1, 3, 3], 9),
-        weights("conv1.bias", [4], 9),
-        weights("conv2.weight", [2, 4, 3, 3], 36),
-        weights("fc.weight", [10, 338], 338),
-        weights("fc.bias", [10], 338),
+        *classes(),
     ]
 
 

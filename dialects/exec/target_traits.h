@@ -27,7 +27,6 @@ struct TargetTraits {
 
   // Of generated kernels.
   bool scattersInRegisters; // a scatter holds its sums in f32 until they are complete
-  bool splitsReductions;    // a reduction of much to little needs more blocks than it has results
   bool cutsLoops;           // a kernel takes the range of its outermost loop that it is to run
   bool sharesRows;          // several threads work on a row, and do not wait for each other before results are stored
 

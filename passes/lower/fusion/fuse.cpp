@@ -7,7 +7,8 @@
 // of it, writes excepted; so an open group can take ops and merge with other open groups without making a cycle; (I2) a view belongs to no
 // group unless it repeats a row value along its row, or must be materialized; every group that reads through it gets a copy; (I3) a group
 // of more than one op is no larger than one kernel may be (kernel_size.h); (I4) the ops of a group are those of one owner, or of all
-// devices. Linear in the number of ops, n log n where groups merge.
+// devices. A reshape moves nothing: like a view it closes a group only where something reads it. Linear in the number of ops, n log n where
+// groups merge.
 
 #include "passes/lower/calls/library_call.h"
 #include "passes/lower/fusion/split_reductions.h"
@@ -168,7 +169,7 @@ private:
     groupOf[&op] = &group;
   }
 
-  // Closes the group that computes `value`, looking through views: something outside reads it.
+  // Closes the group that computes `value`, looking through views and reshapes: something outside reads it.
   void close(Value value) {
     Operation *def = value.getDefiningOp();
     if (!def) {
@@ -176,7 +177,7 @@ private:
     }
     if (Group *group = groupOf.lookup(def)) {
       group->open = false;
-    } else if (views.contains(def)) {
+    } else if (views.contains(def) || isa<nn::ReshapeOp>(def)) {
       for (Value operand : def->getOperands()) {
         close(operand);
       }
@@ -212,9 +213,8 @@ private:
       group.open = false;
     } else if (!isa<nn::ReadOp, nn::ConstantOp>(op)) {
       for (Value operand : op.getOperands()) {
-        auto write = dyn_cast<nn::WriteOp>(op);
-        // A write does not close the group: it moves behind it.
-        if (!write || !openGroupOf(operand)) {
+        // A write or a reshape does not close the group: it moves behind it.
+        if (!isa<nn::WriteOp, nn::ReshapeOp>(op) || !openGroupOf(operand)) {
           materialize(operand, op);
         }
       }
@@ -452,6 +452,18 @@ private:
     }
   }
 
+  // Moves the writes and reshapes of `value` that stand before `end` behind the fusion.
+  void moveUsersBehind(Value value, Operation *fusion, int64_t end) {
+    for (Operation *user : llvm::make_early_inc_range(value.getUsers())) {
+      if (isa<nn::WriteOp, nn::ReshapeOp>(user) && positions.lookup(user) < end) {
+        user->moveAfter(fusion);
+        if (isa<nn::ReshapeOp>(user)) {
+          moveUsersBehind(user->getResult(0), user, end);
+        }
+      }
+    }
+  }
+
   void outline(Group &group) {
     llvm::sort(group.ops, [&](Operation *a, Operation *b) { return positions[a] < positions[b]; });
     Operation *last = group.ops.back();
@@ -487,11 +499,7 @@ private:
     }
     int64_t end = positions[last];
     for (auto [output, result] : llvm::zip_equal(outputs, fusion.getOutputs())) {
-      for (Operation *user : llvm::make_early_inc_range(output.getUsers())) {
-        if (isa<nn::WriteOp>(user) && positions.lookup(user) < end) {
-          user->moveAfter(fusion);
-        }
-      }
+      moveUsersBehind(output, fusion, end);
       output.replaceAllUsesWith(result);
     }
     for (Operation *op : llvm::reverse(group.ops)) {
@@ -508,9 +516,7 @@ struct Fuse : impl::FusePassBase<Fuse> {
   void runOnOperation() override {
     if (!getOperation().isExternal()) {
       Fuser(getOperation().getBody().front(), target).run();
-      if (exec::traitsOf(target).splitsReductions) {
-        splitReductions(getOperation());
-      }
+      splitReductions(getOperation(), target);
     }
   }
 };

@@ -5,6 +5,7 @@
 
 #include "passes/lower/fusion/split_reductions.h"
 
+#include "passes/lower/kernels/cpu/cpu_shape.h"
 #include "passes/lower/kernels/fusible.h"
 #include "passes/lower/kernels/gpu/gpu_shape.h"
 #include "passes/lower/kernels/kernel_nest.h"
@@ -25,8 +26,8 @@ namespace {
 
 class Splitter {
 public:
-  explicit Splitter(exec::FusionOp fusion)
-      : fusion(fusion), body(fusion.getBody().front()), shape(KernelShape::get(fusion)), passes(body, shape.domain),
+  Splitter(exec::FusionOp fusion, exec::Target target)
+      : fusion(fusion), target(target), body(fusion.getBody().front()), shape(KernelShape::get(fusion)), passes(body, shape.domain),
         b(fusion.getLoc(), fusion) {}
 
   void run() {
@@ -40,11 +41,13 @@ public:
 
 private:
   exec::FusionOp fusion;
+  exec::Target target;
   Block &body;
   KernelShape shape;
   RowPasses passes;
   ImplicitLocOpBuilder b;
   int64_t splitDim = 0, segments = 1;
+  int64_t segmentDim = 0; // of the partial results: where the segments are
   IRMapping mapping;
   SmallVector<Value> firstResults; // of the old body: full ones and reductions
 
@@ -57,16 +60,22 @@ private:
     if (kept * reduced == 0 || loops.reduced.empty()) {
       return;
     }
-    int64_t blocks;
-    if (shape.loops.back().reduced) {
-      blocks = llvm::divideCeil(kept, shareOutRows(reduced, /*lanes=*/4, /*heldBytes=*/0).rowsABlock);
-    } else {
-      int64_t columns = loops.kept.back().size;
-      blocks = kept / columns * shareOutColumns(reduced, columns, /*lanes=*/4, /*accumulatorBytes=*/4).blocks;
-    }
-    splitDim = (*body.getOps<nn::ReduceOp>().begin()).getDims().front();
+    ArrayRef<int64_t> dims = (*body.getOps<nn::ReduceOp>().begin()).getDims();
+    const auto *first = llvm::find_if(dims, [&](int64_t dim) { return shape.domain[dim] > 1; });
+    splitDim = first == dims.end() ? dims.front() : *first;
+    segmentDim = splitDim - llvm::count_if(dims, [&](int64_t dim) { return dim < splitDim; });
     int64_t size = shape.domain[splitDim];
-    segments = countSegments(size, kept * reduced / size, blocks);
+    segments = target == exec::Target::Cuda
+                   ? countSegments(size, kept * reduced / size, countBlocks(loops, kept, reduced))
+                   : countCpuSegments(size, reduced / size, shape.loops.back().reduced ? 1 : loops.kept.back().size);
+  }
+
+  int64_t countBlocks(const SplitLoops &loops, int64_t kept, int64_t reduced) const {
+    if (shape.loops.back().reduced) {
+      return llvm::divideCeil(kept, shareOutRows(reduced, /*lanes=*/4, /*heldBytes=*/0).rowsABlock);
+    }
+    int64_t columns = loops.kept.back().size;
+    return kept / columns * shareOutColumns(reduced, columns, /*lanes=*/4, /*accumulatorBytes=*/4).blocks;
   }
 
   // Whether all that reads an operand whose shape changes can read it in the new one.
@@ -132,7 +141,7 @@ private:
       auto dims = llvm::map_to_vector(reduce.getDims(), [&](int64_t dim) { return dim + (dim >= splitDim ? 1 : 0); });
       reduce.setDims(dims);
       SmallVector<int64_t> sizes(shapeOf(op.getResult(0)));
-      sizes.insert(sizes.begin() + splitDim, segments);
+      sizes.insert(sizes.begin() + segmentDim, segments);
       result.setType(typeOf(result).clone(sizes));
       return;
     }
@@ -221,7 +230,8 @@ private:
       if (auto reduce = value.getDefiningOp<nn::ReduceOp>()) {
         inputs.push_back(result);
         Value segment = block.addArgument(result.getType(), reduce.getLoc());
-        second.map(value, nn::ReduceOp::create(inner, reduce.getLoc(), reduce.getKind(), segment, ArrayRef<int64_t>{splitDim}).getResult());
+        second.map(value,
+                   nn::ReduceOp::create(inner, reduce.getLoc(), reduce.getKind(), segment, ArrayRef<int64_t>{segmentDim}).getResult());
       }
     }
     SmallVector<unsigned> numbers;
@@ -239,7 +249,7 @@ private:
     }
     exec::YieldOp::create(inner, fusion.getLoc(), yielded);
     auto partial = cast<RankedTensorType>(block.getArgument(0).getType());
-    exec::FusionKind kind = splitDim + 1 == partial.getRank() ? exec::FusionKind::Rows : exec::FusionKind::Columns;
+    exec::FusionKind kind = segmentDim + 1 == partial.getRank() ? exec::FusionKind::Rows : exec::FusionKind::Columns;
     auto fused = exec::FusionOp::create(b, TypeRange(ValueRange(yielded)), kind, inputs);
     fused.getBody().takeBody(region);
     for (auto [number, result] : llvm::zip_equal(numbers, fused.getOutputs())) {
@@ -250,10 +260,10 @@ private:
 
 } // namespace
 
-void splitReductions(func::FuncOp function) {
+void splitReductions(func::FuncOp function, exec::Target target) {
   for (auto fusion : llvm::make_early_inc_range(function.getOps<exec::FusionOp>())) {
     if (fusion.getKind() == exec::FusionKind::Rows || fusion.getKind() == exec::FusionKind::Columns) {
-      Splitter(fusion).run();
+      Splitter(fusion, target).run();
     }
   }
 }

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reductions in two steps, where a GPU would have too few blocks for one.
+// Reductions in two steps, where blocks or threads would have too little to share out in one.
 
 #ifndef ASHLAR_PASSES_LOWER_FUSION_SPLIT_REDUCTIONS_H
 #define ASHLAR_PASSES_LOWER_FUSION_SPLIT_REDUCTIONS_H
+
+#include "dialects/exec/exec.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
@@ -12,7 +14,7 @@ namespace ashlar::lower {
 // Splits fusions that reduce much to little: the first reduced dim becomes (segments, rest), the fusion reduces the rest, and a second one
 // reduces the segments and computes what depends on them. No element is computed twice, and full results stay where they are.
 //   %y = columns(%x : 8192x256, ...)   ==>   %p = columns(reshape %x : 64x128x256, ...) : 64x256;   %y = columns(%p)
-void splitReductions(mlir::func::FuncOp function);
+void splitReductions(mlir::func::FuncOp function, exec::Target target);
 
 } // namespace ashlar::lower
 

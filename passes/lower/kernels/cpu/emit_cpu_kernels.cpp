@@ -3,6 +3,7 @@
 // The cpu nests over whole domains and over rows.
 
 #include "passes/lower/kernels/cpu/cpu_kernel.h"
+#include "passes/lower/kernels/cpu/cpu_shape.h"
 
 #include "dialects/support/element_type.h"
 #include "dialects/support/tensor_values.h"
@@ -17,10 +18,6 @@ namespace ashlar::lower {
 
 namespace {
 
-// A part of the parallel loop smaller than this many elements is not worth a thread.
-constexpr int64_t kGrainElements = 16384;
-// Cuts of a flat loop fall on multiples of this, so that each element runs in the same vector lane whatever the number of threads.
-constexpr int64_t kCutElements = 64;
 // Copies of expensive values of a row live on the stack; all of a kernel together take at most this.
 constexpr int64_t kScratchBytes = 256 * 1024;
 

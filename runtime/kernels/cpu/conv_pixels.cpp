@@ -147,8 +147,10 @@ void computeImage(PixelBlock block, int part, int64_t image, const float *in) {
       }
     }
     const int64_t places = rows.begin < rows.end ? listPlaces(plan, grid, block.memory) : 0;
-    for (int64_t begin = rows.begin; begin < rows.end; begin += blockPixels) {
-      computeBlock({plan, block.memory, grid, places, block.panels, block.ordered, begin, std::min(blockPixels, rows.end - begin),
+    // Pixels that no place reaches are only stored: all channels of a few at a time.
+    const int64_t step = places > 0 ? blockPixels : plan.kernel->tileRows;
+    for (int64_t begin = rows.begin; begin < rows.end; begin += step) {
+      computeBlock({plan, block.memory, grid, places, block.panels, block.ordered, begin, std::min(step, rows.end - begin),
                     block.firstImage, block.in, block.scale, block.bias, block.residual, block.out, block.copies});
     }
   }

@@ -208,6 +208,71 @@ func.func @repeated_again(%x: tensor<4x8xf32>, %w: tensor<8x8xf32>) -> tensor<4x
 
 // -----
 
+// Both sums of a pair read one loop: the reshape that stands between them moves nothing, and moves behind it.
+// CHECK-LABEL: @pair
+func.func @pair(%x: tensor<32x8xf32>) -> tensor<2x8xf32> {
+  // CHECK: %[[R:.*]]:2 = exec.fusion columns(%arg0) : (tensor<32x8xf32>) -> (tensor<8xf32>, tensor<8xf32>)
+  // CHECK: %[[SUM:.*]] = nn.reshape %[[R]]#0
+  // CHECK: %[[SQUARES:.*]] = nn.reshape %[[R]]#1
+  // CHECK: exec.fusion loop(%[[SUM]], %[[SQUARES]])
+  // CHECK: nn.concat
+  // CHECK-NOT: exec.fusion
+  %e = nn.exp %x : tensor<32x8xf32>
+  %s = nn.reduce sum %e dims = [0] : tensor<32x8xf32> -> tensor<8xf32>
+  %s1 = nn.reshape %s : tensor<8xf32> -> tensor<1x8xf32>
+  %q = nn.mul %e, %e : tensor<32x8xf32>
+  %t = nn.reduce sum %q dims = [0] : tensor<32x8xf32> -> tensor<8xf32>
+  %t1 = nn.reshape %t : tensor<8xf32> -> tensor<1x8xf32>
+  %c = nn.concat %s1, %t1 dim = 0 : (tensor<1x8xf32>, tensor<1x8xf32>) -> tensor<2x8xf32>
+  %y = nn.neg %c : tensor<2x8xf32>
+  return %y : tensor<2x8xf32>
+}
+
+// -----
+
+// Where the reshaped value is read, its group ends.
+// CHECK-LABEL: @read_reshaped
+func.func @read_reshaped(%x: tensor<32x8xf32>) -> (tensor<256xf32>, tensor<32x8xf32>) {
+  // CHECK: %[[A:.*]] = exec.fusion loop(%arg0)
+  // CHECK: %[[FLAT:.*]] = nn.reshape %[[A]]
+  // CHECK: %[[EXP:.*]] = exec.fusion loop(%[[FLAT]])
+  // CHECK: nn.exp
+  // CHECK: exec.fusion loop(%[[A]])
+  // CHECK: nn.tanh
+  %a = nn.neg %x : tensor<32x8xf32>
+  %r = nn.reshape %a : tensor<32x8xf32> -> tensor<256xf32>
+  %e = nn.exp %r : tensor<256xf32>
+  %t = nn.tanh %a : tensor<32x8xf32>
+  return %e, %t : tensor<256xf32>, tensor<32x8xf32>
+}
+
+// -----
+
+// Many rows to few sums: threads share out segments of the rows, here of the first dim that is larger than 1, and a second kernel adds up the segments.
+// CHECK-LABEL: @pixels
+func.func @pixels(%x: tensor<1x112x112x64xf32>) -> tensor<64xf32> {
+  // CHECK: %[[X:.*]] = nn.reshape %arg0 : tensor<1x112x112x64xf32> -> tensor<1x16x7x112x64xf32>
+  // CHECK: %[[P:.*]] = exec.fusion columns(%[[X]]) : (tensor<1x16x7x112x64xf32>) -> tensor<16x64xf32>
+  // CHECK: nn.reduce sum %{{.*}} dims = [0, 2, 3]
+  // CHECK: exec.fusion columns(%[[P]]) : (tensor<16x64xf32>) -> tensor<64xf32>
+  // CHECK: nn.reduce sum %{{.*}} dims = [0]
+  %s = nn.reduce sum %x dims = [0, 1, 2] : tensor<1x112x112x64xf32> -> tensor<64xf32>
+  return %s : tensor<64xf32>
+}
+
+// -----
+
+// Wide rows have enough columns to share out.
+// CHECK-LABEL: @wide
+func.func @wide(%x: tensor<8192x4096xf32>) -> tensor<4096xf32> {
+  // CHECK: exec.fusion columns(%arg0)
+  // CHECK-NOT: exec.fusion
+  %s = nn.reduce sum %x dims = [0] : tensor<8192x4096xf32> -> tensor<4096xf32>
+  return %s : tensor<4096xf32>
+}
+
+// -----
+
 // What one device computes alone is no part of a kernel that all run, nor of one of another device.
 // CHECK-LABEL: @owners
 func.func @owners(%x: tensor<4xf32>) -> tensor<4xf32> {

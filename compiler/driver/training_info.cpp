@@ -227,6 +227,11 @@ llvm::Expected<target::TrainingInfo> makeTrainingInfo(const job::Job &job, llvm:
   info.accumulate = job::microBatches(job);
   info.epochs = job.epochs();
   info.logEvery = job.log_every(); // 0 when the job leaves it open
+  info.savesCheckpoints = job.has_checkpoint();
+  info.checkpointPrefix = job.checkpoint().prefix();
+  info.checkpointEvery = job.checkpoint().every_steps();
+  info.checkpointKeep = job.checkpoint().keep();
+  info.savesOnSignal = job.checkpoint().last_on_signal();
   info.lossTensor = "loss";
   if (llvm::is_contained(outsideNames(stages, isEvaluation, outputsOf), "correct")) {
     info.correctTensor = "correct";

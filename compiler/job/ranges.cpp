@@ -48,6 +48,8 @@ constexpr NumberRange shareF32(llvm::StringLiteral path) {
 
 constexpr NumberRange kRanges[] = {
     atLeast("accumulate", 1, kMostCount),
+    atLeast("checkpoint.every_steps", 1, 0x1p40),
+    atLeast("checkpoint.keep", 1, kMostI32),
     atLeast("comm_fusion.all_gather.index", 1, kMostCollectives),
     atLeast("comm_fusion.all_gather.size_mb", 1, kMostI32),
     atLeast("comm_fusion.all_reduce.index", 1, kMostCollectives),

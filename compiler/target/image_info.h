@@ -45,6 +45,9 @@ struct TrainingInfo {
   DatasetInfo dataset;
   uint64_t globalBatch = 0, accumulate = 1, epochs = 1, logEvery = 1;
   std::string lossTensor, correctTensor, samplesTensor;
+  std::string checkpointPrefix = "ashlar";
+  uint64_t checkpointEvery = 0, checkpointKeep = 0;
+  bool savesCheckpoints = false, savesOnSignal = true;
 };
 
 // ashlar_rt_image, without the variants. An empty refusal: --deterministic is available. No training: a forward executable.

@@ -18,7 +18,7 @@ extern "C" {
 #endif
 
 // Grows with every change of a struct below; ashlar_rt_main() refuses an image of another version.
-#define ASHLAR_RT_ABI_VERSION 20
+#define ASHLAR_RT_ABI_VERSION 21
 
 // Buffers start on this boundary; arena offsets are multiples of it.
 #define ASHLAR_RT_ALIGNMENT 64
@@ -391,6 +391,11 @@ typedef struct {
   const char *samples_tensor;
   // Micro-batches of a step, at least 1.
   uint64_t accumulate;
+  // Checkpoints: beginning of their names; steps from one to the next, 0: one at the end; how many stay, 0: all; whether they are written
+  // without being asked for on the command line; whether a signal to end the run saves one.
+  const char *checkpoint_prefix;
+  uint64_t checkpoint_every, checkpoint_keep;
+  uint32_t saves_checkpoints, saves_on_signal;
 } ashlar_rt_training;
 
 // Kernels of the cuda target for one kind of chip. `arch` "sm_90": machine code for compute capability 9.x with x >= 0; "compute_90": PTX,

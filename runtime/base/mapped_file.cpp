@@ -117,7 +117,7 @@ Status MappedFile::open(const std::string &path, MappedFile &file) {
   }
   struct stat info = {};
   if (fstat(result.descriptor, &info) != 0 || !S_ISREG(info.st_mode) || info.st_size == 0) {
-    return invalid("\"{}\" is empty or not a regular file; expected a .npy file", path);
+    return invalid("\"{}\" is empty or not a regular file", path);
   }
   void *base = mmap(nullptr, static_cast<size_t>(info.st_size), PROT_READ, MAP_PRIVATE, result.descriptor, 0);
   if (base == MAP_FAILED) {

@@ -13,6 +13,7 @@
 #include <cstring>
 #include <initializer_list>
 #include <map>
+#include <mutex>
 #include <utility>
 
 #include <fcntl.h>
@@ -106,15 +107,28 @@ std::multimap<std::string, const char *> &keptFiles() {
   return files;
 }
 
+// Files come and go in the thread that writes checkpoints, too.
+std::mutex &keptMutex() {
+  static std::mutex mutex;
+  return mutex;
+}
+
 } // namespace
 
 KeptFile keepFile(const std::string &path, const char *reason) {
-  auto entry = keptFiles().emplace(fileIdentity(path), reason);
-  return KeptFile(entry->second, [entry](const void *) { keptFiles().erase(entry); });
+  const std::string identity = fileIdentity(path);
+  std::lock_guard<std::mutex> lock(keptMutex());
+  auto entry = keptFiles().emplace(identity, reason);
+  return KeptFile(entry->second, [entry](const void *) {
+    std::lock_guard<std::mutex> inner(keptMutex());
+    keptFiles().erase(entry);
+  });
 }
 
 Status checkReplaceable(const std::string &path) {
-  auto found = keptFiles().find(fileIdentity(path));
+  const std::string identity = fileIdentity(path);
+  std::lock_guard<std::mutex> lock(keptMutex());
+  auto found = keptFiles().find(identity);
   return found == keptFiles().end() ? Status() : invalid("cannot write {}: {}; name another file", path, found->second);
 }
 
@@ -188,6 +202,13 @@ Status OutputFile::write(const void *data, size_t bytes) {
     }
     from += count;
     bytes -= static_cast<size_t>(count);
+  }
+  return error == 0 ? Status() : cannotWrite(path, error);
+}
+
+Status OutputFile::sync() {
+  if (error == 0 && fsync(descriptor) != 0 && errno != EINVAL) { // EINVAL: a pipe, or a device
+    error = errno;
   }
   return error == 0 ? Status() : cannotWrite(path, error);
 }

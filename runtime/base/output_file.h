@@ -22,7 +22,7 @@ inline constexpr char kReadByRun[] = "the run reads it";
 // A file must stay while this lives: no output takes its place.
 using KeptFile = std::shared_ptr<const void>;
 
-// Notes that a file must stay, and why. For the thread that starts the run.
+// Notes that a file must stay, and why.
 KeptFile keepFile(const std::string &path, const char *reason = kReadByRun);
 
 // Fails when an output at this place would replace a file that must stay.
@@ -53,6 +53,9 @@ public:
 
   // Appends bytes. After an error the first one is remembered, and nothing more is written.
   Status write(const void *data, size_t bytes);
+
+  // Waits until all that was written is on disk.
+  Status sync();
 
   // Ends the file and says whether all of it was written. A second call does nothing.
   Status close();

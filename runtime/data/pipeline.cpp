@@ -294,8 +294,7 @@ size_t Pipeline::offsetInBatch(uint32_t device, uint32_t feature) const {
   return state->offsets[device * state->features.size() + feature];
 }
 
-void Pipeline::startEpoch(uint64_t epoch) {
-  const uint64_t step = epoch * state->stepsPerEpoch;
+void Pipeline::goTo(uint64_t step) {
   if (step == state->position) {
     return;
   }

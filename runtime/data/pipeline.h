@@ -28,7 +28,7 @@ struct PipelineOptions {
   uint64_t seed = 0;           // --seed; decides the order, not the samples
 };
 
-// One staged batch of this process. Valid until the following next() or startEpoch().
+// One staged batch of this process. Valid until the following next() or goTo().
 class Batch {
 public:
   // Returns the piece of feature `feature` that device `device` of this process (0 .. numDevices - 1) holds: dense, row major, in the dtype
@@ -81,8 +81,8 @@ public:
   size_t batchBytes() const;
   size_t offsetInBatch(uint32_t device, uint32_t feature) const;
 
-  // Goes to the first step of `epoch`. Costs nothing when that is where the pipeline stands already.
-  void startEpoch(uint64_t epoch);
+  // Goes to a step, counted from the first of epoch 0. Costs nothing when that is where the pipeline stands already.
+  void goTo(uint64_t step);
 
   // Returns the batch of the next step, waiting until it is ready. After the last step of an epoch comes the first of the following one.
   const Batch &next();

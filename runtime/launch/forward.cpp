@@ -155,7 +155,7 @@ public:
     tracer.emplace(session);
     const auto index = static_cast<uint32_t>(program - variant.programs);
     const uint64_t steps = session.options->benchmark == 0 ? 1 : UINT32_MAX;
-    return tracer->prepare(steps, /*microBatches=*/1, {{{index, /*micro_batch=*/0, /*takes_batch=*/0}}});
+    return tracer->prepare(/*firstStep=*/0, steps, /*microBatches=*/1, {{{index, /*micro_batch=*/0, /*takes_batch=*/0}}});
   }
 
   // Begins the file of --trace.

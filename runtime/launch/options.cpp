@@ -65,6 +65,8 @@ Status parseOptions(const ashlar_rt_image &image, const TargetRuntime &target, i
   if (training != nullptr) {
     options.epochs = training->epochs;
     options.logEvery = training->log_every;
+    options.saveEvery = training->checkpoint_every;
+    options.checkpointKeep = training->checkpoint_keep;
     app.add_option("--data", options.dataDirectory, "directory of the data set")->type_name("DIR");
     app.add_option("--epochs", options.epochs, "passes over the data")->type_name("N")->check(checkCount)->capture_default_str();
     stepsOption = app.add_option("--steps", steps, "stop after so many steps in all")->type_name("N")->check(checkCount);
@@ -77,6 +79,15 @@ Status parseOptions(const ashlar_rt_image &image, const TargetRuntime &target, i
     app.add_option("--log-dir", options.logDirectory, "every rank writes worker_<rank>.log there")->type_name("DIR");
     app.add_option("--save-parameters", options.parameterDirectory, "write the parameters and running statistics there, one .npy file each")
         ->type_name("DIR");
+    app.add_option("--checkpoint-dir", options.checkpointDirectory, "write checkpoints there")->type_name("DIR");
+    app.add_option("--save-every", options.saveEvery, "steps from one checkpoint to the next, 0 for one at the end")
+        ->type_name("N")
+        ->check(checkCount)
+        ->capture_default_str();
+    app.add_flag("--sync-checkpoint", options.syncCheckpoint, "wait until each checkpoint is on disk");
+    app.add_option("--resume", options.resume, "go on from this checkpoint, or the newest one in --checkpoint-dir")
+        ->type_name("DIR|latest");
+    app.add_flag("--resume-partial", options.resumePartial, "take what fits of the checkpoint, and list the rest");
   } else {
     app.add_option("--input", inputs, "an input and the file it is read from, one option each")->type_name("NAME=FILE.npy");
     app.add_option("--output", outputs, "an output and the file it is written to; all, as NAME.npy, when none is given")
@@ -117,6 +128,20 @@ Status parseOptions(const ashlar_rt_image &image, const TargetRuntime &target, i
   }
   if (!traceSteps.empty()) {
     ASHLAR_RETURN_IF_ERROR(readTraceSteps(traceSteps, options));
+  }
+  options.seedGiven = app.get_option("--seed")->count() != 0;
+  if (training != nullptr) {
+    options.savesCheckpoints =
+        training->saves_checkpoints != 0 || !options.checkpointDirectory.empty() || app.get_option("--save-every")->count() != 0;
+    if (options.syncCheckpoint && !options.savesCheckpoints) {
+      return invalid("--sync-checkpoint but no checkpoint is written; add --checkpoint-dir DIR");
+    }
+    if (options.resumePartial && options.resume.empty()) {
+      return invalid("--resume-partial without --resume; add --resume DIR");
+    }
+    if (options.checkpointDirectory.empty()) {
+      options.checkpointDirectory = ".";
+    }
   }
   options.graph = !noGraph;
   options.profile = !profile.empty();

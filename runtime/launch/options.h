@@ -26,6 +26,7 @@ struct Options {
   bool checkNumerics = false;
   bool graph = true; // cuda: replay captured programs
   uint64_t seed = 0;
+  bool seedGiven = false;                 // on the command line
   std::string traceFile;                  // empty: no trace
   uint64_t traceFirst = 0, traceLast = 0; // steps, from 1 on; 0: not given
 
@@ -39,6 +40,12 @@ struct Options {
   std::string metricsFile;
   std::string logDirectory;
   std::string parameterDirectory; // empty: parameters are not written
+  bool savesCheckpoints = false;
+  std::string checkpointDirectory;
+  uint64_t saveEvery = 0, checkpointKeep = 0; // steps, 0: one at the end; checkpoints, 0: all
+  bool syncCheckpoint = false;
+  std::string resume; // a folder, or "latest"; empty: from the start
+  bool resumePartial = false;
 
   // Forward.
   uint64_t benchmark = 0; // runs to measure; 0: a normal run

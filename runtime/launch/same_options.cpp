@@ -13,7 +13,7 @@
 namespace ashlar::rt {
 namespace {
 
-constexpr size_t kOptions = 11;
+constexpr size_t kOptions = 17;
 constexpr uint64_t kNotGiven = UINT64_MAX;
 
 // What stands behind an option on the command line.
@@ -49,6 +49,12 @@ std::array<Told, kOptions> tell(const Options &options, bool tellsLines) {
            {"--eval", Shape::kFlag, options.evaluate ? 1 : kNotGiven},
            {"--check-numerics", Shape::kFlag, options.checkNumerics ? 1 : kNotGiven},
            {"--save-parameters", Shape::kFlag, !options.parameterDirectory.empty() ? 1 : kNotGiven},
+           {"--checkpoint-dir", Shape::kFlag, options.savesCheckpoints ? 1 : kNotGiven},
+           {"--save-every", Shape::kNumber, options.saveEvery},
+           {"--sync-checkpoint", Shape::kFlag, options.syncCheckpoint ? 1 : kNotGiven},
+           {"--resume", Shape::kFlag, !options.resume.empty() ? 1 : kNotGiven},
+           {"--resume latest", Shape::kFlag, options.resume == "latest" ? 1 : kNotGiven},
+           {"--resume-partial", Shape::kFlag, options.resumePartial ? 1 : kNotGiven},
            {"--trace", Shape::kFlag, !options.traceFile.empty() ? 1 : kNotGiven},
            {"--trace-steps", Shape::kRange, options.traceFirst != 0 ? options.traceFirst << 32 | options.traceLast : kNotGiven},
            {"--benchmark", Shape::kNumber, options.benchmark != 0 ? options.benchmark : kNotGiven},

@@ -23,15 +23,21 @@ static_assert(sizeof(Told) % alignof(Span) == 0);
 
 } // namespace
 
-Status chooseWindow(TraceWindow asked, uint64_t totalSteps, TraceWindow &window) {
-  if (totalSteps == 0) {
+Status chooseWindow(TraceWindow asked, uint64_t firstStep, uint64_t totalSteps, TraceWindow &window) {
+  const uint64_t steps = totalSteps - firstStep;
+  if (steps == 0) {
     return invalid("--trace: the run has 0 steps, so there is nothing to trace");
   }
-  if (asked.last > totalSteps) {
-    return invalid("--trace-steps {}-{}: the run has {} steps; name steps from 1 to {}", asked.first, asked.last, totalSteps, totalSteps);
+  if (asked.first != 0 && asked.first <= firstStep) {
+    return invalid("--trace-steps {}-{}: the run goes on behind step {}; name steps from {} to {}", asked.first, asked.last, firstStep,
+                   firstStep + 1, totalSteps);
   }
-  window.last = std::min(kSkippedSteps + kTracedSteps, totalSteps);
-  window.first = window.last - std::min(kTracedSteps, totalSteps) + 1;
+  if (asked.last > totalSteps) {
+    return invalid("--trace-steps {}-{}: the run has {} steps; name steps from {} to {}", asked.first, asked.last, totalSteps,
+                   firstStep + 1, totalSteps);
+  }
+  window.last = firstStep + std::min(kSkippedSteps + kTracedSteps, steps);
+  window.first = window.last - std::min(kTracedSteps, steps) + 1;
   window = asked.first != 0 ? asked : window;
   return Status();
 }
@@ -59,10 +65,10 @@ SpanRoom roomFor(const ashlar_rt_variant &variant, const std::vector<ashlar_rt_r
   return room;
 }
 
-Status Tracer::prepare(uint64_t totalSteps, uint64_t perStep, StepRuns stepRuns) {
+Status Tracer::prepare(uint64_t firstStep, uint64_t totalSteps, uint64_t perStep, StepRuns stepRuns) {
   runs = std::move(stepRuns);
   microBatches = perStep;
-  ASHLAR_RETURN_IF_ERROR(chooseWindow({session.options->traceFirst, session.options->traceLast}, totalSteps, window));
+  ASHLAR_RETURN_IF_ERROR(chooseWindow({session.options->traceFirst, session.options->traceLast}, firstStep, totalSteps, window));
   const ashlar_rt_variant &variant = *session.variant;
   const uint64_t steps = window.last - window.first + 1;
   recorder.reserve(roomFor(variant, runs[variant.stage], steps, static_cast<size_t>(session.communicator->processes())));

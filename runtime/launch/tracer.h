@@ -23,9 +23,9 @@ struct TraceWindow {
   uint64_t first = 0, last = 0;
 };
 
-// Chooses the window of a run of so many steps: what --trace-steps says (0: not given), else steps 3 to 5, behind one to set out and one to
-// warm up, or the last three of a shorter run.
-Status chooseWindow(TraceWindow asked, uint64_t totalSteps, TraceWindow &window);
+// Chooses the window of a run of steps `firstStep` (0 where it did not go on from a checkpoint) to `totalSteps`: what --trace-steps says (0:
+// not given), else its steps 3 to 5, behind one to set out and one to warm up, or the last three of a shorter run.
+Status chooseWindow(TraceWindow asked, uint64_t firstStep, uint64_t totalSteps, TraceWindow &window);
 
 // Returns the room for `steps` times these runs of programs, when `ranks` share the file: all spans, or, where that are too many, as many
 // instructions as there is room for beside the rest.
@@ -37,8 +37,8 @@ public:
   // Assumes that the session has a recorder, which the executor knows.
   explicit Tracer(Session &session) : session(session), recorder(*session.recorder) {}
 
-  // Chooses the steps and makes room. `runs`: those of a step, by stage; `microBatches`: of a step.
-  Status prepare(uint64_t totalSteps, uint64_t microBatches, StepRuns runs);
+  // Chooses the steps and makes room. `firstStep`: steps done in earlier runs; `runs`: those of a step, by stage; `microBatches`: of a step.
+  Status prepare(uint64_t firstStep, uint64_t totalSteps, uint64_t microBatches, StepRuns runs);
 
   // Begins the file, on rank 0. `others`: options that name files of this run, and the files.
   Status open(const std::vector<std::pair<std::string, std::string>> &others);

@@ -5,9 +5,11 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/directories.h"
 #include "runtime/launch/evaluation.h"
+#include "runtime/launch/loader.h"
 #include "runtime/launch/order.h"
 #include "runtime/launch/output_tensors.h"
 #include "runtime/launch/same_options.h"
+#include "runtime/launch/saver.h"
 #include "runtime/launch/tracer.h"
 #include "runtime/launch/training_log.h"
 
@@ -24,10 +26,22 @@ constexpr uint64_t kWarmUpSteps = 10;
 class Trainer {
 public:
   explicit Trainer(Session &session)
-      : session(session), training(*session.image->training), executor(*session.executor), evaluation(session) {
+      : session(session), training(*session.image->training), executor(*session.executor), evaluation(session), saver(session),
+        loader(session) {
     if (session.recorder != nullptr) {
       tracer.emplace(session);
     }
+  }
+
+  // Finds the checkpoint to go on from. Its seed becomes that of the run.
+  Status findCheckpoint() {
+    ASHLAR_RETURN_IF_ERROR(loader.open());
+    if (loader.resumes()) {
+      options = *session.options;
+      options.seed = loader.seed();
+      session.options = &options;
+    }
+    return Status();
   }
 
   // Everything that one rank can find wrong before the first step.
@@ -45,9 +59,17 @@ public:
     stepsPerEpoch = batches.pipeline.stepsPerEpoch() / batchesPerStep;
     uint64_t all = session.options->epochs > UINT64_MAX / stepsPerEpoch ? UINT64_MAX : session.options->epochs * stepsPerEpoch;
     totalSteps = std::min(all, session.options->steps.value_or(all));
+    const DataPosition position = {stepsPerEpoch, training.global_batch * batchesPerStep, batches.pipeline.samples()};
+    ASHLAR_RETURN_IF_ERROR(loader.check(position));
+    if (loader.resumes()) {
+      firstStep = loader.stepsDone();
+      batches.pipeline.goTo(firstStep * batchesPerStep);
+    }
+    totalSteps = std::max(totalSteps, firstStep);
     ASHLAR_RETURN_IF_ERROR(prepareTrace());
-    ASHLAR_RETURN_IF_ERROR(
-        executor.checkMemory(batches.pipeline.memoryBytes() + (session.options->evaluate ? evaluation.pipeline().memoryBytes() : 0)));
+    ASHLAR_RETURN_IF_ERROR(saver.prepare(position, [this](const std::string &line) { log.line(line); }));
+    ASHLAR_RETURN_IF_ERROR(executor.checkMemory(batches.pipeline.memoryBytes() + saver.bufferBytes() +
+                                                (session.options->evaluate ? evaluation.pipeline().memoryBytes() : 0)));
     return findParameters();
   }
 
@@ -77,16 +99,27 @@ public:
     return tracer->open(others);
   }
 
+  // Takes over the state of the checkpoint to go on from.
+  Status resume() {
+    Status status = loader.load();
+    for (const std::string &line : loader.lines()) {
+      log.line(line);
+    }
+    return status;
+  }
+
   Status run() {
     double begin = seconds();
     uint64_t logEvery = session.options->logEveryEpoch ? stepsPerEpoch : session.options->logEvery;
-    uint64_t untilLine = logEvery;
+    uint64_t untilLine = logEvery == 0 ? 0 : logEvery - firstStep % logEvery;
     double host = 0; // seconds in which the host was busy with steps after the first few
-    const bool timesHost = executor.runsAhead() && totalSteps > kWarmUpSteps; // a look at the clock costs as much as a small kernel
-    for (uint64_t done = 0; done < totalSteps; ++done) {
+    const uint64_t mostSteps = totalSteps - firstStep;
+    const bool timesHost = executor.runsAhead() && mostSteps > kWarmUpSteps; // a look at the clock costs as much as a small kernel
+    uint64_t done = firstStep;
+    for (bool ends = false; done < totalSteps && !ends; ++done) {
       double before = timesHost ? seconds() : 0, waited = batches.feed->waitedSeconds;
       ASHLAR_RETURN_IF_ERROR(tracer ? runTraced(done) : runStep(done));
-      host += !timesHost || done < kWarmUpSteps ? 0 : seconds() - before - (batches.feed->waitedSeconds - waited);
+      host += !timesHost || done - firstStep < kWarmUpSteps ? 0 : seconds() - before - (batches.feed->waitedSeconds - waited);
       if (logEvery != 0 && --untilLine == 0) {
         untilLine = logEvery;
         double loss = 0;
@@ -94,22 +127,34 @@ public:
         log.loss(done / stepsPerEpoch + 1, done % stepsPerEpoch + 1, loss, lossScalar.dtype(), seconds() - begin);
       }
       log.progress(done + 1);
+      if (saver.saves()) {
+        ASHLAR_RETURN_IF_ERROR(saver.afterStep(done + 1, ends));
+        isCut = ends;
+      }
     }
     ASHLAR_RETURN_IF_ERROR(executor.wait());
+    const uint64_t steps = done - firstStep;
+    stepsDone = done;
     double elapsed = seconds() - begin;
-    double each = totalSteps == 0 ? 0 : 1e6 * elapsed / static_cast<double>(totalSteps);
+    double each = steps == 0 ? 0 : 1e6 * elapsed / static_cast<double>(steps);
     std::string ofHost;
     if (timesHost) {
-      ofHost = fmt::format(", {:.1f} us of the host", 1e6 * host / static_cast<double>(totalSteps - kWarmUpSteps));
+      ofHost = fmt::format(", {:.1f} us of the host", 1e6 * host / static_cast<double>(steps - std::min(steps, kWarmUpSteps)));
     }
-    log.line(fmt::format("trained {} steps in {:.3f} s ({:.1f} us a step{})", totalSteps, elapsed, each, ofHost));
-    if (session.options->profile && totalSteps != 0) {
+    log.line(fmt::format("trained {} steps in {:.3f} s ({:.1f} us a step{})", steps, elapsed, each, ofHost));
+    if (session.options->profile && steps != 0) {
       const double waited = batches.pipeline.waitedSeconds();
-      log.line(fmt::format("data wait: {:.1f} us a step, {:.2f} % of the time", 1e6 * waited / static_cast<double>(totalSteps),
+      log.line(fmt::format("data wait: {:.1f} us a step, {:.2f} % of the time", 1e6 * waited / static_cast<double>(steps),
                            100 * waited / elapsed));
     }
     return Status();
   }
+
+  // Saves the last step, where checkpoints are written. Fails when that could not be written.
+  Status saveLast() { return saver.saves() ? saver.finish(stepsDone) : Status(); }
+
+  // Whether a signal ended the run before its last step.
+  bool wasCut() const { return isCut; }
 
   // Loss and accuracy over all samples of the evaluation split.
   Status evaluate() {
@@ -183,7 +228,7 @@ private:
         runs.back().push_back(run);
       }
     }
-    return tracer->prepare(totalSteps, batchesPerStep, std::move(runs));
+    return tracer->prepare(firstStep, totalSteps, batchesPerStep, std::move(runs));
   }
 
   // Reads the loss of step number `number` for all ranks. Every rank calls it.
@@ -219,12 +264,17 @@ private:
   std::vector<OutputTensor> parameters; // only with --save-parameters
   TrainingLog log;
   std::optional<Tracer> tracer; // only with --trace
+  Options options;              // with the seed of a checkpoint
+  Saver saver;
+  Loader loader;
   StepOrder order;
   std::vector<Program *> programs; // as the order numbers them
   uint64_t batchesPerStep = 1;
   Scalar lossScalar;
   uint64_t stepsPerEpoch = 1;
-  uint64_t totalSteps = 0;
+  uint64_t firstStep = 0; // done in earlier runs
+  uint64_t totalSteps = 0, stepsDone = 0;
+  bool isCut = false;
 };
 
 } // namespace
@@ -232,19 +282,27 @@ private:
 Status train(Session &session) {
   Trainer trainer(session);
   Communicator &seat = *session.communicator;
+  ASHLAR_RETURN_IF_ERROR(trainer.findCheckpoint());
   ASHLAR_RETURN_IF_ERROR(seat.agree(trainer.prepare()));
   ASHLAR_RETURN_IF_ERROR(seat.agree(trainer.compareData()));
   ASHLAR_RETURN_IF_ERROR(seat.agree(trainer.openLog()));
   ASHLAR_RETURN_IF_ERROR(initialise(session));
+  ASHLAR_RETURN_IF_ERROR(seat.agree(trainer.resume()));
   ASHLAR_RETURN_IF_ERROR(trainer.run());
-  if (session.options->evaluate) {
+  const Status saved = trainer.saveLast();
+  if (!saved.ok() && !saved.isShared()) {
+    return saved;
+  }
+  if (session.options->evaluate && !trainer.wasCut()) {
     ASHLAR_RETURN_IF_ERROR(trainer.evaluate());
   }
   if (!session.options->parameterDirectory.empty()) {
     ASHLAR_RETURN_IF_ERROR(seat.barrier());
     ASHLAR_RETURN_IF_ERROR(seat.agree(trainer.saveParameters()));
   }
-  return trainer.close();
+  Status status = trainer.close();
+  status.update(saved);
+  return status;
 }
 
 } // namespace ashlar::rt

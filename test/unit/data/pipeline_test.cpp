@@ -189,9 +189,9 @@ TEST_CASE("pipeline: every sample comes once a pass, in another order each time"
   }
   // Epoch 1 begins with pass 2, also when one goes there directly or comes back.
   for (int round = 0; round < 2; ++round) {
-    pipeline.startEpoch(1);
+    pipeline.goTo(pipeline.stepsPerEpoch());
     REQUIRE(labelsOf(pipeline, 6) == passes[2]);
-    pipeline.startEpoch(0);
+    pipeline.goTo(0);
     REQUIRE(labelsOf(pipeline, 6) == passes[0]);
   }
 }
@@ -407,13 +407,13 @@ TEST_CASE("pipeline: an epoch has more than 2^32 passes", "[data][pipeline]") {
   Pipeline pipeline = created(program.options(folder.path()));
   CHECK(pipeline.stepsPerEpoch() == 6 * ((uint64_t{1} << 32) + 2));
   const std::vector<int64_t> first = labelsOf(pipeline, 6);
-  pipeline.startEpoch(1); // pass 2^32 + 2
+  pipeline.goTo(pipeline.stepsPerEpoch()); // pass 2^32 + 2
   const std::vector<int64_t> second = labelsOf(pipeline, 6);
   program.training.dataset.repeat = 2;
   Pipeline small = created(program.options(folder.path()));
-  small.startEpoch(1); // pass 2
+  small.goTo(small.stepsPerEpoch()); // pass 2
   CHECK(labelsOf(small, 6) != second);
-  small.startEpoch(0);
+  small.goTo(0);
   CHECK(labelsOf(small, 6) == first);
 }
 
@@ -456,7 +456,7 @@ TEST_CASE("pipeline: nothing is allocated after create", "[data][pipeline]") {
   for (int step = 0; step < 300; ++step) {
     pipeline.next();
     if (step % 100 == 50) {
-      pipeline.startEpoch(step);
+      pipeline.goTo(step * pipeline.stepsPerEpoch());
     }
   }
   REQUIRE(ashlar::test::allocations() == before);
@@ -476,7 +476,7 @@ TEST_CASE("pipeline: ends at once wherever it stands", "[data][pipeline]") {
       std::this_thread::sleep_for(std::chrono::milliseconds(2));
     }
     if (round % 4 == 3) {
-      pipeline.startEpoch(round);
+      pipeline.goTo(round * pipeline.stepsPerEpoch());
     }
   }
   SUCCEED("every destructor returned");

@@ -119,13 +119,14 @@ TEST_CASE("comm_fusion has the numbers of its mode, and they make sense", "[job]
 }
 
 TEST_CASE("fields that are not implemented are refused by name", "[job]") {
-  CHECK(parseError("seed: 1\ncheckpoint {\n  keep: 3\n}") == "train.txtpb:3:3: field checkpoint.keep is not implemented yet");
+  CHECK(parseError("seed: 1\nstrategy {\n  mesh { device_ids: 3 }\n}") ==
+        "train.txtpb:3:10: field strategy.mesh.device_ids is not implemented yet");
   CHECK(parseError("mode: AUTO") == "train.txtpb:1:1: value AUTO of field mode is not implemented yet");
-  CHECK(parseError("seed: 1\nrules { match: \"a\" priority: 1 }\ncheckpoint { keep: 2 }") ==
-        "train.txtpb:3:14: field checkpoint.keep is not implemented yet");
+  CHECK(parseError("seed: 1\nrules { match: \"a\" priority: 1 }\nparameter_broadcast: true") ==
+        "train.txtpb:3:1: field parameter_broadcast is not implemented yet");
   Job job;
-  job.mutable_checkpoint()->set_keep(2);
-  CHECK(llvm::toString(checkJob(job, "train.txtpb")) == "train.txtpb: field checkpoint.keep is not implemented yet");
+  job.set_gradients_mean(true);
+  CHECK(llvm::toString(checkJob(job, "train.txtpb")) == "train.txtpb: field gradients_mean is not implemented yet");
 }
 
 TEST_CASE("a uniform range of an init is one in f32", "[job]") {

@@ -137,9 +137,9 @@ TEST_CASE("trace: clocks are compared by meetings that nobody leaves before all 
 }
 
 TEST_CASE("trace: the window is what --trace-steps says, else steps 3 to 5, else the last three", "[runtime][trace]") {
-  auto window = [](TraceWindow asked, uint64_t steps) {
+  auto window = [](TraceWindow asked, uint64_t steps, uint64_t done = 0) {
     TraceWindow found;
-    Status status = chooseWindow(asked, steps, found);
+    Status status = chooseWindow(asked, done, steps, found);
     return status.ok() ? fmt::format("{}-{}", found.first, found.last) : status.message();
   };
   CHECK(window({}, 100) == "3-5");
@@ -151,6 +151,12 @@ TEST_CASE("trace: the window is what --trace-steps says, else steps 3 to 5, else
   CHECK(window({1, 1}, 1) == "1-1");
   CHECK(window({7, 9}, 9) == "7-9");
   CHECK(window({7, 9}, 8) == "--trace-steps 7-9: the run has 8 steps; name steps from 1 to 8");
+  // A run that goes on behind step 100.
+  CHECK(window({}, 200, 100) == "103-105");
+  CHECK(window({}, 102, 100) == "101-102");
+  CHECK(window({101, 101}, 200, 100) == "101-101");
+  CHECK(window({100, 101}, 200, 100) == "--trace-steps 100-101: the run goes on behind step 100; name steps from 101 to 200");
+  CHECK(window({}, 100, 100) == "--trace: the run has 0 steps, so there is nothing to trace");
 }
 
 TEST_CASE("trace: there is room for all spans of the window, or for the ones that tell most", "[runtime][trace]") {

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "runtime/checkpoint/folder.h"
+
+#include "runtime/base/directories.h"
+#include "runtime/base/output_file.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <optional>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace ashlar::rt {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// The epoch and the step of a name.
+struct Position {
+  uint64_t epoch = 0, step = 0;
+
+  bool operator<(const Position &other) const { return epoch != other.epoch ? epoch < other.epoch : step < other.step; }
+};
+
+bool readNumber(std::string_view text, uint64_t &number) {
+  const std::from_chars_result result = std::from_chars(text.data(), text.data() + text.size(), number);
+  return !text.empty() && text[0] != '0' && result.ec == std::errc() && result.ptr == text.data() + text.size();
+}
+
+// Reads PREFIX-EPOCH_STEP.
+std::optional<Position> positionOf(std::string_view name, const std::string &prefix) {
+  Position position;
+  if (name.substr(0, prefix.size() + 1) != prefix + "-") {
+    return std::nullopt;
+  }
+  name.remove_prefix(prefix.size() + 1);
+  const size_t cut = name.find('_');
+  const bool isOne =
+      cut != std::string_view::npos && readNumber(name.substr(0, cut), position.epoch) && readNumber(name.substr(cut + 1), position.step);
+  return isOne ? std::optional(position) : std::nullopt;
+}
+
+bool endsWith(std::string_view text, std::string_view end) {
+  return text.size() >= end.size() && text.substr(text.size() - end.size()) == end;
+}
+
+Status cannot(const char *what, const std::string &path, int error) {
+  return unavailable("cannot {} {}: {}", what, path, std::strerror(error));
+}
+
+// Makes what was renamed or created in the folder last.
+Status syncFolder(const std::string &path) {
+  const int descriptor = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) {
+    return cannot("open", path, errno);
+  }
+  const int result = fsync(descriptor), error = errno;
+  close(descriptor);
+  return result == 0 || error == EINVAL ? Status() : cannot("sync", path, error); // EINVAL: a file system without such a thing
+}
+
+Status removeFolder(const std::string &path) {
+  std::error_code error;
+  fs::remove_all(path, error);
+  return error ? unavailable("cannot remove {}: {}", path, error.message()) : Status();
+}
+
+constexpr const char *kPartial = ".partial", *kRemoved = ".removed";
+
+} // namespace
+
+std::string CheckpointFolder::name(uint64_t epoch, uint64_t step) const {
+  return fmt::format("{}-{}_{}", prefix, epoch, step);
+}
+
+std::string CheckpointFolder::place(const std::string &name) const {
+  return directory + "/" + name;
+}
+
+std::string CheckpointFolder::partial(const std::string &name) const {
+  return directory + "/." + name + kPartial;
+}
+
+std::string CheckpointFolder::rankFile(uint64_t rank) {
+  return fmt::format("rank-{:05}.safetensors", rank);
+}
+
+Status CheckpointFolder::prepare() const {
+  ASHLAR_RETURN_IF_ERROR(makeDirectories(directory));
+  if (access(directory.c_str(), W_OK | X_OK) != 0) {
+    return cannot("write checkpoints into", directory, errno);
+  }
+  std::error_code error;
+  std::vector<std::string> left;
+  for (const fs::directory_entry &entry : fs::directory_iterator(directory, error)) {
+    const std::string file = entry.path().filename().string();
+    for (const char *end : {kPartial, kRemoved}) {
+      if (file[0] == '.' && endsWith(file, end) &&
+          positionOf(std::string_view(file).substr(1, file.size() - 1 - std::strlen(end)), prefix)) {
+        left.push_back(entry.path().string());
+      }
+    }
+  }
+  for (const std::string &path : left) {
+    ASHLAR_RETURN_IF_ERROR(removeFolder(path));
+  }
+  return error ? unavailable("cannot list {}: {}", directory, error.message()) : Status();
+}
+
+Status CheckpointFolder::begin(const std::string &name) const {
+  const std::string path = partial(name);
+  ASHLAR_RETURN_IF_ERROR(removeFolder(path));
+  return mkdir(path.c_str(), 0777) == 0 ? Status() : cannot("make", path, errno);
+}
+
+Status CheckpointFolder::commit(const std::string &name, const CheckpointIndex &index) const {
+  const std::string from = partial(name), to = place(name), text = writeIndex(index);
+  OutputFile file;
+  ASHLAR_RETURN_IF_ERROR(file.create(from + "/" + kIndexFile));
+  ASHLAR_RETURN_IF_ERROR(file.write(text.data(), text.size()));
+  ASHLAR_RETURN_IF_ERROR(file.sync());
+  ASHLAR_RETURN_IF_ERROR(file.commit());
+  ASHLAR_RETURN_IF_ERROR(syncFolder(from));
+  // A checkpoint of the same step, of a run that went on from an earlier one, is exchanged: at no time there is none.
+  if (renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_EXCHANGE) == 0) {
+    ASHLAR_RETURN_IF_ERROR(syncFolder(directory));
+    return removeFolder(from);
+  }
+  if (errno != ENOENT && errno != EINVAL && errno != ENOSYS) {
+    return cannot("rename to", to, errno);
+  }
+  // A file system that cannot exchange: the older one makes room.
+  const std::string aside = directory + "/." + name + kRemoved;
+  if (std::rename(to.c_str(), aside.c_str()) != 0 && errno != ENOENT) {
+    return cannot("rename", to, errno);
+  }
+  if (std::rename(from.c_str(), to.c_str()) != 0) {
+    return cannot("rename to", to, errno);
+  }
+  ASHLAR_RETURN_IF_ERROR(syncFolder(directory));
+  return removeFolder(aside);
+}
+
+void CheckpointFolder::discard(const std::string &name) const {
+  (void)removeFolder(partial(name)).ok(); // what is left the next run removes
+}
+
+Status CheckpointFolder::removeOld(uint64_t keep) const {
+  const std::vector<std::string> names = list();
+  for (size_t i = keep; keep != 0 && i < names.size(); ++i) {
+    // Without its name it is no checkpoint, however far the removal gets.
+    const std::string aside = directory + "/." + names[i] + kRemoved;
+    if (std::rename(place(names[i]).c_str(), aside.c_str()) != 0) {
+      return cannot("rename", place(names[i]), errno);
+    }
+    ASHLAR_RETURN_IF_ERROR(removeFolder(aside));
+  }
+  return Status();
+}
+
+std::vector<std::string> CheckpointFolder::list() const {
+  std::vector<std::pair<Position, std::string>> found;
+  std::error_code error;
+  for (const fs::directory_entry &entry : fs::directory_iterator(directory, error)) {
+    const std::string name = entry.path().filename().string();
+    if (const std::optional<Position> position = positionOf(name, prefix)) {
+      found.emplace_back(*position, name);
+    }
+  }
+  std::sort(found.begin(), found.end(), [](const auto &a, const auto &b) { return b.first < a.first; });
+  std::vector<std::string> names;
+  for (auto &[position, name] : found) {
+    names.push_back(std::move(name));
+  }
+  return names;
+}
+
+std::string CheckpointFolder::findLatest(CheckpointIndex &index, std::vector<std::string> &passedOver) const {
+  for (const std::string &name : list()) {
+    const Status whole = readIndex(place(name), index);
+    if (whole.ok()) {
+      return place(name);
+    }
+    passedOver.push_back(whole.message());
+  }
+  return "";
+}
+
+} // namespace ashlar::rt

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// index.json: what a checkpoint holds, and where (docs/checkpoints.md).
+
+#ifndef ASHLAR_RUNTIME_CHECKPOINT_INDEX_H
+#define ASHLAR_RUNTIME_CHECKPOINT_INDEX_H
+
+#include "runtime/base/status.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace ashlar::rt {
+
+inline constexpr char kIndexFile[] = "index.json";
+
+// A dense piece of a global tensor in a file.
+struct CheckpointPiece {
+  uint32_t file = 0;                // of the index's files
+  uint64_t offset = 0;              // from the beginning of the file
+  std::vector<int64_t> start, size; // in each dim
+  std::vector<uint64_t> checksums;
+};
+
+struct CheckpointTensor {
+  std::string name;
+  uint32_t dtype = 0;  // ashlar_rt_dtype
+  std::string stateOf; // of an optimizer's state: the parameter
+  std::vector<int64_t> shape;
+  std::vector<CheckpointPiece> pieces; // they make up the tensor
+
+  // Bytes of all of it.
+  uint64_t bytes() const;
+};
+
+struct CheckpointFile {
+  std::string name;
+  uint64_t bytes = 0;
+};
+
+struct CheckpointIndex {
+  // Where it comes from; nobody compares it.
+  std::string model, target, mesh;
+  uint64_t ranks = 0;
+  // The last step done and its epoch, from 1 on.
+  uint64_t epoch = 0, step = 0;
+  // Position in the data.
+  uint64_t stepsDone = 0, samplesAStep = 0, samples = 0;
+  uint64_t seed = 0;
+  std::vector<CheckpointFile> files;
+  std::vector<CheckpointTensor> tensors; // by name
+
+  // Returns the tensor of that name; null when there is none.
+  const CheckpointTensor *find(const std::string &name) const;
+};
+
+// Returns the number of elements of a shape or of a piece.
+uint64_t countElements(const std::vector<int64_t> &shape);
+
+// Returns the text of the index, with its checksum.
+std::string writeIndex(const CheckpointIndex &index);
+
+// Reads the index of the checkpoint in `folder`, and checks what can be checked without reading tensors: its checksum, that pieces make up
+// their tensors and lie in their files, and that the files are there and as long as they were.
+Status readIndex(const std::string &folder, CheckpointIndex &index);
+
+} // namespace ashlar::rt
+
+#endif // ASHLAR_RUNTIME_CHECKPOINT_INDEX_H

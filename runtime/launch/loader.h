@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Goes on from a checkpoint, on any mesh (docs/checkpoints.md): copies from the pieces in its files what this rank's devices need.
+
+#ifndef ASHLAR_RUNTIME_LAUNCH_LOADER_H
+#define ASHLAR_RUNTIME_LAUNCH_LOADER_H
+
+#include "runtime/base/mapped_file.h"
+#include "runtime/checkpoint/index.h"
+#include "runtime/launch/saver.h"
+#include "runtime/launch/session.h"
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace ashlar::rt {
+
+// Used by the main thread of every rank, at the same places.
+class Loader {
+public:
+  explicit Loader(Session &session) : session(session) {}
+
+  // Reads the index of the checkpoint that --resume names. Does nothing without one, and where `latest` finds none.
+  Status open();
+
+  // Whether there is a checkpoint to go on from.
+  bool resumes() const { return !folder.empty(); }
+
+  // What the run goes on with. Assumes that it resumes.
+  uint64_t stepsDone() const { return index.stepsDone; }
+  uint64_t seed() const { return index.seed; }
+
+  // Checks that the run's data are those of the checkpoint, and that the program's tensors are in it and it has no others.
+  Status check(const DataPosition &position);
+
+  // Overwrites what init gave the variables and states of this rank's devices.
+  Status load();
+
+  // Returns what the reader is to know: which checkpoints were passed over, where the run goes on, what was left out.
+  const std::vector<std::string> &lines() const { return told; }
+
+private:
+  // A file of the checkpoint, and which parts of its pieces were verified.
+  struct File {
+    MappedFile mapped;
+    bool isOpen = false;
+  };
+
+  Status shareFolder(std::string &path);
+  Status checkTensors();
+  Status copyPiece(const CheckpointTensor &stored, const CheckpointPiece &piece, const ashlar_rt_tensor &tensor, const Piece &wanted,
+                   char *local);
+  Status verify(const CheckpointTensor &stored, const CheckpointPiece &piece, std::vector<bool> &verified, uint64_t begin, uint64_t end);
+
+  Session &session;
+  std::string folder; // empty: nothing to go on from
+  CheckpointIndex index;
+  std::vector<File> files;
+  std::map<const CheckpointPiece *, std::vector<bool>> verified;
+  std::vector<std::string> told;
+  uint64_t copied = 0, read = 0; // bytes
+};
+
+} // namespace ashlar::rt
+
+#endif // ASHLAR_RUNTIME_LAUNCH_LOADER_H

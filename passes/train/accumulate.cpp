@@ -5,6 +5,7 @@
 
 #include "passes/train/passes.h"
 
+#include "dialects/nn/scratch_state.h"
 #include "dialects/support/tensor_values.h"
 #include "passes/train/step_numbers.h"
 #include "passes/train/update_phase.h"
@@ -38,8 +39,10 @@ struct AccumulatePass : public impl::AccumulatePassBase<AccumulatePass> {
     }
     OpBuilder builder(getOperation().getContext());
     builder.setInsertionPointAfter(after);
-    symbols.insert(nn::VariableOp::create(builder, after->getLoc(), text, type, nn::splat(type, 0), /*trainable=*/false,
-                                          parameter ? FlatSymbolRefAttr::get(parameter) : FlatSymbolRefAttr(), /*internal=*/!parameter));
+    auto variable = nn::VariableOp::create(builder, after->getLoc(), text, type, nn::splat(type, 0), /*trainable=*/false,
+                                           parameter ? FlatSymbolRefAttr::get(parameter) : FlatSymbolRefAttr(), /*internal=*/!parameter);
+    variable->setAttr(nn::kScratchAttr, builder.getUnitAttr());
+    symbols.insert(variable);
     return success();
   }
 

@@ -326,7 +326,7 @@ private:
       auto splits =
           llvm::map_to_vector(tensor.splits, [&](ArrayRef<int64_t> axes) -> Attribute { return builder.getDenseI64ArrayAttr(axes); });
       auto outsideName = tensor.name == symbol ? StringAttr() : builder.getStringAttr(tensor.name);
-      bool persistent = tensor.role == exec::Role::Variable || tensor.role == exec::Role::State;
+      bool persistent = (tensor.role == exec::Role::Variable || tensor.role == exec::Role::State) && !tensor.isScratch;
       auto op = exec::TensorOp::create(builder, tensor.loc, symbol, tensor.role, buffer, tensor.globalShape, builder.getArrayAttr(splits),
                                        outsideName, persistent, tensor.stateOf, tensor.isInternal);
       if (tensor.owner) {

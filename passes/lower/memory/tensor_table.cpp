@@ -6,6 +6,7 @@
 
 #include "dialects/dist/owners.h"
 #include "dialects/dist/stages.h"
+#include "dialects/nn/scratch_state.h"
 #include "dialects/support/element_type.h"
 #include "passes/lower/memory/arena.h"
 #include "runtime/abi/ashlar_rt.h"
@@ -66,6 +67,7 @@ LogicalResult TensorTable::addVariables(ModuleOp module) {
       list[*index].stateOf = parameter.getAttr();
     }
     list[*index].isInternal = op.getInternal();
+    list[*index].isScratch = op->hasAttr(nn::kScratchAttr);
     if (std::optional<int64_t> owner = dist::getOwner(op)) {
       list[*index].owner = owner;
       end = list[*index].offset; // it takes no bytes among the tensors of all devices

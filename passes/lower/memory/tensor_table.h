@@ -28,6 +28,7 @@ struct NamedTensor {
   mlir::Location loc;
   mlir::StringAttr stateOf = {};     // of a state of the optimizer: the parameter; null otherwise
   bool isInternal = false;           // the compiler added it for itself
+  bool isScratch = false;            // a state that no checkpoint holds
   std::optional<int64_t> owner = {}; // the one device that holds it; nothing: all do
   bool isInSlot = false;             // each micro-batch in flight has its own
 };

@@ -310,7 +310,8 @@ private:
       }
     }
     for (auto tensor : variant.getBody().getOps<exec::TensorOp>()) {
-      if (isHere(tensor) && tensor.getPersistent() && !contents.holds(tensor.getBuffer())) { // C14
+      const bool isKept = tensor.getRole() == exec::Role::Variable || tensor.getRole() == exec::Role::State;
+      if (isHere(tensor) && isKept && !contents.holds(tensor.getBuffer())) { // C14
         return program.emitOpError("leaves something else where @") << tensor.getSymName() << " is kept";
       }
     }

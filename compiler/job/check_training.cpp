@@ -196,6 +196,20 @@ Fault checkPrecision(const Job &job) {
   return {};
 }
 
+// The names of checkpoints are PREFIX-EPOCH_STEP, in one folder; what begins with a dot is unfinished.
+Fault checkCheckpoint(const Job &job) {
+  const std::string &prefix = job.checkpoint().prefix();
+  if (job.has_checkpoint() && !job.has_loss()) {
+    return "checkpoint is about training but the job has no loss; leave it out";
+  }
+  if (prefix.empty() || prefix[0] == '.' || prefix.find('/') != std::string::npos) {
+    return llvm::formatv("checkpoint.prefix \"{0}\" begins the names of folders; it needs a character, no slash, and no dot in front",
+                         prefix)
+        .str();
+  }
+  return {};
+}
+
 } // namespace
 
 Fault checkTraining(const Job &job) {
@@ -207,6 +221,9 @@ Fault checkTraining(const Job &job) {
   }
   if (job.straight_through() && !job.has_loss()) {
     return "straight_through is about gradients but the job has no loss; leave it out";
+  }
+  if (Fault fault = checkCheckpoint(job); !fault.empty()) {
+    return fault;
   }
   if (Fault fault = checkCompleteness(job); !fault.empty() || !job.has_loss()) {
     return fault;

@@ -95,6 +95,9 @@ std::string CheckpointFolder::rankFile(uint64_t rank) {
 
 Status CheckpointFolder::prepare() const {
   ASHLAR_RETURN_IF_ERROR(makeDirectories(directory));
+  if (!fs::is_directory(directory)) {
+    return invalid("cannot write checkpoints into {}: it is there and no folder; name another --checkpoint-dir", directory);
+  }
   if (access(directory.c_str(), W_OK | X_OK) != 0) {
     return cannot("write checkpoints into", directory, errno);
   }
@@ -189,7 +192,7 @@ std::string CheckpointFolder::findLatest(CheckpointIndex &index, std::vector<std
     if (whole.ok()) {
       return place(name);
     }
-    passedOver.push_back(whole.message());
+    passedOver.push_back(fmt::format("{}: {}", place(name), whole.message()));
   }
   return "";
 }

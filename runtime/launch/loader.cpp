@@ -61,7 +61,7 @@ Status Loader::shareFolder(std::string &path) {
     const CheckpointFolder place(session.options->checkpointDirectory, session.image->training->checkpoint_prefix);
     path = place.findLatest(index, passedOver);
     for (const std::string &line : passedOver) {
-      told.push_back("passed over: " + line);
+      told.push_back("passed over " + line);
     }
     if (path.size() >= kLongestPath) {
       status = invalid("--resume: the path {} is longer than {} bytes", path, kLongestPath);

@@ -77,6 +77,26 @@ Saver::~Saver() {
   if (thread.joinable()) {
     thread.join();
   }
+  for (const auto &[number, action] : replaced) {
+    sigaction(number, &action, nullptr);
+  }
+  if (const int number = replaced.empty() || honoured ? 0 : caughtSignal.load(); number != 0) {
+    raise(number); // the run did not get to it
+  }
+}
+
+void Saver::catchSignals() {
+  if (!saves() || session.image->training->saves_on_signal == 0) {
+    return;
+  }
+  for (int number : {SIGTERM, SIGUSR1}) {
+    struct sigaction action = {}, before = {};
+    action.sa_handler = onSignal;
+    action.sa_flags = SA_RESTART;
+    sigemptyset(&action.sa_mask);
+    sigaction(number, &action, &before);
+    replaced.emplace_back(number, before);
+  }
 }
 
 Status Saver::prepare(const DataPosition &where, Tell teller) {
@@ -101,11 +121,6 @@ Status Saver::prepare(const DataPosition &where, Tell teller) {
     return unavailable("{} bytes for a checkpoint: out of memory", bytes);
   }
   padded.resize(largest);
-  if (training.saves_on_signal != 0) {
-    for (int number : {SIGTERM, SIGUSR1}) {
-      std::signal(number, onSignal);
-    }
-  }
   return session.communicator->rank() == 0 ? folder.prepare() : Status();
 }
 
@@ -313,6 +328,7 @@ Status Saver::afterStep(uint64_t steps, bool &ends) {
   if (ends || session.options->syncCheckpoint) {
     ASHLAR_RETURN_IF_ERROR(wait());
   }
+  honoured = honoured || ends;
   if (ends && session.communicator->rank() == 0) {
     tell(fmt::format("signal {} ({}): the run ends after {} steps", signal, strsignal(signal), steps));
   }

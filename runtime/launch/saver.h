@@ -12,6 +12,7 @@
 #include "runtime/launch/session.h"
 
 #include <atomic>
+#include <csignal>
 #include <functional>
 #include <memory>
 #include <thread>
@@ -37,6 +38,9 @@ public:
 
   // Lays out what this rank writes, and has rank 0 make the folder. Does nothing when nothing is saved.
   Status prepare(const DataPosition &position, Tell tell);
+
+  // From now on, while this lives, a signal to end the run only asks for a checkpoint first.
+  void catchSignals();
 
   // Bytes of the buffer.
   uint64_t bufferBytes() const { return bytes; }
@@ -87,6 +91,8 @@ private:
   std::thread thread;
   Status result; // of the thread, once the state is kWritten or kFailed
   std::atomic<State> state{State::kNone};
+  std::vector<std::pair<int, struct sigaction>> replaced; // signals, and what they did before
+  bool honoured = false;                                  // the signal that was caught
 };
 
 } // namespace ashlar::rt

@@ -109,6 +109,7 @@ public:
   }
 
   Status run() {
+    saver.catchSignals();
     double begin = seconds();
     uint64_t logEvery = session.options->logEveryEpoch ? stepsPerEpoch : session.options->logEvery;
     uint64_t untilLine = logEvery == 0 ? 0 : logEvery - firstStep % logEvery;

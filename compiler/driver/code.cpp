@@ -106,7 +106,7 @@ llvm::Expected<std::unique_ptr<CodeTarget>> chooseTarget(const Options &options)
   llvm_unreachable("unknown target");
 }
 
-LogicalResult generateCode(ModuleOp module, const target::ImageInfo &info, const CodeTarget &target, const Options &options) {
+LogicalResult generateCode(ModuleOp module, target::ImageInfo info, const CodeTarget &target, const Options &options) {
   if (options.emit == Emit::Ptx) {
     FailureOr<std::string> ptx = target.emitPtx(module);
     return failed(ptx) ? failure() : report(writeOutput(options.output, [&](llvm::raw_ostream &out) { out << *ptx; }));
@@ -119,6 +119,11 @@ LogicalResult generateCode(ModuleOp module, const target::ImageInfo &info, const
   if (!constants) {
     return report(constants.takeError());
   }
+  llvm::Expected<target::IncludedFile> exported = target::writeBytes(info.exported.text, scratch.file("export.bin"));
+  if (!exported) {
+    return report(exported.takeError());
+  }
+  info.exported.file = *exported;
   llvm::LLVMContext context;
   FailureOr<CodeTarget::Code> code = target.compileKernels(module, context, scratch.path());
   if (failed(code) || failed(report(target::emitImage(module, info, *constants, *code->host, code->devices)))) {

@@ -44,7 +44,7 @@ public:
 llvm::Expected<std::unique_ptr<CodeTarget>> chooseTarget(const Options &options);
 
 // Writes the output of a stage after instruction tables. Errors are reported.
-mlir::LogicalResult generateCode(mlir::ModuleOp module, const target::ImageInfo &info, const CodeTarget &target, const Options &options);
+mlir::LogicalResult generateCode(mlir::ModuleOp module, target::ImageInfo info, const CodeTarget &target, const Options &options);
 
 } // namespace ashlar::driver
 

@@ -15,6 +15,7 @@
 #include "compiler/driver/training_info.h"
 #include "compiler/file/output_file.h"
 #include "compiler/frontend/annotations.h"
+#include "compiler/frontend/export_template.h"
 #include "compiler/frontend/import.h"
 #include "compiler/frontend/init_rules.h"
 #include "compiler/pipelines/local_model.h"
@@ -103,7 +104,29 @@ private:
       return report(imported.takeError());
     }
     module = std::move(*imported);
-    return failed(dump("import", *module)) ? failure() : liftHybrid();
+    if (failed(dump("import", *module)) || (job.has_loss() && failed(makeExport()))) {
+      return failure();
+    }
+    return liftHybrid();
+  }
+
+  // What --export of the executable writes.
+  LogicalResult makeExport() {
+    if (isHybrid()) {
+      exported.refusal = "in mode HYBRID the model is that of one device";
+      return success();
+    }
+    llvm::Expected<frontend::ExportTemplate> made = frontend::makeExportTemplate(options.model, *module, modelName(*module));
+    if (!made) {
+      return report(made.takeError());
+    }
+    exported.text = std::move(made->text);
+    exported.dataFile = std::move(made->dataFile);
+    exported.refusal = std::move(made->refusal);
+    for (frontend::ExportHole &hole : made->holes) {
+      exported.holes.push_back({hole.offset, std::move(hole.variable), hole.dtype, hole.bytes, hole.isTransposed});
+    }
+    return success();
   }
 
   bool isHybrid() const { return job::effectiveMode(job) == job::HYBRID; }
@@ -350,6 +373,7 @@ private:
         return training.takeError();
       }
       info.training = std::move(*training);
+      info.exported = std::move(exported);
     }
     if (llvm::any_of(stages, [](exec::VariantOp stage) { return SymbolTable::lookupSymbolIn(stage, nn::kSeedVariable) != nullptr; })) {
       info.seedTensor = nn::kSeedVariable.str();
@@ -397,6 +421,7 @@ private:
   }
 
   const Options &options;
+  target::ExportInfo exported;
   MLIRContext context;
   DiagnosticPrinter printer;
   file::FileRoles files;

@@ -5,6 +5,7 @@
 #include "compiler/frontend/initializers.h"
 
 #include "compiler/frontend/buffers.h"
+#include "compiler/frontend/export_template.h"
 #include "compiler/frontend/init_rules.h"
 #include "compiler/frontend/registry.h"
 #include "compiler/frontend/tensor_data.h"
@@ -169,13 +170,22 @@ void InitializerImporter::tieInitializers(ArrayRef<const onnx::TensorProto *> tr
     kinds[each.first()] = checkTie(*byName[each.first()], *byName[each.second]);
   }
   reportCopies(trained); // reading a parameter takes its data
+  Builder builder(context);
+  SmallVector<NamedAttribute> tied;
   for (const auto &each : options.ties) {
-    if (kinds[each.first()] == Copy::Same) {
+    const bool isTransposed = kinds[each.first()] == Copy::Transposed;
+    tied.push_back(
+        builder.getNamedAttr(each.first(), builder.getArrayAttr({builder.getStringAttr(each.second), builder.getBoolAttr(isTransposed)})));
+    if (!isTransposed) {
       values.alias(each.first(), each.second);
       continue;
     }
     values.define(each.first(), nn::TransposeOp::create(values.getBuilder(), values.locationOf(each.first()), values.getValue(each.second),
                                                         ArrayRef<int64_t>{1, 0}));
+  }
+  if (!tied.empty()) {
+    values.getBuilder().getInsertionBlock()->getParentOp()->getParentOfType<ModuleOp>()->setAttr(kTiedAttr,
+                                                                                                 builder.getDictionaryAttr(tied));
   }
 }
 

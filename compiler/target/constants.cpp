@@ -70,4 +70,13 @@ llvm::Expected<IncludedFile> writeConstants(ModuleOp module, StringRef path) {
   return error ? llvm::Expected<IncludedFile>(std::move(error)) : included;
 }
 
+llvm::Expected<IncludedFile> writeBytes(StringRef bytes, StringRef path) {
+  IncludedFile included{path.str(), bytes.size(), llvm::xxh3_64bits(bytes)};
+  llvm::Error error = file::tryWriteOutput(path, [&](llvm::raw_pwrite_stream &out) {
+    out << bytes;
+    return llvm::Error::success();
+  });
+  return error ? llvm::Expected<IncludedFile>(std::move(error)) : included;
+}
+
 } // namespace ashlar::target

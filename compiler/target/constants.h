@@ -16,6 +16,9 @@ namespace ashlar::target {
 // leaves them.
 llvm::Expected<IncludedFile> writeConstants(mlir::ModuleOp module, llvm::StringRef path);
 
+// Writes bytes to a file to be included.
+llvm::Expected<IncludedFile> writeBytes(llvm::StringRef bytes, llvm::StringRef path);
+
 } // namespace ashlar::target
 
 #endif // ASHLAR_COMPILER_TARGET_CONSTANTS_H

@@ -139,6 +139,7 @@ public:
     Constant *variantTable = table.array(variants);
     Constant *trainingTable = info.training ? table.global(training(*info.training)) : table.null();
     Constant *constantBytes = include(constants, "ashlar_constants");
+    Constant *exportTable = info.training ? table.global(exportedModel(info.exported)) : table.null();
     // Kernels that are code of a device leave nothing that is made for this CPU.
     Constant *cpuFeatures = deviceCodes.empty() ? table.optionalString(hostCpuFeatures()) : table.null();
     Constant *deviceTable = table.array(llvm::map_to_vector(deviceCodes, [&](const DeviceCode &code) { return deviceCode(code); }));
@@ -147,7 +148,7 @@ public:
     Constant *image = table.global(table.record<ashlar_rt_image>(
         {table.u32(ASHLAR_RT_ABI_VERSION), modelName, targetName, table.u64(hash(info, constants)), constantBytes,
          table.u64(constants.bytes), table.u64(info.seed), table.optionalString(info.seedTensor), table.u32(variants.size()), variantTable,
-         trainingTable, refusal, plan, cpuFeatures, table.u32(deviceCodes.size()), deviceTable, table.u64(info.memoryLimit)}));
+         trainingTable, refusal, plan, cpuFeatures, table.u32(deviceCodes.size()), deviceTable, table.u64(info.memoryLimit), exportTable}));
     addMain(image);
     return llvm::Error::success();
   }
@@ -351,12 +352,20 @@ private:
   }
 
   Constant *training(const TrainingInfo &info) {
-    return table.record<ashlar_rt_training>({dataset(info.dataset), table.u64(info.globalBatch), table.u64(info.epochs),
-                                             table.u64(info.logEvery), table.string(info.lossTensor),
-                                             table.optionalString(info.correctTensor), table.optionalString(info.samplesTensor),
-                                             table.u64(info.accumulate), table.string(info.checkpointPrefix),
-                                             table.u64(info.checkpointEvery), table.u64(info.checkpointKeep),
-                                             table.u32(info.savesCheckpoints), table.u32(info.savesOnSignal)});
+    return table.record<ashlar_rt_training>(
+        {dataset(info.dataset), table.u64(info.globalBatch), table.u64(info.epochs), table.u64(info.logEvery),
+         table.string(info.lossTensor), table.optionalString(info.correctTensor), table.optionalString(info.samplesTensor),
+         table.u64(info.accumulate), table.string(info.checkpointPrefix), table.u64(info.checkpointEvery), table.u64(info.checkpointKeep),
+         table.u32(info.savesCheckpoints), table.u32(info.savesOnSignal)});
+  }
+
+  Constant *exportedModel(const ExportInfo &info) {
+    auto holes = llvm::map_to_vector(info.holes, [&](const ExportHoleInfo &hole) {
+      return table.record<ashlar_rt_export_hole>({table.u64(hole.offset), table.string(hole.variable), table.u32(hole.dtype),
+                                                  table.u32(hole.isTransposed), table.u64(hole.bytes)});
+    });
+    return table.record<ashlar_rt_export>({include(info.file, "ashlar_export"), table.u64(info.file.bytes), table.u32(holes.size()),
+                                           table.array(holes), table.optionalString(info.dataFile), table.optionalString(info.refusal)});
   }
 
   Constant *deviceCode(const DeviceCode &code) {
@@ -386,7 +395,7 @@ private:
     module.setModuleInlineAsm(""); // holds the name of a temporary file
     llvm::raw_string_ostream out(text);
     module.print(out, nullptr);
-    out << constants.hash << info.seed;
+    out << constants.hash << " " << info.exported.file.hash << " " << info.seed;
     for (const DeviceCode &code : deviceCodes) {
       out << " " << code.file.hash;
     }

@@ -6,6 +6,8 @@
 #ifndef ASHLAR_COMPILER_TARGET_IMAGE_INFO_H
 #define ASHLAR_COMPILER_TARGET_IMAGE_INFO_H
 
+#include "compiler/target/included_file.h"
+
 #include "runtime/abi/ashlar_rt.h"
 
 #include <array>
@@ -50,12 +52,28 @@ struct TrainingInfo {
   bool savesCheckpoints = false, savesOnSignal = true;
 };
 
+// ashlar_rt_export_hole and ashlar_rt_export. An empty refusal: there is a template. An empty data file: numbers go into the text.
+struct ExportHoleInfo {
+  uint64_t offset = 0;
+  std::string variable;
+  uint32_t dtype = 0;
+  uint64_t bytes = 0;
+  bool isTransposed = false;
+};
+struct ExportInfo {
+  std::string text; // in `file` when the image is emitted
+  IncludedFile file;
+  std::string dataFile, refusal;
+  std::vector<ExportHoleInfo> holes;
+};
+
 // ashlar_rt_image, without the variants. An empty refusal: --deterministic is available. No training: a forward executable.
 struct ImageInfo {
   std::string modelName, target;
   uint64_t seed = 1;
   std::string seedTensor; // empty: the program draws no random numbers
   std::optional<TrainingInfo> training;
+  ExportInfo exported; // of a program that trains
   std::string deterministicRefusal;
   uint64_t memoryLimit = 0; // bytes that a process may hold; 0: any number
   std::string plan;

@@ -398,6 +398,25 @@ typedef struct {
   uint32_t saves_checkpoints, saves_on_signal;
 } ashlar_rt_training;
 
+// Where the numbers of a variable go in the model that --export writes: before byte `offset` of its text, in the type of the file.
+typedef struct {
+  uint64_t offset;
+  const char *variable;
+  uint32_t dtype; // ashlar_rt_dtype
+  uint32_t is_transposed;
+  uint64_t bytes;
+} ashlar_rt_export_hole;
+
+// The ONNX model that a program was compiled from, without the numbers of its variables.
+typedef struct {
+  const uint8_t *text;
+  uint64_t bytes;
+  uint32_t num_holes;
+  const ashlar_rt_export_hole *holes; // by offset
+  const char *data_file; // the file beside the model that the numbers go into, one after the other; null: into the text
+  const char *refusal;   // why --export is not available; null otherwise
+} ashlar_rt_export;
+
 // Kernels of the cuda target for one kind of chip. `arch` "sm_90": machine code for compute capability 9.x with x >= 0; "compute_90": PTX,
 // as text ending in a zero byte, which the driver compiles for chips of 9.0 and later.
 typedef struct {
@@ -429,6 +448,7 @@ typedef struct {
   // --memory of the compiler: bytes that a process, or on cuda its device, may hold; 0: any number. What the compiler could not know,
   // threads and hosts, the runtime checks.
   uint64_t memory_limit;
+  const ashlar_rt_export *exported; // null: a forward executable
 } ashlar_rt_image;
 
 // Runs the program as the command line says and returns the exit status. The only entry point a compiled program calls.

@@ -31,8 +31,11 @@ public:
   uint64_t stepsDone() const { return index.stepsDone; }
   uint64_t seed() const { return index.seed; }
 
-  // Checks that the run's data are those of the checkpoint, and that the program's tensors are in it and it has no others.
-  Status check(const DataPosition &position);
+  // Checks that the run's data are those of the checkpoint.
+  Status checkData(const DataPosition &position) const;
+
+  // Checks that the program's tensors are in the checkpoint and it has no others, or notes what is left out.
+  Status checkTensors();
 
   // Overwrites what init gave the variables and states of this rank's devices.
   Status load();
@@ -48,7 +51,6 @@ private:
   };
 
   Status shareFolder(std::string &path);
-  Status checkTensors();
   Status copyPiece(const CheckpointTensor &stored, const CheckpointPiece &piece, const ashlar_rt_tensor &tensor, const Piece &wanted,
                    char *local);
   Status verify(const CheckpointTensor &stored, const CheckpointPiece &piece, std::vector<bool> &verified, uint64_t begin, uint64_t end);

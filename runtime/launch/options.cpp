@@ -87,6 +87,9 @@ Status parseOptions(const ashlar_rt_image &image, const TargetRuntime &target, i
     app.add_flag("--sync-checkpoint", options.syncCheckpoint, "wait until each checkpoint is on disk");
     app.add_option("--resume", options.resume, "go on from this checkpoint, or the newest one in --checkpoint-dir")
         ->type_name("DIR|latest");
+    app.add_option("--export", options.exportFile,
+                   "write the model with the trained parameters; with --resume and neither --steps nor --epochs nothing is trained")
+        ->type_name("FILE.onnx");
     app.add_flag("--resume-partial", options.resumePartial, "take what fits of the checkpoint, and list the rest");
   } else {
     app.add_option("--input", inputs, "an input and the file it is read from, one option each")->type_name("NAME=FILE.npy");
@@ -139,6 +142,8 @@ Status parseOptions(const ashlar_rt_image &image, const TargetRuntime &target, i
     if (options.resumePartial && options.resume.empty()) {
       return invalid("--resume-partial without --resume; add --resume DIR");
     }
+    options.trains =
+        options.exportFile.empty() || options.resume.empty() || app.get_option("--epochs")->count() != 0 || stepsOption->count() != 0;
     if (options.checkpointDirectory.empty()) {
       options.checkpointDirectory = ".";
     }

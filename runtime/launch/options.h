@@ -46,6 +46,8 @@ struct Options {
   bool syncCheckpoint = false;
   std::string resume; // a folder, or "latest"; empty: from the start
   bool resumePartial = false;
+  std::string exportFile; // the trained model; empty: it is not written
+  bool trains = true;     // false: only to write what a checkpoint holds
 
   // Forward.
   uint64_t benchmark = 0; // runs to measure; 0: a normal run

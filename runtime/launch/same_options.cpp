@@ -13,7 +13,7 @@
 namespace ashlar::rt {
 namespace {
 
-constexpr size_t kOptions = 17;
+constexpr size_t kOptions = 18;
 constexpr uint64_t kNotGiven = UINT64_MAX;
 
 // What stands behind an option on the command line.
@@ -55,6 +55,7 @@ std::array<Told, kOptions> tell(const Options &options, bool tellsLines) {
            {"--resume", Shape::kFlag, !options.resume.empty() ? 1 : kNotGiven},
            {"--resume latest", Shape::kFlag, options.resume == "latest" ? 1 : kNotGiven},
            {"--resume-partial", Shape::kFlag, options.resumePartial ? 1 : kNotGiven},
+           {"--export", Shape::kFlag, !options.exportFile.empty() ? 1 : kNotGiven},
            {"--trace", Shape::kFlag, !options.traceFile.empty() ? 1 : kNotGiven},
            {"--trace-steps", Shape::kRange, options.traceFirst != 0 ? options.traceFirst << 32 | options.traceLast : kNotGiven},
            {"--benchmark", Shape::kNumber, options.benchmark != 0 ? options.benchmark : kNotGiven},

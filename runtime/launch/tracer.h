@@ -23,8 +23,8 @@ struct TraceWindow {
   uint64_t first = 0, last = 0;
 };
 
-// Chooses the window of a run of steps `firstStep` (0 where it did not go on from a checkpoint) to `totalSteps`: what --trace-steps says (0:
-// not given), else its steps 3 to 5, behind one to set out and one to warm up, or the last three of a shorter run.
+// Chooses the window of a run of steps `firstStep` (0 where it did not go on from a checkpoint) to `totalSteps`: what --trace-steps says
+// (0: not given), else its steps 3 to 5, behind one to set out and one to warm up, or the last three of a shorter run.
 Status chooseWindow(TraceWindow asked, uint64_t firstStep, uint64_t totalSteps, TraceWindow &window);
 
 // Returns the room for `steps` times these runs of programs, when `ranks` share the file: all spans, or, where that are too many, as many
@@ -37,7 +37,8 @@ public:
   // Assumes that the session has a recorder, which the executor knows.
   explicit Tracer(Session &session) : session(session), recorder(*session.recorder) {}
 
-  // Chooses the steps and makes room. `firstStep`: steps done in earlier runs; `runs`: those of a step, by stage; `microBatches`: of a step.
+  // Chooses the steps and makes room. `firstStep`: steps done in earlier runs; `runs`: those of a step, by stage; `microBatches`: of a
+  // step.
   Status prepare(uint64_t firstStep, uint64_t totalSteps, uint64_t microBatches, StepRuns runs);
 
   // Begins the file, on rank 0. `others`: options that name files of this run, and the files.

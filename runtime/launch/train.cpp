@@ -5,6 +5,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/directories.h"
 #include "runtime/launch/evaluation.h"
+#include "runtime/launch/export_model.h"
 #include "runtime/launch/loader.h"
 #include "runtime/launch/order.h"
 #include "runtime/launch/output_tensors.h"
@@ -14,6 +15,7 @@
 #include "runtime/launch/training_log.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <optional>
 #include <set>
 
@@ -60,7 +62,9 @@ public:
     uint64_t all = session.options->epochs > UINT64_MAX / stepsPerEpoch ? UINT64_MAX : session.options->epochs * stepsPerEpoch;
     totalSteps = std::min(all, session.options->steps.value_or(all));
     const DataPosition position = {stepsPerEpoch, training.global_batch * batchesPerStep, batches.pipeline.samples()};
-    ASHLAR_RETURN_IF_ERROR(loader.check(position));
+    ASHLAR_RETURN_IF_ERROR(loader.checkData(position));
+    ASHLAR_RETURN_IF_ERROR(loader.checkTensors());
+    ASHLAR_RETURN_IF_ERROR(checkExport(session));
     if (loader.resumes()) {
       firstStep = loader.stepsDone();
       batches.pipeline.goTo(firstStep * batchesPerStep);
@@ -278,9 +282,30 @@ private:
   bool isCut = false;
 };
 
+// Writes the model with the parameters of a checkpoint, without data.
+Status exportCheckpoint(Session &session) {
+  Communicator &seat = *session.communicator;
+  Loader loader(session);
+  ASHLAR_RETURN_IF_ERROR(loader.open());
+  ASHLAR_RETURN_IF_ERROR(seat.agree(loader.resumes() ? loader.checkTensors() : invalid("--export: there is no checkpoint to export")));
+  ASHLAR_RETURN_IF_ERROR(seat.agree(checkExport(session)));
+  ASHLAR_RETURN_IF_ERROR(initialise(session));
+  ASHLAR_RETURN_IF_ERROR(seat.agree(loader.load()));
+  for (const std::string &line : loader.lines()) {
+    if (seat.rank() == 0) {
+      std::fputs((line + "\n").c_str(), stdout);
+    }
+  }
+  ASHLAR_RETURN_IF_ERROR(seat.barrier());
+  return seat.agree(exportModel(session));
+}
+
 } // namespace
 
 Status train(Session &session) {
+  if (!session.options->trains) {
+    return exportCheckpoint(session);
+  }
   Trainer trainer(session);
   Communicator &seat = *session.communicator;
   ASHLAR_RETURN_IF_ERROR(trainer.findCheckpoint());
@@ -300,6 +325,10 @@ Status train(Session &session) {
   if (!session.options->parameterDirectory.empty()) {
     ASHLAR_RETURN_IF_ERROR(seat.barrier());
     ASHLAR_RETURN_IF_ERROR(seat.agree(trainer.saveParameters()));
+  }
+  if (!session.options->exportFile.empty()) {
+    ASHLAR_RETURN_IF_ERROR(seat.barrier());
+    ASHLAR_RETURN_IF_ERROR(seat.agree(exportModel(session)));
   }
   Status status = trainer.close();
   status.update(saved);

@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Walks the fields of the file, so that weights are neither parsed nor copied. Fields of a message may stand in any order, and the numbers
+// of a tensor come last in it.
+
+#include "compiler/frontend/export_template.h"
+
+#include "compiler/frontend/onnx_proto.h"
+
+#include "dialects/nn/nn.h"
+#include "dialects/support/element_type.h"
+#include "runtime/abi/ashlar_rt.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Path.h"
+
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/wire_format_lite.h>
+
+using namespace mlir;
+
+namespace ashlar::frontend {
+
+namespace {
+
+using google::protobuf::internal::WireFormatLite;
+using google::protobuf::io::CodedInputStream;
+
+// Text with holes in it.
+struct Piece {
+  std::string text;
+  std::vector<ExportHole> holes;
+  uint64_t holeBytes = 0; // that stand in the text, not in a file of data
+
+  uint64_t bytes() const { return text.size() + holeBytes; }
+
+  void append(Piece other) {
+    for (ExportHole &hole : other.holes) {
+      hole.offset += text.size();
+      holes.push_back(std::move(hole));
+    }
+    text += other.text;
+    holeBytes += other.holeBytes;
+  }
+};
+
+struct Field {
+  uint32_t number = 0;
+  StringRef whole;    // with its tag
+  StringRef payload;  // of a field of bytes
+  uint64_t value = 0; // of a number
+};
+
+// Calls use(field) for each field. Returns whether all of them were there; readModelFile() has seen to that.
+template <typename Use> bool forEachField(StringRef bytes, Use use) {
+  CodedInputStream stream(reinterpret_cast<const uint8_t *>(bytes.data()), static_cast<int>(bytes.size()));
+  while (stream.CurrentPosition() < static_cast<int>(bytes.size())) {
+    const size_t begin = static_cast<size_t>(stream.CurrentPosition());
+    const uint32_t tag = stream.ReadTag();
+    Field field;
+    field.number = tag >> 3;
+    switch (tag & 7) {
+    case WireFormatLite::WIRETYPE_LENGTH_DELIMITED: {
+      uint32_t length = 0;
+      if (!stream.ReadVarint32(&length)) {
+        return false;
+      }
+      field.payload = bytes.substr(static_cast<size_t>(stream.CurrentPosition()), length);
+      if (!stream.Skip(static_cast<int>(length))) {
+        return false;
+      }
+      break;
+    }
+    case WireFormatLite::WIRETYPE_VARINT:
+      if (!stream.ReadVarint64(&field.value)) {
+        return false;
+      }
+      break;
+    default:
+      if (tag == 0 || !WireFormatLite::SkipField(&stream, tag)) {
+        return false;
+      }
+    }
+    field.whole = bytes.slice(begin, static_cast<size_t>(stream.CurrentPosition()));
+    use(field);
+  }
+  return true;
+}
+
+std::string varint(uint64_t value) {
+  std::string text;
+  for (; value >= 0x80; value >>= 7) {
+    text.push_back(static_cast<char>(value | 0x80));
+  }
+  text.push_back(static_cast<char>(value));
+  return text;
+}
+
+// The beginning of a field of bytes.
+std::string beginField(int number, uint64_t bytes) {
+  return varint(static_cast<uint64_t>(number) << 3 | WireFormatLite::WIRETYPE_LENGTH_DELIMITED) + varint(bytes);
+}
+
+std::string numberField(int number, uint64_t value) {
+  return varint(static_cast<uint64_t>(number) << 3 | WireFormatLite::WIRETYPE_VARINT) + varint(value);
+}
+
+Piece wrap(int number, Piece content) {
+  Piece piece;
+  piece.text = beginField(number, content.bytes());
+  piece.append(std::move(content));
+  return piece;
+}
+
+// The float types that a parameter may have in a file.
+uint32_t dtypeOfFile(int64_t type) {
+  switch (type) {
+  case onnx::TensorProto::FLOAT:
+    return ASHLAR_RT_F32;
+  case onnx::TensorProto::DOUBLE:
+    return ASHLAR_RT_F64;
+  case onnx::TensorProto::FLOAT16:
+    return ASHLAR_RT_F16;
+  case onnx::TensorProto::BFLOAT16:
+    return ASHLAR_RT_BF16;
+  default:
+    return 0;
+  }
+}
+
+int fileTypeOf(Type element) {
+  return element.isF64()    ? onnx::TensorProto::DOUBLE
+         : element.isF16()  ? onnx::TensorProto::FLOAT16
+         : element.isBF16() ? onnx::TensorProto::BFLOAT16
+                            : onnx::TensorProto::FLOAT;
+}
+
+uint64_t bytesOfFileType(uint32_t dtype) {
+  return dtype == ASHLAR_RT_F64 ? 8 : dtype == ASHLAR_RT_F32 ? 4 : 2;
+}
+
+bool isData(uint32_t number) {
+  return llvm::is_contained(
+      {onnx::TensorProto::kFloatDataFieldNumber, onnx::TensorProto::kInt32DataFieldNumber, onnx::TensorProto::kStringDataFieldNumber,
+       onnx::TensorProto::kInt64DataFieldNumber, onnx::TensorProto::kRawDataFieldNumber, onnx::TensorProto::kDoubleDataFieldNumber,
+       onnx::TensorProto::kUint64DataFieldNumber, onnx::TensorProto::kExternalDataFieldNumber, onnx::TensorProto::kDataLocationFieldNumber},
+      static_cast<int>(number));
+}
+
+class TemplateMaker {
+public:
+  TemplateMaker(StringRef path, ModuleOp imported, StringRef dataFile) : path(path), dataFile(dataFile) {
+    for (auto variable : imported.getOps<nn::VariableOp>()) {
+      if (!variable.getInternal()) {
+        variables[variable.getSymName()] = variable.getTensorType();
+      }
+    }
+    if (auto tied = imported->getAttrOfType<DictionaryAttr>(kTiedAttr)) {
+      for (NamedAttribute each : tied) {
+        auto entry = cast<ArrayAttr>(each.getValue());
+        ties[each.getName().getValue()] = {cast<StringAttr>(entry[0]).str(), cast<BoolAttr>(entry[1]).getValue()};
+      }
+    }
+  }
+
+  llvm::Expected<ExportTemplate> make() {
+    auto file = llvm::MemoryBuffer::getFile(path, /*IsText=*/false, /*RequiresNullTerminator=*/false);
+    if (!file) {
+      return llvm::createStringError(file.getError(), path + ": " + file.getError().message());
+    }
+    Piece model;
+    bool whole = forEachField((*file)->getBuffer(), [&](const Field &field) {
+      if (field.number == onnx::ModelProto::kGraphFieldNumber) {
+        model.append(wrap(onnx::ModelProto::kGraphFieldNumber, graph(field.payload)));
+      } else {
+        model.text += field.whole;
+      }
+    });
+    if (!whole) {
+      return llvm::createStringError(path + ": cannot be read as fields of protobuf");
+    }
+    total = model.bytes();
+    return ExportTemplate{std::move(model.text), std::move(model.holes), dataFile.str(), refusal};
+  }
+
+  // Bytes of the model that comes out, without those of a file beside it.
+  uint64_t bytes() const { return total; }
+
+private:
+  Piece graph(StringRef content) {
+    Piece piece;
+    llvm::StringMap<RankedTensorType> missing = variables;
+    forEachField(content, [&](const Field &field) {
+      if (field.number == onnx::GraphProto::kInitializerFieldNumber) {
+        piece.append(wrap(onnx::GraphProto::kInitializerFieldNumber, initializer(field.payload, missing)));
+      } else {
+        piece.text += field.whole;
+      }
+    });
+    // A parameter that the model has as an input without data, and the job gave first values.
+    std::vector<std::string> names;
+    for (const auto &each : missing) {
+      names.push_back(each.first().str());
+    }
+    llvm::sort(names);
+    for (const std::string &name : names) {
+      RankedTensorType type = missing[name];
+      Piece tensor;
+      for (int64_t size : type.getShape()) {
+        tensor.text += numberField(onnx::TensorProto::kDimsFieldNumber, static_cast<uint64_t>(size));
+      }
+      const int fileType = fileTypeOf(type.getElementType());
+      tensor.text += numberField(onnx::TensorProto::kDataTypeFieldNumber, static_cast<uint64_t>(fileType));
+      tensor.text += beginField(onnx::TensorProto::kNameFieldNumber, name.size()) + name;
+      addHole(tensor, name, dtypeOfFile(fileType), static_cast<uint64_t>(type.getNumElements()), /*isTransposed=*/false);
+      piece.append(wrap(onnx::GraphProto::kInitializerFieldNumber, std::move(tensor)));
+    }
+    return piece;
+  }
+
+  void addHole(Piece &tensor, StringRef variable, uint32_t dtype, uint64_t elements, bool isTransposed) {
+    const uint64_t bytes = elements * bytesOfFileType(dtype);
+    if (dataFile.empty()) {
+      tensor.text += beginField(onnx::TensorProto::kRawDataFieldNumber, bytes);
+      tensor.holeBytes += bytes;
+    } else {
+      const std::pair<std::string, std::string> entries[] = {
+          {"location", dataFile.str()}, {"offset", std::to_string(dataBytes)}, {"length", std::to_string(bytes)}};
+      for (const auto &[key, value] : entries) {
+        const std::string text = beginField(onnx::StringStringEntryProto::kKeyFieldNumber, key.size()) + key +
+                                 beginField(onnx::StringStringEntryProto::kValueFieldNumber, value.size()) + value;
+        tensor.text += beginField(onnx::TensorProto::kExternalDataFieldNumber, text.size()) + text;
+      }
+      tensor.text += numberField(onnx::TensorProto::kDataLocationFieldNumber, onnx::TensorProto::EXTERNAL);
+      dataBytes += bytes;
+    }
+    tensor.holes.push_back({tensor.text.size(), variable.str(), dtype, bytes, isTransposed});
+  }
+
+  Piece initializer(StringRef content, llvm::StringMap<RankedTensorType> &missing) {
+    std::string name, kept; // all but the data
+    int64_t type = 0;
+    uint64_t elements = 1;
+    llvm::StringMap<std::string> external;
+    forEachField(content, [&](const Field &field) {
+      kept += isData(field.number) ? StringRef() : field.whole;
+      switch (field.number) {
+      case onnx::TensorProto::kNameFieldNumber:
+        name = field.payload.str();
+        break;
+      case onnx::TensorProto::kDataTypeFieldNumber:
+        type = static_cast<int64_t>(field.value);
+        break;
+      case onnx::TensorProto::kDimsFieldNumber:
+        forEachDim(field, [&](uint64_t size) { elements *= size; });
+        break;
+      case onnx::TensorProto::kExternalDataFieldNumber: {
+        onnx::StringStringEntryProto entry;
+        if (entry.ParseFromArray(field.payload.data(), static_cast<int>(field.payload.size()))) {
+          external[entry.key()] = entry.value();
+        }
+        break;
+      }
+      default:
+        break;
+      }
+    });
+    auto tie = ties.find(name);
+    const std::string variable = tie == ties.end() ? name : tie->second.first;
+    missing.erase(name);
+    Piece tensor;
+    if (!variables.contains(variable)) {
+      tensor.text = external.empty() ? content.str() : kept + readExternal(name, external);
+      return tensor;
+    }
+    const uint32_t dtype = dtypeOfFile(type);
+    if (dtype == 0 && refusal.empty()) {
+      refusal = "parameter " + name + " is of a type of ONNX that --export does not write";
+    }
+    tensor.text = std::move(kept);
+    addHole(tensor, variable, dtype, elements, tie != ties.end() && tie->second.second);
+    return tensor;
+  }
+
+  // Sizes stand each for itself or all in one field.
+  template <typename Use> static void forEachDim(const Field &field, Use use) {
+    if (field.payload.data() == nullptr) {
+      use(field.value);
+      return;
+    }
+    CodedInputStream stream(reinterpret_cast<const uint8_t *>(field.payload.data()), static_cast<int>(field.payload.size()));
+    for (uint64_t size = 0; stream.CurrentPosition() < static_cast<int>(field.payload.size()) && stream.ReadVarint64(&size);) {
+      use(size);
+    }
+  }
+
+  // Returns the data of a constant that lies in another file, as a field of the tensor.
+  std::string readExternal(StringRef name, const llvm::StringMap<std::string> &external) {
+    SmallString<256> place(llvm::sys::path::parent_path(path));
+    llvm::sys::path::append(place, external.lookup("location"));
+    uint64_t offset = 0, length = 0;
+    StringRef(external.lookup("offset")).getAsInteger(10, offset);
+    auto file = llvm::MemoryBuffer::getFile(place, /*IsText=*/false, /*RequiresNullTerminator=*/false);
+    if (file && StringRef(external.lookup("length")).getAsInteger(10, length)) {
+      length = (*file)->getBufferSize() - std::min<uint64_t>(offset, (*file)->getBufferSize());
+    }
+    if (!file || offset + length > (*file)->getBufferSize()) {
+      refusal = ("the data of " + name + " in " + place + " cannot be read again").str();
+      return "";
+    }
+    return beginField(onnx::TensorProto::kRawDataFieldNumber, length) + (*file)->getBuffer().substr(offset, length).str();
+  }
+
+  StringRef path, dataFile;
+  llvm::StringMap<RankedTensorType> variables;
+  llvm::StringMap<std::pair<std::string, bool>> ties;
+  uint64_t dataBytes = 0, total = 0;
+  std::string refusal;
+};
+
+} // namespace
+
+llvm::Expected<ExportTemplate> makeExportTemplate(StringRef path, ModuleOp imported, StringRef name, uint64_t mostBytes) {
+  TemplateMaker inside(path, imported, "");
+  llvm::Expected<ExportTemplate> result = inside.make();
+  if (!result || inside.bytes() <= mostBytes) {
+    return result;
+  }
+  const std::string dataFile = (name + ".data").str();
+  return TemplateMaker(path, imported, dataFile).make();
+}
+
+} // namespace ashlar::frontend

@@ -2,6 +2,7 @@
 
 #include "runtime/launch/loader.h"
 
+#include "runtime/base/clock.h"
 #include "runtime/base/dtype.h"
 #include "runtime/checkpoint/checksums.h"
 #include "runtime/launch/saved_pieces.h"
@@ -231,6 +232,7 @@ Status Loader::load() {
     return Status();
   }
   Status status;
+  const double begin = seconds();
   const ashlar_rt_variant &variant = *session.variant;
   const int first = session.communicator->firstDevice();
   for (uint32_t i = 0; i < variant.num_tensors && status.ok(); ++i) {
@@ -259,8 +261,8 @@ Status Loader::load() {
   }
   files.clear();
   verified.clear();
-  told.push_back(
-      fmt::format("resumed from {}: {} steps done, {} bytes copied and {} read by rank 0", folder, index.stepsDone, copied, read));
+  told.push_back(fmt::format("resumed from {}: {} steps done; rank 0 read {} bytes of it for {} of its own in {:.3f} s", folder,
+                             index.stepsDone, read, copied, seconds() - begin));
   return status;
 }
 

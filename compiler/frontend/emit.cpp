@@ -131,6 +131,13 @@ Value sliceAlong(const Node &node, Value value, int64_t dim, int64_t start, int6
   return node.create<nn::SliceOp>(value, starts, limits, steps);
 }
 
+Value leadingPart(const Node &node, Value value, ArrayRef<int64_t> shape) {
+  for (auto [dim, size] : llvm::enumerate(shape)) {
+    value = sliceAlong(node, value, static_cast<int64_t>(dim), 0, size);
+  }
+  return value;
+}
+
 void importRows(Node &node, llvm::function_ref<Value(const Node &, Value)> alongLast) {
   Value input = node.input(0);
   SmallVector<int64_t> shape(shapeOf(input));

@@ -62,6 +62,9 @@ mlir::Value repeatAlong(const Node &node, mlir::Value value, llvm::ArrayRef<int6
 // Elements start to limit - 1 of one dim.
 mlir::Value sliceAlong(const Node &node, mlir::Value value, int64_t dim, int64_t start, int64_t limit);
 
+// The first elements of each dim, as many as `shape` says.
+mlir::Value leadingPart(const Node &node, mlir::Value value, llvm::ArrayRef<int64_t> shape);
+
 // Defines the result of an op of the softmax family, which `alongLast` computes along the last dim: from opset 13 on along one axis
 // (default the last); before, over all dims from `axis` (default 1) on taken together.
 void importRows(Node &node, llvm::function_ref<mlir::Value(const Node &node, mlir::Value rows)> alongLast);

@@ -76,18 +76,20 @@ void importCompress(Node &node) {
   takeRows(node, data, axis, node.create<nn::ConstantOp>(indexType, DenseElementsAttr::get(indexType, ArrayRef<int64_t>(places))));
 }
 
-void gatherPlaces(Node &node, const Places &places) {
-  Value table = reshape(node, asNumbers(node, node.input(0)), places.table);
-  Value found = node.create<nn::GatherOp>(table, places.rows);
-  node.setResult(0, cast(node, found, node.inputType(0).getElementType()));
-}
-
 void importGatherElements(Node &node) {
-  gatherPlaces(node, placesAlong(node, node.getAxis("axis", 0, node.inputType(0).getRank())));
+  const int64_t axis = node.getAxis("axis", 0, node.inputType(0).getRank());
+  Places places = placesAlong(node, axis);
+  AxisLast last(node.inputType(0).getRank(), axis);
+  Value data = leadingPart(node, transpose(node, asNumbers(node, node.input(0)), last.order), places.table);
+  Value found = node.create<nn::GatherOp>(data, places.numbers, places.batchDims);
+  node.setResult(0, cast(node, transpose(node, found, last.back), node.inputType(0).getElementType()));
 }
 
 void importGatherND(Node &node) {
-  gatherPlaces(node, placesOfTuples(node, node.getInt("batch_dims", 0))); // since opset 12
+  Places places = placesOfTuples(node, node.getInt("batch_dims", 0)); // since opset 12
+  Value table = reshape(node, asNumbers(node, node.input(0)), places.table);
+  Value found = node.create<nn::GatherOp>(table, places.numbers, places.batchDims);
+  node.setResult(0, cast(node, found, node.inputType(0).getElementType()));
 }
 
 // The first elements of each sequence, as many as its length says, turned round; 0 where a length is beyond the end.
@@ -115,14 +117,11 @@ void importReverseSequence(Node &node) {
   Value length = node.create<nn::BroadcastOp>(indexType, node.input(1), ArrayRef<int64_t>{0});
   Value isFirst = node.create<nn::CompareOp>(indexType.clone(node.builder().getI1Type()), nn::Predicate::Lt, step, length);
   Value fromEnd = node.create<nn::SubOp>(node.create<nn::SubOp>(length, step), splatConstant(node, indexType, 1));
-  Rows rows(node, indexType.getShape(), {steps, 0});
-  rows.add(node.create<nn::SelectOp>(indexType, isFirst, fromEnd, step), steps, /*stride=*/1);
+  Value numbers = node.create<nn::SelectOp>(indexType, isFirst, fromEnd, step);
   SmallVector<int64_t> batchFirst = llvm::to_vector(llvm::seq<int64_t>(0, type.getRank())); // its own inverse
   std::swap(batchFirst[0], batchFirst[batch]);
   Value data = transpose(node, asNumbers(node, node.input(0)), batchFirst);
-  SmallVector<int64_t> table(shapeOf(data).drop_front());
-  table.front() *= sequences;
-  Value found = node.create<nn::GatherOp>(reshape(node, data, table), rows.get());
+  Value found = node.create<nn::GatherOp>(data, numbers, /*batch_dims=*/1);
   node.setResult(0, cast(node, transpose(node, found, batchFirst), type.getElementType()));
 }
 

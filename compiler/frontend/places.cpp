@@ -23,27 +23,6 @@ void checkIndices(const Node &node, RankedTensorType indices) {
   }
 }
 
-// The rows of places of `shape` whose indices are known, `strides.size()` of them a place, in dims of these sizes: numbers, so that the
-// program has no arithmetic left. Place (p0, p1, ...) begins at row p0 * base[0] + p1 * base[1] + ...
-Value knownRows(const Node &node, ArrayRef<int64_t> shape, ArrayRef<int64_t> base, DenseElementsAttr indices, ArrayRef<int64_t> sizes,
-                ArrayRef<int64_t> strides) {
-  auto type = RankedTensorType::get(shape, node.builder().getI64Type());
-  SmallVector<int64_t> rows(type.getNumElements(), 0), place(rowMajorStrides(shape));
-  node.spend(indices.getNumElements());
-  for (auto [i, index] : llvm::enumerate(indices.getValues<APInt>())) {
-    const size_t at = i / sizes.size(), dim = i % sizes.size();
-    int64_t value = index.getSExtValue();
-    checkIndex(node, value, sizes[dim]);
-    rows[at] += (value < 0 ? value + sizes[dim] : value) * strides[dim];
-  }
-  for (auto [at, row] : llvm::enumerate(rows)) {
-    for (size_t d = 0; d < shape.size(); ++d) {
-      row += static_cast<int64_t>(at) / place[d] % shape[d] * base[d];
-    }
-  }
-  return node.create<nn::ConstantOp>(type, DenseElementsAttr::get(type, ArrayRef<int64_t>(rows)));
-}
-
 } // namespace
 
 DenseElementsAttr countKnownFromFront(const Node &node, DenseElementsAttr indices, int64_t size) {
@@ -57,25 +36,12 @@ DenseElementsAttr countKnownFromFront(const Node &node, DenseElementsAttr indice
   return DenseElementsAttr::get(indices.getType(), counted);
 }
 
-Rows::Rows(const Node &node, ArrayRef<int64_t> shape, ArrayRef<int64_t> baseStrides)
-    : node(node), type(RankedTensorType::get(shape, node.builder().getI64Type())),
-      rows(node.create<nn::IndexOp>(type, SmallVector<int64_t>(baseStrides))) {}
-
-void Rows::add(Value indices, int64_t size, int64_t stride) {
-  auto boolType = RankedTensorType::get(type.getShape(), node.builder().getI1Type());
-  Value index = countFromFront(node, cast(node, indices, type.getElementType()), size);
-  Value isBehind = node.create<nn::CompareOp>(boolType, nn::Predicate::Ge, index, splatConstant(node, type, 0));
-  Value isBefore = node.create<nn::CompareOp>(boolType, nn::Predicate::Lt, index, splatConstant(node, type, size));
-  Value isHere = node.create<nn::AndOp>(isBehind, isBefore);
-  isIn = isIn ? node.create<nn::AndOp>(isIn, isHere).getResult() : isHere;
-  rows = node.create<nn::AddOp>(rows, node.create<nn::MulOp>(index, splatConstant(node, type, stride)));
+AxisLast::AxisLast(int64_t rank, int64_t axis) : order(llvm::to_vector(llvm::seq<int64_t>(0, rank))), back(order) {
+  std::rotate(order.begin() + axis, order.begin() + axis + 1, order.end());
+  std::rotate(back.begin() + axis, back.end() - 1, back.end());
 }
 
-Value Rows::get() const {
-  return isIn ? node.create<nn::SelectOp>(type, isIn, rows, splatConstant(node, type, -1)).getResult() : rows;
-}
-
-void checkPlacesAlong(Node &node, int64_t axis) {
+Places placesAlong(Node &node, int64_t axis) {
   RankedTensorType data = node.inputType(0), indices = node.inputType(1);
   checkIndices(node, indices);
   bool fits = data.getRank() == indices.getRank();
@@ -85,23 +51,53 @@ void checkPlacesAlong(Node &node, int64_t axis) {
   if (!fits) {
     node.fail("indices of " + describeTensor(indices) + " do not fit into data of " + describeTensor(data));
   }
-  if (DenseElementsAttr known = node.constantInput(1)) {
-    countKnownFromFront(node, known, data.getDimSize(axis)); // none is out of range
-  }
+  const int64_t size = data.getDimSize(axis);
+  DenseElementsAttr known = node.constantInput(1);
+  Value numbers = known ? node.create<nn::ConstantOp>(indices, countKnownFromFront(node, known, size)).getResult()
+                        : countFromFront(node, node.input(1), size);
+  Places places{transpose(node, numbers, AxisLast(data.getRank(), axis).order), {}, data.getRank() - 1};
+  llvm::append_range(places.table, shapeOf(places.numbers).drop_back());
+  places.table.push_back(size);
+  return places;
 }
 
-Places placesAlong(Node &node, int64_t axis) {
-  checkPlacesAlong(node, axis);
-  RankedTensorType data = node.inputType(0), indices = node.inputType(1);
-  SmallVector<int64_t> strides = rowMajorStrides(data.getShape()), base = strides;
-  base[axis] = 0;
-  if (DenseElementsAttr known = node.constantInput(1)) {
-    return {knownRows(node, indices.getShape(), base, known, data.getDimSize(axis), strides[axis]), {data.getNumElements()}};
+namespace {
+
+// Returns the numbers of elements that tuples of known indices name in dims of these sizes, so that the program has no arithmetic left.
+Value knownNumbers(const Node &node, RankedTensorType type, DenseElementsAttr tuples, ArrayRef<int64_t> sizes) {
+  SmallVector<int64_t> strides = rowMajorStrides(sizes), numbers(type.getNumElements(), 0);
+  node.spend(tuples.getNumElements());
+  for (auto [i, index] : llvm::enumerate(tuples.getValues<APInt>())) {
+    const size_t dim = i % sizes.size();
+    int64_t value = index.getSExtValue();
+    checkIndex(node, value, sizes[dim]);
+    numbers[i / sizes.size()] += (value < 0 ? value + sizes[dim] : value) * strides[dim];
   }
-  Rows rows(node, indices.getShape(), base);
-  rows.add(node.input(1), data.getDimSize(axis), strides[axis]);
-  return {rows.get(), {data.getNumElements()}};
+  return node.create<nn::ConstantOp>(type, DenseElementsAttr::get(type, ArrayRef<int64_t>(numbers)));
 }
+
+// The same of tuples that are computed, -1 where one of several indices is out of range.
+Value computedNumbers(const Node &node, RankedTensorType type, Value tuples, ArrayRef<int64_t> sizes) {
+  SmallVector<int64_t> strides = rowMajorStrides(sizes);
+  const int64_t last = typeOf(tuples).getRank() - 1;
+  Value numbers, isIn;
+  for (auto [j, size] : llvm::enumerate(sizes)) {
+    const auto at = static_cast<int64_t>(j);
+    Value column = reshape(node, sliceAlong(node, tuples, last, at, at + 1), type.getShape());
+    Value index = countFromFront(node, cast(node, column, type.getElementType()), size);
+    if (sizes.size() == 1) {
+      return index;
+    }
+    Value isHere = node.create<nn::AndOp>(compare(node, nn::Predicate::Ge, index, 0),
+                                          compare(node, nn::Predicate::Lt, index, static_cast<double>(size)));
+    Value part = node.create<nn::MulOp>(index, splatConstant(node, type, static_cast<double>(strides[j])));
+    isIn = isIn ? node.create<nn::AndOp>(isIn, isHere).getResult() : isHere;
+    numbers = numbers ? node.create<nn::AddOp>(numbers, part).getResult() : part;
+  }
+  return select(node, isIn, numbers, splatConstant(node, type, -1));
+}
+
+} // namespace
 
 Places placesOfTuples(Node &node, int64_t batchDims) {
   RankedTensorType data = node.inputType(0), indices = node.inputType(1);
@@ -112,24 +108,15 @@ Places placesOfTuples(Node &node, int64_t batchDims) {
     node.fail("indices of " + describeTensor(indices) + " name no places in data of " + describeTensor(data) + " with " + Twine(batchDims) +
               " batch dims");
   }
-  ArrayRef<int64_t> all = data.getShape().take_front(batchDims + named);
-  SmallVector<int64_t> strides = rowMajorStrides(all), base(outer, 0), shape(indices.getShape().drop_back());
-  llvm::copy(ArrayRef(strides).take_front(batchDims), base.begin());
-  Places places{{}, {llvm::product_of(all)}};
+  ArrayRef<int64_t> sizes = data.getShape().slice(batchDims, named);
+  auto type = RankedTensorType::get(indices.getShape().drop_back(), node.builder().getI64Type());
+  DenseElementsAttr known = node.constantInput(1);
+  Value numbers = named == 0 ? splatConstant(node, type, 0) // an empty tuple names all of the data
+                  : known    ? knownNumbers(node, type, known, sizes)
+                             : computedNumbers(node, type, node.input(1), sizes);
+  Places places{numbers, SmallVector<int64_t>(data.getShape().take_front(batchDims)), batchDims};
+  places.table.push_back(llvm::product_of(sizes));
   llvm::append_range(places.table, data.getShape().drop_front(batchDims + named));
-  if (DenseElementsAttr known = node.constantInput(1); known && named > 0) {
-    places.rows = knownRows(node, shape, base, known, all.drop_front(batchDims), ArrayRef(strides).drop_front(batchDims));
-    return places;
-  }
-  Rows rows(node, shape, base);
-  for (int64_t j = 0; j < named; ++j) {
-    SmallVector<int64_t> starts(indices.getRank(), 0), limits(indices.getShape()), steps(indices.getRank(), 1);
-    starts.back() = j;
-    limits.back() = j + 1;
-    Value column = node.create<nn::SliceOp>(node.input(1), starts, limits, steps);
-    rows.add(reshape(node, column, shape), all[batchDims + j], strides[batchDims + j]);
-  }
-  places.rows = rows.get();
   return places;
 }
 

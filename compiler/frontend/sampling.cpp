@@ -161,8 +161,8 @@ public:
       channelsSecond.push_back(1 + d);
     }
     channelsLast.push_back(1);
-    const int64_t channels = image.getDimSize(1);
-    table = reshape(node, transpose(node, widen(node, node.input(0)), channelsLast), {image.getNumElements() / channels, channels});
+    const int64_t channels = image.getDimSize(1), pixels = llvm::product_of(image.getShape().drop_front(2));
+    table = reshape(node, transpose(node, widen(node, node.input(0)), channelsLast), {image.getDimSize(0), pixels, channels});
     addTaps(dims, {});
     node.setResult(0, cast(node, transpose(node, sum, channelsSecond), image.getElementType()));
   }
@@ -178,19 +178,18 @@ private:
       }
       return;
     }
-    SmallVector<int64_t> strides = rowMajorStrides(image.getShape().drop_front(2)), base(places.size(), 0);
-    base[0] = llvm::product_of(image.getShape().drop_front(2));
     auto type = RankedTensorType::get(places, node.builder().getI64Type());
-    Value rows = node.create<nn::IndexOp>(type, base), isThere, weight;
-    for (auto [tap, stride] : llvm::zip_equal(chosen, strides)) {
-      rows = node.create<nn::AddOp>(rows, node.create<nn::MulOp>(tap.index, splatConstant(node, type, static_cast<double>(stride))));
+    Value rows, isThere, weight;
+    for (auto [tap, stride] : llvm::zip_equal(chosen, rowMajorStrides(image.getShape().drop_front(2)))) {
+      Value part = node.create<nn::MulOp>(tap.index, splatConstant(node, type, static_cast<double>(stride)));
+      rows = rows ? node.create<nn::AddOp>(rows, part).getResult() : part;
       isThere = isThere && tap.isThere ? node.create<nn::AndOp>(isThere, tap.isThere).getResult() : tap.isThere;
       weight = weight && tap.weight ? node.create<nn::MulOp>(weight, tap.weight).getResult() : tap.weight;
     }
     if (isThere) {
       rows = node.create<nn::SelectOp>(type, isThere, rows, splatConstant(node, type, -1));
     }
-    Value pixels = node.create<nn::GatherOp>(table, rows);
+    Value pixels = node.create<nn::GatherOp>(table, rows, /*batch_dims=*/1);
     if (weight) {
       weight = cast(node, weight, typeOf(pixels).getElementType());
       Value repeated =
@@ -206,7 +205,7 @@ private:
   bool isNearest, isCubic, alignCorners;
   Padding padding;
   SmallVector<int64_t> places; // (N, E1, ...)
-  Value table;                 // (N * D1 * ..., C)
+  Value table;                 // (N, D1 * ..., C)
   Value sum;                   // (N, E1, ..., C)
 };
 

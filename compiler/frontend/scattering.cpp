@@ -32,27 +32,9 @@ void checkUpdates(const Node &node, ArrayRef<int64_t> shape) {
   }
 }
 
-// Rows that an update goes to have it in place of what was there, or in addition. ONNX leaves open what several updates of one element
-// give; here it is their sum.
-void addPlaces(Node &node, const Places &places, bool replaces) {
-  RankedTensorType type = node.inputType(0);
-  Value data = reshape(node, asNumbers(node, node.input(0)), places.table);
-  Value sums = node.create<nn::ScatterAddOp>(typeOf(data), places.rows, asNumbers(node, node.input(2)));
-  Value result;
-  if (!replaces) {
-    result = node.create<nn::AddOp>(data, sums);
-  } else {
-    auto countType = RankedTensorType::get({places.table.front()}, node.builder().getI32Type());
-    Value ones = splatConstant(node, countType.clone(shapeOf(places.rows)), 1);
-    Value counts = node.create<nn::ScatterAddOp>(countType, places.rows, ones);
-    Value isHit = node.create<nn::CompareOp>(RankedTensorType::get(countType.getShape(), node.builder().getI1Type()), nn::Predicate::Gt,
-                                             counts, splatConstant(node, countType, 0));
-    Value mask = places.table.size() == 1
-                     ? isHit
-                     : node.create<nn::BroadcastOp>(typeOf(isHit).clone(places.table), isHit, ArrayRef<int64_t>{0}).getResult();
-    result = node.create<nn::SelectOp>(typeOf(data), mask, sums, data);
-  }
-  node.setResult(0, cast(node, reshape(node, result, type.getShape()), type.getElementType()));
+// Each element looks at each update: their products and extremes are no sums.
+bool isPairwise(StringRef reduction) {
+  return reduction != "none" && reduction != "add";
 }
 
 // Data (others..., n, row...) with all the updates (others..., p, row...) whose number (others..., p) an element has. Each of the n
@@ -74,6 +56,7 @@ Value combinePairs(const Node &node, Value data, Value numbers, Value updates, S
     }
   }
   RankedTensorType type = typeOf(data).clone(shape), indexType = type.clone(node.builder().getI64Type());
+  numbers = cast(node, numbers, indexType.getElementType());
   Value isNamed =
       node.create<nn::CompareOp>(type.clone(node.builder().getI1Type()), nn::Predicate::Eq, node.create<nn::IndexOp>(indexType, strides),
                                  node.create<nn::BroadcastOp>(indexType, numbers, ofNumbers));
@@ -89,63 +72,69 @@ Value combinePairs(const Node &node, Value data, Value numbers, Value updates, S
   return node.create<nn::MinOp>(data, reduce(node, Reduction::Min, chosen, {with}));
 }
 
-// Appends rows that are none, -1, so that the numbers have a place for each element of the dims that they do not name.
-Value padNumbers(const Node &node, Value numbers, ArrayRef<int64_t> shape) {
-  if (shapeOf(numbers) == shape) {
-    return numbers;
+// Data (batch..., n, row...) with updates (batch..., places..., row...). One takes the place of what was there, or is combined with it;
+// ONNX leaves open what several updates of one element give without a reduction, and here it is their sum.
+Value scatter(const Node &node, Value data, const Places &places, Value updates, StringRef reduction) {
+  if (isPairwise(reduction)) {
+    return combinePairs(node, data, places.numbers, updates, reduction);
   }
-  RankedTensorType from = typeOf(numbers), to = from.clone(shape);
-  SmallVector<int64_t> none(shape.size(), 0);
-  Value shifted = node.create<nn::AddOp>(numbers, splatConstant(node, from, 1));
-  return node.create<nn::SubOp>(node.create<nn::PadOp>(to, shifted, none, none), splatConstant(node, to, 1));
+  Value sums = node.create<nn::ScatterAddOp>(typeOf(data), places.numbers, updates, places.batchDims);
+  if (reduction == "add") {
+    return node.create<nn::AddOp>(data, sums);
+  }
+  auto countType = RankedTensorType::get(ArrayRef(places.table).take_front(places.batchDims + 1), node.builder().getI32Type());
+  Value ones = splatConstant(node, countType.clone(shapeOf(places.numbers)), 1);
+  Value isHit = compare(node, nn::Predicate::Gt, node.create<nn::ScatterAddOp>(countType, places.numbers, ones, places.batchDims), 0);
+  SmallVector<int64_t> row = llvm::to_vector(llvm::seq(countType.getRank(), typeOf(data).getRank()));
+  return select(node, repeatAlong(node, isHit, row, places.table), sums, data);
+}
+
+// Data with another leading part.
+Value withLeadingPart(const Node &node, Value data, Value part) {
+  RankedTensorType type = typeOf(data), boolType = type.clone(node.builder().getI1Type());
+  if (typeOf(part) == type) {
+    return part;
+  }
+  SmallVector<int64_t> none(type.getRank(), 0);
+  Value isPart = node.create<nn::PadOp>(boolType, splatConstant(node, boolType.clone(shapeOf(part)), 1), none, none);
+  return select(node, isPart, node.create<nn::PadOp>(type, part, none, none), data);
 }
 
 void importScatterElements(Node &node) {
-  RankedTensorType type = node.inputType(0), indices = node.inputType(1);
+  RankedTensorType type = node.inputType(0);
   const int64_t axis = node.getAxis("axis", 0, type.getRank());
   std::string reduction = readReduction(node);
-  checkUpdates(node, indices.getShape());
-  if (reduction == "none" || reduction == "add") {
-    return addPlaces(node, placesAlong(node, axis), reduction == "none");
-  }
-  checkPlacesAlong(node, axis);
-  if (indices.getNumElements() == 0) {
+  checkUpdates(node, node.inputType(1).getShape());
+  Places places = placesAlong(node, axis);
+  if (node.inputType(1).getNumElements() == 0) {
     return node.aliasResult(0, 0);
   }
-  SmallVector<int64_t> axisLast = llvm::to_vector(llvm::seq<int64_t>(0, type.getRank())), axisBack(axisLast), shape(type.getShape());
-  std::rotate(axisLast.begin() + axis, axisLast.begin() + axis + 1, axisLast.end());
-  std::rotate(axisBack.begin() + axis, axisBack.end() - 1, axisBack.end());
-  shape[axis] = indices.getDimSize(axis);
-  Value numbers = countFromFront(node, cast(node, node.input(1), node.builder().getI64Type()), type.getDimSize(axis));
-  numbers = padNumbers(node, numbers, shape);
-  Value updates = node.input(2);
-  if (shapeOf(updates) != ArrayRef(shape)) {
-    SmallVector<int64_t> none(shape.size(), 0);
-    updates = node.create<nn::PadOp>(type.clone(shape), updates, none, none);
-  }
-  Value result = combinePairs(node, transpose(node, node.input(0), axisLast), transpose(node, numbers, axisLast),
-                              transpose(node, updates, axisLast), reduction);
-  node.setResult(0, transpose(node, result, axisBack));
+  AxisLast last(type.getRank(), axis);
+  Value data = transpose(node, asNumbers(node, node.input(0)), last.order);
+  Value updates = transpose(node, asNumbers(node, node.input(2)), last.order);
+  Value part = scatter(node, leadingPart(node, data, places.table), places, updates, reduction);
+  node.setResult(0, cast(node, transpose(node, withLeadingPart(node, data, part), last.back), type.getElementType()));
 }
 
 void importScatterND(Node &node) {
   RankedTensorType type = node.inputType(0);
   std::string reduction = readReduction(node);
   Places places = placesOfTuples(node, /*batchDims=*/0);
-  SmallVector<int64_t> taken(shapeOf(places.rows)), row(ArrayRef(places.table).drop_front());
+  SmallVector<int64_t> taken(shapeOf(places.numbers)), row(ArrayRef(places.table).drop_front());
   llvm::append_range(taken, row);
   checkUpdates(node, taken);
-  if (reduction == "none" || reduction == "add") {
-    return addPlaces(node, places, reduction == "none");
-  }
-  const int64_t count = typeOf(places.rows).getNumElements();
+  const int64_t count = typeOf(places.numbers).getNumElements();
   if (count == 0) {
     return node.aliasResult(0, 0);
   }
-  row.insert(row.begin(), count);
-  Value result = combinePairs(node, reshape(node, node.input(0), places.table), reshape(node, places.rows, {count}),
-                              reshape(node, node.input(2), row), reduction);
-  node.setResult(0, reshape(node, result, type.getShape()));
+  Value data = reshape(node, asNumbers(node, node.input(0)), places.table), updates = asNumbers(node, node.input(2));
+  if (isPairwise(reduction)) {
+    row.insert(row.begin(), count);
+    places.numbers = reshape(node, places.numbers, {count});
+    updates = reshape(node, updates, row);
+  }
+  Value result = scatter(node, data, places, updates, reduction);
+  node.setResult(0, cast(node, reshape(node, result, type.getShape()), type.getElementType()));
 }
 
 // Returns write_indices + step of the cache as a place in the update: step - index, counted round the cache if it is circular; (batch,
@@ -194,22 +183,13 @@ void importTensorScatter(Node &node) {
     return node.aliasResult(0, 0);
   }
   Value place = placesInUpdate(node, type, mode == "circular");
-  Rows rows(node, type.getShape(), {count, 0});
-  rows.add(node.create<nn::SelectOp>(
-               type,
-               node.create<nn::CompareOp>(type.clone(node.builder().getI1Type()), nn::Predicate::Ge, place, splatConstant(node, type, 0)),
-               place, splatConstant(node, type, static_cast<double>(count))),
-           count, /*stride=*/1);
-  Value named = rows.get();
+  Value isWritten = node.create<nn::AndOp>(compare(node, nn::Predicate::Ge, place, 0),
+                                           compare(node, nn::Predicate::Lt, place, static_cast<double>(count)));
   SmallVector<int64_t> axisNext = llvm::to_vector(llvm::seq<int64_t>(0, rank)), axisBack(axisNext);
   std::rotate(axisNext.begin() + 1, axisNext.begin() + axis, axisNext.begin() + axis + 1);
   std::rotate(axisBack.begin() + 1, axisBack.begin() + 2, axisBack.begin() + axis + 1);
   Value updates = transpose(node, asNumbers(node, node.input(1)), axisNext);
-  SmallVector<int64_t> table(shapeOf(updates).drop_front());
-  table.front() *= batch;
-  Value found = transpose(node, node.create<nn::GatherOp>(reshape(node, updates, table), named), axisBack);
-  Value isWritten =
-      node.create<nn::CompareOp>(type.clone(node.builder().getI1Type()), nn::Predicate::Ge, named, splatConstant(node, type, 0));
+  Value found = transpose(node, node.create<nn::GatherOp>(updates, place, /*batch_dims=*/1), axisBack);
   Value mask = node.create<nn::BroadcastOp>(cache.clone(node.builder().getI1Type()), isWritten, ArrayRef<int64_t>{0, axis});
   node.setResult(0, node.create<nn::SelectOp>(cache, mask, cast(node, found, cache.getElementType()), node.input(0)).getResult());
 }

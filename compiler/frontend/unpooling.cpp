@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// MaxUnpool: the elements that MaxPool took, back where they were, and zeros. It is a scatter by the indices that MaxPool gave, which count
-// in the whole tensor. Where windows overlap, several may have the same element; the last one stays, as in ONNX Runtime.
+// MaxUnpool: the elements that MaxPool took, back where they were, and zeros. It is a scatter by the indices that MaxPool gave. These count
+// in the whole tensor, but lie in the channel of their window, so each channel of a sample is scattered for itself. Where windows overlap,
+// several may have the same element; the last one stays, as in ONNX Runtime.
 
 #include "compiler/frontend/emit.h"
 #include "compiler/frontend/registry.h"
@@ -68,6 +69,10 @@ Shape givenShape(const Node &node, ArrayRef<int64_t> pooled) {
   return shape;
 }
 
+int64_t sizeOfPlane(ArrayRef<int64_t> shape) {
+  return llvm::product_of(shape.drop_front(kFirstSpatial));
+}
+
 void checkIndices(const Node &node, const Shape &shape) {
   RankedTensorType expected = RankedTensorType::get(node.inputType(0).getShape(), node.builder().getI64Type());
   if (node.inputType(1) != expected) {
@@ -78,9 +83,12 @@ void checkIndices(const Node &node, const Shape &shape) {
     return;
   }
   node.spend(known.getNumElements());
-  for (int64_t index : known.getValues<int64_t>()) {
-    if (index < 0 || index >= llvm::product_of(shape)) {
-      node.fail("index " + Twine(index) + " is not in [0, " + Twine(llvm::product_of(shape)) + "), the elements of the result");
+  const int64_t size = sizeOfPlane(shape), positions = sizeOfPlane(expected.getShape());
+  for (auto [i, index] : llvm::enumerate(known.getValues<int64_t>())) {
+    const int64_t begin = static_cast<int64_t>(i) / positions * size;
+    if (index < begin || index >= begin + size) {
+      node.fail("index " + Twine(index) + " is not in [" + Twine(begin) + ", " + Twine(begin + size) +
+                "), the elements of its channel in the result");
     }
   }
 }
@@ -119,6 +127,14 @@ Value keepLast(Node &node, const Unpooling &unpooling, Value indices) {
   return node.create<nn::SelectOp>(type, isRepeated, splatConstant(node, type, -1), indices);
 }
 
+// Returns the indices counted from the first element of their sample's channel.
+Value countInPlane(Node &node, Value indices, ArrayRef<int64_t> shape) {
+  SmallVector<int64_t> begins(shape.size(), 0);
+  begins[1] = sizeOfPlane(shape);
+  begins[0] = begins[1] * shape[1];
+  return node.create<nn::SubOp>(indices, node.create<nn::IndexOp>(typeOf(indices), begins));
+}
+
 void importMaxUnpool(Node &node) {
   RankedTensorType type = node.inputType(0);
   if (type.getRank() <= kFirstSpatial) {
@@ -128,9 +144,10 @@ void importMaxUnpool(Node &node) {
   Shape shape = node.hasInput(2) ? givenShape(node, type.getShape()) : coveredShape(node, unpooling, type.getShape());
   node.checkSize(shape, type.getElementType());
   checkIndices(node, shape);
-  Value indices = keepLast(node, unpooling, node.input(1));
-  Value flat = node.create<nn::ScatterAddOp>(type.clone({llvm::product_of(shape)}), indices, node.input(0));
-  node.setResult(0, reshape(node, flat, shape));
+  Value indices = countInPlane(node, keepLast(node, unpooling, node.input(1)), shape);
+  const SmallVector<int64_t> flat = {shape[0], shape[1], sizeOfPlane(shape)};
+  Value planes = node.create<nn::ScatterAddOp>(type.clone(flat), indices, node.input(0), /*batch_dims=*/kFirstSpatial);
+  node.setResult(0, reshape(node, planes, shape));
 }
 
 constexpr RegistryRow kRows[] = {{"MaxUnpool", importMaxUnpool, Accepts::Floats}};

@@ -91,11 +91,12 @@ Tensor pad(Operation *op, ArrayRef<Tensor> operands) {
   return result;
 }
 
-// Calls `body` with every place of the indices and the row that it names, where there is such a row.
-void forEachRow(const Tensor &indices, int64_t rows, function_ref<void(int64_t place, int64_t row)> body) {
+// Calls `body` with every place of the indices and the row that it names, where there is such a row: in all tables of the batch together.
+void forEachRow(const Tensor &indices, ArrayRef<int64_t> table, int64_t batch, function_ref<void(int64_t place, int64_t row)> body) {
+  const int64_t rows = table[batch], places = llvm::product_of(indices.getShape().drop_front(batch));
   for (int64_t place = 0; place < indices.getNumElements(); ++place) {
     if (int64_t row = indices.getInt(place); row >= 0 && row < rows) {
-      body(place, row);
+      body(place, place / places * rows + row);
     }
   }
 }
@@ -103,8 +104,9 @@ void forEachRow(const Tensor &indices, int64_t rows, function_ref<void(int64_t p
 Tensor gather(Operation *op, ArrayRef<Tensor> operands) {
   const Tensor &table = operands[0];
   Tensor result(resultType(op));
-  int64_t width = llvm::product_of(table.getShape().drop_front());
-  forEachRow(operands[1], table.getShape().front(), [&](int64_t place, int64_t row) {
+  auto batch = static_cast<int64_t>(cast<nn::GatherOp>(op).getBatchDims());
+  int64_t width = llvm::product_of(table.getShape().drop_front(batch + 1));
+  forEachRow(operands[1], table.getShape(), batch, [&](int64_t place, int64_t row) {
     for (int64_t i = 0; i < width; ++i) {
       result.copyElement(place * width + i, table, row * width + i);
     }
@@ -116,9 +118,10 @@ Tensor gather(Operation *op, ArrayRef<Tensor> operands) {
 Tensor scatterAdd(Operation *op, ArrayRef<Tensor> operands) {
   const Tensor &updates = operands[1];
   Tensor result(resultType(op));
-  int64_t width = llvm::product_of(result.getShape().drop_front());
+  auto batch = static_cast<int64_t>(cast<nn::ScatterAddOp>(op).getBatchDims());
+  int64_t width = llvm::product_of(result.getShape().drop_front(batch + 1));
   std::vector<double> floats(result.getNumElements());
-  forEachRow(operands[0], result.getShape().front(), [&](int64_t place, int64_t row) {
+  forEachRow(operands[0], result.getShape(), batch, [&](int64_t place, int64_t row) {
     for (int64_t i = 0; i < width; ++i) {
       int64_t from = place * width + i, to = row * width + i;
       if (result.isFloat()) {

@@ -381,12 +381,12 @@ void PadOp::buildGradients(OpBuilder &builder, ValueRange g, Gradients out) {
 
 void GatherOp::buildGradients(OpBuilder &builder, ValueRange g, Gradients out) {
   GradientBuilder b(*this, builder);
-  out[0] = ScatterAddOp::create(b, getTable().getType(), getIndices(), g[0]);
+  out[0] = ScatterAddOp::create(b, getTable().getType(), getIndices(), g[0], getBatchDims());
 }
 
 void ScatterAddOp::buildGradients(OpBuilder &builder, ValueRange g, Gradients out) {
   GradientBuilder b(*this, builder);
-  out[1] = GatherOp::create(b, g[0], getIndices());
+  out[1] = GatherOp::create(b, g[0], getIndices(), getBatchDims());
 }
 
 //===-- Reduction, contraction, loss --------------------------------------------------------------------------------------------------===//

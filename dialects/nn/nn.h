@@ -102,6 +102,12 @@ mlir::DenseElementsAttr streamConstant(mlir::MLIRContext *context, llvm::StringR
 // Returns a dense attribute of `type` with every element `value` (rounded to the element type).
 mlir::DenseElementsAttr splat(mlir::RankedTensorType type, double value);
 
+// Returns true if indices have the first `batchDims` dims of what they index, and that has one more.
+inline bool haveBatchDims(mlir::RankedTensorType indexed, mlir::RankedTensorType indices, int64_t batchDims) {
+  return batchDims >= 0 && indexed.getRank() > batchDims && indices.getRank() >= batchDims &&
+         indexed.getShape().take_front(batchDims) == indices.getShape().take_front(batchDims);
+}
+
 } // namespace ashlar::nn
 
 #define GET_OP_CLASSES

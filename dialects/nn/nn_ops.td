@@ -313,35 +313,47 @@ def Nn_GatherOp : Nn_DifferentiableOp<"gather", Nn_Computes<"Free", "Move", "non
   let summary = "Rows of a table by number";
   let description = [{
     The table is (rows, rest...), the indices (places...), the result (places..., rest...): at each place the row with that number. A number
-    outside [0, rows) gives zeros.
+    outside [0, rows) gives zeros. With `batch_dims`, as many dims stand before the rows, before the places and before the result: each
+    element of the batch has a table of its own.
 
         %y = nn.gather %table, %tokens : tensor<50000x512xf32>, tensor<8x128xi64> -> tensor<8x128x512xf32>
+        %y = nn.gather %x, %i batch_dims = 1 : tensor<8x128x512xf32>, tensor<8x16xi64> -> tensor<8x16x512xf32>
 
-    **Constraints:** (C1) the table has rank >= 1.
+    **Constraints:** (C1) the table has rank >= 1; (C2) `batch_dims` is in [0, rank of the table), and the indices have these dims of the table.
   }];
-  let arguments = (ins Nn_NumericTensor:$table, Nn_LabelTensor:$indices);
+  let arguments = (ins Nn_NumericTensor:$table, Nn_LabelTensor:$indices, DefaultValuedAttr<I64Attr, "0">:$batch_dims);
   let results = (outs Nn_NumericTensor:$result);
-  let assemblyFormat = "$table `,` $indices attr-dict `:` type($table) `,` type($indices) `->` type($result)";
-  let extraClassDeclaration = [{ ::mlir::Value getIndexed() { return getTable(); } }];
+  let assemblyFormat = [{
+    $table `,` $indices (`batch_dims` `=` $batch_dims^)? attr-dict `:` type($table) `,` type($indices) `->` type($result)
+  }];
+  let extraClassDeclaration = [{
+    ::mlir::Value getIndexed() { return getTable(); }
+    int64_t getIndexedDim() { return static_cast<int64_t>(getBatchDims()); }
+  }];
 }
 
 def Nn_ScatterAddOp : Nn_DifferentiableOp<"scatter_add", Nn_Computes<"Simple", "Wide", "none">, [IndexingOpInterface]> {
   let summary = "Adds up updates into rows by number";
   let description = [{
     The indices are (places...), the updates (places..., rest...), the result (rows, rest...): row v is the sum of the updates at all places
-    with the number v, zeros where there is none. A number outside [0, rows) drops its update. The gradient of `nn.gather`, and the other way
-    round.
+    with the number v, zeros where there is none. A number outside [0, rows) drops its update. `batch_dims` as those of `nn.gather`. The
+    gradient of `nn.gather`, and the other way round.
 
         %g = nn.scatter_add %tokens, %dy : tensor<8x128xi64>, tensor<8x128x512xf32> -> tensor<50000x512xf32>
 
-    **Constraints:** (C1) the result has rank >= 1; (C2) the updates have the shape of the indices, then that of a row; (C3) element types
-    of updates and result agree.
+    **Constraints:** (C1) the result has rank >= 1; (C2) `batch_dims` is in [0, rank of the result), and the indices have these dims of the
+    result; (C3) the updates have the shape of the indices, then that of a row; (C4) element types of updates and result agree.
   }];
-  let arguments = (ins Nn_LabelTensor:$indices, Nn_NumericTensor:$updates);
+  let arguments = (ins Nn_LabelTensor:$indices, Nn_NumericTensor:$updates, DefaultValuedAttr<I64Attr, "0">:$batch_dims);
   let results = (outs Nn_NumericTensor:$result);
-  let assemblyFormat = "$indices `,` $updates attr-dict `:` type($indices) `,` type($updates) `->` type($result)";
+  let assemblyFormat = [{
+    $indices `,` $updates (`batch_dims` `=` $batch_dims^)? attr-dict `:` type($indices) `,` type($updates) `->` type($result)
+  }];
   let hasVerifier = 1;
-  let extraClassDeclaration = [{ ::mlir::Value getIndexed() { return getResult(); } }];
+  let extraClassDeclaration = [{
+    ::mlir::Value getIndexed() { return getResult(); }
+    int64_t getIndexedDim() { return static_cast<int64_t>(getBatchDims()); }
+  }];
 }
 
 //===-- Reduction, contraction, loss --------------------------------------------------------------------------------------------------===//

@@ -119,20 +119,24 @@ private:
   TensorFactors operand, result;
 };
 
-// The factors of an op that finds rows by number: the places, the rows, the dims of a row.
+// The factors of an op that finds rows by number: the batch, the places, the rows, the dims of a row.
 struct RowFactors {
-  TensorFactors places, indexed, elements; // of the indices, of (rows, rest...), of (places..., rest...)
+  TensorFactors places, indexed, elements; // of the indices, of (batch..., rows, rest...), of (batch..., places..., rest...)
 };
 
-RowFactors addRowFactors(ShardingRule &rule, ArrayRef<int64_t> places, ArrayRef<int64_t> indexed, FactorKind placesKind,
+RowFactors addRowFactors(ShardingRule &rule, ArrayRef<int64_t> places, ArrayRef<int64_t> indexed, int64_t batch, FactorKind placesKind,
                          FactorKind rowsKind) {
   RowFactors factors;
-  for (int64_t size : places) {
-    factors.places.push_back({rule.addFactor(size, placesKind)});
+  for (auto [d, size] : llvm::enumerate(places)) {
+    bool isBatch = static_cast<int64_t>(d) < batch;
+    factors.places.push_back({rule.addFactor(size, isBatch ? FactorKind::PassThrough : placesKind)});
+    if (isBatch) {
+      factors.indexed.push_back(factors.places.back());
+    }
   }
   factors.elements = factors.places;
-  factors.indexed.push_back({rule.addFactor(indexed.front(), rowsKind)});
-  for (int64_t size : indexed.drop_front()) {
+  factors.indexed.push_back({rule.addFactor(indexed[batch], rowsKind)});
+  for (int64_t size : indexed.drop_front(batch + 1)) {
     factors.indexed.push_back({rule.addFactor(size)});
     factors.elements.push_back(factors.indexed.back());
   }
@@ -213,10 +217,11 @@ ShardingRule ConcatOp::getShardingRule() {
   return rule;
 }
 
-// gather: ([v, r], [i]) -> ([i, r]) sum={v}; a device gives zeros for the rows of others
+// gather batch_dims = 1: ([b, v, r], [b, i]) -> ([b, i, r]) sum={v}; a device gives zeros for the rows of others
 ShardingRule GatherOp::getShardingRule() {
   ShardingRule rule;
-  RowFactors factors = addRowFactors(rule, shapeOf(getIndices()), shapeOf(getTable()), FactorKind::PassThrough, FactorKind::Reduction);
+  RowFactors factors =
+      addRowFactors(rule, shapeOf(getIndices()), shapeOf(getTable()), getBatchDims(), FactorKind::PassThrough, FactorKind::Reduction);
   rule.operands = {factors.indexed, factors.places};
   rule.results = {factors.elements};
   return rule;
@@ -305,10 +310,11 @@ ShardingRule ReshapeOp::getShardingRule() {
   return rule;
 }
 
-// scatter_add: ([i], [i, r]) -> ([v, r]) sum={i}
+// scatter_add batch_dims = 1: ([b, i], [b, i, r]) -> ([b, v, r]) sum={i}
 ShardingRule ScatterAddOp::getShardingRule() {
   ShardingRule rule;
-  RowFactors factors = addRowFactors(rule, shapeOf(getIndices()), getType().getShape(), FactorKind::Reduction, FactorKind::PassThrough);
+  RowFactors factors =
+      addRowFactors(rule, shapeOf(getIndices()), getType().getShape(), getBatchDims(), FactorKind::Reduction, FactorKind::PassThrough);
   rule.operands = {factors.places, factors.elements};
   rule.results = {factors.indexed};
   return rule;

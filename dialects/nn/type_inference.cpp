@@ -101,8 +101,12 @@ LogicalResult GatherOp::inferReturnTypes(MLIRContext *, std::optional<Location> 
   if (table.getRank() < 1) { // C1
     return emitOptionalError(loc, "gather needs a table of rank >= 1, has ", table);
   }
+  auto batchDims = static_cast<int64_t>(adaptor.getBatchDims());
+  if (!haveBatchDims(table, indices, batchDims)) { // C2
+    return emitOptionalError(loc, batchDims, " batch dims are not those of a table of ", table, " and indices of ", indices);
+  }
   SmallVector<int64_t> shape(indices.getShape());
-  llvm::append_range(shape, table.getShape().drop_front());
+  llvm::append_range(shape, table.getShape().drop_front(batchDims + 1));
   types.push_back(table.clone(shape));
   return success();
 }

@@ -150,13 +150,17 @@ LogicalResult ScatterAddOp::verify() {
   if (to.getRank() < 1) { // C1
     return emitOpError("needs a result of rank >= 1, has ") << to;
   }
+  auto batchDims = static_cast<int64_t>(getBatchDims());
+  if (!haveBatchDims(to, indices, batchDims)) { // C2
+    return emitOpError() << batchDims << " batch dims are not those of indices of " << indices << " and a result of " << to;
+  }
   SmallVector<int64_t> expected(indices.getShape());
-  llvm::append_range(expected, to.getShape().drop_front());
-  if (updates.getShape() != ArrayRef<int64_t>(expected)) { // C2
+  llvm::append_range(expected, to.getShape().drop_front(batchDims + 1));
+  if (updates.getShape() != ArrayRef<int64_t>(expected)) { // C3
     return emitOpError("has updates of ") << updates << " but indices of " << indices << " and a result of " << to << " need "
                                           << updates.clone(expected);
   }
-  return verifySameElementType(*this, updates, to); // C3
+  return verifySameElementType(*this, updates, to); // C4
 }
 
 LogicalResult NormalizeOp::verify() {

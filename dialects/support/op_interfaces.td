@@ -104,7 +104,8 @@ def IndexingOpInterface : OpInterface<"IndexingOpInterface"> {
   }];
   let methods = [
     InterfaceMethod<"Returns the operand that holds the numbers.", "::mlir::OpOperand &", "getIndicesMutable", (ins)>,
-    InterfaceMethod<"Returns the operand or result whose dim 0 they count.", "::mlir::Value", "getIndexed", (ins)>
+    InterfaceMethod<"Returns the operand or result that has a dim which they count.", "::mlir::Value", "getIndexed", (ins)>,
+    InterfaceMethod<"Returns that dim.", "int64_t", "getIndexedDim", (ins)>
   ];
 }
 

@@ -53,7 +53,7 @@ namespace {
 // Returns true for a dim whose rows the op takes by number: partitioning would shift the numbers, which a local program does not.
 bool holdsNumberedRows(Operation *op, Value value, size_t dim) {
   auto indexing = dyn_cast<IndexingOpInterface>(op);
-  return dim == 0 && indexing && value == indexing.getIndexed();
+  return indexing && value == indexing.getIndexed() && static_cast<int64_t>(dim) == indexing.getIndexedDim();
 }
 
 bool endsWith(ArrayRef<StringAttr> list, ArrayRef<StringAttr> end) {

@@ -126,8 +126,9 @@ private:
   // Remembers how the dim is split whose elements the op finds by number.
   void collectNumbering(IndexingOpInterface op) {
     dist::LayoutAttr layout = dist::findLayout(op.getIndexed());
-    if (layout && !layout.getLayout().dims.front().empty()) {
-      numberings[op] = {typeOf(op.getIndexed()).getDimSize(0), layout.getLayout().dims.front()};
+    const int64_t dim = op.getIndexedDim();
+    if (layout && !layout.getLayout().dims[dim].empty()) {
+      numberings[op] = {typeOf(op.getIndexed()).getDimSize(dim), layout.getLayout().dims[dim]};
     }
   }
 

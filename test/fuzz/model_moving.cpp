@@ -107,24 +107,29 @@ void ModelGenerator::pad() {
   add(nn::PadOp::create(b, floats(shape), x, low, interior), boundOf(x));
 }
 
-// Rows of x by number.
+// Rows of x by number, of the whole or of each element of a batch.
 void ModelGenerator::gather() {
   Value x = pick();
+  ArrayRef<int64_t> shape = shapeOf(x);
   SmallVector<int64_t> places = randomShape(/*minRank=*/0);
-  if (!shapeOf(x).empty() && places.size() + shapeOf(x).size() <= 5) {
-    add(nn::GatherOp::create(b, x, numbers(places, shapeOf(x).front())), boundOf(x));
+  if (!shape.empty() && places.size() + shape.size() <= 5) {
+    const int64_t batchDims = laterDice.roll(shape.size());
+    places.insert(places.begin(), shape.begin(), shape.begin() + batchDims);
+    add(nn::GatherOp::create(b, x, numbers(places, shape[batchDims]), batchDims), boundOf(x));
   }
 }
 
-// The leading dims of x are places, the others a row.
+// The leading dims of x are a batch and places, the others a row.
 void ModelGenerator::scatter() {
   Value x = pick();
   int64_t rank = dice.roll(shapeOf(x).size() + 1);
   ArrayRef<int64_t> places = shapeOf(x).take_front(rank);
-  SmallVector<int64_t> shape = {dice.pick(options.sizes)};
+  const int64_t rows = dice.pick(options.sizes), batchDims = laterDice.roll(rank + 1);
+  SmallVector<int64_t> shape(places.take_front(batchDims));
+  shape.push_back(rows);
   llvm::append_range(shape, shapeOf(x).drop_front(rank));
-  double bound = boundOf(x) * i64(places).getNumElements(); // all in one row
-  add(nn::ScatterAddOp::create(b, floats(shape), numbers(places, shape.front()), x), bound);
+  double bound = boundOf(x) * llvm::product_of(places.drop_front(batchDims)); // all in one row
+  add(nn::ScatterAddOp::create(b, floats(shape), numbers(places, rows), x, batchDims), bound);
 }
 
 } // namespace ashlar::fuzz

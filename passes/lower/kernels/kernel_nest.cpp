@@ -87,7 +87,7 @@ Value KernelNest::combine(nn::ReduceOp reduce, Value lhs, Value rhs) {
 
 SplitLoops::SplitLoops(const KernelShape &shape) {
   for (const LoopDim &dim : shape.loops) {
-    (dim.reduced ? reduced : kept).push_back(dim);
+    (dim.last < shape.batchDims ? batch : dim.reduced ? reduced : kept).push_back(dim);
   }
 }
 

@@ -63,9 +63,9 @@ protected:
   mlir::Value combine(nn::ReduceOp reduce, mlir::Value lhs, mlir::Value rhs);
 };
 
-// Splits the loops of a nest into kept and reduced ones.
+// Splits the loops of a nest into kept and reduced ones; those of a scatter's batch are apart.
 struct SplitLoops {
-  llvm::SmallVector<LoopDim> kept, reduced;
+  llvm::SmallVector<LoopDim> batch, kept, reduced;
 
   explicit SplitLoops(const KernelShape &shape);
 };

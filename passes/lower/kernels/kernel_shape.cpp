@@ -38,10 +38,13 @@ void breakAtReduce(nn::ReduceOp op, Breaks &breaks) {
   }
 }
 
-// The places and the dims of a row.
-void breakAtRow(Value indices, Breaks &breaks) {
-  if (size_t places = shapeOf(indices).size(); places > 0 && places <= breaks.size()) {
-    breaks[places - 1] = true;
+// The batch, the places and the dims of a row.
+void breakAtRow(IndexingOpInterface op, Breaks &breaks) {
+  const size_t places = shapeOf(op.getIndicesMutable().get()).size();
+  for (size_t end : {static_cast<size_t>(op.getIndexedDim()), places}) {
+    if (end > 0 && end <= breaks.size()) {
+      breaks[end - 1] = true;
+    }
   }
 }
 
@@ -80,7 +83,7 @@ Breaks findBreaks(Block &body, ArrayRef<int64_t> domain) {
     }
     TypeSwitch<Operation *>(&op)
         .Case([&](nn::BroadcastOp broadcast) { breakAtBroadcast(broadcast, breaks); })
-        .Case([&](IndexingOpInterface indexing) { breakAtRow(indexing.getIndicesMutable().get(), breaks); })
+        .Case([&](IndexingOpInterface indexing) { breakAtRow(indexing, breaks); })
         .Case([&](nn::IndexOp index) { breakAtIndex(index, breaks); })
         .Case([&](nn::ReduceOp reduce) { breakAtReduce(reduce, breaks); });
   }
@@ -99,7 +102,8 @@ KernelShape KernelShape::get(exec::FusionOp fusion) {
     auto scatter = *body.getOps<nn::ScatterAddOp>().begin();
     llvm::append_range(shape.domain, shapeOf(scatter.getUpdates()));
     shape.rowRank = shapeOf(scatter.getIndices()).size();
-    llvm::append_range(reducedDims, llvm::seq<int64_t>(0, shape.rowRank));
+    shape.batchDims = static_cast<int64_t>(scatter.getBatchDims());
+    llvm::append_range(reducedDims, llvm::seq<int64_t>(shape.batchDims, shape.rowRank));
   } else {
     auto reduce = *body.getOps<nn::ReduceOp>().begin();
     llvm::append_range(shape.domain, shapeOf(reduce.getInput()));

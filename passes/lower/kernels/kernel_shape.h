@@ -23,7 +23,8 @@ struct LoopDim {
 // reducing dim 0 has loops {0..0: 256, reduced}, {1..2: 784}.
 struct KernelShape {
   llvm::SmallVector<int64_t> domain;
-  int64_t rowRank = 0; // of a rows fusion: leading dims that are rows; of a scatter: those that are places
+  int64_t rowRank = 0;   // of a rows fusion: leading dims that are rows; of a scatter: those that are batch or places
+  int64_t batchDims = 0; // of a scatter
   llvm::SmallVector<LoopDim> loops;
 
   // Analyses a fusion that is not a gemm.

@@ -217,7 +217,8 @@ Value ScalarEmitter::selectOrZero(Value condition, Value element) {
 // The row with a number; row 0 is read in place of one that is not there, and not selected.
 Value ScalarEmitter::emitGather(Operation *op, const Index &index) {
   auto gather = cast<nn::GatherOp>(op);
-  int64_t rows = shapeOf(gather.getTable()).front();
+  const auto batch = static_cast<size_t>(gather.getBatchDims());
+  int64_t rows = shapeOf(gather.getTable())[batch];
   Value zero = arith::ConstantOp::create(b, b.getZeroAttr(computedType(gather.getType().getElementType())));
   if (rows == 0) {
     return zero;
@@ -225,7 +226,8 @@ Value ScalarEmitter::emitGather(Operation *op, const Index &index) {
   size_t places = shapeOf(gather.getIndices()).size();
   Value row = emitRow(gather.getIndices(), Index(ArrayRef(index).take_front(places)));
   Value inside = emitIsRow(row, rows);
-  Index source{arith::SelectOp::create(b, inside, emitRowIndex(row), indexConstant(b, 0))};
+  Index source(ArrayRef(index).take_front(batch));
+  source.push_back(arith::SelectOp::create(b, inside, emitRowIndex(row), indexConstant(b, 0)));
   llvm::append_range(source, ArrayRef(index).drop_front(places));
   return arith::SelectOp::create(b, inside, emit(gather.getTable(), source), zero);
 }

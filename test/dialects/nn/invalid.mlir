@@ -465,6 +465,42 @@ func.func @gather_c1(%table: tensor<f32>, %i: tensor<2xi64>) {
 
 // -----
 
+func.func @gather_c2(%table: tensor<2x5xf32>, %i: tensor<3x4xi64>) {
+  // expected-error @+2 {{failed to infer returned types}}
+  // expected-error @+1 {{1 batch dims are not those of a table of 'tensor<2x5xf32>' and indices of 'tensor<3x4xi64>'}}
+  %0 = nn.gather %table, %i batch_dims = 1 : tensor<2x5xf32>, tensor<3x4xi64> -> tensor<3x4xf32>
+  return
+}
+
+// -----
+
+func.func @gather_c2_table(%table: tensor<2xf32>, %i: tensor<2x4xi64>) {
+  // expected-error @+2 {{failed to infer returned types}}
+  // expected-error @+1 {{1 batch dims are not those of a table of 'tensor<2xf32>' and indices of 'tensor<2x4xi64>'}}
+  %0 = nn.gather %table, %i batch_dims = 1 : tensor<2xf32>, tensor<2x4xi64> -> tensor<2x4xf32>
+  return
+}
+
+// -----
+
+func.func @gather_c2_indices(%table: tensor<2x5xf32>, %i: tensor<i64>) {
+  // expected-error @+2 {{failed to infer returned types}}
+  // expected-error @+1 {{1 batch dims are not those of a table of 'tensor<2x5xf32>' and indices of 'tensor<i64>'}}
+  %0 = nn.gather %table, %i batch_dims = 1 : tensor<2x5xf32>, tensor<i64> -> tensor<f32>
+  return
+}
+
+// -----
+
+func.func @gather_c2_negative(%table: tensor<2xf32>, %i: tensor<2xi64>) {
+  // expected-error @+2 {{failed to infer returned types}}
+  // expected-error @+1 {{-1 batch dims are not those of a table of 'tensor<2xf32>' and indices of 'tensor<2xi64>'}}
+  %0 = nn.gather %table, %i batch_dims = -1 : tensor<2xf32>, tensor<2xi64> -> tensor<2xf32>
+  return
+}
+
+// -----
+
 func.func @scatter_add_c1(%i: tensor<2xi64>, %u: tensor<2xf32>) {
   // expected-error @+1 {{needs a result of rank >= 1, has 'tensor<f32>'}}
   %0 = nn.scatter_add %i, %u : tensor<2xi64>, tensor<2xf32> -> tensor<f32>
@@ -473,7 +509,15 @@ func.func @scatter_add_c1(%i: tensor<2xi64>, %u: tensor<2xf32>) {
 
 // -----
 
-func.func @scatter_add_c2(%i: tensor<2xi64>, %u: tensor<2x4xf32>) {
+func.func @scatter_add_c2(%i: tensor<2x4xi64>, %u: tensor<2x4xf32>) {
+  // expected-error @+1 {{1 batch dims are not those of indices of 'tensor<2x4xi64>' and a result of 'tensor<3x5xf32>'}}
+  %0 = nn.scatter_add %i, %u batch_dims = 1 : tensor<2x4xi64>, tensor<2x4xf32> -> tensor<3x5xf32>
+  return
+}
+
+// -----
+
+func.func @scatter_add_c3(%i: tensor<2xi64>, %u: tensor<2x4xf32>) {
   // expected-error @+1 {{has updates of 'tensor<2x4xf32>' but indices of 'tensor<2xi64>' and a result of 'tensor<5x3xf32>' need 'tensor<2x3xf32>'}}
   %0 = nn.scatter_add %i, %u : tensor<2xi64>, tensor<2x4xf32> -> tensor<5x3xf32>
   return
@@ -481,7 +525,7 @@ func.func @scatter_add_c2(%i: tensor<2xi64>, %u: tensor<2x4xf32>) {
 
 // -----
 
-func.func @scatter_add_c3(%i: tensor<2xi64>, %u: tensor<2x3xf32>) {
+func.func @scatter_add_c4(%i: tensor<2xi64>, %u: tensor<2x3xf32>) {
   // expected-error @+1 {{changes the element type from 'f32' to 'f64'}}
   %0 = nn.scatter_add %i, %u : tensor<2xi64>, tensor<2x3xf32> -> tensor<5x3xf64>
   return

@@ -198,13 +198,19 @@ func.func @resample(%x: tensor<4x2xf32>, %i: tensor<4xi64>, %start: tensor<i64>)
 }
 
 // CHECK-LABEL: @rows_by_number
-func.func @rows_by_number(%table: tensor<5x3xf32>, %i: tensor<2x4xi64>, %scalar: tensor<i32>) {
+func.func @rows_by_number(%table: tensor<5x3xf32>, %i: tensor<2x4xi64>, %scalar: tensor<i32>, %tables: tensor<2x5x3xf32>) {
   // CHECK: %[[Y:.*]] = nn.gather %{{.*}}, %{{.*}} : tensor<5x3xf32>, tensor<2x4xi64> -> tensor<2x4x3xf32>
   %0 = nn.gather %table, %i : tensor<5x3xf32>, tensor<2x4xi64> -> tensor<2x4x3xf32>
   // CHECK: nn.gather %{{.*}}, %{{.*}} : tensor<5x3xf32>, tensor<i32> -> tensor<3xf32>
   %1 = nn.gather %table, %scalar : tensor<5x3xf32>, tensor<i32> -> tensor<3xf32>
   // CHECK: nn.scatter_add %{{.*}}, %[[Y]] : tensor<2x4xi64>, tensor<2x4x3xf32> -> tensor<5x3xf32>
   %2 = nn.scatter_add %i, %0 : tensor<2x4xi64>, tensor<2x4x3xf32> -> tensor<5x3xf32>
+  // CHECK: %[[Z:.*]] = nn.gather %{{.*}}, %{{.*}} batch_dims = 1 : tensor<2x5x3xf32>, tensor<2x4xi64> -> tensor<2x4x3xf32>
+  %3 = nn.gather %tables, %i batch_dims = 1 : tensor<2x5x3xf32>, tensor<2x4xi64> -> tensor<2x4x3xf32>
+  // CHECK: nn.scatter_add %{{.*}}, %[[Z]] batch_dims = 1 : tensor<2x4xi64>, tensor<2x4x3xf32> -> tensor<2x5x3xf32>
+  %4 = nn.scatter_add %i, %3 batch_dims = 1 : tensor<2x4xi64>, tensor<2x4x3xf32> -> tensor<2x5x3xf32>
+  // CHECK: nn.gather %{{.*}}, %{{.*}} : tensor<5x3xf32>, tensor<2x4xi64> -> tensor<2x4x3xf32>
+  %5 = nn.gather %table, %i batch_dims = 0 : tensor<5x3xf32>, tensor<2x4xi64> -> tensor<2x4x3xf32>
   return
 }
 

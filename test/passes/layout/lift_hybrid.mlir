@@ -99,3 +99,15 @@ func.func @linear(%x: tensor<2x4xf32> {dist.layout = #dist.layout<[{"tp"}, {}]>}
   %5 = dist.all_reduce sum %4 over ["tp"] : tensor<4xf32>
   return %5 : tensor<4xf32>
 }
+
+// -----
+
+// Rows of each sample are numbered alike on all devices: the batch may be split.
+// CHECK-LABEL: func.func @rows_of_a_batch
+// CHECK: nn.gather %{{.*}} batch_dims = 1 {{.*}}dist.layouts = [#dist.layout<[{"dp"}, {}, {}]>]{{.*}} : tensor<6x4x2xf32>, tensor<6x5xi64> -> tensor<6x5x2xf32>
+dist.mesh @mesh <["dp" = 2]>
+func.func @rows_of_a_batch(%table: tensor<3x4x2xf32> {dist.layout = #dist.layout<[{"dp"}, {}, {}]>},
+                           %rows: tensor<3x5xi64> {dist.layout = #dist.layout<[{"dp"}, {}]>}) -> tensor<3x5x2xf32> {
+  %0 = nn.gather %table, %rows batch_dims = 1 : tensor<3x4x2xf32>, tensor<3x5xi64> -> tensor<3x5x2xf32>
+  return %0 : tensor<3x5x2xf32>
+}

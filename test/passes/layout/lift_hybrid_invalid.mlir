@@ -197,3 +197,13 @@ func.func @gather(%table: tensor<4x2xf32> {dist.layout = #dist.layout<[{"tp"}, {
   %0 = nn.gather %table, %rows : tensor<4x2xf32>, tensor<3xi64> -> tensor<3x2xf32>
   return %0 : tensor<3x2xf32>
 }
+
+// -----
+
+// So do the rows behind batch dims.
+dist.mesh @mesh <["tp" = 2]>
+func.func @gather_of_a_batch(%table: tensor<3x4x2xf32> {dist.layout = #dist.layout<[{}, {"tp"}, {}]>}, %rows: tensor<3x5xi64>) -> tensor<3x5x2xf32> {
+  // expected-error @below {{needs dim 1 of an operand whole but it has layout [{}, {"tp"}, {}]; put an AllGather over ["tp"] along dim 1 before it}}
+  %0 = nn.gather %table, %rows batch_dims = 1 : tensor<3x4x2xf32>, tensor<3x5xi64> -> tensor<3x5x2xf32>
+  return %0 : tensor<3x5x2xf32>
+}

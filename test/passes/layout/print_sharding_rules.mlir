@@ -207,6 +207,19 @@ func.func @rows_by_number(%table: tensor<16x8xf32>, %i: tensor<2x4xi64>, %u: ten
 
 // -----
 
+// Batch dims pass through indices, tables and results.
+func.func @rows_by_number_of_a_batch(%tables: tensor<2x16x8xf32>, %i: tensor<2x4xi64>, %u: tensor<2x4x8xf32>, %j: tensor<2x16xi64>) {
+  // expected-remark@+1 {{([i, k, l], [i, j]) -> ([i, j, l]) {i=2, j=4, k=16, l=8} sum={k}}}
+  nn.gather %tables, %i batch_dims = 1 : tensor<2x16x8xf32>, tensor<2x4xi64> -> tensor<2x4x8xf32>
+  // expected-remark@+1 {{([i, j], [i, j, l]) -> ([i, k, l]) {i=2, j=4, k=16, l=8} sum={j}}}
+  nn.scatter_add %i, %u batch_dims = 1 : tensor<2x4xi64>, tensor<2x4x8xf32> -> tensor<2x16x8xf32>
+  // expected-remark@+1 {{([i, j, k], [i, j]) -> ([i, j]) {i=2, j=16, k=8} sum={k}}}
+  nn.gather %tables, %j batch_dims = 2 : tensor<2x16x8xf32>, tensor<2x16xi64> -> tensor<2x16xf32>
+  return
+}
+
+// -----
+
 // Batch, groups and the channels of y pass; those of x are summed over. A spatial dim counts positions, of which each needs a window.
 func.func @conv(%x: tensor<8x4x32x32xf32>, %w: tensor<6x4x3x1xf32>, %g: tensor<6x2x3x1xf32>, %d: tensor<4x1x3x1xf32>,
                 %last: tensor<8x32x32x4xf32>) {

@@ -58,3 +58,32 @@ func.func @uneven_places(%tokens: tensor<6xi64> {dist.layout = #dist.layout<[{"d
   %g = nn.scatter_add %tokens, %dy : tensor<6xi64>, tensor<6x8xf32> -> tensor<16x8xf32>
   return %g : tensor<16x8xf32>
 }
+
+// -----
+
+// A table for each sample: a split batch, of 6 in pieces of 2, 2, 2 and none, stays split in forward and backward, and no number changes.
+dist.mesh @mesh <["dp" = 4]>
+// CHECK-LABEL: func.func @batch
+func.func @batch(%x: tensor<6x9x8xf32> {dist.layout = #dist.layout<[{"dp"}, {}, {}]>},
+                 %i: tensor<6x5xi64> {dist.layout = #dist.layout<[{"dp"}, {}]>}) -> (tensor<6x5x8xf32>, tensor<6x9x8xf32>) {
+  // CHECK-NEXT: %[[Y:.*]] = nn.gather %arg0, %arg1 batch_dims = 1 : tensor<2x9x8xf32>, tensor<2x5xi64> -> tensor<2x5x8xf32>
+  // CHECK-NEXT: %[[G:.*]] = nn.scatter_add %arg1, %[[Y]] batch_dims = 1 : tensor<2x5xi64>, tensor<2x5x8xf32> -> tensor<2x9x8xf32>
+  // CHECK-NEXT: return %[[Y]], %[[G]]
+  %y = nn.gather %x, %i batch_dims = 1 : tensor<6x9x8xf32>, tensor<6x5xi64> -> tensor<6x5x8xf32>
+  %g = nn.scatter_add %i, %y batch_dims = 1 : tensor<6x5xi64>, tensor<6x5x8xf32> -> tensor<6x9x8xf32>
+  return %y, %g : tensor<6x5x8xf32>, tensor<6x9x8xf32>
+}
+
+// -----
+
+// Rows behind a batch dim are counted from the device's piece, as rows without one.
+dist.mesh @mesh <["tp" = 3]>
+// CHECK-LABEL: func.func @rows_of_a_batch
+func.func @rows_of_a_batch(%x: tensor<6x9x8xf32> {dist.layout = #dist.layout<[{}, {"tp"}, {}]>}, %i: tensor<6x5xi64>) -> tensor<6x5x8xf32> {
+  // CHECK: %[[STARTS:.*]] = nn.broadcast %{{.*}} dims = [] : tensor<i64> -> tensor<6x5xi64>
+  // CHECK: %[[LOCAL:.*]] = nn.sub %arg1, %[[STARTS]]
+  // CHECK-NEXT: %[[PART:.*]] = nn.gather %arg0, %[[LOCAL]] batch_dims = 1 : tensor<6x3x8xf32>, tensor<6x5xi64> -> tensor<6x5x8xf32>
+  // CHECK-NEXT: dist.all_reduce sum %[[PART]] over ["tp"]
+  %y = nn.gather %x, %i batch_dims = 1 : tensor<6x9x8xf32>, tensor<6x5xi64> -> tensor<6x5x8xf32>
+  return %y : tensor<6x5x8xf32>
+}

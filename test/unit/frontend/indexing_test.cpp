@@ -124,6 +124,15 @@ TEST_CASE("onnx GatherElements", "[frontend]") {
   CHECK(gives(on({2, 3}, {-1, -2, 0, -2, 0, 0}, 0), {2, 3}, {7, 5, 3, 4, 2, 3}));
   CHECK(gives(on({3, 1}, {2, 0, -1}, -1), {3, 1}, {3, 4, 9}));
   CHECK(gives({"GatherElements", {2, 2}, {1, 2, 3, 4}, {2, 2}, {0, 0, 1, 0}, {}, {}, {{"axis", int64_t(1)}}}, {2, 2}, {1, 1, 4, 3}));
+  // Fewer indices than elements in each dim, by ONNX Runtime, and none.
+  const std::vector<double> ramp = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23};
+  for (auto [axis, expected] : {std::pair(0, std::vector<double>{12, 13, 4, 17}), std::pair(1, std::vector<double>{4, 9, 0, 5}),
+                                std::pair(2, std::vector<double>{1, 3, 4, 5})}) {
+    CHECK(gives({"GatherElements", {2, 3, 4}, ramp, {1, 2, 2}, {1, -1, 0, 1}, {}, {}, {{"axis", int64_t(axis)}}}, {1, 2, 2}, expected));
+  }
+  CHECK(gives(on({0, 3}, {}, 0), {0, 3}, {}));
+  CHECK(gives(on({3, 0}, {}, 1), {3, 0}, {}));
+  CHECK(gives(on({0, 2}, {}, 1), {0, 2}, {}));
   // One that is computed and out of range is no other element.
   Case beyond = on({1, 3}, {3, -4, 1}, 0);
   CHECK(holds(evaluate(modelOf(beyond, false), {f32({3, 3}, kNine), i64({1, 3}, {3, -4, 1})})[0], {1, 3}, {0, 0, 6}));
@@ -192,6 +201,20 @@ TEST_CASE("onnx ScatterElements and ScatterND", "[frontend]") {
               {1, 11, 3, 10, 9, 6, 7, 12}));
   CHECK(gives({"ScatterND", {3, 3}, kNine, {2, 1}, {2, -3}, {2, 3}, {10, 20, 30, 40, 50, 60}, {}}, {3, 3},
               {40, 50, 60, 4, 5, 6, 10, 20, 30}));
+  // Fewer updates than elements in each dim, by ONNX Runtime.
+  Case part = {"ScatterElements", {3, 3}, kNine, {2, 2}, {2, -3, 1, 2}, {2, 2}, {10, 20, 30, 40}, {{"axis", int64_t(0)}}};
+  CHECK(gives(part, {3, 3}, {1, 20, 3, 30, 5, 6, 10, 40, 9}));
+  part.attributes = {{"axis", int64_t(1)}};
+  CHECK(gives(part, {3, 3}, {20, 2, 10, 4, 30, 40, 7, 8, 9}));
+  part.attributes = {{"axis", int64_t(0)}, {"reduction", std::string("add")}};
+  part.indices = {2, -3, 1, 1};
+  CHECK(gives(part, {3, 3}, {1, 22, 3, 34, 45, 6, 17, 8, 9}));
+  part.attributes[1].value = std::string("mul");
+  CHECK(gives(part, {3, 3}, {1, 40, 3, 120, 200, 6, 70, 8, 9}));
+  // What has no update stays as it is.
+  const double infinity = std::numeric_limits<double>::infinity();
+  CHECK(gives({"ScatterElements", {2, 2}, {infinity, -infinity, 3, infinity}, {1, 1}, {1}, {1, 1}, {7}, {{"axis", int64_t(1)}}}, {2, 2},
+              {infinity, 7, 3, infinity}));
   // An update takes the place of what was there, whatever that was.
   CHECK(gives({"ScatterND", {2}, {5, -std::numeric_limits<double>::infinity()}, {1, 1}, {1}, {1}, {7}, {}}, {2}, {5, 7}));
   added.attributes[1].value = std::string("mean");

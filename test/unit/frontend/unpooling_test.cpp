@@ -85,6 +85,17 @@ TEST_CASE("onnx MaxUnpool: indices", "[frontend]") {
   CHECK(holds(result(kOverlapping, {0, 2, 0}), {1, 1, 6}, {3, 0, 2, 0, 0, 0}));
 }
 
+// An index in another channel than its window takes no part either.
+TEST_CASE("onnx MaxUnpool: channels", "[frontend]") {
+  OnnxModel model(22);
+  model.input("x", {2, 2, 1}).input("i", {2, 2, 1}, TensorProto::INT64).node("MaxUnpool", {"x", "i"}, {"y"}, kPairs).output("y");
+  auto result = [&](std::vector<double> indices) {
+    return evaluate(model, {f32({2, 2, 1}, {1, 2, 3, 4}), i64({2, 2, 1}, std::move(indices))})[0];
+  };
+  CHECK(holds(result({1, 2, 4, 7}), {2, 2, 2}, {0, 1, 2, 0, 3, 0, 0, 4}));
+  CHECK(holds(result({2, 3, 1, 6}), {2, 2, 2}, {0, 0, 0, 2, 0, 0, 4, 0}));
+}
+
 TEST_CASE("onnx MaxUnpool: errors", "[frontend]") {
   CHECK_THAT(importError(unpool({})), contains("has no attribute \"kernel_shape\""));
   CHECK_THAT(importError(unpool(kPairs, {6})),
@@ -100,7 +111,13 @@ TEST_CASE("onnx MaxUnpool: errors", "[frontend]") {
       .initializer("i", TensorProto::INT64, {1, 1, 2}, {0, 4})
       .node("MaxUnpool", {"x", "i"}, {"y"}, kPairs)
       .output("y");
-  CHECK_THAT(importError(known), contains("index 4 is not in [0, 4), the elements of the result"));
+  CHECK_THAT(importError(known), contains("index 4 is not in [0, 4), the elements of its channel in the result"));
+  OnnxModel astray(22);
+  astray.input("x", {2, 1, 1})
+      .initializer("i", TensorProto::INT64, {2, 1, 1}, {0, 1})
+      .node("MaxUnpool", {"x", "i"}, {"y"}, kPairs)
+      .output("y");
+  CHECK_THAT(importError(astray), contains("index 1 is not in [2, 4), the elements of its channel in the result"));
   OnnxModel narrow(22);
   narrow.input("x", {1, 1, 2}).input("i", {1, 2}, TensorProto::INT64).node("MaxUnpool", {"x", "i"}, {"y"}, kPairs).output("y");
   CHECK_THAT(importError(narrow), contains("input I is [1, 2] of i64, not [1, 1, 2] of i64 as X has it"));

@@ -73,6 +73,15 @@ constexpr Use kUses[] = {
      R"(%i = nn.constant dense<[[3, -1, 0, 5], [6, 2, 7, 3]]> : tensor<2x4xi64>
         %y = nn.gather %x, %i : tensor<6x8xf64>, tensor<2x4xi64> -> tensor<2x4x8xf64>)",
      "2x4x8xf64"},
+    {"rows of a batch by number",
+     R"(%i = nn.constant dense<[[3, -1], [0, 5], [6, 2], [7, 3], [8, 1], [1, 1]]> : tensor<6x2xi64>
+        %y = nn.gather %x, %i batch_dims = 1 : tensor<6x8xf64>, tensor<6x2xi64> -> tensor<6x2xf64>)",
+     "6x2xf64"},
+    {"rows of a batch added up by number",
+     R"(%k = nn.constant dense<[[-1, 4, 2, 0, 5, 3, 1, -1], [2, 0, 5, 3, 1, -1, 4, 2], [5, 3, 1, -1, 4, 2, 0, 5],
+                              [1, -1, 4, 2, 0, 5, 3, 1], [4, 2, 0, 5, 3, 1, -1, 4], [0, 5, 3, 1, -1, 4, 2, 0]]> : tensor<6x8xi64>
+        %y = nn.scatter_add %k, %x batch_dims = 1 : tensor<6x8xi64>, tensor<6x8xf64> -> tensor<6x4xf64>)",
+     "6x4xf64"},
     {"rows added up by number",
      R"(%i = nn.constant dense<[4, -1, 0, 5, 4, 4]> : tensor<6xi32>
         %y = nn.scatter_add %i, %x : tensor<6xi32>, tensor<6x8xf64> -> tensor<5x8xf64>)",

@@ -288,19 +288,22 @@ private:
     if (shapeOf(x).empty()) {
       return {};
     }
-    SmallVector<int64_t> places;
+    ArrayRef<int64_t> shape = shapeOf(x);
+    const int64_t batchDims = dice.roll(shape.size());
+    SmallVector<int64_t> places(shape.take_front(batchDims));
     for (int64_t rank = dice.roll(3); rank > 0; --rank) {
       places.push_back(kSizes[dice.roll(std::size(kSizes))]);
     }
-    return nn::GatherOp::create(b, x, numbers(places, shapeOf(x).front()));
+    return nn::GatherOp::create(b, x, numbers(places, shape[batchDims]), batchDims);
   }
 
   Value scatterAdd(Value x) {
     ArrayRef<int64_t> shape = shapeOf(x);
-    int64_t places = dice.roll(shape.size() + 1), rows = kSizes[dice.roll(std::size(kSizes))];
-    SmallVector<int64_t> result{rows};
+    int64_t places = dice.roll(shape.size() + 1), rows = kSizes[dice.roll(std::size(kSizes))], batchDims = dice.roll(places + 1);
+    SmallVector<int64_t> result(shape.take_front(batchDims));
+    result.push_back(rows);
     llvm::append_range(result, shape.drop_front(places));
-    return nn::TanhOp::create(b, nn::ScatterAddOp::create(b, f64(result), numbers(shape.take_front(places), rows), x));
+    return nn::TanhOp::create(b, nn::ScatterAddOp::create(b, f64(result), numbers(shape.take_front(places), rows), x, batchDims));
   }
 
   // A convolution, or a gradient of one; null where x cannot have any.

@@ -321,6 +321,28 @@ TEST_CASE("kernels: rows by number, and bools", "[lower][kernels]") {
                                target) < unit);
 }
 
+// Of the batch and the columns each is the larger once, and either is 1; places may be none.
+TEST_CASE("kernels: rows of a batch by number", "[lower][kernels]") {
+  auto target = GENERATE(exec::Target::Cpu, exec::Target::Cuda);
+  std::string type = GENERATE("f32", "bf16");
+  auto [batch, columns] = GENERATE(table<int64_t, int64_t>({{1, 20}, {3, 1}, {5, 200}, {40, 6}}));
+  INFO("target " << exec::stringifyTarget(target).str() << ", " << batch << " x " << columns << " " << type);
+  double unit = type == "f32" ? 0x1p-20 : 0x1p-8; // sums of some 10 numbers
+  CHECK(compareWithInterpreter(fill(R"(
+    func.func @f(%u: tensor<Rx35xCxTYPE>, %l: tensor<Rx35xi64>, %t: tensor<Rx7xCxTYPE>, %k: tensor<Rxi64>)
+        -> (tensor<Rx8xCxTYPE>, tensor<Rx35xCxTYPE>, tensor<RxCxTYPE>, tensor<Rx9xCxTYPE>, tensor<Rx35x4xTYPE>) {
+      %s = nn.scatter_add %l, %u batch_dims = 1 : tensor<Rx35xi64>, tensor<Rx35xCxTYPE> -> tensor<Rx8xCxTYPE>
+      %g = nn.gather %t, %l batch_dims = 1 : tensor<Rx7xCxTYPE>, tensor<Rx35xi64> -> tensor<Rx35xCxTYPE>
+      %o = nn.gather %t, %k batch_dims = 1 : tensor<Rx7xCxTYPE>, tensor<Rxi64> -> tensor<RxCxTYPE>
+      %p = nn.scatter_add %k, %o batch_dims = 1 : tensor<Rxi64>, tensor<RxCxTYPE> -> tensor<Rx9xCxTYPE>
+      %v = nn.reduce max %u dims = [2] : tensor<Rx35xCxTYPE> -> tensor<Rx35xTYPE>
+      %q = nn.scatter_add %l, %v batch_dims = 2 : tensor<Rx35xi64>, tensor<Rx35xTYPE> -> tensor<Rx35x4xTYPE>
+      return %s, %g, %o, %p, %q : tensor<Rx8xCxTYPE>, tensor<Rx35xCxTYPE>, tensor<RxCxTYPE>, tensor<Rx9xCxTYPE>, tensor<Rx35x4xTYPE>
+    })",
+                                    type, batch, columns),
+                               target) < unit);
+}
+
 // Where LLVM computes in 16 bits, a sum must not be fused with a rounded product, nor quotients share a rounded reciprocal.
 TEST_CASE("kernels: rounded products and quotients stay so", "[lower][kernels]") {
   auto target = GENERATE(exec::Target::Cpu, exec::Target::Cuda);

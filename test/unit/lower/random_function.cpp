@@ -485,23 +485,26 @@ private:
     if (typeOf(x).getRank() == 0) {
       return;
     }
-    SmallVector<int64_t> places;
+    ArrayRef<int64_t> shape = typeOf(x).getShape();
+    const int64_t batchDims = below(shape.size());
+    SmallVector<int64_t> places(shape.take_front(batchDims));
     for (int64_t rank = below(3); rank > 0; --rank) {
       places.push_back(kSizes[below(std::size(kSizes))]);
     }
-    Value rows = numbers(places, typeOf(x).getDimSize(0));
-    if (typeOf(x).getNumElements() / typeOf(x).getDimSize(0) * typeOf(rows).getNumElements() <= kMaxElements) {
-      add(nn::GatherOp::create(b, x, rows));
+    Value rows = numbers(places, shape[batchDims]);
+    if (llvm::product_of(shape.drop_front(batchDims + 1)) * typeOf(rows).getNumElements() <= kMaxElements) {
+      add(nn::GatherOp::create(b, x, rows, batchDims));
     }
   }
 
   void scatter() {
     Value x = pick();
     ArrayRef<int64_t> shape = typeOf(x).getShape();
-    int64_t places = below(shape.size() + 1), rows = kSizes[below(std::size(kSizes))];
-    SmallVector<int64_t> result{rows};
+    int64_t places = below(shape.size() + 1), rows = kSizes[below(std::size(kSizes))], batchDims = below(places + 1);
+    SmallVector<int64_t> result(shape.take_front(batchDims));
+    result.push_back(rows);
     llvm::append_range(result, shape.drop_front(places));
-    addBounded(nn::ScatterAddOp::create(b, tensor(result), numbers(shape.take_front(places), rows), x));
+    addBounded(nn::ScatterAddOp::create(b, tensor(result), numbers(shape.take_front(places), rows), x, batchDims));
   }
 
   // x by its moments along some dims: sums beside each other, then values of the kept dims.

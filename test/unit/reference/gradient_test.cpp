@@ -130,6 +130,14 @@ void addShapeCases(std::vector<Case> &cases, Sizes &sizes) {
     Operand numbers{places, -1, static_cast<double>(m)};
     cases.push_back({"gather", {{table}, numbers}, "nn.gather %a, %b : " + table + ", " + places + " -> " + rows, rows});
     cases.push_back({"scatter_add", {numbers, {rows}}, "nn.scatter_add %a, %b : " + places + ", " + rows + " -> " + table, table});
+    // A table of n rows for each element of the batch, and rows that are one element.
+    std::string ofBatch = Sizes::typeOf({m, 2}, element), taken = type({m, 2, k}), ofEach = Sizes::typeOf({m, n}, element);
+    Operand batchNumbers{ofBatch, -1, static_cast<double>(n)}, eachNumbers{ofEach, -1, static_cast<double>(k)};
+    std::string one = " batch_dims = 1 : ", two = " batch_dims = 2 : ", flat = type({m, n});
+    cases.push_back({"gather", {{wide}, batchNumbers}, "nn.gather %a, %b" + one + wide + ", " + ofBatch + " -> " + taken, taken});
+    cases.push_back({"gather", {{wide}, eachNumbers}, "nn.gather %a, %b" + two + wide + ", " + ofEach + " -> " + flat, flat});
+    cases.push_back({"scatter_add", {batchNumbers, {taken}}, "nn.scatter_add %a, %b" + one + ofBatch + ", " + taken + " -> " + wide, wide});
+    cases.push_back({"scatter_add", {eachNumbers, {flat}}, "nn.scatter_add %a, %b" + two + ofEach + ", " + flat + " -> " + wide, wide});
   }
   for (const char *kind : {"sum", "max", "min"}) {
     cases.push_back({std::string("reduce ") + kind,

@@ -58,7 +58,7 @@ private:
 
   void emitScatter();
   Index indexInRow(mlir::Value row);
-  void fillRows(llvm::ArrayRef<LoopDim> columns, llvm::ArrayRef<int64_t> result, mlir::Value element);
+  void fillRows(llvm::ArrayRef<LoopDim> columns, bool parallel, llvm::ArrayRef<int64_t> result, mlir::Value element);
 };
 
 } // namespace ashlar::lower

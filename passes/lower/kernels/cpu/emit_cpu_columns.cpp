@@ -114,46 +114,53 @@ void CpuKernel::addRows(const LoopDim &innermost, const LoopDim &suffix, bool pa
 
 // The current index of the result in the given row.
 KernelNest::Index CpuKernel::indexInRow(Value row) {
-  Index result{row};
+  Index result(ArrayRef<Value>(index).take_front(shape.batchDims));
+  result.push_back(row);
   llvm::append_range(result, ArrayRef<Value>(index).drop_front(shape.rowRank));
   return result;
 }
 
-// Zeros, then the updates in the order of their places. Parallel over the columns, so one thread sums all of an element.
+// Zeros, then the updates in the order of their places. Parallel over the batch or the columns, of which there are more, so one thread sums
+// all of an element.
 void CpuKernel::emitScatter() {
   auto scatter = *body.getOps<nn::ScatterAddOp>().begin();
   ArrayRef<int64_t> result = scatter.getType().getShape();
   SplitLoops loops(shape);
-  ArrayRef<LoopDim> columns = loops.kept, places = loops.reduced;
-  int64_t unit = result.front() + scatter.getIndices().getType().getNumElements();
-  if (!columns.empty()) {
-    setParallel(columns.front().size, unit * countIterations(columns.drop_front()));
+  ArrayRef<LoopDim> batch = loops.batch, columns = loops.kept, places = loops.reduced;
+  const bool batchIsParallel = !batch.empty() && (columns.empty() || batch.front().size >= columns.front().size);
+  const int64_t rows = result[shape.batchDims], unit = rows + countIterations(places);
+  if (batchIsParallel) {
+    setParallel(batch.front().size, unit * countIterations(batch.drop_front()) * countIterations(columns));
+  } else if (!columns.empty()) {
+    setParallel(columns.front().size, unit * countIterations(batch) * countIterations(columns.drop_front()));
     if (columns.size() == 1) {
       alignGrain();
     }
   }
-  fillRows(columns, result, emitNeutral(b, Reduction::Sum, scatter.getType().getElementType()));
-  nest(places, /*parallel=*/false, [&] {
-    Value row = scalars.emitRow(scatter.getIndices(), Index(ArrayRef<Value>(index).take_front(shape.rowRank)));
-    auto branch = scf::IfOp::create(b, scalars.emitIsRow(row, result.front()), /*withElseRegion=*/false);
-    OpBuilder::InsertionGuard guard(b);
-    ScalarEmitter::Memo saved = scalars.save();
-    b.setInsertionPointToStart(branch.thenBlock());
-    Value at = scalars.emitRowIndex(row);
-    nest(columns, /*parallel=*/true, [&] {
-      Value sum = scalars.load(outputs.front(), scatter.getType(), indexInRow(at));
-      sum = emitCombine(b, Reduction::Sum, scatter.getType().getElementType(), sum, scalars.emit(scatter.getUpdates(), index));
-      scalars.store(sum, outputs.front(), result, indexInRow(at));
+  nest(batch, batchIsParallel, [&] {
+    fillRows(columns, /*parallel=*/!batchIsParallel, result, emitNeutral(b, Reduction::Sum, scatter.getType().getElementType()));
+    nest(places, /*parallel=*/false, [&] {
+      Value row = scalars.emitRow(scatter.getIndices(), Index(ArrayRef<Value>(index).take_front(shape.rowRank)));
+      auto branch = scf::IfOp::create(b, scalars.emitIsRow(row, rows), /*withElseRegion=*/false);
+      OpBuilder::InsertionGuard guard(b);
+      ScalarEmitter::Memo saved = scalars.save();
+      b.setInsertionPointToStart(branch.thenBlock());
+      Value at = scalars.emitRowIndex(row);
+      nest(columns, /*parallel=*/!batchIsParallel, [&] {
+        Value sum = scalars.load(outputs.front(), scatter.getType(), indexInRow(at));
+        sum = emitCombine(b, Reduction::Sum, scatter.getType().getElementType(), sum, scalars.emit(scatter.getUpdates(), index));
+        scalars.store(sum, outputs.front(), result, indexInRow(at));
+      });
+      scalars.restore(std::move(saved));
     });
-    scalars.restore(std::move(saved));
   });
 }
 
-void CpuKernel::fillRows(ArrayRef<LoopDim> columns, ArrayRef<int64_t> result, Value element) {
-  auto rows = scf::ForOp::create(b, zero, constant(result.front()), constant(1));
+void CpuKernel::fillRows(ArrayRef<LoopDim> columns, bool parallel, ArrayRef<int64_t> result, Value element) {
+  auto rows = scf::ForOp::create(b, zero, constant(result[shape.batchDims]), constant(1));
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(rows.getBody());
-  nest(columns, /*parallel=*/true, [&] { scalars.store(element, outputs.front(), result, indexInRow(rows.getInductionVar())); });
+  nest(columns, parallel, [&] { scalars.store(element, outputs.front(), result, indexInRow(rows.getInductionVar())); });
 }
 
 } // namespace ashlar::lower

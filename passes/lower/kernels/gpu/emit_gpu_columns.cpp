@@ -90,20 +90,25 @@ void GpuKernel::emitColumns() {
   });
 }
 
-// Blocks over (rows of the result, its columns). Each warp looks for the places of its row, 32 at a time, and adds up their updates in
-// order.
+// Blocks over (the batch, rows of the result, its columns). Each warp looks for the places of its row, 32 at a time, and adds up their
+// updates in order.
 void GpuKernel::emitScatter() {
   auto scatter = *body.getOps<nn::ScatterAddOp>().begin();
   SplitLoops loops(shape);
-  int64_t rows = scatter.getType().getShape().front(), places = countIterations(loops.reduced), columns = countIterations(loops.kept);
+  int64_t batch = countIterations(loops.batch), rows = shapeOf(scatter)[shape.batchDims], places = countIterations(loops.reduced);
+  int64_t columns = countIterations(loops.kept);
   int64_t lanes = lanesOf(loops.kept), chunks = columns / lanes;
   int64_t blockThreads = std::clamp<int64_t>(llvm::alignTo(chunks, kWarp), kWarp, kScatterThreads);
   int64_t blocksARow = llvm::divideCeil(chunks, blockThreads);
-  setGrid(rows * blocksARow, blockThreads);
-  if (rows * columns == 0) {
+  setGrid(batch * rows * blocksARow, blockThreads);
+  if (batch * rows * columns == 0) {
     return;
   }
   Value row = divide(block, blocksARow), isColumn;
+  if (batch > 1) {
+    setIndex(loops.batch, divide(row, rows));
+    row = remainder(row, rows);
+  }
   Value column = add(scale(remainder(block, blocksARow), blockThreads), thread);
   if (chunks % blockThreads != 0) {
     isColumn = isBelow(column, chunks);
@@ -144,7 +149,8 @@ void GpuKernel::emitScatter() {
         });
       });
   emitIf(isColumn, [&] {
-    Index at{row};
+    Index at(ArrayRef<Value>(chunk.index).take_front(shape.batchDims));
+    at.push_back(row);
     llvm::append_range(at, ArrayRef<Value>(chunk.index).drop_front(shape.rowRank));
     scalars.setLanes(chunk.lanes);
     scalars.storeLanes(sums, outputs.front(), scatter.getType().getShape(), at);

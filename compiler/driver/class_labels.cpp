@@ -34,18 +34,36 @@ BlockArgument inputOf(Value labels) {
   return cast<BlockArgument>(labels);
 }
 
-// Returns the labels that a loss of the model takes. Rows that it leaves out have the label that a comparison names.
-ClassLabels labelsOf(nn::SoftmaxCrossEntropyOp loss) {
-  ClassLabels found{lastDim(loss.getLogits()), 0};
-  for (Operation *user : loss.getLabels().getUsers()) {
+// Returns the label of the rows that a loss of the model leaves out, which a comparison names; 0 where there is none.
+int64_t ignoredOf(Value labels) {
+  for (Operation *user : labels.getUsers()) {
     auto compare = dyn_cast<nn::CompareOp>(user);
     DenseIntElementsAttr ignored;
     if (compare && compare.getPredicate() == nn::Predicate::Ne && matchPattern(compare.getRhs(), m_Constant(&ignored)) &&
         ignored.isSplat()) {
-      found.ignored = ignored.getSplatValue<llvm::APInt>().getSExtValue();
+      return ignored.getSplatValue<llvm::APInt>().getSExtValue();
     }
   }
-  return found;
+  return 0;
+}
+
+// Returns the size of the dim of classes where `sum` picks of each row the score at its label, as a NegativeLogLikelihoodLoss does, and
+// sets `labels`; else 0. A constant in place of scores is a one-hot tensor, to which a label that is no class means something.
+uint64_t classesOfPicked(nn::ReduceOp sum, Value &labels) {
+  auto picked = sum.getInput().getDefiningOp<nn::SelectOp>();
+  auto isLabel = picked ? picked.getCondition().getDefiningOp<nn::CompareOp>() : nn::CompareOp();
+  auto classes = isLabel ? isLabel.getLhs().getDefiningOp<nn::IndexOp>() : nn::IndexOp();
+  auto repeated = isLabel ? isLabel.getRhs().getDefiningOp<nn::BroadcastOp>() : nn::BroadcastOp();
+  if (sum.getKind() != Reduction::Sum || sum.getDims().size() != 1 || !classes || !repeated ||
+      isLabel.getPredicate() != nn::Predicate::Eq || llvm::is_contained(repeated.getDims(), sum.getDims()[0]) ||
+      !matchPattern(picked.getOnFalse(), m_AnyZeroFloat()) || matchPattern(picked.getOnTrue(), m_Constant())) {
+    return 0;
+  }
+  labels = repeated.getInput();
+  if (auto widened = labels.getDefiningOp<nn::CastOp>()) {
+    labels = widened.getInput();
+  }
+  return sum.getInput().getType().getDimSize(sum.getDims()[0]);
 }
 
 } // namespace
@@ -64,11 +82,18 @@ llvm::StringMap<ClassLabels> findClassLabels(const job::Job &job, ModuleOp modul
       labels[job::labelsName(job)] = {lastDim(*output), 0};
     }
   } else if (loss.has_model_output()) {
-    forward.walk([&](nn::SoftmaxCrossEntropyOp op) {
-      if (BlockArgument input = inputOf(op.getLabels())) {
+    auto add = [&](uint64_t classes, Value found) {
+      if (BlockArgument input = inputOf(found)) {
         if (auto name = forward.getArgAttrOfType<StringAttr>(input.getArgNumber(), nn::kNameAttr)) {
-          labels[name.getValue()] = labelsOf(op);
+          labels[name.getValue()] = {classes, ignoredOf(found)};
         }
+      }
+    };
+    forward.walk([&](nn::SoftmaxCrossEntropyOp op) { add(lastDim(op.getLogits()), op.getLabels()); });
+    forward.walk([&](nn::ReduceOp sum) {
+      Value found;
+      if (uint64_t classes = classesOfPicked(sum, found)) {
+        add(classes, found);
       }
     });
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Which inputs hold class labels, and of how many classes, so that the program can refuse a mislabelled data set. The loss knows: one that
-// the job names, or a SoftmaxCrossEntropyLoss of the model.
+// the job names, or a SoftmaxCrossEntropyLoss or NegativeLogLikelihoodLoss of the model.
 
 #ifndef ASHLAR_COMPILER_DRIVER_CLASS_LABELS_H
 #define ASHLAR_COMPILER_DRIVER_CLASS_LABELS_H

@@ -100,14 +100,17 @@ def model_output(bench):
         # Without axes, ReduceSum keeps dims of 1; the sum is that of the batch.
         log = bench.train(loss_job(f'model_output {{ tensor: "{tensor}" }}', ["x"]))
         expect(log.losses, [scale * sum(LOGITS[:6]), scale * sum(LOGITS[6:])], tensor)
-    # Labels that the model takes itself, and the one that it leaves out.
-    bench.model(
-        node("Mul", ["x", "w"], ["logits"]), node("SoftmaxCrossEntropyLoss", ["logits", "labels"], ["loss"], ignore_index=2),
-        parameter("w", [1], [1]), graph_input("x", ["batch", 3]), graph_input("labels", ["batch"], INT64), graph_output("loss", []))
-    bench.npy("labels_train", [2, 1, 0, 1], kind="i8")
-    log = bench.train(loss_job('model_output { tensor: "loss" }', ["x", "labels"]))
-    each = [-log_softmax(row)[label] for row, label in zip(rows(1), [2, 1, 0, 1])]
-    expect_near(log.losses, [each[1], (each[2] + each[3]) / 2], 1e-5, "ignore_index leaves a sample out of the mean")
+    # Labels that the model takes itself, the one that it leaves out, and one that is no class.
+    for op, each in (("SoftmaxCrossEntropyLoss", log_softmax), ("NegativeLogLikelihoodLoss", list)):
+        bench.model(
+            node("Mul", ["x", "w"], ["scores"]), node(op, ["scores", "labels"], ["loss"], ignore_index=2),
+            parameter("w", [1], [1]), graph_input("x", ["batch", 3]), graph_input("labels", ["batch"], INT64), graph_output("loss", []))
+        bench.npy("labels_train", [2, 1, 0, 1], kind="i8")
+        log = bench.train(loss_job('model_output { tensor: "loss" }', ["x", "labels"]))
+        losses = [-each(row)[label] for row, label in zip(rows(1), [2, 1, 0, 1])]
+        expect_near(log.losses, [losses[1], (losses[2] + losses[3]) / 2], 1e-5, f"ignore_index of {op} leaves a sample out of the mean")
+        bench.npy("labels_train", [2, 1, 3, 1], kind="i8")
+        bench.refused(["./program", "--data", "."], 'label 3 of sample 2 in column "labels" of the train split is not one of the 3 classes 0 .. 2')
 
 
 def first_values(bench, init, shape, *options, name="w", data=False):

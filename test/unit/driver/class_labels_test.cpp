@@ -4,6 +4,7 @@
 
 #include "compiler/driver/class_labels.h"
 #include "compiler/job/job.h"
+#include "test/unit/frontend/onnx_model.h"
 #include "test/unit/reference/parsed_module.h"
 
 #include <catch2/catch.hpp>
@@ -32,6 +33,12 @@ llvm::StringMap<driver::ClassLabels> labelsOf(const std::string &loss, const std
   return driver::findClassLabels(llvm::cantFail(job::parseJobText("loss { " + loss + " }", "job.txtpb")), *module);
 }
 
+// Finds the labels of a model that computes its loss "y".
+llvm::StringMap<driver::ClassLabels> labelsOf(const test::OnnxModel &model) {
+  auto module = test::import(model);
+  return driver::findClassLabels(llvm::cantFail(job::parseJobText("loss { model_output { tensor: \"y\" } }", "job.txtpb")), *module);
+}
+
 } // namespace
 
 TEST_CASE("class labels: the losses of a job name them, the tensor has the classes", "[driver][labels]") {
@@ -57,4 +64,32 @@ TEST_CASE("class labels: a loss of the model takes an input, with or without an 
 TEST_CASE("class labels: targets are none, and a missing tensor is left to the loss pass", "[driver][labels]") {
   CHECK(labelsOf("mean_squared_error { prediction: \"logits\" target: \"x\" }").empty());
   CHECK(labelsOf("softmax_cross_entropy { logits: \"lgits\" labels: \"new\" }").empty());
+}
+
+// The scores of a NegativeLogLikelihoodLoss have their classes in dim 1.
+TEST_CASE("class labels: a NegativeLogLikelihoodLoss of the model takes an input", "[driver][labels]") {
+  for (int32_t type : {onnx::TensorProto::INT32, onnx::TensorProto::INT64}) {
+    for (bool ignores : {false, true}) {
+      test::OnnxModel model = test::OnnxModel(13).input("s", {4, 3, 5}).input("classes", {4, 5}, type);
+      std::vector<test::Attribute> attributes;
+      if (ignores) {
+        attributes.push_back({"ignore_index", int64_t(-7)});
+      }
+      auto labels = labelsOf(model.node("NegativeLogLikelihoodLoss", {"s", "classes"}, {"y"}, attributes).output("y"));
+      CAPTURE(type, ignores);
+      REQUIRE(labels.size() == 1);
+      CHECK((labels["classes"].classes == 3 && labels["classes"].ignored == (ignores ? -7 : 0)));
+    }
+  }
+}
+
+TEST_CASE("class labels: a one-hot tensor and other sums take any label", "[driver][labels]") {
+  test::OnnxModel model = test::OnnxModel(13).input("classes", {4}, onnx::TensorProto::INT64).ints("depth", {3}).ints("axes", {1});
+  model.initializer("values", onnx::TensorProto::FLOAT, {2}, {0, 2});
+  model.node("OneHot", {"classes", "depth", "values"}, {"hot"}).node("ReduceSum", {"hot", "axes"}, {"sums"});
+  CHECK(labelsOf(model.node("ReduceSum", {"sums"}, {"y"}).output("y")).empty());
+  test::OnnxModel masked = test::OnnxModel(13).input("m", {4, 3}, onnx::TensorProto::BOOL).input("x", {4, 3});
+  masked.initializer("zeros", onnx::TensorProto::FLOAT, {4, 3}, std::vector<double>(12, 0)).ints("axes", {1});
+  masked.node("Where", {"m", "x", "zeros"}, {"kept"}).node("ReduceSum", {"kept", "axes"}, {"sums"});
+  CHECK(labelsOf(masked.node("ReduceSum", {"sums"}, {"y"}).output("y")).empty());
 }

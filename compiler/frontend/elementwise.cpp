@@ -227,6 +227,22 @@ void importCast(Node &node) {
   castTo(node, convertElementType(node.getInt("to", 0), node.builder().getContext(), "node \"" + node.getPath() + "\""));
 }
 
+// Integers of one width: converting them keeps the bits.
+void importBitCast(Node &node) {
+  Type from = node.inputType(0).getElementType();
+  Type to = convertElementType(node.getInt("to", 0), node.builder().getContext(), "node \"" + node.getPath() + "\"");
+  if (from == to) {
+    return node.aliasResult(0, 0);
+  }
+  if (from.isInteger(1) || to.isInteger(1) || from.getIntOrFloatBitWidth() != to.getIntOrFloatBitWidth()) {
+    node.fail("takes the bits of " + elementName(from) + " as " + elementName(to) + ", of another width; use Cast");
+  }
+  if (!from.isInteger() || !to.isInteger()) {
+    node.fail("takes the bits of " + elementName(from) + " as " + elementName(to) + ", which is not supported; only those of integers are");
+  }
+  node.setResult(0, cast(node, node.input(0), to));
+}
+
 void importCastLike(Node &node) {
   castTo(node, node.inputType(1).getElementType());
 }
@@ -257,6 +273,7 @@ constexpr RegistryRow kRows[] = {
     {"Asinh", importUnary<nn::AsinhOp>, Accepts::Floats},
     {"Atan", importUnary<nn::AtanOp>, Accepts::Floats},
     {"Atanh", importUnary<nn::AtanhOp>, Accepts::Floats},
+    {"BitCast", importBitCast},
     {"BitShift", importBitShift, Accepts::Numbers},
     {"BitwiseAnd", importBits<importBinary<nn::AndOp>>, Accepts::Numbers},
     {"BitwiseNot", importBits<importUnary<nn::NotOp>>, Accepts::Numbers},

@@ -171,9 +171,6 @@ void importPad(Node &node) {
   }
   Value input = node.input(0);
   RankedTensorType type = typeOf(input);
-  if (mode != "constant" && type.getElementType().isInteger(1)) {
-    node.fail("input 0 is a tensor of bool, which mode \"" + mode + "\" does not take; cast it to a number");
-  }
   Padding padding = readPadding(node, type.getRank());
   Value value = crop(node, input, padding);
   bool isPadded = llvm::any_of(llvm::concat<int64_t>(padding.low, padding.high), [](int64_t pad) { return pad > 0; });
@@ -181,7 +178,7 @@ void importPad(Node &node) {
     Value fill = fillOf(node, type.getElementType());
     value = isPadded ? padByConstant(node, value, padding, fill) : value;
   } else {
-    value = padByOwnElements(node, value, padding, mode);
+    value = cast(node, padByOwnElements(node, asNumbers(node, value), padding, mode), type.getElementType());
     if (node.getOpset() < 11) {
       node.getFloat("value", 0); // has no meaning here
     } else {

@@ -127,7 +127,7 @@ Value indicesOf(Node &node, const Pooling &pooling, Value place, bool columnMajo
   return number;
 }
 
-Value largestOf(Node &node, const Pooling &pooling) {
+Value largestOf(Node &node, Value input, const Pooling &pooling) {
   int64_t elements = 1;
   for (size_t i = 0; i < pooling.dims.size(); ++i) {
     elements *= pooling.window(i).getSize(); // each factor is below 2^31, and so is what came before
@@ -135,7 +135,7 @@ Value largestOf(Node &node, const Pooling &pooling) {
       node.fail("pools windows of 2^31 elements or more");
     }
   }
-  return node.create<nn::MaxPoolOp>(node.input(0), pooling.dims, pooling.windows);
+  return node.create<nn::MaxPoolOp>(input, pooling.dims, pooling.windows);
 }
 
 void importMaxPool(Node &node) {
@@ -144,17 +144,23 @@ void importMaxPool(Node &node) {
   if (order != 0 && order != 1) {
     node.fail("attribute \"storage_order\" is " + Twine(order) + "; use 0, row major, or 1, column major");
   }
-  Value largest = largestOf(node, pooling);
-  node.setResult(0, largest);
+  Type element = node.inputType(0).getElementType();
+  if (element.isInteger() && (element.isInteger(1) || element.getIntOrFloatBitWidth() != 8)) {
+    node.fail("input 0 is a tensor of " + elementName(element) + ", which the op does not take; its inputs are floats, int8 or uint8");
+  }
+  // A byte is exact in f32, and -infinity, of a window that holds padding only, becomes the least one.
+  Value input = element.isInteger() ? cast(node, node.input(0), node.builder().getF32Type()) : node.input(0);
+  Value largest = largestOf(node, input, pooling);
+  node.setResult(0, cast(node, largest, element));
   if (node.hasResult(1)) {
-    Value place = node.create<nn::MaxPoolPlaceOp>(node.input(0), largest, pooling.dims, pooling.windows);
+    Value place = node.create<nn::MaxPoolPlaceOp>(input, largest, pooling.dims, pooling.windows);
     node.setResult(1, indicesOf(node, pooling, place, order == 1));
   }
 }
 
 void importGlobalMaxPool(Node &node) {
   Pooling pooling = globalPooling(node);
-  node.setResult(0, largestOf(node, pooling));
+  node.setResult(0, largestOf(node, node.input(0), pooling));
 }
 
 //===-- Average -----------------------------------------------------------------------------------------------------------------------===//
@@ -308,7 +314,7 @@ constexpr RegistryRow kRows[] = {
     {"GlobalMaxPool", importGlobalMaxPool, Accepts::Floats},
     {"LRN", importLrn, Accepts::Floats},
     {"LpPool", importLpPool, Accepts::Floats},
-    {"MaxPool", importMaxPool, Accepts::Floats},
+    {"MaxPool", importMaxPool},
 };
 
 } // namespace

@@ -88,20 +88,21 @@ bool isSmallFloat(Type type) {
 }
 
 // y = saturate(round(x / scale) + zero point): the conversion to an integer saturates. The quotient is one of the scale's type or of that
-// of `precision`; the sum is exact in f32, or far from what the integer holds.
+// of `precision`, for a scale of i32 one of f64; the sum is exact in f32, or far from what the integer holds.
 void importQuantizeLinear(Node &node) {
   Granularity granularity = readGranularity(node);
   RankedTensorType type = node.inputType(0), scale = node.inputType(1);
   Type byteType = IntegerType::get(node.builder().getContext(), 8, IntegerType::Unsigned), wide = node.builder().getF32Type();
   Type result = readType(node, "output_dtype", node.hasInput(2) ? node.inputType(2).getElementType() : byteType);
-  Type precision = readType(node, "precision", scale.getElementType());
+  const bool isWhole = scale.getElementType().isSignlessInteger(32);
+  Type precision = readType(node, "precision", isWhole ? node.builder().getF64Type() : scale.getElementType());
   node.getInt("saturate", 1); // of float8 only
   if (!isSmallFloat(type.getElementType()) && !type.getElementType().isSignlessInteger(32)) {
     node.fail("quantizes " + describeTensor(type) + ", which ONNX does not; cast it to float");
   }
-  if (!isSmallFloat(precision) || !isSmallFloat(scale.getElementType())) {
+  if (!(isSmallFloat(precision) || (isWhole && precision.isF64())) || !(isSmallFloat(scale.getElementType()) || isWhole)) {
     node.fail("divides by a scale of " + elementName(scale.getElementType()) + " in " + elementName(precision) +
-              ", which is not supported; use float, float16 or bfloat16");
+              ", which is not supported; use float, float16, bfloat16 or a scale of int32");
   }
   if (!isa<IntegerType>(result) || result.isInteger(1) || result.getIntOrFloatBitWidth() > 16) {
     node.fail("quantizes to " + elementName(result) + ", which is not supported; use int8, uint8, int16 or uint16");

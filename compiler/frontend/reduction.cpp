@@ -122,6 +122,9 @@ void importReduce(Node &node, Kind kind, int64_t axesInputSince) {
   }
   bool isPlain = llvm::is_contained({Kind::Sum, Kind::Mean, Kind::Max, Kind::Min}, kind); // whose sums are f32 by themselves
   Value input = node.input(0), x = isPlain ? input : widen(node, input);
+  if (type.getElementType().isInteger(1)) { // u8, whose least number is 0
+    x = cast(node, x, node.builder().getIntegerType(8, /*isSigned=*/false));
+  }
   Value result = reshape(node, cast(node, reduceBy(node, kind, x, axes), type.getElementType()), kept);
   result == input ? node.aliasResult(0, 0) : node.setResult(0, result);
 }
@@ -163,9 +166,9 @@ constexpr RegistryRow kRows[] = {
     {"ReduceL2", importReduceSince18<Kind::Norm>, Accepts::Numbers},
     {"ReduceLogSum", importReduceSince18<Kind::LogSum>, Accepts::Floats},
     {"ReduceLogSumExp", importReduceSince18<Kind::LogSumExp>, Accepts::Floats},
-    {"ReduceMax", importReduceSince18<Kind::Max>, Accepts::Numbers},
+    {"ReduceMax", importReduceSince18<Kind::Max>},
     {"ReduceMean", importReduceSince18<Kind::Mean>, Accepts::Numbers},
-    {"ReduceMin", importReduceSince18<Kind::Min>, Accepts::Numbers},
+    {"ReduceMin", importReduceSince18<Kind::Min>},
     {"ReduceProd", importReduceSince18<Kind::Product>, Accepts::Numbers},
     {"ReduceSum", importReduceSum, Accepts::Numbers},
     {"ReduceSumSquare", importReduceSince18<Kind::SumSquare>, Accepts::Numbers},

@@ -181,6 +181,32 @@ TEST_CASE("onnx Cast of integers", "[frontend]") {
   CHECK(holds(cast(TensorProto::INT8, TensorProto::BOOL, {-128, 0}), {2}, {1, 0}));
 }
 
+// The numbers are those of numpy's ndarray.view.
+TEST_CASE("onnx BitCast", "[frontend]") {
+  auto model = [](int32_t from, int32_t to, std::vector<double> values) {
+    const int64_t size = static_cast<int64_t>(values.size());
+    OnnxModel model = OnnxModel(26).initializer("x", from, {size}, std::move(values));
+    return model.node("BitCast", {"x"}, {"y"}, {{"to", int64_t(to)}}).output("y");
+  };
+  auto bits = [&](int32_t from, int32_t to, std::vector<double> values) { return evaluate(model(from, to, std::move(values)), {})[0]; };
+  CHECK(holds(bits(TensorProto::INT8, TensorProto::UINT8, {-1, -128, 127, 0}), {4}, {255, 128, 127, 0}));
+  CHECK(holds(bits(TensorProto::UINT8, TensorProto::INT8, {255, 128, 127, 0}), {4}, {-1, -128, 127, 0}));
+  CHECK(holds(bits(TensorProto::INT16, TensorProto::UINT16, {-2, -32768}), {2}, {65534, 32768}));
+  CHECK(holds(bits(TensorProto::UINT32, TensorProto::INT32, {4294967295, 0x1p31, 7}), {3}, {-1, -0x1p31, 7}));
+  CHECK(holds(bits(TensorProto::INT64, TensorProto::UINT64, {-0x1p63, 5}), {2}, {0x1p63, 5}));
+  CHECK(holds(bits(TensorProto::INT8, TensorProto::UINT8, {}), {0}, {}));
+  CHECK(holds(bits(TensorProto::FLOAT, TensorProto::FLOAT, {-0.5, 3}), {2}, {-0.5, 3}));
+  CHECK(holds(bits(TensorProto::BOOL, TensorProto::BOOL, {1, 0}), {2}, {1, 0}));
+  CHECK_THAT(importError(model(TensorProto::INT32, TensorProto::INT64, {1})),
+             contains("takes the bits of i32 as i64, of another width; use Cast"));
+  CHECK_THAT(importError(model(TensorProto::BOOL, TensorProto::UINT8, {1})), contains("takes the bits of bool as u8, of another width"));
+  CHECK_THAT(importError(model(TensorProto::INT16, TensorProto::FLOAT16, {1})),
+             contains("takes the bits of i16 as f16, which is not supported; only those of integers are"));
+  CHECK_THAT(importError(model(TensorProto::FLOAT, TensorProto::INT32, {1})),
+             contains("takes the bits of f32 as i32, which is not supported"));
+  CHECK_THAT(importError(model(TensorProto::INT8, TensorProto::STRING, {1})), contains("element type STRING is not supported"));
+}
+
 // Integers wrap around; quotients, maxima, comparisons and rests of those without a sign are theirs.
 TEST_CASE("onnx arithmetic of all integers", "[frontend]") {
   auto apply = [](const std::string &op, int32_t type, std::vector<double> x, std::vector<double> y) {

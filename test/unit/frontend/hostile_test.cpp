@@ -69,6 +69,7 @@ Call callOf(const std::string &op) {
       {"Attention", {{"heads", "heads", "heads"}}},
       {"AveragePool", {{"signal"}, {{"kernel_shape", std::vector<int64_t>{2}}}}},
       {"BatchNormalization", {{"x", "v", "v", "v", "v"}}},
+      {"BitCast", {{"i"}, {{"to", int64_t(TensorProto::UINT64)}}}},
       {"BitwiseAnd", {{"i", "shape"}}},
       {"BitwiseNot", {{"i"}}},
       {"BitwiseOr", {{"i", "shape"}}},
@@ -227,7 +228,7 @@ TEST_CASE("hostile: what ops take is said in words of ONNX", "[frontend][hostile
   OnnxModel ints = OnnxModel(17).input("x", {2}, TensorProto::INT32).input("b", {2}, TensorProto::BOOL);
   CHECK(nodeError(ints, "Relu", {"x"}, {"y"}) ==
         "model.onnx: node \"n\" (Relu, opset 17): input 0 is a tensor of i32, which the op does not take; its inputs are floats");
-  CHECK_THAT(nodeError(ints, "ReduceMax", {"b"}, {"y"}),
+  CHECK_THAT(nodeError(ints, "ReduceSum", {"b"}, {"y"}),
              contains("input 0 is a tensor of bool, which the op does not take; its inputs are numbers"));
   CHECK_THAT(nodeError(ints, "And", {"x", "x"}, {"y"}),
              contains("input 0 is a tensor of i32, which the op does not take; its inputs are bools"));

@@ -89,6 +89,15 @@ TEST_CASE("onnx Pad", "[frontend]") {
 TEST_CASE("onnx Pad: of bools, by a value that is computed, further than the tensor is long, by nothing", "[frontend]") {
   OnnxModel bools = OnnxModel(13).input("x", {2}, TensorProto::BOOL).ints("p", {1, 1}).initializer("v", TensorProto::BOOL, {}, {1});
   CHECK(holds(evaluate(bools.node("Pad", {"x", "p", "v"}, {"y"}).output("y"), {boolean({2}, {0, 1})})[0], {4}, {1, 0, 1, 1}));
+  for (auto [mode, expected] : std::initializer_list<std::pair<const char *, std::vector<double>>>{
+           {"edge", {0, 0, 0, 1, 1, 1}}, {"reflect", {1, 1, 0, 1, 1, 1}}, {"wrap", {1, 1, 0, 1, 1, 0}}}) { // as numpy.pad
+    INFO(mode);
+    OnnxModel moved = OnnxModel(19).input("x", {3}, TensorProto::BOOL).ints("p", {2, 1});
+    moved.node("Pad", {"x", "p"}, {"y"}, {{"mode", Text(mode)}}).output("y");
+    auto padded = evaluate(moved, {boolean({3}, {0, 1, 1})})[0];
+    CHECK(padded.getType().getElementType().isInteger(1));
+    CHECK(holds(padded, {6}, expected));
+  }
   OnnxModel computed = OnnxModel(13).input("x", {2}).input("v", {1}).ints("p", {0, 1}).node("Pad", {"x", "p", "v"}, {"y"}).output("y");
   CHECK(holds(evaluate(computed, {f32({2}, {1, 2}), f32({1}, {7})})[0], {3}, {1, 2, 7}));
   OnnxModel far = OnnxModel(13).input("x", {3}).ints("p", {5, 4}).node("Pad", {"x", "p"}, {"y"}, {{"mode", Text("reflect")}}).output("y");

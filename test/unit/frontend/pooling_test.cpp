@@ -273,6 +273,32 @@ TEST_CASE("onnx MaxPool of special values", "[frontend]") {
   CHECK(holds(results[1], {1, 1, 3}, {0, 3, 3}));
 }
 
+// The numbers of ONNX Runtime 1.32. A window that holds padding only gives the least number that there is.
+TEST_CASE("onnx MaxPool of bytes", "[frontend]") {
+  for (auto [type, sign, x, y] :
+       std::initializer_list<std::tuple<int32_t, mlir::IntegerType::SignednessSemantics, std::vector<double>, std::vector<double>>>{
+           {TensorProto::INT8, mlir::IntegerType::Signless, {-128, -5, -7, 100, -1, 127}, {-5, 100, 127}},
+           {TensorProto::UINT8, mlir::IntegerType::Unsigned, {0, 5, 7, 128, 254, 255}, {5, 128, 255}}}) {
+    OnnxModel model = OnnxModel(12).input("x", {1, 1, 6}, type);
+    model.node("MaxPool", {"x"}, {"y", "i"}, {{"kernel_shape", Ints{3}}, {"strides", Ints{2}}, {"pads", Ints{1, 0}}})
+        .output("y")
+        .output("i");
+    auto element = mlir::IntegerType::get(&context(), 8, sign);
+    auto results = evaluate(model, {makeTensor(element, {1, 1, 6}, x)});
+    CHECK(results[0].getType().getElementType() == element);
+    CHECK(holds(results[0], {1, 1, 3}, y));
+    CHECK(holds(results[1], {1, 1, 3}, {1, 3, 5}));
+    OnnxModel padded = OnnxModel(12).input("x", {1, 1, 1}, type);
+    padded.node("MaxPool", {"x"}, {"y"}, {{"kernel_shape", Ints{1}}, {"pads", Ints{1, 0}}}).output("y");
+    CHECK(holds(evaluate(padded, {makeTensor(element, {1, 1, 1}, {7})})[0], {1, 1, 2}, {x[0], 7}));
+  }
+  for (int32_t type : {TensorProto::INT32, TensorProto::INT16, TensorProto::BOOL}) {
+    OnnxModel model = OnnxModel(12).input("x", {1, 1, 6}, type);
+    CHECK_THAT(importError(model.node("MaxPool", {"x"}, {"y"}, {{"kernel_shape", Ints{3}}}).output("y")),
+               contains(", which the op does not take; its inputs are floats, int8 or uint8"));
+  }
+}
+
 TEST_CASE("onnx pooling: errors", "[frontend]") {
   CHECK_THAT(errorOf(pool("MaxPool", {{"kernel_shape", Ints{7}}, {"pads", Ints{1, 1}}}, {1, 1, 4})),
              contains("the kernel spans 7 elements in spatial dim 0, but the input has 4 there and padding of 1 and 1"));

@@ -128,6 +128,11 @@ TEST_CASE("onnx QuantizeLinear divides in the type of the scale or in that of pr
   const Operand half{TensorProto::FLOAT16, {3}, {1.5, -2.5, 65504}};
   CHECK(holds(run("QuantizeLinear", {half, {TensorProto::FLOAT16, {}, {0.5}}, {kSigned, {}, {1}}})[0], {3}, {4, -4, 127}));
   const Operand ints{TensorProto::INT32, {3}, {-7, 100, 2000000}};
+  const Operand wholes{TensorProto::INT32, {5}, {-7, 9, 100, 2147483647, -2147483647}}, by{TensorProto::INT32, {}, {6}};
+  CHECK(holds(run("QuantizeLinear", {wholes, by, {kSigned, {}, {3}}}, {}, 19)[0], {5}, {2, 5, 20, 127, -128})); // ONNX's reference
+  const Operand large{TensorProto::INT32, {1}, {2147483647}}, share{TensorProto::INT32, {}, {858993458}};       // f32 holds neither
+  CHECK(holds(run("QuantizeLinear", {large, share, {kSigned, {}, {0}}}, {}, 21)[0], {1}, {3}));
+  CHECK(holds(run("QuantizeLinear", {{kFloat, {3}, {7.5, 3, -1e9}}, by, {kByte, {}, {1}}}, {}, 23)[0], {3}, {2, 1, 0}));
   CHECK(holds(run("QuantizeLinear", {ints, {kFloat, {}, {2}}, {kByte, {}, {10}}}, {}, 10)[0], {3}, {6, 60, 255}));
 }
 
@@ -159,8 +164,8 @@ TEST_CASE("onnx quantization of what does not fit", "[frontend][quantization]") 
   CHECK_THAT(importError(model("QuantizeLinear", {x, scale}, {{"output_dtype", int64_t(17)}})), contains("FLOAT8E4M3FN is not supported"));
   CHECK_THAT(importError(model("QuantizeLinear", {x, scale}, {{"output_dtype", int64_t(TensorProto::INT32)}})),
              contains("quantizes to i32, which is not supported; use int8, uint8, int16 or uint16"));
-  CHECK_THAT(importError(model("QuantizeLinear", {{TensorProto::INT32, {2}, {}}, {TensorProto::INT32, {}, {}}})),
-             contains("divides by a scale of i32 in i32, which is not supported; use float, float16 or bfloat16"));
+  CHECK_THAT(importError(model("QuantizeLinear", {{TensorProto::INT32, {2}, {}}, {TensorProto::INT64, {}, {}}})),
+             contains("divides by a scale of i64 in i64, which is not supported; use float, float16, bfloat16 or a scale of int32"));
   CHECK_THAT(importError(model("DequantizeLinear", {{kByte, {2}, {}}, scale, {kSigned, {}, {}}})),
              contains("the zero point is [] of i8 but the scale [] of f32 and the integers are u8"));
   CHECK_THAT(importError(model("MatMulInteger", {{TensorProto::INT32, {2, 2}, {}}, {kByte, {2, 2}, {}}})),

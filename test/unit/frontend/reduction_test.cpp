@@ -166,6 +166,18 @@ TEST_CASE("onnx reductions of no elements", "[frontend][reduction]") {
   CHECK_THAT(importError(rows("ReduceMean", {2, 0})), contains("has no elements to reduce"));
 }
 
+// False < True; of no elements the least and the largest of them.
+TEST_CASE("onnx ReduceMax and ReduceMin of bools", "[frontend][reduction]") {
+  for (auto [op, expected, neutral] :
+       std::initializer_list<std::tuple<const char *, Numbers, double>>{{"ReduceMax", {0, 1, 1}, 0}, {"ReduceMin", {0, 0, 1}, 1}}) {
+    INFO(op);
+    auto result = evaluate(rows(op, {3, 2}, TensorProto::BOOL), {boolean({3, 2}, {0, 0, 1, 0, 1, 1})})[0];
+    CHECK(result.getType().getElementType().isInteger(1));
+    CHECK(holds(result, {3}, expected));
+    CHECK(holds(evaluate(rows(op, {2, 0}, TensorProto::BOOL), {boolean({2, 0}, {})})[0], {2}, {neutral, neutral}));
+  }
+}
+
 // By numpy.logaddexp.reduce and numpy.linalg.norm.
 TEST_CASE("onnx reductions keep special values", "[frontend][reduction]") {
   auto run = [](const char *op, const Numbers &x) { return evaluate(rows(op, {1, 2}), {f32({1, 2}, x)})[0]; };

@@ -245,9 +245,9 @@ std::vector<Case> makeCases() {
 }
 
 // Ops of the two families that compute no f32 from f32.
-const std::set<std::string> kOthers = {"And",      "Not",        "Or",         "Xor",                     // of bools
-                                       "BitShift", "BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor", // of integers
-                                       "Identity"};                                                       // nothing is computed
+const std::set<std::string> kOthers = {"And",     "Not",      "Or",         "Xor",                                   // of bools
+                                       "BitCast", "BitShift", "BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor", // of integers
+                                       "Identity"};                                                                  // nothing is computed
 
 // Adds @name, which computes the case from arrays of `length`.
 void addFunction(ModuleOp module, const Case &c, const std::string &name, int64_t length) {

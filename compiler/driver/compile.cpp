@@ -124,7 +124,7 @@ private:
     exported.dataFile = std::move(made->dataFile);
     exported.refusal = std::move(made->refusal);
     for (frontend::ExportHole &hole : made->holes) {
-      exported.holes.push_back({hole.offset, std::move(hole.variable), hole.dtype, hole.bytes, hole.isTransposed});
+      exported.holes.push_back({hole.offset, std::move(hole.variable), hole.type, hole.bytes, hole.isTransposed});
     }
     return success();
   }

@@ -9,7 +9,6 @@
 
 #include "dialects/nn/nn.h"
 #include "dialects/support/element_type.h"
-#include "runtime/abi/ashlar_rt.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringMap.h"
@@ -114,19 +113,19 @@ Piece wrap(int number, Piece content) {
   return piece;
 }
 
-// The float types that a parameter may have in a file.
-uint32_t dtypeOfFile(int64_t type) {
+// Returns the float type of a type of ONNX that a parameter may have in a file; null for any other.
+Type typeOfFile(int64_t type, MLIRContext *context) {
   switch (type) {
   case onnx::TensorProto::FLOAT:
-    return ASHLAR_RT_F32;
+    return Float32Type::get(context);
   case onnx::TensorProto::DOUBLE:
-    return ASHLAR_RT_F64;
+    return Float64Type::get(context);
   case onnx::TensorProto::FLOAT16:
-    return ASHLAR_RT_F16;
+    return Float16Type::get(context);
   case onnx::TensorProto::BFLOAT16:
-    return ASHLAR_RT_BF16;
+    return BFloat16Type::get(context);
   default:
-    return 0;
+    return Type();
   }
 }
 
@@ -135,10 +134,6 @@ int fileTypeOf(Type element) {
          : element.isF16()  ? onnx::TensorProto::FLOAT16
          : element.isBF16() ? onnx::TensorProto::BFLOAT16
                             : onnx::TensorProto::FLOAT;
-}
-
-uint64_t bytesOfFileType(uint32_t dtype) {
-  return dtype == ASHLAR_RT_F64 ? 8 : dtype == ASHLAR_RT_F32 ? 4 : 2;
 }
 
 bool isData(uint32_t number) {
@@ -214,14 +209,14 @@ private:
       const int fileType = fileTypeOf(type.getElementType());
       tensor.text += numberField(onnx::TensorProto::kDataTypeFieldNumber, static_cast<uint64_t>(fileType));
       tensor.text += beginField(onnx::TensorProto::kNameFieldNumber, name.size()) + name;
-      addHole(tensor, name, dtypeOfFile(fileType), static_cast<uint64_t>(type.getNumElements()), /*isTransposed=*/false);
+      addHole(tensor, name, type.getElementType(), static_cast<uint64_t>(type.getNumElements()), /*isTransposed=*/false);
       piece.append(wrap(onnx::GraphProto::kInitializerFieldNumber, std::move(tensor)));
     }
     return piece;
   }
 
-  void addHole(Piece &tensor, StringRef variable, uint32_t dtype, uint64_t elements, bool isTransposed) {
-    const uint64_t bytes = elements * bytesOfFileType(dtype);
+  void addHole(Piece &tensor, StringRef variable, Type element, uint64_t elements, bool isTransposed) {
+    const uint64_t bytes = elements * element.getIntOrFloatBitWidth() / 8;
     if (dataFile.empty()) {
       tensor.text += beginField(onnx::TensorProto::kRawDataFieldNumber, bytes);
       tensor.holeBytes += bytes;
@@ -236,7 +231,7 @@ private:
       tensor.text += numberField(onnx::TensorProto::kDataLocationFieldNumber, onnx::TensorProto::EXTERNAL);
       dataBytes += bytes;
     }
-    tensor.holes.push_back({tensor.text.size(), variable.str(), dtype, bytes, isTransposed});
+    tensor.holes.push_back({tensor.text.size(), variable.str(), element, bytes, isTransposed});
   }
 
   Piece initializer(StringRef content, llvm::StringMap<RankedTensorType> &missing) {
@@ -275,12 +270,13 @@ private:
       tensor.text = external.empty() ? content.str() : kept + readExternal(name, external);
       return tensor;
     }
-    const uint32_t dtype = dtypeOfFile(type);
-    if (dtype == 0 && refusal.empty()) {
+    Type element = typeOfFile(type, variables[variable].getContext());
+    if (!element) {
       refusal = "parameter " + name + " is of a type of ONNX that --export does not write";
+      return tensor;
     }
     tensor.text = std::move(kept);
-    addHole(tensor, variable, dtype, elements, tie != ties.end() && tie->second.second);
+    addHole(tensor, variable, element, elements, tie != ties.end() && tie->second.second);
     return tensor;
   }
 

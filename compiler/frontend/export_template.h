@@ -21,7 +21,7 @@ inline constexpr llvm::StringLiteral kTiedAttr = "nn.tied";
 struct ExportHole {
   uint64_t offset = 0; // of the text: they come before this byte of it
   std::string variable;
-  uint32_t dtype = 0; // ashlar_rt_dtype, of the file
+  mlir::Type type; // of an element in the file
   uint64_t bytes = 0;
   bool isTransposed = false; // the variable is a matrix, and the file has its transpose
 };

@@ -361,7 +361,7 @@ private:
 
   Constant *exportedModel(const ExportInfo &info) {
     auto holes = llvm::map_to_vector(info.holes, [&](const ExportHoleInfo &hole) {
-      return table.record<ashlar_rt_export_hole>({table.u64(hole.offset), table.string(hole.variable), table.u32(hole.dtype),
+      return table.record<ashlar_rt_export_hole>({table.u64(hole.offset), table.string(hole.variable), table.u32(dtypeOf(hole.type)),
                                                   table.u32(hole.isTransposed), table.u64(hole.bytes)});
     });
     return table.record<ashlar_rt_export>({include(info.file, "ashlar_export"), table.u64(info.file.bytes), table.u32(holes.size()),

@@ -8,6 +8,8 @@
 
 #include "compiler/target/included_file.h"
 
+#include "mlir/IR/Types.h"
+
 #include "runtime/abi/ashlar_rt.h"
 
 #include <array>
@@ -56,7 +58,7 @@ struct TrainingInfo {
 struct ExportHoleInfo {
   uint64_t offset = 0;
   std::string variable;
-  uint32_t dtype = 0;
+  mlir::Type type;
   uint64_t bytes = 0;
   bool isTransposed = false;
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// State that belongs into no checkpoint: sums over the micro-batches of a step, which mean nothing between two steps, and the seed, which the
-// run is told.
+// State that belongs into no checkpoint: sums over the micro-batches of a step, which mean nothing between two steps, and the seed, which
+// the run is told.
 
 #ifndef ASHLAR_DIALECTS_NN_SCRATCH_STATE_H
 #define ASHLAR_DIALECTS_NN_SCRATCH_STATE_H

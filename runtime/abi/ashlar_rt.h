@@ -413,8 +413,8 @@ typedef struct {
   uint64_t bytes;
   uint32_t num_holes;
   const ashlar_rt_export_hole *holes; // by offset
-  const char *data_file; // the file beside the model that the numbers go into, one after the other; null: into the text
-  const char *refusal;   // why --export is not available; null otherwise
+  const char *data_file;              // the file beside the model that the numbers go into, one after the other; null: into the text
+  const char *refusal;                // why --export is not available; null otherwise
 } ashlar_rt_export;
 
 // Kernels of the cuda target for one kind of chip. `arch` "sm_90": machine code for compute capability 9.x with x >= 0; "compute_90": PTX,

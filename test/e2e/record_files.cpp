@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Preloaded into a program: records what it does to files below the folder RECORD_FOLDER, in order, as lines of RECORD_LOG. What is written is
-// kept in RECORD_LOG.data. power_cut.py plays it back.
+// Preloaded into a program: records what it does to files below the folder RECORD_FOLDER, in order, as lines of RECORD_LOG. What is written
+// is kept in RECORD_LOG.data. power_cut.py plays it back.
 
 #include <cstdarg>
 #include <cstdio>

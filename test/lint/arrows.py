@@ -38,6 +38,7 @@ ARROWS = {
     "passes/train": ["dialects"],
     "runtime/abi": [],
     "runtime/base": ["runtime/abi"],
+    "runtime/checkpoint": ["runtime/base", "runtime/abi"],
     "runtime/comm": ["runtime/device", "runtime/base", "runtime/abi"],
     "runtime/data": ["runtime/base", "runtime/abi"],
     "runtime/device": ["runtime/base", "runtime/abi"],

@@ -5,8 +5,6 @@
 #include "compiler/frontend/export_template.h"
 #include "test/unit/frontend/onnx_model.h"
 
-#include "runtime/abi/ashlar_rt.h"
-
 #include <map>
 
 using namespace ashlar;
@@ -78,7 +76,7 @@ TEST_CASE("export: all but the numbers of variables stays", "[frontend][export]"
   CHECK(made.refusal.empty());
   CHECK(made.dataFile.empty());
   REQUIRE(made.holes.size() == 2);
-  CHECK((made.holes[0].dtype == ASHLAR_RT_F32 && made.holes[0].bytes == 24 && !made.holes[0].isTransposed));
+  CHECK((made.holes[0].type.isF32() && made.holes[0].bytes == 24 && !made.holes[0].isTransposed));
   std::string data;
   onnx::ModelProto filled = fill(made, {{"w", floats({6, 5, 4, 3, 2, 1})}, {"b", floats({-1, -2, -3})}}, data);
   CHECK(data.empty());
@@ -117,7 +115,7 @@ TEST_CASE("export: narrow types, tied weights and parameters without data", "[fr
   narrow.node("MatMul", {"x", "w"}, {"y"}).output("y");
   ExportTemplate made = templateOf(narrow);
   REQUIRE(made.holes.size() == 1);
-  CHECK((made.holes[0].dtype == ASHLAR_RT_F16 && made.holes[0].bytes == 8));
+  CHECK((made.holes[0].type.isF16() && made.holes[0].bytes == 8));
 
   // The second weight is the first one, transposed.
   std::vector<double> first(40 * 32), second(32 * 40);

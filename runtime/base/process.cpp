@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Standard streams and limits.
+// Standard streams, limits and errors.
 
 #include "runtime/base/process.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <cstdio>
+#include <cstring>
 #include <initializer_list>
 
 #include <fcntl.h>
@@ -20,6 +25,21 @@ void prepareProcess() {
     }
   }
   std::signal(SIGXFSZ, SIG_IGN);
+}
+
+// fmt::print() throws when the stream does not take it.
+void printError(std::string message) {
+  std::replace_if(message.begin(), message.end(), [](unsigned char c) { return c < ' ' || c == 0x7f; }, '?');
+  std::fputs(("error: " + message + "\n").c_str(), stderr);
+  std::fflush(stderr);
+}
+
+bool finishOutput() {
+  if (std::fflush(stdout) == 0) {
+    return true;
+  }
+  printError(fmt::format("cannot write all of standard output: {}", std::strerror(errno)));
+  return false;
 }
 
 } // namespace ashlar::rt

@@ -1,15 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a process does before anything else.
+// What a process does before anything else, and what it prints last.
 
 #ifndef ASHLAR_RUNTIME_BASE_PROCESS_H
 #define ASHLAR_RUNTIME_BASE_PROCESS_H
+
+#include <string>
 
 namespace ashlar::rt {
 
 // Prepares the process. Standard streams that are closed lead to /dev/null, so that no file that is opened takes their place. A file
 // size limit is an error of the write instead of the end of the process.
 void prepareProcess();
+
+// Prints "error: " and the message as one line on standard error, whatever file names in it hold.
+void printError(std::string message);
+
+// Writes out what standard output still holds. Returns false, after an error line, when not all could be written.
+bool finishOutput();
 
 } // namespace ashlar::rt
 

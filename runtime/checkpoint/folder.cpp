@@ -11,7 +11,7 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
-#include <optional>
+#include <tuple>
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -23,29 +23,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The epoch and the step of a name.
-struct Position {
-  uint64_t epoch = 0, step = 0;
-
-  bool operator<(const Position &other) const { return epoch != other.epoch ? epoch < other.epoch : step < other.step; }
-};
-
 bool readNumber(std::string_view text, uint64_t &number) {
   const std::from_chars_result result = std::from_chars(text.data(), text.data() + text.size(), number);
   return !text.empty() && text[0] != '0' && result.ec == std::errc() && result.ptr == text.data() + text.size();
-}
-
-// Reads PREFIX-EPOCH_STEP.
-std::optional<Position> positionOf(std::string_view name, const std::string &prefix) {
-  Position position;
-  if (name.substr(0, prefix.size() + 1) != prefix + "-") {
-    return std::nullopt;
-  }
-  name.remove_prefix(prefix.size() + 1);
-  const size_t cut = name.find('_');
-  const bool isOne =
-      cut != std::string_view::npos && readNumber(name.substr(0, cut), position.epoch) && readNumber(name.substr(cut + 1), position.step);
-  return isOne ? std::optional(position) : std::nullopt;
 }
 
 bool endsWith(std::string_view text, std::string_view end) {
@@ -77,6 +57,31 @@ constexpr const char *kPartial = ".partial", *kRemoved = ".removed";
 
 } // namespace
 
+bool readCheckpointName(const std::string &name, CheckpointName &read) {
+  const size_t dash = name.rfind('-'), cut = name.find('_', dash == std::string::npos ? 0 : dash);
+  if (dash == std::string::npos || cut == std::string::npos) {
+    return false;
+  }
+  const std::string_view text = name;
+  read.name = name;
+  read.prefix = name.substr(0, dash);
+  return readNumber(text.substr(dash + 1, cut - dash - 1), read.epoch) && readNumber(text.substr(cut + 1), read.step);
+}
+
+Status listCheckpoints(const std::string &directory, std::vector<CheckpointName> &found) {
+  std::error_code error;
+  for (const fs::directory_entry &entry : fs::directory_iterator(directory, error)) {
+    CheckpointName read;
+    if (readCheckpointName(entry.path().filename().string(), read)) {
+      found.push_back(std::move(read));
+    }
+  }
+  std::sort(found.begin(), found.end(), [](const CheckpointName &a, const CheckpointName &b) {
+    return std::tie(b.epoch, b.step, a.prefix) < std::tie(a.epoch, a.step, b.prefix);
+  });
+  return error ? unavailable("cannot list {}: {}", directory, error.message()) : Status();
+}
+
 std::string CheckpointFolder::name(uint64_t epoch, uint64_t step) const {
   return fmt::format("{}-{}_{}", prefix, epoch, step);
 }
@@ -106,8 +111,9 @@ Status CheckpointFolder::prepare() const {
   for (const fs::directory_entry &entry : fs::directory_iterator(directory, error)) {
     const std::string file = entry.path().filename().string();
     for (const char *end : {kPartial, kRemoved}) {
-      if (file[0] == '.' && endsWith(file, end) &&
-          positionOf(std::string_view(file).substr(1, file.size() - 1 - std::strlen(end)), prefix)) {
+      CheckpointName read;
+      if (file[0] == '.' && endsWith(file, end) && readCheckpointName(file.substr(1, file.size() - 1 - std::strlen(end)), read) &&
+          read.prefix == prefix) {
         left.push_back(entry.path().string());
       }
     }
@@ -170,18 +176,13 @@ Status CheckpointFolder::removeOld(uint64_t keep) const {
 }
 
 std::vector<std::string> CheckpointFolder::list() const {
-  std::vector<std::pair<Position, std::string>> found;
-  std::error_code error;
-  for (const fs::directory_entry &entry : fs::directory_iterator(directory, error)) {
-    const std::string name = entry.path().filename().string();
-    if (const std::optional<Position> position = positionOf(name, prefix)) {
-      found.emplace_back(*position, name);
-    }
-  }
-  std::sort(found.begin(), found.end(), [](const auto &a, const auto &b) { return b.first < a.first; });
+  std::vector<CheckpointName> found;
+  (void)listCheckpoints(directory, found).ok(); // where there is nothing, there is no checkpoint
   std::vector<std::string> names;
-  for (auto &[position, name] : found) {
-    names.push_back(std::move(name));
+  for (const CheckpointName &read : found) {
+    if (read.prefix == prefix) {
+      names.push_back(read.name);
+    }
   }
   return names;
 }

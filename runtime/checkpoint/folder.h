@@ -13,6 +13,18 @@
 
 namespace ashlar::rt {
 
+// What the name of a checkpoint says: PREFIX-EPOCH_STEP.
+struct CheckpointName {
+  std::string name, prefix;
+  uint64_t epoch = 0, step = 0;
+};
+
+// Reads such a name. Returns false for any other.
+bool readCheckpointName(const std::string &name, CheckpointName &read);
+
+// Finds all checkpoints in the directory, whatever their prefix, the newest first.
+Status listCheckpoints(const std::string &directory, std::vector<CheckpointName> &found);
+
 class CheckpointFolder {
 public:
   CheckpointFolder() = default;
@@ -41,7 +53,7 @@ public:
   // Removes all but the newest `keep` checkpoints; 0: none.
   Status removeOld(uint64_t keep) const;
 
-  // Returns the names of the checkpoints, the newest first.
+  // Returns the names of the checkpoints of this prefix, the newest first.
   std::vector<std::string> list() const;
 
   // Finds the newest checkpoint whose index and files are whole, "" when there is none. `passedOver` tells why newer ones are not.

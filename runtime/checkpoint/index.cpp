@@ -51,7 +51,7 @@ Json toJson(const CheckpointTensor &tensor) {
   return json;
 }
 
-// The readers use at() and get(), which throw what readIndex() catches.
+// The readers use at() and get(), which throw what readIndex() catches; a loop over what is no list would be over nothing.
 CheckpointPiece pieceFrom(const Json &json) {
   CheckpointPiece piece;
   piece.file = json.at("file").get<uint32_t>();
@@ -70,7 +70,7 @@ CheckpointTensor tensorFrom(const Json &json) {
   tensor.dtype = dtypeOfSafetensors(json.at("dtype").get<std::string>());
   tensor.stateOf = json.value("state_of", "");
   tensor.shape = json.at("shape").get<std::vector<int64_t>>();
-  for (const Json &piece : json.at("pieces")) {
+  for (const Json &piece : json.at("pieces").get<std::vector<Json>>()) {
     tensor.pieces.push_back(pieceFrom(piece));
   }
   return tensor;
@@ -88,10 +88,10 @@ CheckpointIndex indexFrom(const Json &json) {
   index.samplesAStep = json.at("samples_a_step").get<uint64_t>();
   index.samples = json.at("samples").get<uint64_t>();
   index.seed = json.at("seed").get<uint64_t>();
-  for (const Json &file : json.at("files")) {
+  for (const Json &file : json.at("files").get<std::vector<Json>>()) {
     index.files.push_back({file.at("name").get<std::string>(), file.at("bytes").get<uint64_t>()});
   }
-  for (const Json &tensor : json.at("tensors")) {
+  for (const Json &tensor : json.at("tensors").get<std::vector<Json>>()) {
     index.tensors.push_back(tensorFrom(tensor));
   }
   return index;
@@ -129,10 +129,19 @@ bool areApart(const std::vector<CheckpointPiece> &pieces) {
   return true;
 }
 
+// Whether there can be such a tensor: of a rank that programs have, and of bytes that can be counted.
+bool isShape(const CheckpointTensor &tensor) {
+  int64_t bytes = static_cast<int64_t>(dtypeBytes(tensor.dtype));
+  bool good = tensor.shape.size() <= ASHLAR_RT_MAX_RANK;
+  for (int64_t size : tensor.shape) {
+    good = good && size >= 0 && !__builtin_mul_overflow(bytes, std::max<int64_t>(size, 1), &bytes);
+  }
+  return good;
+}
+
 Status check(const CheckpointTensor &tensor, const std::vector<CheckpointFile> &files, const std::string &path) {
-  const bool isShape = std::all_of(tensor.shape.begin(), tensor.shape.end(), [](int64_t size) { return size >= 0; });
   uint64_t elements = 0;
-  bool good = tensor.dtype != 0 && isShape;
+  bool good = tensor.dtype != 0 && isShape(tensor);
   for (const CheckpointPiece &piece : tensor.pieces) {
     good = good && isPiece(piece, tensor, files);
     elements += good ? countElements(piece.size) : 0;
@@ -159,6 +168,15 @@ const CheckpointTensor *CheckpointIndex::find(const std::string &name) const {
   const auto found = std::lower_bound(tensors.begin(), tensors.end(), name,
                                       [](const CheckpointTensor &tensor, const std::string &of) { return tensor.name < of; });
   return found != tensors.end() && found->name == name ? &*found : nullptr;
+}
+
+std::string pieceName(const std::string &tensor, const std::vector<int64_t> &shape, const std::vector<int64_t> &start,
+                      const std::vector<int64_t> &size) {
+  std::string ranges;
+  for (size_t dim = 0; dim < shape.size(); ++dim) {
+    ranges += fmt::format("{}{}:{}", dim == 0 ? "" : ",", start[dim], start[dim] + size[dim]);
+  }
+  return size == shape ? tensor : fmt::format("{}[{}]", tensor, ranges);
 }
 
 std::string writeIndex(const CheckpointIndex &index) {
@@ -213,8 +231,11 @@ Status readIndex(const std::string &folder, CheckpointIndex &index) {
   }
   std::sort(index.tensors.begin(), index.tensors.end(),
             [](const CheckpointTensor &a, const CheckpointTensor &b) { return a.name < b.name; });
-  for (const CheckpointTensor &tensor : index.tensors) {
-    ASHLAR_RETURN_IF_ERROR(check(tensor, index.files, path));
+  for (size_t i = 0; i < index.tensors.size(); ++i) {
+    ASHLAR_RETURN_IF_ERROR(check(index.tensors[i], index.files, path));
+    if (i > 0 && index.tensors[i].name == index.tensors[i - 1].name) {
+      return invalid("{} has two tensors {}; the checkpoint is damaged", path, index.tensors[i].name);
+    }
   }
   for (const CheckpointFile &entry : index.files) {
     const std::string place = folder + "/" + entry.name;

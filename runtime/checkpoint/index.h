@@ -58,6 +58,10 @@ struct CheckpointIndex {
 // Returns the number of elements of a shape or of a piece.
 uint64_t countElements(const std::vector<int64_t> &shape);
 
+// Returns the name that a rank file has for a piece: "fc1.weight" of a whole tensor, else "fc1.weight[0:128,0:784]".
+std::string pieceName(const std::string &tensor, const std::vector<int64_t> &shape, const std::vector<int64_t> &start,
+                      const std::vector<int64_t> &size);
+
 // Returns the text of the index, with its checksum.
 std::string writeIndex(const CheckpointIndex &index);
 

@@ -17,7 +17,6 @@ using Json = nlohmann::json;
 
 constexpr size_t kLengthBytes = 8;
 constexpr size_t kAlignment = 64;
-constexpr const char *kMetadata = "__metadata__";
 
 // Reads one entry of the header. Returns false where it is none.
 bool readTensor(const std::string &name, const Json &entry, StoredTensor &tensor) {
@@ -99,9 +98,9 @@ uint32_t dtypeOfSafetensors(std::string_view type) {
 }
 
 std::string writeSafetensorsHeader(const std::vector<StoredTensor> &tensors, const std::map<std::string, std::string> &metadata) {
-  nlohmann::ordered_json json;
+  nlohmann::ordered_json json = nlohmann::ordered_json::object();
   if (!metadata.empty()) {
-    json[kMetadata] = metadata;
+    json[kSafetensorsMetadata] = metadata;
   }
   for (const StoredTensor &tensor : tensors) {
     json[tensor.name] = {
@@ -131,7 +130,7 @@ Status readSafetensorsHeader(std::string_view data, uint64_t size, const std::st
   header = SafetensorsHeader();
   header.bytes = kLengthBytes + length;
   for (const auto &[name, entry] : json.items()) {
-    if (name == kMetadata) {
+    if (name == kSafetensorsMetadata) {
       for (const auto &[key, value] : entry.items()) {
         header.metadata[key] = value.is_string() ? value.get<std::string>() : value.dump();
       }

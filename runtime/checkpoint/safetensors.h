@@ -16,6 +16,9 @@
 
 namespace ashlar::rt {
 
+// The entry of the header that is no tensor.
+inline constexpr char kSafetensorsMetadata[] = "__metadata__";
+
 // A tensor of a file.
 struct StoredTensor {
   std::string name;

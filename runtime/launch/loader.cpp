@@ -4,7 +4,7 @@
 
 #include "runtime/base/clock.h"
 #include "runtime/base/dtype.h"
-#include "runtime/checkpoint/checksums.h"
+#include "runtime/checkpoint/folder.h"
 #include "runtime/launch/saved_pieces.h"
 
 #include <algorithm>
@@ -45,11 +45,6 @@ std::string misfit(const ashlar_rt_tensor &tensor, const CheckpointTensor *store
   return "";
 }
 
-// The part of a dim that two pieces have in common.
-struct Overlap {
-  int64_t begin = 0, size = 0; // of the global tensor
-};
-
 } // namespace
 
 // Rank 0 looks for the newest; the others get what it found, so that all take the same.
@@ -58,6 +53,7 @@ Status Loader::shareFolder(std::string &path) {
   std::array<char, kLongestPath> mine = {};
   Status status;
   if (seat.rank() == 0) {
+    CheckpointIndex index;
     std::vector<std::string> passedOver;
     const CheckpointFolder place(session.options->checkpointDirectory, session.image->training->checkpoint_prefix);
     path = place.findLatest(index, passedOver);
@@ -86,7 +82,7 @@ Status Loader::open() {
   if (asked.empty()) {
     return Status();
   }
-  folder = asked;
+  std::string folder = asked;
   if (asked == kLatest) {
     ASHLAR_RETURN_IF_ERROR(shareFolder(folder));
     if (folder.empty()) {
@@ -94,14 +90,11 @@ Status Loader::open() {
       return Status();
     }
   }
-  while (folder.size() > 1 && folder.back() == '/') {
-    folder.pop_back();
+  ASHLAR_RETURN_IF_ERROR(session.communicator->agree(reader.open(folder)));
+  if (session.options->seedGiven && session.options->seed != seed()) {
+    return invalid("--seed {} but {} was written with seed {}; leave --seed out", session.options->seed, reader.folder(), seed()).share();
   }
-  ASHLAR_RETURN_IF_ERROR(session.communicator->agree(readIndex(folder, index)));
-  if (session.options->seedGiven && session.options->seed != index.seed) {
-    return invalid("--seed {} but {} was written with seed {}; leave --seed out", session.options->seed, folder, index.seed).share();
-  }
-  files.resize(index.files.size());
+  isOpen = true;
   return Status();
 }
 
@@ -109,13 +102,14 @@ Status Loader::checkData(const DataPosition &position) const {
   if (!resumes()) {
     return Status();
   }
+  const CheckpointIndex &index = reader.index();
   if (position.samplesAStep != index.samplesAStep) {
-    return invalid("{} was written with {} samples a step but the program has {}; compile it with the same global_batch", folder,
+    return invalid("{} was written with {} samples a step but the program has {}; compile it with the same global_batch", reader.folder(),
                    index.samplesAStep, position.samplesAStep);
   }
   if (position.samples != index.samples) {
-    return invalid("{} was written with {} samples in the train split but the data have {}; give it the same --data", folder, index.samples,
-                   position.samples);
+    return invalid("{} was written with {} samples in the train split but the data have {}; give it the same --data", reader.folder(),
+                   index.samples, position.samples);
   }
   return Status();
 }
@@ -124,6 +118,7 @@ Status Loader::checkTensors() {
   if (!resumes()) {
     return Status();
   }
+  const CheckpointIndex &index = reader.index();
   std::vector<std::string> misfits;
   size_t fitting = 0;
   std::map<std::string, bool> known;
@@ -144,7 +139,7 @@ Status Loader::checkTensors() {
     return Status();
   }
   if (!session.options->resumePartial || fitting == 0) {
-    return invalid("{} is not of this program: {}{}; {}", folder, misfits[0],
+    return invalid("{} is not of this program: {}{}; {}", reader.folder(), misfits[0],
                    misfits.size() == 1 ? "" : fmt::format(", and {} more", misfits.size() - 1),
                    fitting == 0 ? "nothing of it fits" : "--resume-partial takes what fits");
   }
@@ -152,79 +147,6 @@ Status Loader::checkTensors() {
     told.push_back("left out: " + reason);
   }
   return Status();
-}
-
-// Verifies the bytes [begin, end) of a piece, with those that share their checksums.
-Status Loader::verify(const CheckpointTensor &stored, const CheckpointPiece &piece, std::vector<bool> &done, uint64_t begin, uint64_t end) {
-  const MappedFile &mapped = files[piece.file].mapped;
-  const uint64_t bytes = countElements(piece.size) * dtypeBytes(stored.dtype);
-  for (uint64_t number = begin / kChecksumBytes; number * kChecksumBytes < end; ++number) {
-    if (done[number]) {
-      continue;
-    }
-    const uint64_t first = number * kChecksumBytes, count = std::min<uint64_t>(kChecksumBytes, bytes - first);
-    const uint64_t found = checksumOf(mapped.data() + piece.offset + first, count);
-    if (found != piece.checksums[number]) {
-      ASHLAR_RETURN_IF_ERROR(mapped.check()); // rather that it was cut
-      return invalid("{}/{} is damaged: bytes {} to {}, of {}, have the checksum {:016x}, not {:016x}; take another checkpoint", folder,
-                     index.files[piece.file].name, piece.offset + first, piece.offset + first + count - 1, stored.name, found,
-                     piece.checksums[number]);
-    }
-    done[number] = true;
-    read += count;
-  }
-  return Status();
-}
-
-// Copies what the piece of a file and that of a device have in common, run by run.
-Status Loader::copyPiece(const CheckpointTensor &stored, const CheckpointPiece &piece, const ashlar_rt_tensor &tensor, const Piece &wanted,
-                         char *local) {
-  const size_t rank = tensor.rank, element = dtypeBytes(tensor.buffer.dtype);
-  std::array<Overlap, ASHLAR_RT_MAX_RANK> overlap;
-  for (size_t dim = 0; dim < rank; ++dim) {
-    overlap[dim].begin = std::max(piece.start[dim], wanted.start[dim]);
-    overlap[dim].size = std::min(piece.start[dim] + piece.size[dim], wanted.start[dim] + wanted.size[dim]) - overlap[dim].begin;
-    if (overlap[dim].size <= 0) {
-      return Status();
-    }
-  }
-  File &file = files[piece.file];
-  if (!file.isOpen) {
-    ASHLAR_RETURN_IF_ERROR(MappedFile::open(folder + "/" + index.files[piece.file].name, file.mapped));
-    file.isOpen = true;
-  }
-  std::vector<bool> &done = verified[&piece];
-  done.resize(piece.checksums.size());
-  // A run are the last dims that are whole on both sides, and what there is of the one before.
-  size_t run = rank;
-  int64_t elements = 1;
-  while (run > 0) {
-    --run;
-    elements *= overlap[run].size;
-    if (overlap[run].size != piece.size[run] || overlap[run].size != tensor.local_shape[run]) {
-      break;
-    }
-  }
-  std::array<int64_t, ASHLAR_RT_MAX_RANK> at = {}; // in the overlap, of the dims before the run
-  while (true) {
-    int64_t from = 0, to = 0; // elements
-    for (size_t dim = 0; dim < rank; ++dim) {
-      const int64_t position = overlap[dim].begin + (dim < run ? at[dim] : 0);
-      from = from * piece.size[dim] + position - piece.start[dim];
-      to = to * tensor.local_shape[dim] + position - wanted.start[dim];
-    }
-    const uint64_t begin = static_cast<uint64_t>(from) * element, count = static_cast<uint64_t>(elements) * element;
-    ASHLAR_RETURN_IF_ERROR(verify(stored, piece, done, begin, begin + count));
-    std::memcpy(local + to * static_cast<int64_t>(element), file.mapped.data() + piece.offset + begin, count);
-    copied += count;
-    size_t dim = run;
-    while (dim > 0 && ++at[dim - 1] == overlap[dim - 1].size) {
-      at[--dim] = 0;
-    }
-    if (dim == 0) {
-      return Status();
-    }
-  }
 }
 
 Status Loader::load() {
@@ -237,7 +159,7 @@ Status Loader::load() {
   const int first = session.communicator->firstDevice();
   for (uint32_t i = 0; i < variant.num_tensors && status.ok(); ++i) {
     const ashlar_rt_tensor &tensor = variant.tensors[i];
-    const CheckpointTensor *stored = isSaved(tensor) ? index.find(tensor.name) : nullptr;
+    const CheckpointTensor *stored = isSaved(tensor) ? reader.index().find(tensor.name) : nullptr;
     if (stored == nullptr || !misfit(tensor, stored).empty()) {
       continue;
     }
@@ -248,21 +170,16 @@ Status Loader::load() {
       const Piece wanted = pieceOf(variant, tensor, static_cast<uint32_t>(first + device));
       Status filled;
       status = session.executor->write(tensor, device, [&](char *local) {
-        for (const CheckpointPiece &piece : stored->pieces) {
-          filled.update(filled.ok() ? copyPiece(*stored, piece, tensor, wanted, local) : Status());
-        }
+        filled = reader.read(*stored, {tensor.rank, wanted.start.data(), wanted.size.data(), tensor.local_shape}, local);
       });
       status.update(std::move(filled));
     }
     session.communicator->noteProgress();
   }
-  for (const File &file : files) {
-    status.update(file.isOpen ? file.mapped.check() : Status());
-  }
-  files.clear();
-  verified.clear();
-  told.push_back(fmt::format("resumed from {}: {} steps done; rank 0 read {} bytes of it for {} of its own in {:.3f} s", folder,
-                             index.stepsDone, read, copied, seconds() - begin));
+  status.update(reader.check());
+  reader.close();
+  told.push_back(fmt::format("resumed from {}: {} steps done; rank 0 read {} bytes of it for {} of its own in {:.3f} s", reader.folder(),
+                             stepsDone(), reader.bytesVerified(), reader.bytesCopied(), seconds() - begin));
   return status;
 }
 

@@ -5,12 +5,10 @@
 #ifndef ASHLAR_RUNTIME_LAUNCH_LOADER_H
 #define ASHLAR_RUNTIME_LAUNCH_LOADER_H
 
-#include "runtime/base/mapped_file.h"
-#include "runtime/checkpoint/index.h"
+#include "runtime/checkpoint/reader.h"
 #include "runtime/launch/saver.h"
 #include "runtime/launch/session.h"
 
-#include <map>
 #include <string>
 #include <vector>
 
@@ -25,11 +23,11 @@ public:
   Status open();
 
   // Whether there is a checkpoint to go on from.
-  bool resumes() const { return !folder.empty(); }
+  bool resumes() const { return isOpen; }
 
   // What the run goes on with. Assumes that it resumes.
-  uint64_t stepsDone() const { return index.stepsDone; }
-  uint64_t seed() const { return index.seed; }
+  uint64_t stepsDone() const { return reader.index().stepsDone; }
+  uint64_t seed() const { return reader.index().seed; }
 
   // Checks that the run's data are those of the checkpoint.
   Status checkData(const DataPosition &position) const;
@@ -44,24 +42,12 @@ public:
   const std::vector<std::string> &lines() const { return told; }
 
 private:
-  // A file of the checkpoint, and which parts of its pieces were verified.
-  struct File {
-    MappedFile mapped;
-    bool isOpen = false;
-  };
-
   Status shareFolder(std::string &path);
-  Status copyPiece(const CheckpointTensor &stored, const CheckpointPiece &piece, const ashlar_rt_tensor &tensor, const Piece &wanted,
-                   char *local);
-  Status verify(const CheckpointTensor &stored, const CheckpointPiece &piece, std::vector<bool> &verified, uint64_t begin, uint64_t end);
 
   Session &session;
-  std::string folder; // empty: nothing to go on from
-  CheckpointIndex index;
-  std::vector<File> files;
-  std::map<const CheckpointPiece *, std::vector<bool>> verified;
+  CheckpointReader reader;
+  bool isOpen = false; // else there is nothing to go on from
   std::vector<std::string> told;
-  uint64_t copied = 0, read = 0; // bytes
 };
 
 } // namespace ashlar::rt

@@ -83,22 +83,6 @@ Status checkRanks(const Job &job, const ashlar_rt_variant &variant) {
   return invalid("{} ranks at launch but the program was compiled for {}{}; run it {}", job.processes(), needed, chunks, remedy);
 }
 
-// Prints the one line, whatever file names in it hold. fmt::print() throws when the stream does not take it.
-void printError(std::string message) {
-  std::replace_if(message.begin(), message.end(), [](unsigned char c) { return c < ' ' || c == 0x7f; }, '?');
-  std::fputs(("error: " + message + "\n").c_str(), stderr);
-  std::fflush(stderr);
-}
-
-// Writes out what standard output still holds. Returns `status`, or 1 when not all could be written.
-int finishOutput(int status) {
-  if (std::fflush(stdout) == 0 || status != 0) {
-    return status;
-  }
-  printError(fmt::format("cannot write all of standard output: {}", std::strerror(errno)));
-  return 1;
-}
-
 // Says what went wrong, once for the job. Of a shared failure rank 0 speaks for all, unless it runs another program and has nothing to say:
 // then mpirun leaves this one alone.
 void report(const Status &status, const Job &job) {
@@ -235,7 +219,8 @@ int ashlar_rt_main(const ashlar_rt_image *image, int argc, char **argv) {
   prepareProcess();
   KeptFile executable = keepFile("/proc/self/exe", "it is this executable");
   try {
-    return finishOutput(runMain(*image, argc, argv));
+    const int status = runMain(*image, argc, argv);
+    return status != 0 || finishOutput() ? status : 1;
   } catch (const std::bad_alloc &) {
     printError("out of memory; raise the limit of the process (ulimit -v), or run where more memory is free");
   } catch (const std::exception &error) {

@@ -46,18 +46,6 @@ std::string meshText(const ashlar_rt_variant &variant) {
   return text;
 }
 
-// "fc1.weight" of a whole tensor, "fc1.weight[0:128,0:784]" of a piece.
-std::string storedName(const SavedPiece &saved) {
-  const ashlar_rt_tensor &tensor = *saved.tensor;
-  bool isWhole = true;
-  std::string ranges;
-  for (uint32_t dim = 0; dim < tensor.rank; ++dim) {
-    isWhole = isWhole && saved.piece.size[dim] == tensor.global_shape[dim];
-    ranges += fmt::format("{}{}:{}", dim == 0 ? "" : ",", saved.piece.start[dim], saved.piece.start[dim] + saved.piece.size[dim]);
-  }
-  return isWhole ? tensor.name : fmt::format("{}[{}]", tensor.name, ranges);
-}
-
 std::vector<int64_t> dimsOf(const std::array<int64_t, ASHLAR_RT_MAX_RANK> &dims, uint32_t rank) {
   return std::vector<int64_t>(dims.begin(), dims.begin() + rank);
 }
@@ -112,7 +100,10 @@ Status Saver::prepare(const DataPosition &where, Tell teller) {
   pieces = savedPieces(*session.variant, mesh, session.communicator->firstDevice(), mesh.devicesPerProcess());
   uint64_t largest = 0;
   for (const SavedPiece &saved : pieces) {
-    stored.push_back({storedName(saved), saved.tensor->buffer.dtype, dimsOf(saved.piece.size, saved.tensor->rank), bytes, saved.bytes});
+    const ashlar_rt_tensor &tensor = *saved.tensor;
+    const std::vector<int64_t> shape(tensor.global_shape, tensor.global_shape + tensor.rank);
+    const std::vector<int64_t> start = dimsOf(saved.piece.start, tensor.rank), size = dimsOf(saved.piece.size, tensor.rank);
+    stored.push_back({pieceName(tensor.name, shape, start, size), tensor.buffer.dtype, size, bytes, saved.bytes});
     bytes += saved.bytes;
     largest = std::max(largest, saved.bytes == saved.tensor->buffer.bytes ? 0 : saved.tensor->buffer.bytes);
   }

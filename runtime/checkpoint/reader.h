@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Reads tensors from a checkpoint, however they were cut: the one way in which what is in rank files gets into memory. Files are mapped, so
+// that only what is asked for is read; each 64 KiB is verified before its first use.
+
+#ifndef ASHLAR_RUNTIME_CHECKPOINT_READER_H
+#define ASHLAR_RUNTIME_CHECKPOINT_READER_H
+
+#include "runtime/base/mapped_file.h"
+#include "runtime/checkpoint/box.h"
+#include "runtime/checkpoint/index.h"
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace ashlar::rt {
+
+// Used by one thread.
+class CheckpointReader {
+public:
+  // Reads the index of the checkpoint in the folder. Its files are not replaced by outputs from here on.
+  Status open(const std::string &folder);
+
+  // Returns the folder, without slashes at its end, and what is in it. Assumes that open() succeeded.
+  const std::string &folder() const { return path; }
+  const CheckpointIndex &index() const { return contents; }
+
+  // Copies what `wanted` has of a tensor of the index to its array. Assumes that the rank is the tensor's.
+  Status read(const CheckpointTensor &tensor, const Box &wanted, char *array);
+
+  // Verifies all pieces, and that the headers of the files say what the index does. Returns a line for each range of a file whose bytes are
+  // not those that were written, and for each file that cannot be read.
+  std::vector<std::string> verify();
+
+  // Fails when a file that was read from has changed since. What was read is then worth nothing.
+  Status check() const;
+
+  // Forgets the files. The index stays.
+  void close();
+
+  // Bytes that read() gave, and bytes that were verified for it or by verify().
+  uint64_t bytesCopied() const { return copied; }
+  uint64_t bytesVerified() const { return verified; }
+
+private:
+  struct File {
+    MappedFile mapped;
+    bool isOpen = false;
+  };
+
+  // The file of a number; opens it the first time.
+  Status openFile(uint32_t number, const MappedFile *&mapped);
+  // Verifies the bytes [begin, end) of a piece, with those that share their checksums.
+  Status verifyRange(const CheckpointTensor &tensor, const CheckpointPiece &piece, uint64_t begin, uint64_t end);
+  void verifyFile(uint32_t number, std::vector<std::string> &lines);
+
+  std::string path;
+  CheckpointIndex contents;
+  std::vector<KeptFile> kept;
+  std::vector<File> files;
+  std::map<const CheckpointPiece *, std::vector<bool>> done; // which checksums of a piece were compared
+  uint64_t copied = 0, verified = 0;
+};
+
+} // namespace ashlar::rt
+
+#endif // ASHLAR_RUNTIME_CHECKPOINT_READER_H

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The folder that checkpoints lie in: names, what has one, what does not.
+
+#include "test/unit/checkpoint/written_checkpoint.h"
+#include "test/unit/data/temporary_folder.h"
+
+#include <set>
+
+#include <catch2/catch.hpp>
+
+using namespace ashlar::rt;
+namespace fs = std::filesystem;
+
+namespace {
+
+const std::vector<ashlar::test::WholeTensor> kTensors = {ashlar::test::randomTensor("w", ASHLAR_RT_F32, {8}, 1)};
+
+std::set<std::string> namesIn(const std::string &path) {
+  std::set<std::string> names;
+  for (const fs::directory_entry &entry : fs::directory_iterator(path)) {
+    names.insert(entry.path().filename().string());
+  }
+  return names;
+}
+
+void save(const CheckpointFolder &folder, const std::string &name, uint64_t seed) {
+  REQUIRE(folder.begin(name).ok());
+  CheckpointIndex index = ashlar::test::writeRankFiles(folder.partial(name), kTensors, 1, 1);
+  index.seed = seed;
+  REQUIRE(folder.commit(name, index).message().empty());
+}
+
+} // namespace
+
+TEST_CASE("checkpoint folder: names", "[checkpoint][folder]") {
+  CheckpointName read;
+  CHECK(CheckpointFolder("d", "run").name(2, 15) == "run-2_15");
+  CHECK(CheckpointFolder("d", "run").place("run-2_15") == "d/run-2_15");
+  CHECK(CheckpointFolder("d", "run").partial("run-2_15") == "d/.run-2_15.partial");
+  CHECK(CheckpointFolder::rankFile(12) == "rank-00012.safetensors");
+  REQUIRE(readCheckpointName("a_b-c-2_15", read));
+  CHECK((read.name == "a_b-c-2_15" && read.prefix == "a_b-c" && read.epoch == 2 && read.step == 15));
+  for (const char *other : {"", "a", "a-", "a-1", "a-1_", "a-_1", "a-0_1", "a-1_0", "a-01_1", "a-1_2x", "a-1_2_3", "a-1_-2", "1_2",
+                            "a-x1_2", "a-1_99999999999999999999", ".a-1_2.partial"}) {
+    INFO(other);
+    CHECK_FALSE(readCheckpointName(other, read));
+  }
+}
+
+TEST_CASE("checkpoint folder: the newest first, by number, of one prefix or of all", "[checkpoint][folder]") {
+  ashlar::test::TemporaryFolder place;
+  for (const char *name : {"run-1_9", "run-1_10", "run-2_1", "other-1_10", "other-3_1", "run-1_x", ".run-7_7.partial", "run"}) {
+    fs::create_directory(place.file(name));
+  }
+  CHECK(CheckpointFolder(place.path(), "run").list() == std::vector<std::string>{"run-2_1", "run-1_10", "run-1_9"});
+  CHECK(CheckpointFolder(place.path(), "ru").list().empty());
+  CHECK(CheckpointFolder(place.file("nowhere"), "run").list().empty());
+  std::vector<CheckpointName> found;
+  REQUIRE(listCheckpoints(place.path(), found).ok());
+  std::vector<std::string> names;
+  for (const CheckpointName &read : found) {
+    names.push_back(read.name);
+  }
+  CHECK(names == std::vector<std::string>{"other-3_1", "run-2_1", "other-1_10", "run-1_10", "run-1_9"});
+  CHECK(listCheckpoints(place.file("nowhere"), found).message() == "cannot list " + place.file("nowhere") + ": No such file or directory");
+}
+
+TEST_CASE("checkpoint folder: what an earlier run left is removed, of this prefix", "[checkpoint][folder]") {
+  ashlar::test::TemporaryFolder place;
+  for (const char *name :
+       {".run-1_9.partial", ".run-1_8.removed", ".other-1_9.partial", ".run-x.partial", ".run-1_9.old", "run-1_7", "x.partial"}) {
+    fs::create_directory(place.file(name));
+    place.write(std::string(name) + "/file", "bytes");
+  }
+  CHECK(CheckpointFolder(place.path(), "run").prepare().ok());
+  CHECK(namesIn(place.path()) == std::set<std::string>{".other-1_9.partial", ".run-x.partial", ".run-1_9.old", "run-1_7", "x.partial"});
+  CHECK(CheckpointFolder(place.file("new/deep"), "run").prepare().ok());
+  CHECK(fs::is_directory(place.file("new/deep")));
+  place.write("file", "");
+  CHECK_FALSE(CheckpointFolder(place.file("file"), "run").prepare().ok());
+}
+
+TEST_CASE("checkpoint folder: a name says that all is there", "[checkpoint][folder]") {
+  ashlar::test::TemporaryFolder place;
+  const CheckpointFolder folder(place.path(), "run");
+  fs::create_directory(folder.partial("run-1_1"));
+  place.write(".run-1_1.partial/left", "of an earlier one");
+  REQUIRE(folder.begin("run-1_1").ok());
+  CHECK(fs::is_empty(folder.partial("run-1_1")));
+  CHECK(folder.list().empty());
+  save(folder, "run-1_1", 5);
+  CHECK(namesIn(place.path()) == std::set<std::string>{"run-1_1"});
+  CHECK(namesIn(folder.place("run-1_1")) == std::set<std::string>{"index.json", "rank-00000.safetensors"});
+  CheckpointIndex read;
+  CHECK(readIndex(folder.place("run-1_1"), read).message().empty());
+  CHECK(read.seed == 5);
+  // Again, in the place of the first.
+  save(folder, "run-1_1", 6);
+  CHECK(namesIn(place.path()) == std::set<std::string>{"run-1_1"});
+  CHECK(readIndex(folder.place("run-1_1"), read).ok());
+  CHECK(read.seed == 6);
+  // Given up.
+  REQUIRE(folder.begin("run-1_2").ok());
+  folder.discard("run-1_2");
+  CHECK(namesIn(place.path()) == std::set<std::string>{"run-1_1"});
+  CHECK(folder.commit("run-1_3", read).message() == "cannot write " + folder.partial("run-1_3") + "/index.json: No such file or directory");
+  CHECK_FALSE(CheckpointFolder(place.file("nowhere"), "run").begin("run-1_1").ok());
+}
+
+TEST_CASE("checkpoint folder: the newest stay", "[checkpoint][folder]") {
+  ashlar::test::TemporaryFolder place;
+  const CheckpointFolder folder(place.path(), "run");
+  for (const char *name : {"run-1_9", "run-1_10", "run-2_1"}) {
+    save(folder, name, 1);
+  }
+  save(CheckpointFolder(place.path(), "other"), "other-1_1", 1);
+  REQUIRE(folder.removeOld(0).ok());
+  CHECK(folder.list().size() == 3);
+  REQUIRE(folder.removeOld(3).ok());
+  CHECK(folder.list().size() == 3);
+  REQUIRE(folder.removeOld(2).ok());
+  CHECK(namesIn(place.path()) == std::set<std::string>{"run-1_10", "run-2_1", "other-1_1"});
+}
+
+TEST_CASE("checkpoint folder: the newest that is whole", "[checkpoint][folder]") {
+  ashlar::test::TemporaryFolder place;
+  const CheckpointFolder folder(place.path(), "run");
+  CheckpointIndex read;
+  std::vector<std::string> passedOver;
+  CHECK(folder.findLatest(read, passedOver) == "");
+  CHECK(passedOver.empty());
+  for (uint64_t step : {7, 8, 9, 10}) {
+    save(folder, folder.name(1, step), step);
+  }
+  fs::remove(folder.place("run-1_10") + "/index.json");
+  fs::resize_file(folder.place("run-1_9") + "/rank-00000.safetensors", 5);
+  CHECK(folder.findLatest(read, passedOver) == folder.place("run-1_8"));
+  CHECK(read.seed == 8);
+  REQUIRE(passedOver.size() == 2);
+  CHECK(passedOver[0].find(folder.place("run-1_10") + ": cannot open \"" + folder.place("run-1_10") + "/index.json\": ") == 0);
+  CHECK(passedOver[1].find(folder.place("run-1_9") + ": " + folder.place("run-1_9") +
+                           "/rank-00000.safetensors has 5 bytes but index.json says ") == 0);
+}

@@ -5,6 +5,7 @@
 . "$(dirname "$0")/common.sh"
 . "$(dirname "$0")/long_run.sh"
 
+rm -rf good none seven
 "$tools/ashlar-zoo" mlp -o mlp.onnx
 sed '/^epochs/d; /^log_every/d' "$jobs/mlp_adamw.txtpb" > adamw.txtpb
 "$tools/ashlarc" mlp.onnx --job adamw.txtpb --mesh dp=2 -o adamw

@@ -6,6 +6,7 @@
 . "$(dirname "$0")/emulator.sh"
 
 sed 's/^global_batch:.*/global_batch: 64/; /^epochs/d; /^log_every/d' "$jobs/mlp_zero3.txtpb" | sed 's/momentum { momentum: 0.9 }/adamw {}/; s/0.02/0.002/' > mlp.txtpb
+rm -rf saved moved
 "$tools/ashlar-zoo" mlp -o mlp.onnx
 "$tools/ashlarc" mlp.onnx --job mlp.txtpb --mesh dp=2 -o cpu
 for ranks in 1 2; do

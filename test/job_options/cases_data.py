@@ -3,9 +3,13 @@
 
 import gzip
 import math
+import os
+import signal
 import struct
+import subprocess
+import time
 
-from bench import STILL, expect, expect_near, f32, graph_input, graph_output, node, parameter, philox, product_job, product_model, shuffled
+from bench import STILL, TIMEOUT_S, expect, expect_near, f32, graph_input, graph_output, node, parameter, philox, product_job, product_model, shuffled
 from registry import case
 
 
@@ -214,3 +218,29 @@ def evaluation_of_rest(bench):
             expect_near(log.evaluation, values[0], 6e-5 * max(1, values[0] / 100), f"{count} samples in batches of {batch}: {loss}")
             if len(values) > 1:
                 expect(f"({values[1]} of {count})" in log.text, True, f"{values[1]} of {count} in: {log.text}")
+
+
+def names(bench, folder):
+    return sorted(os.listdir(bench.path(folder)))
+
+
+@case("checkpoint.prefix", "checkpoint.every_steps", "checkpoint.keep", "checkpoint.last_on_signal")
+def checkpoint(bench):
+    numbered(bench, 5, job=["checkpoint { every_steps: 2 }"], options=["--epochs", "2", "--checkpoint-dir", "all"])
+    expect(names(bench, "all"), ["ashlar-1_2", "ashlar-1_4", "ashlar-2_1", "ashlar-2_3", "ashlar-2_5"], "two epochs of five steps")
+    numbered(bench, 5, job=['checkpoint { every_steps: 2 keep: 2 prefix: "run" }'], options=["--epochs", "2", "--checkpoint-dir", "kept"])
+    expect(names(bench, "kept"), ["run-2_3", "run-2_5"], "the newest two")
+    numbered(bench, 5, job=["checkpoint {}"], options=["--checkpoint-dir", "last"])
+    expect(names(bench, "last"), ["ashlar-1_5"], "one at the end")
+    # A signal: by default it saves and the run ends well, else it ends the run as any signal.
+    for setting, status in (("", 0), ("last_on_signal: false", -signal.SIGUSR1)):
+        bench.compile(product_job("checkpoint { every_steps: 100000000 " + setting + " }", optimizer=STILL))
+        folder = "signalled" + str(-status)
+        command = ["./program", "--data", ".", "--steps", "1000000000", "--log-every", "1", "--checkpoint-dir", folder]
+        with open(bench.path("signal.log"), "w", encoding="utf-8") as log:
+            run = subprocess.Popen(command, cwd=bench.folder, stdout=log)
+        while run.poll() is None and "loss is" not in bench.read("signal.log"):
+            time.sleep(0.01)
+        run.send_signal(signal.SIGUSR1)
+        expect(run.wait(TIMEOUT_S), status, f"status with \"{setting}\"")
+        expect(len(names(bench, folder)), 1 if status == 0 else 0, f"checkpoints with \"{setting}\"")

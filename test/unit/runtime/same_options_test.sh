@@ -10,6 +10,12 @@ count=0
 # Of each option: what rank 0 and rank 1 are given ("-": nothing), and what the error says; "may differ": there is none.
 declare -A training=(
   [--check-numerics]="--check-numerics|-|rank 1: started without --check-numerics but rank 0 with --check-numerics"
+  [--checkpoint-dir]="-|--checkpoint-dir c|rank 1: started with --checkpoint-dir but rank 0 without --checkpoint-dir"
+  [--export]="--export a.onnx|-|rank 1: started without --export but rank 0 with --export"
+  [--resume]="--resume c|--resume latest|rank 1: started with --resume latest but rank 0 without --resume latest"
+  [--resume-partial]="--resume c|--resume c --resume-partial|rank 1: started with --resume-partial but rank 0 without --resume-partial"
+  [--save-every]="--save-every 3|--save-every 4|rank 1: started with --save-every 4 but rank 0 with --save-every 3"
+  [--sync-checkpoint]="--checkpoint-dir c|--checkpoint-dir c --sync-checkpoint|rank 1: started with --sync-checkpoint but rank 0 without --sync-checkpoint"
   [--deterministic]="-|--deterministic|rank 1 runs the deterministic variant of the program but rank 0 the default one"
   [--epochs]="--epochs 1|--epochs 2|rank 1: started with --epochs 2 but rank 0 with --epochs 1"
   [--eval]="-|--eval|rank 1: started with --eval but rank 0 without --eval"

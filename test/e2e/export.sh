@@ -7,6 +7,7 @@
 . "$(dirname "$0")/common.sh"
 here=$(cd "$(dirname "$0")" && pwd)
 
+rm -rf none link.onnx ./*.saved parameters* again*
 "$tools/ashlar-zoo" mlp -o mlp.onnx
 sed '/^epochs/d; /^log_every/d' "$jobs/mlp_adamw.txtpb" > job.txtpb
 "$tools/ashlarc" mlp.onnx --job job.txtpb --mesh dp=2 -o mlp

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # --export writes the model that the program was compiled from, with the trained parameters: byte by byte the same where nothing was trained, and
-# a program compiled from it goes on with the parameters that it was exported with. test/bench/export_ort.py asks ONNX's checker and ONNX
-# Runtime.
+# a program compiled from it goes on with the parameters that it was exported with.
 
 . "$(dirname "$0")/common.sh"
 here=$(cd "$(dirname "$0")" && pwd)

@@ -6,6 +6,7 @@
 #include "runtime/base/output_file.h"
 #include "runtime/base/stages.h"
 #include "runtime/data/element.h"
+#include "runtime/launch/output_tensors.h"
 #include "runtime/launch/shard.h"
 
 #include <cstring>
@@ -98,14 +99,8 @@ Status exportModel(Session &session) {
   for (uint32_t i = 0; i < exported.num_holes; ++i) {
     const ashlar_rt_export_hole &hole = exported.holes[i];
     const Found found = findVariable(*session.variant, hole.variable);
-    std::vector<char> global(writes ? globalBytes(*found.tensor) : 0);
-    auto sink = [&](int device, const char *piece) {
-      if (holdsFirstCopy(*found.tensor, device, seat.mesh().coordinates(device))) {
-        copyShard(ShardCopy::kLocalToGlobal, *found.tensor, *session.variant, static_cast<uint32_t>(device), global.data(),
-                  const_cast<char *>(piece));
-      }
-    };
-    ASHLAR_RETURN_IF_ERROR(session.executor->fetch(found.stage, *found.tensor, sink));
+    std::vector<char> global;
+    ASHLAR_RETURN_IF_ERROR(fetchGlobal(session, *found.tensor, found.stage, global));
     if (writes && status.ok()) {
       const std::vector<char> bytes = numbersOf(hole, *found.tensor, std::move(global));
       status.update(model.write(exported.text + written, hole.offset - written));

@@ -49,20 +49,25 @@ Status checkOutputTensors(const std::vector<OutputTensor> &tensors, const char *
   return Status();
 }
 
+Status fetchGlobal(Session &session, const ashlar_rt_tensor &tensor, uint32_t stage, std::vector<char> &global) {
+  Communicator &seat = *session.communicator;
+  global.assign(seat.rank() == 0 ? globalBytes(tensor) : 0, 0);
+  return session.executor->fetch(stage, tensor, [&](int device, const char *data) {
+    if (holdsFirstCopy(tensor, device, seat.mesh().coordinates(device))) {
+      copyShard(ShardCopy::kLocalToGlobal, tensor, *session.variant, static_cast<uint32_t>(device), global.data(),
+                const_cast<char *>(data));
+    }
+  });
+}
+
 Status writeOutputTensors(Session &session, const std::vector<OutputTensor> &tensors) {
   Communicator &seat = *session.communicator;
   std::vector<OutputFile> files(tensors.size()); // without names until all are written
   Status written;
   for (size_t i = 0; i < tensors.size(); ++i) {
     const ashlar_rt_tensor &tensor = *tensors[i].tensor;
-    std::vector<char> global(seat.rank() == 0 ? globalBytes(tensor) : 0);
-    auto sink = [&](int device, const char *data) {
-      if (holdsFirstCopy(tensor, device, seat.mesh().coordinates(device))) {
-        copyShard(ShardCopy::kLocalToGlobal, tensor, *session.variant, static_cast<uint32_t>(device), global.data(),
-                  const_cast<char *>(data));
-      }
-    };
-    ASHLAR_RETURN_IF_ERROR(session.executor->fetch(tensors[i].stage, tensor, sink));
+    std::vector<char> global;
+    ASHLAR_RETURN_IF_ERROR(fetchGlobal(session, tensor, tensors[i].stage, global));
     if (seat.rank() == 0 && written.ok()) {
       written = write(tensors[i], global, files[i]);
     }

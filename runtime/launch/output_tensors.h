@@ -28,6 +28,9 @@ std::string outputFileName(std::string name);
 // for the error: "output", "give each a file of its own with --output".
 Status checkOutputTensors(const std::vector<OutputTensor> &tensors, const char *kind, const char *remedy);
 
+// Puts the pieces of a tensor of a stage together on rank 0; empty on other ranks. Every rank calls it, after a barrier.
+Status fetchGlobal(Session &session, const ashlar_rt_tensor &tensor, uint32_t stage, std::vector<char> &global);
+
 // Puts the pieces of the tensors together and lets rank 0 write them, all or none. Every rank calls it, after a barrier; only the status of
 // rank 0 can tell of a file.
 Status writeOutputTensors(Session &session, const std::vector<OutputTensor> &tensors);

@@ -208,13 +208,8 @@ private:
 
   // Makes of the programs those of one device; of the default variant it writes what was asked for about its layouts.
   LogicalResult place(ModuleOp programs, pipelines::Variant &variant, bool isDefault) {
-    PassManager layouts(&context), dist(&context);
-    if (!isHybrid() && !variant.usesStrategy) {
-      pipelines::attachRules(programs, job); // in mode HYBRID they did their work before training
-    }
-    pipelines::attachMachine(programs, variant, job);
-    pipelines::addLayoutPasses(layouts, variant, job);
-    if (failed(pipelines::attachOpRules(programs, job)) || failed(layouts.run(programs)) ||
+    PassManager dist(&context);
+    if (failed(pipelines::inferLayouts(programs, variant, job)) ||
         (isDefault && (failed(saveStrategy(programs)) || failed(annotate(programs))))) {
       return failure();
     }

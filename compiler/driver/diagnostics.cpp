@@ -11,15 +11,28 @@
 namespace ashlar::driver {
 namespace {
 
-void printLine(llvm::StringRef kind, std::string text) {
+std::string onOneLine(std::string text) {
   std::replace(text.begin(), text.end(), '\n', ' ');
-  llvm::errs() << kind << ": " << llvm::StringRef(text).trim() << "\n";
+  return llvm::StringRef(text).trim().str();
+}
+
+void printLine(llvm::StringRef kind, std::string text) {
+  llvm::errs() << kind << ": " << onOneLine(std::move(text)) << "\n";
 }
 
 // "layer1/Gemm: text", or just the text when the location has no path.
 std::string withPath(const mlir::Diagnostic &diagnostic) {
   llvm::StringRef path = nn::getPath(diagnostic.getLocation());
   return path.empty() ? diagnostic.str() : (path + ": " + diagnostic.str()).str();
+}
+
+// The same with its notes.
+std::string fullText(const mlir::Diagnostic &diagnostic) {
+  std::string text = withPath(diagnostic);
+  for (const mlir::Diagnostic &note : diagnostic.getNotes()) {
+    text += " (" + withPath(note) + ")";
+  }
+  return text;
 }
 
 llvm::StringRef kindOf(mlir::DiagnosticSeverity severity) {
@@ -46,12 +59,14 @@ mlir::LogicalResult report(llvm::Error error) {
 }
 
 DiagnosticPrinter::DiagnosticPrinter(mlir::MLIRContext *context) : ScopedDiagnosticHandler(context) {
-  setHandler([](mlir::Diagnostic &diagnostic) {
-    std::string text = withPath(diagnostic);
-    for (mlir::Diagnostic &note : diagnostic.getNotes()) {
-      text += " (" + withPath(note) + ")";
+  setHandler([](mlir::Diagnostic &diagnostic) { printLine(kindOf(diagnostic.getSeverity()), fullText(diagnostic)); });
+}
+
+FirstError::FirstError(mlir::MLIRContext *context) : ScopedDiagnosticHandler(context) {
+  setHandler([this](mlir::Diagnostic &diagnostic) {
+    if (diagnostic.getSeverity() == mlir::DiagnosticSeverity::Error && first.empty()) {
+      first = onOneLine(fullText(diagnostic));
     }
-    printLine(kindOf(diagnostic.getSeverity()), text);
   });
 }
 

@@ -19,6 +19,18 @@ public:
   explicit DiagnosticPrinter(mlir::MLIRContext *context);
 };
 
+// While it lives, the first error of the context is kept and no diagnostic is printed.
+class FirstError : public mlir::ScopedDiagnosticHandler {
+public:
+  explicit FirstError(mlir::MLIRContext *context);
+
+  // Returns it as DiagnosticPrinter prints it, without "error: "; "" when there was none.
+  const std::string &text() const { return first; }
+
+private:
+  std::string first;
+};
+
 } // namespace ashlar::driver
 
 #endif // ASHLAR_COMPILER_DRIVER_DIAGNOSTICS_H

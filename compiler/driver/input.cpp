@@ -116,19 +116,19 @@ llvm::Error checkJobForTarget(const job::Job &job, exec::Target target) {
 }
 
 // What options ask of a job, and a job of options.
-llvm::Error checkJobForOptions(const Options &options, const Input &input) {
-  if (input.job.recompute() == job::Recompute::AUTO && input.memoryLimit == 0) {
+llvm::Error checkJobForOptions(const Options &options, const job::Job &job, const Input &input) {
+  if (job.recompute() == job::Recompute::AUTO && input.memoryLimit == 0) {
     return createStringError("recompute: AUTO computes as much again as a device's memory asks for, and no limit is given; add "
                              "--memory 80GB, or rules { match: \"layer*\" recompute: true }");
   }
-  if (llvm::Error error = checkJobForTarget(input.job, input.target->kind())) {
+  if (llvm::Error error = checkJobForTarget(job, input.target->kind())) {
     return error;
   }
-  if (!options.timeline.empty() && !input.job.has_pipeline()) {
+  if (!options.timeline.empty() && !job.has_pipeline()) {
     return createStringError("--timeline draws the stages of a pipeline, and the job has none; give it one, for instance "
                              "pipeline { stages: 2 micro_batches: 8 }, or leave the option out");
   }
-  if (!options.saveOrder.empty() && !input.job.has_pipeline()) {
+  if (!options.saveOrder.empty() && !job.has_pipeline()) {
     return createStringError("--save-order writes the order of the stages of a pipeline, and the job has none; leave it out");
   }
   return llvm::Error::success();
@@ -136,7 +136,7 @@ llvm::Error checkJobForOptions(const Options &options, const Input &input) {
 
 } // namespace
 
-llvm::Expected<Input> readInput(const Options &options) {
+llvm::Expected<Input> readUnchecked(const Options &options) {
   Input input;
   if (llvm::Error error = readOptions(options, input)) {
     return std::move(error);
@@ -144,13 +144,25 @@ llvm::Expected<Input> readInput(const Options &options) {
   if (llvm::Error error = readJob(options, input)) {
     return std::move(error);
   }
-  if (llvm::Error error = checkHybridOptions(options, input.job)) {
-    return std::move(error);
+  return input;
+}
+
+llvm::Error checkInput(const Options &options, const job::Job &job, const Input &input) {
+  if (llvm::Error error = checkHybridOptions(options, job)) {
+    return error;
   }
-  if (llvm::Error error = job::checkJob(input.job, options.job.empty() ? "command line" : options.job)) {
-    return std::move(error);
+  if (llvm::Error error = job::checkJob(job, options.job.empty() ? "command line" : options.job)) {
+    return error;
   }
-  if (llvm::Error error = checkJobForOptions(options, input)) {
+  return checkJobForOptions(options, job, input);
+}
+
+llvm::Expected<Input> readInput(const Options &options) {
+  llvm::Expected<Input> input = readUnchecked(options);
+  if (!input) {
+    return input;
+  }
+  if (llvm::Error error = checkInput(options, input->job, *input)) {
     return std::move(error);
   }
   return input;

@@ -25,6 +25,10 @@ struct Input {
 // target, and when a file cannot be written or would replace another one.
 llvm::Expected<Input> readInput(const Options &options);
 
+// The same in two steps, for options about several jobs: reading, and what each job then has against it.
+llvm::Expected<Input> readUnchecked(const Options &options);
+llvm::Error checkInput(const Options &options, const job::Job &job, const Input &input);
+
 } // namespace ashlar::driver
 
 #endif // ASHLAR_COMPILER_DRIVER_INPUT_H

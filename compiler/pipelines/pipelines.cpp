@@ -272,6 +272,16 @@ void addLayoutPasses(OpPassManager &passes, const Variant &variant, const job::J
   passes.addPass(layout::createPropagateLayoutsPass(propagate));
 }
 
+LogicalResult inferLayouts(ModuleOp programs, const Variant &variant, const job::Job &job) {
+  if (job::effectiveMode(job) != job::HYBRID && !variant.usesStrategy) {
+    attachRules(programs, job);
+  }
+  attachMachine(programs, variant, job);
+  PassManager passes(programs.getContext());
+  addLayoutPasses(passes, variant, job);
+  return failed(attachOpRules(programs, job)) ? failure() : passes.run(programs);
+}
+
 void addOptimizerParallelPasses(OpPassManager &passes, const Variant &variant) {
   if (variant.mesh.empty() || !variant.optimizerParallel) {
     return;

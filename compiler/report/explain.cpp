@@ -16,25 +16,6 @@ using llvm::formatv;
 namespace ashlar::report {
 namespace {
 
-// Returns rows as lines with the cells of a column one under the other.
-std::string table(const std::vector<std::vector<std::string>> &rows) {
-  std::vector<size_t> widths(rows.front().size(), 0);
-  for (const auto &row : rows) {
-    for (auto [width, cell] : llvm::zip_equal(widths, row)) {
-      width = std::max(width, cell.size());
-    }
-  }
-  std::string text;
-  for (const auto &row : rows) {
-    std::string line;
-    for (auto [width, cell] : llvm::zip_equal(widths, row)) {
-      line += "  " + cell + std::string(width - cell.size(), ' ');
-    }
-    text += llvm::StringRef(line).rtrim().str() + "\n";
-  }
-  return text;
-}
-
 class Writer {
 public:
   explicit Writer(const LayoutReport &report) : report(report) {}
@@ -215,7 +196,7 @@ private:
         row.insert(row.begin(), variable.stage ? std::to_string(*variable.stage) : "");
       }
     }
-    text += "\nparameters and state\n" + table(rows);
+    text += "\nparameters and state\n" + tableText(rows);
     writeWhole();
     writeOwners();
   }
@@ -226,7 +207,7 @@ private:
       rows.push_back({std::to_string(owner.device), bytesText(owner.bytes), llvm::join(owner.parameters, ", ")});
     }
     if (!report.owners.empty()) {
-      text += "\nowners of parameters: each alone keeps their state and updates them\n" + table(rows);
+      text += "\nowners of parameters: each alone keeps their state and updates them\n" + tableText(rows);
     }
   }
 
@@ -238,7 +219,7 @@ private:
       }
     }
     if (!rows.empty()) {
-      text += "\nparameters that optimizer_parallel leaves whole\n" + table(rows);
+      text += "\nparameters that optimizer_parallel leaves whole\n" + tableText(rows);
     }
   }
 

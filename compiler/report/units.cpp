@@ -56,6 +56,24 @@ std::string firstFew(llvm::ArrayRef<std::string> texts, llvm::StringRef separato
   return formatv("{0} ({1})", llvm::join(shown, separator), texts.size());
 }
 
+std::string tableText(const std::vector<std::vector<std::string>> &rows) {
+  std::vector<size_t> widths(rows.front().size(), 0);
+  for (const auto &row : rows) {
+    for (auto [width, cell] : llvm::zip_equal(widths, row)) {
+      width = std::max(width, cell.size());
+    }
+  }
+  std::string text;
+  for (const auto &row : rows) {
+    std::string line;
+    for (auto [width, cell] : llvm::zip_equal(widths, row)) {
+      line += "  " + cell + std::string(width - cell.size(), ' ');
+    }
+    text += llvm::StringRef(line).rtrim().str() + "\n";
+  }
+  return text;
+}
+
 std::string counted(int64_t count, llvm::StringRef noun) {
   return formatv("{0} {1}{2}", count, noun, count == 1 ? "" : "s");
 }

@@ -13,6 +13,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace ashlar::report {
 
@@ -30,6 +31,9 @@ std::string orderText(const lower::CollectiveOrder &order);
 
 // Joins the first three texts and the last `last` ones, and counts them where some are left out: "a, b, c, ..., y, z (26)" for last 2.
 std::string firstFew(llvm::ArrayRef<std::string> texts, llvm::StringRef separator, size_t last = 0);
+
+// Returns rows as lines with the cells of a column one under the other. Assumes that there is a row, and that all have as many cells.
+std::string tableText(const std::vector<std::vector<std::string>> &rows);
 
 // Returns "1 rank", "4 ranks".
 std::string counted(int64_t count, llvm::StringRef noun);

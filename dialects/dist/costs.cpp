@@ -34,6 +34,12 @@ int64_t flopsOf(Cost cost) {
   llvm_unreachable("unknown cost");
 }
 
+// Returns the link that a collective of a module with a mesh goes by.
+Link linkOf(CollectiveOpInterface op) {
+  MeshOp mesh = findMesh(op->getParentOfType<ModuleOp>());
+  return groupLink(mesh.getMesh(), axisLinks(mesh.getMesh(), mesh.getCostsAttr()), toAxisList(op.getAxes()));
+}
+
 } // namespace
 
 SmallVector<Link> axisLinks(MeshAttr mesh, CostsAttr costs) {
@@ -88,14 +94,16 @@ int64_t collectiveTimePs(CollectiveKind kind, int64_t operandBytes, int64_t grou
 }
 
 int64_t collectiveTimePs(CollectiveOpInterface op) {
-  MeshOp mesh = findMesh(op->getParentOfType<ModuleOp>());
-  SmallVector<Link> links = axisLinks(mesh.getMesh(), mesh.getCostsAttr());
-  AxisList axes = toAxisList(op.getAxes());
-  Link link = groupLink(mesh.getMesh(), links, axes);
+  Link link = linkOf(op);
   if (auto halo = dyn_cast<HaloOp>(op.getOperation())) { // as haloCost
     return messageTimePs(haloTraffic(axisSizes(halo), haloOf(halo)).mostMessages, collectiveBytes(op), link);
   }
-  return collectiveTimePs(op.getCollectiveKind(), operandBytes(op), mesh.getMesh().groupSize(axes), link);
+  int64_t group = findMesh(op->getParentOfType<ModuleOp>()).getMesh().groupSize(toAxisList(op.getAxes()));
+  return collectiveTimePs(op.getCollectiveKind(), operandBytes(op), group, link);
+}
+
+bool movesBeside(CollectiveOpInterface op) {
+  return linkOf(op).movesBeside;
 }
 
 HaloCost haloCost(MeshAttr mesh, const SplitWindow &window, RankedTensorType operand, const Link &link) {

@@ -54,6 +54,9 @@ int64_t collectiveTimePs(CollectiveKind kind, int64_t operandBytes, int64_t grou
 // Returns the time of `op` over the links of its mesh. Assumes that it lies in a module with a mesh.
 int64_t collectiveTimePs(CollectiveOpInterface op);
 
+// Whether the links that `op` goes by move data while the devices compute. Assumes that it lies in a module with a mesh.
+bool movesBeside(CollectiveOpInterface op);
+
 // What a halo costs: the bytes that the device sends which sends most, and the time of its messages.
 struct HaloCost {
   int64_t bytes, timePs;

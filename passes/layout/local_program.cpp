@@ -5,6 +5,7 @@
 
 #include "passes/layout/local_program.h"
 
+#include "dialects/dist/owners.h"
 #include "dialects/dist/single_step.h"
 #include "dialects/nn/nn.h"
 #include "dialects/nn/repeated_dims.h"
@@ -253,9 +254,11 @@ private:
       op.kind = CollectiveKind::Halo;
       op.step.axes = window.axes;
       op.step.dim = window.dim;
-      dist::HaloCost cost = dist::haloCost(mesh, window, local.values[input], planner.linkOf(window.axes));
+      dist::Link link = planner.linkOf(window.axes);
+      dist::HaloCost cost = dist::haloCost(mesh, window, local.values[input], link);
       op.bytes = cost.bytes;
       op.timePs = cost.timePs;
+      op.movesBeside = link.movesBeside;
     }
     RankedTensorType type = dist::withLength(local.values[input], window.dim, length);
     return add(key, std::move(op), type, varying[input] | axesOf(window.axes)).front();
@@ -406,7 +409,9 @@ private:
     }
     int64_t bytes = byteSize(operand.clone(shape));
     op.bytes = dist::collectiveBytes(step.kind, bytes, group);
-    op.timePs = dist::collectiveTimePs(step.kind, bytes, group, planner.linkOf(step.axes));
+    dist::Link link = planner.linkOf(step.axes);
+    op.timePs = dist::collectiveTimePs(step.kind, bytes, group, link);
+    op.movesBeside = link.movesBeside;
   }
 
   const LayoutProblem &problem;
@@ -434,10 +439,12 @@ LocalProgram localProgram(func::FuncOp function) {
     local.makers.push_back(maker);
     return numbers[value] = local.values.size() - 1;
   };
+  dist::Owners owners(function.front());
   llvm::for_each(function.getArguments(), [&](BlockArgument argument) { add(argument, std::nullopt); });
   for (Operation &op : function.front()) {
     LocalOp &row = local.ops.emplace_back();
     row.op = &op;
+    row.owner = owners.of(&op);
     SmallVector<RankedTensorType> operands, results;
     for (Value operand : op.getOperands()) {
       row.operands.push_back(numbers.at(operand));
@@ -451,6 +458,7 @@ LocalProgram localProgram(func::FuncOp function) {
       row.kind = collective.getCollectiveKind();
       row.bytes = dist::collectiveBytes(collective);
       row.timePs = dist::collectiveTimePs(collective);
+      row.movesBeside = dist::movesBeside(collective);
     }
     countFlops(row, operands, results);
   }

@@ -18,8 +18,10 @@ struct LocalOp {
   bool isPlaced = false;                         // a step that the model places itself
   llvm::SmallVector<unsigned> operands, results; // numbers of values
   int64_t bytes = 0, timePs = 0;                 // of a step or collective: that a device sends, and how long it takes
+  bool movesBeside = false;                      // of one: its links move data while the device computes
   int64_t flops = 0;                             // additions, multiplications and the like that the device computes
   bool isNarrow = false;                         // that they are on types of 16 bits
+  std::optional<int64_t> owner;                  // the only device that computes it (weights grouping); none: all do
 };
 
 struct LocalProgram {

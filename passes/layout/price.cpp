@@ -5,13 +5,17 @@
 
 #include "passes/layout/price.h"
 
+#include "dialects/dist/overlap_schedule.h"
 #include "dialects/nn/nn.h"
 #include "dialects/support/element_type.h"
 #include "dialects/support/op_interfaces.h"
 
 #include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/EquivalenceClasses.h"
+#include "llvm/ADT/MapVector.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 using namespace mlir;
@@ -57,11 +61,20 @@ bool reduces(Operation *op) {
   return rule && llvm::any_of(rule.getShardingRule().factors, isReduction);
 }
 
-// State: for each op and value the time at which it is computed or read. Call number c takes place at time 2 c + 1, the kernel before it at
-// time 2 c.
+// What runs as one: a call, or a kernel.
+struct Work {
+  __int128 flops = 0, narrowFlops = 0, bytes = 0;
+  int64_t timePs = 0;               // of these
+  std::optional<int64_t> owner;     // the only device that computes it
+  std::optional<size_t> collective; // or the collective that it is
+};
+
+// State: for each op and value the time at which it is computed or read. Call number c takes place at time 2 c + 1, the kernels before it
+// at time 2 c.
 class Pricing {
 public:
-  Pricing(const LocalProgram &program, const dist::DeviceRates &rates) : program(program), rates(rates) {
+  Pricing(const LocalProgram &program, const dist::DeviceRates &rates, int64_t handOverPs)
+      : program(program), rates(rates), handOverPs(handOverPs) {
     for (const LocalOp &op : program.ops) {
       forms.push_back(formOf(op));
       anchors.push_back(forms.back() == Form::Call || (forms.back() == Form::Kernel && reduces(op.op)));
@@ -71,13 +84,16 @@ public:
 
   ProgramPrice run() {
     findTimes();
+    findKernels();
     findReaders();
     ProgramPrice price;
     for (const LocalOp &op : program.ops) {
       price.bytesSent += op.bytes;
       price.sendPs += op.timePs;
     }
-    price.computePs = computePs();
+    std::vector<Work> works = listWorks();
+    price.computePs = sumOf(works);
+    price.exposedPs = exposedPs(works, price);
     price.peakBytes = peakBytes();
     return price;
   }
@@ -128,6 +144,42 @@ private:
           times[*maker] = std::min(times[*maker], times[op] / 2 * 2);
         }
       }
+    }
+  }
+
+  // Whether the op is a collective. What slices move is computing.
+  bool isSent(size_t op) const {
+    std::optional<CollectiveKind> kind = program.ops[op].kind;
+    return kind && kind != CollectiveKind::Slice;
+  }
+
+  // Numbers calls and kernels in their order. Of the ops at one time those are a kernel that depend on each other.
+  void findKernels() {
+    llvm::EquivalenceClasses<size_t> kernels;
+    auto isInKernel = [&](size_t op) { return forms[op] != Form::Call && forms[op] != Form::Source; };
+    for (size_t op = 0; op < program.ops.size(); ++op) {
+      kernels.insert(op);
+      for (unsigned operand : program.ops[op].operands) {
+        std::optional<unsigned> maker = program.makers[operand];
+        bool isOne = maker && isInKernel(op) && isInKernel(*maker) && times[op] == times[*maker] &&
+                     program.ops[op].owner == program.ops[*maker].owner;
+        if (isOne) {
+          kernels.unionSets(op, *maker);
+        }
+      }
+    }
+    llvm::MapVector<size_t, SmallVector<size_t>> members; // by leader
+    for (size_t op = 0; op < program.ops.size(); ++op) {
+      members[kernels.getLeaderValue(op)].push_back(op);
+    }
+    auto lists = members.takeVector();
+    llvm::sort(lists, [&](const auto &a, const auto &b) {
+      return std::pair(times[a.first], a.second.front()) < std::pair(times[b.first], b.second.front());
+    });
+    workOf.resize(program.ops.size());
+    for (const SmallVector<size_t> &ops : llvm::make_second_range(lists)) {
+      llvm::for_each(ops, [&](size_t op) { workOf[op] = workCount; });
+      ++workCount;
     }
   }
 
@@ -187,10 +239,8 @@ private:
   void noteReader(unsigned value, size_t reader) {
     lastReads[value] = std::max(lastReads[value], times[reader]);
     isKept[value] = isKept[value] || forms[reader] == Form::Write;
-    std::optional<CollectiveKind> kind = program.ops[reader].kind; // what others than slices move is not computing
-    bool computes = forms[reader] != Form::Write && (!kind || kind == CollectiveKind::Slice);
-    if (computes) {
-      readers.insert({times[reader], value});
+    if (forms[reader] != Form::Write && !isSent(reader)) {
+      readers.insert({workOf[reader], value});
     }
   }
 
@@ -208,35 +258,106 @@ private:
 
   int64_t bytesOf(unsigned value) const { return byteSize(program.values[value]); }
 
-  int64_t computePs() const {
-    struct Work {
-      __int128 flops = 0, narrowFlops = 0, bytes = 0;
-    };
-    std::vector<Work> work(2 * calls + 2);
+  // Returns what there is to do for each call and kernel.
+  std::vector<Work> listWorks() const {
+    std::vector<Work> works(workCount);
     for (size_t op = 0; op < program.ops.size(); ++op) {
       const LocalOp &local = program.ops[op];
-      if (local.kind && *local.kind != CollectiveKind::Slice) {
-        continue; // sendPs
+      Work &here = works[workOf[op]];
+      here.owner = local.owner;
+      if (isSent(op)) {
+        here.collective = op;
+        continue;
       }
-      Work &here = work[times[op]];
       (local.isNarrow && forms[op] == Form::Call ? here.narrowFlops : here.flops) += local.flops;
       for (unsigned result : local.results) {
         here.bytes += forms[op] != Form::Source && forms[op] != Form::Alias && isStored(result) ? bytesOf(result) : 0;
       }
     }
-    for (auto [time, value] : readers) {
+    for (auto [work, value] : readers) {
       std::optional<unsigned> maker = program.makers[value];
       bool isConstant = maker && isa_and_nonnull<nn::ConstantOp>(program.ops[*maker].op);
-      bool isOwn = madeAt(value) == time && time % 2 == 0; // of the kernel that reads it
-      work[time].bytes += isConstant || isOwn ? 0 : bytesOf(value);
+      bool isOwn = maker && forms[*maker] != Form::Source && workOf[*maker] == work;
+      works[work].bytes += isConstant || isOwn ? 0 : bytesOf(value);
     }
-    int64_t total = 0;
     auto clamp = [](__int128 number) { return static_cast<int64_t>(std::min<__int128>(number, INT64_MAX)); };
-    for (const Work &here : work) {
-      int64_t time = rates.timePs(clamp(here.flops), clamp(here.narrowFlops), clamp(here.bytes));
-      total = std::min(total, INT64_MAX - time) + time; // of a slow device a long program may take more
+    for (Work &work : works) {
+      work.timePs = rates.timePs(clamp(work.flops), clamp(work.narrowFlops), clamp(work.bytes));
+    }
+    keepLargestOwner(works);
+    return works;
+  }
+
+  // What one device alone computes, others wait for: the one that has most of it.
+  static void keepLargestOwner(std::vector<Work> &works) {
+    std::map<int64_t, __int128> sums;
+    for (const Work &work : works) {
+      if (work.owner) {
+        sums[*work.owner] += work.timePs;
+      }
+    }
+    auto largest = llvm::max_element(sums, [](const auto &a, const auto &b) { return a.second < b.second; });
+    for (Work &work : works) {
+      work.timePs = work.owner && *work.owner != largest->first ? 0 : work.timePs;
+    }
+  }
+
+  static int64_t sum(int64_t a, int64_t b) { return std::min(a, INT64_MAX - b) + b; } // of a slow device a long program may take more
+
+  static int64_t sumOf(const std::vector<Work> &works) {
+    int64_t total = 0;
+    for (const Work &work : works) {
+      total = sum(total, work.timePs);
     }
     return total;
+  }
+
+  // Returns how much longer the program takes than its computing, when collectives run beside it where they can.
+  int64_t exposedPs(const std::vector<Work> &works, const ProgramPrice &price) const {
+    bool movesBeside = llvm::any_of(program.ops, [](const LocalOp &op) { return op.movesBeside; });
+    if (!movesBeside || price.computePs > dist::kMostTimePs) {
+      return price.sendPs;
+    }
+    const int64_t scheduledPs = dist::scheduleOverlap(pricedOps(works)).timePs;
+    return std::min(price.sendPs, scheduledPs - price.computePs);
+  }
+
+  // Returns the calls and kernels in their order, with what each needs.
+  std::vector<dist::PricedOp> pricedOps(const std::vector<Work> &works) const {
+    std::vector<dist::PricedOp> priced(works.size());
+    llvm::DenseMap<Attribute, SmallVector<unsigned>> readersOf; // of variables
+    for (size_t op = 0; op < program.ops.size(); ++op) {
+      dist::PricedOp &here = priced[workOf[op]];
+      const LocalOp &local = program.ops[op];
+      for (unsigned operand : local.operands) {
+        std::optional<unsigned> maker = program.makers[operand];
+        auto read = maker ? dyn_cast_or_null<nn::ReadOp>(program.ops[*maker].op) : nn::ReadOp();
+        if (read) {
+          readersOf[read.getVariableAttr().getAttr()].push_back(workOf[op]);
+        }
+        if (maker && forms[*maker] != Form::Source && workOf[*maker] != workOf[op]) {
+          here.needs.push_back(workOf[*maker]);
+          here.holdsOperand = true;
+        }
+      }
+      if (auto write = dyn_cast_or_null<nn::WriteOp>(local.op)) { // over what others read before
+        llvm::append_range(here.needs, readersOf.lookup(write.getVariableAttr().getAttr()));
+      }
+      if (isSent(op)) {
+        here.runsBeside = local.movesBeside;
+        here.timePs = local.timePs + (local.movesBeside ? handOverPs : 0);
+        for (unsigned value : llvm::concat<const unsigned>(local.results, local.operands)) {
+          here.bytes += bytesOf(value);
+        }
+      }
+    }
+    for (auto [number, op] : llvm::enumerate(priced)) {
+      op.timePs = sum(op.timePs, works[number].timePs);
+      llvm::sort(op.needs);
+      op.needs.erase(llvm::unique(op.needs), op.needs.end());
+      llvm::erase_if(op.needs, [&, number = number](unsigned need) { return need >= number; });
+    }
+    return priced;
   }
 
   // Whether what an op makes may take the place of an operand that dies: element by element, or by the collective.
@@ -268,12 +389,15 @@ private:
 
   const LocalProgram &program;
   const dist::DeviceRates &rates;
-  std::vector<bool> anchors;                      // of ops: they stand where the program has them
-  std::vector<Form> forms;                        // of ops
-  std::vector<int64_t> times;                     // of ops
-  std::vector<int64_t> lastReads;                 // of values; -1: never
-  std::vector<bool> isKept;                       // of values: written to a variable or returned
-  std::set<std::pair<int64_t, unsigned>> readers; // times and values read
+  int64_t handOverPs;
+  std::vector<bool> anchors;                       // of ops: they stand where the program has them
+  std::vector<Form> forms;                         // of ops
+  std::vector<int64_t> times;                      // of ops
+  std::vector<int64_t> lastReads;                  // of values; -1: never
+  std::vector<bool> isKept;                        // of values: written to a variable or returned
+  std::vector<unsigned> workOf;                    // of ops: the number of their call or kernel
+  std::set<std::pair<unsigned, unsigned>> readers; // calls and kernels, and values that they read
+  unsigned workCount = 0;
   int64_t calls = 0;
 };
 
@@ -285,11 +409,12 @@ int64_t Price::memoryBytes() const {
   return parameterBytes + stateBytes + inputOutputBytes + peak;
 }
 
-ProgramPrice priceProgram(const LocalProgram &program, const dist::DeviceRates &rates) {
-  return Pricing(program, rates).run();
+ProgramPrice priceProgram(const LocalProgram &program, const dist::DeviceRates &rates, int64_t handOverPs) {
+  return Pricing(program, rates, handOverPs).run();
 }
 
-Price price(const LayoutProblem &problem, const Assignment &assignment, dist::Planner &planner, const dist::DeviceRates &rates) {
+Price price(const LayoutProblem &problem, const Assignment &assignment, dist::Planner &planner, const dist::DeviceRates &rates,
+            int64_t handOverPs) {
   Price price;
   llvm::DenseSet<unsigned> counted;
   auto bytesOf = [&](unsigned tensor) -> int64_t {
@@ -306,7 +431,7 @@ Price price(const LayoutProblem &problem, const Assignment &assignment, dist::Pl
     for (unsigned index = 0; index < func::FuncOp(program.function).getNumResults(); ++index) {
       price.inputOutputBytes += bytesOf(problem.resultTensor(program, index));
     }
-    price.programs.push_back(priceProgram(localProgram(problem, program, assignment, planner), rates));
+    price.programs.push_back(priceProgram(localProgram(problem, program, assignment, planner), rates, handOverPs));
   }
   return price;
 }

@@ -12,8 +12,12 @@ namespace ashlar::layout {
 struct ProgramPrice {
   int64_t computePs = 0; // of the kernels and library calls, one after the other
   int64_t sendPs = 0;    // of the collectives
+  int64_t exposedPs = 0; // of it, what computing does not hide
   int64_t bytesSent = 0; // by a device
   int64_t peakBytes = 0; // of the values that are alive at once and have no name; variables, inputs and outputs do not count
+
+  // Returns the time of a run.
+  int64_t timePs() const { return computePs + exposedPs; }
 };
 
 struct Price {
@@ -24,15 +28,18 @@ struct Price {
   int64_t memoryBytes() const;
 };
 
-// Prices a program on devices of these rates.
+// Prices a program on devices of these rates. `handOverPs`: what it takes to hand a collective to the channel beside the device.
 //
-// Time: ops that generated kernels can hold are one kernel between two library calls or collectives; it takes the time of its arithmetic or
-// of the memory that it reads and writes, whichever is longer. Memory: a value lies in memory when something outside of its kernel reads
+// Time: ops that generated kernels can hold and that depend on each other are one kernel between two library calls or collectives; it takes
+// the time of its arithmetic or of the memory that it reads and writes, whichever is longer. What one device alone computes (weights
+// grouping) counts for the device that has most of it. Collectives over links that move data beside computing are scheduled as lowering
+// does (passes/lower/overlap); others are exposed. Memory: a value lies in memory when something outside of its kernel reads
 // it, from there on to its last reader; one that dies in a kernel makes room for one that the kernel makes, and updates are in place.
-ProgramPrice priceProgram(const LocalProgram &program, const dist::DeviceRates &rates);
+ProgramPrice priceProgram(const LocalProgram &program, const dist::DeviceRates &rates, int64_t handOverPs = 0);
 
 // Prices an assignment. `planner` is that of the mesh.
-Price price(const LayoutProblem &problem, const Assignment &assignment, dist::Planner &planner, const dist::DeviceRates &rates);
+Price price(const LayoutProblem &problem, const Assignment &assignment, dist::Planner &planner, const dist::DeviceRates &rates,
+            int64_t handOverPs = 0);
 
 } // namespace ashlar::layout
 

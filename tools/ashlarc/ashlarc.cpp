@@ -3,6 +3,7 @@
 // ashlarc: compiles an ONNX model, and a job that says how to train it, to an executable. Only the command line is here.
 
 #include "compiler/driver/compile.h"
+#include "compiler/driver/plan.h"
 #include "compiler/file/process.h"
 
 #include "llvm/Support/FileSystem.h"
@@ -15,19 +16,42 @@ using ashlar::driver::Emit;
 
 namespace {
 
+// Adds the options that say what is planned or compiled.
+void addCommonOptions(CLI::App &app, ashlar::driver::Options &options) {
+  app.add_option("model", options.model, "the model")->type_name("MODEL.onnx");
+  app.add_option("--job", options.job, "how to train, on how many devices, on which data (docs/jobs)")->type_name("JOB.txtpb");
+  app.add_option("--target", options.target, "what to compile for: cpu or cuda")->capture_default_str()->type_name("TARGET");
+  app.add_option("--memory", options.memory, "memory of a device: refuse a program that does not fit")->type_name("SIZE");
+  app.add_flag("!--no-overlap", options.overlaps, "let no collective run beside computation (docs/overlap.md)");
+  app.add_option("--load-strategy", options.loadStrategy, "take the layouts from such a file instead of inferring them")
+      ->type_name("F.txtpb");
+}
+
+// Adds the subcommand that compares meshes.
+CLI::App *addPlan(CLI::App &app, ashlar::driver::PlanOptions &options) {
+  CLI::App *plan = app.add_subcommand("plan", "print what a step takes on other meshes, without compiling it (docs/plan.md)");
+  addCommonOptions(*plan, options.common);
+  plan->get_option("--memory")->description("memory of a device: mark the meshes that need more");
+  auto *meshes = plan->add_option("--mesh", options.meshes, "a mesh to plan: dp=4 or dp=4,tp=2; may be repeated (default: the job's)")
+                     ->type_name("AXIS=SIZE,...")
+                     ->allow_extra_args(false);
+  auto *sweep = plan->add_flag("--sweep", options.sweeps, "plan all sizes that the axes of the job's mesh can have")->excludes(meshes);
+  plan->add_option("--devices", options.devices, "of each mesh of --sweep, with a pipeline of a stage (default: those of the job's mesh)")
+      ->check(CLI::Range(1, 65536))
+      ->needs(sweep);
+  plan->add_option("--json", options.json, "write the table as JSON, too; - is stdout, without the text")->type_name("F.json");
+  return plan;
+}
+
 int run(int argc, char **argv) {
   ashlar::driver::Options options;
   std::map<std::string, Emit> stages = {{"nn", Emit::Nn},     {"dist", Emit::Dist}, {"exec", Emit::Exec}, {"ptx", Emit::Ptx},
                                         {"llvm", Emit::Llvm}, {"obj", Emit::Obj},   {"exe", Emit::Exe}};
   std::string stage = "exe";
   CLI::App app("Compiles an ONNX model to an executable: with a job, one that trains it; without, one that runs it.");
-  app.add_option("model", options.model, "the model")->required()->type_name("MODEL.onnx");
-  app.add_option("--job", options.job, "how to train, on how many devices, on which data (docs/jobs)")->type_name("JOB.txtpb");
+  addCommonOptions(app, options);
   app.add_option("--mesh", options.mesh, "mesh in place of the job's: dp=4 or dp=4,tp=2")->type_name("AXIS=SIZE,...");
-  app.add_option("--target", options.target, "what to compile for: cpu or cuda")->capture_default_str()->type_name("TARGET");
   app.add_option("--gpu-arch", options.gpuArch, "chips to compile for, with --target cuda (default: sm_80,sm_90)")->type_name("sm_NN,...");
-  app.add_option("--memory", options.memory, "memory of a device: refuse a program that does not fit")->type_name("SIZE");
-  app.add_flag("!--no-overlap", options.overlaps, "let no collective run beside computation (docs/overlap.md)");
   app.add_option("--emit", stage, "where to stop: nn, dist, exec, ptx, llvm, obj or exe")->capture_default_str()->type_name("STAGE");
   app.add_option("--dump-phases", options.dumpFolder, "write the module after every phase, numbered")->type_name("DIR");
   app.add_flag("--inspect", options.inspect, "print what the model has, and what of it is refused, instead of compiling it (docs/onnx.md)");
@@ -37,21 +61,33 @@ int run(int argc, char **argv) {
   app.add_option("--report", options.report, "write the same as JSON")->type_name("F.json");
   app.add_option("--timeline", options.timeline, "draw a step of the stages of a pipeline (docs/pipeline.md)")->type_name("F.svg");
   app.add_option("--save-strategy", options.saveStrategy, "write the layout of every tensor")->type_name("F.txtpb");
-  app.add_option("--load-strategy", options.loadStrategy, "take the layouts from such a file instead of inferring them")
-      ->type_name("F.txtpb");
   app.add_option("--save-order", options.saveOrder, "write the order of a pipeline's stages, as pipeline.order reads it (docs/pipeline.md)")
       ->type_name("F.txt");
   app.add_option("--annotate", options.annotated, "write the model with the layouts of all tensors as ONNX's multi-device annotations")
       ->type_name("F.onnx");
   app.add_option("-o", options.output, "the file to write; - is stdout")->type_name("OUT");
+  ashlar::driver::PlanOptions planOptions;
+  CLI::App *plan = addPlan(app, planOptions);
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp &) {
-    std::cout << app.help();
+    std::cout << (plan->parsed() ? plan : &app)->help();
     return 0;
   } catch (const CLI::ParseError &error) {
     std::cerr << "error: " << error.what() << "; --help lists the options\n";
     return 1;
+  }
+  auto isGiven = [](const CLI::Option *option) { return option->count() > 0; };
+  if (std::vector<const CLI::Option *> own = std::as_const(app).get_options(isGiven); plan->parsed() && !own.empty()) {
+    std::cerr << "error: " << own.front()->get_name() << " stands ahead of plan; the options of plan come behind it\n";
+    return 1;
+  }
+  if ((plan->parsed() ? planOptions.common : options).model.empty()) { // not required(), which a subcommand would not change
+    std::cerr << "error: model is required; --help lists the options\n";
+    return 1;
+  }
+  if (plan->parsed()) {
+    return ashlar::driver::plan(planOptions);
   }
   auto found = stages.find(stage);
   if (found == stages.end()) {

@@ -3,7 +3,7 @@
 // Turns collectives into a start and a wait, where that hides some of their time, and moves ops to where the schedule has them. What the
 // ops take is that of priced_program.h; the order is that of overlap_schedule.h.
 
-#include "passes/lower/overlap/overlap_schedule.h"
+#include "dialects/dist/overlap_schedule.h"
 #include "passes/lower/overlap/priced_program.h"
 #include "passes/lower/passes.h"
 
@@ -25,7 +25,7 @@ namespace {
 // Brings a block into the order of a schedule.
 class Rewriter {
 public:
-  Rewriter(Block &block, const PricedProgram &program, const OverlapSchedule &schedule)
+  Rewriter(Block &block, const PricedProgram &program, const dist::OverlapSchedule &schedule)
       : block(block), program(program), schedule(schedule) {}
 
   void run() {
@@ -35,13 +35,14 @@ public:
     }
     for (auto [place, event] : llvm::enumerate(schedule.events)) {
       Operation *op = program.instructions[event.op];
-      if (event.kind == ScheduledEvent::Wait) {
+      if (event.kind == dist::ScheduledEvent::Wait) {
         if (split.contains(op)) {
           await(op);
         }
         continue;
       }
-      if (event.kind == ScheduledEvent::Start && !(schedule.events[place + 1] == ScheduledEvent{ScheduledEvent::Wait, event.op})) {
+      if (event.kind == dist::ScheduledEvent::Start &&
+          !(schedule.events[place + 1] == dist::ScheduledEvent{dist::ScheduledEvent::Wait, event.op})) {
         split.insert(op);
         annotate(op, event.op);
       }
@@ -85,7 +86,7 @@ private:
 
   Block &block;
   const PricedProgram &program;
-  const OverlapSchedule &schedule;
+  const dist::OverlapSchedule &schedule;
   DenseSet<Operation *> placed, split;
 };
 
@@ -94,22 +95,21 @@ struct OverlapCollectivesPass : public impl::OverlapCollectivesPassBase<OverlapC
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    dist::MeshOp mesh = dist::findMesh(module);
-    if (!mesh) {
+    if (!dist::findMesh(module)) {
       return;
     }
     dist::DeviceRates rates = dist::findDeviceRates(module);
     for (auto function : module.getOps<func::FuncOp>()) {
       if (!function.isExternal()) {
-        overlap(function.getBody().front(), mesh, rates);
+        overlap(function.getBody().front(), rates);
       }
     }
   }
 
 private:
-  void overlap(Block &block, dist::MeshOp mesh, const dist::DeviceRates &rates) {
-    PricedProgram program(block, mesh, rates, handOverPs(target));
-    OverlapSchedule schedule = scheduleOverlap(program.ops);
+  void overlap(Block &block, const dist::DeviceRates &rates) {
+    PricedProgram program(block, rates, handOverPs(target));
+    dist::OverlapSchedule schedule = dist::scheduleOverlap(program.ops);
     if (schedule.timePs < program.alonePs()) {
       Rewriter(block, program, schedule).run();
     }

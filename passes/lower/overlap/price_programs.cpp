@@ -98,11 +98,10 @@ struct PriceProgramsPass : public impl::PriceProgramsPassBase<PriceProgramsPass>
     }
     constexpr int64_t kPsPerNs = 1000;
     dist::DeviceRates rates = dist::findDeviceRates(module);
-    dist::MeshOp mesh = dist::findMesh(module);
     for (auto function : module.getOps<func::FuncOp>()) {
       if (!function.isExternal()) {
         Block &block = function.getBody().front();
-        PricedProgram program(block, mesh, rates, handOverPs(target));
+        PricedProgram program(block, rates, handOverPs(target));
         int64_t timeNs = llvm::divideCeil(Player(block, rates).play(block, program), kPsPerNs);
         function->setAttr(exec::kPredictedAttr, Builder(&getContext()).getI64IntegerAttr(timeNs));
       }

@@ -32,12 +32,6 @@ int64_t computePs(exec::FusionOp fusion, const dist::DeviceRates &rates) {
                       totalByteSize(fusion.getInputs().getTypes()) + totalByteSize(fusion.getOutputs().getTypes()));
 }
 
-// Whether the links that a collective goes by move data while the device computes.
-bool runsBeside(dist::CollectiveOpInterface op, dist::MeshOp mesh) {
-  SmallVector<dist::Link> links = dist::axisLinks(mesh.getMesh(), mesh.getCostsAttr());
-  return dist::groupLink(mesh.getMesh(), links, dist::toAxisList(op.getAxes())).movesBeside;
-}
-
 } // namespace
 
 int64_t handOverPs(exec::Target target) {
@@ -45,18 +39,18 @@ int64_t handOverPs(exec::Target target) {
   return target == exec::Target::Cpu ? kThreadHandOverPs : 0;
 }
 
-PricedProgram::PricedProgram(Block &block, dist::MeshOp mesh, const dist::DeviceRates &rates, int64_t handOverPs) : handOverPs(handOverPs) {
+PricedProgram::PricedProgram(Block &block, const dist::DeviceRates &rates, int64_t handOverPs) : handOverPs(handOverPs) {
   for (Operation &op : block) {
     if (isa<exec::FusionOp, dist::CollectiveOpInterface, dist::SliceOp>(op)) {
       numbers[&op] = instructions.size();
       instructions.push_back(&op);
-      ops.push_back(price(op, mesh, rates));
+      ops.push_back(price(op, rates));
     }
   }
   for (auto write : block.getOps<nn::WriteOp>()) {
     keepReadsAhead(write, block);
   }
-  for (PricedOp &op : ops) {
+  for (dist::PricedOp &op : ops) {
     llvm::sort(op.needs);
     op.needs.erase(llvm::unique(op.needs), op.needs.end());
   }
@@ -70,8 +64,8 @@ int64_t PricedProgram::alonePs() const {
   return sum;
 }
 
-PricedOp PricedProgram::price(Operation &op, dist::MeshOp mesh, const dist::DeviceRates &rates) {
-  PricedOp priced;
+dist::PricedOp PricedProgram::price(Operation &op, const dist::DeviceRates &rates) {
+  dist::PricedOp priced;
   for (Value operand : op.getOperands()) {
     priced.holdsOperand |= numbers.contains(rootOf(operand).getDefiningOp());
     addNeeds(operand, priced.needs);
@@ -79,7 +73,7 @@ PricedOp PricedProgram::price(Operation &op, dist::MeshOp mesh, const dist::Devi
   if (auto fusion = dyn_cast<exec::FusionOp>(op)) {
     priced.timePs = computePs(fusion, rates);
   } else if (auto collective = dyn_cast<dist::CollectiveOpInterface>(op)) {
-    priced.runsBeside = runsBeside(collective, mesh);
+    priced.runsBeside = dist::movesBeside(collective);
     priced.timePs = dist::collectiveTimePs(collective) + (priced.runsBeside ? handOverPs : 0);
     priced.bytes = totalByteSize(op.getResultTypes()) + (priced.holdsOperand ? totalByteSize(op.getOperandTypes()) : 0);
   } else {

@@ -6,7 +6,7 @@
 #ifndef ASHLAR_PASSES_LOWER_OVERLAP_PRICED_PROGRAM_H
 #define ASHLAR_PASSES_LOWER_OVERLAP_PRICED_PROGRAM_H
 
-#include "passes/lower/overlap/overlap_schedule.h"
+#include "dialects/dist/overlap_schedule.h"
 
 #include "dialects/dist/costs.h"
 #include "dialects/dist/dist.h"
@@ -22,8 +22,8 @@ int64_t handOverPs(exec::Target target);
 // A program as numbers. State: the instructions in order, and the op of each.
 class PricedProgram {
 public:
-  // `mesh` may be null where the block has no collectives. `handOverPs`: what handOverPs() says; nothing of it counts as hidden.
-  PricedProgram(mlir::Block &block, dist::MeshOp mesh, const dist::DeviceRates &rates, int64_t handOverPs);
+  // `handOverPs`: what handOverPs() says; nothing of it counts as hidden.
+  PricedProgram(mlir::Block &block, const dist::DeviceRates &rates, int64_t handOverPs);
 
   // Returns the time of the program when it runs one op after the other.
   int64_t alonePs() const;
@@ -31,12 +31,12 @@ public:
   // Returns the time of an op that nothing runs beside.
   int64_t alonePs(unsigned number) const { return ops[number].timePs - (ops[number].runsBeside ? handOverPs : 0); }
 
-  std::vector<PricedOp> ops;
+  std::vector<dist::PricedOp> ops;
   std::vector<mlir::Operation *> instructions;
   int64_t handOverPs;
 
 private:
-  PricedOp price(mlir::Operation &op, dist::MeshOp mesh, const dist::DeviceRates &rates);
+  dist::PricedOp price(mlir::Operation &op, const dist::DeviceRates &rates);
   void addNeeds(mlir::Value value, llvm::SmallVectorImpl<unsigned> &needs) const;
   void keepReadsAhead(nn::WriteOp write, mlir::Block &block);
   llvm::ArrayRef<nn::ReadOp> readsOf(nn::WriteOp write, mlir::Block &block);

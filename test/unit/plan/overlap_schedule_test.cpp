@@ -2,16 +2,16 @@
 //
 // The list scheduler on programs small enough to follow by hand, and on random ones against a player that knows nothing of how it decides.
 
-#include "passes/lower/overlap/overlap_schedule.h"
+#include "dialects/dist/overlap_schedule.h"
 #include "test/unit/reference/parsed_module.h"
 
 #include <catch2/catch.hpp>
 #include <random>
 
 using namespace ashlar;
-using lower::OverlapSchedule;
-using lower::PricedOp;
-using lower::ScheduledEvent;
+using dist::OverlapSchedule;
+using dist::PricedOp;
+using dist::ScheduledEvent;
 
 namespace {
 
@@ -89,7 +89,7 @@ struct Player {
 } // namespace
 
 TEST_CASE("overlap: an update waits for its sum, and what needs no sum goes ahead of it", "[plan][overlap]") {
-  OverlapSchedule schedule = lower::scheduleOverlap({compute(10), collective(6, 1, {0}), compute(1, {1}), compute(10), compute(2, {3})});
+  OverlapSchedule schedule = dist::scheduleOverlap({compute(10), collective(6, 1, {0}), compute(1, {1}), compute(10), compute(2, {3})});
   CHECK(text(schedule) == "run 0, start 1, run 3, wait 1, run 2, run 4");
   CHECK(schedule.timePs == 23);
   CHECK(schedule.hiddenPs[1] == 6);
@@ -97,16 +97,16 @@ TEST_CASE("overlap: an update waits for its sum, and what needs no sum goes ahea
 
 TEST_CASE("overlap: what else there is to run goes ahead of a sum that may be late", "[plan][overlap]") {
   // Half as late as it is long, the sum would be there at 22; product 3 ends at 20, product 4 at 30.
-  OverlapSchedule schedule = lower::scheduleOverlap({compute(10), collective(8, 1, {0}), compute(1, {1}), compute(10), compute(10)});
+  OverlapSchedule schedule = dist::scheduleOverlap({compute(10), collective(8, 1, {0}), compute(1, {1}), compute(10), compute(10)});
   CHECK(text(schedule) == "run 0, start 1, run 3, run 4, wait 1, run 2");
   CHECK(schedule.timePs == 31);
   // A collective of what a collective brings starts as soon as it can.
-  schedule = lower::scheduleOverlap({compute(10), collective(8, 1, {0}), collective(3, 1, {1}), compute(10), compute(10)});
+  schedule = dist::scheduleOverlap({compute(10), collective(8, 1, {0}), collective(3, 1, {1}), compute(10), compute(10)});
   CHECK(text(schedule) == "run 0, start 1, run 3, wait 1, start 2, run 4, wait 2");
 }
 
 TEST_CASE("overlap: only what the device does meanwhile is hidden", "[plan][overlap]") {
-  OverlapSchedule schedule = lower::scheduleOverlap({compute(10), collective(25, 1, {0}), compute(1, {1}), compute(10)});
+  OverlapSchedule schedule = dist::scheduleOverlap({compute(10), collective(25, 1, {0}), compute(1, {1}), compute(10)});
   CHECK(text(schedule) == "run 0, start 1, run 3, wait 1, run 2");
   CHECK(schedule.timePs == 36);
   CHECK(schedule.hiddenPs[1] == 10);
@@ -114,7 +114,7 @@ TEST_CASE("overlap: only what the device does meanwhile is hidden", "[plan][over
 
 TEST_CASE("overlap: what is carried while the device waits for the next one is not hidden", "[plan][overlap]") {
   OverlapSchedule schedule =
-      lower::scheduleOverlap({compute(10), collective(30, 1, {0}), compute(1), collective(5, 1, {2}), compute(1, {3})});
+      dist::scheduleOverlap({compute(10), collective(30, 1, {0}), compute(1), collective(5, 1, {2}), compute(1, {3})});
   CHECK(text(schedule) == "run 0, start 1, run 2, start 3, wait 3, run 4, wait 1");
   CHECK(schedule.timePs == 46);
   CHECK(schedule.hiddenPs[1] == 1);
@@ -123,8 +123,8 @@ TEST_CASE("overlap: what is carried while the device waits for the next one is n
 
 TEST_CASE("overlap: gathers are one group ahead of their use", "[plan][overlap]") {
   // Three layers: gather, product. A gather starts when the one before it is there.
-  OverlapSchedule schedule = lower::scheduleOverlap({collective(5, 2 * kMiB), compute(10, {0}), collective(5, 2 * kMiB),
-                                                     compute(10, {1, 2}), collective(5, 2 * kMiB), compute(10, {3, 4})});
+  OverlapSchedule schedule = dist::scheduleOverlap({collective(5, 2 * kMiB), compute(10, {0}), collective(5, 2 * kMiB), compute(10, {1, 2}),
+                                                    collective(5, 2 * kMiB), compute(10, {3, 4})});
   CHECK(text(schedule) == "start 0, wait 0, start 2, run 1, wait 2, start 4, run 3, wait 4, run 5");
   CHECK(schedule.timePs == 35);
   CHECK(schedule.hiddenPs[0] == 0);
@@ -134,7 +134,7 @@ TEST_CASE("overlap: gathers are one group ahead of their use", "[plan][overlap]"
 
 TEST_CASE("overlap: a gather that the next layer waits for goes before a sum that only an update does", "[plan][overlap]") {
   // Product 0 makes a gradient; its sum 1 is for update 2, gather 3 for a long product 4.
-  OverlapSchedule schedule = lower::scheduleOverlap(
+  OverlapSchedule schedule = dist::scheduleOverlap(
       {compute(10), collective(8, 1, {0}), compute(1, {1}), collective(8, 1, {0}), compute(20, {3}), compute(20, {4})});
   CHECK(text(schedule) == "run 0, start 3, start 1, wait 3, run 4, wait 1, run 2, run 5");
   CHECK(schedule.timePs == 59);
@@ -147,7 +147,7 @@ TEST_CASE("overlap: gradients do not pile up while the channel is slow", "[plan]
     ops.push_back(collective(10, 4 * kMiB, {3 * layer}));
     ops.push_back(compute(1, {3 * layer + 1}));
   }
-  OverlapSchedule schedule = lower::scheduleOverlap(ops);
+  OverlapSchedule schedule = dist::scheduleOverlap(ops);
   Player player(ops);
   llvm::for_each(schedule.events, [&](const ScheduledEvent &event) { player.play(event); });
   CHECK(player.mostUnderWay == 8 * kMiB);
@@ -155,7 +155,7 @@ TEST_CASE("overlap: gradients do not pile up while the channel is slow", "[plan]
 }
 
 TEST_CASE("overlap: small collectives are all under way at once", "[plan][overlap]") {
-  OverlapSchedule schedule = lower::scheduleOverlap(
+  OverlapSchedule schedule = dist::scheduleOverlap(
       {compute(9), collective(5, 4, {0}), collective(5, 4, {0}), collective(5, 4, {0}), compute(20), compute(1, {1, 2, 3})});
   CHECK(text(schedule) == "run 0, start 1, start 2, start 3, run 4, wait 1, wait 2, wait 3, run 5");
 }
@@ -163,7 +163,7 @@ TEST_CASE("overlap: small collectives are all under way at once", "[plan][overla
 TEST_CASE("overlap: what keeps the device busy is run, not started", "[plan][overlap]") {
   PricedOp busy = collective(8, 1, {0});
   busy.runsBeside = false;
-  OverlapSchedule schedule = lower::scheduleOverlap({compute(10), busy, compute(1, {1}), compute(10)});
+  OverlapSchedule schedule = dist::scheduleOverlap({compute(10), busy, compute(1, {1}), compute(10)});
   CHECK(text(schedule) == "run 0, run 1, run 2, run 3");
   CHECK(schedule.timePs == 29);
 }
@@ -183,8 +183,8 @@ TEST_CASE("overlap: random programs play as predicted", "[plan][overlap]") {
       }
       ops.push_back(roll(3) == 0 ? collective(roll(50), roll(3) * kMiB, needs) : compute(roll(30), needs));
     }
-    OverlapSchedule schedule = lower::scheduleOverlap(ops);
-    CHECK(text(schedule) == text(lower::scheduleOverlap(ops)));
+    OverlapSchedule schedule = dist::scheduleOverlap(ops);
+    CHECK(text(schedule) == text(dist::scheduleOverlap(ops)));
     Player player(ops);
     int64_t busy = 0, sent = 0, hidden = 0;
     llvm::for_each(schedule.events, [&](const ScheduledEvent &event) { player.play(event); });

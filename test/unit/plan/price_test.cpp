@@ -141,6 +141,48 @@ TEST_CASE("price: times and bytes of a small program", "[plan][price]") {
   CHECK(fast.programs[0].peakBytes == 256 + 64); // the product, and its sum beside it
 }
 
+// By hand. Each device computes two products, 16 x 16 x 2 x 2 = 1024 operations each, which are summed over links that move data beside
+// computing: an all-reduce of 1024 bytes takes 2 * 100 + 1024 ns at 1000 bytes a microsecond. The first starts after the first product
+// and hides behind the second; the second one follows on the channel and hides behind nothing.
+TEST_CASE("price: what computing hides of collectives", "[plan][price]") {
+  auto priceWith = [](const char *beside, int64_t handOverPs) {
+    OwningOpRef<ModuleOp> module = parse(std::string(R"(
+      dist.mesh @mesh <["dp" = 2]> {costs = #dist.costs<latency_ns = [100], bytes_per_us = [1000])") +
+                                         beside + R"(>}
+      func.func @forward(%x: tensor<4x16xf32> {dist.layout = #dist.layout<[{"dp"}, {}]>}, %a: tensor<4x16xf32> {dist.layout = #dist.layout<[{"dp"}, {}]>},
+                         %b: tensor<4x16xf32> {dist.layout = #dist.layout<[{"dp"}, {}]>})
+          -> (tensor<16x16xf32> {dist.layout = #dist.layout<[{}, {}]>}, tensor<16x16xf32> {dist.layout = #dist.layout<[{}, {}]>}) {
+        %0 = nn.matmul %x, %a transpose_a : tensor<4x16xf32>, tensor<4x16xf32> -> tensor<16x16xf32>
+        %1 = nn.matmul %x, %b transpose_a : tensor<4x16xf32>, tensor<4x16xf32> -> tensor<16x16xf32>
+        return %0, %1 : tensor<16x16xf32>, tensor<16x16xf32>
+      }
+    )");
+    PassManager passes(&context());
+    pipelines::addLayoutPasses(passes, variantOf(*module), job::Job());
+    REQUIRE(succeeded(passes.run(*module)));
+    (*module)->setAttr(dist::kDeviceAttr,
+                       parseAttribute("#dist.device<flops_per_us = 1000, narrow_flops_per_us = 1, bytes_per_us = 1000000>", &context()));
+    dist::MeshOp mesh = dist::findMesh(*module);
+    FailureOr<layout::LayoutProblem> problem = layout::LayoutProblem::create(*module, mesh.getMesh());
+    REQUIRE(succeeded(problem));
+    dist::Planner planner(mesh);
+    FailureOr<layout::Assignment> assignment = layout::decide(*problem, planner);
+    REQUIRE(succeeded(assignment));
+    return layout::price(*problem, *assignment, planner, dist::findDeviceRates(*module), handOverPs).programs.front();
+  };
+  constexpr int64_t kProductPs = 1024 * 1000, kSumPs = 1224 * 1000;
+  layout::ProgramPrice busy = priceWith("", 0);
+  CHECK(busy.computePs == 2 * kProductPs);
+  CHECK(busy.sendPs == 2 * kSumPs);
+  CHECK(busy.exposedPs == 2 * kSumPs);
+  layout::ProgramPrice beside = priceWith(", beside = [0]", 0);
+  CHECK(beside.sendPs == 2 * kSumPs);
+  CHECK(beside.timePs() == kProductPs + 2 * kSumPs); // the channel is never idle behind the first product
+  CHECK(beside.exposedPs == 2 * kSumPs - kProductPs);
+  CHECK(priceWith(", beside = [0]", 100 * 1000).timePs() == kProductPs + 2 * (kSumPs + 100 * 1000));
+  CHECK(priceWith(", beside = [0]", 2000 * 1000).exposedPs == 2 * kSumPs); // not worth it: one after the other
+}
+
 // Products of bf16 and f16 have a rate of their own; a time that no number holds is the largest.
 TEST_CASE("price: narrow products, and a device that is too slow", "[plan][price]") {
   auto priceWith = [](const std::string &size, const char *rates) {

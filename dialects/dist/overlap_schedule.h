@@ -3,8 +3,8 @@
 // The order of a program in which collectives run beside computation, from prices alone: no IR. A device computes one op after the other; a
 // channel beside it carries one collective after the other, in the order in which they are started.
 
-#ifndef ASHLAR_PASSES_LOWER_OVERLAP_OVERLAP_SCHEDULE_H
-#define ASHLAR_PASSES_LOWER_OVERLAP_OVERLAP_SCHEDULE_H
+#ifndef ASHLAR_DIALECTS_DIST_OVERLAP_SCHEDULE_H
+#define ASHLAR_DIALECTS_DIST_OVERLAP_SCHEDULE_H
 
 #include "mlir/Support/LLVM.h"
 #include "llvm/ADT/ArrayRef.h"
@@ -13,7 +13,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace ashlar::lower {
+namespace ashlar::dist {
 
 // An op of a program, in its order.
 struct PricedOp {
@@ -48,6 +48,6 @@ struct OverlapSchedule {
 //   product 0, collective 1 of it, update 2 with the sum, product 3  ->  run 0, start 1, run 3, wait 1, run 2
 OverlapSchedule scheduleOverlap(llvm::ArrayRef<PricedOp> ops);
 
-} // namespace ashlar::lower
+} // namespace ashlar::dist
 
-#endif // ASHLAR_PASSES_LOWER_OVERLAP_OVERLAP_SCHEDULE_H
+#endif // ASHLAR_DIALECTS_DIST_OVERLAP_SCHEDULE_H

@@ -3,14 +3,14 @@
 // The list scheduler. State: the time of the device, that of the channel, and sets of ops by what keeps them: nothing (`runnable`), a
 // collective that is under way (`arriving`), or ops that have not run.
 
-#include "passes/lower/overlap/overlap_schedule.h"
+#include "dialects/dist/overlap_schedule.h"
 
 #include "llvm/ADT/STLExtras.h"
 
 #include <algorithm>
 #include <set>
 
-namespace ashlar::lower {
+namespace ashlar::dist {
 namespace {
 
 // What may be under way however small the collectives are: their latency is to be hidden, too.
@@ -239,4 +239,4 @@ OverlapSchedule scheduleOverlap(llvm::ArrayRef<PricedOp> ops) {
   return Scheduler(ops).run();
 }
 
-} // namespace ashlar::lower
+} // namespace ashlar::dist

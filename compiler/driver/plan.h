@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// ashlarc plan: what a job would take on other meshes. Nothing is compiled.
+
+#ifndef ASHLAR_COMPILER_DRIVER_PLAN_H
+#define ASHLAR_COMPILER_DRIVER_PLAN_H
+
+#include "compiler/driver/compile.h"
+
+#include <cstdint>
+#include <vector>
+
+namespace ashlar::driver {
+
+// The command line of ashlarc plan.
+struct PlanOptions {
+  Options common;                  // the model, the job, the target, the memory, overlap, a strategy
+  std::vector<std::string> meshes; // "dp=4,tp=2"; none: the job's
+  bool sweeps = false;             // all sizes that the axes of the job's mesh can have
+  int64_t devices = 0;             // whose product they are; 0: as many as the job's mesh has
+  std::string json;                // file of the table as JSON; empty: none
+};
+
+// Prints a table with a line a mesh: those that fit, the fastest first, then those that need more memory than there is, then those that
+// cannot be, with the reason. Errors are as those of compile(). Returns the exit status: 1 where no mesh can be planned.
+int plan(const PlanOptions &options);
+
+// Returns every list of so many sizes of at least 1 whose product is `devices`; larger first sizes first.
+//   8 over 2 axes  ->  {8, 1}, {4, 2}, {2, 4}, {1, 8}
+std::vector<std::vector<int64_t>> factorise(int64_t devices, size_t axes);
+
+} // namespace ashlar::driver
+
+#endif // ASHLAR_COMPILER_DRIVER_PLAN_H

@@ -4,6 +4,8 @@
 
 #include "compiler/cost/machine.h"
 
+#include "llvm/Support/ErrorHandling.h"
+
 #include <cmath>
 
 namespace ashlar::cost {
@@ -17,21 +19,50 @@ constexpr dist::Link kSharedMemory{/*latencyNs=*/60, /*bytesPerUs=*/23000};
 // 55 ms. Assumed for a real network, which was not at hand; 1.2 GB/s is what 10 Gb/s Ethernet carries.
 constexpr dist::Link kNetwork{/*latencyNs=*/2600, /*bytesPerUs=*/1200, /*movesBeside=*/true};
 
-// Devices of one host exchange data over NVLink by NCCL. Not measured, since no GPU was at hand: 450 GB/s is what the data sheet of the
-// H100 gives for one direction; 4 us a message makes the smallest all-reduce of 2 devices 8 us, the base latency in NCCL's own tuning
-// model.
-constexpr dist::Link kNvlink{/*latencyNs=*/4000, /*bytesPerUs=*/450000, /*movesBeside=*/true};
-
-// Devices of different hosts: one 400 Gb/s adapter a device, as in the data sheet of the DGX H100. Not measured either; the latency is
-// assumed.
-constexpr dist::Link kGpuNetwork{/*latencyNs=*/10000, /*bytesPerUs=*/50000, /*movesBeside=*/true};
-
 // A rank on one core: 80 % of the peak of its multiply-adds is what large products reach, 20 GB/s a copy (docs/benchmarks.md, the first
 // machine). Products of bf16 and f16 are computed in f32.
 constexpr dist::DeviceRates kCore{/*flopsPerUs=*/83000, /*narrowFlopsPerUs=*/83000, /*bytesPerUs=*/20000};
 
-// The H100 by its data sheet (SXM, dense): 67 TFLOP/s of f32, 989 of bf16 and f16, 3.35 TB/s. Not measured.
-constexpr dist::DeviceRates kGpu{/*flopsPerUs=*/67000000, /*narrowFlopsPerUs=*/989000000, /*bytesPerUs=*/3350000};
+// GPUs by their data sheets (NVIDIA A100, H100 and H200 Tensor Core GPU, SXM) and those of the hosts (NVIDIA DGX A100, H100 and H200, 8
+// GPUs each); nothing of it is measured. Rates: TFLOP/s of f32 on CUDA cores, of bf16 and f16 on dense tensor cores, and TB/s of the
+// memory. Links within a host: one direction of NVLink, half of what the sheet gives for both; between hosts: the one network adapter of
+// each GPU. Latencies are not in data sheets: 4 us a message makes the smallest all-reduce of 2 devices 8 us, the base latency in NCCL's
+// own tuning model; 10 us between hosts are assumed.
+constexpr int64_t kNvlinkNs = 4000, kAdapterNs = 10000, kGpusOfHost = 8;
+
+// A100 80 GB: 19.5, 312 and 2.039; NVLink 600 GB/s both ways, 200 Gb/s adapters.
+constexpr Machine kA100{kGpusOfHost,
+                        {kNvlinkNs, /*bytesPerUs=*/300000, /*movesBeside=*/true},
+                        {kAdapterNs, /*bytesPerUs=*/25000, /*movesBeside=*/true},
+                        {/*flopsPerUs=*/19500000, /*narrowFlopsPerUs=*/312000000, /*bytesPerUs=*/2039000}};
+
+// H100: 67, 989 and 3.35; NVLink 900 GB/s both ways, 400 Gb/s adapters.
+constexpr Machine kH100{kGpusOfHost,
+                        {kNvlinkNs, /*bytesPerUs=*/450000, /*movesBeside=*/true},
+                        {kAdapterNs, /*bytesPerUs=*/50000, /*movesBeside=*/true},
+                        {/*flopsPerUs=*/67000000, /*narrowFlopsPerUs=*/989000000, /*bytesPerUs=*/3350000}};
+
+// H200: as the H100, with 4.8 TB/s.
+constexpr Machine kH200{kGpusOfHost, kH100.intraHost, kH100.interHost, {kH100.device.flopsPerUs, kH100.device.narrowFlopsPerUs, 4800000}};
+
+// Returns what a job leaves out: of the target, or of the preset.
+Machine defaultOf(const job::Machine &given, exec::Target target) {
+  if (target == exec::Target::Cpu) {
+    return {INT64_MAX, kSharedMemory, kNetwork, kCore};
+  }
+  if (!given.has_preset()) {
+    return {INT64_MAX, kH100.intraHost, kH100.interHost, kH100.device};
+  }
+  switch (given.preset()) {
+  case job::Machine::A100:
+    return kA100;
+  case job::Machine::H100:
+    return kH100;
+  case job::Machine::H200:
+    return kH200;
+  }
+  llvm_unreachable("unknown preset");
+}
 
 constexpr double kPerUsOfGiga = 1e3; // 1e9 a second are 1e3 a microsecond
 
@@ -62,22 +93,12 @@ dist::Link linkOf(const job::Machine::LinkClass &link, dist::Link fallback) {
 } // namespace
 
 Machine machineOf(const job::Job &job, exec::Target target) {
-  Machine machine;
-  if (job.machine().has_ranks_per_host()) {
-    machine.ranksPerHost = job.machine().ranks_per_host();
-  }
-  switch (target) {
-  case exec::Target::Cpu:
-    machine.intraHost = linkOf(job.machine().intra_host(), kSharedMemory);
-    machine.device = ratesOf(job.machine().device(), kCore);
-    machine.interHost = linkOf(job.machine().inter_host(), kNetwork);
-    break;
-  case exec::Target::Cuda:
-    machine.intraHost = linkOf(job.machine().intra_host(), kNvlink);
-    machine.device = ratesOf(job.machine().device(), kGpu);
-    machine.interHost = linkOf(job.machine().inter_host(), kGpuNetwork);
-    break;
-  }
+  const job::Machine &given = job.machine();
+  Machine machine = defaultOf(given, target);
+  machine.ranksPerHost = given.has_ranks_per_host() ? given.ranks_per_host() : machine.ranksPerHost;
+  machine.intraHost = linkOf(given.intra_host(), machine.intraHost);
+  machine.interHost = linkOf(given.inter_host(), machine.interHost);
+  machine.device = ratesOf(given.device(), machine.device);
   return machine;
 }
 

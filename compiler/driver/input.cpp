@@ -109,6 +109,10 @@ llvm::Error checkJobForTarget(const job::Job &job, exec::Target target) {
     return createStringError("deterministic.always asks for the deterministic variant alone, which the target " + name +
                              " does not have; leave it out, or compile for cpu");
   }
+  if (target != exec::Target::Cuda && job.machine().has_preset()) {
+    return createStringError("machine.preset " + job::Machine::Preset_Name(job.machine().preset()) + " is of GPUs, and the target is " +
+                             name + "; leave it out, or compile for cuda");
+  }
   if (!traits.hasTf32 && job.allow_tf32()) {
     return createStringError("allow_tf32 is for --target cuda; the target is " + name + ", which computes products in f32");
   }

@@ -124,6 +124,21 @@ def machine(bench):
         expect(log.losses, [sum((i % 5) * ((4 * (i % 8) + j) % 7 - 3) for i in range(32) for j in range(4)) / 16], ids)
 
 
+@case("machine.preset", "machine.preset=A100", "machine.preset=H100", "machine.preset=H200")
+def preset(bench):
+    matrix_model(bench)
+    def machine(text):
+        dist = bench.emit("dist", product_job("mode: DATA_PARALLEL", mesh(("a", 2), ("b", 8)), f"machine {{ {text} }}", batch=16), "--target", "cuda")
+        device = re.search(r"flops_per_us = (\d+), narrow_flops_per_us = (\d+), bytes_per_us = (\d+)", dist).groups()
+        links = re.search(r"bytes_per_us = \[(\d+), (\d+)\]", dist).groups()
+        return tuple(int(number) for number in (*device, *links))
+    # Axis a is between hosts of 8, b within one.
+    expect(machine("preset: A100"), (19500000, 312000000, 2039000, 25000, 300000), "A100")
+    expect(machine("preset: H100"), (67000000, 989000000, 3350000, 50000, 450000), "H100")
+    expect(machine("preset: H200"), (67000000, 989000000, 4800000, 50000, 450000), "H200")
+    expect(machine("preset: A100 ranks_per_host: 16 device { memory_gb_per_s: 7 }"), (19500000, 312000000, 7000, 300000, 300000), "with fields of its own")
+
+
 @case("machine.device.gflop_per_s", "machine.device.narrow_gflop_per_s", "machine.device.memory_gb_per_s")
 def device(bench):
     matrix_model(bench)

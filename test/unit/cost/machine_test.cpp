@@ -74,6 +74,37 @@ TEST_CASE("cost: a job's own figures take the place of the target's", "[cost]") 
   CHECK(machine.interHost.bytesPerUs == rate);
 }
 
+// From the data sheets: TFLOP/s, GB/s.
+TEST_CASE("cost: presets of GPU clusters, and what a job says beside them", "[cost]") {
+  auto of = [](job::Machine::Preset preset, int ranksPerHost) {
+    job::Job job;
+    job.mutable_machine()->set_preset(preset);
+    if (ranksPerHost != 0) {
+      job.mutable_machine()->set_ranks_per_host(ranksPerHost);
+      job.mutable_machine()->mutable_device()->set_memory_gb_per_s(1);
+    }
+    return cost::machineOf(job, exec::Target::Cuda);
+  };
+  cost::Machine a100 = of(job::Machine::A100, 0), h100 = of(job::Machine::H100, 0), h200 = of(job::Machine::H200, 0);
+  CHECK(a100.ranksPerHost == 8);
+  CHECK(a100.device.flopsPerUs == 19'500'000);
+  CHECK(a100.device.narrowFlopsPerUs == 312'000'000);
+  CHECK(a100.device.bytesPerUs == 2'039'000);
+  CHECK(a100.intraHost.bytesPerUs == 300'000);
+  CHECK(a100.interHost.bytesPerUs == 25'000);
+  CHECK(h100.device.flopsPerUs == 67'000'000);
+  CHECK(h100.intraHost.bytesPerUs == 450'000);
+  CHECK(h100.interHost.bytesPerUs == 50'000);
+  CHECK(h100.device.bytesPerUs == 3'350'000);
+  CHECK(h200.device.bytesPerUs == 4'800'000);
+  CHECK(h200.device.narrowFlopsPerUs == 989'000'000);
+  CHECK(h200.intraHost == h100.intraHost);
+  cost::Machine own = of(job::Machine::H200, 4);
+  CHECK(own.ranksPerHost == 4);
+  CHECK(own.device.bytesPerUs == 1000);
+  CHECK(own.device.narrowFlopsPerUs == 989'000'000);
+}
+
 TEST_CASE("cost: the links of GPUs are those of the target cuda", "[cost]") {
   job::Job job;
   cost::Machine cpu = cost::machineOf(job), cuda = cost::machineOf(job, exec::Target::Cuda);

@@ -1,0 +1,200 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What ashlarc plan predicts of a step against what the step takes, over models, meshes and strategies on this machine's ranks.
+
+    predict.py [--build BUILD] [--machine F.txtpb] [--only NAME,...] [--repeats R] [--seconds S]
+
+--machine: a file with the job's `machine { ... }` as bench_gemm, bench_kernels and bench_all_reduce measure it; without it the defaults of the target predict. One
+thread a rank.
+Measured is the least time a step of R runs of about S seconds each, so that other processes of the machine count as little as they can; the load beside it says
+how many there were. Prints a line each, Spearman's rank correlation and the median relative error; fails when they miss 0.9 and 20 %.
+"""
+
+import argparse
+import array
+import json
+import os
+import pathlib
+import re
+import statistics
+import tempfile
+
+from measuring import ROOT, run, table
+
+CORRELATION, ERROR = 0.9, 0.2
+DIGITS = 'dataset { digits { train_samples: SAMPLES eval_samples: 256 } features { column: "image" tensor: "input" } features { column: "label" tensor: "labels" } }'
+NPY = 'dataset { npy {} features { column: "x" tensor: "INPUT" } features { column: "y" tensor: "labels" } }'
+LOSS = 'loss { softmax_cross_entropy { logits: "logits" labels: "labels" } }'
+DATA = "mode: DATA_PARALLEL\n"
+ADAMW, MOMENTUM, SGD = "optimizer { adamw {} learning_rate: 0.0001 }", "optimizer { momentum {} learning_rate: 0.0001 }", "optimizer { sgd {} learning_rate: 0.0001 }"
+ATTENTION = {"*.attention.query.weight": "[{}, {tp}]", "*.attention.key.weight": "[{}, {tp}]", "*.attention.value.weight": "[{}, {tp}]",
+             "*.attention.projection.weight": "[{tp}, {}]", "*.mlp.up.weight": "[{}, {tp}]", "*.mlp.down.weight": "[{tp}, {}]",
+             "embedding.weight": "[{tp}, {}]", "head.weight": "[{}, {tp}]"}
+
+
+def rules(layouts):
+    return "mode: SEMI_AUTO\n" + "".join(f'rules {{ match: "{match}" layout: "{layout}" }}\n' for match, layout in layouts.items())
+
+
+def columns_then_rows(layers):
+    """Megatron's split of a stack of dense layers."""
+    return rules({f"fc{layer + 1}.weight": "[{tp}, {}]" if layer % 2 == 0 else "[{}, {tp}]" for layer in range(layers // 2 * 2)})
+
+
+def split(name, axis="{dp}, {}"):
+    return rules({name: f"[{axis}]"})
+
+
+def mlp(layers, width):
+    return ["mlp", "--layers", layers, "--width", width], None
+
+
+def transformer(layers, width, heads, sequence, vocabulary):
+    zoo = ["transformer", "--layers", layers, "--width", width, "--heads", heads, "--sequence", sequence, "--vocabulary", vocabulary]
+    return zoo, ("tokens", "q", (sequence,), (sequence,), vocabulary)
+
+
+def images(*zoo, side=32):
+    return [*zoo, "--image", side], ("input", "f", (3, side, side), (), 10)
+
+
+def zero(level):
+    return split("input") + f"optimizer_parallel {{ level: {level} threshold_kb: 1 }}\n"
+
+
+# Name, model, batch, what the job says, mesh.
+CASES = [
+    ("mlp 2x128", mlp(2, 128), 64, DATA + SGD, "dp=1"),
+    ("mlp 3x512", mlp(3, 512), 256, DATA + SGD, "dp=1"),
+    ("mlp 3x512, small batch", mlp(3, 512), 16, DATA + SGD, "dp=1"),
+    ("mlp 3x512 adamw", mlp(3, 512), 64, DATA + ADAMW, "dp=1"),
+    ("mlp 8x512", mlp(8, 512), 128, DATA + MOMENTUM, "dp=1"),
+    ("mlp 4x1024", mlp(4, 1024), 128, DATA + SGD, "dp=1"),
+    ("lenet", (["lenet"], None), 64, DATA + MOMENTUM, "dp=1"),
+    ("transformer 2x64", transformer(2, 64, 4, 16, 50), 16, split("tokens") + MOMENTUM, "dp=1"),
+    ("transformer 4x256", transformer(4, 256, 8, 64, 1000), 8, split("tokens") + ADAMW, "dp=1"),
+    ("resnet18", images("resnet", "--depth", 18, "--stem", "cifar"), 8, DATA + MOMENTUM, "dp=1"),
+    ("vgg11", images("vgg", "--depth", 11), 8, DATA + SGD, "dp=1"),
+    ("mlp 2x128, data", mlp(2, 128), 64, DATA + SGD, "dp=2"),
+    ("mlp 3x512, data", mlp(3, 512), 256, DATA + SGD, "dp=2"),
+    ("mlp 3x512, small batch, data", mlp(3, 512), 16, DATA + SGD, "dp=2"),
+    ("mlp 3x512, tensor", mlp(3, 512), 256, columns_then_rows(3) + SGD, "tp=2"),
+    ("mlp 3x512, small batch, tensor", mlp(3, 512), 16, columns_then_rows(3) + SGD, "tp=2"),
+    ("mlp 3x512 adamw, data", mlp(3, 512), 64, DATA + ADAMW, "dp=2"),
+    ("mlp 3x512 adamw, ZeRO 1", mlp(3, 512), 64, zero(1) + ADAMW, "dp=2"),
+    ("mlp 3x512 adamw, ZeRO 3", mlp(3, 512), 64, zero(3) + ADAMW, "dp=2"),
+    ("mlp 3x512 adamw, owners", mlp(3, 512), 64, DATA + ADAMW + "\noptimizer_parallel {}", "dp=2"),
+    ("mlp 8x512, data", mlp(8, 512), 128, DATA + MOMENTUM, "dp=2"),
+    ("mlp 8x512, tensor", mlp(8, 512), 128, columns_then_rows(8) + MOMENTUM, "tp=2"),
+    ("mlp 4x1024, data", mlp(4, 1024), 128, DATA + SGD, "dp=2"),
+    ("mlp 4x1024, tensor", mlp(4, 1024), 128, columns_then_rows(4) + SGD, "tp=2"),
+    ("lenet, data", (["lenet"], None), 64, DATA + MOMENTUM, "dp=2"),
+    ("transformer 2x64, data", transformer(2, 64, 4, 16, 50), 16, split("tokens") + MOMENTUM, "dp=2"),
+    ("transformer 2x64, tensor", transformer(2, 64, 4, 16, 50), 16, rules(ATTENTION) + MOMENTUM, "tp=2"),
+    ("transformer 4x256, data", transformer(4, 256, 8, 64, 1000), 8, split("tokens") + ADAMW, "dp=2"),
+    ("transformer 4x256, tensor", transformer(4, 256, 8, 64, 1000), 8, rules(ATTENTION) + ADAMW, "tp=2"),
+    ("transformer 4x256, ZeRO 2", transformer(4, 256, 8, 64, 1000), 8, split("tokens") + "optimizer_parallel { level: 2 threshold_kb: 1 }\n" + ADAMW, "dp=2"),
+    ("resnet18, data", images("resnet", "--depth", 18, "--stem", "cifar"), 8, DATA + MOMENTUM, "dp=2"),
+    ("vgg11, data", images("vgg", "--depth", 11), 8, DATA + SGD, "dp=2"),
+]
+
+
+def write_npy(path, code, shape, values):
+    """A .npy file of `values` repeated; code: as module array has it."""
+    kind = {"f": "<f4", "q": "<i8"}[code]
+    header = str({"descr": kind, "fortran_order": False, "shape": tuple(shape)})
+    header += " " * (63 - (len(header) + 10) % 64) + "\n"
+    count = 1
+    for size in shape:
+        count *= size
+    data = array.array(code, (values * (count // len(values) + 1))[:count])
+    path.write_bytes(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header.encode() + data.tobytes())
+
+
+def ranks_of(values):
+    """Ranks from 1 on, of equal values their mean."""
+    order = sorted(values)
+    return [(2 * order.index(value) + order.count(value) + 1) / 2 for value in values]
+
+
+def correlation(a, b):
+    """Spearman's."""
+    x, y = ranks_of(a), ranks_of(b)
+    mean_x, mean_y = statistics.mean(x), statistics.mean(y)
+    above = sum((i - mean_x) * (j - mean_y) for i, j in zip(x, y))
+    return above / (sum((i - mean_x) ** 2 for i in x) * sum((j - mean_y) ** 2 for j in y)) ** 0.5
+
+
+class Bench:
+    def __init__(self, options, folder):
+        self.options, self.folder, self.bin = options, folder, pathlib.Path(options.build).resolve() / "bin"
+        self.models = {}
+        self.machine = pathlib.Path(options.machine).read_text() if options.machine else ""
+
+    def model(self, zoo):
+        key = tuple(map(str, zoo))
+        if key not in self.models:
+            self.models[key] = self.folder / f"model{len(self.models)}.onnx"
+            run([self.bin / "ashlar-zoo", *zoo, "-o", self.models[key]], self.folder)
+        return self.models[key]
+
+    def job(self, batch, text, mesh, data):
+        axis, size = mesh.split("=")
+        if data:
+            name, code, sample, label, classes = data
+            values = [number % classes for number in range(97)] if code == "q" else [number % 7 / 7 - 0.5 for number in range(97)]
+            for column, kind, shape, numbers in (("x", code, sample, values), ("y", "q", label, [number % min(classes, 10) for number in range(97)])):
+                write_npy(self.folder / f"{column}_train.npy", kind, (4 * batch, *shape), numbers)
+            dataset = NPY.replace("INPUT", name)
+        else:
+            dataset = DIGITS.replace("SAMPLES", str(4 * batch))
+        (self.folder / "job.txtpb").write_text("\n".join([
+            f'mesh {{ axes {{ name: "{axis}" size: {size} }} }}', f"global_batch: {batch}", LOSS, text, dataset, "epochs: 1000000", self.machine]))
+        return "job.txtpb"
+
+    def measure(self, model, job, mesh, data, predicted_us):
+        """Microseconds of a step."""
+        run([self.bin / "ashlarc", model, "--job", job, "-o", "program"], self.folder)
+        ranks = int(mesh.split("=")[1])
+        steps = max(3, int(self.options.seconds * 1e6 / predicted_us))
+        prefix = ["mpirun", "-n", ranks] if ranks > 1 else []
+        found = []
+        arguments = ["--data", self.folder] if data else []
+        for _ in range(self.options.repeats):
+            out = run([*prefix, "./program", "--steps", steps, "--threads", 1, *arguments], self.folder)[1]
+            found.append(float(re.search(r"\(([0-9.]+) us a step\)", out).group(1)))
+        return min(found)
+
+    def case(self, name, source, batch, text, mesh):
+        zoo, data = source
+        model, job = self.model(zoo), self.job(batch, text, mesh, data)
+        plan = json.loads(run([self.bin / "ashlarc", "plan", model, "--job", job, "--json", "-"], self.folder)[1])["meshes"][0]
+        predicted = plan["step_ns"] / 1e3
+        load = os.getloadavg()[0]
+        measured = self.measure(model, job, mesh, data, predicted)
+        print(f"{name}: {predicted:.0f} us predicted, {measured:.0f} us measured", flush=True)
+        return [name, mesh, batch, f"{predicted:.0f}", f"{measured:.0f}", f"{predicted / measured:.2f}", f"{load:.1f}"], predicted, measured
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", default=ROOT / "build")
+    parser.add_argument("--machine")
+    parser.add_argument("--only", default="")
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=0.5)
+    options = parser.parse_args()
+    wanted = [name for name in options.only.split(",") if name]
+    with tempfile.TemporaryDirectory() as folder:
+        bench = Bench(options, pathlib.Path(folder))
+        found = [bench.case(*case) for case in CASES if not wanted or any(name in case[0] for name in wanted)]
+    rows, predicted, measured = zip(*found)
+    table("A step, predicted and measured", ["case", "mesh", "batch", "predicted, us", "measured, us", "predicted / measured", "load"], rows)
+    errors = [abs(p - m) / m for p, m in zip(predicted, measured)]
+    rank, error = correlation(predicted, measured) if len(found) > 1 else 1.0, statistics.median(errors)
+    print(f"\n{len(found)} cases: rank correlation {rank:.3f}, median error {100 * error:.1f} %, largest {100 * max(errors):.0f} %")
+    if not (rank >= CORRELATION and error <= ERROR):
+        raise SystemExit(f"missed: the aims are {CORRELATION} and {100 * ERROR:.0f} %")
+
+
+main()

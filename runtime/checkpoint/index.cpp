@@ -25,6 +25,9 @@ using Json = nlohmann::json; // sorts its keys
 constexpr uint64_t kFormat = 1;
 constexpr const char *kChecksum = "checksum";
 
+// Counters of the program have such names; parameters cannot (docs/checkpoints.md).
+constexpr const char *kCounterPrefix = "ashlar.";
+
 std::string dump(const Json &json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
@@ -162,6 +165,14 @@ uint64_t countElements(const std::vector<int64_t> &shape) {
 
 uint64_t CheckpointTensor::bytes() const {
   return countElements(shape) * dtypeBytes(dtype);
+}
+
+bool CheckpointTensor::isParameter() const {
+  return stateOf.empty() && name.rfind(kCounterPrefix, 0) != 0;
+}
+
+CheckpointPiece wholePiece(uint32_t file, uint64_t offset, const std::vector<int64_t> &shape) {
+  return {file, offset, std::vector<int64_t>(shape.size()), shape, {}};
 }
 
 const CheckpointTensor *CheckpointIndex::find(const std::string &name) const {

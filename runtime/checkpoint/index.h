@@ -20,7 +20,7 @@ struct CheckpointPiece {
   uint32_t file = 0;                // of the index's files
   uint64_t offset = 0;              // from the beginning of the file
   std::vector<int64_t> start, size; // in each dim
-  std::vector<uint64_t> checksums;
+  std::vector<uint64_t> checksums;  // none in files that other tools wrote
 };
 
 struct CheckpointTensor {
@@ -29,9 +29,13 @@ struct CheckpointTensor {
   std::string stateOf; // of an optimizer's state: the parameter
   std::vector<int64_t> shape;
   std::vector<CheckpointPiece> pieces; // they make up the tensor
+  std::string unreadable;              // why its numbers cannot be taken, of a file of another tool; "" where they can
 
   // Bytes of all of it.
   uint64_t bytes() const;
+
+  // Whether it is a parameter or a running statistic: no state of an optimizer, and no counter of the program.
+  bool isParameter() const;
 };
 
 struct CheckpointFile {
@@ -54,6 +58,9 @@ struct CheckpointIndex {
   // Returns the tensor of that name; null when there is none.
   const CheckpointTensor *find(const std::string &name) const;
 };
+
+// Returns the piece that is all of a tensor, without checksums.
+CheckpointPiece wholePiece(uint32_t file, uint64_t offset, const std::vector<int64_t> &shape);
 
 // Returns the number of elements of a shape or of a piece.
 uint64_t countElements(const std::vector<int64_t> &shape);

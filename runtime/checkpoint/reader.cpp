@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
 
 namespace ashlar::rt {
 
@@ -80,13 +81,36 @@ Status CheckpointReader::open(const std::string &folder) {
   while (path.size() > 1 && path.back() == '/') {
     path.pop_back();
   }
+  prefix = path + "/";
   ASHLAR_RETURN_IF_ERROR(readIndex(path, contents));
-  files.resize(contents.files.size());
-  kept.push_back(keepFile(path + "/" + kIndexFile, kPartOfIt));
-  for (const CheckpointFile &file : contents.files) {
-    kept.push_back(keepFile(path + "/" + file.name, kPartOfIt));
-  }
+  kept.push_back(keepFile(prefix + kIndexFile, kPartOfIt));
+  keepFiles();
   return Status();
+}
+
+Status CheckpointReader::openWeights(const std::string &fileOrFolder, const RenameRules &rules) {
+  if (std::filesystem::is_directory(fileOrFolder)) {
+    ASHLAR_RETURN_IF_ERROR(open(fileOrFolder));
+    std::vector<CheckpointTensor> &tensors = contents.tensors;
+    tensors.erase(std::remove_if(tensors.begin(), tensors.end(), [](const CheckpointTensor &tensor) { return !tensor.isParameter(); }),
+                  tensors.end());
+  } else {
+    close();
+    copied = verified = 0;
+    path = fileOrFolder;
+    prefix = path.substr(0, path.rfind('/') + 1); // npos + 1 == 0
+    ASHLAR_RETURN_IF_ERROR(listWeights(path, contents));
+    kept.push_back(keepFile(path));
+    keepFiles();
+  }
+  return renameTensors(rules, contents, path);
+}
+
+void CheckpointReader::keepFiles() {
+  files.resize(contents.files.size());
+  for (uint32_t number = 0; number < contents.files.size(); ++number) {
+    kept.push_back(keepFile(placeOf(number), kPartOfIt));
+  }
 }
 
 void CheckpointReader::close() {
@@ -105,7 +129,11 @@ Status CheckpointReader::check() const {
 Status CheckpointReader::openFile(uint32_t number, const MappedFile *&mapped) {
   File &file = files[number];
   if (!file.isOpen) {
-    ASHLAR_RETURN_IF_ERROR(MappedFile::open(path + "/" + contents.files[number].name, file.mapped));
+    ASHLAR_RETURN_IF_ERROR(MappedFile::open(placeOf(number), file.mapped));
+    if (file.mapped.size() != contents.files[number].bytes) {
+      return unavailable("{} has {} bytes but had {} when it was looked at first; leave it alone during a run", placeOf(number),
+                         file.mapped.size(), contents.files[number].bytes);
+    }
     file.isOpen = true;
   }
   mapped = &file.mapped;
@@ -113,6 +141,9 @@ Status CheckpointReader::openFile(uint32_t number, const MappedFile *&mapped) {
 }
 
 Status CheckpointReader::verifyRange(const CheckpointTensor &tensor, const CheckpointPiece &piece, uint64_t begin, uint64_t end) {
+  if (piece.checksums.empty()) {
+    return Status();
+  }
   const MappedFile &mapped = files[piece.file].mapped;
   std::vector<bool> &compared = done[&piece];
   compared.resize(piece.checksums.size());
@@ -124,8 +155,8 @@ Status CheckpointReader::verifyRange(const CheckpointTensor &tensor, const Check
     const uint64_t first = piece.offset + part.begin, found = checksumOf(mapped.data() + first, part.bytes);
     if (found != piece.checksums[number]) {
       ASHLAR_RETURN_IF_ERROR(mapped.check()); // rather that it was cut
-      return invalid("{}/{} is damaged: bytes {} to {}, of {}, have the checksum {:016x}, not {:016x}; take another checkpoint", path,
-                     contents.files[piece.file].name, first, first + part.bytes - 1, tensor.name, found, piece.checksums[number]);
+      return invalid("{} is damaged: bytes {} to {}, of {}, have the checksum {:016x}, not {:016x}; take another checkpoint",
+                     placeOf(piece.file), first, first + part.bytes - 1, tensor.name, found, piece.checksums[number]);
     }
     compared[number] = true;
     verified += part.bytes;
@@ -135,6 +166,13 @@ Status CheckpointReader::verifyRange(const CheckpointTensor &tensor, const Check
 
 Status CheckpointReader::read(const CheckpointTensor &tensor, const Box &wanted, char *array) {
   const uint64_t element = dtypeBytes(tensor.dtype);
+  return read(tensor, wanted, [&](const char *from, int64_t to, int64_t count) {
+    std::memcpy(array + static_cast<uint64_t>(to) * element, from, static_cast<uint64_t>(count) * element);
+  });
+}
+
+Status CheckpointReader::read(const CheckpointTensor &tensor, const Box &wanted, const Use &use) {
+  const uint64_t element = dtypeBytes(tensor.dtype);
   for (const CheckpointPiece &piece : tensor.pieces) {
     const Box stored = {tensor.shape.size(), piece.start.data(), piece.size.data(), piece.size.data()};
     ASHLAR_RETURN_IF_ERROR(forEachCommonRun(stored, wanted, [&](int64_t from, int64_t to, int64_t count) {
@@ -142,10 +180,19 @@ Status CheckpointReader::read(const CheckpointTensor &tensor, const Box &wanted,
       const MappedFile *mapped = nullptr;
       ASHLAR_RETURN_IF_ERROR(openFile(piece.file, mapped));
       ASHLAR_RETURN_IF_ERROR(verifyRange(tensor, piece, begin, begin + bytes));
-      std::memcpy(array + static_cast<uint64_t>(to) * element, mapped->data() + piece.offset + begin, bytes);
+      use(mapped->data() + piece.offset + begin, to, count);
       copied += bytes;
       return Status();
     }));
+  }
+  return Status();
+}
+
+Status CheckpointReader::forEachFile(const std::function<void(const MappedFile &file)> &look) {
+  for (uint32_t number = 0; number < files.size(); ++number) {
+    const MappedFile *mapped = nullptr;
+    ASHLAR_RETURN_IF_ERROR(openFile(number, mapped));
+    look(*mapped);
   }
   return Status();
 }
@@ -159,7 +206,7 @@ std::vector<std::string> CheckpointReader::verify() {
 }
 
 void CheckpointReader::verifyFile(uint32_t number, std::vector<std::string> &lines) {
-  const std::string place = path + "/" + contents.files[number].name;
+  const std::string place = placeOf(number);
   const std::vector<PlacedPiece> pieces = piecesIn(contents, number);
   const MappedFile *mapped = nullptr;
   if (Status opened = openFile(number, mapped); !opened.ok()) {

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reads tensors from a checkpoint, however they were cut: the one way in which what is in rank files gets into memory. Files are mapped, so
-// that only what is asked for is read; each 64 KiB is verified before its first use.
+// Reads tensors from a checkpoint, however they were cut, or from files of weights of other tools: the one way in which they get into
+// memory. Files are mapped, so that only what is asked for is read; each 64 KiB with a checksum is verified before its first use.
 
 #ifndef ASHLAR_RUNTIME_CHECKPOINT_READER_H
 #define ASHLAR_RUNTIME_CHECKPOINT_READER_H
 
 #include "runtime/base/mapped_file.h"
 #include "runtime/checkpoint/box.h"
-#include "runtime/checkpoint/index.h"
+#include "runtime/checkpoint/weights.h"
 
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -22,12 +23,24 @@ public:
   // Reads the index of the checkpoint in the folder. Its files are not replaced by outputs from here on.
   Status open(const std::string &folder);
 
-  // Returns the folder, without slashes at its end, and what is in it. Assumes that open() succeeded.
+  // Lists the weights in a file of another tool, or the parameters of the checkpoint in a folder, under the names that the rules give them.
+  // The files are not replaced by outputs from here on.
+  Status openWeights(const std::string &fileOrFolder, const RenameRules &rules);
+
+  // Returns the folder, without slashes at its end, or the file of weights, and what is in it. Assumes that it was opened.
   const std::string &folder() const { return path; }
   const CheckpointIndex &index() const { return contents; }
 
   // Copies what `wanted` has of a tensor of the index to its array. Assumes that the rank is the tensor's.
   Status read(const CheckpointTensor &tensor, const Box &wanted, char *array);
+
+  // Calls use(from, to, count) for what `wanted` has of a tensor of the index: `count` elements, from element `to` of its array on. `from`
+  // need not be aligned. Assumes that the rank is the tensor's.
+  using Use = std::function<void(const char *from, int64_t to, int64_t count)>;
+  Status read(const CheckpointTensor &tensor, const Box &wanted, const Use &use);
+
+  // Calls look(file) for each file.
+  Status forEachFile(const std::function<void(const MappedFile &file)> &look);
 
   // Verifies all pieces, and that the headers of the files say what the index does. Returns a line for each range of a file whose bytes are
   // not those that were written, and for each file that cannot be read.
@@ -49,13 +62,17 @@ private:
     bool isOpen = false;
   };
 
+  // Keeps the files of the index in their places.
+  void keepFiles();
+  // Where a file lies.
+  std::string placeOf(uint32_t number) const { return prefix + contents.files[number].name; }
   // The file of a number; opens it the first time.
   Status openFile(uint32_t number, const MappedFile *&mapped);
   // Verifies the bytes [begin, end) of a piece, with those that share their checksums.
   Status verifyRange(const CheckpointTensor &tensor, const CheckpointPiece &piece, uint64_t begin, uint64_t end);
   void verifyFile(uint32_t number, std::vector<std::string> &lines);
 
-  std::string path;
+  std::string path, prefix; // prefix: what stands before the names of files, with a slash at its end
   CheckpointIndex contents;
   std::vector<KeptFile> kept;
   std::vector<File> files;

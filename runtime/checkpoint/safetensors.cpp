@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 
 namespace ashlar::rt {
 
@@ -123,9 +124,20 @@ Status readSafetensorsHeader(std::string_view data, uint64_t size, const std::st
     return invalid("{} is no safetensors file: a header of {} bytes in a file of {}", path, length, size);
   }
   const std::string_view text = data.substr(kLengthBytes, length);
-  const Json json = Json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
+  std::set<std::string> names;
+  std::string twice; // of two entries of one name the JSON would keep one
+  const auto look = [&](int depth, Json::parse_event_t event, Json &parsed) {
+    if (event == Json::parse_event_t::key && depth == 1 && !names.insert(parsed.get<std::string>()).second) {
+      twice = parsed.get<std::string>();
+    }
+    return true;
+  };
+  const Json json = Json::parse(text.begin(), text.end(), look, /*allow_exceptions=*/false);
   if (!json.is_object()) {
     return invalid("{} is no safetensors file: its header of {} bytes is no JSON object", path, length);
+  }
+  if (!twice.empty()) {
+    return invalid("{}: its header has two entries {}", path, twice);
   }
   header = SafetensorsHeader();
   header.bytes = kLengthBytes + length;
@@ -157,7 +169,7 @@ Status readSafetensorsHeader(std::string_view data, uint64_t size, const std::st
     }
     end += tensor.bytes;
   }
-  if (header.bytes + end != size) {
+  if (end != size - header.bytes) { // the header lies in the file
     return invalid("{} has {} bytes, its header says {}; it was cut or is damaged", path, size, header.bytes + end);
   }
   return Status();

@@ -50,10 +50,13 @@ DataFacts factsOf(const NpyFile &file, const std::string &name) {
   facts.what = "the input " + name;
   facts.text = fmt::format("{} {}", dtypeName(file.element()), shapeText(file.shape()));
   const size_t bytes = static_cast<size_t>(numElements(file.shape())) * dtypeBytes(file.element());
-  const char *data = static_cast<const char *>(file.data());
-  probe((bytes + kProbedBytes - 1) / kProbedBytes,
-        [&](uint64_t block) { mix(facts.contents, data + block * kProbedBytes, bytes - block * kProbedBytes); });
+  mixContents(facts.contents, static_cast<const char *>(file.data()), bytes);
   return facts;
+}
+
+void mixContents(uint64_t &hash, const char *data, size_t bytes) {
+  probe((bytes + kProbedBytes - 1) / kProbedBytes,
+        [&](uint64_t block) { mix(hash, data + block * kProbedBytes, bytes - block * kProbedBytes); });
 }
 
 } // namespace ashlar::rt

@@ -20,6 +20,9 @@ struct DataFacts {
 // Returns the facts of a split of a data set, all that its files announce in their headers among them.
 DataFacts factsOf(Dataset &dataset, Split split);
 
+// Takes up to 64 blocks of a file into a hash, the first and the last among them.
+void mixContents(uint64_t &hash, const char *data, size_t bytes);
+
 // Returns the facts of a file that holds the tensor `name`.
 DataFacts factsOf(const NpyFile &file, const std::string &name);
 

@@ -5,6 +5,7 @@
 #include "runtime/base/dtype.h"
 #include "runtime/base/philox.h"
 #include "runtime/data/npy.h"
+#include "runtime/launch/loader.h"
 #include "runtime/launch/output_tensors.h"
 #include "runtime/launch/same_options.h"
 #include "runtime/launch/session.h"
@@ -64,12 +65,18 @@ std::string benchmarkLine(Benchmark &result) {
   if (result.copyBytes != 0) {
     line += fmt::format("; a copy of {} bytes within the GPU: {:.1f} GB/s", result.copyBytes, 1e-9 * result.copyBytesPerSecond);
   }
-  return line + "\n";
+  return line;
 }
 
 class ForwardRun {
 public:
-  explicit ForwardRun(Session &session) : session(session), variant(*session.variant) {}
+  explicit ForwardRun(Session &session) : session(session), variant(*session.variant), loader(session) {}
+
+  // Looks into the file that the variables start from. Ranks agree on it.
+  Status findWeights() {
+    ASHLAR_RETURN_IF_ERROR(loader.open());
+    return session.communicator->agree(loader.checkTensors());
+  }
 
   // Checks the names on the command line against the program.
   Status checkNames() {
@@ -135,15 +142,17 @@ public:
   // Sets variables, runs the model; many times when that is to be measured.
   Status run() {
     ASHLAR_RETURN_IF_ERROR(initialise(session));
+    ASHLAR_RETURN_IF_ERROR(session.communicator->agree(loader.load()));
+    for (const std::string &line : loader.lines()) {
+      printLine(line);
+    }
     Program &forward = *session.executor->find(ASHLAR_RT_FORWARD);
     if (session.options->benchmark == 0) {
       return session.recorder != nullptr ? runTraced(forward) : session.executor->run(forward);
     }
     Benchmark result;
     ASHLAR_RETURN_IF_ERROR(session.executor->benchmark(forward, session.options->benchmark, result));
-    if (session.communicator->rank() == 0) {
-      std::fputs(benchmarkLine(result).c_str(), stdout);
-    }
+    printLine(benchmarkLine(result));
     return session.recorder != nullptr ? runTraced(forward) : Status();
   }
 
@@ -186,6 +195,13 @@ private:
       std::fputs((line + "\n").c_str(), stdout);
     }
     return Status();
+  }
+
+  // Tells the reader, on rank 0.
+  void printLine(const std::string &line) const {
+    if (session.communicator->rank() == 0) {
+      std::fputs((line + "\n").c_str(), stdout);
+    }
   }
 
   Status checkBindings(const char *option, const std::vector<std::pair<std::string, std::string>> &bindings, const uint32_t *indices,
@@ -245,6 +261,7 @@ private:
   std::vector<DataFacts> inputFacts; // by input; none when they are drawn
   std::vector<OutputTensor> outputs;
   std::optional<Tracer> tracer; // only with --trace
+  Loader loader;
 };
 
 } // namespace
@@ -263,6 +280,7 @@ Status runForward(Session &session) {
   }
   ASHLAR_RETURN_IF_ERROR(session.communicator->agree(prepared));
   ASHLAR_RETURN_IF_ERROR(session.communicator->agree(forward.compareInputs()));
+  ASHLAR_RETURN_IF_ERROR(forward.findWeights());
   ASHLAR_RETURN_IF_ERROR(session.communicator->agree(forward.openTrace()));
   ASHLAR_RETURN_IF_ERROR(forward.run());
   if (session.options->benchmark != 0) {

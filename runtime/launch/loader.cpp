@@ -5,19 +5,24 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/dtype.h"
 #include "runtime/checkpoint/folder.h"
+#include "runtime/data/element.h"
+#include "runtime/launch/same_options.h"
 #include "runtime/launch/saved_pieces.h"
 
 #include <algorithm>
 #include <array>
 #include <cstdio>
 #include <cstring>
+#include <set>
+
+#include <fmt/ranges.h>
 
 namespace ashlar::rt {
 
 namespace {
 
-constexpr const char *kLatest = "latest";
 constexpr size_t kLongestPath = 1024;
+constexpr int64_t kConvertedAtOnce = 1024; // elements
 
 std::string shapeText(const int64_t *shape, size_t rank) {
   std::string text = "[";
@@ -27,22 +32,39 @@ std::string shapeText(const int64_t *shape, size_t rank) {
   return text + "]";
 }
 
-// What a tensor of the program does not find in the checkpoint; "" where it fits.
-std::string misfit(const ashlar_rt_tensor &tensor, const CheckpointTensor *stored) {
+// Whether numbers of one type can start those of another: floats are rounded, anything else is to be the same.
+bool canBecome(uint32_t from, uint32_t to) {
+  bool areFloats = true;
+  for (uint32_t dtype : {from, to}) {
+    withDtype(dtype, [&](auto element) { areFloats = areFloats && isFloatElement<decltype(element)>(); });
+  }
+  return from == to || areFloats;
+}
+
+// What a tensor of the program does not find in the checkpoint; "" where it fits. `converts`: whether another type of floats does.
+std::string misfit(const ashlar_rt_tensor &tensor, const CheckpointTensor *stored, bool converts) {
   const std::string what = tensor.role == ASHLAR_RT_STATE ? "state " : "variable ";
   if (stored == nullptr) {
     return what + tensor.name + " of the program is not in it";
+  }
+  if (!stored->unreadable.empty()) {
+    return fmt::format("{}{} cannot be taken: {}", what, tensor.name, stored->unreadable);
   }
   const size_t rank = tensor.rank;
   if (stored->shape.size() != rank || !std::equal(stored->shape.begin(), stored->shape.end(), tensor.global_shape)) {
     return fmt::format("{}{} is {} there but {} in the program", what, tensor.name, shapeText(stored->shape.data(), stored->shape.size()),
                        shapeText(tensor.global_shape, rank));
   }
-  if (stored->dtype != tensor.buffer.dtype) {
+  if (converts ? !canBecome(stored->dtype, tensor.buffer.dtype) : stored->dtype != tensor.buffer.dtype) {
     return fmt::format("{}{} is {} there but {} in the program", what, tensor.name, dtypeName(stored->dtype),
                        dtypeName(tensor.buffer.dtype));
   }
   return "";
+}
+
+// ", and 3 more".
+std::string andMore(size_t count) {
+  return count == 0 ? "" : fmt::format(", and {} more", count);
 }
 
 } // namespace
@@ -78,24 +100,48 @@ Status Loader::shareFolder(std::string &path) {
 }
 
 Status Loader::open() {
-  const std::string &asked = session.options->resume;
-  if (asked.empty()) {
+  ASHLAR_RETURN_IF_ERROR(openCheckpoint());
+  return source == Source::kNone && !session.options->initFrom.empty() ? openWeights() : Status();
+}
+
+Status Loader::openCheckpoint() {
+  const Options &options = *session.options;
+  if (options.resume.empty()) {
     return Status();
   }
-  std::string folder = asked;
-  if (asked == kLatest) {
+  std::string folder = options.resume;
+  if (folder == kLatest) {
     ASHLAR_RETURN_IF_ERROR(shareFolder(folder));
     if (folder.empty()) {
-      told.push_back(fmt::format("no checkpoint in {}: the run starts from the beginning", session.options->checkpointDirectory));
+      told.push_back(fmt::format("no checkpoint in {}: the run starts from {}", options.checkpointDirectory,
+                                 options.initFrom.empty() ? "the beginning" : options.initFrom));
       return Status();
     }
   }
   ASHLAR_RETURN_IF_ERROR(session.communicator->agree(reader.open(folder)));
-  if (session.options->seedGiven && session.options->seed != seed()) {
-    return invalid("--seed {} but {} was written with seed {}; leave --seed out", session.options->seed, reader.folder(), seed()).share();
+  source = Source::kCheckpoint;
+  if (options.seedGiven && options.seed != seed()) {
+    return invalid("--seed {} but {} was written with seed {}; leave --seed out", options.seed, reader.folder(), seed()).share();
   }
-  isOpen = true;
   return Status();
+}
+
+Status Loader::openWeights() {
+  const Options &options = *session.options;
+  DataFacts facts;
+  Status status = reader.openWeights(options.initFrom, options.renames);
+  if (status.ok()) {
+    facts.what = "--init-from";
+    facts.text = fmt::format("{} tensors in {} files", reader.index().tensors.size(), reader.index().files.size());
+    status = reader.forEachFile([&](const MappedFile &file) { mixContents(facts.contents, file.data(), file.size()); });
+  }
+  ASHLAR_RETURN_IF_ERROR(session.communicator->agree(status));
+  source = Source::kWeights;
+  return session.communicator->agree(checkSameData({facts}, *session.communicator));
+}
+
+bool Loader::isWanted(const ashlar_rt_tensor &tensor) const {
+  return isSaved(tensor) && (source == Source::kCheckpoint || tensor.role == ASHLAR_RT_VARIABLE);
 }
 
 Status Loader::checkData(const DataPosition &position) const {
@@ -115,42 +161,75 @@ Status Loader::checkData(const DataPosition &position) const {
 }
 
 Status Loader::checkTensors() {
-  if (!resumes()) {
+  if (source == Source::kNone) {
     return Status();
   }
   const CheckpointIndex &index = reader.index();
-  std::vector<std::string> misfits;
-  size_t fitting = 0;
-  std::map<std::string, bool> known;
+  std::vector<std::string> misfits, unused;
+  std::set<std::string> known;
   for (const SavedTensor &saved : savedTensors(*session.variant)) {
-    known[saved.tensor->name] = true;
-    const std::string reason = misfit(*saved.tensor, index.find(saved.tensor->name));
-    fitting += reason.empty() ? 1 : 0;
+    if (!isWanted(*saved.tensor)) {
+      continue;
+    }
+    known.insert(saved.tensor->name);
+    const std::string reason = misfit(*saved.tensor, index.find(saved.tensor->name), source == Source::kWeights);
+    taken += reason.empty() ? 1 : 0;
     if (!reason.empty()) {
       misfits.push_back(reason);
     }
   }
   for (const CheckpointTensor &stored : index.tensors) {
-    if (known.count(stored.name) == 0) {
+    if (known.count(stored.name) != 0) {
+      continue;
+    }
+    if (source == Source::kWeights) {
+      unused.push_back(stored.name);
+    } else {
       misfits.push_back((stored.stateOf.empty() ? "" : "state ") + stored.name + " in it is not in the program");
     }
   }
-  if (misfits.empty()) {
-    return Status();
-  }
-  if (!session.options->resumePartial || fitting == 0) {
-    return invalid("{} is not of this program: {}{}; {}", reader.folder(), misfits[0],
-                   misfits.size() == 1 ? "" : fmt::format(", and {} more", misfits.size() - 1),
-                   fitting == 0 ? "nothing of it fits" : "--resume-partial takes what fits");
+  return settle(misfits, unused);
+}
+
+Status Loader::settle(const std::vector<std::string> &misfits, const std::vector<std::string> &unused) {
+  const bool starts = source == Source::kWeights;
+  const bool takesPart = starts ? session.options->initPartial : session.options->resumePartial;
+  if (!misfits.empty() && (!takesPart || taken == 0)) {
+    // What it has beside is what a name may have to be made of.
+    const std::string others = unused.empty() ? "" : fmt::format("; not used of it: {}{}", unused[0], andMore(unused.size() - 1));
+    const char *remedy = taken == 0 ? starts ? "nothing of it fits; --rename FROM=TO gives its tensors other names" : "nothing of it fits"
+                         : starts   ? "--rename FROM=TO gives its tensors other names, --init-partial takes what fits"
+                                    : "--resume-partial takes what fits";
+    return invalid("{} is not of this program: {}{}{}; {}", reader.folder(), misfits[0], andMore(misfits.size() - 1), others, remedy);
   }
   for (const std::string &reason : misfits) {
     told.push_back("left out: " + reason);
   }
+  if (!unused.empty()) {
+    told.push_back(fmt::format("not used of {}: {}", reader.folder(), fmt::join(unused, ", ")));
+  }
   return Status();
 }
 
+// Copies what the device has of a tensor, in the program's type.
+Status Loader::fill(const ashlar_rt_tensor &tensor, const CheckpointTensor &stored, const Piece &wanted, char *local) {
+  const Box box = {tensor.rank, wanted.start.data(), wanted.size.data(), tensor.local_shape};
+  if (stored.dtype == tensor.buffer.dtype) {
+    return reader.read(stored, box, local);
+  }
+  const auto from = static_cast<int64_t>(dtypeBytes(stored.dtype)), to = static_cast<int64_t>(dtypeBytes(tensor.buffer.dtype));
+  std::array<double, kConvertedAtOnce> aligned; // the file need not be
+  return reader.read(stored, box, [&](const char *numbers, int64_t first, int64_t count) {
+    for (int64_t i = 0; i < count; i += kConvertedAtOnce) {
+      const int64_t part = std::min(count - i, kConvertedAtOnce);
+      std::memcpy(aligned.data(), numbers + i * from, static_cast<size_t>(part * from));
+      convertElements(stored.dtype, aligned.data(), tensor.buffer.dtype, local + (first + i) * to, part, /*scale=*/1, /*shift=*/0);
+    }
+  });
+}
+
 Status Loader::load() {
-  if (!resumes()) {
+  if (source == Source::kNone) {
     return Status();
   }
   Status status;
@@ -159,8 +238,8 @@ Status Loader::load() {
   const int first = session.communicator->firstDevice();
   for (uint32_t i = 0; i < variant.num_tensors && status.ok(); ++i) {
     const ashlar_rt_tensor &tensor = variant.tensors[i];
-    const CheckpointTensor *stored = isSaved(tensor) ? reader.index().find(tensor.name) : nullptr;
-    if (stored == nullptr || !misfit(tensor, stored).empty()) {
+    const CheckpointTensor *stored = isWanted(tensor) ? reader.index().find(tensor.name) : nullptr;
+    if (stored == nullptr || !misfit(tensor, stored, source == Source::kWeights).empty()) {
       continue;
     }
     for (int device = 0; device < session.communicator->mesh().devicesPerProcess() && status.ok(); ++device) {
@@ -169,17 +248,21 @@ Status Loader::load() {
       }
       const Piece wanted = pieceOf(variant, tensor, static_cast<uint32_t>(first + device));
       Status filled;
-      status = session.executor->write(tensor, device, [&](char *local) {
-        filled = reader.read(*stored, {tensor.rank, wanted.start.data(), wanted.size.data(), tensor.local_shape}, local);
-      });
+      status = session.executor->write(tensor, device, [&](char *local) { filled = fill(tensor, *stored, wanted, local); });
       status.update(std::move(filled));
     }
     session.communicator->noteProgress();
   }
   status.update(reader.check());
   reader.close();
-  told.push_back(fmt::format("resumed from {}: {} steps done; rank 0 read {} bytes of it for {} of its own in {:.3f} s", reader.folder(),
-                             stepsDone(), reader.bytesVerified(), reader.bytesCopied(), seconds() - begin));
+  const double elapsed = seconds() - begin;
+  if (resumes()) {
+    told.push_back(fmt::format("resumed from {}: {} steps done; rank 0 read {} bytes of it for {} of its own in {:.3f} s", reader.folder(),
+                               stepsDone(), reader.bytesVerified(), reader.bytesCopied(), elapsed));
+  } else {
+    told.push_back(fmt::format("started from {}: {} variables; rank 0 read {} bytes of it in {:.3f} s", reader.folder(), taken,
+                               reader.bytesCopied(), elapsed));
+  }
   return status;
 }
 

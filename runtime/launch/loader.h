@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Goes on from a checkpoint, on any mesh (docs/checkpoints.md): copies from the pieces in its files what this rank's devices need.
+// Goes on from a checkpoint, or starts from weights of others, on any mesh (docs/checkpoints.md): copies from the pieces in files what this
+// rank's devices need.
 
 #ifndef ASHLAR_RUNTIME_LAUNCH_LOADER_H
 #define ASHLAR_RUNTIME_LAUNCH_LOADER_H
@@ -19,11 +20,11 @@ class Loader {
 public:
   explicit Loader(Session &session) : session(session) {}
 
-  // Reads the index of the checkpoint that --resume names. Does nothing without one, and where `latest` finds none.
+  // Reads the index of the checkpoint that --resume names. Without one, and where `latest` finds none, lists what --init-from names.
   Status open();
 
   // Whether there is a checkpoint to go on from.
-  bool resumes() const { return isOpen; }
+  bool resumes() const { return source == Source::kCheckpoint; }
 
   // What the run goes on with. Assumes that it resumes.
   uint64_t stepsDone() const { return reader.index().stepsDone; }
@@ -32,21 +33,32 @@ public:
   // Checks that the run's data are those of the checkpoint.
   Status checkData(const DataPosition &position) const;
 
-  // Checks that the program's tensors are in the checkpoint and it has no others, or notes what is left out.
+  // Checks that the program's tensors are in the checkpoint and it has no others, or its variables in the weights, or notes what is left
+  // out.
   Status checkTensors();
 
-  // Overwrites what init gave the variables and states of this rank's devices.
+  // Overwrites what init gave the variables, and when it resumes the states, of this rank's devices.
   Status load();
 
   // Returns what the reader is to know: which checkpoints were passed over, where the run goes on, what was left out.
   const std::vector<std::string> &lines() const { return told; }
 
 private:
+  enum class Source { kNone, kCheckpoint, kWeights };
+
   Status shareFolder(std::string &path);
+  Status openCheckpoint();
+  Status openWeights();
+  // Whether a tensor of the program is to come from the source.
+  bool isWanted(const ashlar_rt_tensor &tensor) const;
+  // Fails for what does not fit, or notes it where a part is enough.
+  Status settle(const std::vector<std::string> &misfits, const std::vector<std::string> &unused);
+  Status fill(const ashlar_rt_tensor &tensor, const CheckpointTensor &stored, const Piece &wanted, char *local);
 
   Session &session;
   CheckpointReader reader;
-  bool isOpen = false; // else there is nothing to go on from
+  Source source = Source::kNone;
+  size_t taken = 0; // tensors of the program that fit
   std::vector<std::string> told;
 };
 

@@ -4,6 +4,7 @@
 
 #include "runtime/launch/options.h"
 
+#include "runtime/checkpoint/weights.h"
 #include "runtime/launch/target_runtime.h"
 
 #include <CLI/CLI.hpp>
@@ -13,12 +14,13 @@
 namespace ashlar::rt {
 namespace {
 
-// Cuts NAME=PATH at the first '='.
-Status splitBindings(const char *option, const std::vector<std::string> &texts, std::vector<std::pair<std::string, std::string>> &result) {
+// Cuts texts such as NAME=FILE.npy, as `expected` shows them, at the first '='.
+Status splitBindings(const char *option, const char *expected, const std::vector<std::string> &texts,
+                     std::vector<std::pair<std::string, std::string>> &result) {
   for (const std::string &text : texts) {
     size_t equals = text.find('=');
     if (equals == std::string::npos || equals == 0 || equals + 1 == text.size()) {
-      return invalid("{} {}: expected NAME=FILE.npy", option, text);
+      return invalid("{} {}: expected {}", option, text, expected);
     }
     result.emplace_back(text.substr(0, equals), text.substr(equals + 1));
   }
@@ -50,6 +52,25 @@ Status readTraceSteps(const std::string &text, Options &options) {
   return Status();
 }
 
+// Checks what is said of --init-from.
+Status checkInitFrom(const Options &options) {
+  if (options.initFrom.empty() && (options.initPartial || !options.renames.empty())) {
+    return invalid("{} without --init-from; add --init-from FILE", options.initPartial ? "--init-partial" : "--rename");
+  }
+  if (!options.initFrom.empty() && !options.resume.empty() && options.resume != kLatest) {
+    return invalid("--init-from {} and --resume {}: a run starts from weights or goes on from a checkpoint; leave one of them out, or "
+                   "resume the latest, where the weights are for a run that has none yet",
+                   options.initFrom, options.resume);
+  }
+  for (const auto &[from, to] : options.renames) {
+    if (countWildcards(to) > countWildcards(from)) {
+      return invalid("--rename {}={}: the new name has {} of * and ?, of which {} stand in the old one", from, to, countWildcards(to),
+                     countWildcards(from));
+    }
+  }
+  return Status();
+}
+
 } // namespace
 
 Status parseOptions(const ashlar_rt_image &image, const TargetRuntime &target, int argc, const char *const *argv, Options &options,
@@ -59,8 +80,7 @@ Status parseOptions(const ashlar_rt_image &image, const TargetRuntime &target, i
   CLI::App app(what + image.model_name + ", compiled by Ashlar for " + image.target + ".");
   options.seed = image.seed;
   uint64_t steps = 0;
-  std::vector<std::string> inputs;
-  std::vector<std::string> outputs;
+  std::vector<std::string> inputs, outputs, renames;
   CLI::Option *stepsOption = nullptr;
   if (training != nullptr) {
     options.epochs = training->epochs;
@@ -99,6 +119,12 @@ Status parseOptions(const ashlar_rt_image &image, const TargetRuntime &target, i
         ->type_name("N")
         ->check(CLI::Range(uint64_t{1}, uint64_t{1000000}));
   }
+  app.add_option("--init-from", options.initFrom, "start from the weights in this file, or in this checkpoint")
+      ->type_name("F.safetensors|F.onnx|DIR");
+  app.add_option("--rename", renames,
+                 "what it calls FROM is TO in the program; * and ? of FROM go where TO has them; the first that matches holds")
+      ->type_name("FROM=TO");
+  app.add_flag("--init-partial", options.initPartial, "take what fits of it, and list the rest");
   app.add_option("--seed", options.seed, "seed of all random numbers")->type_name("N")->check(checkCount)->capture_default_str();
   app.add_flag("--deterministic", options.deterministic, "give the same bits on every number of ranks");
   bool noGraph = false;
@@ -159,8 +185,10 @@ Status parseOptions(const ashlar_rt_image &image, const TargetRuntime &target, i
       options.epochs = UINT64_MAX;
     }
   }
-  ASHLAR_RETURN_IF_ERROR(splitBindings("--input", inputs, options.inputs));
-  ASHLAR_RETURN_IF_ERROR(splitBindings("--output", outputs, options.outputs));
+  ASHLAR_RETURN_IF_ERROR(splitBindings("--input", "NAME=FILE.npy", inputs, options.inputs));
+  ASHLAR_RETURN_IF_ERROR(splitBindings("--output", "NAME=FILE.npy", outputs, options.outputs));
+  ASHLAR_RETURN_IF_ERROR(splitBindings("--rename", "FROM=TO", renames, options.renames));
+  ASHLAR_RETURN_IF_ERROR(checkInitFrom(options));
   if (options.benchmark != 0 && !options.outputs.empty()) {
     return invalid("--benchmark writes no outputs; leave out --output");
   }

@@ -16,6 +16,9 @@
 
 namespace ashlar::rt {
 
+// Of --resume: the newest checkpoint.
+inline constexpr char kLatest[] = "latest";
+
 // What the user asked for. Members that only one kind of program has keep their default in the other.
 struct Options {
   // Both kinds.
@@ -26,9 +29,12 @@ struct Options {
   bool checkNumerics = false;
   bool graph = true; // cuda: replay captured programs
   uint64_t seed = 0;
-  bool seedGiven = false;                 // on the command line
-  std::string traceFile;                  // empty: no trace
-  uint64_t traceFirst = 0, traceLast = 0; // steps, from 1 on; 0: not given
+  bool seedGiven = false; // on the command line
+  std::string initFrom;   // file or checkpoint whose weights the variables start from; empty: none
+  bool initPartial = false;
+  std::vector<std::pair<std::string, std::string>> renames; // globs: name in that file, name in the program
+  std::string traceFile;                                    // empty: no trace
+  uint64_t traceFirst = 0, traceLast = 0;                   // steps, from 1 on; 0: not given
 
   // Training.
   std::string dataDirectory;
@@ -44,7 +50,7 @@ struct Options {
   std::string checkpointDirectory;
   uint64_t saveEvery = 0, checkpointKeep = 0; // steps, 0: one at the end; checkpoints, 0: all
   bool syncCheckpoint = false;
-  std::string resume; // a folder, or "latest"; empty: from the start
+  std::string resume; // a folder, or kLatest; empty: from the start
   bool resumePartial = false;
   std::string exportFile; // the trained model; empty: it is not written
   bool trains = true;     // false: only to write what a checkpoint holds

@@ -13,17 +13,26 @@
 namespace ashlar::rt {
 namespace {
 
-constexpr size_t kOptions = 18;
+constexpr size_t kOptions = 21;
 constexpr uint64_t kNotGiven = UINT64_MAX;
 
 // What stands behind an option on the command line.
-enum class Shape { kNumber, kRange, kFlag, kFiles };
+enum class Shape { kNumber, kRange, kFlag, kTensors };
 
 struct Told {
   const char *name;
   Shape shape;
   uint64_t value;
 };
+
+// The rules of --rename, in their order.
+uint64_t hashRenames(const Options &options) {
+  std::string text;
+  for (const auto &[from, to] : options.renames) {
+    text += from + "=" + to + "\n";
+  }
+  return text.empty() ? kNotGiven : hashText(text);
+}
 
 // The tensors that --output names: which they are, not where they go.
 uint64_t hashOutputs(const Options &options) {
@@ -53,13 +62,16 @@ std::array<Told, kOptions> tell(const Options &options, bool tellsLines) {
            {"--save-every", Shape::kNumber, options.saveEvery},
            {"--sync-checkpoint", Shape::kFlag, options.syncCheckpoint ? 1 : kNotGiven},
            {"--resume", Shape::kFlag, !options.resume.empty() ? 1 : kNotGiven},
-           {"--resume latest", Shape::kFlag, options.resume == "latest" ? 1 : kNotGiven},
+           {"--resume latest", Shape::kFlag, options.resume == kLatest ? 1 : kNotGiven},
            {"--resume-partial", Shape::kFlag, options.resumePartial ? 1 : kNotGiven},
+           {"--init-from", Shape::kFlag, !options.initFrom.empty() ? 1 : kNotGiven},
+           {"--init-partial", Shape::kFlag, options.initPartial ? 1 : kNotGiven},
+           {"--rename", Shape::kTensors, hashRenames(options)},
            {"--export", Shape::kFlag, !options.exportFile.empty() ? 1 : kNotGiven},
            {"--trace", Shape::kFlag, !options.traceFile.empty() ? 1 : kNotGiven},
            {"--trace-steps", Shape::kRange, options.traceFirst != 0 ? options.traceFirst << 32 | options.traceLast : kNotGiven},
            {"--benchmark", Shape::kNumber, options.benchmark != 0 ? options.benchmark : kNotGiven},
-           {"--output", Shape::kFiles, hashOutputs(options)}}};
+           {"--output", Shape::kTensors, hashOutputs(options)}}};
 }
 
 std::string describe(const Told &option, uint64_t value) {

@@ -3,7 +3,8 @@
 // What all ranks must have alike: options that decide how often which programs run, and with which random numbers, and the data. A rank
 // that runs one step more than the others waits for them for ever; one with another seed, or other samples, trains another model.
 // The stages of a pipeline tell each other the loss of a line, so there --log-every counts, too. --deterministic is compared earlier, with
-// the program. Alike need not be what one rank does by itself: --data, --input (the contents count), --log-every, --log-dir, --metrics,
+// the program. Alike need not be what one rank does by itself: --data, --input, the place of --init-from (the contents count), --log-every,
+// --log-dir, --metrics,
 // --no-graph, --profile, --threads; --help and --plan end a rank before it meets the others.
 
 #ifndef ASHLAR_RUNTIME_LAUNCH_SAME_OPTIONS_H

@@ -16,18 +16,11 @@ using namespace ashlar::rt;
 
 namespace {
 
-// Counters of the program have such names; parameters cannot (docs/checkpoints.md).
-constexpr const char *kCounterPrefix = "ashlar.";
-
-bool isParameter(const CheckpointTensor &tensor) {
-  return tensor.stateOf.empty() && tensor.name.rfind(kCounterPrefix, 0) != 0;
-}
-
 // Returns the tensors that are asked for, those of larger elements first: so each begins at a multiple of its element.
 std::vector<const CheckpointTensor *> chooseTensors(const CheckpointIndex &index, bool parametersOnly) {
   std::vector<const CheckpointTensor *> chosen;
   for (const CheckpointTensor &tensor : index.tensors) {
-    if (!parametersOnly || isParameter(tensor)) {
+    if (!parametersOnly || tensor.isParameter()) {
       chosen.push_back(&tensor);
     }
   }

@@ -73,6 +73,8 @@ TEST_CASE("safetensors: the header of the format's description", "[checkpoint][s
             .ok());
   REQUIRE(read.tensors.size() == 2);
   CHECK((read.tensors[0].name == "a" && read.tensors[1].name == "b"));
+  // A name within an entry may be one of a tensor.
+  CHECK(readHeader(headerOf(R"({"__metadata__":{"a":"v"},"a":{"dtype":"U8","shape":[],"data_offsets":[0,1]}})"), 1, read).ok());
   CHECK(readHeader(headerOf("{}"), 0, read).ok());
   CHECK((read.tensors.empty() && read.metadata.empty()));
   CHECK(readHeader(writeSafetensorsHeader({}, {}), 0, read).message().empty()); // of a rank that writes nothing
@@ -107,6 +109,14 @@ TEST_CASE("safetensors: refused headers", "[checkpoint][safetensors]") {
         "f: b begins at byte 5, the tensor before it ends at 4");
   CHECK(refusal(R"({"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]},"b":{"dtype":"U8","shape":[4],"data_offsets":[3,7]}})", 7) ==
         "f: b begins at byte 3, the tensor before it ends at 4");
+  CHECK(refusal(R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})", 1) ==
+        "f: its header has two entries a");
+  CHECK(refusal(R"({"a":{"dtype":"U8","shape":[0],"data_offsets":[18446744073709551615,18446744073709551615]}})", 0) ==
+        "f: a begins at byte 18446744073709551615, the tensor before it ends at 0");
+  CHECK(refusal(R"({"a":{"dtype":"U8","shape":[9223372036854775807],"data_offsets":[0,9223372036854775807]},"b":{"dtype":"U8",)"
+                R"("shape":[9223372036854775807],"data_offsets":[9223372036854775807,18446744073709551614]}})",
+                0)
+            .find("it was cut or is damaged") != std::string::npos);
   CHECK(refusal(R"({"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]}})", 3) ==
         "f has 64 bytes, its header says 65; it was cut or is damaged");
   CHECK(refusal(R"({"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]}})", 5) ==

@@ -73,11 +73,14 @@ Status listCheckpoints(const std::string &directory, std::vector<CheckpointName>
   for (const fs::directory_entry &entry : fs::directory_iterator(directory, error)) {
     CheckpointName read;
     if (readCheckpointName(entry.path().filename().string(), read)) {
+      uint64_t number = 0;
+      read.number = readNumber(entry.path().string(), number) ? std::optional(number) : std::nullopt;
       found.push_back(std::move(read));
     }
   }
   std::sort(found.begin(), found.end(), [](const CheckpointName &a, const CheckpointName &b) {
-    return std::tie(b.epoch, b.step, a.prefix) < std::tie(a.epoch, a.step, b.prefix);
+    const uint64_t first = a.number.value_or(UINT64_MAX), second = b.number.value_or(UINT64_MAX);
+    return std::tie(second, b.epoch, b.step, a.prefix) < std::tie(first, a.epoch, a.step, b.prefix);
   });
   return error ? unavailable("cannot list {}: {}", directory, error.message()) : Status();
 }
@@ -163,26 +166,44 @@ void CheckpointFolder::discard(const std::string &name) const {
 }
 
 Status CheckpointFolder::removeOld(uint64_t keep) const {
-  const std::vector<std::string> names = list();
-  for (size_t i = keep; keep != 0 && i < names.size(); ++i) {
+  if (keep == 0) {
+    return Status();
+  }
+  std::vector<CheckpointName> own = listOwn();
+  std::rotate(own.begin(), std::find_if(own.begin(), own.end(), [](const CheckpointName &each) { return each.number.has_value(); }),
+              own.end());
+  for (size_t i = keep; i < own.size(); ++i) {
     // Without its name it is no checkpoint, however far the removal gets.
-    const std::string aside = directory + "/." + names[i] + kRemoved;
-    if (std::rename(place(names[i]).c_str(), aside.c_str()) != 0) {
-      return cannot("rename", place(names[i]), errno);
+    const std::string from = place(own[i].name), aside = directory + "/." + own[i].name + kRemoved;
+    if (std::rename(from.c_str(), aside.c_str()) != 0) {
+      return cannot("rename", from, errno);
     }
     ASHLAR_RETURN_IF_ERROR(removeFolder(aside));
   }
   return Status();
 }
 
-std::vector<std::string> CheckpointFolder::list() const {
+uint64_t CheckpointFolder::nextNumber() const {
   std::vector<CheckpointName> found;
   (void)listCheckpoints(directory, found).ok(); // where there is nothing, there is no checkpoint
-  std::vector<std::string> names;
+  uint64_t most = 0;
   for (const CheckpointName &read : found) {
-    if (read.prefix == prefix) {
-      names.push_back(read.name);
-    }
+    most = std::max(most, read.number.value_or(0));
+  }
+  return most + 1;
+}
+
+std::vector<CheckpointName> CheckpointFolder::listOwn() const {
+  std::vector<CheckpointName> found;
+  (void)listCheckpoints(directory, found).ok();
+  found.erase(std::remove_if(found.begin(), found.end(), [&](const CheckpointName &each) { return each.prefix != prefix; }), found.end());
+  return found;
+}
+
+std::vector<std::string> CheckpointFolder::list() const {
+  std::vector<std::string> names;
+  for (const CheckpointName &read : listOwn()) {
+    names.push_back(read.name);
   }
   return names;
 }

@@ -8,21 +8,25 @@
 
 #include "runtime/checkpoint/index.h"
 
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace ashlar::rt {
 
-// What the name of a checkpoint says: PREFIX-EPOCH_STEP.
+// What the name of a checkpoint says: PREFIX-EPOCH_STEP. And how new it is, which the name does not say: a run that goes on from an earlier
+// checkpoint writes newer ones of steps that others have passed already.
 struct CheckpointName {
   std::string name, prefix;
   uint64_t epoch = 0, step = 0;
+  std::optional<uint64_t> number; // of its index; none where that cannot be read
 };
 
-// Reads such a name. Returns false for any other.
+// Reads such a name, and no number. Returns false for any other.
 bool readCheckpointName(const std::string &name, CheckpointName &read);
 
-// Finds all checkpoints in the directory, whatever their prefix, the newest first.
+// Finds all checkpoints in the directory, whatever their prefix, the newest first: by number, those of one number by epoch and step. Those
+// without one come first, so that who looks for the newest meets them.
 Status listCheckpoints(const std::string &directory, std::vector<CheckpointName> &found);
 
 class CheckpointFolder {
@@ -50,7 +54,10 @@ public:
   // Removes the partial folder.
   void discard(const std::string &name) const;
 
-  // Removes all but the newest `keep` checkpoints; 0: none.
+  // Returns a number above those of all checkpoints in the directory.
+  uint64_t nextNumber() const;
+
+  // Removes all but the newest `keep` checkpoints; 0: none. Those without a number, of which nobody can go on, are removed first.
   Status removeOld(uint64_t keep) const;
 
   // Returns the names of the checkpoints of this prefix, the newest first.
@@ -60,6 +67,9 @@ public:
   std::string findLatest(CheckpointIndex &index, std::vector<std::string> &passedOver) const;
 
 private:
+  // The same, with all that is known of them.
+  std::vector<CheckpointName> listOwn() const;
+
   std::string directory, prefix;
 };
 

@@ -23,7 +23,7 @@ namespace {
 using Json = nlohmann::json; // sorts its keys
 
 constexpr uint64_t kFormat = 1;
-constexpr const char *kChecksum = "checksum";
+constexpr const char *kChecksum = "checksum", *kNumber = "number";
 
 // Counters of the program have such names; parameters cannot (docs/checkpoints.md).
 constexpr const char *kCounterPrefix = "ashlar.";
@@ -85,6 +85,7 @@ CheckpointIndex indexFrom(const Json &json) {
   index.target = json.at("target").get<std::string>();
   index.mesh = json.at("mesh").get<std::string>();
   index.ranks = json.at("ranks").get<uint64_t>();
+  index.number = json.value(kNumber, uint64_t{0});
   index.epoch = json.at("epoch").get<uint64_t>();
   index.step = json.at("step").get<uint64_t>();
   index.stepsDone = json.at("steps_done").get<uint64_t>();
@@ -203,6 +204,7 @@ std::string writeIndex(const CheckpointIndex &index) {
                {"target", index.target},
                {"mesh", index.mesh},
                {"ranks", index.ranks},
+               {kNumber, index.number},
                {"epoch", index.epoch},
                {"step", index.step},
                {"steps_done", index.stepsDone},
@@ -213,6 +215,15 @@ std::string writeIndex(const CheckpointIndex &index) {
                {"tensors", tensors}};
   json[kChecksum] = checksumOfIndex(json);
   return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+bool readNumber(const std::string &folder, uint64_t &number) {
+  std::ifstream file(folder + "/" + kIndexFile, std::ios::binary);
+  const auto isShort = [](int depth, Json::parse_event_t event, Json &) { return depth != 1 || event != Json::parse_event_t::array_start; };
+  const Json json = Json::parse(file, isShort, /*allow_exceptions=*/false);
+  const Json found = json.is_object() ? json.value(kNumber, Json(uint64_t{0})) : Json();
+  number = found.is_number_unsigned() ? found.get<uint64_t>() : 0;
+  return found.is_number_unsigned();
 }
 
 Status readIndex(const std::string &folder, CheckpointIndex &index) {

@@ -47,6 +47,8 @@ struct CheckpointIndex {
   // Where it comes from; nobody compares it.
   std::string model, target, mesh;
   uint64_t ranks = 0;
+  // Of the checkpoints in a folder the one written last has the largest; 0: it was written before there were numbers.
+  uint64_t number = 0;
   // The last step done and its epoch, from 1 on.
   uint64_t epoch = 0, step = 0;
   // Position in the data.
@@ -71,6 +73,9 @@ std::string pieceName(const std::string &tensor, const std::vector<int64_t> &sha
 
 // Returns the text of the index, with its checksum.
 std::string writeIndex(const CheckpointIndex &index);
+
+// Reads no more of the index of the checkpoint in `folder` than its number. Returns false where there is no index.
+bool readNumber(const std::string &folder, uint64_t &number);
 
 // Reads the index of the checkpoint in `folder`, and checks what can be checked without reading tensors: its checksum, that pieces make up
 // their tensors and lie in their files, and that the files are there and as long as they were.

@@ -112,7 +112,12 @@ Status Saver::prepare(const DataPosition &where, Tell teller) {
     return unavailable("{} bytes for a checkpoint: out of memory", bytes);
   }
   padded.resize(largest);
-  return session.communicator->rank() == 0 ? folder.prepare() : Status();
+  if (session.communicator->rank() != 0) {
+    return Status();
+  }
+  ASHLAR_RETURN_IF_ERROR(folder.prepare());
+  number = folder.nextNumber();
+  return Status();
 }
 
 // Runs a part in the thread.
@@ -166,6 +171,7 @@ Status Saver::begin(uint64_t steps) {
   index.target = session.image->target;
   index.mesh = meshText(*session.variant);
   index.ranks = static_cast<uint64_t>(session.communicator->processes());
+  index.number = number++;
   index.epoch = epoch;
   index.step = step;
   index.stepsDone = steps;

@@ -86,6 +86,7 @@ private:
   std::string name; // of the checkpoint under way, or the last one
   CheckpointIndex index;
   uint64_t lastSteps = 0; // steps of it; 0: none yet
+  uint64_t number = 0;    // of the next one, on rank 0
   Status lastFailure;     // of it
   bool committing = false;
   std::thread thread;

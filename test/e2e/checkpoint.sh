@@ -117,8 +117,19 @@ mkdir saved/.run-9_9.partial saved/.run-1_1.removed saved/.other-9_9.partial
 mpirun -n 2 ./kept --threads 1 --steps 13 --checkpoint-dir saved --resume latest > kept.log
 grep -q "trained 0 steps" kept.log || fail "a run that is through trains again"
 [ "$(ls -A saved | xargs)" = ".other-9_9.partial run-2_2 run-2_3" ] || fail "what was left behind: $(ls -A saved | xargs)"
+# A run that goes back: what it writes is newer than what is there of later steps. It stays, and is the latest.
+rm -rf back
+mpirun -n 2 ./kept --threads 1 --steps 24 --checkpoint-dir back > kept.log
+[ "$(ls -A back | xargs)" = "run-2_10 run-3_4" ] || fail "there are $(ls -A back | xargs)"
+mpirun -n 2 ./kept --threads 1 --steps 21 --checkpoint-dir back --resume back/run-2_10 > kept.log
+[ "$(ls -A back | xargs)" = "run-3_1 run-3_4" ] || fail "a run that goes back leaves $(ls -A back | xargs)"
+mpirun -n 2 ./kept --threads 1 --steps 22 --checkpoint-dir back --resume latest > kept.log
+grep -qF "resumed from back/run-3_1: 21 steps done" kept.log || { cat kept.log >&2; fail "the latest is not what was written last"; }
+[ "$(ls -A back | xargs)" = "run-3_1 run-3_2" ] || fail "what was written first is not removed first: $(ls -A back | xargs)"
 # In the current folder, where the job alone asks for checkpoints.
 mkdir -p here && (cd here && mpirun -n 2 ../kept --threads 1 --steps 4 > kept.log && [ -e run-1_4/index.json ]) || fail "no checkpoint in the current folder"
-# A step that is saved already is saved again, in its place.
+# A run that begins anew: what it writes takes the place of what is there. A step that is saved already is saved again, in its place.
 mpirun -n 2 ./kept --threads 1 --steps 12 --checkpoint-dir saved --sync-checkpoint > kept.log
-[ "$(grep -c '^saved saved/run-' kept.log)" = 3 ] && [ -e saved/run-2_3/index.json ] || fail "a second run does not save in the place of the first"
+[ "$(grep -c '^saved saved/run-' kept.log)" = 3 ] && [ "$(ls -A saved | xargs)" = ".other-9_9.partial run-1_8 run-2_2" ] || fail "a second run leaves $(ls -A saved | xargs)"
+mpirun -n 2 ./kept --threads 1 --steps 12 --checkpoint-dir saved --resume latest > kept.log
+grep -qxF "saved saved/run-2_2" kept.log && [ "$(ls -A saved | xargs)" = ".other-9_9.partial run-1_8 run-2_2" ] || fail "a step is not saved again in its place"

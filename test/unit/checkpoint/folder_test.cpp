@@ -24,10 +24,11 @@ std::set<std::string> namesIn(const std::string &path) {
   return names;
 }
 
-void save(const CheckpointFolder &folder, const std::string &name, uint64_t seed) {
+void save(const CheckpointFolder &folder, const std::string &name, uint64_t seed, uint64_t number = 0) {
   REQUIRE(folder.begin(name).ok());
   CheckpointIndex index = ashlar::test::writeRankFiles(folder.partial(name), kTensors, 1, 1);
   index.seed = seed;
+  index.number = number;
   REQUIRE(folder.commit(name, index).message().empty());
 }
 
@@ -121,6 +122,37 @@ TEST_CASE("checkpoint folder: the newest stay", "[checkpoint][folder]") {
   CHECK(folder.list().size() == 3);
   REQUIRE(folder.removeOld(2).ok());
   CHECK(namesIn(place.path()) == std::set<std::string>{"run-1_10", "run-2_1", "other-1_1"});
+}
+
+// A run that goes on from run-1_4 where others have passed step 5: what it writes is newer.
+TEST_CASE("checkpoint folder: the newest is the one written last", "[checkpoint][folder]") {
+  ashlar::test::TemporaryFolder place;
+  const CheckpointFolder folder(place.path(), "run");
+  CHECK(folder.nextNumber() == 1);
+  save(folder, "run-1_2", 1); // of a program that wrote no numbers
+  save(folder, "run-1_4", 1, 1);
+  save(folder, "run-1_6", 1, 2);
+  save(folder, "run-2_2", 1, 3);
+  CHECK(folder.nextNumber() == 4);
+  save(folder, "run-1_5", 1, 4);
+  CHECK(folder.list() == std::vector<std::string>{"run-1_5", "run-2_2", "run-1_6", "run-1_4", "run-1_2"});
+  CheckpointIndex read;
+  std::vector<std::string> passedOver;
+  CHECK(folder.findLatest(read, passedOver) == folder.place("run-1_5"));
+  CHECK(read.number == 4);
+  REQUIRE(folder.removeOld(3).ok());
+  CHECK(namesIn(place.path()) == std::set<std::string>{"run-1_5", "run-2_2", "run-1_6"});
+  // One that nobody can go on from takes no place of those that stay.
+  place.write("run-2_2/index.json", "{");
+  CHECK(folder.nextNumber() == 5);
+  CHECK(folder.findLatest(read, passedOver) == folder.place("run-1_5"));
+  REQUIRE(passedOver.size() == 1);
+  CHECK(passedOver[0].find(folder.place("run-2_2")) == 0);
+  REQUIRE(folder.removeOld(2).ok());
+  CHECK(namesIn(place.path()) == std::set<std::string>{"run-1_5", "run-1_6"});
+  // A number that is none.
+  place.write("run-1_6/index.json", R"({"number": -1})");
+  CHECK(folder.nextNumber() == 5);
 }
 
 TEST_CASE("checkpoint folder: the newest that is whole", "[checkpoint][folder]") {

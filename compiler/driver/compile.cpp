@@ -164,9 +164,18 @@ private:
   // Compiles the programs once for each variant, each time from the same module on global shapes, and puts the tables together.
   LogicalResult lower() {
     variantList = pipelines::listVariants(job, target->kind());
-    llvm::for_each(variantList.variants, [&](pipelines::Variant &variant) { variant.overlaps = options.overlaps; });
+    for (pipelines::Variant &variant : variantList.variants) {
+      variant.overlaps = options.overlaps;
+      if (variant.search) {
+        variant.search->memoryLimit = memoryLimit;
+        variant.search->seconds = options.searchSeconds;
+      }
+    }
     OwningOpRef<ModuleOp> programs = std::move(module);
     for (pipelines::Variant &variant : variantList.variants) {
+      if (variant.search && memoryLimit > 0 && failed(fitSearch(*programs, variant))) {
+        return failure();
+      }
       OwningOpRef<ModuleOp> lowered = programs->clone();
       bool isDefault = &variant == &variantList.variants.front();
       if (failed(place(*lowered, variant, isDefault))) {
@@ -222,6 +231,31 @@ private:
       return failure();
     }
     return isDefault && (options.explain || !options.report.empty()) ? reportLayouts(programs, variant) : success();
+  }
+
+  // The search knows of parameters, state, inputs, outputs and intermediate values; a program holds more, such as constants and batches. By
+  // as much as its plan is above the limit, the search gets less, until the plan fits, or it is clear that none does.
+  LogicalResult fitSearch(ModuleOp programs, pipelines::Variant &variant) {
+    constexpr int kMostTries = 4;
+    for (int tries = 0; tries < kMostTries; ++tries) {
+      OwningOpRef<ModuleOp> trial = programs.clone();
+      PassManager passes(&context);
+      pipelines::attachRules(*trial, job);
+      pipelines::attachMachine(*trial, variant, job);
+      pipelines::addLayoutPasses(passes, variant, job);
+      pipelines::addOptimizerParallelPasses(passes, variant);
+      pipelines::addDistPasses(passes, variant);
+      pipelines::addLowerPasses(passes, variant);
+      if (failed(pipelines::attachOpRules(*trial, job)) || failed(passes.run(*trial))) {
+        return failure();
+      }
+      const int64_t excess = static_cast<int64_t>(countMemory(*trial, variant).front().bytes()) - memoryLimit;
+      if (excess <= 0 || excess >= variant.search->memoryLimit) {
+        break; // the memory plan says what is too much
+      }
+      variant.search->memoryLimit -= excess;
+    }
+    return success();
   }
 
   // Decides how much is computed again, by the memory plans of the programs, which have layouts.

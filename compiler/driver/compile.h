@@ -24,9 +24,10 @@ enum class Emit {
 struct Options {
   std::string model, job, mesh; // job and mesh may be empty
   std::string target = "cpu";
-  std::string gpuArch;  // chips of the cuda target, "sm_80,sm_90"; empty: the default ones
-  std::string memory;   // of a device, "80GB"; empty: any
-  bool overlaps = true; // collectives run beside computation
+  std::string gpuArch;       // chips of the cuda target, "sm_80,sm_90"; empty: the default ones
+  std::string memory;        // of a device, "80GB"; empty: any
+  bool overlaps = true;      // collectives run beside computation
+  double searchSeconds = 10; // after which mode AUTO takes the best that it found
   Emit emit = Emit::Exe;
   std::string dumpFolder; // empty: no dumps
   bool printParameters = false;

@@ -185,6 +185,10 @@ private:
     FirstError error(&context);
     pipelines::Variant variant = pipelines::listVariants(job, input.target->kind()).variants.front();
     variant.overlaps = options.common.overlaps;
+    if (variant.search) {
+      variant.search->memoryLimit = input.memoryLimit;
+      variant.search->seconds = options.common.searchSeconds;
+    }
     OwningOpRef<ModuleOp> module = programs->clone();
     FailureOr<Forecast> found = failure();
     if (succeeded(pipelines::inferLayouts(*module, variant, job)) && succeeded(chooseRecompute(*module, variant, job)) &&

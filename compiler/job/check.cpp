@@ -73,6 +73,10 @@ Fault checkMesh(const Mesh &mesh) {
 
 Fault checkMode(const Job &job) {
   int64_t devices = numDevices(job);
+  if (job.has_search() && job.mode() != AUTO) {
+    return "search " + Search_Name(job.search()) + " is of mode AUTO, and the mode is " + Mode_Name(effectiveMode(job)) +
+           "; set mode: AUTO, or leave it out";
+  }
   if (!job.has_mode()) {
     return job.mesh().axes_size() > 1 ? llvm::formatv("a mesh of {0} axes needs a mode; set mode: DATA_PARALLEL to split the batch along "
                                                       "all of them, or SEMI_AUTO and rules",
@@ -86,8 +90,11 @@ Fault checkMode(const Job &job) {
   if (job.mode() == DATA_PARALLEL && job.mesh().axes_size() == 0) {
     return "mode DATA_PARALLEL needs a mesh; add mesh { axes { name: \"dp\" size: 4 } }";
   }
-  if ((job.mode() == SEMI_AUTO || job.mode() == HYBRID) && job.mesh().axes_size() == 0) {
+  if ((job.mode() == SEMI_AUTO || job.mode() == AUTO || job.mode() == HYBRID) && job.mesh().axes_size() == 0) {
     return "mode " + Mode_Name(job.mode()) + " needs a mesh; add mesh { axes { name: \"tp\" size: 4 } }";
+  }
+  if (job.mode() == AUTO && job.has_pipeline()) {
+    return "mode AUTO does not look at the stages of a pipeline yet; leave the pipeline out, or set mode: SEMI_AUTO and rules";
   }
   return {};
 }

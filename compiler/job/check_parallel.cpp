@@ -34,6 +34,9 @@ Fault checkChunkedLayouts(const Job &job) {
   if (job.mode() == HYBRID) {
     return "deterministic cuts the batch into chunks, which the collectives of a model of mode HYBRID know nothing of; leave it out";
   }
+  if (job.mode() == AUTO) {
+    return "deterministic computes on a mesh of its own, of which mode AUTO does not search the layouts; leave it out";
+  }
   if (job.mode() != SEMI_AUTO) {
     return {};
   }

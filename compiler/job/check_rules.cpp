@@ -33,7 +33,7 @@ Fault checkLayouts(const Rule &rule, Mode mode, const std::string &what) {
   if (mode == HYBRID && hasCounts) {
     return what + " counts slices, but in mode HYBRID nothing chooses their axes; give the tensors a layout: \"[{dp}, {}]\"";
   }
-  if (mode != SEMI_AUTO && mode != HYBRID) {
+  if (mode != SEMI_AUTO && mode != AUTO && mode != HYBRID) {
     return llvm::formatv("{0} gives layouts, which mode {1} does not take from rules; set mode: SEMI_AUTO", what, Mode_Name(mode));
   }
   return rule.has_layout() && hasCounts ? what + " has both a layout and slice counts; write two rules" : "";

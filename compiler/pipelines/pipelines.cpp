@@ -16,6 +16,7 @@
 #include "passes/layout/passes.h"
 #include "passes/lower/passes.h"
 #include "passes/partition/passes.h"
+#include "passes/search/passes.h"
 #include "passes/stage/passes.h"
 #include "passes/train/passes.h"
 
@@ -266,6 +267,16 @@ void addLayoutPasses(OpPassManager &passes, const Variant &variant, const job::J
     passes.addPass(strategy::createApplyStrategyPass(job.strategy())); // in the place of rules: it says all that they led to
   } else {
     passes.addPass(layout::createApplyRulesPass());
+  }
+  if (variant.search) {
+    search::SearchLayoutsPassOptions search;
+    search.method = variant.search->method;
+    search.memoryLimit = variant.search->memoryLimit;
+    search.seconds = variant.search->seconds;
+    search.runs = job::microBatches(job);
+    search.batch = job::programBatch(job);
+    search.smallState = variant.optimizerParallel ? -1 : search.smallState; // which splits state by itself
+    passes.addPass(search::createSearchLayoutsPass(search));
   }
   layout::PropagateLayoutsPassOptions propagate;
   propagate.splitVariables = variant.inferParameters;

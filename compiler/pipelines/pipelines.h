@@ -46,6 +46,13 @@ struct Stages {
   std::string orderFile; // in the place of the schedule, if not empty
 };
 
+// How layouts are searched (passes/search/passes.td).
+struct Search {
+  std::string method;
+  int64_t memoryLimit = 0; // bytes of a device; 0: any number
+  double seconds = 60;
+};
+
 // One set of programs of an executable: the mesh they are for, and how many devices of it a process plays.
 struct Variant {
   std::string name;
@@ -54,6 +61,7 @@ struct Variant {
   int64_t devicesPerProcess = 1;
   bool inferParameters = false;        // let inference split parameters, and their state, of which nothing says anything
   bool usesStrategy = false;           // take all layouts from the job's strategy
+  std::optional<Search> search = {};   // for layouts, ahead of inference
   std::vector<int64_t> deviceIds = {}; // rank of each device, row-major; empty: the devices in turn
   exec::Target target = exec::Target::Cpu;
   bool allowTf32 = false; // in f32 products of the cuda target

@@ -30,10 +30,11 @@ std::string refuseChunks(const job::Job &job, exec::Target target, int64_t chunk
             " cannot; compile for cpu")
         .str();
   }
-  if (job::Mode mode = job::effectiveMode(job); mode == job::HYBRID || (mode == job::SEMI_AUTO && !job.has_deterministic())) {
+  if (job::Mode mode = job::effectiveMode(job);
+      mode == job::HYBRID || mode == job::AUTO || (mode == job::SEMI_AUTO && !job.has_deterministic())) {
     return "--deterministic computes the batch in chunks, one after the other; that is for mode DATA_PARALLEL, this program has mode " +
            job::Mode_Name(mode) +
-           (mode == job::HYBRID ? "" : "; with a mesh of one axis, deterministic { chunks: 8 } in the job asks for it");
+           (mode != job::SEMI_AUTO ? "" : "; with a mesh of one axis, deterministic { chunks: 8 } in the job asks for it");
   }
   bool hasRules = llvm::any_of(job.rules(), [](const job::Rule &rule) { return rule.has_layout(); });
   if (job.has_strategy() && !hasRules && job::effectiveMode(job) == job::SEMI_AUTO) {
@@ -116,7 +117,8 @@ VariantList listVariants(const job::Job &job, exec::Target target) {
     plain.mesh.push_back({axis.name(), axis.size()});
   }
   plain.usesStrategy = job.has_strategy();
-  plain.inferParameters = job::effectiveMode(job) == job::SEMI_AUTO || job::effectiveMode(job) == job::HYBRID;
+  plain.inferParameters =
+      job::effectiveMode(job) == job::SEMI_AUTO || job::effectiveMode(job) == job::HYBRID || job::effectiveMode(job) == job::AUTO;
   plain.target = target;
   plain.allowTf32 = job.allow_tf32();
   plain.commFusion = commFusionOf(job.comm_fusion());
@@ -126,6 +128,9 @@ VariantList listVariants(const job::Job &job, exec::Target target) {
   if (job.has_optimizer_parallel() && !plain.groupWeights) {
     const job::OptimizerParallel &split = job.optimizer_parallel();
     plain.optimizerParallel = OptimizerParallel{split.level(), int64_t(split.threshold_kb()) * 1024, split.shard_size()};
+  }
+  if (job::effectiveMode(job) == job::AUTO && job.search() != job::PROPAGATION && !job.has_strategy()) {
+    plain.search = Search{job.search() == job::ILP ? "ilp" : "dp"};
   }
   if (job.has_pipeline()) {
     const job::Pipeline &given = job.pipeline();

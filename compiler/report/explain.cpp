@@ -56,6 +56,9 @@ private:
     if (hasStages) {
       return writeStages();
     }
+    if (report.search) {
+      writeSearch(*report.search);
+    }
     for (const ProgramFact &program : llvm::concat<const ProgramFact>(report.mains, report.others)) {
       writeProgram(program);
     }
@@ -68,6 +71,17 @@ private:
     if (report.order.collectives > 0) {
       line("order", orderText(report.order));
     }
+  }
+
+  void writeSearch(const SearchFact &search) {
+    for (auto [number, strategy] : llvm::enumerate(search.strategies)) {
+      line(number == 0 ? "search" : "", formatv("{0}: {1} a step predicted, {2} on a device{3}", strategy.name, timeText(strategy.stepPs),
+                                                bytesText(strategy.bytes), strategy.name == search.taken ? "; taken" : "")
+                                            .str());
+    }
+    const double gap = search.costPs == 0 ? 0 : 100.0 * (search.costPs - search.boundPs) / search.costPs;
+    line("", search.costPs == search.boundPs ? std::string("no choices cost less, op by op, than those of the search")
+                                             : formatv("no choices cost {0:f1} % less, op by op, than those of the search", gap).str());
   }
 
   void writeOverlap(const ProgramFact &program) {

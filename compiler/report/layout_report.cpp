@@ -17,6 +17,7 @@
 #include "dialects/nn/nn.h"
 #include "dialects/support/element_type.h"
 #include "passes/layout/price.h"
+#include "passes/search/strategies.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/StringExtras.h"
@@ -226,10 +227,28 @@ std::vector<OwnerFact> makeOwners(ModuleOp module) {
 
 } // namespace
 
+// Reads what ashlar-search-layouts left.
+static std::optional<SearchFact> makeSearchFact(ModuleOp module) {
+  auto attribute = module->getAttrOfType<DictionaryAttr>(search::kSearchAttr);
+  if (!attribute) {
+    return std::nullopt;
+  }
+  auto numberOf = [](DictionaryAttr from, StringRef name) { return from.getAs<IntegerAttr>(name).getInt(); };
+  SearchFact fact;
+  for (auto strategy : attribute.getAs<ArrayAttr>("strategies").getAsRange<DictionaryAttr>()) {
+    fact.strategies.push_back({strategy.getAs<StringAttr>("name").str(), numberOf(strategy, "step_ps"), numberOf(strategy, "bytes")});
+  }
+  fact.taken = attribute.getAs<StringAttr>("taken").str();
+  fact.costPs = numberOf(attribute, "cost_ps");
+  fact.boundPs = numberOf(attribute, "bound_ps");
+  return fact;
+}
+
 LayoutReport makeLayoutReport(ModuleOp module, StringRef model) {
   LayoutReport report;
   report.model = model.str();
   report.hasRates = module->hasAttr(dist::kDeviceAttr);
+  report.search = makeSearchFact(module);
   SmallVector<ModuleOp> programs = programsOf(module);
   if (dist::MeshOp op = dist::findMesh(programs.front())) { // of a stage: that of each
     for (auto [axis, size] : llvm::zip_equal(op.getMesh().getAxes(), op.getMesh().getSizes())) {

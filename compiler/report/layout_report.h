@@ -89,9 +89,24 @@ struct OwnerFact {
   std::vector<std::string> parameters; // whose state that is
 };
 
+// A strategy that a search looked at, or the search itself.
+struct StrategyFact {
+  std::string name;
+  int64_t stepPs = 0; // predicted
+  int64_t bytes = 0;  // of a device, predicted
+};
+
+// What mode AUTO did.
+struct SearchFact {
+  std::vector<StrategyFact> strategies;
+  std::string taken;               // the name of one of them
+  int64_t costPs = 0, boundPs = 0; // of what the search chose, op by op; no choices cost less than the bound
+};
+
 struct LayoutReport {
   std::string model;
   std::vector<std::pair<std::string, int64_t>> mesh; // empty: one device
+  std::optional<SearchFact> search;                  // nothing: layouts were not searched
   bool hasCosts = false;                             // whether times are those of known links; else a byte takes a nanosecond
   bool hasRates = false;                             // whether it is known what a device computes in a second
   std::vector<ProgramFact> mains;                    // the training step, or the model; of a pipeline what a step runs, by stage

@@ -131,6 +131,22 @@ void writeReport(OStream &out, const LayoutReport &report) {
       });
     }
   });
+  if (report.search) {
+    out.attributeObject("search", [&] {
+      out.attributeArray("strategies", [&] {
+        for (const StrategyFact &strategy : report.search->strategies) {
+          out.object([&] {
+            out.attribute("name", strategy.name);
+            out.attribute("step_ns", nanoseconds(strategy.stepPs));
+            out.attribute("bytes", strategy.bytes);
+          });
+        }
+      });
+      out.attribute("taken", report.search->taken);
+      out.attribute("cost_ns", nanoseconds(report.search->costPs));
+      out.attribute("bound_ns", nanoseconds(report.search->boundPs));
+    });
+  }
   out.attribute("costs_known", report.hasCosts);
   out.attribute("rates_known", report.hasRates);
   if (!report.memory.parts.empty()) {

@@ -20,6 +20,10 @@ mlir::FailureOr<Assignment> decide(const LayoutProblem &problem, dist::Planner &
 // Assumes that the op has a rule, and that every operand and result has a given layout, none partial.
 FactorSplit chooseSplit(const LayoutProblem &problem, const ProblemOp &op, dist::Planner &planner);
 
+// Returns what devices send each other of the windows that their positions need when an op computes with a split whose results are of one
+// reduction.
+dist::HaloCost haloCostOf(const LayoutProblem &problem, const ProblemOp &op, const FactorSplit &split, dist::Planner &planner);
+
 // Takes each value to all layouts that its users want by the fastest tree of redistributions: one may start where another ended. Layouts
 // that only lay on the way are left out.
 //   p partial -> whole -> split                   ==> p partial -> split, where nothing uses it whole: a reduce-scatter

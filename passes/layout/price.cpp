@@ -98,6 +98,29 @@ public:
     return price;
   }
 
+  std::vector<OpTraffic> traffic() {
+    findTimes();
+    findKernels();
+    findReaders();
+    std::vector<OpTraffic> all(program.ops.size());
+    std::vector<Work> works = listWorks();
+    for (size_t op = 0; op < program.ops.size(); ++op) {
+      OpTraffic &one = all[op];
+      const Work &work = works[workOf[op]];
+      one.isCall = forms[op] == Form::Call;
+      one.isMemoryBound = rates.timePs(0, 0, clamp(work.bytes)) >= rates.timePs(clamp(work.flops), clamp(work.narrowFlops), 0);
+      for (unsigned result : program.ops[op].results) {
+        one.isWritten.push_back(forms[op] != Form::Source && forms[op] != Form::Alias && isStored(result));
+      }
+      for (auto [operand, value] : reads[op]) {
+        if (!isReadFree(workOf[op], value)) {
+          one.reads.push_back({operand, bytesOf(value)});
+        }
+      }
+    }
+    return all;
+  }
+
 private:
   static constexpr int64_t kNever = INT64_MAX;
 
@@ -215,32 +238,34 @@ private:
   void findReaders() {
     lastReads.assign(program.values.size(), -1);
     isKept.assign(program.values.size(), false);
+    reads.resize(program.ops.size());
     for (size_t op = 0; op < program.ops.size(); ++op) {
-      for (unsigned operand : program.ops[op].operands) {
+      for (auto [position, operand] : llvm::enumerate(program.ops[op].operands)) {
         if (forms[op] == Form::Kernel) {
-          visitRead(operand, [&](unsigned value) { noteReader(value, op); });
+          visitRead(operand, [&, position = position](unsigned value) { noteReader(value, op, position); });
         } else if (forms[op] == Form::Call || forms[op] == Form::Write) {
-          noteStored(operand, op);
+          noteStored(operand, op, position);
         } // others read when they are read
       }
     }
   }
 
   // Notes that an op reads a value from memory that may be a view: then a kernel of its own writes it.
-  void noteStored(unsigned value, size_t reader) {
+  void noteStored(unsigned value, size_t reader, unsigned position) {
     value = storageOf(value);
     std::optional<unsigned> maker = program.makers[value];
     if (maker && forms[*maker] == Form::View && lastReads[value] < 0) {
-      visitRead(value, [&](unsigned source) { noteReader(source, *maker); });
+      visitRead(value, [&](unsigned source) { noteReader(source, *maker, 0); });
     }
-    noteReader(value, reader);
+    noteReader(value, reader, position);
   }
 
-  void noteReader(unsigned value, size_t reader) {
+  // `position`: of the operand through which it is read.
+  void noteReader(unsigned value, size_t reader, unsigned position) {
     lastReads[value] = std::max(lastReads[value], times[reader]);
     isKept[value] = isKept[value] || forms[reader] == Form::Write;
-    if (forms[reader] != Form::Write && !isSent(reader)) {
-      readers.insert({workOf[reader], value});
+    if (forms[reader] != Form::Write && !isSent(reader) && readers.insert({workOf[reader], value}).second) {
+      reads[reader].push_back({position, value});
     }
   }
 
@@ -257,6 +282,15 @@ private:
   }
 
   int64_t bytesOf(unsigned value) const { return byteSize(program.values[value]); }
+
+  static int64_t clamp(__int128 number) { return static_cast<int64_t>(std::min<__int128>(number, INT64_MAX)); }
+
+  // Whether a call or kernel reads a value without reading memory: it is a constant, or made there.
+  bool isReadFree(unsigned work, unsigned value) const {
+    std::optional<unsigned> maker = program.makers[value];
+    bool isConstant = maker && isa_and_nonnull<nn::ConstantOp>(program.ops[*maker].op);
+    return isConstant || (maker && forms[*maker] != Form::Source && workOf[*maker] == work);
+  }
 
   // Returns what there is to do for each call and kernel.
   std::vector<Work> listWorks() const {
@@ -275,12 +309,8 @@ private:
       }
     }
     for (auto [work, value] : readers) {
-      std::optional<unsigned> maker = program.makers[value];
-      bool isConstant = maker && isa_and_nonnull<nn::ConstantOp>(program.ops[*maker].op);
-      bool isOwn = maker && forms[*maker] != Form::Source && workOf[*maker] == work;
-      works[work].bytes += isConstant || isOwn ? 0 : bytesOf(value);
+      works[work].bytes += isReadFree(work, value) ? 0 : bytesOf(value);
     }
-    auto clamp = [](__int128 number) { return static_cast<int64_t>(std::min<__int128>(number, INT64_MAX)); };
     for (Work &work : works) {
       work.timePs = rates.timePs(clamp(work.flops), clamp(work.narrowFlops), clamp(work.bytes));
     }
@@ -390,13 +420,14 @@ private:
   const LocalProgram &program;
   const dist::DeviceRates &rates;
   int64_t handOverPs;
-  std::vector<bool> anchors;                       // of ops: they stand where the program has them
-  std::vector<Form> forms;                         // of ops
-  std::vector<int64_t> times;                      // of ops
-  std::vector<int64_t> lastReads;                  // of values; -1: never
-  std::vector<bool> isKept;                        // of values: written to a variable or returned
-  std::vector<unsigned> workOf;                    // of ops: the number of their call or kernel
-  std::set<std::pair<unsigned, unsigned>> readers; // calls and kernels, and values that they read
+  std::vector<bool> anchors;                                        // of ops: they stand where the program has them
+  std::vector<Form> forms;                                          // of ops
+  std::vector<int64_t> times;                                       // of ops
+  std::vector<int64_t> lastReads;                                   // of values; -1: never
+  std::vector<bool> isKept;                                         // of values: written to a variable or returned
+  std::vector<unsigned> workOf;                                     // of ops: the number of their call or kernel
+  std::set<std::pair<unsigned, unsigned>> readers;                  // calls and kernels, and values that they read
+  std::vector<SmallVector<std::pair<unsigned, unsigned>, 2>> reads; // by op: operands and values that it is the first to read
   unsigned workCount = 0;
   int64_t calls = 0;
 };
@@ -411,6 +442,10 @@ int64_t Price::memoryBytes() const {
 
 ProgramPrice priceProgram(const LocalProgram &program, const dist::DeviceRates &rates, int64_t handOverPs) {
   return Pricing(program, rates, handOverPs).run();
+}
+
+std::vector<OpTraffic> trafficOf(const LocalProgram &program, const dist::DeviceRates &rates) {
+  return Pricing(program, rates, /*handOverPs=*/0).traffic();
 }
 
 Price price(const LayoutProblem &problem, const Assignment &assignment, dist::Planner &planner, const dist::DeviceRates &rates,

@@ -37,6 +37,21 @@ struct Price {
 // it, from there on to its last reader; one that dies in a kernel makes room for one that the kernel makes, and updates are in place.
 ProgramPrice priceProgram(const LocalProgram &program, const dist::DeviceRates &rates, int64_t handOverPs = 0);
 
+// What an op reads from memory and writes to it when a program is priced: for a search, which looks at ops one by one.
+struct OpTraffic {
+  struct Read {
+    unsigned operand; // through which it is read, maybe by views
+    int64_t bytes;
+  };
+  llvm::SmallVector<Read, 2> reads;     // a value that several ops of a kernel read counts once
+  llvm::SmallVector<bool, 1> isWritten; // one a result: whether it lies in memory
+  bool isCall = false;                  // an instruction of its own
+  bool isMemoryBound = false;           // its kernel takes the time of memory, not of arithmetic
+};
+
+// Returns the traffic of each op of a program.
+std::vector<OpTraffic> trafficOf(const LocalProgram &program, const dist::DeviceRates &rates);
+
 // Prices an assignment. `planner` is that of the mesh.
 Price price(const LayoutProblem &problem, const Assignment &assignment, dist::Planner &planner, const dist::DeviceRates &rates,
             int64_t handOverPs = 0);

@@ -2,6 +2,7 @@
 //
 // ashlar-propagate-layouts: infers the layouts of a module's problem and writes them back.
 
+#include "passes/layout/propagate_layouts.h"
 #include "dialects/nn/nn.h"
 #include "passes/layout/copy_sources.h"
 #include "passes/layout/expand_split_ops.h"
@@ -42,25 +43,36 @@ FailureOr<LayoutProblem> createInferable(ModuleOp module, MeshAttr mesh, bool sp
   return problem;
 }
 
+} // namespace
+
+LogicalResult propagateLayouts(ModuleOp module, bool splitVariables) {
+  MeshAttr mesh = requirePrograms(module);
+  if (!mesh) {
+    return failure();
+  }
+  do {
+    llvm::for_each(module.getOps<func::FuncOp>(), copySources);
+    FailureOr<LayoutProblem> problem = createInferable(module, mesh, splitVariables);
+    if (failed(problem)) {
+      return failure();
+    }
+    Inference inference(*problem);
+    inference.run();
+    writeLayouts(*problem, inference);
+    // All that has a layout by now is given in the next round.
+  } while (expandSplitOps(module, mesh));
+  return success();
+}
+
+namespace {
+
 struct PropagateLayouts : impl::PropagateLayoutsPassBase<PropagateLayouts> {
   using PropagateLayoutsPassBase::PropagateLayoutsPassBase;
 
   void runOnOperation() override {
-    MeshAttr mesh = requirePrograms(getOperation());
-    if (!mesh) {
-      return signalPassFailure();
+    if (failed(propagateLayouts(getOperation(), splitVariables))) {
+      signalPassFailure();
     }
-    do {
-      llvm::for_each(getOperation().getOps<func::FuncOp>(), copySources);
-      FailureOr<LayoutProblem> problem = createInferable(getOperation(), mesh, splitVariables);
-      if (failed(problem)) {
-        return signalPassFailure();
-      }
-      Inference inference(*problem);
-      inference.run();
-      writeLayouts(*problem, inference);
-      // All that has a layout by now is given in the next round.
-    } while (expandSplitOps(getOperation(), mesh));
   }
 };
 

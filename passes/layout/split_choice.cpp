@@ -146,35 +146,13 @@ private:
       time += plan.timePs;
       bytes += plan.bytes;
     }
-    addHalos(split, *results, time, bytes);
+    dist::HaloCost halos = haloCostOf(problem, op, split, planner);
+    time += halos.timePs;
+    bytes += halos.bytes;
     for (const AxisList &list : split) {
       axes += list.size();
     }
     return {time, bytes, -axes};
-  }
-
-  // Adds what devices send each other of the windows that their positions need.
-  void addHalos(const FactorSplit &split, ArrayRef<Layout> results, int64_t &time, int64_t &bytes) const {
-    if (rule.windows.empty()) {
-      return;
-    }
-    SmallVector<Layout> computed;
-    for (const TensorFactors &tensor : rule.operands) {
-      computed.push_back(unproject(tensor, split));
-    }
-    llvm::append_range(computed, results);
-    SmallVector<RankedTensorType> local;
-    for (auto [type, layout] : llvm::zip_equal(types, computed)) {
-      local.push_back(dist::localType(mesh, type, layout));
-    }
-    for (const dist::SplitWindow &window : dist::splitWindows(mesh, rule, types, computed)) {
-      if (window.halo) {
-        dist::HaloCost cost = dist::haloCost(mesh, window, local[window.tensor], planner.linkOf(window.axes));
-        time += cost.timePs;
-        bytes += cost.bytes;
-        local[window.tensor] = dist::withLength(local[window.tensor], window.dim, window.length(mesh));
-      }
-    }
   }
 
   const LayoutProblem &problem;
@@ -190,6 +168,33 @@ private:
 };
 
 } // namespace
+
+dist::HaloCost haloCostOf(const LayoutProblem &problem, const ProblemOp &op, const FactorSplit &split, dist::Planner &planner) {
+  dist::HaloCost total{0, 0};
+  const ShardingRule &rule = *op.rule;
+  if (rule.windows.empty()) {
+    return total;
+  }
+  SmallVector<Layout> computed;
+  for (const TensorFactors &tensor : rule.operands) {
+    computed.push_back(unproject(tensor, split));
+  }
+  llvm::append_range(computed, *resultLayouts(rule, split));
+  SmallVector<RankedTensorType> types, local;
+  for (auto [value, layout] : llvm::zip_equal(llvm::concat<const unsigned>(op.operands, op.results), computed)) {
+    types.push_back(problem.typeOf(value));
+    local.push_back(dist::localType(problem.mesh, types.back(), layout));
+  }
+  for (const dist::SplitWindow &window : dist::splitWindows(problem.mesh, rule, types, computed)) {
+    if (window.halo) {
+      dist::HaloCost cost = dist::haloCost(problem.mesh, window, local[window.tensor], planner.linkOf(window.axes));
+      total.timePs += cost.timePs;
+      total.bytes += cost.bytes;
+      local[window.tensor] = dist::withLength(local[window.tensor], window.dim, window.length(problem.mesh));
+    }
+  }
+  return total;
+}
 
 FactorSplit chooseSplit(const LayoutProblem &problem, const ProblemOp &op, dist::Planner &planner) {
   return SplitChoice(problem, op, planner).choose();

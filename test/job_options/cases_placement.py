@@ -66,6 +66,30 @@ def modes(bench):
             bench.refused(["./program", "--data", "."], f"run it with mpirun -n {ranks}")
 
 
+@case("mode=AUTO", "search", "search=PROPAGATION", "search=DYNAMIC_PROGRAMMING", "search=ILP")
+def searches(bench):
+    # 64 rows of x by an 8 x 4 matrix: by hand, a split batch lets each device compute a quarter, and sums are of 32 numbers and of one.
+    matrix_model(bench)
+    bench.npy("x_train", [(3 * i) % 11 - 4 for i in range(512)], (64, 8))
+    whole = bench.train(product_job("mode: STAND_ALONE", batch=64, optimizer=STILL)).losses
+    auto = "mode: AUTO " + mesh(("dp", 4)) + "machine { device { gflop_per_s: 0.01 memory_gb_per_s: 0.01 } } "
+    for search in ("", "search: DYNAMIC_PROGRAMMING", "search: ILP"):
+        job = product_job(auto + search, batch=64, optimizer=STILL)
+        report = bench.report(job)
+        expect(sorted(each["name"] for each in report["search"]["strategies"]), ["data parallel", "propagation", "search"], search)
+        expect(report["search"]["cost_ns"] == report["search"]["bound_ns"], True, f"{search}: proven")
+        expect(argument_types(bench.emit("dist", job)), ["16x8xf32"], f"{search}: piece of x")
+        expect(bench.train(job, ranks=4).losses, whole, f"{search}: losses on 4 ranks")
+    # Rules are constraints; with PROPAGATION they are all there is.
+    rule = ' rules { match: "w" layout: "[{}, {dp}]" }'
+    expect(local_of(bench.report(product_job(auto + rule, batch=64, optimizer=STILL))), "8x1xf32", "a rule holds")
+    inferred = bench.report(product_job(auto + "search: PROPAGATION" + rule, batch=64, optimizer=STILL))
+    expect((local_of(inferred), "search" in inferred), ("8x1xf32", False), "nothing is searched")
+    bench.refused(bench.compiler(product_job("search: ILP " + mesh(("dp", 2)), batch=64, optimizer=STILL), "--report", "r.json"),
+                  "search ILP is of mode AUTO, and the mode is DATA_PARALLEL; set mode: AUTO, or leave it out")
+    bench.refused(bench.compiler(product_job("mode: AUTO", batch=64, optimizer=STILL), "--report", "r.json"), "mode AUTO needs a mesh")
+
+
 @case("mode=HYBRID")
 def hybrid(bench):
     # On each of two devices: the product of half of the columns of x and half of the rows of w, and the sum of both.

@@ -34,6 +34,7 @@ ARROWS = {
     "passes/lower/memory": ["passes/lower/calls", "passes/lower/kernels", "dialects", "runtime/abi"],
     "passes/lower/overlap": ["passes/lower/memory", "dialects"],
     "passes/partition": ["dialects"],
+    "passes/search": ["passes/layout", "dialects"],
     "passes/stage": ["dialects"],
     "passes/train": ["dialects"],
     "runtime/abi": [],

@@ -20,6 +20,8 @@ ALLOWED = {
     "passes/layout/lift_hybrid.cpp": ("Index Random Slice", "makes what counts elements of a piece count those of the whole"),
     "passes/layout/local_program.cpp": ("Broadcast Index Reshape Slice", "foresees what partitioning and folding make of them"),
     "passes/layout/price.cpp": ("Reshape", "another name of the same bytes"),
+    "passes/search/layout_graph.cpp": ("Reshape", "another name of the same bytes"),
+    "passes/search/op_choices.cpp": ("Reduce", "the sums of an expansion"),
     "passes/lower/calls": ("Add Broadcast Mul", "the grammar of a library call"),
     "passes/lower/calls/epilogue.cpp": ("Gelu Relu Sigmoid Tanh", "the activations of a library call"),
     "passes/lower/calls/library_product.cpp": ("Cast MatMul", "the grammar of a library call"),

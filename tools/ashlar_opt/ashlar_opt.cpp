@@ -13,6 +13,7 @@
 #include "passes/layout/passes.h"
 #include "passes/lower/passes.h"
 #include "passes/partition/passes.h"
+#include "passes/search/passes.h"
 #include "passes/stage/passes.h"
 #include "passes/train/passes.h"
 
@@ -41,6 +42,7 @@ int run(int argc, char **argv) {
   ashlar::layout::registerAshlarLayoutPasses();
   ashlar::lower::registerAshlarLowerPasses();
   ashlar::partition::registerAshlarPartitionPasses();
+  ashlar::search::registerAshlarSearchPasses();
   ashlar::stage::registerAshlarStagePasses();
   ashlar::strategy::registerAshlarStrategyPasses();
   ashlar::train::registerAshlarTrainPasses();

@@ -22,6 +22,10 @@ void addCommonOptions(CLI::App &app, ashlar::driver::Options &options) {
   app.add_option("--job", options.job, "how to train, on how many devices, on which data (docs/jobs)")->type_name("JOB.txtpb");
   app.add_option("--target", options.target, "what to compile for: cpu or cuda")->capture_default_str()->type_name("TARGET");
   app.add_option("--memory", options.memory, "memory of a device: refuse a program that does not fit")->type_name("SIZE");
+  app.add_option("--search-seconds", options.searchSeconds, "mode AUTO takes the best layouts that it found until then (docs/search.md)")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber)
+      ->type_name("S");
   app.add_flag("!--no-overlap", options.overlaps, "let no collective run beside computation (docs/overlap.md)");
   app.add_option("--load-strategy", options.loadStrategy, "take the layouts from such a file instead of inferring them")
       ->type_name("F.txtpb");

@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// First the graph is made smaller without loss: choices that are never worth it are left out, nodes that take nothing of a row and have at
+// most two neighbours are folded into these. What is left goes to the solver: for each node its choices add up to 1, and so do the pairs of
+// an edge for each choice at either end (the local polytope, which is integral on most graphs of layouts already).
+
+#include "passes/search/integer_program.h"
+
+#include "passes/search/domination.h"
+
+#include <coin/Cbc_C_Interface.h>
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+#include <map>
+#include <memory>
+#include <set>
+
+namespace ashlar::search {
+
+namespace {
+
+// State: what is left of the graph. A folded node remembers what it cost beside its neighbours, to be chosen once they are.
+class Fold {
+public:
+  Fold(const DecisionGraph &graph) : graph(graph), isFolded(graph.numNodes(), false) {
+    std::vector<std::vector<Cost>> all;
+    for (unsigned node = 0; node < graph.numNodes(); ++node) {
+      all.push_back(graph.costs(node));
+    }
+    alive = findWorthwhile(graph, all, /*keepsAmounts=*/true);
+    for (unsigned node = 0; node < graph.numNodes(); ++node) {
+      std::vector<Cost> &costs = own.emplace_back();
+      for (unsigned choice : alive[node]) {
+        costs.push_back(all[node][choice]);
+      }
+    }
+    neighbours.resize(graph.numNodes());
+    for (unsigned number = 0; number < graph.getEdges().size(); ++number) {
+      const Edge &edge = graph.getEdges()[number];
+      std::vector<Cost> costs;
+      for (unsigned a : alive[edge.a]) {
+        for (unsigned b : alive[edge.b]) {
+          costs.push_back(graph.edgeCost(number, edge.a, a, b));
+        }
+      }
+      addPair(edge.a, edge.b, costs);
+    }
+    for (const Row &row : graph.rows) {
+      for (const Row::Term &term : row.terms) {
+        limited.insert(term.node);
+      }
+    }
+    foldAll();
+  }
+
+  // Chooses for the folded nodes, last folded first.
+  void unfold(Choices &places) const {
+    for (auto folded = order.rbegin(); folded != order.rend(); ++folded) {
+      Cost least = std::numeric_limits<Cost>::max();
+      for (unsigned place = 0; place < folded->costs.size(); ++place) {
+        Cost sum = folded->costs[place];
+        for (const auto &[neighbour, costs] : folded->pairs) {
+          sum = addCosts(sum, costs[place * alive[neighbour].size() + places[neighbour]]);
+        }
+        if (sum < least) {
+          least = sum;
+          places[folded->node] = place;
+        }
+      }
+    }
+  }
+
+  const DecisionGraph &graph;
+  std::vector<std::vector<unsigned>> alive;                         // by node
+  std::vector<std::vector<Cost>> own;                               // by node and place among what is alive
+  std::map<std::pair<unsigned, unsigned>, std::vector<Cost>> pairs; // lower node first
+  std::vector<bool> isFolded;
+  Cost constant = 0; // of folded nodes without neighbours
+
+private:
+  struct Folded {
+    unsigned node;
+    std::vector<Cost> costs;
+    std::vector<std::pair<unsigned, std::vector<Cost>>> pairs; // neighbour; this node's choices are the rows
+  };
+
+  void addPair(unsigned a, unsigned b, const std::vector<Cost> &costs) {
+    const bool isTurned = a > b;
+    std::vector<Cost> &total = pairs[std::minmax(a, b)];
+    total.resize(costs.size(), 0);
+    for (size_t row = 0; row < alive[a].size(); ++row) {
+      for (size_t column = 0; column < alive[b].size(); ++column) {
+        Cost &place = total[isTurned ? column * alive[a].size() + row : row * alive[b].size() + column];
+        place = addCosts(place, costs[row * alive[b].size() + column]);
+      }
+    }
+    neighbours[a].insert(b);
+    neighbours[b].insert(a);
+  }
+
+  std::vector<Cost> takePair(unsigned node, unsigned other) {
+    auto found = pairs.find(std::minmax(node, other));
+    std::vector<Cost> costs(found->second.size());
+    for (size_t row = 0; row < alive[node].size(); ++row) {
+      for (size_t column = 0; column < alive[other].size(); ++column) {
+        costs[row * alive[other].size() + column] =
+            found->second[node < other ? row * alive[other].size() + column : column * alive[node].size() + row];
+      }
+    }
+    pairs.erase(found);
+    neighbours[node].erase(other);
+    neighbours[other].erase(node);
+    return costs;
+  }
+
+  void foldAll() {
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (unsigned node = 0; node < own.size(); ++node) {
+        bool isFree = limited.count(node) == 0 || alive[node].size() == 1;
+        if (isFree && !isFolded[node] && neighbours[node].size() <= 2) {
+          fold(node);
+          changed = true;
+        }
+      }
+    }
+  }
+
+  void fold(unsigned node) {
+    Folded folded{node, own[node], {}};
+    for (unsigned other : std::vector<unsigned>(neighbours[node].begin(), neighbours[node].end())) {
+      folded.pairs.emplace_back(other, takePair(node, other));
+    }
+    auto least = [&](auto costAt) {
+      Cost best = kForbidden;
+      for (size_t place = 0; place < folded.costs.size(); ++place) {
+        best = std::min(best, costAt(place));
+      }
+      return best;
+    };
+    auto pairCost = [&](size_t number, size_t place, size_t other) {
+      return folded.pairs[number].second[place * alive[folded.pairs[number].first].size() + other];
+    };
+    if (folded.pairs.size() == 2) {
+      const unsigned a = folded.pairs[0].first, b = folded.pairs[1].first;
+      std::vector<Cost> made;
+      for (size_t i = 0; i < alive[a].size(); ++i) {
+        for (size_t j = 0; j < alive[b].size(); ++j) {
+          made.push_back(
+              least([&](size_t place) { return addCosts(folded.costs[place], addCosts(pairCost(0, place, i), pairCost(1, place, j))); }));
+        }
+      }
+      addPair(a, b, made);
+    } else if (folded.pairs.size() == 1) {
+      const unsigned a = folded.pairs[0].first;
+      for (size_t i = 0; i < alive[a].size(); ++i) {
+        own[a][i] = addCosts(own[a][i], least([&](size_t place) { return addCosts(folded.costs[place], pairCost(0, place, i)); }));
+      }
+    } else {
+      constant = addCosts(constant, least([&](size_t place) { return folded.costs[place]; }));
+    }
+    isFolded[node] = true;
+    order.push_back(std::move(folded));
+  }
+
+  std::vector<std::set<unsigned>> neighbours;
+  std::set<unsigned> limited; // nodes that take something of a row
+  std::vector<Folded> order;
+};
+
+// The program in the solver's form, row by row.
+class SolverModel {
+public:
+  SolverModel(const Fold &fold, int64_t limit, double unit) : fold(fold), model(Cbc_newModel(), Cbc_deleteModel) {
+    firstVariable.resize(fold.own.size(), -1);
+    for (unsigned node = 0; node < fold.own.size(); ++node) {
+      if (fold.isFolded[node]) {
+        continue;
+      }
+      firstVariable[node] = numVariables;
+      std::vector<int> variables;
+      for (Cost cost : fold.own[node]) {
+        variables.push_back(addVariable(cost, unit, /*isInteger=*/true));
+      }
+      addRow(variables, std::vector<double>(variables.size(), 1), 'E', 1);
+    }
+    for (const auto &[nodes, costs] : fold.pairs) {
+      addPair(nodes.first, nodes.second, costs, unit);
+    }
+    for (const Row &row : fold.graph.rows) {
+      addLimit(row, limit);
+    }
+  }
+
+  // Returns the place of the choice of each node that was not folded, and what was proven; nothing when no choices were found.
+  std::optional<std::pair<Choices, double>> solve(double seconds, const std::optional<Choices> &known) {
+    Cbc_setLogLevel(model.get(), 0);
+    Cbc_setMaximumSeconds(model.get(), seconds);
+    Cbc_setAllowableGap(model.get(), 0);
+    Cbc_setAllowableFractionGap(model.get(), 0);
+    if (known) {
+      start(*known);
+    }
+    Cbc_solve(model.get());
+    const double *best = Cbc_bestSolution(model.get());
+    if (!best || Cbc_isProvenInfeasible(model.get())) {
+      return std::nullopt;
+    }
+    Choices places(fold.own.size(), 0);
+    for (unsigned node = 0; node < fold.own.size(); ++node) {
+      if (firstVariable[node] >= 0) {
+        const double *first = best + firstVariable[node];
+        places[node] = std::max_element(first, first + fold.own[node].size()) - first;
+      }
+    }
+    return std::pair(places, Cbc_isProvenOptimal(model.get()) ? Cbc_getObjValue(model.get()) : Cbc_getBestPossibleObjValue(model.get()));
+  }
+
+private:
+  int addVariable(Cost cost, double unit, bool isInteger) {
+    Cbc_addCol(model.get(), ("v" + std::to_string(numVariables)).c_str(), 0, cost >= kForbidden ? 0 : 1,
+               cost >= kForbidden ? 0 : cost / unit, isInteger, 0, nullptr, nullptr);
+    return numVariables++;
+  }
+
+  void addRow(const std::vector<int> &variables, const std::vector<double> &factors, char sense, double side) {
+    Cbc_addRow(model.get(), ("r" + std::to_string(numRows++)).c_str(), variables.size(), variables.data(), factors.data(), sense, side);
+  }
+
+  void addPair(unsigned a, unsigned b, const std::vector<Cost> &costs, double unit) {
+    const size_t rows = fold.own[a].size(), columns = fold.own[b].size();
+    std::vector<std::vector<int>> ofRow(rows), ofColumn(columns);
+    for (size_t row = 0; row < rows; ++row) {
+      for (size_t column = 0; column < columns; ++column) {
+        if (Cost cost = costs[row * columns + column]; cost < kForbidden) {
+          int variable = addVariable(cost, unit, /*isInteger=*/false);
+          ofRow[row].push_back(variable);
+          ofColumn[column].push_back(variable);
+        }
+      }
+    }
+    auto tie = [&](std::vector<int> variables, int choice) {
+      std::vector<double> factors(variables.size(), 1);
+      variables.push_back(choice);
+      factors.push_back(-1);
+      addRow(variables, factors, 'E', 0);
+    };
+    for (size_t row = 0; row < rows; ++row) {
+      tie(ofRow[row], firstVariable[a] + static_cast<int>(row));
+    }
+    for (size_t column = 0; column < columns; ++column) {
+      tie(ofColumn[column], firstVariable[b] + static_cast<int>(column));
+    }
+  }
+
+  // In shares of the limit, which keeps numbers of bytes near 1.
+  void addLimit(const Row &row, int64_t limit) {
+    std::vector<int> variables;
+    std::vector<double> factors;
+    double fixed = row.fixed;
+    for (const Row::Term &term : row.terms) {
+      for (unsigned place = 0; place < fold.own[term.node].size(); ++place) {
+        const double amount = term.amounts[fold.alive[term.node][place]];
+        if (firstVariable[term.node] < 0) {
+          fixed += amount; // it has one choice
+        } else if (amount != 0) {
+          variables.push_back(firstVariable[term.node] + place);
+          factors.push_back(amount / limit);
+        }
+      }
+    }
+    addRow(variables, factors, 'L', 1 - fixed / limit);
+  }
+
+  void start(const Choices &known) {
+    std::vector<int> variables;
+    std::vector<double> values;
+    for (unsigned node = 0; node < fold.own.size(); ++node) {
+      const auto &alive = fold.alive[node];
+      auto place = std::find(alive.begin(), alive.end(), known[node]);
+      if (firstVariable[node] < 0 || place == alive.end()) {
+        continue;
+      }
+      for (unsigned other = 0; other < alive.size(); ++other) {
+        variables.push_back(firstVariable[node] + other);
+        values.push_back(alive.begin() + other == place ? 1 : 0);
+      }
+    }
+    Cbc_setMIPStartI(model.get(), variables.size(), variables.data(), values.data());
+  }
+
+  const Fold &fold;
+  std::unique_ptr<Cbc_Model, decltype(&Cbc_deleteModel)> model;
+  std::vector<int> firstVariable; // by node; -1: it was folded
+  int numVariables = 0, numRows = 0;
+};
+
+} // namespace
+
+std::optional<Solution> solveIntegerProgram(const DecisionGraph &graph, int64_t limit, double seconds,
+                                            const std::optional<Choices> &known) {
+  Fold fold(graph);
+  // The solver computes in floating point: costs are brought to where it tells the smallest from nothing.
+  constexpr double kLargest = 1e6, kRounding = 1e-4;
+  Cost largest = 1;
+  auto see = [&](const std::vector<Cost> &costs) {
+    for (Cost cost : costs) {
+      largest = cost < kForbidden ? std::max(largest, std::abs(cost)) : largest;
+    }
+  };
+  std::for_each(fold.own.begin(), fold.own.end(), see);
+  std::for_each(fold.pairs.begin(), fold.pairs.end(), [&](const auto &pair) { see(pair.second); });
+  const double unit = std::max(1.0, largest / kLargest);
+  const bool isDecided = std::all_of(fold.isFolded.begin(), fold.isFolded.end(), [](bool folded) { return folded; });
+  std::optional<std::pair<Choices, double>> solved;
+  if (isDecided) {
+    solved.emplace(Choices(graph.numNodes(), 0), kRounding);
+  } else {
+    solved = SolverModel(fold, limit, unit).solve(seconds, known);
+  }
+  if (!solved) {
+    return std::nullopt;
+  }
+  auto &[places, bound] = *solved;
+  fold.unfold(places);
+  Solution solution;
+  for (unsigned node = 0; node < graph.numNodes(); ++node) {
+    solution.choices.push_back(fold.alive[node][places[node]]);
+  }
+  solution.cost = graph.cost(solution.choices);
+  if (solution.cost >= kForbidden || graph.largestAmount(solution.choices) > limit) {
+    return std::nullopt; // nothing fits; folded nodes alone may show that
+  }
+  // Half a unit of cost is what rounding may take from what was proven.
+  solution.bound = std::min(solution.cost, fold.constant + static_cast<Cost>(std::ceil((bound - kRounding) * unit)));
+  return solution;
+}
+
+} // namespace ashlar::search

@@ -1,0 +1,652 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// From a layout problem to nodes, edges and rows.
+
+#include "passes/search/layout_graph.h"
+
+#include "dialects/nn/nn.h"
+#include "dialects/support/element_type.h"
+#include "dialects/support/op_interfaces.h"
+#include "passes/layout/decide.h"
+#include "passes/layout/price.h"
+#include "passes/search/op_choices.h"
+
+#include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/MapVector.h"
+
+#include <map>
+
+using namespace mlir;
+
+namespace ashlar::search {
+
+namespace {
+
+using dist::LayoutAttr;
+
+// A layout in which a tensor is held, and maybe a second one.
+struct Holding {
+  LayoutAttr home, second;
+};
+
+// A value that is redistributed, and whether it lies in memory as it is made.
+struct Redistributed {
+  RankedTensorType type;
+  bool isStored;
+};
+
+int64_t multiply(int64_t a, int64_t b) {
+  return static_cast<int64_t>(std::min<__int128>(static_cast<__int128>(a) * b, kForbidden));
+}
+
+} // namespace
+
+class LayoutGraph::Builder {
+public:
+  Builder(const layout::LayoutProblem &problem, ArrayRef<WeightedProgram> programs, RepeatedParts parts, dist::Planner &planner,
+          const dist::DeviceRates &rates, int64_t smallBytes)
+      : problem(problem), programs(programs), parts(std::move(parts)), planner(planner), rates(rates), smallBytes(smallBytes) {
+    findUses();
+    findTraffic();
+    listOpChoices();
+    findHeldTensors();
+    listHoldings();
+    addNodes();
+    addEdges();
+    addRows();
+  }
+
+  DecidedLayouts decode(const Choices &choices) const {
+    DecidedLayouts decided;
+    decided.tensors.resize(problem.tensors.size());
+    decided.operands.resize(problem.ops.size());
+    for (unsigned tensor = 0; tensor < problem.tensors.size(); ++tensor) {
+      if (auto node = tensorNodes.find(parts.tensors[tensor]); node != tensorNodes.end()) {
+        decided.tensors[tensor] = holdings.at(parts.tensors[tensor])[choices[node->second]].home;
+      }
+    }
+    forEachOp([&](unsigned number, int64_t) {
+      const layout::ProblemOp &op = problem.ops[number];
+      auto node = opNodes.find(parts.ops[number]);
+      if (node == opNodes.end()) {
+        return;
+      }
+      const OpChoice &choice = opChoices.at(parts.ops[number])[choices[node->second]];
+      decided.operands[number].resize(op.operands.size());
+      for (auto [index, value] : llvm::enumerate(op.operands)) {
+        const unsigned tensor = problem.values[value].tensor;
+        LayoutAttr &home = decided.tensors[tensor];
+        if (!home) { // one op alone uses it, this one
+          home = choice.operands[index];
+        } else if (home != choice.operands[index]) {
+          decided.operands[number][index] = choice.operands[index];
+        }
+      }
+    });
+    return decided;
+  }
+
+  std::optional<Choices> encode(const layout::LayoutProblem &laidOut) const {
+    Choices choices(graph.numNodes(), 0);
+    llvm::DenseSet<unsigned> done;
+    for (unsigned tensor = 0; tensor < problem.tensors.size(); ++tensor) {
+      auto node = tensorNodes.find(parts.tensors[tensor]);
+      if (node == tensorNodes.end() || !done.insert(node->second).second) {
+        continue;
+      }
+      const SmallVector<Holding> &list = holdings.at(parts.tensors[tensor]);
+      auto home = LayoutAttr::get(problem.mesh.getContext(), dist::withoutUnitAxes(problem.mesh, laidOut.tensors[tensor].given->layout));
+      const auto *found = llvm::find_if(list, [&](const Holding &holding) { return holding.home == home && !holding.second; });
+      if (found == list.end()) {
+        return std::nullopt;
+      }
+      choices[node->second] = found - list.begin();
+    }
+    bool isKnown = true;
+    forEachOp([&](unsigned number, int64_t) {
+      auto node = opNodes.find(parts.ops[number]);
+      if (node == opNodes.end() || !done.insert(node->second).second) {
+        return;
+      }
+      const std::vector<OpChoice> &list = opChoices.at(parts.ops[number]);
+      layout::FactorSplit split = layout::chooseSplit(laidOut, laidOut.ops[number], planner);
+      // What is split where the op has an expansion is computed so.
+      for (const OpChoice &choice : list) {
+        bool isExpanded = llvm::any_of(llvm::zip_equal(problem.ops[number].rule->factors, choice.split), [](auto item) {
+          return std::get<0>(item).kind == FactorKind::Expanded && !std::get<1>(item).empty();
+        });
+        auto isHome = [&](auto item) {
+          auto [value, layout] = item;
+          const layout::Layout &home = laidOut.tensors[problem.values[value].tensor].given->layout;
+          return dist::withoutUnitAxes(problem.mesh, home) == layout.getLayout();
+        };
+        if (isExpanded && llvm::all_of(llvm::zip_equal(problem.ops[number].operands, choice.operands), isHome)) {
+          split = choice.split;
+        }
+      }
+      auto found = llvm::find_if(list, [&](const OpChoice &choice) { return choice.split == split; });
+      isKnown &= found != list.end();
+      choices[node->second] = isKnown ? found - list.begin() : 0;
+    });
+    return isKnown ? std::optional(choices) : std::nullopt;
+  }
+
+  DecisionGraph graph;
+
+private:
+  struct Use {
+    unsigned op, operand;
+  };
+
+  void forEachOp(function_ref<void(unsigned op, int64_t runs)> visit) const {
+    for (const WeightedProgram &weighted : programs) {
+      const layout::ProblemProgram &program = problem.programs[weighted.program];
+      for (unsigned op = program.firstOp; op < program.endOp; ++op) {
+        visit(op, weighted.runs);
+      }
+    }
+  }
+
+  void findUses() {
+    uses.resize(problem.values.size());
+    forEachOp([&](unsigned op, int64_t) {
+      for (auto [index, value] : llvm::enumerate(problem.ops[op].operands)) {
+        uses[value].push_back({op, static_cast<unsigned>(index)});
+      }
+    });
+  }
+
+  // Whether a value can be had in any layout.
+  bool isFree(unsigned value) const {
+    std::optional<unsigned> maker = problem.values[value].maker;
+    return maker && problem.ops[*maker].isSource() && !problem.tensors[problem.values[value].tensor].given;
+  }
+
+  void listOpChoices() {
+    forEachOp([&](unsigned number, int64_t) {
+      const layout::ProblemOp &op = problem.ops[number];
+      bool isFreeSource = op.isSource() && isFree(op.results.front());
+      if (op.rule && !isFreeSource && opChoices.count(parts.ops[number]) == 0) {
+        opChoices[parts.ops[number]] = listChoices(problem, op, planner);
+      }
+    });
+  }
+
+  // Tensors with nodes of their own: all but what one op makes and one other uses. What nobody uses needs none.
+  void findHeldTensors() {
+    for (auto [variable, tensor] : problem.variables) {
+      held.insert(parts.tensors[tensor]);
+      variables.insert(parts.tensors[tensor]);
+    }
+    for (auto [number, value] : llvm::enumerate(problem.values)) {
+      bool isGiven = problem.tensors[value.tensor].given.has_value();
+      bool isUsed = !uses[number].empty();
+      if (isUsed && !isFree(number) && (!value.maker || isGiven || uses[number].size() > 1)) {
+        held.insert(parts.tensors[value.tensor]);
+      }
+    }
+    forEachOp([&](unsigned number, int64_t) {
+      if (isa<func::ReturnOp>(problem.ops[number].op)) {
+        for (std::optional<unsigned> taken : problem.ops[number].taken) {
+          held.insert(parts.tensors[*taken]);
+        }
+      }
+    });
+  }
+
+  bool isHeld(unsigned value) const { return held.contains(parts.tensors[problem.values[value].tensor]); }
+
+  // The choices of each held tensor: the layouts that the ops around it have for it.
+  void listHoldings() {
+    auto add = [&](unsigned tensor, LayoutAttr layout) {
+      if (held.contains(parts.tensors[tensor])) {
+        layout::Layout whole = layout.getLayout();
+        whole.partial.clear();
+        around[parts.tensors[tensor]].insert(LayoutAttr::get(layout.getContext(), whole));
+      }
+    };
+    for (unsigned tensor = 0; tensor < problem.tensors.size(); ++tensor) {
+      int64_t rank = problem.tensors[tensor].type.getRank();
+      add(tensor, LayoutAttr::get(problem.mesh.getContext(), layout::Layout::replicated(rank)));
+    }
+    forEachOp([&](unsigned number, int64_t) {
+      const layout::ProblemOp &op = problem.ops[number];
+      auto choices = opChoices.find(parts.ops[number]);
+      if (choices == opChoices.end()) {
+        return;
+      }
+      for (const OpChoice &choice : choices->second) {
+        for (auto [value, layout] : llvm::zip_equal(op.operands, choice.operands)) {
+          add(problem.values[value].tensor, layout);
+        }
+        for (auto [value, layout] : llvm::zip_equal(op.results, choice.results)) {
+          add(problem.values[value].tensor, layout);
+          for (const Use &use : uses[value]) { // a variable that it becomes, a result
+            if (std::optional<unsigned> taken = problem.ops[use.op].taken[use.operand]) {
+              add(*taken, layout);
+            }
+          }
+        }
+      }
+    });
+    for (auto &[tensor, layouts] : around) {
+      SmallVector<Holding> &choices = holdings[tensor];
+      for (LayoutAttr home : layouts) {
+        if (isAllowed(tensor, home)) {
+          choices.push_back({home, {}});
+        }
+      }
+      if (choices.empty()) {
+        choices.push_back({LayoutAttr::get(problem.mesh.getContext(), problem.tensors[tensor].given->layout), {}});
+      }
+      addSecondHoldings(tensor, choices);
+    }
+  }
+
+  // Whether a tensor may be held so by what is given of it.
+  bool isAllowed(unsigned tensor, LayoutAttr home) const {
+    const std::optional<layout::GivenLayout> &given = problem.tensors[tensor].given;
+    if (!given) {
+      return true;
+    }
+    layout::Layout wanted = dist::withoutUnitAxes(problem.mesh, given->layout);
+    for (auto [axes, asked, open] : llvm::zip_equal(home.getLayout().dims, wanted.dims, given->open)) {
+      bool begins = axes.size() >= asked.size() && ArrayRef(axes).take_front(asked.size()) == ArrayRef(asked);
+      if (!begins || (!open && axes.size() != asked.size())) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  // Adds, for what several ops use, each layout that a home can be gathered to.
+  void addSecondHoldings(unsigned tensor, SmallVector<Holding> &choices) {
+    const size_t homes = choices.size();
+    for (size_t i = 0; i < homes; ++i) {
+      for (LayoutAttr other : around[tensor]) {
+        LayoutAttr home = choices[i].home;
+        bool isPart = llvm::all_of(llvm::zip_equal(other.getLayout().dims, home.getLayout().dims), [](auto item) {
+          auto &[fewer, axes] = item;
+          return fewer.size() <= axes.size() && ArrayRef(axes).take_front(fewer.size()) == ArrayRef(fewer);
+        });
+        if (isPart && other != home) {
+          choices.push_back({home, other});
+        }
+      }
+    }
+  }
+
+  void addNodes() {
+    forEachOp([&](unsigned number, int64_t runs) {
+      const unsigned part = parts.ops[number];
+      auto choices = opChoices.find(part);
+      if (choices == opChoices.end()) {
+        return;
+      }
+      auto [node, isNew] = opNodes.try_emplace(part, 0);
+      if (isNew) {
+        node->second = graph.addNode(std::vector<Cost>(choices->second.size(), 0));
+        std::vector<Cost> &costs = opCosts[part];
+        for (const OpChoice &choice : choices->second) {
+          costs.push_back(addCosts(computePs(number, choice), choice.sendPs));
+        }
+      }
+      for (auto [choice, cost] : llvm::enumerate(opCosts[part])) {
+        graph.addCost(node->second, choice, multiply(cost, runs));
+      }
+    });
+    for (auto &[tensor, choices] : holdings) {
+      tensorNodes[tensor] = graph.addNode(std::vector<Cost>(choices.size(), 0));
+    }
+    // What nobody makes is brought to its second layout from its first.
+    llvm::DenseSet<unsigned> counted;
+    auto addGather = [&](unsigned tensor) {
+      if (counted.insert(tensor).second && holdings.contains(parts.tensors[tensor])) {
+        for (auto [choice, holding] : llvm::enumerate(holdings[parts.tensors[tensor]])) {
+          graph.addCost(tensorNodes[parts.tensors[tensor]], choice,
+                        holding.second ? planPs({problem.tensors[tensor].type, true}, holding.home, holding.second) : 0);
+        }
+      }
+    };
+    for (auto [variable, tensor] : problem.variables) {
+      addGather(tensor);
+    }
+    for (const WeightedProgram &weighted : programs) {
+      for (BlockArgument argument : func::FuncOp(problem.programs[weighted.program].function).getArguments()) {
+        addGather(problem.values[problem.find(argument)].tensor);
+      }
+    }
+  }
+
+  // Finds what ops read and write, as price() has it for one device (passes/layout/price.h): without a look at where redistributions will
+  // stand.
+  void findTraffic() {
+    for (const WeightedProgram &weighted : programs) {
+      layout::LocalProgram local = layout::localProgram(problem.programs[weighted.program].function);
+      std::vector<layout::OpTraffic> all = layout::trafficOf(local, rates);
+      for (auto [op, one] : llvm::zip_equal(local.ops, all)) {
+        traffic[op.op] = std::move(one);
+      }
+    }
+  }
+
+  // Whether a value lies in memory.
+  bool isStored(unsigned value) const {
+    std::optional<unsigned> maker = problem.values[value].maker;
+    auto found = maker ? traffic.find(problem.ops[*maker].op) : traffic.end();
+    const unsigned result = maker ? llvm::find(problem.ops[*maker].results, value) - problem.ops[*maker].results.begin() : 0;
+    return found != traffic.end() && found->second.isWritten[result];
+  }
+
+  // Returns the time of an op's work on one device: its part of what its kernel takes.
+  int64_t computePs(unsigned number, const OpChoice &choice) const {
+    const layout::ProblemOp &op = problem.ops[number];
+    auto found = traffic.find(op.op);
+    if (found == traffic.end()) {
+      return 0; // nothing needs it
+    }
+    const layout::OpTraffic &one = found->second;
+    auto localTypes = [&](ArrayRef<unsigned> values, ArrayRef<LayoutAttr> layouts) {
+      return llvm::map_to_vector(llvm::zip_equal(values, layouts), [&](auto item) {
+        return dist::localType(problem.mesh, problem.typeOf(std::get<0>(item)), std::get<1>(item).getLayout());
+      });
+    };
+    SmallVector<RankedTensorType> operands = localTypes(op.operands, choice.operands), results = localTypes(op.results, choice.results);
+    double bytes = 0;
+    for (const layout::OpTraffic::Read &read : one.reads) { // a view is read in pieces as what is made of it
+      bytes += double(read.bytes) * operands[read.operand].getNumElements() / problem.typeOf(op.operands[read.operand]).getNumElements();
+    }
+    for (auto [type, isWritten] : llvm::zip_equal(results, one.isWritten)) {
+      bytes += isWritten ? byteSize(type) : 0;
+    }
+    dist::Work work = one.isCall || !one.isMemoryBound ? dist::workOf(op.op, operands, results) : dist::Work{};
+    return rates.timePs(work.flops, work.narrowFlops, one.isCall || one.isMemoryBound ? static_cast<int64_t>(bytes) : 0);
+  }
+
+  // Returns the time of the redistribution of a value; one that no kernel writes else is written for it, and read.
+  int64_t planPs(const Redistributed &value, LayoutAttr from, LayoutAttr to) {
+    if (from == to) {
+      return 0;
+    }
+    auto [known, isNew] = planned.try_emplace({value.type, from, to}, std::pair(0, false));
+    if (isNew) {
+      const dist::Plan &plan = planner.plan(value.type, from.getLayout(), to.getLayout());
+      known->second = {plan.timePs, llvm::any_of(plan.steps, [](const dist::Step &step) { return step.kind != CollectiveKind::Slice; })};
+    }
+    auto [time, sends] = known->second;
+    return value.isStored || !sends ? time : time + rates.timePs(0, 0, localBytes(value.type, from) + localBytes(value.type, to));
+  }
+
+  // Returns the time from where a value is made to where it is held: to the first layout and on, or to the second and from there.
+  int64_t makePs(const Redistributed &type, LayoutAttr made, const Holding &holding) {
+    int64_t home = planPs(type, made, holding.home);
+    if (!holding.second) {
+      return home;
+    }
+    return std::min(home + planPs(type, holding.home, holding.second),
+                    planPs(type, made, holding.second) + planPs(type, holding.second, holding.home));
+  }
+
+  // Returns the time from where a value is held to where an op takes it.
+  int64_t takePs(const Redistributed &type, const Holding &holding, LayoutAttr taken) {
+    int64_t home = planPs(type, holding.home, taken);
+    return holding.second ? std::min(home, planPs(type, holding.second, taken)) : home;
+  }
+
+  template <typename A, typename B, typename CostOf>
+  void addEdge(unsigned a, unsigned b, const A &choicesA, const B &choicesB, int64_t runs, CostOf costOf) {
+    std::vector<Cost> costs;
+    costs.reserve(choicesA.size() * choicesB.size());
+    for (const auto &choiceA : choicesA) {
+      for (const auto &choiceB : choicesB) {
+        costs.push_back(multiply(costOf(choiceA, choiceB), runs));
+      }
+    }
+    graph.addEdge(a, b, costs);
+  }
+
+  // Adds the redistributions of the values. Those between the same parts are priced once.
+  void addEdges() {
+    // maker or tensor, user or tensor, result of the maker, operand of the user: how often.
+    enum Kind { OpToOp, OpToTensor, TensorToOp, TensorToTensor };
+    llvm::MapVector<std::tuple<int, unsigned, unsigned, unsigned, unsigned>, int64_t> edges;
+    std::map<std::tuple<int, unsigned, unsigned, unsigned, unsigned>, Redistributed> values;
+    auto add = [&](Kind kind, unsigned from, unsigned to, unsigned result, unsigned operand, int64_t runs, unsigned value) {
+      std::tuple key(static_cast<int>(kind), from, to, result, operand);
+      edges[key] += runs;
+      values.insert({key, {problem.typeOf(value), isStored(value)}});
+    };
+    forEachOp([&](unsigned number, int64_t runs) {
+      const layout::ProblemOp &op = problem.ops[number];
+      const bool hasNode = opNodes.count(parts.ops[number]);
+      for (auto [index, value] : llvm::enumerate(op.results)) {
+        if (hasNode && isHeld(value)) {
+          add(OpToTensor, parts.ops[number], parts.tensors[problem.values[value].tensor], index, 0, runs, value);
+        }
+      }
+      for (auto [index, value] : llvm::enumerate(op.operands)) {
+        if (isFree(value)) {
+          continue;
+        }
+        std::optional<unsigned> kept = isa<nn::WriteOp, func::ReturnOp>(op.op) ? op.taken[index] : std::nullopt;
+        std::optional<unsigned> maker = problem.values[value].maker;
+        if (isHeld(value)) {
+          const unsigned tensor = parts.tensors[problem.values[value].tensor];
+          if (kept) {
+            add(TensorToTensor, tensor, parts.tensors[*kept], 0, 0, runs, value);
+          } else if (hasNode) {
+            add(TensorToOp, tensor, parts.ops[number], 0, index, runs, value);
+          }
+        } else if (maker && opNodes.count(parts.ops[*maker])) {
+          const unsigned result = llvm::find(problem.ops[*maker].results, value) - problem.ops[*maker].results.begin();
+          if (kept) {
+            add(OpToTensor, parts.ops[*maker], parts.tensors[*kept], result, 0, runs, value);
+          } else if (hasNode) {
+            add(OpToOp, parts.ops[*maker], parts.ops[number], result, index, runs, value);
+          }
+        }
+      }
+    });
+    for (const auto &[key, runs] : edges) {
+      auto [kind, from, to, result, operand] = key;
+      const Redistributed type = values.at(key);
+      switch (kind) {
+      case OpToOp:
+        addEdge(opNodes.at(from), opNodes.at(to), opChoices.at(from), opChoices.at(to), runs,
+                [&, result = result, operand = operand](const OpChoice &a, const OpChoice &b) {
+                  return planPs(type, a.results[result], b.operands[operand]);
+                });
+        break;
+      case OpToTensor:
+        addEdge(opNodes.at(from), tensorNodes.at(to), opChoices.at(from), holdings.at(to), runs,
+                [&, result = result, to = to](const OpChoice &a, const Holding &b) {
+                  return makePs(type, a.results[result], variables.contains(to) ? Holding{b.home, {}} : b); // the next step gathers it
+                });
+        break;
+      case TensorToOp:
+        addEdge(tensorNodes.at(from), opNodes.at(to), holdings.at(from), opChoices.at(to), runs,
+                [&, operand = operand](const Holding &a, const OpChoice &b) { return takePs(type, a, b.operands[operand]); });
+        break;
+      case TensorToTensor:
+        addEdge(tensorNodes.at(from), tensorNodes.at(to), holdings.at(from), holdings.at(to), runs,
+                [&](const Holding &a, const Holding &b) { return takePs(type, a, b.home); });
+        break;
+      }
+    }
+    tieSmallState();
+  }
+
+  // Has the state of small parameters split as they are: splitting it would be many small messages.
+  void tieSmallState() {
+    llvm::StringMap<unsigned> byName;
+    for (auto [variable, tensor] : problem.variables) {
+      byName[nn::VariableOp(variable).getSymName()] = tensor;
+    }
+    llvm::DenseSet<std::pair<unsigned, unsigned>> tied;
+    for (auto [op, tensor] : problem.variables) {
+      nn::VariableOp variable = op;
+      std::optional<StringRef> of = variable.getStateOf();
+      if (!of) {
+        continue;
+      }
+      const unsigned parameter = byName.lookup(*of), a = parts.tensors[parameter], b = parts.tensors[tensor];
+      const RankedTensorType type = problem.tensors[parameter].type;
+      if (type.getShape() != problem.tensors[tensor].type.getShape() || !tied.insert({a, b}).second) {
+        continue;
+      }
+      addEdge(tensorNodes.at(a), tensorNodes.at(b), holdings.at(a), holdings.at(b), 1, [&](const Holding &x, const Holding &y) {
+        bool isSmall = byteSize(dist::localType(problem.mesh, type, x.home.getLayout())) < smallBytes;
+        return isSmall && x.home != y.home ? kForbidden : 0;
+      });
+    }
+  }
+
+  // Adds to a row what a tensor takes in each of its choices.
+  template <typename Choice, typename BytesOf>
+  void addTerm(Row &row, std::map<unsigned, size_t> &terms, unsigned node, ArrayRef<Choice> choices, BytesOf bytesOf) {
+    auto [place, isNew] = terms.try_emplace(node, row.terms.size());
+    if (isNew) {
+      row.terms.push_back({node, std::vector<int64_t>(choices.size(), 0)});
+    }
+    for (auto [choice, what] : llvm::enumerate(choices)) {
+      row.terms[place->second].amounts[choice] += bytesOf(what);
+    }
+  }
+
+  int64_t localBytes(RankedTensorType type, LayoutAttr layout) const {
+    return byteSize(dist::localType(problem.mesh, type, layout.getLayout()));
+  }
+
+  // Enters the bytes of a value or variable where it lies.
+  void addBytes(Row &row, std::map<unsigned, size_t> &terms, unsigned tensor, std::optional<unsigned> value) {
+    const unsigned part = parts.tensors[tensor];
+    const RankedTensorType type = problem.tensors[tensor].type;
+    if (auto node = tensorNodes.find(part); node != tensorNodes.end()) {
+      addTerm(row, terms, node->second, ArrayRef<Holding>(holdings.at(part)), [&](const Holding &holding) {
+        return localBytes(type, holding.home) + (holding.second && value ? localBytes(type, holding.second) : 0);
+      });
+    } else if (value && problem.values[*value].maker && opNodes.count(parts.ops[*problem.values[*value].maker])) {
+      const unsigned maker = *problem.values[*value].maker;
+      const unsigned result = llvm::find(problem.ops[maker].results, *value) - problem.ops[maker].results.begin();
+      addTerm(row, terms, opNodes.at(parts.ops[maker]), ArrayRef<OpChoice>(opChoices.at(parts.ops[maker])),
+              [&](const OpChoice &choice) { return localBytes(type, choice.results[result]); });
+    }
+  }
+
+  // One row for each time at which whole tensors would take most, the largest ones.
+  void addRows() {
+    Row always;
+    std::map<unsigned, size_t> terms;
+    llvm::DenseSet<unsigned> counted;
+    for (auto [variable, tensor] : problem.variables) {
+      if (counted.insert(tensor).second) {
+        addBytes(always, terms, tensor, std::nullopt);
+      }
+    }
+    for (const WeightedProgram &weighted : programs) {
+      const layout::ProblemProgram &program = problem.programs[weighted.program];
+      for (BlockArgument argument : func::FuncOp(program.function).getArguments()) {
+        if (counted.insert(problem.values[problem.find(argument)].tensor).second) {
+          addBytes(always, terms, problem.values[problem.find(argument)].tensor, std::nullopt);
+        }
+      }
+      addProgramRows(program, always, terms);
+    }
+    if (graph.rows.empty()) {
+      graph.rows.push_back(always);
+    }
+  }
+
+  void addProgramRows(const layout::ProblemProgram &program, const Row &always, const std::map<unsigned, size_t> &terms) {
+    struct Life {
+      unsigned value, begin, end;
+    };
+    std::vector<Life> lives;
+    std::vector<int64_t> change(program.endOp - program.firstOp + 2, 0);
+    for (unsigned op = program.firstOp; op < program.endOp; ++op) {
+      for (unsigned value : problem.ops[op].results) {
+        if (problem.ops[op].variable || isFree(value) || !isStored(value) || uses[value].empty()) {
+          continue;
+        }
+        unsigned last = op;
+        for (const Use &use : uses[value]) {
+          last = std::max(last, lastRead(use));
+        }
+        lives.push_back({value, op, last});
+        change[op - program.firstOp] += byteSize(problem.typeOf(value));
+        change[last - program.firstOp + 1] -= byteSize(problem.typeOf(value));
+      }
+    }
+    std::vector<std::pair<int64_t, unsigned>> peaks; // bytes, op
+    int64_t alive = 0;
+    for (unsigned op = program.firstOp; op < program.endOp; ++op) {
+      alive += change[op - program.firstOp];
+      if (change[op - program.firstOp + 1] < 0) {
+        peaks.push_back({-alive, op});
+      }
+    }
+    llvm::sort(peaks);
+    peaks.resize(std::min(peaks.size(), kMostRows));
+    for (auto [bytes, op] : peaks) {
+      Row row = always;
+      std::map<unsigned, size_t> places = terms;
+      for (const Life &life : lives) {
+        if (life.begin <= op && op <= life.end) {
+          addBytes(row, places, problem.values[life.value].tensor, life.value);
+        }
+      }
+      graph.rows.push_back(std::move(row));
+    }
+  }
+
+  // Returns the last op that reads the elements of a value through a use: a view is read where what uses it runs.
+  unsigned lastRead(const Use &use) const {
+    const layout::ProblemOp &op = problem.ops[use.op];
+    bool isView = op.op->hasTrait<MovesElements>() || isa<nn::ReshapeOp, nn::GradientOp>(op.op);
+    unsigned last = use.op;
+    if (isView && !op.results.empty()) {
+      for (const Use &next : uses[op.results.front()]) {
+        last = std::max(last, lastRead(next));
+      }
+    }
+    return last;
+  }
+
+  static constexpr size_t kMostRows = 16;
+
+  const layout::LayoutProblem &problem;
+  const SmallVector<WeightedProgram> programs;
+  const RepeatedParts parts;
+  dist::Planner &planner;
+  const dist::DeviceRates rates;
+  const int64_t smallBytes;
+  std::vector<SmallVector<Use, 2>> uses; // by value
+  llvm::DenseMap<Operation *, layout::OpTraffic> traffic;
+  std::map<unsigned, std::vector<OpChoice>> opChoices; // by part, as all below
+  std::map<unsigned, std::vector<Cost>> opCosts;
+  llvm::DenseSet<unsigned> held, variables;
+  llvm::MapVector<unsigned, llvm::SetVector<LayoutAttr>> around;
+  llvm::MapVector<unsigned, SmallVector<Holding>> holdings;
+  std::map<unsigned, unsigned> opNodes, tensorNodes;
+  llvm::DenseMap<std::tuple<Type, Attribute, Attribute>, std::pair<int64_t, bool>> planned; // time, and whether anything is sent
+};
+
+LayoutGraph::LayoutGraph(const layout::LayoutProblem &problem, ArrayRef<WeightedProgram> programs, RepeatedParts parts,
+                         dist::Planner &planner, const dist::DeviceRates &rates, int64_t smallBytes)
+    : builder(std::make_unique<Builder>(problem, programs, std::move(parts), planner, rates, smallBytes)) {}
+
+LayoutGraph::~LayoutGraph() = default;
+
+const DecisionGraph &LayoutGraph::getGraph() const {
+  return builder->graph;
+}
+
+std::optional<Choices> LayoutGraph::encode(const layout::LayoutProblem &laidOut) const {
+  return builder->encode(laidOut);
+}
+
+DecidedLayouts LayoutGraph::decode(const Choices &choices) const {
+  return builder->decode(choices);
+}
+
+} // namespace ashlar::search

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The layouts of a problem as a decision graph. A node is an op, whose choices are the splits of its factors, or a tensor, whose choices
+// are the layouts in which it is held; edges are redistributions, at the planner's prices.
+
+#ifndef ASHLAR_PASSES_SEARCH_LAYOUT_GRAPH_H
+#define ASHLAR_PASSES_SEARCH_LAYOUT_GRAPH_H
+
+#include "dialects/dist/redistribution.h"
+#include "passes/search/decision_graph.h"
+#include "passes/search/repeated_ops.h"
+
+#include <memory>
+#include <optional>
+
+namespace ashlar::search {
+
+// A program of the problem whose ops are decided on, and how often a step runs it.
+struct WeightedProgram {
+  unsigned program;
+  int64_t runs = 1;
+};
+
+// What was decided: the layout of each tensor of a problem, and how ops take operands otherwise. Null where nothing was: then inference
+// decides.
+struct DecidedLayouts {
+  std::vector<dist::LayoutAttr> tensors;
+  std::vector<llvm::SmallVector<dist::LayoutAttr>> operands; // by op; all null where the op takes what is held
+};
+
+// The graph of a problem.
+//
+// An op may split each of its factors over any of the mesh's axes, as far as sizes allow: over what its operands and results share, what it
+// sums up (its result is then partial), and what its expansion computes on (softmax), at the price of the sums that this takes. It costs
+// the time of its work on local shapes: arithmetic or memory, whichever is longer, where memory counts what other kernels wrote or will
+// read.
+//
+// A tensor that several ops use, a variable, an input and an output have nodes of their own. A choice is the layout in which it is held,
+// and maybe a second one that it is brought to once for several users. What one op alone uses goes straight to it.
+//
+// Rows are the bytes of a device where the program holds most: variables, inputs, and what is alive then.
+class LayoutGraph {
+public:
+  // The mesh's axes of one device take no part. Given layouts are constraints: a closed dim is split so, an open one at least so.
+  // `smallBytes`: state of a parameter of fewer bytes is split as the parameter is.
+  LayoutGraph(const layout::LayoutProblem &problem, llvm::ArrayRef<WeightedProgram> programs, RepeatedParts parts, dist::Planner &planner,
+              const dist::DeviceRates &rates, int64_t smallBytes = 0);
+  ~LayoutGraph();
+
+  const DecisionGraph &getGraph() const;
+
+  // Returns what choices mean.
+  DecidedLayouts decode(const Choices &choices) const;
+
+  // Returns the choices that a problem with the same tensors and ops, of which all tensors have layouts, amounts to: the splits that
+  // chooseSplit() takes. Where parts that are one here are laid out differently, the first one counts. Nothing where a choice is not among
+  // those of the graph.
+  std::optional<Choices> encode(const layout::LayoutProblem &laidOut) const;
+
+private:
+  class Builder;
+  std::unique_ptr<Builder> builder;
+};
+
+} // namespace ashlar::search
+
+#endif // ASHLAR_PASSES_SEARCH_LAYOUT_GRAPH_H

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The passes of this room; what each does is in passes.td.
+
+#ifndef ASHLAR_PASSES_SEARCH_PASSES_H
+#define ASHLAR_PASSES_SEARCH_PASSES_H
+
+#include "dialects/dist/dist.h"
+
+#include "mlir/Pass/Pass.h"
+
+namespace ashlar::search {
+
+#define GEN_PASS_DECL
+#include "passes/search/passes.h.inc"
+
+#define GEN_PASS_REGISTRATION
+#include "passes/search/passes.h.inc"
+
+} // namespace ashlar::search
+
+#endif // ASHLAR_PASSES_SEARCH_PASSES_H

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The linear relaxation of a decision graph, by message passing: costs are moved between nodes and edges, which changes no sum, until as
+// much as possible must be paid wherever one looks. What must be paid is a bound. (The dual of the local polytope, by block-coordinate
+// ascent over edges; MPLP++, Tourani et al. 2018.)
+
+#ifndef ASHLAR_PASSES_SEARCH_RELAXATION_H
+#define ASHLAR_PASSES_SEARCH_RELAXATION_H
+
+#include "passes/search/decision_graph.h"
+
+namespace ashlar::search {
+
+class Relaxation {
+public:
+  // Starts from the costs of the graph, which it keeps a reference to.
+  explicit Relaxation(const DecisionGraph &graph);
+
+  // Adds to what the choices of a node cost, by a price that changed.
+  void addCost(unsigned node, unsigned choice, Cost cost) { unary[node][choice] = addCosts(unary[node][choice], cost); }
+
+  // Moves costs, edge by edge, `passes` times over the graph in turns of both directions; ends early when the bound stays.
+  void run(int passes);
+
+  // Returns the cost that no choices are below.
+  Cost bound() const;
+
+  // Returns by how much more the bound is when a node takes a choice.
+  Cost margin(unsigned node, unsigned choice) const;
+
+  // Returns choices: node by node the one that looks best beside those that are made already.
+  Choices round() const;
+
+private:
+  // Moves what an edge and its nodes cost to the nodes, as evenly as its turn allows.
+  void visit(unsigned edge);
+
+  const DecisionGraph &graph;
+  std::vector<std::vector<Cost>> unary; // by node
+  std::vector<std::vector<Cost>> pairs; // by edge, row-major
+};
+
+} // namespace ashlar::search
+
+#endif // ASHLAR_PASSES_SEARCH_RELAXATION_H

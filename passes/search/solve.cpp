@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Relaxation, prices, elimination of what is left, then the integer program.
+
+#include "passes/search/solve.h"
+
+#include "passes/search/integer_program.h"
+#include "passes/search/relaxation.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+namespace ashlar::search {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+class Search {
+public:
+  Search(const DecisionGraph &graph, const Request &request) : graph(graph), request(request), prices(graph.rows.size(), 0) {}
+
+  Found run() {
+    std::for_each(request.known.begin(), request.known.end(), [&](const Choices &choices) { consider(choices); });
+    Relaxation relaxation(graph);
+    relaxation.run(kPasses);
+    bound = relaxation.bound();
+    Choices rounded = improved(relaxation.round());
+    consider(rounded);
+    if (!best && !findLeast()) {
+      return least ? Found{{*least, graph.cost(*least), bound}, /*fits=*/false} : Found{{rounded, kForbidden, bound}, /*fits=*/false};
+    }
+    if (limitMatters(rounded)) {
+      priceRows(relaxation, rounded);
+    }
+    finish(relaxation);
+    return {{*best, graph.cost(*best), std::min(bound, graph.cost(*best))}};
+  }
+
+private:
+  static constexpr int kPasses = 200, kPassesOfStep = 12, kMostSteps = 40;
+
+  double left() const { return request.seconds - std::chrono::duration<double>(Clock::now() - start).count(); }
+
+  bool limitMatters(const Choices &choices) const { return graph.largestAmount(choices) > request.limit; }
+
+  Choices improved(Choices choices) const {
+    graph.improve(choices, std::max(request.limit, graph.largestAmount(choices)));
+    return choices;
+  }
+
+  void consider(const Choices &choices) {
+    if (graph.cost(choices) >= kForbidden) {
+      return;
+    }
+    if (!least || graph.largestAmount(choices) < graph.largestAmount(*least)) {
+      least = choices;
+    }
+    if (!limitMatters(choices) && (!best || graph.cost(choices) < graph.cost(*best))) {
+      best = choices;
+    }
+  }
+
+  // Returns what the choices of a node cost by these prices of rows: visits node, choice, cost.
+  template <typename Visit> void visitPrices(const std::vector<double> &priceOf, Visit visit) const {
+    for (size_t row = 0; row < graph.rows.size(); ++row) {
+      for (const Row::Term &term : graph.rows[row].terms) {
+        for (unsigned choice = 0; choice < term.amounts.size() && priceOf[row] != 0; ++choice) {
+          visit(term.node, choice, static_cast<Cost>(std::min(std::floor(priceOf[row] * term.amounts[choice]), double(kForbidden / 4))));
+        }
+      }
+    }
+  }
+
+  // Returns the graph in which what is taken of rows has its price.
+  DecisionGraph priced() const {
+    DecisionGraph copy = graph;
+    visitPrices(prices, [&](unsigned node, unsigned choice, Cost cost) { copy.addCost(node, choice, cost); });
+    return copy;
+  }
+
+  // Returns what a bound of the graph with prices says of choices that keep the limit.
+  Cost unpriced(Cost pricedBound) const {
+    double paid = 0;
+    for (size_t row = 0; row < graph.rows.size(); ++row) {
+      paid += prices[row] == 0 ? 0 : prices[row] * (double(request.limit) - graph.rows[row].fixed);
+    }
+    return pricedBound - static_cast<Cost>(std::ceil(paid));
+  }
+
+  // Looks for choices that keep the limit, whatever they cost: the rows that take most are made more expensive, step by step. Returns
+  // whether there are any.
+  bool findLeast() {
+    const DecisionGraph free = withoutCosts();
+    std::vector<double> weights(graph.rows.size(), 0);
+    Choices choices = improved(Relaxation(free).round());
+    consider(choices);
+    for (int step = 0; step < kMostSteps && !best && left() > 0; ++step) {
+      weights[largestRow(choices)] += 1;
+      DecisionGraph copy = free;
+      std::vector<double> shares;
+      for (double weight : weights) {
+        shares.push_back(weight / (step + 1));
+      }
+      visitPrices(shares, [&](unsigned node, unsigned choice, Cost cost) { copy.addCost(node, choice, cost); });
+      Relaxation relaxation(copy);
+      relaxation.run(kPassesOfStep);
+      choices = relaxation.round();
+      copy.improve(choices);
+      consider(choices);
+    }
+    if (best) {
+      consider(improved(*best));
+    }
+    return best.has_value();
+  }
+
+  // Returns the graph in which what may be costs nothing.
+  DecisionGraph withoutCosts() const {
+    auto onlyForbidden = [](std::vector<Cost> costs) {
+      std::transform(costs.begin(), costs.end(), costs.begin(), [](Cost cost) { return cost >= kForbidden ? kForbidden : 0; });
+      return costs;
+    };
+    DecisionGraph free;
+    for (unsigned node = 0; node < graph.numNodes(); ++node) {
+      free.addNode(onlyForbidden(graph.costs(node)));
+    }
+    for (const Edge &edge : graph.getEdges()) {
+      free.addEdge(edge.a, edge.b, onlyForbidden(edge.costs));
+    }
+    free.rows = graph.rows;
+    return free;
+  }
+
+  size_t largestRow(const Choices &choices) const {
+    auto amount = [&](const Row &row) { return DecisionGraph::amount(row, choices); };
+    return std::max_element(graph.rows.begin(), graph.rows.end(), [&](const Row &a, const Row &b) { return amount(a) < amount(b); }) -
+           graph.rows.begin();
+  }
+
+  // Finds prices of the rows by steps along what the choices take beyond the limit (Polyak's length).
+  void priceRows(Relaxation &relaxation, Choices choices) {
+    for (int step = 0; step < kMostSteps && bound < graph.cost(*best) && left() > 0; ++step) {
+      std::vector<double> excess; // in shares of the limit
+      double squares = 0, value = graph.cost(choices);
+      for (size_t row = 0; row < graph.rows.size(); ++row) {
+        const double share = double(DecisionGraph::amount(graph.rows[row], choices)) / request.limit - 1;
+        excess.push_back(prices[row] == 0 && share < 0 ? 0 : share);
+        squares += excess.back() * excess.back();
+        value += prices[row] * share * request.limit;
+      }
+      const double length = squares == 0 ? 0 : (graph.cost(*best) - value) / squares;
+      if (length <= 0) {
+        break;
+      }
+      std::vector<double> next;
+      for (size_t row = 0; row < graph.rows.size(); ++row) {
+        next.push_back(std::max(0.0, prices[row] + length * excess[row] / request.limit));
+      }
+      // In whole numbers, as the bound is: what was added comes off again.
+      visitPrices(prices, [&](unsigned node, unsigned choice, Cost cost) { relaxation.addCost(node, choice, -cost); });
+      visitPrices(next, [&](unsigned node, unsigned choice, Cost cost) { relaxation.addCost(node, choice, cost); });
+      prices = std::move(next);
+      relaxation.run(kPassesOfStep);
+      bound = std::max(bound, unpriced(relaxation.bound()));
+      choices = relaxation.round();
+      priced().improve(choices);
+      consider(choices);
+      consider(improved(choices));
+    }
+  }
+
+  // Looks at what is closest to being best, then at more, as long as tables stay small or something better is found; at last at all that
+  // may be better than the best.
+  void finish(const Relaxation &relaxation) {
+    const DecisionGraph costs = priced();
+    const Cost pricedBound = relaxation.bound();
+    auto gap = [&] { return graph.cost(*best) - unpriced(pricedBound); };
+    bool isExact = false;
+    for (int halvings = kMostHalvings; halvings >= 0 && gap() > 0 && left() > 0; --halvings) {
+      Kept kept = keepBelow(relaxation, std::max<Cost>(gap() >> halvings, 1));
+      const Cost before = graph.cost(*best);
+      Solution found = eliminate(costs.restrict(kept), halvings > 0 ? kMostTableEntries / 4 : kMostTableEntries);
+      Choices choices = whole(kept, found.choices);
+      consider(choices);
+      consider(improved(choices));
+      isExact = found.bound == found.cost;
+      if (halvings == 0) {
+        bound = std::max(bound, std::min(unpriced(found.bound), graph.cost(*best)));
+      }
+      if (!isExact && graph.cost(*best) == before) {
+        break;
+      }
+    }
+    if (request.method == Method::IntegerProgram && bound < graph.cost(*best) && left() > 0) {
+      finishByInteger(keepBelow(relaxation, gap()));
+    }
+  }
+
+  using Kept = std::vector<std::vector<unsigned>>; // by node: some of its choices
+
+  // Returns the choices whose margin is below a gap, and those of the best.
+  Kept keepBelow(const Relaxation &relaxation, Cost gap) const {
+    Kept kept(graph.numNodes());
+    for (unsigned node = 0; node < graph.numNodes(); ++node) {
+      for (unsigned choice = 0; choice < graph.numChoices(node); ++choice) {
+        if (choice == (*best)[node] || relaxation.margin(node, choice) < gap) {
+          kept[node].push_back(choice);
+        }
+      }
+    }
+    return kept;
+  }
+
+  static Choices whole(const Kept &kept, Choices places) {
+    for (unsigned node = 0; node < places.size(); ++node) {
+      places[node] = kept[node][places[node]];
+    }
+    return places;
+  }
+
+  void finishByInteger(const Kept &kept) {
+    Choices known;
+    for (unsigned node = 0; node < graph.numNodes(); ++node) {
+      known.push_back(std::find(kept[node].begin(), kept[node].end(), (*best)[node]) - kept[node].begin());
+    }
+    std::optional<Solution> exact = solveIntegerProgram(graph.restrict(kept), request.limit, left(), known);
+    if (exact) {
+      consider(whole(kept, exact->choices));
+      bound = std::max(bound, std::min(exact->bound, graph.cost(*best)));
+    }
+  }
+
+  static constexpr int kMostHalvings = 6;
+
+  const DecisionGraph &graph;
+  const Request &request;
+  const Clock::time_point start = Clock::now();
+  std::vector<double> prices; // of rows
+  Cost bound = 0;
+  std::optional<Choices> best, least; // that keep the limit and cost least; that take least
+};
+
+} // namespace
+
+Found solve(const DecisionGraph &graph, const Request &request) {
+  return Search(graph, request).run();
+}
+
+} // namespace ashlar::search

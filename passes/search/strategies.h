@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Strategies of a module: ways to give layouts, and what the programs that follow from them are predicted to take.
+
+#ifndef ASHLAR_PASSES_SEARCH_STRATEGIES_H
+#define ASHLAR_PASSES_SEARCH_STRATEGIES_H
+
+#include "passes/layout/price.h"
+#include "passes/search/layout_graph.h"
+
+#include "mlir/IR/BuiltinOps.h"
+
+namespace ashlar::search {
+
+// Attribute of modules: what a search looked at (dictionary): `strategies`, each with `name`, `step_ps` and `bytes` of a device as price()
+// predicts them; `taken`, the name of one of them; `cost_ps` of the choices that the search made in its graph, and `bound_ps`, which none
+// cost less than.
+inline constexpr llvm::StringLiteral kSearchAttr = "dist.search";
+
+// What a step is predicted to take.
+struct Prediction {
+  int64_t stepPs = 0;                   // computePs and exposedPs, one after the other
+  int64_t computePs = 0, exposedPs = 0; // of the programs that a step runs: computing, and what it does not hide of sending
+  int64_t bytesSent = 0;                // by a device
+  int64_t memoryBytes = 0;              // of a device
+};
+
+// Returns the programs of a module that a step runs: @train_step `runs` times and @update, or @train_step, or @forward.
+llvm::SmallVector<WeightedProgram> programsOfStep(const layout::LayoutProblem &problem, int64_t runs);
+
+// Predicts a step of a module whose values all have layouts. Nothing, with an error, where they do not fit.
+mlir::FailureOr<Prediction> predict(mlir::ModuleOp module, int64_t runs);
+
+// Gives tensors and ops of a problem the layouts that were decided.
+void giveLayouts(const layout::LayoutProblem &problem, const DecidedLayouts &decided);
+
+// Splits dim 0 of the arguments that hold the batch over all axes of the mesh, unless something splits them already. Returns whether any
+// was split.
+bool splitBatch(mlir::ModuleOp module, int64_t batch);
+
+} // namespace ashlar::search
+
+#endif // ASHLAR_PASSES_SEARCH_STRATEGIES_H

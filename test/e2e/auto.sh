@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# Layouts that the compiler finds: the programs do what one rank does, a saved strategy is the same program, and a limit of memory is kept where data
+# parallelism breaks it.
+
+. "$(dirname "$0")/common.sh"
+
+"$tools/ashlar-zoo" mlp -o mlp.onnx
+"$tools/ashlarc" mlp.onnx --job "$jobs/mlp.txtpb" --mesh dp=1 -o one
+./one --steps 30 --log-every 5 --threads 1 > one.log
+"$tools/ashlarc" mlp.onnx --job "$jobs/mlp_auto.txtpb" --save-strategy strategy.txtpb --report auto.json -o auto
+mpirun -n 8 ./auto --steps 30 --log-every 5 --threads 1 > auto.log
+expect_close one.log auto.log 1e-4
+
+# The step is predicted to take no longer than that of any other strategy, and what the search chose is proven to be the best.
+python3 - <<'PYTHON' || fail "the report of the search is wrong"
+import json
+search = json.load(open("auto.json"))["search"]
+steps = {each["name"]: each["step_ns"] for each in search["strategies"]}
+assert set(steps) == {"propagation", "data parallel", "search"}, steps
+assert steps[search["taken"]] == min(steps.values()), search
+assert 0 < search["cost_ns"] == search["bound_ns"], search
+PYTHON
+
+# A second compilation, and one with the saved strategy, end in the same executable.
+"$tools/ashlarc" mlp.onnx --job "$jobs/mlp_auto.txtpb" -o again
+cmp auto again || fail "two compilations differ"
+"$tools/ashlarc" mlp.onnx --job "$jobs/mlp_auto.txtpb" --load-strategy strategy.txtpb -o loaded
+mpirun -n 8 ./loaded --steps 30 --log-every 5 --threads 1 > loaded.log
+expect_same_losses auto.log loaded.log "the saved strategy is another program"
+
+# A transformer: all layouts are found, with and without a limit, by both methods.
+python3 "$(dirname "$0")/write_tokens.py" data 50 16
+"$tools/ashlar-zoo" transformer --seed 2 --width 192 -o transformer.onnx
+sed '/^mode:/d; /^mesh {/,/^}/d' "$jobs/transformer_auto.txtpb" > single.txtpb
+"$tools/ashlarc" transformer.onnx --job single.txtpb -o single
+./single --data data --steps 4 --log-every 1 --threads 1 > single.log
+sed 's/^mode: AUTO/mode: DATA_PARALLEL/' "$jobs/transformer_auto.txtpb" > data_parallel.txtpb
+expect_error "but the memory is 12.00 MB" "$tools/ashlarc" transformer.onnx --job data_parallel.txtpb --memory 12MB -o whole
+for search in DYNAMIC_PROGRAMMING ILP; do
+  { cat "$jobs/transformer_auto.txtpb"; echo "search: $search"; } > $search.txtpb
+  "$tools/ashlarc" transformer.onnx --job $search.txtpb --memory 12MB --search-seconds 2 -o limited
+  mpirun -n 4 ./limited --data data --steps 4 --log-every 1 --threads 1 > $search.log
+  expect_close single.log $search.log 1e-5 # sums in another order
+done
+
+# A limit that nothing keeps is told with what the smallest strategy takes.
+expect_error "the smallest strategy that was found" "$tools/ashlarc" transformer.onnx --job "$jobs/transformer_auto.txtpb" --memory 4MB --search-seconds 1 -o small

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The best choices of small random graphs, against all choices there are.
+
+#include "passes/search/integer_program.h"
+#include "passes/search/relaxation.h"
+#include "passes/search/solve.h"
+#include "test/unit/layout/random_program.h"
+
+#include <catch2/catch.hpp>
+
+#include <limits>
+
+namespace ashlar::test {
+
+namespace {
+
+using namespace search;
+using Cost = search::Cost; // not that of dialects/support
+
+constexpr int64_t kAny = std::numeric_limits<int64_t>::max();
+
+// A graph of some nodes with 1 to 4 choices, in which any two are joined in one of three cases; some pairs may not be.
+DecisionGraph randomGraph(Dice &dice, unsigned nodes, bool hasRows) {
+  DecisionGraph graph;
+  for (unsigned node = 0; node < nodes; ++node) {
+    std::vector<Cost> costs(1 + dice.roll(4));
+    for (Cost &cost : costs) {
+      cost = dice.roll(100);
+    }
+    graph.addNode(costs);
+  }
+  for (unsigned a = 0; a < nodes; ++a) {
+    for (unsigned b = 0; b < a; ++b) {
+      if (dice.roll(3) == 0) {
+        std::vector<Cost> costs(graph.numChoices(a) * graph.numChoices(b));
+        for (Cost &cost : costs) {
+          cost = dice.roll(20) == 0 ? kForbidden : dice.roll(60);
+        }
+        graph.addEdge(a, b, costs);
+      }
+    }
+  }
+  for (int row = 0; hasRows && row < 2; ++row) {
+    Row made;
+    made.fixed = dice.roll(10);
+    for (unsigned node = 0; node < nodes; ++node) {
+      made.terms.push_back({node, {}});
+      for (unsigned choice = 0; choice < graph.numChoices(node); ++choice) {
+        made.terms.back().amounts.push_back(dice.roll(50));
+      }
+    }
+    graph.rows.push_back(made);
+  }
+  return graph;
+}
+
+// Returns the least cost of all choices that keep a limit, and the least that any take of their largest row.
+std::pair<Cost, int64_t> tryAll(const DecisionGraph &graph, int64_t limit) {
+  Choices choices(graph.numNodes(), 0);
+  Cost best = kForbidden;
+  int64_t least = kAny;
+  while (true) {
+    const Cost cost = graph.cost(choices);
+    if (cost < kForbidden) {
+      least = std::min(least, graph.largestAmount(choices));
+      best = graph.largestAmount(choices) <= limit ? std::min(best, cost) : best;
+    }
+    unsigned node = 0;
+    while (node < choices.size() && ++choices[node] == graph.numChoices(node)) {
+      choices[node++] = 0;
+    }
+    if (node == choices.size()) {
+      return {best, least};
+    }
+  }
+}
+
+} // namespace
+
+TEST_CASE("search: elimination finds the best of all choices", "[search]") {
+  for (uint64_t seed = 1; seed <= 300; ++seed) {
+    INFO("seed " << seed);
+    Dice dice(seed);
+    DecisionGraph graph = randomGraph(dice, 1 + dice.roll(8), /*hasRows=*/false);
+    const Cost best = tryAll(graph, kAny).first;
+    Solution found = eliminate(graph);
+    CHECK(found.cost == best);
+    CHECK(found.bound == best);
+    CHECK(graph.cost(found.choices) == best);
+    // In tables that are too small for it, it is a bound and choices.
+    Solution narrow = eliminate(graph, /*mostEntries=*/4);
+    CHECK(narrow.bound <= best);
+    CHECK(narrow.cost >= best);
+  }
+}
+
+TEST_CASE("search: the relaxation is below all choices, with what a choice adds to it", "[search]") {
+  for (uint64_t seed = 1; seed <= 200; ++seed) {
+    INFO("seed " << seed);
+    Dice dice(seed);
+    DecisionGraph graph = randomGraph(dice, 2 + dice.roll(5), /*hasRows=*/false);
+    Relaxation relaxation(graph);
+    relaxation.run(50);
+    CHECK(relaxation.bound() <= tryAll(graph, kAny).first);
+    for (unsigned node = 0; node < graph.numNodes(); ++node) {
+      for (unsigned choice = 0; choice < graph.numChoices(node); ++choice) {
+        std::vector<std::vector<unsigned>> kept(graph.numNodes());
+        for (unsigned other = 0; other < graph.numNodes(); ++other) {
+          for (unsigned each = 0; each < graph.numChoices(other); ++each) {
+            if (other != node || each == choice) {
+              kept[other].push_back(each);
+            }
+          }
+        }
+        const Cost with = tryAll(graph.restrict(kept), kAny).first;
+        CHECK(addCosts(relaxation.bound(), relaxation.margin(node, choice)) <= with);
+      }
+    }
+  }
+}
+
+TEST_CASE("search: within a limit the integer program finds the best, prices a bound and what keeps it", "[search]") {
+  int tight = 0, refused = 0;
+  for (uint64_t seed = 1; seed <= 200; ++seed) {
+    INFO("seed " << seed);
+    Dice dice(seed);
+    DecisionGraph graph = randomGraph(dice, 2 + dice.roll(6), /*hasRows=*/true);
+    const int64_t limit = 40 + dice.roll(120);
+    auto [best, least] = tryAll(graph, limit);
+    Request request;
+    request.limit = limit;
+    Found priced = solve(graph, request);
+    request.method = Method::IntegerProgram;
+    Found exact = solve(graph, request);
+    if (best >= kForbidden) {
+      ++refused;
+      CHECK(!exact.fits);
+      CHECK(!priced.fits);
+      continue;
+    }
+    tight += tryAll(graph, kAny).first < best;
+    std::optional<Solution> alone = solveIntegerProgram(graph, limit);
+    REQUIRE(alone);
+    CHECK(alone->cost == best);
+    CHECK(alone->bound <= best);
+    if (exact.fits) { // prices find something that keeps the limit on almost all graphs
+      CHECK(exact.cost == best);
+      CHECK(graph.largestAmount(exact.choices) <= limit);
+    }
+    if (priced.fits) {
+      CHECK(priced.cost >= best);
+      CHECK(priced.bound <= best);
+      CHECK(graph.largestAmount(priced.choices) <= limit);
+    }
+  }
+  CHECK(tight > 20); // the limit decided
+  CHECK(refused > 5);
+}
+
+TEST_CASE("search: one choice that nothing may stand beside is no way out", "[search]") {
+  DecisionGraph graph;
+  graph.addNode({0, 5});
+  graph.addNode({0});
+  graph.addEdge(0, 1, {kForbidden, 1});
+  Found found = solve(graph, {});
+  CHECK(found.choices == Choices{1, 0});
+  CHECK(found.cost == 6);
+  CHECK(found.bound == 6);
+}
+
+} // namespace ashlar::test

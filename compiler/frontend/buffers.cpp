@@ -38,7 +38,7 @@ bool isFloat(int32_t type) {
 
 // Whether the results of a node do not change with small changes of its floats.
 bool isFlat(const onnx::NodeProto &node) {
-  if (node.op_type() == "Cast") {
+  if (node.op_type() == "Cast" || node.op_type() == "BitCast") {
     return llvm::any_of(node.attribute(), [](const auto &attribute) { return attribute.name() == "to" && !isFloat(attribute.i()); });
   }
   const RegistryRow *row = findOp(qualifiedOpType(node));

@@ -8,6 +8,7 @@
 #include "compiler/frontend/tensor_data.h"
 
 #include "dialects/nn/functions.h"
+#include "dialects/support/element_type.h"
 
 #include <limits>
 
@@ -227,20 +228,19 @@ void importCast(Node &node) {
   castTo(node, convertElementType(node.getInt("to", 0), node.builder().getContext(), "node \"" + node.getPath() + "\""));
 }
 
-// Integers of one width: converting them keeps the bits.
+// A bool is a byte here, and a byte other than 0 is true, as NumPy reads it.
 void importBitCast(Node &node) {
   Type from = node.inputType(0).getElementType();
   Type to = convertElementType(node.getInt("to", 0), node.builder().getContext(), "node \"" + node.getPath() + "\"");
   if (from == to) {
     return node.aliasResult(0, 0);
   }
-  if (from.isInteger(1) || to.isInteger(1) || from.getIntOrFloatBitWidth() != to.getIntOrFloatBitWidth()) {
+  if (elementBytes(from) != elementBytes(to)) {
     node.fail("takes the bits of " + elementName(from) + " as " + elementName(to) + ", of another width; use Cast");
   }
-  if (!from.isInteger() || !to.isInteger()) {
-    node.fail("takes the bits of " + elementName(from) + " as " + elementName(to) + ", which is not supported; only those of integers are");
-  }
-  node.setResult(0, cast(node, node.input(0), to));
+  Value input = node.input(0);
+  const bool isBool = from.isInteger(1) || to.isInteger(1);
+  node.setResult(0, isBool ? cast(node, input, to) : node.create<nn::BitcastOp>(typeOf(input).clone(to), input).getResult());
 }
 
 void importCastLike(Node &node) {

@@ -7,6 +7,8 @@
 #include "dialects/nn/functions.h"
 #include "dialects/support/integer_type.h"
 
+#include "llvm/Support/MathExtras.h"
+
 #include <cmath>
 
 using namespace mlir;
@@ -260,6 +262,21 @@ Tensor castElements(Operation *op, ArrayRef<Tensor> operands) {
   return result;
 }
 
+Tensor bitcastElements(Operation *op, ArrayRef<Tensor> operands) {
+  const Tensor &input = operands[0];
+  Tensor result(resultType(op));
+  auto from = dyn_cast<FloatType>(input.getType().getElementType()), to = dyn_cast<FloatType>(result.getType().getElementType());
+  for (int64_t i = 0; i < result.getNumElements(); ++i) {
+    uint64_t bits = from ? bitsOfFloat(from, input.getFloat(i)) : wordOf(input.getInt(i));
+    if (to) {
+      result.setFloat(i, floatOfBits(to, bits & llvm::maskTrailingOnes<uint64_t>(to.getWidth())));
+    } else {
+      result.setInt(i, static_cast<int64_t>(bits));
+    }
+  }
+  return result;
+}
+
 template <typename T> bool holds(nn::Predicate predicate, T x, T y) {
   switch (predicate) {
   case nn::Predicate::Eq:
@@ -330,6 +347,7 @@ void addElementwiseSemantics(SemanticsTable &table) {
   table.add<nn::GeluOp>(gelu);
   table.add<nn::NotOp>(logicalNot);
   table.add<nn::CastOp>(castElements);
+  table.add<nn::BitcastOp>(bitcastElements);
   table.add<nn::AddOp>(binary<addOf, addOfInts>);
   table.add<nn::SubOp>(binary<subOf, subOfInts>);
   table.add<nn::MulOp>(binary<mulOf, mulOfInts>);

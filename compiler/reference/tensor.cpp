@@ -30,15 +30,11 @@ uint64_t readBits(ArrayRef<char> data, int64_t i, int64_t width) {
   return bits;
 }
 
-// Returns the number that the bits of a float stand for.
-double toDouble(FloatType type, uint64_t bits) {
-  if (type.isF64()) {
-    return llvm::bit_cast<double>(bits);
-  }
-  if (type.isF32()) {
-    return llvm::bit_cast<float>(static_cast<uint32_t>(bits));
-  }
-  return APFloat(type.getFloatSemantics(), APInt(type.getWidth(), bits)).convertToDouble();
+APFloat convert(FloatType type, double value) {
+  APFloat converted(value);
+  bool losesInfo = false;
+  converted.convert(type.getFloatSemantics(), APFloat::rmNearestTiesToEven, &losesInfo);
+  return converted;
 }
 
 void printElement(llvm::raw_ostream &os, const Tensor &tensor, int64_t i) {
@@ -75,10 +71,21 @@ double roundTo(Type floatType, double value) {
   if (floatType.isF32()) {
     return static_cast<float>(value);
   }
-  APFloat rounded(value);
-  bool losesInfo = false;
-  rounded.convert(cast<FloatType>(floatType).getFloatSemantics(), APFloat::rmNearestTiesToEven, &losesInfo);
-  return rounded.convertToDouble();
+  return convert(cast<FloatType>(floatType), value).convertToDouble();
+}
+
+double floatOfBits(FloatType type, uint64_t bits) {
+  if (type.isF64()) {
+    return llvm::bit_cast<double>(bits);
+  }
+  if (type.isF32()) {
+    return llvm::bit_cast<float>(static_cast<uint32_t>(bits));
+  }
+  return APFloat(type.getFloatSemantics(), APInt(type.getWidth(), bits)).convertToDouble();
+}
+
+uint64_t bitsOfFloat(FloatType type, double value) {
+  return convert(type, value).bitcastToAPInt().getZExtValue();
 }
 
 Tensor::Tensor(RankedTensorType type)
@@ -127,7 +134,7 @@ FailureOr<Tensor> Tensor::fromAttribute(ElementsAttr attribute) {
     if (auto floatType = dyn_cast<FloatType>(type.getElementType())) {
       int64_t width = elementBytes(floatType), stored = static_cast<int64_t>(dense.getRawData().size()) / width; // 1 of a splat
       for (int64_t i = 0; i < tensor.getNumElements(); ++i) {
-        tensor.floats[i] = i < stored ? toDouble(floatType, readBits(dense.getRawData(), i, width)) : tensor.floats[0];
+        tensor.floats[i] = i < stored ? floatOfBits(floatType, readBits(dense.getRawData(), i, width)) : tensor.floats[0];
       }
     } else {
       for (auto [i, value] : llvm::enumerate(dense.getValues<APInt>())) {
@@ -146,7 +153,7 @@ FailureOr<Tensor> Tensor::fromAttribute(ElementsAttr attribute) {
   for (int64_t i = 0; i < tensor.getNumElements(); ++i) {
     uint64_t bits = readBits(blob->getData(), i, width);
     if (auto floatType = dyn_cast<FloatType>(element)) {
-      tensor.floats[i] = toDouble(floatType, bits);
+      tensor.floats[i] = floatOfBits(floatType, bits);
     } else {
       tensor.setInt(i, static_cast<int64_t>(bits));
     }
@@ -158,8 +165,7 @@ DenseElementsAttr Tensor::toAttribute() const {
   if (auto floatType = dyn_cast<FloatType>(type.getElementType())) {
     SmallVector<APFloat> values;
     for (double value : floats) {
-      bool losesInfo = false;
-      values.emplace_back(value).convert(floatType.getFloatSemantics(), APFloat::rmNearestTiesToEven, &losesInfo);
+      values.push_back(convert(floatType, value));
     }
     return DenseElementsAttr::get(type, values);
   }

@@ -80,6 +80,10 @@ void forEachIndex(llvm::ArrayRef<int64_t> shape, llvm::function_ref<void(llvm::A
 // Returns `value` rounded to a float type, to nearest even.
 double roundTo(mlir::Type floatType, double value);
 
+// Returns the number that the bits of a float stand for, and the bits of a number of that type. A signalling NaN becomes quiet.
+double floatOfBits(mlir::FloatType type, uint64_t bits);
+uint64_t bitsOfFloat(mlir::FloatType type, double value);
+
 // Returns the largest |x - y| / max(1, |x|) over all elements; infinity when the types differ or a NaN meets a number.
 double maxDifference(const Tensor &x, const Tensor &y);
 

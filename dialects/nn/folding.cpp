@@ -45,6 +45,10 @@ OpFoldResult CastOp::fold(FoldAdaptor) {
   return getInput().getType() == getType() ? OpFoldResult(getInput()) : OpFoldResult();
 }
 
+OpFoldResult BitcastOp::fold(FoldAdaptor) {
+  return getInput().getType() == getType() ? OpFoldResult(getInput()) : OpFoldResult();
+}
+
 OpFoldResult AddOp::fold(FoldAdaptor adaptor) {
   return !isNamed(*this) && isNeutralZero(adaptor.getRhs(), /*subtracted=*/false) ? OpFoldResult(getLhs()) : OpFoldResult();
 }

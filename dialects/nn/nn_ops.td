@@ -179,6 +179,23 @@ def Nn_CastOp : Nn_DifferentiableOp<"cast", Nn_Computes<"Simple", "Convert", "wi
   let assemblyFormat = "$input attr-dict `:` type($input) `->` type($result)";
   let hasFolder = 1;
 }
+def Nn_BitcastOp : Nn_PureOp<"bitcast", Nn_Computes<"Simple", "Wide", "none">,
+                             [Elementwise, SameOperandsAndResultShape, RoundsNothing]> {
+  let summary = "Takes the bits of each element as another type of the same width";
+  let description = [{
+    No gradient passes. A NaN stays a NaN, but not always the same one: the reference interpreter makes a signalling one quiet, and kernels,
+    which compute bf16 and f16 in f32, may change all bits of one of these types that say which NaN it is.
+
+        %y = nn.bitcast %x : tensor<4xf32> -> tensor<4xui32>
+
+    **Constraints:** (C1) both element types have the same width.
+  }];
+  let arguments = (ins Nn_Tensor:$input);
+  let results = (outs Nn_Tensor:$result);
+  let assemblyFormat = "$input attr-dict `:` type($input) `->` type($result)";
+  let hasFolder = 1;
+  let hasVerifier = 1;
+}
 
 def Nn_AddOp : Nn_BinaryOp<"add", "lhs + rhs", Nn_Computes<"Simple", "Follow", "linear">, Nn_NumericTensor,
                            [Commutative, DelaysSums]> { let hasFolder = 1; }

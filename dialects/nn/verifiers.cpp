@@ -91,6 +91,14 @@ LogicalResult RandomOp::verify() {
   return success();
 }
 
+LogicalResult BitcastOp::verify() {
+  Type from = getInput().getType().getElementType(), to = getType().getElementType();
+  if (from.getIntOrFloatBitWidth() != to.getIntOrFloatBitWidth()) { // C1
+    return emitOpError("takes the bits of ") << from << " as " << to << ", of another width";
+  }
+  return success();
+}
+
 LogicalResult BroadcastOp::verify() {
   RankedTensorType from = getInput().getType(), to = getType();
   if (static_cast<int64_t>(getDims().size()) != from.getRank()) { // C1

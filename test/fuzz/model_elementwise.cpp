@@ -63,8 +63,17 @@ void ModelGenerator::unary() {
   case 12:
     return add(nn::CastOp::create(b, typeOf(x), condition(x)), 1);
   default:
-    return add(nn::CastOp::create(b, typeOf(x), integersLike(x)), 64);
+    Value exact = nn::CastOp::create(b, typeOf(x), integersLike(x));
+    return laterDice.oneIn(2) ? exponents(exact) : add(exact, 64);
   }
+}
+
+// The bits in front of the fraction, of numbers that are the same on every mesh.
+void ModelGenerator::exponents(Value exact) {
+  const unsigned width = typeOf(exact).getElementTypeBitWidth(), exponentBits = width == 64 ? 11 : 8;
+  RankedTensorType type = typeOf(exact).clone(b.getIntegerType(width));
+  Value bits = nn::BitcastOp::create(b, type, exact), unit = splat(type, std::ldexp(1, static_cast<int>(width - 1 - exponentBits)));
+  add(nn::CastOp::create(b, typeOf(exact), nn::DivOp::create(b, bits, unit)), std::ldexp(1, static_cast<int>(exponentBits)));
 }
 
 void ModelGenerator::binary() {

@@ -40,6 +40,7 @@ private:
   // Makers: element-wise ops, ...
   void bounded(mlir::Value x);
   void unary();
+  void exponents(mlir::Value exact);
   void binary();
   void select();
   void integers();

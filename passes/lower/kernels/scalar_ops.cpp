@@ -137,6 +137,17 @@ Value emitInteger(Builder &b, Value x, Type element) {
   return arith::SelectOp::create(b, isHigh, most, arith::SelectOp::create(b, isLow, least, integer));
 }
 
+// `element`, `result`: the element types as nn has them. The bits are those that an element has in memory.
+Value emitBitcast(Builder &b, Value x, Type element, Type result) {
+  Type from = storedType(element), to = storedType(result);
+  if (from == to) {
+    return x;
+  }
+  Value stored = x.getType() == from ? x : Value(arith::TruncFOp::create(b, from, x)); // exact, but for which NaN it is
+  Value taken = arith::BitcastOp::create(b, to, stored);
+  return to == computedType(result) ? taken : Value(arith::ExtFOp::create(b, computedType(result), taken));
+}
+
 // `element`, `result`: the element types as nn has them.
 Value emitCast(Builder &b, Value x, Type element, Type result) {
   Type from = x.getType(), to = computedType(result);
@@ -265,6 +276,7 @@ Value emitScalarOp(Builder &b, Operation *op, ValueRange in) {
       .Case([&](nn::AsinhOp) { return math::AsinhOp::create(b, in[0]); })
       .Case([&](nn::AtanOp) { return math::AtanOp::create(b, in[0]); })
       .Case([&](nn::AtanhOp) { return math::AtanhOp::create(b, in[0]); })
+      .Case([&](nn::BitcastOp cast) { return emitBitcast(b, in[0], elementOf(cast.getInput()), elementOf(cast)); })
       .Case([&](nn::CastOp cast) { return emitCast(b, in[0], elementOf(cast.getInput()), elementOf(cast)); })
       .Case([&](nn::CeilOp) { return math::CeilOp::create(b, in[0]); })
       .Case([&](nn::CompareOp cmp) { return compare(b, cmp.getPredicate(), in[0], in[1], hasNoSign); })

@@ -90,6 +90,14 @@ func.func @random_c1(%i: tensor<3xi64>, %s: tensor<i64>, %t: tensor<i32>) {
 
 // -----
 
+func.func @bitcast_c1(%x: tensor<2xf32>) {
+  // expected-error @+1 {{takes the bits of 'f32' as 'i64', of another width}}
+  %0 = nn.bitcast %x : tensor<2xf32> -> tensor<2xi64>
+  return
+}
+
+// -----
+
 func.func @broadcast_c1_count(%x: tensor<2xf32>) {
   // expected-error @+1 {{has 2 dims for an operand of rank 1}}
   %0 = nn.broadcast %x dims = [0, 1] : tensor<2xf32> -> tensor<2x3xf32>

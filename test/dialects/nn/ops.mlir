@@ -111,6 +111,8 @@ func.func @unary(%x: tensor<2x3xf32>, %b: tensor<2x3xi1>) {
   %ui64 = nn.cast %i8 : tensor<2x3xi8> -> tensor<2x3xui64>
   // CHECK: nn.abs %[[U]] : tensor<2x3xui64>
   %size = nn.abs %ui64 : tensor<2x3xui64>
+  // CHECK: nn.bitcast %[[X]] : tensor<2x3xf32> -> tensor<2x3xui32>
+  %bits = nn.bitcast %x : tensor<2x3xf32> -> tensor<2x3xui32>
   // CHECK: nn.softmax %[[X]] : tensor<2x3xf32>
   %15 = nn.softmax %x : tensor<2x3xf32>
   // CHECK: nn.log_softmax %[[X]] : tensor<2x3xf32>

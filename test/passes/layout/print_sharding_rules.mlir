@@ -9,6 +9,8 @@ func.func @elementwise(%x: tensor<4x8xf32>, %b: tensor<4x8xi1>) {
   // expected-remark@+1 {{([i, j], [i, j]) -> ([i, j]) {i=4, j=8}}}
   nn.and %b, %b : tensor<4x8xi1>
   // expected-remark@+1 {{([i, j]) -> ([i, j]) {i=4, j=8}}}
+  nn.bitcast %x : tensor<4x8xf32> -> tensor<4x8xi32>
+  // expected-remark@+1 {{([i, j]) -> ([i, j]) {i=4, j=8}}}
   nn.cast %x : tensor<4x8xf32> -> tensor<4x8xf64>
   // expected-remark@+1 {{([i, j], [i, j]) -> ([i, j]) {i=4, j=8}}}
   nn.compare lt %x, %x : tensor<4x8xf32> -> tensor<4x8xi1>

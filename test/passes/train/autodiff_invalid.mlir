@@ -32,6 +32,19 @@ module @no_gradient {
 
 // -----
 
+module @no_gradient_of_bits {
+  nn.variable @w trainable : tensor<f16>
+  func.func @train_step() -> tensor<f32> {
+    %w = nn.read @w : tensor<f16>
+    // expected-error @+1 {{has no gradient, but the loss depends on a trainable variable through it}}
+    %0 = nn.bitcast %w : tensor<f16> -> tensor<bf16>
+    %1 = nn.cast %0 : tensor<bf16> -> tensor<f32>
+    return %1 : tensor<f32>
+  }
+}
+
+// -----
+
 module @untrained {
   // expected-warning @+1 {{trainable variable @unused is not trained: the loss does not depend on it}}
   nn.variable @unused trainable : tensor<f32>

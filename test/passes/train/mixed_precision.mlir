@@ -109,6 +109,24 @@ func.func @forward(%x: tensor<4x4xf32>, %keep: tensor<4x4xi1>) -> tensor<4x4xf32
 
 // -----
 
+// The bits that a model takes are those of f32, and what it makes of bits stays as it is.
+// CHECK-LABEL: @forward
+// CHECK: %[[P:.*]] = nn.matmul {{.*}} -> tensor<4x4xbf16>
+// CHECK: %[[WIDE:.*]] = nn.cast %[[P]] : tensor<4x4xbf16> -> tensor<4x4xf32>
+// CHECK: nn.bitcast %[[WIDE]] : tensor<4x4xf32> -> tensor<4x4xi32>
+// CHECK: %[[MADE:.*]] = nn.bitcast %{{.*}} : tensor<4x4xi32> -> tensor<4x4xf32>
+// CHECK: nn.neg %[[MADE]] : tensor<4x4xf32>
+func.func @forward(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
+  %0 = nn.matmul %x, %x : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<4x4xf32>
+  %1 = nn.bitcast %0 : tensor<4x4xf32> -> tensor<4x4xi32>
+  %2 = nn.not %1 : tensor<4x4xi32>
+  %3 = nn.bitcast %2 : tensor<4x4xi32> -> tensor<4x4xf32>
+  %4 = nn.neg %3 : tensor<4x4xf32>
+  return %4 : tensor<4x4xf32>
+}
+
+// -----
+
 // Numbers counted in integers stay exact, and so do other float types.
 // CHECK-LABEL: @forward
 // CHECK: nn.cast %arg0 : tensor<4xi64> -> tensor<4xf32>

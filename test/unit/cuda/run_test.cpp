@@ -95,6 +95,28 @@ TEST_CASE("code: bf16 is rounded to even, NaN stays", "[cuda][run]") {
   CHECK((y.back() & 0x7fff) > 0x7f80);
 }
 
+TEST_CASE("code: bits of f16 and bf16 are taken and made", "[cuda][run]") {
+  std::vector<uint16_t> x(test::kElements);
+  for (size_t i = 0; i < x.size(); ++i) {
+    x[i] = static_cast<uint16_t>(i * 37);
+  }
+  x[0] = 0x8000;
+  for (const std::string type : {"f16", "bf16"}) {
+    const std::string taken = "%t0 = arith.extf %x : " + type + " to f32\n%t1 = arith.negf %t0 : f32\n%t2 = arith.truncf %t1 : f32 to " +
+                              type + "\n%t3 = arith.bitcast %t2 : " + type +
+                              " to i16\n%u = arith.constant 1 : i16\n%t4 = arith.xori %t3, %u : i16\n";
+    const std::string made =
+        "%t5 = arith.bitcast %t4 : i16 to " + type + "\n%t6 = arith.extf %t5 : " + type + " to f32\n%y = arith.truncf %t6 : f32 to " + type;
+    std::vector<uint16_t> y = runElementwise<uint16_t>(taken + made, type, x);
+    const unsigned infinity = type == "f16" ? 0x7c00 : 0x7f80;
+    for (size_t i = 0; i < x.size(); ++i) {
+      INFO(type << " of bits " << x[i]);
+      bool isInfinite = (x[i] & 0x7fff) == infinity, isNan = (x[i] & 0x7fff) > infinity; // the other bit makes a NaN of infinity
+      CHECK((isNan || isInfinite ? (y[i] & 0x7fffU) >= infinity : y[i] == (x[i] ^ 0x8001)));
+    }
+  }
+}
+
 TEST_CASE("code: a product that is rounded to 16 bits stays so as a term of a sum", "[cuda][run]") {
   // -2.5 * 0.19995 is half way between two f16 and becomes -0.5. A fused multiply-add would give 2^-13.
   std::vector<uint16_t> x(test::kElements, 0xc100);

@@ -114,6 +114,9 @@ TEST_CASE("buffers: what only decides a comparison has no gradient", "[frontend]
   OnnxModel cast = afterLayer("Mul", "scale", kOther).node("Cast", {"steps"}, {"i"}, {{"to", int64_t{TensorProto::INT64}}});
   cast.initializer("steps", TensorProto::FLOAT, {6}, kOther).node("Cast", {"i"}, {"f"}, {{"to", int64_t{TensorProto::FLOAT}}});
   CHECK(importToTrain(cast.node("Add", {"y", "f"}, {"z"}).output("z")).notes.size() == 1);
+  OnnxModel bits = afterLayer("Mul", "scale", kOther).node("BitCast", {"steps"}, {"i"}, {{"to", int64_t{TensorProto::INT32}}});
+  bits.initializer("steps", TensorProto::FLOAT, {6}, kOther).node("Cast", {"i"}, {"f"}, {{"to", int64_t{TensorProto::FLOAT}}});
+  CHECK(importToTrain(bits.node("Add", {"y", "f"}, {"z"}).output("z")).notes.size() == 1);
 }
 
 // The outputs of such a model decide nothing, but the loss is of a tensor before them.

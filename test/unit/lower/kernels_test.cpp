@@ -303,6 +303,54 @@ TEST_CASE("kernels: integers of every width, with and without a sign", "[lower][
   }
 }
 
+// All bits of two bytes, and many of more: floats made of bits, bits taken of floats, and both in one kernel.
+TEST_CASE("kernels: bits of floats", "[lower][kernels]") {
+  auto target = GENERATE(exec::Target::Cpu, exec::Target::Cuda);
+  auto type = GENERATE(as<std::string>(), "f16", "bf16", "f32", "f64");
+  INFO(type << ", target " << exec::stringifyTarget(target).str());
+  const std::string width = type.substr(type.find('f') + 1);
+  OwningOpRef<ModuleOp> module =
+      test::parse("!F = tensor<65539x" + type + ">\n!I = tensor<65539xi" + width + ">\n!U = tensor<65539xui" + width + ">\n" + R"(
+    func.func @made(%bits: !U) -> !F {
+      %x = nn.bitcast %bits : !U -> !F
+      return %x : !F
+    }
+    func.func @taken(%x: !F) -> !I {
+      %bits = nn.bitcast %x : !F -> !I
+      return %bits : !I
+    }
+    func.func @both(%bits: !U) -> (!F, !I) {
+      %x = nn.bitcast %bits : !U -> !F
+      %y = nn.neg %x : !F
+      %z = nn.bitcast %y : !F -> !I
+      return %y, %z : !F, !I
+    })");
+  std::mt19937_64 random(test::testSeed());
+  reference::Tensor bits(cast<RankedTensorType>(module->lookupSymbol<func::FuncOp>("made").getArgumentTypes()[0]));
+  for (int64_t i = 0; i < bits.getNumElements(); ++i) {
+    bits.setInt(i, width == "16" ? i : static_cast<int64_t>(random()));
+  }
+  test::fuse(*module, target);
+  test::CompiledKernels kernels(*module, random, /*inPlace=*/true, target);
+  reference::Tensor made = kernels.run("made", {bits})[0], taken = kernels.run("taken", {made})[0];
+  std::vector<reference::Tensor> both = kernels.run("both", {bits});
+  auto floatType = cast<FloatType>(made.getType().getElementType());
+  auto numberOf = [&](const reference::Tensor &tensor, int64_t i) {
+    auto word = static_cast<uint64_t>(tensor.getInt(i));
+    return APFloat(floatType.getFloatSemantics(), APInt(floatType.getWidth(), word, /*isSigned=*/false, /*implicitTrunc=*/true));
+  };
+  auto areEqual = [](const APFloat &x, const APFloat &y) { return x.isNaN() ? y.isNaN() : x.bitwiseIsEqual(y); };
+  int64_t wrong = 0;
+  for (int64_t i = 0; i < bits.getNumElements(); ++i) {
+    APFloat number = numberOf(bits, i), negative = neg(number), wide = number;
+    bool losesInfo = false;
+    wide.convert(APFloat::IEEEdouble(), APFloat::rmNearestTiesToEven, &losesInfo);
+    wrong += !areEqual(wide, APFloat(made.getFloat(i))) || !areEqual(neg(wide), APFloat(both[0].getFloat(i))) ||
+             !areEqual(number, numberOf(taken, i)) || !areEqual(negative, numberOf(both[1], i));
+  }
+  CHECK(wrong == 0);
+}
+
 TEST_CASE("kernels: rows by number, and bools", "[lower][kernels]") {
   auto target = GENERATE(exec::Target::Cpu, exec::Target::Cuda);
   std::string type = GENERATE("f32", "bf16");

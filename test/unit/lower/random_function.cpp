@@ -113,6 +113,11 @@ private:
       result = nn::DivOp::create(b, result, nn::BroadcastOp::create(b, first, most, dims));
     }
     Value number = nn::CastOp::create(b, type, nn::CastOp::create(b, second, result));
+    if (below(3) == 0) { // sign and exponent
+      RankedTensorType words = type.clone(b.getI64Type());
+      Value exponent = nn::ConstantOp::create(b, nn::splat(words, 0x1p52));
+      number = nn::CastOp::create(b, type, nn::DivOp::create(b, nn::BitcastOp::create(b, words, number), exponent));
+    }
     addBounded(nn::MulOp::create(b, number, splat(type, 1.0 / 512)));
   }
 

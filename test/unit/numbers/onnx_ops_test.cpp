@@ -169,6 +169,13 @@ void addFunctions(std::vector<Case> &cases) {
       unary("Cast", EXACT(std::isnan(a) ? 0 : std::clamp(std::trunc(a), -0x1p31, 0x1p31 - 1)), kExact, nullptr,
             {{"to", int64_t(TensorProto::INT32)}}),
       several(
+          "BitCast",
+          [](OnnxModel &model) {
+            model.node("BitCast", {"a"}, {"i"}, {{"to", int64_t(TensorProto::INT32)}});
+            model.node("BitCast", {"i"}, {"y"}, {{"to", int64_t(TensorProto::FLOAT)}});
+          },
+          1, EXACT(a), kExact),
+      several(
           "CastLike", [](OnnxModel &model) { model.initializer("t", TensorProto::INT32, {}, {0}).node("CastLike", {"a", "t"}, {"y"}); }, 1,
           EXACT(std::isnan(a) ? 0 : std::clamp(std::trunc(a), -0x1p31, 0x1p31 - 1)), kExact),
       simple("Mean", 2, EXACT((static_cast<float>(a + b)) / 2), kRounded),
@@ -245,13 +252,13 @@ std::vector<Case> makeCases() {
 }
 
 // Ops of the two families that compute no f32 from f32.
-const std::set<std::string> kOthers = {"And",     "Not",      "Or",         "Xor",                                   // of bools
-                                       "BitCast", "BitShift", "BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor", // of integers
-                                       "Identity"};                                                                  // nothing is computed
+const std::set<std::string> kOthers = {"And",      "Not",        "Or",         "Xor",                     // of bools
+                                       "BitShift", "BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor", // of integers
+                                       "Identity"};                                                       // nothing is computed
 
 // Adds @name, which computes the case from arrays of `length`.
 void addFunction(ModuleOp module, const Case &c, const std::string &name, int64_t length) {
-  OnnxModel model(24);
+  OnnxModel model(26);
   for (int k = 0; k < c.operands; ++k) {
     model.input(std::string(1, "abc"[k]), {length});
   }

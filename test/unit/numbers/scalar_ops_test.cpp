@@ -9,6 +9,7 @@
 #include "dialects/nn/nn.h"
 
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/bit.h"
 
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -84,6 +85,9 @@ std::vector<Row> rows() {
        EXACT(static_cast<int64_t>(truncated(a, 0x1p31)) & static_cast<int64_t>(truncated(b, 0x1p31))), kRounded, kRounded, true},
       {"%i = nn.cast %a : T -> I\n%j = nn.cast %b : T -> I\n%o = nn.or %i, %j : I\n%y = nn.cast %o : I -> T", 2,
        EXACT(static_cast<int64_t>(truncated(a, 0x1p31)) | static_cast<int64_t>(truncated(b, 0x1p31))), kRounded, kRounded, true},
+      {"%i = nn.bitcast %a : T -> I\n%y = nn.bitcast %i : I -> T", 1, EXACT(a), kExact, kExact},
+      {"%p = nn.compare eq %a, %a : T -> B\n%i = nn.bitcast %a : T -> I\n%f = nn.cast %i : I -> T\n%y = nn.select %p, %f, %a : B, T", 1,
+       EXACT(std::isnan(a) ? a : static_cast<double>(llvm::bit_cast<int32_t>(static_cast<float>(a)))), kRounded, kRounded},
       {"%p = nn.cast %a : T -> B\n%y = nn.cast %p : B -> T", 1, EXACT(a != 0), kExact, kExact},
       {compared("eq"), 2, EXACT(a == b), kExact, kExact},
       {compared("ne"), 2, EXACT(a != b), kExact, kExact},

@@ -151,6 +151,17 @@ std::vector<Row> elementwiseRows() {
        "dense<[true, false, true]> : tensor<3xi1>"},
       {"nn.cast %a : tensor<2xi1> -> tensor<2xf32>", {"dense<[true, false]> : tensor<2xi1>"}, "dense<[1.0, 0.0]> : tensor<2xf32>"},
       {"nn.cast %a : tensor<2xi64> -> tensor<2xi32>", {"dense<[4294967297, -1]> : tensor<2xi64>"}, "dense<[1, -1]> : tensor<2xi32>"},
+      {"nn.bitcast %a : tensor<4xf32> -> tensor<4xi32>",
+       {"dense<[1.0, -2.5, -0.0, 0xFF800000]> : tensor<4xf32>"},
+       "dense<[1065353216, -1071644672, -2147483648, -8388608]> : tensor<4xi32>"},
+      {"nn.bitcast %a : tensor<3xui64> -> tensor<3xf64>",
+       {"dense<[13836183955189006336, 1, 4607182418800017408]> : tensor<3xui64>"},
+       "dense<[-2.5, 4.9406564584124654e-324, 1.0]> : tensor<3xf64>"},
+      {"nn.bitcast %a : tensor<2xf16> -> tensor<2xbf16>", {"dense<[1.5, -2.0]> : tensor<2xf16>"}, "dense<[0.125, -2.0]> : tensor<2xbf16>"},
+      {"nn.bitcast %a : tensor<2xi16> -> tensor<2xf16>",
+       {"dense<[-1024, 31745]> : tensor<2xi16>"}, // the second is a signalling NaN
+       "dense<[0xFC00, 0x7E01]> : tensor<2xf16>"},
+      {"nn.bitcast %a : tensor<2xi8> -> tensor<2xui8>", {"dense<[-1, 3]> : tensor<2xi8>"}, "dense<[255, 3]> : tensor<2xui8>"},
       {"nn.cast %a : tensor<2xf32> -> tensor<2xbf16>", {"dense<[1.00390625, 3.0]> : tensor<2xf32>"}, "dense<[1.0, 3.0]> : tensor<2xbf16>"},
   };
 }

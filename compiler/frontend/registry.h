@@ -54,6 +54,7 @@ llvm::ArrayRef<RegistryRow> indexMaskRows();
 llvm::ArrayRef<RegistryRow> indexingRows();
 llvm::ArrayRef<RegistryRow> knownBoxRows();
 llvm::ArrayRef<RegistryRow> knownRows();
+llvm::ArrayRef<RegistryRow> linearAttentionRows();
 llvm::ArrayRef<RegistryRow> lossRows();
 llvm::ArrayRef<RegistryRow> normalizationRows();
 llvm::ArrayRef<RegistryRow> paddingRows();

@@ -3,6 +3,7 @@
 // Running sums and products, in as many steps as the size has bits: step s combines each element with the one 2^s places before it. So
 // each result is a tree of that depth, which bounds its rounding error, and a NaN or an infinity reaches the elements behind it only.
 
+#include "compiler/frontend/scan.h"
 #include "compiler/frontend/emit.h"
 #include "compiler/frontend/registry.h"
 
@@ -28,6 +29,13 @@ struct Shift {
   }
 };
 
+template <typename Op> Value scan(const Shift &shift, Value x) {
+  for (int64_t places = 1; places < shift.size; places *= 2) {
+    x = shift.node.create<Op>(x, shift.by(x, places));
+  }
+  return x;
+}
+
 // Op has `neutral` as its neutral element.
 template <typename Op> void importScan(Node &node, double neutral) {
   RankedTensorType type = node.inputType(0);
@@ -45,10 +53,7 @@ template <typename Op> void importScan(Node &node, double neutral) {
   if (exclusive) {
     result = shift.by(result, 1);
   }
-  for (int64_t places = 1; places < size; places *= 2) {
-    result = node.create<Op>(result, shift.by(result, places));
-  }
-  node.setResult(0, cast(node, result, type.getElementType()));
+  node.setResult(0, cast(node, scan<Op>(shift, result), type.getElementType()));
 }
 
 void importCumSum(Node &node) {
@@ -65,6 +70,10 @@ constexpr RegistryRow kRows[] = {
 };
 
 } // namespace
+
+Value multiplyUpTo(const Node &node, Value value, int64_t dim) {
+  return scan<nn::MulOp>({node, dim, shapeOf(value)[dim], /*toFront=*/false, /*neutral=*/1}, value);
+}
 
 ArrayRef<RegistryRow> scanRows() {
   return kRows;

@@ -4,8 +4,13 @@
 
 #include "test/unit/frontend/recorded_nodes.h"
 
-#include <cmath>
+#include "compiler/reference/equivalence.h"
 
+#include <array>
+#include <cmath>
+#include <random>
+
+using namespace ashlar;
 using namespace ashlar::test;
 using onnx::TensorProto;
 
@@ -241,6 +246,95 @@ TEST_CASE("onnx LinearAttention", "[frontend]") {
   });
 }
 
+// The recurrence as ONNX writes it, one step after the other, in doubles. Two batches; two heads of keys of 3 and values of 2 elements, and
+// two of queries for each. `decays`: none, one a head or one an element.
+struct Recurrence {
+  bool isDelta;
+  int64_t decays, steps;
+  std::mt19937_64 random{7};
+  std::vector<double> query = draw(24 * steps), key = draw(12 * steps), value = draw(8 * steps), state = draw(24);
+  std::vector<double> decay = draw(4 * decays * steps, -0.25), beta = draw(4 * steps);
+
+  std::vector<double> draw(int64_t count, double mean = 0) {
+    std::vector<double> drawn(count);
+    for (double &number : drawn) {
+      number = static_cast<float>(mean + std::uniform_real_distribution<>(-0.5, 0.5)(random));
+    }
+    return drawn;
+  }
+
+  // Returns outputs and the last state.
+  std::pair<std::vector<double>, std::vector<double>> run() const {
+    std::vector<double> outputs, last = state;
+    for (int64_t row = 0; row < 4 * steps; ++row) { // of a batch, of a step, of a head of keys
+      double *s = &last[(row / (2 * steps) * 2 + row % 2) * 6];
+      const double *k = &key[row * 3];
+      for (int64_t i = 0; i < 6 && decays > 0; ++i) {
+        s[i] *= std::exp(decay[row * decays + (decays > 1 ? i / 2 : 0)]);
+      }
+      std::array<double, 2> update = {value[row * 2], value[row * 2 + 1]};
+      for (int64_t v = 0; v < 2 && isDelta; ++v) {
+        update[v] = beta[row] * (update[v] - k[0] * s[v] - k[1] * s[2 + v] - k[2] * s[4 + v]);
+      }
+      for (int64_t i = 0; i < 6; ++i) {
+        s[i] += k[i / 2] * update[i % 2];
+      }
+      for (int64_t i = 0; i < 4; ++i) { // of two queries
+        const double *q = &query[row * 6 + i / 2 * 3];
+        outputs.push_back((q[0] * s[i % 2] + q[1] * s[2 + i % 2] + q[2] * s[4 + i % 2]) / 2);
+      }
+    }
+    return {outputs, last};
+  }
+
+  void check() const {
+    const std::string rule = isDelta ? decays > 0 ? "gated_delta" : "delta" : decays > 0 ? "gated" : "linear";
+    INFO(rule << ", " << decays << " decays, " << steps << " steps");
+    OnnxModel model = OnnxModel(27).input("q", {2, steps, 12}).input("k", {2, steps, 6}).input("v", {2, steps, 4}).input("s", {2, 2, 3, 2});
+    std::vector<std::string> names = {"q", "k", "v", "s", "", ""};
+    std::vector<reference::Tensor> inputs = {f32({2, steps, 12}, query), f32({2, steps, 6}, key), f32({2, steps, 4}, value),
+                                             f32({2, 2, 3, 2}, state)};
+    if (decays > 0) {
+      model.input(names[4] = "g", {2, steps, 2 * decays});
+      inputs.push_back(f32({2, steps, 2 * decays}, decay));
+    }
+    if (isDelta) {
+      model.input(names[5] = "b", {2, steps, 2});
+      inputs.push_back(f32({2, steps, 2}, beta));
+    }
+    model.node("LinearAttention", names, {"y", "last"},
+               {{"q_num_heads", int64_t(4)}, {"kv_num_heads", int64_t(2)}, {"update_rule", rule}, {"scale", 0.5f}});
+    std::vector<reference::Tensor> results = evaluate(model.output("y").output("last"), inputs);
+    auto [outputs, last] = run();
+    CHECK(reference::maxDifference(f32({2, steps, 8}, outputs), results[0]) < 2e-5); // sums of some hundred terms in f32
+    CHECK(reference::maxDifference(f32({2, 2, 3, 2}, last), results[1]) < 2e-5);
+  }
+};
+
+// Of one step, of one chunk, of several with steps over.
+TEST_CASE("onnx LinearAttention of many steps", "[frontend]") {
+  bool isDelta = GENERATE(false, true);
+  int64_t decays = GENERATE(0, 1, 3), steps = GENERATE(1, 2, 16, 33, 64, 65, 200);
+  Recurrence{isDelta, decays, steps}.check();
+}
+
+TEST_CASE("onnx LinearAttention: decays to nothing, and keys that are alike", "[frontend]") {
+  for (int64_t decays : {1, 3}) {
+    Recurrence forgets{/*isDelta=*/true, decays, /*steps=*/70};
+    for (size_t i = 0; i < forgets.decay.size(); i += 7) {
+      forgets.decay[i] = i % 2 == 0 ? -INFINITY : -200;
+    }
+    forgets.check();
+  }
+  // The powers of the triangular system are binomials here, up to 10^18, and its inverse has no element above 1.
+  Recurrence alike{/*isDelta=*/true, /*decays=*/0, /*steps=*/130};
+  for (size_t i = 0; i < alike.key.size(); ++i) {
+    alike.key[i] = i % 3 == 1 ? 1 : 0;
+  }
+  alike.beta.assign(alike.beta.size(), 1);
+  alike.check();
+}
+
 TEST_CASE("onnx CausalConvWithState", "[frontend]") {
   checkRecordedNodes({
       {"CausalConvWithState",
@@ -319,7 +413,10 @@ TEST_CASE("onnx RotaryEmbedding, LinearAttention and CausalConvWithState refuse"
   CHECK_THAT(refusal("LinearAttention", {steps, steps, steps}), contains("takes a decay and a beta"));
   CHECK_THAT(refusal("LinearAttention", {steps, steps, steps, {}, steps}, heads),
              contains("update rule \"linear\" takes no decay and no beta"));
-  CHECK_THAT(refusal("LinearAttention", {{1, 200, 4}, steps, steps}, heads), contains("has 200 steps; 1 to 128 are supported"));
+  std::vector<int64_t> many = {1, 8193, 4};
+  CHECK_THAT(refusal("LinearAttention", {many, many, many}, heads), contains("has 8193 steps; 1 to 8192 are supported"));
+  many[1] = 0;
+  CHECK_THAT(refusal("LinearAttention", {many, many, many}, heads), contains("has 0 steps; 1 to 8192 are supported"));
   CHECK_THAT(refusal("LinearAttention", {steps, {1, 3, 6}, steps}, heads), contains("have heads of different sizes"));
   CHECK_THAT(refusal("LinearAttention", {steps, {1, 2, 4}, steps}, heads),
              contains("input 1 of [1, 2, 4] of f32 is not (batch, steps, 2 * size)"));
@@ -330,6 +427,9 @@ TEST_CASE("onnx RotaryEmbedding, LinearAttention and CausalConvWithState refuse"
   CHECK_THAT(refusal("LinearAttention", {steps, steps, steps}, heads), contains("\"kv_num_heads\" 4 does not divide \"q_num_heads\" 2"));
   heads = {{"q_num_heads", int64_t(2)}, {"kv_num_heads", int64_t(2)}, {"update_rule", std::string("gated")}};
   CHECK_THAT(refusal("LinearAttention", {steps, steps, steps, {}, {1, 3, 6}}, heads), contains("has 3 elements a head, not 1 or 2"));
+  many[1] = 2049;
+  CHECK_THAT(refusal("LinearAttention", {many, many, many, {}, many}, heads),
+             contains("has 2049 steps; 1 to 2048 are supported where each element of a key decays by itself"));
   CHECK_THAT(refusal("CausalConvWithState", {{1, 2, 4}, {2, 2, 3}}), contains("weight of [2, 2, 3] of f32 is not (channels, 1, size)"));
   CHECK_THAT(refusal("CausalConvWithState", {{1, 2, 4}, {2, 1, 3}, {}, {1, 2, 3}}),
              contains("past_state of [1, 2, 3] of f32 is not [1, 2, 2] of f32"));

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Running products, for handlers of other families.
+
+#ifndef ASHLAR_COMPILER_FRONTEND_SCAN_H
+#define ASHLAR_COMPILER_FRONTEND_SCAN_H
+
+#include "compiler/frontend/node.h"
+
+namespace ashlar::frontend {
+
+// Returns the product of the elements up to each one along `dim`: [2, 3, 4] gives [2, 6, 24].
+mlir::Value multiplyUpTo(const Node &node, mlir::Value value, int64_t dim);
+
+} // namespace ashlar::frontend
+
+#endif // ASHLAR_COMPILER_FRONTEND_SCAN_H

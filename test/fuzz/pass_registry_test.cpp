@@ -34,6 +34,7 @@ constexpr uint64_t kFirstSeed = 1, kLastSeed = 60;
 // Passes whose result is compared in other files, which name them.
 const std::map<std::string, const char *> kComparedElsewhere = {
     {"ashlar-mixed-precision", "test/fuzz/train_passes_test.cpp"},
+    {"ashlar-search-layouts", "test/unit/search/layout_graph_test.cpp"},
     {"ashlar-accumulate", "test/fuzz/update_passes_test.cpp"},
     {"ashlar-apply-settings", "test/fuzz/update_passes_test.cpp"},
     {"ashlar-batch-norm", "test/fuzz/train_passes_test.cpp"},

@@ -4,12 +4,17 @@
 
 #include "passes/search/layout_graph.h"
 
+#include "passes/search/passes.h"
 #include "passes/search/solve.h"
 #include "passes/search/strategies.h"
+#include "test/unit/layout/partitioned.h"
 #include "test/unit/layout/random_program.h"
 #include "test/unit/reference/parsed_module.h"
 
+#include "compiler/reference/equivalence.h"
 #include "passes/layout/copy_sources.h"
+
+#include "mlir/Pass/PassManager.h"
 
 #include <catch2/catch.hpp>
 
@@ -106,6 +111,34 @@ TEST_CASE("layout graph: both methods are as good as trying all choices, to the 
     }
   }
   CHECK(tried > 350);
+}
+
+// Whatever is found, n ranks compute what one does: before the search, and partitioned after it, run by the interpreter.
+TEST_CASE("search: programs compute the same with the layouts that are found", "[search]") {
+  using Axes = std::vector<std::pair<StringRef, int64_t>>;
+  const std::vector<Axes> meshes = {{{"x", 2}}, {{"x", 3}}, {{"x", 2}, {"y", 2}}};
+  int searched = 0;
+  for (uint64_t seed = 1; seed <= 60; ++seed) {
+    INFO("seed " << seed);
+    dist::MeshAttr mesh = meshOf(context(), meshes[seed % meshes.size()]);
+    OwningOpRef<ModuleOp> module = randomProgram(context(), seed, mesh, 10);
+    module->lookupSymbol<func::FuncOp>("f").setName(nn::kForward);
+    OwningOpRef<ModuleOp> after = module->clone();
+    PassManager passes(&context());
+    SearchLayoutsPassOptions options;
+    options.method = seed % 2 == 0 ? "dp" : "ilp";
+    passes.addPass(createSearchLayoutsPass(options));
+    REQUIRE(succeeded(passes.run(*after)));
+    searched += cast<StringAttr>((*after)->getAttrOfType<DictionaryAttr>(kSearchAttr).get("taken")).getValue() == "search";
+    REQUIRE(succeeded(partitionModule(*after)));
+    reference::EquivalenceOptions compared;
+    compared.functions = {nn::kForward.str()};
+    compared.ranksAfter = mesh.numDevices();
+    FailureOr<double> difference = reference::compareModules(*module, *after, compared);
+    REQUIRE(succeeded(difference));
+    CHECK(*difference <= 1e-11); // sums in another order
+  }
+  CHECK(searched > 10);
 }
 
 // The layers of a deep model are decided as one: four equal layers, of which the first and the last border on something else.

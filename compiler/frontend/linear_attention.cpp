@@ -74,7 +74,7 @@ public:
     Value updates = rowsOf(value), fromState;
     if (isDelta) {
       beta = inChunks(beta);
-      Value inverse = invert(scaled(products(key, /*before=*/true), rowsOf(beta)));
+      Value inverse = invert(scaled(products(key), rowsOf(beta)));
       updates = product(inverse, rowsOf(scaled(value, beta)));
       fromState = product(inverse, rowsOf(scaled(scaled(key, sinceStart), beta)));
     }
@@ -84,8 +84,7 @@ public:
     if (fromState) {
       updates = node.create<nn::SubOp>(updates, product(fromState, before));
     }
-    Value output =
-        node.create<nn::AddOp>(product(rowsOf(scaled(query, sinceStart)), before), product(products(query, /*before=*/false), updates));
+    Value output = node.create<nn::AddOp>(product(rowsOf(scaled(query, sinceStart)), before), product(products(query), updates));
     setResults(output, state);
   }
 
@@ -186,8 +185,8 @@ private:
   // Multiplies by a factor that is the same along dims of size 1; none is 1.
   Value scaled(Value x, Value factor) const { return factor ? multiply(x, broadcastTo(node, factor, shapeOf(x))) : x; }
 
-  // Returns the products of each row of `lhs` with the key of each step up to its own, or before it, as (..., length * rows, length).
-  Value products(Value lhs, bool before) const {
+  // Returns the products of each row of `lhs` with the key of each step up to its own, as (..., length * rows, length); 0 for later keys.
+  Value products(Value lhs) const {
     const int64_t heads = shapeOf(lhs)[1], rows = shapeOf(lhs)[4], size = shapeOf(lhs)[5];
     const Shape shape = {batch, heads, chunks, length, rows, length};
     Value result;
@@ -203,13 +202,13 @@ private:
       Value decays = between ? reshape(node, between, {batch, heads, chunks, length, 1, length}) : Value();
       result = scaled(result, decays);
     }
-    return reshape(node, keepLater(result, /*dim=*/5, before ? 1 : 0, /*other=*/0), {batch, heads, chunks, length * rows, length});
+    return reshape(node, keepLater(result, /*dim=*/5, /*distance=*/0, /*other=*/0), {batch, heads, chunks, length * rows, length});
   }
 
-  // Returns (1 + lower)^-1 of matrices of `length` rows that are 0 on the diagonal and above. Blocks on the diagonal are inverted, each of
-  // two neighbours, of which it is [[A, 0], [-D B A, D]] where B is what is below A^-1 in 1 + lower. As exact as a substitution: powers of
-  // `lower` could be far larger than the inverse.
-  Value invert(Value lower) const {
+  // Returns (1 + L)^-1 of matrices of `length` rows, where L is what is below the diagonal. Blocks on the diagonal are inverted, each of
+  // two neighbours, of which it is [[A, 0], [-D B A, D]], B being the part of L below the first one. As exact as a substitution: the powers
+  // of L could be far larger than the inverse.
+  Value invert(Value matrix) const {
     RankedTensorType square = RankedTensorType::get({length, length}, node.builder().getI1Type());
     auto keep = [&](llvm::function_ref<bool(int64_t row, int64_t column)> isKept, Value x, double other) {
       SmallVector<bool> kept;
@@ -219,11 +218,11 @@ private:
       Value mask = node.create<nn::ConstantOp>(square, DenseElementsAttr::get(square, kept));
       return select(node, broadcastTo(node, mask, shapeOf(x)), x, splatConstant(node, typeOf(x), other));
     };
-    Value one = splatConstant(node, typeOf(lower), 1);
+    Value one = splatConstant(node, typeOf(matrix), 1);
     Value inverse = keep([](int64_t row, int64_t column) { return row == column; }, one, 0);
     for (int64_t size = 1; size < length; size *= 2) {
       auto isBelow = [&](int64_t row, int64_t column) { return row / size == column / size + 1 && row / size % 2 == 1; };
-      Value below = keep(isBelow, lower, 0);
+      Value below = keep(isBelow, matrix, 0);
       inverse = node.create<nn::SubOp>(inverse, size == 1 ? below : product(product(inverse, below), inverse));
     }
     return inverse;

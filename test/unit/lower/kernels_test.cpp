@@ -308,9 +308,9 @@ TEST_CASE("kernels: bits of floats", "[lower][kernels]") {
   auto target = GENERATE(exec::Target::Cpu, exec::Target::Cuda);
   auto type = GENERATE(as<std::string>(), "f16", "bf16", "f32", "f64");
   INFO(type << ", target " << exec::stringifyTarget(target).str());
-  const std::string width = type.substr(type.find('f') + 1);
-  OwningOpRef<ModuleOp> module =
-      test::parse("!F = tensor<65539x" + type + ">\n!I = tensor<65539xi" + width + ">\n!U = tensor<65539xui" + width + ">\n" + R"(
+  const std::string width = type.substr(type.find('f') + 1), other = type == "f16" ? "bf16" : type == "bf16" ? "f16" : type;
+  OwningOpRef<ModuleOp> module = test::parse("!F = tensor<65539x" + type + ">\n!G = tensor<65539x" + other + ">\n!I = tensor<65539xi" +
+                                             width + ">\n!U = tensor<65539xui" + width + ">\n" + R"(
     func.func @made(%bits: !U) -> !F {
       %x = nn.bitcast %bits : !U -> !F
       return %x : !F
@@ -324,6 +324,11 @@ TEST_CASE("kernels: bits of floats", "[lower][kernels]") {
       %y = nn.neg %x : !F
       %z = nn.bitcast %y : !F -> !I
       return %y, %z : !F, !I
+    }
+    func.func @other(%bits: !U) -> !G {
+      %x = nn.bitcast %bits : !U -> !F
+      %y = nn.bitcast %x : !F -> !G
+      return %y : !G
     })");
   std::mt19937_64 random(test::testSeed());
   reference::Tensor bits(cast<RankedTensorType>(module->lookupSymbol<func::FuncOp>("made").getArgumentTypes()[0]));
@@ -333,20 +338,25 @@ TEST_CASE("kernels: bits of floats", "[lower][kernels]") {
   test::fuse(*module, target);
   test::CompiledKernels kernels(*module, random, /*inPlace=*/true, target);
   reference::Tensor made = kernels.run("made", {bits})[0], taken = kernels.run("taken", {made})[0];
+  reference::Tensor asOther = kernels.run("other", {bits})[0];
   std::vector<reference::Tensor> both = kernels.run("both", {bits});
-  auto floatType = cast<FloatType>(made.getType().getElementType());
-  auto numberOf = [&](const reference::Tensor &tensor, int64_t i) {
+  auto numberOf = [](const reference::Tensor &tensor, int64_t i, const reference::Tensor &like) {
+    auto floatType = cast<FloatType>(like.getType().getElementType());
     auto word = static_cast<uint64_t>(tensor.getInt(i));
     return APFloat(floatType.getFloatSemantics(), APInt(floatType.getWidth(), word, /*isSigned=*/false, /*implicitTrunc=*/true));
   };
   auto areEqual = [](const APFloat &x, const APFloat &y) { return x.isNaN() ? y.isNaN() : x.bitwiseIsEqual(y); };
+  auto widen = [](APFloat x) {
+    bool losesInfo = false;
+    x.convert(APFloat::IEEEdouble(), APFloat::rmNearestTiesToEven, &losesInfo);
+    return x;
+  };
   int64_t wrong = 0;
   for (int64_t i = 0; i < bits.getNumElements(); ++i) {
-    APFloat number = numberOf(bits, i), negative = neg(number), wide = number;
-    bool losesInfo = false;
-    wide.convert(APFloat::IEEEdouble(), APFloat::rmNearestTiesToEven, &losesInfo);
-    wrong += !areEqual(wide, APFloat(made.getFloat(i))) || !areEqual(neg(wide), APFloat(both[0].getFloat(i))) ||
-             !areEqual(number, numberOf(taken, i)) || !areEqual(negative, numberOf(both[1], i));
+    APFloat number = numberOf(bits, i, made), ofOther = numberOf(bits, i, asOther);
+    wrong += !areEqual(widen(number), APFloat(made.getFloat(i))) || !areEqual(widen(neg(number)), APFloat(both[0].getFloat(i))) ||
+             !areEqual(number, numberOf(taken, i, made)) || !areEqual(neg(number), numberOf(both[1], i, made)) ||
+             !(number.isNaN() || areEqual(widen(ofOther), APFloat(asOther.getFloat(i))));
   }
   CHECK(wrong == 0);
 }

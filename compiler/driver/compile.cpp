@@ -167,13 +167,13 @@ private:
     for (pipelines::Variant &variant : variantList.variants) {
       variant.overlaps = options.overlaps;
       if (variant.search) {
-        variant.search->memoryLimit = memoryLimit;
+        variant.search->memoryLimit = job.recompute() == job::Recompute::AUTO ? 0 : memoryLimit; // which makes it fit, behind the search
         variant.search->seconds = options.searchSeconds;
       }
     }
     OwningOpRef<ModuleOp> programs = std::move(module);
     for (pipelines::Variant &variant : variantList.variants) {
-      if (variant.search && memoryLimit > 0 && failed(fitSearch(*programs, variant))) {
+      if (variant.search && variant.search->memoryLimit > 0 && failed(fitSearch(*programs, variant))) {
         return failure();
       }
       OwningOpRef<ModuleOp> lowered = programs->clone();

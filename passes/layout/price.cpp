@@ -9,6 +9,7 @@
 #include "dialects/nn/nn.h"
 #include "dialects/support/element_type.h"
 #include "dialects/support/op_interfaces.h"
+#include "passes/layout/decide.h"
 
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/EquivalenceClasses.h"
@@ -469,6 +470,20 @@ Price price(const LayoutProblem &problem, const Assignment &assignment, dist::Pl
     price.programs.push_back(priceProgram(localProgram(problem, program, assignment, planner), rates, handOverPs));
   }
   return price;
+}
+
+FailureOr<Price> priceLayouts(ModuleOp module) {
+  dist::MeshOp mesh = dist::findMesh(module);
+  FailureOr<LayoutProblem> problem = LayoutProblem::create(module, mesh.getMesh());
+  if (failed(problem)) {
+    return failure();
+  }
+  dist::Planner planner(mesh);
+  FailureOr<Assignment> assignment = decide(*problem, planner);
+  if (failed(assignment)) {
+    return failure();
+  }
+  return price(*problem, *assignment, planner, dist::findDeviceRates(module));
 }
 
 } // namespace ashlar::layout

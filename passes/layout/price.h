@@ -56,6 +56,9 @@ std::vector<OpTraffic> trafficOf(const LocalProgram &program, const dist::Device
 Price price(const LayoutProblem &problem, const Assignment &assignment, dist::Planner &planner, const dist::DeviceRates &rates,
             int64_t handOverPs = 0);
 
+// Prices a module whose values all have layouts, on its mesh and device. Fails, with an error, where nothing can be decided.
+mlir::FailureOr<Price> priceLayouts(mlir::ModuleOp module);
+
 } // namespace ashlar::layout
 
 #endif // ASHLAR_PASSES_LAYOUT_PRICE_H

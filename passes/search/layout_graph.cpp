@@ -354,7 +354,8 @@ private:
     SmallVector<RankedTensorType> operands = localTypes(op.operands, choice.operands), results = localTypes(op.results, choice.results);
     double bytes = 0;
     for (const layout::OpTraffic::Read &read : one.reads) { // a view is read in pieces as what is made of it
-      bytes += double(read.bytes) * operands[read.operand].getNumElements() / problem.typeOf(op.operands[read.operand]).getNumElements();
+      bytes += double(read.bytes) * operands[read.operand].getNumElements() /
+               std::max<int64_t>(1, problem.typeOf(op.operands[read.operand]).getNumElements());
     }
     for (auto [type, isWritten] : llvm::zip_equal(results, one.isWritten)) {
       bytes += isWritten ? byteSize(type) : 0;
@@ -363,15 +364,25 @@ private:
     return rates.timePs(work.flops, work.narrowFlops, one.isCall || one.isMemoryBound ? static_cast<int64_t>(bytes) : 0);
   }
 
-  // Returns the time of the redistribution of a value; one that no kernel writes else is written for it, and read.
+  // Returns the time of the redistribution of a value; one that no kernel writes else is written for it, and read. A slice sends nothing,
+  // but copies.
   int64_t planPs(const Redistributed &value, LayoutAttr from, LayoutAttr to) {
     if (from == to) {
       return 0;
     }
     auto [known, isNew] = planned.try_emplace({value.type, from, to}, std::pair(0, false));
     if (isNew) {
-      const dist::Plan &plan = planner.plan(value.type, from.getLayout(), to.getLayout());
-      known->second = {plan.timePs, llvm::any_of(plan.steps, [](const dist::Step &step) { return step.kind != CollectiveKind::Slice; })};
+      int64_t time = 0;
+      bool sends = false;
+      layout::Layout layout = from.getLayout();
+      for (const dist::Step &step : planner.plan(value.type, layout, to.getLayout()).steps) {
+        const int64_t before = byteSize(dist::localType(problem.mesh, value.type, layout));
+        layout = dist::applyStep(layout, step);
+        const bool isSlice = step.kind == CollectiveKind::Slice;
+        time += isSlice ? rates.timePs(0, 0, before + byteSize(dist::localType(problem.mesh, value.type, layout))) : step.timePs;
+        sends |= !isSlice;
+      }
+      known->second = {time, sends};
     }
     auto [time, sends] = known->second;
     return value.isStored || !sends ? time : time + rates.timePs(0, 0, localBytes(value.type, from) + localBytes(value.type, to));

@@ -104,7 +104,7 @@ struct SearchLayouts : impl::SearchLayoutsPassBase<SearchLayouts> {
       return failure();
     }
     dist::Planner planner(mesh);
-    SmallVector<WeightedProgram> programs = programsOfStep(*problem, runs);
+    SmallVector<WeightedProgram> programs = programsOfStep(*copy, runs);
     LayoutGraph graph(*problem, programs, findRepeatedParts(*problem), planner, dist::findDeviceRates(*copy), smallBytes());
     Request request;
     for (bool splitsBatch : {false, true}) { // the other strategies are where it starts

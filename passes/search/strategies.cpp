@@ -5,19 +5,17 @@
 #include "passes/search/strategies.h"
 
 #include "dialects/nn/nn.h"
-#include "passes/layout/decide.h"
 #include "passes/layout/given_attributes.h"
 
 using namespace mlir;
 
 namespace ashlar::search {
 
-SmallVector<WeightedProgram> programsOfStep(const layout::LayoutProblem &problem, int64_t runs) {
+SmallVector<WeightedProgram> programsOfStep(ModuleOp module, int64_t runs) {
   SmallVector<WeightedProgram> programs;
-  bool updatesLater = llvm::any_of(
-      problem.programs, [](const layout::ProblemProgram &program) { return func::FuncOp(program.function).getName() == nn::kUpdate; });
-  for (auto [number, program] : llvm::enumerate(problem.programs)) {
-    StringRef name = func::FuncOp(program.function).getName();
+  const bool updatesLater = static_cast<bool>(module.lookupSymbol(nn::kUpdate));
+  for (auto [number, function] : llvm::enumerate(module.getOps<func::FuncOp>())) {
+    StringRef name = function.getName();
     if (name == nn::kTrainStep || name == nn::kUpdate || name == nn::kForward) {
       programs.push_back({static_cast<unsigned>(number), updatesLater && name == nn::kTrainStep ? runs : 1});
     }
@@ -26,26 +24,15 @@ SmallVector<WeightedProgram> programsOfStep(const layout::LayoutProblem &problem
 }
 
 FailureOr<Prediction> predict(ModuleOp module, int64_t runs) {
-  dist::MeshOp mesh = dist::findMesh(module);
-  FailureOr<layout::LayoutProblem> problem = layout::LayoutProblem::create(module, mesh.getMesh());
-  if (failed(problem)) {
+  FailureOr<layout::Price> price = layout::priceLayouts(module);
+  if (failed(price)) {
     return failure();
   }
-  dist::Planner planner(mesh);
-  FailureOr<layout::Assignment> assignment = layout::decide(*problem, planner);
-  if (failed(assignment)) {
-    return failure();
-  }
-  layout::Price price = layout::price(*problem, *assignment, planner, dist::findDeviceRates(module));
   Prediction prediction;
-  for (const WeightedProgram &weighted : programsOfStep(*problem, runs)) {
-    const layout::ProgramPrice &program = price.programs[weighted.program];
-    prediction.computePs += program.computePs * weighted.runs;
-    prediction.exposedPs += program.exposedPs * weighted.runs;
-    prediction.bytesSent += program.bytesSent * weighted.runs;
+  for (const WeightedProgram &weighted : programsOfStep(module, runs)) {
+    prediction.stepPs += price->programs[weighted.program].timePs() * weighted.runs;
   }
-  prediction.stepPs = prediction.computePs + prediction.exposedPs;
-  prediction.memoryBytes = price.memoryBytes();
+  prediction.memoryBytes = price->memoryBytes();
   return prediction;
 }
 

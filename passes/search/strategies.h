@@ -19,14 +19,12 @@ inline constexpr llvm::StringLiteral kSearchAttr = "dist.search";
 
 // What a step is predicted to take.
 struct Prediction {
-  int64_t stepPs = 0;                   // computePs and exposedPs, one after the other
-  int64_t computePs = 0, exposedPs = 0; // of the programs that a step runs: computing, and what it does not hide of sending
-  int64_t bytesSent = 0;                // by a device
-  int64_t memoryBytes = 0;              // of a device
+  int64_t stepPs = 0;      // computing, and what it does not hide of sending
+  int64_t memoryBytes = 0; // of a device
 };
 
 // Returns the programs of a module that a step runs: @train_step `runs` times and @update, or @train_step, or @forward.
-llvm::SmallVector<WeightedProgram> programsOfStep(const layout::LayoutProblem &problem, int64_t runs);
+llvm::SmallVector<WeightedProgram> programsOfStep(mlir::ModuleOp module, int64_t runs);
 
 // Predicts a step of a module whose values all have layouts. Nothing, with an error, where they do not fit.
 mlir::FailureOr<Prediction> predict(mlir::ModuleOp module, int64_t runs);

@@ -232,21 +232,6 @@ pipelines::Variant addLayoutPasses(OpPassManager &passes, ModuleOp program) {
   return variant;
 }
 
-// Prices the layouts that inference left; failure, with an error, where nothing can be decided.
-FailureOr<layout::Price> priceLayouts(ModuleOp inferred) {
-  dist::MeshOp mesh = dist::findMesh(inferred);
-  FailureOr<layout::LayoutProblem> problem = layout::LayoutProblem::create(inferred, mesh.getMesh());
-  if (failed(problem)) {
-    return failure();
-  }
-  dist::Planner planner(mesh);
-  FailureOr<layout::Assignment> assignment = layout::decide(*problem, planner);
-  if (failed(assignment)) {
-    return failure();
-  }
-  return layout::price(*problem, *assignment, planner, dist::findDeviceRates(inferred));
-}
-
 // Takes the fusion ids off the parameters. Returns whether there were any.
 bool dropFusionIds(ModuleOp program) {
   bool hadIds = false;
@@ -319,7 +304,7 @@ Verdict checkProgram(ModuleOp program, const CheckOptions &options) {
   } else {
     pipelines::addDistPasses(dist, addLayoutPasses(layout, *after));
     FailureOr<layout::Price> priced = failure();
-    if (failed(layout.run(*after)) || failed(priced = priceLayouts(*after))) {
+    if (failed(layout.run(*after)) || failed(priced = layout::priceLayouts(*after))) {
       return {FailureKind::Passes, error.text};
     }
     const bool repeats = (*after)->hasAttr(dist::kRecomputeRulesAttr) || (*after)->hasAttr(kRecomputeMovesAttr);

@@ -118,6 +118,18 @@ TEST_CASE("comm_fusion has the numbers of its mode, and they make sense", "[job]
   CHECK(error("all_reduce { mode: SIZE size_mb: 0 }") == "train.txtpb: comm_fusion.all_reduce.size_mb 0 is not in [1, 2147483647]");
 }
 
+TEST_CASE("what mode AUTO does not search is refused", "[job]") {
+  const std::string mesh = "mode: AUTO mesh { axes { name: \"dp\" size: 2 } } ";
+  CHECK(checkError(mesh) == "no error");
+  CHECK(checkError("mode: AUTO") == "train.txtpb: mode AUTO needs a mesh; add mesh { axes { name: \"tp\" size: 4 } }");
+  CHECK(checkError(mesh + "pipeline { stages: 2 micro_batches: 2 }") ==
+        "train.txtpb: mode AUTO does not look at the stages of a pipeline yet; leave the pipeline out, or set mode: SEMI_AUTO and rules");
+  CHECK(checkError(mesh + "deterministic { chunks: 4 }") ==
+        "train.txtpb: deterministic computes on a mesh of its own, of which mode AUTO does not search the layouts; leave it out");
+  CHECK(checkError("search: ILP") ==
+        "train.txtpb: search ILP is of mode AUTO, and the mode is STAND_ALONE; set mode: AUTO, or leave it out");
+}
+
 TEST_CASE("fields that are not implemented are refused by name", "[job]") {
   CHECK(parseError("seed: 1\nstrategy {\n  mesh { device_ids: 3 }\n}") ==
         "train.txtpb:3:10: field strategy.mesh.device_ids is not implemented yet");

@@ -101,7 +101,7 @@ TEST_CASE("search: the relaxation is below all choices, with what a choice adds 
     Dice dice(seed);
     DecisionGraph graph = randomGraph(dice, 2 + dice.roll(5), /*hasRows=*/false);
     Relaxation relaxation(graph);
-    relaxation.run(50);
+    relaxation.run(seed % 2 == 0 ? 50 : 0); // as it starts, too
     CHECK(relaxation.bound() <= tryAll(graph, kAny).first);
     for (unsigned node = 0; node < graph.numNodes(); ++node) {
       for (unsigned choice = 0; choice < graph.numChoices(node); ++choice) {

@@ -104,10 +104,11 @@ done
 expect_error "checkpoint" "$tools/ashlarc" mlp.onnx --job <(echo 'global_batch: 4 checkpoint { keep: 1 }') -o prefix
 
 # A folder that goes while the run is on: a line for each save that fails, training goes on, and the run ends with status 1.
-rm -rf gone
+rm -rf gone went
 mkdir gone
 status=0
-(while [ ! -e gone/ashlar-1_2 ]; do sleep 0.01; done; rm -rf gone; touch gone) &
+# It is renamed, not removed: a save may be writing into it.
+(while [ ! -e gone/ashlar-1_2 ]; do sleep 0.01; done; mv gone went; touch gone) &
 ./run --steps 60 --save-every 2 --sync-checkpoint --checkpoint-dir gone > gone.log 2> gone.err || status=$?
 wait
 [ "$status" != 0 ] || fail "a run whose last checkpoint could not be written ends with status 0"

@@ -105,19 +105,9 @@ expect_same_parameters() {
   done
 }
 
-# Prints the zoo's model that a job of docs/jobs is for. model_of JOBNAME
+# Prints the zoo's model that a job of docs/jobs is for, with its options, as the job's first lines name it. model_of JOBNAME
 model_of() {
-  case $1 in
-    dense_layers) echo dense-layers ;;
-    lenet*) echo lenet ;;
-    linear) echo linear ;;
-    mlp_hybrid) echo mlp-hybrid ;;
-    mlp*) echo mlp ;;
-    resnet50_cifar10) echo resnet --expanded-loss ;;
-    resnet50*) echo resnet --stem cifar --image 32 ;;
-    transformer*) echo transformer ;;
-    *) fail "no model is known for docs/jobs/$1.txtpb" ;;
-  esac
+  sed -n '1,/^[^#]/s/^# *ashlar-zoo \(.*\) -o .*/\1/p' "$jobs/$1.txtpb" | grep . || fail "docs/jobs/$1.txtpb does not say how its model is made"
 }
 
 # Prints how many ranks the plan of a program names. ranks_of PROGRAM

@@ -11,11 +11,16 @@ small() { # of a job: as many samples as its ranks have micro-batches of two, an
 }
 
 # Classes are told by a softmax of small ops.
-small resnet50_cifar10 16
 "$tools/ashlar-zoo" resnet --expanded-loss --image 32 -o loss.onnx
-"$tools/ashlarc" loss.onnx --job resnet50_cifar10.txtpb -o parallel
-mpirun -n 8 ./parallel --data cifar --steps 2 --log-every 1 --threads 1 > parallel.log
-[ "$(losses parallel.log | wc -l)" = 2 ] || fail "resnet50_cifar10 does not print 2 losses"
+for job in resnet50_cifar10 resnet50_auto; do
+  small $job 16
+  "$tools/ashlarc" loss.onnx --job $job.txtpb -o $job
+  [ "$(ranks_of $job)" = 8 ] || fail "$job is not for 8 ranks"
+  mpirun -n 8 ./$job --data cifar --steps 2 --log-every 1 --threads 1 > $job.log
+  [ "$(losses $job.log | wc -l)" = 2 ] || fail "$job does not print 2 losses"
+done
+# The same training, from the same values.
+expect_close resnet50_cifar10.log resnet50_auto.log 0.001
 
 # Stages compute the same with and without what is computed again and split further, from the same values.
 "$tools/ashlar-zoo" resnet --stem cifar --image 32 -o resnet.onnx

@@ -24,7 +24,10 @@ for kill in $(seq "$kills"); do
   rm -rf saved ended
   start_long_run mpirun -n $ranks ./on_$ranks --deterministic --threads 1 --steps $((steps * 1000)) --save-every $every --checkpoint-dir saved --log-every 1
   pid=$(process_of $victim)
-  while ! grep -q "step: $step," long.log; do sleep 0.002; done
+  while ! grep -q "step: $step," long.log; do
+    kill -0 "$launcher" 2> /dev/null || { cat long.log >&2; fail "$what: the run ends before"; }
+    sleep 0.002
+  done
   kill -KILL "$pid"
   killed=$SECONDS status=0
   wait "$launcher" || status=$?

@@ -5,6 +5,7 @@
 # Starts a command that launches ranks, and waits until they train, half a minute at most: sets launcher and ranks, the processes; their log is
 # long.log. start_long_run COMMAND...
 start_long_run() {
+  : > long.log # the launcher may begin later than this shell reads on: an earlier run's lines are not this one's
   "$@" > long.log 2>&1 &
   launcher=$!
   trap 'kill "$launcher" 2> /dev/null || true' EXIT

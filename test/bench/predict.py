@@ -11,29 +11,19 @@ how many there were. Prints a line each, Spearman's rank correlation and the med
 """
 
 import argparse
-import array
-import json
 import os
 import pathlib
-import re
 import statistics
 import tempfile
 
-from measuring import ROOT, run, table
+from measuring import ROOT, table
+from trainings import ADAMW, MOMENTUM, SGD, Trainings, images, mlp, rules, transformer
 
 CORRELATION, ERROR = 0.9, 0.2
-DIGITS = 'dataset { digits { train_samples: SAMPLES eval_samples: 256 } features { column: "image" tensor: "input" } features { column: "label" tensor: "labels" } }'
-NPY = 'dataset { npy {} features { column: "x" tensor: "INPUT" } features { column: "y" tensor: "labels" } }'
-LOSS = 'loss { softmax_cross_entropy { logits: "logits" labels: "labels" } }'
 DATA = "mode: DATA_PARALLEL\n"
-ADAMW, MOMENTUM, SGD = "optimizer { adamw {} learning_rate: 0.0001 }", "optimizer { momentum {} learning_rate: 0.0001 }", "optimizer { sgd {} learning_rate: 0.0001 }"
 ATTENTION = {"*.attention.query.weight": "[{}, {tp}]", "*.attention.key.weight": "[{}, {tp}]", "*.attention.value.weight": "[{}, {tp}]",
              "*.attention.projection.weight": "[{tp}, {}]", "*.mlp.up.weight": "[{}, {tp}]", "*.mlp.down.weight": "[{tp}, {}]",
              "embedding.weight": "[{tp}, {}]", "head.weight": "[{}, {tp}]"}
-
-
-def rules(layouts):
-    return "mode: SEMI_AUTO\n" + "".join(f'rules {{ match: "{match}" layout: "{layout}" }}\n' for match, layout in layouts.items())
 
 
 def columns_then_rows(layers):
@@ -43,19 +33,6 @@ def columns_then_rows(layers):
 
 def split(name, axis="{dp}, {}"):
     return rules({name: f"[{axis}]"})
-
-
-def mlp(layers, width):
-    return ["mlp", "--layers", layers, "--width", width], None
-
-
-def transformer(layers, width, heads, sequence, vocabulary):
-    zoo = ["transformer", "--layers", layers, "--width", width, "--heads", heads, "--sequence", sequence, "--vocabulary", vocabulary]
-    return zoo, ("tokens", "q", (sequence,), (sequence,), vocabulary)
-
-
-def images(*zoo, side=32):
-    return [*zoo, "--image", side], ("input", "f", (3, side, side), (), 10)
 
 
 def zero(level):
@@ -99,18 +76,6 @@ CASES = [
 ]
 
 
-def write_npy(path, code, shape, values):
-    """A .npy file of `values` repeated; code: as module array has it."""
-    kind = {"f": "<f4", "q": "<i8"}[code]
-    header = str({"descr": kind, "fortran_order": False, "shape": tuple(shape)})
-    header += " " * (63 - (len(header) + 10) % 64) + "\n"
-    count = 1
-    for size in shape:
-        count *= size
-    data = array.array(code, (values * (count // len(values) + 1))[:count])
-    path.write_bytes(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header.encode() + data.tobytes())
-
-
 def ranks_of(values):
     """Ranks from 1 on, of equal values their mean."""
     order = sorted(values)
@@ -127,49 +92,18 @@ def correlation(a, b):
 
 class Bench:
     def __init__(self, options, folder):
-        self.options, self.folder, self.bin = options, folder, pathlib.Path(options.build).resolve() / "bin"
-        self.models = {}
-        self.machine = pathlib.Path(options.machine).read_text() if options.machine else ""
-
-    def model(self, zoo):
-        key = tuple(map(str, zoo))
-        if key not in self.models:
-            self.models[key] = self.folder / f"model{len(self.models)}.onnx"
-            run([self.bin / "ashlar-zoo", *zoo, "-o", self.models[key]], self.folder)
-        return self.models[key]
-
-    def job(self, batch, text, mesh, data):
-        axis, size = mesh.split("=")
-        if data:
-            name, code, sample, label, classes = data
-            values = [number % classes for number in range(97)] if code == "q" else [number % 7 / 7 - 0.5 for number in range(97)]
-            for column, kind, shape, numbers in (("x", code, sample, values), ("y", "q", label, [number % min(classes, 10) for number in range(97)])):
-                write_npy(self.folder / f"{column}_train.npy", kind, (4 * batch, *shape), numbers)
-            dataset = NPY.replace("INPUT", name)
-        else:
-            dataset = DIGITS.replace("SAMPLES", str(4 * batch))
-        (self.folder / "job.txtpb").write_text("\n".join([
-            f'mesh {{ axes {{ name: "{axis}" size: {size} }} }}', f"global_batch: {batch}", LOSS, text, dataset, "epochs: 1000000", self.machine]))
-        return "job.txtpb"
+        self.options, self.trainings = options, Trainings(options.build, folder, options.machine)
 
     def measure(self, model, job, mesh, data, predicted_us):
         """Microseconds of a step."""
-        run([self.bin / "ashlarc", model, "--job", job, "-o", "program"], self.folder)
-        ranks = int(mesh.split("=")[1])
+        self.trainings.compile(model, job, "program")
         steps = max(3, int(self.options.seconds * 1e6 / predicted_us))
-        prefix = ["mpirun", "-n", ranks] if ranks > 1 else []
-        found = []
-        arguments = ["--data", self.folder] if data else []
-        for _ in range(self.options.repeats):
-            out = run([*prefix, "./program", "--steps", steps, "--threads", 1, *arguments], self.folder)[1]
-            found.append(float(re.search(r"\(([0-9.]+) us a step\)", out).group(1)))
-        return min(found)
+        return min(self.trainings.step_us("program", int(mesh.split("=")[1]), steps, data) for _ in range(self.options.repeats))
 
     def case(self, name, source, batch, text, mesh):
         zoo, data = source
-        model, job = self.model(zoo), self.job(batch, text, mesh, data)
-        plan = json.loads(run([self.bin / "ashlarc", "plan", model, "--job", job, "--json", "-"], self.folder)[1])["meshes"][0]
-        predicted = plan["step_ns"] / 1e3
+        model, job = self.trainings.model(zoo), self.trainings.job("job", batch, text, mesh, data)
+        predicted = self.trainings.plan(model, job)["step_ns"] / 1e3
         load = os.getloadavg()[0]
         measured = self.measure(model, job, mesh, data, predicted)
         print(f"{name}: {predicted:.0f} us predicted, {measured:.0f} us measured", flush=True)

@@ -20,74 +20,132 @@ constexpr dist::Link kSharedMemory{/*latencyNs=*/60, /*bytesPerUs=*/23000};
 constexpr dist::Link kNetwork{/*latencyNs=*/2600, /*bytesPerUs=*/1200, /*movesBeside=*/true};
 
 // A rank on one core: 80 % of the peak of its multiply-adds is what large products reach, 20 GB/s a copy (docs/benchmarks.md, the first
-// machine). Products of bf16 and f16 are computed in f32.
-constexpr dist::DeviceRates kCore{/*flopsPerUs=*/83000, /*narrowFlopsPerUs=*/83000, /*bytesPerUs=*/20000};
+// machine). Products of bf16 and f16 are computed in f32. What else a machine has (launches, rates by shape, costs of single kinds of
+// collectives) is measured on it (ashlarc --calibrate), not assumed.
+Machine cores() {
+  return {INT64_MAX, kSharedMemory, kNetwork, {/*flopsPerUs=*/83000, /*narrowFlopsPerUs=*/83000, /*bytesPerUs=*/20000}};
+}
 
 // GPUs by their data sheets (NVIDIA A100, H100 and H200 Tensor Core GPU, SXM) and those of the hosts (NVIDIA DGX A100, H100 and H200, 8
 // GPUs each); nothing of it is measured. Rates: TFLOP/s of f32 on CUDA cores, of bf16 and f16 on dense tensor cores, and TB/s of the
 // memory. Links within a host: one direction of NVLink, half of what the sheet gives for both; between hosts: the one network adapter of
 // each GPU. Latencies are not in data sheets: 4 us a message makes the smallest all-reduce of 2 devices 8 us, the base latency in NCCL's
-// own tuning model; 10 us between hosts are assumed.
-constexpr int64_t kNvlinkNs = 4000, kAdapterNs = 10000, kGpusOfHost = 8;
+// own tuning model; 10 us between hosts are assumed. Launches and rates by shape are in no data sheet.
+Machine gpus(int64_t nvlinkBytesPerUs, int64_t adapterBytesPerUs, dist::DeviceRates device) {
+  constexpr int64_t kNvlinkNs = 4000, kAdapterNs = 10000, kGpusOfHost = 8;
+  return {kGpusOfHost,
+          {kNvlinkNs, nvlinkBytesPerUs, /*movesBeside=*/true},
+          {kAdapterNs, adapterBytesPerUs, /*movesBeside=*/true},
+          std::move(device)};
+}
 
 // A100 80 GB: 19.5, 312 and 2.039; NVLink 600 GB/s both ways, 200 Gb/s adapters.
-constexpr Machine kA100{kGpusOfHost,
-                        {kNvlinkNs, /*bytesPerUs=*/300000, /*movesBeside=*/true},
-                        {kAdapterNs, /*bytesPerUs=*/25000, /*movesBeside=*/true},
-                        {/*flopsPerUs=*/19500000, /*narrowFlopsPerUs=*/312000000, /*bytesPerUs=*/2039000}};
+Machine a100() {
+  return gpus(300000, 25000, {/*flopsPerUs=*/19500000, /*narrowFlopsPerUs=*/312000000, /*bytesPerUs=*/2039000});
+}
 
 // H100: 67, 989 and 3.35; NVLink 900 GB/s both ways, 400 Gb/s adapters.
-constexpr Machine kH100{kGpusOfHost,
-                        {kNvlinkNs, /*bytesPerUs=*/450000, /*movesBeside=*/true},
-                        {kAdapterNs, /*bytesPerUs=*/50000, /*movesBeside=*/true},
-                        {/*flopsPerUs=*/67000000, /*narrowFlopsPerUs=*/989000000, /*bytesPerUs=*/3350000}};
+Machine h100() {
+  return gpus(450000, 50000, {/*flopsPerUs=*/67000000, /*narrowFlopsPerUs=*/989000000, /*bytesPerUs=*/3350000});
+}
 
 // H200: as the H100, with 4.8 TB/s.
-constexpr Machine kH200{kGpusOfHost, kH100.intraHost, kH100.interHost, {kH100.device.flopsPerUs, kH100.device.narrowFlopsPerUs, 4800000}};
+Machine h200() {
+  Machine machine = h100();
+  machine.device.bytesPerUs = 4800000;
+  return machine;
+}
 
 // Returns what a job leaves out: of the target, or of the preset.
 Machine defaultOf(const job::Machine &given, exec::Target target) {
   if (target == exec::Target::Cpu) {
-    return {INT64_MAX, kSharedMemory, kNetwork, kCore};
+    return cores();
   }
   if (!given.has_preset()) {
-    return {INT64_MAX, kH100.intraHost, kH100.interHost, kH100.device};
+    Machine machine = h100();
+    machine.ranksPerHost = INT64_MAX;
+    return machine;
   }
   switch (given.preset()) {
   case job::Machine::A100:
-    return kA100;
+    return a100();
   case job::Machine::H100:
-    return kH100;
+    return h100();
   case job::Machine::H200:
-    return kH200;
+    return h200();
   }
   llvm_unreachable("unknown preset");
 }
 
+constexpr double kNsPerUs = 1e3;
 constexpr double kPerUsOfGiga = 1e3; // 1e9 a second are 1e3 a microsecond
 
+int64_t perUs(double giga) {
+  return std::max<int64_t>(1, std::llround(giga * kPerUsOfGiga));
+}
+
+// Returns the table that a job gives; without a narrow rate that of f32 holds for both.
+template <typename Rates> llvm::SmallVector<dist::ShapeRate, 0> tableOf(const Rates &given) {
+  llvm::SmallVector<dist::ShapeRate, 0> table;
+  for (const job::Machine::ShapeRate &rate : given) {
+    table.push_back(
+        {rate.from(), perUs(rate.gflop_per_s()), perUs(rate.has_narrow_gflop_per_s() ? rate.narrow_gflop_per_s() : rate.gflop_per_s())});
+  }
+  return table;
+}
+
 dist::DeviceRates ratesOf(const job::Machine::Device &device, dist::DeviceRates fallback) {
-  auto set = [](int64_t &rate, bool isGiven, double giga) {
-    rate = isGiven ? std::max<int64_t>(1, std::llround(giga * kPerUsOfGiga)) : rate;
-  };
+  auto set = [](int64_t &rate, bool isGiven, double giga) { rate = isGiven ? perUs(giga) : rate; };
   set(fallback.flopsPerUs, device.has_gflop_per_s(), device.gflop_per_s());
   set(fallback.narrowFlopsPerUs, device.has_narrow_gflop_per_s(), device.narrow_gflop_per_s());
   set(fallback.bytesPerUs, device.has_memory_gb_per_s(), device.memory_gb_per_s());
+  if (device.has_launch_us()) {
+    fallback.launchNs = std::llround(device.launch_us() * kNsPerUs);
+  }
+  if (!device.products().empty()) {
+    fallback.products = tableOf(device.products());
+  }
+  if (!device.convolutions().empty()) {
+    fallback.convolutions = tableOf(device.convolutions());
+  }
   return fallback;
 }
 
-dist::Link linkOf(const job::Machine::LinkClass &link, dist::Link fallback) {
-  constexpr double kNsPerUs = 1e3;
-  if (link.has_latency_us()) {
-    fallback.latencyNs = std::llround(link.latency_us() * kNsPerUs);
+CollectiveKind kindOf(job::Machine::CollectiveRate::Kind kind) {
+  switch (kind) {
+  case job::Machine::CollectiveRate::ALL_REDUCE:
+    return CollectiveKind::AllReduce;
+  case job::Machine::CollectiveRate::REDUCE_SCATTER:
+    return CollectiveKind::ReduceScatter;
+  case job::Machine::CollectiveRate::ALL_TO_ALL:
+    return CollectiveKind::AllToAll;
+  case job::Machine::CollectiveRate::ALL_GATHER:
+    return CollectiveKind::AllGather;
+  case job::Machine::CollectiveRate::PERMUTE:
+    return CollectiveKind::Permute;
+  case job::Machine::CollectiveRate::BROADCAST:
+    return CollectiveKind::Broadcast;
+  case job::Machine::CollectiveRate::HALO:
+    return CollectiveKind::Halo;
   }
-  if (link.has_bandwidth_gb_per_s()) {
-    fallback.bytesPerUs = std::max<int64_t>(1, std::llround(link.bandwidth_gb_per_s() * kPerUsOfGiga));
+  llvm_unreachable("unknown kind of collective");
+}
+
+// Returns what messages cost that a link or a kind of collective describes, with `fallback` for what is left out.
+template <typename Given> dist::MessageCost messageCostOf(const Given &given, dist::MessageCost fallback) {
+  return {given.has_latency_us() ? std::llround(given.latency_us() * kNsPerUs) : fallback.latencyNs,
+          given.has_bandwidth_gb_per_s() ? perUs(given.bandwidth_gb_per_s()) : fallback.bytesPerUs};
+}
+
+dist::Link linkOf(const job::Machine::LinkClass &given, dist::Link link) {
+  const dist::MessageCost plain = messageCostOf(given, {link.latencyNs, link.bytesPerUs});
+  link.latencyNs = plain.latencyNs;
+  link.bytesPerUs = plain.bytesPerUs;
+  link.movesBeside = given.has_moves_beside() ? given.moves_beside() : link.movesBeside;
+  for (const job::Machine::CollectiveRate &rate : given.collectives()) {
+    link.set(kindOf(rate.kind()), messageCostOf(rate, plain));
   }
-  if (link.has_moves_beside()) {
-    fallback.movesBeside = link.moves_beside();
-  }
-  return fallback;
+  return link;
 }
 
 } // namespace

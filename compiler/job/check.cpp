@@ -3,6 +3,7 @@
 // The values of a job, each alone and together. What the model or the data must agree with is checked where those are known.
 
 #include "compiler/job/check_comm_fusion.h"
+#include "compiler/job/check_machine.h"
 #include "compiler/job/check_parallel.h"
 #include "compiler/job/check_rules.h"
 #include "compiler/job/check_training.h"
@@ -192,7 +193,7 @@ Fault findFault(const Job &job) {
   if (Fault fault = checkMesh(job.mesh()); !fault.empty()) {
     return fault;
   }
-  for (auto check : {checkMode, checkRules, checkStrategy, checkCommFusion, checkPipeline, checkBatch, checkDims, checkTies,
+  for (auto check : {checkMode, checkRules, checkStrategy, checkMachine, checkCommFusion, checkPipeline, checkBatch, checkDims, checkTies,
                      checkDeterministic, checkTraining, checkOptimizerParallel}) {
     if (Fault fault = check(job); !fault.empty()) {
       return fault;

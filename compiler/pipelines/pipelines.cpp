@@ -223,8 +223,7 @@ void attachMachine(ModuleOp module, const Variant &variant, const job::Job &job)
   MLIRContext *context = module.getContext();
   context->loadDialect<dist::DistDialect>();
   cost::Machine machine = cost::machineOf(job, variant.target);
-  const dist::DeviceRates &device = machine.device;
-  module->setAttr(dist::kDeviceAttr, dist::DeviceAttr::get(context, device.flopsPerUs, device.narrowFlopsPerUs, device.bytesPerUs));
+  module->setAttr(dist::kDeviceAttr, dist::deviceOf(context, machine.device));
   if (variant.mesh.empty()) {
     return;
   }
@@ -244,15 +243,7 @@ void attachMachine(ModuleOp module, const Variant &variant, const job::Job &job)
   if (!variant.deviceIds.empty()) {
     op.setDeviceIds(variant.deviceIds);
   }
-  SmallVector<int64_t> latencyNs, bytesPerUs, beside;
-  for (const dist::Link &link : cost::axisLinks(machine, sizes, variant.deviceIds, variant.devicesPerProcess)) {
-    if (link.movesBeside) {
-      beside.push_back(latencyNs.size());
-    }
-    latencyNs.push_back(link.latencyNs);
-    bytesPerUs.push_back(link.bytesPerUs);
-  }
-  op.setCostsAttr(dist::CostsAttr::get(context, latencyNs, bytesPerUs, beside));
+  op.setCostsAttr(dist::costsOf(context, cost::axisLinks(machine, sizes, variant.deviceIds, variant.devicesPerProcess)));
 }
 
 void addLayoutPasses(OpPassManager &passes, const Variant &variant, const job::Job &job) {

@@ -7,9 +7,79 @@
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/SmallPtrSet.h"
+#include "llvm/ADT/SmallSet.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
+
+namespace ashlar::dist {
+
+//===-- Parts of attributes that may be left out --------------------------------------------------------------------------------------===//
+
+// A part that is written as `, name = ...`.
+struct OptionalPart {
+  StringRef name;
+  llvm::function_ref<ParseResult()> parse; // what is behind the equals sign
+};
+
+// Parses parts, any of them, in their order.
+static ParseResult parseParts(AsmParser &parser, ArrayRef<OptionalPart> parts) {
+  while (succeeded(parser.parseOptionalComma())) {
+    const OptionalPart *part =
+        llvm::find_if(parts, [&](const OptionalPart &each) { return succeeded(parser.parseOptionalKeyword(each.name)); });
+    if (part == parts.end()) {
+      return parser.emitError(parser.getCurrentLocation(), "expected ")
+             << llvm::join(llvm::map_range(parts, [](const OptionalPart &each) { return "'" + each.name.str() + "'"; }), " or ");
+    }
+    if (parser.parseEqual() || part->parse()) {
+      return failure();
+    }
+    parts = parts.drop_front(part - parts.begin() + 1);
+  }
+  return success();
+}
+
+template <typename T> static ParseResult parseList(AsmParser &parser, SmallVectorImpl<T> &list) {
+  return parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, [&]() -> ParseResult {
+    FailureOr<T> element = FieldParser<T>::parse(parser);
+    return succeeded(element) ? (list.push_back(*element), success()) : failure();
+  });
+}
+
+template <typename T> static void printList(AsmPrinter &printer, StringRef name, ArrayRef<T> list) {
+  if (!list.empty()) {
+    printer << ", " << name << " = [";
+    printer.printStrippedAttrOrType(list);
+    printer << "]";
+  }
+}
+
+static ParseResult parseLinkLists(AsmParser &parser, SmallVectorImpl<int64_t> &beside, SmallVectorImpl<KindCostsAttr> &kinds) {
+  return parseParts(parser, {{"beside", [&] { return parseList(parser, beside); }}, {"kinds", [&] { return parseList(parser, kinds); }}});
+}
+
+static void printLinkLists(AsmPrinter &printer, ArrayRef<int64_t> beside, ArrayRef<KindCostsAttr> kinds) {
+  printList(printer, "beside", beside);
+  printList(printer, "kinds", kinds);
+}
+
+static ParseResult parseRateTables(AsmParser &parser, int64_t &launchNs, SmallVectorImpl<RateAttr> &products,
+                                   SmallVectorImpl<RateAttr> &convolutions) {
+  return parseParts(parser, {{"launch_ns", [&] { return parser.parseInteger(launchNs); }},
+                             {"products", [&] { return parseList(parser, products); }},
+                             {"convolutions", [&] { return parseList(parser, convolutions); }}});
+}
+
+static void printRateTables(AsmPrinter &printer, int64_t launchNs, ArrayRef<RateAttr> products, ArrayRef<RateAttr> convolutions) {
+  if (launchNs != 0) {
+    printer << ", launch_ns = " << launchNs;
+  }
+  printList(printer, "products", products);
+  printList(printer, "convolutions", convolutions);
+}
+
+} // namespace ashlar::dist
 
 #include "dialects/dist/dist_enums.cpp.inc"
 #define GET_ATTRDEF_CLASSES
@@ -120,18 +190,36 @@ SmallVector<SmallVector<int64_t>> MeshAttr::groups(ArrayRef<StringAttr> axes) co
 
 //===-- Costs -------------------------------------------------------------------------------------------------------------------------===//
 
-LogicalResult CostsAttr::verify(function_ref<InFlightDiagnostic()> emitError, ArrayRef<int64_t> latencyNs, ArrayRef<int64_t> bytesPerUs,
-                                ArrayRef<int64_t> beside) {
-  if (latencyNs.size() != bytesPerUs.size()) { // C1
-    return emitError() << "costs have " << latencyNs.size() << " latencies but " << bytesPerUs.size() << " rates";
+// Checks the latencies and rates of links, one of each an axis.
+static LogicalResult verifyLinks(function_ref<InFlightDiagnostic()> emitError, StringRef what, ArrayRef<int64_t> latencyNs,
+                                 ArrayRef<int64_t> bytesPerUs) {
+  if (latencyNs.size() != bytesPerUs.size()) {
+    return emitError() << what << " have " << latencyNs.size() << " latencies but " << bytesPerUs.size() << " rates";
   }
   for (auto [latency, rate] : llvm::zip_equal(latencyNs, bytesPerUs)) {
-    if (latency < 0) { // C2
-      return emitError() << "costs have a latency of " << latency << " ns, which is negative";
+    if (latency < 0) {
+      return emitError() << what << " have a latency of " << latency << " ns, which is negative";
     }
-    if (rate < 1) { // C2
-      return emitError() << "costs have a rate of " << rate << " bytes a microsecond, which is not positive";
+    if (rate < 1) {
+      return emitError() << what << " have a rate of " << rate << " bytes a microsecond, which is not positive";
     }
+  }
+  return success();
+}
+
+LogicalResult KindCostsAttr::verify(function_ref<InFlightDiagnostic()> emitError, CollectiveKind kind, ArrayRef<int64_t> latencyNs,
+                                    ArrayRef<int64_t> bytesPerUs) {
+  if (kind == CollectiveKind::Slice) { // C1
+    return emitError() << "costs of a slice, which sends nothing";
+  }
+  std::string what = "costs of " + stringifyCollectiveKind(kind).str();
+  return verifyLinks(emitError, what, latencyNs, bytesPerUs); // C2, C3
+}
+
+LogicalResult CostsAttr::verify(function_ref<InFlightDiagnostic()> emitError, ArrayRef<int64_t> latencyNs, ArrayRef<int64_t> bytesPerUs,
+                                ArrayRef<int64_t> beside, ArrayRef<KindCostsAttr> kinds) {
+  if (failed(verifyLinks(emitError, "costs", latencyNs, bytesPerUs))) { // C1, C2
+    return failure();
   }
   int64_t least = 0, axes = latencyNs.size();
   for (int64_t axis : beside) {
@@ -141,14 +229,47 @@ LogicalResult CostsAttr::verify(function_ref<InFlightDiagnostic()> emitError, Ar
     }
     least = axis + 1;
   }
+  llvm::SmallSet<CollectiveKind, 8> seen;
+  for (KindCostsAttr costs : kinds) {
+    if (!seen.insert(costs.getKind()).second) { // C4
+      return emitError() << "costs name " << stringifyCollectiveKind(costs.getKind()) << " twice in \"kinds\"";
+    }
+    if (static_cast<int64_t>(costs.getLatencyNs().size()) != axes) { // C5
+      return emitError() << "costs of " << stringifyCollectiveKind(costs.getKind()) << " are of " << costs.getLatencyNs().size()
+                         << " axes, and there are " << axes;
+    }
+  }
+  return success();
+}
+
+LogicalResult RateAttr::verify(function_ref<InFlightDiagnostic()> emitError, int64_t from, int64_t flopsPerUs, int64_t narrowFlopsPerUs) {
+  if (from < 1) { // C1
+    return emitError() << "rate is from size " << from << " on, which is not positive";
+  }
+  for (int64_t rate : {flopsPerUs, narrowFlopsPerUs}) {
+    if (rate < 1) { // C1
+      return emitError() << "rate from size " << from << " on is " << rate << " a microsecond, which is not positive";
+    }
+  }
   return success();
 }
 
 LogicalResult DeviceAttr::verify(function_ref<InFlightDiagnostic()> emitError, int64_t flopsPerUs, int64_t narrowFlopsPerUs,
-                                 int64_t bytesPerUs) {
+                                 int64_t bytesPerUs, int64_t launchNs, ArrayRef<RateAttr> products, ArrayRef<RateAttr> convolutions) {
   for (int64_t rate : {flopsPerUs, narrowFlopsPerUs, bytesPerUs}) {
     if (rate < 1) { // C1
       return emitError() << "device has a rate of " << rate << " a microsecond, which is not positive";
+    }
+  }
+  if (launchNs < 0) { // C2
+    return emitError() << "device launches in " << launchNs << " ns, which is negative";
+  }
+  for (auto [name, table] : {std::pair("products", products), std::pair("convolutions", convolutions)}) {
+    for (auto [before, rate] : llvm::zip(table, table.drop_front(table.empty() ? 0 : 1))) {
+      if (rate.getFrom() <= before.getFrom()) { // C3
+        return emitError() << "device has rates of " << name << " from size " << before.getFrom() << " on and then from " << rate.getFrom()
+                           << " on, which does not rise";
+      }
     }
   }
   return success();

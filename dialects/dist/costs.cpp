@@ -40,7 +40,58 @@ Link linkOf(CollectiveOpInterface op) {
   return groupLink(mesh.getMesh(), axisLinks(mesh.getMesh(), mesh.getCostsAttr()), toAxisList(op.getAxes()));
 }
 
+// Returns the rates of a class in a table that is not empty.
+const ShapeRate &rateOf(ArrayRef<ShapeRate> table, int64_t size) {
+  const ShapeRate *above = llvm::upper_bound(table, size, [](int64_t size, const ShapeRate &rate) { return size < rate.from; });
+  return above == table.begin() ? *above : *std::prev(above);
+}
+
 } // namespace
+
+bool Link::operator==(const Link &other) const {
+  return llvm::all_of(kSendingKinds, [&](CollectiveKind kind) { return of(kind) == other.of(kind); });
+}
+
+bool Link::isFasterThan(const Link &other) const {
+  return llvm::all_of(kSendingKinds, [&](CollectiveKind kind) { return of(kind).isNotSlowerThan(other.of(kind)); }) && !(*this == other);
+}
+
+Link Link::worse(const Link &other) const {
+  MessageCost plain = MessageCost{latencyNs, bytesPerUs}.worse({other.latencyNs, other.bytesPerUs});
+  Link slower{plain.latencyNs, plain.bytesPerUs, movesBeside || other.movesBeside};
+  for (CollectiveKind kind : kSendingKinds) {
+    const auto index = static_cast<size_t>(kind);
+    if (own[index] || other.own[index]) {
+      slower.set(kind, of(kind).worse(other.of(kind)));
+    }
+  }
+  return slower;
+}
+
+MessageCost Link::fastest() const {
+  MessageCost cost = of(kSendingKinds[0]);
+  llvm::for_each(kSendingKinds, [&](CollectiveKind kind) { cost = cost.better(of(kind)); });
+  return cost;
+}
+
+CostsAttr costsOf(MLIRContext *context, ArrayRef<Link> links) {
+  SmallVector<int64_t> beside;
+  for (auto [axis, link] : llvm::enumerate(links)) {
+    if (link.movesBeside) {
+      beside.push_back(axis);
+    }
+  }
+  auto numbers = [&](auto number) { return llvm::map_to_vector(links, number); };
+  SmallVector<KindCostsAttr> kinds;
+  for (CollectiveKind kind : kSendingKinds) {
+    if (llvm::any_of(links, [&](const Link &link) { return link.own[static_cast<size_t>(kind)].has_value(); })) {
+      kinds.push_back(KindCostsAttr::get(context, kind, numbers([&](const Link &link) { return link.of(kind).latencyNs; }),
+                                         numbers([&](const Link &link) { return link.of(kind).bytesPerUs; })));
+    }
+  }
+  return CostsAttr::get(context, numbers([](const Link &link) { return link.latencyNs; }),
+                        numbers([](const Link &link) { return link.bytesPerUs; }), beside, kinds);
+}
 
 SmallVector<Link> axisLinks(MeshAttr mesh, CostsAttr costs) {
   SmallVector<Link> links(mesh.getAxes().size());
@@ -48,6 +99,11 @@ SmallVector<Link> axisLinks(MeshAttr mesh, CostsAttr costs) {
     for (auto [link, latency, rate] : llvm::zip_equal(links, costs.getLatencyNs(), costs.getBytesPerUs())) {
       link.latencyNs = latency;
       link.bytesPerUs = rate;
+    }
+    for (KindCostsAttr kind : costs.getKinds()) {
+      for (auto [link, latency, rate] : llvm::zip_equal(links, kind.getLatencyNs(), kind.getBytesPerUs())) {
+        link.set(kind.getKind(), {latency, rate});
+      }
     }
     llvm::for_each(costs.getBeside(), [&](int64_t axis) { links[axis].movesBeside = true; });
   }
@@ -82,21 +138,21 @@ int64_t collectiveMessages(CollectiveKind kind, int64_t groupSize) {
   llvm_unreachable("unknown collective");
 }
 
-int64_t messageTimePs(int64_t messages, int64_t bytes, const Link &link) {
+int64_t messageTimePs(int64_t messages, int64_t bytes, const MessageCost &cost) {
   constexpr int64_t kPsPerNs = 1000, kPsPerUs = 1000 * kPsPerNs;
   // Rounded up, so that two collectives in the place of one never seem to be faster because they are rounded twice.
-  __int128 sending = (__int128(bytes) * kPsPerUs + link.bytesPerUs - 1) / link.bytesPerUs;
-  return static_cast<int64_t>(std::min(messages * __int128(link.latencyNs) * kPsPerNs + sending, __int128(kMostTimePs)));
+  __int128 sending = (__int128(bytes) * kPsPerUs + cost.bytesPerUs - 1) / cost.bytesPerUs;
+  return static_cast<int64_t>(std::min(messages * __int128(cost.latencyNs) * kPsPerNs + sending, __int128(kMostTimePs)));
 }
 
 int64_t collectiveTimePs(CollectiveKind kind, int64_t operandBytes, int64_t groupSize, const Link &link) {
-  return messageTimePs(collectiveMessages(kind, groupSize), collectiveBytes(kind, operandBytes, groupSize), link);
+  return messageTimePs(collectiveMessages(kind, groupSize), collectiveBytes(kind, operandBytes, groupSize), link.of(kind));
 }
 
 int64_t collectiveTimePs(CollectiveOpInterface op) {
   Link link = linkOf(op);
   if (auto halo = dyn_cast<HaloOp>(op.getOperation())) { // as haloCost
-    return messageTimePs(haloTraffic(axisSizes(halo), haloOf(halo)).mostMessages, collectiveBytes(op), link);
+    return messageTimePs(haloTraffic(axisSizes(halo), haloOf(halo)).mostMessages, collectiveBytes(op), link.of(CollectiveKind::Halo));
   }
   int64_t group = findMesh(op->getParentOfType<ModuleOp>()).getMesh().groupSize(toAxisList(op.getAxes()));
   return collectiveTimePs(op.getCollectiveKind(), operandBytes(op), group, link);
@@ -109,26 +165,53 @@ bool movesBeside(CollectiveOpInterface op) {
 HaloCost haloCost(MeshAttr mesh, const SplitWindow &window, RankedTensorType operand, const Link &link) {
   HaloTraffic traffic = haloTraffic(axisSizes(mesh, window.axes), *window.halo);
   int64_t bytes = haloBytes(operand, window.dim, traffic.mostSent);
-  return {bytes, messageTimePs(traffic.mostMessages, bytes, link)};
+  return {bytes, messageTimePs(traffic.mostMessages, bytes, link.of(CollectiveKind::Halo))};
 }
 
 int64_t bucketBytes(CollectiveKind kind, int64_t groupSize, const Link &link) {
   constexpr int64_t kLatencyShare = 20, kNsPerUs = 1000;
+  const MessageCost cost = link.of(kind);
   // What is sent in the time of all messages is to be one part of these.
-  __int128 sent = __int128(kLatencyShare - 1) * collectiveMessages(kind, groupSize) * link.latencyNs * link.bytesPerUs / kNsPerUs;
+  __int128 sent = __int128(kLatencyShare - 1) * collectiveMessages(kind, groupSize) * cost.latencyNs * cost.bytesPerUs / kNsPerUs;
   // A device sends 2 (n-1)/n of the whole tensor in an all-reduce, and (n-1)/n of it in the others.
   int64_t rounds = kind == CollectiveKind::AllReduce ? 2 : 1;
   return groupSize == 1 ? 0 : static_cast<int64_t>(std::min<__int128>(sent * groupSize / (rounds * (groupSize - 1)), kMostBucketBytes));
 }
 
-int64_t DeviceRates::timePs(int64_t flops, int64_t narrowFlops, int64_t bytes) const {
+Work DeviceRates::atFullRate(const Work &work) const {
+  const bool isProduct = work.rateClass && work.rateClass->kind == RateClass::Product;
+  ArrayRef<ShapeRate> table = isProduct ? products : convolutions;
+  if (!work.rateClass || table.empty()) {
+    return {work.flops, work.narrowFlops, std::nullopt};
+  }
+  const ShapeRate &rate = rateOf(table, work.rateClass->size);
+  auto scale = [](int64_t operations, int64_t full, int64_t own) {
+    return static_cast<int64_t>(std::min<__int128>((__int128(operations) * full + own - 1) / own, INT64_MAX));
+  };
+  return {scale(work.flops, flopsPerUs, rate.flopsPerUs), scale(work.narrowFlops, narrowFlopsPerUs, rate.narrowFlopsPerUs), std::nullopt};
+}
+
+int64_t DeviceRates::timePs(const Work &work, int64_t bytes) const {
   constexpr __int128 kPsPerUs = 1000000;
-  __int128 computing = flops * kPsPerUs / flopsPerUs + narrowFlops * kPsPerUs / narrowFlopsPerUs;
+  const Work full = atFullRate(work);
+  __int128 computing = full.flops * kPsPerUs / flopsPerUs + full.narrowFlops * kPsPerUs / narrowFlopsPerUs;
   __int128 moving = bytes * kPsPerUs / bytesPerUs;
   return static_cast<int64_t>(std::min(std::max(computing, moving), __int128(kMostTimePs)));
 }
 
+int64_t DeviceRates::callPs(const Work &work, int64_t bytes) const {
+  constexpr int64_t kPsPerNs = 1000;
+  const bool isNothing = work.flops == 0 && work.narrowFlops == 0 && bytes == 0;
+  return isNothing ? 0 : std::min(timePs(work, bytes) + launchNs * kPsPerNs, kMostTimePs);
+}
+
+bool runsAlone(Operation *op) {
+  auto compute = dyn_cast<ComputeOpInterface>(op);
+  return !compute || compute.getCost() == Cost::Contraction || isa<IndexingOpInterface>(op);
+}
+
 Work &Work::operator+=(const Work &other) {
+  assert(!rateClass && !other.rateClass && "the sum has no class");
   auto add = [](int64_t &sum, int64_t more) { sum = static_cast<int64_t>(std::min<__int128>(__int128(sum) + more, INT64_MAX)); };
   add(flops, other.flops);
   add(narrowFlops, other.narrowFlops);
@@ -147,12 +230,14 @@ Work workOf(Operation *op, ArrayRef<RankedTensorType> operands, ArrayRef<RankedT
   if (!isa<IndexingOpInterface>(op)) {
     llvm::for_each(operands, add);
   }
+  std::optional<RateClass> rateClass;
   if (auto contraction = dyn_cast<ContractionOpInterface>(op)) {
     elements = contraction.countProducts(operands, results);
+    rateClass = contraction.getRateClass(operands, results);
   }
   int64_t flops = static_cast<int64_t>(std::min<__int128>(elements, INT64_MAX / 64)) * flopsOf(compute.getCost());
   bool isNarrow = llvm::all_of(operands, [](RankedTensorType type) { return type.getElementTypeBitWidth() == 16; });
-  return isNarrow ? Work{0, flops} : Work{flops, 0};
+  return isNarrow ? Work{0, flops, rateClass} : Work{flops, 0, rateClass};
 }
 
 int64_t opTimePs(Operation *op, const DeviceRates &rates) {
@@ -161,12 +246,33 @@ int64_t opTimePs(Operation *op, const DeviceRates &rates) {
   }
   auto types = [](TypeRange range) { return llvm::map_to_vector(range, [](Type type) { return cast<RankedTensorType>(type); }); };
   Work work = workOf(op, types(op->getOperandTypes()), types(op->getResultTypes()));
-  return rates.timePs(work.flops, work.narrowFlops, totalByteSize(op->getOperandTypes()) + totalByteSize(op->getResultTypes()));
+  const int64_t bytes = totalByteSize(op->getOperandTypes()) + totalByteSize(op->getResultTypes());
+  return runsAlone(op) ? rates.callPs(work, bytes) : rates.timePs(work, bytes);
 }
 
 DeviceRates findDeviceRates(ModuleOp module) {
-  auto attribute = module->getAttrOfType<DeviceAttr>(kDeviceAttr);
-  return attribute ? DeviceRates{attribute.getFlopsPerUs(), attribute.getNarrowFlopsPerUs(), attribute.getBytesPerUs()} : DeviceRates();
+  auto device = module->getAttrOfType<DeviceAttr>(kDeviceAttr);
+  if (!device) {
+    return {};
+  }
+  DeviceRates rates{device.getFlopsPerUs(), device.getNarrowFlopsPerUs(), device.getBytesPerUs(), device.getLaunchNs()};
+  auto read = [](ArrayRef<RateAttr> table, SmallVector<ShapeRate, 0> &rates) {
+    for (RateAttr rate : table) {
+      rates.push_back({rate.getFrom(), rate.getFlopsPerUs(), rate.getNarrowFlopsPerUs()});
+    }
+  };
+  read(device.getProducts(), rates.products);
+  read(device.getConvolutions(), rates.convolutions);
+  return rates;
+}
+
+DeviceAttr deviceOf(MLIRContext *context, const DeviceRates &rates) {
+  auto write = [&](ArrayRef<ShapeRate> table) {
+    return llvm::map_to_vector(
+        table, [&](const ShapeRate &rate) { return RateAttr::get(context, rate.from, rate.flopsPerUs, rate.narrowFlopsPerUs); });
+  };
+  return DeviceAttr::get(context, rates.flopsPerUs, rates.narrowFlopsPerUs, rates.bytesPerUs, rates.launchNs, write(rates.products),
+                         write(rates.convolutions));
 }
 
 } // namespace ashlar::dist

@@ -9,35 +9,77 @@
 
 #include "dialects/dist/dist.h"
 
+#include <array>
+#include <optional>
+
 namespace ashlar::dist {
 
-// A link: the time of a message of no bytes, and the rate of those it has. The default, for a mesh without costs, makes a byte a
+// What messages cost: the time of one of no bytes, and the rate of those it has. The default, for a mesh without costs, makes a byte a
 // nanosecond and a message free: what is then fastest is what sends the fewest bytes.
-struct Link {
+struct MessageCost {
   int64_t latencyNs = 0;
   int64_t bytesPerUs = 1000;
-  bool movesBeside = false; // moves data while the devices compute; else it keeps them busy
 
-  bool operator==(const Link &other) const { return latencyNs == other.latencyNs && bytesPerUs == other.bytesPerUs; }
+  bool operator==(const MessageCost &other) const { return latencyNs == other.latencyNs && bytesPerUs == other.bytesPerUs; }
 
-  // Returns true when it is in no respect slower than `other`, and in one faster.
-  bool isFasterThan(const Link &other) const { return latencyNs <= other.latencyNs && bytesPerUs >= other.bytesPerUs && !(*this == other); }
+  // Returns whether it is in no respect slower than `other`.
+  bool isNotSlowerThan(const MessageCost &other) const { return latencyNs <= other.latencyNs && bytesPerUs >= other.bytesPerUs; }
 
-  // Returns a link as slow as the slower of both in each respect. What goes by both moves beside computing where one of them does: that is
-  // a network, and the time is spent there.
-  Link worse(const Link &other) const {
-    return {std::max(latencyNs, other.latencyNs), std::min(bytesPerUs, other.bytesPerUs), movesBeside || other.movesBeside};
+  // Returns a cost as slow, or as fast, as the slower or faster of both in each respect.
+  MessageCost worse(const MessageCost &other) const {
+    return {std::max(latencyNs, other.latencyNs), std::min(bytesPerUs, other.bytesPerUs)};
   }
+  MessageCost better(const MessageCost &other) const {
+    return {std::min(latencyNs, other.latencyNs), std::max(bytesPerUs, other.bytesPerUs)};
+  }
+};
+
+// The kinds of collectives that send something, in their order.
+constexpr CollectiveKind kSendingKinds[] = {CollectiveKind::AllReduce, CollectiveKind::ReduceScatter, CollectiveKind::AllToAll,
+                                            CollectiveKind::AllGather, CollectiveKind::Permute,       CollectiveKind::Broadcast,
+                                            CollectiveKind::Halo};
+
+// A link: what messages over it cost, and those of the kinds of collectives that are not as fast as others. For each kind by itself all
+// holds that would hold of a link with one cost.
+struct Link {
+  int64_t latencyNs = 0; // these two: of the kinds that have no cost of their own
+  int64_t bytesPerUs = 1000;
+  bool movesBeside = false; // moves data while the devices compute; else it keeps them busy
+  std::array<std::optional<MessageCost>, getMaxEnumValForCollectiveKind() + 1> own = {}; // by kind
+
+  // Returns what messages of a kind cost.
+  MessageCost of(CollectiveKind kind) const {
+    const std::optional<MessageCost> &cost = own[static_cast<size_t>(kind)];
+    return cost ? *cost : MessageCost{latencyNs, bytesPerUs};
+  }
+  void set(CollectiveKind kind, const MessageCost &cost) { own[static_cast<size_t>(kind)] = cost; }
+
+  // Whether messages of each kind cost the same.
+  bool operator==(const Link &other) const;
+
+  // Returns true when it is for no kind and in no respect slower than `other`, and for one in one faster.
+  bool isFasterThan(const Link &other) const;
+
+  // Returns a link as slow as the slower of both for each kind in each respect. What goes by both moves beside computing where one of them
+  // does: that is a network, and the time is spent there.
+  Link worse(const Link &other) const;
+
+  // Returns what the fastest messages cost, of any kind: as fast in each respect as those of one kind.
+  MessageCost fastest() const;
 };
 
 // Returns the links of a mesh, one an axis. `costs` may be null.
 llvm::SmallVector<Link> axisLinks(MeshAttr mesh, CostsAttr costs);
 
+// Returns the attribute of links, one an axis: what axisLinks reads.
+CostsAttr costsOf(mlir::MLIRContext *context, llvm::ArrayRef<Link> links);
+
 // Returns the link that a group over several axes goes by: as slow as the slowest of theirs. `links`: one an axis of the mesh.
 Link groupLink(MeshAttr mesh, llvm::ArrayRef<Link> links, llvm::ArrayRef<mlir::StringAttr> axes);
 
 // Returns the messages that follow one another in a collective of n ranks: each rank sends as many bytes as in a ring, but to partners at
-// doubling distance, as the best known algorithms do. So one collective over two axes is never slower than two over one each.
+// doubling distance, as the best known algorithms do. So one reduction, scatter or gather over two axes of equal links is never slower than
+// two of its kind over one each.
 //   all_reduce 2 log2(n); all_gather and reduce_scatter log2(n), rounded up; all_to_all n-1; permute 1; slice 0. Those of a halo follow
 //   from its runs (HaloTraffic).
 int64_t collectiveMessages(CollectiveKind kind, int64_t groupSize);
@@ -46,7 +88,7 @@ int64_t collectiveMessages(CollectiveKind kind, int64_t groupSize);
 constexpr int64_t kMostTimePs = INT64_MAX / 1024;
 
 // Returns messages * latency + bytes / rate, in picoseconds: nanoseconds would round small messages to nothing. At most kMostTimePs.
-int64_t messageTimePs(int64_t messages, int64_t bytes, const Link &link);
+int64_t messageTimePs(int64_t messages, int64_t bytes, const MessageCost &cost);
 
 // Returns the time of the messages of a collective, of any kind but a halo.
 int64_t collectiveTimePs(CollectiveKind kind, int64_t operandBytes, int64_t groupSize, const Link &link);
@@ -73,35 +115,61 @@ constexpr int64_t kMostBucketBytes = 64000000;
 // messages, in which 24000 bytes could be sent; 19 times that are sent for 456000 * 4 / 6 = 304000 bytes.
 int64_t bucketBytes(CollectiveKind kind, int64_t groupSize, const Link &link);
 
+// What there is to compute: rough counts of additions, multiplications and the like.
+struct Work {
+  int64_t flops = 0;                  // on f32
+  int64_t narrowFlops = 0;            // on bf16 and f16
+  std::optional<RateClass> rateClass; // of a product or convolution: what its rate depends on
+
+  // Adds work of another op. Assumes that both are of no class: DeviceRates::atFullRate.
+  Work &operator+=(const Work &other);
+};
+
+// The rates of library calls from some size on.
+struct ShapeRate {
+  int64_t from = 1;
+  int64_t flopsPerUs = INT64_MAX, narrowFlopsPerUs = INT64_MAX;
+};
+
 // What a device computes and moves in a microsecond. The default, for a module that says nothing, makes an operation free and a byte a
 // nanosecond.
 struct DeviceRates {
   int64_t flopsPerUs = INT64_MAX;       // additions and multiplications of f32
   int64_t narrowFlopsPerUs = INT64_MAX; // of bf16 and f16 in products
   int64_t bytesPerUs = 1000;            // of memory, read or written
+  int64_t launchNs = 0;                 // that each kernel and library call takes beside its work
+  // By the sizes of RateClass, rising; what is smaller than the first entry is as fast as that. Empty: all are as fast as said above.
+  llvm::SmallVector<ShapeRate, 0> products = {}, convolutions = {};
+
+  // Returns work as so many operations at the rates above as take as long: its class is then accounted for.
+  //   a product of 1000 operations, of a class with a quarter of the rate  ->  4000 operations
+  Work atFullRate(const Work &work) const;
 
   // Returns the time of arithmetic beside the memory that it needs, in picoseconds: the longer of both. At most kMostTimePs.
-  int64_t timePs(int64_t flops, int64_t narrowFlops, int64_t bytes) const;
+  int64_t timePs(const Work &work, int64_t bytes) const;
+  int64_t timePs(int64_t flops, int64_t narrowFlops, int64_t bytes) const { return timePs({flops, narrowFlops, std::nullopt}, bytes); }
+
+  // Returns the time of a kernel or library call: that, and the launch. Nothing where there is nothing to do.
+  int64_t callPs(const Work &work, int64_t bytes) const;
 };
 
-// What there is to compute: rough counts of additions, multiplications and the like.
-struct Work {
-  int64_t flops = 0;       // on f32
-  int64_t narrowFlops = 0; // on bf16 and f16
-
-  Work &operator+=(const Work &other);
-};
+// Whether an op is an instruction of its own, and no part of a generated kernel: a product, a convolution, a look-up of rows, what is not
+// computed.
+bool runsAlone(mlir::Operation *op);
 
 // Returns the work of an op on tensors of these types, which may be others than its own: those of a device. None where it only moves data.
 //   nn.matmul (m, k) x (k, n): 2 m n k;   nn.add of n elements: n;   nn.exp: 16 n
 Work workOf(mlir::Operation *op, llvm::ArrayRef<mlir::RankedTensorType> operands, llvm::ArrayRef<mlir::RankedTensorType> results);
 
 // Returns the time of an op of one device's program, run alone: of a collective over the links of the mesh, of others what they compute or
-// what they read and write.
+// what they read and write; with a launch where no kernel would hold it.
 int64_t opTimePs(mlir::Operation *op, const DeviceRates &rates);
 
 // Returns the rates that stand on a module (kDeviceAttr), or the default.
 DeviceRates findDeviceRates(mlir::ModuleOp module);
+
+// Returns the attribute of rates: what findDeviceRates reads.
+DeviceAttr deviceOf(mlir::MLIRContext *context, const DeviceRates &rates);
 
 } // namespace ashlar::dist
 

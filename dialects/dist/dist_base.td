@@ -247,6 +247,23 @@ def Dist_RunsAttr : Dist_Attr<"Runs", "runs"> {
 // What made communication necessary. Several ends where equal collectives became one.
 def Dist_CauseAttr : TypedArrayAttrBase<Dist_EndAttr, "ends">;
 
+def Dist_KindCostsAttr : Dist_Attr<"KindCosts", "kind_costs"> {
+  let summary = "What collectives of one kind cost along each axis of a mesh";
+  let description = [{
+    The time of one message and the rate of the link for this kind of collective, one of each an axis, as in `#dist.costs`, which holds it.
+
+        #dist.kind_costs<kind = all_gather, latency_ns = [5200, 300], bytes_per_us = [1200, 14000]>
+
+    **Constraints:** (C1) not of a slice, which sends nothing; (C2) as many latencies as rates; (C3) latencies >= 0, rates >= 1.
+  }];
+  let parameters = (ins EnumParameter<Ashlar_CollectiveKind>:$kind, ArrayRefParameter<"int64_t">:$latency_ns,
+                        ArrayRefParameter<"int64_t">:$bytes_per_us);
+  let assemblyFormat = [{
+    `<` `kind` `=` $kind `,` `latency_ns` `=` `[` $latency_ns `]` `,` `bytes_per_us` `=` `[` $bytes_per_us `]` `>`
+  }];
+  let genVerifyDecl = 1;
+}
+
 def Dist_CostsAttr : Dist_Attr<"Costs", "costs"> {
   let summary = "What communication along each axis of a mesh costs";
   let description = [{
@@ -254,31 +271,57 @@ def Dist_CostsAttr : Dist_Attr<"Costs", "costs"> {
     worst of them. Data for the planner of redistributions: the compiler fills it in from its machine model or from the job.
 
     `beside` are the numbers of the axes whose links move data while a device computes; communication along the others keeps it busy.
+    `kinds` are the kinds of collectives for which other numbers hold, on all axes.
 
-        #dist.costs<latency_ns = [5200, 200], bytes_per_us = [1200, 29000], beside = [0]>
+        #dist.costs<latency_ns = [5200, 200], bytes_per_us = [1200, 29000], beside = [0],
+                    kinds = [<kind = all_gather, latency_ns = [5200, 300], bytes_per_us = [1200, 14000]>]>
 
-    **Constraints:** (C1) as many latencies as rates; (C2) latencies >= 0, rates >= 1; (C3) axes of `beside` in rising order, each one of these.
+    **Constraints:** (C1) as many latencies as rates; (C2) latencies >= 0, rates >= 1; (C3) axes of `beside` in rising order, each one of these;
+    (C4) no kind twice; (C5) each kind has as many latencies as there are axes.
   }];
   let parameters = (ins ArrayRefParameter<"int64_t">:$latency_ns, ArrayRefParameter<"int64_t">:$bytes_per_us,
-                        OptionalArrayRefParameter<"int64_t">:$beside);
+                        OptionalArrayRefParameter<"int64_t">:$beside, OptionalArrayRefParameter<"KindCostsAttr">:$kinds);
   let assemblyFormat = [{
-    `<` `latency_ns` `=` `[` $latency_ns `]` `,` `bytes_per_us` `=` `[` $bytes_per_us `]` (`,` `beside` `=` `[` $beside^ `]`)? `>`
+    `<` `latency_ns` `=` `[` $latency_ns `]` `,` `bytes_per_us` `=` `[` $bytes_per_us `]` `` custom<LinkLists>($beside, $kinds) `>`
   }];
+  let genVerifyDecl = 1;
+}
+
+def Dist_RateAttr : Dist_Attr<"Rate", "rate"> {
+  let summary = "What library calls from some size on compute in a microsecond";
+  let description = [{
+    Operations on f32 and on bf16 and f16 of calls whose size is `from` or more; an entry of a table of `#dist.device`.
+
+        #dist.rate<from = 64, flops_per_us = 90000, narrow_flops_per_us = 80000>
+
+    **Constraints:** (C1) `from` and rates >= 1.
+  }];
+  let parameters = (ins "int64_t":$from, "int64_t":$flops_per_us, "int64_t":$narrow_flops_per_us);
+  let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
 }
 
 def Dist_DeviceAttr : Dist_Attr<"Device", "device"> {
   let summary = "What a device computes and moves in a microsecond";
   let description = [{
-    Operations on f32, operations of products of bf16 and f16, and bytes of its memory. Data for predicted times: the compiler fills it in
-    from its machine model or from the job, as `dist.device` of the module.
+    Operations on f32, operations of products of bf16 and f16, and bytes of its memory; the nanoseconds that each kernel and library call takes
+    beside its work; tables of the rates of matrix products, by the smallest of rows, columns and inner size, and of convolutions, by the
+    fewer of the channels in and out of a group. Data for predicted times: the compiler fills it in from its machine model or from the job,
+    as `dist.device` of the module.
 
-        #dist.device<flops_per_us = 100000, narrow_flops_per_us = 100000, bytes_per_us = 20000>
+        #dist.device<flops_per_us = 100000, narrow_flops_per_us = 100000, bytes_per_us = 20000, launch_ns = 150,
+                     products = [<from = 1, flops_per_us = 9000, narrow_flops_per_us = 9000>,
+                                 <from = 64, flops_per_us = 90000, narrow_flops_per_us = 80000>]>
 
-    **Constraints:** (C1) rates >= 1.
+    **Constraints:** (C1) rates >= 1; (C2) launch_ns >= 0; (C3) `from` rises in each table.
   }];
-  let parameters = (ins "int64_t":$flops_per_us, "int64_t":$narrow_flops_per_us, "int64_t":$bytes_per_us);
-  let assemblyFormat = "`<` struct(params) `>`";
+  let parameters = (ins "int64_t":$flops_per_us, "int64_t":$narrow_flops_per_us, "int64_t":$bytes_per_us,
+                        DefaultValuedParameter<"int64_t", "0">:$launch_ns, OptionalArrayRefParameter<"RateAttr">:$products,
+                        OptionalArrayRefParameter<"RateAttr">:$convolutions);
+  let assemblyFormat = [{
+    `<` `flops_per_us` `=` $flops_per_us `,` `narrow_flops_per_us` `=` $narrow_flops_per_us `,` `bytes_per_us` `=` $bytes_per_us
+    `` custom<RateTables>($launch_ns, $products, $convolutions) `>`
+  }];
   let genVerifyDecl = 1;
 }
 

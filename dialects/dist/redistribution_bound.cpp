@@ -46,9 +46,10 @@ public:
     uint32_t between = 0;
     int64_t latencyNs = std::numeric_limits<int64_t>::max();
     for (uint8_t axis : listOf(all)) {
-      if (problem.axes[axis].link.bytesPerUs <= rate) {
+      const MessageCost fastest = problem.axes[axis].link.fastest(); // whatever is sent
+      if (fastest.bytesPerUs <= rate) {
         between |= 1u << axis;
-        latencyNs = std::min(latencyNs, problem.axes[axis].link.latencyNs);
+        latencyNs = std::min(latencyNs, fastest.latencyNs);
       }
     }
     Wide terms = sizeOf(between & summed), devices = sizeOf(all);
@@ -119,7 +120,7 @@ int64_t leastTimePs(const SearchSpace &space, const NumberedLayout &from) {
   Bound bound(space, from);
   Wide least = 0;
   for (const SearchAxis &axis : space.problem.axes) {
-    least = std::max(least, bound.timeOver(axis.link.bytesPerUs));
+    least = std::max(least, bound.timeOver(axis.link.fastest().bytesPerUs));
   }
   return static_cast<int64_t>(std::min<Wide>(least, kMostTimePs));
 }

@@ -58,9 +58,9 @@ RedistributionSearch::RedistributionSearch(const SearchProblem &problem, Effort 
       endPosition[axis] = position++;
     }
   }
-  fastest = problem.axes.empty() ? Link() : problem.axes.front().link;
-  for (const SearchAxis &axis : problem.axes) {
-    fastest = {std::min(fastest.latencyNs, axis.link.latencyNs), std::max(fastest.bytesPerUs, axis.link.bytesPerUs)};
+  for (auto [number, axis] : llvm::enumerate(problem.axes)) {
+    const MessageCost permute = axis.link.of(CollectiveKind::Permute);
+    fastestPermute = number == 0 ? permute : fastestPermute.better(permute);
   }
 }
 
@@ -106,7 +106,7 @@ void RedistributionSearch::expand(int64_t node) {
   reduce(node);
   split(node, space.unusedAxes(nodes[node].layout), CollectiveKind::Slice);
   move(node);
-  int64_t least = nodes[node].cost.timePs + collectiveTimePs(CollectiveKind::Permute, nodes[node].localBytes, /*groupSize=*/2, fastest);
+  int64_t least = nodes[node].cost.timePs + messageTimePs(/*messages=*/1, nodes[node].localBytes, fastestPermute);
   if (problem.shape.empty() || (best && least > best->timePs)) {
     return; // the many permutes are not worth a look
   }

@@ -110,7 +110,7 @@ private:
   const Effort effort;
   llvm::SmallVector<size_t> fixed;        // axes that stay at the front, one number a dim
   llvm::SmallVector<int64_t> endPosition; // of each axis among those that split dims at the end; -1: it is none
-  Link fastest;                           // as fast in each respect as any
+  MessageCost fastestPermute;             // as fast in each respect as over any link
   int64_t expanded = 0;
   int64_t cap = 0;
   const Kinds *avoid = nullptr;

@@ -263,6 +263,15 @@ int64_t countConvolutionProducts(ConvolutionKind kind, ArrayRef<RankedTensorType
   return static_cast<int64_t>(std::min<__int128>(products, INT64_MAX));
 }
 
+// Returns the fewer of the channels in and out of a group. `conv`: of the op; the types may be pieces of its own.
+int64_t fewerChannels(const Convolution &conv, ArrayRef<RankedTensorType> operands, ArrayRef<RankedTensorType> results) {
+  RankedTensorType weights = conv.kind == ConvolutionKind::Weights ? results[0] : operands[1];
+  RankedTensorType x = conv.kind == ConvolutionKind::Data ? results[0] : operands[0];
+  int64_t in = weights.getDimSize(conv.weightChannelDim());
+  int64_t groups = std::max<int64_t>(1, x.getDimSize(conv.channelDim()) / std::max<int64_t>(in, 1));
+  return std::min(in, weights.getDimSize(0) / groups);
+}
+
 } // namespace
 
 #define ASHLAR_CONVOLUTION(Op, Kind)                                                                                                       \
@@ -278,6 +287,9 @@ int64_t countConvolutionProducts(ConvolutionKind kind, ArrayRef<RankedTensorType
   }                                                                                                                                        \
   int64_t Op::countProducts(ArrayRef<RankedTensorType> operandTypes, ArrayRef<RankedTensorType> resultTypes) {                             \
     return countConvolutionProducts(Kind, operandTypes, resultTypes);                                                                      \
+  }                                                                                                                                        \
+  RateClass Op::getRateClass(ArrayRef<RankedTensorType> operandTypes, ArrayRef<RankedTensorType> resultTypes) {                            \
+    return {RateClass::Convolution, fewerChannels(*Convolution::find(*this), operandTypes, resultTypes)};                                  \
   }                                                                                                                                        \
   void Op::computeOnRuns(const llvm::SmallBitVector &dims, RunStartBuilder) {                                                              \
     computeConvolutionOnRuns(*this, dims);                                                                                                 \

@@ -182,6 +182,12 @@ int64_t MatMulOp::countProducts(ArrayRef<RankedTensorType> operandTypes, ArrayRe
   return static_cast<int64_t>(std::min<__int128>(__int128(resultTypes[0].getNumElements()) * k, INT64_MAX));
 }
 
+RateClass MatMulOp::getRateClass(ArrayRef<RankedTensorType> operandTypes, ArrayRef<RankedTensorType> resultTypes) {
+  int64_t k = operandTypes[0].getShape().end()[getTransposeA() ? -2 : -1];
+  ArrayRef<int64_t> matrix = resultTypes[0].getShape().take_back(2);
+  return {RateClass::Product, std::min({k, matrix[0], matrix[1]})};
+}
+
 LogicalResult SoftmaxCrossEntropyOp::inferReturnTypes(MLIRContext *, std::optional<Location> loc, Adaptor adaptor,
                                                       SmallVectorImpl<Type> &types) {
   RankedTensorType logits = typeOf(adaptor.getLogits()), labels = typeOf(adaptor.getLabels());

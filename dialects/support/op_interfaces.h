@@ -35,6 +35,13 @@ enum class Cost {
   Contraction   // a product and a sum for each element that is summed
 };
 
+// What the rate of a library call depends on beside its type: of a matrix product the smallest of rows, columns and inner size of a matrix,
+// of a convolution or one of its gradients the fewer of the channels in and out of a group.
+struct RateClass {
+  enum Kind { Product, Convolution } kind;
+  int64_t size;
+};
+
 // What mixed precision computes an op in; docs/numbers.md has the table for users.
 enum class Precision {
   Narrow, // the narrow type, whatever its operands are

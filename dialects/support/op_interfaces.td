@@ -67,6 +67,10 @@ def ContractionOpInterface : OpInterface<"ContractionOpInterface"> {
                     "where these are more.",
                     "int64_t", "countProducts",
                     (ins "::llvm::ArrayRef<::mlir::RankedTensorType>":$operandTypes,
+                         "::llvm::ArrayRef<::mlir::RankedTensorType>":$resultTypes)>,
+    InterfaceMethod<"Returns what the rate of a library call for it depends on, on operands and results of these types, which may be pieces.",
+                    "::ashlar::RateClass", "getRateClass",
+                    (ins "::llvm::ArrayRef<::mlir::RankedTensorType>":$operandTypes,
                          "::llvm::ArrayRef<::mlir::RankedTensorType>":$resultTypes)>
   ];
 }

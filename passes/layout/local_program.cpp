@@ -21,13 +21,6 @@ namespace ashlar::layout {
 
 namespace {
 
-// Enters what an op computes.
-void countFlops(LocalOp &local, ArrayRef<RankedTensorType> operands, ArrayRef<RankedTensorType> results) {
-  dist::Work work = dist::workOf(local.op, operands, results);
-  local.isNarrow = work.narrowFlops != 0;
-  local.flops = local.isNarrow ? work.narrowFlops : work.flops;
-}
-
 // Returns the program without what no output needs.
 LocalProgram withoutUnused(LocalProgram program) {
   std::vector<bool> used(program.values.size(), false);
@@ -170,7 +163,7 @@ private:
     if (isa<nn::ReadOp>(row.op)) {
       axes = axesOf(assignment.made(row.results.front()).getLayout());
     }
-    countFlops(op, operandTypes, resultTypes);
+    op.work = dist::workOf(op.op, operandTypes, resultTypes);
     axes |= addPlace(number, types);
     bool isPure = !row.results.empty() && !isa<nn::GradientOp>(row.op);
     Key key{row.op->getName().getAsOpaquePointer(), isPure ? row.attributes.getAsOpaquePointer() : row.op, op.operands, types};
@@ -460,7 +453,7 @@ LocalProgram localProgram(func::FuncOp function) {
       row.timePs = dist::collectiveTimePs(collective);
       row.movesBeside = dist::movesBeside(collective);
     }
-    countFlops(row, operands, results);
+    row.work = dist::workOf(row.op, operands, results);
   }
   return withoutUnused(std::move(local));
 }

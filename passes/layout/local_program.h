@@ -19,8 +19,7 @@ struct LocalOp {
   llvm::SmallVector<unsigned> operands, results; // numbers of values
   int64_t bytes = 0, timePs = 0;                 // of a step or collective: that a device sends, and how long it takes
   bool movesBeside = false;                      // of one: its links move data while the device computes
-  int64_t flops = 0;                             // additions, multiplications and the like that the device computes
-  bool isNarrow = false;                         // that they are on types of 16 bits
+  dist::Work work;                               // that the device computes
   std::optional<int64_t> owner;                  // the only device that computes it (weights grouping); none: all do
 };
 

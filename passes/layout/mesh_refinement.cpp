@@ -100,17 +100,11 @@ dist::MeshAttr MeshRefinement::refinedMesh() const {
 
 // The links of a part are those of its axis.
 dist::CostsAttr MeshRefinement::refineCosts(dist::CostsAttr costs) const {
-  SmallVector<int64_t> latencies, rates, beside;
+  SmallVector<dist::Link> links;
   for (auto [axis, link] : llvm::zip_equal(mesh.getAxes(), dist::axisLinks(mesh, costs))) {
-    for (size_t part = 0; part < expand({axis.str()}).size(); ++part) {
-      if (link.movesBeside) {
-        beside.push_back(latencies.size());
-      }
-      latencies.push_back(link.latencyNs);
-      rates.push_back(link.bytesPerUs);
-    }
+    links.append(expand({axis.str()}).size(), link);
   }
-  return dist::CostsAttr::get(costs.getContext(), latencies, rates, beside);
+  return dist::costsOf(costs.getContext(), links);
 }
 
 void MeshRefinement::apply(ModuleOp module) const {

@@ -51,9 +51,7 @@ Form formOf(const LocalOp &local) {
   if (local.op->hasTrait<MovesElements>()) {
     return Form::View;
   }
-  auto compute = dyn_cast<ComputeOpInterface>(local.op);
-  bool isCall = !compute || compute.getCost() == Cost::Contraction || isa<IndexingOpInterface>(local.op);
-  return isCall ? Form::Call : Form::Kernel;
+  return dist::runsAlone(local.op) ? Form::Call : Form::Kernel;
 }
 
 bool reduces(Operation *op) {
@@ -304,7 +302,9 @@ private:
         here.collective = op;
         continue;
       }
-      (local.isNarrow && forms[op] == Form::Call ? here.narrowFlops : here.flops) += local.flops;
+      const dist::Work work = rates.atFullRate(local.work);
+      here.flops += work.flops;
+      (forms[op] == Form::Call ? here.narrowFlops : here.flops) += work.narrowFlops;
       for (unsigned result : local.results) {
         here.bytes += forms[op] != Form::Source && forms[op] != Form::Alias && isStored(result) ? bytesOf(result) : 0;
       }
@@ -313,7 +313,7 @@ private:
       works[work].bytes += isReadFree(work, value) ? 0 : bytesOf(value);
     }
     for (Work &work : works) {
-      work.timePs = rates.timePs(clamp(work.flops), clamp(work.narrowFlops), clamp(work.bytes));
+      work.timePs = rates.callPs({clamp(work.flops), clamp(work.narrowFlops), std::nullopt}, clamp(work.bytes));
     }
     keepLargestOwner(works);
     return works;

@@ -361,7 +361,8 @@ private:
       bytes += isWritten ? byteSize(type) : 0;
     }
     dist::Work work = one.isCall || !one.isMemoryBound ? dist::workOf(op.op, operands, results) : dist::Work{};
-    return rates.timePs(work.flops, work.narrowFlops, one.isCall || one.isMemoryBound ? static_cast<int64_t>(bytes) : 0);
+    const int64_t moved = one.isCall || one.isMemoryBound ? static_cast<int64_t>(bytes) : 0;
+    return one.isCall ? rates.callPs(work, moved) : rates.timePs(work, moved); // how many kernels there are is no choice
   }
 
   // Returns the time of the redistribution of a value; one that no kernel writes else is written for it, and read. A slice sends nothing,
@@ -379,7 +380,7 @@ private:
         const int64_t before = byteSize(dist::localType(problem.mesh, value.type, layout));
         layout = dist::applyStep(layout, step);
         const bool isSlice = step.kind == CollectiveKind::Slice;
-        time += isSlice ? rates.timePs(0, 0, before + byteSize(dist::localType(problem.mesh, value.type, layout))) : step.timePs;
+        time += isSlice ? rates.callPs({}, before + byteSize(dist::localType(problem.mesh, value.type, layout))) : step.timePs;
         sends |= !isSlice;
       }
       known->second = {time, sends};

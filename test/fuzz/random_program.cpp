@@ -5,6 +5,7 @@
 #include "test/fuzz/random_program.h"
 
 #include "compiler/pipelines/pipelines.h"
+#include "dialects/dist/costs.h"
 #include "dialects/dist/recompute_rules.h"
 #include "dialects/nn/nn.h"
 #include "dialects/nn/paths.h"
@@ -61,15 +62,17 @@ void describeMesh(Dice &dice, dist::MeshOp op) {
   Builder b(op.getContext());
   size_t axes = op.getMesh().getAxes().size();
   if (dice.oneIn(2)) {
-    SmallVector<int64_t> latency, bandwidth, beside;
-    for (size_t i = 0; i < axes; ++i) {
-      latency.push_back(100 + dice.roll(10000));
-      bandwidth.push_back(1 + dice.roll(30000));
-      if (dice.oneIn(2)) {
-        beside.push_back(i);
+    SmallVector<dist::Link> links(axes);
+    for (dist::Link &link : links) {
+      link.latencyNs = 100 + dice.roll(10000);
+      link.bytesPerUs = 1 + dice.roll(30000);
+      link.movesBeside = dice.oneIn(2);
+      if (dice.oneIn(4)) { // a kind that is faster or slower than others
+        CollectiveKind kind = dist::kSendingKinds[dice.roll(std::size(dist::kSendingKinds))];
+        link.set(kind, {100 + dice.roll(10000), 1 + dice.roll(30000)});
       }
     }
-    op.setCostsAttr(dist::CostsAttr::get(op.getContext(), latency, bandwidth, beside));
+    op.setCostsAttr(dist::costsOf(op.getContext(), links));
   }
   if (dice.oneIn(2)) {
     SmallVector<int64_t> ranks;

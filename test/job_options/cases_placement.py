@@ -187,6 +187,74 @@ def device(bench):
         expect([slow[name]], [2 * fast[name]], f"{name}: half as fast")
 
 
+@case("machine.device.launch_us", *[f"machine.device.{table}.{field}" for table in ("products", "convolutions")
+                                     for field in ("from", "gflop_per_s", "narrow_gflop_per_s")])
+def device_tables(bench):
+    # Only what the tables say takes time: the product of (4, 8) and (8, 4) is 256 operations, and its smallest size is 4.
+    fast = "gflop_per_s: 1e6 narrow_gflop_per_s: 1e6 memory_gb_per_s: 1e6"
+    def time(device, *more, mode="mode: STAND_ALONE"):
+        report = bench.report(product_job(mode, *more, f"machine {{ device {{ {fast} {device} }} }}", batch=4))
+        return next(program["compute_ns"] for program in report["programs"] if program["name"] == "eval_step")
+    def is_near(number, us, text):
+        expect(us * 1e3 <= number < us * 1e3 + 1e3, True, f"{text}: {number} ns is not {us} us")
+    def entry(size, gflops, more=""):
+        return f"products {{ from: {size} gflop_per_s: {gflops} {more} }} "
+    matrix_model(bench)
+    is_near(time(""), 0, "no tables")
+    is_near(time(entry(1, 0.001)), 256, "one class")
+    is_near(time(entry(1, 0.001) + entry(4, 0.002)), 128, "from its size on")
+    is_near(time(entry(1, 0.001) + entry(5, 0.002)), 256, "up to the next class")
+    is_near(time(entry(5, 0.004) + entry(9, 0.002)), 64, "smaller than all classes")
+    # 2 rows on each of two devices, and half of the operations.
+    is_near(time(entry(1, 0.001) + entry(4, 0.002), mesh(("dp", 2)), mode="mode: DATA_PARALLEL"), 128, "on a device")
+    is_near(time(entry(1, 1e6, "narrow_gflop_per_s: 0.001"), "precision: BF16_MIXED"), 256, "of bf16")
+    is_near(time(entry(1, 0.001), "precision: BF16_MIXED"), 256, "of bf16, as of f32")
+    none, some, more = (time(f"launch_us: {launch}") for launch in (0, 100, 200))
+    expect((some - none, more - some), (200e3, 200e3), "the product and the mean are launched")
+    # 4 samples of 4 channels at 2 x 2 positions, each the sum of 2 x 3 x 3 products: 2304 operations, of fewest channels 2.
+    bench.model(
+        node("Conv", ["x", "k"], ["y"]), node("ReduceMean", ["y"], ["loss"], keepdims=0),
+        parameter("k", [4, 2, 3, 3], [i % 7 - 3 for i in range(72)]), graph_input("x", ["batch", 2, 4, 4]), graph_output("loss", []))
+    tables = "convolutions { from: 1 gflop_per_s: 0.001 narrow_gflop_per_s: 0.004 } convolutions { from: %d gflop_per_s: 0.002 narrow_gflop_per_s: 0.008 }"
+    is_near(time(tables % 2), 1152, "convolution of 2 channels in")
+    is_near(time(tables % 3), 2304, "up to the next class")
+    is_near(time(tables % 2, "precision: BF16_MIXED"), 288, "convolution of bf16")
+
+
+KINDS = ("ALL_REDUCE", "REDUCE_SCATTER", "ALL_TO_ALL", "ALL_GATHER", "PERMUTE", "BROADCAST", "HALO")
+
+
+@case(*[f"machine.{links}.collectives.{field}" for links in ("intra_host", "inter_host")
+        for field in ("latency_us", "bandwidth_gb_per_s", "kind", *[f"kind={kind}" for kind in KINDS])])
+def collective_rates(bench):
+    matrix_model(bench)
+    two = mesh(("a", 2), ("b", 2))
+    def kinds_of(machine):
+        dist = bench.emit("dist", product_job("mode: DATA_PARALLEL", two, f"machine {{ ranks_per_host: 2 {machine} }}", batch=4))
+        found = re.findall(r"<kind = (\w+), latency_ns = \[(.*?)\], bytes_per_us = \[(.*?)\]>", dist)
+        return [(kind, [int(x) for x in latency.split(", ")], [int(x) for x in rate.split(", ")]) for kind, latency, rate in found]
+    links = "intra_host { latency_us: 1 bandwidth_gb_per_s: 10 %s } inter_host { latency_us: 9 bandwidth_gb_per_s: 2 %s }"
+    expect(kinds_of(links % ("", "")), [], "none given")
+    # Axis a is between hosts. What is left out, and the other class, have what the class says.
+    for kind in KINDS:
+        given = f"collectives {{ kind: {kind} latency_us: 3 bandwidth_gb_per_s: 4 }}"
+        expect(kinds_of(links % (given, "")), [(kind.lower(), [9000, 3000], [2000, 4000])], f"{kind} within a host")
+        expect(kinds_of(links % ("", given)), [(kind.lower(), [3000, 1000], [4000, 10000])], f"{kind} between hosts")
+    expect(kinds_of(links % ("collectives { kind: HALO latency_us: 3 }", "collectives { kind: HALO bandwidth_gb_per_s: 4 }")),
+           [("halo", [9000, 3000], [4000, 10000])], "fields of their own")
+    # The gradient of w, 128 bytes from each of two ranks in two messages, and the loss, 4 bytes.
+    def time(machine):
+        report = bench.report(product_job("mode: DATA_PARALLEL", mesh(("dp", 2)), f"machine {{ intra_host {{ {machine} }} }}", batch=4))
+        return next(program["time_ns"] for program in report["programs"] if program["name"] == "train_step")
+    plain = "latency_us: 1 bandwidth_gb_per_s: 1 "
+    expect(time(plain), 2 * 2000 + 128 + 4, "all kinds alike")
+    slow = "collectives { kind: ALL_REDUCE latency_us: 5 bandwidth_gb_per_s: 0.5 } "
+    # The loss stays an all-reduce; for the gradient a reduce-scatter and an all-gather are now faster, of a message each, until they are not.
+    expect(time(plain + slow), 2 * 5000 + 2 * 4 + 2 * 1000 + 128, "slower all-reduces")
+    expect(time(plain + slow + "collectives { kind: ALL_GATHER latency_us: 50 }"), 2 * 2 * 5000 + 2 * (128 + 4), "slower all-gathers, too")
+    expect(time(plain + "collectives { kind: ALL_GATHER latency_us: 5 bandwidth_gb_per_s: 0.5 }"), 2 * 2000 + 128 + 4, "slower all-gathers")
+
+
 RULES_MESH = mesh(("a", 2), ("b", 4))
 
 

@@ -68,7 +68,7 @@ private:
   int64_t copyPs(Value value) const {
     DenseElementsAttr elements;
     bool isSplat = matchPattern(value, m_Constant(&elements)) && elements.isSplat();
-    return rates.timePs(0, 0, (isSplat ? 1 : 2) * static_cast<int64_t>(byteSize(cast<RankedTensorType>(value.getType()))));
+    return rates.callPs({}, (isSplat ? 1 : 2) * static_cast<int64_t>(byteSize(cast<RankedTensorType>(value.getType()))));
   }
 
   // Where devices meet, all have the time of the one that had most to do alone.

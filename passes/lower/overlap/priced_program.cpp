@@ -13,23 +13,24 @@ using namespace mlir;
 namespace ashlar::lower {
 namespace {
 
-// Returns the time of a kernel or library call: of its arithmetic, or of the memory that it reads and writes.
+// Returns the time of a kernel or library call: of its arithmetic, or of the memory that it reads and writes, and its launch.
 int64_t computePs(exec::FusionOp fusion, const dist::DeviceRates &rates) {
   dist::Work work;
   for (Operation &op : fusion.getBody().front().without_terminator()) {
     if (auto product = dyn_cast<exec::ProductWithSumsOp>(op)) {
-      int64_t rows = cast<RankedTensorType>(product.getProduct().getType()).getDimSize(0);
+      auto type = cast<RankedTensorType>(product.getProduct().getType());
+      int64_t rows = type.getDimSize(0);
       int64_t depth = cast<RankedTensorType>(product.getLhs().getType()).getNumElements() / std::max<int64_t>(rows, 1);
-      work += dist::Work{2 * depth * cast<RankedTensorType>(product.getProduct().getType()).getNumElements(), 0};
+      RateClass rateClass{RateClass::Product, std::min({rows, type.getDimSize(1), depth})};
+      work += rates.atFullRate({2 * depth * type.getNumElements(), 0, rateClass});
       continue;
     }
     auto types = [](ValueRange values) {
       return llvm::map_to_vector(values.getTypes(), [](Type type) { return cast<RankedTensorType>(type); });
     };
-    work += dist::workOf(&op, types(op.getOperands()), types(op.getResults()));
+    work += rates.atFullRate(dist::workOf(&op, types(op.getOperands()), types(op.getResults())));
   }
-  return rates.timePs(work.flops, work.narrowFlops,
-                      totalByteSize(fusion.getInputs().getTypes()) + totalByteSize(fusion.getOutputs().getTypes()));
+  return rates.callPs(work, totalByteSize(fusion.getInputs().getTypes()) + totalByteSize(fusion.getOutputs().getTypes()));
 }
 
 } // namespace
@@ -77,7 +78,7 @@ dist::PricedOp PricedProgram::price(Operation &op, const dist::DeviceRates &rate
     priced.timePs = dist::collectiveTimePs(collective) + (priced.runsBeside ? handOverPs : 0);
     priced.bytes = totalByteSize(op.getResultTypes()) + (priced.holdsOperand ? totalByteSize(op.getOperandTypes()) : 0);
   } else {
-    priced.timePs = rates.timePs(0, 0, 2 * totalByteSize(op.getResultTypes()));
+    priced.timePs = rates.callPs({}, 2 * totalByteSize(op.getResultTypes()));
   }
   return priced;
 }

@@ -80,6 +80,54 @@ dist.mesh @mesh <["dp" = 2, "tp" = 2]> {costs = #dist.costs<latency_ns = [0, 0],
 
 // -----
 
+// costs attribute, C4
+// expected-error@+1 {{costs name halo twice in "kinds"}}
+dist.mesh @mesh <["dp" = 2]> {costs = #dist.costs<latency_ns = [0], bytes_per_us = [1], kinds = [<kind = halo, latency_ns = [1], bytes_per_us = [1]>, <kind = halo, latency_ns = [2], bytes_per_us = [1]>]>}
+
+// -----
+
+// costs attribute, C5
+// expected-error@+1 {{costs of permute are of 1 axes, and there are 2}}
+dist.mesh @mesh <["dp" = 2, "tp" = 2]> {costs = #dist.costs<latency_ns = [0, 0], bytes_per_us = [1, 1], kinds = [<kind = permute, latency_ns = [1], bytes_per_us = [1]>]>}
+
+// -----
+
+// costs attribute, parts in their order
+// expected-error@+1 {{expected 'kinds'}}
+dist.mesh @mesh <["dp" = 2]> {costs = #dist.costs<latency_ns = [0], bytes_per_us = [1], beside = [0], beside = [0]>}
+
+// -----
+
+// device attribute, parts in their order
+// expected-error@+1 {{expected 'launch_ns' or 'products' or 'convolutions'}}
+module attributes {dist.device = #dist.device<flops_per_us = 1, narrow_flops_per_us = 1, bytes_per_us = 1, launches = 1>} {}
+
+// -----
+
+// kind_costs attribute, C1
+// expected-error@+1 {{costs of a slice, which sends nothing}}
+module attributes {test.costs = #dist.kind_costs<kind = slice, latency_ns = [1], bytes_per_us = [1]>} {}
+
+// -----
+
+// kind_costs attribute, C2
+// expected-error@+1 {{costs of all_gather have 1 latencies but 2 rates}}
+module attributes {test.costs = #dist.kind_costs<kind = all_gather, latency_ns = [1], bytes_per_us = [1, 2]>} {}
+
+// -----
+
+// kind_costs attribute, C3
+// expected-error@+1 {{costs of all_gather have a latency of -1 ns, which is negative}}
+module attributes {test.costs = #dist.kind_costs<kind = all_gather, latency_ns = [-1], bytes_per_us = [1]>} {}
+
+// -----
+
+// kind_costs attribute, C3
+// expected-error@+1 {{costs of all_gather have a rate of 0 bytes a microsecond, which is not positive}}
+module attributes {test.costs = #dist.kind_costs<kind = all_gather, latency_ns = [1], bytes_per_us = [0]>} {}
+
+// -----
+
 // layout attribute, C1, between dims
 // expected-error@+1 {{layout uses axis "dp" twice}}
 func.func @layout_c1(%x: tensor<4x8xf32> {dist.layout = #dist.layout<[{"dp"}, {"dp"}]>}) { return }
@@ -417,6 +465,36 @@ func.func @operand_layouts_kind(%x: tensor<4xf32>) {
 // device attribute, C1
 // expected-error@+1 {{device has a rate of 0 a microsecond, which is not positive}}
 module attributes {dist.device = #dist.device<flops_per_us = 1, narrow_flops_per_us = 1, bytes_per_us = 0>} {}
+
+// -----
+
+// device attribute, C2
+// expected-error@+1 {{device launches in -1 ns, which is negative}}
+module attributes {dist.device = #dist.device<flops_per_us = 1, narrow_flops_per_us = 1, bytes_per_us = 1, launch_ns = -1>} {}
+
+// -----
+
+// device attribute, C3
+// expected-error@+1 {{device has rates of products from size 4 on and then from 4 on, which does not rise}}
+module attributes {dist.device = #dist.device<flops_per_us = 1, narrow_flops_per_us = 1, bytes_per_us = 1, products = [<from = 4, flops_per_us = 1, narrow_flops_per_us = 1>, <from = 4, flops_per_us = 2, narrow_flops_per_us = 1>]>} {}
+
+// -----
+
+// device attribute, C3
+// expected-error@+1 {{device has rates of convolutions from size 4 on and then from 3 on, which does not rise}}
+module attributes {dist.device = #dist.device<flops_per_us = 1, narrow_flops_per_us = 1, bytes_per_us = 1, convolutions = [<from = 4, flops_per_us = 1, narrow_flops_per_us = 1>, <from = 3, flops_per_us = 2, narrow_flops_per_us = 1>]>} {}
+
+// -----
+
+// rate attribute, C1
+// expected-error@+1 {{rate is from size 0 on, which is not positive}}
+module attributes {test.rate = #dist.rate<from = 0, flops_per_us = 1, narrow_flops_per_us = 1>} {}
+
+// -----
+
+// rate attribute, C1
+// expected-error@+1 {{rate from size 2 on is 0 a microsecond, which is not positive}}
+module attributes {test.rate = #dist.rate<from = 2, flops_per_us = 1, narrow_flops_per_us = 0>} {}
 
 // -----
 

@@ -69,3 +69,29 @@ func.func @after(%x: tensor<4x8xf32>, %g: tensor<2xi64>) -> tensor<4x8xf32> {
   %y = dist.after %x, %g : tensor<4x8xf32>, tensor<2xi64>
   return %y : tensor<4x8xf32>
 }
+
+// -----
+
+// What a machine costs: kinds of collectives, rates by size. What is not said is not printed.
+// CHECK: module attributes {dist.device = #dist.device<flops_per_us = 100000, narrow_flops_per_us = 90000, bytes_per_us = 20000, launch_ns = 150, products = [<from = 1, flops_per_us = 9000, narrow_flops_per_us = 8000>, <from = 64, flops_per_us = 90000, narrow_flops_per_us = 80000>], convolutions = [<from = 3, flops_per_us = 7000, narrow_flops_per_us = 7000>]>}
+module attributes {dist.device = #dist.device<flops_per_us = 100000, narrow_flops_per_us = 90000, bytes_per_us = 20000, launch_ns = 150,
+    products = [<from = 1, flops_per_us = 9000, narrow_flops_per_us = 8000>,
+                <from = 64, flops_per_us = 90000, narrow_flops_per_us = 80000>],
+    convolutions = [<from = 3, flops_per_us = 7000, narrow_flops_per_us = 7000>]>} {
+  // CHECK: dist.mesh @mesh <["dp" = 2, "tp" = 2]> {costs = #dist.costs<latency_ns = [5200, 200], bytes_per_us = [1200, 29000], beside = [0], kinds = [<kind = all_gather, latency_ns = [5200, 300], bytes_per_us = [1200, 14000]>]>}
+  dist.mesh @mesh <["dp" = 2, "tp" = 2]> {costs = #dist.costs<latency_ns = [5200, 200], bytes_per_us = [1200, 29000], beside = [0],
+      kinds = [<kind = all_gather, latency_ns = [5200, 300], bytes_per_us = [1200, 14000]>]>}
+}
+
+// -----
+
+// CHECK: module attributes {dist.device = #dist.device<flops_per_us = 1, narrow_flops_per_us = 2, bytes_per_us = 3>}
+module attributes {dist.device = #dist.device<flops_per_us = 1, narrow_flops_per_us = 2, bytes_per_us = 3>} {}
+
+// -----
+
+// CHECK: module attributes {dist.device = #dist.device<flops_per_us = 1, narrow_flops_per_us = 2, bytes_per_us = 3, convolutions = [<from = 3, flops_per_us = 7, narrow_flops_per_us = 7>]>}
+module attributes {dist.device = #dist.device<flops_per_us = 1, narrow_flops_per_us = 2, bytes_per_us = 3, convolutions = [<from = 3, flops_per_us = 7, narrow_flops_per_us = 7>]>} {
+  // CHECK: {costs = #dist.costs<latency_ns = [1], bytes_per_us = [2], kinds = [<kind = halo, latency_ns = [3], bytes_per_us = [4]>]>}
+  dist.mesh @mesh <["dp" = 2]> {costs = #dist.costs<latency_ns = [1], bytes_per_us = [2], kinds = [<kind = halo, latency_ns = [3], bytes_per_us = [4]>]>}
+}

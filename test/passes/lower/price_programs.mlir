@@ -36,6 +36,49 @@ func.func @nothing() {
 
 // -----
 
+// Calls have the rate of their class and a launch: a product whose fewest are its 32 rows, 4194304 operations at 10 a nanosecond, the same with
+// the sums of its operand, at 50 with 64 of all, and a kernel that moves 2 MiB. The launch of each is a microsecond.
+module attributes {dist.device = #dist.device<flops_per_us = 100000, narrow_flops_per_us = 100000, bytes_per_us = 20000, launch_ns = 1000,
+    products = [<from = 1, flops_per_us = 10000, narrow_flops_per_us = 10000>,
+                <from = 64, flops_per_us = 50000, narrow_flops_per_us = 50000>]>} {
+// CHECK: func.func @narrow({{.*}} attributes {exec.predicted_ns = 420431 : i64}
+func.func @narrow(%x: tensor<32x256xf32> {nn.name = "x"}, %d: tensor<256x256xf32> {nn.name = "d"}) -> (tensor<32x256xf32> {nn.name = "g"}) {
+  %g = exec.fusion gemm(%x, %d) : (tensor<32x256xf32>, tensor<256x256xf32>) -> tensor<32x256xf32> {
+  ^bb0(%a: tensor<32x256xf32>, %b: tensor<256x256xf32>):
+    %r = nn.matmul %a, %b : tensor<32x256xf32>, tensor<256x256xf32> -> tensor<32x256xf32>
+    exec.yield %r : tensor<32x256xf32>
+  }
+  return %g : tensor<32x256xf32>
+}
+// CHECK: func.func @with_sums({{.*}} attributes {exec.predicted_ns = 420431 : i64}
+func.func @with_sums(%x: tensor<32x256xf32> {nn.name = "sx"}, %d: tensor<32x256xf32> {nn.name = "sd"})
+    -> (tensor<256x256xf32> {nn.name = "sg"}, tensor<256xf32> {nn.name = "ss"}) {
+  %g:2 = exec.fusion gemm(%d, %x) : (tensor<32x256xf32>, tensor<32x256xf32>) -> (tensor<256x256xf32>, tensor<256xf32>) {
+  ^bb0(%a: tensor<32x256xf32>, %b: tensor<32x256xf32>):
+    %r, %s = exec.product_with_sums lhs %a, %b transpose_a : tensor<32x256xf32>, tensor<32x256xf32> -> tensor<256x256xf32>, tensor<256xf32>
+    exec.yield %r, %s : tensor<256x256xf32>, tensor<256xf32>
+  }
+  return %g#0, %g#1 : tensor<256x256xf32>, tensor<256xf32>
+}
+// CHECK: func.func @wide_and_kernel({{.*}} attributes {exec.predicted_ns = 190744 : i64}
+func.func @wide_and_kernel(%x: tensor<64x256xf32> {nn.name = "wx"}, %d: tensor<256x128xf32> {nn.name = "wd"}, %y: tensor<262144xf32> {nn.name = "wy"})
+    -> (tensor<64x128xf32> {nn.name = "wg"}, tensor<262144xf32> {nn.name = "wn"}) {
+  %g = exec.fusion gemm(%x, %d) : (tensor<64x256xf32>, tensor<256x128xf32>) -> tensor<64x128xf32> {
+  ^bb0(%a: tensor<64x256xf32>, %b: tensor<256x128xf32>):
+    %r = nn.matmul %a, %b : tensor<64x256xf32>, tensor<256x128xf32> -> tensor<64x128xf32>
+    exec.yield %r : tensor<64x128xf32>
+  }
+  %n = exec.fusion loop(%y) : (tensor<262144xf32>) -> tensor<262144xf32> {
+  ^bb0(%a: tensor<262144xf32>):
+    %r = nn.neg %a : tensor<262144xf32>
+    exec.yield %r : tensor<262144xf32>
+  }
+  return %g, %n : tensor<64x128xf32>, tensor<262144xf32>
+}
+}
+
+// -----
+
 // Without rates there is no prediction.
 module {
 // CHECK: func.func @unknown(%{{.*}}: tensor<512xf32> {nn.name = "x"}) -> (tensor<512xf32> {nn.name = "y"}) {

@@ -6,6 +6,8 @@
 
 #include <catch2/catch.hpp>
 
+#include <set>
+
 using namespace ashlar;
 
 namespace {
@@ -72,6 +74,56 @@ TEST_CASE("cost: a job's own figures take the place of the target's", "[cost]") 
   CHECK(machine.intraHost.bytesPerUs == 300'000);
   CHECK(machine.interHost.latencyNs == 1500);
   CHECK(machine.interHost.bytesPerUs == rate);
+}
+
+// What a machine measured says beside two numbers a link and three a device.
+TEST_CASE("cost: launches, rates by shape and kinds of collectives of a job", "[cost]") {
+  job::Job job;
+  cost::Machine plain = cost::machineOf(job);
+  CHECK((plain.device.launchNs == 0 && plain.device.products.empty() && plain.device.convolutions.empty()));
+  job::Machine::Device &device = *job.mutable_machine()->mutable_device();
+  device.set_launch_us(0.25);
+  job::Machine::ShapeRate &small = *device.add_products(), &large = *device.add_products();
+  small.set_from(1);
+  small.set_gflop_per_s(2.5);
+  large.set_from(32);
+  large.set_gflop_per_s(90);
+  large.set_narrow_gflop_per_s(70);
+  *device.add_convolutions() = small;
+  job::Machine::LinkClass &host = *job.mutable_machine()->mutable_intra_host();
+  host.set_latency_us(3);
+  host.set_bandwidth_gb_per_s(8);
+  job::Machine::CollectiveRate &gather = *host.add_collectives(), &halo = *host.add_collectives();
+  gather.set_kind(job::Machine::CollectiveRate::ALL_GATHER);
+  gather.set_bandwidth_gb_per_s(2);
+  halo.set_kind(job::Machine::CollectiveRate::HALO);
+  halo.set_latency_us(1);
+  cost::Machine machine = cost::machineOf(job);
+  CHECK(machine.device.launchNs == 250);
+  REQUIRE((machine.device.products.size() == 2 && machine.device.convolutions.size() == 1));
+  CHECK((machine.device.products[0].flopsPerUs == 2500 && machine.device.products[0].narrowFlopsPerUs == 2500));
+  CHECK((machine.device.products[1].from == 32 && machine.device.products[1].flopsPerUs == 90000));
+  CHECK(machine.device.products[1].narrowFlopsPerUs == 70000);
+  CHECK((machine.intraHost.of(CollectiveKind::AllReduce) == dist::MessageCost{3000, 8000}));
+  CHECK((machine.intraHost.of(CollectiveKind::AllGather) == dist::MessageCost{3000, 2000})); // what is left out is that of the class
+  CHECK((machine.intraHost.of(CollectiveKind::Halo) == dist::MessageCost{1000, 8000}));
+  CHECK(machine.interHost == plain.interHost);
+  // Every kind that a job can name is another one here.
+  host.clear_collectives();
+  std::set<CollectiveKind> kinds;
+  for (int kind = job::Machine::CollectiveRate::Kind_MIN; kind <= job::Machine::CollectiveRate::Kind_MAX; ++kind) {
+    job::Job one = job;
+    job::Machine::CollectiveRate &rate = *one.mutable_machine()->mutable_intra_host()->add_collectives();
+    rate.set_kind(static_cast<job::Machine::CollectiveRate::Kind>(kind));
+    rate.set_latency_us(77);
+    for (CollectiveKind each : dist::kSendingKinds) {
+      if (cost::machineOf(one).intraHost.of(each).latencyNs == 77000) {
+        kinds.insert(each);
+        CHECK(llvm::StringRef(job::Machine::CollectiveRate::Kind_Name(rate.kind())).lower() == stringifyCollectiveKind(each));
+      }
+    }
+  }
+  CHECK(kinds.size() == std::size(dist::kSendingKinds));
 }
 
 // From the data sheets: TFLOP/s, GB/s.

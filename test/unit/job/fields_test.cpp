@@ -96,7 +96,7 @@ TEST_CASE("every field of job.proto is implemented or refused", "[job]") {
   std::set<std::string> refused, accepted;
   visitLeaves(Job(), {}, Job::descriptor(), refused, accepted);
   for (const char *name : {"parameter_broadcast", "gradients_mean", "loss_scope", "loss.softmax_cross_entropy.dense_labels",
-                           "dataset.tokens.file", "strategy.programs.ops.results.name"}) {
+                           "dataset.tokens.file", "strategy.programs.ops.results.name", "mesh.devices"}) {
     INFO(name);
     CHECK(refused.count(name) == 1);
   }
@@ -191,13 +191,40 @@ TEST_CASE("every field of job.proto is implemented or refused", "[job]") {
                         "loss.negative_log_likelihood.log_probabilities",
                         "loss.softmax_cross_entropy.labels",
                         "loss.softmax_cross_entropy.logits",
+                        "machine.device.convolutions.from",
+                        "machine.device.convolutions.gflop_per_s",
+                        "machine.device.convolutions.narrow_gflop_per_s",
                         "machine.device.gflop_per_s",
+                        "machine.device.launch_us",
                         "machine.device.memory_gb_per_s",
                         "machine.device.narrow_gflop_per_s",
+                        "machine.device.products.from",
+                        "machine.device.products.gflop_per_s",
+                        "machine.device.products.narrow_gflop_per_s",
                         "machine.inter_host.bandwidth_gb_per_s",
+                        "machine.inter_host.collectives.bandwidth_gb_per_s",
+                        "machine.inter_host.collectives.kind",
+                        "machine.inter_host.collectives.kind=ALL_GATHER",
+                        "machine.inter_host.collectives.kind=ALL_REDUCE",
+                        "machine.inter_host.collectives.kind=ALL_TO_ALL",
+                        "machine.inter_host.collectives.kind=BROADCAST",
+                        "machine.inter_host.collectives.kind=HALO",
+                        "machine.inter_host.collectives.kind=PERMUTE",
+                        "machine.inter_host.collectives.kind=REDUCE_SCATTER",
+                        "machine.inter_host.collectives.latency_us",
                         "machine.inter_host.latency_us",
                         "machine.inter_host.moves_beside",
                         "machine.intra_host.bandwidth_gb_per_s",
+                        "machine.intra_host.collectives.bandwidth_gb_per_s",
+                        "machine.intra_host.collectives.kind",
+                        "machine.intra_host.collectives.kind=ALL_GATHER",
+                        "machine.intra_host.collectives.kind=ALL_REDUCE",
+                        "machine.intra_host.collectives.kind=ALL_TO_ALL",
+                        "machine.intra_host.collectives.kind=BROADCAST",
+                        "machine.intra_host.collectives.kind=HALO",
+                        "machine.intra_host.collectives.kind=PERMUTE",
+                        "machine.intra_host.collectives.kind=REDUCE_SCATTER",
+                        "machine.intra_host.collectives.latency_us",
                         "machine.intra_host.latency_us",
                         "machine.intra_host.moves_beside",
                         "machine.preset",
@@ -405,7 +432,10 @@ TEST_CASE("every number of a job has a range", "[job]") {
                                       "dataset.features.transforms.random_horizontal_flip.probability",
                                       "dataset.regression.noise",
                                       "init.kaiming_uniform.fan_in_dim",
+                                      "machine.device.launch_us",
+                                      "machine.inter_host.collectives.latency_us",
                                       "machine.inter_host.latency_us",
+                                      "machine.intra_host.collectives.latency_us",
                                       "machine.intra_host.latency_us",
                                       "mesh.device_ids",
                                       "optimizer.adam.beta1",
@@ -430,7 +460,9 @@ TEST_CASE("every number of a job has a range", "[job]") {
                                       "rules.weight_decay",
                                       "seed",
                                       "strategy.programs.ops.ordinal"};
-  const std::set<std::string> notOfPrograms = {"machine.inter_host.latency_us", "machine.intra_host.latency_us"}; // f64 of the compiler
+  const std::set<std::string> notOfPrograms = {"machine.device.launch_us", "machine.inter_host.collectives.latency_us",
+                                               "machine.inter_host.latency_us", "machine.intra_host.collectives.latency_us",
+                                               "machine.intra_host.latency_us"}; // f64 of the compiler
   const std::set<std::string> anyLarge = {
       "init.kaiming_uniform.fan_in_dim", "machine.ranks_per_host", "mesh.axes.size", "mesh.device_ids",
       "optimizer_parallel.threshold_kb", "rules.priority",         "seed",           "strategy.mesh.axes.size"};

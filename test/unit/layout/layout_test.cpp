@@ -116,6 +116,106 @@ TEST_CASE("collective: time is that of the messages and that of the bytes", "[co
   CHECK(dist::collectiveTimePs(CollectiveKind::AllReduce, int64_t(8) << 50, 64, dist::Link()) == INT64_MAX / 1024);
 }
 
+// By hand: 3000 bytes a microsecond and 200 ns a message, but for all-gathers 100 bytes and 5000 ns.
+TEST_CASE("collective: a kind with a cost of its own takes that, and others what the link says", "[collective]") {
+  dist::Link link{/*latencyNs=*/200, /*bytesPerUs=*/3000};
+  link.set(CollectiveKind::AllGather, {/*latencyNs=*/5000, /*bytesPerUs=*/100});
+  CHECK(dist::collectiveTimePs(CollectiveKind::AllGather, 1000, 4, link) == 2 * 5'000'000 + 30'000'000);
+  CHECK(dist::collectiveTimePs(CollectiveKind::ReduceScatter, 1000, 4, link) == 2 * 200'000 + 250'000);
+  // 19 times what is sent in the time of the messages: 2 * 5000 ns, 1000 bytes; an all-gather sends 3/4 of the whole.
+  CHECK(dist::bucketBytes(CollectiveKind::AllGather, 4, link) == 19 * 1000 * 4 / 3);
+  CHECK((link.fastest() == dist::MessageCost{200, 3000}));
+
+  // A group over two axes takes the worse of both for each kind; a link without a cost of its own has that of all kinds.
+  dist::Link other{/*latencyNs=*/900, /*bytesPerUs=*/2000};
+  other.set(CollectiveKind::Permute, {/*latencyNs=*/10, /*bytesPerUs=*/50});
+  dist::Link both = link.worse(other);
+  CHECK((both.of(CollectiveKind::AllReduce) == dist::MessageCost{900, 2000}));
+  CHECK((both.of(CollectiveKind::AllGather) == dist::MessageCost{5000, 100}));
+  CHECK((both.of(CollectiveKind::Permute) == dist::MessageCost{200, 50}));
+
+  // Faster is what is slower for no kind.
+  dist::Link plain{/*latencyNs=*/200, /*bytesPerUs=*/3000}, same = plain;
+  same.set(CollectiveKind::AllGather, {200, 3000});
+  CHECK((plain == same && !(plain == link)));
+  CHECK((plain.isFasterThan(link) && !link.isFasterThan(plain) && !plain.isFasterThan(same)));
+  CHECK((!plain.isFasterThan(other) && !other.isFasterThan(plain))); // its permutes start sooner
+
+  // On the mesh and back, with those that move beside computing.
+  other.movesBeside = true;
+  dist::MeshAttr mesh = meshOf(context(), {{"a", 2}, {"b", 2}});
+  dist::CostsAttr costs = dist::costsOf(&context(), {link, other});
+  SmallVector<dist::Link> read = dist::axisLinks(mesh, costs);
+  CHECK((read[0] == link && read[1] == other && !read[0].movesBeside && read[1].movesBeside));
+  CHECK(costs.getKinds().size() == 2);
+}
+
+// By hand, at 100 operations a nanosecond and 10 bytes.
+TEST_CASE("rates: a library call is as fast as calls of its class", "[rates]") {
+  dist::DeviceRates rates{/*flopsPerUs=*/100000, /*narrowFlopsPerUs=*/200000, /*bytesPerUs=*/10000, /*launchNs=*/30};
+  const dist::Work large{1000000, 0, RateClass{RateClass::Product, 64}}, small{1000000, 0, RateClass{RateClass::Product, 15}};
+  CHECK(rates.timePs(small, 0) == 10'000'000); // without a table all are as fast
+  rates.products = {{4, 10000, 20000}, {16, 50000, 50000}, {64, 100000, 200000}};
+  rates.convolutions = {{1, 1000, 1000}};
+  auto product = [&](int64_t size) { return rates.timePs({1000000, 0, RateClass{RateClass::Product, size}}, 0); };
+  CHECK(rates.timePs(large, 0) == 10'000'000);
+  CHECK((product(63) == 20'000'000 && product(16) == 20'000'000 && product(15) == 100'000'000 && product(4) == 100'000'000));
+  CHECK(product(1) == 100'000'000);                                                     // as the first entry
+  CHECK(rates.timePs({0, 1000000, RateClass{RateClass::Product, 64}}, 0) == 5'000'000); // narrow
+  CHECK(rates.timePs({1000000, 0, RateClass{RateClass::Convolution, 64}}, 0) == 1'000'000'000);
+  CHECK(rates.timePs({1000000, 0, std::nullopt}, 0) == 10'000'000);
+  CHECK(rates.timePs(small, 2'000'000) == 200'000'000); // memory takes longer
+  CHECK(rates.callPs(small, 2'000'000) == 200'030'000);
+  CHECK(rates.callPs({}, 0) == 0); // nothing to do
+  dist::Work full = rates.atFullRate(small);
+  CHECK((full.flops == 10000000 && full.narrowFlops == 0 && !full.rateClass));
+  CHECK(rates.atFullRate({INT64_MAX / 2, 0, RateClass{RateClass::Product, 4}}).flops == INT64_MAX);
+
+  OwningOpRef<ModuleOp> module = parse("module {}");
+  (*module)->setAttr(dist::kDeviceAttr, dist::deviceOf(&context(), rates));
+  dist::DeviceRates read = dist::findDeviceRates(*module);
+  CHECK((read.flopsPerUs == 100000 && read.narrowFlopsPerUs == 200000 && read.bytesPerUs == 10000 && read.launchNs == 30));
+  CHECK((read.products.size() == 3 && read.products[1].from == 16 && read.products[1].flopsPerUs == 50000));
+  CHECK((read.products[0].narrowFlopsPerUs == 20000 && read.convolutions.size() == 1 && read.convolutions[0].flopsPerUs == 1000));
+}
+
+TEST_CASE("rates: the class of a product or convolution is that of the types it is asked for", "[rates]") {
+  OwningOpRef<ModuleOp> module = parse(R"(
+    func.func @f(%a: tensor<3x32x48xf32>, %b: tensor<3x64x48xf32>, %x: tensor<8x12x32xf32>, %w: tensor<6x4x3xf32>, %y: tensor<8x6x30xf32>,
+                 %last: tensor<8x32x12xf32>) {
+      %0 = nn.matmul %a, %b transpose_b : tensor<3x32x48xf32>, tensor<3x64x48xf32> -> tensor<3x32x64xf32>
+      %1 = nn.conv %x, %w windows = [#nn.window<3>] : tensor<8x12x32xf32>, tensor<6x4x3xf32> -> tensor<8x6x30xf32>
+      %2 = nn.conv_data %y, %w windows = [#nn.window<3>] : tensor<8x6x30xf32>, tensor<6x4x3xf32> -> tensor<8x12x32xf32>
+      %3 = nn.conv_weights %x, %y windows = [#nn.window<3>] : tensor<8x12x32xf32>, tensor<8x6x30xf32> -> tensor<6x4x3xf32>
+      %4 = nn.conv %last, %w channels_last windows = [#nn.window<3>] : tensor<8x32x12xf32>, tensor<6x4x3xf32> -> tensor<8x30x6xf32>
+      return
+    }
+  )");
+  // 3 groups of 4 channels in and 2 out.
+  int convolutions = 0;
+  module->walk([&](ContractionOpInterface op) {
+    auto types = [](TypeRange range) { return llvm::map_to_vector(range, [](Type type) { return cast<RankedTensorType>(type); }); };
+    RateClass found = op.getRateClass(types(op->getOperandTypes()), types(op->getResultTypes()));
+    if (found.kind == RateClass::Convolution) {
+      ++convolutions;
+      CHECK(found.size == 2);
+    }
+  });
+  CHECK(convolutions == 4);
+  auto type = [](llvm::ArrayRef<int64_t> shape) { return RankedTensorType::get(shape, Float32Type::get(&context())); };
+  module->walk([&](nn::MatMulOp op) {
+    auto sizeOf = [&](RankedTensorType a, RankedTensorType b, RankedTensorType y) {
+      RateClass found = op.getRateClass({a, b}, {y});
+      CHECK(found.kind == RateClass::Product);
+      return found.size;
+    };
+    CHECK(sizeOf(op.getLhs().getType(), op.getRhs().getType(), op.getType()) == 32); // rows; the batch of 3 is no size
+    CHECK(sizeOf(type({3, 32, 6}), type({3, 64, 6}), type({3, 32, 64})) == 6);       // the inner size, split 8 times
+    CHECK(sizeOf(type({1, 32, 48}), type({1, 8, 48}), type({1, 32, 8})) == 8);       // columns
+    CHECK(dist::workOf(op, {type({3, 32, 6}), type({3, 64, 6})}, {type({3, 32, 64})}).rateClass->size == 6);
+  });
+}
+
 TEST_CASE("halo: devices have pieces and get what their positions need", "[collective]") {
   // 11 rows over 2 devices are 0 .. 5 | 6 .. 10 -. Windows of 3 with stride 2, one row of padding in front: 6 positions, 0 1 2 | 3 4 5,
   // which need the rows -1 .. 5 | 5 .. 11. So device 0 sends its last row, and nobody else anything.

@@ -111,12 +111,17 @@ bool isNoBetter(const dist::Plan &plan, const dist::Plan &best) {
 }
 
 dist::CostsAttr costsOf(ArrayRef<Link> links) {
-  SmallVector<int64_t> latencies, rates;
-  for (const Link &link : links) {
-    latencies.push_back(link.latencyNs);
-    rates.push_back(link.bytesPerUs);
+  return dist::costsOf(&context(), links);
+}
+
+// Gives some kinds of collectives costs of their own: between a fifth and five times those of the link.
+void drawKinds(std::mt19937_64 &random, Link &link) {
+  auto scaled = [&](int64_t number) { return std::max<int64_t>(1, number * (1 + draw(random, 25)) / 5); };
+  for (CollectiveKind kind : dist::kSendingKinds) {
+    if (draw(random, 2) == 0) {
+      link.set(kind, {scaled(link.latencyNs), scaled(link.bytesPerUs)});
+    }
   }
-  return dist::CostsAttr::get(&context(), latencies, rates, /*beside=*/{});
 }
 
 // How much slower some ways are than others.
@@ -175,6 +180,61 @@ TEST_CASE("many axes: a focused search finds what an exhaustive one does, or lit
     INFO("uneven: " << isUneven << ", worst " << ratios.worst);
     CHECK(ratios.mean() < 1.2);
     CHECK(ratios.shareOfEqual() > 0.8);
+  }
+}
+
+// A machine on which kinds of collectives are not equally fast: plans are the best, never faster than the bound, and slower where a kind
+// is slower.
+TEST_CASE("many axes: kinds with costs of their own", "[many_axes]") {
+  std::mt19937_64 random(testSeed());
+  Ratios ratios;
+  for (int i = 0; i < 300; ++i) {
+    Problem problem = drawProblem(random, /*axes=*/4);
+    llvm::DenseMap<int64_t, Link> drawn; // axes of equal links stay equal
+    for (Link &link : problem.links) {
+      auto [entry, isNew] = drawn.try_emplace(link.bytesPerUs, link);
+      if (isNew) {
+        drawKinds(random, entry->second);
+      }
+      link = entry->second;
+    }
+    INFO(problem.text());
+    dist::NumberedProblem numbered(problem.mesh, problem.links, problem.type, problem.from, problem.to);
+    dist::Plan exact = search(numbered, RedistributionSearch::Exhaustive), focused = search(numbered, RedistributionSearch::Focused);
+    CHECK(isNoBetter(focused, exact));
+    CHECK(dist::leastTimePs(dist::SearchSpace(numbered.get()), numbered.get().from) <= exact.timePs);
+    ratios.add(focused.timePs, exact.timePs);
+    dist::Planner planner(problem.mesh, costsOf(problem.links));
+    const dist::Plan &plan = planner.plan(problem.type, problem.from, problem.to);
+    checkPlan(problem, plan);
+    SmallVector<Link> slower = problem.links;
+    CollectiveKind kind = dist::kSendingKinds[draw(random, std::size(dist::kSendingKinds))];
+    for (Link &link : slower) {
+      const dist::MessageCost cost = link.of(kind);
+      link.set(kind, {2 * cost.latencyNs, std::max<int64_t>(1, cost.bytesPerUs / 2)});
+    }
+    dist::Planner slowerPlanner(problem.mesh, costsOf(slower));
+    CHECK(slowerPlanner.plan(problem.type, problem.from, problem.to).timePs >= plan.timePs);
+  }
+  INFO("worst " << ratios.worst << ", mean " << ratios.mean() << ", equal " << ratios.shareOfEqual());
+  CHECK(ratios.mean() < 1.2);
+}
+
+// What joining axes rests on: of one kind, one collective over two axes of equal links takes no longer than two over one each.
+TEST_CASE("many axes: one collective over two axes takes no longer than two", "[many_axes]") {
+  std::mt19937_64 random(testSeed());
+  for (int i = 0; i < 2000; ++i) {
+    Link link{draw(random, 5000), 1 + draw(random, 30000)};
+    drawKinds(random, link);
+    const int64_t a = 2 + draw(random, 9), b = 2 + draw(random, 9), piece = 1 + draw(random, 1 << 20), bytes = piece * a * b;
+    CAPTURE(a, b, bytes, link.latencyNs, link.bytesPerUs);
+    auto time = [&](CollectiveKind kind, int64_t operand, int64_t size) { return dist::collectiveTimePs(kind, operand, size, link); };
+    CHECK(time(CollectiveKind::AllReduce, bytes, a * b) <=
+          time(CollectiveKind::AllReduce, bytes, a) + time(CollectiveKind::AllReduce, bytes, b));
+    CHECK(time(CollectiveKind::ReduceScatter, bytes, a * b) <=
+          time(CollectiveKind::ReduceScatter, bytes, a) + time(CollectiveKind::ReduceScatter, bytes / a, b));
+    CHECK(time(CollectiveKind::AllGather, piece, a * b) <=
+          time(CollectiveKind::AllGather, piece, b) + time(CollectiveKind::AllGather, piece * b, a));
   }
 }
 

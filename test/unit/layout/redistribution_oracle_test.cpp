@@ -447,12 +447,7 @@ uint32_t servingAxes(const Place &from, const Place &to, ArrayRef<Link> links) {
 
 // Compares the planner with the search for all pairs of layouts; returns how many there were.
 int64_t compareAll(const StateGraph &graph, ArrayRef<Link> links) {
-  SmallVector<int64_t> latencies, rates;
-  for (const Link &link : links) {
-    latencies.push_back(link.latencyNs);
-    rates.push_back(link.bytesPerUs);
-  }
-  dist::Planner planner(graph.mesh(), dist::CostsAttr::get(&context(), latencies, rates, /*beside=*/{}));
+  dist::Planner planner(graph.mesh(), dist::costsOf(&context(), links));
   auto type = RankedTensorType::get(graph.shape, Float32Type::get(&context()));
   TimedGraph timed(graph, links);
   int64_t pairs = 0;
@@ -497,7 +492,14 @@ std::vector<std::vector<Link>> costsFor(size_t axes) {
   std::vector<Link> equal(axes), latency(axes, Link{200, 1000}), slowMajor(axes, Link{20, 20000}), slowMinor(axes, Link{500, 4000});
   slowMajor.front() = {2000, 500};
   slowMinor.back() = {100, 300}; // fewer nanoseconds a message, but a slower rate: neither link is the faster one
-  return {equal, latency, slowMajor, slowMinor};
+  std::vector<Link> kinds = latency, fastMinor = slowMajor; // kinds that are not as fast as others, over all links and over some
+  for (Link &link : kinds) {
+    link.set(CollectiveKind::AllGather, {800, 150});
+    link.set(CollectiveKind::AllReduce, {30, 2500});
+  }
+  fastMinor.back().set(CollectiveKind::AllToAll, {20, 90000});
+  fastMinor.front().set(CollectiveKind::Permute, {9000, 400});
+  return {equal, latency, slowMajor, slowMinor, kinds, fastMinor};
 }
 
 } // namespace

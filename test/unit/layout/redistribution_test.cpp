@@ -84,7 +84,7 @@ struct Machine {
 
 dist::CostsAttr costsOf(const Machine &machine) {
   return machine.latencyNs.empty() ? dist::CostsAttr()
-                                   : dist::CostsAttr::get(&context(), machine.latencyNs, machine.bytesPerUs, /*beside=*/{});
+                                   : dist::CostsAttr::get(&context(), machine.latencyNs, machine.bytesPerUs, /*beside=*/{}, /*kinds=*/{});
 }
 
 } // namespace

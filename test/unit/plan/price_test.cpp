@@ -183,6 +183,36 @@ TEST_CASE("price: what computing hides of collectives", "[plan][price]") {
   CHECK(priceWith(", beside = [0]", 2000 * 1000).exposedPs == 2 * kSumPs); // not worth it: one after the other
 }
 
+// By hand. A product of 32 rows, 64 columns and 64 inner, on one device and with its rows split over 8: 4 rows are another class, with a
+// quarter of the rate, so an eighth of the work takes half of the time. Each call takes its launch, too.
+TEST_CASE("price: classes of products are those of local shapes", "[plan][price]") {
+  auto priceWith = [](int64_t devices, const std::string &more) {
+    OwningOpRef<ModuleOp> module = parse("dist.mesh @mesh <[\"dp\" = " + std::to_string(devices) + "]>" + R"(
+      func.func @forward(%x: tensor<32x64xf32> {dist.layout = #dist.layout<[{"dp"}, {}]>}, %w: tensor<64x64xf32> {dist.layout = #dist.layout<[{}, {}]>})
+          -> (tensor<32x64xf32> {dist.layout = #dist.layout<[{"dp"}, {}]>}) {
+        %0 = nn.matmul %x, %w : tensor<32x64xf32>, tensor<64x64xf32> -> tensor<32x64xf32>
+        %1 = nn.relu %0 : tensor<32x64xf32>
+        return %1 : tensor<32x64xf32>
+      }
+    )");
+    PassManager passes(&context());
+    pipelines::addLayoutPasses(passes, variantOf(*module), job::Job());
+    REQUIRE(succeeded(passes.run(*module)));
+    std::string rates = "#dist.device<flops_per_us = 1024, narrow_flops_per_us = 1, bytes_per_us = 1000000000" + more + ">";
+    (*module)->setAttr(dist::kDeviceAttr, parseAttribute(rates, &context()));
+    return priceOf(*module).programs[0].computePs;
+  };
+  const std::string classes = "products = [<from = 1, flops_per_us = 256, narrow_flops_per_us = 1>, "
+                              "<from = 8, flops_per_us = 1024, narrow_flops_per_us = 1>]";
+  // 2 * 32 * 64 * 64 operations are 256 us, and 32 * 64 of the relu are 2.
+  CHECK(priceWith(1, "") == 258'000'000);
+  CHECK(priceWith(8, "") == 32'250'000);
+  CHECK(priceWith(1, ", " + classes) == 258'000'000);
+  CHECK(priceWith(8, ", " + classes) == 128'250'000);
+  CHECK(priceWith(1, ", launch_ns = 700") == 258'000'000 + 2 * 700'000); // the product and the kernel behind it
+  CHECK(priceWith(8, ", launch_ns = 700, " + classes) == 128'250'000 + 2 * 700'000);
+}
+
 // Products of bf16 and f16 have a rate of their own; a time that no number holds is the largest.
 TEST_CASE("price: narrow products, and a device that is too slow", "[plan][price]") {
   auto priceWith = [](const std::string &size, const char *rates) {

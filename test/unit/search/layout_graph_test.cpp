@@ -83,7 +83,7 @@ struct Stated {
   std::optional<dist::Planner> planner;
 };
 
-constexpr dist::DeviceRates kRates{/*flopsPerUs=*/80000, /*narrowFlopsPerUs=*/80000, /*bytesPerUs=*/20000};
+const dist::DeviceRates kRates{/*flopsPerUs=*/80000, /*narrowFlopsPerUs=*/80000, /*bytesPerUs=*/20000};
 
 } // namespace
 

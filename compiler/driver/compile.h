@@ -25,6 +25,7 @@ struct Options {
   std::string model, job, mesh; // job and mesh may be empty
   std::string target = "cpu";
   std::string gpuArch;       // chips of the cuda target, "sm_80,sm_90"; empty: the default ones
+  std::string machine;       // file with the machine, in the place of the job's; empty: none
   std::string memory;        // of a device, "80GB"; empty: any
   bool overlaps = true;      // collectives run beside computation
   double searchSeconds = 10; // after which mode AUTO takes the best that it found

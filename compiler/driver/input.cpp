@@ -19,8 +19,10 @@ namespace {
 
 // Notes the files of the options. Fails where one cannot be written, or is one that is read or another one that is written.
 llvm::Error addFiles(const Options &options, file::FileRoles &files) {
-  const std::pair<StringRef, StringRef> inputs[] = {
-      {"the model", options.model}, {"the job", options.job}, {"the strategy of --load-strategy", options.loadStrategy}};
+  const std::pair<StringRef, StringRef> inputs[] = {{"the model", options.model},
+                                                    {"the job", options.job},
+                                                    {"the machine of --machine", options.machine},
+                                                    {"the strategy of --load-strategy", options.loadStrategy}};
   const std::pair<StringRef, StringRef> outputs[] = {{"-o", options.output},
                                                      {"--report", options.report},
                                                      {"--save-strategy", options.saveStrategy},
@@ -66,7 +68,31 @@ llvm::Error readOptions(const Options &options, Input &input) {
   return addFiles(options, input.files);
 }
 
-// Reads the job and lets the command line's mesh and strategy take the place of its own.
+// Returns the machine of a file that has nothing else, checked.
+llvm::Expected<job::Machine> readMachine(const std::string &path) {
+  llvm::Expected<job::Job> parsed = job::parseJob(path);
+  if (!parsed) {
+    return parsed.takeError();
+  }
+  std::vector<const google::protobuf::FieldDescriptor *> fields;
+  parsed->GetReflection()->ListFields(*parsed, &fields);
+  for (const google::protobuf::FieldDescriptor *field : fields) {
+    if (field->number() != job::Job::kMachineFieldNumber) {
+      return createStringError(path + ": has the field " + field->name() +
+                               ", and --machine takes a file with machine { ... } and nothing "
+                               "else; give the job by --job");
+    }
+  }
+  if (!parsed->has_machine()) {
+    return createStringError(path + ": has no machine { ... }; ashlarc --calibrate F.txtpb writes such a file");
+  }
+  if (llvm::Error error = job::checkJob(*parsed, path)) {
+    return std::move(error);
+  }
+  return parsed->machine();
+}
+
+// Reads the job and lets the command line's mesh, machine and strategy take the place of its own.
 llvm::Error readJob(const Options &options, Input &input) {
   if (!options.job.empty()) {
     llvm::Expected<job::Job> job = job::parseJob(options.job);
@@ -81,6 +107,13 @@ llvm::Error readJob(const Options &options, Input &input) {
       return mesh.takeError();
     }
     *input.job.mutable_mesh() = *mesh;
+  }
+  if (!options.machine.empty()) {
+    llvm::Expected<job::Machine> machine = readMachine(options.machine);
+    if (!machine) {
+      return machine.takeError();
+    }
+    *input.job.mutable_machine() = *machine;
   }
   if (!options.loadStrategy.empty()) {
     llvm::Expected<job::Strategy> strategy = strategy::loadStrategy(options.loadStrategy);

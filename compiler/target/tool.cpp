@@ -6,7 +6,9 @@
 
 #include "compiler/file/cleanup.h"
 
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallString.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
 
@@ -115,7 +117,8 @@ std::string ToolRun::firstComplaint() const {
       return line.trim().str();
     }
   }
-  return lines.empty() ? "no output" : lines.front().str();
+  auto *told = llvm::find_if(lines, [](llvm::StringRef line) { return llvm::any_of(line, llvm::isAlnum); }); // not a line of dashes
+  return told == lines.end() ? "no output" : told->str();
 }
 
 } // namespace ashlar::target

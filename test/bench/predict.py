@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """What ashlarc plan predicts of a step against what the step takes, over models, meshes and strategies on this machine's ranks.
 
-    predict.py [--build BUILD] [--machine F.txtpb] [--only NAME,...] [--repeats R] [--seconds S]
+    predict.py [--build BUILD] [--calibrate | --machine F.txtpb] [--only NAME,...] [--repeats R] [--seconds S]
 
---machine: a file with the job's `machine { ... }` as bench_gemm, bench_kernels and bench_all_reduce measure it; without it the defaults of the target predict. One
-thread a rank.
+--calibrate: first measures the machine by `ashlarc --calibrate`, with one rank for the cases of one rank and with two for those of two, and prints what it found.
+--machine: a file with the job's `machine { ... }`. Without both the defaults of the target predict. One thread a rank.
 Measured is the least time a step of R runs of about S seconds each, so that other processes of the machine count as little as they can; the load beside it says
 how many there were. Prints a line each, Spearman's rank correlation and the median relative error; fails when they miss 0.9 and 20 %.
 """
@@ -93,6 +93,9 @@ def correlation(a, b):
 class Bench:
     def __init__(self, options, folder):
         self.options, self.trainings = options, Trainings(options.build, folder, options.machine)
+        self.machines = {ranks: self.trainings.calibrate(ranks) if options.calibrate else self.trainings.machine for ranks in (1, 2)}
+        if options.calibrate:
+            print("\n".join(self.machines.values()), flush=True)
 
     def measure(self, model, job, mesh, data, predicted_us):
         """Microseconds of a step."""
@@ -102,6 +105,7 @@ class Bench:
 
     def case(self, name, source, batch, text, mesh):
         zoo, data = source
+        self.trainings.machine = self.machines[int(mesh.split("=")[1])]
         model, job = self.trainings.model(zoo), self.trainings.job("job", batch, text, mesh, data)
         predicted = self.trainings.plan(model, job)["step_ns"] / 1e3
         load = os.getloadavg()[0]
@@ -113,7 +117,9 @@ class Bench:
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", default=ROOT / "build")
-    parser.add_argument("--machine")
+    machines = parser.add_mutually_exclusive_group()
+    machines.add_argument("--machine")
+    machines.add_argument("--calibrate", action="store_true")
     parser.add_argument("--only", default="")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=0.5)

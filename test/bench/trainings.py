@@ -54,6 +54,12 @@ class Trainings:
         self.models = {}
         self.machine = pathlib.Path(machine).read_text() if machine else ""
 
+    def calibrate(self, ranks):
+        """The `machine { ... }` that so many ranks measure."""
+        path = self.folder / f"machine{ranks}.txtpb"
+        run([self.bin / "ashlarc", "--calibrate", path, "--ranks", ranks], self.folder)
+        return path.read_text()
+
     def model(self, zoo):
         """The path of a model."""
         key = tuple(map(str, zoo))

@@ -46,6 +46,7 @@ ARROWS = {
     "runtime/kernels": ["runtime/device", "runtime/base", "runtime/abi"],
     "runtime/launch": ["runtime"],
     "tools": ["compiler", "passes", "dialects"],
+    "tools/ashlar_calibrate": ["runtime"],
     "tools/ashlar_ckpt": ["runtime/checkpoint", "runtime/base", "runtime/abi"],
 }
 NO_MLIR = ["runtime"]

@@ -2,6 +2,7 @@
 //
 // ashlarc: compiles an ONNX model, and a job that says how to train it, to an executable. Only the command line is here.
 
+#include "compiler/driver/calibrate.h"
 #include "compiler/driver/compile.h"
 #include "compiler/driver/plan.h"
 #include "compiler/file/process.h"
@@ -21,6 +22,8 @@ void addCommonOptions(CLI::App &app, ashlar::driver::Options &options) {
   app.add_option("model", options.model, "the model")->type_name("MODEL.onnx");
   app.add_option("--job", options.job, "how to train, on how many devices, on which data (docs/jobs)")->type_name("JOB.txtpb");
   app.add_option("--target", options.target, "what to compile for: cpu or cuda")->capture_default_str()->type_name("TARGET");
+  app.add_option("--machine", options.machine, "take the machine from such a file instead of the job's (docs/machine.md)")
+      ->type_name("F.txtpb");
   app.add_option("--memory", options.memory, "memory of a device: refuse a program that does not fit")->type_name("SIZE");
   app.add_option("--search-seconds", options.searchSeconds, "mode AUTO takes the best layouts that it found until then (docs/search.md)")
       ->capture_default_str()
@@ -47,6 +50,35 @@ CLI::App *addPlan(CLI::App &app, ashlar::driver::PlanOptions &options) {
   return plan;
 }
 
+// Adds the options that measure this machine instead of compiling.
+void addCalibrate(CLI::App &app, ashlar::driver::CalibrateOptions &options) {
+  auto *calibrate =
+      app.add_option("--calibrate", options.output, "measure this machine and write it as --machine reads it (docs/machine.md)")
+          ->type_name("F.txtpb");
+  app.add_option("--ranks", options.ranks, "that --calibrate measures at once (default: the cores of this host)")
+      ->check(CLI::Range(1, 4096))
+      ->needs(calibrate)
+      ->type_name("N");
+}
+
+// Measures this machine; `given`: the options of the command line.
+int calibrate(ashlar::driver::CalibrateOptions &options, const std::vector<const CLI::Option *> &given) {
+  for (const CLI::Option *option : given) {
+    const std::string name = option->get_name();
+    if (name != "--calibrate" && name != "--ranks" && name != "--target") {
+      std::cerr << "error: --calibrate measures this machine and compiles nothing; leave out " << name << "\n";
+      return 1;
+    }
+  }
+  return ashlar::driver::calibrate(options);
+}
+
+// Returns the path of this program.
+std::string programPath(const char *name) {
+  static int anchor; // an address in it
+  return llvm::sys::fs::getMainExecutable(name, &anchor);
+}
+
 int run(int argc, char **argv) {
   ashlar::driver::Options options;
   std::map<std::string, Emit> stages = {{"nn", Emit::Nn},     {"dist", Emit::Dist}, {"exec", Emit::Exec}, {"ptx", Emit::Ptx},
@@ -70,6 +102,8 @@ int run(int argc, char **argv) {
   app.add_option("--annotate", options.annotated, "write the model with the layouts of all tensors as ONNX's multi-device annotations")
       ->type_name("F.onnx");
   app.add_option("-o", options.output, "the file to write; - is stdout")->type_name("OUT");
+  ashlar::driver::CalibrateOptions calibrateOptions;
+  addCalibrate(app, calibrateOptions);
   ashlar::driver::PlanOptions planOptions;
   CLI::App *plan = addPlan(app, planOptions);
   try {
@@ -85,6 +119,11 @@ int run(int argc, char **argv) {
   if (std::vector<const CLI::Option *> own = std::as_const(app).get_options(isGiven); plan->parsed() && !own.empty()) {
     std::cerr << "error: " << own.front()->get_name() << " stands ahead of plan; the options of plan come behind it\n";
     return 1;
+  }
+  if (!calibrateOptions.output.empty()) {
+    calibrateOptions.target = options.target;
+    calibrateOptions.programPath = programPath(argv[0]);
+    return calibrate(calibrateOptions, std::as_const(app).get_options(isGiven));
   }
   if ((plan->parsed() ? planOptions.common : options).model.empty()) { // not required(), which a subcommand would not change
     std::cerr << "error: model is required; --help lists the options\n";
@@ -122,8 +161,7 @@ int run(int argc, char **argv) {
     std::cerr << "error: two outputs go to stdout; name a file for all but one\n";
     return 1;
   }
-  static int anchor; // an address in this program, by which its path is found
-  options.programPath = llvm::sys::fs::getMainExecutable(argv[0], &anchor);
+  options.programPath = programPath(argv[0]);
   return ashlar::driver::compile(options);
 }
 

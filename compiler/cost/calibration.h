@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// From times to a machine: what ashlar-calibrate measured, as the fields of a job's `machine`.
+
+#ifndef ASHLAR_COMPILER_COST_CALIBRATION_H
+#define ASHLAR_COMPILER_COST_CALIBRATION_H
+
+#include "compiler/job/job.pb.h"
+
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/StringRef.h"
+#include "llvm/Support/Error.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace ashlar::cost {
+
+// A collective that was measured: its messages and bytes by the formulas of dialects/dist, and the time that it took.
+struct MessageSample {
+  double messages, bytes, seconds;
+};
+
+// What the samples of a kind have in common: seconds = messages * perMessage + bytes * perByte.
+struct MessageFit {
+  double perMessage = 0, perByte = 0; // seconds; neither is negative
+  double deviation = 0;               // median of |predicted - measured| / measured
+
+  double predict(const MessageSample &sample) const { return sample.messages * perMessage + sample.bytes * perByte; }
+};
+
+// Returns the fit with the least sum of squares of relative deviations, so that a message of 64 bytes counts as much as one of 16 MB.
+// Assumes samples with messages, bytes and times above 0.
+MessageFit fitMessages(llvm::ArrayRef<MessageSample> samples);
+
+// Operations and the time that they took, of calls of one size and type.
+struct CallSum {
+  double flops = 0, seconds = 0;
+
+  double gflopPerSecond() const { return flops / seconds * 1e-9; }
+};
+
+// All that was measured. State: sums by size and type, samples by kind of collective.
+class Measurements {
+public:
+  using Kind = job::Machine::CollectiveRate::Kind;
+
+  // Adds what ashlar-calibrate printed (tools/ashlar_calibrate/measured_program.h). Lines of others, as warnings of MPI, are left out.
+  // Fails where a line of its own cannot be read, or says that something took no time.
+  llvm::Error add(llvm::StringRef text);
+
+  // Returns the machine. Fails where the device was not measured.
+  llvm::Expected<job::Machine> machine() const;
+
+  // Returns, by kind, how many times there are and how well the formula says them.
+  std::map<Kind, std::pair<size_t, MessageFit>> fits() const;
+
+private:
+  using Table = std::map<int64_t, CallSum>; // by size
+  llvm::Error addLine(llvm::StringRef line);
+
+  Table products, narrowProducts, convolutions, narrowConvolutions;
+  CallSum memory; // its flops are bytes
+  double launch = -1;
+  std::map<Kind, std::vector<MessageSample>> samples;
+};
+
+// Writes a machine as a file for --machine, or for a job. `ranks`: that were measured at once.
+void writeMachine(llvm::raw_ostream &out, const Measurements &measurements, const job::Machine &machine, int ranks);
+
+} // namespace ashlar::cost
+
+#endif // ASHLAR_COMPILER_COST_CALIBRATION_H

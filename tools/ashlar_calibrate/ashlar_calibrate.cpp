@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// ashlar-calibrate: measures the ranks that it is started as, for ashlarc --calibrate, which starts it and reads what rank 0 prints:
+//
+//     ashlar-calibrate [device] [collectives]
+//
+// one line a number (measured_program.h). Times are the least that were seen, so that other processes of the machine count as little as
+// they can; ranks measure at the same time, and the slowest of them counts: what they share they have as the ranks of a job have it. Each
+// rank computes on one thread.
+
+#include "runtime/base/clock.h"
+#include "runtime/comm/mpi/job.h"
+#include "runtime/launch/cpu_executor.h"
+#include "tools/ashlar_calibrate/measured_program.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <thread>
+#include <vector>
+
+namespace {
+
+using namespace ashlar;
+using rt::Status;
+
+constexpr uint64_t kLargest = uint64_t{16} << 20; // bytes of the whole tensor of a collective
+constexpr double kSeconds = 0.04;                 // for each number
+constexpr int kBlocks = 12;                       // of runs of a collective
+
+// Measures programs on all ranks at once.
+class Meter {
+public:
+  Meter(rt::Communicator &communicator, rt::CpuExecutor &executor) : communicator(communicator), executor(executor) {}
+
+  // Enters the seconds of one instruction of `what`.
+  Status measure(const calibrate::Measured &what, double &seconds) {
+    rt::Program &program = *executor.find(what.program);
+    double first = 0, again = 0;
+    ASHLAR_RETURN_IF_ERROR(slowestOf(program, /*runs=*/1, first)); // touches memory
+    ASHLAR_RETURN_IF_ERROR(slowestOf(program, /*runs=*/1, again));
+    const double one = std::max(std::min(first, again), 1e-7);
+    const int runs = static_cast<int>(std::clamp(kSeconds / one, 10.0, 4000.0));
+    double least = 0;
+    if (what.isCollective) { // a rank that comes late sees others that wait: only a mean over runs says what they took
+      for (int block = 0; block < kBlocks; ++block) {
+        double mean = 0;
+        ASHLAR_RETURN_IF_ERROR(slowestOf(program, std::max(1, runs / kBlocks), mean));
+        least = block == 0 ? mean : std::min(least, mean);
+      }
+    } else {
+      ASHLAR_RETURN_IF_ERROR(communicator.barrier());
+      for (int run = 0; run < runs; ++run) {
+        double time = 0;
+        ASHLAR_RETURN_IF_ERROR(timeOf(program, /*runs=*/1, time));
+        least = run == 0 ? time : std::min(least, time);
+      }
+      ASHLAR_RETURN_IF_ERROR(findSlowest(least));
+    }
+    seconds = least / what.count;
+    return Status();
+  }
+
+private:
+  Status timeOf(rt::Program &program, int runs, double &seconds) {
+    const double begin = rt::seconds();
+    for (int run = 0; run < runs; ++run) {
+      ASHLAR_RETURN_IF_ERROR(executor.run(program));
+    }
+    seconds = (rt::seconds() - begin) / runs;
+    return Status();
+  }
+
+  Status slowestOf(rt::Program &program, int runs, double &seconds) {
+    ASHLAR_RETURN_IF_ERROR(communicator.barrier());
+    ASHLAR_RETURN_IF_ERROR(timeOf(program, runs, seconds));
+    return findSlowest(seconds);
+  }
+
+  // Replaces a number by the largest of all ranks.
+  Status findSlowest(double &seconds) {
+    std::vector<double> all(communicator.processes());
+    ASHLAR_RETURN_IF_ERROR(communicator.allGather(&seconds, sizeof(seconds), all.data()));
+    seconds = *std::max_element(all.begin(), all.end());
+    return Status();
+  }
+
+  rt::Communicator &communicator;
+  rt::CpuExecutor &executor;
+};
+
+void addDevice(calibrate::MeasuredImage &image) {
+  for (int64_t size = 1; size <= 512; size *= 2) {
+    image.addProducts(size);
+  }
+  for (int64_t size = 1; size <= 128; size *= 2) {
+    image.addConvolutions(size);
+  }
+  image.addMemory();
+  image.addLaunches();
+}
+
+void addCollectives(calibrate::MeasuredImage &image) {
+  for (const char *kind : {"ALL_REDUCE", "REDUCE_SCATTER", "ALL_TO_ALL", "ALL_GATHER", "PERMUTE", "BROADCAST"}) {
+    for (uint64_t bytes = 64; bytes <= kLargest; bytes *= 8) {
+      image.addCollective(kind, bytes);
+    }
+  }
+}
+
+Status run(rt::Job &job, calibrate::MeasuredImage &measured) {
+  ASHLAR_RETURN_IF_ERROR(job.check());
+  const ashlar_rt_image &image = measured.finish();
+  const ashlar_rt_variant &variant = image.variants[0];
+  std::unique_ptr<rt::Communicator> communicator;
+  ASHLAR_RETURN_IF_ERROR(job.connect(variant, {variant.arena_bytes}, image.program_hash, communicator));
+  rt::ThreadPool pool; // of one thread
+  communicator->setThreadPool(&pool, static_cast<int>(std::max(1u, std::thread::hardware_concurrency())));
+  rt::CpuExecutor executor;
+  ASHLAR_RETURN_IF_ERROR(communicator->agree(executor.create(image, variant, *communicator, pool, {})));
+  Meter meter(*communicator, executor);
+  for (const calibrate::Measured &what : measured.measured()) {
+    double seconds = 0;
+    ASHLAR_RETURN_IF_ERROR(meter.measure(what, seconds));
+    if (job.rank() == 0) {
+      std::printf("%s %.6g\n", what.label.c_str(), seconds);
+    }
+  }
+  ASHLAR_RETURN_IF_ERROR(executor.close());
+  ASHLAR_RETURN_IF_ERROR(communicator->barrier());
+  job.finish();
+  return Status();
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+  rt::Job job;
+  calibrate::MeasuredImage image(static_cast<uint32_t>(job.processes()));
+  for (int i = 1; i < argc; ++i) {
+    const bool isDevice = std::strcmp(argv[i], "device") == 0;
+    if (!isDevice && std::strcmp(argv[i], "collectives") != 0) {
+      std::fprintf(stderr, "error: %s is neither device nor collectives; ashlarc --calibrate F.txtpb starts this program\n", argv[i]);
+      return 1;
+    }
+    isDevice ? addDevice(image) : addCollectives(image);
+  }
+  if (Status status = run(job, image); !status.ok()) {
+    std::fprintf(stderr, "error: %s\n", status.message().c_str());
+    return 1;
+  }
+  return 0;
+}

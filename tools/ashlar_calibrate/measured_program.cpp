@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Descriptors, and the tables that hold them.
+
+#include "tools/ashlar_calibrate/measured_program.h"
+
+#include "runtime/base/half.h"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+
+namespace ashlar::calibrate {
+
+namespace {
+
+using rt::Bf16;
+
+constexpr uint64_t kAlignment = 4096;
+
+uint64_t aligned(uint64_t bytes) {
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+// As the kernels that the compiler emits for casts: element by element.
+void widen(void *const *buffers, int64_t begin, int64_t end) {
+  const auto *in = static_cast<const Bf16 *>(buffers[0]);
+  auto *out = static_cast<float *>(buffers[1]);
+  for (int64_t i = begin; i < end; ++i) {
+    out[i] = static_cast<float>(in[i]);
+  }
+}
+void narrow(void *const *buffers, int64_t begin, int64_t end) {
+  const auto *in = static_cast<const float *>(buffers[0]);
+  auto *out = static_cast<Bf16 *>(buffers[1]);
+  for (int64_t i = begin; i < end; ++i) {
+    out[i] = Bf16(in[i]);
+  }
+}
+
+// The sum of two rows of one cache line.
+void addRows(void *const *buffers, int64_t, int64_t) {
+  const auto *a = static_cast<const float *>(buffers[0]), *b = static_cast<const float *>(buffers[1]);
+  auto *out = static_cast<float *>(buffers[2]);
+  for (int64_t i = 0; i < 16; ++i) {
+    out[i] = a[i] + b[i];
+  }
+}
+
+} // namespace
+
+MeasuredImage::MeasuredImage(uint32_t ranks) : ranks(ranks), axis{"ranks", ranks} {}
+
+void MeasuredImage::add(const std::string &label, const std::vector<Instruction> &what, uint32_t count, bool isCollective) {
+  const std::string &name = names.emplace_back("measured_" + std::to_string(list.size()));
+  std::vector<ashlar_rt_instr> &table = instructions.emplace_back();
+  uint64_t offset = kAlignment; // the coordinates of the device are in front
+  for (const Instruction &each : what) {
+    std::vector<ashlar_rt_buffer> &places = buffers.emplace_back();
+    for (uint64_t bytes : each.bytes) {
+      places.push_back({ASHLAR_RT_ARENA, each.dtype, offset, bytes});
+      offset += aligned(bytes);
+    }
+    std::vector<uint32_t> &accesses = numbers.emplace_back(each.bytes.size(), ASHLAR_RT_READ);
+    accesses.back() = ASHLAR_RT_WRITE;
+    table.push_back(
+        {each.kind, name.c_str(), static_cast<uint32_t>(places.size()), places.data(), accesses.data(), each.desc, /*owner=*/0});
+  }
+  const std::vector<ashlar_rt_instr> once = table;
+  for (uint32_t i = 1; i < count; ++i) {
+    table.insert(table.end(), once.begin(), once.end());
+  }
+  variant.arena_bytes = std::max(variant.arena_bytes, offset);
+  list.push_back({label, name, count, isCollective});
+}
+
+MeasuredImage::Instruction MeasuredImage::convert(ashlar_rt_kernel_fn function, int64_t elements, uint64_t from, uint64_t to) {
+  kernels.push_back({function, nullptr, elements, /*grain=*/4096});
+  return {ASHLAR_RT_KERNEL, &kernels.back(), {elements * from, elements * to}};
+}
+
+void MeasuredImage::addCall(const std::string &label, uint32_t kind, const void *desc, const std::vector<int64_t> &operands,
+                            int64_t result) {
+  Instruction call{kind, desc, {}};
+  std::vector<Instruction> wide;
+  for (int64_t elements : operands) {
+    call.bytes.push_back(elements * sizeof(float));
+    wide.push_back(convert(widen, elements, sizeof(Bf16), sizeof(float)));
+  }
+  call.bytes.push_back(result * sizeof(float));
+  wide.push_back(call);
+  wide.push_back(convert(narrow, result, sizeof(float), sizeof(Bf16)));
+  const size_t type = label.find("TYPE");
+  add(std::string(label).replace(type, 4, "f32"), {call}, /*count=*/1);
+  add(std::string(label).replace(type, 4, "bf16"), wide, /*count=*/1);
+}
+
+void MeasuredImage::addProduct(int64_t size, int64_t m, int64_t n, int64_t k, bool transposeA) {
+  products.push_back({/*batch=*/1, m, n, k, transposeA, 0, 0, ASHLAR_RT_EPILOGUE_NONE, ASHLAR_RT_SUM_OF_NONE, 0});
+  addCall("product " + std::to_string(size) + " TYPE " + std::to_string(2 * m * n * k), ASHLAR_RT_GEMM, &products.back(), {m * k, k * n},
+          m * n);
+}
+
+void MeasuredImage::addProducts(int64_t size) {
+  const int64_t other = std::max<int64_t>(size, 256);
+  addProduct(size, size, other, other, /*transposeA=*/false); // few samples
+  addProduct(size, other, size, other, /*transposeA=*/false); // few classes
+  addProduct(size, other, other, size, /*transposeA=*/true);  // the gradient of a weight, of few samples
+}
+
+void MeasuredImage::addConvolution(int64_t size, uint32_t kind, int64_t in, int64_t out) {
+  constexpr int64_t kSide = 14, kWindow = 3;
+  const int64_t batch = std::max<int64_t>(1, 128 / std::max<int64_t>(size, 16)); // a call takes a millisecond at most
+  const ashlar_rt_conv_dim dim = {kSide, kSide, kWindow, /*stride=*/1, /*dilation=*/1, /*low=*/1};
+  convolutions.push_back(
+      {kind, 0, 0, 0, ASHLAR_RT_EPILOGUE_NONE, 0, 0, /*spatial_dims=*/2, batch, /*groups=*/1, in, out, {{1, 1, 1, 1, 1, 0}, dim, dim}});
+  const int64_t x = batch * kSide * kSide * in, y = batch * kSide * kSide * out, w = in * out * kWindow * kWindow;
+  const int64_t flops = 2 * y * in * kWindow * kWindow;
+  const std::string label = "convolution " + std::to_string(size) + " TYPE " + std::to_string(flops);
+  switch (kind) {
+  case ASHLAR_RT_CONV_FORWARD:
+    return addCall(label, ASHLAR_RT_CONV, &convolutions.back(), {x, w}, y);
+  case ASHLAR_RT_CONV_DATA:
+    return addCall(label, ASHLAR_RT_CONV, &convolutions.back(), {y, w}, x);
+  default:
+    return addCall(label, ASHLAR_RT_CONV, &convolutions.back(), {x, y}, w);
+  }
+}
+
+void MeasuredImage::addConvolutions(int64_t size) {
+  for (uint32_t kind : {ASHLAR_RT_CONV_FORWARD, ASHLAR_RT_CONV_DATA, ASHLAR_RT_CONV_WEIGHTS}) {
+    addConvolution(size, kind, size, std::max<int64_t>(size, 16));
+    addConvolution(size, kind, size, std::max<int64_t>(2 * size, 32));
+  }
+}
+
+void MeasuredImage::addMemory() {
+  constexpr uint64_t kBytes = uint64_t{16} << 20;
+  add("memory " + std::to_string(2 * kBytes), {{ASHLAR_RT_COPY, nullptr, {kBytes, kBytes}}}, /*count=*/1);
+}
+
+void MeasuredImage::addLaunches() {
+  kernels.push_back({addRows, nullptr, /*extent=*/1, /*grain=*/1});
+  add("launch", {{ASHLAR_RT_KERNEL, &kernels.back(), {64, 64, 64}}}, /*count=*/1000);
+}
+
+void MeasuredImage::addCollective(const char *kind, uint64_t bytes) {
+  const std::map<std::string, uint32_t> kinds = {{"ALL_REDUCE", ASHLAR_RT_ALL_REDUCE}, {"REDUCE_SCATTER", ASHLAR_RT_REDUCE_SCATTER},
+                                                 {"ALL_TO_ALL", ASHLAR_RT_ALL_TO_ALL}, {"ALL_GATHER", ASHLAR_RT_ALL_GATHER},
+                                                 {"PERMUTE", ASHLAR_RT_PERMUTE},       {"BROADCAST", ASHLAR_RT_BROADCAST}};
+  // Rows and columns that the ranks divide: a scatter cuts rows, an all-to-all rows into columns.
+  const bool isGather = kinds.at(kind) == ASHLAR_RT_ALL_GATHER;
+  const int64_t rows = isGather ? 1 : ranks, columns = std::max<int64_t>(1, static_cast<int64_t>(bytes / sizeof(float)) / ranks);
+  const auto exact = static_cast<uint64_t>(rows * columns) * sizeof(float);
+  std::vector<int64_t> &shape = shapes.emplace_back(std::vector<int64_t>{rows, columns});
+  tensors.push_back({/*rank=*/2, shape.data(), /*split_dim=*/0, /*concat_dim=*/0});
+  ashlar_rt_collective_desc &desc = collectives.emplace_back();
+  std::memset(&desc, 0, sizeof(desc));
+  desc.kind = kinds.at(kind);
+  desc.dtype = ASHLAR_RT_F32;
+  desc.reduction = ASHLAR_RT_SUM;
+  desc.num_axes = 1;
+  desc.axes = &axisNumber;
+  desc.num_tensors = 1;
+  desc.tensors = &tensors.back();
+  uint64_t result = exact;
+  switch (desc.kind) {
+  case ASHLAR_RT_ALL_GATHER:
+    result = exact * ranks;
+    break;
+  case ASHLAR_RT_REDUCE_SCATTER:
+    result = exact / ranks;
+    break;
+  case ASHLAR_RT_ALL_TO_ALL:
+    tensors.back().concat_dim = 1;
+    break;
+  case ASHLAR_RT_PERMUTE: { // around the ring
+    std::vector<uint32_t> &pairs = numbers.emplace_back();
+    for (uint32_t rank = 0; rank < ranks; ++rank) {
+      pairs.insert(pairs.end(), {rank, (rank + 1) % ranks});
+    }
+    desc.num_pairs = ranks;
+    desc.pairs = pairs.data();
+    break;
+  }
+  default:
+    break;
+  }
+  const auto count = static_cast<uint32_t>(std::clamp<uint64_t>((uint64_t{64} << 10) / exact, 1, 20));
+  add("collective " + std::string(kind) + " " + std::to_string(ranks) + " " + std::to_string(exact),
+      {{ASHLAR_RT_COLLECTIVE, &desc, {exact, result}}}, count, /*isCollective=*/true);
+}
+
+const ashlar_rt_image &MeasuredImage::finish() {
+  for (size_t i = 0; i < list.size(); ++i) {
+    programs.push_back({list[i].program.c_str(), static_cast<uint32_t>(instructions[i].size()), instructions[i].data()});
+  }
+  variant.name = "default";
+  variant.num_axes = 1;
+  variant.axes = &axis;
+  variant.devices_per_process = 1;
+  variant.num_programs = static_cast<uint32_t>(programs.size());
+  variant.programs = programs.data();
+  variant.num_stages = 1;
+  variant.num_slots = 1;
+  image.abi_version = ASHLAR_RT_ABI_VERSION;
+  image.model_name = "calibration";
+  image.target = "cpu";
+  image.program_hash = 1;
+  image.num_variants = 1;
+  image.variants = &variant;
+  return image;
+}
+
+} // namespace ashlar::calibrate

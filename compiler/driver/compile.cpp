@@ -7,8 +7,10 @@
 #include "compiler/driver/class_labels.h"
 #include "compiler/driver/code.h"
 #include "compiler/driver/diagnostics.h"
+#include "compiler/driver/fit_search.h"
 #include "compiler/driver/input.h"
 #include "compiler/driver/inspection.h"
+#include "compiler/driver/mesh_search.h"
 #include "compiler/driver/planned_stages.h"
 #include "compiler/driver/planned_tensors.h"
 #include "compiler/driver/recompute_search.h"
@@ -51,8 +53,9 @@ namespace {
 
 class Compilation {
 public:
-  Compilation(const Options &options, Input input)
-      : options(options), context(MLIRContext::Threading::DISABLED), printer(&context), files(std::move(input.files)),
+  // `meshes`: what a search for the mesh of the input's job looked at; null: it was not searched.
+  Compilation(const Options &options, Input input, const FoundMeshes *meshes)
+      : options(options), meshes(meshes), context(MLIRContext::Threading::DISABLED), printer(&context), files(std::move(input.files)),
         target(std::move(input.target)), memoryLimit(input.memoryLimit), job(std::move(input.job)) {
     context.printOpOnDiagnostic(false);
   }
@@ -167,13 +170,12 @@ private:
     for (pipelines::Variant &variant : variantList.variants) {
       variant.overlaps = options.overlaps;
       if (variant.search) {
-        variant.search->memoryLimit = job.recompute() == job::Recompute::AUTO ? 0 : memoryLimit; // which makes it fit, behind the search
         variant.search->seconds = options.searchSeconds;
       }
     }
     OwningOpRef<ModuleOp> programs = std::move(module);
     for (pipelines::Variant &variant : variantList.variants) {
-      if (variant.search && variant.search->memoryLimit > 0 && failed(fitSearch(*programs, variant))) {
+      if (variant.search && searchLimit(job, memoryLimit) > 0 && failed(fitLayouts(*programs, variant))) {
         return failure();
       }
       OwningOpRef<ModuleOp> lowered = programs->clone();
@@ -233,58 +235,52 @@ private:
     return isDefault && (options.explain || !options.report.empty()) ? reportLayouts(programs, variant) : success();
   }
 
-  // The search knows of parameters, state, inputs, outputs and intermediate values; a program holds more, such as constants and batches. By
-  // as much as its plan is above the limit, the search gets less, until the plan fits, or it is clear that none does.
-  LogicalResult fitSearch(ModuleOp programs, pipelines::Variant &variant) {
-    constexpr int kMostTries = 4;
-    for (int tries = 0; tries < kMostTries; ++tries) {
+  // Gives the search a limit with which the memory plan of the programs keeps the limit of a device.
+  LogicalResult fitLayouts(ModuleOp programs, pipelines::Variant &variant) {
+    return fitSearch(variant, searchLimit(job, memoryLimit), [&]() -> FailureOr<uint64_t> {
       OwningOpRef<ModuleOp> trial = programs.clone();
-      PassManager passes(&context);
-      pipelines::attachRules(*trial, job);
-      pipelines::attachMachine(*trial, variant, job);
-      pipelines::addLayoutPasses(passes, variant, job);
-      pipelines::addOptimizerParallelPasses(passes, variant);
-      pipelines::addDistPasses(passes, variant);
-      pipelines::addLowerPasses(passes, variant);
-      if (failed(pipelines::attachOpRules(*trial, job)) || failed(passes.run(*trial))) {
-        return failure();
+      FailureOr<RecomputeTrial> planned = failure();
+      if (succeeded(pipelines::inferLayouts(*trial, variant, job))) {
+        planned = planTrial(*trial, variant);
       }
-      const int64_t excess = static_cast<int64_t>(countMemory(*trial, variant).front().bytes()) - memoryLimit;
-      if (excess <= 0 || excess >= variant.search->memoryLimit) {
-        break; // the memory plan says what is too much
-      }
-      variant.search->memoryLimit -= excess;
-    }
-    return success();
+      return failed(planned) ? FailureOr<uint64_t>() : planned->bytes;
+    });
   }
 
   // Decides how much is computed again, by the memory plans of the programs, which have layouts.
   LogicalResult chooseRecompute(ModuleOp programs, pipelines::Variant &variant) {
-    FailureOr<int64_t> moves = findLeastMoves(memoryLimit, [&](int64_t count) -> FailureOr<RecomputeTrial> {
-      OwningOpRef<ModuleOp> trial = programs.clone();
+    FailureOr<int64_t> moves = findLeastMoves(memoryLimit, [&](int64_t count) {
       variant.recomputeMoves = count;
-      PassManager dist(&context), exec(&context);
-      pipelines::addOptimizerParallelPasses(dist, variant);
-      pipelines::addDistPasses(dist, variant);
-      pipelines::addLowerPasses(exec, variant);
-      if (failed(dist.run(*trial))) {
-        return failure();
-      }
-      const int64_t all = (*trial)->getAttrOfType<IntegerAttr>(dist::kRecomputeMovesAttr).getInt();
-      if (failed(exec.run(*trial))) {
-        return failure();
-      }
-      if (variant.pipeline) {
-        trial = pipelines::mergeStages(std::move(trial));
-      }
-      uint64_t bytes = 0; // of a rank of the stage that takes most
-      for (const lower::MemoryUse &use : countMemory(*trial, variant)) {
-        bytes = std::max(bytes, use.bytes());
-      }
-      return RecomputeTrial{bytes, all};
+      return planTrial(programs, variant);
     });
     variant.recomputeMoves = succeeded(moves) ? *moves : 0;
     return success(succeeded(moves));
+  }
+
+  // Plans the memory of a copy of programs that have layouts.
+  FailureOr<RecomputeTrial> planTrial(ModuleOp programs, const pipelines::Variant &variant) {
+    OwningOpRef<ModuleOp> trial = programs.clone();
+    PassManager dist(&context), exec(&context);
+    pipelines::addOptimizerParallelPasses(dist, variant);
+    pipelines::addDistPasses(dist, variant);
+    pipelines::addLowerPasses(exec, variant);
+    if (failed(dist.run(*trial))) {
+      return failure();
+    }
+    RecomputeTrial planned;
+    if (auto moves = (*trial)->getAttrOfType<IntegerAttr>(dist::kRecomputeMovesAttr)) {
+      planned.moves = moves.getInt();
+    }
+    if (failed(exec.run(*trial))) {
+      return failure();
+    }
+    if (variant.pipeline) {
+      trial = pipelines::mergeStages(std::move(trial));
+    }
+    for (const lower::MemoryUse &use : countMemory(*trial, variant)) { // of a rank of the stage that takes most
+      planned.bytes = std::max(planned.bytes, use.bytes());
+    }
+    return planned;
   }
 
   LogicalResult saveStrategy(ModuleOp programs) {
@@ -298,8 +294,9 @@ private:
       return report(llvm::createStringError("--save-strategy saves the layouts of the default variant, and deterministic.always leaves it "
                                             "out; leave out one of the two"));
     }
-    return report(writeOutput(options.saveStrategy,
-                              [&](llvm::raw_ostream &out) { out << strategy::printStrategy(strategy::readStrategy(programs)); }));
+    return report(writeOutput(options.saveStrategy, [&](llvm::raw_ostream &out) {
+      out << strategy::printStrategy(strategy::readStrategy(programs), meshes ? strategy::foundFields(job) : job::Job());
+    }));
   }
 
   // Writes the order of the stages, as a job can name it.
@@ -322,9 +319,24 @@ private:
     return model ? report(writeOutput(options.annotated, [&](llvm::raw_ostream &out) { out << *model; })) : report(model.takeError());
   }
 
+  // Returns the meshes that were looked at, those that fit, the fastest first.
+  report::MeshSearchFact describe(const FoundMeshes &found) const {
+    report::MeshSearchFact fact{{}, found.candidates.size(), found.left};
+    for (const Candidate &candidate : found.candidates) {
+      if (const std::optional<Forecast> &forecast = candidate.row.forecast;
+          forecast && (memoryLimit == 0 || forecast->memory.bytes() <= static_cast<uint64_t>(memoryLimit))) {
+        fact.meshes.push_back({meshName(candidate.row), forecast->stepPs, static_cast<int64_t>(forecast->memory.bytes())});
+      }
+    }
+    return fact;
+  }
+
   // Collects the facts of one device's programs, and how much of each collective their order will hide.
   LogicalResult reportLayouts(ModuleOp programs, const pipelines::Variant &variant) {
     layoutReport = report::makeLayoutReport(programs, modelName(programs));
+    if (meshes) {
+      layoutReport->meshSearch = describe(*meshes);
+    }
     OwningOpRef<ModuleOp> scheduled = programs.clone();
     report::numberCollectives(*scheduled);
     PassManager passes(&context);
@@ -450,6 +462,7 @@ private:
   }
 
   const Options &options;
+  const FoundMeshes *meshes;
   target::ExportInfo exported;
   MLIRContext context;
   DiagnosticPrinter printer;
@@ -491,7 +504,17 @@ int compile(const Options &options) {
   if (input && (options.inspect || options.suggestJob)) {
     return succeeded(inspect(options, input->job)) ? 0 : 1;
   }
-  LogicalResult done = input ? Compilation(options, std::move(*input)).run() : report(input.takeError());
+  llvm::Error error = input ? llvm::Error::success() : input.takeError();
+  std::optional<FoundMeshes> meshes;
+  if (!error && input->job.mesh().has_devices()) {
+    llvm::Expected<FoundMeshes> found = chooseMesh(options, *input);
+    if (found) {
+      meshes = std::move(*found);
+    } else {
+      error = found.takeError();
+    }
+  }
+  LogicalResult done = error ? report(std::move(error)) : Compilation(options, std::move(*input), meshes ? &*meshes : nullptr).run();
   return succeeded(done) ? 0 : 1;
 }
 

@@ -92,6 +92,32 @@ llvm::Expected<job::Machine> readMachine(const std::string &path) {
   return parsed->machine();
 }
 
+// Adds a loaded strategy to a job, with what a search for the mesh found.
+llvm::Error addStrategy(const job::Job &loaded, StringRef path, job::Job &job) {
+  const job::Job found = strategy::foundFields(loaded);
+  const bool searches = job.mesh().has_devices();
+  if (searches && !found.has_mesh()) {
+    return createStringError(path +
+                             ": holds the layouts of a mesh, but not the mesh, and the job has its mesh searched; give the job the mesh");
+  }
+  if (searches && job::numDevices(found) * std::max(1, found.pipeline().stages()) != job.mesh().devices()) {
+    return createStringError(path + ": holds the layouts of " +
+                             std::to_string(job::numDevices(found) * std::max(1, found.pipeline().stages())) +
+                             " devices, and the job's mesh has " + std::to_string(job.mesh().devices()) + "; search it again");
+  }
+  if (searches) {
+    job.clear_mesh();
+    job.clear_pipeline();
+    job.MergeFrom(found);
+  } else if (found.ByteSizeLong() != 0 && found.SerializeAsString() != strategy::foundFields(job).SerializeAsString()) {
+    return createStringError(path +
+                             ": has the mesh, pipeline, accumulate and recompute that a search found, and those of the job are others; "
+                             "leave them out but for mesh { devices: N }, or search again");
+  }
+  *job.mutable_strategy() = loaded.strategy();
+  return llvm::Error::success();
+}
+
 // Reads the job and lets the command line's mesh, machine and strategy take the place of its own.
 llvm::Error readJob(const Options &options, Input &input) {
   if (!options.job.empty()) {
@@ -116,11 +142,13 @@ llvm::Error readJob(const Options &options, Input &input) {
     *input.job.mutable_machine() = *machine;
   }
   if (!options.loadStrategy.empty()) {
-    llvm::Expected<job::Strategy> strategy = strategy::loadStrategy(options.loadStrategy);
+    llvm::Expected<job::Job> strategy = strategy::loadStrategy(options.loadStrategy);
     if (!strategy) {
       return strategy.takeError();
     }
-    *input.job.mutable_strategy() = *strategy;
+    if (llvm::Error error = addStrategy(*strategy, options.loadStrategy, input.job)) {
+      return error;
+    }
   }
   return input.files.addInput("the order of the pipeline", input.job.pipeline().order());
 }

@@ -1,22 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The model is imported and made to train once; each mesh gets a copy of it, and layouts of its own.
+// Which meshes there are to plan, and the table.
 
 #include "compiler/driver/plan.h"
 
 #include "compiler/driver/diagnostics.h"
 #include "compiler/driver/input.h"
-#include "compiler/driver/plan_table.h"
-#include "compiler/driver/recompute_search.h"
+#include "compiler/driver/mesh_search.h"
 #include "compiler/file/output_file.h"
-#include "compiler/frontend/import.h"
-#include "compiler/frontend/init_rules.h"
-#include "dialects/dist/recompute_rules.h"
-#include "dialects/exec/exec.h"
 
 #include "llvm/Support/Path.h"
-
-#include <map>
 
 using namespace mlir;
 
@@ -26,12 +19,6 @@ namespace {
 using llvm::createStringError;
 
 constexpr size_t kMostMeshes = 1000;
-
-// A mesh with the job that has it.
-struct Candidate {
-  job::Job job;
-  PlannedMesh row;
-};
 
 class Planning {
 public:
@@ -45,26 +32,26 @@ public:
     if (!meshes) {
       return report(meshes.takeError());
     }
+    if (llvm::any_of(*meshes, [](const job::Mesh &mesh) { return mesh.has_devices(); })) {
+      return planSearched(*meshes);
+    }
     std::vector<Candidate> candidates = checkMeshes(*meshes);
     auto first = llvm::find_if(candidates, [](const Candidate &each) { return each.row.refusal.empty(); });
     if (first == candidates.end()) {
-      return refuse(candidates);
+      return report(refuseAll(candidates));
     }
     if (llvm::Error error = checkJob(first->job)) {
       return report(std::move(error));
     }
-    if (failed(import(first->job))) {
+    if (failed(forecaster.train(first->job))) { // what is wrong with the model is no refusal of a mesh
       return failure();
     }
     for (Candidate &each : candidates) {
-      if (each.row.refusal.empty() && failed(planMesh(each))) {
-        return failure();
+      if (each.row.refusal.empty()) {
+        planMesh(each);
       }
     }
-    if (llvm::none_of(candidates, [](const Candidate &each) { return each.row.forecast.has_value(); })) {
-      return refuse(candidates);
-    }
-    return write(std::move(candidates));
+    return write(std::move(candidates), /*left=*/0);
   }
 
 private:
@@ -81,6 +68,10 @@ private:
       return meshes.empty() ? std::vector<job::Mesh>{input.job.mesh()} : meshes;
     }
     const job::Mesh &own = input.job.mesh();
+    if (own.has_devices()) {
+      return createStringError(
+          "--sweep gives the axes of the job's mesh other sizes, and mesh.devices has them searched; leave out --sweep");
+    }
     if (own.axes().empty()) {
       return createStringError("--sweep gives the axes of the job's mesh other sizes, and the job has none; add "
                                "mesh { axes { name: \"dp\" size: 4 } }");
@@ -103,6 +94,22 @@ private:
     return meshes;
   }
 
+  // Plans what a search for the mesh looks at.
+  LogicalResult planSearched(ArrayRef<job::Mesh> meshes) {
+    if (meshes.size() > 1) {
+      return report(createStringError("--mesh with a number of devices has their axes searched, and stands alone; leave out the others"));
+    }
+    *input.job.mutable_mesh() = meshes.front();
+    if (llvm::Error error = checkInput(options.common, input.job, input)) {
+      return report(std::move(error));
+    }
+    if (llvm::Error error = checkJob(input.job)) {
+      return report(std::move(error));
+    }
+    FoundMeshes found = searchMeshes(options.common, input, forecaster, context);
+    return write(std::move(found.candidates), found.left);
+  }
+
   // Returns a candidate for each mesh, with what the job has against it.
   std::vector<Candidate> checkMeshes(ArrayRef<job::Mesh> meshes) {
     std::vector<Candidate> candidates;
@@ -114,14 +121,10 @@ private:
       } else {
         *each.job.mutable_mesh() = mesh;
       }
-      for (const job::Mesh::Axis &axis : mesh.axes()) {
-        each.row.axes.push_back({axis.name(), axis.size()});
-      }
+      each.row = makeRow(each.job);
       if (llvm::Error error = checkInput(options.common, each.job, input)) {
         each.row.refusal = llvm::toString(std::move(error));
-        continue;
       }
-      each.row.devices = job::numDevices(each.job) * (each.job.has_pipeline() ? each.job.pipeline().stages() : 1);
     }
     return candidates;
   }
@@ -141,86 +144,25 @@ private:
     return llvm::Error::success();
   }
 
-  static LogicalResult refuse(ArrayRef<Candidate> candidates) {
-    const std::string &reason = candidates.front().row.refusal;
-    const size_t others = candidates.size() - 1;
-    return report(createStringError(
-        reason + (others == 0 ? "" : "; and no other of the " + std::to_string(candidates.size()) + " meshes can be, either")));
-  }
-
-  LogicalResult import(const job::Job &job) {
-    frontend::ImportOptions importOptions = frontend::makeImportOptions(job);
-    importOptions.checkDataFile = [this](StringRef path) { return input.files.addInput("external data of the model,", path); };
-    llvm::Expected<OwningOpRef<ModuleOp>> module = frontend::importOnnx(options.common.model, importOptions, &context);
-    if (!module) {
-      return report(module.takeError());
-    }
-    imported = std::move(*module);
-    return success();
-  }
-
-  // Returns the programs of a job on global shapes. Of all that jobs differ in here, batch normalization alone knows the mesh.
-  FailureOr<ModuleOp> train(const job::Job &job) {
-    const int64_t replicas = job.batch_norm() == job::BatchNorm::PER_REPLICA ? job::batchReplicas(job) : 1;
-    OwningOpRef<ModuleOp> &module = trained[replicas];
-    if (!module) {
-      module = imported->clone();
-      PassManager passes(&context);
-      pipelines::attachSettings(*module, job);
-      pipelines::addTrainPasses(passes, job);
-      if (failed(passes.run(*module))) {
-        return failure();
-      }
-    }
-    return *module;
-  }
-
-  // Fails where the model cannot be trained on any mesh; what is wrong with this one becomes its refusal.
-  LogicalResult planMesh(Candidate &candidate) {
-    const job::Job &job = candidate.job;
-    FailureOr<ModuleOp> programs = train(job);
-    if (failed(programs)) {
-      return failure();
-    }
+  // What is wrong with the job on this mesh becomes its refusal.
+  void planMesh(Candidate &candidate) {
     FirstError error(&context);
-    pipelines::Variant variant = pipelines::listVariants(job, input.target->kind()).variants.front();
-    variant.overlaps = options.common.overlaps;
-    if (variant.search) {
-      variant.search->memoryLimit = input.memoryLimit;
-      variant.search->seconds = options.common.searchSeconds;
-    }
-    OwningOpRef<ModuleOp> module = programs->clone();
-    FailureOr<Forecast> found = failure();
-    if (succeeded(pipelines::inferLayouts(*module, variant, job)) && succeeded(chooseRecompute(*module, variant, job)) &&
-        succeeded(found = forecast(*module, variant, job))) {
+    FailureOr<Forecast> found = forecaster.forecast(candidate.job, options.common.searchSeconds);
+    if (succeeded(found)) {
       candidate.row.forecast = std::move(*found);
     } else {
       candidate.row.refusal = error.text();
     }
-    return success();
   }
 
-  // Decides how much is computed again, by what would be needed then.
-  LogicalResult chooseRecompute(ModuleOp module, pipelines::Variant &variant, const job::Job &job) {
-    if (job.recompute() != job::Recompute::AUTO) {
-      return success();
+  LogicalResult write(std::vector<Candidate> candidates, size_t left) {
+    auto known = llvm::find_if(candidates, [](const Candidate &each) { return each.row.forecast.has_value(); });
+    if (known == candidates.end()) {
+      return report(refuseAll(candidates));
     }
-    FailureOr<int64_t> moves = findLeastMoves(input.memoryLimit, [&](int64_t count) -> FailureOr<RecomputeTrial> {
-      variant.recomputeMoves = count;
-      OwningOpRef<ModuleOp> trial = module.clone();
-      FailureOr<Forecast> found = forecast(*trial, variant, job);
-      if (failed(found)) {
-        return failure();
-      }
-      return RecomputeTrial{found->memory.bytes(), found->recomputeMoves};
-    });
-    variant.recomputeMoves = succeeded(moves) ? *moves : 0;
-    return success(succeeded(moves));
-  }
-
-  LogicalResult write(std::vector<Candidate> candidates) {
+    FailureOr<ModuleOp> model = forecaster.import(known->job); // it was imported already
     PlanTable table{
-        imported->getName().value_or(llvm::sys::path::stem(options.common.model)).str(), options.common.target, input.memoryLimit, {}};
+        model->getName().value_or(llvm::sys::path::stem(options.common.model)).str(), options.common.target, input.memoryLimit, {}, left};
     for (Candidate &each : candidates) {
       table.meshes.push_back(std::move(each.row));
     }
@@ -237,8 +179,7 @@ private:
   MLIRContext context;
   DiagnosticPrinter printer;
   Input input;
-  OwningOpRef<ModuleOp> imported;
-  std::map<int64_t, OwningOpRef<ModuleOp>> trained; // by the replicas of batch normalizations
+  JobForecaster forecaster{options.common, input, context};
 };
 
 } // namespace

@@ -31,10 +31,43 @@ const lower::MemoryPart &largestPart(const lower::MemoryUse &memory) {
   return *llvm::max_element(memory.parts, [](const auto &a, const auto &b) { return a.bytes < b.bytes; });
 }
 
-std::vector<std::string> cellsOf(const PlanTable &table, const PlannedMesh &mesh, bool hasBubble) {
+// What rows differ in: columns that are there only where a row has something to say.
+struct Columns {
+  bool stages, microBatches, recomputes, bubble;
+
+  explicit Columns(const PlanTable &table)
+      : stages(llvm::any_of(table.meshes, [](const PlannedMesh &mesh) { return mesh.stages > 1; })),
+        microBatches(llvm::any_of(table.meshes, [](const PlannedMesh &mesh) { return mesh.microBatches > 1; })),
+        recomputes(llvm::any_of(table.meshes, [](const PlannedMesh &mesh) { return mesh.recomputes; })),
+        bubble(llvm::any_of(table.meshes, [](const PlannedMesh &mesh) { return mesh.forecast && mesh.forecast->bubble; })) {}
+};
+
+std::vector<std::string> headOf(const Columns &columns) {
+  std::vector<std::string> cells = {"mesh", "devices"};
+  auto add = [&](bool isThere, std::initializer_list<const char *> names) {
+    cells.insert(cells.end(), isThere ? names.begin() : names.end(), names.end());
+  };
+  add(columns.stages, {"stages"});
+  add(columns.microBatches, {"micro-batches"});
+  add(columns.recomputes, {"recompute"});
+  add(true, {"step", "compute", "exposed", "sent", "memory", "most of it"});
+  add(columns.bubble, {"bubble"});
+  add(true, {""});
+  return cells;
+}
+
+std::string stagesText(const PlannedMesh &mesh) {
+  return std::to_string(mesh.stages) + (mesh.schedule.empty() ? "" : " " + mesh.schedule);
+}
+
+std::vector<std::string> cellsOf(const PlanTable &table, const PlannedMesh &mesh, const Columns &columns) {
   std::vector<std::string> cells = {meshText(mesh), std::to_string(mesh.devices)};
+  auto add = [&](bool isThere, std::string text) { cells.insert(cells.end(), isThere ? 1 : 0, std::move(text)); };
+  add(columns.stages, stagesText(mesh));
+  add(columns.microBatches, std::to_string(mesh.microBatches));
+  add(columns.recomputes, mesh.recomputes ? "AUTO" : "");
   if (!mesh.forecast) {
-    cells.resize(hasBubble ? 9 : 8, "-");
+    cells.resize(headOf(columns).size() - 1, "-");
     cells.push_back(mesh.refusal);
     return cells;
   }
@@ -44,9 +77,7 @@ std::vector<std::string> cellsOf(const PlanTable &table, const PlannedMesh &mesh
                      std::vector<std::string>{report::timeText(forecast.stepPs), report::timeText(forecast.computePs),
                                               report::timeText(forecast.exposedPs), report::bytesText(forecast.bytesSent),
                                               report::bytesText(forecast.memory.bytes()), report::bytesText(part.bytes) + " " + part.name});
-  if (hasBubble) {
-    cells.push_back(forecast.bubble ? formatv("{0:F1} %", *forecast.bubble * 100).str() : "-");
-  }
+  add(columns.bubble, forecast.bubble ? formatv("{0:F1} %", *forecast.bubble * 100).str() : "-");
   cells.push_back(table.fits(mesh) ? "" : "above " + report::bytesText(table.memoryLimit));
   return cells;
 }
@@ -65,6 +96,12 @@ void writeMesh(OStream &out, const PlanTable &table, const PlannedMesh &mesh) {
     }
   });
   out.attribute("devices", mesh.devices);
+  if (mesh.stages > 1) {
+    out.attribute("stages", mesh.stages);
+    out.attribute("schedule", mesh.schedule);
+  }
+  out.attribute("micro_batches", mesh.microBatches);
+  out.attribute("recompute", mesh.recomputes);
   if (!mesh.forecast) {
     return out.attribute("refusal", report::jsonText(mesh.refusal));
   }
@@ -83,6 +120,13 @@ void writeMesh(OStream &out, const PlanTable &table, const PlannedMesh &mesh) {
 
 } // namespace
 
+std::string meshName(const PlannedMesh &mesh) {
+  std::string name = meshText(mesh);
+  name += mesh.stages > 1 ? ", " + std::to_string(mesh.stages) + " stages " + mesh.schedule : "";
+  name += mesh.microBatches > 1 ? ", " + std::to_string(mesh.microBatches) + " micro-batches" : "";
+  return name + (mesh.recomputes ? ", recompute AUTO" : "");
+}
+
 void PlanTable::sort() {
   std::multimap<std::pair<int, int64_t>, PlannedMesh> sorted; // equal ones stay in their order
   for (PlannedMesh &mesh : meshes) {
@@ -96,19 +140,18 @@ void PlanTable::sort() {
 }
 
 std::string planTableText(const PlanTable &table) {
-  const bool hasBubble = llvm::any_of(table.meshes, [](const PlannedMesh &mesh) { return mesh.forecast && mesh.forecast->bubble; });
-  std::vector<std::vector<std::string>> rows = {{"mesh", "devices", "step", "compute", "exposed", "sent", "memory", "most of it"}};
-  if (hasBubble) {
-    rows.front().push_back("bubble");
-  }
-  rows.front().push_back("");
+  const Columns columns(table);
+  std::vector<std::vector<std::string>> rows = {headOf(columns)};
   for (const PlannedMesh &mesh : table.meshes) {
-    rows.push_back(cellsOf(table, mesh, hasBubble));
+    rows.push_back(cellsOf(table, mesh, columns));
   }
   std::string text = report::tableText(rows);
   if (table.memoryLimit != 0) {
     const auto fitting = llvm::count_if(table.meshes, [&](const PlannedMesh &mesh) { return table.fits(mesh); });
     text += formatv("{0} of {1} fit a device of {2}\n", fitting, table.meshes.size(), report::bytesText(table.memoryLimit));
+  }
+  if (table.left > 0) {
+    text += formatv("{0} more were not looked at, for want of time; --search-seconds gives it more\n", table.left);
   }
   return text;
 }
@@ -122,6 +165,9 @@ std::string planTableJson(const PlanTable &table) {
     out.attribute("target", table.target);
     if (table.memoryLimit != 0) {
       out.attribute("memory_limit", table.memoryLimit);
+    }
+    if (table.left > 0) {
+      out.attribute("not_looked_at", static_cast<int64_t>(table.left));
     }
     out.attributeArray("meshes", [&] {
       for (const PlannedMesh &mesh : table.meshes) {

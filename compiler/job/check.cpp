@@ -72,6 +72,36 @@ Fault checkMesh(const Mesh &mesh) {
   return checkDeviceIds(mesh, devices);
 }
 
+// Checks a job whose mesh is to be searched for what the search cannot decide. What else is wrong is wrong with every mesh.
+Fault checkSearchedMesh(const Job &job) {
+  constexpr int kMostAxes = 3;
+  const int64_t devices = job.mesh().devices();
+  const std::string what = llvm::formatv("mesh.devices {0} has the compiler search the axes", devices);
+  if (job.mode() != AUTO) {
+    return what + ", which is for mode AUTO, and the mode is " + (job.has_mode() ? Mode_Name(job.mode()) : "not given") +
+           "; set mode: AUTO, or name axes and their sizes";
+  }
+  for (const Mesh::Axis &axis : job.mesh().axes()) {
+    if (axis.has_size()) {
+      return llvm::formatv("{0}, and axis \"{1}\" has size {2}; leave out one of the two", what, axis.name(), axis.size());
+    }
+  }
+  if (job.mesh().axes_size() > kMostAxes) {
+    return llvm::formatv("{0}, at most {1}, and {2} are named; leave some out", what, kMostAxes, job.mesh().axes_size());
+  }
+  if (job.mesh().device_ids_size() != 0) {
+    return what + ", and mesh.device_ids says which rank each of their points has; leave out one of the two";
+  }
+  if (job.has_pipeline() && job.pipeline().stages() > 0 && devices % job.pipeline().stages() != 0) {
+    return llvm::formatv("mesh.devices {0} is not divisible by pipeline.stages {1}; each stage has as many devices", devices,
+                         job.pipeline().stages());
+  }
+  if (job.has_strategy()) {
+    return what + ", and the strategy has the layouts of one; give the job its mesh, or load the strategy by --load-strategy";
+  }
+  return {};
+}
+
 Fault checkMode(const Job &job) {
   int64_t devices = numDevices(job);
   if (job.has_search() && job.mode() != AUTO) {
@@ -93,9 +123,6 @@ Fault checkMode(const Job &job) {
   }
   if ((job.mode() == SEMI_AUTO || job.mode() == AUTO || job.mode() == HYBRID) && job.mesh().axes_size() == 0) {
     return "mode " + Mode_Name(job.mode()) + " needs a mesh; add mesh { axes { name: \"tp\" size: 4 } }";
-  }
-  if (job.mode() == AUTO && job.has_pipeline()) {
-    return "mode AUTO does not look at the stages of a pipeline yet; leave the pipeline out, or set mode: SEMI_AUTO and rules";
   }
   return {};
 }
@@ -189,6 +216,9 @@ Fault findFault(const Job &job) {
   };
   if (Fault fault = checkRanges(job); !fault.empty()) {
     return fault;
+  }
+  if (job.mesh().has_devices()) {
+    return checkSearchedMesh(job);
   }
   if (Fault fault = checkMesh(job.mesh()); !fault.empty()) {
     return fault;

@@ -17,7 +17,7 @@ namespace ashlar::job {
 namespace {
 
 // Fields of a type that other fields share, which have more of it.
-constexpr llvm::StringLiteral kPlannedHere[] = {"strategy.mesh.device_ids", "strategy.programs.ops.results.name"};
+constexpr llvm::StringLiteral kPlannedHere[] = {"strategy.mesh.device_ids", "strategy.mesh.devices", "strategy.programs.ops.results.name"};
 
 // `index`: of the element of a repeated field, else -1.
 Unimplemented makeUnimplemented(std::string what, const FieldDescriptor *field, int index, const TextFormat::ParseInfoTree *positions) {

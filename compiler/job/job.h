@@ -26,7 +26,7 @@ llvm::Expected<Job> parseJobText(llvm::StringRef text, llvm::StringRef name);
 // Checks that a job uses nothing unimplemented and that its values make sense, each alone and together. `name` stands for the file.
 llvm::Error checkJob(const Job &job, llvm::StringRef name = "job");
 
-// Returns the mesh that the command line writes as "dp=4" or "dp=4,tp=2".
+// Returns the mesh that the command line writes as "dp=4" or "dp=4,tp=2", or as "8": devices whose axes are to be searched.
 llvm::Expected<Mesh> parseMesh(llvm::StringRef text);
 
 // Returns the job's mode: the one it states, or the default that follows from its mesh. Assumes a checked job.

@@ -209,6 +209,10 @@ llvm::Expected<Job> parseJob(StringRef path) {
 
 llvm::Expected<Mesh> parseMesh(StringRef text) {
   Mesh mesh;
+  if (int32_t devices; !text.trim().getAsInteger(10, devices)) {
+    mesh.set_devices(devices);
+    return mesh;
+  }
   llvm::SmallVector<StringRef> parts;
   text.split(parts, ',');
   for (StringRef part : parts) {
@@ -220,7 +224,8 @@ llvm::Expected<Mesh> parseMesh(StringRef text) {
         return makeError("mesh \"" + text + "\": axis \"" + axis.trim() + "\" has size " + digits +
                          ", which is more than a mesh may have; its sizes multiply to at most 65536 devices");
       }
-      return makeError("mesh \"" + text + "\": \"" + part + "\" is not an axis and its size; write it as dp=4 or dp=4,tp=2");
+      return makeError("mesh \"" + text + "\": \"" + part +
+                       "\" is not an axis and its size; write it as dp=4 or dp=4,tp=2, or as a number of devices");
     }
     Mesh::Axis *added = mesh.add_axes();
     added->set_name(axis.trim().str());

@@ -115,6 +115,7 @@ constexpr NumberRange kRanges[] = {
     atLeast("machine.ranks_per_host", 1, kMostI32),
     atLeast("mesh.axes.size", 1, kMostI32),
     atLeast("mesh.device_ids", 0, kMostI32),
+    atLeast("mesh.devices", 1, kMostDevices),
     shareF32("optimizer.adam.beta1"),
     shareF32("optimizer.adam.beta2"),
     aboveZeroF32("optimizer.adam.epsilon"),

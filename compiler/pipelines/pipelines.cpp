@@ -263,7 +263,9 @@ void addLayoutPasses(OpPassManager &passes, const Variant &variant, const job::J
     search::SearchLayoutsPassOptions search;
     search.method = variant.search->method;
     search.memoryLimit = variant.search->memoryLimit;
+    search.takesSmallest = variant.search->takesSmallest;
     search.seconds = variant.search->seconds;
+    search.stages = variant.pipeline ? variant.pipeline->stages : 1;
     search.runs = job::microBatches(job);
     search.batch = job::programBatch(job);
     search.smallState = variant.optimizerParallel ? -1 : search.smallState; // which splits state by itself

@@ -49,7 +49,8 @@ struct Stages {
 // How layouts are searched (passes/search/passes.td).
 struct Search {
   std::string method;
-  int64_t memoryLimit = 0; // bytes of a device; 0: any number
+  int64_t memoryLimit = 0;    // bytes of a device; 0: any number
+  bool takesSmallest = false; // what takes least where nothing keeps the limit; else that is an error
   double seconds = 60;
 };
 

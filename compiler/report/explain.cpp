@@ -53,11 +53,14 @@ private:
     const bool hasStages = !report.stageOps.empty();
     line("mesh",
          (axes.empty() ? "one device" : llvm::join(axes, ", ") + "; " + counted(devices, "device")) + (hasStages ? " a stage" : ""));
-    if (hasStages) {
-      return writeStages();
+    if (report.meshSearch) {
+      writeMeshSearch(*report.meshSearch);
     }
     if (report.search) {
       writeSearch(*report.search);
+    }
+    if (hasStages) {
+      return writeStages();
     }
     for (const ProgramFact &program : llvm::concat<const ProgramFact>(report.mains, report.others)) {
       writeProgram(program);
@@ -71,6 +74,17 @@ private:
     if (report.order.collectives > 0) {
       line("order", orderText(report.order));
     }
+  }
+
+  void writeMeshSearch(const MeshSearchFact &search) {
+    constexpr size_t kMostLines = 4;
+    for (auto [number, mesh] : llvm::enumerate(llvm::ArrayRef(search.meshes).take_front(kMostLines))) {
+      line(number == 0 ? "meshes" : "", formatv("{0}: {1} a step predicted, {2} on a device{3}", mesh.name, timeText(mesh.stepPs),
+                                                bytesText(mesh.bytes), number == 0 ? "; taken" : "")
+                                            .str());
+    }
+    line("", formatv("of {0} that were looked at, {1} fit", search.count, search.meshes.size()).str() +
+                 (search.left == 0 ? "" : formatv("; there was no time for {0} more (--search-seconds)", search.left).str()));
   }
 
   void writeSearch(const SearchFact &search) {

@@ -103,10 +103,18 @@ struct SearchFact {
   int64_t costPs = 0, boundPs = 0; // of what the search chose, op by op; no choices cost less than the bound
 };
 
+// What a search for the mesh found.
+struct MeshSearchFact {
+  std::vector<StrategyFact> meshes; // that fit, the fastest first, which is taken
+  size_t count = 0;                 // of those that were looked at
+  size_t left = 0;                  // for which there was no time
+};
+
 struct LayoutReport {
   std::string model;
   std::vector<std::pair<std::string, int64_t>> mesh; // empty: one device
   std::optional<SearchFact> search;                  // nothing: layouts were not searched
+  std::optional<MeshSearchFact> meshSearch;          // nothing: the job has the mesh
   bool hasCosts = false;                             // whether times are those of known links; else a byte takes a nanosecond
   bool hasRates = false;                             // whether it is known what a device computes in a second
   std::vector<ProgramFact> mains;                    // the training step, or the model; of a pipeline what a step runs, by stage

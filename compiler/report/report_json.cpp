@@ -131,17 +131,27 @@ void writeReport(OStream &out, const LayoutReport &report) {
       });
     }
   });
+  auto writeStrategies = [&](llvm::StringRef name, llvm::ArrayRef<StrategyFact> strategies) {
+    out.attributeArray(name, [&] {
+      for (const StrategyFact &strategy : strategies) {
+        out.object([&] {
+          out.attribute("name", strategy.name);
+          out.attribute("step_ns", nanoseconds(strategy.stepPs));
+          out.attribute("bytes", strategy.bytes);
+        });
+      }
+    });
+  };
+  if (report.meshSearch) {
+    out.attributeObject("mesh_search", [&] {
+      writeStrategies("meshes", report.meshSearch->meshes);
+      out.attribute("looked_at", static_cast<int64_t>(report.meshSearch->count));
+      out.attribute("not_looked_at", static_cast<int64_t>(report.meshSearch->left));
+    });
+  }
   if (report.search) {
     out.attributeObject("search", [&] {
-      out.attributeArray("strategies", [&] {
-        for (const StrategyFact &strategy : report.search->strategies) {
-          out.object([&] {
-            out.attribute("name", strategy.name);
-            out.attribute("step_ns", nanoseconds(strategy.stepPs));
-            out.attribute("bytes", strategy.bytes);
-          });
-        }
-      });
+      writeStrategies("strategies", report.search->strategies);
       out.attribute("taken", report.search->taken);
       out.attribute("cost_ns", nanoseconds(report.search->costPs));
       out.attribute("bound_ns", nanoseconds(report.search->boundPs));

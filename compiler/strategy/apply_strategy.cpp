@@ -281,11 +281,11 @@ struct ApplyStrategyPass : public impl::ApplyStrategyPassBase<ApplyStrategyPass>
     if (strategy) {
       return success();
     }
-    llvm::Expected<job::Strategy> loaded = loadStrategy(file);
+    llvm::Expected<job::Job> loaded = loadStrategy(file);
     if (!loaded) {
       return emitError(UnknownLoc::get(context)) << llvm::toString(loaded.takeError());
     }
-    strategy = std::move(*loaded);
+    strategy = loaded->strategy();
     return success();
   }
 

@@ -33,11 +33,14 @@ mlir::LogicalResult applyStrategy(mlir::ModuleOp module, const job::Strategy &st
 // Creates ashlar-apply-strategy for a strategy that is there already. It keeps a copy.
 std::unique_ptr<mlir::Pass> createApplyStrategyPass(const job::Strategy &strategy);
 
-// Returns the text of a file with the strategy: a job with this one field.
-std::string printStrategy(const job::Strategy &strategy);
+// Returns the text of a file with the strategy: a job with this field, and with those of `found`.
+std::string printStrategy(const job::Strategy &strategy, const job::Job &found = {});
+
+// Returns what a search for the mesh sets of a job, and a saved strategy keeps then: mesh, pipeline, accumulate and recompute.
+job::Job foundFields(const job::Job &job);
 
 // Reads such a file.
-llvm::Expected<job::Strategy> loadStrategy(llvm::StringRef path);
+llvm::Expected<job::Job> loadStrategy(llvm::StringRef path);
 
 } // namespace ashlar::strategy
 

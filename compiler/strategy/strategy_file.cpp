@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The file of a strategy: a job, in text, of which only the field `strategy` is set.
+// The file of a strategy: a job, in text, with the field `strategy` and, where the mesh was searched, those that the search set.
 
 #include "compiler/job/job.h"
 #include "compiler/strategy/strategy.h"
@@ -9,28 +9,45 @@
 
 namespace ashlar::strategy {
 
-std::string printStrategy(const job::Strategy &strategy) {
-  job::Job job;
+std::string printStrategy(const job::Strategy &strategy, const job::Job &found) {
+  job::Job job = found;
   *job.mutable_strategy() = strategy;
   std::string text;
   google::protobuf::TextFormat::PrintToString(job, &text);
   return "# The layout of every tensor, saved by --save-strategy. Take it by --load-strategy, or paste it into the job.\n" + text;
 }
 
-llvm::Expected<job::Strategy> loadStrategy(llvm::StringRef path) {
+job::Job foundFields(const job::Job &job) {
+  job::Job found;
+  if (job.has_mesh()) {
+    *found.mutable_mesh() = job.mesh();
+  }
+  if (job.has_pipeline()) {
+    *found.mutable_pipeline() = job.pipeline();
+  }
+  if (job.has_accumulate()) {
+    found.set_accumulate(job.accumulate());
+  }
+  if (job.has_recompute()) {
+    found.set_recompute(job.recompute());
+  }
+  return found;
+}
+
+llvm::Expected<job::Job> loadStrategy(llvm::StringRef path) {
   llvm::Expected<job::Job> job = job::parseJob(path);
   if (!job) {
     return job.takeError();
   }
-  job::Strategy strategy = job->strategy();
   if (!job->has_strategy()) {
     return llvm::createStringError(path + ": holds no strategy; write one by --save-strategy");
   }
-  job->clear_strategy();
-  if (job->ByteSizeLong() != 0) {
+  job::Job known = foundFields(*job);
+  *known.mutable_strategy() = job->strategy();
+  if (job->ByteSizeLong() != known.ByteSizeLong()) {
     return llvm::createStringError(path + ": holds other fields of a job beside the strategy; give a whole job by --job");
   }
-  return strategy;
+  return job;
 }
 
 } // namespace ashlar::strategy

@@ -15,6 +15,7 @@
 #include "llvm/ADT/MapVector.h"
 
 #include <map>
+#include <numeric>
 
 using namespace mlir;
 
@@ -44,8 +45,9 @@ int64_t multiply(int64_t a, int64_t b) {
 class LayoutGraph::Builder {
 public:
   Builder(const layout::LayoutProblem &problem, ArrayRef<WeightedProgram> programs, RepeatedParts parts, dist::Planner &planner,
-          const dist::DeviceRates &rates, int64_t smallBytes)
-      : problem(problem), programs(programs), parts(std::move(parts)), planner(planner), rates(rates), smallBytes(smallBytes) {
+          const dist::DeviceRates &rates, int64_t smallBytes, size_t firstRows)
+      : problem(problem), programs(programs), parts(std::move(parts)), planner(planner), rates(rates), smallBytes(smallBytes),
+        firstRows(firstRows) {
     findUses();
     findTraffic();
     listOpChoices();
@@ -129,6 +131,34 @@ public:
       choices[node->second] = isKnown ? found - list.begin() : 0;
     });
     return isKnown ? std::optional(choices) : std::nullopt;
+  }
+
+  bool addPeakRow(const Choices &choices, int64_t limit) {
+    const ProgramLives *where = nullptr;
+    unsigned when = 0;
+    int64_t most = limit - DecisionGraph::amount(always.row, choices);
+    for (const ProgramLives &program : programLives) {
+      std::vector<int64_t> change(program.endOp - program.firstOp + 1, 0);
+      for (const Life &life : program.lives) {
+        const int64_t bytes = life.term.amounts[choices[life.term.node]];
+        change[life.begin - program.firstOp] += bytes;
+        change[life.end - program.firstOp + 1] -= bytes;
+      }
+      int64_t alive = 0;
+      for (unsigned op = program.firstOp; op < program.endOp; ++op) {
+        alive += change[op - program.firstOp];
+        if (alive > most) {
+          where = &program;
+          when = op;
+          most = alive;
+        }
+      }
+    }
+    if (!where || rowTimes.contains(when)) {
+      return false;
+    }
+    addRow(*where, when);
+    return true;
   }
 
   DecisionGraph graph;
@@ -513,68 +543,90 @@ private:
     }
   }
 
-  // Adds to a row what a tensor takes in each of its choices.
-  template <typename Choice, typename BytesOf>
-  void addTerm(Row &row, std::map<unsigned, size_t> &terms, unsigned node, ArrayRef<Choice> choices, BytesOf bytesOf) {
-    auto [place, isNew] = terms.try_emplace(node, row.terms.size());
-    if (isNew) {
-      row.terms.push_back({node, std::vector<int64_t>(choices.size(), 0)});
-    }
-    for (auto [choice, what] : llvm::enumerate(choices)) {
-      row.terms[place->second].amounts[choice] += bytesOf(what);
-    }
-  }
-
   int64_t localBytes(RankedTensorType type, LayoutAttr layout) const {
     return byteSize(dist::localType(problem.mesh, type, layout.getLayout()));
   }
 
-  // Enters the bytes of a value or variable where it lies.
-  void addBytes(Row &row, std::map<unsigned, size_t> &terms, unsigned tensor, std::optional<unsigned> value) {
+  // Returns what a value or variable takes where it lies, by the choices of the node that decides on it; nothing where none does.
+  std::optional<Row::Term> termOf(unsigned tensor, std::optional<unsigned> value) const {
     const unsigned part = parts.tensors[tensor];
     const RankedTensorType type = problem.tensors[tensor].type;
+    Row::Term term;
     if (auto node = tensorNodes.find(part); node != tensorNodes.end()) {
-      addTerm(row, terms, node->second, ArrayRef<Holding>(holdings.at(part)), [&](const Holding &holding) {
-        return localBytes(type, holding.home) + (holding.second && value ? localBytes(type, holding.second) : 0);
-      });
-    } else if (value && problem.values[*value].maker && opNodes.count(parts.ops[*problem.values[*value].maker])) {
-      const unsigned maker = *problem.values[*value].maker;
-      const unsigned result = llvm::find(problem.ops[maker].results, *value) - problem.ops[maker].results.begin();
-      addTerm(row, terms, opNodes.at(parts.ops[maker]), ArrayRef<OpChoice>(opChoices.at(parts.ops[maker])),
-              [&](const OpChoice &choice) { return localBytes(type, choice.results[result]); });
+      term.node = node->second;
+      for (const Holding &holding : holdings.find(part)->second) {
+        term.amounts.push_back(localBytes(type, holding.home) + (holding.second && value ? localBytes(type, holding.second) : 0));
+      }
+      return term;
     }
+    std::optional<unsigned> maker = value ? problem.values[*value].maker : std::nullopt;
+    if (!maker || !opNodes.count(parts.ops[*maker])) {
+      return std::nullopt;
+    }
+    const unsigned result = llvm::find(problem.ops[*maker].results, *value) - problem.ops[*maker].results.begin();
+    term.node = opNodes.at(parts.ops[*maker]);
+    for (const OpChoice &choice : opChoices.at(parts.ops[*maker])) {
+      term.amounts.push_back(localBytes(type, choice.results[result]));
+    }
+    return term;
   }
 
-  // One row for each time at which whole tensors would take most, the largest ones.
+  // A row under construction: nodes enter it once.
+  struct OpenRow {
+    Row row;
+    std::map<unsigned, size_t> places; // of nodes in the row's terms
+
+    void add(const Row::Term &term) {
+      auto [place, isNew] = places.try_emplace(term.node, row.terms.size());
+      if (isNew) {
+        row.terms.push_back(term);
+        return;
+      }
+      for (auto [amount, more] : llvm::zip_equal(row.terms[place->second].amounts, term.amounts)) {
+        amount += more;
+      }
+    }
+  };
+
+  // A value that lies in memory from one op of a program to another.
+  struct Life {
+    unsigned begin, end;
+    Row::Term term;
+  };
+
+  // What lies in memory while a program runs, besides what always does.
+  struct ProgramLives {
+    unsigned firstOp, endOp;
+    std::vector<Life> lives;
+    std::vector<int64_t> whole; // by op: the bytes of whole tensors
+  };
+
   void addRows() {
-    Row always;
-    std::map<unsigned, size_t> terms;
     llvm::DenseSet<unsigned> counted;
-    for (auto [variable, tensor] : problem.variables) {
+    auto addAlways = [&](unsigned tensor) {
       if (counted.insert(tensor).second) {
-        addBytes(always, terms, tensor, std::nullopt);
+        if (std::optional<Row::Term> term = termOf(tensor, std::nullopt)) {
+          always.add(*term);
+        }
+      }
+    };
+    llvm::for_each(llvm::make_second_range(problem.variables), addAlways);
+    for (const WeightedProgram &weighted : programs) {
+      for (BlockArgument argument : func::FuncOp(problem.programs[weighted.program].function).getArguments()) {
+        addAlways(problem.values[problem.find(argument)].tensor);
       }
     }
     for (const WeightedProgram &weighted : programs) {
-      const layout::ProblemProgram &program = problem.programs[weighted.program];
-      for (BlockArgument argument : func::FuncOp(program.function).getArguments()) {
-        if (counted.insert(problem.values[problem.find(argument)].tensor).second) {
-          addBytes(always, terms, problem.values[problem.find(argument)].tensor, std::nullopt);
-        }
-      }
-      addProgramRows(program, always, terms);
+      programLives.push_back(findLives(problem.programs[weighted.program]));
+      addFirstRows(programLives.back());
     }
     if (graph.rows.empty()) {
-      graph.rows.push_back(always);
+      graph.rows.push_back(always.row);
     }
   }
 
-  void addProgramRows(const layout::ProblemProgram &program, const Row &always, const std::map<unsigned, size_t> &terms) {
-    struct Life {
-      unsigned value, begin, end;
-    };
-    std::vector<Life> lives;
-    std::vector<int64_t> change(program.endOp - program.firstOp + 2, 0);
+  ProgramLives findLives(const layout::ProblemProgram &program) const {
+    ProgramLives found{program.firstOp, program.endOp, {}, std::vector<int64_t>(program.endOp - program.firstOp + 1, 0)};
     for (unsigned op = program.firstOp; op < program.endOp; ++op) {
       for (unsigned value : problem.ops[op].results) {
         if (problem.ops[op].variable || isFree(value) || !isStored(value) || uses[value].empty()) {
@@ -584,31 +636,42 @@ private:
         for (const Use &use : uses[value]) {
           last = std::max(last, lastRead(use));
         }
-        lives.push_back({value, op, last});
-        change[op - program.firstOp] += byteSize(problem.typeOf(value));
-        change[last - program.firstOp + 1] -= byteSize(problem.typeOf(value));
+        found.whole[op - program.firstOp] += byteSize(problem.typeOf(value));
+        found.whole[last - program.firstOp + 1] -= byteSize(problem.typeOf(value));
+        if (std::optional<Row::Term> term = termOf(problem.values[value].tensor, value)) {
+          found.lives.push_back({op, last, std::move(*term)});
+        }
       }
     }
+    std::partial_sum(found.whole.begin(), found.whole.end(), found.whole.begin());
+    return found;
+  }
+
+  // One row for each time at which whole tensors would take most, the largest ones.
+  void addFirstRows(const ProgramLives &program) {
     std::vector<std::pair<int64_t, unsigned>> peaks; // bytes, op
-    int64_t alive = 0;
     for (unsigned op = program.firstOp; op < program.endOp; ++op) {
-      alive += change[op - program.firstOp];
-      if (change[op - program.firstOp + 1] < 0) {
-        peaks.push_back({-alive, op});
+      const int64_t *alive = &program.whole[op - program.firstOp];
+      if (alive[1] < alive[0]) {
+        peaks.push_back({-alive[0], op});
       }
     }
     llvm::sort(peaks);
-    peaks.resize(std::min(peaks.size(), kMostRows));
-    for (auto [bytes, op] : peaks) {
-      Row row = always;
-      std::map<unsigned, size_t> places = terms;
-      for (const Life &life : lives) {
-        if (life.begin <= op && op <= life.end) {
-          addBytes(row, places, problem.values[life.value].tensor, life.value);
-        }
-      }
-      graph.rows.push_back(std::move(row));
+    peaks.resize(std::min(peaks.size(), firstRows));
+    for (unsigned op : llvm::make_second_range(peaks)) {
+      addRow(program, op);
     }
+  }
+
+  void addRow(const ProgramLives &program, unsigned op) {
+    OpenRow open = always;
+    for (const Life &life : program.lives) {
+      if (life.begin <= op && op <= life.end) {
+        open.add(life.term);
+      }
+    }
+    rowTimes.insert(op);
+    graph.rows.push_back(std::move(open.row));
   }
 
   // Returns the last op that reads the elements of a value through a use: a view is read where what uses it runs.
@@ -624,14 +687,13 @@ private:
     return last;
   }
 
-  static constexpr size_t kMostRows = 16;
-
   const layout::LayoutProblem &problem;
   const SmallVector<WeightedProgram> programs;
   const RepeatedParts parts;
   dist::Planner &planner;
   const dist::DeviceRates rates;
   const int64_t smallBytes;
+  const size_t firstRows;                // of each program
   std::vector<SmallVector<Use, 2>> uses; // by value
   llvm::DenseMap<Operation *, layout::OpTraffic> traffic;
   std::map<unsigned, std::vector<OpChoice>> opChoices; // by part, as all below
@@ -641,16 +703,23 @@ private:
   llvm::MapVector<unsigned, SmallVector<Holding>> holdings;
   std::map<unsigned, unsigned> opNodes, tensorNodes;
   llvm::DenseMap<std::tuple<Type, Attribute, Attribute>, std::pair<int64_t, bool>> planned; // time, and whether anything is sent
+  OpenRow always;                                                                           // variables and inputs
+  std::vector<ProgramLives> programLives;
+  llvm::DenseSet<unsigned> rowTimes; // the ops that rows are of
 };
 
 LayoutGraph::LayoutGraph(const layout::LayoutProblem &problem, ArrayRef<WeightedProgram> programs, RepeatedParts parts,
-                         dist::Planner &planner, const dist::DeviceRates &rates, int64_t smallBytes)
-    : builder(std::make_unique<Builder>(problem, programs, std::move(parts), planner, rates, smallBytes)) {}
+                         dist::Planner &planner, const dist::DeviceRates &rates, int64_t smallBytes, size_t firstRows)
+    : builder(std::make_unique<Builder>(problem, programs, std::move(parts), planner, rates, smallBytes, firstRows)) {}
 
 LayoutGraph::~LayoutGraph() = default;
 
 const DecisionGraph &LayoutGraph::getGraph() const {
   return builder->graph;
+}
+
+bool LayoutGraph::addPeakRow(const Choices &choices, int64_t limit) {
+  return builder->addPeakRow(choices, limit);
 }
 
 std::optional<Choices> LayoutGraph::encode(const layout::LayoutProblem &laidOut) const {

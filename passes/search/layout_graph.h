@@ -38,16 +38,21 @@ struct DecidedLayouts {
 // A tensor that several ops use, a variable, an input and an output have nodes of their own. A choice is the layout in which it is held,
 // and maybe a second one that it is brought to once for several users. What one op alone uses goes straight to it.
 //
-// Rows are the bytes of a device where the program holds most: variables, inputs, and what is alive then.
+// Rows are the bytes of a device at times of the step: variables, inputs, and what is alive then. At first they are those at which whole
+// tensors would take most; addPeakRow adds others.
 class LayoutGraph {
 public:
   // The mesh's axes of one device take no part. Given layouts are constraints: a closed dim is split so, an open one at least so.
-  // `smallBytes`: state of a parameter of fewer bytes is split as the parameter is.
+  // `smallBytes`: state of a parameter of fewer bytes is split as the parameter is. `firstRows`: of each program.
   LayoutGraph(const layout::LayoutProblem &problem, llvm::ArrayRef<WeightedProgram> programs, RepeatedParts parts, dist::Planner &planner,
-              const dist::DeviceRates &rates, int64_t smallBytes = 0);
+              const dist::DeviceRates &rates, int64_t smallBytes = 0, size_t firstRows = 16);
   ~LayoutGraph();
 
   const DecisionGraph &getGraph() const;
+
+  // Adds the row of the time at which a device holds most with these choices, where that is more than `limit` and the time has no row yet.
+  // Returns whether it did.
+  bool addPeakRow(const Choices &choices, int64_t limit);
 
   // Returns what choices mean.
   DecidedLayouts decode(const Choices &choices) const;

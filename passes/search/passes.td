@@ -21,14 +21,20 @@ def SearchLayoutsPass : Pass<"ashlar-search-layouts", "::mlir::ModuleOp"> {
     ==>
         func.func @train_step(%x: tensor<256x784xf32> {dist.layout = #dist.layout<[{"dp"}, {} ]>, ...}, ...)
 
-    Where no strategy is found that keeps the limit, it is an error that says what the smallest one takes.
+    Programs that will be cut into the stages of a pipeline are looked at as a whole, on the mesh of one stage; together the stages keep
+    as many times the limit.
+
+    Where no strategy is found that keeps the limit, it is an error that says what the smallest one takes, unless that is asked for.
 
     Needs: a dist.mesh. Leaves: given layouts, and on the module `dist.search`: what was looked at and what it is predicted to take.
   }];
   let options = [
     Option<"method", "method", "std::string", /*default=*/"\"dp\"", "dp: elimination, with prices on memory; ilp: and an integer program">,
     Option<"memoryLimit", "memory-limit", "int64_t", /*default=*/"0", "bytes of a device; 0: any number">,
+    Option<"takesSmallest", "takes-smallest", "bool", /*default=*/"false",
+           "take the strategy that needs least memory where none keeps the limit, in the place of an error">,
     Option<"seconds", "seconds", "double", /*default=*/"60", "after which the best that was found has to do">,
+    Option<"stages", "stages", "int64_t", /*default=*/"1", "of a pipeline that the programs will be cut into: each takes its share of memory">,
     Option<"runs", "runs", "int64_t", /*default=*/"1", "how often a step runs @train_step, where @update is another program">,
     Option<"batch", "batch", "int64_t", /*default=*/"0", "size of the batch, for data parallelism; 0: dim 0 of a function's first argument">,
     Option<"smallState", "small-state", "int64_t", /*default=*/"65536",

@@ -6,6 +6,7 @@
 #include "passes/layout/given_layout.h"
 #include "passes/layout/inference.h"
 #include "passes/layout/propagate_layouts.h"
+#include "passes/search/deadline.h"
 #include "passes/search/passes.h"
 #include "passes/search/solve.h"
 #include "passes/search/strategies.h"
@@ -26,24 +27,28 @@ struct Strategy {
   Prediction prediction;
 };
 
+constexpr int kMostTries = 4, kMostAddedRows = 8;
+
 struct SearchLayouts : impl::SearchLayoutsPassBase<SearchLayouts> {
   using SearchLayoutsPassBase::SearchLayoutsPassBase;
 
   // Returns the bytes below which the state of a parameter is split as it is.
   int64_t smallBytes() const { return smallState < 0 ? INT64_MAX : smallState; }
 
-  bool keepsLimit(const Strategy &strategy) const { return memoryLimit <= 0 || strategy.prediction.memoryBytes <= memoryLimit; }
+  // Returns the bytes that the programs may take on one device of each stage.
+  std::optional<int64_t> limitOfStages() const {
+    return memoryLimit > 0 ? std::optional(static_cast<int64_t>(std::min<__int128>(__int128(memoryLimit) * stages, INT64_MAX)))
+                           : std::nullopt;
+  }
 
-  // Returns the fastest strategy that keeps the limit, or the smallest; null when there is none.
-  const Strategy *pickBest(const std::vector<Strategy> &strategies) const {
-    const Strategy *best = nullptr;
+  bool keepsLimit(const Strategy &strategy) const { return !limitOfStages() || strategy.prediction.memoryBytes <= *limitOfStages(); }
+
+  // Whether a strategy is faster than another within the limit, or takes less where neither keeps it.
+  bool isBetter(const Strategy &one, const Strategy &other) const {
     auto key = [&](const Strategy &each) {
       return std::pair(!keepsLimit(each), keepsLimit(each) ? each.prediction.stepPs : each.prediction.memoryBytes);
     };
-    for (const Strategy &strategy : strategies) {
-      best = !best || key(strategy) < key(*best) ? &strategy : best;
-    }
-    return best;
+    return key(one) < key(other);
   }
 
   // Returns what reports say of the search (kSearchAttr).
@@ -62,17 +67,15 @@ struct SearchLayouts : impl::SearchLayoutsPassBase<SearchLayouts> {
                                       builder.getNamedAttr("bound_ps", builder.getI64IntegerAttr(found.bound))});
   }
 
-  // Adds a strategy, unless inference refuses it: what a user would not have asked for either.
-  void consider(std::vector<Strategy> &strategies, StringRef name, OwningOpRef<ModuleOp> given) {
+  // Returns a strategy, unless inference refuses it: what a user would not have asked for either.
+  std::optional<Strategy> predicted(StringRef name, OwningOpRef<ModuleOp> given) {
     OwningOpRef<ModuleOp> placed = given->clone();
     ScopedDiagnosticHandler quiet(&getContext(), [](Diagnostic &) { return success(); });
     if (failed(layout::propagateLayouts(*placed, /*splitVariables=*/true))) {
-      return;
+      return std::nullopt;
     }
     FailureOr<Prediction> prediction = predict(*placed, runs);
-    if (succeeded(prediction)) {
-      strategies.push_back({name.str(), std::move(given), *prediction});
-    }
+    return succeeded(prediction) ? std::optional(Strategy{name.str(), std::move(given), *prediction}) : std::nullopt;
   }
 
   // Returns what inference makes of the module as choices, with or without a split batch.
@@ -94,8 +97,10 @@ struct SearchLayouts : impl::SearchLayoutsPassBase<SearchLayouts> {
     return graph.encode(*problem);
   }
 
-  // Solves the decision graph of the module and gives a copy of it what was decided.
-  FailureOr<OwningOpRef<ModuleOp>> search(Found &found, bool isLimited) {
+  // Solves the decision graph of the module with `limit` bytes a device, and adds the strategy that this leads to. Where it needs more
+  // memory than the rows of the graph say, the search gets as much less and is done again; the best strategy counts. Returns what was found
+  // first.
+  FailureOr<Found> search(std::vector<Strategy> &strategies, StringRef name, std::optional<int64_t> limit) {
     OwningOpRef<ModuleOp> copy = getOperation().clone();
     llvm::for_each(copy->getOps<func::FuncOp>(), layout::copySources);
     dist::MeshOp mesh = dist::findMesh(*copy);
@@ -113,11 +118,46 @@ struct SearchLayouts : impl::SearchLayoutsPassBase<SearchLayouts> {
       }
     }
     request.method = method == "ilp" ? Method::IntegerProgram : Method::DynamicProgramming;
-    request.limit = isLimited ? int64_t(memoryLimit) : INT64_MAX;
-    request.seconds = seconds;
-    found = solve(graph.getGraph(), request);
-    giveLayouts(*problem, graph.decode(found.choices));
-    return std::move(copy);
+    request.limit = limit.value_or(INT64_MAX);
+    const Deadline deadline(seconds);
+    std::optional<Found> first;
+    std::optional<Strategy> best;
+    for (int tries = 0; tries < kMostTries; ++tries) {
+      Found found = solveAtPeaks(graph, request, deadline);
+      OwningOpRef<ModuleOp> given = copy->clone();
+      FailureOr<layout::LayoutProblem> same = layout::LayoutProblem::create(*given, mesh.getMesh());
+      giveLayouts(*same, graph.decode(found.choices));
+      std::optional<Strategy> strategy = predicted(name, std::move(given));
+      const int64_t excess = strategy && limit ? strategy->prediction.memoryBytes - *limit : 0;
+      const bool isSmaller = strategy && (!best || strategy->prediction.memoryBytes < best->prediction.memoryBytes);
+      if (strategy && (!best || isBetter(*strategy, *best))) {
+        best = std::move(strategy);
+      }
+      first = first ? first : found;
+      if (excess <= 0 || excess >= request.limit || !isSmaller || !found.fits || deadline.left() <= 0) {
+        break;
+      }
+      request.limit -= excess;
+      request.known.push_back(std::move(found.choices));
+    }
+    if (best) {
+      strategies.push_back(std::move(*best));
+    }
+    return *first;
+  }
+
+  // Solves a graph, again with a row for each time at which what was found takes more than the limit.
+  static Found solveAtPeaks(LayoutGraph &graph, Request &request, const Deadline &deadline) {
+    Found found;
+    for (int rows = 0; rows <= kMostAddedRows; ++rows) {
+      request.seconds = deadline.left();
+      found = solve(graph.getGraph(), request);
+      if (!graph.addPeakRow(found.choices, request.limit) || deadline.left() <= 0) {
+        break;
+      }
+      request.known.push_back(found.choices);
+    }
+    return found;
   }
 
   void runOnOperation() override {
@@ -130,40 +170,38 @@ struct SearchLayouts : impl::SearchLayoutsPassBase<SearchLayouts> {
       return signalPassFailure();
     }
     std::vector<Strategy> strategies;
-    consider(strategies, "propagation", module.clone());
+    auto consider = [&](StringRef name, OwningOpRef<ModuleOp> given) {
+      if (std::optional<Strategy> strategy = predicted(name, std::move(given))) {
+        strategies.push_back(std::move(*strategy));
+      }
+    };
+    consider("propagation", module.clone());
     if (OwningOpRef<ModuleOp> copy = module.clone(); splitBatch(*copy, batch)) {
-      consider(strategies, "data parallel", std::move(copy));
+      consider("data parallel", std::move(copy));
     }
-    Found found;
-    const bool isLimited = memoryLimit > 0;
-    FailureOr<OwningOpRef<ModuleOp>> searched = search(found, isLimited);
-    if (failed(searched)) {
+    const std::optional<int64_t> limit = limitOfStages();
+    FailureOr<Found> found = search(strategies, "search", limit);
+    if (failed(found) || (!found->fits && failed(search(strategies, "search without a limit", std::nullopt)))) {
       return signalPassFailure();
     }
-    consider(strategies, "search", std::move(*searched));
-    if (!found.fits) { // by rows, which are more careful than price()
-      Found unlimited;
-      searched = search(unlimited, /*isLimited=*/false);
-      if (succeeded(searched)) {
-        consider(strategies, "search without a limit", std::move(*searched));
-      }
-    }
-    const Strategy *best = pickBest(strategies);
-    if (!best) {
+    auto best =
+        std::min_element(strategies.begin(), strategies.end(), [&](const Strategy &a, const Strategy &b) { return isBetter(a, b); });
+    if (best == strategies.end()) {
       module.emitError("no strategy fits the mesh: inference refuses the given layouts, with a split batch and without");
       return signalPassFailure();
     }
-    if (!keepsLimit(*best)) {
-      module.emitError("a device may hold ")
-          << memoryLimit.getValue()
-          << " bytes of parameters, state, inputs, outputs and intermediate values, and the smallest strategy that was found ("
-          << best->name << ") is predicted to take " << best->prediction.memoryBytes
-          << "; give it more devices, a smaller batch, or accumulate";
+    if (!keepsLimit(*best) && !takesSmallest) {
+      const Prediction &least = best->prediction;
+      module.emitError(stages > 1 ? "a device of each stage, all together, may hold " : "a device may hold ")
+          << *limit << " bytes of parameters, state, inputs, outputs and intermediate values, and the smallest strategy that was found ("
+          << best->name << ") is predicted to take " << least.memoryBytes << ": " << least.parameterBytes << " of parameters, "
+          << least.stateBytes << " of state, " << least.inputOutputBytes << " of inputs and outputs, and at most " << least.valueBytes
+          << " of intermediate values; give it more devices, a smaller batch, or accumulate";
       return signalPassFailure();
     }
     OwningOpRef<ModuleOp> given = best->given.get().clone();
     module.getBodyRegion().takeBody(given->getBodyRegion());
-    module->setAttr(kSearchAttr, describe(strategies, *best, found));
+    module->setAttr(kSearchAttr, describe(strategies, *best, *found));
   }
 };
 

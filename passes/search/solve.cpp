@@ -4,18 +4,16 @@
 
 #include "passes/search/solve.h"
 
+#include "passes/search/deadline.h"
 #include "passes/search/integer_program.h"
 #include "passes/search/relaxation.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 
 namespace ashlar::search {
 
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 class Search {
 public:
@@ -40,8 +38,6 @@ public:
 
 private:
   static constexpr int kPasses = 200, kPassesOfStep = 12, kMostSteps = 40;
-
-  double left() const { return request.seconds - std::chrono::duration<double>(Clock::now() - start).count(); }
 
   bool limitMatters(const Choices &choices) const { return graph.largestAmount(choices) > request.limit; }
 
@@ -96,7 +92,7 @@ private:
     std::vector<double> weights(graph.rows.size(), 0);
     Choices choices = improved(Relaxation(free).round());
     consider(choices);
-    for (int step = 0; step < kMostSteps && !best && left() > 0; ++step) {
+    for (int step = 0; step < kMostSteps && !best && deadline.left() > 0; ++step) {
       weights[largestRow(choices)] += 1;
       DecisionGraph copy = free;
       std::vector<double> shares;
@@ -141,7 +137,7 @@ private:
 
   // Finds prices of the rows by steps along what the choices take beyond the limit (Polyak's length).
   void priceRows(Relaxation &relaxation, Choices choices) {
-    for (int step = 0; step < kMostSteps && bound < graph.cost(*best) && left() > 0; ++step) {
+    for (int step = 0; step < kMostSteps && bound < graph.cost(*best) && deadline.left() > 0; ++step) {
       std::vector<double> excess; // in shares of the limit
       double squares = 0, value = graph.cost(choices);
       for (size_t row = 0; row < graph.rows.size(); ++row) {
@@ -178,7 +174,7 @@ private:
     const Cost pricedBound = relaxation.bound();
     auto gap = [&] { return graph.cost(*best) - unpriced(pricedBound); };
     bool isExact = false;
-    for (int halvings = kMostHalvings; halvings >= 0 && gap() > 0 && left() > 0; --halvings) {
+    for (int halvings = kMostHalvings; halvings >= 0 && gap() > 0 && deadline.left() > 0; --halvings) {
       Kept kept = keepBelow(relaxation, std::max<Cost>(gap() >> halvings, 1));
       const Cost before = graph.cost(*best);
       Solution found = eliminate(costs.restrict(kept), halvings > 0 ? kMostTableEntries / 4 : kMostTableEntries);
@@ -193,7 +189,7 @@ private:
         break;
       }
     }
-    if (request.method == Method::IntegerProgram && bound < graph.cost(*best) && left() > 0) {
+    if (request.method == Method::IntegerProgram && bound < graph.cost(*best) && deadline.left() > 0) {
       finishByInteger(keepBelow(relaxation, gap()));
     }
   }
@@ -225,7 +221,7 @@ private:
     for (unsigned node = 0; node < graph.numNodes(); ++node) {
       known.push_back(std::find(kept[node].begin(), kept[node].end(), (*best)[node]) - kept[node].begin());
     }
-    std::optional<Solution> exact = solveIntegerProgram(graph.restrict(kept), request.limit, left(), known);
+    std::optional<Solution> exact = solveIntegerProgram(graph.restrict(kept), request.limit, deadline.left(), known);
     if (exact) {
       consider(whole(kept, exact->choices));
       bound = std::max(bound, std::min(exact->bound, graph.cost(*best)));
@@ -236,7 +232,7 @@ private:
 
   const DecisionGraph &graph;
   const Request &request;
-  const Clock::time_point start = Clock::now();
+  const Deadline deadline{request.seconds};
   std::vector<double> prices; // of rows
   Cost bound = 0;
   std::optional<Choices> best, least; // that keep the limit and cost least; that take least

@@ -32,7 +32,11 @@ FailureOr<Prediction> predict(ModuleOp module, int64_t runs) {
   for (const WeightedProgram &weighted : programsOfStep(module, runs)) {
     prediction.stepPs += price->programs[weighted.program].timePs() * weighted.runs;
   }
+  prediction.parameterBytes = price->parameterBytes;
+  prediction.stateBytes = price->stateBytes;
+  prediction.inputOutputBytes = price->inputOutputBytes;
   prediction.memoryBytes = price->memoryBytes();
+  prediction.valueBytes = prediction.memoryBytes - price->parameterBytes - price->stateBytes - price->inputOutputBytes;
   return prediction;
 }
 

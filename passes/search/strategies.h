@@ -19,8 +19,11 @@ inline constexpr llvm::StringLiteral kSearchAttr = "dist.search";
 
 // What a step is predicted to take.
 struct Prediction {
-  int64_t stepPs = 0;      // computing, and what it does not hide of sending
-  int64_t memoryBytes = 0; // of a device
+  int64_t stepPs = 0; // computing, and what it does not hide of sending
+  // Of a device.
+  int64_t parameterBytes = 0, stateBytes = 0, inputOutputBytes = 0;
+  int64_t valueBytes = 0;  // intermediate values, where they take most
+  int64_t memoryBytes = 0; // all of it
 };
 
 // Returns the programs of a module that a step runs: @train_step `runs` times and @update, or @train_step, or @forward.

@@ -29,6 +29,38 @@ cmp auto again || fail "two compilations differ"
 mpirun -n 8 ./loaded --steps 30 --log-every 5 --threads 1 > loaded.log
 expect_same_losses auto.log loaded.log "the saved strategy is another program"
 
+# The mesh is found, too: a program for four ranks, the same one from its saved strategy, and the fastest of what plan lists.
+sed '/^mesh {/,/^}/d' "$jobs/mlp_auto.txtpb" > open.txtpb
+"$tools/ashlarc" mlp.onnx --job open.txtpb --mesh 4 --report mesh.json --save-strategy mesh.txtpb -o found
+[ "$(ranks_of found)" = 4 ] || fail "a program for 4 devices is for $(ranks_of found) ranks"
+mpirun -n 4 ./found --steps 30 --log-every 5 --threads 1 > found.log
+expect_close one.log found.log 1e-4
+"$tools/ashlarc" mlp.onnx --job open.txtpb --mesh 4 --load-strategy mesh.txtpb -o loaded
+cmp found loaded || fail "a saved strategy with its mesh is another program"
+"$tools/ashlarc" plan mlp.onnx --job open.txtpb --mesh 4 --json meshes.json > meshes.txt
+python3 - <<'PYTHON' || fail "plan and report of the search for a mesh disagree"
+import json
+report, plan = json.load(open("mesh.json"))["mesh_search"], json.load(open("meshes.json"))["meshes"]
+assert report["looked_at"] == len(plan) and report["not_looked_at"] == 0, (report, len(plan))
+assert [each["step_ns"] for each in report["meshes"]] == [each["step_ns"] for each in plan if "step_ns" in each]
+assert {each.get("stages", 1) for each in plan} >= {1, 2, 4}, plan
+for each in plan:
+    devices = each.get("stages", 1)
+    for axis in each["mesh"]:
+        devices *= axis["size"]
+    assert devices == each["devices"] == 4, each
+PYTHON
+expect_error "holds the layouts of 4 devices, and the job's mesh has 8" "$tools/ashlarc" mlp.onnx --job open.txtpb --mesh 8 --load-strategy mesh.txtpb -o loaded
+expect_error "holds the layouts of a mesh, but not the mesh" "$tools/ashlarc" mlp.onnx --job open.txtpb --mesh 8 --load-strategy strategy.txtpb -o loaded
+expect_error "a device may hold 1.0 MB, and the smallest of" "$tools/ashlarc" mlp.onnx --job open.txtpb --mesh 4 --memory 1MB -o small
+
+# Layouts for the stages of a pipeline that the job has.
+{ cat "$jobs/mlp_auto.txtpb"; echo 'pipeline { stages: 2 micro_batches: 8 }'; } > stages.txtpb
+"$tools/ashlarc" mlp.onnx --job stages.txtpb --mesh dp=2 --explain -o stages > stages.txt
+grep -q "^search  *propagation: " stages.txt || fail "nothing says how the layouts of stages were found"
+mpirun -n 4 ./stages --steps 30 --log-every 5 --threads 1 > stages.log
+expect_close one.log stages.log 1e-4
+
 # A transformer: all layouts are found, with and without a limit, by both methods.
 python3 "$(dirname "$0")/write_tokens.py" data 50 16
 "$tools/ashlar-zoo" transformer --seed 2 --width 192 -o transformer.onnx

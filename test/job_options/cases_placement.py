@@ -90,6 +90,23 @@ def searches(bench):
     bench.refused(bench.compiler(product_job("mode: AUTO", batch=64, optimizer=STILL), "--report", "r.json"), "mode AUTO needs a mesh")
 
 
+@case("mesh.devices")
+def searched_mesh(bench):
+    # 64 rows of x by an 8 x 4 matrix on two devices: a step is fastest where each computes half of the rows, whatever the axes are called.
+    matrix_model(bench)
+    bench.npy("x_train", [(3 * i) % 11 - 4 for i in range(512)], (64, 8))
+    slow = "machine { device { gflop_per_s: 0.01 memory_gb_per_s: 0.01 } } mode: AUTO "
+    whole = bench.train(product_job("mode: STAND_ALONE", batch=64, optimizer=STILL)).losses
+    for axes, mesh_of in (("", {"outer": 2, "inner": 1}), ('axes { name: "d" }', {"d": 2})):
+        job = product_job(slow + f"mesh {{ devices: 2 {axes} }}", batch=64, optimizer=STILL)
+        report = bench.report(job)
+        expect({each["axis"]: each["size"] for each in report["mesh"]}, mesh_of, axes)
+        expect(argument_types(bench.emit("dist", job)), ["32x8xf32"], f"{axes}: piece of x")
+        expect(bench.train(job, ranks=2).losses, whole, f"{axes}: losses on 2 ranks")
+    bench.refused(bench.compiler(product_job("mesh { devices: 2 }", batch=64, optimizer=STILL), "--report", "r.json"),
+                  "mesh.devices 2 has the compiler search the axes, which is for mode AUTO")
+
+
 @case("mode=HYBRID")
 def hybrid(bench):
     # On each of two devices: the product of half of the columns of x and half of the rows of w, and the sum of both.

@@ -39,9 +39,11 @@ CLI::App *addPlan(CLI::App &app, ashlar::driver::PlanOptions &options) {
   CLI::App *plan = app.add_subcommand("plan", "print what a step takes on other meshes, without compiling it (docs/plan.md)");
   addCommonOptions(*plan, options.common);
   plan->get_option("--memory")->description("memory of a device: mark the meshes that need more");
-  auto *meshes = plan->add_option("--mesh", options.meshes, "a mesh to plan: dp=4 or dp=4,tp=2; may be repeated (default: the job's)")
-                     ->type_name("AXIS=SIZE,...")
-                     ->allow_extra_args(false);
+  auto *meshes =
+      plan->add_option("--mesh", options.meshes,
+                       "a mesh to plan: dp=4 or dp=4,tp=2; may be repeated; or 8: all that mode AUTO looks at (default: the job's)")
+          ->type_name("AXIS=SIZE,...")
+          ->allow_extra_args(false);
   auto *sweep = plan->add_flag("--sweep", options.sweeps, "plan all sizes that the axes of the job's mesh can have")->excludes(meshes);
   plan->add_option("--devices", options.devices, "of each mesh of --sweep, with a pipeline of a stage (default: those of the job's mesh)")
       ->check(CLI::Range(1, 65536))
@@ -86,7 +88,8 @@ int run(int argc, char **argv) {
   std::string stage = "exe";
   CLI::App app("Compiles an ONNX model to an executable: with a job, one that trains it; without, one that runs it.");
   addCommonOptions(app, options);
-  app.add_option("--mesh", options.mesh, "mesh in place of the job's: dp=4 or dp=4,tp=2")->type_name("AXIS=SIZE,...");
+  app.add_option("--mesh", options.mesh, "mesh in place of the job's: dp=4 or dp=4,tp=2; or 8 devices, whose mesh mode AUTO finds")
+      ->type_name("AXIS=SIZE,...");
   app.add_option("--gpu-arch", options.gpuArch, "chips to compile for, with --target cuda (default: sm_80,sm_90)")->type_name("sm_NN,...");
   app.add_option("--emit", stage, "where to stop: nn, dist, exec, ptx, llvm, obj or exe")->capture_default_str()->type_name("STAGE");
   app.add_option("--dump-phases", options.dumpFolder, "write the module after every phase, numbered")->type_name("DIR");

@@ -118,12 +118,34 @@ TEST_CASE("comm_fusion has the numbers of its mode, and they make sense", "[job]
   CHECK(error("all_reduce { mode: SIZE size_mb: 0 }") == "train.txtpb: comm_fusion.all_reduce.size_mb 0 is not in [1, 2147483647]");
 }
 
+TEST_CASE("a mesh that is searched says nothing that the search decides", "[job]") {
+  const std::string what = "train.txtpb: mesh.devices 8 has the compiler search the axes, ", remedy = "; leave out one of the two";
+  CHECK(checkError("mode: AUTO mesh { devices: 8 }") == "no error");
+  CHECK(checkError("mode: AUTO mesh { devices: 8 axes { name: \"a\" } axes { name: \"b\" } }") == "no error");
+  CHECK(checkError("mesh { devices: 8 }") ==
+        what.substr(0, what.size() - 2) +
+            ", which is for mode AUTO, and the mode is not given; set mode: AUTO, or name axes and their sizes");
+  CHECK(checkError("mode: DATA_PARALLEL mesh { devices: 8 }") ==
+        what.substr(0, what.size() - 2) +
+            ", which is for mode AUTO, and the mode is DATA_PARALLEL; set mode: AUTO, or name axes and their sizes");
+  CHECK(checkError("mode: AUTO mesh { devices: 8 axes { name: \"a\" size: 4 } }") == what + "and axis \"a\" has size 4" + remedy);
+  CHECK(checkError("mode: AUTO mesh { devices: 8 axes { name: \"a\" } axes { name: \"b\" } axes { name: \"c\" } axes { name: \"d\" } }") ==
+        what + "at most 3, and 4 are named; leave some out");
+  CHECK(checkError("mode: AUTO mesh { devices: 2 device_ids: [1, 0] }") ==
+        "train.txtpb: mesh.devices 2 has the compiler search the axes, and mesh.device_ids says which rank each of their points has" +
+            remedy);
+  CHECK(checkError("mode: AUTO mesh { devices: 8 } pipeline { stages: 3 micro_batches: 4 }") ==
+        "train.txtpb: mesh.devices 8 is not divisible by pipeline.stages 3; each stage has as many devices");
+  CHECK_THAT(checkError("mode: AUTO mesh { devices: 8 } strategy {}"), contains("load the strategy by --load-strategy"));
+  for (const char *devices : {"0", "-1", "65537"}) {
+    CHECK_THAT(checkError(std::string("mode: AUTO mesh { devices: ") + devices + " }"), contains("mesh.devices"));
+  }
+}
+
 TEST_CASE("what mode AUTO does not search is refused", "[job]") {
   const std::string mesh = "mode: AUTO mesh { axes { name: \"dp\" size: 2 } } ";
   CHECK(checkError(mesh) == "no error");
   CHECK(checkError("mode: AUTO") == "train.txtpb: mode AUTO needs a mesh; add mesh { axes { name: \"tp\" size: 4 } }");
-  CHECK(checkError(mesh + "pipeline { stages: 2 micro_batches: 2 }") ==
-        "train.txtpb: mode AUTO does not look at the stages of a pipeline yet; leave the pipeline out, or set mode: SEMI_AUTO and rules");
   CHECK(checkError(mesh + "deterministic { chunks: 4 }") ==
         "train.txtpb: deterministic computes on a mesh of its own, of which mode AUTO does not search the layouts; leave it out");
   CHECK(checkError("search: ILP") ==
@@ -547,7 +569,8 @@ TEST_CASE("the mode follows from the mesh", "[job]") {
   for (const char *bad : {"", "dp", "dp=", "=4", "dp=four", "dp=4,,tp=2"}) {
     auto none = parseMesh(bad);
     REQUIRE(!none);
-    CHECK_THAT(llvm::toString(none.takeError()), contains("is not an axis and its size; write it as dp=4"));
+    CHECK_THAT(llvm::toString(none.takeError()),
+               contains("is not an axis and its size; write it as dp=4 or dp=4,tp=2, or as a number of devices"));
   }
   for (const char *large : {"2147483648", "99999999999999999999999"}) {
     auto none = parseMesh("tp=2,dp=" + std::string(large));

@@ -113,6 +113,42 @@ TEST_CASE("layout graph: both methods are as good as trying all choices, to the 
   CHECK(tried > 350);
 }
 
+// From one row a program on, rows are added where what was found takes most: in the end that is as much as with a row for every time.
+TEST_CASE("layout graph: rows are added where the choices take most", "[search]") {
+  int added = 0;
+  for (uint64_t seed = 1; seed <= 60; ++seed) {
+    INFO("seed " << seed);
+    dist::MeshAttr mesh = meshOf(context(), {{"x", 4}});
+    Stated stated(randomProgram(context(), seed, mesh, 14));
+    WeightedProgram program{0};
+    auto make = [&](size_t rows) {
+      return LayoutGraph(*stated.problem, program, RepeatedParts::allDifferent(*stated.problem), *stated.planner, kRates, 0, rows);
+    };
+    LayoutGraph all = make(1000), few = make(1);
+    REQUIRE(few.getGraph().rows.size() == 1);
+    Request request;
+    const int64_t most = all.getGraph().largestAmount(solve(all.getGraph(), request).choices);
+    for (request.limit = most; request.limit > most / 4; request.limit -= most / 4) {
+      Found found = solve(few.getGraph(), request);
+      while (few.addPeakRow(found.choices, request.limit)) {
+        ++added;
+        CHECK(DecisionGraph::amount(few.getGraph().rows.back(), found.choices) > request.limit);
+        CHECK(few.getGraph().largestAmount(found.choices) >= all.getGraph().largestAmount(found.choices));
+        found = solve(few.getGraph(), request);
+      }
+      const Found whole = solve(all.getGraph(), request);
+      if (found.fits) {
+        CHECK(all.getGraph().largestAmount(found.choices) <= request.limit);
+      }
+      const bool isProven = found.fits && whole.fits && whole.bound == whole.cost && found.bound == found.cost;
+      if (isProven && few.getGraph().largestAmount(whole.choices) <= request.limit && !few.addPeakRow(whole.choices, request.limit)) {
+        CHECK(found.cost == whole.cost);
+      }
+    }
+  }
+  CHECK(added > 20);
+}
+
 // Whatever is found, n ranks compute what one does: before the search, and partitioned after it, run by the interpreter.
 TEST_CASE("search: programs compute the same with the layouts that are found", "[search]") {
   using Axes = std::vector<std::pair<StringRef, int64_t>>;

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The meshes, stages and micro-batches that a search starts from, by hand.
+
+#include "compiler/driver/mesh_search.h"
+#include "compiler/job/job.h"
+
+#include <catch2/catch.hpp>
+
+using namespace ashlar;
+
+namespace {
+
+// Returns the names of the jobs that a search starts from.
+std::vector<std::string> namesOf(const std::string &text) {
+  llvm::Expected<job::Job> job = job::parseJobText("mode: AUTO global_batch: 16 " + text, "job");
+  REQUIRE(static_cast<bool>(job));
+  std::vector<std::string> names;
+  for (const job::Job &each : driver::listMeshJobs(*job)) {
+    CHECK_FALSE(each.mesh().has_devices());
+    names.push_back(driver::meshName(driver::makeRow(each)));
+  }
+  return names;
+}
+
+const std::string kLoss = " loss { model_output { tensor: \"loss\" } }";
+
+} // namespace
+
+TEST_CASE("mesh search: all ways to share the devices among two axes, and stages", "[mesh_search]") {
+  CHECK(namesOf("mesh { devices: 8 }" + kLoss) == std::vector<std::string>{
+                                                      "outer=4,inner=2",
+                                                      "outer=2,inner=2, 2 stages ONE_F_ONE_B, 8 micro-batches",
+                                                      "outer=2,inner=4",
+                                                      "outer=8,inner=1",
+                                                      "outer=4,inner=1, 2 stages ONE_F_ONE_B, 8 micro-batches",
+                                                      "outer=2,inner=1, 4 stages ONE_F_ONE_B, 16 micro-batches",
+                                                      "outer=1,inner=1, 8 stages ONE_F_ONE_B, 16 micro-batches",
+                                                  });
+}
+
+TEST_CASE("mesh search: what the job says stays", "[mesh_search]") {
+  // A model that is only run has no stages, nor has a job that says accumulate.
+  CHECK(namesOf("mesh { devices: 2 }") == std::vector<std::string>{"outer=2,inner=1"});
+  CHECK(namesOf("mesh { devices: 2 } accumulate: 2" + kLoss) == std::vector<std::string>{"outer=2,inner=1, 2 micro-batches"});
+  // Its own axes, its own pipeline.
+  CHECK(namesOf("mesh { devices: 2 axes { name: \"dp\" } }") == std::vector<std::string>{"dp=2"});
+  CHECK(namesOf("mesh { devices: 4 } pipeline { stages: 2 micro_batches: 4 schedule: GPIPE }" + kLoss) ==
+        std::vector<std::string>{"outer=2,inner=1, 2 stages GPIPE, 4 micro-batches"});
+}
+
+TEST_CASE("mesh search: stages have at least a micro-batch each", "[mesh_search]") {
+  // 3 does not divide the batch of 16, so there are no 3 stages.
+  CHECK(namesOf("mesh { devices: 3 }" + kLoss) == std::vector<std::string>{"outer=3,inner=1"});
+}

@@ -55,6 +55,21 @@ llvm::Error measure(llvm::StringRef meter, int ranks, bool withDevice, cost::Mea
   return found.add(run.output());
 }
 
+// Says of which kinds of collectives the formula is far off.
+void warnOfFits(const cost::Measurements &found) {
+  constexpr double kMostDeviation = 0.5;
+  std::string kinds;
+  for (const auto &[kind, fit] : found.fits()) {
+    if (fit.second.deviation > kMostDeviation) {
+      kinds += (kinds.empty() ? "" : ", ") + job::Machine::CollectiveRate::Kind_Name(kind);
+    }
+  }
+  if (!kinds.empty()) {
+    llvm::errs() << "warning: one latency and one bandwidth say what half of the collectives took by more than 50 % wrong, of " << kinds
+                 << "; measure again when the machine does nothing else\n";
+  }
+}
+
 llvm::Error measureAndWrite(const CalibrateOptions &options) {
   if (options.target != "cpu") {
     return createStringError("--calibrate measures processors, and the target is " + options.target +
@@ -81,6 +96,7 @@ llvm::Error measureAndWrite(const CalibrateOptions &options) {
   if (!machine) {
     return machine.takeError();
   }
+  warnOfFits(found);
   return file::writeOutput(options.output, [&](llvm::raw_ostream &out) { cost::writeMachine(out, found, *machine, ranks); });
 }
 

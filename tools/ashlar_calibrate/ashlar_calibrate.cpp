@@ -26,7 +26,9 @@ using rt::Status;
 
 constexpr uint64_t kLargest = uint64_t{16} << 20; // bytes of the whole tensor of a collective
 constexpr double kSeconds = 0.04;                 // for each number
-constexpr int kBlocks = 12;                       // of runs of a collective
+constexpr int kLeastRuns = 10;                    // of what a rank computes alone
+constexpr double kBlockSeconds = 5e-4;            // of runs of a collective: short, so that some are undisturbed on a busy machine
+constexpr int kLeastBlocks = 20, kMostBlocks = 400;
 
 // Measures programs on all ranks at once.
 class Meter {
@@ -36,32 +38,43 @@ public:
   // Enters the seconds of one instruction of `what`.
   Status measure(const calibrate::Measured &what, double &seconds) {
     rt::Program &program = *executor.find(what.program);
-    double first = 0, again = 0;
-    ASHLAR_RETURN_IF_ERROR(slowestOf(program, /*runs=*/1, first)); // touches memory
-    ASHLAR_RETURN_IF_ERROR(slowestOf(program, /*runs=*/1, again));
-    const double one = std::max(std::min(first, again), 1e-7);
-    const int runs = static_cast<int>(std::clamp(kSeconds / one, 10.0, 4000.0));
-    double least = 0;
-    if (what.isCollective) { // a rank that comes late sees others that wait: only a mean over runs says what they took
-      for (int block = 0; block < kBlocks; ++block) {
-        double mean = 0;
-        ASHLAR_RETURN_IF_ERROR(slowestOf(program, std::max(1, runs / kBlocks), mean));
-        least = block == 0 ? mean : std::min(least, mean);
-      }
-    } else {
-      ASHLAR_RETURN_IF_ERROR(communicator.barrier());
-      for (int run = 0; run < runs; ++run) {
-        double time = 0;
-        ASHLAR_RETURN_IF_ERROR(timeOf(program, /*runs=*/1, time));
-        least = run == 0 ? time : std::min(least, time);
-      }
-      ASHLAR_RETURN_IF_ERROR(findSlowest(least));
-    }
-    seconds = least / what.count;
+    ASHLAR_RETURN_IF_ERROR(communicator.barrier());
+    ASHLAR_RETURN_IF_ERROR(timeOf(program, /*runs=*/1, seconds)); // touches memory
+    ASHLAR_RETURN_IF_ERROR(what.isCollective ? measureTogether(program, seconds) : measureBeside(program, seconds));
+    seconds /= what.count;
     return Status();
   }
 
 private:
+  // Ranks that wait for each other: one that comes late sees others that wait, so only a mean over runs says what they took. All decide by
+  // the same numbers when to stop.
+  Status measureTogether(rt::Program &program, double &least) {
+    double spent = 0;
+    int runs = 1;
+    for (int block = 0; block < kLeastBlocks || (spent < kSeconds && block < kMostBlocks); ++block) {
+      double mean = 0;
+      ASHLAR_RETURN_IF_ERROR(communicator.barrier());
+      ASHLAR_RETURN_IF_ERROR(timeOf(program, runs, mean));
+      ASHLAR_RETURN_IF_ERROR(findSlowest(mean));
+      spent += mean * runs;
+      least = block == 0 ? mean : std::min(least, mean);
+      runs = static_cast<int>(std::clamp(kBlockSeconds / least, 1.0, 1000.0));
+    }
+    return Status();
+  }
+
+  // Ranks that compute at the same time, each for itself.
+  Status measureBeside(rt::Program &program, double &least) {
+    ASHLAR_RETURN_IF_ERROR(communicator.barrier());
+    const double begin = rt::seconds();
+    for (int run = 0; run < kLeastRuns || rt::seconds() < begin + kSeconds; ++run) {
+      double time = 0;
+      ASHLAR_RETURN_IF_ERROR(timeOf(program, /*runs=*/1, time));
+      least = run == 0 ? time : std::min(least, time);
+    }
+    return findSlowest(least);
+  }
+
   Status timeOf(rt::Program &program, int runs, double &seconds) {
     const double begin = rt::seconds();
     for (int run = 0; run < runs; ++run) {
@@ -69,12 +82,6 @@ private:
     }
     seconds = (rt::seconds() - begin) / runs;
     return Status();
-  }
-
-  Status slowestOf(rt::Program &program, int runs, double &seconds) {
-    ASHLAR_RETURN_IF_ERROR(communicator.barrier());
-    ASHLAR_RETURN_IF_ERROR(timeOf(program, runs, seconds));
-    return findSlowest(seconds);
   }
 
   // Replaces a number by the largest of all ranks.

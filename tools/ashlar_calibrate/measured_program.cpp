@@ -186,7 +186,7 @@ void MeasuredImage::addCollective(const char *kind, uint64_t bytes) {
   default:
     break;
   }
-  const auto count = static_cast<uint32_t>(std::clamp<uint64_t>((uint64_t{64} << 10) / exact, 1, 20));
+  const auto count = static_cast<uint32_t>(std::clamp<uint64_t>((uint64_t{16} << 10) / exact, 1, 8));
   add("collective " + std::string(kind) + " " + std::to_string(ranks) + " " + std::to_string(exact),
       {{ASHLAR_RT_COLLECTIVE, &desc, {exact, result}}}, count, /*isCollective=*/true);
 }

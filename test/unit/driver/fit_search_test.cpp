@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The limit of a search for layouts, such that the program fits: by hand.
+
+#include "compiler/driver/fit_search.h"
+
+#include <catch2/catch.hpp>
+
+using namespace ashlar;
+
+namespace {
+
+struct Fitted {
+  std::vector<int64_t> limits; // that were tried
+  bool succeeded;
+};
+
+// Fits programs that take what `bytesOf` says of the limit that their search gets.
+template <typename BytesOf> Fitted fit(int64_t limit, BytesOf bytesOf) {
+  pipelines::Variant variant;
+  variant.search.emplace();
+  Fitted fitted;
+  fitted.succeeded = mlir::succeeded(driver::fitSearch(variant, limit, [&]() -> mlir::FailureOr<uint64_t> {
+    fitted.limits.push_back(variant.search->memoryLimit);
+    const std::optional<uint64_t> bytes = bytesOf(variant.search->memoryLimit);
+    return bytes ? mlir::FailureOr<uint64_t>(*bytes) : mlir::FailureOr<uint64_t>();
+  }));
+  return fitted;
+}
+
+} // namespace
+
+TEST_CASE("fit search: the search gets less by as much as the program is too large", "[fit_search]") {
+  using Limits = std::vector<int64_t>;
+  auto more = [](int64_t limit) { return std::optional<uint64_t>(limit + 10); };
+  CHECK(fit(100, more).limits == Limits{100, 90});
+  CHECK(fit(0, more).limits == Limits{0});
+  CHECK(fit(100, [](int64_t limit) { return std::optional<uint64_t>(limit); }).limits == Limits{100});
+  // What the search cannot change ends it, as does a limit of nothing and the fourth try.
+  CHECK(fit(100, [](int64_t) { return std::optional<uint64_t>(150); }).limits == Limits{100, 50});
+  CHECK(fit(100, [](int64_t) { return std::optional<uint64_t>(200); }).limits == Limits{100});
+  CHECK(fit(100, [](int64_t limit) { return std::optional<uint64_t>(100 + limit / 4); }).limits == Limits{100, 75, 57, 43});
+  CHECK_FALSE(fit(100, [](int64_t) { return std::optional<uint64_t>(); }).succeeded);
+}
+
+TEST_CASE("fit search: what is computed again leaves the search without a limit", "[fit_search]") {
+  job::Job job;
+  CHECK(driver::searchLimit(job, 80) == 80);
+  job.set_recompute(job::Recompute::AUTO);
+  CHECK(driver::searchLimit(job, 80) == 0);
+}

@@ -8,13 +8,18 @@
 
 #include "passes/search/domination.h"
 
-#include <coin/Cbc_C_Interface.h>
+#include <coin/CbcModel.hpp>
+#include <coin/CbcSolver.hpp>
+#include <coin/CoinPackedMatrix.hpp>
+#include <coin/CoinTime.hpp>
+#include <coin/OsiClpSolverInterface.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cassert>
 #include <cmath>
+#include <limits>
 #include <map>
-#include <memory>
 #include <set>
 
 namespace ashlar::search {
@@ -170,21 +175,22 @@ private:
   std::vector<Folded> order;
 };
 
-// The program in the solver's form, row by row.
+// The program in the solver's form: rows are collected and handed over at once, since the solver moves all it has for each that is added.
 class SolverModel {
 public:
-  SolverModel(const Fold &fold, int64_t limit, double unit) : fold(fold), model(Cbc_newModel(), Cbc_deleteModel) {
+  SolverModel(const Fold &fold, int64_t limit, double unit) : fold(fold) {
     firstVariable.resize(fold.own.size(), -1);
     for (unsigned node = 0; node < fold.own.size(); ++node) {
       if (fold.isFolded[node]) {
         continue;
       }
-      firstVariable[node] = numVariables;
+      firstVariable[node] = objective.size();
       std::vector<int> variables;
       for (Cost cost : fold.own[node]) {
-        variables.push_back(addVariable(cost, unit, /*isInteger=*/true));
+        integers.push_back(addVariable(cost, unit));
+        variables.push_back(integers.back());
       }
-      addRow(variables, std::vector<double>(variables.size(), 1), 'E', 1);
+      addRow(variables, std::vector<double>(variables.size(), 1), 1, 1);
     }
     for (const auto &[nodes, costs] : fold.pairs) {
       addPair(nodes.first, nodes.second, costs, unit);
@@ -194,18 +200,32 @@ public:
     }
   }
 
-  // Returns the place of the choice of each node that was not folded, and what was proven; nothing when no choices were found.
-  std::optional<std::pair<Choices, double>> solve(double seconds, const std::optional<Choices> &known) {
-    Cbc_setLogLevel(model.get(), 0);
-    Cbc_setMaximumSeconds(model.get(), seconds);
-    Cbc_setAllowableGap(model.get(), 0);
-    Cbc_setAllowableFractionGap(model.get(), 0);
-    if (known) {
-      start(*known);
+  // Returns the place of the choice of each node that was not folded, and what was proven; nothing when no choices were found. The seconds
+  // are by the clock, the relaxation that comes first included, for which the solver itself knows no limit.
+  std::optional<std::pair<Choices, double>> solve(double seconds, const std::optional<Choices> &known) const {
+    const double start = CoinWallclockTime();
+    OsiClpSolverInterface relaxation;
+    load(relaxation);
+    relaxation.getModelPtr()->setMaximumWallSeconds(seconds); // from now on, and for what is copied of it
+    relaxation.initialSolve();
+    const double left = seconds - (CoinWallclockTime() - start);
+    if (!relaxation.isProvenOptimal() || left <= 0) {
+      return std::nullopt;
     }
-    Cbc_solve(model.get());
-    const double *best = Cbc_bestSolution(model.get());
-    if (!best || Cbc_isProvenInfeasible(model.get())) {
+    CbcModel search(relaxation);
+    CbcSolverUsefulData settings;
+    settings.noPrinting_ = true;
+    CbcMain0(search, settings);
+    search.setLogLevel(0);
+    if (known) {
+      search.setMIPStart(startOf(*known));
+    }
+    const std::string most = std::to_string(left);
+    std::array<const char *, 13> words = {"ashlar",    "-timeMode", "elapsed", "-seconds", most.c_str(), "-allowableGap", "0",
+                                          "-ratioGap", "0",         "-log",    "0",        "-solve",     "-quit"};
+    CbcMain1(words.size(), words.data(), search, [](CbcModel *, int) { return 0; }, settings);
+    const double *best = search.bestSolution();
+    if (!best || search.isProvenInfeasible()) {
       return std::nullopt;
     }
     Choices places(fold.own.size(), 0);
@@ -215,18 +235,24 @@ public:
         places[node] = std::max_element(first, first + fold.own[node].size()) - first;
       }
     }
-    return std::pair(places, Cbc_isProvenOptimal(model.get()) ? Cbc_getObjValue(model.get()) : Cbc_getBestPossibleObjValue(model.get()));
+    return std::pair(places, search.isProvenOptimal() ? search.getObjValue() : search.getBestPossibleObjValue());
   }
 
 private:
-  int addVariable(Cost cost, double unit, bool isInteger) {
-    Cbc_addCol(model.get(), ("v" + std::to_string(numVariables)).c_str(), 0, cost >= kForbidden ? 0 : 1,
-               cost >= kForbidden ? 0 : cost / unit, isInteger, 0, nullptr, nullptr);
-    return numVariables++;
+  // Adds a variable between 0 and 1, or one that is 0 where its cost is forbidden. Returns its number.
+  int addVariable(Cost cost, double unit) {
+    objective.push_back(cost >= kForbidden ? 0 : cost / unit);
+    upper.push_back(cost >= kForbidden ? 0 : 1);
+    return objective.size() - 1;
   }
 
-  void addRow(const std::vector<int> &variables, const std::vector<double> &factors, char sense, double side) {
-    Cbc_addRow(model.get(), ("r" + std::to_string(numRows++)).c_str(), variables.size(), variables.data(), factors.data(), sense, side);
+  // Adds lowest <= sum of factor * variable <= highest.
+  void addRow(const std::vector<int> &variables, const std::vector<double> &factors, double lowest, double highest) {
+    columns.insert(columns.end(), variables.begin(), variables.end());
+    elements.insert(elements.end(), factors.begin(), factors.end());
+    rowStarts.push_back(columns.size());
+    rowLower.push_back(lowest);
+    rowUpper.push_back(highest);
   }
 
   void addPair(unsigned a, unsigned b, const std::vector<Cost> &costs, double unit) {
@@ -235,7 +261,7 @@ private:
     for (size_t row = 0; row < rows; ++row) {
       for (size_t column = 0; column < columns; ++column) {
         if (Cost cost = costs[row * columns + column]; cost < kForbidden) {
-          int variable = addVariable(cost, unit, /*isInteger=*/false);
+          int variable = addVariable(cost, unit);
           ofRow[row].push_back(variable);
           ofColumn[column].push_back(variable);
         }
@@ -245,7 +271,7 @@ private:
       std::vector<double> factors(variables.size(), 1);
       variables.push_back(choice);
       factors.push_back(-1);
-      addRow(variables, factors, 'E', 0);
+      addRow(variables, factors, 0, 0);
     };
     for (size_t row = 0; row < rows; ++row) {
       tie(ofRow[row], firstVariable[a] + static_cast<int>(row));
@@ -271,12 +297,26 @@ private:
         }
       }
     }
-    addRow(variables, factors, 'L', 1 - fixed / limit);
+    addRow(variables, factors, -std::numeric_limits<double>::max(), 1 - fixed / limit);
   }
 
-  void start(const Choices &known) {
-    std::vector<int> variables;
-    std::vector<double> values;
+  void load(OsiClpSolverInterface &solver) const {
+    const CoinPackedMatrix rows(/*colordered=*/false, objective.size(), rowLower.size(), elements.size(), elements.data(), columns.data(),
+                                rowStarts.data(), /*len=*/nullptr);
+    const std::vector<double> lower(objective.size(), 0);
+    solver.messageHandler()->setLogLevel(0);
+    solver.loadProblem(rows, lower.data(), upper.data(), objective.data(), rowLower.data(), rowUpper.data());
+    solver.setInteger(integers.data(), integers.size());
+    solver.setIntParam(OsiNameDiscipline, 1); // known choices are told by names
+    for (int variable : integers) {
+      solver.setColName(variable, nameOf(variable));
+    }
+  }
+
+  static std::string nameOf(int variable) { return "v" + std::to_string(variable); }
+
+  std::vector<std::pair<std::string, double>> startOf(const Choices &known) const {
+    std::vector<std::pair<std::string, double>> values;
     for (unsigned node = 0; node < fold.own.size(); ++node) {
       const auto &alive = fold.alive[node];
       auto place = std::find(alive.begin(), alive.end(), known[node]);
@@ -284,17 +324,19 @@ private:
         continue;
       }
       for (unsigned other = 0; other < alive.size(); ++other) {
-        variables.push_back(firstVariable[node] + other);
-        values.push_back(alive.begin() + other == place ? 1 : 0);
+        values.emplace_back(nameOf(firstVariable[node] + static_cast<int>(other)), alive.begin() + other == place ? 1 : 0);
       }
     }
-    Cbc_setMIPStartI(model.get(), variables.size(), variables.data(), values.data());
+    return values;
   }
 
   const Fold &fold;
-  std::unique_ptr<Cbc_Model, decltype(&Cbc_deleteModel)> model;
-  std::vector<int> firstVariable; // by node; -1: it was folded
-  int numVariables = 0, numRows = 0;
+  std::vector<int> firstVariable;       // by node; -1: it was folded
+  std::vector<double> objective, upper; // by variable
+  std::vector<int> integers;            // variables
+  std::vector<CoinBigIndex> rowStarts = {0};
+  std::vector<int> columns;
+  std::vector<double> elements, rowLower, rowUpper;
 };
 
 } // namespace

@@ -9,6 +9,7 @@
 
 #include <catch2/catch.hpp>
 
+#include <chrono>
 #include <limits>
 
 namespace ashlar::test {
@@ -156,6 +157,30 @@ TEST_CASE("search: within a limit the integer program finds the best, prices a b
   }
   CHECK(tight > 20); // the limit decided
   CHECK(refused > 5);
+}
+
+// All pairs of the nodes are joined, at random costs, so that nothing folds: the relaxation of the larger graph takes minutes, and of the
+// smaller one the search behind it.
+TEST_CASE("search: the integer program ends when its time is over", "[search]") {
+  for (unsigned size : {24, 12}) {
+    INFO("size " << size);
+    Dice dice(1);
+    DecisionGraph graph;
+    for (unsigned node = 0; node < size; ++node) {
+      graph.addNode(std::vector<Cost>(size, 0));
+      for (unsigned other = 0; other < node; ++other) {
+        std::vector<Cost> costs(size * size);
+        for (Cost &cost : costs) {
+          cost = dice.roll(1000);
+        }
+        graph.addEdge(node, other, costs);
+      }
+    }
+    const auto start = std::chrono::steady_clock::now();
+    const std::optional<Solution> found = solveIntegerProgram(graph, kAny, /*seconds=*/2);
+    CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(20)); // it is looked at between iterations, and others may run
+    CHECK((!found || found->bound < found->cost));                              // not done
+  }
 }
 
 TEST_CASE("search: one choice that nothing may stand beside is no way out", "[search]") {

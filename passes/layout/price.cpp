@@ -92,7 +92,7 @@ public:
     }
     std::vector<Work> works = listWorks();
     price.computePs = sumOf(works);
-    price.exposedPs = exposedPs(works, price);
+    addExposed(works, price);
     price.peakBytes = peakBytes();
     return price;
   }
@@ -343,14 +343,24 @@ private:
     return total;
   }
 
-  // Returns how much longer the program takes than its computing, when collectives run beside it where they can.
-  int64_t exposedPs(const std::vector<Work> &works, const ProgramPrice &price) const {
+  // Adds how much longer the program takes than its computing, when collectives run beside it where they can and that is faster.
+  void addExposed(const std::vector<Work> &works, ProgramPrice &price) const {
     bool movesBeside = llvm::any_of(program.ops, [](const LocalOp &op) { return op.movesBeside; });
-    if (!movesBeside || price.computePs > dist::kMostTimePs) {
-      return price.sendPs;
+    dist::OverlapSchedule schedule;
+    price.exposedPs = price.sendPs;
+    if (movesBeside && price.computePs <= dist::kMostTimePs) {
+      schedule = dist::scheduleOverlap(pricedOps(works));
+      price.exposedPs = std::min(price.sendPs, schedule.timePs - price.computePs);
     }
-    const int64_t scheduledPs = dist::scheduleOverlap(pricedOps(works)).timePs;
-    return std::min(price.sendPs, scheduledPs - price.computePs);
+    for (size_t op = 0; op < program.ops.size(); ++op) {
+      if (isSent(op)) {
+        const int64_t timePs = program.ops[op].timePs;
+        SendPrice &kind = price.sends[*program.ops[op].kind];
+        kind.count += 1;
+        kind.sendPs += timePs;
+        kind.exposedPs += price.exposedPs < price.sendPs ? std::max<int64_t>(0, timePs - schedule.hiddenPs[workOf[op]]) : timePs;
+      }
+    }
   }
 
   // Returns the calls and kernels in their order, with what each needs.

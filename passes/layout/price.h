@@ -7,7 +7,16 @@
 
 #include "passes/layout/local_program.h"
 
+#include <map>
+
 namespace ashlar::layout {
+
+// What the collectives of one kind take.
+struct SendPrice {
+  int64_t count = 0;
+  int64_t sendPs = 0;    // one after the other
+  int64_t exposedPs = 0; // of it, what computing does not hide
+};
 
 struct ProgramPrice {
   int64_t computePs = 0; // of the kernels and library calls, one after the other
@@ -15,6 +24,7 @@ struct ProgramPrice {
   int64_t exposedPs = 0; // of it, what computing does not hide
   int64_t bytesSent = 0; // by a device
   int64_t peakBytes = 0; // of the values that are alive at once and have no name; variables, inputs and outputs do not count
+  std::map<CollectiveKind, SendPrice> sends; // by kind; what they expose adds up to the above, but for handing over
 
   // Returns the time of a run.
   int64_t timePs() const { return computePs + exposedPs; }

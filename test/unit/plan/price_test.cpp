@@ -179,6 +179,14 @@ TEST_CASE("price: what computing hides of collectives", "[plan][price]") {
   CHECK(beside.sendPs == 2 * kSumPs);
   CHECK(beside.timePs() == kProductPs + 2 * kSumPs); // the channel is never idle behind the first product
   CHECK(beside.exposedPs == 2 * kSumPs - kProductPs);
+  for (const layout::ProgramPrice &price : {busy, beside}) { // by kind
+    REQUIRE(price.sends.size() == 1);
+    const layout::SendPrice &sums = price.sends.at(CollectiveKind::AllReduce);
+    CHECK(sums.count == 2);
+    CHECK(sums.sendPs == price.sendPs);
+    CHECK(sums.exposedPs == price.exposedPs);
+  }
+  CHECK(priceWith(", beside = [0]", 2000 * 1000).sends.at(CollectiveKind::AllReduce).exposedPs == 2 * kSumPs);
   CHECK(priceWith(", beside = [0]", 100 * 1000).timePs() == kProductPs + 2 * (kSumPs + 100 * 1000));
   CHECK(priceWith(", beside = [0]", 2000 * 1000).exposedPs == 2 * kSumPs); // not worth it: one after the other
 }

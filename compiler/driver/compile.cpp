@@ -36,6 +36,7 @@
 #include "passes/lower/memory/collective_order.h"
 #include "passes/lower/memory/constant_pool.h"
 #include "passes/lower/memory/memory_use.h"
+#include "passes/search/explain_strategy.h"
 #include "passes/stage/stage_modules.h"
 #include "runtime/abi/ashlar_rt.h"
 
@@ -220,6 +221,10 @@ private:
   // Makes of the programs those of one device; of the default variant it writes what was asked for about its layouts.
   LogicalResult place(ModuleOp programs, pipelines::Variant &variant, bool isDefault) {
     PassManager dist(&context);
+    const bool isExplained = isDefault && (options.explain || !options.report.empty());
+    if (isExplained && variant.search) {
+      programs->setAttr(search::kExplainAttr, UnitAttr::get(&context));
+    }
     if (failed(pipelines::inferLayouts(programs, variant, job)) ||
         (isDefault && (failed(saveStrategy(programs)) || failed(annotate(programs))))) {
       return failure();
@@ -232,7 +237,7 @@ private:
     if (failed(dist.run(programs)) || failed(dump(variant.name + "-dist", programs)) || failed(saveOrder(programs))) {
       return failure();
     }
-    return isDefault && (options.explain || !options.report.empty()) ? reportLayouts(programs, variant) : success();
+    return isExplained ? reportLayouts(programs, variant) : success();
   }
 
   // Gives the search a limit with which the memory plan of the programs keeps the limit of a device.

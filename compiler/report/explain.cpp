@@ -96,6 +96,64 @@ private:
     const double gap = search.costPs == 0 ? 0 : 100.0 * (search.costPs - search.boundPs) / search.costPs;
     line("", search.costPs == search.boundPs ? std::string("no choices cost less, op by op, than those of the search")
                                              : formatv("no choices cost {0:f1} % less, op by op, than those of the search", gap).str());
+    writeParts(search);
+    writeRules(search);
+    writeRunnersUp(search);
+  }
+
+  // What the step and the memory of what was taken are made of.
+  void writeParts(const SearchFact &search) {
+    int64_t stepPs = 0, bytes = 0;
+    for (const StrategyFact &strategy : search.strategies) {
+      stepPs = strategy.name == search.taken ? strategy.stepPs : stepPs;
+      bytes = strategy.name == search.taken ? strategy.bytes : bytes;
+    }
+    std::string sends;
+    for (const SendFact &sent : search.sends) {
+      std::string whole = sent.exposedPs == sent.sendPs ? "" : " of " + timeText(sent.sendPs);
+      sends += formatv(", {0}{1} of {2} {3}", timeText(sent.exposedPs), whole, sent.count, sent.kind).str();
+    }
+    line("step", formatv("{0} predicted: {1} of computing{2}{3}", timeText(stepPs), timeText(search.computePs), sends,
+                         search.sends.empty() ? "; nothing is sent" : ""));
+    line("peak", formatv("{0}: {1} parameters, {2} state, {3} inputs and outputs, {4} intermediate values", bytesText(bytes),
+                         bytesText(search.parameterBytes), bytesText(search.stateBytes), bytesText(search.inputOutputBytes),
+                         bytesText(search.intermediateBytes)));
+  }
+
+  void writeRules(const SearchFact &search) {
+    if (search.rulesAre.empty()) {
+      return;
+    }
+    const char *isShort = search.rulesAre == "shortest"  ? "; no shorter list does"
+                          : search.rulesAre == "minimal" ? "; none can be left out"
+                                                         : "";
+    line("rules", search.rules.empty() ? std::string("inference leads to these layouts without any")
+                                       : counted(search.rules.size(), "rule") + " for mode SEMI_AUTO" + isShort);
+    for (const RuleFact &rule : search.rules) {
+      line("", rule.text());
+    }
+    if (search.others > 0) {
+      line("", "but for " + counted(search.others, "tensor") +
+                   " in nodes and of the backward pass, which no rule names: --save-strategy has all" +
+                   (search.rulesStepPs ? "; by rules alone " + timeText(*search.rulesStepPs) + " a step" : ""));
+    }
+  }
+
+  void writeRunnersUp(const SearchFact &search) {
+    for (const StrategyFact &strategy : search.strategies) {
+      if (strategy.name != search.taken) {
+        continue;
+      }
+      for (const RunnerUpFact &other : search.runnersUp) {
+        line("instead", formatv("{0}: {1}: {2} a step, {3} on a device", other.block, other.differs,
+                                changed(other.stepPs - strategy.stepPs, timeText), changed(other.bytes - strategy.bytes, bytesText)));
+      }
+    }
+  }
+
+  // Returns "1.2 ms more", "as much", "3.4 MB less".
+  template <typename Text> static std::string changed(int64_t difference, Text text) {
+    return difference == 0 ? "as much" : text(std::abs(difference)) + (difference > 0 ? " more" : " less");
   }
 
   void writeOverlap(const ProgramFact &program) {

@@ -227,6 +227,15 @@ std::vector<OwnerFact> makeOwners(ModuleOp module) {
 
 } // namespace
 
+std::string RuleFact::text() const {
+  std::string text;
+  llvm::raw_string_ostream out(text);
+  out << "rules { match: \"";
+  out.write_escaped(match);
+  out << "\" layout: \"" << layout << "\" }";
+  return text;
+}
+
 // Reads what ashlar-search-layouts left.
 static std::optional<SearchFact> makeSearchFact(ModuleOp module) {
   auto attribute = module->getAttrOfType<DictionaryAttr>(search::kSearchAttr);
@@ -241,6 +250,32 @@ static std::optional<SearchFact> makeSearchFact(ModuleOp module) {
   fact.taken = attribute.getAs<StringAttr>("taken").str();
   fact.costPs = numberOf(attribute, "cost_ps");
   fact.boundPs = numberOf(attribute, "bound_ps");
+  auto parts = attribute.getAs<DictionaryAttr>("parts");
+  fact.computePs = numberOf(parts, "compute_ps");
+  for (auto sent : parts.getAs<ArrayAttr>("sends").getAsRange<DictionaryAttr>()) {
+    fact.sends.push_back(
+        {sent.getAs<StringAttr>("kind").str(), numberOf(sent, "count"), numberOf(sent, "send_ps"), numberOf(sent, "exposed_ps")});
+  }
+  fact.parameterBytes = numberOf(parts, "parameter_bytes");
+  fact.stateBytes = numberOf(parts, "state_bytes");
+  fact.inputOutputBytes = numberOf(parts, "input_output_bytes");
+  fact.intermediateBytes = numberOf(parts, "intermediate_bytes");
+  if (auto rules = attribute.getAs<ArrayAttr>("rules")) {
+    for (auto rule : rules.getAsRange<DictionaryAttr>()) {
+      fact.rules.push_back({rule.getAs<StringAttr>("match").str(), rule.getAs<StringAttr>("layout").str()});
+    }
+    fact.others = numberOf(attribute, "others");
+    fact.rulesAre = attribute.getAs<StringAttr>("rules_are").str();
+    if (attribute.contains("rules_step_ps")) {
+      fact.rulesStepPs = numberOf(attribute, "rules_step_ps");
+    }
+  }
+  if (auto runnersUp = attribute.getAs<ArrayAttr>("runners_up")) {
+    for (auto other : runnersUp.getAsRange<DictionaryAttr>()) {
+      fact.runnersUp.push_back({other.getAs<StringAttr>("block").str(), other.getAs<StringAttr>("differs").str(),
+                                numberOf(other, "step_ps"), numberOf(other, "bytes")});
+    }
+  }
   return fact;
 }
 

@@ -96,11 +96,39 @@ struct StrategyFact {
   int64_t bytes = 0;  // of a device, predicted
 };
 
+// What the collectives of one kind take of a step.
+struct SendFact {
+  std::string kind;
+  int64_t count, sendPs, exposedPs; // the last one of what computing does not hide
+};
+
+// A rule that leads to layouts: "fc1.weight", "[{tp}, {}]".
+struct RuleFact {
+  std::string match, layout;
+
+  // Returns it as a job has it.
+  std::string text() const;
+};
+
+// The best strategy in which a block of the model is split otherwise.
+struct RunnerUpFact {
+  std::string block, differs;
+  int64_t stepPs, bytes; // as predicted
+};
+
 // What mode AUTO did.
 struct SearchFact {
   std::vector<StrategyFact> strategies;
   std::string taken;               // the name of one of them
   int64_t costPs = 0, boundPs = 0; // of what the search chose, op by op; no choices cost less than the bound
+  int64_t computePs = 0;           // of a step with what was taken
+  std::vector<SendFact> sends;     // the same
+  int64_t parameterBytes = 0, stateBytes = 0, inputOutputBytes = 0, intermediateBytes = 0; // of a device with it
+  std::vector<RuleFact> rules;                                                             // that lead to it
+  std::string rulesAre;                // "shortest", "minimal": none can be left out, "enough": not all was tried
+  int64_t others = 0;                  // tensors to which they do not lead
+  std::optional<int64_t> rulesStepPs;  // of what rules alone lead to
+  std::vector<RunnerUpFact> runnersUp; // in the order of the model
 };
 
 // What a search for the mesh found.

@@ -121,6 +121,50 @@ void writeOwner(OStream &out, const OwnerFact &owner) {
   writeTexts(out, "parameters", owner.parameters);
 }
 
+// What was taken by the search: its parts, the rules that lead to it, and what it was against.
+void writeSearchParts(OStream &out, const SearchFact &search) {
+  out.attribute("compute_ns", nanoseconds(search.computePs));
+  out.attributeArray("sends", [&] {
+    for (const SendFact &sent : search.sends) {
+      out.object([&] {
+        out.attribute("kind", sent.kind);
+        out.attribute("count", sent.count);
+        out.attribute("time_ns", nanoseconds(sent.sendPs));
+        out.attribute("exposed_ns", nanoseconds(sent.exposedPs));
+      });
+    }
+  });
+  out.attributeObject("memory", [&] {
+    out.attribute("parameters", search.parameterBytes);
+    out.attribute("state", search.stateBytes);
+    out.attribute("inputs_outputs", search.inputOutputBytes);
+    out.attribute("intermediate", search.intermediateBytes);
+  });
+  out.attributeArray("rules", [&] {
+    for (const RuleFact &rule : search.rules) {
+      out.object([&] {
+        out.attribute("match", jsonText(rule.match));
+        out.attribute("layout", rule.layout);
+      });
+    }
+  });
+  out.attribute("rules_are", search.rulesAre);
+  out.attribute("others", search.others);
+  if (search.rulesStepPs) {
+    out.attribute("rules_step_ns", nanoseconds(*search.rulesStepPs));
+  }
+  out.attributeArray("runners_up", [&] {
+    for (const RunnerUpFact &other : search.runnersUp) {
+      out.object([&] {
+        out.attribute("block", jsonText(other.block));
+        out.attribute("differs", jsonText(other.differs));
+        out.attribute("step_ns", nanoseconds(other.stepPs));
+        out.attribute("bytes", other.bytes);
+      });
+    }
+  });
+}
+
 void writeReport(OStream &out, const LayoutReport &report) {
   out.attribute("model", jsonText(report.model));
   out.attributeArray("mesh", [&] {
@@ -155,6 +199,7 @@ void writeReport(OStream &out, const LayoutReport &report) {
       out.attribute("taken", report.search->taken);
       out.attribute("cost_ns", nanoseconds(report.search->costPs));
       out.attribute("bound_ns", nanoseconds(report.search->boundPs));
+      writeSearchParts(out, *report.search);
     });
   }
   out.attribute("costs_known", report.hasCosts);

@@ -69,7 +69,7 @@ int64_t DecisionGraph::largestAmount(const Choices &choices) const {
   return largest;
 }
 
-void DecisionGraph::improve(Choices &choices, int64_t limit) const {
+void DecisionGraph::improve(Choices &choices, int64_t limit, size_t pinned) const {
   std::vector<int64_t> amounts;
   std::vector<std::vector<std::pair<size_t, const Row::Term *>>> termsOf(nodes.size());
   for (size_t row = 0; row < rows.size(); ++row) {
@@ -81,6 +81,9 @@ void DecisionGraph::improve(Choices &choices, int64_t limit) const {
   for (bool improved = true; improved;) {
     improved = false;
     for (unsigned node = 0; node < nodes.size(); ++node) {
+      if (node == pinned) {
+        continue;
+      }
       auto costAt = [&](unsigned choice) {
         Cost sum = nodes[node][choice];
         for (unsigned edge : edgeNumbers[node]) {

@@ -77,8 +77,8 @@ public:
   // Returns the most that choices take of any row; 0 without rows.
   int64_t largestAmount(const Choices &choices) const;
 
-  // Changes one choice at a time while that costs less and keeps `limit` of every row.
-  void improve(Choices &choices, int64_t limit = INT64_MAX) const;
+  // Changes one choice at a time while that costs less and keeps `limit` of every row; that of node `pinned` stays.
+  void improve(Choices &choices, int64_t limit = INT64_MAX, size_t pinned = SIZE_MAX) const;
 
   // Returns the graph in which each node has only some of its choices, in their order.
   DecisionGraph restrict(const std::vector<std::vector<unsigned>> &kept) const;

@@ -14,6 +14,7 @@
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/MapVector.h"
 
+#include <functional>
 #include <map>
 #include <numeric>
 
@@ -161,6 +162,33 @@ public:
     return true;
   }
 
+  std::optional<Decision> decisionOfTensor(unsigned tensor) const {
+    auto node = tensorNodes.find(parts.tensors[tensor]);
+    if (node == tensorNodes.end()) {
+      return std::nullopt;
+    }
+    Decision decision{node->second, {}, {}};
+    for (const Holding &holding : holdings.at(parts.tensors[tensor])) {
+      decision.layouts.push_back(holding.home);
+      SmallVector<int64_t> pieces = countPieces(holding.home.getLayout().dims);
+      decision.pieces.push_back({std::accumulate(pieces.begin(), pieces.end(), int64_t(1), std::multiplies<int64_t>())});
+    }
+    return decision;
+  }
+
+  std::optional<Decision> decisionOfOp(unsigned op) const {
+    auto node = opNodes.find(parts.ops[op]);
+    if (node == opNodes.end()) {
+      return std::nullopt;
+    }
+    Decision decision{node->second, {}, {}};
+    for (const OpChoice &choice : opChoices.at(parts.ops[op])) {
+      decision.layouts.push_back(choice.results.front());
+      decision.pieces.push_back(countPieces(choice.split));
+    }
+    return decision;
+  }
+
   DecisionGraph graph;
 
 private:
@@ -175,6 +203,13 @@ private:
         visit(op, weighted.runs);
       }
     }
+  }
+
+  SmallVector<int64_t> countPieces(ArrayRef<dist::AxisList> lists) const {
+    return llvm::map_to_vector(lists, [&](const dist::AxisList &axes) {
+      return std::accumulate(axes.begin(), axes.end(), int64_t(1),
+                             [&](int64_t pieces, StringAttr axis) { return pieces * problem.mesh.axisSize(axis); });
+    });
   }
 
   void findUses() {
@@ -724,6 +759,14 @@ bool LayoutGraph::addPeakRow(const Choices &choices, int64_t limit) {
 
 std::optional<Choices> LayoutGraph::encode(const layout::LayoutProblem &laidOut) const {
   return builder->encode(laidOut);
+}
+
+std::optional<LayoutGraph::Decision> LayoutGraph::decisionOfTensor(unsigned tensor) const {
+  return builder->decisionOfTensor(tensor);
+}
+
+std::optional<LayoutGraph::Decision> LayoutGraph::decisionOfOp(unsigned op) const {
+  return builder->decisionOfOp(op);
 }
 
 DecidedLayouts LayoutGraph::decode(const Choices &choices) const {

@@ -62,6 +62,17 @@ public:
   // those of the graph.
   std::optional<Choices> encode(const layout::LayoutProblem &laidOut) const;
 
+  // What a node decides, choice by choice.
+  struct Decision {
+    unsigned node;
+    std::vector<dist::LayoutAttr> layouts;          // in which the tensor is held, or the op makes its first result
+    std::vector<llvm::SmallVector<int64_t>> pieces; // into how many the tensor, or each factor of the op, is cut
+  };
+
+  // Returns the decision about a tensor or an op of the problem; nothing where it has no node.
+  std::optional<Decision> decisionOfTensor(unsigned tensor) const;
+  std::optional<Decision> decisionOfOp(unsigned op) const;
+
 private:
   class Builder;
   std::unique_ptr<Builder> builder;

@@ -4,9 +4,9 @@
 
 #include "passes/layout/copy_sources.h"
 #include "passes/layout/given_layout.h"
-#include "passes/layout/inference.h"
 #include "passes/layout/propagate_layouts.h"
 #include "passes/search/deadline.h"
+#include "passes/search/explain_strategy.h"
 #include "passes/search/passes.h"
 #include "passes/search/solve.h"
 #include "passes/search/strategies.h"
@@ -25,6 +25,7 @@ struct Strategy {
   std::string name;
   OwningOpRef<ModuleOp> given; // with what it gives
   Prediction prediction;
+  Choices choices = {}; // of the graph, where the search made them
 };
 
 constexpr int kMostTries = 4, kMostAddedRows = 8;
@@ -61,10 +62,16 @@ struct SearchLayouts : impl::SearchLayoutsPassBase<SearchLayouts> {
                                      builder.getNamedAttr("step_ps", builder.getI64IntegerAttr(strategy.prediction.stepPs)),
                                      builder.getNamedAttr("bytes", builder.getI64IntegerAttr(strategy.prediction.memoryBytes))}));
     }
-    return builder.getDictionaryAttr({builder.getNamedAttr("strategies", builder.getArrayAttr(list)),
-                                      builder.getNamedAttr("taken", builder.getStringAttr(taken.name)),
-                                      builder.getNamedAttr("cost_ps", builder.getI64IntegerAttr(found.cost)),
-                                      builder.getNamedAttr("bound_ps", builder.getI64IntegerAttr(found.bound))});
+    SmallVector<NamedAttribute> fields = {builder.getNamedAttr("strategies", builder.getArrayAttr(list)),
+                                          builder.getNamedAttr("taken", builder.getStringAttr(taken.name)),
+                                          builder.getNamedAttr("parts", describeParts(taken.prediction, &getContext())),
+                                          builder.getNamedAttr("cost_ps", builder.getI64IntegerAttr(found.cost)),
+                                          builder.getNamedAttr("bound_ps", builder.getI64IntegerAttr(found.bound))};
+    if (getOperation()->removeAttr(kExplainAttr)) {
+      llvm::append_range(fields, explainStrategy(getOperation(), *taken.given, taken.choices.empty() ? nullptr : &taken.choices,
+                                                 {runs, smallBytes(), limitOfStages().value_or(0), seconds}));
+    }
+    return builder.getDictionaryAttr(fields);
   }
 
   // Returns a strategy, unless inference refuses it: what a user would not have asked for either.
@@ -75,26 +82,29 @@ struct SearchLayouts : impl::SearchLayoutsPassBase<SearchLayouts> {
       return std::nullopt;
     }
     FailureOr<Prediction> prediction = predict(*placed, runs);
-    return succeeded(prediction) ? std::optional(Strategy{name.str(), std::move(given), *prediction}) : std::nullopt;
+    return succeeded(prediction) ? std::optional(Strategy{name.str(), std::move(given), *prediction, {}}) : std::nullopt;
+  }
+
+  // Returns what the search found, with no more of it given than makes a step faster.
+  std::optional<Strategy> simplest(StringRef name, OwningOpRef<ModuleOp> given) {
+    std::optional<Strategy> best;
+    OwningOpRef<ModuleOp> before = getOperation().clone();
+    auto consider = [&](OwningOpRef<ModuleOp> each) {
+      std::optional<Strategy> strategy = predicted(name, std::move(each));
+      if (strategy && (!best || isBetter(*strategy, *best))) {
+        best = std::move(strategy);
+      }
+    };
+    consider(leaveOut(*before, *given, LeftOut::Backward));
+    consider(leaveOut(*before, *given, LeftOut::Update));
+    consider(std::move(given));
+    return best;
   }
 
   // Returns what inference makes of the module as choices, with or without a split batch.
   std::optional<Choices> encodeInferred(const LayoutGraph &graph, bool splitsBatch) {
     OwningOpRef<ModuleOp> copy = getOperation().clone();
-    llvm::for_each(copy->getOps<func::FuncOp>(), layout::copySources);
-    if (splitsBatch && !splitBatch(*copy, batch)) {
-      return std::nullopt;
-    }
-    FailureOr<layout::LayoutProblem> problem = layout::LayoutProblem::create(*copy, dist::findMesh(*copy).getMesh());
-    if (failed(problem)) {
-      return std::nullopt;
-    }
-    layout::Inference inference(*problem);
-    inference.run();
-    for (auto [number, tensor] : llvm::enumerate(problem->tensors)) {
-      tensor.given = layout::GivenLayout{inference.getLayout(number), SmallVector<bool>(tensor.type.getRank(), false)};
-    }
-    return graph.encode(*problem);
+    return splitsBatch && !splitBatch(*copy, batch) ? std::nullopt : search::encodeInferred(graph, *copy);
   }
 
   // Solves the decision graph of the module with `limit` bytes a device, and adds the strategy that this leads to. Where it needs more
@@ -127,7 +137,11 @@ struct SearchLayouts : impl::SearchLayoutsPassBase<SearchLayouts> {
       OwningOpRef<ModuleOp> given = copy->clone();
       FailureOr<layout::LayoutProblem> same = layout::LayoutProblem::create(*given, mesh.getMesh());
       giveLayouts(*same, graph.decode(found.choices));
-      std::optional<Strategy> strategy = predicted(name, std::move(given));
+      giveOtherPrograms(*given);
+      std::optional<Strategy> strategy = simplest(name, std::move(given));
+      if (strategy) {
+        strategy->choices = found.choices;
+      }
       const int64_t excess = strategy && limit ? strategy->prediction.memoryBytes - *limit : 0;
       const bool isSmaller = strategy && (!best || strategy->prediction.memoryBytes < best->prediction.memoryBytes);
       if (strategy && (!best || isBetter(*strategy, *best))) {
@@ -200,8 +214,9 @@ struct SearchLayouts : impl::SearchLayoutsPassBase<SearchLayouts> {
       return signalPassFailure();
     }
     OwningOpRef<ModuleOp> given = best->given.get().clone();
+    DictionaryAttr described = describe(strategies, *best, *found);
     module.getBodyRegion().takeBody(given->getBodyRegion());
-    module->setAttr(kSearchAttr, describe(strategies, *best, *found));
+    module->setAttr(kSearchAttr, described);
   }
 };
 

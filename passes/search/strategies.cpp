@@ -5,7 +5,10 @@
 #include "passes/search/strategies.h"
 
 #include "dialects/nn/nn.h"
+#include "dialects/nn/phases.h"
+#include "passes/layout/copy_sources.h"
 #include "passes/layout/given_attributes.h"
+#include "passes/layout/inference.h"
 
 using namespace mlir;
 
@@ -30,7 +33,15 @@ FailureOr<Prediction> predict(ModuleOp module, int64_t runs) {
   }
   Prediction prediction;
   for (const WeightedProgram &weighted : programsOfStep(module, runs)) {
-    prediction.stepPs += price->programs[weighted.program].timePs() * weighted.runs;
+    const layout::ProgramPrice &program = price->programs[weighted.program];
+    prediction.stepPs += program.timePs() * weighted.runs;
+    prediction.computePs += program.computePs * weighted.runs;
+    for (const auto &[kind, sent] : program.sends) {
+      layout::SendPrice &total = prediction.sends[kind];
+      total.count += sent.count * weighted.runs;
+      total.sendPs += sent.sendPs * weighted.runs;
+      total.exposedPs += sent.exposedPs * weighted.runs;
+    }
   }
   prediction.parameterBytes = price->parameterBytes;
   prediction.stateBytes = price->stateBytes;
@@ -38,6 +49,36 @@ FailureOr<Prediction> predict(ModuleOp module, int64_t runs) {
   prediction.memoryBytes = price->memoryBytes();
   prediction.valueBytes = prediction.memoryBytes - price->parameterBytes - price->stateBytes - price->inputOutputBytes;
   return prediction;
+}
+
+DictionaryAttr describeParts(const Prediction &prediction, MLIRContext *context) {
+  Builder builder(context);
+  auto number = [&](StringRef name, int64_t value) { return builder.getNamedAttr(name, builder.getI64IntegerAttr(value)); };
+  SmallVector<Attribute> sends;
+  for (const auto &[kind, sent] : prediction.sends) {
+    sends.push_back(
+        builder.getDictionaryAttr({builder.getNamedAttr("kind", builder.getStringAttr(stringifyCollectiveKind(kind))),
+                                   number("count", sent.count), number("send_ps", sent.sendPs), number("exposed_ps", sent.exposedPs)}));
+  }
+  return builder.getDictionaryAttr({number("compute_ps", prediction.computePs), builder.getNamedAttr("sends", builder.getArrayAttr(sends)),
+                                    number("parameter_bytes", prediction.parameterBytes), number("state_bytes", prediction.stateBytes),
+                                    number("input_output_bytes", prediction.inputOutputBytes),
+                                    number("intermediate_bytes", prediction.valueBytes)});
+}
+
+std::optional<Choices> encodeInferred(const LayoutGraph &graph, ModuleOp given) {
+  OwningOpRef<ModuleOp> copy = given.clone();
+  llvm::for_each(copy->getOps<func::FuncOp>(), layout::copySources);
+  FailureOr<layout::LayoutProblem> problem = layout::LayoutProblem::create(*copy, dist::findMesh(*copy).getMesh());
+  if (failed(problem)) {
+    return std::nullopt;
+  }
+  layout::Inference inference(*problem);
+  inference.run();
+  for (auto [number, tensor] : llvm::enumerate(problem->tensors)) {
+    tensor.given = layout::GivenLayout{inference.getLayout(number), SmallVector<bool>(tensor.type.getRank(), false)};
+  }
+  return graph.encode(*problem);
 }
 
 void giveLayouts(const layout::LayoutProblem &problem, const DecidedLayouts &decided) {
@@ -78,6 +119,50 @@ void giveLayouts(const layout::LayoutProblem &problem, const DecidedLayouts &dec
       }
     }
   }
+}
+
+void giveOtherPrograms(ModuleOp module) {
+  layout::NamedTensors named(module);
+  for (StringRef name : named.names(/*opsOnly=*/false)) {
+    if (name.find_first_of("*?") != StringRef::npos) {
+      continue; // as a rule it may mean more
+    }
+    layout::GivenAttributes given;
+    Type type;
+    SmallVector<layout::TensorRef> others;
+    for (const layout::TensorRef &tensor : named.findTensors(name)) {
+      if (tensor.kind != layout::TensorRef::OpResult) {
+        continue;
+      }
+      layout::GivenAttributes here = layout::readGiven(tensor.op->getResult(tensor.index));
+      if (here.layout && !given.layout) {
+        given = here;
+        type = tensor.getType();
+      } else if (!here.layout) {
+        others.push_back(tensor);
+      }
+    }
+    for (const layout::TensorRef &tensor : others) {
+      if (given.layout && tensor.getType() == type) {
+        layout::writeGiven(tensor, given);
+      }
+    }
+  }
+}
+
+OwningOpRef<ModuleOp> leaveOut(ModuleOp before, ModuleOp given, LeftOut what) {
+  OwningOpRef<ModuleOp> made = given.clone(), model = before.clone();
+  llvm::for_each(model->getOps<func::FuncOp>(), layout::copySources);
+  for (auto [function, was] : llvm::zip_equal(made->getOps<func::FuncOp>(), model->getOps<func::FuncOp>())) {
+    nn::Phases phases(func::FuncOp(function).front());
+    for (auto [op, opBefore] : llvm::zip_equal(func::FuncOp(function).front(), func::FuncOp(was).front())) {
+      const nn::Phase phase = phases.of(&op);
+      if (phase == nn::Phase::Update || (phase == nn::Phase::Backward && what == LeftOut::Backward)) {
+        op.setAttrs(opBefore.getAttrDictionary());
+      }
+    }
+  }
+  return made;
 }
 
 bool splitBatch(ModuleOp module, int64_t batch) {

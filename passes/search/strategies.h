@@ -10,21 +10,30 @@
 
 #include "mlir/IR/BuiltinOps.h"
 
+#include <map>
+
 namespace ashlar::search {
 
 // Attribute of modules: what a search looked at (dictionary): `strategies`, each with `name`, `step_ps` and `bytes` of a device as price()
-// predicts them; `taken`, the name of one of them; `cost_ps` of the choices that the search made in its graph, and `bound_ps`, which none
-// cost less than.
+// predicts them; `taken`, the name of one of them, and `parts` of what it takes (describeParts); `cost_ps` of the choices that the search
+// made in its graph, and `bound_ps`, which none cost less than; and what explainStrategy() adds, where it was asked for
+// (explain_strategy.h).
 inline constexpr llvm::StringLiteral kSearchAttr = "dist.search";
 
 // What a step is predicted to take.
 struct Prediction {
   int64_t stepPs = 0; // computing, and what it does not hide of sending
+  int64_t computePs = 0;
+  std::map<CollectiveKind, layout::SendPrice> sends;
   // Of a device.
   int64_t parameterBytes = 0, stateBytes = 0, inputOutputBytes = 0;
   int64_t valueBytes = 0;  // intermediate values, where they take most
   int64_t memoryBytes = 0; // all of it
 };
+
+// Returns the parts of a prediction as an attribute: `compute_ps`, `sends` (each with `kind`, `count`, `send_ps`, `exposed_ps`),
+// `parameter_bytes`, `state_bytes`, `input_output_bytes`, `intermediate_bytes`.
+mlir::DictionaryAttr describeParts(const Prediction &prediction, mlir::MLIRContext *context);
 
 // Returns the programs of a module that a step runs: @train_step `runs` times and @update, or @train_step, or @forward.
 llvm::SmallVector<WeightedProgram> programsOfStep(mlir::ModuleOp module, int64_t runs);
@@ -32,8 +41,22 @@ llvm::SmallVector<WeightedProgram> programsOfStep(mlir::ModuleOp module, int64_t
 // Predicts a step of a module whose values all have layouts. Nothing, with an error, where they do not fit.
 mlir::FailureOr<Prediction> predict(mlir::ModuleOp module, int64_t runs);
 
+// Returns what inference makes of the layouts that are given in a module, as choices of the graph of its problem. Nothing where it is not
+// among them.
+std::optional<Choices> encodeInferred(const LayoutGraph &graph, mlir::ModuleOp given);
+
 // Gives tensors and ops of a problem the layouts that were decided.
 void giveLayouts(const layout::LayoutProblem &problem, const DecidedLayouts &decided);
+
+// Gives tensors between the nodes of the model, in programs in which they have no layout, the one that they have in another program: an
+// evaluation is laid out as the step that was searched.
+void giveOtherPrograms(mlir::ModuleOp module);
+
+// What may be left out of a strategy: the layouts of the update; and those of the backward pass.
+enum class LeftOut { Update, Backward };
+
+// Returns a strategy without some of what it gives; inference decides on that. `before`: the module to which it was given.
+mlir::OwningOpRef<mlir::ModuleOp> leaveOut(mlir::ModuleOp before, mlir::ModuleOp given, LeftOut what);
 
 // Splits dim 0 of the arguments that hold the batch over all axes of the mesh, unless something splits them already. Returns whether any
 // was split.

@@ -22,6 +22,54 @@ assert steps[search["taken"]] == min(steps.values()), search
 assert 0 < search["cost_ns"] == search["bound_ns"], search
 PYTHON
 
+# The rules that --explain prints, in mode SEMI_AUTO, lead to the same layouts of variables, inputs, outputs and all that has a name, and to
+# other ones of as many tensors as it says. check_rules MODEL JOB
+check_rules() {
+  "$tools/ashlarc" "$1.onnx" --job "$2" --explain --report "$1.json" --save-strategy "$1.found" > "$1.explained"
+  { sed 's/^mode: AUTO/mode: SEMI_AUTO/' "$2"; sed -n 's/^ *\(rules {.*}\)$/\1/p' "$1.explained"; } > "$1.rules.txtpb"
+  "$tools/ashlarc" "$1.onnx" --job "$1.rules.txtpb" --save-strategy "$1.inferred"
+  python3 - "$1" << 'PYTHON' || fail "the rules for $1 lead to other layouts than were found"
+import json, re, sys
+
+def layouts(path):
+    """The layouts of variables, arguments and results, and those of ops, in their order; how many operands ops are told how to take."""
+    named, ops, told, blocks = [], [], 0, []
+    for line in open(path):
+        line = line.strip()
+        if line.endswith("{"):
+            blocks.append(line[:-2])
+        elif line == "}":
+            blocks.pop()
+        elif line.startswith("layout:"):
+            (ops if "ops" in blocks else named).append(line)
+        elif line.startswith("operands:"):
+            told += line != 'operands: ""'
+    assert not blocks and named and ops
+    return named, ops, told
+
+model = sys.argv[1]
+search = json.load(open(model + ".json"))["search"]
+assert search["rules"] and search["rules_are"] in ("shortest", "minimal"), search["rules_are"]
+explained = open(model + ".explained").read()
+for rule in search["rules"]:
+    assert f'rules {{ match: "{rule["match"]}" layout: "{rule["layout"]}" }}' in explained, rule
+(found, found_ops, told), (inferred, inferred_ops, _) = layouts(model + ".found"), layouts(model + ".inferred")
+assert found == inferred, [pair for pair in zip(found, inferred) if pair[0] != pair[1]]
+assert len(found_ops) == len(inferred_ops)
+others = told + sum(a != b for a, b in zip(found_ops, inferred_ops))
+assert others == search["others"], (others, search["others"])
+# What the choice was against: each block once, and what the step and the memory are made of.
+blocks = [each["block"] for each in search["runners_up"]]
+assert blocks and len(set(blocks)) == len(blocks), blocks
+assert all(" instead of " in each["differs"] for each in search["runners_up"])
+step = {each["name"]: each for each in search["strategies"]}[search["taken"]]
+exposed = sum(sent["exposed_ns"] for sent in search["sends"])
+assert abs(step["step_ns"] - search["compute_ns"] - exposed) <= 1e-6 * step["step_ns"], search
+assert step["bytes"] == sum(search["memory"].values()), search
+PYTHON
+}
+check_rules mlp "$jobs/mlp_auto.txtpb"
+
 # A second compilation, and one with the saved strategy, end in the same executable.
 "$tools/ashlarc" mlp.onnx --job "$jobs/mlp_auto.txtpb" -o again
 cmp auto again || fail "two compilations differ"
@@ -64,6 +112,7 @@ expect_close one.log stages.log 1e-4
 # A transformer: all layouts are found, with and without a limit, by both methods.
 python3 "$(dirname "$0")/write_tokens.py" data 50 16
 "$tools/ashlar-zoo" transformer --seed 2 --width 192 -o transformer.onnx
+check_rules transformer "$jobs/transformer_auto.txtpb"
 sed '/^mode:/d; /^mesh {/,/^}/d' "$jobs/transformer_auto.txtpb" > single.txtpb
 "$tools/ashlarc" transformer.onnx --job single.txtpb -o single
 ./single --data data --steps 4 --log-every 1 --threads 1 > single.log
@@ -75,6 +124,10 @@ for search in DYNAMIC_PROGRAMMING ILP; do
   mpirun -n 4 ./limited --data data --steps 4 --log-every 1 --threads 1 > $search.log
   expect_close single.log $search.log 1e-5 # sums in another order
 done
+
+# A convolutional network, with states and statistics.
+"$tools/ashlar-zoo" resnet --expanded-loss -o resnet.onnx
+check_rules resnet "$jobs/resnet50_auto.txtpb"
 
 # A limit that nothing keeps is told with what the smallest strategy takes.
 expect_error "the smallest strategy that was found" "$tools/ashlarc" transformer.onnx --job "$jobs/transformer_auto.txtpb" --memory 4MB --search-seconds 1 -o small

@@ -1,0 +1,365 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// From one rule for every name down to the few that are needed; each list is tried by an inference.
+
+#include "passes/search/rules_of_layouts.h"
+
+#include "passes/layout/copy_sources.h"
+#include "passes/layout/given_attributes.h"
+#include "passes/layout/inference.h"
+#include "passes/layout/named_tensors.h"
+#include "passes/search/name_globs.h"
+
+#include "dialects/support/element_type.h"
+
+#include "llvm/ADT/MapVector.h"
+
+#include <numeric>
+#include <set>
+
+using namespace mlir;
+
+namespace ashlar::search {
+
+namespace {
+
+using layout::Layout;
+using layout::LayoutProblem;
+
+constexpr unsigned kNotThere = ~0u;
+
+// The tensors of a problem by where they stand: variables, values, and what ops must take (results of functions, operands).
+template <typename Visit> void visitTensors(const LayoutProblem &problem, const LayoutProblem &other, Visit visit) {
+  for (auto [variable, same] : llvm::zip_equal(problem.variables, other.variables)) {
+    visit(variable.second, same.second);
+  }
+  for (auto [value, same] : llvm::zip_equal(problem.values, other.values)) {
+    visit(value.tensor, same.tensor);
+  }
+  for (auto [op, same] : llvm::zip_equal(problem.ops, other.ops)) {
+    for (auto [taken, takenThere] : llvm::zip_equal(op.taken, same.taken)) {
+      if (taken || takenThere) {
+        visit(taken.value_or(kNotThere), takenThere.value_or(kNotThere));
+      }
+    }
+  }
+}
+
+// A rule that may be taken.
+struct Candidate {
+  std::string match;
+  SmallVector<unsigned> tensors; // of the problem
+  Layout layout;
+  int kind;      // rules for lower ones are what a person would write first
+  int64_t bytes; // of the tensors, whole
+
+  // Returns what rules are sorted by, those that are worth saying first.
+  auto key() const { return std::tuple(kind, -bytes, tensors.front(), StringRef(match)); }
+};
+
+// State: the problem, with what is given of it from the start, the layouts that are wanted, and the rules that may be taken.
+class RuleSearch {
+public:
+  RuleSearch(LayoutProblem &problem, const layout::NamedTensors &named, const LayoutProblem &laidOut)
+      : problem(problem), named(named), wanted(problem.tensors.size()) {
+    layout::Inference inference(laidOut);
+    inference.run();
+    visitTensors(problem, laidOut, [&](unsigned tensor, unsigned same) {
+      if (tensor == kNotThere) {
+        told += 1;
+      } else {
+        wanted[tensor] = inference.getLayout(same == kNotThere ? tensor : same);
+      }
+    });
+    listCandidates();
+  }
+
+  RulesOfLayouts run() {
+    rules.resize(candidates.size());
+    std::iota(rules.begin(), rules.end(), 0);
+    mostWrong = countWrong(rules);
+    RulesOfLayouts found;
+    found.isMinimal = dropRules();
+    found.isShortest = found.isMinimal && tryShorterLists();
+    for (unsigned rule : rules) {
+      const Candidate &candidate = candidates[rule];
+      found.rules.push_back({candidate.match, dist::LayoutAttr::get(problem.mesh.getContext(), candidate.layout)});
+    }
+    countWrong(rules);
+    found.numOthers = llvm::count(isWrong, true) + told;
+    return found;
+  }
+
+private:
+  // What may be spent, in ops that inferences look at.
+  static constexpr size_t kMostOpsOfDrops = 1500000, kMostOpsOfLists = 800000;
+
+  using Rules = std::vector<unsigned>; // numbers of candidates
+
+  std::optional<unsigned> tensorOf(const layout::TensorRef &ref) const {
+    switch (ref.kind) {
+    case layout::TensorRef::Variable:
+      for (auto [variable, tensor] : problem.variables) {
+        if (variable == ref.op) {
+          return tensor;
+        }
+      }
+      break;
+    case layout::TensorRef::Argument:
+      return problem.values[problem.find(cast<func::FuncOp>(ref.op).getArgument(ref.index))].tensor;
+    case layout::TensorRef::FunctionResult:
+      for (const layout::ProblemProgram &program : problem.programs) {
+        if (program.function == ref.op) {
+          return problem.resultTensor(program, ref.index);
+        }
+      }
+      break;
+    case layout::TensorRef::OpResult:
+      return problem.values[problem.find(ref.op->getResult(ref.index))].tensor;
+    case layout::TensorRef::Operand:
+      break;
+    }
+    return std::nullopt;
+  }
+
+  static int kindOf(const layout::TensorRef &ref) {
+    auto variable = dyn_cast<nn::VariableOp>(ref.op);
+    enum { Parameter, Input, Intermediate, Output, State };
+    switch (ref.kind) {
+    case layout::TensorRef::Variable:
+      return variable.getTrainable() ? Parameter : State;
+    case layout::TensorRef::Argument:
+      return Input;
+    case layout::TensorRef::FunctionResult:
+      return Output;
+    default:
+      return Intermediate;
+    }
+  }
+
+  // Returns the rule for all that a glob matches; nothing where that is not laid out alike, or something is given of it.
+  std::optional<Candidate> makeCandidate(StringRef glob) const {
+    Candidate made{glob.str(), {}, {}, 0, 0};
+    std::set<unsigned> seen;
+    for (const layout::TensorRef &ref : named.findTensors(glob)) {
+      std::optional<unsigned> tensor = tensorOf(ref);
+      if (!tensor || problem.tensors[*tensor].given || (!seen.empty() && wanted[*tensor] != made.layout)) {
+        return std::nullopt;
+      }
+      if (seen.insert(*tensor).second) {
+        made.layout = wanted[*tensor];
+        made.kind = std::max(made.kind, kindOf(ref));
+        made.tensors.push_back(*tensor);
+        made.bytes += byteSize(problem.tensors[*tensor].type);
+      }
+    }
+    return seen.empty() ? std::nullopt : std::optional(made);
+  }
+
+  // Names that differ in their numbers only, and are laid out alike, are one rule, or, where a glob for them matches others, several.
+  void listCandidates() {
+    MLIRContext *context = problem.mesh.getContext();
+    llvm::MapVector<StringRef, Candidate> single;
+    llvm::MapVector<std::pair<Attribute, Attribute>, SmallVector<StringRef>> alike;
+    for (StringRef name : named.names(/*opsOnly=*/false)) {
+      std::optional<Candidate> candidate = name.find_first_of("*?") == StringRef::npos ? makeCandidate(name) : std::nullopt;
+      if (candidate && single.insert({name, *candidate}).second) {
+        alike[{StringAttr::get(context, withoutNumbers(name)), dist::LayoutAttr::get(context, candidate->layout)}].push_back(name);
+      }
+    }
+    for (auto &[key, names] : alike) {
+      addCandidates(names, single);
+    }
+    sortCandidates();
+    joinCandidates();
+    sortCandidates();
+    isNamed.assign(problem.tensors.size(), false);
+    for (const Candidate &candidate : candidates) {
+      llvm::for_each(candidate.tensors, [&](unsigned tensor) { isNamed[tensor] = true; });
+    }
+  }
+
+  // A node and its result are the same tensor: the first of those that are the same stays.
+  void sortCandidates() {
+    llvm::sort(candidates, [](const Candidate &a, const Candidate &b) { return a.key() < b.key(); });
+    std::set<SmallVector<unsigned>> known;
+    llvm::erase_if(candidates, [&](const Candidate &candidate) { return !known.insert(candidate.tensors).second; });
+  }
+
+  // Makes one rule of two that say the same, where a glob for both matches nothing else that is laid out otherwise.
+  void joinCandidates() {
+    for (size_t i = 0; i < candidates.size(); ++i) {
+      for (size_t j = i + 1; j < candidates.size();) {
+        std::string glob = candidates[i].layout == candidates[j].layout ? joinGlobs(candidates[i].match, candidates[j].match) : "";
+        std::optional<Candidate> joined = glob.empty() ? std::nullopt : makeCandidate(glob);
+        if (joined) {
+          candidates[i] = std::move(*joined);
+          candidates.erase(candidates.begin() + j);
+          j = i + 1; // others may join it
+        } else {
+          ++j;
+        }
+      }
+    }
+  }
+
+  void addCandidates(ArrayRef<StringRef> names, const llvm::MapVector<StringRef, Candidate> &single) {
+    if (names.size() == 1) {
+      candidates.push_back(single.find(names.front())->second);
+      return;
+    }
+    if (std::optional<Candidate> joined = makeCandidate(joinNumbers(names))) {
+      candidates.push_back(*joined);
+      return;
+    }
+    // By the last number that is not the same in all.
+    SmallVector<StringRef> first = numbersIn(names.front());
+    size_t place = first.size();
+    for (StringRef name : names) {
+      for (auto [index, number] : llvm::enumerate(numbersIn(name))) {
+        place = number != first[index] && (place == first.size() || index > place) ? index : place;
+      }
+    }
+    llvm::MapVector<StringRef, SmallVector<StringRef>> parts;
+    for (StringRef name : names) {
+      parts[numbersIn(name)[place]].push_back(name);
+    }
+    for (auto &[number, part] : parts) {
+      addCandidates(part, single);
+    }
+  }
+
+  // Infers with rules. Returns how many tensors with names get other layouts than are wanted; `isWrong` says which of all do.
+  size_t countWrong(const Rules &list) {
+    for (unsigned rule : list) {
+      const Candidate &candidate = candidates[rule];
+      for (unsigned tensor : candidate.tensors) {
+        problem.tensors[tensor].given = layout::GivenLayout{candidate.layout, SmallVector<bool>(candidate.layout.dims.size(), false)};
+      }
+    }
+    layout::Inference inference(problem);
+    inference.run();
+    for (unsigned rule : list) {
+      for (unsigned tensor : candidates[rule].tensors) {
+        problem.tensors[tensor].given.reset();
+      }
+    }
+    isWrong.assign(problem.tensors.size(), false);
+    size_t count = 0;
+    for (unsigned tensor = 0; tensor < problem.tensors.size(); ++tensor) {
+      isWrong[tensor] = inference.getLayout(tensor) != wanted[tensor];
+      count += isWrong[tensor] && isNamed[tensor];
+    }
+    return count;
+  }
+
+  // Whether a list does as well as all rules together.
+  bool isEnough(const Rules &list) {
+    spent += problem.ops.size();
+    return countWrong(list) <= mostWrong;
+  }
+
+  // Leaves out what changes nothing, what is least worth saying first: many rules at once, where that goes. Returns whether each of the
+  // others was tried.
+  bool dropRules() {
+    for (bool isFewer = true; isFewer;) {
+      const size_t before = rules.size();
+      for (size_t end = rules.size(); end > 0;) { // kind by kind
+        size_t begin = end;
+        while (begin > 0 && candidates[rules[begin - 1]].kind == candidates[rules[end - 1]].kind) {
+          --begin;
+        }
+        dropRange(begin, end);
+        end = begin;
+      }
+      isFewer = rules.size() < before;
+    }
+    return spent < kMostOpsOfDrops;
+  }
+
+  // Leaves out what changes nothing of rules [begin, end).
+  void dropRange(size_t begin, size_t end) {
+    if (begin == end || spent >= kMostOpsOfDrops) {
+      return;
+    }
+    Rules fewer = rules;
+    fewer.erase(fewer.begin() + begin, fewer.begin() + end);
+    if (isEnough(fewer)) {
+      rules = fewer;
+    } else if (end - begin > 1) {
+      const size_t middle = begin + (end - begin) / 2;
+      dropRange(middle, end);
+      dropRange(begin, middle);
+    }
+  }
+
+  // Takes the first shorter list that does as well, if there is one. Returns whether all were tried that are shorter than what is taken.
+  bool tryShorterLists() {
+    spent = 0;
+    for (size_t length = 0; length < rules.size(); ++length) {
+      Rules list(length);
+      std::iota(list.begin(), list.end(), 0);
+      for (bool isNext = true; isNext; isNext = advance(list)) {
+        if (spent >= kMostOpsOfLists) {
+          return false;
+        }
+        if (isEnough(list)) {
+          rules = list;
+          return true;
+        }
+      }
+    }
+    return true;
+  }
+
+  // Makes of a list of candidates the next one of this length. Returns whether there is one.
+  bool advance(Rules &list) const {
+    for (size_t place = list.size(); place-- > 0;) {
+      if (list[place] + (list.size() - place) < candidates.size()) {
+        std::iota(list.begin() + place, list.end(), list[place] + 1);
+        return true;
+      }
+    }
+    return false;
+  }
+
+  LayoutProblem &problem;
+  const layout::NamedTensors &named;
+  std::vector<Layout> wanted; // by tensor
+  int64_t told = 0;           // operands that ops are told how to take
+  std::vector<Candidate> candidates;
+  Rules rules;
+  std::vector<bool> isNamed; // by tensor: a rule can say how it is laid out
+  std::vector<bool> isWrong; // by tensor, with the rules that were tried last
+  size_t mostWrong = 0;      // tensors with names, with all rules
+  size_t spent = 0;          // ops that inferences looked at
+};
+
+} // namespace
+
+FailureOr<RulesOfLayouts> findRules(ModuleOp module, ModuleOp found) {
+  OwningOpRef<ModuleOp> copy = module.clone(), laidOut = found.clone();
+  for (ModuleOp each : {*copy, *laidOut}) {
+    llvm::for_each(each.getOps<func::FuncOp>(), layout::copySources);
+  }
+  dist::MeshAttr mesh = dist::findMesh(module).getMesh();
+  FailureOr<LayoutProblem> problem = LayoutProblem::create(*copy, mesh), solved = LayoutProblem::create(*laidOut, mesh);
+  if (failed(problem) || failed(solved)) {
+    return failure();
+  }
+  return RuleSearch(*problem, layout::NamedTensors(*copy), *solved).run();
+}
+
+OwningOpRef<ModuleOp> giveRules(ModuleOp module, ArrayRef<LayoutRule> rules) {
+  OwningOpRef<ModuleOp> copy = module.clone();
+  Builder builder(module.getContext());
+  layout::NamedTensors named(*copy);
+  for (const LayoutRule &rule : rules) {
+    for (const layout::TensorRef &tensor : named.findTensors(rule.match)) {
+      layout::writeGiven(tensor, {rule.layout, builder.getDenseI64ArrayAttr({}), 0, builder.getArrayAttr({})});
+    }
+  }
+  return copy;
+}
+
+} // namespace ashlar::search

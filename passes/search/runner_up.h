@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the choice was against: for each block of a model the best strategy in which it is split otherwise.
+
+#ifndef ASHLAR_PASSES_SEARCH_RUNNER_UP_H
+#define ASHLAR_PASSES_SEARCH_RUNNER_UP_H
+
+#include "passes/search/elimination.h"
+#include "passes/search/layout_graph.h"
+
+#include <string>
+
+namespace ashlar::search {
+
+// A decision of a graph, and which of the choices come to the same as one that was taken.
+struct Taken {
+  unsigned node;
+  std::vector<bool> isSame; // by choice
+};
+
+// Looks for the best choices that differ from those that were taken in what one of a few nodes decides.
+class RunnerUpSearch {
+public:
+  // `graph`, `taken`: of the search. `limit`: what choices may take of each row.
+  RunnerUpSearch(const DecisionGraph &graph, const Choices &taken, int64_t limit);
+
+  struct Other {
+    Choices choices;
+    Cost cost = kForbidden;
+    Cost bound = 0; // no other choices cost less; equal to `cost` where these are proven the best
+  };
+
+  // Returns the best choices, within the limit, in which at least one of the decisions is another one; all other nodes are free. Nothing
+  // where none were found.
+  //
+  // One node after the other is kept from what it took, those first by which least has to be lost as the relaxation has it; one by which
+  // more has to be lost than with what was found is not looked at. For each, the taken choices are improved, one node at a time; then the
+  // best of those choices are found by elimination that the relaxation has closest to being best, and of more, up to all by which no more
+  // has to be lost than by what was found, as long as these are few enough. Then they are the best, but for what the limit forbids.
+  std::optional<Other> find(const std::vector<Taken> &decisions) const;
+
+private:
+  static constexpr size_t kMostEntries = size_t(1) << 14; // of a table
+  static constexpr size_t kMostPairs = 200000;            // of choices of neighbours
+  static constexpr size_t kMostStarts = 2;
+  static constexpr int kMostHalvings = 4;
+
+  using Kept = std::vector<std::vector<unsigned>>; // by node: some of its choices
+
+  // Returns the best choices that were found in which one decision is another one. Of those that cost `known` or more none need be found;
+  // none cost less than `least`.
+  Other findOther(const Taken &decision, Cost known, Cost least) const;
+
+  // Returns the other choices of a decision by which least has to be lost, at most kMostStarts; at least one, if it has any.
+  std::vector<unsigned> likelyChoices(const Taken &decision) const;
+
+  // Returns the choices by which less than `most` has to be paid, and those that were taken; other ones of the decision.
+  Kept keepBelow(const Taken &decision, Cost most) const;
+
+  bool isSmall(const Kept &kept) const;
+
+  const DecisionGraph &graph;
+  const Choices &taken;
+  int64_t limit;
+  Cost bound = 0;                         // of the relaxation: no choices cost less
+  std::vector<std::vector<Cost>> margins; // by node and choice: by how much more the bound is with it
+};
+
+// The runner-up of a block.
+struct RunnerUp {
+  std::string block;   // "fc1", "layer0..layer11" where several are decided as one
+  std::string differs; // "fc1.weight [{}, {}] instead of [{tp}, {}]"
+  Choices choices;     // all of the graph
+};
+
+// Returns the runner-up of each block that decides something, in the order of the model. A block is a module: the ops and parameters up to
+// the first number in their path (name_globs.h). Those that have an op or a parameter in common as the search sees it, the layers of a deep
+// model, are one.
+//
+// A block is split otherwise when one of its parameters with at least two dims is held in another number of pieces, or a product or
+// convolution of its forward pass is cut into another number of pieces along one of its factors. All else is free: so the runner-up is what
+// a search finds that may not split the block so.
+// Ends after about `seconds`; blocks that were not looked at by then are left out.
+std::vector<RunnerUp> findRunnersUp(const layout::LayoutProblem &problem, const LayoutGraph &graph,
+                                    llvm::ArrayRef<WeightedProgram> programs, const Choices &taken, int64_t limit, double seconds);
+
+} // namespace ashlar::search
+
+#endif // ASHLAR_PASSES_SEARCH_RUNNER_UP_H

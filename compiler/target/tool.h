@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Programs of the machine that the compiler runs: the linker and ptxas.
+// Programs that the compiler runs: the linker, ptxas, and what measures the machine.
 
 #ifndef ASHLAR_COMPILER_TARGET_TOOL_H
 #define ASHLAR_COMPILER_TARGET_TOOL_H

@@ -85,20 +85,16 @@ struct SearchLayouts : impl::SearchLayoutsPassBase<SearchLayouts> {
     return succeeded(prediction) ? std::optional(Strategy{name.str(), std::move(given), *prediction, {}}) : std::nullopt;
   }
 
-  // Returns what the search found, with no more of it given than makes a step faster.
-  std::optional<Strategy> simplest(StringRef name, OwningOpRef<ModuleOp> given) {
-    std::optional<Strategy> best;
+  // Gives no more of a strategy than makes a step faster.
+  void simplify(Strategy &strategy) {
     OwningOpRef<ModuleOp> before = getOperation().clone();
-    auto consider = [&](OwningOpRef<ModuleOp> each) {
-      std::optional<Strategy> strategy = predicted(name, std::move(each));
-      if (strategy && (!best || isBetter(*strategy, *best))) {
-        best = std::move(strategy);
+    for (LeftOut what : {LeftOut::Update, LeftOut::Backward}) {
+      std::optional<Strategy> simpler = predicted(strategy.name, leaveOut(*before, *strategy.given, what));
+      if (simpler && !isBetter(strategy, *simpler)) {
+        simpler->choices = std::move(strategy.choices);
+        strategy = std::move(*simpler);
       }
-    };
-    consider(leaveOut(*before, *given, LeftOut::Backward));
-    consider(leaveOut(*before, *given, LeftOut::Update));
-    consider(std::move(given));
-    return best;
+    }
   }
 
   // Returns what inference makes of the module as choices, with or without a split batch.
@@ -138,7 +134,7 @@ struct SearchLayouts : impl::SearchLayoutsPassBase<SearchLayouts> {
       FailureOr<layout::LayoutProblem> same = layout::LayoutProblem::create(*given, mesh.getMesh());
       giveLayouts(*same, graph.decode(found.choices));
       giveOtherPrograms(*given);
-      std::optional<Strategy> strategy = simplest(name, std::move(given));
+      std::optional<Strategy> strategy = predicted(name, std::move(given));
       if (strategy) {
         strategy->choices = found.choices;
       }
@@ -155,6 +151,7 @@ struct SearchLayouts : impl::SearchLayoutsPassBase<SearchLayouts> {
       request.known.push_back(std::move(found.choices));
     }
     if (best) {
+      simplify(*best);
       strategies.push_back(std::move(*best));
     }
     return *first;

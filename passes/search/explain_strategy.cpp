@@ -8,6 +8,7 @@
 #include "passes/layout/copy_sources.h"
 #include "passes/layout/inference.h"
 #include "passes/layout/propagate_layouts.h"
+#include "passes/search/deadline.h"
 #include "passes/search/rules_of_layouts.h"
 #include "passes/search/runner_up.h"
 
@@ -66,9 +67,14 @@ ArrayAttr describeRunnersUp(ModuleOp module, ModuleOp given, const Choices *choi
   SmallVector<WeightedProgram> programs = programsOfStep(*copy, options.runs);
   LayoutGraph graph(*problem, programs, findRepeatedParts(*problem), planner, dist::findDeviceRates(*copy), options.smallBytes);
   std::optional<Choices> taken = choices ? std::optional(*choices) : encodeInferred(graph, given);
+  const Deadline deadline(options.seconds);
   SmallVector<Attribute> list;
   const int64_t limit = options.limit > 0 ? options.limit : std::numeric_limits<int64_t>::max();
-  for (const RunnerUp &other : taken ? findRunnersUp(*problem, graph, programs, *taken, limit, options.seconds) : std::vector<RunnerUp>()) {
+  for (const RunnerUp &other :
+       taken ? findRunnersUp(*problem, graph, programs, *taken, limit, options.seconds / 2) : std::vector<RunnerUp>()) {
+    if (!list.empty() && deadline.left() <= 0) {
+      break;
+    }
     if (std::optional<Prediction> prediction = predictDecided(*copy, graph.decode(other.choices), options.runs)) {
       list.push_back(builder.getDictionaryAttr({builder.getNamedAttr("block", builder.getStringAttr(other.block)),
                                                 builder.getNamedAttr("differs", builder.getStringAttr(other.differs)),

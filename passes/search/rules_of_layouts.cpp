@@ -93,6 +93,7 @@ public:
 private:
   // What may be spent, in ops that inferences look at.
   static constexpr size_t kMostOpsOfDrops = 1500000, kMostOpsOfLists = 800000;
+  static constexpr size_t kMostNames = 10000000; // that globs for two rules are compared with
 
   using Rules = std::vector<unsigned>; // numbers of candidates
 
@@ -188,10 +189,12 @@ private:
 
   // Makes one rule of two that say the same, where a glob for both matches nothing else that is laid out otherwise.
   void joinCandidates() {
+    size_t left = kMostNames / std::max<size_t>(1, named.names(/*opsOnly=*/false).size());
     for (size_t i = 0; i < candidates.size(); ++i) {
       for (size_t j = i + 1; j < candidates.size();) {
         std::string glob = candidates[i].layout == candidates[j].layout ? joinGlobs(candidates[i].match, candidates[j].match) : "";
-        std::optional<Candidate> joined = glob.empty() ? std::nullopt : makeCandidate(glob);
+        std::optional<Candidate> joined = glob.empty() || left == 0 ? std::nullopt : makeCandidate(glob);
+        left -= glob.empty() || left == 0 ? 0 : 1;
         if (joined) {
           candidates[i] = std::move(*joined);
           candidates.erase(candidates.begin() + j);

@@ -9,6 +9,7 @@
 #include "passes/search/relaxation.h"
 
 #include <algorithm>
+#include <climits>
 #include <cmath>
 
 namespace ashlar::search {
@@ -37,6 +38,10 @@ public:
   }
 
 private:
+  using Kept = std::vector<std::vector<unsigned>>; // by node: some of its choices
+
+  static constexpr int kMostParts = 1000;
+  static constexpr size_t kPartNodes = 64, kPartStride = 4; // of a part, and from the middle of one to that of the next
   static constexpr int kPasses = 200, kPassesOfStep = 12, kMostSteps = 40;
 
   bool limitMatters(const Choices &choices) const { return graph.largestAmount(choices) > request.limit; }
@@ -189,12 +194,94 @@ private:
         break;
       }
     }
+    if (gap() > 0) {
+      improveParts(costs, keepBelow(relaxation, gap()));
+    }
     if (request.method == Method::IntegerProgram && bound < graph.cost(*best) && deadline.left() > 0) {
       finishByInteger(keepBelow(relaxation, gap()));
     }
   }
 
-  using Kept = std::vector<std::vector<unsigned>>; // by node: some of its choices
+  // Decides parts of the graph exactly while all else stays as it is, as long as something gets better: what only several nodes together
+  // can change, as all ops of a block, no change of one node finds. The number of parts bounds the work, so that it ends in the same
+  // choices on a slow machine.
+  void improveParts(const DecisionGraph &costs, const Kept &worthwhile) {
+    int parts = 0;
+    for (Cost before = kForbidden; graph.cost(*best) < before;) {
+      before = graph.cost(*best);
+      for (unsigned center = 0; center < graph.numNodes(); center += kPartStride) {
+        if (deadline.left() <= 0 || ++parts > kMostParts) {
+          return;
+        }
+        improvePart(costs, worthwhile, nodesAround(center, kPartNodes));
+      }
+    }
+  }
+
+  void improvePart(const DecisionGraph &costs, const Kept &worthwhile, const std::vector<unsigned> &part) {
+    constexpr unsigned kOutside = UINT_MAX;
+    std::vector<unsigned> places(graph.numNodes(), kOutside);
+    Kept kept;
+    for (unsigned place = 0; place < part.size(); ++place) {
+      places[part[place]] = place;
+      kept.push_back(worthwhile[part[place]]);
+      if (const unsigned now = (*best)[part[place]]; std::find(kept.back().begin(), kept.back().end(), now) == kept.back().end()) {
+        kept.back().push_back(now);
+      }
+    }
+    DecisionGraph problem;
+    for (unsigned place = 0; place < part.size(); ++place) {
+      const unsigned node = part[place];
+      std::vector<Cost> sums;
+      for (unsigned choice : kept[place]) {
+        Cost sum = costs.costs(node)[choice];
+        for (unsigned edge : costs.edgesOf(node)) {
+          if (const unsigned other = costs.otherEnd(edge, node); places[other] == kOutside) {
+            sum = addCosts(sum, costs.edgeCost(edge, node, choice, (*best)[other]));
+          }
+        }
+        sums.push_back(sum);
+      }
+      problem.addNode(std::move(sums));
+    }
+    for (unsigned place = 0; place < part.size(); ++place) {
+      for (unsigned edge : costs.edgesOf(part[place])) {
+        const unsigned other = places[costs.otherEnd(edge, part[place])];
+        if (other == kOutside || other < place) {
+          continue;
+        }
+        std::vector<Cost> table;
+        for (unsigned choice : kept[place]) {
+          for (unsigned otherChoice : kept[other]) {
+            table.push_back(costs.edgeCost(edge, part[place], choice, otherChoice));
+          }
+        }
+        problem.addEdge(place, other, table);
+      }
+    }
+    Choices choices = *best;
+    const Choices found = eliminate(problem, kMostTableEntries / 16).choices;
+    for (unsigned place = 0; place < part.size(); ++place) {
+      choices[part[place]] = kept[place][found[place]];
+    }
+    consider(choices);
+  }
+
+  // Returns so many nodes, those nearest to one.
+  std::vector<unsigned> nodesAround(unsigned center, size_t count) const {
+    std::vector<unsigned> nodes = {center};
+    std::vector<bool> seen(graph.numNodes(), false);
+    seen[center] = true;
+    for (size_t next = 0; next < nodes.size() && nodes.size() < count; ++next) {
+      for (unsigned edge : graph.edgesOf(nodes[next])) {
+        if (const unsigned other = graph.otherEnd(edge, nodes[next]); !seen[other]) {
+          seen[other] = true;
+          nodes.push_back(other);
+        }
+      }
+    }
+    return nodes;
+  }
 
   // Returns the choices whose margin is below a gap, and those of the best.
   Kept keepBelow(const Relaxation &relaxation, Cost gap) const {

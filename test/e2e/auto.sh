@@ -91,6 +91,8 @@ import json
 report, plan = json.load(open("mesh.json"))["mesh_search"], json.load(open("meshes.json"))["meshes"]
 assert report["looked_at"] == len(plan) and report["not_looked_at"] == 0, (report, len(plan))
 assert [each["step_ns"] for each in report["meshes"]] == [each["step_ns"] for each in plan if "step_ns" in each]
+steps = [each["step_ns"] for each in plan if "step_ns" in each]
+assert steps == sorted(steps) and steps[0] < steps[-1], steps
 assert {each.get("stages", 1) for each in plan} >= {1, 2, 4}, plan
 for each in plan:
     devices = each.get("stages", 1)

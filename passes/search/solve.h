@@ -28,7 +28,8 @@ struct Found : Solution {
 //
 // The relaxation bounds from below what is best; where the limit matters, each row gets a price, found by subgradient steps. Choices that
 // are proven to cost more than the best ones that are known are left out, and the rest is eliminated, which is exact where no table gets
-// too large. Where it is not, parts of the graph are decided exactly while all else stays. The integer program closes what is left between the two, for which dynamic programming takes the best that it found.
+// too large. Where it is not, parts of the graph are decided exactly while all else stays. The integer program closes what is left between
+// the two, for which dynamic programming takes the best that it found.
 Found solve(const DecisionGraph &graph, const Request &request);
 
 } // namespace ashlar::search

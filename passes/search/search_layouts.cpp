@@ -128,21 +128,30 @@ struct SearchLayouts : impl::SearchLayoutsPassBase<SearchLayouts> {
     const Deadline deadline(seconds);
     std::optional<Found> first;
     std::optional<Strategy> best;
-    for (int tries = 0; tries < kMostTries; ++tries) {
-      Found found = solveAtPeaks(graph, request, deadline);
+    // Prices what choices lead to and keeps the best. Returns the bytes of a device.
+    auto consider = [&](const Choices &choices) -> std::optional<int64_t> {
       OwningOpRef<ModuleOp> given = copy->clone();
       FailureOr<layout::LayoutProblem> same = layout::LayoutProblem::create(*given, mesh.getMesh());
-      giveLayouts(*same, graph.decode(found.choices));
+      giveLayouts(*same, graph.decode(choices));
       giveOtherPrograms(*given);
       std::optional<Strategy> strategy = predicted(name, std::move(given));
-      if (strategy) {
-        strategy->choices = found.choices;
+      if (!strategy) {
+        return std::nullopt;
       }
-      const int64_t excess = strategy && limit ? strategy->prediction.memoryBytes - *limit : 0;
-      const bool isSmaller = strategy && (!best || strategy->prediction.memoryBytes < best->prediction.memoryBytes);
-      if (strategy && (!best || isBetter(*strategy, *best))) {
+      const int64_t bytes = strategy->prediction.memoryBytes;
+      strategy->choices = choices;
+      if (!best || isBetter(*strategy, *best)) {
         best = std::move(strategy);
       }
+      return bytes;
+    };
+    for (int tries = 0; tries < kMostTries; ++tries) {
+      Found found = solveAtPeaks(graph, request, deadline);
+      const int64_t least = best ? best->prediction.memoryBytes : INT64_MAX;
+      const std::optional<int64_t> bytes = consider(found.choices);
+      llvm::for_each(found.others, consider);
+      const int64_t excess = bytes && limit ? *bytes - *limit : 0;
+      const bool isSmaller = bytes && *bytes < least;
       first = first ? first : found;
       if (excess <= 0 || excess >= request.limit || !isSmaller || !found.fits || deadline.left() <= 0) {
         break;

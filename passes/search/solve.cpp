@@ -28,13 +28,14 @@ public:
     Choices rounded = improved(relaxation.round());
     consider(rounded);
     if (!best && !findLeast()) {
-      return least ? Found{{*least, graph.cost(*least), bound}, /*fits=*/false} : Found{{rounded, kForbidden, bound}, /*fits=*/false};
+      return least ? Found{{*least, graph.cost(*least), bound}, /*fits=*/false, {}}
+                   : Found{{rounded, kForbidden, bound}, /*fits=*/false, {}};
     }
     if (limitMatters(rounded)) {
       priceRows(relaxation, rounded);
     }
     finish(relaxation);
-    return {{*best, graph.cost(*best), std::min(bound, graph.cost(*best))}};
+    return {{*best, graph.cost(*best), std::min(bound, graph.cost(*best))}, /*fits=*/true, std::move(others)};
   }
 
 private:
@@ -195,7 +196,11 @@ private:
       }
     }
     if (gap() > 0) {
+      const Choices before = *best;
       improveParts(costs, keepBelow(relaxation, gap()));
+      if (*best != before) {
+        others.push_back(before);
+      }
     }
     if (request.method == Method::IntegerProgram && bound < graph.cost(*best) && deadline.left() > 0) {
       finishByInteger(keepBelow(relaxation, gap()));
@@ -322,6 +327,7 @@ private:
   const Deadline deadline{request.seconds};
   std::vector<double> prices; // of rows
   Cost bound = 0;
+  std::vector<Choices> others;
   std::optional<Choices> best, least; // that keep the limit and cost least; that take least
 };
 

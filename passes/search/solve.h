@@ -22,6 +22,8 @@ struct Request {
 
 struct Found : Solution {
   bool fits = true; // else nothing was found that keeps the limit, and the choices are those that take least
+  // Found on the way, with the limit kept: cost more, but maybe not once all is counted that the graph does not count.
+  std::vector<Choices> others;
 };
 
 // Returns the choices that cost the least within the limit, and what is proven of them.

@@ -19,8 +19,12 @@ for job in resnet50_cifar10 resnet50_auto; do
   mpirun -n 8 ./$job --data cifar --steps 2 --log-every 1 --threads 1 > $job.log
   [ "$(losses $job.log | wc -l)" = 2 ] || fail "$job does not print 2 losses"
 done
-# The same training, from the same values.
-expect_close resnet50_cifar10.log resnet50_auto.log 0.001
+# The same loss from the same values. Only of the first step: sums in another order move an activation across zero here and there, and with it the gradient of a
+# whole channel.
+for job in resnet50_cifar10 resnet50_auto; do
+  head -n 1 $job.log > $job.first.log
+done
+expect_close resnet50_cifar10.first.log resnet50_auto.first.log 1e-5
 
 # Stages compute the same with and without what is computed again and split further, from the same values.
 "$tools/ashlar-zoo" resnet --stem cifar --image 32 -o resnet.onnx

@@ -106,8 +106,15 @@ llvm::Error addStrategy(const job::Job &loaded, StringRef path, job::Job &job) {
                              " devices, and the job's mesh has " + std::to_string(job.mesh().devices()) + "; search it again");
   }
   if (searches) {
+    job::Job own = strategy::foundFields(job), both = found;
+    own.clear_mesh();
+    both.MergeFrom(own);
+    if (both.SerializeAsString() != found.SerializeAsString()) {
+      return createStringError(path +
+                               ": was found with another pipeline, accumulate or recompute than the job has; leave out those of the job, "
+                               "or search again");
+    }
     job.clear_mesh();
-    job.clear_pipeline();
     job.MergeFrom(found);
   } else if (found.ByteSizeLong() != 0 && found.SerializeAsString() != strategy::foundFields(job).SerializeAsString()) {
     return createStringError(path +

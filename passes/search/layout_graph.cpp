@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// From a layout problem to nodes, edges and rows.
+// From a layout problem to nodes, edges and rows. One class, since all three are about the same choices of the same ops and tensors.
 
 #include "passes/search/layout_graph.h"
 

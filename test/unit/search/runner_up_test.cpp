@@ -4,7 +4,7 @@
 
 #include "passes/search/name_globs.h"
 #include "passes/search/runner_up.h"
-#include "test/unit/layout/random_program.h"
+#include "test/unit/search/random_graph.h"
 
 #include <catch2/catch.hpp>
 
@@ -18,34 +18,6 @@ using namespace search;
 using Cost = search::Cost; // not that of dialects/support
 
 constexpr int64_t kAny = std::numeric_limits<int64_t>::max();
-
-// A graph of some nodes with 1 to 4 choices, in which any two are joined in one of three cases, and one row.
-DecisionGraph randomGraph(Dice &dice, unsigned nodes) {
-  DecisionGraph graph;
-  Row row;
-  for (unsigned node = 0; node < nodes; ++node) {
-    std::vector<Cost> costs(1 + dice.roll(4));
-    row.terms.push_back({node, {}});
-    for (Cost &cost : costs) {
-      cost = dice.roll(100);
-      row.terms.back().amounts.push_back(dice.roll(50));
-    }
-    graph.addNode(costs);
-  }
-  for (unsigned a = 0; a < nodes; ++a) {
-    for (unsigned b = 0; b < a; ++b) {
-      if (dice.roll(3) == 0) {
-        std::vector<Cost> costs(graph.numChoices(a) * graph.numChoices(b));
-        for (Cost &cost : costs) {
-          cost = dice.roll(20) == 0 ? kForbidden : dice.roll(60);
-        }
-        graph.addEdge(a, b, costs);
-      }
-    }
-  }
-  graph.rows.push_back(row);
-  return graph;
-}
 
 // Visits all choices of a graph.
 template <typename Visit> void visitAll(const DecisionGraph &graph, Visit visit) {
@@ -69,7 +41,7 @@ TEST_CASE("runner-up: the best choices in which one of some nodes is another, of
   for (uint64_t seed = 1; seed <= 400; ++seed) {
     INFO("seed " << seed);
     Dice dice(seed);
-    DecisionGraph graph = randomGraph(dice, 2 + dice.roll(6));
+    DecisionGraph graph = randomGraph(dice, 2 + dice.roll(6), /*hasRows=*/true);
     const bool isLimited = seed % 4 == 0;
     const int64_t limit = isLimited ? 60 + dice.roll(120) : kAny;
     Choices taken;

@@ -5,7 +5,7 @@
 #include "passes/search/integer_program.h"
 #include "passes/search/relaxation.h"
 #include "passes/search/solve.h"
-#include "test/unit/layout/random_program.h"
+#include "test/unit/search/random_graph.h"
 
 #include <catch2/catch.hpp>
 
@@ -20,41 +20,6 @@ using namespace search;
 using Cost = search::Cost; // not that of dialects/support
 
 constexpr int64_t kAny = std::numeric_limits<int64_t>::max();
-
-// A graph of some nodes with 1 to 4 choices, in which any two are joined in one of three cases; some pairs may not be.
-DecisionGraph randomGraph(Dice &dice, unsigned nodes, bool hasRows) {
-  DecisionGraph graph;
-  for (unsigned node = 0; node < nodes; ++node) {
-    std::vector<Cost> costs(1 + dice.roll(4));
-    for (Cost &cost : costs) {
-      cost = dice.roll(100);
-    }
-    graph.addNode(costs);
-  }
-  for (unsigned a = 0; a < nodes; ++a) {
-    for (unsigned b = 0; b < a; ++b) {
-      if (dice.roll(3) == 0) {
-        std::vector<Cost> costs(graph.numChoices(a) * graph.numChoices(b));
-        for (Cost &cost : costs) {
-          cost = dice.roll(20) == 0 ? kForbidden : dice.roll(60);
-        }
-        graph.addEdge(a, b, costs);
-      }
-    }
-  }
-  for (int row = 0; hasRows && row < 2; ++row) {
-    Row made;
-    made.fixed = dice.roll(10);
-    for (unsigned node = 0; node < nodes; ++node) {
-      made.terms.push_back({node, {}});
-      for (unsigned choice = 0; choice < graph.numChoices(node); ++choice) {
-        made.terms.back().amounts.push_back(dice.roll(50));
-      }
-    }
-    graph.rows.push_back(made);
-  }
-  return graph;
-}
 
 // Returns the least cost of all choices that keep a limit, and the least that any take of their largest row.
 std::pair<Cost, int64_t> tryAll(const DecisionGraph &graph, int64_t limit) {

@@ -16,7 +16,7 @@ Place Assignment::redistribute(Place from, dist::LayoutAttr to, dist::EndAttr ca
   Holdings &holdings = values[from.value];
   unsigned number = holdings.size();
   holdings.push_back({to, from.holding, cause, {}, {}});
-  SmallVector<unsigned> &siblings = holdings[from.holding].children;
+  SmallVectorImpl<unsigned> &siblings = holdings[from.holding].children;
   siblings.insert(siblings.begin(), number);
   return {from.value, number};
 }

@@ -21,10 +21,10 @@ struct Use {
 // A layout in which a value is held: number 0 as it is made, others after a redistribution.
 struct Holding {
   dist::LayoutAttr layout;
-  unsigned parent = 0;                  // that it is redistributed from; of number 0 itself
-  dist::EndAttr cause;                  // of the redistribution
-  llvm::SmallVector<Use, 2> uses;       // by ops
-  llvm::SmallVector<unsigned> children; // in program order
+  unsigned parent = 0;                     // that it is redistributed from; of number 0 itself
+  dist::EndAttr cause;                     // of the redistribution
+  llvm::SmallVector<Use, 2> uses;          // by ops
+  llvm::SmallVector<unsigned, 2> children; // in program order
 };
 
 // The layouts of one value, as a tree.
@@ -36,8 +36,8 @@ struct Place {
 };
 
 struct Assignment {
-  std::vector<Holdings> values;                 // one a value of the problem
-  std::vector<llvm::SmallVector<Place>> inputs; // one an op, one an operand; a sum that was regrouped takes other values than in the IR
+  std::vector<Holdings> values;                    // one a value of the problem
+  std::vector<llvm::SmallVector<Place, 3>> inputs; // one an op, one an operand; a sum that was regrouped takes other values than in the IR
   llvm::DenseMap<unsigned, llvm::SmallVector<unsigned, 1>> movedBefore; // ops that were moved, by the op that they now stand before
 
   // Returns the layout in which an op takes an operand, or makes a value.

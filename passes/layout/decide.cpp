@@ -7,6 +7,9 @@
 #include "dialects/nn/nn.h"
 #include "passes/layout/gather_parameters.h"
 #include "passes/layout/given_layout.h"
+#include "passes/layout/pointer_hash.h"
+
+#include <unordered_map>
 
 using namespace mlir;
 
@@ -65,6 +68,9 @@ public:
     assignment.inputs.resize(problem.ops.size());
     assignment.values.resize(problem.values.size());
     homes.resize(problem.values.size());
+    for (const ProblemTensor &tensor : problem.tensors) {
+      layouts.push_back(tensor.given ? dist::LayoutAttr::get(problem.mesh.getContext(), tensor.given->layout) : dist::LayoutAttr());
+    }
     for (auto [number, value] : llvm::enumerate(problem.values)) {
       homes[number] = {static_cast<unsigned>(number), 0};
       assignment.values[number].push_back({homeOf(value.tensor)});
@@ -99,10 +105,7 @@ public:
 
 private:
   // Returns the layout of a tensor; null when it has none.
-  dist::LayoutAttr homeOf(unsigned tensor) const {
-    const std::optional<GivenLayout> &given = problem.tensors[tensor].given;
-    return given ? dist::LayoutAttr::get(problem.mesh.getContext(), given->layout) : dist::LayoutAttr();
-  }
+  dist::LayoutAttr homeOf(unsigned tensor) const { return layouts[tensor]; }
 
   LogicalResult decideOp(unsigned number) {
     const ProblemOp &row = problem.ops[number];
@@ -112,18 +115,18 @@ private:
       return op->emitOpError("has operands or results without a layout; run ashlar-propagate-layouts first");
     }
     if (auto read = dyn_cast<nn::ReadOp>(op)) {
-      auto cause = dist::EndAttr::get(op->getContext(), dist::EndKind::Parameter, read.getVariable());
-      make(row.results.front(), homeOf(*row.variable), cause);
+      make(row.results.front(), homeOf(*row.variable),
+           [&] { return dist::EndAttr::get(op->getContext(), dist::EndKind::Parameter, read.getVariable()); });
       return success();
     }
     if (auto write = dyn_cast<nn::WriteOp>(op)) {
       auto found = llvm::find_if(problem.variables, [&](const auto &variable) { return variable.second == row.taken[0]; });
       auto kind = nn::VariableOp(found->first).getTrainable() ? dist::EndKind::ParameterUpdate : dist::EndKind::StateUpdate;
-      return take({number, 0}, homeOf(*row.taken[0]), dist::EndAttr::get(op->getContext(), kind, write.getVariable()));
+      return take({number, 0}, homeOf(*row.taken[0]), [&] { return dist::EndAttr::get(op->getContext(), kind, write.getVariable()); });
     }
     if (isa<func::ReturnOp>(op)) {
       for (auto [index, taken] : llvm::enumerate(row.taken)) {
-        auto cause = dist::EndAttr::get(op->getContext(), dist::EndKind::Output, "", "", index);
+        auto cause = [&, index = index] { return dist::EndAttr::get(op->getContext(), dist::EndKind::Output, "", "", index); };
         if (failed(take({number, static_cast<unsigned>(index)}, homeOf(*taken), cause))) {
           return failure();
         }
@@ -138,26 +141,54 @@ private:
 
   LogicalResult decideSplit(unsigned number) {
     const ProblemOp &row = problem.ops[number];
-    FactorSplit split = chooseSplit(problem, row, planner);
-    for (auto [index, tensor] : llvm::enumerate(row.rule->operands)) {
-      auto layout = dist::LayoutAttr::get(row.op->getContext(), unproject(tensor, split));
-      if (failed(take({number, static_cast<unsigned>(index)}, layout, endOf(row.op)))) {
+    const Split &split = splitOf(row);
+    for (auto [index, layout] : llvm::enumerate(split.operands)) {
+      if (failed(take({number, static_cast<unsigned>(index)}, layout, [&] { return endOf(row.op); }))) {
         return failure();
       }
     }
-    FailureOr<SmallVector<Layout>> computed = resultLayouts(*row.rule, split);
-    assert(succeeded(computed) && "chosen splits have one reduction");
-    for (auto [value, layout] : llvm::zip_equal(row.results, *computed)) {
-      make(value, dist::LayoutAttr::get(row.op->getContext(), layout), causeOf(number, value, layout));
+    for (auto [value, layout] : llvm::zip_equal(row.results, split.results)) {
+      make(value, layout, [&, value = value, layout = layout] { return causeOf(number, value, layout); });
     }
     return success();
   }
 
+  // How an op takes its operands and makes its results.
+  struct Split {
+    SmallVector<dist::LayoutAttr, 3> operands;
+    SmallVector<dist::LayoutAttr, 1> results;
+  };
+
+  // Returns how an op is split. Ops with one rule, tensors of the same layouts around them, are split alike: those of one layer after the
+  // other.
+  const Split &splitOf(const ProblemOp &row) {
+    SmallVector<const void *, 8> key = {row.rule.get()};
+    for (unsigned value : llvm::concat<const unsigned>(row.operands, row.results)) {
+      key.push_back(homeOf(problem.values[value].tensor).getAsOpaquePointer());
+    }
+    for (std::optional<unsigned> taken : row.taken) {
+      key.push_back(taken ? homeOf(*taken).getAsOpaquePointer() : nullptr);
+    }
+    auto [known, isNew] = splits.try_emplace(std::move(key));
+    Split &split = known->second;
+    if (isNew) {
+      FactorSplit factors = chooseSplit(problem, row, planner);
+      auto toAttr = [&](const Layout &layout) { return dist::LayoutAttr::get(problem.mesh.getContext(), layout); };
+      for (const TensorFactors &tensor : row.rule->operands) {
+        split.operands.push_back(toAttr(unproject(tensor, factors)));
+      }
+      FailureOr<SmallVector<Layout>> computed = resultLayouts(*row.rule, factors);
+      assert(succeeded(computed) && "chosen splits have one reduction");
+      llvm::append_range(split.results, llvm::map_range(*computed, toAttr));
+    }
+    return split;
+  }
+
   // Returns why a result that is made in `layout` goes on to another: it is a term of a gradient, a copy of a parameter, or the op wants
   // it.
-  dist::EndAttr causeOf(unsigned number, unsigned value, const Layout &layout) {
+  dist::EndAttr causeOf(unsigned number, unsigned value, dist::LayoutAttr layout) {
     MLIRContext *context = problem.mesh.getContext();
-    StringRef gradient = layout.isPartial() ? gradientTerms[value] : "";
+    StringRef gradient = layout.getPartialAxes().empty() ? "" : gradientTerms[value];
     if (!gradient.empty()) {
       return dist::EndAttr::get(context, dist::EndKind::Gradient, gradient);
     }
@@ -166,10 +197,10 @@ private:
   }
 
   // Has a value made in a layout, and redistributed from there to the layout of its tensor.
-  void make(unsigned value, dist::LayoutAttr made, dist::EndAttr cause) {
+  void make(unsigned value, dist::LayoutAttr made, function_ref<dist::EndAttr()> cause) {
     dist::LayoutAttr home = std::exchange(assignment.values[value].front().layout, made);
     if (made != home) {
-      homes[value] = assignment.redistribute({value, 0}, home, cause);
+      homes[value] = assignment.redistribute({value, 0}, home, cause());
     }
   }
 
@@ -184,7 +215,7 @@ private:
         return row.op->emitOpError("operand ") << index << " has layout " << dist::findLayout(row.op->getOperand(index))
                                                << " but is taken in " << layout << ", and nothing is placed in a model of mode HYBRID";
       }
-      if (failed(take({number, static_cast<unsigned>(index)}, layout, endOf(row.op)))) {
+      if (failed(take({number, static_cast<unsigned>(index)}, layout, [&] { return endOf(row.op); }))) {
         return failure();
       }
     }
@@ -192,7 +223,7 @@ private:
   }
 
   // Takes an operand in a layout.
-  LogicalResult take(Use use, dist::LayoutAttr layout, dist::EndAttr cause) {
+  LogicalResult take(Use use, dist::LayoutAttr layout, function_ref<dist::EndAttr()> cause) {
     const ProblemOp &row = problem.ops[use.op];
     Place home = homes[row.operands[use.operand]];
     const Holdings &holdings = assignment.values[home.value];
@@ -209,15 +240,17 @@ private:
         return success();
       }
     }
-    assignment.take(use, assignment.redistribute(home, layout, cause));
+    assignment.take(use, assignment.redistribute(home, layout, cause()));
     return success();
   }
 
   const LayoutProblem &problem;
   dist::Planner &planner;
-  SmallVector<StringRef> gradientTerms;    // of each value
-  SmallVector<StringRef> copiedParameters; // the same
-  std::vector<Place> homes;                // where each value is in the layout of its tensor
+  SmallVector<StringRef> gradientTerms;                                        // of each value
+  SmallVector<StringRef> copiedParameters;                                     // the same
+  std::vector<dist::LayoutAttr> layouts;                                       // of each tensor
+  std::unordered_map<SmallVector<const void *, 8>, Split, PointerHash> splits; // by rule and layouts
+  std::vector<Place> homes;                                                    // where each value is in the layout of its tensor
   Assignment assignment;
 };
 

@@ -5,30 +5,11 @@
 
 #include "passes/layout/expand_split_ops.h"
 
-#include "dialects/support/op_interfaces.h"
-#include "passes/layout/factor_split.h"
-
 using namespace mlir;
 
 namespace ashlar::layout {
 
 namespace {
-
-// Returns true when a tensor is split on a factor for which the op has an expansion.
-bool isSplitWhereExpanded(MeshAttr mesh, const ShardingRule &rule, const TensorFactors &tensor, Value value) {
-  FactorSplit split = project(mesh, rule, tensor, dist::findLayout(value).getLayout());
-  return llvm::any_of(llvm::zip_equal(rule.factors, split), [](auto item) {
-    auto &[factor, axes] = item;
-    return factor.kind == FactorKind::Expanded && !axes.empty();
-  });
-}
-
-bool isSplitWhereExpanded(MeshAttr mesh, ShardingRuleOpInterface op) {
-  ShardingRule rule = op.getShardingRule();
-  auto isSplit = [&](auto item) { return isSplitWhereExpanded(mesh, rule, std::get<0>(item), std::get<1>(item)); };
-  return llvm::any_of(llvm::zip_equal(rule.operands, op->getOperands()), isSplit) ||
-         llvm::any_of(llvm::zip_equal(rule.results, op->getResults()), isSplit);
-}
 
 using ExpandedLoc = FusedLocWith<StringAttr>;
 
@@ -45,27 +26,40 @@ void mark(Operation *first, Operation *op, Value expansion) {
 
 } // namespace
 
-bool expandSplitOps(ModuleOp module, MeshAttr mesh) {
-  SmallVector<ExpandableOpInterface> split;
-  module.walk([&](ExpandableOpInterface op) {
-    if (isSplitWhereExpanded(mesh, cast<ShardingRuleOpInterface>(op.getOperation()))) {
-      split.push_back(op);
+SmallVector<ExpandableOpInterface> findSplitOps(const LayoutProblem &problem, const Inference &inference) {
+  auto isSplit = [&](const ProblemOp &op, const TensorFactors &tensor, unsigned value) {
+    FactorSplit split = project(problem.mesh, *op.rule, tensor, inference.getLayout(problem.values[value].tensor));
+    return llvm::any_of(llvm::zip_equal(op.rule->factors, split), [](auto item) {
+      auto &[factor, axes] = item;
+      return factor.kind == FactorKind::Expanded && !axes.empty();
+    });
+  };
+  SmallVector<ExpandableOpInterface> found;
+  for (const ProblemOp &op : problem.ops) {
+    auto expandable = dyn_cast<ExpandableOpInterface>(op.op);
+    auto values = llvm::concat<const unsigned>(op.operands, op.results);
+    if (expandable && llvm::any_of(llvm::zip_equal(op.rule->tensors, values), [&](auto item) {
+          auto [tensor, value] = item;
+          return isSplit(op, tensor, value);
+        })) {
+      found.push_back(expandable);
     }
-  });
-  for (ExpandableOpInterface op : split) {
-    OpBuilder builder(op);
-    Operation *before = op->getPrevNode();
-    Value expansion = op.buildExpansion(builder);
-    mark(before ? before->getNextNode() : &op->getBlock()->front(), op, expansion);
-    for (StringRef name : {dist::kLayoutsAttr, dist::kOriginsAttr}) {
-      if (Attribute attribute = op->getAttr(name)) {
-        expansion.getDefiningOp()->setAttr(name, attribute);
-      }
-    }
-    op->getResult(0).replaceAllUsesWith(expansion);
-    op->erase();
   }
-  return !split.empty();
+  return found;
+}
+
+void expand(ExpandableOpInterface op) {
+  OpBuilder builder(op);
+  Operation *before = op->getPrevNode();
+  Value expansion = op.buildExpansion(builder);
+  mark(before ? before->getNextNode() : &op->getBlock()->front(), op, expansion);
+  for (StringRef name : {dist::kLayoutsAttr, dist::kOriginsAttr}) {
+    if (Attribute attribute = op->getAttr(name)) {
+      expansion.getDefiningOp()->setAttr(name, attribute);
+    }
+  }
+  op->getResult(0).replaceAllUsesWith(expansion);
+  op->erase();
 }
 
 std::optional<StringRef> expandedName(Operation *op) {

@@ -5,13 +5,16 @@
 #ifndef ASHLAR_PASSES_LAYOUT_EXPAND_SPLIT_OPS_H
 #define ASHLAR_PASSES_LAYOUT_EXPAND_SPLIT_OPS_H
 
-#include "dialects/dist/dist.h"
+#include "dialects/support/op_interfaces.h"
+#include "passes/layout/inference.h"
 
 namespace ashlar::layout {
 
-// Replaces every op that has layouts split on an Expanded factor by its expansion, whose last op takes over the layout; the others have
-// none yet. Returns true when there was one.
-bool expandSplitOps(mlir::ModuleOp module, dist::MeshAttr mesh);
+// Returns the ops with an operand or result that inference splits on an Expanded factor.
+llvm::SmallVector<ExpandableOpInterface> findSplitOps(const LayoutProblem &problem, const Inference &inference);
+
+// Replaces an op whose layouts are written by its expansion. The last op of that takes the layout over; the others have none yet.
+void expand(ExpandableOpInterface op);
 
 // Returns the name of the op that was expanded and whose result `op` computes; "" for the other ops of an expansion, nothing for all
 // others. It stands in the location.

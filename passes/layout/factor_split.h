@@ -16,7 +16,7 @@ using dist::Layout;
 using dist::MeshAttr;
 
 // For each factor of a rule the axes that split it, major to minor.
-using FactorSplit = llvm::SmallVector<AxisList>;
+using FactorSplit = llvm::SmallVector<AxisList, 4>;
 
 // Returns the layout of one tensor as a split of factors; axes that fit no factor are left out. A dim that is one factor takes any axes; in
 // a dim that is several the axes must divide them.

@@ -43,14 +43,12 @@ GivenAttributes readGiven(OpOperand &operand) {
 
 namespace {
 
-// Sets element `index` of an array attribute of an op; without one the others become `others`.
-void setElement(Operation *op, StringRef name, ArrayRef<Attribute> others, unsigned index, Attribute value) {
-  SmallVector<Attribute> list(others);
-  if (auto existing = op->getAttrOfType<ArrayAttr>(name)) {
-    list.assign(existing.begin(), existing.end());
-  }
+// Sets element `index` of an array attribute; without one the others become `others`.
+void setElement(NamedAttrList &attributes, StringRef name, ArrayRef<Attribute> others, unsigned index, Attribute value) {
+  auto existing = llvm::dyn_cast_or_null<ArrayAttr>(attributes.get(name));
+  SmallVector<Attribute> list(existing ? existing.getValue() : others);
   list[index] = value;
-  op->setAttr(name, ArrayAttr::get(op->getContext(), list));
+  attributes.set(name, ArrayAttr::get(value.getContext(), list));
 }
 
 // A result of which nothing is said is replicated and open in all dims.
@@ -58,6 +56,7 @@ void writeResult(OpResult result, const GivenAttributes &given) {
   Operation *op = result.getOwner();
   unsigned index = result.getResultNumber();
   Builder builder(op->getContext());
+  NamedAttrList attributes(op->getDiscardableAttrDictionary());
   SmallVector<Attribute> layouts, opens, origins;
   for (Value other : op->getResults()) {
     int64_t rank = cast<RankedTensorType>(other.getType()).getRank();
@@ -66,14 +65,15 @@ void writeResult(OpResult result, const GivenAttributes &given) {
     origins.push_back(builder.getArrayAttr({}));
   }
   SmallVector<int64_t> priorities(op->getNumResults(), 0);
-  if (auto existing = op->getAttrOfType<DenseI64ArrayAttr>(dist::kPrioritiesAttr)) {
+  if (auto existing = llvm::dyn_cast_or_null<DenseI64ArrayAttr>(attributes.get(dist::kPrioritiesAttr))) {
     priorities.assign(existing.asArrayRef().begin(), existing.asArrayRef().end());
   }
   priorities[index] = given.priority;
-  setElement(op, dist::kLayoutsAttr, layouts, index, given.layout);
-  setElement(op, dist::kOpensAttr, opens, index, given.open);
-  setElement(op, dist::kOriginsAttr, origins, index, given.origin);
-  op->setAttr(dist::kPrioritiesAttr, builder.getDenseI64ArrayAttr(priorities));
+  setElement(attributes, dist::kLayoutsAttr, layouts, index, given.layout);
+  setElement(attributes, dist::kOpensAttr, opens, index, given.open);
+  setElement(attributes, dist::kOriginsAttr, origins, index, given.origin);
+  attributes.set(dist::kPrioritiesAttr, builder.getDenseI64ArrayAttr(priorities));
+  op->setDiscardableAttrs(attributes.getDictionary(op->getContext()));
 }
 
 } // namespace
@@ -93,7 +93,9 @@ void writeGiven(const TensorRef &tensor, const GivenAttributes &given) {
   Builder builder(given.layout.getContext());
   if (tensor.kind == TensorRef::Operand) {
     SmallVector<Attribute> others(tensor.op->getNumOperands(), builder.getUnitAttr());
-    setElement(tensor.op, dist::kOperandLayoutsAttr, others, tensor.index, given.layout);
+    NamedAttrList attributes(tensor.op->getDiscardableAttrDictionary());
+    setElement(attributes, dist::kOperandLayoutsAttr, others, tensor.index, given.layout);
+    tensor.op->setDiscardableAttrs(attributes.getDictionary(tensor.op->getContext()));
   } else {
     set(dist::kLayoutAttr, given.layout);
   }
@@ -106,9 +108,9 @@ void writeGiven(const TensorRef &tensor, const GivenAttributes &given) {
   }
 }
 
-void removeGiven(Operation *op) {
+void eraseGiven(NamedAttrList &attributes) {
   for (StringRef name : {dist::kOpensAttr, dist::kPrioritiesAttr, dist::kOriginsAttr, dist::kPriorityAttr, dist::kOriginAttr}) {
-    op->removeAttr(name);
+    attributes.erase(name);
   }
 }
 

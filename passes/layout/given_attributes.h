@@ -29,8 +29,8 @@ GivenAttributes readGiven(mlir::OpOperand &operand);
 // Writes what is given of a tensor.
 void writeGiven(const TensorRef &tensor, const GivenAttributes &given);
 
-// Removes everything from an op but the layouts of its results and how it takes its operands.
-void removeGiven(mlir::Operation *op);
+// Erases everything from the attributes of an op but the layouts of its results and how it takes its operands.
+void eraseGiven(mlir::NamedAttrList &attributes);
 
 } // namespace ashlar::layout
 

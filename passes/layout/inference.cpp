@@ -47,18 +47,22 @@ Inference::Inference(const LayoutProblem &problem, bool mayIdle) : mesh(problem.
   nodes.reserve(problem.tensors.size()); // what grows is copied: moving small vectors may throw
   rows.reserve(problem.ops.size());
   llvm::for_each(problem.tensors, [&](const ProblemTensor &tensor) { addNode(tensor); });
+  DenseMap<Type, std::shared_ptr<const OpRule>> copies; // from a tensor of a type to another
   for (auto [number, op] : llvm::enumerate(problem.ops)) {
     SmallVector<unsigned> operands;
     for (auto [value, taken] : llvm::zip_equal(op.operands, op.taken)) {
       unsigned tensor = problem.values[value].tensor;
       if (taken) { // what is held otherwise than it is taken gives its layout nevertheless, and takes it
-        addRow(number, ShardingRule::elementwise(problem.tensors[tensor].type.getShape(), /*numOperands=*/1), tensor, *taken);
+        RankedTensorType type = problem.tensors[tensor].type;
+        std::shared_ptr<const OpRule> &copy = copies[type];
+        copy = copy ? copy : std::make_shared<OpRule>(ShardingRule::elementwise(type.getShape(), /*numOperands=*/1));
+        addRow(number, copy, tensor, *taken);
       }
       operands.push_back(taken.value_or(tensor));
     }
     if (op.rule) {
       SmallVector<unsigned> results = llvm::map_to_vector(op.results, [&](unsigned value) { return problem.values[value].tensor; });
-      addRow(number, *op.rule, operands, results);
+      addRow(number, op.rule, operands, results);
     }
   }
 }
@@ -69,7 +73,10 @@ void Inference::addNode(const ProblemTensor &tensor) {
   Node &node = nodes.emplace_back();
   // An axis of size 1 splits nothing, and in a dim of several factors nobody could say which of them it belongs to.
   node.layout = tensor.given ? dist::withoutUnitAxes(mesh, tensor.given->layout) : Layout::replicated(rank);
-  node.open = tensor.given ? tensor.given->open : SmallVector<bool>(rank, true);
+  node.open.assign(rank, true);
+  if (tensor.given) {
+    node.open.assign(tensor.given->open.begin(), tensor.given->open.end());
+  }
   node.priority = tensor.given ? tensor.given->priority : std::numeric_limits<int64_t>::min();
   for (const AxisList &axes : node.layout.dims) {
     for (StringAttr axis : axes) {
@@ -78,17 +85,10 @@ void Inference::addNode(const ProblemTensor &tensor) {
   }
 }
 
-void Inference::addRow(unsigned op, ShardingRule rule, ArrayRef<unsigned> operands, ArrayRef<unsigned> results) {
-  Row row{op, std::move(rule), {}, {}, {}};
-  row.tensors = row.rule.operands;
-  llvm::append_range(row.tensors, row.rule.results);
+void Inference::addRow(unsigned op, std::shared_ptr<const OpRule> rule, ArrayRef<unsigned> operands, ArrayRef<unsigned> results) {
+  Row row{op, std::move(rule), {}};
   llvm::append_range(row.nodes, operands);
   llvm::append_range(row.nodes, results);
-  bool reduces = llvm::any_of(row.rule.factors, [](const Factor &factor) { return factor.kind == FactorKind::Reduction; });
-  for (size_t factor = 0; factor < row.rule.factors.size(); ++factor) {
-    row.isBasic.push_back(!reduces &&
-                          llvm::all_of(row.tensors, [&](const TensorFactors &dims) { return dims.empty() || holdsFactor(dims, factor); }));
-  }
   for (unsigned node : row.nodes) {
     nodes[node].rows.push_back(rows.size());
   }
@@ -139,11 +139,11 @@ void Inference::push(unsigned row) {
 void Inference::visit(unsigned number, bool basicOnly) {
   const Row &row = rows[number];
   SmallVector<FactorSplit> splits;
-  for (auto [tensor, node] : llvm::zip_equal(row.tensors, row.nodes)) {
-    splits.push_back(nodes[node].takesPart ? project(mesh, row.rule, tensor, nodes[node].layout) : FactorSplit(row.rule.factors.size()));
+  for (auto [tensor, node] : llvm::zip_equal(row.rule->tensors, row.nodes)) {
+    splits.push_back(nodes[node].takesPart ? project(mesh, *row.rule, tensor, nodes[node].layout) : FactorSplit(row.rule->factors.size()));
   }
-  for (size_t factor = 0; factor < row.rule.factors.size(); ++factor) {
-    if (row.rule.factors[factor].kind != FactorKind::NeedReplication && (row.isBasic[factor] || !basicOnly)) {
+  for (size_t factor = 0; factor < row.rule->factors.size(); ++factor) {
+    if (row.rule->factors[factor].kind != FactorKind::NeedReplication && (row.rule->isBasic[factor] || !basicOnly)) {
       visitFactor(number, factor, splits);
     }
   }
@@ -152,14 +152,14 @@ void Inference::visit(unsigned number, bool basicOnly) {
 void Inference::visitFactor(unsigned number, int64_t factor, SmallVectorImpl<FactorSplit> &splits) {
   const Row &row = rows[number];
   SmallVector<AxisList> lists;
-  for (auto [tensor, split, node] : llvm::zip_equal(row.tensors, splits, row.nodes)) {
+  for (auto [tensor, split, node] : llvm::zip_equal(row.rule->tensors, splits, row.nodes)) {
     if (holdsFactor(tensor, factor) && nodes[node].takesPart) {
       lists.push_back(split[factor]);
     }
   }
   AxisList longest = longestCompatible(lists);
-  for (size_t t = 0; t < row.tensors.size(); ++t) {
-    if (holdsFactor(row.tensors[t], factor)) {
+  for (size_t t = 0; t < row.rule->tensors.size(); ++t) {
+    if (holdsFactor(row.rule->tensors[t], factor)) {
       extend(number, t, factor, longest, splits);
     }
   }
@@ -194,8 +194,8 @@ void Inference::extend(unsigned number, size_t t, int64_t factor, ArrayRef<Strin
   Node &node = nodes[row.nodes[t]];
   FactorSplit &split = splits[t];
   // Axes that fit no factor of this row must not get lost.
-  if (!node.takesPart || !isOpen(node, row.tensors[t], factor) || split[factor].size() >= axes.size() ||
-      unproject(row.tensors[t], split) != node.layout) {
+  if (!node.takesPart || !isOpen(node, row.rule->tensors[t], factor) || split[factor].size() >= axes.size() ||
+      unproject(row.rule->tensors[t], split) != node.layout) {
     return;
   }
   bool grew = false;
@@ -205,14 +205,14 @@ void Inference::extend(unsigned number, size_t t, int64_t factor, ArrayRef<Strin
         return static_cast<int64_t>(item.index()) != factor && llvm::is_contained(item.value(), axis);
       });
     });
-    if (servesOther || node.layout.uses(axis) || !isSplittable(mesh, row.rule, row.tensors[t], split, factor, axis) ||
-        !isWorthSplitting(mesh, row.rule, row.tensors, split, factor, axis, mayIdle)) {
+    if (servesOther || node.layout.uses(axis) || !isSplittable(mesh, *row.rule, row.rule->tensors[t], split, factor, axis) ||
+        !isWorthSplitting(mesh, *row.rule, row.rule->tensors, split, factor, axis, mayIdle)) {
       break;
     }
     unsigned source = traceAxis(row, factor, axis, splits).source;
     node.origins.push_back({axis, source, row.op});
     split[factor].push_back(axis);
-    node.layout = unproject(row.tensors[t], split);
+    node.layout = unproject(row.rule->tensors[t], split);
     grew = true;
   }
   if (grew) {

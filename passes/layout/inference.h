@@ -41,22 +41,20 @@ public:
 private:
   struct Node {
     Layout layout;
-    llvm::SmallVector<bool> open; // one a dim
+    llvm::SmallVector<bool, 8> open; // one a dim
     int64_t priority;
-    llvm::SmallVector<unsigned> rows; // that touch it
+    llvm::SmallVector<unsigned, 4> rows; // that touch it
     llvm::SmallVector<AxisOrigin, 2> origins;
     bool takesPart = false; // its turn has come
   };
   struct Row {
     unsigned op; // of the problem
-    ShardingRule rule;
-    llvm::SmallVector<TensorFactors> tensors; // operands, then results
-    llvm::SmallVector<unsigned> nodes;        // one a tensor
-    llvm::SmallVector<bool> isBasic;          // for each factor: goes first
+    std::shared_ptr<const OpRule> rule;
+    llvm::SmallVector<unsigned, 4> nodes; // one a tensor: operands, then results
   };
 
   void addNode(const ProblemTensor &tensor);
-  void addRow(unsigned op, ShardingRule rule, llvm::ArrayRef<unsigned> operands, llvm::ArrayRef<unsigned> results);
+  void addRow(unsigned op, std::shared_ptr<const OpRule> rule, llvm::ArrayRef<unsigned> operands, llvm::ArrayRef<unsigned> results);
   void runToFixpoint();
   void push(unsigned row);
   void visit(unsigned number, bool basicOnly);

@@ -7,15 +7,21 @@
 #include "dialects/support/tensor_values.h"
 #include "passes/layout/given_attributes.h"
 #include "passes/layout/given_layout.h"
+#include "passes/layout/pointer_hash.h"
+
+#include <unordered_map>
 
 using namespace mlir;
 
 namespace ashlar::layout {
 
-SmallVector<TensorFactors> ProblemOp::tensorFactors() const {
-  SmallVector<TensorFactors> tensors(rule->operands);
-  llvm::append_range(tensors, rule->results);
-  return tensors;
+OpRule::OpRule(ShardingRule rule) : ShardingRule(std::move(rule)), tensors(operands) {
+  llvm::append_range(tensors, results);
+  const bool reduces = llvm::any_of(factors, [](const Factor &factor) { return factor.kind == FactorKind::Reduction; });
+  for (size_t factor = 0; factor < factors.size(); ++factor) {
+    isBasic.push_back(!reduces &&
+                      llvm::all_of(tensors, [&](const TensorFactors &dims) { return dims.empty() || holdsFactor(dims, factor); }));
+  }
 }
 
 class ProblemBuilder {
@@ -37,6 +43,8 @@ public:
       numOps += function.front().getOperations().size();
     }
     problem.ops.reserve(numOps); // what grows is copied: moving small vectors may throw
+    problem.values.reserve(numOps);
+    problem.tensors.reserve(problem.variables.size() + numOps);
     for (auto function : module.getOps<func::FuncOp>()) {
       unsigned first = problem.ops.size();
       if (failed(addProgram(function))) {
@@ -104,16 +112,42 @@ private:
   ProblemOp &addOp(Operation &op) {
     ProblemOp &row = problem.ops.emplace_back();
     row.op = &op;
-    if (auto ruled = dyn_cast<ShardingRuleOpInterface>(op)) {
-      row.rule = ruled.getShardingRule();
-    }
-    NamedAttrList attributes(op.getAttrDictionary());
-    for (StringRef name : {dist::kLayoutsAttr, dist::kOperandLayoutsAttr, dist::kOriginsAttr, dist::kExplicitAttr}) {
-      attributes.erase(name);
-    }
-    row.attributes = attributes.getDictionary(op.getContext());
+    const Kind &kind = kindOf(op);
+    row.rule = kind.rule;
+    row.attributes = kind.attributes;
     llvm::append_range(row.operands, llvm::map_range(op.getOperands(), [&](Value operand) { return problem.find(operand); }));
     return row;
+  }
+
+  // What ops of one kind with equal attributes, but those of layouts, and types share.
+  struct Kind {
+    DictionaryAttr attributes;
+    std::shared_ptr<const OpRule> rule;
+  };
+
+  const Kind &kindOf(Operation &op) {
+    NamedAttrList attributes;
+    op.getName().populateInherentAttrs(&op, attributes);
+    constexpr StringLiteral kOfLayouts[] = {dist::kLayoutsAttr, dist::kOperandLayoutsAttr, dist::kOriginsAttr, dist::kExplicitAttr};
+    for (NamedAttribute attribute : op.getDiscardableAttrs()) {
+      if (!llvm::is_contained(kOfLayouts, attribute.getName().getValue())) {
+        attributes.push_back(attribute);
+      }
+    }
+    SmallVector<const void *, 16> key = {op.getName().getAsOpaquePointer()};
+    for (NamedAttribute attribute : attributes) {
+      key.append({attribute.getName().getAsOpaquePointer(), attribute.getValue().getAsOpaquePointer()});
+    }
+    for (Type type : llvm::concat<const Type>(op.getOperandTypes(), op.getResultTypes())) {
+      key.push_back(type.getAsOpaquePointer());
+    }
+    auto [found, isNew] = kinds.try_emplace(std::move(key));
+    Kind &kind = found->second;
+    if (isNew) {
+      auto ruled = dyn_cast<ShardingRuleOpInterface>(op);
+      kind = {attributes.getDictionary(op.getContext()), ruled ? std::make_shared<OpRule>(ruled.getShardingRule()) : nullptr};
+    }
+    return kind;
   }
 
   LogicalResult addProgram(func::FuncOp function) {
@@ -138,8 +172,11 @@ private:
   }
 
   LogicalResult addProgramOp(func::FuncOp function, Operation &op) {
-    SmallVector<std::optional<unsigned>> taken;
-    for (OpOperand &operand : op.getOpOperands()) {
+    SmallVector<std::optional<unsigned>, 3> taken;
+    if (!isa<nn::WriteOp, func::ReturnOp>(op) && !op.getDiscardableAttr(dist::kOperandLayoutsAttr)) {
+      taken.resize(op.getNumOperands());
+    }
+    for (OpOperand &operand : op.getOpOperands().drop_front(taken.size())) {
       FailureOr<std::optional<unsigned>> tensor = findTaken(function, operand);
       if (failed(tensor)) {
         return failure();
@@ -214,8 +251,9 @@ private:
   }
 
   bool isDecided;
-  DenseMap<StringAttr, unsigned> variables;                       // tensors, by name
-  DenseMap<std::pair<Attribute, Type>, unsigned> inputs, outputs; // by name and type
+  std::unordered_map<SmallVector<const void *, 16>, Kind, PointerHash> kinds; // by op name, attributes and types
+  DenseMap<StringAttr, unsigned> variables;                                   // tensors, by name
+  DenseMap<std::pair<Attribute, Type>, unsigned> inputs, outputs;             // by name and type
 };
 
 FailureOr<LayoutProblem> LayoutProblem::create(ModuleOp module, MeshAttr mesh, bool isDecided) {

@@ -12,6 +12,7 @@
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
+#include <memory>
 #include <vector>
 
 namespace ashlar::layout {
@@ -38,23 +39,29 @@ struct ProblemValue {
   std::optional<unsigned> maker; // number of the op; none: an argument
 };
 
+// The sharding rule of an op, with what follows from it alone. Ops of one kind with equal attributes and types share one.
+struct OpRule : ShardingRule {
+  explicit OpRule(ShardingRule rule);
+
+  llvm::SmallVector<TensorFactors> tensors; // the dims of operands, then results, as factors
+  llvm::SmallVector<bool> isBasic;          // for each factor: whether all tensors hold it, and nothing is reduced
+};
+
 // An op with its operands and results as numbers of values.
 struct ProblemOp {
   mlir::Operation *op;
-  std::optional<ShardingRule> rule; // none for a read, a write, a return and a collective
-  llvm::SmallVector<unsigned> operands, results;
+  std::shared_ptr<const OpRule> rule; // none for a read, a write, a return and a collective
+  llvm::SmallVector<unsigned, 3> operands;
+  llvm::SmallVector<unsigned, 1> results;
   // For each operand the tensor whose layout it must have: of a write its variable, of a return its result, of an op that is told how to
   // take an operand that; none where the op's split decides.
-  llvm::SmallVector<std::optional<unsigned>> taken;
+  llvm::SmallVector<std::optional<unsigned>, 3> taken;
   std::optional<unsigned> variable; // of a read: the tensor of its variable
 
   mlir::DictionaryAttr attributes; // what makes it equal to others: none of layouts
 
   // Returns true for a constant or an index: made where it is used, in any layout.
   bool isSource() const { return rule && operands.empty() && results.size() == 1; }
-
-  // Returns the dims of operands, then results, as factors.
-  llvm::SmallVector<TensorFactors> tensorFactors() const;
 };
 
 // A program: ops [firstOp, endOp) in its order.

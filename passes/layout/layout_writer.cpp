@@ -105,10 +105,8 @@ private:
 
   void writeOp(const ProblemOp &row) {
     Operation *op = row.op;
-    removeGiven(op);
-    if (row.results.empty()) {
-      return;
-    }
+    NamedAttrList attributes(op->getDiscardableAttrDictionary());
+    eraseGiven(attributes);
     SmallVector<Attribute> layouts, made;
     bool isKnown = false;
     for (unsigned value : row.results) {
@@ -118,10 +116,13 @@ private:
       isKnown |= !origin.empty();
       made.push_back(origin);
     }
-    op->setAttr(dist::kLayoutsAttr, ArrayAttr::get(op->getContext(), layouts));
-    if (isKnown) {
-      op->setAttr(dist::kOriginsAttr, ArrayAttr::get(op->getContext(), made));
+    if (!layouts.empty()) {
+      attributes.set(dist::kLayoutsAttr, ArrayAttr::get(op->getContext(), layouts));
     }
+    if (isKnown) {
+      attributes.set(dist::kOriginsAttr, ArrayAttr::get(op->getContext(), made));
+    }
+    op->setDiscardableAttrs(attributes.getDictionary(op->getContext()));
   }
 
   const LayoutProblem &problem;

@@ -146,7 +146,7 @@ LogicalResult LocalLayouts::splitRuled(const ProblemOp &op) {
       dims[result].push_back(classes.add());
     }
   }
-  for (auto [tensor, value] : llvm::zip_equal(op.tensorFactors(), llvm::concat<const unsigned>(op.operands, op.results))) {
+  for (auto [tensor, value] : llvm::zip_equal(op.rule->tensors, llvm::concat<const unsigned>(op.operands, op.results))) {
     if (failed(joinFactors(op, value, tensor, factors))) {
       return failure();
     }
@@ -212,7 +212,7 @@ LogicalResult LocalLayouts::layOutRuled(const ProblemOp &row) {
   const ShardingRule &rule = *row.rule;
   FactorSplit split(rule.factors.size());
   SmallVector<Layout> operands = llvm::map_to_vector(row.operands, [&](unsigned operand) { return knownLayout(operand); });
-  for (auto [tensor, value] : llvm::zip_equal(row.tensorFactors(), llvm::concat<const unsigned>(row.operands, row.results))) {
+  for (auto [tensor, value] : llvm::zip_equal(row.rule->tensors, llvm::concat<const unsigned>(row.operands, row.results))) {
     for (auto [factors, axes] : llvm::zip_equal(tensor, knownLayout(value).dims)) {
       if (!factors.empty()) {
         split[factors.front()] = axes;

@@ -13,7 +13,7 @@
 #include "dialects/support/op_interfaces.h"
 #include "dialects/support/tensor_values.h"
 
-#include <map>
+#include <unordered_map>
 
 using namespace mlir;
 
@@ -64,7 +64,20 @@ private:
   using AxisSet = uint64_t; // one bit an axis of the mesh; of more than 64, most of which have one device, some share theirs
 
   // What makes two values one: the op, what it takes and what it gives.
-  using Key = std::tuple<const void *, const void *, SmallVector<unsigned>, SmallVector<const void *>>;
+  struct Key {
+    const void *name, *attributes;
+    SmallVector<unsigned, 3> operands;
+    SmallVector<const void *, 2> others;
+
+    bool operator==(const Key &other) const {
+      return name == other.name && attributes == other.attributes && operands == other.operands && others == other.others;
+    }
+  };
+  struct HashKey {
+    size_t operator()(const Key &key) const {
+      return llvm::hash_combine(key.name, key.attributes, llvm::hash_combine_range(key.operands), llvm::hash_combine_range(key.others));
+    }
+  };
 
   AxisSet axesOf(ArrayRef<StringAttr> axes) const {
     AxisSet set = 0;
@@ -87,7 +100,7 @@ private:
   }
 
   // Adds an op with results of these types, or returns the results of the one that is equal.
-  SmallVector<unsigned> add(const Key &key, LocalOp op, ArrayRef<RankedTensorType> types, AxisSet axes) {
+  SmallVector<unsigned, 1> add(const Key &key, LocalOp op, ArrayRef<RankedTensorType> types, AxisSet axes) {
     auto [known, isNew] = equal.try_emplace(key);
     if (isNew) {
       for (RankedTensorType type : types) {
@@ -129,7 +142,7 @@ private:
       axes |= varying[op.operands.back()];
       operandTypes.push_back(local.values[op.operands.back()]);
     }
-    SmallVector<const void *> types;
+    SmallVector<const void *, 2> types;
     SmallVector<dist::SplitWindow> windows = splitWindowsOf(number);
     for (const dist::SplitWindow &window : windows) {
       if (window.tensor < op.operands.size() && window.halo) {
@@ -168,7 +181,7 @@ private:
     bool isPure = !row.results.empty() && !isa<nn::GradientOp>(row.op);
     Key key{row.op->getName().getAsOpaquePointer(), isPure ? row.attributes.getAsOpaquePointer() : row.op, op.operands, types};
     const unsigned operands = row.operands.size();
-    SmallVector<unsigned> made = add(key, std::move(op), resultTypes, axes);
+    SmallVector<unsigned, 1> made = add(key, std::move(op), resultTypes, axes);
     for (const dist::SplitWindow &window : windows) {
       if (window.tensor >= operands && window.halo) {
         made[window.tensor - operands] = addHalo(window, made[window.tensor - operands], /*isKnown=*/false);
@@ -245,8 +258,8 @@ private:
     op.operands = {input};
     if (!isKnown) {
       op.kind = CollectiveKind::Halo;
-      op.step.axes = window.axes;
-      op.step.dim = window.dim;
+      op.axes = window.axes;
+      op.dim = window.dim;
       dist::Link link = planner.linkOf(window.axes);
       dist::HaloCost cost = dist::haloCost(mesh, window, local.values[input], link);
       op.bytes = cost.bytes;
@@ -324,7 +337,7 @@ private:
     RankedTensorType type = dist::localType(mesh, global, at);
     LocalOp op;
     op.op = row.op;
-    SmallVector<const void *> key = {type.getAsOpaquePointer()};
+    SmallVector<const void *, 2> key = {type.getAsOpaquePointer()};
     if (isa<nn::IndexOp>(row.op)) {
       key.push_back(layout.getAsOpaquePointer());
     }
@@ -357,7 +370,7 @@ private:
     };
     std::optional<unsigned> maker = local.makers[input];
     const LocalOp *before = maker && local.ops[*maker].kind ? &local.ops[*maker] : nullptr;
-    bool undoes = before && !placed && before->step.dim == step.dim && before->step.axes == step.axes;
+    bool undoes = before && !placed && before->dim == step.dim && before->axes == step.axes;
     if (undoes && step.kind == CollectiveKind::Slice && before->kind == CollectiveKind::AllGather && !before->isPlaced) {
       unsigned whole = before->operands.front();
       if (isExact(local.values[input], local.values[whole]) && isExact(local.values[input], type)) {
@@ -373,14 +386,15 @@ private:
     }
     LocalOp op;
     op.kind = step.kind;
-    op.step = step;
+    op.axes = step.axes;
+    op.dim = step.dim;
     op.isPlaced = placed;
     op.operands = {input};
     setCost(op, step, local.values[input], type);
     bool isJoined = step.kind == CollectiveKind::AllReduce || step.kind == CollectiveKind::AllGather;
     AxisSet varies = isJoined ? varying[input] & ~axes : varying[input] | axes;
-    SmallVector<const void *> key = {type.getAsOpaquePointer(), dist::LayoutAttr::get(mesh.getContext(), from).getAsOpaquePointer(),
-                                     dist::LayoutAttr::get(mesh.getContext(), to).getAsOpaquePointer()};
+    SmallVector<const void *, 2> key = {type.getAsOpaquePointer(), dist::LayoutAttr::get(mesh.getContext(), from).getAsOpaquePointer(),
+                                        dist::LayoutAttr::get(mesh.getContext(), to).getAsOpaquePointer()};
     return add({nullptr, placed ? mesh.getAsOpaquePointer() : nullptr, {input}, key}, std::move(op), type, varies).front();
   }
 
@@ -412,9 +426,9 @@ private:
   const Assignment &assignment;
   dist::Planner &planner;
   LocalProgram local;
-  std::vector<AxisSet> varying;                           // the axes along which devices may hold different elements of each value
-  std::map<Key, SmallVector<unsigned>> equal;             // results, by what makes them
-  std::map<std::pair<unsigned, unsigned>, unsigned> held; // values, by value of the problem and holding
+  std::vector<AxisSet> varying; // the axes along which devices may hold different elements of each value
+  std::unordered_map<Key, SmallVector<unsigned, 1>, HashKey> equal; // results, by what makes them
+  llvm::DenseMap<std::pair<unsigned, unsigned>, unsigned> held;     // values, by value of the problem and holding
 };
 
 } // namespace

@@ -13,14 +13,16 @@ namespace ashlar::layout {
 // An op of one device, a step of a redistribution, or, with neither op nor kind, another name of its operand.
 struct LocalOp {
   mlir::Operation *op = nullptr;
-  std::optional<CollectiveKind> kind;            // of a step, or of a collective
-  dist::Step step;                               // of a step
-  bool isPlaced = false;                         // a step that the model places itself
-  llvm::SmallVector<unsigned> operands, results; // numbers of values
-  int64_t bytes = 0, timePs = 0;                 // of a step or collective: that a device sends, and how long it takes
-  bool movesBeside = false;                      // of one: its links move data while the device computes
-  dist::Work work;                               // that the device computes
-  std::optional<int64_t> owner;                  // the only device that computes it (weights grouping); none: all do
+  std::optional<CollectiveKind> kind;      // of a step, or of a collective
+  dist::AxisList axes;                     // of a step: of its group
+  int64_t dim = -1;                        // of a step, as dist::Step has it
+  bool isPlaced = false;                   // a step that the model places itself
+  llvm::SmallVector<unsigned, 3> operands; // numbers of values
+  llvm::SmallVector<unsigned, 1> results;
+  int64_t bytes = 0, timePs = 0; // of a step or collective: that a device sends, and how long it takes
+  bool movesBeside = false;      // of one: its links move data while the device computes
+  dist::Work work;               // that the device computes
+  std::optional<int64_t> owner;  // the only device that computes it (weights grouping); none: all do
 };
 
 struct LocalProgram {

@@ -10,6 +10,7 @@
 #include "dialects/support/element_type.h"
 #include "dialects/support/op_interfaces.h"
 #include "passes/layout/decide.h"
+#include "passes/layout/propagate_layouts.h"
 
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/EquivalenceClasses.h"
@@ -482,18 +483,35 @@ Price price(const LayoutProblem &problem, const Assignment &assignment, dist::Pl
   return price;
 }
 
-FailureOr<Price> priceLayouts(ModuleOp module) {
-  dist::MeshOp mesh = dist::findMesh(module);
-  FailureOr<LayoutProblem> problem = LayoutProblem::create(module, mesh.getMesh());
-  if (failed(problem)) {
-    return failure();
-  }
-  dist::Planner planner(mesh);
-  FailureOr<Assignment> assignment = decide(*problem, planner);
+namespace {
+
+FailureOr<Price> decideAndPrice(ModuleOp module, const LayoutProblem &problem, dist::Planner &planner) {
+  FailureOr<Assignment> assignment = decide(problem, planner);
   if (failed(assignment)) {
     return failure();
   }
-  return price(*problem, *assignment, planner, dist::findDeviceRates(module));
+  return price(problem, *assignment, planner, dist::findDeviceRates(module));
+}
+
+} // namespace
+
+FailureOr<Price> priceLayouts(ModuleOp module) {
+  dist::MeshOp mesh = dist::findMesh(module);
+  FailureOr<LayoutProblem> problem = LayoutProblem::create(module, mesh.getMesh());
+  dist::Planner planner(mesh);
+  return failed(problem) ? FailureOr<Price>() : decideAndPrice(module, *problem, planner);
+}
+
+FailureOr<Price> priceInferred(ModuleOp module, dist::Planner &planner) {
+  FailureOr<Inferred> inferred = inferLayouts(module, /*splitVariables=*/true);
+  if (failed(inferred)) {
+    return failure();
+  }
+  auto &[problem, inference] = *inferred;
+  for (auto [number, tensor] : llvm::enumerate(problem.tensors)) {
+    tensor.given = GivenLayout{inference.getLayout(number), SmallVector<bool>(tensor.type.getRank(), false)};
+  }
+  return decideAndPrice(module, problem, planner);
 }
 
 } // namespace ashlar::layout

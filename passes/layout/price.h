@@ -69,6 +69,10 @@ Price price(const LayoutProblem &problem, const Assignment &assignment, dist::Pl
 // Prices a module whose values all have layouts, on its mesh and device. Fails, with an error, where nothing can be decided.
 mlir::FailureOr<Price> priceLayouts(mlir::ModuleOp module);
 
+// Prices what inference makes of the layouts that are given in a module, as propagateLayouts() and priceLayouts() after each other do. The
+// module is used up. Fails, with an error, where either does.
+mlir::FailureOr<Price> priceInferred(mlir::ModuleOp module, dist::Planner &planner);
+
 } // namespace ashlar::layout
 
 #endif // ASHLAR_PASSES_LAYOUT_PRICE_H

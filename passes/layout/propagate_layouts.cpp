@@ -45,12 +45,12 @@ FailureOr<LayoutProblem> createInferable(ModuleOp module, MeshAttr mesh, bool sp
 
 } // namespace
 
-LogicalResult propagateLayouts(ModuleOp module, bool splitVariables) {
+FailureOr<Inferred> inferLayouts(ModuleOp module, bool splitVariables) {
   MeshAttr mesh = requirePrograms(module);
   if (!mesh) {
     return failure();
   }
-  do {
+  while (true) {
     llvm::for_each(module.getOps<func::FuncOp>(), copySources);
     FailureOr<LayoutProblem> problem = createInferable(module, mesh, splitVariables);
     if (failed(problem)) {
@@ -58,9 +58,21 @@ LogicalResult propagateLayouts(ModuleOp module, bool splitVariables) {
     }
     Inference inference(*problem);
     inference.run();
-    writeLayouts(*problem, inference);
-    // All that has a layout by now is given in the next round.
-  } while (expandSplitOps(module, mesh));
+    SmallVector<ExpandableOpInterface> split = findSplitOps(*problem, inference);
+    if (split.empty()) {
+      return Inferred{std::move(*problem), std::move(inference)};
+    }
+    writeLayouts(*problem, inference); // all that has a layout by now is given in the next round
+    llvm::for_each(split, expand);
+  }
+}
+
+LogicalResult propagateLayouts(ModuleOp module, bool splitVariables) {
+  FailureOr<Inferred> inferred = inferLayouts(module, splitVariables);
+  if (failed(inferred)) {
+    return failure();
+  }
+  writeLayouts(inferred->problem, inferred->inference);
   return success();
 }
 

@@ -5,11 +5,21 @@
 #ifndef ASHLAR_PASSES_LAYOUT_PROPAGATE_LAYOUTS_H
 #define ASHLAR_PASSES_LAYOUT_PROPAGATE_LAYOUTS_H
 
-#include "mlir/IR/BuiltinOps.h"
+#include "passes/layout/inference.h"
 
 namespace ashlar::layout {
 
-// Infers the layout of every value of a module with a mesh from those that are given, as ashlar-propagate-layouts says (passes.td).
+// The problem of a module with what inference makes of it.
+struct Inferred {
+  LayoutProblem problem;
+  Inference inference;
+};
+
+// Infers the layout of every value of a module with a mesh from those that are given. Only the ops that it replaces by their expansions are
+// changed in the module, and what is written to infer behind them.
+mlir::FailureOr<Inferred> inferLayouts(mlir::ModuleOp module, bool splitVariables);
+
+// Infers layouts and writes them, as ashlar-propagate-layouts says (passes.td).
 mlir::LogicalResult propagateLayouts(mlir::ModuleOp module, bool splitVariables);
 
 } // namespace ashlar::layout

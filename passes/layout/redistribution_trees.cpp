@@ -120,7 +120,7 @@ private:
     }
     placed[node] = true;
     place(nodes[node].parent);
-    SmallVector<unsigned> &siblings = nodes[nodes[node].parent].children;
+    SmallVectorImpl<unsigned> &siblings = nodes[nodes[node].parent].children;
     siblings.insert(siblings.begin(), node);
   }
 

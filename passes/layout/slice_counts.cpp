@@ -113,7 +113,7 @@ private:
   // A dim of several factors is cut along the major one.
   void join(const ProblemOp &op) {
     SmallVector<std::optional<unsigned>> known(op.rule->factors.size());
-    for (auto [value, tensor] : llvm::zip_equal(llvm::concat<const unsigned>(op.operands, op.results), op.tensorFactors())) {
+    for (auto [value, tensor] : llvm::zip_equal(llvm::concat<const unsigned>(op.operands, op.results), op.rule->tensors)) {
       for (auto [dim, factors] : llvm::enumerate(tensor)) {
         if (factors.empty()) {
           continue;
@@ -220,7 +220,7 @@ private:
   // Checks that no dim is cut that an op needs whole.
   LogicalResult checkWhole(const Twine &what, ArrayRef<int64_t> counts, ArrayRef<OpOperand *> operands) {
     for (OpOperand *operand : operands) {
-      const std::optional<ShardingRule> &rule = problem.ops[opNumbers.at(operand->getOwner())].rule;
+      const OpRule *rule = problem.ops[opNumbers.at(operand->getOwner())].rule.get();
       if (!rule) {
         continue;
       }

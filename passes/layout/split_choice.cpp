@@ -17,7 +17,7 @@ namespace {
 class SplitChoice {
 public:
   SplitChoice(const LayoutProblem &problem, const ProblemOp &op, dist::Planner &planner)
-      : problem(problem), mesh(problem.mesh), planner(planner), op(op), rule(*op.rule), tensors(op.tensorFactors()) {
+      : problem(problem), mesh(problem.mesh), planner(planner), op(op), rule(*op.rule), tensors(rule.tensors) {
     for (unsigned value : llvm::concat<const unsigned>(op.operands, op.results)) {
       const ProblemTensor &tensor = problem.tensors[problem.values[value].tensor];
       types.push_back(tensor.type);
@@ -159,7 +159,7 @@ private:
   MeshAttr mesh;
   dist::Planner &planner;
   const ProblemOp &op;
-  const ShardingRule &rule;
+  const OpRule &rule;
   SmallVector<TensorFactors> tensors;  // operands, then results
   SmallVector<RankedTensorType> types; // of the values, one a tensor
   SmallVector<Layout> layouts;         // that the values have

@@ -7,7 +7,6 @@
 #include "dialects/dist/plain_text.h"
 #include "passes/layout/copy_sources.h"
 #include "passes/layout/inference.h"
-#include "passes/layout/propagate_layouts.h"
 #include "passes/search/deadline.h"
 #include "passes/search/rules_of_layouts.h"
 #include "passes/search/runner_up.h"
@@ -27,20 +26,9 @@ ArrayAttr describeRules(ArrayRef<LayoutRule> rules, Builder &builder) {
   }));
 }
 
-// Returns what a step is predicted to take with given layouts; nothing where inference refuses them.
-std::optional<Prediction> predictGiven(ModuleOp given, int64_t runs) {
-  OwningOpRef<ModuleOp> placed = given.clone();
-  ScopedDiagnosticHandler quiet(given.getContext(), [](Diagnostic &) { return success(); });
-  if (failed(layout::propagateLayouts(*placed, /*splitVariables=*/true))) {
-    return std::nullopt;
-  }
-  FailureOr<Prediction> prediction = predict(*placed, runs);
-  return succeeded(prediction) ? std::optional(*prediction) : std::nullopt;
-}
-
 // Returns what a step is predicted to take with layouts that were decided; nothing where inference refuses them. `module`: that of the
 // problem, with nothing but what was given before.
-std::optional<Prediction> predictDecided(ModuleOp module, const DecidedLayouts &decided, int64_t runs) {
+std::optional<Prediction> predictDecided(ModuleOp module, const DecidedLayouts &decided, int64_t runs, dist::Planner &planner) {
   OwningOpRef<ModuleOp> copy = module.clone();
   FailureOr<layout::LayoutProblem> problem = layout::LayoutProblem::create(*copy, dist::findMesh(*copy).getMesh());
   if (failed(problem)) {
@@ -48,13 +36,14 @@ std::optional<Prediction> predictDecided(ModuleOp module, const DecidedLayouts &
   }
   giveLayouts(*problem, decided);
   giveOtherPrograms(*copy);
-  std::optional<Prediction> best = predictGiven(*copy, runs);
-  std::optional<Prediction> simpler = predictGiven(*leaveOut(module, *copy, LeftOut::Backward), runs); // as the search does
+  std::optional<Prediction> best = predict(*copy, runs, planner);
+  std::optional<Prediction> simpler = predict(*leaveOutBackward(module, *copy), runs, planner); // as the search does
   return simpler && (!best || simpler->stepPs < best->stepPs) ? simpler : best;
 }
 
 // Returns the runners-up, with what each of them is predicted to take.
-ArrayAttr describeRunnersUp(ModuleOp module, ModuleOp given, const Choices *choices, const ExplainOptions &options) {
+ArrayAttr describeRunnersUp(ModuleOp module, ModuleOp given, const Choices *choices, const ExplainOptions &options,
+                            dist::Planner &planner) {
   Builder builder(module.getContext());
   OwningOpRef<ModuleOp> copy = module.clone();
   llvm::for_each(copy->getOps<func::FuncOp>(), layout::copySources);
@@ -63,7 +52,6 @@ ArrayAttr describeRunnersUp(ModuleOp module, ModuleOp given, const Choices *choi
   if (failed(problem)) {
     return builder.getArrayAttr({});
   }
-  dist::Planner planner(mesh);
   SmallVector<WeightedProgram> programs = programsOfStep(*copy, options.runs);
   LayoutGraph graph(*problem, programs, findRepeatedParts(*problem), planner, dist::findDeviceRates(*copy), options.smallBytes);
   std::optional<Choices> taken = choices ? std::optional(*choices) : encodeInferred(graph, given);
@@ -75,7 +63,7 @@ ArrayAttr describeRunnersUp(ModuleOp module, ModuleOp given, const Choices *choi
     if (!list.empty() && deadline.left() <= 0) {
       break;
     }
-    if (std::optional<Prediction> prediction = predictDecided(*copy, graph.decode(other.choices), options.runs)) {
+    if (std::optional<Prediction> prediction = predictDecided(*copy, graph.decode(other.choices), options.runs, planner)) {
       list.push_back(builder.getDictionaryAttr({builder.getNamedAttr("block", builder.getStringAttr(other.block)),
                                                 builder.getNamedAttr("differs", builder.getStringAttr(other.differs)),
                                                 builder.getNamedAttr("step_ps", builder.getI64IntegerAttr(prediction->stepPs)),
@@ -90,11 +78,12 @@ ArrayAttr describeRunnersUp(ModuleOp module, ModuleOp given, const Choices *choi
 SmallVector<NamedAttribute> explainStrategy(ModuleOp module, ModuleOp given, const Choices *choices, const ExplainOptions &options) {
   Builder builder(module.getContext());
   SmallVector<NamedAttribute> fields;
+  dist::Planner planner(dist::findMesh(module));
   FailureOr<RulesOfLayouts> rules = findRules(module, given);
   if (succeeded(rules)) {
     fields.push_back(builder.getNamedAttr("rules", describeRules(rules->rules, builder)));
     fields.push_back(builder.getNamedAttr("others", builder.getI64IntegerAttr(rules->numOthers)));
-    if (std::optional<Prediction> prediction = predictGiven(*giveRules(module, rules->rules), options.runs)) {
+    if (std::optional<Prediction> prediction = predict(*giveRules(module, rules->rules), options.runs, planner)) {
       fields.push_back(builder.getNamedAttr("rules_step_ps", builder.getI64IntegerAttr(prediction->stepPs)));
       fields.push_back(builder.getNamedAttr("rules_bytes", builder.getI64IntegerAttr(prediction->memoryBytes)));
     }
@@ -102,7 +91,7 @@ SmallVector<NamedAttribute> explainStrategy(ModuleOp module, ModuleOp given, con
                                                                              : rules->isMinimal ? "minimal"
                                                                                                 : "enough")));
   }
-  fields.push_back(builder.getNamedAttr("runners_up", describeRunnersUp(module, given, choices, options)));
+  fields.push_back(builder.getNamedAttr("runners_up", describeRunnersUp(module, given, choices, options, planner)));
   return fields;
 }
 

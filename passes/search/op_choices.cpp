@@ -22,7 +22,7 @@ using layout::FactorSplit;
 class Lister {
 public:
   Lister(const layout::LayoutProblem &problem, const layout::ProblemOp &op, dist::Planner &planner)
-      : problem(problem), mesh(problem.mesh), op(op), rule(*op.rule), tensors(op.tensorFactors()), planner(planner) {
+      : problem(problem), mesh(problem.mesh), op(op), rule(*op.rule), tensors(rule.tensors), planner(planner) {
     for (StringAttr axis : mesh.getAxes()) {
       if (mesh.axisSize(axis) > 1) {
         axes.push_back(axis);
@@ -166,7 +166,7 @@ private:
   const layout::LayoutProblem &problem;
   dist::MeshAttr mesh;
   const layout::ProblemOp &op;
-  const ShardingRule &rule;
+  const layout::OpRule &rule;
   SmallVector<TensorFactors> tensors;
   dist::Planner &planner;
   AxisList axes;                              // of several devices

@@ -4,7 +4,6 @@
 
 #include "passes/layout/copy_sources.h"
 #include "passes/layout/given_layout.h"
-#include "passes/layout/propagate_layouts.h"
 #include "passes/search/deadline.h"
 #include "passes/search/explain_strategy.h"
 #include "passes/search/passes.h"
@@ -74,26 +73,18 @@ struct SearchLayouts : impl::SearchLayoutsPassBase<SearchLayouts> {
     return builder.getDictionaryAttr(fields);
   }
 
-  // Returns a strategy, unless inference refuses it: what a user would not have asked for either.
+  // Returns a strategy, unless inference refuses it.
   std::optional<Strategy> predicted(StringRef name, OwningOpRef<ModuleOp> given) {
-    OwningOpRef<ModuleOp> placed = given->clone();
-    ScopedDiagnosticHandler quiet(&getContext(), [](Diagnostic &) { return success(); });
-    if (failed(layout::propagateLayouts(*placed, /*splitVariables=*/true))) {
-      return std::nullopt;
-    }
-    FailureOr<Prediction> prediction = predict(*placed, runs);
-    return succeeded(prediction) ? std::optional(Strategy{name.str(), std::move(given), *prediction, {}}) : std::nullopt;
+    std::optional<Prediction> prediction = predict(*given, runs, *planner);
+    return prediction ? std::optional(Strategy{name.str(), std::move(given), *prediction, {}}) : std::nullopt;
   }
 
-  // Gives no more of a strategy than makes a step faster.
+  // Leaves the backward pass to inference where a step is not slower.
   void simplify(Strategy &strategy) {
-    OwningOpRef<ModuleOp> before = getOperation().clone();
-    for (LeftOut what : {LeftOut::Update, LeftOut::Backward}) {
-      std::optional<Strategy> simpler = predicted(strategy.name, leaveOut(*before, *strategy.given, what));
-      if (simpler && !isBetter(strategy, *simpler)) {
-        simpler->choices = std::move(strategy.choices);
-        strategy = std::move(*simpler);
-      }
+    std::optional<Strategy> simpler = predicted(strategy.name, leaveOutBackward(getOperation(), *strategy.given));
+    if (simpler && !isBetter(strategy, *simpler)) {
+      simpler->choices = std::move(strategy.choices);
+      strategy = std::move(*simpler);
     }
   }
 
@@ -114,9 +105,8 @@ struct SearchLayouts : impl::SearchLayoutsPassBase<SearchLayouts> {
     if (failed(problem)) {
       return failure();
     }
-    dist::Planner planner(mesh);
     SmallVector<WeightedProgram> programs = programsOfStep(*copy, runs);
-    LayoutGraph graph(*problem, programs, findRepeatedParts(*problem), planner, dist::findDeviceRates(*copy), smallBytes());
+    LayoutGraph graph(*problem, programs, findRepeatedParts(*problem), *planner, dist::findDeviceRates(*copy), smallBytes());
     Request request;
     for (bool splitsBatch : {false, true}) { // the other strategies are where it starts
       if (std::optional<Choices> known = encodeInferred(graph, splitsBatch)) {
@@ -189,6 +179,7 @@ struct SearchLayouts : impl::SearchLayoutsPassBase<SearchLayouts> {
       module.emitError("the method of the search is \"") << method.getValue() << "\"; there are dp and ilp";
       return signalPassFailure();
     }
+    planner = std::make_shared<dist::Planner>(dist::findMesh(module));
     std::vector<Strategy> strategies;
     auto consider = [&](StringRef name, OwningOpRef<ModuleOp> given) {
       if (std::optional<Strategy> strategy = predicted(name, std::move(given))) {
@@ -224,6 +215,8 @@ struct SearchLayouts : impl::SearchLayoutsPassBase<SearchLayouts> {
     module.getBodyRegion().takeBody(given->getBodyRegion());
     module->setAttr(kSearchAttr, described);
   }
+
+  std::shared_ptr<dist::Planner> planner; // of the mesh, for all that is looked at
 };
 
 } // namespace

@@ -26,13 +26,15 @@ SmallVector<WeightedProgram> programsOfStep(ModuleOp module, int64_t runs) {
   return programs;
 }
 
-FailureOr<Prediction> predict(ModuleOp module, int64_t runs) {
-  FailureOr<layout::Price> price = layout::priceLayouts(module);
+std::optional<Prediction> predict(ModuleOp given, int64_t runs, dist::Planner &planner) {
+  OwningOpRef<ModuleOp> copy = given.clone();
+  ScopedDiagnosticHandler quiet(given.getContext(), [](Diagnostic &) { return success(); });
+  FailureOr<layout::Price> price = layout::priceInferred(*copy, planner);
   if (failed(price)) {
-    return failure();
+    return std::nullopt;
   }
   Prediction prediction;
-  for (const WeightedProgram &weighted : programsOfStep(module, runs)) {
+  for (const WeightedProgram &weighted : programsOfStep(given, runs)) {
     const layout::ProgramPrice &program = price->programs[weighted.program];
     prediction.stepPs += program.timePs() * weighted.runs;
     prediction.computePs += program.computePs * weighted.runs;
@@ -107,15 +109,22 @@ void giveLayouts(const layout::LayoutProblem &problem, const DecidedLayouts &dec
       }
     }
   }
-  for (auto [number, op] : llvm::enumerate(problem.ops)) {
-    for (auto [index, value] : llvm::enumerate(op.results)) {
-      if (unsigned tensor = problem.values[value].tensor; !op.variable && isOpen(tensor)) {
-        give({layout::TensorRef::OpResult, op.op, static_cast<unsigned>(index)}, decided.tensors[tensor]);
+  for (const layout::ProblemProgram &program : problem.programs) {
+    nn::Phases phases(func::FuncOp(program.function).front());
+    for (unsigned number = program.firstOp; number < program.endOp; ++number) {
+      const layout::ProblemOp &op = problem.ops[number];
+      if (phases.of(op.op) == nn::Phase::Update) {
+        continue;
       }
-    }
-    for (auto [index, layout] : llvm::enumerate(decided.operands[number])) {
-      if (layout && !op.taken[index]) {
-        give({layout::TensorRef::Operand, op.op, static_cast<unsigned>(index)}, layout);
+      for (auto [index, value] : llvm::enumerate(op.results)) {
+        if (unsigned tensor = problem.values[value].tensor; !op.variable && isOpen(tensor)) {
+          give({layout::TensorRef::OpResult, op.op, static_cast<unsigned>(index)}, decided.tensors[tensor]);
+        }
+      }
+      for (auto [index, layout] : llvm::enumerate(decided.operands[number])) {
+        if (layout && !op.taken[index]) {
+          give({layout::TensorRef::Operand, op.op, static_cast<unsigned>(index)}, layout);
+        }
       }
     }
   }
@@ -150,14 +159,13 @@ void giveOtherPrograms(ModuleOp module) {
   }
 }
 
-OwningOpRef<ModuleOp> leaveOut(ModuleOp before, ModuleOp given, LeftOut what) {
+OwningOpRef<ModuleOp> leaveOutBackward(ModuleOp before, ModuleOp given) {
   OwningOpRef<ModuleOp> made = given.clone(), model = before.clone();
   llvm::for_each(model->getOps<func::FuncOp>(), layout::copySources);
   for (auto [function, was] : llvm::zip_equal(made->getOps<func::FuncOp>(), model->getOps<func::FuncOp>())) {
     nn::Phases phases(func::FuncOp(function).front());
     for (auto [op, opBefore] : llvm::zip_equal(func::FuncOp(function).front(), func::FuncOp(was).front())) {
-      const nn::Phase phase = phases.of(&op);
-      if (phase == nn::Phase::Update || (phase == nn::Phase::Backward && what == LeftOut::Backward)) {
+      if (phases.of(&op) == nn::Phase::Backward) {
         op.setAttrs(opBefore.getAttrDictionary());
       }
     }

@@ -38,25 +38,23 @@ mlir::DictionaryAttr describeParts(const Prediction &prediction, mlir::MLIRConte
 // Returns the programs of a module that a step runs: @train_step `runs` times and @update, or @train_step, or @forward.
 llvm::SmallVector<WeightedProgram> programsOfStep(mlir::ModuleOp module, int64_t runs);
 
-// Predicts a step of a module whose values all have layouts. Nothing, with an error, where they do not fit.
-mlir::FailureOr<Prediction> predict(mlir::ModuleOp module, int64_t runs);
+// Predicts a step with what inference makes of the layouts that are given in a module. Nothing where it refuses them: what a user would not
+// have asked for either. `planner` is that of the mesh.
+std::optional<Prediction> predict(mlir::ModuleOp given, int64_t runs, dist::Planner &planner);
 
 // Returns what inference makes of the layouts that are given in a module, as choices of the graph of its problem. Nothing where it is not
 // among them.
 std::optional<Choices> encodeInferred(const LayoutGraph &graph, mlir::ModuleOp given);
 
-// Gives tensors and ops of a problem the layouts that were decided.
+// Gives tensors and ops of a problem the layouts that were decided, but for the update: inference decides on that, from the variables.
 void giveLayouts(const layout::LayoutProblem &problem, const DecidedLayouts &decided);
 
 // Gives tensors between the nodes of the model, in programs in which they have no layout, the one that they have in another program: an
 // evaluation is laid out as the step that was searched.
 void giveOtherPrograms(mlir::ModuleOp module);
 
-// What may be left out of a strategy: the layouts of the update; and those of the backward pass.
-enum class LeftOut { Update, Backward };
-
-// Returns a strategy without some of what it gives; inference decides on that. `before`: the module to which it was given.
-mlir::OwningOpRef<mlir::ModuleOp> leaveOut(mlir::ModuleOp before, mlir::ModuleOp given, LeftOut what);
+// Returns a strategy without what it gives the backward pass; inference decides on that, too. `before`: the module to which it was given.
+mlir::OwningOpRef<mlir::ModuleOp> leaveOutBackward(mlir::ModuleOp before, mlir::ModuleOp given);
 
 // Splits dim 0 of the arguments that hold the batch over all axes of the mesh, unless something splits them already. Returns whether any
 // was split.

@@ -4,6 +4,8 @@
 
 #include "compiler/reference/equivalence.h"
 #include "passes/layout/passes.h"
+#include "passes/layout/price.h"
+#include "passes/layout/propagate_layouts.h"
 #include "test/unit/layout/partitioned.h"
 #include "test/unit/layout/random_program.h"
 #include "test/unit/reference/parsed_module.h"
@@ -159,6 +161,34 @@ TEST_CASE("partition: random programs with random layouts equal one rank", "[par
     CAPTURE(name);
     CHECK(census[name] > 0);
   }
+}
+
+TEST_CASE("price: layouts that are inferred cost what they do when they are written", "[price]") {
+  auto numbersOf = [](const layout::Price &price) {
+    std::vector<int64_t> numbers = {price.parameterBytes, price.stateBytes, price.inputOutputBytes};
+    for (const layout::ProgramPrice &program : price.programs) {
+      llvm::append_range(numbers, std::vector<int64_t>{program.computePs, program.sendPs, program.exposedPs, program.bytesSent,
+                                                       program.peakBytes, static_cast<int64_t>(program.sends.size())});
+    }
+    return numbers;
+  };
+  int64_t sending = 0, expanded = 0;
+  for (uint64_t seed = 0; seed < 300; ++seed) {
+    CAPTURE(seed);
+    const Axes axes = seed % 2 == 0 ? Axes{{"x", 2}, {"y", 3}} : Axes{{"x", 4}};
+    OwningOpRef<ModuleOp> module = randomProgram(context(), seed, meshOf(context(), axes), /*numOps=*/12);
+    OwningOpRef<ModuleOp> written = module->clone(), inferred = module->clone();
+    REQUIRE(succeeded(layout::propagateLayouts(*written, /*splitVariables=*/true)));
+    dist::Planner planner(dist::findMesh(*module));
+    FailureOr<layout::Price> priced = layout::priceLayouts(*written), same = layout::priceInferred(*inferred, planner);
+    REQUIRE(succeeded(priced));
+    REQUIRE(succeeded(same));
+    CHECK(numbersOf(*priced) == numbersOf(*same));
+    sending += priced->programs.front().bytesSent > 0;
+    expanded += count<nn::SoftmaxOp>(*written) < count<nn::SoftmaxOp>(*module);
+  }
+  CHECK(sending > 100);
+  CHECK(expanded > 5);
 }
 
 } // namespace ashlar::test

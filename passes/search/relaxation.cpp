@@ -4,6 +4,8 @@
 
 #include "passes/search/relaxation.h"
 
+#include "passes/search/least_of_table.h"
+
 #include <algorithm>
 
 namespace ashlar::search {
@@ -15,11 +17,12 @@ bool isForbidden(Cost cost) {
   return cost >= kForbidden / 2;
 }
 
-Cost subtract(Cost cost, Cost moved) {
-  return isForbidden(cost) ? kForbidden : cost - moved;
+// Sums of what may not be stop there.
+Cost stopped(Cost cost) {
+  return isForbidden(cost) ? kForbidden : cost;
 }
 
-Cost leastOf(const std::vector<Cost> &costs) {
+Cost leastIn(const std::vector<Cost> &costs) {
   return *std::min_element(costs.begin(), costs.end());
 }
 
@@ -30,56 +33,50 @@ Relaxation::Relaxation(const DecisionGraph &graph) : graph(graph) {
     unary.push_back(graph.costs(node));
   }
   for (const Edge &edge : graph.getEdges()) {
-    pairs.push_back(edge.costs);
+    moved.push_back({std::vector<Cost>(graph.numChoices(edge.a), 0), std::vector<Cost>(graph.numChoices(edge.b), 0)});
   }
 }
 
 void Relaxation::visit(unsigned number) {
   const Edge &edge = graph.getEdges()[number];
-  std::vector<Cost> &a = unary[edge.a], &b = unary[edge.b], &pair = pairs[number];
+  std::vector<Cost> &a = unary[edge.a], &b = unary[edge.b], &ofRows = moved[number].ofRows, &ofColumns = moved[number].ofColumns;
   const size_t rows = a.size(), columns = b.size();
-  // All costs go to the edge; then half of what a row must pay goes to a, what columns must pay to b, and the rest of the rows to a.
-  std::vector<Cost> ofRows(rows, kForbidden), ofColumns(columns, kForbidden);
+  // All costs go to the edge.
   for (size_t row = 0; row < rows; ++row) {
-    Cost least = kForbidden;
-    for (size_t column = 0; column < columns; ++column) {
-      Cost &cost = pair[row * columns + column];
-      cost = isForbidden(cost) || isForbidden(a[row]) || isForbidden(b[column]) ? kForbidden : cost + a[row] + b[column];
-      least = std::min(least, cost);
-    }
-    ofRows[row] = isForbidden(least) ? kForbidden : least >> 1;
+    ofRows[row] = isForbidden(a[row]) ? kForbidden : ofRows[row] + a[row];
   }
+  for (size_t column = 0; column < columns; ++column) {
+    ofColumns[column] = isForbidden(b[column]) ? kForbidden : ofColumns[column] + b[column];
+  }
+  // Half of what a row must pay goes to a.
+  least.resize(std::max(rows, columns));
+  findLeastOfRows(edge.costs.data(), ofColumns.data(), rows, columns, least.data());
   for (size_t row = 0; row < rows; ++row) {
-    for (size_t column = 0; column < columns; ++column) {
-      Cost &cost = pair[row * columns + column];
-      cost = subtract(cost, ofRows[row]);
-      ofColumns[column] = std::min(ofColumns[column], cost);
-    }
+    const Cost all = least[row] + ofRows[row];
+    a[row] = isForbidden(all) ? kForbidden : all >> 1;
+    ofRows[row] = isForbidden(all) ? kForbidden : ofRows[row] - a[row];
   }
+  // What columns must pay goes to b.
+  findLeastOfColumns(edge.costs.data(), ofRows.data(), rows, columns, least.data());
+  for (size_t column = 0; column < columns; ++column) {
+    const Cost all = least[column] + ofColumns[column];
+    b[column] = isForbidden(all) ? kForbidden : all;
+    ofColumns[column] = isForbidden(all) ? kForbidden : ofColumns[column] - all;
+  }
+  // The rest of the rows goes to a.
+  findLeastOfRows(edge.costs.data(), ofColumns.data(), rows, columns, least.data());
   for (size_t row = 0; row < rows; ++row) {
-    Cost least = kForbidden;
-    for (size_t column = 0; column < columns; ++column) {
-      Cost &cost = pair[row * columns + column];
-      cost = subtract(cost, ofColumns[column]);
-      least = std::min(least, cost);
-    }
-    if (isForbidden(least)) {
-      a[row] = kForbidden;
-      continue;
-    }
-    for (size_t column = 0; column < columns; ++column) {
-      pair[row * columns + column] = subtract(pair[row * columns + column], least);
-    }
-    a[row] = ofRows[row] + least;
+    const Cost rest = isForbidden(a[row]) ? 0 : least[row] + ofRows[row];
+    a[row] += rest;
+    ofRows[row] -= rest;
   }
-  b = ofColumns;
 }
 
 void Relaxation::run(int passes) {
   Cost before = bound();
   for (int pass = 0; pass < passes; ++pass) {
-    for (unsigned number = 0; number < pairs.size(); ++number) {
-      visit(pass % 2 == 0 ? number : pairs.size() - 1 - number);
+    for (unsigned number = 0; number < moved.size(); ++number) {
+      visit(pass % 2 == 0 ? number : moved.size() - 1 - number);
     }
     if (pass % 8 == 7) {
       Cost now = bound();
@@ -94,60 +91,70 @@ void Relaxation::run(int passes) {
 Cost Relaxation::bound() const {
   Cost total = 0;
   for (const std::vector<Cost> &costs : unary) {
-    total = addCosts(total, leastOf(costs));
+    total = addCosts(total, leastIn(costs));
   }
-  for (const std::vector<Cost> &costs : pairs) {
-    total = addCosts(total, leastOf(costs));
+  for (unsigned number = 0; number < moved.size(); ++number) {
+    total = addCosts(total, leastIn(leastOf(number, graph.getEdges()[number].a)));
   }
   return total;
 }
 
-Cost Relaxation::margin(unsigned node, unsigned choice) const {
-  if (isForbidden(unary[node][choice])) {
-    return kForbidden;
+std::vector<Cost> Relaxation::leastOf(unsigned number, unsigned node) const {
+  const Edge &edge = graph.getEdges()[number];
+  const auto &[ofRows, ofColumns] = moved[number];
+  std::vector<Cost> least(graph.numChoices(node));
+  if (node == edge.a) {
+    findLeastOfRows(edge.costs.data(), ofColumns.data(), ofRows.size(), ofColumns.size(), least.data());
+  } else {
+    findLeastOfColumns(edge.costs.data(), ofRows.data(), ofRows.size(), ofColumns.size(), least.data());
   }
-  Cost margin = unary[node][choice] - leastOf(unary[node]);
-  for (unsigned number : graph.edgesOf(node)) {
-    const Edge &edge = graph.getEdges()[number];
-    const size_t columns = graph.numChoices(edge.b);
-    Cost least = kForbidden;
-    for (size_t other = 0; other < graph.numChoices(graph.otherEnd(number, node)); ++other) {
-      least = std::min(least, pairs[number][edge.a == node ? choice * columns + other : other * columns + choice]);
-    }
-    if (isForbidden(least)) {
-      return kForbidden;
-    }
-    margin = addCosts(margin, least - leastOf(pairs[number]));
+  for (size_t choice = 0; choice < least.size(); ++choice) {
+    least[choice] = stopped(least[choice] + (node == edge.a ? ofRows : ofColumns)[choice]);
   }
-  return margin;
+  return least;
+}
+
+Cost Relaxation::left(unsigned number, unsigned node, unsigned choice, unsigned other) const {
+  const bool isA = graph.getEdges()[number].a == node;
+  const Cost cost = graph.edgeCost(number, node, choice, other) + moved[number].ofRows[isA ? choice : other] +
+                    moved[number].ofColumns[isA ? other : choice];
+  return stopped(cost);
+}
+
+std::vector<std::vector<Cost>> Relaxation::margins() const {
+  std::vector<std::vector<Cost>> margins;
+  auto add = [&](unsigned node, const std::vector<Cost> &costs) {
+    const Cost least = leastIn(costs);
+    for (size_t choice = 0; choice < costs.size(); ++choice) {
+      Cost &margin = margins[node][choice];
+      margin = isForbidden(costs[choice]) ? kForbidden : addCosts(margin, costs[choice] - least);
+    }
+  };
+  for (unsigned node = 0; node < graph.numNodes(); ++node) {
+    margins.emplace_back(graph.numChoices(node), 0);
+    add(node, unary[node]);
+  }
+  for (unsigned number = 0; number < moved.size(); ++number) {
+    for (unsigned node : {graph.getEdges()[number].a, graph.getEdges()[number].b}) {
+      add(node, leastOf(number, node));
+    }
+  }
+  return margins;
 }
 
 Choices Relaxation::round() const {
   Choices choices(graph.numNodes(), 0);
   std::vector<bool> isChosen(graph.numNodes(), false);
   for (unsigned node = 0; node < graph.numNodes(); ++node) {
-    Cost least = INT64_MAX;
-    for (unsigned choice = 0; choice < graph.numChoices(node); ++choice) {
-      Cost cost = unary[node][choice];
-      for (unsigned number : graph.edgesOf(node)) {
-        const unsigned other = graph.otherEnd(number, node);
-        const Edge &edge = graph.getEdges()[number];
-        const size_t columns = graph.numChoices(edge.b);
-        Cost pair = kForbidden;
-        if (isChosen[other]) {
-          pair = pairs[number][edge.a == node ? choice * columns + choices[other] : choices[other] * columns + choice];
-        } else {
-          for (size_t next = 0; next < graph.numChoices(other); ++next) {
-            pair = std::min(pair, pairs[number][edge.a == node ? choice * columns + next : next * columns + choice]);
-          }
-        }
-        cost = addCosts(cost, pair);
-      }
-      if (cost < least) {
-        least = cost;
-        choices[node] = choice;
+    std::vector<Cost> costs = unary[node];
+    for (unsigned number : graph.edgesOf(node)) {
+      const unsigned other = graph.otherEnd(number, node);
+      const std::vector<Cost> least = isChosen[other] ? std::vector<Cost>() : leastOf(number, node);
+      for (unsigned choice = 0; choice < costs.size(); ++choice) {
+        costs[choice] = addCosts(costs[choice], isChosen[other] ? left(number, node, choice, choices[other]) : least[choice]);
       }
     }
+    choices[node] = std::min_element(costs.begin(), costs.end()) - costs.begin();
     isChosen[node] = true;
   }
   return choices;

@@ -13,10 +13,10 @@ namespace ashlar::search {
 
 class Relaxation {
 public:
-  // Starts from the costs of the graph, which it keeps a reference to.
+  // Starts from the costs of the graph, which it keeps a reference to: they stay as they are while it lives.
   explicit Relaxation(const DecisionGraph &graph);
 
-  // Adds to what the choices of a node cost, by a price that changed.
+  // Adds to what a choice of a node costs, by a price that changed.
   void addCost(unsigned node, unsigned choice, Cost cost) { unary[node][choice] = addCosts(unary[node][choice], cost); }
 
   // Moves costs, edge by edge, `passes` times over the graph in turns of both directions; ends early when the bound stays.
@@ -25,19 +25,31 @@ public:
   // Returns the cost that no choices are below.
   Cost bound() const;
 
-  // Returns by how much more the bound is when a node takes a choice.
-  Cost margin(unsigned node, unsigned choice) const;
+  // Returns, by node and choice, by how much more the bound is when the node takes the choice.
+  std::vector<std::vector<Cost>> margins() const;
 
   // Returns choices: node by node the one that looks best beside those that are made already.
   Choices round() const;
 
 private:
+  // What was moved to the rows and the columns of an edge's table, and off: the table itself stays as it is.
+  struct Moved {
+    std::vector<Cost> ofRows, ofColumns;
+  };
+
   // Moves what an edge and its nodes cost to the nodes, as evenly as its turn allows.
   void visit(unsigned edge);
 
+  // Returns the least that is left on an edge for each choice of one of its nodes.
+  std::vector<Cost> leastOf(unsigned edge, unsigned node) const;
+
+  // Returns what is left on an edge of a node for its choice and that of the node at the other end.
+  Cost left(unsigned edge, unsigned node, unsigned choice, unsigned other) const;
+
   const DecisionGraph &graph;
   std::vector<std::vector<Cost>> unary; // by node
-  std::vector<std::vector<Cost>> pairs; // by edge, row-major
+  std::vector<Moved> moved;             // by edge
+  std::vector<Cost> least;              // of the edge that is visited
 };
 
 } // namespace ashlar::search

@@ -25,16 +25,12 @@ using namespace mlir;
 namespace ashlar::search {
 
 RunnerUpSearch::RunnerUpSearch(const DecisionGraph &graph, const Choices &taken, int64_t limit)
-    : graph(graph), taken(taken), limit(limit), margins(graph.numNodes()) {
+    : graph(graph), taken(taken), limit(limit) {
   constexpr int kPasses = 200;
   Relaxation relaxation(graph);
   relaxation.run(kPasses);
   bound = relaxation.bound();
-  for (unsigned node = 0; node < graph.numNodes(); ++node) {
-    for (unsigned choice = 0; choice < graph.numChoices(node); ++choice) {
-      margins[node].push_back(relaxation.margin(node, choice));
-    }
-  }
+  margins = relaxation.margins();
 }
 
 std::optional<RunnerUpSearch::Other> RunnerUpSearch::find(const std::vector<Taken> &decisions) const {

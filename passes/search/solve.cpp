@@ -178,10 +178,11 @@ private:
   void finish(const Relaxation &relaxation) {
     const DecisionGraph costs = priced();
     const Cost pricedBound = relaxation.bound();
+    const std::vector<std::vector<Cost>> margins = relaxation.margins();
     auto gap = [&] { return graph.cost(*best) - unpriced(pricedBound); };
     bool isExact = false;
     for (int halvings = kMostHalvings; halvings >= 0 && gap() > 0 && deadline.left() > 0; --halvings) {
-      Kept kept = keepBelow(relaxation, std::max<Cost>(gap() >> halvings, 1));
+      Kept kept = keepBelow(margins, std::max<Cost>(gap() >> halvings, 1));
       const Cost before = graph.cost(*best);
       Solution found = eliminate(costs.restrict(kept), halvings > 0 ? kMostTableEntries / 4 : kMostTableEntries);
       Choices choices = whole(kept, found.choices);
@@ -197,13 +198,13 @@ private:
     }
     if (gap() > 0) {
       const Choices before = *best;
-      improveParts(costs, keepBelow(relaxation, gap()));
+      improveParts(costs, keepBelow(margins, gap()));
       if (*best != before) {
         others.push_back(before);
       }
     }
     if (request.method == Method::IntegerProgram && bound < graph.cost(*best) && deadline.left() > 0) {
-      finishByInteger(keepBelow(relaxation, gap()));
+      finishByInteger(keepBelow(margins, gap()));
     }
   }
 
@@ -289,11 +290,11 @@ private:
   }
 
   // Returns the choices whose margin is below a gap, and those of the best.
-  Kept keepBelow(const Relaxation &relaxation, Cost gap) const {
+  Kept keepBelow(const std::vector<std::vector<Cost>> &margins, Cost gap) const {
     Kept kept(graph.numNodes());
     for (unsigned node = 0; node < graph.numNodes(); ++node) {
       for (unsigned choice = 0; choice < graph.numChoices(node); ++choice) {
-        if (choice == (*best)[node] || relaxation.margin(node, choice) < gap) {
+        if (choice == (*best)[node] || margins[node][choice] < gap) {
           kept[node].push_back(choice);
         }
       }

@@ -232,7 +232,11 @@ std::string RuleFact::text() const {
   llvm::raw_string_ostream out(text);
   out << "rules { match: \"";
   out.write_escaped(match);
-  out << "\" layout: \"" << layout << "\" }";
+  out << "\" layout: \"" << layout << "\"";
+  if (priority != 0) {
+    out << " priority: " << priority;
+  }
+  out << " }";
   return text;
 }
 
@@ -262,7 +266,7 @@ static std::optional<SearchFact> makeSearchFact(ModuleOp module) {
   fact.intermediateBytes = numberOf(parts, "intermediate_bytes");
   if (auto rules = attribute.getAs<ArrayAttr>("rules")) {
     for (auto rule : rules.getAsRange<DictionaryAttr>()) {
-      fact.rules.push_back({rule.getAs<StringAttr>("match").str(), rule.getAs<StringAttr>("layout").str()});
+      fact.rules.push_back({rule.getAs<StringAttr>("match").str(), rule.getAs<StringAttr>("layout").str(), numberOf(rule, "priority")});
     }
     fact.others = numberOf(attribute, "others");
     fact.rulesAre = attribute.getAs<StringAttr>("rules_are").str();

@@ -105,6 +105,7 @@ struct SendFact {
 // A rule that leads to layouts: "fc1.weight", "[{tp}, {}]".
 struct RuleFact {
   std::string match, layout;
+  int64_t priority = 0;
 
   // Returns it as a job has it.
   std::string text() const;

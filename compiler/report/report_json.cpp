@@ -145,6 +145,7 @@ void writeSearchParts(OStream &out, const SearchFact &search) {
       out.object([&] {
         out.attribute("match", jsonText(rule.match));
         out.attribute("layout", rule.layout);
+        out.attribute("priority", rule.priority);
       });
     }
   });

@@ -22,7 +22,8 @@ namespace {
 ArrayAttr describeRules(ArrayRef<LayoutRule> rules, Builder &builder) {
   return builder.getArrayAttr(llvm::map_to_vector(rules, [&](const LayoutRule &rule) -> Attribute {
     return builder.getDictionaryAttr({builder.getNamedAttr("match", builder.getStringAttr(rule.match)),
-                                      builder.getNamedAttr("layout", builder.getStringAttr(dist::layoutText(rule.layout.getLayout())))});
+                                      builder.getNamedAttr("layout", builder.getStringAttr(dist::layoutText(rule.layout.getLayout()))),
+                                      builder.getNamedAttr("priority", builder.getI64IntegerAttr(rule.priority))});
   }));
 }
 

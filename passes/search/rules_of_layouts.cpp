@@ -50,8 +50,9 @@ struct Candidate {
   std::string match;
   SmallVector<unsigned> tensors; // of the problem
   Layout layout;
-  int kind;      // rules for lower ones are what a person would write first
-  int64_t bytes; // of the tensors, whole
+  int kind;         // rules for lower ones are what a person would write first
+  int64_t bytes;    // of the tensors, whole
+  int64_t priority; // of the rule
 
   // Returns what rules are sorted by, those that are worth saying first.
   auto key() const { return std::tuple(kind, -bytes, tensors.front(), StringRef(match)); }
@@ -60,8 +61,10 @@ struct Candidate {
 // State: the problem, with what is given of it from the start, the layouts that are wanted, and the rules that may be taken.
 class RuleSearch {
 public:
-  RuleSearch(LayoutProblem &problem, const layout::NamedTensors &named, const LayoutProblem &laidOut)
-      : problem(problem), named(named), wanted(problem.tensors.size()) {
+  // `storesLast`: rules for parameters and state have priority 1, those for all else 0, and propagate first: how a parameter is kept then
+  // says nothing of what is computed with it where a rule, or what follows from one, does.
+  RuleSearch(LayoutProblem &problem, const layout::NamedTensors &named, const LayoutProblem &laidOut, bool storesLast)
+      : problem(problem), named(named), storesLast(storesLast), wanted(problem.tensors.size()) {
     layout::Inference inference(laidOut);
     inference.run();
     visitTensors(problem, laidOut, [&](unsigned tensor, unsigned same) {
@@ -72,21 +75,23 @@ public:
       }
     });
     listCandidates();
-  }
-
-  RulesOfLayouts run() {
     rules.resize(candidates.size());
     std::iota(rules.begin(), rules.end(), 0);
     mostWrong = countWrong(rules);
+  }
+
+  // Returns how many tensors with names, and how many of all, get other layouts than are wanted by all rules together.
+  std::pair<size_t, size_t> leastWrong() const { return {mostWrong.named, mostWrong.all}; }
+
+  RulesOfLayouts run() {
     RulesOfLayouts found;
     found.isMinimal = dropRules();
     found.isShortest = found.isMinimal && tryShorterLists();
     for (unsigned rule : rules) {
       const Candidate &candidate = candidates[rule];
-      found.rules.push_back({candidate.match, dist::LayoutAttr::get(problem.mesh.getContext(), candidate.layout)});
+      found.rules.push_back({candidate.match, dist::LayoutAttr::get(problem.mesh.getContext(), candidate.layout), candidate.priority});
     }
-    countWrong(rules);
-    found.numOthers = llvm::count(isWrong, true) + told;
+    found.numOthers = static_cast<int64_t>(countWrong(rules).all) + told;
     return found;
   }
 
@@ -96,6 +101,11 @@ private:
   static constexpr size_t kMostNames = 10000000; // that globs for two rules are compared with
 
   using Rules = std::vector<unsigned>; // numbers of candidates
+
+  // Tensors that get other layouts than are wanted.
+  struct Wrong {
+    size_t named = 0, all = 0;
+  };
 
   std::optional<unsigned> tensorOf(const layout::TensorRef &ref) const {
     switch (ref.kind) {
@@ -123,9 +133,10 @@ private:
     return std::nullopt;
   }
 
-  static int kindOf(const layout::TensorRef &ref) {
+  enum Kind { Parameter, Input, Intermediate, Output, State };
+
+  static Kind kindOf(const layout::TensorRef &ref) {
     auto variable = dyn_cast<nn::VariableOp>(ref.op);
-    enum { Parameter, Input, Intermediate, Output, State };
     switch (ref.kind) {
     case layout::TensorRef::Variable:
       return variable.getTrainable() ? Parameter : State;
@@ -138,18 +149,23 @@ private:
     }
   }
 
+  int64_t priorityOf(Kind kind) const { return storesLast && (kind == Parameter || kind == State) ? 1 : 0; }
+
   // Returns the rule for all that a glob matches; nothing where that is not laid out alike, or something is given of it.
   std::optional<Candidate> makeCandidate(StringRef glob) const {
-    Candidate made{glob.str(), {}, {}, 0, 0};
+    Candidate made{glob.str(), {}, {}, 0, 0, 0};
     std::set<unsigned> seen;
     for (const layout::TensorRef &ref : named.findTensors(glob)) {
       std::optional<unsigned> tensor = tensorOf(ref);
-      if (!tensor || problem.tensors[*tensor].given || (!seen.empty() && wanted[*tensor] != made.layout)) {
+      const Kind kind = kindOf(ref);
+      const bool isOther = !seen.empty() && tensor && (wanted[*tensor] != made.layout || priorityOf(kind) != made.priority);
+      if (!tensor || problem.tensors[*tensor].given || isOther) {
         return std::nullopt;
       }
       if (seen.insert(*tensor).second) {
         made.layout = wanted[*tensor];
-        made.kind = std::max(made.kind, kindOf(ref));
+        made.priority = priorityOf(kind);
+        made.kind = std::max<int>(made.kind, kind);
         made.tensors.push_back(*tensor);
         made.bytes += byteSize(problem.tensors[*tensor].type);
       }
@@ -192,7 +208,8 @@ private:
     size_t left = kMostNames / std::max<size_t>(1, named.names(/*opsOnly=*/false).size());
     for (size_t i = 0; i < candidates.size(); ++i) {
       for (size_t j = i + 1; j < candidates.size();) {
-        std::string glob = candidates[i].layout == candidates[j].layout ? joinGlobs(candidates[i].match, candidates[j].match) : "";
+        const bool isAlike = candidates[i].layout == candidates[j].layout && candidates[i].priority == candidates[j].priority;
+        std::string glob = isAlike ? joinGlobs(candidates[i].match, candidates[j].match) : "";
         std::optional<Candidate> joined = glob.empty() || left == 0 ? std::nullopt : makeCandidate(glob);
         left -= glob.empty() || left == 0 ? 0 : 1;
         if (joined) {
@@ -232,12 +249,13 @@ private:
     }
   }
 
-  // Infers with rules. Returns how many tensors with names get other layouts than are wanted; `isWrong` says which of all do.
-  size_t countWrong(const Rules &list) {
+  // Infers with rules.
+  Wrong countWrong(const Rules &list) const {
     for (unsigned rule : list) {
       const Candidate &candidate = candidates[rule];
       for (unsigned tensor : candidate.tensors) {
-        problem.tensors[tensor].given = layout::GivenLayout{candidate.layout, SmallVector<bool>(candidate.layout.dims.size(), false)};
+        problem.tensors[tensor].given =
+            layout::GivenLayout{candidate.layout, SmallVector<bool>(candidate.layout.dims.size(), false), candidate.priority, {}};
       }
     }
     layout::Inference inference(problem);
@@ -247,19 +265,20 @@ private:
         problem.tensors[tensor].given.reset();
       }
     }
-    isWrong.assign(problem.tensors.size(), false);
-    size_t count = 0;
+    Wrong wrong;
     for (unsigned tensor = 0; tensor < problem.tensors.size(); ++tensor) {
-      isWrong[tensor] = inference.getLayout(tensor) != wanted[tensor];
-      count += isWrong[tensor] && isNamed[tensor];
+      const bool isWrong = inference.getLayout(tensor) != wanted[tensor];
+      wrong.all += isWrong;
+      wrong.named += isWrong && isNamed[tensor];
     }
-    return count;
+    return wrong;
   }
 
   // Whether a list does as well as all rules together.
   bool isEnough(const Rules &list) {
     spent += problem.ops.size();
-    return countWrong(list) <= mostWrong;
+    const Wrong wrong = countWrong(list);
+    return wrong.named <= mostWrong.named && wrong.all <= mostWrong.all;
   }
 
   // Leaves out what changes nothing, what is least worth saying first: many rules at once, where that goes. Returns whether each of the
@@ -328,13 +347,13 @@ private:
 
   LayoutProblem &problem;
   const layout::NamedTensors &named;
+  const bool storesLast;
   std::vector<Layout> wanted; // by tensor
   int64_t told = 0;           // operands that ops are told how to take
   std::vector<Candidate> candidates;
   Rules rules;
   std::vector<bool> isNamed; // by tensor: a rule can say how it is laid out
-  std::vector<bool> isWrong; // by tensor, with the rules that were tried last
-  size_t mostWrong = 0;      // tensors with names, with all rules
+  Wrong mostWrong;           // with all rules
   size_t spent = 0;          // ops that inferences looked at
 };
 
@@ -350,7 +369,9 @@ FailureOr<RulesOfLayouts> findRules(ModuleOp module, ModuleOp found) {
   if (failed(problem) || failed(solved)) {
     return failure();
   }
-  return RuleSearch(*problem, layout::NamedTensors(*copy), *solved).run();
+  layout::NamedTensors named(*copy);
+  RuleSearch search(*problem, named, *solved, /*storesLast=*/false), storesLast(*problem, named, *solved, /*storesLast=*/true);
+  return storesLast.leastWrong() < search.leastWrong() ? storesLast.run() : search.run();
 }
 
 OwningOpRef<ModuleOp> giveRules(ModuleOp module, ArrayRef<LayoutRule> rules) {
@@ -359,7 +380,7 @@ OwningOpRef<ModuleOp> giveRules(ModuleOp module, ArrayRef<LayoutRule> rules) {
   layout::NamedTensors named(*copy);
   for (const LayoutRule &rule : rules) {
     for (const layout::TensorRef &tensor : named.findTensors(rule.match)) {
-      layout::writeGiven(tensor, {rule.layout, builder.getDenseI64ArrayAttr({}), 0, builder.getArrayAttr({})});
+      layout::writeGiven(tensor, {rule.layout, builder.getDenseI64ArrayAttr({}), rule.priority, builder.getArrayAttr({})});
     }
   }
   return copy;

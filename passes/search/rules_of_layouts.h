@@ -18,6 +18,7 @@ namespace ashlar::search {
 struct LayoutRule {
   std::string match;
   dist::LayoutAttr layout;
+  int64_t priority = 0; // lower ones propagate first
 };
 
 struct RulesOfLayouts {
@@ -33,9 +34,10 @@ struct RulesOfLayouts {
 //
 // A rule that is looked at names one tensor, or all whose names differ in their numbers only and that are laid out alike
 // ("layer*.fc.weight"), or what two such rules of one layout do, where a glob for both matches nothing that is laid out otherwise
-// ("layer*.*.weight"). From all of them those are left out without which nothing changes: state first, then outputs, what is between nodes,
-// inputs, parameters; then, in small programs, all shorter lists are tried.
-// Time: an inference for each list that is tried; their number is bounded by the ops.
+// ("layer*.*.weight"). Where fewer tensors get other layouts so, those for parameters and state have priority 1: what is computed does not
+// follow from how they are kept, then. From all of them those are left out without which nothing changes: state first, then outputs, what
+// is between nodes, inputs, parameters; then, in small programs, all shorter lists are tried. Time: an inference for each list that is
+// tried; their number is bounded by the ops.
 mlir::FailureOr<RulesOfLayouts> findRules(mlir::ModuleOp module, mlir::ModuleOp found);
 
 // Returns a copy of a module to which the layouts of rules are given.

@@ -52,7 +52,8 @@ search = json.load(open(model + ".json"))["search"]
 assert search["rules"] and search["rules_are"] in ("shortest", "minimal"), search["rules_are"]
 explained = open(model + ".explained").read()
 for rule in search["rules"]:
-    assert f'rules {{ match: "{rule["match"]}" layout: "{rule["layout"]}" }}' in explained, rule
+    priority = f' priority: {rule["priority"]}' if rule["priority"] else ""
+    assert f'rules {{ match: "{rule["match"]}" layout: "{rule["layout"]}"{priority} }}' in explained, rule
 (found, found_ops, told), (inferred, inferred_ops, _) = layouts(model + ".found"), layouts(model + ".inferred")
 assert found == inferred, [pair for pair in zip(found, inferred) if pair[0] != pair[1]]
 assert len(found_ops) == len(inferred_ops)

@@ -111,6 +111,34 @@ TEST_CASE("rules: none where inference leads there by itself, and none about wha
   CHECK(found.isShortest);
 }
 
+TEST_CASE("rules: how a bias is kept comes last where what is computed with it is laid out otherwise", "[search]") {
+  auto biased = [](bool isGiven) {
+    auto give = [&](const std::string &name, const std::string &layout) {
+      return isGiven ? "dist." + name + " = " + layout : std::string();
+    };
+    return parse("dist.mesh @mesh <[\"dp\" = 2]>\n"
+                 "nn.variable @bias trainable : tensor<64xf32> {" +
+                 give("layout", "#dist.layout<[{\"dp\"}]>") +
+                 "}\n"
+                 "func.func @forward(%x: tensor<32x64xf32> {nn.name = \"x\"" +
+                 (isGiven ? ", " : "") + give("layout", "#dist.layout<[{\"dp\"}, {}]>") +
+                 "}) -> (tensor<32x64xf32> {nn.name = \"y\"}) {\n"
+                 "  %b = nn.read @bias : tensor<64xf32>\n"
+                 "  %r = nn.broadcast %b dims = [1] {" +
+                 give("layouts", "[#dist.layout<[{\"dp\"}, {}]>]") +
+                 "} : tensor<64xf32> -> tensor<32x64xf32>\n"
+                 "  %y = nn.add %x, %r : tensor<32x64xf32>\n"
+                 "  return %y : tensor<32x64xf32>\n"
+                 "}\n");
+  };
+  RulesOfLayouts found = rulesOf(*biased(false), *biased(true));
+  CHECK(textsOf(found) == std::vector<std::string>{"bias [{dp}]", "x [{dp}, {}]"});
+  CHECK(found.rules.front().priority == 1);
+  CHECK(found.rules.back().priority == 0);
+  CHECK(found.numOthers == 0);
+  CHECK(namedLayouts(*giveRules(*biased(false), found.rules)) == namedLayouts(*biased(true)));
+}
+
 TEST_CASE("rules: like layers are one rule, but for one that is laid out otherwise", "[search]") {
   auto layers = [](bool isGiven) {
     std::string variables, body, previous = "%x";

@@ -6,6 +6,7 @@
 #ifndef ASHLAR_PASSES_SEARCH_DECISION_GRAPH_H
 #define ASHLAR_PASSES_SEARCH_DECISION_GRAPH_H
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -17,7 +18,7 @@ using Cost = int64_t;
 constexpr Cost kForbidden = INT64_C(1) << 60;
 
 inline Cost addCosts(Cost a, Cost b) {
-  return a >= kForbidden - b ? kForbidden : a + b;
+  return std::min(kForbidden, a + b);
 }
 
 // What the choices of two nodes cost together: rows are choices of `a`, columns those of `b`.

@@ -53,14 +53,36 @@ public:
   }
 
 private:
+  // An edge of a node, as one looks from there.
+  struct Side {
+    const Cost *costs; // of the first choices
+    size_t step;       // from one of the node's choices to the next
+    size_t otherStep;
+    const std::vector<unsigned> *others; // choices at the other end
+  };
+
+  std::vector<Side> sidesOf(unsigned node) const {
+    std::vector<Side> sides;
+    for (unsigned number : graph.edgesOf(node)) {
+      const Edge &edge = graph.getEdges()[number];
+      const size_t columns = graph.numChoices(edge.b);
+      const bool isA = edge.a == node;
+      sides.push_back({edge.costs.data(), isA ? columns : 1, isA ? 1 : columns, &alive[graph.otherEnd(number, node)]});
+    }
+    return sides;
+  }
+
   // Returns whether a choice of the node was left out.
   bool leaveOut(unsigned node) {
     std::vector<unsigned> &choices = alive[node];
+    const std::vector<Side> sides = sidesOf(node);
     bool changed = false;
     for (size_t r = 0; r < choices.size() && choices.size() > 1;) {
+      const std::vector<size_t> partners = partnersOf(sides, choices[r]);
       bool isDominated = false;
       for (size_t s = 0; s < choices.size() && !isDominated; ++s) {
-        isDominated = s != r && isNeverBetter(node, choices[r], choices[s]);
+        isDominated =
+            s != r && !isBetterBeside(node, sides, partners, choices[r], choices[s]) && isNeverBetter(node, sides, choices[r], choices[s]);
       }
       if (isDominated) {
         choices.erase(choices.begin() + r);
@@ -72,17 +94,44 @@ private:
     return changed;
   }
 
-  bool isNeverBetter(unsigned node, unsigned r, unsigned s) const {
+  // Returns, for each edge, where in its table the choice at the other end stands that costs least beside a choice.
+  static std::vector<size_t> partnersOf(const std::vector<Side> &sides, unsigned choice) {
+    std::vector<size_t> partners;
+    for (const Side &side : sides) {
+      const Cost *costs = side.costs + choice * side.step;
+      partners.push_back(*std::min_element(side.others->begin(), side.others->end(), [&](unsigned a, unsigned b) {
+        return costs[a * side.otherStep] < costs[b * side.otherStep];
+      }) * side.otherStep);
+    }
+    return partners;
+  }
+
+  // Whether r costs less than s beside those neighbours that suit it best: then isNeverBetter() does not hold, at much less work.
+  bool isBetterBeside(unsigned node, const std::vector<Side> &sides, const std::vector<size_t> &partners, unsigned r, unsigned s) const {
+    Cost margin = own[node][r] - own[node][s];
+    for (size_t edge = 0; edge < sides.size(); ++edge) {
+      const Cost *costs = sides[edge].costs + partners[edge];
+      const Cost with = costs[r * sides[edge].step];
+      if (with >= kForbidden) {
+        return false;
+      }
+      margin += with - costs[s * sides[edge].step];
+    }
+    return margin < 0;
+  }
+
+  bool isNeverBetter(unsigned node, const std::vector<Side> &sides, unsigned r, unsigned s) const {
     for (const std::vector<int64_t> *amounts : amountsOf[node]) {
       if ((*amounts)[s] > (*amounts)[r]) {
         return false;
       }
     }
     Cost margin = own[node][r] - own[node][s]; // by which r costs more, at least
-    for (unsigned edge : graph.edgesOf(node)) {
+    for (const Side &side : sides) {
+      const Cost *ofR = side.costs + r * side.step, *ofS = side.costs + s * side.step;
       Cost least = std::numeric_limits<Cost>::max();
-      for (unsigned other : alive[graph.otherEnd(edge, node)]) {
-        const Cost with = graph.edgeCost(edge, node, r, other), instead = graph.edgeCost(edge, node, s, other);
+      for (unsigned other : *side.others) {
+        const Cost with = ofR[other * side.otherStep], instead = ofS[other * side.otherStep];
         if (with >= kForbidden) {
           continue; // r cannot stand beside it
         }

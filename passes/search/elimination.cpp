@@ -20,9 +20,43 @@ struct Table {
   std::vector<Cost> costs;
 };
 
+// Entries of a table that are so many steps apart.
+struct Run {
+  size_t size, step;
+};
+
+// Adds a run of runs: to the last one where both are one.
+void addRun(std::vector<Run> &runs, Run run) {
+  if (!runs.empty() && runs.back().step == run.size * run.step) {
+    runs.back() = {runs.back().size * run.size, run.step};
+  } else {
+    runs.push_back(run);
+  }
+}
+
+// Adds the entries that lie at runs of runs to `count` sums.
+void addRuns(const Cost *costs, const Run *run, const Run *end, Cost *sums, size_t count) {
+  if (run == end) {
+    sums[0] = addCosts(sums[0], costs[0]);
+  } else if (run + 1 < end) {
+    const size_t each = count / run->size;
+    for (size_t i = 0; i < run->size; ++i) {
+      addRuns(costs + i * run->step, run + 1, end, sums + i * each, each);
+    }
+  } else if (run->step == 1) {
+    for (size_t i = 0; i < count; ++i) {
+      sums[i] = addCosts(sums[i], costs[i]);
+    }
+  } else {
+    for (size_t i = 0; i < count; ++i) {
+      sums[i] = addCosts(sums[i], costs[i * run->step]);
+    }
+  }
+}
+
 class Elimination {
 public:
-  Elimination(const DecisionGraph &graph, size_t mostEntries) : graph(graph), mostEntries(mostEntries) {
+  Elimination(const DecisionGraph &graph, size_t mostEntries) : graph(graph), mostEntries(mostEntries), seen(graph.numNodes(), 0) {
     for (unsigned node = 0; node < graph.numNodes(); ++node) {
       own.push_back(graph.costs(node));
     }
@@ -50,6 +84,8 @@ public:
   }
 
 private:
+  static constexpr size_t kMostBlock = 1024;
+
   // Makes tables of what is left: one a node and one an edge.
   void makeTables() {
     tablesOf.resize(graph.numNodes());
@@ -82,26 +118,27 @@ private:
     tables.push_back(std::move(table));
   }
 
-  std::vector<unsigned> neighboursOf(unsigned node) const {
-    std::vector<unsigned> neighbours;
+  template <typename Visit> void forEachNeighbour(unsigned node, Visit visit) {
+    seen[node] = ++looks;
     for (unsigned table : tablesOf[node]) {
-      neighbours.insert(neighbours.end(), tables[table].nodes.begin(), tables[table].nodes.end());
+      for (unsigned member : tables[table].nodes) {
+        if (seen[member] != looks) {
+          seen[member] = looks;
+          visit(member);
+        }
+      }
     }
-    std::sort(neighbours.begin(), neighbours.end());
-    neighbours.erase(std::unique(neighbours.begin(), neighbours.end()), neighbours.end());
-    neighbours.erase(std::find(neighbours.begin(), neighbours.end(), node));
-    return neighbours;
   }
 
   // Keeps nodes sorted by the table that eliminating them makes.
   void updateWidth(unsigned node) {
-    byWidth.erase({widths[node], node});
     double entries = 1;
-    for (unsigned neighbour : neighboursOf(node)) {
-      entries *= alive[neighbour].size();
+    forEachNeighbour(node, [&](unsigned neighbour) { entries *= alive[neighbour].size(); });
+    if (entries != widths[node]) {
+      byWidth.erase({widths[node], node});
+      widths[node] = entries;
+      byWidth.insert({entries, node});
     }
-    widths[node] = entries;
-    byWidth.insert({entries, node});
   }
 
   unsigned pickNode() const { return byWidth.begin()->second; }
@@ -109,7 +146,8 @@ private:
   // Returns whether the node was eliminated into one table.
   bool eliminateNode(unsigned node) {
     byWidth.erase({widths[node], node});
-    std::vector<unsigned> neighbours = neighboursOf(node);
+    std::vector<unsigned> neighbours;
+    forEachNeighbour(node, [&](unsigned neighbour) { neighbours.push_back(neighbour); });
     std::vector<unsigned> bucket = tablesOf[node];
     // Groups of tables that go into one each: all of them, where that is not too large.
     std::vector<std::vector<unsigned>> groups;
@@ -171,59 +209,89 @@ private:
     return groups;
   }
 
+  // A table as what minimize() adds up: the steps by which its place moves when one node's choice does.
+  struct Part {
+    const Cost *costs; // at the choices of the moment
+    size_t ownStep;    // of the node that is eliminated
+    std::vector<size_t> steps;
+    std::vector<Run> runs; // of the entries that are looked at together
+  };
+
+  Part partOf(const Table &table, unsigned node, const std::vector<unsigned> &others) const {
+    Part part{table.costs.data(), 0, std::vector<size_t>(others.size(), 0), {}};
+    size_t step = 1;
+    for (size_t place = table.nodes.size(); place-- > 0;) {
+      unsigned member = table.nodes[place];
+      if (member == node) {
+        part.ownStep = step;
+      } else {
+        part.steps[std::find(others.begin(), others.end(), member) - others.begin()] = step;
+      }
+      step *= alive[member].size();
+    }
+    return part;
+  }
+
+  // Returns the nodes of some tables but one; those of the largest table last, in its order: its costs then lie one after the other.
+  std::vector<unsigned> othersIn(std::vector<unsigned> group, unsigned node) const {
+    std::iter_swap(group.begin(), std::max_element(group.begin(), group.end(), [&](unsigned a, unsigned b) {
+                     return tables[a].costs.size() < tables[b].costs.size();
+                   }));
+    std::vector<unsigned> others;
+    for (unsigned table : group) {
+      for (size_t place = tables[table].nodes.size(); place-- > 0;) {
+        const unsigned member = tables[table].nodes[place];
+        if (member != node && std::find(others.begin(), others.end(), member) == others.end()) {
+          others.push_back(member);
+        }
+      }
+    }
+    std::reverse(others.begin(), others.end());
+    return others;
+  }
+
   // Returns, for each choice of the other nodes of some tables, the least sum of them over the choices of `node`.
   Table minimize(unsigned node, const std::vector<unsigned> &group) const {
-    Table made;
+    Table made{othersIn(group, node), {}};
+    std::vector<Part> parts;
     for (unsigned table : group) {
-      for (unsigned member : tables[table].nodes) {
-        if (member != node && std::find(made.nodes.begin(), made.nodes.end(), member) == made.nodes.end()) {
-          made.nodes.push_back(member);
-        }
+      parts.push_back(partOf(tables[table], node, made.nodes));
+    }
+    // The last nodes make blocks of entries, so many as stay in the first-level cache.
+    size_t outer = made.nodes.size(), block = 1;
+    while (outer > 0 && block * alive[made.nodes[outer - 1]].size() <= kMostBlock) {
+      block *= alive[made.nodes[--outer]].size();
+    }
+    size_t entries = block;
+    for (size_t place = 0; place < outer; ++place) {
+      entries *= alive[made.nodes[place]].size();
+    }
+    for (Part &part : parts) {
+      for (size_t place = outer; place < made.nodes.size(); ++place) {
+        addRun(part.runs, {alive[made.nodes[place]].size(), part.steps[place]});
       }
     }
-    // The steps by which each table's place moves when one node's choice does.
-    const size_t numOthers = made.nodes.size();
-    std::vector<std::vector<size_t>> steps(group.size(), std::vector<size_t>(numOthers, 0));
-    std::vector<size_t> ownStep(group.size(), 0);
-    for (size_t g = 0; g < group.size(); ++g) {
-      size_t step = 1;
-      const Table &table = tables[group[g]];
-      for (size_t place = table.nodes.size(); place-- > 0;) {
-        unsigned member = table.nodes[place];
-        if (member == node) {
-          ownStep[g] = step;
-        } else {
-          steps[g][std::find(made.nodes.begin(), made.nodes.end(), member) - made.nodes.begin()] = step;
-        }
-        step *= alive[member].size();
-      }
-    }
-    size_t entries = 1;
-    for (unsigned member : made.nodes) {
-      entries *= alive[member].size();
-    }
-    made.costs.resize(entries);
-    std::vector<unsigned> digits(numOthers, 0);
-    std::vector<size_t> offsets(group.size(), 0);
-    for (size_t entry = 0; entry < entries; ++entry) {
-      Cost least = kForbidden;
+    made.costs.assign(entries, kForbidden);
+    std::vector<unsigned> digits(outer, 0);
+    std::vector<Cost> sums(block);
+    for (Cost *least = made.costs.data(); least != made.costs.data() + entries; least += block) {
       for (size_t choice = 0; choice < alive[node].size(); ++choice) {
-        Cost sum = 0;
-        for (size_t g = 0; g < group.size(); ++g) {
-          sum = addCosts(sum, tables[group[g]].costs[offsets[g] + choice * ownStep[g]]);
+        std::fill(sums.begin(), sums.end(), 0);
+        for (const Part &part : parts) {
+          addRuns(part.costs + choice * part.ownStep, part.runs.data(), part.runs.data() + part.runs.size(), sums.data(), block);
         }
-        least = std::min(least, sum);
+        for (size_t entry = 0; entry < block; ++entry) {
+          least[entry] = std::min(least[entry], sums[entry]);
+        }
       }
-      made.costs[entry] = least;
-      for (size_t place = numOthers; place-- > 0;) {
-        for (size_t g = 0; g < group.size(); ++g) {
-          offsets[g] += steps[g][place];
+      for (size_t place = outer; place-- > 0;) {
+        const bool isLast = ++digits[place] == alive[made.nodes[place]].size();
+        for (Part &part : parts) {
+          part.costs += part.steps[place];
+          part.costs -= isLast ? part.steps[place] * digits[place] : 0;
         }
-        if (++digits[place] < alive[made.nodes[place]].size()) {
+        if (!isLast) {
           break;
-        }
-        for (size_t g = 0; g < group.size(); ++g) {
-          offsets[g] -= steps[g][place] * digits[place];
         }
         digits[place] = 0;
       }
@@ -265,6 +333,8 @@ private:
   std::vector<std::vector<unsigned>> tablesOf; // by node: tables that it is in and that nothing was made of yet
   std::vector<double> widths;                  // by node: entries of the table that eliminating it makes
   std::set<std::pair<double, unsigned>> byWidth;
+  std::vector<size_t> seen; // by node: the last look at neighbours that met it
+  size_t looks = 0;
   std::vector<unsigned> order;
   std::vector<std::vector<unsigned>> buckets; // by step: the tables that the node was in
   Cost constant = 0;

@@ -24,8 +24,7 @@ using namespace mlir;
 
 namespace ashlar::search {
 
-RunnerUpSearch::RunnerUpSearch(const DecisionGraph &graph, const Choices &taken, int64_t limit)
-    : graph(graph), taken(taken), limit(limit) {
+RunnerUpSearch::RunnerUpSearch(const DecisionGraph &graph, const Choices &taken, int64_t limit) : graph(graph), taken(taken), limit(limit) {
   constexpr int kPasses = 200;
   Relaxation relaxation(graph);
   relaxation.run(kPasses);

@@ -97,7 +97,7 @@ public:
 
 private:
   // What may be spent, in ops that inferences look at.
-  static constexpr size_t kMostOpsOfDrops = 1500000, kMostOpsOfLists = 800000;
+  static constexpr size_t kMostOpsOfDrops = 3000000, kMostOpsOfLists = 800000;
   static constexpr size_t kMostNames = 10000000; // that globs for two rules are compared with
 
   using Rules = std::vector<unsigned>; // numbers of candidates
@@ -151,29 +151,33 @@ private:
 
   int64_t priorityOf(Kind kind) const { return storesLast && (kind == Parameter || kind == State) ? 1 : 0; }
 
-  // Returns the rule for all that a glob matches; nothing where that is not laid out alike, or something is given of it.
-  std::optional<Candidate> makeCandidate(StringRef glob) const {
+  // Returns the rule for all that a glob matches; nothing where that is not laid out alike, or something is given of it. With a layout,
+  // some may be laid out otherwise: the rule then has a priority behind that of rules which name them.
+  std::optional<Candidate> makeCandidate(StringRef glob, const Layout *general = nullptr) const {
     Candidate made{glob.str(), {}, {}, 0, 0, 0};
     std::set<unsigned> seen;
     for (const layout::TensorRef &ref : named.findTensors(glob)) {
       std::optional<unsigned> tensor = tensorOf(ref);
       const Kind kind = kindOf(ref);
-      const bool isOther = !seen.empty() && tensor && (wanted[*tensor] != made.layout || priorityOf(kind) != made.priority);
-      if (!tensor || problem.tensors[*tensor].given || isOther) {
+      const int64_t priority = priorityOf(kind) + (general ? 1 : 0);
+      const bool isOther = !seen.empty() && tensor && ((!general && wanted[*tensor] != made.layout) || priority != made.priority);
+      if (!tensor || problem.tensors[*tensor].given || isOther || (general && general->dims.size() != wanted[*tensor].dims.size())) {
         return std::nullopt;
       }
       if (seen.insert(*tensor).second) {
-        made.layout = wanted[*tensor];
-        made.priority = priorityOf(kind);
+        made.layout = general ? *general : wanted[*tensor];
+        made.priority = priority;
         made.kind = std::max<int>(made.kind, kind);
         made.tensors.push_back(*tensor);
         made.bytes += byteSize(problem.tensors[*tensor].type);
       }
     }
-    return seen.empty() ? std::nullopt : std::optional(made);
+    const auto alike = llvm::count_if(made.tensors, [&](unsigned tensor) { return wanted[tensor] == made.layout; });
+    return 2 * static_cast<size_t>(alike) > made.tensors.size() ? std::optional(made) : std::nullopt;
   }
 
-  // Names that differ in their numbers only, and are laid out alike, are one rule, or, where a glob for them matches others, several.
+  // Names that differ in their numbers only, and are laid out alike, are one rule; where a glob for them matches others too, one if they
+  // are most of them, else several.
   void listCandidates() {
     MLIRContext *context = problem.mesh.getContext();
     llvm::MapVector<StringRef, Candidate> single;
@@ -228,8 +232,13 @@ private:
       candidates.push_back(single.find(names.front())->second);
       return;
     }
-    if (std::optional<Candidate> joined = makeCandidate(joinNumbers(names))) {
+    const std::string glob = joinNumbers(names);
+    if (std::optional<Candidate> joined = makeCandidate(glob)) {
       candidates.push_back(*joined);
+      return;
+    }
+    if (std::optional<Candidate> most = makeCandidate(glob, &single.find(names.front())->second.layout)) {
+      candidates.push_back(*most);
       return;
     }
     // By the last number that is not the same in all.
@@ -254,8 +263,10 @@ private:
     for (unsigned rule : list) {
       const Candidate &candidate = candidates[rule];
       for (unsigned tensor : candidate.tensors) {
-        problem.tensors[tensor].given =
-            layout::GivenLayout{candidate.layout, SmallVector<bool>(candidate.layout.dims.size(), false), candidate.priority, {}};
+        std::optional<layout::GivenLayout> &given = problem.tensors[tensor].given;
+        if (!given || candidate.priority < given->priority) { // the lower one holds
+          given = layout::GivenLayout{candidate.layout, SmallVector<bool>(candidate.layout.dims.size(), false), candidate.priority, {}};
+        }
       }
     }
     layout::Inference inference(problem);
@@ -378,7 +389,9 @@ OwningOpRef<ModuleOp> giveRules(ModuleOp module, ArrayRef<LayoutRule> rules) {
   OwningOpRef<ModuleOp> copy = module.clone();
   Builder builder(module.getContext());
   layout::NamedTensors named(*copy);
-  for (const LayoutRule &rule : rules) {
+  SmallVector<LayoutRule> order(rules);
+  llvm::sort(order, [](const LayoutRule &a, const LayoutRule &b) { return a.priority > b.priority; }); // the last one holds
+  for (const LayoutRule &rule : order) {
     for (const layout::TensorRef &tensor : named.findTensors(rule.match)) {
       layout::writeGiven(tensor, {rule.layout, builder.getDenseI64ArrayAttr({}), rule.priority, builder.getArrayAttr({})});
     }

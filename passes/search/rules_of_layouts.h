@@ -34,10 +34,11 @@ struct RulesOfLayouts {
 //
 // A rule that is looked at names one tensor, or all whose names differ in their numbers only and that are laid out alike
 // ("layer*.fc.weight"), or what two such rules of one layout do, where a glob for both matches nothing that is laid out otherwise
-// ("layer*.*.weight"). Where fewer tensors get other layouts so, those for parameters and state have priority 1: what is computed does not
-// follow from how they are kept, then. From all of them those are left out without which nothing changes: state first, then outputs, what
-// is between nodes, inputs, parameters; then, in small programs, all shorter lists are tried. Time: an inference for each list that is
-// tried; their number is bounded by the ops.
+// ("layer*.*.weight"). Where most of what differs in its numbers only is laid out alike, one rule names all of it, with a priority behind
+// that of rules which name the others. Where fewer tensors get other layouts so, those for parameters and state have priority 1: what is
+// computed does not follow from how they are kept, then. From all of them those are left out without which nothing changes: state first,
+// then outputs, what is between nodes, inputs, parameters; then, in small programs, all shorter lists are tried. Time: an inference for
+// each list that is tried; their number is bounded by the ops.
 mlir::FailureOr<RulesOfLayouts> findRules(mlir::ModuleOp module, mlir::ModuleOp found);
 
 // Returns a copy of a module to which the layouts of rules are given.

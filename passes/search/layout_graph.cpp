@@ -454,32 +454,72 @@ private:
     return value.isStored || !sends ? time : time + rates.timePs(0, 0, localBytes(value.type, from) + localBytes(value.type, to));
   }
 
-  // Returns the time from where a value is made to where it is held: to the first layout and on, or to the second and from there.
-  int64_t makePs(const Redistributed &type, LayoutAttr made, const Holding &holding) {
-    int64_t home = planPs(type, made, holding.home);
-    if (!holding.second) {
-      return home;
-    }
-    return std::min(home + planPs(type, holding.home, holding.second),
-                    planPs(type, made, holding.second) + planPs(type, holding.second, holding.home));
-  }
-
-  // Returns the time from where a value is held to where an op takes it.
-  int64_t takePs(const Redistributed &type, const Holding &holding, LayoutAttr taken) {
-    int64_t home = planPs(type, holding.home, taken);
-    return holding.second ? std::min(home, planPs(type, holding.second, taken)) : home;
-  }
-
-  template <typename A, typename B, typename CostOf>
-  void addEdge(unsigned a, unsigned b, const A &choicesA, const B &choicesB, int64_t runs, CostOf costOf) {
-    std::vector<Cost> costs;
-    costs.reserve(choicesA.size() * choicesB.size());
-    for (const auto &choiceA : choicesA) {
-      for (const auto &choiceB : choicesB) {
-        costs.push_back(multiply(costOf(choiceA, choiceB), runs));
+  // The layouts that a tensor may have at one end of an edge, each once, and which of them each choice has.
+  struct Had {
+    explicit Had(ArrayRef<Holding> choices) {
+      for (const Holding &holding : choices) {
+        homes.push_back(numberOf(holding.home));
+        seconds.push_back(holding.second ? std::optional(numberOf(holding.second)) : std::nullopt);
       }
     }
-    graph.addEdge(a, b, costs);
+
+    SmallVector<LayoutAttr> layouts;
+    SmallVector<unsigned> homes; // by choice, as below
+    SmallVector<std::optional<unsigned>> seconds;
+
+  private:
+    unsigned numberOf(LayoutAttr layout) {
+      auto [number, isNew] = numbers.try_emplace(layout, layouts.size());
+      if (isNew) {
+        layouts.push_back(layout);
+      }
+      return number->second;
+    }
+
+    llvm::DenseMap<LayoutAttr, unsigned> numbers;
+  };
+
+  // Adds the time from where a value is to where it is had: from its second layout, too, where it has one, and to the first layout and on,
+  // or to the second and from there.
+  void addEdge(unsigned a, unsigned b, const Redistributed &value, const Had &from, const Had &to, int64_t runs) {
+    // By layout and choice.
+    const size_t columns = to.homes.size();
+    std::vector<Cost> costs(from.layouts.size() * columns), times(to.layouts.size());
+    for (auto [number, layout] : llvm::enumerate(from.layouts)) {
+      llvm::transform(to.layouts, times.begin(), [&, layout = layout](LayoutAttr other) { return planPs(value, layout, other); });
+      for (size_t choice = 0; choice < columns; ++choice) {
+        const unsigned home = to.homes[choice], second = to.seconds[choice].value_or(home);
+        int64_t time = times[home];
+        if (second != home) {
+          time = std::min(time + planPs(value, to.layouts[home], to.layouts[second]),
+                          times[second] + planPs(value, to.layouts[second], to.layouts[home]));
+        }
+        costs[number * columns + choice] = multiply(time, runs);
+      }
+    }
+    std::vector<Cost> table;
+    table.reserve(from.homes.size() * columns);
+    for (auto [home, second] : llvm::zip_equal(from.homes, from.seconds)) {
+      const Cost *ofHome = &costs[home * columns], *ofSecond = &costs[second.value_or(home) * columns];
+      for (size_t choice = 0; choice < columns; ++choice) {
+        table.push_back(std::min(ofHome[choice], ofSecond[choice]));
+      }
+    }
+    graph.addEdge(a, b, table);
+  }
+
+  Had takenBy(unsigned op, unsigned operand) const {
+    return Had(llvm::map_to_vector(opChoices.at(op), [&](const OpChoice &choice) { return Holding{choice.operands[operand], {}}; }));
+  }
+
+  Had madeBy(unsigned op, unsigned result) const {
+    return Had(llvm::map_to_vector(opChoices.at(op), [&](const OpChoice &choice) { return Holding{choice.results[result], {}}; }));
+  }
+
+  Had heldAs(unsigned tensor) const { return Had(holdings.find(tensor)->second); }
+
+  Had homesOf(unsigned tensor) const {
+    return Had(llvm::map_to_vector(holdings.find(tensor)->second, [](const Holding &holding) { return Holding{holding.home, {}}; }));
   }
 
   // Adds the redistributions of the values. Those between the same parts are priced once.
@@ -526,27 +566,19 @@ private:
     });
     for (const auto &[key, runs] : edges) {
       auto [kind, from, to, result, operand] = key;
-      const Redistributed type = values.at(key);
+      const Redistributed value = values.at(key);
       switch (kind) {
       case OpToOp:
-        addEdge(opNodes.at(from), opNodes.at(to), opChoices.at(from), opChoices.at(to), runs,
-                [&, result = result, operand = operand](const OpChoice &a, const OpChoice &b) {
-                  return planPs(type, a.results[result], b.operands[operand]);
-                });
+        addEdge(opNodes.at(from), opNodes.at(to), value, madeBy(from, result), takenBy(to, operand), runs);
         break;
-      case OpToTensor:
-        addEdge(opNodes.at(from), tensorNodes.at(to), opChoices.at(from), holdings.at(to), runs,
-                [&, result = result, to = to](const OpChoice &a, const Holding &b) {
-                  return makePs(type, a.results[result], variables.contains(to) ? Holding{b.home, {}} : b); // the next step gathers it
-                });
+      case OpToTensor: // the next step gathers a variable
+        addEdge(opNodes.at(from), tensorNodes.at(to), value, madeBy(from, result), variables.contains(to) ? homesOf(to) : heldAs(to), runs);
         break;
       case TensorToOp:
-        addEdge(tensorNodes.at(from), opNodes.at(to), holdings.at(from), opChoices.at(to), runs,
-                [&, operand = operand](const Holding &a, const OpChoice &b) { return takePs(type, a, b.operands[operand]); });
+        addEdge(tensorNodes.at(from), opNodes.at(to), value, heldAs(from), takenBy(to, operand), runs);
         break;
       case TensorToTensor:
-        addEdge(tensorNodes.at(from), tensorNodes.at(to), holdings.at(from), holdings.at(to), runs,
-                [&](const Holding &a, const Holding &b) { return takePs(type, a, b.home); });
+        addEdge(tensorNodes.at(from), tensorNodes.at(to), value, heldAs(from), homesOf(to), runs);
         break;
       }
     }
@@ -571,10 +603,14 @@ private:
       if (type.getShape() != problem.tensors[tensor].type.getShape() || !tied.insert({a, b}).second) {
         continue;
       }
-      addEdge(tensorNodes.at(a), tensorNodes.at(b), holdings.at(a), holdings.at(b), 1, [&](const Holding &x, const Holding &y) {
-        bool isSmall = byteSize(dist::localType(problem.mesh, type, x.home.getLayout())) < smallBytes;
-        return isSmall && x.home != y.home ? kForbidden : 0;
-      });
+      std::vector<Cost> table;
+      for (const Holding &holding : holdings.find(a)->second) {
+        const bool isSmall = localBytes(type, holding.home) < smallBytes;
+        for (const Holding &other : holdings.find(b)->second) {
+          table.push_back(isSmall && holding.home != other.home ? kForbidden : 0);
+        }
+      }
+      graph.addEdge(tensorNodes.at(a), tensorNodes.at(b), table);
     }
   }
 

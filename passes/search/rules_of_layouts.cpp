@@ -188,8 +188,18 @@ private:
         alike[{StringAttr::get(context, withoutNumbers(name)), dist::LayoutAttr::get(context, candidate->layout)}].push_back(name);
       }
     }
+    std::set<unsigned> general; // tensors that a rule with exceptions names
     for (auto &[key, names] : alike) {
-      addCandidates(names, single);
+      std::optional<Candidate> most;
+      if (names.size() > 1 && !makeCandidate(joinNumbers(names))) {
+        most = makeCandidate(joinNumbers(names), &single.find(names.front())->second.layout);
+      }
+      if (most && llvm::none_of(most->tensors, [&](unsigned tensor) { return general.count(tensor) != 0; })) { // an exception has none
+        general.insert(most->tensors.begin(), most->tensors.end());
+        candidates.push_back(std::move(*most));
+      } else {
+        addCandidates(names, single);
+      }
     }
     sortCandidates();
     joinCandidates();
@@ -232,13 +242,8 @@ private:
       candidates.push_back(single.find(names.front())->second);
       return;
     }
-    const std::string glob = joinNumbers(names);
-    if (std::optional<Candidate> joined = makeCandidate(glob)) {
+    if (std::optional<Candidate> joined = makeCandidate(joinNumbers(names))) {
       candidates.push_back(*joined);
-      return;
-    }
-    if (std::optional<Candidate> most = makeCandidate(glob, &single.find(names.front())->second.layout)) {
-      candidates.push_back(*most);
       return;
     }
     // By the last number that is not the same in all.

@@ -177,6 +177,12 @@ def blocks_of_one_sample():
     found = search("transformer on one sample, 60 MB", model, job, megatron_rules("[{}, {tp}, {}]"), "--memory", "60MB", program="forward")
     expect_blocks(found, 2, MEGATRON.get)
     found.expect_ops({(f"layer{layer}.{sum}", "nn.add"): "[{}, {tp}, {}]" for layer in range(2) for sum in ("residual1", "residual2")})
+    # Where a sum is cheap and its halves are not, residuals stay whole.
+    slow = "".join(f"collectives {{ kind: {kind} latency_us: 4 bandwidth_gb_per_s: 60 }} " for kind in ("REDUCE_SCATTER", "ALL_GATHER"))
+    sums = INIT + "global_batch: 1\n" + mesh(tp=4) + GPUS.replace("moves_beside: false", "moves_beside: false " + slow)
+    found = search("transformer on one sample, cheap sums", model, sums, megatron_rules("[{}, {tp}, {}]"), "--memory", "60MB", program="forward")
+    expect_blocks(found, 2, MEGATRON.get)
+    found.expect_ops({(f"layer{layer}.{sum}", "nn.add"): "[{}, {}, {}]" for layer in range(2) for sum in ("residual1", "residual2")})
     found = search("training on one sample", model, job + LOSS + ADAMW + npy("tokens"), megatron_rules("[{}, {tp}, {}]"))
     expect_blocks(found, 2, MEGATRON.get)
     found.expect_ops({(f"layer{layer}.{sum}", "nn.add"): "[{}, {tp}, {}]" for layer in range(2) for sum in ("residual1", "residual2")})

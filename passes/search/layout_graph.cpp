@@ -615,7 +615,11 @@ private:
   }
 
   int64_t localBytes(RankedTensorType type, LayoutAttr layout) const {
-    return byteSize(dist::localType(problem.mesh, type, layout.getLayout()));
+    auto [bytes, isNew] = knownBytes.try_emplace({type, layout}, 0);
+    if (isNew) {
+      bytes->second = byteSize(dist::localType(problem.mesh, type, layout.getLayout()));
+    }
+    return bytes->second;
   }
 
   // Returns what a value or variable takes where it lies, by the choices of the node that decides on it; nothing where none does.
@@ -774,6 +778,7 @@ private:
   llvm::MapVector<unsigned, SmallVector<Holding>> holdings;
   std::map<unsigned, unsigned> opNodes, tensorNodes;
   llvm::DenseMap<std::tuple<Type, Attribute, Attribute>, std::pair<int64_t, bool>> planned; // time, and whether anything is sent
+  mutable llvm::DenseMap<std::pair<Type, Attribute>, int64_t> knownBytes;                   // of localBytes()
   OpenRow always;                                                                           // variables and inputs
   std::vector<ProgramLives> programLives;
   llvm::DenseSet<unsigned> rowTimes; // the ops that rows are of

@@ -142,6 +142,18 @@ std::vector<std::vector<Cost>> Relaxation::margins() const {
   return margins;
 }
 
+Relaxation::Excess Relaxation::excessOf(const Choices &choices) const {
+  Excess excess;
+  for (unsigned node = 0; node < graph.numNodes(); ++node) {
+    excess.ofNodes.push_back(unary[node][choices[node]] - leastIn(unary[node]));
+  }
+  for (unsigned number = 0; number < moved.size(); ++number) {
+    const Edge &edge = graph.getEdges()[number];
+    excess.ofEdges.push_back(left(number, edge.a, choices[edge.a], choices[edge.b]) - leastIn(leastOf(number, edge.a)));
+  }
+  return excess;
+}
+
 Choices Relaxation::round() const {
   Choices choices(graph.numNodes(), 0);
   std::vector<bool> isChosen(graph.numNodes(), false);

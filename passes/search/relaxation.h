@@ -28,6 +28,12 @@ public:
   // Returns, by node and choice, by how much more the bound is when the node takes the choice.
   std::vector<std::vector<Cost>> margins() const;
 
+  // What choices cost on each node and each edge beyond the least there: together, by how much they are above the bound.
+  struct Excess {
+    std::vector<Cost> ofNodes, ofEdges;
+  };
+  Excess excessOf(const Choices &choices) const;
+
   // Returns choices: node by node the one that looks best beside those that are made already.
   Choices round() const;
 

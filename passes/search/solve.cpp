@@ -11,6 +11,8 @@
 #include <algorithm>
 #include <climits>
 #include <cmath>
+#include <numeric>
+#include <set>
 
 namespace ashlar::search {
 
@@ -40,6 +42,7 @@ public:
 
 private:
   using Kept = std::vector<std::vector<unsigned>>; // by node: some of its choices
+  using Margins = std::vector<std::vector<Cost>>;  // by node and choice: by how much more the bound is with it
 
   static constexpr int kMostParts = 1000;
   static constexpr size_t kPartNodes = 64, kPartStride = 4; // of a part, and from the middle of one to that of the next
@@ -178,7 +181,7 @@ private:
   void finish(const Relaxation &relaxation) {
     const DecisionGraph costs = priced();
     const Cost pricedBound = relaxation.bound();
-    const std::vector<std::vector<Cost>> margins = relaxation.margins();
+    const Margins margins = relaxation.margins();
     auto gap = [&] { return graph.cost(*best) - unpriced(pricedBound); };
     bool isExact = false;
     for (int halvings = kMostHalvings; halvings >= 0 && gap() > 0 && deadline.left() > 0; --halvings) {
@@ -196,9 +199,9 @@ private:
         break;
       }
     }
-    if (gap() > 0) {
+    if (bound < graph.cost(*best)) {
       const Choices before = *best;
-      improveParts(costs, keepBelow(margins, gap()));
+      improveParts(costs, relaxation, margins);
       if (*best != before) {
         others.push_back(before);
       }
@@ -209,31 +212,69 @@ private:
   }
 
   // Decides parts of the graph exactly while all else stays as it is, as long as something gets better: what only several nodes together
-  // can change, as all ops of a block, no change of one node finds. The number of parts bounds the work, so that it ends in the same
-  // choices on a slow machine.
-  void improveParts(const DecisionGraph &costs, const Kept &worthwhile) {
+  // can change, as all ops of a block, no change of one node finds. By what the best choices are above the bound elsewhere they stay above
+  // it, so that no choice is looked at by which more has to be lost than they lose in the part. The number of parts bounds the work, so
+  // that it ends in the same choices on a slow machine.
+  void improveParts(const DecisionGraph &costs, const Relaxation &relaxation, const Margins &margins) {
+    const Cost pricedBound = relaxation.bound();
+    Relaxation::Excess excess;
+    Cost spared = 0; // of the prices of the limit: what the best does not take
+    auto look = [&] {
+      excess = relaxation.excessOf(*best);
+      spared = graph.cost(*best) - unpriced(pricedBound) - std::accumulate(excess.ofNodes.begin(), excess.ofNodes.end(), Cost(0)) -
+               std::accumulate(excess.ofEdges.begin(), excess.ofEdges.end(), Cost(0));
+    };
+    look();
     int parts = 0;
+    std::vector<int> changed(graph.numNodes(), 0), decided(graph.numNodes(), -1); // when, by node and by center: a number of parts
     for (Cost before = kForbidden; graph.cost(*best) < before;) {
       before = graph.cost(*best);
       for (unsigned center = 0; center < graph.numNodes(); center += kPartStride) {
+        const std::vector<unsigned> part = nodesAround(center, kPartNodes);
+        const Cost lost = spared + excessIn(part, excess);
+        auto isNew = [&](unsigned node) { return changed[node] >= decided[center]; };
+        if (lost <= 0 || std::none_of(part.begin(), part.end(), [&](unsigned node) { return isNew(node) || anyNeighbour(node, isNew); })) {
+          continue; // nothing is better, or it would be decided as it was
+        }
         if (deadline.left() <= 0 || ++parts > kMostParts) {
           return;
         }
-        improvePart(costs, worthwhile, nodesAround(center, kPartNodes));
+        const Choices last = *best;
+        decided[center] = improvePart(costs, margins, lost, part) ? parts : -1;
+        for (unsigned node : part) {
+          changed[node] = last[node] == (*best)[node] ? changed[node] : parts;
+        }
+        if (*best != last) {
+          look();
+        }
       }
     }
   }
 
-  void improvePart(const DecisionGraph &costs, const Kept &worthwhile, const std::vector<unsigned> &part) {
+  // Returns what choices cost beyond the least on some nodes and their edges.
+  Cost excessIn(const std::vector<unsigned> &part, const Relaxation::Excess &excess) const {
+    Cost sum = 0;
+    std::set<unsigned> edges;
+    for (unsigned node : part) {
+      sum += excess.ofNodes[node];
+      edges.insert(graph.edgesOf(node).begin(), graph.edgesOf(node).end());
+    }
+    return std::accumulate(edges.begin(), edges.end(), sum, [&](Cost total, unsigned edge) { return total + excess.ofEdges[edge]; });
+  }
+
+  template <typename Holds> bool anyNeighbour(unsigned node, Holds holds) const {
+    const std::vector<unsigned> &edges = graph.edgesOf(node);
+    return std::any_of(edges.begin(), edges.end(), [&](unsigned edge) { return holds(graph.otherEnd(edge, node)); });
+  }
+
+  // `lost`: no choices are looked at whose margin is not below that. Returns whether what was found keeps the limit.
+  bool improvePart(const DecisionGraph &costs, const Margins &margins, Cost lost, const std::vector<unsigned> &part) {
     constexpr unsigned kOutside = UINT_MAX;
     std::vector<unsigned> places(graph.numNodes(), kOutside);
     Kept kept;
     for (unsigned place = 0; place < part.size(); ++place) {
       places[part[place]] = place;
-      kept.push_back(worthwhile[part[place]]);
-      if (const unsigned now = (*best)[part[place]]; std::find(kept.back().begin(), kept.back().end(), now) == kept.back().end()) {
-        kept.back().push_back(now);
-      }
+      kept.push_back(keepBelow(margins, part[place], lost));
     }
     DecisionGraph problem;
     for (unsigned place = 0; place < part.size(); ++place) {
@@ -271,6 +312,7 @@ private:
       choices[part[place]] = kept[place][found[place]];
     }
     consider(choices);
+    return !limitMatters(choices);
   }
 
   // Returns so many nodes, those nearest to one.
@@ -290,13 +332,19 @@ private:
   }
 
   // Returns the choices whose margin is below a gap, and those of the best.
-  Kept keepBelow(const std::vector<std::vector<Cost>> &margins, Cost gap) const {
-    Kept kept(graph.numNodes());
+  Kept keepBelow(const Margins &margins, Cost gap) const {
+    Kept kept;
     for (unsigned node = 0; node < graph.numNodes(); ++node) {
-      for (unsigned choice = 0; choice < graph.numChoices(node); ++choice) {
-        if (choice == (*best)[node] || margins[node][choice] < gap) {
-          kept[node].push_back(choice);
-        }
+      kept.push_back(keepBelow(margins, node, gap));
+    }
+    return kept;
+  }
+
+  std::vector<unsigned> keepBelow(const Margins &margins, unsigned node, Cost gap) const {
+    std::vector<unsigned> kept;
+    for (unsigned choice = 0; choice < graph.numChoices(node); ++choice) {
+      if (choice == (*best)[node] || margins[node][choice] < gap) {
+        kept.push_back(choice);
       }
     }
     return kept;

@@ -11,6 +11,7 @@
 
 #include <chrono>
 #include <limits>
+#include <numeric>
 
 namespace ashlar::test {
 
@@ -69,6 +70,16 @@ TEST_CASE("search: the relaxation is below all choices, with what a choice adds 
     Relaxation relaxation(graph);
     relaxation.run(seed % 2 == 0 ? 50 : 0); // as it starts, too
     CHECK(relaxation.bound() <= tryAll(graph, kAny).first);
+    for (int sample = 0; sample < 20; ++sample) { // what choices cost is the bound and what they cost beyond the least anywhere
+      Choices choices;
+      for (unsigned node = 0; node < graph.numNodes(); ++node) {
+        choices.push_back(dice.roll(graph.numChoices(node)));
+      }
+      const Relaxation::Excess excess = relaxation.excessOf(choices);
+      Cost total = std::accumulate(excess.ofNodes.begin(), excess.ofNodes.end(), relaxation.bound());
+      total = std::accumulate(excess.ofEdges.begin(), excess.ofEdges.end(), total, addCosts);
+      CHECK((graph.cost(choices) >= kForbidden || total == graph.cost(choices)));
+    }
     const std::vector<std::vector<Cost>> margins = relaxation.margins();
     for (unsigned node = 0; node < graph.numNodes(); ++node) {
       for (unsigned choice = 0; choice < graph.numChoices(node); ++choice) {
@@ -146,6 +157,49 @@ TEST_CASE("search: the integer program ends when its time is over", "[search]") 
     const std::optional<Solution> found = solveIntegerProgram(graph, kAny, /*seconds=*/2);
     CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(20)); // it is looked at between iterations, and others may run
     CHECK((!found || found->bound < found->cost));                              // not done
+  }
+}
+
+// A grid too wide to be eliminated exactly, at random costs, for which the relaxation is far from the best.
+TEST_CASE("search: where the best is not found, no few nodes at a time are better", "[search]") {
+  constexpr unsigned kSide = 24, kChoices = 4;
+  for (uint64_t seed = 1; seed <= 2; ++seed) {
+    INFO("seed " << seed);
+    Dice dice(seed);
+    DecisionGraph graph;
+    auto random = [&](size_t count) {
+      std::vector<Cost> costs(count);
+      for (Cost &cost : costs) {
+        cost = dice.roll(1000);
+      }
+      return costs;
+    };
+    for (unsigned node = 0; node < kSide * kSide; ++node) {
+      graph.addNode(random(kChoices));
+      if (node % kSide > 0) {
+        graph.addEdge(node - 1, node, random(kChoices * kChoices));
+      }
+      if (node >= kSide) {
+        graph.addEdge(node - kSide, node, random(kChoices * kChoices));
+      }
+    }
+    const Found found = solve(graph, {});
+    REQUIRE(found.bound < found.cost);
+    unsigned better = 0;
+    for (unsigned first = 0; first + kSide + 1 < graph.numNodes(); ++first) {
+      if (first % kSide + 1 == kSide) {
+        continue;
+      }
+      for (unsigned four = 0; four < 256; ++four) { // the choices of 2 x 2 nodes
+        Choices choices = found.choices;
+        choices[first] = four & 3;
+        choices[first + 1] = four >> 2 & 3;
+        choices[first + kSide] = four >> 4 & 3;
+        choices[first + kSide + 1] = four >> 6;
+        better += graph.cost(choices) < found.cost;
+      }
+    }
+    CHECK(better == 0);
   }
 }
 

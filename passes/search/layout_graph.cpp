@@ -265,9 +265,12 @@ private:
   void listHoldings() {
     auto add = [&](unsigned tensor, LayoutAttr layout) {
       if (held.contains(parts.tensors[tensor])) {
-        layout::Layout whole = layout.getLayout();
-        whole.partial.clear();
-        around[parts.tensors[tensor]].insert(LayoutAttr::get(layout.getContext(), whole));
+        if (!layout.getPartialAxes().empty()) {
+          layout::Layout whole = layout.getLayout();
+          whole.partial.clear();
+          layout = LayoutAttr::get(layout.getContext(), whole);
+        }
+        around[parts.tensors[tensor]].insert(layout);
       }
     };
     for (unsigned tensor = 0; tensor < problem.tensors.size(); ++tensor) {

@@ -265,7 +265,7 @@ report::StageWork workOf(ModuleOp stage, std::vector<StepProgram> &programs, con
 
 FailureOr<Forecast> forecast(ModuleOp module, const pipelines::Variant &variant, const job::Job &job) {
   PassManager passes(module.getContext());
-  passes.enableVerifier(false); // what is compiled is verified: after each pass that is an eighth of what a forecast of a large model takes
+  passes.enableVerifier(false); // of many forecasts one is compiled, and verified then
   pipelines::addOptimizerParallelPasses(passes, variant);
   pipelines::addDistPasses(passes, variant);
   if (failed(passes.run(module))) {

@@ -276,12 +276,13 @@ void addLayoutPasses(OpPassManager &passes, const Variant &variant, const job::J
   passes.addPass(layout::createPropagateLayoutsPass(propagate));
 }
 
-LogicalResult inferLayouts(ModuleOp programs, const Variant &variant, const job::Job &job) {
+LogicalResult inferLayouts(ModuleOp programs, const Variant &variant, const job::Job &job, bool verifies) {
   if (job::effectiveMode(job) != job::HYBRID && !variant.usesStrategy) {
     attachRules(programs, job);
   }
   attachMachine(programs, variant, job);
   PassManager passes(programs.getContext());
+  passes.enableVerifier(verifies);
   addLayoutPasses(passes, variant, job);
   return failed(attachOpRules(programs, job)) ? failure() : passes.run(programs);
 }

@@ -113,8 +113,8 @@ void attachMachine(mlir::ModuleOp module, const Variant &variant, const job::Job
 void addLayoutPasses(mlir::OpPassManager &passes, const Variant &variant, const job::Job &job);
 
 // From a module of programs on global shapes to a layout on every value: attaches what the job says of layouts and its machine, and runs
-// addLayoutPasses. In mode HYBRID rules have done their work before training. Fails with an error.
-mlir::LogicalResult inferLayouts(mlir::ModuleOp programs, const Variant &variant, const job::Job &job);
+// addLayoutPasses. In mode HYBRID rules have done their work before training. `verifies`: each op after each pass. Fails with an error.
+mlir::LogicalResult inferLayouts(mlir::ModuleOp programs, const Variant &variant, const job::Job &job, bool verifies = true);
 
 // From there to the layouts that split what training keeps further. What is saved or written of layouts is what they were before: they
 // follow from that and the job.

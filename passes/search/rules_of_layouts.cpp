@@ -188,14 +188,20 @@ private:
         alike[{StringAttr::get(context, withoutNumbers(name)), dist::LayoutAttr::get(context, candidate->layout)}].push_back(name);
       }
     }
-    std::set<unsigned> general; // tensors that a rule with exceptions names
+    std::set<SmallVector<unsigned>> general; // the tensors of each rule with exceptions
     for (auto &[key, names] : alike) {
       std::optional<Candidate> most;
       if (names.size() > 1 && !makeCandidate(joinNumbers(names))) {
         most = makeCandidate(joinNumbers(names), &single.find(names.front())->second.layout);
       }
-      if (most && llvm::none_of(most->tensors, [&](unsigned tensor) { return general.count(tensor) != 0; })) { // an exception has none
-        general.insert(most->tensors.begin(), most->tensors.end());
+      if (most && general.count(most->tensors) != 0) {
+        continue; // the same tensors by other names, those of the nodes that make them
+      }
+      auto overlaps = [&](const SmallVector<unsigned> &others) {
+        return llvm::any_of(others, [&](unsigned tensor) { return llvm::is_contained(most->tensors, tensor); });
+      };
+      if (most && llvm::none_of(general, overlaps)) { // an exception has none
+        general.insert(most->tensors);
         candidates.push_back(std::move(*most));
       } else {
         addCandidates(names, single);

@@ -161,6 +161,43 @@ TEST_CASE("rules: like layers are one rule, but for one that is laid out otherwi
   CHECK(namedLayouts(*giveRules(*module, found.rules)) == namedLayouts(*given));
 }
 
+TEST_CASE("rules: like nodes are one rule, but for one that is laid out otherwise", "[search]") {
+  auto layers = [](bool isGiven) {
+    std::string body, previous = "%x";
+    for (int layer = 0; layer < 12; ++layer) {
+      const std::string n = std::to_string(layer), layout = layer == 5 ? "[{}, {\"x\"}]" : "[{\"x\"}, {}]";
+      body += "%r" + n + " = nn.relu " + previous + " {nn.outputs = [\"layer" + n + ".act.out\"]" +
+              (isGiven ? ", dist.layouts = [#dist.layout<" + layout + ">]" : "") + "} : tensor<16x8xf32> loc(\"layer" + n + ".act\")\n";
+      previous = "%r" + n;
+    }
+    return parse("dist.mesh @mesh <[\"x\" = 2]>\nfunc.func @forward(%x: tensor<16x8xf32>) -> tensor<16x8xf32> {\n" + body + "return " +
+                 previous + " : tensor<16x8xf32>\n}");
+  };
+  OwningOpRef<ModuleOp> module = layers(false), given = layers(true);
+  RulesOfLayouts found = rulesOf(*module, *given);
+  CHECK(textsOf(found) == std::vector<std::string>{"layer*.act [{x}, {}]", "layer5.act [{}, {x}]"});
+  CHECK(namedLayouts(*giveRules(*module, found.rules)) == namedLayouts(*given));
+}
+
+TEST_CASE("rules: exceptions of a rule have none of their own", "[search]") {
+  auto norms = [](bool isGiven) {
+    std::string variables;
+    for (int layer = 0; layer < 4; ++layer) {
+      for (int norm = 0; norm < 3; ++norm) { // most are split, and most of the last ones are not
+        const std::string layout = norm == 2 && layer > 0 ? "[{}]" : "[{\"x\"}]";
+        variables += "nn.variable @layer" + std::to_string(layer) + ".norm" + std::to_string(norm) + " trainable : tensor<8xf32>" +
+                     (isGiven ? " {dist.layout = #dist.layout<" + layout + ">}" : "") + "\n";
+      }
+    }
+    return parse("dist.mesh @mesh <[\"x\" = 2]>\n" + variables +
+                 "func.func @forward(%x: tensor<8xf32>) -> tensor<8xf32> { return %x : tensor<8xf32> }");
+  };
+  OwningOpRef<ModuleOp> module = norms(false), given = norms(true);
+  RulesOfLayouts found = rulesOf(*module, *given);
+  CHECK(found.rules.front().match == "layer*.norm*");
+  CHECK(namedLayouts(*giveRules(*module, found.rules)) == namedLayouts(*given));
+}
+
 // What the search finds in random programs, all of whose inputs, outputs and ops have names.
 TEST_CASE("rules: they lead to what the search finds, and none can be left out", "[search]") {
   using Axes = std::vector<std::pair<StringRef, int64_t>>;

@@ -92,6 +92,12 @@ llvm::Expected<job::Machine> readMachine(const std::string &path) {
   return parsed->machine();
 }
 
+// Returns what a job says beside its mesh of what a search for the mesh finds: "pipeline { stages: 2 }", or "none".
+std::string textBesideMesh(job::Job found) {
+  found.clear_mesh();
+  return found.ByteSizeLong() == 0 ? "none" : StringRef(found.ShortDebugString()).trim().str();
+}
+
 // Adds a loaded strategy to a job, with what a search for the mesh found.
 llvm::Error addStrategy(const job::Job &loaded, StringRef path, job::Job &job) {
   const job::Job found = strategy::foundFields(loaded);
@@ -110,9 +116,8 @@ llvm::Error addStrategy(const job::Job &loaded, StringRef path, job::Job &job) {
     own.clear_mesh();
     both.MergeFrom(own);
     if (both.SerializeAsString() != found.SerializeAsString()) {
-      return createStringError(path +
-                               ": was found with another pipeline, accumulate or recompute than the job has; leave out those of the job, "
-                               "or search again");
+      return createStringError(path + ": of pipeline, accumulate and recompute the search found " + textBesideMesh(found) +
+                               ", and the job has " + textBesideMesh(own) + "; leave out those of the job, or search again");
     }
     job.clear_mesh();
     job.MergeFrom(found);

@@ -36,7 +36,6 @@ std::optional<Prediction> predictDecided(ModuleOp module, const DecidedLayouts &
     return std::nullopt;
   }
   giveLayouts(*problem, decided);
-  giveOtherPrograms(*copy);
   std::optional<Prediction> best = predict(*copy, runs, planner);
   std::optional<Prediction> simpler = predict(*leaveOutBackward(module, *copy), runs, planner); // as the search does
   return simpler && (!best || simpler->stepPs < best->stepPs) ? simpler : best;
@@ -46,7 +45,7 @@ std::optional<Prediction> predictDecided(ModuleOp module, const DecidedLayouts &
 ArrayAttr describeRunnersUp(ModuleOp module, ModuleOp given, const Choices *choices, const ExplainOptions &options,
                             dist::Planner &planner) {
   Builder builder(module.getContext());
-  OwningOpRef<ModuleOp> copy = module.clone();
+  OwningOpRef<ModuleOp> copy = copyStep(module);
   llvm::for_each(copy->getOps<func::FuncOp>(), layout::copySources);
   dist::MeshOp mesh = dist::findMesh(*copy);
   FailureOr<layout::LayoutProblem> problem = layout::LayoutProblem::create(*copy, mesh.getMesh());
@@ -55,7 +54,7 @@ ArrayAttr describeRunnersUp(ModuleOp module, ModuleOp given, const Choices *choi
   }
   SmallVector<WeightedProgram> programs = programsOfStep(*copy, options.runs);
   LayoutGraph graph(*problem, programs, findRepeatedParts(*problem), planner, dist::findDeviceRates(*copy), options.smallBytes);
-  std::optional<Choices> taken = choices ? std::optional(*choices) : encodeInferred(graph, given);
+  std::optional<Choices> taken = choices ? std::optional(*choices) : encodeInferred(graph, *copyStep(given));
   const Deadline deadline(options.seconds);
   SmallVector<Attribute> list;
   const int64_t limit = options.limit > 0 ? options.limit : std::numeric_limits<int64_t>::max();
@@ -84,7 +83,7 @@ SmallVector<NamedAttribute> explainStrategy(ModuleOp module, ModuleOp given, con
   if (succeeded(rules)) {
     fields.push_back(builder.getNamedAttr("rules", describeRules(rules->rules, builder)));
     fields.push_back(builder.getNamedAttr("others", builder.getI64IntegerAttr(rules->numOthers)));
-    if (std::optional<Prediction> prediction = predict(*giveRules(module, rules->rules), options.runs, planner)) {
+    if (std::optional<Prediction> prediction = predict(*copyStep(*giveRules(module, rules->rules)), options.runs, planner)) {
       fields.push_back(builder.getNamedAttr("rules_step_ps", builder.getI64IntegerAttr(prediction->stepPs)));
       fields.push_back(builder.getNamedAttr("rules_bytes", builder.getI64IntegerAttr(prediction->memoryBytes)));
     }

@@ -51,8 +51,8 @@ struct SearchLayouts : impl::SearchLayoutsPassBase<SearchLayouts> {
     return key(one) < key(other);
   }
 
-  // Returns what reports say of the search (kSearchAttr).
-  DictionaryAttr describe(const std::vector<Strategy> &strategies, const Strategy &taken, const Found &found) {
+  // Returns what reports say of the search (kSearchAttr). `given`: what was taken, in all programs.
+  DictionaryAttr describe(const std::vector<Strategy> &strategies, const Strategy &taken, ModuleOp given, const Found &found) {
     Builder builder(&getContext());
     SmallVector<Attribute> list;
     for (const Strategy &strategy : strategies) {
@@ -67,7 +67,7 @@ struct SearchLayouts : impl::SearchLayoutsPassBase<SearchLayouts> {
                                           builder.getNamedAttr("cost_ps", builder.getI64IntegerAttr(found.cost)),
                                           builder.getNamedAttr("bound_ps", builder.getI64IntegerAttr(found.bound))};
     if (getOperation()->removeAttr(kExplainAttr)) {
-      llvm::append_range(fields, explainStrategy(getOperation(), *taken.given, taken.choices.empty() ? nullptr : &taken.choices,
+      llvm::append_range(fields, explainStrategy(getOperation(), given, taken.choices.empty() ? nullptr : &taken.choices,
                                                  {runs, smallBytes(), limitOfStages().value_or(0), seconds}));
     }
     return builder.getDictionaryAttr(fields);
@@ -81,7 +81,7 @@ struct SearchLayouts : impl::SearchLayoutsPassBase<SearchLayouts> {
 
   // Leaves the backward pass to inference where a step is not slower.
   void simplify(Strategy &strategy) {
-    std::optional<Strategy> simpler = predicted(strategy.name, leaveOutBackward(getOperation(), *strategy.given));
+    std::optional<Strategy> simpler = predicted(strategy.name, leaveOutBackward(step, *strategy.given));
     if (simpler && !isBetter(strategy, *simpler)) {
       simpler->choices = std::move(strategy.choices);
       strategy = std::move(*simpler);
@@ -90,7 +90,7 @@ struct SearchLayouts : impl::SearchLayoutsPassBase<SearchLayouts> {
 
   // Returns what inference makes of the module as choices, with or without a split batch.
   std::optional<Choices> encodeInferred(const LayoutGraph &graph, bool splitsBatch) {
-    OwningOpRef<ModuleOp> copy = getOperation().clone();
+    OwningOpRef<ModuleOp> copy = step.clone();
     return splitsBatch && !splitBatch(*copy, batch) ? std::nullopt : search::encodeInferred(graph, *copy);
   }
 
@@ -98,7 +98,7 @@ struct SearchLayouts : impl::SearchLayoutsPassBase<SearchLayouts> {
   // memory than the rows of the graph say, the search gets as much less and is done again; the best strategy counts. Returns what was found
   // first.
   FailureOr<Found> search(std::vector<Strategy> &strategies, StringRef name, std::optional<int64_t> limit) {
-    OwningOpRef<ModuleOp> copy = getOperation().clone();
+    OwningOpRef<ModuleOp> copy = step.clone();
     llvm::for_each(copy->getOps<func::FuncOp>(), layout::copySources);
     dist::MeshOp mesh = dist::findMesh(*copy);
     FailureOr<layout::LayoutProblem> problem = layout::LayoutProblem::create(*copy, mesh.getMesh());
@@ -123,7 +123,6 @@ struct SearchLayouts : impl::SearchLayoutsPassBase<SearchLayouts> {
       OwningOpRef<ModuleOp> given = copy->clone();
       FailureOr<layout::LayoutProblem> same = layout::LayoutProblem::create(*given, mesh.getMesh());
       giveLayouts(*same, graph.decode(choices));
-      giveOtherPrograms(*given);
       std::optional<Strategy> strategy = predicted(name, std::move(given));
       if (!strategy) {
         return std::nullopt;
@@ -180,14 +179,16 @@ struct SearchLayouts : impl::SearchLayoutsPassBase<SearchLayouts> {
       return signalPassFailure();
     }
     planner = std::make_shared<dist::Planner>(dist::findMesh(module));
+    OwningOpRef<ModuleOp> programs = copyStep(module);
+    step = *programs;
     std::vector<Strategy> strategies;
     auto consider = [&](StringRef name, OwningOpRef<ModuleOp> given) {
       if (std::optional<Strategy> strategy = predicted(name, std::move(given))) {
         strategies.push_back(std::move(*strategy));
       }
     };
-    consider("propagation", module.clone());
-    if (OwningOpRef<ModuleOp> copy = module.clone(); splitBatch(*copy, batch)) {
+    consider("propagation", step.clone());
+    if (OwningOpRef<ModuleOp> copy = step.clone(); splitBatch(*copy, batch)) {
       consider("data parallel", std::move(copy));
     }
     const std::optional<int64_t> limit = limitOfStages();
@@ -210,13 +211,14 @@ struct SearchLayouts : impl::SearchLayoutsPassBase<SearchLayouts> {
           << " of intermediate values; give it more devices, a smaller batch, or accumulate";
       return signalPassFailure();
     }
-    OwningOpRef<ModuleOp> given = best->given.get().clone();
-    DictionaryAttr described = describe(strategies, *best, *found);
+    OwningOpRef<ModuleOp> given = giveOtherPrograms(module, *best->given);
+    DictionaryAttr described = describe(strategies, *best, *given, *found);
     module.getBodyRegion().takeBody(given->getBodyRegion());
     module->setAttr(kSearchAttr, described);
   }
 
   std::shared_ptr<dist::Planner> planner; // of the mesh, for all that is looked at
+  ModuleOp step;                          // the programs that a step runs, with what was given before
 };
 
 } // namespace

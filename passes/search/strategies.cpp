@@ -10,6 +10,8 @@
 #include "passes/layout/given_attributes.h"
 #include "passes/layout/inference.h"
 
+#include "llvm/ADT/BitVector.h"
+
 using namespace mlir;
 
 namespace ashlar::search {
@@ -130,13 +132,37 @@ void giveLayouts(const layout::LayoutProblem &problem, const DecidedLayouts &dec
   }
 }
 
-void giveOtherPrograms(ModuleOp module) {
-  layout::NamedTensors named(module);
+OwningOpRef<ModuleOp> copyStep(ModuleOp module) {
+  OwningOpRef<ModuleOp> copy = module.clone();
+  SmallVector<func::FuncOp> functions(copy->getOps<func::FuncOp>());
+  llvm::BitVector isKept(functions.size());
+  for (const WeightedProgram &weighted : programsOfStep(module, /*runs=*/1)) {
+    isKept.set(weighted.program);
+  }
+  for (auto [number, function] : llvm::enumerate(functions)) {
+    if (!isKept[number] && isKept.any()) {
+      function.erase();
+    }
+  }
+  return copy;
+}
+
+OwningOpRef<ModuleOp> giveOtherPrograms(ModuleOp module, ModuleOp given) {
+  OwningOpRef<ModuleOp> made = given.clone();
+  OpBuilder builder(*made->getOps<func::FuncOp>().begin());
+  for (auto function : module.getOps<func::FuncOp>()) { // in the order that they have
+    if (auto same = made->lookupSymbol<func::FuncOp>(function.getName())) {
+      builder.setInsertionPointAfter(same);
+    } else {
+      builder.clone(*function);
+    }
+  }
+  layout::NamedTensors named(*made);
   for (StringRef name : named.names(/*opsOnly=*/false)) {
     if (name.find_first_of("*?") != StringRef::npos) {
       continue; // as a rule it may mean more
     }
-    layout::GivenAttributes given;
+    layout::GivenAttributes known;
     Type type;
     SmallVector<layout::TensorRef> others;
     for (const layout::TensorRef &tensor : named.findTensors(name)) {
@@ -144,19 +170,20 @@ void giveOtherPrograms(ModuleOp module) {
         continue;
       }
       layout::GivenAttributes here = layout::readGiven(tensor.op->getResult(tensor.index));
-      if (here.layout && !given.layout) {
-        given = here;
+      if (here.layout && !known.layout) {
+        known = here;
         type = tensor.getType();
       } else if (!here.layout) {
         others.push_back(tensor);
       }
     }
     for (const layout::TensorRef &tensor : others) {
-      if (given.layout && tensor.getType() == type) {
-        layout::writeGiven(tensor, given);
+      if (known.layout && tensor.getType() == type) {
+        layout::writeGiven(tensor, known);
       }
     }
   }
+  return made;
 }
 
 OwningOpRef<ModuleOp> leaveOutBackward(ModuleOp before, ModuleOp given) {

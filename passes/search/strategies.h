@@ -49,9 +49,13 @@ std::optional<Choices> encodeInferred(const LayoutGraph &graph, mlir::ModuleOp g
 // Gives tensors and ops of a problem the layouts that were decided, but for the update: inference decides on that, from the variables.
 void giveLayouts(const layout::LayoutProblem &problem, const DecidedLayouts &decided);
 
-// Gives tensors between the nodes of the model, in programs in which they have no layout, the one that they have in another program: an
-// evaluation is laid out as the step that was searched.
-void giveOtherPrograms(mlir::ModuleOp module);
+// Returns a copy of a module with no other programs than those that a step runs, if there are any: the evaluation and the initialization,
+// which follow from them, are a third of the ops of a large model.
+mlir::OwningOpRef<mlir::ModuleOp> copyStep(mlir::ModuleOp module);
+
+// Returns a copy of a module with the layouts that copyStep() of it was given. Tensors between the nodes of the model get, in other
+// programs, the layout that they have in those: an evaluation is laid out as the step that was searched.
+mlir::OwningOpRef<mlir::ModuleOp> giveOtherPrograms(mlir::ModuleOp module, mlir::ModuleOp given);
 
 // Returns a strategy without what it gives the backward pass; inference decides on that, too. `before`: the module to which it was given.
 mlir::OwningOpRef<mlir::ModuleOp> leaveOutBackward(mlir::ModuleOp before, mlir::ModuleOp given);

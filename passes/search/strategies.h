@@ -50,7 +50,7 @@ std::optional<Choices> encodeInferred(const LayoutGraph &graph, mlir::ModuleOp g
 void giveLayouts(const layout::LayoutProblem &problem, const DecidedLayouts &decided);
 
 // Returns a copy of a module with no other programs than those that a step runs, if there are any: the evaluation and the initialization,
-// which follow from them, are a third of the ops of a large model.
+// which follow from them, are a quarter of the ops of a large model.
 mlir::OwningOpRef<mlir::ModuleOp> copyStep(mlir::ModuleOp module);
 
 // Returns a copy of a module with the layouts that copyStep() of it was given. Tensors between the nodes of the model get, in other

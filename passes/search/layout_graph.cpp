@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// From a layout problem to nodes, edges and rows. One class, since all three are about the same choices of the same ops and tensors.
+// From a layout problem to nodes, edges and rows. One class in one file, long as it is: all three are about the same choices of the same
+// ops and tensors, by the same tables.
 
 #include "passes/search/layout_graph.h"
 

@@ -11,7 +11,8 @@ def SearchLayoutsPass : Pass<"ashlar-search-layouts", "::mlir::ModuleOp"> {
   let summary = "Finds the layouts with which a step is predicted to take the least time.";
   let description = [{
     States the layouts of the programs that a step runs as a decision graph (layout_graph.h), solves it, and gives every tensor, and every
-    op, what was decided; ashlar-propagate-layouts does the rest: other programs, expansions. Layouts that are given already are constraints.
+    op, but those of the update, what was decided; ashlar-propagate-layouts does the rest: other programs, expansions. Layouts that are given
+    already are constraints.
 
     Two strategies that anyone would try are priced beside it, by what price() says of their whole programs: what inference makes of the
     given layouts alone, and, where nothing splits the batch yet, the batch over all axes (data parallelism). The fastest of those that keep

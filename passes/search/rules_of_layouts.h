@@ -24,7 +24,7 @@ struct LayoutRule {
 struct RulesOfLayouts {
   std::vector<LayoutRule> rules;
   int64_t numOthers = 0;   // tensors without names that get other layouts by these rules, and operands that ops are told how to take
-  bool isMinimal = false;  // without any one of them a tensor with a name gets another layout
+  bool isMinimal = false;  // without any one of them more tensors get another layout
   bool isShortest = false; // all shorter lists of the rules that were looked at were tried, too
 };
 

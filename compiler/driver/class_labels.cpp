@@ -79,7 +79,7 @@ llvm::StringMap<ClassLabels> findClassLabels(const job::Job &job, ModuleOp modul
     ScopedDiagnosticHandler silent(module.getContext(), [](Diagnostic &) { return success(); }); // the loss pass says it
     FailureOr<Value> output = train::findNamedValue(forward, job::lossName(job));
     if (succeeded(output)) {
-      labels[job::labelsName(job)] = {lastDim(*output), 0};
+      labels[job::labelsName(job)] = {lastDim(*output), job::ignoredLabel(job).value_or(0)};
     }
   } else if (loss.has_model_output()) {
     auto add = [&](uint64_t classes, Value found) {

@@ -151,7 +151,16 @@ private:
     PassManager passes(&context);
     pipelines::attachSettings(*module, job);
     pipelines::addTrainPasses(passes, job);
-    return failed(passes.run(*module)) ? failure() : dump("train", *module);
+    if (failed(passes.run(*module))) {
+      return failure();
+    }
+    if (auto evaluation = module->lookupSymbol<func::FuncOp>(nn::kEvalStep)) {
+      for (unsigned i = 0; i < evaluation.getNumResults(); ++i) {
+        auto least = evaluation.getResultAttrOfType<FloatAttr>(i, nn::kLeastAttr);
+        leastWeight = least ? least.getValueAsDouble() : leastWeight;
+      }
+    }
+    return dump("train", *module);
   }
 
   // Prints one line a parameter with its fusion id; 0 where none was given.
@@ -419,6 +428,7 @@ private:
         return training.takeError();
       }
       info.training = std::move(*training);
+      info.training->leastWeight = leastWeight;
       info.exported = std::move(exported);
     }
     if (llvm::any_of(stages, [](exec::VariantOp stage) { return SymbolTable::lookupSymbolIn(stage, nn::kSeedVariable) != nullptr; })) {
@@ -482,6 +492,7 @@ private:
   lower::CollectiveOrder order;                     // the same
   std::optional<report::PipelineFacts> pipeline;    // the same, where it has one
   llvm::StringMap<ClassLabels> classLabels;
+  double leastWeight = 0; // that the losses of an evaluation are divided by
   unsigned phaseCount = 0;
 };
 

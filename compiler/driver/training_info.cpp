@@ -232,10 +232,12 @@ llvm::Expected<target::TrainingInfo> makeTrainingInfo(const job::Job &job, llvm:
   info.checkpointEvery = job.checkpoint().every_steps();
   info.checkpointKeep = job.checkpoint().keep();
   info.savesOnSignal = job.checkpoint().last_on_signal();
-  info.lossTensor = "loss";
-  if (llvm::is_contained(outsideNames(stages, isEvaluation, outputsOf), "correct")) {
-    info.correctTensor = "correct";
-  }
+  info.lossTensor = nn::kLossResult.str();
+  const llvm::SmallVector<llvm::StringRef> evaluated = outsideNames(stages, isEvaluation, outputsOf);
+  auto nameOf = [&](llvm::StringRef output) { return llvm::is_contained(evaluated, output) ? output.str() : ""; };
+  info.correctTensor = nameOf(nn::kCorrectResult);
+  info.rowsTensor = nameOf(nn::kRowsResult);
+  info.weightTensor = nameOf(nn::kLossWeightResult);
   if (llvm::is_contained(outsideNames(stages, isEvaluation, inputsOf), nn::kSamplesInput)) {
     info.samplesTensor = nn::kSamplesInput.str();
   }

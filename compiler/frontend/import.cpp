@@ -587,6 +587,11 @@ ImportOptions makeImportOptions(const job::Job &job) {
   for (const job::Dim &dim : job.dims()) {
     options.dims[dim.name()] = dim.size();
   }
+  // Which numbers of a loss depend on the number of samples is seen where there are more of them.
+  const bool asksForSamples = job.loss().has_model_output() || job::microBatches(job) > 1 || job::ignoredLabel(job);
+  if (job.has_loss() && job.has_global_batch() && job::effectiveMode(job) != job::HYBRID && asksForSamples) {
+    options.largerBatch = job::programBatch(job) * std::max<int64_t>(job::microBatches(job), 2);
+  }
   options.training = job.has_loss();
   options.straightThrough = job.straight_through();
   options.init.assign(job.init().begin(), job.init().end());
@@ -603,11 +608,36 @@ ImportOptions makeImportOptions(const job::Job &job) {
   return options;
 }
 
+namespace {
+
+// Adds @larger_forward to a module where the model can be imported for the larger batch: one with a fixed batch cannot.
+void addLargerForward(ModuleOp module, StringRef path, const ImportOptions &options, MLIRContext *context) {
+  ImportOptions larger = options;
+  larger.globalBatch = options.largerBatch;
+  larger.facts = nullptr;
+  ScopedDiagnosticHandler silent(context, [](Diagnostic &) { return success(); }); // all has been said
+  try {
+    OwningOpRef<ModuleOp> made = Importer(path, larger, context).run();
+    auto forward = made->lookupSymbol<func::FuncOp>(nn::kForward);
+    forward->remove();
+    forward.setName(nn::kLargerForward);
+    forward.setPrivate();
+    module.push_back(forward);
+  } catch (const ImportError &) {
+  }
+}
+
+} // namespace
+
 llvm::Expected<OwningOpRef<ModuleOp>> importOnnx(StringRef path, const ImportOptions &options, MLIRContext *context) {
   context->loadDialect<dist::DistDialect, func::FuncDialect, nn::NnDialect>();
   std::string message;
   try {
-    return Importer(path, options, context).run();
+    OwningOpRef<ModuleOp> module = Importer(path, options, context).run();
+    if (options.largerBatch > 0) {
+      addLargerForward(*module, path, options, context);
+    }
+    return module;
   } catch (const std::exception &error) {
     message = describeFailure(error);
   }

@@ -54,6 +54,8 @@ struct ImportOptions {
   // Replaces the symbolic first dim of the inputs. Without it a symbolic dim is an error.
   std::optional<int64_t> globalBatch;
   std::string batchName = "global_batch"; // how errors call it
+  // A larger batch, for which the model is imported once more, as @larger_forward, if it can be; 0: none.
+  int64_t largerBatch = 0;
   // Sizes of symbolic dims of the inputs, by name. A name that no input has is an error.
   llvm::StringMap<int64_t> dims;
   // Dropout draws a mask (from @ashlar.seed and @ashlar.step) instead of passing its input on; the product with the mask is marked

@@ -284,6 +284,50 @@ std::string labelsName(const Job &job) {
   }
 }
 
+std::optional<int64_t> ignoredLabel(const Job &job) {
+  auto ignoredOf = [](const auto &loss) { return loss.has_ignore_index() ? std::optional<int64_t>(loss.ignore_index()) : std::nullopt; };
+  switch (job.loss().kind_case()) {
+  case Loss::kSoftmaxCrossEntropy:
+    return ignoredOf(job.loss().softmax_cross_entropy());
+  case Loss::kNegativeLogLikelihood:
+    return ignoredOf(job.loss().negative_log_likelihood());
+  default:
+    return std::nullopt;
+  }
+}
+
+bool takesMeanOfMicroBatches(const Job &job) {
+  switch (job.loss().kind_case()) {
+  case Loss::kSoftmaxCrossEntropy:
+    return job.loss().softmax_cross_entropy().micro_batches() == Loss::MEAN;
+  case Loss::kMeanSquaredError:
+    return job.loss().mean_squared_error().micro_batches() == Loss::MEAN;
+  case Loss::kNegativeLogLikelihood:
+    return job.loss().negative_log_likelihood().micro_batches() == Loss::MEAN;
+  case Loss::kModelOutput:
+    return job.loss().model_output().micro_batches() == Loss::MEAN;
+  case Loss::KIND_NOT_SET:
+    break;
+  }
+  return false;
+}
+
+void takeExactLoss(Job &job) {
+  Loss &loss = *job.mutable_loss();
+  switch (loss.kind_case()) {
+  case Loss::kSoftmaxCrossEntropy:
+    return loss.mutable_softmax_cross_entropy()->clear_micro_batches();
+  case Loss::kMeanSquaredError:
+    return loss.mutable_mean_squared_error()->clear_micro_batches();
+  case Loss::kNegativeLogLikelihood:
+    return loss.mutable_negative_log_likelihood()->clear_micro_batches();
+  case Loss::kModelOutput:
+    return loss.mutable_model_output()->clear_micro_batches();
+  case Loss::KIND_NOT_SET:
+    break;
+  }
+}
+
 std::string lossName(const Job &job) {
   switch (job.loss().kind_case()) {
   case Loss::kSoftmaxCrossEntropy:

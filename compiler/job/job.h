@@ -10,6 +10,7 @@
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Error.h"
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -50,6 +51,15 @@ int64_t microBatches(const Job &job);
 // Returns the name of the input that holds the labels or targets of the job's loss; "" when the model computes its own loss or there is
 // none.
 std::string labelsName(const Job &job);
+
+// Returns the label of the rows that the job's loss leaves out; nothing without one.
+std::optional<int64_t> ignoredLabel(const Job &job);
+
+// Returns whether the loss of a step of several micro-batches is the mean of theirs, whatever it is of all their samples.
+bool takesMeanOfMicroBatches(const Job &job);
+
+// Has the loss of a step be that of all its samples, into however many micro-batches it is split.
+void takeExactLoss(Job &job);
 
 // Returns the name of the tensor that the job's loss is of, the logits or the prediction; "" without a loss.
 std::string lossName(const Job &job);

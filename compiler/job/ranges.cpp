@@ -88,6 +88,8 @@ constexpr NumberRange kRanges[] = {
     anyF32("init.uniform.high"),
     anyF32("init.uniform.low"),
     atLeast("log_every", 1, 0x1p40),
+    atLeast("loss.negative_log_likelihood.ignore_index", -0x1p31, kMostI32), // labels are i32
+    atLeast("loss.softmax_cross_entropy.ignore_index", -0x1p31, kMostI32),
     // The factor of a step that grows; beyond these initial values the scale would only move into its own limits
     // (passes/train/loss_scale.cpp).
     {"loss_scale.factor", 1, kMostF32, true, false, true},

@@ -46,6 +46,9 @@ train::LossPassOptions lossOptions(const job::Job &job) {
     options.kind = train::LossKind::SoftmaxCrossEntropy;
     break;
   }
+  options.ignoreIndex = job::ignoredLabel(job).value_or(options.ignoreIndex);
+  options.microBatches = job::microBatches(job);
+  options.meanOfMicroBatches = job::takesMeanOfMicroBatches(job);
   return options;
 }
 

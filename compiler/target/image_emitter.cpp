@@ -354,7 +354,8 @@ private:
   Constant *training(const TrainingInfo &info) {
     return table.record<ashlar_rt_training>(
         {dataset(info.dataset), table.u64(info.globalBatch), table.u64(info.epochs), table.u64(info.logEvery),
-         table.string(info.lossTensor), table.optionalString(info.correctTensor), table.optionalString(info.samplesTensor),
+         table.string(info.lossTensor), table.optionalString(info.correctTensor), table.optionalString(info.rowsTensor),
+         table.optionalString(info.samplesTensor), table.optionalString(info.weightTensor), table.f64(info.leastWeight),
          table.u64(info.accumulate), table.string(info.checkpointPrefix), table.u64(info.checkpointEvery), table.u64(info.checkpointKeep),
          table.u32(info.savesCheckpoints), table.u32(info.savesOnSignal)});
   }

@@ -44,11 +44,12 @@ struct DatasetInfo {
   std::vector<FeatureInfo> features;
 };
 
-// ashlar_rt_training. An empty correctTensor: the model is a regression. An empty samplesTensor: it computes the loss of a batch itself.
+// ashlar_rt_training. Tensors that the evaluation does not have are empty.
 struct TrainingInfo {
   DatasetInfo dataset;
   uint64_t globalBatch = 0, accumulate = 1, epochs = 1, logEvery = 1;
-  std::string lossTensor, correctTensor, samplesTensor;
+  std::string lossTensor, correctTensor, rowsTensor, samplesTensor, weightTensor;
+  double leastWeight = 0;
   std::string checkpointPrefix = "ashlar";
   uint64_t checkpointEvery = 0, checkpointKeep = 0;
   bool savesCheckpoints = false, savesOnSignal = true;

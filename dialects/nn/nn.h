@@ -61,6 +61,12 @@ inline constexpr llvm::StringLiteral kForwardWriteAttr = "nn.forward_write";
 // Attribute of trainable variables: the weight decay of this one, in the place of the optimizer's (f64).
 inline constexpr llvm::StringLiteral kWeightDecayAttr = "nn.weight_decay";
 
+// Attribute of constants that a pass makes of the number of samples of the batch (i64): the power of it that they are proportional to.
+inline constexpr llvm::StringLiteral kSamplesPowerAttr = "nn.samples_power";
+
+// Attribute of the weight of a loss, a result (f64): the least sum of weights that losses are divided by.
+inline constexpr llvm::StringLiteral kLeastAttr = "nn.least";
+
 // Attribute of function arguments that the compiler adds for itself (unit): no rule means them, and no report lists them.
 inline constexpr llvm::StringLiteral kInternalAttr = "nn.internal";
 
@@ -71,6 +77,9 @@ inline constexpr llvm::StringLiteral kTrainStep = "train_step";
 inline constexpr llvm::StringLiteral kUpdate = "update";
 inline constexpr llvm::StringLiteral kEvalStep = "eval_step";
 inline constexpr llvm::StringLiteral kForward = "forward";
+// Beside @forward of a model that is trained, up to ashlar-loss: the same for a larger batch, that of a step or, where that is one run of
+// @train_step, twice as large.
+inline constexpr llvm::StringLiteral kLargerForward = "larger_forward";
 
 // The variable that holds the seed of all random numbers (written from outside, before @init), and the one that counts training steps.
 inline constexpr llvm::StringLiteral kSeedVariable = "ashlar.seed";
@@ -79,9 +88,18 @@ inline constexpr llvm::StringLiteral kStepVariable = "ashlar.step";
 // The variable that counts the updates of the parameters: as many as steps, less those that a loss scale left out.
 inline constexpr llvm::StringLiteral kUpdatesVariable = "ashlar.updates";
 
-// The variables of a step that is several runs of @train_step: the number of the next one, from 0, and the share of the loss so far.
+// The variables of a step that is several runs of @train_step: the number of the next one, from 0, the shares of the loss so far, and what
+// they are divided by in the end, where that is not known before.
 inline constexpr llvm::StringLiteral kMicroBatchVariable = "ashlar.micro_batch";
 inline constexpr llvm::StringLiteral kLossSumVariable = "ashlar.loss_sum";
+inline constexpr llvm::StringLiteral kLossWeightVariable = "ashlar.loss_weight";
+
+// Results of @train_step and @eval_step: the loss; what losses are divided by when all of them are added up; rows with the right class; and
+// how many rows there are, where labels leave some out.
+inline constexpr llvm::StringLiteral kLossResult = "loss";
+inline constexpr llvm::StringLiteral kLossWeightResult = "loss_weight";
+inline constexpr llvm::StringLiteral kCorrectResult = "correct";
+inline constexpr llvm::StringLiteral kRowsResult = "rows";
 
 // The input of @eval_step that says how many samples of the batch count, the first ones.
 inline constexpr llvm::StringLiteral kSamplesInput = "ashlar.samples";

@@ -65,8 +65,9 @@ struct SplitOptimizer : impl::SplitOptimizerPassBase<SplitOptimizer> {
   // Returns the variables in which a step that updates later adds up its gradients; those of level 1 are whole, and so are the gradients.
   llvm::StringSet<> findWholeSums() {
     llvm::StringSet<> sums;
-    if (level == 1 && getOperation().lookupSymbol(nn::kUpdate)) {
-      for (auto write : getOperation().lookupSymbol<func::FuncOp>(nn::kTrainStep).front().getOps<nn::WriteOp>()) {
+    auto step = getOperation().lookupSymbol<func::FuncOp>(nn::kTrainStep);
+    if (level == 1 && step && getOperation().lookupSymbol(nn::kUpdate)) {
+      for (auto write : step.front().getOps<nn::WriteOp>()) {
         sums.insert(write.getVariable());
       }
     }

@@ -10,7 +10,6 @@
 #include "dialects/support/element_type.h"
 
 #include "mlir/Interfaces/SideEffectInterfaces.h"
-#include "llvm/ADT/StringSet.h"
 
 #include <set>
 
@@ -42,15 +41,23 @@ FailureOr<StageAssignment> StageAssignment::create(ModuleOp module, const Cut &c
 }
 
 LogicalResult StageAssignment::run() {
-  for (auto function : module.getOps<func::FuncOp>()) {
-    findAccess(function);
-  }
   auto step = module.lookupSymbol<func::FuncOp>(nn::kTrainStep);
+  findAccess(step); // first: it finds what one stage keeps
+  for (auto function : module.getOps<func::FuncOp>()) {
+    if (function != step) {
+      findAccess(function);
+    }
+  }
   if (!takeAssigned(step) && (failed(readRules(step)) || failed(assignForward(step)))) {
     return failure();
   }
   findHomes(step);
   assignBackward(step);
+  for (auto write : step.front().getOps<nn::WriteOp>()) {
+    if (kept.contains(write.getVariable())) {
+      firstTakers[write.getVariable()] = stageOfValue(write.getValue()).value_or(stages - 1);
+    }
+  }
   for (auto function : module.getOps<func::FuncOp>()) {
     if (function.getSymName() == nn::kEvalStep) {
       assignEvaluation(function);
@@ -72,7 +79,7 @@ void StageAssignment::findAccess(func::FuncOp function) {
   // read there, too.
   llvm::StringSet<> counters;
   for (auto variable : module.getOps<nn::VariableOp>()) {
-    if (variable.getInternal()) {
+    if (variable.getInternal() && !kept.contains(variable.getSymName())) {
       counters.insert(variable.getSymName());
     }
   }
@@ -108,8 +115,8 @@ void StageAssignment::findAccess(func::FuncOp function) {
   findAll();
   for (auto write : function.front().getOps<nn::WriteOp>()) {
     Operation *def = write.getValue().getDefiningOp();
-    if (isStep && (!def || accessOf(def) == Access::Fixed)) {
-      counters.erase(write.getVariable());
+    if (isStep && (!def || accessOf(def) == Access::Fixed) && counters.erase(write.getVariable())) {
+      kept.insert(write.getVariable());
     }
   }
   findAll();

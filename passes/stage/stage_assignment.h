@@ -12,6 +12,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/StringSet.h"
 
 namespace ashlar::stage {
 
@@ -98,6 +99,7 @@ private:
   llvm::StringMap<std::string> origins;               // of these, for errors
   llvm::StringMap<int64_t> firstTakers;               // by variable: a virtual stage
   llvm::StringMap<llvm::SmallVector<int64_t>> copies; // by parameter
+  llvm::StringSet<> kept;                             // of what the compiler keeps for itself: what one stage writes in the step
 };
 
 } // namespace ashlar::stage

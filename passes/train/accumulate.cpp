@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// -ashlar-accumulate; see passes.td. The update moves into a function of its own as it stands: what it took of the gradients it now reads
-// from their sums, and what it read of variables it reads for itself.
+// -ashlar-accumulate; see passes.td. The update moves into a function of its own as it stands: what it took of the gradients it now makes
+// of their sums, and what it read of variables it reads for itself.
 
 #include "passes/train/passes.h"
 
@@ -63,7 +63,14 @@ struct AccumulatePass : public impl::AccumulatePassBase<AccumulatePass> {
     return nn::SelectOp::create(b, type, condition, x, nn::AddOp::create(b, sum, x));
   }
 
-  // Moves the update into a new function, which takes the means of the gradients, and starts the next step.
+  // Returns the sum of weights that the sums of losses and gradients are divided by, in f64: at least `least`.
+  static Value divisorOf(ImplicitLocOpBuilder &b, Value weights, double least) {
+    Value wide = converted(b, weights, b.getF64Type());
+    return least > 0 ? nn::MaxOp::create(b, wide, nn::ConstantOp::create(b, nn::splat(typeOf(wide), least))).getResult() : wide;
+  }
+
+  // Moves the update into a new function, which takes the sums of the gradients, divided by the weights of the losses where they have any,
+  // and starts the next step.
   void outlineUpdate(func::FuncOp step, const UpdatePhase &update) {
     Location loc = step.getLoc();
     OpBuilder atModule(getOperation().getContext());
@@ -72,11 +79,15 @@ struct AccumulatePass : public impl::AccumulatePassBase<AccumulatePass> {
     ImplicitLocOpBuilder b(NameLoc::get(StringAttr::get(&getContext(), "accumulate")), &getContext());
     b.setInsertionPointToStart(function.addEntryBlock());
     NumberBuilder numbers(b);
+    Number share = 1.0;
+    if (hasWeight(step)) {
+      Value weights = nn::ReadOp::create(b, step.getResultTypes()[1], nn::kLossWeightVariable);
+      share = numbers.divide(1.0, divisorOf(b, weights, leastOf(step)));
+    }
     IRMapping taken; // what the update takes of the rest of the step
     for (nn::GradientOp gradient : update.gradients()) {
       Value sum = nn::ReadOp::create(b, sumType(gradient), sumName(gradient));
-      Value mean = numbers.scaled(sum, 1.0 / static_cast<double>(count));
-      taken.map(gradient.getResult(), converted(b, mean, typeOf(gradient).getElementType()));
+      taken.map(gradient.getResult(), converted(b, numbers.scaled(sum, share), typeOf(gradient).getElementType()));
     }
     Operation *end = func::ReturnOp::create(b);
     b.setInsertionPoint(end);
@@ -90,7 +101,15 @@ struct AccumulatePass : public impl::AccumulatePassBase<AccumulatePass> {
     nn::WriteOp::create(b, nn::kMicroBatchVariable, nn::ConstantOp::create(b, nn::splat(type, 0)));
   }
 
-  // Returns what stands for a value in the update: itself when it moved there already, the mean of a gradient, or a copy of a read or
+  // Whether the runs of a step return weights of their losses.
+  static bool hasWeight(func::FuncOp step) { return step.getNumResults() > 1; }
+
+  static double leastOf(func::FuncOp step) {
+    auto least = step.getResultAttrOfType<FloatAttr>(1, nn::kLeastAttr);
+    return least ? least.getValueAsDouble() : 0;
+  }
+
+  // Returns what stands for a value in the update: itself when it moved there already, the sum of a gradient, or a copy of a read or
   // constant.
   Value lookUp(OpBuilder &b, Value value, IRMapping &taken, func::FuncOp function) {
     Operation *def = value.getDefiningOp();
@@ -124,11 +143,26 @@ struct AccumulatePass : public impl::AccumulatePassBase<AccumulatePass> {
     }
     b.setLoc(own);
     b.setInsertionPoint(end);
-    Value loss = end->getOperand(0);
-    Value share = NumberBuilder(b).scaled(loss, 1.0 / static_cast<double>(count));
-    Value sum = addTo(b, isFirst, nn::ReadOp::create(b, loss.getType(), nn::kLossSumVariable), share);
-    nn::WriteOp::create(b, nn::kLossSumVariable, sum);
-    end->setOperand(0, sum);
+    auto addUp = [&](Value x, StringRef variable) {
+      Value sum = addTo(b, isFirst, nn::ReadOp::create(b, x.getType(), variable), x);
+      nn::WriteOp::create(b, variable, sum);
+      return sum;
+    };
+    Value loss = addUp(end->getOperand(0), nn::kLossSumVariable);
+    if (hasWeight(step)) {
+      Value divisor = divisorOf(b, addUp(end->getOperand(1), nn::kLossWeightVariable), leastOf(step));
+      // Ahead of the last run weights may add up to 0, which is no fault yet.
+      Value last = nn::ConstantOp::create(b, nn::splat(index, static_cast<double>(count - 1)));
+      Value isLast = nn::CompareOp::create(b, index.clone(b.getI1Type()), nn::Predicate::Eq, number, last);
+      Value one = nn::ConstantOp::create(b, nn::splat(typeOf(divisor), 1));
+      divisor = nn::SelectOp::create(b, divisor.getType(), isLast, divisor, one);
+      loss = converted(b, nn::DivOp::create(b, converted(b, loss, b.getF64Type()), divisor), typeOf(loss).getElementType());
+    }
+    end->setOperands(loss);
+    if (hasWeight(step)) {
+      step.setFunctionType(FunctionType::get(&getContext(), step.getArgumentTypes(), loss.getType()));
+      step.setResAttrsAttr(ArrayAttr::get(&getContext(), step.getResAttrsAttr()[0]));
+    }
     Value one = nn::ConstantOp::create(b, nn::splat(index, 1));
     nn::WriteOp::create(b, nn::kMicroBatchVariable, nn::AddOp::create(b, number, one));
   }
@@ -173,7 +207,9 @@ struct AccumulatePass : public impl::AccumulatePassBase<AccumulatePass> {
     auto parameter = symbols.lookup<nn::VariableOp>(first.getVariable());
     auto loss = cast<RankedTensorType>(step.getResultTypes().front());
     if (failed(declare(symbols, parameter, nn::kMicroBatchVariable, RankedTensorType::get({}, IntegerType::get(&getContext(), 64)), {})) ||
-        failed(declare(symbols, parameter, nn::kLossSumVariable, loss, {}))) {
+        failed(declare(symbols, parameter, nn::kLossSumVariable, loss, {})) ||
+        (hasWeight(step) &&
+         failed(declare(symbols, parameter, nn::kLossWeightVariable, cast<RankedTensorType>(step.getResultTypes()[1]), {})))) {
       return signalPassFailure();
     }
     outlineUpdate(step, update);

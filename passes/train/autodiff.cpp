@@ -192,9 +192,10 @@ struct AutodiffPass : public impl::AutodiffPassBase<AutodiffPass> {
       getOperation().emitError("no function @train_step to differentiate; run ashlar-loss first");
       return signalPassFailure();
     }
-    auto type = function.getNumResults() == 1 ? dyn_cast<RankedTensorType>(function.getResultTypes()[0]) : RankedTensorType();
-    if (!type || type.getRank() != 0 || !isa<FloatType>(type.getElementType())) {
-      function.emitError("has results ") << function.getResultTypes() << "; its one result has to be the loss, a scalar of floats";
+    auto type = function.getNumResults() > 0 ? dyn_cast<RankedTensorType>(function.getResultTypes()[0]) : RankedTensorType();
+    if (!type || type.getRank() != 0 || !isa<FloatType>(type.getElementType()) || function.getNumResults() > 2) {
+      function.emitError("has results ") << function.getResultTypes()
+                                         << "; the first has to be the loss, a scalar of floats, and one more at most its weight";
       return signalPassFailure();
     }
     if (lossScale < 0 || !std::isfinite(lossScale)) {

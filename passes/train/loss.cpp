@@ -3,6 +3,7 @@
 // -ashlar-loss; see passes.td.
 
 #include "passes/train/dead_ops.h"
+#include "passes/train/divide_loss.h"
 #include "passes/train/named_values.h"
 #include "passes/train/passes.h"
 
@@ -13,6 +14,8 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 
+#include <limits>
+
 using namespace mlir;
 
 namespace ashlar::train {
@@ -21,6 +24,8 @@ namespace ashlar::train {
 #include "passes/train/passes.h.inc"
 
 namespace {
+
+constexpr int64_t kNothingIgnored = std::numeric_limits<int64_t>::min();
 
 bool hasClasses(LossKind kind) {
   return kind == LossKind::SoftmaxCrossEntropy || kind == LossKind::NegativeLogLikelihood;
@@ -40,30 +45,22 @@ public:
 
   Value sumAll(Value x) { return nn::ReduceOp::create(*this, Reduction::Sum, x, allDims(x)); }
 
-  Value scaled(Value x, double factor) {
-    if (factor == 1) {
-      return x;
-    }
-    Value constant = nn::ConstantOp::create(*this, nn::splat(typeOf(x), factor));
-    return nn::MulOp::create(*this, x, constant);
+  // Returns x / count, where `count` is a multiple of the samples of the batch.
+  Value dividedByCount(Value x, double count) {
+    auto factor = nn::ConstantOp::create(*this, nn::splat(typeOf(x), 1.0 / count));
+    factor->setAttr(nn::kSamplesPowerAttr, getI64IntegerAttr(-1));
+    return nn::MulOp::create(*this, x, factor);
   }
 
-  // Returns the number that sums over `x` are divided by: the elements of all samples; with `samples` those of one, and only the first so
-  // many samples count, the others having been set to 0.
-  double divisor(Value x) const { return typeOf(x).getNumElements() / (samples ? typeOf(x).getDimSize(0) : 1.0); }
+  Value meanAll(Value x) { return dividedByCount(sumAll(x), static_cast<double>(typeOf(x).getNumElements())); }
 
-  Value meanAll(Value x) { return scaled(sumAll(counted(x)), 1.0 / divisor(x)); }
-
-  // Returns x with 0 for the samples that do not count.
-  Value counted(Value x) {
-    if (!samples) {
-      return x;
+  // Returns the mean over the rows that count.
+  Value meanOfRows(Value rows, Value counts) {
+    if (!counts) {
+      return meanAll(rows);
     }
-    SmallVector<int64_t> strides(typeOf(x).getRank(), 0);
-    strides.front() = 1;
-    Value index = nn::IndexOp::create(*this, typeOf(x).clone(getI64Type()), strides);
-    Value end = nn::BroadcastOp::create(*this, typeOf(index), samples, ArrayRef<int64_t>());
-    return select(nn::CompareOp::create(*this, typeOf(x).clone(getI1Type()), nn::Predicate::Lt, index, end), x, 0);
+    Value count = sumAll(nn::CastOp::create(*this, typeOf(rows), counts));
+    return nn::DivOp::create(*this, sumAll(select(counts, rows, 0)), count);
   }
 
   // Returns 0, 1, 2, ... along the last dim of a tensor shaped as `like`.
@@ -90,24 +87,39 @@ public:
     return labels.getType() == type ? labels : nn::CastOp::create(*this, type, labels);
   }
 
-  Value equal(Value x, Value y) { return nn::CompareOp::create(*this, typeOf(x).clone(getI1Type()), nn::Predicate::Eq, x, y); }
+  Value compare(nn::Predicate predicate, Value x, Value y) {
+    return nn::CompareOp::create(*this, typeOf(x).clone(getI1Type()), predicate, x, y);
+  }
+
+  Value equal(Value x, Value y) { return compare(nn::Predicate::Eq, x, y); }
 
   Value select(Value condition, Value onTrue, double onFalse) {
     Value constant = nn::ConstantOp::create(*this, nn::splat(typeOf(onTrue), onFalse));
     return nn::SelectOp::create(*this, onTrue.getType(), condition, onTrue, constant);
   }
 
-  Value loss(LossKind kind, Value output, Value labels) {
+  // Returns which rows have another label than the one that is left out; null for all.
+  Value countedRows(Value labels, std::optional<int64_t> ignored) {
+    if (!ignored) {
+      return {};
+    }
+    auto type = cast<IntegerType>(typeOf(labels).getElementType());
+    auto value = DenseElementsAttr::get(typeOf(labels), APInt(type.getWidth(), *ignored, /*isSigned=*/true, /*implicitTrunc=*/true));
+    return compare(nn::Predicate::Ne, labels, nn::ConstantOp::create(*this, value));
+  }
+
+  Value loss(LossKind kind, Value output, Value labels, Value counts) {
     switch (kind) {
     case LossKind::SoftmaxCrossEntropy:
-      return meanAll(nn::SoftmaxCrossEntropyOp::create(*this, output, labels));
+      return meanOfRows(nn::SoftmaxCrossEntropyOp::create(*this, output, labels), counts);
     case LossKind::MeanSquaredError: {
       Value difference = nn::SubOp::create(*this, output, labels);
       return meanAll(nn::MulOp::create(*this, difference, difference));
     }
     case LossKind::NegativeLogLikelihood: {
       Value isLabel = equal(classIndex(output), alongClasses(wide(labels), output));
-      return scaled(sumAll(counted(select(isLabel, output, 0))), -1.0 / divisor(labels));
+      Value picked = nn::ReduceOp::create(*this, Reduction::Sum, select(isLabel, output, 0), typeOf(output).getRank() - 1);
+      return meanOfRows(nn::NegOp::create(*this, picked), counts);
     }
     case LossKind::ModelOutput: // of one element, whatever its rank
       return typeOf(output).getRank() == 0 ? output : sumAll(output);
@@ -116,7 +128,7 @@ public:
   }
 
   // Returns how many rows have their first largest output at the label. Ties count once, and a row of NaNs for nothing.
-  Value correct(Value output, Value labels) {
+  Value correct(Value output, Value labels, Value counts) {
     int64_t classes = typeOf(output).getRank() - 1;
     Value largest = nn::ReduceOp::create(*this, Reduction::Max, output, classes);
     Value isLargest = equal(output, alongClasses(largest, output));
@@ -124,11 +136,10 @@ public:
     Value candidates = select(isLargest, classIndex(output), kNoClass);
     Value first = nn::ReduceOp::create(*this, Reduction::Min, candidates, classes);
     Value hit = equal(first, wide(labels));
-    return sumAll(counted(nn::CastOp::create(*this, typeOf(hit).clone(getI64Type()), hit)));
+    return countOf(counts ? nn::AndOp::create(*this, hit, counts).getResult() : hit);
   }
 
-  // How many samples of the batch count, the first ones; null: all of them.
-  Value samples;
+  Value countOf(Value conditions) { return sumAll(nn::CastOp::create(*this, typeOf(conditions).clone(getI64Type()), conditions)); }
 };
 
 // Returns the type of a new labels argument.
@@ -136,8 +147,27 @@ RankedTensorType labelsType(LossKind kind, RankedTensorType output) {
   return hasClasses(kind) ? RankedTensorType::get(output.getShape().drop_back(), IntegerType::get(output.getContext(), 32)) : output;
 }
 
+// Returns the first dim of the first input that has dims; 1 without one.
+int64_t batchOf(func::FuncOp function) {
+  for (Type type : function.getArgumentTypes()) {
+    if (auto tensor = cast<RankedTensorType>(type); tensor.getRank() > 0) {
+      return std::max<int64_t>(tensor.getDimSize(0), 1);
+    }
+  }
+  return 1;
+}
+
 struct LossPass : public impl::LossPassBase<LossPass> {
   using LossPassBase::LossPassBase;
+
+  // A function with a loss, and what the loss is made of.
+  struct Step {
+    func::FuncOp function;
+    Value output, loss;
+    Value correct, rows; // of an evaluation with classes; rows: where labels leave some out
+  };
+
+  std::optional<int64_t> ignored() const { return ignoreIndex == kNothingIgnored ? std::nullopt : std::optional(ignoreIndex.getValue()); }
 
   // Checks that a loss can be computed from a tensor of this type.
   LogicalResult checkOutput(func::FuncOp forward, RankedTensorType type) {
@@ -176,57 +206,168 @@ struct LossPass : public impl::LossPassBase<LossPass> {
     return Value(function.getArgument(index));
   }
 
-  // Adds the input that says how many samples of an evaluated batch count. A loss that the model computes itself, or one without a batch,
-  // is what it is.
-  LogicalResult addSamples(func::FuncOp function, LossBuilder &loss, Value labels) {
-    if (!labels || typeOf(labels).getRank() == 0) {
-      return success();
-    }
-    FailureOr<Value> samples = addArgument(function, nn::kSamplesInput, RankedTensorType::get({}, loss.getI64Type()));
-    if (failed(samples)) {
-      return failure();
-    }
-    function.setArgAttr(function.getNumArguments() - 1, nn::kInternalAttr, UnitAttr::get(&getContext()));
-    loss.samples = *samples;
-    return success();
-  }
-
-  // Makes a copy of @forward that returns the loss, and with `count` the number of correct rows.
-  LogicalResult makeStep(func::FuncOp forward, StringRef name, bool isTraining) {
+  // Makes a copy of the model that computes the loss, and for an evaluation how many rows are right.
+  FailureOr<Step> makeStep(func::FuncOp forward, StringRef name, bool isTraining) {
     OpBuilder builder(forward);
-    auto function = cast<func::FuncOp>(builder.clone(*forward));
-    function.setName(name);
-    FailureOr<Value> found = findNamedValue(function, output);
-    if (failed(found) || failed(checkOutput(function, typeOf(*found)))) {
+    Step made;
+    made.function = cast<func::FuncOp>(builder.clone(*forward));
+    made.function.setName(name);
+    FailureOr<Value> found = findNamedValue(made.function, output);
+    if (failed(found) || failed(checkOutput(made.function, typeOf(*found)))) {
       return failure();
-    }
-    LossBuilder loss(function);
-    Value prediction = loss.inF32(*found); // a tensor inside a model that computes in bf16 or f16
-    FailureOr<Value> labelsValue = kind == LossKind::ModelOutput ? Value() : getLabels(function, typeOf(prediction));
-    if (failed(labelsValue) || (!isTraining && failed(addSamples(function, loss, *labelsValue)))) {
-      return failure();
-    }
-    SmallVector<Value> results = {loss.loss(kind, prediction, *labelsValue)};
-    SmallVector<StringRef> names = {"loss"};
-    if (!isTraining && hasClasses(kind)) {
-      results.push_back(loss.correct(prediction, *labelsValue));
-      names.push_back("correct");
-    }
-    Operation *terminator = function.getBody().front().getTerminator();
-    terminator->setOperands(results);
-    function.setType(FunctionType::get(&getContext(), function.getArgumentTypes(), ValueRange(results).getTypes()));
-    function.removeResAttrsAttr();
-    for (auto [i, resultName] : llvm::enumerate(names)) {
-      function.setResultAttr(i, nn::kNameAttr, builder.getStringAttr(resultName));
     }
     if (!isTraining) {
-      function.walk([](Operation *op) {
+      made.function.walk([](Operation *op) {
         if (op->hasAttr(nn::kTrainingOnlyAttr)) {
           op->getResult(0).replaceAllUsesWith(op->getOperand(0));
         }
       });
+      found = findNamedValue(made.function, output); // which may be one of these
     }
-    eraseDeadOps(function);
+    LossBuilder b(made.function);
+    made.output = b.inF32(*found); // a tensor inside a model that computes in bf16 or f16
+    FailureOr<Value> labelsValue = kind == LossKind::ModelOutput ? Value() : getLabels(made.function, typeOf(made.output));
+    if (failed(labelsValue)) {
+      return failure();
+    }
+    Value counts = hasClasses(kind) ? b.countedRows(*labelsValue, ignored()) : Value();
+    made.loss = b.loss(kind, made.output, *labelsValue, counts);
+    if (!isTraining && hasClasses(kind)) {
+      made.correct = b.correct(made.output, *labelsValue, counts);
+      made.rows = counts ? b.countOf(counts) : Value();
+    }
+    setResults(made, {made.loss}, {nn::kLossResult});
+    return made;
+  }
+
+  // Has a function return these values, and nothing be computed for others.
+  void setResults(Step &step, ArrayRef<Value> results, ArrayRef<StringRef> names) {
+    SmallVector<Value> given;
+    SmallVector<StringRef> givenNames;
+    for (auto [value, name] : llvm::zip_equal(results, names)) {
+      if (value) {
+        given.push_back(value);
+        givenNames.push_back(name);
+      }
+    }
+    step.function.front().getTerminator()->setOperands(given);
+    step.function.setType(FunctionType::get(&getContext(), step.function.getArgumentTypes(), ValueRange(given).getTypes()));
+    step.function.removeResAttrsAttr();
+    for (auto [i, name] : llvm::enumerate(givenNames)) {
+      step.function.setResultAttr(i, nn::kNameAttr, StringAttr::get(&getContext(), name));
+    }
+  }
+
+  void setLeast(Step &step, const LossShare &share) {
+    if (share.weight && share.least > 0) {
+      step.function.setResultAttr(1, nn::kLeastAttr, Builder(&getContext()).getF64FloatAttr(share.least));
+    }
+  }
+
+  void finish(Step &step) {
+    step.function.walk([](nn::ConstantOp op) { op->removeAttr(nn::kSamplesPowerAttr); });
+    eraseDeadOps(step.function);
+  }
+
+  int64_t growth() const { return std::max<int64_t>(microBatches, 2); }
+
+  // Has each run of a training step of several micro-batches return its share of the loss.
+  LogicalResult divide(Step &step, func::FuncOp larger, std::string &reason) {
+    const bool isOwn = kind != LossKind::ModelOutput;
+    const int64_t batch = batchOf(step.function);
+    SampleDependence dependence(step.function, larger, batch, growth(), /*isStep=*/true);
+    // Of one sample no dim shows where it is.
+    if (meanOfMicroBatches || (!dependence.knowsLarger() && batch == 1 && isOwn && !ignored())) {
+      LossBuilder b(step.function);
+      Value part = nn::ConstantOp::create(b, nn::splat(typeOf(step.loss), 1.0 / static_cast<double>(microBatches)));
+      setResults(step, {nn::MulOp::create(b, step.loss, part)}, {nn::kLossResult});
+      return success();
+    }
+    if (!dependence.knowsLarger() && (!isOwn || batch == 1)) {
+      reason = larger ? "the model has other ops for " + std::to_string(batch * growth()) + " samples than for " + std::to_string(batch)
+                      : "the model has a fixed batch, so it is not known which of its numbers depend on the number of samples";
+      return failure();
+    }
+    dependence.run();
+    FailureOr<LossShare> share = divideStep(dependence, step.loss, microBatches, reason);
+    if (failed(share)) {
+      return failure();
+    }
+    setResults(step, {share->share, share->weight}, {nn::kLossResult, nn::kLossWeightResult});
+    setLeast(step, *share);
+    return success();
+  }
+
+  LogicalResult makeTrainingStep(func::FuncOp forward, func::FuncOp larger) {
+    FailureOr<Step> step = makeStep(forward, nn::kTrainStep, /*isTraining=*/true);
+    if (failed(step)) {
+      return failure();
+    }
+    if (microBatches > 1) {
+      FailureOr<Step> whole = larger ? makeStep(larger, "larger_step", /*isTraining=*/true) : Step();
+      if (failed(whole)) {
+        return failure();
+      }
+      std::string reason;
+      LogicalResult divided = divide(*step, whole->function, reason);
+      if (whole->function) {
+        whole->function.erase();
+      }
+      if (failed(divided)) {
+        return step->function.emitError("the loss of a step cannot be computed in ")
+               << microBatches.getValue() << " micro-batches: " << reason
+               << "; leave out accumulate or pipeline, or take the mean of the micro-batches' losses: micro_batches: MEAN in the job's "
+                  "loss";
+      }
+    }
+    finish(*step);
+    return success();
+  }
+
+  // The evaluation is one of any number of batches, of which the last one may be filled up with samples that do not count. Where its loss
+  // is not known from those of the batches, it is what it is.
+  LogicalResult makeEvaluation(func::FuncOp forward, func::FuncOp larger) {
+    FailureOr<Step> step = makeStep(forward, nn::kEvalStep, /*isTraining=*/false);
+    FailureOr<Step> whole = larger && succeeded(step) ? makeStep(larger, "larger_step", /*isTraining=*/false) : step;
+    if (failed(step) || failed(whole)) {
+      return failure();
+    }
+    SmallVector<Value> counts;
+    llvm::copy_if(ArrayRef<Value>{step->correct, step->rows}, std::back_inserter(counts), [](Value value) { return value; });
+    const int64_t batch = batchOf(step->function);
+    SampleDependence dependence(step->function, larger ? whole->function : func::FuncOp(), batch, growth(), /*isStep=*/false);
+    dependence.run();
+    if (kind != LossKind::ModelOutput && dependence.of(step->loss).kind == Dependence::Kind::Coupled) {
+      dependence.run(/*assumed=*/step->output); // its rows are those of samples, whatever the model computes them of
+    }
+    std::string reason;
+    FailureOr<LossShare> share = failure();
+    const bool isKnown = dependence.knowsLarger() || kind != LossKind::ModelOutput;
+    if (isKnown) {
+      FailureOr<Value> samples =
+          addArgument(step->function, nn::kSamplesInput, RankedTensorType::get({}, Builder(&getContext()).getI64Type()));
+      if (failed(samples)) {
+        return failure();
+      }
+      step->function.setArgAttr(step->function.getNumArguments() - 1, nn::kInternalAttr, UnitAttr::get(&getContext()));
+      share = divideEvaluation(dependence, step->loss, counts, *samples, reason);
+      if (failed(share)) {
+        if (failed(step->function.eraseArgument(step->function.getNumArguments() - 1))) {
+          return failure();
+        }
+      }
+    }
+    if (larger) {
+      whole->function.erase();
+    }
+    if (succeeded(share)) {
+      setResults(*step, {share->share, share->weight, step->correct, step->rows},
+                 {nn::kLossResult, nn::kLossWeightResult, nn::kCorrectResult, nn::kRowsResult});
+      setLeast(*step, *share);
+    } else {
+      setResults(*step, {step->loss, step->correct, step->rows}, {nn::kLossResult, nn::kCorrectResult, nn::kRowsResult});
+    }
+    finish(*step);
     return success();
   }
 
@@ -236,10 +377,14 @@ struct LossPass : public impl::LossPassBase<LossPass> {
       getOperation().emitError("no function @forward to compute the loss of");
       return signalPassFailure();
     }
-    if (failed(makeStep(forward, nn::kTrainStep, /*isTraining=*/true)) || failed(makeStep(forward, nn::kEvalStep, /*isTraining=*/false))) {
+    auto larger = getOperation().lookupSymbol<func::FuncOp>(nn::kLargerForward);
+    if (failed(makeTrainingStep(forward, larger)) || failed(makeEvaluation(forward, larger))) {
       return signalPassFailure();
     }
     forward.erase();
+    if (larger) {
+      larger.erase();
+    }
   }
 };
 

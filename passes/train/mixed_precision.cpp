@@ -279,6 +279,9 @@ struct MixedPrecisionPass : public impl::MixedPrecisionPassBase<MixedPrecisionPa
     FloatType type =
         narrowType == NarrowType::BF16 ? FloatType(BFloat16Type::get(&getContext())) : FloatType(Float16Type::get(&getContext()));
     MixedPrecision(function, type).run();
+    if (auto larger = getOperation().lookupSymbol<func::FuncOp>(nn::kLargerForward)) {
+      MixedPrecision(larger, type).run();
+    }
   }
 };
 

@@ -55,17 +55,23 @@ def LossPass : Pass<"ashlar-loss", "::mlir::ModuleOp"> {
     their name, or by a new one: i32 class indices, or for `mean_squared_error` a tensor like the output. With classes the evaluation also
     counts the rows whose first largest output is the label. Ops marked `nn.training_only` (dropout) are left out of the evaluation.
 
-    The last batch of an evaluation may be filled up with samples that do not count: @eval_step takes the number of those that do, the first
-    ones, and returns the sum of their losses, a sample's loss being the mean over its rows or elements. `model_output` has no such input:
-    the loss is the model's own, of the batch as a whole.
+    Rows with the label `ignore-index` do not count.
+
+    A step of several `micro-batches`, and an evaluation of several batches, have the loss of all their samples. Each run returns its share of it
+    (divide_loss.h): the loss of all is the sum of the results "loss", divided by the sum of the results "loss_weight" where there are any. Which
+    numbers of the model depend on the number of samples is read off @larger_forward, the model for max(2, micro-batches) times the samples. A loss
+    that no such sums give, as the product of two means over samples, is refused for micro-batches, unless `mean-of-micro-batches` asks for the mean
+    of their losses; an evaluation then returns the loss of its batch.
+
+    The last batch of an evaluation may be filled up with samples that do not count: @eval_step takes the number of those that do, the first ones.
 
         func.func @forward(%x {nn.name = "x"}) -> (%logits {nn.name = "logits"})
     ==>
         func.func @train_step(%x, %labels {nn.name = "labels"}) -> (%loss {nn.name = "loss"})
         func.func @eval_step(%x, %labels {nn.name = "labels"}, %samples {nn.name = "ashlar.samples", nn.internal})
-            -> (%loss {nn.name = "loss"}, %correct {nn.name = "correct"})
+            -> (%loss {nn.name = "loss"}, %weight {nn.name = "loss_weight"}, %correct {nn.name = "correct"})
 
-    Needs: @forward; `output` names one of its results or, by `nn.outputs`, an op's. Leaves: no @forward.
+    Needs: @forward; `output` names one of its results or, by `nn.outputs`, an op's. Leaves: no @forward and no @larger_forward.
   }];
   let options = [
     Option<"kind", "kind", "::ashlar::train::LossKind", /*default=*/"::ashlar::train::LossKind::SoftmaxCrossEntropy", "what the loss is",
@@ -78,6 +84,11 @@ def LossPass : Pass<"ashlar-loss", "::mlir::ModuleOp"> {
     Option<"output", "output", "std::string", /*default=*/"\"\"",
            "tensor the loss is computed from; may be empty for a model with one result">,
     Option<"labels", "labels", "std::string", /*default=*/"\"labels\"", "name of the input with labels or target; none with model_output">,
+    Option<"ignoreIndex", "ignore-index", "int64_t", /*default=*/"std::numeric_limits<int64_t>::min()",
+           "label of the rows that do not count; the least number: none">,
+    Option<"microBatches", "micro-batches", "int64_t", /*default=*/"1", "runs of @train_step that a step is">,
+    Option<"meanOfMicroBatches", "mean-of-micro-batches", "bool", /*default=*/"false",
+           "the loss of a step is the mean of those of its micro-batches">,
   ];
   let dependentDialects = ["::ashlar::nn::NnDialect"];
 }
@@ -98,7 +109,7 @@ def AutodiffPass : Pass<"ashlar-autodiff", "::mlir::ModuleOp"> {
     The gradient of a parameter of f32 that is used in bf16 or f16 is the sum of its products in f32, not rounded in between. With a
     `loss-scale` all gradients are those of the loss times @ashlar.loss_scale, a new variable with this first value.
 
-    Needs: @train_step with a scalar float as its one result. Leaves: `nn.gradient` ops.
+    Needs: @train_step with the loss, a scalar float, as its first result. Leaves: `nn.gradient` ops.
   }];
   let options = [
     Option<"lossScale", "loss-scale", "double", /*default=*/"0.0", "first value of the variable that the loss is multiplied by; 0: none">,
@@ -278,9 +289,9 @@ def AccumulatePass : Pass<"ashlar-accumulate", "::mlir::ModuleOp"> {
   let summary = "Adds up the gradients of several micro-batches for one update.";
   let description = [{
     @train_step then is a run on one micro-batch: it adds its gradients to variables "<parameter>.gradient", and the update becomes a function
-    of its own, which takes their means. Both have the shapes of a micro-batch. A step is `count` runs of @train_step and one of @update; its
-    loss, the mean over the micro-batches, is what the last @train_step returns. Since the loss of a batch is a mean, and micro-batches have
-    one size, this is the step on all their samples, to rounding.
+    of its own, which takes the sums. Both have the shapes of a micro-batch. A step is `count` runs of @train_step and one of @update; its
+    loss is what the last @train_step returns. Since each run's loss is its share of the loss of the step (ashlar-loss), this is the step on all
+    their samples, to rounding. Where a run returns a weight as well, loss and gradients of the step are the sums divided by the sum of the weights.
 
         %gradient = nn.gradient %g of @w : tensor<3xf32>
         %next = nn.sub %w, %gradient
@@ -289,11 +300,11 @@ def AccumulatePass : Pass<"ashlar-accumulate", "::mlir::ModuleOp"> {
     ==>
         %gradient = nn.gradient %g of @w : tensor<3xf32>          @train_step
         nn.write @w.gradient, (first micro-batch ? %gradient : @w.gradient + %gradient)
-        nn.write @ashlar.loss_sum, (first micro-batch ? %loss / count : @ashlar.loss_sum + %loss / count)
+        nn.write @ashlar.loss_sum, (first micro-batch ? %loss : @ashlar.loss_sum + %loss)
         return @ashlar.loss_sum
 
-        %mean = nn.mul @w.gradient, 1 / count                     @update
-        %next = nn.sub %w, %mean
+        %sum = nn.read @w.gradient                                @update
+        %next = nn.sub %w, %sum
         nn.write @w, %next
 
     @ashlar.micro_batch counts the runs since the last update. Random numbers are drawn by the place in the step: the index of an element of a

@@ -18,7 +18,7 @@ extern "C" {
 #endif
 
 // Grows with every change of a struct below; ashlar_rt_main() refuses an image of another version.
-#define ASHLAR_RT_ABI_VERSION 21
+#define ASHLAR_RT_ABI_VERSION 22
 
 // Buffers start on this boundary; arena offsets are multiples of it.
 #define ASHLAR_RT_ALIGNMENT 64
@@ -384,11 +384,16 @@ typedef struct {
   uint64_t global_batch;      // samples of a run of train_step
   uint64_t epochs;            // default of --epochs
   uint64_t log_every;         // default of --log-every, steps; 0: once an epoch
-  const char *loss_tensor;    // output of train_step and eval_step: mean loss of the batch, f32 or f64, rank 0
+  const char *loss_tensor;    // output of train_step and eval_step: loss of the step, share of the batch in the loss; f32 or f64, rank 0
   const char *correct_tensor; // output of eval_step: correct labels of the batch, i64, rank 0; null for a regression
-  // Input of eval_step, i64, rank 0: how many samples of the batch count, the first ones; its loss is then their sum. Null: eval_step
-  // has no such input, and all samples count.
+  const char *rows_tensor;    // output of eval_step: labels of the batch that count, i64, rank 0; null: all of them
+  // Input of eval_step, i64, rank 0: how many samples of the batch count, the first ones. Null: eval_step has no such input, all samples
+  // count, and the loss of an evaluation is the mean of those of the batches.
   const char *samples_tensor;
+  // Output of eval_step, of the type of the loss: what the sum of the shares is divided by the sum of, or by `least_weight` where that is
+  // less. Null: the loss is the sum of the shares.
+  const char *weight_tensor;
+  double least_weight;
   // Micro-batches of a step, at least 1.
   uint64_t accumulate;
   // Checkpoints: beginning of their names; steps from one to the next, 0: one at the end; how many stay, 0: all; whether they are written

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <string_view>
 
 namespace ashlar::rt {
@@ -33,9 +34,12 @@ Status Evaluation::prepare() {
   }
   ASHLAR_RETURN_IF_ERROR(batches.create(session, Split::kEval));
   ASHLAR_RETURN_IF_ERROR(loss.find(session, training.loss_tensor, /*integer=*/false));
-  if (training.correct_tensor != nullptr) {
-    ASHLAR_RETURN_IF_ERROR(correct.find(session, training.correct_tensor, /*integer=*/true));
-  }
+  auto find = [&](Scalar &scalar, const char *name, bool integer) {
+    return name != nullptr ? scalar.find(session, name, integer) : Status();
+  };
+  ASHLAR_RETURN_IF_ERROR(find(weight, training.weight_tensor, /*integer=*/false));
+  ASHLAR_RETURN_IF_ERROR(find(correct, training.correct_tensor, /*integer=*/true));
+  ASHLAR_RETURN_IF_ERROR(find(rows, training.rows_tensor, /*integer=*/true));
   if (training.samples_tensor != nullptr) {
     samplesTensor = findTensor(*session.variant, training.samples_tensor); // in the stages that count
     const ashlar_rt_tensor *known = stages.find(training.samples_tensor);
@@ -53,7 +57,7 @@ Status Evaluation::prepare() {
 
 Status Evaluation::run(std::string &text) {
   const uint64_t count = pipeline().stepsPerEpoch(), samples = pipeline().samples(), group = batchesOfGroup();
-  double sums[2] = {0, 0}; // loss, correct
+  Sums sums;
   for (uint64_t first = 0; first < count; first += group) {
     for (Program *program : programs) {
       for (uint64_t batch = first; batch < std::min(first + group, count); ++batch) {
@@ -61,17 +65,22 @@ Status Evaluation::run(std::string &text) {
       }
     }
   }
-  ASHLAR_RETURN_IF_ERROR(fromLastStage(session, sums, /*count=*/2));
-  text = fmt::format("eval: loss is {:.4f}", sums[0] / static_cast<double>(training.samples_tensor != nullptr ? samples : count));
+  double values[] = {sums.loss, sums.weight, sums.correct, sums.rows};
+  ASHLAR_RETURN_IF_ERROR(fromLastStage(session, values, std::size(values)));
+  sums = {values[0], values[1], values[2], values[3]};
+  const double divisor = training.samples_tensor == nullptr  ? static_cast<double>(count)
+                         : training.weight_tensor != nullptr ? std::max(sums.weight, training.least_weight)
+                                                             : 1;
+  text = fmt::format("eval: loss is {:.4f}", sums.loss / divisor);
   if (correct.exists()) {
-    const uint64_t labels = samples * labelsOfSample();
-    text += fmt::format(", accuracy is {:.4f} ({:.0f} of {})", sums[1] / static_cast<double>(labels), sums[1], labels);
+    const double labels = rows.exists() ? sums.rows : static_cast<double>(samples * labelsOfSample());
+    text += fmt::format(", accuracy is {:.4f} ({:.0f} of {:.0f})", sums.correct / labels, sums.correct, labels);
   }
   return Status();
 }
 
 // The first program of a batch takes it, the last one has the results.
-Status Evaluation::runBatch(Program &program, uint64_t batch, double (&sums)[2]) {
+Status Evaluation::runBatch(Program &program, uint64_t batch, Sums &sums) {
   const bool isFirst = &program == programs.front();
   if (isFirst) {
     ASHLAR_RETURN_IF_ERROR(batches.feed->next(batch));
@@ -88,8 +97,10 @@ Status Evaluation::runBatch(Program &program, uint64_t batch, double (&sums)[2])
     return status;
   };
   if (&program == programs.back()) {
-    ASHLAR_RETURN_IF_ERROR(add(loss, sums[0]));
-    ASHLAR_RETURN_IF_ERROR(add(correct, sums[1]));
+    ASHLAR_RETURN_IF_ERROR(add(loss, sums.loss));
+    ASHLAR_RETURN_IF_ERROR(add(weight, sums.weight));
+    ASHLAR_RETURN_IF_ERROR(add(correct, sums.correct));
+    ASHLAR_RETURN_IF_ERROR(add(rows, sums.rows));
   }
   return Status();
 }

@@ -29,7 +29,11 @@ public:
   Status run(std::string &text);
 
 private:
-  Status runBatch(Program &program, uint64_t batch, double (&sums)[2]);
+  // What the batches add up.
+  struct Sums {
+    double loss = 0, weight = 0, correct = 0, rows = 0;
+  };
+  Status runBatch(Program &program, uint64_t batch, Sums &sums);
   Status tellSamples(uint64_t batch);
   uint64_t batchesOfGroup() const;
   uint64_t labelsOfSample() const;
@@ -38,7 +42,7 @@ private:
   const ashlar_rt_training &training;
   Source batches;
   std::vector<Program *> programs; // in their order; none on a stage that has nothing to do
-  Scalar loss, correct;
+  Scalar loss, weight, correct, rows;
   const ashlar_rt_tensor *samplesTensor = nullptr; // of this stage, where it has one
 };
 

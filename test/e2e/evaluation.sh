@@ -70,10 +70,20 @@ for ranks in 1 2; do
   expect_evaluation softmax_cross_entropy 21 deterministic.log
 done
 
-# A model that computes its own loss: whole batches, or one line at the start.
+# A model that computes its own loss, a mean over samples: of them all.
 write_job model_output 6 job.txtpb
-"$tools/ashlarc" own.onnx --job job.txtpb --mesh dp=2 -o program
-mpirun -n 2 ./program --data data_12 --steps 0 --eval --threads 1 > own.log
-expect_evaluation model_output 12 own.log
+for ranks in 1 2; do
+  "$tools/ashlarc" own.onnx --job job.txtpb --mesh dp=$ranks -o program
+  for count in 5 12 13; do
+    mpirun -n $ranks ./program --data data_$count --steps 0 --eval --threads 1 > own.log
+    expect_evaluation model_output $count own.log
+  done
+done
+
+# One that no sums over samples give: whole batches, or one line at the start.
+"${python[@]}" model own_squared.onnx
+sed 's/own_loss/squared_loss/' job.txtpb > squared.txtpb
+"$tools/ashlarc" own_squared.onnx --job squared.txtpb --mesh dp=2 -o program
+mpirun -n 2 ./program --data data_12 --steps 0 --eval --threads 1 > squared.log
 expect_error "the 13 samples of the eval split are no whole batches of 6" mpirun -n 2 ./program --data data_13 --eval
 ! grep -q 'loss is' error.out || fail "it trained before it said so"

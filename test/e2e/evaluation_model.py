@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """One Gemm and the losses that can be computed from it, and what --eval has to print for some samples, worked out one sample at a time.
 
-evaluation_model.py model FILE.onnx       x (batch, 4) -> logits (batch, 3), log_probabilities; own_loss when FILE begins with "own"
+evaluation_model.py model FILE.onnx       x (batch, 4) -> logits (batch, 3), log_probabilities; own_loss when FILE begins with "own",
+                                          squared_loss, its square, when it begins with "own_squared"
 evaluation_model.py data FOLDER COUNT     x, label, target for 24 samples to train and COUNT to evaluate
 evaluation_model.py expect KIND COUNT     "LOSS" or "LOSS CORRECT" of those, for the loss of this name
 """
@@ -42,6 +43,8 @@ def model(path):
     if pathlib.Path(path).name.startswith("own"):
         parts += [node("SoftmaxCrossEntropyLoss", ["logits", "label"], ["own_loss"]), graph_input("label", ["batch"], INT64)]
         parts.append(graph_output("own_loss", []))
+    if pathlib.Path(path).name.startswith("own_squared"):
+        parts += [node("Mul", ["own_loss", "own_loss"], ["squared_loss"]), graph_output("squared_loss", [])]
     write_model(path, "evaluation", parts)
 
 

@@ -236,7 +236,11 @@ private:
         return formatv("the log says epoch {0} step {1} where epoch {2} step {3} is due", y.epoch, y.step, x.epoch, x.step);
       }
     }
-    int64_t counted = job.training.evaluation.labels.size();
+    // Of a loss that the model computes, no rows are known.
+    const TrainingJob &training = job.training;
+    int64_t counted = training.loss == LossKind::ModelEntropy
+                          ? 0
+                          : llvm::count_if(training.evaluation.labels, [&](int64_t label) { return training.rows.of(label) > 0; });
     return rows == counted ? "" : formatv("{0} samples were evaluated, not {1}", rows, counted).str();
   }
 

@@ -65,17 +65,21 @@ double logSumExp(const Vector &x) {
   return largest + std::log(sum);
 }
 
-// The share of one sample in the loss, times the size of the batch, and its gradient by the outputs. A log softmax at the end of the model
-// and the likelihood of its results are together the cross entropy.
+bool hasLabels(LossKind kind) {
+  return kind == LossKind::CrossEntropy || kind == LossKind::LogLikelihood || kind == LossKind::ModelEntropy;
+}
+
+// The loss of one sample, ahead of its weight, and its gradient by the outputs. A log softmax at the end of the model and the likelihood of
+// its results are together the cross entropy.
 double lossOfSample(LossKind kind, const Vector &outputs, const double *target, int64_t label, Vector &gradient) {
   double loss = 0, count = outputs.size();
   gradient.assign(outputs.size(), 0);
-  if (kind == LossKind::CrossEntropy || kind == LossKind::LogLikelihood) {
+  if (hasLabels(kind)) {
     double norm = logSumExp(outputs);
     for (size_t c = 0; c < outputs.size(); ++c) {
       gradient[c] = std::exp(outputs[c] - norm) - (static_cast<int64_t>(c) == label ? 1 : 0);
     }
-    return norm - outputs[label];
+    return norm - (label >= 0 ? outputs[label] : 0);
   }
   for (size_t c = 0; c < outputs.size(); ++c) {
     double difference = outputs[c] - (kind == LossKind::SquaredError ? target[c] : 0);
@@ -263,6 +267,20 @@ private:
     return rounding.inner(lossOfSample(job.loss, outputs, target, samples.labels.empty() ? 0 : samples.labels[sample], gradient));
   }
 
+  // Returns how much each of these samples counts in their loss.
+  std::vector<double> sharesOf(const Samples &samples, const std::vector<int64_t> &numbers) {
+    std::vector<double> shares;
+    double sum = 0;
+    for (int64_t sample : numbers) {
+      shares.push_back(samples.labels.empty() ? 1 : job.rows.of(samples.labels[sample]));
+      sum += shares.back();
+    }
+    for (double &share : shares) {
+      share /= job.rows.isSum ? 1 : sum;
+    }
+    return shares;
+  }
+
   // One update from a batch; returns the loss ahead of it.
   double trainStep(const int64_t *batch, uint32_t pass) {
     std::vector<Vector> weightGradients, biasGradients;
@@ -271,12 +289,13 @@ private:
       biasGradients.emplace_back(layer.bias.size(), 0);
     }
     double loss = 0;
+    const std::vector<double> shares = sharesOf(job.train, std::vector<int64_t>(batch, batch + job.batch));
     for (int64_t i = 0; i < job.batch; ++i) {
       std::vector<Vector> values = forward(job.train, batch[i], pass);
       Vector gradient;
-      loss += lossOf(job.train, batch[i], values.back(), gradient) / job.batch;
+      loss += lossOf(job.train, batch[i], values.back(), gradient) * shares[i];
       for (size_t l = layers.size(); l-- > 0;) {
-        gradient = backward(layers[l], values[l], values[l + 1], gradient, weightGradients[l], biasGradients[l]);
+        gradient = backward(layers[l], values[l], values[l + 1], gradient, shares[i], weightGradients[l], biasGradients[l]);
       }
     }
     update(weightGradients, biasGradients);
@@ -284,17 +303,17 @@ private:
   }
 
   // Adds a sample's share to the gradients of a layer's parameters; returns the gradient by its inputs.
-  Vector backward(const Layer &layer, const Vector &inputs, const Vector &outputs, const Vector &gradient, Vector &weightGradient,
-                  Vector &biasGradient) {
+  Vector backward(const Layer &layer, const Vector &inputs, const Vector &outputs, const Vector &gradient, double share,
+                  Vector &weightGradient, Vector &biasGradient) {
     Vector below(layer.inputs, 0);
     for (int64_t row = 0; row < layer.outputs; ++row) {
       double slope = rounding.inner(gradient[row] * slopeAt(layer.activation, outputs[row]));
       for (int64_t column = 0; column < layer.inputs; ++column) {
-        weightGradient[row * layer.inputs + column] += rounding.inner(slope * inputs[column]) / job.batch;
+        weightGradient[row * layer.inputs + column] += rounding.inner(slope * inputs[column]) * share;
         below[column] += rounding.inner(slope * layer.weight[row * layer.inputs + column]);
       }
       if (!biasGradient.empty()) {
-        biasGradient[row] += slope / job.batch;
+        biasGradient[row] += slope * share;
       }
     }
     return below;
@@ -330,11 +349,15 @@ private:
 
   void evaluate(TrainingOutcome &outcome) {
     Vector gradient;
-    for (int64_t sample = 0; sample < job.evaluation.count; ++sample) {
+    std::vector<int64_t> all(job.evaluation.count);
+    std::iota(all.begin(), all.end(), 0);
+    const std::vector<double> shares = sharesOf(job.evaluation, all);
+    for (int64_t sample : all) {
       Vector outputs = forward(job.evaluation, sample, std::nullopt).back();
-      outcome.evaluationLoss += lossOf(job.evaluation, sample, outputs, gradient) / job.evaluation.count;
+      outcome.evaluationLoss += lossOf(job.evaluation, sample, outputs, gradient) * shares[sample];
       int64_t best = std::max_element(outputs.begin(), outputs.end()) - outputs.begin();
-      outcome.correct += !job.evaluation.labels.empty() && best == job.evaluation.labels[sample];
+      const bool isCounted = shares[sample] > 0 && !job.evaluation.labels.empty() && job.loss != LossKind::ModelEntropy;
+      outcome.correct += isCounted && best == job.evaluation.labels[sample];
     }
   }
 

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,7 +24,17 @@ enum class LossKind {
   CrossEntropy,  // softmax cross entropy of the outputs and class labels
   SquaredError,  // mean over all elements of (output - target)^2
   LogLikelihood, // the model ends in a log softmax; class labels
-  MeanSquare     // the model computes it: the mean over all elements of output^2
+  MeanSquare,    // the model computes it: the mean over all elements of output^2
+  ModelEntropy   // the same: softmax cross entropy of the outputs and class labels
+};
+
+// Which rows of a loss with class labels count, and how much.
+struct RowWeights {
+  std::optional<int64_t> ignored; // label of rows that do not
+  std::vector<double> ofClasses;  // one a class; empty: 1
+  bool isSum = false;             // of the rows' losses; else the mean, by their weights
+
+  double of(int64_t label) const { return label == ignored ? 0 : ofClasses.empty() ? 1 : ofClasses[label]; }
 };
 
 // y = activation(W x + b).
@@ -55,6 +66,7 @@ struct Samples {
 struct TrainingJob {
   std::vector<Layer> layers;
   LossKind loss = LossKind::CrossEntropy;
+  RowWeights rows; // of a loss with labels
   int64_t batch = 1, epochs = 1, repeat = 1;
   int64_t logEvery = 0; // 0: once an epoch
   bool shuffles = false;
@@ -81,8 +93,8 @@ struct LogLine {
 struct TrainingOutcome {
   std::vector<LogLine> lines;
   std::vector<Layer> layers; // as trained
-  double evaluationLoss = 0; // the mean over all samples
-  int64_t correct = 0;       // rows whose first largest output is the label
+  double evaluationLoss = 0; // of all samples
+  int64_t correct = 0;       // rows that count whose first largest output is the label; 0 where the model computes the loss
 };
 
 // Trains and evaluates.

@@ -55,6 +55,13 @@ onnx::NodeProto &addNode(onnx::GraphProto &graph, const std::string &op, std::ve
   return node;
 }
 
+void addText(onnx::NodeProto &node, const std::string &name, const std::string &value) {
+  onnx::AttributeProto &attribute = *node.add_attribute();
+  attribute.set_name(name);
+  attribute.set_type(onnx::AttributeProto::STRING);
+  attribute.set_s(value);
+}
+
 void addFlag(onnx::NodeProto &node, const std::string &name, int64_t value) {
   onnx::AttributeProto &attribute = *node.add_attribute();
   attribute.set_name(name);
@@ -112,6 +119,26 @@ std::string addLayer(onnx::GraphProto &graph, const Layer &layer, bool isTranspo
   return layer.name + ".out";
 }
 
+// Adds a loss of the model's own, of the labels "t"; returns its output.
+std::string addEntropy(onnx::GraphProto &graph, const TrainingJob &training, const std::string &scores) {
+  onnx::ValueInfoProto &labels = *graph.add_input();
+  labels.set_name("t");
+  onnx::TypeProto::Tensor &type = *labels.mutable_type()->mutable_tensor_type();
+  type.set_elem_type(onnx::TensorProto::INT64);
+  type.mutable_shape()->add_dim()->set_dim_param("batch");
+  std::vector<std::string> inputs = {scores, "t"};
+  if (!training.rows.ofClasses.empty()) {
+    addParameter(graph, "class_weights", {static_cast<int64_t>(training.rows.ofClasses.size())}, training.rows.ofClasses);
+    inputs.push_back("class_weights");
+  }
+  onnx::NodeProto &node = addNode(graph, "SoftmaxCrossEntropyLoss", inputs, "own_loss");
+  addText(node, "reduction", training.rows.isSum ? "sum" : "mean");
+  if (training.rows.ignored) {
+    addFlag(node, "ignore_index", *training.rows.ignored);
+  }
+  return "own_loss";
+}
+
 std::string modelOf(const RandomJob &job, std::string &output) {
   onnx::ModelProto model;
   model.set_ir_version(8);
@@ -133,6 +160,9 @@ std::string modelOf(const RandomJob &job, std::string &output) {
     addFlag(addNode(graph, "ReduceMean", {"square"}, "own_loss"), "keepdims", 0);
     output = "own_loss";
     size = 0;
+  } else if (training.loss == LossKind::ModelEntropy) {
+    output = addEntropy(graph, training, output);
+    size = 0;
   }
   describe(*graph.add_output(), output, size);
   return model.SerializeAsString();
@@ -143,7 +173,8 @@ std::string modelOf(const RandomJob &job, std::string &output) {
 // Draws a job, and writes its text as it goes.
 class Generator {
 public:
-  explicit Generator(uint64_t seed) : dice(seed), ownerDice(seed * 5 + 3), pipelineDice(seed * 13 + 11), imageDice(seed * 17 + 5) {}
+  explicit Generator(uint64_t seed)
+      : dice(seed), ownerDice(seed * 5 + 3), pipelineDice(seed * 13 + 11), imageDice(seed * 17 + 5), lossDice(seed * 19 + 7) {}
 
   RandomJob generate() {
     drawPipeline();
@@ -281,10 +312,22 @@ private:
 
   void drawLoss() {
     training.loss = static_cast<LossKind>(dice.roll(4));
+    if (training.loss == LossKind::CrossEntropy && lossDice.oneIn(2)) {
+      training.loss = LossKind::ModelEntropy;
+      training.rows.isSum = lossDice.oneIn(3);
+      for (int64_t c = 0, count = lossDice.oneIn(2) ? training.layers.back().outputs : 0; c < count; ++c) {
+        training.rows.ofClasses.push_back((1 + lossDice.roll(8)) / 4.0);
+      }
+    }
+    if (hasLabels() && lossDice.oneIn(2)) { // one that is no class, or one that is
+      training.rows.ignored = lossDice.oneIn(2) ? -100 : lossDice.roll(training.layers.back().outputs);
+    }
     hasOneHot = training.loss == LossKind::SquaredError && imageDice.oneIn(3);
   }
 
-  bool hasLabels() const { return training.loss == LossKind::CrossEntropy || training.loss == LossKind::LogLikelihood; }
+  bool hasLabels() const {
+    return training.loss == LossKind::CrossEntropy || training.loss == LossKind::LogLikelihood || training.loss == LossKind::ModelEntropy;
+  }
 
   void drawSamples() {
     training.batch = hasPipeline() ? microBatches * (1 + pipelineDice.roll(3)) : 1 + dice.roll(8);
@@ -294,9 +337,7 @@ private:
       text += formatv("accumulate: {0}\n", parts);
     }
     training.train.count = training.batch * (1 + dice.roll(4)) + dice.roll(training.batch);
-    // A loss of the model's own is one of whole batches.
-    bool isWhole = training.loss == LossKind::MeanSquare;
-    training.evaluation.count = isWhole ? training.batch * (1 + dice.roll(3)) : 1 + dice.roll(3 * training.batch);
+    training.evaluation.count = 1 + dice.roll(3 * training.batch);
     inputElement = dice.pick(std::vector<std::string>{"f32", "f64", "u8"});
     drawTransforms();
     drawSplit(training.train, "train");
@@ -344,9 +385,12 @@ private:
       std::vector<double> labels;
       for (int64_t i = 0; i < samples.count; ++i) {
         samples.labels.push_back(dice.roll(outputs));
-        labels.push_back(static_cast<double>(samples.labels.back()));
       }
-      result.data["t_" + split] = {dice.pick(std::vector<std::string>{"u8", "i32", "i64"}), {samples.count}, labels};
+      leaveOut(samples, split == "train" ? training.batch : samples.count);
+      labels.assign(samples.labels.begin(), samples.labels.end());
+      const std::string element = dice.pick(std::vector<std::string>{"u8", "i32", "i64"});
+      const bool isSigned = training.rows.ignored && *training.rows.ignored < 0;
+      result.data["t_" + split] = {element == "u8" && isSigned ? "i32" : element, {samples.count}, labels};
     } else if (training.loss == LossKind::SquaredError && hasOneHot) {
       std::vector<double> labels;
       samples.targets.assign(samples.count * outputs, 0);
@@ -358,6 +402,20 @@ private:
     } else if (training.loss == LossKind::SquaredError) {
       samples.targets = numbers(dice, samples.count * outputs);
       result.data["t_" + split] = {"f32", {samples.count, outputs}, samples.targets};
+    }
+  }
+
+  // Leaves rows out, but fewer than `atOnce`: of so many at least one counts.
+  void leaveOut(Samples &samples, int64_t atOnce) {
+    if (!training.rows.ignored) {
+      return;
+    }
+    const int64_t ignored = *training.rows.ignored, other = ignored == 0 ? 1 : 0; // there are two classes at least
+    int64_t left = lossDice.roll(atOnce);
+    for (int64_t &label : samples.labels) {
+      const bool isLeftOut = left > 0 && (label == ignored || lossDice.oneIn(2));
+      label = isLeftOut ? ignored : label == ignored ? other : label;
+      left -= isLeftOut;
     }
   }
 
@@ -465,10 +523,12 @@ private:
   }
 
   void writeLoss(const std::string &output) {
-    constexpr const char *kText[] = {
-        "softmax_cross_entropy {{ logits: \"{0}\" labels: \"t\" }", "mean_squared_error {{ prediction: \"{0}\" target: \"t\" }",
-        "negative_log_likelihood {{ log_probabilities: \"{0}\" labels: \"t\" }", "model_output {{ tensor: \"{0}\" }"};
-    text += "loss { " + formatv(kText[static_cast<int>(training.loss)], output).str() + " }\n";
+    constexpr const char *kText[] = {"softmax_cross_entropy {{ logits: \"{0}\" labels: \"t\"{1} }",
+                                     "mean_squared_error {{ prediction: \"{0}\" target: \"t\" }",
+                                     "negative_log_likelihood {{ log_probabilities: \"{0}\" labels: \"t\"{1} }",
+                                     "model_output {{ tensor: \"{0}\" }", "model_output {{ tensor: \"{0}\" }"};
+    const std::string ignored = training.rows.ignored ? formatv(" ignore_index: {0}", *training.rows.ignored).str() : "";
+    text += "loss { " + formatv(kText[static_cast<int>(training.loss)], output, ignored).str() + " }\n";
   }
 
   void writeDataset() {
@@ -487,7 +547,7 @@ private:
     text += "}\n";
   }
 
-  Dice dice, ownerDice, pipelineDice, imageDice;
+  Dice dice, ownerDice, pipelineDice, imageDice, lossDice;
   int64_t stages = 1, chunks = 1, microBatches = 1;
   RandomJob result;
   TrainingJob &training = result.training;

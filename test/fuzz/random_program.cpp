@@ -29,6 +29,20 @@ namespace {
 
 constexpr int64_t kMinOps = 5, kMaxOps = 25;
 
+// A random program may couple the samples of its batch in any way: the loss of a step is the mean of those of its micro-batches.
+void takeMeanOfMicroBatches(job::Loss &loss) {
+  switch (loss.kind_case()) {
+  case job::Loss::kSoftmaxCrossEntropy:
+    return loss.mutable_softmax_cross_entropy()->set_micro_batches(job::Loss::MEAN);
+  case job::Loss::kMeanSquaredError:
+    return loss.mutable_mean_squared_error()->set_micro_batches(job::Loss::MEAN);
+  case job::Loss::kNegativeLogLikelihood:
+    return loss.mutable_negative_log_likelihood()->set_micro_batches(job::Loss::MEAN);
+  default:
+    return loss.mutable_model_output()->set_micro_batches(job::Loss::MEAN);
+  }
+}
+
 job::Job randomTraining(Dice &dice, int64_t batch) {
   job::Job job;
   job.set_global_batch(batch);
@@ -193,6 +207,7 @@ struct Variety {
   void train(job::Job &job) const {
     if (job.has_loss() && optimizer) {
       *job.mutable_optimizer() = *optimizer;
+      takeMeanOfMicroBatches(*job.mutable_loss());
       job.set_accumulate(accumulate);
       job.set_global_batch(job.global_batch() * accumulate);
     }

@@ -182,10 +182,14 @@ TEST_CASE("train passes: ashlar-loss computes the loss of the model's output, an
     CHECK(step.size() == 1);
     CHECK(step[0].getFloat(0) == Approx(expected).epsilon(1e-12).margin(1e-12));
     CHECK(evaluation[0].getFloat(0) == Approx(expected * training.samples).epsilon(1e-12).margin(1e-12));
+    const bool isOwn = training.job.loss().has_model_output();
     bool hasClasses = training.job.loss().has_softmax_cross_entropy() || training.job.loss().has_negative_log_likelihood();
-    CHECK(evaluation.size() == (hasClasses ? 2 : 1));
+    REQUIRE(evaluation.size() == (hasClasses ? 3 : isOwn ? 1 : 2));
+    if (!isOwn) {
+      CHECK(evaluation[1].getFloat(0) == training.samples);
+    }
     if (hasClasses) {
-      CHECK(evaluation[1].getInt(0) == expectedCorrect(output, labels));
+      CHECK(evaluation[2].getInt(0) == expectedCorrect(output, labels));
     }
   });
   CHECK(kinds.size() == 4);

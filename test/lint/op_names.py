@@ -41,6 +41,7 @@ ALLOWED = {
     "passes/train/accumulate.cpp": ("Random", "draws by the place of a sample in the step"),
     "passes/train/batch_norm.cpp": ("Normalize", "what a batch normalization is of, in training"),
     "passes/train/mixed_precision.cpp": ("Cast", "the conversions of the pass itself"),
+    "passes/train/sample_dependence.cpp": ("Add Broadcast Cast Div Index Max Random Reshape Select Sub", "how losses are put together"),
     "passes/train/widen_gradients.cpp": ("Add Cast Pad Reduce Reshape ScatterAdd Transpose", "which gradients of parameters come in f32"),
 }
 

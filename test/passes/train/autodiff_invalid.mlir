@@ -11,7 +11,7 @@ module @no_train_step {
 // -----
 
 module @no_scalar {
-  // expected-error @+1 {{its one result has to be the loss, a scalar of floats}}
+  // expected-error @+1 {{the first has to be the loss, a scalar of floats, and one more at most its weight}}
   func.func @train_step(%x: tensor<4xf32>) -> tensor<4xf32> {
     return %x : tensor<4xf32>
   }

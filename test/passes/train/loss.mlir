@@ -30,8 +30,10 @@
 // NLL: %[[ALONG:.*]] = nn.broadcast %[[LABELS]] dims = [0]
 // NLL: %[[HIT:.*]] = nn.compare eq %[[INDEX]], %[[ALONG]]
 // NLL: %[[ENTRY:.*]] = nn.select %[[HIT]], %[[LOGP]]
-// NLL: %[[SUM:.*]] = nn.reduce sum %[[ENTRY]] dims = [0, 1]
-// NLL: nn.constant dense<-2.500000e-01>
+// NLL: %[[PICKED:.*]] = nn.reduce sum %[[ENTRY]] dims = [1]
+// NLL: %[[ROWS:.*]] = nn.neg %[[PICKED]]
+// NLL: %[[SUM:.*]] = nn.reduce sum %[[ROWS]] dims = [0]
+// NLL: nn.constant dense<2.500000e-01>
 
 // MSE-SAME: %[[TARGET:[a-z0-9]*]]: tensor<4x3xf32> {nn.name = "target"}) -> (tensor<f32> {nn.name = "loss"})
 // MSE: %[[DIFFERENCE:.*]] = nn.sub %{{.*}}, %[[TARGET]]
@@ -45,7 +47,7 @@
 
 // The evaluation drops nothing, and counts what is right if there are classes.
 // CHECK-LABEL: func.func @eval_step
-// XENT-SAME: %[[SAMPLES:[a-z0-9]*]]: tensor<i64> {nn.internal, nn.name = "ashlar.samples"}) -> (tensor<f32> {nn.name = "loss"}, tensor<i64> {nn.name = "correct"})
+// XENT-SAME: %[[SAMPLES:[a-z0-9]*]]: tensor<i64> {nn.internal, nn.name = "ashlar.samples"}) -> (tensor<f32> {nn.name = "loss"}, tensor<f32> {nn.name = "loss_weight"}, tensor<i64> {nn.name = "correct"})
 // XENT-NOT: nn.training_only
 // XENT: %[[LOGITS:.*]] = nn.add
 // XENT: %[[ROWS:.*]] = nn.softmax_cross_entropy %[[LOGITS]]
@@ -53,15 +55,17 @@
 // XENT: %[[END:.*]] = nn.broadcast %[[SAMPLES]]
 // XENT: %[[COUNTS:.*]] = nn.compare lt %[[INDEX]], %[[END]]
 // XENT: %[[COUNTED:.*]] = nn.select %[[COUNTS]], %[[ROWS]]
-// XENT: %[[LOSS:.*]] = nn.reduce sum %[[COUNTED]] dims = [0]
+// XENT: %[[SUM:.*]] = nn.reduce sum %[[COUNTED]] dims = [0]
+// XENT: %[[LOSS:.*]] = nn.mul %[[SUM]], %{{.*}}
 // XENT: %[[MAX:.*]] = nn.reduce max %[[LOGITS]] dims = [1]
 // XENT: %[[FIRST:.*]] = nn.reduce min %{{.*}} dims = [1] : tensor<4x3xi64>
 // XENT: nn.compare eq %[[FIRST]]
 // XENT: %[[CORRECT:.*]] = nn.reduce sum %{{.*}} dims = [0] : tensor<4xi64> -> tensor<i64>
-// XENT: return %[[LOSS]], %[[CORRECT]]
-// NLL-SAME: -> (tensor<f32> {nn.name = "loss"}, tensor<i64> {nn.name = "correct"})
-// MSE-SAME: {nn.internal, nn.name = "ashlar.samples"}) -> (tensor<f32> {nn.name = "loss"})
-// A loss of the model's own is of the whole batch.
+// XENT: %[[WEIGHT:.*]] = nn.cast %[[SAMPLES]]
+// XENT: return %[[LOSS]], %[[WEIGHT]], %[[CORRECT]]
+// NLL-SAME: -> (tensor<f32> {nn.name = "loss"}, tensor<f32> {nn.name = "loss_weight"}, tensor<i64> {nn.name = "correct"})
+// MSE-SAME: {nn.internal, nn.name = "ashlar.samples"}) -> (tensor<f32> {nn.name = "loss"}, tensor<f32> {nn.name = "loss_weight"})
+// What depends on the number of samples is not seen without @larger_forward: a loss of the model's own is of the whole batch.
 // OWN-NOT: ashlar.samples
 // OWN-SAME: -> (tensor<f32> {nn.name = "loss"})
 

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A step of two micro-batches whose losses have weights: loss and gradients are divided once by the sum of the weights.
+
+// RUN: ashlar-opt %s -ashlar-optimizer="kind=sgd learning-rate=1.0" -ashlar-accumulate=count=2 | FileCheck %s
+// RUN: ashlar-opt %s -ashlar-optimizer="kind=sgd learning-rate=1.0" -ashlar-accumulate=count=2 -ashlar-interpret=function=train_step,train_step,update,train_step | FileCheck %s --check-prefix=NUMBERS
+
+// CHECK-LABEL: @train_step
+// CHECK-SAME: -> (tensor<f32> {nn.name = "loss"})
+// CHECK: nn.write @ashlar.loss_sum
+// CHECK: nn.write @ashlar.loss_weight
+// CHECK: nn.max
+// CHECK: %[[LOSS:.*]] = nn.cast %{{.*}} : tensor<f64> -> tensor<f32>
+// CHECK: return %[[LOSS]] : tensor<f32>
+// CHECK-LABEL: @update
+// CHECK: %[[WEIGHT:.*]] = nn.read @ashlar.loss_weight
+// CHECK: nn.write @w
+nn.variable @w trainable : tensor<f32> = dense<1.0> : tensor<f32>
+func.func @train_step() -> (tensor<f32> {nn.name = "loss"}, tensor<f32> {nn.least = 0.25 : f64, nn.name = "loss_weight"}) {
+  %x = nn.constant dense<3.0> : tensor<f32>
+  %weight = nn.constant dense<0.5> : tensor<f32>
+  %w = nn.read @w : tensor<f32>
+  %loss = nn.mul %w, %x : tensor<f32>
+  %gradient = nn.gradient %x of @w : tensor<f32>
+  return %loss, %weight : tensor<f32>, tensor<f32>
+}
+
+// What the first run returns is no loss of a step yet: its share. Then (3 + 3) / (0.5 + 0.5).
+// NUMBERS: f32> 3{{$}}
+// NUMBERS: f32> 6{{$}}
+// w = 1 - (3 + 3) / (0.5 + 0.5)
+// NUMBERS: f32> -15{{$}}

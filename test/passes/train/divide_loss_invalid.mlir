@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Losses of which sums over micro-batches do not give that of the step: each says which op couples samples, and is computed all the same where
+// the mean of the micro-batches is asked for.
+
+// RUN: ashlar-opt %s -split-input-file -verify-diagnostics -ashlar-loss="kind=model_output output=loss micro-batches=2"
+// RUN: ashlar-opt %s -split-input-file -ashlar-loss="kind=model_output output=loss micro-batches=2 mean-of-micro-batches" | FileCheck %s
+
+// CHECK: module @product_of_means
+// CHECK: @train_step
+// CHECK: %[[HALF:.*]] = nn.constant dense<5.000000e-01>
+// CHECK: %[[SHARE:.*]] = nn.mul %{{.*}}, %[[HALF]]
+// CHECK: return %[[SHARE]]
+module @product_of_means {
+  // expected-error @+1 {{the loss of a step cannot be computed in 2 micro-batches: "balance" (nn.mul) is not linear in a sum over samples; leave out accumulate or pipeline, or take the mean of the micro-batches' losses: micro_batches: MEAN in the job's loss}}
+  func.func @forward(%x: tensor<2xf32> {nn.name = "x"}) -> (tensor<f32> {nn.name = "loss"}) {
+    %sum = nn.reduce sum %x dims = [0] : tensor<2xf32> -> tensor<f32>
+    %loss = nn.mul %sum, %sum : tensor<f32> loc("balance")
+    return %loss : tensor<f32>
+  }
+  func.func private @larger_forward(%x: tensor<4xf32> {nn.name = "x"}) -> (tensor<f32> {nn.name = "loss"}) {
+    %sum = nn.reduce sum %x dims = [0] : tensor<4xf32> -> tensor<f32>
+    %loss = nn.mul %sum, %sum : tensor<f32>
+    return %loss : tensor<f32>
+  }
+}
+
+// -----
+
+// Each sample against all others of the batch.
+module @contrastive {
+  // expected-error @+1 {{"scores" (nn.matmul) takes samples along two dims}}
+  func.func @forward(%x: tensor<2x3xf32> {nn.name = "x"}, %y: tensor<2x3xf32> {nn.name = "y"}) -> (tensor<f32> {nn.name = "loss"}) {
+    %scores = nn.matmul %x, %y transpose_b : tensor<2x3xf32>, tensor<2x3xf32> -> tensor<2x2xf32> loc("scores")
+    %loss = nn.reduce sum %scores dims = [0, 1] : tensor<2x2xf32> -> tensor<f32>
+    return %loss : tensor<f32>
+  }
+  func.func private @larger_forward(%x: tensor<4x3xf32> {nn.name = "x"}, %y: tensor<4x3xf32> {nn.name = "y"}) -> (tensor<f32> {nn.name = "loss"}) {
+    %scores = nn.matmul %x, %y transpose_b : tensor<4x3xf32>, tensor<4x3xf32> -> tensor<4x4xf32>
+    %loss = nn.reduce sum %scores dims = [0, 1] : tensor<4x4xf32> -> tensor<f32>
+    return %loss : tensor<f32>
+  }
+}
+
+// -----
+
+// Two means with different divisors that only the data give.
+module @two_divisors {
+  // expected-error @+1 {{"both" (nn.add) takes quotients by different sums over samples}}
+  func.func @forward(%x: tensor<2xf32> {nn.name = "x"}, %y: tensor<2xf32> {nn.name = "y"}) -> (tensor<f32> {nn.name = "loss"}) {
+    %a = nn.reduce sum %x dims = [0] : tensor<2xf32> -> tensor<f32>
+    %b = nn.reduce sum %y dims = [0] : tensor<2xf32> -> tensor<f32>
+    %ab = nn.div %a, %b : tensor<f32>
+    %ba = nn.div %b, %a : tensor<f32>
+    %loss = nn.add %ab, %ba : tensor<f32> loc("both")
+    return %loss : tensor<f32>
+  }
+  func.func private @larger_forward(%x: tensor<4xf32> {nn.name = "x"}, %y: tensor<4xf32> {nn.name = "y"}) -> (tensor<f32> {nn.name = "loss"}) {
+    %a = nn.reduce sum %x dims = [0] : tensor<4xf32> -> tensor<f32>
+    %b = nn.reduce sum %y dims = [0] : tensor<4xf32> -> tensor<f32>
+    %ab = nn.div %a, %b : tensor<f32>
+    %ba = nn.div %b, %a : tensor<f32>
+    %loss = nn.add %ab, %ba : tensor<f32>
+    return %loss : tensor<f32>
+  }
+}
+
+// -----
+
+// A divisor that is trained: the gradient of the quotient is not that of its dividend.
+module @trained_divisor {
+  nn.variable @w trainable : tensor<f32>
+  // expected-error @+1 {{"quotient" (nn.div) is not linear in a sum over samples}}
+  func.func @forward(%x: tensor<2xf32> {nn.name = "x"}) -> (tensor<f32> {nn.name = "loss"}) {
+    %w = nn.read @w : tensor<f32>
+    %sum = nn.reduce sum %x dims = [0] : tensor<2xf32> -> tensor<f32>
+    %weighted = nn.mul %sum, %w : tensor<f32>
+    %loss = nn.div %sum, %weighted : tensor<f32> loc("quotient")
+    return %loss : tensor<f32>
+  }
+  func.func private @larger_forward(%x: tensor<4xf32> {nn.name = "x"}) -> (tensor<f32> {nn.name = "loss"}) {
+    %w = nn.read @w : tensor<f32>
+    %sum = nn.reduce sum %x dims = [0] : tensor<4xf32> -> tensor<f32>
+    %weighted = nn.mul %sum, %w : tensor<f32>
+    %loss = nn.div %sum, %weighted : tensor<f32>
+    return %loss : tensor<f32>
+  }
+}
+
+// -----
+
+// A fixed batch does not show what is a mean.
+module @fixed_batch {
+  // expected-error @+1 {{the model has a fixed batch, so it is not known which of its numbers depend on the number of samples}}
+  func.func @forward(%x: tensor<2xf32> {nn.name = "x"}) -> (tensor<f32> {nn.name = "loss"}) {
+    %loss = nn.reduce sum %x dims = [0] : tensor<2xf32> -> tensor<f32>
+    return %loss : tensor<f32>
+  }
+}

@@ -7,8 +7,11 @@
 #include "compiler/driver/diagnostics.h"
 #include "compiler/driver/plan.h"
 #include "compiler/report/units.h"
+#include "dialects/nn/nn.h"
 #include "passes/search/deadline.h"
 
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Diagnostics.h"
 #include "llvm/ADT/STLExtras.h"
 
 #include <algorithm>
@@ -86,6 +89,7 @@ job::Job withMesh(const job::Job &job, int64_t stages, ArrayRef<int64_t> sizes) 
   if (stages > 1 && !job.has_pipeline()) {
     made.mutable_pipeline()->set_stages(static_cast<int32_t>(stages));
     made.mutable_pipeline()->set_micro_batches(static_cast<int32_t>(*microBatchesFor(job, stages)));
+    job::takeExactLoss(made);
   }
   return made;
 }
@@ -96,7 +100,15 @@ public:
       : options(options), input(input), forecaster(forecaster), context(context), deadline(options.searchSeconds) {}
 
   FoundMeshes run() {
-    for (job::Job &job : listMeshJobs(input.job)) {
+    std::vector<job::Job> jobs = listMeshJobs(input.job);
+    mayDivide = input.job.has_loss() && !input.job.has_accumulate() && !input.job.has_pipeline();
+    if (std::string reason = mayDivide ? whyWhole(jobs.front()) : ""; !reason.empty()) {
+      emitRemark(UnknownLoc::get(&context)) << "stages and micro-batches are left out of the search: " << reason
+                                            << "; to have them, give the job a pipeline or accumulate";
+      llvm::erase_if(jobs, [](const job::Job &job) { return job::microBatches(job) > 1; });
+      mayDivide = false;
+    }
+    for (job::Job &job : jobs) {
       tryJob(std::move(job));
     }
     sort();
@@ -110,6 +122,30 @@ public:
 private:
   bool fits(const Candidate &candidate) const {
     return input.memoryLimit == 0 || candidate.row.forecast->memory.bytes() <= static_cast<uint64_t>(input.memoryLimit);
+  }
+
+  // Returns why a step in micro-batches is not the step on the whole batch; "" where it is, or where the job has other faults.
+  std::string whyWhole(job::Job job) {
+    job.clear_pipeline();
+    FirstError error(&context);
+    FailureOr<ModuleOp> whole = forecaster.train(job);
+    if (failed(whole)) {
+      return "";
+    }
+    for (auto write : whole->lookupSymbol<func::FuncOp>(nn::kTrainStep).front().getOps<nn::WriteOp>()) {
+      if (write->hasAttr(nn::kForwardWriteAttr)) {
+        return "batch normalizations, which move \"" + write.getVariable().str() + "\", take the statistics of a micro-batch";
+      }
+    }
+    // Into the fewest micro-batches that divide the batch.
+    for (int64_t count = 2; count <= job.global_batch(); ++count) {
+      if (job.global_batch() % count == 0) {
+        job.set_accumulate(count);
+        job::takeExactLoss(job);
+        return failed(forecaster.train(job)) ? StringRef(error.text()).split(';').first.str() : ""; // the remedy is another one
+      }
+    }
+    return "";
   }
 
   // Returns by what candidates are compared: those that fit by time, those that do not by memory, then those that cannot be.
@@ -171,8 +207,7 @@ private:
       change(job);
       changed.push_back(std::move(job));
     };
-    const bool mayPipeline = candidate.job.has_pipeline() && !input.job.has_pipeline();
-    if (mayPipeline) {
+    if (mayDivide && candidate.job.has_pipeline()) {
       const int32_t count = candidate.job.pipeline().micro_batches(), stages = candidate.job.pipeline().stages();
       for (int32_t other : {2 * count, count / 2}) {
         if (other >= stages && input.job.global_batch() % other == 0) {
@@ -194,9 +229,12 @@ private:
     if (!input.job.has_recompute()) {
       add([](job::Job &job) { job.set_recompute(job::Recompute::AUTO); });
     }
-    if (!candidate.job.has_pipeline() && input.job.has_loss() && !input.job.has_accumulate() && !fits(candidate) &&
+    if (mayDivide && !candidate.job.has_pipeline() && !fits(candidate) &&
         input.job.global_batch() % (2 * candidate.job.accumulate()) == 0) {
-      add([&](job::Job &job) { job.set_accumulate(2 * candidate.job.accumulate()); });
+      add([&](job::Job &job) {
+        job.set_accumulate(2 * candidate.job.accumulate());
+        job::takeExactLoss(job);
+      });
     }
     return changed;
   }
@@ -207,6 +245,7 @@ private:
   MLIRContext &context;
   const search::Deadline deadline;
   std::set<std::string> tried; // serialized jobs
+  bool mayDivide = false;      // whether the search gives jobs stages and micro-batches
   FoundMeshes found;
 };
 

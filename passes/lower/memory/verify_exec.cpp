@@ -158,7 +158,8 @@ public:
   }
 
 private:
-  // Devices that differ in what they hold alone are checked one after the other: each owner, and one that owns nothing.
+  // Devices that differ in what they hold alone are checked one after the other: each owner, one that owns nothing, and where such a one is
+  // the root of a broadcast, it too.
   LogicalResult verifyVariant(exec::VariantOp variant) {
     std::set<int64_t> owners;
     variant.walk([&](Operation *op) {
@@ -181,6 +182,13 @@ private:
     if (other < devices) {
       owners.insert(other);
     }
+    variant.walk([&](exec::CollectiveOp collective) {
+      auto all = llvm::seq<int64_t>(0, hasOwners && collective.getKind() == CollectiveKind::Broadcast ? devices : 0);
+      auto root = llvm::find_if(all, [&](int64_t each) { return owners.count(each) == 0 && isRoot(variant, collective, each); });
+      if (root != all.end()) {
+        owners.insert(*root);
+      }
+    });
     for (int64_t owner : owners) {
       if (owner < 0 || owner >= devices) { // C13
         return variant.emitOpError("has an instruction or a tensor of device ") << owner << " on a mesh of " << devices;
@@ -214,23 +222,27 @@ private:
     return !owner || owner == device;
   }
 
+  // Whether a device is the root of its group's broadcast.
+  static bool isRoot(exec::VariantOp variant, exec::CollectiveOp broadcast, int64_t device) {
+    ArrayRef<int64_t> sizes = variant.getAxisSizes();
+    SmallVector<int64_t> at(sizes.size());
+    for (size_t axis = sizes.size(); axis-- > 0; device /= sizes[axis]) {
+      at[axis] = device % sizes[axis];
+    }
+    int64_t place = 0;
+    for (int64_t axis : broadcast.getAxes()) {
+      place = place * sizes[axis] + at[axis];
+    }
+    return place == static_cast<int64_t>(broadcast.getRoot());
+  }
+
   // Whether what the instruction reads has to be there: a broadcast reads on its root, and what an owner sends is nowhere else.
   bool needsSources(exec::VariantOp variant, Operation *op) {
     auto collective = dyn_cast<exec::CollectiveOp>(op);
     if (!hasOwners || !collective || collective.getKind() != CollectiveKind::Broadcast) {
       return true;
     }
-    ArrayRef<int64_t> sizes = variant.getAxisSizes();
-    SmallVector<int64_t> at(sizes.size());
-    int64_t rest = device;
-    for (size_t axis = sizes.size(); axis-- > 0; rest /= sizes[axis]) {
-      at[axis] = rest % sizes[axis];
-    }
-    int64_t coordinate = 0;
-    for (int64_t axis : collective.getAxes()) {
-      coordinate = coordinate * sizes[axis] + at[axis];
-    }
-    return coordinate == static_cast<int64_t>(collective.getRoot());
+    return isRoot(variant, collective, device);
   }
 
   LogicalResult verifyOnDevice(exec::VariantOp variant) {

@@ -495,6 +495,43 @@ exec.variant @verify_exec_c5_root arena 512 attributes {axis_names = ["dp"], axi
 
 // -----
 
+func.func @fill(%a: memref<16xf32>, %begin: index, %end: index) attributes {exec.extent = 1 : i64, exec.grain = 1 : i64} {
+  %zero = arith.constant 0.0 : f32
+  memref.store %zero, %a[%begin] : memref<16xf32>
+  return
+}
+// Device 3 of a mesh of 2 x 3, at (1, 0), is member 3 over both axes, and member 1 over the second and then the first.
+exec.variant @owners_of_axes arena 512 attributes {axis_names = ["a", "b"], axis_sizes = array<i64: 2, 3>, coordinates_offset = 0 : i64,
+                                                   devices_per_process = 1 : i64, lower_bound_bytes = 64 : i64} {
+  exec.program @p inputs [] outputs [] {
+    exec.kernel @fill [#exec.buffer<arena, 128, memref<16xf32>>] reads [] writes [0] extent 1 grain 1 {exec.owner = 3 : i64}
+    exec.collective broadcast <arena, 128, memref<16xf32>> to <arena, 192, memref<16xf32>> over [0, 1] reduction sum split 0 concat 0 {root = 3 : i64}
+    exec.kernel @fill [#exec.buffer<arena, 256, memref<16xf32>>] reads [] writes [0] extent 1 grain 1 {exec.owner = 3 : i64}
+    exec.collective broadcast <arena, 256, memref<16xf32>> to <arena, 320, memref<16xf32>> over [1, 0] reduction sum split 0 concat 0 {root = 1 : i64}
+    exec.copy <arena, 192, memref<16xf32>> to <arena, 384, memref<16xf32>>
+    exec.copy <arena, 320, memref<16xf32>> to <arena, 384, memref<16xf32>>
+  }
+}
+
+// -----
+
+func.func @fill(%a: memref<16xf32>, %begin: index, %end: index) attributes {exec.extent = 1 : i64, exec.grain = 1 : i64} {
+  %zero = arith.constant 0.0 : f32
+  memref.store %zero, %a[%begin] : memref<16xf32>
+  return
+}
+exec.variant @verify_exec_c5_root_of_axes arena 512 attributes {axis_names = ["a", "b"], axis_sizes = array<i64: 2, 3>, coordinates_offset = 0 : i64,
+                                                                devices_per_process = 1 : i64, lower_bound_bytes = 64 : i64} {
+  exec.program @p inputs [] outputs [] {
+    exec.kernel @fill [#exec.buffer<arena, 128, memref<16xf32>>] reads [] writes [0] extent 1 grain 1 {exec.owner = 4 : i64}
+    exec.collective broadcast <arena, 128, memref<16xf32>> to <arena, 192, memref<16xf32>> over [0, 1] reduction sum split 0 concat 0 {root = 4 : i64}
+    // expected-error@+1 {{reads 64 bytes at offset 128 of the arena, which no tensor or earlier instruction left there}}
+    exec.collective broadcast <arena, 128, memref<16xf32>> to <arena, 192, memref<16xf32>> over [0, 1] reduction sum split 0 concat 0 {root = 5 : i64}
+  }
+}
+
+// -----
+
 // expected-error@+1 {{has an instruction or a tensor of device 2 on a mesh of 2}}
 exec.variant @verify_exec_c13_device arena 512 attributes {axis_names = ["dp"], axis_sizes = array<i64: 2>, coordinates_offset = 0 : i64,
                                                           devices_per_process = 1 : i64, lower_bound_bytes = 64 : i64} {

@@ -135,7 +135,7 @@ int64_t slotsOf(llvm::ArrayRef<Action> order) {
   std::map<int64_t, size_t> open; // micro-batches that have begun and not ended
   for (auto [place, action] : llvm::enumerate(order)) {
     open.try_emplace(action.microBatch, place);
-    slots = std::max(slots, action.microBatch - open.begin()->first + 1);
+    slots = std::max(slots, open.rbegin()->first - open.begin()->first + 1);
     if (last[action.microBatch] == place) {
       open.erase(action.microBatch);
     }

@@ -191,6 +191,10 @@ TEST_CASE("schedule: how many micro-batches are in flight", "[stage][schedule]")
     CHECK(slotsOf(orders("ZERO_BUBBLE", 4, 12)[static_cast<size_t>(stage)]) <= 5);
   }
   CHECK(slotsOf({}) == 1);
+  // Micro-batches 0 and 2 are open at once, and so are 0 and 1: they may not share a slot, whatever the turn.
+  using P = StepPhase;
+  CHECK(slotsOf({{P::Forward, 0}, {P::Forward, 2}, {P::Backward, 2}, {P::Backward, 0}, {P::Forward, 1}, {P::Backward, 1}}) == 3);
+  CHECK(slotsOf({{P::Forward, 1}, {P::Forward, 0}, {P::Backward, 0}, {P::Backward, 1}}) == 2);
   const std::vector<int64_t> interleaved = {8, 8, 7, 5};
   for (size_t stage = 0; stage < 4; ++stage) {
     CHECK(slotsOf(orders("INTERLEAVED", 4, 12, 2)[stage]) == interleaved[stage]);

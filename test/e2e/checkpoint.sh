@@ -39,6 +39,14 @@ for name in level_1 level_2 level_3 grouping scale sums; do
   expect_resumed $name 4 9
 done
 expect_resumed adamw 7 13 --deterministic
+expect_resumed grouping 4 9 --deterministic # a rank plays four devices, of which each owns some parameters
+# A resumed run tells the losses of the same steps as one that is not cut: here of each fifth one.
+rm -rf saved
+mpirun -n 2 ./adamw --threads 1 --steps 22 --log-every 5 > whole.log
+mpirun -n 2 ./adamw --threads 1 --steps 7 --log-every 5 --checkpoint-dir saved > cut.log
+mpirun -n 2 ./adamw --threads 1 --steps 22 --log-every 5 --resume latest --checkpoint-dir saved > resumed.log
+[ "$(losses whole.log | wc -l)" = 4 ] || fail "22 steps have $(losses whole.log | wc -l) losses"
+cat cut.log resumed.log | grep '^epoch: ' | cmp - <(grep '^epoch: ' whole.log) || fail "a resumed run tells the losses of other steps"
 python3 "$(dirname "$0")/dropout_model.py" dropout.onnx
 "$tools/ashlarc" dropout.onnx --job "$jobs/mlp.txtpb" --mesh dp=2 -o dropout
 expect_resumed dropout 3 8

@@ -76,13 +76,20 @@ mpirun -n 2 ./momentum --threads 1 --steps 8 --resume good/ashlar-1_6 --resume-p
 grep -qF "left out: state fc1.weight.momentum of the program is not in it" partial.log || fail "--resume-partial does not say what it leaves out"
 grep -qF "left out: state fc1.weight.moment1 in it is not in the program" partial.log || fail "--resume-partial does not say what it does not take"
 grep -qF "trained 2 steps" partial.log || fail "--resume-partial does not go on behind step 6"
-sed 's/global_batch: 256/global_batch: 128/' adamw.txtpb > batch.txtpb
-"$tools/ashlarc" mlp.onnx --job batch.txtpb --mesh dp=2 -o batch
-one_line "good/ashlar-1_6 was written with 256 samples a step but the program has 128" mpirun -n 2 ./batch --resume good/ashlar-1_6
-sed 's/digits {}/digits { train_samples: 5120 }/' adamw.txtpb > data.txtpb
-"$tools/ashlarc" mlp.onnx --job data.txtpb --mesh dp=2 -o data
-one_line "good/ashlar-1_6 was written with 12800 samples in the train split but the data have 5120" mpirun -n 2 ./data --resume good/ashlar-1_6
-one_line "--seed 7 but good/ashlar-1_6 was written with seed 1; leave --seed out" ./run --seed 7 --resume good/ashlar-1_6
+# Fewer and more than it was written with: neither goes on.
+for batch in 128 512; do
+  sed "s/global_batch: 256/global_batch: $batch/" adamw.txtpb > batch.txtpb
+  "$tools/ashlarc" mlp.onnx --job batch.txtpb --mesh dp=2 -o batch
+  one_line "good/ashlar-1_6 was written with 256 samples a step but the program has $batch" mpirun -n 2 ./batch --resume good/ashlar-1_6
+done
+for samples in 5120 25600; do
+  sed "s/digits {}/digits { train_samples: $samples }/" adamw.txtpb > data.txtpb
+  "$tools/ashlarc" mlp.onnx --job data.txtpb --mesh dp=2 -o data
+  one_line "good/ashlar-1_6 was written with 12800 samples in the train split but the data have $samples" mpirun -n 2 ./data --resume good/ashlar-1_6
+done
+for seed in 0 7; do
+  one_line "--seed $seed but good/ashlar-1_6 was written with seed 1; leave --seed out" ./run --seed $seed --resume good/ashlar-1_6
+done
 ./run --seed 1 --steps 7 --resume good/ashlar-1_6/ > same_seed.log
 ./run --seed 7 --steps 2 --checkpoint-dir seven > seven.log
 ./run --steps 3 --resume seven/ashlar-1_2 --checkpoint-dir seven > seven.log

@@ -43,8 +43,9 @@ mpirun -n 2 ./mlp --epochs 1 --data good --eval > good.log
 [[ $(evaluation good.log) = *'of 512)' ]] || fail "no evaluation of 512 samples"
 
 # Ranks that read other files: as many samples as make other steps, a few more, others of the same count; also what is only evaluated.
+# expect_data_mismatch TEXT [DATA OF RANK 0] [DATA OF RANK 1]
 expect_data_mismatch() {
-  expect_error "$1" mpirun -n 1 ./mlp --epochs 1 --eval --data good --metrics no.jsonl : -n 1 ./mlp --epochs 1 --eval --data other
+  expect_error "$1" mpirun -n 1 ./mlp --epochs 1 --eval --data "${2:-good}" --metrics no.jsonl : -n 1 ./mlp --epochs 1 --eval --data "${3:-other}"
   [ "$(grep -c '^error: ' error.log)" = 1 ] || { cat error.log >&2; fail "the error is not one line"; }
   ! grep -q 'loss is' error.out || fail "the run trained before it said: $1"
   [ ! -e no.jsonl ] || fail "metrics were opened"
@@ -60,5 +61,6 @@ expect_data_mismatch "error: rank 1: the eval split is 301 samples, image u8 (28
 write_split other t10k 0
 printf '\001' | dd of=other/train-images-idx3-ubyte bs=1 seek=16 conv=notrunc status=none
 expect_data_mismatch "error: rank 1: the train split of 512 samples, image u8 (28, 28), label u8 () holds other numbers (hash "
+expect_data_mismatch "error: rank 1: the train split of 512 samples, image u8 (28, 28), label u8 () holds other numbers (hash " other good
 printf '\000' | dd of=other/train-images-idx3-ubyte bs=1 seek=16 conv=notrunc status=none
 mpirun -n 1 ./mlp --epochs 1 --eval --data good : -n 1 ./mlp --epochs 1 --eval --data other > good.log || fail "equal data in two folders are refused"

@@ -22,6 +22,8 @@ for kind in ("F32", "F64", "F16", "BF16"):
 write_safetensors("named.safetensors", {"model.step": ("I64", (), [7]), "model.h.0.bias": ("F32", (1,), bias), "model.h.0.weight": ("F16", (1, 2), weight),
                                         "model.head.weight": ("F32", (2, 2), [1, 2, 3, 4])})
 write_safetensors("turned.safetensors", {"dense.weight": ("F32", (2, 1), weight), "dense.bias": ("F32", (1,), bias)})
+write_safetensors("fewer.safetensors", {"dense.weight": ("F32", (1,), weight[:1]), "dense.bias": ("F32", (1,), bias)})
+write_safetensors("more.safetensors", {"dense.weight": ("F32", (1, 2, 1), weight), "dense.bias": ("F32", (1,), bias)})
 write_safetensors("whole.safetensors", {"dense.weight": ("I32", (1, 2), [1, 2]), "dense.bias": ("F32", (1,), bias)})
 write_safetensors("less.safetensors", {"dense.weight": ("F32", (1, 2), weight), "dense.scale": ("F32", (1,), bias)})
 write_safetensors("tenth.safetensors", {"dense.weight": ("F64", (1, 2), [0.1, 1e300]), "dense.bias": ("F64", (1,), [-0.0])})
@@ -55,6 +57,8 @@ expect_error "error: --init-partial without --init-from; add --init-from FILE" $
 
 # What does not fit, with both values; in part it is taken where that is asked for.
 expect_error "error: turned.safetensors is not of this program: variable dense.weight is [2x1] there but [1x2] in the program; --rename FROM=TO gives its tensors other names, --init-partial takes what fits" $run --init-from turned.safetensors
+expect_error "error: fewer.safetensors is not of this program: variable dense.weight is [1] there but [1x2] in the program; " $run --init-from fewer.safetensors
+expect_error "error: more.safetensors is not of this program: variable dense.weight is [1x2x1] there but [1x2] in the program; " $run --init-from more.safetensors
 expect_error "error: whole.safetensors is not of this program: variable dense.weight is i32 there but f32 in the program; " $run --init-from whole.safetensors
 expect_error "error: less.safetensors is not of this program: variable dense.bias of the program is not in it; not used of it: dense.scale; " $run --init-from less.safetensors
 expect_error 'error: cannot open "none.safetensors": No such file or directory' $run --init-from none.safetensors
@@ -110,6 +114,32 @@ for program in "zero 4" "tensor 3" "stages 2" "owners 2"; do
   done
   mpirun -n "$ranks" "./$name" --threads 1 --steps 3 --init-from trained.safetensors > "$name.log"
   expect_close inside.log "$name.log" 1e-4
+done
+
+# Files of each type, longer than what is converted at once, on every mesh: numbers that all types hold.
+python3 - << 'PYTHON'
+from npy_writer import write_npy
+from safetensors_writer import write_safetensors
+shapes = {"fc1.weight": (512, 784), "fc1.bias": (512,), "fc2.weight": (512, 512), "fc2.bias": (512,), "fc3.weight": (10, 512), "fc3.bias": (10,)}
+values = {}
+for place, (name, shape) in enumerate(shapes.items()):
+    count = shape[0] * (shape[1] if len(shape) == 2 else 1)
+    values[name] = [((i + 40 * place) % 251 - 125) / 64 for i in range(count)]
+    write_npy(f"typed.{name}.npy", "f", shape, values[name])
+for kind in ("F32", "F64", "F16", "BF16"):
+    write_safetensors(f"typed.{kind}.safetensors", {name: (kind, shape, values[name]) for name, shape in shapes.items()})
+PYTHON
+mkdir typed
+for file in typed.*.npy; do
+  mv "$file" "typed/${file#typed.}"
+done
+for program in "two 2" "zero 4" "tensor 3" "stages 2"; do
+  read -r name ranks <<< "$program"
+  for kind in F32 F64 F16 BF16; do
+    rm -rf parameters
+    mpirun -n "$ranks" "./$name" --threads 1 --steps 0 --init-from typed.$kind.safetensors --save-parameters parameters > log
+    expect_same_parameters typed parameters 0
+  done
 done
 
 # With --resume latest the weights are for a run that has no checkpoint yet.

@@ -120,6 +120,8 @@ TEST_CASE("checkpoint index: refused texts", "[checkpoint][index]") {
   CHECK(written.refusal("{}") == "index.json is of format null but this program reads format 1");
   CHECK(written.refusalOfJson([](nlohmann::json &json) { json["format"] = 2; }) ==
         "index.json is of format 2 but this program reads format 1");
+  CHECK(written.refusalOfJson([](nlohmann::json &json) { json["format"] = 0; }) ==
+        "index.json is of format 0 but this program reads format 1");
   std::string flipped = writeIndex(written.index);
   const std::string own = nlohmann::json::parse(flipped)["checksum"];
   const std::string other = (own[0] == '0' ? "1" : "0") + own.substr(1);

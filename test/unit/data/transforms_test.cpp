@@ -189,6 +189,39 @@ TEST_CASE("transforms: casts round as conversion does, and those that change not
   }
 }
 
+// Numbers that f32 holds, of 2 rows, 3 columns and 3 channels: what each channel has of its own behind a cast, in either order of channels.
+TEST_CASE("transforms: each channel has a scale of its own behind each kind of step", "[data][transforms]") {
+  const std::vector<double> numbers = {0.5, -1, 2, 0.25, 2, 8}; // means, then deviations
+  const std::vector<float> image = {1.75,  -2.5,  3.25, 4.5, 5.75,   -6.25, 7.5,   8.75,  9.25,
+                                    -10.5, 11.75, 12.5, 13,  -14.75, 15.5,  16.25, 17.75, 18};
+  const Column column = {"image", ASHLAR_RT_F32, {2, 3, 3}};
+  auto valueOf = [&](int64_t pixel, int64_t channel, bool isCast) {
+    const float x = image[static_cast<size_t>(3 * pixel + channel)];
+    return ((isCast ? std::trunc(x) : x) - numbers[static_cast<size_t>(channel)]) / numbers[static_cast<size_t>(3 + channel)];
+  };
+  for (const bool isCast : {false, true}) {
+    for (const bool isPlanes : {false, true}) {
+      INFO("cast " << isCast << ", planes " << isPlanes);
+      Transforms transforms;
+      if (isCast) {
+        transforms.add(ASHLAR_RT_TYPE_CAST, {ASHLAR_RT_I32});
+      }
+      transforms.add(ASHLAR_RT_NORMALIZE, numbers);
+      if (isPlanes) {
+        transforms.add(ASHLAR_RT_HWC_TO_CHW);
+      }
+      std::vector<float> result(image.size());
+      created(transforms, column).run(image.data(), SampleRandom(), result.data());
+      for (int64_t pixel = 0; pixel < 6; ++pixel) {
+        for (int64_t channel = 0; channel < 3; ++channel) {
+          const int64_t place = isPlanes ? 6 * channel + pixel : 3 * pixel + channel;
+          CHECK(result[static_cast<size_t>(place)] == valueOf(pixel, channel, isCast));
+        }
+      }
+    }
+  }
+}
+
 TEST_CASE("transforms: labels are spread over classes, and smoothed behind it", "[data][transforms]") {
   const uint8_t labels[] = {2, 0};
   const Column column = {"label", ASHLAR_RT_U8, {2}};

@@ -85,6 +85,36 @@ func.func @train_step(%gw: tensor<4xf32>, %gv: tensor<4xf32>) -> tensor<4xf32> {
 
 // -----
 
+// Without any state, as with SGD, devices own equally many parameters, in turn.
+
+dist.mesh @mesh <["dp" = 2]>
+nn.variable @a trainable : tensor<8xf32>
+nn.variable @b trainable : tensor<8xf32>
+nn.variable @c trainable : tensor<4xf32>
+nn.variable @d trainable : tensor<2xf32>
+// CHECK-LABEL: func.func @train_step(%arg0: tensor<8xf32>, %arg1: tensor<8xf32>, %arg2: tensor<4xf32>, %arg3: tensor<2xf32>) {
+func.func @train_step(%ga: tensor<8xf32>, %gb: tensor<8xf32>, %gc: tensor<4xf32>, %gd: tensor<2xf32>) {
+  %da = nn.gradient %ga of @a : tensor<8xf32>
+  %db = nn.gradient %gb of @b : tensor<8xf32>
+  %dc = nn.gradient %gc of @c : tensor<4xf32>
+  %dd = nn.gradient %gd of @d : tensor<2xf32>
+  // CHECK: %[[A:.*]] = dist.broadcast %{{.*}} root = 0 over ["dp"] {{.*}}dist.owner = 0
+  // CHECK-NEXT: nn.write @a, %[[A]]
+  nn.write @a, %da : tensor<8xf32>
+  // CHECK-NEXT: %[[B:.*]] = dist.broadcast %{{.*}} root = 1 over ["dp"] {{.*}}dist.owner = 1
+  // CHECK-NEXT: nn.write @b, %[[B]]
+  nn.write @b, %db : tensor<8xf32>
+  // CHECK-NEXT: %[[C:.*]] = dist.broadcast %{{.*}} root = 0 over ["dp"] {{.*}}dist.owner = 0
+  // CHECK-NEXT: nn.write @c, %[[C]]
+  nn.write @c, %dc : tensor<4xf32>
+  // CHECK-NEXT: %[[D:.*]] = dist.broadcast %{{.*}} root = 1 over ["dp"] {{.*}}dist.owner = 1
+  // CHECK-NEXT: nn.write @d, %[[D]]
+  nn.write @d, %dd : tensor<2xf32>
+  return
+}
+
+// -----
+
 // On one device there is nothing to share.
 
 dist.mesh @alone <["dp" = 1]>

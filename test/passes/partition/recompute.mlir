@@ -193,6 +193,35 @@ module attributes {dist.recompute_rules = [#dist.setting<match = "layer*", value
 
 // -----
 
+// A mask, which takes no gradient: what it is multiplied with is made behind it, so its copies come after a gradient that is there before it.
+
+// CHECK-LABEL: func.func @train_step(%arg0
+// CHECK: %[[D:.*]] = nn.neg
+// CHECK-NEXT: nn.mul %[[D]],
+// CHECK-NEXT: %[[X:.*]] = dist.after %arg0, %[[D]]
+// CHECK-NEXT: %[[H:.*]] = nn.exp %[[X]]
+// CHECK-NEXT: %[[MASK:.*]] = nn.compare gt %[[H]],
+// CHECK-NEXT: %[[E:.*]] = nn.mul
+// CHECK-NEXT: nn.select %[[MASK]], %[[E]],
+module attributes {dist.recompute_rules = [#dist.setting<match = "layer*", values = {recompute = true}>]} {
+  nn.variable @u trainable : tensor<4x8xf32>
+  func.func @train_step(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+    %zeros = nn.constant dense<0.0> : tensor<4x8xf32>
+    %h = nn.exp %x : tensor<4x8xf32> loc("layer0.up")
+    %y = nn.gelu %h : tensor<4x8xf32> loc("layer0.act")
+    %o = nn.tanh %y : tensor<4x8xf32> loc("head")
+    %d = nn.neg %o : tensor<4x8xf32> loc("head")
+    %f = nn.mul %d, %o : tensor<4x8xf32> loc("head")
+    %mask = nn.compare gt %h, %zeros : tensor<4x8xf32> -> tensor<4x8xi1> loc("layer0.act")
+    %e = nn.mul %f, %y : tensor<4x8xf32> loc("head")
+    %q = nn.select %mask, %e, %zeros : tensor<4x8xi1>, tensor<4x8xf32> loc("layer0.act")
+    %g = nn.gradient %q of @u : tensor<4x8xf32>
+    return %o : tensor<4x8xf32>
+  }
+}
+
+// -----
+
 // Two modules: the values of each come after the gradient of its own output. A value that both take is tied twice.
 
 // CHECK-LABEL: func.func @train_step(%arg0

@@ -13,6 +13,7 @@
 
 #include "compiler/reference/equivalence.h"
 #include "passes/layout/copy_sources.h"
+#include "passes/layout/price.h"
 
 #include "mlir/Pass/PassManager.h"
 
@@ -85,6 +86,24 @@ struct Stated {
 
 const dist::DeviceRates kRates{/*flopsPerUs=*/80000, /*narrowFlopsPerUs=*/80000, /*bytesPerUs=*/20000};
 
+// Returns what the choices of two nodes of a graph cost together.
+Cost costOf(const DecisionGraph &graph, unsigned node, unsigned choice, unsigned other, unsigned otherChoice) {
+  for (unsigned edge : graph.edgesOf(node)) {
+    if (graph.otherEnd(edge, node) == other) {
+      return graph.edgeCost(edge, node, choice, otherChoice);
+    }
+  }
+  FAIL("nodes " << node << " and " << other << " have no edge");
+  return 0;
+}
+
+// Returns the first choice of a decision that means a layout.
+unsigned choiceOf(const LayoutGraph::Decision &decision, dist::LayoutAttr layout) {
+  const auto found = llvm::find(decision.layouts, layout);
+  REQUIRE(found != decision.layouts.end());
+  return found - decision.layouts.begin();
+}
+
 } // namespace
 
 TEST_CASE("layout graph: both methods are as good as trying all choices, to the last unit of cost", "[search]") {
@@ -147,6 +166,127 @@ TEST_CASE("layout graph: rows are added where the choices take most", "[search]"
     }
   }
   CHECK(added > 20);
+}
+
+// On a mesh of one device there is nothing to choose, and the ops take what the program takes, but for rounding: where memory decides,
+// which is what kernels read and write, where arithmetic does, and where it depends on the kernel.
+TEST_CASE("layout graph: on one device the ops take what the program takes", "[search]") {
+  const dist::DeviceRates ofMemory{/*flopsPerUs=*/1000000000, /*narrowFlopsPerUs=*/1000000000, /*bytesPerUs=*/1000};
+  const dist::DeviceRates ofArithmetic{/*flopsPerUs=*/1000, /*narrowFlopsPerUs=*/1000, /*bytesPerUs=*/1000000000};
+  for (uint64_t seed = 1; seed <= 60; ++seed) {
+    for (const dist::DeviceRates &rates : {ofMemory, ofArithmetic, kRates}) {
+      INFO("seed " << seed << ", " << rates.flopsPerUs << " operations a microsecond");
+      Stated stated(randomProgram(context(), seed, meshOf(context(), {{"x", 1}}), 12));
+      LayoutGraph graph(*stated.problem, WeightedProgram{0}, RepeatedParts::allDifferent(*stated.problem), *stated.planner, rates);
+      Cost sum = 0;
+      for (unsigned node = 0; node < graph.getGraph().numNodes(); ++node) {
+        sum += graph.getGraph().costs(node).front();
+      }
+      const layout::LocalProgram program = layout::localProgram(stated.problem->programs.front().function);
+      CHECK(std::abs(sum - layout::priceProgram(program, rates).computePs) <= static_cast<int64_t>(program.ops.size())); // one each
+    }
+  }
+}
+
+// By hand. A product of 1024 bytes that two others use, on two devices: a gather of its halves takes 100 ns and 512 bytes at 1 a
+// nanosecond, a slice the 1536 bytes that it reads and writes at 20 a nanosecond. Held in halves and as a whole beside them, it is gathered
+// once, or sliced once where it is made as a whole, and takes the memory of both.
+TEST_CASE("layout graph: what is held in two layouts", "[search]") {
+  constexpr Cost kGatherPs = 612'000, kSlicePs = 76'800;
+  Stated stated(parse(R"(
+    dist.mesh @mesh <["x" = 2]> {costs = #dist.costs<latency_ns = [100], bytes_per_us = [1000]>}
+    func.func @forward(%a: tensor<16x16xf32>, %b: tensor<16x16xf32>) -> (tensor<16x16xf32>, tensor<16x16xf32>) {
+      %v = nn.matmul %a, %b : tensor<16x16xf32>, tensor<16x16xf32> -> tensor<16x16xf32>
+      %y = nn.matmul %v, %b : tensor<16x16xf32>, tensor<16x16xf32> -> tensor<16x16xf32>
+      %z = nn.matmul %v, %a : tensor<16x16xf32>, tensor<16x16xf32> -> tensor<16x16xf32>
+      return %y, %z : tensor<16x16xf32>, tensor<16x16xf32>
+    }
+  )"));
+  const layout::LayoutProblem &problem = *stated.problem;
+  const LayoutGraph layouts(problem, WeightedProgram{0}, RepeatedParts::allDifferent(problem), *stated.planner, kRates, 0, 1000);
+  const DecisionGraph &graph = layouts.getGraph();
+  SmallVector<unsigned> products;
+  for (auto [number, op] : llvm::enumerate(problem.ops)) {
+    if (isa<nn::MatMulOp>(op.op)) {
+      products.push_back(number);
+    }
+  }
+  const auto made = layouts.decisionOfOp(products[0]), used = layouts.decisionOfOp(products[1]);
+  const auto held = layouts.decisionOfTensor(problem.values[problem.ops[products[0]].results.front()].tensor);
+  REQUIRE((made && used && held));
+  dist::Layout split = dist::Layout::replicated(2);
+  const auto whole = dist::LayoutAttr::get(&context(), split);
+  split.dims[0] = {StringAttr::get(&context(), "x")};
+  const auto rows = dist::LayoutAttr::get(&context(), split);
+  // Halves stand among the choices alone, and again with the whole beside them.
+  REQUIRE(llvm::count(held->layouts, rows) == 2);
+  const unsigned ofWhole = choiceOf(*held, whole), ofRows = choiceOf(*held, rows);
+  const unsigned ofBoth = ofRows + 1 + choiceOf({0, {held->layouts.begin() + ofRows + 1, held->layouts.end()}, {}}, rows);
+  auto toHeld = [&](dist::LayoutAttr layout, unsigned choice) {
+    return costOf(graph, made->node, choiceOf(*made, layout), held->node, choice);
+  };
+  CHECK(toHeld(whole, ofWhole) == 0);
+  CHECK(toHeld(whole, ofRows) == kSlicePs);
+  CHECK(toHeld(whole, ofBoth) == kSlicePs);
+  CHECK(toHeld(rows, ofWhole) == kGatherPs);
+  CHECK(toHeld(rows, ofRows) == 0);
+  CHECK(toHeld(rows, ofBoth) == kGatherPs);
+  auto toUser = [&](unsigned choice, dist::LayoutAttr layout) {
+    return costOf(graph, used->node, choiceOf(*used, layout), held->node, choice);
+  };
+  CHECK(toUser(ofRows, whole) == kGatherPs);
+  CHECK(toUser(ofWhole, rows) == kSlicePs);
+  CHECK(toUser(ofBoth, whole) == 0);
+  CHECK(toUser(ofBoth, rows) == 0);
+  int times = 0;
+  for (const Row &row : graph.rows) {
+    for (const Row::Term &term : row.terms) {
+      if (term.node == held->node) {
+        ++times;
+        CHECK(term.amounts[ofWhole] == 1024);
+        CHECK(term.amounts[ofRows] == 512);
+        CHECK(term.amounts[ofBoth] == 512 + 1024);
+      }
+    }
+  }
+  CHECK(times > 0);
+}
+
+// A parameter of 32 bytes on two devices: below 33 bytes its state is laid out as it is, whole or in halves; below 32 only as halves are.
+TEST_CASE("layout graph: the state of small parameters is laid out as they are", "[search]") {
+  Stated stated(parse(R"(
+    dist.mesh @mesh <["x" = 2]>
+    nn.variable @w trainable : tensor<8xf32>
+    nn.variable @w.m state_of @w : tensor<8xf32>
+    func.func @train_step(%g: tensor<8xf32>) {
+      %w = nn.read @w : tensor<8xf32>
+      %m = nn.read @w.m : tensor<8xf32>
+      %n = nn.add %m, %g : tensor<8xf32>
+      %v = nn.sub %w, %n : tensor<8xf32>
+      nn.write @w.m, %n : tensor<8xf32>
+      nn.write @w, %v : tensor<8xf32>
+      return
+    }
+  )"));
+  const layout::LayoutProblem &problem = *stated.problem;
+  dist::Layout split = dist::Layout::replicated(1);
+  const auto whole = dist::LayoutAttr::get(&context(), split);
+  split.dims[0] = {StringAttr::get(&context(), "x")};
+  const auto halves = dist::LayoutAttr::get(&context(), split);
+  for (int64_t smallBytes : {33, 32}) {
+    INFO(smallBytes);
+    const LayoutGraph layouts(problem, WeightedProgram{0}, RepeatedParts::allDifferent(problem), *stated.planner, kRates, smallBytes);
+    const auto parameter = layouts.decisionOfTensor(problem.variables[0].second),
+               state = layouts.decisionOfTensor(problem.variables[1].second);
+    REQUIRE((parameter && state));
+    auto costOfPair = [&](dist::LayoutAttr one, dist::LayoutAttr other) {
+      return costOf(layouts.getGraph(), parameter->node, choiceOf(*parameter, one), state->node, choiceOf(*state, other));
+    };
+    CHECK(costOfPair(whole, whole) == 0);
+    CHECK(costOfPair(halves, halves) == 0);
+    CHECK(costOfPair(halves, whole) == kForbidden);
+    CHECK(costOfPair(whole, halves) == (smallBytes == 33 ? kForbidden : 0));
+  }
 }
 
 // Whatever is found, n ranks compute what one does: before the search, and partitioned after it, run by the interpreter.

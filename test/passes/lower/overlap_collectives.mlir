@@ -120,3 +120,40 @@ func.func @prefetch(%x: tensor<256x512xf32>) -> (tensor<256x512xf32>, tensor<512
   return %z, %b : tensor<256x512xf32>, tensor<512xf32>
 }
 }
+
+// -----
+
+// Two gathers of 512 KiB each are under way at once: their operands, the pieces of the parameters, lie there anyway and do not count.
+module attributes {dist.device = #dist.device<flops_per_us = 100000, narrow_flops_per_us = 100000, bytes_per_us = 20000>} {
+dist.mesh @mesh <["dp" = 2]> {costs = #dist.costs<latency_ns = [1000], bytes_per_us = [1000], beside = [0]>}
+nn.variable @v trainable : tensor<128x512xf32> = #nn.fill<0.0 : f64>
+nn.variable @w trainable : tensor<128x512xf32> = #nn.fill<0.0 : f64>
+// CHECK-LABEL: @two_gathers
+func.func @two_gathers(%x: tensor<512x512xf32>) -> tensor<512x512xf32> {
+  // CHECK: %[[V:.*]] = dist.all_gather
+  // CHECK: %[[W:.*]] = dist.all_gather
+  // CHECK: exec.fusion gemm(%arg0)
+  // CHECK: exec.await %[[V]]
+  // CHECK: exec.await %[[W]]
+  %vPiece = nn.read @v : tensor<128x512xf32>
+  %wPiece = nn.read @w : tensor<128x512xf32>
+  %h = exec.fusion gemm(%x) : (tensor<512x512xf32>) -> tensor<512x512xf32> {
+  ^bb0(%a: tensor<512x512xf32>):
+    %r = nn.matmul %a, %a : tensor<512x512xf32>, tensor<512x512xf32> -> tensor<512x512xf32>
+    exec.yield %r : tensor<512x512xf32>
+  }
+  %v = dist.all_gather %vPiece dim = 0 over ["dp"] : tensor<128x512xf32> -> tensor<256x512xf32>
+  %w = dist.all_gather %wPiece dim = 0 over ["dp"] : tensor<128x512xf32> -> tensor<256x512xf32>
+  %y = exec.fusion gemm(%h, %v) : (tensor<512x512xf32>, tensor<256x512xf32>) -> tensor<512x256xf32> {
+  ^bb0(%a: tensor<512x512xf32>, %b: tensor<256x512xf32>):
+    %r = nn.matmul %a, %b transpose_b : tensor<512x512xf32>, tensor<256x512xf32> -> tensor<512x256xf32>
+    exec.yield %r : tensor<512x256xf32>
+  }
+  %z = exec.fusion gemm(%y, %w) : (tensor<512x256xf32>, tensor<256x512xf32>) -> tensor<512x512xf32> {
+  ^bb0(%a: tensor<512x256xf32>, %b: tensor<256x512xf32>):
+    %r = nn.matmul %a, %b : tensor<512x256xf32>, tensor<256x512xf32> -> tensor<512x512xf32>
+    exec.yield %r : tensor<512x512xf32>
+  }
+  return %z : tensor<512x512xf32>
+}
+}

@@ -191,6 +191,26 @@ TEST_CASE("price: what computing hides of collectives", "[plan][price]") {
   CHECK(priceWith(", beside = [0]", 2000 * 1000).exposedPs == 2 * kSumPs); // not worth it: one after the other
 }
 
+// By hand. The first product is read by the second one, and again when all four are done: an op that comes earlier in the text may be run
+// later. So it lies in memory beside the second and the third one, 1024 bytes each; the fourth one is an output.
+TEST_CASE("price: a value lies in memory up to the last of those that read it", "[plan][price]") {
+  OwningOpRef<ModuleOp> module = parse(R"(
+    dist.mesh @mesh <["dp" = 1]>
+    func.func @forward(%x: tensor<16x16xf32>) -> (tensor<16x16xf32>, tensor<16x16xf32>) {
+      %a = nn.matmul %x, %x : tensor<16x16xf32>, tensor<16x16xf32> -> tensor<16x16xf32>
+      %n = nn.neg %a : tensor<16x16xf32>
+      %b = nn.matmul %a, %x : tensor<16x16xf32>, tensor<16x16xf32> -> tensor<16x16xf32>
+      %c = nn.matmul %b, %x : tensor<16x16xf32>, tensor<16x16xf32> -> tensor<16x16xf32>
+      %d = nn.matmul %c, %x : tensor<16x16xf32>, tensor<16x16xf32> -> tensor<16x16xf32>
+      return %n, %d : tensor<16x16xf32>, tensor<16x16xf32>
+    }
+  )");
+  PassManager passes(&context());
+  pipelines::addLayoutPasses(passes, variantOf(*module), job::Job());
+  REQUIRE(succeeded(passes.run(*module)));
+  CHECK(priceOf(*module).programs[0].peakBytes == 3 * 1024);
+}
+
 // By hand. A product of 32 rows, 64 columns and 64 inner, on one device and with its rows split over 8: 4 rows are another class, with a
 // quarter of the rate, so an eighth of the work takes half of the time. Each call takes its launch, too.
 TEST_CASE("price: classes of products are those of local shapes", "[plan][price]") {

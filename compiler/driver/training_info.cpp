@@ -107,6 +107,9 @@ FeatureInfo makeFeature(const job::Dataset::Feature &feature) {
   for (const job::Dataset::Transform &transform : feature.transforms()) {
     info.transforms.push_back(makeTransform(transform));
   }
+  if (feature.layout() == job::Dataset::Feature::NHWC) {
+    info.transforms.push_back({ASHLAR_RT_HWC_TO_CHW, {}});
+  }
   return info;
 }
 
@@ -134,8 +137,8 @@ llvm::Error checkShapes(const job::Dataset &dataset, const FeatureInfo &feature,
     transforms.push_back({transform.kind, static_cast<uint32_t>(transform.numbers.size()), transform.numbers.data()});
   }
   std::string fault = rt::applyToShape(feature.column.c_str(), transforms.data(), transforms.size(), shape);
-  if (fault.empty() && shape.isKnown && rt::numElements(shape.dims) != rt::numElements(wanted)) {
-    fault = rt::elementsFault(feature.column.c_str(), !feature.transforms.empty(), shape.dims, feature.tensor.c_str(), wanted);
+  if (fault.empty() && shape.isKnown) {
+    fault = rt::sampleFault(feature.column, transforms.size(), shape.dims, feature.tensor, wanted);
   }
   return fault.empty() ? llvm::Error::success() : llvm::createStringError("the dataset's " + fault);
 }

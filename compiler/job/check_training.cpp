@@ -119,6 +119,11 @@ Fault checkFeature(const Dataset &dataset, const Dataset::Feature &feature) {
     if (Fault fault = checkTransform(transform); !fault.empty()) {
       return llvm::formatv("a transform of feature \"{0}\" {1}", feature.column(), fault);
     }
+    if (transform.has_hwc2chw() && feature.layout() == Dataset::Feature::NHWC) {
+      return llvm::formatv(
+          "feature \"{0}\" has layout NHWC and the transform hwc2chw, which move its channels twice; leave out one of the two",
+          feature.column());
+    }
   }
   return {};
 }

@@ -45,12 +45,40 @@ inline int64_t numElements(const std::vector<int64_t> &shape) {
   return count;
 }
 
-// Returns what is said of samples that have another number of elements than the tensor that they go to.
-inline std::string elementsFault(const std::string &column, bool isTransformed, const std::vector<int64_t> &found,
-                                 const std::string &tensor, const std::vector<int64_t> &wanted) {
-  return "column \"" + column + "\" has " + std::to_string(numElements(found)) + " elements a sample" +
-         (isTransformed ? " behind its transforms" : "") + ", shape " + shapeText(found) + ", but input tensor \"" + tensor + "\" takes " +
-         std::to_string(numElements(wanted)) + ", shape " + shapeText(wanted);
+// Returns a shape without its dims of size 1, which order no elements.
+inline std::vector<int64_t> withoutOnes(const std::vector<int64_t> &shape) {
+  std::vector<int64_t> rest;
+  for (int64_t dim : shape) {
+    if (dim != 1) {
+      rest.push_back(dim);
+    }
+  }
+  return rest;
+}
+
+// Returns what is wrong with samples of shape `found` that go to a tensor which takes `wanted`; "" where elements of one are those of the
+// other in row-major order: both have the same dims, leaving out those of size 1, or one of the two has a single dim. So (28, 28) fits
+// (1, 28, 28) and (784,), and (32, 32, 3) does not fit (3, 32, 32), though it has as many elements.
+inline std::string sampleFault(const std::string &column, uint32_t numTransforms, const std::vector<int64_t> &found,
+                               const std::string &tensor, const std::vector<int64_t> &wanted) {
+  const std::string behind = numTransforms != 0 ? " behind its transforms" : "";
+  if (numElements(found) != numElements(wanted)) {
+    return "column \"" + column + "\" has " + std::to_string(numElements(found)) + " elements a sample" + behind + ", shape " +
+           shapeText(found) + ", but input tensor \"" + tensor + "\" takes " + std::to_string(numElements(wanted)) + ", shape " +
+           shapeText(wanted);
+  }
+  const std::vector<int64_t> has = withoutOnes(found), takes = withoutOnes(wanted);
+  if (has == takes || has.size() <= 1 || takes.size() <= 1) {
+    return "";
+  }
+  const auto isMoved = [](const std::vector<int64_t> &last, const std::vector<int64_t> &first) {
+    return last.size() == 3 && first == std::vector<int64_t>{last[2], last[0], last[1]};
+  };
+  return "column \"" + column + "\" has samples of shape " + shapeText(found) + behind + " but input tensor \"" + tensor + "\" takes " +
+         shapeText(wanted) + ", the same number of elements in another order; " +
+         (isMoved(found, takes)  ? "add layout: NHWC to the feature if channels are last in the data"
+          : isMoved(wanted, has) ? "move channels to the end, or leave out layout: NHWC and hwc2chw"
+                                 : "give samples of this shape, or of a single dim");
 }
 
 // Returns the name that job and errors give a kind of transform; null when there is no such kind.
@@ -122,7 +150,8 @@ inline std::string channelsFirst(SampleShape &shape) {
     return "";
   }
   if (shape.dims.size() != 3) {
-    return "hwc2chw takes images (height, width, channels) but samples are " + shapeText(shape.dims) + " here; leave it out";
+    return "hwc2chw takes images (height, width, channels) but samples are " + shapeText(shape.dims) +
+           " here; leave out hwc2chw, or layout: NHWC";
   }
   shape.dims = {shape.dims[2], shape.dims[0], shape.dims[1]};
   return "";

@@ -122,11 +122,10 @@ Status resolveFeature(const ashlar_rt_feature &description, const ashlar_rt_vari
                     tensor.rank < 1 ? 0 : tensor.global_shape[0], globalBatch);
   }
   ASHLAR_RETURN_IF_ERROR(TransformChain::create(column, description.transforms, description.num_transforms, feature.to, feature.chain));
-  // A sample may be flattened or reshaped on its way: only the number of elements counts.
   const std::vector<int64_t> wanted(tensor.global_shape + 1, tensor.global_shape + tensor.rank);
   const std::vector<int64_t> &found = feature.chain.shape();
-  if (numElements(wanted) != numElements(found)) {
-    return invalid("{}", elementsFault(description.column, description.num_transforms != 0, found, tensor.name, wanted));
+  if (std::string fault = sampleFault(description.column, description.num_transforms, found, tensor.name, wanted); !fault.empty()) {
+    return invalid("{}", fault);
   }
   feature.rowBytes = dtypeBytes(feature.to) * numElements({tensor.local_shape + 1, tensor.local_shape + tensor.rank});
   feature.pieceBytes = feature.rowBytes * tensor.local_shape[0];

@@ -174,7 +174,8 @@ std::string modelOf(const RandomJob &job, std::string &output) {
 class Generator {
 public:
   explicit Generator(uint64_t seed)
-      : dice(seed), ownerDice(seed * 5 + 3), pipelineDice(seed * 13 + 11), imageDice(seed * 17 + 5), lossDice(seed * 19 + 7) {}
+      : dice(seed), ownerDice(seed * 5 + 3), pipelineDice(seed * 13 + 11), imageDice(seed * 17 + 5), layoutDice(seed * 19 + 7),
+        lossDice(seed * 23 + 7) {}
 
   RandomJob generate() {
     drawPipeline();
@@ -233,7 +234,8 @@ private:
       addTransform(smaller, formatv("resize {{ height: {0} width: {1} }", height, width));
     }
     if (imageChannels > 0 && imageDice.oneIn(2)) {
-      addTransform({SampleTransform::ChannelsFirst}, "hwc2chw {}");
+      hasLayout = layoutDice.oneIn(2); // the same, and the random numbers of transforms behind it stay
+      addTransform({SampleTransform::ChannelsFirst}, hasLayout ? "rescale {}" : "hwc2chw {}");
       addChannelScale(imageDice.oneIn(2));
     }
     imageElements = height * width * training.sampleShape[2];
@@ -541,18 +543,18 @@ private:
     }
     bool divides = training.train.count % training.batch == 0;
     text += dice.oneIn(2) ? "" : divides && dice.oneIn(2) ? "  drop_remainder: false\n" : "  drop_remainder: true\n";
-    text += "  features { column: \"x\" tensor: \"x\"" + transforms + " }\n";
+    text += "  features { column: \"x\" tensor: \"x\"" + (hasLayout ? " layout: NHWC" : "") + transforms + " }\n";
     const std::string spread = hasOneHot ? formatv(" transforms {{ one_hot {{ classes: {0} } }", training.layers.back().outputs).str() : "";
     text += training.loss == LossKind::MeanSquare ? "" : "  features { column: \"t\" tensor: \"t\"" + spread + " }\n";
     text += "}\n";
   }
 
-  Dice dice, ownerDice, pipelineDice, imageDice, lossDice;
+  Dice dice, ownerDice, pipelineDice, imageDice, layoutDice, lossDice;
   int64_t stages = 1, chunks = 1, microBatches = 1;
   RandomJob result;
   TrainingJob &training = result.training;
   std::string text, transforms, inputElement;
-  bool hasMesh = false, hasImages = false, hasOneHot = false;
+  bool hasMesh = false, hasImages = false, hasLayout = false, hasOneHot = false;
   int64_t imageChannels = 0, imageElements = 0;
 };
 

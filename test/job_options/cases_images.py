@@ -3,6 +3,7 @@
 sample is a weighted sum of what arrives, with a weight for each element, so it tells what arrived and where."""
 
 import fractions
+import math
 
 from bench import STILL, expect, expect_near, f32, graph_input, graph_output, node, parameter, philox, shuffled
 from registry import case
@@ -154,6 +155,79 @@ def channels_first(bench):
     expect_losses(bench, [f"normalize {{ mean: {means} std: 2 }}"], samples,
                   lambda image, *_: [(x - m) / 2 for row in image for pixel in row for x, m in zip(pixel, means)], 24, epochs=1)
     bench.refused(bench.compiler(job_of(["normalize { mean: [1, 2] std: [1, 2, 3] }"]), "-o", "no"), "with 2 means and 3 stds")
+
+
+def shaped_model(bench, *sample):
+    """The probe of samples of a shape: element i, row major, counts i + 1 times."""
+    count = math.prod(sample)
+    bench.model(
+        node("Flatten", ["x"], ["flat"]), node("MatMul", ["flat", "probe"], ["y"]), node("ReduceMean", ["y"], ["loss"], keepdims=0),
+        parameter("probe", [count, 1], range(1, count + 1)), graph_input("x", ["batch", *sample]), graph_output("loss", []))
+
+
+@case("dataset.features.layout", "dataset.features.layout=NCHW", "dataset.features.layout=NHWC")
+def layout(bench):
+    height, width, channels = 2, 3, 4
+    samples, evaluated = images(bench, 3, height, width, channels), images(bench, 2, height, width, channels, "eval")
+    def planes(image):
+        return [pixel[c] for c in range(channels) for row in image for pixel in row]
+    def feature(text, *transforms, source="npy {}"):
+        return job_of(transforms, source=source).replace('tensor: "x"', f'tensor: "x" {text}')
+    def expect_order(job, arrive):
+        bench.compile(job)
+        log = bench.run("--data", ".", "--log-every", "1", "--eval")
+        expect(log.losses, [probe(arrive(samples[i])) for i in shuffled(SEED, 0, 3)], "training")
+        expect_near(log.evaluation, sum(probe(arrive(image)) for image in evaluated) / 2, 1e-3, "evaluation")
+    # Data of the tensor's own shape, and with channels last for a tensor that has them first, also where it is flat.
+    shaped_model(bench, height, width, channels)
+    expect_order(feature(""), flat)
+    expect_order(feature("layout: NCHW"), flat)
+    bench.compile(feature("layout: NHWC"))
+    bench.refused(["./program", "--data", "."], 'shape (4, 2, 3) behind its transforms but input tensor "x" takes (2, 3, 4), the same number of '
+                  "elements in another order; move channels to the end, or leave out layout: NHWC and hwc2chw")
+    for sample in ((channels, height, width), (1, channels, height, width), (channels * height * width,)):
+        shaped_model(bench, *sample)
+        expect_order(feature("layout: NHWC"), planes)
+        expect_order(feature("layout: NHWC", "random_horizontal_flip { probability: 0 }", "normalize { mean: [0, 0, 0, 0] }"), planes)
+        expect_order(feature("", "hwc2chw {}"), planes)
+    # Without the layout only the flat tensor can take them.
+    expect_order(feature(""), flat)
+    shaped_model(bench, channels, height, width)
+    wrong = ('"image" has samples of shape (2, 3, 4) but input tensor "x" takes (4, 2, 3), the same number of elements in another order; add '
+             "layout: NHWC to the feature if channels are last in the data")
+    bench.compile(feature(""))
+    bench.refused(["./program", "--data", "."], wrong)
+    bench.compile(feature(""), "--mesh", "dp=1")
+    bench.refused(["./program", "--data", "."], wrong)
+    # The evaluation split is looked at, too.
+    shaped_model(bench, height, width, channels)
+    bench.compile(feature(""))
+    bench.npy("image_eval", range(24), (1, channels, height, width), "u1")
+    bench.refused(["./program", "--data", ".", "--eval"], "samples of shape (4, 2, 3) but")
+    # What the job knows is refused by the compiler.
+    shaped_model(bench, 3, 32, 32)
+    bench.refused(bench.compiler(feature("", source="cifar10 {}"), "-o", "no"),
+                  'the dataset\'s column "image" has samples of shape (32, 32, 3) but input tensor "x" takes (3, 32, 32), the same number')
+    bench.compile(feature("layout: NHWC", source="cifar10 {}"))
+    bench.refused(bench.compiler(feature("layout: NHWC", "hwc2chw {}"), "-o", "no"),
+                  'feature "image" has layout NHWC and the transform hwc2chw, which move its channels twice; leave out one of the two')
+    # Inputs of a forward run have the tensor's shape.
+    shaped_model(bench, channels, height, width)
+    bench.compile("global_batch: 1\n")
+    bench.npy("x", range(24), (1, height, width, channels))
+    bench.refused(["./program", "--input", "x=x.npy"], '"x.npy" has shape (1, 2, 3, 4) but (1, 4, 2, 3) is expected')
+    # Dims of size 1 order nothing, and a single dim has one order; other shapes of as many elements are another order.
+    bench.npy("image_train", range(12), (1, 3, 4), "u1")
+    for sample in ((1, 3, 4), (3, 4, 1), (3, 1, 4), (12,), (1, 12)):
+        shaped_model(bench, *sample)
+        expect(bench.train(feature("")).losses, [probe(range(12))], str(sample))
+    for sample in ((4, 3), (6, 2), (3, 2, 2)):
+        shaped_model(bench, *sample)
+        bench.compile(feature(""))
+        bench.refused(["./program", "--data", "."], "the same number of elements in another order; give samples of this shape, or of a single dim")
+    bench.npy("image_train", range(12), (1, 12), "u1")
+    shaped_model(bench, 3, 2, 2)
+    expect(bench.train(feature("")).losses, [probe(range(12))], "a single dim")
 
 
 @case("dataset.features.transforms.type_cast.type", *(

@@ -443,6 +443,11 @@ TEST_CASE("pipeline: what does not fit is refused with both values", "[data][pip
   const int32_t labels[3] = {1, 2, 3};
   REQUIRE(writeNpy(folder.file("label_train.npy"), ASHLAR_RT_I32, {3}, labels).ok());
   CHECK_THAT(refusal(tensor.options(folder.path())), Contains("holds 3 samples but") && Contains("holds 20"));
+  std::vector<float> images(3 * 12);
+  REQUIRE(writeNpy(folder.file("image_train.npy"), ASHLAR_RT_F32, {3, 2, 2, 3}, images.data()).ok());
+  Program order(1, 1, 1);
+  CHECK_THAT(refusal(order.options(folder.path())),
+             Contains("samples of shape (2, 2, 3) but input tensor \"input\" takes (4, 3), the same number"));
 }
 
 TEST_CASE("pipeline: nothing is allocated after create", "[data][pipeline]") {

@@ -256,9 +256,34 @@ TEST_CASE("transforms: crops take all places equally often, in another order eac
   CHECK(other > 7800); // 8 of 9
 }
 
+TEST_CASE("transforms: samples and tensor have their elements in one order", "[data][transforms]") {
+  using Shape = std::vector<int64_t>;
+  auto fault = [](const Shape &found, const Shape &wanted, uint32_t transforms = 0) {
+    return sampleFault("image", transforms, found, "x", wanted);
+  };
+  const std::pair<Shape, Shape> pairs[] = {
+      {{}, {}},          {{}, {1}},         {{28, 28}, {1, 28, 28}}, {{28, 28, 1}, {1, 28, 28}}, {{28, 28}, {784}},
+      {{3, 4, 5}, {60}}, {{60}, {3, 4, 5}}, {{1, 60}, {3, 4, 5}},    {{3, 4, 5}, {3, 4, 5}},     {{1, 1}, {}}};
+  for (const auto &[found, wanted] : pairs) {
+    CHECK(fault(found, wanted).empty());
+  }
+  CHECK(
+      fault({32, 32, 3}, {3, 32, 32}) ==
+      "column \"image\" has samples of shape (32, 32, 3) but input tensor \"x\" takes (3, 32, 32), the same number of elements in another "
+      "order; add layout: NHWC to the feature if channels are last in the data");
+  CHECK_THAT(fault({32, 32, 3}, {1, 3, 32, 32}), Contains("add layout: NHWC"));
+  CHECK_THAT(fault({3, 32, 32}, {32, 32, 3}, 2),
+             Contains("(3, 32, 32) behind its transforms") && Contains("leave out layout: NHWC and hwc2chw"));
+  for (const auto &[found, wanted] : {std::pair<Shape, Shape>{{3, 4}, {4, 3}}, {{4, 4, 3}, {16, 3}}, {{2, 3, 4}, {4, 3, 2}}}) {
+    CHECK_THAT(fault(found, wanted), Contains("another order; give samples of this shape, or of a single dim"));
+  }
+  CHECK_THAT(fault({3, 4}, {13}), Contains("12 elements a sample, shape (3, 4), but") && Contains("takes 13, shape (13,)"));
+}
+
 TEST_CASE("transforms: what does not fit together is refused with both values", "[data][transforms]") {
   CHECK(refusal(Transforms().add(ASHLAR_RT_RESCALE, {1, 0}).add(ASHLAR_RT_HWC_TO_CHW), {28, 28}) ==
-        "transform 2 of column \"image\": hwc2chw takes images (height, width, channels) but samples are (28, 28) here; leave it out");
+        "transform 2 of column \"image\": hwc2chw takes images (height, width, channels) but samples are (28, 28) here; leave out hwc2chw, "
+        "or layout: NHWC");
   CHECK(refusal(Transforms().add(ASHLAR_RT_HWC_TO_CHW).add(ASHLAR_RT_RESIZE, {4, 4}), {5, 5, 3}) ==
         "transform 2 of column \"image\": resize stands behind hwc2chw; move it ahead of it");
   CHECK(refusal(Transforms().add(ASHLAR_RT_RANDOM_CROP, {40, 32, 3}), {32, 32, 3}) ==

@@ -5,6 +5,7 @@
 #ifndef ASHLAR_COMPILER_DRIVER_COMPILE_H
 #define ASHLAR_COMPILER_DRIVER_COMPILE_H
 
+#include <cstdint>
 #include <string>
 
 namespace ashlar::driver {
@@ -23,6 +24,7 @@ enum class Emit {
 // The command line.
 struct Options {
   std::string model, job, mesh; // job and mesh may be empty
+  int64_t batch = 0;            // in the place of the job's global_batch; 0: not given
   std::string target = "cpu";
   std::string gpuArch;       // chips of the cuda target, "sm_80,sm_90"; empty: the default ones
   std::string machine;       // file with the machine, in the place of the job's; empty: none

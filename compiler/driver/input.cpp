@@ -146,6 +146,13 @@ llvm::Error readJob(const Options &options, Input &input) {
     }
     *input.job.mutable_mesh() = *mesh;
   }
+  if (options.batch != 0) {
+    if (input.job.has_global_batch()) {
+      return createStringError("--batch " + std::to_string(options.batch) + " is for jobs without global_batch, and that of " +
+                               options.job + " has " + std::to_string(input.job.global_batch()) + "; leave out one of the two");
+    }
+    input.job.set_global_batch(options.batch);
+  }
   if (!options.machine.empty()) {
     llvm::Expected<job::Machine> machine = readMachine(options.machine);
     if (!machine) {

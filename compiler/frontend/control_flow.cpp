@@ -17,7 +17,8 @@ constexpr llvm::StringLiteral kIteration = "ashlar.iteration", kScans = "ashlar.
 bool knownCondition(const Node &node, size_t index) {
   DenseElementsAttr condition = node.constantInput(index);
   if (!condition || !condition.getElementType().isInteger(1) || condition.getNumElements() != 1) {
-    node.fail("its condition has to be a bool known at compile time" + node.whyUnknown());
+    node.fail("its condition has to be a bool known at compile time" + node.whyUnknown() +
+              "; where it follows from an input of the model, give that its value in the job: inputs { name: \"x\" value: 1 }");
   }
   return condition.getSplatValue<bool>();
 }

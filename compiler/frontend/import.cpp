@@ -6,6 +6,7 @@
 
 #include "compiler/frontend/annotations.h"
 #include "compiler/frontend/body.h"
+#include "compiler/frontend/graph_inputs.h"
 #include "compiler/frontend/init_rules.h"
 #include "compiler/frontend/initializers.h"
 #include "compiler/frontend/known_node.h"
@@ -109,8 +110,6 @@ private:
   // Returns the type of the whole tensor of which the model names a device's piece.
   RankedTensorType wholeType(StringRef name, RankedTensorType type) const;
   void checkBatch();
-  // Throws when options.dims names a dim that no input has.
-  void checkDims() const;
   // Throws when an init rule matches no parameter.
   void checkInitRules() const;
   // Throws when options.trained has a glob that matches no parameter, or one that is frozen as well.
@@ -126,7 +125,7 @@ private:
   void reportFaults(const std::string &unsupported);
   // Imports a node, or returns the nodes that it stands for.
   std::vector<onnx::NodeProto> importNode(Node &node);
-  // Throws when an output is declared as something else than the graph computes.
+  // Throws when an output is declared with other elements than the graph computes, and warns of another shape, as ONNX Runtime does.
   void checkOutput(const onnx::ValueInfoProto &output, RankedTensorType type) const;
   void returnOutputs();
   void freezeParameters();
@@ -216,29 +215,25 @@ SmallVector<int64_t> Importer::inputShape(const onnx::ValueInfoProto &input, boo
   const onnx::TypeProto::Tensor &type = input.type().tensor_type();
   SmallVector<int64_t> shape;
   for (int i = 0; i < type.shape().dim_size(); ++i) {
-    const onnx::TensorShapeProto::Dimension &dim = type.shape().dim(i);
-    bool isBatch = i == 0 || batchSymbols.contains(dim.dim_param());
-    if (dim.has_dim_value()) {
-      shape.push_back(dim.dim_value());
-      continue;
-    }
-    if (auto fixed = options.dims.find(dim.dim_param()); fixed != options.dims.end()) {
-      shape.push_back(fixed->second);
+    const Dimension &dim = type.shape().dim(i);
+    const StringRef name = symbolOf(dim);
+    const bool isBatch = i == 0 || batchSymbols.contains(name);
+    if (std::optional<int64_t> size = givenSize(input, i, options)) {
+      shape.push_back(*size);
       continue;
     }
     hasOpenDim = true;
     std::string symbol = dim.dim_param().empty() ? "" : " (\"" + dim.dim_param() + "\")";
     if (!isBatch) {
-      throw ImportError("input \"" + input.name() + "\": dim " + Twine(i) + symbol + " has no size; only the first may be open, " +
-                        (symbol.empty() ? "fix it in the export"
-                                        : "add dims { name: \"" + dim.dim_param() + "\" size: 128 }, or another size, to the job"));
+      throw ImportError("input \"" + input.name() + "\": dim " + Twine(i) + symbol + " has no size; only the first may be open, add " +
+                        dimEntry(input, i) + ", or another size, to the job");
     }
     if (!options.globalBatch) {
       throw ImportError("input \"" + input.name() + "\": dim " + Twine(i) + symbol +
-                        " has no size; give the batch as global_batch in the job file");
+                        " has no size; give the batch as global_batch in the job file, or by --batch");
     }
-    if (!dim.dim_param().empty()) {
-      batchSymbols.insert(dim.dim_param());
+    if (!name.empty()) {
+      batchSymbols.insert(name);
     }
     int64_t pieces = piecesOf(input.name(), type.shape().dim_size())[i];
     if (*options.globalBatch % pieces != 0) {
@@ -262,6 +257,12 @@ void Importer::defineInput(const onnx::ValueInfoProto &input) {
   Type element = convertElementType(input.type().tensor_type().elem_type(), context, what);
   bool hasOpenDim = false;
   RankedTensorType type = makeTensorType(inputShape(input, hasOpenDim), element, what);
+  if (DenseElementsAttr value = knownValue(input.name(), type, options)) {
+    if (wholeType(input.name(), type) != type) {
+      throw ImportError(what + ": inputs gives it a value but the mesh cuts it in pieces; leave it out of the rules, or of inputs");
+    }
+    return values->define(input.name(), value);
+  }
   const job::Init *rule = findInitRule(options.init, input.name());
   if (rule && !hasOpenDim && !llvm::is_contained(options.dataInputs, input.name()) && isa<FloatType>(element) && type.getRank() > 0) {
     parameters.push_back(input.name());
@@ -278,17 +279,8 @@ void Importer::defineInput(const onnx::ValueInfoProto &input) {
 }
 
 void Importer::defineInputs() {
-  llvm::StringSet<> initializers; // which before IR version 4 were inputs as well
-  for (const onnx::TensorProto &initializer : graph.initializer()) {
-    initializers.insert(initializer.name());
-  }
-  for (const onnx::SparseTensorProto &initializer : graph.sparse_initializer()) {
-    initializers.insert(initializer.values().name());
-  }
-  for (const onnx::ValueInfoProto &input : graph.input()) {
-    if (!initializers.contains(input.name())) {
-      defineInput(input);
-    }
+  for (const onnx::ValueInfoProto *input : inputsWithoutData(graph)) {
+    defineInput(*input);
   }
 }
 
@@ -304,23 +296,6 @@ RankedTensorType Importer::wholeType(StringRef name, RankedTensorType type) cons
     }
   }
   return makeTensorType(shape, type.getElementType(), "\"" + name + "\" with all its pieces");
-}
-
-void Importer::checkDims() const {
-  std::vector<std::string> symbols;
-  for (const onnx::ValueInfoProto &input : graph.input()) {
-    for (const onnx::TensorShapeProto::Dimension &dim : input.type().tensor_type().shape().dim()) {
-      if (!dim.dim_param().empty() && !llvm::is_contained(symbols, dim.dim_param())) {
-        symbols.push_back(dim.dim_param());
-      }
-    }
-  }
-  for (const auto &dim : options.dims) {
-    if (!llvm::is_contained(symbols, dim.first())) {
-      throw ImportError("dims \"" + dim.first() + "\" names no symbolic dim of an input; there are " +
-                        (symbols.empty() ? "none" : "\"" + llvm::join(symbols, "\", \"") + "\""));
-    }
-  }
 }
 
 // A model exported with a fixed batch cannot be run with another.
@@ -339,9 +314,10 @@ void Importer::checkBatch() {
   std::string size = type.getRank() > 0 ? std::to_string(type.getDimSize(0)) : "none";
   for (const onnx::ValueInfoProto &input : graph.input()) {
     const onnx::TensorShapeProto &shape = input.type().tensor_type().shape();
-    if (shape.dim_size() > 0 && options.dims.contains(shape.dim(0).dim_param())) {
-      throw ImportError("input \"" + input.name() + "\": dims gives its first dim, \"" + shape.dim(0).dim_param() + "\", the size " +
-                        Twine(options.dims.lookup(shape.dim(0).dim_param())) + " but " + options.batchName + " is " +
+    if (shape.dim_size() > 0 && isOpen(shape.dim(0)) && givenSize(input, 0, options)) {
+      const std::string &name = shape.dim(0).dim_param();
+      throw ImportError("input \"" + input.name() + "\": dims gives its first dim" + (name.empty() ? "" : ", \"" + name + "\",") +
+                        " the size " + Twine(*givenSize(input, 0, options)) + " but " + options.batchName + " is " +
                         Twine(*options.globalBatch) + "; leave it out of dims in the job");
     }
   }
@@ -392,13 +368,15 @@ RankedTensorType Importer::declaredFloats(const onnx::ValueInfoProto &value) con
     return {};
   }
   SmallVector<int64_t> shape;
-  for (const onnx::TensorShapeProto::Dimension &dim : type.shape().dim()) {
-    auto fixed = options.dims.find(dim.dim_param());
-    bool isBatch = options.globalBatch && batchSymbols.contains(dim.dim_param());
-    if (!dim.has_dim_value() && fixed == options.dims.end() && !isBatch) {
+  for (int i = 0; i < type.shape().dim_size(); ++i) {
+    std::optional<int64_t> size = givenSize(value, i, options);
+    if (!size && batchSymbols.contains(symbolOf(type.shape().dim(i)))) {
+      size = options.globalBatch;
+    }
+    if (!size) {
       return {};
     }
-    shape.push_back(dim.has_dim_value() ? dim.dim_value() : isBatch ? *options.globalBatch : fixed->second);
+    shape.push_back(*size);
   }
   std::string what = "value \"" + value.name() + "\"";
   Type element = convertElementType(type.elem_type(), context, what);
@@ -481,14 +459,18 @@ void Importer::checkOutput(const onnx::ValueInfoProto &output, RankedTensorType 
   if (!declared.has_shape()) {
     return;
   }
+  auto warn = [&](const Twine &declaration) {
+    if (!options.facts) {
+      emitWarning(UnknownLoc::get(context)) << inOneLine(
+          (path + ": " + what + " is declared with " + declaration + " but the graph computes " + describeTensor(type)).str());
+    }
+  };
   if (declared.shape().dim_size() != type.getRank()) {
-    throw ImportError(what + " is declared with rank " + Twine(declared.shape().dim_size()) + " but the graph computes " +
-                      describeTensor(type));
+    return warn("rank " + Twine(declared.shape().dim_size()));
   }
   for (auto [i, dim] : llvm::enumerate(declared.shape().dim())) {
-    if (dim.has_dim_value() && dim.dim_value() != type.getDimSize(i)) {
-      throw ImportError(what + " is declared with size " + Twine(dim.dim_value()) + " in dim " + Twine(i) + " but the graph computes " +
-                        describeTensor(type));
+    if (!isOpen(dim) && dim.dim_value() != type.getDimSize(i)) {
+      return warn("size " + Twine(dim.dim_value()) + " in dim " + Twine(i));
     }
   }
 }
@@ -559,7 +541,7 @@ OwningOpRef<ModuleOp> Importer::run() {
   try {
     parameters =
         defineInitializers(*proto, path, info, *values, [this](StringRef name, RankedTensorType type) { return wholeType(name, type); });
-    checkDims();
+    checkGivenInputs(graph, options);
     defineInputs();
     checkInitRules();
     checkTrained();
@@ -585,13 +567,18 @@ ImportOptions makeImportOptions(const job::Job &job) {
     options.batchName = job.accumulate() == 1 ? "global_batch" : "global_batch / accumulate";
   }
   for (const job::Dim &dim : job.dims()) {
-    options.dims[dim.name()] = dim.size();
+    if (dim.has_input()) {
+      options.inputDims[{dim.input(), dim.dim()}] = dim.size();
+    } else {
+      options.dims[dim.name()] = dim.size();
+    }
   }
   // Which numbers of a loss depend on the number of samples is seen where there are more of them.
   const bool asksForSamples = job.loss().has_model_output() || job::microBatches(job) > 1 || job::ignoredLabel(job);
   if (job.has_loss() && job.has_global_batch() && job::effectiveMode(job) != job::HYBRID && asksForSamples) {
     options.largerBatch = job::programBatch(job) * std::max<int64_t>(job::microBatches(job), 2);
   }
+  options.inputs.assign(job.inputs().begin(), job.inputs().end());
   options.training = job.has_loss();
   options.straightThrough = job.straight_through();
   options.init.assign(job.init().begin(), job.init().end());

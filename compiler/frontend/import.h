@@ -17,6 +17,7 @@
 #include "llvm/Support/Error.h"
 
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -58,6 +59,10 @@ struct ImportOptions {
   int64_t largerBatch = 0;
   // Sizes of symbolic dims of the inputs, by name. A name that no input has is an error.
   llvm::StringMap<int64_t> dims;
+  // Sizes of single open dims, by the input's name and the dim; they come first.
+  std::map<std::pair<std::string, int64_t>, int64_t> inputDims;
+  // Inputs whose values are known: they are constants of the program.
+  std::vector<job::KnownInput> inputs;
   // Dropout draws a mask (from @ashlar.seed and @ashlar.step) instead of passing its input on; the product with the mask is marked
   // nn.training_only.
   bool training = false;

@@ -17,6 +17,8 @@
 #include "llvm/Support/Format.h"
 #include "llvm/Support/FormatVariadic.h"
 
+#include <set>
+
 using llvm::StringRef;
 
 namespace ashlar::job {
@@ -145,16 +147,42 @@ Fault checkBatch(const Job &job) {
                    .str();
 }
 
+// Returns what an entry of dims is about: "name "sequence"".
+std::string describeDim(const Dim &dim) {
+  std::string text = dim.has_name() ? "name \"" + dim.name() + "\"" : "";
+  text += dim.has_input() ? (text.empty() ? "" : ", ") + ("input \"" + dim.input() + "\"") : "";
+  text += dim.has_dim() ? (text.empty() ? "" : ", ") + ("dim " + std::to_string(dim.dim())) : "";
+  return text.empty() ? "neither" : text;
+}
+
 Fault checkDims(const Job &job) {
-  llvm::StringSet<> names;
+  std::set<std::pair<std::string, int64_t>> places;
   for (const Dim &dim : job.dims()) {
-    if (dim.name().empty() || !dim.has_size()) {
-      return llvm::formatv("dims needs the name of a symbolic dim and its size, has name \"{0}\" and {1} size; write "
-                           "dims {{ name: \"sequence\" size: 128 }",
-                           dim.name(), dim.has_size() ? "a" : "no");
+    const bool isPlaced = dim.has_input() || dim.has_dim();
+    if (isPlaced ? dim.has_name() || dim.input().empty() || !dim.has_dim() : dim.name().empty()) {
+      return "dims needs the name of a symbolic dim, or an input and one of its dims, has " + describeDim(dim) +
+             "; write dims { name: \"sequence\" size: 128 } or dims { input: \"x\" dim: 1 size: 128 }";
     }
-    if (!names.insert(dim.name()).second) {
-      return llvm::formatv("dims gives \"{0}\" two sizes; leave out one", dim.name());
+    if (!dim.has_size()) {
+      return "dims has no size for " + describeDim(dim) + "; add size: 128, or another one";
+    }
+    if (!places.insert({isPlaced ? dim.input() : dim.name(), isPlaced ? dim.dim() : -1}).second) {
+      return "dims has two sizes for " + describeDim(dim) + "; leave out one";
+    }
+  }
+  return {};
+}
+
+Fault checkInputs(const Job &job) {
+  llvm::StringSet<> names;
+  for (const KnownInput &input : job.inputs()) {
+    if (input.name().empty() || input.value().empty()) {
+      return llvm::formatv("inputs needs the name of an input and its value, has name \"{0}\" and {1} numbers; write "
+                           "inputs {{ name: \"rate\" value: 16000 }",
+                           input.name(), input.value_size());
+    }
+    if (!names.insert(input.name()).second) {
+      return llvm::formatv("inputs gives \"{0}\" two values; leave out one", input.name());
     }
   }
   return {};
@@ -223,8 +251,8 @@ Fault findFault(const Job &job) {
   if (Fault fault = checkMesh(job.mesh()); !fault.empty()) {
     return fault;
   }
-  for (auto check : {checkMode, checkRules, checkStrategy, checkMachine, checkCommFusion, checkPipeline, checkBatch, checkDims, checkTies,
-                     checkDeterministic, checkTraining, checkOptimizerParallel}) {
+  for (auto check : {checkMode, checkRules, checkStrategy, checkMachine, checkCommFusion, checkPipeline, checkBatch, checkDims, checkInputs,
+                     checkTies, checkDeterministic, checkTraining, checkOptimizerParallel}) {
     if (Fault fault = check(job); !fault.empty()) {
       return fault;
     }

@@ -28,6 +28,7 @@ constexpr double kMostDevices = 65536;        // as many as a mesh has
 constexpr double kMostMicroBatches = 1 << 20; // of a pipeline
 constexpr double kMostPixels = 65536;         // a side of an image
 constexpr double kMostClasses = 1 << 20;      // that labels are spread over
+constexpr double kMostDims = 63;              // dim of a tensor
 constexpr double kMostCollectives = 0x1p20;   // more than any program has
 
 constexpr NumberRange atLeast(llvm::StringLiteral path, double least, double most) {
@@ -77,6 +78,7 @@ constexpr NumberRange kRanges[] = {
     atLeast("dataset.regression.train_samples", 1, kMostCount),
     atLeast("dataset.repeat", 1, 0x1p40),
     atLeast("deterministic.chunks", 1, kMostDevices),
+    atLeast("dims.dim", 0, kMostDims),
     atLeast("dims.size", 1, kMostCount),
     atLeast("epochs", 1, 0x1p40),
     atLeast("global_batch", 1, kMostCount),
@@ -87,6 +89,7 @@ constexpr NumberRange kRanges[] = {
     aboveZeroF32("init.normal.std"),
     anyF32("init.uniform.high"),
     anyF32("init.uniform.low"),
+    anyF32("inputs.value"),
     atLeast("log_every", 1, 0x1p40),
     atLeast("loss.negative_log_likelihood.ignore_index", -0x1p31, kMostI32), // labels are i32
     atLeast("loss.softmax_cross_entropy.ignore_index", -0x1p31, kMostI32),

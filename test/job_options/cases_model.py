@@ -234,8 +234,9 @@ def dims(bench):
             ('dims { name: "wide" size: 2 }', 'dims "wide" names no symbolic dim of an input; there are "batch", "long"'),
             ('dims { name: "long" size: 2 } dims { name: "batch" size: 3 }',
              'dims gives its first dim, "batch", the size 3 but global_batch is 1; leave it out of dims in the job'),
-            ('dims { name: "long" }', 'dims needs the name of a symbolic dim and its size, has name "long" and no size'),
-            ('dims { name: "long" size: 2 } dims { name: "long" size: 3 }', 'dims gives "long" two sizes; leave out one'),
+            ('dims { name: "long" }', 'dims has no size for name "long"; add size: 128, or another one'),
+            ('dims { size: 2 }', "dims needs the name of a symbolic dim, or an input and one of its dims, has neither; write"),
+            ('dims { name: "long" size: 2 } dims { name: "long" size: 3 }', 'dims has two sizes for name "long"; leave out one'),
             ('dims { name: "long" size: 0 }', "dims.size")):
         bench.refused(bench.compiler(job + text, "-o", "refused"), message)
 

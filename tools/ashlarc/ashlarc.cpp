@@ -90,6 +90,9 @@ int run(int argc, char **argv) {
   addCommonOptions(app, options);
   app.add_option("--mesh", options.mesh, "mesh in place of the job's: dp=4 or dp=4,tp=2; or 8 devices, whose mesh mode AUTO finds")
       ->type_name("AXIS=SIZE,...");
+  app.add_option("--batch", options.batch, "samples of a run, where the model leaves them open and no job gives global_batch")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 31))
+      ->type_name("N");
   app.add_option("--gpu-arch", options.gpuArch, "chips to compile for, with --target cuda (default: sm_80,sm_90)")->type_name("sm_NN,...");
   app.add_option("--emit", stage, "where to stop: nn, dist, exec, ptx, llvm, obj or exe")->capture_default_str()->type_name("STAGE");
   app.add_option("--dump-phases", options.dumpFolder, "write the module after every phase, numbered")->type_name("DIR");

@@ -522,10 +522,9 @@ TEST_CASE("hostile: outputs that are declared as something else", "[frontend][ho
   }
   CHECK(declared(TensorProto::DOUBLE, Dims{4, 2}) ==
         "model.onnx: output \"y\" is declared with elements of f64 but the graph computes [4, 2] of f32");
-  CHECK(declared(TensorProto::FLOAT, Dims{4, 2, 1}) ==
-        "model.onnx: output \"y\" is declared with rank 3 but the graph computes [4, 2] of f32");
-  CHECK(declared(TensorProto::FLOAT, Dims{4, 3}) ==
-        "model.onnx: output \"y\" is declared with size 3 in dim 1 but the graph computes [4, 2] of f32");
+  for (const Dims &dims : {Dims{4, 2, 1}, Dims{4, 3}}) { // a warning
+    CHECK_THAT(declared(TensorProto::FLOAT, dims), Catch::StartsWith("no error"));
+  }
   CHECK_THAT(declared(TensorProto::STRING, Dims{4, 2}), contains("element type STRING is not supported"));
   OnnxModel sequence = OnnxModel(17).input("x", {4, 2}).node("Relu", {"x"}, {"y"}).output("y");
   sequence.proto.mutable_graph()->mutable_output(0)->mutable_type()->mutable_sequence_type();

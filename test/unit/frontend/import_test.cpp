@@ -109,7 +109,9 @@ TEST_CASE("import keeps every name of a tensor", "[frontend]") {
 }
 
 TEST_CASE("import fixes the symbolic batch", "[frontend]") {
-  CHECK(importError(dense()) == "model.onnx: input \"x\": dim 0 (\"batch\") has no size; give the batch as global_batch in the job file");
+  CHECK(importError(dense()) ==
+        "model.onnx: input \"x\": dim 0 (\"batch\") has no size; give the batch as global_batch in the job file, or "
+        "by --batch");
   CHECK_THAT(importError(dense({std::string("batch"), std::string("features")}), withBatch(4)),
              contains("input \"x\": dim 1 (\"features\") has no size; only the first may be open, add dims { name: \"features\" size: 128 "
                       "}, or another size, to the job"));
@@ -127,7 +129,15 @@ TEST_CASE("import fixes the symbolic batch", "[frontend]") {
              contains("input \"x\" has the fixed first dim 32 but global_batch is 256; export the model with a symbolic batch or set "
                       "global_batch to 32"));
   CHECK_THAT(print(*import(dense({32, 2}), withBatch(32))), contains("%arg0: tensor<32x2xf32>"));
-  CHECK_THAT(importError(dense({-1, 2})), contains("input \"x\": dim -1 is not a possible size"));
+  CHECK_THAT(importError(dense({-2, 2})), contains("input \"x\": dim -2 is not a possible size"));
+  CHECK_THAT(print(*import(dense({-1, 2}), withBatch(4))), contains("%arg0: tensor<4x2xf32>"));
+  // Dims that are no names mean nothing elsewhere.
+  for (const Dim &dim : {Dim("?"), Dim(""), Dim(-1), Dim("None")}) {
+    ImportOptions placed = withBatch(4);
+    CHECK_THAT(importError(dense({dim, dim}), placed), contains("add dims { input: \"x\" dim: 1 size: 128 }, or another size, to the job"));
+    placed.inputDims[{"x", 1}] = 2;
+    CHECK_THAT(print(*import(dense({dim, dim}), placed)), contains("%arg0: tensor<4x2xf32>"));
+  }
   // The name of the batch means the batch wherever it stands.
   OnnxModel square = OnnxModel(17).input("x", {std::string("n"), std::string("n")}).node("Relu", {"x"}, {"y"}).output("y");
   CHECK_THAT(print(*import(square, withBatch(4))), contains("%arg0: tensor<4x4xf32>"));

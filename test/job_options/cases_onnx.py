@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ONNX files as people have them: open dims without names, inputs that are always the same, wrong declarations, types that only store
+numbers, and jobs that --suggest-job prints for them. Expected numbers are computed here with Python's integers and floats."""
+
+import os
+import struct
+
+from bench import STILL, expect, expect_near, graph_input, graph_output, node, parameter, product_job
+from npy_writer import write_npy
+from onnx_writer import BOOL, FLOAT, INT64, bytes_of, constant, floats, integer, tensor, value_info, varint
+from registry import case
+
+INT32 = 6
+
+
+def compiler(bench):
+    return [os.path.join(bench.tools, "ashlarc"), "model.onnx"]
+
+
+def refused_model(bench, text, *options):
+    """Fails unless the model is refused without a job, and the error says `text`."""
+    bench.refused([*compiler(bench), *options, "-o", "no"], text)
+
+
+def run_forward(bench, x, shape, job="", options=(), output="y", kind="f"):
+    """Compiles a forward program and returns the elements of an output of f32 or integers for one input."""
+    bench.write("forward.txtpb", job)
+    bench.ok([*compiler(bench), *(["--job", "forward.txtpb"] if job else []), *options, "-o", "program"])
+    write_npy(bench.path("x.npy"), kind, shape, x)
+    bench.ok(["./program", "--input", "x=x.npy", "--output", f"{output}={output}.npy"])
+    return read_elements(bench, output)
+
+
+def read_elements(bench, name):
+    with open(bench.path(name + ".npy"), "rb") as file:
+        data = file.read()
+    start = 10 + struct.unpack("<H", data[8:10])[0]
+    letter = next(letter for descr, letter in (("<f4", "f"), ("<i4", "i"), ("<i8", "q")) if descr.encode() in data[:start])
+    return list(struct.unpack(f"<{(len(data) - start) // struct.calcsize('<' + letter)}{letter}", data[start:]))
+
+
+def sums(dims, *more):
+    """A model that adds up the columns of x."""
+    return [node("ReduceSum", ["x"], ["y"], keepdims=0, axes=[1]), graph_input("x", dims), graph_output("y", [dims[0]]), *more]
+
+
+@case("dims.input", "dims.dim")
+def placed_dims(bench):
+    # Dims without a name, of -1, and two of one placeholder, which is no name: only the first is the batch.
+    for dims in (["batch", ""], ["batch", -1], [-1, -1], ["?", "?"], ["None", "None"], ["-1", "-1"], ["", ""]):
+        bench.model(*sums(dims), opset=11)
+        job = 'global_batch: 2\ndims { input: "x" dim: 1 size: 3 }\n'
+        expect(run_forward(bench, [1, 2, 3, 40, 50, 60], (2, 3), job), [6, 150], f"{dims}")
+        bench.refused(bench.compiler("global_batch: 2\n", "-o", "no"),
+                      'has no size; only the first may be open, add dims { input: "x" dim: 1 size: 128 }, or another size, to the job')
+    # A dim that is placed comes ahead of its name, and the first dim can be one.
+    bench.model(*sums(["rows", "rows"]), opset=11)
+    x = [1, 2, 3, 4, 5, 6]
+    expect(run_forward(bench, x, (2, 3), 'dims { name: "rows" size: 2 } dims { input: "x" dim: 1 size: 3 }'), [6, 15], "both")
+    expect(run_forward(bench, x, (3, 2), 'dims { input: "x" dim: 0 size: 3 } dims { input: "x" dim: 1 size: 2 }'), [3, 7, 11], "placed")
+    for job, message in (
+            ('dims { input: "z" dim: 1 size: 3 }', 'dims gives dim 1 of input "z" the size 3 but there is no such input; there are "x"'),
+            ('dims { input: "x" dim: 2 size: 3 }', 'dims gives dim 2 of input "x" the size 3 but its rank is 2'),
+            ('dims { input: "x" dim: -1 size: 3 }', "dims.dim -1 is not in [0, 63]"),
+            ('dims { input: "x" size: 3 }', 'an input and one of its dims, has input "x"; write'),
+            ('dims { dim: 1 size: 3 }', "has dim 1; write"),
+            ('dims { name: "rows" input: "x" dim: 1 size: 3 }', 'has name "rows", input "x", dim 1; write'),
+            ('dims { input: "x" dim: 1 }', 'dims has no size for input "x", dim 1; add size: 128'),
+            ('dims { input: "x" dim: 1 size: 3 } dims { input: "x" dim: 1 size: 4 }', 'dims has two sizes for input "x", dim 1; leave out one')):
+        bench.refused(bench.compiler("global_batch: 2\n" + job, "-o", "no"), message)
+    bench.model(*sums(["batch", 3]), opset=11)
+    bench.refused(bench.compiler('global_batch: 2\ndims { input: "x" dim: 1 size: 3 }', "-o", "no"),
+                  'dims gives dim 1 of input "x" the size 3 but the model gives it the size 3; leave it out')
+
+
+def branches(condition_type=INT64, dims=()):
+    """y = x + 1 where rate is 16000, else -x."""
+    def branch(name, op, inputs):
+        graph = node(op, inputs, [name]) + bytes_of(2, name) + bytes_of(12, value_info(name, [2]))
+        return bytes_of(6, graph) + b"\xa0\x01\x05"  # field 20: a graph
+    def graph_attribute(name, graph):
+        return bytes_of(5, bytes_of(1, name) + graph)
+    choice = bytes_of(1, b"".join(bytes_of(1, x) for x in ["is16"]) + bytes_of(2, "y") + bytes_of(3, "choice") + bytes_of(4, "If")
+                      + graph_attribute("then_branch", branch("a", "Add", ["x", "one"])) + graph_attribute("else_branch", branch("b", "Neg", ["x"])))
+    return [constant("one", FLOAT, floats([1])), constant("wanted", INT64, struct.pack("<q", 16000)), node("Cast", ["rate"], ["rate64"], to=INT64),
+            node("Equal", ["rate64", "wanted"], ["is16"]), choice, graph_input("x", [2]), graph_input("rate", dims, condition_type),
+            graph_output("y", [2])]
+
+
+@case("inputs.name", "inputs.value")
+def known_inputs(bench):
+    # An If on an input, which is one branch for each value; the program no longer has the input.
+    bench.model(*branches())
+    refused_model(bench, "its condition has to be a bool known at compile time; where it follows from an input of the model, give that its value in "
+                  'the job: inputs { name: "x" value: 1 }')
+    for rate, expected in ((16000, [3, 0]), (8000, [-2, 1])):
+        expect(run_forward(bench, [2, -1], (2,), f'inputs {{ name: "rate" value: {rate} }}'), expected, f"rate {rate}")
+    bench.write("rate.npy", "")
+    bench.refused(["./program", "--input", "x=x.npy", "--input", "rate=rate.npy"], "no such tensor; the program has x")
+    # Numbers fill an input, or are its elements, of any type.
+    for kind, values, expected in ((FLOAT, [0.5], [0.5] * 6), (FLOAT, [1, 2, 3, -4, 5.5, 6], [1, 2, 3, -4, 5.5, 6]), (INT64, [-7], [-7] * 6),
+                                   (BOOL, [1, 0, 0, 1, 1, 1], [1, 0, 0, 1, 1, 1]), (2, [255], [255] * 6)):  # 2: u8
+        bench.model(node("Cast", ["c"], ["f"], to=FLOAT), node("Add", ["x", "f"], ["y"]), graph_input("x", ["batch", 3]),
+                    graph_input("c", ["batch", 3], kind), graph_output("y", ["batch", 3]))
+        numbers = ", ".join(map(str, values))
+        expect(run_forward(bench, [0] * 6, (2, 3), f'global_batch: 2\ninputs {{ name: "c" value: [{numbers}] }}'), expected, f"{kind} {numbers}")
+    for value, message in (
+            ('name: "c" value: 256', 'inputs gives "c" the value 256, which ui8 does not hold exactly'), ('name: "c" value: -1', "the value -1, which"),
+            ('name: "c" value: 0.5', "the value 0.5, which"), ('name: "c" value: [1, 2]', 'inputs gives "c" 2 numbers but it has 6 elements; give one'),
+            ('name: "d" value: 1', 'inputs gives "d" a value but there is no such input; there are "x", "c"'),
+            ('name: "c"', 'inputs needs the name of an input and its value, has name "c" and 0 numbers'), ('value: 1', 'has name "" and 1 numbers'),
+            ('name: "c" value: nan', "inputs.value"), ('name: "c" value: 1 } inputs { name: "c" value: 2', 'inputs gives "c" two values')):
+        bench.refused(bench.compiler(f"global_batch: 2\ninputs {{ {value} }}", "-o", "no"), message)
+    # In training it is no input of the step. The data set cannot feed it, too.
+    bench.model(node("Mul", ["x", "c"], ["xc"]), node("Mul", ["xc", "w"], ["y"]), node("ReduceMean", ["y"], ["loss"], keepdims=0),
+                parameter("w", [1], [1]), graph_input("x", ["batch", 1]), graph_input("c", ["batch", 1]), graph_output("loss", []))
+    bench.npy("x_train", [1, 2, 4, 8], (4, 1))
+    job = product_job('inputs { name: "c" value: 3 }', batch=2, optimizer=STILL)
+    expect(bench.train(job).losses, [4.5, 18], "trained")
+    expect(bench.train(job, ranks=2, compile_options=["--mesh", "dp=2"]).losses, [4.5, 18], "two ranks")
+    bench.refused(bench.compiler(job.replace('tensor: "x" }', 'tensor: "x" } features { column: "c" tensor: "c" }'), "-o", "no"),
+                  'inputs gives "c" a value but the dataset feeds it; leave out one of the two')
+
+
+@case()
+def wrong_declarations(bench):
+    # As ONNX Runtime does: a warning, and the shape that is computed.
+    for dims, said in (([2], "rank 1"), ([2, 3, 1], "rank 3"), ([2, 4], "size 4 in dim 1"), ([-1, 3], None), ([2, 3], None), (["n", "m"], None)):
+        bench.model(node("Neg", ["x"], ["y"]), graph_input("x", [2, 3]), graph_output("y", dims))
+        status, _, err = bench.call([*compiler(bench), "-o", "program"])
+        warning = f'warning: model.onnx: output "y" is declared with {said} but the graph computes [2, 3] of f32\n' if said else ""
+        expect((status, err), (0, warning), f"{dims}")
+        expect(run_forward(bench, range(6), (2, 3)), [-x for x in range(6)], f"{dims}")
+    bench.model(node("Neg", ["x"], ["y"]), graph_input("x", [2, 3]), graph_output("y", [2, 3], INT64))
+    refused_model(bench, "is declared with elements of i64 but")
+
+
+@case()
+def batch_option(bench):
+    bench.model(*sums(["batch", 2]), opset=11)
+    refused_model(bench, "give the batch as global_batch in the job file, or by --batch")
+    expect(run_forward(bench, [1, 2, 3, 4, 5, 6], (3, 2), options=["--batch", "3"]), [3, 7, 11], "without a job")
+    expect(run_forward(bench, [1, 2, 3, 4], (2, 2), "seed: 1", ["--batch", "2"]), [3, 7], "with a job")
+    bench.refused(bench.compiler("global_batch: 2", "--batch", "2", "-o", "no"),
+                  "--batch 2 is for jobs without global_batch, and that of job.txtpb has 2; leave out one of the two")
+    refused_model(bench, "--batch", "--batch", "0")

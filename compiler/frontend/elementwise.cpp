@@ -10,6 +10,7 @@
 #include "dialects/nn/functions.h"
 #include "dialects/support/element_type.h"
 
+#include <cmath>
 #include <limits>
 
 using namespace mlir;
@@ -188,9 +189,81 @@ void importLeakyRelu(Node &node) {
   node.setResult(0, node.create<nn::LeakyReluOp>(input.getType(), input, alpha).getResult());
 }
 
+// Returns base^(-exponent) of integers where the exponent is negative: 1 and -1 have whole inverses, all other numbers the quotient 0.
+Value inversePower(Node &node, Value base, Value isOdd) {
+  RankedTensorType type = typeOf(base);
+  Value one = splatConstant(node, type, 1), minusOne = splatConstant(node, type, -1), zero = splatConstant(node, type, 0);
+  Value ofMinusOne = select(node, isOdd, minusOne, one);
+  return select(node, compare(node, nn::Predicate::Eq, base, 1), one,
+                select(node, compare(node, nn::Predicate::Eq, base, -1), ofMinusOne, zero));
+}
+
+// Returns base^exponent of integers for an exponent that is known: squares and products, which wrap around.
+Value knownIntegerPower(Node &node, Value base, double exponent) {
+  RankedTensorType type = typeOf(base);
+  if (exponent < 0) {
+    auto isOdd = DenseElementsAttr::get(type.clone(node.builder().getI1Type()), std::fmod(exponent, 2) != 0);
+    return inversePower(node, base, node.create<nn::ConstantOp>(isOdd));
+  }
+  Value result;
+  for (auto rest = static_cast<uint64_t>(exponent); rest > 0; rest /= 2) {
+    if (rest % 2 == 1) {
+      result = result ? node.create<nn::MulOp>(result, base).getResult() : base;
+    }
+    base = rest > 1 ? node.create<nn::MulOp>(base, base).getResult() : base;
+  }
+  return result ? result : splatConstant(node, type, 1);
+}
+
+// The same for integers that are computed: a product for each bit of the exponent.
+Value integerPower(Node &node, Value base, Value exponent) {
+  RankedTensorType type = typeOf(base), counts = typeOf(exponent);
+  const bool hasSign = !counts.getElementType().isUnsignedInteger();
+  Value rest = exponent, result = splatConstant(node, type, 1), two = splatConstant(node, counts, 2), factor = base, firstIsOdd;
+  for (unsigned bit = 0, bits = counts.getElementTypeBitWidth() - (hasSign ? 1 : 0); bit < bits; ++bit) {
+    Value half = node.create<nn::DivOp>(rest, two);
+    Value isOdd = compare(node, nn::Predicate::Ne, node.create<nn::MulOp>(half, two), rest);
+    firstIsOdd = firstIsOdd ? firstIsOdd : isOdd;
+    result = select(node, isOdd, node.create<nn::MulOp>(result, factor), result);
+    factor = node.create<nn::MulOp>(factor, factor);
+    rest = half;
+  }
+  return hasSign ? select(node, compare(node, nn::Predicate::Lt, exponent, 0), inversePower(node, base, firstIsOdd), result) : result;
+}
+
+// A power of integers by whole exponents is exact, and wraps around as their products do. One by other exponents is computed in f64 and
+// rounded towards zero.
+void importIntegerPow(Node &node) {
+  RankedTensorType type = node.inputType(0), exponents = node.inputType(1);
+  if (!type.getElementType().isSignlessInteger(32) && !type.getElementType().isSignlessInteger(64)) {
+    node.fail("input 0 is a tensor of " + elementName(type.getElementType()) +
+              ", which the op does not take; its inputs are floats, i32 and i64");
+  }
+  if (node.getOpset() < 12) {
+    node.fail("input 0 is a tensor of " + elementName(type.getElementType()) +
+              ", which the op takes since opset 12; before, its inputs are floats");
+  }
+  constexpr double kMostExponent = 0x1p53; // up to here f64 holds every whole number
+  Shape shape = broadcastShapes(node, type.getShape(), exponents.getShape());
+  Value base = broadcastTo(node, node.input(0), shape);
+  std::optional<double> power = splatInput(node, 1);
+  if (power && *power == std::floor(*power) && std::abs(*power) < kMostExponent) {
+    return node.setResult(0, knownIntegerPower(node, base, *power));
+  }
+  Value exponent = broadcastTo(node, node.input(1), shape);
+  if (isa<IntegerType>(exponents.getElementType())) {
+    return node.setResult(0, integerPower(node, base, exponent));
+  }
+  Type wide = node.builder().getF64Type();
+  node.setResult(0, cast(node, node.create<nn::PowOp>(cast(node, base, wide), cast(node, exponent, wide)), type.getElementType()));
+}
+
 // Powers 1, 2, 3 and -1 become products and quotients: exact gradients everywhere, and far cheaper. Roots stay powers, which differ from
 // nn.sqrt at -0 and -infinity; kernels compute them as roots.
 void importPow(Node &node) {
+  if (isa<IntegerType>(node.inputType(0).getElementType())) {
+    return importIntegerPow(node);
+  }
   Value base = node.input(0);
   RankedTensorType type = typeOf(base);
   Shape shape = broadcastShapes(node, type.getShape(), node.inputType(1).getShape());
@@ -307,7 +380,7 @@ constexpr RegistryRow kRows[] = {
     {"Neg", importUnary<nn::NegOp>, Accepts::Signed},
     {"Not", importUnary<nn::NotOp>, Accepts::Bools},
     {"Or", importBinary<nn::OrOp>, Accepts::Bools},
-    {"Pow", importPow, Accepts::Floats},
+    {"Pow", importPow, Accepts::Numbers},
     {"Reciprocal", importReciprocal, Accepts::Floats},
     {"Relu", importUnary<nn::ReluOp>, Accepts::Floats},
     flat({"Round", importUnary<nn::RoundOp>, Accepts::Floats}),

@@ -144,3 +144,36 @@ def batch_option(bench):
     bench.refused(bench.compiler("global_batch: 2", "--batch", "2", "-o", "no"),
                   "--batch 2 is for jobs without global_batch, and that of job.txtpb has 2; leave out one of the two")
     refused_model(bench, "--batch", "--batch", "0")
+
+
+def wrapped(value, bits):
+    return (value + 2 ** (bits - 1)) % 2**bits - 2 ** (bits - 1)
+
+
+def power(base, exponent, bits):
+    if exponent < 0:
+        return 1 if base == 1 else (-1 if exponent % 2 else 1) if base == -1 else 0
+    return wrapped(base**exponent, bits)
+
+
+@case()
+def integer_powers(bench):
+    bases = [0, 1, -1, 2, -2, 3, -3, 7, 10, -12, 2**31 - 1, -2**31]
+    for onnx_type, letter, bits in ((INT32, "i", 32), (INT64, "q", 64)):
+        # Exponents that are known, of integers and floats, and those that are not.
+        known = (0, 1, 2, 3, 5, 31, 64, -1, -2, -3)
+        for kind, pack in ((INT64, lambda e: struct.pack("<q", e)), (FLOAT, lambda e: floats([e]))):
+            bench.model(*(constant(f"e{e}", kind, pack(e)) for e in known), *(node("Pow", ["x", f"e{e}"], [f"p{e}"]) for e in known),
+                        node("Concat", [f"p{e}" for e in known], ["y"], axis=0), graph_input("x", [len(bases)], onnx_type),
+                        graph_output("y", [len(bases) * len(known)], onnx_type))
+            expect(run_forward(bench, bases, (len(bases),), kind=letter), [power(b, e, bits) for e in known for b in bases], f"{bits} bits, {kind}")
+        exponents = [0, 1, 2, 3, 4, 13, 30, 31, 63, -1, -2, -5]
+        grid = [b for b in bases for _ in exponents]
+        bench.model(constant("e", INT64, struct.pack("<12q", *exponents), [12]), node("Pow", ["x", "e"], ["y"]),
+                    graph_input("x", [len(bases), 12], onnx_type), graph_output("y", [len(bases), 12], onnx_type))
+        expect(run_forward(bench, grid, (len(bases), 12), kind=letter), [power(b, e, bits) for b in bases for e in exponents], f"{bits} bits")
+    # A float exponent that is no whole number is computed in f64 and cut off.
+    bench.model(constant("e", FLOAT, floats([0.5])), node("Pow", ["x", "e"], ["y"]), graph_input("x", [3], INT64), graph_output("y", [3], INT64))
+    expect(run_forward(bench, [0, 17, 10000], (3,), kind="q"), [0, 4, 100], "roots")
+    bench.model(node("Pow", ["x", "x"], ["y"]), graph_input("x", [3], 3), graph_output("y", [3], 3))  # i8
+    refused_model(bench, "input 0 is a tensor of i8, which the op does not take; its inputs are floats, i32 and i64")

@@ -125,6 +125,10 @@ TEST_CASE("onnx Pow", "[frontend]") {
   CHECK(holds(evaluate(binary("Pow", {2, 1}, {2}), {f32({2, 1}, {2, 3}), f32({2}, {2, 3})})[0], {2, 2}, {4, 8, 9, 27}));
   OnnxModel mixed = OnnxModel(17).input("x", {2}).initializer("p", TensorProto::INT64, {}, {4}).node("Pow", {"x", "p"}, {"y"}).output("y");
   CHECK(holds(evaluate(mixed, {f32({2}, {2, -1})})[0], {2}, {16, 1}));
+  // Integers wrap around, as their products do; test/job_options has more of them.
+  OnnxModel whole =
+      OnnxModel(17).input("x", {3}, TensorProto::INT64).input("p", {3}, TensorProto::INT64).node("Pow", {"x", "p"}, {"y"}).output("y");
+  CHECK(holds(evaluate(whole, {i64({3}, {3, -1, 2}), i64({3}, {5, -3, 64})})[0], {3}, {243, -1, 0}));
 }
 
 TEST_CASE("onnx comparisons and logic", "[frontend]") {

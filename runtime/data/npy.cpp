@@ -19,11 +19,13 @@ struct TypeCode {
   uint32_t element;
 };
 
-// What numpy writes on a little-endian machine, and the spellings that mean the same there.
+// What numpy writes on a little-endian machine, and the spellings that mean the same there. Elements of two bytes that NumPy has no name
+// for are bf16, the only such type of ml_dtypes.
 constexpr TypeCode kTypeCodes[] = {{"<f4", ASHLAR_RT_F32}, {"<f8", ASHLAR_RT_F64},  {"<i4", ASHLAR_RT_I32}, {"<i8", ASHLAR_RT_I64},
                                    {"|u1", ASHLAR_RT_U8},  {"|b1", ASHLAR_RT_BOOL}, {"<u1", ASHLAR_RT_U8},  {"?", ASHLAR_RT_BOOL},
                                    {"<f2", ASHLAR_RT_F16}, {"|i1", ASHLAR_RT_I8},   {"<i1", ASHLAR_RT_I8},  {"<i2", ASHLAR_RT_I16},
-                                   {"<u2", ASHLAR_RT_U16}, {"<u4", ASHLAR_RT_U32},  {"<u8", ASHLAR_RT_U64}};
+                                   {"<u2", ASHLAR_RT_U16}, {"<u4", ASHLAR_RT_U32},  {"<u8", ASHLAR_RT_U64}, {"<V2", ASHLAR_RT_BF16},
+                                   {"|V2", ASHLAR_RT_BF16}};
 
 // Reads the few forms that a header's dictionary has. Every function skips blanks first and returns false when the text is something else.
 class HeaderText {
@@ -188,8 +190,9 @@ Status NpyFile::open(const std::string &path, NpyFile &file) {
     type = header.descr == candidate.code ? &candidate : type;
   }
   if (!type) {
-    return invalid("\"{}\" has elements of type '{}'; little-endian f2, f4, f8, i1, i2, i4, i8, u1, u2, u4, u8 and b1 can be read", path,
-                   header.descr);
+    return invalid(
+        "\"{}\" has elements of type '{}'; little-endian f2, f4, f8, i1, i2, i4, i8, u1, u2, u4, u8, b1 and bf16 (V2) can be read", path,
+        header.descr);
   }
   if (header.fortranOrder != "False") {
     return invalid("\"{}\" is in Fortran order; save it with numpy.ascontiguousarray", path);

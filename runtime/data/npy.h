@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Files in NumPy's .npy format, versions 1 and 2: little endian, C order, integers of 1 to 8 bytes, f2 f4 f8 and b1. Anything else is
-// refused by name. Format: numpy/lib/format.py (NEP 1).
+// Files in NumPy's .npy format, versions 1 and 2: little endian, C order, integers of 1 to 8 bytes, f2 f4 f8, b1, and bf16 as
+// ml_dtypes writes it. Anything else is refused by name. Format: numpy/lib/format.py (NEP 1).
 
 #ifndef ASHLAR_RUNTIME_DATA_NPY_H
 #define ASHLAR_RUNTIME_DATA_NPY_H
@@ -43,7 +43,8 @@ private:
   size_t offset = 0;
 };
 
-// Returns the element type as which a file holds elements of a type: bf16, which NumPy does not have, as f32, all others as they are.
+// Returns the element type as which a file that we write holds elements of a type: bf16, which NumPy does not have, as f32, all others as
+// they are.
 inline uint32_t npyElement(uint32_t dtype) {
   return dtype == ASHLAR_RT_BF16 ? static_cast<uint32_t>(ASHLAR_RT_F32) : dtype;
 }

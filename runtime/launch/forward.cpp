@@ -115,7 +115,7 @@ public:
       }
       NpyFile file;
       ASHLAR_RETURN_IF_ERROR(NpyFile::open(*findBinding(session.options->inputs, tensor.name), file));
-      const uint32_t held = npyElement(tensor.buffer.dtype);
+      const uint32_t held = file.element() == tensor.buffer.dtype ? file.element() : npyElement(tensor.buffer.dtype);
       std::vector<int64_t> shape(tensor.global_shape, tensor.global_shape + tensor.rank);
       ASHLAR_RETURN_IF_ERROR(file.expect(held, shape));
       std::vector<char> converted;

@@ -177,3 +177,38 @@ def integer_powers(bench):
     expect(run_forward(bench, [0, 17, 10000], (3,), kind="q"), [0, 4, 100], "roots")
     bench.model(node("Pow", ["x", "x"], ["y"]), graph_input("x", [3], 3), graph_output("y", [3], 3))  # i8
     refused_model(bench, "input 0 is a tensor of i8, which the op does not take; its inputs are floats, i32 and i64")
+
+
+def write_brain(bench, name, shape, values, descr="<V2"):
+    """Writes bf16 numbers as NumPy writes those of ml_dtypes."""
+    header = "{'descr': '%s', 'fortran_order': False, 'shape': (%s), }" % (descr, "".join(f"{size}, " for size in shape))
+    header += " " * (-(len(header) + 11) % 64) + "\n"
+    data = b"".join(floats([value])[2:] for value in values)
+    with open(bench.path(name), "wb") as out:
+        out.write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + data)
+
+
+@case()
+def brain_files(bench):
+    # Samples of bf16 become what the tensor holds.
+    values = [1.5, -2, 0.0078125, 3.5]
+    product = [node("Mul", ["x", "w"], ["y"]), node("ReduceMean", ["y"], ["loss"], keepdims=0), parameter("w", [1], [1]),
+               graph_input("x", ["batch", 1]), graph_output("loss", [])]
+    bench.model(*product)
+    for descr in ("<V2", "|V2"):
+        write_brain(bench, "x_train.npy", (4, 1), values, descr)
+        expect(bench.train(product_job(optimizer=STILL)).losses, values, descr)
+    # An input of bf16 takes them as they are, and as f32; one of f32 does not.
+    bench.model(node("Cast", ["x"], ["y"], to=FLOAT), graph_input("x", [4], 16), graph_output("y", [4]))
+    expect(run_forward(bench, values, (4,)), values, "f32")
+    write_brain(bench, "x.npy", (4,), values)
+    bench.ok(["./program", "--input", "x=x.npy", "--output", "y=y.npy"])
+    expect(read_elements(bench, "y"), values, "bf16")
+    bench.model(node("Neg", ["x"], ["y"]), graph_input("x", [4]), graph_output("y", [4]))
+    run_forward(bench, values, (4,))
+    write_brain(bench, "x.npy", (4,), values)
+    bench.refused(["./program", "--input", "x=x.npy"], '"x.npy" holds bf16 but f32 is expected')
+    with open(bench.path("x.npy"), "r+b") as file:
+        file.seek(10)
+        file.write(b"{'descr': '<V3'")
+    bench.refused(["./program", "--input", "x=x.npy"], "'<V3'; little-endian f2, f4, f8, i1, i2, i4, i8, u1, u2, u4, u8, b1 and bf16 (V2) can be read")

@@ -13,6 +13,7 @@
 #include "compiler/frontend/node.h"
 #include "compiler/frontend/onnx_file.h"
 #include "compiler/frontend/registry.h"
+#include "compiler/frontend/stored_constants.h"
 #include "compiler/frontend/tensor_data.h"
 #include "compiler/job/job.h"
 #include "dialects/support/names.h"
@@ -96,7 +97,7 @@ class Importer {
 public:
   Importer(StringRef path, const ImportOptions &options, MLIRContext *context)
       : path(path), options(options), context(context), builder(context), proto(readModelFile(path)), graph(*proto->mutable_graph()),
-        info{options, llvm::sys::path::parent_path(path).str(), findOpset(*proto), budget} {}
+        info{options, llvm::sys::path::parent_path(path).str(), findOpset(*proto), budget, storedInitializers(graph)} {}
 
   OwningOpRef<ModuleOp> run();
 
@@ -336,6 +337,7 @@ void Importer::importNodes() {
         return standIn(nodeProto);
       }
       Node node(nodeProto, path, info, *values);
+      followStored(nodeProto, node, info.stored);
       std::vector<onnx::NodeProto> stoodFor = importNode(node);
       if (std::string fault = findUnsupported(stoodFor, info.opset); !fault.empty()) {
         throw ImportError(fault);

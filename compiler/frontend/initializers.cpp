@@ -102,7 +102,7 @@ std::vector<std::string> InitializerImporter::run() {
   for (onnx::TensorProto &tensor : *graph.mutable_initializer()) {
     std::string name = tensor.name(), what = "initializer \"" + name + "\"";
     RankedTensorType type = tensorType(tensor, context, what);
-    if (!isa<FloatType>(type.getElementType()) || type.getRank() == 0 || known.contains(name)) {
+    if (!isa<FloatType>(type.getElementType()) || type.getRank() == 0 || known.contains(name) || isStored(tensor.data_type())) {
       values.define(name, TensorData::take(tensor, info.directory, context, what).toDense());
       continue;
     }

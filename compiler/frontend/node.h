@@ -42,6 +42,7 @@ struct ModelInfo {
   std::string directory; // the model's, which external data is relative to
   int64_t opset;
   ImportBudget &budget;
+  llvm::StringSet<> stored; // names of constants of types that are only stored (isStored), and of what ops that move elements make of them
 };
 
 // Returns an element type as errors name it: "f32", "bool".
@@ -96,6 +97,9 @@ public:
 
   // The same, without asking for the input.
   mlir::DenseElementsAttr peekConstant(size_t index) const;
+
+  // Whether an input holds numbers of a type that is only stored.
+  bool isStoredInput(size_t index) const { return isGiven(index) && info.stored.contains(proto.input(index)); }
 
   // Returns the integers of an input (rank 0 or 1) that has to be known at import; `name` is the ONNX name of the input.
   llvm::SmallVector<int64_t> intsInput(size_t index, llvm::StringRef name) const;

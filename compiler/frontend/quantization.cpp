@@ -141,7 +141,9 @@ void importDequantizeLinear(Node &node) {
   RankedTensorType type = node.inputType(0), scale = node.inputType(1);
   Type element = type.getElementType(), wide = node.builder().getF32Type();
   Type result = readType(node, "output_dtype", scale.getElementType());
-  if (!isa<IntegerType>(element) || element.isInteger(1) || element.getIntOrFloatBitWidth() > 32 || element.isUnsignedInteger(32)) {
+  const bool isInteger =
+      isa<IntegerType>(element) && !element.isInteger(1) && element.getIntOrFloatBitWidth() <= 32 && !element.isUnsignedInteger(32);
+  if (!isInteger && !node.isStoredInput(0)) {
     node.fail("dequantizes " + describeTensor(type) + ", which ONNX does not; use int8, uint8, int16, uint16 or int32");
   }
   if (!isSmallFloat(result) || !isSmallFloat(scale.getElementType())) {

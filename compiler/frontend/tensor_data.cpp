@@ -107,6 +107,59 @@ std::string elementTypeName(int32_t onnxType) {
   return name.empty() ? std::to_string(onnxType) : name;
 }
 
+// An element type whose numbers are those of a wider one. An element has `bits`, the first of a byte in its lowest; `decode` returns its
+// number in the wider type.
+struct StoredRow {
+  int32_t onnxType; // onnx.proto of the library that we are built with does not name them
+  onnx::TensorProto::DataType wide;
+  unsigned bits;
+  uint32_t (*decode)(uint8_t bits);
+};
+
+template <const llvm::fltSemantics &(*semantics)()> uint32_t decodeFloat(uint8_t bits) {
+  llvm::APFloat value(semantics(), llvm::APInt(llvm::APFloat::getSizeInBits(semantics()), bits));
+  bool losesInfo = false;
+  value.convert(llvm::APFloat::IEEEsingle(), llvm::APFloat::rmNearestTiesToEven, &losesInfo);
+  return static_cast<uint32_t>(value.bitcastToAPInt().getZExtValue());
+}
+template <unsigned width> uint32_t decodeSigned(uint8_t bits) {
+  return static_cast<uint32_t>(llvm::SignExtend32<width>(bits));
+}
+uint32_t decodeUnsigned(uint8_t bits) {
+  return bits;
+}
+
+constexpr StoredRow kStored[] = {
+    {17, onnx::TensorProto::FLOAT, 8, decodeFloat<llvm::APFloat::Float8E4M3FN>},
+    {18, onnx::TensorProto::FLOAT, 8, decodeFloat<llvm::APFloat::Float8E4M3FNUZ>},
+    {19, onnx::TensorProto::FLOAT, 8, decodeFloat<llvm::APFloat::Float8E5M2>},
+    {20, onnx::TensorProto::FLOAT, 8, decodeFloat<llvm::APFloat::Float8E5M2FNUZ>},
+    {21, onnx::TensorProto::UINT8, 4, decodeUnsigned},
+    {22, onnx::TensorProto::INT8, 4, decodeSigned<4>},
+    {23, onnx::TensorProto::FLOAT, 4, decodeFloat<llvm::APFloat::Float4E2M1FN>},
+    {24, onnx::TensorProto::FLOAT, 8, decodeFloat<llvm::APFloat::Float8E8M0FNU>},
+    {25, onnx::TensorProto::UINT8, 2, decodeUnsigned},
+    {26, onnx::TensorProto::INT8, 2, decodeSigned<2>},
+};
+
+const StoredRow *findStored(int32_t onnxType) {
+  const auto *found = llvm::find_if(kStored, [&](const StoredRow &row) { return row.onnxType == onnxType; });
+  return found == std::end(kStored) ? nullptr : found;
+}
+
+// Returns the numbers of stored elements in their wider type.
+std::unique_ptr<std::string> widen(const StoredRow &row, StringRef packed, int64_t count) {
+  const size_t width = row.wide == onnx::TensorProto::FLOAT ? sizeof(float) : 1;
+  auto bytes = std::make_unique<std::string>(count * width, '\0');
+  const int64_t perByte = 8 / row.bits;
+  for (int64_t i = 0; i < count; ++i) {
+    const auto shifted = static_cast<uint8_t>(static_cast<uint8_t>(packed[i / perByte]) >> (i % perByte * row.bits));
+    const uint32_t number = row.decode(static_cast<uint8_t>(shifted & ((1U << row.bits) - 1)));
+    std::memcpy(bytes->data() + i * width, &number, width);
+  }
+  return bytes;
+}
+
 // Where external data lies.
 struct ExternalLocation {
   std::string file; // as the model names it
@@ -194,6 +247,10 @@ Type convertElementType(int32_t onnxType, MLIRContext *context, const Twine &wha
                     llvm::join(names, ", "));
 }
 
+bool isStored(int32_t onnxType) {
+  return findStored(onnxType) != nullptr;
+}
+
 RankedTensorType makeTensorType(ArrayRef<int64_t> shape, Type element, const Twine &what) {
   if (std::string fault = findSizeFault(shape, element); !fault.empty()) {
     throw ImportError(what + ": " + fault);
@@ -202,7 +259,8 @@ RankedTensorType makeTensorType(ArrayRef<int64_t> shape, Type element, const Twi
 }
 
 RankedTensorType tensorType(const onnx::TensorProto &tensor, MLIRContext *context, const Twine &what) {
-  Type element = convertElementType(tensor.data_type(), context, what);
+  const StoredRow *stored = findStored(tensor.data_type());
+  Type element = convertElementType(stored ? stored->wide : tensor.data_type(), context, what);
   return makeTensorType(SmallVector<int64_t>(tensor.dims().begin(), tensor.dims().end()), element, what);
 }
 
@@ -212,17 +270,24 @@ TensorData TensorData::peek(const onnx::TensorProto &tensor, StringRef directory
   if (tensor.has_segment()) {
     throw ImportError(what + ": data in segments is not supported");
   }
+  const StoredRow *stored = findStored(tensor.data_type());
+  const uint64_t count = data.type.getNumElements();
+  const uint64_t expected = stored ? llvm::divideCeil(count * stored->bits, 8) : count * elementBytes(data.type.getElementType());
   if (tensor.data_location() == onnx::TensorProto::EXTERNAL) {
-    uint64_t expected = data.type.getNumElements() * elementBytes(data.type.getElementType());
     data.mapped = mapExternal(parseExternal(tensor, directory, what), expected, data.type, what);
     data.bytes = data.mapped->getBuffer();
   } else if (tensor.has_raw_data()) {
     data.bytes = tensor.raw_data();
   } else {
-    data.owned = findElement(tensor.data_type())->packList(tensor);
+    data.owned = stored ? pack<uint8_t>(tensor.int32_data()) : findElement(tensor.data_type())->packList(tensor);
     data.bytes = *data.owned;
   }
-  data.checkLength(what);
+  data.checkLength(expected, what);
+  if (stored) {
+    data.owned = widen(*stored, data.bytes, static_cast<int64_t>(count));
+    data.bytes = *data.owned;
+    data.mapped.reset();
+  }
   return data;
 }
 
@@ -235,8 +300,7 @@ TensorData TensorData::take(onnx::TensorProto &tensor, StringRef directory, MLIR
   return data;
 }
 
-void TensorData::checkLength(const Twine &what) const {
-  const uint64_t expected = type.getNumElements() * elementBytes(type.getElementType());
+void TensorData::checkLength(uint64_t expected, const Twine &what) const {
   if (bytes.size() != expected) {
     throw ImportError(what + ": has " + Twine(bytes.size()) + " bytes of data but shape " + describe(type) + " needs " + Twine(expected));
   }
@@ -245,7 +309,8 @@ void TensorData::checkLength(const Twine &what) const {
 onnx::TensorProto makeDense(const onnx::SparseTensorProto &sparse, StringRef directory, MLIRContext *context, const Twine &what) {
   constexpr int64_t kMostElements = int64_t{1} << 26; // a model of a few bytes can name any size
   onnx::TensorProto dense;
-  dense.set_data_type(sparse.values().data_type());
+  const StoredRow *stored = findStored(sparse.values().data_type());
+  dense.set_data_type(stored ? stored->wide : sparse.values().data_type());
   *dense.mutable_dims() = sparse.dims();
   RankedTensorType type = tensorType(dense, context, what);
   TensorData values = TensorData::peek(sparse.values(), directory, context, what + ": values");

@@ -20,10 +20,14 @@ namespace ashlar::frontend {
 // Returns the MLIR type of an ONNX element type; throws for those that nn does not have. `what` opens the error ("initializer "w"").
 mlir::Type convertElementType(int32_t onnxType, mlir::MLIRContext *context, const llvm::Twine &what);
 
+// Whether data of an ONNX element type is only stored: float8, and types of 4 and 2 bits. Constants of them hold the same numbers in a type
+// that nn has: f32, i8 or u8.
+bool isStored(int32_t onnxType);
+
 // Returns a tensor type; throws for negative sizes and for more bytes than a tensor may have.
 mlir::RankedTensorType makeTensorType(llvm::ArrayRef<int64_t> shape, mlir::Type element, const llvm::Twine &what);
 
-// Returns the type of a tensor, data or not.
+// Returns the type of a tensor, data or not; of one that is only stored that of its numbers.
 mlir::RankedTensorType tensorType(const onnx::TensorProto &tensor, mlir::MLIRContext *context, const llvm::Twine &what);
 
 // Returns a sparse tensor with its zeros. Throws for indices that are none of it, and for one that is too large to be written out.
@@ -49,8 +53,8 @@ public:
   mlir::ElementsAttr intoAttribute(llvm::StringRef name) &&;
 
 private:
-  // Throws unless there are as many bytes as the type needs.
-  void checkLength(const llvm::Twine &what) const;
+  // Throws unless there are `expected` bytes, as many as the type needs.
+  void checkLength(uint64_t expected, const llvm::Twine &what) const;
 
   mlir::RankedTensorType type;
   llvm::StringRef bytes;

@@ -212,3 +212,71 @@ def brain_files(bench):
         file.seek(10)
         file.write(b"{'descr': '<V3'")
     bench.refused(["./program", "--input", "x=x.npy"], "'<V3'; little-endian f2, f4, f8, i1, i2, i4, i8, u1, u2, u4, u8, b1 and bf16 (V2) can be read")
+
+
+def small_float(bits, exponent_bits, mantissa_bits, bias, has_inf=False, is_fnuz=False):
+    """Returns the value of an element of float8 or float4; None for NaN and infinities."""
+    sign = bits >> (exponent_bits + mantissa_bits) & 1
+    exponent, mantissa = bits >> mantissa_bits & (2**exponent_bits - 1), bits & (2**mantissa_bits - 1)
+    if is_fnuz and sign and not exponent and not mantissa:
+        return None
+    if has_inf and exponent == 2**exponent_bits - 1:
+        return None
+    if not has_inf and not is_fnuz and exponent_bits == 4 and exponent == 15 and mantissa == 7:
+        return None
+    scale = 2.0 ** (max(exponent, 1) - bias - mantissa_bits)
+    return (-1) ** sign * scale * (mantissa + (2**mantissa_bits if exponent else 0))
+
+
+def stored_types():
+    """Type, elements in a byte, raw elements, and their values."""
+    floats8 = {17: (4, 3, 7), 18: (4, 3, 8, False, True), 19: (5, 2, 15, True), 20: (5, 2, 16, False, True)}
+    for kind, layout in floats8.items():
+        raw = [bits for bits in range(256) if small_float(bits, *layout) is not None]
+        yield kind, 1, raw, [small_float(bits, *layout) for bits in raw]
+    yield 23, 2, list(range(16)), [small_float(bits, 2, 1, 1) for bits in range(16)]
+    yield 24, 1, list(range(1, 254)), [2.0 ** (bits - 127) for bits in range(1, 254)]
+    for kind, bits, is_signed in ((21, 4, False), (22, 4, True), (25, 2, False), (26, 2, True)):
+        raw = [i % 2**bits for i in range(17)]  # an odd number: the last byte is not full
+        yield kind, 8 // bits, raw, [x - 2**bits if is_signed and x >= 2 ** (bits - 1) else x for x in raw]
+
+
+def packed(raw, per_byte):
+    bits = 8 // per_byte
+    return bytes(sum(x << (i * bits) for i, x in enumerate(raw[at:at + per_byte])) for at in range(0, len(raw), per_byte))
+
+
+@case()
+def stored_initializers(bench):
+    # Each number of each type, in an initializer as raw data and as a list, and in a node; moved, then dequantized and cast.
+    for kind, per_byte, raw, values in stored_types():
+        count, data = len(raw), packed(raw, per_byte)
+        stored = [bytes_of(5, tensor("q0", [count], kind, data)), bytes_of(5, tensor_of_list("q1", [count], kind, data)),
+                  constant("q2", kind, data, [count])]
+        bench.model(*stored, constant("s", FLOAT, floats([2])), constant("shape", INT64, struct.pack("<2q", 1, count), [2]),
+                    *(node("Reshape", [f"q{i}", "shape"], [f"r{i}"]) for i in range(3)),
+                    *(node("DequantizeLinear", [f"r{i}", "s"], [f"w{i}"]) for i in range(3)), node("Cast", ["r0"], ["w3"], to=FLOAT),
+                    node("Concat", [f"w{i}" for i in range(4)], ["w"], axis=0), node("Add", ["x", "w"], ["y"]), graph_input("x", [1]),
+                    graph_output("y", [4, count]), opset=25)
+        expect(run_forward(bench, [0], (1,)), [2 * v for v in values] * 3 + values, f"type {kind}")
+        # An op that looks at the type does not take it.
+        bench.model(stored[0], node("Add", ["q0", "q0"], ["y"]), graph_input("x", [1]), graph_output("y", [count]), opset=25)
+        refused_model(bench, 'reads "q0", a constant of a type that is only stored here; only')
+        bench.model(bytes_of(5, tensor("q", [count], kind, data + b"\0")), node("Cast", ["q"], ["y"], to=FLOAT), graph_output("y", [count]), opset=25)
+        refused_model(bench, f"has {len(data) + 1} bytes of data but")
+    # Blocks of 4-bit weights with zero points, as weight-only quantization writes them.
+    rows, raw, zeros, scales = 4, [(7 * i + 3) % 16 for i in range(8)], [8, 3, 7, 0], [0.5, 2, 1, 4]
+    bench.model(bytes_of(5, tensor("q", [rows, 2], 21, packed(raw, 2))), bytes_of(5, tensor("z", [2, 2], 21, packed(zeros, 2))),
+                constant("s", FLOAT, floats(scales), [2, 2]), node("DequantizeLinear", ["q", "s", "z"], ["w"], axis=0, block_size=2),
+                node("MatMul", ["x", "w"], ["y"]), graph_input("x", [1, rows]), graph_output("y", [1, 2]), opset=25)
+    weight = [[(raw[2 * r + c] - zeros[r // 2 * 2 + c]) * scales[r // 2 * 2 + c] for c in range(2)] for r in range(rows)]
+    expect(run_forward(bench, [1, 2, 3, 4], (1, rows)), [sum((r + 1) * weight[r][c] for r in range(rows)) for c in range(2)], "blocks")
+    # A zero point of 4 bits says what QuantizeLinear makes, which nothing here holds.
+    bench.model(bytes_of(5, tensor("z", [], 22, b"\1")), constant("s", FLOAT, floats([2])), node("QuantizeLinear", ["x", "s", "z"], ["y"]),
+                graph_input("x", [1]), graph_output("y", [1], 22), opset=25)
+    refused_model(bench, 'reads "z", a constant of a type that is only stored here')
+
+
+def tensor_of_list(name, dims, kind, elements):
+    """A tensor in int32_data, a byte each."""
+    return b"".join(integer(1, d) for d in dims) + integer(2, kind) + bytes_of(8, name) + bytes_of(5, b"".join(varint(x) for x in elements))

@@ -170,8 +170,8 @@ TEST_CASE("import checks the size of tensor data", "[frontend]") {
   CHECK(importError(model) == "model.onnx: initializer \"w\": has 8 bytes of data but shape [3] of f32 needs 12");
   OnnxModel negative = OnnxModel(17).initializer("w", TensorProto::FLOAT, {-3}, {}).node("Neg", {"w"}, {"y"}).output("y");
   CHECK(importError(negative) == "model.onnx: initializer \"w\": dim -3 is not a possible size");
-  OnnxModel int4 = OnnxModel(17).initializer("w", /*INT4*/ 22, {1}, {1}).node("Neg", {"w"}, {"y"}).output("y");
-  CHECK_THAT(importError(int4), contains("initializer \"w\": element type INT4 is not supported"));
+  OnnxModel strings = OnnxModel(17).initializer("w", TensorProto::STRING, {0}, {}).node("Neg", {"w"}, {"y"}).output("y");
+  CHECK_THAT(importError(strings), contains("initializer \"w\": element type STRING is not supported"));
   OnnxModel int16 = OnnxModel(17).initializer("w", TensorProto::INT16, {2}, {1}).node("Neg", {"w"}, {"y"}).output("y");
   CHECK(importError(int16) == "model.onnx: initializer \"w\": has 2 bytes of data but shape [2] of i16 needs 4");
 }

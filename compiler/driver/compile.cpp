@@ -498,28 +498,11 @@ private:
 
 } // namespace
 
-// Prints what was asked for about the model.
-static LogicalResult inspect(const Options &options, const job::Job &job) {
-  MLIRContext context(MLIRContext::Threading::DISABLED);
-  DiagnosticPrinter printer(&context);
-  llvm::Expected<frontend::Inspection> model = frontend::inspectOnnx(options.model, frontend::makeImportOptions(job), &context);
-  if (!model) {
-    return report(model.takeError());
-  }
-  llvm::Expected<std::string> text = options.inspect ? inspectionText(*model) : suggestJob(*model);
-  if (!text) {
-    return report(llvm::createStringError(options.model + ": " + llvm::toString(text.takeError())));
-  }
-  llvm::outs() << *text;
-  llvm::outs().flush();
-  return success();
-}
-
 int compile(const Options &options) {
-  llvm::Expected<Input> input = readInput(options);
-  if (input && (options.inspect || options.suggestJob)) {
-    return succeeded(inspect(options, input->job)) ? 0 : 1;
+  if (options.inspect || options.suggestJob) {
+    return succeeded(inspectModel(options)) ? 0 : 1;
   }
+  llvm::Expected<Input> input = readInput(options);
   llvm::Error error = input ? llvm::Error::success() : input.takeError();
   std::optional<FoundMeshes> meshes;
   if (!error && input->job.mesh().has_devices()) {

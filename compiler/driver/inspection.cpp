@@ -4,6 +4,10 @@
 
 #include "compiler/driver/inspection.h"
 
+#include "compiler/driver/diagnostics.h"
+#include "compiler/driver/input.h"
+#include "compiler/frontend/inspect.h"
+#include "compiler/job/job.h"
 #include "compiler/report/units.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -12,6 +16,7 @@
 
 using llvm::formatv;
 using llvm::StringRef;
+using namespace mlir;
 
 namespace ashlar::driver {
 namespace {
@@ -62,10 +67,18 @@ std::string sizesText(const Inspection &model) {
   if (model.batch) {
     sizes.push_back("global_batch " + std::to_string(*model.batch));
   }
-  for (const auto &[name, size] : model.dims) {
-    sizes.push_back(name + " " + std::to_string(size));
+  for (const job::Dim &dim : model.dims) {
+    const std::string name = dim.has_name() ? dim.name() : "dim " + std::to_string(dim.dim()) + " of " + dim.input();
+    sizes.push_back(name + " " + std::to_string(dim.size()));
   }
   return llvm::join(sizes, ", ");
+}
+
+// Returns what stands before the reasons why a model is refused: where they depend on sizes that were chosen here, these and the remedy.
+std::string refusedWith(const Inspection &model) {
+  return !model.fault.empty() && model.dependsOnSizes
+             ? "with the sizes that were tried, which may not be the model's; give its own in a job (--job): " + sizesText(model) + ": "
+             : "";
 }
 
 // Returns a string of the text format.
@@ -118,9 +131,12 @@ Column makeColumn(StringRef tensor, llvm::ArrayRef<int64_t> sample, StringRef wh
 }
 
 // What a feature may feed: a tensor with samples in its first dim.
-std::vector<Column> listColumns(const Inspection &model) {
+std::vector<Column> listColumns(const Inspection &model, const job::Job &given) {
   std::vector<Column> columns;
   for (const Inspection::Tensor &input : model.inputs) {
+    if (llvm::any_of(given.inputs(), [&](const job::KnownInput &known) { return known.name() == input.name; })) {
+      continue;
+    }
     columns.push_back(
         makeColumn(input.name, llvm::ArrayRef(input.shape).drop_front(std::min<size_t>(1, input.shape.size())), input.element));
   }
@@ -135,8 +151,7 @@ std::vector<Column> listColumns(const Inspection &model) {
   return columns;
 }
 
-} // namespace
-
+// Returns one paragraph a subject.
 std::string inspectionText(const Inspection &model) {
   Paragraphs out;
   out.add("model", {model.name + (model.producer.empty() ? "" : " by " + model.producer) + ", opset " + llvm::join(model.opsets, ", ")});
@@ -164,25 +179,35 @@ std::string inspectionText(const Inspection &model) {
   if (faults.empty()) {
     faults = {model.fault.empty() ? "nothing" : model.fault};
   }
+  faults.front() = refusedWith(model) + faults.front();
   out.add("refused", faults);
   return out.text;
 }
 
-llvm::Expected<std::string> suggestJob(const Inspection &model) {
+// Returns a job that trains the model, with the mesh and the known inputs of `given`. Fails when the model is refused, or has nothing to
+// train on.
+llvm::Expected<std::string> suggestJob(const Inspection &model, const job::Job &given) {
   if (!model.fault.empty()) {
-    return llvm::createStringError("no job trains this model, which is refused: " + model.fault);
+    return llvm::createStringError("no job trains this model, which is refused: " + refusedWith(model) + model.fault);
   }
   if (model.loss.kind == LossGuess::Kind::None || !model.batch) {
     return llvm::createStringError(model.batch ? "no job trains this model: it has no output of floats that a loss could be of"
                                                : "no job trains this model: no input has a dim for samples");
   }
-  std::vector<Column> columns = listColumns(model);
+  std::vector<Column> columns = listColumns(model, given);
   std::string text =
       "# A job for " + columnOf(model.name) + " to start from: the loss is a guess, see docs/semantics.md for all that can be said.\n";
-  text += "mode: DATA_PARALLEL\nmesh { axes { name: \"dp\" size: 1 } }\n";
+  text += given.has_mesh() ? "mode: " + job::Mode_Name(job::effectiveMode(given)) + "\nmesh { " +
+                                 StringRef(given.mesh().ShortDebugString()).trim().str() + " }\n"
+                           : "mode: DATA_PARALLEL\nmesh { axes { name: \"dp\" size: 1 } }\n";
   text += formatv("global_batch: {0}\n", *model.batch);
-  for (const auto &[name, size] : model.dims) {
-    text += formatv("dims {{ name: {0} size: {1} }\n", quoted(name), size);
+  for (const job::Dim &dim : model.dims) {
+    const std::string which =
+        dim.has_name() ? "name: " + quoted(dim.name()) : "input: " + quoted(dim.input()) + " dim: " + std::to_string(dim.dim());
+    text += "dims { " + which + " size: " + std::to_string(dim.size()) + " }\n";
+  }
+  for (const job::KnownInput &known : given.inputs()) {
+    text += "inputs { " + StringRef(known.ShortDebugString()).trim().str() + " }\n";
   }
   for (const frontend::CopiedWeight &copy : model.facts.copies) {
     text += formatv("ties {{ parameter: {0} to: {1} }\n", quoted(copy.copy), quoted(copy.original));
@@ -197,6 +222,45 @@ llvm::Expected<std::string> suggestJob(const Inspection &model) {
     text += formatv("  features {{ column: {0} tensor: {1} }\n", quoted(columnOf(column.tensor)), quoted(column.tensor));
   }
   return text + "}\n";
+}
+
+// Returns the job that a model is inspected with. A mesh of the command line may have any axes: the job that is suggested names a mode.
+llvm::Expected<job::Job> readInspectedJob(const Options &options) {
+  llvm::Expected<Input> input = readUnchecked(options);
+  if (!input) {
+    return input.takeError();
+  }
+  if (!options.mesh.empty() && !input->job.has_mode() && (input->job.mesh().has_devices() || input->job.mesh().axes_size() > 1)) {
+    input->job.set_mode(job::AUTO);
+  }
+  if (llvm::Error error = checkInput(options, input->job, *input)) {
+    return std::move(error);
+  }
+  return std::move(input->job);
+}
+
+} // namespace
+
+LogicalResult inspectModel(const Options &options) {
+  llvm::Expected<job::Job> read = readInspectedJob(options);
+  if (!read) {
+    return report(read.takeError());
+  }
+  const job::Job &job = *read;
+  MLIRContext context(MLIRContext::Threading::DISABLED);
+  DiagnosticPrinter printer(&context);
+  const int64_t devices = job.mesh().has_devices() ? job.mesh().devices() : job::numDevices(job);
+  llvm::Expected<frontend::Inspection> model = frontend::inspectOnnx(options.model, frontend::makeImportOptions(job), devices, &context);
+  if (!model) {
+    return report(model.takeError());
+  }
+  llvm::Expected<std::string> text = options.inspect ? inspectionText(*model) : suggestJob(*model, job);
+  if (!text) {
+    return report(llvm::createStringError(options.model + ": " + llvm::toString(text.takeError())));
+  }
+  llvm::outs() << *text;
+  llvm::outs().flush();
+  return success();
 }
 
 } // namespace ashlar::driver

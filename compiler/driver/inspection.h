@@ -5,15 +5,15 @@
 #ifndef ASHLAR_COMPILER_DRIVER_INSPECTION_H
 #define ASHLAR_COMPILER_DRIVER_INSPECTION_H
 
-#include "compiler/frontend/inspect.h"
+#include "compiler/driver/compile.h"
+
+#include "llvm/Support/LogicalResult.h"
 
 namespace ashlar::driver {
 
-// Returns one paragraph a subject: inputs, parameters, buffers, ops, what is refused.
-std::string inspectionText(const frontend::Inspection &model);
-
-// Returns a job that trains the model on .npy files, with comments on these. Fails when the model is refused, or has nothing to train on.
-llvm::Expected<std::string> suggestJob(const frontend::Inspection &model);
+// Prints what --inspect or --suggest-job asks for: one paragraph a subject (inputs, parameters, buffers, ops, what is refused), or a job
+// that trains the model on .npy files, with comments on these. An error is one line on stderr.
+llvm::LogicalResult inspectModel(const Options &options);
 
 } // namespace ashlar::driver
 

@@ -6,19 +6,11 @@
 #define ASHLAR_COMPILER_FRONTEND_INSPECT_H
 
 #include "compiler/frontend/import.h"
+#include "compiler/frontend/loss_guess.h"
 
 #include <map>
 
 namespace ashlar::frontend {
-
-// What a loss would be of, by what the outputs look like.
-struct LossGuess {
-  enum class Kind { None, ModelOutput, SoftmaxCrossEntropy, NegativeLogLikelihood, MeanSquaredError };
-  Kind kind = Kind::None;
-  std::string tensor;               // a tensor of the model
-  std::string labels;               // a name for the labels that no input has
-  llvm::SmallVector<int64_t> shape; // of the tensor
-};
 
 struct Inspection {
   std::string name, producer;
@@ -31,15 +23,16 @@ struct Inspection {
   std::vector<Tensor> inputs, outputs;
   std::map<std::string, int64_t> ops; // how many nodes have each, with functions in their places
   ModelFacts facts;
-  std::string fault;                                 // why the model is refused; "" when it is imported
-  std::optional<int64_t> batch;                      // with which it was tried
-  std::vector<std::pair<std::string, int64_t>> dims; // the same for other symbolic dims
+  std::string fault;            // why the model is refused; "" when it is imported
+  std::optional<int64_t> batch; // with which it was tried
+  std::vector<job::Dim> dims;   // the same for other open dims
+  bool dependsOnSizes = false;  // other sizes that were tried are refused for other reasons
   LossGuess loss;
 };
 
-// Imports the model as for training. Sizes that `options` leave open are chosen: 8 samples, and the largest of a few sizes with which the
-// model is imported. Fails when the file is no model.
-llvm::Expected<Inspection> inspectOnnx(llvm::StringRef path, ImportOptions options, mlir::MLIRContext *context);
+// Imports the model as for training. Sizes that `options` leave open are chosen: at least 8 samples, a multiple of `devices`, and the
+// largest of a few sizes with which the model is imported. Fails when the file is no model.
+llvm::Expected<Inspection> inspectOnnx(llvm::StringRef path, ImportOptions options, int64_t devices, mlir::MLIRContext *context);
 
 } // namespace ashlar::frontend
 

@@ -280,3 +280,85 @@ def stored_initializers(bench):
 def tensor_of_list(name, dims, kind, elements):
     """A tensor in int32_data, a byte each."""
     return b"".join(integer(1, d) for d in dims) + integer(2, kind) + bytes_of(8, name) + bytes_of(5, b"".join(varint(x) for x in elements))
+
+
+def suggested(bench, *options):
+    return bench.ok([*compiler(bench), "--suggest-job", *options])
+
+
+def loss_line(job):
+    return next(line for line in job.splitlines() if line.startswith("loss "))
+
+
+@case()
+def suggested_losses(bench):
+    head = [node("MatMul", ["x", "w"], ["l"]), parameter("w", [4, 6], [0.5] * 24), graph_input("x", ["batch", 4])]
+    shape = [constant("shape", INT64, struct.pack("<2q", 0, -1), [2])]
+    entropy = 'loss { softmax_cross_entropy { logits: "l" labels: "labels" } }'
+    squares = 'loss { mean_squared_error { prediction: "y" target: "labels" } }'
+    likelihood = 'loss { negative_log_likelihood { log_probabilities: "y" labels: "labels" } }'
+    axis = [constant("axis", INT64, struct.pack("<q", -1), [1])]
+    one = [constant("one", FLOAT, floats([1]))]
+    exponential = [node("Exp", ["l"], ["e"]), *axis, node("ReduceSum", ["e", "axis"], ["s"], keepdims=1)]
+    for name, nodes, expected in (
+            ("nothing", [node("Identity", ["l"], ["y"])], 'loss { softmax_cross_entropy { logits: "y" labels: "labels" } }'),
+            ("softmax", [node("Softmax", ["l"], ["y"])], entropy),
+            ("behind a reshape", [*shape, node("Softmax", ["l"], ["p"]), node("Reshape", ["p", "shape"], ["y"])], entropy),
+            ("between reshapes", [*shape, node("Reshape", ["l", "shape"], ["r"]), node("Softmax", ["r"], ["p"]), node("Identity", ["p"], ["y"])],
+             'loss { softmax_cross_entropy { logits: "r" labels: "labels" } }'),
+            ("of the batch", [node("Softmax", ["l"], ["y"], axis=0)], squares),
+            ("parts", [*exponential, node("Div", ["e", "s"], ["y"])], entropy),
+            ("parts and an inverse", [*exponential, node("Reciprocal", ["s"], ["i"]), node("Mul", ["i", "e"], ["y"])], entropy),
+            ("parts without the maximum", [node("ReduceMax", ["l"], ["m"], axes=[-1], keepdims=1), node("Sub", ["l", "m"], ["d"]),
+                                           node("Exp", ["d"], ["e"]), *axis, node("ReduceSum", ["e", "axis"], ["s"], keepdims=1), node("Div", ["e", "s"], ["y"])], entropy),
+            ("log-softmax", [*shape, node("LogSoftmax", ["l"], ["p"]), node("Reshape", ["p", "shape"], ["y"])], likelihood),
+            ("parts of log-softmax", [*exponential, node("Log", ["s"], ["g"]), node("Sub", ["l", "g"], ["y"])], likelihood),
+            ("log of softmax", [node("Softmax", ["l"], ["p"]), node("Log", ["p"], ["y"])], likelihood),
+            ("sigmoid", [*shape, node("Sigmoid", ["l"], ["p"]), node("Reshape", ["p", "shape"], ["y"])], squares),
+            ("parts of sigmoid", [*one, node("Neg", ["l"], ["n"]), node("Exp", ["n"], ["e"]), node("Add", ["e", "one"], ["a"]),
+                                  node("Div", ["one", "a"], ["y"])], squares)):
+        bench.model(*head, *nodes, graph_output("y", ["batch", 6]))
+        expect(loss_line(suggested(bench)), expected, name)
+    # Of several outputs a classifier's, wherever it stands: by its name, its softmax, or its shape.
+    features = [node("Relu", ["x"], ["hidden"]), graph_output("hidden", ["batch", 4])]
+    for name, output, nodes, logits in (("softmax", "y", [node("Softmax", ["l"], ["y"])], "l"),
+                                        ("name", "my_logits", [node("Identity", ["l"], ["my_logits"])], "my_logits")):
+        bench.model(*features, *head, *nodes, graph_output(output, ["batch", 6]))
+        expect(loss_line(suggested(bench)), f'loss {{ softmax_cross_entropy {{ logits: "{logits}" labels: "labels" }} }}', name)
+
+
+@case()
+def suggested_sizes(bench):
+    classifier = [node("MatMul", ["x", "w"], ["y"]), parameter("w", [4, 6], [0.5] * 24), graph_input("x", ["batch", 4]),
+                  graph_output("y", ["batch", 6])]
+    # The mesh of the command line, and a batch that its devices divide.
+    bench.model(*classifier)
+    for mesh, lines in (("dp=3", ["mode: DATA_PARALLEL", 'mesh { axes { name: "dp" size: 3 } }', "global_batch: 9"]),
+                        ("a=2,b=8", ["mode: AUTO", 'mesh { axes { name: "a" size: 2 } axes { name: "b" size: 8 } }', "global_batch: 16"]),
+                        ("8", ["mode: AUTO", "mesh { devices: 8 }", "global_batch: 8"])):
+        expect(suggested(bench, "--mesh", mesh).splitlines()[1:4], lines, mesh)
+    bench.write("suggested.txtpb", suggested(bench, "--mesh", "dp=3"))
+    bench.ok([*compiler(bench), "--job", "suggested.txtpb", "-o", "program"])
+    expect("global_batch: 5" in suggested(bench, "--batch", "5"), True, "--batch")
+    # A size without a name, and a known input, come back in the job.
+    bench.model(node("Add", ["x", "c"], ["a"]), node("ReduceMean", ["a"], ["m"], axes=[1], keepdims=1), node("MatMul", ["m", "w"], ["y"]),
+                parameter("w", [1, 6], [0.5] * 6), graph_input("x", ["batch", ""]), graph_input("c", []), graph_output("y", ["batch", 6]))
+    bench.write("given.txtpb", 'inputs { name: "c" value: 2 }')
+    job = suggested(bench, "--job", "given.txtpb")
+    for line in ('dims { input: "x" dim: 1 size: 128 }', 'inputs { name: "c" value: 2 }', "#   x_train.npy (samples, 128) f32"):
+        expect(line in job.splitlines(), True, f"{line} in {job}")
+    expect("c_train" in job, False, job)
+    bench.write("suggested.txtpb", job)
+    bench.ok([*compiler(bench), "--job", "suggested.txtpb", "-o", "program"])
+    # A model of one size that says it is open: the sizes that were tried are not its fault.
+    bench.model(node("MatMul", ["x", "w"], ["y"]), parameter("w", [5, 6], [0.5] * 30), graph_input("x", ["batch", "width"]),
+                graph_output("y", ["batch", 6]))
+    message = "with the sizes that were tried, which may not be the model's; give its own in a job (--job): global_batch 8, width 128: node"
+    bench.refused([*compiler(bench), "--suggest-job"], message)
+    expect(message in bench.ok([*compiler(bench), "--inspect"]), True, "--inspect")
+    bench.write("given.txtpb", 'dims { name: "width" size: 5 }')
+    expect('dims { name: "width" size: 5 }' in suggested(bench, "--job", "given.txtpb").splitlines(), True, "its own size")
+    # What is refused with every size is the model's.
+    bench.model(node("MatMul", ["x", "w"], ["p"]), node("Nothing", ["p"], ["y"]), parameter("w", [5, 6], [0.5] * 30), graph_input("x", ["batch", 5]),
+                graph_input("z", ["batch", "width"]), graph_output("y", ["batch", 6]))
+    bench.refused([*compiler(bench), "--suggest-job"], "which is refused: 1 op is not supported: Nothing")

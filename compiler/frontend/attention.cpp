@@ -3,6 +3,7 @@
 // Attention and what models put beside it, in matrix products, a softmax and element-wise ops. Heads are a dim of their own wherever
 // something is computed and no op mixes samples or heads, so that a split of either holds through all of it.
 
+#include "compiler/frontend/body.h"
 #include "compiler/frontend/emit.h"
 #include "compiler/frontend/registry.h"
 #include "compiler/frontend/shape_rules.h"
@@ -359,11 +360,118 @@ void importRotaryEmbedding(Node &node) {
   node.setResult(0, reshape(node, y, given.getShape()));
 }
 
+// The nodes of attention with functions of its scores and probabilities, which are graphs of the node.
+class FlexAttention {
+public:
+  explicit FlexAttention(Node &node) : node(node), prefix(node.uniqueName().str()) {}
+
+  std::vector<onnx::NodeProto> build() {
+    checkShapes();
+    const bool isWide = node.inputType(0).getElementType().isF64();
+    const int64_t precision = node.getInt("softmax_precision", isWide ? onnx::TensorProto::DOUBLE : onnx::TensorProto::FLOAT);
+    const double headSize = static_cast<double>(node.inputType(0).getDimSize(3)), scale = node.getFloat("scale", 1 / std::sqrt(headSize));
+    if (scale < 0) {
+      node.fail("attribute \"scale\" is " + std::to_string(scale) + ", whose root ONNX multiplies by; negate Q");
+    }
+    onnx::AttributeProto *root = append("Constant", {}, "root32").add_attribute();
+    root->set_name("value_float");
+    root->set_type(onnx::AttributeProto::FLOAT);
+    root->set_f(std::sqrt(static_cast<float>(scale)));
+    append("CastLike", {name("root32"), query()}, "root");
+    append("Mul", {query(), name("root")}, "q");
+    append("Mul", {shareHeads(1), name("root")}, "k");
+    onnx::AttributeProto *order = append("Transpose", {name("k")}, "kt").add_attribute();
+    order->set_name("perm");
+    order->set_type(onnx::AttributeProto::INTS);
+    for (int64_t dim : {0, 1, 3, 2}) {
+      order->add_ints(dim);
+    }
+    append("MatMul", {name("q"), name("kt")}, "products");
+    setInt(append("Cast", {name("products")}, "scores"), "to", precision);
+    setInt(append("Softmax", {call("score_mod", name("scores"))}, "probabilities"), "axis", 3);
+    const std::string weights = call("prob_mod", name("probabilities"));
+    setInt(append("Cast", {shareHeads(2)}, "v"), "to", precision);
+    append("MatMul", {weights, name("v")}, "sums");
+    nodes.push_back(makeNode("CastLike", {name("sums"), query()}, {node.resultName(0).str()}, node.getPath()));
+    return std::move(nodes);
+  }
+
+private:
+  std::string name(StringRef value) const { return (prefix + "/" + value).str(); }
+  std::string query() const { return node.inputName(0).str(); }
+
+  onnx::NodeProto &append(StringRef op, std::vector<std::string> inputs, StringRef value) {
+    return nodes.emplace_back(makeNode(op, std::move(inputs), {name(value)}, node.getPath()));
+  }
+
+  void checkShapes() const {
+    for (size_t i = 0; i < 3; ++i) {
+      if (!node.hasInput(i) || node.inputType(i).getRank() != 4) {
+        node.fail("input " + Twine(i) + " is not (batch, heads, sequence, size)");
+      }
+    }
+    ArrayRef<int64_t> q = node.inputType(0).getShape(), k = node.inputType(1).getShape(), v = node.inputType(2).getShape();
+    if (q[0] != k[0] || q[0] != v[0] || k[1] != v[1] || k[2] != v[2] || q[3] != k[3] || k[1] == 0 || q[1] % k[1] != 0) {
+      node.fail("Q, K and V of " + describeTensor(node.inputType(0)) + ", " + describeTensor(node.inputType(1)) + " and " +
+                describeTensor(node.inputType(2)) + " do not fit each other");
+    }
+  }
+
+  // Returns K or V with a head for each of Q's: head h is that of h / (heads of Q / heads of K).
+  std::string shareHeads(size_t index) {
+    const std::string input = node.inputName(index).str();
+    ArrayRef<int64_t> shape = node.inputType(index).getShape();
+    const int64_t heads = node.inputType(0).getDimSize(1), group = heads / shape[1];
+    if (group == 1) {
+      return input;
+    }
+    const std::string what = "of_" + std::to_string(index);
+    auto ints = [&](StringRef value, const std::vector<int64_t> &list) {
+      nodes.push_back(makeInts(name(value), list, node.getPath()));
+      return name(value);
+    };
+    const std::string split = ints(what + "/split", {shape[0], shape[1], 1, shape[2], shape[3]});
+    const std::string repeated = ints(what + "/repeated", {shape[0], shape[1], group, shape[2], shape[3]});
+    const std::string joined = ints(what + "/joined", {shape[0], heads, shape[2], shape[3]});
+    append("Reshape", {input, split}, what + "/groups");
+    append("Expand", {name(what + "/groups"), repeated}, what + "/all");
+    append("Reshape", {name(what + "/all"), joined}, what + "/heads");
+    return name(what + "/heads");
+  }
+
+  // Returns what a function makes of a value: the value where the node does not have it.
+  std::string call(StringRef function, const std::string &value) {
+    onnx::GraphProto *body = node.getGraph(function);
+    if (!body) {
+      return value;
+    }
+    if (body->input_size() != 1 || body->output_size() != 1) {
+      node.fail("\"" + function + "\" has " + Twine(body->input_size()) + " inputs and " + Twine(body->output_size()) +
+                " outputs, not one of each");
+    }
+    Names names;
+    names[body->input(0).name()] = value;
+    std::vector<onnx::NodeProto> opened = openGraph(*body, name(function), node.getPath(), names);
+    node.spend(static_cast<int64_t>(opened.size()));
+    std::move(opened.begin(), opened.end(), std::back_inserter(nodes));
+    return names[body->output(0).name()];
+  }
+
+  Node &node;
+  std::string prefix;
+  std::vector<onnx::NodeProto> nodes;
+};
+
+std::vector<onnx::NodeProto> expandFlexAttention(Node &node) {
+  return FlexAttention(node).build();
+}
+
 // Tables of angles are set, not trained.
 constexpr unsigned kTables = 1 << 1 | 1 << 2;
 
 constexpr RegistryRow kRows[] = {{"Attention", importAttention, Accepts::Floats},
-                                 {"RotaryEmbedding", importRotaryEmbedding, Accepts::Floats, kTables}};
+                                 {"RotaryEmbedding", importRotaryEmbedding, Accepts::Floats, kTables},
+                                 {"ai.onnx.preview.FlexAttention", nullptr, Accepts::Floats, 0, /*draws=*/false, expandFlexAttention}};
 
 } // namespace
 

@@ -2,6 +2,7 @@
 """ONNX files as people have them: open dims without names, inputs that are always the same, wrong declarations, types that only store
 numbers, and jobs that --suggest-job prints for them. Expected numbers are computed here with Python's integers and floats."""
 
+import math
 import os
 import struct
 
@@ -362,3 +363,59 @@ def suggested_sizes(bench):
     bench.model(node("MatMul", ["x", "w"], ["p"]), node("Nothing", ["p"], ["y"]), parameter("w", [5, 6], [0.5] * 30), graph_input("x", ["batch", 5]),
                 graph_input("z", ["batch", "width"]), graph_output("y", ["batch", 6]))
     bench.refused([*compiler(bench), "--suggest-job"], "which is refused: 1 op is not supported: Nothing")
+
+
+def flex_attention(q, k, v, scale, score_mod, prob_mod):
+    """Plain loops over lists (batch, heads, rows, size)."""
+    def head(q, k, v):
+        rows = []
+        for i, row in enumerate(q):
+            scores = [score_mod(scale * sum(a * b for a, b in zip(row, key)), i, j) for j, key in enumerate(k)]
+            terms = [math.exp(s - max(scores)) for s in scores]
+            weights = [prob_mod(t / sum(terms)) for t in terms]
+            rows.append([sum(w * value[c] for w, value in zip(weights, v)) for c in range(len(v[0]))])
+        return rows
+    group = len(q[0]) // len(k[0])
+    return [[head(heads[h], k[b][h // group], v[b][h // group]) for h in range(len(heads))] for b, heads in enumerate(q)]
+
+
+def nested(values, shape):
+    if not shape:
+        return values[0]
+    step = len(values) // shape[0]
+    return [nested(values[i * step:(i + 1) * step], shape[1:]) for i in range(shape[0])]
+
+
+def flat(values):
+    return [x for value in values for x in flat(value)] if isinstance(values, list) else [values]
+
+
+def graph_attribute(name, source, result, *nodes):
+    """A graph attribute of one input and one output."""
+    graph = b"".join(nodes) + bytes_of(2, name) + bytes_of(11, value_info(source, [2, 4, 3, 5])) + bytes_of(12, value_info(result, [2, 4, 3, 5]))
+    return bytes_of(5, bytes_of(1, name) + bytes_of(6, graph) + b"\xa0\x01\x05")
+
+
+@case()
+def flex_attentions(bench):
+    # Functions of scores and probabilities that read a value from outside: a bias a pair of positions, and a factor.
+    q_shape, k_shape, v_shape = [2, 4, 3, 2], [2, 2, 5, 2], [2, 2, 5, 3]
+    numbers = {name: [((7 * i + salt) % 11 - 5) / 4 for i in range(math.prod(shape))]
+               for salt, (name, shape) in enumerate((("q", q_shape), ("k", k_shape), ("v", v_shape)))}
+    bias = [(i % 7 - 3) / 2 for i in range(15)]
+    score_mod = graph_attribute("score_mod", "s", "t", node("Add", ["s", "bias"], ["u"]), node("Mul", ["u", "two"], ["t"]))
+    prob_mod = graph_attribute("prob_mod", "p", "r", node("Mul", ["p", "two"], ["r"]))
+    for attributes, scale, score, prob in (
+            (b"", 2**-0.5, lambda s, i, j: s, lambda p: p),
+            (score_mod + prob_mod, 2**-0.5, lambda s, i, j: 2 * (s + bias[5 * i + j]), lambda p: 2 * p),
+            (prob_mod + bytes_of(5, bytes_of(1, "scale") + varint(2 << 3 | 5) + struct.pack("<f", 0.25) + integer(20, 1)), 0.25,
+             lambda s, i, j: s, lambda p: 2 * p)):
+        call = bytes_of(1, b"".join(bytes_of(1, x) for x in ["x", "k", "v"]) + bytes_of(2, "y") + bytes_of(3, "flex") + bytes_of(4, "FlexAttention")
+                        + attributes + bytes_of(7, "ai.onnx.preview"))
+        bench.model(constant("two", FLOAT, floats([2])), constant("bias", FLOAT, floats(bias), [3, 5]),
+                    constant("k", FLOAT, floats(numbers["k"]), k_shape),
+                    constant("v", FLOAT, floats(numbers["v"]), v_shape), call,
+                    graph_input("x", q_shape), graph_output("y", [2, 4, 3, 3]), opset=26,
+                    domains=["ai.onnx.preview"])
+        expected = flex_attention(nested(numbers["q"], q_shape), nested(numbers["k"], k_shape), nested(numbers["v"], v_shape), scale, score, prob)
+        expect_near(run_forward(bench, numbers["q"], q_shape), flat(expected), 2e-6, f"scale {scale}")

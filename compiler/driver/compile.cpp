@@ -431,9 +431,12 @@ private:
       info.training->leastWeight = leastWeight;
       info.exported = std::move(exported);
     }
-    if (llvm::any_of(stages, [](exec::VariantOp stage) { return SymbolTable::lookupSymbolIn(stage, nn::kSeedVariable) != nullptr; })) {
-      info.seedTensor = nn::kSeedVariable.str();
-    }
+    auto nameIfThere = [&](StringRef name) {
+      bool isThere = llvm::any_of(stages, [&](exec::VariantOp stage) { return SymbolTable::lookupSymbolIn(stage, name) != nullptr; });
+      return isThere ? name.str() : "";
+    };
+    info.seedTensor = nameIfThere(nn::kSeedVariable);
+    info.stepTensor = nameIfThere(nn::kStepVariable);
     for (exec::VariantOp stage : stages) {
       if (pipeline) {
         order = pipeline->stages[stage.getStage()].order;

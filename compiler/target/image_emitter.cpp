@@ -147,8 +147,9 @@ public:
     Constant *refusal = table.optionalString(info.deterministicRefusal), *plan = table.string(info.plan);
     Constant *image = table.global(table.record<ashlar_rt_image>(
         {table.u32(ASHLAR_RT_ABI_VERSION), modelName, targetName, table.u64(hash(info, constants)), constantBytes,
-         table.u64(constants.bytes), table.u64(info.seed), table.optionalString(info.seedTensor), table.u32(variants.size()), variantTable,
-         trainingTable, refusal, plan, cpuFeatures, table.u32(deviceCodes.size()), deviceTable, table.u64(info.memoryLimit), exportTable}));
+         table.u64(constants.bytes), table.u64(info.seed), table.optionalString(info.seedTensor), table.optionalString(info.stepTensor),
+         table.u32(variants.size()), variantTable, trainingTable, refusal, plan, cpuFeatures, table.u32(deviceCodes.size()), deviceTable,
+         table.u64(info.memoryLimit), exportTable}));
     addMain(image);
     return llvm::Error::success();
   }

@@ -75,6 +75,7 @@ struct ImageInfo {
   std::string modelName, target;
   uint64_t seed = 1;
   std::string seedTensor; // empty: the program draws no random numbers
+  std::string stepTensor; // empty: the program counts no steps
   std::optional<TrainingInfo> training;
   ExportInfo exported; // of a program that trains
   std::string deterministicRefusal;

@@ -5,7 +5,6 @@
 #include "passes/train/passes.h"
 
 #include "dialects/nn/nn.h"
-#include "dialects/nn/scratch_state.h"
 #include "dialects/support/tensor_values.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -73,9 +72,8 @@ struct InitPass : public impl::InitPassBase<InitPass> {
   void declareSeed() {
     if (!getOperation().lookupSymbol(nn::kSeedVariable)) {
       OpBuilder builder = OpBuilder::atBlockBegin(getOperation().getBody());
-      auto seed = nn::VariableOp::create(builder, getOperation().getLoc(), nn::kSeedVariable, scalarType(&getContext()), Attribute(),
-                                         /*trainable=*/false, /*state_of=*/FlatSymbolRefAttr(), /*internal=*/true);
-      seed->setAttr(nn::kScratchAttr, builder.getUnitAttr());
+      nn::VariableOp::create(builder, getOperation().getLoc(), nn::kSeedVariable, scalarType(&getContext()), Attribute(),
+                             /*trainable=*/false, /*state_of=*/FlatSymbolRefAttr(), /*internal=*/true);
     }
   }
 

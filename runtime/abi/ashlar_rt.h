@@ -439,6 +439,7 @@ typedef struct {
   uint64_t constants_bytes;
   uint64_t seed;           // default of --seed
   const char *seed_tensor; // state, i64, rank 0: written by the runtime before "init" runs; null: the program draws no random numbers
+  const char *step_tensor; // the same: the number of the next step, 0 behind "init"; written by a run that resumes; null: nothing counts
   uint32_t num_variants;
   const ashlar_rt_variant *variants;  // [0] is the default
   const ashlar_rt_training *training; // null: a forward executable

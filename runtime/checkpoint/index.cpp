@@ -168,6 +168,10 @@ uint64_t CheckpointTensor::bytes() const {
   return countElements(shape) * dtypeBytes(dtype);
 }
 
+bool CheckpointTensor::isPosition() const {
+  return name == std::string(kCounterPrefix) + "seed" || name == std::string(kCounterPrefix) + "step";
+}
+
 bool CheckpointTensor::isParameter() const {
   return stateOf.empty() && name.rfind(kCounterPrefix, 0) != 0;
 }

@@ -36,6 +36,9 @@ struct CheckpointTensor {
 
   // Whether it is a parameter or a running statistic: no state of an optimizer, and no counter of the program.
   bool isParameter() const;
+
+  // Whether it is the seed or the number of the step, which the index has itself. Earlier versions wrote them as tensors, too.
+  bool isPosition() const;
 };
 
 struct CheckpointFile {

@@ -10,18 +10,24 @@
 
 namespace ashlar::rt {
 
+Status writeNumber(Session &session, const char *name, uint64_t number) {
+  if (name == nullptr) {
+    return Status();
+  }
+  const ashlar_rt_tensor *any = Stages(*session.variant).find(name), *own = session.executor->tensor(name);
+  if (any == nullptr || any->rank != 0 || any->buffer.dtype != ASHLAR_RT_I64) {
+    return internal("the image names the tensor {} but has no i64 scalar of that name", name);
+  }
+  for (int device = 0; own != nullptr && device < session.communicator->mesh().devicesPerProcess(); ++device) {
+    auto fill = [&](char *data) { std::memcpy(data, &number, sizeof(number)); };
+    ASHLAR_RETURN_IF_ERROR(session.executor->write(*own, device, fill));
+  }
+  return Status();
+}
+
 Status initialise(Session &session) {
   Executor &executor = *session.executor;
-  if (const char *name = session.image->seed_tensor) {
-    const ashlar_rt_tensor *any = Stages(*session.variant).find(name), *seed = executor.tensor(name);
-    if (any == nullptr || any->rank != 0 || any->buffer.dtype != ASHLAR_RT_I64) {
-      return internal("the image names the seed tensor {} but has no i64 scalar of that name", name);
-    }
-    for (int device = 0; seed != nullptr && device < session.communicator->mesh().devicesPerProcess(); ++device) {
-      auto fill = [&](char *data) { std::memcpy(data, &session.options->seed, sizeof(uint64_t)); };
-      ASHLAR_RETURN_IF_ERROR(executor.write(*seed, device, fill));
-    }
-  }
+  ASHLAR_RETURN_IF_ERROR(writeNumber(session, session.image->seed_tensor, session.options->seed));
   double begin = seconds();
   if (Program *init = executor.find(ASHLAR_RT_INIT)) {
     ASHLAR_RETURN_IF_ERROR(executor.run(*init));

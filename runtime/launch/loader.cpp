@@ -62,6 +62,17 @@ std::string misfit(const ashlar_rt_tensor &tensor, const CheckpointTensor *store
   return "";
 }
 
+// Kinds of state: "momentum" of each parameter, "ashlar.loss_scale" of all.
+using StateKinds = std::set<std::string>;
+
+void addKind(StateKinds &kinds, const std::string &name, const std::string &stateOf) {
+  kinds.insert(stateOf.empty() ? name : name.substr(std::min(name.size(), stateOf.size() + 1)));
+}
+
+std::string kindsText(const StateKinds &kinds) {
+  return kinds.empty() ? "none" : fmt::format("{}", fmt::join(kinds, ", "));
+}
+
 // ", and 3 more".
 std::string andMore(size_t count) {
   return count == 0 ? "" : fmt::format(", and {} more", count);
@@ -167,11 +178,15 @@ Status Loader::checkTensors() {
   const CheckpointIndex &index = reader.index();
   std::vector<std::string> misfits, unused;
   std::set<std::string> known;
+  StateKinds ofProgram, ofCheckpoint;
   for (const SavedTensor &saved : savedTensors(*session.variant)) {
     if (!isWanted(*saved.tensor)) {
       continue;
     }
     known.insert(saved.tensor->name);
+    if (saved.tensor->role == ASHLAR_RT_STATE) {
+      addKind(ofProgram, saved.tensor->name, saved.tensor->state_of != nullptr ? saved.tensor->state_of : "");
+    }
     const std::string reason = misfit(*saved.tensor, index.find(saved.tensor->name), source == Source::kWeights);
     taken += reason.empty() ? 1 : 0;
     if (!reason.empty()) {
@@ -179,24 +194,32 @@ Status Loader::checkTensors() {
     }
   }
   for (const CheckpointTensor &stored : index.tensors) {
-    if (known.count(stored.name) != 0) {
+    if (!stored.isParameter() && !stored.isPosition()) {
+      addKind(ofCheckpoint, stored.name, stored.stateOf);
+    }
+    if (known.count(stored.name) != 0 || stored.isPosition()) {
       continue;
     }
     if (source == Source::kWeights) {
       unused.push_back(stored.name);
     } else {
-      misfits.push_back((stored.stateOf.empty() ? "" : "state ") + stored.name + " in it is not in the program");
+      misfits.push_back((stored.isParameter() ? "" : "state ") + stored.name + " in it is not in the program");
     }
   }
-  return settle(misfits, unused);
+  std::string others; // what a rename, or another job, may have to be made of
+  if (!unused.empty()) {
+    others = fmt::format("; not used of it: {}{}", unused[0], andMore(unused.size() - 1));
+  } else if (source == Source::kCheckpoint && ofProgram != ofCheckpoint) {
+    others = fmt::format("; its optimizer and loss scale have the state {}, those of the program {}", kindsText(ofCheckpoint),
+                         kindsText(ofProgram));
+  }
+  return settle(misfits, unused, others);
 }
 
-Status Loader::settle(const std::vector<std::string> &misfits, const std::vector<std::string> &unused) {
+Status Loader::settle(const std::vector<std::string> &misfits, const std::vector<std::string> &unused, const std::string &others) {
   const bool starts = source == Source::kWeights;
   const bool takesPart = starts ? session.options->initPartial : session.options->resumePartial;
   if (!misfits.empty() && (!takesPart || taken == 0)) {
-    // What it has beside is what a name may have to be made of.
-    const std::string others = unused.empty() ? "" : fmt::format("; not used of it: {}{}", unused[0], andMore(unused.size() - 1));
     const char *remedy = taken == 0 ? starts ? "nothing of it fits; --rename FROM=TO gives its tensors other names" : "nothing of it fits"
                          : starts   ? "--rename FROM=TO gives its tensors other names, --init-partial takes what fits"
                                     : "--resume-partial takes what fits";
@@ -253,6 +276,7 @@ Status Loader::load() {
     }
     session.communicator->noteProgress();
   }
+  status.update(status.ok() && resumes() ? writeNumber(session, session.image->step_tensor, stepsDone()) : Status());
   status.update(reader.check());
   reader.close();
   const double elapsed = seconds() - begin;

@@ -51,8 +51,8 @@ private:
   Status openWeights();
   // Whether a tensor of the program is to come from the source.
   bool isWanted(const ashlar_rt_tensor &tensor) const;
-  // Fails for what does not fit, or notes it where a part is enough.
-  Status settle(const std::vector<std::string> &misfits, const std::vector<std::string> &unused);
+  // Fails for what does not fit, or notes it where a part is enough. `others`: what the error tells besides.
+  Status settle(const std::vector<std::string> &misfits, const std::vector<std::string> &unused, const std::string &others);
   Status fill(const ashlar_rt_tensor &tensor, const CheckpointTensor &stored, const Piece &wanted, char *local);
 
   Session &session;

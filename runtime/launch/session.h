@@ -22,6 +22,9 @@ struct Session {
   bool underMpirun = false;
 };
 
+// Writes a number that the run keeps for the program, the seed or the step, to its i64 scalar. Does nothing for a null name.
+Status writeNumber(Session &session, const char *name, uint64_t number);
+
 // Gives the program its seed, and variables and states their first values.
 Status initialise(Session &session);
 

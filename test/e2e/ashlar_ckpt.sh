@@ -57,8 +57,8 @@ expect 1 diff saved/ashlar-1_6 cut/ashlar-1_6
 grep -qE '^fc1.weight: [0-9]+ of 50176 elements differ, most by [0-9.]+e-0[6-9] at \[[0-9]+,[0-9]+\]: -?[0-9.e-]+ and -?[0-9.e-]+$' out || { cat out >&2; fail "diff of rounding"; }
 expect 1 diff saved/ashlar-1_6 saved/other-1_3
 expect_line "steps done: 6 in saved/ashlar-1_6, 3 in saved/other-1_3"
-expect_line "ashlar.step: 1 of 1 elements differ, most by 3 at []: 6 and 3"
-expect_line "0 of 20 common tensors are equal, bit by bit"
+expect_line "ashlar.updates: 1 of 1 elements differ, most by 3 at []: 6 and 3"
+expect_line "0 of 19 common tensors are equal, bit by bit"
 "$tools/ashlar-zoo" mlp --width 32 -o narrow.onnx
 "$tools/ashlarc" narrow.onnx --job "$jobs/mlp.txtpb" --mesh dp=1 -o narrow
 ./narrow --deterministic --threads 1 --steps 1 --checkpoint-dir narrowed > log
@@ -96,8 +96,8 @@ for name, npy in expected.items():
     assert npy[start:] == found[name], name
 assert header["fc1.weight"]["shape"] == [64, 784] and header["fc1.weight"]["dtype"] == "F32"
 header, everything = read("all.safetensors")
-assert len(everything) == 20 and all(everything[name] == found[name] for name in found)
-assert struct.unpack("<q", everything["ashlar.step"]) == (6,) and header["ashlar.step"]["shape"] == []
+assert len(everything) == 19 and all(everything[name] == found[name] for name in found)
+assert struct.unpack("<q", everything["ashlar.updates"]) == (6,) and header["ashlar.updates"]["shape"] == []
 PYTHON
 cp all.safetensors before
 for path in cut/ashlar-1_6/rank-00001.safetensors cut/../cut/ashlar-1_6/index.json; do

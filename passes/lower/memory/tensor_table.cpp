@@ -67,7 +67,7 @@ LogicalResult TensorTable::addVariables(ModuleOp module) {
       list[*index].stateOf = parameter.getAttr();
     }
     list[*index].isInternal = op.getInternal();
-    list[*index].isScratch = op->hasAttr(nn::kScratchAttr);
+    list[*index].isScratch = nn::isScratch(op);
     if (std::optional<int64_t> owner = dist::getOwner(op)) {
       list[*index].owner = owner;
       end = list[*index].offset; // it takes no bytes among the tensors of all devices

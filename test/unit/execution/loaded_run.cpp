@@ -126,7 +126,7 @@ public:
     }
     for (uint32_t i = 0; i < variant.num_tensors; ++i) {
       const ashlar_rt_tensor &tensor = variant.tensors[i];
-      if (tensor.persistent) {
+      if (tensor.role == ASHLAR_RT_VARIABLE || tensor.role == ASHLAR_RT_STATE) {
         REQUIRE(interpreter.getVariable(tensor.name));
         expected.at(tensor.name) = interpreter.getVariable(tensor.name)->front();
       }

@@ -65,6 +65,7 @@ target::ImageInfo makeInfo() {
   info.target = "cpu";
   info.seed = 42;
   info.seedTensor = "v";
+  info.stepTensor = "w";
   info.deterministicRefusal = "because";
   info.plan = "the plan";
   target::TrainingInfo training;
@@ -126,6 +127,7 @@ TEST_CASE("image: names, constants and training", "[plan][image]") {
   CHECK(std::string(image->deterministic_refusal) == "because");
   CHECK(std::string(image->plan) == "the plan");
   CHECK(std::string(image->seed_tensor) == "v");
+  CHECK(std::string(image->step_tensor) == "w");
   REQUIRE(image->constants_bytes == 131);
   CHECK(reinterpret_cast<uintptr_t>(image->constants) % ASHLAR_RT_ALIGNMENT == 0);
   const float *floats = reinterpret_cast<const float *>(image->constants);

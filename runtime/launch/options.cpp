@@ -4,6 +4,7 @@
 
 #include "runtime/launch/options.h"
 
+#include "runtime/abi/command_line.h"
 #include "runtime/checkpoint/weights.h"
 #include "runtime/launch/target_runtime.h"
 
@@ -145,7 +146,7 @@ Status parseOptions(const ashlar_rt_image &image, const TargetRuntime &target, i
   app.add_option("--trace-steps", traceSteps, "the steps that --trace is about; 3-5, or the last three, when not given")->type_name("A-B");
   app.add_flag("--plan", options.plan, "print how the program was planned, and end");
   try {
-    app.parse(argc, argv);
+    parseCommandLine(app, argc, argv);
   } catch (const CLI::CallForHelp &) {
     helpText = app.help();
     return Status();

@@ -45,7 +45,7 @@ ARROWS = {
     "runtime/device": ["runtime/base", "runtime/abi"],
     "runtime/kernels": ["runtime/device", "runtime/base", "runtime/abi"],
     "runtime/launch": ["runtime"],
-    "tools": ["compiler", "passes", "dialects"],
+    "tools": ["compiler", "passes", "dialects", "runtime/abi"],
     "tools/ashlar_calibrate": ["runtime"],
     "tools/ashlar_ckpt": ["runtime/checkpoint", "runtime/base", "runtime/abi"],
 }

@@ -3,6 +3,7 @@
 // ashlar-ckpt COMMAND ...: looks into checkpoints (docs/checkpoints.md). Exit status: 0; 1 when verify found damage or diff a difference;
 // 2 after an error.
 
+#include "runtime/abi/command_line.h"
 #include "runtime/base/process.h"
 #include "tools/ashlar_ckpt/commands.h"
 
@@ -45,7 +46,7 @@ int run(int argc, char **argv) {
   convert->add_option("-o,--output", request.output, "the file to write")->required();
   convert->add_flag("--parameters", request.parametersOnly, "without the optimizer's state and counters");
   try {
-    app.parse(argc, argv);
+    ashlar::rt::parseCommandLine(app, argc, argv);
   } catch (const CLI::ParseError &error) {
     return app.exit(error) == 0 ? 0 : kError;
   }

@@ -6,6 +6,7 @@
 #include "compiler/driver/compile.h"
 #include "compiler/driver/plan.h"
 #include "compiler/file/process.h"
+#include "runtime/abi/command_line.h"
 
 #include "llvm/Support/FileSystem.h"
 
@@ -113,7 +114,7 @@ int run(int argc, char **argv) {
   ashlar::driver::PlanOptions planOptions;
   CLI::App *plan = addPlan(app, planOptions);
   try {
-    app.parse(argc, argv);
+    ashlar::rt::parseCommandLine(app, argc, argv);
   } catch (const CLI::CallForHelp &) {
     std::cout << (plan->parsed() ? plan : &app)->help();
     return 0;

@@ -5,6 +5,7 @@
 
 #include "compiler/frontend/export_template.h"
 
+#include "compiler/file/input_file.h"
 #include "compiler/frontend/onnx_proto.h"
 
 #include "dialects/nn/nn.h"
@@ -12,7 +13,6 @@
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringMap.h"
-#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
 
 #include <google/protobuf/io/coded_stream.h>
@@ -161,9 +161,9 @@ public:
   }
 
   llvm::Expected<ExportTemplate> make() {
-    auto file = llvm::MemoryBuffer::getFile(path, /*IsText=*/false, /*RequiresNullTerminator=*/false);
+    llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> file = file::mapFile(path);
     if (!file) {
-      return llvm::createStringError(file.getError(), path + ": " + file.getError().message());
+      return llvm::createStringError(path + ": " + llvm::toString(file.takeError()));
     }
     Piece model;
     bool whole = forEachField((*file)->getBuffer(), [&](const Field &field) {
@@ -298,11 +298,12 @@ private:
     llvm::sys::path::append(place, external.lookup("location"));
     uint64_t offset = 0, length = 0;
     StringRef(external.lookup("offset")).getAsInteger(10, offset);
-    auto file = llvm::MemoryBuffer::getFile(place, /*IsText=*/false, /*RequiresNullTerminator=*/false);
+    llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> file = file::mapFile(place);
     if (file && StringRef(external.lookup("length")).getAsInteger(10, length)) {
       length = (*file)->getBufferSize() - std::min<uint64_t>(offset, (*file)->getBufferSize());
     }
-    if (!file || offset + length > (*file)->getBufferSize()) {
+    if (!file || offset > (*file)->getBufferSize() || length > (*file)->getBufferSize() - offset) {
+      llvm::consumeError(file.takeError());
       refusal = ("the data of " + name + " in " + place + " cannot be read again").str();
       return "";
     }

@@ -4,10 +4,9 @@
 
 #include "compiler/frontend/onnx_file.h"
 
+#include "compiler/file/input_file.h"
 #include "compiler/frontend/import_error.h"
 #include "compiler/job/protobuf_log.h"
-
-#include "llvm/Support/MemoryBuffer.h"
 
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
@@ -59,9 +58,9 @@ std::string brokenPlace(const char *bytes, int size) {
 } // namespace
 
 std::unique_ptr<onnx::ModelProto> readModelFile(llvm::StringRef path) {
-  auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/false, /*RequiresNullTerminator=*/false);
+  llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> buffer = file::mapFile(path);
   if (!buffer) {
-    throw ImportError("cannot be read: " + llvm::StringRef(buffer.getError().message()).lower());
+    throw ImportError(llvm::toString(buffer.takeError()));
   }
   size_t size = (*buffer)->getBufferSize();
   if (size > std::numeric_limits<int32_t>::max()) {

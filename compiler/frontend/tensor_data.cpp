@@ -4,6 +4,7 @@
 
 #include "compiler/frontend/tensor_data.h"
 
+#include "compiler/file/input_file.h"
 #include "compiler/frontend/import_error.h"
 #include "dialects/support/element_type.h"
 #include "dialects/support/tensor_size.h"
@@ -170,22 +171,18 @@ struct ExternalLocation {
 
 // Returns the path of a file with all symbolic links followed; throws when they lead out of the directory, or to no regular file.
 std::string resolveBelow(StringRef directory, StringRef file, const Twine &what) {
-  SmallString<256> path(directory), folder, resolved;
-  llvm::sys::path::append(path, file);
-  std::error_code error = llvm::sys::fs::real_path(directory.empty() ? "." : directory, folder);
-  error = error ? error : llvm::sys::fs::real_path(path, resolved);
-  if (error) {
-    throw ImportError(what + ": external data file \"" + file + "\" cannot be read: " + StringRef(error.message()).lower());
+  llvm::Expected<file::ResolvedPath> resolved = file::resolveBelow(directory, file);
+  if (!resolved) {
+    throw ImportError(what + ": external data file \"" + file + "\" " + llvm::toString(resolved.takeError()));
   }
-  StringRef rest = resolved;
-  if (!rest.consume_front(folder) || (folder != "/" && !rest.starts_with("/"))) {
-    throw ImportError(what + ": external data lies in \"" + file + "\", a link to " + resolved +
+  if (!resolved->isBelow) {
+    throw ImportError(what + ": external data lies in \"" + file + "\", a link to " + resolved->path +
                       ", which is not below the model's folder; copy the file there");
   }
-  if (!llvm::sys::fs::is_regular_file(resolved)) {
+  if (!llvm::sys::fs::is_regular_file(resolved->path)) {
     throw ImportError(what + ": external data lies in \"" + file + "\", which is no regular file");
   }
-  return resolved.str().str();
+  return resolved->path;
 }
 
 ExternalLocation parseExternal(const onnx::TensorProto &tensor, StringRef directory, const Twine &what) {
@@ -204,10 +201,7 @@ ExternalLocation parseExternal(const onnx::TensorProto &tensor, StringRef direct
     }
     entry.key() == "offset" ? location.offset = number : *(location.length = number);
   }
-  bool leavesDirectory =
-      llvm::sys::path::is_absolute(location.file) ||
-      llvm::is_contained(llvm::make_range(llvm::sys::path::begin(location.file), llvm::sys::path::end(location.file)), "..");
-  if (location.file.empty() || StringRef(location.file).contains('\0') || leavesDirectory) {
+  if (!file::namesBelow(location.file)) {
     throw ImportError(what + ": external data lies in \"" + location.file + "\", which is not below the model's folder");
   }
   location.path = resolveBelow(directory, location.file, what);
@@ -228,10 +222,9 @@ std::unique_ptr<llvm::MemoryBuffer> mapExternal(const ExternalLocation &location
     throw ImportError(what + ": external data file \"" + location.file + "\" has " + Twine(size) + " bytes but offset " +
                       Twine(location.offset) + " and " + Twine(bytes) + " bytes are needed; the file may be truncated");
   }
-  auto buffer = llvm::MemoryBuffer::getFileSlice(location.path, bytes, location.offset);
+  llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> buffer = file::mapPart(location.path, location.offset, bytes);
   if (!buffer) {
-    throw ImportError(what + ": external data file \"" + location.file +
-                      "\" cannot be read: " + StringRef(buffer.getError().message()).lower());
+    throw ImportError(what + ": external data file \"" + location.file + "\" " + llvm::toString(buffer.takeError()));
   }
   return std::move(*buffer);
 }

@@ -2,6 +2,7 @@
 //
 // Text -> Job. Protobuf's own messages are rewritten into our form: lower case, no C++ names, with a suggestion where a name is close.
 
+#include "compiler/file/input_file.h"
 #include "compiler/job/implemented.h"
 #include "compiler/job/job.h"
 #include "compiler/job/protobuf_log.h"
@@ -9,7 +10,7 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 
 #include <google/protobuf/io/tokenizer.h>
@@ -182,11 +183,6 @@ llvm::Expected<Job> parseJobText(StringRef text, StringRef name) {
   if (auto found = findUnimplemented(job, &positions)) {
     return makeError(at(name, found->line, found->column) + found->what + " is not implemented yet");
   }
-  if (StringRef order = job.pipeline().order(); !order.empty() && !llvm::sys::path::is_absolute(order)) {
-    llvm::SmallString<128> path(llvm::sys::path::parent_path(name));
-    llvm::sys::path::append(path, order);
-    job.mutable_pipeline()->set_order(path.str().str());
-  }
   const FieldDescriptor *rules = Job::descriptor()->FindFieldByName("rules");
   for (int i = 0; i < job.rules_size(); ++i) {
     if (job.rules(i).has_origin()) {
@@ -199,12 +195,43 @@ llvm::Expected<Job> parseJobText(StringRef text, StringRef name) {
   return job;
 }
 
-llvm::Expected<Job> parseJob(StringRef path) {
-  auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/true);
-  if (!buffer) {
-    return makeError(path + ": cannot be read: " + llvm::StringRef(buffer.getError().message()).lower());
+// Replaces the name of the order's file by its path. It lies in the folder of the job, or, where the job comes through a pipe, in the
+// current one; a job of somebody else names no other file of ours.
+static llvm::Error placeOrder(StringRef path, Job &job) {
+  const std::string &order = job.pipeline().order();
+  if (order.empty()) {
+    return llvm::Error::success();
   }
-  return parseJobText((*buffer)->getBuffer(), path);
+  const StringRef folder = llvm::sys::fs::is_regular_file(path) ? llvm::sys::path::parent_path(path) : "";
+  const std::string given = (path + ": pipeline.order \"" + order + "\"").str();
+  if (!file::namesBelow(order)) {
+    return makeError(given + " is not below the job's folder; copy the file there, and name it from there");
+  }
+  llvm::Expected<file::ResolvedPath> resolved = file::resolveBelow(folder, order);
+  if (!resolved) {
+    llvm::SmallString<128> place(folder);
+    llvm::sys::path::append(place, order);
+    return makeError(place + ": " + llvm::toString(resolved.takeError()));
+  }
+  if (!resolved->isBelow) {
+    return makeError(given + " is a link to " + resolved->path + ", which is not below the job's folder; copy the file there");
+  }
+  job.mutable_pipeline()->set_order(resolved->path);
+  return llvm::Error::success();
+}
+
+llvm::Expected<Job> parseJob(StringRef path) {
+  llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> buffer = file::readText(path, file::Pipes::Taken);
+  if (!buffer) {
+    return makeError(path + ": " + llvm::toString(buffer.takeError()));
+  }
+  llvm::Expected<Job> job = parseJobText((*buffer)->getBuffer(), path);
+  if (job) {
+    if (llvm::Error error = placeOrder(path, *job)) {
+      return std::move(error);
+    }
+  }
+  return job;
 }
 
 llvm::Expected<Mesh> parseMesh(StringRef text) {

@@ -4,11 +4,10 @@
 
 #include "passes/stage/passes.h"
 
+#include "compiler/file/input_file.h"
 #include "passes/stage/execution.h"
 #include "passes/stage/order_file.h"
 #include "passes/stage/stage_modules.h"
-
-#include "llvm/Support/MemoryBuffer.h"
 
 using namespace mlir;
 
@@ -49,9 +48,9 @@ private:
     if (orderFile.empty()) {
       return success();
     }
-    auto buffer = llvm::MemoryBuffer::getFile(orderFile, /*IsText=*/true);
+    llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> buffer = file::readText(orderFile, file::Pipes::Refused);
     if (!buffer) {
-      return fail(llvm::createStringError(orderFile + ": cannot be read: " + StringRef(buffer.getError().message()).lower()));
+      return fail(llvm::createStringError(orderFile + ": " + llvm::toString(buffer.takeError())));
     }
     llvm::Expected<OrderFile> read = OrderFile::parse((*buffer)->getBuffer(), orderFile, cut, microBatches);
     if (!read) {

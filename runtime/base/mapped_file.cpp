@@ -5,6 +5,8 @@
 
 #include "runtime/base/mapped_file.h"
 
+#include "runtime/abi/regular_file.h"
+
 #include <atomic>
 #include <cerrno>
 #include <csignal>
@@ -12,7 +14,6 @@
 #include <cstring>
 #include <utility>
 
-#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -108,25 +109,25 @@ MappedFile::~MappedFile() {
   }
 }
 
-Status MappedFile::open(const std::string &path, MappedFile &file) {
+Status MappedFile::open(const std::string &path, MappedFile &file, uint64_t mostBytes) {
   MappedFile result;
   result.path = path;
-  result.descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK); // a pipe must not block
-  if (result.descriptor < 0) {
-    return unavailable("cannot open \"{}\": {}", path, std::strerror(errno));
+  const OpenedFile opened = openRegularFile(path, mostBytes);
+  if (opened.descriptor < 0) {
+    return unavailable("cannot open \"{}\": {}", path, opened.fault);
   }
-  struct stat info = {};
-  if (fstat(result.descriptor, &info) != 0 || !S_ISREG(info.st_mode) || info.st_size == 0) {
-    return invalid("\"{}\" is empty or not a regular file", path);
+  result.descriptor = opened.descriptor;
+  if (opened.bytes == 0) {
+    return invalid("cannot open \"{}\": it is empty", path);
   }
-  void *base = mmap(nullptr, static_cast<size_t>(info.st_size), PROT_READ, MAP_PRIVATE, result.descriptor, 0);
+  void *base = mmap(nullptr, opened.bytes, PROT_READ, MAP_PRIVATE, result.descriptor, 0);
   if (base == MAP_FAILED) {
-    return unavailable("cannot map the {} bytes of \"{}\": {}; if it is a limit, raise it (ulimit -v)", info.st_size, path,
+    return unavailable("cannot map the {} bytes of \"{}\": {}; if it is a limit, raise it (ulimit -v)", opened.bytes, path,
                        std::strerror(errno));
   }
   setHandler();
   result.kept = keepFile(path);
-  result.region = addRegion(static_cast<char *>(base), static_cast<size_t>(info.st_size));
+  result.region = addRegion(static_cast<char *>(base), opened.bytes);
   file = std::move(result);
   return Status();
 }

@@ -8,6 +8,7 @@
 #include "runtime/base/output_file.h"
 #include "runtime/base/status.h"
 
+#include <cstdint>
 #include <string>
 
 namespace ashlar::rt {
@@ -23,8 +24,8 @@ public:
   MappedFile &operator=(MappedFile &&other) noexcept;
   ~MappedFile();
 
-  // Maps a regular file that is not empty. By one thread at a time.
-  static Status open(const std::string &path, MappedFile &file);
+  // Maps a regular file that is not empty and has at most `mostBytes` bytes. By one thread at a time.
+  static Status open(const std::string &path, MappedFile &file, uint64_t mostBytes = INT64_MAX);
 
   // Returns the bytes of the file and their number.
   const char *data() const;

@@ -3,16 +3,16 @@
 #include "runtime/checkpoint/index.h"
 
 #include "runtime/base/dtype.h"
+#include "runtime/base/mapped_file.h"
 #include "runtime/checkpoint/checksums.h"
 #include "runtime/checkpoint/safetensors.h"
 
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <fstream>
-#include <sstream>
+#include <map>
+#include <set>
+#include <stdexcept>
 
 #include <sys/stat.h>
 
@@ -23,6 +23,10 @@ namespace {
 using Json = nlohmann::json; // sorts its keys
 
 constexpr uint64_t kFormat = 1;
+constexpr uint64_t kMostIndexBytes = uint64_t{1} << 30; // as many as a checkpoint of 4 TB has
+constexpr uint64_t kMostNumber = uint64_t{1} << 48;     // of steps, samples and checkpoints; products of two fit
+constexpr int kDeepestJson = 16;
+constexpr size_t kMostOddPieces = 4096;
 constexpr const char *kChecksum = "checksum", *kNumber = "number";
 
 // Counters of the program have such names; parameters cannot (docs/checkpoints.md).
@@ -54,13 +58,34 @@ Json toJson(const CheckpointTensor &tensor) {
   return json;
 }
 
-// The readers use at() and get(), which throw what readIndex() catches; a loop over what is no list would be over nothing.
+// The readers use at() and get(), which throw what readIndex() catches; a loop over what is no list would be over nothing. Of a number
+// get() makes something whatever it is, so that numbers are read by wholeNumber().
+uint64_t wholeNumber(const Json &json, const char *key, uint64_t most) {
+  if (!json.is_number_unsigned() || json.get<uint64_t>() > most) {
+    throw std::out_of_range(
+        fmt::format("{} is {}, not a whole number from 0 to {}", key, json.is_number() ? dump(json) : json.type_name(), most));
+  }
+  return json.get<uint64_t>();
+}
+
+uint64_t numberAt(const Json &json, const char *key, uint64_t most = kMostNumber) {
+  return wholeNumber(json.at(key), key, most);
+}
+
+std::vector<int64_t> sizesAt(const Json &json, const char *key) {
+  std::vector<int64_t> sizes;
+  for (const Json &size : json.at(key).get<std::vector<Json>>()) {
+    sizes.push_back(static_cast<int64_t>(wholeNumber(size, key, INT64_MAX)));
+  }
+  return sizes;
+}
+
 CheckpointPiece pieceFrom(const Json &json) {
   CheckpointPiece piece;
-  piece.file = json.at("file").get<uint32_t>();
-  piece.offset = json.at("offset").get<uint64_t>();
-  piece.start = json.at("start").get<std::vector<int64_t>>();
-  piece.size = json.at("size").get<std::vector<int64_t>>();
+  piece.file = static_cast<uint32_t>(numberAt(json, "file", UINT32_MAX));
+  piece.offset = numberAt(json, "offset", INT64_MAX);
+  piece.start = sizesAt(json, "start");
+  piece.size = sizesAt(json, "size");
   if (!readChecksums(json.at("checksums").get<std::string>(), piece.checksums)) {
     piece.checksums.clear();
   }
@@ -72,7 +97,7 @@ CheckpointTensor tensorFrom(const Json &json) {
   tensor.name = json.at("name").get<std::string>();
   tensor.dtype = dtypeOfSafetensors(json.at("dtype").get<std::string>());
   tensor.stateOf = json.value("state_of", "");
-  tensor.shape = json.at("shape").get<std::vector<int64_t>>();
+  tensor.shape = sizesAt(json, "shape");
   for (const Json &piece : json.at("pieces").get<std::vector<Json>>()) {
     tensor.pieces.push_back(pieceFrom(piece));
   }
@@ -84,16 +109,16 @@ CheckpointIndex indexFrom(const Json &json) {
   index.model = json.at("model").get<std::string>();
   index.target = json.at("target").get<std::string>();
   index.mesh = json.at("mesh").get<std::string>();
-  index.ranks = json.at("ranks").get<uint64_t>();
-  index.number = json.value(kNumber, uint64_t{0});
-  index.epoch = json.at("epoch").get<uint64_t>();
-  index.step = json.at("step").get<uint64_t>();
-  index.stepsDone = json.at("steps_done").get<uint64_t>();
-  index.samplesAStep = json.at("samples_a_step").get<uint64_t>();
-  index.samples = json.at("samples").get<uint64_t>();
-  index.seed = json.at("seed").get<uint64_t>();
+  index.ranks = numberAt(json, "ranks");
+  index.number = json.contains(kNumber) ? numberAt(json, kNumber) : 0;
+  index.epoch = numberAt(json, "epoch");
+  index.step = numberAt(json, "step");
+  index.stepsDone = numberAt(json, "steps_done");
+  index.samplesAStep = numberAt(json, "samples_a_step");
+  index.samples = numberAt(json, "samples");
+  index.seed = numberAt(json, "seed", UINT64_MAX);
   for (const Json &file : json.at("files").get<std::vector<Json>>()) {
-    index.files.push_back({file.at("name").get<std::string>(), file.at("bytes").get<uint64_t>()});
+    index.files.push_back({file.at("name").get<std::string>(), numberAt(file, "bytes", INT64_MAX)});
   }
   for (const Json &tensor : json.at("tensors").get<std::vector<Json>>()) {
     index.tensors.push_back(tensorFrom(tensor));
@@ -116,6 +141,43 @@ bool isPiece(const CheckpointPiece &piece, const CheckpointTensor &tensor, const
          piece.checksums.size() == (bytes + kChecksumBytes - 1) / kChecksumBytes;
 }
 
+// Whether the pieces that hold something are a grid, each dim cut by itself, as programs write them. n pieces take n log n.
+bool isGrid(const CheckpointTensor &tensor) {
+  std::vector<std::map<int64_t, int64_t>> cuts(tensor.shape.size()); // of each dim: start -> size
+  std::set<std::vector<int64_t>> places;
+  for (const CheckpointPiece &piece : tensor.pieces) {
+    if (countElements(piece.size) == 0) {
+      continue;
+    }
+    for (size_t dim = 0; dim < cuts.size(); ++dim) {
+      if (cuts[dim].emplace(piece.start[dim], piece.size[dim]).first->second != piece.size[dim]) {
+        return false;
+      }
+    }
+    if (!places.insert(piece.start).second) {
+      return false;
+    }
+  }
+  if (countElements(tensor.shape) == 0) {
+    return places.empty();
+  }
+  uint64_t wanted = 1;
+  for (size_t dim = 0; dim < cuts.size() && wanted <= places.size(); ++dim) {
+    int64_t end = 0;
+    for (const auto &[start, size] : cuts[dim]) {
+      if (start != end) {
+        return false;
+      }
+      end += size;
+    }
+    if (end != tensor.shape[dim]) {
+      return false;
+    }
+    wanted *= cuts[dim].size();
+  }
+  return wanted == places.size();
+}
+
 // Whether no two pieces overlap; with as many elements as the tensor has they then make it up.
 bool areApart(const std::vector<CheckpointPiece> &pieces) {
   for (size_t i = 0; i < pieces.size(); ++i) {
@@ -133,6 +195,18 @@ bool areApart(const std::vector<CheckpointPiece> &pieces) {
   return true;
 }
 
+// Whether the pieces make up the tensor. What is no grid is compared piece by piece, so that it may not have many.
+bool makeUp(const CheckpointTensor &tensor) {
+  if (isGrid(tensor)) {
+    return true;
+  }
+  uint64_t elements = 0;
+  for (const CheckpointPiece &piece : tensor.pieces) {
+    elements += countElements(piece.size);
+  }
+  return tensor.pieces.size() <= kMostOddPieces && elements == countElements(tensor.shape) && areApart(tensor.pieces);
+}
+
 // Whether there can be such a tensor: of a rank that programs have, and of bytes that can be counted.
 bool isShape(const CheckpointTensor &tensor) {
   int64_t bytes = static_cast<int64_t>(dtypeBytes(tensor.dtype));
@@ -144,13 +218,11 @@ bool isShape(const CheckpointTensor &tensor) {
 }
 
 Status check(const CheckpointTensor &tensor, const std::vector<CheckpointFile> &files, const std::string &path) {
-  uint64_t elements = 0;
   bool good = tensor.dtype != 0 && isShape(tensor);
   for (const CheckpointPiece &piece : tensor.pieces) {
     good = good && isPiece(piece, tensor, files);
-    elements += good ? countElements(piece.size) : 0;
   }
-  good = good && elements == countElements(tensor.shape) && areApart(tensor.pieces);
+  good = good && makeUp(tensor);
   return good ? Status() : invalid("{}: the pieces of {} do not make it up; the checkpoint is damaged", path, tensor.name);
 }
 
@@ -222,37 +294,47 @@ std::string writeIndex(const CheckpointIndex &index) {
 }
 
 bool readNumber(const std::string &folder, uint64_t &number) {
-  std::ifstream file(folder + "/" + kIndexFile, std::ios::binary);
+  MappedFile file;
+  if (!MappedFile::open(folder + "/" + kIndexFile, file, kMostIndexBytes).ok()) {
+    return false;
+  }
   const auto isShort = [](int depth, Json::parse_event_t event, Json &) { return depth != 1 || event != Json::parse_event_t::array_start; };
-  const Json json = Json::parse(file, isShort, /*allow_exceptions=*/false);
+  const Json json = Json::parse(file.data(), file.data() + file.size(), isShort, /*allow_exceptions=*/false);
   const Json found = json.is_object() ? json.value(kNumber, Json(uint64_t{0})) : Json();
   number = found.is_number_unsigned() ? found.get<uint64_t>() : 0;
-  return found.is_number_unsigned();
+  return found.is_number_unsigned() && number <= kMostNumber && file.check().ok();
 }
 
 Status readIndex(const std::string &folder, CheckpointIndex &index) {
   const std::string path = folder + "/" + kIndexFile;
-  std::ifstream file(path, std::ios::binary);
-  if (!file) {
-    return unavailable("cannot open \"{}\": {}; a checkpoint is a folder with an {}", path, std::strerror(errno), kIndexFile);
+  MappedFile file;
+  if (Status opened = MappedFile::open(path, file, kMostIndexBytes); !opened.ok()) {
+    return unavailable("{}; a checkpoint is a folder with an {}", opened.message(), kIndexFile);
   }
-  std::ostringstream text;
-  text << file.rdbuf();
-  const Json json = Json::parse(text.str(), nullptr, /*allow_exceptions=*/false);
+  const auto isFlat = [](int depth, Json::parse_event_t, Json &) { return depth <= kDeepestJson; }; // dump() goes down by recursion
+  const Json json = Json::parse(file.data(), file.data() + file.size(), isFlat, /*allow_exceptions=*/false);
+  ASHLAR_RETURN_IF_ERROR(file.check());
   if (!json.is_object()) {
     return invalid("{} is no JSON object; the checkpoint is damaged", path);
   }
   const Json format = json.value("format", Json());
   if (format != kFormat) {
-    return invalid("{} is of format {} but this program reads format {}", path, format.dump(), kFormat);
+    return invalid("{} is of format {} but this program reads format {}", path,
+                   format.is_number() || format.is_null() ? dump(format) : "unknown", kFormat);
   }
-  const std::string stored = dump(json.value(kChecksum, Json())), found = "\"" + checksumOfIndex(json) + "\"";
+  const Json stored = json.value(kChecksum, Json());
+  const std::string found = checksumOfIndex(json);
   if (stored != found) {
-    return invalid("{} has the checksum {} but says {}; the checkpoint is damaged", path, found, stored);
+    std::vector<uint64_t> ofText;
+    const bool isOne = stored.is_string() && readChecksums(stored.get<std::string>(), ofText) && ofText.size() == 1;
+    return invalid("{} has the checksum \"{}\" but says {}; the checkpoint is damaged", path, found,
+                   isOne || stored.is_null() ? dump(stored) : "none");
   }
   try {
     index = indexFrom(json);
   } catch (const Json::exception &error) {
+    return invalid("{}: {}; the checkpoint is damaged", path, error.what());
+  } catch (const std::out_of_range &error) {
     return invalid("{}: {}; the checkpoint is damaged", path, error.what());
   }
   std::sort(index.tensors.begin(), index.tensors.end(),

@@ -2,11 +2,11 @@
 //
 // The idx files of MNIST, plain or gzip: big-endian header {magic, sizes}, then one byte an element. Read whole at the start, and checked.
 
+#include "runtime/abi/regular_file.h"
 #include "runtime/base/output_file.h"
 #include "runtime/data/dataset.h"
 
 #include <array>
-#include <cerrno>
 #include <cstring>
 
 #include <unistd.h>
@@ -85,9 +85,14 @@ Status readWord(gzFile_s *file, const std::string &path, uint32_t &word) {
 // Reads an idx file of the given magic number, and with it its dims.
 template <size_t Rank>
 Status readIdx(const std::string &path, uint32_t magic, std::array<int64_t, Rank> &dims, std::vector<uint8_t> &data) {
-  std::unique_ptr<gzFile_s, GzCloser> file(gzopen(path.c_str(), "rb"));
+  const OpenedFile opened = openRegularFile(path, INT64_MAX);
+  if (opened.descriptor < 0) {
+    return unavailable("cannot open \"{}\": {}", path, opened.fault);
+  }
+  std::unique_ptr<gzFile_s, GzCloser> file(gzdopen(opened.descriptor, "rb")); // closes it
   if (!file) {
-    return unavailable("cannot open \"{}\": {}", path, std::strerror(errno));
+    close(opened.descriptor);
+    return unavailable("cannot open \"{}\": out of memory", path);
   }
   gzbuffer(file.get(), 1 << 18);
   uint32_t found = 0;

@@ -10,6 +10,9 @@
 #include <functional>
 #include <sstream>
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <catch2/catch.hpp>
 
 using namespace ashlar::rt;
@@ -114,7 +117,7 @@ TEST_CASE("checkpoint index: any byte that is another is noticed, or says the sa
 
 TEST_CASE("checkpoint index: refused texts", "[checkpoint][index]") {
   Written written;
-  CHECK(written.refusal("") == "index.json is no JSON object; the checkpoint is damaged");
+  CHECK(written.refusal("") == "cannot open \"index.json\": it is empty; a checkpoint is a folder with an index.json");
   CHECK(written.refusal("[]") == "index.json is no JSON object; the checkpoint is damaged");
   CHECK(written.refusal(writeIndex(written.index).substr(0, 100)) == "index.json is no JSON object; the checkpoint is damaged");
   CHECK(written.refusal("{}") == "index.json is of format null but this program reads format 1");
@@ -146,6 +149,37 @@ TEST_CASE("checkpoint index: refused texts", "[checkpoint][index]") {
           std::string::npos);
   }
   CHECK(written.refusalOfJson([](nlohmann::json &json) { json["tensors"][0]["dtype"] = "F7"; }) == kNotMadeUp);
+  // A number is a whole one, of a size that steps and bytes have; get() would make some number of each of these.
+  const auto wrong = [&](const char *key, const nlohmann::json &value) {
+    return written.refusalOfJson([&](nlohmann::json &json) { json[key] = value; });
+  };
+  for (const char *key : {"steps_done", "epoch", "step", "samples", "samples_a_step", "ranks", "number"}) {
+    INFO(key);
+    const std::string end = ", not a whole number from 0 to 281474976710656; the checkpoint is damaged";
+    CHECK(wrong(key, -1) == fmt::format("index.json: {} is -1{}", key, end));
+    CHECK(wrong(key, 1e300) == fmt::format("index.json: {} is 1e+300{}", key, end));
+    CHECK(wrong(key, 1.5) == fmt::format("index.json: {} is 1.5{}", key, end));
+    CHECK(wrong(key, UINT64_MAX) == fmt::format("index.json: {} is 18446744073709551615{}", key, end));
+    CHECK(wrong(key, "7") == fmt::format("index.json: {} is string{}", key, end));
+  }
+  CHECK(wrong("seed", -1) == "index.json: seed is -1, not a whole number from 0 to 18446744073709551615; the checkpoint is damaged");
+  const auto wrongPiece = [&](const char *key, const nlohmann::json &value) {
+    return written.refusalOfJson([&](nlohmann::json &json) { json["tensors"][0]["pieces"][0][key] = value; });
+  };
+  CHECK(wrongPiece("file", 1e300) == "index.json: file is 1e+300, not a whole number from 0 to 4294967295; the checkpoint is damaged");
+  CHECK(wrongPiece("file", uint64_t{1} << 32) ==
+        "index.json: file is 4294967296, not a whole number from 0 to 4294967295; the checkpoint is damaged");
+  CHECK(wrongPiece("offset", 0.5) ==
+        "index.json: offset is 0.5, not a whole number from 0 to 9223372036854775807; the checkpoint is damaged");
+  CHECK(wrongPiece("size", {1e300, 1}) ==
+        "index.json: size is 1e+300, not a whole number from 0 to 9223372036854775807; the checkpoint is damaged");
+  CHECK(wrongPiece("start", {-1, 0}) ==
+        "index.json: start is -1, not a whole number from 0 to 9223372036854775807; the checkpoint is damaged");
+  // What it holds is not printed, whatever lies there, and how deep.
+  CHECK(written.refusal(R"({"format":["secret"]})") == "index.json is of format unknown but this program reads format 1");
+  CHECK(written.refusal(R"({"format":1,"checksum":"secret"})").find("secret") == std::string::npos);
+  const std::string deep(1 << 20, '['), end(1 << 20, ']');
+  CHECK(written.refusal("{\"format\":1,\"a\":" + deep + end + "}").find("; the checkpoint is damaged") != std::string::npos);
   CHECK(written.refusalOfJson([](nlohmann::json &json) { json["tensors"][0]["pieces"][0]["checksums"] = "12"; }) == kNotMadeUp);
 }
 
@@ -160,11 +194,9 @@ TEST_CASE("checkpoint index: refused pieces", "[checkpoint][index]") {
   CHECK(withPiece([](CheckpointPiece &piece) { piece.file = 2; }) == kNotMadeUp);
   CHECK(withPiece([](CheckpointPiece &piece) { piece.start.pop_back(); }) == kNotMadeUp);
   CHECK(withPiece([](CheckpointPiece &piece) { piece.size.push_back(1); }) == kNotMadeUp);
-  CHECK(withPiece([](CheckpointPiece &piece) { piece.start[0] = -1; }) == kNotMadeUp);
   CHECK(withPiece([](CheckpointPiece &piece) { piece.start[0] = 4; }) == kNotMadeUp);
-  CHECK(withPiece([](CheckpointPiece &piece) { piece.size[1] = -1; }) == kNotMadeUp);
   CHECK(withPiece([](CheckpointPiece &piece) { piece.size[1] = INT64_MAX; }) == kNotMadeUp);
-  CHECK(withPiece([](CheckpointPiece &piece) { piece.offset = UINT64_MAX; }) == kNotMadeUp);
+  CHECK(withPiece([](CheckpointPiece &piece) { piece.offset = INT64_MAX; }) == kNotMadeUp);
   CHECK(withPiece([&](CheckpointPiece &piece) { piece.offset = written.index.files[piece.file].bytes; }) == kNotMadeUp);
   CHECK(withPiece([](CheckpointPiece &piece) { piece.checksums.clear(); }) == kNotMadeUp);
   CHECK(withPiece([](CheckpointPiece &piece) { piece.checksums.push_back(0); }) == kNotMadeUp);
@@ -182,7 +214,7 @@ TEST_CASE("checkpoint index: refused pieces", "[checkpoint][index]") {
           tensor.pieces.push_back(piece);
         }) == kNotMadeUp);
   CHECK(withTensor([](CheckpointTensor &tensor) { tensor.shape[0] = 5; }) == kNotMadeUp);
-  CHECK(withTensor([](CheckpointTensor &tensor) { tensor.shape[0] = -4; }) == kNotMadeUp);
+  CHECK(withTensor([](CheckpointTensor &tensor) { tensor.shape[0] = INT64_MAX; }) == kNotMadeUp);
   CHECK(withTensor([](CheckpointTensor &tensor) { // 2^64 elements, or none
           tensor.shape = {int64_t{1} << 32, int64_t{1} << 32};
           tensor.pieces.clear();
@@ -202,6 +234,31 @@ TEST_CASE("checkpoint index: refused pieces", "[checkpoint][index]") {
   CHECK(readIndex(written.folder.path(), read).message().empty());
 }
 
+// Boxes that overlap or leave something out, among as many as a mesh may have devices; each would take n * n comparisons.
+TEST_CASE("checkpoint index: many pieces are checked in time", "[checkpoint][index]") {
+  Written written;
+  constexpr int64_t kRows = 1 << 16;
+  CheckpointTensor &tensor = written.index.tensors[0];
+  tensor.shape = {kRows, 2};
+  CheckpointPiece piece = tensor.pieces[0];
+  piece.checksums.resize(1);
+  tensor.pieces.clear();
+  for (int64_t row = 0; row < kRows; ++row) {
+    piece.offset = 0;
+    piece.start = {row, 0};
+    piece.size = {1, 2};
+    tensor.pieces.push_back(piece);
+  }
+  CheckpointIndex read;
+  written.folder.write(kIndexFile, writeIndex(written.index));
+  CHECK(readIndex(written.folder.path(), read).message().empty());
+  tensor.pieces[1].start[0] = 0;
+  CHECK(written.refusal(writeIndex(written.index)) == kNotMadeUp);
+  tensor.pieces[1].start[0] = 1;
+  tensor.pieces[1].size[1] = 1;
+  CHECK(written.refusal(writeIndex(written.index)) == kNotMadeUp);
+}
+
 TEST_CASE("checkpoint index: refused files", "[checkpoint][index]") {
   Written written;
   CheckpointIndex read;
@@ -209,6 +266,25 @@ TEST_CASE("checkpoint index: refused files", "[checkpoint][index]") {
         "cannot open \"/nowhere/index.json\": No such file or directory; a checkpoint is a folder with an index.json");
   CHECK(written.refusal([](CheckpointIndex &index) { index.files.push_back({"rank-00002.safetensors", 5}); }) ==
         "rank-00002.safetensors is not there but index.json names it; the checkpoint is damaged");
+  // An index that never ends, or begins.
+  for (const char *kind : {"fifo", "device", "folder"}) {
+    INFO(kind);
+    ashlar::test::TemporaryFolder other;
+    const std::string place = other.file(kIndexFile);
+    const int made = kind[1] == 'i'   ? mkfifo(place.c_str(), 0600)
+                     : kind[0] == 'd' ? symlink("/dev/zero", place.c_str())
+                                      : mkdir(place.c_str(), 0700);
+    REQUIRE(made == 0);
+    CHECK(readIndex(other.path(), read).message() ==
+          "cannot open \"" + place + "\": it is not a regular file; a checkpoint is a folder with an index.json");
+    uint64_t number = 0;
+    CHECK_FALSE(readNumber(other.path(), number));
+  }
+  ashlar::test::TemporaryFolder large; // a hole
+  large.write(kIndexFile, "{");
+  std::filesystem::resize_file(large.file(kIndexFile), uint64_t{1} << 41);
+  CHECK_THAT(readIndex(large.path(), read).message(),
+             Catch::Contains("it has 2199023255552 bytes, and 1073741824 are the most that are read"));
   written.folder.write("sub", "12345");
   CHECK(written.refusal([](CheckpointIndex &index) { index.files.push_back({"./sub", 5}); }) ==
         "./sub is not there but index.json names it; the checkpoint is damaged");

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Outputs of the compiler: whole or not at all, never through a link, never over an input; and what signals leave.
+// Outputs of the compiler: whole or not at all, never through a link, never over an input; and what signals leave. Inputs: regular files
+// of a bounded size.
 
 #include "compiler/file/cleanup.h"
 #include "compiler/file/file_roles.h"
+#include "compiler/file/input_file.h"
 #include "compiler/file/output_file.h"
 #include "compiler/file/temporary_folder.h"
 #include "test/unit/data/temporary_folder.h"
@@ -208,4 +210,82 @@ TEST_CASE("cleanup: a mapped file that is cut is named", "[file][cleanup]") {
   CHECK(WIFEXITED(status));
   CHECK(WEXITSTATUS(status) == 1);
   CHECK(errors == "error: " + path + " was cut, or cannot be read, while it was used; leave it alone during a compilation\n");
+}
+
+TEST_CASE("inputs are regular files of a bounded size", "[file][input]") {
+  ashlar::test::TemporaryFolder place;
+  const auto fault = [&](const std::string &path, file::Pipes pipes = file::Pipes::Refused) {
+    auto text = file::readText(path, pipes);
+    return text ? (*text)->getBuffer().str() : llvm::toString(text.takeError());
+  };
+  place.write("text", "abc");
+  place.write("empty", "");
+  CHECK(fault(place.file("text")) == "abc");
+  CHECK(fault(place.file("empty")).empty());
+  CHECK(fault(place.file("none")) == "cannot be read: no such file or directory");
+  const std::string irregular = "cannot be read: it is not a regular file";
+  CHECK(fault("/dev/zero") == irregular);
+  CHECK(fault("/dev/zero", file::Pipes::Taken) == irregular);
+  CHECK(fault(place.path()) == irregular);
+  REQUIRE(mkfifo(place.file("pipe").c_str(), 0600) == 0);
+  CHECK(fault(place.file("pipe")) == irregular);
+  CHECK(llvm::toString(file::mapFile(place.file("pipe")).takeError()) == irregular);
+  CHECK(llvm::toString(file::mapPart("/dev/zero", 0, 4).takeError()) == irregular);
+  // Sparse: no byte more than a text may have is read.
+  place.write("large", "");
+  std::filesystem::resize_file(place.file("large"), file::kMostTextBytes);
+  CHECK(fault(place.file("large")).size() == file::kMostTextBytes);
+  std::filesystem::resize_file(place.file("large"), file::kMostTextBytes + 1);
+  CHECK(fault(place.file("large")) == "cannot be read: it has 67108865 bytes, and 67108864 are the most that are read");
+  auto part = file::mapPart(place.file("text"), 1, 2);
+  REQUIRE(bool(part));
+  CHECK((*part)->getBuffer() == "bc");
+}
+
+// `--job <(cat job.txtpb)`: the text comes in parts, and ends when its writer does.
+TEST_CASE("a pipe is read to its end where it is taken", "[file][input]") {
+  int ends[2];
+  REQUIRE(pipe(ends) == 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    for (const char *part : {"first ", "second"}) {
+      usleep(50000);
+      (void)!write(ends[1], part, strlen(part));
+    }
+    _exit(0);
+  }
+  close(ends[1]);
+  auto text = file::readText("/dev/fd/" + std::to_string(ends[0]), file::Pipes::Taken);
+  waitpid(child, nullptr, 0);
+  close(ends[0]);
+  REQUIRE(bool(text));
+  CHECK((*text)->getBuffer() == "first second");
+}
+
+TEST_CASE("a path is below a folder, links followed", "[file][input]") {
+  ashlar::test::TemporaryFolder place;
+  std::filesystem::create_directories(place.file("jobs/deep"));
+  std::filesystem::create_directories(place.file("jobs2"));
+  place.write("jobs/deep/a", "");
+  place.write("jobs2/b", "");
+  std::filesystem::create_symlink("../jobs2/b", place.file("jobs/out"));
+  std::filesystem::create_symlink("deep", place.file("jobs/in"));
+  const auto isBelow = [&](const std::string &path) {
+    auto resolved = file::resolveBelow(place.file("jobs"), path);
+    REQUIRE(bool(resolved));
+    return resolved->isBelow;
+  };
+  CHECK(isBelow("deep/a"));
+  CHECK(isBelow("in/a"));
+  CHECK_FALSE(isBelow("out")); // of a folder whose name begins alike
+  CHECK_FALSE(isBelow("../jobs2/b"));
+  CHECK_FALSE(isBelow("."));
+  CHECK(llvm::toString(file::resolveBelow(place.file("jobs"), "none").takeError()) == "cannot be read: no such file or directory");
+  for (const char *path : {"a", "a/b", "a/..b", "./a"}) {
+    CHECK(file::namesBelow(path));
+  }
+  CHECK_FALSE(file::namesBelow(llvm::StringRef("a\0b", 3)));
+  for (const char *path : {"", "/a", "..", "../a", "a/../b", "a/.."}) {
+    CHECK_FALSE(file::namesBelow(path));
+  }
 }

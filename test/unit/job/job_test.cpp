@@ -5,6 +5,10 @@
 #include "compiler/job/job.h"
 #include "test/unit/job/good_job.h"
 
+#include "llvm/ADT/SmallString.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/raw_ostream.h"
+
 using namespace ashlar::job;
 
 namespace {
@@ -472,14 +476,41 @@ TEST_CASE("optimizers, schedules and clipping are checked", "[job]") {
   }
 }
 
-TEST_CASE("the file of an order lies beside the job", "[job]") {
-  auto order = [](const std::string &given, const std::string &job) {
-    return parseJobText("pipeline { order: \"" + given + "\" }", job)->pipeline().order();
+TEST_CASE("the file of an order lies below the folder of the job", "[job]") {
+  llvm::SmallString<128> made, folder;
+  REQUIRE(!llvm::sys::fs::createUniqueDirectory("orders", made));
+  REQUIRE(!llvm::sys::fs::real_path(made, folder));
+  REQUIRE(!llvm::sys::fs::create_directories(folder + "/jobs/deep"));
+  auto write = [&](const std::string &name, const std::string &text) {
+    std::error_code error;
+    llvm::raw_fd_ostream((folder + "/" + name).str(), error) << text;
+    REQUIRE(!error);
   };
-  CHECK(order("order.txt", "jobs/train.txtpb") == "jobs/order.txt");
-  CHECK(order("../order.txt", "/jobs/train.txtpb") == "/jobs/../order.txt");
-  CHECK(order("order.txt", "train.txtpb") == "order.txt");
-  CHECK(order("/orders/order.txt", "jobs/train.txtpb") == "/orders/order.txt");
+  write("jobs/order.txt", "");
+  write("jobs/deep/order.txt", "");
+  write("outside.txt", "secret");
+  REQUIRE(!llvm::sys::fs::create_link("../outside.txt", folder + "/jobs/out.txt"));
+  REQUIRE(!llvm::sys::fs::create_link("deep/order.txt", folder + "/jobs/in.txt"));
+  auto order = [&](const std::string &given) {
+    write("jobs/train.txtpb", "pipeline { order: \"" + given + "\" }");
+    auto job = parseJob((folder + "/jobs/train.txtpb").str());
+    std::string text = job ? job->pipeline().order() : llvm::toString(job.takeError());
+    for (size_t at; (at = text.find(folder.str().str())) != std::string::npos;) {
+      text.replace(at, folder.size(), "/o");
+    }
+    return text;
+  };
+  CHECK(order("order.txt") == "/o/jobs/order.txt");
+  CHECK(order("deep/order.txt") == "/o/jobs/deep/order.txt");
+  CHECK(order("in.txt") == "/o/jobs/deep/order.txt");
+  CHECK(order("none.txt") == "/o/jobs/none.txt: cannot be read: no such file or directory");
+  const std::string end = " is not below the job's folder; copy the file there, and name it from there";
+  CHECK(order("../outside.txt") == "/o/jobs/train.txtpb: pipeline.order \"../outside.txt\"" + end);
+  CHECK(order("deep/../../outside.txt") == "/o/jobs/train.txtpb: pipeline.order \"deep/../../outside.txt\"" + end);
+  CHECK(order("/dev/zero") == "/o/jobs/train.txtpb: pipeline.order \"/dev/zero\"" + end);
+  CHECK(order("out.txt") == "/o/jobs/train.txtpb: pipeline.order \"out.txt\" is a link to /o/outside.txt, which is not below the job's "
+                            "folder; copy the file there");
+  REQUIRE(!llvm::sys::fs::remove_directories(folder));
 }
 
 TEST_CASE("pipelines are checked", "[job]") {

@@ -132,6 +132,23 @@ Status checkReplaceable(const std::string &path) {
   return found == keptFiles().end() ? Status() : invalid("cannot write {}: {}; name another file", path, found->second);
 }
 
+// Checks what is at the place of an output.
+static Status checkPlace(const std::string &path) {
+  ASHLAR_RETURN_IF_ERROR(checkReplaceable(path));
+  const Place there = placeOf(path);
+  return there == Place::kFree || there == Place::kRegular ? Status() : refuse(path, there);
+}
+
+Status checkOutput(const std::string &path) {
+  ASHLAR_RETURN_IF_ERROR(checkPlace(path));
+  struct stat info = {};
+  if (lstat(path.c_str(), &info) != 0 && errno != ENOENT) { // a name that is too long, a file for a folder
+    return cannotWrite(path, errno);
+  }
+  const std::string folder = folderOf(path);
+  return access(folder.empty() ? "." : folder.c_str(), W_OK | X_OK) == 0 ? Status() : cannotWrite(path, errno);
+}
+
 OutputFile::OutputFile(OutputFile &&other) noexcept {
   *this = std::move(other);
 }
@@ -176,9 +193,8 @@ Status OutputFile::begin(const std::string &place) {
 }
 
 Status OutputFile::create(const std::string &place) {
-  ASHLAR_RETURN_IF_ERROR(checkReplaceable(place));
-  Place there = placeOf(place);
-  return there == Place::kFree || there == Place::kRegular ? begin(place) : refuse(place, there);
+  ASHLAR_RETURN_IF_ERROR(checkPlace(place));
+  return begin(place);
 }
 
 Status OutputFile::createLog(const std::string &place) {

@@ -28,6 +28,10 @@ KeptFile keepFile(const std::string &path, const char *reason = kReadByRun);
 // Fails when an output at this place would replace a file that must stay.
 Status checkReplaceable(const std::string &path);
 
+// Fails when OutputFile::create() and commit() at this place would: it replaces a file that must stay, something other than a regular file
+// is there, or its folder is not there or takes no files. For outputs at the end of a run, which then fails at its start.
+Status checkOutput(const std::string &path);
+
 // Removes what is being written and has no name yet. For who ends the process without destroying its objects; any thread or signal handler
 // may call it.
 void removePendingOutputs();

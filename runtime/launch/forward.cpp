@@ -101,7 +101,7 @@ public:
     if (session.options->benchmark == 0) {
       findOutputs();
     }
-    ASHLAR_RETURN_IF_ERROR(checkOutputTensors(outputs, "output", "give each a file of its own with --output"));
+    ASHLAR_RETURN_IF_ERROR(checkOutputTensors(session, outputs, "output", "give each a file of its own with --output"));
     return checkInputsStay();
   }
 

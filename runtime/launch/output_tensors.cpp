@@ -36,11 +36,11 @@ std::string outputFileName(std::string name) {
   return name + ".npy";
 }
 
-Status checkOutputTensors(const std::vector<OutputTensor> &tensors, const char *kind, const char *remedy) {
+Status checkOutputTensors(const Session &session, const std::vector<OutputTensor> &tensors, const char *kind, const char *remedy) {
   std::map<std::string, const char *> tensorOf;
   for (const OutputTensor &output : tensors) {
     const ashlar_rt_tensor &tensor = *output.tensor;
-    ASHLAR_RETURN_IF_ERROR(checkReplaceable(output.path));
+    ASHLAR_RETURN_IF_ERROR(session.communicator->rank() == 0 ? checkOutput(output.path) : Status());
     auto [first, isNew] = tensorOf.emplace(fileIdentity(output.path), tensor.name);
     if (!isNew) {
       return invalid("{}s {} and {} would both be written to {}; {}", kind, first->second, tensor.name, output.path, remedy);

@@ -257,8 +257,8 @@ private:
         }
       }
     }
-    ASHLAR_RETURN_IF_ERROR(checkOutputTensors(parameters, "parameter", "rename one of them in the model"));
-    return session.communicator->rank() == 0 ? makeDirectories(directory) : Status();
+    ASHLAR_RETURN_IF_ERROR(session.communicator->rank() == 0 ? makeDirectories(directory) : Status());
+    return checkOutputTensors(session, parameters, "parameter", "rename one of them in the model");
   }
 
   Session &session;

@@ -6,7 +6,8 @@
 . "$(dirname "$0")/common.sh"
 here=$(cd "$(dirname "$0")" && pwd)
 
-rm -rf none link.onnx ./*.saved parameters* again*
+chmod -f 755 parameters_folder || true
+rm -rf none link.onnx folder.onnx file.onnx parameters_folder ./*.saved parameters* again*
 "$tools/ashlar-zoo" mlp -o mlp.onnx
 sed '/^epochs/d; /^log_every/d' "$jobs/mlp_adamw.txtpb" > job.txtpb
 "$tools/ashlarc" mlp.onnx --job job.txtpb --mesh dp=2 -o mlp
@@ -74,7 +75,22 @@ diff -r parameters.external again.external > /dev/null || fail "data that came f
 
 # What cannot be written.
 expect_error "error: --export: there is no checkpoint to export" ./external --export x.onnx --resume latest --checkpoint-dir none
-expect_error "error: cannot write no/such/x.onnx: No such file or directory" ./external --steps 1 --export no/such/x.onnx
+# Before the first step: what was trained would be lost.
 ln -s elsewhere link.onnx
-expect_error "error: cannot write link.onnx: it is a symbolic link" ./external --steps 1 --export link.onnx
+mkdir -p folder.onnx parameters_folder/w.npy
+touch file.onnx
+chmod 555 parameters_folder
+cannot_write() {
+  expect_error "error: cannot write $1: $2" ./external --steps 3 --log-every 1 "${@:3}"
+  ! grep -qE '^(epoch|trained)' error.out || fail "cannot write $1: a step is done all the same"
+}
+for path in no/such/x.onnx no/; do
+  cannot_write $path "No such file or directory" --export $path
+done
+cannot_write link.onnx "it is a symbolic link" --export link.onnx
+cannot_write folder.onnx "it is there and not a regular file" --export folder.onnx
+cannot_write file.onnx/x.onnx "Not a directory" --export file.onnx/x.onnx
+long=$(printf 'x%.0s' $(seq 300)).onnx
+cannot_write "$long" "File name too long" --export "$long"
+cannot_write parameters_folder/w.npy "it is there and not a regular file" --save-parameters parameters_folder
 [ -z "$(find . -name '.ashlar-*')" ] || fail "something is left behind"

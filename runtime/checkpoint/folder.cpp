@@ -101,7 +101,7 @@ std::string CheckpointFolder::rankFile(uint64_t rank) {
   return fmt::format("rank-{:05}.safetensors", rank);
 }
 
-Status CheckpointFolder::prepare() const {
+Status CheckpointFolder::prepare(FolderLock &lock) const {
   ASHLAR_RETURN_IF_ERROR(makeDirectories(directory));
   if (!fs::is_directory(directory)) {
     return invalid("cannot write checkpoints into {}: it is there and no folder; name another --checkpoint-dir", directory);
@@ -109,6 +109,7 @@ Status CheckpointFolder::prepare() const {
   if (access(directory.c_str(), W_OK | X_OK) != 0) {
     return cannot("write checkpoints into", directory, errno);
   }
+  ASHLAR_RETURN_IF_ERROR(lock.take(directory, prefix));
   std::error_code error;
   std::vector<std::string> left;
   for (const fs::directory_entry &entry : fs::directory_iterator(directory, error)) {

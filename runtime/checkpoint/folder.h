@@ -6,6 +6,7 @@
 #ifndef ASHLAR_RUNTIME_CHECKPOINT_FOLDER_H
 #define ASHLAR_RUNTIME_CHECKPOINT_FOLDER_H
 
+#include "runtime/checkpoint/folder_lock.h"
 #include "runtime/checkpoint/index.h"
 
 #include <optional>
@@ -42,8 +43,8 @@ public:
   std::string partial(const std::string &name) const;
   static std::string rankFile(uint64_t rank);
 
-  // Makes the directory where it is not there, and removes what an earlier run left unfinished in it.
-  Status prepare() const;
+  // Makes the directory where it is not there, locks it, and removes what an earlier run left unfinished in it.
+  Status prepare(FolderLock &lock) const;
 
   // Makes the folder that a checkpoint is written in.
   Status begin(const std::string &name) const;

@@ -65,6 +65,7 @@ Saver::~Saver() {
   if (thread.joinable()) {
     thread.join();
   }
+  lock = FolderLock();
   for (const auto &[number, action] : replaced) {
     sigaction(number, &action, nullptr);
   }
@@ -115,7 +116,7 @@ Status Saver::prepare(const DataPosition &where, Tell teller) {
   if (session.communicator->rank() != 0) {
     return Status();
   }
-  ASHLAR_RETURN_IF_ERROR(folder.prepare());
+  ASHLAR_RETURN_IF_ERROR(folder.prepare(lock));
   number = folder.nextNumber();
   return Status();
 }

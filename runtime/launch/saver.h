@@ -74,6 +74,7 @@ private:
   void settle(const Status &failure);
 
   Session &session;
+  FolderLock lock; // on rank 0
   CheckpointFolder folder;
   DataPosition position;
   Tell tell;

@@ -5,7 +5,12 @@
 #include "test/unit/checkpoint/written_checkpoint.h"
 #include "test/unit/data/temporary_folder.h"
 
+#include <csignal>
 #include <set>
+
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <catch2/catch.hpp>
 
@@ -74,12 +79,60 @@ TEST_CASE("checkpoint folder: what an earlier run left is removed, of this prefi
     fs::create_directory(place.file(name));
     place.write(std::string(name) + "/file", "bytes");
   }
-  CHECK(CheckpointFolder(place.path(), "run").prepare().ok());
-  CHECK(namesIn(place.path()) == std::set<std::string>{".other-1_9.partial", ".run-x.partial", ".run-1_9.old", "run-1_7", "x.partial"});
-  CHECK(CheckpointFolder(place.file("new/deep"), "run").prepare().ok());
-  CHECK(fs::is_directory(place.file("new/deep")));
-  place.write("file", "");
-  CHECK_FALSE(CheckpointFolder(place.file("file"), "run").prepare().ok());
+  {
+    FolderLock lock, deep, file;
+    CHECK(CheckpointFolder(place.path(), "run").prepare(lock).ok());
+    CHECK(CheckpointFolder(place.file("new/deep"), "run").prepare(deep).ok());
+    CHECK(fs::is_directory(place.file("new/deep")));
+    place.write("file", "");
+    CHECK_FALSE(CheckpointFolder(place.file("file"), "run").prepare(file).ok());
+  }
+  CHECK(namesIn(place.path()) ==
+        std::set<std::string>{".other-1_9.partial", ".run-x.partial", ".run-1_9.old", "run-1_7", "x.partial", "file", "new"});
+}
+
+// A second run is told who writes there, and changes nothing; the lock goes with its holder, and what a killed one leaves holds nobody up.
+TEST_CASE("checkpoint folder: one run at a time writes", "[checkpoint][folder]") {
+  ashlar::test::TemporaryFolder place;
+  const CheckpointFolder folder(place.path(), "run");
+  FolderLock second;
+  {
+    FolderLock first, other;
+    REQUIRE(folder.prepare(first).ok());
+    fs::create_directory(folder.partial("run-1_9"));
+    char host[65] = {};
+    gethostname(host, sizeof(host) - 1);
+    const std::string message = folder.prepare(second).message();
+    CHECK(message ==
+          fmt::format("{} has checkpoints \"run\" of a run that goes on (process {} on host {}); name another --checkpoint-dir, or "
+                      "wait until it ends",
+                      place.path(), getpid(), host));
+    CHECK(fs::exists(folder.partial("run-1_9")));
+    CHECK(CheckpointFolder(place.path(), "other").prepare(other).ok());      // the one of another prefix
+    std::ofstream(place.file(".run.lock")) << "process 1 on host a\x1b[31m"; // not our text
+    CHECK_THAT(folder.prepare(second).message(), Catch::Contains("(another run)"));
+  }
+  CHECK(namesIn(place.path()) == std::set<std::string>{".run-1_9.partial"});
+  const pid_t child = fork();
+  if (child == 0) {
+    FolderLock lock;
+    _exit(folder.prepare(lock).ok() ? kill(getpid(), SIGKILL) : 1);
+  }
+  int status = 0;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  CHECK((WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL));
+  CHECK(namesIn(place.path()) == std::set<std::string>{".run.lock"});
+  CHECK(folder.prepare(second).ok());
+  // No link is followed, and no pipe waited for.
+  for (bool isLink : {true, false}) {
+    const std::string file = place.file(".odd.lock");
+    REQUIRE((isLink ? symlink("there", file.c_str()) : mkfifo(file.c_str(), 0600)) == 0);
+    FolderLock odd;
+    CHECK(CheckpointFolder(place.path(), "odd").prepare(odd).message() ==
+          "cannot lock " + file + ": it is not a regular file; remove that file if no run writes there, or name another --checkpoint-dir");
+    CHECK_FALSE(fs::exists(place.file("there")));
+    fs::remove(file);
+  }
 }
 
 TEST_CASE("checkpoint folder: a name says that all is there", "[checkpoint][folder]") {

@@ -114,7 +114,7 @@ llvm::Error OrderFile::readAction(llvm::StringRef text) {
   const bool hasChunk = head.size() != text.size();
   if (letter == llvm::StringRef::npos || head.drop_front().getAsInteger(10, action.microBatch) ||
       (hasChunk && chunk.getAsInteger(10, action.chunk)) || action.microBatch < 0 || action.chunk < 0) {
-    return errorAt(line, "\"" + text +
+    return errorAt(line, "\"" + text.take_front(20) +
                              "\" is no action; one is F, B or W (forward, backward, weights) and a micro-batch, F0, and where stages "
                              "have several chunks a point and the chunk, F0.1");
   }

@@ -543,7 +543,7 @@ private:
     }
     bool divides = training.train.count % training.batch == 0;
     text += dice.oneIn(2) ? "" : divides && dice.oneIn(2) ? "  drop_remainder: false\n" : "  drop_remainder: true\n";
-    text += "  features { column: \"x\" tensor: \"x\"" + (hasLayout ? " layout: NHWC" : "") + transforms + " }\n";
+    text += std::string("  features { column: \"x\" tensor: \"x\"") + (hasLayout ? " layout: NHWC" : "") + transforms + " }\n";
     const std::string spread = hasOneHot ? formatv(" transforms {{ one_hot {{ classes: {0} } }", training.layers.back().outputs).str() : "";
     text += training.loss == LossKind::MeanSquare ? "" : "  features { column: \"t\" tensor: \"t\"" + spread + " }\n";
     text += "}\n";

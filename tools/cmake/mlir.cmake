@@ -35,6 +35,10 @@ function(ashlar_use_pch target)
   if(ASHLAR_PCH)
     target_precompile_headers(${target} REUSE_FROM ashlar_pch)
     target_compile_options(${target} PRIVATE -Xclang -fno-pch-timestamp)
+    get_target_property(type ${target} TYPE)
+    if(type STREQUAL EXECUTABLE)
+      target_compile_options(${target} PRIVATE -fPIC) # as the header is compiled
+    endif()
   endif()
 endfunction()
 
@@ -47,6 +51,12 @@ function(ashlar_add_mlir_library name)
   if(ARG_DEPENDS)
     add_dependencies(${name} ${ARG_DEPENDS})
   endif()
+endfunction()
+
+# A Catch2 program that uses MLIR, as ashlar_add_unit_test has it.
+function(ashlar_add_mlir_unit_test name)
+  ashlar_add_unit_test(${name} ${ARGN})
+  ashlar_use_pch(test_${name})
 endfunction()
 
 # Generates ops, types, attributes and the dialect class from dialects/<name>/<name>.td into the same folder of the build tree.

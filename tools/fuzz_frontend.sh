@@ -3,6 +3,7 @@
 #
 # Runs the coverage-guided fuzzer of job parser and importer, with address and undefined-behaviour sanitizers.
 #   tools/fuzz_frontend.sh SECONDS [SEED [ZOO]]
+# SECONDS 0 only builds it.
 # SEED says where the search begins; 0, the default, is a new place each time. ZOO is ashlar-zoo, by default that of build/; its models and
 # docs/jobs are the first inputs. What is found, and the inputs that reach new code, stay in build-fuzzer/fuzz. Exit status 0 when nothing
 # was found.
@@ -18,6 +19,8 @@ cd "$root"
 mkdir -p "$folder/seeds" "$folder/corpus" "$folder/found"
 cmake --preset fuzzer >"$folder/configure.log" 2>&1 || { cat "$folder/configure.log"; exit 1; }
 ninja -C build-fuzzer fuzz_frontend >"$folder/build.log" 2>&1 || { tail -n 50 "$folder/build.log"; exit 1; }
+
+[ "$seconds" != 0 ] || exit 0
 
 # Every model without its data, with each of the jobs; small enough to be mutated as a whole.
 "$zoo" linear -o "$folder/linear.onnx"

@@ -170,6 +170,19 @@ std::string inspectionText(const Inspection &model) {
     copies.push_back(copy.copy + " holds the numbers of " + copy.original + (copy.isTransposed ? ", transposed" : ""));
   }
   out.add("copies", copies);
+  std::vector<std::string> merged;
+  for (const frontend::MergedParameter &each : model.facts.merged) {
+    merged.push_back(each.initializer + (each.isUntied ? ", taken apart again: " : ", kept as one by untie: ") +
+                     llvm::join(each.others, ", "));
+  }
+  out.add("merged", merged);
+  if (!model.facts.scalars.empty()) {
+    out.add("scalars", {llvm::join(model.facts.scalars, ", ") + ": constants, unless the job's trained names them"});
+  }
+  if (!model.facts.constantWeights.empty()) {
+    out.add("in nodes", {std::to_string(model.facts.constantWeights.size()) +
+                         " Constant nodes hold what may be weights: constants, unless the job's trained names them"});
+  }
   std::vector<std::string> ops;
   for (const auto &[op, count] : model.ops) {
     ops.push_back(std::to_string(count) + " " + op);
@@ -194,6 +207,12 @@ llvm::Expected<std::string> suggestJob(const Inspection &model, const job::Job &
     return llvm::createStringError(model.batch ? "no job trains this model: it has no output of floats that a loss could be of"
                                                : "no job trains this model: no input has a dim for samples");
   }
+  if (model.facts.parameters.empty() && model.facts.constantWeights.empty()) {
+    return llvm::createStringError("no job trains this model: " +
+                                   (model.facts.scalars.empty() ? "it has no parameters"
+                                                                : "it has no parameters but scalars that may be some, " +
+                                                                      llvm::join(model.facts.scalars, ", ") + "; name those in trained"));
+  }
   std::vector<Column> columns = listColumns(model, given);
   std::string text =
       "# A job for " + columnOf(model.name) + " to start from: the loss is a guess, see docs/semantics.md for all that can be said.\n";
@@ -211,6 +230,9 @@ llvm::Expected<std::string> suggestJob(const Inspection &model, const job::Job &
   }
   for (const frontend::CopiedWeight &copy : model.facts.copies) {
     text += formatv("ties {{ parameter: {0} to: {1} }\n", quoted(copy.copy), quoted(copy.original));
+  }
+  for (const std::string &name : model.facts.constantWeights) {
+    text += formatv("trained: {0}\n", quoted(name));
   }
   text += "loss { " + lossText(model.loss) + " }\noptimizer { adamw {} learning_rate: 0.001 }\n";
   text += "# Files below --data DIR; --eval reads *_eval.npy beside them.\n";

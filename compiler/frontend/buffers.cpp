@@ -10,18 +10,11 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 
-#include <google/protobuf/unknown_field_set.h>
-
 using namespace mlir;
 
 namespace ashlar::frontend {
 
 namespace {
-
-// ValueInfoProto.metadata_props, which libonnx 1.12 does not know, and the keys that torch's exporter writes there.
-constexpr int kMetadataField = 4;
-constexpr llvm::StringLiteral kKindKey = "pkg.torch.export.graph_signature.InputSpec.kind";
-constexpr llvm::StringLiteral kFoldedKey = "pkg.onnxscript.optimizer.folded_from";
 
 // Ops whose result has the elements of input 0, or some of them.
 constexpr llvm::StringLiteral kViews[] = {"Cast",  "Expand", "Flatten", "Gather",    "Identity", "Reshape",
@@ -61,17 +54,6 @@ void collectReads(const onnx::GraphProto &graph, llvm::StringSet<> &names) {
   }
 }
 
-// Returns the names of a list that Python printed: "['a', 'b']".
-std::vector<std::string> parseNames(StringRef text) {
-  SmallVector<StringRef> parts;
-  text.split(parts, '\'');
-  std::vector<std::string> names;
-  for (size_t i = 1; i < parts.size(); i += 2) {
-    names.push_back(parts[i].str());
-  }
-  return names;
-}
-
 // Whether a name is `prefix` and a number.
 bool isNumbered(StringRef name, StringRef prefix) {
   return name.consume_front(prefix) && llvm::all_of(name, llvm::isDigit);
@@ -80,11 +62,10 @@ bool isNumbered(StringRef name, StringRef prefix) {
 } // namespace
 
 BufferFinder::BufferFinder(const onnx::ModelProto &model, StringRef loss, StringRef directory, MLIRContext *context)
-    : graph(model.graph()), directory(directory), context(context) {
+    : graph(model.graph()), directory(directory), context(context), notes(model.graph()) {
   collectUses();
   followGradients(loss);
   followInputs();
-  readNotes();
 }
 
 void BufferFinder::collectUses() {
@@ -145,25 +126,6 @@ void BufferFinder::followInputs() {
   }
 }
 
-void BufferFinder::readNotes() {
-  for (const onnx::ValueInfoProto &value : graph.value_info()) {
-    for (int i = 0; i < value.unknown_fields().field_count(); ++i) {
-      const google::protobuf::UnknownField &field = value.unknown_fields().field(i);
-      onnx::StringStringEntryProto entry;
-      if (field.number() != kMetadataField || field.type() != google::protobuf::UnknownField::TYPE_LENGTH_DELIMITED ||
-          !entry.ParseFromString(field.length_delimited())) {
-        continue;
-      }
-      if (entry.key() == kKindKey) {
-        notes[value.name()].kind = entry.value();
-        hasKinds = true;
-      } else if (entry.key() == kFoldedKey) {
-        notes[value.name()].foldedFrom = parseNames(entry.value());
-      }
-    }
-  }
-}
-
 std::vector<BufferFinder::Use> BufferFinder::usesBehindViews(StringRef name) const {
   std::vector<Use> found;
   SmallVector<StringRef> pending = {name};
@@ -185,18 +147,6 @@ std::vector<BufferFinder::Use> BufferFinder::usesBehindViews(StringRef name) con
   return found;
 }
 
-bool BufferFinder::isMadeByExporter(StringRef name) const {
-  auto note = notes.find(name);
-  if (note != notes.end() && !note->second.kind.empty()) {
-    return false;
-  }
-  if (note != notes.end() && !note->second.foldedFrom.empty()) {
-    return llvm::none_of(note->second.foldedFrom, [](StringRef from) { return from.contains('.'); });
-  }
-  return (hasKinds && !name.contains('.')) || name.starts_with("onnx::") || name.contains("_tensor_constant") ||
-         name.contains("lifted_tensor") || isNumbered(name, "val_") || isNumbered(name, "");
-}
-
 bool BufferFinder::isStatistic(StringRef name) const {
   auto direct = uses.find(name);
   return direct != uses.end() &&
@@ -211,7 +161,7 @@ std::string BufferFinder::findReason(const onnx::TensorProto &initializer) const
   if (!withGradient.contains(name)) {
     return "no gradient reaches it: it only decides comparisons, roundings or integers";
   }
-  Note note = notes.lookup(name);
+  ValueNote note = notes.lookup(name);
   if (note.kind == "BUFFER" || note.kind == "CONSTANT_TENSOR") {
     return "the exporter notes that it is a " + std::string(note.kind == "BUFFER" ? "buffer" : "constant") + " of the torch module";
   }
@@ -237,8 +187,11 @@ std::string BufferFinder::findReason(const onnx::TensorProto &initializer) const
   if (isElementwise && numbers.isZeroOne()) {
     return "it is a mask: every number is 0 or 1, and it is no weight of a layer";
   }
-  if (isElementwise && isMadeByExporter(name) && numbers.isUniform()) {
+  if (isElementwise && notes.isMadeByExporter(name) && numbers.isUniform()) {
     return "the exporter computed it, and all its numbers are equal";
+  }
+  if (initializer.dims_size() == 0) { // a learned temperature divides inputs, too
+    return "";
   }
   auto shiftsInput = [&](const Use &use) {
     return use.input == 1 && (use.node->op_type() == "Sub" || use.node->op_type() == "Div") && ofInputs.contains(use.node->input(0));

@@ -6,7 +6,7 @@
 #ifndef ASHLAR_COMPILER_FRONTEND_BUFFERS_H
 #define ASHLAR_COMPILER_FRONTEND_BUFFERS_H
 
-#include "compiler/frontend/onnx_proto.h"
+#include "compiler/frontend/exporter_notes.h"
 #include "compiler/frontend/tensor_data.h"
 
 #include "llvm/ADT/StringMap.h"
@@ -25,6 +25,9 @@ public:
   // Returns why a float initializer is a buffer, as the end of a sentence about it; "" when it is a parameter.
   std::string findReason(const onnx::TensorProto &initializer) const;
 
+  // Whether a node reads a value.
+  bool isRead(llvm::StringRef name) const { return uses.contains(name); }
+
   // Whether an initializer is a running statistic of a batch normalization, which the op keeps.
   bool isStatistic(llvm::StringRef name) const;
 
@@ -34,23 +37,12 @@ private:
     int input; // -1: a subgraph of the node reads it
   };
 
-  // What torch's exporter notes of a value.
-  struct Note {
-    std::string kind;                    // PARAMETER, BUFFER or CONSTANT_TENSOR, of what the module holds
-    std::vector<std::string> foldedFrom; // the values that the exporter computed it from
-  };
-
   void collectUses();
   void followGradients(llvm::StringRef loss);
   void followInputs();
-  void readNotes();
 
   // Returns the uses of a value, and of what only shows its elements in another shape.
   std::vector<Use> usesBehindViews(llvm::StringRef name) const;
-
-  // Whether the exporter made the initializer from others, so that its name is no path of a module, and no note names a parameter among
-  // them.
-  bool isMadeByExporter(llvm::StringRef name) const;
 
   const onnx::GraphProto &graph;
   std::string directory;
@@ -59,8 +51,7 @@ private:
   llvm::StringSet<> outputs;
   llvm::StringSet<> withGradient; // values on which the loss may depend smoothly
   llvm::StringSet<> ofInputs;     // inputs of the model, and what is only a shifted and scaled one
-  llvm::StringMap<Note> notes;
-  bool hasKinds = false; // whether the exporter notes kinds at all
+  ExporterNotes notes;
 };
 
 } // namespace ashlar::frontend

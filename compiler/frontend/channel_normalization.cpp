@@ -62,8 +62,8 @@ void needRank(Node &node, int64_t rank) {
 // What a node takes its statistics from.
 enum class Form {
   Inference, // the running ones, which stay
-  Module,    // a module in training, exported in inference form: as torch.nn.BatchNorm in train(), with an unbiased running variance
-  Training   // a node with training_mode: as ONNX says, with the population's
+  Module,    // a module in training, exported in inference form: as torch.nn.BatchNorm in train()
+  Training   // a node with training_mode: as ONNX says, but for the running variance of a model that torch wrote
 };
 
 // Whether the node says that its own program trains: by an attribute, before opset 14 by its number of results.
@@ -98,6 +98,12 @@ Form readForm(Node &node) {
   return training ? Form::Training : Form::Module;
 }
 
+// Whether the running variance follows that of the batch times n / (n - 1).
+bool isUnbiased(const Node &node, Form form) {
+  const ModelInfo &info = node.getInfo();
+  return form != Form::Inference && info.options.unbiasedVariance.value_or(form == Form::Module || info.isByTorch);
+}
+
 // Returns a running statistic, which nothing trains.
 Value statistic(Node &node, size_t index, StringRef name, ArrayRef<int64_t> shape, Value x, Form form) {
   Type kept = node.inputType(index).getElementType(), moved = typeOf(x).getElementType();
@@ -126,7 +132,7 @@ void importBatchNormalization(Node &node) {
   Value mean = statistic(node, 3, "input_mean", channels, x, form), variance = statistic(node, 4, "input_var", channels, x, form);
   FloatAttr moves = form == Form::Inference ? FloatAttr() : node.builder().getF64FloatAttr(momentum);
   Value result = node.create<nn::NormalizeOp>(x.getType(), x, scale, shift, mean, variance, dimsOf(1, 1 + channels.size()),
-                                              llvm::APFloat(epsilon), moves, /*unbiased=*/form == Form::Module);
+                                              llvm::APFloat(epsilon), moves, /*unbiased=*/isUnbiased(node, form));
   node.setResult(0, cast(node, reshape(node, result, type.getShape()), node.inputType(0).getElementType()));
   for (size_t i = 1; i < node.numResults(); ++i) { // running and saved mean and variance: what they are before the step
     if (node.hasResult(i)) {

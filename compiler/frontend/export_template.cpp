@@ -6,6 +6,8 @@
 #include "compiler/frontend/export_template.h"
 
 #include "compiler/file/input_file.h"
+#include "compiler/frontend/constant_parameters.h"
+#include "compiler/frontend/model_edits.h"
 #include "compiler/frontend/onnx_proto.h"
 
 #include "dialects/nn/nn.h"
@@ -13,6 +15,7 @@
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/StringSet.h"
 #include "llvm/Support/Path.h"
 
 #include <google/protobuf/io/coded_stream.h>
@@ -146,7 +149,11 @@ bool isData(uint32_t number) {
 
 class TemplateMaker {
 public:
-  TemplateMaker(StringRef path, ModuleOp imported, StringRef dataFile) : path(path), dataFile(dataFile) {
+  TemplateMaker(StringRef path, ModuleOp imported, StringRef dataFile) : path(path), dataFile(dataFile), edits(ModelEdits::of(imported)) {
+    dropped.insert(edits.dropped.begin(), edits.dropped.end());
+    for (const ModelEdits::Input &each : edits.inputs) {
+      inputs[each.node].push_back(&each);
+    }
     for (auto variable : imported.getOps<nn::VariableOp>()) {
       if (!variable.getInternal()) {
         variables[variable.getSymName()] = variable.getTensorType();
@@ -190,10 +197,15 @@ private:
     forEachField(content, [&](const Field &field) {
       if (field.number == onnx::GraphProto::kInitializerFieldNumber) {
         piece.append(wrap(onnx::GraphProto::kInitializerFieldNumber, initializer(field.payload, missing)));
+      } else if (field.number == onnx::GraphProto::kNodeFieldNumber && !edits.isEmpty()) {
+        piece.text += node(field);
       } else {
         piece.text += field.whole;
       }
     });
+    for (const ModelEdits::Added &each : edits.added) {
+      piece.append(wrap(onnx::GraphProto::kInitializerFieldNumber, initializer(renamed(each, content), missing)));
+    }
     // A parameter that the model has as an input without data, and the job gave first values.
     std::vector<std::string> names;
     for (const auto &each : missing) {
@@ -213,6 +225,56 @@ private:
       piece.append(wrap(onnx::GraphProto::kInitializerFieldNumber, std::move(tensor)));
     }
     return piece;
+  }
+
+  // Returns the field of a node as the import changed it: "" of one that it dropped.
+  std::string node(const Field &field) {
+    onnx::NodeProto proto;
+    if (!proto.ParseFromArray(field.payload.data(), static_cast<int>(field.payload.size())) || proto.output_size() == 0) {
+      return field.whole.str();
+    }
+    if (dropped.contains(proto.output(0))) {
+      if (std::optional<onnx::TensorProto> constant = readConstantFloats(proto)) {
+        constants[proto.output(0)] = constant->SerializeAsString();
+      }
+      return "";
+    }
+    auto found = inputs.find(proto.output(0));
+    if (found == inputs.end()) {
+      return field.whole.str();
+    }
+    for (const ModelEdits::Input *each : found->second) {
+      proto.set_input(static_cast<int>(each->index), each->name);
+    }
+    const std::string text = proto.SerializeAsString();
+    return beginField(onnx::GraphProto::kNodeFieldNumber, text.size()) + text;
+  }
+
+  // Returns the tensor that an added initializer begins with, under its name.
+  std::string renamed(const ModelEdits::Added &added, StringRef graphContent) {
+    std::string original = constants.lookup(added.from);
+    forEachField(graphContent, [&](const Field &field) {
+      if (field.number == onnx::GraphProto::kInitializerFieldNumber && nameOf(field.payload) == added.from) {
+        original = field.payload.str();
+      }
+    });
+    if (original.empty()) {
+      refusal = "parameter " + added.name + " is a constant of a function, which --export does not write";
+    }
+    std::string text;
+    forEachField(original,
+                 [&](const Field &field) { text += field.number == onnx::TensorProto::kNameFieldNumber ? StringRef() : field.whole; });
+    return text + beginField(onnx::TensorProto::kNameFieldNumber, added.name.size()) + added.name;
+  }
+
+  static std::string nameOf(StringRef tensor) {
+    std::string name;
+    forEachField(tensor, [&](const Field &field) {
+      if (field.number == onnx::TensorProto::kNameFieldNumber) {
+        name = field.payload.str();
+      }
+    });
+    return name;
   }
 
   void addHole(Piece &tensor, StringRef variable, Type element, uint64_t elements, bool isTransposed) {
@@ -313,6 +375,10 @@ private:
   StringRef path, dataFile;
   llvm::StringMap<RankedTensorType> variables;
   llvm::StringMap<std::pair<std::string, bool>> ties;
+  ModelEdits edits;
+  llvm::StringSet<> dropped;
+  llvm::StringMap<std::vector<const ModelEdits::Input *>> inputs; // by node
+  llvm::StringMap<std::string> constants;                         // tensors of dropped Constant nodes, by name
   uint64_t dataBytes = 0, total = 0;
   std::string refusal;
 };

@@ -6,13 +6,16 @@
 
 #include "compiler/frontend/annotations.h"
 #include "compiler/frontend/body.h"
+#include "compiler/frontend/exporter_notes.h"
 #include "compiler/frontend/graph_inputs.h"
 #include "compiler/frontend/init_rules.h"
 #include "compiler/frontend/initializers.h"
 #include "compiler/frontend/known_node.h"
+#include "compiler/frontend/merged_initializers.h"
 #include "compiler/frontend/node.h"
 #include "compiler/frontend/onnx_file.h"
 #include "compiler/frontend/registry.h"
+#include "compiler/frontend/scalar_parameters.h"
 #include "compiler/frontend/stored_constants.h"
 #include "compiler/frontend/tensor_data.h"
 #include "compiler/job/job.h"
@@ -97,7 +100,7 @@ class Importer {
 public:
   Importer(StringRef path, const ImportOptions &options, MLIRContext *context)
       : path(path), options(options), context(context), builder(context), proto(readModelFile(path)), graph(*proto->mutable_graph()),
-        info{options, llvm::sys::path::parent_path(path).str(), findOpset(*proto), budget, storedInitializers(graph)} {}
+        info{options, llvm::sys::path::parent_path(path).str(), findOpset(*proto), budget, storedInitializers(graph), isByTorch(*proto)} {}
 
   OwningOpRef<ModuleOp> run();
 
@@ -132,6 +135,8 @@ private:
   void freezeParameters();
   void verifyModule();
   void applyAnnotations();
+  // Takes parameters apart that the exporter merged, and reports them.
+  void untie();
 
   StringRef path;
   const ImportOptions &options;
@@ -149,6 +154,7 @@ private:
   std::vector<std::string> faults;     // of the nodes that are refused
   llvm::StringSet<> unknown;           // results of these
   llvm::StringMap<const onnx::ValueInfoProto *> declared;
+  ModelEdits edits; // of the graph, ahead of its import
 };
 
 // Returns the end of an error about a glob: "matches no parameter; there are "a", "b"".
@@ -265,7 +271,8 @@ void Importer::defineInput(const onnx::ValueInfoProto &input) {
     return values->define(input.name(), value);
   }
   const job::Init *rule = findInitRule(options.init, input.name());
-  if (rule && !hasOpenDim && !llvm::is_contained(options.dataInputs, input.name()) && isa<FloatType>(element) && type.getRank() > 0) {
+  if (rule && !hasOpenDim && !llvm::is_contained(options.dataInputs, input.name()) && isa<FloatType>(element) &&
+      (type.getRank() > 0 || isNamedByJob(options, input.name()))) {
     parameters.push_back(input.name());
     Attribute init = makeInitAttribute(*rule, input.name(), wholeType(input.name(), type));
     return values->defineParameter(input.name(), type, [init] { return init; });
@@ -527,8 +534,34 @@ void Importer::applyAnnotations() {
   }
 }
 
+void Importer::untie() {
+  checkDataFiles(graph, info);
+  std::vector<MergedParameter> merged = untieInitializers(*proto, options, info.directory, context, edits);
+  if (options.facts) {
+    options.facts->merged = std::move(merged);
+    return;
+  }
+  constexpr size_t kShown = 4;
+  std::vector<std::string> lines;
+  size_t parts = 0;
+  for (const MergedParameter &each : merged) {
+    parts += each.isUntied ? each.others.size() : 0;
+    if (each.isUntied && lines.size() < kShown) {
+      lines.push_back("\"" + each.initializer + "\" is \"" + each.others.front() + "\", too" +
+                      (each.others.size() > 1 ? ", and " + std::to_string(each.others.size() - 1) + " more" : ""));
+    }
+  }
+  if (options.training && parts > 0) {
+    emitRemark(UnknownLoc::get(context)) << inOneLine((path + ": the exporter merged parameters that were equal; " + Twine(parts) +
+                                                       " of them are parameters of their own again: " + llvm::join(lines, "; ") +
+                                                       "; untie: NEVER in the job keeps them merged, --inspect lists them")
+                                                          .str());
+  }
+}
+
 OwningOpRef<ModuleOp> Importer::run() {
   checkOwnDomain(*proto);
+  untie();
   inlineFunctions(*proto);
   std::string unsupported = findUnsupported(graph.node(), info.opset);
   StringRef name = graph.name().empty() ? llvm::sys::path::stem(path) : StringRef(graph.name());
@@ -541,8 +574,8 @@ OwningOpRef<ModuleOp> Importer::run() {
   builder.setInsertionPointToEnd(forward.addEntryBlock());
   values = std::make_unique<GraphValues>(forward, builder);
   try {
-    parameters =
-        defineInitializers(*proto, path, info, *values, [this](StringRef name, RankedTensorType type) { return wholeType(name, type); });
+    parameters = defineInitializers(*proto, path, info, *values, edits,
+                                    [this](StringRef name, RankedTensorType type) { return wholeType(name, type); });
     checkGivenInputs(graph, options);
     defineInputs();
     checkInitRules();
@@ -557,6 +590,7 @@ OwningOpRef<ModuleOp> Importer::run() {
   freezeParameters();
   applyAnnotations();
   verifyModule();
+  edits.attachTo(*module);
   return std::move(module);
 }
 
@@ -589,6 +623,17 @@ ImportOptions makeImportOptions(const job::Job &job) {
   options.loss = job::lossName(job);
   for (const job::Tie &tie : job.ties()) {
     options.ties[tie.parameter()] = tie.to();
+  }
+  options.untieAuto = job.untie().empty();
+  for (const std::string &glob : job.untie()) {
+    if (glob == "AUTO") {
+      options.untieAuto = true;
+    } else if (glob != "NEVER") {
+      options.untie.push_back(glob);
+    }
+  }
+  if (job.has_batch_norm_variance()) {
+    options.unbiasedVariance = job.batch_norm_variance() == job::BatchNorm::TORCH;
   }
   for (const job::Dataset::Feature &feature : job.dataset().features()) {
     options.dataInputs.push_back(feature.tensor());

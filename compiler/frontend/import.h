@@ -38,6 +38,13 @@ struct AnnotationChoice {
   DeviceMesh mesh;
 };
 
+// An initializer that stands for several parameters of the module, which the exporter merged (merged_initializers.h).
+struct MergedParameter {
+  std::string initializer;
+  std::vector<std::string> others; // names of the parameters besides the one of its name
+  bool isUntied = false;           // each is a parameter of its own
+};
+
 // What an import finds out about a model, as far as it comes.
 struct ModelFacts {
   struct Initializer {
@@ -47,7 +54,10 @@ struct ModelFacts {
   };
   std::vector<Initializer> parameters, states, buffers; // states: running statistics
   std::vector<CopiedWeight> copies;                     // among parameters
-  std::vector<std::string> faults;                      // of all nodes that are refused, and of ops that are not supported
+  std::vector<MergedParameter> merged;
+  std::vector<std::string> scalars;         // float scalars that may be parameters, and are constants
+  std::vector<std::string> constantWeights; // floats of Constant nodes that layers read as weights, where nothing else is trained
+  std::vector<std::string> faults;          // of all nodes that are refused, and of ops that are not supported
 };
 
 // What an import needs to know besides the model.
@@ -77,6 +87,12 @@ struct ImportOptions {
   std::vector<std::string> trained;
   // Parameter -> the one that it is, whose numbers it has (tied_weights.h).
   llvm::StringMap<std::string> ties;
+  // Globs of initializers that the exporter merged of several parameters and that become one a use; one that matches none is an error.
+  std::vector<std::string> untie;
+  // Whether what the model shows to be merged is taken apart, too.
+  bool untieAuto = true;
+  // Whether running variances take n / (n - 1) of the batch's in training; nothing: as the model says, or its producer.
+  std::optional<bool> unbiasedVariance;
   // The tensor that the loss is of; "" without one.
   std::string loss;
   // Graph inputs that the data set feeds: never parameters, whatever the rules in `init` match.

@@ -5,14 +5,17 @@
 #include "compiler/frontend/initializers.h"
 
 #include "compiler/frontend/buffers.h"
+#include "compiler/frontend/constant_parameters.h"
 #include "compiler/frontend/export_template.h"
 #include "compiler/frontend/init_rules.h"
 #include "compiler/frontend/registry.h"
+#include "compiler/frontend/scalar_parameters.h"
 #include "compiler/frontend/tensor_data.h"
 #include "compiler/frontend/tied_weights.h"
 #include "dialects/support/element_type.h"
 #include "dialects/support/names.h"
 
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Path.h"
 
 using namespace mlir;
@@ -27,22 +30,28 @@ bool matchesAny(ArrayRef<std::string> globs, StringRef name) {
 
 class InitializerImporter {
 public:
-  InitializerImporter(onnx::ModelProto &model, StringRef path, const ModelInfo &info, GraphValues &values, WholeType wholeType)
-      : model(model), graph(*model.mutable_graph()), path(path), info(info), options(info.options), values(values),
+  InitializerImporter(onnx::ModelProto &model, StringRef path, const ModelInfo &info, GraphValues &values, ModelEdits &edits,
+                      WholeType wholeType)
+      : model(model), graph(*model.mutable_graph()), path(path), info(info), options(info.options), values(values), edits(edits),
         context(values.getBuilder().getContext()), wholeType(std::move(wholeType)) {}
 
   std::vector<std::string> run();
 
 private:
-  // Tells options.checkDataFile of the files beside the model.
-  void checkDataFiles();
   llvm::StringSet<> knownFloats() const;
   // Returns why a float initializer is a buffer; "" when it is a parameter.
   std::string bufferReason(const BufferFinder &finder, const onnx::TensorProto &tensor) const;
+  // Returns the float scalars that are parameters, and reports the others that may be.
+  llvm::StringSet<> findScalars(const BufferFinder &finder, const llvm::StringSet<> &known) const;
+  // Whether one of the floats with a shape is trained.
+  bool hasParameter(const BufferFinder &finder, const llvm::StringSet<> &known) const;
+  void remark(const Twine &text) const { emitRemark(UnknownLoc::get(context)) << inOneLine((path + ": " + text).str()); }
   // Returns how a parameter holds the numbers of the one to which options.ties ties it. Throws when it does not.
   Copy checkTie(const onnx::TensorProto &copy, const onnx::TensorProto &original) const;
   // Tells of copies that are not tied.
   void reportCopies(ArrayRef<const onnx::TensorProto *> trained);
+  // Of a model without parameters: tells of those in Constant nodes.
+  void reportConstantWeights(std::vector<std::string> names) const;
   // Ties parameters as options.ties says.
   void tieInitializers(ArrayRef<const onnx::TensorProto *> trained);
 
@@ -52,25 +61,11 @@ private:
   const ModelInfo &info;
   const ImportOptions &options;
   GraphValues &values;
+  ModelEdits &edits;
   MLIRContext *context;
   WholeType wholeType;
   std::vector<std::string> parameters;
 };
-
-void InitializerImporter::checkDataFiles() {
-  for (const onnx::TensorProto &tensor : graph.initializer()) {
-    for (const onnx::StringStringEntryProto &entry : tensor.external_data()) {
-      if (!options.checkDataFile || tensor.data_location() != onnx::TensorProto::EXTERNAL || entry.key() != "location") {
-        continue;
-      }
-      SmallString<256> file(info.directory);
-      llvm::sys::path::append(file, entry.value());
-      if (llvm::Error error = options.checkDataFile(file)) {
-        throw ImportError(llvm::toString(std::move(error)));
-      }
-    }
-  }
-}
 
 // Returns the names of the inputs that steer the import of a node.
 llvm::StringSet<> InitializerImporter::knownFloats() const {
@@ -94,15 +89,65 @@ std::string InitializerImporter::bufferReason(const BufferFinder &finder, const 
   return isDecided ? "" : finder.findReason(tensor);
 }
 
+bool InitializerImporter::hasParameter(const BufferFinder &finder, const llvm::StringSet<> &known) const {
+  return llvm::any_of(graph.initializer(), [&](const onnx::TensorProto &tensor) {
+    return tensor.dims_size() > 0 && !known.contains(tensor.name()) && !finder.isStatistic(tensor.name()) &&
+           isa<FloatType>(tensorType(tensor, context, "initializer \"" + tensor.name() + "\"").getElementType()) &&
+           bufferReason(finder, tensor).empty();
+  });
+}
+
+llvm::StringSet<> InitializerImporter::findScalars(const BufferFinder &finder, const llvm::StringSet<> &known) const {
+  ScalarFinder scalars(model, options);
+  llvm::StringSet<> found;
+  std::vector<std::string> candidates;
+  for (const onnx::TensorProto &tensor : graph.initializer()) {
+    const std::string &name = tensor.name();
+    if (tensor.dims_size() > 0 || known.contains(name) ||
+        !isa<FloatType>(tensorType(tensor, context, "initializer \"" + name + "\"").getElementType())) {
+      continue;
+    }
+    const ScalarRole role = scalars.classify(name);
+    if (role == ScalarRole::Constant || !finder.isRead(name) || (!isNamedByJob(options, name) && !finder.findReason(tensor).empty())) {
+      continue;
+    }
+    if (role == ScalarRole::Parameter) {
+      found.insert(name);
+    } else {
+      candidates.push_back(name);
+    }
+  }
+  if (!options.training || candidates.empty()) {
+    return found;
+  }
+  if (candidates.size() == 1 && found.empty() && options.init.empty() && !hasParameter(finder, known)) {
+    found.insert(candidates.front()); // what else would the job train?
+    return found;
+  }
+  if (options.facts) {
+    options.facts->scalars = candidates;
+    return found;
+  }
+  constexpr size_t kShown = 8;
+  const std::string more = candidates.size() > kShown ? " and " + std::to_string(candidates.size() - kShown) + " more" : "";
+  remark("scalar initializer" + Twine(candidates.size() > 1 ? "s" : "") + " \"" +
+         llvm::join(ArrayRef(candidates).take_front(kShown), "\", \"") + "\"" + more +
+         (candidates.size() > 1 ? " are constants" : " is a constant") + "; one that the module trains belongs into the job: trained: \"" +
+         candidates.front() + "\"");
+  return found;
+}
+
 std::vector<std::string> InitializerImporter::run() {
-  checkDataFiles();
   llvm::StringSet<> known = knownFloats();
+  liftConstants(graph, options, known, edits);
   BufferFinder finder(model, options.loss, info.directory, context);
+  llvm::StringSet<> scalars = findScalars(finder, known);
   std::vector<const onnx::TensorProto *> trained;
   for (onnx::TensorProto &tensor : *graph.mutable_initializer()) {
     std::string name = tensor.name(), what = "initializer \"" + name + "\"";
     RankedTensorType type = tensorType(tensor, context, what);
-    if (!isa<FloatType>(type.getElementType()) || type.getRank() == 0 || known.contains(name) || isStored(tensor.data_type())) {
+    if (!isa<FloatType>(type.getElementType()) || (type.getRank() == 0 && !scalars.contains(name)) || known.contains(name) ||
+        isStored(tensor.data_type())) {
       values.define(name, TensorData::take(tensor, info.directory, context, what).toDense());
       continue;
     }
@@ -114,8 +159,7 @@ std::vector<std::string> InitializerImporter::run() {
     if (!reason.empty()) {
       values.define(name, TensorData::take(tensor, info.directory, context, what).toDense());
       if (!options.facts) {
-        emitRemark(UnknownLoc::get(context)) << inOneLine(
-            (path + ": " + what + " " + describeTensor(type) + " is not trained: " + reason).str());
+        remark(what + " " + describeTensor(type) + " is not trained: " + reason);
       }
       continue;
     }
@@ -138,7 +182,20 @@ std::vector<std::string> InitializerImporter::run() {
     values.define(name, TensorData::take(dense, info.directory, context, what).toDense());
   }
   tieInitializers(trained);
+  if (options.training && llvm::all_of(parameters, [&](const std::string &name) { return finder.isStatistic(name); })) {
+    reportConstantWeights(findConstantWeights(graph, finder, known));
+  }
   return std::move(parameters);
+}
+
+void InitializerImporter::reportConstantWeights(std::vector<std::string> names) const {
+  if (options.facts) {
+    options.facts->constantWeights = std::move(names);
+  } else if (!names.empty() && options.init.empty()) {
+    throw ImportError("nothing is trained: the " + Twine(names.size()) +
+                      (names.size() > 1 ? " weights are in Constant nodes" : " weight is in a Constant node") +
+                      "; name what the job trains: trained: \"" + names.front() + "\"");
+  }
 }
 
 Copy InitializerImporter::checkTie(const onnx::TensorProto &copy, const onnx::TensorProto &original) const {
@@ -197,20 +254,34 @@ void InitializerImporter::reportCopies(ArrayRef<const onnx::TensorProto *> train
     if (options.facts) {
       options.facts->copies.push_back(each);
     } else if (!options.ties.contains(each.copy)) {
-      emitRemark(UnknownLoc::get(context)) << inOneLine(
-          (path + ": initializer \"" + each.copy + "\" holds the numbers of \"" + each.original + "\"" +
-           (each.isTransposed ? ", transposed," : "") + " but is trained apart; if the module has one parameter, add ties { parameter: \"" +
-           each.copy + "\" to: \"" + each.original + "\" } to the job")
-              .str());
+      remark("initializer \"" + each.copy + "\" holds the numbers of \"" + each.original + "\"" +
+             (each.isTransposed ? ", transposed," : "") +
+             " but is trained apart; if the module has one parameter, add ties { parameter: \"" + each.copy + "\" to: \"" + each.original +
+             "\" } to the job");
     }
   }
 }
 
 } // namespace
 
+void checkDataFiles(const onnx::GraphProto &graph, const ModelInfo &info) {
+  for (const onnx::TensorProto &tensor : graph.initializer()) {
+    for (const onnx::StringStringEntryProto &entry : tensor.external_data()) {
+      if (!info.options.checkDataFile || tensor.data_location() != onnx::TensorProto::EXTERNAL || entry.key() != "location") {
+        continue;
+      }
+      SmallString<256> file(info.directory);
+      llvm::sys::path::append(file, entry.value());
+      if (llvm::Error error = info.options.checkDataFile(file)) {
+        throw ImportError(llvm::toString(std::move(error)));
+      }
+    }
+  }
+}
+
 std::vector<std::string> defineInitializers(onnx::ModelProto &model, StringRef path, const ModelInfo &info, GraphValues &values,
-                                            WholeType wholeType) {
-  return InitializerImporter(model, path, info, values, std::move(wholeType)).run();
+                                            ModelEdits &edits, WholeType wholeType) {
+  return InitializerImporter(model, path, info, values, edits, std::move(wholeType)).run();
 }
 
 } // namespace ashlar::frontend

@@ -5,6 +5,7 @@
 #ifndef ASHLAR_COMPILER_FRONTEND_INITIALIZERS_H
 #define ASHLAR_COMPILER_FRONTEND_INITIALIZERS_H
 
+#include "compiler/frontend/model_edits.h"
 #include "compiler/frontend/node.h"
 
 namespace ashlar::frontend {
@@ -12,11 +13,15 @@ namespace ashlar::frontend {
 // Returns the type of the whole tensor of which the model names a device's piece.
 using WholeType = std::function<mlir::RankedTensorType(llvm::StringRef name, mlir::RankedTensorType type)>;
 
-// Defines all initializers of a model whose functions are in their places, and returns the names of the parameters. Says of each buffer why
-// it is one, and of copies of weights that they are trained apart. The model and `info` have to stay: parameters that somebody reads take
-// their data from there.
+// Tells options.checkDataFile of the files beside the model.
+void checkDataFiles(const onnx::GraphProto &graph, const ModelInfo &info);
+
+// Defines all initializers of a model whose functions are in their places, and returns the names of the parameters. Constant nodes that
+// options.trained names become initializers, which `edits` gets. Says of each buffer why it is one, of scalars that may be parameters, and
+// of copies of weights that they are trained apart. The model and `info` have to stay: parameters that somebody reads take their data from
+// there.
 std::vector<std::string> defineInitializers(onnx::ModelProto &model, llvm::StringRef path, const ModelInfo &info, GraphValues &values,
-                                            WholeType wholeType);
+                                            ModelEdits &edits, WholeType wholeType);
 
 } // namespace ashlar::frontend
 

@@ -154,7 +154,7 @@ constexpr RegistryRow drawing(llvm::StringLiteral opType, Handler handler, Accep
 
 constexpr RegistryRow kRows[] = {
     drawing("Bernoulli", importBernoulli, Accepts::Floats),
-    drawing("Dropout", importDropout, Accepts::Floats),
+    {"Dropout", importDropout, Accepts::Floats, /*knownFloats=*/0b10, /*draws=*/true},
     drawing("Multinomial", importMultinomial, Accepts::Floats),
     drawing("RandomNormal", importRandom<setNormal>, Accepts::Any),
     drawing("RandomNormalLike", importRandomLike<setNormal>, Accepts::Any),

@@ -208,6 +208,19 @@ Fault checkTies(const Job &job) {
   return {};
 }
 
+// The words are for all initializers.
+Fault checkUntie(const Job &job) {
+  for (const std::string &glob : job.untie()) {
+    if (glob.empty()) {
+      return "untie names no initializer; write a glob such as \"*.norm.bias\", AUTO or NEVER";
+    }
+    if (glob == "NEVER" && job.untie_size() > 1) {
+      return llvm::formatv("untie is NEVER and \"{0}\"; leave out one", job.untie(job.untie(0) == "NEVER" ? 1 : 0));
+    }
+  }
+  return {};
+}
+
 Fault checkInit(const Init &init) {
   if (init.match().empty()) {
     return "an init has no match; name parameters by a glob such as \"layer1.*\"";
@@ -252,7 +265,7 @@ Fault findFault(const Job &job) {
     return fault;
   }
   for (auto check : {checkMode, checkRules, checkStrategy, checkMachine, checkCommFusion, checkPipeline, checkBatch, checkDims, checkInputs,
-                     checkTies, checkDeterministic, checkTraining, checkOptimizerParallel}) {
+                     checkTies, checkUntie, checkDeterministic, checkTraining, checkOptimizerParallel}) {
     if (Fault fault = check(job); !fault.empty()) {
       return fault;
     }

@@ -167,6 +167,9 @@ Fault checkCompleteness(const Job &job) {
 
 // PER_REPLICA is of replicas with equally many samples.
 Fault checkBatchNorm(const Job &job) {
+  if (job.has_batch_norm_variance() && !job.has_loss()) {
+    return "batch_norm_variance is about training but the job has no loss; leave it out";
+  }
   if (job.batch_norm() == BatchNorm::GLOBAL) {
     return {};
   }

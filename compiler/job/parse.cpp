@@ -157,6 +157,55 @@ void rewrite(StringRef text, FirstError &error) {
   error.message[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(error.message[0])));
 }
 
+// A text in which the words of field untie, written as those of an enum are (untie: NEVER), are strings.
+struct QuotedText {
+  std::string text;
+  std::vector<std::pair<int, int>> words; // line and column of each
+
+  // Returns the column of the text as it was.
+  int columnOf(int line, int column) const {
+    return column - 2 * static_cast<int>(llvm::count_if(words, [&](auto word) { return word.first == line && word.second < column; }));
+  }
+};
+
+// Returns the offset of a column of the line that begins at `begin`: a tab leads to the next multiple of 8.
+size_t offsetOf(StringRef text, size_t begin, int column) {
+  size_t at = begin;
+  for (int here = 0; here < column && at < text.size(); ++at) {
+    here += text[at] == '\t' ? 8 - here % 8 : 1;
+  }
+  return at;
+}
+
+QuotedText quoteWords(StringRef text) {
+  google::protobuf::io::ArrayInputStream bytes(text.data(), static_cast<int>(text.size()));
+  FirstError ignored;
+  google::protobuf::io::Tokenizer tokens(&bytes, &ignored);
+  tokens.set_comment_style(google::protobuf::io::Tokenizer::SH_COMMENT_STYLE);
+  QuotedText quoted;
+  size_t copied = 0, lineBegin = 0;
+  std::string field;
+  for (int line = 0; tokens.Next();) {
+    const google::protobuf::io::Tokenizer::Token &token = tokens.current();
+    if (token.type != google::protobuf::io::Tokenizer::TYPE_IDENTIFIER) {
+      continue;
+    }
+    if (field != "untie" || (token.text != "AUTO" && token.text != "NEVER")) {
+      field = token.text;
+      continue;
+    }
+    for (; line < token.line; ++line) {
+      lineBegin = text.find('\n', lineBegin) + 1;
+    }
+    const size_t begin = offsetOf(text, lineBegin, token.column);
+    quoted.text += text.slice(copied, begin).str() + "\"" + token.text + "\"";
+    quoted.words.emplace_back(token.line, token.column);
+    copied = begin + token.text.size();
+  }
+  quoted.text += text.drop_front(copied);
+  return quoted;
+}
+
 // "name:line:column: " with both counted from 1; only the name where the parser gave no position.
 std::string at(StringRef name, int line, int column) {
   std::string place = name.str();
@@ -176,12 +225,13 @@ llvm::Expected<Job> parseJobText(StringRef text, StringRef name) {
   parser.RecordErrorsTo(&errors);
   parser.WriteLocationsTo(&positions);
   ProtobufLog log;
-  if (!parser.ParseFromString(text.str(), &job)) {
-    rewrite(text, errors);
-    return makeError(at(name, errors.line, errors.column) + errors.message);
+  QuotedText quoted = quoteWords(text);
+  if (!parser.ParseFromString(quoted.text, &job)) {
+    rewrite(quoted.text, errors);
+    return makeError(at(name, errors.line, quoted.columnOf(errors.line, errors.column)) + errors.message);
   }
   if (auto found = findUnimplemented(job, &positions)) {
-    return makeError(at(name, found->line, found->column) + found->what + " is not implemented yet");
+    return makeError(at(name, found->line, quoted.columnOf(found->line, found->column)) + found->what + " is not implemented yet");
   }
   const FieldDescriptor *rules = Job::descriptor()->FindFieldByName("rules");
   for (int i = 0; i < job.rules_size(); ++i) {

@@ -51,10 +51,12 @@ def attribute(name, value):
     return bytes_of(1, name) + fields
 
 
-def node(op, inputs, outputs, name="", domain="", **attributes):
+# `notes`: what an exporter says of the node, by key (metadata_props).
+def node(op, inputs, outputs, name="", domain="", notes=None, **attributes):
     fields = b"".join(bytes_of(1, x) for x in inputs) + b"".join(bytes_of(2, x) for x in outputs)
     fields += bytes_of(3, name or outputs[0]) + bytes_of(4, op)
     fields += b"".join(bytes_of(5, attribute(key, value)) for key, value in attributes.items())
+    fields += b"".join(bytes_of(9, bytes_of(1, key) + bytes_of(2, value)) for key, value in (notes or {}).items())
     return bytes_of(1, fields + (bytes_of(7, domain) if domain else b""))
 
 
@@ -81,8 +83,8 @@ def graph_output(name, dims, data_type=FLOAT):
 
 
 # Writes a model of nodes, parameters, inputs and outputs; `domains` are those of other ops than ONNX's.
-def write_model(path, name, parts, opset=13, domains=()):
+def write_model(path, name, parts, opset=13, domains=(), producer=""):
     graph = b"".join(parts) + bytes_of(2, name)
     imports = bytes_of(8, bytes_of(1, "") + integer(2, opset)) + b"".join(bytes_of(8, bytes_of(1, d) + integer(2, 1)) for d in domains)
     with open(path, "wb") as out:
-        out.write(integer(1, 8) + bytes_of(7, graph) + imports)
+        out.write(integer(1, 8) + (bytes_of(2, producer) if producer else b"") + bytes_of(7, graph) + imports)

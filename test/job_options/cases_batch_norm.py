@@ -32,12 +32,12 @@ def write_model(bench, options):
         node("Reshape", ["h", "channels"], ["h1"]), norm("bn1", "h1", "h2"), node("Tanh", ["h2"], ["h3"]), node("Flatten", ["h3"], ["h4"]),
         node("Gemm", ["h4", "fc2.weight", "fc2.bias"], ["logits"], transB=1),
         *[parameter(n, shape, net.FIRST[n]) for n, shape in net.SHAPES.items()],
-        graph_input("x", ["batch", net.INPUTS]), graph_output("logits", ["batch", net.CLASSES]), opset=15)
+        graph_input("x", ["batch", net.INPUTS]), graph_output("logits", ["batch", net.CLASSES]), opset=15, producer=options.get("producer", ""))
 
 
-def train_here(bench, name, extra="", ranks=1, options=()):
-    """Trains the net as a case says; returns all that is recorded of it that a run tells."""
-    here = net.CASES[name]
+def train_here(bench, name, extra="", ranks=1, options=(), **model):
+    """Trains the net as a case says, its model changed by `model`; returns all that is recorded of it that a run tells."""
+    here = {**net.CASES[name], **model}
     write_model(bench, here)
     bench.npy("x_train", net.XS, (net.STEPS * net.BATCH, net.INPUTS))
     bench.npy("t_train", net.LABELS, kind="i4")
@@ -107,3 +107,19 @@ dataset { npy {} features { column: "x" tensor: "x" } features { column: "t" ten
                         ('mesh { axes { name: "dp" size: 3 } }', "batch_norm PER_REPLICA needs as many samples on each of the 3 devices that split "
                                                                  "the batch, but global_batch is 8; choose a multiple of 3")):
         bench.refused(bench.compiler(job + extra, "-o", "program"), text)
+
+
+@case("batch_norm_variance", "batch_norm_variance=TORCH", "batch_norm_variance=ONNX")
+def batch_norm_variance(bench):
+    """Nodes with and without training_mode, by torch and by others, and the job in their place: the variance's n / (n - 1) or not."""
+    unbiased, population = "module", "training_mode"
+    for what, extra, model, recorded in (
+            ("inference form", "", {}, unbiased), ("training_mode", "", {"population": True}, population),
+            ("training_mode of torch", "", {"population": True, "producer": "pytorch"}, unbiased),
+            ("training_mode, TORCH", "batch_norm_variance: TORCH", {"population": True}, unbiased),
+            ("training_mode of torch, ONNX", "batch_norm_variance: ONNX", {"population": True, "producer": "pytorch"}, population),
+            ("inference form, ONNX", "batch_norm_variance: ONNX", {}, population)):
+        expect_recorded(recorded, train_here(bench, "module", extra, **model), what)
+    expect_recorded(unbiased, train_here(bench, "module", DATA_PARALLEL + "batch_norm_variance: TORCH", ranks=4, population=True), "four ranks:")
+    bench.refused(bench.compiler("global_batch: 8 batch_norm_variance: ONNX", "-o", "program"),
+                  "batch_norm_variance is about training but the job has no loss; leave it out")

@@ -25,6 +25,7 @@ import cases_data  # noqa: F401
 import cases_loss  # noqa: F401
 import cases_model  # noqa: F401
 import cases_onnx  # noqa: F401
+import cases_parameters  # noqa: F401
 import cases_placement  # noqa: F401
 import cases_optimizer  # noqa: F401
 import cases_torch  # noqa: F401

@@ -7,6 +7,7 @@
 
 #include "dialects/exec/target_traits.h"
 #include "dialects/nn/convolution.h"
+#include "dialects/support/operands_first.h"
 #include "dialects/support/tensor_values.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -27,6 +28,13 @@ namespace {
 struct Placed {
   Value value;
   DimOrder order;
+};
+
+// An op that is being made in other orders: the op, what takes its place, the orders of both's operands and results.
+struct Source {
+  Operation *op, *copy;
+  SmallVector<DimOrder> operands, results;
+  SmallVector<Value> values = {}; // the operands that are made
 };
 
 // Returns whether the op computes each element by itself. A softmax has operands and result of one type, too, but works along the last dim.
@@ -80,16 +88,15 @@ private:
 
   // Returns whether the op costs nothing and is made in any order that a reader wants: sources, and element-wise ops on nothing but them.
   bool followsReaders(Operation *op) {
-    if (auto found = following.find(op); found != following.end()) {
-      return found->second;
-    }
-    auto reorderable = dyn_cast<DimOrderOpInterface>(op);
-    bool follows = reorderable && reorderable.followsResult();
-    if (!follows && isElementwise(op) && op->getNumOperands() > 0) {
-      follows = llvm::all_of(op->getOperands(),
-                             [&](Value operand) { return operand.getDefiningOp() && followsReaders(operand.getDefiningOp()); });
-    }
-    return following[op] = follows;
+    walkOperandsFirst(
+        op, [&](Operation *each) { return !following.contains(each); },
+        [&](Operation *each) {
+          auto reorderable = dyn_cast<DimOrderOpInterface>(each);
+          bool follows = reorderable && reorderable.followsResult();
+          auto isKnown = [&](Value operand) { return operand.getDefiningOp() && following.at(operand.getDefiningOp()); };
+          following[each] = follows || (isElementwise(each) && each->getNumOperands() > 0 && llvm::all_of(each->getOperands(), isKnown));
+        });
+    return following.at(op);
   }
 
   // Returns the order in which an operand stands, empty if any will do.
@@ -103,17 +110,26 @@ private:
 
   // Returns the order in which a value is nearest at hand: of what follows its readers, the one in which its own operands stand.
   DimOrder naturalOrder(Value value) {
-    Operation *op = value.getDefiningOp();
-    if (!op || !followsReaders(op)) {
-      return orderOf(value);
+    auto find = [&](Value operand) {
+      Operation *op = operand.getDefiningOp();
+      return op && followsReaders(op) ? natural.at(op) : orderOf(operand);
+    };
+    if (Operation *op = value.getDefiningOp()) {
+      walkOperandsFirst(
+          op, [&](Operation *each) { return followsReaders(each) && !natural.contains(each); },
+          [&](Operation *each) {
+            DimOrder &order = natural[each];
+            for (Value operand : each->getOperands()) {
+              order = isIdentity(order) ? find(operand) : order;
+            }
+            if (isIdentity(order)) {
+              order.clear();
+            } else if (!isElementwise(each)) {
+              order = carryOver(cast<ShardingRuleOpInterface>(each).getShardingRule(), order);
+            }
+          });
     }
-    for (Value operand : op->getOperands()) {
-      DimOrder order = naturalOrder(operand);
-      if (!isIdentity(order)) {
-        return isElementwise(op) ? order : carryOver(cast<ShardingRuleOpInterface>(op).getShardingRule(), order);
-      }
-    }
-    return {};
+    return find(value);
   }
 
   // Returns the order of a result whose operand stands in `order`: a dim that is new stands behind the one ahead of it.
@@ -174,11 +190,18 @@ private:
     return true;
   }
 
-  // Gives the copy its operands and types.
+  // Makes the operands of the copy.
   void finish(Operation *op, Operation *copy, ArrayRef<DimOrder> operands, ArrayRef<DimOrder> results) {
-    for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
-      copy->setOperand(i, find(operand, operands[i]));
+    SmallVector<Value> values;
+    for (auto [operand, order] : llvm::zip_equal(op->getOperands(), operands)) {
+      values.push_back(find(operand, order));
     }
+    setTensors(copy, values, results);
+  }
+
+  // Gives the copy its operands and types.
+  static void setTensors(Operation *copy, ArrayRef<Value> operands, ArrayRef<DimOrder> results) {
+    copy->setOperands(operands);
     for (auto [result, order] : llvm::zip_equal(copy->getResults(), results)) {
       result.setType(inOrder(order, typeOf(result)));
     }
@@ -192,33 +215,58 @@ private:
 
   // Returns `value` with its dims in `order`: as it stands, as it was found before, made so, or transposed.
   Value find(Value value, const DimOrder &order) {
-    auto [entry, isNew] = found.try_emplace({value.getAsOpaquePointer(), std::vector<int64_t>(order.begin(), order.end())});
-    if (isNew) {
-      entry->second = make(value, order);
+    std::vector<Source> path; // sources that are being made, each for the one ahead of it
+    auto enter = [&](Value entered, const DimOrder &wanted) {
+      auto [entry, isNew] = found.try_emplace({entered.getAsOpaquePointer(), std::vector<int64_t>(wanted.begin(), wanted.end())});
+      Operation *op = entered.getDefiningOp();
+      if (isNew && op && followsReaders(op)) {
+        path.push_back(beginSource(op, wanted));
+        entry->second = path.back().copy->getResult(0);
+      } else if (isNew) {
+        entry->second = make(entered, wanted);
+      }
+      return entry->second;
+    };
+    Value result = enter(value, order);
+    while (!path.empty()) {
+      const size_t place = path.size() - 1, next = path[place].values.size();
+      if (next < path[place].operands.size()) {
+        const DimOrder wanted = path[place].operands[next];
+        Value made = enter(path[place].op->getOperand(next), wanted);
+        path[place].values.push_back(made);
+        continue;
+      }
+      setTensors(path[place].copy, path[place].values, path[place].results);
+      path.pop_back();
     }
-    return entry->second;
+    return result;
   }
 
-  Value make(Value value, const DimOrder &order) {
-    Operation *op = value.getDefiningOp();
-    if (op && followsReaders(op)) {
-      return makeSource(op, order);
-    }
-    if (auto transpose = dyn_cast_or_null<nn::TransposeOp>(op); transpose && !placed.contains(value)) {
-      DimOrder before = llvm::map_to_vector<6>(order, [&](int64_t dim) { return transpose.getPermutation()[dim]; });
-      if (before == orderOf(transpose.getInput())) {
-        return find(transpose.getInput(), before); // the model's own transpose, taken back
+  // Returns a value that does not follow its readers in `order`.
+  Value make(Value value, DimOrder order) {
+    while (!placed.contains(value)) {
+      auto transpose = value.getDefiningOp<nn::TransposeOp>();
+      DimOrder before = order;
+      if (transpose) {
+        before = llvm::map_to_vector<6>(order, [&](int64_t dim) { return transpose.getPermutation()[dim]; });
       }
+      if (!transpose || before != orderOf(transpose.getInput())) {
+        break;
+      }
+      value = transpose.getInput(); // the model's own transpose, taken back
+      order = before;
     }
     Placed from = placed.contains(value) ? placed[value] : Placed{value, identityOrder(order.size())};
     return from.order == order ? from.value : transposed(from, order);
   }
 
-  // Makes what follows its readers in `order`.
-  Value makeSource(Operation *op, const DimOrder &order) {
+  // Begins to make what follows its readers in `order`; in that of the model the op itself does.
+  Source beginSource(Operation *op, const DimOrder &order) {
     if (isIdentity(order)) {
-      computeAsItIs(op);
-      return op->getResult(0);
+      auto orders = [](ValueRange values) {
+        return llvm::map_to_vector(values, [](Value value) { return identityOrder(typeOf(value).getRank()); });
+      };
+      return {op, op, orders(op->getOperands()), orders(op->getResults())};
     }
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPoint(op);
@@ -229,8 +277,7 @@ private:
     } else {
       cast<DimOrderOpInterface>(copy).reorderDims(operands, results);
     }
-    finish(op, copy, operands, results);
-    return copy->getResult(0);
+    return {op, copy, operands, results};
   }
 
   // Moves the elements; where only dims of one element change places, none has to.
@@ -253,7 +300,8 @@ private:
   OpBuilder builder;
   DenseMap<Value, Value> weightsLast;
   DenseMap<Operation *, bool> following;
-  DenseMap<Value, Placed> placed; // of results whose op is replaced
+  DenseMap<Operation *, DimOrder> natural; // of what follows its readers
+  DenseMap<Value, Placed> placed;          // of results whose op is replaced
   std::map<std::pair<void *, std::vector<int64_t>>, Value> found;
 };
 

@@ -75,21 +75,22 @@ private:
   // Makes a read, or a copy and what it is made of, again ahead of `user`; of the update, where it stood: there it is equal to that of the
   // forward phase if both are gathered. A copy is made of what is stored.
   Value make(Value value, Operation *user, nn::Phase phase) {
-    Operation *op = value.getDefiningOp();
-    auto read = dyn_cast<nn::ReadOp>(op);
-    Value source = read ? Value() : make(op->getOperand(0), user, phase);
-    Operation *made = OpBuilder(phase == nn::Phase::Update ? op : user).clone(*op);
-    if (!read) {
-      made->setOperand(0, source);
-      if (auto inner = source.getDefiningOp<nn::ReadOp>()) {
-        store(inner);
-      }
-      return made->getResult(0);
+    SmallVector<Operation *> chain = {value.getDefiningOp()}; // down to the read
+    while (!isa<nn::ReadOp>(chain.back())) {
+      chain.push_back(chain.back()->getOperand(0).getDefiningOp());
     }
-    if (phase == nn::Phase::Update) {
+    auto copyOf = [&](Operation *op) { return OpBuilder(phase == nn::Phase::Update ? op : user).clone(*op); };
+    Operation *made = copyOf(chain.pop_back_val());
+    if (phase == nn::Phase::Update || !chain.empty()) {
       store(cast<nn::ReadOp>(made));
-    } else if (phase == nn::Phase::Backward) {
+    }
+    if (phase == nn::Phase::Backward) {
       made->setAttr(dist::kReadAgainAttr, UnitAttr::get(made->getContext()));
+    }
+    for (Operation *op : llvm::reverse(chain)) {
+      Operation *copy = copyOf(op);
+      copy->setOperand(0, made->getResult(0));
+      made = copy;
     }
     return made->getResult(0);
   }

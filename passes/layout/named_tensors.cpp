@@ -58,17 +58,24 @@ llvm::MapVector<Value, SmallVector<OpOperand *>> OpGroup::inputs() const {
   llvm::MapVector<Value, SmallVector<OpOperand *>> inputs;
   DenseSet<Operation *> own(llvm::from_range, ops), seen;
   // From the result back, left operands first: the broadcast of a bias stands before the add, but is what the add takes second.
-  std::function<void(Operation *)> visit = [&](Operation *op) {
-    if (!seen.insert(op).second) {
-      return;
-    }
-    for (OpOperand &operand : op->getOpOperands()) {
-      Operation *maker = operand.get().getDefiningOp();
+  auto visit = [&](Operation *op) {
+    SmallVector<OpOperand *> pending; // the next one last
+    auto enter = [&](Operation *entered) {
+      if (seen.insert(entered).second) {
+        for (OpOperand &operand : llvm::reverse(entered->getOpOperands())) {
+          pending.push_back(&operand);
+        }
+      }
+    };
+    enter(op);
+    while (!pending.empty()) {
+      OpOperand *operand = pending.pop_back_val();
+      Operation *maker = operand->get().getDefiningOp();
       bool isConstant = maker && maker->getNumOperands() == 0 && !isa<nn::ReadOp>(maker);
       if (maker && own.contains(maker)) {
-        visit(maker);
+        enter(maker);
       } else if (!isConstant) {
-        inputs[operand.get()].push_back(&operand);
+        inputs[operand->get()].push_back(operand);
       }
     }
   };

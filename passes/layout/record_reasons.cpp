@@ -62,13 +62,20 @@ private:
     }
   }
 
+  // Returns the value whose elements are redistributed to `value`, or `value`.
+  static Value sourceOf(Value value) {
+    while (auto redistribute = value.getDefiningOp<dist::RedistributeOp>()) {
+      value = redistribute.getInput();
+    }
+    return value;
+  }
+
   void addOrigins(Value value, Origins &origins) {
-    if (auto argument = dyn_cast<BlockArgument>(value)) {
+    Value source = sourceOf(value);
+    if (auto argument = dyn_cast<BlockArgument>(source)) {
       add(function.getArgAttrOfType<ArrayAttr>(argument.getArgNumber(), dist::kOriginAttr), origins);
-    } else if (auto redistribute = value.getDefiningOp<dist::RedistributeOp>()) {
-      addOrigins(redistribute.getInput(), origins);
     } else {
-      addOrigins(value.getDefiningOp(), origins);
+      addOrigins(source.getDefiningOp(), origins);
     }
   }
 
@@ -87,15 +94,13 @@ private:
   }
 
   EndAttr findProducer(Value value, Origins &origins) {
+    value = sourceOf(value);
     addOrigins(value, origins);
     if (auto argument = dyn_cast<BlockArgument>(value)) {
       unsigned index = argument.getArgNumber();
       return endOf(EndKind::Input, function.getArgAttrOfType<StringAttr>(index, nn::kNameAttr), index, value.getContext());
     }
     Operation *op = value.getDefiningOp();
-    if (auto redistribute = dyn_cast<dist::RedistributeOp>(op)) {
-      return findProducer(redistribute.getInput(), origins);
-    }
     auto read = dyn_cast<nn::ReadOp>(op);
     if (!read) {
       return endOf(op);
@@ -105,14 +110,22 @@ private:
     return endOf(variable, EndKind::Parameter, EndKind::State);
   }
 
-  void addConsumers(Value value, std::vector<EndAttr> &consumers, Origins &origins) {
+  // Adds the uses of a value to `pending`, the first in program order last.
+  static void addUses(Value value, SmallVectorImpl<OpOperand *> &pending) {
     SmallVector<OpOperand *> uses = llvm::map_to_vector(value.getUses(), [](OpOperand &use) { return &use; });
     llvm::sort(uses, [](OpOperand *a, OpOperand *b) {
-      return a->getOwner() == b->getOwner() ? a->getOperandNumber() < b->getOperandNumber() : a->getOwner()->isBeforeInBlock(b->getOwner());
+      return a->getOwner() == b->getOwner() ? a->getOperandNumber() > b->getOperandNumber() : b->getOwner()->isBeforeInBlock(a->getOwner());
     });
-    for (OpOperand *use : uses) {
+    llvm::append_range(pending, uses);
+  }
+
+  void addConsumers(Value value, std::vector<EndAttr> &consumers, Origins &origins) {
+    SmallVector<OpOperand *> pending;
+    addUses(value, pending);
+    while (!pending.empty()) {
+      OpOperand *use = pending.pop_back_val();
       if (auto redistribute = dyn_cast<dist::RedistributeOp>(use->getOwner())) {
-        addConsumers(redistribute, consumers, origins);
+        addUses(redistribute, pending);
       } else if (EndAttr consumer = makeConsumer(*use, origins); !llvm::is_contained(consumers, consumer)) {
         consumers.push_back(consumer);
       }

@@ -149,14 +149,19 @@ private:
 
   // Adds the parameters whose gradient a value is; returns false where it is used for something else.
   bool collectTakers(Value value, llvm::SmallSetVector<nn::VariableOp, 1> &found) {
-    return llvm::all_of(value.getUsers(), [&](Operation *user) {
+    SmallVector<Operation *> pending(value.getUsers()); // a view has one operand, so it is met once
+    while (!pending.empty()) {
+      Operation *user = pending.pop_back_val();
       auto gradient = dyn_cast<nn::GradientOp>(user);
       if (nn::VariableOp variable = gradient ? findParameter(gradient.getVariableAttr().getAttr()) : nn::VariableOp()) {
         found.insert(variable);
-        return true;
+      } else if (!gradient && isView(user)) {
+        llvm::append_range(pending, user->getUsers());
+      } else {
+        return false;
       }
-      return !gradient && isView(user) && collectTakers(user->getResult(0), found);
-    });
+    }
+    return true;
   }
 
   static std::optional<int64_t> idOf(nn::VariableOp variable) {

@@ -7,6 +7,7 @@
 #include "dialects/dist/recompute_rules.h"
 #include "dialects/nn/nn.h"
 #include "dialects/nn/phases.h"
+#include "dialects/support/operands_first.h"
 #include "passes/partition/merge_equal_ops.h"
 #include "passes/partition/passes.h"
 #include "passes/partition/recompute_segments.h"
@@ -146,19 +147,28 @@ private:
 
   // Returns the value computed again, ahead of `user`; what is kept, constants and parameters are as they are.
   Value copyOf(Value value, const std::string &segment, Value event, Operation *user) {
-    Operation *def = value.getDefiningOp();
-    const bool isView = def && isFree(def) && !goesToOtherStage(def); // what goes to another stage is kept there, a view too
-    if (!def || isa<nn::ReadOp>(def) || isConstant(def) || (!segments.contains(def) && !isView)) {
-      return value;
+    if (Operation *op = value.getDefiningOp()) {
+      walkOperandsFirst(
+          op, [&](Operation *def) { return isComputedAgain(def) && !copies.contains(def->getResult(0)); },
+          [&](Operation *def) { copy(def, segment, event, user); });
     }
-    if (auto known = copies.find(value); known != copies.end()) {
-      return known->second;
-    }
+    return copies.lookup_or(value, value);
+  }
+
+  // Whether an op may be computed again: what is kept, constants and parameters are as they are.
+  bool isComputedAgain(Operation *def) const {
+    const bool isView = isFree(def) && !goesToOtherStage(def); // what goes to another stage is kept there, a view too
+    return !isa<nn::ReadOp>(def) && !isConstant(def) && (segments.contains(def) || isView);
+  }
+
+  // Notes what takes the place of the op's results, given that of its operands: results of a copy, or they themselves where it would be
+  // equal.
+  void copy(Operation *def, const std::string &segment, Value event, Operation *user) {
     OpBuilder builder(user);
     SmallVector<Value> operands;
     bool isChanged = false;
     for (Value operand : def->getOperands()) {
-      Value copy = copyOf(operand, segment, event, user);
+      Value copy = copies.lookup_or(operand, operand);
       const bool isKept = copy == operand && !isGiven(operand);
       operands.push_back(isKept ? after(copy, segment, event, builder) : copy);
       isChanged |= operands.back() != operand;
@@ -169,22 +179,29 @@ private:
         isChanged = true;
       }
     }
-    if (!isChanged) {
-      return value;
+    Operation *made = isChanged ? builder.clone(*def) : def;
+    if (isChanged) {
+      made->setOperands(operands);
+      made->removeAttr(nn::kOutputsAttr); // of the model's tensors there is one each
     }
-    Operation *copy = builder.clone(*def);
-    copy->setOperands(operands);
-    copy->removeAttr(nn::kOutputsAttr); // of the model's tensors there is one each
-    for (auto [from, to] : llvm::zip_equal(def->getResults(), copy->getResults())) {
+    for (auto [from, to] : llvm::zip_equal(def->getResults(), made->getResults())) {
       copies[from] = to;
     }
-    return copies[value];
   }
 
   // Whether a value takes no memory of its own: a parameter, a constant, a view of these.
-  static bool isGiven(Value value) {
-    Operation *def = value.getDefiningOp();
-    return def && (isa<nn::ReadOp>(def) || isConstant(def) || (isFree(def) && llvm::all_of(def->getOperands(), isGiven)));
+  bool isGiven(Value value) {
+    auto isSource = [](Operation *def) { return isa<nn::ReadOp>(def) || isConstant(def); };
+    auto isKnown = [&](Value known) {
+      Operation *def = known.getDefiningOp();
+      return def && (isSource(def) || givenViews.lookup(def));
+    };
+    if (Operation *op = value.getDefiningOp()) {
+      walkOperandsFirst(
+          op, [&](Operation *def) { return isFree(def) && !isSource(def) && !givenViews.contains(def); },
+          [&](Operation *view) { givenViews[view] = llvm::all_of(view->getOperands(), isKnown); });
+    }
+    return isKnown(value);
   }
 
   // What is gathered in the backward pass anyway is gathered once there.
@@ -215,8 +232,9 @@ private:
   std::map<std::string, int64_t> segmentEnds;
   std::map<std::string, Value> events;
   std::map<std::pair<std::string, const void *>, Value> ties;
-  llvm::StringSet<> gathered; // parameters that the backward pass gathers
-  DenseMap<Value, Value> copies;
+  llvm::StringSet<> gathered;    // parameters that the backward pass gathers
+  DenseMap<Value, Value> copies; // or the value itself, where a copy would be equal
+  DenseMap<Operation *, bool> givenViews;
 };
 
 // Has the backward pass read each parameter once, so that what copies and gradients gather is one. Gradients stand between, which keeps CSE

@@ -695,8 +695,9 @@ private:
         addAlways(problem.values[problem.find(argument)].tensor);
       }
     }
+    const std::vector<unsigned> lastReads = findLastReads();
     for (const WeightedProgram &weighted : programs) {
-      programLives.push_back(findLives(problem.programs[weighted.program]));
+      programLives.push_back(findLives(problem.programs[weighted.program], lastReads));
       addFirstRows(programLives.back());
     }
     if (graph.rows.empty()) {
@@ -704,7 +705,7 @@ private:
     }
   }
 
-  ProgramLives findLives(const layout::ProblemProgram &program) const {
+  ProgramLives findLives(const layout::ProblemProgram &program, const std::vector<unsigned> &lastReads) const {
     ProgramLives found{program.firstOp, program.endOp, {}, std::vector<int64_t>(program.endOp - program.firstOp + 1, 0)};
     for (unsigned op = program.firstOp; op < program.endOp; ++op) {
       for (unsigned value : problem.ops[op].results) {
@@ -713,7 +714,7 @@ private:
         }
         unsigned last = op;
         for (const Use &use : uses[value]) {
-          last = std::max(last, lastRead(use));
+          last = std::max(last, lastReads[use.op]);
         }
         found.whole[op - program.firstOp] += byteSize(problem.typeOf(value));
         found.whole[last - program.firstOp + 1] -= byteSize(problem.typeOf(value));
@@ -753,14 +754,17 @@ private:
     graph.rows.push_back(std::move(open.row));
   }
 
-  // Returns the last op that reads the elements of a value through a use: a view is read where what uses it runs.
-  unsigned lastRead(const Use &use) const {
-    const layout::ProblemOp &op = problem.ops[use.op];
-    bool isView = op.op->hasTrait<MovesElements>() || isa<nn::ReshapeOp, nn::GradientOp>(op.op);
-    unsigned last = use.op;
-    if (isView && !op.results.empty()) {
-      for (const Use &next : uses[op.results.front()]) {
-        last = std::max(last, lastRead(next));
+  // Returns for each op the last one that reads the elements of its operands where it reads them: a view is read where what uses it runs.
+  std::vector<unsigned> findLastReads() const {
+    std::vector<unsigned> last(problem.ops.size());
+    for (unsigned number = last.size(); number-- > 0;) {
+      const layout::ProblemOp &op = problem.ops[number];
+      bool isView = op.op->hasTrait<MovesElements>() || isa<nn::ReshapeOp, nn::GradientOp>(op.op);
+      last[number] = number;
+      if (isView && !op.results.empty()) {
+        for (const Use &next : uses[op.results.front()]) {
+          last[number] = std::max(last[number], last[next.op]);
+        }
       }
     }
     return last;

@@ -67,7 +67,7 @@ SmallVector<StageProgram *> FunctionCut::programsOf(int64_t stage) {
   return found;
 }
 
-bool FunctionCut::repeats(Operation *op, const StageProgram &program) {
+std::optional<bool> FunctionCut::repeatsAnyway(Operation *op, const StageProgram &program) {
   switch (assignment.accessOf(op)) {
   case Access::Free: {
     auto read = dyn_cast<nn::ReadOp>(op);
@@ -81,17 +81,41 @@ bool FunctionCut::repeats(Operation *op, const StageProgram &program) {
   if (expands(op) || isa<dist::AfterOp>(op)) {
     return true;
   }
-  // Within a stage: what takes no more than a walk over its elements, where all that it takes is there.
-  if (auto known = cheaplyRepeated.find({op, &program}); known != cheaplyRepeated.end()) {
-    return known->second;
-  }
   StageProgram *maker = programOf(op);
-  bool result = isCheap(op) && maker && maker->stage == program.stage && llvm::all_of(op->getOperands(), [&](Value operand) {
-                  Operation *def = operand.getDefiningOp();
-                  return !def || program.imports.contains(operand) || programOf(def) == &program || repeats(def, program);
-                });
-  cheaplyRepeated[{op, &program}] = result; // once: values are often taken several times
-  return result;
+  return isCheap(op) && maker && maker->stage == program.stage ? std::nullopt : std::optional(false);
+}
+
+bool FunctionCut::repeats(Operation *op, const StageProgram &program) {
+  // Within a stage: what takes no more than a walk over its elements, where all that it takes is there. Found once: values are often taken
+  // several times.
+  auto find = [&](Operation *each) -> std::optional<bool> {
+    auto known = cheaplyRepeated.find({each, &program});
+    return known != cheaplyRepeated.end() ? std::optional(known->second) : repeatsAnyway(each, program);
+  };
+  SmallVector<std::pair<Operation *, unsigned>> path; // each with its next operand, and for the one ahead of it
+  if (!find(op)) {
+    path.push_back({op, 0});
+  }
+  while (!path.empty()) {
+    auto &[each, next] = path.back();
+    if (next == each->getNumOperands()) {
+      cheaplyRepeated[{each, &program}] = true;
+      path.pop_back();
+      continue;
+    }
+    Value operand = each->getOperand(next);
+    Operation *def = operand.getDefiningOp();
+    const bool isThere = !def || program.imports.contains(operand) || programOf(def) == &program;
+    if (std::optional<bool> known = isThere ? std::optional(true) : find(def); !known) {
+      path.push_back({def, 0});
+    } else if (*known) {
+      ++next;
+    } else {
+      cheaplyRepeated[{each, &program}] = false;
+      path.pop_back();
+    }
+  }
+  return *find(op);
 }
 
 // Returns the program that passes the results of an op on.
@@ -112,6 +136,17 @@ StageProgram *FunctionCut::makerOf(Operation *op, const StageProgram &program) {
 }
 
 LogicalResult FunctionCut::need(Value value, StageProgram &program) {
+  SmallVector<Need> pending = {{value, &program}}; // the next one last
+  while (!pending.empty()) {
+    Need next = pending.pop_back_val();
+    if (failed(need(next.first, *next.second, pending))) {
+      return failure();
+    }
+  }
+  return success();
+}
+
+LogicalResult FunctionCut::need(Value value, StageProgram &program, SmallVectorImpl<Need> &pending) {
   if (isa<BlockArgument>(value)) {
     program.inputs.insert(value);
     return success();
@@ -124,10 +159,11 @@ LogicalResult FunctionCut::need(Value value, StageProgram &program) {
     if (!repeated[&program].insert(def).second) {
       return success();
     }
-    if (auto after = dyn_cast<dist::AfterOp>(def)) { // what another program makes is there before this one begins, or much later
-      return need(after.getInput(), program);
+    auto after = dyn_cast<dist::AfterOp>(def); // what another program makes is there before this one begins, or much later
+    for (Value operand : llvm::reverse(def->getOperands().take_front(after ? 1 : def->getNumOperands()))) {
+      pending.push_back({operand, &program});
     }
-    return success(llvm::all_of(def->getOperands(), [&](Value operand) { return succeeded(need(operand, program)); }));
+    return success();
   }
   StageProgram *maker = makerOf(def, program);
   if (!maker || maker->time >= program.time) {
@@ -140,7 +176,8 @@ LogicalResult FunctionCut::need(Value value, StageProgram &program) {
   if (maker->stage != program.stage && !llvm::is_contained(stages, program.stage)) {
     stages.push_back(program.stage);
   }
-  return need(value, *maker);
+  pending.push_back({value, maker});
+  return success();
 }
 
 LogicalResult FunctionCut::finish() {

@@ -11,6 +11,7 @@
 #include "llvm/ADT/SetVector.h"
 
 #include <map>
+#include <optional>
 
 namespace ashlar::stage {
 
@@ -62,14 +63,22 @@ private:
   // Whether a program computes an op that another one runs, too, instead of getting its result.
   bool repeats(mlir::Operation *op, const StageProgram &program);
 
+  // The same, as far as it does not hang on what the op takes; nothing where all of that has to be there.
+  std::optional<bool> repeatsAnyway(mlir::Operation *op, const StageProgram &program);
+
   // Whether a program of the same stage writes a variable before this one runs.
   bool isWrittenBefore(llvm::StringRef variable, const StageProgram &program) const;
 
   // Returns the program that passes the results of an op on to another one.
   StageProgram *makerOf(mlir::Operation *op, const StageProgram &program);
 
-  // Makes sure that a program will have a value.
+  using Need = std::pair<mlir::Value, StageProgram *>;
+
+  // Makes sure that a program will have a value, and all that it is made of.
   mlir::LogicalResult need(mlir::Value value, StageProgram &program);
+
+  // Adds a value to a program, and what it then needs to `pending`.
+  mlir::LogicalResult need(mlir::Value value, StageProgram &program, llvm::SmallVectorImpl<Need> &pending);
 
   mlir::func::FuncOp function;
   const StageAssignment &assignment;

@@ -212,19 +212,38 @@ private:
     return converted;
   }
 
+  // Returns the value in the narrow type, when there is one.
+  Value findNarrow(Value value) { return kinds.lookup(value) == Kind::Narrow ? value : narrowed.lookup(value); }
+
+  // A tensor from outside is converted before it is repeated, cut or sent. What the model names stays as it is: rules may be about it.
+  bool isNarrowedBefore(Value value) {
+    Operation *op = value.getDefiningOp();
+    bool isView = op && precisionOf(op) == Precision::Move && op->getNumOperands() == 1 && kinds.lookup(value) != Kind::Wide;
+    return isView && !op->hasAttr(nn::kOutputsAttr);
+  }
+
   Value narrow(Value value) {
-    if (kinds.lookup(value) == Kind::Narrow) {
-      return value;
+    SmallVector<Value> views; // down to what is converted
+    Value source = value;
+    for (; !findNarrow(source) && isNarrowedBefore(source); source = source.getDefiningOp()->getOperand(0)) {
+      views.push_back(source);
     }
-    if (Value known = narrowed.lookup(value)) {
-      return known;
+    Value converted = findNarrow(source);
+    if (!converted) {
+      converted = noteNarrow(source, convertNarrow(source));
     }
-    Value converted = makeNarrow(value);
+    for (Value view : llvm::reverse(views)) {
+      converted = noteNarrow(view, viewNarrow(view, converted));
+    }
+    return converted;
+  }
+
+  Value noteNarrow(Value value, Value converted) {
     track(converted, Kind::Narrow);
     return narrowed[value] = converted;
   }
 
-  Value makeNarrow(Value value) {
+  Value convertNarrow(Value value) {
     Operation *op = value.getDefiningOp();
     if (auto constant = dyn_cast_or_null<nn::ConstantOp>(op)) {
       if (ElementsAttr elements = convertElements(constant.getValue(), narrowType)) {
@@ -235,12 +254,12 @@ private:
         return copy;
       }
     }
-    // A tensor from outside is converted before it is repeated, cut or sent. What the model names stays as it is: rules may be about it.
-    bool isView = op && precisionOf(op) == Precision::Move && op->getNumOperands() == 1 && kinds.lookup(value) != Kind::Wide;
-    if (!isView || op->hasAttr(nn::kOutputsAttr)) {
-      return convertTo(narrowTypeOf(value), value);
-    }
-    Value source = narrow(op->getOperand(0));
+    return convertTo(narrowTypeOf(value), value);
+  }
+
+  // Returns the view of a narrow source that `value` is of a wide one.
+  Value viewNarrow(Value value, Value source) {
+    Operation *op = value.getDefiningOp();
     OpBuilder builder(op->getContext());
     builder.setInsertionPointAfter(op);
     Operation *copy = builder.clone(*op);

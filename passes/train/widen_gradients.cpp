@@ -17,54 +17,81 @@ namespace ashlar::train {
 
 namespace {
 
-Value widened(Value value);
+using Operands = SmallVector<unsigned, 2>;
 
-// Returns the op again, with the operands in `which` and the result in f32.
-Value cloneWide(Operation *op, ArrayRef<unsigned> which) {
+// Returns which operands an op takes in f32 when it gives its sum in f32; nothing when it gives none.
+std::optional<Operands> summedOperands(Operation *op) {
+  return llvm::TypeSwitch<Operation *, std::optional<Operands>>(op)
+      .Case<ContractionOpInterface>([](auto) { return Operands(); })
+      .Case<nn::AddOp>([](auto) { return Operands{0, 1}; })
+      .Case<nn::PadOp, nn::ReshapeOp, nn::TransposeOp>([](auto) { return Operands{0}; })
+      .Case<nn::ReduceOp>(
+          [](nn::ReduceOp reduce) { return reduce.getKind() == Reduction::Sum ? std::optional(Operands{0}) : std::nullopt; })
+      .Case<nn::ScatterAddOp>([](auto) { return Operands{1}; })
+      .Default([](Operation *) { return std::nullopt; });
+}
+
+// The same for what makes `value`, whose result goes nowhere else.
+std::optional<Operands> summedOperands(Value value) {
+  Operation *op = value.getDefiningOp();
+  return op && value.hasOneUse() ? summedOperands(op) : std::nullopt;
+}
+
+// Returns `value`, of bf16 or f16, converted to f32.
+Value convertToWide(Value value) {
+  OpBuilder builder(value.getContext());
+  builder.setInsertionPointAfterValue(value);
+  return nn::CastOp::create(builder, value.getLoc(), typeOf(value).clone(builder.getF32Type()), value);
+}
+
+// Returns the op again, with its summed operands from `wide` and the result in f32.
+Value cloneWide(Operation *op, ArrayRef<unsigned> operands, const DenseMap<Value, Value> &wide) {
   OpBuilder builder(op);
   IRMapping mapping;
-  for (unsigned number : which) {
-    mapping.map(op->getOperand(number), widened(op->getOperand(number)));
+  for (unsigned number : operands) {
+    mapping.map(op->getOperand(number), wide.at(op->getOperand(number)));
   }
-  Operation *copy = builder.clone(*op, mapping);
-  Value result = copy->getResult(0);
+  Value result = builder.clone(*op, mapping)->getResult(0);
   result.setType(typeOf(result).clone(builder.getF32Type()));
   return result;
 }
 
 // Returns `value`, of bf16 or f16, in f32: with the rounding left out where the op that makes it can give its sum in f32, and its result
-// goes nowhere else.
-Value widened(Value value) {
-  Operation *op = value.getDefiningOp();
-  Type f32 = Float32Type::get(value.getContext());
-  if (op && value.hasOneUse()) {
-    Value result =
-        llvm::TypeSwitch<Operation *, Value>(op)
-            .Case<ContractionOpInterface>([](auto product) { return cloneWide(product, {}); })
-            .Case<nn::AddOp>([](auto sum) { return cloneWide(sum, {0, 1}); })
-            .Case<nn::PadOp, nn::ReshapeOp, nn::TransposeOp>([](auto view) { return cloneWide(view, {0}); })
-            .Case<nn::ReduceOp>([](nn::ReduceOp reduce) { return reduce.getKind() == Reduction::Sum ? cloneWide(reduce, {0}) : Value(); })
-            .Case<nn::ScatterAddOp>([](auto scatter) { return cloneWide(scatter, {1}); })
-            .Default([](Operation *) { return Value(); });
-    if (result) {
-      return result;
+// goes nowhere else. Such ops make a tree.
+Value widened(Value root) {
+  SmallVector<Value> values = {root}; // users first
+  for (size_t next = 0; next < values.size(); ++next) {
+    if (std::optional<Operands> operands = summedOperands(values[next])) {
+      for (unsigned number : *operands) {
+        values.push_back(values[next].getDefiningOp()->getOperand(number));
+      }
     }
   }
-  OpBuilder builder(value.getContext());
-  builder.setInsertionPointAfterValue(value);
-  return nn::CastOp::create(builder, value.getLoc(), typeOf(value).clone(f32), value);
+  SmallVector<std::optional<Operands>> summed = llvm::map_to_vector(values, [](Value value) { return summedOperands(value); });
+  DenseMap<Value, Value> wide;
+  for (auto [value, operands] : llvm::reverse(llvm::zip_equal(values, summed))) {
+    wide[value] = operands ? cloneWide(value.getDefiningOp(), *operands, wide) : convertToWide(value);
+  }
+  return wide.at(root);
 }
 
 // Widens what `value`, of f32, is a sum of.
 void widenTerms(Value value) {
-  if (auto sum = value.getDefiningOp<nn::AddOp>()) {
-    widenTerms(sum.getLhs());
-    widenTerms(sum.getRhs());
-    return;
-  }
-  auto cast = value.getDefiningOp<nn::CastOp>();
-  if (cast && isNarrowFloat(cast.getInput().getType().getElementType())) {
-    cast.replaceAllUsesWith(widened(cast.getInput()));
+  SmallVector<Value> pending = {value};
+  DenseSet<Value> seen;
+  while (!pending.empty()) {
+    Value term = pending.pop_back_val();
+    if (!seen.insert(term).second) {
+      continue;
+    }
+    if (auto sum = term.getDefiningOp<nn::AddOp>()) {
+      pending.append({sum.getRhs(), sum.getLhs()});
+      continue;
+    }
+    auto cast = term.getDefiningOp<nn::CastOp>();
+    if (cast && isNarrowFloat(cast.getInput().getType().getElementType())) {
+      cast.replaceAllUsesWith(widened(cast.getInput()));
+    }
   }
 }
 

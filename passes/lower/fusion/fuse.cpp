@@ -87,6 +87,7 @@ private:
   ViewTable views;
   DenseMap<Operation *, int64_t> usesOutside; // of ops in groups: uses by ops that are not, or not yet, in the same one
   DenseMap<Operation *, int64_t> levels;      // of ops in groups: how many of the group's reductions come before, one after the other
+  DenseSet<Operation *> closed;               // views and reshapes through which groups were closed: they stay so
   DenseSet<Operation *> materialized;         // views that also have a loop of their own, for consumers outside all groups
   DenseMap<Operation *, int64_t> positions;
 
@@ -171,15 +172,13 @@ private:
 
   // Closes the group that computes `value`, looking through views and reshapes: something outside reads it.
   void close(Value value) {
-    Operation *def = value.getDefiningOp();
-    if (!def) {
-      return;
-    }
-    if (Group *group = groupOf.lookup(def)) {
-      group->open = false;
-    } else if (views.contains(def) || isa<nn::ReshapeOp>(def)) {
-      for (Value operand : def->getOperands()) {
-        close(operand);
+    SmallVector<Value> pending = {value};
+    while (!pending.empty()) {
+      Operation *def = pending.pop_back_val().getDefiningOp();
+      if (Group *group = def ? groupOf.lookup(def) : nullptr) {
+        group->open = false;
+      } else if (def && (views.contains(def) || isa<nn::ReshapeOp>(def)) && closed.insert(def).second) {
+        llvm::append_range(pending, def->getOperands());
       }
     }
   }
@@ -454,11 +453,15 @@ private:
 
   // Moves the writes and reshapes of `value` that stand before `end` behind the fusion.
   void moveUsersBehind(Value value, Operation *fusion, int64_t end) {
-    for (Operation *user : llvm::make_early_inc_range(value.getUsers())) {
-      if (isa<nn::WriteOp, nn::ReshapeOp>(user) && positions.lookup(user) < end) {
-        user->moveAfter(fusion);
-        if (isa<nn::ReshapeOp>(user)) {
-          moveUsersBehind(user->getResult(0), user, end);
+    SmallVector<std::pair<Value, Operation *>> pending = {{value, fusion}}; // with what its users move behind
+    while (!pending.empty()) {
+      auto [moved, place] = pending.pop_back_val();
+      for (Operation *user : moved.getUsers()) {
+        if (isa<nn::WriteOp, nn::ReshapeOp>(user) && positions.lookup(user) < end) {
+          user->moveAfter(place);
+          if (isa<nn::ReshapeOp>(user)) {
+            pending.push_back({user->getResult(0), user});
+          }
         }
       }
     }

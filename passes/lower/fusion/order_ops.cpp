@@ -3,10 +3,11 @@
 // Orders the ops of a program for fusion and memory. State: the ops placed so far. Library calls and collectives keep their order; every
 // other op, and a broadcast from an owner, is placed when something placed needs it, with two exceptions: a reduction follows its operand
 // at once, and a write follows as soon as its value can be computed and nobody needs the old value any more. Each op is placed once; linear
-// but for the short chains of writes that wait.
+// in the ops and in what each write still needs when its value can be computed.
 
 #include "dialects/dist/dist.h"
 #include "dialects/dist/owners.h"
+#include "dialects/support/operands_first.h"
 #include "passes/lower/calls/library_call.h"
 #include "passes/lower/kernels/fusible.h"
 #include "passes/lower/passes.h"
@@ -14,6 +15,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/SetVector.h"
 
 namespace ashlar::lower {
 
@@ -77,9 +79,20 @@ private:
   DenseSet<Operation *> underway; // ops whose operands are being placed
   // For fusible ops and writes: operands that cannot be computed yet because a library call or collective before them is not placed.
   DenseMap<Operation *, int64_t> missing;
-  DenseSet<Operation *> isShrunk; // element-wise ops on the result of a reduction
-  SmallVector<nn::WriteOp> readyWrites;
+  DenseSet<Operation *> isShrunk;                           // element-wise ops on the result of a reduction
+  SmallVector<nn::WriteOp> readyWrites;                     // whose values can be computed, not looked at yet
+  DenseMap<Operation *, int64_t> waits;                     // by write: the ops that need the old value and are not placed
+  DenseMap<Operation *, SmallVector<nn::WriteOp>> waitsFor; // by op: the writes that wait for it
+  llvm::SetVector<Operation *> freeWrites;                  // that waited, and do no longer
   llvm::MapVector<Attribute, SmallVector<nn::ReadOp>> reads;
+
+  // An op that is being placed: first its operands, then itself, then what follows it.
+  struct Placing {
+    Operation *op;
+    unsigned operand = 0;
+    SmallVector<Operation *> followers = {};
+    bool isPlaced = false, isShrinking = false; // the followers are those of the reduction's rows
+  };
 
   // The last part of an update, which a write then waits for.
   static bool isFromOwner(Operation *op) { return isa<dist::BroadcastOp>(op) && dist::getOwner(op); }
@@ -130,30 +143,65 @@ private:
     }
   }
 
-  // Places what the op needs, then the op, then what follows it. Returns false if the op needs one that is underway: it follows an operand
-  // of that one too early, and is placed when it follows the next of its own operands or is needed.
-  bool place(Operation *op) {
-    if (placed.contains(op)) {
-      return true;
+  // Places what the op needs, then the op, then what follows it. An op that needs one that is underway is left: it follows an operand of
+  // that one too early, and is placed when it follows the next of its own operands or is needed.
+  void place(Operation *root) {
+    SmallVector<Placing> path; // each for the one ahead of it
+    auto begin = [&](Operation *op) {
+      if (!placed.contains(op) && underway.insert(op).second) {
+        path.push_back({op});
+      }
+    };
+    begin(root);
+    while (!path.empty()) {
+      Placing &last = path.back();
+      if (!last.isPlaced && last.operand < last.op->getNumOperands()) {
+        Operation *def = last.op->getOperand(last.operand).getDefiningOp();
+        if (!def || placed.contains(def)) {
+          ++last.operand;
+        } else if (underway.contains(def)) {
+          leave(path);
+        } else {
+          begin(def);
+        }
+      } else if (!last.isPlaced) {
+        last.isPlaced = true;
+        underway.erase(last.op);
+        finish(last.op);
+        last.followers = reductionsOf(last.op);
+      } else if (!last.followers.empty()) {
+        Operation *follower = last.followers.pop_back_val();
+        if (!last.isShrinking || shrink(follower)) {
+          begin(follower); // now or later
+        }
+      } else if (!last.isShrinking) {
+        last.isShrinking = true;
+        last.followers = rowUsersOf(last.op);
+      } else {
+        path.pop_back();
+      }
     }
-    if (!underway.insert(op).second) {
-      return false;
-    }
-    bool canStand = llvm::all_of(op->getOperands(), [&](Value operand) {
-      Operation *def = operand.getDefiningOp();
-      return !def || place(def);
-    });
-    underway.erase(op);
-    if (!canStand) {
-      return false;
-    }
+  }
+
+  // Gives up the last op of a path, and those that need it.
+  void leave(SmallVectorImpl<Placing> &path) {
+    do {
+      underway.erase(path.pop_back_val().op);
+    } while (!path.empty() && !path.back().isPlaced);
+  }
+
+  // The op stands: tells those that wait for it.
+  void finish(Operation *op) {
     placed.insert(op);
     order.push_back(op);
     if (!followsOperands(op) && !isa<nn::ReadOp, nn::ConstantOp>(op)) { // those were available from the start
       announce(op);
     }
-    placeFollowers(op);
-    return true;
+    for (nn::WriteOp write : waitsFor.lookup(op)) {
+      if (--waits[write] == 0) {
+        freeWrites.insert(write);
+      }
+    }
   }
 
   // A library call adds a bias that is there before it. One that is only converted, as in mixed precision, can be.
@@ -170,60 +218,65 @@ private:
     }
   }
 
-  // Element-wise: the reductions of the result join its loop. Reduction: what is computed from it joins its rows.
-  void placeFollowers(Operation *op) {
+  // Element-wise: the reductions of the result join its loop. The first one last.
+  static SmallVector<Operation *> reductionsOf(Operation *op) {
+    SmallVector<Operation *> found;
     if (isElementwise(op)) {
-      for (Operation *user : op->getUsers()) {
-        if (isa<nn::ReduceOp>(user)) {
-          place(user);
-        }
-      }
+      llvm::copy_if(op->getUsers(), std::back_inserter(found), llvm::IsaPred<nn::ReduceOp>);
     }
+    std::reverse(found.begin(), found.end());
+    return found;
+  }
+
+  // Reduction: what is computed from it joins its rows. The first one last.
+  SmallVector<Operation *> rowUsersOf(Operation *op) const {
+    SmallVector<Operation *> found;
     if (isElementwise(op) ? isShrunk.contains(op) : isa<nn::ReduceOp>(op)) {
-      for (Operation *user : op->getUsers()) {
-        if (isElementwise(user) && !placed.contains(user) && missing.lookup(user) == 0) {
-          isShrunk.insert(user);
-          place(user); // or later
-        }
-      }
+      llvm::copy_if(op->getUsers(), std::back_inserter(found), isElementwise);
     }
+    std::reverse(found.begin(), found.end());
+    return found;
   }
 
-  // Adds the ops that `op` still needs to be placed.
-  void collectUnplaced(Operation *op, DenseSet<Operation *> &needed) {
-    if (placed.contains(op) || !needed.insert(op).second) {
-      return;
+  // Notes that an op is computed from a reduction's result. Returns false where it is placed, or cannot be.
+  bool shrink(Operation *op) {
+    if (placed.contains(op) || missing.lookup(op) != 0) {
+      return false;
     }
-    for (Value operand : op->getOperands()) {
-      if (Operation *def = operand.getDefiningOp()) {
-        collectUnplaced(def, needed);
-      }
-    }
-  }
-
-  // Returns whether every use of the variable's old value is placed or belongs to the computation of its new one.
-  bool oldValueIsFree(nn::WriteOp write) {
-    DenseSet<Operation *> own;
-    collectUnplaced(write, own);
-    for (nn::ReadOp read : reads.lookup(write.getVariableAttr())) {
-      for (Operation *user : read->getUsers()) {
-        if (!placed.contains(user) && !own.contains(user)) {
-          return false;
-        }
-      }
-    }
+    isShrunk.insert(op);
     return true;
   }
 
-  void placeReadyWrites() {
-    SmallVector<nn::WriteOp> waiting;
-    std::swap(waiting, readyWrites);
-    for (nn::WriteOp write : waiting) {
-      if (oldValueIsFree(write)) {
-        place(write);
-      } else {
-        readyWrites.push_back(write);
+  // Notes which ops a write waits for: those that need the variable's old value, are not placed, and do not belong to the computation of
+  // the new one.
+  void findWaits(nn::WriteOp write) {
+    DenseSet<Operation *> own;
+    walkOperandsFirst(write, [&](Operation *op) { return !placed.contains(op) && own.insert(op).second; }, [](Operation *) {});
+    llvm::SmallSetVector<Operation *, 4> others;
+    for (nn::ReadOp read : reads.lookup(write.getVariableAttr())) {
+      for (Operation *user : read->getUsers()) {
+        if (!placed.contains(user) && !own.contains(user)) {
+          others.insert(user);
+        }
       }
+    }
+    waits[write] = static_cast<int64_t>(others.size());
+    for (Operation *other : others) {
+      waitsFor[other].push_back(write);
+    }
+  }
+
+  void placeReadyWrites() {
+    SmallVector<nn::WriteOp> ready;
+    std::swap(ready, readyWrites);
+    for (nn::WriteOp write : ready) {
+      findWaits(write);
+      if (waits.lookup(write) == 0) {
+        freeWrites.insert(write);
+      }
+    }
+    while (!freeWrites.empty()) {
+      llvm::for_each(freeWrites.takeVector(), [&](Operation *write) { place(write); });
     }
   }
 };

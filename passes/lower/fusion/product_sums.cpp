@@ -101,16 +101,23 @@ private:
   // Whether the value can be had at `point`: at most seen in another shape.
   static bool isAvailable(Value value, Operation *point) {
     Operation *def = value.getDefiningOp();
-    auto reshape = dyn_cast_or_null<nn::ReshapeOp>(def);
-    return !def || def->isBeforeInBlock(point) || (reshape && isAvailable(reshape.getInput(), point));
+    while (def && !def->isBeforeInBlock(point)) {
+      auto reshape = dyn_cast<nn::ReshapeOp>(def);
+      if (!reshape) {
+        return false;
+      }
+      def = reshape.getInput().getDefiningOp();
+    }
+    return true;
   }
 
   static Value makeAvailable(OpBuilder &builder, Value value, Operation *point) {
+    Value source = value;
     auto reshape = value.getDefiningOp<nn::ReshapeOp>();
-    if (!reshape || reshape->isBeforeInBlock(point)) {
-      return value;
+    for (auto next = reshape; next && !next->isBeforeInBlock(point); next = source.getDefiningOp<nn::ReshapeOp>()) {
+      source = next.getInput();
     }
-    return nn::ReshapeOp::create(builder, reshape.getLoc(), reshape.getType(), makeAvailable(builder, reshape.getInput(), point));
+    return source == value ? value : nn::ReshapeOp::create(builder, reshape.getLoc(), reshape.getType(), source).getResult();
   }
 
   void join(nn::ReduceOp reduce, OpOperand &use) {

@@ -5,6 +5,7 @@
 #include "passes/lower/kernels/scalar_emitter.h"
 
 #include "dialects/support/element_type.h"
+#include "dialects/support/operands_first.h"
 #include "dialects/support/tensor_values.h"
 #include "passes/lower/kernels/fusible.h"
 
@@ -175,12 +176,37 @@ Value ScalarEmitter::emit(Value value, const Index &index) {
   for (Value i : index) {
     key.second.push_back(i.getAsOpaquePointer());
   }
-  if (auto found = memo.find(key); found != memo.end()) {
-    return found->second;
+  auto isKnown = [&](Value known) {
+    key.first = known.getAsOpaquePointer();
+    return memo.count(key) != 0;
+  };
+  auto note = [&](Value computed) {
+    Value element = compute(computed, index);
+    key.first = computed.getAsOpaquePointer();
+    memo[key] = element;
+  };
+  // A kernel may be a chain of many element-wise ops: operands first, so that compute() finds them.
+  if (isComputed(value)) {
+    walkOperandsFirst(
+        value.getDefiningOp(),
+        [&](Operation *op) {
+          Value result = op->getResult(0);
+          return shapeOf(result).size() == index.size() && isComputed(result) && !isKnown(result);
+        },
+        [&](Operation *op) { note(op->getResult(0)); });
   }
-  Value element = compute(value, index);
-  memo[key] = element;
-  return element;
+  if (!isKnown(value)) {
+    note(value);
+  }
+  key.first = value.getAsOpaquePointer();
+  return memo.at(key);
+}
+
+bool ScalarEmitter::isComputed(Value value) const {
+  auto scratch = scratches.find(value);
+  const bool isCopied = scratch != scratches.end() && scratch->second.second;
+  Operation *op = value.getDefiningOp();
+  return op && isElementwise(op) && !isCopied && !scalars.contains(value) && !memrefs.contains(value);
 }
 
 Value ScalarEmitter::compute(Value value, const Index &index) {

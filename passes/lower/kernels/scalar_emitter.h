@@ -94,6 +94,8 @@ private:
   mlir::Value guarded(mlir::Value memref, mlir::Type type, llvm::function_ref<mlir::Value()> read);
   mlir::Value loadVector(mlir::Value memref, llvm::ArrayRef<int64_t> shape, const Index &index);
 
+  // Whether an element of the value is computed by an element-wise op.
+  bool isComputed(mlir::Value value) const;
   mlir::Value compute(mlir::Value value, const Index &index);
   mlir::Value emitView(mlir::Operation *op, const Index &index);
   mlir::Value emitConcat(mlir::Operation *op, const Index &index);

@@ -12,9 +12,13 @@ using namespace mlir;
 
 namespace ashlar::lower {
 
+bool hasBytesOfOperand(Operation *op) {
+  return isa<nn::ReshapeOp, dist::AfterOp, exec::AwaitOp>(op);
+}
+
 Value rootOf(Value value) {
   while (Operation *def = value.getDefiningOp()) {
-    if (!isa<nn::ReshapeOp, dist::AfterOp, exec::AwaitOp>(def)) {
+    if (!hasBytesOfOperand(def)) {
       break;
     }
     value = def->getOperand(cast<OpResult>(value).getResultNumber());
@@ -23,18 +27,28 @@ Value rootOf(Value value) {
 }
 
 void collectUses(Value value, SmallVectorImpl<OpOperand *> &uses) {
-  for (OpOperand &use : value.getUses()) {
-    if (auto after = dyn_cast<dist::AfterOp>(use.getOwner())) {
-      if (&use == &after.getInputMutable()) { // of the event nothing is read
-        collectUses(after.getResult(), uses);
-      }
-    } else if (auto reshape = dyn_cast<nn::ReshapeOp>(use.getOwner())) {
-      collectUses(reshape.getResult(), uses);
-    } else {
-      uses.push_back(&use);
+  SmallVector<OpOperand *> pending; // the next one last
+  auto follow = [&](Value next) {
+    const size_t begin = pending.size();
+    for (OpOperand &use : next.getUses()) {
+      pending.push_back(&use);
     }
-    if (auto await = dyn_cast<exec::AwaitOp>(use.getOwner())) {
-      collectUses(await.getResult(use.getOperandNumber()), uses);
+    std::reverse(pending.begin() + static_cast<ptrdiff_t>(begin), pending.end());
+  };
+  follow(value);
+  while (!pending.empty()) {
+    OpOperand *use = pending.pop_back_val();
+    if (auto after = dyn_cast<dist::AfterOp>(use->getOwner())) {
+      if (use == &after.getInputMutable()) { // of the event nothing is read
+        follow(after.getResult());
+      }
+    } else if (auto reshape = dyn_cast<nn::ReshapeOp>(use->getOwner())) {
+      follow(reshape.getResult());
+    } else {
+      uses.push_back(use);
+    }
+    if (auto await = dyn_cast<exec::AwaitOp>(use->getOwner())) {
+      follow(await.getResult(use->getOperandNumber()));
     }
   }
 }

@@ -9,6 +9,9 @@
 
 namespace ashlar::lower {
 
+// Returns whether each result of the op is the same bytes as the operand of the same number.
+bool hasBytesOfOperand(mlir::Operation *op);
+
 // Returns the value whose bytes `value` is.
 mlir::Value rootOf(mlir::Value value);
 

@@ -10,6 +10,7 @@
 #include "dialects/dist/costs.h"
 #include "dialects/dist/dist.h"
 #include "dialects/exec/exec.h"
+#include "dialects/support/operands_first.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
@@ -56,15 +57,8 @@ public:
 private:
   // Moves an op to the end of the new order, behind the views and constants that it reads.
   void append(Operation *op) {
-    if (!placed.insert(op).second) {
-      return;
-    }
-    for (Value operand : op->getOperands()) {
-      if (Operation *def = operand.getDefiningOp()) {
-        append(def);
-      }
-    }
-    op->moveBefore(&block, block.end());
+    walkOperandsFirst(
+        op, [&](Operation *each) { return placed.insert(each).second; }, [&](Operation *each) { each->moveBefore(&block, block.end()); });
   }
 
   // Puts a wait at the end of the new order, and lets all that uses the results use those of the wait.

@@ -85,14 +85,22 @@ dist::PricedOp PricedProgram::price(Operation &op, const dist::DeviceRates &rate
 
 // Adds what makes a value, and the events that it comes after.
 void PricedProgram::addNeeds(Value value, SmallVectorImpl<unsigned> &needs) const {
-  if (auto found = numbers.find(rootOf(value).getDefiningOp()); found != numbers.end()) {
-    needs.push_back(found->second);
-  }
-  for (Operation *def = value.getDefiningOp(); def && rootOf(value) != value; def = value.getDefiningOp()) {
-    if (auto after = dyn_cast<dist::AfterOp>(def)) {
-      addNeeds(after.getEvent(), needs);
+  SmallVector<Value> pending = {value};
+  DenseSet<Value> seen;
+  while (!pending.empty()) {
+    Value next = pending.pop_back_val();
+    Operation *def = next.getDefiningOp();
+    if (!def || !seen.insert(next).second) {
+      continue;
     }
-    value = def->getOperand(cast<OpResult>(value).getResultNumber());
+    if (auto found = numbers.find(def); found != numbers.end()) {
+      needs.push_back(found->second);
+    } else if (hasBytesOfOperand(def)) {
+      pending.push_back(def->getOperand(cast<OpResult>(next).getResultNumber()));
+      if (auto after = dyn_cast<dist::AfterOp>(def)) {
+        pending.push_back(after.getEvent());
+      }
+    }
   }
 }
 

@@ -26,14 +26,20 @@ template <double (*function)(double)> Tensor floatUnary(Operation *op, ArrayRef<
   return result;
 }
 
-// One operand, by a function of doubles or one of integers.
-template <double (*onFloats)(double), int64_t (*onInts)(int64_t)> Tensor unary(Operation *op, ArrayRef<Tensor> operands) {
+// One operand, by a function of doubles or one of integers, with another for ui64 where the sign matters.
+template <double (*onFloats)(double), int64_t (*onInts)(int64_t), uint64_t (*onWords)(uint64_t) = nullptr>
+Tensor unary(Operation *op, ArrayRef<Tensor> operands) {
   if (operands[0].isFloat()) {
     return floatUnary<onFloats>(op, operands);
   }
   Tensor result(resultType(op));
   for (int64_t i = 0; i < result.getNumElements(); ++i) {
-    result.setInt(i, onInts(operands[0].getInt(i)));
+    int64_t x = operands[0].getInt(i);
+    if constexpr (onWords != nullptr) {
+      result.setInt(i, result.isWord() ? static_cast<int64_t>(onWords(static_cast<uint64_t>(x))) : onInts(x));
+    } else {
+      result.setInt(i, onInts(x));
+    }
   }
   return result;
 }
@@ -72,6 +78,12 @@ int64_t negOfInt(int64_t x) {
 }
 int64_t absOfInt(int64_t x) {
   return x < 0 ? negOfInt(x) : x;
+}
+uint64_t absOfWord(uint64_t x) {
+  return x;
+}
+uint64_t signOfWord(uint64_t x) {
+  return x != 0;
 }
 template <typename T> T signOf(T x) {
   return x > 0 ? T(1) : x < 0 ? T(-1) : x;
@@ -246,13 +258,18 @@ int64_t integerOf(double x, Type element) {
   return hasNoSign ? static_cast<int64_t>(static_cast<uint64_t>(x)) : static_cast<int64_t>(x);
 }
 
+// An integer as an f32, which f16 and bf16 are rounded from: once where an f64 between would round twice.
+float narrowNumberOf(const Tensor &input, int64_t i) {
+  return input.isWord() ? static_cast<float>(wordOf(input.getInt(i))) : static_cast<float>(input.getInt(i));
+}
+
 Tensor castElements(Operation *op, ArrayRef<Tensor> operands) {
   const Tensor &input = operands[0];
   Tensor result(resultType(op));
   Type element = result.getType().getElementType();
   for (int64_t i = 0; i < result.getNumElements(); ++i) {
     if (result.isFloat()) {
-      result.setFloat(i, input.getNumber(i));
+      result.setFloat(i, !input.isFloat() && !element.isF64() ? narrowNumberOf(input, i) : input.getNumber(i));
     } else if (element.isInteger(1)) {
       result.setInt(i, input.isFloat() ? input.getFloat(i) != 0 : input.getInt(i) != 0);
     } else {
@@ -320,8 +337,8 @@ Tensor select(Operation *op, ArrayRef<Tensor> operands) {
 void addElementwiseSemantics(SemanticsTable &table) {
   table.add<nn::GradientOp>([](Operation *, ArrayRef<Tensor> operands) { return operands[0]; });
   table.add<nn::NegOp>(unary<negOf, negOfInt>);
-  table.add<nn::AbsOp>(unary<absOf, absOfInt>);
-  table.add<nn::SignOp>(unary<signOf<double>, signOf<int64_t>>);
+  table.add<nn::AbsOp>(unary<absOf, absOfInt, absOfWord>);
+  table.add<nn::SignOp>(unary<signOf<double>, signOf<int64_t>, signOfWord>);
   table.add<nn::FloorOp>(floatUnary<floorOf>);
   table.add<nn::CeilOp>(floatUnary<ceilOf>);
   table.add<nn::RoundOp>(floatUnary<roundOf>);

@@ -74,6 +74,21 @@ template <class F> void decodeBinary(Decoder &decoder, const Statement &statemen
                 decoder.source(statement.operands[2], type)});
 }
 
+// Two numbers of 16 bits in one of 32, each for itself.
+template <class F, class T> struct Halves {
+  uint32_t operator()(uint32_t a, uint32_t b) const {
+    return uint32_t(uint16_t(F()(T(a >> 16), T(b >> 16)))) << 16 | uint16_t(F()(T(a), T(b)));
+  }
+};
+
+template <class F, class T> void decodeHalves(Decoder &decoder, const Statement &statement) {
+  decoder.expectOperands(statement, 3, 3);
+  const auto &operands = statement.operands;
+  decoder.emit(
+      &lanes<Halves<F, T>, uint32_t, uint32_t, uint32_t>,
+      {decoder.destination(operands[0], Type::B32), decoder.source(operands[1], Type::B32), decoder.source(operands[2], Type::B32)});
+}
+
 template <class F> void decodeUnary(Decoder &decoder, const Statement &statement, Type type) {
   decoder.expectOperands(statement, 2, 2);
   decoder.emit(integerHandler<F, 1>(decoder, type),
@@ -86,6 +101,12 @@ bool hasCarry(const Qualifiers &qualifiers) {
 
 // An opcode for integers and floats; of integers, the last "lo" or "rn" has no meaning.
 template <class F> void decodeBoth(Decoder &decoder, Qualifiers &qualifiers, const Statement &statement) {
+  if constexpr (std::is_invocable_v<F, int, int>) {
+    const bool isSigned = qualifiers.take("s16x2");
+    if (isSigned || qualifiers.take("u16x2")) {
+      return isSigned ? decodeHalves<F, int16_t>(decoder, statement) : decodeHalves<F, uint16_t>(decoder, statement);
+    }
+  }
   const Type type = qualifiers.takeType();
   if (isFloat(type)) {
     decodeFloat(decoder, qualifiers, statement, type);

@@ -144,6 +144,9 @@ TEST_CASE("ptx: NaN in comparisons and extrema", "[ptx]") {
   CHECK(runFloat("setp.num.f32 %p1|%p2, %r1, %r2; selp.b32 %r0, 1, 0, %p2;", NAN, 2) == 1);
   CHECK(runFloat("setp.eq.s32 %p2, 0, 0; setp.gt.and.f32 %p1, %r1, %r2, !%p2; selp.b32 %r0, 1, 0, %p1;", 3, 2) == 0);
   CHECK(runFloat("testp.notanumber.f32 %p1, %r1; selp.b32 %r0, 1, 0, %p1;", NAN) == 1);
+  CHECK(run("add.s16x2 %r0, %r1, %r2;", 0x0001ffff, 0x00020001) == 0x00030000); // no carry from half to half
+  CHECK(run("max.s16x2 %r0, %r1, %r2;", 0x8000ffff, 0x00017fff) == 0x00017fff);
+  CHECK(run("max.u16x2 %r0, %r1, %r2;", 0x8000ffff, 0x00017fff) == 0x8000ffff);
   CHECK(run("setp.gt.f16x2 %p1|%p2, %r1, %r2; selp.b32 %r5, 2, 0, %p2; selp.b32 %r0, 1, 0, %p1; add.s32 %r0, %r0, %r5;", 0x3c004000,
             0x40003c00) == 1);
   CHECK(runFloat("copysign.f32 %r0, %r1, %r2;", -0.0f, 2) == bitsOf(-2));

@@ -29,7 +29,9 @@ void EmulatedKernels::launch(const Kernel &kernel, ArrayRef<char *> buffers) {
   auto sizes = llvm::map_to_vector(function.getArgumentTypes(), [](Type type) { return byteSize(cast<ShapedType>(type)); });
   std::vector<uint64_t> &places = addresses[kernel.name];
   if (places.empty()) {
-    llvm::transform(sizes, std::back_inserter(places), [&](int64_t size) { return device->allocate<char>(size); });
+    // As in an arena, where the next buffer begins on a boundary: the lanes behind the last element are read, and not used.
+    llvm::transform(sizes, std::back_inserter(places),
+                    [&](int64_t size) { return device->allocate<char>(llvm::alignTo(size, ASHLAR_RT_ALIGNMENT)); });
   }
   for (auto [place, size, buffer] : llvm::zip_equal(places, sizes, buffers)) {
     device->write(place, buffer, size);

@@ -7,6 +7,8 @@
 # status of the last run. SIGTERM, SIGINT and SIGUSR1 are passed on; the run that got one is the last.
 set -uo pipefail
 
+export OMPI_MCA_orte_execute_quiet=1 # the ranks tell what happened
+
 usage='usage: tools/supervise.sh [-n RETRIES] [--fallback "COMMAND"]... -- COMMAND...'
 
 refuse() {

@@ -320,9 +320,10 @@ llvm::Expected<FoundMeshes> chooseMesh(const Options &options, Input &input) {
   }
   const lower::MemoryUse &memory = best.row.forecast->memory;
   if (input.memoryLimit != 0 && memory.bytes() > static_cast<uint64_t>(input.memoryLimit)) {
-    return llvm::createStringError("a device may hold " + report::bytesText(input.memoryLimit) + ", and the smallest of " +
-                                   std::to_string(found.candidates.size()) + " meshes (" + meshName(best.row) + ") is predicted to take " +
-                                   report::memoryText(memory) + "; give it more devices or a smaller batch");
+    return llvm::createStringError("a device may hold " + report::comparedBytes(input.memoryLimit, memory.bytes()).first +
+                                   ", and the smallest of " + std::to_string(found.candidates.size()) + " meshes (" + meshName(best.row) +
+                                   ") is predicted to take " + report::memoryText(memory, input.memoryLimit) +
+                                   "; give it more devices or a smaller batch");
   }
   input.job = best.job;
   if (llvm::Error error = checkInput(options, input.job, input)) {

@@ -73,12 +73,13 @@ std::vector<std::string> cellsOf(const PlanTable &table, const PlannedMesh &mesh
   }
   const Forecast &forecast = *mesh.forecast;
   const lower::MemoryPart &part = largestPart(forecast.memory);
-  llvm::append_range(cells,
-                     std::vector<std::string>{report::timeText(forecast.stepPs), report::timeText(forecast.computePs),
-                                              report::timeText(forecast.exposedPs), report::bytesText(forecast.bytesSent),
-                                              report::bytesText(forecast.memory.bytes()), report::bytesText(part.bytes) + " " + part.name});
+  const bool fits = table.fits(mesh);
+  const auto [memory, limit] = report::comparedBytes(forecast.memory.bytes(), fits ? 0 : table.memoryLimit);
+  llvm::append_range(cells, std::vector<std::string>{report::timeText(forecast.stepPs), report::timeText(forecast.computePs),
+                                                     report::timeText(forecast.exposedPs), report::bytesText(forecast.bytesSent), memory,
+                                                     report::bytesText(part.bytes) + " " + part.name});
   add(columns.bubble, forecast.bubble ? formatv("{0:F1} %", *forecast.bubble * 100).str() : "-");
-  cells.push_back(table.fits(mesh) ? "" : "above " + report::bytesText(table.memoryLimit));
+  cells.push_back(fits ? "" : "above " + limit);
   return cells;
 }
 

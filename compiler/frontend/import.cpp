@@ -165,6 +165,21 @@ std::string matchesNone(ArrayRef<std::string> names) {
          (names.empty() ? "none" : "\"" + llvm::join(names.take_front(kNamesShown), "\", \"") + "\"" + more);
 }
 
+// Why a job with a loss has nothing to train. `frozen`: how many parameters that would be trained each glob of options.frozen names.
+std::string nothingTrained(ArrayRef<std::pair<std::string, size_t>> frozen) {
+  size_t count = 0;
+  std::string globs;
+  for (const auto &[glob, own] : frozen) {
+    count += own;
+    globs += (globs.empty() ? "\"" : ", \"") + glob + "\"" + (frozen.size() == 1 ? "" : " (" + std::to_string(own) + ")");
+  }
+  if (count == 0) {
+    return "nothing is trained: the model has no parameter; name initializers in the job's trained, or inputs in its init rules";
+  }
+  return "nothing is trained: frozen " + globs + " names all parameters, " + std::to_string(count) +
+         "; leave out of the job's frozen what is to be trained";
+}
+
 // Takes the parameters that options.frozen names out of training. Running statistics may be among them: their handler has looked.
 void Importer::freezeParameters() {
   SmallVector<nn::VariableOp> parts;
@@ -175,10 +190,13 @@ void Importer::freezeParameters() {
       names.push_back(variable.getSymName().str());
     }
   }
+  SmallVector<std::pair<std::string, size_t>> frozen;
   for (const std::string &glob : options.frozen) {
     bool found = false;
+    frozen.push_back({glob, 0});
     for (nn::VariableOp variable : parts) {
       if (matchesGlob(glob, variable.getSymName())) {
+        frozen.back().second += variable.getTrainable();
         variable.setTrainable(false);
         found = true;
       }
@@ -186,6 +204,9 @@ void Importer::freezeParameters() {
     if (!found) {
       throw ImportError("frozen \"" + glob + "\" " + matchesNone(names));
     }
+  }
+  if (options.training && llvm::none_of(parts, [](nn::VariableOp variable) { return variable.getTrainable(); })) {
+    throw ImportError(nothingTrained(frozen));
   }
 }
 
@@ -564,7 +585,7 @@ OwningOpRef<ModuleOp> Importer::run() {
   untie();
   inlineFunctions(*proto);
   std::string unsupported = findUnsupported(graph.node(), info.opset);
-  StringRef name = graph.name().empty() ? llvm::sys::path::stem(path) : StringRef(graph.name());
+  StringRef name = modelNameOf(graph, path);
   module = ModuleOp::create(NameLoc::get(builder.getStringAttr(name)), name);
   builder.setInsertionPointToEnd(module->getBody());
   if (options.local) {

@@ -51,7 +51,7 @@ public:
 
   Inspection run() {
     const onnx::GraphProto &graph = proto->graph();
-    found.name = inOneLine(graph.name().empty() ? llvm::sys::path::stem(path).str() : graph.name());
+    found.name = inOneLine(modelNameOf(graph, path).str());
     found.producer = inOneLine(proto->producer_name() + (proto->producer_version().empty() ? "" : " " + proto->producer_version()));
     int64_t ownOpset = 0;
     for (const onnx::OperatorSetIdProto &opset : proto->opset_import()) {

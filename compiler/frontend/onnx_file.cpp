@@ -8,6 +8,8 @@
 #include "compiler/frontend/import_error.h"
 #include "compiler/job/protobuf_log.h"
 
+#include "llvm/Support/Path.h"
+
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 
@@ -79,6 +81,11 @@ std::unique_ptr<onnx::ModelProto> readModelFile(llvm::StringRef path) {
     throw ImportError("not an ONNX model: its " + llvm::Twine(size) + " bytes hold no graph");
   }
   return model;
+}
+
+llvm::StringRef modelNameOf(const onnx::GraphProto &graph, llvm::StringRef path) {
+  constexpr llvm::StringLiteral kNoNames[] = {"", "main_graph", "torch_jit", "torch-jit-export"};
+  return llvm::is_contained(kNoNames, graph.name()) ? llvm::sys::path::stem(path) : llvm::StringRef(graph.name());
 }
 
 } // namespace ashlar::frontend

@@ -145,8 +145,9 @@ private:
         continue;
       }
       for (const RunnerUpFact &other : search.runnersUp) {
-        line("instead", formatv("{0}: {1}: {2} a step, {3} on a device", other.block, other.differs,
-                                changed(other.stepPs - strategy.stepPs, timeText), changed(other.bytes - strategy.bytes, bytesText)));
+        line("instead",
+             formatv("{0}: {1}: {2} a step, {3} on a device", other.block, other.differs, changed(other.stepPs - strategy.stepPs, timeText),
+                     changed(other.bytes - strategy.bytes, [](uint64_t bytes) { return bytesText(bytes); })));
       }
     }
   }

@@ -114,8 +114,10 @@ std::string wholeText(dist::WholeAttr whole) {
     return "";
   }
   switch (whole.getReason()) {
-  case dist::WholeReason::BelowThreshold:
-    return bytesText(whole.getBytes()) + " on a device, below the threshold of " + bytesText(whole.getThreshold());
+  case dist::WholeReason::BelowThreshold: {
+    const auto [bytes, threshold] = comparedBytes(whole.getBytes(), whole.getThreshold());
+    return bytes + " on a device, below the threshold of " + threshold;
+  }
   case dist::WholeReason::OptedOut:
     return "a rule says optimizer_parallel: false";
   case dist::WholeReason::NothingRepeated:

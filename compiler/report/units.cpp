@@ -26,17 +26,13 @@ std::string scaled(double value, llvm::ArrayRef<const char *> units) {
 
 } // namespace
 
-std::string bytesText(uint64_t bytes) {
-  return scaled(static_cast<double>(bytes), {"B", "KB", "MB", "GB", "TB"});
-}
-
 std::string timeText(int64_t timePs) {
   return scaled(static_cast<double>(timePs) / 1000, {"ns", "us", "ms", "s"});
 }
 
-std::string memoryText(const lower::MemoryUse &use) {
+std::string memoryText(const lower::MemoryUse &use, uint64_t limit) {
   auto parts = llvm::map_to_vector(use.parts, [](const lower::MemoryPart &part) { return bytesText(part.bytes) + " " + part.name; });
-  std::string text = bytesText(use.bytes()) + " a rank: " + llvm::join(parts, ", ");
+  std::string text = comparedBytes(use.bytes(), limit).first + " a rank: " + llvm::join(parts, ", ");
   return use.threadBytes == 0 ? text : text + "; " + bytesText(use.threadBytes) + " more for each further thread";
 }
 

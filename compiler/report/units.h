@@ -5,6 +5,7 @@
 #ifndef ASHLAR_COMPILER_REPORT_UNITS_H
 #define ASHLAR_COMPILER_REPORT_UNITS_H
 
+#include "dialects/support/byte_text.h"
 #include "passes/lower/memory/collective_order.h"
 #include "passes/lower/memory/memory_use.h"
 
@@ -17,14 +18,14 @@
 
 namespace ashlar::report {
 
-// Returns "12 B", "3.4 KB", "1.7 MB".
-std::string bytesText(uint64_t bytes);
+using ashlar::bytesText;
+using ashlar::comparedBytes;
 
 // Returns "950 ns", "3.4 us", "1.7 ms".
 std::string timeText(int64_t timePs);
 
-// Returns "7.4 MB a rank: 2.7 MB parameters, ..., and 639.0 KB for each further thread".
-std::string memoryText(const lower::MemoryUse &use);
+// Returns "7.4 MB a rank: 2.7 MB parameters, ..., and 639.0 KB for each further thread". `limit`: a size that it is compared with.
+std::string memoryText(const lower::MemoryUse &use, uint64_t limit = 0);
 
 // Returns "collectives in one order on all 4 devices, checked: 9 of them, hash 0123456789abcdef".
 std::string orderText(const lower::CollectiveOrder &order);

@@ -13,6 +13,7 @@
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
+#include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
 
@@ -107,6 +108,19 @@ struct OptimizerPass : public impl::OptimizerPassBase<OptimizerPass> {
     return success();
   }
 
+  // Returns "3: "a", "b", "c"", the parameters that are trained.
+  std::string describeTrainable() {
+    constexpr size_t kShown = 8;
+    SmallVector<std::string> names;
+    for (auto variable : getOperation().getOps<nn::VariableOp>()) {
+      if (variable.getTrainable()) {
+        names.push_back("\"" + variable.getSymName().str() + "\"");
+      }
+    }
+    return std::to_string(names.size()) + (names.empty() ? "" : ": ") + llvm::join(ArrayRef(names).take_front(kShown), ", ") +
+           (names.size() > kShown ? ", ..." : "");
+  }
+
   // Returns the weight decay of a parameter: its own, or that of all.
   double decayOf(nn::VariableOp parameter) {
     auto own = parameter->getAttrOfType<FloatAttr>(nn::kWeightDecayAttr);
@@ -146,7 +160,8 @@ struct OptimizerPass : public impl::OptimizerPassBase<OptimizerPass> {
       }
     });
     if (gradients.empty()) {
-      function.emitError("has no gradients: the loss depends on no trainable variable, or ashlar-autodiff has not run");
+      function.emitError("nothing is trained: the loss depends on none of the parameters that are trained, ")
+          << describeTrainable() << "; let the loss be of another tensor, or leave what it depends on out of the job's frozen";
       return signalPassFailure();
     }
     if (failed(checkOptions())) {

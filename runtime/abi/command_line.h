@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How the tools and compiled programs read their command lines: a value may not be empty. It comes from a variable of a script that was not
-// set, and what takes "" for "not given" would do something else than what the line says.
+// How the tools and compiled programs read their command lines, and report one that cannot be parsed. A value may not be empty: it comes from
+// a variable of a script that was not set, and what takes "" for "not given" would do something else than the line asks for. Header only, so
+// that the compiler needs no runtime for it.
 
 #ifndef ASHLAR_RUNTIME_ABI_COMMAND_LINE_H
 #define ASHLAR_RUNTIME_ABI_COMMAND_LINE_H
 
 #include <CLI/CLI.hpp>
 
+#include <charconv>
+#include <cmath>
 #include <string>
 #include <string_view>
 
@@ -37,6 +40,25 @@ inline void parseCommandLine(CLI::App &app, int argc, const char *const *argv) {
     }
   }
   app.parse(argc, argv);
+}
+
+// Returns the error as one line that names the option and the remedy: CLI11 counts values where the user wrote an option twice.
+inline std::string commandLineFault(const CLI::ParseError &error) {
+  const std::string text = error.what();
+  constexpr char kAtMost[] = ": At Most 1 required but received ";
+  const size_t at = text.find(kAtMost);
+  const std::string fault =
+      at == std::string::npos ? text : text.substr(0, at) + " is given " + text.substr(at + sizeof(kAtMost) - 1) + " times; give it once";
+  return fault + "; --help lists the options";
+}
+
+// Checks a time in seconds, for CLI::Option::check(). CLI::PositiveNumber lets NaN pass, and spells out the largest double.
+inline std::string checkSeconds(const std::string &text) {
+  double seconds = 0;
+  const char *end = text.data() + text.size();
+  const std::from_chars_result result = std::from_chars(text.data(), end, seconds);
+  const bool isTime = result.ec == std::errc() && result.ptr == end && std::isfinite(seconds) && seconds > 0;
+  return isTime ? "" : text + " is not a number of seconds above 0, such as 0.5 or 10";
 }
 
 } // namespace ashlar::rt

@@ -151,7 +151,7 @@ Status parseOptions(const ashlar_rt_image &image, const TargetRuntime &target, i
     helpText = app.help();
     return Status();
   } catch (const CLI::ParseError &error) {
-    return invalid("{} (--help lists the options)", error.what());
+    return invalid("{}", commandLineFault(error));
   }
   if (!traceSteps.empty() && options.traceFile.empty()) {
     return invalid("--trace-steps {} without --trace; add --trace FILE.json", traceSteps);

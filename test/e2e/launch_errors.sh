@@ -10,6 +10,12 @@
 expect_error "run it with mpirun -n 4" mpirun -n 3 ./mlp
 expect_error "run it with mpirun -n 4" ./mlp
 expect_error "--bogus" mpirun -n 4 ./mlp --bogus
+# Behind our line mpirun has nothing to say when it is asked for that.
+for quiet in "mpirun --quiet" "env OMPI_MCA_orte_execute_quiet=1 mpirun"; do
+  # shellcheck disable=SC2086 # words
+  expect_error "error: " $quiet -n 4 ./mlp --bogus
+  [ "$(wc -l < error.log)" = 1 ] || { cat error.log >&2; fail "$quiet: the error is not one line"; }
+done
 
 # Ranks of different programs stop at start.
 "$tools/ashlarc" mlp.onnx --job "$jobs/mlp.txtpb" -o same

@@ -88,7 +88,7 @@ expect_limited() {
 }
 expect_limited 0 "error: cannot write metrics.jsonl: File too large" "$train --metrics metrics.jsonl"
 expect_limited 0 "error: cannot write logs/worker_0.log: File too large" "$train --log-dir logs"
-expect_limited 100 "ashlar-zoo: cannot write big.onnx: file too large" "$tools/ashlar-zoo mlp -o big.onnx"
+expect_limited 100 "error: cannot write big.onnx: file too large" "$tools/ashlar-zoo mlp -o big.onnx"
 expect_limited 0 "error: cannot write step.svg: file too large" "$draw step.svg"
 expect_limited 0 "error: cannot write out.mlir: file too large" "$compile --emit nn -o out.mlir"
 [ ! -e big.onnx ] || fail "half a model was left"

@@ -48,7 +48,11 @@ int run(int argc, char **argv) {
   try {
     ashlar::rt::parseCommandLine(app, argc, argv);
   } catch (const CLI::ParseError &error) {
-    return app.exit(error) == 0 ? 0 : kError;
+    if (error.get_exit_code() == 0) {
+      return app.exit(error); // help
+    }
+    rt::printError(rt::commandLineFault(error));
+    return kError;
   }
   bool found = false;
   rt::Status status;

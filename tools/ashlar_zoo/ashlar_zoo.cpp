@@ -3,6 +3,7 @@
 // ashlar-zoo NAME [options] -o F.onnx: writes an example model.
 
 #include "compiler/file/process.h"
+#include "runtime/abi/command_line.h"
 #include "tools/ashlar_zoo/models.h"
 #include "tools/ashlar_zoo/vision_models.h"
 #include "tools/ashlar_zoo/write_model.h"
@@ -158,7 +159,15 @@ int run(int argc, char **argv) {
   app.require_subcommand(1);
   Request request;
   addModels(app, request);
-  CLI11_PARSE(app, argc, argv);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError &error) {
+    if (error.get_exit_code() == 0) {
+      return app.exit(error); // help
+    }
+    std::cerr << "error: " << ashlar::rt::commandLineFault(error) << "\n";
+    return 1;
+  }
   request.parameters.withData = !request.noData;
   request.resnet.smallStem = request.stem == "cifar";
   std::string error;
@@ -168,7 +177,7 @@ int run(int argc, char **argv) {
     error = request.output + ": " + fault.what();
   }
   if (!error.empty()) {
-    std::cerr << "ashlar-zoo: " << error << "\n";
+    std::cerr << "error: " << error << "\n";
     return 1;
   }
   return 0;

@@ -28,7 +28,7 @@ void addCommonOptions(CLI::App &app, ashlar::driver::Options &options) {
   app.add_option("--memory", options.memory, "memory of a device: refuse a program that does not fit")->type_name("SIZE");
   app.add_option("--search-seconds", options.searchSeconds, "mode AUTO takes the best layouts that it found until then (docs/search.md)")
       ->capture_default_str()
-      ->check(CLI::PositiveNumber)
+      ->check(ashlar::rt::checkSeconds)
       ->type_name("S");
   app.add_flag("!--no-overlap", options.overlaps, "let no collective run beside computation (docs/overlap.md)");
   app.add_option("--load-strategy", options.loadStrategy, "take the layouts from such a file instead of inferring them")
@@ -119,7 +119,7 @@ int run(int argc, char **argv) {
     std::cout << (plan->parsed() ? plan : &app)->help();
     return 0;
   } catch (const CLI::ParseError &error) {
-    std::cerr << "error: " << error.what() << "; --help lists the options\n";
+    std::cerr << "error: " << ashlar::rt::commandLineFault(error) << "\n";
     return 1;
   }
   auto isGiven = [](const CLI::Option *option) { return option->count() > 0; };

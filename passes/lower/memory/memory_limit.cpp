@@ -5,6 +5,7 @@
 #include "passes/lower/memory/memory_limit.h"
 
 #include "dialects/nn/nn.h"
+#include "dialects/support/byte_text.h"
 #include "dialects/support/element_type.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -15,16 +16,7 @@ using namespace mlir;
 namespace ashlar::lower {
 namespace {
 
-// "3.42 GB".
-std::string bytesText(uint64_t bytes) {
-  static const char *const kUnits[] = {"B", "kB", "MB", "GB", "TB"};
-  double value = static_cast<double>(bytes);
-  unsigned unit = 0;
-  for (; value >= 1000 && unit + 1 < std::size(kUnits); ++unit) {
-    value /= 1000;
-  }
-  return unit == 0 ? llvm::formatv("{0} B", bytes).str() : llvm::formatv("{0:F2} {1}", value, kUnits[unit]).str();
-}
+constexpr int kDecimals = 2; // of sizes
 
 // A tensor that is alive at the peak.
 struct Resident {
@@ -160,14 +152,15 @@ LogicalResult checkMemoryLimit(ModuleOp module, const MemoryUse &use, uint64_t l
   func::FuncOp function = peak.program->function;
   SmallVector<Resident> residents = residentsAt(peak, tensors);
   auto texts = llvm::map_to_vector(ArrayRef(residents).take_front(kShown),
-                                   [](const Resident &resident) { return resident.name + " " + bytesText(resident.bytes); });
-  auto parts = llvm::map_to_vector(use.parts, [](const MemoryPart &part) { return part.name + " " + bytesText(part.bytes); });
+                                   [](const Resident &resident) { return resident.name + " " + bytesText(resident.bytes, kDecimals); });
+  auto parts = llvm::map_to_vector(use.parts, [](const MemoryPart &part) { return part.name + " " + bytesText(part.bytes, kDecimals); });
   int64_t played = variant.getDevicesPerProcess();
   std::string which = variant.getNumStages() > 1 ? llvm::formatv("stage {0} of {1}", variant.getStage(), variant.getNumStages()).str()
                       : played == 1 ? "the program"
                                     : llvm::formatv("the {0} program, {1} devices a rank,", variant.getSymName(), played).str();
-  return module.emitError() << which << " needs " << bytesText(use.bytes()) << " (" << llvm::join(parts, ", ") << "), but the memory is "
-                            << bytesText(limit) << "; @" << function.getSymName() << " needs most, with " << residents.size()
+  const auto [needed, given] = comparedBytes(use.bytes(), limit, kDecimals);
+  return module.emitError() << which << " needs " << needed << " (" << llvm::join(parts, ", ") << "), but the memory is " << given << "; @"
+                            << function.getSymName() << " needs most, with " << residents.size()
                             << " tensors alive at its peak, the largest: " << llvm::join(texts, ", ") << "; "
                             << remediesFor(peak, tensors, programs, variant);
 }

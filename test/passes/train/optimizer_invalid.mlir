@@ -37,7 +37,7 @@ module @no_train_step {
 // -----
 
 module @no_gradients {
-  // expected-error @+1 {{has no gradients: the loss depends on no trainable variable, or ashlar-autodiff has not run}}
+  // expected-error @+1 {{nothing is trained: the loss depends on none of the parameters that are trained, }}
   func.func @train_step(%x: tensor<f32>) -> tensor<f32> {
     return %x : tensor<f32>
   }

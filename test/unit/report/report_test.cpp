@@ -210,6 +210,13 @@ TEST_CASE("sentences: a cause is told shortly, and in every form of the program"
 TEST_CASE("units: the largest unit of which there is one", "[report]") {
   CHECK(report::bytesText(999) == "999 B");
   CHECK(report::bytesText(1000) == "1.0 KB");
+  CHECK(report::bytesText(1234567, 2) == "1.23 MB");
+  // Two sizes that are compared look unlike when they are.
+  CHECK(report::comparedBytes(2999900, 3000100) == std::pair<std::string, std::string>("2.9999 MB", "3.0001 MB"));
+  CHECK(report::comparedBytes(4000000000000, 4000000000001) ==
+        std::pair<std::string, std::string>("4.000000000000 TB", "4.000000000001 TB"));
+  CHECK(report::comparedBytes(3000000, 3000000) == std::pair<std::string, std::string>("3.0 MB", "3.0 MB"));
+  CHECK(report::comparedBytes(999, 3000000, 2) == std::pair<std::string, std::string>("999 B", "3.00 MB"));
   CHECK(report::timeText(500) == "0 ns"); // picoseconds
   CHECK(report::timeText(999000) == "999 ns");
   CHECK(report::timeText(1500000) == "1.5 us");

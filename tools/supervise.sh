@@ -4,10 +4,12 @@
 # Runs a training, and starts it again from its newest checkpoint when it fails (docs/checkpoints.md).
 #   tools/supervise.sh [-n RETRIES] [--fallback "COMMAND"]... -- mpirun -n 4 ./model ... --checkpoint-dir DIR
 # The n-th --fallback is what the n-th restart runs, and those behind it until the next one: a program compiled for fewer ranks. Ends with the
-# status of the last run. SIGTERM, SIGINT and SIGUSR1 are passed on; the run that got one is the last.
+# status of the last run. SIGTERM, SIGINT and SIGUSR1 are passed on; the run that got one is the last. So is one that ends with status 3, since
+# its numbers are not finite and would be so again (docs/faults.md).
 set -uo pipefail
 
 export OMPI_MCA_orte_execute_quiet=1 # the ranks tell what happened
+nonfinite=3
 
 usage='usage: tools/supervise.sh [-n RETRIES] [--fallback "COMMAND"]... -- COMMAND...'
 
@@ -67,7 +69,7 @@ while true; do
     [ "$signals" != "$before" ] || break
   done
   child=""
-  [ "$status" -ne 0 ] && [ -z "$signal" ] && [ $restarts -lt "$retries" ] || exit "$status"
+  [ "$status" -ne 0 ] && [ "$status" -ne $nonfinite ] && [ -z "$signal" ] && [ $restarts -lt "$retries" ] || exit "$status"
   command=${fallbacks[restarts]-$command}
   restarts=$((restarts + 1))
   echo "supervise: ended with status $status after $((SECONDS - began)) s; restart $restarts of $retries: $command" >&2

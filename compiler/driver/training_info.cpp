@@ -5,6 +5,7 @@
 #include "compiler/driver/training_info.h"
 
 #include "compiler/job/job.h"
+#include "dialects/nn/nonfinite_steps.h"
 #include "dialects/nn/programs.h"
 #include "runtime/abi/sample_shapes.h"
 
@@ -183,6 +184,12 @@ llvm::ArrayRef<int64_t> inputShape(llvm::ArrayRef<exec::VariantOp> stages, llvm:
   return {};
 }
 
+// Returns the name of a state of the programs of any of the stages; "" when none has it.
+std::string stateNamed(llvm::ArrayRef<exec::VariantOp> stages, llvm::StringRef name) {
+  return llvm::any_of(stages, [&](exec::VariantOp stage) { return mlir::SymbolTable::lookupSymbolIn(stage, name) != nullptr; }) ? name.str()
+                                                                                                                                : "";
+}
+
 llvm::Error checkFeatures(const DatasetInfo &dataset, llvm::ArrayRef<llvm::StringRef> inputs) {
   for (const FeatureInfo &feature : dataset.features) {
     if (!llvm::is_contained(inputs, feature.tensor)) {
@@ -235,6 +242,9 @@ llvm::Expected<target::TrainingInfo> makeTrainingInfo(const job::Job &job, llvm:
   info.checkpointEvery = job.checkpoint().every_steps();
   info.checkpointKeep = job.checkpoint().keep();
   info.savesOnSignal = job.checkpoint().last_on_signal();
+  info.stopsOnNonfinite = job.on_nonfinite() == job::Nonfinite::STOP;
+  info.badNormsTensor = stateNamed(stages, nn::kBadNormsVariable);
+  info.skippedStepsTensor = stateNamed(stages, nn::kSkippedStepsVariable);
   info.lossTensor = nn::kLossResult.str();
   const llvm::SmallVector<llvm::StringRef> evaluated = outsideNames(stages, isEvaluation, outputsOf);
   auto nameOf = [&](llvm::StringRef output) { return llvm::is_contained(evaluated, output) ? output.str() : ""; };

@@ -230,6 +230,9 @@ Fault checkTraining(const Job &job) {
   if (job.straight_through() && !job.has_loss()) {
     return "straight_through is about gradients but the job has no loss; leave it out";
   }
+  if (job.has_on_nonfinite() && !job.has_loss()) {
+    return "on_nonfinite is about training but the job has no loss; leave it out";
+  }
   if (Fault fault = checkCheckpoint(job); !fault.empty()) {
     return fault;
   }

@@ -67,6 +67,7 @@ void addUpdatePasses(OpPassManager &passes, const job::Job &job) {
   train::AutodiffPassOptions autodiff;
   bool scaled = job.precision() == job::F16_MIXED;
   autodiff.lossScale = scaled ? job.loss_scale().initial() : 0;
+  autodiff.spreadsNonfinite = job.on_nonfinite() == job::Nonfinite::SKIP;
   passes.addPass(train::createAutodiffPass(autodiff)); // before CSE, which would merge ops whose gradients have different causes
   passes.addPass(train::createOptimizerPass(optimizerOptions(job.optimizer())));
   // What changes all gradients changes what the optimizer made of them: first their norm is bounded, then the scale is taken out of what
@@ -75,6 +76,11 @@ void addUpdatePasses(OpPassManager &passes, const job::Job &job) {
     train::ClipGradientsPassOptions clip;
     clip.maxNorm = job.optimizer().clip_global_norm();
     passes.addPass(train::createClipGradientsPass(clip));
+  }
+  if (job.on_nonfinite() != job::Nonfinite::CONTINUE) { // when there is a norm, ahead of the scale
+    train::WatchNonfinitePassOptions watch;
+    watch.skips = job.on_nonfinite() == job::Nonfinite::SKIP;
+    passes.addPass(train::createWatchNonfinitePass(watch));
   }
   if (scaled) {
     train::LossScalePassOptions scale;

@@ -358,7 +358,8 @@ private:
          table.string(info.lossTensor), table.optionalString(info.correctTensor), table.optionalString(info.rowsTensor),
          table.optionalString(info.samplesTensor), table.optionalString(info.weightTensor), table.f64(info.leastWeight),
          table.u64(info.accumulate), table.string(info.checkpointPrefix), table.u64(info.checkpointEvery), table.u64(info.checkpointKeep),
-         table.u32(info.savesCheckpoints), table.u32(info.savesOnSignal)});
+         table.u32(info.savesCheckpoints), table.u32(info.savesOnSignal), table.u32(info.stopsOnNonfinite),
+         table.optionalString(info.badNormsTensor), table.optionalString(info.skippedStepsTensor)});
   }
 
   Constant *exportedModel(const ExportInfo &info) {

@@ -53,6 +53,8 @@ struct TrainingInfo {
   std::string checkpointPrefix = "ashlar";
   uint64_t checkpointEvery = 0, checkpointKeep = 0;
   bool savesCheckpoints = false, savesOnSignal = true;
+  bool stopsOnNonfinite = false;
+  std::string badNormsTensor, skippedStepsTensor; // empty: the program has none
 };
 
 // ashlar_rt_export_hole and ashlar_rt_export. An empty refusal: there is a template. An empty data file: numbers go into the text.

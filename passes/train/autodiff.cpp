@@ -34,9 +34,10 @@ bool isFloat(Value value) {
 // has been visited: nothing behind it needs the old value. Linear in the number of ops.
 class ReverseMode {
 public:
-  // `scaled`: the gradient of the loss is the value of @ashlar.loss_scale instead of 1.
-  ReverseMode(func::FuncOp function, bool scaled)
-      : scaled(scaled), function(function), builder(function.getBody().front().getTerminator()),
+  // `scaled`: the gradient of the loss is the value of @ashlar.loss_scale instead of 1. `spreadsNonfinite`: NaN where the loss is not
+  // finite.
+  ReverseMode(func::FuncOp function, bool scaled, bool spreadsNonfinite)
+      : scaled(scaled), spreadsNonfinite(spreadsNonfinite), function(function), builder(function.getBody().front().getTerminator()),
         symbols(function->getParentOfType<ModuleOp>()) {}
 
   LogicalResult run() {
@@ -96,8 +97,13 @@ private:
       return;
     }
     auto type = cast<RankedTensorType>(loss.getType());
-    gradients[loss] = scaled ? nn::ReadOp::create(builder, loss.getLoc(), type, nn::kLossScaleVariable).getResult()
-                             : nn::ConstantOp::create(builder, loss.getLoc(), nn::splat(type, 1)).getResult();
+    Value seed = scaled ? nn::ReadOp::create(builder, loss.getLoc(), type, nn::kLossScaleVariable).getResult()
+                        : nn::ConstantOp::create(builder, loss.getLoc(), nn::splat(type, 1)).getResult();
+    if (spreadsNonfinite) { // 0 * loss is 0 or NaN
+      Value zero = nn::ConstantOp::create(builder, loss.getLoc(), nn::splat(type, 0));
+      seed = nn::AddOp::create(builder, loss.getLoc(), seed, nn::MulOp::create(builder, loss.getLoc(), loss, zero));
+    }
+    gradients[loss] = seed;
   }
 
   void accumulate(Value &sum, Value gradient, Location loc) {
@@ -158,7 +164,7 @@ private:
     }
   }
 
-  bool scaled;
+  bool scaled, spreadsNonfinite;
   func::FuncOp function;
   OpBuilder builder;
   SymbolTable symbols;
@@ -205,7 +211,7 @@ struct AutodiffPass : public impl::AutodiffPassBase<AutodiffPass> {
     if (lossScale != 0) {
       declareLossScale(function, type);
     }
-    if (failed(ReverseMode(function, /*scaled=*/lossScale != 0).run())) {
+    if (failed(ReverseMode(function, /*scaled=*/lossScale != 0, spreadsNonfinite).run())) {
       return signalPassFailure();
     }
     widenGradients(function);

@@ -4,6 +4,7 @@
 
 #include "passes/train/passes.h"
 
+#include "dialects/nn/nonfinite_steps.h"
 #include "dialects/support/tensor_values.h"
 #include "passes/train/squares.h"
 #include "passes/train/step_numbers.h"
@@ -64,8 +65,10 @@ struct ClipGradientsPass : public impl::ClipGradientsPassBase<ClipGradientsPass>
     NumberBuilder numbers(b);
     Value squares = buildSquares(b, update.gradients());
     RankedTensorType scalar = typeOf(squares);
-    Value norm = nn::AddOp::create(b, nn::SqrtOp::create(b, squares), numbers.spread(kLeastNorm, scalar));
-    Value factor = nn::MinOp::create(b, nn::DivOp::create(b, numbers.spread(maxNorm, scalar), norm), numbers.spread(1.0, scalar));
+    auto norm = nn::SqrtOp::create(b, squares);
+    norm->setAttr(nn::kGradientNormAttr, b.getUnitAttr());
+    Value divisor = nn::AddOp::create(b, norm, numbers.spread(kLeastNorm, scalar));
+    Value factor = nn::MinOp::create(b, nn::DivOp::create(b, numbers.spread(maxNorm, scalar), divisor), numbers.spread(1.0, scalar));
     for (nn::GradientOp gradient : update.gradients()) {
       b.setLoc(gradient.getLoc());
       Value own = converted(b, factor, typeOf(gradient).getElementType());

@@ -6,13 +6,13 @@
 
 #include "dialects/nn/nn.h"
 #include "dialects/support/tensor_values.h"
+#include "passes/train/guarded_update.h"
 #include "passes/train/update_phase.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 
 #include <cmath>
-#include <limits>
 
 using namespace mlir;
 
@@ -44,33 +44,11 @@ public:
     return nn::SelectOp::create(*this, onTrue.getType(), condition, onTrue, onFalse);
   }
 
-  // Returns how many elements are infinite or no numbers, as a float. A sum, not a maximum of the elements: devices add their counts, and
-  // what one device lacks of a NaN another may drop.
-  Value countOfBad(Value gradient) {
-    Value isGood = compare(nn::Predicate::Lt, nn::AbsOp::create(*this, gradient), std::numeric_limits<double>::infinity());
-    Value isBad = select(isGood, constant(gradient, 0), constant(gradient, 1));
-    SmallVector<int64_t> dims = llvm::to_vector(llvm::seq<int64_t>(0, typeOf(gradient).getRank()));
-    return nn::ReduceOp::create(*this, Reduction::Sum, isBad, dims);
-  }
-
   Value read(StringRef variable, Type element) { return nn::ReadOp::create(*this, RankedTensorType::get({}, element), variable); }
 };
 
 struct LossScalePass : public impl::LossScalePassBase<LossScalePass> {
   using LossScalePassBase::LossScalePassBase;
-
-  // Returns whether all elements of all gradients are finite, a scalar.
-  Value buildIsGood(ScaleBuilder &b, ArrayRef<nn::GradientOp> gradients) {
-    Location own = b.getLoc();
-    Value bad;
-    for (nn::GradientOp gradient : gradients) {
-      b.setLoc(gradient.getLoc());
-      Value count = b.countOfBad(gradient);
-      bad = bad ? nn::AddOp::create(b, bad, count).getResult() : count;
-    }
-    b.setLoc(own);
-    return b.compare(nn::Predicate::Eq, bad, 0);
-  }
 
   // Has the update take each gradient divided by the scale.
   void divideGradients(ScaleBuilder &b, const UpdatePhase &update, Value scale) {
@@ -82,38 +60,6 @@ struct LossScalePass : public impl::LossScalePassBase<LossScalePass> {
       update.replace(gradient, nn::MulOp::create(b, gradient, factor));
     }
     b.setLoc(own);
-  }
-
-  // Has a variable keep its value where `isGood` does not hold. `current`: its value before the step; null when nothing reads it.
-  void guard(nn::WriteOp write, Value isGood, Value current) {
-    ImplicitLocOpBuilder b(write.getLoc(), write);
-    RankedTensorType type = write.getValue().getType();
-    current = current ? current : nn::ReadOp::create(b, type, write.getVariable());
-    Value everywhere = nn::BroadcastOp::create(b, type.clone(b.getI1Type()), isGood, ArrayRef<int64_t>());
-    write.getValueMutable().assign(nn::SelectOp::create(b, type, everywhere, write.getValue(), current));
-  }
-
-  // Moves the update behind `isGood`, and guards what it writes of what depends on a gradient, and the count of updates.
-  void guardUpdate(func::FuncOp function, const UpdatePhase &update, Value isGood) {
-    llvm::StringMap<Value> reads;
-    for (auto read : function.front().getOps<nn::ReadOp>()) {
-      reads.try_emplace(read.getVariable(), read);
-    }
-    DenseSet<Value> depending;
-    for (nn::GradientOp gradient : update.gradients()) {
-      llvm::for_each(gradient->getUsers(), [&](Operation *user) { depending.insert_range(user->getResults()); });
-    }
-    for (Operation *op : update.ops()) {
-      update.moveToEnd(op);
-      bool depends = llvm::any_of(op->getOperands(), [&](Value operand) { return depending.contains(operand); });
-      if (depends) {
-        depending.insert_range(op->getResults());
-      }
-      auto write = dyn_cast<nn::WriteOp>(op);
-      if (write && (depends || write.getVariable() == nn::kUpdatesVariable)) {
-        guard(write, isGood, reads.lookup(write.getVariable()));
-      }
-    }
   }
 
   // Writes the scale and the count of good steps for the next step.
@@ -155,9 +101,10 @@ struct LossScalePass : public impl::LossScalePassBase<LossScalePass> {
     }
     declareGoodSteps(variable);
     ScaleBuilder builder(function);
-    Value isGood = buildIsGood(builder, update.gradients());
+    Value isGood = areFinite(builder, update.gradients());
     Value scale = builder.read(nn::kLossScaleVariable, variable.getTensorType().getElementType());
     divideGradients(builder, update, scale);
+    llvm::for_each(update.ops(), [&](Operation *op) { update.moveToEnd(op); }); // behind isGood
     guardUpdate(function, update, isGood);
     updateScale(builder, isGood, scale);
   }

@@ -107,12 +107,14 @@ def AutodiffPass : Pass<"ashlar-autodiff", "::mlir::ModuleOp"> {
         %gradient = nn.gradient %g of @w : tensor<3xf32>
 
     The gradient of a parameter of f32 that is used in bf16 or f16 is the sum of its products in f32, not rounded in between. With a
-    `loss-scale` all gradients are those of the loss times @ashlar.loss_scale, a new variable with this first value.
+    `loss-scale` all gradients are those of the loss times @ashlar.loss_scale, a new variable with this first value. With `spreads-nonfinite`
+    the gradients of a loss that is infinite or NaN are NaN: they start with 1 + 0 * loss instead of 1, so who looks at them sees the loss, too.
 
     Needs: @train_step with the loss, a scalar float, as its first result. Leaves: `nn.gradient` ops.
   }];
   let options = [
     Option<"lossScale", "loss-scale", "double", /*default=*/"0.0", "first value of the variable that the loss is multiplied by; 0: none">,
+    Option<"spreadsNonfinite", "spreads-nonfinite", "bool", /*default=*/"false", "gradients of a loss that is not finite are NaN">,
   ];
   let dependentDialects = ["::ashlar::nn::NnDialect"];
 }
@@ -166,6 +168,7 @@ def LossScalePass : Pass<"ashlar-loss-scale", "::mlir::ModuleOp"> {
         nn.write @w, %kept
         nn.write @ashlar.loss_scale, ...
         nn.write @ashlar.good_steps, ...
+        nn.write @ashlar.skipped_steps, ...            one more where not %finite
 
     @ashlar.updates, where the optimizer has it, counts no step that was left out; @ashlar.step counts all.
 
@@ -338,6 +341,31 @@ def InitPass : Pass<"ashlar-init", "::mlir::ModuleOp"> {
     Needs: no @init. Leaves: no variable with an `init` attribute.
   }];
   let dependentDialects = ["::ashlar::nn::NnDialect", "::mlir::func::FuncDialect"];
+}
+
+def WatchNonfinitePass : Pass<"ashlar-watch-nonfinite", "::mlir::ModuleOp"> {
+  let summary = "Counts steps whose gradients are not finite, and leaves their update out.";
+  let description = [{
+    With `skips`, what depends on gradients is written only when all of them are finite; where they are clipped, when their norm is. The running
+    statistics of batch normalizations keep the elements that would become infinite or NaN. @ashlar.skipped_steps counts the steps that were
+    left out. With a loss scale only the statistics are left to do: ashlar-loss-scale guards the update.
+
+    Without it nothing is left out, and @ashlar.bad_norms counts the steps whose norm is not finite, where gradients are clipped: the run looks at
+    it, and at the loss, behind each step.
+
+        %norm = nn.sqrt %squares {nn.gradient_norm} : tensor<f32>
+    ==>
+        %norm = nn.sqrt %squares {nn.gradient_norm} : tensor<f32>
+        %finite = nn.compare lt (nn.abs %norm), %infinity
+        nn.write @ashlar.bad_norms, (nn.select %finite, %count, %count + 1)
+
+    Needs: the `nn.gradient`s of ashlar-autodiff, with `skips` those with spreads-nonfinite; the update of ashlar-optimizer; ahead of
+    ashlar-loss-scale and ashlar-accumulate.
+  }];
+  let options = [
+    Option<"skips", "skips", "bool", /*default=*/"false", "leave the update of such steps out">,
+  ];
+  let dependentDialects = ["::ashlar::nn::NnDialect"];
 }
 
 def VerifyTrainPass : Pass<"ashlar-verify-train", "::mlir::ModuleOp"> {

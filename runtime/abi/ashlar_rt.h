@@ -401,6 +401,10 @@ typedef struct {
   const char *checkpoint_prefix;
   uint64_t checkpoint_every, checkpoint_keep;
   uint32_t saves_checkpoints, saves_on_signal;
+  // A step with a loss, or a norm of the gradients, that is not finite: whether it ends the run; the states, i64, rank 0, that count such
+  // norms, and the steps whose update the program left out. Null: it has none.
+  uint32_t stops_on_nonfinite;
+  const char *bad_norms_tensor, *skipped_steps_tensor;
 } ashlar_rt_training;
 
 // Where the numbers of a variable go in the model that --export writes: before byte `offset` of its text, in the type of the file.

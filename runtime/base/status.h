@@ -19,7 +19,8 @@ enum class StatusCode {
   kInvalid = 1,     // the user's input cannot be right: command line, data, number of ranks
   kUnavailable = 2, // something needed is not there: a library, memory, a file
   kAborted = 3,     // another rank failed first; its message is the one to read
-  kInternal = 4     // the image or the runtime breaks its own rules
+  kInternal = 4,    // the image or the runtime breaks its own rules
+  kNonfinite = 5    // the numbers of the run are infinite or NaN: it would fail in the same way again
 };
 
 // The outcome of a fallible call. Cheap while ok: no allocation.
@@ -71,6 +72,11 @@ template <typename... Args> Status invalid(fmt::format_string<Args...> format, A
 // Returns a kUnavailable status with the formatted message.
 template <typename... Args> Status unavailable(fmt::format_string<Args...> format, Args &&...args) {
   return Status(StatusCode::kUnavailable, fmt::format(format, std::forward<Args>(args)...));
+}
+
+// Returns a kNonfinite status with the formatted message.
+template <typename... Args> Status nonfinite(fmt::format_string<Args...> format, Args &&...args) {
+  return Status(StatusCode::kNonfinite, fmt::format(format, std::forward<Args>(args)...));
 }
 
 // Returns a kInternal status with the formatted message.

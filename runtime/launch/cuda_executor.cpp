@@ -45,6 +45,8 @@ public:
   Status wait() override { return context.wait(); }
   Status write(const ashlar_rt_tensor &tensor, int device, const std::function<void(char *data)> &fill, uint64_t microBatch) override;
   Status read(const ashlar_rt_tensor &tensor, int device, void *data, uint64_t microBatch) override;
+  Status note(const ashlar_rt_tensor &tensor, uint64_t microBatch, size_t place) override;
+  Status recall(size_t place, char (&data)[kNoteBytes]) override;
   Status fetch(uint32_t stage, const ashlar_rt_tensor &tensor, const std::function<void(int device, const char *data)> &sink) override;
   Status createFeed(Pipeline &pipeline, std::unique_ptr<Feed> &feed) override;
   Status benchmark(Program &program, uint64_t count, Benchmark &result) override;
@@ -73,6 +75,8 @@ private:
   CUevent begun = nullptr; // with `ended`: the time of a run
   CUevent ended = nullptr;
   void *pinned = nullptr;
+  void *pinnedNotes = nullptr;
+  CUevent noted[kNotes] = {};
   std::vector<char> scratch;
   std::string times;
   double since = seconds();
@@ -120,6 +124,10 @@ Status CudaExecutor::allocate() {
   ASHLAR_RETURN_IF_ERROR(context.device.createEvent(begun, /*timing=*/true));
   ASHLAR_RETURN_IF_ERROR(context.device.createEvent(ended, /*timing=*/true));
   ASHLAR_RETURN_IF_ERROR(context.device.allocatePinned(kPinnedBytes, pinned));
+  ASHLAR_RETURN_IF_ERROR(context.device.allocatePinned(kNotes * kNoteBytes, pinnedNotes));
+  for (CUevent &event : noted) {
+    ASHLAR_RETURN_IF_ERROR(context.device.createEvent(event));
+  }
   noteTime("memory");
   ASHLAR_RETURN_IF_ERROR(context.loadLibraries());
   noteTime("library");
@@ -248,6 +256,20 @@ Status CudaExecutor::read(const ashlar_rt_tensor &tensor, int, void *data, uint6
   if (small) {
     std::memcpy(data, pinned, tensor.buffer.bytes);
   }
+  return Status();
+}
+
+Status CudaExecutor::note(const ashlar_rt_tensor &tensor, uint64_t microBatch, size_t place) {
+  const DriverLibrary &cuda = context.device.driver();
+  char *const target = static_cast<char *>(pinnedNotes) + place * kNoteBytes;
+  CUresult result = cuda.cuMemcpyDtoHAsync_v2(target, address(tensor.buffer, slotOf(microBatch)), tensor.buffer.bytes, context.compute);
+  ASHLAR_RETURN_IF_ERROR(cuda.check(result, "cannot copy from the GPU"));
+  return cuda.check(cuda.cuEventRecord(noted[place], context.compute), "cannot record an event");
+}
+
+Status CudaExecutor::recall(size_t place, char (&data)[kNoteBytes]) {
+  ASHLAR_RETURN_IF_ERROR(context.device.wait(noted[place]));
+  std::memcpy(data, static_cast<char *>(pinnedNotes) + place * kNoteBytes, kNoteBytes);
   return Status();
 }
 

@@ -55,7 +55,7 @@ Status Evaluation::prepare() {
   return Status();
 }
 
-Status Evaluation::run(std::string &text) {
+Status Evaluation::run(std::string &text, double &mean) {
   const uint64_t count = pipeline().stepsPerEpoch(), samples = pipeline().samples(), group = batchesOfGroup();
   Sums sums;
   for (uint64_t first = 0; first < count; first += group) {
@@ -71,7 +71,8 @@ Status Evaluation::run(std::string &text) {
   const double divisor = training.samples_tensor == nullptr  ? static_cast<double>(count)
                          : training.weight_tensor != nullptr ? std::max(sums.weight, training.least_weight)
                                                              : 1;
-  text = fmt::format("eval: loss is {:.4f}", sums.loss / divisor);
+  mean = sums.loss / divisor;
+  text = fmt::format("eval: loss is {:.4f}", mean);
   if (correct.exists()) {
     const double labels = rows.exists() ? sums.rows : static_cast<double>(samples * labelsOfSample());
     text += fmt::format(", accuracy is {:.4f} ({:.0f} of {:.0f})", sums.correct / labels, sums.correct, labels);

@@ -25,8 +25,8 @@ public:
   // Where the batches come from.
   const Pipeline &pipeline() const { return batches.pipeline; }
 
-  // Runs over the split. Every rank calls it; `text` becomes what rank 0 tells.
-  Status run(std::string &text);
+  // Runs over the split. Every rank calls it; `text` becomes what rank 0 tells, `mean` the loss, on every rank.
+  Status run(std::string &text, double &mean);
 
 private:
   // What the batches add up.

@@ -8,6 +8,7 @@
 #include "runtime/launch/profile.h"
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 
 namespace ashlar::rt {
@@ -130,6 +131,15 @@ Program *Executor::find(const std::string &name) {
 
 const ashlar_rt_tensor *Executor::tensor(const std::string &name) const {
   return findTensor(*variant, name.c_str());
+}
+
+Status Executor::note(const ashlar_rt_tensor &tensor, uint64_t microBatch, size_t place) {
+  return read(tensor, /*device=*/0, notes[place], microBatch);
+}
+
+Status Executor::recall(size_t place, char (&data)[kNoteBytes]) {
+  std::memcpy(data, notes[place], kNoteBytes);
+  return Status();
 }
 
 Status Executor::benchmark(Program &program, uint64_t count, Benchmark &result) {

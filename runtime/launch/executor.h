@@ -29,6 +29,9 @@ struct ExecutorOptions {
   Recorder *recorder = nullptr; // what a run does is recorded here; null: nowhere
 };
 
+// Notes that an executor keeps of tensors, and bytes of one.
+inline constexpr size_t kNotes = 4, kNoteBytes = 8;
+
 // Time in which a program waited, under the name that the profile gives it.
 struct Waited {
   std::string label;
@@ -132,6 +135,11 @@ public:
   // Reads the bytes of a tensor of this process' device number `device`; of a tensor in a slot, in that of the micro-batch.
   virtual Status read(const ashlar_rt_tensor &tensor, int device, void *data, uint64_t microBatch = 0) = 0;
 
+  // Notes a tensor of at most kNoteBytes of this process' first device, as the runs so far leave it, at one of kNotes places, without
+  // waiting for the devices. recall() waits until the note is there.
+  virtual Status note(const ashlar_rt_tensor &tensor, uint64_t microBatch, size_t place);
+  virtual Status recall(size_t place, char (&data)[kNoteBytes]);
+
   // Communicator::fetch() of a tensor of a stage, which lies in no slot. Every process of all stages calls it, after a barrier.
   virtual Status fetch(uint32_t stage, const ashlar_rt_tensor &tensor, const std::function<void(int device, const char *data)> &sink) = 0;
 
@@ -178,6 +186,7 @@ protected:
   Communicator *communicator = nullptr;
   ExecutorOptions options;
   int devices = 0;
+  char notes[kNotes][kNoteBytes] = {};
   std::deque<std::unique_ptr<Program>> programs;
 };
 

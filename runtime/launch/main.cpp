@@ -29,6 +29,13 @@ constexpr useconds_t kGraceMicroseconds = 300 * 1000;
 // How long it leaves one that has the same error to print.
 constexpr useconds_t kSilenceMicroseconds = 3000 * 1000;
 
+// The exit status of a run that a restart would not help (docs/faults.md).
+constexpr int kNonfiniteStatus = 3;
+
+int exitStatusOf(const Status &status) {
+  return status.ok() ? 0 : status.code() == StatusCode::kNonfinite ? kNonfiniteStatus : 1;
+}
+
 // A variant by its name; null when there is none.
 const ashlar_rt_variant *findVariant(const ashlar_rt_image &image, const char *name) {
   for (uint32_t i = 0; i < image.num_variants; ++i) {
@@ -111,8 +118,8 @@ Status runProgram(const ashlar_rt_image &image, const ashlar_rt_variant &variant
   return executor.close();
 }
 
-// One run by one rank.
-Status runJob(const ashlar_rt_image &image, const TargetRuntime &target, const Options &options, Job &job) {
+// One run by one rank. `exitStatus` becomes that of its failure, also where another rank, or this one before, told of it.
+Status runJob(const ashlar_rt_image &image, const TargetRuntime &target, const Options &options, Job &job, int &exitStatus) {
   const ashlar_rt_variant *variant = nullptr;
   ASHLAR_RETURN_IF_ERROR(chooseVariant(image, options, variant).share());
   ASHLAR_RETURN_IF_ERROR(checkRanks(job, *variant).share());
@@ -147,6 +154,7 @@ Status runJob(const ashlar_rt_image &image, const TargetRuntime &target, const O
   if (status.ok()) {
     status = runProgram(image, *variant, options, job, *communicator, *executor, records);
   }
+  exitStatus = exitStatusOf(status);
   if (!status.ok() && !status.isShared()) {
     fail(status);
     status = abortedStatus();
@@ -155,7 +163,7 @@ Status runJob(const ashlar_rt_image &image, const TargetRuntime &target, const O
     report(status, job);
     std::fflush(nullptr);
     removePendingOutputs();
-    _exit(1);
+    _exit(exitStatus);
   }
   if (status.ok()) {
     status = communicator->barrier();
@@ -203,12 +211,13 @@ int runMain(const ashlar_rt_image &image, int argc, char **argv) {
     }
     return 0;
   }
-  Status status = runJob(image, *target, options, job);
+  int exitStatus = 0;
+  Status status = runJob(image, *target, options, job, exitStatus);
   if (status.ok()) {
     return 0;
   }
   report(status, job);
-  return 1;
+  return std::max(exitStatus, 1);
 }
 
 } // namespace

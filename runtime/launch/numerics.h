@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// --check-numerics: where the first NaN of a run is.
+// Where numbers are that are not finite: --check-numerics, and what is saved.
 
 #ifndef ASHLAR_RUNTIME_LAUNCH_NUMERICS_H
 #define ASHLAR_RUNTIME_LAUNCH_NUMERICS_H
@@ -17,6 +17,9 @@ class Program;
 
 // Returns the index of the first element that is NaN; -1 when there is none, or the type has no NaN.
 int64_t findNan(uint32_t dtype, const void *data, size_t bytes);
+
+// Returns the index of the first element that is infinite or NaN; -1 when there is none, or the type has neither.
+int64_t findNonfinite(uint32_t dtype, const void *data, size_t bytes);
 
 // Looks through what an instruction wrote, right after it ran, and fails naming the first NaN. `load` returns the bytes of a buffer on the
 // host, or null after it put a failure into the status.

@@ -5,6 +5,7 @@
 #include "runtime/base/dtype.h"
 #include "runtime/base/stages.h"
 
+#include <cstring>
 #include <set>
 #include <string>
 
@@ -73,6 +74,14 @@ std::vector<SavedPiece> savedPieces(const ashlar_rt_variant &variant, const Mesh
     }
   }
   return pieces;
+}
+
+void packPiece(const SavedPiece &saved, const char *local, char *to) {
+  const size_t element = dtypeBytes(saved.tensor->buffer.dtype);
+  forEachRun(*saved.tensor, saved.piece, /*firstDim=*/0, [&](int64_t, int64_t inLocal, int64_t count) {
+    std::memcpy(to, local + inLocal * element, count * element);
+    to += count * element;
+  });
 }
 
 } // namespace ashlar::rt

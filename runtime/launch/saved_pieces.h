@@ -34,6 +34,9 @@ struct SavedPiece {
 // number n modulo their number writes it, so that all of them write; all devices of all stages together write each byte once.
 std::vector<SavedPiece> savedPieces(const ashlar_rt_variant &variant, const Mesh &mesh, int first, int count);
 
+// Copies a piece without its padding. `local` holds the device's buffer.
+void packPiece(const SavedPiece &saved, const char *local, char *to);
+
 } // namespace ashlar::rt
 
 #endif // ASHLAR_RUNTIME_LAUNCH_SAVED_PIECES_H

@@ -50,15 +50,6 @@ std::vector<int64_t> dimsOf(const std::array<int64_t, ASHLAR_RT_MAX_RANK> &dims,
   return std::vector<int64_t>(dims.begin(), dims.begin() + rank);
 }
 
-// Copies a piece without its padding. `local` holds the device's buffer.
-void packPiece(const SavedPiece &saved, const char *local, char *to) {
-  const size_t element = dtypeBytes(saved.tensor->buffer.dtype);
-  forEachRun(*saved.tensor, saved.piece, /*firstDim=*/0, [&](int64_t, int64_t inLocal, int64_t count) {
-    std::memcpy(to, local + inLocal * element, count * element);
-    to += count * element;
-  });
-}
-
 } // namespace
 
 Saver::~Saver() {
@@ -113,6 +104,9 @@ Status Saver::prepare(const DataPosition &where, Tell teller) {
     return unavailable("{} bytes for a checkpoint: out of memory", bytes);
   }
   padded.resize(largest);
+  if (training.stops_on_nonfinite != 0) {
+    trained.emplace(*session.variant);
+  }
   if (session.communicator->rank() != 0) {
     return Status();
   }
@@ -186,6 +180,9 @@ Status Saver::begin(uint64_t steps) {
 
 // What the thread of every rank does.
 Status Saver::writeRankFile() {
+  for (size_t i = 0; trained && i < pieces.size(); ++i) {
+    ASHLAR_RETURN_IF_ERROR(trained->check(pieces[i], buffer.get() + stored[i].begin));
+  }
   std::string checksums;
   for (const StoredTensor &tensor : stored) {
     checksums += checksumText(checksumsOf(buffer.get() + tensor.begin, tensor.bytes)) + "\n";
@@ -264,6 +261,9 @@ void Saver::settle(const Status &failure) {
     tell(fmt::format("saved {}", folder.place(name)));
   } else {
     folder.discard(name);
+    if (failure.code() == StatusCode::kNonfinite) {
+      return; // the run ends with it
+    }
     std::fputs(
         fmt::format("warning: {} was not saved: {}; older checkpoints are as they were\n", folder.place(name), failure.message()).c_str(),
         stderr);
@@ -278,7 +278,9 @@ Status Saver::endPart(bool failed) {
       return failure;
     }
     settle(failure);
-  } else if (committing) {
+    return failure.code() == StatusCode::kNonfinite ? failure : Status();
+  }
+  if (committing) {
     settle(Status());
   } else {
     committing = true;
@@ -292,7 +294,7 @@ Status Saver::endPart(bool failed) {
 }
 
 Status Saver::look(int &signal) {
-  const Report mine = {static_cast<uint32_t>(state.load()), static_cast<uint32_t>(caughtSignal.load())};
+  const Report mine = {static_cast<uint32_t>(state.load()), static_cast<uint32_t>(caughtSignal.load()), stops};
   std::vector<Report> all(static_cast<size_t>(session.communicator->processes()));
   ASHLAR_RETURN_IF_ERROR(session.communicator->allGather(&mine, sizeof(mine), all.data()));
   bool writing = false, failed = false;
@@ -300,6 +302,7 @@ Status Saver::look(int &signal) {
     writing = writing || report.state == static_cast<uint32_t>(State::kWriting);
     failed = failed || report.state == static_cast<uint32_t>(State::kFailed);
     signal = std::max(signal, static_cast<int>(report.signal));
+    stopped = stopped || report.stops != 0;
   }
   return writing || all[0].state == static_cast<uint32_t>(State::kNone) ? Status() : endPart(failed);
 }
@@ -317,9 +320,14 @@ Status Saver::wait() {
   return Status();
 }
 
-Status Saver::afterStep(uint64_t steps, bool &ends) {
+Status Saver::afterStep(uint64_t steps, bool isNonfinite, bool &ends) {
   int signal = 0;
+  stops = isNonfinite;
   ASHLAR_RETURN_IF_ERROR(look(signal));
+  if (stopped) {
+    ends = true;
+    return wait();
+  }
   ends = signal != 0;
   const uint64_t every = session.options->saveEvery;
   if (ends || (every != 0 && steps % every == 0)) {

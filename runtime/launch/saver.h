@@ -8,6 +8,7 @@
 
 #include "runtime/checkpoint/folder.h"
 #include "runtime/checkpoint/safetensors.h"
+#include "runtime/launch/nonfinite_watch.h"
 #include "runtime/launch/saved_pieces.h"
 #include "runtime/launch/session.h"
 
@@ -46,8 +47,13 @@ public:
   uint64_t bufferBytes() const { return bytes; }
 
   // Says that `steps` steps since the very start are done: begins a checkpoint when one is due, or a signal asked for the last one, and
-  // tells of the one under way. `ends`: the run is to end now. A save that fails is told, no failure of this.
-  Status afterStep(uint64_t steps, bool &ends);
+  // tells of the one under way. `ends`: the run is to end now. A save that fails is told, no failure of this, unless numbers are not
+  // finite. `stops`: a number of this step is not, on this rank. Then nothing is begun on any rank, what is under way is finished, and
+  // `ends` is set.
+  Status afterStep(uint64_t steps, bool stops, bool &ends);
+
+  // Whether a rank said so.
+  bool isStopped() const { return stopped; }
 
   // Saves the last step of the run, unless it is saved, and waits until it is on disk. Fails when it could not be written.
   Status finish(uint64_t steps);
@@ -60,6 +66,7 @@ private:
   struct Report {
     uint32_t state;
     uint32_t signal;
+    uint32_t stops;
   };
 
   Status begin(uint64_t steps);
@@ -81,7 +88,8 @@ private:
   std::vector<SavedPiece> pieces;
   std::vector<StoredTensor> stored; // the same, as the file of this rank names them
   std::unique_ptr<char[]> buffer;
-  std::vector<char> padded; // a piece with its padding
+  std::vector<char> padded;              // a piece with its padding
+  std::optional<TrainedTensors> trained; // on_nonfinite: STOP
   uint64_t bytes = 0;
 
   std::string name; // of the checkpoint under way, or the last one
@@ -89,6 +97,8 @@ private:
   uint64_t lastSteps = 0; // steps of it; 0: none yet
   uint64_t number = 0;    // of the next one, on rank 0
   Status lastFailure;     // of it
+  bool stops = false;     // what this rank tells
+  bool stopped = false;
   bool committing = false;
   std::thread thread;
   Status result; // of the thread, once the state is kWritten or kFailed

@@ -7,6 +7,7 @@
 #include "runtime/launch/evaluation.h"
 #include "runtime/launch/export_model.h"
 #include "runtime/launch/loader.h"
+#include "runtime/launch/nonfinite_watch.h"
 #include "runtime/launch/order.h"
 #include "runtime/launch/output_tensors.h"
 #include "runtime/launch/same_options.h"
@@ -29,7 +30,7 @@ class Trainer {
 public:
   explicit Trainer(Session &session)
       : session(session), training(*session.image->training), executor(*session.executor), evaluation(session), saver(session),
-        loader(session) {
+        loader(session), watch(session) {
     if (session.recorder != nullptr) {
       tracer.emplace(session);
     }
@@ -59,6 +60,7 @@ public:
       ASHLAR_RETURN_IF_ERROR(evaluation.prepare());
     }
     stepsPerEpoch = batches.pipeline.stepsPerEpoch() / batchesPerStep;
+    ASHLAR_RETURN_IF_ERROR(watch.prepare(batchesPerStep, stepsPerEpoch));
     uint64_t all = session.options->epochs > UINT64_MAX / stepsPerEpoch ? UINT64_MAX : session.options->epochs * stepsPerEpoch;
     totalSteps = std::min(all, session.options->steps.value_or(all));
     const DataPosition position = {stepsPerEpoch, training.global_batch * batchesPerStep, batches.pipeline.samples()};
@@ -130,14 +132,13 @@ public:
         double loss = 0;
         ASHLAR_RETURN_IF_ERROR(readLoss(done, loss));
         log.loss(done / stepsPerEpoch + 1, done % stepsPerEpoch + 1, loss, lossScalar.dtype(), seconds() - begin);
+        ASHLAR_RETURN_IF_ERROR(tellSkipped());
       }
       log.progress(done + 1);
-      if (saver.saves()) {
-        ASHLAR_RETURN_IF_ERROR(saver.afterStep(done + 1, ends));
-        isCut = ends;
-      }
+      ASHLAR_RETURN_IF_ERROR(endStep(done, /*wasRead=*/logEvery != 0 && untilLine == logEvery, ends));
     }
     ASHLAR_RETURN_IF_ERROR(executor.wait());
+    ASHLAR_RETURN_IF_ERROR(tellSkipped());
     const uint64_t steps = done - firstStep;
     stepsDone = done;
     double elapsed = seconds() - begin;
@@ -164,10 +165,19 @@ public:
   // Loss and accuracy over all samples of the evaluation split.
   Status evaluate() {
     std::string text;
-    ASHLAR_RETURN_IF_ERROR(evaluation.run(text));
+    ASHLAR_RETURN_IF_ERROR(evaluation.run(text, evaluationLoss));
     log.line(text);
     return Status();
   }
+
+  // Fails when files are to be written of parameters that are not finite.
+  Status checkState() {
+    const Options &options = *session.options;
+    return options.parameterDirectory.empty() && options.exportFile.empty() ? Status() : watch.checkState();
+  }
+
+  // Fails when that loss is not finite.
+  Status checkEvaluation() { return watch.checkEvaluation(evaluationLoss); }
 
   // Writes the parameters where they are wanted. All ranks take part; only rank 0's status can tell of a file.
   Status saveParameters() { return writeOutputTensors(session, parameters); }
@@ -194,6 +204,34 @@ private:
       if (run.takes_batch != 0 && (number + 1 < totalSteps || batch < order.batches())) {
         ASHLAR_RETURN_IF_ERROR(batches.feed->prefetch());
       }
+    }
+    return Status();
+  }
+
+  // Looks at the numbers of a step that was started, and saves what is due. `wasRead`: the devices are through with it.
+  Status endStep(uint64_t number, bool wasRead, bool &ends) {
+    const bool now =
+        wasRead || number + 1 == totalSteps || (session.options->saveEvery != 0 && (number + 1) % session.options->saveEvery == 0);
+    const Status seen = watch.afterStep(number, now);
+    if (seen.code() != StatusCode::kOk && seen.code() != StatusCode::kNonfinite) {
+      return seen;
+    }
+    bool allKnow = Stages(*session.variant).size() == 1 && !seen.ok(); // all hold the loss
+    if (saver.saves()) {
+      ASHLAR_RETURN_IF_ERROR(saver.afterStep(number + 1, !seen.ok(), ends));
+      allKnow = saver.isStopped();
+      isCut = ends;
+    }
+    return allKnow ? watch.agreeOnFailure(seen) : seen;
+  }
+
+  // Tells of updates that were left out, when there are more than were told of. Every rank calls it.
+  Status tellSkipped() {
+    uint64_t count = 0;
+    ASHLAR_RETURN_IF_ERROR(watch.skippedSteps(count));
+    if (count != skippedSteps) {
+      log.line(fmt::format("{} {} left out so far: the loss or a gradient was infinite or nan", count, count == 1 ? "update" : "updates"));
+      skippedSteps = count;
     }
     return Status();
   }
@@ -272,6 +310,7 @@ private:
   Options options;              // with the seed of a checkpoint
   Saver saver;
   Loader loader;
+  NonfiniteWatch watch;
   StepOrder order;
   std::vector<Program *> programs; // as the order numbers them
   uint64_t batchesPerStep = 1;
@@ -279,6 +318,8 @@ private:
   uint64_t stepsPerEpoch = 1;
   uint64_t firstStep = 0; // done in earlier runs
   uint64_t totalSteps = 0, stepsDone = 0;
+  uint64_t skippedSteps = 0; // that were told of
+  double evaluationLoss = 0;
   bool isCut = false;
 };
 
@@ -316,9 +357,10 @@ Status train(Session &session) {
   ASHLAR_RETURN_IF_ERROR(seat.agree(trainer.resume()));
   ASHLAR_RETURN_IF_ERROR(trainer.run());
   const Status saved = trainer.saveLast();
-  if (!saved.ok() && !saved.isShared()) {
+  if (!saved.ok() && (!saved.isShared() || saved.code() == StatusCode::kNonfinite)) {
     return saved;
   }
+  ASHLAR_RETURN_IF_ERROR(trainer.checkState());
   if (session.options->evaluate && !trainer.wasCut()) {
     ASHLAR_RETURN_IF_ERROR(trainer.evaluate());
   }
@@ -332,6 +374,7 @@ Status train(Session &session) {
   }
   Status status = trainer.close();
   status.update(saved);
+  status.update(trainer.checkEvaluation());
   return status;
 }
 

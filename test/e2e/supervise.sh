@@ -78,6 +78,7 @@ expect_starts 0 '<status=0><--resume-partial><--resume><latest>' -- ./program st
 again='<status=7><--resume><latest>'
 expect_starts 7 "$again"$'\n'"$again"$'\n'"$again"$'\n'"$again" -- ./program status=7
 expect_starts 7 "$again"$'\n'"$again" -n 1 -- ./program status=7
+expect_starts 3 '<status=3><--resume><latest>' -- ./program status=3 # numbers that are not finite, and would be so again
 expect_starts 7 "$again" -n 0 -- ./program status=7
 fallen='<status=9><b  c><--resume><latest>'
 expect_starts 9 "$again"$'\n'"$fallen"$'\n'"$fallen" -n 2 --fallback "./program status=9 'b  c'" -- ./program status=7

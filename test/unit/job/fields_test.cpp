@@ -263,6 +263,7 @@ TEST_CASE("every field of job.proto is implemented or refused", "[job]") {
                         "mode=HYBRID",
                         "mode=SEMI_AUTO",
                         "mode=STAND_ALONE",
+                        "on_nonfinite",
                         "on_nonfinite=CONTINUE",
                         "on_nonfinite=SKIP",
                         "on_nonfinite=STOP",

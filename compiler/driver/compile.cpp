@@ -32,6 +32,7 @@
 #include "dialects/dist/recompute_rules.h"
 #include "dialects/exec/target_traits.h"
 #include "dialects/nn/nn.h"
+#include "dialects/support/byte_text.h"
 #include "dialects/support/element_type.h"
 #include "passes/lower/memory/collective_order.h"
 #include "passes/lower/memory/constant_pool.h"
@@ -201,8 +202,12 @@ private:
         return success();
       }
       PassManager exec(&context);
-      pipelines::addLowerPasses(exec, variant, memoryLimit);
+      const bool mayLeaveOut = !isDefault && !job.has_deterministic();
+      pipelines::addLowerPasses(exec, variant, mayLeaveOut ? 0 : memoryLimit);
       LogicalResult planned = exec.run(*lowered);
+      if (mayLeaveOut && succeeded(planned) && leavesOut(*lowered, variant)) {
+        continue;
+      }
       if (succeeded(planned) && variant.pipeline) {
         lowered = pipelines::mergeStages(std::move(lowered));
       }
@@ -225,6 +230,23 @@ private:
       }
     }
     return success();
+  }
+
+  // Whether a deterministic variant that the job does not ask for takes more than the memory of a device. Then the executable says so.
+  bool leavesOut(ModuleOp planned, const pipelines::Variant &variant) {
+    uint64_t bytes = 0;
+    for (const lower::MemoryUse &use : countMemory(planned, variant)) {
+      bytes = std::max(bytes, use.bytes());
+    }
+    if (memoryLimit == 0 || bytes <= static_cast<uint64_t>(memoryLimit)) {
+      return false;
+    }
+    const auto [needed, limit] = comparedBytes(bytes, memoryLimit, /*decimals=*/2);
+    const std::string why =
+        llvm::formatv("with {0} devices a rank it needs {1}, but the memory is {2}", variant.devicesPerProcess, needed, limit).str();
+    planned.emitRemark("the deterministic variant is left out: ") << why << "; deterministic {} in the job asks for it";
+    variantList.deterministicRefusal = "--deterministic: the variant was left out: " + why + "; compile it for more memory";
+    return true;
   }
 
   // Makes of the programs those of one device; of the default variant it writes what was asked for about its layouts.

@@ -18,8 +18,8 @@ int64_t searchLimit(const job::Job &job, int64_t memoryLimit);
 
 // Sets the limit of a variant's search. The search knows of parameters, state, inputs, outputs and intermediate values; a program holds
 // more, such as constants and batches. By as much as `bytesOf`, which lays the program out with that limit, is above `limit`, the search
-// gets less, until the program fits, or it is clear that none does. Calls `bytesOf` at least once, the last time with the limit that is
-// left. Fails when it does.
+// gets less, until the program fits, or it is clear that none does. Then data parallelism is tried in its place, and taken if the program
+// needs less so. Calls `bytesOf` at least once, the last time for what is left. Fails when that does.
 mlir::LogicalResult fitSearch(pipelines::Variant &variant, int64_t limit, llvm::function_ref<mlir::FailureOr<uint64_t>()> bytesOf);
 
 } // namespace ashlar::driver

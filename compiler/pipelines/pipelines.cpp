@@ -273,6 +273,7 @@ void addLayoutPasses(OpPassManager &passes, const Variant &variant, const job::J
     search.method = variant.search->method;
     search.memoryLimit = variant.search->memoryLimit;
     search.takesSmallest = variant.search->takesSmallest;
+    search.prefersBatch = variant.search->prefersBatch;
     search.seconds = variant.search->seconds;
     search.stages = variant.pipeline ? variant.pipeline->stages : 1;
     search.runs = job::microBatches(job);

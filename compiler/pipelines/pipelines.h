@@ -51,6 +51,7 @@ struct Search {
   std::string method;
   int64_t memoryLimit = 0;    // bytes of a device; 0: any number
   bool takesSmallest = false; // what takes least where nothing keeps the limit; else that is an error
+  bool prefersBatch = false;  // data parallelism, where it is possible, without a search
   double seconds = 60;
 };
 

@@ -93,6 +93,10 @@ private:
                                                 bytesText(strategy.bytes), strategy.name == search.taken ? "; taken" : "")
                                             .str());
     }
+    if (llvm::none_of(search.strategies, [](const StrategyFact &each) { return llvm::StringRef(each.name).starts_with("search"); })) {
+      line("", "with what the search finds the programs do not fit the memory"); // fit_search.h
+      return writeParts(search);
+    }
     const double gap = search.costPs == 0 ? 0 : 100.0 * (search.costPs - search.boundPs) / search.costPs;
     line("", search.costPs == search.boundPs ? std::string("no choices cost less, op by op, than those of the search")
                                              : formatv("no choices cost {0:f1} % less, op by op, than those of the search", gap).str());

@@ -34,6 +34,8 @@ def SearchLayoutsPass : Pass<"ashlar-search-layouts", "::mlir::ModuleOp"> {
     Option<"memoryLimit", "memory-limit", "int64_t", /*default=*/"0", "bytes of a device; 0: any number">,
     Option<"takesSmallest", "takes-smallest", "bool", /*default=*/"false",
            "take the strategy that needs least memory where none keeps the limit, in the place of an error">,
+    Option<"prefersBatch", "prefers-batch", "bool", /*default=*/"false",
+           "search nothing and take data parallelism, where it is possible: programs that a step does not run may need less memory so">,
     Option<"seconds", "seconds", "double", /*default=*/"60", "after which the best that was found has to do">,
     Option<"stages", "stages", "int64_t", /*default=*/"1", "of a pipeline that the programs will be cut into: each takes its share of memory">,
     Option<"runs", "runs", "int64_t", /*default=*/"1", "how often a step runs @train_step, where @update is another program">,

@@ -29,6 +29,8 @@ struct Strategy {
 
 constexpr int kMostTries = 4, kMostAddedRows = 8;
 
+constexpr llvm::StringLiteral kDataParallel = "data parallel";
+
 struct SearchLayouts : impl::SearchLayoutsPassBase<SearchLayouts> {
   using SearchLayoutsPassBase::SearchLayoutsPassBase;
 
@@ -189,15 +191,20 @@ struct SearchLayouts : impl::SearchLayoutsPassBase<SearchLayouts> {
     };
     consider("propagation", step.clone());
     if (OwningOpRef<ModuleOp> copy = step.clone(); splitBatch(*copy, batch)) {
-      consider("data parallel", std::move(copy));
+      consider(kDataParallel, std::move(copy));
     }
     const std::optional<int64_t> limit = limitOfStages();
-    FailureOr<Found> found = search(strategies, "search", limit);
-    if (failed(found) || (!found->fits && failed(search(strategies, "search without a limit", std::nullopt)))) {
-      return signalPassFailure();
+    FailureOr<Found> found = Found();
+    const bool takesBatch = prefersBatch && !strategies.empty() && strategies.back().name == kDataParallel;
+    if (!takesBatch) {
+      found = search(strategies, "search", limit);
+      if (failed(found) || (!found->fits && failed(search(strategies, "search without a limit", std::nullopt)))) {
+        return signalPassFailure();
+      }
     }
     auto best =
         std::min_element(strategies.begin(), strategies.end(), [&](const Strategy &a, const Strategy &b) { return isBetter(a, b); });
+    best = takesBatch ? std::prev(strategies.end()) : best;
     if (best == strategies.end()) {
       module.emitError("no strategy fits the mesh: inference refuses the given layouts, with a split batch and without");
       return signalPassFailure();

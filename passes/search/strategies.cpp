@@ -12,6 +12,8 @@
 
 #include "llvm/ADT/BitVector.h"
 
+#include <map>
+
 using namespace mlir;
 
 namespace ashlar::search {
@@ -147,6 +149,54 @@ OwningOpRef<ModuleOp> copyStep(ModuleOp module) {
   return copy;
 }
 
+// Ops by module path and kind, in the order of the program.
+using OpsByPlace = std::map<std::pair<StringRef, StringRef>, SmallVector<Operation *>>;
+
+// Returns the ops of the forward pass but constants, and what is made of one scalar: layout::copySources() copies them for each use.
+static OpsByPlace forwardOps(func::FuncOp function) {
+  OpsByPlace ops;
+  nn::Phases phases(function.front());
+  for (Operation &op : function.front().without_terminator()) {
+    const bool isSource = llvm::all_of(op.getOperandTypes(), [](Type type) { return cast<RankedTensorType>(type).getRank() == 0; });
+    if (!isSource && phases.of(&op) == nn::Phase::Forward) {
+      ops[{nn::getPath(op.getLoc()), op.getName().getStringRef()}].push_back(&op);
+    }
+  }
+  return ops;
+}
+
+// Gives a tensor what another one of the same type is given, unless something is given of it.
+static void giveSame(const layout::GivenAttributes &known, const layout::GivenAttributes &own, const layout::TensorRef &tensor) {
+  if (known.layout && !own.layout) {
+    Builder builder(known.layout.getContext());
+    layout::writeGiven(tensor, {known.layout, known.open ? known.open : builder.getDenseI64ArrayAttr({}), known.priority,
+                                known.origin ? known.origin : builder.getArrayAttr({})});
+  }
+}
+
+// Gives the ops of a program what is given to those of the forward pass of a step that have their path, kind and place, and the types: the
+// evaluation has them all.
+static void giveForwardOps(func::FuncOp step, func::FuncOp other) {
+  OpsByPlace known = forwardOps(step);
+  for (auto &[place, ops] : forwardOps(other)) {
+    const SmallVector<Operation *> &like = known[place];
+    if (like.size() != ops.size()) {
+      continue;
+    }
+    for (auto [from, to] : llvm::zip_equal(like, ops)) {
+      if (from->getOperandTypes() != to->getOperandTypes() || from->getResultTypes() != to->getResultTypes()) {
+        continue;
+      }
+      for (unsigned i = 0; i < to->getNumResults(); ++i) {
+        giveSame(layout::readGiven(from->getResult(i)), layout::readGiven(to->getResult(i)), {layout::TensorRef::OpResult, to, i});
+      }
+      for (unsigned i = 0; i < to->getNumOperands(); ++i) {
+        giveSame(layout::readGiven(from->getOpOperand(i)), layout::readGiven(to->getOpOperand(i)), {layout::TensorRef::Operand, to, i});
+      }
+    }
+  }
+}
+
 OwningOpRef<ModuleOp> giveOtherPrograms(ModuleOp module, ModuleOp given) {
   OwningOpRef<ModuleOp> made = given.clone();
   OpBuilder builder(*made->getOps<func::FuncOp>().begin());
@@ -155,6 +205,13 @@ OwningOpRef<ModuleOp> giveOtherPrograms(ModuleOp module, ModuleOp given) {
       builder.setInsertionPointAfter(same);
     } else {
       builder.clone(*function);
+    }
+  }
+  if (auto step = made->lookupSymbol<func::FuncOp>(nn::kTrainStep)) {
+    for (auto function : made->getOps<func::FuncOp>()) {
+      if (!given.lookupSymbol(function.getName())) {
+        giveForwardOps(step, function);
+      }
     }
   }
   layout::NamedTensors named(*made);

@@ -134,5 +134,41 @@ done
 "$tools/ashlar-zoo" resnet --expanded-loss -o resnet.onnx
 check_rules resnet "$jobs/resnet50_auto.txtpb"
 
+# What data parallelism fits is not refused: evaluation is laid out as the step, whose layouts the search finds.
+"$tools/ashlar-zoo" lenet -o lenet.onnx
+cat > lenet.txtpb << 'EOF'
+mesh { axes { name: "a" size: 2 } axes { name: "b" size: 2 } }
+global_batch: 64
+loss { softmax_cross_entropy { logits: "logits" labels: "labels" } }
+optimizer { adamw {} learning_rate: 0.01 }
+dataset {
+  digits { train_samples: 640 }
+  features { column: "image" tensor: "input" transforms { rescale { scale: 0.0039 } } }
+  features { column: "label" tensor: "labels" }
+}
+EOF
+{ cat lenet.txtpb; echo 'mode: AUTO'; } > lenet_auto.txtpb
+{ cat lenet.txtpb; echo 'mode: DATA_PARALLEL'; } > lenet_data.txtpb
+for memory in 4.0MB 4.2MB 6MB; do
+  "$tools/ashlarc" lenet.onnx --job lenet_auto.txtpb --memory $memory -o lenet || fail "LeNet does not fit $memory"
+  mpirun -n 4 ./lenet --eval --steps 3 > lenet.log || fail "LeNet does not run within $memory"
+done
+"$tools/ashlarc" lenet.onnx --job lenet_auto.txtpb --report lenet.json
+python3 - << 'EOF' || fail "evaluation of LeNet holds more than a step"
+import json
+programs = {program["name"]: program["peak_bytes"] for program in json.load(open("lenet.json"))["programs"]}
+assert 0 < programs["eval_step"] <= programs["train_step"], programs
+EOF
+
+# The deterministic variant, which nobody asked for, is left out where it alone does not fit.
+"$tools/ashlarc" lenet.onnx --job lenet_data.txtpb --memory 4.2MB -o lenet 2> note.log || { cat note.log >&2; fail "LeNet does not fit without its deterministic variant"; }
+grep -q '^note: lenet: the deterministic variant is left out: with 2 devices a rank it needs [0-9.]* MB, but the memory is 4.20 MB; ' note.log ||
+  { cat note.log >&2; fail "no note tells of the variant"; }
+mpirun -n 4 ./lenet --eval --steps 3 > lenet.log || fail "LeNet does not run without its deterministic variant"
+expect_error "--deterministic: the variant was left out: with 2 devices a rank it needs" mpirun -n 4 ./lenet --deterministic
+{ cat lenet_data.txtpb; echo 'deterministic {}'; } > lenet_asked.txtpb
+expect_error "error: lenet: the deterministic program, 2 devices a rank, needs" "$tools/ashlarc" lenet.onnx --job lenet_asked.txtpb --memory 4.2MB -o lenet
+"$tools/ashlarc" lenet.onnx --job lenet_data.txtpb --memory 6MB -o lenet 2> note.log && [ ! -s note.log ] || { cat note.log >&2; fail "a variant that fits is not there"; }
+
 # A limit that nothing keeps is told with what the smallest strategy takes.
 expect_error "the smallest strategy that was found" "$tools/ashlarc" transformer.onnx --job "$jobs/transformer_auto.txtpb" --memory 4MB --search-seconds 1 -o small

@@ -236,9 +236,11 @@ private:
   // Returns true for a constant of equal elements, or runs of one.
   bool isKnown(unsigned value) const {
     std::optional<unsigned> maker = local.makers[value];
-    const LocalOp *op = maker ? &local.ops[*maker] : nullptr;
-    bool isRun = op && !op->op && !op->kind;
-    return op && (isRun ? isKnown(op->operands.front()) : op->op && splatOf(op->op));
+    auto isRun = [&](const LocalOp &op) { return !op.op && !op.kind; };
+    while (maker && isRun(local.ops[*maker])) {
+      maker = local.makers[local.ops[*maker].operands.front()];
+    }
+    return maker && local.ops[*maker].op && splatOf(local.ops[*maker].op);
   }
 
   // Adds the exchange of runs along a windowed dim; one that is known to every device makes its own.
@@ -393,9 +395,21 @@ private:
     setCost(op, step, local.values[input], type);
     bool isJoined = step.kind == CollectiveKind::AllReduce || step.kind == CollectiveKind::AllGather;
     AxisSet varies = isJoined ? varying[input] & ~axes : varying[input] | axes;
-    SmallVector<const void *, 2> key = {type.getAsOpaquePointer(), dist::LayoutAttr::get(mesh.getContext(), from).getAsOpaquePointer(),
-                                        dist::LayoutAttr::get(mesh.getContext(), to).getAsOpaquePointer()};
-    return add({nullptr, placed ? mesh.getAsOpaquePointer() : nullptr, {input}, key}, std::move(op), type, varies).front();
+    SmallVector<const void *, 2> key = {type.getAsOpaquePointer(), placed ? mesh.getAsOpaquePointer() : nullptr};
+    return add({nullptr, describe(step, from).getAsOpaquePointer(), {input}, key}, std::move(op), type, varies).front();
+  }
+
+  // Returns what the op of a step has beside its operand and result: equal ones are one op, whatever the layouts are called that they lead
+  // from and to.
+  Attribute describe(const dist::Step &step, const Layout &from) const {
+    const bool reduces = step.kind == CollectiveKind::AllReduce || step.kind == CollectiveKind::ReduceScatter;
+    SmallVector<int64_t> numbers = {static_cast<int64_t>(step.kind), reduces ? static_cast<int64_t>(from.reduction) : -1, step.dim,
+                                    step.concatDim};
+    if (step.kind == CollectiveKind::Permute) {
+      llvm::append_range(numbers, dist::permuteSources(mesh, from, step));
+    }
+    MLIRContext *context = mesh.getContext();
+    return ArrayAttr::get(context, {DenseI64ArrayAttr::get(context, numbers), dist::toAttr(context, step.axes)});
   }
 
   unsigned addAlias(unsigned value) {

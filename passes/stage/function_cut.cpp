@@ -198,6 +198,19 @@ LogicalResult FunctionCut::finish() {
   return success();
 }
 
+void FunctionCut::takeUnusedInputs() {
+  if (list.empty()) {
+    return;
+  }
+  auto order = [](const StageProgram &program) { return std::pair(program.time, program.stage); };
+  StageProgram &first = llvm::min_element(list, [&](const auto &a, const auto &b) { return order(a.second) < order(b.second); })->second;
+  for (BlockArgument argument : function.getArguments()) {
+    if (llvm::none_of(list, [&](const auto &each) { return each.second.inputs.contains(argument); })) {
+      first.inputs.insert(argument);
+    }
+  }
+}
+
 SmallVector<StringRef> FunctionCut::variablesRead(StageProgram &program) {
   SmallVector<StringRef> names;
   for (Operation *op : repeated[&program]) {

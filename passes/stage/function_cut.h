@@ -47,6 +47,9 @@ public:
   // Finds what the programs take of each other. Fails with an error on what would have to go back in time.
   mlir::LogicalResult finish();
 
+  // Has the first program take the inputs that none takes: whoever runs the function gives it all of its inputs.
+  void takeUnusedInputs();
+
   // Returns the programs of a stage, in the order in which a micro-batch meets them.
   llvm::SmallVector<StageProgram *> programsOf(int64_t stage);
 

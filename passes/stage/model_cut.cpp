@@ -33,6 +33,7 @@ LogicalResult ModelCut::run(ModuleOp module) {
     if (failed(each->finish())) { // what the writes take
       return failure();
     }
+    each->takeUnusedInputs();
   }
   return success();
 }
@@ -63,8 +64,10 @@ void ModelCut::divideStep(FunctionCut &function) {
   }
   for (auto write : body.getOps<nn::WriteOp>()) {
     StageProgram *program = function.programOf(write.getValue().getDefiningOp());
-    if (program) {
-      function.addWrite(write, *program);
+    // What no stage makes, an input for example, becomes the value of a variable at the variable's stage.
+    std::optional<int64_t> home = program ? std::nullopt : assignment->firstTakerOf(write.getVariable());
+    if (program || home) {
+      function.addWrite(write, program ? *program : stepProgram(function, StepPhase::Backward, *home));
     }
   }
 }

@@ -152,6 +152,26 @@ def torch_numbers_of_micro_batches(bench):
     bench.refused(["./program", "--data", "."], "the global batch is 4 in 2 micro-batches of 2 but the train split of the data set holds 3 samples")
 
 
+@case("pipeline.stages", "pipeline.micro_batches")
+def pipeline_unused_input(bench):
+    """The loss does not depend on an input that the data set feeds; nor does it in a pipeline, where an output that depends on it is evaluated too."""
+    bench.model(
+        node("Mul", ["x", "w"], ["h"]), node("Tanh", ["h"], ["g"]), node("Mul", ["g", "v"], ["y"]), node("Mul", ["other", "other"], ["z"]),
+        parameter("w", [1], [0.5]), parameter("v", [1], [1.5]), graph_input("x", ["batch", 1]), graph_input("other", ["batch", 1]),
+        graph_output("y", ["batch", 1]), graph_output("z", ["batch", 1]))
+    for name, values in (("x", [1, 2, 3, 4, 5, 6, 7, 8]), ("other", [9] * 8), ("t", [0, 1] * 4)):
+        bench.npy(f"{name}_train", values, (8, 1))
+        bench.npy(f"{name}_eval", values, (8, 1))
+    features = " ".join(f'features {{ column: "{name}" tensor: "{name}" }}' for name in ("x", "other", "t"))
+    job = f"""global_batch: 4 loss {{ mean_squared_error {{ prediction: "y" target: "t" }} }} optimizer {{ sgd {{}} learning_rate: 0.125 }}
+dataset {{ npy {{}} shuffle: false {features} }}"""
+    whole = bench.train(f"{job} accumulate: 2").losses
+    expect(len(whole), 2, "steps")
+    for schedule in ("GPIPE", "ONE_F_ONE_B", "ZERO_BUBBLE"):
+        staged = f'{job} mode: DATA_PARALLEL mesh {{ axes {{ name: "dp" size: 1 }} }} pipeline {{ stages: 2 micro_batches: 2 schedule: {schedule} }}'
+        expect(bench.train(staged, ranks=2).losses, whole, f"losses with {schedule}")
+
+
 @case("pipeline.stages", "pipeline.micro_batches", "pipeline.schedule", "pipeline.schedule=GPIPE", "pipeline.schedule=ONE_F_ONE_B",
       "pipeline.schedule=ZERO_BUBBLE", "pipeline.schedule=INTERLEAVED", "pipeline.chunks", "pipeline.order", "rules.pipeline_stage")
 def torch_numbers_of_stages(bench):

@@ -122,3 +122,32 @@ module {
     return
   }
 }
+
+// -----
+
+// A variable that becomes an input as it is gets it at its stage; and an input that nothing takes stays one of the first program.
+// CHECK-LABEL: module @stage_0
+// CHECK: func.func @forward({{.*}}nn.name = "unused"
+// CHECK: func.func @backward(%[[G:[^:]*]]: tensor<4xf32> {{{.*}}nn.name = "g"
+// CHECK: nn.write @a.gradient, %[[G]]
+// CHECK-LABEL: module @stage_1
+// CHECK-NOT: nn.write @a.gradient
+module {
+  dist.mesh @mesh <["x" = 2]>
+  nn.variable @a trainable : tensor<4xf32>
+  nn.variable @a.gradient state_of @a : tensor<4xf32>
+  func.func @train_step(%x: tensor<4xf32> {nn.name = "x"}, %g: tensor<4xf32> {nn.name = "g"}, %unused: tensor<4xf32> {nn.name = "unused"})
+      -> (tensor<f32> {nn.name = "loss"}) {
+    %a = nn.read @a : tensor<4xf32>
+    %h = nn.mul %x, %a {dist.virtual_stage = 0 : i64} : tensor<4xf32> loc("one")
+    %y = nn.exp %h {dist.virtual_stage = 1 : i64} : tensor<4xf32> loc("two")
+    %loss = nn.reduce sum %y dims = [0] {dist.virtual_stage = 1 : i64} : tensor<4xf32> -> tensor<f32> loc("two")
+    nn.write @a.gradient, %g : tensor<4xf32>
+    return %loss : tensor<f32>
+  }
+  func.func @update() {
+    %ga = nn.read @a.gradient : tensor<4xf32>
+    nn.write @a, %ga : tensor<4xf32>
+    return
+  }
+}

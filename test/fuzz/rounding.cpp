@@ -129,10 +129,12 @@ Comparison compareBy(const Spreads &spreads, ArrayRef<ComparedTensor> tensors, c
       comparison.fault = llvm::formatv("{0} has another type", tensor.name);
       return comparison;
     }
+    const double largest = spreads.empty() || spreads[t].empty() ? 0 : *llvm::max_element(spreads[t]);
     for (int64_t i = 0; i < tensor.expected->getNumElements(); ++i) {
       double x = tensor.expected->getNumber(i), y = tensor.computed->getNumber(i);
       double difference = differenceOf(x, y), spread = spreads.empty() ? 0 : spreads[t][i];
       bool isUndecided = spread > tolerances.usable;
+      spread = isUndecided ? largest : spread; // what decides how far it goes decides which element of the tensor goes how far
       ++comparison.elements;
       comparison.undecided += isUndecided;
       comparison.difference = isUndecided ? comparison.difference : std::max(comparison.difference, difference);

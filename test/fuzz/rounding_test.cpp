@@ -46,6 +46,21 @@ OwningOpRef<ModuleOp> programWithTies() {
     })");
 }
 
+// Returns a tensor of two numbers.
+Tensor pairOf(double first, double second) {
+  Tensor tensor(RankedTensorType::get({2}, Float64Type::get(&test::context())));
+  tensor.setFloat(0, first);
+  tensor.setFloat(1, second);
+  return tensor;
+}
+
+// Compares (0, 0) with two numbers, where rounding moves the elements by `spreads`.
+Comparison comparePair(const Tensor &computed, const Tensor &spreads) {
+  Tensor expected = pairOf(0, 0);
+  return compareRounded(ComparedTensor{"pair", &expected, &computed}, tolerancesOf(fuzz::Precision::F64),
+                        [&](const reference::Observer &) { return FailureOr<std::vector<Tensor>>(std::vector<Tensor>{spreads}); });
+}
+
 // After partitioning, multiplies the first float result of @train_step, its loss.
 struct ScaleLoss : PassWrapper<ScaleLoss, OperationPass<ModuleOp>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(ScaleLoss)
@@ -96,6 +111,16 @@ std::vector<Tensor> run(ModuleOp module, const reference::Observer &observer) {
 }
 
 } // namespace
+
+// A direction that noise decides, as that of an update by a gradient that is 0 but for rounding: some draws bound how far elements go, not
+// how far each does.
+TEST_CASE("rounding: an undecided element goes as far as any of its tensor", "[fuzz]") {
+  Comparison turned = comparePair(pairOf(0.7, 0.1), pairOf(0.1, 0.4));
+  CHECK(turned.fault == "");
+  CHECK(turned.undecided == 2);
+  CHECK(comparePair(pairOf(0.9, 0.1), pairOf(0.1, 0.4)).fault != "");   // twice as far, and no further
+  CHECK(comparePair(pairOf(1e-7, 0.1), pairOf(1e-8, 0.4)).fault != ""); // one that is decided has a bound of its own
+}
 
 TEST_CASE("rounding: ties that rounding parts are counted apart and fail no program", "[fuzz]") {
   Verdict verdict = checkProgram(*programWithTies(), {});

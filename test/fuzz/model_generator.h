@@ -23,7 +23,8 @@ constexpr double kMaxBound = 4; // of a value that other ops read
 class ModelGenerator {
 public:
   ModelGenerator(Dice &dice, mlir::ModuleOp module, const ModelOptions &options)
-      : dice(dice), laterDice(dice), options(options), module(module), b(mlir::UnknownLoc::get(module.getContext()), module.getContext()) {}
+      : dice(dice), laterDice(dice), lastDice(Dice(laterDice).roll(INT64_MAX)), options(options), module(module),
+        b(mlir::UnknownLoc::get(module.getContext()), module.getContext()) {}
 
   // Adds the variables and the function to the module.
   void generate();
@@ -44,6 +45,8 @@ private:
   void binary();
   void select();
   void integers();
+  void words();
+  mlir::Value wordOp(mlir::Value x, mlir::Value y);
   void bias();
   void dropout();
 
@@ -123,7 +126,7 @@ private:
   mlir::Value numbers(llvm::ArrayRef<int64_t> shape, int64_t limit);
 
   Dice &dice;
-  Dice laterDice;
+  Dice laterDice, lastDice;
   const ModelOptions &options;
   mlir::ModuleOp module;
   mlir::ImplicitLocOpBuilder b;

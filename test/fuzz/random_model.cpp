@@ -41,6 +41,9 @@ void ModelGenerator::generate() {
       convolution();
     }
   }
+  for (int64_t count = lastDice.roll(3); count > 0; --count) {
+    words();
+  }
   options.batch != 0 ? addPrediction() : addResults();
 }
 

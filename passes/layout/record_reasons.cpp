@@ -56,7 +56,7 @@ private:
     }
   }
 
-  static void addOrigins(Operation *op, Origins &origins) {
+  static void addOriginsOfOp(Operation *op, Origins &origins) {
     if (auto results = op->getAttrOfType<ArrayAttr>(dist::kOriginsAttr)) {
       llvm::for_each(results.getAsRange<ArrayAttr>(), [&](ArrayAttr origin) { add(origin, origins); });
     }
@@ -75,7 +75,7 @@ private:
     if (auto argument = dyn_cast<BlockArgument>(source)) {
       add(function.getArgAttrOfType<ArrayAttr>(argument.getArgNumber(), dist::kOriginAttr), origins);
     } else {
-      addOrigins(source.getDefiningOp(), origins);
+      addOriginsOfOp(source.getDefiningOp(), origins);
     }
   }
 
@@ -144,7 +144,7 @@ private:
       add(function.getResultAttrOfType<ArrayAttr>(index, dist::kOriginAttr), origins);
       return endOf(EndKind::Output, function.getResultAttrOfType<StringAttr>(index, nn::kNameAttr), index, op->getContext());
     }
-    addOrigins(op, origins);
+    addOriginsOfOp(op, origins);
     auto gradient = dyn_cast<nn::GradientOp>(op);
     return gradient ? EndAttr::get(op->getContext(), EndKind::Gradient, gradient.getVariable()) : endOf(op);
   }

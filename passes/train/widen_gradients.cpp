@@ -32,7 +32,7 @@ std::optional<Operands> summedOperands(Operation *op) {
 }
 
 // The same for what makes `value`, whose result goes nowhere else.
-std::optional<Operands> summedOperands(Value value) {
+std::optional<Operands> summedOperandsOf(Value value) {
   Operation *op = value.getDefiningOp();
   return op && value.hasOneUse() ? summedOperands(op) : std::nullopt;
 }
@@ -61,13 +61,13 @@ Value cloneWide(Operation *op, ArrayRef<unsigned> operands, const DenseMap<Value
 Value widened(Value root) {
   SmallVector<Value> values = {root}; // users first
   for (size_t next = 0; next < values.size(); ++next) {
-    if (std::optional<Operands> operands = summedOperands(values[next])) {
+    if (std::optional<Operands> operands = summedOperandsOf(values[next])) {
       for (unsigned number : *operands) {
         values.push_back(values[next].getDefiningOp()->getOperand(number));
       }
     }
   }
-  SmallVector<std::optional<Operands>> summed = llvm::map_to_vector(values, [](Value value) { return summedOperands(value); });
+  SmallVector<std::optional<Operands>> summed = llvm::map_to_vector(values, [](Value value) { return summedOperandsOf(value); });
   DenseMap<Value, Value> wide;
   for (auto [value, operands] : llvm::reverse(llvm::zip_equal(values, summed))) {
     wide[value] = operands ? cloneWide(value.getDefiningOp(), *operands, wide) : convertToWide(value);

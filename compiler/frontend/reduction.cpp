@@ -65,9 +65,7 @@ Value mean(const Node &node, Value x, ArrayRef<int64_t> dims) {
   Value sum = reduce(node, Reduction::Sum, x, dims);
   RankedTensorType type = typeOf(sum);
   int64_t count = typeOf(x).getNumElements() / std::max<int64_t>(type.getNumElements(), 1);
-  if (count == 1) {
-    return sum;
-  }
+  // Of one element too: a product that another number of samples has.
   return isInteger(x) ? node.create<nn::DivOp>(sum, splatConstant(node, type, count)).getResult()
                       : node.create<nn::MulOp>(sum, splatConstant(node, type, 1.0 / count)).getResult();
 }

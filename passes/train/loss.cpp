@@ -276,8 +276,18 @@ struct LossPass : public impl::LossPassBase<LossPass> {
     const bool isOwn = kind != LossKind::ModelOutput;
     const int64_t batch = batchOf(step.function);
     SampleDependence dependence(step.function, larger, batch, growth(), /*isStep=*/true);
-    // Of one sample no dim shows where it is.
-    if (meanOfMicroBatches || (!dependence.knowsLarger() && batch == 1 && isOwn && !ignored())) {
+    // Of one sample no dim shows where it is, and the model may have other ops for it than for several. A loss of the job without left out
+    // rows is a mean over them all the same, if the model for several does not couple them.
+    const bool isMean = !dependence.knowsLarger() && batch == 1 && isOwn && !ignored();
+    if (isMean && larger && !meanOfMicroBatches) {
+      SampleDependence ofSeveral(larger, {}, batchOf(larger), growth(), /*isStep=*/true);
+      ofSeveral.run();
+      if (const Dependence &loss = ofSeveral.of(larger.front().getTerminator()->getOperand(0)); loss.kind == Dependence::Kind::Coupled) {
+        reason = loss.reason;
+        return failure();
+      }
+    }
+    if (meanOfMicroBatches || isMean) {
       LossBuilder b(step.function);
       Value part = nn::ConstantOp::create(b, nn::splat(typeOf(step.loss), 1.0 / static_cast<double>(microBatches)));
       setResults(step, {nn::MulOp::create(b, step.loss, part)}, {nn::kLossResult});

@@ -10,6 +10,8 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 
+#include <cmath>
+
 using namespace mlir;
 
 namespace ashlar::frontend {
@@ -187,11 +189,12 @@ std::string BufferFinder::findReason(const onnx::TensorProto &initializer) const
   if (isElementwise && numbers.isZeroOne()) {
     return "it is a mask: every number is 0 or 1, and it is no weight of a layer";
   }
-  if (isElementwise && notes.isMadeByExporter(name) && numbers.isUniform()) {
+  if (initializer.dims_size() > 0 && isElementwise && notes.isMadeByExporter(name) && numbers.isUniform()) {
     return "the exporter computed it, and all its numbers are equal";
   }
   if (initializer.dims_size() == 0) { // a learned temperature divides inputs, too
-    return "";
+    constexpr double kHiddenScore = 1e4;
+    return std::abs(numbers[0]) >= kHiddenScore ? "it hides scores" : "";
   }
   auto shiftsInput = [&](const Use &use) {
     return use.input == 1 && (use.node->op_type() == "Sub" || use.node->op_type() == "Div") && ofInputs.contains(use.node->input(0));

@@ -217,31 +217,41 @@ void Untier::guessParameters(const onnx::TensorProto &initializer, std::vector<R
 }
 
 void Untier::separate(const onnx::TensorProto &initializer, std::vector<Read> &initializerReads) {
+  auto isOwn = [&](const Read &read) { return read.parameter == initializer.name(); };
+  auto keeps = llvm::find_if(initializerReads, isOwn); // the initializer; the first read where none means it
+  Read *keeper = keeps == initializerReads.end() ? &initializerReads.front() : &*keeps;
   llvm::StringSet<> given;
-  const bool isHeld = llvm::any_of(initializerReads, [&](const Read &read) { return read.parameter == initializer.name(); });
-  for (auto [i, read] : llvm::enumerate(initializerReads)) {
-    std::string name = read.isNamed || (!read.parameter.empty() && read.parameter != initializer.name()) ? read.parameter : "";
-    if (name.empty()) {
-      const bool keeps = isHeld ? read.parameter == initializer.name() : i == 0;
-      name = keeps && given.insert(initializer.name()).second ? initializer.name()
-             : read.view                                      ? read.view->output(0)
-                                                              : nameInModule(initializer, read);
+  given.insert(initializer.name());
+  for (Read &read : initializerReads) {
+    if (&read == keeper && !read.isNamed) {
+      read.parameter = initializer.name();
+      continue;
     }
-    std::string unique = name;
-    for (int64_t n = 1; unique != initializer.name() && !given.insert(unique).second; ++n) {
-      unique = name + "_" + std::to_string(n);
+    const std::string name = !isOwn(read) && !read.parameter.empty() ? read.parameter
+                             : read.view                             ? read.view->output(0)
+                                                                     : nameInModule(initializer, read);
+    read.parameter = name;
+    for (int64_t n = 1; !given.insert(read.parameter).second; ++n) {
+      read.parameter = name + "_" + std::to_string(n);
     }
-    read.parameter = unique;
   }
 }
 
 void Untier::findParameters(const onnx::TensorProto &initializer, std::vector<Read> &initializerReads) {
+  // Folded from parameters, as a transposed weight: its uses are told apart by them, but it has none of their names.
+  const std::string &name = initializer.name();
+  const bool isFolded = uses.getNotes().hasKinds() && uses.getNotes().lookup(name).kind.empty();
+  std::string first;
   bool isOpen = false;
   for (Read &read : initializerReads) {
     if (!read.isNamed && !read.view) {
       read.parameter = uses.findNoted(*read.node, read.input);
     }
     isOpen |= read.parameter.empty();
+    if (isFolded && !read.parameter.empty()) {
+      first = first.empty() ? read.parameter : first;
+      read.parameter = read.parameter == first ? name : uses.findModule(*read.node) + "." + name;
+    }
   }
   if (isOpen) {
     guessParameters(initializer, initializerReads);

@@ -73,7 +73,8 @@ def untie(bench):
     meant = {
         "one module twice": lambda: product(bench, "a.weight", "a.weight", ("/a/Mul", "/a_1/Mul")),
         "one parameter of torch": lambda: product(bench, "a.weight", "a.weight", ("node_mul", "node_mul_1"), notes=same),
-        "no paths": lambda: product(bench, "a.weight", "a.weight", ("first", "second"))}
+        "no paths": lambda: product(bench, "a.weight", "a.weight", ("first", "second")),
+        "an exporter that does not merge": lambda: product(bench, "a.weight", "a.weight", parts=[parameter("c.weight", [1], [1])])}
     for what, write in meant.items():
         write()
         expect_near(bench.train(product_job()).losses, product_losses(True), 1e-6, what)

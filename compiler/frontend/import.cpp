@@ -205,7 +205,9 @@ void Importer::freezeParameters() {
       throw ImportError("frozen \"" + glob + "\" " + matchesNone(names));
     }
   }
-  if (options.training && llvm::none_of(parts, [](nn::VariableOp variable) { return variable.getTrainable(); })) {
+  // Of a model that is looked into, the facts tell.
+  const bool trains = options.training && !options.facts;
+  if (trains && llvm::none_of(parts, [](nn::VariableOp variable) { return variable.getTrainable(); })) {
     throw ImportError(nothingTrained(frozen));
   }
 }

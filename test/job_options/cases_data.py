@@ -221,7 +221,7 @@ def evaluation_of_rest(bench):
 
 
 def names(bench, folder):
-    return sorted(os.listdir(bench.path(folder)))
+    return sorted(name for name in os.listdir(bench.path(folder)) if not name.startswith("."))  # of a killed run its lock stays
 
 
 @case("checkpoint.prefix", "checkpoint.every_steps", "checkpoint.keep", "checkpoint.last_on_signal")

@@ -106,6 +106,9 @@ TEST_CASE("every field of job.proto is implemented or refused", "[job]") {
                         "batch_norm",
                         "batch_norm=GLOBAL",
                         "batch_norm=PER_REPLICA",
+                        "batch_norm_variance",
+                        "batch_norm_variance=ONNX",
+                        "batch_norm_variance=TORCH",
                         "checkpoint.every_steps",
                         "checkpoint.keep",
                         "checkpoint.last_on_signal",
@@ -371,6 +374,7 @@ TEST_CASE("every field of job.proto is implemented or refused", "[job]") {
                         "ties.parameter",
                         "ties.to",
                         "trained",
+                        "untie",
                     });
 }
 

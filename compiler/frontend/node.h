@@ -43,7 +43,7 @@ struct ModelInfo {
   int64_t opset;
   ImportBudget &budget;
   llvm::StringSet<> stored; // names of constants of types that are only stored (isStored), and of what ops that move elements make of them
-  bool isByTorch = false; // one of torch's exporters wrote the model
+  bool isByTorch = false;   // one of torch's exporters wrote the model
 };
 
 // Returns an element type as errors name it: "f32", "bool".

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How the tools and compiled programs read their command lines, and report one that cannot be parsed. A value may not be empty: it comes from
-// a variable of a script that was not set, and what takes "" for "not given" would do something else than the line asks for. Header only, so
-// that the compiler needs no runtime for it.
+// How the tools and compiled programs read their command lines, and report one that cannot be parsed. A value may not be empty: it comes
+// from a variable of a script that was not set, and what takes "" for "not given" would do something else than the line asks for. Header
+// only, so that the compiler needs no runtime for it.
 
 #ifndef ASHLAR_RUNTIME_ABI_COMMAND_LINE_H
 #define ASHLAR_RUNTIME_ABI_COMMAND_LINE_H

@@ -205,9 +205,7 @@ void Importer::freezeParameters() {
       throw ImportError("frozen \"" + glob + "\" " + matchesNone(names));
     }
   }
-  // Of a model that is looked into, the facts tell.
-  const bool trains = options.training && !options.facts;
-  if (trains && llvm::none_of(parts, [](nn::VariableOp variable) { return variable.getTrainable(); })) {
+  if (options.needsParameters && !options.facts && llvm::none_of(parts, [](nn::VariableOp variable) { return variable.getTrainable(); })) {
     throw ImportError(nothingTrained(frozen));
   }
 }
@@ -638,7 +636,7 @@ ImportOptions makeImportOptions(const job::Job &job) {
     options.largerBatch = job::programBatch(job) * std::max<int64_t>(job::microBatches(job), 2);
   }
   options.inputs.assign(job.inputs().begin(), job.inputs().end());
-  options.training = job.has_loss();
+  options.training = options.needsParameters = job.has_loss();
   options.straightThrough = job.straight_through();
   options.init.assign(job.init().begin(), job.init().end());
   options.frozen.assign(job.frozen().begin(), job.frozen().end());

@@ -76,6 +76,8 @@ struct ImportOptions {
   // Dropout draws a mask (from @ashlar.seed and @ashlar.step) instead of passing its input on; the product with the mask is marked
   // nn.training_only.
   bool training = false;
+  // A model without a parameter that is trained is an error.
+  bool needsParameters = false;
   // QuantizeLinear has the gradient of the identity within its range where a DequantizeLinear reads it.
   bool straightThrough = false;
   // First values of parameters; the first rule that matches wins. A graph input that a rule matches and that has no data becomes a

@@ -154,7 +154,9 @@ StringRef GraphValues::getParameter(StringRef name) {
 void GraphValues::keepAsState(StringRef name) {
   StringRef parameter = find(name).parameter;
   if (states.insert(parameter).second && reads.lookup(parameter)) {
-    throw ImportError("\"" + parameter + "\" is a running statistic, which nothing trains, but a node before reads it as a parameter");
+    throw ImportError("\"" + parameter +
+                      "\" is a running statistic, which nothing trains, but a node before reads it as a parameter; untie: AUTO in the job "
+                      "makes two of them");
   }
 }
 

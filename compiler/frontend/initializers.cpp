@@ -182,7 +182,8 @@ std::vector<std::string> InitializerImporter::run() {
     values.define(name, TensorData::take(dense, info.directory, context, what).toDense());
   }
   tieInitializers(trained);
-  if (options.training && llvm::all_of(parameters, [&](const std::string &name) { return finder.isStatistic(name); })) {
+  if ((options.needsParameters || options.facts) &&
+      llvm::all_of(parameters, [&](const std::string &name) { return finder.isStatistic(name); })) {
     reportConstantWeights(findConstantWeights(graph, finder, known));
   }
   return std::move(parameters);

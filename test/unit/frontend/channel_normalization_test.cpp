@@ -190,7 +190,10 @@ TEST_CASE("onnx normalizations: what does not fit is one line", "[frontend]") {
   OnnxModel trained(15);
   trained.input("x", {2, 4}).initializer("s", TensorProto::FLOAT, {4}, {1, 2, 3, 4});
   trained.node("Mul", {"x", "s"}, {"z"}).node("BatchNormalization", {"z", "s", "s", "s", "s"}, {"y"}).output("y");
-  ashlar::frontend::ImportOptions untied = training();
-  untied.untieAuto = false; // else it is one initializer a use
-  CHECK_THAT(importError(trained, untied), contains("\"s\" is a running statistic, which nothing trains, but a node before reads it"));
+  ashlar::frontend::ImportOptions merged = training();
+  merged.untieAuto = false;
+  CHECK_THAT(importError(trained, merged), contains("\"s\" is a running statistic, which nothing trains, but a node before reads it") &&
+                                               contains("as a parameter; untie: AUTO in the job makes two of them"));
+  CHECK_THAT(print(*import(trained, training())),
+             contains("nn.variable @s trainable") && contains("nn.variable @running_mean :") && contains("nn.variable @running_var :"));
 }

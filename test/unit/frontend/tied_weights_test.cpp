@@ -185,3 +185,23 @@ TEST_CASE("onnx functions have overloads", "[frontend]") {
   set(*model.proto.mutable_graph()->mutable_node(0), 8, "none");
   CHECK_THAT(importError(model), contains("1 op is not supported: own.F (node \"F_0\""));
 }
+
+TEST_CASE("untie: what a table and a layer read is one weight, whatever it holds", "[frontend][ties]") {
+  OnnxModel model = OnnxModel(18).input("tokens", {2}, TensorProto::INT64);
+  model.initializer("e.weight", TensorProto::FLOAT, {4, 4}, std::vector<double>(16, 0));
+  model.node("Gather", {"e.weight", "tokens"}, {"h"}, {}, "/e/Gather")
+      .node("MatMul", {"h", "e.weight"}, {"y"}, {}, "/head/MatMul")
+      .output("y");
+  CHECK(notesOf(model).empty());
+  // Two layers that begin with zeros are two, of which the second is named by its module.
+  OnnxModel layers = OnnxModel(18).input("x", {2, 4}).initializer("a.weight", TensorProto::FLOAT, {4, 4}, std::vector<double>(16, 0));
+  layers.node("MatMul", {"x", "a.weight"}, {"h"}, {}, "/a/MatMul").node("MatMul", {"h", "a.weight"}, {"y"}, {}, "/b/MatMul").output("y");
+  CHECK(notesOf(layers) ==
+        std::vector<std::string>{
+            "the exporter merged parameters that were equal; 1 of them are parameters of their own again: \"a.weight\" is "
+            "\"b.weight\", too; untie: NEVER in the job keeps them merged, --inspect lists them"});
+  ImportOptions kept;
+  kept.untieAuto = false;
+  CHECK(notesOf(layers, kept).empty());
+  CHECK_THAT(print(*import(layers, kept)), !contains("b.weight"));
+}

@@ -243,6 +243,9 @@ void importIntegerPow(Node &node) {
     node.fail("input 0 is a tensor of " + elementName(type.getElementType()) +
               ", which the op takes since opset 12; before, its inputs are floats");
   }
+  if (exponents.getElementType().isInteger(1)) {
+    node.fail("input 1 is a tensor of bool, which the op does not take; exponents are numbers");
+  }
   constexpr double kMostExponent = 0x1p53; // up to here f64 holds every whole number
   Shape shape = broadcastShapes(node, type.getShape(), exponents.getShape());
   Value base = broadcastTo(node, node.input(0), shape);

@@ -10,6 +10,7 @@ rm -rf -- work && mkdir work
 cd work
 "$tools/ashlar-zoo" mlp --width 64 -o mlp.onnx
 sed 's/DATA_PARALLEL/SEMI_AUTO/; /^epochs/d; /^mesh/d' "$jobs/mlp_adamw.txtpb" > adamw.txtpb
+echo 'on_nonfinite: CONTINUE' >> adamw.txtpb
 (cat adamw.txtpb; echo 'mesh { axes { name: "dp" size: 2 } } optimizer_parallel { level: 3 threshold_kb: 0 } rules { match: "input" layout: "[{dp}, {}]" }') > zero.txtpb
 (cat adamw.txtpb; echo 'mesh { axes { name: "dp" size: 2 } axes { name: "tp" size: 2 } } rules { match: "input" layout: "[{dp}, {}]" }
 rules { match: "fc1.weight" layout: "[{tp}, {}]" } rules { match: "fc2.weight" layout: "[{}, {tp}]" }') > columns.txtpb

@@ -75,6 +75,7 @@ expect_error "error: rank 1: --init-from of 2 tensors in 1 files holds other num
 
 # Rounded to the nearest: f64 to f32, beyond the largest to infinity; the sign of a zero stays.
 sed '/^  repeat/d' "$jobs/linear.txtpb" > linear.txtpb
+echo "on_nonfinite: CONTINUE" >> linear.txtpb
 "$tools/ashlarc" linear.onnx --job linear.txtpb -o train
 ./train --steps 0 --init-from tenth.safetensors --save-parameters rounded > log
 python3 - << 'PYTHON' || fail "f64 is rounded otherwise"

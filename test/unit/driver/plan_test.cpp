@@ -109,7 +109,7 @@ TEST_CASE("plan: what fits comes first, the fastest first of all", "[plan]") {
   CHECK(order == std::vector<std::string>{"fast", "tie", "slow", "large", "refused"});
   std::string text = driver::planTableText(table);
   CHECK(text.find("3 of 5 fit a device of 1.0 KB") != std::string::npos);
-  CHECK(text.find("above 1.0 KB") != std::string::npos);
+  CHECK(text.find("above 1.000 KB") != std::string::npos);
   CHECK(text.find("750 B temporaries") != std::string::npos);
   CHECK(text.find("bubble") == std::string::npos);
   table.meshes.front().forecast->bubble = 0.25;

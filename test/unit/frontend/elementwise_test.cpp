@@ -129,6 +129,9 @@ TEST_CASE("onnx Pow", "[frontend]") {
   OnnxModel whole =
       OnnxModel(17).input("x", {3}, TensorProto::INT64).input("p", {3}, TensorProto::INT64).node("Pow", {"x", "p"}, {"y"}).output("y");
   CHECK(holds(evaluate(whole, {i64({3}, {3, -1, 2}), i64({3}, {5, -3, 64})})[0], {3}, {243, -1, 0}));
+  OnnxModel logical(17);
+  logical.input("x", {2}, TensorProto::INT32).input("p", {2}, TensorProto::BOOL).node("Pow", {"x", "p"}, {"y"}).output("y");
+  CHECK_THAT(importError(logical), contains("input 1 is a tensor of bool, which the op does not take"));
 }
 
 TEST_CASE("onnx comparisons and logic", "[frontend]") {

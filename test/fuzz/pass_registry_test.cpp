@@ -42,6 +42,7 @@ const std::map<std::string, const char *> kComparedElsewhere = {
     {"ashlar-loss", "test/fuzz/train_passes_test.cpp"},
     {"ashlar-autodiff", "test/fuzz/train_passes_test.cpp"},
     {"ashlar-loss-scale", "test/fuzz/update_passes_test.cpp"},
+    {"ashlar-watch-nonfinite", "test/fuzz/update_passes_test.cpp"},
     {"ashlar-optimizer", "test/fuzz/update_passes_test.cpp"},
     {"ashlar-init", "test/fuzz/train_passes_test.cpp"},
     {"ashlar-verify-train", "test/fuzz/train_passes_test.cpp"},

@@ -6,6 +6,8 @@
 #include "compiler/job/job.h"
 #include "compiler/pipelines/pipelines.h"
 #include "dialects/nn/nn.h"
+#include "dialects/nn/nonfinite_steps.h"
+#include "passes/train/passes.h"
 #include "test/fuzz/optimizer_reference.h"
 #include "test/fuzz/random_training.h"
 
@@ -89,6 +91,15 @@ std::vector<std::vector<double>> gradientsOf(const job::Optimizer &optimizer, Ar
     }
   }
   return gradients;
+}
+
+// Adds the counts of steps that are not finite, none as yet.
+void addCounts(ModuleOp module, Values &values) {
+  for (StringRef name : {nn::kSkippedStepsVariable, nn::kBadNormsVariable}) {
+    if (auto variable = module.lookupSymbol<nn::VariableOp>(name)) {
+      values.insert_or_assign(name.str(), Tensor(variable.getTensorType()));
+    }
+  }
 }
 
 } // namespace
@@ -219,6 +230,35 @@ TEST_CASE("train passes: ashlar-clip-gradients bounds what the update takes", "[
   CHECK(whole > 5);
 }
 
+TEST_CASE("train passes: ashlar-watch-nonfinite leaves steps of finite gradients as they are", "[fuzz][passes]") {
+  int counts = 0;
+  forEachTraining(30, varied(), isAny, [&](Training &training) {
+    ModuleOp before = training.before("ashlar-watch-nonfinite");
+    for (bool skips : {false, true}) {
+      OwningOpRef<ModuleOp> after(before.clone());
+      train::WatchNonfinitePassOptions options;
+      options.skips = skips;
+      PassManager passes(after->getContext());
+      passes.addPass(train::createWatchNonfinitePass(options));
+      REQUIRE(succeeded(passes.run(*after)));
+      Values once = training.variables, watched = training.variables;
+      addCounts(*after, watched);
+      std::vector<Tensor> loss = run(before, "train_step", training.inputs, once);
+      CHECK(areEqual(loss, run(*after, "train_step", training.inputs, watched)));
+      for (auto &[name, value] : once) {
+        CHECK(reference::maxDifference(value, watched[name]) == 0);
+      }
+      for (StringRef name : {nn::kSkippedStepsVariable, nn::kBadNormsVariable}) {
+        if (auto count = watched.find(name.str()); count != watched.end()) {
+          CHECK(count->second.getInt(0) == 0);
+          ++counts;
+        }
+      }
+    }
+  });
+  CHECK(counts > 30);
+}
+
 TEST_CASE("train passes: ashlar-accumulate makes one update of the sum of the gradients", "[fuzz][passes]") {
   auto accumulates = [](const job::Job &job) { return job.accumulate() > 1 && job.precision() == job::F32; };
   forEachTraining(30, varied(), accumulates, [&](Training &training) {
@@ -234,6 +274,8 @@ TEST_CASE("train passes: ashlar-accumulate makes one update of the sum of the gr
     Values values = training.variables, once = values;
     drawVariables(after, /*seed=*/1, values); // sums of an earlier step, which nothing may read
     values["ashlar.micro_batch"].setInt(0, 0);
+    addCounts(before, once);
+    addCounts(after, values);
     std::vector<Tensor> loss = run(before, "train_step", training.inputs, once), last;
     // Equal micro-batches: the mean of their gradients is the gradient of one, and so for the loss. Where random numbers are drawn, by the
     // number of the micro-batch, they are not equal.

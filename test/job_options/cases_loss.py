@@ -30,7 +30,8 @@ def ignore_index(bench):
             expected = sum(-each(row)[label] for row, label in counted) / len(counted)
             right = sum(row.index(max(row)) == label for row, label in counted)
             for extra, options, ranks in (("", (), 1), ("accumulate: 2", (), 1), ("accumulate: 4", (), 1), ("", ("--mesh", "dp=2"), 2),
-                                          ("accumulate: 2", ("--mesh", "dp=2"), 2)):
+                                          ("accumulate: 2", ("--mesh", "dp=2"), 2), ("pipeline { stages: 2 micro_batches: 2 }", (), 2),
+                                          ("pipeline { stages: 2 micro_batches: 4 schedule: GPIPE }", (), 2)):
                 job = loss_job(loss_text, ["x", "labels"], extra).replace("global_batch: 2", "global_batch: 4")
                 log = bench.train(job, "--eval", ranks=ranks, compile_options=options)
                 what = f"{loss}, {labels}, {extra}, {ranks} ranks"

@@ -42,7 +42,7 @@ def product_losses(is_one, value=1):
 def untie(bench):
     bench.npy("x_train", XS, (3, 1))
     fx = "%mul : [num_users=1] = call_function[target=torch.ops.aten.mul.Tensor](args = (%x, {}), kwargs = {{}})"
-    notes = [{"pkg.torch.onnx.name_scopes": f"['', '{module}', 'mul']", "pkg.torch.onnx.fx_node": fx.format(name)} for module, name in (("a", "%p_a_weight"), ("b", "%p_b_weight"))]
+    notes = [{"pkg.torch.onnx.name_scopes": f"['', '{module}', 'mul']", "pkg.torch.onnx.fx_node": fx.format(name)} for module, name in (("a", "%p_a_weight"), ("b", "%p_b_gain"))]
     same = [notes[0], {**notes[1], "pkg.torch.onnx.fx_node": fx.format("%p_a_weight")}]
     identity = [node("Identity", ["a.weight"], ["b.weight"], "Identity_0")]
     models = {
@@ -51,22 +51,25 @@ def untie(bench):
         "modules at two paths": lambda: product(bench, "a.weight", "a.weight")}
     for what, write in models.items():
         write()
+        other = "b.gain" if "notes" in what else "b.weight"
         for text, is_one in (("", False), ("untie: AUTO", False), ("untie: NEVER", True), ('untie: "a.*"', False), ('untie: ["AUTO", "a.weight"]', False)):
             log = bench.train(product_job(text), "--save-parameters", f"saved {what} {text}".replace(" ", "_").replace('"', "").replace("*", ""))
             expect_near(log.losses, product_losses(is_one), 1e-6, f"{what}, {text}")
         expect(notes_of(bench, product_job()), ['note: model.onnx: the exporter merged parameters that were equal; 1 of them are parameters of their own again: '
-                                                '"a.weight" is "b.weight", too; untie: NEVER in the job keeps them merged, --inspect lists them'], what)
+                                                f'"a.weight" is "{other}", too; untie: NEVER in the job keeps them merged, --inspect lists them'], what)
         expect(notes_of(bench, product_job("untie: NEVER")), [], f"{what}, kept")
-        expect("merged       a.weight, taken apart again: b.weight" in inspected(bench), True, f"{what}: inspect")
-        # What it saves and exports has both; a program of the exported model begins with both, as one that takes its weights by name.
-        bench.compile(product_job())
+        expect(f"merged       a.weight, taken apart again: {other}" in inspected(bench), True, f"{what}: inspect")
+        # What it saves and exports has both, which differ where one stays; a program of the exported model begins with both, as one that takes
+        # its weights by name.
+        bench.compile(product_job(f'frozen: "{other}"'))
         bench.run("--data", ".", "--log-every", "1", "--save-parameters", "saved", "--export", "out.onnx", "--checkpoint-dir", f"ckpt_{len(what)}")
-        a, b = (bench.read_npy(f"saved/{name}.weight")[0] for name in "ab")
+        a, b = (bench.read_npy(f"saved/{name}")[0] for name in ("a.weight", other))
+        expect((a, b), (1 - RATE * sum(XS), 1), f"{what}: saved")
         product_end = math.prod([1, a, b])
         bench.compile(product_job(), model="out", output="again")
         expect_near(bench.run("--data", ".", "--log-every", "1", program="again").losses[0], product_end, 1e-6, f"{what}: exported")
         expect_near(bench.run("--data", ".", "--log-every", "1", "--init-from", "out.onnx").losses[0], product_end, 1e-6, f"{what}: --init-from")
-        expect("a.weight [1]" in bench.ok([os.path.join(bench.tools, "ashlarc"), "out.onnx", "--inspect"]), True, f"{what}: exported names")
+        expect(f"{other} [1]" in bench.ok([os.path.join(bench.tools, "ashlarc"), "out.onnx", "--inspect"]), True, f"{what}: exported names")
         bench.refused(bench.compiler(product_job('untie: "c*"'), "-o", "program"),
                       'untie "c*" matches no parameter that several nodes read; there are "a.weight"')
     # Shared on purpose: one module used twice, the same parameter of the torch program, numbers that are not first values.

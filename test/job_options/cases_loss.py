@@ -2,12 +2,15 @@
 """What a loss is of: which rows count, and all samples of a step, however many micro-batches it is computed in."""
 
 import json
+import math
 import re
 
 from bench import expect, expect_near, graph_input, graph_output, node, parameter
 from cases_model import LOGITS, log_softmax, logits_model, loss_job, rows
 from onnx_writer import INT64
 from registry import case
+
+RATE = 0.25
 
 
 def accuracy_of(log):
@@ -18,8 +21,15 @@ def accuracy_of(log):
 
 @case("loss.softmax_cross_entropy.ignore_index", "loss.negative_log_likelihood.ignore_index")
 def ignore_index(bench):
-    for loss, names, each in (("softmax_cross_entropy", 'logits: "second"', log_softmax),
-                              ("negative_log_likelihood", 'log_probabilities: "second"', list)):
+    # The gradient of a row by w, of which the scores are w x.
+    def of_entropy(row, label):
+        return sum((math.exp(s) - (c == label)) * x for c, (s, x) in enumerate(zip(log_softmax(row), row)))
+
+    def of_likelihood(row, label):
+        return -row[label]
+
+    for loss, names, each, slope in (("softmax_cross_entropy", 'logits: "second"', log_softmax, of_entropy),
+                                     ("negative_log_likelihood", 'log_probabilities: "second"', list, of_likelihood)):
         # One that is a class, and one that is none; of the first two samples only the second counts, or none of them.
         for labels, ignored in (([2, 1, 0, 2], 2), ([-100, 1, 0, -100], -100), ([1, 1, 0, 2], 1)):
             logits_model(bench)
@@ -28,16 +38,20 @@ def ignore_index(bench):
             loss_text = f'{loss} {{ {names} labels: "labels" ignore_index: {ignored} }}'
             counted = [(row, label) for row, label in zip(rows(1), labels) if label != ignored]
             expected = sum(-each(row)[label] for row, label in counted) / len(counted)
+            w = 1 - RATE * sum(slope(row, label) for row, label in counted) / len(counted)
+            second = sum(-each([w * x for x in row])[label] for row, label in counted) / len(counted)
             right = sum(row.index(max(row)) == label for row, label in counted)
             for extra, options, ranks in (("", (), 1), ("accumulate: 2", (), 1), ("accumulate: 4", (), 1), ("", ("--mesh", "dp=2"), 2),
                                           ("accumulate: 2", ("--mesh", "dp=2"), 2), ("pipeline { stages: 2 micro_batches: 2 }", (), 2),
                                           ("pipeline { stages: 2 micro_batches: 4 schedule: GPIPE }", (), 2)):
-                job = loss_job(loss_text, ["x", "labels"], extra).replace("global_batch: 2", "global_batch: 4")
-                log = bench.train(job, "--eval", ranks=ranks, compile_options=options)
+                job = loss_job(loss_text, ["x", "labels"], extra, optimizer=f"sgd {{}} learning_rate: {RATE}")
+                bench.compile(job.replace("global_batch: 2", "global_batch: 4"), *options)
                 what = f"{loss}, {labels}, {extra}, {ranks} ranks"
-                expect_near(log.losses, [expected], 2e-5, what)
+                log = bench.run("--data", ".", "--log-every", "1", "--steps", "0", "--eval", ranks=ranks)
                 expect_near(log.evaluation, expected, 6e-5, f"evaluation of {what}")
                 expect(accuracy_of(log), (right, len(counted)), f"accuracy of {what}")
+                log = bench.run("--data", ".", "--log-every", "1", "--epochs", "2", ranks=ranks)
+                expect_near(log.losses, [expected, second], 2e-5, what)
         bench.npy("labels_train", [2, 1, 3, 1], kind="i8")
         bench.compile(loss_job(f'{loss} {{ {names} labels: "labels" ignore_index: 5 }}', ["x", "labels"]))
         bench.refused(["./program", "--data", "."], 'label 3 of sample 2 in column "labels" of the train split is not one of the 3 classes 0 .. 2')

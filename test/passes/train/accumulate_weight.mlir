@@ -16,17 +16,17 @@
 // CHECK: %[[WEIGHT:.*]] = nn.read @ashlar.loss_weight
 // CHECK: nn.write @w
 nn.variable @w trainable : tensor<f32> = dense<1.0> : tensor<f32>
-func.func @train_step() -> (tensor<f32> {nn.name = "loss"}, tensor<f32> {nn.least = 0.25 : f64, nn.name = "loss_weight"}) {
+func.func @train_step() -> (tensor<f32> {nn.name = "loss"}, tensor<f32> {nn.least = 0.125 : f64, nn.name = "loss_weight"}) {
   %x = nn.constant dense<3.0> : tensor<f32>
-  %weight = nn.constant dense<0.5> : tensor<f32>
+  %weight = nn.constant dense<0.25> : tensor<f32>
   %w = nn.read @w : tensor<f32>
   %loss = nn.mul %w, %x : tensor<f32>
   %gradient = nn.gradient %x of @w : tensor<f32>
   return %loss, %weight : tensor<f32>, tensor<f32>
 }
 
-// What the first run returns is no loss of a step yet: its share. Then (3 + 3) / (0.5 + 0.5).
+// What the first run returns is no loss of a step yet: its share. Then (3 + 3) / (0.25 + 0.25).
 // NUMBERS: f32> 3{{$}}
-// NUMBERS: f32> 6{{$}}
-// w = 1 - (3 + 3) / (0.5 + 0.5)
-// NUMBERS: f32> -15{{$}}
+// NUMBERS: f32> 12{{$}}
+// w = 1 - (3 + 3) / (0.25 + 0.25)
+// NUMBERS: f32> -33{{$}}

@@ -210,6 +210,8 @@ def nonfinite_on_cuda(bench):
     # Nothing is due: the loss is looked at while the next step runs.
     found = run(bench, product_job(), compile_options=cuda, environment=environment, log_every=0)
     expect_stop(found, 0, "cuda", "the loss of step 3 ")
+    found = run(bench, product_job(), "--steps", "3", compile_options=cuda, environment=environment, log_every=0)
+    expect_stop(found, 0, "cuda, in the last step", "the loss of step 3 ")
     found = run(bench, product_job("on_nonfinite: SKIP"), compile_options=cuda, environment=environment)
     weights = [Fraction(loss) / Fraction(x) for loss, x in zip(found.losses, [1, 2, NAN, 4, 2]) if x == x]
     expect(weights, expected_weights(0.125, xs=[1, 2, 4, 2]), "cuda: weights")

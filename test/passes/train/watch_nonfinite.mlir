@@ -22,7 +22,8 @@ nn.variable @mean : tensor<4xf32>
 // SKIP: %[[W:.*]] = nn.read @w
 // SKIP: %[[NEXT:.*]] = nn.add %{{.*}}, %arg0
 // SKIP: %[[MEAN:.*]] = nn.read @mean
-// SKIP: %[[FINITE:.*]] = nn.compare lt
+// SKIP: %[[SIZE:.*]] = nn.abs %[[NEXT]]
+// SKIP: %[[FINITE:.*]] = nn.compare lt %[[SIZE]]
 // SKIP: %[[KEPT:.*]] = nn.select %[[FINITE]], %[[NEXT]], %[[MEAN]]
 // SKIP: nn.write @mean, %[[KEPT]]
 // SKIP: %[[LOSS:.*]] = nn.reduce sum

@@ -205,7 +205,7 @@ Dependence SampleDependence::visitConstant(nn::ConstantOp constant, nn::Constant
     sized.push_back({constant, isPaired ? *other : *value * std::pow(static_cast<double>(growth), exponent)});
     return {};
   }
-  auto isAbout = [](double x, double y) { return std::abs(x - y) <= 1e-5 * std::abs(y); };
+  auto isAbout = [](double x, double y) { return std::abs(x - y) <= 1e-5 * std::abs(y); }; // both were rounded to f32
   const double count = static_cast<double>(batch), grown = static_cast<double>(growth);
   if (power ? exponent == -1 : isAbout(*value, *other * grown)) {
     sized.push_back({constant, *value * count});
@@ -407,6 +407,16 @@ Dependence SampleDependence::visitSamples(const Pair &pair, const Operands &oper
     return coupled(op, "needs all samples at once");
   }
   if (factor.kind == FactorKind::Reduction) {
+    // Sums have one size for every batch, and a row that is picked by its number is another one in each part of the batch.
+    auto indexing = dyn_cast<IndexingOpInterface>(op);
+    for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
+      if (indexing && operand == indexing.getIndexed() && llvm::is_contained(rule.operands[i][indexing.getIndexedDim()], place->factor)) {
+        return coupled(op, "picks samples by their number in the batch");
+      }
+    }
+    if (grownDim(op->getResult(result).getType(), pair.larger->getResult(result).getType())) {
+      return coupled(op, "makes a tensor of all samples at once");
+    }
     for (auto [i, each] : llvm::enumerate(operands)) {
       if (each->kind == Kind::Samples && result == 0) {
         summed.push_back({&op->getOpOperand(i), each->dim, each->outer});

@@ -140,3 +140,30 @@ module @outer {
     return %loss : tensor<f32>
   }
 }
+
+// -----
+
+// Each row divided by the sum over all rows: the sum is a weight.
+// CHECK-LABEL: module @shares_of_rows
+// CHECK-LABEL: func.func @train_step
+// CHECK-SAME: -> (tensor<f32> {nn.name = "loss"}, tensor<f32> {nn.name = "loss_weight"})
+// CHECK: %[[COUNT:.*]] = nn.reduce sum %arg1
+// CHECK-NOT: nn.div
+// CHECK: %[[SHARE:.*]] = nn.reduce sum %arg0
+// CHECK: return %[[SHARE]], %[[COUNT]]
+module @shares_of_rows {
+  func.func @forward(%x: tensor<2xf32> {nn.name = "x"}, %mask: tensor<2xf32> {nn.name = "mask"}) -> (tensor<f32> {nn.name = "loss"}) {
+    %count = nn.reduce sum %mask dims = [0] : tensor<2xf32> -> tensor<f32>
+    %all = nn.broadcast %count dims = [] : tensor<f32> -> tensor<2xf32>
+    %shares = nn.div %x, %all : tensor<2xf32>
+    %loss = nn.reduce sum %shares dims = [0] : tensor<2xf32> -> tensor<f32>
+    return %loss : tensor<f32>
+  }
+  func.func private @larger_forward(%x: tensor<4xf32> {nn.name = "x"}, %mask: tensor<4xf32> {nn.name = "mask"}) -> (tensor<f32> {nn.name = "loss"}) {
+    %count = nn.reduce sum %mask dims = [0] : tensor<4xf32> -> tensor<f32>
+    %all = nn.broadcast %count dims = [] : tensor<f32> -> tensor<4xf32>
+    %shares = nn.div %x, %all : tensor<4xf32>
+    %loss = nn.reduce sum %shares dims = [0] : tensor<4xf32> -> tensor<f32>
+    return %loss : tensor<f32>
+  }
+}

@@ -97,3 +97,22 @@ module @fixed_batch {
     return %loss : tensor<f32>
   }
 }
+
+// -----
+
+// The first sample of a batch is another one in each micro-batch.
+module @picked {
+  // expected-error @+1 {{"first" (nn.gather) picks samples by their number in the batch}}
+  func.func @forward(%x: tensor<2x3xf32> {nn.name = "x"}) -> (tensor<f32> {nn.name = "loss"}) {
+    %zero = nn.constant dense<0> : tensor<1xi64>
+    %row = nn.gather %x, %zero : tensor<2x3xf32>, tensor<1xi64> -> tensor<1x3xf32> loc("first")
+    %loss = nn.reduce sum %row dims = [0, 1] : tensor<1x3xf32> -> tensor<f32>
+    return %loss : tensor<f32>
+  }
+  func.func private @larger_forward(%x: tensor<4x3xf32> {nn.name = "x"}) -> (tensor<f32> {nn.name = "loss"}) {
+    %zero = nn.constant dense<0> : tensor<1xi64>
+    %row = nn.gather %x, %zero : tensor<4x3xf32>, tensor<1xi64> -> tensor<1x3xf32>
+    %loss = nn.reduce sum %row dims = [0, 1] : tensor<1x3xf32> -> tensor<f32>
+    return %loss : tensor<f32>
+  }
+}

@@ -164,6 +164,10 @@ LogicalResult GemmOp::verify() {
   return success();
 }
 
+BufferAttr GemmOp::getWeights() {
+  return cast<BufferAttr>(getBuffers()[1]);
+}
+
 SmallVector<BufferUse> GemmOp::getUses() {
   SmallVector<BufferUse> uses;
   for (auto buffer : getBuffers().getAsRange<BufferAttr>()) {
@@ -194,6 +198,10 @@ LogicalResult ConvOp::verify() {
     return emitOpError("computes weights, and says that they are fixed");
   }
   return success();
+}
+
+BufferAttr ConvOp::getWeights() {
+  return getKind() == ConvKind::Weights ? BufferAttr() : cast<BufferAttr>(getBuffers()[1]);
 }
 
 SmallVector<BufferUse> ConvOp::getUses() {

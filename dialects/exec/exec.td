@@ -234,8 +234,8 @@ def Exec_ProgramOp : Exec_Op<"program", [Symbol, NoTerminator, SingleBlock, HasP
   }];
 }
 
-class Exec_InstrOp<string opMnemonic>
-    : Exec_Op<opMnemonic, [HasParent<"::ashlar::exec::ProgramOp">, DeclareOpInterfaceMethods<InstrOpInterface>]>;
+class Exec_InstrOp<string opMnemonic, list<Trait> traits = []>
+    : Exec_Op<opMnemonic, [HasParent<"::ashlar::exec::ProgramOp">, DeclareOpInterfaceMethods<InstrOpInterface>] # traits>;
 
 def Exec_KernelOp : Exec_InstrOp<"kernel"> {
   let summary = "Runs a generated kernel";
@@ -256,19 +256,20 @@ def Exec_KernelOp : Exec_InstrOp<"kernel"> {
   let hasVerifier = 1;
 }
 
-def Exec_GemmOp : Exec_InstrOp<"gemm"> {
+def Exec_GemmOp : Exec_InstrOp<"gemm", [DeclareOpInterfaceMethods<FixedWeightsOpInterface, ["getWeights"]>]> {
   let summary = "out = epilogue(op(A) op(B) + bias), by the library";
   let description = [{
-    buffers: {A, B, [bias,] out, [sums]}, dense. Types and shapes as in ashlar_rt_gemm_desc.
+    buffers: {A, B, [bias,] out, [sums]}, dense. Types and shapes as in ashlar_rt_gemm_desc. B may be fixed weights.
 
     **Constraints:** (C1) as many buffers as these; (C2) sums only of one batch, with neither bias nor epilogue.
   }];
   let arguments = (ins Exec_BufferArrayAttr:$buffers, I64Attr:$batch, I64Attr:$m, I64Attr:$n, I64Attr:$k, UnitAttr:$transpose_a,
                        UnitAttr:$transpose_b, UnitAttr:$has_bias, Exec_EpilogueAttr:$epilogue,
-                       DefaultValuedAttr<Exec_OperandSumAttr, "::ashlar::exec::OperandSum::None">:$operand_sum, UnitAttr:$allow_tf32);
+                       DefaultValuedAttr<Exec_OperandSumAttr, "::ashlar::exec::OperandSum::None">:$operand_sum, UnitAttr:$allow_tf32,
+                       UnitAttr:$fixed_weights);
   let assemblyFormat = [{
     $buffers `batch` $batch `m` $m `n` $n `k` $k (`transpose_a` $transpose_a^)? (`transpose_b` $transpose_b^)? (`bias` $has_bias^)?
-    `epilogue` `` $epilogue (`sum_of` `` $operand_sum^)? (`tf32` $allow_tf32^)? attr-dict
+    `epilogue` `` $epilogue (`sum_of` `` $operand_sum^)? (`tf32` $allow_tf32^)? (`fixed_weights` $fixed_weights^)? attr-dict
   }];
   let extraClassDeclaration = [{
     // The index among `buffers` of the product itself.
@@ -277,11 +278,11 @@ def Exec_GemmOp : Exec_InstrOp<"gemm"> {
   let hasVerifier = 1;
 }
 
-def Exec_ConvOp : Exec_InstrOp<"conv"> {
+def Exec_ConvOp : Exec_InstrOp<"conv", [DeclareOpInterfaceMethods<FixedWeightsOpInterface, ["getWeights"]>]> {
   let summary = "A convolution or one of its gradients, with scale, bias, residual and activation, by the library";
   let description = [{
-    buffers, types and shapes as in ashlar_rt_conv_desc; `channels` are those of one group. Fixed weights are a variable or constants that no
-    program of the variant but @init writes, so that what the runtime makes of them lasts from run to run.
+    buffers, types and shapes as in ashlar_rt_conv_desc; `channels` are those of one group. The kernel of forward and data may be fixed
+    weights.
 
         exec.conv forward [...] batch 8 groups 1 channels 64 to 128 dims [#exec.conv_dim<in = 32, out = 32, ...>] bias epilogue relu
 

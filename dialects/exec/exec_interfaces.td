@@ -16,4 +16,18 @@ def InstrOpInterface : OpInterface<"InstrOpInterface"> {
   ];
 }
 
+def FixedWeightsOpInterface : OpInterface<"FixedWeightsOpInterface"> {
+  let cppNamespace = "::ashlar::exec";
+  let description = [{
+    A call that reads weights in an order of its own. Fixed weights are a variable or constants that no program of the variant but @init
+    writes, so that the runtime orders them once and not in every run.
+  }];
+  let methods = [
+    InterfaceMethod<"Returns the weights; null where the call has none that can be fixed.", "::ashlar::exec::BufferAttr", "getWeights",
+                    (ins)>,
+    InterfaceMethod<"Returns whether they are fixed.", "bool", "getFixedWeights", (ins)>,
+    InterfaceMethod<"Says whether they are.", "void", "setFixedWeights", (ins "bool":$fixed)>
+  ];
+}
+
 #endif // ASHLAR_DIALECTS_EXEC_EXEC_INTERFACES_TD

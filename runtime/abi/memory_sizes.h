@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 namespace ashlar::rt {
 
@@ -22,7 +23,14 @@ constexpr uint64_t roundUp(uint64_t bytes, uint64_t unit) {
 constexpr uint64_t kPageBytes = 4096;
 
 // cpu: what matrix products run in, for each thread: that of the kernel that takes most, AVX-512 with 12 x 32 elements in registers.
-constexpr uint64_t kProductWorkspaceBytes = (384 * 32 + 384 * 384) * sizeof(float);
+constexpr uint64_t kProductTileCols = 32;
+constexpr uint64_t kProductWorkspaceBytes = (384 * kProductTileCols + 384 * 384) * sizeof(float);
+
+// Returns the bytes that a product's fixed weights take in the order of the kernel, at least.
+constexpr uint64_t orderedWeightBytes(const ashlar_rt_gemm_desc &desc) {
+  uint64_t columns = roundUp(desc.n, kProductTileCols);
+  return desc.fixed_weights != 0 ? roundUp(desc.batch * desc.k * columns * sizeof(float), ASHLAR_RT_ALIGNMENT) : 0;
+}
 
 // cpu: what convolutions run in. Panels of ordered weights, or sums of a weight gradient, up to so many bytes (more only where a single
 // panel takes more), addresses of pixels, and positions that a weight gradient adds up at a time.
@@ -61,6 +69,14 @@ constexpr uint64_t orderedWeightBytes(const ashlar_rt_conv_desc &desc) {
   uint64_t columns = isDepthwise(desc) ? roundUp(desc.groups, kConvTileCols) : desc.groups * roundUp(cols, kConvTileCols);
   uint64_t rows = places * (isDepthwise(desc) ? 1 : depth + 1);
   return desc.fixed_weights != 0 ? roundUp(rows * columns * sizeof(float), ASHLAR_RT_ALIGNMENT) : 0;
+}
+
+// Returns whether two calls read the same weights in one order, so that they can share it.
+constexpr bool ordersAlike(const ashlar_rt_gemm_desc &a, const ashlar_rt_gemm_desc &b) {
+  return a.batch == b.batch && a.n == b.n && a.k == b.k && a.transpose_b == b.transpose_b;
+}
+inline bool ordersAlike(const ashlar_rt_conv_desc &a, const ashlar_rt_conv_desc &b) {
+  return std::memcmp(&a, &b, sizeof(a)) == 0; // how it is cut depends on all sizes
 }
 
 // Returns the bytes that each thread needs for a convolution, at least.

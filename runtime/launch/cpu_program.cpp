@@ -58,7 +58,7 @@ void runConvParts(void *context, int64_t begin, int64_t end) {
 void orderPieces(void *context, int64_t begin, int64_t end) {
   auto &call = *static_cast<FixedWeights *>(context);
   for (int64_t piece = begin; piece < end; ++piece) {
-    call.conv->order(static_cast<int>(piece), call.weights, call.ordered);
+    call.order(static_cast<int>(piece));
   }
 }
 
@@ -75,6 +75,13 @@ Status communicate(const Step &step, ProgressThread &progress, std::vector<uint6
     ASHLAR_RETURN_IF_ERROR(progress.drain());
   }
   return step.collective->run();
+}
+
+// Has a step of another slot read the ordered weights of the first one.
+void shareWeights(bool areFixed, const Step &first, Step &step, int devices) {
+  for (size_t i = 1; areFixed && i < static_cast<size_t>(devices) * step.numBuffers; i += step.numBuffers) {
+    step.buffers[i] = first.buffers[i];
+  }
 }
 
 // Finds the devices [begin, end) of this process that run an instruction.
@@ -190,14 +197,16 @@ Status CpuProgram::prepareGemm(const CpuSurroundings &surroundings, uint32_t ind
   if (instr.num_buffers != (step.hasBias ? 4u : 3u)) {
     return internal("{}: a matrix product {} bias has {} buffers", instr.name, step.hasBias ? "with" : "without", instr.num_buffers);
   }
+  const int devices = surroundings.communicator.mesh().devicesPerProcess();
   if (slot > 0) { // it knows no addresses
     step.gemm = instances[0][index].gemm;
+    shareWeights(desc.fixed_weights != 0, instances[0][index], step, devices);
     return Status();
   }
   gemms.emplace_back();
   ASHLAR_RETURN_IF_ERROR(Gemm::prepare(desc, surroundings.pool.threads(), gemms.back(), &surroundings.workspace));
   step.gemm = &gemms.back();
-  return Status();
+  return desc.fixed_weights != 0 ? keepWeights(instr, desc, *step.gemm, step, devices) : Status();
 }
 
 Status CpuProgram::prepareConv(const CpuSurroundings &surroundings, uint32_t index, uint64_t slot, Step &step) {
@@ -212,35 +221,41 @@ Status CpuProgram::prepareConv(const CpuSurroundings &surroundings, uint32_t ind
   }
   const int devices = surroundings.communicator.mesh().devicesPerProcess();
   if (slot > 0) { // it knows no addresses
-    const Step &first = instances[0][index];
-    step.conv = first.conv;
-    for (size_t i = 1; desc.fixed_weights != 0 && i < size_t(devices) * step.numBuffers; i += step.numBuffers) {
-      step.buffers[i] = first.buffers[i];
-    }
+    step.conv = instances[0][index].conv;
+    shareWeights(desc.fixed_weights != 0, instances[0][index], step, devices);
     return Status();
   }
   convs.emplace_back();
   ASHLAR_RETURN_IF_ERROR(Conv::prepare(desc, surroundings.pool.threads(), convs.back(), &surroundings.workspace));
   step.conv = &convs.back();
-  return desc.fixed_weights != 0 ? keepWeights(desc, step, devices) : Status();
+  return desc.fixed_weights != 0 ? keepWeights(instr, desc, *step.conv, step, devices) : Status();
 }
 
-Status CpuProgram::keepWeights(const ashlar_rt_conv_desc &desc, Step &step, int devices) {
-  const uint64_t bytes = orderedWeightBytes(desc);
-  orderedMemory.emplace_back();
-  ASHLAR_RETURN_IF_ERROR(orderedMemory.back().reserve(bytes * devices));
+template <typename Desc, typename Call>
+Status CpuProgram::keepWeights(const ashlar_rt_instr &instr, const Desc &desc, const Call &call, Step &step, int devices) {
   for (int device = 0; device < devices; ++device) {
-    void *&weights = step.buffers[device * step.numBuffers + 1];
-    float *ordered = orderedMemory.back().data() + device * bytes / sizeof(float);
-    fixedWeights.push_back({step.conv, static_cast<const float *>(weights), ordered});
-    weights = ordered;
+    void *&buffer = step.buffers[device * step.numBuffers + 1];
+    auto [begin, end] = fixedWeights.equal_range(buffer);
+    auto known = std::find_if(begin, end, [&](const auto &entry) {
+      const ashlar_rt_instr &other = *entry.second.instr;
+      return other.kind == instr.kind && ordersAlike(*static_cast<const Desc *>(other.desc), desc);
+    });
+    if (known == end) {
+      orderedMemory.emplace_back();
+      ASHLAR_RETURN_IF_ERROR(orderedMemory.back().reserve(orderedWeightBytes(desc)));
+      const auto *weights = static_cast<const float *>(buffer);
+      float *ordered = orderedMemory.back().data();
+      known = fixedWeights.insert(
+          {buffer, {&instr, ordered, call.orderedPieces(), [&call, weights, ordered](int piece) { call.order(piece, weights, ordered); }}});
+    }
+    buffer = known->second.ordered;
   }
   return Status();
 }
 
 void CpuProgram::orderWeights(ThreadPool &pool) {
-  for (FixedWeights &fixed : fixedWeights) {
-    pool.parallelFor(fixed.conv->orderedPieces(), /*grain=*/1, orderPieces, &fixed);
+  for (auto &[weights, fixed] : fixedWeights) {
+    pool.parallelFor(fixed.pieces, /*grain=*/1, orderPieces, &fixed);
   }
 }
 

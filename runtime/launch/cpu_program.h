@@ -12,6 +12,8 @@
 #include "runtime/launch/executor.h"
 
 #include <deque>
+#include <functional>
+#include <map>
 
 namespace ashlar::rt {
 
@@ -50,11 +52,12 @@ struct CpuSurroundings {
   char *address(const ashlar_rt_buffer &buffer, int device, uint64_t slot) const;
 };
 
-// Weights of one device that are ordered once, and where that is.
+// Weights of one device that are ordered once, in pieces, for all calls that read them in one order.
 struct FixedWeights {
-  const Conv *conv;
-  const float *weights;
+  const ashlar_rt_instr *instr; // the first one of them
   float *ordered;
+  int pieces;
+  std::function<void(int piece)> order;
 };
 
 class CpuProgram final : public Program {
@@ -100,7 +103,8 @@ private:
   Status resolveStep(const CpuSurroundings &surroundings, uint32_t instr, uint64_t slot, Step &step);
   Status prepareGemm(const CpuSurroundings &surroundings, uint32_t instr, uint64_t slot, Step &step);
   Status prepareConv(const CpuSurroundings &surroundings, uint32_t instr, uint64_t slot, Step &step);
-  Status keepWeights(const ashlar_rt_conv_desc &desc, Step &step, int devices);
+  template <typename Desc, typename Call>
+  Status keepWeights(const ashlar_rt_instr &instr, const Desc &desc, const Call &call, Step &step, int devices);
   Status prepareCollective(const CpuSurroundings &surroundings, uint32_t instr, uint64_t slot, Step &step);
 
   Stopwatch watchFor(const CpuSurroundings &surroundings, SpanKind kind, uint32_t index, double *sum) const;
@@ -116,8 +120,8 @@ private:
   std::deque<std::vector<void *>> addresses;
   std::deque<Gemm> gemms;
   std::deque<Conv> convs;
-  std::vector<FixedWeights> fixedWeights;
-  std::vector<GemmWorkspace> orderedMemory; // of each call, for all devices
+  std::multimap<const void *, FixedWeights> fixedWeights; // by where the weights are
+  std::vector<GemmWorkspace> orderedMemory;               // of each call, for all devices
   std::vector<std::unique_ptr<Collective>> collectives;
   std::vector<Stopwatch> watches, besides; // by instruction; the second of collectives that are started
   std::vector<Waiting<SendingEnd>> sends;

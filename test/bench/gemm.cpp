@@ -5,6 +5,7 @@
 // operands are in cache, as they are in a step. One thread.
 
 #include "runtime/kernels/cpu/gemm.h"
+#include "runtime/abi/memory_sizes.h"
 #include "test/bench/peak.h"
 
 #include <cstdio>
@@ -74,6 +75,34 @@ void measure(const Shape &shape, double peak, DnnlSgemm sgemm) {
   std::printf("\n");
 }
 
+// Products of few rows, with weights read in place and with weights that are ordered once, as in inference: few rows read them about as
+// fast as memory can.
+void measureFewRows(int64_t m, int64_t k, int64_t n) {
+  std::vector<float> a(m * k, 0.5f), b(k * n, 0.25f), out(m * n);
+  ashlar_rt_gemm_desc desc = {1, m, n, k, 0, 0, 0, 0};
+  const double flops = 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k) * 1e-9;
+  double speed[2] = {};
+  for (uint32_t fixed : {0, 1}) {
+    desc.fixed_weights = fixed;
+    Gemm gemm;
+    GemmWorkspace ordered;
+    Status status = Gemm::prepare(desc, 1, gemm);
+    status = status.ok() ? ordered.reserve(orderedWeightBytes(desc)) : status;
+    if (!status.ok()) {
+      std::printf("%s\n", status.message().c_str());
+      return;
+    }
+    for (int piece = 0; fixed != 0 && piece < gemm.orderedPieces(); ++piece) {
+      gemm.order(piece, b.data(), ordered.data());
+    }
+    const float *weights = fixed != 0 ? ordered.data() : b.data();
+    speed[fixed] = flops / bestTime([&] { gemm.run(a.data(), weights, nullptr, out.data()); });
+  }
+  std::printf("%4lld x %4lld x %4lld  in place %6.1f GFLOP/s, ordered %6.1f: %4.1f GB/s of weights\n", static_cast<long long>(m),
+              static_cast<long long>(k), static_cast<long long>(n), speed[0], speed[1],
+              speed[1] / flops * static_cast<double>(k * n) * 4e-9);
+}
+
 } // namespace
 
 int main() {
@@ -86,6 +115,11 @@ int main() {
               sgemm ? "in the same run" : "not installed");
   for (const Shape &shape : kShapes) {
     measure(shape, peak, sgemm);
+  }
+  for (int64_t size : {256, 1024, 4096}) {
+    for (int64_t rows : {1, 4, 12, 16, 24, 32, 64, 256}) {
+      measureFewRows(rows, size, size);
+    }
   }
   return 0;
 }

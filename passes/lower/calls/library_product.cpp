@@ -159,7 +159,7 @@ LogicalResult buildProductCall(const CallSite &site) {
   int64_t batch = ShapedType::getNumElements(out.drop_back(2));
   exec::GemmOp::create(site.builder, site.loc, site.builder.getArrayAttr(buffers), batch, out[out.size() - 2], out.back(),
                        matrix[call->transposeA ? 0 : 1], call->transposeA, call->transposeB, call->bias.has_value(), call->epilogue,
-                       call->sumOf, site.allowTf32 && lhs.getElementType().isF32());
+                       call->sumOf, site.allowTf32 && lhs.getElementType().isF32(), /*fixed_weights=*/false);
   return success();
 }
 
@@ -173,7 +173,9 @@ ashlar_rt_gemm_desc describeProduct(exec::GemmOp call) {
           call.getHasBias(),
           numberOf(call.getEpilogue()),
           numberOf(call.getOperandSum()),
-          call.getAllowTf32()};
+          call.getAllowTf32(),
+          call.getFixedWeights(),
+          /*reserved=*/0};
 }
 
 } // namespace ashlar::lower

@@ -43,16 +43,17 @@ bool FixedBytes::contains(exec::BufferAttr buffer) const {
 
 void markFixedWeights(exec::VariantOp variant) {
   FixedBytes fixed(variant);
-  variant.getBody().walk([&](exec::ConvOp call) {
+  variant.getBody().walk([&](exec::FixedWeightsOpInterface call) {
     bool isInit = call->getParentOfType<exec::ProgramOp>().getSymName() == nn::kInit;
-    if (!isInit && call.getKind() != exec::ConvKind::Weights && fixed.contains(cast<exec::BufferAttr>(call.getBuffers()[1]))) {
+    exec::BufferAttr weights = call.getWeights();
+    if (!isInit && weights && fixed.contains(weights)) {
       call.setFixedWeights(true);
     }
   });
 }
 
 void unmarkFixedWeights(exec::VariantOp variant) {
-  variant.getBody().walk([](exec::ConvOp call) { call.setFixedWeights(false); });
+  variant.getBody().walk([](exec::FixedWeightsOpInterface call) { call.setFixedWeights(false); });
 }
 
 } // namespace ashlar::lower

@@ -9,6 +9,7 @@
 #include "dialects/nn/programs.h"
 #include "dialects/support/element_type.h"
 #include "passes/lower/calls/library_convolution.h"
+#include "passes/lower/calls/library_product.h"
 #include "runtime/abi/memory_sizes.h"
 
 #include "llvm/ADT/SetVector.h"
@@ -133,11 +134,32 @@ private:
     return most;
   }
 
-  // What calls keep of their fixed weights, for each device.
+  // What calls keep of their fixed weights, for each device: once for all calls of a program that read them in one order.
   uint64_t orderedBytes() {
     uint64_t bytes = 0;
-    variant.getBody().walk([&](exec::ConvOp conv) { bytes += rt::orderedWeightBytes(describeConvolution(conv)) * perProcess; });
-    return bytes;
+    for (auto program : variant.getBody().getOps<exec::ProgramOp>()) {
+      std::multimap<std::pair<exec::Space, uint64_t>, ashlar_rt_conv_desc> convolutions;
+      std::multimap<std::pair<exec::Space, uint64_t>, ashlar_rt_gemm_desc> products;
+      program.walk([&](exec::ConvOp call) { bytes += addOrdered(call, describeConvolution(call), convolutions); });
+      program.walk([&](exec::GemmOp call) { bytes += addOrdered(call, describeProduct(call), products); });
+    }
+    return bytes * perProcess;
+  }
+
+  // Returns what the call adds to the orders that are `known`, by where the weights are.
+  template <typename Desc>
+  static uint64_t addOrdered(exec::FixedWeightsOpInterface call, const Desc &desc,
+                             std::multimap<std::pair<exec::Space, uint64_t>, Desc> &known) {
+    if (!call.getFixedWeights()) {
+      return 0;
+    }
+    std::pair place(call.getWeights().getSpace(), static_cast<uint64_t>(call.getWeights().getOffset()));
+    auto [begin, end] = known.equal_range(place);
+    if (std::any_of(begin, end, [&](const auto &other) { return rt::ordersAlike(other.second, desc); })) {
+      return 0;
+    }
+    known.insert({place, desc});
+    return rt::orderedWeightBytes(desc);
   }
 
   // This process' share of what the ranks of a host wait for each other in.

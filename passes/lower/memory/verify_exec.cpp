@@ -203,11 +203,11 @@ private:
 
   LogicalResult verifyFixedWeights(exec::VariantOp variant) {
     FixedBytes fixed(variant);
-    WalkResult result = variant.getBody().walk([&](exec::ConvOp call) -> WalkResult {
-      auto weights = cast<exec::BufferAttr>(call.getBuffers()[1]);
+    WalkResult result = variant.getBody().walk([&](exec::FixedWeightsOpInterface call) -> WalkResult {
+      exec::BufferAttr weights = call.getWeights();
       StringRef program = call->getParentOfType<exec::ProgramOp>().getSymName();
       if (call.getFixedWeights() && (program == nn::kInit || !fixed.contains(weights))) { // C15
-        return call.emitOpError("has fixed weights of ")
+        return call->emitOpError("has fixed weights of ")
                << byteSize(weights.getType()) << " bytes at offset " << weights.getOffset() << " of the "
                << stringifySpace(weights.getSpace()) << ", which are no variable that @init alone writes, in @" << program;
       }

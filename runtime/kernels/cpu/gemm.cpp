@@ -10,6 +10,8 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include <sys/mman.h>
+
 namespace ashlar::rt {
 
 namespace {
@@ -21,6 +23,8 @@ const GemmKernel &chooseGemmKernel() {
   return chooseKernel(gemmKernelGeneric);
 #endif
 }
+
+constexpr size_t kLargePage = size_t{2} << 20;
 
 // Parts along the batch, the rows and the columns of `out`.
 struct Grid {
@@ -37,7 +41,7 @@ Grid chooseGrid(const ashlar_rt_gemm_desc &desc, const GemmKernel &kernel, int64
     for (int64_t rows = 1; rows <= std::min(threads / batch, strips); ++rows) {
       int64_t cols = std::min(threads / (batch * rows), panels);
       int64_t partStrips = ceilDiv(strips, rows), partPanels = ceilDiv(panels, cols);
-      double packing = 0.5 * partPanels + (desc.transpose_a ? 0.5 * partStrips : 0);
+      double packing = (desc.fixed_weights ? 0 : 0.5 * partPanels) + (desc.transpose_a ? 0.5 * partStrips : 0);
       double cost = ceilDiv(desc.batch, batch) * (static_cast<double>(partStrips) * partPanels + packing);
       if (bestCost == 0 || cost < bestCost) {
         bestCost = cost;
@@ -54,9 +58,14 @@ Status GemmWorkspace::reserve(size_t bytes) {
   if (bytes <= size) {
     return {};
   }
-  memory.reset(static_cast<float *>(std::aligned_alloc(ASHLAR_RT_ALIGNMENT, bytes)));
+  // On pages of 2 MiB a product of few rows, which reads its weights about as fast as memory can, gains 5 to 60 %.
+  const bool isLarge = bytes >= kLargePage;
+  memory.reset(static_cast<float *>(std::aligned_alloc(isLarge ? kLargePage : ASHLAR_RT_ALIGNMENT, bytes)));
   size = memory ? bytes : 0;
-  return memory ? Status() : unavailable("{} bytes of workspace for matrix products: out of memory", bytes);
+  if (memory && isLarge) {
+    madvise(memory.get(), bytes, MADV_HUGEPAGE); // without them it is only slower
+  }
+  return memory ? Status() : unavailable("{} bytes for library calls: out of memory", bytes);
 }
 
 struct Gemm::State {
@@ -65,6 +74,12 @@ struct Gemm::State {
   Grid grid;
   GemmWorkspace own;
   GemmWorkspace *workspace; // `own` or the caller's; one piece of workspaceFloats for each part
+
+  // Returns B as the kernel sees it, but for where it lies.
+  GemmPiece wholeB() const;
+
+  // Returns the floats of one ordered panel.
+  int64_t orderedFloats() const;
 };
 
 Gemm::Gemm() = default;
@@ -92,6 +107,34 @@ Status Gemm::prepare(const ashlar_rt_gemm_desc &desc, int threads, Gemm &gemm, G
   return {};
 }
 
+GemmPiece Gemm::State::wholeB() const {
+  GemmPiece whole{};
+  whole.cols = desc.n;
+  whole.k = desc.k;
+  whole.bRow = desc.transpose_b ? 1 : desc.n;
+  whole.bCol = desc.transpose_b ? desc.k : 1;
+  whole.isOrdered = desc.fixed_weights != 0;
+  return whole;
+}
+
+int64_t Gemm::State::orderedFloats() const {
+  return desc.k * kernel->tileCols;
+}
+
+int Gemm::orderedPieces() const {
+  return static_cast<int>(state->desc.batch * ceilDiv(state->desc.n, state->kernel->tileCols));
+}
+
+void Gemm::order(int piece, const float *weights, float *ordered) const {
+  const ashlar_rt_gemm_desc &desc = state->desc;
+  int64_t panels = ceilDiv(desc.n, state->kernel->tileCols);
+  Range cols = cut(desc.n, state->kernel->tileCols, piece % panels, panels);
+  GemmPiece panel = state->wholeB();
+  panel.cols = cols.end - cols.begin;
+  panel.b = weights + piece / panels * desc.k * desc.n + cols.begin * panel.bCol;
+  state->kernel->order(panel, ordered + piece * state->orderedFloats());
+}
+
 int Gemm::parts() const {
   return static_cast<int>(state->grid.batch * state->grid.rows * state->grid.cols);
 }
@@ -106,21 +149,20 @@ void Gemm::runPart(int part, const float *a, const float *b, const float *bias, 
   Range batches = cut(desc.batch, 1, part / (grid.rows * grid.cols), grid.batch);
   Range rows = cut(desc.m, state->kernel->tileRows, part / grid.cols % grid.rows, grid.rows);
   Range cols = cut(desc.n, state->kernel->tileCols, part % grid.cols, grid.cols);
-  GemmPiece piece{};
+  GemmPiece piece = state->wholeB();
   piece.rows = rows.end - rows.begin;
   piece.cols = cols.end - cols.begin;
-  piece.k = desc.k;
   piece.aRow = desc.transpose_a ? 1 : desc.k;
   piece.aCol = desc.transpose_a ? desc.m : 1;
-  piece.bRow = desc.transpose_b ? 1 : desc.n;
-  piece.bCol = desc.transpose_b ? desc.k : 1;
   piece.bias = desc.has_bias ? bias + cols.begin : nullptr;
   piece.outRow = desc.n;
   piece.epilogue = desc.epilogue;
+  const int64_t panels = ceilDiv(desc.n, state->kernel->tileCols);
   float *workspace = state->workspace->data() + part * state->kernel->workspaceFloats;
   for (int64_t batch = batches.begin; batch < batches.end; ++batch) {
     piece.a = a + batch * desc.m * desc.k + rows.begin * piece.aRow;
-    piece.b = b + batch * desc.k * desc.n + cols.begin * piece.bCol;
+    int64_t panel = batch * panels + cols.begin / state->kernel->tileCols;
+    piece.b = piece.isOrdered ? b + panel * state->orderedFloats() : b + batch * desc.k * desc.n + cols.begin * piece.bCol;
     piece.out = out + batch * desc.m * desc.n + rows.begin * desc.n + cols.begin;
     state->kernel->compute(piece, workspace);
   }

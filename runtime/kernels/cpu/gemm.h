@@ -54,8 +54,15 @@ public:
   // Returns the number of parts, 1 <= parts() <= threads. They write disjoint pieces of `out`, about equal in work.
   int parts() const;
 
-  // Computes part `part` of the product. Different parts may run at the same time. `bias` is ignored unless the desc has one; `out`
-  // overlaps no operand. Does not allocate.
+  // Returns the number of pieces in which fixed weights are ordered.
+  int orderedPieces() const;
+
+  // Orders piece `piece` of fixed weights, `b` of the descriptor. Different pieces may be ordered at the same time. `ordered` has
+  // orderedWeightBytes(), aligned to ASHLAR_RT_ALIGNMENT.
+  void order(int piece, const float *weights, float *ordered) const;
+
+  // Computes part `part` of the product. Different parts may run at the same time. `b` is what order() made of it where weights are fixed;
+  // `bias` is ignored unless the desc has one; `out` overlaps no operand. Does not allocate.
   void runPart(int part, const float *a, const float *b, const float *bias, float *out);
 
   // Computes all parts on the calling thread.

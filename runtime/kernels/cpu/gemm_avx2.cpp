@@ -19,7 +19,7 @@ constexpr int kTileVectors = 2;
 } // namespace
 
 const GemmKernel &gemmKernelAvx2() {
-  static constexpr GemmKernel kernel = {"avx2 6x16", kTileRows, kTileCols, kWorkspaceFloats, compute};
+  static constexpr GemmKernel kernel = {"avx2 6x16", kTileRows, kTileCols, kWorkspaceFloats, compute, order};
   return kernel;
 }
 

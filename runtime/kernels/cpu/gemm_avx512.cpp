@@ -19,7 +19,7 @@ constexpr int kTileVectors = 2;
 } // namespace
 
 const GemmKernel &gemmKernelAvx512() {
-  static constexpr GemmKernel kernel = {"avx512 12x32", kTileRows, kTileCols, kWorkspaceFloats, compute};
+  static constexpr GemmKernel kernel = {"avx512 12x32", kTileRows, kTileCols, kWorkspaceFloats, compute, order};
   return kernel;
 }
 

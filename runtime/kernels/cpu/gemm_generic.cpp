@@ -19,7 +19,7 @@ constexpr int kTileVectors = 2;
 } // namespace
 
 const GemmKernel &gemmKernelGeneric() {
-  static constexpr GemmKernel kernel = {"generic 6x8", kTileRows, kTileCols, kWorkspaceFloats, compute};
+  static constexpr GemmKernel kernel = {"generic 6x8", kTileRows, kTileCols, kWorkspaceFloats, compute, order};
   return kernel;
 }
 

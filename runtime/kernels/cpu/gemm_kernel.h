@@ -14,13 +14,15 @@
 namespace ashlar::rt {
 
 // A piece of out = epilogue(A B + bias): `rows` x `cols` elements of `out`, over all of k. Element (i, p) of A is a[i * aRow + p * aCol],
-// (p, j) of B is b[p * bRow + j * bCol], (i, j) of out is out[i * outRow + j]; bias is null or has `cols` elements.
+// (p, j) of B is b[p * bRow + j * bCol], or b is the first of the panels that order() made; (i, j) of out is out[i * outRow + j]; bias is
+// null or has `cols` elements.
 struct GemmPiece {
   int64_t rows, cols, k;
   const float *a;
   int64_t aRow, aCol;
   const float *b;
   int64_t bRow, bCol;
+  bool isOrdered;
   const float *bias;
   float *out;
   int64_t outRow;
@@ -34,6 +36,10 @@ struct GemmKernel {
   int64_t tileRows, tileCols; // the block of `out` that is kept in registers
   int64_t workspaceFloats;
   void (*compute)(const GemmPiece &piece, float *workspace);
+
+  // Copies the `cols` <= tileCols columns of B of a piece next to each other: k rows of tileCols floats, zeros beyond the last column.
+  // compute() takes panels that follow each other.
+  void (*order)(const GemmPiece &piece, float *panel);
 };
 
 // Returns the kernel for any processor: plain vectors of four floats.

@@ -63,3 +63,27 @@ func.func @eval_step(%x: tensor<2x8x4xf32> {nn.name = "x"}) -> (tensor<2x8x3xf32
   %z = nn.conv %y, %v channels_last windows = [#nn.window<1>] : tensor<2x8x6xf32>, tensor<3x6x1xf32> -> tensor<2x8x3xf32>
   return %z : tensor<2x8x3xf32>
 }
+
+// -----
+
+// Products: what is on the right is ordered once, transposed or not, read through a reshape or twice; what is on the left is not looked at, nor are
+// weights that a run computes.
+// CHECK-LABEL: exec.program @forward
+// CHECK: exec.gemm {{.*}} transpose_b epilogue none fixed_weights{{$}}
+// CHECK: exec.gemm {{.*}} epilogue none fixed_weights{{$}}
+// CHECK: exec.gemm {{.*}} epilogue none{{$}}
+// CHECK: exec.gemm {{.*}} epilogue none{{$}}
+nn.variable @w : tensor<64x64xf32>
+func.func @init() {
+  %w = nn.constant dense<0.5> : tensor<64x64xf32>
+  nn.write @w, %w : tensor<64x64xf32>
+  return
+}
+func.func @forward(%x: tensor<64x64xf32> {nn.name = "x"}) -> (tensor<64x64xf32> {nn.name = "y"}) {
+  %w = nn.read @w : tensor<64x64xf32>
+  %a = nn.matmul %x, %w transpose_b : tensor<64x64xf32>, tensor<64x64xf32> -> tensor<64x64xf32>
+  %b = nn.matmul %a, %w : tensor<64x64xf32>, tensor<64x64xf32> -> tensor<64x64xf32>
+  %c = nn.matmul %w, %b : tensor<64x64xf32>, tensor<64x64xf32> -> tensor<64x64xf32>
+  %d = nn.matmul %c, %b : tensor<64x64xf32>, tensor<64x64xf32> -> tensor<64x64xf32>
+  return %d : tensor<64x64xf32>
+}

@@ -2,6 +2,7 @@
 //
 // Matrix products against the plain loops of runtime/kernels/reference, for every kernel that this processor can run.
 
+#include "runtime/abi/memory_sizes.h"
 #include "runtime/kernels/cpu/gemm.h"
 #include "runtime/kernels/cpu/gemm_kernel.h"
 #include "runtime/kernels/reference/gemm.h"
@@ -82,7 +83,7 @@ std::vector<const GemmKernel *> availableKernels() {
   return kernels;
 }
 
-// Runs a single product of one batch directly on a kernel.
+// Runs a single product of one batch directly on a kernel, and once more with B ordered, which may change no bit.
 void runKernel(const GemmKernel &kernel, Problem &problem) {
   const ashlar_rt_gemm_desc &d = problem.desc;
   std::vector<float> workspace(kernel.workspaceFloats + 16);
@@ -104,6 +105,20 @@ void runKernel(const GemmKernel &kernel, Problem &problem) {
   piece.outRow = d.n;
   piece.epilogue = d.epilogue;
   kernel.compute(piece, static_cast<float *>(start));
+  const std::vector<float> inPlace = problem.out;
+  const int64_t panels = (d.n + kernel.tileCols - 1) / kernel.tileCols;
+  std::vector<float> ordered(panels * d.k * kernel.tileCols, std::numeric_limits<float>::quiet_NaN());
+  for (int64_t panel = 0; panel < panels; ++panel) {
+    GemmPiece columns = piece;
+    columns.cols = std::min(kernel.tileCols, d.n - panel * kernel.tileCols);
+    columns.b += panel * kernel.tileCols * piece.bCol;
+    kernel.order(columns, ordered.data() + panel * d.k * kernel.tileCols);
+  }
+  piece.b = ordered.data();
+  piece.isOrdered = true;
+  kernel.compute(piece, static_cast<float *>(start));
+  INFO(kernel.name << " ordered, m " << d.m << " n " << d.n << " k " << d.k);
+  REQUIRE(std::memcmp(problem.out.data(), inPlace.data(), inPlace.size() * sizeof(float)) == 0);
 }
 
 Gemm prepared(const ashlar_rt_gemm_desc &desc, int threads) {
@@ -185,6 +200,42 @@ TEST_CASE("gemm: the bits do not depend on threads or on the other rows", "[kern
     prepared(rows, 1).run(problem.a.data() + first * whole.k, problem.b.data(), problem.bias.data(), other.data() + first * whole.n);
   }
   REQUIRE(std::memcmp(problem.out.data(), other.data(), other.size() * sizeof(float)) == 0);
+}
+
+TEST_CASE("gemm: fixed weights are ordered once, and change no bit", "[kernels][gemm]") {
+  std::mt19937 random(6);
+  for (int round = 0; round < 120; ++round) {
+    const auto size = [&](int64_t small, int64_t large) { return 1 + static_cast<int64_t>(random() % (round % 10 == 0 ? large : small)); };
+    ashlar_rt_gemm_desc desc = {size(3, 2),
+                                size(40, 450),
+                                size(80, 330),
+                                size(60, 2600),
+                                static_cast<uint32_t>(random() % 2),
+                                static_cast<uint32_t>(random() % 2),
+                                static_cast<uint32_t>(random() % 2),
+                                static_cast<uint32_t>(random() % 6)};
+    const int threads = 1 + static_cast<int>(random() % 3);
+    INFO("batch " << desc.batch << " m " << desc.m << " n " << desc.n << " k " << desc.k << " ta " << desc.transpose_a << " tb "
+                  << desc.transpose_b << " threads " << threads);
+    Problem problem(desc, random);
+    Gemm plain = prepared(desc, threads);
+    plain.run(problem.a.data(), problem.b.data(), problem.bias.data(), problem.out.data());
+    REQUIRE(problem.worstShare() <= 1);
+    const std::vector<float> expected = problem.out;
+    desc.fixed_weights = 1;
+    Gemm fixed = prepared(desc, threads);
+    GemmWorkspace memory;
+    const uint64_t bytes = orderedWeightBytes(desc);
+    REQUIRE(memory.reserve(bytes).ok());
+    std::fill(memory.data(), memory.data() + bytes / sizeof(float), std::numeric_limits<float>::quiet_NaN());
+    for (int piece = 0; piece < fixed.orderedPieces(); ++piece) {
+      fixed.order(piece, problem.b.data(), memory.data());
+    }
+    std::fill(problem.b.begin(), problem.b.end(), std::numeric_limits<float>::quiet_NaN()); // it is not looked at again
+    std::fill(problem.out.begin(), problem.out.end(), std::numeric_limits<float>::quiet_NaN());
+    fixed.run(problem.a.data(), memory.data(), problem.bias.data(), problem.out.data());
+    REQUIRE(std::memcmp(problem.out.data(), expected.data(), expected.size() * sizeof(float)) == 0);
+  }
 }
 
 TEST_CASE("gemm: activations are exact enough over the whole range", "[kernels][gemm]") {

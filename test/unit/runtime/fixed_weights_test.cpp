@@ -117,3 +117,40 @@ TEST_CASE("fixed weights: a process says what their order takes", "[runtime][exe
   CHECK(found->bytes == 2 * orderedWeightBytes(toy.desc));
   CHECK(orderedWeightBytes(toy.desc) == 3 * 32 * sizeof(float)); // two channels and a row between places, to 32 columns
 }
+
+TEST_CASE("fixed weights: calls that read them in one order share it", "[runtime][executor]") {
+  // Two products of other numbers of rows share; one that reads the same bytes transposed does not, nor does a convolution.
+  ToyConvolution toy;
+  ashlar_rt_gemm_desc rows = {1, kPixels, kIn, kOut, 0, 0, 0, 0, 0, 0, /*fixed_weights=*/1, 0}, fewer = rows, transposed = rows;
+  fewer.m = 1;
+  transposed.transpose_b = 1;
+  transposed.n = kOut;
+  transposed.k = kIn;
+  ashlar_rt_instr forward[4] = {toy.conv, toy.conv, toy.conv, toy.conv};
+  const ashlar_rt_gemm_desc *products[3] = {&rows, &fewer, &transposed};
+  for (int i = 0; i < 3; ++i) {
+    forward[i + 1].kind = ASHLAR_RT_GEMM;
+    forward[i + 1].desc = products[i];
+  }
+  const auto heldBy = [&](uint32_t count) {
+    ashlar_rt_program programs[2] = {toy.programs[0], {"forward", count, forward}};
+    toy.variant.programs = programs;
+    std::vector<std::unique_ptr<Communicator>> communicators;
+    REQUIRE(createLocalCommunicators(toy.variant, communicators).ok());
+    ThreadPool pool(1);
+    CpuExecutor executor;
+    const Status status = executor.create(toy.image, toy.variant, *communicators[0], pool, {});
+    INFO(status.message());
+    REQUIRE(status.ok());
+    uint64_t bytes = 0;
+    for (const HeldPart &part : executor.held(/*batchBytes=*/0)) {
+      bytes += std::strcmp(part.name, "ordered weights") == 0 ? part.bytes : 0;
+    }
+    return bytes;
+  };
+  const uint64_t convolution = 2 * orderedWeightBytes(toy.desc);
+  CHECK(heldBy(1) == convolution);
+  CHECK(heldBy(2) == convolution + 2 * orderedWeightBytes(rows));
+  CHECK(heldBy(3) == convolution + 2 * orderedWeightBytes(rows));
+  CHECK(heldBy(4) == convolution + 2 * orderedWeightBytes(rows) + 2 * orderedWeightBytes(transposed));
+}

@@ -100,15 +100,21 @@ std::string columnOf(StringRef tensor) {
   return column;
 }
 
+// Whether a sample has many labels, of tokens or pixels: some of them are padding, which data sets mark with torch's default of
+// ignore_index.
+bool hasPadding(const LossGuess &loss) {
+  return loss.shape.size() > 2;
+}
+
 std::string lossText(const LossGuess &loss) {
-  std::string tensor = quoted(loss.tensor), labels = quoted(loss.labels);
+  std::string tensor = quoted(loss.tensor), labels = quoted(loss.labels) + (hasPadding(loss) ? " ignore_index: -100" : "");
   switch (loss.kind) {
   case LossGuess::Kind::ModelOutput:
     return "model_output { tensor: " + tensor + " }";
   case LossGuess::Kind::NegativeLogLikelihood:
     return "negative_log_likelihood { log_probabilities: " + tensor + " labels: " + labels + " }";
   case LossGuess::Kind::MeanSquaredError:
-    return "mean_squared_error { prediction: " + tensor + " target: " + labels + " }";
+    return "mean_squared_error { prediction: " + tensor + " target: " + quoted(loss.labels) + " }";
   case LossGuess::Kind::SoftmaxCrossEntropy:
     return "softmax_cross_entropy { logits: " + tensor + " labels: " + labels + " }";
   case LossGuess::Kind::None:
@@ -145,6 +151,7 @@ std::vector<Column> listColumns(const Inspection &model, const job::Job &given) 
     columns.push_back(makeColumn(model.loss.labels, shape.drop_front(std::min<size_t>(1, shape.size())), "targets"));
   } else if (model.loss.kind != LossGuess::Kind::ModelOutput) {
     std::string classes = shape.empty() ? "" : formatv(", classes 0 to {0}", shape.back() - 1).str();
+    classes += hasPadding(model.loss) ? ", or -100: not counted" : "";
     columns.push_back(
         makeColumn(model.loss.labels, shape.size() < 2 ? shape.take_front(0) : shape.drop_back().drop_front(), "i32" + classes));
   }

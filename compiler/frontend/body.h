@@ -24,7 +24,8 @@ onnx::NodeProto makeNode(llvm::StringRef opType, std::vector<std::string> inputs
 // Adds an attribute to a node.
 void setInt(onnx::NodeProto &node, llvm::StringRef name, int64_t value);
 
-// Gives a Split, Squeeze or Unsqueeze its list: before opset 13 as an attribute, since then as input `constant`, which has to hold it.
+// Gives a ReduceSum, Split, Squeeze or Unsqueeze its list: before opset 13 as an attribute, since then as input `constant`, which has to
+// hold it.
 void setList(onnx::NodeProto &node, int64_t opset, llvm::StringRef attribute, const std::vector<int64_t> &values,
              const std::string &constant);
 

@@ -71,7 +71,8 @@ Value multiplyByMatrix(Node &node, Value lhs, Value rhs) {
 void importMatMul(Node &node) {
   Value lhs = node.input(0), rhs = node.input(1);
   RankedTensorType lhsType = typeOf(lhs), rhsType = typeOf(rhs);
-  if (lhsType.getRank() == 0 || rhsType.getRank() == 0 || lhsType.getElementType() != rhsType.getElementType()) {
+  bool areBytes = lhsType.getElementType().isInteger(8) && rhsType.getElementType().isInteger(8); // of MatMulInteger and its like
+  if (lhsType.getRank() == 0 || rhsType.getRank() == 0 || (lhsType.getElementType() != rhsType.getElementType() && !areBytes)) {
     node.fail("inputs A of " + print(lhsType) + " and B of " + print(rhsType) + " cannot be multiplied");
   }
   bool row = lhsType.getRank() == 1, column = rhsType.getRank() == 1;

@@ -198,14 +198,30 @@ public:
   // Input `index` minus its zero point, input `zeroIndex`, which is one number, or one for each index of `axis`: integers of 32 bits.
   std::string fromZero(size_t index, size_t zeroIndex, int64_t axis) {
     std::string value = cast(node.inputName(index).str(), onnx::TensorProto::INT32);
-    if (!node.hasInput(zeroIndex)) {
-      return value;
-    }
+    return node.hasInput(zeroIndex) ? add("Sub", {value, zeroPoint(index, zeroIndex, axis)}) : value;
+  }
+
+  // The zero point of input `index` as integers of 32 bits, with dims behind it.
+  std::string zeroPoint(size_t index, size_t zeroIndex, int64_t axis) {
     if (node.inputType(zeroIndex).getElementType() != node.inputType(index).getElementType()) {
       node.fail("its zero point is " + describeTensor(node.inputType(zeroIndex)) + " but input " + Twine(index) + " is " +
                 describeTensor(node.inputType(index)));
     }
-    return add("Sub", {value, cast(along(zeroIndex, node.inputType(index), axis), onnx::TensorProto::INT32)});
+    return cast(along(zeroIndex, node.inputType(index), axis), onnx::TensorProto::INT32);
+  }
+
+  // The sums of input `index`, integers, along a dim, which stays.
+  std::string sumAlong(size_t index, int64_t dim) {
+    std::string value = cast(node.inputName(index).str(), onnx::TensorProto::INT32), axes = newName();
+    nodes.push_back(makeInts(axes, {dim}, node.getPath()));
+    std::string sums = add("ReduceSum", {value});
+    setList(nodes.back(), node.getOpset(), "axes", {dim}, axes);
+    return sums;
+  }
+
+  std::string integer(int64_t value) {
+    nodes.push_back(makeInts(newName(), {value}, node.getPath()));
+    return cast(nodes.back().output(0), onnx::TensorProto::INT32);
   }
 
   // The name of input `index`, a scale or a zero point, with dims behind it, so that its elements are those of `axis` of a tensor.
@@ -263,12 +279,40 @@ void checkBytes(const Node &node, std::initializer_list<size_t> inputs) {
   }
 }
 
-// Rows of the left matrix may have zero points of their own, and columns of the right one.
+// Whether a zero point is there and not known to be zeros.
+bool hasZeroPoint(const Node &node, size_t index) {
+  DenseElementsAttr known = node.hasInput(index) ? node.peekConstant(index) : DenseElementsAttr();
+  return node.hasInput(index) && !(known && llvm::all_of(known.getValues<APInt>(), [](const APInt &zero) { return zero.isZero(); }));
+}
+
+// Rows of the left matrix may have zero points of their own, and columns of the right one. Bytes are multiplied as they are, and what the
+// zero points add is subtracted from the sums, so that weights stay bytes:
+//   (A - a) (B - b) = A B - a colsum(B) - b rowsum(A) + k a b
 std::string multiply(Node &node, Composition &made, size_t a, size_t aZero, size_t b, size_t bZero, const std::string &output) {
   checkBytes(node, {a, b});
-  int64_t rows = std::max<int64_t>(0, node.inputType(a).getRank() - 2), columns = node.inputType(b).getRank() - 1;
-  std::string lhs = made.fromZero(a, aZero, rows), rhs = made.fromZero(b, bZero, columns);
-  return made.add("MatMul", {lhs, rhs}, output);
+  RankedTensorType lhs = node.inputType(a), rhs = node.inputType(b);
+  int64_t rows = std::max<int64_t>(0, lhs.getRank() - 2), columns = rhs.getRank() - 1;
+  if (lhs.getRank() < 2 || rhs.getRank() < 2) { // sums of a vector have no dim that its zero point could be along
+    return made.add("MatMul", {made.fromZero(a, aZero, rows), made.fromZero(b, bZero, columns)}, output);
+  }
+  std::string zeroA = hasZeroPoint(node, aZero) ? made.zeroPoint(a, aZero, rows) : "";
+  std::string zeroB = hasZeroPoint(node, bZero) ? made.zeroPoint(b, bZero, columns) : "";
+  std::vector<std::string> added;
+  if (!zeroA.empty()) {
+    added.push_back(made.add("Mul", {zeroA, made.sumAlong(b, rhs.getRank() - 2)}));
+  }
+  if (!zeroB.empty()) {
+    std::string sums = made.sumAlong(a, lhs.getRank() - 1);
+    if (!zeroA.empty()) { // of A - a
+      sums = made.add("Sub", {sums, made.add("Mul", {zeroA, made.integer(lhs.getShape().back())})});
+    }
+    added.push_back(made.add("Mul", {zeroB, sums}));
+  }
+  std::string sums = made.add("MatMul", {node.inputName(a).str(), node.inputName(b).str()}, added.empty() ? output : "");
+  for (size_t i = 0; i < added.size(); ++i) {
+    sums = made.add("Sub", {sums, added[i]}, i + 1 == added.size() ? output : "");
+  }
+  return sums;
 }
 
 std::vector<onnx::NodeProto> expandMatMulInteger(Node &node) {

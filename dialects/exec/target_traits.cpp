@@ -13,6 +13,7 @@ constexpr Epilogue kCublasLtActivations[] = {Epilogue::Relu, Epilogue::GeluTanh}
 
 const TargetTraits kCpu = {
     /*takesNarrow=*/false,
+    /*takesBytes=*/true,
     /*hasTf32=*/false,
     /*sumsOperandRows=*/false,
     /*joinsReshaped=*/false,
@@ -30,6 +31,7 @@ const TargetTraits kCpu = {
 
 const TargetTraits kCuda = {
     /*takesNarrow=*/true,
+    /*takesBytes=*/false,
     /*hasTf32=*/true,
     /*sumsOperandRows=*/true,
     /*joinsReshaped=*/true,

@@ -13,6 +13,7 @@ namespace ashlar::exec {
 struct TargetTraits {
   // Of the library's matrix products.
   bool takesNarrow;                     // bf16 and f16 as they are, added up in f32; the sums can be given in f32
+  bool takesBytes;                      // integers of 8 bits, signed or not, added up in i32
   bool hasTf32;                         // may round operands of f32 to tf32
   bool sumsOperandRows;                 // the sums over the rows of an operand come with the product
   bool joinsReshaped;                   // what follows a product of merged rows in its own shape is computed before the change of shape

@@ -403,10 +403,11 @@ def Nn_MatMulOp : Nn_ContractionOp<"matmul", [InferTypeOpAdaptorWithIsCompatible
 
         %y = nn.matmul %x, %w transpose_b : tensor<256x784xf32>, tensor<512x784xf32> -> tensor<256x512xf32>
 
-    The result of a product of bf16 or f16 is rounded to their type, or comes in f32 when the result type says so.
+    The result of a product of bf16 or f16 is rounded to their type, or comes in f32 when the result type says so. Products of integers of 8
+    bits, each signed or not, are summed in i32. Sums of integers wrap around.
 
     **Constraints:** (C1) both ranks equal and >= 2; (C2) batch dims agree; (C3) contracted sizes agree; (C4) element types agree, but for
-    an f32 result of bf16 or f16 operands.
+    an f32 result of bf16 or f16 operands, and i8 beside ui8.
   }];
   let arguments = (ins Nn_NumericTensor:$lhs, Nn_NumericTensor:$rhs, UnitAttr:$transpose_a, UnitAttr:$transpose_b);
   let results = (outs Nn_NumericTensor:$result);

@@ -146,7 +146,7 @@ LogicalResult MomentsOp::inferReturnTypes(MLIRContext *context, std::optional<Lo
   return success();
 }
 
-LogicalResult MatMulOp::inferReturnTypes(MLIRContext *, std::optional<Location> loc, Adaptor adaptor, SmallVectorImpl<Type> &types) {
+LogicalResult MatMulOp::inferReturnTypes(MLIRContext *context, std::optional<Location> loc, Adaptor adaptor, SmallVectorImpl<Type> &types) {
   RankedTensorType lhs = typeOf(adaptor.getLhs()), rhs = typeOf(adaptor.getRhs());
   int64_t rank = lhs.getRank();
   if (rank < 2 || rhs.getRank() != rank) { // C1
@@ -155,7 +155,8 @@ LogicalResult MatMulOp::inferReturnTypes(MLIRContext *, std::optional<Location> 
   if (lhs.getShape().drop_back(2) != rhs.getShape().drop_back(2)) { // C2
     return emitOptionalError(loc, "matmul batch dims of ", lhs, " and ", rhs, " differ");
   }
-  if (lhs.getElementType() != rhs.getElementType()) { // C4
+  bool isOfBytes = lhs.getElementType().isInteger(8) && rhs.getElementType().isInteger(8);
+  if (lhs.getElementType() != rhs.getElementType() && !isOfBytes) { // C4
     return emitOptionalError(loc, "matmul of ", lhs, " and ", rhs, " mixes element types");
   }
   int64_t lhsK = lhs.getDimSize(adaptor.getTransposeA() ? rank - 2 : rank - 1);
@@ -166,7 +167,7 @@ LogicalResult MatMulOp::inferReturnTypes(MLIRContext *, std::optional<Location> 
   SmallVector<int64_t> shape(lhs.getShape().drop_back(2));
   shape.push_back(lhs.getDimSize(adaptor.getTransposeA() ? rank - 1 : rank - 2));
   shape.push_back(rhs.getDimSize(adaptor.getTransposeB() ? rank - 2 : rank - 1));
-  types.push_back(lhs.clone(shape));
+  types.push_back(isOfBytes ? RankedTensorType::get(shape, IntegerType::get(context, 32)) : lhs.clone(shape));
   return success();
 }
 

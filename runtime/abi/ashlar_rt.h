@@ -132,10 +132,14 @@ typedef enum {
   ASHLAR_RT_SUM_OF_B = 2  // sums over k of op(B): (n)
 } ashlar_rt_operand_sum;
 
+// What a matrix product of integers of 8 bits multiplies.
+enum { ASHLAR_RT_BYTES = 1, ASHLAR_RT_SIGNED_A = 2, ASHLAR_RT_SIGNED_B = 4 };
+
 // out[b] = epilogue(op(A[b]) * op(B[b]) + bias), products summed in f32. A[b]: (m, k), or (k, m) when transpose_a; B[b]: (k, n), or (n, k)
 // when transpose_b; out[b]: (m, n); bias: (n), added to every row. Dense, row major, batches one after the other. A and B have one dtype,
 // f32, bf16 or f16; out has that or f32; bias and sums have that of out. buffers: {A, B, [bias,] out, [sums]}. Sums only of one batch, with
-// neither bias nor epilogue. On cpu: f32 only, no sums. Fixed weights, which B is then: see ashlar_rt_conv_desc.
+// neither bias nor epilogue. On cpu: of these f32 only, no sums; and of integers of 8 bits, signed or not, to i32, summed modulo 2^32, with
+// neither bias nor epilogue. Fixed weights, which B is then: see ashlar_rt_conv_desc.
 typedef struct {
   int64_t batch, m, n, k;
   uint32_t transpose_a, transpose_b;
@@ -144,7 +148,7 @@ typedef struct {
   uint32_t operand_sum; // ashlar_rt_operand_sum
   uint32_t allow_tf32;  // f32 operands may be rounded to 10 bits of mantissa
   uint32_t fixed_weights;
-  uint32_t reserved; // 0: without it the struct would end in padding
+  uint32_t bytes; // 0, or ASHLAR_RT_BYTES and which operands are signed
 } ashlar_rt_gemm_desc;
 
 typedef enum { ASHLAR_RT_CONV_FORWARD = 1, ASHLAR_RT_CONV_DATA = 2, ASHLAR_RT_CONV_WEIGHTS = 3 } ashlar_rt_conv_kind;

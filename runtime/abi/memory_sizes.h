@@ -26,10 +26,28 @@ constexpr uint64_t kPageBytes = 4096;
 constexpr uint64_t kProductTileCols = 32;
 constexpr uint64_t kProductWorkspaceBytes = (384 * kProductTileCols + 384 * 384) * sizeof(float);
 
+// Returns the elements of one column of an ordered B: numbers of f32, or four bytes at a time and what is added to their sums.
+constexpr uint64_t orderedRows(const ashlar_rt_gemm_desc &desc) {
+  return desc.bytes != 0 ? (desc.k + 3) / 4 + 1 : desc.k;
+}
+
 // Returns the bytes that a product's fixed weights take in the order of the kernel, at least.
 constexpr uint64_t orderedWeightBytes(const ashlar_rt_gemm_desc &desc) {
   uint64_t columns = roundUp(desc.n, kProductTileCols);
-  return desc.fixed_weights != 0 ? roundUp(desc.batch * desc.k * columns * sizeof(float), ASHLAR_RT_ALIGNMENT) : 0;
+  return desc.fixed_weights != 0 ? roundUp(desc.batch * orderedRows(desc) * columns * sizeof(float), ASHLAR_RT_ALIGNMENT) : 0;
+}
+
+// cpu: rows of A that are copied, four bytes to an element, with their sum.
+constexpr uint64_t kByteRows = 96;
+
+// Returns the bytes that each thread needs for a product, at least.
+constexpr uint64_t productWorkspaceBytes(const ashlar_rt_gemm_desc &desc) {
+  if (desc.bytes == 0) {
+    return kProductWorkspaceBytes;
+  }
+  uint64_t rows = std::min<uint64_t>(desc.m, kByteRows) * orderedRows(desc);
+  uint64_t ordered = desc.fixed_weights != 0 ? 0 : orderedRows(desc) * roundUp(desc.n, kProductTileCols);
+  return kProductWorkspaceBytes + roundUp((rows + ordered) * sizeof(uint32_t), ASHLAR_RT_ALIGNMENT) + 2 * ASHLAR_RT_ALIGNMENT;
 }
 
 // cpu: what convolutions run in. Panels of ordered weights, or sums of a weight gradient, up to so many bytes (more only where a single
@@ -73,7 +91,7 @@ constexpr uint64_t orderedWeightBytes(const ashlar_rt_conv_desc &desc) {
 
 // Returns whether two calls read the same weights in one order, so that they can share it.
 constexpr bool ordersAlike(const ashlar_rt_gemm_desc &a, const ashlar_rt_gemm_desc &b) {
-  return a.batch == b.batch && a.n == b.n && a.k == b.k && a.transpose_b == b.transpose_b;
+  return a.batch == b.batch && a.n == b.n && a.k == b.k && a.transpose_b == b.transpose_b && a.bytes == b.bytes;
 }
 inline bool ordersAlike(const ashlar_rt_conv_desc &a, const ashlar_rt_conv_desc &b) {
   return std::memcmp(&a, &b, sizeof(a)) == 0; // how it is cut depends on all sizes

@@ -25,10 +25,10 @@ void runKernelRange(void *context, int64_t begin, int64_t end) {
 
 struct GemmCall {
   Gemm *gemm;
-  const float *a;
-  const float *b;
-  const float *bias;
-  float *out;
+  const void *a;
+  const void *b;
+  const void *bias;
+  void *out;
 };
 
 void runGemmParts(void *context, int64_t begin, int64_t end) {
@@ -317,8 +317,7 @@ Status runStep(const Step &step, ThreadPool &pool, ProgressThread &progress, std
     return Status();
   case ASHLAR_RT_GEMM:
     for (int device = step.begin; device < step.end; ++device, buffers += step.numBuffers) {
-      auto floats = [&](uint32_t i) { return static_cast<float *>(buffers[i]); };
-      GemmCall call{step.gemm, floats(0), floats(1), step.hasBias ? floats(2) : nullptr, floats(step.numBuffers - 1)};
+      GemmCall call{step.gemm, buffers[0], buffers[1], step.hasBias ? buffers[2] : nullptr, buffers[step.numBuffers - 1]};
       pool.parallelFor(step.gemm->parts(), /*grain=*/1, runGemmParts, &call);
     }
     return Status();

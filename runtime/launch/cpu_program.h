@@ -55,7 +55,7 @@ struct CpuSurroundings {
 // Weights of one device that are ordered once, in pieces, for all calls that read them in one order.
 struct FixedWeights {
   const ashlar_rt_instr *instr; // the first one of them
-  float *ordered;
+  void *ordered;
   int pieces;
   std::function<void(int piece)> order;
 };

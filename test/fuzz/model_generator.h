@@ -62,6 +62,7 @@ private:
 
   // ... ops that add up along dims, ...
   void reduce();
+  mlir::Value bytes(llvm::ArrayRef<int64_t> shape);
   void matmul();
   void rows();
   void normaliseByMoments(mlir::Value x);

@@ -27,6 +27,12 @@ void ModelGenerator::reduce() {
   add(nn::ReduceOp::create(b, kind, generic(x), dims), boundOf(x) + 1);
 }
 
+// Integers of 8 bits, signed or not, of the whole range.
+Value ModelGenerator::bytes(ArrayRef<int64_t> shape) {
+  Type type = dice.oneIn(2) ? b.getIntegerType(8, /*isSigned=*/false) : b.getI8Type();
+  return nn::CastOp::create(b, RankedTensorType::get(shape, type), numbers(shape, 255));
+}
+
 // x times a tensor that fits, in one of the four transposed forms, on one of the two sides.
 void ModelGenerator::matmul() {
   Value x = pick();
@@ -40,6 +46,11 @@ void ModelGenerator::matmul() {
   int64_t k = shape[transposeX == first ? rows : columns], n = dice.pick(options.sizes);
   shape[transposeY == first ? columns : rows] = k;
   shape[transposeY == first ? rows : columns] = n;
+  if (laterDice.oneIn(8)) {
+    Value product = first ? nn::MatMulOp::create(b, bytes(shapeOf(x)), bytes(shape), transposeX, transposeY)
+                          : nn::MatMulOp::create(b, bytes(shape), bytes(shapeOf(x)), transposeY, transposeX);
+    return add(nn::CastOp::create(b, floats(shapeOf(product)), product), 255. * 255 * k);
+  }
   Value y = another(shape);
   double bound = k * boundOf(x) * boundOf(y);
   add(first ? nn::MatMulOp::create(b, x, y, transposeX, transposeY) : nn::MatMulOp::create(b, y, x, transposeY, transposeX), bound);

@@ -4,6 +4,7 @@ numbers, and jobs that --suggest-job prints for them. Expected numbers are compu
 
 import math
 import os
+import random
 import struct
 
 from bench import STILL, expect, expect_near, graph_input, graph_output, node, parameter, product_job
@@ -278,6 +279,29 @@ def stored_initializers(bench):
     refused_model(bench, 'reads "z", a constant of a type that is only stored here')
 
 
+@case()
+def products_of_bytes(bench):
+    """MatMulInteger with every pair of signs, beside sums by hand; its weights stay bytes in the executable and in memory."""
+    generator, rows, k, n, int32 = random.Random(7), 5, 301, 130, 6
+    for kind_x, kind_w in ((2, 3), (3, 2), (2, 2), (3, 3)):  # uint8 is 2, int8 is 3
+        ends = {2: (0, 255), 3: (-128, 127)}
+        x, w = ([generator.randint(*ends[kind]) if generator.randrange(3) else generator.choice(ends[kind]) for _ in range(count)]
+                for kind, count in ((kind_x, rows * k), (kind_w, k * n)))
+        zero_x, zeros_w = generator.randint(*ends[kind_x]), [generator.randint(*ends[kind_w]) for _ in range(n)]
+        letters = {2: "B", 3: "b"}
+        bench.model(constant("w", kind_w, struct.pack(f"<{k * n}{letters[kind_w]}", *w), [k, n]),
+                    constant("zx", kind_x, struct.pack("<" + letters[kind_x], zero_x), []),
+                    constant("zw", kind_w, struct.pack(f"<{n}{letters[kind_w]}", *zeros_w), [n]),
+                    node("MatMulInteger", ["x", "w", "zx", "zw"], ["y"]), graph_input("x", [rows, k], kind_x), graph_output("y", [rows, n], int32))
+        found = run_forward(bench, x, (rows, k), kind=letters[kind_x])
+        expect(found, [sum((x[i * k + p] - zero_x) * (w[p * n + j] - zeros_w[j]) for p in range(k)) for i in range(rows) for j in range(n)],
+               f"types {kind_x} and {kind_w}")
+        profile = bench.ok(["./program", "--input", "x=x.npy", "--benchmark", "1", "--profile"])
+        expect("gemm y [" in profile, True, "a library product")
+        with open(bench.path("program"), "rb") as file:
+            expect(struct.pack(f"<{k * n}{letters[kind_w]}", *w) in file.read(), True, "the bytes of the weights")
+
+
 def tensor_of_list(name, dims, kind, elements):
     """A tensor in int32_data, a byte each."""
     return b"".join(integer(1, d) for d in dims) + integer(2, kind) + bytes_of(8, name) + bytes_of(5, b"".join(varint(x) for x in elements))
@@ -320,6 +344,16 @@ def suggested_losses(bench):
                                   node("Div", ["one", "a"], ["y"])], squares)):
         bench.model(*head, *nodes, graph_output("y", ["batch", 6]))
         expect(loss_line(suggested(bench)), expected, name)
+    # A label a token: padding has torch's label, which does not count; the job holds where no token is padded, too.
+    tokens = [node("MatMul", ["x", "w"], ["y"]), parameter("w", [4, 6], [0.5] * 24), graph_input("x", ["batch", 3, 4])]
+    for nodes, expected in (([], 'softmax_cross_entropy { logits: "y" labels: "labels" ignore_index: -100 }'),
+                            ([node("LogSoftmax", ["y"], ["p"])], 'negative_log_likelihood { log_probabilities: "p" labels: "labels" ignore_index: -100 }')):
+        bench.model(*tokens, *nodes, graph_output("p" if nodes else "y", ["batch", 3, 6]))
+        job = suggested(bench)
+        expect(loss_line(job), f"loss {{ {expected} }}", "tokens")
+        expect("#   labels_train.npy (samples, 3) i32, classes 0 to 5, or -100: not counted" in job, True, "labels of tokens")
+        bench.write("suggested.txtpb", job)
+        bench.ok([*compiler(bench), "--job", "suggested.txtpb", "-o", "program"])
     # Of several outputs a classifier's, wherever it stands: by its name, its softmax, or its shape.
     features = [node("Relu", ["x"], ["hidden"]), graph_output("hidden", ["batch", 4])]
     for name, output, nodes, logits in (("softmax", "y", [node("Softmax", ["l"], ["y"])], "l"),

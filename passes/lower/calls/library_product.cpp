@@ -30,6 +30,9 @@ Part partOf(Operation *op, const exec::TargetTraits *traits) {
   if (auto cast = dyn_cast<nn::CastOp>(op)) {
     return cast.getType().getElementType().isF32() && (!traits || traits->takesNarrow) ? Part::Conversion : Part::None;
   }
+  if (op->getNumResults() != 1 || !isa<FloatType>(typeOf(op->getResult(0)).getElementType())) {
+    return Part::None; // sums of integers stand alone
+  }
   if (isa<nn::AddOp>(op)) {
     return Part::Bias;
   }
@@ -104,6 +107,16 @@ FailureOr<LibraryProduct> readProduct(exec::FusionOp fusion) {
   return call;
 }
 
+// Returns which operands of a product of integers are signed; 0 of any other.
+uint32_t bytesOf(exec::GemmOp call) {
+  auto isByte = [&](unsigned i) { return cast<exec::BufferAttr>(call.getBuffers()[i]).getType().getElementType().isInteger(8); };
+  auto isUnsigned = [&](unsigned i) { return cast<exec::BufferAttr>(call.getBuffers()[i]).getType().getElementType().isUnsignedInteger(); };
+  if (!isByte(0)) {
+    return 0;
+  }
+  return ASHLAR_RT_BYTES | (isUnsigned(0) ? 0 : ASHLAR_RT_SIGNED_A) | (isUnsigned(1) ? 0 : ASHLAR_RT_SIGNED_B);
+}
+
 // Without a default: a new case does not compile until it has a number here.
 uint32_t numberOf(exec::OperandSum sum) {
   switch (sum) {
@@ -119,15 +132,16 @@ uint32_t numberOf(exec::OperandSum sum) {
 
 } // namespace
 
-bool isLibraryProduct(nn::MatMulOp op, int64_t leastFlops) {
+bool isLibraryProduct(nn::MatMulOp op, int64_t leastFlops, exec::Target target) {
   RankedTensorType type = op.getType();
   Type element = op.getLhs().getType().getElementType();
   int64_t k = op.getLhs().getType().getShape().end()[op.getTransposeA() ? -2 : -1];
-  return (element.isF32() || isNarrowFloat(element)) && type.getNumElements() * k >= leastFlops;
+  bool isKnown = element.isF32() || isNarrowFloat(element) || (element.isInteger(8) && exec::traitsOf(target).takesBytes);
+  return isKnown && type.getNumElements() * k >= leastFlops;
 }
 
 bool takesOperands(nn::MatMulOp op, exec::Target target) {
-  return op.getLhs().getType().getElementType().isF32() || exec::traitsOf(target).takesNarrow;
+  return !isNarrowFloat(op.getLhs().getType().getElementType()) || exec::traitsOf(target).takesNarrow;
 }
 
 bool beginsProduct(Operation *op) {
@@ -175,7 +189,7 @@ ashlar_rt_gemm_desc describeProduct(exec::GemmOp call) {
           numberOf(call.getOperandSum()),
           call.getAllowTf32(),
           call.getFixedWeights(),
-          /*reserved=*/0};
+          bytesOf(call)};
 }
 
 } // namespace ashlar::lower

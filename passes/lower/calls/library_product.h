@@ -20,9 +20,9 @@
 
 namespace ashlar::lower {
 
-// Returns whether the product is of a type that libraries take, as it is or as f32, and of so many multiplications that a call is worth its
-// overhead.
-bool isLibraryProduct(nn::MatMulOp op, int64_t leastFlops);
+// Returns whether the product is of a type that the target's library takes, as it is or as f32, and of so many multiplications that a call
+// is worth its overhead.
+bool isLibraryProduct(nn::MatMulOp op, int64_t leastFlops, exec::Target target);
 
 // Returns whether the target's library takes the operands as they are, and adds up in f32.
 bool takesOperands(nn::MatMulOp op, exec::Target target);

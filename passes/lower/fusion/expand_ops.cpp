@@ -146,6 +146,17 @@ Value moveBeforeReshape(ImplicitLocOpBuilder &b, Operation *op, exec::Target tar
   return nn::ReshapeOp::create(b, typeOf(op->getResult(0)), moved);
 }
 
+// Returns the product of operands of the type of the sums; null where they have it.
+Value multiplyWide(ImplicitLocOpBuilder &b, nn::MatMulOp op) {
+  RankedTensorType lhs = op.getLhs().getType(), rhs = op.getRhs().getType();
+  Type sums = op.getType().getElementType();
+  if (lhs.getElementType() == sums || !lhs.getElementType().isInteger()) {
+    return {};
+  }
+  return nn::MatMulOp::create(b, op.getType(), nn::CastOp::create(b, lhs.clone(sums), op.getLhs()),
+                              nn::CastOp::create(b, rhs.clone(sums), op.getRhs()), op.getTransposeA(), op.getTransposeB());
+}
+
 // Returns the result of `op` computed from operands converted to f32, and rounded to its type; null when no operand is bf16 or f16.
 Value computeWide(ImplicitLocOpBuilder &b, Operation *op) {
   IRMapping mapping;
@@ -169,7 +180,7 @@ Value computeWide(ImplicitLocOpBuilder &b, Operation *op) {
 struct ExpandOps : impl::ExpandOpsPassBase<ExpandOps> {
   using ExpandOpsPassBase::ExpandOpsPassBase;
 
-  bool goesToLibrary(nn::MatMulOp op) { return isLibraryProduct(op, gemmFlops); }
+  bool goesToLibrary(nn::MatMulOp op) { return isLibraryProduct(op, gemmFlops, target); }
 
   // Composites, and library products in the form that the library takes.
   Value expand(ImplicitLocOpBuilder &b, Operation *op) {
@@ -189,7 +200,11 @@ struct ExpandOps : impl::ExpandOpsPassBase<ExpandOps> {
   // Sums of bf16 or f16 are computed in f32 and rounded once, by the library or the kernel itself where it can.
   Value sumWide(ImplicitLocOpBuilder &b, Operation *op) {
     if (auto matmul = dyn_cast<nn::MatMulOp>(op)) {
-      return goesToLibrary(matmul) && takesOperands(matmul, target) ? Value() : computeWide(b, op);
+      if (goesToLibrary(matmul) && takesOperands(matmul, target)) {
+        return {};
+      }
+      Value wide = multiplyWide(b, matmul);
+      return wide ? wide : computeWide(b, op);
     }
     if (auto reduce = dyn_cast<nn::ReduceOp>(op)) {
       return reduce.getKind() == Reduction::Sum ? computeWide(b, op) : Value();

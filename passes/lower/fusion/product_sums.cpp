@@ -79,7 +79,7 @@ private:
   bool canJoin(nn::MatMulOp product, nn::ReduceOp reduce) {
     bool sameType = product.getType().getElementType() == reduce.getType().getElementType();
     bool hasEpilogue = llvm::any_of(product->getUsers(), [&](Operation *user) { return followsInProduct(user, product, target); });
-    return sameType && !hasEpilogue && !product->use_empty() && isLibraryProduct(product, leastFlops) && placeFor(product, reduce);
+    return sameType && !hasEpilogue && !product->use_empty() && isLibraryProduct(product, leastFlops, target) && placeFor(product, reduce);
   }
 
   // Returns where both can be computed, before all users of either; null when there is no such place.

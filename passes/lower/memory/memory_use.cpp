@@ -127,7 +127,9 @@ private:
   // What library calls run in, one after the other; on the cpu, for each thread.
   uint64_t callWorkspace() {
     uint64_t most = 0;
-    variant.getBody().walk([&](exec::GemmOp) { most = std::max(most, onCuda() ? rt::kMatmulWorkspaceBytes : rt::kProductWorkspaceBytes); });
+    variant.getBody().walk([&](exec::GemmOp product) {
+      most = std::max(most, onCuda() ? rt::kMatmulWorkspaceBytes : rt::productWorkspaceBytes(describeProduct(product)));
+    });
     variant.getBody().walk([&](exec::ConvOp conv) {
       most = std::max(most, onCuda() ? rt::kConvolutionWorkspaceBytes : rt::convWorkspaceBytes(describeConvolution(conv)));
     });

@@ -10,6 +10,7 @@ namespace ashlar::rt {
 
 namespace {
 
+using Element = float;
 constexpr int kLanes = 16;
 constexpr int kTileRows = 12;
 constexpr int kTileVectors = 2;

@@ -10,6 +10,7 @@ namespace ashlar::rt {
 
 namespace {
 
+using Element = float;
 constexpr int kLanes = 4;
 constexpr int kTileRows = 6;
 constexpr int kTileVectors = 2;

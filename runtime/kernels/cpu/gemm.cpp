@@ -4,6 +4,8 @@
 
 #include "runtime/kernels/cpu/gemm.h"
 
+#include "runtime/abi/memory_sizes.h"
+#include "runtime/kernels/cpu/bytes.h"
 #include "runtime/kernels/cpu/gemm_kernel.h"
 #include "runtime/kernels/cpu/parts.h"
 
@@ -33,8 +35,8 @@ struct Grid {
 
 // Returns the grid of at most `threads` parts whose largest part costs least, in register tiles; packing a panel of B costs about as much
 // as half a tile, reading the strips of A for fewer panels nothing that is known.
-Grid chooseGrid(const ashlar_rt_gemm_desc &desc, const GemmKernel &kernel, int64_t threads) {
-  int64_t strips = ceilDiv(desc.m, kernel.tileRows), panels = ceilDiv(desc.n, kernel.tileCols);
+Grid chooseGrid(const ashlar_rt_gemm_desc &desc, int64_t tileRows, int64_t tileCols, int64_t threads) {
+  int64_t strips = ceilDiv(desc.m, tileRows), panels = ceilDiv(desc.n, tileCols);
   Grid best;
   double bestCost = 0;
   for (int64_t batch = 1; batch <= std::min(threads, desc.batch); ++batch) {
@@ -70,17 +72,39 @@ Status GemmWorkspace::reserve(size_t bytes) {
 
 struct Gemm::State {
   ashlar_rt_gemm_desc desc;
-  const GemmKernel *kernel;
+  const GemmKernel *kernel = nullptr; // of floats, or
+  const ByteKernel *bytes = nullptr;  // of integers
+  const char *name = nullptr;
+  int64_t tileRows = 0, tileCols = 0;
   Grid grid;
   GemmWorkspace own;
-  GemmWorkspace *workspace; // `own` or the caller's; one piece of workspaceFloats for each part
+  GemmWorkspace *workspace = nullptr; // `own` or the caller's; one piece of partBytes for each part
+  uint64_t partBytes = 0;
+
+  template <typename Kernel> void use(const Kernel &chosen) {
+    name = chosen.name;
+    tileRows = chosen.tileRows;
+    tileCols = chosen.tileCols;
+  }
+
+  int64_t panels() const { return ceilDiv(desc.n, tileCols); }
+
+  // Returns the bytes of an ordered matrix.
+  int64_t orderedMatrix() const { return panels() * tileCols * static_cast<int64_t>(orderedRows(desc) * sizeof(float)); }
 
   // Returns B as the kernel sees it, but for where it lies.
   GemmPiece wholeB() const;
-
-  // Returns the floats of one ordered panel.
-  int64_t orderedFloats() const;
 };
+
+GemmPiece Gemm::State::wholeB() const {
+  GemmPiece whole{};
+  whole.cols = desc.n;
+  whole.k = desc.k;
+  whole.bRow = desc.transpose_b != 0 ? 1 : desc.n;
+  whole.bCol = desc.transpose_b != 0 ? desc.k : 1;
+  whole.isOrdered = desc.fixed_weights != 0;
+  return whole;
+}
 
 Gemm::Gemm() = default;
 Gemm::Gemm(Gemm &&) noexcept = default;
@@ -95,44 +119,44 @@ Status Gemm::prepare(const ashlar_rt_gemm_desc &desc, int threads, Gemm &gemm, G
   if (desc.epilogue > ASHLAR_RT_EPILOGUE_TANH) {
     return internal("matrix product with epilogue {}: the last known one is {}", desc.epilogue, static_cast<int>(ASHLAR_RT_EPILOGUE_TANH));
   }
+  if (desc.bytes != 0 && (desc.has_bias != 0 || desc.epilogue != ASHLAR_RT_EPILOGUE_NONE)) {
+    return internal("matrix product of integers with bias {}, epilogue {}: it has none", desc.has_bias, desc.epilogue);
+  }
   auto state = std::make_unique<State>();
   state->desc = desc;
-  state->kernel = &chooseGemmKernel();
-  state->grid = chooseGrid(desc, *state->kernel, std::max(threads, 1));
+  if (desc.bytes != 0) {
+    state->bytes = &chooseByteKernel();
+    state->use(*state->bytes);
+  } else {
+    state->kernel = &chooseGemmKernel();
+    state->use(*state->kernel);
+  }
+  state->grid = chooseGrid(desc, state->tileRows, state->tileCols, std::max(threads, 1));
+  state->partBytes = productWorkspaceBytes(desc);
   size_t parts = state->grid.batch * state->grid.rows * state->grid.cols;
-  size_t bytes = parts * state->kernel->workspaceFloats * sizeof(float);
   state->workspace = workspace ? workspace : &state->own;
-  ASHLAR_RETURN_IF_ERROR(state->workspace->reserve(bytes));
+  ASHLAR_RETURN_IF_ERROR(state->workspace->reserve(parts * state->partBytes));
   gemm.state = std::move(state);
   return {};
 }
 
-GemmPiece Gemm::State::wholeB() const {
-  GemmPiece whole{};
-  whole.cols = desc.n;
-  whole.k = desc.k;
-  whole.bRow = desc.transpose_b ? 1 : desc.n;
-  whole.bCol = desc.transpose_b ? desc.k : 1;
-  whole.isOrdered = desc.fixed_weights != 0;
-  return whole;
-}
-
-int64_t Gemm::State::orderedFloats() const {
-  return desc.k * kernel->tileCols;
-}
-
 int Gemm::orderedPieces() const {
-  return static_cast<int>(state->desc.batch * ceilDiv(state->desc.n, state->kernel->tileCols));
+  return static_cast<int>(state->desc.batch * state->panels());
 }
 
-void Gemm::order(int piece, const float *weights, float *ordered) const {
+void Gemm::order(int piece, const void *weights, void *ordered) const {
   const ashlar_rt_gemm_desc &desc = state->desc;
-  int64_t panels = ceilDiv(desc.n, state->kernel->tileCols);
-  Range cols = cut(desc.n, state->kernel->tileCols, piece % panels, panels);
-  GemmPiece panel = state->wholeB();
-  panel.cols = cols.end - cols.begin;
-  panel.b = weights + piece / panels * desc.k * desc.n + cols.begin * panel.bCol;
-  state->kernel->order(panel, ordered + piece * state->orderedFloats());
+  const int64_t batch = piece / state->panels(), panel = piece % state->panels();
+  auto *matrix = static_cast<char *>(ordered) + batch * state->orderedMatrix();
+  if (state->bytes != nullptr) {
+    const auto *b = static_cast<const uint8_t *>(weights) + batch * desc.k * desc.n;
+    return orderBytes(desc, *state->bytes, panel, b, reinterpret_cast<uint32_t *>(matrix));
+  }
+  const Range cols = cut(desc.n, state->tileCols, panel, state->panels());
+  GemmPiece columns = state->wholeB();
+  columns.cols = cols.end - cols.begin;
+  columns.b = static_cast<const float *>(weights) + batch * desc.k * desc.n + cols.begin * columns.bCol;
+  state->kernel->order(columns, reinterpret_cast<float *>(matrix) + panel * desc.k * state->tileCols);
 }
 
 int Gemm::parts() const {
@@ -140,35 +164,41 @@ int Gemm::parts() const {
 }
 
 const char *Gemm::kernelName() const {
-  return state->kernel->name;
+  return state->name;
 }
 
-void Gemm::runPart(int part, const float *a, const float *b, const float *bias, float *out) {
+void Gemm::runPart(int part, const void *a, const void *b, const void *bias, void *out) {
   const ashlar_rt_gemm_desc &desc = state->desc;
   const Grid &grid = state->grid;
   Range batches = cut(desc.batch, 1, part / (grid.rows * grid.cols), grid.batch);
-  Range rows = cut(desc.m, state->kernel->tileRows, part / grid.cols % grid.rows, grid.rows);
-  Range cols = cut(desc.n, state->kernel->tileCols, part % grid.cols, grid.cols);
+  Range rows = cut(desc.m, state->tileRows, part / grid.cols % grid.rows, grid.rows);
+  Range cols = cut(desc.n, state->tileCols, part % grid.cols, grid.cols);
+  float *workspace = state->workspace->data() + part * (state->partBytes / sizeof(float));
   GemmPiece piece = state->wholeB();
   piece.rows = rows.end - rows.begin;
   piece.cols = cols.end - cols.begin;
-  piece.aRow = desc.transpose_a ? 1 : desc.k;
-  piece.aCol = desc.transpose_a ? desc.m : 1;
-  piece.bias = desc.has_bias ? bias + cols.begin : nullptr;
+  piece.aRow = desc.transpose_a != 0 ? 1 : desc.k;
+  piece.aCol = desc.transpose_a != 0 ? desc.m : 1;
+  piece.bias = desc.has_bias != 0 ? static_cast<const float *>(bias) + cols.begin : nullptr;
   piece.outRow = desc.n;
   piece.epilogue = desc.epilogue;
-  const int64_t panels = ceilDiv(desc.n, state->kernel->tileCols);
-  float *workspace = state->workspace->data() + part * state->kernel->workspaceFloats;
   for (int64_t batch = batches.begin; batch < batches.end; ++batch) {
-    piece.a = a + batch * desc.m * desc.k + rows.begin * piece.aRow;
-    int64_t panel = batch * panels + cols.begin / state->kernel->tileCols;
-    piece.b = piece.isOrdered ? b + panel * state->orderedFloats() : b + batch * desc.k * desc.n + cols.begin * piece.bCol;
-    piece.out = out + batch * desc.m * desc.n + rows.begin * desc.n + cols.begin;
+    const int64_t ofA = batch * desc.m * desc.k, ofB = batch * desc.k * desc.n, ofOut = batch * desc.m * desc.n;
+    const void *ordered = static_cast<const char *>(b) + batch * state->orderedMatrix();
+    if (state->bytes != nullptr) {
+      multiplyBytes(desc, *state->bytes, rows, cols, static_cast<const uint8_t *>(a) + ofA,
+                    piece.isOrdered ? ordered : static_cast<const uint8_t *>(b) + ofB, static_cast<uint32_t *>(out) + ofOut, workspace);
+      continue;
+    }
+    piece.a = static_cast<const float *>(a) + ofA + rows.begin * piece.aRow;
+    piece.b = piece.isOrdered ? static_cast<const float *>(ordered) + cols.begin * desc.k
+                              : static_cast<const float *>(b) + ofB + cols.begin * piece.bCol;
+    piece.out = static_cast<float *>(out) + ofOut + rows.begin * desc.n + cols.begin;
     state->kernel->compute(piece, workspace);
   }
 }
 
-void Gemm::run(const float *a, const float *b, const float *bias, float *out) {
+void Gemm::run(const void *a, const void *b, const void *bias, void *out) {
   for (int part = 0; part < parts(); ++part) {
     runPart(part, a, b, bias, out);
   }

@@ -36,10 +36,11 @@ private:
   size_t size = 0;
 };
 
-// One prepared product: out[b] = epilogue(op(A[b]) op(B[b]) + bias), see ashlar_rt_gemm_desc. f32, dense, row major.
-// Every element of `out` is one chain of fused multiply-adds over k in blocks of a fixed size, so it has the same bits for every number of
-// threads and whatever the other rows and columns of the product are.
-// Movable, not copyable. One run at a time for each workspace.
+// One prepared product: out[b] = epilogue(op(A[b]) op(B[b]) + bias), see ashlar_rt_gemm_desc. f32, or integers of 8 bits to i32; dense, row
+// major.
+// Every element of an f32 `out` is one chain of fused multiply-adds over k in blocks of a fixed size, so it has the same bits for every
+// number of threads and whatever the other rows and columns of the product are. Movable, not copyable. One run at a time for each
+// workspace.
 class Gemm {
 public:
   Gemm();
@@ -59,16 +60,17 @@ public:
 
   // Orders piece `piece` of fixed weights, `b` of the descriptor. Different pieces may be ordered at the same time. `ordered` has
   // orderedWeightBytes(), aligned to ASHLAR_RT_ALIGNMENT.
-  void order(int piece, const float *weights, float *ordered) const;
+  void order(int piece, const void *weights, void *ordered) const;
 
   // Computes part `part` of the product. Different parts may run at the same time. `b` is what order() made of it where weights are fixed;
   // `bias` is ignored unless the desc has one; `out` overlaps no operand. Does not allocate.
-  void runPart(int part, const float *a, const float *b, const float *bias, float *out);
+  void runPart(int part, const void *a, const void *b, const void *bias, void *out);
 
   // Computes all parts on the calling thread.
-  void run(const float *a, const float *b, const float *bias, float *out);
+  void run(const void *a, const void *b, const void *bias, void *out);
 
-  // Returns the name of the chosen kernel, for the profile: "avx512 12x32", "avx2 6x16" or "generic 4x8".
+  // Returns the name of the chosen kernel, for the profile: "avx512 12x32", "avx2 6x16", "generic 6x8"; of bytes
+  // "avx512 vnni 12x32", "avx2 4x16" or "generic 4x8".
   const char *kernelName() const;
 
 private:

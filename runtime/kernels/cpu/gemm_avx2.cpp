@@ -10,16 +10,17 @@ namespace ashlar::rt {
 
 namespace {
 
+using Element = float;
 constexpr int kLanes = 8;
 constexpr int kTileRows = 6;
 constexpr int kTileVectors = 2;
 
-#include "runtime/kernels/cpu/gemm_tiles.inc"
+#include "runtime/kernels/cpu/gemm_floats.inc"
 
 } // namespace
 
 const GemmKernel &gemmKernelAvx2() {
-  static constexpr GemmKernel kernel = {"avx2 6x16", kTileRows, kTileCols, kWorkspaceFloats, compute, order};
+  static constexpr GemmKernel kernel = {{"avx2 6x16", kTileRows, kTileCols, kWorkspaceElements, compute}, order};
   return kernel;
 }
 

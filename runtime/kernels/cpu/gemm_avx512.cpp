@@ -10,16 +10,17 @@ namespace ashlar::rt {
 
 namespace {
 
+using Element = float;
 constexpr int kLanes = 16;
 constexpr int kTileRows = 12;
 constexpr int kTileVectors = 2;
 
-#include "runtime/kernels/cpu/gemm_tiles.inc"
+#include "runtime/kernels/cpu/gemm_floats.inc"
 
 } // namespace
 
 const GemmKernel &gemmKernelAvx512() {
-  static constexpr GemmKernel kernel = {"avx512 12x32", kTileRows, kTileCols, kWorkspaceFloats, compute, order};
+  static constexpr GemmKernel kernel = {{"avx512 12x32", kTileRows, kTileCols, kWorkspaceElements, compute}, order};
   return kernel;
 }
 

@@ -10,16 +10,17 @@ namespace ashlar::rt {
 
 namespace {
 
+using Element = float;
 constexpr int kLanes = 4;
 constexpr int kTileRows = 6;
 constexpr int kTileVectors = 2;
 
-#include "runtime/kernels/cpu/gemm_tiles.inc"
+#include "runtime/kernels/cpu/gemm_floats.inc"
 
 } // namespace
 
 const GemmKernel &gemmKernelGeneric() {
-  static constexpr GemmKernel kernel = {"generic 6x8", kTileRows, kTileCols, kWorkspaceFloats, compute, order};
+  static constexpr GemmKernel kernel = {{"generic 6x8", kTileRows, kTileCols, kWorkspaceElements, compute}, order};
   return kernel;
 }
 

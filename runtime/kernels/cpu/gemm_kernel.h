@@ -14,43 +14,53 @@
 namespace ashlar::rt {
 
 // A piece of out = epilogue(A B + bias): `rows` x `cols` elements of `out`, over all of k. Element (i, p) of A is a[i * aRow + p * aCol],
-// (p, j) of B is b[p * bRow + j * bCol], or b is the first of the panels that order() made; (i, j) of out is out[i * outRow + j]; bias is
-// null or has `cols` elements.
-struct GemmPiece {
+// (p, j) of B is b[p * bRow + j * bCol], or b is the first of ordered panels: k rows of tileCols elements each, zeros beyond the last
+// column, one behind the other. (i, j) of out is out[i * outRow + j]; bias is null or has `cols` elements.
+template <typename Element> struct PieceOf {
   int64_t rows, cols, k;
-  const float *a;
+  const Element *a;
   int64_t aRow, aCol;
-  const float *b;
+  const Element *b;
   int64_t bRow, bCol;
   bool isOrdered;
-  const float *bias;
-  float *out;
+  const Element *bias;
+  Element *out;
   int64_t outRow;
   uint32_t epilogue; // ashlar_rt_epilogue
 };
 
-// One instruction set. compute() needs `workspaceFloats` floats, aligned to 64 bytes, which nobody else uses meanwhile: at
-// most kProductWorkspaceBytes.
-struct GemmKernel {
+// One instruction set. compute() needs `workspaceElements` elements, aligned to 64 bytes, which nobody else uses meanwhile: at most
+// kProductWorkspaceBytes.
+template <typename Element> struct KernelOf {
   const char *name;
   int64_t tileRows, tileCols; // the block of `out` that is kept in registers
-  int64_t workspaceFloats;
-  void (*compute)(const GemmPiece &piece, float *workspace);
+  int64_t workspaceElements;
+  void (*compute)(const PieceOf<Element> &piece, Element *workspace);
+};
 
-  // Copies the `cols` <= tileCols columns of B of a piece next to each other: k rows of tileCols floats, zeros beyond the last column.
-  // compute() takes panels that follow each other.
+using GemmPiece = PieceOf<float>;
+struct GemmKernel : KernelOf<float> {
+  // Makes the ordered panel of the piece's columns, of which there are at most tileCols.
   void (*order)(const GemmPiece &piece, float *panel);
 };
 
-// Returns the kernel for any processor: plain vectors of four floats.
+// Integers of 8 bits are multiplied four at a time: an element of A is four of a row, unsigned, one of B four of a column, signed, and one
+// of out the sum of all products, modulo 2^32.
+using BytePiece = PieceOf<uint32_t>;
+using ByteKernel = KernelOf<uint32_t>;
+
+// Returns the kernels for any processor: plain vectors of four elements.
 const GemmKernel &gemmKernelGeneric();
+const ByteKernel &byteKernelGeneric();
 
 #if defined(__x86_64__)
-// Returns the kernel for AVX2 with FMA. Only to be run where the processor has them.
+// Return the kernels for AVX2 with FMA. Only to be run where the processor has them.
 const GemmKernel &gemmKernelAvx2();
+const ByteKernel &byteKernelAvx2();
 
-// Returns the kernel for AVX-512F. Only to be run where the processor has it.
+// Return the kernels for AVX-512F and its VNNI. Only to be run where the processor has them.
 const GemmKernel &gemmKernelAvx512();
+const ByteKernel &byteKernelAvx512();
 #endif
 
 } // namespace ashlar::rt

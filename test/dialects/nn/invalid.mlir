@@ -439,6 +439,24 @@ func.func @matmul_c4(%x: tensor<3x4xf32>, %y: tensor<4x3xf64>) {
 
 // -----
 
+func.func @matmul_of_integers(%a: tensor<3x4xi8>, %b: tensor<4x3xi16>) {
+  // expected-error @+2 {{failed to infer returned types}}
+  // expected-error @+1 {{matmul of 'tensor<3x4xi8>' and 'tensor<4x3xi16>' mixes element types}}
+  %0 = nn.matmul %a, %b : tensor<3x4xi8>, tensor<4x3xi16> -> tensor<3x3xi32>
+  return
+}
+
+// -----
+
+func.func @matmul_of_bytes(%a: tensor<3x4xi8>, %b: tensor<4x3xi8>) {
+  // expected-error @+2 {{inferred type(s) 'tensor<3x3xi32>' are incompatible with return type(s) of operation 'tensor<3x3xi8>'}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %0 = nn.matmul %a, %b : tensor<3x4xi8>, tensor<4x3xi8> -> tensor<3x3xi8>
+  return
+}
+
+// -----
+
 func.func @softmax_c1(%x: tensor<f32>) {
   // expected-error @+1 {{needs rank >= 1, has rank 0}}
   %0 = nn.softmax %x : tensor<f32>

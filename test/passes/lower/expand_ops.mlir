@@ -1,5 +1,6 @@
 // RUN: ashlar-opt %s -split-input-file -ashlar-expand-ops | FileCheck %s
 // RUN: ashlar-opt %s -split-input-file "-ashlar-expand-ops=gemm-flops=64" | FileCheck %s --check-prefix=SMALL
+// RUN: ashlar-opt %s -split-input-file "-ashlar-expand-ops=target=cuda" | FileCheck %s --check-prefix=CUDA
 
 // Softmax becomes a maximum, a shift, a sum and one quotient a row.
 // CHECK-LABEL: @softmax
@@ -73,6 +74,23 @@ func.func @f64_matmul(%x: tensor<64x64xf64>, %w: tensor<64x64xf64>) -> tensor<64
   // CHECK: nn.reduce sum
   %y = nn.matmul %x, %w : tensor<64x64xf64>, tensor<64x64xf64> -> tensor<64x64xf64>
   return %y : tensor<64x64xf64>
+}
+
+// -----
+
+// Integers of 8 bits are the library's, mixed as they are; where it does not take them, and in small products, they are widened to the type of the sums.
+// CHECK-LABEL: @byte_matmul
+// CUDA-LABEL: @byte_matmul
+func.func @byte_matmul(%x: tensor<64x64xui8>, %w: tensor<64x64xi8>, %few: tensor<2x2xi8>) -> (tensor<64x64xi32>, tensor<2x2xi32>) {
+  // CHECK: nn.matmul %{{.*}}, %{{.*}} : tensor<64x64xui8>, tensor<64x64xi8> -> tensor<64x64xi32>
+  // CHECK: nn.cast %{{.*}} : tensor<2x2xi8> -> tensor<2x2xi32>
+  // CHECK: nn.reduce sum
+  // CUDA-NOT: nn.matmul
+  // CUDA: nn.cast %{{.*}} : tensor<64x64xui8> -> tensor<64x64xi32>
+  // CUDA: nn.cast %{{.*}} : tensor<64x64xi8> -> tensor<64x64xi32>
+  %y = nn.matmul %x, %w : tensor<64x64xui8>, tensor<64x64xi8> -> tensor<64x64xi32>
+  %z = nn.matmul %few, %few : tensor<2x2xi8>, tensor<2x2xi8> -> tensor<2x2xi32>
+  return %y, %z : tensor<64x64xi32>, tensor<2x2xi32>
 }
 
 // -----

@@ -61,6 +61,19 @@ func.func @gemm(%x: tensor<64x64xf32>, %w: tensor<64x64xf32>, %b: tensor<64xf32>
 
 // -----
 
+// Sums of integers stand alone.
+// CHECK-LABEL: @gemm_of_bytes
+func.func @gemm_of_bytes(%x: tensor<64x64xui8>, %w: tensor<64x64xi8>, %b: tensor<64xi32>) -> tensor<64x64xi32> {
+  // CHECK: %[[SUMS:.*]] = exec.fusion gemm(%arg0, %arg1)
+  // CHECK: exec.fusion loop({{.*}}%[[SUMS]]{{.*}})
+  %p = nn.matmul %x, %w : tensor<64x64xui8>, tensor<64x64xi8> -> tensor<64x64xi32>
+  %c = nn.broadcast %b dims = [1] : tensor<64xi32> -> tensor<64x64xi32>
+  %y = nn.add %p, %c : tensor<64x64xi32>
+  return %y : tensor<64x64xi32>
+}
+
+// -----
+
 // Not when somebody else needs the value before the activation.
 // CHECK-LABEL: @gemm_with_two_users
 func.func @gemm_with_two_users(%x: tensor<64x64xf32>, %w: tensor<64x64xf32>) -> (tensor<64x64xf32>, tensor<64x64xf32>) {

@@ -86,10 +86,10 @@ std::vector<const GemmKernel *> availableKernels() {
 // Runs a single product of one batch directly on a kernel, and once more with B ordered, which may change no bit.
 void runKernel(const GemmKernel &kernel, Problem &problem) {
   const ashlar_rt_gemm_desc &d = problem.desc;
-  std::vector<float> workspace(kernel.workspaceFloats + 16);
+  std::vector<float> workspace(kernel.workspaceElements + 16);
   void *start = workspace.data();
   size_t space = workspace.size() * sizeof(float);
-  std::align(64, kernel.workspaceFloats * sizeof(float), start, space);
+  std::align(64, kernel.workspaceElements * sizeof(float), start, space);
   GemmPiece piece = {};
   piece.rows = d.m;
   piece.cols = d.n;

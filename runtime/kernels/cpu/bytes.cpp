@@ -9,6 +9,9 @@
 #include <algorithm>
 #include <cstring>
 
+#include <sys/syscall.h>
+#include <unistd.h>
+
 namespace ashlar::rt {
 
 namespace {
@@ -54,8 +57,22 @@ bool isSigned(const ashlar_rt_gemm_desc &desc, uint32_t operand) {
 
 } // namespace
 
+bool hasAmx() {
+#if defined(__x86_64__)
+  constexpr long kRequestPermission = 0x1023, kTileData = 18; // ARCH_REQ_XCOMP_PERM of asm/prctl.h, XFEATURE_XTILEDATA
+  static const bool has = __builtin_cpu_supports("amx-int8") && __builtin_cpu_supports("avx512bw") &&
+                          syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+  return has;
+#else
+  return false;
+#endif
+}
+
 const ByteKernel &chooseByteKernel() {
 #if defined(__x86_64__)
+  if (hasAmx()) {
+    return byteKernelAmx();
+  }
   if (__builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bw")) {
     return byteKernelAvx512();
   }

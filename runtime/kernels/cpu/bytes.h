@@ -17,6 +17,9 @@
 
 namespace ashlar::rt {
 
+// Returns whether this process can use the tile registers of AMX: it asks Linux for them, the first time.
+bool hasAmx();
+
 // Returns the fastest kernel that this processor can run.
 const ByteKernel &chooseByteKernel();
 

@@ -70,7 +70,7 @@ public:
   void run(const void *a, const void *b, const void *bias, void *out);
 
   // Returns the name of the chosen kernel, for the profile: "avx512 12x32", "avx2 6x16", "generic 6x8"; of bytes
-  // "avx512 vnni 12x32", "avx2 4x16" or "generic 4x8".
+  // "amx 32x32", "avx512 vnni 12x32", "avx2 4x16" or "generic 4x8".
   const char *kernelName() const;
 
 private:

@@ -61,6 +61,10 @@ const ByteKernel &byteKernelAvx2();
 // Return the kernels for AVX-512F and its VNNI. Only to be run where the processor has them.
 const GemmKernel &gemmKernelAvx512();
 const ByteKernel &byteKernelAvx512();
+
+// Returns the kernel for AMX with products of bytes; its bias, where there is one, has whole panels. Only to be run where the processor has
+// them and the kernel gave the process the tile registers.
+const ByteKernel &byteKernelAmx();
 #endif
 
 } // namespace ashlar::rt

@@ -26,6 +26,9 @@ std::vector<const ByteKernel *> availableKernels() {
   if (__builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bw")) {
     kernels.push_back(&byteKernelAvx512());
   }
+  if (hasAmx()) {
+    kernels.push_back(&byteKernelAmx());
+  }
 #endif
   return kernels;
 }

@@ -123,9 +123,7 @@ TEST_CASE("fixed weights: calls that read them in one order share it", "[runtime
   ToyConvolution toy;
   ashlar_rt_gemm_desc rows = {1, kPixels, kIn, kOut, 0, 0, 0, 0, 0, 0, /*fixed_weights=*/1, 0}, fewer = rows, transposed = rows;
   fewer.m = 1;
-  transposed.transpose_b = 1;
-  transposed.n = kOut;
-  transposed.k = kIn;
+  transposed.transpose_b = 1; // the sizes are the same
   ashlar_rt_instr forward[4] = {toy.conv, toy.conv, toy.conv, toy.conv};
   const ashlar_rt_gemm_desc *products[3] = {&rows, &fewer, &transposed};
   for (int i = 0; i < 3; ++i) {

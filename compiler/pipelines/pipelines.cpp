@@ -9,9 +9,11 @@
 #include "compiler/pipelines/optimizer_options.h"
 #include "compiler/strategy/strategy.h"
 #include "dialects/dist/recompute_rules.h"
+#include "dialects/dist/rules.h"
 #include "dialects/dist/stages.h"
 #include "dialects/nn/nn.h"
 #include "dialects/nn/paths.h"
+#include "dialects/support/names.h"
 #include "passes/format/passes.h"
 #include "passes/layout/passes.h"
 #include "passes/lower/passes.h"
@@ -165,6 +167,19 @@ OpPassManager &programsOf(OpPassManager &passes, const Variant &variant) {
   return variant.pipeline ? passes.nest<ModuleOp>() : passes;
 }
 
+// Checks, while all ops of the model are there, that each rule about stages is of one. Assigning stages comes behind partitioning, which
+// makes equal ops of two modules one.
+LogicalResult checkStageRules(ModuleOp module, ArrayRef<StringRef> paths) {
+  auto settings = module->getAttrOfType<ArrayAttr>(dist::kStageRulesAttr);
+  for (auto setting : settings ? llvm::to_vector(settings.getAsRange<dist::SettingAttr>()) : SmallVector<dist::SettingAttr>()) {
+    if (llvm::none_of(paths, [&](StringRef path) { return matchesGlob(setting.getMatch(), path); })) {
+      return dist::emitRuleError(setting.getMatch(), setting.getOrigin())
+             << "matches no op, which pipeline_stage is for; nearest names: " << nearestNames(paths, setting.getMatch());
+    }
+  }
+  return success();
+}
+
 } // namespace
 
 void addTrainPasses(OpPassManager &passes, const job::Job &job) {
@@ -202,7 +217,11 @@ LogicalResult attachOpRules(ModuleOp module, const job::Job &job) {
   }
   attach(module, dist::kRecomputeRulesAttr, job, recomputeOf);
   auto step = module.lookupSymbol<func::FuncOp>(nn::kTrainStep);
-  return step ? dist::RecomputeRules(module).check(nn::pathsOf(step.front())) : success();
+  if (!step) {
+    return success();
+  }
+  SmallVector<StringRef> paths = nn::pathsOf(step.front());
+  return failed(checkStageRules(module, paths)) ? failure() : dist::RecomputeRules(module).check(paths);
 }
 
 void attachRules(ModuleOp module, const job::Job &job) {

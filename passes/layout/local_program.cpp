@@ -236,7 +236,7 @@ private:
   // Returns true for a constant of equal elements, or runs of one.
   bool isKnown(unsigned value) const {
     std::optional<unsigned> maker = local.makers[value];
-    auto isRun = [&](const LocalOp &op) { return !op.op && !op.kind; };
+    auto isRun = [&](const LocalOp &op) { return !op.op && !op.kind && !paddedOf.contains(op.results.front()); };
     while (maker && isRun(local.ops[*maker])) {
       maker = local.makers[local.ops[*maker].operands.front()];
     }
@@ -381,10 +381,14 @@ private:
     }
     if (undoes && step.kind == CollectiveKind::AllGather && before->kind == CollectiveKind::Slice) {
       unsigned whole = before->operands.front();
+      whole = local.values[whole] == type ? whole : unpadded(whole);
       if ((varying[whole] & axes) == 0) {
         // The padding that was put on before and taken off behind makes it another value to partitioning.
         return isExact(local.values[whole], local.values[input]) ? whole : addAlias(whole);
       }
+    }
+    if (step.kind == CollectiveKind::Slice || step.kind == CollectiveKind::ReduceScatter || step.kind == CollectiveKind::AllToAll) {
+      input = addPadding(input, step);
     }
     LocalOp op;
     op.kind = step.kind;
@@ -397,6 +401,35 @@ private:
     AxisSet varies = isJoined ? varying[input] & ~axes : varying[input] | axes;
     SmallVector<const void *, 2> key = {type.getAsOpaquePointer(), placed ? mesh.getAsOpaquePointer() : nullptr};
     return add({nullptr, describe(step, from).getAsOpaquePointer(), {input}, key}, std::move(op), type, varies).front();
+  }
+
+  // Returns a value whose dim a step can cut into equal pieces: with zeros behind, which may be the same ones that the model itself puts
+  // there. Over several axes no pad of a model is like those of partitioning.
+  unsigned addPadding(unsigned input, const dist::Step &step) {
+    RankedTensorType type = local.values[input];
+    if (step.axes.size() != 1 || dist::isEven(mesh, type.getDimSize(step.dim), step.axes)) {
+      return input;
+    }
+    const int64_t group = mesh.groupSize(step.axes);
+    RankedTensorType padded = dist::withLength(type, step.dim, llvm::divideCeil(type.getDimSize(step.dim), group) * group);
+    MLIRContext *context = mesh.getContext();
+    auto zeros = DenseI64ArrayAttr::get(context, SmallVector<int64_t>(type.getRank(), 0));
+    OperationName name(nn::PadOp::getOperationName(), context);
+    NamedAttrList attributes;
+    attributes.set(nn::PadOp::getLowAttrName(name), zeros);
+    attributes.set(nn::PadOp::getInteriorAttrName(name), zeros);
+    LocalOp op;
+    op.operands = {input};
+    Key key{name.getAsOpaquePointer(), attributes.getDictionary(context).getAsOpaquePointer(), {input}, {padded.getAsOpaquePointer()}};
+    unsigned result = add(key, std::move(op), padded, varying[input]).front();
+    paddedOf[result] = input;
+    return result;
+  }
+
+  // Returns the value that padding was put behind, if it was.
+  unsigned unpadded(unsigned value) const {
+    auto found = paddedOf.find(value);
+    return found == paddedOf.end() ? value : found->second;
   }
 
   // Returns what the op of a step has beside its operand and result: equal ones are one op, whatever the layouts are called that they lead
@@ -443,6 +476,7 @@ private:
   std::vector<AxisSet> varying; // the axes along which devices may hold different elements of each value
   std::unordered_map<Key, SmallVector<unsigned, 1>, HashKey> equal; // results, by what makes them
   llvm::DenseMap<std::pair<unsigned, unsigned>, unsigned> held;     // values, by value of the problem and holding
+  llvm::DenseMap<unsigned, unsigned> paddedOf;                      // of a value with padding that a step put there: the one before
 };
 
 } // namespace

@@ -121,14 +121,19 @@ public:
     if (std::string fault = build(); !fault.empty()) {
       return fault;
     }
-    for (int64_t batch = 0; batch < (trains ? kSteps * microBatches : 1); ++batch) {
-      batches.push_back(randomInputs());
-    }
-    FailureOr<std::vector<Tensor>> expected = interpret({});
+    FailureOr<std::vector<Tensor>> expected = expect({});
     if (failed(expected)) {
       return "the interpreter cannot run the program";
     }
     return trains ? train(*expected) : packFolder.empty() ? forward(*expected) : pack(*expected);
+  }
+
+  // Draws the inputs, and returns what the program must compute from them.
+  FailureOr<std::vector<Tensor>> expect(const reference::Observer &observer) {
+    for (int64_t batch = 0; batch < (trains ? kSteps * microBatches : 1); ++batch) {
+      batches.push_back(randomInputs());
+    }
+    return interpret(observer);
   }
 
 private:
@@ -155,10 +160,19 @@ private:
       training.globalBatch = cast<RankedTensorType>(function.getArgumentTypes().front()).getDimSize(0); // of a micro-batch
       training.accumulate = microBatches;
       training.lossTensor = "loss";
-      info.seedTensor = nn::kSeedVariable.str();
+      info.seedTensor = drawsNumbers() ? nn::kSeedVariable.str() : "";
       info.training = training;
     }
     return info;
+  }
+
+  // Whether a rank has the seed: no stage of a pipeline may need it.
+  bool drawsNumbers() {
+    return lowered
+        .walk([](exec::VariantOp variant) {
+          return SymbolTable::lookupSymbolIn(variant, nn::kSeedVariable) ? WalkResult::interrupt() : WalkResult::advance();
+        })
+        .wasInterrupted();
   }
 
   int64_t ranks() { return stages * dist::findMesh(program).getMesh().numDevices(); }
@@ -400,6 +414,10 @@ private:
 
 std::string checkExecutable(ModuleOp program, ModuleOp lowered, exec::Target target, const std::string &packFolder) {
   return Execution(program, lowered, target, packFolder).check();
+}
+
+FailureOr<std::vector<Tensor>> expectedOutcome(ModuleOp program, const reference::Observer &observer) {
+  return Execution(program, /*lowered=*/{}, exec::Target::Cpu, /*packFolder=*/"").expect(observer);
 }
 
 } // namespace ashlar::fuzz

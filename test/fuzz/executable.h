@@ -7,6 +7,7 @@
 #ifndef ASHLAR_TEST_FUZZ_EXECUTABLE_H
 #define ASHLAR_TEST_FUZZ_EXECUTABLE_H
 
+#include "compiler/reference/interpreter.h"
 #include "dialects/exec/exec.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -20,6 +21,10 @@ namespace ashlar::fuzz {
 // there, for another machine to run: program, in.NAME.npy, out.NAME.npy (what it must compute), and the files `tolerance` and `ranks`;
 // other programs are left out.
 std::string checkExecutable(mlir::ModuleOp program, mlir::ModuleOp lowered, exec::Target target, const std::string &packFolder = "");
+
+// Returns what an executable of the program must compute: the results of @forward, or the losses of some steps and the parameters after
+// them.
+mlir::FailureOr<std::vector<reference::Tensor>> expectedOutcome(mlir::ModuleOp program, const reference::Observer &observer);
 
 } // namespace ashlar::fuzz
 

@@ -141,61 +141,6 @@ void ModelGenerator::integers() {
       1);
 }
 
-// Any op of integers.
-Value ModelGenerator::wordOp(Value x, Value y) {
-  RankedTensorType type = typeOf(x);
-  switch (lastDice.roll(12)) {
-  case 0:
-    return nn::AbsOp::create(b, x);
-  case 1:
-    return nn::SignOp::create(b, x);
-  case 2:
-    return nn::NegOp::create(b, x);
-  case 3:
-    return nn::NotOp::create(b, x);
-  case 4:
-    return nn::AddOp::create(b, x, y);
-  case 5:
-    return nn::SubOp::create(b, x, y);
-  case 6:
-    return nn::MulOp::create(b, x, y);
-  case 7:
-    return nn::DivOp::create(b, x, y);
-  case 8:
-    return nn::MaxOp::create(b, x, y);
-  case 9:
-    return nn::MinOp::create(b, x, y);
-  case 10:
-    return nn::AndOp::create(b, x, y);
-  default:
-    Value isLess = nn::CompareOp::create(b, type.clone(b.getI1Type()), nn::Predicate::Lt, x, y);
-    return nn::SelectOp::create(b, type, isLess, y, nn::OrOp::create(b, x, y));
-  }
-}
-
-// Integers of any type, of both signs before they are cast to it, by way of floats or not: what has no sign is at the end of its range
-// then. Four bits of the result are kept, the lowest or the highest ones.
-void ModelGenerator::words() {
-  ArrayRef<int64_t> shape = shapeOf(pool[lastDice.roll(static_cast<int64_t>(pool.size()))]);
-  auto sign = lastDice.oneIn(2) ? IntegerType::Signless : IntegerType::Unsigned;
-  const auto width = static_cast<unsigned>(8 << lastDice.roll(4));
-  RankedTensorType type = i64(shape).clone(IntegerType::get(b.getContext(), width, sign));
-  auto draw = [&]() -> Value {
-    SmallVector<int64_t> strides = llvm::map_to_vector(shape, [&](int64_t) { return lastDice.roll(3) - 1; });
-    Value places = nn::IndexOp::create(b, i64(shape), strides);
-    places = nn::SubOp::create(b, places, splat(i64(shape), static_cast<double>(lastDice.roll(4))));
-    places = lastDice.oneIn(2) ? nn::CastOp::create(b, floats(shape), places).getResult() : places;
-    return b.createOrFold<nn::CastOp>(type, places);
-  };
-  Value x = draw(), y = draw();
-  for (int64_t count = 1 + lastDice.roll(3); count > 0; --count) {
-    x = wordOp(x, y);
-  }
-  Value low = nn::AndOp::create(b, x, splat(type, 15)),
-        high = nn::DivOp::create(b, x, splat(type, std::ldexp(1, static_cast<int>(width) - 5)));
-  add(nn::CastOp::create(b, floats(shape), lastDice.oneIn(2) ? low : high), 32);
-}
-
 // A vector along a random dim of x, added.
 void ModelGenerator::bias() {
   Value x = pick();

@@ -34,6 +34,7 @@ private:
   mlir::Attribute randomInit();
   void addVariable(const std::string &name, mlir::Attribute init);
   void addFunction();
+  void flat();
   void addResults();
   void addPrediction();
   void setResults(llvm::ArrayRef<mlir::Value> results, const std::string &name);
@@ -45,14 +46,13 @@ private:
   void binary();
   void select();
   void integers();
-  void words();
-  mlir::Value wordOp(mlir::Value x, mlir::Value y);
   void bias();
   void dropout();
 
   // ... ops that move elements, ...
   void broadcast();
   void reshape();
+  void twoShapes();
   void transpose();
   void concat();
   void slice();
@@ -67,6 +67,15 @@ private:
   void rows();
   void normaliseByMoments(mlir::Value x);
   void normalise();
+
+  // ... ops of integers at the ends of their range, ...
+  mlir::RankedTensorType wordType(llvm::ArrayRef<int64_t> shape);
+  mlir::Value wordOp(unsigned op, mlir::Value x, mlir::Value y);
+  mlir::Value digit(mlir::Value word);
+  void words();
+  mlir::Value fullWords(mlir::RankedTensorType type);
+  mlir::Value readWords(unsigned reading, mlir::Value x);
+  void wordOps();
 
   // ... and ops with windows.
   nn::WindowAttr window(int64_t size);

@@ -56,6 +56,31 @@ void ModelGenerator::reshape() {
   }
 }
 
+// Two shapes of a value that differ by which of two neighbours has all of a dim: cut by an axis as long as the factor, they are one on a
+// device (random_program.cpp gives them such layouts).
+void ModelGenerator::twoShapes() {
+  Value x = pool[lastDice.roll(static_cast<int64_t>(pool.size()))];
+  SmallVector<std::pair<int64_t, int64_t>> factors; // of which dim
+  for (auto [dim, size] : llvm::enumerate(shapeOf(x))) {
+    for (int64_t factor = 2; factor <= size; ++factor) {
+      if (size % factor == 0) {
+        factors.emplace_back(dim, factor);
+      }
+    }
+  }
+  constexpr size_t kMaxRank = 4;
+  if (factors.empty() || shapeOf(x).size() >= kMaxRank) {
+    return;
+  }
+  auto [dim, factor] = factors[lastDice.roll(static_cast<int64_t>(factors.size()))];
+  for (int64_t outer : {factor, int64_t(1)}) {
+    SmallVector<int64_t> shape(shapeOf(x));
+    shape[dim] /= outer;
+    shape.insert(shape.begin() + dim, outer);
+    add(nn::TanhOp::create(b, nn::ReshapeOp::create(b, floats(shape), x)), 1);
+  }
+}
+
 void ModelGenerator::transpose() {
   Value x = pick();
   SmallVector<int64_t> permutation;

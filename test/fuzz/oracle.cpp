@@ -12,8 +12,10 @@
 #include "passes/layout/price.h"
 #include "test/fuzz/executable.h"
 #include "test/fuzz/pipeline_runs.h"
+#include "test/fuzz/planted.h"
 #include "test/fuzz/random_pipeline.h"
 #include "test/fuzz/random_program.h"
+#include "test/fuzz/shape_pairs.h"
 #include "test/unit/layout/partitioned.h"
 
 #include "mlir/IR/Diagnostics.h"
@@ -66,6 +68,26 @@ void countOps(ModuleOp module, StringRef dialect, Census *census) {
       count(census, op->getName().getStringRef());
     }
   });
+}
+
+// Counts what kinds the program is of, and what became of it.
+void countKinds(ModuleOp program, ModuleOp after, Census *census) {
+  countOps(after, "dist", census);
+  bool isFused = false, hasDataHalo = false;
+  after.walk([&](Operation *op) {
+    isFused |= isa<dist::CollectiveOpInterface>(op) && op->getNumOperands() > 1;
+    auto isHalo = [](Operation *other) { return isa_and_nonnull<dist::HaloOp>(other); };
+    hasDataHalo |= isa<nn::ConvDataOp>(op) && (isHalo(op->getOperand(0).getDefiningOp()) || llvm::any_of(op->getUsers(), isHalo));
+  });
+  auto recompute = program->getAttrOfType<ArrayAttr>(dist::kRecomputeRulesAttr);
+  const bool isPipeline = pipelineOf(program).has_value();
+  const bool isDeep = isPipeline && program->hasAttr(kOptimizerParallelAttr) && recompute && !recompute.empty();
+  for (auto [is, name] : {std::pair(isFused, kFusedCensus), std::pair(isPipeline, kPipelineCensus), std::pair(isDeep, kDeepPipelineCensus),
+                          std::pair(hasDataHalo, kDataHaloCensus), std::pair(hasShapePair(program), kShapePairCensus)}) {
+    if (is) {
+      count(census, name);
+    }
+  }
 }
 
 // Labels are indices below a small limit, some of them no class.
@@ -194,6 +216,7 @@ Verdict compare(ModuleOp before, ModuleOp after, int64_t ranks, FirstError &erro
       return {runsAlone(before) ? FailureKind::Run : FailureKind::Program, message};
     }
     verdict = {FailureKind::None, "", comparison->difference, comparison->elements, comparison->undecided, precisionOf(before)};
+    verdict.further = comparison->further;
     if (!comparison->fault.empty()) {
       verdict.kind = FailureKind::Difference;
       verdict.message = comparison->fault;
@@ -323,18 +346,15 @@ Verdict checkProgram(ModuleOp program, const CheckOptions &options) {
   if (std::string fault = price ? comparePrice(*after, *price) : ""; !fault.empty()) {
     return {FailureKind::Price, fault};
   }
+  countKinds(program, *after, options.census);
   std::optional<pipelines::Stages> pipeline = pipelineOf(program);
-  if (pipeline) {
-    count(options.census, kPipelineCensus);
-  }
-  countOps(*after, "dist", options.census);
-  after->walk([&](dist::CollectiveOpInterface op) {
-    if (op->getNumOperands() > 1) {
-      count(options.census, kFusedCensus);
-    }
-  });
   const int64_t devices = mesh.getMesh().numDevices();
   Verdict verdict = compare(program, *after, devices, error);
+  for (auto [elements, name] : {std::pair(verdict.undecided, kUndecidedCensus), std::pair(verdict.further, kFurtherCensus)}) {
+    if (elements > 0) {
+      count(options.census, name);
+    }
+  }
   if (!verdict.ok() || !(options.lower || options.executable)) {
     return verdict;
   }
@@ -351,6 +371,9 @@ Verdict checkProgram(ModuleOp program, const CheckOptions &options) {
     after = pipelines::mergeStages(std::move(after));
   }
   if (options.executable && (!pipeline || pipeline->stages * devices <= kMostPipelineRanks)) {
+    for (const std::string &fault : options.census ? shownSignFaults(program) : std::set<std::string>()) {
+      count(options.census, kShownCensus + fault);
+    }
     if (std::string fault = checkExecutable(program, *after, options.target, options.packFolder); !fault.empty()) {
       return {FailureKind::Executable, fault};
     }

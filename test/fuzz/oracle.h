@@ -52,6 +52,7 @@ struct Verdict {
   double difference = 0;                // the largest of elements that are not undecided, when both programs ran
   int64_t elements = 0, undecided = 0;  // that were compared
   Precision precision = Precision::F64; // of the program
+  int64_t further = 0;                  // undecided elements that go further than their own draws: Comparison
 
   bool ok() const { return kind == FailureKind::None; }
 
@@ -70,6 +71,14 @@ inline constexpr const char *kFusedCensus = "fused collectives";
 
 // What programs that were cut into stages are counted as, and those that have too few ops for their stages; these are checked whole.
 inline constexpr const char *kPipelineCensus = "pipelines", *kRefusedPipelineCensus = "pipelines refused";
+
+// What programs are counted as of kinds in which faults were found: with a conv_data whose operand or result is exchanged between devices;
+// with two shapes of a value that are one on a device, and gathered; cut into stages, with levels of optimizer parallelism and recompute
+// rules; with elements that rounding decides, and with some that went further than twice as far as it was seen to move them. Of those that
+// become executables it is counted which faults they would show (planted.h).
+inline constexpr const char *kDataHaloCensus = "halos of nn.conv_data", *kShapePairCensus = "gathers of two shapes",
+                            *kDeepPipelineCensus = "pipelines, levels, recompute", *kUndecidedCensus = "undecided by rounding",
+                            *kFurtherCensus = "further than rounding seen", *kShownCensus = "shows ";
 
 struct CheckOptions {
   // Adds the passes from global shapes to one device's program; the compiler's own when not given.

@@ -41,10 +41,35 @@ void ModelGenerator::generate() {
       convolution();
     }
   }
-  for (int64_t count = lastDice.roll(3); count > 0; --count) {
+  if (options.flat) {
+    flat();
+  }
+  if (lastDice.oneIn(8)) {
+    twoShapes();
+  }
+  if (lastDice.oneIn(2)) {
+    wordOps();
+  } else if (lastDice.oneIn(2)) {
     words();
   }
   options.batch != 0 ? addPrediction() : addResults();
+}
+
+// A parameter with no part in the loss but for rounding: rows of a softmax add up to 1. Its gradient is what rounding leaves, of the second
+// row a small part of that of the first one, which may be 0 in one order of the sum and not in another.
+void ModelGenerator::flat() {
+  constexpr double kSmall = 0x1p-8;
+  RankedTensorType type = floats({2, 3 + lastDice.roll(4)}), sums = floats({2});
+  {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPoint(function);
+    nn::VariableOp::create(b, "flat", type, nn::UniformAttr::get(b.getContext(), -1.0, 1.0), /*trainable=*/true,
+                           /*state_of=*/FlatSymbolRefAttr());
+  }
+  Value rows = nn::SoftmaxOp::create(b, nn::ReadOp::create(b, type, "flat"));
+  Value scales = splat(sums, 1);
+  scales = nn::SubOp::create(b, scales, nn::MulOp::create(b, nn::CastOp::create(b, sums, rowMajorIndex({2})), splat(sums, 1 - kSmall)));
+  add(nn::MulOp::create(b, nn::ReduceOp::create(b, Reduction::Sum, rows, ArrayRef<int64_t>{1}), scales), 1);
 }
 
 Attribute ModelGenerator::randomInit() {

@@ -19,6 +19,7 @@ struct ModelOptions {
   int64_t numOps = 10;
   int64_t maxElements = 300; // of a value that other ops read
   bool jumps = true;         // what is computed may decide comparisons and become integers
+  bool flat = false;         // a parameter has a gradient that is 0 but for rounding
   int64_t batch = 0;         // dim 0 of every input and of the prediction; 0: no training, any shapes
 };
 

@@ -13,6 +13,7 @@
 #include "test/fuzz/random_model.h"
 #include "test/fuzz/random_optimizer.h"
 #include "test/fuzz/random_pipeline.h"
+#include "test/fuzz/shape_pairs.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/PassManager.h"
@@ -28,6 +29,7 @@ namespace ashlar::fuzz {
 namespace {
 
 constexpr int64_t kMinOps = 5, kMaxOps = 25;
+constexpr int64_t kTurnOdds = 24; // of training in f64
 
 // A random program may couple the samples of its batch in any way: the loss of a step is the mean of those of its micro-batches.
 void takeMeanOfMicroBatches(job::Loss &loss) {
@@ -256,6 +258,16 @@ void nameModules(uint64_t seed, ModuleOp module) {
   }
 }
 
+// Returns an optimizer whose steps have a length of their own, whatever that of the gradient: where rounding decides the gradient, it
+// decides where they go.
+job::Optimizer randomTurns(job::Optimizer optimizer) {
+  constexpr double kRate = 0.05;
+  optimizer.mutable_lamb()->clear_weight_decay();
+  optimizer.clear_schedule();
+  optimizer.set_learning_rate(std::max(optimizer.learning_rate(), kRate));
+  return optimizer;
+}
+
 // Draws the model of a seed for a mesh.
 RandomModel drawModel(Dice &dice, dist::MeshAttr mesh, uint64_t seed, const ProgramOptions &options) {
   MLIRContext &context = *mesh.getContext();
@@ -269,8 +281,16 @@ RandomModel drawModel(Dice &dice, dist::MeshAttr mesh, uint64_t seed, const Prog
   }
   model.jumps = variety.narrow == job::F32;
   model.floatType = variety.isF32 ? Type(Float32Type::get(&context)) : Float64Type::get(&context);
+  const bool turns = options.varied && !variety.isF32 && model.batch != 0 && Dice(seed * 19 + 17).oneIn(kTurnOdds);
+  if (turns) {
+    model.flat = true;
+    model.numOps = kMinOps; // it runs many times
+  }
   job::Job job = model.batch != 0 ? randomTraining(dice, model.batch) : job::Job();
   variety.train(job);
+  if (turns) {
+    *job.mutable_optimizer() = randomTurns(job.optimizer());
+  }
   job.set_precision(variety.narrow);
   job.mutable_loss_scale()->set_initial(variety.lossScale);
 
@@ -406,6 +426,7 @@ OwningOpRef<ModuleOp> randomProgram(MLIRContext &context, uint64_t seed, const P
     (*module)->setAttr(kSplitVariablesAttr, builder.getUnitAttr());
   }
   LayoutGiver(dice, mesh).give(*module);
+  giveShapePairs(mesh, *module);
   splitOptimizer(dice, mesh, *module);
   drawFusion(dice, *module);
   groupWeights(seed, *module);

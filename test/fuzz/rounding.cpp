@@ -134,6 +134,7 @@ Comparison compareBy(const Spreads &spreads, ArrayRef<ComparedTensor> tensors, c
       double x = tensor.expected->getNumber(i), y = tensor.computed->getNumber(i);
       double difference = differenceOf(x, y), spread = spreads.empty() ? 0 : spreads[t][i];
       bool isUndecided = spread > tolerances.usable;
+      comparison.further += isUndecided && !(difference <= kSpreads * spread);
       spread = isUndecided ? largest : spread; // what decides how far it goes decides which element of the tensor goes how far
       ++comparison.elements;
       comparison.undecided += isUndecided;

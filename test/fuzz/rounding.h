@@ -50,7 +50,8 @@ struct ComparedTensor {
 struct Comparison {
   double difference = 0; // the largest of all elements that are not undecided
   int64_t elements = 0, undecided = 0;
-  std::string fault; // the element that is too far off; "" when none is
+  int64_t further = 0; // undecided elements that are off by more than twice what they moved themselves
+  std::string fault;   // the element that is too far off; "" when none is
 };
 
 // Runs what computes the expected tensors again, with an observer; returns them in the order of the comparison.

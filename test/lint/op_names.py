@@ -18,7 +18,7 @@ ALLOWED = {
     "passes/format/assign_formats.cpp": ("Transpose", "is what the pass saves"),
     "passes/layout/delay_reductions.cpp": ("Add", "regroups the terms of a sum"),
     "passes/layout/lift_hybrid.cpp": ("Index Random Slice", "makes what counts elements of a piece count those of the whole"),
-    "passes/layout/local_program.cpp": ("Broadcast Index Reshape Slice", "foresees what partitioning and folding make of them"),
+    "passes/layout/local_program.cpp": ("Broadcast Index Pad Reshape Slice", "foresees what partitioning and folding make of them"),
     "passes/layout/price.cpp": ("Reshape", "another name of the same bytes"),
     "passes/search/layout_graph.cpp": ("Reshape", "another name of the same bytes"),
     "passes/search/op_choices.cpp": ("Reduce", "the sums of an expansion"),

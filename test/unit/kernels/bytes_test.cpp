@@ -71,7 +71,7 @@ ashlar_rt_gemm_desc randomDesc(std::mt19937 &random, int round) {
   desc.batch = size(3, 2);
   desc.m = size(30, 250);
   desc.n = size(70, 200);
-  desc.k = size(60, 2500);
+  desc.k = round % 25 == 0 ? 4000 + size(6000, 6000) : size(60, 2500); // several blocks of k, too
   desc.transpose_a = random() % 2;
   desc.transpose_b = random() % 2;
   desc.fixed_weights = random() % 2;

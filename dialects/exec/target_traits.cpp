@@ -26,6 +26,7 @@ const TargetTraits kCpu = {
     /*scattersInRegisters=*/false,
     /*cutsLoops=*/true,
     /*sharesRows=*/false,
+    /*combinesShort=*/true,
     /*playsDevices=*/true,
 };
 
@@ -44,6 +45,7 @@ const TargetTraits kCuda = {
     /*scattersInRegisters=*/true,
     /*cutsLoops=*/false,
     /*sharesRows=*/true,
+    /*combinesShort=*/false,
     /*playsDevices=*/false,
 };
 

@@ -31,6 +31,9 @@ struct TargetTraits {
   bool cutsLoops;           // a kernel takes the range of its outermost loop that it is to run
   bool sharesRows;          // several threads work on a row, and do not wait for each other before results are stored
 
+  // Of collectives.
+  bool combinesShort; // integers of 16 bits
+
   // Of executables.
   bool playsDevices; // a rank can play several devices in turn
 };

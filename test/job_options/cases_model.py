@@ -265,8 +265,8 @@ def suggested_job(bench):
         graph_input("my tokens", ["batch", "sequence"], INT64), graph_output("logits", ["batch", "sequence", 3]))
     command = [os.path.join(bench.tools, "ashlarc"), "model.onnx", "--suggest-job"]
     job = bench.ok(command)
-    for line in ('dims { name: "sequence" size: 128 }', 'loss { softmax_cross_entropy { logits: "logits" labels: "labels" } }',
-                 "#   my_tokens_train.npy (samples, 128) i64", "#   labels_train.npy (samples, 128) i32, classes 0 to 2",
+    for line in ('dims { name: "sequence" size: 128 }', 'loss { softmax_cross_entropy { logits: "logits" labels: "labels" ignore_index: -100 } }',
+                 "#   my_tokens_train.npy (samples, 128) i64", "#   labels_train.npy (samples, 128) i32, classes 0 to 2, or -100: not counted",
                  '  features { column: "my_tokens" tensor: "my tokens" }'):
         expect(line in job.splitlines(), True, f"{line} in {job}")
     bench.npy("my_tokens_train", [i % 5 for i in range(16 * 128)], (16, 128), "i8")

@@ -8,6 +8,7 @@
 #include "passes/lower/fusion/product_sums.h"
 #include "passes/lower/passes.h"
 
+#include "dialects/dist/dist.h"
 #include "dialects/exec/target_traits.h"
 #include "dialects/nn/nn.h"
 #include "dialects/support/element_type.h"
@@ -223,6 +224,26 @@ struct ExpandOps : impl::ExpandOpsPassBase<ExpandOps> {
     return computeWide(b, op);
   }
 
+  // Combines integers of 16 bits in i32: modulo 2^16, and in order, they are the same.
+  void widenCollectives() {
+    getOperation().walk([&](dist::CollectiveOpInterface op) {
+      ImplicitLocOpBuilder b(op->getLoc(), op);
+      Type element = typeOf(op->getOperand(0)).getElementType();
+      if (!op.getReductionKind() || !element.isInteger(16)) {
+        return;
+      }
+      for (OpOperand &operand : op->getOpOperands()) {
+        operand.set(nn::CastOp::create(b, typeOf(operand.get()).clone(b.getI32Type()), operand.get()));
+      }
+      b.setInsertionPointAfter(op);
+      for (Value result : op->getResults()) {
+        auto narrow = nn::CastOp::create(b, typeOf(result), result);
+        result.setType(typeOf(result).clone(b.getI32Type()));
+        result.replaceAllUsesExcept(narrow, narrow);
+      }
+    });
+  }
+
   // Replaces every op for which `rewrite` makes another value.
   void rewriteOps(function_ref<Value(ImplicitLocOpBuilder &, Operation *)> rewrite) {
     SmallVector<Operation *> ops;
@@ -269,6 +290,9 @@ struct ExpandOps : impl::ExpandOpsPassBase<ExpandOps> {
       }
       return isLibraryConvolution(op, target) ? Value() : expandConvolution(b, op);
     });
+    if (!exec::traitsOf(target).combinesShort) {
+      widenCollectives();
+    }
     if (exec::traitsOf(target).sumsOperandRows) {
       joinSumsToProducts(getOperation(), target, gemmFlops);
     }

@@ -130,3 +130,22 @@ func.func @sum_over_batch(%x: tensor<8x64x32xf32>, %dy: tensor<8x64x16xf32>) -> 
   %y = nn.reduce sum %p dims = [0] : tensor<8x32x16xf32> -> tensor<32x16xf32>
   return %y : tensor<32x16xf32>
 }
+
+// -----
+
+// NCCL does not combine integers of 16 bits.
+// CHECK-LABEL: @short_sums
+// CUDA-LABEL: @short_sums
+dist.mesh @mesh <["dp" = 2]>
+func.func @short_sums(%x: tensor<4xui16>, %y: tensor<2xui16>, %z: tensor<4xi8>) -> (tensor<4xui16>, tensor<2xui16>, tensor<4xi8>) {
+  // CHECK-NOT: nn.cast
+  // CUDA: %[[X:.*]] = nn.cast %arg0 : tensor<4xui16> -> tensor<4xi32>
+  // CUDA: %[[Y:.*]] = nn.cast %arg1 : tensor<2xui16> -> tensor<2xi32>
+  // CUDA: %[[R:.*]]:2 = dist.all_reduce sum %[[X]], %[[Y]] over ["dp"] : tensor<4xi32>, tensor<2xi32>
+  // CUDA: nn.cast %[[R]]#0 : tensor<4xi32> -> tensor<4xui16>
+  // CUDA: nn.cast %[[R]]#1 : tensor<2xi32> -> tensor<2xui16>
+  // CUDA: dist.all_reduce max %arg2 over ["dp"] : tensor<4xi8>
+  %a:2 = dist.all_reduce sum %x, %y over ["dp"] : tensor<4xui16>, tensor<2xui16>
+  %b = dist.all_reduce max %z over ["dp"] : tensor<4xi8>
+  return %a#0, %a#1, %b : tensor<4xui16>, tensor<2xui16>, tensor<4xi8>
+}

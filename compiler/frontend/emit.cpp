@@ -94,11 +94,12 @@ Value asNumbers(const Node &node, Value value) {
   return typeOf(value).getElementType().isInteger(1) ? cast(node, value, node.builder().getI32Type()) : value;
 }
 
-Value countFromFront(const Node &node, Value indices, int64_t size) {
+Value countFromFront(const Node &node, Value indices, int64_t size, Value count) {
   RankedTensorType type = typeOf(indices);
   auto boolType = RankedTensorType::get(type.getShape(), node.builder().getI1Type());
   Value isNegative = node.create<nn::CompareOp>(boolType, nn::Predicate::Lt, indices, splatConstant(node, type, 0));
-  Value fromEnd = node.create<nn::AddOp>(indices, splatConstant(node, type, size));
+  Value end = count ? broadcastTo(node, cast(node, count, type.getElementType()), type.getShape()) : splatConstant(node, type, size);
+  Value fromEnd = node.create<nn::AddOp>(indices, end);
   return node.create<nn::SelectOp>(type, isNegative, fromEnd, indices);
 }
 
@@ -119,6 +120,43 @@ Value repeatAlong(const Node &node, Value value, ArrayRef<int64_t> dims, ArrayRe
   SmallVector<int64_t> others;
   llvm::copy_if(llvm::seq<int64_t>(0, shape.size()), std::back_inserter(others), [&](int64_t d) { return !llvm::is_contained(dims, d); });
   return dims.empty() ? value : node.create<nn::BroadcastOp>(typeOf(value).clone(shape), value, others).getResult();
+}
+
+Attribute zeroOf(Type element) {
+  return isa<FloatType>(element) ? Attribute(FloatAttr::get(element, 0.0)) : IntegerAttr::get(element, 0);
+}
+
+Value isThere(const Node &node, Value value, int64_t dim, Value count) {
+  auto type = RankedTensorType::get({shapeOf(value)[dim]}, node.builder().getI64Type());
+  Value index = node.create<nn::IndexOp>(type, ArrayRef<int64_t>{1});
+  Value before = compare(node, nn::Predicate::Lt, index, broadcastTo(node, count, type.getShape()));
+  return node.create<nn::BroadcastOp>(typeOf(before).clone(shapeOf(value)), before, ArrayRef<int64_t>{dim});
+}
+
+Value fillMissing(const Node &node, Value value, ArrayRef<int64_t> dims, Attribute fill) {
+  SmallVector<Value> counts = node.countsOf(value);
+  for (int64_t dim : counts.empty() ? ArrayRef<int64_t>() : dims) {
+    if (counts[dim]) {
+      Value filled = node.create<nn::ConstantOp>(typeOf(value), DenseElementsAttr::get(typeOf(value), fill));
+      value = select(node, isThere(node, value, dim, counts[dim]), value, filled);
+      node.settle(value, dim);
+    }
+  }
+  return value;
+}
+
+Value countElements(const Node &node, Value value, ArrayRef<int64_t> dims) {
+  SmallVector<Value> counts = node.countsOf(value);
+  Value product;
+  int64_t known = 1;
+  for (int64_t dim : counts.empty() ? ArrayRef<int64_t>() : dims) {
+    if (!counts[dim]) {
+      known *= shapeOf(value)[dim];
+    } else {
+      product = product ? node.create<nn::MulOp>(product, counts[dim]).getResult() : counts[dim];
+    }
+  }
+  return !product || known == 1 ? product : node.create<nn::MulOp>(product, splatConstant(node, typeOf(product), known)).getResult();
 }
 
 Value sliceAlong(const Node &node, Value value, int64_t dim, int64_t start, int64_t limit) {

@@ -46,8 +46,9 @@ mlir::Value widen(const Node &node, mlir::Value value);
 // Returns a value's elements as numbers, which not all ops take other things than: bools as 0 and 1.
 mlir::Value asNumbers(const Node &node, mlir::Value value);
 
-// Indices of a dim of `size`, the negative ones counted from its end, as ones counted from the front.
-mlir::Value countFromFront(const Node &node, mlir::Value indices, int64_t size);
+// Indices of a dim of `size`, the negative ones counted from its end, as ones counted from the front. `count`: the size of a counted dim,
+// an i64 scalar; null for another one.
+mlir::Value countFromFront(const Node &node, mlir::Value indices, int64_t size, mlir::Value count = {});
 
 // Sums, say, along `dims` (sorted).
 mlir::Value reduce(const Node &node, Reduction kind, mlir::Value value, llvm::ArrayRef<int64_t> dims);
@@ -64,6 +65,19 @@ mlir::Value sliceAlong(const Node &node, mlir::Value value, int64_t dim, int64_t
 
 // The first elements of each dim, as many as `shape` says.
 mlir::Value leadingPart(const Node &node, mlir::Value value, llvm::ArrayRef<int64_t> shape);
+
+// Puts `fill` in place of the elements along `dims` that are not there (counted_dims.h); all are there afterwards. So an op that mixes
+// elements may read the result, if `fill` makes no difference to it.
+mlir::Value fillMissing(const Node &node, mlir::Value value, llvm::ArrayRef<int64_t> dims, mlir::Attribute fill);
+
+// The attribute of a zero.
+mlir::Attribute zeroOf(mlir::Type element);
+
+// Which elements along a dim are there: bools of the value's shape.
+mlir::Value isThere(const Node &node, mlir::Value value, int64_t dim, mlir::Value count);
+
+// Returns the number of elements along `dims`, an i64 scalar: what is known of it times the counts. Null where all is known.
+mlir::Value countElements(const Node &node, mlir::Value value, llvm::ArrayRef<int64_t> dims);
 
 // Defines the result of an op of the softmax family, which `alongLast` computes along the last dim: from opset 13 on along one axis
 // (default the last); before, over all dims from `axis` (default 1) on taken together.

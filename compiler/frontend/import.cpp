@@ -20,11 +20,13 @@
 #include "compiler/frontend/stored_constants.h"
 #include "compiler/frontend/tensor_data.h"
 #include "compiler/job/job.h"
+#include "dialects/nn/counted_dims.h"
 #include "dialects/support/names.h"
 #include "dialects/support/tensor_size.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Verifier.h"
+#include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Path.h"
 
@@ -101,7 +103,8 @@ class Importer {
 public:
   Importer(StringRef path, const ImportOptions &options, MLIRContext *context)
       : path(path), options(options), context(context), builder(context), proto(readModelFile(path)), graph(*proto->mutable_graph()),
-        info{options, llvm::sys::path::parent_path(path).str(), findOpset(*proto), budget, storedInitializers(graph), isByTorch(*proto)} {}
+        info{options,          llvm::sys::path::parent_path(path).str(), findOpset(*proto), budget, counted, storedInitializers(graph),
+             isByTorch(*proto)} {}
 
   OwningOpRef<ModuleOp> run();
 
@@ -133,6 +136,10 @@ private:
   // Throws when an output is declared with other elements than the graph computes, and warns of another shape, as ONNX Runtime does.
   void checkOutput(const onnx::ValueInfoProto &output, RankedTensorType type) const;
   void returnOutputs();
+  // Returns the counts that results of @forward need beside them, each with a name that is not taken.
+  llvm::MapVector<Value, std::string> nameCounts(ArrayRef<Value> results, const llvm::StringSet<> &taken) const;
+  // Throws when the loss of a training job is of a tensor with a counted dim: it would be of the padding, too.
+  void checkLoss() const;
   void freezeParameters();
   void verifyModule();
   void applyAnnotations();
@@ -146,6 +153,7 @@ private:
   std::unique_ptr<onnx::ModelProto> proto;
   onnx::GraphProto &graph;
   ImportBudget budget;
+  CountedDims counted;
   ModelInfo info;
   OwningOpRef<ModuleOp> module;
   func::FuncOp forward;
@@ -466,7 +474,9 @@ std::vector<onnx::NodeProto> Importer::importNode(Node &node) {
   if (row.expand) {
     nodes = row.expand(node);
   } else {
+    SmallVector<std::pair<size_t, unsigned>> countedInputs = node.countedInputs();
     importByHandler(node, row, *values);
+    node.checkCountedInputs(countedInputs);
   }
   node.checkComplete(/*isExpanded=*/row.expand != nullptr);
   return nodes;
@@ -499,8 +509,10 @@ void Importer::checkOutput(const onnx::ValueInfoProto &output, RankedTensorType 
   if (declared.shape().dim_size() != type.getRank()) {
     return warn("rank " + Twine(declared.shape().dim_size()));
   }
+  ArrayRef<Value> counts = counted.of(values->peekValue(output.name()));
   for (auto [i, dim] : llvm::enumerate(declared.shape().dim())) {
-    if (!isOpen(dim) && dim.dim_value() != type.getDimSize(i)) {
+    const bool fits = counts.empty() || !counts[i] ? dim.dim_value() == type.getDimSize(i) : dim.dim_value() <= type.getDimSize(i);
+    if (!isOpen(dim) && !fits) {
       return warn("size " + Twine(dim.dim_value()) + " in dim " + Twine(i));
     }
   }
@@ -524,10 +536,60 @@ void Importer::returnOutputs() {
   if (results.empty()) {
     throw ImportError("the graph has no output");
   }
+  llvm::MapVector<Value, std::string> counts = nameCounts(results, names);
+  for (const auto &[count, name] : counts) {
+    results.push_back(count);
+    types.push_back(count.getType());
+  }
   func::ReturnOp::create(builder, forward.getLoc(), results);
   forward.setType(builder.getFunctionType(forward.getArgumentTypes(), types));
   for (int i = 0; i < graph.output_size(); ++i) {
     forward.setResultAttr(i, nn::kNameAttr, builder.getStringAttr(graph.output(i).name()));
+    ArrayRef<Value> own = counts.empty() ? ArrayRef<Value>() : counted.of(results[i]);
+    if (!own.empty()) {
+      SmallVector<Attribute> named;
+      for (Value count : own) {
+        named.push_back(builder.getStringAttr(counts.lookup(count)));
+      }
+      forward.setResultAttr(i, nn::kCountsAttr, builder.getArrayAttr(named));
+    }
+  }
+  for (auto [i, count] : llvm::enumerate(counts)) {
+    forward.setResultAttr(graph.output_size() + i, nn::kNameAttr, builder.getStringAttr(count.second));
+    forward.setResultAttr(graph.output_size() + i, nn::kInternalAttr, builder.getUnitAttr());
+  }
+}
+
+llvm::MapVector<Value, std::string> Importer::nameCounts(ArrayRef<Value> results, const llvm::StringSet<> &taken) const {
+  llvm::MapVector<Value, std::string> counts;
+  if (options.training) { // nothing is written
+    return counts;
+  }
+  llvm::StringSet<> names = taken;
+  for (auto [output, result] : llvm::zip(graph.output(), results)) {
+    for (Value count : counted.of(result)) {
+      if (!count || counts.contains(count)) {
+        continue;
+      }
+      std::string name = output.name() + ".count";
+      while (!names.insert(name).second) {
+        name += "_";
+      }
+      counts[count] = name;
+    }
+  }
+  return counts;
+}
+
+void Importer::checkLoss() const {
+  if (!options.training || (options.loss.empty() && graph.output_size() == 0)) {
+    return;
+  }
+  const std::string &name = options.loss.empty() ? graph.output(0).name() : options.loss;
+  if (!counted.of(values->peekValue(name)).empty()) {
+    throw ImportError("the loss is of \"" + name +
+                      "\", which has a dim whose size only a run finds; let the model reduce it, by ReduceSum or ReduceMean, or keep the "
+                      "tensor that was selected from, and a mask of what was selected");
   }
 }
 
@@ -608,6 +670,7 @@ OwningOpRef<ModuleOp> Importer::run() {
     faults.push_back(error.what());
   }
   reportFaults(unsupported);
+  checkLoss();
   returnOutputs();
   freezeParameters();
   applyAnnotations();

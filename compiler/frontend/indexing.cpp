@@ -4,6 +4,7 @@
 
 #include "compiler/frontend/places.h"
 #include "compiler/frontend/registry.h"
+#include "compiler/frontend/selection.h"
 
 using namespace mlir;
 
@@ -39,6 +40,10 @@ void importGather(Node &node) {
     node.fail("data of " + types + " is not supported; data has a dim, indices are int32 or int64");
   }
   int64_t axis = node.getAxis("axis", 0, data.getRank()), size = data.getDimSize(axis);
+  if (Value count = node.inputCount(0, axis)) {
+    Value rows = fillMissing(node, node.input(0), axis, zeroOf(data.getElementType()));
+    return takeRows(node, rows, axis, countFromFront(node, node.input(1), size, count));
+  }
   DenseElementsAttr known = node.constantInput(1);
   if (!known) {
     return takeRows(node, node.input(0), axis, countFromFront(node, node.input(1), size));
@@ -50,7 +55,15 @@ void importGather(Node &node) {
   takeRows(node, node.input(0), axis, node.create<nn::ConstantOp>(indices, known));
 }
 
-// The slices along an axis, or the elements, where the condition holds: how many has to be known.
+// Takes the padding out of data along an axis where the condition has the same elements: none of the padding is selected then.
+Value settleAlong(const Node &node, Value data, int64_t axis, Value condition) {
+  SmallVector<Value> counts = node.countsOf(data), others = node.countsOf(condition);
+  const bool isSame = !counts.empty() && counts[axis] && !others.empty() && others[0] == counts[axis];
+  return isSame ? fillMissing(node, data, axis, zeroOf(typeOf(data).getElementType())) : data;
+}
+
+// The slices along an axis, or the elements, where the condition holds. Where it is computed, as many as it has, with zeros behind those
+// for which it holds.
 void importCompress(Node &node) {
   Value data = node.input(0);
   if (!node.hasAttribute("axis")) {
@@ -58,12 +71,12 @@ void importCompress(Node &node) {
   }
   const int64_t axis = node.getAxis("axis", 0, typeOf(data).getRank()), size = shapeOf(data)[axis];
   RankedTensorType type = node.inputType(1);
-  DenseElementsAttr condition = node.constantInput(1);
-  if (!condition) {
-    node.fail("input \"condition\" has to be known at compile time" + node.whyUnknown());
-  }
   if (type.getRank() != 1 || !type.getElementType().isInteger(1) || type.getDimSize(0) > size) {
     node.fail("condition is " + describeTensor(type) + ", not at most " + Twine(size) + " bools");
+  }
+  DenseElementsAttr condition = node.constantInput(1);
+  if (!condition) {
+    return takeRows(node, settleAlong(node, data, axis, node.input(1)), axis, selectPlaces(node, node.input(1)));
   }
   node.spend(type.getDimSize(0));
   SmallVector<int64_t> places;
@@ -87,7 +100,8 @@ void importGatherElements(Node &node) {
 
 void importGatherND(Node &node) {
   Places places = placesOfTuples(node, node.getInt("batch_dims", 0)); // since opset 12
-  Value table = reshape(node, asNumbers(node, node.input(0)), places.table);
+  Value data = fillMissing(node, node.input(0), places.named, zeroOf(node.inputType(0).getElementType()));
+  Value table = reshape(node, asNumbers(node, data), places.table);
   Value found = node.create<nn::GatherOp>(table, places.numbers, places.batchDims);
   node.setResult(0, cast(node, found, node.inputType(0).getElementType()));
 }

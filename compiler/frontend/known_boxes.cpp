@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// NonMaxSuppression of boxes that are known: how many remain is a size.
+// NonMaxSuppression of boxes that are known: how many remain is a size. Others: suppression.cpp.
 
 #include "compiler/frontend/registry.h"
+#include "compiler/frontend/selection.h"
 
 #include "compiler/reference/tensor.h"
 #include "dialects/support/tensor_values.h"
@@ -68,6 +69,11 @@ double knownScalar(const Node &node, size_t index, double byDefault) {
 }
 
 void importNonMaxSuppression(Node &node) {
+  for (size_t input = 0; input < node.numInputs(); ++input) {
+    if (node.isGiven(input) && !node.peekConstant(input)) {
+      return importNonMaxSuppressionAtRunTime(node);
+    }
+  }
   Tensor boxes = knownFloats(node, 0, "boxes"), scores = knownFloats(node, 1, "scores");
   ArrayRef<int64_t> shape = scores.getShape();
   if (shape.size() != 3 || boxes.getShape() != ArrayRef<int64_t>{shape[0], shape[2], 4}) {
@@ -101,7 +107,7 @@ void importNonMaxSuppression(Node &node) {
   node.setResult(0, DenseElementsAttr::get(type, ArrayRef<int64_t>(selected)));
 }
 
-constexpr RegistryRow kRows[] = {{"NonMaxSuppression", importNonMaxSuppression, Accepts::Floats, /*knownFloats=*/0b11011}};
+constexpr RegistryRow kRows[] = {flat({"NonMaxSuppression", importNonMaxSuppression, Accepts::Floats, /*knownFloats=*/0b11011})};
 
 } // namespace
 

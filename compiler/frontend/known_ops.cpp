@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ops whose results have sizes that the inputs' values say, so that these have to be known: Range, NonZero, Unique, windows.
+// Ops whose results have sizes that the inputs' values say: Range and windows, of which they have to be known, and NonZero and Unique,
+// where they are; else selection.h.
 
 #include "compiler/frontend/registry.h"
+#include "compiler/frontend/selection.h"
 #include "compiler/frontend/tensor_data.h"
 
 #include "compiler/reference/tensor.h"
@@ -64,6 +66,9 @@ void importRange(Node &node) {
 }
 
 void importNonZero(Node &node) {
+  if (!node.constantInput(0)) {
+    return importNonZeroAtRunTime(node);
+  }
   Tensor input = knownInput(node, 0, "X");
   const int64_t rank = input.getType().getRank();
   std::vector<std::vector<int64_t>> places(static_cast<size_t>(rank));
@@ -98,6 +103,9 @@ struct Slices {
 };
 
 void importUnique(Node &node) {
+  if (!node.constantInput(0)) {
+    return importUniqueAtRunTime(node);
+  }
   Tensor input = knownInput(node, 0, "X");
   constexpr int64_t kSteps = 64; // of an element: each is a key of a map
   node.spend(input.getNumElements() > ImportBudget::kElements ? -1 : kSteps * input.getNumElements());
@@ -194,7 +202,7 @@ constexpr RegistryRow kRows[] = {
     {"HannWindow", importWindow<kHann>},
     flat({"NonZero", importNonZero, Accepts::Any, /*knownFloats=*/0b1}),
     flat({"Range", importRange}),
-    flat({"Unique", importUnique, Accepts::Any, /*knownFloats=*/0b1}),
+    {"Unique", importUnique, Accepts::Any, /*knownFloats=*/0b1},
 };
 
 } // namespace

@@ -7,6 +7,7 @@
 #include "compiler/frontend/registry.h"
 #include "compiler/frontend/tensor_data.h"
 #include "dialects/support/integer_type.h"
+#include "dialects/support/tensor_values.h"
 
 #include "llvm/ADT/StringExtras.h"
 
@@ -17,6 +18,9 @@ namespace ashlar::frontend {
 namespace {
 
 constexpr int64_t kMostDims = 1024; // more axes or sizes than this come from a broken model
+
+// What to do about an op that may not read a tensor with a counted dim.
+constexpr StringLiteral kCountedRemedy = "keep the tensor that was selected from, and a mask of what was selected";
 
 } // namespace
 
@@ -245,6 +249,69 @@ std::string Node::whyUnknown() const {
              ? ""
              : ("; node \"" + node + "\" would take more than the " + Twine(ImportBudget::kElements) + " steps that are taken at import")
                    .str();
+}
+
+void Node::followCounts() const {
+  Block *block = builder().getInsertionBlock();
+  std::optional<CountedDims::Fault> fault = info.counted.advance(*block);
+  if (!fault) {
+    return;
+  }
+  std::string name = "an input";
+  for (size_t i = 0; i < numInputs(); ++i) {
+    if (isGiven(i) && (peekValue(i) == fault->operand || name == "an input") && !info.counted.of(peekValue(i)).empty()) {
+      name = "input " + std::to_string(i) + " \"" + proto.input(i) + "\"";
+    }
+  }
+  fail(name + " has at most " + Twine(shapeOf(fault->operand)[fault->dim]) +
+       " elements along a dim, how many only a run finds, and the op " + fault->why + "; " + kCountedRemedy);
+}
+
+SmallVector<Value> Node::countsOf(Value value) const {
+  asksForCounts = true;
+  followCounts();
+  return SmallVector<Value>(info.counted.of(value));
+}
+
+Value Node::inputCount(size_t index, int64_t dim) const {
+  Value value = peekValue(index);
+  SmallVector<Value> counts = value ? countsOf(value) : SmallVector<Value>();
+  return counts.empty() ? Value() : counts[dim];
+}
+
+void Node::setCount(Value value, int64_t dim, Value count) const {
+  followCounts();
+  info.counted.declare(value, dim, count);
+}
+
+void Node::settle(Value value, int64_t dim) const {
+  followCounts();
+  info.counted.settle(value, dim);
+}
+
+SmallVector<std::pair<size_t, unsigned>> Node::countedInputs() const {
+  SmallVector<std::pair<size_t, unsigned>> inputs;
+  for (size_t i = 0; i < numInputs(); ++i) {
+    Value value = peekValue(i);
+    if (value && !info.counted.of(value).empty()) {
+      inputs.push_back({i, llvm::range_size(value.getUses())});
+    }
+  }
+  return inputs;
+}
+
+void Node::checkCountedInputs(ArrayRef<std::pair<size_t, unsigned>> before) const {
+  followCounts();
+  for (auto [i, uses] : before) {
+    Value value = peekValue(i);
+    bool isPassedOn = false;
+    for (size_t result = 0; result < numResults(); ++result) {
+      isPassedOn |= peekResult(result) == value;
+    }
+    if (!asksForCounts && !isPassedOn && llvm::range_size(value.getUses()) == uses) {
+      fail("takes the shape of input " + Twine(i) + " \"" + proto.input(i) + "\", which only a run finds; " + kCountedRemedy);
+    }
+  }
 }
 
 void Node::spend(int64_t elements) const {

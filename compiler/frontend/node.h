@@ -7,6 +7,7 @@
 #ifndef ASHLAR_COMPILER_FRONTEND_NODE_H
 #define ASHLAR_COMPILER_FRONTEND_NODE_H
 
+#include "compiler/frontend/counted_dims.h"
 #include "compiler/frontend/graph_values.h"
 #include "compiler/frontend/import.h"
 #include "compiler/frontend/import_error.h"
@@ -42,6 +43,7 @@ struct ModelInfo {
   std::string directory; // the model's, which external data is relative to
   int64_t opset;
   ImportBudget &budget;
+  CountedDims &counted;
   llvm::StringSet<> stored; // names of constants of types that are only stored (isStored), and of what ops that move elements make of them
   bool isByTorch = false;   // one of torch's exporters wrote the model
 };
@@ -86,6 +88,9 @@ public:
 
   // Makes the parameter that an input is a state, which nothing trains.
   void keepAsState(size_t index) const { values.keepAsState(proto.input(index)); }
+
+  // Returns the value of an input that is given; null where it has none yet. Does not count as asking for it.
+  mlir::Value peekValue(size_t index) const { return isGiven(index) ? values.peekValue(proto.input(index)) : mlir::Value(); }
 
   // Returns the type of an input without computing it.
   mlir::RankedTensorType inputType(size_t index) const;
@@ -152,6 +157,24 @@ public:
   // Makes result `index`, a value, a constant.
   void replaceResult(size_t index, mlir::DenseElementsAttr constant) { values.replace(proto.output(index), constant); }
 
+  // Returns the count of each dim of a value (counted_dims.h), null for a dim of fixed size; nothing where all are. A handler that asks
+  // answers for what it makes of the sizes of its inputs.
+  llvm::SmallVector<mlir::Value> countsOf(mlir::Value value) const;
+
+  // The same of one dim of an input, without computing the input.
+  mlir::Value inputCount(size_t index, int64_t dim) const;
+
+  // Says that of dim `dim` of a value only the first `count` elements, an i64 scalar, are there; or that all are.
+  void setCount(mlir::Value value, int64_t dim, mlir::Value count) const;
+  void settle(mlir::Value value, int64_t dim) const;
+
+  // Finds the counted dims of what the ops of the node compute. Fails where one may not read a tensor that has one.
+  void followCounts() const;
+
+  // Returns the inputs that have a counted dim, with the number of their uses; and fails where the handler took but the type of one.
+  llvm::SmallVector<std::pair<size_t, unsigned>> countedInputs() const;
+  void checkCountedInputs(llvm::ArrayRef<std::pair<size_t, unsigned>> before) const;
+
   // Creates an op at the node's location. Fails when its tensors are too large, or when nn does not have the op for these types.
   template <typename Op, typename... Args> Op create(Args &&...args) const {
     Op op = Op::create(values.getBuilder(), location(), std::forward<Args>(args)...);
@@ -197,6 +220,7 @@ private:
   GraphValues &values;
   llvm::StringSet<> asked;
   mutable llvm::SmallBitVector askedInputs;
+  mutable bool asksForCounts = false;
 };
 
 } // namespace ashlar::frontend

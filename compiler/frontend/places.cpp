@@ -77,14 +77,14 @@ Value knownNumbers(const Node &node, RankedTensorType type, DenseElementsAttr tu
 }
 
 // The same of tuples that are computed, -1 where one of several indices is out of range.
-Value computedNumbers(const Node &node, RankedTensorType type, Value tuples, ArrayRef<int64_t> sizes) {
+Value computedNumbers(const Node &node, RankedTensorType type, Value tuples, ArrayRef<int64_t> sizes, ArrayRef<Value> counts) {
   SmallVector<int64_t> strides = rowMajorStrides(sizes);
   const int64_t last = typeOf(tuples).getRank() - 1;
   Value numbers, isIn;
   for (auto [j, size] : llvm::enumerate(sizes)) {
     const auto at = static_cast<int64_t>(j);
     Value column = reshape(node, sliceAlong(node, tuples, last, at, at + 1), type.getShape());
-    Value index = countFromFront(node, cast(node, column, type.getElementType()), size);
+    Value index = countFromFront(node, cast(node, column, type.getElementType()), size, counts[j]);
     if (sizes.size() == 1) {
       return index;
     }
@@ -110,11 +110,14 @@ Places placesOfTuples(Node &node, int64_t batchDims) {
   }
   ArrayRef<int64_t> sizes = data.getShape().slice(batchDims, named);
   auto type = RankedTensorType::get(indices.getShape().drop_back(), node.builder().getI64Type());
-  DenseElementsAttr known = node.constantInput(1);
+  SmallVector<int64_t> dims = llvm::to_vector(llvm::seq(batchDims, batchDims + named));
+  SmallVector<Value> counts = llvm::map_to_vector(dims, [&](int64_t dim) { return node.inputCount(0, dim); });
+  const bool isCounted = llvm::any_of(counts, [](Value count) { return static_cast<bool>(count); });
+  DenseElementsAttr known = isCounted ? DenseElementsAttr() : node.constantInput(1);
   Value numbers = named == 0 ? splatConstant(node, type, 0) // an empty tuple names all of the data
                   : known    ? knownNumbers(node, type, known, sizes)
-                             : computedNumbers(node, type, node.input(1), sizes);
-  Places places{numbers, SmallVector<int64_t>(data.getShape().take_front(batchDims)), batchDims};
+                             : computedNumbers(node, type, node.input(1), sizes, counts);
+  Places places{numbers, SmallVector<int64_t>(data.getShape().take_front(batchDims)), batchDims, std::move(dims)};
   places.table.push_back(llvm::product_of(sizes));
   llvm::append_range(places.table, data.getShape().drop_front(batchDims + named));
   return places;

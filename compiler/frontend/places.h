@@ -19,6 +19,7 @@ struct Places {
   mlir::Value numbers;
   llvm::SmallVector<int64_t> table; // the shape of the tensor
   int64_t batchDims;
+  llvm::SmallVector<int64_t> named = {}; // the dims of input 0 that the rows are of
 };
 
 // Returns the order of `rank` dims with `axis` behind the others, and the one that puts it back.
@@ -33,6 +34,7 @@ struct AxisLast {
 Places placesAlong(Node &node, int64_t axis);
 
 // The last dim of input 1 has an index for each of as many dims of input 0, which follow the first `batchDims` and are one in the table.
+// Counted dims among them have to be filled (fillMissing) before the table is made.
 Places placesOfTuples(Node &node, int64_t batchDims);
 
 } // namespace ashlar::frontend

@@ -6,6 +6,8 @@
 #include "compiler/frontend/registry.h"
 #include "compiler/frontend/shape_rules.h"
 
+#include "dialects/support/integer_type.h"
+
 #include <limits>
 
 using namespace mlir;
@@ -61,17 +63,36 @@ Value multiply(const Node &node, Value x, ArrayRef<int64_t> dims) {
   return reshape(node, x, shape);
 }
 
-Value mean(const Node &node, Value x, ArrayRef<int64_t> dims) {
+// `elements`: how many each mean is of, where only a run finds it.
+Value mean(const Node &node, Value x, ArrayRef<int64_t> dims, Value elements) {
   Value sum = reduce(node, Reduction::Sum, x, dims);
   RankedTensorType type = typeOf(sum);
+  if (elements) {
+    return node.create<nn::DivOp>(sum, broadcastTo(node, cast(node, elements, type.getElementType()), type.getShape()));
+  }
   int64_t count = typeOf(x).getNumElements() / std::max<int64_t>(type.getNumElements(), 1);
   // Of one element too: a product that another number of samples has.
   return isInteger(x) ? node.create<nn::DivOp>(sum, splatConstant(node, type, count)).getResult()
                       : node.create<nn::MulOp>(sum, splatConstant(node, type, 1.0 / count)).getResult();
 }
 
-// Reduces `dims`, which vanish; where there are none, each element by itself.
+// An element that makes no difference to a reduction.
+Attribute neutralOf(Kind kind, Type element) {
+  const bool isLeast = kind == Kind::Max || kind == Kind::LogSumExp;
+  if (isLeast || kind == Kind::Min) {
+    if (auto real = dyn_cast<FloatType>(element)) {
+      return FloatAttr::get(real, APFloat::getInf(real.getFloatSemantics(), /*Negative=*/isLeast));
+    }
+    return IntegerAttr::get(element, isLeast ? lowestInteger(element) : highestInteger(element));
+  }
+  const int64_t value = kind == Kind::Product ? 1 : 0;
+  return isa<FloatType>(element) ? Attribute(FloatAttr::get(element, static_cast<double>(value))) : IntegerAttr::get(element, value);
+}
+
+// Reduces `dims`, which vanish; where there are none, each element by itself. Of counted dims, the elements that are there.
 Value reduceBy(const Node &node, Kind kind, Value x, ArrayRef<int64_t> dims) {
+  Value elements = countElements(node, x, dims);
+  x = fillMissing(node, x, dims, neutralOf(kind, typeOf(x).getElementType()));
   switch (kind) {
   case Kind::Sum:
     return reduce(node, Reduction::Sum, x, dims);
@@ -88,7 +109,7 @@ Value reduceBy(const Node &node, Kind kind, Value x, ArrayRef<int64_t> dims) {
   case Kind::Product:
     return multiply(node, x, dims);
   case Kind::Mean:
-    return mean(node, x, dims);
+    return mean(node, x, dims, elements);
   case Kind::Max:
     return reduce(node, Reduction::Max, x, dims);
   case Kind::Min:
@@ -150,8 +171,15 @@ void importLpNormalization(Node &node) {
   node.setResult(0, cast(node, result, type.getElementType()));
 }
 
+// Elements that are not there have no share in the sum.
 template <typename Op> Value alongLast(const Node &node, Value x) {
-  return node.create<Op>(x);
+  const int64_t last = typeOf(x).getRank() - 1;
+  SmallVector<Value> counts = node.countsOf(x);
+  Value result = node.create<Op>(fillMissing(node, x, last, neutralOf(Kind::Max, typeOf(x).getElementType())));
+  if (!counts.empty() && counts[last]) {
+    node.setCount(result, last, counts[last]);
+  }
+  return result;
 }
 template <typename Op> void importSoftmax(Node &node) {
   importRows(node, alongLast<Op>);

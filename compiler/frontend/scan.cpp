@@ -75,6 +75,10 @@ Value multiplyUpTo(const Node &node, Value value, int64_t dim) {
   return scan<nn::MulOp>({node, dim, shapeOf(value)[dim], /*toFront=*/false, /*neutral=*/1}, value);
 }
 
+Value sumUpTo(const Node &node, Value value, int64_t dim) {
+  return scan<nn::AddOp>({node, dim, shapeOf(value)[dim], /*toFront=*/false, /*neutral=*/0}, value);
+}
+
 ArrayRef<RegistryRow> scanRows() {
   return kRows;
 }

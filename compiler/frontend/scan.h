@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Running products, for handlers of other families.
+// Running sums and products, for handlers of other families.
 
 #ifndef ASHLAR_COMPILER_FRONTEND_SCAN_H
 #define ASHLAR_COMPILER_FRONTEND_SCAN_H
@@ -11,6 +11,9 @@ namespace ashlar::frontend {
 
 // Returns the product of the elements up to each one along `dim`: [2, 3, 4] gives [2, 6, 24].
 mlir::Value multiplyUpTo(const Node &node, mlir::Value value, int64_t dim);
+
+// Returns the sum of the elements up to each one along `dim`: [2, 3, 4] gives [2, 5, 9].
+mlir::Value sumUpTo(const Node &node, mlir::Value value, int64_t dim);
 
 } // namespace ashlar::frontend
 

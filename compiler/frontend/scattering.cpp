@@ -116,6 +116,17 @@ void importScatterElements(Node &node) {
   node.setResult(0, cast(node, transpose(node, withLeadingPart(node, data, part), last.back), type.getElementType()));
 }
 
+// Where as many updates as places are there (counted_dims.h), the others go nowhere.
+void dropMissing(const Node &node, Value &numbers, Value &updates) {
+  SmallVector<Value> counts = node.countsOf(numbers), others = node.countsOf(updates);
+  for (auto [d, count] : llvm::enumerate(counts)) {
+    if (count && !others.empty() && others[d] == count) {
+      numbers = fillMissing(node, numbers, static_cast<int64_t>(d), IntegerAttr::get(typeOf(numbers).getElementType(), -1));
+      updates = fillMissing(node, updates, static_cast<int64_t>(d), zeroOf(typeOf(updates).getElementType()));
+    }
+  }
+}
+
 void importScatterND(Node &node) {
   RankedTensorType type = node.inputType(0);
   std::string reduction = readReduction(node);
@@ -128,6 +139,7 @@ void importScatterND(Node &node) {
     return node.aliasResult(0, 0);
   }
   Value data = reshape(node, asNumbers(node, node.input(0)), places.table), updates = asNumbers(node, node.input(2));
+  dropMissing(node, places.numbers, updates);
   if (isPairwise(reduction)) {
     row.insert(row.begin(), count);
     places.numbers = reshape(node, places.numbers, {count});

@@ -204,17 +204,35 @@ void importExpand(Node &node) {
   node.setResult(0, broadcastTo(node, node.input(0), shape));
 }
 
-// Shape and Size need only the type of their input.
+// The counts of the dims of input 0, which is not asked for its value where there are none.
+SmallVector<Value> inputCounts(const Node &node) {
+  Value value = node.peekValue(0);
+  return value ? node.countsOf(value) : SmallVector<Value>();
+}
+
+// Shape and Size need only the type of their input, and its counts: what has one is computed.
 void importShape(Node &node) {
   ArrayRef<int64_t> shape = node.inputType(0).getShape();
   int64_t rank = shape.size();
   auto clamp = [&](int64_t at) { return std::clamp<int64_t>(at < 0 ? at + rank : at, 0, rank); };
   int64_t start = clamp(node.getInt("start", 0)), end = clamp(node.getInt("end", rank)); // since opset 15
   ArrayRef<int64_t> part = start < end ? shape.slice(start, end - start) : ArrayRef<int64_t>();
+  SmallVector<Value> counts = inputCounts(node), sizes;
+  if (start < end && !counts.empty() && llvm::any_of(ArrayRef(counts).slice(start, end - start), [](Value count) { return !!count; })) {
+    auto one = RankedTensorType::get({1}, node.builder().getI64Type());
+    for (int64_t d = start; d < end; ++d) {
+      sizes.push_back(counts[d] ? reshape(node, counts[d], {1}) : splatConstant(node, one, static_cast<double>(shape[d])));
+    }
+    return node.setResult(0, sizes.size() == 1 ? sizes.front() : node.create<nn::ConcatOp>(sizes, 0).getResult());
+  }
   node.setResult(0, DenseElementsAttr::get(RankedTensorType::get({static_cast<int64_t>(part.size())}, node.builder().getI64Type()), part));
 }
 
 void importSize(Node &node) {
+  if (!inputCounts(node).empty()) {
+    Value value = node.input(0);
+    return node.setResult(0, countElements(node, value, llvm::to_vector(llvm::seq<int64_t>(0, typeOf(value).getRank()))));
+  }
   node.setResult(0, DenseElementsAttr::get(RankedTensorType::get({}, node.builder().getI64Type()), node.inputType(0).getNumElements()));
 }
 

@@ -170,7 +170,20 @@ private:
     return table.record<ashlar_rt_tensor>({table.string(op.getOutsideName().value_or(op.getSymName())), table.u32(roleOf(op.getRole())),
                                            table.u32(shape.size()), table.i64Array(shape), table.i64Array(op.getGlobalShape()),
                                            table.array(splits), buffer(op.getBuffer()), table.u32(op.getPersistent()),
-                                           table.optionalString(op.getStateOf().value_or("")), table.u32(ownerOf(op))});
+                                           table.optionalString(op.getStateOf().value_or("")), table.u32(ownerOf(op)),
+                                           counts(op.getCountsAttr())});
+  }
+
+  // The names of the outputs that have the sizes of a tensor's dims.
+  Constant *counts(mlir::ArrayAttr names) {
+    if (!names) {
+      return table.null();
+    }
+    SmallVector<Constant *> pointers;
+    for (auto name : names.getAsRange<mlir::StringAttr>()) {
+      pointers.push_back(table.optionalString(name.getValue()));
+    }
+    return table.array(pointers);
   }
 
   Constant *instruction(exec::KernelOp op) {

@@ -125,6 +125,9 @@ LogicalResult TensorOp::verify() {
                                  << " but local size " << local[d];
     }
   }
+  if (getCounts() && getCounts()->size() != local.size()) { // C2
+    return emitOpError("has rank ") << local.size() << " but " << getCounts()->size() << " counts";
+  }
   return success();
 }
 

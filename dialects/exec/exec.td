@@ -198,15 +198,18 @@ def Exec_TensorOp : Exec_Op<"tensor", [Symbol, HasParent<"::ashlar::exec::Varian
     `splits` holds for each dim the indices of the mesh axes that split it, major to minor. `persistent`: its value lasts from step to step;
     else it is scratch. `state_of` is the outside name of the parameter that the optimizer keeps it for. `internal`: the compiler added it
     for itself. `outside_name` is there when the name by which the outside knows the tensor differs from the symbol, since a program or
-    another tensor has that symbol.
+    another tensor has that symbol. `counts`: one a dim, the outside name of the output that holds the number of elements of the dim, of
+    which the global size is an upper bound; "" for a dim of fixed size.
 
         exec.tensor @fc1.weight variable #exec.buffer<arena, 64, memref<512x784xf32>> global [512, 784] splits [[], []]
 
-    **Constraints:** (C1) local size = global size divided by the size of each splitting axis in turn, rounded up, in each dim.
+    **Constraints:** (C1) local size = global size divided by the size of each splitting axis in turn, rounded up, in each dim; (C2) `counts`
+    has an entry for each dim.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, Exec_RoleAttr:$role, Exec_BufferAttr:$buffer, DenseI64ArrayAttr:$global_shape,
                        TypedArrayAttrBase<DenseI64ArrayAttr, "axes of each dim">:$splits, OptionalAttr<StrAttr>:$outside_name,
-                       UnitAttr:$persistent, OptionalAttr<StrAttr>:$state_of, UnitAttr:$internal);
+                       UnitAttr:$persistent, OptionalAttr<StrAttr>:$state_of, UnitAttr:$internal,
+                       OptionalAttr<StrArrayAttr>:$counts);
   let assemblyFormat = "$sym_name `` $role $buffer `global` $global_shape `splits` $splits attr-dict";
   let hasVerifier = 1;
 }

@@ -18,7 +18,7 @@ extern "C" {
 #endif
 
 // Grows with every change of a struct below; ashlar_rt_main() refuses an image of another version.
-#define ASHLAR_RT_ABI_VERSION 22
+#define ASHLAR_RT_ABI_VERSION 23
 
 // Buffers start on this boundary; arena offsets are multiples of it.
 #define ASHLAR_RT_ALIGNMENT 64
@@ -91,6 +91,9 @@ typedef struct {
   uint32_t persistent;  // 1: its value lasts from step to step, and belongs into a checkpoint; 0: scratch
   const char *state_of; // of a state that the optimizer keeps: the name of the parameter; null otherwise
   uint32_t owner;       // 0: every device holds its piece; n: device n - 1 alone holds it, and others have other things in these bytes
+  // Of an output whose dims have sizes that only a run finds: one a dim, the name of the output (i64, rank 0) that has the number of its
+  // elements, of which the global shape is an upper bound; null for a dim of fixed size. Null: all dims have fixed sizes.
+  const char *const *counts;
 } ashlar_rt_tensor;
 
 typedef enum {

@@ -16,16 +16,17 @@
 #include <cstddef>
 #include <cstdio>
 #include <cstring>
+#include <iterator>
 #include <optional>
 
 namespace ashlar::rt {
 namespace {
 
 // Names of tensors for an error: "x, y".
-std::string nameList(const ashlar_rt_variant &variant, const uint32_t *indices, uint32_t count) {
+std::string nameList(const ashlar_rt_variant &variant, const std::vector<uint32_t> &indices) {
   std::string list;
-  for (uint32_t i = 0; i < count; ++i) {
-    list += (i == 0 ? "" : ", ") + std::string(variant.tensors[indices[i]].name);
+  for (uint32_t index : indices) {
+    list += (list.empty() ? "" : ", ") + std::string(variant.tensors[index].name);
   }
   return list;
 }
@@ -89,8 +90,11 @@ public:
     if (program == nullptr) {
       return internal("the image has no program forward");
     }
-    ASHLAR_RETURN_IF_ERROR(checkBindings("--input", session.options->inputs, program->inputs, program->num_inputs));
-    ASHLAR_RETURN_IF_ERROR(checkBindings("--output", session.options->outputs, program->outputs, program->num_outputs));
+    std::copy_if(program->outputs, program->outputs + program->num_outputs, std::back_inserter(wantable),
+                 [&](uint32_t index) { return !isCount(variant, variant.tensors[index]); });
+    const std::vector<uint32_t> inputs(program->inputs, program->inputs + program->num_inputs);
+    ASHLAR_RETURN_IF_ERROR(checkBindings("--input", session.options->inputs, inputs));
+    ASHLAR_RETURN_IF_ERROR(checkBindings("--output", session.options->outputs, wantable));
     drawsInputs = session.options->benchmark != 0 && session.options->inputs.empty();
     for (uint32_t i = 0; i < program->num_inputs && !drawsInputs; ++i) {
       const char *name = variant.tensors[program->inputs[i]].name;
@@ -204,13 +208,13 @@ private:
     }
   }
 
-  Status checkBindings(const char *option, const std::vector<std::pair<std::string, std::string>> &bindings, const uint32_t *indices,
-                       uint32_t count) const {
+  Status checkBindings(const char *option, const std::vector<std::pair<std::string, std::string>> &bindings,
+                       const std::vector<uint32_t> &indices) const {
     for (size_t i = 0; i < bindings.size(); ++i) {
       const std::string &name = bindings[i].first;
-      bool known = std::any_of(indices, indices + count, [&](uint32_t index) { return name == variant.tensors[index].name; });
+      bool known = std::any_of(indices.begin(), indices.end(), [&](uint32_t index) { return name == variant.tensors[index].name; });
       if (!known) {
-        return invalid("{} {}: no such tensor; the program has {}", option, name, nameList(variant, indices, count));
+        return invalid("{} {}: no such tensor; the program has {}", option, name, nameList(variant, indices));
       }
       for (size_t j = 0; j < i; ++j) {
         if (bindings[j].first == name) {
@@ -245,8 +249,8 @@ private:
 
   // The outputs that are wanted: those that --output names, or all, in the current directory.
   void findOutputs() {
-    for (uint32_t i = 0; i < program->num_outputs; ++i) {
-      const ashlar_rt_tensor &tensor = variant.tensors[program->outputs[i]];
+    for (uint32_t index : wantable) {
+      const ashlar_rt_tensor &tensor = variant.tensors[index];
       const std::string *path = findBinding(session.options->outputs, tensor.name);
       if (path != nullptr || session.options->outputs.empty()) {
         outputs.push_back(OutputTensor{&tensor, path != nullptr ? *path : outputFileName(tensor.name), variant.stage});
@@ -259,8 +263,9 @@ private:
   const ashlar_rt_program *program = nullptr;
   bool drawsInputs = false;          // a benchmark without files
   std::vector<DataFacts> inputFacts; // by input; none when they are drawn
-  std::vector<OutputTensor> outputs;
-  std::optional<Tracer> tracer; // only with --trace
+  std::vector<uint32_t> wantable;    // outputs of the program that files may have
+  std::vector<OutputTensor> outputs; // those that are written
+  std::optional<Tracer> tracer;      // only with --trace
   Loader loader;
 };
 

@@ -21,6 +21,9 @@ struct OutputTensor {
   uint32_t stage;
 };
 
+// Returns whether an output of a variant is there only to count the elements of others (ashlar_rt_tensor.counts): no file has it.
+bool isCount(const ashlar_rt_variant &variant, const ashlar_rt_tensor &tensor);
+
 // Returns NAME.npy; a name with slashes must not leave its folder.
 std::string outputFileName(std::string name);
 
@@ -31,8 +34,8 @@ Status checkOutputTensors(const Session &session, const std::vector<OutputTensor
 // Puts the pieces of a tensor of a stage together on rank 0; empty on other ranks. Every rank calls it, after a barrier.
 Status fetchGlobal(Session &session, const ashlar_rt_tensor &tensor, uint32_t stage, std::vector<char> &global);
 
-// Puts the pieces of the tensors together and lets rank 0 write them, all or none. Every rank calls it, after a barrier; only the status of
-// rank 0 can tell of a file.
+// Puts the pieces of the tensors together and lets rank 0 write them, all or none; of dims that have a count, the elements that are there.
+// Every rank calls it, after a barrier; only the status of rank 0 can tell of a file.
 Status writeOutputTensors(Session &session, const std::vector<OutputTensor> &tensors);
 
 } // namespace ashlar::rt

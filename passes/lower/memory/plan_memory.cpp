@@ -328,7 +328,7 @@ private:
       auto outsideName = tensor.name == symbol ? StringAttr() : builder.getStringAttr(tensor.name);
       bool persistent = (tensor.role == exec::Role::Variable || tensor.role == exec::Role::State) && !tensor.isScratch;
       auto op = exec::TensorOp::create(builder, tensor.loc, symbol, tensor.role, buffer, tensor.globalShape, builder.getArrayAttr(splits),
-                                       outsideName, persistent, tensor.stateOf, tensor.isInternal);
+                                       outsideName, persistent, tensor.stateOf, tensor.isInternal, tensor.counts);
       if (tensor.owner) {
         op->setAttr(exec::kOwnerAttr, builder.getI64IntegerAttr(*tensor.owner));
       }

@@ -6,6 +6,7 @@
 
 #include "dialects/dist/owners.h"
 #include "dialects/dist/stages.h"
+#include "dialects/nn/counted_dims.h"
 #include "dialects/nn/scratch_state.h"
 #include "dialects/support/element_type.h"
 #include "passes/lower/memory/arena.h"
@@ -121,6 +122,7 @@ LogicalResult TensorTable::share(func::FuncOp function, DictionaryAttr attribute
     return failure();
   }
   list[*index].isInternal = attributes.contains(nn::kInternalAttr);
+  list[*index].counts = attributes.getAs<ArrayAttr>(nn::kCountsAttr);
   known[name.getValue()] = *index;
   indices.push_back(*index);
   return success();

@@ -31,6 +31,7 @@ struct NamedTensor {
   bool isScratch = false;            // a state that no checkpoint holds
   std::optional<int64_t> owner = {}; // the one device that holds it; nothing: all do
   bool isInSlot = false;             // each micro-batch in flight has its own
+  mlir::ArrayAttr counts = {};       // of an output with sizes that a run finds (nn::kCountsAttr)
 };
 
 // Lays the mesh coordinates (at offset 0) and the named tensors one after the other. Variables of one owner follow each other, too, but

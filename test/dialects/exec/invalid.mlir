@@ -47,6 +47,14 @@ exec.variant @tensor_c1_size arena 64 attributes {axis_names = ["dp"], axis_size
 
 // -----
 
+exec.variant @tensor_c2 arena 64 attributes {axis_names = [], axis_sizes = array<i64>, coordinates_offset = 0 : i64,
+                                             devices_per_process = 1 : i64, lower_bound_bytes = 64 : i64} {
+  // expected-error@+1 {{has rank 1 but 2 counts}}
+  exec.tensor @x output <arena, 0, memref<4xf32>> global [4] splits [array<i64>] {counts = ["", "n"]}
+}
+
+// -----
+
 exec.variant @kernel_c1_outside arena 64 attributes {axis_names = [], axis_sizes = array<i64>, coordinates_offset = 0 : i64,
                                                      devices_per_process = 1 : i64, lower_bound_bytes = 64 : i64} {
   exec.program @p inputs [] outputs [] {

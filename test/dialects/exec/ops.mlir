@@ -39,8 +39,8 @@ exec.variant @default arena 1024 attributes {axis_names = ["dp", "tp"], axis_siz
   exec.tensor @v state <arena, 128, memref<i64>> global [] splits []
   // CHECK: exec.tensor @x input {{.*}} {outside_name = "train"}
   exec.tensor @x input <arena, 192, memref<4xi1>> global [4] splits [array<i64>] {outside_name = "train"}
-  // CHECK: exec.tensor @y output
-  exec.tensor @y output <arena, 256, memref<4xf32>> global [8] splits [array<i64: 0>]
+  // CHECK: exec.tensor @y output {{.*}} {counts = ["y.count"]}
+  exec.tensor @y output <arena, 256, memref<4xf32>> global [8] splits [array<i64: 0>] {counts = ["y.count"]}
   // CHECK: exec.program @train inputs [@x] outputs [@y] {
   exec.program @train inputs [@x] outputs [@y] {
     // CHECK: exec.kernel @k [#exec.buffer<arena, 192, memref<4xi1>>, #exec.buffer<constant, 0, memref<4xf32>>] reads [0, 1] writes [0] extent 4 grain 2

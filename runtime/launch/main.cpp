@@ -23,10 +23,8 @@
 namespace ashlar::rt {
 namespace {
 
-// How long a rank with nothing to say leaves the one that prints the error to do so: mpirun ends all ranks as soon as one has failed.
-constexpr useconds_t kGraceMicroseconds = 300 * 1000;
-
-// How long it leaves one that has the same error to print.
+// How long a rank that another one speaks for leaves that one to print the error and to end: mpirun ends all ranks as soon as one has
+// failed, and its exit status is that of the first.
 constexpr useconds_t kSilenceMicroseconds = 3000 * 1000;
 
 // The exit status of a run that a restart would not help (docs/faults.md).
@@ -95,7 +93,7 @@ Status checkRanks(const Job &job, const ashlar_rt_variant &variant) {
 void report(const Status &status, const Job &job) {
   bool aborted = status.code() == StatusCode::kAborted;
   if (aborted || (status.isShared() && job.rank() != 0)) {
-    usleep(aborted ? kGraceMicroseconds : kSilenceMicroseconds);
+    usleep(kSilenceMicroseconds);
   }
   if (!aborted) {
     std::fflush(stdout);

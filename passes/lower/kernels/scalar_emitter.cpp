@@ -65,14 +65,17 @@ Type storedType(Type element) {
 }
 
 Value ScalarEmitter::linearize(ArrayRef<int64_t> shape, const Index &index) {
+  // The outermost first, so that all but the last sum stay outside the innermost loop.
+  SmallVector<int64_t> strides(shape.size(), 1);
+  for (int64_t d = static_cast<int64_t>(shape.size()) - 2; d >= 0; --d) {
+    strides[d] = strides[d + 1] * shape[d + 1];
+  }
   Value linear;
-  int64_t stride = 1;
-  for (int64_t d = static_cast<int64_t>(shape.size()) - 1; d >= 0; --d) {
+  for (auto [d, stride] : llvm::enumerate(strides)) {
     if (!isZero(index[d])) {
       Value term = stride == 1 ? index[d] : arith::MulIOp::create(b, index[d], indexConstant(b, stride));
       linear = linear ? Value(arith::AddIOp::create(b, linear, term)) : term;
     }
-    stride *= shape[d];
   }
   return linear ? linear : indexConstant(b, 0);
 }

@@ -7,6 +7,7 @@
 
 #include "compiler/target/arithmetic.h"
 #include "compiler/target/cpu/functions.h"
+#include "compiler/target/cpu/shared_kernels.h"
 #include "compiler/target/host_code.h"
 #include "dialects/exec/exec.h"
 
@@ -71,9 +72,10 @@ LogicalResult lowerToLlvmDialect(ModuleOp kernels) {
   return passes.run(kernels);
 }
 
-// Turns kernel(ptr a, ptr b, ..., i64 begin, i64 end) into kernel(ptr buffers, i64 begin, i64 end), which loads the pointers and inlines
-// the original. The buffers of one kernel never overlap: an operand that is overwritten is passed once. `isAligned` says which are whole
-// buffers; a mesh coordinate is one element inside one.
+// Turns kernel(ptr a, ptr b, ..., i64 begin, i64 end, numbers ...) into kernel(ptr buffers, i64 begin, i64 end), or with numbers into
+// kernel(ptr buffers, i64 begin, i64 end, ptr numbers), 8 bytes each, which loads pointers and numbers and inlines the original. The
+// buffers of one kernel never overlap: an operand that is overwritten is passed once. `isAligned` says which are whole buffers, one entry a
+// buffer; a mesh coordinate is one element inside one.
 void wrapKernel(llvm::Function &body, ArrayRef<bool> isAligned) {
   llvm::LLVMContext &context = body.getContext();
   std::string name = body.getName().str();
@@ -82,12 +84,17 @@ void wrapKernel(llvm::Function &body, ArrayRef<bool> isAligned) {
   body.addFnAttr(llvm::Attribute::AlwaysInline);
   auto *pointer = llvm::PointerType::getUnqual(context);
   auto *i64 = llvm::Type::getInt64Ty(context);
-  auto *type = llvm::FunctionType::get(llvm::Type::getVoidTy(context), {pointer, i64, i64}, /*isVarArg=*/false);
+  const unsigned buffers = isAligned.size(), numbers = body.arg_size() - buffers - 2;
+  SmallVector<llvm::Type *> parameters{pointer, i64, i64};
+  if (numbers > 0) {
+    parameters.push_back(pointer);
+  }
+  auto *type = llvm::FunctionType::get(llvm::Type::getVoidTy(context), parameters, /*isVarArg=*/false);
   auto *kernel = llvm::Function::Create(type, llvm::GlobalValue::ExternalLinkage, name, body.getParent());
   kernel->addFnAttr(llvm::Attribute::NoUnwind);
   llvm::IRBuilder<> builder(llvm::BasicBlock::Create(context, "entry", kernel));
   std::vector<llvm::Value *> arguments;
-  for (unsigned i = 0; i + 2 < body.arg_size(); ++i) {
+  for (unsigned i = 0; i < buffers; ++i) {
     body.addParamAttr(i, llvm::Attribute::NoAlias);
     if (isAligned[i]) {
       body.addParamAttr(i, llvm::Attribute::getWithAlignment(context, llvm::Align(kAlignment)));
@@ -96,7 +103,33 @@ void wrapKernel(llvm::Function &body, ArrayRef<bool> isAligned) {
   }
   arguments.push_back(kernel->getArg(1));
   arguments.push_back(kernel->getArg(2));
+  for (unsigned i = 0; i < numbers; ++i) {
+    arguments.push_back(builder.CreateLoad(body.getArg(buffers + 2 + i)->getType(), builder.CreateConstGEP1_64(i64, kernel->getArg(3), i)));
+  }
+  if (numbers > 0) { // shared: LLVM is not to make a copy for each of the callers again
+    kernel->addFnAttr(llvm::Attribute::NoInline);
+    kernel->setVisibility(llvm::GlobalValue::HiddenVisibility);
+  }
   builder.CreateCall(&body, arguments);
+  builder.CreateRetVoid();
+}
+
+// Adds a kernel that calls the code it shares with its numbers.
+void callShared(llvm::Module &module, const SharingKernel &sharing, llvm::GlobalValue &code) {
+  llvm::LLVMContext &context = module.getContext();
+  auto *pointer = llvm::PointerType::getUnqual(context);
+  auto *i64 = llvm::Type::getInt64Ty(context);
+  auto *type = llvm::FunctionType::get(llvm::Type::getVoidTy(context), {pointer, i64, i64}, /*isVarArg=*/false);
+  auto *kernel = llvm::Function::Create(type, llvm::GlobalValue::ExternalLinkage, sharing.name, module);
+  kernel->addFnAttr(llvm::Attribute::NoUnwind);
+  const std::vector<uint64_t> words(sharing.numbers.begin(), sharing.numbers.end());
+  llvm::Constant *numbers = llvm::ConstantDataArray::get(context, ArrayRef<uint64_t>(words));
+  auto *table = new llvm::GlobalVariable(module, numbers->getType(), /*isConstant=*/true, llvm::GlobalValue::PrivateLinkage, numbers,
+                                         sharing.name + ".numbers");
+  llvm::IRBuilder<> builder(llvm::BasicBlock::Create(context, "entry", kernel));
+  llvm::Value *arguments[] = {kernel->getArg(0), kernel->getArg(1), kernel->getArg(2), table};
+  auto *codeType = llvm::FunctionType::get(llvm::Type::getVoidTy(context), {pointer, i64, i64, pointer}, /*isVarArg=*/false);
+  builder.CreateCall(codeType, &code, arguments)->setTailCall();
   builder.CreateRetVoid();
 }
 
@@ -152,19 +185,23 @@ SharedNames dropEqualCode(ModuleOp kernels, std::vector<KernelArguments> &list) 
 std::unique_ptr<llvm::Module> translateKernels(ModuleOp module, llvm::LLVMContext &context) {
   OwningOpRef<ModuleOp> kernels = ModuleOp::create(module.getLoc());
   OpBuilder builder = OpBuilder::atBlockEnd(kernels->getBody());
-  std::vector<KernelArguments> list;
   for (auto function : module.getOps<func::FuncOp>()) {
     if (function->hasAttr(exec::kExtentAttr)) {
-      auto copy = cast<func::FuncOp>(builder.clone(*function));
-      copy->setDiscardableAttrs(ArrayRef<NamedAttribute>());
-      copy.setPublic();
-      SmallVector<bool> isAligned;
-      for (Type argument : function.getArgumentTypes()) {
-        auto memref = dyn_cast<MemRefType>(argument);
-        isAligned.push_back(memref && memref.getNumElements() > 1);
-      }
-      list.push_back({function.getName().str(), isAligned});
+      builder.clone(*function);
     }
+  }
+  std::vector<SharingKernel> sharing = shareCode(*kernels);
+  std::vector<KernelArguments> list;
+  for (auto function : kernels->getOps<func::FuncOp>()) {
+    function->setDiscardableAttrs(ArrayRef<NamedAttribute>());
+    function.setPublic();
+    KernelArguments arguments{function.getName().str(), {}};
+    for (Type argument : function.getArgumentTypes()) {
+      if (auto memref = dyn_cast<MemRefType>(argument)) {
+        arguments.isAligned.push_back(memref.getNumElements() > 1);
+      }
+    }
+    list.push_back(std::move(arguments));
   }
   if (failed(lowerToLlvmDialect(*kernels))) {
     return nullptr;
@@ -185,6 +222,17 @@ std::unique_ptr<llvm::Module> translateKernels(ModuleOp module, llvm::LLVMContex
   }
   for (const auto &[name, kernel] : shared) {
     llvm::GlobalAlias::create(name, translated->getFunction(kernel));
+  }
+  for (const SharingKernel &kernel : sharing) {
+    llvm::GlobalValue *code = translated->getNamedValue(kernel.code);
+    if (auto *alias = llvm::dyn_cast<llvm::GlobalAlias>(code)) { // that was equal to another in the end
+      code = llvm::cast<llvm::Function>(alias->getAliasee());
+    }
+    if (kernel.numbers.empty()) {
+      llvm::GlobalAlias::create(kernel.name, code);
+    } else {
+      callShared(*translated, kernel, *code);
+    }
   }
   return translated;
 }

@@ -235,6 +235,43 @@ TEST_CASE("kernels: every size of rows and columns", "[lower][kernels]") {
                                target) < std::max(unit, 4e-6));
 }
 
+// Kernels that differ in extents, strides and factors only share code on a cpu: some of few elements, some of rows as long and of others.
+TEST_CASE("kernels: the same ops on many shapes in one program", "[lower][kernels]") {
+  std::mt19937_64 random(test::testSeed());
+  INFO("ASHLAR_SEED=" << test::testSeed());
+  struct Size {
+    int64_t samples, rows, columns;
+    const char *factor;
+  };
+  const Size sizes[] = {{2, 3, 5, "1.0"},    {2, 4, 5, "0.5"},     {4, 14, 12, "0.5"},  {4, 7, 12, "-3.0"}, {1, 9, 40, "2.5"},
+                        {16, 49, 40, "2.5"}, {16, 196, 40, "0.1"}, {3, 100, 40, "7.0"}, {5, 49, 48, "0.0"}, {16, 50, 300, "0.3"}};
+  std::string text;
+  for (auto [i, size] : llvm::enumerate(sizes)) {
+    std::string row = std::to_string(size.samples) + "x" + std::to_string(size.columns) + "xf32>";
+    std::string full =
+        "tensor<" + std::to_string(size.samples) + "x" + std::to_string(size.rows) + "x" + std::to_string(size.columns) + "xf32>";
+    row = "tensor<" + row;
+    text += "func.func @f" + std::to_string(i) + "(%x: " + full + ", %y: " + row + ") -> (" + full + ", " + full + ", " + row + ") {\n" +
+            "%k = nn.constant dense<" + size.factor + "> : " + full + "\n%b = nn.broadcast %y dims = [0, 2] : " + row + " -> " + full +
+            "\n%p = nn.mul %x, %k : " + full + "\n%s = nn.add %p, %b : " + full + "\n%e = nn.sub %x, %s : " + full +
+            "\n%c = nn.reduce sum %s dims = [1] : " + full + " -> " + row + "\nreturn %s, %e, %c : " + full + ", " + full + ", " + row +
+            " }\n";
+  }
+  OwningOpRef<ModuleOp> module = test::parse(text), fused = module->clone();
+  test::fuse(*fused, exec::Target::Cpu);
+  test::CompiledKernels kernels(*fused, random, /*inPlace=*/true);
+  for (size_t i = 0; i < std::size(sizes); ++i) {
+    std::string name = "f" + std::to_string(i);
+    INFO(name);
+    auto inputs = randomInputs(module->lookupSymbol<func::FuncOp>(name), random);
+    std::vector<reference::Tensor> expected = test::run(*module, name, inputs), compiled = kernels.run(name, inputs);
+    REQUIRE(compiled.size() == expected.size());
+    for (size_t r = 0; r < expected.size(); ++r) {
+      CHECK(reference::maxDifference(expected[r], compiled[r]) < 1e-4); // sums of up to 196 numbers of size 10
+    }
+  }
+}
+
 // Numbers over the whole range of each type, with both ends; rows that a warp shares, and columns that threads read as vectors.
 TEST_CASE("kernels: integers of every width, with and without a sign", "[lower][kernels]") {
   auto target = GENERATE(exec::Target::Cpu, exec::Target::Cuda);

@@ -24,7 +24,10 @@
 #include "mlir/Target/LLVMIR/Export.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 #include "mlir/Transforms/Passes.h"
+#include "llvm/Analysis/LoopInfo.h"
+#include "llvm/IR/Dominators.h"
 #include "llvm/IR/IRBuilder.h"
+#include "llvm/IR/InstIterator.h"
 
 using namespace mlir;
 
@@ -54,6 +57,7 @@ struct ExpandArithmetic : PassWrapper<ExpandArithmetic, OperationPass<func::Func
 
 LogicalResult lowerToLlvmDialect(ModuleOp kernels) {
   PassManager passes(kernels.getContext());
+  passes.enableVerifier(false); // all but one are passes of MLIR, over all loops of a program
   passes.addNestedPass<func::FuncOp>(createCanonicalizerPass());
   passes.addNestedPass<func::FuncOp>(createCSEPass());
   passes.addNestedPass<func::FuncOp>(std::make_unique<ExpandArithmetic>());
@@ -131,6 +135,33 @@ void callShared(llvm::Module &module, const SharingKernel &sharing, llvm::Global
   auto *codeType = llvm::FunctionType::get(llvm::Type::getVoidTy(context), {pointer, i64, i64, pointer}, /*isVarArg=*/false);
   builder.CreateCall(codeType, &code, arguments)->setTailCall();
   builder.CreateRetVoid();
+}
+
+// Whether a loop has so many trips that its vectors fill a loop themselves, or may have.
+bool isLong(const llvm::Loop *loop) {
+  constexpr int64_t kShort = 32;
+  auto *branch = llvm::dyn_cast<llvm::BranchInst>(loop->getHeader()->getTerminator());
+  auto *compare = branch && branch->isConditional() ? llvm::dyn_cast<llvm::ICmpInst>(branch->getCondition()) : nullptr;
+  auto *trips = compare ? llvm::dyn_cast<llvm::ConstantInt>(compare->getOperand(1)) : nullptr;
+  return !trips || trips->getSExtValue() >= kShort;
+}
+
+// Keeps LLVM from unrolling loops around long ones. It unrolls a loop over 768 elements as a whole, and then the two loops of 7 trips
+// around it: blocks of 3000 instructions, no faster, on which the scheduler takes seconds. Loops around short ones are unrolled, so that
+// windows of 3 x 3 are straight-line code, and so are those of sums, whose order unrolling decides.
+void keepOuterLoops(llvm::Function &body) {
+  if (llvm::any_of(llvm::instructions(body),
+                   [](const llvm::Instruction &op) { return llvm::isa<llvm::FPMathOperator>(op) && op.hasAllowReassoc(); })) {
+    return;
+  }
+  llvm::DominatorTree tree(body);
+  llvm::LoopInfo loops(tree);
+  for (llvm::Loop *loop : loops.getLoopsInPreorder()) {
+    if (!loop->isInnermost() &&
+        llvm::all_of(loop->getLoopsInPreorder(), [](const llvm::Loop *inner) { return !inner->isInnermost() || isLong(inner); })) {
+      loop->setLoopAlreadyUnrolled();
+    }
+  }
 }
 
 // A kernel's name, and which of its arguments are whole buffers.
@@ -218,7 +249,9 @@ std::unique_ptr<llvm::Module> translateKernels(ModuleOp module, llvm::LLVMContex
     return nullptr;
   }
   for (const KernelArguments &kernel : list) {
-    wrapKernel(*translated->getFunction(kernel.name), kernel.isAligned);
+    llvm::Function &body = *translated->getFunction(kernel.name);
+    keepOuterLoops(body);
+    wrapKernel(body, kernel.isAligned);
   }
   for (const auto &[name, kernel] : shared) {
     llvm::GlobalAlias::create(name, translated->getFunction(kernel));

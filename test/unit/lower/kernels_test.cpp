@@ -257,13 +257,23 @@ TEST_CASE("kernels: the same ops on many shapes in one program", "[lower][kernel
             "\n%c = nn.reduce sum %s dims = [1] : " + full + " -> " + row + "\nreturn %s, %e, %c : " + full + ", " + full + ", " + row +
             " }\n";
   }
+  // Rows inside of samples, so that their number and what lies between samples become arguments.
+  const Size nested[] = {{4, 14, 48, "0.5"}, {4, 7, 48, "0.25"}, {3, 20, 48, "-3.0"}, {2, 9, 64, "0.5"}, {5, 6, 96, "7.0"}};
+  for (auto [i, size] : llvm::enumerate(nested)) {
+    std::string row = "tensor<" + std::to_string(size.samples) + "x" + std::to_string(size.columns) + "xf32>";
+    std::string full =
+        "tensor<" + std::to_string(size.samples) + "x" + std::to_string(size.rows) + "x" + std::to_string(size.columns) + "xf32>";
+    text += "func.func @n" + std::to_string(i) + "(%x: " + full + ", %y: " + row + ") -> " + full + " {\n%k = nn.constant dense<" +
+            size.factor + "> : " + full + "\n%p = nn.mul %x, %k : " + full + "\n%b = nn.broadcast %y dims = [0, 2] : " + row + " -> " +
+            full + "\n%s = nn.add %p, %b : " + full + "\nreturn %s : " + full + " }\n";
+  }
   OwningOpRef<ModuleOp> module = test::parse(text), fused = module->clone();
   test::fuse(*fused, exec::Target::Cpu);
   test::CompiledKernels kernels(*fused, random, /*inPlace=*/true);
-  for (size_t i = 0; i < std::size(sizes); ++i) {
-    std::string name = "f" + std::to_string(i);
+  for (func::FuncOp function : module->getOps<func::FuncOp>()) {
+    std::string name = function.getName().str();
     INFO(name);
-    auto inputs = randomInputs(module->lookupSymbol<func::FuncOp>(name), random);
+    auto inputs = randomInputs(function, random);
     std::vector<reference::Tensor> expected = test::run(*module, name, inputs), compiled = kernels.run(name, inputs);
     REQUIRE(compiled.size() == expected.size());
     for (size_t r = 0; r < expected.size(); ++r) {

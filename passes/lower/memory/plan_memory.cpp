@@ -83,6 +83,22 @@ void storeSplatByKernel(nn::ConstantOp op) {
   }
 }
 
+// Has a kernel put a constant into the arena for each collective that takes it: there members, and the network, read it.
+void storeForCollectives(nn::ConstantOp op) {
+  auto elements = dyn_cast<DenseElementsAttr>(op.getValue());
+  bool isSplat = elements && elements.isSplat();
+  for (OpOperand &use : llvm::make_early_inc_range(op->getUses())) {
+    if (!isa<dist::CollectiveOpInterface>(use.getOwner())) {
+      continue;
+    }
+    OpBuilder builder(use.getOwner());
+    ValueRange operands = op->getResults();
+    use.set(buildLoopFusion(builder, op.getLoc(), isSplat ? ValueRange() : operands, op.getType(), [&](ArrayRef<BlockArgument> arguments) {
+      return isSplat ? nn::ConstantOp::create(builder, op.getLoc(), op.getValue()).getResult() : Value(arguments[0]);
+    }));
+  }
+}
+
 // Drops what nobody uses and rewrites what has no instruction of its own.
 void prepare(func::FuncOp function, dist::MeshAttr mesh) {
   Block &body = function.getBody().front();
@@ -99,6 +115,7 @@ void prepare(func::FuncOp function, dist::MeshAttr mesh) {
       splitAxisIndex(index, mesh);
     } else if (auto constant = dyn_cast<nn::ConstantOp>(op)) {
       storeSplatByKernel(constant);
+      storeForCollectives(constant);
       if (constant.use_empty()) {
         constant.erase();
       }

@@ -278,3 +278,20 @@ func.func @gathered() -> (tensor<128xf32> {nn.name = "y"}) {
   %y = exec.await %s : tensor<128xf32>
   return %y : tensor<128xf32>
 }
+
+// -----
+
+// Members, or the network, read operands of collectives where the arena is: constants are put there.
+// CHECK-LABEL: exec.program @gathered_constants
+// CHECK: exec.kernel @{{.*}} [#exec.buffer<constant, 0, memref<2xi64>>, #exec.buffer<arena, [[#TABLE:]], memref<2xi64>>]
+// CHECK: exec.collective all_gather <arena, [[#TABLE]], memref<2xi64>>
+// CHECK: exec.kernel @{{.*}} [#exec.buffer<arena, [[#SPLAT:]], memref<2xi64>>] reads [] writes [0]
+// CHECK: exec.collective all_gather <arena, [[#SPLAT]], memref<2xi64>>
+dist.mesh @mesh <["x" = 2]>
+func.func @gathered_constants() -> (tensor<4xi64> {nn.name = "y"}, tensor<4xi64> {nn.name = "z"}) {
+  %table = nn.constant dense<[3, 4]> : tensor<2xi64>
+  %splat = nn.constant dense<7> : tensor<2xi64>
+  %y = dist.all_gather %table dim = 0 over ["x"] : tensor<2xi64> -> tensor<4xi64>
+  %z = dist.all_gather %splat dim = 0 over ["x"] : tensor<2xi64> -> tensor<4xi64>
+  return %y, %z : tensor<4xi64>, tensor<4xi64>
+}

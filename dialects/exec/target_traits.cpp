@@ -26,6 +26,8 @@ const TargetTraits kCpu = {
     /*scattersInRegisters=*/false,
     /*cutsLoops=*/true,
     /*sharesRows=*/false,
+    /*mostCodeAgain=*/16,
+    /*launchBytes=*/0,
     /*combinesShort=*/true,
     /*playsDevices=*/true,
 };
@@ -45,6 +47,8 @@ const TargetTraits kCuda = {
     /*scattersInRegisters=*/true,
     /*cutsLoops=*/false,
     /*sharesRows=*/true,
+    /*mostCodeAgain=*/128,
+    /*launchBytes=*/4 * 1000 * 1000,
     /*combinesShort=*/false,
     /*playsDevices=*/false,
 };

@@ -51,9 +51,6 @@ inline constexpr llvm::StringLiteral kTrainingOnlyAttr = "nn.training_only";
 // Attribute of transposes (unit): the compiler moves a tensor to another order of dims in memory.
 inline constexpr llvm::StringLiteral kReorderedAttr = "nn.reordered";
 
-// Attribute of f32 convolutions (unit): their operands were bf16 or f16, so tf32 holds them exactly.
-inline constexpr llvm::StringLiteral kExactInTf32Attr = "nn.exact_in_tf32";
-
 // Attribute of writes (unit): each run of the forward pass of training makes them, as it moves the running statistics of a batch
 // normalization; they are no part of the update.
 inline constexpr llvm::StringLiteral kForwardWriteAttr = "nn.forward_write";

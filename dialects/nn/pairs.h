@@ -15,6 +15,11 @@ mlir::Value pairUp(mlir::ImplicitLocOpBuilder &b, mlir::Value x, mlir::Value y);
 // Returns what stands at `part`, 0 or 1, of a pair.
 mlir::Value partOf(mlir::ImplicitLocOpBuilder &b, mlir::Value pair, int64_t part);
 
+// Returns what a slice takes out of one operand of a concat, or out of what is padded, with an element-wise op in between or without: a
+// number of a pair that no collective combines, or its gradient. Null where `op` is anything else. A sum with zeros is left.
+//   slice [1:2] (concat(a, b) * 0.5) ==> b * 0.5
+mlir::Value takePart(mlir::ImplicitLocOpBuilder &b, mlir::Operation *op);
+
 } // namespace ashlar::nn
 
 #endif // ASHLAR_DIALECTS_NN_PAIRS_H

@@ -85,6 +85,7 @@ public:
   ProgramPrice run() {
     findTimes();
     findKernels();
+    findComputedAgain();
     findReaders();
     ProgramPrice price;
     for (const LocalOp &op : program.ops) {
@@ -101,6 +102,7 @@ public:
   std::vector<OpTraffic> traffic() {
     findTimes();
     findKernels();
+    findComputedAgain();
     findReaders();
     std::vector<OpTraffic> all(program.ops.size());
     std::vector<Work> works = listWorks();
@@ -216,6 +218,89 @@ private:
     return value;
   }
 
+  // Finds the values that their readers, kernels all of them, compute again element by element, as lowering has it
+  // (passes/lower/fusion/compute_again.h): what they are computed from takes their place in memory.
+  void findComputedAgain() {
+    users.resize(program.values.size());
+    for (size_t op = 0; op < program.ops.size(); ++op) {
+      for (unsigned operand : program.ops[op].operands) {
+        visitRead(operand, [&](unsigned value) { users[value].push_back(op); });
+      }
+    }
+    for (size_t op = 0; op < program.ops.size(); ++op) {
+      if (forms[op] == Form::Kernel && !anchors[op] && program.ops[op].results.size() == 1) {
+        considerAgain(op);
+      }
+    }
+  }
+
+  void considerAgain(size_t op) {
+    const unsigned value = program.ops[op].results.front();
+    std::set<unsigned> outside; // kernels
+    bool isInKernels = llvm::all_of(users[value], [&](size_t user) { return forms[user] == Form::Kernel; });
+    for (size_t user : users[value]) {
+      outside.insert(workOf[user]);
+    }
+    outside.erase(workOf[op]);
+    std::optional<SmallVector<unsigned>> leaves = isInKernels && !outside.empty() ? leavesOf(op) : std::nullopt;
+    if (!leaves) {
+      return;
+    }
+    int64_t last = 0, kept = 0, gain = bytesOf(value) * (1 + static_cast<int64_t>(outside.size()));
+    for (size_t user : users[value]) {
+      last = std::max(last, times[user]);
+    }
+    for (unsigned leaf : *leaves) {
+      std::optional<unsigned> maker = program.makers[leaf];
+      bool isThere = !maker || forms[*maker] == Form::Source;
+      kept += isThere || llvm::any_of(users[leaf], [&](size_t user) { return times[user] >= last; }) ? 0 : bytesOf(leaf);
+      gain -= isInMemory(leaf) ? 0 : bytesOf(leaf);
+      for (unsigned kernel : outside) {
+        gain -= llvm::any_of(users[leaf], [&](size_t user) { return workOf[user] == kernel; }) ? 0 : bytesOf(leaf);
+      }
+    }
+    if (gain > 0 && kept <= bytesOf(value)) {
+      for (unsigned leaf : *leaves) {
+        llvm::append_range(users[leaf], users[value]);
+      }
+      again[value] = std::move(*leaves);
+    }
+  }
+
+  // Whether something outside of its kernel takes the value, or it is there from the start.
+  bool isInMemory(unsigned value) const {
+    std::optional<unsigned> maker = program.makers[value];
+    return !again.contains(value) && (!maker || forms[*maker] == Form::Source ||
+                                      llvm::any_of(users[value], [&](size_t user) { return workOf[user] != workOf[*maker]; }));
+  }
+
+  // Returns what an op's result is computed from that is in memory, or is a sum of the same kernel; nothing where that is no cheap
+  // arithmetic.
+  std::optional<SmallVector<unsigned>> leavesOf(size_t root) const {
+    constexpr size_t kMostOps = 8; // 16 instructions
+    SmallVector<size_t> pending = {root};
+    llvm::SmallSetVector<unsigned, 4> leaves;
+    for (size_t next = 0; next < pending.size(); ++next) {
+      const LocalOp &local = program.ops[pending[next]];
+      auto compute = dyn_cast_or_null<ComputeOpInterface>(local.op);
+      if (!local.op || pending.size() > kMostOps || !local.op->hasTrait<OpTrait::Elementwise>() || !compute ||
+          compute.getCost() != Cost::Simple) {
+        return std::nullopt;
+      }
+      for (unsigned operand : local.operands) {
+        visitRead(operand, [&](unsigned value) {
+          std::optional<unsigned> maker = program.makers[value];
+          if (isInMemory(value) || (maker && anchors[*maker])) {
+            leaves.insert(value);
+          } else if (maker && !llvm::is_contained(pending, *maker)) {
+            pending.push_back(*maker);
+          }
+        });
+      }
+    }
+    return leaves.takeVector();
+  }
+
   // Visits the values that are read from memory where `value` is read: those that the views before it are of.
   void visitRead(unsigned value, llvm::function_ref<void(unsigned value)> visit) const {
     SmallVector<unsigned> pending = {value};
@@ -226,7 +311,9 @@ private:
       if (!seen.insert(next).second) {
         continue;
       }
-      if (maker && forms[*maker] == Form::View) {
+      if (auto found = again.find(next); found != again.end()) {
+        llvm::append_range(pending, found->second);
+      } else if (maker && forms[*maker] == Form::View) {
         llvm::append_range(pending, program.ops[*maker].operands);
       } else {
         visit(next);
@@ -437,6 +524,8 @@ private:
   std::vector<int64_t> times;                                       // of ops
   std::vector<int64_t> lastReads;                                   // of values; -1: never
   std::vector<bool> isKept;                                         // of values: written to a variable or returned
+  std::vector<SmallVector<size_t>> users;                           // of values: the ops that read them from where they are
+  llvm::DenseMap<unsigned, SmallVector<unsigned>> again;            // values that readers compute: from which ones
   std::vector<unsigned> workOf;                                     // of ops: the number of their call or kernel
   std::set<std::pair<unsigned, unsigned>> readers;                  // calls and kernels, and values that they read
   std::vector<SmallVector<std::pair<unsigned, unsigned>, 2>> reads; // by op: operands and values that it is the first to read

@@ -49,8 +49,9 @@ def FusePass : Pass<"ashlar-fuse", "::mlir::func::FuncOp"> {
     Grows groups in program order: an op joins the open group of its operands when shapes fit the group's loop nest. A group closes when something outside it uses one
     of its values, so groups never depend on each other in a cycle; time is linear in the program, n log n where groups merge. Cheap ops without a nest of their own
     (broadcast, slice, constants, arithmetic on indices, ...) are copied into every group that reads them. A group has bounds on its code and its buffers
-    (kernel_size.h), so the time to compile a kernel does not depend on the model. A reduction of much to little is split in two, so
-    that all threads, or all of the chip, have something to do.
+    (kernel_size.h), so the time to compile a kernel does not depend on the model. A result that its readers
+    compute again at less than it takes to store it is left out. A reduction of much to little is split in two, so that all threads, or all of
+    the chip, have something to do; kernels that take less than their launch become one.
 
     Needs: ashlar-order-ops. Leaves: nn.read, nn.write, nn.constant, nn.reshape (a change of shape without a copy), exec.fusion, dist collectives, return.
   }];

@@ -41,7 +41,6 @@ struct LibraryConvolution {
   SmallVector<unsigned, 5> operands; // of the convolution, then scale, bias and residual
   bool hasScale = false, hasBias = false, hasResidual = false;
   exec::Epilogue epilogue = exec::Epilogue::None;
-  bool isExactInTf32 = false;
 };
 
 // Notes an operand of the fusion; false when the value is none.
@@ -60,7 +59,6 @@ bool addPart(LibraryConvolution &call, Operation &op, Operation *last) {
     return false;
   case Part::Convolution:
     call.conv = nn::Convolution::find(&op);
-    call.isExactInTf32 = op.hasAttr(nn::kExactInTf32Attr);
     return addOperand(call, op.getOperand(0)) && addOperand(call, op.getOperand(1));
   case Part::Scale:
     call.hasScale = true;
@@ -180,7 +178,7 @@ LogicalResult buildConvolutionCall(const CallSite &site) {
   int64_t groups = conv.groups();
   exec::ConvOp::create(site.builder, site.loc, kindOf(conv.kind), site.builder.getArrayAttr(buffers), shapeOf(conv.x).front(), groups,
                        shapeOf(conv.x).back() / groups, shapeOf(conv.y).back() / groups, dimsOf(conv), call->hasScale, call->hasBias,
-                       call->hasResidual, call->epilogue, site.allowTf32 || call->isExactInTf32, /*fixed_weights=*/false);
+                       call->hasResidual, call->epilogue, site.allowTf32, /*fixed_weights=*/false);
   return success();
 }
 

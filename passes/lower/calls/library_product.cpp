@@ -148,7 +148,20 @@ bool beginsProduct(Operation *op) {
   return isa<nn::MatMulOp, exec::ProductWithSumsOp>(op);
 }
 
+// Returns whether kernels alone read a conversion to f32: they convert for themselves, and half of the bytes are moved.
+static bool isReadByKernels(nn::CastOp conversion) {
+  return llvm::all_of(conversion->getUsers(), [&](Operation *user) {
+    bool isPart = partOf(user, /*traits=*/nullptr) > Part::Conversion;
+    Value addend = isPart ? getAddend(user, conversion) : Value();
+    bool isInKernel = user->hasTrait<OpTrait::Elementwise>() || isa<nn::ReduceOp>(user);
+    return isInKernel && (!isPart || (addend && !getBias(addend)));
+  });
+}
+
 bool followsInProduct(Operation *op, Operation *last, exec::Target target) {
+  if (auto conversion = dyn_cast<nn::CastOp>(op); conversion && isReadByKernels(conversion)) {
+    return false;
+  }
   Part before = isa<nn::CastOp>(last) ? Part::Conversion : partOf(last, &exec::traitsOf(target)); // of any type: it may be seen reshaped
   return before != Part::None && partOf(op, &exec::traitsOf(target)) > before;
 }

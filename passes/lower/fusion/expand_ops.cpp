@@ -11,6 +11,7 @@
 #include "dialects/dist/dist.h"
 #include "dialects/exec/target_traits.h"
 #include "dialects/nn/nn.h"
+#include "dialects/nn/pairs.h"
 #include "dialects/support/element_type.h"
 #include "dialects/support/tensor_values.h"
 
@@ -147,6 +148,27 @@ Value moveBeforeReshape(ImplicitLocOpBuilder &b, Operation *op, exec::Target tar
   return nn::ReshapeOp::create(b, typeOf(op->getResult(0)), moved);
 }
 
+// Puts a conversion on the wider side of a change of shape, so that it joins what computes the wide value, or what reads it:
+// cast(reshape(x)) ==> reshape(cast(x)) where the cast narrows, and reshape(cast(x)) ==> cast(reshape(x)) where it widens.
+Value castOnWideSide(ImplicitLocOpBuilder &b, Operation *op) {
+  auto bits = [](Value value) { return typeOf(value).getElementTypeBitWidth(); };
+  if (auto cast = dyn_cast<nn::CastOp>(op)) {
+    auto reshape = cast.getInput().getDefiningOp<nn::ReshapeOp>();
+    if (!reshape || bits(cast) >= bits(reshape)) {
+      return {};
+    }
+    Value narrow = nn::CastOp::create(b, cast.getType().clone(shapeOf(reshape.getInput())), reshape.getInput());
+    return nn::ReshapeOp::create(b, cast.getType(), narrow);
+  }
+  auto reshape = dyn_cast<nn::ReshapeOp>(op);
+  auto cast = reshape ? reshape.getInput().getDefiningOp<nn::CastOp>() : nn::CastOp();
+  if (!cast || bits(cast) <= bits(cast.getInput())) {
+    return {};
+  }
+  Value narrow = nn::ReshapeOp::create(b, cast.getInput().getType().clone(shapeOf(reshape)), cast.getInput());
+  return nn::CastOp::create(b, reshape.getType(), narrow);
+}
+
 // Returns the product of operands of the type of the sums; null where they have it.
 Value multiplyWide(ImplicitLocOpBuilder &b, nn::MatMulOp op) {
   RankedTensorType lhs = op.getLhs().getType(), rhs = op.getRhs().getType();
@@ -211,17 +233,24 @@ struct ExpandOps : impl::ExpandOpsPassBase<ExpandOps> {
       return reduce.getKind() == Reduction::Sum ? computeWide(b, op) : Value();
     }
     if (std::optional<nn::Convolution> conv = nn::Convolution::find(op)) {
-      return isLibraryConvolution(op, target) && takesOperands(*conv, target) ? Value() : convolveWide(b, op);
+      return isLibraryConvolution(op, target) ? convolveAsTaken(b, op, *conv) : computeWide(b, op);
     }
     return isa<nn::ScatterAddOp>(op) && !exec::traitsOf(target).scattersInRegisters ? computeWide(b, op) : Value();
   }
 
-  // Operands that were narrow are the same in tf32, whose sums are f32.
-  Value convolveWide(ImplicitLocOpBuilder &b, Operation *op) {
-    if (exec::traitsOf(target).hasTf32 && isNarrowFloat(typeOf(op->getOperand(0)).getElementType())) {
-      op->setAttr(nn::kExactInTf32Attr, b.getUnitAttr());
+  // A result that is wider than what it is made of is rounded to their type, which the library takes, and half of the bytes are moved.
+  Value convolveAsTaken(ImplicitLocOpBuilder &b, Operation *op, const nn::Convolution &conv) {
+    if (takesOperands(conv, target)) {
+      return {};
     }
-    return computeWide(b, op);
+    RankedTensorType type = typeOf(op->getResult(0));
+    Type element = typeOf(op->getOperand(0)).getElementType();
+    if (!exec::traitsOf(target).convolvesNarrow || !isNarrowFloat(element) || element != typeOf(op->getOperand(1)).getElementType()) {
+      return computeWide(b, op);
+    }
+    Value narrow = b.clone(*op)->getResult(0);
+    narrow.setType(type.clone(element));
+    return nn::CastOp::create(b, type, narrow);
   }
 
   // Combines integers of 16 bits in i32: modulo 2^16, and in order, they are the same.
@@ -280,6 +309,8 @@ struct ExpandOps : impl::ExpandOpsPassBase<ExpandOps> {
     if (exec::traitsOf(target).padsEvenly) {
       rewriteOps([&](ImplicitLocOpBuilder &b, Operation *op) { return isLibraryConvolution(op, target) ? padEvenly(b, op) : Value(); });
     }
+    rewriteOps(nn::takePart);
+    rewriteOps(castOnWideSide);
     if (exec::traitsOf(target).joinsReshaped) {
       rewriteOps([&](ImplicitLocOpBuilder &b, Operation *op) { return moveBeforeReshape(b, op, target); });
     }

@@ -11,6 +11,8 @@
 // groups merge.
 
 #include "passes/lower/calls/library_call.h"
+#include "passes/lower/fusion/compute_again.h"
+#include "passes/lower/fusion/join_small.h"
 #include "passes/lower/fusion/split_reductions.h"
 #include "passes/lower/fusion/view_table.h"
 #include "passes/lower/kernels/fusible.h"
@@ -519,7 +521,9 @@ struct Fuse : impl::FusePassBase<Fuse> {
   void runOnOperation() override {
     if (!getOperation().isExternal()) {
       Fuser(getOperation().getBody().front(), target).run();
+      computeAgain(getOperation(), target);
       splitReductions(getOperation(), target);
+      joinSmallKernels(getOperation(), target);
     }
   }
 };

@@ -2,8 +2,8 @@
 //
 // Orders the ops of a program for fusion and memory. State: the ops placed so far. Library calls and collectives keep their order; every
 // other op, and a broadcast from an owner, is placed when something placed needs it, with two exceptions: a reduction follows its operand
-// at once, and a write follows as soon as its value can be computed and nobody needs the old value any more. Each op is placed once; linear
-// in the ops and in what each write still needs when its value can be computed.
+// at once, and a write follows as soon as its value can be computed and nobody needs the old value any more, but no reduction stands
+// between others. Each op is placed once; linear in the ops and in what each write still needs when its value can be computed.
 
 #include "dialects/dist/dist.h"
 #include "dialects/dist/owners.h"
@@ -49,12 +49,16 @@ public:
       bool isAnchor =
           isa<nn::ReduceOp>(op) || (!isFusible(op) && !isa<nn::ReadOp, nn::WriteOp, nn::ConstantOp, dist::SliceOp, dist::AfterOp>(op) &&
                                     !isFromOwner(op) && !op->hasTrait<OpTrait::IsTerminator>());
-      if (isAnchor) {
+      if (isAnchor && isa<nn::ReduceOp, nn::ReshapeOp>(op)) { // more sums may come that one kernel makes: writes wait for all of them
+        place(op);
+      } else if (isAnchor) {
+        placeReadyWrites();
         placeBias(op);
         place(op);
         placeReadyWrites();
       }
     }
+    placeReadyWrites();
     for (Operation *op : original) {
       if (isa<nn::WriteOp>(op)) {
         place(op);
@@ -97,9 +101,10 @@ private:
   // The last part of an update, which a write then waits for.
   static bool isFromOwner(Operation *op) { return isa<dist::BroadcastOp>(op) && dist::getOwner(op); }
 
-  // An op that can be computed as soon as its operands can: placing it is not an event of its own.
+  // An op that can be computed as soon as its operands can: placing it is not an event of its own. A reduction is one: what is computed
+  // from it would keep others out of its kernel.
   static bool followsOperands(Operation *op) {
-    return isFusible(op) || isa<nn::ReshapeOp, dist::SliceOp, dist::AfterOp>(op) || isFromOwner(op);
+    return (isFusible(op) && !isa<nn::ReduceOp>(op)) || isa<nn::ReshapeOp, dist::SliceOp, dist::AfterOp>(op) || isFromOwner(op);
   }
 
   bool isAvailable(Value value) {
@@ -228,10 +233,17 @@ private:
     return found;
   }
 
-  // Reduction: what is computed from it joins its rows. The first one last.
+  // Reduces the innermost dims, row by row.
+  static bool reducesRows(Operation *op) {
+    auto reduce = dyn_cast<nn::ReduceOp>(op);
+    int64_t rank = reduce ? reduce.getInput().getType().getRank() : 0, kept = reduce ? reduce.getType().getRank() : 0;
+    return reduce && llvm::equal(reduce.getDims(), llvm::seq<int64_t>(kept, rank));
+  }
+
+  // Reduction of rows: what is computed from it joins them. The first one last.
   SmallVector<Operation *> rowUsersOf(Operation *op) const {
     SmallVector<Operation *> found;
-    if (isElementwise(op) ? isShrunk.contains(op) : isa<nn::ReduceOp>(op)) {
+    if (isElementwise(op) ? isShrunk.contains(op) : reducesRows(op)) {
       llvm::copy_if(op->getUsers(), std::back_inserter(found), isElementwise);
     }
     std::reverse(found.begin(), found.end());

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Rewrites one fusion at a time. State: which dim is split into how many segments, and for each value of the old body its counterpart in
-// the new one, where each full value has one dim more. A fusion with a view that cannot be seen in the new shape stays as it is.
+// Rewrites one fusion at a time. State: which dims are split into how many segments, and for each value of the old body its counterpart in
+// the new one, where each full value has two dims in the place of these. A fusion with a view that cannot be seen in the new shape stays as
+// it is.
 
 #include "passes/lower/fusion/split_reductions.h"
 
 #include "passes/lower/kernels/cpu/cpu_shape.h"
 #include "passes/lower/kernels/fusible.h"
-#include "passes/lower/kernels/gpu/gpu_shape.h"
+#include "passes/lower/kernels/gpu/gpu_fusion.h"
 #include "passes/lower/kernels/kernel_nest.h"
 #include "passes/lower/kernels/row_passes.h"
 
@@ -46,7 +47,8 @@ private:
   KernelShape shape;
   RowPasses passes;
   ImplicitLocOpBuilder b;
-  int64_t splitDim = 0, segments = 1;
+  int64_t splitDim = 0, splitDims = 1; // the first dim that is split, and how many run as one loop and are split as one
+  int64_t segments = 1;
   int64_t segmentDim = 0; // of the partial results: where the segments are
   IRMapping mapping;
   SmallVector<Value> firstResults; // of the old body: full ones and reductions
@@ -64,7 +66,10 @@ private:
     const auto *first = llvm::find_if(dims, [&](int64_t dim) { return shape.domain[dim] > 1; });
     splitDim = first == dims.end() ? dims.front() : *first;
     segmentDim = splitDim - llvm::count_if(dims, [&](int64_t dim) { return dim < splitDim; });
-    int64_t size = shape.domain[splitDim];
+    if (target == exec::Target::Cuda) { // threads need the samples alone, blocks the pixels too
+      splitDims = llvm::find_if(shape.loops, [&](const LoopDim &loop) { return loop.last >= splitDim; })->last + 1 - splitDim;
+    }
+    int64_t size = ShapedType::getNumElements(ArrayRef<int64_t>(shape.domain).slice(splitDim, splitDims));
     segments = target == exec::Target::Cuda
                    ? countSegments(size, kept * reduced / size, countBlocks(loops, kept, reduced))
                    : countCpuSegments(size, reduced / size, shape.loops.back().reduced ? 1 : loops.kept.back().size);
@@ -72,10 +77,9 @@ private:
 
   int64_t countBlocks(const SplitLoops &loops, int64_t kept, int64_t reduced) const {
     if (shape.loops.back().reduced) {
-      return llvm::divideCeil(kept, shareOutRows(reduced, /*lanes=*/4, /*heldBytes=*/0).rowsABlock);
+      return llvm::divideCeil(kept, shareOutRows(reduced, lanesOf(fusion, shape, loops.reduced), /*heldBytes=*/0).rowsABlock);
     }
-    int64_t columns = loops.kept.back().size;
-    return kept / columns * shareOutColumns(reduced, columns, /*lanes=*/4, /*accumulatorBytes=*/4).blocks;
+    return kept / loops.kept.back().size * columnShapeOf(fusion, shape).blocks;
   }
 
   // Whether all that reads an operand whose shape changes can read it in the new one.
@@ -104,12 +108,27 @@ private:
            });
   }
 
-  // Returns a type with dim `dim`, the split one, as two.
+  // Returns a type whose split dims, from `dim` on, are (segments, rest).
   RankedTensorType split(RankedTensorType type, int64_t dim) const {
     SmallVector<int64_t> sizes(type.getShape());
-    sizes[dim] /= segments;
-    sizes.insert(sizes.begin() + dim, segments);
+    int64_t size = ShapedType::getNumElements(ArrayRef<int64_t>(sizes).slice(dim, splitDims));
+    sizes.erase(sizes.begin() + dim, sizes.begin() + dim + splitDims);
+    sizes.insert(sizes.begin() + dim, {segments, size / segments});
     return type.clone(sizes);
+  }
+
+  // Returns the dims of the new domain for dims of the old one, the segments' left out or not.
+  SmallVector<int64_t> splitIn(ArrayRef<int64_t> dims, bool withSegments) const {
+    SmallVector<int64_t> found;
+    for (int64_t dim : dims) {
+      if (dim == splitDim && withSegments) {
+        found.push_back(splitDim);
+      }
+      if (dim <= splitDim || dim >= splitDim + splitDims) {
+        found.push_back(dim < splitDim ? dim : dim == splitDim ? splitDim + 1 : dim - splitDims + 2);
+      }
+    }
+    return found;
   }
 
   // Returns where in `dims` the split dim is, if it is there.
@@ -138,8 +157,7 @@ private:
     Operation *copy = inner.clone(op, mapping);
     Value result = copy->getResult(0);
     if (auto reduce = dyn_cast<nn::ReduceOp>(copy)) {
-      auto dims = llvm::map_to_vector(reduce.getDims(), [&](int64_t dim) { return dim + (dim >= splitDim ? 1 : 0); });
-      reduce.setDims(dims);
+      reduce.setDims(splitIn(reduce.getDims(), /*withSegments=*/false));
       SmallVector<int64_t> sizes(shapeOf(op.getResult(0)));
       sizes.insert(sizes.begin() + segmentDim, segments);
       result.setType(typeOf(result).clone(sizes));
@@ -151,19 +169,12 @@ private:
     RankedTensorType type = split(typeOf(op.getResult(0)), splitDim);
     TypeSwitch<Operation *>(copy)
         .Case([&](nn::ConstantOp constant) { constant.setValueAttr(cast<DenseElementsAttr>(constant.getValue()).resizeSplat(type)); })
-        .Case([&](nn::BroadcastOp broadcast) {
-          SmallVector<int64_t> dims;
-          for (int64_t dim : broadcast.getDims()) {
-            if (dim == splitDim) {
-              dims.push_back(dim);
-            }
-            dims.push_back(dim + (dim >= splitDim ? 1 : 0));
-          }
-          broadcast.setDims(dims);
-        })
+        .Case([&](nn::BroadcastOp broadcast) { broadcast.setDims(splitIn(broadcast.getDims(), /*withSegments=*/true)); })
         .Case([&](nn::IndexOp index) {
           SmallVector<int64_t> strides(index.getStrides());
-          strides.insert(strides.begin() + splitDim, strides[splitDim] * type.getDimSize(splitDim + 1));
+          int64_t stride = strides[splitDim + splitDims - 1];
+          strides.erase(strides.begin() + splitDim, strides.begin() + splitDim + splitDims);
+          strides.insert(strides.begin() + splitDim, {stride * type.getDimSize(splitDim + 1), stride});
           index.setStrides(strides);
         });
     copy->getResult(0).setType(type);

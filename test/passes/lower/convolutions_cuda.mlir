@@ -19,12 +19,14 @@ func.func @narrow(%x: tensor<2x8x4xbf16> {nn.name = "x"}, %w: tensor<6x1x4xbf16>
 
 // -----
 
-// A gradient in f32 of bf16 is computed on operands in f32, which tf32 holds exactly.
+// A gradient in f32 of bf16 is one in bf16 that is converted: the library takes operands and result of one type.
 // CHECK-LABEL: @wide_sums
-// CHECK: nn.cast %arg0 : tensor<2x8x4xbf16> -> tensor<2x8x4xf32>
-// CHECK: nn.conv_weights {{.*}} {nn.exact_in_tf32} : tensor<2x8x4xf32>, tensor<2x8x6xf32> -> tensor<6x1x4xf32>
+// CHECK: %[[DW:.*]] = nn.conv_weights %arg0, %arg1 {{.*}} : tensor<2x8x4xbf16>, tensor<2x8x6xbf16> -> tensor<6x1x4xbf16>
+// CHECK: nn.cast %[[DW]] : tensor<6x1x4xbf16> -> tensor<6x1x4xf32>
 // EXEC-LABEL: exec.program @wide_sums
-// EXEC: exec.conv weights {{.*}} epilogue none tf32
+// EXEC: exec.conv weights {{.*}}memref<2x8x4xbf16>{{.*}} epilogue none
+// EXEC-NOT: tf32
+// EXEC: exec.kernel
 func.func @wide_sums(%x: tensor<2x8x4xbf16> {nn.name = "x"}, %y: tensor<2x8x6xbf16> {nn.name = "y"}) -> (tensor<6x1x4xf32> {nn.name = "dw"}) {
   %dw = nn.conv_weights %x, %y channels_last weights_last windows = [#nn.window<1>] : tensor<2x8x4xbf16>, tensor<2x8x6xbf16> -> tensor<6x1x4xf32>
   return %dw : tensor<6x1x4xf32>
@@ -33,8 +35,8 @@ func.func @wide_sums(%x: tensor<2x8x4xbf16> {nn.name = "x"}, %y: tensor<2x8x6xbf
 // -----
 
 // CHECK-LABEL: @wide_data
-// CHECK: nn.cast %arg0 : tensor<2x8x6xbf16> -> tensor<2x8x6xf32>
-// CHECK: nn.conv_data {{.*}} {nn.exact_in_tf32} : tensor<2x8x6xf32>, tensor<6x1x4xf32> -> tensor<2x8x4xf32>
+// CHECK: nn.conv_data {{.*}} : tensor<2x8x6xbf16>, tensor<6x1x4xbf16> -> tensor<2x8x4xbf16>
+// CHECK: nn.cast {{.*}} : tensor<2x8x4xbf16> -> tensor<2x8x4xf32>
 func.func @wide_data(%y: tensor<2x8x6xbf16> {nn.name = "y"}, %w: tensor<6x1x4xbf16> {nn.name = "w"}) -> (tensor<2x8x4xf32> {nn.name = "dx"}) {
   %dx = nn.conv_data %y, %w channels_last weights_last windows = [#nn.window<1>] : tensor<2x8x6xbf16>, tensor<6x1x4xbf16> -> tensor<2x8x4xf32>
   return %dx : tensor<2x8x4xf32>

@@ -149,3 +149,45 @@ func.func @short_sums(%x: tensor<4xui16>, %y: tensor<2xui16>, %z: tensor<4xi8>) 
   %b = dist.all_reduce max %z over ["dp"] : tensor<4xi8>
   return %a#0, %a#1, %b : tensor<4xui16>, tensor<2xui16>, tensor<4xi8>
 }
+
+// -----
+
+// A conversion stands on the wider side of a change of shape, where what computes the wide value, or reads it, takes it in.
+// CHECK-LABEL: @conversions
+// CHECK: %[[N:.*]] = nn.cast %arg0 : tensor<4x6xf32> -> tensor<4x6xbf16>
+// CHECK: %[[R:.*]] = nn.reshape %[[N]] : tensor<4x6xbf16> -> tensor<24xbf16>
+// CHECK: %[[S:.*]] = nn.reshape %arg1 : tensor<24xbf16> -> tensor<4x6xbf16>
+// CHECK: %[[W:.*]] = nn.cast %[[S]] : tensor<4x6xbf16> -> tensor<4x6xf32>
+// CHECK: return %[[R]], %[[W]]
+func.func @conversions(%x: tensor<4x6xf32>, %y: tensor<24xbf16>) -> (tensor<24xbf16>, tensor<4x6xf32>) {
+  %a = nn.reshape %x : tensor<4x6xf32> -> tensor<24xf32>
+  %b = nn.cast %a : tensor<24xf32> -> tensor<24xbf16>
+  %c = nn.cast %y : tensor<24xbf16> -> tensor<24xf32>
+  %d = nn.reshape %c : tensor<24xf32> -> tensor<4x6xf32>
+  return %b, %d : tensor<24xbf16>, tensor<4x6xf32>
+}
+
+// -----
+
+// A part of a pair that nothing combines is what it was made of, and so is that of the gradient of such parts; what takes some of each, or every
+// second element, stays.
+// CHECK-LABEL: @parts
+// CHECK: %[[PAIR:.*]] = nn.concat %arg0, %arg1
+// CHECK: %[[SECOND:.*]] = nn.mul %arg1, %{{.*}} : tensor<1x4xf64>
+// CHECK: %[[SOME:.*]] = nn.slice %[[PAIR]] [0, 1] to [1, 4] by [1, 2] : tensor<2x4xf64> -> tensor<1x2xf64>
+// CHECK: %[[BOTH:.*]] = nn.slice %[[PAIR]] [0, 1] to [2, 2] by [1, 1]
+// CHECK: %[[GRADIENT:.*]] = nn.add %{{.*}}, %arg1 : tensor<1x4xf64>
+// CHECK: return %[[SECOND]], %[[SOME]], %[[BOTH]], %[[GRADIENT]]
+func.func @parts(%x: tensor<1x4xf64>, %y: tensor<1x4xf64>) -> (tensor<1x4xf64>, tensor<1x2xf64>, tensor<2x1xf64>, tensor<1x4xf64>) {
+  %pair = nn.concat %x, %y dim = 0 : (tensor<1x4xf64>, tensor<1x4xf64>) -> tensor<2x4xf64>
+  %half = nn.constant dense<0.5> : tensor<2x4xf64>
+  %scaled = nn.mul %pair, %half : tensor<2x4xf64>
+  %second = nn.slice %scaled [1, 0] to [2, 4] by [1, 1] : tensor<2x4xf64> -> tensor<1x4xf64>
+  %some = nn.slice %pair [0, 1] to [1, 4] by [1, 2] : tensor<2x4xf64> -> tensor<1x2xf64>
+  %both = nn.slice %pair [0, 1] to [2, 2] by [1, 1] : tensor<2x4xf64> -> tensor<2x1xf64>
+  %a = nn.pad %x low = [0, 0] interior = [0, 0] : tensor<1x4xf64> -> tensor<2x4xf64>
+  %b = nn.pad %y low = [1, 0] interior = [0, 0] : tensor<1x4xf64> -> tensor<2x4xf64>
+  %sum = nn.add %a, %b : tensor<2x4xf64>
+  %gradient = nn.slice %sum [1, 0] to [2, 4] by [1, 1] : tensor<2x4xf64> -> tensor<1x4xf64>
+  return %second, %some, %both, %gradient : tensor<1x4xf64>, tensor<1x2xf64>, tensor<2x1xf64>, tensor<1x4xf64>
+}

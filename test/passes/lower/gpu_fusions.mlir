@@ -135,3 +135,50 @@ func.func @scalar(%x: tensor<1x32768xf32>, %y: tensor<32768x1xf32>, %b: tensor<f
   %r = nn.add %s, %b : tensor<f32>
   return %r : tensor<f32>
 }
+
+// -----
+
+// Samples and places of a sequence are cut as one dim, else three blocks would sum up 25 MB: 128 segments of 128 rows, 3 blocks of columns each.
+// What repeats a number for each of them is cut as they are.
+// CHECK-LABEL: @rows_of_samples
+// CHECK: %[[X:.*]] = nn.reshape %arg0 : tensor<16x1024x768xbf16> -> tensor<128x128x768xbf16>
+// CHECK: %[[D:.*]] = nn.reshape %arg1 : tensor<16x1024xf32> -> tensor<128x128xf32>
+// CHECK: %[[P:.*]] = exec.fusion columns(%[[X]], %[[D]]) : (tensor<128x128x768xbf16>, tensor<128x128xf32>) -> tensor<128x768xf32>
+// CHECK: nn.broadcast %{{.*}} dims = [0, 1] : tensor<128x128xf32> -> tensor<128x128x768xf32>
+// CHECK: nn.reduce sum %{{.*}} dims = [1] : tensor<128x128x768xf32> -> tensor<128x768xf32>
+// CHECK: exec.fusion columns(%[[P]]) : (tensor<128x768xf32>) -> tensor<768xf32>
+func.func @rows_of_samples(%x: tensor<16x1024x768xbf16>, %d: tensor<16x1024xf32>) -> tensor<768xf32> {
+  %w = nn.cast %x : tensor<16x1024x768xbf16> -> tensor<16x1024x768xf32>
+  %b = nn.broadcast %d dims = [0, 1] : tensor<16x1024xf32> -> tensor<16x1024x768xf32>
+  %m = nn.mul %w, %b : tensor<16x1024x768xf32>
+  %s = nn.reduce sum %m dims = [0, 1] : tensor<16x1024x768xf32> -> tensor<768xf32>
+  return %s : tensor<768xf32>
+}
+
+// -----
+
+// What differs from sample to sample keeps them apart: they are cut alone.
+// CHECK-LABEL: @samples_apart
+// CHECK: exec.fusion columns({{.*}}) : (tensor<{{[0-9]+}}x{{[0-9]+}}x64x768xf32>, tensor<{{[0-9]+}}x{{[0-9]+}}xf32>) -> tensor<{{[0-9]+}}x768xf32>
+func.func @samples_apart(%x: tensor<256x64x768xf32>, %d: tensor<256xf32>) -> tensor<768xf32> {
+  %b = nn.broadcast %d dims = [0] : tensor<256xf32> -> tensor<256x64x768xf32>
+  %m = nn.mul %x, %b : tensor<256x64x768xf32>
+  %s = nn.reduce sum %m dims = [0, 1] : tensor<256x64x768xf32> -> tensor<768xf32>
+  return %s : tensor<768xf32>
+}
+
+// -----
+
+// Logits that kernels alone read come in bf16; a result of the function in f32 comes from the library.
+// CHECK-LABEL: @logits
+// CHECK: %[[L:.*]] = exec.fusion gemm({{.*}}) : (tensor<64x64xbf16>, tensor<64x64xbf16>) -> tensor<64x64xbf16>
+// CHECK: exec.fusion rows(%[[L]])
+// CHECK: exec.fusion gemm({{.*}}) : (tensor<64x64xbf16>, tensor<64x64xbf16>) -> tensor<64x64xf32>
+func.func @logits(%x: tensor<64x64xbf16>, %w: tensor<64x64xbf16>) -> (tensor<64x64xf32>, tensor<64x64xf32>) {
+  %l = nn.matmul %x, %w : tensor<64x64xbf16>, tensor<64x64xbf16> -> tensor<64x64xbf16>
+  %c = nn.cast %l : tensor<64x64xbf16> -> tensor<64x64xf32>
+  %s = nn.softmax %c : tensor<64x64xf32>
+  %m = nn.matmul %w, %x : tensor<64x64xbf16>, tensor<64x64xbf16> -> tensor<64x64xbf16>
+  %d = nn.cast %m : tensor<64x64xbf16> -> tensor<64x64xf32>
+  return %s, %d : tensor<64x64xf32>, tensor<64x64xf32>
+}

@@ -144,3 +144,23 @@ func.func @broadcast(%x: tensor<8x8xf32>) -> tensor<8x8xf32> {
   %z = nn.matmul %y, %y : tensor<8x8xf32>, tensor<8x8xf32> -> tensor<8x8xf32>
   return %z : tensor<8x8xf32>
 }
+
+// -----
+
+// Sums over one tensor stay together, so that one kernel makes them: the update that takes the first comes behind both.
+// CHECK-LABEL: @two_sums
+// CHECK: nn.reduce
+// CHECK-NEXT: nn.mul
+// CHECK-NEXT: nn.reduce
+// CHECK: nn.write @bias
+func.func @two_sums(%x: tensor<64x8xf32>, %y: tensor<64x8xf32>) -> tensor<8xf32> {
+  %a = nn.add %x, %y : tensor<64x8xf32>
+  %s = nn.reduce sum %a dims = [0] : tensor<64x8xf32> -> tensor<8xf32>
+  %b = nn.read @bias : tensor<8xf32>
+  %n = nn.sub %b, %s : tensor<8xf32>
+  nn.write @bias, %n : tensor<8xf32>
+  %m = nn.mul %a, %x : tensor<64x8xf32>
+  %t = nn.reduce sum %m dims = [0] : tensor<64x8xf32> -> tensor<8xf32>
+  return %t : tensor<8xf32>
+}
+nn.variable @bias trainable : tensor<8xf32>

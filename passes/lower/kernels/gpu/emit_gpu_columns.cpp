@@ -26,11 +26,8 @@ void GpuKernel::emitColumns() {
   LoopDim suffix = loops.kept.back();
   ArrayRef<LoopDim> leading = ArrayRef<LoopDim>(loops.kept).drop_back();
   SmallVector<nn::ReduceOp> all = reductions();
-  int64_t rows = countIterations(loops.reduced), accumulatorBytes = 0;
-  for (nn::ReduceOp reduce : all) {
-    accumulatorBytes += elementBytes(computedType(reduce.getType().getElementType()));
-  }
-  GpuColumnShape columns = shareOutColumns(rows, suffix.size, lanesOf({suffix}), accumulatorBytes);
+  int64_t rows = countIterations(loops.reduced);
+  GpuColumnShape columns = columnShapeOf(fusion, shape);
   setGrid(columns.blocks * countIterations(leading), columns.across * columns.down);
   if (countIterations(loops.kept) == 0) {
     return;
@@ -97,7 +94,7 @@ void GpuKernel::emitScatter() {
   SplitLoops loops(shape);
   int64_t batch = countIterations(loops.batch), rows = shapeOf(scatter)[shape.batchDims], places = countIterations(loops.reduced);
   int64_t columns = countIterations(loops.kept);
-  int64_t lanes = lanesOf(loops.kept), chunks = columns / lanes;
+  int64_t lanes = lanesOf(fusion, shape, loops.kept), chunks = columns / lanes;
   int64_t blockThreads = std::clamp<int64_t>(llvm::alignTo(chunks, kWarp), kWarp, kScatterThreads);
   int64_t blocksARow = llvm::divideCeil(chunks, blockThreads);
   setGrid(batch * rows * blocksARow, blockThreads);

@@ -15,14 +15,6 @@ using namespace mlir;
 
 namespace ashlar::lower {
 
-namespace {
-
-constexpr int64_t kLoopThreads = 256;
-constexpr int64_t kAccessBytes = 16; // the most a thread can read or write at once
-constexpr int64_t kMostLanes = 8;
-
-} // namespace
-
 void GpuKernel::emit() {
   bool hasSuffix = !shape.loops.empty() && !shape.loops.back().reduced;
   switch (fusion.getKind()) {
@@ -107,27 +99,6 @@ SmallVector<Value> GpuKernel::emitFor(Value first, Value limit, int64_t stride, 
   return SmallVector<Value>(loop.getResults());
 }
 
-int64_t GpuKernel::widestAccess() {
-  int64_t elements = ShapedType::getNumElements(shape.domain), widest = 0;
-  auto take = [&](Value value) { widest = std::max(widest, elementBytes(typeOf(value).getElementType())); };
-  auto isAll = [&](Value value) { return typeOf(value).getNumElements() == elements; };
-  llvm::for_each(llvm::make_filter_range(fusion.getInputs(), isAll), take);
-  llvm::for_each(llvm::make_filter_range(fusion.getOutputs(), isAll), take);
-  if (widest == 0) { // everything is read through views, or summed up
-    llvm::for_each(fusion.getInputs(), take);
-    llvm::for_each(fusion.getOutputs(), take);
-  }
-  return std::clamp<int64_t>(kAccessBytes / widest, 1, kMostLanes);
-}
-
-int64_t GpuKernel::lanesOf(ArrayRef<LoopDim> loops) {
-  int64_t lanes = loops.empty() ? 1 : widestAccess();
-  while (lanes > 1 && loops.back().size % lanes != 0) {
-    lanes /= 2;
-  }
-  return lanes;
-}
-
 void GpuKernel::setIndex(ArrayRef<LoopDim> loops, Value flat) {
   for (size_t i = loops.size(); i-- > 0;) {
     index[loops[i].last] = i == 0 ? flat : remainder(flat, loops[i].size);
@@ -205,7 +176,7 @@ void GpuKernel::store(ArrayRef<Pending> pending) {
 void GpuKernel::emitLoop() {
   int64_t elements = ShapedType::getNumElements(shape.domain);
   bool isFlat = shape.loops.size() == 1;
-  int64_t lanes = isFlat ? widestAccess() : lanesOf(shape.loops);
+  int64_t lanes = isFlat ? widestAccess(fusion, shape) : lanesOf(fusion, shape, shape.loops);
   int64_t chunks = llvm::divideCeil(elements, lanes);
   setGrid(llvm::divideCeil(chunks, kLoopThreads), std::clamp<int64_t>(llvm::alignTo(chunks, kWarp), kWarp, kLoopThreads));
   Value first = scale(add(scale(block, threads), thread), lanes);

@@ -6,7 +6,7 @@
 #ifndef ASHLAR_PASSES_LOWER_KERNELS_GPU_GPU_KERNEL_H
 #define ASHLAR_PASSES_LOWER_KERNELS_GPU_GPU_KERNEL_H
 
-#include "passes/lower/kernels/gpu/gpu_shape.h"
+#include "passes/lower/kernels/gpu/gpu_fusion.h"
 #include "passes/lower/kernels/kernel_nest.h"
 #include "passes/lower/kernels/row_passes.h"
 
@@ -57,10 +57,6 @@ private:
   // Emits a loop from `first` below `limit`; `step` maps the carried values to the next ones. Returns what they end with.
   llvm::SmallVector<mlir::Value> emitFor(mlir::Value first, mlir::Value limit, int64_t stride, llvm::ArrayRef<mlir::Value> carried,
                                          llvm::function_ref<llvm::SmallVector<mlir::Value>(mlir::Value, llvm::ArrayRef<mlir::Value>)> step);
-
-  // Returns the most elements a thread can read at once when the innermost loop has `size`: 16 bytes of the widest operand, a divisor.
-  int64_t widestAccess();
-  int64_t lanesOf(llvm::ArrayRef<LoopDim> loops);
 
   // Sets the index along `loops` to that of element `flat` of them.
   void setIndex(llvm::ArrayRef<LoopDim> loops, mlir::Value flat);

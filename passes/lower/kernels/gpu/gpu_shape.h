@@ -9,7 +9,9 @@
 
 namespace ashlar::lower {
 
-constexpr int64_t kWarp = 32; // threads that run in step and can shuffle
+constexpr int64_t kWarp = 32;         // threads that run in step and can shuffle
+constexpr int64_t kLoopThreads = 256; // a block of a loop
+constexpr int64_t kBusyBlocks = 264;  // two for each of 132 multiprocessors
 
 // A chunk is what a thread reads at once: `lanes` neighbouring elements, a power of two.
 struct GpuRowShape {

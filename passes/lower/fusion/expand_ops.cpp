@@ -55,27 +55,54 @@ Value expandMatMul(ImplicitLocOpBuilder &b, nn::MatMulOp op) {
   return nn::ReduceOp::create(b, Reduction::Sum, multiplied, ArrayRef<int64_t>{rank});
 }
 
-// Returns the operand of `value` when it is a transpose of just the last two dims, else null.
-Value getTransposed(Value value) {
+// Returns `permutation` with its last two entries swapped.
+SmallVector<int64_t> swapLast(ArrayRef<int64_t> permutation) {
+  SmallVector<int64_t> swapped(permutation);
+  std::swap(swapped.end()[-1], swapped.end()[-2]);
+  return swapped;
+}
+
+// Returns the value of which `value` is the transpose of the last two dims, where it moves no elements that lie side by side apart: what is
+// transposed, or it in an order whose rows are rows of the operand. Else null.
+Value getTransposed(ImplicitLocOpBuilder &b, Value value) {
   auto transpose = value.getDefiningOp<nn::TransposeOp>();
-  if (!transpose) {
+  int64_t rank = typeOf(value).getRank();
+  if (!transpose || rank < 2 || transpose.getPermutation()[rank - 2] != rank - 1) {
     return {};
   }
-  auto expected = llvm::to_vector(llvm::seq<int64_t>(0, transpose.getType().getRank()));
-  std::swap(expected.end()[-1], expected.end()[-2]);
-  return ArrayRef<int64_t>(expected) == transpose.getPermutation() ? transpose.getInput() : Value();
+  SmallVector<int64_t> order = swapLast(transpose.getPermutation());
+  bool isInOrder = llvm::equal(order, llvm::seq<int64_t>(0, rank));
+  return isInOrder ? transpose.getInput() : nn::TransposeOp::create(b, transpose.getInput(), order).getResult();
 }
 
 // Takes a transpose of the last two dims into the flags of a library product.
-void foldTransposes(nn::MatMulOp op) {
-  if (Value input = getTransposed(op.getLhs())) {
+void foldTransposes(ImplicitLocOpBuilder &b, nn::MatMulOp op) {
+  if (Value input = getTransposed(b, op.getLhs())) {
     op.getLhsMutable().assign(input);
     op.setTransposeA(!op.getTransposeA());
   }
-  if (Value input = getTransposed(op.getRhs())) {
+  if (Value input = getTransposed(b, op.getRhs())) {
     op.getRhsMutable().assign(input);
     op.setTransposeB(!op.getTransposeB());
   }
+}
+
+// Multiplies the other way round where the result is transposed next: transpose(x y) = transpose(y) transpose(x), whose rows are then moved
+// as rows.
+Value multiplyTransposed(ImplicitLocOpBuilder &b, nn::TransposeOp op) {
+  auto product = op.getInput().getDefiningOp<nn::MatMulOp>();
+  int64_t rank = op.getType().getRank();
+  if (!product || !product->hasOneUse() || op.getPermutation()[rank - 1] != rank - 2) {
+    return {};
+  }
+  SmallVector<int64_t> shape(product.getType().getShape()), order(op.getPermutation());
+  std::swap(shape.end()[-1], shape.end()[-2]);
+  Value swapped = nn::MatMulOp::create(b, product.getType().clone(shape), product.getRhs(), product.getLhs(), !product.getTransposeB(),
+                                       !product.getTransposeA());
+  for (int64_t &dim : order) {
+    dim = dim == rank - 1 ? rank - 2 : dim == rank - 2 ? rank - 1 : dim;
+  }
+  return nn::TransposeOp::create(b, swapped, order);
 }
 
 // Returns `value` with all dims but the last as one.
@@ -214,7 +241,7 @@ struct ExpandOps : impl::ExpandOpsPassBase<ExpandOps> {
       return composition.buildExpansion(b);
     }
     if (auto matmul = dyn_cast<nn::MatMulOp>(op); matmul && goesToLibrary(matmul)) {
-      foldTransposes(matmul);
+      foldTransposes(b, matmul);
       return mergeBatchIntoRows(b, matmul);
     }
     return {};
@@ -303,6 +330,11 @@ struct ExpandOps : impl::ExpandOpsPassBase<ExpandOps> {
     rewriteOps([](ImplicitLocOpBuilder &b, Operation *op) { // the product is left without a use
       auto reduce = dyn_cast<nn::ReduceOp>(op);
       return reduce ? mergeBatchIntoContraction(b, reduce) : Value();
+    });
+    rewriteOps([&](ImplicitLocOpBuilder &b, Operation *op) {
+      auto transpose = dyn_cast<nn::TransposeOp>(op);
+      auto product = transpose ? transpose.getInput().getDefiningOp<nn::MatMulOp>() : nn::MatMulOp();
+      return product && goesToLibrary(product) ? multiplyTransposed(b, transpose) : Value();
     });
     rewriteOps([&](ImplicitLocOpBuilder &b, Operation *op) { return expand(b, op); });
     rewriteOps([&](ImplicitLocOpBuilder &b, Operation *op) { return sumWide(b, op); });

@@ -136,19 +136,19 @@ func.func @returned(%x: tensor<64x256xbf16>, %y: tensor<64x256xbf16>) -> (tensor
 // CHECK-LABEL: @transposed
 // CHECK: %[[V:.*]] = exec.fusion loop(%arg0, %arg1)
 // CHECK: exec.fusion loop(%[[V]])
-func.func @transposed(%x: tensor<64x256xbf16>, %y: tensor<64x256xbf16>) -> tensor<256x64xf32> {
-  %v = exec.fusion loop(%x, %y) : (tensor<64x256xbf16>, tensor<64x256xbf16>) -> tensor<64x256xf32> {
-  ^bb0(%a: tensor<64x256xbf16>, %b: tensor<64x256xbf16>):
-    %c = nn.cast %a : tensor<64x256xbf16> -> tensor<64x256xf32>
-    %d = nn.cast %b : tensor<64x256xbf16> -> tensor<64x256xf32>
-    %e = nn.mul %c, %d : tensor<64x256xf32>
-    exec.yield %e : tensor<64x256xf32>
+func.func @transposed(%x: tensor<256x256xbf16>, %y: tensor<256x256xbf16>) -> tensor<256x256xf32> {
+  %v = exec.fusion loop(%x, %y) : (tensor<256x256xbf16>, tensor<256x256xbf16>) -> tensor<256x256xf32> {
+  ^bb0(%a: tensor<256x256xbf16>, %b: tensor<256x256xbf16>):
+    %c = nn.cast %a : tensor<256x256xbf16> -> tensor<256x256xf32>
+    %d = nn.cast %b : tensor<256x256xbf16> -> tensor<256x256xf32>
+    %e = nn.mul %c, %d : tensor<256x256xf32>
+    exec.yield %e : tensor<256x256xf32>
   }
-  %r = exec.fusion loop(%v) : (tensor<64x256xf32>) -> tensor<256x64xf32> {
-  ^bb0(%a: tensor<64x256xf32>):
-    %t = nn.transpose %a [1, 0] : tensor<64x256xf32> -> tensor<256x64xf32>
-    %c = nn.neg %t : tensor<256x64xf32>
-    exec.yield %c : tensor<256x64xf32>
+  %r = exec.fusion loop(%v) : (tensor<256x256xf32>) -> tensor<256x256xf32> {
+  ^bb0(%a: tensor<256x256xf32>):
+    %t = nn.transpose %a [1, 0] : tensor<256x256xf32> -> tensor<256x256xf32>
+    %c = nn.neg %t : tensor<256x256xf32>
+    exec.yield %c : tensor<256x256xf32>
   }
-  return %r : tensor<256x64xf32>
+  return %r : tensor<256x256xf32>
 }

@@ -191,3 +191,23 @@ func.func @parts(%x: tensor<1x4xf64>, %y: tensor<1x4xf64>) -> (tensor<1x4xf64>, 
   %gradient = nn.slice %sum [1, 0] to [2, 4] by [1, 1] : tensor<2x4xf64> -> tensor<1x4xf64>
   return %second, %some, %both, %gradient : tensor<1x4xf64>, tensor<1x2xf64>, tensor<2x1xf64>, tensor<1x4xf64>
 }
+
+// -----
+
+// Keys are moved row by row, and the product takes them transposed; so is the gradient of keys, whose product is made the other way round.
+// CHECK-LABEL: @keys
+// CHECK: %[[K:.*]] = nn.transpose %arg1 [0, 2, 1, 3] : tensor<2x64x4x32xf32> -> tensor<2x4x64x32xf32>
+// CHECK: nn.matmul %arg0, %[[K]] transpose_b : tensor<2x4x64x32xf32>, tensor<2x4x64x32xf32> -> tensor<2x4x64x64xf32>
+// CHECK: %[[D:.*]] = nn.matmul %arg2, %arg0 transpose_a : tensor<2x4x64x64xf32>, tensor<2x4x64x32xf32> -> tensor<2x4x64x32xf32>
+// CHECK: nn.transpose %[[D]] [0, 2, 1, 3] : tensor<2x4x64x32xf32> -> tensor<2x64x4x32xf32>
+// CHECK: nn.matmul %arg3, %arg4 transpose_a transpose_b : tensor<64x32xf32>, tensor<16x64xf32> -> tensor<32x16xf32>
+func.func @keys(%q: tensor<2x4x64x32xf32>, %k: tensor<2x64x4x32xf32>, %ds: tensor<2x4x64x64xf32>, %x: tensor<64x32xf32>, %y: tensor<16x64xf32>)
+    -> (tensor<2x4x64x64xf32>, tensor<2x64x4x32xf32>, tensor<32x16xf32>) {
+  %t = nn.transpose %k [0, 2, 3, 1] : tensor<2x64x4x32xf32> -> tensor<2x4x32x64xf32>
+  %s = nn.matmul %q, %t : tensor<2x4x64x32xf32>, tensor<2x4x32x64xf32> -> tensor<2x4x64x64xf32>
+  %d = nn.matmul %q, %ds transpose_a : tensor<2x4x64x32xf32>, tensor<2x4x64x64xf32> -> tensor<2x4x32x64xf32>
+  %dk = nn.transpose %d [0, 3, 1, 2] : tensor<2x4x32x64xf32> -> tensor<2x64x4x32xf32>
+  %p = nn.matmul %y, %x : tensor<16x64xf32>, tensor<64x32xf32> -> tensor<16x32xf32>
+  %pt = nn.transpose %p [1, 0] : tensor<16x32xf32> -> tensor<32x16xf32>
+  return %s, %dk, %pt : tensor<2x4x64x64xf32>, tensor<2x64x4x32xf32>, tensor<32x16xf32>
+}

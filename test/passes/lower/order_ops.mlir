@@ -153,7 +153,8 @@ func.func @broadcast(%x: tensor<8x8xf32>) -> tensor<8x8xf32> {
 // CHECK-NEXT: nn.mul
 // CHECK-NEXT: nn.reduce
 // CHECK: nn.write @bias
-func.func @two_sums(%x: tensor<64x8xf32>, %y: tensor<64x8xf32>) -> tensor<8xf32> {
+func.func @two_sums(%z: tensor<64x64xf32>, %w: tensor<64x8xf32>, %y: tensor<64x8xf32>) -> tensor<8xf32> {
+  %x = nn.matmul %z, %w : tensor<64x64xf32>, tensor<64x8xf32> -> tensor<64x8xf32>
   %a = nn.add %x, %y : tensor<64x8xf32>
   %s = nn.reduce sum %a dims = [0] : tensor<64x8xf32> -> tensor<8xf32>
   %b = nn.read @bias : tensor<8xf32>

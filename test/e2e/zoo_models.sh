@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# The zoo's networks on images are models that ONNX's own checker takes, with the shapes that its inference finds for their results.
+# The zoo's networks on images and its transformer are models that ONNX's own checker takes, with the shapes that its inference finds for their results.
 
 . "$(dirname "$0")/common.sh"
 
@@ -17,6 +17,9 @@ done
 for version in 1 2; do
   "$tools/ashlar-zoo" mobilenet --version $version --classes 1000 --no-data -o "mobilenet$version.onnx"
 done
+
+"$tools/ashlar-zoo" transformer -o transformer.onnx
+"$tools/ashlar-zoo" transformer --tied --no-data -o transformer_tied.onnx
 
 python3 - ./*.onnx <<'PYTHON'
 import sys
@@ -35,4 +38,9 @@ for path in sys.argv[1:]:
     if sizes[1:] != wanted[1:] or len(sizes) != len(wanted):
         sys.exit(f"error: {path}: {inferred.name} has shape {sizes}, declared is {wanted}")
     print(f"{path}: {inferred.name} {wanted}")
+
+# With --tied the model has one parameter less, the head's.
+names = [{value.name for value in [*graph.initializer, *graph.input]} for graph in (onnx.load(f"transformer{tied}.onnx").graph for tied in ("", "_tied"))]
+if names[0] - names[1] != {"head.weight"} or names[1] - names[0]:
+    sys.exit(f"error: --tied changes the parameters {names[0] ^ names[1]}")
 PYTHON

@@ -101,6 +101,7 @@ void addModels(CLI::App &app, Request &request) {
   addSize(transformer, "--heads", request.transformer.heads, "attention heads; they divide the width");
   addSize(transformer, "--sequence", request.transformer.sequence, "tokens of a sample");
   addSize(transformer, "--vocabulary", request.transformer.vocabulary, "number of different tokens");
+  transformer->add_flag("--tied", request.transformer.tied, "the head reads the embedding's table and has no weight of its own");
   addVisionModels(request, [&](const std::string &name, const std::string &text) {
     CLI::App *model = add(name, text);
     addSeed(model);

@@ -40,7 +40,7 @@ public:
       x = layer("layer" + std::to_string(i), x);
     }
     x = norm("norm", x);
-    b.addNode("MatMul", "head", {x, b.addParameter("head.weight", {sizes.width, sizes.vocabulary}, sizes.width)});
+    b.addNode("MatMul", "head", {x, headWeight(table)});
     return b.finish("logits", {-1, sizes.sequence, sizes.vocabulary});
   }
 
@@ -55,6 +55,16 @@ private:
       hidden.push_back(i % sizes.sequence > i / sizes.sequence ? -std::numeric_limits<float>::infinity() : 0);
     }
     mask = b.addConstant("mask", {sizes.sequence, sizes.sequence}, hidden);
+  }
+
+  // (width, vocabulary)
+  std::string headWeight(const std::string &table) {
+    if (!sizes.tied) {
+      return b.addParameter("head.weight", {sizes.width, sizes.vocabulary}, sizes.width);
+    }
+    std::string weight = b.addNode("Transpose", "head.table", {table});
+    b.setInts("perm", {1, 0});
+    return weight;
   }
 
   std::string norm(const std::string &name, const std::string &x) {

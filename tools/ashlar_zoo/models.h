@@ -25,6 +25,7 @@ onnx::ModelProto makeDenseLayers(const ParameterOptions &options);
 
 struct TransformerSizes {
   int64_t layers = 2, width = 64, heads = 4, sequence = 16, vocabulary = 50;
+  bool tied = false; // the head reads the embedding's table, transposed, and has no weight of its own, as in GPT-2
 };
 
 // A decoder that predicts the next token, as GPT-2 is built but with ReLU: token and position embedding; `layers` of norm, causal

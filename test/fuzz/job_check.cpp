@@ -13,6 +13,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <random>
 #include <sstream>
 
@@ -117,7 +118,8 @@ public:
     }
     std::string ranks = job.ranks == 1 ? std::string() : formatv("mpirun -n {0} ", job.ranks);
     if (!run(ranks + "./program --data . --eval --save-parameters parameters", "log")) {
-      return {FailureKind::Executable, "the executable failed: " + firstLine("log")};
+      bool isRight = textOf(folder.file("log")).find("error: the loss of") != std::string::npos && diverges();
+      return isRight ? Verdict() : Verdict{FailureKind::Executable, "the executable failed: " + firstLine("log")};
     }
     return compare();
   }
@@ -136,6 +138,16 @@ private:
                 "60 {1} >{2} 2>&1 </dev/null",
                 folder.path(), command, log);
     return std::system(line.c_str()) == 0;
+  }
+
+  // Whether a loss is no number of f32, which ends the run.
+  bool diverges() {
+    std::vector<Numbers> expected = outcomeOf(context, job, {});
+    auto isBeyond = [](const Tensor &tensor) {
+      return llvm::any_of(llvm::seq<int64_t>(0, tensor.getNumElements()),
+                          [&](int64_t i) { return !(std::abs(tensor.getNumber(i)) <= std::numeric_limits<float>::max()); });
+    };
+    return isBeyond(expected.front().values) || isBeyond(expected.back().values);
   }
 
   std::string firstLine(const std::string &log) {

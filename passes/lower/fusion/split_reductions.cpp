@@ -77,7 +77,7 @@ private:
 
   int64_t countBlocks(const SplitLoops &loops, int64_t kept, int64_t reduced) const {
     if (shape.loops.back().reduced) {
-      return llvm::divideCeil(kept, shareOutRows(reduced, lanesOf(fusion, shape, loops.reduced), /*heldBytes=*/0).rowsABlock);
+      return llvm::divideCeil(kept, shareOutRows(kept, reduced, lanesOf(fusion, shape, loops.reduced), /*heldBytes=*/0).rowsABlock);
     }
     return kept / loops.kept.back().size * columnShapeOf(fusion, shape).blocks;
   }
@@ -230,6 +230,19 @@ private:
     return inner.clone(*value.getDefiningOp(), second)->getResult(0);
   }
 
+  // Returns the partial results, and the dim of their segments. On a GPU each row of segments has threads of its own, and what is computed
+  // from its sum joins them: the segments are seen as the innermost dim.
+  std::pair<Value, int64_t> inRows(OpBuilder &inner, Value partial) const {
+    int64_t rank = typeOf(partial).getRank();
+    if (target != exec::Target::Cuda || segmentDim + 1 == rank) {
+      return {partial, segmentDim};
+    }
+    auto order = llvm::to_vector(llvm::seq<int64_t>(0, rank));
+    order.erase(order.begin() + segmentDim);
+    order.push_back(segmentDim);
+    return {nn::TransposeOp::create(inner, partial.getLoc(), partial, order).getResult(), rank - 1};
+  }
+
   void emitSecond(exec::FusionOp first) {
     SmallVector<Value> inputs;
     IRMapping second;
@@ -240,9 +253,9 @@ private:
     for (auto [value, result] : llvm::zip_equal(firstResults, first.getOutputs())) {
       if (auto reduce = value.getDefiningOp<nn::ReduceOp>()) {
         inputs.push_back(result);
-        Value segment = block.addArgument(result.getType(), reduce.getLoc());
-        second.map(value,
-                   nn::ReduceOp::create(inner, reduce.getLoc(), reduce.getKind(), segment, ArrayRef<int64_t>{segmentDim}).getResult());
+        Value partial = block.addArgument(result.getType(), reduce.getLoc());
+        auto [segments, dim] = inRows(inner, partial);
+        second.map(value, nn::ReduceOp::create(inner, reduce.getLoc(), reduce.getKind(), segments, ArrayRef<int64_t>{dim}).getResult());
       }
     }
     SmallVector<unsigned> numbers;
@@ -260,7 +273,8 @@ private:
     }
     exec::YieldOp::create(inner, fusion.getLoc(), yielded);
     auto partial = cast<RankedTensorType>(block.getArgument(0).getType());
-    exec::FusionKind kind = segmentDim + 1 == partial.getRank() ? exec::FusionKind::Rows : exec::FusionKind::Columns;
+    bool isOfRows = target == exec::Target::Cuda || segmentDim + 1 == partial.getRank();
+    exec::FusionKind kind = isOfRows ? exec::FusionKind::Rows : exec::FusionKind::Columns;
     auto fused = exec::FusionOp::create(b, TypeRange(ValueRange(yielded)), kind, inputs);
     fused.getBody().takeBody(region);
     for (auto [number, result] : llvm::zip_equal(numbers, fused.getOutputs())) {

@@ -26,7 +26,7 @@ func.func @mean(%x: tensor<1048576xf32>) -> tensor<f32> {
 // CHECK: nn.broadcast %{{.*}} dims = [2]
 // CHECK: nn.reduce sum %{{.*}} dims = [1]
 // CHECK: %[[FULL:.*]] = nn.reshape %[[P]]#0
-// CHECK: %[[SUM:.*]] = exec.fusion columns(%[[P]]#1) : (tensor<[[#S]]x256xf32>) -> tensor<256xf32>
+// CHECK: %[[SUM:.*]] = exec.fusion rows(%[[P]]#1) : (tensor<[[#S]]x256xf32>) -> tensor<256xf32>
 // CHECK: return %[[FULL]], %[[SUM]]
 func.func @columns(%x: tensor<8192x256xf32>, %b: tensor<256xf32>) -> (tensor<8192x256xf32>, tensor<256xf32>) {
   %c = nn.broadcast %b dims = [1] : tensor<256xf32> -> tensor<8192x256xf32>
@@ -146,7 +146,9 @@ func.func @scalar(%x: tensor<1x32768xf32>, %y: tensor<32768x1xf32>, %b: tensor<f
 // CHECK: %[[P:.*]] = exec.fusion columns(%[[X]], %[[D]]) : (tensor<128x128x768xbf16>, tensor<128x128xf32>) -> tensor<128x768xf32>
 // CHECK: nn.broadcast %{{.*}} dims = [0, 1] : tensor<128x128xf32> -> tensor<128x128x768xf32>
 // CHECK: nn.reduce sum %{{.*}} dims = [1] : tensor<128x128x768xf32> -> tensor<128x768xf32>
-// CHECK: exec.fusion columns(%[[P]]) : (tensor<128x768xf32>) -> tensor<768xf32>
+// CHECK: exec.fusion rows(%[[P]]) : (tensor<128x768xf32>) -> tensor<768xf32>
+// CHECK: nn.transpose %{{.*}} [1, 0] : tensor<128x768xf32> -> tensor<768x128xf32>
+// CHECK: nn.reduce sum %{{.*}} dims = [1]
 func.func @rows_of_samples(%x: tensor<16x1024x768xbf16>, %d: tensor<16x1024xf32>) -> tensor<768xf32> {
   %w = nn.cast %x : tensor<16x1024x768xbf16> -> tensor<16x1024x768xf32>
   %b = nn.broadcast %d dims = [0, 1] : tensor<16x1024xf32> -> tensor<16x1024x768xf32>
@@ -182,3 +184,31 @@ func.func @logits(%x: tensor<64x64xbf16>, %w: tensor<64x64xbf16>) -> (tensor<64x
   %d = nn.cast %m : tensor<64x64xbf16> -> tensor<64x64xf32>
   return %s, %d : tensor<64x64xf32>, tensor<64x64xf32>
 }
+
+// -----
+
+// The kernel that adds up the segments finishes the statistics of a batch normalization; the running mean, which takes the place of the old one, is
+// a kernel of its own, for all threads of a row would read it.
+// CHECK-LABEL: @statistics
+// CHECK: exec.fusion columns
+// CHECK: exec.fusion rows(
+// CHECK: nn.reduce
+// CHECK: nn.sqrt
+// CHECK: exec.fusion loop(
+// CHECK: nn.write @mean
+// CHECK: exec.fusion loop(
+// CHECK-NOT: exec.fusion
+// CHECK: return
+func.func @statistics(%x: tensor<65536x64xf32>) -> tensor<65536x64xf32> {
+  %s = nn.reduce sum %x dims = [0] : tensor<65536x64xf32> -> tensor<64xf32>
+  %n = nn.constant dense<1.52587891E-5> : tensor<64xf32>
+  %m = nn.mul %s, %n : tensor<64xf32>
+  %d = nn.sqrt %m : tensor<64xf32>
+  %old = nn.read @mean : tensor<64xf32>
+  %new = nn.add %old, %m : tensor<64xf32>
+  nn.write @mean, %new : tensor<64xf32>
+  %b = nn.broadcast %d dims = [1] : tensor<64xf32> -> tensor<65536x64xf32>
+  %y = nn.mul %x, %b : tensor<65536x64xf32>
+  return %y : tensor<65536x64xf32>
+}
+nn.variable @mean : tensor<64xf32>

@@ -51,10 +51,10 @@ func.func @forward(%x: tensor<64x32xf32> {nn.name = "x"}, %y: tensor<32x64xf32> 
 // -----
 
 // Rows of 100 elements: 32 threads a row, 4 rows a block, no shared memory. A row past the last is not stored. The row is read once.
-// CHECK: exec.kernel @rows_0 [{{.*}}] extent 2 grain 128
-// CHECK: func.func @rows_0(%[[X:.*]]: memref<700xf32>, %[[OUT:.*]]: memref<700xf32>)
+// CHECK: exec.kernel @rows_0 [{{.*}}] extent 276 grain 128
+// CHECK: func.func @rows_0(%[[X:.*]]: memref<110300xf32>, %[[OUT:.*]]: memref<110300xf32>)
 // CHECK-NOT: memref.alloca
-// CHECK: %[[ISROW:.*]] = arith.cmpi ult, %{{.*}}, %c7
+// CHECK: %[[ISROW:.*]] = arith.cmpi ult, %{{.*}}, %c1103
 // CHECK: arith.minui
 // CHECK: %[[OWN:.*]] = arith.andi %{{.*}}, %[[ISROW]]
 // CHECK: vector.load %[[X]]
@@ -65,15 +65,15 @@ func.func @forward(%x: tensor<64x32xf32> {nn.name = "x"}, %y: tensor<32x64xf32> 
 // CHECK-COUNT-5: gpu.shuffle xor
 // CHECK: scf.if %[[OWN]]
 // CHECK: vector.store {{.*}}, %[[OUT]]
-func.func @forward(%x: tensor<7x100xf32> {nn.name = "x"}) -> (tensor<7x100xf32> {nn.name = "z"}) {
-  %m = nn.reduce max %x dims = [1] : tensor<7x100xf32> -> tensor<7xf32>
-  %b = nn.broadcast %m dims = [0] : tensor<7xf32> -> tensor<7x100xf32>
-  %d = nn.sub %x, %b : tensor<7x100xf32>
-  %e = nn.exp %d : tensor<7x100xf32>
-  %s = nn.reduce sum %e dims = [1] : tensor<7x100xf32> -> tensor<7xf32>
-  %c = nn.broadcast %s dims = [0] : tensor<7xf32> -> tensor<7x100xf32>
-  %z = nn.div %e, %c : tensor<7x100xf32>
-  return %z : tensor<7x100xf32>
+func.func @forward(%x: tensor<1103x100xf32> {nn.name = "x"}) -> (tensor<1103x100xf32> {nn.name = "z"}) {
+  %m = nn.reduce max %x dims = [1] : tensor<1103x100xf32> -> tensor<1103xf32>
+  %b = nn.broadcast %m dims = [0] : tensor<1103xf32> -> tensor<1103x100xf32>
+  %d = nn.sub %x, %b : tensor<1103x100xf32>
+  %e = nn.exp %d : tensor<1103x100xf32>
+  %s = nn.reduce sum %e dims = [1] : tensor<1103x100xf32> -> tensor<1103xf32>
+  %c = nn.broadcast %s dims = [0] : tensor<1103xf32> -> tensor<1103x100xf32>
+  %z = nn.div %e, %c : tensor<1103x100xf32>
+  return %z : tensor<1103x100xf32>
 }
 
 // -----

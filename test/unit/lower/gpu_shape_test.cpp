@@ -9,26 +9,26 @@
 using namespace ashlar::lower;
 
 TEST_CASE("gpu shape: short rows have a warp or a part of one", "[lower][gpu]") {
-  GpuRowShape ten = shareOutRows(/*elements=*/10, /*lanes=*/2, /*heldBytes=*/4);
+  GpuRowShape ten = shareOutRows(/*rows=*/1 << 20, /*elements=*/10, /*lanes=*/2, /*heldBytes=*/4);
   CHECK(ten.threads == 8);
   CHECK(ten.rowsABlock == 16);
   CHECK(ten.chunks == 1);
-  GpuRowShape row = shareOutRows(/*elements=*/1024, /*lanes=*/4, /*heldBytes=*/4);
+  GpuRowShape row = shareOutRows(/*rows=*/1 << 20, /*elements=*/1024, /*lanes=*/4, /*heldBytes=*/4);
   CHECK(row.threads == 32);
   CHECK(row.rowsABlock == 4);
   CHECK(row.chunks == 8);
   CHECK(row.inRegisters);
-  CHECK(shareOutRows(/*elements=*/0, /*lanes=*/4, /*heldBytes=*/4).chunks == 0);
-  CHECK(shareOutRows(/*elements=*/1, /*lanes=*/1, /*heldBytes=*/4).threads == 1);
+  CHECK(shareOutRows(/*rows=*/1 << 20, /*elements=*/0, /*lanes=*/4, /*heldBytes=*/4).chunks == 0);
+  CHECK(shareOutRows(/*rows=*/1 << 20, /*elements=*/1, /*lanes=*/1, /*heldBytes=*/4).threads == 1);
 }
 
 TEST_CASE("gpu shape: long rows have a block, and loops when registers run out", "[lower][gpu]") {
-  GpuRowShape block = shareOutRows(/*elements=*/1028, /*lanes=*/4, /*heldBytes=*/4);
+  GpuRowShape block = shareOutRows(/*rows=*/1 << 20, /*elements=*/1028, /*lanes=*/4, /*heldBytes=*/4);
   CHECK(block.threads == 256);
   CHECK(block.rowsABlock == 1);
-  CHECK(shareOutRows(/*elements=*/8192, /*lanes=*/4, /*heldBytes=*/4).threads == 1024);
-  CHECK(shareOutRows(/*elements=*/32768, /*lanes=*/4, /*heldBytes=*/4).inRegisters);
-  GpuRowShape loops = shareOutRows(/*elements=*/32769, /*lanes=*/1, /*heldBytes=*/4);
+  CHECK(shareOutRows(/*rows=*/1 << 20, /*elements=*/8192, /*lanes=*/4, /*heldBytes=*/4).threads == 1024);
+  CHECK(shareOutRows(/*rows=*/1 << 20, /*elements=*/32768, /*lanes=*/4, /*heldBytes=*/4).inRegisters);
+  GpuRowShape loops = shareOutRows(/*rows=*/1 << 20, /*elements=*/32769, /*lanes=*/1, /*heldBytes=*/4);
   CHECK_FALSE(loops.inRegisters);
   CHECK(loops.threads == 1024);
   CHECK(loops.rowsABlock == 1);
@@ -36,10 +36,17 @@ TEST_CASE("gpu shape: long rows have a block, and loops when registers run out",
 
 // 1024 elements of 12 bytes would take a thread of a warp 96 registers.
 TEST_CASE("gpu shape: values held between passes ask for more threads", "[lower][gpu]") {
-  GpuRowShape row = shareOutRows(/*elements=*/1024, /*lanes=*/4, /*heldBytes=*/12);
+  GpuRowShape row = shareOutRows(/*rows=*/1 << 20, /*elements=*/1024, /*lanes=*/4, /*heldBytes=*/12);
   CHECK(row.inRegisters);
   CHECK(row.threads == 64);
   CHECK(row.rowsABlock == 1);
+}
+
+// 768 warps are 192 blocks of four, which leave multiprocessors without two; of two rows there are 384.
+TEST_CASE("gpu shape: few rows have small blocks", "[lower][gpu]") {
+  CHECK(shareOutRows(/*rows=*/768, /*elements=*/768, /*lanes=*/4, /*heldBytes=*/4).rowsABlock == 2);
+  CHECK(shareOutRows(/*rows=*/4, /*elements=*/768, /*lanes=*/4, /*heldBytes=*/4).rowsABlock == 1);
+  CHECK(shareOutRows(/*rows=*/4, /*elements=*/10, /*lanes=*/2, /*heldBytes=*/4).rowsABlock == 4); // a warp
 }
 
 TEST_CASE("gpu shape: columns", "[lower][gpu]") {

@@ -23,7 +23,7 @@ void GpuKernel::emitRows() {
   SplitLoops loops(shape);
   int64_t rows = countIterations(loops.kept);
   RowPasses passes(body, shape.domain);
-  GpuRowShape row = shareOutRows(countIterations(loops.reduced), lanesOf(fusion, shape, loops.reduced), passes.heldBytes());
+  GpuRowShape row = shareOutRows(rows, countIterations(loops.reduced), lanesOf(fusion, shape, loops.reduced), passes.heldBytes());
   setGrid(llvm::divideCeil(rows, row.rowsABlock), row.threads * row.rowsABlock);
   if (rows == 0) {
     return;

@@ -47,7 +47,8 @@ int64_t countBlocks(exec::FusionOp fusion, const KernelShape &shape) {
     return llvm::divideCeil(llvm::divideCeil(countIterations(loops.kept), lanesOf(fusion, shape, shape.loops)), kLoopThreads);
   }
   RowPasses passes(fusion.getBody().front(), shape.domain);
-  GpuRowShape row = shareOutRows(countIterations(loops.reduced), lanesOf(fusion, shape, loops.reduced), passes.heldBytes());
+  GpuRowShape row =
+      shareOutRows(countIterations(loops.kept), countIterations(loops.reduced), lanesOf(fusion, shape, loops.reduced), passes.heldBytes());
   return llvm::divideCeil(countIterations(loops.kept), row.rowsABlock);
 }
 

@@ -34,7 +34,7 @@ int64_t powerOfTwo(int64_t least) {
 
 } // namespace
 
-GpuRowShape shareOutRows(int64_t elements, int64_t lanes, int64_t heldBytes) {
+GpuRowShape shareOutRows(int64_t rows, int64_t elements, int64_t lanes, int64_t heldBytes) {
   GpuRowShape shape;
   shape.lanes = lanes;
   auto setThreads = [&](int64_t threads) {
@@ -51,6 +51,9 @@ GpuRowShape shareOutRows(int64_t elements, int64_t lanes, int64_t heldBytes) {
   }
   while (!shape.inRegisters && shape.threads < kLargestBlock) {
     setThreads(2 * shape.threads);
+  }
+  while (shape.rowsABlock > 1 && shape.rowsABlock * shape.threads > kWarp && llvm::divideCeil(rows, shape.rowsABlock) < kBusyBlocks) {
+    shape.rowsABlock /= 2;
   }
   return shape;
 }

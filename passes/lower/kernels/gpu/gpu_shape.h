@@ -22,11 +22,11 @@ struct GpuRowShape {
   bool inRegisters = true; // the code for all chunks stands side by side, and values are kept between passes; else a loop in each pass
 };
 
-// Shares out rows of `elements`, of which `lanes` can be read at once. `heldBytes`: what an element takes in registers from one pass to the
-// next; the more, the more threads a row has. A row in loops has a block to itself.
+// Shares out `rows` of `elements`, of which `lanes` can be read at once. `heldBytes`: what an element takes in registers from one pass to
+// the next; the more, the more threads a row has. A row in loops has a block to itself, and so have few rows.
 //   1024 f32, 4 lanes  ->  a warp a row, 4 rows a block, 8 chunks a thread
 //   8192 f32, 4 lanes  ->  1024 threads a row, 2 chunks a thread
-GpuRowShape shareOutRows(int64_t elements, int64_t lanes, int64_t heldBytes);
+GpuRowShape shareOutRows(int64_t rows, int64_t elements, int64_t lanes, int64_t heldBytes);
 
 // Threads of a block lie in `across` columns of chunks and `down` rows.
 struct GpuColumnShape {

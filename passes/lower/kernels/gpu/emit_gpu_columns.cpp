@@ -15,8 +15,8 @@ namespace ashlar::lower {
 
 namespace {
 
-constexpr int64_t kScatterThreads = 128;
-constexpr int64_t kRowsAtOnce = 4; // that a thread reads before it adds them up
+constexpr int64_t kScatterChunks = 8; // the most of a row that a thread adds up: they share the search for its places
+constexpr int64_t kRowsAtOnce = 4;    // that a thread reads before it adds them up
 
 } // namespace
 
@@ -87,40 +87,42 @@ void GpuKernel::emitColumns() {
   });
 }
 
-// Blocks over (the batch, rows of the result, its columns). Each warp looks for the places of its row, 32 at a time, and adds up their
-// updates in order.
+// Blocks over (the batch, rows of the result, its columns), a warp each, which looks for the places of its row, 32 at a time, and adds up
+// their updates in order.
 void GpuKernel::emitScatter() {
   auto scatter = *body.getOps<nn::ScatterAddOp>().begin();
   SplitLoops loops(shape);
   int64_t batch = countIterations(loops.batch), rows = shapeOf(scatter)[shape.batchDims], places = countIterations(loops.reduced);
   int64_t columns = countIterations(loops.kept);
   int64_t lanes = lanesOf(fusion, shape, loops.kept), chunks = columns / lanes;
-  int64_t blockThreads = std::clamp<int64_t>(llvm::alignTo(chunks, kWarp), kWarp, kScatterThreads);
-  int64_t blocksARow = llvm::divideCeil(chunks, blockThreads);
-  setGrid(batch * rows * blocksARow, blockThreads);
+  int64_t perThread = std::clamp<int64_t>(llvm::divideCeil(chunks, kWarp), 1, kScatterChunks);
+  int64_t blocksARow = llvm::divideCeil(chunks, kWarp * perThread);
+  setGrid(batch * rows * blocksARow, kWarp);
   if (batch * rows * columns == 0) {
     return;
   }
-  Value row = divide(block, blocksARow), isColumn;
+  Value row = divide(block, blocksARow);
   if (batch > 1) {
     setIndex(loops.batch, divide(row, rows));
     row = remainder(row, rows);
   }
-  Value column = add(scale(remainder(block, blocksARow), blockThreads), thread);
-  if (chunks % blockThreads != 0) {
-    isColumn = isBelow(column, chunks);
-    column = arith::MinUIOp::create(b, column, constant(chunks - 1)); // computed and not stored
+  SmallVector<Chunk> own;
+  SmallVector<Value> isColumn; // of each chunk
+  for (int64_t i = 0; i < perThread; ++i) {
+    Value column = add(add(scale(remainder(block, blocksARow), perThread * kWarp), constant(i * kWarp)), thread);
+    isColumn.push_back(chunks % (kWarp * perThread) == 0 ? Value() : isBelow(column, chunks));
+    column = isColumn.back() ? arith::MinUIOp::create(b, column, constant(chunks - 1)).getResult() : column; // computed and not stored
+    own.push_back(makeChunk(loops.kept, scale(column, lanes), lanes));
   }
-  Chunk chunk = makeChunk(loops.kept, scale(column, lanes), lanes);
   Type word = b.getI32Type();
   auto constantWord = [&](int32_t value) -> Value { return arith::ConstantIntOp::create(b, value, 32); };
-  Value inWarp = remainder(thread, kWarp), ownBit = arith::ShLIOp::create(b, constantWord(1), arith::IndexCastOp::create(b, word, inWarp));
+  Value ownBit = arith::ShLIOp::create(b, constantWord(1), arith::IndexCastOp::create(b, word, thread));
   Value neutral = emitNeutral(b, Reduction::Sum, scatter.getType().getElementType());
   SmallVector<Value> sums =
-      emitFor(zero, constant(places), kWarp, SmallVector<Value>(lanes, neutral), [&](Value from, ArrayRef<Value> carried) {
+      emitFor(zero, constant(places), kWarp, SmallVector<Value>(perThread * lanes, neutral), [&](Value from, ArrayRef<Value> carried) {
         // A bit for each of 32 places that holds the row; the warp's threads look at one each and share what they found.
         scalars.setLanes({});
-        Value place = add(from, inWarp), isPlace = isBelow(place, places);
+        Value place = add(from, thread), isPlace = isBelow(place, places);
         setIndex(loops.reduced, arith::SelectOp::create(b, isPlace, place, zero));
         Value found = scalars.emitRow(scatter.getIndices(), Index(ArrayRef<Value>(index).take_front(shape.rowRank)));
         Value wanted = arith::IndexCastOp::create(b, found.getType(), row);
@@ -135,23 +137,28 @@ void GpuKernel::emitScatter() {
           Value isSet =
               arith::TruncIOp::create(b, b.getI1Type(), arith::ShRUIOp::create(b, hits, arith::IndexCastOp::create(b, word, bit)));
           Value hit = add(from, arith::SelectOp::create(b, isSet, bit, zero)); // place `from` is always there
-          setIndex(loops.reduced, hit);
-          chunk.index = index;
           SmallVector<Value> after;
-          forLanes(chunk, [&](unsigned lane) {
-            Value update = arith::SelectOp::create(b, isSet, scalars.emit(scatter.getUpdates(), index), neutral);
-            after.push_back(emitCombine(b, Reduction::Sum, scatter.getType().getElementType(), before[lane], update));
-          });
+          for (Chunk &chunk : own) {
+            index = chunk.index;
+            setIndex(loops.reduced, hit);
+            chunk.index = index;
+            forLanes(chunk, [&](unsigned) {
+              Value update = arith::SelectOp::create(b, isSet, scalars.emit(scatter.getUpdates(), index), neutral);
+              after.push_back(emitCombine(b, Reduction::Sum, scatter.getType().getElementType(), before[after.size()], update));
+            });
+          }
           return after;
         });
       });
-  emitIf(isColumn, [&] {
-    Index at(ArrayRef<Value>(chunk.index).take_front(shape.batchDims));
-    at.push_back(row);
-    llvm::append_range(at, ArrayRef<Value>(chunk.index).drop_front(shape.rowRank));
-    scalars.setLanes(chunk.lanes);
-    scalars.storeLanes(sums, outputs.front(), scatter.getType().getShape(), at);
-  });
+  for (auto [i, chunk] : llvm::enumerate(own)) {
+    emitIf(isColumn[i], [&, i = i, &chunk = chunk] {
+      Index at(ArrayRef<Value>(chunk.index).take_front(shape.batchDims));
+      at.push_back(row);
+      llvm::append_range(at, ArrayRef<Value>(chunk.index).drop_front(shape.rowRank));
+      scalars.setLanes(chunk.lanes);
+      scalars.storeLanes(ArrayRef<Value>(sums).slice(i * lanes, lanes), outputs.front(), scatter.getType().getShape(), at);
+    });
+  }
 }
 
 } // namespace ashlar::lower

@@ -105,6 +105,14 @@ std::optional<Plan> Planner::runnerUp(RankedTensorType type, const Layout &from,
   return search(type, from, to, &kinds);
 }
 
+Planner &Planner::ofParts(MeshAttr finer, ArrayRef<Link> finerLinks) {
+  std::unique_ptr<Planner> &planner = finerPlanners[finer];
+  if (!planner) {
+    planner.reset(new Planner(finer, finerLinks));
+  }
+  return *planner;
+}
+
 std::optional<Plan> Planner::search(RankedTensorType type, const Layout &from, const Layout &to,
                                     const SmallVector<CollectiveKind> *avoided) {
   auto searchUpTo = [&](size_t axes) {

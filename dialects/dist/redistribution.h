@@ -38,10 +38,11 @@ struct Plan {
   int64_t leastPs = 0;   // no plan takes less; timePs where every way was looked at
 };
 
-// Plans over the links of one mesh. State: the plans made so far, by type and layouts, so that layer after layer costs one look-up. Plans
-// are optimal where the layouts and the idle axes that may serve are at most four axes. Above that, axes that begin a dim at both ends stay
-// where they are, and axes of equal links that are side by side at both ends are moved as one. Where more than four are left even so, only
-// ways that lead towards the end are looked at, a bounded number of them; Plan::leastPs says how far from the best the plan may be.
+// Plans over the links of one mesh. State: the plans made so far, by type and layouts, so that layer after layer costs one look-up, and
+// planners of meshes whose axes are parts of this one's. Plans are optimal where the layouts and the idle axes that may serve are at most
+// four axes. Above that, axes that begin a dim at both ends stay where they are, and axes of equal links that are side by side at both ends
+// are moved as one. Where more than four are left even so, only ways that lead towards the end are looked at, a bounded number of them;
+// Plan::leastPs says how far from the best the plan may be.
 //
 // Idle axes serve where their links are faster than one that an end uses: a sum over slow "dp" of a tensor that is whole along fast "tp" is
 // sliced over tp, reduced over dp, and gathered over tp. No permute moves an idle axis.
@@ -49,7 +50,7 @@ class Planner {
 public:
   // Takes the costs that stand on the mesh.
   explicit Planner(MeshOp mesh) : Planner(mesh.getMesh(), mesh.getCostsAttr()) {}
-  explicit Planner(MeshAttr mesh, CostsAttr costs = {}) : mesh(mesh), links(axisLinks(mesh, costs)) {}
+  explicit Planner(MeshAttr mesh, CostsAttr costs = {}) : Planner(mesh, axisLinks(mesh, costs)) {}
 
   // Returns the fastest plan for a tensor of the global `type`; it does not name axes of size 1. Assumes that `to` is partial only where
   // `from` is. The reference stays valid. A dim is split unevenly on the way only if it is at one of the ends.
@@ -66,16 +67,25 @@ public:
   // Returns the link that a group over these axes goes by.
   Link linkOf(llvm::ArrayRef<mlir::StringAttr> axes) const { return groupLink(mesh, links, axes); }
 
-  // Returns the number of layouts from which steps were tried in all searches so far: what planning cost, on any machine.
+  // Returns the links of the mesh, one an axis.
+  llvm::ArrayRef<Link> getLinks() const { return links; }
+
+  // Returns the planner of a mesh whose axes are those of this one's, or parts of them, with their links. It is made once and kept.
+  Planner &ofParts(MeshAttr finer, llvm::ArrayRef<Link> finerLinks);
+
+  // Returns the number of layouts from which steps were tried in all searches so far, on this mesh: what planning cost, on any machine.
   int64_t countExpanded() const { return expandedLayouts; }
 
 private:
+  Planner(MeshAttr mesh, llvm::ArrayRef<Link> links) : mesh(mesh), links(links) {}
+
   std::optional<Plan> search(mlir::RankedTensorType type, const Layout &from, const Layout &to,
                              const llvm::SmallVector<CollectiveKind> *avoided);
 
   MeshAttr mesh;
   llvm::SmallVector<Link> links; // one an axis
   llvm::DenseMap<std::tuple<mlir::Type, mlir::Attribute, mlir::Attribute>, std::unique_ptr<Plan>> plans;
+  llvm::DenseMap<mlir::Attribute, std::unique_ptr<Planner>> finerPlanners; // by mesh
   int64_t expandedLayouts = 0;
 };
 

@@ -3,6 +3,7 @@
 // ashlar-insert-redistributions: decides on the layout problem of a module and writes the decision into the IR.
 
 #include "dialects/nn/nn.h"
+#include "passes/layout/cut_axes.h"
 #include "passes/layout/decide.h"
 #include "passes/layout/given_layout.h"
 #include "passes/layout/passes.h"
@@ -99,8 +100,14 @@ struct InsertRedistributions : impl::InsertRedistributionsPassBase<InsertRedistr
     if (failed(assignment)) {
       return signalPassFailure();
     }
+    const std::optional<MeshRefinement> cuts = findCuts(*problem, *assignment, planner);
     for (const ProblemProgram &program : problem->programs) {
       AssignmentWriter(*problem, *assignment).run(program);
+    }
+    if (cuts) {
+      cuts->apply(getOperation());
+    }
+    for (const ProblemProgram &program : problem->programs) { // on the mesh that the plans are for
       recordReasons(program.function);
     }
   }

@@ -4,8 +4,6 @@
 
 #include "passes/layout/mesh_refinement.h"
 
-#include "dialects/dist/costs.h"
-
 #include "mlir/IR/AttrTypeSubElements.h"
 #include "llvm/ADT/StringExtras.h"
 
@@ -98,13 +96,26 @@ dist::MeshAttr MeshRefinement::refinedMesh() const {
   return dist::MeshAttr::get(mesh.getContext(), axes, sizes);
 }
 
-// The links of a part are those of its axis.
-dist::CostsAttr MeshRefinement::refineCosts(dist::CostsAttr costs) const {
-  SmallVector<dist::Link> links;
-  for (auto [axis, link] : llvm::zip_equal(mesh.getAxes(), dist::axisLinks(mesh, costs))) {
-    links.append(expand({axis.str()}).size(), link);
+SmallVector<dist::Link> MeshRefinement::refineLinks(ArrayRef<dist::Link> links) const {
+  SmallVector<dist::Link> refined;
+  for (auto [axis, link] : llvm::zip_equal(mesh.getAxes(), links)) {
+    refined.append(expand({axis.str()}).size(), link);
   }
-  return dist::costsOf(costs.getContext(), links);
+  return refined;
+}
+
+dist::Layout MeshRefinement::refine(const dist::Layout &layout) const {
+  dist::Layout refined = layout;
+  auto refineAxes = [&](dist::AxisList &axes) {
+    dist::AxisList parts;
+    for (StringAttr axis : axes) {
+      llvm::append_range(parts, expand({axis.str()}));
+    }
+    axes = parts;
+  };
+  llvm::for_each(refined.dims, refineAxes);
+  refineAxes(refined.partial);
+  return refined;
 }
 
 void MeshRefinement::apply(ModuleOp module) const {
@@ -113,21 +124,11 @@ void MeshRefinement::apply(ModuleOp module) const {
   }
   dist::MeshOp meshOp = dist::findMesh(module);
   if (dist::CostsAttr costs = meshOp.getCostsAttr()) {
-    meshOp.setCostsAttr(refineCosts(costs));
+    meshOp.setCostsAttr(dist::costsOf(module.getContext(), refineLinks(dist::axisLinks(mesh, costs))));
   }
   AttrTypeReplacer replacer;
   replacer.addReplacement([&](dist::LayoutAttr attribute) -> std::optional<Attribute> {
-    dist::Layout layout = attribute.getLayout();
-    auto refine = [&](dist::AxisList &axes) {
-      dist::AxisList refined;
-      for (StringAttr axis : axes) {
-        llvm::append_range(refined, expand({axis.str()}));
-      }
-      axes = refined;
-    };
-    llvm::for_each(layout.dims, refine);
-    refine(layout.partial);
-    return dist::LayoutAttr::get(attribute.getContext(), layout);
+    return dist::LayoutAttr::get(attribute.getContext(), refine(attribute.getLayout()));
   });
   replacer.addReplacement([&](dist::MeshAttr) -> std::optional<Attribute> { return refinedMesh(); });
   replacer.recursivelyReplaceElementsIn(module, /*replaceAttrs=*/true, /*replaceLocs=*/false, /*replaceTypes=*/false);

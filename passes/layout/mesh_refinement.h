@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Cuts mesh axes into the parts that rules name, so that everything after sees plain axes.
+// Cuts mesh axes into the parts that rules name, or that redistributions are faster with, so that everything after sees plain axes.
 
 #ifndef ASHLAR_PASSES_LAYOUT_MESH_REFINEMENT_H
 #define ASHLAR_PASSES_LAYOUT_MESH_REFINEMENT_H
 
-#include "dialects/dist/dist.h"
+#include "dialects/dist/costs.h"
 #include "passes/layout/layout_text.h"
 
 #include <map>
@@ -40,12 +40,16 @@ public:
   // Returns the refined mesh.
   dist::MeshAttr refinedMesh() const;
 
+  // Returns the links of the refined mesh, `links` being those of the mesh: a part has those of its axis.
+  llvm::SmallVector<dist::Link> refineLinks(llvm::ArrayRef<dist::Link> links) const;
+
+  // Returns a layout on the refined mesh.
+  dist::Layout refine(const dist::Layout &layout) const;
+
   // Gives the module the refined mesh and writes it into all its layouts.
   void apply(mlir::ModuleOp module) const;
 
 private:
-  dist::CostsAttr refineCosts(dist::CostsAttr costs) const;
-
   dist::MeshAttr mesh;
   std::map<std::string, std::set<int64_t>> cuts; // of the axes that are cut; with 1 and the axis' size
 };

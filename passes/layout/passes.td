@@ -151,7 +151,18 @@ def InsertRedistributionsPass : Pass<"ashlar-insert-redistributions", "::mlir::M
         %g = dist.redistribute %p from <[{}, {} ], partial = sum {"dp"}> to <[{}, {} ]>
             {cause = [#dist.end<kind = gradient, name = "fc1.weight">], ...} : ...
 
-    Needs: ashlar-propagate-layouts. Leaves: dist.layouts that say how each op computes; ops agree with all their operands.
+    Then, once a module: the mesh axes that change places with axes of another size are cut into parts, in all layouts, if all
+    redistributions together take less time with the parts. Every device keeps its shards. The mesh of a model with collectives of its own
+    is not cut.
+
+        dist.mesh @mesh <["dp" = 2, "tp" = 4]>
+        %y = dist.redistribute %x from <[{"dp"}, {"tp"} ]> to <[{"tp"}, {"dp"} ]>
+    ==>
+        dist.mesh @mesh <["dp" = 2, "tp:(1)2" = 2, "tp:(2)2" = 2]>
+        %y = dist.redistribute %x from <[{"dp"}, {"tp:(1)2", "tp:(2)2"} ]> to <[{"tp:(1)2", "tp:(2)2"}, {"dp"} ]>
+
+    Needs: ashlar-propagate-layouts. Leaves: dist.layouts that say how each op computes; ops agree with all their operands; a mesh whose
+    axes may be parts.
   }];
   let dependentDialects = ["::ashlar::dist::DistDialect"];
 }

@@ -9,6 +9,7 @@
 #include "dialects/nn/nn.h"
 #include "dialects/support/element_type.h"
 #include "dialects/support/op_interfaces.h"
+#include "passes/layout/cut_axes.h"
 #include "passes/layout/decide.h"
 #include "passes/layout/propagate_layouts.h"
 
@@ -549,8 +550,11 @@ std::vector<OpTraffic> trafficOf(const LocalProgram &program, const dist::Device
   return Pricing(program, rates, /*handOverPs=*/0).traffic();
 }
 
-Price price(const LayoutProblem &problem, const Assignment &assignment, dist::Planner &planner, const dist::DeviceRates &rates,
-            int64_t handOverPs) {
+namespace {
+
+// Prices an assignment on the mesh of its problem as it is.
+Price priceOnMesh(const LayoutProblem &problem, const Assignment &assignment, dist::Planner &planner, const dist::DeviceRates &rates,
+                  int64_t handOverPs) {
   Price price;
   llvm::DenseSet<unsigned> counted;
   auto bytesOf = [&](unsigned tensor) -> int64_t {
@@ -570,6 +574,20 @@ Price price(const LayoutProblem &problem, const Assignment &assignment, dist::Pl
     price.programs.push_back(priceProgram(localProgram(problem, program, assignment, planner), rates, handOverPs));
   }
   return price;
+}
+
+} // namespace
+
+Price price(const LayoutProblem &problem, const Assignment &assignment, dist::Planner &planner, const dist::DeviceRates &rates,
+            int64_t handOverPs) {
+  std::optional<MeshRefinement> cuts = findCuts(problem, assignment, planner);
+  if (!cuts) {
+    return priceOnMesh(problem, assignment, planner, rates, handOverPs);
+  }
+  LayoutProblem finer = problem;
+  Assignment decided = assignment;
+  refine(*cuts, finer, decided);
+  return priceOnMesh(finer, decided, plannerOf(*cuts, planner), rates, handOverPs);
 }
 
 namespace {

@@ -70,8 +70,14 @@ void countOps(ModuleOp module, StringRef dialect, Census *census) {
   });
 }
 
-// Counts what kinds the program is of, and what became of it.
-void countKinds(ModuleOp program, ModuleOp after, Census *census) {
+// Returns the mesh of a module, or of its stages.
+dist::MeshAttr meshOf(ModuleOp module) {
+  auto stages = module.getOps<ModuleOp>();
+  return dist::findMesh(stages.empty() ? module : *stages.begin()).getMesh();
+}
+
+// Counts what kinds the program is of, and what became of it. `mesh`: that of its layouts, before redistributions cut it.
+void countKinds(ModuleOp program, dist::MeshAttr mesh, ModuleOp after, Census *census) {
   countOps(after, "dist", census);
   bool isFused = false, hasDataHalo = false;
   after.walk([&](Operation *op) {
@@ -83,7 +89,8 @@ void countKinds(ModuleOp program, ModuleOp after, Census *census) {
   const bool isPipeline = pipelineOf(program).has_value();
   const bool isDeep = isPipeline && program->hasAttr(kOptimizerParallelAttr) && recompute && !recompute.empty();
   for (auto [is, name] : {std::pair(isFused, kFusedCensus), std::pair(isPipeline, kPipelineCensus), std::pair(isDeep, kDeepPipelineCensus),
-                          std::pair(hasDataHalo, kDataHaloCensus), std::pair(hasShapePair(program), kShapePairCensus)}) {
+                          std::pair(hasDataHalo, kDataHaloCensus), std::pair(hasShapePair(program), kShapePairCensus),
+                          std::pair(meshOf(after) != mesh, kCutMeshCensus)}) {
     if (is) {
       count(census, name);
     }
@@ -333,6 +340,7 @@ Verdict checkProgram(ModuleOp program, const CheckOptions &options) {
     const bool repeats = (*after)->hasAttr(dist::kRecomputeRulesAttr) || (*after)->hasAttr(kRecomputeMovesAttr);
     price = repeats || pipelineOf(program) ? std::nullopt : std::optional(std::move(*priced)); // of what is neither repeated nor cut
   }
+  const dist::MeshAttr meshOfLayouts = meshOf(*after);
   if (failed(dist.run(*after))) {
     OwningOpRef<ModuleOp> other = program.clone();
     if (pipelineOf(program) && isTooSmall(error.text)) {
@@ -346,7 +354,7 @@ Verdict checkProgram(ModuleOp program, const CheckOptions &options) {
   if (std::string fault = price ? comparePrice(*after, *price) : ""; !fault.empty()) {
     return {FailureKind::Price, fault};
   }
-  countKinds(program, *after, options.census);
+  countKinds(program, meshOfLayouts, *after, options.census);
   std::optional<pipelines::Stages> pipeline = pipelineOf(program);
   const int64_t devices = mesh.getMesh().numDevices();
   Verdict verdict = compare(program, *after, devices, error);

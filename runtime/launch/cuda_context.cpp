@@ -89,7 +89,8 @@ Status CudaContext::allocate(const ashlar_rt_image &image, const ashlar_rt_varia
   memory.pieces = constantsOf(variant);
   size_t constants = memory.pieces.empty() ? 0 : memory.pieces.back().offset + memory.pieces.back().end - memory.pieces.back().begin;
   constants = roundUp(constants, kDeviceAlignment);
-  size_t exchange = roundUp(seat->workspaceBytes(), kDeviceAlignment);
+  const size_t packed = roundUp(seat->workspaceBytes(), kDeviceAlignment);
+  const size_t exchange = packed + (needsConnection() ? kDeviceAlignment : 0); // and the watchdog's word
   size_t calls = std::max<size_t>(multiplies ? kMatmulWorkspaceBytes : 0, convolves ? kConvolutionWorkspaceBytes : 0);
   size_t received = receivedBytes(variant);
   size_t total = arena + constants + kFeeds * feedBytes + received + exchange + calls;
@@ -104,6 +105,7 @@ Status CudaContext::allocate(const ashlar_rt_image &image, const ashlar_rt_varia
   staging = memory.constants + constants;
   messages = staging + kFeeds * feedBytes;
   memory.workspace = messages + received;
+  noteWord = memory.workspace + packed;
   callWorkspace = base + total - calls;
   seat->place(memory);
   const DriverLibrary &cuda = device.driver();
@@ -140,15 +142,21 @@ Status CudaContext::clear(const ashlar_rt_variant &variant) {
 }
 
 Status CudaContext::loadLibraries() {
-  ASHLAR_RETURN_IF_ERROR(multiplies ? matmuls.create(callWorkspace) : Status());
-  return convolves ? convolutions.create(callWorkspace) : Status();
+  ASHLAR_RETURN_IF_ERROR(multiplies ? matmuls.create(device, callWorkspace, compute) : Status());
+  return convolves ? convolutions.create(device, callWorkspace) : Status();
+}
+
+std::vector<std::string> CudaContext::replacements() const {
+  std::vector<std::string> lines = matmuls.replacements();
+  lines.insert(lines.end(), convolutions.relaxed().begin(), convolutions.relaxed().end());
+  return lines;
 }
 
 Status CudaContext::connect(std::function<void(const Status &)> fail) {
   if (!needsConnection()) {
     return Status();
   }
-  watchdog = std::make_unique<Watchdog>(device, *host, *seat, links.get(), std::move(fail));
+  watchdog = std::make_unique<Watchdog>(device, *host, *seat, links.get(), noteWord, std::move(fail));
   watchdog->enter(Watchdog::kConnecting); // first: from here on the watchdog leaves the communicators alone
   ASHLAR_RETURN_IF_ERROR(watchdog->start());
   Status connected = seat->connect();

@@ -12,11 +12,12 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 namespace ashlar::rt {
 
-// Used in this order: open(), checkSharing(), allocate(), loadLibraries(), connect(), and where there are stages clear(). Programs and
+// Used in this order: open(), checkSharing(), allocate(), loadLibraries(), connect(), clear() once programs are laid out. Programs and
 // feeds run with it and die before it.
 struct CudaContext {
   CudaContext() = default;
@@ -37,6 +38,9 @@ struct CudaContext {
 
   // Loads cuBLASLt when the variant has a product, and cuDNN when it has a convolution.
   Status loadLibraries();
+
+  // Returns what the libraries refused and what is done instead, a line each.
+  std::vector<std::string> replacements() const;
 
   // Whether this rank talks to other devices: the same on all ranks.
   bool needsConnection() const { return links != nullptr || seat->needsConnection(); }
@@ -63,6 +67,7 @@ struct CudaContext {
   CUdeviceptr staging = 0; // kFeeds areas of feedBytes: for batches on their way
   size_t feedBytes = 0;
   CUdeviceptr messages = 0;      // room for a message of each kind that is received
+  CUdeviceptr noteWord = 0;      // of the watchdog; only where this rank talks to other devices
   size_t blockBytes = 0;         // of all memory of the device
   CUdeviceptr callWorkspace = 0; // of libraries, which run one after the other
   bool multiplies = false, convolves = false;

@@ -12,6 +12,7 @@
 #include "runtime/launch/numerics.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
 
 namespace ashlar::rt {
@@ -51,7 +52,9 @@ public:
   Status createFeed(Pipeline &pipeline, std::unique_ptr<Feed> &feed) override;
   Status benchmark(Program &program, uint64_t count, Benchmark &result) override;
   Status close() override;
-  std::vector<HeldPart> held(uint64_t) const override { return {{"memory of the GPU", context.blockBytes}}; }
+  std::vector<HeldPart> held(uint64_t) const override {
+    return {{"memory of the GPU", context.blockBytes}, {"workspace of convolutions beyond it", context.convolutions.extraBytes()}};
+  }
   bool mayHang() const override { return context.device.isOpen(); }
   bool messagesMeet() const override { return true; }
   bool runsAhead() const override { return !isWatched(); }
@@ -62,6 +65,7 @@ private:
   Status runWatched(CudaProgram &program, uint64_t microBatch);
   Status measureCopy(Benchmark &result);
   void noteTime(const char *what);
+  void tellReplacements() const;
   bool isWatched() const { return options.profile || options.checkNumerics; }
   uint64_t slotOf(uint64_t microBatch) const { return microBatch % slotsOf(*variant); }
   CUdeviceptr address(const ashlar_rt_buffer &buffer, uint64_t slot) const {
@@ -147,8 +151,21 @@ Status CudaExecutor::layOutPrograms() {
     ASHLAR_RETURN_IF_ERROR(static_cast<CudaProgram &>(*program).create(options.profile));
   }
   ASHLAR_RETURN_IF_ERROR(messages.create(options.profile));
+  ASHLAR_RETURN_IF_ERROR(context.convolutions.finish());
+  // Trials of products wrote to the arena.
+  ASHLAR_RETURN_IF_ERROR(context.multiplies ? context.clear(*variant) : Status());
   noteTime("plan");
+  tellReplacements();
   return Status();
+}
+
+// The ranks of a stage run the same calls: the first one speaks.
+void CudaExecutor::tellReplacements() const {
+  for (const std::string &line : context.replacements()) {
+    if (communicator->firstDevice() == 0) {
+      std::fputs(fmt::format("warning: {}\n", line).c_str(), stderr);
+    }
+  }
 }
 
 // Runs everything once, on memory that is cleared again, and captures what a step repeats. A message that waits for the other stage

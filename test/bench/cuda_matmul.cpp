@@ -168,7 +168,7 @@ Status timeOurs(Bench &bench, Matmuls &matmuls, const Case &c, double &seconds) 
 
 Status run(Bench &bench) {
   Matmuls matmuls;
-  ASHLAR_RETURN_IF_ERROR(matmuls.create(bench.workspace));
+  ASHLAR_RETURN_IF_ERROR(matmuls.create(bench.device, bench.workspace, bench.stream));
   fmt::print("{}\n{:28} {:>20} {:5} {:>10} {:>10} {:>9} {:>8}\n", bench.device.name(), "product", "m x n x k", "type", "ours, us",
              "hand, us", "TFLOP/s", "share");
   for (const Case &c : kCases) {

@@ -41,15 +41,17 @@ public:
     }
     size_t arena = (program.variant().arena_bytes + 255) / 256 * 256;
     rt::DeviceMemory memory;
-    ASHLAR_RETURN_IF_ERROR(device.allocate(arena + seat.workspaceBytes(), "conformance", memory.arena));
+    const size_t exchange = (seat.workspaceBytes() + 255) / 256 * 256;
+    ASHLAR_RETURN_IF_ERROR(device.allocate(arena + exchange + 256, "conformance", memory.arena));
     memory.workspace = memory.arena + arena;
+    const CUdeviceptr noteWord = memory.workspace + exchange;
     base = memory.arena;
     seat.place(memory);
     if (!seat.needsConnection()) {
       return Status();
     }
     ASHLAR_RETURN_IF_ERROR(seat.load());
-    watchdog = std::make_unique<rt::Watchdog>(device, host, seat, /*links=*/nullptr, [&](const Status &status) {
+    watchdog = std::make_unique<rt::Watchdog>(device, host, seat, /*links=*/nullptr, noteWord, [&](const Status &status) {
       std::fprintf(stderr, "rank %d: %s\n", host.rank(), status.message().c_str());
     });
     watchdog->enter(rt::Watchdog::kConnecting);

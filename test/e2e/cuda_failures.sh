@@ -16,6 +16,9 @@ for call in 2 9 12; do
   grep -q "exited on signal" error.log && { cat error.log >&2; fail "call $call fails and a rank crashes"; }
 done
 
+# Communicators that are never made end the job, after as long as the user says.
+ASHLAR_EMULATOR_NCCL_STUCK=1 ASHLAR_CONNECT_SECONDS=1 expect_error "got no further for 1 s; it was connecting the GPUs of the ranks" mpirun -n 2 ./mlp --steps 2
+
 expect_error "rank 1: started with --steps 3 but rank 0 with --steps 2" mpirun -n 1 ./mlp --steps 2 : -n 1 ./mlp --steps 3
 
 # Both ways to watch a run at once: times are there too.

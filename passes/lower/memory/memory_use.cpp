@@ -251,17 +251,28 @@ private:
   }
 
   // cuda: what pieces are packed in that are not dense, or not in the order of the communicator. Collectives in a row may run together.
+  // Where devices talk to each other there is a word that says how far this one is.
   uint64_t collectiveWorkspace() {
     uint64_t most = 0;
+    bool talks = variant.getNumStages() > 1;
     for (auto program : variant.getBody().getOps<exec::ProgramOp>()) {
       uint64_t together = 0;
       for (Operation &op : program.getBody().front()) {
         auto collective = dyn_cast<exec::CollectiveOp>(op);
         together = collective ? together + packedBytes(collective) : 0;
         most = std::max(most, together);
+        talks = talks || (collective && collective.getKind() != CollectiveKind::Slice && membersOf(collective) > 1);
       }
     }
-    return most;
+    return most + (talks ? rt::kDeviceAlignment : 0);
+  }
+
+  uint64_t membersOf(exec::CollectiveOp op) {
+    uint64_t members = 1;
+    for (int64_t axis : op.getAxes()) {
+      members *= variant.getAxisSizes()[axis];
+    }
+    return members;
   }
 
   SmallVector<int64_t> sizesOf(ArrayRef<int64_t> axes) {
@@ -269,10 +280,8 @@ private:
   }
 
   uint64_t packedBytes(exec::CollectiveOp op) {
-    uint64_t members = 1, bytes = 0;
-    for (int64_t axis : op.getAxes()) {
-      members *= variant.getAxisSizes()[axis];
-    }
+    const uint64_t members = membersOf(op);
+    uint64_t bytes = 0;
     auto aligned = [](exec::BufferAttr buffer) { return rt::roundUp(byteSize(buffer.getType()), rt::kDeviceAlignment); };
     bool inOrder = !variant.getDeviceIds() && llvm::is_sorted(op.getAxes());
     for (auto [source, target, split, concat] :

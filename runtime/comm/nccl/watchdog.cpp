@@ -19,8 +19,13 @@ namespace {
 
 constexpr useconds_t kPeriodMicroseconds = 50 * 1000;
 
-// How long the ranks may take to connect; collectives may take patienceSeconds() to get on.
-constexpr double kConnectSeconds = 120;
+// How long the ranks may take to connect where ASHLAR_CONNECT_SECONDS does not say; collectives may take patienceSeconds() to get on.
+constexpr int64_t kConnectSeconds = 120;
+
+double connectSeconds() {
+  const int64_t given = environmentInteger("ASHLAR_CONNECT_SECONDS", 0);
+  return static_cast<double>(given > 0 ? given : kConnectSeconds);
+}
 
 // How long the main thread may take to notice a failure, and how long another rank to print one.
 constexpr double kNoticeSeconds = 2;
@@ -40,8 +45,6 @@ Status Watchdog::start() {
   ASHLAR_RETURN_IF_ERROR(device.allocatePinned(sizeof(uint32_t), memory));
   word = static_cast<volatile uint32_t *>(memory);
   *word = 0;
-  const DriverLibrary &cuda = device.driver();
-  ASHLAR_RETURN_IF_ERROR(cuda.check(cuda.cuMemHostGetDevicePointer_v2(&deviceWord, memory, 0), "cannot map memory of the host"));
   since = seconds();
   try {
     thread = std::thread([this] { run(); });
@@ -77,7 +80,9 @@ void Watchdog::enter(size_t number) {
 
 Status Watchdog::note(size_t number, CUstream stream) const {
   const DriverLibrary &cuda = device.driver();
-  return cuda.check(cuda.cuMemsetD32Async(deviceWord, static_cast<unsigned>(number + 1), 1, stream), "cannot note a collective");
+  const char *what = "cannot note a collective";
+  ASHLAR_RETURN_IF_ERROR(cuda.check(cuda.cuMemsetD32Async(deviceWord, static_cast<unsigned>(number + 1), 1, stream), what));
+  return cuda.check(cuda.cuMemcpyDtoHAsync_v2(const_cast<uint32_t *>(word), deviceWord, sizeof(uint32_t), stream), what);
 }
 
 void Watchdog::started(CUevent finished) {
@@ -151,7 +156,7 @@ Status Watchdog::look() {
     since = now;
     return Status();
   }
-  double patience = nowBusy == kConnecting ? kConnectSeconds : patienceSeconds();
+  double patience = nowBusy == kConnecting ? connectSeconds() : patienceSeconds();
   if (now - since < patience) {
     return Status();
   }

@@ -20,10 +20,11 @@ namespace ashlar::rt {
 // The main thread starts it, tells it what goes on, and stops it; all other members are the thread's.
 class Watchdog final : public Interrupt {
 public:
-  // `fail` prints a failure and ends the other ranks. `links`: null where there is one stage. All outlive the watchdog.
-  Watchdog(CudaDevice &device, const Communicator &host, const DeviceSeat &seat, const StageLinks *links,
+  // `fail` prints a failure and ends the other ranks. `links`: null where there is one stage. `deviceWord`: four bytes of device memory.
+  // All outlive the watchdog.
+  Watchdog(CudaDevice &device, const Communicator &host, const DeviceSeat &seat, const StageLinks *links, CUdeviceptr deviceWord,
            std::function<void(const Status &)> fail)
-      : device(device), host(host), seat(seat), links(links), fail(std::move(fail)) {}
+      : device(device), host(host), seat(seat), links(links), fail(std::move(fail)), deviceWord(deviceWord) {}
   ~Watchdog() override { stop(); }
 
   // Starts the thread. Assumes that the device is open.
@@ -65,9 +66,10 @@ private:
   const StageLinks *links;
   std::function<void(const Status &)> fail;
 
-  // Written by the device: the number of the collective or message that began last, plus 1. Page-locked.
-  volatile uint32_t *word = nullptr;
+  // Written by the device: the number of the collective or message that began last, plus 1. It fills a word of its own and copies that to
+  // page-locked memory, since nothing promises that a graph may fill memory of the host.
   CUdeviceptr deviceWord = 0;
+  volatile uint32_t *word = nullptr;
 
   // Told by the main thread.
   std::atomic<size_t> busy{kIdle};

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Convolutions of a compiled program on a GPU, by cuDNN's graph API. A convolution is prepared once, its engine the first in the library's
-// own order that computes what the compiler promises, and then put on a stream any number of times without allocating.
+// own order that computes what the compiler promises, and then put on a stream any number of times without allocating. Promises that no
+// engine keeps may be waived by the user (ASHLAR_CUDNN_RELAX).
 
 #ifndef ASHLAR_RUNTIME_KERNELS_CUDA_CONVOLUTION_H
 #define ASHLAR_RUNTIME_KERNELS_CUDA_CONVOLUTION_H
 
 #include "runtime/abi/ashlar_rt.h"
 #include "runtime/abi/memory_sizes.h"
-#include "runtime/kernels/cuda/cudnn_library.h"
-
-#include <cuda.h>
+#include "runtime/device/cuda/device.h"
+#include "runtime/kernels/cuda/convolution_plan.h"
 
 #include <memory>
+#include <string>
 #include <vector>
 
 namespace ashlar::rt {
@@ -34,24 +35,44 @@ public:
   Convolutions(const Convolutions &) = delete;
   Convolutions &operator=(const Convolutions &) = delete;
 
-  // Loads the library. Assumes that the device's context is current. `workspace`: kConvolutionWorkspaceBytes of device memory.
-  Status create(CUdeviceptr workspace);
+  // Loads the library, and reads ASHLAR_CUDNN_RELAX. Assumes that the context of the device, which outlives the convolutions, is current.
+  // `workspace`: kConvolutionWorkspaceBytes of device memory.
+  Status create(CudaDevice &gpu, CUdeviceptr workspace);
 
   // Lays out a convolution and returns its number. Equal ones share the engine. `name` is what an error calls it.
   Status prepare(const ashlar_rt_conv_desc &desc, const ConvolutionOperands &operands, const char *name, size_t &number);
 
-  // Puts a convolution on the stream.
+  // Makes what was prepared ready to run. Takes memory where an engine was chosen that needs more than the plan has.
+  Status finish();
+
+  // Puts a convolution on the stream. Assumes finish().
   Status enqueue(size_t number, CUstream stream) const;
 
+  // Returns the plan that prepare() asked for last, whether it found an engine or not; null: none.
+  ConvolutionPlan *lastPlan() const { return last; }
+
+  // Returns a line for each engine that was taken in spite of a promise that it breaks.
+  const std::vector<std::string> &relaxed() const { return warnings; }
+
+  // Returns the bytes that finish() took.
+  uint64_t extraBytes() const { return extra; }
+
 private:
-  struct Plan;
   struct Prepared;
 
+  void noteRelaxations(const ConvolutionPlan &plan, const char *name);
+  Status describe(Prepared &each) const;
+
+  CudaDevice *device = nullptr;
   CudnnLibrary dnn;
   cudnnHandle_t handle = nullptr;
   CUdeviceptr workspace = 0;
-  std::vector<std::unique_ptr<Plan>> plans; // one for each distinct convolution
+  uint32_t relaxations = 0;
+  uint64_t extra = 0;
+  std::vector<std::unique_ptr<ConvolutionPlan>> plans; // one for each distinct convolution
+  ConvolutionPlan *last = nullptr;
   std::vector<std::unique_ptr<Prepared>> prepared;
+  std::vector<std::string> warnings;
 };
 
 } // namespace ashlar::rt

@@ -1,62 +1,66 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The library's matrices are column major, so a row-major (r, c) is its (c, r) with leading dimension c, and out = A B becomes
-// out^T = B^T A^T: our B is its first operand and our A its second. Its rows are our columns, which is why a bias has one entry a row
-// there.
+// A product is one call where the library takes it. Else, what it refuses is done by calls without an epilogue:
+//
+//   sums of A     sums = op(A) 1, a product with a vector of ones; out = A B
+//   a bias        out = 1 bias^T, ones times the bias; out = activation(A B + out)
+//
+// Both give the bits that one call would, up to the order of the sums. The ones lie at the end of the workspace and are written again for
+// each product, so that they take no memory that the plan does not count, and nothing has to survive there.
 
 #include "runtime/kernels/cuda/matmul.h"
 
 #include "runtime/base/dtype.h"
+#include "runtime/base/host.h"
 
 #include <algorithm>
 
 namespace ashlar::rt {
 namespace {
 
-// Largest alignment that the library asks about.
-constexpr CUdeviceptr kMostAlignment = 256;
+// Most of the workspace that ones may take: eight million of 16 bits.
+constexpr uint64_t kMostOnes = kMatmulWorkspaceBytes / 2;
 
-bool toCudaType(uint32_t dtype, cudaDataType_t &type) {
-  switch (dtype) {
-  case ASHLAR_RT_F32:
-    type = CUDA_R_32F;
-    return true;
-  case ASHLAR_RT_F16:
-    type = CUDA_R_16F;
-    return true;
-  case ASHLAR_RT_BF16:
-    type = CUDA_R_16BF;
-    return true;
-  default:
-    return false;
-  }
+// Four bytes of ones.
+uint32_t wordOfOnes(uint32_t dtype) {
+  return dtype == ASHLAR_RT_F32 ? 0x3f800000 : dtype == ASHLAR_RT_BF16 ? 0x3f803f80 : 0x3c003c00;
 }
 
-// The epilogue that does what the desc asks for.
-bool toEpilogue(const ashlar_rt_gemm_desc &desc, cublasLtEpilogue_t &epilogue) {
-  bool bias = desc.has_bias != 0;
-  if (desc.operand_sum != ASHLAR_RT_SUM_OF_NONE) {
-    // The library sees out transposed: its A is our B.
-    epilogue = desc.operand_sum == ASHLAR_RT_SUM_OF_A ? CUBLASLT_EPILOGUE_BGRADB : CUBLASLT_EPILOGUE_BGRADA;
-    return !bias && desc.epilogue == ASHLAR_RT_EPILOGUE_NONE && desc.batch == 1;
-  }
-  switch (desc.epilogue) {
-  case ASHLAR_RT_EPILOGUE_NONE:
-    epilogue = bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
-    return true;
-  case ASHLAR_RT_EPILOGUE_RELU:
-    epilogue = bias ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_RELU;
-    return true;
-  case ASHLAR_RT_EPILOGUE_GELU_TANH:
-    epilogue = bias ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_GELU;
-    return true;
-  default:
-    return false;
-  }
+// Returns the sums of an operand as a product: a row of ones, (1, k), times op(A)^T, (k, m), or op(B), (k, n).
+CallDesc sumsAlone(const CallDesc &whole) {
+  const ashlar_rt_gemm_desc &desc = whole.product;
+  const bool ofA = desc.operand_sum == ASHLAR_RT_SUM_OF_A;
+  CallDesc sums;
+  sums.product.batch = sums.product.m = 1;
+  sums.product.n = ofA ? desc.m : desc.n;
+  sums.product.k = desc.k;
+  sums.product.transpose_b = ofA ? desc.transpose_a == 0 : desc.transpose_b;
+  sums.at.inDtype = whole.at.inDtype;
+  sums.at.outDtype = whole.at.outDtype;
+  sums.at.b = ofA ? whole.at.a : whole.at.b;
+  sums.at.out = whole.at.sums;
+  return sums;
 }
 
-uint32_t alignmentOf(CUdeviceptr address) {
-  return static_cast<uint32_t>(address == 0 ? kMostAlignment : std::min(kMostAlignment, address & (~address + 1)));
+// Returns the bias in each row of out as a product: a column of ones, (batch m, 1), times the bias, (1, n).
+CallDesc biasAlone(const CallDesc &whole) {
+  CallDesc rows;
+  rows.product.batch = rows.product.k = 1;
+  rows.product.m = whole.product.batch * whole.product.m;
+  rows.product.n = whole.product.n;
+  rows.at.inDtype = rows.at.outDtype = whole.at.outDtype;
+  rows.at.b = whole.at.bias;
+  rows.at.out = whole.at.out;
+  return rows;
+}
+
+// Returns what is left of a product when its sums are computed apart, or its bias lies in out already.
+CallDesc remainder(CallDesc whole) {
+  whole.adds = whole.product.has_bias != 0;
+  whole.product.has_bias = 0;
+  whole.product.operand_sum = ASHLAR_RT_SUM_OF_NONE;
+  whole.at.bias = whole.at.sums = 0;
+  return whole;
 }
 
 } // namespace
@@ -89,67 +93,22 @@ Status sortMatmulOperands(const ashlar_rt_instr &instr, const std::vector<CUdevi
   return status;
 }
 
-// One product: the library's descriptions of it, owned, and what was chosen.
-struct Matmuls::Product {
-  explicit Product(const CublasLtLibrary &lt) : lt(lt) {}
-  Product(const Product &) = delete;
-  ~Product() {
-    for (cublasLtMatrixLayout_t layout : {first, second, out}) {
-      if (layout != nullptr) {
-        lt.cublasLtMatrixLayoutDestroy(layout);
-      }
-    }
-    if (operation != nullptr) {
-      lt.cublasLtMatmulDescDestroy(operation);
-    }
-  }
+// A row or column of ones in the workspace, written ahead of a call.
+struct Matmuls::Ones {
+  CUdeviceptr at = 0;
+  size_t words = 0; // 0: there are none
+  uint32_t word = 0;
+};
 
-  template <typename Value> Status set(cublasLtMatmulDescAttributes_t attribute, const Value &value) {
-    return lt.check(lt.cublasLtMatmulDescSetAttribute(operation, attribute, &value, sizeof(value)), "cannot describe a matrix product");
-  }
+struct Matmuls::Step {
+  Ones ones;
+  std::unique_ptr<ProductCall> call;
+  AlgorithmChoice choice;
+};
 
-  // A batch of matrices, one after the other.
-  Status describe(cublasLtMatrixLayout_t &layout, cudaDataType_t type, int64_t rows, int64_t columns, int64_t batch) {
-    ASHLAR_RETURN_IF_ERROR(
-        lt.check(lt.cublasLtMatrixLayoutCreate(&layout, type, static_cast<uint64_t>(rows), static_cast<uint64_t>(columns), rows),
-                 "cannot describe a matrix"));
-    int32_t count = static_cast<int32_t>(batch);
-    int64_t stride = rows * columns;
-    ASHLAR_RETURN_IF_ERROR(lt.check(lt.cublasLtMatrixLayoutSetAttribute(layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof(count)),
-                                    "cannot describe a batch of matrices"));
-    return lt.check(lt.cublasLtMatrixLayoutSetAttribute(layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &stride, sizeof(stride)),
-                    "cannot describe a batch of matrices");
-  }
-
-  // Describes everything but the algorithm.
-  Status layOut(const ashlar_rt_gemm_desc &desc, const MatmulOperands &at, cudaDataType_t inType, cudaDataType_t outType,
-                cublasLtEpilogue_t epilogue) {
-    bool tf32 = desc.allow_tf32 != 0 && at.inDtype == ASHLAR_RT_F32;
-    cublasComputeType_t compute = tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
-    ASHLAR_RETURN_IF_ERROR(lt.check(lt.cublasLtMatmulDescCreate(&operation, compute, CUDA_R_32F), "cannot describe a matrix product"));
-    cublasOperation_t flipFirst = desc.transpose_b != 0 ? CUBLAS_OP_T : CUBLAS_OP_N;
-    cublasOperation_t flipSecond = desc.transpose_a != 0 ? CUBLAS_OP_T : CUBLAS_OP_N;
-    ASHLAR_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_TRANSA, flipFirst));
-    ASHLAR_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_TRANSB, flipSecond));
-    ASHLAR_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue));
-    if (CUdeviceptr bias = at.bias != 0 ? at.bias : at.sums; bias != 0) {
-      ASHLAR_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias));
-      ASHLAR_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, static_cast<int32_t>(outType)));
-    }
-    bool flipB = desc.transpose_b != 0;
-    bool flipA = desc.transpose_a != 0;
-    ASHLAR_RETURN_IF_ERROR(describe(first, inType, flipB ? desc.k : desc.n, flipB ? desc.n : desc.k, desc.batch));
-    ASHLAR_RETURN_IF_ERROR(describe(second, inType, flipA ? desc.m : desc.k, flipA ? desc.k : desc.m, desc.batch));
-    return describe(out, outType, desc.n, desc.m, desc.batch);
-  }
-
-  const CublasLtLibrary &lt;
-  cublasLtMatmulDesc_t operation = nullptr;
-  cublasLtMatrixLayout_t first = nullptr;
-  cublasLtMatrixLayout_t second = nullptr;
-  cublasLtMatrixLayout_t out = nullptr;
-  cublasLtMatmulAlgo_t algorithm = {};
-  MatmulOperands at;
+struct Matmuls::Prepared {
+  std::vector<Step> steps;
+  std::string refusal; // of one call for all
 };
 
 Matmuls::Matmuls() = default;
@@ -161,80 +120,151 @@ Matmuls::~Matmuls() {
   }
 }
 
-Status Matmuls::create(CUdeviceptr memory) {
+Status Matmuls::create(CudaDevice &gpu, CUdeviceptr memory, CUstream stream) {
+  device = &gpu;
   workspace = memory;
+  trials = stream;
+  splitsSums = environmentInteger("ASHLAR_NO_PRODUCT_SUMS", 0) != 0;
+  ASHLAR_RETURN_IF_ERROR(device->createEvent(tried));
   ASHLAR_RETURN_IF_ERROR(CublasLtLibrary::load(lt));
   return lt.check(lt.cublasLtCreate(&handle), "cannot initialise cuBLASLt");
 }
 
 Status Matmuls::prepare(const ashlar_rt_gemm_desc &desc, const MatmulOperands &operands, const char *name, size_t &number) {
-  cudaDataType_t inType = CUDA_R_32F;
-  cudaDataType_t outType = CUDA_R_32F;
-  cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
-  if (!toCudaType(operands.inDtype, inType) || !toCudaType(operands.outDtype, outType)) {
-    return internal("{}: a matrix product of {} with a result of {} on cuda", name, dtypeName(operands.inDtype),
-                    dtypeName(operands.outDtype));
+  CallDesc whole{desc, operands};
+  auto prepared = std::make_unique<Prepared>();
+  const bool sums = desc.operand_sum != ASHLAR_RT_SUM_OF_NONE;
+  if (sums && splitsSums) {
+    prepared->refusal = "ASHLAR_NO_PRODUCT_SUMS=1";
+  } else {
+    ASHLAR_RETURN_IF_ERROR(tryOne(whole, Ones(), name, *prepared, prepared->refusal));
   }
-  if (!toEpilogue(desc, epilogue)) {
-    return internal("{}: cuBLASLt has no epilogue {} with bias {} and sums {}", name, desc.epilogue, desc.has_bias, desc.operand_sum);
+  if (!prepared->refusal.empty()) {
+    std::string tried = whole.text() + ": " + prepared->refusal, refusal = "nothing replaces it";
+    if (sums || desc.has_bias != 0) {
+      ASHLAR_RETURN_IF_ERROR(tryParts(whole, name, *prepared, refusal));
+    }
+    if (!refusal.empty()) {
+      return unavailable("{}: cuBLASLt {} computes no product {}; {}", name, lt.cublasLtGetVersion(), tried, refusal);
+    }
+    noteReplacement(whole, name, prepared->refusal);
   }
-  auto product = std::make_unique<Product>(lt);
-  product->at = operands;
-  ASHLAR_RETURN_IF_ERROR(product->layOut(desc, operands, inType, outType, epilogue));
-  ASHLAR_RETURN_IF_ERROR(choose(*product, desc, operands, name));
   number = products.size();
-  products.push_back(std::move(product));
+  products.push_back(std::move(prepared));
   return Status();
 }
 
-Status Matmuls::choose(Product &product, const ashlar_rt_gemm_desc &desc, const MatmulOperands &at, const char *name) {
-  uint32_t alignments[] = {alignmentOf(at.b), alignmentOf(at.a), alignmentOf(at.out)};
-  uint32_t epilogueAlignment = std::min(alignmentOf(at.bias), alignmentOf(at.sums));
-  std::vector<int64_t> key = {desc.batch,    desc.m,        desc.n,           desc.k,           desc.transpose_a, desc.transpose_b,
-                              desc.has_bias, desc.epilogue, desc.operand_sum, desc.allow_tf32,  at.inDtype,       at.outDtype,
-                              alignments[0], alignments[1], alignments[2],    epilogueAlignment};
-  if (auto known = algorithms.find(key); known != algorithms.end()) {
-    product.algorithm = known->second;
+// Lays out what one call would do as two, the first of them with ones.
+Status Matmuls::tryParts(const CallDesc &whole, const char *name, Prepared &prepared, std::string &refusal) {
+  const bool sums = whole.product.operand_sum != ASHLAR_RT_SUM_OF_NONE;
+  CallDesc extra = sums ? sumsAlone(whole) : biasAlone(whole), rest = remainder(whole);
+  const uint64_t count = static_cast<uint64_t>(sums ? extra.product.k : extra.product.m);
+  const uint64_t bytes = roundUp(count * dtypeBytes(extra.at.inDtype), kDeviceAlignment);
+  if (bytes > kMostOnes) {
+    refusal = fmt::format("{} bytes of ones to replace it by a product are more than the {} there is room for", bytes, kMostOnes);
     return Status();
   }
-  cublasLtMatmulPreference_t preference = nullptr;
-  ASHLAR_RETURN_IF_ERROR(lt.check(lt.cublasLtMatmulPreferenceCreate(&preference), "cannot describe a preference"));
-  auto set = [&](cublasLtMatmulPreferenceAttributes_t attribute, const void *value, size_t bytes) {
-    return lt.check(lt.cublasLtMatmulPreferenceSetAttribute(preference, attribute, value, bytes), "cannot describe a preference");
-  };
-  Status status = set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &kMatmulWorkspaceBytes, sizeof(kMatmulWorkspaceBytes));
-  status.update(set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, &alignments[0], sizeof(uint32_t)));
-  status.update(set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, &alignments[1], sizeof(uint32_t)));
-  status.update(set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, &alignments[2], sizeof(uint32_t)));
-  status.update(set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, &alignments[2], sizeof(uint32_t)));
-  cublasLtMatmulHeuristicResult_t found = {};
-  int count = 0;
-  if (status.ok()) {
-    cublasStatus_t result = lt.cublasLtMatmulAlgoGetHeuristic(handle, product.operation, product.first, product.second, product.out,
-                                                              product.out, preference, /*requestedAlgoCount=*/1, &found, &count);
-    if (result != CUBLAS_STATUS_SUCCESS || count == 0) {
-      status = unavailable("{}: cuBLASLt {} has no algorithm for {} x ({}, {}, {}), {} to {}, epilogue {}, sums {} ({})", name,
-                           lt.cublasLtGetVersion(), desc.batch, desc.m, desc.n, desc.k, dtypeName(at.inDtype), dtypeName(at.outDtype),
-                           desc.epilogue, desc.operand_sum, lt.cublasLtGetStatusString(result));
+  extra.workspaceBytes -= bytes;
+  extra.at.a = workspace + extra.workspaceBytes;
+  const Ones ones{extra.at.a, bytes / sizeof(uint32_t), wordOfOnes(extra.at.inDtype)};
+  ASHLAR_RETURN_IF_ERROR(tryOne(extra, ones, name, prepared, refusal));
+  if (refusal.empty()) {
+    ASHLAR_RETURN_IF_ERROR(tryOne(rest, Ones(), name, prepared, refusal));
+    extra = refusal.empty() ? extra : rest;
+  }
+  refusal = refusal.empty() ? "" : fmt::format("instead, {}: {}", extra.text(), refusal);
+  return Status();
+}
+
+// Adds a call to `prepared`, unless the library has no algorithm for it that runs: then `refusal` says so.
+Status Matmuls::tryOne(const CallDesc &desc, const Ones &ones, const char *name, Prepared &prepared, std::string &refusal) {
+  auto call = std::make_unique<ProductCall>(lt);
+  ASHLAR_RETURN_IF_ERROR(call->layOut(desc, name));
+  const std::vector<int64_t> key = desc.key();
+  auto known = choices.find(key);
+  if (known == choices.end()) {
+    AlgorithmChoice choice;
+    ASHLAR_RETURN_IF_ERROR(choose(*call, desc, name, choice));
+    known = choices.emplace(key, choice).first;
+  }
+  refusal = known->second.refusal;
+  if (refusal.empty()) {
+    prepared.steps.push_back({ones, std::move(call), known->second});
+  }
+  return Status();
+}
+
+// Takes the first algorithm of the heuristic that runs. One that fails while it runs ends the program: the device is lost then.
+Status Matmuls::choose(const ProductCall &call, const CallDesc &desc, const char *name, AlgorithmChoice &choice) {
+  std::vector<cublasLtMatmulHeuristicResult_t> found;
+  ASHLAR_RETURN_IF_ERROR(call.propose(handle, found, choice.refusal));
+  for (const cublasLtMatmulHeuristicResult_t &each : found) {
+    cublasStatus_t result = each.state;
+    if (result == CUBLAS_STATUS_SUCCESS) {
+      result = call.run(handle, each.algo, workspace, trials);
     }
+    if (result == CUBLAS_STATUS_SUCCESS) {
+      choice.algorithm = each.algo;
+      choice.place = static_cast<int>(&each - found.data());
+      choice.refusal.clear();
+      return waitForTrial(desc, name);
+    }
+    choice.refusal =
+        fmt::format("{}: none of {} algorithms runs ({})", desc.epilogueName(), found.size(), lt.cublasLtGetStatusString(result));
   }
-  lt.cublasLtMatmulPreferenceDestroy(preference);
-  product.algorithm = found.algo;
-  if (status.ok()) {
-    algorithms.emplace(key, found.algo);
+  return Status();
+}
+
+Status Matmuls::waitForTrial(const CallDesc &desc, const char *name) const {
+  const DriverLibrary &cuda = device->driver();
+  Status ended = cuda.check(cuda.cuEventRecord(tried, trials), "cannot record an event");
+  ended.update(ended.ok() ? device->wait(tried) : Status());
+  return ended.ok() ? ended
+                    : unavailable("{}: the trial of cuBLASLt {} for a product {}: {}; where it computes sums of an operand, "
+                                  "ASHLAR_NO_PRODUCT_SUMS=1 does without",
+                                  name, lt.cublasLtGetVersion(), desc.text(), ended.message());
+}
+
+void Matmuls::noteReplacement(const CallDesc &desc, const char *name, const std::string &refusal) {
+  const bool sums = desc.product.operand_sum != ASHLAR_RT_SUM_OF_NONE;
+  std::string text = fmt::format("{} to {}: {}; {}", dtypeName(desc.at.inDtype), dtypeName(desc.at.outDtype), refusal,
+                                 sums ? "the sums of an operand are a product of its own, with ones"
+                                      : "the bias is a product of its own, with ones, and the rest is added to it");
+  auto known = std::find_if(replaced.begin(), replaced.end(), [&](const Replacement &each) { return each.text == text; });
+  if (known == replaced.end()) {
+    known = replaced.insert(replaced.end(), {text, name, 0});
   }
-  return status;
+  ++known->count;
+}
+
+std::vector<std::string> Matmuls::replacements() const {
+  std::vector<std::string> lines;
+  for (const Replacement &each : replaced) {
+    lines.push_back(fmt::format("cuBLASLt {}, {} ({} {}, the first is {})", lt.cublasLtGetVersion(), each.text, each.count,
+                                each.count == 1 ? "product" : "products", each.first));
+  }
+  return lines;
+}
+
+const std::string &Matmuls::refusal(size_t number) const {
+  return products[number]->refusal;
+}
+
+int Matmuls::algorithmPlace(size_t number) const {
+  return products[number]->steps.back().choice.place;
 }
 
 Status Matmuls::enqueue(size_t number, CUstream stream) const {
-  static const float one = 1;
-  static const float zero = 0;
-  const Product &product = *products[number];
-  auto address = [](CUdeviceptr at) { return reinterpret_cast<void *>(at); };
-  cublasStatus_t result = lt.cublasLtMatmul(handle, product.operation, &one, address(product.at.b), product.first, address(product.at.a),
-                                            product.second, &zero, address(product.at.out), product.out, address(product.at.out),
-                                            product.out, &product.algorithm, address(workspace), kMatmulWorkspaceBytes, stream);
-  return lt.check(result, "cuBLASLt failed to start a matrix product");
+  const DriverLibrary &cuda = device->driver();
+  for (const Step &step : products[number]->steps) {
+    if (step.ones.words != 0) {
+      CUresult result = cuda.cuMemsetD32Async(step.ones.at, step.ones.word, step.ones.words, stream);
+      ASHLAR_RETURN_IF_ERROR(cuda.check(result, "cannot fill memory of the GPU"));
+    }
+    cublasStatus_t result = step.call->run(handle, step.choice.algorithm, workspace, stream);
+    ASHLAR_RETURN_IF_ERROR(lt.check(result, "cuBLASLt failed to start a matrix product"));
+  }
+  return Status();
 }
 
 } // namespace ashlar::rt

@@ -1,29 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Matrix products of a compiled program on a GPU, by cuBLASLt. A product is prepared once, its algorithm chosen by the library's heuristic,
-// and then put on a stream any number of times without allocating.
+// Matrix products of a compiled program on a GPU, by cuBLASLt. A product is prepared once and then put on a stream any number of times
+// without allocating. Preparing chooses an algorithm that was seen to run; where the library refuses a bias or the sums of an operand, the
+// product becomes several calls that need neither.
 
 #ifndef ASHLAR_RUNTIME_KERNELS_CUDA_MATMUL_H
 #define ASHLAR_RUNTIME_KERNELS_CUDA_MATMUL_H
 
-#include "runtime/abi/ashlar_rt.h"
-#include "runtime/abi/memory_sizes.h"
-#include "runtime/kernels/cuda/cublaslt_library.h"
-
-#include <cuda.h>
+#include "runtime/device/cuda/device.h"
+#include "runtime/kernels/cuda/product_call.h"
 
 #include <map>
 #include <memory>
 #include <vector>
 
 namespace ashlar::rt {
-
-// The operands of a product: addresses on the device, 0 where the desc has none, and types.
-struct MatmulOperands {
-  CUdeviceptr a = 0, b = 0, bias = 0, out = 0, sums = 0;
-  uint32_t inDtype = ASHLAR_RT_F32;  // of a and b
-  uint32_t outDtype = ASHLAR_RT_F32; // of out, bias and sums
-};
 
 // Sorts the buffers of an instruction, whose addresses are given, into operands: {A, B, [bias,] out,
 // [sums]}. Fails when number, sizes or types do not fit the desc.
@@ -37,25 +28,54 @@ public:
   Matmuls(const Matmuls &) = delete;
   Matmuls &operator=(const Matmuls &) = delete;
 
-  // Loads the library. Assumes that the device's context is current. `workspace`: kMatmulWorkspaceBytes of device memory.
-  Status create(CUdeviceptr workspace);
+  // Loads the library. Assumes that the context of the device, which outlives the products, is current. `workspace`: kMatmulWorkspaceBytes
+  // of device memory. `stream`: where trials run.
+  Status create(CudaDevice &gpu, CUdeviceptr workspace, CUstream stream);
 
-  // Lays out a product and returns its number. Equal products share what the heuristic chose. `name` is what an error calls it.
+  // Lays out a product and returns its number. Of distinct products every algorithm that may be chosen runs once, on the operands: what
+  // `out` and `sums` held is lost. `name` is what an error calls it; one that no way is left for names all that was tried.
   Status prepare(const ashlar_rt_gemm_desc &desc, const MatmulOperands &operands, const char *name, size_t &number);
 
   // Puts a product on the stream.
   Status enqueue(size_t number, CUstream stream) const;
 
+  // Returns why a product takes several calls: what the library said of one; "" for most.
+  const std::string &refusal(size_t number) const;
+
+  // Returns which algorithm of the heuristic the last call of a product runs; 0 is its first.
+  int algorithmPlace(size_t number) const;
+
+  // Returns a line for each kind of product that takes several calls, with its reason.
+  std::vector<std::string> replacements() const;
+
 private:
-  struct Product;
+  struct Ones;
+  struct Step;
+  struct Prepared;
 
-  Status choose(Product &product, const ashlar_rt_gemm_desc &desc, const MatmulOperands &operands, const char *name);
+  // What was replaced for one reason, of products of one type.
+  struct Replacement {
+    std::string text;
+    std::string first; // product
+    size_t count = 0;
+  };
 
+  Status tryParts(const CallDesc &whole, const char *name, Prepared &prepared, std::string &refusal);
+  Status tryOne(const CallDesc &desc, const Ones &ones, const char *name, Prepared &prepared, std::string &refusal);
+  Status choose(const ProductCall &call, const CallDesc &desc, const char *name, AlgorithmChoice &choice);
+  Status waitForTrial(const CallDesc &desc, const char *name) const;
+  void noteReplacement(const CallDesc &desc, const char *name, const std::string &refusal);
+
+  CudaDevice *device = nullptr;
   CublasLtLibrary lt;
   cublasLtHandle_t handle = nullptr;
   CUdeviceptr workspace = 0;
-  std::vector<std::unique_ptr<Product>> products;
-  std::map<std::vector<int64_t>, cublasLtMatmulAlgo_t> algorithms; // by everything that the heuristic looks at
+  CUstream trials = nullptr;
+  CUevent tried = nullptr;
+  bool splitsSums = false; // ASHLAR_NO_PRODUCT_SUMS
+  std::vector<std::unique_ptr<Prepared>> products;
+  std::map<std::vector<int64_t>, AlgorithmChoice> choices; // by everything that the heuristic looks at
+  std::vector<Replacement> replaced;
 };
 
 } // namespace ashlar::rt

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The entries of cuBLASLt. The heuristic knows one algorithm, which remembers the alignments and the workspace it was promised.
+// The entries of cuBLASLt. The heuristic knows one algorithm, which remembers the alignments and the workspace it was promised, and as many
+// that do not run ahead of it as ASHLAR_EMULATOR_CUBLASLT_FAILING says.
 
 #include "test/emulator/cublaslt/product.h"
 #include "test/emulator/driver/settings.h"
@@ -19,6 +20,7 @@ struct Algorithm {
   uint64_t magic;
   uint64_t workspace;
   uint32_t alignment[4];
+  uint32_t runs;
 };
 static_assert(sizeof(Algorithm) <= sizeof(cublasLtMatmulAlgo_t));
 
@@ -212,14 +214,16 @@ cublasStatus_t CUBLASWINAPI cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t hand
   if (const char *reason = whyNotSupported(*of(description), *of(a), *of(b), *of(c), *of(d))) {
     return refuse(CUBLAS_STATUS_NOT_SUPPORTED, reason);
   }
-  Algorithm algorithm{kAlgorithm, of(preference)->workspace / 2, {}};
-  std::memcpy(algorithm.alignment, of(preference)->alignment, sizeof algorithm.alignment);
-  results[0] = {};
-  std::memcpy(&results[0].algo, &algorithm, sizeof algorithm);
-  results[0].workspaceSize = algorithm.workspace;
-  results[0].state = CUBLAS_STATUS_SUCCESS;
-  results[0].wavesCount = 1;
-  *count = 1;
+  const int failing = static_cast<int>(setting("CUBLASLT_FAILING", 0));
+  for (*count = 0; *count < requested && *count <= failing; ++*count) {
+    Algorithm algorithm{kAlgorithm, of(preference)->workspace / 2, {}, *count == failing};
+    std::memcpy(algorithm.alignment, of(preference)->alignment, sizeof algorithm.alignment);
+    cublasLtMatmulHeuristicResult_t &result = results[*count] = {};
+    std::memcpy(&result.algo, &algorithm, sizeof algorithm);
+    result.workspaceSize = algorithm.workspace;
+    result.state = *count == 0 && failing > 0 ? CUBLAS_STATUS_NOT_SUPPORTED : CUBLAS_STATUS_SUCCESS;
+    result.wavesCount = 1;
+  }
   return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -247,6 +251,9 @@ cublasStatus_t CUBLASWINAPI cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatm
     std::memcpy(&algorithm, algo, sizeof algorithm);
     if (algorithm.magic != kAlgorithm) {
       return refuse(CUBLAS_STATUS_INVALID_VALUE, "the algorithm is not one of the heuristic");
+    }
+    if (algorithm.runs == 0) {
+      return refuse(CUBLAS_STATUS_NOT_SUPPORTED, "ASHLAR_EMULATOR_CUBLASLT_FAILING: this algorithm does not run");
     }
     if (const char *reason = whyNotPromised(algorithm, product, workspace, workspaceBytes)) {
       return refuse(CUBLAS_STATUS_INVALID_VALUE, reason);

@@ -5,6 +5,7 @@
 #include "test/emulator/cublaslt/product.h"
 
 #include "test/emulator/driver/elements.h"
+#include "test/emulator/driver/settings.h"
 
 #include <cmath>
 
@@ -76,6 +77,13 @@ private:
   std::byte *bias = nullptr;
 };
 
+// Adds 1 to a number where the environment wants wrong results.
+void spoil(std::byte *at, cudaDataType type) {
+  if (setting("CUBLASLT_WRONG", 0) != 0) {
+    storeElement(at, type, loadElement(at, type) + 1);
+  }
+}
+
 // Sums op(A) (m, k) or op(B) (k, n), column major, over k into the bias vector.
 void sumOperand(const Product &product, const std::vector<float> &a, const std::vector<float> &b, size_t k) {
   const bool first = product.description.epilogue == CUBLASLT_EPILOGUE_BGRADA;
@@ -91,6 +99,7 @@ void sumOperand(const Product &product, const std::vector<float> &a, const std::
     }
     storeElement(out + i * elementBytes(product.d.type), product.d.type, sum);
   }
+  spoil(out, product.d.type);
 }
 
 void multiplyOne(const Product &product, int64_t batch) {
@@ -119,6 +128,7 @@ void multiplyOne(const Product &product, int64_t batch) {
       storeElement(d.at(i, j), product.d.type, epilogue.apply(value, i));
     }
   }
+  spoil(d.at(0, 0), product.d.type);
   sumOperand(product, a, b, k);
 }
 
@@ -158,7 +168,24 @@ const char *whyNotShapes(const Description &description, const Layout &a, const 
   return nullptr;
 }
 
+// Returns what the environment takes away of an epilogue, or null.
+const char *whyNotPlayed(uint32_t epilogue) {
+  const bool sums = epilogue == CUBLASLT_EPILOGUE_BGRADA || epilogue == CUBLASLT_EPILOGUE_BGRADB;
+  if (sums && setting("CUBLASLT_BGRAD", 1) == 0) {
+    return "ASHLAR_EMULATOR_CUBLASLT_BGRAD takes sums of an operand away";
+  }
+  if (!sums && has(epilogue, CUBLASLT_EPILOGUE_BIAS) && setting("CUBLASLT_BIAS", 1) == 0) {
+    return "ASHLAR_EMULATOR_CUBLASLT_BIAS takes the bias away";
+  }
+  const bool activates = has(epilogue, CUBLASLT_EPILOGUE_RELU) || has(epilogue, CUBLASLT_EPILOGUE_GELU);
+  return !sums && activates && setting("CUBLASLT_ACTIVATION", 1) == 0 ? "ASHLAR_EMULATOR_CUBLASLT_ACTIVATION takes relu and gelu away"
+                                                                      : nullptr;
+}
+
 const char *whyNotEpilogue(const Description &description, const Layout &d) {
+  if (const char *reason = whyNotPlayed(description.epilogue)) {
+    return reason;
+  }
   switch (description.epilogue) {
   case CUBLASLT_EPILOGUE_DEFAULT:
   case CUBLASLT_EPILOGUE_RELU:

@@ -25,7 +25,7 @@ std::set<cudnnHandle_t> &handles() {
 }
 
 uint64_t workspaceBytes(Algorithm algorithm) {
-  return algorithm == Algorithm::Plain ? uint64_t(1) << 20 : algorithm == Algorithm::Roomy ? uint64_t(1) << 30 : 0;
+  return algorithm == Algorithm::Plain ? uint64_t(1) << 20 : algorithm == Algorithm::Roomy ? uint64_t(192) << 20 : 0;
 }
 
 // The mode FALLBACK has the first and the last only.
@@ -38,11 +38,14 @@ std::vector<Algorithm> algorithmsFor(const Convolution &convolution, cudnnBacken
     if (convolution.result != Y) {
       result.push_back(Algorithm::Unordered);
     }
+    result.push_back(Algorithm::Winograd);
     result.push_back(Algorithm::Roomy);
   }
   if (mode == CUDNN_HEUR_MODE_FALLBACK || setting("CUDNN_PLAIN", 1) != 0) {
     result.push_back(Algorithm::Plain);
   }
+  const uint64_t there = setting("CUDNN_ENGINES", ~uint64_t(0));
+  result.erase(std::remove_if(result.begin(), result.end(), [&](Algorithm each) { return (there >> int(each) & 1) == 0; }), result.end());
   return result;
 }
 
@@ -54,6 +57,9 @@ std::vector<cudnnBackendNumericalNote_t> notesOf(const Convolution &convolution,
   }
   if (algorithm == Algorithm::Unordered) {
     notes.push_back(CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC);
+  }
+  if (algorithm == Algorithm::Winograd) {
+    notes.push_back(CUDNN_NUMERICAL_NOTE_WINOGRAD);
   }
   return notes;
 }
@@ -67,6 +73,7 @@ DescriptorPtr configure(const Descriptor &graph, Algorithm algorithm) {
   engine->handle = graph.handle;
   engine->algorithm = algorithm;
   auto config = std::make_shared<Descriptor>(*engine);
+  engine->put(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, std::vector<int64_t>{int64_t(algorithm)});
   engine->put(CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, notesOf(*graph.convolution, algorithm));
   config->kind = CUDNN_BACKEND_ENGINECFG_DESCRIPTOR;
   config->attributes[CUDNN_ATTR_ENGINECFG_ENGINE].parts = {engine};

@@ -26,7 +26,8 @@ enum class Algorithm {
   Broken,    // has no plan
   Tf32,      // rounds operands to tf32
   Unordered, // adds up in another order in each run
-  Roomy,     // wants a workspace of 1 GiB
+  Winograd,  // has the note of one that computes on transforms
+  Roomy,     // wants a workspace of 192 MiB
   Plain,     // wants one of 1 MiB
 };
 

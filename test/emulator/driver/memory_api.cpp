@@ -6,6 +6,7 @@
 // copy from the device returns when it is done. In a capture pageable memory is refused.
 
 #include "test/emulator/driver/device.h"
+#include "test/emulator/driver/settings.h"
 
 #include <cstring>
 #include <sys/mman.h>
@@ -50,6 +51,11 @@ std::byte *mustResolve(CUdeviceptr address, size_t bytes) {
 CUresult fill(CUdeviceptr to, const void *element, size_t width, size_t count, CUstream handle) {
   CUstream stream = Driver::get().streamOf(handle);
   if (!stream || to % width != 0 || (count != 0 && !Driver::get().resolve(to, width * count))) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  const Allocation *allocation = stream->device->memory.find(to);
+  if (stream->capture && allocation && !allocation->owned) { // nothing promises that a graph may
+    say("a fill of memory of the host is captured");
     return CUDA_ERROR_INVALID_VALUE;
   }
   uint32_t value = 0;

@@ -6,6 +6,7 @@
 #include "test/emulator/driver/settings.h"
 #include "test/emulator/nccl/communicator.h"
 
+#include <chrono>
 #include <random>
 #include <thread>
 
@@ -178,6 +179,9 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId *id) {
 }
 
 ncclResult_t ncclCommInitRankConfig(ncclComm_t *handle, int ranks, ncclUniqueId id, int rank, ncclConfig_t *config) {
+  while (setting("NCCL_STUCK", 0) != 0) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  }
   const std::lock_guard<std::recursive_mutex> guard(Engine::get().lock);
   *handle = nullptr;
   if (!Driver::current()) {

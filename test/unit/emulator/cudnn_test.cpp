@@ -116,6 +116,7 @@ TEST_CASE("cudnn: a sum is one chain of fused multiply-adds", "[cudnn]") {
 TEST_CASE("cudnn: engines, the one to choose last", "[cudnn]") {
   using Notes = std::vector<cudnnBackendNumericalNote_t>;
   const Notes none, core{CUDNN_NUMERICAL_NOTE_TENSOR_CORE}, unordered{CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC},
+      winograd{CUDNN_NUMERICAL_NOTE_WINOGRAD}, winogradCore{CUDNN_NUMERICAL_NOTE_TENSOR_CORE, CUDNN_NUMERICAL_NOTE_WINOGRAD},
       unorderedCore{CUDNN_NUMERICAL_NOTE_TENSOR_CORE, CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC};
   const auto notesOf = [](Call call) {
     REQUIRE(call.prepare() == kTaken);
@@ -125,35 +126,38 @@ TEST_CASE("cudnn: engines, the one to choose last", "[cudnn]") {
     }
     return notes;
   };
-  CHECK(notesOf(good()) == std::vector<Notes>{none, core, none, none});
-  CHECK(notesOf(good(X)) == std::vector<Notes>{none, core, unordered, none, none});
-  CHECK(notesOf(good(W)) == std::vector<Notes>{none, core, unordered, none, none});
-  CHECK(notesOf(good().typed(CUDNN_DATA_HALF)) == std::vector<Notes>{core, core, core});
-  CHECK(notesOf(good(W).typed(CUDNN_DATA_BFLOAT16)) == std::vector<Notes>{core, unorderedCore, core, core});
+  CHECK(notesOf(good()) == std::vector<Notes>{none, core, winograd, none, none});
+  CHECK(notesOf(good(X)) == std::vector<Notes>{none, core, unordered, winograd, none, none});
+  CHECK(notesOf(good(W)) == std::vector<Notes>{none, core, unordered, winograd, none, none});
+  CHECK(notesOf(good().typed(CUDNN_DATA_HALF)) == std::vector<Notes>{core, winogradCore, core, core});
+  CHECK(notesOf(good(W).typed(CUDNN_DATA_BFLOAT16)) == std::vector<Notes>{core, unorderedCore, winogradCore, core, core});
   Call call = good(W);
   REQUIRE(call.prepare() == kTaken);
   Part broken(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
   CHECK(call.plan(0, broken) == Refusal("plan", CUDNN_STATUS_NOT_SUPPORTED));
   std::vector<int64_t> sizes;
-  for (size_t i = 1; i < 5; ++i) {
+  for (size_t i = 1; i < 6; ++i) {
     sizes.push_back(planOf(call, i).get<int64_t>(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1)[0]);
   }
-  CHECK(sizes == std::vector<int64_t>{0, 0, 1 << 30, 1 << 20});
+  CHECK(sizes == std::vector<int64_t>{0, 0, 0, 192 << 20, 1 << 20});
   // Where mode A has no engine to choose, FALLBACK has.
   call.mode = CUDNN_HEUR_MODE_FALLBACK;
   CHECK(notesOf(std::move(call)) == std::vector<Notes>{none, none});
   setenv("ASHLAR_EMULATOR_CUDNN_PLAIN", "0", 1);
-  CHECK(notesOf(good(W)).size() == 4);
+  CHECK(notesOf(good(W)).size() == 5);
   call = good(W);
   call.mode = CUDNN_HEUR_MODE_FALLBACK;
   CHECK(notesOf(std::move(call)).size() == 2);
   unsetenv("ASHLAR_EMULATOR_CUDNN_PLAIN");
+  setenv("ASHLAR_EMULATOR_CUDNN_ENGINES", "14", 1);
+  CHECK(notesOf(good(W)) == std::vector<Notes>{core, unordered, winograd});
+  unsetenv("ASHLAR_EMULATOR_CUDNN_ENGINES");
 }
 
 TEST_CASE("cudnn: engines with notes do what the notes say", "[cudnn]") {
   Call call = good(W);
   Operands operands(call);
-  const Part tf32 = planOf(call, 1), unordered = planOf(call, 2), plain = planOf(call, 4);
+  const Part tf32 = planOf(call, 1), unordered = planOf(call, 2), plain = planOf(call, 5);
   const std::vector<float> exact = resultOf(call, plain, operands);
   CHECK(resultOf(call, plain, operands) == exact);
   double largest = 0;

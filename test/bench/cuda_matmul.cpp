@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Matrix products on a GPU: the runtime's prepared product against cuBLASLt called by hand, which tries the first eight algorithms of the
-// heuristic and keeps the fastest. One line a product: microseconds of both, TFLOP/s, and by hand / ours. Exit status 77 with the reason
-// where there is no GPU.
+// heuristic and keeps the fastest. One line a product: microseconds of both, TFLOP/s, and by hand / ours. With --probe: which products the
+// library takes at all, and computes right (cuda_matmul_probe.h). Exit status 77 with the reason where there is no GPU.
+//
+//   bench_cuda_matmul [--probe [--small]]
 
 #include "runtime/device/cuda/device.h"
 #include "runtime/kernels/cuda/matmul.h"
+#include "test/bench/cuda_matmul_probe.h"
 
 #include <algorithm>
 #include <cstdio>
 #include <functional>
+#include <string>
 #include <vector>
 
 using namespace ashlar::rt;
@@ -186,7 +190,15 @@ Status run(Bench &bench) {
 
 } // namespace
 
-int main() {
+int main(int argc, char **argv) {
+  const std::vector<std::string> arguments(argv + 1, argv + argc);
+  if (arguments == std::vector<std::string>{"--probe"} || arguments == std::vector<std::string>{"--probe", "--small"}) {
+    return ashlar::bench::probeMatmuls(/*small=*/arguments.size() > 1);
+  }
+  if (!arguments.empty()) {
+    fmt::print(stderr, "error: unknown argument {}; usage: bench_cuda_matmul [--probe [--small]]\n", arguments[0]);
+    return 1;
+  }
   Bench bench;
   if (Status opened = bench.open(); !opened.ok()) {
     fmt::print("not run: {}\n", opened.message());

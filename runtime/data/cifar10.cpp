@@ -44,6 +44,7 @@ public:
     if (column == 1) {
       return record;
     }
+    thread_local std::array<uint8_t, kChannels * kPlaneBytes> image;
     for (int64_t pixel = 0; pixel < kPlaneBytes; ++pixel) {
       for (int64_t channel = 0; channel < kChannels; ++channel) {
         image[pixel * kChannels + channel] = record[1 + channel * kPlaneBytes + pixel];
@@ -72,7 +73,6 @@ private:
   std::vector<Column> allColumns;
   std::vector<BatchFile> files;
   uint64_t count = 0;
-  std::array<uint8_t, kChannels * kPlaneBytes> image = {};
 };
 
 // Maps a file and looks at its length and labels.

@@ -29,7 +29,7 @@ struct Column {
   std::vector<int64_t> shape; // of one sample
 };
 
-// Samples of one split. read() may be called by one thread at a time and does not allocate.
+// Samples of one split. read() may be called by several threads at a time and does not allocate.
 class Dataset {
 public:
   virtual ~Dataset() = default;
@@ -40,7 +40,8 @@ public:
   // Returns the columns; read() takes an index into them.
   virtual const std::vector<Column> &columns() const = 0;
 
-  // Returns the elements of `column` of `sample`, row major, valid until the next read() of that column. Assumes sample < samples().
+  // Returns the elements of `column` of `sample`, row major, valid until this thread's next read() of that column. Assumes sample <
+  // samples().
   virtual const void *read(size_t column, uint64_t sample) = 0;
 
   // Fails when what read() has returned cannot be trusted: a file was changed meanwhile. May be called beside read().

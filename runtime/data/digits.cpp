@@ -9,7 +9,9 @@
 #include "runtime/data/streams.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
+#include <thread>
 
 namespace ashlar::rt {
 
@@ -164,7 +166,7 @@ public:
   // The eval split continues the numbering of the train split, so the two share no sample.
   DigitsDataset(uint64_t count, uint64_t firstIndex)
       : allColumns({{"image", ASHLAR_RT_U8, {kSize, kSize}}, {"label", ASHLAR_RT_U8, {}}}), count(count), firstIndex(firstIndex),
-        images(count * kPixels), labels(count), drawn(count) {
+        images(count * kPixels), labels(count), states(count) {
     for (uint64_t i = 0; i < count; ++i) {
       labels[i] = static_cast<uint8_t>(i % 10);
     }
@@ -177,17 +179,28 @@ public:
       return &labels[sample];
     }
     uint8_t *image = &images[sample * kPixels];
-    if (!drawn[sample]) {
+    std::atomic<State> &state = states[sample];
+    State found = State::kBlank;
+    if (state.load(std::memory_order_acquire) == State::kDrawn) {
+      return image;
+    }
+    if (state.compare_exchange_strong(found, State::kBegun, std::memory_order_acquire)) {
       draw(labels[sample], firstIndex + sample, image);
-      drawn[sample] = 1;
+      state.store(State::kDrawn, std::memory_order_release);
+    }
+    while (state.load(std::memory_order_acquire) != State::kDrawn) { // by another thread
+      std::this_thread::yield();
     }
     return image;
   }
 
 private:
+  enum class State : uint8_t { kBlank, kBegun, kDrawn }; // of an image
+
   std::vector<Column> allColumns;
   uint64_t count, firstIndex;
-  std::vector<uint8_t> images, labels, drawn;
+  std::vector<uint8_t> images, labels;
+  std::vector<std::atomic<State>> states;
 };
 
 } // namespace

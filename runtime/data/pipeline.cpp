@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The pipeline's thread and its ring of stages. A stage holds a run of consecutive steps, many when batches are small, so that waiting and
-// waking cost little a step. Stages go round: empty -> (thread fills it) -> full -> (user holds it) -> empty. Invariants, under `mutex`:
-// the thread fills stages in ring order beginning at `head`, the user takes them in ring order beginning at `tail`; a fill that began in an
-// older `generation` is thrown away.
+// The pipeline's thread, which shares the rows of a batch with others, and its ring of stages. A stage holds a run of consecutive steps,
+// many when batches are small, so that waiting and waking cost little a step. Stages go round: empty -> (thread fills it) -> full -> (user
+// holds it) -> empty. Invariants, under `mutex`: the thread fills stages in ring order beginning at `head`, the user takes them in ring
+// order beginning at `tail`; a fill that began in an older `generation` is thrown away.
 
 #include "runtime/data/pipeline.h"
 
@@ -11,6 +11,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/data/feature.h"
 #include "runtime/data/permutation.h"
+#include "runtime/data/row_threads.h"
 
 #include <algorithm>
 #include <array>
@@ -27,6 +28,10 @@ namespace ashlar::rt {
 namespace {
 
 constexpr size_t kStages = kBatchStages;
+
+// A thread is not woken for fewer bytes of a batch.
+constexpr uint64_t kLeastShare = uint64_t{16} << 10;
+constexpr uint64_t kSharesOfThread = 4;
 
 struct Stage {
   char *base = nullptr;
@@ -52,6 +57,7 @@ struct Pipeline::State {
   std::unique_ptr<Dataset> dataset;
   DataFacts facts;
   std::vector<Feature> features;
+  std::vector<std::vector<Feature>> ofThread; // the same for each thread: transforms work in memory of their own
   std::vector<FeaturePiece> pieces;
   std::vector<size_t> offsets; // [device][feature], in the bytes of a step
   bool isTraining = false, shuffle = false;
@@ -61,7 +67,8 @@ struct Pipeline::State {
   std::shared_ptr<char> memory;
   size_t memoryBytes = 0;
 
-  // The thread's own.
+  // The thread's own, and read by those that it shares rows with.
+  std::unique_ptr<RowThreads> threads;
   std::vector<uint64_t> order;
   uint64_t orderPass = ~uint64_t{0};
 
@@ -85,8 +92,10 @@ struct Pipeline::State {
 
   ~State();
   Status resolve(const PipelineOptions &options);
+  Status resolveFeatures(const PipelineOptions &options);
   Status layOut(const PipelineOptions &options);
   void fillStep(uint64_t step, char *to);
+  void fillRows(const FeaturePiece &part, size_t thread, int64_t begin, int64_t end, uint64_t first, SampleRandom random, char *to);
   void produce();
 };
 
@@ -132,19 +141,33 @@ Status Pipeline::State::resolve(const PipelineOptions &options) {
   if (__builtin_mul_overflow(stepsPerPass, train ? std::max<uint64_t>(description.repeat, 1) : 1, &stepsPerEpoch)) {
     return invalid("{} passes of {} steps are more than can be counted; lower dataset.repeat", description.repeat, stepsPerPass);
   }
-  for (uint32_t i = 0; i < description.num_features; ++i) {
-    Feature feature;
-    ASHLAR_RETURN_IF_ERROR(resolveFeature(description.features[i], *options.variant, globalBatch, *dataset, feature));
-    if (feature.info != nullptr) {
-      ASHLAR_RETURN_IF_ERROR(checkLabels(description.features[i], feature, split, *dataset));
-      features.push_back(std::move(feature));
-    }
-  }
+  ASHLAR_RETURN_IF_ERROR(resolveFeatures(options));
   if (features.empty()) { // a pipeline stage that takes no data
     dataset.reset();
     return {};
   }
   order.resize(shuffle ? samples : 0);
+  return {};
+}
+
+// Resolves the features of the variant, once for each thread.
+Status Pipeline::State::resolveFeatures(const PipelineOptions &options) {
+  const ashlar_rt_dataset &description = options.training->dataset;
+  ofThread.resize(static_cast<size_t>(std::max(options.threads, 1)));
+  for (uint32_t i = 0; i < description.num_features; ++i) {
+    for (std::vector<Feature> &each : ofThread) {
+      Feature feature;
+      ASHLAR_RETURN_IF_ERROR(resolveFeature(description.features[i], *options.variant, globalBatch, *dataset, feature));
+      if (feature.info == nullptr) {
+        break;
+      }
+      if (&each == &ofThread[0]) {
+        ASHLAR_RETURN_IF_ERROR(checkLabels(description.features[i], feature, splitName(options.split), *dataset));
+        features.push_back(feature);
+      }
+      each.push_back(std::move(feature));
+    }
+  }
   return {};
 }
 
@@ -181,7 +204,19 @@ Status Pipeline::State::layOut(const PipelineOptions &options) {
   return {};
 }
 
-// Decodes this process's part of the batch of `step`.
+// Decodes some rows of a piece, of the batch that begins at place `first` of the pass.
+void Pipeline::State::fillRows(const FeaturePiece &part, size_t thread, int64_t begin, int64_t end, uint64_t first, SampleRandom random,
+                               char *to) {
+  Feature &feature = ofThread[thread][part.feature];
+  for (int64_t row = begin; row < end; ++row) {
+    const uint64_t place = (first + part.piece.start[0] + row) % samples; // beyond the last: what fills up an evaluated batch
+    random.sample = shuffle ? order[place] : place;
+    const void *sample = dataset->read(feature.column, random.sample);
+    convertSample(feature, part.piece, sample, random, to + part.offset + row * feature.rowBytes);
+  }
+}
+
+// Decodes this process's part of the batch of `step`. Each thread has rows of its own, so nothing depends on how many there are.
 void Pipeline::State::fillStep(uint64_t step, char *to) {
   const uint64_t pass = step / stepsPerPass;
   if (shuffle && pass != orderPass) {
@@ -189,15 +224,20 @@ void Pipeline::State::fillStep(uint64_t step, char *to) {
     orderPass = pass;
   }
   const uint64_t first = step % stepsPerPass * globalBatch;
-  SampleRandom random{isTraining, seed, pass};
+  const SampleRandom random{isTraining, seed, pass};
   for (const FeaturePiece &part : pieces) {
-    Feature &feature = features[part.feature];
-    for (int64_t row = 0; row < part.piece.size[0]; ++row) {
-      const uint64_t place = (first + part.piece.start[0] + row) % samples; // beyond the last: what fills up an evaluated batch
-      random.sample = shuffle ? order[place] : place;
-      const void *sample = dataset->read(feature.column, random.sample);
-      convertSample(feature, part.piece, sample, random, to + part.offset + row * feature.rowBytes);
-    }
+    const int64_t rows = part.piece.size[0];
+    const uint64_t most = std::max<uint64_t>(rows * features[part.feature].rowBytes / kLeastShare, 1);
+    // Shares are smaller than a thread's part, since a sample that is drawn takes longer than one that is kept.
+    const auto shares =
+        ofThread.size() == 1
+            ? 1
+            : static_cast<int64_t>(std::min<uint64_t>({most, kSharesOfThread * ofThread.size(), static_cast<uint64_t>(rows)}));
+    auto fill = [&](int64_t share, size_t thread) {
+      fillRows(part, thread, rows * share / shares, rows * (share + 1) / shares, first, random, to);
+    };
+    threads->run(
+        shares, [](void *context, int64_t share, size_t thread) { (*static_cast<decltype(fill) *>(context))(share, thread); }, &fill);
   }
 }
 
@@ -242,6 +282,7 @@ Status Pipeline::create(const PipelineOptions &options, Pipeline &pipeline) {
     ASHLAR_RETURN_IF_ERROR(state->resolve(options));
     ASHLAR_RETURN_IF_ERROR(state->layOut(options));
     if (!state->features.empty()) {
+      state->threads = std::make_unique<RowThreads>(state->ofThread.size());
       state->thread = std::thread([raw = state.get()] { raw->produce(); });
     }
     pipeline.state = std::move(state);
@@ -249,8 +290,9 @@ Status Pipeline::create(const PipelineOptions &options, Pipeline &pipeline) {
   } catch (const std::bad_alloc &) {
     return unavailable("the {} split of the data set does not fit into memory", splitName(options.split));
   } catch (const std::system_error &error) {
-    return unavailable("cannot start the thread that prepares batches: {}; raise the limits on processes and memory (ulimit -u, ulimit -v)",
-                       error.code().message());
+    const std::string what = options.threads > 1 ? fmt::format("{} threads that prepare", options.threads) : "thread that prepares";
+    return unavailable("cannot start the {} batches: {}; {}raise the limits on processes and memory (ulimit -u, ulimit -v)", what,
+                       error.code().message(), options.threads > 1 ? "lower --data-threads, or " : "");
   }
 }
 

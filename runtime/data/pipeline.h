@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// From a data set to the input tensors: which samples make up each global batch, which piece of it each device of this process holds, and a
-// thread that keeps the next batches ready. The order of the samples depends on the seed and the pass alone, never on the mesh; every
+// From a data set to the input tensors: which samples make up each global batch, which piece of it each device of this process holds, and
+// threads that keep the next batches ready. The order of the samples depends on the seed and the pass alone, never on the mesh; every
 // process works it out for itself and decodes only the samples that its devices need.
 
 #ifndef ASHLAR_RUNTIME_DATA_PIPELINE_H
@@ -26,6 +26,7 @@ struct PipelineOptions {
   Split split = Split::kTrain; // kEval: in order, once, no shuffling; a last batch that is not full is filled up from the first sample on
   std::string directory;       // --data; empty: not given
   uint64_t seed = 0;           // --seed; decides the order, not the samples
+  int threads = 1;             // that prepare batches; their number changes no bit
 };
 
 // One staged batch of this process. Valid until the following next() or goTo().
@@ -52,7 +53,7 @@ public:
   Pipeline();
   Pipeline(Pipeline &&) noexcept;
   Pipeline &operator=(Pipeline &&) noexcept;
-  // Ends the thread that prepares batches.
+  // Ends the threads that prepare batches.
   ~Pipeline();
 
   // Opens the data set, checks that it fits the tensors, and begins to prepare the batches of epoch 0.

@@ -22,10 +22,10 @@ public:
   CpuFeed(Pipeline &pipeline, uint64_t slots) : pipeline(pipeline), slots(slots) {}
 
   Status next(uint64_t microBatch) override {
-    const Batch &batch = pipeline.next();
+    batch = repeats && batch != nullptr ? batch : &pipeline.next();
     ASHLAR_RETURN_IF_ERROR(pipeline.check());
     for (const Target &target : targets) {
-      std::memcpy(target.address + microBatch % slots * target.stride, batch.data(target.device, target.feature), target.bytes);
+      std::memcpy(target.address + microBatch % slots * target.stride, batch->data(target.device, target.feature), target.bytes);
     }
     return Status();
   }
@@ -40,6 +40,7 @@ public:
 
   Pipeline &pipeline;
   uint64_t slots;
+  const Batch *batch = nullptr; // the last one
   std::vector<Target> targets;
 };
 

@@ -47,6 +47,10 @@ Status CudaFeed::create(const ashlar_rt_variant &variant) {
 }
 
 Status CudaFeed::prefetch() {
+  if (repeats && copying) {
+    staged = true;
+    return Status();
+  }
   const DriverLibrary &cuda = context.device.driver();
   double before = seconds();
   if (copying) {

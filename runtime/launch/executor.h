@@ -81,6 +81,9 @@ public:
 
   // Seconds that prefetch() has waited so far, for the devices or for the pipeline.
   double waitedSeconds = 0;
+
+  // Whether every next() takes the first batch, so that a step is measured without what prepares and brings batches.
+  bool repeats = false;
 };
 
 // A part of the memory that a process holds.

@@ -103,7 +103,7 @@ void report(const Status &status, const Job &job) {
 
 // What a rank does once it has an executor.
 Status runProgram(const ashlar_rt_image &image, const ashlar_rt_variant &variant, const Options &options, const Job &job,
-                  Communicator &communicator, Executor &executor, Recorder *recorder) {
+                  Communicator &communicator, Executor &executor, Recorder *recorder, int dataThreads) {
   Session session;
   session.image = &image;
   session.variant = &variant;
@@ -112,6 +112,7 @@ Status runProgram(const ashlar_rt_image &image, const ashlar_rt_variant &variant
   session.executor = &executor;
   session.recorder = recorder;
   session.underMpirun = job.underMpirun();
+  session.dataThreads = options.dataThreads > 0 ? options.dataThreads : dataThreads;
   ASHLAR_RETURN_IF_ERROR(image.training != nullptr ? train(session) : runForward(session));
   return executor.close();
 }
@@ -150,7 +151,7 @@ Status runJob(const ashlar_rt_image &image, const TargetRuntime &target, const O
   ExecutorOptions how{options.profile, options.checkNumerics, options.graph, records};
   Status status = target.createExecutor({image, *variant, *communicator, pool, how, fail}, executor);
   if (status.ok()) {
-    status = runProgram(image, *variant, options, job, *communicator, *executor, records);
+    status = runProgram(image, *variant, options, job, *communicator, *executor, records, cores.ofData);
   }
   exitStatus = exitStatusOf(status);
   if (!status.ok() && !status.isShared()) {

@@ -5,6 +5,7 @@
 #include "runtime/launch/options.h"
 
 #include "runtime/abi/command_line.h"
+#include "runtime/base/host.h"
 #include "runtime/checkpoint/weights.h"
 #include "runtime/launch/target_runtime.h"
 
@@ -72,6 +73,16 @@ Status checkInitFrom(const Options &options) {
   return Status();
 }
 
+// Reads ASHLAR_REPEAT_BATCH, under which nothing is written that a later run could take for trained. `asked`: the option that asks for it.
+Status readRepeatsBatch(const char *asked, Options &options) {
+  options.repeatsBatch = environmentInteger("ASHLAR_REPEAT_BATCH", 0) != 0;
+  if (options.repeatsBatch && asked != nullptr) {
+    return invalid("{} but ASHLAR_REPEAT_BATCH=1 trains on the first batch alone, to measure steps; leave out one of them", asked);
+  }
+  options.savesCheckpoints = options.savesCheckpoints && !options.repeatsBatch;
+  return Status();
+}
+
 } // namespace
 
 Status parseOptions(const ashlar_rt_image &image, const TargetRuntime &target, int argc, const char *const *argv, Options &options,
@@ -89,6 +100,10 @@ Status parseOptions(const ashlar_rt_image &image, const TargetRuntime &target, i
     options.saveEvery = training->checkpoint_every;
     options.checkpointKeep = training->checkpoint_keep;
     app.add_option("--data", options.dataDirectory, "directory of the data set")->type_name("DIR");
+    app.add_option("--data-threads", options.dataThreads,
+                   "threads that prepare batches; 1, or beside a GPU its share of the cores, when not given")
+        ->type_name("N")
+        ->check(CLI::Range(1, 1024));
     app.add_option("--epochs", options.epochs, "passes over the data")->type_name("N")->check(checkCount)->capture_default_str();
     stepsOption = app.add_option("--steps", steps, "stop after so many steps in all")->type_name("N")->check(checkCount);
     app.add_option("--log-every", options.logEvery, "steps between two log lines, 0 for none")
@@ -161,14 +176,20 @@ Status parseOptions(const ashlar_rt_image &image, const TargetRuntime &target, i
   }
   options.seedGiven = app.get_option("--seed")->count() != 0;
   if (training != nullptr) {
-    options.savesCheckpoints =
-        training->saves_checkpoints != 0 || !options.checkpointDirectory.empty() || app.get_option("--save-every")->count() != 0;
+    const bool givesSaveEvery = app.get_option("--save-every")->count() != 0;
+    options.savesCheckpoints = training->saves_checkpoints != 0 || !options.checkpointDirectory.empty() || givesSaveEvery;
     if (options.syncCheckpoint && !options.savesCheckpoints) {
       return invalid("--sync-checkpoint but no checkpoint is written; add --checkpoint-dir DIR");
     }
     if (options.resumePartial && options.resume.empty()) {
       return invalid("--resume-partial without --resume; add --resume DIR");
     }
+    ASHLAR_RETURN_IF_ERROR(readRepeatsBatch(!options.checkpointDirectory.empty()  ? "--checkpoint-dir"
+                                            : givesSaveEvery                      ? "--save-every"
+                                            : !options.exportFile.empty()         ? "--export"
+                                            : !options.parameterDirectory.empty() ? "--save-parameters"
+                                                                                  : nullptr,
+                                            options));
     options.trains =
         options.exportFile.empty() || options.resume.empty() || app.get_option("--epochs")->count() != 0 || stepsOption->count() != 0;
     if (options.checkpointDirectory.empty()) {

@@ -38,6 +38,8 @@ struct Options {
 
   // Training.
   std::string dataDirectory;
+  int dataThreads = 0;       // that prepare batches; 0: as the target has it
+  bool repeatsBatch = false; // ASHLAR_REPEAT_BATCH: every step takes the first batch
   uint64_t epochs = 0;
   std::optional<uint64_t> steps; // in all, however many epochs that takes
   uint64_t logEvery = 0;         // 0: no lines

@@ -13,7 +13,7 @@
 namespace ashlar::rt {
 namespace {
 
-constexpr size_t kOptions = 21;
+constexpr size_t kOptions = 22;
 constexpr uint64_t kNotGiven = UINT64_MAX;
 
 // What stands behind an option on the command line.
@@ -51,7 +51,8 @@ uint64_t hashOutputs(const Options &options) {
 // `tellsLines`: all ranks take part in a line of the log.
 std::array<Told, kOptions> tell(const Options &options, bool tellsLines) {
   const uint64_t logEvery = options.logEveryEpoch ? kNotGiven : options.logEvery;
-  return {{{"--log-every", Shape::kNumber, tellsLines ? logEvery : 0},
+  return {{{"ASHLAR_REPEAT_BATCH", Shape::kFlag, options.repeatsBatch ? 1 : kNotGiven}, // first: it changes others
+           {"--log-every", Shape::kNumber, tellsLines ? logEvery : 0},
            {"--steps", Shape::kNumber, options.steps.value_or(kNotGiven)},
            {"--epochs", Shape::kNumber, options.epochs},
            {"--seed", Shape::kNumber, options.seed},

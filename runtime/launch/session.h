@@ -20,6 +20,7 @@ struct Session {
   Executor *executor = nullptr;
   Recorder *recorder = nullptr; // with --trace: what the executor does is recorded there
   bool underMpirun = false;
+  int dataThreads = 1; // that prepare batches
 };
 
 // Writes a number that the run keeps for the program, the seed or the step, to its i64 scalar. Does nothing for a null name.

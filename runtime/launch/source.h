@@ -24,8 +24,11 @@ struct Source {
     options.split = split;
     options.directory = session.options->dataDirectory;
     options.seed = session.options->seed;
+    options.threads = session.dataThreads;
     ASHLAR_RETURN_IF_ERROR(Pipeline::create(options, pipeline));
-    return session.executor->createFeed(pipeline, feed);
+    ASHLAR_RETURN_IF_ERROR(session.executor->createFeed(pipeline, feed));
+    feed->repeats = split == Split::kTrain && session.options->repeatsBatch;
+    return Status();
   }
 
   Pipeline pipeline;

@@ -14,8 +14,9 @@
 namespace ashlar::rt {
 namespace {
 
-// Busy threads of a rank on a GPU.
+// Busy threads of a rank on a GPU, one of which prepares batches; and of these the most: memory is what more of them would wait for.
 constexpr int kThreadsBesideGpu = 4;
+constexpr int kMostDataThreads = 8;
 
 // Returns the threads of this rank, and sees to it that they have cores to run on: mpirun binds every rank to one core unless told
 // otherwise, which suits one thread but not several.
@@ -30,17 +31,18 @@ Cores coresFor(const Options &options, const Job &job) {
     threads = options.threads > 0 ? threads : std::min(threads, bound.count());
   }
   // Without mpirun's binding, cores that this process may not use were taken from all ranks alike, by taskset for instance.
-  return {threads, mayLeave ? granted : bound.count()};
+  return {threads, mayLeave ? granted : bound.count(), /*ofData=*/1};
 }
 
 // What a rank on a GPU computes with: the GPU and one thread. Beside it are those that prepare batches, watch the other ranks and move data
 // for NCCL, while it polls: bound to one core by mpirun, they would take turns.
-Cores coresBesideGpu(const Options &, const Job &) {
+Cores coresBesideGpu(const Options &, const Job &job) {
   int granted = grantedCores();
   if (usableCores() < kThreadsBesideGpu && environmentInteger("OMPI_MCA_orte_bound_at_launch", 0) != 0) {
     allowAllCores();
   }
-  return {1, granted};
+  const int share = usableCores() / job.ranksOnHost() - kThreadsBesideGpu + 1;
+  return {1, granted, std::clamp(share, 1, kMostDataThreads)};
 }
 
 uint64_t arenaBytes(const ashlar_rt_variant &variant) {

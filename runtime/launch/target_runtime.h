@@ -16,6 +16,7 @@ namespace ashlar::rt {
 struct Cores {
   int threads; // of this rank
   int onHost;  // cores that the ranks of the host share
+  int ofData;  // threads that prepare batches, where the user does not say how many
 };
 
 // What an executor is made of. What is referred to outlives the executor.

@@ -116,6 +116,9 @@ public:
 
   Status run() {
     saver.catchSignals();
+    if (session.options->repeatsBatch) {
+      log.line("ASHLAR_REPEAT_BATCH: every step takes the first batch, and nothing of this run is saved");
+    }
     double begin = seconds();
     uint64_t logEvery = session.options->logEveryEpoch ? stepsPerEpoch : session.options->logEvery;
     uint64_t untilLine = logEvery == 0 ? 0 : logEvery - firstStep % logEvery;
@@ -139,20 +142,8 @@ public:
     }
     ASHLAR_RETURN_IF_ERROR(executor.wait());
     ASHLAR_RETURN_IF_ERROR(tellSkipped());
-    const uint64_t steps = done - firstStep;
     stepsDone = done;
-    double elapsed = seconds() - begin;
-    double each = steps == 0 ? 0 : 1e6 * elapsed / static_cast<double>(steps);
-    std::string ofHost;
-    if (timesHost) {
-      ofHost = fmt::format(", {:.1f} us of the host", 1e6 * host / static_cast<double>(steps - std::min(steps, kWarmUpSteps)));
-    }
-    log.line(fmt::format("trained {} steps in {:.3f} s ({:.1f} us a step{})", steps, elapsed, each, ofHost));
-    if (session.options->profile && steps != 0) {
-      const double waited = batches.pipeline.waitedSeconds();
-      log.line(fmt::format("data wait: {:.1f} us a step, {:.2f} % of the time", 1e6 * waited / static_cast<double>(steps),
-                           100 * waited / elapsed));
-    }
+    tellTimes(done - firstStep, seconds() - begin, timesHost ? host : -1);
     return Status();
   }
 
@@ -234,6 +225,24 @@ private:
       skippedSteps = count;
     }
     return Status();
+  }
+
+  // Tells how long the steps took, what of it the host was busy for, unless `host` is negative, and what it waited for data.
+  void tellTimes(uint64_t steps, double elapsed, double host) {
+    const double each = steps == 0 ? 0 : 1e6 / static_cast<double>(steps);
+    const double waited = batches.pipeline.waitedSeconds();
+    std::string parts;
+    if (host >= 0) {
+      parts = fmt::format(", {:.1f} us of the host", 1e6 * host / static_cast<double>(steps - std::min(steps, kWarmUpSteps)));
+    }
+    if (executor.runsAhead()) {
+      parts += fmt::format(", {:.1f} us waiting for data", waited * each);
+    }
+    parts += session.options->repeatsBatch ? ", the first batch in every step" : "";
+    log.line(fmt::format("trained {} steps in {:.3f} s ({:.1f} us a step{})", steps, elapsed, elapsed * each, parts));
+    if (session.options->profile && steps != 0) {
+      log.line(fmt::format("data wait: {:.1f} us a step, {:.2f} % of the time", waited * each, 100 * waited / elapsed));
+    }
   }
 
   Status nextBatch(uint32_t program, uint64_t microBatch) {

@@ -114,6 +114,58 @@ std::vector<int64_t> labelsOf(Pipeline &pipeline, uint64_t steps) {
   return all;
 }
 
+// Batches of CIFAR-10's images, or of digits, cropped, mirrored and resized, in f32, with their labels.
+struct Images {
+  int64_t global[4] = {0, 20, 24, 3}, labelGlobal[1] = {0};
+  ashlar_rt_dim_split splits[4] = {};
+  ashlar_rt_tensor tensors[2] = {};
+  double crop[3] = {0, 0, 4}, flip[1] = {0.5}, resize[2] = {20, 24}, rescale[2] = {0.25, 1};
+  ashlar_rt_transform transforms[4] = {
+      {ASHLAR_RT_RANDOM_CROP, 3, crop}, {ASHLAR_RT_RANDOM_FLIP, 1, flip}, {ASHLAR_RT_RESIZE, 2, resize}, {ASHLAR_RT_RESCALE, 2, rescale}};
+  ashlar_rt_feature features[2] = {};
+  ashlar_rt_variant variant = {};
+  ashlar_rt_training training = {};
+
+  Images(const char *format, int64_t batch) {
+    const bool digits = std::string(format) == "digits";
+    global[0] = labelGlobal[0] = batch;
+    tensors[0] = {"input", ASHLAR_RT_INPUT, digits ? 3U : 4U, global, global, splits, {0, ASHLAR_RT_F32, 0, 0}};
+    tensors[1] = {"labels", ASHLAR_RT_INPUT, 1, labelGlobal, labelGlobal, splits, {0, ASHLAR_RT_I64, 0, 0}};
+    features[0] = {"image", "input", 4, transforms, 0, 0};
+    features[1] = {"label", "labels", 0, nullptr, 0, 0};
+    variant.num_tensors = 2;
+    variant.tensors = tensors;
+    training.dataset.format = format;
+    training.dataset.shuffle = training.dataset.drop_remainder = training.dataset.repeat = 1;
+    training.dataset.train_samples = 100;
+    training.dataset.eval_samples = 50;
+    training.dataset.num_features = 2;
+    training.dataset.features = features;
+    training.global_batch = batch;
+  }
+  Images(const Images &) = delete;
+
+  // Returns the bytes of so many batches, prepared by a number of threads.
+  std::string batches(const std::string &directory, Split split, int threads, int count) const {
+    PipelineOptions options;
+    options.training = &training;
+    options.variant = &variant;
+    options.split = split;
+    options.directory = directory;
+    options.seed = 11;
+    options.threads = threads;
+    Pipeline pipeline = created(options);
+    std::string bytes;
+    for (int i = 0; i < count; ++i) {
+      const Batch &batch = pipeline.next();
+      for (uint32_t feature = 0; feature < 2; ++feature) {
+        bytes.append(static_cast<const char *>(batch.data(0, feature)), pipeline.featureBytes(feature));
+      }
+    }
+    return bytes;
+  }
+};
+
 } // namespace
 
 TEST_CASE("pipeline: a pass has whole steps of several micro-batches", "[data][pipeline]") {
@@ -450,12 +502,35 @@ TEST_CASE("pipeline: what does not fit is refused with both values", "[data][pip
              Contains("samples of shape (2, 2, 3) but input tensor \"input\" takes (4, 3), the same number"));
 }
 
-TEST_CASE("pipeline: nothing is allocated after create", "[data][pipeline]") {
-  // Over several passes and jumps, with every format that decodes on the way.
+TEST_CASE("pipeline: any number of threads prepares the same batches", "[data][pipeline]") {
   TemporaryFolder folder;
-  writeSamples(folder, 64);
-  Program program(2, 1, 16);
-  Pipeline pipeline = created(program.options(folder.path(), 0, 2));
+  std::string records;
+  for (int i = 0; i < 100 * 3073; ++i) {
+    records += static_cast<char>(i % 3073 == 0 ? i / 3073 % 10 : i * 7 + i / 3073 % 251);
+  }
+  folder.write("data_batch_1.bin", records);
+  folder.write("test_batch.bin", records.substr(0, 50 * 3073));
+  for (const char *format : {"cifar10", "digits"}) {
+    const Images images(format, 64); // two thirds of the samples; in evaluation 14 of them twice
+    const std::string directory = std::string(format) == "digits" ? "" : folder.path();
+    for (Split split : {Split::kTrain, Split::kEval}) {
+      const std::string one = images.batches(directory, split, /*threads=*/1, /*count=*/7);
+      for (int threads : {2, 3, 8, 100}) {
+        INFO(format << ", " << splitName(split) << ", " << threads << " threads");
+        CHECK((images.batches(directory, split, threads, /*count=*/7) == one));
+      }
+    }
+  }
+}
+
+TEST_CASE("pipeline: nothing is allocated after create", "[data][pipeline]") {
+  // Over several passes and jumps, with every format that decodes on the way, by several threads.
+  TemporaryFolder folder;
+  writeSamples(folder, 2048);
+  Program program(2, 1, 1024);
+  PipelineOptions options = program.options(folder.path(), 0, 2);
+  options.threads = 2;
+  Pipeline pipeline = created(options);
   pipeline.next();
   const uint64_t before = ashlar::test::allocations();
   for (int step = 0; step < 300; ++step) {

@@ -15,6 +15,18 @@ losses() { grep '^epoch' out > "$1"; }
 check "alone: log line" 0 '^epoch: 1 step: 50, loss is [0-9.]+$' "$toy" train 1
 losses one
 check "alone: last line" 0 '^trained 400 steps in [0-9.]+ s \([0-9.]+ us a step\)$' "$toy" train 1
+check "data threads" 0 '^epoch: 1 step: 50, loss is [0-9.]+$' "$toy" train 1 --data-threads 3
+losses threads
+same "prepared by 3 threads" one threads
+check "data threads: none" error '^error: --data-threads: ' "$toy" train 1 --data-threads 0
+repeat="env ASHLAR_REPEAT_BATCH=1 $toy train 1"
+check "repeat batch" 0 '^ASHLAR_REPEAT_BATCH: every step takes the first batch, and nothing of this run is saved$' $repeat
+check "repeat batch: last line" 0 '^trained 400 steps in [0-9.]+ s \([0-9.]+ us a step, the first batch in every step\)$' $repeat
+losses repeated
+check "repeat batch: other losses" 1 '' cmp -s one repeated
+for option in "--checkpoint-dir kept" "--save-every 3" "--save-parameters kept" "--export kept.onnx"; do
+  check "repeat batch: not with $option" error "^error: ${option%% *} but ASHLAR_REPEAT_BATCH=1 trains on the first batch alone" $repeat $option
+done
 check "evaluation without training" 0 '^eval: loss is [0-9.]+$' "$toy" train 1 --epochs 0 --eval
 check "steps" 0 '^trained 7 steps' "$toy" train 1 --steps 7
 check "steps count on in the next epoch" 0 '^epoch: 3 step: 50,' "$toy" train 1 --steps 450

@@ -32,6 +32,7 @@ declare -A training=(
   [--metrics]="-|--metrics m.jsonl|may differ"
   [--profile]="--profile|-|may differ"
   [--threads]="--threads 1|--threads 2|may differ"
+  [--data-threads]="--data-threads 1|--data-threads 2|may differ"
   [--data]="what the files hold is compared: e2e_data_errors"
   [--help]="--help|-|rank 1 waited 2 s for rank 0, the first of this host, to come up"
   [--plan]="-|--plan|rank 1 of this host did not come up within 2 s"

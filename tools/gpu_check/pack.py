@@ -26,8 +26,7 @@ JOBS = ROOT / "docs/jobs"
 LIMIT_MIB = 40
 # Programs are alike but for their kernels: with a window of many of them, each but the first is small.
 WINDOW = 64 << 20
-TOOLS = ("ashlar_conformance", "bench_cuda_matmul", "compare_npy")
-OPTIONAL_TOOLS = ("bench_cuda_conv",)
+TOOLS = ("ashlar_conformance", "bench_cuda_conv", "bench_cuda_matmul", "compare_npy")
 RUNNER = ("attempt.py", "background.py", "checks.py", "figures.py", "libraries.py", "parts.py", "processes.py", "results.py", "run.py", "torch_peers.py")
 MLP_INIT = 'init { match: "*.bias" fill: 0 }\ninit { match: "*" kaiming_uniform {} }\n'
 BF16 = "precision: BF16_MIXED\n"
@@ -185,7 +184,7 @@ def forwards(packer, small):
 
 def programs(packer):
     """The tools, all executables stripped (debug information is nine tenths of them), and the runner."""
-    for tool in TOOLS + tuple(tool for tool in OPTIONAL_TOOLS if (packer.tools / tool).exists()):
+    for tool in TOOLS:
         shutil.copy2(packer.tools / tool, packer.pack / "bin")
     for path in packer.pack.rglob("*"):
         if path.is_file() and path.stat().st_mode & stat.S_IXUSR:
@@ -212,9 +211,6 @@ def missing_tools(tools):
     needed = [tool for tool in ("ashlarc", "ashlar-zoo", "ashlar-fuzz", *TOOLS) if not (tools / tool).exists()]
     if needed:
         raise SystemExit(f"error: {tools} lacks {', '.join(needed)}; build Ashlar with the CUDA toolkit first (tools/check.sh)")
-    for tool in OPTIONAL_TOOLS:
-        if not (tools / tool).exists():
-            print(f"warning: {tools / tool} is missing: the pack cannot probe what it would", file=sys.stderr)
 
 
 def main():

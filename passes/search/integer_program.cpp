@@ -26,6 +26,9 @@ namespace ashlar::search {
 
 namespace {
 
+// What Clp has beyond the time of a search: CBC ends it in time, but for a single step of Clp.
+constexpr double kGraceSeconds = 5;
+
 // State: what is left of the graph. A folded node remembers what it cost beside its neighbours, to be chosen once they are.
 class Fold {
 public:
@@ -208,10 +211,14 @@ public:
     load(relaxation);
     relaxation.getModelPtr()->setMaximumWallSeconds(seconds); // from now on, and for what is copied of it
     relaxation.initialSolve();
-    const double left = seconds - (CoinWallclockTime() - start);
+    const double taken = CoinWallclockTime() - start, left = seconds - taken;
     if (!relaxation.isProvenOptimal() || left <= 0) {
       return std::nullopt;
     }
+    // CBC solves it again when it prepares the search, and Clp 1.17 crashes when its own time ends there: CBC looks at the time, and Clp
+    // has some more. Without time to prepare the search begins at once.
+    relaxation.getModelPtr()->setMaximumWallSeconds(left + kGraceSeconds + taken);
+    const char *prepares = 4 * taken < left ? "on" : "off";
     CbcModel search(relaxation);
     CbcSolverUsefulData settings;
     settings.noPrinting_ = true;
@@ -221,8 +228,9 @@ public:
       search.setMIPStart(startOf(*known));
     }
     const std::string most = std::to_string(left);
-    std::array<const char *, 13> words = {"ashlar",    "-timeMode", "elapsed", "-seconds", most.c_str(), "-allowableGap", "0",
-                                          "-ratioGap", "0",         "-log",    "0",        "-solve",     "-quit"};
+    std::array<const char *, 15> words = {"ashlar", "-timeMode", "elapsed", "-seconds", most.c_str(), "-allowableGap",
+                                          "0",      "-ratioGap", "0",       "-log",     "0",          "-preprocess",
+                                          prepares, "-solve",    "-quit"};
     CbcMain1(words.size(), words.data(), search, [](CbcModel *, int) { return 0; }, settings);
     const double *best = search.bestSolution();
     if (!best || search.isProvenInfeasible()) {

@@ -21,7 +21,8 @@ kill_a_rank() {
   local process
   for _ in $(seq 1200); do
     if [ -e "$2" ]; then
-      for process in /proc/[0-9]*; do
+      for process in $(grep -lx "$1" /proc/[0-9]*/comm 2> /dev/null); do # one program for all: the run does not wait
+        process=${process%/comm}
         if [ "$(readlink "$process/exe" 2> /dev/null)" = "$PWD/$1" ] && grep -qzx OMPI_COMM_WORLD_RANK=1 "$process/environ" 2> /dev/null; then
           kill -KILL "${process#/proc/}" && echo "killed a rank of $1" >> kills
           return

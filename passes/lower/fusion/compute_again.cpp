@@ -4,10 +4,9 @@
 
 #include "passes/lower/fusion/compute_again.h"
 
+#include "passes/lower/fusion/kernel_edits.h"
 #include "passes/lower/kernels/fusible.h"
 #include "passes/lower/kernels/kernel_shape.h"
-#include "passes/lower/kernels/kernel_size.h"
-#include "passes/lower/kernels/row_passes.h"
 
 #include "dialects/dist/owners.h"
 #include "dialects/exec/target_traits.h"
@@ -236,17 +235,11 @@ private:
            llvm::all_of(decision.readers, [&](Operation *reader) { return sizeWith(cast<exec::FusionOp>(reader), decision, code).fits(); });
   }
 
+  // Returns the size of a reader that takes the ops of a decision in.
   static KernelSize sizeWith(exec::FusionOp reader, const Decision &decision, int64_t code) {
-    Block &block = reader.getBody().front();
-    KernelSize size;
-    size.code = code;
-    for (Operation &op : block.without_terminator()) {
-      size.code += codeOf(op);
-    }
-    size.live = static_cast<int64_t>(reader.getNumResults() + reader.getInputs().size() + decision.leaves.size());
-    if (reader.getKind() == exec::FusionKind::Rows) {
-      size.passes = RowPasses(block, KernelShape::get(reader).domain).lastLevel() + 1;
-    }
+    KernelSize size = sizeOf(reader);
+    size.code += code;
+    size.live += static_cast<int64_t>(decision.leaves.size());
     return size;
   }
 
@@ -341,17 +334,7 @@ private:
   // Drops from the kernel what no result needs.
   void clean(exec::FusionOp rest) {
     yield()->setOperands(results);
-    for (Operation &op : llvm::make_early_inc_range(llvm::reverse(body))) {
-      if (op.use_empty() && &op != yield()) {
-        op.erase();
-      }
-    }
-    for (unsigned i = body.getNumArguments(); i-- > 0;) {
-      if (body.getArgument(i).use_empty()) {
-        body.eraseArgument(i);
-        rest.getInputsMutable().erase(i);
-      }
-    }
+    dropUnused(rest);
     if (results.empty()) {
       places.forget(rest);
       rest.erase();

@@ -5,9 +5,8 @@
 
 #include "passes/lower/fusion/join_small.h"
 
+#include "passes/lower/fusion/kernel_edits.h"
 #include "passes/lower/kernels/gpu/gpu_fusion.h"
-#include "passes/lower/kernels/kernel_size.h"
-#include "passes/lower/kernels/row_passes.h"
 
 #include "dialects/dist/owners.h"
 #include "dialects/exec/target_traits.h"
@@ -35,20 +34,6 @@ int64_t movedBytes(exec::FusionOp fusion) {
     bytes += byteSize(cast<RankedTensorType>(type));
   }
   return bytes;
-}
-
-KernelSize sizeOf(exec::FusionOp fusion, const KernelShape &shape) {
-  Block &body = fusion.getBody().front();
-  KernelSize size;
-  for (Operation &op : body.without_terminator()) {
-    size.code += codeOf(op);
-  }
-  if (fusion.getKind() == exec::FusionKind::Rows) {
-    size.passes = RowPasses(body, shape.domain).lastLevel() + 1;
-  }
-  size.live = fusion.getNumResults();
-  size.inputs.insert(fusion.getInputs().begin(), fusion.getInputs().end());
-  return size;
 }
 
 // Kernels that become one.
@@ -148,22 +133,6 @@ private:
     return part;
   }
 
-  // Drops what no result needs.
-  static void dropUnused(exec::FusionOp kernel) {
-    Block &body = kernel.getBody().front();
-    for (Operation &op : llvm::make_early_inc_range(llvm::reverse(body))) {
-      if (op.use_empty() && &op != body.getTerminator()) {
-        op.erase();
-      }
-    }
-    for (unsigned i = body.getNumArguments(); i-- > 0;) {
-      if (body.getArgument(i).use_empty()) {
-        body.eraseArgument(i);
-        kernel.getInputsMutable().erase(i);
-      }
-    }
-  }
-
   // Has a kernel that reduces rows compute what loops over its results compute, one after the other, but for updates of variables.
   void finishRows(exec::FusionOp rows) {
     while (exec::FusionOp loop = findFinish(rows)) {
@@ -192,7 +161,7 @@ private:
     for (Operation *user : rows->getUsers()) {
       auto loop = dyn_cast<exec::FusionOp>(user);
       if (loop && loop.getKind() == exec::FusionKind::Loop && !llvm::all_of(loop.getResults(), isUpdate) &&
-          ArrayRef<int64_t>(KernelShape::get(loop).domain) == domain && canFinish(rows, loop, shape)) {
+          ArrayRef<int64_t>(KernelShape::get(loop).domain) == domain && canFinish(rows, loop)) {
         return loop;
       }
     }
@@ -200,10 +169,10 @@ private:
   }
 
   // Whether the loop reads results of the kernel element by element, and what both need is there before what needs either.
-  bool canFinish(exec::FusionOp rows, exec::FusionOp loop, const KernelShape &shape) const {
+  bool canFinish(exec::FusionOp rows, exec::FusionOp loop) const {
     Batch both;
-    both.size = sizeOf(rows, shape);
-    both.size.add(sizeOf(loop, KernelShape::get(loop)));
+    both.size = sizeOf(rows);
+    both.size.add(sizeOf(loop));
     for (OpOperand &operand : loop->getOpOperands()) {
       Operation *def = operand.get().getDefiningOp();
       if (def != rows) {
@@ -243,7 +212,7 @@ private:
     Batch more = batch;
     more.kernels.push_back(kernel);
     KernelShape shape = KernelShape::get(kernel);
-    more.size.add(sizeOf(kernel, shape));
+    more.size.add(sizeOf(kernel));
     more.bytes += movedBytes(kernel);
     for (Value operand : kernel.getInputs()) {
       Operation *def = operand.getDefiningOp();

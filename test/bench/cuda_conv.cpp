@@ -181,15 +181,5 @@ int main(int argc, char **argv) {
     return 1;
   }
   Probe probe(all);
-  if (Status opened = probe.open(); !opened.ok()) {
-    fmt::print("not run: {}\n", opened.message());
-    return 77;
-  }
-  const Status status = probe.run();
-  const int result = probe.report.print();
-  if (!status.ok()) {
-    std::fflush(stdout);
-    fmt::print(stderr, "error: {}\n", status.message());
-  }
-  return status.ok() ? result : 1;
+  return runProbe(probe);
 }

@@ -150,6 +150,21 @@ struct ProbeReport {
   }
 };
 
+// Runs a probe with its report, and returns the exit status: 77 without a GPU, 1 where the library failed or computed wrong numbers.
+template <typename Probe> int runProbe(Probe &probe) {
+  if (rt::Status opened = probe.open(); !opened.ok()) {
+    fmt::print("not run: {}\n", opened.message());
+    return 77;
+  }
+  const rt::Status status = probe.run();
+  const int result = probe.report.print();
+  if (!status.ok()) {
+    std::fflush(stdout);
+    fmt::print(stderr, "error: {}\n", status.message());
+  }
+  return status.ok() ? result : 1;
+}
+
 } // namespace ashlar::bench
 
 #endif // ASHLAR_TEST_BENCH_CUDA_PROBE_H

@@ -48,7 +48,7 @@ const TargetTraits kCuda = {
     /*cutsLoops=*/false,
     /*sharesRows=*/true,
     /*mostCodeAgain=*/128,
-    /*launchBytes=*/4 * 1000 * 1000,
+    /*launchBytes=*/20 * 1000 * 1000,
     /*combinesShort=*/false,
     /*playsDevices=*/false,
 };

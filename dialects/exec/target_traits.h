@@ -31,7 +31,7 @@ struct TargetTraits {
   bool cutsLoops;           // a kernel takes the range of its outermost loop that it is to run
   bool sharesRows;          // several threads work on a row, and do not wait for each other before results are stored
   int64_t mostCodeAgain;    // scalar instructions that take no longer than to store an element and to read it again
-  int64_t launchBytes;      // that a kernel moves in the time of its launch; 0: it is called
+  int64_t launchBytes;      // a kernel that moves less spends a fifth of its time, or more, on its launch; 0: it is called
 
   // Of collectives.
   bool combinesShort; // integers of 16 bits

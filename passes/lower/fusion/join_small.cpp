@@ -25,6 +25,8 @@ namespace ashlar::lower {
 
 namespace {
 
+constexpr int64_t kNarrowBytes = 4 * 1000 * 1000; // at most, of a joined kernel whose blocks leave multiprocessors idle
+
 // What kernels have in common that can be one: kind, domain, rank of rows, the device that alone computes them.
 using Likeness = std::tuple<exec::FusionKind, std::vector<int64_t>, int64_t, std::optional<int64_t>>;
 
@@ -225,7 +227,7 @@ private:
     for (Operation *user : kernel->getUsers()) {
       more.ahead = isa<nn::WriteOp>(user) ? more.ahead : std::min(more.ahead, numbers.lookup(user));
     }
-    bool isMuch = more.bytes > mostBytes && countBlocks(kernel, shape) < kBusyBlocks;
+    bool isMuch = more.bytes > kNarrowBytes && countBlocks(kernel, shape) < kBusyBlocks;
     if (!batch.kernels.empty() && (more.behind >= more.ahead || isMuch || !more.size.fits())) {
       return false;
     }

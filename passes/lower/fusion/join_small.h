@@ -11,7 +11,7 @@
 
 namespace ashlar::lower {
 
-// Makes one kernel of kernels that run over the same shape and move so little that launching them takes longer, where they do not need each
+// Makes one kernel of kernels that run over the same shape and move so little that their launches count, where they do not need each
 // other: the updates of biases and norms, their conversions, the squares of gradients that are clipped. So does a loop that finishes what a
 // kernel reduces: mean and deviation of a batch normalization, its running statistics. Kernels of a target without
 // launches stay as they are. O(joined kernels x ops).

@@ -26,15 +26,21 @@ Value summedRows(nn::ReduceOp reduce) {
   return cast && cast.getType().getElementType().isF32() ? cast.getInput() : input;
 }
 
-// Calls `visit` for the uses of the rows of `value`, as they are or seen as a matrix of the same rows.
+// Calls `visit` for the uses of the rows of `value`, in whatever shape, as a matrix.
 void forEachUseAsMatrix(Value value, function_ref<void(OpOperand &)> visit) {
-  for (OpOperand &use : value.getUses()) {
-    auto reshape = dyn_cast<nn::ReshapeOp>(use.getOwner());
-    bool keepsRows = reshape && reshape.getType().getRank() == 2 && reshape.getType().getShape().back() == shapeOf(value).back();
-    if (!reshape) {
-      visit(use);
-    } else if (keepsRows) {
-      llvm::for_each(reshape.getResult().getUses(), visit);
+  int64_t columns = shapeOf(value).back();
+  SmallVector<Value> shapes = {value}; // of the same elements
+  while (auto reshape = shapes.front().getDefiningOp<nn::ReshapeOp>()) {
+    shapes.front() = reshape.getInput();
+  }
+  while (!shapes.empty()) {
+    Value shape = shapes.pop_back_val();
+    for (OpOperand &use : shape.getUses()) {
+      if (auto reshape = dyn_cast<nn::ReshapeOp>(use.getOwner())) {
+        shapes.push_back(reshape);
+      } else if (typeOf(shape).getRank() == 2 && shapeOf(shape).back() == columns) {
+        visit(use);
+      }
     }
   }
 }

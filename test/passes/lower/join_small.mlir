@@ -90,10 +90,30 @@ nn.variable @a trainable : tensor<768xf32>
 
 // -----
 
-// What moves 12 MB each is worth a launch.
+// What moves 24 MB each is worth a launch.
 // CHECK-LABEL: @large
 // CHECK-COUNT-2: exec.fusion loop
-func.func @large(%a: tensor<1000000xf32>, %b: tensor<1000000xf32>, %g: tensor<1000000xf32>) -> (tensor<1000000xf32>, tensor<1000000xf32>) {
+func.func @large(%a: tensor<2000000xf32>, %b: tensor<2000000xf32>, %g: tensor<2000000xf32>) -> (tensor<2000000xf32>, tensor<2000000xf32>) {
+  %c = exec.fusion loop(%a, %g) : (tensor<2000000xf32>, tensor<2000000xf32>) -> tensor<2000000xf32> {
+  ^bb0(%x: tensor<2000000xf32>, %y: tensor<2000000xf32>):
+    %z = nn.sub %x, %y : tensor<2000000xf32>
+    exec.yield %z : tensor<2000000xf32>
+  }
+  %d = exec.fusion loop(%b, %g) : (tensor<2000000xf32>, tensor<2000000xf32>) -> tensor<2000000xf32> {
+  ^bb0(%x: tensor<2000000xf32>, %y: tensor<2000000xf32>):
+    %z = nn.sub %x, %y : tensor<2000000xf32>
+    exec.yield %z : tensor<2000000xf32>
+  }
+  return %c, %d : tensor<2000000xf32>, tensor<2000000xf32>
+}
+
+// -----
+
+// What moves 12 MB each is not.
+// CHECK-LABEL: @middling
+// CHECK: exec.fusion loop
+// CHECK-NOT: exec.fusion loop
+func.func @middling(%a: tensor<1000000xf32>, %b: tensor<1000000xf32>, %g: tensor<1000000xf32>) -> (tensor<1000000xf32>, tensor<1000000xf32>) {
   %c = exec.fusion loop(%a, %g) : (tensor<1000000xf32>, tensor<1000000xf32>) -> tensor<1000000xf32> {
   ^bb0(%x: tensor<1000000xf32>, %y: tensor<1000000xf32>):
     %z = nn.sub %x, %y : tensor<1000000xf32>
@@ -105,4 +125,30 @@ func.func @large(%a: tensor<1000000xf32>, %b: tensor<1000000xf32>, %g: tensor<10
     exec.yield %z : tensor<1000000xf32>
   }
   return %c, %d : tensor<1000000xf32>, tensor<1000000xf32>
+}
+
+// -----
+
+// Three of 1.6 MB each: the 128 blocks of a kernel would be busy for long, while other multiprocessors are idle.
+// CHECK-LABEL: @narrow
+// CHECK: exec.fusion loop(%arg0, %arg3, %arg1)
+// CHECK: exec.fusion loop(%arg2, %arg3)
+func.func @narrow(%a: tensor<131072xf32>, %b: tensor<131072xf32>, %c: tensor<131072xf32>, %g: tensor<131072xf32>)
+    -> (tensor<131072xf32>, tensor<131072xf32>, tensor<131072xf32>) {
+  %d = exec.fusion loop(%a, %g) : (tensor<131072xf32>, tensor<131072xf32>) -> tensor<131072xf32> {
+  ^bb0(%x: tensor<131072xf32>, %y: tensor<131072xf32>):
+    %z = nn.sub %x, %y : tensor<131072xf32>
+    exec.yield %z : tensor<131072xf32>
+  }
+  %e = exec.fusion loop(%b, %g) : (tensor<131072xf32>, tensor<131072xf32>) -> tensor<131072xf32> {
+  ^bb0(%x: tensor<131072xf32>, %y: tensor<131072xf32>):
+    %z = nn.sub %x, %y : tensor<131072xf32>
+    exec.yield %z : tensor<131072xf32>
+  }
+  %f = exec.fusion loop(%c, %g) : (tensor<131072xf32>, tensor<131072xf32>) -> tensor<131072xf32> {
+  ^bb0(%x: tensor<131072xf32>, %y: tensor<131072xf32>):
+    %z = nn.sub %x, %y : tensor<131072xf32>
+    exec.yield %z : tensor<131072xf32>
+  }
+  return %d, %e, %f : tensor<131072xf32>, tensor<131072xf32>, tensor<131072xf32>
 }

@@ -40,6 +40,36 @@ func.func @weight_in_out(%dy: tensor<4x16x32xbf16> {nn.name = "dy"}, %x: tensor<
 
 // -----
 
+// The product and the sum see the same rows of heads in shapes of their own.
+// CHECK-LABEL: @heads
+// CHECK: exec.product_with_sums rhs %{{.*}}, %{{.*}} transpose_a : tensor<64x16xbf16>, tensor<64x32xbf16> -> tensor<16x32xf32>, tensor<32xf32>
+// CHECK-NOT: nn.reduce
+func.func @heads(%dy: tensor<4x16x2x16xbf16> {nn.name = "dy"}, %x: tensor<64x16xbf16> {nn.name = "x"}) -> (tensor<16x32xf32> {nn.name = "out1"}, tensor<32xf32> {nn.name = "out2"}) {
+  %merged = nn.reshape %dy : tensor<4x16x2x16xbf16> -> tensor<4x16x32xbf16>
+  %wide = nn.cast %merged : tensor<4x16x32xbf16> -> tensor<4x16x32xf32>
+  %db = nn.reduce sum %wide dims = [0, 1] : tensor<4x16x32xf32> -> tensor<32xf32>
+  %dys = nn.reshape %dy : tensor<4x16x2x16xbf16> -> tensor<64x32xbf16>
+  %dw = nn.matmul %x, %dys {transpose_a} : tensor<64x16xbf16>, tensor<64x32xbf16> -> tensor<16x32xf32>
+  return %dw, %db : tensor<16x32xf32>, tensor<32xf32>
+}
+
+// -----
+
+// The rows of the product are others: a head each.
+// CHECK-LABEL: @rows_of_heads
+// CHECK: nn.reduce sum
+// CHECK-NOT: product_with_sums
+func.func @rows_of_heads(%dy: tensor<4x16x2x16xbf16> {nn.name = "dy"}, %x: tensor<128x16xbf16> {nn.name = "x"}) -> (tensor<16x16xf32> {nn.name = "out1"}, tensor<32xf32> {nn.name = "out2"}) {
+  %merged = nn.reshape %dy : tensor<4x16x2x16xbf16> -> tensor<4x16x32xbf16>
+  %wide = nn.cast %merged : tensor<4x16x32xbf16> -> tensor<4x16x32xf32>
+  %db = nn.reduce sum %wide dims = [0, 1] : tensor<4x16x32xf32> -> tensor<32xf32>
+  %dys = nn.reshape %dy : tensor<4x16x2x16xbf16> -> tensor<128x16xbf16>
+  %dw = nn.matmul %x, %dys {transpose_a} : tensor<128x16xbf16>, tensor<128x16xbf16> -> tensor<16x16xf32>
+  return %dw, %db : tensor<16x16xf32>, tensor<32xf32>
+}
+
+// -----
+
 // Not when the product is used with an activation in the library's call, sums another operand dim, or is too small for the library.
 // CHECK-LABEL: @others
 // CHECK-COUNT-3: nn.reduce sum

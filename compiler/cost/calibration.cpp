@@ -4,7 +4,7 @@
 
 #include "compiler/cost/calibration.h"
 
-#include "dialects/dist/costs.h"
+#include "passes/analysis/costs.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVector.h"

@@ -7,8 +7,8 @@
 #define ASHLAR_COMPILER_COST_MACHINE_H
 
 #include "compiler/job/job.pb.h"
-#include "dialects/dist/costs.h"
 #include "dialects/exec/exec.h"
+#include "passes/analysis/costs.h"
 
 namespace ashlar::cost {
 

@@ -8,14 +8,14 @@
 #include "compiler/report/step_programs.h"
 #include "compiler/report/units.h"
 
-#include "dialects/dist/costs.h"
 #include "dialects/dist/owners.h"
 #include "dialects/dist/plain_text.h"
 #include "dialects/dist/reasons.h"
-#include "dialects/dist/redistribution.h"
 #include "dialects/exec/exec.h"
 #include "dialects/nn/nn.h"
 #include "dialects/support/element_type.h"
+#include "passes/analysis/costs.h"
+#include "passes/analysis/planner/redistribution.h"
 #include "passes/layout/price.h"
 #include "passes/search/strategies.h"
 

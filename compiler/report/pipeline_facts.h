@@ -5,10 +5,10 @@
 #ifndef ASHLAR_COMPILER_REPORT_PIPELINE_FACTS_H
 #define ASHLAR_COMPILER_REPORT_PIPELINE_FACTS_H
 
-#include "compiler/report/timeline.h"
+#include "passes/analysis/schedule/timeline.h"
 
-#include "dialects/dist/costs.h"
 #include "dialects/exec/exec.h"
+#include "passes/analysis/costs.h"
 #include "passes/lower/memory/collective_order.h"
 #include "passes/lower/memory/memory_use.h"
 

@@ -6,7 +6,7 @@
 #ifndef ASHLAR_PASSES_LAYOUT_ASSIGNMENT_H
 #define ASHLAR_PASSES_LAYOUT_ASSIGNMENT_H
 
-#include "dialects/dist/redistribution.h"
+#include "passes/analysis/planner/redistribution.h"
 #include "passes/layout/layout_problem.h"
 
 namespace ashlar::layout {

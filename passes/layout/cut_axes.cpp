@@ -4,7 +4,7 @@
 
 #include "passes/layout/cut_axes.h"
 
-#include "dialects/dist/search_space.h"
+#include "passes/analysis/planner/search_space.h"
 
 #include "llvm/ADT/MapVector.h"
 #include "llvm/Support/MathExtras.h"

@@ -6,12 +6,12 @@
 #include "passes/layout/local_program.h"
 
 #include "dialects/dist/owners.h"
-#include "dialects/dist/single_step.h"
 #include "dialects/nn/nn.h"
 #include "dialects/nn/repeated_dims.h"
 #include "dialects/support/element_type.h"
 #include "dialects/support/op_interfaces.h"
 #include "dialects/support/tensor_values.h"
+#include "passes/analysis/planner/single_step.h"
 
 #include <unordered_map>
 

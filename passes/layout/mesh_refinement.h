@@ -5,7 +5,7 @@
 #ifndef ASHLAR_PASSES_LAYOUT_MESH_REFINEMENT_H
 #define ASHLAR_PASSES_LAYOUT_MESH_REFINEMENT_H
 
-#include "dialects/dist/costs.h"
+#include "passes/analysis/costs.h"
 #include "passes/layout/layout_text.h"
 
 #include <map>

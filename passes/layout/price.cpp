@@ -5,10 +5,10 @@
 
 #include "passes/layout/price.h"
 
-#include "dialects/dist/overlap_schedule.h"
 #include "dialects/nn/nn.h"
 #include "dialects/support/element_type.h"
 #include "dialects/support/op_interfaces.h"
+#include "passes/analysis/schedule/overlap_schedule.h"
 #include "passes/layout/cut_axes.h"
 #include "passes/layout/decide.h"
 #include "passes/layout/propagate_layouts.h"

@@ -5,11 +5,11 @@
 // a group may be impossible (one member needs another's result). Buckets that a mode makes never are, because their members have equally
 // many collectives before them; ids of the user may be, and are refused.
 
-#include "dialects/dist/costs.h"
 #include "dialects/dist/reasons.h"
 #include "dialects/nn/nn.h"
 #include "dialects/nn/phases.h"
 #include "dialects/support/element_type.h"
+#include "passes/analysis/costs.h"
 #include "passes/partition/collective_order.h"
 #include "passes/partition/fusion_setting.h"
 #include "passes/partition/passes.h"

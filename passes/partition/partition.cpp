@@ -3,10 +3,10 @@
 // ashlar-partition: from global shapes to one device's program. Only ops with numbers of elements in their attributes need care here; all
 // others compute on pieces as they do on whole tensors, because their layouts are one split of their factors.
 
-#include "dialects/dist/redistribution.h"
-#include "dialects/dist/single_step.h"
 #include "dialects/nn/nn.h"
 #include "dialects/support/tensor_values.h"
+#include "passes/analysis/planner/redistribution.h"
+#include "passes/analysis/planner/single_step.h"
 #include "passes/partition/exchange_windows.h"
 #include "passes/partition/merge_equal_ops.h"
 #include "passes/partition/padding.h"

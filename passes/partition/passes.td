@@ -11,7 +11,7 @@ def PartitionPass : Pass<"ashlar-partition", "::mlir::ModuleOp"> {
   let summary = "Cuts the program to the shapes of one device and turns redistributions into collectives.";
   let description = [{
     Every value takes the shape of the piece that one device holds; all devices run the same program. A redistribution becomes the steps of
-    its plan (dialects/dist/redistribution.h). Elements keep their global numbers: nn.index adds the offset of the device's piece, so
+    its plan (passes/analysis/planner/redistribution.h). Elements keep their global numbers: nn.index adds the offset of the device's piece, so
     random numbers and one-hot comparisons are those of the whole tensor; an op that finds rows by number counts from the first row of the
     piece. Constants with equal elements shrink, others are sliced. Sizes that
     do not divide are rounded up, and the padding is masked where an op reduces it (docs/layouts.md).

@@ -4,10 +4,10 @@
 
 #include "passes/partition/recompute_segments.h"
 
-#include "dialects/dist/costs.h"
 #include "dialects/dist/stages.h"
 #include "dialects/nn/nn.h"
 #include "dialects/support/element_type.h"
+#include "passes/analysis/costs.h"
 #include "passes/partition/recompute_choice.h"
 
 #include "mlir/Interfaces/SideEffectInterfaces.h"

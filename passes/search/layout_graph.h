@@ -6,7 +6,7 @@
 #ifndef ASHLAR_PASSES_SEARCH_LAYOUT_GRAPH_H
 #define ASHLAR_PASSES_SEARCH_LAYOUT_GRAPH_H
 
-#include "dialects/dist/redistribution.h"
+#include "passes/analysis/planner/redistribution.h"
 #include "passes/search/decision_graph.h"
 #include "passes/search/repeated_ops.h"
 

@@ -5,7 +5,7 @@
 #ifndef ASHLAR_PASSES_SEARCH_OP_CHOICES_H
 #define ASHLAR_PASSES_SEARCH_OP_CHOICES_H
 
-#include "dialects/dist/redistribution.h"
+#include "passes/analysis/planner/redistribution.h"
 #include "passes/layout/layout_problem.h"
 
 namespace ashlar::search {

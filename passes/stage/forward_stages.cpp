@@ -4,13 +4,13 @@
 
 #include "passes/stage/stage_assignment.h"
 
-#include "dialects/dist/costs.h"
 #include "dialects/dist/dist.h"
 #include "dialects/dist/rules.h"
 #include "dialects/dist/stages.h"
 #include "dialects/nn/paths.h"
 #include "dialects/support/element_type.h"
 #include "dialects/support/names.h"
+#include "passes/analysis/costs.h"
 #include "passes/stage/stage_balance.h"
 
 #include "llvm/ADT/StringSet.h"

@@ -5,11 +5,11 @@
 #include "test/fuzz/random_program.h"
 
 #include "compiler/pipelines/pipelines.h"
-#include "dialects/dist/costs.h"
 #include "dialects/dist/recompute_rules.h"
 #include "dialects/nn/nn.h"
 #include "dialects/nn/paths.h"
 #include "dialects/support/tensor_values.h"
+#include "passes/analysis/costs.h"
 #include "test/fuzz/random_model.h"
 #include "test/fuzz/random_optimizer.h"
 #include "test/fuzz/random_pipeline.h"

@@ -3,14 +3,14 @@
 // Turns collectives into a start and a wait, where that hides some of their time, and moves ops to where the schedule has them. What the
 // ops take is that of priced_program.h; the order is that of overlap_schedule.h.
 
-#include "dialects/dist/overlap_schedule.h"
+#include "passes/analysis/schedule/overlap_schedule.h"
 #include "passes/lower/overlap/priced_program.h"
 #include "passes/lower/passes.h"
 
-#include "dialects/dist/costs.h"
 #include "dialects/dist/dist.h"
 #include "dialects/exec/exec.h"
 #include "dialects/support/operands_first.h"
+#include "passes/analysis/costs.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 

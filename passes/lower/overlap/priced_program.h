@@ -6,12 +6,12 @@
 #ifndef ASHLAR_PASSES_LOWER_OVERLAP_PRICED_PROGRAM_H
 #define ASHLAR_PASSES_LOWER_OVERLAP_PRICED_PROGRAM_H
 
-#include "dialects/dist/overlap_schedule.h"
+#include "passes/analysis/schedule/overlap_schedule.h"
 
-#include "dialects/dist/costs.h"
 #include "dialects/dist/dist.h"
 #include "dialects/exec/exec.h"
 #include "dialects/nn/nn.h"
+#include "passes/analysis/costs.h"
 
 namespace ashlar::lower {
 

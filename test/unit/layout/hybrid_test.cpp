@@ -4,7 +4,7 @@
 // and they train like the model that a single device runs.
 
 #include "compiler/reference/equivalence.h"
-#include "dialects/dist/single_step.h"
+#include "passes/analysis/planner/single_step.h"
 #include "passes/layout/passes.h"
 #include "test/unit/layout/partitioned.h"
 #include "test/unit/layout/random_program.h"

@@ -2,7 +2,7 @@
 //
 // The arithmetic of meshes and layouts, and what a collective moves.
 
-#include "dialects/dist/costs.h"
+#include "passes/analysis/costs.h"
 #include "test/unit/layout/random_program.h"
 #include "test/unit/reference/parsed_module.h"
 

@@ -3,9 +3,9 @@
 // Plans on more axes than the planner searches exhaustively: what they cost to make is counted in layouts, and what they lose is measured
 // against the exhaustive search, which is kept for that on as many axes as it can take.
 
-#include "dialects/dist/numbered_problem.h"
-#include "dialects/dist/redistribution_bound.h"
 #include "dialects/support/element_type.h"
+#include "passes/analysis/planner/numbered_problem.h"
+#include "passes/analysis/planner/redistribution_bound.h"
 
 #include "test/unit/layout/random_program.h"
 #include "test/unit/reference/parsed_module.h"

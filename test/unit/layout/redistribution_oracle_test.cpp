@@ -4,7 +4,7 @@
 // of global indices it holds in each dim (-1: padding) and the terms of the sum it has; a step is done on these lists. Layouts only say
 // which states there are. What is shared with the planner is the cost of one collective.
 
-#include "dialects/dist/redistribution.h"
+#include "passes/analysis/planner/redistribution.h"
 
 #include "test/unit/layout/random_program.h"
 #include "test/unit/reference/parsed_module.h"

@@ -2,7 +2,7 @@
 //
 // The redistribution planner: every pair of layouts, run by the reference interpreter, and the plans one expects.
 
-#include "dialects/dist/redistribution.h"
+#include "passes/analysis/planner/redistribution.h"
 
 #include "passes/partition/passes.h"
 #include "test/unit/layout/random_program.h"

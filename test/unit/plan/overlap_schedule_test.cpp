@@ -2,7 +2,7 @@
 //
 // The list scheduler on programs small enough to follow by hand, and on random ones against a player that knows nothing of how it decides.
 
-#include "dialects/dist/overlap_schedule.h"
+#include "passes/analysis/schedule/overlap_schedule.h"
 #include "test/unit/reference/parsed_module.h"
 
 #include <catch2/catch.hpp>

@@ -2,9 +2,9 @@
 //
 // Steps of pipelines that were played on paper, and what is said and drawn of them.
 
-#include "compiler/report/timeline.h"
 #include "compiler/report/timeline_svg.h"
 #include "compiler/report/timeline_text.h"
+#include "passes/analysis/schedule/timeline.h"
 #include "passes/stage/execution.h"
 
 #include <catch2/catch.hpp>

@@ -2,7 +2,7 @@
 //
 // Sizes and pieces of layouts on axes by number.
 
-#include "dialects/dist/search_space.h"
+#include "passes/analysis/planner/search_space.h"
 
 #include "llvm/Support/MathExtras.h"
 

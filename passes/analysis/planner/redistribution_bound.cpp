@@ -2,7 +2,7 @@
 //
 // The bound: for each rate of a link, the devices are grouped by the axes that are no faster, and what passes between groups is counted.
 
-#include "dialects/dist/redistribution_bound.h"
+#include "passes/analysis/planner/redistribution_bound.h"
 
 #include "llvm/Support/MathExtras.h"
 

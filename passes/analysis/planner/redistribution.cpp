@@ -2,10 +2,10 @@
 //
 // The planner: which axes may serve, from names to numbers and back, and the plans made so far.
 
-#include "dialects/dist/redistribution.h"
+#include "passes/analysis/planner/redistribution.h"
 
-#include "dialects/dist/numbered_problem.h"
 #include "dialects/support/element_type.h"
+#include "passes/analysis/planner/numbered_problem.h"
 
 #include <map>
 

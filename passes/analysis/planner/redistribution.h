@@ -7,10 +7,10 @@
 // mesh the cost; fewer bytes, then fewer steps are the tie-break. No layout on the way takes more memory than the larger of both ends,
 // unless no such way is found.
 
-#ifndef ASHLAR_DIALECTS_DIST_REDISTRIBUTION_H
-#define ASHLAR_DIALECTS_DIST_REDISTRIBUTION_H
+#ifndef ASHLAR_PASSES_ANALYSIS_PLANNER_REDISTRIBUTION_H
+#define ASHLAR_PASSES_ANALYSIS_PLANNER_REDISTRIBUTION_H
 
-#include "dialects/dist/costs.h"
+#include "passes/analysis/costs.h"
 
 #include "llvm/ADT/DenseMap.h"
 
@@ -98,4 +98,4 @@ llvm::SmallVector<int64_t> permuteSources(MeshAttr mesh, const Layout &layout, c
 
 } // namespace ashlar::dist
 
-#endif // ASHLAR_DIALECTS_DIST_REDISTRIBUTION_H
+#endif // ASHLAR_PASSES_ANALYSIS_PLANNER_REDISTRIBUTION_H

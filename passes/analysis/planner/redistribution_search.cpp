@@ -2,9 +2,9 @@
 //
 // The search behind the planner of redistributions: the queue, and the edges of an exhaustive search.
 
-#include "dialects/dist/redistribution_search.h"
+#include "passes/analysis/planner/redistribution_search.h"
 
-#include "dialects/dist/redistribution_bound.h"
+#include "passes/analysis/planner/redistribution_bound.h"
 
 #include "llvm/Support/MathExtras.h"
 

@@ -2,10 +2,10 @@
 //
 // Which axes serve in a search, and how many of them move as one.
 
-#include "dialects/dist/numbered_problem.h"
+#include "passes/analysis/planner/numbered_problem.h"
 
-#include "dialects/dist/redistribution_bound.h"
 #include "dialects/support/element_type.h"
+#include "passes/analysis/planner/redistribution_bound.h"
 
 #include "llvm/Support/MathExtras.h"
 

@@ -3,7 +3,7 @@
 // The edges of a focused search. Each leads nearer to the end in some dim, or is one of the few that an end in another order needs; how
 // many there are grows with the axes, not with their orders.
 
-#include "dialects/dist/redistribution_search.h"
+#include "passes/analysis/planner/redistribution_search.h"
 
 using namespace mlir;
 

@@ -2,10 +2,10 @@
 //
 // What no plan can be faster than: a focused search aims by it, and what it may have missed is told by it.
 
-#ifndef ASHLAR_DIALECTS_DIST_REDISTRIBUTION_BOUND_H
-#define ASHLAR_DIALECTS_DIST_REDISTRIBUTION_BOUND_H
+#ifndef ASHLAR_PASSES_ANALYSIS_PLANNER_REDISTRIBUTION_BOUND_H
+#define ASHLAR_PASSES_ANALYSIS_PLANNER_REDISTRIBUTION_BOUND_H
 
-#include "dialects/dist/search_space.h"
+#include "passes/analysis/planner/search_space.h"
 
 namespace ashlar::dist {
 
@@ -19,4 +19,4 @@ int64_t leastTimePs(const SearchSpace &space, const NumberedLayout &from);
 
 } // namespace ashlar::dist
 
-#endif // ASHLAR_DIALECTS_DIST_REDISTRIBUTION_BOUND_H
+#endif // ASHLAR_PASSES_ANALYSIS_PLANNER_REDISTRIBUTION_BOUND_H

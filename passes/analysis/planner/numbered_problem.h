@@ -2,10 +2,10 @@
 //
 // One redistribution in the search's terms: which axes may serve, from names to numbers and back.
 
-#ifndef ASHLAR_DIALECTS_DIST_NUMBERED_PROBLEM_H
-#define ASHLAR_DIALECTS_DIST_NUMBERED_PROBLEM_H
+#ifndef ASHLAR_PASSES_ANALYSIS_PLANNER_NUMBERED_PROBLEM_H
+#define ASHLAR_PASSES_ANALYSIS_PLANNER_NUMBERED_PROBLEM_H
 
-#include "dialects/dist/redistribution_search.h"
+#include "passes/analysis/planner/redistribution_search.h"
 
 namespace ashlar::dist {
 
@@ -51,4 +51,4 @@ private:
 
 } // namespace ashlar::dist
 
-#endif // ASHLAR_DIALECTS_DIST_NUMBERED_PROBLEM_H
+#endif // ASHLAR_PASSES_ANALYSIS_PLANNER_NUMBERED_PROBLEM_H

@@ -3,10 +3,10 @@
 // The search behind the planner of redistributions. Up to kExactAxes axes it looks at every way; above that there are too many, and it
 // looks at those that lead somewhere.
 
-#ifndef ASHLAR_DIALECTS_DIST_REDISTRIBUTION_SEARCH_H
-#define ASHLAR_DIALECTS_DIST_REDISTRIBUTION_SEARCH_H
+#ifndef ASHLAR_PASSES_ANALYSIS_PLANNER_REDISTRIBUTION_SEARCH_H
+#define ASHLAR_PASSES_ANALYSIS_PLANNER_REDISTRIBUTION_SEARCH_H
 
-#include "dialects/dist/search_space.h"
+#include "passes/analysis/planner/search_space.h"
 
 #include <optional>
 #include <queue>
@@ -124,4 +124,4 @@ private:
 
 } // namespace ashlar::dist
 
-#endif // ASHLAR_DIALECTS_DIST_REDISTRIBUTION_SEARCH_H
+#endif // ASHLAR_PASSES_ANALYSIS_PLANNER_REDISTRIBUTION_SEARCH_H

@@ -2,7 +2,7 @@
 //
 // A stage runs on until it needs a message that was not sent, or room that was not made; what another stage does then wakes it.
 
-#include "compiler/report/timeline.h"
+#include "passes/analysis/schedule/timeline.h"
 
 #include "llvm/ADT/STLExtras.h"
 

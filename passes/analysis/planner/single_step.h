@@ -2,10 +2,10 @@
 //
 // The one step between two layouts, for communication that a model places itself: it is kept as it is, whatever a plan would do.
 
-#ifndef ASHLAR_DIALECTS_DIST_SINGLE_STEP_H
-#define ASHLAR_DIALECTS_DIST_SINGLE_STEP_H
+#ifndef ASHLAR_PASSES_ANALYSIS_PLANNER_SINGLE_STEP_H
+#define ASHLAR_PASSES_ANALYSIS_PLANNER_SINGLE_STEP_H
 
-#include "dialects/dist/redistribution.h"
+#include "passes/analysis/planner/redistribution.h"
 
 namespace ashlar::dist {
 
@@ -17,4 +17,4 @@ std::optional<Step> findSingleStep(const Layout &from, const Layout &to);
 
 } // namespace ashlar::dist
 
-#endif // ASHLAR_DIALECTS_DIST_SINGLE_STEP_H
+#endif // ASHLAR_PASSES_ANALYSIS_PLANNER_SINGLE_STEP_H

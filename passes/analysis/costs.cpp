@@ -2,7 +2,7 @@
 //
 // What collectives and computing cost.
 
-#include "dialects/dist/costs.h"
+#include "passes/analysis/costs.h"
 
 #include "dialects/support/element_type.h"
 

@@ -4,8 +4,8 @@
 // known here; they stand on dist.mesh and on the module. Times are integers, so that plans that cost the same compare equal on every
 // machine.
 
-#ifndef ASHLAR_DIALECTS_DIST_COSTS_H
-#define ASHLAR_DIALECTS_DIST_COSTS_H
+#ifndef ASHLAR_PASSES_ANALYSIS_COSTS_H
+#define ASHLAR_PASSES_ANALYSIS_COSTS_H
 
 #include "dialects/dist/dist.h"
 
@@ -173,4 +173,4 @@ DeviceAttr deviceOf(mlir::MLIRContext *context, const DeviceRates &rates);
 
 } // namespace ashlar::dist
 
-#endif // ASHLAR_DIALECTS_DIST_COSTS_H
+#endif // ASHLAR_PASSES_ANALYSIS_COSTS_H

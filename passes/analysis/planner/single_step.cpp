@@ -2,7 +2,7 @@
 //
 // Reads the step off the axes that leave a dim and those that join one.
 
-#include "dialects/dist/single_step.h"
+#include "passes/analysis/planner/single_step.h"
 
 using namespace mlir;
 

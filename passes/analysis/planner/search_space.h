@@ -4,10 +4,10 @@
 // cost little. An axis of the search may be several of the mesh, side by side wherever they are: it is moved as one but cuts as they do,
 // one after the other.
 
-#ifndef ASHLAR_DIALECTS_DIST_SEARCH_SPACE_H
-#define ASHLAR_DIALECTS_DIST_SEARCH_SPACE_H
+#ifndef ASHLAR_PASSES_ANALYSIS_PLANNER_SEARCH_SPACE_H
+#define ASHLAR_PASSES_ANALYSIS_PLANNER_SEARCH_SPACE_H
 
-#include "dialects/dist/redistribution.h"
+#include "passes/analysis/planner/redistribution.h"
 
 namespace ashlar::dist {
 
@@ -104,4 +104,4 @@ private:
 
 } // namespace ashlar::dist
 
-#endif // ASHLAR_DIALECTS_DIST_SEARCH_SPACE_H
+#endif // ASHLAR_PASSES_ANALYSIS_PLANNER_SEARCH_SPACE_H

@@ -3,8 +3,8 @@
 // One step of a pipeline on a clock, from times alone: no IR. Each stage runs its programs in its order; what a program receives is copied
 // by its own stage, once it was sent; a stage that can do neither waits.
 
-#ifndef ASHLAR_COMPILER_REPORT_TIMELINE_H
-#define ASHLAR_COMPILER_REPORT_TIMELINE_H
+#ifndef ASHLAR_PASSES_ANALYSIS_SCHEDULE_TIMELINE_H
+#define ASHLAR_PASSES_ANALYSIS_SCHEDULE_TIMELINE_H
 
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/SmallVector.h"
@@ -78,4 +78,4 @@ Timeline playStages(llvm::ArrayRef<StageWork> stages);
 
 } // namespace ashlar::report
 
-#endif // ASHLAR_COMPILER_REPORT_TIMELINE_H
+#endif // ASHLAR_PASSES_ANALYSIS_SCHEDULE_TIMELINE_H

@@ -3,8 +3,8 @@
 // The order of a program in which collectives run beside computation, from prices alone: no IR. A device computes one op after the other; a
 // channel beside it carries one collective after the other, in the order in which they are started.
 
-#ifndef ASHLAR_DIALECTS_DIST_OVERLAP_SCHEDULE_H
-#define ASHLAR_DIALECTS_DIST_OVERLAP_SCHEDULE_H
+#ifndef ASHLAR_PASSES_ANALYSIS_SCHEDULE_OVERLAP_SCHEDULE_H
+#define ASHLAR_PASSES_ANALYSIS_SCHEDULE_OVERLAP_SCHEDULE_H
 
 #include "mlir/Support/LLVM.h"
 #include "llvm/ADT/ArrayRef.h"
@@ -50,4 +50,4 @@ OverlapSchedule scheduleOverlap(llvm::ArrayRef<PricedOp> ops);
 
 } // namespace ashlar::dist
 
-#endif // ASHLAR_DIALECTS_DIST_OVERLAP_SCHEDULE_H
+#endif // ASHLAR_PASSES_ANALYSIS_SCHEDULE_OVERLAP_SCHEDULE_H

@@ -3,7 +3,7 @@
 // The list scheduler. State: the time of the device, that of the channel, and sets of ops by what keeps them: nothing (`runnable`), a
 // collective that is under way (`arriving`), or ops that have not run.
 
-#include "dialects/dist/overlap_schedule.h"
+#include "passes/analysis/schedule/overlap_schedule.h"
 
 #include "llvm/ADT/STLExtras.h"
 

@@ -6,7 +6,7 @@
 
 #include "compiler/job/job.h"
 #include "dialects/nn/nn.h"
-#include "passes/train/named_values.h"
+#include "passes/train/loss/named_values.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Diagnostics.h"

@@ -15,7 +15,7 @@
 #include "dialects/support/element_type.h"
 #include "dialects/support/op_interfaces.h"
 #include "passes/analysis/schedule/timeline.h"
-#include "passes/layout/price.h"
+#include "passes/layout/redistribute/price.h"
 #include "passes/lower/calls/library_convolution.h"
 #include "passes/lower/overlap/priced_program.h"
 #include "passes/lower/passes.h"

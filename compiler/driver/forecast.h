@@ -27,7 +27,7 @@ struct Forecast {
 };
 
 // Makes of a module of programs whose values have layouts, as inferLayouts leaves it, those of one device, as addDistPasses does, and adds
-// up their prices (passes/layout/price.h) over a step. `module` is used up. Fails, with an error, where a pass does.
+// up their prices (passes/layout/redistribute/price.h) over a step. `module` is used up. Fails, with an error, where a pass does.
 //
 // Memory counts the parts that lower::memoryUse counts, under their names, but those that only a lowered program has: what hosts stage for
 // messages, and weights that calls keep in an order of their own.

@@ -8,7 +8,7 @@
 #include "compiler/driver/plan.h"
 #include "compiler/report/units.h"
 #include "dialects/nn/nn.h"
-#include "passes/search/deadline.h"
+#include "passes/search/solver/deadline.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Diagnostics.h"

@@ -94,7 +94,7 @@ constexpr NumberRange kRanges[] = {
     atLeast("loss.negative_log_likelihood.ignore_index", -0x1p31, kMostI32), // labels are i32
     atLeast("loss.softmax_cross_entropy.ignore_index", -0x1p31, kMostI32),
     // The factor of a step that grows; beyond these initial values the scale would only move into its own limits
-    // (passes/train/loss_scale.cpp).
+    // (passes/train/update/loss_scale.cpp).
     {"loss_scale.factor", 1, kMostF32, true, false, true},
     atLeast("loss_scale.growth_steps", 1, 0x1p40),
     {"loss_scale.initial", 0x1p-24, 0x1p96, false, false, true},

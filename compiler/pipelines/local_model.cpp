@@ -6,7 +6,7 @@
 
 #include "dialects/dist/rules.h"
 #include "dialects/support/names.h"
-#include "passes/layout/mesh_refinement.h"
+#include "passes/layout/rules/mesh_refinement.h"
 
 using namespace mlir;
 

@@ -16,7 +16,7 @@
 #include "dialects/support/element_type.h"
 #include "passes/analysis/costs.h"
 #include "passes/analysis/planner/redistribution.h"
-#include "passes/layout/price.h"
+#include "passes/layout/redistribute/price.h"
 #include "passes/search/strategies.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"

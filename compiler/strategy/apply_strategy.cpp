@@ -8,8 +8,8 @@
 
 #include "dialects/dist/plain_text.h"
 #include "dialects/nn/nn.h"
-#include "passes/layout/copy_sources.h"
-#include "passes/layout/mesh_refinement.h"
+#include "passes/layout/inference/copy_sources.h"
+#include "passes/layout/rules/mesh_refinement.h"
 
 #include "llvm/ADT/StringExtras.h"
 

@@ -5,7 +5,7 @@
 #include "compiler/strategy/op_names.h"
 
 #include "dialects/nn/nn.h"
-#include "passes/layout/expand_split_ops.h"
+#include "passes/layout/inference/expand_split_ops.h"
 
 #include "llvm/ADT/STLExtras.h"
 

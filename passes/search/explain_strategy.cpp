@@ -5,11 +5,11 @@
 #include "passes/search/explain_strategy.h"
 
 #include "dialects/dist/plain_text.h"
-#include "passes/layout/copy_sources.h"
-#include "passes/layout/inference.h"
-#include "passes/search/deadline.h"
+#include "passes/layout/inference/copy_sources.h"
+#include "passes/layout/inference/inference.h"
 #include "passes/search/rules_of_layouts.h"
 #include "passes/search/runner_up.h"
+#include "passes/search/solver/deadline.h"
 
 #include <limits>
 

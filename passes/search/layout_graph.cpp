@@ -8,8 +8,8 @@
 #include "dialects/nn/nn.h"
 #include "dialects/support/element_type.h"
 #include "dialects/support/op_interfaces.h"
-#include "passes/layout/decide.h"
-#include "passes/layout/price.h"
+#include "passes/layout/redistribute/decide.h"
+#include "passes/layout/redistribute/price.h"
 #include "passes/search/op_choices.h"
 
 #include "llvm/ADT/DenseSet.h"
@@ -387,8 +387,8 @@ private:
     }
   }
 
-  // Finds what ops read and write, as price() has it for one device (passes/layout/price.h): without a look at where redistributions will
-  // stand.
+  // Finds what ops read and write, as price() has it for one device (passes/layout/redistribute/price.h): without a look at where
+  // redistributions will stand.
   void findTraffic() {
     for (const WeightedProgram &weighted : programs) {
       layout::LocalProgram local = layout::localProgram(problem.programs[weighted.program].function);

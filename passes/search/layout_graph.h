@@ -7,8 +7,8 @@
 #define ASHLAR_PASSES_SEARCH_LAYOUT_GRAPH_H
 
 #include "passes/analysis/planner/redistribution.h"
-#include "passes/search/decision_graph.h"
 #include "passes/search/repeated_ops.h"
+#include "passes/search/solver/decision_graph.h"
 
 #include <memory>
 #include <optional>

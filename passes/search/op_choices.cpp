@@ -8,7 +8,7 @@
 #include "dialects/support/element_type.h"
 #include "dialects/support/op_interfaces.h"
 #include "dialects/support/tensor_values.h"
-#include "passes/layout/decide.h"
+#include "passes/layout/redistribute/decide.h"
 
 using namespace mlir;
 

@@ -6,7 +6,7 @@
 #define ASHLAR_PASSES_SEARCH_OP_CHOICES_H
 
 #include "passes/analysis/planner/redistribution.h"
-#include "passes/layout/layout_problem.h"
+#include "passes/layout/inference/layout_problem.h"
 
 namespace ashlar::search {
 

@@ -5,7 +5,7 @@
 #ifndef ASHLAR_PASSES_SEARCH_REPEATED_OPS_H
 #define ASHLAR_PASSES_SEARCH_REPEATED_OPS_H
 
-#include "passes/layout/layout_problem.h"
+#include "passes/layout/inference/layout_problem.h"
 
 namespace ashlar::search {
 

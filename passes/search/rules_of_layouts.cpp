@@ -4,10 +4,10 @@
 
 #include "passes/search/rules_of_layouts.h"
 
-#include "passes/layout/copy_sources.h"
-#include "passes/layout/given_attributes.h"
-#include "passes/layout/inference.h"
-#include "passes/layout/named_tensors.h"
+#include "passes/layout/inference/copy_sources.h"
+#include "passes/layout/inference/given_attributes.h"
+#include "passes/layout/inference/inference.h"
+#include "passes/layout/inference/named_tensors.h"
 #include "passes/search/name_globs.h"
 
 #include "dialects/support/element_type.h"

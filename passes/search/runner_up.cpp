@@ -5,7 +5,7 @@
 #include "passes/search/runner_up.h"
 
 #include "passes/search/name_globs.h"
-#include "passes/search/relaxation.h"
+#include "passes/search/solver/relaxation.h"
 
 #include "dialects/dist/plain_text.h"
 #include "dialects/nn/phases.h"

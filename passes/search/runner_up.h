@@ -5,8 +5,8 @@
 #ifndef ASHLAR_PASSES_SEARCH_RUNNER_UP_H
 #define ASHLAR_PASSES_SEARCH_RUNNER_UP_H
 
-#include "passes/search/elimination.h"
 #include "passes/search/layout_graph.h"
+#include "passes/search/solver/elimination.h"
 
 #include <string>
 

@@ -2,12 +2,12 @@
 //
 // ashlar-search-layouts: the decision graph of a module, solved and given back.
 
-#include "passes/layout/copy_sources.h"
-#include "passes/layout/given_layout.h"
-#include "passes/search/deadline.h"
+#include "passes/layout/inference/copy_sources.h"
+#include "passes/layout/inference/given_layout.h"
 #include "passes/search/explain_strategy.h"
 #include "passes/search/passes.h"
-#include "passes/search/solve.h"
+#include "passes/search/solver/deadline.h"
+#include "passes/search/solver/solve.h"
 #include "passes/search/strategies.h"
 
 using namespace mlir;

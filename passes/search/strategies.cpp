@@ -6,9 +6,9 @@
 
 #include "dialects/nn/nn.h"
 #include "dialects/nn/phases.h"
-#include "passes/layout/copy_sources.h"
-#include "passes/layout/given_attributes.h"
-#include "passes/layout/inference.h"
+#include "passes/layout/inference/copy_sources.h"
+#include "passes/layout/inference/given_attributes.h"
+#include "passes/layout/inference/inference.h"
 
 #include "llvm/ADT/BitVector.h"
 

@@ -5,7 +5,7 @@
 #ifndef ASHLAR_PASSES_SEARCH_STRATEGIES_H
 #define ASHLAR_PASSES_SEARCH_STRATEGIES_H
 
-#include "passes/layout/price.h"
+#include "passes/layout/redistribute/price.h"
 #include "passes/search/layout_graph.h"
 
 #include "mlir/IR/BuiltinOps.h"

@@ -16,10 +16,10 @@ STRUCTURE = {"Constant", "Gradient", "Read", "Variable", "Write"}
 # File or folder -> the ops that it may name, or "all", and why.
 ALLOWED = {
     "passes/format/assign_formats.cpp": ("Transpose", "is what the pass saves"),
-    "passes/layout/delay_reductions.cpp": ("Add", "regroups the terms of a sum"),
-    "passes/layout/lift_hybrid.cpp": ("Index Random Slice", "makes what counts elements of a piece count those of the whole"),
-    "passes/layout/local_program.cpp": ("Broadcast Index Pad Reshape Slice", "foresees what partitioning and folding make of them"),
-    "passes/layout/price.cpp": ("Reshape", "another name of the same bytes"),
+    "passes/layout/redistribute/delay_reductions.cpp": ("Add", "regroups the terms of a sum"),
+    "passes/layout/hybrid/lift_hybrid.cpp": ("Index Random Slice", "makes what counts elements of a piece count those of the whole"),
+    "passes/layout/redistribute/local_program.cpp": ("Broadcast Index Pad Reshape Slice", "foresees what partitioning and folding make of them"),
+    "passes/layout/redistribute/price.cpp": ("Reshape", "another name of the same bytes"),
     "passes/search/layout_graph.cpp": ("Reshape", "another name of the same bytes"),
     "passes/search/op_choices.cpp": ("Reduce", "the sums of an expansion"),
     "passes/lower/calls": ("Add Broadcast Mul", "the grammar of a library call"),
@@ -38,10 +38,10 @@ ALLOWED = {
     "passes/lower/memory": ("Reshape", "another name of the same bytes"),
     "passes/partition/exchange_windows.cpp": ("Broadcast", "what is repeated is sent once"),
     "passes/partition/partition.cpp": ("Index Slice", "count elements in their attributes"),
-    "passes/train/accumulate.cpp": ("Random", "draws by the place of a sample in the step"),
+    "passes/train/update/accumulate.cpp": ("Random", "draws by the place of a sample in the step"),
     "passes/train/batch_norm.cpp": ("Normalize", "what a batch normalization is of, in training"),
     "passes/train/mixed_precision.cpp": ("Cast", "the conversions of the pass itself"),
-    "passes/train/sample_dependence.cpp": ("Add Broadcast Cast Div Index Max Random Reshape Select Sub", "how losses are put together"),
+    "passes/train/loss/sample_dependence.cpp": ("Add Broadcast Cast Div Index Max Random Reshape Select Sub", "how losses are put together"),
     "passes/train/widen_gradients.cpp": ("Add Cast Pad Reduce Reshape ScatterAdd Transpose", "which gradients of parameters come in f32"),
 }
 

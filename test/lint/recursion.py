@@ -10,8 +10,8 @@ ROOMS = ("compiler", "dialects", "passes")
 WALKS = re.compile(r"getOperands\(|getOperand\(|getOpOperands\(|getDefiningOp|getUsers\(|getUses\(|getInput\(|getInputs\(|getLhs\(|\.operands\b|forEachOperand")
 # What has a bound: FILE: FUNCTION, with the reason.
 BOUNDED = {
-    ("passes/layout/delay_reductions.cpp", "findTerms"): "kMaxDepth",
-    ("passes/layout/local_program.cpp", "addRun"): "each broadcast adds dims, of which a tensor has few",
+    ("passes/layout/redistribute/delay_reductions.cpp", "findTerms"): "kMaxDepth",
+    ("passes/layout/redistribute/local_program.cpp", "addRun"): "each broadcast adds dims, of which a tensor has few",
     ("passes/lower/fusion/fuse.cpp", "collectInputs"): "kMaxViewCode",
     ("passes/lower/fusion/fuse.cpp", "import"): "kMaxViewCode",
     ("passes/lower/fusion/fuse.cpp", "importOperands"): "kMaxViewCode",

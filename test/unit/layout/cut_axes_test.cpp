@@ -3,10 +3,10 @@
 // Meshes that are cut for their redistributions: what programs send on them, and that they compute what one rank does.
 
 #include "compiler/reference/equivalence.h"
-#include "passes/layout/cut_axes.h"
-#include "passes/layout/decide.h"
-#include "passes/layout/price.h"
-#include "passes/layout/propagate_layouts.h"
+#include "passes/layout/inference/propagate_layouts.h"
+#include "passes/layout/redistribute/cut_axes.h"
+#include "passes/layout/redistribute/decide.h"
+#include "passes/layout/redistribute/price.h"
 #include "test/unit/layout/partitioned.h"
 #include "test/unit/layout/random_program.h"
 #include "test/unit/reference/parsed_module.h"

@@ -2,7 +2,7 @@
 //
 // Layouts as splits of factors.
 
-#include "passes/layout/factor_split.h"
+#include "passes/layout/inference/factor_split.h"
 
 #include "test/unit/layout/random_program.h"
 #include "test/unit/reference/parsed_module.h"

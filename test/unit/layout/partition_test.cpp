@@ -3,9 +3,9 @@
 // The program before partitioning on one rank against the program after it on n ranks, both run by the reference interpreter.
 
 #include "compiler/reference/equivalence.h"
+#include "passes/layout/inference/propagate_layouts.h"
 #include "passes/layout/passes.h"
-#include "passes/layout/price.h"
-#include "passes/layout/propagate_layouts.h"
+#include "passes/layout/redistribute/price.h"
 #include "test/unit/layout/partitioned.h"
 #include "test/unit/layout/random_program.h"
 #include "test/unit/reference/parsed_module.h"

@@ -5,15 +5,15 @@
 #include "passes/search/layout_graph.h"
 
 #include "passes/search/passes.h"
-#include "passes/search/solve.h"
+#include "passes/search/solver/solve.h"
 #include "passes/search/strategies.h"
 #include "test/unit/layout/partitioned.h"
 #include "test/unit/layout/random_program.h"
 #include "test/unit/reference/parsed_module.h"
 
 #include "compiler/reference/equivalence.h"
-#include "passes/layout/copy_sources.h"
-#include "passes/layout/price.h"
+#include "passes/layout/inference/copy_sources.h"
+#include "passes/layout/redistribute/price.h"
 
 #include "mlir/Pass/PassManager.h"
 

@@ -2,7 +2,7 @@
 //
 // The least of rows and columns, against one number after the other.
 
-#include "passes/search/least_of_table.h"
+#include "passes/search/solver/least_of_table.h"
 #include "test/unit/layout/random_program.h"
 
 #include <catch2/catch.hpp>

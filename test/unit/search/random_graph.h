@@ -5,7 +5,7 @@
 #ifndef ASHLAR_TEST_UNIT_SEARCH_RANDOM_GRAPH_H
 #define ASHLAR_TEST_UNIT_SEARCH_RANDOM_GRAPH_H
 
-#include "passes/search/decision_graph.h"
+#include "passes/search/solver/decision_graph.h"
 #include "test/unit/layout/random_program.h"
 
 namespace ashlar::test {

@@ -5,8 +5,8 @@
 #include "passes/search/rules_of_layouts.h"
 
 #include "dialects/dist/plain_text.h"
-#include "passes/layout/named_tensors.h"
-#include "passes/layout/propagate_layouts.h"
+#include "passes/layout/inference/named_tensors.h"
+#include "passes/layout/inference/propagate_layouts.h"
 #include "passes/search/passes.h"
 #include "test/unit/layout/random_program.h"
 #include "test/unit/reference/parsed_module.h"

@@ -2,9 +2,9 @@
 //
 // The best choices of small random graphs, against all choices there are.
 
-#include "passes/search/integer_program.h"
-#include "passes/search/relaxation.h"
-#include "passes/search/solve.h"
+#include "passes/search/solver/integer_program.h"
+#include "passes/search/solver/relaxation.h"
+#include "passes/search/solver/solve.h"
 #include "test/unit/search/random_graph.h"
 
 #include <catch2/catch.hpp>

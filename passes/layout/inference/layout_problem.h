@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What is to be decided: which layout each tensor of a module has, how each op takes its operands and makes its results. The problem is
+// stated once from the module; propagation, split choice, lifting, slice counts, verification and prices work on it. Nothing here decides
+// (inference.h, decide.h), costs (price.h) or writes (insert_redistributions.cpp).
+
+#ifndef ASHLAR_PASSES_LAYOUT_INFERENCE_LAYOUT_PROBLEM_H
+#define ASHLAR_PASSES_LAYOUT_INFERENCE_LAYOUT_PROBLEM_H
+
+#include "dialects/nn/nn.h"
+#include "passes/layout/inference/factor_split.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+#include <memory>
+#include <vector>
+
+namespace ashlar::layout {
+
+// What is said of a tensor before anything is decided.
+struct GivenLayout {
+  Layout layout;
+  llvm::SmallVector<bool> open; // the dims to which inference may add axes, one a dim
+  int64_t priority = 0;         // lower ones propagate first
+  mlir::ArrayAttr origin;       // who said it (kOriginAttr); may be null
+};
+
+// A tensor that has one layout: a variable in all programs, inputs and outputs of one name and type, the result of an op, or an operand
+// that an op is told how to take.
+struct ProblemTensor {
+  mlir::RankedTensorType type;
+  std::optional<GivenLayout> given;
+};
+
+// An SSA value. What nn.read gives has the tensor of its variable, unless it is used in another layout than it is stored in.
+struct ProblemValue {
+  mlir::Value value;
+  unsigned tensor;
+  std::optional<unsigned> maker; // number of the op; none: an argument
+};
+
+// The sharding rule of an op, with what follows from it alone. Ops of one kind with equal attributes and types share one.
+struct OpRule : ShardingRule {
+  explicit OpRule(ShardingRule rule);
+
+  llvm::SmallVector<TensorFactors> tensors; // the dims of operands, then results, as factors
+  llvm::SmallVector<bool> isBasic;          // for each factor: whether all tensors hold it, and nothing is reduced
+};
+
+// An op with its operands and results as numbers of values.
+struct ProblemOp {
+  mlir::Operation *op;
+  std::shared_ptr<const OpRule> rule; // none for a read, a write, a return and a collective
+  llvm::SmallVector<unsigned, 3> operands;
+  llvm::SmallVector<unsigned, 1> results;
+  // For each operand the tensor whose layout it must have: of a write its variable, of a return its result, of an op that is told how to
+  // take an operand that; none where the op's split decides.
+  llvm::SmallVector<std::optional<unsigned>, 3> taken;
+  std::optional<unsigned> variable; // of a read: the tensor of its variable
+
+  mlir::DictionaryAttr attributes; // what makes it equal to others: none of layouts
+
+  // Returns true for a constant or an index: made where it is used, in any layout.
+  bool isSource() const { return rule && operands.empty() && results.size() == 1; }
+};
+
+// A program: ops [firstOp, endOp) in its order.
+struct ProblemProgram {
+  mlir::func::FuncOp function;
+  unsigned firstOp, endOp;
+};
+
+class LayoutProblem {
+public:
+  // States the problem of a module of programs. Fails, with an error, where a given layout does not fit its tensor, or is partial although
+  // nothing was decided yet.
+  static mlir::FailureOr<LayoutProblem> create(mlir::ModuleOp module, MeshAttr mesh, bool isDecided = false);
+
+  // States the problem of single ops, with nothing given.
+  static LayoutProblem createFor(llvm::ArrayRef<mlir::Operation *> ops, MeshAttr mesh);
+
+  MeshAttr mesh;
+  std::vector<ProblemTensor> tensors;
+  std::vector<ProblemValue> values;
+  std::vector<ProblemOp> ops;
+  std::vector<ProblemProgram> programs;
+  std::vector<std::pair<nn::VariableOp, unsigned>> variables; // each with its tensor
+
+  // Returns the number of a value.
+  unsigned find(mlir::Value value) const { return valueNumbers.at(value); }
+
+  // Returns the type of a value.
+  mlir::RankedTensorType typeOf(unsigned value) const { return tensors[values[value].tensor].type; }
+
+  // Returns the tensor that a program returns as its result `index`.
+  unsigned resultTensor(const ProblemProgram &program, unsigned index) const { return *ops[program.endOp - 1].taken[index]; }
+
+private:
+  friend class ProblemBuilder;
+  explicit LayoutProblem(MeshAttr mesh) : mesh(mesh) {}
+
+  llvm::DenseMap<mlir::Value, unsigned> valueNumbers;
+};
+
+} // namespace ashlar::layout
+
+#endif // ASHLAR_PASSES_LAYOUT_INFERENCE_LAYOUT_PROBLEM_H

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Linearity, from what ops say of themselves (ComputeOpInterface, DelaysSums).
+
+#include "passes/layout/inference/linear_ops.h"
+
+#include "dialects/support/op_interfaces.h"
+
+using namespace mlir;
+
+namespace ashlar::layout {
+
+SmallVector<SmallVector<unsigned, 2>> linearOperands(Operation *op) {
+  auto compute = dyn_cast<ComputeOpInterface>(op);
+  if (!compute || !op->hasTrait<DelaysSums>()) {
+    return {};
+  }
+  unsigned count = op->getNumOperands();
+  if (compute.passesParts(Reduction::Sum, llvm::SmallBitVector(count, true))) {
+    return {llvm::to_vector<2>(llvm::seq(count))};
+  }
+  SmallVector<SmallVector<unsigned, 2>> sets;
+  for (unsigned operand = 0; operand < count; ++operand) {
+    llvm::SmallBitVector partial(count);
+    partial.set(operand);
+    if (compute.passesParts(Reduction::Sum, partial)) {
+      sets.push_back({operand});
+    }
+  }
+  return sets;
+}
+
+dist::AxisList termAxes(Operation *op) {
+  for (const SmallVector<unsigned, 2> &set : linearOperands(op)) {
+    dist::AxisList axes;
+    bool fits = true;
+    for (OpOperand &operand : op->getOpOperands()) {
+      dist::LayoutAttr attribute = dist::findLayout(operand.get());
+      dist::Layout layout = attribute ? attribute.getLayout() : dist::Layout();
+      bool isTerm = layout.isPartial() && layout.reduction == Reduction::Sum;
+      if (!llvm::is_contained(set, operand.getOperandNumber())) {
+        fits &= !layout.isPartial();
+      } else {
+        fits &= isTerm && (axes.empty() || llvm::equal(axes, layout.partial)); // attributes keep axes sorted
+        axes = layout.partial;
+      }
+    }
+    if (fits) {
+      return axes;
+    }
+  }
+  return {};
+}
+
+} // namespace ashlar::layout

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which ops may compute on the parts of a value that is still to be combined: the combination of what they make of the parts is what they
+// would make of the combination.
+
+#ifndef ASHLAR_PASSES_LAYOUT_INFERENCE_PARTIAL_VALUES_H
+#define ASHLAR_PASSES_LAYOUT_INFERENCE_PARTIAL_VALUES_H
+
+#include "passes/layout/inference/factor_split.h"
+
+namespace ashlar::layout {
+
+// Returns the layouts of the results of an op that computes under `split` on operands of the layouts `operands`: those of resultLayouts,
+// partial also over the axes over which operands are. Failure, with the reason in `reason`, when the op cannot compute on parts, when the
+// parts combine in different ways, or when a result would use an axis twice.
+//   add of two values that are partial (sum) over tp      partial (sum) over tp
+//   add of one that is and one that is not                "operand 0 is partial (sum) over ["tp"] and operand 1 is not"
+mlir::FailureOr<llvm::SmallVector<Layout>> resultLayoutsOfParts(mlir::Operation *op, const ShardingRule &rule, const FactorSplit &split,
+                                                                llvm::ArrayRef<Layout> operands, std::string &reason);
+
+// Returns axes as errors name them: ["dp", "tp"].
+std::string printAxes(llvm::ArrayRef<mlir::StringAttr> axes);
+
+} // namespace ashlar::layout
+
+#endif // ASHLAR_PASSES_LAYOUT_INFERENCE_PARTIAL_VALUES_H

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Layout inference over a module, for the pass of this name and for a search that looks at what would become of a strategy.
+
+#ifndef ASHLAR_PASSES_LAYOUT_INFERENCE_PROPAGATE_LAYOUTS_H
+#define ASHLAR_PASSES_LAYOUT_INFERENCE_PROPAGATE_LAYOUTS_H
+
+#include "passes/layout/inference/inference.h"
+
+namespace ashlar::layout {
+
+// The problem of a module with what inference makes of it.
+struct Inferred {
+  LayoutProblem problem;
+  Inference inference;
+};
+
+// Infers the layout of every value of a module with a mesh from those that are given. Only the ops that it replaces by their expansions are
+// changed in the module, and what is written to infer behind them.
+mlir::FailureOr<Inferred> inferLayouts(mlir::ModuleOp module, bool splitVariables);
+
+// Infers layouts and writes them, as ashlar-propagate-layouts says (passes.td).
+mlir::LogicalResult propagateLayouts(mlir::ModuleOp module, bool splitVariables);
+
+} // namespace ashlar::layout
+
+#endif // ASHLAR_PASSES_LAYOUT_INFERENCE_PROPAGATE_LAYOUTS_H

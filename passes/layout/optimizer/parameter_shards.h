@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How optimizer parallelism splits each parameter's update further: over axes on which it is repeated, along which dims, or why not.
+
+#ifndef ASHLAR_PASSES_LAYOUT_OPTIMIZER_PARAMETER_SHARDS_H
+#define ASHLAR_PASSES_LAYOUT_OPTIMIZER_PARAMETER_SHARDS_H
+
+#include "dialects/dist/dist.h"
+#include "dialects/nn/nn.h"
+
+#include <vector>
+
+namespace ashlar::layout {
+
+// What the job asks for.
+struct ShardingRequest {
+  int64_t threshold = 0;  // bytes; a parameter of which a device holds fewer stays whole
+  int64_t shardSize = -1; // devices over which one is split; -1: all that repeat it
+};
+
+// A trained parameter.
+struct ParameterShard {
+  nn::VariableOp variable;
+  dist::Layout layout;        // of its state and update: that of the parameter, split further
+  dist::AxisList axes;        // by which it is split further
+  dist::WholeAttr whole = {}; // why it is not; null when it is
+};
+
+// Returns the layout split further over `axes`: all in the dim, or else in the dims, where a device holds least; `taken` are those that
+// split something.
+//   (10, 2) over dp = 4            [{"dp"}, {}], pieces of 3 rows
+//   (2, 1024) over dp = 4          [{}, {"dp"}]
+dist::Layout splitFurther(dist::MeshAttr mesh, mlir::RankedTensorType type, const dist::Layout &layout,
+                          llvm::ArrayRef<mlir::StringAttr> axes, dist::AxisList &taken);
+
+// Decides on every trained parameter of the module, whose variables have layouts. Where `shardSize` asks for a part of an axis, the axis is
+// cut, in the whole module. Fails, with an error, where the size does not divide the devices that repeat a parameter.
+mlir::FailureOr<std::vector<ParameterShard>> shardParameters(mlir::ModuleOp module, const ShardingRequest &request);
+
+} // namespace ashlar::layout
+
+#endif // ASHLAR_PASSES_LAYOUT_OPTIMIZER_PARAMETER_SHARDS_H

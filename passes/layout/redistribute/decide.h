@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How an assignment is decided, and the steps of that.
+
+#ifndef ASHLAR_PASSES_LAYOUT_REDISTRIBUTE_DECIDE_H
+#define ASHLAR_PASSES_LAYOUT_REDISTRIBUTE_DECIDE_H
+
+#include "passes/layout/inference/assignment.h"
+
+namespace ashlar::layout {
+
+// Decides on everything: the split with which each op computes (chooseSplit), then by which redistributions values get to it
+// (shareRedistributions), and which sums are combined later (delayReductions). Fails, with an error, where a layout is missing or a
+// model that places its collectives itself would need another.
+mlir::FailureOr<Assignment> decide(const LayoutProblem &problem, dist::Planner &planner);
+
+// Returns the split of factors that an op should compute with. Where all its tensors agree there is nothing to choose; otherwise the one
+// whose operands are brought and results taken in the shortest time, then with the fewest bytes, and among equals the one that uses more
+// axes, which is less work a device. The factors of operands that the op is told how to take are split so. `planner` is that of the mesh.
+// Assumes that the op has a rule, and that every operand and result has a given layout, none partial.
+FactorSplit chooseSplit(const LayoutProblem &problem, const ProblemOp &op, dist::Planner &planner);
+
+// Returns what devices send each other of the windows that their positions need when an op computes with a split whose results are of one
+// reduction.
+dist::HaloCost haloCostOf(const LayoutProblem &problem, const ProblemOp &op, const FactorSplit &split, dist::Planner &planner);
+
+// Takes each value to all layouts that its users want by the fastest tree of redistributions: one may start where another ended. Layouts
+// that only lay on the way are left out.
+//   p partial -> whole -> split                   ==> p partial -> split, where nothing uses it whole: a reduce-scatter
+//   p partial -> whole and p partial -> split     ==> p partial -> whole -> split: it is reduced once, and then cut
+void shareRedistributions(const LayoutProblem &problem, Assignment &assignment, dist::Planner &planner);
+
+// Computes linear ops on the terms of a sum, and combines the terms after them, where that takes less time:
+//   add(sum(p), sum(q))                ==> sum(add(p, q))         a parameter used twice is summed once
+//   sub(sum(p), mul(sum(q), s))        ==> sum(sub(p, mul(q, s)))
+//   reduce sum(sum(p))                 ==> sum(reduce sum(p))     less is sent
+//   split(neg(sum(p)))                 ==> sum and split(neg(p))  a reduce-scatter
+// Values that something else uses whole stay as they are.
+void delayReductions(const LayoutProblem &problem, const ProblemProgram &program, Assignment &assignment, dist::Planner &planner);
+
+} // namespace ashlar::layout
+
+#endif // ASHLAR_PASSES_LAYOUT_REDISTRIBUTE_DECIDE_H

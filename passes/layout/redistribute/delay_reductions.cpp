@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Each op is tried as the last one before a sum: the linear ops above it, down to the redistributions that combine terms, are a tree that
+// could compute on terms. Trees are tried in program order, so that a delayed sum can be delayed again; a step must save time by itself.
+
+#include "passes/layout/redistribute/decide.h"
+
+#include "dialects/nn/nn.h"
+#include "dialects/support/op_interfaces.h"
+#include "passes/layout/inference/linear_ops.h"
+
+using namespace mlir;
+
+namespace ashlar::layout {
+
+namespace {
+
+constexpr unsigned kMaxDepth = 16; // of a tree: keeps time linear in the program
+
+// Time, then bytes.
+struct Cost {
+  int64_t timePs = 0, bytes = 0;
+
+  Cost operator+(const Cost &other) const { return {timePs + other.timePs, bytes + other.bytes}; }
+  bool operator<(const Cost &other) const { return std::pair(timePs, bytes) < std::pair(other.timePs, other.bytes); }
+};
+
+// A value as terms that are still to be combined.
+struct Terms {
+  Layout layout;                                // partial
+  Cost saved;                                   // of the redistributions that are left out
+  SmallVector<Place> leaves;                    // where they lead
+  SmallVector<std::pair<unsigned, Layout>> ops; // that compute on terms, and the layouts of their results
+};
+
+// Delays the sums of one program.
+class Delay {
+public:
+  Delay(const LayoutProblem &problem, const ProblemProgram &program, Assignment &assignment, dist::Planner &planner)
+      : problem(problem), program(program), assignment(assignment), planner(planner) {}
+
+  void run() {
+    for (unsigned op = program.firstOp; op < program.endOp; ++op) {
+      if (isExplicit(op)) {
+        continue; // the model says where its sums are combined
+      }
+      SmallVector<Place> redistributed;
+      for (unsigned value : problem.ops[op].results) {
+        for (unsigned child : assignment.values[value].front().children) {
+          redistributed.push_back({value, child});
+        }
+      }
+      if (isa<nn::AddOp>(irOf(op))) {
+        groupTerms(op);
+      }
+      if (!linearOperands(irOf(op)).empty()) {
+        delayBehind(op);
+      }
+      llvm::for_each(redistributed, [&](Place place) { delayInto(place); });
+    }
+  }
+
+private:
+  Operation *irOf(unsigned op) const { return problem.ops[op].op; }
+  bool isExplicit(unsigned op) const { return irOf(op)->hasAttr(dist::kExplicitAttr); }
+  dist::LayoutAttr layoutAt(Place place) const { return assignment.values[place.value][place.holding].layout; }
+  unsigned resultOf(unsigned op) const { return problem.ops[op].results.front(); }
+
+  Cost cost(unsigned value, const Layout &from, const Layout &to) {
+    const dist::Plan &plan = planner.plan(problem.tensors[problem.values[value].tensor].type, from, to);
+    return {plan.timePs, plan.bytes};
+  }
+
+  // Returns the terms of a value that has one use; nothing when it is no sum.
+  std::optional<Terms> findTerms(Place place, unsigned depth) {
+    std::optional<unsigned> maker = problem.values[place.value].maker;
+    if (assignment.countUses(place) != 1 || depth > kMaxDepth) {
+      return std::nullopt;
+    }
+    if (place.holding != 0) {
+      const Holdings &holdings = assignment.values[place.value];
+      Layout from = holdings[holdings[place.holding].parent].layout.getLayout(), to = layoutAt(place).getLayout();
+      bool isSum = from.isPartial() && from.reduction == Reduction::Sum && !to.isPartial();
+      return isSum ? std::optional<Terms>({from, cost(place.value, from, to), {place}, {}}) : std::nullopt;
+    }
+    return maker && !isExplicit(*maker) ? findTerms(*maker, depth) : std::nullopt;
+  }
+
+  std::optional<Terms> findTerms(unsigned op, unsigned depth) {
+    for (const SmallVector<unsigned, 2> &set : linearOperands(irOf(op))) {
+      std::vector<Terms> operands;
+      for (unsigned number : set) {
+        std::optional<Terms> terms = findTerms(assignment.inputs[op][number], depth + 1);
+        if (!terms) {
+          break;
+        }
+        operands.push_back(std::move(*terms));
+      }
+      if (operands.size() == set.size()) {
+        if (std::optional<Terms> terms = combine(op, set, operands)) {
+          return terms;
+        }
+      }
+    }
+    return std::nullopt;
+  }
+
+  // Returns the terms of the result of `op`, given those of the operands in `set`; nothing when the op cannot compute on them.
+  std::optional<Terms> combine(unsigned op, ArrayRef<unsigned> set, ArrayRef<Terms> operands) {
+    const ShardingRule &rule = *problem.ops[op].rule;
+    const Layout &first = operands.front().layout;
+    FactorSplit split = project(problem.mesh, rule, rule.operands[set.front()], first);
+    for (auto [factor, axes] : llvm::zip_equal(rule.factors, split)) {
+      if (!axes.empty() && !mayBeSplit(factor.kind)) {
+        return std::nullopt;
+      }
+    }
+    // A factor that is the minor one of a joined dim cannot be split alone: its pieces would be no run of the dim.
+    auto fits = [&](const TensorFactors &tensor) {
+      FactorSplit own = project(problem.mesh, rule, tensor, unproject(tensor, split));
+      return llvm::all_of(llvm::seq<size_t>(0, split.size()),
+                          [&](size_t factor) { return !holdsFactor(tensor, factor) || own[factor] == split[factor]; });
+    };
+    if (!llvm::all_of(rule.operands, fits) || !llvm::all_of(rule.results, fits)) {
+      return std::nullopt;
+    }
+    Terms result;
+    for (unsigned number = 0; number < rule.operands.size(); ++number) {
+      Layout expected = unproject(rule.operands[number], split), actual = assignment.taken(op, number).getLayout();
+      if (const auto *found = llvm::find(set, number); found != set.end()) {
+        const Terms &terms = operands[found - set.begin()];
+        expected.partial = first.partial;
+        expected.reduction = first.reduction;
+        actual = terms.layout;
+        result.saved = result.saved + terms.saved;
+        llvm::append_range(result.leaves, terms.leaves);
+        llvm::append_range(result.ops, terms.ops);
+      }
+      if (actual != expected) {
+        return std::nullopt;
+      }
+    }
+    FailureOr<SmallVector<Layout>> computed = resultLayouts(rule, split);
+    if (failed(computed) || (computed->front().isPartial() && computed->front().reduction != Reduction::Sum)) {
+      return std::nullopt;
+    }
+    result.layout = computed->front();
+    llvm::append_range(result.layout.partial, first.partial);
+    result.layout.partial = dist::inMeshOrder(problem.mesh, result.layout.partial);
+    result.layout.reduction = Reduction::Sum;
+    result.ops.emplace_back(op, result.layout);
+    return result;
+  }
+
+  // Makes the ops compute on terms.
+  void apply(const Terms &terms) {
+    llvm::for_each(terms.leaves, [&](Place leaf) { assignment.drop(leaf); });
+    for (const auto &[op, layout] : terms.ops) {
+      assignment.values[resultOf(op)].front().layout = dist::LayoutAttr::get(irOf(op)->getContext(), layout);
+    }
+  }
+
+  dist::EndAttr causeOf(const Terms &terms) const {
+    return assignment.values[terms.leaves.front().value][terms.leaves.front().holding].cause;
+  }
+
+  // Returns the op that makes what an operand takes, if it takes it as it is made.
+  std::optional<unsigned> makerOf(unsigned op, unsigned operand) const {
+    Place place = assignment.inputs[op][operand];
+    return place.holding == 0 ? problem.values[place.value].maker : std::nullopt;
+  }
+
+  // (whole + sum) + sum ==> whole + (sum + sum): the gradient of a value with many users is added up in any order.
+  void groupTerms(unsigned add) {
+    for (unsigned side : {0, 1}) {
+      std::optional<unsigned> inner = makerOf(add, 1 - side);
+      if (!inner || !isa<nn::AddOp>(irOf(*inner)) || assignment.countUses({resultOf(*inner), 0}) != 1 ||
+          assignment.made(resultOf(*inner)) != assignment.made(resultOf(add)) || !findTerms(assignment.inputs[add][side], 0)) {
+        continue;
+      }
+      bool first = findTerms(assignment.inputs[*inner][0], 0).has_value();
+      if (first == findTerms(assignment.inputs[*inner][1], 0).has_value()) {
+        continue;
+      }
+      Place whole = assignment.inputs[*inner][first ? 1 : 0], sum = assignment.inputs[*inner][first ? 0 : 1];
+      Place other = assignment.inputs[add][side], made = assignment.inputs[add][1 - side];
+      for (Use use : {Use{*inner, 0}, Use{*inner, 1}, Use{add, 0}, Use{add, 1}}) {
+        assignment.release(use);
+      }
+      assignment.take({*inner, 0}, sum);
+      assignment.take({*inner, 1}, other);
+      assignment.take({add, 0}, whole);
+      assignment.take({add, 1}, made);
+      assignment.movedBefore[add].push_back(*inner);
+      return delayBehind(*inner);
+    }
+  }
+
+  // Combines the terms in a redistribution that is there already.
+  void delayInto(Place place) {
+    const Holding &holding = assignment.values[place.value][place.holding];
+    if (holding.parent != 0) {
+      return;
+    }
+    std::optional<Terms> terms = findTerms({place.value, 0}, 0);
+    Layout from = assignment.made(place.value).getLayout(), to = holding.layout.getLayout();
+    if (terms && !to.isPartial() && cost(place.value, terms->layout, to) < terms->saved + cost(place.value, from, to)) {
+      assignment.values[place.value][place.holding].cause = causeOf(*terms);
+      apply(*terms);
+    }
+  }
+
+  // Combines the terms behind an op.
+  void delayBehind(unsigned op) {
+    unsigned result = resultOf(op);
+    dist::LayoutAttr layout = assignment.made(result);
+    std::optional<Terms> terms = layout.getLayout().isPartial() ? std::nullopt : findTerms(op, 0);
+    if (!terms || !(cost(result, terms->layout, layout.getLayout()) < terms->saved)) {
+      return;
+    }
+    assignment.redistributeUses(result, layout, causeOf(*terms));
+    apply(*terms);
+  }
+
+  const LayoutProblem &problem;
+  const ProblemProgram &program;
+  Assignment &assignment;
+  dist::Planner &planner;
+};
+
+} // namespace
+
+void delayReductions(const LayoutProblem &problem, const ProblemProgram &program, Assignment &assignment, dist::Planner &planner) {
+  Delay(problem, program, assignment, planner).run();
+}
+
+} // namespace ashlar::layout

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Chooses the split of factors of one op by the communication it costs.
+
+#include "passes/layout/redistribute/decide.h"
+
+#include "llvm/ADT/SmallPtrSet.h"
+
+using namespace mlir;
+
+namespace ashlar::layout {
+
+namespace {
+
+// State: the layouts around one op, and for each factor the splits to try. Coordinate descent: each factor is tried with each of its
+// splits, and with none, while the others stay, until nothing is better.
+class SplitChoice {
+public:
+  SplitChoice(const LayoutProblem &problem, const ProblemOp &op, dist::Planner &planner)
+      : problem(problem), mesh(problem.mesh), planner(planner), op(op), rule(*op.rule), tensors(rule.tensors) {
+    for (unsigned value : llvm::concat<const unsigned>(op.operands, op.results)) {
+      const ProblemTensor &tensor = problem.tensors[problem.values[value].tensor];
+      types.push_back(tensor.type);
+      layouts.push_back(tensor.given->layout);
+    }
+    collectCandidates();
+  }
+
+  FactorSplit choose() {
+    SmallVector<AxisList> wanted;
+    bool agreed = true;
+    for (const auto &lists : candidates) {
+      wanted.push_back(lists.front());
+      agreed &= lists.size() == 1;
+    }
+    FactorSplit best = fit(wanted);
+    if (agreed && best == wanted) {
+      return best;
+    }
+    Score bestScore = score(best);
+    for (bool improved = true; improved;) {
+      improved = false;
+      for (size_t factor = 0; factor < candidates.size(); ++factor) {
+        SmallVector<AxisList> lists = candidates[factor];
+        if (!isGiven[factor]) {
+          lists.push_back({});
+        }
+        for (const AxisList &list : lists) {
+          SmallVector<AxisList> changed = wanted;
+          changed[factor] = list;
+          FactorSplit split = fit(changed);
+          if (Score other = score(split); other < bestScore) {
+            best = split;
+            bestScore = other;
+            wanted = changed;
+            improved = true;
+          }
+        }
+      }
+    }
+    return best;
+  }
+
+private:
+  // Time, bytes sent, then minus the number of axes used: more of them is less work a device.
+  using Score = std::tuple<int64_t, int64_t, int64_t>;
+
+  // Collects for each factor the splits that its tensors have, longest first.
+  void collectCandidates() {
+    candidates.resize(rule.factors.size());
+    SmallVector<AxisList> homeless;
+    for (auto [tensor, layout] : llvm::zip_equal(tensors, layouts)) {
+      FactorSplit split = project(mesh, rule, tensor, layout);
+      for (size_t factor = 0; factor < split.size(); ++factor) {
+        if (!mayBeSplit(rule.factors[factor].kind) && !split[factor].empty()) {
+          homeless.push_back(split[factor]);
+        }
+        bool usable = mayBeSplit(rule.factors[factor].kind) && holdsFactor(tensor, factor);
+        if (usable && !llvm::is_contained(candidates[factor], split[factor])) {
+          auto *shorter = llvm::find_if(candidates[factor], [&](const AxisList &other) { return other.size() < split[factor].size(); });
+          candidates[factor].insert(shorter, split[factor]);
+        }
+      }
+    }
+    collectGiven();
+    for (auto [lists, factor, given] : llvm::zip_equal(candidates, rule.factors, isGiven)) {
+      if (lists.empty()) {
+        lists.emplace_back();
+      }
+      // Axes that split what the op needs whole may split another dim meanwhile: an all-to-all moves less than an all-gather.
+      for (const AxisList &axes : homeless) {
+        AxisList extended = lists.front();
+        llvm::append_range(extended, axes);
+        if (factor.kind == FactorKind::PassThrough && !given && !llvm::is_contained(lists, extended)) {
+          lists.push_back(extended);
+        }
+      }
+    }
+  }
+
+  // Leaves only what the op is told of the factors of operands that it is told how to take.
+  void collectGiven() {
+    isGiven.assign(rule.factors.size(), false);
+    for (auto [tensor, taken] : llvm::zip_equal(rule.operands, op.taken)) {
+      if (!taken) {
+        continue;
+      }
+      FactorSplit split = project(mesh, rule, tensor, dist::withoutUnitAxes(mesh, problem.tensors[*taken].given->layout));
+      for (size_t factor = 0; factor < split.size(); ++factor) {
+        if (holdsFactor(tensor, factor) && mayBeSplit(rule.factors[factor].kind)) {
+          candidates[factor] = {split[factor]};
+          isGiven[factor] = true;
+        }
+      }
+    }
+  }
+
+  // Returns `wanted`, each list cut where the op cannot follow: an axis serves one factor only, and must divide it.
+  FactorSplit fit(ArrayRef<AxisList> wanted) const {
+    FactorSplit split(wanted.size());
+    llvm::SmallPtrSet<StringAttr, 4> used;
+    for (size_t factor = 0; factor < wanted.size(); ++factor) {
+      for (StringAttr axis : wanted[factor]) {
+        if (used.contains(axis) || !isSplittable(mesh, rule, tensors, split, factor, axis)) {
+          break;
+        }
+        used.insert(axis);
+        split[factor].push_back(axis);
+      }
+    }
+    return split;
+  }
+
+  Score score(const FactorSplit &split) const {
+    FailureOr<SmallVector<Layout>> results = resultLayouts(rule, split);
+    if (failed(results)) {
+      return {std::numeric_limits<int64_t>::max(), 0, 0};
+    }
+    int64_t time = 0, bytes = 0, axes = 0;
+    size_t operands = rule.operands.size();
+    for (auto [number, tensor] : llvm::enumerate(tensors)) {
+      bool isOperand = number < operands;
+      Layout computed = isOperand ? unproject(tensor, split) : (*results)[number - operands];
+      const dist::Plan &plan =
+          isOperand ? planner.plan(types[number], layouts[number], computed) : planner.plan(types[number], computed, layouts[number]);
+      time += plan.timePs;
+      bytes += plan.bytes;
+    }
+    dist::HaloCost halos = haloCostOf(problem, op, split, planner);
+    time += halos.timePs;
+    bytes += halos.bytes;
+    for (const AxisList &list : split) {
+      axes += list.size();
+    }
+    return {time, bytes, -axes};
+  }
+
+  const LayoutProblem &problem;
+  MeshAttr mesh;
+  dist::Planner &planner;
+  const ProblemOp &op;
+  const OpRule &rule;
+  SmallVector<TensorFactors> tensors;  // operands, then results
+  SmallVector<RankedTensorType> types; // of the values, one a tensor
+  SmallVector<Layout> layouts;         // that the values have
+  SmallVector<SmallVector<AxisList>> candidates;
+  SmallVector<bool> isGiven; // factors that the op is told how to split
+};
+
+} // namespace
+
+dist::HaloCost haloCostOf(const LayoutProblem &problem, const ProblemOp &op, const FactorSplit &split, dist::Planner &planner) {
+  dist::HaloCost total{0, 0};
+  const ShardingRule &rule = *op.rule;
+  if (rule.windows.empty()) {
+    return total;
+  }
+  SmallVector<Layout> computed;
+  for (const TensorFactors &tensor : rule.operands) {
+    computed.push_back(unproject(tensor, split));
+  }
+  llvm::append_range(computed, *resultLayouts(rule, split));
+  SmallVector<RankedTensorType> types, local;
+  for (auto [value, layout] : llvm::zip_equal(llvm::concat<const unsigned>(op.operands, op.results), computed)) {
+    types.push_back(problem.typeOf(value));
+    local.push_back(dist::localType(problem.mesh, types.back(), layout));
+  }
+  for (const dist::SplitWindow &window : dist::splitWindows(problem.mesh, rule, types, computed)) {
+    if (window.halo) {
+      dist::HaloCost cost = dist::haloCost(problem.mesh, window, local[window.tensor], planner.linkOf(window.axes));
+      total.timePs += cost.timePs;
+      total.bytes += cost.bytes;
+      local[window.tensor] = dist::withLength(local[window.tensor], window.dim, window.length(problem.mesh));
+    }
+  }
+  return total;
+}
+
+FactorSplit chooseSplit(const LayoutProblem &problem, const ProblemOp &op, dist::Planner &planner) {
+  return SplitChoice(problem, op, planner).choose();
+}
+
+} // namespace ashlar::layout

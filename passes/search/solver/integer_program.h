@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A decision graph as an integer linear program: one variable a choice, one a pair of choices of an edge, and the rows as constraints. The
+// solver is CBC (COIN-OR; EPL 2.0).
+
+#ifndef ASHLAR_PASSES_SEARCH_SOLVER_INTEGER_PROGRAM_H
+#define ASHLAR_PASSES_SEARCH_SOLVER_INTEGER_PROGRAM_H
+
+#include "passes/search/solver/elimination.h"
+
+#include <limits>
+
+namespace ashlar::search {
+
+// Returns the choices that cost the least among those that take at most `limit` of every row, or nothing when the solver found none within
+// `seconds`. The bound is what it proved; `known`: choices that are known to keep the limit, if any, where the search starts.
+std::optional<Solution> solveIntegerProgram(const DecisionGraph &graph, int64_t limit = std::numeric_limits<int64_t>::max(),
+                                            double seconds = 60, const std::optional<Choices> &known = std::nullopt);
+
+} // namespace ashlar::search
+
+#endif // ASHLAR_PASSES_SEARCH_SOLVER_INTEGER_PROGRAM_H

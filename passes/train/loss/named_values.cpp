@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// See named_values.h.
+
+#include "passes/train/loss/named_values.h"
+
+#include "dialects/nn/nn.h"
+#include "dialects/support/names.h"
+
+#include "llvm/ADT/MapVector.h"
+
+using namespace mlir;
+
+namespace ashlar::train {
+
+namespace {
+
+// Returns all named values in the order in which they are computed, results of the function last.
+llvm::MapVector<StringRef, Value> collectNames(func::FuncOp function) {
+  llvm::MapVector<StringRef, Value> values;
+  for (Operation &op : function.getBody().front()) {
+    if (auto names = op.getAttrOfType<ArrayAttr>(nn::kOutputsAttr)) {
+      for (auto [name, result] : llvm::zip(names.getAsRange<StringAttr>(), op.getResults())) {
+        values[name.getValue()] = result;
+      }
+    }
+    if (auto aliases = op.getAttrOfType<ArrayAttr>(nn::kAliasesAttr)) {
+      for (StringAttr name : aliases.getAsRange<StringAttr>()) {
+        values[name.getValue()] = op.getResult(0);
+      }
+    }
+  }
+  for (auto [i, value] : llvm::enumerate(function.getBody().front().getTerminator()->getOperands())) {
+    if (auto name = function.getResultAttrOfType<StringAttr>(i, nn::kNameAttr)) {
+      values[name.getValue()] = value;
+    }
+  }
+  return values;
+}
+
+} // namespace
+
+FailureOr<Value> findNamedValue(func::FuncOp function, StringRef name) {
+  if (name.empty()) {
+    OperandRange results = function.getBody().front().getTerminator()->getOperands();
+    if (results.size() != 1) {
+      return function.emitError("model has ") << results.size() << " outputs; name the one that the loss is computed from";
+    }
+    return results.front();
+  }
+  llvm::MapVector<StringRef, Value> values = collectNames(function);
+  auto found = values.find(name);
+  if (found == values.end()) {
+    return function.emitError("no tensor \"") << name << "\" in the model; nearest names: "
+                                              << nearestNames(llvm::to_vector(llvm::make_first_range(values)), name);
+  }
+  return found->second;
+}
+
+std::optional<unsigned> findNamedArgument(func::FuncOp function, StringRef name) {
+  for (unsigned i = 0; i < function.getNumArguments(); ++i) {
+    if (auto attribute = function.getArgAttrOfType<StringAttr>(i, nn::kNameAttr); attribute && attribute.getValue() == name) {
+      return i;
+    }
+  }
+  return std::nullopt;
+}
+
+} // namespace ashlar::train

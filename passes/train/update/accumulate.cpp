@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// -ashlar-accumulate; see passes.td. The update moves into a function of its own as it stands: what it took of the gradients it now makes
+// of their sums, and what it read of variables it reads for itself.
+
+#include "passes/train/passes.h"
+
+#include "dialects/nn/scratch_state.h"
+#include "dialects/support/tensor_values.h"
+#include "passes/train/update/step_numbers.h"
+#include "passes/train/update/update_phase.h"
+
+#include "mlir/IR/IRMapping.h"
+#include "mlir/IR/ImplicitLocOpBuilder.h"
+
+using namespace mlir;
+
+namespace ashlar::train {
+
+#define GEN_PASS_DEF_ACCUMULATEPASS
+#include "passes/train/passes.h.inc"
+
+namespace {
+
+constexpr llvm::StringLiteral kGradient = "gradient";
+
+Value converted(ImplicitLocOpBuilder &b, Value value, Type element) {
+  RankedTensorType type = typeOf(value).clone(element);
+  return type == value.getType() ? value : nn::CastOp::create(b, type, value).getResult();
+}
+
+struct AccumulatePass : public impl::AccumulatePassBase<AccumulatePass> {
+  using AccumulatePassBase::AccumulatePassBase;
+
+  LogicalResult declare(SymbolTable &symbols, Operation *after, const Twine &name, RankedTensorType type, StringAttr parameter) {
+    std::string text = name.str();
+    if (symbols.lookup(text)) {
+      return after->emitOpError("needs a state named @") << text << ", which the model already has";
+    }
+    OpBuilder builder(getOperation().getContext());
+    builder.setInsertionPointAfter(after);
+    auto variable = nn::VariableOp::create(builder, after->getLoc(), text, type, nn::splat(type, 0), /*trainable=*/false,
+                                           parameter ? FlatSymbolRefAttr::get(parameter) : FlatSymbolRefAttr(), /*internal=*/!parameter);
+    variable->setAttr(nn::kScratchAttr, builder.getUnitAttr());
+    symbols.insert(variable);
+    return success();
+  }
+
+  // Returns the name of the sum of a parameter's gradients.
+  static std::string sumName(nn::GradientOp gradient) { return (gradient.getVariable() + "." + kGradient).str(); }
+
+  // The type of a sum: that of the gradient, but f32 for narrower ones.
+  static RankedTensorType sumType(nn::GradientOp gradient) {
+    RankedTensorType type = typeOf(gradient);
+    return type.getElementTypeBitWidth() < 32 ? type.clone(Float32Type::get(gradient.getContext())) : type;
+  }
+
+  // Returns x in the first micro-batch of a step, else sum + x: what is left of the step before is not read.
+  static Value addTo(ImplicitLocOpBuilder &b, Value isFirst, Value sum, Value x) {
+    RankedTensorType type = typeOf(x);
+    Value condition =
+        type.getRank() == 0 ? isFirst : nn::BroadcastOp::create(b, type.clone(b.getI1Type()), isFirst, ArrayRef<int64_t>()).getResult();
+    return nn::SelectOp::create(b, type, condition, x, nn::AddOp::create(b, sum, x));
+  }
+
+  // Returns the sum of weights that the sums of losses and gradients are divided by, in f64: at least `least`.
+  static Value divisorOf(ImplicitLocOpBuilder &b, Value weights, double least) {
+    Value wide = converted(b, weights, b.getF64Type());
+    return least > 0 ? nn::MaxOp::create(b, wide, nn::ConstantOp::create(b, nn::splat(typeOf(wide), least))).getResult() : wide;
+  }
+
+  // Moves the update into a new function, which takes the sums of the gradients, divided by the weights of the losses where they have any,
+  // and starts the next step.
+  void outlineUpdate(func::FuncOp step, const UpdatePhase &update) {
+    Location loc = step.getLoc();
+    OpBuilder atModule(getOperation().getContext());
+    atModule.setInsertionPointAfter(step);
+    auto function = func::FuncOp::create(atModule, loc, nn::kUpdate, atModule.getFunctionType({}, {}));
+    ImplicitLocOpBuilder b(NameLoc::get(StringAttr::get(&getContext(), "accumulate")), &getContext());
+    b.setInsertionPointToStart(function.addEntryBlock());
+    NumberBuilder numbers(b);
+    Number share = 1.0;
+    if (hasWeight(step)) {
+      Value weights = nn::ReadOp::create(b, step.getResultTypes()[1], nn::kLossWeightVariable);
+      share = numbers.divide(1.0, divisorOf(b, weights, leastOf(step)));
+    }
+    IRMapping taken; // what the update takes of the rest of the step
+    for (nn::GradientOp gradient : update.gradients()) {
+      Value sum = nn::ReadOp::create(b, sumType(gradient), sumName(gradient));
+      taken.map(gradient.getResult(), converted(b, numbers.scaled(sum, share), typeOf(gradient).getElementType()));
+    }
+    Operation *end = func::ReturnOp::create(b);
+    b.setInsertionPoint(end);
+    for (Operation *op : update.ops()) {
+      for (OpOperand &operand : op->getOpOperands()) {
+        operand.set(lookUp(b, operand.get(), taken, function));
+      }
+      op->moveBefore(end);
+    }
+    auto type = RankedTensorType::get({}, b.getI64Type());
+    nn::WriteOp::create(b, nn::kMicroBatchVariable, nn::ConstantOp::create(b, nn::splat(type, 0)));
+  }
+
+  // Whether the runs of a step return weights of their losses.
+  static bool hasWeight(func::FuncOp step) { return step.getNumResults() > 1; }
+
+  static double leastOf(func::FuncOp step) {
+    auto least = step.getResultAttrOfType<FloatAttr>(1, nn::kLeastAttr);
+    return least ? least.getValueAsDouble() : 0;
+  }
+
+  // Returns what stands for a value in the update: itself when it moved there already, the sum of a gradient, or a copy of a read or
+  // constant.
+  Value lookUp(OpBuilder &b, Value value, IRMapping &taken, func::FuncOp function) {
+    Operation *def = value.getDefiningOp();
+    if (def && def->getParentOp() == function) {
+      return value;
+    }
+    if (Value known = taken.lookupOrNull(value)) {
+      return known;
+    }
+    assert((isa_and_nonnull<nn::ReadOp, nn::ConstantOp>(def)) && "an update takes gradients, variables and constants");
+    return b.clone(*def, taken)->getResult(0);
+  }
+
+  // Adds the gradients and the loss of a micro-batch to those of its step.
+  void accumulate(func::FuncOp step, ArrayRef<nn::GradientOp> gradients) {
+    Operation *end = step.front().getTerminator();
+    auto own = NameLoc::get(StringAttr::get(&getContext(), "accumulate"));
+    auto atStart = ImplicitLocOpBuilder::atBlockBegin(own, &step.front());
+    auto index = RankedTensorType::get({}, atStart.getI64Type());
+    Value number = nn::ReadOp::create(atStart, index, nn::kMicroBatchVariable);
+    Value zero = nn::ConstantOp::create(atStart, nn::splat(index, 0));
+    Value isFirst = nn::CompareOp::create(atStart, index.clone(atStart.getI1Type()), nn::Predicate::Eq, number, zero);
+    numberSamples(step, number);
+    ImplicitLocOpBuilder b(own, end);
+    for (nn::GradientOp gradient : gradients) {
+      b.setLoc(gradient.getLoc());
+      b.setInsertionPointAfter(gradient);
+      Value sum = nn::ReadOp::create(b, sumType(gradient), sumName(gradient));
+      Value wide = converted(b, gradient, sumType(gradient).getElementType());
+      nn::WriteOp::create(b, sumName(gradient), addTo(b, isFirst, sum, wide));
+    }
+    b.setLoc(own);
+    b.setInsertionPoint(end);
+    auto addUp = [&](Value x, StringRef variable) {
+      Value sum = addTo(b, isFirst, nn::ReadOp::create(b, x.getType(), variable), x);
+      nn::WriteOp::create(b, variable, sum);
+      return sum;
+    };
+    Value loss = addUp(end->getOperand(0), nn::kLossSumVariable);
+    if (hasWeight(step)) {
+      Value divisor = divisorOf(b, addUp(end->getOperand(1), nn::kLossWeightVariable), leastOf(step));
+      // Ahead of the last run weights may add up to 0, which is no fault yet.
+      Value last = nn::ConstantOp::create(b, nn::splat(index, static_cast<double>(count - 1)));
+      Value isLast = nn::CompareOp::create(b, index.clone(b.getI1Type()), nn::Predicate::Eq, number, last);
+      Value one = nn::ConstantOp::create(b, nn::splat(typeOf(divisor), 1));
+      divisor = nn::SelectOp::create(b, divisor.getType(), isLast, divisor, one);
+      loss = converted(b, nn::DivOp::create(b, converted(b, loss, b.getF64Type()), divisor), typeOf(loss).getElementType());
+    }
+    end->setOperands(loss);
+    if (hasWeight(step)) {
+      step.setFunctionType(FunctionType::get(&getContext(), step.getArgumentTypes(), loss.getType()));
+      step.setResAttrsAttr(ArrayAttr::get(&getContext(), step.getResAttrsAttr()[0]));
+    }
+    Value one = nn::ConstantOp::create(b, nn::splat(index, 1));
+    nn::WriteOp::create(b, nn::kMicroBatchVariable, nn::AddOp::create(b, number, one));
+  }
+
+  // Has random numbers of samples drawn by the sample's place in the step: those of a micro-batch come behind those of the ones before it.
+  // What has no dim of samples is the same in all micro-batches, as it is for all samples of a step. Where samples are not the first dim,
+  // numbers are others than those of the whole batch, but no two micro-batches draw the same.
+  void numberSamples(func::FuncOp step, Value number) {
+    for (auto random : step.front().getOps<nn::RandomOp>()) {
+      RankedTensorType type = typeOf(random.getIndex());
+      if (llvm::none_of(type.getShape(), [&](int64_t size) { return size % samples == 0; })) {
+        continue;
+      }
+      ImplicitLocOpBuilder b(random.getLoc(), random);
+      Value elements = nn::ConstantOp::create(b, nn::splat(typeOf(number), static_cast<double>(type.getNumElements())));
+      Value before = nn::MulOp::create(b, number, elements);
+      Value everywhere = nn::BroadcastOp::create(b, type, before, ArrayRef<int64_t>());
+      random.getIndexMutable().assign(nn::AddOp::create(b, random.getIndex(), everywhere));
+    }
+  }
+
+  void runOnOperation() override {
+    auto step = getOperation().lookupSymbol<func::FuncOp>(nn::kTrainStep);
+    if (!step || step.front().getOps<nn::GradientOp>().empty()) {
+      getOperation().emitError("no @train_step with gradients to add up; run ashlar-autodiff and ashlar-optimizer first");
+      return signalPassFailure();
+    }
+    if (count < 2 || samples < 1) {
+      step.emitError("gradients are added up over at least 2 micro-batches of at least one sample; got ")
+          << count.getValue() << " of " << samples.getValue();
+      return signalPassFailure();
+    }
+    UpdatePhase update(step);
+    SymbolTable symbols(getOperation()); // a look-up in the module itself is linear
+    for (nn::GradientOp gradient : update.gradients()) {
+      auto parameter = symbols.lookup<nn::VariableOp>(gradient.getVariable());
+      if (failed(declare(symbols, parameter, sumName(gradient), sumType(gradient), parameter.getSymNameAttr()))) {
+        return signalPassFailure();
+      }
+    }
+    nn::GradientOp first = update.gradients().front();
+    auto parameter = symbols.lookup<nn::VariableOp>(first.getVariable());
+    auto loss = cast<RankedTensorType>(step.getResultTypes().front());
+    if (failed(declare(symbols, parameter, nn::kMicroBatchVariable, RankedTensorType::get({}, IntegerType::get(&getContext(), 64)), {})) ||
+        failed(declare(symbols, parameter, nn::kLossSumVariable, loss, {})) ||
+        (hasWeight(step) &&
+         failed(declare(symbols, parameter, nn::kLossWeightVariable, cast<RankedTensorType>(step.getResultTypes()[1]), {})))) {
+      return signalPassFailure();
+    }
+    outlineUpdate(step, update);
+    accumulate(step, update.gradients());
+  }
+};
+
+} // namespace
+
+} // namespace ashlar::train

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Sums of squares, of which norms are made.
+
+#ifndef ASHLAR_PASSES_TRAIN_UPDATE_SQUARES_H
+#define ASHLAR_PASSES_TRAIN_UPDATE_SQUARES_H
+
+#include "mlir/IR/ImplicitLocOpBuilder.h"
+#include "mlir/IR/Value.h"
+
+namespace ashlar::train {
+
+// Returns the sum of the squares of all elements of a tensor, a scalar of its type: first that of each row, which threads share, then that
+// of the rows. Devices that hold pieces add them up, since these are sums like any other.
+mlir::Value sumOfSquares(mlir::ImplicitLocOpBuilder &builder, mlir::Value tensor);
+
+} // namespace ashlar::train
+
+#endif // ASHLAR_PASSES_TRAIN_UPDATE_SQUARES_H

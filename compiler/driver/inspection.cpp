@@ -6,7 +6,7 @@
 
 #include "compiler/driver/diagnostics.h"
 #include "compiler/driver/input.h"
-#include "compiler/frontend/inspect.h"
+#include "compiler/frontend/inspection/inspect.h"
 #include "compiler/job/job.h"
 #include "compiler/report/units.h"
 

@@ -7,7 +7,7 @@
 #include "compiler/driver/fit_search.h"
 #include "compiler/driver/recompute_search.h"
 #include "compiler/frontend/import.h"
-#include "compiler/frontend/init_rules.h"
+#include "compiler/frontend/weights/init_rules.h"
 
 using namespace mlir;
 

@@ -5,7 +5,7 @@
 #ifndef ASHLAR_COMPILER_DRIVER_PLANNED_TENSORS_H
 #define ASHLAR_COMPILER_DRIVER_PLANNED_TENSORS_H
 
-#include "compiler/frontend/annotations.h"
+#include "compiler/frontend/annotations/annotations.h"
 
 #include "mlir/IR/BuiltinOps.h"
 

@@ -5,8 +5,8 @@
 #ifndef ASHLAR_COMPILER_FRONTEND_IMPORT_H
 #define ASHLAR_COMPILER_FRONTEND_IMPORT_H
 
-#include "compiler/frontend/sharding_spec.h"
-#include "compiler/frontend/tied_weights.h"
+#include "compiler/frontend/annotations/sharding_spec.h"
+#include "compiler/frontend/weights/tied_weights.h"
 #include "compiler/job/job.pb.h"
 
 #include "dialects/dist/dist.h"

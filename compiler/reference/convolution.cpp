@@ -5,7 +5,7 @@
 
 #include "compiler/reference/semantics.h"
 
-#include "dialects/nn/convolution.h"
+#include "dialects/nn/windows/convolution.h"
 #include "dialects/support/tensor_values.h"
 
 using namespace mlir;

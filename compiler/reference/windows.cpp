@@ -4,7 +4,7 @@
 
 #include "compiler/reference/semantics.h"
 
-#include "dialects/nn/window_views.h"
+#include "dialects/nn/windows/window_views.h"
 
 #include <cmath>
 #include <limits>

@@ -10,6 +10,6 @@ include "dialects/nn/functions.td"
 #endif
 include "dialects/nn/nn_normalization.td"
 include "dialects/nn/nn_ops.td"
-include "dialects/nn/window_ops.td"
+include "dialects/nn/windows/window_ops.td"
 
 #endif // ASHLAR_DIALECTS_NN_NN_TD

@@ -6,7 +6,7 @@
 #include "passes/format/passes.h"
 
 #include "dialects/exec/target_traits.h"
-#include "dialects/nn/convolution.h"
+#include "dialects/nn/windows/convolution.h"
 #include "dialects/support/operands_first.h"
 #include "dialects/support/tensor_values.h"
 

@@ -4,7 +4,7 @@
 
 #include "test/fuzz/model_generator.h"
 
-#include "dialects/nn/window_views.h"
+#include "dialects/nn/windows/window_views.h"
 #include "dialects/support/tensor_values.h"
 #include "test/unit/reference/random_convolution.h"
 

@@ -20,8 +20,8 @@ BOUNDED = {
     ("passes/lower/kernels/scalar_emitter.cpp", "compute"): "kMaxViewCode: element-wise ops are walked by a list",
     ("passes/lower/kernels/scalar_emitter.cpp", "note"): "as compute",
     ("passes/partition/exchange_windows.cpp", "emitRun"): "each broadcast adds dims, of which a tensor has few",
-    ("compiler/frontend/known_node.cpp", "compute"): "ops in program order: only constants outside of the block are met later",
-    ("compiler/frontend/known_node.cpp", "tensorOf"): "ops in program order: only constants outside of the block are met later",
+    ("compiler/frontend/folding/known_node.cpp", "compute"): "ops in program order: only constants outside of the block are met later",
+    ("compiler/frontend/folding/known_node.cpp", "tensorOf"): "ops in program order: only constants outside of the block are met later",
 }
 KEYWORDS = {"if", "for", "while", "switch", "return", "catch", "sizeof", "assert", "decltype", "static_assert", "alignof"}
 

@@ -7,7 +7,7 @@
 #include "passes/lower/calls/epilogue.h"
 
 #include "dialects/exec/target_traits.h"
-#include "dialects/nn/convolution.h"
+#include "dialects/nn/windows/convolution.h"
 #include "dialects/support/element_type.h"
 #include "dialects/support/tensor_values.h"
 

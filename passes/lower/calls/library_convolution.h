@@ -13,7 +13,7 @@
 #ifndef ASHLAR_PASSES_LOWER_CALLS_LIBRARY_CONVOLUTION_H
 #define ASHLAR_PASSES_LOWER_CALLS_LIBRARY_CONVOLUTION_H
 
-#include "dialects/nn/convolution.h"
+#include "dialects/nn/windows/convolution.h"
 #include "passes/lower/calls/library_call.h"
 #include "runtime/abi/ashlar_rt.h"
 

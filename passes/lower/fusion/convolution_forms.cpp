@@ -10,7 +10,7 @@
 #include "passes/lower/calls/library_convolution.h"
 
 #include "dialects/exec/target_traits.h"
-#include "dialects/nn/convolution.h"
+#include "dialects/nn/windows/convolution.h"
 #include "dialects/support/tensor_values.h"
 
 using namespace mlir;

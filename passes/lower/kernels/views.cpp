@@ -5,7 +5,7 @@
 #include "passes/lower/kernels/kernel_size.h"
 #include "passes/lower/kernels/scalar_emitter.h"
 
-#include "dialects/nn/window_views.h"
+#include "dialects/nn/windows/window_views.h"
 #include "dialects/support/element_type.h"
 #include "dialects/support/tensor_values.h"
 

@@ -2,7 +2,7 @@
 //
 // Multi-device annotations: layouts to lists of devices and back, what they become in a module, and what is refused.
 
-#include "compiler/frontend/annotations.h"
+#include "compiler/frontend/annotations/annotations.h"
 
 #include "compiler/frontend/import_error.h"
 #include "compiler/frontend/onnx_file.h"

@@ -2,7 +2,7 @@
 //
 // Templates of models: filled with the numbers that the model had they are the model again, whatever form its data had.
 
-#include "compiler/frontend/export_template.h"
+#include "compiler/frontend/weights/export_template.h"
 #include "test/unit/frontend/onnx_model.h"
 
 #include <map>

@@ -4,8 +4,8 @@
 
 #include "test/unit/frontend/onnx_model.h"
 
-#include "compiler/frontend/init_rules.h"
 #include "compiler/frontend/registry.h"
+#include "compiler/frontend/weights/init_rules.h"
 #include "compiler/reference/interpreter.h"
 #include "dialects/nn/nn.h"
 #include "dialects/support/names.h"

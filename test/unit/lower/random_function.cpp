@@ -6,7 +6,7 @@
 
 #include "dialects/nn/functions.h"
 #include "dialects/nn/pairs.h"
-#include "dialects/nn/window_views.h"
+#include "dialects/nn/windows/window_views.h"
 #include "test/unit/reference/random_convolution.h"
 
 #include "mlir/IR/ImplicitLocOpBuilder.h"

@@ -5,7 +5,7 @@
 #ifndef ASHLAR_TEST_UNIT_REFERENCE_RANDOM_CONVOLUTION_H
 #define ASHLAR_TEST_UNIT_REFERENCE_RANDOM_CONVOLUTION_H
 
-#include "dialects/nn/convolution.h"
+#include "dialects/nn/windows/convolution.h"
 
 namespace ashlar::test {
 

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A guess at the loss of a model from its graph: which output a loss would be of, and which tensor ahead of it holds the logits.
+
+#ifndef ASHLAR_COMPILER_FRONTEND_INSPECTION_LOSS_GUESS_H
+#define ASHLAR_COMPILER_FRONTEND_INSPECTION_LOSS_GUESS_H
+
+#include "compiler/frontend/onnx_proto.h"
+
+#include "llvm/ADT/STLFunctionalExtras.h"
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringRef.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace ashlar::frontend {
+
+struct LossGuess {
+  enum class Kind { None, ModelOutput, SoftmaxCrossEntropy, NegativeLogLikelihood, MeanSquaredError };
+  Kind kind = Kind::None;
+  std::string tensor;               // a tensor of the model
+  std::string labels;               // a name for the labels that no input has
+  llvm::SmallVector<int64_t> shape; // of the tensor
+  std::string output;               // of the model, that the loss is about
+  std::vector<std::string> logits;  // of a softmax behind which the output lies: what it reads, and what that was moved from
+  int64_t axis = -1;                // of the softmax, in what it reads
+};
+
+// Guesses from the graph alone. An output behind a softmax, a log-softmax or a sigmoid, written as one node or as its parts, and one that
+// is named after logits or classes comes ahead of others.
+LossGuess guessLoss(const onnx::GraphProto &graph, int64_t opset);
+
+// Chooses the tensor of a guess once shapes are known; `shapeOf` returns nothing for a tensor that the module does not have. The loss takes
+// logits of the output's shape, classes last.
+void settleLoss(LossGuess &guess, llvm::function_ref<std::optional<llvm::SmallVector<int64_t>>(llvm::StringRef)> shapeOf);
+
+} // namespace ashlar::frontend
+
+#endif // ASHLAR_COMPILER_FRONTEND_INSPECTION_LOSS_GUESS_H

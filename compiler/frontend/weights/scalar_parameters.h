@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which float scalars of a model are parameters (CLIP's logit_scale, ReZero's alpha) and which are constants (the 0.5 of a GELU, an
+// epsilon). ONNX holds both as initializers of rank 0, so the job's rules decide, then the exporter's notes and names; docs/onnx.md has the
+// order.
+
+#ifndef ASHLAR_COMPILER_FRONTEND_WEIGHTS_SCALAR_PARAMETERS_H
+#define ASHLAR_COMPILER_FRONTEND_WEIGHTS_SCALAR_PARAMETERS_H
+
+#include "compiler/frontend/exporter_notes.h"
+#include "compiler/frontend/import.h"
+
+#include "llvm/ADT/StringSet.h"
+
+namespace ashlar::frontend {
+
+enum class ScalarRole {
+  Constant,  // nothing suggests more
+  Candidate, // may be a parameter; a job that trains gets a note
+  Parameter
+};
+
+class ScalarFinder {
+public:
+  // Both stay as long as the object.
+  ScalarFinder(const onnx::ModelProto &model, const ImportOptions &options);
+
+  // Returns what a float scalar is by the job and by its name. Whether a gradient reaches it is for BufferFinder to say.
+  ScalarRole classify(llvm::StringRef name) const;
+
+private:
+  // Whether a scalar scales or shifts what is quantized.
+  bool isOfQuantization(llvm::StringRef name) const;
+
+  const ImportOptions &options;
+  ExporterNotes notes;
+  bool isFromTorch;
+  llvm::StringSet<> initializers;
+  llvm::StringSet<> scales; // inputs of ops that quantize
+};
+
+// Whether the job names a float by a trained, init or frozen rule. A glob of wildcards alone names no scalar: it is for what is a parameter
+// already.
+bool isNamedByJob(const ImportOptions &options, llvm::StringRef name);
+
+// Whether one of the globs names a float; without `isScalar` by wildcards alone, too.
+bool isNamedByGlob(llvm::ArrayRef<std::string> globs, llvm::StringRef name, bool isScalar);
+
+} // namespace ashlar::frontend
+
+#endif // ASHLAR_COMPILER_FRONTEND_WEIGHTS_SCALAR_PARAMETERS_H

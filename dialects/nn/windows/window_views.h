@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the ops over windows share: shapes, constraints and sharding rules. `dims` are the dims that have windows, `windows` theirs.
+
+#ifndef ASHLAR_DIALECTS_NN_WINDOWS_WINDOW_VIEWS_H
+#define ASHLAR_DIALECTS_NN_WINDOWS_WINDOW_VIEWS_H
+
+#include "dialects/nn/nn.h"
+
+namespace ashlar::nn {
+
+inline WindowAttr windowAt(mlir::ArrayAttr windows, size_t i) {
+  return llvm::cast<WindowAttr>(windows[i]);
+}
+
+// Returns the dims of the windows in the result of nn.windows: {1, 2} over a rank of 4 -> {3, 4}.
+llvm::SmallVector<int64_t> windowDims(llvm::ArrayRef<int64_t> dims);
+
+// Returns a shape with positions in the place of elements; fails, with an error at `loc`, on (C1), (C2) and (C3) of nn.windows.
+mlir::FailureOr<llvm::SmallVector<int64_t>> positionShape(std::optional<mlir::Location> loc, llvm::ArrayRef<int64_t> shape,
+                                                          llvm::ArrayRef<int64_t> dims, mlir::ArrayAttr windows);
+
+// Returns the shape with the dims of the windows behind the last of `dims`.
+llvm::SmallVector<int64_t> withWindows(llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<int64_t> dims, mlir::ArrayAttr windows);
+
+// Returns whether a window reaches out of a dim of an operand of this shape.
+bool hasPadding(llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<int64_t> dims, mlir::ArrayAttr windows);
+
+// Adds the factors of tensors that hold elements, or positions, along `dims`, and the same dims besides. `shape` has how many there are,
+// along `dims` the positions; `kind`: of the factors that have windows.
+TensorFactors addWindowFactors(ShardingRule &rule, llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<int64_t> dims, FactorKind kind);
+
+} // namespace ashlar::nn
+
+#endif // ASHLAR_DIALECTS_NN_WINDOWS_WINDOW_VIEWS_H

@@ -4,8 +4,8 @@
 
 #include "compiler/driver/calibrate.h"
 
+#include "compiler/command/diagnostics.h"
 #include "compiler/cost/calibration.h"
-#include "compiler/driver/diagnostics.h"
 #include "compiler/file/output_file.h"
 #include "compiler/target/tool.h"
 

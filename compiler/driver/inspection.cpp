@@ -4,8 +4,8 @@
 
 #include "compiler/driver/inspection.h"
 
-#include "compiler/driver/diagnostics.h"
-#include "compiler/driver/input.h"
+#include "compiler/command/diagnostics.h"
+#include "compiler/command/input.h"
 #include "compiler/frontend/inspection/inspect.h"
 #include "compiler/job/job.h"
 #include "compiler/report/units.h"

@@ -4,10 +4,10 @@
 
 #include "compiler/driver/plan.h"
 
-#include "compiler/driver/diagnostics.h"
-#include "compiler/driver/input.h"
-#include "compiler/driver/mesh_search.h"
+#include "compiler/command/diagnostics.h"
+#include "compiler/command/input.h"
 #include "compiler/file/output_file.h"
+#include "compiler/planning/mesh_search.h"
 
 #include "llvm/Support/Path.h"
 
@@ -183,23 +183,6 @@ private:
 };
 
 } // namespace
-
-std::vector<std::vector<int64_t>> factorise(int64_t devices, size_t axes) {
-  if (axes == 0) {
-    return devices == 1 ? std::vector<std::vector<int64_t>>{{}} : std::vector<std::vector<int64_t>>();
-  }
-  std::vector<std::vector<int64_t>> lists;
-  for (int64_t size = devices; size >= 1; --size) {
-    if (devices % size != 0 || (axes == 1 && size != devices)) {
-      continue;
-    }
-    for (std::vector<int64_t> &rest : factorise(devices / size, axes - 1)) {
-      rest.insert(rest.begin(), size);
-      lists.push_back(std::move(rest));
-    }
-  }
-  return lists;
-}
 
 int plan(const PlanOptions &options) {
   llvm::Expected<Input> input = readUnchecked(options.common);

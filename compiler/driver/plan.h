@@ -25,10 +25,6 @@ struct PlanOptions {
 // cannot be, with the reason. Errors are as those of compile(). Returns the exit status: 1 where no mesh can be planned.
 int plan(const PlanOptions &options);
 
-// Returns every list of so many sizes of at least 1 whose product is `devices`; larger first sizes first.
-//   8 over 2 axes  ->  {8, 1}, {4, 2}, {2, 4}, {1, 8}
-std::vector<std::vector<int64_t>> factorise(int64_t devices, size_t axes);
-
 } // namespace ashlar::driver
 
 #endif // ASHLAR_COMPILER_DRIVER_PLAN_H

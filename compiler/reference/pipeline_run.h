@@ -40,7 +40,7 @@ public:
   // was taken again, or when the stages wait for each other.
   mlir::FailureOr<Outputs> runStep(Inputs inputs);
 
-  // Evaluates so many batches, as micro-batches from 0 on, in the runtime's order (runtime/launch/evaluation.h). Returns the outputs of
+  // Evaluates so many batches, as micro-batches from 0 on, in the runtime's order (runtime/run/evaluation.h). Returns the outputs of
   // each.
   mlir::FailureOr<std::vector<Outputs>> evaluate(int64_t batches, Inputs inputs);
 

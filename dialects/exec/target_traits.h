@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What a target can, as far as the compiler chooses by it: one row a target. The kernels of each are in passes/lower/kernels/cpu and gpu,
-// its code generator in compiler/target, its row of the runtime in runtime/launch/target_runtime.cpp.
+// its code generator in compiler/target, its row of the runtime in runtime/run/target_runtime.cpp.
 
 #ifndef ASHLAR_DIALECTS_EXEC_TARGET_TRAITS_H
 #define ASHLAR_DIALECTS_EXEC_TARGET_TRAITS_H

@@ -6,7 +6,7 @@
 #define ASHLAR_RUNTIME_DATA_DATA_FACTS_H
 
 #include "runtime/data/dataset.h"
-#include "runtime/data/npy.h"
+#include "runtime/data/formats/npy.h"
 
 namespace ashlar::rt {
 

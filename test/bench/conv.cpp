@@ -8,7 +8,7 @@
 //
 //   bench_conv [--seconds S] [--only TEXT] [--threads N]     S: for each side of each line, default 0.3; TEXT: lines that contain it
 
-#include "runtime/kernels/cpu/conv.h"
+#include "runtime/kernels/cpu/conv/conv.h"
 #include "runtime/device/cpu/thread_pool.h"
 #include "test/bench/peak.h"
 

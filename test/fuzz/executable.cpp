@@ -12,7 +12,7 @@
 #include "compiler/target/image_emitter.h"
 #include "compiler/target/link.h"
 #include "dialects/nn/nn.h"
-#include "runtime/data/npy.h"
+#include "runtime/data/formats/npy.h"
 #include "test/fuzz/random_pipeline.h"
 #include "test/fuzz/rounding.h"
 #include "test/unit/data/temporary_folder.h"

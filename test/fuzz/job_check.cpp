@@ -4,7 +4,7 @@
 
 #include "test/fuzz/job_check.h"
 
-#include "runtime/data/npy.h"
+#include "runtime/data/formats/npy.h"
 #include "test/unit/data/temporary_folder.h"
 
 #include "llvm/Support/FormatVariadic.h"

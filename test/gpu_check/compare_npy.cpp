@@ -4,7 +4,7 @@
 // larger magnitude), NaN where the other has NaN; with "finite" no element may be infinite or NaN. Prints the worst element and how much of
 // the allowance it uses.
 
-#include "runtime/data/npy.h"
+#include "runtime/data/formats/npy.h"
 
 #include <cmath>
 #include <cstdio>

@@ -11,6 +11,7 @@ import sys
 
 # Room -> rooms it may include, itself and rooms around it aside. A room is the longest prefix of a path in this table.
 ARROWS = {
+    "compiler/command": ["compiler/file", "compiler/job", "compiler/report", "compiler/strategy", "compiler/target", "dialects"],
     "compiler/cost": ["compiler/job", "passes/analysis", "dialects"],
     "compiler/driver": ["compiler", "passes", "dialects", "runtime/abi"],
     "compiler/file": ["runtime/abi"],
@@ -24,6 +25,7 @@ ARROWS = {
     "compiler/frontend/weights": ["compiler/file", "compiler/job", "dialects"],
     "compiler/job": ["compiler/file"],
     "compiler/pipelines": ["compiler/cost", "compiler/frontend", "compiler/job", "compiler/strategy", "passes", "dialects"],
+    "compiler/planning": ["compiler/command", "compiler/cost", "compiler/frontend", "compiler/job", "compiler/pipelines", "compiler/report", "compiler/file", "passes", "dialects", "runtime/abi"],
     "compiler/reference": ["dialects"],
     "compiler/report": ["compiler/job", "passes", "dialects"],
     "compiler/strategy": ["compiler/job", "passes", "dialects"],
@@ -60,8 +62,13 @@ ARROWS = {
     "runtime/comm": ["runtime/device", "runtime/base", "runtime/abi"],
     "runtime/data": ["runtime/base", "runtime/abi"],
     "runtime/device": ["runtime/base", "runtime/abi"],
+    "runtime/execute": ["runtime/comm", "runtime/data", "runtime/device", "runtime/kernels", "runtime/base", "runtime/abi"],
+    "runtime/execute/cpu": ["runtime/comm", "runtime/data", "runtime/device", "runtime/kernels", "runtime/base", "runtime/abi"],
+    "runtime/execute/cuda": ["runtime/comm", "runtime/data", "runtime/device", "runtime/kernels", "runtime/base", "runtime/abi"],
     "runtime/kernels": ["runtime/device", "runtime/base", "runtime/abi"],
-    "runtime/launch": ["runtime"],
+    "runtime/run": ["runtime"],
+    "runtime/run/checkpoint": ["runtime/checkpoint", "runtime/comm", "runtime/data", "runtime/execute", "runtime/base", "runtime/abi"],
+    "runtime/trace": ["runtime/comm", "runtime/base", "runtime/abi"],
     "tools": ["compiler", "passes", "dialects", "runtime/abi"],
     "tools/ashlar_calibrate": ["runtime"],
     "tools/ashlar_ckpt": ["runtime/checkpoint", "runtime/base", "runtime/abi"],

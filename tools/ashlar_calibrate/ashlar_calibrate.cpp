@@ -10,7 +10,7 @@
 
 #include "runtime/base/clock.h"
 #include "runtime/comm/mpi/job.h"
-#include "runtime/launch/cpu_executor.h"
+#include "runtime/execute/cpu/cpu_executor.h"
 #include "tools/ashlar_calibrate/measured_program.h"
 
 #include <algorithm>

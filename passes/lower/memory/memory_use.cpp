@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The count follows the runtime: runtime/launch/cuda_context.cpp allocates the block of a GPU, and the cpu executor, the pipelines and the
-// communicator what a process on the cpu has. Where the runtime's choice depends on what only it knows, the larger one counts.
+// The count follows the runtime: runtime/execute/cuda/cuda_context.cpp allocates the block of a GPU, and the cpu executor, the pipelines
+// and the communicator what a process on the cpu has. Where the runtime's choice depends on what only it knows, the larger one counts.
 
 #include "passes/lower/memory/memory_use.h"
 

@@ -2,7 +2,7 @@
 //
 // .npy files: what is written is read back; what is malformed is refused in one readable line.
 
-#include "runtime/data/npy.h"
+#include "runtime/data/formats/npy.h"
 #include "test/unit/data/temporary_folder.h"
 
 #include <cstring>

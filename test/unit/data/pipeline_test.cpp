@@ -2,7 +2,7 @@
 //
 // The pipeline: the pieces of all ranks are the batches of one rank, every sample comes once a pass, and nothing is allocated on the way.
 
-#include "runtime/data/npy.h"
+#include "runtime/data/formats/npy.h"
 #include "runtime/data/pipeline.h"
 #include "test/unit/data/allocations.h"
 #include "test/unit/data/temporary_folder.h"

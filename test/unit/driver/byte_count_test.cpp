@@ -2,7 +2,7 @@
 //
 // Sizes with units, and what is none.
 
-#include "compiler/driver/byte_count.h"
+#include "compiler/command/byte_count.h"
 
 #include <catch2/catch.hpp>
 

@@ -2,7 +2,7 @@
 //
 // The limit of a search for layouts, such that the program fits: by hand.
 
-#include "compiler/driver/fit_search.h"
+#include "compiler/planning/fit_search.h"
 
 #include <catch2/catch.hpp>
 

@@ -2,8 +2,8 @@
 //
 // The meshes, stages and micro-batches that a search starts from, by hand.
 
-#include "compiler/driver/mesh_search.h"
 #include "compiler/job/job.h"
+#include "compiler/planning/mesh_search.h"
 
 #include <catch2/catch.hpp>
 

@@ -2,9 +2,9 @@
 //
 // What ashlarc plan says of a mesh: a step by hand, and the order of the table.
 
-#include "compiler/driver/forecast.h"
-#include "compiler/driver/plan.h"
-#include "compiler/driver/plan_table.h"
+#include "compiler/planning/forecast.h"
+#include "compiler/planning/mesh_search.h"
+#include "compiler/planning/plan_table.h"
 #include "test/unit/layout/partitioned.h"
 #include "test/unit/reference/parsed_module.h"
 

@@ -2,7 +2,7 @@
 //
 // The least number of moves with which a program fits: against trying all of them.
 
-#include "compiler/driver/recompute_search.h"
+#include "compiler/planning/recompute_search.h"
 
 #include <catch2/catch.hpp>
 

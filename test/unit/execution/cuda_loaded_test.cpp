@@ -5,7 +5,7 @@
 #include "test/unit/data/temporary_folder.h"
 #include "test/unit/execution/loaded_run.h"
 
-#include "runtime/launch/schedule.h"
+#include "runtime/execute/schedule.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>

@@ -7,7 +7,7 @@
 #include "test/unit/frontend/onnx_model.h"
 
 #include "compiler/reference/equivalence.h"
-#include "runtime/data/npy.h"
+#include "runtime/data/formats/npy.h"
 
 #include <catch2/catch.hpp>
 #include <cstdlib>

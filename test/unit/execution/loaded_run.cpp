@@ -10,7 +10,7 @@
 
 #include "compiler/reference/interpreter.h"
 #include "runtime/comm/local/local.h"
-#include "runtime/launch/target_runtime.h"
+#include "runtime/run/target_runtime.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>

@@ -13,7 +13,7 @@
 #include "compiler/target/host_code.h"
 #include "compiler/target/image_emitter.h"
 #include "compiler/target/link.h"
-#include "runtime/data/npy.h"
+#include "runtime/data/formats/npy.h"
 
 #include "mlir/Pass/PassManager.h"
 

@@ -3,8 +3,8 @@
 // Convolutions and their gradients against the plain loops of runtime/kernels/reference, for every kernel that this processor can run.
 
 #include "runtime/abi/memory_sizes.h"
-#include "runtime/kernels/cpu/conv.h"
-#include "runtime/kernels/cpu/conv_kernel.h"
+#include "runtime/kernels/cpu/conv/conv.h"
+#include "runtime/kernels/cpu/conv/conv_kernel.h"
 #include "runtime/kernels/reference/conv.h"
 #include "test/unit/data/allocations.h"
 

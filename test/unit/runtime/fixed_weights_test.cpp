@@ -4,7 +4,7 @@
 
 #include "runtime/abi/memory_sizes.h"
 #include "runtime/comm/local/local.h"
-#include "runtime/launch/cpu_executor.h"
+#include "runtime/execute/cpu/cpu_executor.h"
 
 #include <catch2/catch.hpp>
 

@@ -4,12 +4,12 @@
 
 #include "runtime/base/host.h"
 #include "runtime/comm/local/local.h"
-#include "runtime/launch/cpu_check.h"
-#include "runtime/launch/cpu_executor.h"
-#include "runtime/launch/options.h"
-#include "runtime/launch/shard.h"
-#include "runtime/launch/target_runtime.h"
-#include "runtime/launch/training_log.h"
+#include "runtime/execute/cpu/cpu_executor.h"
+#include "runtime/run/checkpoint/shard.h"
+#include "runtime/run/cpu_check.h"
+#include "runtime/run/options.h"
+#include "runtime/run/target_runtime.h"
+#include "runtime/run/training_log.h"
 #include "test/unit/data/allocations.h"
 #include "test/unit/runtime/toy_image.h"
 

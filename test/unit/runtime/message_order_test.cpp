@@ -3,7 +3,7 @@
 // The order of runs and messages on devices where a message occupies both sides: run by the poorest device that there could be, which has
 // one queue and does what stands first in it.
 
-#include "runtime/launch/message_order.h"
+#include "runtime/execute/message_order.h"
 #include "test/unit/runtime/toy_pipeline.h"
 
 #include <catch2/catch.hpp>

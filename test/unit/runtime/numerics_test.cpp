@@ -2,8 +2,8 @@
 //
 // --check-numerics: where the first NaN is.
 
-#include "runtime/launch/executor.h"
-#include "runtime/launch/numerics.h"
+#include "runtime/execute/executor.h"
+#include "runtime/execute/numerics.h"
 
 #include <catch2/catch.hpp>
 

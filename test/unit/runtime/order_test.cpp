@@ -2,7 +2,7 @@
 //
 // The order of a step: its loop, and what it must not say.
 
-#include "runtime/launch/order.h"
+#include "runtime/execute/order.h"
 
 #include <catch2/catch.hpp>
 

@@ -3,8 +3,8 @@
 // Pipelines of stages on threads-as-ranks: the numbers, the slots, and what an image must not say.
 
 #include "runtime/comm/local/local.h"
-#include "runtime/launch/cpu_executor.h"
-#include "runtime/launch/order.h"
+#include "runtime/execute/cpu/cpu_executor.h"
+#include "runtime/execute/order.h"
 #include "test/unit/data/allocations.h"
 #include "test/unit/runtime/toy_pipeline.h"
 

@@ -2,7 +2,7 @@
 //
 // The tables of --profile, of a program whose times are given.
 
-#include "runtime/launch/profile.h"
+#include "runtime/execute/profile.h"
 
 #include <catch2/catch.hpp>
 

@@ -3,8 +3,8 @@
 // --trace: what is kept when there is no room, clocks, windows of steps, the plan's timeline, and the file.
 
 #include "runtime/base/json.h"
-#include "runtime/launch/order.h"
-#include "runtime/launch/tracer.h"
+#include "runtime/execute/order.h"
+#include "runtime/run/tracer.h"
 #include "test/unit/data/allocations.h"
 #include "test/unit/data/temporary_folder.h"
 #include "test/unit/runtime/toy_pipeline.h"

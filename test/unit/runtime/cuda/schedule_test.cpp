@@ -2,7 +2,7 @@
 //
 // Which instruction waits for which when collectives have a stream of their own.
 
-#include "runtime/launch/schedule.h"
+#include "runtime/execute/schedule.h"
 
 #include <catch2/catch.hpp>
 

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The command line of ashlarc, as its other rooms get it.
+
+#ifndef ASHLAR_COMPILER_COMMAND_OPTIONS_H
+#define ASHLAR_COMPILER_COMMAND_OPTIONS_H
+
+#include <cstdint>
+#include <string>
+
+namespace ashlar::driver {
+
+// Where to stop, and what to write.
+enum class Emit {
+  Nn,   // the programs on global shapes
+  Dist, // one device's programs, of the default variant
+  Exec, // instruction tables and kernels, of all variants
+  Ptx,  // kernels of the cuda target, for the newest chip asked
+  Llvm, // tables, and on the cpu target kernels, as LLVM IR, before optimisation
+  Obj,  // the object file
+  Exe   // the executable
+};
+
+// The command line.
+struct Options {
+  std::string model, job, mesh; // job and mesh may be empty
+  int64_t batch = 0;            // in the place of the job's global_batch; 0: not given
+  std::string target = "cpu";
+  std::string gpuArch;       // chips of the cuda target, "sm_80,sm_90"; empty: the default ones
+  std::string machine;       // file with the machine, in the place of the job's; empty: none
+  std::string memory;        // of a device, "80GB"; empty: any
+  bool overlaps = true;      // collectives run beside computation
+  double searchSeconds = 10; // after which mode AUTO takes the best that it found
+  Emit emit = Emit::Exe;
+  std::string dumpFolder; // empty: no dumps
+  bool printParameters = false;
+  bool inspect = false;                   // print what the model has instead of compiling it
+  bool suggestJob = false;                // print a job for it instead
+  bool explain = false;                   // print the layout report
+  std::string report;                     // file of the report as JSON; empty: none
+  std::string timeline;                   // file of the drawn step of a pipeline; empty: none
+  std::string saveStrategy, loadStrategy; // files; empty: none
+  std::string saveOrder;                  // file of the order of a pipeline; empty: none
+  std::string annotated;                  // where the model goes with its layouts as annotations; empty: nowhere
+  std::string output;                     // may be empty where something else is asked for
+  std::string programPath;                // of the running compiler: the runtime lies beside it
+};
+
+} // namespace ashlar::driver
+
+#endif // ASHLAR_COMPILER_COMMAND_OPTIONS_H

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// See fit_search.h.
+
+#include "compiler/planning/fit_search.h"
+
+using namespace mlir;
+
+namespace ashlar::driver {
+
+int64_t searchLimit(const job::Job &job, int64_t memoryLimit) {
+  return job.recompute() == job::Recompute::AUTO ? 0 : memoryLimit;
+}
+
+LogicalResult fitSearch(pipelines::Variant &variant, int64_t limit, function_ref<FailureOr<uint64_t>()> bytesOf) {
+  constexpr int kMostTries = 4;
+  variant.search->memoryLimit = limit;
+  uint64_t least = UINT64_MAX, last = 0;
+  for (int tries = 0;; ++tries) {
+    FailureOr<uint64_t> bytes = bytesOf();
+    if (failed(bytes)) {
+      return failure();
+    }
+    const int64_t excess = static_cast<int64_t>(*bytes) - limit;
+    if (limit == 0 || excess <= 0) {
+      return success();
+    }
+    last = *bytes;
+    if (excess >= variant.search->memoryLimit || *bytes >= least || tries + 1 == kMostTries) {
+      break;
+    }
+    least = *bytes;
+    variant.search->memoryLimit -= excess;
+  }
+  const pipelines::Search searched = *variant.search;
+  variant.search->memoryLimit = limit;
+  variant.search->prefersBatch = variant.search->takesSmallest = true;
+  if (FailureOr<uint64_t> bytes = bytesOf(); succeeded(bytes) && *bytes < last) {
+    return success(); // or the memory plan says what is too much
+  }
+  variant.search = searched;
+  return success(succeeded(bytesOf()));
+}
+
+} // namespace ashlar::driver

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a step takes on a mesh, from layouts: time and memory of a device. Nothing is lowered, so that many meshes and many layouts can be
+// compared.
+
+#ifndef ASHLAR_COMPILER_PLANNING_FORECAST_H
+#define ASHLAR_COMPILER_PLANNING_FORECAST_H
+
+#include "compiler/job/job.pb.h"
+#include "compiler/pipelines/pipelines.h"
+#include "passes/lower/memory/memory_use.h"
+
+#include <optional>
+
+namespace ashlar::driver {
+
+struct Forecast {
+  int64_t stepPs = 0; // of a step: all its micro-batches, and the update; of a model alone: of a run
+  // Of the device that has most to do in a step, with a pipeline one of the busiest stage.
+  int64_t computePs = 0;
+  int64_t sendPs = 0;           // of its collectives
+  int64_t exposedPs = 0;        // of that, what computing does not hide
+  int64_t bytesSent = 0;        // by collectives, and to other stages
+  lower::MemoryUse memory;      // of a device, with a pipeline of the stage that takes most
+  std::optional<double> bubble; // of a pipeline: the share of the step in which a stage waits, on average
+  int64_t recomputeMoves = 0;   // that there are to choose from (docs/recompute.md)
+};
+
+// Makes of a module of programs whose values have layouts, as inferLayouts leaves it, those of one device, as addDistPasses does, and adds
+// up their prices (passes/layout/redistribute/price.h) over a step. `module` is used up. Fails, with an error, where a pass does.
+//
+// Memory counts the parts that lower::memoryUse counts, under their names, but those that only a lowered program has: what hosts stage for
+// messages, and weights that calls keep in an order of their own.
+mlir::FailureOr<Forecast> forecast(mlir::ModuleOp module, const pipelines::Variant &variant, const job::Job &job);
+
+} // namespace ashlar::driver
+
+#endif // ASHLAR_COMPILER_PLANNING_FORECAST_H

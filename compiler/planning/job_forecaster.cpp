@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Job -> programs -> layouts -> forecast.
+
+#include "compiler/planning/job_forecaster.h"
+
+#include "compiler/frontend/import.h"
+#include "compiler/frontend/weights/init_rules.h"
+#include "compiler/planning/fit_search.h"
+#include "compiler/planning/recompute_search.h"
+
+using namespace mlir;
+
+namespace ashlar::driver {
+
+FailureOr<ModuleOp> JobForecaster::import(const job::Job &job) {
+  OwningOpRef<ModuleOp> &module = imported[job::microBatches(job)];
+  if (!module) {
+    frontend::ImportOptions importOptions = frontend::makeImportOptions(job);
+    importOptions.checkDataFile = [this](StringRef path) { return input.files.addInput("external data of the model,", path); };
+    llvm::Expected<OwningOpRef<ModuleOp>> made = frontend::importOnnx(options.model, importOptions, &context);
+    if (!made) {
+      return emitError(UnknownLoc::get(&context), llvm::toString(made.takeError()));
+    }
+    module = std::move(*made);
+  }
+  return *module;
+}
+
+FailureOr<ModuleOp> JobForecaster::train(const job::Job &job) {
+  // Of all that jobs with as many micro-batches differ in here, batch normalization alone knows the mesh.
+  const int64_t replicas = job.batch_norm() == job::BatchNorm::PER_REPLICA ? job::batchReplicas(job) : 1;
+  OwningOpRef<ModuleOp> &module = trained[{job::microBatches(job), replicas}];
+  if (!module) {
+    FailureOr<ModuleOp> model = import(job);
+    if (failed(model)) {
+      return failure();
+    }
+    OwningOpRef<ModuleOp> copy = model->clone();
+    PassManager passes(&context);
+    pipelines::attachSettings(*copy, job);
+    pipelines::addTrainPasses(passes, job);
+    if (failed(passes.run(*copy))) {
+      return failure();
+    }
+    module = std::move(copy);
+  }
+  return *module;
+}
+
+FailureOr<Forecast> JobForecaster::forecast(const job::Job &job, double searchSeconds) {
+  FailureOr<ModuleOp> programs = train(job);
+  if (failed(programs)) {
+    return failure();
+  }
+  pipelines::Variant variant = pipelines::listVariants(job, input.target->kind()).variants.front();
+  variant.overlaps = options.overlaps;
+  if (!variant.search) {
+    return forecastLayouts(*programs, variant, job);
+  }
+  variant.search->seconds = searchSeconds;
+  variant.search->takesSmallest = true;
+  return forecastSearched(*programs, variant, job);
+}
+
+// Gives the search a limit with which the program fits.
+FailureOr<Forecast> JobForecaster::forecastSearched(ModuleOp programs, pipelines::Variant &variant, const job::Job &job) {
+  FailureOr<Forecast> found = failure();
+  LogicalResult fits = fitSearch(variant, searchLimit(job, input.memoryLimit), [&]() -> FailureOr<uint64_t> {
+    found = forecastLayouts(programs, variant, job);
+    return failed(found) ? FailureOr<uint64_t>() : found->memory.bytes();
+  });
+  return failed(fits) ? FailureOr<Forecast>() : found;
+}
+
+FailureOr<Forecast> JobForecaster::forecastLayouts(ModuleOp programs, pipelines::Variant &variant, const job::Job &job) {
+  OwningOpRef<ModuleOp> module = programs.clone();
+  if (failed(pipelines::inferLayouts(*module, variant, job, /*verifies=*/false))) { // see forecast()
+    return failure();
+  }
+  if (job.recompute() == job::Recompute::AUTO) {
+    FailureOr<int64_t> moves = findLeastMoves(input.memoryLimit, [&](int64_t count) -> FailureOr<RecomputeTrial> {
+      variant.recomputeMoves = count;
+      OwningOpRef<ModuleOp> trial = module->clone();
+      FailureOr<Forecast> found = driver::forecast(*trial, variant, job);
+      return failed(found) ? FailureOr<RecomputeTrial>() : RecomputeTrial{found->memory.bytes(), found->recomputeMoves};
+    });
+    if (failed(moves)) {
+      return failure();
+    }
+    variant.recomputeMoves = *moves;
+  }
+  return driver::forecast(*module, variant, job);
+}
+
+} // namespace ashlar::driver

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a step of a model takes by one job or another. Nothing is compiled.
+
+#ifndef ASHLAR_COMPILER_PLANNING_JOB_FORECASTER_H
+#define ASHLAR_COMPILER_PLANNING_JOB_FORECASTER_H
+
+#include "compiler/command/input.h"
+#include "compiler/planning/forecast.h"
+
+#include <map>
+
+namespace ashlar::driver {
+
+// A model is imported once for each number of micro-batches, and made to train once for each number of replicas that batch normalizations
+// see; each job gets a copy, and layouts of its own.
+class JobForecaster {
+public:
+  // `options` and `input` outlive it; of the input's job nothing is looked at.
+  JobForecaster(const Options &options, Input &input, mlir::MLIRContext &context) : options(options), input(input), context(context) {}
+
+  // Returns the model for the batch of a checked job. Fails, with an error, where it cannot be imported.
+  mlir::FailureOr<mlir::ModuleOp> import(const job::Job &job);
+
+  // Returns the programs of a checked job on global shapes. Fails, with an error, where the model cannot be imported or trained.
+  mlir::FailureOr<mlir::ModuleOp> train(const job::Job &job);
+
+  // Returns what a step of a checked job takes. In mode AUTO layouts are searched for at most so many seconds; with `recompute: AUTO` as
+  // much is computed again as fits the memory limit of the input. Fails, with an error, where the job cannot be compiled.
+  mlir::FailureOr<Forecast> forecast(const job::Job &job, double searchSeconds);
+
+private:
+  mlir::FailureOr<Forecast> forecastSearched(mlir::ModuleOp programs, pipelines::Variant &variant, const job::Job &job);
+  mlir::FailureOr<Forecast> forecastLayouts(mlir::ModuleOp programs, pipelines::Variant &variant, const job::Job &job);
+
+  const Options &options;
+  Input &input;
+  mlir::MLIRContext &context;
+  std::map<int64_t, mlir::OwningOpRef<mlir::ModuleOp>> imported;                    // by micro-batches
+  std::map<std::pair<int64_t, int64_t>, mlir::OwningOpRef<mlir::ModuleOp>> trained; // by micro-batches and replicas
+};
+
+} // namespace ashlar::driver
+
+#endif // ASHLAR_COMPILER_PLANNING_JOB_FORECASTER_H

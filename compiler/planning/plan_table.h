@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What ashlarc plan says of meshes, as text and as JSON.
+
+#ifndef ASHLAR_COMPILER_PLANNING_PLAN_TABLE_H
+#define ASHLAR_COMPILER_PLANNING_PLAN_TABLE_H
+
+#include "compiler/planning/forecast.h"
+
+#include <string>
+#include <vector>
+
+namespace ashlar::driver {
+
+// A mesh, and what a step takes on it or why it cannot be.
+struct PlannedMesh {
+  std::vector<pipelines::Axis> axes;
+  int64_t devices = 1;      // of all stages
+  int64_t stages = 1;       // of a pipeline; 1: none
+  int64_t microBatches = 1; // that a step is computed in
+  std::string schedule;     // of a pipeline, as the job names it; "": an order of its own
+  bool recomputes = false;  // as much as fits the memory
+  std::optional<Forecast> forecast;
+  std::string refusal;
+};
+
+// Returns a mesh in words: "outer=8,inner=2, 4 stages INTERLEAVED, 16 micro-batches, recompute AUTO".
+std::string meshName(const PlannedMesh &mesh);
+
+struct PlanTable {
+  std::string model, target;
+  int64_t memoryLimit = 0;         // of a device; 0: none
+  std::vector<PlannedMesh> meshes; // in the order in which they are shown
+  size_t left = 0;                 // for which a search had no time
+
+  // Returns whether a mesh can be, and its devices have the memory for it.
+  bool fits(const PlannedMesh &mesh) const {
+    return mesh.forecast && (memoryLimit == 0 || mesh.forecast->memory.bytes() <= static_cast<uint64_t>(memoryLimit));
+  }
+
+  // Orders the meshes: those that fit, the fastest first, then those that do not, then those that cannot be.
+  void sort();
+};
+
+// Returns the table as text, and as JSON.
+std::string planTableText(const PlanTable &table);
+std::string planTableJson(const PlanTable &table);
+
+} // namespace ashlar::driver
+
+#endif // ASHLAR_COMPILER_PLANNING_PLAN_TABLE_H

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How much is computed again so that a program fits a device (job: recompute: AUTO).
+
+#ifndef ASHLAR_COMPILER_PLANNING_RECOMPUTE_SEARCH_H
+#define ASHLAR_COMPILER_PLANNING_RECOMPUTE_SEARCH_H
+
+#include "mlir/Support/LLVM.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
+#include "llvm/Support/LogicalResult.h"
+
+#include <cstdint>
+
+namespace ashlar::driver {
+
+// What a program takes with some of the moves of ashlar-recompute.
+struct RecomputeTrial {
+  uint64_t bytes = 0; // of a rank
+  int64_t moves = 0;  // that there are in all
+};
+
+// Returns the least number of moves with which a program takes at most `limit` bytes, found by halving, so that about log2 of them are
+// tried. More moves mostly take less, but copies can be in the way just where a program takes most: where halving finds nothing, a few
+// numbers of moves are tried evenly, and where none of those is enough either, the one that takes least is returned, which the memory plan
+// then refuses. Fails when a trial does.
+mlir::FailureOr<int64_t> findLeastMoves(uint64_t limit, llvm::function_ref<mlir::FailureOr<RecomputeTrial>(int64_t)> tryMoves);
+
+} // namespace ashlar::driver
+
+#endif // ASHLAR_COMPILER_PLANNING_RECOMPUTE_SEARCH_H

@@ -1,0 +1,347 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Resolves the instructions of a program, once for each slot, and runs them.
+
+#include "runtime/execute/cpu/cpu_program.h"
+
+#include "runtime/abi/memory_sizes.h"
+#include "runtime/execute/slots.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace ashlar::rt {
+namespace {
+
+struct KernelCall {
+  ashlar_rt_kernel_fn function;
+  void *const *buffers;
+};
+
+void runKernelRange(void *context, int64_t begin, int64_t end) {
+  auto &call = *static_cast<KernelCall *>(context);
+  call.function(call.buffers, begin, end);
+}
+
+struct GemmCall {
+  Gemm *gemm;
+  const void *a;
+  const void *b;
+  const void *bias;
+  void *out;
+};
+
+void runGemmParts(void *context, int64_t begin, int64_t end) {
+  auto &call = *static_cast<GemmCall *>(context);
+  for (int64_t part = begin; part < end; ++part) {
+    call.gemm->runPart(static_cast<int>(part), call.a, call.b, call.bias, call.out);
+  }
+}
+
+struct ConvCall {
+  Conv *conv;
+  const float *a;
+  const float *b;
+  const float *scale;
+  const float *bias;
+  const float *residual;
+  float *out;
+};
+
+void runConvParts(void *context, int64_t begin, int64_t end) {
+  auto &call = *static_cast<ConvCall *>(context);
+  for (int64_t part = begin; part < end; ++part) {
+    call.conv->runPart(static_cast<int>(part), call.a, call.b, call.scale, call.bias, call.residual, call.out);
+  }
+}
+
+void orderPieces(void *context, int64_t begin, int64_t end) {
+  auto &call = *static_cast<FixedWeights *>(context);
+  for (int64_t piece = begin; piece < end; ++piece) {
+    call.order(static_cast<int>(piece));
+  }
+}
+
+// Runs a collective, or its start, or waits for one that was started.
+Status communicate(const Step &step, ProgressThread &progress, std::vector<uint64_t> &started) {
+  if (step.kind == ASHLAR_RT_WAIT) {
+    return progress.wait(started[step.token]);
+  }
+  if (step.token != 0) {
+    started[step.token] = progress.start(*step.collective, *step.beside);
+    return Status();
+  }
+  if (step.isOrdered) {
+    ASHLAR_RETURN_IF_ERROR(progress.drain());
+  }
+  return step.collective->run();
+}
+
+// Has a step of another slot read the ordered weights of the first one.
+void shareWeights(bool areFixed, const Step &first, Step &step, int devices) {
+  for (size_t i = 1; areFixed && i < static_cast<size_t>(devices) * step.numBuffers; i += step.numBuffers) {
+    step.buffers[i] = first.buffers[i];
+  }
+}
+
+// Finds the devices [begin, end) of this process that run an instruction.
+void findDevices(const ashlar_rt_instr &instr, const Communicator &communicator, int &begin, int &end) {
+  const int first = communicator.firstDevice(), devices = communicator.mesh().devicesPerProcess();
+  const bool runsOnAll = instr.owner == 0;
+  begin = runsOnAll ? 0 : std::clamp(static_cast<int>(instr.owner) - 1 - first, 0, devices);
+  end = runsOnAll ? devices : std::clamp(static_cast<int>(instr.owner) - first, 0, devices);
+}
+
+} // namespace
+
+char *CpuSurroundings::address(const ashlar_rt_buffer &buffer, int device, uint64_t slot) const {
+  const bool constant = buffer.space == ASHLAR_RT_CONSTANT;
+  char *base = constant ? const_cast<char *>(reinterpret_cast<const char *>(image.constants)) : communicator.arena(device);
+  return base + offsetInArena(variant, buffer, slot);
+}
+
+std::string CpuProgram::label(size_t instr) const {
+  const Step &step = instances[0][instr];
+  const char *kernel = step.gemm != nullptr ? step.gemm->kernelName() : step.conv != nullptr ? step.conv->kernelName() : nullptr;
+  return kernel != nullptr ? fmt::format("{} [{}]", source.instrs[instr].name, kernel) : source.instrs[instr].name;
+}
+
+Status CpuProgram::resolve(const CpuSurroundings &surroundings) {
+  slots = slotsOf(surroundings.variant);
+  whole = watchFor(surroundings, SpanKind::kProgram, /*index=*/0, /*sum=*/nullptr);
+  for (uint32_t i = 0; i < source.num_instrs; ++i) {
+    watches.push_back(watchFor(surroundings, SpanKind::kInstruction, i, &seconds[i]));
+    besides.push_back(watchFor(surroundings, SpanKind::kBeside, i, &besideSeconds[i]));
+  }
+  for (uint64_t slot = 0; slot < (usesSlot(source) ? slots : 1); ++slot) {
+    ASHLAR_RETURN_IF_ERROR(resolveInstance(surroundings, slot));
+  }
+  layOutTransfers(surroundings);
+  return Status();
+}
+
+Stopwatch CpuProgram::watchFor(const CpuSurroundings &surroundings, SpanKind kind, uint32_t index, double *sum) const {
+  const auto program = static_cast<uint16_t>(&source - surroundings.variant.programs);
+  return {surroundings.options.profile ? sum : nullptr, surroundings.options.recorder, kind, program, index};
+}
+
+void CpuProgram::layOutTransfers(const CpuSurroundings &surroundings) {
+  waits.reserve(source.num_sends + source.num_receives); // watches point into it
+  for (uint32_t i = 0; i < source.num_sends; ++i) {
+    double &waited = waits[addSend(surroundings.variant, source.sends[i])].seconds;
+    sends.push_back({surroundings.communicator.prepareSend(source.sends[i]), watchFor(surroundings, SpanKind::kReclaim, i, &waited)});
+    offers.push_back(watchFor(surroundings, SpanKind::kSend, i, /*sum=*/nullptr));
+  }
+  for (uint32_t i = 0; i < source.num_receives; ++i) {
+    double &waited = waits[addReceive(surroundings.variant, source.receives[i])].seconds;
+    receives.push_back(
+        {surroundings.communicator.prepareReceive(source.receives[i]), watchFor(surroundings, SpanKind::kReceive, i, &waited)});
+  }
+}
+
+Status CpuProgram::resolveInstance(const CpuSurroundings &surroundings, uint64_t slot) {
+  instances.emplace_back();
+  for (uint32_t i = 0; i < source.num_instrs; ++i) {
+    if (slot > 0 && !usesSlot(source.instrs[i])) {
+      instances.back().push_back(instances[0][i]);
+      continue;
+    }
+    Step step;
+    ASHLAR_RETURN_IF_ERROR(resolveStep(surroundings, i, slot, step));
+    instances.back().push_back(step);
+  }
+  return Status();
+}
+
+Status CpuProgram::resolveStep(const CpuSurroundings &surroundings, uint32_t index, uint64_t slot, Step &step) {
+  const ashlar_rt_instr &instr = source.instrs[index];
+  const int devices = surroundings.communicator.mesh().devicesPerProcess();
+  step.kind = instr.kind;
+  step.numBuffers = instr.num_buffers;
+  addresses.emplace_back();
+  for (int device = 0; device < devices; ++device) {
+    for (uint32_t i = 0; i < instr.num_buffers; ++i) {
+      addresses.back().push_back(surroundings.address(instr.buffers[i], device, slot));
+    }
+  }
+  step.buffers = addresses.back().data();
+  findDevices(instr, surroundings.communicator, step.begin, step.end);
+  if (instr.kind == ASHLAR_RT_KERNEL) {
+    const auto &desc = *static_cast<const ashlar_rt_kernel_desc *>(instr.desc);
+    step.function = desc.function;
+    step.extent = desc.extent;
+    step.grain = desc.grain;
+  } else if (instr.kind == ASHLAR_RT_GEMM) {
+    return prepareGemm(surroundings, index, slot, step);
+  } else if (instr.kind == ASHLAR_RT_CONV) {
+    return prepareConv(surroundings, index, slot, step);
+  } else if (instr.kind == ASHLAR_RT_COLLECTIVE) {
+    return prepareCollective(surroundings, index, slot, step);
+  } else if (instr.kind == ASHLAR_RT_WAIT) {
+    step.token = surroundings.options.checkNumerics ? 0 : static_cast<const ashlar_rt_wait_desc *>(instr.desc)->token;
+    if (step.token >= started.size()) {
+      return internal("{}: nothing was started with token {}", instr.name, step.token);
+    }
+  } else if (instr.kind == ASHLAR_RT_COPY) {
+    step.copyBytes = instr.buffers[0].bytes;
+  } else {
+    return internal("{}: unknown kind of instruction {}", instr.name, instr.kind);
+  }
+  return Status();
+}
+
+Status CpuProgram::prepareGemm(const CpuSurroundings &surroundings, uint32_t index, uint64_t slot, Step &step) {
+  const ashlar_rt_instr &instr = source.instrs[index];
+  const auto &desc = *static_cast<const ashlar_rt_gemm_desc *>(instr.desc);
+  step.hasBias = desc.has_bias != 0;
+  if (instr.num_buffers != (step.hasBias ? 4u : 3u)) {
+    return internal("{}: a matrix product {} bias has {} buffers", instr.name, step.hasBias ? "with" : "without", instr.num_buffers);
+  }
+  const int devices = surroundings.communicator.mesh().devicesPerProcess();
+  if (slot > 0) { // it knows no addresses
+    step.gemm = instances[0][index].gemm;
+    shareWeights(desc.fixed_weights != 0, instances[0][index], step, devices);
+    return Status();
+  }
+  gemms.emplace_back();
+  ASHLAR_RETURN_IF_ERROR(Gemm::prepare(desc, surroundings.pool.threads(), gemms.back(), &surroundings.workspace));
+  step.gemm = &gemms.back();
+  return desc.fixed_weights != 0 ? keepWeights(instr, desc, *step.gemm, step, devices) : Status();
+}
+
+Status CpuProgram::prepareConv(const CpuSurroundings &surroundings, uint32_t index, uint64_t slot, Step &step) {
+  const ashlar_rt_instr &instr = source.instrs[index];
+  const auto &desc = *static_cast<const ashlar_rt_conv_desc *>(instr.desc);
+  step.hasScale = desc.has_scale != 0;
+  step.hasBias = desc.has_bias != 0;
+  step.hasResidual = desc.has_residual != 0;
+  uint32_t others = step.hasScale + step.hasBias + step.hasResidual;
+  if (instr.num_buffers != 3u + others) {
+    return internal("{}: a convolution with {} operands beside its own has {} buffers", instr.name, others, instr.num_buffers);
+  }
+  const int devices = surroundings.communicator.mesh().devicesPerProcess();
+  if (slot > 0) { // it knows no addresses
+    step.conv = instances[0][index].conv;
+    shareWeights(desc.fixed_weights != 0, instances[0][index], step, devices);
+    return Status();
+  }
+  convs.emplace_back();
+  ASHLAR_RETURN_IF_ERROR(Conv::prepare(desc, surroundings.pool.threads(), convs.back(), &surroundings.workspace));
+  step.conv = &convs.back();
+  return desc.fixed_weights != 0 ? keepWeights(instr, desc, *step.conv, step, devices) : Status();
+}
+
+template <typename Desc, typename Call>
+Status CpuProgram::keepWeights(const ashlar_rt_instr &instr, const Desc &desc, const Call &call, Step &step, int devices) {
+  for (int device = 0; device < devices; ++device) {
+    void *&buffer = step.buffers[device * step.numBuffers + 1];
+    auto [begin, end] = fixedWeights.equal_range(buffer);
+    auto known = std::find_if(begin, end, [&](const auto &entry) {
+      const ashlar_rt_instr &other = *entry.second.instr;
+      return other.kind == instr.kind && ordersAlike(*static_cast<const Desc *>(other.desc), desc);
+    });
+    if (known == end) {
+      orderedMemory.emplace_back();
+      ASHLAR_RETURN_IF_ERROR(orderedMemory.back().reserve(orderedWeightBytes(desc)));
+      const auto *weights = static_cast<const float *>(buffer);
+      float *ordered = orderedMemory.back().data();
+      known = fixedWeights.insert(
+          {buffer, {&instr, ordered, call.orderedPieces(), [&call, weights, ordered](int piece) { call.order(piece, weights, ordered); }}});
+    }
+    buffer = known->second.ordered;
+  }
+  return Status();
+}
+
+void CpuProgram::orderWeights(ThreadPool &pool) {
+  for (auto &[weights, fixed] : fixedWeights) {
+    pool.parallelFor(fixed.pieces, /*grain=*/1, orderPieces, &fixed);
+  }
+}
+
+uint64_t CpuProgram::orderedBytes() const {
+  uint64_t bytes = 0;
+  for (const GemmWorkspace &memory : orderedMemory) {
+    bytes += memory.bytes();
+  }
+  return bytes;
+}
+
+Status CpuProgram::prepareCollective(const CpuSurroundings &surroundings, uint32_t index, uint64_t slot, Step &step) {
+  const InstrInSlot placed(source.instrs[index], surroundings.variant, slot);
+  const ashlar_rt_instr &instr = placed.get();
+  collectives.emplace_back();
+  ASHLAR_RETURN_IF_ERROR(surroundings.communicator.prepare(instr, surroundings.image.constants, collectives.back()));
+  step.collective = collectives.back().get();
+  // What every instruction wrote is looked at right behind it: then nothing runs beside others.
+  step.token = surroundings.options.checkNumerics ? 0 : static_cast<const ashlar_rt_collective_desc *>(instr.desc)->token;
+  step.beside = &besides[index];
+  started.resize(std::max<size_t>(started.size(), step.token + 1));
+  return Status();
+}
+
+Status CpuProgram::receive(uint64_t microBatch, uint64_t slot) {
+  for (const Waiting<SendingEnd> &send : sends) {
+    ASHLAR_RETURN_IF_ERROR(send.watch.time([&] { return send.end->reclaim(slot); }));
+  }
+  for (const Waiting<ReceivingEnd> &receive : receives) {
+    ASHLAR_RETURN_IF_ERROR(receive.watch.time([&] { return receive.end->receive(microBatch); }));
+  }
+  return Status();
+}
+
+Status CpuProgram::offer(uint64_t slot) {
+  for (size_t i = 0; i < sends.size(); ++i) {
+    ASHLAR_RETURN_IF_ERROR(offers[i].time([&] { return sends[i].end->offer(slot); }));
+  }
+  return Status();
+}
+
+Status CpuProgram::reclaimAll() {
+  for (const Waiting<SendingEnd> &send : sends) {
+    for (uint64_t slot = 0; slot < slots; ++slot) {
+      ASHLAR_RETURN_IF_ERROR(send.end->reclaim(slot));
+    }
+  }
+  return Status();
+}
+
+Status runStep(const Step &step, ThreadPool &pool, ProgressThread &progress, std::vector<uint64_t> &started) {
+  void **buffers = step.buffers + static_cast<size_t>(step.begin) * step.numBuffers;
+  switch (step.kind) {
+  case ASHLAR_RT_KERNEL:
+    for (int device = step.begin; device < step.end; ++device, buffers += step.numBuffers) {
+      KernelCall call{step.function, buffers};
+      pool.parallelFor(step.extent, step.grain, runKernelRange, &call);
+    }
+    return Status();
+  case ASHLAR_RT_GEMM:
+    for (int device = step.begin; device < step.end; ++device, buffers += step.numBuffers) {
+      GemmCall call{step.gemm, buffers[0], buffers[1], step.hasBias ? buffers[2] : nullptr, buffers[step.numBuffers - 1]};
+      pool.parallelFor(step.gemm->parts(), /*grain=*/1, runGemmParts, &call);
+    }
+    return Status();
+  case ASHLAR_RT_CONV:
+    for (int device = step.begin; device < step.end; ++device, buffers += step.numBuffers) {
+      auto floats = [&](uint32_t i) { return static_cast<float *>(buffers[i]); };
+      ConvCall call{step.conv,
+                    floats(0),
+                    floats(1),
+                    step.hasScale ? floats(2) : nullptr,
+                    step.hasBias ? floats(2 + step.hasScale) : nullptr,
+                    step.hasResidual ? floats(step.numBuffers - 2) : nullptr,
+                    floats(step.numBuffers - 1)};
+      pool.parallelFor(step.conv->parts(), /*grain=*/1, runConvParts, &call);
+    }
+    return Status();
+  case ASHLAR_RT_COPY:
+    for (int device = step.begin; device < step.end; ++device, buffers += step.numBuffers) {
+      std::memmove(buffers[1], buffers[0], step.copyBytes);
+    }
+    return Status();
+  default:
+    return communicate(step, progress, started);
+  }
+}
+
+} // namespace ashlar::rt

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Writes checkpoints beside training (docs/checkpoints.md): copies what this rank writes to a buffer, and lets a thread write it. The main
+// threads of the ranks tell each other after each step how far their threads are.
+
+#ifndef ASHLAR_RUNTIME_RUN_CHECKPOINT_SAVER_H
+#define ASHLAR_RUNTIME_RUN_CHECKPOINT_SAVER_H
+
+#include "runtime/checkpoint/folder.h"
+#include "runtime/checkpoint/safetensors.h"
+#include "runtime/run/checkpoint/saved_pieces.h"
+#include "runtime/run/nonfinite_watch.h"
+#include "runtime/run/session.h"
+
+#include <atomic>
+#include <csignal>
+#include <functional>
+#include <memory>
+#include <thread>
+
+namespace ashlar::rt {
+
+// Where a run is in its data, and what that is counted in.
+struct DataPosition {
+  uint64_t stepsPerEpoch = 1, samplesAStep = 0, samples = 0;
+};
+
+// Used by the main thread of every rank, at the same places.
+class Saver {
+public:
+  // Tells a line to the reader, on rank 0.
+  using Tell = std::function<void(const std::string &line)>;
+
+  explicit Saver(Session &session) : session(session) {}
+  ~Saver();
+
+  // Whether the run writes checkpoints at all.
+  bool saves() const { return session.options->savesCheckpoints; }
+
+  // Lays out what this rank writes, and has rank 0 make the folder. Does nothing when nothing is saved.
+  Status prepare(const DataPosition &position, Tell tell);
+
+  // From now on, while this lives, a signal to end the run only asks for a checkpoint first.
+  void catchSignals();
+
+  // Bytes of the buffer.
+  uint64_t bufferBytes() const { return bytes; }
+
+  // Says that `steps` steps since the very start are done: begins a checkpoint when one is due, or a signal asked for the last one, and
+  // tells of the one under way. `ends`: the run is to end now. A save that fails is told, no failure of this, unless numbers are not
+  // finite. `stops`: a number of this step is not, on this rank. Then nothing is begun on any rank, what is under way is finished, and
+  // `ends` is set.
+  Status afterStep(uint64_t steps, bool stops, bool &ends);
+
+  // Whether a rank said so.
+  bool isStopped() const { return stopped; }
+
+  // Saves the last step of the run, unless it is saved, and waits until it is on disk. Fails when it could not be written.
+  Status finish(uint64_t steps);
+
+private:
+  // How far a rank is with the checkpoint.
+  enum class State : uint32_t { kNone, kWriting, kWritten, kFailed };
+
+  // What the ranks tell each other.
+  struct Report {
+    uint32_t state;
+    uint32_t signal;
+    uint32_t stops;
+  };
+
+  Status begin(uint64_t steps);
+  // Looks how far all ranks are, and goes on to the next part when they are through with one.
+  Status look(int &signal);
+  Status wait();
+  Status endPart(bool failed);
+  void writePieces();
+  Status writeRankFile();
+  Status commit();
+  template <typename Part> void start(Part part);
+  void settle(const Status &failure);
+
+  Session &session;
+  FolderLock lock; // on rank 0
+  CheckpointFolder folder;
+  DataPosition position;
+  Tell tell;
+  std::vector<SavedPiece> pieces;
+  std::vector<StoredTensor> stored; // the same, as the file of this rank names them
+  std::unique_ptr<char[]> buffer;
+  std::vector<char> padded;              // a piece with its padding
+  std::optional<TrainedTensors> trained; // on_nonfinite: STOP
+  uint64_t bytes = 0;
+
+  std::string name; // of the checkpoint under way, or the last one
+  CheckpointIndex index;
+  uint64_t lastSteps = 0; // steps of it; 0: none yet
+  uint64_t number = 0;    // of the next one, on rank 0
+  Status lastFailure;     // of it
+  bool stops = false;     // what this rank tells
+  bool stopped = false;
+  bool committing = false;
+  std::thread thread;
+  Status result; // of the thread, once the state is kWritten or kFailed
+  std::atomic<State> state{State::kNone};
+  std::vector<std::pair<int, struct sigaction>> replaced; // signals, and what they did before
+  bool honoured = false;                                  // the signal that was caught
+};
+
+} // namespace ashlar::rt
+
+#endif // ASHLAR_RUNTIME_RUN_CHECKPOINT_SAVER_H

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// --export: the ONNX model that the program was compiled from, with the variables as they are now.
+
+#ifndef ASHLAR_RUNTIME_RUN_EXPORT_MODEL_H
+#define ASHLAR_RUNTIME_RUN_EXPORT_MODEL_H
+
+#include "runtime/run/session.h"
+
+namespace ashlar::rt {
+
+// Finds what cannot be written, before the run.
+Status checkExport(const Session &session);
+
+// Gathers the variables one after the other and lets rank 0 write the model, and the file of data beside it. Every rank calls it, after a
+// barrier; only the status of rank 0 can tell of a file.
+Status exportModel(Session &session);
+
+} // namespace ashlar::rt
+
+#endif // ASHLAR_RUNTIME_RUN_EXPORT_MODEL_H

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// ashlar_rt_main(): command line, variant, ranks, then the run. The one place that prints errors and makes an exit status of them.
+
+#include "runtime/base/host.h"
+#include "runtime/base/output_file.h"
+#include "runtime/base/process.h"
+#include "runtime/comm/mpi/job.h"
+#include "runtime/run/cpu_check.h"
+#include "runtime/run/same_options.h"
+#include "runtime/run/session.h"
+#include "runtime/run/target_runtime.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <exception>
+#include <new>
+
+#include <unistd.h>
+
+namespace ashlar::rt {
+namespace {
+
+// How long a rank that another one speaks for leaves that one to print the error and to end: mpirun ends all ranks as soon as one has
+// failed, and its exit status is that of the first.
+constexpr useconds_t kSilenceMicroseconds = 3000 * 1000;
+
+// The exit status of a run that a restart would not help (docs/faults.md).
+constexpr int kNonfiniteStatus = 3;
+
+int exitStatusOf(const Status &status) {
+  return status.ok() ? 0 : status.code() == StatusCode::kNonfinite ? kNonfiniteStatus : 1;
+}
+
+// A variant by its name; null when there is none.
+const ashlar_rt_variant *findVariant(const ashlar_rt_image &image, const char *name) {
+  for (uint32_t i = 0; i < image.num_variants; ++i) {
+    if (std::strcmp(image.variants[i].name, name) == 0) {
+      return &image.variants[i];
+    }
+  }
+  return nullptr;
+}
+
+// Finds the variant that the options ask for: that of the first stage.
+Status chooseVariant(const ashlar_rt_image &image, const Options &options, const ashlar_rt_variant *&variant) {
+  if (options.deterministic) {
+    variant = findVariant(image, "deterministic");
+  } else if (variant = image.num_variants > 0 ? &image.variants[0] : nullptr; variant == nullptr) {
+    return internal("the image has no variant");
+  }
+  if (variant != nullptr && variant->stage != 0) {
+    return internal("the first variant {} is that of stage {}", variant->name, variant->stage);
+  }
+  if (variant != nullptr) {
+    return Stages(*variant).check(image.num_variants - static_cast<uint32_t>(variant - image.variants));
+  }
+  const char *reason = image.deterministic_refusal;
+  return invalid("{}", reason != nullptr ? reason : "--deterministic: the program was compiled without a deterministic variant");
+}
+
+// " (4 stages of dp=2 tp=2)".
+std::string describeStages(const ashlar_rt_variant &variant) {
+  std::string axes;
+  for (uint32_t i = 0; i < variant.num_axes; ++i) {
+    axes += fmt::format(" {}={}", variant.axes[i].name, variant.axes[i].size);
+  }
+  return fmt::format(" ({} stages of{})", variant.num_stages, axes.empty() ? " one device" : axes);
+}
+
+// Checks that the job has the ranks that the program wants. `variant`: that of the first stage.
+Status checkRanks(const Job &job, const ashlar_rt_variant &variant) {
+  Mesh mesh(variant);
+  ASHLAR_RETURN_IF_ERROR(mesh.check());
+  int needed = mesh.processes() * static_cast<int>(Stages(variant).size());
+  if (job.processes() == needed) {
+    return Status();
+  }
+  std::string chunks = variant.num_stages > 1          ? describeStages(variant)
+                       : mesh.devicesPerProcess() == 1 ? ""
+                                                       : fmt::format(" of {} chunks each", mesh.devicesPerProcess());
+  std::string remedy = needed == 1 ? "without mpirun" : fmt::format("with mpirun -n {}", needed);
+  if (!job.underMpirun()) {
+    return invalid("started alone but the program was compiled for {} ranks{}; run it {}", needed, chunks, remedy);
+  }
+  return invalid("{} ranks at launch but the program was compiled for {}{}; run it {}", job.processes(), needed, chunks, remedy);
+}
+
+// Says what went wrong, once for the job. Of a shared failure rank 0 speaks for all, unless it runs another program and has nothing to say:
+// then mpirun leaves this one alone.
+void report(const Status &status, const Job &job) {
+  bool aborted = status.code() == StatusCode::kAborted;
+  if (aborted || (status.isShared() && job.rank() != 0)) {
+    usleep(kSilenceMicroseconds);
+  }
+  if (!aborted) {
+    std::fflush(stdout);
+    printError(status.message());
+  }
+}
+
+// What a rank does once it has an executor.
+Status runProgram(const ashlar_rt_image &image, const ashlar_rt_variant &variant, const Options &options, const Job &job,
+                  Communicator &communicator, Executor &executor, Recorder *recorder, int dataThreads) {
+  Session session;
+  session.image = &image;
+  session.variant = &variant;
+  session.options = &options;
+  session.communicator = &communicator;
+  session.executor = &executor;
+  session.recorder = recorder;
+  session.underMpirun = job.underMpirun();
+  session.dataThreads = options.dataThreads > 0 ? options.dataThreads : dataThreads;
+  ASHLAR_RETURN_IF_ERROR(image.training != nullptr ? train(session) : runForward(session));
+  return executor.close();
+}
+
+// One run by one rank. `exitStatus` becomes that of its failure, also where another rank, or this one before, told of it.
+Status runJob(const ashlar_rt_image &image, const TargetRuntime &target, const Options &options, Job &job, int &exitStatus) {
+  const ashlar_rt_variant *variant = nullptr;
+  ASHLAR_RETURN_IF_ERROR(chooseVariant(image, options, variant).share());
+  ASHLAR_RETURN_IF_ERROR(checkRanks(job, *variant).share());
+  std::vector<uint64_t> hostBytes; // by stage
+  for (const ashlar_rt_variant &stage : Stages(*variant)) {
+    hostBytes.push_back(target.hostBytes(stage));
+  }
+  variant += job.rank() / Mesh(*variant).processes();
+  if (job.underMpirun()) {
+    endWithParent();
+  }
+  std::unique_ptr<Communicator> communicator;
+  ASHLAR_RETURN_IF_ERROR(job.connect(*variant, hostBytes, image.program_hash, communicator));
+  ASHLAR_RETURN_IF_ERROR(communicator->agree(checkSameOptions(options, *communicator)));
+  Cores cores = target.cores(options, job);
+  ThreadPool pool;
+  ASHLAR_RETURN_IF_ERROR(communicator->agree(pool.start(cores.threads)));
+  communicator->setThreadPool(&pool, cores.onHost);
+  // Also for a thread that finds this one stuck in a library.
+  auto fail = [&](const Status &status) {
+    // Said before it ends the others: ending them may end this process too. Who has nothing to say leaves it to another one.
+    if (status.code() == StatusCode::kAborted || communicator->giveUp()) {
+      report(status, job);
+    }
+    communicator->abort();
+  };
+  Recorder recorder; // outlives the executor
+  std::unique_ptr<Executor> executor;
+  Recorder *const records = options.traceFile.empty() ? nullptr : &recorder;
+  ExecutorOptions how{options.profile, options.checkNumerics, options.graph, records};
+  Status status = target.createExecutor({image, *variant, *communicator, pool, how, fail}, executor);
+  if (status.ok()) {
+    status = runProgram(image, *variant, options, job, *communicator, *executor, records, cores.ofData);
+  }
+  exitStatus = exitStatusOf(status);
+  if (!status.ok() && !status.isShared()) {
+    fail(status);
+    status = abortedStatus();
+  }
+  if (!status.ok() && executor && executor->mayHang()) {
+    report(status, job);
+    std::fflush(nullptr);
+    removePendingOutputs();
+    _exit(exitStatus);
+  }
+  if (status.ok()) {
+    status = communicator->barrier();
+  }
+  if (status.ok() && options.profile && job.rank() == 0) {
+    std::fputs(executor->profile(options.profileAll).c_str(), stdout);
+  }
+  if (status.ok()) {
+    job.finish();
+  }
+  return status;
+}
+
+int runMain(const ashlar_rt_image &image, int argc, char **argv) {
+  Job job;
+  if (image.abi_version != ASHLAR_RT_ABI_VERSION) {
+    report(
+        internal("the image has ABI version {} but the runtime has {}; compile it again", image.abi_version, ASHLAR_RT_ABI_VERSION).share(),
+        job);
+    return 1;
+  }
+  if (Status capable = checkCpu(image.cpu_features); !capable.ok()) {
+    // Not every host may lack it: the first rank of each that does speaks.
+    report(environmentInteger("OMPI_COMM_WORLD_LOCAL_RANK", 0) != 0 ? capable.share() : capable, job);
+    return 1;
+  }
+  if (Status placed = job.check(); !placed.ok()) {
+    report(placed.share(), job);
+    return 1;
+  }
+  const TargetRuntime *target = findTargetRuntime(image);
+  if (target == nullptr) {
+    report(internal("the image is for the target \"{}\", which this runtime does not know; compile it again", image.target).share(), job);
+    return 1;
+  }
+  Options options;
+  std::string helpText;
+  if (Status parsed = parseOptions(image, *target, argc, argv, options, helpText); !parsed.ok()) {
+    report(parsed.share(), job);
+    return 1;
+  }
+  if (!helpText.empty() || options.plan) {
+    if (job.rank() == 0) {
+      std::fputs(!helpText.empty() ? helpText.c_str() : image.plan, stdout);
+    }
+    return 0;
+  }
+  int exitStatus = 0;
+  Status status = runJob(image, *target, options, job, exitStatus);
+  if (status.ok()) {
+    return 0;
+  }
+  report(status, job);
+  return std::max(exitStatus, 1);
+}
+
+} // namespace
+} // namespace ashlar::rt
+
+int ashlar_rt_main(const ashlar_rt_image *image, int argc, char **argv) {
+  using namespace ashlar::rt;
+  prepareProcess();
+  KeptFile executable = keepFile("/proc/self/exe", "it is this executable");
+  try {
+    const int status = runMain(*image, argc, argv);
+    return status != 0 || finishOutput() ? status : 1;
+  } catch (const std::bad_alloc &) {
+    printError("out of memory; raise the limit of the process (ulimit -v), or run where more memory is free");
+  } catch (const std::exception &error) {
+    printError(error.what());
+  }
+  return 1;
+}

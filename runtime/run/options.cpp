@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The command line of a compiled program. CLI11 throws; nothing leaves this file but a status.
+
+#include "runtime/run/options.h"
+
+#include "runtime/abi/command_line.h"
+#include "runtime/base/host.h"
+#include "runtime/checkpoint/weights.h"
+#include "runtime/run/target_runtime.h"
+
+#include <CLI/CLI.hpp>
+
+#include <charconv>
+
+namespace ashlar::rt {
+namespace {
+
+// Cuts texts such as NAME=FILE.npy, as `expected` shows them, at the first '='.
+Status splitBindings(const char *option, const char *expected, const std::vector<std::string> &texts,
+                     std::vector<std::pair<std::string, std::string>> &result) {
+  for (const std::string &text : texts) {
+    size_t equals = text.find('=');
+    if (equals == std::string::npos || equals == 0 || equals + 1 == text.size()) {
+      return invalid("{} {}: expected {}", option, text, expected);
+    }
+    result.emplace_back(text.substr(0, equals), text.substr(equals + 1));
+  }
+  return Status();
+}
+
+// Checks a count. CLI11's own check lets a number that is too large pass, and spells out the largest double for one that is negative.
+std::string checkCount(const std::string &text) {
+  uint64_t value = 0;
+  const char *end = text.data() + text.size();
+  std::from_chars_result result = std::from_chars(text.data(), end, value);
+  bool isCount = result.ec == std::errc() && result.ptr == end;
+  return isCount ? "" : fmt::format("{} is not a whole number from 0 to {}", text, UINT64_MAX);
+}
+
+// Reads "A-B", or "A" for one step. Ranks compare both as one number.
+Status readTraceSteps(const std::string &text, Options &options) {
+  const char *const end = text.data() + text.size();
+  uint32_t first = 0, last = 0;
+  std::from_chars_result result = std::from_chars(text.data(), end, first);
+  const bool isRange = result.ec == std::errc() && result.ptr != end && *result.ptr == '-';
+  last = first;
+  result = isRange ? std::from_chars(result.ptr + 1, end, last) : result;
+  if (result.ec != std::errc() || result.ptr != end || first == 0 || last < first) {
+    return invalid("--trace-steps {}: expected steps A-B, counted from 1, A not above B, such as 3-5", text);
+  }
+  options.traceFirst = first;
+  options.traceLast = last;
+  return Status();
+}
+
+// Checks what is said of --init-from.
+Status checkInitFrom(const Options &options) {
+  if (options.initFrom.empty() && (options.initPartial || !options.renames.empty())) {
+    return invalid("{} without --init-from; add --init-from FILE", options.initPartial ? "--init-partial" : "--rename");
+  }
+  if (!options.initFrom.empty() && !options.resume.empty() && options.resume != kLatest) {
+    return invalid("--init-from {} and --resume {}: a run starts from weights or goes on from a checkpoint; leave one of them out, or "
+                   "resume the latest, where the weights are for a run that has none yet",
+                   options.initFrom, options.resume);
+  }
+  for (const auto &[from, to] : options.renames) {
+    if (countWildcards(to) > countWildcards(from)) {
+      return invalid("--rename {}={}: the new name has {} of * and ?, of which {} stand in the old one", from, to, countWildcards(to),
+                     countWildcards(from));
+    }
+  }
+  return Status();
+}
+
+// Reads ASHLAR_REPEAT_BATCH, under which nothing is written that a later run could take for trained. `asked`: the option that asks for it.
+Status readRepeatsBatch(const char *asked, Options &options) {
+  options.repeatsBatch = environmentInteger("ASHLAR_REPEAT_BATCH", 0) != 0;
+  if (options.repeatsBatch && asked != nullptr) {
+    return invalid("{} but ASHLAR_REPEAT_BATCH=1 trains on the first batch alone, to measure steps; leave out one of them", asked);
+  }
+  options.savesCheckpoints = options.savesCheckpoints && !options.repeatsBatch;
+  return Status();
+}
+
+} // namespace
+
+Status parseOptions(const ashlar_rt_image &image, const TargetRuntime &target, int argc, const char *const *argv, Options &options,
+                    std::string &helpText) {
+  const ashlar_rt_training *training = image.training;
+  std::string what = training != nullptr ? "Trains " : "Runs ";
+  CLI::App app(what + image.model_name + ", compiled by Ashlar for " + image.target + ".");
+  options.seed = image.seed;
+  uint64_t steps = 0;
+  std::vector<std::string> inputs, outputs, renames;
+  CLI::Option *stepsOption = nullptr;
+  if (training != nullptr) {
+    options.epochs = training->epochs;
+    options.logEvery = training->log_every;
+    options.saveEvery = training->checkpoint_every;
+    options.checkpointKeep = training->checkpoint_keep;
+    app.add_option("--data", options.dataDirectory, "directory of the data set")->type_name("DIR");
+    app.add_option("--data-threads", options.dataThreads,
+                   "threads that prepare batches; 1, or beside a GPU its share of the cores, when not given")
+        ->type_name("N")
+        ->check(CLI::Range(1, 1024));
+    app.add_option("--epochs", options.epochs, "passes over the data")->type_name("N")->check(checkCount)->capture_default_str();
+    stepsOption = app.add_option("--steps", steps, "stop after so many steps in all")->type_name("N")->check(checkCount);
+    app.add_option("--log-every", options.logEvery, "steps between two log lines, 0 for none")
+        ->type_name("N")
+        ->check(checkCount)
+        ->default_str(options.logEvery == 0 ? "an epoch" : std::to_string(options.logEvery));
+    app.add_flag("--eval", options.evaluate, "evaluate on the evaluation split at the end");
+    app.add_option("--metrics", options.metricsFile, "write the logged losses as JSON lines")->type_name("FILE.jsonl");
+    app.add_option("--log-dir", options.logDirectory, "every rank writes worker_<rank>.log there")->type_name("DIR");
+    app.add_option("--save-parameters", options.parameterDirectory, "write the parameters and running statistics there, one .npy file each")
+        ->type_name("DIR");
+    app.add_option("--checkpoint-dir", options.checkpointDirectory, "write checkpoints there")->type_name("DIR");
+    app.add_option("--save-every", options.saveEvery, "steps from one checkpoint to the next, 0 for one at the end")
+        ->type_name("N")
+        ->check(checkCount)
+        ->capture_default_str();
+    app.add_flag("--sync-checkpoint", options.syncCheckpoint, "wait until each checkpoint is on disk");
+    app.add_option("--resume", options.resume, "go on from this checkpoint, or the newest one in --checkpoint-dir")
+        ->type_name("DIR|latest");
+    app.add_option("--export", options.exportFile,
+                   "write the model with the trained parameters; with --resume and neither --steps nor --epochs nothing is trained")
+        ->type_name("FILE.onnx");
+    app.add_flag("--resume-partial", options.resumePartial, "take what fits of the checkpoint, and list the rest");
+  } else {
+    app.add_option("--input", inputs, "an input and the file it is read from, one option each")->type_name("NAME=FILE.npy");
+    app.add_option("--output", outputs, "an output and the file it is written to; all, as NAME.npy, when none is given")
+        ->type_name("NAME=FILE.npy");
+    app.add_option("--benchmark", options.benchmark, "run so many times and print the median time; random inputs when none is given")
+        ->type_name("N")
+        ->check(CLI::Range(uint64_t{1}, uint64_t{1000000}));
+  }
+  app.add_option("--init-from", options.initFrom, "start from the weights in this file, or in this checkpoint")
+      ->type_name("F.safetensors|F.onnx|DIR");
+  app.add_option("--rename", renames,
+                 "what it calls FROM is TO in the program; * and ? of FROM go where TO has them; the first that matches holds")
+      ->type_name("FROM=TO");
+  app.add_flag("--init-partial", options.initPartial, "take what fits of it, and list the rest");
+  app.add_option("--seed", options.seed, "seed of all random numbers")->type_name("N")->check(checkCount)->capture_default_str();
+  app.add_flag("--deterministic", options.deterministic, "give the same bits on every number of ranks");
+  bool noGraph = false;
+  if (target.hasGraphs) {
+    app.add_flag("--no-graph", noGraph, "launch every instruction by itself instead of replaying a captured graph");
+  }
+  if (target.hasThreads) {
+    app.add_option("--threads", options.threads, "threads of each rank; its share of the cores when not given")
+        ->type_name("N")
+        ->check(CLI::Range(1, 1024));
+  }
+  app.add_flag("--check-numerics", options.checkNumerics, "stop at the first instruction that makes a NaN, and name it; slow");
+  std::string profile;
+  app.add_flag("--profile", profile, "print where the time went, by kind, module and instruction; =all: every line")
+      ->check(CLI::IsMember({"true", "all"}));
+  std::string traceSteps;
+  app.add_option("--trace", options.traceFile, "write what some steps did, for ui.perfetto.dev")->type_name("FILE.json");
+  app.add_option("--trace-steps", traceSteps, "the steps that --trace is about; 3-5, or the last three, when not given")->type_name("A-B");
+  app.add_flag("--plan", options.plan, "print how the program was planned, and end");
+  try {
+    parseCommandLine(app, argc, argv);
+  } catch (const CLI::CallForHelp &) {
+    helpText = app.help();
+    return Status();
+  } catch (const CLI::ParseError &error) {
+    return invalid("{}", commandLineFault(error));
+  }
+  if (!traceSteps.empty() && options.traceFile.empty()) {
+    return invalid("--trace-steps {} without --trace; add --trace FILE.json", traceSteps);
+  }
+  if (!traceSteps.empty()) {
+    ASHLAR_RETURN_IF_ERROR(readTraceSteps(traceSteps, options));
+  }
+  options.seedGiven = app.get_option("--seed")->count() != 0;
+  if (training != nullptr) {
+    const bool givesSaveEvery = app.get_option("--save-every")->count() != 0;
+    options.savesCheckpoints = training->saves_checkpoints != 0 || !options.checkpointDirectory.empty() || givesSaveEvery;
+    if (options.syncCheckpoint && !options.savesCheckpoints) {
+      return invalid("--sync-checkpoint but no checkpoint is written; add --checkpoint-dir DIR");
+    }
+    if (options.resumePartial && options.resume.empty()) {
+      return invalid("--resume-partial without --resume; add --resume DIR");
+    }
+    ASHLAR_RETURN_IF_ERROR(readRepeatsBatch(!options.checkpointDirectory.empty()  ? "--checkpoint-dir"
+                                            : givesSaveEvery                      ? "--save-every"
+                                            : !options.exportFile.empty()         ? "--export"
+                                            : !options.parameterDirectory.empty() ? "--save-parameters"
+                                                                                  : nullptr,
+                                            options));
+    options.trains =
+        options.exportFile.empty() || options.resume.empty() || app.get_option("--epochs")->count() != 0 || stepsOption->count() != 0;
+    if (options.checkpointDirectory.empty()) {
+      options.checkpointDirectory = ".";
+    }
+  }
+  options.graph = !noGraph;
+  options.profile = !profile.empty();
+  options.profileAll = profile == "all";
+  options.logEveryEpoch = training != nullptr && training->log_every == 0 && app.get_option("--log-every")->count() == 0;
+  if (stepsOption != nullptr && stepsOption->count() != 0) {
+    options.steps = steps;
+    // --steps alone goes on as long as it takes.
+    if (app.get_option("--epochs")->count() == 0) {
+      options.epochs = UINT64_MAX;
+    }
+  }
+  ASHLAR_RETURN_IF_ERROR(splitBindings("--input", "NAME=FILE.npy", inputs, options.inputs));
+  ASHLAR_RETURN_IF_ERROR(splitBindings("--output", "NAME=FILE.npy", outputs, options.outputs));
+  ASHLAR_RETURN_IF_ERROR(splitBindings("--rename", "FROM=TO", renames, options.renames));
+  ASHLAR_RETURN_IF_ERROR(checkInitFrom(options));
+  if (options.benchmark != 0 && !options.outputs.empty()) {
+    return invalid("--benchmark writes no outputs; leave out --output");
+  }
+  return Status();
+}
+
+} // namespace ashlar::rt

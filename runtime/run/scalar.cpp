@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Reads scalars on the ranks that have them.
+
+#include "runtime/run/scalar.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace ashlar::rt {
+
+Status Scalar::find(const Session &session, const char *name, bool integer) {
+  const ashlar_rt_variant &last = Stages(*session.variant).last();
+  executor = session.executor;
+  tensor = findTensor(last, name);
+  isHere = &last == session.variant;
+  if (tensor == nullptr) {
+    return internal("the image names the tensor {} but has none of that name", name);
+  }
+  return check(integer);
+}
+
+Status Scalar::findHere(const Session &session, const char *name) {
+  executor = session.executor;
+  tensor = name != nullptr ? findTensor(*session.variant, name) : nullptr;
+  isHere = tensor != nullptr;
+  return isHere ? check(/*integer=*/true) : Status();
+}
+
+Status Scalar::check(bool integer) const {
+  const bool fits = integer ? dtype() == ASHLAR_RT_I64 : dtype() == ASHLAR_RT_F32 || dtype() == ASHLAR_RT_F64;
+  return tensor->rank == 0 && fits
+             ? Status()
+             : internal("tensor {} has rank {} and dtype {}, not a scalar loss or count", tensor->name, tensor->rank, dtype());
+}
+
+Status Scalar::read(uint64_t microBatch, double &value) const {
+  value = 0;
+  if (!isHere) {
+    return Status();
+  }
+  char bytes[sizeof(double)] = {};
+  ASHLAR_RETURN_IF_ERROR(executor->read(*tensor, /*device=*/0, bytes, microBatch));
+  value = valueOf(bytes);
+  return Status();
+}
+
+Status Scalar::note(uint64_t microBatch, size_t place) const {
+  return isHere ? executor->note(*tensor, microBatch, place) : Status();
+}
+
+Status Scalar::recall(size_t place, double &value) const {
+  value = 0;
+  if (!isHere) {
+    return Status();
+  }
+  char bytes[kNoteBytes] = {};
+  ASHLAR_RETURN_IF_ERROR(executor->recall(place, bytes));
+  value = valueOf(bytes);
+  return Status();
+}
+
+double Scalar::valueOf(const char *bytes) const {
+  auto as = [&](auto number) {
+    std::memcpy(&number, bytes, sizeof(number));
+    return static_cast<double>(number);
+  };
+  return dtype() == ASHLAR_RT_F64 ? as(double{}) : dtype() == ASHLAR_RT_I64 ? as(int64_t{}) : as(float{});
+}
+
+Status fromLastStage(const Session &session, double *values, size_t count) {
+  Communicator &seat = *session.communicator;
+  const size_t stages = Stages(*session.variant).size();
+  if (stages == 1) {
+    return Status();
+  }
+  std::vector<double> all(static_cast<size_t>(seat.processes()) * count);
+  ASHLAR_RETURN_IF_ERROR(seat.allGather(values, count * sizeof(double), all.data()));
+  const size_t firstRank = (stages - 1) * static_cast<size_t>(seat.mesh().processes());
+  std::copy_n(all.begin() + static_cast<std::ptrdiff_t>(firstRank * count), count, values);
+  return Status();
+}
+
+} // namespace ashlar::rt

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What both kinds of run, training and forward, work with.
+
+#ifndef ASHLAR_RUNTIME_RUN_SESSION_H
+#define ASHLAR_RUNTIME_RUN_SESSION_H
+
+#include "runtime/comm/communicator.h"
+#include "runtime/execute/executor.h"
+#include "runtime/run/options.h"
+
+namespace ashlar::rt {
+
+// One run of one program by one rank. All members are set before the run and outlive it.
+struct Session {
+  const ashlar_rt_image *image = nullptr;
+  const ashlar_rt_variant *variant = nullptr;
+  const Options *options = nullptr;
+  Communicator *communicator = nullptr;
+  Executor *executor = nullptr;
+  Recorder *recorder = nullptr; // with --trace: what the executor does is recorded there
+  bool underMpirun = false;
+  int dataThreads = 1; // that prepare batches
+};
+
+// Writes a number that the run keeps for the program, the seed or the step, to its i64 scalar. Does nothing for a null name.
+Status writeNumber(Session &session, const char *name, uint64_t number);
+
+// Gives the program its seed, and variables and states their first values.
+Status initialise(Session &session);
+
+// Trains as the options say, evaluates when they ask for it, and prints what rank 0 has to print.
+Status train(Session &session);
+
+// Reads the inputs, runs the model once, and writes the outputs from rank 0.
+Status runForward(Session &session);
+
+} // namespace ashlar::rt
+
+#endif // ASHLAR_RUNTIME_RUN_SESSION_H

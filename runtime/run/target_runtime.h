@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the runtime does differently for each target, ahead of its executor: one row a target. Nothing else asks which target it is.
+
+#ifndef ASHLAR_RUNTIME_RUN_TARGET_RUNTIME_H
+#define ASHLAR_RUNTIME_RUN_TARGET_RUNTIME_H
+
+#include "runtime/comm/mpi/job.h"
+#include "runtime/device/cpu/thread_pool.h"
+#include "runtime/execute/executor.h"
+#include "runtime/run/options.h"
+
+namespace ashlar::rt {
+
+// What a rank computes with.
+struct Cores {
+  int threads; // of this rank
+  int onHost;  // cores that the ranks of the host share
+  int ofData;  // threads that prepare batches, where the user does not say how many
+};
+
+struct TargetRuntime {
+  const char *name; // as images have it
+  bool hasThreads;  // that the user may count (--threads)
+  bool hasGraphs;   // of captured programs, which the user may turn off (--no-graph)
+
+  // Returns the bytes of host memory that the window holds for each device.
+  uint64_t (*hostBytes)(const ashlar_rt_variant &variant);
+
+  // Returns the threads of this rank, and sees to it that they have cores to run on. To be called once all ranks are connected.
+  Cores (*cores)(const Options &options, const Job &job);
+
+  // Opens this rank's devices and lays out all programs. All ranks call it.
+  Status (*createExecutor)(const ExecutorParts &parts, std::unique_ptr<Executor> &executor);
+};
+
+// Returns the row of the image's target; null when this runtime does not know it.
+const TargetRuntime *findTargetRuntime(const ashlar_rt_image &image);
+
+} // namespace ashlar::rt
+
+#endif // ASHLAR_RUNTIME_RUN_TARGET_RUNTIME_H

@@ -1,0 +1,390 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The training run: init, epochs of steps, evaluation. The loop allocates nothing unless a line is due.
+
+#include "runtime/base/clock.h"
+#include "runtime/base/directories.h"
+#include "runtime/execute/order.h"
+#include "runtime/run/checkpoint/loader.h"
+#include "runtime/run/checkpoint/saver.h"
+#include "runtime/run/evaluation.h"
+#include "runtime/run/export_model.h"
+#include "runtime/run/nonfinite_watch.h"
+#include "runtime/run/output_tensors.h"
+#include "runtime/run/same_options.h"
+#include "runtime/run/tracer.h"
+#include "runtime/run/training_log.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <optional>
+#include <set>
+
+namespace ashlar::rt {
+namespace {
+
+// Steps that do not count for the host's time: first calls of libraries, the capture of the step.
+constexpr uint64_t kWarmUpSteps = 10;
+
+class Trainer {
+public:
+  explicit Trainer(Session &session)
+      : session(session), training(*session.image->training), executor(*session.executor), evaluation(session), saver(session),
+        loader(session), watch(session) {
+    if (session.recorder != nullptr) {
+      tracer.emplace(session);
+    }
+  }
+
+  // Finds the checkpoint to go on from. Its seed becomes that of the run.
+  Status findCheckpoint() {
+    ASHLAR_RETURN_IF_ERROR(loader.open());
+    if (loader.resumes()) {
+      options = *session.options;
+      options.seed = loader.seed();
+      session.options = &options;
+    }
+    return Status();
+  }
+
+  // Everything that one rank can find wrong before the first step.
+  Status prepare() {
+    ASHLAR_RETURN_IF_ERROR(lossScalar.find(session, training.loss_tensor, /*integer=*/false));
+    batchesPerStep = std::max<uint64_t>(training.accumulate, 1);
+    ASHLAR_RETURN_IF_ERROR(order.set(*session.variant, batchesPerStep));
+    for (uint32_t i = 0; i < session.variant->num_programs; ++i) {
+      programs.push_back(executor.find(session.variant->programs[i].name));
+    }
+    ASHLAR_RETURN_IF_ERROR(batches.create(session, Split::kTrain));
+    if (session.options->evaluate) {
+      ASHLAR_RETURN_IF_ERROR(evaluation.prepare());
+    }
+    stepsPerEpoch = batches.pipeline.stepsPerEpoch() / batchesPerStep;
+    ASHLAR_RETURN_IF_ERROR(watch.prepare(batchesPerStep, stepsPerEpoch));
+    uint64_t all = session.options->epochs > UINT64_MAX / stepsPerEpoch ? UINT64_MAX : session.options->epochs * stepsPerEpoch;
+    totalSteps = std::min(all, session.options->steps.value_or(all));
+    const DataPosition position = {stepsPerEpoch, training.global_batch * batchesPerStep, batches.pipeline.samples()};
+    ASHLAR_RETURN_IF_ERROR(loader.checkData(position));
+    ASHLAR_RETURN_IF_ERROR(loader.checkTensors());
+    ASHLAR_RETURN_IF_ERROR(checkExport(session));
+    if (loader.resumes()) {
+      firstStep = loader.stepsDone();
+      batches.pipeline.goTo(firstStep * batchesPerStep);
+    }
+    totalSteps = std::max(totalSteps, firstStep);
+    ASHLAR_RETURN_IF_ERROR(prepareTrace());
+    ASHLAR_RETURN_IF_ERROR(saver.prepare(position, [this](const std::string &line) { log.line(line); }));
+    ASHLAR_RETURN_IF_ERROR(executor.checkMemory(batches.pipeline.memoryBytes() + saver.bufferBytes() +
+                                                (session.options->evaluate ? evaluation.pipeline().memoryBytes() : 0)));
+    return findParameters();
+  }
+
+  // Checks that all ranks have the same data.
+  Status compareData() {
+    std::vector<DataFacts> facts = {batches.pipeline.facts()};
+    if (session.options->evaluate) {
+      facts.push_back(evaluation.pipeline().facts());
+    }
+    return checkSameData(facts, *session.communicator);
+  }
+
+  Status openLog() {
+    const Options &options = *session.options;
+    ASHLAR_RETURN_IF_ERROR(
+        log.open(options, session.communicator->rank(), session.underMpirun, totalSteps, training.global_batch * batchesPerStep));
+    if (!tracer) {
+      return Status();
+    }
+    std::vector<std::pair<std::string, std::string>> others = {{"--metrics", options.metricsFile}};
+    if (!options.logDirectory.empty()) {
+      others.emplace_back("--log-dir", TrainingLog::workerLog(options.logDirectory, session.communicator->rank()));
+    }
+    for (const OutputTensor &parameter : parameters) {
+      others.emplace_back("--save-parameters", parameter.path);
+    }
+    return tracer->open(others);
+  }
+
+  // Takes over the state of the checkpoint to go on from.
+  Status resume() {
+    Status status = loader.load();
+    for (const std::string &line : loader.lines()) {
+      log.line(line);
+    }
+    return status;
+  }
+
+  Status run() {
+    saver.catchSignals();
+    if (session.options->repeatsBatch) {
+      log.line("ASHLAR_REPEAT_BATCH: every step takes the first batch, and nothing of this run is saved");
+    }
+    double begin = seconds();
+    uint64_t logEvery = session.options->logEveryEpoch ? stepsPerEpoch : session.options->logEvery;
+    uint64_t untilLine = logEvery == 0 ? 0 : logEvery - firstStep % logEvery;
+    double host = 0; // seconds in which the host was busy with steps after the first few
+    const uint64_t mostSteps = totalSteps - firstStep;
+    const bool timesHost = executor.runsAhead() && mostSteps > kWarmUpSteps; // a look at the clock costs as much as a small kernel
+    uint64_t done = firstStep;
+    for (bool ends = false; done < totalSteps && !ends; ++done) {
+      double before = timesHost ? seconds() : 0, waited = batches.feed->waitedSeconds;
+      ASHLAR_RETURN_IF_ERROR(tracer ? runTraced(done) : runStep(done));
+      host += !timesHost || done - firstStep < kWarmUpSteps ? 0 : seconds() - before - (batches.feed->waitedSeconds - waited);
+      if (logEvery != 0 && --untilLine == 0) {
+        untilLine = logEvery;
+        double loss = 0;
+        ASHLAR_RETURN_IF_ERROR(readLoss(done, loss));
+        log.loss(done / stepsPerEpoch + 1, done % stepsPerEpoch + 1, loss, lossScalar.dtype(), seconds() - begin);
+        ASHLAR_RETURN_IF_ERROR(tellSkipped());
+      }
+      log.progress(done + 1);
+      ASHLAR_RETURN_IF_ERROR(endStep(done, /*wasRead=*/logEvery != 0 && untilLine == logEvery, ends));
+    }
+    ASHLAR_RETURN_IF_ERROR(executor.wait());
+    ASHLAR_RETURN_IF_ERROR(tellSkipped());
+    stepsDone = done;
+    tellTimes(done - firstStep, seconds() - begin, timesHost ? host : -1);
+    return Status();
+  }
+
+  // Saves the last step, where checkpoints are written. Fails when that could not be written.
+  Status saveLast() { return saver.saves() ? saver.finish(stepsDone) : Status(); }
+
+  // Whether a signal ended the run before its last step.
+  bool wasCut() const { return isCut; }
+
+  // Loss and accuracy over all samples of the evaluation split.
+  Status evaluate() {
+    std::string text;
+    ASHLAR_RETURN_IF_ERROR(evaluation.run(text, evaluationLoss));
+    log.line(text);
+    return Status();
+  }
+
+  // Fails when files are to be written of parameters that are not finite.
+  Status checkState() {
+    const Options &options = *session.options;
+    return options.parameterDirectory.empty() && options.exportFile.empty() ? Status() : watch.checkState();
+  }
+
+  // Fails when that loss is not finite.
+  Status checkEvaluation() { return watch.checkEvaluation(evaluationLoss); }
+
+  // Writes the parameters where they are wanted. All ranks take part; only rank 0's status can tell of a file.
+  Status saveParameters() { return writeOutputTensors(session, parameters); }
+
+  Status close() {
+    Status status = log.close();
+    status.update(tracer ? tracer->close() : Status());
+    return status;
+  }
+
+private:
+  // Runs step number `number`, from 0 on: what its order says.
+  Status runStep(uint64_t number) {
+    uint64_t batch = 0;
+    ashlar_rt_run run;
+    for (order.restart(); order.next(run);) {
+      const uint64_t microBatch = number * batchesPerStep + run.micro_batch;
+      if (run.takes_batch != 0) {
+        ASHLAR_RETURN_IF_ERROR(nextBatch(run.program, microBatch));
+        ++batch;
+      }
+      ASHLAR_RETURN_IF_ERROR(executor.run(*programs[run.program], microBatch));
+      // After the last step of an epoch comes the first of the following one.
+      if (run.takes_batch != 0 && (number + 1 < totalSteps || batch < order.batches())) {
+        ASHLAR_RETURN_IF_ERROR(batches.feed->prefetch());
+      }
+    }
+    return Status();
+  }
+
+  // Looks at the numbers of a step that was started, and saves what is due. `wasRead`: the devices are through with it.
+  Status endStep(uint64_t number, bool wasRead, bool &ends) {
+    const bool now =
+        wasRead || number + 1 == totalSteps || (session.options->saveEvery != 0 && (number + 1) % session.options->saveEvery == 0);
+    const Status seen = watch.afterStep(number, now);
+    if (seen.code() != StatusCode::kOk && seen.code() != StatusCode::kNonfinite) {
+      return seen;
+    }
+    bool allKnow = Stages(*session.variant).size() == 1 && !seen.ok(); // all hold the loss
+    if (saver.saves()) {
+      ASHLAR_RETURN_IF_ERROR(saver.afterStep(number + 1, !seen.ok(), ends));
+      allKnow = saver.isStopped();
+      isCut = ends;
+    }
+    return allKnow ? watch.agreeOnFailure(seen) : seen;
+  }
+
+  // Tells of updates that were left out, when there are more than were told of. Every rank calls it.
+  Status tellSkipped() {
+    uint64_t count = 0;
+    ASHLAR_RETURN_IF_ERROR(watch.skippedSteps(count));
+    if (count != skippedSteps) {
+      log.line(fmt::format("{} {} left out so far: the loss or a gradient was infinite or nan", count, count == 1 ? "update" : "updates"));
+      skippedSteps = count;
+    }
+    return Status();
+  }
+
+  // Tells how long the steps took, what of it the host was busy for, unless `host` is negative, and what it waited for data.
+  void tellTimes(uint64_t steps, double elapsed, double host) {
+    const double each = steps == 0 ? 0 : 1e6 / static_cast<double>(steps);
+    const double waited = batches.pipeline.waitedSeconds();
+    std::string parts;
+    if (host >= 0) {
+      parts = fmt::format(", {:.1f} us of the host", 1e6 * host / static_cast<double>(steps - std::min(steps, kWarmUpSteps)));
+    }
+    if (executor.runsAhead()) {
+      parts += fmt::format(", {:.1f} us waiting for data", waited * each);
+    }
+    parts += session.options->repeatsBatch ? ", the first batch in every step" : "";
+    log.line(fmt::format("trained {} steps in {:.3f} s ({:.1f} us a step{})", steps, elapsed, elapsed * each, parts));
+    if (session.options->profile && steps != 0) {
+      log.line(fmt::format("data wait: {:.1f} us a step, {:.2f} % of the time", waited * each, 100 * waited / elapsed));
+    }
+  }
+
+  Status nextBatch(uint32_t program, uint64_t microBatch) {
+    Recorder *const recorder = session.recorder != nullptr && !executor.runsAhead() ? session.recorder : nullptr; // else no device waits
+    if (recorder != nullptr && recorder->records()) {
+      recorder->setMicroBatch(microBatch);
+    }
+    return Stopwatch{nullptr, recorder, SpanKind::kBatch, static_cast<uint16_t>(program)}.time(
+        [&] { return batches.feed->next(microBatch); });
+  }
+
+  // A step with what --trace does around it.
+  Status runTraced(uint64_t number) {
+    std::string line;
+    ASHLAR_RETURN_IF_ERROR(tracer->beginStep(number));
+    ASHLAR_RETURN_IF_ERROR(runStep(number));
+    ASHLAR_RETURN_IF_ERROR(tracer->endStep(number, line));
+    if (!line.empty()) {
+      log.line(line);
+    }
+    return Status();
+  }
+
+  // Lays the order of a step out for each stage.
+  Status prepareTrace() {
+    if (!tracer) {
+      return Status();
+    }
+    StepRuns runs;
+    for (const ashlar_rt_variant &stage : Stages(*session.variant)) {
+      StepOrder steps;
+      ASHLAR_RETURN_IF_ERROR(steps.set(stage, batchesPerStep));
+      runs.emplace_back();
+      for (ashlar_rt_run run; steps.next(run);) {
+        runs.back().push_back(run);
+      }
+    }
+    return tracer->prepare(firstStep, totalSteps, batchesPerStep, std::move(runs));
+  }
+
+  // Reads the loss of step number `number` for all ranks. Every rank calls it.
+  Status readLoss(uint64_t number, double &loss) {
+    ASHLAR_RETURN_IF_ERROR(lossScalar.read((number + 1) * batchesPerStep - 1, loss));
+    return fromLastStage(session, &loss, /*count=*/1);
+  }
+
+  // The parameters that --save-parameters writes, and their folder.
+  Status findParameters() {
+    const std::string &directory = session.options->parameterDirectory;
+    if (directory.empty()) {
+      return Status();
+    }
+    std::set<std::string> names; // what several stages hold is alike on all
+    for (const ashlar_rt_variant &stage : Stages(*session.variant)) {
+      for (uint32_t i = 0; i < stage.num_tensors; ++i) {
+        const ashlar_rt_tensor &tensor = stage.tensors[i];
+        if (tensor.role == ASHLAR_RT_VARIABLE && names.insert(tensor.name).second) {
+          parameters.push_back(OutputTensor{&tensor, directory + "/" + outputFileName(tensor.name), stage.stage});
+        }
+      }
+    }
+    ASHLAR_RETURN_IF_ERROR(session.communicator->rank() == 0 ? makeDirectories(directory) : Status());
+    return checkOutputTensors(session, parameters, "parameter", "rename one of them in the model");
+  }
+
+  Session &session;
+  const ashlar_rt_training &training;
+  Executor &executor;
+  Source batches;
+  Evaluation evaluation;                // only with --eval
+  std::vector<OutputTensor> parameters; // only with --save-parameters
+  TrainingLog log;
+  std::optional<Tracer> tracer; // only with --trace
+  Options options;              // with the seed of a checkpoint
+  Saver saver;
+  Loader loader;
+  NonfiniteWatch watch;
+  StepOrder order;
+  std::vector<Program *> programs; // as the order numbers them
+  uint64_t batchesPerStep = 1;
+  Scalar lossScalar;
+  uint64_t stepsPerEpoch = 1;
+  uint64_t firstStep = 0; // done in earlier runs
+  uint64_t totalSteps = 0, stepsDone = 0;
+  uint64_t skippedSteps = 0; // that were told of
+  double evaluationLoss = 0;
+  bool isCut = false;
+};
+
+// Writes the model with the parameters of a checkpoint, without data.
+Status exportCheckpoint(Session &session) {
+  Communicator &seat = *session.communicator;
+  Loader loader(session);
+  ASHLAR_RETURN_IF_ERROR(loader.open());
+  ASHLAR_RETURN_IF_ERROR(seat.agree(loader.resumes() ? loader.checkTensors() : invalid("--export: there is no checkpoint to export")));
+  ASHLAR_RETURN_IF_ERROR(seat.agree(checkExport(session)));
+  ASHLAR_RETURN_IF_ERROR(initialise(session));
+  ASHLAR_RETURN_IF_ERROR(seat.agree(loader.load()));
+  for (const std::string &line : loader.lines()) {
+    if (seat.rank() == 0) {
+      std::fputs((line + "\n").c_str(), stdout);
+    }
+  }
+  ASHLAR_RETURN_IF_ERROR(seat.barrier());
+  return seat.agree(exportModel(session));
+}
+
+} // namespace
+
+Status train(Session &session) {
+  if (!session.options->trains) {
+    return exportCheckpoint(session);
+  }
+  Trainer trainer(session);
+  Communicator &seat = *session.communicator;
+  ASHLAR_RETURN_IF_ERROR(trainer.findCheckpoint());
+  ASHLAR_RETURN_IF_ERROR(seat.agree(trainer.prepare()));
+  ASHLAR_RETURN_IF_ERROR(seat.agree(trainer.compareData()));
+  ASHLAR_RETURN_IF_ERROR(seat.agree(trainer.openLog()));
+  ASHLAR_RETURN_IF_ERROR(initialise(session));
+  ASHLAR_RETURN_IF_ERROR(seat.agree(trainer.resume()));
+  ASHLAR_RETURN_IF_ERROR(trainer.run());
+  const Status saved = trainer.saveLast();
+  if (!saved.ok() && (!saved.isShared() || saved.code() == StatusCode::kNonfinite)) {
+    return saved;
+  }
+  ASHLAR_RETURN_IF_ERROR(trainer.checkState());
+  if (session.options->evaluate && !trainer.wasCut()) {
+    ASHLAR_RETURN_IF_ERROR(trainer.evaluate());
+  }
+  if (!session.options->parameterDirectory.empty()) {
+    ASHLAR_RETURN_IF_ERROR(seat.barrier());
+    ASHLAR_RETURN_IF_ERROR(seat.agree(trainer.saveParameters()));
+  }
+  if (!session.options->exportFile.empty()) {
+    ASHLAR_RETURN_IF_ERROR(seat.barrier());
+    ASHLAR_RETURN_IF_ERROR(seat.agree(exportModel(session)));
+  }
+  Status status = trainer.close();
+  status.update(saved);
+  status.update(trainer.checkEvaluation());
+  return status;
+}
+
+} // namespace ashlar::rt

@@ -11,9 +11,9 @@
 #include "compiler/driver/inspection.h"
 #include "compiler/driver/planned_stages.h"
 #include "compiler/driver/planned_tensors.h"
+#include "compiler/driver/saved_layouts.h"
 #include "compiler/driver/training_info.h"
 #include "compiler/file/output_file.h"
-#include "compiler/frontend/annotations/annotations.h"
 #include "compiler/frontend/import.h"
 #include "compiler/frontend/weights/export_template.h"
 #include "compiler/frontend/weights/init_rules.h"
@@ -257,7 +257,8 @@ private:
       programs->setAttr(search::kExplainAttr, UnitAttr::get(&context));
     }
     if (failed(pipelines::inferLayouts(programs, variant, job)) ||
-        (isDefault && (failed(saveStrategy(programs)) || failed(annotate(programs))))) {
+        (isDefault &&
+         (failed(report(saveStrategy(options, job, meshes, programs))) || failed(report(saveAnnotations(options, programs)))))) {
       return failure();
     }
     if (job.recompute() == job::Recompute::AUTO && failed(chooseRecompute(programs, variant))) {
@@ -265,7 +266,7 @@ private:
     }
     pipelines::addOptimizerParallelPasses(dist, variant);
     pipelines::addDistPasses(dist, variant);
-    if (failed(dist.run(programs)) || failed(dump(variant.name + "-dist", programs)) || failed(saveOrder(programs))) {
+    if (failed(dist.run(programs)) || failed(dump(variant.name + "-dist", programs)) || failed(report(saveOrder(options, programs)))) {
       return failure();
     }
     return isExplained ? reportLayouts(programs, variant) : success();
@@ -319,59 +320,11 @@ private:
     return planned;
   }
 
-  LogicalResult saveStrategy(ModuleOp programs) {
-    if (options.saveStrategy.empty()) {
-      return success();
-    }
-    if (!dist::findMesh(programs)) {
-      return report(llvm::createStringError("--save-strategy has no layouts to save: the job has no mesh; add one, or --mesh dp=4"));
-    }
-    if (job.deterministic().always()) {
-      return report(llvm::createStringError("--save-strategy saves the layouts of the default variant, and deterministic.always leaves it "
-                                            "out; leave out one of the two"));
-    }
-    return report(writeOutput(options.saveStrategy, [&](llvm::raw_ostream &out) {
-      out << strategy::printStrategy(strategy::readStrategy(programs), meshes ? strategy::foundFields(job) : job::Job());
-    }));
-  }
-
-  // Writes the order of the stages, as a job can name it.
-  LogicalResult saveOrder(ModuleOp programs) {
-    return options.saveOrder.empty()
-               ? success()
-               : report(writeOutput(options.saveOrder, [&](llvm::raw_ostream &out) { out << stage::printOrders(programs); }));
-  }
-
-  // Writes the model with the layouts that inference gave its tensors.
-  LogicalResult annotate(ModuleOp programs) {
-    if (options.annotated.empty()) {
-      return success();
-    }
-    if (!dist::findMesh(programs)) {
-      return report(llvm::createStringError("--annotate has no layouts to write: the job has no mesh; add one, or --mesh dp=4"));
-    }
-    llvm::Expected<std::string> model =
-        frontend::annotateModel(options.model, options.annotated, plannedTensors(programs), makeDeviceMesh(programs));
-    return model ? report(writeOutput(options.annotated, [&](llvm::raw_ostream &out) { out << *model; })) : report(model.takeError());
-  }
-
-  // Returns the meshes that were looked at, those that fit, the fastest first.
-  report::MeshSearchFact describe(const FoundMeshes &found) const {
-    report::MeshSearchFact fact{{}, found.candidates.size(), found.left};
-    for (const Candidate &candidate : found.candidates) {
-      if (const std::optional<Forecast> &forecast = candidate.row.forecast;
-          forecast && (memoryLimit == 0 || forecast->memory.bytes() <= static_cast<uint64_t>(memoryLimit))) {
-        fact.meshes.push_back({meshName(candidate.row), forecast->stepPs, static_cast<int64_t>(forecast->memory.bytes())});
-      }
-    }
-    return fact;
-  }
-
   // Collects the facts of one device's programs, and how much of each collective their order will hide.
   LogicalResult reportLayouts(ModuleOp programs, const pipelines::Variant &variant) {
     layoutReport = report::makeLayoutReport(programs, modelName(programs));
     if (meshes) {
-      layoutReport->meshSearch = describe(*meshes);
+      layoutReport->meshSearch = describeMeshes(*meshes, memoryLimit);
     }
     OwningOpRef<ModuleOp> scheduled = programs.clone();
     report::numberCollectives(*scheduled);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The walk over the graph: inputs and initializers get a meaning, then every node in order, then the outputs are returned. One class, long
-// for a file: what it checks of inputs, batch, rules and outputs shares the graph's state.
+// The walk over the graph: inputs and initializers get a meaning, then every node in order, then the outputs are returned.
+// Longer than 500 lines: one class; what it checks of inputs, batch, rules and outputs shares the graph's state.
 
 #include "compiler/frontend/import.h"
 

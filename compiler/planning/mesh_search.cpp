@@ -348,4 +348,15 @@ llvm::Expected<FoundMeshes> chooseMesh(const Options &options, Input &input) {
   return std::move(found);
 }
 
+report::MeshSearchFact describeMeshes(const FoundMeshes &found, int64_t memoryLimit) {
+  report::MeshSearchFact fact{{}, found.candidates.size(), found.left};
+  for (const Candidate &candidate : found.candidates) {
+    if (const std::optional<Forecast> &forecast = candidate.row.forecast;
+        forecast && (memoryLimit == 0 || forecast->memory.bytes() <= static_cast<uint64_t>(memoryLimit))) {
+      fact.meshes.push_back({meshName(candidate.row), forecast->stepPs, static_cast<int64_t>(forecast->memory.bytes())});
+    }
+  }
+  return fact;
+}
+
 } // namespace ashlar::driver

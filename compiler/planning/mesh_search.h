@@ -8,6 +8,7 @@
 
 #include "compiler/planning/job_forecaster.h"
 #include "compiler/planning/plan_table.h"
+#include "compiler/report/layout_report.h"
 
 #include <vector>
 
@@ -49,6 +50,9 @@ FoundMeshes searchMeshes(const Options &options, const Input &input, JobForecast
 // was looked at. Fails where the model cannot be imported or trained, where nothing fits the memory limit, and where what was found has
 // something against the options.
 llvm::Expected<FoundMeshes> chooseMesh(const Options &options, Input &input);
+
+// Returns the meshes that were looked at as a report has them: those that fit `memoryLimit` (bytes; 0: any number), the fastest first.
+report::MeshSearchFact describeMeshes(const FoundMeshes &found, int64_t memoryLimit);
 
 } // namespace ashlar::driver
 

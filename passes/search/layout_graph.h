@@ -7,19 +7,13 @@
 #define ASHLAR_PASSES_SEARCH_LAYOUT_GRAPH_H
 
 #include "passes/analysis/planner/redistribution.h"
-#include "passes/search/repeated_ops.h"
+#include "passes/search/layout_space.h"
 #include "passes/search/solver/decision_graph.h"
 
 #include <memory>
 #include <optional>
 
 namespace ashlar::search {
-
-// A program of the problem whose ops are decided on, and how often a step runs it.
-struct WeightedProgram {
-  unsigned program;
-  int64_t runs = 1;
-};
 
 // What was decided: the layout of each tensor of a problem, and how ops take operands otherwise. Null where nothing was: then inference
 // decides.

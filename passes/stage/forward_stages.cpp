@@ -82,6 +82,41 @@ SmallVector<Operation *> StageAssignment::summersOf(func::FuncOp step) const {
   return ops;
 }
 
+// Moves each of the ops to the earliest stage that takes its results.
+void StageAssignment::joinUsers(ArrayRef<Operation *> ops, const llvm::DenseSet<Operation *> &movable) {
+  for (Operation *op : llvm::reverse(ops)) {
+    std::optional<int64_t> first;
+    for (Operation *user : op->getUsers()) {
+      auto found = stageOf.find(user);
+      if (found != stageOf.end()) {
+        first = std::min(first.value_or(found->second), found->second);
+      }
+    }
+    if (movable.contains(op) && first) {
+      stageOf[op] = *first;
+    }
+  }
+}
+
+// Puts what makes the loss, and what adds it up, on the last stage.
+LogicalResult StageAssignment::assignLoss(func::FuncOp step, llvm::DenseSet<Operation *> &isRuled) {
+  for (Value result : step.front().getTerminator()->getOperands()) {
+    Operation *op = result.getDefiningOp();
+    if (isRuled.contains(op) && stageOf[op] != stages - 1) {
+      StringRef path = nn::getPath(op->getLoc());
+      return step.emitError() << origins[path] << " puts " << describe(op) << ", which makes the loss, on " << noun() << " " << stageOf[op]
+                              << ", but the last one tells it; let the rule match less, or give it pipeline_stage " << stages - 1;
+    }
+    stageOf[op] = stages - 1;
+    isRuled.insert(op);
+  }
+  for (Operation *op : summersOf(step)) {
+    stageOf[op] = stages - 1;
+    isRuled.insert(op);
+  }
+  return success();
+}
+
 LogicalResult StageAssignment::assignForward(func::FuncOp step) {
   nn::Phases phases(step.front());
   SmallVector<Operation *> ops;
@@ -123,36 +158,10 @@ LogicalResult StageAssignment::assignForward(func::FuncOp step) {
       ofVariables.insert(op);
     }
   }
-  for (Value result : step.front().getTerminator()->getOperands()) { // the last stage tells the loss
-    Operation *op = result.getDefiningOp();
-    if (isRuled.contains(op) && stageOf[op] != stages - 1) {
-      StringRef path = nn::getPath(op->getLoc());
-      return step.emitError() << origins[path] << " puts " << describe(op) << ", which makes the loss, on " << noun() << " " << stageOf[op]
-                              << ", but the last one tells it; let the rule match less, or give it pipeline_stage " << stages - 1;
-    }
-    stageOf[op] = stages - 1;
-    isRuled.insert(op);
+  if (failed(assignLoss(step, isRuled))) {
+    return failure();
   }
-  for (Operation *op : summersOf(step)) { // and adds it up
-    stageOf[op] = stages - 1;
-    isRuled.insert(op);
-  }
-  // What takes no other op's results stands with what takes its own.
-  auto joinUsers = [&](const llvm::DenseSet<Operation *> &movable) {
-    for (Operation *op : llvm::reverse(ops)) {
-      std::optional<int64_t> first;
-      for (Operation *user : op->getUsers()) {
-        auto found = stageOf.find(user);
-        if (found != stageOf.end()) {
-          first = std::min(first.value_or(found->second), found->second);
-        }
-      }
-      if (movable.contains(op) && first) {
-        stageOf[op] = *first;
-      }
-    }
-  };
-  joinUsers(begins);
+  joinUsers(ops, begins);       // what takes no other op's results stands with what takes its own
   SmallVector<Operation *> cut; // what is made of variables alone goes with what takes it
   DenseMap<Operation *, size_t> places;
   for (Operation *op : ops) {
@@ -166,7 +175,7 @@ LogicalResult StageAssignment::assignForward(func::FuncOp step) {
   if (failed(balance(cut, ruled))) {
     return failure();
   }
-  joinUsers(ofVariables);
+  joinUsers(ops, ofVariables);
   llvm::for_each(ops, [&](Operation *op) { notePath(op); });
   return success();
 }

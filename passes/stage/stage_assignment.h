@@ -84,6 +84,8 @@ private:
   mlir::LogicalResult readRules(mlir::func::FuncOp step);
   llvm::SmallVector<mlir::Operation *> summersOf(mlir::func::FuncOp step) const;
   mlir::LogicalResult assignForward(mlir::func::FuncOp step);
+  mlir::LogicalResult assignLoss(mlir::func::FuncOp step, llvm::DenseSet<mlir::Operation *> &isRuled);
+  void joinUsers(llvm::ArrayRef<mlir::Operation *> ops, const llvm::DenseSet<mlir::Operation *> &movable);
   mlir::LogicalResult balance(llvm::ArrayRef<mlir::Operation *> ops, llvm::ArrayRef<std::optional<int64_t>> ruled);
 
   // What errors call a virtual stage: "stage" where that is the same.

@@ -20,7 +20,7 @@ ALLOWED = {
     "passes/layout/hybrid/lift_hybrid.cpp": ("Index Random Slice", "makes what counts elements of a piece count those of the whole"),
     "passes/layout/redistribute/local_program.cpp": ("Broadcast Index Pad Reshape Slice", "foresees what partitioning and folding make of them"),
     "passes/layout/redistribute/price.cpp": ("Reshape", "another name of the same bytes"),
-    "passes/search/layout_graph.cpp": ("Reshape", "another name of the same bytes"),
+    "passes/search/memory_rows.cpp": ("Reshape", "another name of the same bytes"),
     "passes/search/op_choices.cpp": ("Reduce", "the sums of an expansion"),
     "passes/lower/calls": ("Add Broadcast Mul", "the grammar of a library call"),
     "passes/lower/calls/epilogue.cpp": ("Gelu Relu Sigmoid Tanh", "the activations of a library call"),

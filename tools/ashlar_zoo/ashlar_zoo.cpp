@@ -32,8 +32,11 @@ struct Request {
   int64_t mobileNetVersion = 2;
 };
 
+// Adds a subcommand of this name and text.
+using AddModel = std::function<CLI::App *(const std::string &, const std::string &)>;
+
 // Adds the networks on images.
-void addVisionModels(Request &request, const std::function<CLI::App *(const std::string &, const std::string &)> &add) {
+void addVisionModels(Request &request, const AddModel &add) {
   auto addNetwork = [&](const std::string &name, const std::string &text, bool hasSize = true) {
     CLI::App *model = add(name, text);
     auto positive = CLI::Range(int64_t(1), int64_t(1) << 16);
@@ -62,6 +65,27 @@ void addVisionModels(Request &request, const std::function<CLI::App *(const std:
       ->check(CLI::IsMember({1, 2}));
 }
 
+void addSize(CLI::App *model, const std::string &name, int64_t &size, const std::string &text) {
+  model->add_option(name, size, text)->capture_default_str()->check(CLI::Range(int64_t(1), int64_t(1) << 32));
+}
+
+// Adds the models that are one kernel, or element-wise nodes alone.
+void addKernels(Request &request, const AddModel &add) {
+  auto addKernel = [&](const std::string &name, const std::string &text, bool hasRows) {
+    CLI::App *model = add(name, text);
+    if (hasRows) {
+      addSize(model, "--rows", request.rows, "number of rows");
+    }
+    addSize(model, hasRows ? "--columns" : "--elements", request.columns, hasRows ? "elements of a row" : "number of elements");
+  };
+  addKernel("elementwise", "relu(x / 2) + residual: one kernel, for benchmarks", /*hasRows=*/false);
+  addSize(add("chain", "element-wise nodes one after the other, for benchmarks of compile time"), "--nodes", request.nodes,
+          "number of nodes");
+  addKernel("softmax", "softmax of rows: one kernel, for benchmarks", /*hasRows=*/true);
+  addKernel("cross-entropy", "cross entropy of rows: one kernel, for benchmarks", /*hasRows=*/true);
+  addKernel("adamw", "one step of AdamW: one kernel, for benchmarks", /*hasRows=*/false);
+}
+
 // The models are subcommands, so an option that a model does not have is an error and not ignored.
 void addModels(CLI::App &app, Request &request) {
   auto add = [&](const std::string &name, const std::string &text) {
@@ -73,16 +97,6 @@ void addModels(CLI::App &app, Request &request) {
   auto addSeed = [&](CLI::App *model) {
     model->add_flag("--no-data", request.noData, "leave the parameters without values, for a job's init rules");
     model->add_option("--seed", request.parameters.seed, "of the parameters' random values")->capture_default_str();
-  };
-  auto addSize = [&](CLI::App *model, const std::string &name, int64_t &size, const std::string &text) {
-    model->add_option(name, size, text)->capture_default_str()->check(CLI::Range(int64_t(1), int64_t(1) << 32));
-  };
-  auto addKernel = [&](const std::string &name, const std::string &text, bool hasRows) {
-    CLI::App *model = add(name, text);
-    if (hasRows) {
-      addSize(model, "--rows", request.rows, "number of rows");
-    }
-    addSize(model, hasRows ? "--columns" : "--elements", request.columns, hasRows ? "elements of a row" : "number of elements");
   };
   CLI::App *linear = add("linear", "Dense(2, 1), weight and bias 0.02");
   linear->add_flag("--no-data", request.noData, "leave the parameters without values, for a job's init rules");
@@ -107,12 +121,7 @@ void addModels(CLI::App &app, Request &request) {
     addSeed(model);
     return model;
   });
-  addKernel("elementwise", "relu(x / 2) + residual: one kernel, for benchmarks", /*hasRows=*/false);
-  addSize(add("chain", "element-wise nodes one after the other, for benchmarks of compile time"), "--nodes", request.nodes,
-          "number of nodes");
-  addKernel("softmax", "softmax of rows: one kernel, for benchmarks", /*hasRows=*/true);
-  addKernel("cross-entropy", "cross entropy of rows: one kernel, for benchmarks", /*hasRows=*/true);
-  addKernel("adamw", "one step of AdamW: one kernel, for benchmarks", /*hasRows=*/false);
+  addKernels(request, add);
 }
 
 onnx::ModelProto makeModel(const Request &request) {

@@ -82,13 +82,8 @@ std::string programPath(const char *name) {
   return llvm::sys::fs::getMainExecutable(name, &anchor);
 }
 
-int run(int argc, char **argv) {
-  ashlar::driver::Options options;
-  std::map<std::string, Emit> stages = {{"nn", Emit::Nn},     {"dist", Emit::Dist}, {"exec", Emit::Exec}, {"ptx", Emit::Ptx},
-                                        {"llvm", Emit::Llvm}, {"obj", Emit::Obj},   {"exe", Emit::Exe}};
-  std::string stage = "exe";
-  CLI::App app("Compiles an ONNX model to an executable: with a job, one that trains it; without, one that runs it.");
-  addCommonOptions(app, options);
+// Adds the options that plan does not have.
+void addOutputs(CLI::App &app, ashlar::driver::Options &options, std::string &stage) {
   app.add_option("--mesh", options.mesh, "mesh in place of the job's: dp=4 or dp=4,tp=2; or 8 devices, whose mesh mode AUTO finds")
       ->type_name("AXIS=SIZE,...");
   app.add_option("--batch", options.batch, "samples of a run, where the model leaves them open and no job gives global_batch")
@@ -109,6 +104,43 @@ int run(int argc, char **argv) {
   app.add_option("--annotate", options.annotated, "write the model with the layouts of all tensors as ONNX's multi-device annotations")
       ->type_name("F.onnx");
   app.add_option("-o", options.output, "the file to write; - is stdout")->type_name("OUT");
+}
+
+// Takes the stage of --emit. Returns why what is asked for cannot be written; empty where it can.
+std::string checkOutputs(ashlar::driver::Options &options, const std::string &stage) {
+  const std::map<std::string, Emit> stages = {{"nn", Emit::Nn},     {"dist", Emit::Dist}, {"exec", Emit::Exec}, {"ptx", Emit::Ptx},
+                                              {"llvm", Emit::Llvm}, {"obj", Emit::Obj},   {"exe", Emit::Exe}};
+  auto found = stages.find(stage);
+  if (found == stages.end()) {
+    return "--emit " + stage + " is not a stage; the stages are nn, dist, exec, ptx, llvm, obj and exe";
+  }
+  options.emit = found->second;
+  bool hasOther = options.printParameters || options.explain || !options.report.empty() || !options.saveStrategy.empty() ||
+                  !options.saveOrder.empty() || !options.annotated.empty() || !options.timeline.empty();
+  bool isAboutModel = options.inspect || options.suggestJob;
+  if (isAboutModel && (hasOther || !options.output.empty() || (options.inspect && options.suggestJob))) {
+    const std::string name = options.inspect ? "--inspect" : "--suggest-job";
+    return name + " prints to stdout and compiles nothing; leave out what asks for more";
+  }
+  if (options.output.empty() && !hasOther && !isAboutModel) {
+    return "no output file; name one by -o OUT";
+  }
+  if (options.output == "-" && (options.emit == Emit::Obj || options.emit == Emit::Exe)) {
+    return "--emit " + stage + " cannot write to stdout; name a file by -o OUT";
+  }
+  bool textToStdout = options.printParameters || options.explain;
+  bool isOneOutput = textToStdout + (options.output == "-") + (options.report == "-") + (options.saveStrategy == "-") +
+                         (options.saveOrder == "-") + (options.annotated == "-") + (options.timeline == "-") <=
+                     1;
+  return isOneOutput ? "" : "two outputs go to stdout; name a file for all but one";
+}
+
+int run(int argc, char **argv) {
+  ashlar::driver::Options options;
+  std::string stage = "exe";
+  CLI::App app("Compiles an ONNX model to an executable: with a job, one that trains it; without, one that runs it.");
+  addCommonOptions(app, options);
+  addOutputs(app, options, stage);
   ashlar::driver::CalibrateOptions calibrateOptions;
   addCalibrate(app, calibrateOptions);
   ashlar::driver::PlanOptions planOptions;
@@ -139,33 +171,8 @@ int run(int argc, char **argv) {
   if (plan->parsed()) {
     return ashlar::driver::plan(planOptions);
   }
-  auto found = stages.find(stage);
-  if (found == stages.end()) {
-    std::cerr << "error: --emit " << stage << " is not a stage; the stages are nn, dist, exec, ptx, llvm, obj and exe\n";
-    return 1;
-  }
-  bool hasOther = options.printParameters || options.explain || !options.report.empty() || !options.saveStrategy.empty() ||
-                  !options.saveOrder.empty() || !options.annotated.empty() || !options.timeline.empty();
-  bool isAboutModel = options.inspect || options.suggestJob;
-  if (isAboutModel && (hasOther || !options.output.empty() || (options.inspect && options.suggestJob))) {
-    std::cerr << "error: " << (options.inspect ? "--inspect" : "--suggest-job")
-              << " prints to stdout and compiles nothing; leave out what asks for more\n";
-    return 1;
-  }
-  if (options.output.empty() && !hasOther && !isAboutModel) {
-    std::cerr << "error: no output file; name one by -o OUT\n";
-    return 1;
-  }
-  options.emit = found->second;
-  if (options.output == "-" && (options.emit == Emit::Obj || options.emit == Emit::Exe)) {
-    std::cerr << "error: --emit " << stage << " cannot write to stdout; name a file by -o OUT\n";
-    return 1;
-  }
-  bool textToStdout = options.printParameters || options.explain;
-  if (textToStdout + (options.output == "-") + (options.report == "-") + (options.saveStrategy == "-") + (options.saveOrder == "-") +
-          (options.annotated == "-") + (options.timeline == "-") >
-      1) {
-    std::cerr << "error: two outputs go to stdout; name a file for all but one\n";
+  if (std::string fault = checkOutputs(options, stage); !fault.empty()) {
+    std::cerr << "error: " << fault << "\n";
     return 1;
   }
   options.programPath = programPath(argv[0]);

@@ -57,46 +57,59 @@ std::vector<onnx::NodeProto> joinScan(const Node &node, size_t result, ArrayRef<
   return nodes;
 }
 
-// The first trip and a Loop that makes the others; nothing is known of their conditions before it is imported.
-std::vector<onnx::NodeProto> expandLoop(Node &node) {
+// Returns the body of a loop that carries so many values. Fails where its inputs and outputs are not those of the node.
+onnx::GraphProto *loopBody(Node &node, int64_t carried) {
   onnx::GraphProto *body = node.getGraph("body");
-  const int64_t carried = static_cast<int64_t>(node.numInputs()) - 2, iteration = node.getInt(kIteration, 0);
   if (!body || carried < 0 || body->input_size() != carried + 2 || body->output_size() < carried + 1 ||
       static_cast<int64_t>(node.numResults()) > body->output_size() - 1) {
     node.fail("has " + Twine(node.numInputs()) + " inputs and " + Twine(node.numResults()) + " outputs but a body with " +
               Twine(body ? body->input_size() : 0) + " and " + Twine(body ? body->output_size() : 0));
   }
+  return body;
+}
+
+// What stands in the place of a loop without further trips: the carried values as they are, and the scans of the trips joined, of which
+// each trip made `scanCount`.
+std::vector<onnx::NodeProto> finishLoop(Node &node, int64_t carried, ArrayRef<std::string> scans, size_t scanCount) {
+  std::vector<onnx::NodeProto> nodes;
+  for (size_t i = 0; i < node.numResults(); ++i) {
+    if (!node.hasResult(i)) {
+      continue;
+    }
+    if (static_cast<int64_t>(i) < carried) {
+      node.hasInput(i + 2);
+      nodes.push_back(makeNode("Identity", {node.inputName(i + 2).str()}, {node.resultName(i).str()}, node.getPath()));
+      continue;
+    }
+    std::vector<std::string> parts;
+    for (size_t at = i - static_cast<size_t>(carried); at < scans.size(); at += scanCount) {
+      parts.push_back(scans[at]);
+    }
+    std::vector<onnx::NodeProto> joined = joinScan(node, i, parts);
+    std::move(joined.begin(), joined.end(), std::back_inserter(nodes));
+  }
+  for (int64_t i = 0; i < carried; ++i) {
+    node.hasInput(static_cast<size_t>(i) + 2); // nobody may read it
+  }
+  return nodes;
+}
+
+// The first trip and a Loop that makes the others; nothing is known of their conditions before it is imported.
+std::vector<onnx::NodeProto> expandLoop(Node &node) {
+  const int64_t carried = static_cast<int64_t>(node.numInputs()) - 2, iteration = node.getInt(kIteration, 0);
+  onnx::GraphProto *body = loopBody(node, carried);
   const size_t scanCount = static_cast<size_t>(body->output_size() - 1 - carried);
   std::vector<std::string> scans = node.getStrings(kScans); // of the first trip, then of the second, ...
-  std::vector<onnx::NodeProto> nodes;
   SmallVector<int64_t> most = node.hasInput(0) ? node.intsInput(0, "M") : SmallVector<int64_t>();
   if (most.size() > 1) {
     node.fail("input \"M\" has " + Twine(most.size()) + " elements, not 1");
   }
   const bool hasCondition = node.hasInput(1), isLast = !most.empty() && iteration >= most.front();
   if (isLast || (hasCondition && !knownCondition(node, 1))) {
-    for (size_t i = 0; i < node.numResults(); ++i) {
-      if (!node.hasResult(i)) {
-        continue;
-      }
-      if (static_cast<int64_t>(i) < carried) {
-        node.hasInput(i + 2);
-        nodes.push_back(makeNode("Identity", {node.inputName(i + 2).str()}, {node.resultName(i).str()}, node.getPath()));
-        continue;
-      }
-      std::vector<std::string> parts;
-      for (size_t at = i - static_cast<size_t>(carried); at < scans.size(); at += scanCount) {
-        parts.push_back(scans[at]);
-      }
-      std::vector<onnx::NodeProto> joined = joinScan(node, i, parts);
-      std::move(joined.begin(), joined.end(), std::back_inserter(nodes));
-    }
-    for (int64_t i = 0; i < carried; ++i) {
-      node.hasInput(static_cast<size_t>(i) + 2); // nobody may read it
-    }
-    return nodes;
+    return finishLoop(node, carried, scans, scanCount);
   }
   const std::string prefix = (node.uniqueName() + "/" + Twine(iteration)).str();
+  std::vector<onnx::NodeProto> nodes;
   Names names;
   names[body->input(0).name()] = prefix + "/iteration";
   nodes.push_back(makeInt(prefix + "/iteration", iteration, node.getPath()));

@@ -2,6 +2,7 @@
 //
 // Prices of local programs. What lowering will do is foreseen by one coarse rule: library calls and collectives keep their order, and every
 // other op joins the kernel that stands before the first of them that needs its result, as ordering and fusion arrange it (passes/lower).
+// Longer than 500 lines: one class, whose parts all read the same times of ops and values.
 
 #include "passes/layout/redistribute/price.h"
 
@@ -9,9 +10,6 @@
 #include "dialects/support/element_type.h"
 #include "dialects/support/op_interfaces.h"
 #include "passes/analysis/schedule/overlap_schedule.h"
-#include "passes/layout/inference/propagate_layouts.h"
-#include "passes/layout/redistribute/cut_axes.h"
-#include "passes/layout/redistribute/decide.h"
 
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/EquivalenceClasses.h"
@@ -536,89 +534,12 @@ private:
 
 } // namespace
 
-int64_t Price::memoryBytes() const {
-  int64_t peak = 0;
-  llvm::for_each(programs, [&](const ProgramPrice &program) { peak = std::max(peak, program.peakBytes); });
-  return parameterBytes + stateBytes + inputOutputBytes + peak;
-}
-
 ProgramPrice priceProgram(const LocalProgram &program, const dist::DeviceRates &rates, int64_t handOverPs) {
   return Pricing(program, rates, handOverPs).run();
 }
 
 std::vector<OpTraffic> trafficOf(const LocalProgram &program, const dist::DeviceRates &rates) {
   return Pricing(program, rates, /*handOverPs=*/0).traffic();
-}
-
-namespace {
-
-// Prices an assignment on the mesh of its problem as it is.
-Price priceOnMesh(const LayoutProblem &problem, const Assignment &assignment, dist::Planner &planner, const dist::DeviceRates &rates,
-                  int64_t handOverPs) {
-  Price price;
-  llvm::DenseSet<unsigned> counted;
-  auto bytesOf = [&](unsigned tensor) -> int64_t {
-    const ProblemTensor &row = problem.tensors[tensor];
-    return counted.insert(tensor).second ? byteSize(dist::localType(problem.mesh, row.type, row.given->layout)) : 0;
-  };
-  for (auto [variable, tensor] : problem.variables) {
-    (variable.getTrainable() ? price.parameterBytes : price.stateBytes) += bytesOf(tensor);
-  }
-  for (const ProblemProgram &program : problem.programs) {
-    for (BlockArgument argument : func::FuncOp(program.function).getArguments()) {
-      price.inputOutputBytes += bytesOf(problem.values[problem.find(argument)].tensor);
-    }
-    for (unsigned index = 0; index < func::FuncOp(program.function).getNumResults(); ++index) {
-      price.inputOutputBytes += bytesOf(problem.resultTensor(program, index));
-    }
-    price.programs.push_back(priceProgram(localProgram(problem, program, assignment, planner), rates, handOverPs));
-  }
-  return price;
-}
-
-} // namespace
-
-Price price(const LayoutProblem &problem, const Assignment &assignment, dist::Planner &planner, const dist::DeviceRates &rates,
-            int64_t handOverPs) {
-  std::optional<MeshRefinement> cuts = findCuts(problem, assignment, planner);
-  if (!cuts) {
-    return priceOnMesh(problem, assignment, planner, rates, handOverPs);
-  }
-  LayoutProblem finer = problem;
-  Assignment decided = assignment;
-  refine(*cuts, finer, decided);
-  return priceOnMesh(finer, decided, plannerOf(*cuts, planner), rates, handOverPs);
-}
-
-namespace {
-
-FailureOr<Price> decideAndPrice(ModuleOp module, const LayoutProblem &problem, dist::Planner &planner) {
-  FailureOr<Assignment> assignment = decide(problem, planner);
-  if (failed(assignment)) {
-    return failure();
-  }
-  return price(problem, *assignment, planner, dist::findDeviceRates(module));
-}
-
-} // namespace
-
-FailureOr<Price> priceLayouts(ModuleOp module) {
-  dist::MeshOp mesh = dist::findMesh(module);
-  FailureOr<LayoutProblem> problem = LayoutProblem::create(module, mesh.getMesh());
-  dist::Planner planner(mesh);
-  return failed(problem) ? FailureOr<Price>() : decideAndPrice(module, *problem, planner);
-}
-
-FailureOr<Price> priceInferred(ModuleOp module, dist::Planner &planner) {
-  FailureOr<Inferred> inferred = inferLayouts(module, /*splitVariables=*/true);
-  if (failed(inferred)) {
-    return failure();
-  }
-  auto &[problem, inference] = *inferred;
-  for (auto [number, tensor] : llvm::enumerate(problem.tensors)) {
-    tensor.given = GivenLayout{inference.getLayout(number), SmallVector<bool>(tensor.type.getRank(), false)};
-  }
-  return decideAndPrice(module, problem, planner);
 }
 
 } // namespace ashlar::layout

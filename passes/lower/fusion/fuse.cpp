@@ -8,7 +8,7 @@
 // group unless it repeats a row value along its row, or must be materialized; every group that reads through it gets a copy; (I3) a group
 // of more than one op is no larger than one kernel may be (kernel_size.h); (I4) the ops of a group are those of one owner, or of all
 // devices. A reshape moves nothing: like a view it closes a group only where something reads it. Linear in the number of ops, n log n where
-// groups merge.
+// groups merge. Longer than 500 lines: one class, whose methods all keep these invariants.
 
 #include "passes/lower/calls/library_call.h"
 #include "passes/lower/fusion/compute_again.h"

@@ -2,8 +2,8 @@
 //
 // --export: the ONNX model that the program was compiled from, with the variables as they are now.
 
-#ifndef ASHLAR_RUNTIME_RUN_EXPORT_MODEL_H
-#define ASHLAR_RUNTIME_RUN_EXPORT_MODEL_H
+#ifndef ASHLAR_RUNTIME_RUN_CHECKPOINT_EXPORT_MODEL_H
+#define ASHLAR_RUNTIME_RUN_CHECKPOINT_EXPORT_MODEL_H
 
 #include "runtime/run/session.h"
 
@@ -18,4 +18,4 @@ Status exportModel(Session &session);
 
 } // namespace ashlar::rt
 
-#endif // ASHLAR_RUNTIME_RUN_EXPORT_MODEL_H
+#endif // ASHLAR_RUNTIME_RUN_CHECKPOINT_EXPORT_MODEL_H

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "runtime/run/export_model.h"
+#include "runtime/run/checkpoint/export_model.h"
 
 #include "runtime/base/dtype.h"
 #include "runtime/base/output_file.h"
 #include "runtime/base/stages.h"
 #include "runtime/data/element.h"
+#include "runtime/run/checkpoint/output_tensors.h"
 #include "runtime/run/checkpoint/shard.h"
-#include "runtime/run/output_tensors.h"
 
 #include <cstring>
 

@@ -2,7 +2,7 @@
 //
 // Gathers tensors tensor by tensor, so that rank 0 holds one of them at a time.
 
-#include "runtime/run/output_tensors.h"
+#include "runtime/run/checkpoint/output_tensors.h"
 
 #include "runtime/base/dtype.h"
 #include "runtime/data/formats/npy.h"

@@ -3,8 +3,8 @@
 // Global tensors that a run writes as .npy files: outputs of a model, parameters after a training. The files appear together, when all of
 // them are written.
 
-#ifndef ASHLAR_RUNTIME_RUN_OUTPUT_TENSORS_H
-#define ASHLAR_RUNTIME_RUN_OUTPUT_TENSORS_H
+#ifndef ASHLAR_RUNTIME_RUN_CHECKPOINT_OUTPUT_TENSORS_H
+#define ASHLAR_RUNTIME_RUN_CHECKPOINT_OUTPUT_TENSORS_H
 
 #include "runtime/run/session.h"
 
@@ -40,4 +40,4 @@ Status writeOutputTensors(Session &session, const std::vector<OutputTensor> &ten
 
 } // namespace ashlar::rt
 
-#endif // ASHLAR_RUNTIME_RUN_OUTPUT_TENSORS_H
+#endif // ASHLAR_RUNTIME_RUN_CHECKPOINT_OUTPUT_TENSORS_H

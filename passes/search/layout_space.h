@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a search of layouts decides on: the splits of ops, and the layouts in which tensors are held.
+
+#ifndef ASHLAR_PASSES_SEARCH_LAYOUT_SPACE_H
+#define ASHLAR_PASSES_SEARCH_LAYOUT_SPACE_H
+
+#include "passes/layout/redistribute/price.h"
+#include "passes/search/op_choices.h"
+#include "passes/search/repeated_ops.h"
+
+#include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/SetVector.h"
+
+#include <map>
+
+namespace ashlar::search {
+
+// A program of the problem whose ops are decided on, and how often a step runs it.
+struct WeightedProgram {
+  unsigned program;
+  int64_t runs = 1;
+};
+
+// A layout in which a tensor is held, and maybe a second one that it is brought to once for several users.
+struct Holding {
+  dist::LayoutAttr home, second;
+};
+
+// The choices of a problem. Tensors with choices of their own are those that several ops use, variables, inputs and outputs; what one op
+// alone uses goes straight to it. Built once, and then read.
+class LayoutSpace {
+public:
+  struct Use {
+    unsigned op, operand;
+  };
+
+  LayoutSpace(const layout::LayoutProblem &problem, llvm::ArrayRef<WeightedProgram> programs, RepeatedParts parts, dist::Planner &planner,
+              const dist::DeviceRates &rates);
+
+  // Calls `visit` for each op of the programs, with the runs of its program.
+  void forEachOp(llvm::function_ref<void(unsigned op, int64_t runs)> visit) const;
+
+  // Whether a value can be had in any layout.
+  bool isFree(unsigned value) const;
+
+  // Whether the tensor of a value has choices of its own.
+  bool isHeld(unsigned value) const;
+
+  // Whether a value lies in memory.
+  bool isStored(unsigned value) const;
+
+  // Returns what a device holds of a tensor.
+  int64_t localBytes(mlir::RankedTensorType type, dist::LayoutAttr layout) const;
+
+  const layout::LayoutProblem &problem;
+  const llvm::SmallVector<WeightedProgram> programs;
+  const RepeatedParts parts;
+  const dist::DeviceRates rates;
+  std::vector<llvm::SmallVector<Use, 2>> uses; // by value
+  llvm::DenseMap<mlir::Operation *, layout::OpTraffic> traffic;
+  std::map<unsigned, std::vector<OpChoice>> opChoices; // by part, as all below
+  llvm::DenseSet<unsigned> held, variables;
+  llvm::MapVector<unsigned, llvm::SmallVector<Holding>> holdings;
+
+private:
+  void findUses();
+  void findTraffic();
+  void listOpChoices(dist::Planner &planner);
+  void findHeldTensors();
+  void listHoldings();
+  bool isAllowed(unsigned tensor, dist::LayoutAttr home) const;
+  void addSecondHoldings(unsigned tensor, llvm::SmallVector<Holding> &choices);
+
+  llvm::MapVector<unsigned, llvm::SetVector<dist::LayoutAttr>> around;                // the layouts that ops have for a held tensor
+  mutable llvm::DenseMap<std::pair<mlir::Type, mlir::Attribute>, int64_t> knownBytes; // of localBytes()
+};
+
+} // namespace ashlar::search
+
+#endif // ASHLAR_PASSES_SEARCH_LAYOUT_SPACE_H

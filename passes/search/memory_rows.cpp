@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What lies in memory from one op of a program to another, and the times at which that is most.
+
+#include "passes/search/memory_rows.h"
+
+#include "dialects/nn/nn.h"
+#include "dialects/support/element_type.h"
+#include "dialects/support/op_interfaces.h"
+
+#include <numeric>
+
+using namespace mlir;
+
+namespace ashlar::search {
+
+using dist::LayoutAttr;
+
+// Returns what a value or variable takes where it lies, by the choices of the node that decides on it; nothing where none does.
+std::optional<Row::Term> MemoryRows::termOf(unsigned tensor, std::optional<unsigned> value) const {
+  const unsigned part = space.parts.tensors[tensor];
+  const RankedTensorType type = space.problem.tensors[tensor].type;
+  Row::Term term;
+  if (auto node = nodes.tensors.find(part); node != nodes.tensors.end()) {
+    term.node = node->second;
+    for (const Holding &holding : space.holdings.find(part)->second) {
+      term.amounts.push_back(space.localBytes(type, holding.home) + (holding.second && value ? space.localBytes(type, holding.second) : 0));
+    }
+    return term;
+  }
+  std::optional<unsigned> maker = value ? space.problem.values[*value].maker : std::nullopt;
+  if (!maker || !nodes.ops.count(space.parts.ops[*maker])) {
+    return std::nullopt;
+  }
+  const unsigned result = llvm::find(space.problem.ops[*maker].results, *value) - space.problem.ops[*maker].results.begin();
+  term.node = nodes.ops.at(space.parts.ops[*maker]);
+  for (const OpChoice &choice : space.opChoices.at(space.parts.ops[*maker])) {
+    term.amounts.push_back(space.localBytes(type, choice.results[result]));
+  }
+  return term;
+}
+
+void MemoryRows::addFirst() {
+  llvm::DenseSet<unsigned> counted;
+  auto addAlways = [&](unsigned tensor) {
+    if (counted.insert(tensor).second) {
+      if (std::optional<Row::Term> term = termOf(tensor, std::nullopt)) {
+        always.add(*term);
+      }
+    }
+  };
+  llvm::for_each(llvm::make_second_range(space.problem.variables), addAlways);
+  for (const WeightedProgram &weighted : space.programs) {
+    for (BlockArgument argument : func::FuncOp(space.problem.programs[weighted.program].function).getArguments()) {
+      addAlways(space.problem.values[space.problem.find(argument)].tensor);
+    }
+  }
+  const std::vector<unsigned> lastReads = findLastReads();
+  for (const WeightedProgram &weighted : space.programs) {
+    programLives.push_back(findLives(space.problem.programs[weighted.program], lastReads));
+    addFirstRows(programLives.back());
+  }
+  if (graph.rows.empty()) {
+    graph.rows.push_back(always.row);
+  }
+}
+
+MemoryRows::ProgramLives MemoryRows::findLives(const layout::ProblemProgram &program, const std::vector<unsigned> &lastReads) const {
+  ProgramLives found{program.firstOp, program.endOp, {}, std::vector<int64_t>(program.endOp - program.firstOp + 1, 0)};
+  for (unsigned op = program.firstOp; op < program.endOp; ++op) {
+    for (unsigned value : space.problem.ops[op].results) {
+      if (space.problem.ops[op].variable || space.isFree(value) || !space.isStored(value) || space.uses[value].empty()) {
+        continue;
+      }
+      unsigned last = op;
+      for (const LayoutSpace::Use &use : space.uses[value]) {
+        last = std::max(last, lastReads[use.op]);
+      }
+      found.whole[op - program.firstOp] += byteSize(space.problem.typeOf(value));
+      found.whole[last - program.firstOp + 1] -= byteSize(space.problem.typeOf(value));
+      if (std::optional<Row::Term> term = termOf(space.problem.values[value].tensor, value)) {
+        found.lives.push_back({op, last, std::move(*term)});
+      }
+    }
+  }
+  std::partial_sum(found.whole.begin(), found.whole.end(), found.whole.begin());
+  return found;
+}
+
+// One row for each time at which whole tensors would take most, the largest ones.
+void MemoryRows::addFirstRows(const ProgramLives &program) {
+  std::vector<std::pair<int64_t, unsigned>> peaks; // bytes, op
+  for (unsigned op = program.firstOp; op < program.endOp; ++op) {
+    const int64_t *alive = &program.whole[op - program.firstOp];
+    if (alive[1] < alive[0]) {
+      peaks.push_back({-alive[0], op});
+    }
+  }
+  llvm::sort(peaks);
+  peaks.resize(std::min(peaks.size(), firstRows));
+  for (unsigned op : llvm::make_second_range(peaks)) {
+    addRow(program, op);
+  }
+}
+
+void MemoryRows::addRow(const ProgramLives &program, unsigned op) {
+  OpenRow open = always;
+  for (const Life &life : program.lives) {
+    if (life.begin <= op && op <= life.end) {
+      open.add(life.term);
+    }
+  }
+  times.insert(op);
+  graph.rows.push_back(std::move(open.row));
+}
+
+// Returns for each op the last one that reads the elements of its operands where it reads them: a view is read where what uses it runs.
+std::vector<unsigned> MemoryRows::findLastReads() const {
+  std::vector<unsigned> last(space.problem.ops.size());
+  for (unsigned number = last.size(); number-- > 0;) {
+    const layout::ProblemOp &op = space.problem.ops[number];
+    bool isView = op.op->hasTrait<MovesElements>() || isa<nn::ReshapeOp, nn::GradientOp>(op.op);
+    last[number] = number;
+    if (isView && !op.results.empty()) {
+      for (const LayoutSpace::Use &next : space.uses[op.results.front()]) {
+        last[number] = std::max(last[number], last[next.op]);
+      }
+    }
+  }
+  return last;
+}
+
+bool MemoryRows::addPeak(const Choices &choices, int64_t limit) {
+  const ProgramLives *where = nullptr;
+  unsigned when = 0;
+  int64_t most = limit - DecisionGraph::amount(always.row, choices);
+  for (const ProgramLives &program : programLives) {
+    std::vector<int64_t> change(program.endOp - program.firstOp + 1, 0);
+    for (const Life &life : program.lives) {
+      const int64_t bytes = life.term.amounts[choices[life.term.node]];
+      change[life.begin - program.firstOp] += bytes;
+      change[life.end - program.firstOp + 1] -= bytes;
+    }
+    int64_t alive = 0;
+    for (unsigned op = program.firstOp; op < program.endOp; ++op) {
+      alive += change[op - program.firstOp];
+      if (alive > most) {
+        where = &program;
+        when = op;
+        most = alive;
+      }
+    }
+  }
+  if (!where || times.contains(when)) {
+    return false;
+  }
+  addRow(*where, when);
+  return true;
+}
+
+} // namespace ashlar::search

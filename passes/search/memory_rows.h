@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The memory of a device as rows of a decision graph: what it holds at times of the step.
+
+#ifndef ASHLAR_PASSES_SEARCH_MEMORY_ROWS_H
+#define ASHLAR_PASSES_SEARCH_MEMORY_ROWS_H
+
+#include "passes/search/layout_space.h"
+#include "passes/search/solver/decision_graph.h"
+
+#include <optional>
+
+namespace ashlar::search {
+
+// The nodes of a graph that decide on ops and held tensors, by part.
+struct PartNodes {
+  std::map<unsigned, unsigned> ops, tensors;
+};
+
+// Adds the rows. Each is of one time: variables, inputs, and what is alive then, by the choices of the nodes. At first they are the times
+// at which whole tensors would take most.
+class MemoryRows {
+public:
+  // `firstRows`: of each program. What is referred to outlives the rows.
+  MemoryRows(const LayoutSpace &space, const PartNodes &nodes, DecisionGraph &graph, size_t firstRows)
+      : space(space), nodes(nodes), graph(graph), firstRows(firstRows) {}
+
+  // Adds the first rows. Assumes that the graph has its nodes.
+  void addFirst();
+
+  // Adds the row of the time at which a device holds most with these choices, where that is more than `limit` and the time has no row yet.
+  // Returns whether it did.
+  bool addPeak(const Choices &choices, int64_t limit);
+
+private:
+  // A row under construction: nodes enter it once.
+  struct OpenRow {
+    Row row;
+    std::map<unsigned, size_t> places; // of nodes in the row's terms
+
+    void add(const Row::Term &term) {
+      auto [place, isNew] = places.try_emplace(term.node, row.terms.size());
+      if (isNew) {
+        row.terms.push_back(term);
+        return;
+      }
+      for (auto [amount, more] : llvm::zip_equal(row.terms[place->second].amounts, term.amounts)) {
+        amount += more;
+      }
+    }
+  };
+
+  // A value that lies in memory from one op of a program to another.
+  struct Life {
+    unsigned begin, end;
+    Row::Term term;
+  };
+
+  // What lies in memory while a program runs, besides what always does.
+  struct ProgramLives {
+    unsigned firstOp, endOp;
+    std::vector<Life> lives;
+    std::vector<int64_t> whole; // by op: the bytes of whole tensors
+  };
+
+  std::optional<Row::Term> termOf(unsigned tensor, std::optional<unsigned> value) const;
+  ProgramLives findLives(const layout::ProblemProgram &program, const std::vector<unsigned> &lastReads) const;
+  void addFirstRows(const ProgramLives &program);
+  void addRow(const ProgramLives &program, unsigned op);
+  std::vector<unsigned> findLastReads() const;
+
+  const LayoutSpace &space;
+  const PartNodes &nodes;
+  DecisionGraph &graph;
+  const size_t firstRows; // of each program
+  OpenRow always;         // variables and inputs
+  std::vector<ProgramLives> programLives;
+  llvm::DenseSet<unsigned> times; // the ops that rows are of
+};
+
+} // namespace ashlar::search
+
+#endif // ASHLAR_PASSES_SEARCH_MEMORY_ROWS_H

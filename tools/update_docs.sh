@@ -34,7 +34,7 @@ copy "$page" onnx.md
 for dialect in nn dist exec; do
   copy "$build/dialects/$dialect/$dialect.md" "reference/dialect_$dialect.md"
 done
-for room in train layout partition format stage lower; do
+for room in train layout search partition format stage lower; do
   copy "$build/passes/$room/passes.md" "reference/passes_$room.md"
 done
 copy "$build/compiler/strategy/passes.md" reference/passes_strategy.md

@@ -56,12 +56,29 @@ double largestOf(const Tensor &tensor) {
   return largest;
 }
 
-// Returns the size of what is rounded on the way to each element of the result; zeros for an op that rounds nothing.
-Tensor roundedSizes(Operation *op, ArrayRef<Tensor> operands, const Tensor &result) {
+// Sums of equal terms, one after the other, are rounded the same way at each: of n, so many units of all that is added.
+constexpr double kUnitsOfATerm = 1.0 / 8;
+
+Tensor onesLike(const Tensor &tensor) {
+  Tensor result(tensor.getType());
+  for (int64_t i = 0; i < tensor.getNumElements(); ++i) {
+    tensor.isFloat() ? result.setFloat(i, 1) : result.setInt(i, tensor.getInt(i));
+  }
+  return result;
+}
+
+// Returns the size of what is rounded on the way to each element of the result, of which rounding moves `units` units; zeros for an op that
+// rounds nothing.
+Tensor roundedSizes(Operation *op, ArrayRef<Tensor> operands, const Tensor &result, double units) {
   auto reduce = dyn_cast<nn::ReduceOp>(op);
   if (isa<ContractionOpInterface, nn::ResampleOp, nn::ScatterAddOp>(op) || (reduce && reduce.getKind() == Reduction::Sum)) {
-    SmallVector<Tensor> terms = llvm::map_to_vector(operands, magnitudes);
-    return reference::getSemantics().local.lookup(op->getName().getStringRef())(op, terms);
+    auto compute = reference::getSemantics().local.lookup(op->getName().getStringRef());
+    SmallVector<Tensor> terms = llvm::map_to_vector(operands, magnitudes), ones = llvm::map_to_vector(operands, onesLike);
+    Tensor sizes = compute(op, terms), counts = compute(op, ones);
+    for (int64_t i = 0; i < sizes.getNumElements(); ++i) {
+      sizes.setFloat(i, sizes.getFloat(i) * std::max(1.0, counts.getFloat(i) * kUnitsOfATerm / units));
+    }
+    return sizes;
   }
   Tensor sizes(result.getType());
   // Mixed precision rounds constants, too.
@@ -179,7 +196,8 @@ reference::Observer roundingNoise(uint64_t seed, bool alike) {
     double units = isNarrowFloat(type) ? 2 : 16;
     double unit = std::ldexp(1.0, -static_cast<int>(type.getFPMantissaWidth()));
     double least = type.isF16() ? 0x1p-24 : 0; // below it f16 has no numbers, which gradients reach
-    Tensor sizes = roundedSizes(op, operands, result);
+    // Narrow results are summed in f32, where terms take no unit of theirs.
+    Tensor sizes = roundedSizes(op, operands, result, isNarrowFloat(type) ? std::numeric_limits<double>::infinity() : units);
     std::map<double, uint64_t> drawn; // of elements that are alike
     for (int64_t i = 0; i < result.getNumElements(); ++i) {
       if (double size = sizes.getFloat(i); size != 0 && std::isfinite(size)) {

@@ -178,6 +178,22 @@ TEST_CASE("rounding: noise moves what an op rounds by some units of all it adds,
   CHECK(reference::maxDifference(moved[0], again[0]) == 0);
 }
 
+TEST_CASE("rounding: a long sum moves by a unit for one term in eight", "[fuzz]") {
+  OwningOpRef<ModuleOp> program = test::parse(R"(
+    func.func @forward() -> tensor<f64> {
+      %x = nn.constant dense<1.0> : tensor<1188xf64>
+      %0 = nn.reduce sum %x dims = [0] : tensor<1188xf64> -> tensor<f64>
+      return %0 : tensor<f64>
+    })");
+  double most = 0;
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    most = std::max(most, std::abs(run(*program, roundingNoise(seed)).front().getFloat(0) - 1188));
+  }
+  const double unit = 0x1p-53 * 1188;
+  CHECK(most > 1188 / 16.0 * unit);
+  CHECK(most <= 1188 / 8.0 * unit);
+}
+
 TEST_CASE("rounding: equal elements are moved alike where that is asked for", "[fuzz]") {
   auto program = test::parse(R"(
     func.func @forward() -> tensor<6xbf16> {

@@ -278,15 +278,22 @@ private:
   AxisSet addPlace(unsigned number, SmallVectorImpl<const void *> &key) {
     const ProblemOp &row = problem.ops[number];
     AxisSet axes = 0;
-    auto addLayout = [&](RankedTensorType type, dist::LayoutAttr layout, bool always) {
-      bool isUneven = false;
-      for (auto [size, list] : llvm::zip_equal(type.getShape(), layout.getLayout().dims)) {
-        isUneven |= !dist::isEven(mesh, size, list);
-      }
-      if (always || isUneven) {
+    // What a device counts by is the layout; what it masks is padding, of which only the dims matter that have some.
+    auto addLayout = [&](RankedTensorType type, dist::LayoutAttr layout, bool counts) {
+      if (counts) {
         key.push_back(type.getAsOpaquePointer());
         key.push_back(layout.getAsOpaquePointer());
         axes |= axesOf(layout.getLayout());
+        return;
+      }
+      for (auto [dim, size, list] : llvm::enumerate(type.getShape(), layout.getLayout().dims)) {
+        if (!dist::isEven(mesh, size, list)) {
+          Builder builder(mesh.getContext());
+          SmallVector<Attribute> names(list.begin(), list.end());
+          key.push_back(builder.getArrayAttr({builder.getIndexAttr(dim), builder.getIndexAttr(size), builder.getArrayAttr(names)})
+                            .getAsOpaquePointer());
+          axes |= axesOf(list);
+        }
       }
     };
     bool isNumbered = isa<IndexingOpInterface, nn::SliceOp>(row.op);

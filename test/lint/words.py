@@ -18,7 +18,7 @@ HELD = [
     "README.md",
     *(f"docs/howto/{page}.md" for page in "add_pass from_pytorch fuzz save_memory split_model".split()),
     *(f"docs/{page}.md" for page in (
-        "checkpoints communication explain layouts machine memory_plan onnx optimizer_parallel overlap pipeline plan recompute search semantics trace").split()),
+        "checkpoints communication data explain kernels layouts machine memory_plan numbers onnx optimizer_parallel overlap pipeline plan recompute runtime search semantics trace").split()),
 ]
 
 # Name -> (hits allowed per 1000 words, pattern).

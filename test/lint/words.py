@@ -18,7 +18,8 @@ HELD = [
     "README.md",
     *(f"docs/howto/{page}.md" for page in "add_pass from_pytorch fuzz save_memory split_model".split()),
     *(f"docs/{page}.md" for page in (
-        "checkpoints communication data explain kernels layouts machine memory_plan numbers onnx optimizer_parallel overlap pipeline plan recompute runtime search semantics trace").split()),
+        "checkpoints communication convolution cuda data explain faults gpu kernels layouts machine matrix_products memory_plan "
+        "numbers onnx optimizer_parallel overlap pipeline plan recompute runtime search security semantics trace").split()),
 ]
 
 # Name -> (hits allowed per 1000 words, pattern).

@@ -54,7 +54,7 @@ def prose_of_page(text):
         if indented and (after_blank or in_code):
             in_code, after_blank = True, False
             continue
-        in_code, after_blank = False, False
+        in_code, after_blank = False, line.startswith("#")
         table = line.lstrip().startswith("|")
         if table and number < len(lines) and re.match(r"\s*\|[-| :]+\|\s*$", lines[number]):
             continue

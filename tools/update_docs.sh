@@ -1,26 +1,36 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Copies what a build generates into docs: the reference, from the td files, and the columns of the table in docs/onnx.md, from what its
-# tests import. tools/update_docs.sh [--check] [BUILD]
+# Generates parts of docs: the reference from td files and job.proto, and the columns of the table in docs/onnx.md from what its tests import.
+# tools/update_docs.sh [--check] [--onnx-page FILE] [BUILD]
 # --check: changes nothing; exit status 1, naming the files, when one is stale.
+# --onnx-page FILE: docs/onnx.md as a run of test_frontend with ASHLAR_ONNX_PAGE=FILE wrote it; default: a new run.
 set -euo pipefail
 
 root=$(cd "$(dirname "$0")/.." && pwd)
 check=false
-if [ "${1:-}" = --check ]; then
-  check=true
+page=
+while [ $# -gt 0 ]; do
+  case $1 in
+    --check) check=true ;;
+    --onnx-page) page=${2:?} && shift ;;
+    *) break ;;
+  esac
   shift
-fi
+done
 build=${1:-$root/build}
 
-page=$(mktemp)
-trap 'rm -f "$page"' EXIT
-if ! log=$(ASHLAR_ONNX_PAGE=$page "$build/bin/test_frontend" 2>&1); then
-  tail -n 40 <<< "$log" >&2
-  echo "error: test_frontend fails, which fills the table of docs/onnx.md" >&2
-  exit 1
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+if [ "$page" = "" ]; then
+  page=$scratch/onnx.md
+  if ! log=$(ASHLAR_ONNX_PAGE=$page "$build/bin/test_frontend" 2>&1); then
+    tail -n 40 <<< "$log" >&2
+    echo "error: test_frontend fails, which fills the table of docs/onnx.md" >&2
+    exit 1
+  fi
 fi
+python3 -B "$root/tools/job_reference.py" "$root" "$scratch/job.md"
 
 stale=()
 copy() {
@@ -31,13 +41,22 @@ copy() {
   fi
 }
 copy "$page" onnx.md
+copy "$scratch/job.md" reference/job.md
+pages=(job.md)
 for dialect in nn dist exec; do
   copy "$build/dialects/$dialect/$dialect.md" "reference/dialect_$dialect.md"
+  pages+=("dialect_$dialect.md")
 done
-for room in train layout search partition format stage lower; do
-  copy "$build/passes/$room/passes.md" "reference/passes_$room.md"
+# Every room with passes has a page.
+for td in "$root"/passes/*/passes.td "$root"/compiler/*/passes.td; do
+  folder=$(dirname "${td#"$root/"}")
+  copy "$build/$folder/passes.md" "reference/passes_${folder##*/}.md"
+  pages+=("passes_${folder##*/}.md")
 done
-copy "$build/compiler/strategy/passes.md" reference/passes_strategy.md
+# And no page is left of a room that is gone.
+for file in "$root"/docs/reference/*.md; do
+  [[ " ${pages[*]} " = *" ${file##*/} "* ]] || { echo "error: docs/reference/${file##*/} is generated from nothing; delete it" >&2; exit 1; }
+done
 if [ ${#stale[@]} -gt 0 ]; then
   echo "error: ${stale[*]} differ from what the code says; run tools/update_docs.sh" >&2
   exit 1

@@ -2,16 +2,32 @@
 #
 # The .mlir tests of dialects and passes, and the .test files of the programs: RUN lines with our tools and FileCheck.
 
+import fcntl
+import itertools
 import os
 
 import lit.formats
 from lit.llvm import llvm_config
 
+
+def free_folder(parent):
+    """Returns a folder for the outputs of this run: the first of parent/0, parent/1, ... that no other run has locked."""
+    for number in itertools.count():
+        folder = os.path.join(parent, str(number))
+        os.makedirs(folder, exist_ok=True)
+        lock = os.open(os.path.join(folder, "lock"), os.O_RDWR | os.O_CREAT)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return folder  # the lock ends with the process
+        except BlockingIOError:
+            os.close(lock)
+
+
 config.name = "ashlar"
 config.test_format = lit.formats.ShTest(execute_external=False)
 config.suffixes = [".mlir", ".test"]
 config.test_source_root = os.path.dirname(__file__)
-config.test_exec_root = config.ashlar_test_dir
+config.test_exec_root = free_folder(os.path.join(config.ashlar_test_dir, "lit"))
 
 llvm_config.add_tool_substitutions(
     ["ashlar-fuzz", "ashlar-opt", "ashlar-zoo", "ashlarc", "not", "split-file"], [config.ashlar_tools_dir, config.llvm_tools_dir])

@@ -50,7 +50,7 @@ run_test() {
   local kind=$1
   shift
   case $kind in
-    lit) timeout $test_seconds python3 test/run_lit.py "$lit" "$scratch/lit.json" build/test --filter "$1" ;;
+    lit) timeout $test_seconds python3 test/run_lit.py "$lit" build/test --filter "$1" ;;
     cases) timeout $test_seconds "build/bin/test_$1" ${2:+"$2"} --warn NoTests ;;
     options) timeout $test_seconds python3 test/job_options/job_options.py build/bin "$scratch/options" "$@" ;;
     ctest) timeout $test_seconds ctest --test-dir build -R "^$1\$" --no-tests=error ;;

@@ -32,10 +32,24 @@ import cases_optimizer  # noqa: F401
 import cases_torch  # noqa: F401
 
 
+# Target -> its file, from the folder of the tools.
+NEEDED = {"ashlarc": "ashlarc", "ashlar_rt": "../lib/libashlar_rt.a", "test_job": "test_job"}
+
+
+def require_targets(tools):
+    """Ends with one line that names the targets, when a file of one is missing."""
+    for file in NEEDED.values():
+        path = os.path.normpath(os.path.join(tools, file))
+        if not os.path.exists(path):
+            raise SystemExit(f"error: {path} is not built; run ninja -C {os.path.dirname(tools)} {' '.join(NEEDED)}")
+
+
 def accepted_fields(tools):
     """Returns the fields, and values of enums, that job.proto has and the compiler does not refuse."""
-    out = subprocess.run([os.path.join(tools, "test_job"), "[.accepted]"], stdout=subprocess.PIPE, text=True, check=True, timeout=60).stdout
-    fields = [line[len("accepted: "):] for line in out.splitlines() if line.startswith("accepted: ")]
+    run = subprocess.run([os.path.join(tools, "test_job"), "[.accepted]"], stdout=subprocess.PIPE, text=True, check=False, timeout=60)
+    if run.returncode != 0:
+        raise SystemExit(f"error: test_job [.accepted] ends with status {run.returncode}")
+    fields = [line[len("accepted: "):] for line in run.stdout.splitlines() if line.startswith("accepted: ")]
     if not fields:
         raise SystemExit("error: test_job lists no accepted fields")
     return set(fields)
@@ -65,6 +79,7 @@ def run_case(tools, folder, function):
 
 def main():
     tools, folder, wanted = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2]), sys.argv[3:]
+    require_targets(tools)
     os.environ.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", OMPI_MCA_rmaps_base_oversubscribe="1")
     accepted = accepted_fields(tools)
     missing = compare(accepted)

@@ -1,26 +1,124 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Breaks the code in one line at a time and looks whether a test notices (docs/howto/test.md): tools/mutate.sh [PATCH...]
+# Breaks the code in one line at a time and checks that a test fails (docs/howto/test.md):
+#   tools/mutate.sh [--shard K/N] [--resume] [PATCH...]
+#   tools/mutate.sh --summary
 #
-# Each file of test/mutations is a patch whose head says what it breaks and which tests must fail. All happens in a copy of the tree, mounted
-# in the place of the tree for this script alone, so that the build of it goes on where it was. Needs a finished build, and root or user
-# namespaces. Prints the survivors; the last line is "N killed, N survived[, N equivalent]"; exit status 0 when none survived.
+# Each file of test/mutations is a patch whose head names what it breaks and which tests must fail. All happens in a copy of the tree, mounted
+# over the tree for this script alone, so that other builds in the tree go on and the tree is unchanged. The copy holds the sources and what
+# ninja has built, but no outputs of tests. Needs a finished build, git, and root or user namespaces. Prints the survivors; the last line is
+# "N killed, N survived[, N equivalent][, N errors]"; exit status 0 when none survived and none is an error.
+#
+# --shard K/N: the K-th of N equal parts of the patches, K from 1 on.
+# --resume: skips patches with a result of the same patch and the same sources.
+# --summary: runs nothing; counts the latest result of every patch. Results are appended to build/mutations.tsv.
 set -uo pipefail
 
 root=$(cd "$(dirname "$0")/.." && pwd)
+results=$root/build/mutations.tsv
 build_seconds=1200 test_seconds=300
 
-# A mount of its own hides the tree behind its copy.
+# Prints a hash of what decides on the result of a patch besides the patch: all files but docs, other patches, and this script.
+hash_sources() {
+  (cd "$root" && git ls-files -co --exclude-standard -z -- ':!docs' ':!test/mutations' ':!tools/mutate.sh' | xargs -0 sha1sum 2> /dev/null | sha1sum | cut -c1-12)
+}
+
+# Prints a hash of a patch.
+hash_patch() {
+  sha1sum < "$1" | cut -c1-12
+}
+
+# Counts the latest result of each patch. The last line is as that of a run, with the patches that have none.
+summarize() {
+  local sources patch
+  sources=$(hash_sources)
+  touch "$results"
+  for patch in "$root"/test/mutations/*.patch; do
+    printf '%s\t%s\n' "$(basename "$patch")" "$(hash_patch "$patch")"
+  done | awk -F '\t' -v sources="$sources" '
+    FILENAME != "-" { if ($1 != "") { verdict[$2 "\t" $3] = $1; of[$2 "\t" $3] = $4; seconds[$2 "\t" $3] = $5; text[$2 "\t" $3] = $6 } next }
+    {
+      key = $1 "\t" $2
+      if (!(key in verdict)) { ++missing; next }
+      ++count[verdict[key]]; total += seconds[key]; other += of[key] != sources
+      if (verdict[key] == "survived") print "survivor: " $1 ": " text[key]
+      if (verdict[key] == "error") print "error: " $1 ": " text[key]
+    }
+    END {
+      printf "%d of the results are of other sources; %d s in all\n", other, total
+      printf "%d killed, %d survived", count["killed"], count["survived"]
+      if (count["equivalent"]) printf ", %d equivalent", count["equivalent"]
+      if (count["error"]) printf ", %d errors", count["error"]
+      if (missing) printf ", %d not run", missing
+      print ""
+      exit count["survived"] || count["error"] || missing
+    }' "$results" -
+}
+
+# Copies the sources, and of the build what ninja makes or reads and what CMake configures again. Outputs of tests take gigabytes.
+copy_tree() {
+  mkdir -p "$1/build" || return 1
+  tar -C "$root" --format=posix --exclude='./build*' -cf - . | tar -C "$1" -xpf - || return 1
+  # shellcheck disable=SC2016 # expanded inside
+  (cd "$root/build" && {
+    find . -maxdepth 1 -type f
+    find . -path ./test/e2e/\* -prune -o \( -path '*/CMakeFiles/*' -o -name '*.cmake' \) -type f -print
+    ninja -t targets all | sed 's/: [^:]*$//' | sort -u | while IFS= read -r file; do [ ! -f "$file" ] || printf "%s\n" "$file"; done
+  } | sed "s,^\./,,; s,^$root/build/,," | grep -v '^/' | sort -u | tar --format=posix -T - -cf -) | tar -C "$1/build" -xpf -
+}
+
+shard=0 shards=1 resume=
+patches=()
+while [ $# -gt 0 ]; do
+  case $1 in
+    --summary) summarize; exit ;;
+    --resume) resume=--resume ;;
+    --shard)
+      [[ ${2:-} =~ ^([1-9][0-9]{0,5})/([1-9][0-9]{0,5})$ ]] && [ "${BASH_REMATCH[1]}" -le "${BASH_REMATCH[2]}" ] ||
+        { echo "error: --shard \"${2:-}\" is not K/N with K from 1 to N" >&2; exit 1; }
+      shard=${BASH_REMATCH[1]} shards=${BASH_REMATCH[2]}
+      shift
+      ;;
+    -*) echo "error: unknown option $1" >&2; exit 1 ;;
+    *) patches+=("$1") ;;
+  esac
+  shift
+done
+[ ${#patches[@]} -gt 0 ] || patches=("$root"/test/mutations/*.patch)
+if [ "$shard" -gt 0 ]; then
+  # Neighbours in the order of names share files and tests.
+  first=$(((shard - 1) * ${#patches[@]} / shards))
+  patches=("${patches[@]:first:shard * ${#patches[@]} / shards - first}")
+fi
+
+# A mount of its own hides the tree behind its copy. Results go to the tree that is hidden.
 if [ "${ASHLAR_MUTATE_COPY:-}" = "" ]; then
   [ -x "$root/build/bin/ashlarc" ] || { echo "error: $root/build has no finished build; run tools/check.sh first" >&2; exit 1; }
+  sources=$(hash_sources)
+  if [ "$resume" ]; then
+    left=()
+    for patch in ${patches[@]+"${patches[@]}"}; do
+      grep -qE "^(killed|equivalent|survived)	$(basename "$patch" | sed 's/\./\\./g')	$(hash_patch "$patch")	$sources	" "$results" 2> /dev/null || left+=("$patch")
+    done
+    echo "$((${#patches[@]} - ${#left[@]})) of ${#patches[@]} have a result"
+    patches=(${left[@]+"${left[@]}"})
+  fi
+  [ ${#patches[@]} -gt 0 ] || { echo "0 killed, 0 survived"; exit 0; }
   copy=$(mktemp -d "${TMPDIR:-/tmp}/ashlar-mutate-XXXXXX") || exit 1
   trap 'rm -rf "$copy"' EXIT
-  cp -a "$root/." "$copy/" || exit 1
+  copy_tree "$copy" || { echo "error: the tree cannot be copied to $copy" >&2; exit 1; }
+  for i in "${!patches[@]}"; do
+    # A patch from elsewhere goes along.
+    patches[i]=$(realpath "${patches[i]}")
+    [ "${patches[i]#"$root/"}" = "${patches[i]}" ] || continue
+    cp "${patches[i]}" "$copy/build/" && patches[i]=$root/build/$(basename "${patches[i]}")
+  done
   namespace=(unshare --mount --propagation private)
   [ "$(id -u)" -eq 0 ] || namespace=(unshare --user --map-root-user --mount --propagation private)
   # shellcheck disable=SC2016 # expanded inside
-  ASHLAR_MUTATE_COPY=$copy "${namespace[@]}" bash -c 'mount --bind "$ASHLAR_MUTATE_COPY" "$0" && cd "$0" && exec tools/mutate.sh "$@"' "$root" "$@"
+  ASHLAR_MUTATE_COPY=$copy ASHLAR_MUTATE_SOURCES=$sources "${namespace[@]}" \
+    bash -c 'mount --bind "$ASHLAR_MUTATE_COPY" "$0" && cd "$0" && exec tools/mutate.sh "$@"' "$root" "${patches[@]}" 3>> "$results"
   exit $?
 fi
 
@@ -29,19 +127,36 @@ scratch=$(mktemp -d) || exit 1
 trap 'rm -rf "$scratch"' EXIT
 lit=$(sed -n 's/^ASHLAR_LIT:[A-Z]*=//p' build/CMakeCache.txt)
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+# Folders of tests, which are no outputs of ninja.
+cmake build > "$scratch/build.log" 2>&1 || { tail -5 "$scratch/build.log" >&2; exit 1; }
+mapfile -t programs < <(ninja -C build -t targets all | sed -n 's,^bin/\([^:/]*\): .*,\1,p' | sort)
+
+# Prints the programs of ours that files name, and what links what ashlarc compiles.
+programs_in() {
+  local -a found
+  mapfile -t found < <(cat "$@" | tr -cs '[:alnum:]_-' '\n' | sort -u | comm -12 - <(printf '%s\n' "${programs[@]}"))
+  [[ " ${found[*]} " != *" ashlarc "* && " ${found[*]} " != *" ashlar-fuzz "* ]] || found+=(ashlarc ashlar_rt)
+  echo "${found[@]}"
+}
 
 # Prints the targets that a test needs.
 targets_of() {
   local kind=$1 name=$2
+  local -a files
   case $kind:$name in
-    lit:* | ctest:e2e_*) echo ashlarc ashlar-opt ashlar-zoo ashlar-fuzz ashlar_rt ;;
+    lit:*)
+      mapfile -t files < <(cd test && find . \( -name '*.mlir' -o -name '*.test' \) | sed 's,^\./,,' | grep -E -- "$name" | sed 's,^,test/,')
+      [ ${#files[@]} -gt 0 ] && programs_in "${files[@]}" || echo all
+      ;;
     options:*) echo ashlarc ashlar_rt test_job ;;
     cases:execution | cases:mesh | cases:fuzz) echo "test_$name" ashlarc ashlar_rt ;;
     cases:*) echo "test_$name" ;;
+    ctest:e2e_*) echo ashlarc ashlar_rt "$(programs_in "test/e2e/${name#e2e_}".* test/e2e/common.sh)" ;;
     ctest:conformance.*) echo ashlar_conformance ;;
-    ctest:runtime.launch) echo toy_program ;;
-    ctest:fuzz_*) echo ashlar-fuzz ashlar_rt ;;
-    *) echo all ;;
+    ctest:runtime.*) echo toy_program ;;
+    ctest:fuzz_*) echo ashlarc ashlar-fuzz ashlar_rt ;;
+    ctest:count_cases | ctest:lint.arrows | ctest:lint.pipes) ;;
+    *) [ -x "build/bin/test_$name" ] && echo "test_$name" || echo all ;;
   esac
 }
 
@@ -69,7 +184,7 @@ build_for() {
     # shellcheck disable=SC2207 # words without blanks
     targets+=($(targets_of "${words[0]}" "${words[1]:-}"))
   done < <(head_of "$1" test)
-  timeout $build_seconds ninja -C build "${targets[@]}" > "$scratch/build.log" 2>&1
+  [ ${#targets[@]} -eq 0 ] || timeout $build_seconds ninja -C build "${targets[@]}" > "$scratch/build.log" 2>&1
 }
 
 # Whether all tests of a patch pass. A filter may hold blanks: it is all behind the program's name.
@@ -84,43 +199,51 @@ tests_pass() {
     elif [ -n "$rest" ]; then
       words+=("$rest")
     fi
-    run_test "${words[@]}" < /dev/null > "$scratch/test.log" 2>&1 || return 1
+    run_test "${words[@]}" < /dev/null > "$scratch/test.log" 2>&1 3>&- || return 1
   done < <(head_of "$1" test)
 }
 
-patches=("$@")
-[ $# -gt 0 ] || patches=(test/mutations/*.patch)
-killed=0 survivors=() equivalent=0 errors=0
+killed=0 survivors=() equivalent=0 errors=0 started=0
+# record VERDICT [TEXT]: appends a line of the results of a patch.
+record() {
+  printf '%s\t%s\t%s\t%s\t%s\t%s\n' "$1" "$(basename "$patch")" "$(hash_patch "$patch")" "$ASHLAR_MUTATE_SOURCES" $((SECONDS - started)) "${2:-}" >&3
+}
 error() {
-  echo "error: $*" >&2
+  echo "error: $patch $*" >&2
   errors=$((errors + 1))
+  record error "$*"
 }
 
 declare -A sound # tests that are known to pass on the code as it is
 for patch in "${patches[@]}"; do
+  started=$SECONDS
+  [ -r "$patch" ] || { error "is not there"; continue; }
   tests=$(head_of "$patch" test)
-  [ -n "$tests" ] && [ -n "$(head_of "$patch" breaks)" ] || { error "$patch does not say what it breaks and which test fails"; continue; }
+  [ -n "$tests" ] && [ -n "$(head_of "$patch" breaks)" ] || { error "does not say what it breaks and which test fails"; continue; }
   if [ -z "${sound[$tests]:-}" ]; then
-    build_for "$patch" || { tail -5 "$scratch/build.log" >&2; error "$patch: the code as it is does not build"; continue; }
-    tests_pass "$patch" || { tail -5 "$scratch/test.log" >&2; error "$patch: its tests fail on the code as it is"; continue; }
+    build_for "$patch" || { tail -5 "$scratch/build.log" >&2; error "the code as it is does not build"; continue; }
+    tests_pass "$patch" || { tail -5 "$scratch/test.log" >&2; error "its tests fail on the code as it is"; continue; }
     sound[$tests]=yes
   fi
-  patch -p1 --dry-run --force < "$patch" > "$scratch/patch.log" 2>&1 || { cat "$scratch/patch.log" >&2; error "$patch no longer applies"; continue; }
+  patch -p1 --dry-run --force < "$patch" > "$scratch/patch.log" 2>&1 || { cat "$scratch/patch.log" >&2; error "no longer applies"; continue; }
   patch -p1 --force --no-backup-if-mismatch < "$patch" > /dev/null
   if ! build_for "$patch"; then
     tail -5 "$scratch/build.log" >&2
-    error "$patch does not build"
+    error "does not build"
   elif ! tests_pass "$patch"; then
     killed=$((killed + 1))
     echo "killed: $(basename "$patch")"
+    record killed
   elif [ -n "$(head_of "$patch" equivalent)" ]; then
     equivalent=$((equivalent + 1))
     echo "equivalent: $(basename "$patch"): $(head_of "$patch" equivalent)"
+    record equivalent
   else
     survivors+=("$(basename "$patch"): $(head_of "$patch" breaks)")
     echo "SURVIVED: ${survivors[-1]}"
+    record survived "$(head_of "$patch" breaks)"
   fi
-  patch -p1 --force --reverse --no-backup-if-mismatch < "$patch" > /dev/null || { error "$patch cannot be taken back"; break; }
+  patch -p1 --force --reverse --no-backup-if-mismatch < "$patch" > /dev/null || { error "cannot be taken back"; break; }
 done
 
 for survivor in ${survivors[@]+"${survivors[@]}"}; do

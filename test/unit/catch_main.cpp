@@ -2,8 +2,9 @@
 //
 // The main function of every Catch2 program, compiled once. Each run ends with a line "cases: N passed, N failed, N skipped", which
 // tools/check.sh adds up; what was not compiled here is skipped, as ASHLAR_SKIPPED_CASES says (tools/cmake/ashlar.cmake).
+// With ASHLAR_QUICK a run without a filter leaves out the cases tagged [slow] (tools/check.sh --quick).
 
-#define CATCH_CONFIG_MAIN
+#define CATCH_CONFIG_RUNNER
 #include <catch2/catch.hpp>
 
 #include <cstdlib>
@@ -27,3 +28,14 @@ public:
 } // namespace
 
 CATCH_REGISTER_LISTENER(CountingListener)
+
+int main(int argc, char **argv) {
+  Catch::Session session;
+  if (int status = session.applyCommandLine(argc, argv)) {
+    return status;
+  }
+  if (std::getenv("ASHLAR_QUICK") != nullptr && session.configData().testsOrTags.empty()) {
+    session.configData().testsOrTags.push_back("~[slow]");
+  }
+  return session.run();
+}

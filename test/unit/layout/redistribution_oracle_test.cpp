@@ -504,7 +504,7 @@ std::vector<std::vector<Link>> costsFor(size_t axes) {
 
 } // namespace
 
-TEST_CASE("redistribution: every plan is as fast as the fastest of all ways", "[redistribution][oracle]") {
+TEST_CASE("redistribution: every plan is as fast as the fastest of all ways", "[redistribution][oracle][slow]") {
   int64_t pairs = 0;
   for (const std::vector<int> &sizes : std::vector<std::vector<int>>{{2}, {4}, {2, 2}, {3, 2}, {2, 2, 2}}) {
     int64_t devices = Grid{sizes}.devices();

@@ -271,7 +271,7 @@ void addFunction(ModuleOp module, const Case &c, const std::string &name, int64_
 
 } // namespace
 
-TEST_CASE("onnx ops: kernels of every f32 function are within its bound and keep special values", "[numbers]") {
+TEST_CASE("onnx ops: kernels of every f32 function are within its bound and keep special values", "[numbers][slow]") {
   auto target = GENERATE(exec::Target::Cpu, exec::Target::Cuda);
   INFO("target " << exec::stringifyTarget(target).str());
   std::vector<Case> cases = makeCases();
@@ -291,7 +291,7 @@ TEST_CASE("onnx ops: kernels of every f32 function are within its bound and keep
   }
 }
 
-TEST_CASE("onnx ops: the interpreter agrees, and slopes are right where the function is", "[numbers]") {
+TEST_CASE("onnx ops: the interpreter agrees, and slopes are right where the function is", "[numbers][slow]") {
   const std::vector<float> &values = test::specialValues();
   auto count = static_cast<int64_t>(values.size());
   for (const Case &c : makeCases()) {

@@ -106,7 +106,7 @@ unsigned choiceOf(const LayoutGraph::Decision &decision, dist::LayoutAttr layout
 
 } // namespace
 
-TEST_CASE("layout graph: both methods are as good as trying all choices, to the last unit of cost", "[search]") {
+TEST_CASE("layout graph: both methods are as good as trying all choices, to the last unit of cost", "[search][slow]") {
   using Axes = std::vector<std::pair<StringRef, int64_t>>;
   const std::vector<Axes> meshes = {{{"x", 2}}, {{"x", 3}}, {{"x", 4}}, {{"x", 8}}, {{"x", 2}, {"y", 2}}, {{"x", 4}, {"y", 2}}};
   int tried = 0;

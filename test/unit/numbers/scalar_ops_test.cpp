@@ -195,7 +195,8 @@ std::string hexadecimal(float value) {
 
 } // namespace
 
-TEST_CASE("scalar ops: every f32 function is within its bound, keeps special values, and is the same at every position", "[numbers][slow]") {
+TEST_CASE("scalar ops: every f32 function is within its bound, keeps special values, and is the same at every position",
+          "[numbers][slow]") {
   auto target = GENERATE(exec::Target::Cpu, exec::Target::Cuda);
   INFO("target " << exec::stringifyTarget(target).str());
   std::vector<Row> table = rows();

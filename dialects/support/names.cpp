@@ -6,6 +6,11 @@
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringExtras.h"
+
+#include <algorithm>
+#include <numeric>
+#include <vector>
 
 using llvm::StringRef;
 
@@ -30,18 +35,36 @@ bool matchesGlob(StringRef glob, StringRef text) {
   return glob.drop_front(g).find_first_not_of('*') == StringRef::npos;
 }
 
-std::string nearestNames(llvm::ArrayRef<StringRef> names, StringRef name) {
+// Levenshtein's, one row a character of the glob. O(glob.size() * name.size()).
+unsigned globDistance(StringRef glob, StringRef name) {
+  std::vector<unsigned> row(name.size() + 1), next(name.size() + 1);
+  std::iota(row.begin(), row.end(), 0);
+  for (char letter : glob) {
+    const bool isStar = letter == '*';
+    next[0] = row[0] + (isStar ? 0 : 1);
+    for (size_t i = 0; i < name.size(); ++i) {
+      const unsigned replaced = row[i] + (letter == '?' || letter == name[i] ? 0 : 1);
+      next[i + 1] = isStar ? std::min(row[i + 1], next[i]) : std::min({row[i + 1] + 1, next[i] + 1, replaced});
+    }
+    std::swap(row, next);
+  }
+  return row.back();
+}
+
+std::string nearestNames(llvm::ArrayRef<StringRef> names, StringRef glob) {
   constexpr size_t kNamesListed = 3;
-  llvm::SmallVector<std::pair<unsigned, StringRef>> byDistance;
-  for (StringRef candidate : names) {
-    byDistance.emplace_back(name.edit_distance(candidate), candidate);
+  const size_t letters = glob.size() - glob.count('*');
+  llvm::SmallVector<std::pair<unsigned, StringRef>, kNamesListed + 1> nearest; // ascending
+  for (StringRef name : names) {
+    const size_t atLeast = letters > name.size() ? letters - name.size() : letters == glob.size() ? name.size() - letters : 0;
+    if (nearest.size() == kNamesListed && atLeast > nearest.back().first) {
+      continue;
+    }
+    std::pair<unsigned, StringRef> candidate(globDistance(glob, name), name);
+    nearest.insert(llvm::upper_bound(nearest, candidate), candidate);
+    nearest.resize(std::min(nearest.size(), kNamesListed));
   }
-  llvm::sort(byDistance);
-  std::string text;
-  for (auto [distance, candidate] : llvm::ArrayRef(byDistance).take_front(kNamesListed)) {
-    text += (text.empty() ? "\"" : ", \"") + candidate.str() + "\"";
-  }
-  return text;
+  return llvm::join(llvm::map_range(nearest, [](const auto &entry) { return "\"" + entry.second.str() + "\""; }), ", ");
 }
 
 } // namespace ashlar

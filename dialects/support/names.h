@@ -15,8 +15,11 @@ namespace ashlar {
 // Returns whether `text` matches `glob`: * stands for any characters, ? for one.
 bool matchesGlob(llvm::StringRef glob, llvm::StringRef text);
 
-// Returns the few names that are nearest to `name` by edit distance, quoted: "\"logits\", \"log\"".
-std::string nearestNames(llvm::ArrayRef<llvm::StringRef> names, llvm::StringRef name);
+// Returns the least number of characters to insert, remove or replace in `glob` so that it matches `name`: 0 when it does.
+unsigned globDistance(llvm::StringRef glob, llvm::StringRef name);
+
+// Returns the few names that are nearest to a glob, quoted, the nearest first: "\"logits\", \"log\"".
+std::string nearestNames(llvm::ArrayRef<llvm::StringRef> names, llvm::StringRef glob);
 
 } // namespace ashlar
 

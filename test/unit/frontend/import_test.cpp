@@ -8,7 +8,6 @@
 #include "compiler/frontend/weights/init_rules.h"
 #include "compiler/reference/interpreter.h"
 #include "dialects/nn/nn.h"
-#include "dialects/support/names.h"
 #include "tools/ashlar_zoo/models.h"
 #include "tools/ashlar_zoo/write_model.h"
 
@@ -292,15 +291,6 @@ TEST_CASE("import applies init rules", "[frontend]") {
   CHECK_THAT(text, contains("@fc.bias trainable : tensor<3xf32> = #nn.uniform<0.000000e+00 : f64, 2.000000e+00 : f64>"));
   replace.init = {initRule("fc.weight", [](job::Init &rule) { rule.mutable_xavier_uniform(); })};
   CHECK_THAT(print(*import(dense(), replace)), contains("#nn.uniform<-1.095445")); // sqrt(6 / 5)
-}
-
-TEST_CASE("globs", "[frontend]") {
-  CHECK(matchesGlob("*", ""));
-  CHECK(matchesGlob("layer?.*.bias", "layer1.fc.bias"));
-  CHECK(matchesGlob("*b*c", "abbcbc"));
-  CHECK_FALSE(matchesGlob("layer?.*", "layer10.fc"));
-  CHECK_FALSE(matchesGlob("", "a"));
-  CHECK_FALSE(matchesGlob("*b*c", "abcb"));
 }
 
 // One error names every op that is missing, with its nodes.

@@ -18,10 +18,8 @@
 #include "compiler/frontend/weights/init_rules.h"
 #include "compiler/frontend/weights/initializers.h"
 #include "compiler/frontend/weights/merged_initializers.h"
-#include "compiler/frontend/weights/scalar_parameters.h"
 #include "compiler/job/job.h"
 #include "dialects/nn/counted_dims.h"
-#include "dialects/support/names.h"
 #include "dialects/support/tensor_size.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -103,8 +101,14 @@ class Importer {
 public:
   Importer(StringRef path, const ImportOptions &options, MLIRContext *context)
       : path(path), options(options), context(context), builder(context), proto(readModelFile(path)), graph(*proto->mutable_graph()),
-        info{options,          llvm::sys::path::parent_path(path).str(), findOpset(*proto), budget, counted, storedInitializers(graph),
-             isByTorch(*proto)} {}
+        rules(options), info{options,
+                             rules,
+                             llvm::sys::path::parent_path(path).str(),
+                             findOpset(*proto),
+                             budget,
+                             counted,
+                             storedInitializers(graph),
+                             isByTorch(*proto)} {}
 
   OwningOpRef<ModuleOp> run();
 
@@ -118,10 +122,6 @@ private:
   // Returns the type of the whole tensor of which the model names a device's piece.
   RankedTensorType wholeType(StringRef name, RankedTensorType type) const;
   void checkBatch();
-  // Throws when an init rule matches no parameter.
-  void checkInitRules() const;
-  // Throws when options.trained has a glob that matches no parameter, or one that is frozen as well.
-  void checkTrained() const;
   void importNodes();
   // Whether a node reads what a refused one should have computed.
   bool readsUnknown(const onnx::NodeProto &node) const;
@@ -154,6 +154,7 @@ private:
   onnx::GraphProto &graph;
   ImportBudget budget;
   CountedDims counted;
+  ParameterRules rules; // of the options
   ModelInfo info;
   OwningOpRef<ModuleOp> module;
   func::FuncOp forward;
@@ -165,14 +166,6 @@ private:
   llvm::StringMap<const onnx::ValueInfoProto *> declared;
   ModelEdits edits; // of the graph, ahead of its import
 };
-
-// Returns the end of an error about a glob: "matches no parameter; there are "a", "b"".
-std::string matchesNone(ArrayRef<std::string> names) {
-  constexpr size_t kNamesShown = 16;
-  std::string more = names.size() > kNamesShown ? " and " + std::to_string(names.size() - kNamesShown) + " more" : "";
-  return "matches no parameter; there are " +
-         (names.empty() ? "none" : "\"" + llvm::join(names.take_front(kNamesShown), "\", \"") + "\"" + more);
-}
 
 // Why a job with a loss has nothing to train. `frozen`: how many parameters that would be trained each glob of options.frozen names.
 std::string nothingTrained(ArrayRef<std::pair<std::string, size_t>> frozen) {
@@ -191,60 +184,26 @@ std::string nothingTrained(ArrayRef<std::pair<std::string, size_t>> frozen) {
 
 // Takes the parameters that options.frozen names out of training. Running statistics may be among them: their handler has looked.
 void Importer::freezeParameters() {
-  SmallVector<nn::VariableOp> parts;
-  std::vector<std::string> names;
+  llvm::MapVector<StringRef, nn::VariableOp> parts;
+  NameTable names;
   for (auto variable : module->getOps<nn::VariableOp>()) {
     if (!variable.getInternal()) {
-      parts.push_back(variable);
-      names.push_back(variable.getSymName().str());
+      parts.insert({variable.getSymName(), variable});
+      names.add(NameKind::Parameter, variable.getSymName());
     }
   }
+  rules.checkFrozen(names);
   SmallVector<std::pair<std::string, size_t>> frozen;
   for (const std::string &glob : options.frozen) {
-    bool found = false;
     frozen.push_back({glob, 0});
-    for (nn::VariableOp variable : parts) {
-      if (matchesGlob(glob, variable.getSymName())) {
-        frozen.back().second += variable.getTrainable();
-        variable.setTrainable(false);
-        found = true;
-      }
-    }
-    if (!found) {
-      throw ImportError("frozen \"" + glob + "\" " + matchesNone(names));
+    for (StringRef name : names.match(NameKind::Parameter, glob)) {
+      nn::VariableOp variable = parts.lookup(name);
+      frozen.back().second += variable.getTrainable();
+      variable.setTrainable(false);
     }
   }
-  if (options.needsParameters && !options.facts && llvm::none_of(parts, [](nn::VariableOp variable) { return variable.getTrainable(); })) {
+  if (options.needsParameters && !options.facts && llvm::none_of(parts, [](auto &part) { return part.second.getTrainable(); })) {
     throw ImportError(nothingTrained(frozen));
-  }
-}
-
-void Importer::checkTrained() const {
-  for (const std::string &glob : options.trained) {
-    bool found = false;
-    for (const std::string &name : parameters) {
-      if (!matchesGlob(glob, name)) {
-        continue;
-      }
-      found = true;
-      for (const std::string &frozen : options.frozen) {
-        if (matchesGlob(frozen, name)) {
-          throw ImportError("parameter \"" + name + "\" is both frozen, by \"" + frozen + "\", and trained, by \"" + glob +
-                            "\"; leave out one of the two in the job");
-        }
-      }
-    }
-    if (!found) {
-      throw ImportError("trained \"" + glob + "\" " + matchesNone(parameters));
-    }
-  }
-}
-
-void Importer::checkInitRules() const {
-  for (const job::Init &rule : options.init) {
-    if (llvm::none_of(parameters, [&](const std::string &name) { return matchesGlob(rule.match(), name); })) {
-      throw ImportError("init rule \"" + rule.match() + "\" " + matchesNone(parameters));
-    }
   }
 }
 
@@ -300,9 +259,9 @@ void Importer::defineInput(const onnx::ValueInfoProto &input) {
     }
     return values->define(input.name(), value);
   }
-  const job::Init *rule = findInitRule(options.init, input.name());
+  const job::Init *rule = rules.initOf(input.name());
   if (rule && !hasOpenDim && !llvm::is_contained(options.dataInputs, input.name()) && isa<FloatType>(element) &&
-      (type.getRank() > 0 || isNamedByJob(options, input.name()))) {
+      (type.getRank() > 0 || rules.isNamed(input.name(), /*isScalar=*/true))) {
     parameters.push_back(input.name());
     Attribute init = makeInitAttribute(*rule, input.name(), wholeType(input.name(), type));
     return values->defineParameter(input.name(), type, [init] { return init; });
@@ -620,7 +579,7 @@ void Importer::applyAnnotations() {
 
 void Importer::untie() {
   checkDataFiles(graph, info);
-  std::vector<MergedParameter> merged = untieInitializers(*proto, options, info.directory, context, edits);
+  std::vector<MergedParameter> merged = untieInitializers(*proto, options, rules, info.directory, context, edits);
   if (options.facts) {
     options.facts->merged = std::move(merged);
     return;
@@ -662,8 +621,8 @@ OwningOpRef<ModuleOp> Importer::run() {
                                     [this](StringRef name, RankedTensorType type) { return wholeType(name, type); });
     checkGivenInputs(graph, options);
     defineInputs();
-    checkInitRules();
-    checkTrained();
+    rules.checkInit(parameters);
+    rules.checkTrained(parameters);
     checkBatch();
     importNodes();
   } catch (const ImportError &error) {

@@ -12,6 +12,7 @@
 #include "compiler/frontend/import.h"
 #include "compiler/frontend/import_error.h"
 #include "compiler/frontend/onnx_proto.h"
+#include "compiler/frontend/parameter_rules.h"
 
 #include "dialects/nn/nn.h"
 
@@ -40,7 +41,8 @@ private:
 // What holds for all nodes of a model.
 struct ModelInfo {
   const ImportOptions &options;
-  std::string directory; // the model's, which external data is relative to
+  const ParameterRules &rules; // of the options
+  std::string directory;       // the model's, which external data is relative to
   int64_t opset;
   ImportBudget &budget;
   CountedDims &counted;

@@ -5,7 +5,6 @@
 #include "compiler/pipelines/local_model.h"
 
 #include "dialects/dist/rules.h"
-#include "dialects/support/names.h"
 #include "passes/layout/rules/mesh_refinement.h"
 
 using namespace mlir;
@@ -13,18 +12,13 @@ using namespace mlir;
 namespace ashlar::pipelines {
 namespace {
 
-// The pieces a dim that one rule gives to the tensors it matches.
-struct RulePieces {
-  std::string match;
-  int64_t priority;
-  std::vector<int64_t> pieces;
-};
+RuleHead headOf(const job::Rule &rule) {
+  return {rule.match(), rule.priority(), rule.origin()};
+}
 
 // Returns the pieces a dim of the layout of a rule.
 FailureOr<std::vector<int64_t>> countPieces(const job::Rule &rule, dist::MeshAttr mesh) {
-  Builder builder(mesh.getContext());
-  StringAttr match = builder.getStringAttr(rule.match()), origin = rule.origin().empty() ? nullptr : builder.getStringAttr(rule.origin());
-  auto emitError = [&] { return dist::emitRuleError(match, origin); };
+  auto emitError = [&] { return dist::emitRuleError(mesh.getContext(), headOf(rule)); };
   FailureOr<SmallVector<layout::DimSplit>> dims = layout::parseLayoutText(rule.layout(), emitError);
   if (failed(dims)) {
     return failure();
@@ -60,7 +54,7 @@ dist::MeshAttr makeMesh(const job::Job &job, MLIRContext *context) {
 
 FailureOr<frontend::LocalModel> describeLocalModel(const job::Job &job, MLIRContext *context) {
   dist::MeshAttr mesh = makeMesh(job, context);
-  std::vector<RulePieces> rules;
+  std::map<int64_t, RuleSet<std::vector<int64_t>>> rules; // by rank
   for (const job::Rule &rule : job.rules()) {
     if (!rule.has_layout()) {
       continue; // it only has settings
@@ -69,16 +63,12 @@ FailureOr<frontend::LocalModel> describeLocalModel(const job::Job &job, MLIRCont
     if (failed(pieces)) {
       return failure();
     }
-    rules.push_back({rule.match(), rule.priority(), *pieces});
+    rules.try_emplace(pieces->size(), RuleScope{{NameKind::Tensor}}).first->second.add(headOf(rule), *pieces);
   }
-  // Of two rules the one with the lower priority holds, as in ashlar-apply-rules, which also tells of those that contradict.
+  // ashlar-apply-rules reports rules that match nothing or contradict each other.
   auto pieces = [rules](StringRef name, int64_t rank) {
-    const RulePieces *best = nullptr;
-    for (const RulePieces &rule : rules) {
-      bool matches = static_cast<int64_t>(rule.pieces.size()) == rank && matchesGlob(rule.match, name);
-      best = matches && (!best || rule.priority < best->priority) ? &rule : best;
-    }
-    return best ? best->pieces : std::vector<int64_t>(rank, 1);
+    auto ofRank = rules.find(rank);
+    return (ofRank == rules.end() ? std::nullopt : ofRank->second.find(name)).value_or(std::vector<int64_t>(rank, 1));
   };
   return frontend::LocalModel{mesh, pieces};
 }

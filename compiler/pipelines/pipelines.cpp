@@ -13,7 +13,6 @@
 #include "dialects/dist/stages.h"
 #include "dialects/nn/nn.h"
 #include "dialects/nn/paths.h"
-#include "dialects/support/names.h"
 #include "passes/format/passes.h"
 #include "passes/layout/passes.h"
 #include "passes/lower/passes.h"
@@ -170,14 +169,9 @@ OpPassManager &programsOf(OpPassManager &passes, const Variant &variant) {
 // Checks, while all ops of the model are there, that each rule about stages is of one. Assigning stages comes behind partitioning, which
 // makes equal ops of two modules one.
 LogicalResult checkStageRules(ModuleOp module, ArrayRef<StringRef> paths) {
-  auto settings = module->getAttrOfType<ArrayAttr>(dist::kStageRulesAttr);
-  for (auto setting : settings ? llvm::to_vector(settings.getAsRange<dist::SettingAttr>()) : SmallVector<dist::SettingAttr>()) {
-    if (llvm::none_of(paths, [&](StringRef path) { return matchesGlob(setting.getMatch(), path); })) {
-      return dist::emitRuleError(setting.getMatch(), setting.getOrigin())
-             << "matches no op, which pipeline_stage is for; nearest names: " << nearestNames(paths, setting.getMatch());
-    }
-  }
-  return success();
+  NameTable names;
+  llvm::for_each(paths, [&](StringRef path) { names.add(NameKind::Op, path); });
+  return dist::emitIfError(module.getContext(), dist::readStageRules(module).checkMatches(names));
 }
 
 } // namespace

@@ -5,7 +5,7 @@
 #ifndef ASHLAR_DIALECTS_DIST_RECOMPUTE_RULES_H
 #define ASHLAR_DIALECTS_DIST_RECOMPUTE_RULES_H
 
-#include "dialects/dist/dist.h"
+#include "dialects/dist/rules.h"
 
 #include "llvm/ADT/StringRef.h"
 
@@ -42,18 +42,14 @@ public:
   mlir::LogicalResult check(llvm::ArrayRef<llvm::StringRef> paths) const;
 
   // Returns what holds for a path. Of several rules the one with the lowest priority holds, then one that names the op, then the one that
-  // names the innermost module.
+  // names the innermost module (matchModule).
   RecomputeSetting of(llvm::StringRef path) const;
 
-  bool empty() const { return rules.empty(); }
-
-  // Returns the module that a glob names and a path is in: the shortest part of the path, up to a / or a dot, that the glob matches; the
-  // path itself when only the whole of it matches, and nothing when it does not. A glob that ends in /* names the module ahead of that.
-  //   "layer*", "layer3.mlp.up"  ->  "layer3"       "layer3/*", "layer3/mlp/up"  ->  "layer3"
-  static std::optional<llvm::StringRef> moduleOf(llvm::StringRef glob, llvm::StringRef path);
+  bool empty() const { return recompute.empty() && comm.empty() && paramGather.empty(); }
 
 private:
-  std::vector<SettingAttr> rules;
+  mlir::MLIRContext *context;
+  RuleSet<mlir::Attribute> recompute, comm, paramGather;
 };
 
 } // namespace ashlar::dist

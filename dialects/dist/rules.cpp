@@ -4,22 +4,52 @@
 
 #include "dialects/dist/rules.h"
 
+#include "dialects/dist/stages.h"
+
 using namespace mlir;
 
 namespace ashlar::dist {
 
-std::string describeRule(StringAttr match, StringAttr origin) {
-  std::string text = "rule \"" + match.str() + "\"";
-  return origin ? text + " (" + origin.str() + ")" : text;
+namespace {
+
+template <typename RuleOrSetting> RuleHead makeHead(RuleOrSetting rule) {
+  return {rule.getMatch().str(), rule.getPriority(), rule.getOrigin() ? rule.getOrigin().str() : ""};
 }
 
-InFlightDiagnostic emitRuleError(StringAttr match, StringAttr origin) {
-  InFlightDiagnostic error = emitError(UnknownLoc::get(match.getContext()));
-  if (origin) {
-    error << origin.getValue() << ": ";
+} // namespace
+
+RuleHead headOf(RuleAttr rule) {
+  return makeHead(rule);
+}
+
+RuleHead headOf(SettingAttr setting) {
+  return makeHead(setting);
+}
+
+RuleSet<Attribute> readRules(ModuleOp module, StringRef attribute, StringRef valueName, RuleScope scope, RuleIndex::Reach reach) {
+  RuleSet<Attribute> rules(std::move(scope), reach);
+  if (auto settings = module->getAttrOfType<ArrayAttr>(attribute)) {
+    for (auto setting : settings.getAsRange<SettingAttr>()) {
+      if (Attribute value = setting.getValues().get(valueName)) {
+        rules.add(headOf(setting), value);
+      }
+    }
   }
-  error << "rule \"" << match.getValue() << "\": ";
+  return rules;
+}
+
+RuleSet<Attribute> readStageRules(ModuleOp module) {
+  return readRules(module, kStageRulesAttr, kStageAttr, {{NameKind::Op}, ", which pipeline_stage is for"});
+}
+
+InFlightDiagnostic emitRuleError(MLIRContext *context, const RuleHead &rule) {
+  InFlightDiagnostic error = emitError(UnknownLoc::get(context));
+  error << rule.lead();
   return error;
+}
+
+LogicalResult emitIfError(MLIRContext *context, StringRef error) {
+  return error.empty() ? success() : LogicalResult(emitError(UnknownLoc::get(context)) << error);
 }
 
 } // namespace ashlar::dist

@@ -90,12 +90,16 @@ SmallVector<StringRef> NameTable::match(NameKind kind, StringRef glob) const {
   return matched;
 }
 
-std::string NameTable::nearest(ArrayRef<NameKind> kinds, StringRef glob) const {
-  std::vector<StringRef> names;
+SmallVector<StringRef> NameTable::list(ArrayRef<NameKind> kinds) const {
+  SmallVector<StringRef> names;
   for (NameKind kind : kinds) {
     llvm::append_range(names, tables[static_cast<size_t>(kind)].list);
   }
-  return nearestNames(names, glob);
+  return names;
+}
+
+std::string NameTable::nearest(ArrayRef<NameKind> kinds, StringRef glob) const {
+  return nearestNames(list(kinds), glob);
 }
 
 std::string RuleHead::describe() const {

@@ -43,6 +43,9 @@ public:
   // Returns the names of a kind that a glob matches. A glob without wildcards is looked up: rules may be as many as names.
   llvm::SmallVector<llvm::StringRef> match(NameKind kind, llvm::StringRef glob) const;
 
+  // Returns the names of these kinds, kind by kind.
+  llvm::SmallVector<llvm::StringRef> list(llvm::ArrayRef<NameKind> kinds) const;
+
   // Returns the few names of these kinds that are nearest to a glob, quoted: "\"logits\", \"log\""; "" when there are none.
   std::string nearest(llvm::ArrayRef<NameKind> kinds, llvm::StringRef glob) const;
 
@@ -90,7 +93,7 @@ struct RuleRank {
 };
 
 // A value that a rule gives to a thing.
-template <typename Value> struct Statement {
+template <typename Value> struct RuleStatement {
   const RuleHead *rule;
   Value value;
   RuleRank rank;
@@ -103,9 +106,9 @@ std::string describeContradiction(const RuleHead &rule, llvm::StringRef says, co
 
 // The statements of all rules about one thing. Invariant: `best` has the least rank so far, the first of equals; `rival` has the same rank
 // and another value. So the result does not depend on the order of statements, and rules that a lower priority overrides may disagree.
-template <typename Value> class Verdict {
+template <typename Value> class RuleVerdict {
 public:
-  void add(Statement<Value> statement) {
+  void add(RuleStatement<Value> statement) {
     if (!best || statement.rank.key() < best->rank.key()) {
       best = std::move(statement);
       rival.reset();
@@ -115,7 +118,7 @@ public:
   }
 
   // Returns the statement that holds; null without one.
-  const Statement<Value> *holds() const { return best ? &*best : nullptr; }
+  const RuleStatement<Value> *holds() const { return best ? &*best : nullptr; }
 
   // Returns the error of two rules of equal rank that disagree about `thing` (parameter "w"); "" when they agree.
   //   job.txtpb:7: rule "fc1.*": gives parameter "fc1.bias" the weight_decay 0.5 but rule "*.bias" (job.txtpb:6) gives it 0; make them ...
@@ -127,11 +130,8 @@ public:
                                  "gives it " + print(best->value), "make them agree, or let the priority of one be lower");
   }
 
-  // Returns the statement of equal rank that disagrees with the one that holds, for errors in other words; null when there is none.
-  const Statement<Value> *contradicts() const { return rival ? &*rival : nullptr; }
-
 private:
-  std::optional<Statement<Value>> best, rival;
+  std::optional<RuleStatement<Value>> best, rival;
 };
 
 // The heads of a set of rules, found by name: those without wildcards by look-up.
@@ -184,8 +184,8 @@ public:
   const Value &valueOf(size_t rule) const { return values[rule]; }
 
   // Returns what the rules give to a name. The set outlives the verdict.
-  Verdict<Value> of(llvm::StringRef name) const {
-    Verdict<Value> verdict;
+  RuleVerdict<Value> of(llvm::StringRef name) const {
+    RuleVerdict<Value> verdict;
     for (const Match &match : matchesOf(name)) {
       const bool isOfModule = match.part.size() != name.size();
       const RuleHead &head = (*this)[match.rule];
@@ -199,12 +199,12 @@ public:
 
   // Returns the value that holds for a name; nothing when no rule matches it.
   std::optional<Value> find(llvm::StringRef name) const {
-    const Verdict<Value> verdict = of(name);
+    const RuleVerdict<Value> verdict = of(name);
     return verdict.holds() ? std::optional(verdict.holds()->value) : std::nullopt;
   }
 
 private:
-  std::vector<Value> values;
+  llvm::SmallVector<Value, 0> values; // a std::vector<bool> has no references
 };
 
 } // namespace ashlar

@@ -182,7 +182,7 @@ private:
     MLIRContext *context = problem.mesh.getContext();
     llvm::MapVector<StringRef, Candidate> single;
     llvm::MapVector<std::pair<Attribute, Attribute>, SmallVector<StringRef>> alike;
-    for (StringRef name : named.names(/*opsOnly=*/false)) {
+    for (StringRef name : named.names().list({NameKind::Op, NameKind::Tensor})) {
       std::optional<Candidate> candidate = name.find_first_of("*?") == StringRef::npos ? makeCandidate(name) : std::nullopt;
       if (candidate && single.insert({name, *candidate}).second) {
         alike[{StringAttr::get(context, withoutNumbers(name)), dist::LayoutAttr::get(context, candidate->layout)}].push_back(name);
@@ -225,7 +225,7 @@ private:
 
   // Makes one rule of two that say the same, where a glob for both matches nothing else that is laid out otherwise.
   void joinCandidates() {
-    size_t left = kMostNames / std::max<size_t>(1, named.names(/*opsOnly=*/false).size());
+    size_t left = kMostNames / std::max<size_t>(1, named.names().list({NameKind::Op, NameKind::Tensor}).size());
     for (size_t i = 0; i < candidates.size(); ++i) {
       for (size_t j = i + 1; j < candidates.size();) {
         const bool isAlike = candidates[i].layout == candidates[j].layout && candidates[i].priority == candidates[j].priority;

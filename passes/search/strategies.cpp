@@ -215,7 +215,7 @@ OwningOpRef<ModuleOp> giveOtherPrograms(ModuleOp module, ModuleOp given) {
     }
   }
   layout::NamedTensors named(*made);
-  for (StringRef name : named.names(/*opsOnly=*/false)) {
+  for (StringRef name : named.names().list({NameKind::Op, NameKind::Tensor})) {
     if (name.find_first_of("*?") != StringRef::npos) {
       continue; // as a rule it may mean more
     }

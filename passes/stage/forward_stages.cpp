@@ -9,7 +9,6 @@
 #include "dialects/dist/stages.h"
 #include "dialects/nn/paths.h"
 #include "dialects/support/element_type.h"
-#include "dialects/support/names.h"
 #include "passes/analysis/costs.h"
 #include "passes/stage/stage_balance.h"
 
@@ -27,38 +26,31 @@ std::string describe(Operation *op) {
 
 } // namespace
 
-// Gives the paths of forward ops the stages that rules have for them.
+// Gives the paths of forward ops the stages that rules have for them. Some paths are gone, which is no error here: an op that was equal to
+// one of another module is that one now.
 LogicalResult StageAssignment::readRules(func::FuncOp step) {
-  auto settings = module->getAttrOfType<ArrayAttr>(dist::kStageRulesAttr);
-  if (!settings) {
-    return success();
-  }
-  SmallVector<StringRef> paths = nn::pathsOf(step.front());
-  llvm::StringMap<dist::SettingAttr> given;
-  for (auto setting : settings.getAsRange<dist::SettingAttr>()) {
-    int64_t stage = cast<IntegerAttr>(setting.getValues().get(dist::kStageAttr)).getInt();
-    for (StringRef path : paths) { // some of which are gone: an op that was equal to one of another module is that one now
-      if (!matchesGlob(setting.getMatch(), path)) {
-        continue;
-      }
-      auto [other, isNew] = given.try_emplace(path, setting);
-      if (isNew || setting.getPriority() < other->second.getPriority()) {
-        other->second = setting;
-        rules[path] = stage;
-        origins[path] = dist::describeRule(setting.getMatch(), setting.getOrigin());
-      } else if (rules[path] != stage && setting.getPriority() == other->second.getPriority()) {
-        return dist::emitRuleError(setting.getMatch(), setting.getOrigin())
-               << "gives op \"" << path << "\" the pipeline_stage " << stage << " but " << origins[path] << " gives it " << rules[path]
-               << "; make them agree, or let the priority of one be lower";
-      }
-    }
+  MLIRContext *context = module.getContext();
+  const RuleSet<Attribute> stageRules = dist::readStageRules(module);
+  for (size_t i = 0; i < stageRules.size(); ++i) {
+    int64_t stage = cast<IntegerAttr>(stageRules.valueOf(i)).getInt();
     if (stage < 0 || stage >= stages) {
-      return dist::emitRuleError(setting.getMatch(), setting.getOrigin())
+      return dist::emitRuleError(context, stageRules[i])
              << "gives pipeline_stage " << stage << " but pipeline.stages is " << cut.stages
              << (cut.chunks == 1
                      ? ""
                      : " with " + std::to_string(cut.chunks) + " chunks each, so there are " + std::to_string(stages) + " virtual stages")
              << "; give one from 0 to " << stages - 1;
+    }
+  }
+  auto print = [](const Attribute &stage) { return std::to_string(cast<IntegerAttr>(stage).getInt()); };
+  for (StringRef path : nn::pathsOf(step.front())) {
+    const RuleVerdict<Attribute> verdict = stageRules.of(path);
+    if (failed(dist::emitIfError(context, verdict.contradiction(describeName(NameKind::Op, path), "pipeline_stage", print)))) {
+      return failure();
+    }
+    if (const RuleStatement<Attribute> *statement = verdict.holds()) {
+      rules[path] = cast<IntegerAttr>(statement->value).getInt();
+      origins[path] = statement->rule->describe();
     }
   }
   return success();

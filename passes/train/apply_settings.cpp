@@ -7,7 +7,6 @@
 #include "dialects/dist/dist.h"
 #include "dialects/dist/rules.h"
 #include "dialects/nn/nn.h"
-#include "dialects/support/names.h"
 
 #include "llvm/Support/Format.h"
 #include "llvm/Support/raw_ostream.h"
@@ -22,7 +21,7 @@ namespace ashlar::train {
 namespace {
 
 // Returns a value as people write it: without the type of a number.
-std::string printValue(Attribute value) {
+std::string printValue(const Attribute &value) {
   std::string text;
   llvm::raw_string_ostream out(text);
   if (auto number = dyn_cast<FloatAttr>(value)) {
@@ -33,45 +32,24 @@ std::string printValue(Attribute value) {
   return text;
 }
 
-// One attribute that a setting gives to one parameter.
-struct Given {
-  nn::VariableOp parameter;
-  NamedAttribute attribute;
-  dist::SettingAttr setting;
-
-  int64_t getPriority() const { return setting.getPriority(); }
-  std::string text() const { return printValue(attribute.getValue()); }
-};
-
 struct ApplySettingsPass : public impl::ApplySettingsPassBase<ApplySettingsPass> {
   using ApplySettingsPassBase::ApplySettingsPassBase;
 
-  // A parameter, by its place in the module, and the name of an attribute.
-  using Table = dist::RuleTable<std::pair<size_t, std::string>, Given>;
-
-  // Adds what a setting gives to each parameter that it matches.
-  LogicalResult collect(dist::SettingAttr setting, ArrayRef<nn::VariableOp> parameters, Table &table) {
-    bool matches = false;
-    for (size_t i = 0; i < parameters.size(); ++i) {
-      nn::VariableOp parameter = parameters[i];
-      if (!matchesGlob(setting.getMatch(), parameter.getSymName())) {
-        continue;
-      }
-      matches = true;
-      for (NamedAttribute value : setting.getValues()) {
-        Given given{parameter, value, setting};
-        if (const Given *other = table.add({i, value.getName().str()}, given)) {
-          return dist::emitRuleError(setting.getMatch(), setting.getOrigin())
-                 << "gives parameter \"" << parameter.getSymName() << "\" the " << value.getName().strref().split('.').second << " "
-                 << given.text() << " but " << dist::describeRule(other->setting.getMatch(), other->setting.getOrigin()) << " gives it "
-                 << other->text() << "; make them agree, or let the priority of one be lower";
-        }
-      }
+  // Gives each parameter the values that hold of one attribute. Fails with an error.
+  LogicalResult apply(StringAttr attribute, const RuleSet<Attribute> &rules, ArrayRef<nn::VariableOp> parameters, const NameTable &names) {
+    if (failed(dist::emitIfError(&getContext(), rules.checkMatches(names)))) {
+      return failure();
     }
-    if (!matches) {
-      auto names = llvm::map_to_vector(parameters, [](nn::VariableOp parameter) { return parameter.getSymName(); });
-      return dist::emitRuleError(setting.getMatch(), setting.getOrigin())
-             << "matches no parameter that is trained; nearest names: " << nearestNames(names, setting.getMatch());
+    const StringRef field = attribute.strref().split('.').second;
+    for (nn::VariableOp parameter : parameters) {
+      const RuleVerdict<Attribute> verdict = rules.of(parameter.getSymName());
+      const std::string what = describeName(NameKind::Parameter, parameter.getSymName());
+      if (failed(dist::emitIfError(&getContext(), verdict.contradiction(what, field, printValue)))) {
+        return failure();
+      }
+      if (verdict.holds()) {
+        parameter->setAttr(attribute, verdict.holds()->value);
+      }
     }
     return success();
   }
@@ -82,21 +60,26 @@ struct ApplySettingsPass : public impl::ApplySettingsPassBase<ApplySettingsPass>
     if (!settings) {
       return;
     }
-    auto trainable = llvm::make_filter_range(module.getOps<nn::VariableOp>(), [](nn::VariableOp op) { return op.getTrainable(); });
-    SmallVector<nn::VariableOp> parameters(trainable);
-    Table table;
+    llvm::MapVector<StringAttr, RuleSet<Attribute>> rules; // by attribute
     for (Attribute attribute : settings) {
       auto setting = dyn_cast<dist::SettingAttr>(attribute);
       if (!setting) {
         module.emitError() << dist::kSettingsAttr << " holds something other than settings: " << attribute;
         return signalPassFailure();
       }
-      if (failed(collect(setting, parameters, table))) {
-        return signalPassFailure();
+      for (NamedAttribute value : setting.getValues()) {
+        RuleScope scope{{NameKind::Parameter}, " that is trained"};
+        rules.try_emplace(value.getName(), scope).first->second.add(dist::headOf(setting), value.getValue());
       }
     }
-    for (const Given &given : table.statements()) {
-      nn::VariableOp(given.parameter)->setAttr(given.attribute.getName(), given.attribute.getValue());
+    auto trainable = llvm::make_filter_range(module.getOps<nn::VariableOp>(), [](nn::VariableOp op) { return op.getTrainable(); });
+    SmallVector<nn::VariableOp> parameters(trainable);
+    NameTable names;
+    llvm::for_each(parameters, [&](nn::VariableOp parameter) { names.add(NameKind::Parameter, parameter.getSymName()); });
+    for (const auto &[attribute, ofAttribute] : rules) {
+      if (failed(apply(attribute, ofAttribute, parameters, names))) {
+        return signalPassFailure();
+      }
     }
     module->removeAttr(dist::kSettingsAttr);
   }

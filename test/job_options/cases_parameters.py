@@ -71,7 +71,7 @@ def untie(bench):
         expect_near(bench.run("--data", ".", "--log-every", "1", "--init-from", "out.onnx").losses[0], product_end, 1e-6, f"{what}: --init-from")
         expect(f"{other} [1]" in bench.ok([os.path.join(bench.tools, "ashlarc"), "out.onnx", "--inspect"]), True, f"{what}: exported names")
         bench.refused(bench.compiler(product_job('untie: "c*"'), "-o", "program"),
-                      'untie "c*" matches no parameter that several nodes read; there are "a.weight"')
+                      'untie "c*": matches no parameter that several nodes read; nearest names: "a.weight"')
     # Shared on purpose: one module used twice, the same parameter of the torch program, numbers that are not first values.
     meant = {
         "one module twice": lambda: product(bench, "a.weight", "a.weight", ("/a/Mul", "/a_1/Mul")),

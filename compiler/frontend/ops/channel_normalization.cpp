@@ -8,7 +8,6 @@
 
 #include "dialects/nn/pairs.h"
 #include "dialects/support/element_type.h"
-#include "dialects/support/names.h"
 
 using namespace mlir;
 
@@ -76,7 +75,7 @@ bool saysTraining(Node &node) {
 
 bool isFrozen(const Node &node, size_t index) {
   StringRef name = node.parameterOf(index);
-  return llvm::any_of(node.getInfo().options.frozen, [&](const std::string &glob) { return !name.empty() && matchesGlob(glob, name); });
+  return !name.empty() && node.getInfo().rules.isFrozen(name);
 }
 
 Form readForm(Node &node) {

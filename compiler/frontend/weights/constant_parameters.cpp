@@ -42,17 +42,14 @@ std::optional<onnx::TensorProto> readConstantFloats(const onnx::NodeProto &node)
   return tensor;
 }
 
-void liftConstants(onnx::GraphProto &graph, const ImportOptions &options, const llvm::StringSet<> &known, ModelEdits &edits) {
-  if (options.trained.empty()) {
-    return;
-  }
+void liftConstants(onnx::GraphProto &graph, const ParameterRules &rules, const llvm::StringSet<> &known, ModelEdits &edits) {
   auto lift = [&](const onnx::NodeProto &node) {
     if (node.op_type() != "Constant" || node.output_size() != 1 || known.contains(node.output(0)) ||
-        !isNamedByGlob(options.trained, node.output(0), /*isScalar=*/false)) {
+        !rules.isTrained(node.output(0), /*isScalar=*/false)) {
       return false;
     }
     std::optional<onnx::TensorProto> tensor = readConstantFloats(node);
-    if (!tensor || (tensor->dims_size() == 0 && !isNamedByGlob(options.trained, node.output(0), /*isScalar=*/true))) {
+    if (!tensor || (tensor->dims_size() == 0 && !rules.isTrained(node.output(0), /*isScalar=*/true))) {
       return false;
     }
     edits.added.push_back({node.output(0), node.output(0)});

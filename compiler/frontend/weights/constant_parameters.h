@@ -5,7 +5,7 @@
 #ifndef ASHLAR_COMPILER_FRONTEND_WEIGHTS_CONSTANT_PARAMETERS_H
 #define ASHLAR_COMPILER_FRONTEND_WEIGHTS_CONSTANT_PARAMETERS_H
 
-#include "compiler/frontend/import.h"
+#include "compiler/frontend/parameter_rules.h"
 #include "compiler/frontend/weights/buffers.h"
 #include "compiler/frontend/weights/model_edits.h"
 
@@ -18,8 +18,8 @@ namespace ashlar::frontend {
 // Returns the floats of a Constant node, under the name of its result; nothing for another node or other constants.
 std::optional<onnx::TensorProto> readConstantFloats(const onnx::NodeProto &node);
 
-// Makes initializers of the floats of Constant nodes that options.trained names. Those in `known` steer the import and stay.
-void liftConstants(onnx::GraphProto &graph, const ImportOptions &options, const llvm::StringSet<> &known, ModelEdits &edits);
+// Makes initializers of the floats of Constant nodes that the job's trained names. Those in `known` steer the import and stay.
+void liftConstants(onnx::GraphProto &graph, const ParameterRules &rules, const llvm::StringSet<> &known, ModelEdits &edits);
 
 // Returns the results of Constant nodes that look like weights: floats of a shape that a gradient reaches and that are no buffers.
 std::vector<std::string> findConstantWeights(const onnx::GraphProto &graph, const BufferFinder &buffers, const llvm::StringSet<> &known);

@@ -6,7 +6,6 @@
 
 #include "compiler/frontend/import_error.h"
 #include "dialects/nn/nn.h"
-#include "dialects/support/names.h"
 
 #include <cmath>
 
@@ -22,15 +21,6 @@ int64_t fieldOf(RankedTensorType type) {
 }
 
 } // namespace
-
-const job::Init *findInitRule(const std::vector<job::Init> &rules, StringRef name) {
-  for (const job::Init &rule : rules) {
-    if (matchesGlob(rule.match(), name)) {
-      return &rule;
-    }
-  }
-  return nullptr;
-}
 
 Attribute makeInitAttribute(const job::Init &rule, StringRef name, RankedTensorType type) {
   MLIRContext *context = type.getContext();

@@ -10,12 +10,7 @@
 #include "mlir/IR/Attributes.h"
 #include "mlir/IR/BuiltinTypes.h"
 
-#include <vector>
-
 namespace ashlar::frontend {
-
-// Returns the first rule whose glob (* and ?) matches the name, null without one.
-const job::Init *findInitRule(const std::vector<job::Init> &rules, llvm::StringRef name);
 
 // Returns the nn attribute a rule means for a parameter of this type; throws an ImportError when the rule does not fit the shape.
 mlir::Attribute makeInitAttribute(const job::Init &rule, llvm::StringRef name, mlir::RankedTensorType type);

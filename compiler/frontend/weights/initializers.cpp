@@ -13,7 +13,6 @@
 #include "compiler/frontend/weights/scalar_parameters.h"
 #include "compiler/frontend/weights/tied_weights.h"
 #include "dialects/support/element_type.h"
-#include "dialects/support/names.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Path.h"
@@ -23,10 +22,6 @@ using namespace mlir;
 namespace ashlar::frontend {
 
 namespace {
-
-bool matchesAny(ArrayRef<std::string> globs, StringRef name) {
-  return llvm::any_of(globs, [&](const std::string &glob) { return matchesGlob(glob, name); });
-}
 
 class InitializerImporter {
 public:
@@ -84,8 +79,7 @@ llvm::StringSet<> InitializerImporter::knownFloats() const {
 // What the job says of an initializer holds against everything that is read off the model.
 std::string InitializerImporter::bufferReason(const BufferFinder &finder, const onnx::TensorProto &tensor) const {
   const std::string &name = tensor.name();
-  bool isDecided = !options.training || options.local || matchesAny(options.trained, name) || matchesAny(options.frozen, name) ||
-                   findInitRule(options.init, name);
+  bool isDecided = !options.training || options.local || info.rules.isNamed(name, /*isScalar=*/false);
   return isDecided ? "" : finder.findReason(tensor);
 }
 
@@ -98,7 +92,7 @@ bool InitializerImporter::hasParameter(const BufferFinder &finder, const llvm::S
 }
 
 llvm::StringSet<> InitializerImporter::findScalars(const BufferFinder &finder, const llvm::StringSet<> &known) const {
-  ScalarFinder scalars(model, options);
+  ScalarFinder scalars(model, info.rules);
   llvm::StringSet<> found;
   std::vector<std::string> candidates;
   for (const onnx::TensorProto &tensor : graph.initializer()) {
@@ -108,7 +102,8 @@ llvm::StringSet<> InitializerImporter::findScalars(const BufferFinder &finder, c
       continue;
     }
     const ScalarRole role = scalars.classify(name);
-    if (role == ScalarRole::Constant || !finder.isRead(name) || (!isNamedByJob(options, name) && !finder.findReason(tensor).empty())) {
+    if (role == ScalarRole::Constant || !finder.isRead(name) ||
+        (!info.rules.isNamed(name, /*isScalar=*/true) && !finder.findReason(tensor).empty())) {
       continue;
     }
     if (role == ScalarRole::Parameter) {
@@ -139,7 +134,7 @@ llvm::StringSet<> InitializerImporter::findScalars(const BufferFinder &finder, c
 
 std::vector<std::string> InitializerImporter::run() {
   llvm::StringSet<> known = knownFloats();
-  liftConstants(graph, options, known, edits);
+  liftConstants(graph, info.rules, known, edits);
   BufferFinder finder(model, options.loss, info.directory, context);
   llvm::StringSet<> scalars = findScalars(finder, known);
   std::vector<const onnx::TensorProto *> trained;
@@ -169,7 +164,7 @@ std::vector<std::string> InitializerImporter::run() {
     }
     parameters.push_back(name);
     values.defineParameter(name, type, [&info = info, wholeType = wholeType, &tensor, name, what, type]() -> Attribute { // outlives *this
-      if (const job::Init *rule = findInitRule(info.options.init, name)) {
+      if (const job::Init *rule = info.rules.initOf(name)) {
         return makeInitAttribute(*rule, name, wholeType(name, type));
       }
       return TensorData::take(tensor, info.directory, type.getContext(), what).intoAttribute(name);

@@ -10,7 +10,6 @@
 #include "compiler/frontend/weights/initializer_numbers.h"
 #include "compiler/frontend/weights/parameter_uses.h"
 #include "compiler/frontend/weights/scalar_parameters.h"
-#include "dialects/support/names.h"
 
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringExtras.h"
@@ -55,9 +54,10 @@ bool areFirstValues(const TensorData &data) {
 
 class Untier {
 public:
-  Untier(onnx::ModelProto &model, const ImportOptions &options, StringRef directory, MLIRContext *context, ModelEdits &edits)
-      : graph(*model.mutable_graph()), options(options), directory(directory), context(context), edits(edits), uses(graph),
-        scalars(model, options), buffers(model, options.loss, directory, context), isFromTorch(isByTorch(model)) {}
+  Untier(onnx::ModelProto &model, const ImportOptions &options, const ParameterRules &rules, StringRef directory, MLIRContext *context,
+         ModelEdits &edits)
+      : graph(*model.mutable_graph()), options(options), rules(rules), directory(directory), context(context), edits(edits), uses(graph),
+        scalars(model, rules), buffers(model, options.loss, directory, context), isFromTorch(isByTorch(model)) {}
 
   std::vector<MergedParameter> run();
 
@@ -76,7 +76,6 @@ private:
   std::string nameInModule(const onnx::TensorProto &initializer, const Read &read) const;
   // Whether two initializers of at most so many elements hold the same: an exporter that merges would not leave them.
   bool hasCopies(int64_t mostElements);
-  bool isChosen(StringRef name) const;
   void takeApart(const onnx::TensorProto &initializer, ArrayRef<Read> initializerReads);
   void dropNodes();
 
@@ -86,6 +85,7 @@ private:
 
   onnx::GraphProto &graph;
   const ImportOptions &options;
+  const ParameterRules &rules;
   StringRef directory;
   MLIRContext *context;
   ModelEdits &edits;
@@ -150,7 +150,7 @@ bool Untier::isParameter(const onnx::TensorProto &initializer) const {
   if (initializer.dims_size() == 0 && scalars.classify(initializer.name()) != ScalarRole::Parameter) {
     return false;
   }
-  return isNamedByJob(options, initializer.name()) || buffers.findReason(initializer).empty();
+  return rules.isNamed(initializer.name(), /*isScalar=*/true) || buffers.findReason(initializer).empty();
 }
 
 bool Untier::hasCopies(int64_t mostElements) {
@@ -258,10 +258,6 @@ void Untier::findParameters(const onnx::TensorProto &initializer, std::vector<Re
   }
 }
 
-bool Untier::isChosen(StringRef name) const {
-  return llvm::any_of(options.untie, [&](const std::string &glob) { return matchesGlob(glob, name); });
-}
-
 void Untier::takeApart(const onnx::TensorProto &initializer, ArrayRef<Read> initializerReads) {
   llvm::StringMap<std::string> names; // parameter -> initializer
   names[initializer.name()] = initializer.name();
@@ -319,7 +315,7 @@ std::vector<MergedParameter> Untier::run() {
     }
     shared.push_back(name.str());
     findParameters(initializer, initializerReads);
-    const bool chosen = isChosen(name);
+    const bool chosen = rules.isUntied(name);
     if (chosen) {
       separate(initializer, initializerReads);
     }
@@ -337,12 +333,7 @@ std::vector<MergedParameter> Untier::run() {
     }
     merged.push_back(std::move(found));
   }
-  for (const std::string &glob : options.untie) {
-    if (llvm::none_of(shared, [&](const std::string &name) { return matchesGlob(glob, name); })) {
-      throw ImportError("untie \"" + glob + "\" matches no parameter that several nodes read; there are " +
-                        (shared.empty() ? "none" : "\"" + llvm::join(shared, "\", \"") + "\""));
-    }
-  }
+  rules.checkUntied(shared);
   for (const ModelEdits::Added &each : edits.added) {
     onnx::TensorProto *added = graph.add_initializer();
     *added = *byName.lookup(each.from);
@@ -354,9 +345,9 @@ std::vector<MergedParameter> Untier::run() {
 
 } // namespace
 
-std::vector<MergedParameter> untieInitializers(onnx::ModelProto &model, const ImportOptions &options, StringRef directory,
-                                               MLIRContext *context, ModelEdits &edits) {
-  return Untier(model, options, directory, context, edits).run();
+std::vector<MergedParameter> untieInitializers(onnx::ModelProto &model, const ImportOptions &options, const ParameterRules &rules,
+                                               StringRef directory, MLIRContext *context, ModelEdits &edits) {
+  return Untier(model, options, rules, directory, context, edits).run();
 }
 
 } // namespace ashlar::frontend

@@ -9,6 +9,7 @@
 
 #include "compiler/frontend/import.h"
 #include "compiler/frontend/onnx_proto.h"
+#include "compiler/frontend/parameter_rules.h"
 #include "compiler/frontend/weights/model_edits.h"
 
 #include <vector>
@@ -17,8 +18,8 @@ namespace ashlar::frontend {
 
 // Takes merged initializers of `model` apart as options.untie says, and adds what it changes to `edits`. The model has its functions as
 // calls. Returns all that it found, taken apart or not. Throws for a glob that matches no initializer that several nodes read.
-std::vector<MergedParameter> untieInitializers(onnx::ModelProto &model, const ImportOptions &options, llvm::StringRef directory,
-                                               mlir::MLIRContext *context, ModelEdits &edits);
+std::vector<MergedParameter> untieInitializers(onnx::ModelProto &model, const ImportOptions &options, const ParameterRules &rules,
+                                               llvm::StringRef directory, mlir::MLIRContext *context, ModelEdits &edits);
 
 } // namespace ashlar::frontend
 

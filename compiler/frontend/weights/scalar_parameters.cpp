@@ -4,12 +4,9 @@
 
 #include "compiler/frontend/weights/scalar_parameters.h"
 
-#include "dialects/support/names.h"
-
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 
-using llvm::ArrayRef;
 using llvm::StringRef;
 
 namespace ashlar::frontend {
@@ -28,10 +25,6 @@ bool isTrainedName(StringRef name) {
   });
 }
 
-bool isWildcards(StringRef glob) {
-  return glob.find_first_not_of("*?") == StringRef::npos;
-}
-
 bool isIdentifier(StringRef name) {
   return !name.empty() && !isMadeUpName(name) &&
          llvm::all_of(name, [](char c) { return llvm::isAlnum(c) || c == '_' || c == '-' || c == '.'; });
@@ -39,17 +32,8 @@ bool isIdentifier(StringRef name) {
 
 } // namespace
 
-bool isNamedByGlob(ArrayRef<std::string> globs, StringRef name, bool isScalar) {
-  return llvm::any_of(globs, [&](const std::string &glob) { return matchesGlob(glob, name) && !(isScalar && isWildcards(glob)); });
-}
-
-bool isNamedByJob(const ImportOptions &options, StringRef name) {
-  return isNamedByGlob(options.trained, name, /*isScalar=*/true) || isNamedByGlob(options.frozen, name, /*isScalar=*/true) ||
-         llvm::any_of(options.init, [&](const job::Init &rule) { return matchesGlob(rule.match(), name) && !isWildcards(rule.match()); });
-}
-
-ScalarFinder::ScalarFinder(const onnx::ModelProto &model, const ImportOptions &options)
-    : options(options), notes(model.graph()), isFromTorch(isByTorch(model)) {
+ScalarFinder::ScalarFinder(const onnx::ModelProto &model, const ParameterRules &rules)
+    : rules(rules), notes(model.graph()), isFromTorch(isByTorch(model)) {
   for (const onnx::TensorProto &initializer : model.graph().initializer()) {
     initializers.insert(initializer.name());
   }
@@ -68,7 +52,7 @@ bool ScalarFinder::isOfQuantization(StringRef name) const {
 }
 
 ScalarRole ScalarFinder::classify(StringRef name) const {
-  if (isNamedByJob(options, name)) {
+  if (rules.isNamed(name, /*isScalar=*/true)) {
     return ScalarRole::Parameter;
   }
   ValueNote note = notes.lookup(name);

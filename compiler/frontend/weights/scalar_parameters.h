@@ -8,7 +8,7 @@
 #define ASHLAR_COMPILER_FRONTEND_WEIGHTS_SCALAR_PARAMETERS_H
 
 #include "compiler/frontend/exporter_notes.h"
-#include "compiler/frontend/import.h"
+#include "compiler/frontend/parameter_rules.h"
 
 #include "llvm/ADT/StringSet.h"
 
@@ -23,7 +23,7 @@ enum class ScalarRole {
 class ScalarFinder {
 public:
   // Both stay as long as the object.
-  ScalarFinder(const onnx::ModelProto &model, const ImportOptions &options);
+  ScalarFinder(const onnx::ModelProto &model, const ParameterRules &rules);
 
   // Returns what a float scalar is by the job and by its name. Whether a gradient reaches it is for BufferFinder to say.
   ScalarRole classify(llvm::StringRef name) const;
@@ -32,19 +32,12 @@ private:
   // Whether a scalar scales or shifts what is quantized.
   bool isOfQuantization(llvm::StringRef name) const;
 
-  const ImportOptions &options;
+  const ParameterRules &rules;
   ExporterNotes notes;
   bool isFromTorch;
   llvm::StringSet<> initializers;
   llvm::StringSet<> scales; // inputs of ops that quantize
 };
-
-// Whether the job names a float by a trained, init or frozen rule. A glob of wildcards alone names no scalar: it is for what is a parameter
-// already.
-bool isNamedByJob(const ImportOptions &options, llvm::StringRef name);
-
-// Whether one of the globs names a float; without `isScalar` by wildcards alone, too.
-bool isNamedByGlob(llvm::ArrayRef<std::string> globs, llvm::StringRef name, bool isScalar);
 
 } // namespace ashlar::frontend
 

@@ -6,7 +6,6 @@
 
 #include "dialects/nn/nn.h"
 #include "dialects/nn/phases.h"
-#include "dialects/support/names.h"
 
 #include <functional>
 
@@ -110,7 +109,7 @@ SmallVector<OpResult> OpGroup::outputs() const {
 NamedTensors::NamedTensors(ModuleOp module) {
   for (auto variable : module.getOps<nn::VariableOp>()) {
     if (!variable.getInternal()) {
-      tensors[variable.getSymName()].push_back({TensorRef::Variable, variable});
+      addTensor(variable.getSymName(), {TensorRef::Variable, variable});
     }
   }
   for (auto function : module.getOps<func::FuncOp>()) {
@@ -119,16 +118,21 @@ NamedTensors::NamedTensors(ModuleOp module) {
   }
 }
 
+void NamedTensors::addTensor(StringRef name, const TensorRef &tensor) {
+  table.add(NameKind::Tensor, name);
+  tensors[name].push_back(tensor);
+}
+
 void NamedTensors::addFunction(func::FuncOp function) {
   for (unsigned i = 0; i < function.getNumArguments(); ++i) {
     auto name = function.getArgAttrOfType<StringAttr>(i, nn::kNameAttr);
     if (name && !function.getArgAttr(i, nn::kInternalAttr)) {
-      tensors[name.getValue()].push_back({TensorRef::Argument, function, i});
+      addTensor(name.getValue(), {TensorRef::Argument, function, i});
     }
   }
   for (unsigned i = 0; i < function.getNumResults(); ++i) {
     if (auto name = function.getResultAttrOfType<StringAttr>(i, nn::kNameAttr)) {
-      tensors[name.getValue()].push_back({TensorRef::FunctionResult, function, i});
+      addTensor(name.getValue(), {TensorRef::FunctionResult, function, i});
     }
   }
 }
@@ -169,69 +173,43 @@ void NamedTensors::addOps(func::FuncOp function) {
     }
     if (auto names = op.getAttrOfType<ArrayAttr>(nn::kOutputsAttr)) {
       for (auto [index, name] : llvm::enumerate(names.getAsRange<StringAttr>())) {
-        tensors[name.getValue()].push_back({TensorRef::OpResult, &op, static_cast<unsigned>(index)});
+        addTensor(name.getValue(), {TensorRef::OpResult, &op, static_cast<unsigned>(index)});
       }
     }
     if (auto aliases = op.getAttrOfType<ArrayAttr>(nn::kAliasesAttr)) {
       for (StringAttr name : aliases.getAsRange<StringAttr>()) {
-        tensors[name.getValue()].push_back({TensorRef::OpResult, &op});
+        addTensor(name.getValue(), {TensorRef::OpResult, &op});
       }
     }
   }
   for (auto &[path, group] : ofFunction) {
     addSharedOps(group, phases);
+    table.add(NameKind::Op, path);
     groups[path].push_back(std::move(group));
   }
 }
 
-namespace {
-
-// Calls `visit` on the entries whose name matches the glob. A glob without wildcards is looked up: rules are often as many as tensors.
-template <typename Table, typename Visit> void forEachMatch(const Table &table, StringRef glob, Visit visit) {
-  if (glob.find_first_of("*?") == StringRef::npos) {
-    if (auto found = table.find(glob); found != table.end()) {
-      visit(*found);
-    }
-    return;
-  }
-  for (const auto &entry : table) {
-    if (matchesGlob(glob, entry.first)) {
-      visit(entry);
-    }
-  }
-}
-
-} // namespace
-
 SmallVector<TensorRef> NamedTensors::findTensors(StringRef glob) const {
   SmallVector<TensorRef> found;
-  forEachMatch(tensors, glob, [&](const auto &entry) { llvm::append_range(found, entry.second); });
-  forEachMatch(groups, glob, [&](const auto &entry) {
-    for (const OpGroup &group : entry.second) {
-      for (OpResult result : group.outputs()) {
-        found.push_back({TensorRef::OpResult, result.getOwner(), result.getResultNumber()});
-      }
+  for (StringRef name : table.match(NameKind::Tensor, glob)) {
+    llvm::append_range(found, tensors.at(name));
+  }
+  for (auto [path, group] : findOps(glob)) {
+    for (OpResult result : group->outputs()) {
+      found.push_back({TensorRef::OpResult, result.getOwner(), result.getResultNumber()});
     }
-  });
+  }
   return found;
 }
 
 SmallVector<std::pair<StringRef, const OpGroup *>> NamedTensors::findOps(StringRef glob) const {
   SmallVector<std::pair<StringRef, const OpGroup *>> found;
-  forEachMatch(groups, glob, [&](const auto &entry) {
-    for (const OpGroup &group : entry.second) {
-      found.emplace_back(entry.first, &group);
+  for (StringRef path : table.match(NameKind::Op, glob)) {
+    for (const OpGroup &group : groups.at(path)) {
+      found.emplace_back(path, &group);
     }
-  });
-  return found;
-}
-
-SmallVector<StringRef> NamedTensors::names(bool opsOnly) const {
-  SmallVector<StringRef> all(llvm::make_first_range(groups));
-  if (!opsOnly) {
-    llvm::append_range(all, llvm::make_first_range(tensors));
   }
-  return all;
+  return found;
 }
 
 } // namespace ashlar::layout

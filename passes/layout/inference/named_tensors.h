@@ -5,6 +5,8 @@
 #ifndef ASHLAR_PASSES_LAYOUT_INFERENCE_NAMED_TENSORS_H
 #define ASHLAR_PASSES_LAYOUT_INFERENCE_NAMED_TENSORS_H
 
+#include "dialects/support/rule_set.h"
+
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/MapVector.h"
 
@@ -52,15 +54,17 @@ public:
   // Returns the groups of ops whose path matches the glob, each with its path.
   llvm::SmallVector<std::pair<llvm::StringRef, const OpGroup *>> findOps(llvm::StringRef glob) const;
 
-  // Returns all names, of ops only or of tensors too, for proposals.
-  llvm::SmallVector<llvm::StringRef> names(bool opsOnly) const;
+  // Returns the names of the tensors and ops.
+  const NameTable &names() const { return table; }
 
 private:
+  void addTensor(llvm::StringRef name, const TensorRef &tensor);
   void addFunction(mlir::func::FuncOp function);
   void addOps(mlir::func::FuncOp function);
 
-  llvm::MapVector<llvm::StringRef, llvm::SmallVector<TensorRef, 2>> tensors;
-  llvm::MapVector<llvm::StringRef, std::vector<OpGroup>> groups;
+  NameTable table;
+  llvm::DenseMap<llvm::StringRef, llvm::SmallVector<TensorRef, 2>> tensors;
+  llvm::DenseMap<llvm::StringRef, std::vector<OpGroup>> groups;
 };
 
 } // namespace ashlar::layout

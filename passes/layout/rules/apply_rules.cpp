@@ -4,7 +4,6 @@
 
 #include "dialects/dist/rules.h"
 #include "dialects/nn/nn.h"
-#include "dialects/support/names.h"
 #include "passes/layout/inference/given_attributes.h"
 #include "passes/layout/inference/given_layout.h"
 #include "passes/layout/inference/named_tensors.h"
@@ -21,67 +20,63 @@ namespace ashlar::layout {
 
 namespace {
 
-// What one rule says of one tensor.
-struct Constraint {
-  TensorRef tensor;
+// The layout that a rule gives to a tensor.
+struct GivenDims {
   SmallVector<DimSplit> dims;
-  dist::RuleAttr rule;
 
-  int64_t getPriority() const { return rule.getPriority(); }
   std::string text() const { return printLayoutText(dims); }
+  bool operator==(const GivenDims &other) const { return text() == other.text(); }
 };
-
-std::string describeRule(dist::RuleAttr rule) {
-  return dist::describeRule(rule.getMatch(), rule.getOrigin());
-}
-
-InFlightDiagnostic emitRuleError(dist::RuleAttr rule) {
-  return dist::emitRuleError(rule.getMatch(), rule.getOrigin());
-}
 
 // Turns the rules of a module into attributes.
 class RuleApplication {
 public:
-  RuleApplication(ModuleOp module, dist::MeshAttr mesh) : module(module), named(module), refinement(mesh) {}
+  RuleApplication(ModuleOp module, dist::MeshAttr mesh, ArrayRef<dist::RuleAttr> rules)
+      : module(module), context(module.getContext()), rules(rules),
+        heads(llvm::map_to_vector(rules, [](dist::RuleAttr rule) { return dist::headOf(rule); })), named(module), refinement(mesh) {}
 
-  LogicalResult run(ArrayRef<dist::RuleAttr> rules) {
+  LogicalResult run() {
     // Counts take their axes with regard to how the layouts cut the mesh.
     for (bool hasLayout : {true, false}) {
-      for (dist::RuleAttr rule : rules) {
+      for (auto [rule, head] : llvm::zip_equal(rules, heads)) {
         bool applies = static_cast<bool>(rule.getLayout()) == hasLayout;
-        if (applies && failed(hasLayout ? applyLayout(rule) : applyCounts(rule))) {
+        if (applies && failed(hasLayout ? applyLayout(rule, head) : applyCounts(rule, head))) {
           return failure();
         }
       }
-      if (failed(refinement.check([&] { return emitError(UnknownLoc::get(module.getContext())); }))) {
+      if (failed(refinement.check([&] { return emitError(UnknownLoc::get(context)); }))) {
+        return failure();
+      }
+    }
+    for (const auto &[tensor, verdict] : verdicts) {
+      auto print = [](const GivenDims &given) { return given.text(); };
+      if (failed(dist::emitIfError(context, verdict.contradiction(tensor.describe(), "layout", print)))) {
         return failure();
       }
     }
     refinement.apply(module);
-    return success(llvm::all_of(constraints.statements(), [&](const Constraint &constraint) { return succeeded(write(constraint)); }));
+    return success(llvm::all_of(verdicts, [&](const auto &entry) { return succeeded(write(entry.first, *entry.second.holds())); }));
   }
 
 private:
-  LogicalResult add(const Constraint &constraint) {
-    const Constraint *other = constraints.add(constraint.tensor, constraint);
-    if (!other) {
-      return success();
+  void add(const TensorRef &tensor, SmallVector<DimSplit> dims, const RuleHead &rule) {
+    auto [place, isNew] = index.try_emplace(tensor, verdicts.size());
+    if (isNew) {
+      verdicts.emplace_back(tensor, RuleVerdict<GivenDims>());
     }
-    return emitRuleError(constraint.rule) << "gives " << constraint.tensor.describe() << " the layout " << constraint.text() << " but "
-                                          << describeRule(other->rule) << " gives it " << other->text()
-                                          << "; make them agree, or let the priority of one be lower";
+    verdicts[place->second].second.add({&rule, {std::move(dims)}, {rule.priority}});
   }
 
   // Gives the layout of a rule to the tensors that it names.
-  LogicalResult applyLayout(dist::RuleAttr rule) {
-    auto emitError = [&] { return emitRuleError(rule); };
+  LogicalResult applyLayout(dist::RuleAttr rule, const RuleHead &head) {
+    auto emitError = [&] { return dist::emitRuleError(context, head); };
     FailureOr<SmallVector<DimSplit>> dims = parseLayoutText(rule.getLayout(), emitError);
     if (failed(dims) || failed(cutMesh(*dims, emitError))) {
       return failure();
     }
     SmallVector<TensorRef> tensors = named.findTensors(rule.getMatch());
     if (tensors.empty()) {
-      return emitError() << "matches no tensor and no op; nearest names: " << nearestNames(named.names(/*opsOnly=*/false), rule.getMatch());
+      return dist::emitIfError(context, describeUnmatched(head, {{NameKind::Tensor, NameKind::Op}}, named.names()));
     }
     for (const TensorRef &tensor : tensors) {
       if (tensor.getType().getRank() != static_cast<int64_t>(dims->size())) {
@@ -89,25 +84,21 @@ private:
                            << " has type " << tensor.getType() << ", rank " << tensor.getType().getRank()
                            << "; match tensors of one rank only";
       }
-      if (failed(add({tensor, *dims, rule}))) {
-        return failure();
-      }
+      add(tensor, *dims, head);
     }
     return success();
   }
 
   // Gives the layouts that the counts of a rule become to the operands and results of the ops that it names.
-  LogicalResult applyCounts(dist::RuleAttr rule) {
-    auto emitError = [&] { return emitRuleError(rule); };
+  LogicalResult applyCounts(dist::RuleAttr rule, const RuleHead &head) {
     auto groups = named.findOps(rule.getMatch());
     if (groups.empty()) {
-      return emitError() << "matches no op, which `in` and `out` are for; nearest names: "
-                         << nearestNames(named.names(/*opsOnly=*/true), rule.getMatch());
+      return dist::emitIfError(context, describeUnmatched(head, {{NameKind::Op}, ", which `in` and `out` are for"}, named.names()));
     }
     for (auto [path, group] : groups) {
       auto emitOpError = [&, path = path] {
-        InFlightDiagnostic error = emitRuleError(rule);
-        error << "op \"" << path << "\": ";
+        InFlightDiagnostic error = dist::emitRuleError(context, head);
+        error << describeName(NameKind::Op, path) << ": ";
         return error;
       };
       FailureOr<SmallVector<TensorSplit>> splits = assignAxes(refinement, rule, *group, emitOpError);
@@ -115,9 +106,10 @@ private:
         return failure();
       }
       for (TensorSplit &split : *splits) {
-        if (failed(cutMesh(split.dims, emitOpError)) || failed(add({split.tensor, split.dims, rule}))) {
+        if (failed(cutMesh(split.dims, emitOpError))) {
           return failure();
         }
+        add(split.tensor, split.dims, head);
       }
     }
     return success();
@@ -134,17 +126,18 @@ private:
     return success();
   }
 
-  // Writes what is said of a tensor into the module.
-  LogicalResult write(const Constraint &constraint) {
-    dist::Layout layout = dist::Layout::replicated(constraint.dims.size());
+  // Writes the layout that holds for a tensor into the module.
+  LogicalResult write(const TensorRef &tensor, const RuleStatement<GivenDims> &given) {
+    const SmallVector<DimSplit> &dims = given.value.dims;
+    dist::Layout layout = dist::Layout::replicated(dims.size());
     SmallVector<int64_t> open;
     SmallPtrSet<StringAttr, 4> used;
-    for (auto [d, dim] : llvm::enumerate(constraint.dims)) {
+    for (auto [d, dim] : llvm::enumerate(dims)) {
       for (const AxisPart &part : dim.axes) {
         for (StringAttr axis : refinement.expand(part)) {
           if (!used.insert(axis).second) {
-            return emitRuleError(constraint.rule)
-                   << "layout " << printLayoutText(constraint.dims) << " uses axis " << axis << " twice; an axis splits one dim, once";
+            return dist::emitRuleError(context, *given.rule)
+                   << "layout " << given.value.text() << " uses axis " << axis << " twice; an axis splits one dim, once";
           }
           layout.dims[d].push_back(axis);
         }
@@ -153,17 +146,21 @@ private:
         open.push_back(d);
       }
     }
-    Builder builder(module.getContext());
-    Attribute origin = dist::OriginAttr::get(builder.getContext(), builder.getStringAttr(describeRule(constraint.rule)), {}, {}, {});
-    writeGiven(constraint.tensor, {dist::LayoutAttr::get(module.getContext(), layout), builder.getDenseI64ArrayAttr(open),
-                                   constraint.rule.getPriority(), builder.getArrayAttr({origin})});
+    Builder builder(context);
+    Attribute origin = dist::OriginAttr::get(context, builder.getStringAttr(given.rule->describe()), {}, {}, {});
+    writeGiven(tensor, {dist::LayoutAttr::get(context, layout), builder.getDenseI64ArrayAttr(open), given.rule->priority,
+                        builder.getArrayAttr({origin})});
     return success();
   }
 
   ModuleOp module;
+  MLIRContext *context;
+  ArrayRef<dist::RuleAttr> rules;
+  SmallVector<RuleHead> heads; // of the rules
   NamedTensors named;
   MeshRefinement refinement;
-  dist::RuleTable<TensorRef, Constraint> constraints;
+  std::vector<std::pair<TensorRef, RuleVerdict<GivenDims>>> verdicts; // in the order in which rules first name the tensors
+  std::map<TensorRef, size_t> index;                                  // of these
 };
 
 struct ApplyRules : impl::ApplyRulesPassBase<ApplyRules> {
@@ -181,7 +178,7 @@ struct ApplyRules : impl::ApplyRulesPassBase<ApplyRules> {
       module.emitError() << dist::kRulesAttr << " holds something other than rules";
       mesh = {};
     }
-    if (!mesh || failed(RuleApplication(module, mesh).run(rules))) {
+    if (!mesh || failed(RuleApplication(module, mesh, rules).run())) {
       return signalPassFailure();
     }
     module->removeAttr(dist::kRulesAttr);

@@ -61,6 +61,20 @@ module attributes {dist.rules = [
 
 // -----
 
+// Rules that a lower priority overrides need not agree, wherever they stand.
+// CHECK-LABEL: module {
+module attributes {dist.rules = [
+  #dist.rule<match = "*", layout = "[{}, {tp}]", priority = 1>,
+  #dist.rule<match = "?", layout = "[{tp}, {}]", priority = 1>,
+  #dist.rule<match = "a", layout = "[{}, {}]">
+]} {
+  dist.mesh @mesh <["tp" = 2]>
+  // CHECK: nn.variable @a trainable : tensor<4x4xf32> {dist.layout = #dist.layout<[{}, {}]>, dist.origin = [#dist.origin<source = "rule \22a\22">]}
+  nn.variable @a trainable : tensor<4x4xf32>
+}
+
+// -----
+
 // A part of an axis that a rule names makes its parts axes of the mesh, in place and in order, also in layouts that are there already.
 // CHECK-LABEL: module {
 // CHECK: dist.mesh @mesh <["dp" = 2, "tp:(1)2" = 2, "tp:(2)2" = 2, "tp:(4)3" = 3, "pp" = 1]>

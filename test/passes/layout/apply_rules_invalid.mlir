@@ -1,7 +1,7 @@
 // RUN: ashlar-opt %s -split-input-file -verify-diagnostics -ashlar-apply-rules
 
 // A name that nothing has.
-// expected-error@unknown {{job:3: rule "fc1.wieght": matches no tensor and no op; nearest names: "fc1.weight", "fc2.weight", "fc1.bias"}}
+// expected-error@unknown {{job:3: rule "fc1.wieght": matches no tensor or op; nearest names: "fc1.weight", "fc2.weight", "fc1.bias"}}
 module attributes {dist.rules = [#dist.rule<match = "fc1.wieght", layout = "[{tp}]", origin = "job:3">]} {
   dist.mesh @mesh <["tp" = 2]>
   nn.variable @fc1.bias trainable : tensor<4xf32>

@@ -241,11 +241,11 @@ TEST_CASE("buffers: the job decides", "[frontend][buffers]") {
   CHECK(importToTrain(model, options).notes.empty());
   options.trained = {"*mask*", "none"};
   options.training = true;
-  CHECK(importError(model, options) == "model.onnx: trained \"none\" matches no parameter; there are \"fc.weight\", \"mask\"");
+  CHECK(importError(model, options) == "model.onnx: trained \"none\": matches no parameter; nearest names: \"mask\", \"fc.weight\"");
   options.trained = {"mask"};
   options.frozen = {"m*"};
   CHECK(importError(model, options) ==
-        "model.onnx: parameter \"mask\" is both frozen, by \"m*\", and trained, by \"mask\"; leave out one of the two in the job");
+        "model.onnx: trained \"mask\": trains parameter \"mask\" but frozen \"m*\" freezes it; leave out one of the two in the job");
   options.trained = {};
   Said said = importToTrain(model, options);
   CHECK(said.notes.empty());

@@ -616,8 +616,8 @@ TEST_CASE("hostile: an init rule that matches nothing", "[frontend][hostile]") {
     return options;
   };
   CHECK_THAT(importError(model, rules({"w", "b", "*"})), Catch::StartsWith("no error")); // the last is for what there may be else
-  CHECK(importError(model, rules({"w", "bias"})) == "model.onnx: init rule \"bias\" matches no parameter; there are \"b\", \"w\"");
-  CHECK(importError(model, rules({"x"})) == "model.onnx: init rule \"x\" matches no parameter; there are \"b\"");
+  CHECK(importError(model, rules({"w", "bias"})) == "model.onnx: init rule \"bias\": matches no parameter; nearest names: \"b\", \"w\"");
+  CHECK(importError(model, rules({"x"})) == "model.onnx: init rule \"x\": matches no parameter; nearest names: \"b\"");
   OnnxModel empty = OnnxModel(17).input("x", {4}).initializer("w", TensorProto::FLOAT, {0, 3}, {}).node("Neg", {"w"}, {"y"}).output("y");
   ImportOptions xavier;
   xavier.init.emplace_back().set_match("w");

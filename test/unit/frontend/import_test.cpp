@@ -425,5 +425,5 @@ TEST_CASE("frozen parameters are variables that are not trained", "[frontend]") 
   CHECK_THAT(text, contains("nn.variable @mask :"));
   CHECK_THAT(text, contains("nn.variable @w trainable :"));
   options.frozen = {"ma*", "v"};
-  CHECK(importError(model, options) == "model.onnx: frozen \"v\" matches no parameter; there are \"mask\", \"w\"");
+  CHECK(importError(model, options) == "model.onnx: frozen \"v\": matches no parameter; nearest names: \"w\", \"mask\"");
 }

@@ -43,7 +43,7 @@ std::string namedLayouts(ModuleOp given) {
   REQUIRE(succeeded(layout::propagateLayouts(*placed, /*splitVariables=*/true)));
   layout::NamedTensors named(*placed);
   std::string text;
-  for (StringRef name : named.names(/*opsOnly=*/false)) {
+  for (StringRef name : named.names().list({NameKind::Op, NameKind::Tensor})) {
     for (const layout::TensorRef &tensor : named.findTensors(name)) {
       dist::LayoutAttr layout;
       switch (tensor.kind) {

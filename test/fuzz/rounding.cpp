@@ -73,8 +73,11 @@ Tensor roundedSizes(Operation *op, ArrayRef<Tensor> operands, const Tensor &resu
   auto reduce = dyn_cast<nn::ReduceOp>(op);
   if (isa<ContractionOpInterface, nn::ResampleOp, nn::ScatterAddOp>(op) || (reduce && reduce.getKind() == Reduction::Sum)) {
     auto compute = reference::getSemantics().local.lookup(op->getName().getStringRef());
-    SmallVector<Tensor> terms = llvm::map_to_vector(operands, magnitudes), ones = llvm::map_to_vector(operands, onesLike);
-    Tensor sizes = compute(op, terms), counts = compute(op, ones);
+    Tensor sizes = compute(op, llvm::map_to_vector(operands, magnitudes));
+    if (std::isinf(units)) {
+      return sizes;
+    }
+    Tensor counts = compute(op, llvm::map_to_vector(operands, onesLike));
     for (int64_t i = 0; i < sizes.getNumElements(); ++i) {
       sizes.setFloat(i, sizes.getFloat(i) * std::max(1.0, counts.getFloat(i) * kUnitsOfATerm / units));
     }

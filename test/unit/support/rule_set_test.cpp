@@ -7,7 +7,7 @@
 
 #include <catch2/catch.hpp>
 
-#include <chrono>
+#include <ctime>
 
 using namespace ashlar;
 using llvm::StringRef;
@@ -214,7 +214,7 @@ TEST_CASE("rule sets: as many rules as names are found in linear time", "[suppor
   for (size_t i = 0; i < kNames; ++i) {
     list.push_back("model.layer" + std::to_string(i) + ".weight");
   }
-  const auto start = std::chrono::steady_clock::now();
+  const std::clock_t start = std::clock(); // of this process: others may be busy
   NameTable names;
   RuleSet<size_t> set({{NameKind::Parameter}}), modules({{NameKind::Op, NameKind::Module}}, RuleIndex::Reach::Modules);
   for (size_t i = 0; i < kNames; ++i) {
@@ -232,6 +232,5 @@ TEST_CASE("rule sets: as many rules as names are found in linear time", "[suppor
   CHECK(isRight);
   set.add(head("model.layer17.wieght"), 0);
   CHECK(set.checkMatches(names).find("nearest names: \"model.layer17.weight\"") != std::string::npos);
-  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-  CHECK(seconds.count() < 10);
+  CHECK(static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC < 10);
 }

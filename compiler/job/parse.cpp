@@ -6,6 +6,7 @@
 #include "compiler/job/implemented.h"
 #include "compiler/job/job.h"
 #include "compiler/job/protobuf_log.h"
+#include "dialects/support/names.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallString.h"
@@ -48,16 +49,9 @@ public:
 
 // Returns `; did you mean "x"?` for the nearest of the names, "" when none is near.
 std::string suggest(StringRef name, llvm::ArrayRef<std::string> names) {
-  unsigned best = std::max<size_t>(2, name.size() / 3) + 1; // as many edits make another word
-  std::string nearest;
-  for (const std::string &candidate : names) {
-    unsigned distance = name.edit_distance(candidate);
-    if (distance < best) {
-      best = distance;
-      nearest = candidate;
-    }
-  }
-  return nearest.empty() ? "" : "; did you mean \"" + nearest + "\"?";
+  const unsigned mostEdits = std::max<size_t>(2, name.size() / 3); // more make another word
+  llvm::SmallVector<StringRef> nearest = findNearest(llvm::to_vector_of<StringRef>(names), name, /*count=*/1, mostEdits);
+  return nearest.empty() ? "" : "; did you mean \"" + nearest.front().str() + "\"?";
 }
 
 // Returns the piece of `text` between `before` and `after`, which is taken off the front; nothing when they are not there.

@@ -51,20 +51,28 @@ unsigned globDistance(StringRef glob, StringRef name) {
   return row.back();
 }
 
-std::string nearestNames(llvm::ArrayRef<StringRef> names, StringRef glob) {
-  constexpr size_t kNamesListed = 3;
+llvm::SmallVector<StringRef> findNearest(llvm::ArrayRef<StringRef> names, StringRef glob, size_t count, unsigned mostEdits) {
   const size_t letters = glob.size() - glob.count('*');
-  llvm::SmallVector<std::pair<unsigned, StringRef>, kNamesListed + 1> nearest; // ascending
+  llvm::SmallVector<std::pair<unsigned, StringRef>> nearest; // ascending
   for (StringRef name : names) {
     const size_t atLeast = letters > name.size() ? letters - name.size() : letters == glob.size() ? name.size() - letters : 0;
-    if (nearest.size() == kNamesListed && atLeast > nearest.back().first) {
+    if (atLeast > (nearest.size() == count ? nearest.back().first : mostEdits)) {
       continue;
     }
     std::pair<unsigned, StringRef> candidate(globDistance(glob, name), name);
-    nearest.insert(llvm::upper_bound(nearest, candidate), candidate);
-    nearest.resize(std::min(nearest.size(), kNamesListed));
+    if (candidate.first <= mostEdits) {
+      nearest.insert(llvm::upper_bound(nearest, candidate), candidate);
+      nearest.resize(std::min(nearest.size(), count));
+    }
   }
-  return llvm::join(llvm::map_range(nearest, [](const auto &entry) { return "\"" + entry.second.str() + "\""; }), ", ");
+  return llvm::to_vector(llvm::make_second_range(nearest));
+}
+
+std::string nearestNames(llvm::ArrayRef<StringRef> names, StringRef glob) {
+  constexpr size_t kNamesListed = 3;
+  const llvm::SmallVector<StringRef> nearest = findNearest(names, glob, kNamesListed);
+  auto quoted = llvm::map_range(nearest, [](StringRef name) { return "\"" + name.str() + "\""; });
+  return llvm::join(quoted, ", ");
 }
 
 } // namespace ashlar

@@ -24,7 +24,7 @@ ARROWS = {
     "compiler/frontend/ops/index": ["dialects"],
     "compiler/frontend/ops/windows": ["dialects"],
     "compiler/frontend/weights": ["compiler/file", "compiler/job", "dialects"],
-    "compiler/job": ["compiler/file"],
+    "compiler/job": ["compiler/file", "dialects/support"],
     "compiler/pipelines": ["compiler/cost", "compiler/frontend", "compiler/job", "compiler/strategy", "passes", "dialects"],
     "compiler/planning": ["compiler/command", "compiler/cost", "compiler/frontend", "compiler/job", "compiler/pipelines", "compiler/report", "compiler/file", "passes", "dialects", "runtime/abi"],
     "compiler/reference": ["dialects"],

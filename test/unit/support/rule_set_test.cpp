@@ -75,6 +75,14 @@ TEST_CASE("nearest names: three at most, by distance, then in alphabetical order
   CHECK(nearestNames({}, "a").empty());
 }
 
+TEST_CASE("nearest names: at most so many, within so many edits", "[support]") {
+  using List = llvm::SmallVector<StringRef>;
+  CHECK(findNearest({"rules", "rule", "rates"}, "rulse", 1, 2) == List{"rule"}); // one is removed, two are replaced
+  CHECK(findNearest({"rules", "rule", "rates"}, "rulse", 2, 2) == List{"rule", "rules"});
+  CHECK(findNearest({"optimizer", "mesh"}, "rulse", 1, 2).empty());
+  CHECK(findNearest({"mesh"}, "mesh", 1, 0) == List{"mesh"});
+}
+
 TEST_CASE("name tables: names are of one kind, each once, in the order of adding", "[support]") {
   NameTable names;
   names.addPath("layer1.mlp.up");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a search of layouts decides on: the splits of ops, and the layouts in which tensors are held.
+// The choices of a search of layouts: the splits of ops, and the layouts in which tensors are held.
 
 #ifndef ASHLAR_PASSES_SEARCH_LAYOUT_SPACE_H
 #define ASHLAR_PASSES_SEARCH_LAYOUT_SPACE_H
@@ -28,8 +28,8 @@ struct Holding {
   dist::LayoutAttr home, second;
 };
 
-// The choices of a problem. Tensors with choices of their own are those that several ops use, variables, inputs and outputs; what one op
-// alone uses goes straight to it. Built once, and then read.
+// The choices of a problem. Variables, inputs, outputs and tensors with several users have choices of their own; a tensor with one user
+// goes straight to it. Built once, and then read.
 class LayoutSpace {
 public:
   struct Use {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The memory of a device as rows of a decision graph: what it holds at times of the step.
+// The memory of a device at times of the step, as rows of a decision graph.
 
 #ifndef ASHLAR_PASSES_SEARCH_MEMORY_ROWS_H
 #define ASHLAR_PASSES_SEARCH_MEMORY_ROWS_H
@@ -17,11 +17,11 @@ struct PartNodes {
   std::map<unsigned, unsigned> ops, tensors;
 };
 
-// Adds the rows. Each is of one time: variables, inputs, and what is alive then, by the choices of the nodes. At first they are the times
-// at which whole tensors would take most.
+// Adds the rows. Each is of one time: variables, inputs, and the values alive then, by the choices of the nodes. The first times are the
+// peaks of a device that holds whole tensors.
 class MemoryRows {
 public:
-  // `firstRows`: of each program. What is referred to outlives the rows.
+  // `firstRows`: of each program. The space, the nodes and the graph outlive the rows.
   MemoryRows(const LayoutSpace &space, const PartNodes &nodes, DecisionGraph &graph, size_t firstRows)
       : space(space), nodes(nodes), graph(graph), firstRows(firstRows) {}
 

@@ -278,7 +278,7 @@ private:
   AxisSet addPlace(unsigned number, SmallVectorImpl<const void *> &key) {
     const ProblemOp &row = problem.ops[number];
     AxisSet axes = 0;
-    // What a device counts by is the layout; what it masks is padding, of which only the dims matter that have some.
+    // An op that counts depends on the whole layout; a mask depends on the padded dims alone.
     auto addLayout = [&](RankedTensorType type, dist::LayoutAttr layout, bool counts) {
       if (counts) {
         key.push_back(type.getAsOpaquePointer());

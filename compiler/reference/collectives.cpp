@@ -2,9 +2,12 @@
 //
 // dist ops on all simulated ranks at once. Sums run in double over the group, in the group's order, and are rounded once.
 
-#include "compiler/reference/semantics.h"
+#include "compiler/reference/collectives.h"
 
 #include "dialects/dist/dist.h"
+#include "dialects/support/tensor_values.h"
+
+#include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 
@@ -159,7 +162,7 @@ std::vector<Tensor> halo(Operation *op, unsigned number, Ranks ranks) {
   return forEachGroup(op, number, ranks, haloOp.getAxes(), [&](ArrayRef<const Tensor *> operands) {
     std::vector<Tensor> results;
     for (size_t r = 0; r < operands.size(); ++r) {
-      Tensor &result = results.emplace_back(resultType(op)); // zeros
+      Tensor &result = results.emplace_back(typeOf(op->getResult(0))); // zeros
       dist::Run needed = dist::runAt(sizes, runs.size, runs.to, r);
       for (size_t s = 0; s < operands.size(); ++s) {
         dist::Run held = dist::runAt(sizes, runs.size, runs.from, s);
@@ -191,36 +194,27 @@ std::vector<Tensor> slice(Operation *op, unsigned number, Ranks ranks) {
 std::vector<Tensor> axisIndex(Operation *op, unsigned, Ranks ranks) {
   dist::AxisList axes = dist::toAxisList(cast<dist::AxisIndexOp>(op).getAxes());
   dist::MeshAttr mesh = meshOf(op);
-  std::vector<Tensor> results(ranks.size(), Tensor(resultType(op)));
+  std::vector<Tensor> results(ranks.size(), Tensor(typeOf(op->getResult(0))));
   for (auto [device, result] : llvm::enumerate(results)) {
     result.setInt(0, mesh.axisIndex(device, axes));
   }
   return results;
 }
 
-Tensor after(Operation *, ArrayRef<Tensor> operands) {
-  return operands[0];
-}
-
-// On global values the identity.
-Tensor redistribute(Operation *, ArrayRef<Tensor> operands) {
-  return operands[0];
-}
-
 } // namespace
 
-void addCollectiveSemantics(SemanticsTable &table) {
-  table.addCollective<dist::AllReduceOp>(allReduce);
-  table.addCollective<dist::AllGatherOp>(allGather);
-  table.addCollective<dist::ReduceScatterOp>(reduceScatter);
-  table.addCollective<dist::AllToAllOp>(allToAll);
-  table.addCollective<dist::PermuteOp>(permute);
-  table.addCollective<dist::BroadcastOp>(broadcast);
-  table.addCollective<dist::HaloOp>(halo);
-  table.addCollective<dist::SliceOp>(slice);
-  table.addCollective<dist::AxisIndexOp>(axisIndex);
-  table.add<dist::AfterOp>(after);
-  table.add<dist::RedistributeOp>(redistribute);
+CollectiveSemantics findCollective(Operation *op) {
+  return llvm::TypeSwitch<Operation *, CollectiveSemantics>(op)
+      .Case([](dist::AllReduceOp) { return allReduce; })
+      .Case([](dist::AllGatherOp) { return allGather; })
+      .Case([](dist::ReduceScatterOp) { return reduceScatter; })
+      .Case([](dist::AllToAllOp) { return allToAll; })
+      .Case([](dist::PermuteOp) { return permute; })
+      .Case([](dist::BroadcastOp) { return broadcast; })
+      .Case([](dist::HaloOp) { return halo; })
+      .Case([](dist::SliceOp) { return slice; })
+      .Case([](dist::AxisIndexOp) { return axisIndex; })
+      .Default([](Operation *) { return nullptr; });
 }
 
 } // namespace ashlar::reference

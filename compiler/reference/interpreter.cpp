@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The loop over the ops of a function, variables, and regions. What an op computes stands in the table of semantics.h.
+// The loop over the ops of a function, variables, and regions. Ops compute by their ReferenceOpInterface, collectives by collectives.h.
 
 #include "compiler/reference/interpreter.h"
 
-#include "compiler/reference/semantics.h"
+#include "compiler/reference/collectives.h"
 
 #include "dialects/dist/dist.h"
 #include "dialects/dist/owners.h"
@@ -154,20 +154,18 @@ FailureOr<std::vector<RankTensors>> Interpreter::executeSimple(Operation *op, co
       ranks[rank].push_back(tensors[rank]);
     }
   }
-  const SemanticsTable &table = getSemantics();
-  StringRef name = op->getName().getStringRef();
-  if (LocalSemantics semantics = table.local.lookup(name)) {
+  if (auto computed = dyn_cast<ReferenceOpInterface>(op)) {
     RankTensors result;
     bool isSame = op->getNumOperands() == 0 && !observer; // on every rank
     for (int64_t rank = 0; rank < numRanks; ++rank) {
-      result.push_back(rank > 0 && isSame ? result.front() : semantics(op, ranks[rank]));
+      result.push_back(rank > 0 && isSame ? result.front() : computed.evaluate(ranks[rank]));
       if (observer) {
         observer(op, ranks[rank], result.back());
       }
     }
     return std::vector<RankTensors>{std::move(result)};
   }
-  if (CollectiveSemantics semantics = table.collective.lookup(name)) {
+  if (CollectiveSemantics semantics = findCollective(op)) {
     dist::MeshOp mesh = dist::findMesh(module);
     if (!mesh || mesh.getMesh().numDevices() != numRanks) {
       return op->emitOpError("runs on a mesh of ") << (mesh ? mesh.getMesh().numDevices() : 0) << " devices but the interpreter simulates "

@@ -6,7 +6,7 @@
 #ifndef ASHLAR_COMPILER_REFERENCE_INTERPRETER_H
 #define ASHLAR_COMPILER_REFERENCE_INTERPRETER_H
 
-#include "compiler/reference/tensor.h"
+#include "dialects/support/reference_tensor.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"

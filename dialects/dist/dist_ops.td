@@ -31,7 +31,8 @@ def Dist_MeshOp : Dist_Op<"mesh", [Symbol]> {
   let hasVerifier = 1;
 }
 
-def Dist_RedistributeOp : Dist_Op<"redistribute", [Pure, SameOperandsAndResultType, DeclareOpInterfaceMethods<GradientOpInterface>]> {
+def Dist_RedistributeOp : Dist_Op<"redistribute", [Pure, SameOperandsAndResultType, DeclareOpInterfaceMethods<GradientOpInterface>,
+                                                DeclareOpInterfaceMethods<ReferenceOpInterface>]> {
   let summary = "The same global tensor under another layout";
   let description = [{
     On global tensors, where it is the identity. Partitioning turns it into collectives.
@@ -214,7 +215,8 @@ def Dist_AxisIndexOp : Dist_Op<"axis_index", [Pure]> {
   let hasVerifier = 1;
 }
 
-def Dist_AfterOp : Dist_Op<"after", [Pure, AllTypesMatch<["input", "result"]>, Dist_Reorderable]> {
+def Dist_AfterOp : Dist_Op<"after", [Pure, AllTypesMatch<["input", "result"]>, Dist_Reorderable,
+                                     DeclareOpInterfaceMethods<ReferenceOpInterface>]> {
   let summary = "A value, not before another one is there";
   let description = [{
     Result: the operand. What is computed from the result cannot be computed ahead of `event`, nor be merged with what is computed from the

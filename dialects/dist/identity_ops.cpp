@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the ops that are the identity on global values declare about themselves: the gradient of the operand is that of the result.
+// The interfaces of the ops that are the identity on global values: the gradient of the operand is that of the result.
 
 #include "dialects/dist/dist.h"
 
@@ -10,6 +10,14 @@ namespace ashlar::dist {
 
 void RedistributeOp::buildGradients(OpBuilder &, ValueRange resultGradients, MutableArrayRef<Value> operandGradients) {
   operandGradients[0] = resultGradients[0];
+}
+
+reference::Tensor RedistributeOp::evaluate(ArrayRef<reference::Tensor> operands) {
+  return operands[0];
+}
+
+reference::Tensor AfterOp::evaluate(ArrayRef<reference::Tensor> operands) {
+  return operands[0];
 }
 
 void BroadcastOp::buildGradients(OpBuilder &, ValueRange resultGradients, MutableArrayRef<Value> operandGradients) {

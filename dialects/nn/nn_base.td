@@ -132,13 +132,24 @@ class Nn_Op<string opMnemonic, list<Trait> traits = []> : Op<Nn_Dialect, opMnemo
 class Nn_Computes<string cost, string precision, string parts>
     : TraitList<[ComputeOpInterface, Computes<cost, precision, "::ashlar::nn::parts::" # parts>]>;
 
-// A pure op with a sharding rule.
-class Nn_PureOp<string opMnemonic, Nn_Computes computes, list<Trait> traits = []>
-    : Nn_Op<opMnemonic, !listconcat([Pure, DeclareOpInterfaceMethods<ShardingRuleOpInterface>, computes], traits)>;
+// An op with a gradient.
+def Nn_Differentiable : DeclareOpInterfaceMethods<GradientOpInterface>;
 
-// A pure op with a sharding rule and a gradient.
+// An op with reference semantics.
+def Nn_HasReference : DeclareOpInterfaceMethods<ReferenceOpInterface>;
+
+// A pure op with a sharding rule and reference semantics.
+class Nn_PureOp<string opMnemonic, Nn_Computes computes, list<Trait> traits = []>
+    : Nn_Op<opMnemonic, !listconcat([Pure, DeclareOpInterfaceMethods<ShardingRuleOpInterface>, Nn_HasReference, computes], traits)>;
+
+// A pure op with a sharding rule, reference semantics and a gradient.
 class Nn_DifferentiableOp<string opMnemonic, Nn_Computes computes, list<Trait> traits = []>
-    : Nn_PureOp<opMnemonic, computes, !listconcat([DeclareOpInterfaceMethods<GradientOpInterface>], traits)>;
+    : Nn_PureOp<opMnemonic, computes, !listconcat([Nn_Differentiable], traits)>;
+
+// A pure op that computes each element from the elements at the same place: with scalar form and reference semantics.
+class Nn_ElementwiseOp<string opMnemonic, Nn_Computes computes, list<Trait> traits = []>
+    : Nn_Op<opMnemonic, !listconcat([Pure, Elementwise, ShardingRuleOpInterface, PassesDimsThrough, Nn_HasReference,
+                                     DeclareOpInterfaceMethods<ScalarOpInterface>, computes], traits)>;
 
 // A composition of other ops.
 def Nn_Expandable : DeclareOpInterfaceMethods<ExpandableOpInterface>;
@@ -151,7 +162,7 @@ def Nn_FollowsResult : DeclareOpInterfaceMethods<DimOrderOpInterface, ["followsR
 
 // One operand, result of the same type.
 class Nn_UnaryOp<string opMnemonic, string opSummary, Nn_Computes computes, TypeConstraint type = Nn_FloatTensor, list<Trait> traits = []>
-    : Nn_DifferentiableOp<opMnemonic, computes, !listconcat([Elementwise, SameOperandsAndResultType], traits)> {
+    : Nn_ElementwiseOp<opMnemonic, computes, !listconcat([Nn_Differentiable, SameOperandsAndResultType], traits)> {
   let summary = opSummary;
   let arguments = (ins type:$input);
   let results = (outs type:$result);
@@ -161,7 +172,7 @@ class Nn_UnaryOp<string opMnemonic, string opSummary, Nn_Computes computes, Type
 // Two operands and a result of one type.
 class Nn_BinaryOp<string opMnemonic, string opSummary, Nn_Computes computes, TypeConstraint type = Nn_NumericTensor,
                   list<Trait> traits = []>
-    : Nn_DifferentiableOp<opMnemonic, computes, !listconcat([Elementwise, SameOperandsAndResultType], traits)> {
+    : Nn_ElementwiseOp<opMnemonic, computes, !listconcat([Nn_Differentiable, SameOperandsAndResultType], traits)> {
   let summary = opSummary;
   let arguments = (ins type:$lhs, type:$rhs);
   let results = (outs type:$result);

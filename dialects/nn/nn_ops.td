@@ -62,7 +62,7 @@ def Nn_WriteOp : Nn_Op<"write", [DeclareOpInterfaceMethods<SymbolUserOpInterface
 def Nn_GradientResource : Resource<"::ashlar::nn::GradientResource">;
 
 def Nn_GradientOp : Nn_Op<"gradient", [SameOperandsAndResultType, DeclareOpInterfaceMethods<SymbolUserOpInterface>,
-                                       DeclareOpInterfaceMethods<ShardingRuleOpInterface>]> {
+                                       DeclareOpInterfaceMethods<ShardingRuleOpInterface>, Nn_HasReference]> {
   let summary = "The gradient of the loss with respect to a variable";
   let description = [{
     The value itself. It says whose gradient the value is, one op a trained variable, from automatic differentiation to the end of
@@ -108,7 +108,8 @@ def Nn_IndexOp : Nn_PureOp<"index", Nn_Computes<"Free", "Source", "none">, [Nn_F
   let hasVerifier = 1;
 }
 
-def Nn_RandomOp : Nn_PureOp<"random", Nn_Computes<"Random", "Wide", "none">, [Nn_FollowsResult]> {
+def Nn_RandomOp : Nn_PureOp<"random", Nn_Computes<"Random", "Wide", "none">,
+                            [DeclareOpInterfaceMethods<ScalarOpInterface>, Nn_FollowsResult]> {
   let summary = "Counter-based random numbers";
   let description = [{
     Element-wise in `index`: the number depends only on (seed, stream, counter, index), so it is the same on every mesh. `stream` keeps
@@ -160,14 +161,14 @@ def Nn_GeluOp : Nn_UnaryOp<"gelu", "x Phi(x); with `tanh_approximation` 0.5 x (1
   let arguments = (ins Nn_FloatTensor:$input, UnitAttr:$tanh_approximation);
   let assemblyFormat = "$input (`tanh_approximation` $tanh_approximation^)? attr-dict `:` type($result)";
 }
-def Nn_NotOp : Nn_PureOp<"not", Nn_Computes<"Simple", "Follow", "none">, [Elementwise, SameOperandsAndResultType]> {
+def Nn_NotOp : Nn_ElementwiseOp<"not", Nn_Computes<"Simple", "Follow", "none">, [SameOperandsAndResultType]> {
   let summary = "logical not";
   let arguments = (ins Nn_BitsTensor:$input);
   let results = (outs Nn_BitsTensor:$result);
   let assemblyFormat = "$input attr-dict `:` type($result)";
 }
-def Nn_CastOp : Nn_DifferentiableOp<"cast", Nn_Computes<"Simple", "Convert", "widened">,
-                                    [Elementwise, SameOperandsAndResultShape, DelaysSums]> {
+def Nn_CastOp : Nn_ElementwiseOp<"cast", Nn_Computes<"Simple", "Convert", "widened">,
+                                 [Nn_Differentiable, SameOperandsAndResultShape, DelaysSums]> {
   let summary = "Converts the element type";
   let description = [{
     To an integer: truncates toward zero. To bool: x != 0. From bool: 0 or 1.
@@ -179,8 +180,7 @@ def Nn_CastOp : Nn_DifferentiableOp<"cast", Nn_Computes<"Simple", "Convert", "wi
   let assemblyFormat = "$input attr-dict `:` type($input) `->` type($result)";
   let hasFolder = 1;
 }
-def Nn_BitcastOp : Nn_PureOp<"bitcast", Nn_Computes<"Simple", "Wide", "none">,
-                             [Elementwise, SameOperandsAndResultShape, RoundsNothing]> {
+def Nn_BitcastOp : Nn_ElementwiseOp<"bitcast", Nn_Computes<"Simple", "Wide", "none">, [SameOperandsAndResultShape, RoundsNothing]> {
   let summary = "Takes the bits of each element as another type of the same width";
   let description = [{
     No gradient passes. A NaN stays a NaN, but not always the same one: the reference interpreter makes a signalling one quiet, and kernels,
@@ -212,7 +212,7 @@ def Nn_MinOp : Nn_BinaryOp<"min", "the smaller; equal: the gradient goes to lhs"
                            Nn_Computes<"Simple", "Follow", "smaller">, Nn_NumericTensor, [RoundsNothing]>;
 
 class Nn_LogicalOp<string opMnemonic, string opSummary>
-    : Nn_PureOp<opMnemonic, Nn_Computes<"Simple", "Follow", "none">, [Elementwise, SameOperandsAndResultType, Commutative]> {
+    : Nn_ElementwiseOp<opMnemonic, Nn_Computes<"Simple", "Follow", "none">, [SameOperandsAndResultType, Commutative]> {
   let summary = opSummary;
   let arguments = (ins Nn_BitsTensor:$lhs, Nn_BitsTensor:$rhs);
   let results = (outs Nn_BitsTensor:$result);
@@ -221,8 +221,7 @@ class Nn_LogicalOp<string opMnemonic, string opSummary>
 def Nn_AndOp : Nn_LogicalOp<"and", "logical and">;
 def Nn_OrOp : Nn_LogicalOp<"or", "logical or">;
 
-def Nn_CompareOp : Nn_PureOp<"compare", Nn_Computes<"Simple", "Follow", "none">,
-                             [Elementwise, SameTypeOperands, SameOperandsAndResultShape]> {
+def Nn_CompareOp : Nn_ElementwiseOp<"compare", Nn_Computes<"Simple", "Follow", "none">, [SameTypeOperands, SameOperandsAndResultShape]> {
   let summary = "Compares element by element";
   let description = [{    %b = nn.compare lt %x, %y : tensor<4xf32>   // tensor<4xi1>}];
   let arguments = (ins Nn_PredicateAttr:$predicate, Nn_Tensor:$lhs, Nn_Tensor:$rhs);
@@ -230,9 +229,9 @@ def Nn_CompareOp : Nn_PureOp<"compare", Nn_Computes<"Simple", "Follow", "none">,
   let assemblyFormat = "`` $predicate $lhs `,` $rhs attr-dict `:` type($lhs) `->` type($result)";
 }
 
-def Nn_SelectOp : Nn_DifferentiableOp<"select", Nn_Computes<"Simple", "Follow", "chosen">,
-                                      [Elementwise, AllTypesMatch<["on_true", "on_false", "result"]>, SameOperandsAndResultShape,
-                                       RoundsNothing]> {
+def Nn_SelectOp : Nn_ElementwiseOp<"select", Nn_Computes<"Simple", "Follow", "chosen">,
+                                   [Nn_Differentiable, AllTypesMatch<["on_true", "on_false", "result"]>, SameOperandsAndResultShape,
+                                    RoundsNothing]> {
   let summary = "on_true where the condition holds, on_false elsewhere";
   let arguments = (ins Nn_BoolTensor:$condition, Nn_Tensor:$on_true, Nn_Tensor:$on_false);
   let results = (outs Nn_Tensor:$result);
@@ -483,13 +482,19 @@ def Nn_ConvWeightsOp : Nn_ConvolutionOp<"conv_weights", (ins Nn_FloatTensor:$x, 
   }];
 }
 
-def Nn_SoftmaxOp : Nn_UnaryOp<"softmax", "exp(x - max) / sum(exp(x - max)) along the last dim",
-                              Nn_Computes<"Function", "Wide", "none">, Nn_FloatTensor, [Nn_Expandable]> {
+// Softmax or its logarithm.
+class Nn_RowsOp<string opMnemonic, string opSummary>
+    : Nn_DifferentiableOp<opMnemonic, Nn_Computes<"Function", "Wide", "none">, [SameOperandsAndResultType, Nn_Expandable]> {
+  let summary = opSummary;
+  let arguments = (ins Nn_FloatTensor:$input);
+  let results = (outs Nn_FloatTensor:$result);
+  let assemblyFormat = "$input attr-dict `:` type($result)";
+}
+def Nn_SoftmaxOp : Nn_RowsOp<"softmax", "exp(x - max) / sum(exp(x - max)) along the last dim"> {
   let description = [{**Constraints:** (C1) rank >= 1.}];
   let hasVerifier = 1;
 }
-def Nn_LogSoftmaxOp : Nn_UnaryOp<"log_softmax", "x - max - log(sum(exp(x - max))) along the last dim",
-                                 Nn_Computes<"Function", "Wide", "none">, Nn_FloatTensor, [Nn_Expandable]> {
+def Nn_LogSoftmaxOp : Nn_RowsOp<"log_softmax", "x - max - log(sum(exp(x - max))) along the last dim"> {
   let description = [{**Constraints:** (C1) rank >= 1.}];
   let hasVerifier = 1;
 }

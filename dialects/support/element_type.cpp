@@ -14,6 +14,20 @@ bool isNarrowFloat(mlir::Type type) {
   return type.isF16() || type.isBF16();
 }
 
+mlir::Type computedType(mlir::Type element) {
+  if (isNarrowFloat(element)) {
+    return mlir::Float32Type::get(element.getContext());
+  }
+  return element.isUnsignedInteger() ? mlir::IntegerType::get(element.getContext(), element.getIntOrFloatBitWidth()) : element;
+}
+
+mlir::Type storedType(mlir::Type element) {
+  if (element.isInteger(1)) {
+    return mlir::IntegerType::get(element.getContext(), 8);
+  }
+  return isNarrowFloat(element) ? element : computedType(element);
+}
+
 int64_t byteSize(mlir::ShapedType type) {
   return type.getNumElements() * elementBytes(type.getElementType());
 }

@@ -16,6 +16,13 @@ int64_t elementBytes(mlir::Type type);
 // Returns true for the floats narrower than f32, f16 and bf16: ops on them compute in f32 and round their results.
 bool isNarrowFloat(mlir::Type type);
 
+// Returns the type in which an element is computed: f32 for bf16 and f16, integers without their sign, else the type itself. Each op rounds
+// its result to the element type, so a value is the same number whether a kernel computes it or reads it.
+mlir::Type computedType(mlir::Type element);
+
+// Returns the type in which an element lies in memory: a byte for a bool, integers without their sign, else the type itself.
+mlir::Type storedType(mlir::Type element);
+
 // Returns the bytes of a dense tensor or memref of static shape.
 int64_t byteSize(mlir::ShapedType type);
 

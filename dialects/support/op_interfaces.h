@@ -7,10 +7,12 @@
 
 #include "dialects/support/dim_order.h"
 #include "dialects/support/enums.h"
+#include "dialects/support/reference_tensor.h"
 #include "dialects/support/sharding_rule.h"
 #include "dialects/support/tensor_size.h"
 
 #include "mlir/IR/Builders.h"
+#include "mlir/IR/ImplicitLocOpBuilder.h"
 #include "mlir/IR/OpDefinition.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/ADT/SmallBitVector.h"
@@ -55,6 +57,15 @@ enum class Precision {
 template <typename Op> class MovesElements : public mlir::OpTrait::TraitBase<Op, MovesElements> {};
 template <typename Op> class RoundsNothing : public mlir::OpTrait::TraitBase<Op, RoundsNothing> {};
 template <typename Op> class DelaysSums : public mlir::OpTrait::TraitBase<Op, DelaysSums> {};
+
+// Answers ShardingRuleOpInterface.
+template <typename Op> class PassesDimsThrough : public mlir::OpTrait::TraitBase<Op, PassesDimsThrough> {
+public:
+  ShardingRule getShardingRule() {
+    mlir::Operation *op = this->getOperation();
+    return ShardingRule::elementwise(llvm::cast<mlir::RankedTensorType>(op->getResult(0).getType()).getShape(), op->getNumOperands());
+  }
+};
 
 // Answers ComputeOpInterface.
 template <Cost cost, Precision precision, bool (*parts)(mlir::Operation *, Reduction, const llvm::SmallBitVector &)> struct Computes {

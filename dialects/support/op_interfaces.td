@@ -21,6 +21,9 @@ def RoundsNothing : NativeOpTrait<"RoundsNothing"> { let cppNamespace = "::ashla
 // makes one tensor of several.
 def DelaysSums : NativeOpTrait<"DelaysSums"> { let cppNamespace = "::ashlar"; }
 
+// The result has the shape of all operands, and every dim passes through: answers ShardingRuleOpInterface.
+def PassesDimsThrough : NativeOpTrait<"PassesDimsThrough"> { let cppNamespace = "::ashlar"; }
+
 def ComputeOpInterface : OpInterface<"ComputeOpInterface"> {
   let cppNamespace = "::ashlar";
   let description = [{
@@ -53,6 +56,33 @@ def ShardingRuleOpInterface : OpInterface<"ShardingRuleOpInterface"> {
   let methods = [
     InterfaceMethod<"Returns the factors of this op's operands and results.",
                     "::ashlar::ShardingRule", "getShardingRule", (ins)>
+  ];
+}
+
+def ScalarOpInterface : OpInterface<"ScalarOpInterface"> {
+  let cppNamespace = "::ashlar";
+  let description = [{
+    An op whose result has the shape of its operands and computes each element from the elements at the same place; an operand may also be a
+    scalar. Generated kernels hold such ops, any number of them in one loop.
+  }];
+  let methods = [
+    InterfaceMethod<[{
+                      Builds the code of one element from an element of each operand, in arith and math ops. All are scalars of
+                      `computedType` (element_type.h): the caller rounds narrow floats.
+                    }],
+                    "::mlir::Value", "buildScalar", (ins "::mlir::ImplicitLocOpBuilder &":$builder, "::mlir::ValueRange":$operands)>
+  ];
+}
+
+def ReferenceOpInterface : OpInterface<"ReferenceOpInterface"> {
+  let cppNamespace = "::ashlar";
+  let description = [{
+    An op with reference semantics: plain loops in double precision, rounded once. The interpreter runs them, constant folding uses them, and
+    every pass and kernel is tested against them.
+  }];
+  let methods = [
+    InterfaceMethod<"Returns the one result of the op for these operands.", "::ashlar::reference::Tensor", "evaluate",
+                    (ins "::llvm::ArrayRef<::ashlar::reference::Tensor>":$operands)>
   ];
 }
 

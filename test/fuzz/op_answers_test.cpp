@@ -2,7 +2,6 @@
 //
 // What ops say of themselves (op_interfaces.td) against what they compute, on the ops of random programs.
 
-#include "compiler/reference/semantics.h"
 #include "dialects/nn/nn.h"
 #include "dialects/support/tensor_values.h"
 #include "test/fuzz/random_program.h"
@@ -58,7 +57,7 @@ bool isPrecise(RankedTensorType type) {
 
 // Checks that the op gives the same whether parts of its operands are combined before it or after it, where it says so.
 void checkParts(Operation *op, ComputeOpInterface compute, std::mt19937_64 &random, std::map<std::string, int> &passed) {
-  reference::LocalSemantics semantics = reference::getSemantics().local.lookup(op->getName().getStringRef());
+  auto semantics = dyn_cast<ReferenceOpInterface>(op);
   unsigned count = op->getNumOperands();
   bool allPrecise = isPrecise(typeOf(op->getResult(0))) && llvm::all_of(op->getOperands(), [](Value operand) {
                       return isPrecise(typeOf(operand)) || typeOf(operand).getElementType().isInteger(1);
@@ -81,7 +80,7 @@ void checkParts(Operation *op, ComputeOpInterface compute, std::mt19937_64 &rand
         second.push_back(partial.test(i) ? drawTensor(typeOf(operand), random) : first.back());
         whole.push_back(partial.test(i) ? combine(first.back(), second.back(), kind) : first.back());
       }
-      Tensor before = semantics(op, whole), after = combine(semantics(op, first), semantics(op, second), kind);
+      Tensor before = semantics.evaluate(whole), after = combine(semantics.evaluate(first), semantics.evaluate(second), kind);
       for (int64_t i = 0; i < before.getNumElements(); ++i) {
         INFO(op->getName().getStringRef().str() << ", operands " << bits << ", " << stringifyReduction(kind).str());
         REQUIRE(after.getNumber(i) == Approx(before.getNumber(i)).epsilon(1e-6).margin(1e-9));
@@ -93,7 +92,6 @@ void checkParts(Operation *op, ComputeOpInterface compute, std::mt19937_64 &rand
 
 // Checks that every element of the result is one of an operand, or 0.
 void checkMoves(Operation *op, std::mt19937_64 &random) {
-  reference::LocalSemantics semantics = reference::getSemantics().local.lookup(op->getName().getStringRef());
   SmallVector<Tensor> operands;
   std::set<double> elements = {0};
   for (Value operand : op->getOperands()) {
@@ -102,7 +100,7 @@ void checkMoves(Operation *op, std::mt19937_64 &random) {
       elements.insert(operands.back().getNumber(i));
     }
   }
-  Tensor result = semantics(op, operands);
+  Tensor result = cast<ReferenceOpInterface>(op).evaluate(operands);
   for (int64_t i = 0; i < result.getNumElements(); ++i) {
     REQUIRE(elements.count(result.getNumber(i)) == 1);
   }
@@ -151,7 +149,7 @@ TEST_CASE("ops: every op answers every question", "[fuzz]") {
       CHECK(name.hasInterface<ShardingRuleOpInterface>());
       CHECK(name.hasInterface<ComputeOpInterface>());
       CHECK(name.hasInterface<GradientOpInterface>() == !flat.count(op));
-      CHECK(reference::getSemantics().local.count(op) == 1);
+      CHECK(name.hasInterface<ReferenceOpInterface>());
       ++found;
     }
   }

@@ -4,7 +4,6 @@
 
 #include "test/fuzz/planted.h"
 
-#include "compiler/reference/semantics.h"
 #include "dialects/nn/nn.h"
 #include "dialects/support/integer_type.h"
 #include "test/fuzz/executable.h"
@@ -84,7 +83,7 @@ void computeWithSigns(Operation *op, ArrayRef<Tensor> operands, Tensor &result) 
     setWithSigns(operands, result, [](int64_t x, int64_t) { return x; });
   } else if (auto reduce = dyn_cast<nn::ReduceOp>(op); reduce && reduce.getKind() != Reduction::Sum) {
     Tensor other = withOtherOrder(operands.front());
-    result = withOtherOrder(reference::getSemantics().local.lookup(op->getName().getStringRef())(op, other));
+    result = withOtherOrder(cast<ReferenceOpInterface>(op).evaluate(other));
   }
 }
 

@@ -4,7 +4,6 @@
 
 #include "test/fuzz/rounding.h"
 
-#include "compiler/reference/semantics.h"
 #include "dialects/nn/nn.h"
 #include "dialects/support/element_type.h"
 
@@ -73,12 +72,12 @@ Tensor onesLike(const Tensor &tensor) {
 Tensor roundedSizes(Operation *op, ArrayRef<Tensor> operands, const Tensor &result, double units) {
   auto reduce = dyn_cast<nn::ReduceOp>(op);
   if (isa<ContractionOpInterface, nn::ResampleOp, nn::ScatterAddOp>(op) || (reduce && reduce.getKind() == Reduction::Sum)) {
-    auto compute = reference::getSemantics().local.lookup(op->getName().getStringRef());
-    Tensor sizes = compute(op, llvm::map_to_vector(operands, magnitudes));
+    auto compute = cast<ReferenceOpInterface>(op);
+    Tensor sizes = compute.evaluate(llvm::map_to_vector(operands, magnitudes));
     if (std::isinf(units)) {
       return sizes;
     }
-    Tensor counts = compute(op, llvm::map_to_vector(operands, onesLike));
+    Tensor counts = compute.evaluate(llvm::map_to_vector(operands, onesLike));
     for (int64_t i = 0; i < sizes.getNumElements(); ++i) {
       sizes.setFloat(i, sizes.getFloat(i) * std::max(1.0, counts.getFloat(i) * kUnitsOfATerm / units));
     }

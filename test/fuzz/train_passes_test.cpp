@@ -5,8 +5,8 @@
 
 #include "compiler/pipelines/pipelines.h"
 #include "compiler/reference/equivalence.h"
-#include "compiler/reference/philox.h"
 #include "dialects/nn/nn.h"
+#include "dialects/nn/ops/philox.h"
 #include "passes/train/passes.h"
 #include "test/fuzz/random_training.h"
 #include "test/fuzz/rounding.h"

@@ -32,8 +32,6 @@ ALLOWED = {
     "passes/lower/fusion/split_reductions.cpp": ("Index", "a view without an operand"),
     "passes/lower/fusion/view_table.cpp": ("Index Mul Sub", "arithmetic on places"),
     "passes/lower/kernels": ("Broadcast Index Reduce Reshape ScatterAdd", "the loop nests"),
-    "passes/lower/kernels/fusible.h": ("Random", "is element-wise, but for its scalar operands"),
-    "passes/lower/kernels/scalar_ops.cpp": ("all", "the scalar form of every element-wise op"),
     "passes/lower/kernels/views.cpp": ("all", "the code of every view"),
     "passes/lower/memory": ("Reshape", "another name of the same bytes"),
     "passes/partition/exchange_windows.cpp": ("Broadcast", "what is repeated is sent once"),

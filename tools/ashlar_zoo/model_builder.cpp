@@ -4,7 +4,7 @@
 
 #include "tools/ashlar_zoo/model_builder.h"
 
-#include "compiler/reference/philox.h"
+#include "dialects/nn/ops/philox.h"
 
 #include <cmath>
 #include <cstring>

@@ -5,7 +5,7 @@
 #include "compiler/frontend/ops/index/selection.h"
 #include "compiler/frontend/registry.h"
 
-#include "compiler/reference/tensor.h"
+#include "dialects/support/reference_tensor.h"
 #include "dialects/support/tensor_values.h"
 
 #include <algorithm>

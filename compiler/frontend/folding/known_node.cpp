@@ -4,7 +4,6 @@
 
 #include "compiler/frontend/folding/known_node.h"
 
-#include "compiler/reference/semantics.h"
 #include "dialects/support/tensor_values.h"
 
 #include "mlir/Interfaces/SideEffectInterfaces.h"
@@ -59,8 +58,8 @@ bool canCompute(Block &block, ImportBudget &budget) {
     if (isa<nn::ConstantOp>(op)) {
       continue;
     }
-    bool isKnown = reference::getSemantics().local.contains(op.getName().getStringRef()) &&
-                   llvm::all_of(op.getResultTypes(), [](Type type) { return countElements(type) <= kMostElements; });
+    bool isKnown =
+        isa<ReferenceOpInterface>(op) && llvm::all_of(op.getResultTypes(), [](Type type) { return countElements(type) <= kMostElements; });
     if (!isKnown || llvm::AddOverflow(steps, countSteps(&op), steps)) {
       return false;
     }
@@ -90,7 +89,7 @@ private:
     for (Value operand : op->getOperands()) {
       operands.push_back(tensorOf(operand));
     }
-    return tensors[op->getResult(0)] = reference::getSemantics().local.lookup(op->getName().getStringRef())(op, operands);
+    return tensors[op->getResult(0)] = cast<ReferenceOpInterface>(op).evaluate(operands);
   }
 
   DenseMap<Value, reference::Tensor> tensors;

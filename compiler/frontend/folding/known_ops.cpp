@@ -7,8 +7,8 @@
 #include "compiler/frontend/registry.h"
 #include "compiler/frontend/tensor_data.h"
 
-#include "compiler/reference/tensor.h"
 #include "dialects/support/element_type.h"
+#include "dialects/support/reference_tensor.h"
 #include "dialects/support/tensor_values.h"
 
 #include <cmath>

@@ -5,6 +5,7 @@
 
 #include "dialects/nn/windows/window_views.h"
 
+#include "dialects/nn/ops/evaluation.h"
 #include "dialects/support/tensor_values.h"
 
 #include "mlir/IR/ImplicitLocOpBuilder.h"
@@ -114,6 +115,22 @@ void MaxPoolOp::buildGradients(OpBuilder &builder, ValueRange g, MutableArrayRef
   out[0] = ReduceOp::create(b, Reduction::Sum, chosen, windowDims(getDims()));
 }
 
+Tensor MaxPoolOp::evaluate(ArrayRef<Tensor> operands) {
+  const Tensor &input = operands[0];
+  Tensor result(getType());
+  for (int64_t i = 0; i < result.getNumElements(); ++i) {
+    result.setFloat(i, -std::numeric_limits<double>::infinity());
+  }
+  forEachPlace(input.getShape(), getDims(), getWindows(), [&](ArrayRef<int64_t> element, ArrayRef<int64_t> place) {
+    int64_t to = result.linearize(withoutWindows(place, getDims()));
+    double x = input.getFloat(input.linearize(element));
+    if (std::isnan(x) || x > result.getFloat(to)) {
+      result.setFloat(to, x);
+    }
+  });
+  return result;
+}
+
 //===-- nn.max_pool_place -------------------------------------------------------------------------------------------------------------===//
 
 LogicalResult MaxPoolPlaceOp::inferReturnTypes(MLIRContext *context, std::optional<Location> loc, Adaptor adaptor,
@@ -152,6 +169,31 @@ Value MaxPoolPlaceOp::buildExpansion(OpBuilder &builder) {
   Value none = ConstantOp::create(b, splat(placeType, static_cast<double>(elementsOf(getWindows()))));
   Value places = SelectOp::create(b, placeType, isLargest, numberElements(b, type, getDims()), none);
   return ReduceOp::create(b, Reduction::Min, places, windowDims(getDims()));
+}
+
+Tensor MaxPoolPlaceOp::evaluate(ArrayRef<Tensor> operands) {
+  const Tensor &input = operands[0], &largest = operands[1];
+  Tensor result(getType());
+  Index sizes;
+  for (size_t i = 0; i < getWindows().size(); ++i) {
+    sizes.push_back(windowAt(getWindows(), i).getSize());
+  }
+  int64_t none = llvm::product_of(sizes);
+  for (int64_t i = 0; i < result.getNumElements(); ++i) {
+    result.setInt(i, none);
+  }
+  size_t first = getDims().back() + 1;
+  forEachPlace(input.getShape(), getDims(), getWindows(), [&](ArrayRef<int64_t> element, ArrayRef<int64_t> place) {
+    int64_t to = result.linearize(withoutWindows(place, getDims())), number = 0;
+    for (size_t i = 0; i < sizes.size(); ++i) {
+      number = number * sizes[i] + place[first + i];
+    }
+    double x = input.getFloat(input.linearize(element));
+    if (std::isnan(x) || x == largest.getFloat(to)) {
+      result.setInt(to, std::min(result.getInt(to), number));
+    }
+  });
+  return result;
 }
 
 } // namespace ashlar::nn

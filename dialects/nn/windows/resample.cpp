@@ -5,6 +5,7 @@
 // has the run of elements that its positions read, and finds its rows of the tables by the number of its first position.
 
 #include "dialects/nn/nn.h"
+#include "dialects/nn/ops/evaluation.h"
 #include "dialects/support/element_type.h"
 #include "dialects/support/tensor_values.h"
 
@@ -237,6 +238,38 @@ void ResampleOp::buildGradients(OpBuilder &builder, ValueRange g, MutableArrayRe
 
 Value ResampleOp::buildExpansion(OpBuilder &builder) {
   return ResampleExpansion(*this, builder).build();
+}
+
+// Floats are summed in double and rounded once. A row behind the last has no places.
+Tensor ResampleOp::evaluate(ArrayRef<Tensor> operands) {
+  const Tensor &input = operands[0];
+  Tensor result(getType());
+  int64_t dim = getDim(), size = input.getShape()[dim];
+  int64_t terms = cast<ShapedType>(getPlaces().getShapedType()).getDimSize(1);
+  int64_t firstRow = operands.size() > 1 ? operands[1].getInt(0) : 0, firstElement = operands.size() > 1 ? operands[2].getInt(0) : 0;
+  auto places = llvm::to_vector(getPlaces().getValues<int64_t>());
+  auto weights = getWeights() ? llvm::to_vector(getWeights()->getValues<double>()) : SmallVector<double>();
+  forEachIndex(result.getShape(), [&](ArrayRef<int64_t> index, int64_t i) {
+    double sum = 0;
+    uint64_t intSum = 0; // wraps around
+    int64_t row = firstRow + index[dim], rows = static_cast<int64_t>(places.size()) / terms;
+    for (int64_t k = row * terms; row < rows && k < (row + 1) * terms; ++k) {
+      int64_t place = places[k] - firstElement;
+      if (places[k] < 0 || place < 0 || place >= size) {
+        continue;
+      }
+      Index from(index);
+      from[dim] = place;
+      int64_t at = input.linearize(from);
+      if (input.isFloat()) {
+        sum += (weights.empty() ? 1 : weights[k]) * input.getFloat(at);
+      } else {
+        intSum += static_cast<uint64_t>(input.getInt(at));
+      }
+    }
+    input.isFloat() ? result.setFloat(i, sum) : result.setInt(i, static_cast<int64_t>(intSum));
+  });
+  return result;
 }
 
 } // namespace ashlar::nn

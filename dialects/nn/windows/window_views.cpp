@@ -4,6 +4,7 @@
 
 #include "dialects/nn/windows/window_views.h"
 
+#include "dialects/nn/ops/evaluation.h"
 #include "dialects/support/tensor_values.h"
 
 #include "mlir/IR/ImplicitLocOpBuilder.h"
@@ -203,6 +204,56 @@ void UnwindowsOp::buildGradients(OpBuilder &builder, ValueRange g, MutableArrayR
                                   numberPlaces(b, type, first + static_cast<int64_t>(count), count));
   Value own = SelectOp::create(b, type, isOwn, twice, ConstantOp::create(b, splat(type, 0)));
   out[0] = ReduceOp::create(b, Reduction::Sum, own, windowDims(getDims()));
+}
+
+//===-- Reference semantics -----------------------------------------------------------------------------------------------------------===//
+
+void forEachPlace(ArrayRef<int64_t> elements, ArrayRef<int64_t> dims, ArrayAttr windows,
+                  llvm::function_ref<void(ArrayRef<int64_t> element, ArrayRef<int64_t> place)> body) {
+  SmallVector<int64_t> positions = *positionShape(std::nullopt, elements, dims, windows);
+  size_t first = dims.back() + 1;
+  forEachIndex(withWindows(positions, dims, windows), [&](ArrayRef<int64_t> place, int64_t) {
+    Index element(place.take_front(first));
+    llvm::append_range(element, place.drop_front(first + dims.size()));
+    bool isInside = true;
+    for (auto [i, dim] : llvm::enumerate(dims)) {
+      element[dim] = windowAt(windows, i).elementAt(place[dim], place[first + i]);
+      isInside = isInside && element[dim] >= 0 && element[dim] < elements[dim];
+    }
+    if (isInside) {
+      body(element, place);
+    }
+  });
+}
+
+Index withoutWindows(ArrayRef<int64_t> index, ArrayRef<int64_t> dims) {
+  size_t first = dims.back() + 1;
+  Index left(index.take_front(first));
+  llvm::append_range(left, index.drop_front(first + dims.size()));
+  return left;
+}
+
+Tensor WindowsOp::evaluate(ArrayRef<Tensor> operands) {
+  const Tensor &input = operands[0];
+  Tensor result(getType());
+  forEachPlace(input.getShape(), getDims(), getWindows(), [&](ArrayRef<int64_t> element, ArrayRef<int64_t> place) {
+    result.copyElement(result.linearize(place), input, input.linearize(element));
+  });
+  return result;
+}
+
+Tensor UnwindowsOp::evaluate(ArrayRef<Tensor> operands) {
+  ArrayRef<int64_t> dims = getDims();
+  Tensor result(getType());
+  Index elements = withoutWindows(result.getShape(), dims);
+  forEachPlace(elements, dims, getWindows(), [&](ArrayRef<int64_t> element, ArrayRef<int64_t> place) {
+    Index to(place);
+    for (int64_t dim : dims) {
+      to[dim] = element[dim];
+    }
+    result.copyElement(result.linearize(to), operands[0], operands[0].linearize(place));
+  });
+  return result;
 }
 
 } // namespace ashlar::nn

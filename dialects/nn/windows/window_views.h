@@ -7,6 +7,8 @@
 
 #include "dialects/nn/nn.h"
 
+#include "llvm/ADT/STLFunctionalExtras.h"
+
 namespace ashlar::nn {
 
 inline WindowAttr windowAt(mlir::ArrayAttr windows, size_t i) {
@@ -29,6 +31,13 @@ bool hasPadding(llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<int64_t> dims, mli
 // Adds the factors of tensors that hold elements, or positions, along `dims`, and the same dims besides. `shape` has how many there are,
 // along `dims` the positions; `kind`: of the factors that have windows.
 TensorFactors addWindowFactors(ShardingRule &rule, llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<int64_t> dims, FactorKind kind);
+
+// Calls `body` with each element that stands in a window: its position in the operand, and its index in nn.windows' result.
+void forEachPlace(llvm::ArrayRef<int64_t> elements, llvm::ArrayRef<int64_t> dims, mlir::ArrayAttr windows,
+                  llvm::function_ref<void(llvm::ArrayRef<int64_t> element, llvm::ArrayRef<int64_t> place)> body);
+
+// Drops the dims of the windows from an index.
+llvm::SmallVector<int64_t, 4> withoutWindows(llvm::ArrayRef<int64_t> index, llvm::ArrayRef<int64_t> dims);
 
 } // namespace ashlar::nn
 

@@ -9,6 +9,7 @@
 #include "passes/lower/kernels/gpu/gpu_kernel.h"
 
 #include "dialects/exec/target_traits.h"
+#include "dialects/support/element_type.h"
 #include "dialects/support/tensor_values.h"
 
 using namespace mlir;

@@ -21,7 +21,7 @@ inline bool isView(mlir::Operation *op) {
 
 // Returns whether the op computes one element of its result from elements of its operands at the same place.
 inline bool isElementwise(mlir::Operation *op) {
-  return op->hasTrait<mlir::OpTrait::Elementwise>() || llvm::isa<nn::RandomOp>(op);
+  return llvm::isa<ScalarOpInterface>(op);
 }
 
 // Returns whether a generated kernel can hold the op.

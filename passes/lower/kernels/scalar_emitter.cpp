@@ -4,7 +4,9 @@
 
 #include "passes/lower/kernels/scalar_emitter.h"
 
+#include "dialects/nn/ops/scalar_code.h"
 #include "dialects/support/element_type.h"
+#include "dialects/support/integer_type.h"
 #include "dialects/support/operands_first.h"
 #include "dialects/support/tensor_values.h"
 #include "passes/lower/kernels/fusible.h"
@@ -14,11 +16,16 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
+#include <limits>
+
 using namespace mlir;
 
 namespace ashlar::lower {
 
 namespace {
+
+// The terms of a sum may be reordered, so that it vectorizes. The sign of a sum that is 0 is lost.
+constexpr arith::FastMathFlags kReordered = arith::FastMathFlags::reassoc | arith::FastMathFlags::nsz;
 
 // Buffers of at least this many elements begin on a boundary of 64 bytes; a smaller one may lie inside another.
 constexpr int64_t kAlignedElements = 16;
@@ -48,20 +55,6 @@ Value toMemory(ImplicitLocOpBuilder &b, Value element, Type type) {
 
 Value indexConstant(ImplicitLocOpBuilder &b, int64_t value) {
   return arith::ConstantIndexOp::create(b, value);
-}
-
-Type computedType(Type element) {
-  if (isNarrowFloat(element)) {
-    return Float32Type::get(element.getContext());
-  }
-  return element.isUnsignedInteger() ? IntegerType::get(element.getContext(), element.getIntOrFloatBitWidth()) : element;
-}
-
-Type storedType(Type element) {
-  if (element.isInteger(1)) {
-    return IntegerType::get(element.getContext(), 8);
-  }
-  return isNarrowFloat(element) ? element : computedType(element);
 }
 
 Value ScalarEmitter::linearize(ArrayRef<int64_t> shape, const Index &index) {
@@ -233,7 +226,7 @@ Value ScalarEmitter::compute(Value value, const Index &index) {
       // The seed, the counter and the stream of nn.random are scalars.
       operands.push_back(emit(operand, shapeOf(operand).empty() ? Index() : index));
     }
-    element = emitScalarOp(b, op, operands);
+    element = cast<ScalarOpInterface>(op).buildScalar(b, operands);
     if (Type type = typeOf(value).getElementType(); isNarrowFloat(type) && !op->hasTrait<RoundsNothing>()) {
       element = fromMemory(b, toMemory(b, element, type), type); // two kernels that compute it round alike
     }
@@ -242,6 +235,26 @@ Value ScalarEmitter::compute(Value value, const Index &index) {
     memref::StoreOp::create(b, element, scratch->second.first, scratchIndex);
   }
   return element;
+}
+
+Value emitCombine(ImplicitLocOpBuilder &b, Reduction kind, Type element, Value lhs, Value rhs) {
+  if (kind == Reduction::Sum) {
+    return nn::scalar::isFloat(lhs) ? Value(arith::AddFOp::create(b, lhs, rhs, kReordered)) : Value(arith::AddIOp::create(b, lhs, rhs));
+  }
+  return nn::scalar::extremum(b, kind == Reduction::Max, lhs, rhs, isUnsigned(element), kReordered);
+}
+
+Value emitNeutral(ImplicitLocOpBuilder &b, Reduction kind, Type element) {
+  Type type = computedType(element);
+  if (kind == Reduction::Sum) {
+    return nn::scalar::constant(b, type, 0);
+  }
+  const bool isMax = kind == Reduction::Max;
+  if (isa<FloatType>(type)) {
+    constexpr double kInfinity = std::numeric_limits<double>::infinity();
+    return nn::scalar::constant(b, type, isMax ? -kInfinity : kInfinity);
+  }
+  return arith::ConstantOp::create(b, b.getIntegerAttr(type, isMax ? lowestInteger(element) : highestInteger(element)));
 }
 
 } // namespace ashlar::lower

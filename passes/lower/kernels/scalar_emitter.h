@@ -17,13 +17,6 @@
 
 namespace ashlar::lower {
 
-// Returns the type in which an element is computed: f32 for bf16 and f16, integers without their sign, else the type itself. Each op rounds
-// its result to the element type, so a value is the same number whether a kernel computes it or reads it.
-mlir::Type computedType(mlir::Type element);
-
-// Returns the type in which an element lies in memory: a byte for a bool, integers without their sign, else the type itself.
-mlir::Type storedType(mlir::Type element);
-
 // Returns an index as a constant.
 mlir::Value indexConstant(mlir::ImplicitLocOpBuilder &builder, int64_t value);
 
@@ -108,10 +101,7 @@ private:
   mlir::Value linearize(llvm::ArrayRef<int64_t> shape, const Index &index);
 };
 
-// Emits the scalar form of an element-wise nn op (scalar_ops.cpp).
-mlir::Value emitScalarOp(mlir::ImplicitLocOpBuilder &builder, mlir::Operation *op, mlir::ValueRange operands);
-
-// Emits the combination of two elements of a tensor of type `element` by a reduction, and its neutral element (scalar_ops.cpp).
+// Emits the combination of two elements of a tensor of type `element` by a reduction, and its neutral element.
 mlir::Value emitCombine(mlir::ImplicitLocOpBuilder &builder, Reduction kind, mlir::Type element, mlir::Value lhs, mlir::Value rhs);
 mlir::Value emitNeutral(mlir::ImplicitLocOpBuilder &builder, Reduction kind, mlir::Type element);
 

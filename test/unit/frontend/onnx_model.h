@@ -7,7 +7,7 @@
 
 #include "compiler/frontend/import.h"
 #include "compiler/frontend/onnx_proto.h"
-#include "compiler/reference/tensor.h"
+#include "dialects/support/reference_tensor.h"
 #include "test/unit/reference/parsed_module.h"
 
 #include "mlir/IR/MLIRContext.h"

@@ -6,8 +6,8 @@
 #ifndef ASHLAR_TEST_UNIT_LOWER_COMPILED_KERNELS_H
 #define ASHLAR_TEST_UNIT_LOWER_COMPILED_KERNELS_H
 
-#include "compiler/reference/tensor.h"
 #include "dialects/exec/exec.h"
+#include "dialects/support/reference_tensor.h"
 #include "runtime/abi/ashlar_rt.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"

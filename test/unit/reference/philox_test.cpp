@@ -2,7 +2,7 @@
 //
 // Philox4x32-10 against the known answers that its authors publish with Random123, and the runtime's version against it.
 
-#include "compiler/reference/philox.h"
+#include "dialects/nn/ops/philox.h"
 
 #include "runtime/base/philox.h"
 

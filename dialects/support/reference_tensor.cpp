@@ -2,7 +2,7 @@
 //
 // Elements of reference tensors: rounding, reading attributes, printing.
 
-#include "compiler/reference/tensor.h"
+#include "dialects/support/reference_tensor.h"
 
 #include "dialects/support/element_type.h"
 #include "dialects/support/integer_type.h"

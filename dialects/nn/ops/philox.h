@@ -3,8 +3,8 @@
 // Philox4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3", SC 2011), written from the paper. An oracle
 // for the runtime's own version, so the two share no line.
 
-#ifndef ASHLAR_COMPILER_REFERENCE_PHILOX_H
-#define ASHLAR_COMPILER_REFERENCE_PHILOX_H
+#ifndef ASHLAR_DIALECTS_NN_OPS_PHILOX_H
+#define ASHLAR_DIALECTS_NN_OPS_PHILOX_H
 
 #include <array>
 #include <cstdint>
@@ -21,4 +21,4 @@ PhiloxWords philoxOfElement(uint64_t index, uint64_t seed, uint64_t counter, uin
 
 } // namespace ashlar::reference
 
-#endif // ASHLAR_COMPILER_REFERENCE_PHILOX_H
+#endif // ASHLAR_DIALECTS_NN_OPS_PHILOX_H

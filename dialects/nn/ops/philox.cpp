@@ -2,7 +2,7 @@
 //
 // Philox4x32-10, see philox.h.
 
-#include "compiler/reference/philox.h"
+#include "dialects/nn/ops/philox.h"
 
 namespace ashlar::reference {
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The tensor of the reference interpreter: a ranked tensor type and its elements in row-major order. Floats are kept as doubles that
-// were rounded to the element type, integers and bools as int64 (ui64 by its bits), so that each op is written once, for all element types.
+// The tensor that an op's reference semantics take and return (ReferenceOpInterface): a ranked tensor type and its elements in row-major
+// order. Floats are kept as doubles that were rounded to the element type, integers and bools as int64 (ui64 by its bits), so that each op
+// is written once, for all element types.
 
-#ifndef ASHLAR_COMPILER_REFERENCE_TENSOR_H
-#define ASHLAR_COMPILER_REFERENCE_TENSOR_H
+#ifndef ASHLAR_DIALECTS_SUPPORT_REFERENCE_TENSOR_H
+#define ASHLAR_DIALECTS_SUPPORT_REFERENCE_TENSOR_H
 
 #include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/BuiltinTypes.h"
@@ -89,4 +90,4 @@ double maxDifference(const Tensor &x, const Tensor &y);
 
 } // namespace ashlar::reference
 
-#endif // ASHLAR_COMPILER_REFERENCE_TENSOR_H
+#endif // ASHLAR_DIALECTS_SUPPORT_REFERENCE_TENSOR_H

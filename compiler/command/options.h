@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace ashlar::driver {
 
@@ -40,6 +41,7 @@ struct Options {
   std::string report;                     // file of the report as JSON; empty: none
   std::string timeline;                   // file of the drawn step of a pipeline; empty: none
   std::string saveStrategy, loadStrategy; // files; empty: none
+  std::vector<std::string> plugins;       // files
   std::string saveOrder;                  // file of the order of a pipeline; empty: none
   std::string annotated;                  // where the model goes with its layouts as annotations; empty: nowhere
   std::string output;                     // may be empty where something else is asked for

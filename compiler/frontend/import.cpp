@@ -5,6 +5,7 @@
 #include "compiler/frontend/import.h"
 
 #include "compiler/frontend/importer/importer.h"
+#include "compiler/frontend/registry.h"
 #include "compiler/job/job.h"
 
 using namespace mlir;
@@ -80,6 +81,7 @@ void addLargerForward(ModuleOp module, StringRef path, const ImportOptions &opti
 
 llvm::Expected<OwningOpRef<ModuleOp>> importOnnx(StringRef path, const ImportOptions &options, MLIRContext *context) {
   context->loadDialect<dist::DistDialect, func::FuncDialect, nn::NnDialect>();
+  loadPluginDialects(context);
   std::string message;
   try {
     OwningOpRef<ModuleOp> module = Importer(path, options, context).run();

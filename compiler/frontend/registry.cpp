@@ -12,8 +12,8 @@ namespace ashlar::frontend {
 
 namespace {
 
-const llvm::StringMap<RegistryRow> &registry() {
-  static const llvm::StringMap<RegistryRow> map = [] {
+llvm::StringMap<RegistryRow> &registry() {
+  static llvm::StringMap<RegistryRow> map = [] {
     llvm::StringMap<RegistryRow> built;
     for (auto rows : {activationRows,  attentionRows,     channelNormalizationRows,
                       collectiveRows,  constantRows,      contractionRows,
@@ -35,7 +35,28 @@ const llvm::StringMap<RegistryRow> &registry() {
   return map;
 }
 
+// Those of plugins.
+mlir::DialectRegistry &pluginDialects() {
+  static mlir::DialectRegistry dialects;
+  return dialects;
+}
+
 } // namespace
+
+bool addOp(const RegistryRow &row) {
+  return registry().try_emplace(row.opType, row).second;
+}
+
+void addDialects(void (*add)(mlir::DialectRegistry &registry)) {
+  add(pluginDialects());
+}
+
+void loadPluginDialects(mlir::MLIRContext *context) {
+  context->appendDialectRegistry(pluginDialects());
+  for (llvm::StringRef name : pluginDialects().getDialectNames()) {
+    context->getOrLoadDialect(name);
+  }
+}
 
 const RegistryRow *findOp(llvm::StringRef opType) {
   auto found = registry().find(opType);

@@ -7,6 +7,8 @@
 
 #include "compiler/frontend/node.h"
 
+#include "mlir/IR/DialectRegistry.h"
+
 #include <vector>
 
 namespace ashlar::frontend {
@@ -76,6 +78,13 @@ llvm::ArrayRef<RegistryRow> unpoolingRows();
 // Returns the row of an op, null for one that is not supported. Ops of the default domain have their bare name, others the domain before
 // it: "ai.ashlar.dist.AllReduce".
 const RegistryRow *findOp(llvm::StringRef opType);
+
+// Adds the row of an op of a plugin. Returns false where there is one already. Not safe beside another thread.
+bool addOp(const RegistryRow &row);
+
+// Has each later import load the dialects of a plugin, and loads all of these into a context.
+void addDialects(void (*add)(mlir::DialectRegistry &registry));
+void loadPluginDialects(mlir::MLIRContext *context);
 
 // Fails when input 0 of the node, if it is given, has an element type that the op does not take.
 void checkElementType(const Node &node, const RegistryRow &row);

@@ -7,6 +7,7 @@
 #include "compiler/cost/machine.h"
 #include "compiler/job/job.h"
 #include "compiler/pipelines/optimizer_options.h"
+#include "compiler/pipelines/plugin_passes.h"
 #include "compiler/strategy/strategy.h"
 #include "dialects/dist/recompute_rules.h"
 #include "dialects/dist/rules.h"
@@ -177,6 +178,7 @@ LogicalResult checkStageRules(ModuleOp module, ArrayRef<StringRef> paths) {
 } // namespace
 
 void addTrainPasses(OpPassManager &passes, const job::Job &job) {
+  runPassAdders(PassPoint::Model, passes);
   addPrecisionPass(passes, job); // before the loss, which then is that of f32 results
   passes.addPass(train::createApplySettingsPass());
   if (job.has_loss()) {
@@ -191,6 +193,7 @@ void addTrainPasses(OpPassManager &passes, const job::Job &job) {
   passes.addPass(train::createInitPass()); // after the optimizer, whose state it fills too
   passes.addNestedPass<func::FuncOp>(createCanonicalizerPass());
   passes.addNestedPass<func::FuncOp>(createCSEPass());
+  runPassAdders(PassPoint::Step, passes);
   passes.addPass(train::createVerifyTrainPass());
 }
 
@@ -369,6 +372,7 @@ void addDistPasses(OpPassManager &model, const Variant &variant) {
 
 void addFusionPasses(OpPassManager &model, const Variant &variant, std::optional<int64_t> leastLibraryFlops) {
   OpPassManager &passes = programsOf(model, variant);
+  runPassAdders(PassPoint::Device, passes);
   OpPassManager &functions = passes.nest<func::FuncOp>();
   lower::ExpandOpsPassOptions expand;
   expand.target = variant.target;

@@ -146,10 +146,15 @@ class Nn_PureOp<string opMnemonic, Nn_Computes computes, list<Trait> traits = []
 class Nn_DifferentiableOp<string opMnemonic, Nn_Computes computes, list<Trait> traits = []>
     : Nn_PureOp<opMnemonic, computes, !listconcat([Nn_Differentiable], traits)>;
 
-// A pure op that computes each element from the elements at the same place: with scalar form and reference semantics.
+// The traits of a pure op that computes each element from the elements at the same place: with scalar form and reference semantics.
+class Nn_ElementwiseTraits<Nn_Computes computes, list<Trait> more> {
+  list<Trait> traits = !listconcat([SizedTensors, Pure, Elementwise, ShardingRuleOpInterface, PassesDimsThrough, Nn_HasReference,
+                                    DeclareOpInterfaceMethods<ScalarOpInterface>, computes], more);
+}
+
+// Such an op.
 class Nn_ElementwiseOp<string opMnemonic, Nn_Computes computes, list<Trait> traits = []>
-    : Nn_Op<opMnemonic, !listconcat([Pure, Elementwise, ShardingRuleOpInterface, PassesDimsThrough, Nn_HasReference,
-                                     DeclareOpInterfaceMethods<ScalarOpInterface>, computes], traits)>;
+    : Op<Nn_Dialect, opMnemonic, Nn_ElementwiseTraits<computes, traits>.traits>;
 
 // A composition of other ops.
 def Nn_Expandable : DeclareOpInterfaceMethods<ExpandableOpInterface>;
@@ -160,14 +165,17 @@ def Nn_Reorderable : DeclareOpInterfaceMethods<DimOrderOpInterface>;
 // The same, of an op whose result may stand in any order.
 def Nn_FollowsResult : DeclareOpInterfaceMethods<DimOrderOpInterface, ["followsResult"]>;
 
-// One operand, result of the same type.
-class Nn_UnaryOp<string opMnemonic, string opSummary, Nn_Computes computes, TypeConstraint type = Nn_FloatTensor, list<Trait> traits = []>
-    : Nn_ElementwiseOp<opMnemonic, computes, !listconcat([Nn_Differentiable, SameOperandsAndResultType], traits)> {
+// One operand, result of the same type; an op of any dialect, as of a plugin.
+class Nn_UnaryOpOf<Dialect dialect, string opMnemonic, string opSummary, Nn_Computes computes, TypeConstraint type, list<Trait> traits = []>
+    : Op<dialect, opMnemonic, Nn_ElementwiseTraits<computes, !listconcat([Nn_Differentiable, SameOperandsAndResultType], traits)>.traits> {
   let summary = opSummary;
   let arguments = (ins type:$input);
   let results = (outs type:$result);
   let assemblyFormat = "$input attr-dict `:` type($result)";
 }
+
+class Nn_UnaryOp<string opMnemonic, string opSummary, Nn_Computes computes, TypeConstraint type = Nn_FloatTensor, list<Trait> traits = []>
+    : Nn_UnaryOpOf<Nn_Dialect, opMnemonic, opSummary, computes, type, traits>;
 
 // Two operands and a result of one type.
 class Nn_BinaryOp<string opMnemonic, string opSummary, Nn_Computes computes, TypeConstraint type = Nn_NumericTensor,

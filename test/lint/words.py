@@ -19,7 +19,7 @@ HELD = [
     *(f"docs/howto/{page}.md" for page in "add_op add_pass from_pytorch fuzz save_memory split_model".split()),
     *(f"docs/{page}.md" for page in (
         "checkpoints communication convolution cuda data explain faults gpu kernels layouts machine matrix_products memory_plan "
-        "numbers onnx optimizer_parallel overlap overview pipeline plan recompute runtime search security semantics trace").split()),
+        "numbers onnx optimizer_parallel overlap overview pipeline plan plugins recompute runtime search security semantics trace").split()),
 ]
 
 # Name -> (hits allowed per 1000 words, pattern).

@@ -4,6 +4,7 @@
 
 #include "compiler/file/output_file.h"
 #include "compiler/file/process.h"
+#include "compiler/plugin/plugins.h"
 #include "compiler/reference/passes.h"
 #include "compiler/strategy/strategy.h"
 #include "dialects/dist/dist.h"
@@ -27,6 +28,7 @@
 #include "mlir/Support/FileUtilities.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 #include "mlir/Transforms/Passes.h"
+#include "llvm/Support/CommandLine.h"
 #include "llvm/Support/MemoryBuffer.h"
 
 namespace {
@@ -46,7 +48,28 @@ int run(int argc, char **argv) {
   ashlar::stage::registerAshlarStagePasses();
   ashlar::strategy::registerAshlarStrategyPasses();
   ashlar::train::registerAshlarTrainPasses();
+  // Loaded where the option is read, before a pass pipeline behind it is.
+  llvm::cl::list<std::string> plugins("load-plugin", llvm::cl::desc("add the dialects and passes of a shared library (docs/plugins.md); "
+                                                                    "its passes are for --pass-pipeline"));
+  std::string pluginFault;
+  plugins.setCallback([&](const std::string &path) {
+    llvm::Expected<ashlar::PluginInfo> info = ashlar::plugin::open(path);
+    if (!info) {
+      pluginFault = pluginFault.empty() ? llvm::toString(info.takeError()) : (llvm::consumeError(info.takeError()), pluginFault);
+      return;
+    }
+    if (info->addDialects) {
+      info->addDialects(registry);
+    }
+    if (info->registerPasses) {
+      info->registerPasses();
+    }
+  });
   auto [input, output] = mlir::registerAndParseCLIOptions(argc, argv, "Ashlar pass tool\n", registry);
+  if (!pluginFault.empty()) {
+    llvm::errs() << "error: " << pluginFault << "\n";
+    return 1;
+  }
   mlir::MlirOptMainConfig config = mlir::MlirOptMainConfig::createFromCLOptions();
   if (config.shouldListPasses() || config.shouldShowDialects()) { // writes to stdout alone
     return mlir::asMainReturnCode(mlir::MlirOptMain(argc, argv, input, output, registry));

@@ -6,6 +6,7 @@
 #include "compiler/driver/compile.h"
 #include "compiler/driver/plan.h"
 #include "compiler/file/process.h"
+#include "compiler/plugin/plugins.h"
 #include "runtime/abi/command_line.h"
 
 #include "llvm/Support/FileSystem.h"
@@ -31,6 +32,9 @@ void addCommonOptions(CLI::App &app, ashlar::driver::Options &options) {
       ->check(ashlar::rt::checkSeconds)
       ->type_name("S");
   app.add_flag("!--no-overlap", options.overlaps, "let no collective run beside computation (docs/overlap.md)");
+  app.add_option("--load-plugin", options.plugins, "add the ops and passes of a shared library (docs/plugins.md); may be repeated")
+      ->type_name("F.so")
+      ->allow_extra_args(false);
   app.add_option("--load-strategy", options.loadStrategy, "take the layouts from such a file instead of inferring them")
       ->type_name("F.txtpb");
 }
@@ -166,6 +170,10 @@ int run(int argc, char **argv) {
   }
   if ((plan->parsed() ? planOptions.common : options).model.empty()) { // not required(), which a subcommand would not change
     std::cerr << "error: model is required; --help lists the options\n";
+    return 1;
+  }
+  if (llvm::Error error = ashlar::plugin::load((plan->parsed() ? planOptions.common : options).plugins)) {
+    std::cerr << "error: " << llvm::toString(std::move(error)) << "\n";
     return 1;
   }
   if (plan->parsed()) {

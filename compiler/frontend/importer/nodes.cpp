@@ -37,8 +37,16 @@ template <typename Nodes> std::string findUnsupported(const Nodes &nodes, int64_
     std::string more = names.size() > kNamesShown ? " and " + std::to_string(names.size() - kNamesShown) + " more" : "";
     ops.push_back(op + " (node" + (names.size() > 1 ? "s" : "") + " \"" + shown + "\"" + more + ", opset " + std::to_string(opset) + ")");
   }
-  return ops.empty() ? ""
-                     : std::to_string(ops.size()) + (ops.size() == 1 ? " op is" : " ops are") + " not supported: " + llvm::join(ops, ", ");
+  if (ops.empty()) {
+    return "";
+  }
+  // Of a domain that is neither ONNX's nor a runtime's.
+  bool isOthers = llvm::any_of(unsupported, [](const auto &op) {
+    StringRef name = op.first;
+    return name.contains('.') && !name.starts_with("ai.") && !name.starts_with("com.microsoft.");
+  });
+  return std::to_string(ops.size()) + (ops.size() == 1 ? " op is" : " ops are") + " not supported: " + llvm::join(ops, ", ") +
+         (isOthers ? "; --load-plugin adds ops (docs/plugins.md)" : "");
 }
 
 } // namespace

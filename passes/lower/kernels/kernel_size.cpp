@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sizes of ops as code: the code of scalar forms, views.cpp and the polynomials of LLVM make of them, counted once and rounded.
+// Sizes of ops as code: scalar forms, views.cpp and the polynomials of LLVM, counted once and rounded.
 
 #include "passes/lower/kernels/kernel_size.h"
 

@@ -299,7 +299,7 @@ TEST_CASE("import lists all unsupported ops at once", "[frontend]") {
   model.node("LSTM", {"b"}, {"c"}).node("Foo", {"c"}, {"d"}, {}, "layer2/foo").node("Gelu", {"d"}, {"e"}, {}, "g").output("e");
   model.proto.mutable_graph()->mutable_node(4)->set_domain("com.example");
   CHECK(importError(model) == "model.onnx: 3 ops are not supported: Foo (nodes \"layer1/foo\", \"layer2/foo\", opset 17), LSTM (node "
-                              "\"LSTM_2\", opset 17), com.example.Gelu (node \"g\", opset 17)");
+                              "\"LSTM_2\", opset 17), com.example.Gelu (node \"g\", opset 17); --load-plugin adds ops (docs/plugins.md)");
 }
 
 // Whatever is in a name, the error is one line.

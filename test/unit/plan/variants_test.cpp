@@ -4,6 +4,7 @@
 
 #include "compiler/job/job.h"
 #include "compiler/pipelines/pipelines.h"
+#include "compiler/pipelines/plugin_passes.h"
 #include "dialects/exec/exec.h"
 #include "passes/lower/passes.h"
 #include "test/unit/reference/parsed_module.h"
@@ -157,4 +158,49 @@ TEST_CASE("variants: merging moves other constants and keeps other kernels", "[p
   PassManager passes(a->getContext());
   passes.addPass(lower::createVerifyExecPass());
   REQUIRE(succeeded(passes.run(*a)));
+}
+
+namespace {
+
+// The passes in a pipeline, in order; those of a point bear its name.
+std::vector<std::string> namesOf(OpPassManager &passes) {
+  std::vector<std::string> names;
+  for (Pass &pass : passes) {
+    names.push_back(pass.getArgument().str());
+  }
+  return names;
+}
+
+struct PointPass : PassWrapper<PointPass, OperationPass<ModuleOp>> {
+  explicit PointPass(const char *name) : name(name) {}
+  StringRef getArgument() const final { return name; }
+  void runOnOperation() final {}
+  const char *name;
+};
+
+bool addsPoints = false; // adders are of the process
+
+void addPoint(pipelines::PassPoint point, OpPassManager &passes) {
+  if (addsPoints) {
+    passes.addPass(std::make_unique<PointPass>(point == pipelines::PassPoint::Model  ? "model"
+                                               : point == pipelines::PassPoint::Step ? "step"
+                                                                                     : "device"));
+  }
+}
+
+} // namespace
+
+TEST_CASE("passes of plugins: each point has its place", "[pipelines]") {
+  pipelines::addPluginPasses(addPoint);
+  addsPoints = true;
+  PassManager train(&test::context()), fusion(&test::context());
+  pipelines::addTrainPasses(train, jobOf(kTraining));
+  pipelines::addFusionPasses(fusion, pipelines::Variant());
+  addsPoints = false;
+  std::vector<std::string> names = namesOf(train);
+  CHECK(names.front() == "model");
+  CHECK(names[names.size() - 2] == "step");
+  CHECK(names.back() == "ashlar-verify-train");
+  CHECK(llvm::count(names, "device") == 0);
+  CHECK(namesOf(fusion).front() == "device");
 }

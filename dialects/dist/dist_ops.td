@@ -215,7 +215,7 @@ def Dist_AxisIndexOp : Dist_Op<"axis_index", [Pure]> {
   let hasVerifier = 1;
 }
 
-def Dist_AfterOp : Dist_Op<"after", [Pure, AllTypesMatch<["input", "result"]>, Dist_Reorderable,
+def Dist_AfterOp : Dist_Op<"after", [Pure, AliasesOperands, AllTypesMatch<["input", "result"]>, Dist_Reorderable,
                                      DeclareOpInterfaceMethods<ReferenceOpInterface>]> {
   let summary = "A value, not before another one is there";
   let description = [{

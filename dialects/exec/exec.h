@@ -6,6 +6,7 @@
 #define ASHLAR_DIALECTS_EXEC_EXEC_H
 
 #include "dialects/support/enums.h"
+#include "dialects/support/op_interfaces.h"
 
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/IR/BuiltinAttributes.h"

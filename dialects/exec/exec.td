@@ -15,6 +15,7 @@ include "mlir/Interfaces/SideEffectInterfaces.td"
 include "dialects/exec/exec_enums.td"
 include "dialects/exec/exec_interfaces.td"
 include "dialects/support/enums.td"
+include "dialects/support/op_interfaces.td"
 
 def Exec_Dialect : Dialect {
   let name = "exec";
@@ -143,7 +144,7 @@ def Exec_ProductWithSumsOp : Exec_Op<"product_with_sums", [Pure]> {
   let hasVerifier = 1;
 }
 
-def Exec_AwaitOp : Exec_Op<"await", [AllTypesMatch<["started", "results"]>]> {
+def Exec_AwaitOp : Exec_Op<"await", [AliasesOperands, AllTypesMatch<["started", "results"]>]> {
   let summary = "The results of a collective, once it is done";
   let description = [{
     A collective whose results only this op takes runs beside what stands between the two. The operands are all of its results.

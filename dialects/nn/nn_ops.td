@@ -61,7 +61,7 @@ def Nn_WriteOp : Nn_Op<"write", [DeclareOpInterfaceMethods<SymbolUserOpInterface
 
 def Nn_GradientResource : Resource<"::ashlar::nn::GradientResource">;
 
-def Nn_GradientOp : Nn_Op<"gradient", [SameOperandsAndResultType, DeclareOpInterfaceMethods<SymbolUserOpInterface>,
+def Nn_GradientOp : Nn_Op<"gradient", [SameOperandsAndResultType, AliasesOperands, DeclareOpInterfaceMethods<SymbolUserOpInterface>,
                                        DeclareOpInterfaceMethods<ShardingRuleOpInterface>, Nn_HasReference]> {
   let summary = "The gradient of the loss with respect to a variable";
   let description = [{
@@ -257,7 +257,8 @@ def Nn_BroadcastOp : Nn_DifferentiableOp<"broadcast", Nn_Computes<"Free", "Move"
   let hasFolder = 1;
 }
 
-def Nn_ReshapeOp : Nn_DifferentiableOp<"reshape", Nn_Computes<"Free", "Move", "moved">, [MovesElements, DelaysSums, Nn_Reorderable]> {
+def Nn_ReshapeOp : Nn_DifferentiableOp<"reshape", Nn_Computes<"Free", "Move", "moved">,
+                                       [MovesElements, AliasesOperands, DelaysSums, Nn_Reorderable]> {
   let summary = "The same elements in row-major order under another shape";
   let description = [{
     **Constraints:** (C1) as many elements; (C2) element types agree.

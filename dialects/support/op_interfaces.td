@@ -14,6 +14,9 @@ def SizedTensors : NativeOpTrait<"SizedTensors"> { let cppNamespace = "::ashlar"
 // Each element of the result is an element of an operand, or 0: nothing is computed.
 def MovesElements : NativeOpTrait<"MovesElements"> { let cppNamespace = "::ashlar"; }
 
+// Each result is another name of the bytes of the operand with its number: nothing moves (aliases.h). Further operands are not read.
+def AliasesOperands : NativeOpTrait<"AliasesOperands"> { let cppNamespace = "::ashlar"; }
+
 // The result needs no rounding where the operands have its type.
 def RoundsNothing : NativeOpTrait<"RoundsNothing"> { let cppNamespace = "::ashlar"; }
 

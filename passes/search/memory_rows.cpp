@@ -4,7 +4,7 @@
 
 #include "passes/search/memory_rows.h"
 
-#include "dialects/nn/nn.h"
+#include "dialects/support/aliases.h"
 #include "dialects/support/element_type.h"
 #include "dialects/support/op_interfaces.h"
 
@@ -119,7 +119,7 @@ std::vector<unsigned> MemoryRows::findLastReads() const {
   std::vector<unsigned> last(space.problem.ops.size());
   for (unsigned number = last.size(); number-- > 0;) {
     const layout::ProblemOp &op = space.problem.ops[number];
-    bool isView = op.op->hasTrait<MovesElements>() || isa<nn::ReshapeOp, nn::GradientOp>(op.op);
+    bool isView = op.op->hasTrait<MovesElements>() || aliasesOperands(op.op);
     last[number] = number;
     if (isView && !op.results.empty()) {
       for (const LayoutSpace::Use &next : space.uses[op.results.front()]) {

@@ -3,6 +3,7 @@
 // What ops say of themselves (op_interfaces.td) against what they compute, on the ops of random programs.
 
 #include "dialects/nn/nn.h"
+#include "dialects/support/aliases.h"
 #include "dialects/support/tensor_values.h"
 #include "test/fuzz/random_program.h"
 #include "test/unit/reference/parsed_module.h"
@@ -106,12 +107,22 @@ void checkMoves(Operation *op, std::mt19937_64 &random) {
   }
 }
 
+// Checks that the elements of the result are those of the operand, in order.
+void checkAlias(Operation *op, std::mt19937_64 &random) {
+  reference::LocalSemantics semantics = reference::getSemantics().local.lookup(op->getName().getStringRef());
+  Tensor operand = drawTensor(typeOf(op->getOperand(0)), random), result = semantics(op, {operand});
+  REQUIRE(result.getNumElements() == operand.getNumElements());
+  for (int64_t i = 0; i < result.getNumElements(); ++i) {
+    REQUIRE(result.getNumber(i) == operand.getNumber(i));
+  }
+}
+
 } // namespace
 
 TEST_CASE("ops: what they answer is what they compute", "[fuzz]") {
   std::mt19937_64 random(7);
   std::map<std::string, int> passed;
-  int moved = 0;
+  int moved = 0, aliases = 0;
   for (uint64_t seed = kFirstSeed; seed <= kLastSeed; ++seed) {
     OwningOpRef<ModuleOp> program = randomProgram(test::context(), seed, {/*varied=*/true});
     program->walk([&](ComputeOpInterface compute) {
@@ -125,10 +136,15 @@ TEST_CASE("ops: what they answer is what they compute", "[fuzz]") {
         checkMoves(op, random);
         ++moved;
       }
+      if (aliasesOperands(op)) {
+        checkAlias(op, random);
+        ++aliases;
+      }
       checkParts(op, compute, random, passed);
     });
   }
   CHECK(moved > 500);
+  CHECK(aliases > 50);
   for (const char *name : {"nn.add",    "nn.broadcast", "nn.cast", "nn.concat",    "nn.div",       "nn.matmul",   "nn.max",
                            "nn.min",    "nn.mul",       "nn.neg",  "nn.pad",       "nn.reduce",    "nn.resample", "nn.reshape",
                            "nn.select", "nn.slice",     "nn.sub",  "nn.transpose", "nn.unwindows", "nn.windows"}) {

@@ -7,6 +7,7 @@
 #include "passes/layout/redistribute/price.h"
 
 #include "dialects/nn/nn.h"
+#include "dialects/support/aliases.h"
 #include "dialects/support/element_type.h"
 #include "dialects/support/op_interfaces.h"
 #include "passes/analysis/schedule/overlap_schedule.h"
@@ -45,7 +46,7 @@ Form formOf(const LocalOp &local) {
   if (isa<nn::ReadOp, nn::ConstantOp>(local.op) || local.operands.empty()) {
     return Form::Source;
   }
-  if (isa<nn::ReshapeOp, nn::GradientOp>(local.op)) {
+  if (aliasesOperands(local.op)) {
     return Form::Alias;
   }
   if (local.op->hasTrait<MovesElements>()) {

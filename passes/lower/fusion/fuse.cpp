@@ -22,6 +22,7 @@
 #include "dialects/dist/owners.h"
 #include "dialects/exec/exec.h"
 #include "dialects/exec/target_traits.h"
+#include "dialects/support/aliases.h"
 #include "dialects/support/tensor_values.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -172,14 +173,14 @@ private:
     groupOf[&op] = &group;
   }
 
-  // Closes the group that computes `value`, looking through views and reshapes: something outside reads it.
+  // Closes the group that computes `value`, looking through views and other names: something outside reads it.
   void close(Value value) {
     SmallVector<Value> pending = {value};
     while (!pending.empty()) {
       Operation *def = pending.pop_back_val().getDefiningOp();
       if (Group *group = def ? groupOf.lookup(def) : nullptr) {
         group->open = false;
-      } else if (def && (views.contains(def) || isa<nn::ReshapeOp>(def)) && closed.insert(def).second) {
+      } else if (def && (views.contains(def) || aliasesOperands(def)) && closed.insert(def).second) {
         llvm::append_range(pending, def->getOperands());
       }
     }

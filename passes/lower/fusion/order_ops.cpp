@@ -7,6 +7,7 @@
 
 #include "dialects/dist/dist.h"
 #include "dialects/dist/owners.h"
+#include "dialects/support/aliases.h"
 #include "dialects/support/operands_first.h"
 #include "passes/lower/calls/library_call.h"
 #include "passes/lower/kernels/fusible.h"
@@ -104,7 +105,7 @@ private:
   // An op that can be computed as soon as its operands can: placing it is not an event of its own. A reduction is one: what is computed
   // from it would keep others out of its kernel.
   static bool followsOperands(Operation *op) {
-    return (isFusible(op) && !isa<nn::ReduceOp>(op)) || isa<nn::ReshapeOp, dist::SliceOp, dist::AfterOp>(op) || isFromOwner(op);
+    return (isFusible(op) && !isa<nn::ReduceOp>(op)) || aliasesOperands(op) || isa<dist::SliceOp>(op) || isFromOwner(op);
   }
 
   bool isAvailable(Value value) {

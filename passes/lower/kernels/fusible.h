@@ -7,6 +7,7 @@
 
 #include "dialects/exec/exec.h"
 #include "dialects/nn/nn.h"
+#include "dialects/support/aliases.h"
 
 namespace ashlar::lower {
 
@@ -16,7 +17,7 @@ inline bool isView(mlir::Operation *op) {
   if (auto constant = llvm::dyn_cast<nn::ConstantOp>(op)) {
     return constant.getValue().isSplat();
   }
-  return llvm::isa<nn::IndexOp>(op) || (op->hasTrait<MovesElements>() && !llvm::isa<nn::ReshapeOp>(op)); // a reshape is another name
+  return llvm::isa<nn::IndexOp>(op) || (op->hasTrait<MovesElements>() && !aliasesOperands(op));
 }
 
 // Returns whether the op computes one element of its result from elements of its operands at the same place.

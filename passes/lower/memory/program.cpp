@@ -6,9 +6,10 @@
 #include "passes/lower/memory/program.h"
 
 #include "dialects/dist/owners.h"
+#include "dialects/support/aliases.h"
 #include "dialects/support/element_type.h"
 #include "passes/lower/kernels/kernel_emitter.h"
-#include "passes/lower/memory/same_bytes.h"
+#include "passes/lower/memory/storage_uses.h"
 
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -94,9 +95,11 @@ private:
                 return success();
               })
               .Case([&](dist::AxisIndexOp index) { return scanAxisIndex(index); })
-              .Case<nn::ReshapeOp, dist::AfterOp>([&](auto) { return success(); })
               .Default([&](Operation *other) -> LogicalResult {
                 if (!isInstruction(other)) {
+                  if (aliasesOperands(other)) {
+                    return success();
+                  }
                   return other->emitOpError("cannot be planned; only fusions, collectives, reads, writes and constants can, "
                                             "run ashlar-fuse first");
                 }
@@ -160,7 +163,7 @@ private:
   }
 
   void place(Value reshaped, unsigned tensor, ArrayRef<Value> oldValues, Location loc, SmallVectorImpl<Copy> &copies) {
-    Value value = rootOf(reshaped);
+    Value value = getStorageRoot(reshaped);
     if (canCompute(value, oldValues) && fitsOwner(value, tensor)) {
       places[value] = named(tensor);
       placeRoot(value, tensor, oldValues);
@@ -181,10 +184,10 @@ private:
   // What a broadcast takes from its root is computed where all devices are to have it, if that is safe.
   void placeRoot(Value result, unsigned tensor, ArrayRef<Value> oldValues) {
     auto broadcast = result.getDefiningOp<dist::BroadcastOp>();
-    Value value = broadcast ? rootOf(broadcast.getInput()) : Value();
+    Value value = broadcast ? getStorageRoot(broadcast.getInput()) : Value();
     SmallVector<OpOperand *> uses;
     if (value) {
-      collectUses(value, uses);
+      collectStorageUses(value, uses);
     }
     if (uses.size() == 1 && canCompute(value, oldValues)) {
       places[value] = named(tensor);
@@ -199,7 +202,7 @@ private:
     }
     SmallVector<OpOperand *> uses;
     for (Value old : oldValues) {
-      collectUses(old, uses);
+      collectStorageUses(old, uses);
     }
     int64_t now = times.lookup(producer);
     unsigned overwritten = 0;
@@ -227,7 +230,7 @@ private:
     DenseMap<Value, int64_t> lastUse;
     for (auto &[op, time] : times) {
       for (OpOperand &operand : op->getOpOperands()) {
-        int64_t &last = lastUse[rootOf(operand.get())];
+        int64_t &last = lastUse[getStorageRoot(operand.get())];
         last = std::max(last, timeOf(operand));
       }
     }
@@ -248,10 +251,10 @@ private:
   // Returns the storage of an operand that dies at `op` and may be overwritten by `result`; a new one when there is none.
   unsigned reuse(Operation *op, OpResult result, int64_t time, const DenseMap<Value, int64_t> &lastUse) {
     for (OpOperand &operand : op->getOpOperands()) {
-      Value value = rootOf(operand.get());
+      Value value = getStorageRoot(operand.get());
       unsigned storage = places.lookup(value);
       bool isTaken = llvm::any_of(op->getResults(), [&](OpResult other) { return places.contains(other) && places[other] == storage; });
-      bool isRepeated = llvm::count_if(op->getOperands(), [&](Value other) { return rootOf(other) == value; }) > 1;
+      bool isRepeated = llvm::count_if(op->getOperands(), [&](Value other) { return getStorageRoot(other) == value; }) > 1;
       if (program.storages[storage].temporary && !isTaken && !isRepeated && canOverwrite(operand, result) &&
           diesAt(operand, time, lastUse)) {
         return storage;
@@ -263,14 +266,14 @@ private:
 
   // Returns whether nothing reads the value of `operand`, an instruction's at `time`, while that runs or later.
   bool diesAt(OpOperand &operand, int64_t time, const DenseMap<Value, int64_t> &lastUse) const {
-    Value value = rootOf(operand.get());
+    Value value = getStorageRoot(operand.get());
     int64_t last = timeOf(operand);
     if (lastUse.lookup(value) != last) {
       return false;
     }
     SmallVector<OpOperand *> uses;
     if (last != time) { // it runs beside others, which may read the value before its own end
-      collectUses(value, uses);
+      collectStorageUses(value, uses);
     }
     return llvm::all_of(uses, [&](OpOperand *use) { return use == &operand || timeOf(*use) < time; });
   }
@@ -279,7 +282,7 @@ private:
     for (auto &[op, time] : times) {
       Instruction instruction{op, op->getLoc(), {}, {}, {}, {}, {}};
       for (Value operand : op->getOperands()) {
-        instruction.operands.push_back(places[rootOf(operand)]);
+        instruction.operands.push_back(places[getStorageRoot(operand)]);
         instruction.operandTypes.push_back(operand.getType());
       }
       for (Value result : resultsOf(op)) {

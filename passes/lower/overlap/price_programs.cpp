@@ -2,7 +2,7 @@
 //
 // Plays a fused program, in the order that it has by now, on a device and a channel beside it, and notes the time that it takes.
 
-#include "passes/lower/memory/same_bytes.h"
+#include "dialects/support/aliases.h"
 #include "passes/lower/overlap/priced_program.h"
 #include "passes/lower/passes.h"
 
@@ -38,7 +38,7 @@ public:
         run(op, program, number++);
       } else if (isa<nn::WriteOp, func::ReturnOp>(op)) {
         for (Value value : op.getOperands()) {
-          if (!computed.contains(rootOf(value).getDefiningOp())) {
+          if (!computed.contains(getStorageRoot(value).getDefiningOp())) {
             (dist::getOwner(&op) ? alone[*dist::getOwner(&op)] : now) += copyPs(value);
           }
         }

@@ -4,7 +4,8 @@
 
 #include "passes/lower/overlap/priced_program.h"
 
-#include "passes/lower/memory/same_bytes.h"
+#include "dialects/support/aliases.h"
+#include "passes/lower/memory/storage_uses.h"
 
 #include "dialects/support/element_type.h"
 
@@ -68,7 +69,7 @@ int64_t PricedProgram::alonePs() const {
 dist::PricedOp PricedProgram::price(Operation &op, const dist::DeviceRates &rates) {
   dist::PricedOp priced;
   for (Value operand : op.getOperands()) {
-    priced.holdsOperand |= numbers.contains(rootOf(operand).getDefiningOp());
+    priced.holdsOperand |= numbers.contains(getStorageRoot(operand).getDefiningOp());
     addNeeds(operand, priced.needs);
   }
   if (auto fusion = dyn_cast<exec::FusionOp>(op)) {
@@ -95,7 +96,7 @@ void PricedProgram::addNeeds(Value value, SmallVectorImpl<unsigned> &needs) cons
     }
     if (auto found = numbers.find(def); found != numbers.end()) {
       needs.push_back(found->second);
-    } else if (hasBytesOfOperand(def)) {
+    } else if (aliasesOperands(def)) {
       pending.push_back(def->getOperand(cast<OpResult>(next).getResultNumber()));
       if (auto after = dyn_cast<dist::AfterOp>(def)) {
         pending.push_back(after.getEvent());
@@ -106,13 +107,13 @@ void PricedProgram::addNeeds(Value value, SmallVectorImpl<unsigned> &needs) cons
 
 // The new value of a variable is computed over the old one: what reads the old one ahead of that must stay ahead.
 void PricedProgram::keepReadsAhead(nn::WriteOp write, Block &block) {
-  auto producer = numbers.find(rootOf(write.getValue()).getDefiningOp());
+  auto producer = numbers.find(getStorageRoot(write.getValue()).getDefiningOp());
   if (producer == numbers.end()) {
     return;
   }
   for (nn::ReadOp read : readsOf(write, block)) {
     SmallVector<OpOperand *> uses;
-    collectUses(read.getResult(), uses);
+    collectStorageUses(read.getResult(), uses);
     for (OpOperand *use : uses) {
       if (auto found = numbers.find(use->getOwner()); found != numbers.end() && found->second < producer->second) {
         ops[producer->second].needs.push_back(found->second);

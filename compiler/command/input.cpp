@@ -189,7 +189,7 @@ llvm::Error checkJobForTarget(const job::Job &job, exec::Target target) {
     return createStringError("deterministic.always asks for the deterministic variant alone, which the target " + name +
                              " does not have; leave it out, or compile for cpu");
   }
-  if (target != exec::Target::Cuda && job.machine().has_preset()) {
+  if (!traits.hasPresets && job.machine().has_preset()) {
     return createStringError("machine.preset " + job::Machine::Preset_Name(job.machine().preset()) + " is of GPUs, and the target is " +
                              name + "; leave it out, or compile for cuda");
   }

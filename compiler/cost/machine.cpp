@@ -4,6 +4,8 @@
 
 #include "compiler/cost/machine.h"
 
+#include "dialects/exec/target_traits.h"
+
 #include "llvm/Support/ErrorHandling.h"
 
 #include <cmath>
@@ -58,7 +60,7 @@ Machine h200() {
 
 // Returns what a job leaves out: of the target, or of the preset.
 Machine defaultOf(const job::Machine &given, exec::Target target) {
-  if (target == exec::Target::Cpu) {
+  if (!exec::traitsOf(target).hasPresets) {
     return cores();
   }
   if (!given.has_preset()) {

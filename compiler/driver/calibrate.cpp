@@ -8,6 +8,7 @@
 #include "compiler/cost/calibration.h"
 #include "compiler/file/output_file.h"
 #include "compiler/target/tool.h"
+#include "dialects/exec/target_traits.h"
 
 #include "llvm/ADT/SmallString.h"
 #include "llvm/Support/FileSystem.h"
@@ -71,7 +72,8 @@ void warnOfFits(const cost::Measurements &found) {
 }
 
 llvm::Error measureAndWrite(const CalibrateOptions &options) {
-  if (options.target != "cpu") {
+  std::optional<exec::Target> target = exec::symbolizeTarget(options.target);
+  if (!target || exec::traitsOf(*target).hasPresets) {
     return createStringError("--calibrate measures processors, and the target is " + options.target +
                              "; its rates are in machine { preset: H100 } (A100, H100, H200), or write down what you measured");
   }

@@ -10,6 +10,7 @@
 #include "dialects/dist/owners.h"
 #include "dialects/dist/recompute_rules.h"
 #include "dialects/dist/stages.h"
+#include "dialects/exec/target_traits.h"
 #include "dialects/nn/nn.h"
 #include "dialects/nn/programs.h"
 #include "dialects/support/element_type.h"
@@ -17,7 +18,6 @@
 #include "passes/analysis/schedule/timeline.h"
 #include "passes/layout/redistribute/price.h"
 #include "passes/lower/calls/library_convolution.h"
-#include "passes/lower/overlap/priced_program.h"
 #include "passes/lower/passes.h"
 #include "runtime/abi/memory_sizes.h"
 
@@ -42,7 +42,7 @@ struct StepProgram {
 class MemoryCount {
 public:
   MemoryCount(ModuleOp module, ArrayRef<StepProgram> programs, const pipelines::Variant &variant)
-      : module(module), programs(programs), variant(variant) {}
+      : module(module), programs(programs), variant(variant), traits(exec::traitsOf(variant.target)) {}
 
   lower::MemoryUse count() {
     auto stage = module->getAttrOfType<dist::StageAttr>(dist::kStageAttr);
@@ -59,7 +59,7 @@ public:
     add("constants", constantBytes());
     addBatches();
     addWorkspace();
-    if (variant.target == exec::Target::Cpu) {
+    if (traits.meetsInSharedMemory) {
       add("meetings of ranks", meetingBytes(stage ? stage.getCount() : 1));
     }
     return std::move(use);
@@ -123,7 +123,7 @@ private:
     if (module.lookupSymbol(nn::kForward) && !module->hasAttr(dist::kStageAttr)) {
       return;
     }
-    if (variant.target == exec::Target::Cuda) {
+    if (traits.hasDeviceMemory) {
       return add("batches", rt::kFeeds * batch);
     }
     add("batches", rt::stagedBytes(batch));
@@ -132,17 +132,17 @@ private:
     }
   }
 
-  // What library calls run in. That of a convolution on the cpu follows from the call; here it is the panels that most take.
+  // What library calls run in. Where it is not of a fixed size, that of a convolution follows from the call; here it is the panels that
+  // most take.
   void addWorkspace() {
-    const bool onCuda = variant.target == exec::Target::Cuda;
-    const uint64_t ofProduct = onCuda ? rt::kMatmulWorkspaceBytes : rt::kProductWorkspaceBytes;
-    const uint64_t ofConvolution = onCuda ? rt::kConvolutionWorkspaceBytes : rt::kConvPanelBytes + rt::kConvTableBytes;
+    const uint64_t ofProduct = traits.fixedWorkspace ? rt::kMatmulWorkspaceBytes : rt::kProductWorkspaceBytes;
+    const uint64_t ofConvolution = traits.fixedWorkspace ? rt::kConvolutionWorkspaceBytes : rt::kConvPanelBytes + rt::kConvTableBytes;
     const int64_t leastFlops = 2 * lower::ExpandOpsPassOptions().gemmFlops; // each multiply-add is two
     uint64_t most = 0;
     module.walk([&](ContractionOpInterface op) {
       auto typesOf = [](TypeRange range) { return llvm::map_to_vector(range, [](Type type) { return cast<RankedTensorType>(type); }); };
       const bool isLarge = dist::workOf(op, typesOf(op->getOperandTypes()), typesOf(op->getResultTypes())).flops >= leastFlops;
-      const bool isProduct = isa<nn::MatMulOp>(op) && (onCuda || isLarge);
+      const bool isProduct = isa<nn::MatMulOp>(op) && (traits.fixedWorkspace || isLarge);
       const bool isConvolution = lower::isLibraryConvolution(op, variant.target);
       most = std::max({most, isProduct ? ofProduct : 0, isConvolution ? ofConvolution : 0});
     });
@@ -174,6 +174,7 @@ private:
   ModuleOp module;
   ArrayRef<StepProgram> programs;
   const pipelines::Variant &variant;
+  const exec::TargetTraits &traits;
   std::set<std::string> counted; // names of inputs, outputs and passed values
   int64_t slots = 1;
   uint64_t parameters = 0, state = 0, ports = 0, passed = 0, batch = 0;
@@ -201,7 +202,7 @@ std::vector<StepProgram> priceAll(ModuleOp module, const pipelines::Variant &var
       op.movesBeside &= variant.overlaps;
     }
     programs.push_back(
-        {function, layout::priceProgram(local, rates, lower::handOverPs(variant.target)), runs.lookup(function.getSymName())});
+        {function, layout::priceProgram(local, rates, exec::traitsOf(variant.target).handOverPs), runs.lookup(function.getSymName())});
   }
   return programs;
 }

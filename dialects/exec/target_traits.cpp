@@ -26,10 +26,16 @@ const TargetTraits kCpu = {
     /*scattersInRegisters=*/false,
     /*cutsLoops=*/true,
     /*sharesRows=*/false,
+    /*hasBlocks=*/false,
     /*mostCodeAgain=*/16,
     /*launchBytes=*/0,
     /*combinesShort=*/true,
+    /*meetsInSharedMemory=*/true,
+    /*handOverPs=*/20'000'000,
+    /*hasDeviceMemory=*/false,
+    /*fixedWorkspace=*/false,
     /*playsDevices=*/true,
+    /*hasPresets=*/false,
 };
 
 const TargetTraits kCuda = {
@@ -47,10 +53,16 @@ const TargetTraits kCuda = {
     /*scattersInRegisters=*/true,
     /*cutsLoops=*/false,
     /*sharesRows=*/true,
+    /*hasBlocks=*/true,
     /*mostCodeAgain=*/128,
     /*launchBytes=*/20 * 1000 * 1000,
     /*combinesShort=*/false,
+    /*meetsInSharedMemory=*/false,
+    /*handOverPs=*/0,
+    /*hasDeviceMemory=*/true,
+    /*fixedWorkspace=*/true,
     /*playsDevices=*/false,
+    /*hasPresets=*/true,
 };
 
 } // namespace

@@ -30,14 +30,22 @@ struct TargetTraits {
   bool scattersInRegisters; // a scatter holds its sums in f32 until they are complete
   bool cutsLoops;           // a kernel takes the range of its outermost loop that it is to run
   bool sharesRows;          // several threads work on a row, and do not wait for each other before results are stored
+  bool hasBlocks;           // a kernel is a grid of blocks of threads: reductions are split until there are enough of them
   int64_t mostCodeAgain;    // scalar instructions that take no longer than to store an element and to read it again
   int64_t launchBytes;      // a kernel that moves less spends a fifth of its time, or more, on its launch; 0: it is called
 
   // Of collectives.
-  bool combinesShort; // integers of 16 bits
+  bool combinesShort;       // integers of 16 bits
+  bool meetsInSharedMemory; // ranks of a host combine values in memory that they share; other hosts' messages are staged
+  int64_t handOverPs;       // to hand a collective to the channel and to learn of its end: two threads wake each other; 0: it has a stream
 
-  // Of executables.
+  // Of memory.
+  bool hasDeviceMemory; // arenas, constants and batches lie in one block of the device, in parts of its alignment, not in the host's memory
+  bool fixedWorkspace;  // a device has one workspace of a fixed size for library calls; else each thread has what its calls ask for
+
+  // Of executables and machines.
   bool playsDevices; // a rank can play several devices in turn
+  bool hasPresets;   // the rates of its devices are on data sheets (machine.preset of a job); else --calibrate measures them
 };
 
 const TargetTraits &traitsOf(Target target);

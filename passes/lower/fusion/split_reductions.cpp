@@ -12,6 +12,7 @@
 #include "passes/lower/kernels/kernel_nest.h"
 #include "passes/lower/kernels/row_passes.h"
 
+#include "dialects/exec/target_traits.h"
 #include "dialects/support/tensor_values.h"
 
 #include "mlir/IR/IRMapping.h"
@@ -28,8 +29,8 @@ namespace {
 class Splitter {
 public:
   Splitter(exec::FusionOp fusion, exec::Target target)
-      : fusion(fusion), target(target), body(fusion.getBody().front()), shape(KernelShape::get(fusion)), passes(body, shape.domain),
-        b(fusion.getLoc(), fusion) {}
+      : fusion(fusion), traits(exec::traitsOf(target)), body(fusion.getBody().front()), shape(KernelShape::get(fusion)),
+        passes(body, shape.domain), b(fusion.getLoc(), fusion) {}
 
   void run() {
     chooseSegments();
@@ -42,7 +43,7 @@ public:
 
 private:
   exec::FusionOp fusion;
-  exec::Target target;
+  const exec::TargetTraits &traits;
   Block &body;
   KernelShape shape;
   RowPasses passes;
@@ -66,13 +67,12 @@ private:
     const auto *first = llvm::find_if(dims, [&](int64_t dim) { return shape.domain[dim] > 1; });
     splitDim = first == dims.end() ? dims.front() : *first;
     segmentDim = splitDim - llvm::count_if(dims, [&](int64_t dim) { return dim < splitDim; });
-    if (target == exec::Target::Cuda) { // threads need the samples alone, blocks the pixels too
+    if (traits.hasBlocks) { // threads need the samples alone, blocks the pixels too
       splitDims = llvm::find_if(shape.loops, [&](const LoopDim &loop) { return loop.last >= splitDim; })->last + 1 - splitDim;
     }
     int64_t size = ShapedType::getNumElements(ArrayRef<int64_t>(shape.domain).slice(splitDim, splitDims));
-    segments = target == exec::Target::Cuda
-                   ? countSegments(size, kept * reduced / size, countBlocks(loops, kept, reduced))
-                   : countCpuSegments(size, reduced / size, shape.loops.back().reduced ? 1 : loops.kept.back().size);
+    segments = traits.hasBlocks ? countSegments(size, kept * reduced / size, countBlocks(loops, kept, reduced))
+                                : countCpuSegments(size, reduced / size, shape.loops.back().reduced ? 1 : loops.kept.back().size);
   }
 
   int64_t countBlocks(const SplitLoops &loops, int64_t kept, int64_t reduced) const {
@@ -230,11 +230,11 @@ private:
     return inner.clone(*value.getDefiningOp(), second)->getResult(0);
   }
 
-  // Returns the partial results, and the dim of their segments. On a GPU each row of segments has threads of its own, and what is computed
-  // from its sum joins them: the segments are seen as the innermost dim.
+  // Returns the partial results, and the dim of their segments. Where threads share rows, each row of segments has threads of its own, and
+  // what is computed from its sum joins them: the segments are seen as the innermost dim.
   std::pair<Value, int64_t> inRows(OpBuilder &inner, Value partial) const {
     int64_t rank = typeOf(partial).getRank();
-    if (target != exec::Target::Cuda || segmentDim + 1 == rank) {
+    if (!traits.sharesRows || segmentDim + 1 == rank) {
       return {partial, segmentDim};
     }
     auto order = llvm::to_vector(llvm::seq<int64_t>(0, rank));
@@ -273,7 +273,7 @@ private:
     }
     exec::YieldOp::create(inner, fusion.getLoc(), yielded);
     auto partial = cast<RankedTensorType>(block.getArgument(0).getType());
-    bool isOfRows = target == exec::Target::Cuda || segmentDim + 1 == partial.getRank();
+    bool isOfRows = traits.sharesRows || segmentDim + 1 == partial.getRank();
     exec::FusionKind kind = isOfRows ? exec::FusionKind::Rows : exec::FusionKind::Columns;
     auto fused = exec::FusionOp::create(b, TypeRange(ValueRange(yielded)), kind, inputs);
     fused.getBody().takeBody(region);

@@ -6,6 +6,7 @@
 #include "passes/lower/memory/memory_use.h"
 
 #include "dialects/dist/dist.h"
+#include "dialects/exec/target_traits.h"
 #include "dialects/nn/programs.h"
 #include "dialects/support/element_type.h"
 #include "passes/lower/calls/library_convolution.h"
@@ -25,32 +26,30 @@ namespace {
 
 class Counter {
 public:
-  Counter(exec::VariantOp variant, const MemoryFacts &facts) : variant(variant), facts(facts) {
+  Counter(exec::VariantOp variant, const MemoryFacts &facts) : variant(variant), facts(facts), traits(exec::traitsOf(facts.target)) {
     perProcess = variant.getDevicesPerProcess();
     devices = std::accumulate(variant.getAxisSizes().begin(), variant.getAxisSizes().end(), int64_t(1), std::multiplies<>());
   }
 
   MemoryUse count() {
     addTensors();
-    add("constants", onCuda() ? rt::roundUp(facts.constantBytes, rt::kDeviceAlignment) : facts.constantBytes);
+    add("constants", traits.hasDeviceMemory ? rt::roundUp(facts.constantBytes, rt::kDeviceAlignment) : facts.constantBytes);
     addBatches();
     const uint64_t workspace = callWorkspace();
     add("matrix products", workspace);
-    use.threadBytes = onCuda() ? 0 : workspace;
+    use.threadBytes = traits.fixedWorkspace ? 0 : workspace;
     add("ordered weights", orderedBytes());
-    if (onCuda()) {
-      add("messages", receivedBytes());
-      add("collectives", collectiveWorkspace());
-    } else {
+    if (traits.meetsInSharedMemory) {
       add("meetings of ranks", meetingBytes());
       add("messages between hosts", stagingBytes());
+    } else {
+      add("messages", receivedBytes());
+      add("collectives", collectiveWorkspace());
     }
     return std::move(use);
   }
 
 private:
-  bool onCuda() { return facts.target == exec::Target::Cuda; }
-
   void add(StringRef name, uint64_t bytes) {
     if (bytes != 0) {
       use.parts.push_back({name.str(), bytes});
@@ -70,7 +69,7 @@ private:
       largest = std::max(largest, owner ? bytes : 0);
     }
     bytesOf[exec::Role::State] += largest;
-    uint64_t arena = rt::roundUp(variant.getArenaBytes(), onCuda() ? rt::kDeviceAlignment : rt::kPageBytes) * perProcess;
+    uint64_t arena = rt::roundUp(variant.getArenaBytes(), traits.hasDeviceMemory ? rt::kDeviceAlignment : rt::kPageBytes) * perProcess;
     uint64_t ports = bytesOf[exec::Role::Input] + bytesOf[exec::Role::Output];
     add("parameters", bytesOf[exec::Role::Variable]);
     add("state", bytesOf[exec::Role::State]);
@@ -110,7 +109,7 @@ private:
     if (batch == 0) {
       return; // a model gets its inputs at once
     }
-    if (onCuda()) {
+    if (traits.hasDeviceMemory) {
       uint64_t bytes = 0;
       for (auto tensor : variant.getBody().getOps<exec::TensorOp>()) {
         bool isInput = tensor.getRole() == exec::Role::Input;
@@ -124,14 +123,14 @@ private:
     }
   }
 
-  // What library calls run in, one after the other; on the cpu, for each thread.
+  // What library calls run in, one after the other; where it is not of a fixed size, for each thread.
   uint64_t callWorkspace() {
     uint64_t most = 0;
     variant.getBody().walk([&](exec::GemmOp product) {
-      most = std::max(most, onCuda() ? rt::kMatmulWorkspaceBytes : rt::productWorkspaceBytes(describeProduct(product)));
+      most = std::max(most, traits.fixedWorkspace ? rt::kMatmulWorkspaceBytes : rt::productWorkspaceBytes(describeProduct(product)));
     });
     variant.getBody().walk([&](exec::ConvOp conv) {
-      most = std::max(most, onCuda() ? rt::kConvolutionWorkspaceBytes : rt::convWorkspaceBytes(describeConvolution(conv)));
+      most = std::max(most, traits.fixedWorkspace ? rt::kConvolutionWorkspaceBytes : rt::convWorkspaceBytes(describeConvolution(conv)));
     });
     return most;
   }
@@ -238,7 +237,7 @@ private:
     return rt::movementStaging(perProcess, bytesOf(op.getSources())).bytes();
   }
 
-  // cuda: a message of each channel that the stage receives on may come before its place is free.
+  // Without shared memory a message of each channel that the stage receives on may come before its place is free.
   uint64_t receivedBytes() {
     uint64_t bytes = 0;
     for (auto program : variant.getBody().getOps<exec::ProgramOp>()) {
@@ -250,8 +249,8 @@ private:
     return bytes;
   }
 
-  // cuda: what pieces are packed in that are not dense, or not in the order of the communicator. Collectives in a row may run together.
-  // Where devices talk to each other there is a word that says how far this one is.
+  // Without shared memory: what pieces are packed in that are not dense, or not in the order of the communicator. Collectives in a row may
+  // run together. Where devices talk to each other there is a word that says how far this one is.
   uint64_t collectiveWorkspace() {
     uint64_t most = 0;
     bool talks = variant.getNumStages() > 1;
@@ -308,6 +307,7 @@ private:
 
   exec::VariantOp variant;
   const MemoryFacts &facts;
+  const exec::TargetTraits &traits;
   int64_t perProcess = 1, devices = 1;
   MemoryUse use;
 };

@@ -17,7 +17,7 @@ struct MemoryPart {
   uint64_t bytes = 0;
 };
 
-// The parts of a process, without those of no bytes. On cuda those of its device.
+// The parts of a process, without those of no bytes. Of a device with memory of its own, those that lie there.
 struct MemoryUse {
   llvm::SmallVector<MemoryPart> parts;
   uint64_t threadBytes = 0; // that every thread of a rank beyond the first one takes, too

@@ -8,7 +8,7 @@
 #include "passes/lower/passes.h"
 
 #include "dialects/dist/dist.h"
-#include "dialects/exec/exec.h"
+#include "dialects/exec/target_traits.h"
 #include "dialects/support/operands_first.h"
 #include "passes/analysis/costs.h"
 
@@ -102,7 +102,7 @@ struct OverlapCollectivesPass : public impl::OverlapCollectivesPassBase<OverlapC
 
 private:
   void overlap(Block &block, const dist::DeviceRates &rates) {
-    PricedProgram program(block, rates, handOverPs(target));
+    PricedProgram program(block, rates, exec::traitsOf(target).handOverPs);
     dist::OverlapSchedule schedule = dist::scheduleOverlap(program.ops);
     if (schedule.timePs < program.alonePs()) {
       Rewriter(block, program, schedule).run();

@@ -7,6 +7,7 @@
 #include "passes/lower/passes.h"
 
 #include "dialects/dist/owners.h"
+#include "dialects/exec/target_traits.h"
 #include "dialects/support/element_type.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -101,7 +102,7 @@ struct PriceProgramsPass : public impl::PriceProgramsPassBase<PriceProgramsPass>
     for (auto function : module.getOps<func::FuncOp>()) {
       if (!function.isExternal()) {
         Block &block = function.getBody().front();
-        PricedProgram program(block, rates, handOverPs(target));
+        PricedProgram program(block, rates, exec::traitsOf(target).handOverPs);
         int64_t timeNs = llvm::divideCeil(Player(block, rates).play(block, program), kPsPerNs);
         function->setAttr(exec::kPredictedAttr, Builder(&getContext()).getI64IntegerAttr(timeNs));
       }

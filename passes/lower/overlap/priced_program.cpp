@@ -36,11 +36,6 @@ int64_t computePs(exec::FusionOp fusion, const dist::DeviceRates &rates) {
 
 } // namespace
 
-int64_t handOverPs(exec::Target target) {
-  constexpr int64_t kThreadHandOverPs = 20'000'000;
-  return target == exec::Target::Cpu ? kThreadHandOverPs : 0;
-}
-
 PricedProgram::PricedProgram(Block &block, const dist::DeviceRates &rates, int64_t handOverPs) : handOverPs(handOverPs) {
   for (Operation &op : block) {
     if (isa<exec::FusionOp, dist::CollectiveOpInterface, dist::SliceOp>(op)) {

@@ -15,14 +15,10 @@
 
 namespace ashlar::lower {
 
-// Returns what it takes to hand a collective to the channel and to learn of its end, in picoseconds. On the cpu two threads wake each
-// other: some 20 us. On a GPU collectives have a stream of their own anyway.
-int64_t handOverPs(exec::Target target);
-
 // A program as numbers. State: the instructions in order, and the op of each.
 class PricedProgram {
 public:
-  // `handOverPs`: what handOverPs() says; nothing of it counts as hidden.
+  // `handOverPs`: the target's (dialects/exec/target_traits.h); nothing of it counts as hidden.
   PricedProgram(mlir::Block &block, const dist::DeviceRates &rates, int64_t handOverPs);
 
   // Returns the time of the program when it runs one op after the other.

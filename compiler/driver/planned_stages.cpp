@@ -62,8 +62,9 @@ std::optional<report::PipelineFacts> describePipeline(ModuleOp planned, const pi
   const int64_t devices = std::accumulate(sizes.begin(), sizes.end(), int64_t(1), std::multiplies<>());
   cost::Machine machine = cost::machineOf(job, variant.target);
   auto linkOf = [&](int64_t from, int64_t to) { return cost::stageLink(machine, devices, from, to); };
-  return report::makePipelineFacts(stages, {variant.pipeline->orderFile.empty() ? variant.pipeline->schedule : "an order of its own",
-                                            variant.pipeline->microBatches, countMemory(planned, variant), linkOf});
+  return report::makePipelineFacts(
+      stages, {variant.pipeline->orderFile.empty() ? stage::stringifySchedule(variant.pipeline->schedule).str() : "an order of its own",
+               variant.pipeline->microBatches, countMemory(planned, variant), linkOf});
 }
 
 } // namespace ashlar::driver

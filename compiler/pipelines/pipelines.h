@@ -7,6 +7,9 @@
 
 #include "compiler/job/job.pb.h"
 #include "dialects/exec/exec.h"
+#include "passes/partition/fusion_setting.h"
+#include "passes/search/solver/solve.h"
+#include "passes/stage/schedule.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/PassManager.h"
@@ -32,23 +35,23 @@ struct OptimizerParallel {
   int64_t shardSize; // -1: all devices that repeat a parameter
 };
 
-// What collectives of a kind are put together where parameters have no fusion ids, as ashlar-fuse-collectives takes it; empty: none.
+// What collectives of a kind are put together where parameters have no fusion ids, as ashlar-fuse-collectives takes it.
 struct CommFusion {
-  std::string allReduce, allGather, reduceScatter;
+  partition::FusionSetting allReduce, allGather, reduceScatter;
 };
 
 // How the model is cut into stages (passes/stage/passes.td).
 struct Stages {
   int64_t stages;
   int64_t microBatches;
-  std::string schedule;
+  stage::Schedule schedule = stage::Schedule::OneFOneB;
   int64_t chunks = 1;    // of each stage
   std::string orderFile; // in the place of the schedule, if not empty
 };
 
 // How layouts are searched (passes/search/passes.td).
 struct Search {
-  std::string method;
+  search::Method method = search::Method::DynamicProgramming;
   int64_t memoryLimit = 0;    // bytes of a device; 0: any number
   bool takesSmallest = false; // what takes least where nothing keeps the limit; else that is an error
   bool prefersBatch = false;  // data parallelism, where it is possible, without a search

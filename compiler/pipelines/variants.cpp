@@ -57,24 +57,45 @@ std::string refuseChunks(const job::Job &job, exec::Target target, int64_t chunk
   return "";
 }
 
-// Writes a setting as ashlar-fuse-collectives reads it.
-std::string fusionOption(const job::CommFusion::Setting &setting) {
+partition::FusionSetting fusionSettingOf(const job::CommFusion::Setting &setting) {
   constexpr int64_t kBytesPerMb = 1000000;
   switch (setting.mode()) {
   case job::CommFusion::AUTO_BUCKETS:
-    return "auto";
+    return {dist::FusionMode::Auto, {}};
   case job::CommFusion::SIZE:
-    return "size:" + std::to_string(setting.size_mb() * kBytesPerMb);
+    return {dist::FusionMode::Size, {setting.size_mb() * kBytesPerMb}};
   case job::CommFusion::INDEX:
-    return "index:" + llvm::join(llvm::map_range(setting.index(), [](int32_t bound) { return std::to_string(bound); }), ":");
+    return {dist::FusionMode::Index, {setting.index().begin(), setting.index().end()}};
   }
   llvm_unreachable("unknown mode");
 }
 
 CommFusion commFusionOf(const job::CommFusion &fusion) {
-  return {fusion.has_all_reduce() ? fusionOption(fusion.all_reduce()) : "",
-          fusion.has_all_gather() ? fusionOption(fusion.all_gather()) : "",
-          fusion.has_reduce_scatter() ? fusionOption(fusion.reduce_scatter()) : ""};
+  CommFusion settings;
+  if (fusion.has_all_reduce()) {
+    settings.allReduce = fusionSettingOf(fusion.all_reduce());
+  }
+  if (fusion.has_all_gather()) {
+    settings.allGather = fusionSettingOf(fusion.all_gather());
+  }
+  if (fusion.has_reduce_scatter()) {
+    settings.reduceScatter = fusionSettingOf(fusion.reduce_scatter());
+  }
+  return settings;
+}
+
+stage::Schedule scheduleOf(job::Pipeline::Schedule schedule) {
+  switch (schedule) {
+  case job::Pipeline::GPIPE:
+    return stage::Schedule::GPipe;
+  case job::Pipeline::ONE_F_ONE_B:
+    return stage::Schedule::OneFOneB;
+  case job::Pipeline::INTERLEAVED:
+    return stage::Schedule::Interleaved;
+  case job::Pipeline::ZERO_BUBBLE:
+    return stage::Schedule::ZeroBubble;
+  }
+  llvm_unreachable("unknown schedule");
 }
 
 // Returns the kernels of a module.
@@ -130,12 +151,11 @@ VariantList listVariants(const job::Job &job, exec::Target target) {
     plain.optimizerParallel = OptimizerParallel{split.level(), int64_t(split.threshold_kb()) * 1024, split.shard_size()};
   }
   if (job::effectiveMode(job) == job::AUTO && job.search() != job::PROPAGATION && !job.has_strategy()) {
-    plain.search = Search{job.search() == job::ILP ? "ilp" : "dp"};
+    plain.search = Search{job.search() == job::ILP ? search::Method::IntegerProgram : search::Method::DynamicProgramming};
   }
   if (job.has_pipeline()) {
     const job::Pipeline &given = job.pipeline();
-    plain.pipeline =
-        Stages{given.stages(), given.micro_batches(), job::Pipeline::Schedule_Name(given.schedule()), given.chunks(), given.order()};
+    plain.pipeline = Stages{given.stages(), given.micro_batches(), scheduleOf(given.schedule()), given.chunks(), given.order()};
   }
   list.variants.push_back(plain);
   int64_t chunks = job.deterministic().chunks(), ranks = job::numDevices(job);

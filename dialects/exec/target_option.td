@@ -5,11 +5,9 @@
 #ifndef ASHLAR_DIALECTS_EXEC_TARGET_OPTION_TD
 #define ASHLAR_DIALECTS_EXEC_TARGET_OPTION_TD
 
-include "mlir/Pass/PassBase.td"
+include "dialects/exec/exec_enums.td"
+include "dialects/support/enum_option.td"
 
-class TargetOption<string what> : Option<"target", "target", "::ashlar::exec::Target", "::ashlar::exec::Target::Cpu", what, [{
-  llvm::cl::values(clEnumValN(::ashlar::exec::Target::Cpu, "cpu", "the processor"),
-                   clEnumValN(::ashlar::exec::Target::Cuda, "cuda", "an NVIDIA GPU"))
-}]>;
+class TargetOption<string what> : EnumOption<"target", "target", Exec_Target, "Cpu", what>;
 
 #endif // ASHLAR_DIALECTS_EXEC_TARGET_OPTION_TD

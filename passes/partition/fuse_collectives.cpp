@@ -191,9 +191,11 @@ private:
       CollectiveKind kind = candidate.op.getCollectiveKind();
       const FusionSetting &setting = *settings.of(kind);
       if (setting.mode && candidate.id.value_or(0) > 0) {
+        std::string text;
+        llvm::raw_string_ostream(text) << setting;
         return candidate.op->emitOpError("is fused by the mode \"")
-               << setting.text << "\" of " << stringifyCollectiveKind(kind) << ", but parameter \""
-               << candidate.parameters.front().getSymName() << "\" has fusion id " << *candidate.id << "; leave out one of the two";
+               << text << "\" of " << stringifyCollectiveKind(kind) << ", but parameter \"" << candidate.parameters.front().getSymName()
+               << "\" has fusion id " << *candidate.id << "; leave out one of the two";
       }
     }
     return success();
@@ -303,18 +305,7 @@ struct FuseCollectives : impl::FuseCollectivesPassBase<FuseCollectives> {
   using FuseCollectivesPassBase::FuseCollectivesPassBase;
 
   void runOnOperation() override {
-    Settings settings;
-    for (auto [name, text, setting] :
-         {std::tuple("all-reduce", &allReduce, &settings.allReduce), std::tuple("all-gather", &allGather, &settings.allGather),
-          std::tuple("reduce-scatter", &reduceScatter, &settings.reduceScatter)}) {
-      std::optional<FusionSetting> read = readFusionSetting(text->getValue());
-      if (!read) {
-        getOperation().emitError("option ") << name << " is \"" << text->getValue()
-                                            << "\"; one of auto, size:BYTES and index:N:M:... with growing numbers above 0";
-        return signalPassFailure();
-      }
-      *setting = *read;
-    }
+    const Settings settings{allReduce, allGather, reduceScatter};
     dist::MeshOp mesh = dist::findMesh(getOperation());
     SymbolTable symbols(getOperation());
     for (auto function : getOperation().getOps<func::FuncOp>()) {

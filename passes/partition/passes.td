@@ -93,9 +93,10 @@ def FuseCollectivesPass : Pass<"ashlar-fuse-collectives", "::mlir::ModuleOp"> {
   }];
   let dependentDialects = ["::ashlar::dist::DistDialect"];
   let options = [
-    Option<"allReduce", "all-reduce", "std::string", /*default=*/"", "what all-reduces are put together: auto, size:BYTES, index:N:M">,
-    Option<"allGather", "all-gather", "std::string", /*default=*/"", "the same of all-gathers">,
-    Option<"reduceScatter", "reduce-scatter", "std::string", /*default=*/"", "the same of reduce-scatters">
+    Option<"allReduce", "all-reduce", "::ashlar::partition::FusionSetting", /*default=*/"",
+           "what all-reduces are put together: auto, size:BYTES, index:N:M">,
+    Option<"allGather", "all-gather", "::ashlar::partition::FusionSetting", /*default=*/"", "the same of all-gathers">,
+    Option<"reduceScatter", "reduce-scatter", "::ashlar::partition::FusionSetting", /*default=*/"", "the same of reduce-scatters">
   ];
 }
 

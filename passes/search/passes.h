@@ -6,6 +6,7 @@
 #define ASHLAR_PASSES_SEARCH_PASSES_H
 
 #include "dialects/dist/dist.h"
+#include "passes/search/solver/solve.h"
 
 #include "mlir/Pass/Pass.h"
 

@@ -30,7 +30,10 @@ def SearchLayoutsPass : Pass<"ashlar-search-layouts", "::mlir::ModuleOp"> {
     Needs: a dist.mesh. Leaves: given layouts, and on the module `dist.search`: what was looked at and what it is predicted to take.
   }];
   let options = [
-    Option<"method", "method", "std::string", /*default=*/"\"dp\"", "dp: elimination, with prices on memory; ilp: and an integer program">,
+    Option<"method", "method", "::ashlar::search::Method", /*default=*/"::ashlar::search::Method::DynamicProgramming",
+           "dp: elimination, with prices on memory; ilp: and an integer program",
+           [{::llvm::cl::values(clEnumValN(::ashlar::search::Method::DynamicProgramming, "dp", "elimination, with prices on memory"),
+                                clEnumValN(::ashlar::search::Method::IntegerProgram, "ilp", "and an integer program"))}]>,
     Option<"memoryLimit", "memory-limit", "int64_t", /*default=*/"0", "bytes of a device; 0: any number">,
     Option<"takesSmallest", "takes-smallest", "bool", /*default=*/"false",
            "take the strategy that needs least memory where none keeps the limit, in the place of an error">,

@@ -115,7 +115,7 @@ struct SearchLayouts : impl::SearchLayoutsPassBase<SearchLayouts> {
         request.known.push_back(*known);
       }
     }
-    request.method = method == "ilp" ? Method::IntegerProgram : Method::DynamicProgramming;
+    request.method = method;
     request.limit = limit.value_or(INT64_MAX);
     const Deadline deadline(seconds);
     std::optional<Found> first;
@@ -174,10 +174,6 @@ struct SearchLayouts : impl::SearchLayoutsPassBase<SearchLayouts> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
     if (!layout::requirePrograms(module)) {
-      return signalPassFailure();
-    }
-    if (method != "dp" && method != "ilp") {
-      module.emitError("the method of the search is \"") << method.getValue() << "\"; there are dp and ilp";
       return signalPassFailure();
     }
     planner = std::make_shared<dist::Planner>(dist::findMesh(module));

@@ -29,12 +29,12 @@ struct CutStagesPass : public impl::CutStagesPassBase<CutStagesPass> {
 
 private:
   LogicalResult checkOptions() {
-    policy = SchedulePolicy::find(schedule);
-    const bool mayHaveChunks = !orderFile.empty() || schedule == "INTERLEAVED";
-    if (!policy || stages < 2 || microBatches < stages || chunks < 1 || (chunks > 1 && !mayHaveChunks)) {
-      return getOperation().emitError("a pipeline has at least 2 stages, as many micro-batches, a schedule GPIPE, ONE_F_ONE_B, INTERLEAVED "
-                                      "or ZERO_BUBBLE, and several chunks only with INTERLEAVED or an order; got ")
-             << stages.getValue() << " stages, " << microBatches.getValue() << " micro-batches, " << schedule.getValue() << ", "
+    policy = SchedulePolicy::get(schedule);
+    const bool mayHaveChunks = !orderFile.empty() || schedule == Schedule::Interleaved;
+    if (stages < 2 || microBatches < stages || chunks < 1 || (chunks > 1 && !mayHaveChunks)) {
+      return getOperation().emitError(
+                 "a pipeline has at least 2 stages, as many micro-batches, and several chunks only with INTERLEAVED or an order; got ")
+             << stages.getValue() << " stages, " << microBatches.getValue() << " micro-batches, " << stringifySchedule(schedule) << ", "
              << chunks.getValue() << " chunks";
     }
     cut = {stages.getValue(), chunks.getValue()};

@@ -6,6 +6,8 @@
 #define ASHLAR_PASSES_STAGE_PASSES_TD
 
 include "mlir/Pass/PassBase.td"
+include "dialects/support/enum_option.td"
+include "passes/stage/stage_enums.td"
 
 def AssignStagesPass : Pass<"ashlar-assign-stages", "::mlir::ModuleOp"> {
   let summary = "Says of each op of the forward pass which stage of a pipeline it is of.";
@@ -55,7 +57,7 @@ def CutStagesPass : Pass<"ashlar-cut-stages", "::mlir::ModuleOp"> {
     Option<"stages", "stages", "int64_t", /*default=*/"0", "number of stages">,
     Option<"microBatches", "micro-batches", "int64_t", /*default=*/"0", "micro-batches of a step">,
     Option<"chunks", "chunks", "int64_t", /*default=*/"1", "virtual stages that each stage runs, with INTERLEAVED or an order">,
-    Option<"schedule", "schedule", "std::string", /*default=*/"\"ONE_F_ONE_B\"", "GPIPE, ONE_F_ONE_B, INTERLEAVED or ZERO_BUBBLE">,
+    EnumOption<"schedule", "schedule", Stage_Schedule, /*default=*/"OneFOneB", "GPIPE, ONE_F_ONE_B, INTERLEAVED or ZERO_BUBBLE">,
     Option<"orderFile", "order-file", "std::string", /*default=*/"\"\"", "file of a user's own order, in the place of a schedule">,
   ];
   let dependentDialects = ["::ashlar::dist::DistDialect", "::ashlar::nn::NnDialect"];

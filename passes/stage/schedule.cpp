@@ -12,6 +12,8 @@
 #include <map>
 #include <tuple>
 
+#include "passes/stage/stage_enums.cpp.inc"
+
 namespace ashlar::stage {
 namespace {
 
@@ -153,21 +155,19 @@ std::optional<Part> Part::find(llvm::StringRef program) {
   return std::nullopt;
 }
 
-std::optional<SchedulePolicy> SchedulePolicy::find(llvm::StringRef name) {
+SchedulePolicy SchedulePolicy::get(Schedule schedule) {
   constexpr StepPhase F = StepPhase::Forward, B = StepPhase::Backward, W = StepPhase::Weights;
-  if (name == "GPIPE") {
-    return SchedulePolicy{{F, B}, InFlight::Any};
+  switch (schedule) {
+  case Schedule::GPipe:
+    return {{F, B}, InFlight::Any};
+  case Schedule::OneFOneB:
+    return {{B, F}, InFlight::OneWay};
+  case Schedule::Interleaved:
+    return {{F, B}, InFlight::RoundTrips};
+  case Schedule::ZeroBubble:
+    return {{B, F, W}, InFlight::OneWay};
   }
-  if (name == "ONE_F_ONE_B") {
-    return SchedulePolicy{{B, F}, InFlight::OneWay};
-  }
-  if (name == "INTERLEAVED") {
-    return SchedulePolicy{{F, B}, InFlight::RoundTrips};
-  }
-  if (name == "ZERO_BUBBLE") {
-    return SchedulePolicy{{B, F, W}, InFlight::OneWay};
-  }
-  return std::nullopt;
+  llvm_unreachable("unknown schedule");
 }
 
 StageOrders buildOrders(const SchedulePolicy &policy, const Cut &cut, int64_t microBatches) {

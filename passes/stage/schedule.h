@@ -5,6 +5,7 @@
 #ifndef ASHLAR_PASSES_STAGE_SCHEDULE_H
 #define ASHLAR_PASSES_STAGE_SCHEDULE_H
 
+#include "mlir/IR/OpImplementation.h"
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/StringRef.h"
 
@@ -13,6 +14,8 @@
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "passes/stage/stage_enums.h.inc"
 
 namespace ashlar::stage {
 
@@ -72,8 +75,8 @@ struct SchedulePolicy {
   std::vector<StepPhase> preference;
   InFlight inFlight;
 
-  // Returns the policy of a schedule by its name in jobs, "GPIPE"; nothing for an unknown one.
-  static std::optional<SchedulePolicy> find(llvm::StringRef name);
+  // Returns the policy of a schedule.
+  static SchedulePolicy get(Schedule schedule);
 
   // Whether the backward pass is in two phases.
   bool splitsBackward() const { return preference.size() == 3; }

@@ -242,7 +242,7 @@ Verdict compare(ModuleOp before, ModuleOp after, int64_t ranks, FirstError &erro
 pipelines::Variant addLayoutPasses(OpPassManager &passes, ModuleOp program) {
   pipelines::Variant variant = test::variantOf(program, program->hasAttr(kSplitVariablesAttr));
   if (auto modes = program->getAttrOfType<ArrayAttr>(kCommFusionModesAttr)) {
-    auto mode = [&](unsigned i) { return cast<StringAttr>(modes[i]).str(); };
+    auto mode = [&](unsigned i) { return *partition::FusionSetting::parse(cast<StringAttr>(modes[i]).getValue()); };
     variant.commFusion = {mode(0), mode(1), mode(2)};
   }
   pipelines::attachMachine(program, variant, job::Job());

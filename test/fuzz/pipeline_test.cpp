@@ -80,7 +80,7 @@ OwningOpRef<ModuleOp> cutInto(ModuleOp module, const Wanted &wanted, int64_t mic
   options.stages = wanted.cut.stages;
   options.chunks = wanted.cut.chunks;
   options.microBatches = microBatches;
-  options.schedule = wanted.schedule.empty() ? "GPIPE" : wanted.schedule;
+  options.schedule = wanted.schedule.empty() ? stage::Schedule::GPipe : *stage::symbolizeSchedule(wanted.schedule);
   const std::string file = (std::filesystem::temp_directory_path() / ("order." + std::to_string(getpid()) + ".txt")).string();
   if (wanted.schedule.empty()) {
     std::ofstream(file) << stage::printOrders(drawOrders(wanted, microBatches, seed), wanted.cut);

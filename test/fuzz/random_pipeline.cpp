@@ -61,16 +61,17 @@ std::optional<pipelines::Stages> pipelineOf(ModuleOp program) {
   pipeline.stages = number("stages");
   pipeline.chunks = number("chunks");
   pipeline.microBatches = number("micro_batches");
-  pipeline.schedule = cast<StringAttr>(values.get("schedule")).str();
+  pipeline.schedule = *stage::symbolizeSchedule(cast<StringAttr>(values.get("schedule")).getValue());
   return pipeline;
 }
 
 void setPipeline(ModuleOp program, const pipelines::Stages &pipeline) {
   Builder b(program.getContext());
-  program->setAttr(kPipelineAttr, b.getDictionaryAttr({b.getNamedAttr("stages", b.getI64IntegerAttr(pipeline.stages)),
-                                                       b.getNamedAttr("chunks", b.getI64IntegerAttr(pipeline.chunks)),
-                                                       b.getNamedAttr("micro_batches", b.getI64IntegerAttr(pipeline.microBatches)),
-                                                       b.getNamedAttr("schedule", b.getStringAttr(pipeline.schedule))}));
+  program->setAttr(kPipelineAttr,
+                   b.getDictionaryAttr({b.getNamedAttr("stages", b.getI64IntegerAttr(pipeline.stages)),
+                                        b.getNamedAttr("chunks", b.getI64IntegerAttr(pipeline.chunks)),
+                                        b.getNamedAttr("micro_batches", b.getI64IntegerAttr(pipeline.microBatches)),
+                                        b.getNamedAttr("schedule", b.getStringAttr(stage::stringifySchedule(pipeline.schedule)))}));
 }
 
 void dropPipeline(ModuleOp program) {
@@ -86,8 +87,8 @@ void drawPipeline(uint64_t seed, ModuleOp program) {
   }
   pipelines::Stages pipeline;
   pipeline.stages = 2 + dice.roll(kMostStages - 1);
-  pipeline.schedule = dice.pick(std::vector<std::string>{"GPIPE", "ONE_F_ONE_B", "INTERLEAVED", "ZERO_BUBBLE"});
-  pipeline.chunks = pipeline.schedule == "INTERLEAVED" ? 2 + dice.roll(2) : 1;
+  pipeline.schedule = *stage::symbolizeSchedule(static_cast<uint32_t>(dice.roll(stage::getMaxEnumValForSchedule() + 1)));
+  pipeline.chunks = pipeline.schedule == stage::Schedule::Interleaved ? 2 + dice.roll(2) : 1;
   pipeline.microBatches = pipeline.stages + dice.roll(kMostMore + 1);
   setPipeline(program, pipeline);
   dist::findMesh(program).removeDeviceIdsAttr();

@@ -230,8 +230,8 @@ void leaveOutPipeline(ModuleOp module, Chances &chances) {
     edit(smaller);
     chances.push_back([=] { setPipeline(module, smaller); });
   };
-  if (pipeline->schedule != "GPIPE") {
-    change([](pipelines::Stages &it) { it.chunks = 1, it.schedule = "GPIPE"; });
+  if (pipeline->schedule != stage::Schedule::GPipe) {
+    change([](pipelines::Stages &it) { it.chunks = 1, it.schedule = stage::Schedule::GPipe; });
   }
   if (pipeline->chunks > 2) {
     change([](pipelines::Stages &it) { --it.chunks; });

@@ -3,7 +3,9 @@
 // RUN: sed 's/stage_rules = \[/&#dist.setting<match = "gone", values = {dist.stage = 1 : i64}>, /' %s \
 // RUN:   | ashlar-opt -ashlar-cut-stages="stages=2 micro-batches=3" | FileCheck %s
 // RUN: not ashlar-opt %s -ashlar-cut-stages="stages=2 micro-batches=1" 2>&1 | FileCheck %s --check-prefix=FEW
-// FEW: error: a pipeline has at least 2 stages, as many micro-batches, a schedule GPIPE, ONE_F_ONE_B, INTERLEAVED or ZERO_BUBBLE, and several chunks only with INTERLEAVED or an order; got 2 stages, 1 micro-batches, ONE_F_ONE_B, 1 chunks
+// RUN: not ashlar-opt %s -ashlar-cut-stages="stages=2 micro-batches=3 schedule=FIFO" 2>&1 | FileCheck %s --check-prefix=FIFO
+// FEW: error: a pipeline has at least 2 stages, as many micro-batches, and several chunks only with INTERLEAVED or an order; got 2 stages, 1 micro-batches, ONE_F_ONE_B, 1 chunks
+// FIFO: for the --schedule option: Cannot find option named 'FIFO'!
 // RUN: sed 's/@b\([ ,]\)/@weights\1/g' %s | not ashlar-opt - -ashlar-cut-stages="stages=2 micro-batches=3 schedule=ZERO_BUBBLE" 2>&1 | FileCheck %s --check-prefix=NAMES
 // NAMES: error: variable "weights" has the name of a program of a pipeline; rename it in the model
 

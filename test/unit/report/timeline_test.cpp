@@ -28,7 +28,7 @@ constexpr int64_t kForwardDown = 0, kBackwardUp = 0; // channels; each direction
 // a forward, a backward and, where the schedule has it, a weights program. `slots`: of each stage.
 std::vector<StageWork> chain(const char *schedule, int64_t stages, int64_t microBatches, std::vector<int64_t> timesPs,
                              int64_t messagePs = 0, int64_t slots = 1000) {
-  const stage::SchedulePolicy policy = *stage::SchedulePolicy::find(schedule);
+  const stage::SchedulePolicy policy = stage::SchedulePolicy::get(*stage::symbolizeSchedule(schedule));
   std::vector<StageWork> work;
   for (const auto &[number, order] : llvm::enumerate(stage::buildOrders(policy, {stages}, microBatches))) {
     const auto self = static_cast<int64_t>(number);
@@ -89,8 +89,8 @@ std::vector<StageWork> randomPipeline(std::mt19937 &random) {
     }
   }
   std::string deadlock;
-  std::vector<int64_t> slots =
-      stage::chooseSlots(stage::buildOrders(*stage::SchedulePolicy::find(schedule), {stages}, microBatches), dependences, deadlock);
+  std::vector<int64_t> slots = stage::chooseSlots(
+      stage::buildOrders(stage::SchedulePolicy::get(*stage::symbolizeSchedule(schedule)), {stages}, microBatches), dependences, deadlock);
   for (int64_t number = 0; number < stages; ++number) {
     work[number].slots = slots[number];
   }

@@ -302,7 +302,7 @@ TEST_CASE("search: programs compute the same with the layouts that are found", "
     OwningOpRef<ModuleOp> after = module->clone();
     PassManager passes(&context());
     SearchLayoutsPassOptions options;
-    options.method = seed % 2 == 0 ? "dp" : "ilp";
+    options.method = seed % 2 == 0 ? Method::DynamicProgramming : Method::IntegerProgram;
     passes.addPass(createSearchLayoutsPass(options));
     REQUIRE(succeeded(passes.run(*after)));
     searched += cast<StringAttr>((*after)->getAttrOfType<DictionaryAttr>(kSearchAttr).get("taken")).getValue() == "search";

@@ -43,7 +43,7 @@ TEST_CASE("order file: lines, comments, and lines that go on", "[stage][order]")
   CHECK(read("stage 0: F0 F0.1 B0.1 B0\nstage 1: F0 F0.1 B0.1 B0.0\n", Cut{2, 2}, 1) == chunks);
   for (const char *schedule : {"GPIPE", "ONE_F_ONE_B", "ZERO_BUBBLE", "INTERLEAVED"}) {
     const Cut cut{3, schedule == std::string("INTERLEAVED") ? 2 : 1};
-    const std::string built = printOrders(buildOrders(*SchedulePolicy::find(schedule), cut, 7), cut);
+    const std::string built = printOrders(buildOrders(SchedulePolicy::get(*symbolizeSchedule(schedule)), cut, 7), cut);
     CHECK(read(built, cut, 7) == built);
   }
 }

@@ -72,7 +72,7 @@ int64_t timeOf(const StageOrders &orders, int64_t backward, int64_t chunks = 1) 
 }
 
 StageOrders orders(const char *schedule, int64_t stages, int64_t microBatches, int64_t chunks = 1) {
-  return buildOrders(*SchedulePolicy::find(schedule), Cut{stages, chunks}, microBatches);
+  return buildOrders(SchedulePolicy::get(*symbolizeSchedule(schedule)), Cut{stages, chunks}, microBatches);
 }
 
 // What the stages stand still for with INTERLEAVED, where a forward phase of a chunk takes 1 and its backward phase 2.
@@ -91,7 +91,7 @@ TEST_CASE("schedule: orders of small pipelines", "[stage][schedule]") {
   CHECK(text(steady[1]) == "F0 F1 B0 F2 B1 F3 B2 F4 B3 B4");
   CHECK(text(steady[2]) == "F0 B0 F1 B1 F2 B2 F3 B3 F4 B4");
   CHECK(text(orders("ZERO_BUBBLE", 2, 3)[1]) == "F0 B0 F1 B1 F2 B2 W0 W1 W2");
-  CHECK(!SchedulePolicy::find("FIFO"));
+  CHECK(!symbolizeSchedule("FIFO"));
 }
 
 // Twice through two stages, and through four as Megatron-LM has it: 2 (p - s - 1) + (v - 1) p forward phases, then one of each.
@@ -118,7 +118,7 @@ TEST_CASE("schedule: every order is complete, in turn, ends, and folds to a tabl
       for (int64_t microBatches : {stages, stages + 1, 2 * stages + 3, 64L, 128L}) {
         INFO(name << " " << stages << " stages, " << microBatches << " micro-batches");
         StageOrders made = orders(name, stages, microBatches);
-        const size_t phases = SchedulePolicy::find(name)->preference.size();
+        const size_t phases = SchedulePolicy::get(*symbolizeSchedule(name)).preference.size();
         size_t most = 0;
         for (const std::vector<Action> &order : made) {
           CHECK(order.size() == phases * static_cast<size_t>(microBatches));

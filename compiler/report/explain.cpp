@@ -90,10 +90,10 @@ private:
   void writeSearch(const SearchFact &search) {
     for (auto [number, strategy] : llvm::enumerate(search.strategies)) {
       line(number == 0 ? "search" : "", formatv("{0}: {1} a step predicted, {2} on a device{3}", strategy.name, timeText(strategy.stepPs),
-                                                bytesText(strategy.bytes), strategy.name == search.taken ? "; taken" : "")
+                                                bytesText(strategy.bytes), number == search.taken ? "; taken" : "")
                                             .str());
     }
-    if (llvm::none_of(search.strategies, [](const StrategyFact &each) { return llvm::StringRef(each.name).starts_with("search"); })) {
+    if (!search.hasSearched) {
       line("", "with what the search finds the programs do not fit the memory"); // fit_search.h
       return writeParts(search);
     }
@@ -107,30 +107,26 @@ private:
 
   // What the step and the memory of what was taken are made of.
   void writeParts(const SearchFact &search) {
-    int64_t stepPs = 0, bytes = 0;
-    for (const StrategyFact &strategy : search.strategies) {
-      stepPs = strategy.name == search.taken ? strategy.stepPs : stepPs;
-      bytes = strategy.name == search.taken ? strategy.bytes : bytes;
-    }
+    const StrategyFact &taken = search.strategies[search.taken];
     std::string sends;
     for (const SendFact &sent : search.sends) {
       std::string whole = sent.exposedPs == sent.sendPs ? "" : " of " + timeText(sent.sendPs);
       sends += formatv(", {0}{1} of {2} {3}", timeText(sent.exposedPs), whole, sent.count, sent.kind).str();
     }
-    line("step", formatv("{0} predicted: {1} of computing{2}{3}", timeText(stepPs), timeText(search.computePs), sends,
+    line("step", formatv("{0} predicted: {1} of computing{2}{3}", timeText(taken.stepPs), timeText(search.computePs), sends,
                          search.sends.empty() ? "; nothing is sent" : ""));
-    line("peak", formatv("{0}: {1} parameters, {2} state, {3} inputs and outputs, {4} intermediate values", bytesText(bytes),
+    line("peak", formatv("{0}: {1} parameters, {2} state, {3} inputs and outputs, {4} intermediate values", bytesText(taken.bytes),
                          bytesText(search.parameterBytes), bytesText(search.stateBytes), bytesText(search.inputOutputBytes),
                          bytesText(search.intermediateBytes)));
   }
 
   void writeRules(const SearchFact &search) {
-    if (search.rulesAre.empty()) {
+    if (!search.rulesAre) {
       return;
     }
-    const char *isShort = search.rulesAre == "shortest"  ? "; no shorter list does"
-                          : search.rulesAre == "minimal" ? "; none can be left out"
-                                                         : "";
+    const char *isShort = search.rulesAre == dist::RuleListKind::Shortest  ? "; no shorter list does"
+                          : search.rulesAre == dist::RuleListKind::Minimal ? "; none can be left out"
+                                                                           : "";
     line("rules", search.rules.empty() ? std::string("inference leads to these layouts without any")
                                        : counted(search.rules.size(), "rule") + " for mode SEMI_AUTO" + isShort);
     for (const RuleFact &rule : search.rules) {
@@ -144,15 +140,11 @@ private:
   }
 
   void writeRunnersUp(const SearchFact &search) {
-    for (const StrategyFact &strategy : search.strategies) {
-      if (strategy.name != search.taken) {
-        continue;
-      }
-      for (const RunnerUpFact &other : search.runnersUp) {
-        line("instead",
-             formatv("{0}: {1}: {2} a step, {3} on a device", other.block, other.differs, changed(other.stepPs - strategy.stepPs, timeText),
-                     changed(other.bytes - strategy.bytes, [](uint64_t bytes) { return bytesText(bytes); })));
-      }
+    const StrategyFact &taken = search.strategies[search.taken];
+    for (const RunnerUpFact &other : search.runnersUp) {
+      line("instead",
+           formatv("{0}: {1}: {2} a step, {3} on a device", other.block, other.differs, changed(other.stepPs - taken.stepPs, timeText),
+                   changed(other.bytes - taken.bytes, [](uint64_t bytes) { return bytesText(bytes); })));
     }
   }
 

@@ -17,7 +17,6 @@
 #include "passes/analysis/costs.h"
 #include "passes/analysis/planner/redistribution.h"
 #include "passes/layout/redistribute/price.h"
-#include "passes/search/strategies.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/StringExtras.h"
@@ -240,45 +239,50 @@ std::string RuleFact::text() const {
   return text;
 }
 
+// Returns "fc1.weight [{}, {}] instead of [{tp}, {}]" for each of the first two, and counts the others.
+static std::string differencesText(ArrayRef<dist::DifferenceAttr> differences) {
+  constexpr size_t kMostNamed = 2;
+  auto textOf = [](dist::DifferenceAttr each) {
+    return each.getName().str() + (each.getKind() == dist::EndKind::Parameter ? " " : " computed as ") +
+           dist::layoutText(each.getLayout().getLayout()) + " instead of " + dist::layoutText(each.getTaken().getLayout());
+  };
+  std::string text = llvm::join(llvm::map_range(differences.take_front(kMostNamed), textOf), ", ");
+  return differences.size() > kMostNamed ? text + " and " + std::to_string(differences.size() - kMostNamed) + " more" : text;
+}
+
 // Reads what ashlar-search-layouts left.
 static std::optional<SearchFact> makeSearchFact(ModuleOp module) {
-  auto attribute = module->getAttrOfType<DictionaryAttr>(search::kSearchAttr);
-  if (!attribute) {
+  auto search = module->getAttrOfType<dist::SearchAttr>(dist::kSearchAttr);
+  if (!search) {
     return std::nullopt;
   }
-  auto numberOf = [](DictionaryAttr from, StringRef name) { return from.getAs<IntegerAttr>(name).getInt(); };
   SearchFact fact;
-  for (auto strategy : attribute.getAs<ArrayAttr>("strategies").getAsRange<DictionaryAttr>()) {
-    fact.strategies.push_back({strategy.getAs<StringAttr>("name").str(), numberOf(strategy, "step_ps"), numberOf(strategy, "bytes")});
+  for (auto [number, strategy] : llvm::enumerate(search.getStrategies())) {
+    fact.strategies.push_back({dist::strategyText(strategy.getKind()).str(), strategy.getStepPs(), strategy.getBytes()});
+    fact.taken = strategy.getKind() == search.getTaken() ? number : fact.taken;
+    fact.hasSearched |= strategy.getKind() == dist::StrategyKind::Search || strategy.getKind() == dist::StrategyKind::SearchWithoutLimit;
   }
-  fact.taken = attribute.getAs<StringAttr>("taken").str();
-  fact.costPs = numberOf(attribute, "cost_ps");
-  fact.boundPs = numberOf(attribute, "bound_ps");
-  auto parts = attribute.getAs<DictionaryAttr>("parts");
-  fact.computePs = numberOf(parts, "compute_ps");
-  for (auto sent : parts.getAs<ArrayAttr>("sends").getAsRange<DictionaryAttr>()) {
-    fact.sends.push_back(
-        {sent.getAs<StringAttr>("kind").str(), numberOf(sent, "count"), numberOf(sent, "send_ps"), numberOf(sent, "exposed_ps")});
+  fact.costPs = search.getCostPs();
+  fact.boundPs = search.getBoundPs();
+  dist::PredictionAttr prediction = search.getPrediction();
+  fact.computePs = prediction.getComputePs();
+  for (dist::SendAttr sent : prediction.getSends()) {
+    fact.sends.push_back({stringifyCollectiveKind(sent.getKind()).str(), sent.getCount(), sent.getSendPs(), sent.getExposedPs()});
   }
-  fact.parameterBytes = numberOf(parts, "parameter_bytes");
-  fact.stateBytes = numberOf(parts, "state_bytes");
-  fact.inputOutputBytes = numberOf(parts, "input_output_bytes");
-  fact.intermediateBytes = numberOf(parts, "intermediate_bytes");
-  if (auto rules = attribute.getAs<ArrayAttr>("rules")) {
-    for (auto rule : rules.getAsRange<DictionaryAttr>()) {
-      fact.rules.push_back({rule.getAs<StringAttr>("match").str(), rule.getAs<StringAttr>("layout").str(), numberOf(rule, "priority")});
+  fact.parameterBytes = prediction.getParameterBytes();
+  fact.stateBytes = prediction.getStateBytes();
+  fact.inputOutputBytes = prediction.getInputOutputBytes();
+  fact.intermediateBytes = prediction.getIntermediateBytes();
+  if (dist::RuleListAttr list = search.getRules()) {
+    for (dist::RuleAttr rule : list.getRules()) {
+      fact.rules.push_back({rule.getMatch().str(), rule.getLayout().str(), rule.getPriority()});
     }
-    fact.others = numberOf(attribute, "others");
-    fact.rulesAre = attribute.getAs<StringAttr>("rules_are").str();
-    if (attribute.contains("rules_step_ps")) {
-      fact.rulesStepPs = numberOf(attribute, "rules_step_ps");
-    }
+    fact.others = list.getOthers();
+    fact.rulesAre = list.getKind();
+    fact.rulesStepPs = list.getStepPs();
   }
-  if (auto runnersUp = attribute.getAs<ArrayAttr>("runners_up")) {
-    for (auto other : runnersUp.getAsRange<DictionaryAttr>()) {
-      fact.runnersUp.push_back({other.getAs<StringAttr>("block").str(), other.getAs<StringAttr>("differs").str(),
-                                numberOf(other, "step_ps"), numberOf(other, "bytes")});
-    }
+  for (dist::RunnerUpAttr other : search.getRunnersUp()) {
+    fact.runnersUp.push_back({other.getBlock().str(), differencesText(other.getDifferences()), other.getStepPs(), other.getBytes()});
   }
   return fact;
 }

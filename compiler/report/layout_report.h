@@ -8,6 +8,7 @@
 
 #include "compiler/report/pipeline_facts.h"
 
+#include "dialects/dist/dist.h"
 #include "passes/lower/memory/collective_order.h"
 #include "passes/lower/memory/memory_use.h"
 
@@ -120,16 +121,17 @@ struct RunnerUpFact {
 // What mode AUTO did.
 struct SearchFact {
   std::vector<StrategyFact> strategies;
-  std::string taken;               // the name of one of them
+  size_t taken = 0;                // the number of one of them
+  bool hasSearched = false;        // whether the search itself found one of them
   int64_t costPs = 0, boundPs = 0; // of what the search chose, op by op; no choices cost less than the bound
   int64_t computePs = 0;           // of a step with what was taken
   std::vector<SendFact> sends;     // the same
   int64_t parameterBytes = 0, stateBytes = 0, inputOutputBytes = 0, intermediateBytes = 0; // of a device with it
   std::vector<RuleFact> rules;                                                             // that lead to it
-  std::string rulesAre;                // "shortest", "minimal": none can be left out, "enough": not all was tried
-  int64_t others = 0;                  // tensors to which they do not lead
-  std::optional<int64_t> rulesStepPs;  // of what rules alone lead to
-  std::vector<RunnerUpFact> runnersUp; // in the order of the model
+  std::optional<dist::RuleListKind> rulesAre;                                              // nothing: none were looked for
+  int64_t others = 0;                                                                      // tensors to which they do not lead
+  std::optional<int64_t> rulesStepPs;                                                      // of what rules alone lead to
+  std::vector<RunnerUpFact> runnersUp;                                                     // in the order of the model
 };
 
 // What a search for the mesh found.

@@ -149,7 +149,7 @@ void writeSearchParts(OStream &out, const SearchFact &search) {
       });
     }
   });
-  out.attribute("rules_are", search.rulesAre);
+  out.attribute("rules_are", search.rulesAre ? dist::stringifyRuleListKind(*search.rulesAre) : "");
   out.attribute("others", search.others);
   if (search.rulesStepPs) {
     out.attribute("rules_step_ns", nanoseconds(*search.rulesStepPs));
@@ -197,7 +197,7 @@ void writeReport(OStream &out, const LayoutReport &report) {
   if (report.search) {
     out.attributeObject("search", [&] {
       writeStrategies("strategies", report.search->strategies);
-      out.attribute("taken", report.search->taken);
+      out.attribute("taken", report.search->strategies[report.search->taken].name);
       out.attribute("cost_ns", nanoseconds(report.search->costPs));
       out.attribute("bound_ns", nanoseconds(report.search->boundPs));
       writeSearchParts(out, *report.search);

@@ -47,11 +47,16 @@ template <typename T> static ParseResult parseList(AsmParser &parser, SmallVecto
   });
 }
 
+template <typename T> static void printList(AsmPrinter &printer, ArrayRef<T> list) {
+  printer << "[";
+  printer.printStrippedAttrOrType(list);
+  printer << "]";
+}
+
 template <typename T> static void printList(AsmPrinter &printer, StringRef name, ArrayRef<T> list) {
   if (!list.empty()) {
-    printer << ", " << name << " = [";
-    printer.printStrippedAttrOrType(list);
-    printer << "]";
+    printer << ", " << name << " = ";
+    printList(printer, list);
   }
 }
 

@@ -45,6 +45,9 @@ inline constexpr llvm::StringLiteral kOptimizerParallelAttr = "dist.optimizer_pa
 // Attribute of modules: what a device of the machine computes and moves in a microsecond (DeviceAttr).
 inline constexpr llvm::StringLiteral kDeviceAttr = "dist.device";
 
+// Attribute of modules: the strategies that a search for layouts considered (SearchAttr).
+inline constexpr llvm::StringLiteral kSearchAttr = "dist.search";
+
 // Attributes beside a given layout: the dims to which inference may add axes (array of i64), and its priority (i64, 0 when absent; lower
 // ones propagate first). On ops one a result: an array of arrays, and an array.
 inline constexpr llvm::StringLiteral kOpenAttr = "dist.open";

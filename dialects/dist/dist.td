@@ -6,5 +6,6 @@
 #define ASHLAR_DIALECTS_DIST_DIST_TD
 
 include "dialects/dist/dist_ops.td"
+include "dialects/dist/dist_search.td"
 
 #endif // ASHLAR_DIALECTS_DIST_DIST_TD

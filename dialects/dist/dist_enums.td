@@ -29,4 +29,17 @@ def Dist_FusionMode : I32EnumAttr<"FusionMode", "what made collectives one", [
   let genSpecializedAttr = 0;
 }
 
+def Dist_StrategyKind : I32EnumAttr<"StrategyKind", "how a strategy was found", [
+  I32EnumAttrCase<"Propagation", 0, "propagation">, I32EnumAttrCase<"DataParallel", 1, "data_parallel">,
+  I32EnumAttrCase<"Search", 2, "search">, I32EnumAttrCase<"SearchWithoutLimit", 3, "search_without_limit">]> {
+  let cppNamespace = "::ashlar::dist";
+  let genSpecializedAttr = 0;
+}
+
+def Dist_RuleListKind : I32EnumAttr<"RuleListKind", "whether a list of rules can be shorter: no, none can be left out, not all was tried", [
+  I32EnumAttrCase<"Shortest", 0, "shortest">, I32EnumAttrCase<"Minimal", 1, "minimal">, I32EnumAttrCase<"Enough", 2, "enough">]> {
+  let cppNamespace = "::ashlar::dist";
+  let genSpecializedAttr = 0;
+}
+
 #endif // ASHLAR_DIALECTS_DIST_DIST_ENUMS_TD

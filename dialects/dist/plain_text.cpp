@@ -23,4 +23,18 @@ std::string layoutText(const Layout &layout) {
   return text;
 }
 
+StringRef strategyText(StrategyKind kind) {
+  switch (kind) {
+  case StrategyKind::Propagation:
+    return "propagation";
+  case StrategyKind::DataParallel:
+    return "data parallel";
+  case StrategyKind::Search:
+    return "search";
+  case StrategyKind::SearchWithoutLimit:
+    return "search without a limit";
+  }
+  llvm_unreachable("unknown strategy");
+}
+
 } // namespace ashlar::dist

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Types and layouts as people read and write them outside of the IR: in reports, strategies and rules.
+// Types, layouts and kinds of strategies as people read and write them outside of the IR: in reports, strategies and rules.
 
 #ifndef ASHLAR_DIALECTS_DIST_PLAIN_TEXT_H
 #define ASHLAR_DIALECTS_DIST_PLAIN_TEXT_H
 
+#include "dialects/dist/dist.h"
 #include "dialects/dist/layout.h"
 
 #include <string>
@@ -16,6 +17,9 @@ std::string typeText(mlir::Type type);
 
 // Returns "[{dp}, {tp:(1)2}], partial = sum {pp}": as in the IR, without quotes. layout::parseLayoutText reads it when it is not partial.
 std::string layoutText(const Layout &layout);
+
+// Returns "search without a limit": the name of a strategy in reports and errors.
+llvm::StringRef strategyText(StrategyKind kind);
 
 } // namespace ashlar::dist
 

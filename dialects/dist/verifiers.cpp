@@ -312,6 +312,9 @@ LogicalResult DistDialect::verifyOperationAttribute(Operation *op, NamedAttribut
     return id && id.getType().isInteger(64) && id.getInt() >= 0 ? success()
                                                                 : op->emitOpError("has ") << name << " " << value << ", not an i64 >= 0";
   }
+  if (name == kSearchAttr) {
+    return isa<SearchAttr>(value) ? success() : op->emitOpError("has ") << name << " " << value << ", not a #dist.search";
+  }
   if (name == kOwnerAttr) {
     return verifyOwner(op, value);
   }

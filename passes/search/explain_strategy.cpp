@@ -19,12 +19,15 @@ namespace ashlar::search {
 
 namespace {
 
-ArrayAttr describeRules(ArrayRef<LayoutRule> rules, Builder &builder) {
-  return builder.getArrayAttr(llvm::map_to_vector(rules, [&](const LayoutRule &rule) -> Attribute {
-    return builder.getDictionaryAttr({builder.getNamedAttr("match", builder.getStringAttr(rule.match)),
-                                      builder.getNamedAttr("layout", builder.getStringAttr(dist::layoutText(rule.layout.getLayout()))),
-                                      builder.getNamedAttr("priority", builder.getI64IntegerAttr(rule.priority))});
-  }));
+SmallVector<dist::RuleAttr> describeRules(ArrayRef<LayoutRule> rules, MLIRContext *context) {
+  return llvm::map_to_vector(rules, [&](const LayoutRule &rule) {
+    auto layout = StringAttr::get(context, dist::layoutText(rule.layout.getLayout()));
+    return dist::RuleAttr::get(context, StringAttr::get(context, rule.match), layout, /*in=*/{}, /*out=*/{}, rule.priority, /*origin=*/{});
+  });
+}
+
+dist::RuleListKind kindOf(const RulesOfLayouts &rules) {
+  return rules.isShortest ? dist::RuleListKind::Shortest : rules.isMinimal ? dist::RuleListKind::Minimal : dist::RuleListKind::Enough;
 }
 
 // Returns what a step is predicted to take with layouts that were decided; nothing where inference refuses them. `module`: that of the
@@ -42,21 +45,21 @@ std::optional<Prediction> predictDecided(ModuleOp module, const DecidedLayouts &
 }
 
 // Returns the runners-up, with what each of them is predicted to take.
-ArrayAttr describeRunnersUp(ModuleOp module, ModuleOp given, const Choices *choices, const ExplainOptions &options,
-                            dist::Planner &planner) {
-  Builder builder(module.getContext());
+SmallVector<dist::RunnerUpAttr> describeRunnersUp(ModuleOp module, ModuleOp given, const Choices *choices, const ExplainOptions &options,
+                                                  dist::Planner &planner) {
+  MLIRContext *context = module.getContext();
   OwningOpRef<ModuleOp> copy = copyStep(module);
   llvm::for_each(copy->getOps<func::FuncOp>(), layout::copySources);
   dist::MeshOp mesh = dist::findMesh(*copy);
   FailureOr<layout::LayoutProblem> problem = layout::LayoutProblem::create(*copy, mesh.getMesh());
   if (failed(problem)) {
-    return builder.getArrayAttr({});
+    return {};
   }
   SmallVector<WeightedProgram> programs = programsOfStep(*copy, options.runs);
   LayoutGraph graph(*problem, programs, findRepeatedParts(*problem), planner, dist::findDeviceRates(*copy), options.smallBytes);
   std::optional<Choices> taken = choices ? std::optional(*choices) : encodeInferred(graph, *copyStep(given));
   const Deadline deadline(options.seconds);
-  SmallVector<Attribute> list;
+  SmallVector<dist::RunnerUpAttr> list;
   const int64_t limit = options.limit > 0 ? options.limit : std::numeric_limits<int64_t>::max();
   for (const RunnerUp &other :
        taken ? findRunnersUp(*problem, graph, programs, *taken, limit, options.seconds / 2) : std::vector<RunnerUp>()) {
@@ -64,35 +67,27 @@ ArrayAttr describeRunnersUp(ModuleOp module, ModuleOp given, const Choices *choi
       break;
     }
     if (std::optional<Prediction> prediction = predictDecided(*copy, graph.decode(other.choices), options.runs, planner)) {
-      list.push_back(builder.getDictionaryAttr({builder.getNamedAttr("block", builder.getStringAttr(other.block)),
-                                                builder.getNamedAttr("differs", builder.getStringAttr(other.differs)),
-                                                builder.getNamedAttr("step_ps", builder.getI64IntegerAttr(prediction->stepPs)),
-                                                builder.getNamedAttr("bytes", builder.getI64IntegerAttr(prediction->memoryBytes))}));
+      list.push_back(dist::RunnerUpAttr::get(context, StringAttr::get(context, other.block), prediction->stepPs, prediction->memoryBytes,
+                                             other.differences));
     }
   }
-  return builder.getArrayAttr(list);
+  return list;
 }
 
 } // namespace
 
-SmallVector<NamedAttribute> explainStrategy(ModuleOp module, ModuleOp given, const Choices *choices, const ExplainOptions &options) {
-  Builder builder(module.getContext());
-  SmallVector<NamedAttribute> fields;
+Explanation explainStrategy(ModuleOp module, ModuleOp given, const Choices *choices, const ExplainOptions &options) {
+  MLIRContext *context = module.getContext();
+  Explanation explanation;
   dist::Planner planner(dist::findMesh(module));
   FailureOr<RulesOfLayouts> rules = findRules(module, given);
   if (succeeded(rules)) {
-    fields.push_back(builder.getNamedAttr("rules", describeRules(rules->rules, builder)));
-    fields.push_back(builder.getNamedAttr("others", builder.getI64IntegerAttr(rules->numOthers)));
-    if (std::optional<Prediction> prediction = predict(*copyStep(*giveRules(module, rules->rules)), options.runs, planner)) {
-      fields.push_back(builder.getNamedAttr("rules_step_ps", builder.getI64IntegerAttr(prediction->stepPs)));
-      fields.push_back(builder.getNamedAttr("rules_bytes", builder.getI64IntegerAttr(prediction->memoryBytes)));
-    }
-    fields.push_back(builder.getNamedAttr("rules_are", builder.getStringAttr(rules->isShortest  ? "shortest"
-                                                                             : rules->isMinimal ? "minimal"
-                                                                                                : "enough")));
+    std::optional<Prediction> prediction = predict(*copyStep(*giveRules(module, rules->rules)), options.runs, planner);
+    explanation.rules = dist::RuleListAttr::get(context, describeRules(rules->rules, context), kindOf(*rules), rules->numOthers,
+                                                prediction ? std::optional(prediction->stepPs) : std::nullopt);
   }
-  fields.push_back(builder.getNamedAttr("runners_up", describeRunnersUp(module, given, choices, options, planner)));
-  return fields;
+  explanation.runnersUp = describeRunnersUp(module, given, choices, options, planner);
+  return explanation;
 }
 
 } // namespace ashlar::search

@@ -20,13 +20,16 @@ struct ExplainOptions {
   double seconds = 10;    // after which the blocks that are left are left out
 };
 
-// Returns fields for kSearchAttr: `rules` (array, each with `match` and `layout`, its text), `rules_are` ("shortest", "minimal", or
-// "enough", where not all could be tried: rules_of_layouts.h), `others` (tensors to which they do not lead), `rules_step_ps` and
-// `rules_bytes` (as price() predicts them of what rules alone lead to; absent where inference refuses that); `runners_up` (array, each with
-// `block`, `differs`, `step_ps`, `bytes`, as price() predicts them). `module` holds what was given before the search, `given` the strategy
-// that was taken, `choices` its choices, where it is what the search found.
-llvm::SmallVector<mlir::NamedAttribute> explainStrategy(mlir::ModuleOp module, mlir::ModuleOp given, const Choices *choices,
-                                                        const ExplainOptions &options);
+// Fields of a SearchAttr.
+struct Explanation {
+  dist::RuleListAttr rules; // null where none were found
+  llvm::SmallVector<dist::RunnerUpAttr> runnersUp;
+};
+
+// Finds the rules that lead to a strategy (rules_of_layouts.h) and its runners-up (runner_up.h), with what price() predicts of each.
+// `module` holds what was given before the search, `given` the strategy that was taken, `choices` its choices, where it is what the search
+// found.
+Explanation explainStrategy(mlir::ModuleOp module, mlir::ModuleOp given, const Choices *choices, const ExplainOptions &options);
 
 } // namespace ashlar::search
 

@@ -7,7 +7,6 @@
 #include "passes/search/name_globs.h"
 #include "passes/search/solver/relaxation.h"
 
-#include "dialects/dist/plain_text.h"
 #include "dialects/nn/phases.h"
 #include "dialects/support/op_interfaces.h"
 
@@ -173,19 +172,16 @@ public:
     }
   }
 
-  // Returns what choices decide otherwise: "fc1.weight [{}, {}] instead of [{tp}, {}]", parameters where there are any, the first two.
-  std::string describe(const std::vector<Taken> &decisions, const Choices &choices) const {
-    SmallVector<std::string> parameters, ops;
+  // Returns what choices decide otherwise: parameters, where there are any, else ops.
+  SmallVector<dist::DifferenceAttr> describe(const std::vector<Taken> &decisions, const Choices &choices) const {
+    SmallVector<dist::DifferenceAttr> parameters, ops;
     for (const Taken &taken : decisions) {
       if (!taken.isSame[choices[taken.node]]) {
         const Named &named = names.find(taken.node)->second;
         (named.isParameter ? parameters : ops).push_back(describe(named, choices[taken.node]));
       }
     }
-    ArrayRef<std::string> all = parameters.empty() ? ops : parameters;
-    constexpr size_t kMostNamed = 2;
-    std::string text = llvm::join(all.take_front(kMostNamed), ", ");
-    return all.size() > kMostNamed ? text + " and " + std::to_string(all.size() - kMostNamed) + " more" : text;
+    return parameters.empty() ? ops : parameters;
   }
 
 private:
@@ -250,11 +246,13 @@ private:
     return same;
   }
 
-  std::string describe(const Named &named, unsigned choice) const {
+  dist::DifferenceAttr describe(const Named &named, unsigned choice) const {
     const bool isAlike = llvm::all_of(named.names, [&](StringRef name) { return withoutNumbers(name) == withoutNumbers(named.names[0]); });
     std::string name = isAlike ? joinNumbers(named.names) : named.names[0].str();
-    auto layoutOf = [&](unsigned number) { return dist::layoutText(named.decision.layouts[number].getLayout()); };
-    return name + (named.isParameter ? " " : " computed as ") + layoutOf(choice) + " instead of " + layoutOf(taken[named.decision.node]);
+    dist::LayoutAttr layout = named.decision.layouts[choice];
+    return dist::DifferenceAttr::get(layout.getContext(), named.isParameter ? dist::EndKind::Parameter : dist::EndKind::Op,
+                                     StringAttr::get(layout.getContext(), name), layout,
+                                     named.decision.layouts[taken[named.decision.node]]);
   }
 
   const Choices &taken;

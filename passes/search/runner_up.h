@@ -68,9 +68,10 @@ private:
 
 // The runner-up of a block.
 struct RunnerUp {
-  std::string block;   // "fc1", "layer0..layer11" where several are decided as one
-  std::string differs; // "fc1.weight [{}, {}] instead of [{tp}, {}]"
-  Choices choices;     // all of the graph
+  std::string block; // "fc1", "layer0..layer11" where several are decided as one
+  // What is decided otherwise: parameters, where there are any, else ops.
+  llvm::SmallVector<dist::DifferenceAttr> differences;
+  Choices choices; // all of the graph
 };
 
 // Returns the runner-up of each block that decides something, in the order of the model. A block is a module: the ops and parameters up to

@@ -2,6 +2,7 @@
 //
 // ashlar-search-layouts: the decision graph of a module, solved and given back.
 
+#include "dialects/dist/plain_text.h"
 #include "passes/layout/inference/copy_sources.h"
 #include "passes/layout/inference/given_layout.h"
 #include "passes/search/explain_strategy.h"
@@ -19,17 +20,17 @@ namespace ashlar::search {
 
 namespace {
 
+using dist::StrategyKind;
+
 // A way to lay the module out.
 struct Strategy {
-  std::string name;
+  StrategyKind kind;
   OwningOpRef<ModuleOp> given; // with what it gives
   Prediction prediction;
   Choices choices = {}; // of the graph, where the search made them
 };
 
 constexpr int kMostTries = 4, kMostAddedRows = 8;
-
-constexpr llvm::StringLiteral kDataParallel = "data parallel";
 
 struct SearchLayouts : impl::SearchLayoutsPassBase<SearchLayouts> {
   using SearchLayoutsPassBase::SearchLayoutsPassBase;
@@ -53,37 +54,29 @@ struct SearchLayouts : impl::SearchLayoutsPassBase<SearchLayouts> {
     return key(one) < key(other);
   }
 
-  // Returns what reports say of the search (kSearchAttr). `given`: what was taken, in all programs.
-  DictionaryAttr describe(const std::vector<Strategy> &strategies, const Strategy &taken, ModuleOp given, const Found &found) {
-    Builder builder(&getContext());
-    SmallVector<Attribute> list;
-    for (const Strategy &strategy : strategies) {
-      list.push_back(
-          builder.getDictionaryAttr({builder.getNamedAttr("name", builder.getStringAttr(strategy.name)),
-                                     builder.getNamedAttr("step_ps", builder.getI64IntegerAttr(strategy.prediction.stepPs)),
-                                     builder.getNamedAttr("bytes", builder.getI64IntegerAttr(strategy.prediction.memoryBytes))}));
-    }
-    SmallVector<NamedAttribute> fields = {builder.getNamedAttr("strategies", builder.getArrayAttr(list)),
-                                          builder.getNamedAttr("taken", builder.getStringAttr(taken.name)),
-                                          builder.getNamedAttr("parts", describeParts(taken.prediction, &getContext())),
-                                          builder.getNamedAttr("cost_ps", builder.getI64IntegerAttr(found.cost)),
-                                          builder.getNamedAttr("bound_ps", builder.getI64IntegerAttr(found.bound))};
+  // Returns an attribute for reports. `given`: the strategy that was taken, in all programs.
+  dist::SearchAttr describe(const std::vector<Strategy> &strategies, const Strategy &taken, ModuleOp given, const Found &found) {
+    SmallVector<dist::StrategyAttr> list = llvm::map_to_vector(strategies, [&](const Strategy &each) {
+      return dist::StrategyAttr::get(&getContext(), each.kind, each.prediction.stepPs, each.prediction.memoryBytes);
+    });
+    Explanation explanation;
     if (getOperation()->removeAttr(kExplainAttr)) {
-      llvm::append_range(fields, explainStrategy(getOperation(), given, taken.choices.empty() ? nullptr : &taken.choices,
-                                                 {runs, smallBytes(), limitOfStages().value_or(0), seconds}));
+      explanation = explainStrategy(getOperation(), given, taken.choices.empty() ? nullptr : &taken.choices,
+                                    {runs, smallBytes(), limitOfStages().value_or(0), seconds});
     }
-    return builder.getDictionaryAttr(fields);
+    return dist::SearchAttr::get(&getContext(), list, taken.kind, found.cost, found.bound, describeParts(taken.prediction, &getContext()),
+                                 explanation.runnersUp, explanation.rules);
   }
 
   // Returns a strategy, unless inference refuses it.
-  std::optional<Strategy> predicted(StringRef name, OwningOpRef<ModuleOp> given) {
+  std::optional<Strategy> predicted(StrategyKind kind, OwningOpRef<ModuleOp> given) {
     std::optional<Prediction> prediction = predict(*given, runs, *planner);
-    return prediction ? std::optional(Strategy{name.str(), std::move(given), *prediction, {}}) : std::nullopt;
+    return prediction ? std::optional(Strategy{kind, std::move(given), *prediction, {}}) : std::nullopt;
   }
 
   // Leaves the backward pass to inference where a step is not slower.
   void simplify(Strategy &strategy) {
-    std::optional<Strategy> simpler = predicted(strategy.name, leaveOutBackward(step, *strategy.given));
+    std::optional<Strategy> simpler = predicted(strategy.kind, leaveOutBackward(step, *strategy.given));
     if (simpler && !isBetter(strategy, *simpler)) {
       simpler->choices = std::move(strategy.choices);
       strategy = std::move(*simpler);
@@ -99,7 +92,7 @@ struct SearchLayouts : impl::SearchLayoutsPassBase<SearchLayouts> {
   // Solves the decision graph of the module with `limit` bytes a device, and adds the strategy that this leads to. Where it needs more
   // memory than the rows of the graph say, the search gets as much less and is done again; the best strategy counts. Returns what was found
   // first.
-  FailureOr<Found> search(std::vector<Strategy> &strategies, StringRef name, std::optional<int64_t> limit) {
+  FailureOr<Found> search(std::vector<Strategy> &strategies, StrategyKind kind, std::optional<int64_t> limit) {
     OwningOpRef<ModuleOp> copy = step.clone();
     llvm::for_each(copy->getOps<func::FuncOp>(), layout::copySources);
     dist::MeshOp mesh = dist::findMesh(*copy);
@@ -125,7 +118,7 @@ struct SearchLayouts : impl::SearchLayoutsPassBase<SearchLayouts> {
       OwningOpRef<ModuleOp> given = copy->clone();
       FailureOr<layout::LayoutProblem> same = layout::LayoutProblem::create(*given, mesh.getMesh());
       giveLayouts(*same, graph.decode(choices));
-      std::optional<Strategy> strategy = predicted(name, std::move(given));
+      std::optional<Strategy> strategy = predicted(kind, std::move(given));
       if (!strategy) {
         return std::nullopt;
       }
@@ -180,21 +173,21 @@ struct SearchLayouts : impl::SearchLayoutsPassBase<SearchLayouts> {
     OwningOpRef<ModuleOp> programs = copyStep(module);
     step = *programs;
     std::vector<Strategy> strategies;
-    auto consider = [&](StringRef name, OwningOpRef<ModuleOp> given) {
-      if (std::optional<Strategy> strategy = predicted(name, std::move(given))) {
+    auto consider = [&](StrategyKind kind, OwningOpRef<ModuleOp> given) {
+      if (std::optional<Strategy> strategy = predicted(kind, std::move(given))) {
         strategies.push_back(std::move(*strategy));
       }
     };
-    consider("propagation", step.clone());
+    consider(StrategyKind::Propagation, step.clone());
     if (OwningOpRef<ModuleOp> copy = step.clone(); splitBatch(*copy, batch)) {
-      consider(kDataParallel, std::move(copy));
+      consider(StrategyKind::DataParallel, std::move(copy));
     }
     const std::optional<int64_t> limit = limitOfStages();
     FailureOr<Found> found = Found();
-    const bool takesBatch = prefersBatch && !strategies.empty() && strategies.back().name == kDataParallel;
+    const bool takesBatch = prefersBatch && !strategies.empty() && strategies.back().kind == StrategyKind::DataParallel;
     if (!takesBatch) {
-      found = search(strategies, "search", limit);
-      if (failed(found) || (!found->fits && failed(search(strategies, "search without a limit", std::nullopt)))) {
+      found = search(strategies, StrategyKind::Search, limit);
+      if (failed(found) || (!found->fits && failed(search(strategies, StrategyKind::SearchWithoutLimit, std::nullopt)))) {
         return signalPassFailure();
       }
     }
@@ -209,15 +202,15 @@ struct SearchLayouts : impl::SearchLayoutsPassBase<SearchLayouts> {
       const Prediction &least = best->prediction;
       module.emitError(stages > 1 ? "a device of each stage, all together, may hold " : "a device may hold ")
           << *limit << " bytes of parameters, state, inputs, outputs and intermediate values, and the smallest strategy that was found ("
-          << best->name << ") is predicted to take " << least.memoryBytes << ": " << least.parameterBytes << " of parameters, "
-          << least.stateBytes << " of state, " << least.inputOutputBytes << " of inputs and outputs, and at most " << least.valueBytes
-          << " of intermediate values; give it more devices, a smaller batch, or accumulate";
+          << dist::strategyText(best->kind) << ") is predicted to take " << least.memoryBytes << ": " << least.parameterBytes
+          << " of parameters, " << least.stateBytes << " of state, " << least.inputOutputBytes << " of inputs and outputs, and at most "
+          << least.valueBytes << " of intermediate values; give it more devices, a smaller batch, or accumulate";
       return signalPassFailure();
     }
     OwningOpRef<ModuleOp> given = giveOtherPrograms(module, *best->given);
-    DictionaryAttr described = describe(strategies, *best, *given, *found);
+    dist::SearchAttr described = describe(strategies, *best, *given, *found);
     module.getBodyRegion().takeBody(given->getBodyRegion());
-    module->setAttr(kSearchAttr, described);
+    module->setAttr(dist::kSearchAttr, described);
   }
 
   std::shared_ptr<dist::Planner> planner; // of the mesh, for all that is looked at

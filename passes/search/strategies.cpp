@@ -57,19 +57,13 @@ std::optional<Prediction> predict(ModuleOp given, int64_t runs, dist::Planner &p
   return prediction;
 }
 
-DictionaryAttr describeParts(const Prediction &prediction, MLIRContext *context) {
-  Builder builder(context);
-  auto number = [&](StringRef name, int64_t value) { return builder.getNamedAttr(name, builder.getI64IntegerAttr(value)); };
-  SmallVector<Attribute> sends;
+dist::PredictionAttr describeParts(const Prediction &prediction, MLIRContext *context) {
+  SmallVector<dist::SendAttr> sends;
   for (const auto &[kind, sent] : prediction.sends) {
-    sends.push_back(
-        builder.getDictionaryAttr({builder.getNamedAttr("kind", builder.getStringAttr(stringifyCollectiveKind(kind))),
-                                   number("count", sent.count), number("send_ps", sent.sendPs), number("exposed_ps", sent.exposedPs)}));
+    sends.push_back(dist::SendAttr::get(context, kind, sent.count, sent.sendPs, sent.exposedPs));
   }
-  return builder.getDictionaryAttr({number("compute_ps", prediction.computePs), builder.getNamedAttr("sends", builder.getArrayAttr(sends)),
-                                    number("parameter_bytes", prediction.parameterBytes), number("state_bytes", prediction.stateBytes),
-                                    number("input_output_bytes", prediction.inputOutputBytes),
-                                    number("intermediate_bytes", prediction.valueBytes)});
+  return dist::PredictionAttr::get(context, prediction.computePs, sends, prediction.parameterBytes, prediction.stateBytes,
+                                   prediction.inputOutputBytes, prediction.valueBytes);
 }
 
 std::optional<Choices> encodeInferred(const LayoutGraph &graph, ModuleOp given) {

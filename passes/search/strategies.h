@@ -14,12 +14,6 @@
 
 namespace ashlar::search {
 
-// Attribute of modules: what a search looked at (dictionary): `strategies`, each with `name`, `step_ps` and `bytes` of a device as price()
-// predicts them; `taken`, the name of one of them, and `parts` of what it takes (describeParts); `cost_ps` of the choices that the search
-// made in its graph, and `bound_ps`, which none cost less than; and what explainStrategy() adds, where it was asked for
-// (explain_strategy.h).
-inline constexpr llvm::StringLiteral kSearchAttr = "dist.search";
-
 // What a step is predicted to take.
 struct Prediction {
   int64_t stepPs = 0; // computing, and what it does not hide of sending
@@ -31,9 +25,8 @@ struct Prediction {
   int64_t memoryBytes = 0; // all of it
 };
 
-// Returns the parts of a prediction as an attribute: `compute_ps`, `sends` (each with `kind`, `count`, `send_ps`, `exposed_ps`),
-// `parameter_bytes`, `state_bytes`, `input_output_bytes`, `intermediate_bytes`.
-mlir::DictionaryAttr describeParts(const Prediction &prediction, mlir::MLIRContext *context);
+// Returns the parts of a prediction as an attribute.
+dist::PredictionAttr describeParts(const Prediction &prediction, mlir::MLIRContext *context);
 
 // Returns the programs of a module that a step runs: @train_step `runs` times and @update, or @train_step, or @forward.
 llvm::SmallVector<WeightedProgram> programsOfStep(mlir::ModuleOp module, int64_t runs);

@@ -575,3 +575,26 @@ func.func @after_of_another_type(%x: tensor<4xf32>, %g: tensor<4xf32>) {
   %0 = "dist.after"(%x, %g) : (tensor<4xf32>, tensor<4xf32>) -> tensor<8xf32>
   return
 }
+
+// -----
+
+// search attribute, C1
+// expected-error@+1 {{search took data_parallel, which is not among its 1 strategies}}
+module attributes {dist.search = #dist.search<strategies = [<kind = search, step_ps = 1, bytes = 2>], taken = data_parallel, cost_ps = 1, bound_ps = 1, prediction = <compute_ps = 1, sends = [], parameter_bytes = 0, state_bytes = 0, input_output_bytes = 0, intermediate_bytes = 0>, runners_up = []>} {}
+
+// -----
+
+// search attribute, C2
+// expected-error@+1 {{search has the strategy search twice}}
+module attributes {dist.search = #dist.search<strategies = [<kind = search, step_ps = 1, bytes = 2>, <kind = search, step_ps = 3, bytes = 2>], taken = search, cost_ps = 1, bound_ps = 1, prediction = <compute_ps = 1, sends = [], parameter_bytes = 0, state_bytes = 0, input_output_bytes = 0, intermediate_bytes = 0>, runners_up = []>} {}
+
+// -----
+
+// difference attribute, C1
+// expected-error@+1 {{difference of "x" is of kind input, not parameter or op}}
+module attributes {test.difference = #dist.difference<kind = input, name = "x", layout = <[{}]>, taken = <[{"tp"}]>>} {}
+
+// -----
+
+// expected-error@+1 {{has dist.search {}, not a #dist.search}}
+module attributes {dist.search = {}} {}

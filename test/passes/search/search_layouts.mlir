@@ -2,7 +2,7 @@
 // RUN: ashlar-opt %s -split-input-file '-ashlar-search-layouts=method=ilp' | FileCheck %s
 
 // Many rows by a small matrix: each device takes some rows, the matrix is on all, and nothing is sent. 2 * 1024 * 64 * 64 operations on a device take 104.9 us.
-// CHECK: dist.search = {bound_ps = 104857600 : i64, cost_ps = 104857600 : i64
+// CHECK: dist.search = #dist.search<strategies = [<kind = propagation, {{.*}}, <kind = search, step_ps = 104857600, bytes = 540672>], taken = data_parallel, cost_ps = 104857600, bound_ps = 104857600, prediction = <compute_ps = 104857600, sends = [], parameter_bytes = 16384, state_bytes = 0, input_output_bytes = 524288, intermediate_bytes = 0>, runners_up = []>
 // CHECK: func.func @forward(%arg0: tensor<4096x64xf32> {dist.layout = #dist.layout<[{"x"}, {}]>
 module attributes {dist.device = #dist.device<flops_per_us = 80000, narrow_flops_per_us = 80000, bytes_per_us = 20000>} {
   dist.mesh @mesh <["x" = 4]>
@@ -45,6 +45,21 @@ module attributes {dist.device = #dist.device<flops_per_us = 80000, narrow_flops
   func.func @forward(%x: tensor<4096x64xf32>) -> tensor<4096x64xf32> {
     %w = nn.read @w : tensor<64x64xf32>
     %y = nn.matmul %x, %w : tensor<4096x64xf32>, tensor<64x64xf32> -> tensor<4096x64xf32>
+    return %y : tensor<4096x64xf32>
+  }
+}
+
+// -----
+
+// Asked to explain itself, the search leaves rules that lead to its layouts.
+// CHECK: runners_up = [{{.*}}], rules = <[{{.*}}], kind = shortest, others = 0, step_ps = 104857600>>
+// CHECK-NOT: dist.explain_search
+module attributes {dist.explain_search, dist.device = #dist.device<flops_per_us = 80000, narrow_flops_per_us = 80000, bytes_per_us = 20000>} {
+  dist.mesh @mesh <["x" = 4]>
+  nn.variable @w trainable : tensor<64x64xf32> = dense<0.5> : tensor<64x64xf32>
+  func.func @forward(%x: tensor<4096x64xf32> {nn.name = "x"}) -> (tensor<4096x64xf32> {nn.name = "y"}) {
+    %w = nn.read @w : tensor<64x64xf32> loc("fc")
+    %y = nn.matmul %x, %w : tensor<4096x64xf32>, tensor<64x64xf32> -> tensor<4096x64xf32> loc("fc")
     return %y : tensor<4096x64xf32>
   }
 }

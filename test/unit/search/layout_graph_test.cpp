@@ -305,7 +305,7 @@ TEST_CASE("search: programs compute the same with the layouts that are found", "
     options.method = seed % 2 == 0 ? Method::DynamicProgramming : Method::IntegerProgram;
     passes.addPass(createSearchLayoutsPass(options));
     REQUIRE(succeeded(passes.run(*after)));
-    searched += cast<StringAttr>((*after)->getAttrOfType<DictionaryAttr>(kSearchAttr).get("taken")).getValue() == "search";
+    searched += (*after)->getAttrOfType<dist::SearchAttr>(dist::kSearchAttr).getTaken() == dist::StrategyKind::Search;
     REQUIRE(succeeded(partitionModule(*after)));
     reference::EquivalenceOptions compared;
     compared.functions = {nn::kForward.str()};

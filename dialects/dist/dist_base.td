@@ -24,7 +24,7 @@ def Dist_Dialect : Dialect {
                 layouts, dist.redistribute       collectives, dist.slice
 
     The mesh (`dist.mesh`, one a module) arranges n devices in a grid with named axes; device numbers count row-major, the first axis is
-    major. A layout says for each dim of a tensor which axes split it, and over which axes the value is partial.
+    major. A layout has for each dim of a tensor the axes that shard it, and the axes over which the value is partial.
 
     Layouts stand in attributes: `dist.layout` on variables, function arguments and results; `dist.layouts` (one a result) on ops while
     shapes are global. Partitioning keeps the first and adds `dist.global_type`.
@@ -75,15 +75,15 @@ def Dist_MeshAttr : Dist_Attr<"Mesh", "mesh"> {
 }
 
 def Dist_LayoutAttr : Dist_Attr<"Layout", "layout"> {
-  let summary = "How a tensor is spread over the mesh";
+  let summary = "The sharding of a tensor over the mesh";
   let description = [{
-    For each dim the axes that split it, major to minor: dim d is cut into as many equal pieces as the product of their sizes, and a device
-    holds the piece numbered by its coordinate along them. A size that they do not divide is rounded up at each axis; what sticks out is
-    padding, with elements of no meaning (pieceSizes in layout.h). Over the axes in `partial` the devices hold parts that combine (sum, max, min)
-    to the value; one kind a layout, because a sum of maxima is no maximum of sums. Over all other axes the tensor is repeated.
+    For each dim the axes that shard it, major to minor: dim d is cut into as many equal shards as the product of their sizes, and a device
+    holds the shard numbered by its coordinate along them. A size that they do not divide is rounded up at each axis; the excess is padding,
+    with meaningless elements (pieceSizes in layout.h). Over the axes in `partial` the devices hold terms that combine (sum, max, min) to
+    the value; one kind a layout, because a sum of maxima is no maximum of sums. Over all other axes the tensor is replicated.
 
-        #dist.layout<[{"dp"}, {} ]>                      // rows split over dp
-        #dist.layout<[{}, {"tp", "dp"} ]>                // columns split over both, tp major
+        #dist.layout<[{"dp"}, {} ]>                      // rows sharded over dp
+        #dist.layout<[{}, {"tp", "dp"} ]>                // columns sharded over both, tp major
         #dist.layout<[{} ], partial = sum {"dp"}>        // each device along dp holds a term of the sum
 
     The axes of `partial` have no order; they are kept sorted by name.
@@ -106,13 +106,13 @@ def Dist_LayoutAttr : Dist_Attr<"Layout", "layout"> {
 }
 
 def Dist_RuleAttr : Dist_Attr<"Rule", "rule"> {
-  let summary = "What the user says about the layouts of the tensors and ops that a name matches";
+  let summary = "A user's rule on the layouts of matching tensors and ops";
   let description = [{
     An element of the module's `dist.rules`, which ashlar-apply-rules turns into layouts. `match` is a glob (`*`, `?`) over the names of
-    parameters, inputs, outputs, intermediate tensors and the module paths of ops. `layout` says for each dim which axes split it, major to
-    minor; `?` lets inference add axes, `tp:(1)2` is the part of size 2 of axis tp that has parts of number 1 before it. `in` and `out` are
-    for ops and count slices instead of naming axes: one array an input or output, one number a dim. Lower priorities propagate first.
-    `origin` is where the rule was written, for errors and reports.
+    parameters, inputs, outputs, intermediate tensors and the module paths of ops. `layout` has for each dim the axes that shard it, major
+    to minor; `?` lets inference add axes, `tp:(1)2` is the part of size 2 of axis tp that has parts of number 1 before it. `in` and `out`
+    are for ops and count slices instead of naming axes: one array an input or output, one number a dim. Lower priorities propagate first.
+    `origin` is the place of the rule, for errors and reports.
 
         #dist.rule<match = "*.fc1.weight", layout = "[{tp}, {?} ]", priority = 1, origin = "job.txtpb:14">
         #dist.rule<match = "fc1", in = [array<i64: 2, 1>, array<i64: 4, 1>], out = [array<i64: 2, 4>]>
@@ -124,11 +124,11 @@ def Dist_RuleAttr : Dist_Attr<"Rule", "rule"> {
 }
 
 def Dist_SettingAttr : Dist_Attr<"Setting", "setting"> {
-  let summary = "What the user says about the parameters that a name matches, other than their layouts";
+  let summary = "A user's rule on attributes of matching parameters, except their layouts";
   let description = [{
     An element of the module's `dist.settings`, which ashlar-apply-settings turns into attributes of the parameters (trainable variables)
-    that the glob `match` names. `values` are these attributes. Of two settings for one parameter the one with the lower priority holds.
-    `origin` is where the rule was written, for errors.
+    that match the glob `match`. `values` are these attributes. Where two settings match one parameter, the lower priority wins. `origin` is
+    the place of the rule, for errors.
 
         #dist.setting<match = "*.bias", values = {nn.weight_decay = 0.0 : f64}, priority = 1, origin = "job.txtpb:14">
   }];
@@ -138,11 +138,11 @@ def Dist_SettingAttr : Dist_Attr<"Setting", "setting"> {
 }
 
 def Dist_OriginAttr : Dist_Attr<"Origin", "origin"> {
-  let summary = "Where axes of a layout came from";
+  let summary = "The origin of axes of a layout";
   let description = [{
-    `source` is what gave a layout: a rule of the user. `axis`: the mesh axis that this is about; without it, all of the layout. `path`
-    and `op`: the op along which the axis arrived, by its module path and kind; without them the source is about this very tensor. Reports
-    make sentences of it, and a saved strategy keeps it in the same parts.
+    `source` gave the layout: a rule of the user. `axis`: the mesh axis in question; without it, all of the layout. `path` and `op`: the op
+    along which the axis arrived, by its module path and kind; without them the source matches this very tensor. Reports make sentences of
+    it, and a saved strategy keeps it in the same parts.
 
         #dist.origin<source = "rule \"fc1.weight\" (job.txtpb:14)", axis = "tp", path = "fc1", op = "nn.matmul">
   }];
@@ -152,10 +152,10 @@ def Dist_OriginAttr : Dist_Attr<"Origin", "origin"> {
 }
 
 def Dist_EndAttr : Dist_Attr<"End", "end"> {
-  let summary = "What makes or takes a tensor";
+  let summary = "The producer or consumer of a tensor";
   let description = [{
-    `name`: of an op its module path, else that of the variable, input or output; absent when it has none. `op`: the kind of an op. `number`:
-    of an input or output. Reports make sentences of it.
+    `name`: the module path of an op, else the name of the variable, input or output; absent when it has none. `op`: the kind of an op.
+    `number`: of an input or output. Reports make sentences of it.
 
         #dist.end<kind = op, name = "fc1", op = "nn.matmul">
         #dist.end<kind = gradient, name = "fc1.weight">
@@ -172,10 +172,10 @@ def Dist_EndAttr : Dist_Attr<"End", "end"> {
 }
 
 def Dist_WholeAttr : Dist_Attr<"Whole", "whole"> {
-  let summary = "Why optimizer parallelism leaves a parameter whole";
+  let summary = "Why optimizer parallelism leaves a parameter replicated";
   let description = [{
-    On trained variables that are not split further. `bytes`: what a device holds of the parameter; `threshold`: from how many bytes on a parameter
-    is split.
+    On trained variables that are not sharded further. `bytes`: bytes of the parameter on a device; `threshold`: number of bytes from which
+    on a parameter is sharded.
 
         #dist.whole<reason = below_threshold, bytes = 80, threshold = 65536>
   }];
@@ -184,9 +184,9 @@ def Dist_WholeAttr : Dist_Attr<"Whole", "whole"> {
 }
 
 def Dist_StageAttr : Dist_Attr<"Stage", "stage"> {
-  let summary = "Which stage of a pipeline a module is, and how many micro-batches it has in flight";
+  let summary = "The pipeline stage of a module, and its number of micro-batches in flight";
   let description = [{
-    On the modules that ashlar-cut-stages makes. `slots`: places for what programs of a micro-batch leave for each other.
+    On the modules that ashlar-cut-stages makes. `slots`: places for the values that programs of a micro-batch leave for each other.
 
         module @stage_1 attributes {dist.stage = #dist.stage<index = 1, count = 4, slots = 3>}
   }];
@@ -195,9 +195,9 @@ def Dist_StageAttr : Dist_Attr<"Stage", "stage"> {
 }
 
 def Dist_PeerAttr : Dist_Attr<"Peer", "peer"> {
-  let summary = "The other side of a value that goes from stage to stage";
+  let summary = "The other side of a value sent between stages";
   let description = [{
-    `channel`: its number among what goes from the one stage to the other.
+    `channel`: its number among the values from the one stage to the other.
 
         #dist.peer<stage = 0, channel = 1>
   }];
@@ -213,7 +213,7 @@ def Dist_RunAttr : Dist_Attr<"Run", "run"> {
 }
 
 def Dist_RepeatAttr : Dist_Attr<"Repeat", "repeat"> {
-  let summary = "A part of the order of a step: runs that are done several times";
+  let summary = "A part of the order of a step: runs that repeat";
   let description = [{
     The micro-batches are larger by `stride` each time.
 
@@ -224,12 +224,12 @@ def Dist_RepeatAttr : Dist_Attr<"Repeat", "repeat"> {
 }
 
 def Dist_RunsAttr : Dist_Attr<"Runs", "runs"> {
-  let summary = "Which elements of a dim each device of a group has";
+  let summary = "The elements of a dim on each device of a group";
   let description = [{
-    The positions 0 .. positions - 1 are cut into pieces as the elements of a split dim are (`pieceSizes`). The device with the positions
+    The positions 0 .. positions - 1 are cut into shards like the elements of a sharded dim (`pieceSizes`). The device with the positions
     [a, b) has the elements [a * step + first, (b - 1) * step + last).
 
-        #dist.runs<positions = 32>                                     // pieces of 32 elements
+        #dist.runs<positions = 32>                                     // shards of 32 elements
         #dist.runs<positions = 16, step = 2, first = -1, last = 2>     // three elements at each of 16 positions, with stride 2
 
     **Constraints:** (C1) positions and step >= 1; (C2) first < last; (C3) all numbers below 2^46, as sizes of tensors are.
@@ -244,17 +244,17 @@ def Dist_RunsAttr : Dist_Attr<"Runs", "runs"> {
   }];
 }
 
-// What made communication necessary. Several ends where equal collectives became one.
+// The cause of communication. Several ends where equal collectives became one.
 def Dist_CauseAttr : TypedArrayAttrBase<Dist_EndAttr, "ends">;
 
 def Dist_KindCostsAttr : Dist_Attr<"KindCosts", "kind_costs"> {
-  let summary = "What collectives of one kind cost along each axis of a mesh";
+  let summary = "The costs of collectives of one kind along each axis of a mesh";
   let description = [{
     The time of one message and the rate of the link for this kind of collective, one of each an axis, as in `#dist.costs`, which holds it.
 
         #dist.kind_costs<kind = all_gather, latency_ns = [5200, 300], bytes_per_us = [1200, 14000]>
 
-    **Constraints:** (C1) not of a slice, which sends nothing; (C2) as many latencies as rates; (C3) latencies >= 0, rates >= 1.
+    **Constraints:** (C1) not of a slice, which needs no communication; (C2) as many latencies as rates; (C3) latencies >= 0, rates >= 1.
   }];
   let parameters = (ins EnumParameter<Ashlar_CollectiveKind>:$kind, ArrayRefParameter<"int64_t">:$latency_ns,
                         ArrayRefParameter<"int64_t">:$bytes_per_us);
@@ -265,13 +265,13 @@ def Dist_KindCostsAttr : Dist_Attr<"KindCosts", "kind_costs"> {
 }
 
 def Dist_CostsAttr : Dist_Attr<"Costs", "costs"> {
-  let summary = "What communication along each axis of a mesh costs";
+  let summary = "The cost of communication along each axis of a mesh";
   let description = [{
-    The time of one message and the rate of the link, one of each an axis, in the order of the mesh. A group over several axes goes by the
+    The time of one message and the rate of the link, one of each an axis, in the order of the mesh. A group over several axes takes the
     worst of them. Data for the planner of redistributions: the compiler fills it in from its machine model or from the job.
 
     `beside` are the numbers of the axes whose links move data while a device computes; communication along the others keeps it busy.
-    `kinds` are the kinds of collectives for which other numbers hold, on all axes.
+    `kinds` are the kinds of collectives with other numbers, on all axes.
 
         #dist.costs<latency_ns = [5200, 200], bytes_per_us = [1200, 29000], beside = [0],
                     kinds = [<kind = all_gather, latency_ns = [5200, 300], bytes_per_us = [1200, 14000]>]>
@@ -288,7 +288,7 @@ def Dist_CostsAttr : Dist_Attr<"Costs", "costs"> {
 }
 
 def Dist_RateAttr : Dist_Attr<"Rate", "rate"> {
-  let summary = "What library calls from some size on compute in a microsecond";
+  let summary = "The rate of library calls from some size on, in operations a microsecond";
   let description = [{
     Operations on f32 and on bf16 and f16 of calls whose size is `from` or more; an entry of a table of `#dist.device`.
 
@@ -302,10 +302,10 @@ def Dist_RateAttr : Dist_Attr<"Rate", "rate"> {
 }
 
 def Dist_DeviceAttr : Dist_Attr<"Device", "device"> {
-  let summary = "What a device computes and moves in a microsecond";
+  let summary = "The rates of a device, a microsecond";
   let description = [{
-    Operations on f32, operations of products of bf16 and f16, and bytes of its memory; the nanoseconds that each kernel and library call takes
-    beside its work; tables of the rates of matrix products, by the smallest of rows, columns and inner size, and of convolutions, by the
+    Operations on f32, operations of products of bf16 and f16, and bytes of its memory; the launch overhead in nanoseconds of each kernel
+    and library call; tables of the rates of matrix products, by the smallest of rows, columns and inner size, and of convolutions, by the
     fewer of the channels in and out of a group. Data for predicted times: the compiler fills it in from its machine model or from the job,
     as `dist.device` of the module.
 
@@ -326,10 +326,10 @@ def Dist_DeviceAttr : Dist_Attr<"Device", "device"> {
 }
 
 def Dist_FusionAttr : Dist_Attr<"Fusion", "fusion"> {
-  let summary = "Which collectives were made one";
+  let summary = "The fusion of collectives";
   let description = [{
-    `number`: the id that the user gave, or the number of the bucket, from 1, in program order. `bytes`: of a bucket, from which size on
-    (auto), or up to which (size), it is full.
+    `number`: the id that the user gave, or the number of the bucket, from 1, in program order. `bytes`: the size from which on (auto), or
+    up to which (size), a bucket is full.
 
         #dist.fusion<mode = id, number = 2>
         #dist.fusion<mode = auto, number = 1, bytes = 105000>

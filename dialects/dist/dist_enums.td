@@ -7,7 +7,7 @@
 
 include "mlir/IR/EnumAttr.td"
 
-def Dist_EndKind : I32EnumAttr<"EndKind", "what makes or takes a tensor", [
+def Dist_EndKind : I32EnumAttr<"EndKind", "producer or consumer of a tensor", [
   I32EnumAttrCase<"Op", 0, "op">, I32EnumAttrCase<"Parameter", 1, "parameter">, I32EnumAttrCase<"State", 2, "state">,
   I32EnumAttrCase<"ParameterUpdate", 3, "parameter_update">, I32EnumAttrCase<"StateUpdate", 4, "state_update">,
   I32EnumAttrCase<"Gradient", 5, "gradient">, I32EnumAttrCase<"Input", 6, "input">, I32EnumAttrCase<"Output", 7, "output">]> {
@@ -15,14 +15,14 @@ def Dist_EndKind : I32EnumAttr<"EndKind", "what makes or takes a tensor", [
   let genSpecializedAttr = 0;
 }
 
-def Dist_WholeReason : I32EnumAttr<"WholeReason", "why optimizer parallelism leaves a parameter whole", [
+def Dist_WholeReason : I32EnumAttr<"WholeReason", "why optimizer parallelism leaves a parameter replicated", [
   I32EnumAttrCase<"BelowThreshold", 0, "below_threshold">, I32EnumAttrCase<"OptedOut", 1, "opted_out">,
   I32EnumAttrCase<"NothingRepeated", 2, "nothing_repeated">, I32EnumAttrCase<"TooFewElements", 3, "too_few_elements">]> {
   let cppNamespace = "::ashlar::dist";
   let genSpecializedAttr = 0;
 }
 
-def Dist_FusionMode : I32EnumAttr<"FusionMode", "what made collectives one", [
+def Dist_FusionMode : I32EnumAttr<"FusionMode", "how collectives were fused", [
   I32EnumAttrCase<"Id", 0, "id">, I32EnumAttrCase<"Auto", 1, "auto">, I32EnumAttrCase<"Size", 2, "size">,
   I32EnumAttrCase<"Index", 3, "index">]> {
   let cppNamespace = "::ashlar::dist";

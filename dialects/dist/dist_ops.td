@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The ops of the dist dialect: mesh, redistribution, collectives, what a device knows of its own place.
+// The ops of the dist dialect: mesh, redistribution, collectives, and the place of a device.
 
 #ifndef ASHLAR_DIALECTS_DIST_DIST_OPS_TD
 #define ASHLAR_DIALECTS_DIST_DIST_OPS_TD
@@ -16,8 +16,8 @@ def Dist_MeshOp : Dist_Op<"mesh", [Symbol]> {
         dist.mesh @mesh <["dp" = 2, "tp" = 2]> {costs = #dist.costs<latency_ns = [5200, 200], bytes_per_us = [1200, 29000]>,
                                                 device_ids = array<i64: 0, 2, 1, 3>}
 
-    A device is a point of the mesh, everywhere in the compiler. `device_ids` tells the runtime which rank plays each point, row-major;
-    without it rank r plays point r. Without `costs` all links are equal and a message costs nothing but its bytes.
+    A device is a point of the mesh, everywhere in the compiler. `device_ids` is the rank of each point, row-major; without it rank r is
+    point r. Without `costs` all links are equal and a message costs nothing but its bytes.
 
     **Constraints:** (C1) one mesh a module; (C2) `device_ids` holds every number from 0 to the number of devices - 1 once; (C3) `costs` has
     one entry an axis.
@@ -49,9 +49,9 @@ def Dist_RedistributeOp : Dist_Op<"redistribute", [Pure, SameOperandsAndResultTy
 }
 
 //===-- Collectives, on local shapes --------------------------------------------------------------------------------------------------===//
-// Below, the group of a device are the n devices that differ from it only along `axes`, numbered 0 .. n-1 by their coordinate along them;
-// x_r is the operand on device r of the group. all_reduce, all_gather and reduce_scatter take a list of operands of one element type, each of
-// which has a result of its own, as if it were alone; what is below says of one of them holds for each.
+// Below, the group of a device is the set of n devices that differ from it only along `axes`, numbered 0 .. n-1 by their coordinate along
+// them; x_r is the operand on device r of the group. all_reduce, all_gather and reduce_scatter take a list of operands of one element type,
+// each with a result of its own, as if it were alone; each description holds for every operand.
 
 def Dist_AllReduceOp : Dist_CollectiveOp<"all_reduce", "AllReduce", [
     RangedTypesMatchWith<"results have the types of the operands", "outputs", "inputs", "$_self">, Dist_Reorderable]> {
@@ -91,9 +91,9 @@ def Dist_AllGatherOp : Dist_CollectiveOp<"all_gather", "AllGather", [Dist_Reorde
 }
 
 def Dist_ReduceScatterOp : Dist_CollectiveOp<"reduce_scatter", "ReduceScatter", [Dist_Reorderable]> {
-  let summary = "Every device gets its piece of the combination of the operands of its group";
+  let summary = "Every device gets its shard of the combination of the operands of its group";
   let description = [{
-    Result on device r of the group: piece r, along `dim`, of the combination of x_0, ..., x_{n-1}.
+    Result on device r of the group: shard r, along `dim`, of the combination of x_0, ..., x_{n-1}.
 
         %y = dist.reduce_scatter sum %x dim = 0 over ["dp"] : tensor<512x784xf32> -> tensor<128x784xf32>
 
@@ -112,7 +112,7 @@ def Dist_ReduceScatterOp : Dist_CollectiveOp<"reduce_scatter", "ReduceScatter", 
 }
 
 def Dist_AllToAllOp : Dist_CollectiveOp<"all_to_all", "AllToAll", [Dist_Reorderable]> {
-  let summary = "Moves a split from one dim to another";
+  let summary = "Moves a sharding from one dim to another";
   let description = [{
     Each device cuts its operand into n pieces along `split_dim` and sends piece r to device r of its group. Result on device r: piece r of
     x_0, ..., x_{n-1}, concatenated along `concat_dim`.
@@ -133,8 +133,8 @@ def Dist_AllToAllOp : Dist_CollectiveOp<"all_to_all", "AllToAll", [Dist_Reordera
 def Dist_PermuteOp : Dist_CollectiveOp<"permute", "Permute", [SameOperandsAndResultType, Dist_Reorderable]> {
   let summary = "Devices of a group change places";
   let description = [{
-    Result on device r of the group: x_s with s = `sources[r]`. It takes a tensor to a layout whose pieces are the same, on other devices:
-    on a 2 x 2 mesh, rows split over dp, then tp, to rows split over tp, then dp.
+    Result on device r of the group: x_s with s = `sources[r]`. It takes a tensor to a layout with the same shards on other devices: on a 2
+    x 2 mesh, rows sharded over dp, then tp, to rows sharded over tp, then dp.
 
         %y = dist.permute %x sources = [0, 2, 1, 3] over ["dp", "tp"] : tensor<64x10xf32>
 
@@ -150,9 +150,10 @@ def Dist_BroadcastOp : Dist_CollectiveOp<"broadcast", "Broadcast", [SameOperands
                                                                     DeclareOpInterfaceMethods<GradientOpInterface>]> {
   let summary = "Every device gets the operand of one device of its group";
   let description = [{
-    Result on each device: x_root. Models place it (hybrid mode), on values that are repeated over `axes` and so equal on the devices
-    of a group: there it is the identity, which makes copies that drifted apart equal again, bit by bit. So it may stand on global tensors
-    too, and its gradient is that of its result. Weights grouping places it, with `dist.owner`, behind an update that only the root computes.
+    Result on each device: x_root. Models place it (hybrid mode), on values that are replicated over `axes` and so equal on the devices of a
+    group: there it is the identity, which makes copies that drifted apart equal again, bit by bit. So it may stand on global tensors too,
+    and its gradient is the gradient of its result. Parameter ownership places it, with `dist.owner`, after an update that only the root
+    computes.
 
         %y = dist.broadcast %x root = 0 over ["dp"] : tensor<512xf32>
 
@@ -164,11 +165,12 @@ def Dist_BroadcastOp : Dist_CollectiveOp<"broadcast", "Broadcast", [SameOperands
 }
 
 def Dist_HaloOp : Dist_CollectiveOp<"halo", "Halo", [Dist_Reorderable]> {
-  let summary = "Every device gets the run of elements that it needs, from the devices that hold them";
+  let summary = "Every device gets the run of elements that it needs, from their devices";
   let description = [{
-    Dim `dim` has `size` elements. Each device of the group has those of its run of `from` and gets those of its run of `to`; the runs of
-    `from` do not overlap. Elements outside of the tensor are 0, as are those that only padding of the positions would need. Only what a
-    device lacks is sent, straight from the device that has it. Example: 8 rows over 2 devices, of which each needs one more at either side.
+    Dim `dim` has `size` elements. Each device of the group has the elements of its run of `from` and gets the elements of its run of `to`;
+    the runs of `from` do not overlap. Elements outside of the tensor are 0, as are elements that only padding of the positions would need.
+    A device receives only the elements that it lacks, straight from their device. Example: 8 rows over 2 devices, which each need one more
+    at either side.
 
         %y = dist.halo %x dim = 0 size = 8 from <positions = 8> to <positions = 8, first = -1, last = 2> over ["sp"]
            : tensor<4x3xf32> -> tensor<6x3xf32>   // rows - 0 1 2 3 4 | 3 4 5 6 7 -
@@ -187,9 +189,9 @@ def Dist_HaloOp : Dist_CollectiveOp<"halo", "Halo", [Dist_Reorderable]> {
 //===-- No communication --------------------------------------------------------------------------------------------------------------===//
 
 def Dist_SliceOp : Dist_Op<"slice", [Pure, Dist_Reorderable]> {
-  let summary = "The device's own piece of a tensor; no communication";
+  let summary = "The device's own shard of a tensor; no communication";
   let description = [{
-    Result on device r of the group: piece r of its own operand, cut into n pieces along `dim`.
+    Result on device r of the group: shard r of its own operand, cut into n shards along `dim`.
 
         %y = dist.slice %x dim = 0 over ["dp"] : tensor<256x10xf32> -> tensor<64x10xf32>
 
@@ -217,10 +219,10 @@ def Dist_AxisIndexOp : Dist_Op<"axis_index", [Pure]> {
 
 def Dist_AfterOp : Dist_Op<"after", [Pure, AliasesOperands, AllTypesMatch<["input", "result"]>, Dist_Reorderable,
                                      DeclareOpInterfaceMethods<ReferenceOpInterface>]> {
-  let summary = "A value, not before another one is there";
+  let summary = "A value, not before another one exists";
   let description = [{
-    Result: the operand. What is computed from the result cannot be computed ahead of `event`, nor be merged with what is computed from the
-    operand: so the copies of ops that the backward pass computes again stay there (docs/recompute.md). It makes no instruction.
+    Result: the operand. Ops on the result cannot be scheduled before `event`, nor be merged with ops on the operand: so the copies of
+    rematerialized ops stay in the backward pass (docs/recompute.md). It makes no instruction.
 
         %y = dist.after %x, %g : tensor<64x784xf32>, tensor<64x10xf32>
   }];

@@ -24,9 +24,9 @@ def Exec_Dialect : Dialect {
   let description = [{
         nn + dist --> [ exec ] --> object file + runtime
 
-    Two forms. Between `ashlar-fuse` and `ashlar-plan-memory`, `exec.fusion` groups nn ops into what will be one kernel or one library
-    call; values are still tensors. After `ashlar-plan-memory` no tensor is left: an `exec.variant` holds the named tensors and the
-    programs; a program is a list of instructions whose operands are `#exec.buffer`s.
+    Two forms. Between `ashlar-fuse` and `ashlar-plan-memory`, `exec.fusion` groups nn ops for one kernel or one library call; values are
+    still tensors. After `ashlar-plan-memory` no tensor is left: an `exec.variant` holds the named tensors and the programs; a program is a
+    list of instructions whose operands are `#exec.buffer`s.
   }];
   let useDefaultAttributePrinterParser = 1;
 }
@@ -49,9 +49,9 @@ def Exec_BufferAttr : Exec_Attr<"Buffer", "buffer"> {
   let assemblyFormat = "`<` $space `,` $offset `,` $type `>`";
 }
 def Exec_OverlapAttr : Exec_Attr<"Overlap", "overlap"> {
-  let summary = "what the schedule expects of a collective that runs beside computation";
+  let summary = "predicted overlap of a collective with computation";
   let description = [{
-    How long it takes, and how much of that the device does not stand still for.
+    Its duration, and the part of it in which the device computes.
 
         #exec.overlap<duration_ns = 52000, hidden_ns = 41000>
   }];
@@ -60,7 +60,7 @@ def Exec_OverlapAttr : Exec_Attr<"Overlap", "overlap"> {
 }
 
 def Exec_TransferAttr : Exec_Attr<"Transfer", "transfer"> {
-  let summary = "A tensor that goes from a program of one stage to one of another";
+  let summary = "A tensor sent between programs of two stages";
   let description = [{
     Semantics of ashlar_rt_transfer.
 
@@ -72,7 +72,7 @@ def Exec_TransferAttr : Exec_Attr<"Transfer", "transfer"> {
 def Exec_TransferArrayAttr : TypedArrayAttrBase<Exec_TransferAttr, "transfers">;
 
 def Exec_RunAttr : Exec_Attr<"Run", "run"> {
-  let summary = "A program that a step runs for one of its micro-batches";
+  let summary = "A program run for one micro-batch of a step";
   let description = [{
     Semantics of ashlar_rt_run.
 
@@ -83,7 +83,7 @@ def Exec_RunAttr : Exec_Attr<"Run", "run"> {
 }
 
 def Exec_RepeatAttr : Exec_Attr<"Repeat", "repeat"> {
-  let summary = "Runs that a step does several times, for micro-batches larger by `stride` each time";
+  let summary = "Runs that a step repeats, for micro-batches larger by `stride` each time";
   let parameters = (ins "::mlir::ArrayAttr":$runs, "int64_t":$count, "int64_t":$stride);
   let assemblyFormat = "`<` struct(params) `>`";
 }
@@ -104,10 +104,11 @@ def Exec_BufferArrayAttr : TypedArrayAttrBase<Exec_BufferAttr, "buffers">;
 //===-- Tensor form -------------------------------------------------------------------------------------------------------------------===//
 
 def Exec_FusionOp : Exec_Op<"fusion", [Pure, IsolatedFromAbove, SingleBlockImplicitTerminator<"::ashlar::exec::YieldOp">]> {
-  let summary = "nn ops that become one kernel or one library call";
+  let summary = "nn ops of one kernel or one library call";
   let description = [{
-    The block arguments are the operands; what the region yields are the results. `gemm` holds what one matrix product of
-    the library takes in, `conv` what one convolution does: the grammars are in passes/lower/calls. `scatter` holds exactly one nn.scatter_add and the views it reads.
+    The block arguments are the operands; the yielded values are the results. `gemm` holds one matrix product of the library with its
+    epilogue, `conv` one convolution: the grammars are in passes/lower/calls. `scatter` holds exactly one nn.scatter_add and the views it
+    reads.
 
         %y = exec.fusion loop(%x, %b) : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32> {
         ^bb0(%arg0: tensor<4x8xf32>, %arg1: tensor<8xf32>):
@@ -128,7 +129,7 @@ def Exec_ProductWithSumsOp : Exec_Op<"product_with_sums", [Pure]> {
   let summary = "A matrix product, and one operand summed along the contraction"
                 ": the gradients of a weight and of its bias in one library call";
   let description = [{
-    op(lhs) is (m, k) and op(rhs) (k, n), as for nn.matmul. `sum_of` says which of them is summed over k: (m) or (n).
+    op(lhs) is (m, k) and op(rhs) (k, n), as for nn.matmul. `sum_of` is the operand that is summed over k: (m) or (n).
 
         %dw, %db = exec.product_with_sums lhs %dy, %x transpose_a : tensor<32x8xf32>, tensor<32x4xf32> -> tensor<8x4xf32>, tensor<8xf32>
 
@@ -147,7 +148,7 @@ def Exec_ProductWithSumsOp : Exec_Op<"product_with_sums", [Pure]> {
 def Exec_AwaitOp : Exec_Op<"await", [AliasesOperands, AllTypesMatch<["started", "results"]>]> {
   let summary = "The results of a collective, once it is done";
   let description = [{
-    A collective whose results only this op takes runs beside what stands between the two. The operands are all of its results.
+    A collective whose results only this op takes overlaps the ops between the two. The operands are all of its results.
 
         %g = dist.all_reduce sum %dw over ["dp"]
         ...
@@ -173,12 +174,13 @@ def Exec_YieldOp : Exec_Op<"yield", [Pure, Terminator, ReturnLike, ParentOneOf<[
 def Exec_VariantOp : Exec_Op<"variant", [Symbol, SymbolTable, NoTerminator, SingleBlock, IsolatedFromAbove]> {
   let summary = "The programs for one mesh, and the plan of their arena";
   let description = [{
-    `axis_names` and `axis_sizes` are the mesh; a process plays `devices_per_process` of its devices. `lower_bound_bytes` is the largest set of
-    bytes alive at once: no plan can be smaller. The device's mesh coordinates lie at `coordinates_offset`, one i64 an axis. `device_ids` is
-    the rank that plays each point of the mesh, row-major; without it rank r plays point r.
+    `axis_names` and `axis_sizes` are the mesh; a process simulates `devices_per_process` of its devices. `lower_bound_bytes` is the largest
+    set of bytes alive at once: no plan can be smaller. The device's mesh coordinates lie at `coordinates_offset`, one i64 an axis.
+    `device_ids` is the rank of each point of the mesh, row-major; without it rank r is point r.
 
-    Of a pipeline it holds the programs of one stage: `stage` of `num_stages`, `num_slots` slots of `slot_bytes` at `slots_offset` of the arena, and
-    `order`, what a step runs. `outside_name` is there when the variant's name is not the symbol: the stages of a pipeline share one.
+    In a pipeline it holds the programs of one stage: `stage` of `num_stages`, `num_slots` slots of `slot_bytes` at `slots_offset` of the
+    arena, and `order`, the runs of a step. `outside_name` is set when the variant's name is not the symbol: the stages of a pipeline share
+    one.
 
         exec.variant @default arena 1048576 {axis_names = ["dp"], axis_sizes = array<i64: 4>, ...} { ... }
   }];
@@ -196,11 +198,11 @@ def Exec_VariantOp : Exec_Op<"variant", [Symbol, SymbolTable, NoTerminator, Sing
 def Exec_TensorOp : Exec_Op<"tensor", [Symbol, HasParent<"::ashlar::exec::VariantOp">]> {
   let summary = "A named tensor: variable, state, input or output";
   let description = [{
-    `splits` holds for each dim the indices of the mesh axes that split it, major to minor. `persistent`: its value lasts from step to step;
-    else it is scratch. `state_of` is the outside name of the parameter that the optimizer keeps it for. `internal`: the compiler added it
-    for itself. `outside_name` is there when the name by which the outside knows the tensor differs from the symbol, since a program or
-    another tensor has that symbol. `counts`: one a dim, the outside name of the output that holds the number of elements of the dim, of
-    which the global size is an upper bound; "" for a dim of fixed size.
+    `splits` holds for each dim the indices of the mesh axes that shard it, major to minor. `persistent`: its value lasts from step to step;
+    else it is scratch. `state_of` is the outside name of the parameter of an optimizer state. `internal`: the compiler added it for itself.
+    `outside_name` is set when the tensor's outside name differs from the symbol, since a program or another tensor has that symbol.
+    `counts`: one a dim, the outside name of the output that holds the number of elements of the dim, with the global size as an upper
+    bound; "" for a dim of fixed size.
 
         exec.tensor @fc1.weight variable #exec.buffer<arena, 64, memref<512x784xf32>> global [512, 784] splits [[], []]
 
@@ -225,7 +227,7 @@ def Exec_ConstantOp : Exec_Op<"constant"> {
 def Exec_ProgramOp : Exec_Op<"program", [Symbol, NoTerminator, SingleBlock, HasParent<"::ashlar::exec::VariantOp">]> {
   let summary = "Instructions in the order in which every device runs them";
   let description = [{
-    `predicted_ns` is what one run on one device is predicted to take; without it nothing is known.
+    `predicted_ns` is the predicted time of one run on one device; absent when unknown.
 
         exec.program @train_step inputs [@input, @labels] outputs [@loss] attributes {predicted_ns = 5400 : i64} { ... }
   }];
@@ -285,13 +287,13 @@ def Exec_GemmOp : Exec_InstrOp<"gemm", [DeclareOpInterfaceMethods<FixedWeightsOp
 def Exec_ConvOp : Exec_InstrOp<"conv", [DeclareOpInterfaceMethods<FixedWeightsOpInterface, ["getWeights"]>]> {
   let summary = "A convolution or one of its gradients, with scale, bias, residual and activation, by the library";
   let description = [{
-    buffers, types and shapes as in ashlar_rt_conv_desc; `channels` are those of one group. The kernel of forward and data may be fixed
-    weights.
+    buffers, types and shapes as in ashlar_rt_conv_desc; `channels` are the channels of one group. The kernel of forward and data may be
+    fixed weights.
 
         exec.conv forward [...] batch 8 groups 1 channels 64 to 128 dims [#exec.conv_dim<in = 32, out = 32, ...>] bias epilogue relu
 
     **Constraints:** (C1) as many buffers as these; (C2) weights come with none of them; (C3) 1 to 3 dims; (C4) buffers of one
-    element type; (C5) weights that are computed are not fixed.
+    element type; (C5) computed weights are not fixed.
   }];
   let arguments = (ins Exec_ConvKindAttr:$kind, Exec_BufferArrayAttr:$buffers, I64Attr:$batch, I64Attr:$groups, I64Attr:$channels_in,
                        I64Attr:$channels_out, TypedArrayAttrBase<Exec_ConvDimAttr, "spatial dims">:$dims, UnitAttr:$has_scale,
@@ -309,11 +311,11 @@ def Exec_CollectiveOp : Exec_InstrOp<"collective"> {
   let summary = "Communication over the groups of devices that differ only along `axes`";
   let description = [{
     Semantics of ashlar_rt_collective_desc. It takes each of the sources to the target of the same place in the list; `split` and `concat`
-    have one dim for each. `axes` are indices into the variant's mesh, major to minor. `pairs` of a permute are
-    {source, target, source, target, ...}: coordinates in the group. `root` of a broadcast is the coordinate in the group of the device whose
-    data all get. `runs` of a halo are the size of its dim, which is the split dim, and positions, step, first and last of the runs that
-    devices have and of those that they get. `cause`: #dist.ends that made it necessary; without it, the op itself, by its path. With `token` it is only started: it
-    reads its sources and writes its targets until the exec.wait with that token; `overlap` is what the schedule expects of it.
+    have one dim for each. `axes` are indices into the variant's mesh, major to minor. `pairs` of a permute are {source, target, source,
+    target, ...}: coordinates in the group. `root` of a broadcast is the coordinate in the group of the sending device. `runs` of a halo are
+    the size of its dim, which is the split dim, and positions, step, first and last of the runs before and of the runs after. `cause`: the
+    #dist.ends that made it necessary; without it, the op itself, by its path. With `token` it is only started: it reads its sources and
+    writes its targets until the exec.wait with that token; `overlap` is its predicted overlap.
 
         exec.collective all_reduce #exec.buffer<arena, 0, memref<8xf32>>, #exec.buffer<arena, 64, memref<2xf32>>
                                 to #exec.buffer<arena, 0, memref<8xf32>>, #exec.buffer<arena, 64, memref<2xf32>>
@@ -336,7 +338,7 @@ def Exec_CollectiveOp : Exec_InstrOp<"collective"> {
 }
 
 def Exec_WaitOp : Exec_InstrOp<"wait"> {
-  let summary = "Waits until the collective that was started with the token is done";
+  let summary = "Waits for the collective that was started with the token";
   let description = [{    exec.wait 3}];
   let arguments = (ins I64Attr:$token);
   let assemblyFormat = "$token attr-dict";

@@ -12,7 +12,7 @@ class Exec_Enum<string name, string enumSummary, list<I32EnumAttrCase> cases> : 
   let genSpecializedAttr = 0;
 }
 
-def Exec_FusionKind : Exec_Enum<"FusionKind", "what a fusion becomes", [
+def Exec_FusionKind : Exec_Enum<"FusionKind", "code of a fusion", [
   I32EnumAttrCase<"Loop", 0, "loop">,       // one loop nest over the common shape of all results
   I32EnumAttrCase<"Rows", 1, "rows">,       // for each row: reductions over the row, then values that use them
   I32EnumAttrCase<"Columns", 2, "columns">, // reductions over dims that are not the innermost
@@ -21,12 +21,12 @@ def Exec_FusionKind : Exec_Enum<"FusionKind", "what a fusion becomes", [
   I32EnumAttrCase<"Conv", 5, "conv">        // a library convolution, or a gradient of one, with its bias, residual and activation
 ]>;
 
-def Exec_Space : Exec_Enum<"Space", "where bytes lie", [
+def Exec_Space : Exec_Enum<"Space", "memory of a buffer", [
   I32EnumAttrCase<"Arena", 0, "arena">, I32EnumAttrCase<"Constant", 1, "constant">, I32EnumAttrCase<"Slot", 2, "slot">]>;
 
-def Exec_Target : Exec_Enum<"Target", "what code is made for", [I32EnumAttrCase<"Cpu", 0, "cpu">, I32EnumAttrCase<"Cuda", 1, "cuda">]>;
+def Exec_Target : Exec_Enum<"Target", "target of the code", [I32EnumAttrCase<"Cpu", 0, "cpu">, I32EnumAttrCase<"Cuda", 1, "cuda">]>;
 
-def Exec_Role : Exec_Enum<"Role", "what a named tensor is to the outside", [
+def Exec_Role : Exec_Enum<"Role", "role of a named tensor for the outside", [
   I32EnumAttrCase<"Variable", 0, "variable">, I32EnumAttrCase<"State", 1, "state">,
   I32EnumAttrCase<"Input", 2, "input">, I32EnumAttrCase<"Output", 3, "output">, I32EnumAttrCase<"Passed", 4, "passed">]>;
 

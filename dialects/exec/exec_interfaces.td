@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What all instructions have in common, so that the image, the verifier and the runtime know alike what each of them touches.
+// The common interface of instructions: image, verifier and runtime read from it the buffers that each one uses.
 
 #ifndef ASHLAR_DIALECTS_EXEC_EXEC_INTERFACES_TD
 #define ASHLAR_DIALECTS_EXEC_EXEC_INTERFACES_TD
@@ -26,7 +26,7 @@ def FixedWeightsOpInterface : OpInterface<"FixedWeightsOpInterface"> {
     InterfaceMethod<"Returns the weights; null where the call has none that can be fixed.", "::ashlar::exec::BufferAttr", "getWeights",
                     (ins)>,
     InterfaceMethod<"Returns whether they are fixed.", "bool", "getFixedWeights", (ins)>,
-    InterfaceMethod<"Says whether they are.", "void", "setFixedWeights", (ins "bool":$fixed)>
+    InterfaceMethod<"Sets whether they are fixed.", "void", "setFixedWeights", (ins "bool":$fixed)>
   ];
 }
 

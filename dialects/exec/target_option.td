@@ -8,6 +8,6 @@
 include "dialects/exec/exec_enums.td"
 include "dialects/support/enum_option.td"
 
-class TargetOption<string what> : EnumOption<"target", "target", Exec_Target, "Cpu", what>;
+class TargetOption<string text> : EnumOption<"target", "target", Exec_Target, "Cpu", text>;
 
 #endif // ASHLAR_DIALECTS_EXEC_TARGET_OPTION_TD

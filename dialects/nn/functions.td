@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Functions of one number or two that a library computes. Their classes are in functions.h, apart from nn.h: few files name them, and one
-// more does not recompile what includes nn.h.
+// Functions of one or two numbers that a library computes. Their classes are in functions.h, apart from nn.h: few files name them, and a
+// new one does not recompile the users of nn.h.
 
 #ifndef ASHLAR_DIALECTS_NN_FUNCTIONS_TD
 #define ASHLAR_DIALECTS_NN_FUNCTIONS_TD

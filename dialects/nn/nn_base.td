@@ -18,7 +18,7 @@ include "dialects/support/op_interfaces.td"
 def Nn_Dialect : Dialect {
   let name = "nn";
   let cppNamespace = "::ashlar::nn";
-  let summary = "What is computed: the model and its training step, from one device's view";
+  let summary = "The computation: the model and its training step, from one device's view";
   let description = [{
         frontend --> [ nn ] --> nn + dist --> exec
 
@@ -72,8 +72,8 @@ def Nn_WindowAttr : Nn_Attr<"Window", "window"> {
   let summary = "the windows that stand along one dim";
   let description = [{
     Element k of the window at position o is element `o * stride + k * dilation - low` of the dim. Positions go from 0 on, as long as the
-    window ends within `high` elements behind the dim. What lies in front of the dim and behind it is padding; a negative `low` or `high`
-    leaves out elements of the dim instead. The only code that counts positions: the methods below.
+    window ends within `high` elements after the dim. Elements before and after the dim are padding; a negative `low` or `high` leaves out
+    elements of the dim instead. Only the methods below count positions.
 
         #nn.window<3>                                                   // stride 1, dilation 1, no padding
         #nn.window<3, stride = 2, dilation = 1, low = 0, high = 1>
@@ -98,7 +98,7 @@ def Nn_WindowAttr : Nn_Attr<"Window", "window"> {
     // Returns the elements that positions need.
     ::ashlar::Access getElements() const { return {getStride(), -getLow(), getSpan() - getLow()}; }
 
-    // Returns the positions that have a window over elements of blocks of `stride` elements, as what the blocks need.
+    // Returns the positions that have a window over elements of blocks of `stride` elements, as the needs of the blocks.
     ::ashlar::Access getPositionsOfBlocks() const;
 
     // Returns the windows along a run of elements at whose first one the first position's window begins, behind `low` elements of padding, and
@@ -128,7 +128,7 @@ def Nn_IndexScalar : 0DTensorOf<[I64]>;
 
 class Nn_Op<string opMnemonic, list<Trait> traits = []> : Op<Nn_Dialect, opMnemonic, !listconcat([SizedTensors], traits)>;
 
-// How an op computes: a Cost, a Precision (op_interfaces.h), and which parts it passes, a function of parts.h.
+// How an op computes: a Cost, a Precision (op_interfaces.h), and the operands in which it is linear, a function of parts.h.
 class Nn_Computes<string cost, string precision, string parts>
     : TraitList<[ComputeOpInterface, Computes<cost, precision, "::ashlar::nn::parts::" # parts>]>;
 

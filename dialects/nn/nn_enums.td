@@ -16,7 +16,7 @@ def Nn_Predicate : Nn_Enum<"Predicate", "comparison; with a NaN only `ne` holds"
   I32EnumAttrCase<"Eq", 0, "eq">, I32EnumAttrCase<"Ne", 1, "ne">, I32EnumAttrCase<"Lt", 2, "lt">,
   I32EnumAttrCase<"Le", 3, "le">, I32EnumAttrCase<"Gt", 4, "gt">, I32EnumAttrCase<"Ge", 5, "ge">]>;
 
-def Nn_Distribution : Nn_Enum<"Distribution", "what random numbers follow", [
+def Nn_Distribution : Nn_Enum<"Distribution", "distribution of random numbers", [
   I32EnumAttrCase<"Uniform", 0, "uniform">, I32EnumAttrCase<"Normal", 1, "normal">]>;
 
 #endif // ASHLAR_DIALECTS_NN_NN_ENUMS_TD

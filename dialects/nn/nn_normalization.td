@@ -11,8 +11,8 @@ def Nn_MomentsOp : Nn_DifferentiableOp<"moments", Nn_Computes<"Simple", "Wide", 
   let summary = "Mean and variance of the elements along `dims`, which vanish";
   let description = [{
     Dim 0 of the result is new: at 0 stands the mean, at 1 the variance, the mean of (x - mean)^2. The expansion adds up x and x^2 in f64, in one
-    pass over x: E[x^2] - E[x]^2 then loses nothing that f32 could hold, up to a mean of 1e6 standard deviations. Where `dims` are split both
-    sums are one tensor of parts, which one collective combines.
+    pass over x: E[x^2] - E[x]^2 then loses nothing that f32 could hold, up to a mean of 1e6 standard deviations. Where `dims` are
+    sharded both sums are one partial tensor, which one collective reduces.
 
         %m = nn.moments %x dims = [0, 2, 3] : tensor<32x64x56x56xf32> -> tensor<2x64xf32>
 
@@ -30,14 +30,15 @@ def Nn_NormalizeOp : Nn_DifferentiableOp<"normalize", Nn_Computes<"Simple", "Wid
                                           Nn_Expandable, Nn_Reorderable]> {
   let summary = "(x - mean) * scale / sqrt(variance + epsilon) + shift";
   let description = [{
-    Dim i of scale, shift, mean and variance is dim `dims[i]` of x; along the other dims they repeat. The gradients of scale and shift, and with
-    them those of mean and variance, are made of two sums, which are one tensor: where the dims are split one collective combines them.
+    Dim i of scale, shift, mean and variance is dim `dims[i]` of x; along the other dims they repeat. The gradients of scale and shift, and
+    with them the gradients of mean and variance, are made of two sums, which are one tensor: where the dims are sharded one collective
+    reduces them.
 
         %y = nn.normalize %x, %scale, %shift, %mean, %variance dims = [1] epsilon = 1.0e-05 : tensor<32x64x56x56xf32>, tensor<64xf32>
 
-    With `momentum` the op is a batch normalization whose mean and variance are variables: outside of training it is what it says; in a
-    training step ashlar-batch-norm has it take the moments of its own batch, and moves the variables toward them, the variance by the
-    unbiased one where `unbiased` says so.
+    With `momentum` the op is a batch normalization whose mean and variance are variables: outside of training it computes with them; in a
+    training step ashlar-batch-norm gives it the moments of its own batch, and moves the variables toward them, the variance toward the
+    unbiased one with `unbiased`.
 
     **Constraints:** (C1) `dims` strictly increasing and within the rank; (C2) scale has one dim for each, of that size; (C3) element types
     agree.

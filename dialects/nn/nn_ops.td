@@ -15,8 +15,8 @@ def Nn_VariableOp : Nn_Op<"variable", [Symbol, DeclareOpInterfaceMethods<SymbolU
   let summary = "A tensor that lives from step to step";
   let description = [{
     A parameter (`trainable`) or a state: optimizer state, step counter, seed. `init` is a dense attribute of the variable's type, or one of
-    `#nn.fill`, `#nn.uniform`, `#nn.normal`; once the function @init computes it, the attribute is gone. `state_of` names the parameter that
-    the optimizer keeps a state of. `internal` is what the compiler keeps for itself: no rule means it, and no report lists it.
+    `#nn.fill`, `#nn.uniform`, `#nn.normal`; once the function @init computes it, the attribute is gone. `state_of` names the parameter of
+    an optimizer state. `internal` variables belong to the compiler: no rule matches them, and no report lists them.
 
         nn.variable @fc1.weight trainable : tensor<512x784xf32> = #nn.uniform<-0.03 : f64, 0.03 : f64>
         nn.variable @fc1.weight.momentum state_of @fc1.weight : tensor<512x784xf32> = dense<0.0> : tensor<512x784xf32>
@@ -65,10 +65,10 @@ def Nn_GradientOp : Nn_Op<"gradient", [SameOperandsAndResultType, AliasesOperand
                                        DeclareOpInterfaceMethods<ShardingRuleOpInterface>, Nn_HasReference]> {
   let summary = "The gradient of the loss with respect to a variable";
   let description = [{
-    The value itself. It says whose gradient the value is, one op a trained variable, from automatic differentiation to the end of
-    partitioning: what is computed from it is the update (Phases in phases.h), so a pass that changes all gradients changes the uses of these
-    ops. It stands where the gradient is complete and the value of the variable is no longer needed for others. Its effect keeps it where no
-    update uses it.
+    The value itself. The op names the variable whose gradient the value is, one op a trained variable, from automatic differentiation to
+    the end of partitioning: ops that depend on it are the update (Phases in phases.h), so a pass that changes all gradients changes the
+    uses of these ops. It stands where the gradient is complete and the value of the variable is no longer needed for others. Its effect
+    keeps it where no update uses it.
 
         %gradient = nn.gradient %g of @fc1.weight : tensor<512x784xf32>
 
@@ -184,7 +184,7 @@ def Nn_BitcastOp : Nn_ElementwiseOp<"bitcast", Nn_Computes<"Simple", "Wide", "no
   let summary = "Takes the bits of each element as another type of the same width";
   let description = [{
     No gradient passes. A NaN stays a NaN, but not always the same one: the reference interpreter makes a signalling one quiet, and kernels,
-    which compute bf16 and f16 in f32, may change all bits of one of these types that say which NaN it is.
+    which compute bf16 and f16 in f32, may change all payload bits of one of these types.
 
         %y = nn.bitcast %x : tensor<4xf32> -> tensor<4xui32>
 
@@ -353,13 +353,13 @@ def Nn_ScatterAddOp : Nn_DifferentiableOp<"scatter_add", Nn_Computes<"Simple", "
   let summary = "Adds up updates into rows by number";
   let description = [{
     The indices are (places...), the updates (places..., rest...), the result (rows, rest...): row v is the sum of the updates at all places
-    with the number v, zeros where there is none. A number outside [0, rows) drops its update. `batch_dims` as those of `nn.gather`. The
+    with the number v, zeros where there is none. A number outside [0, rows) drops its update. `batch_dims` as of `nn.gather`. The
     gradient of `nn.gather`, and the other way round.
 
         %g = nn.scatter_add %tokens, %dy : tensor<8x128xi64>, tensor<8x128x512xf32> -> tensor<50000x512xf32>
 
     **Constraints:** (C1) the result has rank >= 1; (C2) `batch_dims` is in [0, rank of the result), and the indices have these dims of the
-    result; (C3) the updates have the shape of the indices, then that of a row; (C4) element types of updates and result agree.
+    result; (C3) the updates have the shape of the indices, then the shape of a row; (C4) element types of updates and result agree.
   }];
   let arguments = (ins Nn_LabelTensor:$indices, Nn_NumericTensor:$updates, DefaultValuedAttr<I64Attr, "0">:$batch_dims);
   let results = (outs Nn_NumericTensor:$result);
@@ -403,11 +403,11 @@ def Nn_MatMulOp : Nn_ContractionOp<"matmul", [InferTypeOpAdaptorWithIsCompatible
 
         %y = nn.matmul %x, %w transpose_b : tensor<256x784xf32>, tensor<512x784xf32> -> tensor<256x512xf32>
 
-    The result of a product of bf16 or f16 is rounded to their type, or comes in f32 when the result type says so. Products of integers of 8
+    The result of a product of bf16 or f16 is rounded to their type, or is f32 when the result type is. Products of integers of 8
     bits, each signed or not, are summed in i32. Sums of integers wrap around.
 
-    **Constraints:** (C1) both ranks equal and >= 2; (C2) batch dims agree; (C3) contracted sizes agree; (C4) element types agree, but for
-    an f32 result of bf16 or f16 operands, and i8 beside ui8.
+    **Constraints:** (C1) both ranks equal and >= 2; (C2) batch dims agree; (C3) contracted sizes agree; (C4) element types agree, except for
+    an f32 result of bf16 or f16 operands, and i8 with ui8.
   }];
   let arguments = (ins Nn_NumericTensor:$lhs, Nn_NumericTensor:$rhs, UnitAttr:$transpose_a, UnitAttr:$transpose_b);
   let results = (outs Nn_NumericTensor:$result);
@@ -438,11 +438,11 @@ def Nn_ConvOp : Nn_ConvolutionOp<"conv", (ins Nn_FloatTensor:$x, Nn_FloatTensor:
         %y = nn.conv %x, %w windows = [#nn.window<3, stride = 2, low = 1, high = 1>]
            : tensor<8x4x32xf32>, tensor<6x4x3xf32> -> tensor<8x6x16xf32>
 
-    The result is rounded to the type of the operands, or comes in f32 when the result type says so.
+    The result is rounded to the type of the operands, or is f32 when the result type is.
 
     **Constraints:** (C1) 1 to 3 windows, and x, weights and y of so many dims and two more; (C2) windows of the size of the weights; (C3) the
-    channels of a group divide those of x, and the number of groups the channels of y; (C4) a window fits into each dim; (C5) y has the
-    batch of x, the channels of the weights and the positions of the windows; (C6) element types agree, but for an f32 result of bf16 or
+    channels of a group divide the channels of x, and the number of groups the channels of y; (C4) a window fits into each dim; (C5) y has the
+    batch of x, the channels of the weights and the positions of the windows; (C6) element types agree, except for an f32 result of bf16 or
     f16 operands.
   }];
   let assemblyFormat = [{

@@ -12,10 +12,10 @@ class Ashlar_Enum<string name, string enumSummary, list<I32EnumAttrCase> cases> 
   let genSpecializedAttr = 0;
 }
 
-def Ashlar_Reduction : Ashlar_Enum<"Reduction", "how values combine: elements of a tensor, or those of several devices",
+def Ashlar_Reduction : Ashlar_Enum<"Reduction", "how values combine: elements of one tensor, or of several devices",
                                    [I32EnumAttrCase<"Sum", 0, "sum">, I32EnumAttrCase<"Max", 1, "max">, I32EnumAttrCase<"Min", 2, "min">]>;
 
-def Ashlar_CollectiveKind : Ashlar_Enum<"CollectiveKind", "what a step between two layouts does; a slice moves nothing between devices",
+def Ashlar_CollectiveKind : Ashlar_Enum<"CollectiveKind", "kind of a step between two layouts; a slice needs no communication",
                                         [I32EnumAttrCase<"Slice", 0, "slice">, I32EnumAttrCase<"AllReduce", 1, "all_reduce">,
                                          I32EnumAttrCase<"ReduceScatter", 2, "reduce_scatter">,
                                          I32EnumAttrCase<"AllToAll", 3, "all_to_all">, I32EnumAttrCase<"AllGather", 4, "all_gather">,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What an op declares about itself so that no pass has to know it: how large its tensors may be, how it may be split, its gradient, what it
-// is composed of, and how it computes.
+// Declarations of an op about itself, which replace knowledge in passes: the size of its tensors, its sharding rule, its gradient, its
+// expansion, and its computation.
 
 #ifndef ASHLAR_DIALECTS_SUPPORT_OP_INTERFACES_TD
 #define ASHLAR_DIALECTS_SUPPORT_OP_INTERFACES_TD
@@ -20,8 +20,8 @@ def AliasesOperands : NativeOpTrait<"AliasesOperands"> { let cppNamespace = "::a
 // The result needs no rounding where the operands have its type.
 def RoundsNothing : NativeOpTrait<"RoundsNothing"> { let cppNamespace = "::ashlar"; }
 
-// Sums of parts are cheaper after this op than before it, where it passes them: its result has no more elements than what it adds up, or it
-// makes one tensor of several.
+// Reductions are cheaper after this op than before it, where it is linear in its operands: its result has no more elements than the terms,
+// or it makes one tensor of several.
 def DelaysSums : NativeOpTrait<"DelaysSums"> { let cppNamespace = "::ashlar"; }
 
 // The result has the shape of all operands, and every dim passes through: answers ShardingRuleOpInterface.
@@ -30,14 +30,14 @@ def PassesDimsThrough : NativeOpTrait<"PassesDimsThrough"> { let cppNamespace = 
 def ComputeOpInterface : OpInterface<"ComputeOpInterface"> {
   let cppNamespace = "::ashlar";
   let description = [{
-    How an op computes: what an element costs, the type that mixed precision computes it in, and whether it may compute on parts that
-    devices have not combined yet. An op answers with the trait `Computes`, and does not compile without.
+    The cost of an element, the type for mixed precision, and whether the op may compute on terms that devices have not reduced yet. An op
+    answers with the trait `Computes`, and does not compile without.
   }];
   let methods = [
-    InterfaceMethod<"Returns what one element costs.", "::ashlar::Cost", "getCost", (ins)>,
+    InterfaceMethod<"Returns the cost of one element.", "::ashlar::Cost", "getCost", (ins)>,
     InterfaceMethod<"Returns the type in which mixed precision computes this op.", "::ashlar::Precision", "getPrecision", (ins)>,
-    InterfaceMethod<"Returns whether parts of the operands in `partial`, which combine by `kind`, may be combined after this op as "
-                    "well; the other operands are whole.",
+    InterfaceMethod<"Returns whether a reduction of the operands in `partial` by `kind` may be done after this op instead; the other "
+                    "operands are replicated.",
                     "bool", "passesParts", (ins "::ashlar::Reduction":$kind, "const ::llvm::SmallBitVector &":$partial)>
   ];
 }
@@ -51,10 +51,10 @@ class Computes<string cost, string precision, string parts>
 def ShardingRuleOpInterface : OpInterface<"ShardingRuleOpInterface"> {
   let cppNamespace = "::ashlar";
   let description = [{
-    An op with a sharding rule: its dims written as factors, like an einsum (`ShardingRule`). How an op may be split, and what a split of it
-    costs, follows from nothing else. What passes know of single ops besides: which rows an op finds by number (`IndexingOpInterface`), what
-    it is composed of (`ExpandableOpInterface`), how it computes (`ComputeOpInterface`), and which have numbers of elements in their
-    attributes (passes/partition/partition.cpp).
+    An op with a sharding rule: its dims written as factors, like an einsum (`ShardingRule`). The possible shardings of an op and their
+    costs follow from it alone. Passes know these facts of single ops besides: the rows that an op finds by number (`IndexingOpInterface`),
+    its expansion (`ExpandableOpInterface`), its computation (`ComputeOpInterface`), and numbers of elements in attributes
+    (passes/partition/partition.cpp).
   }];
   let methods = [
     InterfaceMethod<"Returns the factors of this op's operands and results.",
@@ -96,12 +96,12 @@ def ContractionOpInterface : OpInterface<"ContractionOpInterface"> {
     come in f32 where the operands are narrower.
   }];
   let methods = [
-    InterfaceMethod<"Returns how many products it adds up, in all, on operands and results of these types, which may be pieces; INT64_MAX "
-                    "where these are more.",
+    InterfaceMethod<"Returns how many products it adds up, in all, on operands and results of these types, which may be shards; at most "
+                    "INT64_MAX.",
                     "int64_t", "countProducts",
                     (ins "::llvm::ArrayRef<::mlir::RankedTensorType>":$operandTypes,
                          "::llvm::ArrayRef<::mlir::RankedTensorType>":$resultTypes)>,
-    InterfaceMethod<"Returns what the rate of a library call for it depends on, on operands and results of these types, which may be pieces.",
+    InterfaceMethod<"Returns the class of its library calls, which decides their rate, for these types, which may be local.",
                     "::ashlar::RateClass", "getRateClass",
                     (ins "::llvm::ArrayRef<::mlir::RankedTensorType>":$operandTypes,
                          "::llvm::ArrayRef<::mlir::RankedTensorType>":$resultTypes)>
@@ -124,8 +124,8 @@ def GradientOpInterface : OpInterface<"GradientOpInterface"> {
 def ExpandableOpInterface : OpInterface<"ExpandableOpInterface"> {
   let cppNamespace = "::ashlar";
   let description = [{
-    An op that is a composition of others. Its expansion gives the same numbers up to rounding, on global and on local shapes. It is expanded
-    where a dim that it computes as a whole is split (FactorKind::Expanded), and before lowering.
+    An op that is a composition of others. Its expansion gives the same numbers up to rounding, on global and on local shapes. It is
+    expanded where a dim that it needs unsharded is sharded (FactorKind::Expanded), and before lowering.
   }];
   let methods = [
     InterfaceMethod<"Builds the op's one result from other ops at the builder's insertion point.", "::mlir::Value", "buildExpansion",
@@ -136,8 +136,8 @@ def ExpandableOpInterface : OpInterface<"ExpandableOpInterface"> {
 def IndexingOpInterface : OpInterface<"IndexingOpInterface"> {
   let cppNamespace = "::ashlar";
   let description = [{
-    An op that finds the rows of a tensor by number. A number outside of the tensor has no effect, so a device that holds a piece of the rows
-    counts the numbers from its first one and leaves all others to other devices; padding needs no other mask than such a number.
+    An op that finds the rows of a tensor by number. A number outside of the tensor has no effect, so a device with a shard of the rows
+    counts from its first one and leaves all other numbers to other devices; padding needs no other mask than such a number.
   }];
   let methods = [
     InterfaceMethod<"Returns the operand that holds the numbers.", "::mlir::OpOperand &", "getIndicesMutable", (ins)>,
@@ -149,19 +149,19 @@ def IndexingOpInterface : OpInterface<"IndexingOpInterface"> {
 def DimOrderOpInterface : OpInterface<"DimOrderOpInterface"> {
   let cppNamespace = "::ashlar";
   let description = [{
-    An op that computes the same on tensors whose dims stand in another order in memory (`DimOrder`), once the numbers of dims in its
-    attributes are those of places. Element-wise ops do without.
+    An op that computes the same on tensors whose dims have another order in memory (`DimOrder`), once the numbers of dims in its attributes
+    are numbers of places. Element-wise ops do without.
   }];
   let methods = [
     InterfaceMethod<[{
-                      Chooses orders, and rewrites the attributes from dims to places; the types are still those of the dims. An entry of an
-                      order that is open is empty: those of the results, and of operands that may stand in any order; where the op follows
-                      its result, those of the operands. The op fills them, and replaces an operand's order by one that it wants instead.
+                      Chooses orders, and rewrites the attributes from dims to places; the types still number dims. An entry of an order that is
+                      open is empty: the results' entries, and the entries of operands that may stand in any order; where the op follows its
+                      result, the operands' entries. The op fills them, and may replace an operand's order by a better one.
                       Returns false, with nothing changed, where the op can't compute on such orders.
                     }],
                     "bool", "reorderDims", (ins "::llvm::MutableArrayRef<::ashlar::DimOrder>":$operands,
                                                 "::llvm::MutableArrayRef<::ashlar::DimOrder>":$results)>,
-    InterfaceMethod<"Returns whether the result may stand in any order that its readers want, at no cost.", "bool", "followsResult",
+    InterfaceMethod<"Returns whether the result may take the order of its readers at no cost.", "bool", "followsResult",
                     (ins), "", [{ return false; }]>
   ];
 }
@@ -169,13 +169,13 @@ def DimOrderOpInterface : OpInterface<"DimOrderOpInterface"> {
 def WindowedOpInterface : OpInterface<"WindowedOpInterface"> {
   let cppNamespace = "::ashlar";
   let description = [{
-    An op whose sharding rule has windowed dims (`WindowedDim`) and whose attributes say where windows stand. On a device they stand on the
-    run of elements that its positions need, in which there is no padding.
+    An op whose sharding rule has windowed dims (`WindowedDim`) and whose attributes hold the places of windows. On a device the windows
+    stand on the run of elements that its positions need, without padding.
   }];
   let methods = [
-    InterfaceMethod<"Makes the attributes of windows along `dims`, which are split, fit the types that operands and results have by now: "
-                    "those of a device. A dim with windows has the same number in each tensor that has it. `buildStart` builds, ahead of the op, "
-                    "where the device's part of such a dim begins, for attributes that hold numbers of elements.",
+    InterfaceMethod<"Makes the attributes of windows along `dims`, which are sharded, fit the types of operands and results, which are local "
+                    "by now. A dim with windows has the same number in each tensor that has it. `buildStart` builds, before the op, "
+                    "the first element of the device's part of such a dim, for attributes that hold numbers of elements.",
                     "void", "computeOnRuns", (ins "const ::llvm::SmallBitVector &":$dims, "::ashlar::RunStartBuilder":$buildStart)>
   ];
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The windowed ops of the nn dialect but for convolutions: views of windows, max pooling, and sums of elements at known places.
+// The windowed ops of the nn dialect except convolutions: views of windows, max pooling, and sums of elements at known places.
 
 #ifndef ASHLAR_DIALECTS_NN_WINDOW_OPS_TD
 #define ASHLAR_DIALECTS_NN_WINDOW_OPS_TD
@@ -11,8 +11,8 @@ def Nn_WindowsOp : Nn_DifferentiableOp<"windows", Nn_Computes<"Free", "Move", "m
                                        [InferTypeOpAdaptor, MovesElements, DeclareOpInterfaceMethods<WindowedOpInterface>, Nn_Reorderable]> {
   let summary = "The elements of each window";
   let description = [{
-    Dim `dims[i]` of the operand becomes a dim of positions, and the elements of the windows are new dims, one a window, behind the last of
-    `dims`. What lies in the padding is 0.
+    Dim `dims[i]` of the operand becomes a dim of positions, and the elements of the windows are new dims, one a window, after the last of
+    `dims`. Padding is 0.
 
         %y = nn.windows %x dims = [1] [#nn.window<3, stride = 2, low = 1>] : tensor<2x8x4xf32> -> tensor<2x4x3x4xf32>
 
@@ -28,14 +28,14 @@ def Nn_WindowsOp : Nn_DifferentiableOp<"windows", Nn_Computes<"Free", "Move", "m
 
 def Nn_UnwindowsOp : Nn_DifferentiableOp<"unwindows", Nn_Computes<"Free", "Move", "moved">,
                                          [MovesElements, DeclareOpInterfaceMethods<WindowedOpInterface>, Nn_Reorderable]> {
-  let summary = "What each window has for an element";
+  let summary = "The terms of each element, by its place in the windows";
   let description = [{
     The counterpart of `nn.windows`, from positions back to elements. Element i at place k of the result is the operand's element at the
     position whose window has element i at place k, 0 where there is no such position.
 
         %dx = nn.unwindows %dy dims = [1] [#nn.window<3, stride = 2, low = 1>] : tensor<2x4x3x4xf32> -> tensor<2x8x3x4xf32>
 
-    **Constraints:** (C1) as those of `nn.windows`, whose operand has the type of the result without the dims of the windows; (C2) the operand
+    **Constraints:** (C1) as of `nn.windows`, whose operand has the type of the result without the dims of the windows; (C2) the operand
     has the type of its result.
   }];
   let arguments = (ins Nn_Tensor:$input, DenseI64ArrayAttr:$dims, Nn_WindowArrayAttr:$windows);
@@ -53,7 +53,7 @@ def Nn_MaxPoolOp : Nn_DifferentiableOp<"max_pool", Nn_Computes<"Simple", "Follow
 
         %y = nn.max_pool %x dims = [1, 2] [#nn.window<2, stride = 2>, #nn.window<2, stride = 2>] : tensor<8x6x6x4xf32> -> tensor<8x3x3x4xf32>
 
-    **Constraints:** (C1) to (C3) as those of `nn.windows`; (C4) a window has less than 2^31 elements.
+    **Constraints:** (C1) to (C3) as of `nn.windows`; (C4) a window has less than 2^31 elements.
   }];
   let arguments = (ins Nn_FloatTensor:$input, DenseI64ArrayAttr:$dims, Nn_WindowArrayAttr:$windows);
   let results = (outs Nn_FloatTensor:$result);
@@ -62,14 +62,14 @@ def Nn_MaxPoolOp : Nn_DifferentiableOp<"max_pool", Nn_Computes<"Simple", "Follow
 
 def Nn_MaxPoolPlaceOp : Nn_PureOp<"max_pool_place", Nn_Computes<"Simple", "Follow", "none">,
                                   [InferTypeOpAdaptor, Nn_Expandable, Nn_Reorderable]> {
-  let summary = "Where in its window the result of a max pooling stands first";
+  let summary = "The first place in its window of the result of a max pooling";
   let description = [{
     The row-major number of the first element of each window that is equal to `largest`, the result of `nn.max_pool`, or is a NaN; the number
     of elements of a window where there is none.
 
         %p = nn.max_pool_place %x, %y dims = [1] [#nn.window<2, stride = 2>] : tensor<8x6x4xf32>, tensor<8x3x4xf32> -> tensor<8x3x4xi32>
 
-    **Constraints:** (C1) to (C4) as those of `nn.max_pool`; (C5) `largest` has the type of its result.
+    **Constraints:** (C1) to (C4) as of `nn.max_pool`; (C5) `largest` has the type of its result.
   }];
   let arguments = (ins Nn_FloatTensor:$input, Nn_FloatTensor:$largest, DenseI64ArrayAttr:$dims, Nn_WindowArrayAttr:$windows);
   let results = (outs StaticShapeTensorOf<[I32]>:$result);
@@ -89,8 +89,8 @@ def Nn_ResampleOp : Nn_DifferentiableOp<"resample", Nn_Computes<"Simple", "Follo
         %y = nn.resample %x dim = 1 places = dense<[[0, -1], [0, 1], [1, -1]]> weights = dense<[[1.0, 0.0], [0.5, 0.5], [1.0, 0.0]]>
           : tensor<4x2xf32> -> tensor<4x3xf32>
 
-    On a device that computes a part of the dim, `starts` are the numbers of its first position and of the first element that it has:
-    element i is that of row i + position, and the elements count from there.
+    On a device with a part of the dim, `starts` are the numbers of its first position and of its first element: element i is the one of row
+    i + position, and the elements count from there.
 
         %y = nn.resample %x starts %position, %element : tensor<i64>, tensor<i64> dim = 1 ...
 

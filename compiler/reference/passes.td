@@ -8,12 +8,12 @@
 include "mlir/Pass/PassBase.td"
 
 def InterpretPass : Pass<"ashlar-interpret", "::mlir::ModuleOp"> {
-  let summary = "Runs functions in the reference interpreter and prints what they return.";
+  let summary = "Runs functions in the reference interpreter and prints their results.";
   let description = [{
-    Shows what a module computes, before or after any pass. Functions run in the order given and share the variables, so
-    `function=init,train_step,train_step` trains for two steps. Inputs without a value given are random: floats uniform in [-1, 1),
-    integers in [0, int-limit), the same on every run with the same seed. They are global tensors: where an argument has a `dist.layout`
-    each rank gets its piece, and results are put together again. Needs nothing; leaves the module as it is.
+    Shows the values that a module computes, before or after any pass. Functions run in the order given and share the variables, so
+    `function=init,train_step,train_step` trains for two steps. Inputs without a value given are random: floats uniform in [-1, 1), integers
+    in [0, int-limit), the same on every run with the same seed. They are global tensors: where an argument has a `dist.layout` each rank
+    gets its shard, and results are joined again. Needs nothing; leaves the module as it is.
 
         func.func @double(%x: tensor<2xf32>) -> tensor<2xf32>
       ==> with -ashlar-interpret='function=double inputs="[dense<[1.0, 2.5]> : tensor<2xf32>]"'

@@ -8,10 +8,10 @@
 include "mlir/Pass/PassBase.td"
 
 def ApplyStrategyPass : Pass<"ashlar-apply-strategy", "::mlir::ModuleOp"> {
-  let summary = "Gives every value the layout that a saved strategy has for it.";
+  let summary = "Gives every value its layout in a saved strategy.";
   let description = [{
-    Takes the place of ashlar-apply-rules; nothing is left to infer. A mesh axis that the strategy has in parts is replaced by its parts. The
-    strategy must be of this very module: what is missing on either side, or has another type, is an error, which names the first.
+    Replaces ashlar-apply-rules; nothing is left to infer. A mesh axis that the strategy has in parts is replaced by its parts. The strategy
+    must belong to this very module: a tensor or op that is missing on either side, or has another type, is an error, which names the first.
 
     Needs: a dist.mesh. Leaves: a layout, and its origin, on everything.
   }];

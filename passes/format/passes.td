@@ -8,11 +8,12 @@
 include "dialects/exec/target_option.td"
 
 def AssignFormatsPass : Pass<"ashlar-assign-formats", "::mlir::ModuleOp"> {
-  let summary = "Gives every tensor the order of dims in memory that is fastest for the ops around it.";
+  let summary = "Assigns every tensor the order of dims in memory that is fastest for the ops around it.";
   let description = [{
-    Convolutions get their channels last, of weights too where the library of the target wants that. What computes on their results, and on theirs, keeps the order; broadcasts, constants and random
-    numbers are made in the order that their readers want. A transpose is left only where an op needs the dims as they are (a matrix product, a
-    reshape that joins dims which no longer stand together, a result of the program) and where the dims came as they are (an input). docs/convolution.md.
+    Convolutions get their channels last, and so do their weights where the library of the target prefers that. Ops on their results, and
+    the ops after them, keep the order; broadcasts, constants and random numbers are made in the order of their readers. A transpose remains
+    only where an op needs the original order (a matrix product, a reshape of dims that are no longer adjacent, a result of the program) and
+    at inputs. docs/convolution.md.
 
         %y = nn.conv %x, %w windows = [...] : tensor<8x3x32x32xf32>, tensor<64x3x3x3xf32> -> tensor<8x64x32x32xf32>
         %h = nn.relu %y : tensor<8x64x32x32xf32>
@@ -21,7 +22,7 @@ def AssignFormatsPass : Pass<"ashlar-assign-formats", "::mlir::ModuleOp"> {
         %y = nn.conv %t, %w windows = [...] channels_last : tensor<8x32x32x3xf32>, tensor<64x3x3x3xf32> -> tensor<8x32x32x64xf32>
         %h = nn.relu %y : tensor<8x32x32x64xf32>
 
-    Needs: local shapes (ashlar-partition), or a program for one device. Leaves all else as it is.
+    Needs: local shapes (ashlar-partition), or a program for one device. Leaves all other ops as they are.
   }];
   let options = [TargetOption<"whose library computes the convolutions">];
   let dependentDialects = ["::ashlar::nn::NnDialect"];

@@ -8,37 +8,36 @@
 include "mlir/Pass/PassBase.td"
 
 def SeedLayoutsPass : Pass<"ashlar-seed-layouts", "::mlir::ModuleOp"> {
-  let summary = "Creates the mesh and splits the batch over some of its axes.";
+  let summary = "Creates the mesh and shards the batch over some of its axes.";
   let description = [{
-    The start of data parallelism: everything else follows from the layouts of the inputs. An argument is split on dim 0 when its dim 0 is
-    the global batch; layouts that stand there already are kept.
+    The start of data parallelism: everything else follows from the layouts of the inputs. An argument whose dim 0 has the size of the
+    global batch is sharded on it; existing layouts are kept.
 
         func.func @train_step(%x: tensor<256x784xf32>, ...)
     ==>
         dist.mesh @mesh <["dp" = 4]>
         func.func @train_step(%x: tensor<256x784xf32> {dist.layout = #dist.layout<[{"dp"}, {} ]>}, ...)
 
-    Leaves: a dist.mesh, dist.layout on the arguments that hold the batch.
+    Leaves: a dist.mesh, dist.layout on the arguments with the batch.
   }];
   let options = [
     ListOption<"mesh", "mesh", "std::string", "axes of the mesh, major to minor, as name=size; none when the module has a mesh">,
-    ListOption<"batchAxes", "batch-axes", "std::string", "axes that split the batch, major to minor; none leaves it whole">,
+    ListOption<"batchAxes", "batch-axes", "std::string", "axes that shard the batch, major to minor; none: replicated">,
     Option<"globalBatch", "global-batch", "int64_t", /*default=*/"0", "size of the batch; 0 takes dim 0 of a function's first argument">,
   ];
   let dependentDialects = ["::ashlar::dist::DistDialect"];
 }
 
 def ApplyRulesPass : Pass<"ashlar-apply-rules", "::mlir::ModuleOp"> {
-  let summary = "Gives tensors and ops the layouts that the user's rules ask for.";
+  let summary = "Gives tensors and ops the layouts of the user's rules.";
   let description = [{
-    A rule names tensors and ops by a glob over the names of parameters, inputs, outputs and intermediate tensors and the module paths of
-    ops, and says how they are split. Its layout goes to every tensor that it names; of an op it is the layout of the result. Counts of
-    slices (`in`, `out`) become layouts of the operands and results of an op: each dim takes the first free axis of just that size, else, in
-    the order of the mesh, axes or parts of axes that multiply to its count; dims that the op's sharding rule holds to be the same take the
-    same.
+    A rule matches tensors and ops by a glob over the names of parameters, inputs, outputs and intermediate tensors and the module paths of
+    ops, and specifies their sharding. Its layout applies to every matching tensor, and to the result of a matching op. Counts of slices
+    (`in`, `out`) become layouts of the operands and results of an op: each dim takes the first free axis of exactly that size, else, in the
+    order of the mesh, axes or parts of axes that multiply to its count; dims of one factor of the op's sharding rule take the same axes.
 
-    A mesh axis of which a rule names a part is replaced by its parts, everywhere. Where two rules say different things of one tensor, the
-    lower priority wins; with equal priorities it is an error, as are names that match nothing.
+    A mesh axis with a part named in a rule is replaced by its parts, everywhere. Where two rules give a tensor different layouts, the lower
+    priority wins; equal priorities are an error, and so is a rule without a match.
 
         module attributes {dist.rules = [#dist.rule<match = "fc1.weight", layout = "[{tp}, {?} ]", origin = "job.txtpb:14">]} {
           nn.variable @fc1.weight trainable : tensor<8x4xf32>
@@ -53,72 +52,72 @@ def ApplyRulesPass : Pass<"ashlar-apply-rules", "::mlir::ModuleOp"> {
 }
 
 def PropagateLayoutsPass : Pass<"ashlar-propagate-layouts", "::mlir::ModuleOp"> {
-  let summary = "Infers the layout of every value from those that are given.";
+  let summary = "Infers the layout of every value from the given layouts.";
   let description = [{
-    Each op says by its sharding rule which dims of its operands and results are the same factor. The pass writes the layouts around an op
-    as splits of factors, extends each to the longest one that all agree with, and writes them back, forward and backward, until nothing
-    changes. First only factors that are in every tensor of an op without reductions (element-wise ops, transposes, reshapes), then all.
+    The sharding rule of an op maps the dims of its operands and results to factors. The pass projects the layouts around an op onto
+    factors, extends each to the longest compatible sharding, and writes them back, forward and backward, until nothing changes. It starts
+    with factors that are in every tensor of an op without reductions (element-wise ops, transposes, reshapes), then takes all.
 
-    Given layouts are closed: they stay as they are, but for dims that stand in `dist.open(s)`, to which axes may be added. Those of a
-    lower `dist.priority(/ies)` go to the fixpoint first, those of a higher one neither give nor take axes until then. A variable has one
-    layout in all functions, replicated unless one is given or `split-variables` leaves it to inference; inputs and outputs of one name have
-    one layout too. An op with `dist.operand_layouts` takes its operands so. Constants, nn.index and broadcasts of scalars are copied for
-    each use, so that each takes the layout its user wants.
+    Given layouts are closed: they keep their axes, and only dims in `dist.open(s)` may get more. Layouts of a lower `dist.priority(/ies)`
+    go to the fixpoint first; layouts of a higher one neither give nor take axes until then. A variable has one layout in all functions,
+    replicated unless one is given or `split-variables` leaves it to inference; inputs and outputs of one name share a layout too. An op
+    with `dist.operand_layouts` takes its operands in them. Constants, nn.index and broadcasts of scalars are copied for each use, so that
+    each takes the layout of its user.
 
         func.func @f(%x: tensor<8x4xf32> {dist.layout = #dist.layout<[{"dp"}, {} ]>}) -> tensor<8x4xf32> {
           %y = nn.relu %x : tensor<8x4xf32>
     ==>
           %y = nn.relu %x {dist.layouts = [#dist.layout<[{"dp"}, {} ]>]} : tensor<8x4xf32>
 
-    An op with layouts split on a factor for which it has an expansion (softmax, on its last dim) is replaced by it, and the ops of the
-    expansion get their layouts in another round.
+    An op whose layouts shard a factor for which it has an expansion (softmax, on its last dim) is replaced by the expansion, whose ops get
+    their layouts in another round.
 
     Needs: a dist.mesh; each op with tensors has a sharding rule. Leaves: dist.layouts on every op with results, dist.layout on variables,
-    arguments and results, partial only on ops of a model that combines the parts itself; dist.origin(s) that say from which given layout the
-    axes came and along which op.
+    arguments and results, partial only on ops of a model that combines the terms itself; dist.origin(s) with the given layout that the axes
+    came from and the op along which they came.
   }];
   let options = [Option<"splitVariables", "split-variables", "bool", /*default=*/"false",
-                        "let inference split variables that have no layout">];
+                        "let inference shard variables that have no layout">];
   let dependentDialects = ["::ashlar::dist::DistDialect"];
 }
 
 def SplitOptimizerPass : Pass<"ashlar-split-optimizer", "::mlir::ModuleOp"> {
-  let summary = "Splits optimizer state, gradients and parameters over the devices that would repeat them.";
+  let summary = "Shards optimizer state, gradients and parameters over the devices that would replicate them.";
   let description = [{
-    Optimizer parallelism, or ZeRO, as layouts. A trained parameter is repeated over the mesh axes that its layout does not use. Its state and
-    its gradient get its layout, further split over these axes, along the dim that leaves a device least; the layouts of the update follow by
-    inference, with those of forward and backward as they were. What then has to be sent falls out: the gradient is a sum over devices of
-    which each wants its piece, a reduce-scatter; the parameter is updated in pieces and stored whole, an all-gather.
+    Optimizer parallelism, or ZeRO, as layouts. A trained parameter is replicated over the mesh axes that its layout does not use. Its state
+    and its gradient get its layout, further sharded over these axes, along the dim that leaves a device the least; the layouts of the
+    update follow by inference, while forward and backward keep theirs. The collectives follow: the gradient is a sum over devices that each
+    want their shard, a reduce-scatter; the parameter is updated in shards and stored replicated, an all-gather.
 
         nn.variable @w.momentum : tensor<8x4xf32> {dist.layout = #dist.layout<[{}, {} ]>}
     ==>
         nn.variable @w.momentum : tensor<8x4xf32> {dist.layout = #dist.layout<[{"dp"}, {} ]>}
 
-    `level` 1 splits the state, 2 also what gradients are accumulated in, 3 also the parameter: forward and backward each gather it where they
-    use it. A parameter that is used in a narrower type only is stored split at every level, and gathered in that type.
+    `level` 1 shards the state, 2 also the accumulated gradients, 3 also the parameter: forward and backward each gather it where they use
+    it. A parameter that is used in a narrower type only is stored sharded at every level, and gathered in that type.
 
-    A parameter of which a device holds fewer bytes than `threshold` stays whole, unless its `dist.optimizer_parallel` says otherwise. With a
-    `shard-size` it is split over groups of that many neighbours, for which mesh axes may be cut, and repeated over the groups: then the
-    pieces of its gradient are summed over the groups.
+    A parameter with fewer bytes on a device than `threshold` stays replicated, unless its `dist.optimizer_parallel` overrides this. A
+    `shard-size` shards it over groups of that many neighbours, for which mesh axes may be cut, and replicates it over the groups: then the
+    shards of its gradient are summed over the groups.
 
-    Needs: ashlar-propagate-layouts. Leaves: layouts everywhere; `dist.whole` on each trained parameter that is not split, with the reason.
+    Needs: ashlar-propagate-layouts. Leaves: layouts everywhere; `dist.whole`, with the reason, on each trained parameter that is not sharded.
   }];
   let options = [
     Option<"level", "level", "int64_t", /*default=*/"1", "1: optimizer state, 2: and accumulated gradients, 3: and parameters">,
-    Option<"threshold", "threshold", "int64_t", /*default=*/"65536", "bytes a device holds of a parameter, from which on it is split">,
-    Option<"shardSize", "shard-size", "int64_t", /*default=*/"-1", "devices over which a parameter is split; -1: all that repeat it">,
+    Option<"threshold", "threshold", "int64_t", /*default=*/"65536", "bytes of a parameter on a device, from which on it is sharded">,
+    Option<"shardSize", "shard-size", "int64_t", /*default=*/"-1", "devices over which a parameter is sharded; -1: all that replicate it">,
   ];
   let dependentDialects = ["::ashlar::dist::DistDialect"];
 }
 
 def LiftHybridPass : Pass<"ashlar-lift-hybrid", "::mlir::ModuleOp"> {
-  let summary = "Turns a model that places its collectives itself into the global one that it is a device's part of.";
+  let summary = "Turns a model with its own collectives, one device's program, into the global model.";
   let description = [{
-    In mode HYBRID a model is the program of one device: its shapes are local, and it names its collectives. The layouts of variables and
-    arguments are given (replicated where nothing is said); the pass finds those of all other values, checks that ops and collectives fit
-    them, and writes the program on global shapes. A collective becomes the dist.redistribute between the layouts before and after it. Ops
-    are marked `dist.explicit`: they compute in these layouts, and no later pass places a collective at them or takes theirs. Loss, gradients
-    and updates are then made as for any other model.
+    In mode HYBRID a model is the program of one device: it has local shapes and its own collectives. The layouts of variables and arguments
+    are given (replicated by default); the pass infers the layouts of all other values, checks that ops and collectives match them, and writes the
+    program on global shapes. A collective becomes the dist.redistribute between the layouts before and after it. Ops are marked
+    `dist.explicit`: they compute in these layouts, and no later pass changes their layouts or adds collectives to them. Loss, gradients and
+    updates are then made as for any other model.
 
         %p = nn.matmul %x, %w : tensor<4x8xf32>, tensor<8x16xf32> -> tensor<4x16xf32>        // 8 rows of @w a device
         %y = dist.all_reduce sum %p over ["tp"] : tensor<4x16xf32>
@@ -127,23 +126,23 @@ def LiftHybridPass : Pass<"ashlar-lift-hybrid", "::mlir::ModuleOp"> {
                : tensor<4x16xf32>, tensor<16x16xf32> -> tensor<4x16xf32>
         %y = dist.redistribute %p from <[{}, {} ], partial = sum {"tp"}> to <[{}, {} ]> {dist.explicit, ...} : tensor<4x16xf32>
 
-    Needs: a dist.mesh; collectives of the kinds that ONNX's domain ai.ashlar.dist has. Leaves: global shapes, layouts on variables,
-    arguments, results and ops; nothing partial is returned.
+    Needs: a dist.mesh; collectives of the kinds in ONNX's domain ai.ashlar.dist. Leaves: global shapes, layouts on variables, arguments,
+    results and ops; nothing partial is returned.
   }];
   let dependentDialects = ["::ashlar::dist::DistDialect"];
 }
 
 def InsertRedistributionsPass : Pass<"ashlar-insert-redistributions", "::mlir::ModuleOp"> {
-  let summary = "Makes every op compute with one split of its factors, and redistributes where a value is held otherwise.";
+  let summary = "Chooses one sharding of each op's factors, and redistributes values with another layout.";
   let description = [{
-    Where the tensors of an op agree on a factor the op computes with that split; where they disagree, with the one that takes the least
-    time. Operands that are held otherwise are redistributed once, right where they are made. A result over whose reduction factor the op is
-    split is partial, and redistributed to the layout of the value: with a batch that is split and parameters that are not, this turns each
-    gradient into a sum over the batch axes. That is all there is to data parallelism.
+    Where the tensors of an op agree on a factor the op computes with that sharding; where they disagree, with the cheapest one. Operands in
+    another layout are redistributed once, right after their producer. A result over whose reduction factor the op is sharded is partial,
+    and redistributed to the layout of the value: with a sharded batch and replicated parameters, this turns each gradient into a sum over
+    the batch axes. This is all of data parallelism.
 
-    Then, on each function: a value reaches all layouts that are wanted of it by the fastest tree of redistributions; linear ops compute on
-    the terms of a sum where that takes less time; constants are made again in the other layout. Each redistribution says in its location
-    which ops and which given layouts it is for.
+    Then, on each function: a value reaches all layouts of its users by the fastest tree of redistributions; linear ops compute on the terms
+    of a sum where that takes less time; constants are rematerialized in the other layout. The location of each redistribution has the ops
+    and the given layouts that caused it.
 
         %g = nn.matmul %d, %x transpose_a {dist.layouts = [#dist.layout<[{}, {} ]>]} : ...
     ==>
@@ -151,9 +150,8 @@ def InsertRedistributionsPass : Pass<"ashlar-insert-redistributions", "::mlir::M
         %g = dist.redistribute %p from <[{}, {} ], partial = sum {"dp"}> to <[{}, {} ]>
             {cause = [#dist.end<kind = gradient, name = "fc1.weight">], ...} : ...
 
-    Then, once a module: the mesh axes that change places with axes of another size are cut into parts, in all layouts, if all
-    redistributions together take less time with the parts. Every device keeps its shards. The mesh of a model with collectives of its own
-    is not cut.
+    Then, once a module: mesh axes that change places with axes of another size are cut into parts, in all layouts, if all redistributions
+    together take less time with the parts. Every device keeps its shards. The mesh of a model with its own collectives is not cut.
 
         dist.mesh @mesh <["dp" = 2, "tp" = 4]>
         %y = dist.redistribute %x from <[{"dp"}, {"tp"} ]> to <[{"tp"}, {"dp"} ]>
@@ -161,8 +159,8 @@ def InsertRedistributionsPass : Pass<"ashlar-insert-redistributions", "::mlir::M
         dist.mesh @mesh <["dp" = 2, "tp:(1)2" = 2, "tp:(2)2" = 2]>
         %y = dist.redistribute %x from <[{"dp"}, {"tp:(1)2", "tp:(2)2"} ]> to <[{"tp:(1)2", "tp:(2)2"}, {"dp"} ]>
 
-    Needs: ashlar-propagate-layouts. Leaves: dist.layouts that say how each op computes; ops agree with all their operands; a mesh whose
-    axes may be parts.
+    Needs: ashlar-propagate-layouts. Leaves: dist.layouts with the sharding in which each op computes; ops agree with all their operands; a
+    mesh whose axes may be parts.
   }];
   let dependentDialects = ["::ashlar::dist::DistDialect"];
 }
@@ -182,10 +180,10 @@ def PrintShardingRulesPass : Pass<"ashlar-print-sharding-rules", "::mlir::Module
 def VerifyLayoutsPass : Pass<"ashlar-verify-layouts", "::mlir::ModuleOp"> {
   let summary = "Checks that layouts are complete and that each op agrees with its operands.";
   let description = [{
-    The border between passes/layout and passes/partition: every value and variable has a layout on axes of the mesh;
-    the layouts around each op are one split of its factors, partial exactly over the reduction factors; nothing partial is written,
-    returned, or read by an op other than a dist.redistribute, a linear op on terms of a sum (add, neg, reduce sum, ...), or one of a model
-    that combines the parts itself (ashlar-lift-hybrid) and may compute on them.
+    The border between passes/layout and passes/partition: every value and variable has a layout on axes of the mesh; the layouts around
+    each op are one sharding of its factors, partial exactly over the reduction factors; nothing partial is written, returned, or read by an
+    op other than a dist.redistribute, a linear op on terms of a sum (add, neg, reduce sum, ...), or an op of a model that combines the
+    terms itself (ashlar-lift-hybrid) and may compute on them.
 
     Needs: ashlar-insert-redistributions. Leaves the module as it is.
   }];

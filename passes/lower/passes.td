@@ -11,11 +11,11 @@ def ExpandOpsPass : Pass<"ashlar-expand-ops", "::mlir::func::FuncOp"> {
   let summary = "Expands composite ops into element-wise ops, broadcasts and reductions.";
   let description = [{
     Softmax, log-softmax and cross entropy become max, sub, exp, sum, ... so that one fusion mechanism serves them and their gradients. A
-    matrix product that the library does not take (f64 or integer, or too small to be worth the call) becomes broadcast, mul, reduce; a transpose of the
-    last two dims that feeds a library product becomes a flag of it. Convolutions go to the library in the format that
-    ashlar-assign-formats gave them; what no library takes (f64) becomes windows, mul, reduce. Sums of bf16 and f16 are computed in f32 between conversions; only the
-    library of the cuda target takes products of these types as they are, and it sums the rows of an operand of a product on its way: the
-    gradients of a weight and of its bias become one exec.product_with_sums.
+    matrix product that the library does not take (f64 or integer, or too small to be worth the call) becomes broadcast, mul, reduce; a
+    transpose of the last two dims that feeds a library product becomes a flag of it. Convolutions go to the library in the format of
+    ashlar-assign-formats; convolutions that no library takes (f64) become windows, mul, reduce. Sums of bf16 and f16 are computed in f32
+    between conversions; only the library of the cuda target takes products of these types directly, and it sums the rows of an operand of a
+    product in the same call: the gradients of a weight and of its bias become one exec.product_with_sums.
 
         %y = nn.softmax %x : tensor<4x8xf32>
     ==>
@@ -23,21 +23,21 @@ def ExpandOpsPass : Pass<"ashlar-expand-ops", "::mlir::func::FuncOp"> {
         %e = nn.exp (%x - broadcast %m)
         %y = %e / broadcast (nn.reduce sum %e dims = [1])
 
-    Needs: local shapes (after ashlar-partition), and ashlar-assign-formats for convolutions. Leaves: no softmax, log_softmax, softmax_cross_entropy,
-    no convolution but those of the library.
+    Needs: local shapes (after ashlar-partition), and ashlar-assign-formats for convolutions. Leaves: no softmax, log_softmax,
+    softmax_cross_entropy, and no convolution except library calls.
   }];
   let options = [Option<"gemmFlops", "gemm-flops", "int64_t", "16384",
                         "f32 matrix products of at least this many multiply-adds go to the library">,
-                 TargetOption<"whose library takes the products, and whose kernels do the rest">];
+                 TargetOption<"the target whose library computes the products, and whose kernels the rest">];
   let dependentDialects = ["::ashlar::nn::NnDialect", "::ashlar::exec::ExecDialect"];
 }
 
 def OrderOpsPass : Pass<"ashlar-order-ops", "::mlir::func::FuncOp"> {
   let summary = "Orders a program for fusion and memory.";
   let description = [{
-    Places every element-wise op, broadcast and reduction as late as its first user needs it, a reduction right after its operand, and a write as soon as
-    the new value can be computed and the old one is not needed any more; so gradients die early. Library calls, collectives and reductions
-    keep their order, so it is the same on every rank. Ops that nothing needs are dropped.
+    Places every element-wise op, broadcast and reduction as late as its first user needs it, a reduction right after its operand, and a
+    write as soon as the new value can be computed and the old one is dead; so gradients die early. Library calls, collectives and
+    reductions keep their order, so it is the same on every rank. Dead ops are dropped.
 
     Needs: ashlar-expand-ops. Leaves: the same ops in another order.
   }];
@@ -46,25 +46,25 @@ def OrderOpsPass : Pass<"ashlar-order-ops", "::mlir::func::FuncOp"> {
 def FusePass : Pass<"ashlar-fuse", "::mlir::func::FuncOp"> {
   let summary = "Groups ops into fusions, each one kernel or one library call.";
   let description = [{
-    Grows groups in program order: an op joins the open group of its operands when shapes fit the group's loop nest. A group closes when something outside it uses one
-    of its values, so groups never depend on each other in a cycle; time is linear in the program, n log n where groups merge. Cheap ops without a nest of their own
-    (broadcast, slice, constants, arithmetic on indices, ...) are copied into every group that reads them. A group has bounds on its code and its buffers
-    (kernel_size.h), so the time to compile a kernel does not depend on the model. A result that its readers
-    compute again at less than it takes to store it is left out. A reduction of much to little is split in two, so that all threads, or all of
-    the chip, have something to do; kernels that take less than their launch become one.
+    Grows groups in program order: an op joins the open group of its operands when shapes fit the group's loop nest. A group closes when an
+    op outside it uses one of its values, so groups never depend on each other in a cycle; time is linear in the program, n log n where
+    groups merge. Cheap ops without a nest of their own (broadcast, slice, constants, arithmetic on indices, ...) are copied into every
+    group that reads them. A group has bounds on its code and its buffers (kernel_size.h), so the time to compile a kernel does not depend
+    on the model. A result that is cheaper to recompute in its readers than to store is not stored. A reduction of many elements to few is
+    split in two, so that all threads, or the whole chip, have work; kernels shorter than their launch become one.
 
     Needs: ashlar-order-ops. Leaves: nn.read, nn.write, nn.constant, nn.reshape (a change of shape without a copy), exec.fusion, dist collectives, return.
   }];
-  let options = [TargetOption<"whose library decides what joins a product">];
+  let options = [TargetOption<"the target whose library decides which ops join a product">];
   let dependentDialects = ["::ashlar::nn::NnDialect", "::ashlar::exec::ExecDialect"];
 }
 
 def OverlapCollectivesPass : Pass<"ashlar-overlap-collectives", "::mlir::ModuleOp"> {
-  let summary = "Lets collectives run beside computation.";
+  let summary = "Overlaps collectives with computation.";
   let description = [{
-    Over links that move data while a device computes (#dist.costs, `beside`) a collective is started as soon as its operands are there, and
-    waited for ahead of the first op that takes a result; ops in between move up. The order follows from what everything takes
-    (docs/overlap.md). A collective that would be waited for at once stays one instruction, and a program that gets no faster keeps its order.
+    Over links that move data while a device computes (#dist.costs, `beside`) a collective starts as soon as its operands exist, and is
+    awaited before the first op that takes a result; ops in between move up. The order follows from the costs of all ops (docs/overlap.md).
+    A collective that would be awaited at once stays one instruction, and a program that gets no faster keeps its order.
 
         %s = dist.all_reduce sum %dw2 over ["dp"]
         %n = exec.fusion loop(%w2, %s) ...
@@ -77,16 +77,16 @@ def OverlapCollectivesPass : Pass<"ashlar-overlap-collectives", "::mlir::ModuleO
 
     Needs: ashlar-fuse. Leaves: the same, and exec.await.
   }];
-  let options = [TargetOption<"where threads or streams have to meet">];
+  let options = [TargetOption<"the target, which decides where threads or streams synchronize">];
   let dependentDialects = ["::ashlar::exec::ExecDialect"];
 }
 
 def PriceProgramsPass : Pass<"ashlar-price-programs", "::mlir::ModuleOp"> {
-  let summary = "Predicts what a run of each program takes.";
+  let summary = "Predicts the time of a run of each program.";
   let description = [{
-    Adds up what the ops of a program take at the rates of the device and the links (docs/overlap.md), in the order that they have: collectives
-    that are started run beside what follows, and what is only stored, as initial values are, takes a copy. Where one device alone runs ops, the others wait for it when they meet next. A module without
-    `dist.device` stays as it is.
+    Adds up the times of the ops of a program at the rates of the device and the links (docs/overlap.md), in program order: asynchronous
+    collectives overlap the ops after them, and values that are only stored, such as initial values, cost a copy. Where one device alone
+    runs ops, the others wait for it at the next synchronization. A module without `dist.device` stays as it is.
 
         func.func @forward(%x: tensor<256x512xf32>)
     ==>
@@ -94,16 +94,17 @@ def PriceProgramsPass : Pass<"ashlar-price-programs", "::mlir::ModuleOp"> {
 
     Needs: ashlar-fuse. Leaves: the same.
   }];
-  let options = [TargetOption<"where threads or streams have to meet">];
+  let options = [TargetOption<"the target, which decides where threads or streams synchronize">];
   let dependentDialects = ["::ashlar::exec::ExecDialect"];
 }
 
 def PlanMemoryPass : Pass<"ashlar-plan-memory", "::mlir::ModuleOp"> {
   let summary = "Turns functions on tensors into programs on buffers of one arena.";
   let description = [{
-    Every public function becomes an exec.program of one exec.variant; its fusions become kernels (equal fusions share one), library calls,
-    collectives and copies. Variables, inputs and outputs get fixed places at the front of the arena; temporaries are packed behind them by
-    lifetime. A value is computed in its variable, in its output or over an operand that dies wherever nothing reads the old bytes later.
+    Every public function becomes an exec.program of one exec.variant; its fusions become kernels (equal fusions share one), library
+    calls, collectives and copies. Variables, inputs and outputs get fixed places at the front of the arena; temporaries are packed after
+    them by lifetime. A value is computed in its variable, in its output or over an operand that dies, if nothing reads the old bytes
+    later.
 
         func.func @train_step(%x: tensor<4xf32> {nn.name = "x"}) { %w = nn.read @w; %n = exec.fusion loop(%w, %x) ...; nn.write @w, %n }
     ==>
@@ -114,11 +115,11 @@ def PlanMemoryPass : Pass<"ashlar-plan-memory", "::mlir::ModuleOp"> {
 
     Needs: ashlar-fuse. Leaves: no tensor op, no function but kernels, no variable, no mesh.
   }];
-  let options = [Option<"variantName", "variant", "std::string", "\"default\"", "name of the exec.variant; kernels of others than default carry it">,
-                 Option<"devicesPerProcess", "devices-per-process", "int64_t", "1", "devices of the mesh that one process plays">,
-                 Option<"memoryLimit", "memory-limit", "int64_t", "0", "bytes that a process may hold, counted as memory_use.h says; 0: any number">,
+  let options = [Option<"variantName", "variant", "std::string", "\"default\"", "name of the exec.variant; kernels of variants other than default carry it">,
+                 Option<"devicesPerProcess", "devices-per-process", "int64_t", "1", "devices of the mesh that one process simulates">,
+                 Option<"memoryLimit", "memory-limit", "int64_t", "0", "bytes that a process may hold, counted as in memory_use.h; 0: any number">,
                  Option<"ranksPerHost", "ranks-per-host", "int64_t", "INT64_MAX", "ranks r with equal r / ranks-per-host share a host">,
-                 TargetOption<"whose kernels are emitted">,
+                 TargetOption<"the target of the kernels">,
                  Option<"allowTf32", "allow-tf32", "bool", "false", "let f32 matrix products round their operands to 10 bits of mantissa">];
   let dependentDialects = ["::ashlar::nn::NnDialect", "::ashlar::dist::DistDialect", "::ashlar::exec::ExecDialect",
                            "::mlir::arith::ArithDialect", "::mlir::func::FuncDialect", "::mlir::math::MathDialect",
@@ -129,19 +130,19 @@ def PlanMemoryPass : Pass<"ashlar-plan-memory", "::mlir::ModuleOp"> {
 def VerifyExecPass : Pass<"ashlar-verify-exec", "::mlir::ModuleOp"> {
   let summary = "Checks instruction tables before code is made of them.";
   let description = [{
-    Independent of the planner: it follows each program and asks of every byte who wrote it.
+    Independent of the planner: it follows each program and checks the last writer of every byte.
 
-    **Constraints:** (C1) only variants, constants and kernels at module level; (C2) every buffer inside the arena or the constants, aligned; (C3)
-    constants are not written; (C4) named tensors and coordinates share no byte; (C5) a buffer that is read was last written as a whole, by
-    one instruction or as a named tensor before the program; (C6) one instruction's results share no byte; (C7) a call passes the buffers of
-    its kernel; (C8) it writes those to which its kernel stores, and no others; (C9) the axes of a collective part the devices into groups, and device_ids
-    are an order of the ranks; (C10) its root and pairs are members of a group, and no member is the target of two pairs; (C11) each target
-    has the shape that the kind makes of its source. Of (C9) to (C11), and of programs without conditions, it follows that the members of a
-    group meet in the same collectives in the same order (docs/communication.md). (C12) A collective that is started is waited for once, later
-    in the program, and until then nothing writes what it reads or uses what it writes. (C13) An owner is a device of the mesh, and of no
-    collective; (C14) a program leaves each tensor that lasts as a whole; (C15) fixed weights are constants, or a variable that no program but @init
-    writes, and @init has none. Each device that keeps something alone is followed by itself, one
-    instruction at a time that it runs.
+    **Constraints:** (C1) only variants, constants and kernels at module level; (C2) every buffer inside the arena or the constants,
+    aligned; (C3) constants are not written; (C4) named tensors and coordinates share no byte; (C5) a buffer that is read was last written
+    entirely by one instruction, or before the program as a named tensor; (C6) one instruction's results share no byte; (C7) a call passes
+    the buffers of its kernel; (C8) it writes exactly the buffers to which its kernel stores; (C9) the axes of a collective partition the
+    devices into groups, and device_ids are a permutation of the ranks; (C10) its root and pairs are members of a group, and no member is
+    the target of two pairs; (C11) each target has the shape that follows from the kind and its source. By (C9) to (C11), and because
+    programs have no conditions, the members of a group join the same collectives in the same order (docs/communication.md). (C12) A
+    collective that is started is awaited once, later in the program, and until then nothing writes its operands or uses its results. (C13)
+    An owner is a device of the mesh, and of no collective; (C14) a program leaves each persistent tensor completely written; (C15) fixed
+    weights are constants, or a variable that no program except @init writes, and @init has none. Each device with state of its own is
+    checked separately, one instruction at a time that it runs.
   }];
 }
 

@@ -8,12 +8,12 @@
 include "mlir/Pass/PassBase.td"
 
 def MixedPrecisionPass : Pass<"ashlar-mixed-precision", "::mlir::ModuleOp"> {
-  let summary = "Computes matrix products and what is between them in bf16 or f16.";
+  let summary = "Computes matrix products and the ops between them in bf16 or f16.";
   let description = [{
     Parameters stay f32 (the master copy) and are converted where they are used, once a step. Matrix products are computed in the narrow type;
     exp, log, pow, softmax, cross entropy and sums in f32; every other op in f32 when one of its operands is a result of f32, else in the
-    narrow type. An op with a constant that the narrow type cannot hold is computed in f32 and rounded. Results of the function are f32 again,
-    and so the loss is. Gradients follow: that of a conversion is the conversion back.
+    narrow type. An op with a constant that the narrow type cannot hold is computed in f32 and rounded. Results of the function, and so the
+    loss, are f32 again. The gradient of a conversion is the conversion back.
 
         %0 = nn.matmul %x, %w : tensor<8x4xf32>, tensor<4x2xf32> -> tensor<8x2xf32>
     ==>
@@ -35,15 +35,16 @@ def MixedPrecisionPass : Pass<"ashlar-mixed-precision", "::mlir::ModuleOp"> {
 def ApplySettingsPass : Pass<"ashlar-apply-settings", "::mlir::ModuleOp"> {
   let summary = "Gives parameters the attributes that rules of the user set.";
   let description = [{
-    Each `#dist.setting` of the module's `dist.settings` is about the trainable variables whose name its glob matches. Of two that give a
-    variable the same attribute the one with the lower priority holds; equal ones have to agree. One that matches no parameter is an error.
+    Each `#dist.setting` of the module's `dist.settings` applies to the trainable variables whose name matches its glob. Where two settings
+    give a variable the same attribute, the lower priority wins; at equal priorities the values have to agree. A setting without a matching
+    parameter is an error.
 
         module attributes {dist.settings = [#dist.setting<match = "*.bias", values = {nn.weight_decay = 0.0 : f64}>]}
         nn.variable @fc1.bias trainable : tensor<512xf32>
     ==>
         nn.variable @fc1.bias trainable : tensor<512xf32> {nn.weight_decay = 0.0 : f64}
 
-    Leaves: no `dist.settings`. It is of all modes: layouts by rule are another matter (ashlar-apply-rules).
+    Leaves: no `dist.settings`. It runs in all modes; rules of layouts belong to ashlar-apply-rules.
   }];
   let dependentDialects = ["::ashlar::dist::DistDialect", "::ashlar::nn::NnDialect"];
 }
@@ -51,19 +52,21 @@ def ApplySettingsPass : Pass<"ashlar-apply-settings", "::mlir::ModuleOp"> {
 def LossPass : Pass<"ashlar-loss", "::mlir::ModuleOp"> {
   let summary = "Turns the model into a training and an evaluation function that return its loss.";
   let description = [{
-    The loss is the mean over all rows (`mean_squared_error`: all elements) of the global batch, in f32 where the output is narrower. The labels come in by the argument that has
-    their name, or by a new one: i32 class indices, or for `mean_squared_error` a tensor like the output. With classes the evaluation also
-    counts the rows whose first largest output is the label. Ops marked `nn.training_only` (dropout) are left out of the evaluation.
+    The loss is the mean over all rows (`mean_squared_error`: all elements) of the global batch, in f32 where the output is narrower. The
+    labels are the argument of their name, or a new one: i32 class indices, or for `mean_squared_error` a tensor like the output. With
+    classes the evaluation also counts the rows whose first largest output is the label. The evaluation omits ops marked `nn.training_only`
+    (dropout).
 
     Rows with the label `ignore-index` do not count.
 
-    A step of several `micro-batches`, and an evaluation of several batches, have the loss of all their samples. Each run returns its share of it
-    (divide_loss.h): the loss of all is the sum of the results "loss", divided by the sum of the results "loss_weight" where there are any. Which
-    numbers of the model depend on the number of samples is read off @larger_forward, the model for max(2, micro-batches) times the samples. A loss
-    that no such sums give, as the product of two means over samples, is refused for micro-batches, unless `mean-of-micro-batches` asks for the mean
-    of their losses; an evaluation then returns the loss of its batch.
+    A step of several `micro-batches`, and an evaluation of several batches, have the loss of all their samples. Each run returns its share
+    (divide_loss.h): the loss is the sum of the results "loss", divided by the sum of the results "loss_weight" if there are any. The pass
+    finds the numbers of the model that depend on the number of samples in @larger_forward, the model for max(2, micro-batches) times the
+    samples. A loss without such sums, for example the product of two means over samples, is refused for micro-batches, unless
+    `mean-of-micro-batches` asks for the mean of their losses; an evaluation then returns the loss of its batch.
 
-    The last batch of an evaluation may be filled up with samples that do not count: @eval_step takes the number of those that do, the first ones.
+    The last batch of an evaluation may be padded by samples that do not count: @eval_step takes the number of valid samples, which come
+    first.
 
         func.func @forward(%x {nn.name = "x"}) -> (%logits {nn.name = "logits"})
     ==>
@@ -86,9 +89,9 @@ def LossPass : Pass<"ashlar-loss", "::mlir::ModuleOp"> {
     Option<"labels", "labels", "std::string", /*default=*/"\"labels\"", "name of the input with labels or target; none with model_output">,
     Option<"ignoreIndex", "ignore-index", "int64_t", /*default=*/"std::numeric_limits<int64_t>::min()",
            "label of the rows that do not count; the least number: none">,
-    Option<"microBatches", "micro-batches", "int64_t", /*default=*/"1", "runs of @train_step that a step is">,
+    Option<"microBatches", "micro-batches", "int64_t", /*default=*/"1", "runs of @train_step in a step">,
     Option<"meanOfMicroBatches", "mean-of-micro-batches", "bool", /*default=*/"false",
-           "the loss of a step is the mean of those of its micro-batches">,
+           "the loss of a step is the mean of its micro-batches' losses">,
   ];
   let dependentDialects = ["::ashlar::nn::NnDialect"];
 }
@@ -96,7 +99,7 @@ def LossPass : Pass<"ashlar-loss", "::mlir::ModuleOp"> {
 def AutodiffPass : Pass<"ashlar-autodiff", "::mlir::ModuleOp"> {
   let summary = "Adds the gradients of the loss to the training step.";
   let description = [{
-    Reverse mode: from the result of @train_step back through every op that depends on a trainable variable, by the gradient each op
+    Reverse mode: from the result of @train_step back through every op that depends on a trainable variable, by the gradient that each op
     declares (GradientOpInterface). Where a value has several uses their gradients are added. One `nn.gradient` a variable marks the sum.
     A trainable variable that the loss does not depend on gets a warning and no gradient.
 
@@ -106,24 +109,24 @@ def AutodiffPass : Pass<"ashlar-autodiff", "::mlir::ModuleOp"> {
         ...
         %gradient = nn.gradient %g of @w : tensor<3xf32>
 
-    The gradient of a parameter of f32 that is used in bf16 or f16 is the sum of its products in f32, not rounded in between. With a
-    `loss-scale` all gradients are those of the loss times @ashlar.loss_scale, a new variable with this first value. With `spreads-nonfinite`
-    the gradients of a loss that is infinite or NaN are NaN: they start with 1 + 0 * loss instead of 1, so who looks at them sees the loss, too.
+    The gradient of a parameter of f32 that is used in bf16 or f16 is the sum of its products in f32, not rounded in between. A `loss-scale`
+    multiplies all gradients by @ashlar.loss_scale, a new variable with this first value. With `spreads-nonfinite` an infinite or NaN loss
+    makes all gradients NaN: they start with 1 + 0 * loss instead of 1, so that a check of the gradients covers the loss.
 
     Needs: @train_step with the loss, a scalar float, as its first result. Leaves: `nn.gradient` ops.
   }];
   let options = [
-    Option<"lossScale", "loss-scale", "double", /*default=*/"0.0", "first value of the variable that the loss is multiplied by; 0: none">,
+    Option<"lossScale", "loss-scale", "double", /*default=*/"0.0", "first value of the variable that multiplies the loss; 0: none">,
     Option<"spreadsNonfinite", "spreads-nonfinite", "bool", /*default=*/"false", "gradients of a loss that is not finite are NaN">,
   ];
   let dependentDialects = ["::ashlar::nn::NnDialect"];
 }
 
 def BatchNormPass : Pass<"ashlar-batch-norm", "::mlir::ModuleOp"> {
-  let summary = "Has batch normalizations take the statistics of their batch in training.";
+  let summary = "Makes batch normalizations use the statistics of their batch in training.";
   let description = [{
-    In @train_step, a `nn.normalize` with a momentum takes the moments of its input in the place of the variables that it reads mean and
-    variance from, and the variables move toward them. In every other function it is what it is.
+    In @train_step, a `nn.normalize` with a momentum takes the moments of its input instead of the variables of mean and variance, and the
+    variables move toward the moments. In all other functions it stays as it is.
 
         %mean = nn.read @bn.mean
         %variance = nn.read @bn.variance
@@ -134,13 +137,13 @@ def BatchNormPass : Pass<"ashlar-batch-norm", "::mlir::ModuleOp"> {
         nn.write @bn.mean, 0.9 %mean + 0.1 %m[0]
         nn.write @bn.variance, 0.9 %variance + 0.1 n / (n - 1) %m[1]
 
-    with n the elements that a mean is of. Two normalizations of one variable move it one after the other. The writes are marked as those of
-    the forward pass (`nn.forward_write`): a step of several micro-batches makes them with each.
+    with n the number of elements that a mean covers. Two normalizations of one variable update it one after the other. The writes carry
+    `nn.forward_write`, as part of the forward pass: a step of several micro-batches makes them with each.
 
-    With `replicas` R above 1 the batch is R parts of its samples in a row, each with statistics of its own, and the variables move toward the
-    means of these: x is seen as (R, samples / R, ...). Where R devices split the batch, each part is what one of them holds.
+    With `replicas` R above 1 the batch consists of R consecutive parts, each with its own statistics, and the variables move toward the
+    means over the parts: x is viewed as (R, samples / R, ...). Where R devices shard the batch, each part is the shard of one device.
 
-    Needs: ashlar-loss, and ashlar-autodiff behind it. Leaves no momentum.
+    Needs: ashlar-loss, and ashlar-autodiff after it. Leaves no momentum.
   }];
   let options = [
     Option<"replicas", "replicas", "int64_t", /*default=*/"1", "parts of the batch with statistics of their own; at least 1">,
@@ -151,9 +154,10 @@ def BatchNormPass : Pass<"ashlar-batch-norm", "::mlir::ModuleOp"> {
 def LossScalePass : Pass<"ashlar-loss-scale", "::mlir::ModuleOp"> {
   let summary = "Divides gradients by the loss scale, and adapts it.";
   let description = [{
-    Gradients of f16 below 6e-8 are 0, so those of the loss times a large scale are computed. Here the update takes them divided by it, at the
-    end of the step, and what depends on them is written only when all are finite, whatever the optimizer is. Then the scale follows: divided
-    by `factor` after a step that was left out, multiplied by it after `growth-steps` good ones in a row, and kept within [2^-24, 2^96].
+    Gradients of f16 below 6e-8 are 0, so the step computes the gradients of the loss times a large scale. The update divides them by it, at
+    the end of the step, and values that depend on them are written only when all are finite, whatever the optimizer is. Then the scale
+    follows: divided by `factor` after a skipped step, multiplied by it after `growth-steps` good ones in a row, and kept within [2^-24,
+    2^96].
 
         %gradient = nn.gradient %g of @w : tensor<3xf32>
         %next = nn.sub %w, %gradient
@@ -170,13 +174,13 @@ def LossScalePass : Pass<"ashlar-loss-scale", "::mlir::ModuleOp"> {
         nn.write @ashlar.good_steps, ...
         nn.write @ashlar.skipped_steps, ...            one more where not %finite
 
-    @ashlar.updates, where the optimizer has it, counts no step that was left out; @ashlar.step counts all.
+    @ashlar.updates, where the optimizer has it, counts no skipped step; @ashlar.step counts all.
 
     Needs: the `nn.gradient`s of ashlar-autodiff with a loss-scale, and the update of ashlar-optimizer.
   }];
   let options = [
     Option<"growthSteps", "growth-steps", "int64_t", /*default=*/"2000", "good steps in a row after which the scale grows">,
-    Option<"factor", "factor", "double", /*default=*/"2.0", "by which it grows and shrinks; above 1">,
+    Option<"factor", "factor", "double", /*default=*/"2.0", "factor by which the scale grows and shrinks; above 1">,
   ];
   let dependentDialects = ["::ashlar::nn::NnDialect"];
 }
@@ -199,23 +203,23 @@ def OptimizerPass : Pass<"ashlar-optimizer", "::mlir::ModuleOp"> {
         adamw                x = g;  w -= lr * (r + weight_decay * w)
         lamb                 x = g;  u = r + weight_decay * w;  w -= lr * |w| / |u| * u
 
-    as PyTorch has them, and LAMB as its paper (You et al., 2020); |w| / |u| is 1 where one of them is 0, and norms are of the whole parameter.
+    as PyTorch has them, and LAMB as its paper (You et al., 2020); |w| / |u| is 1 where one of them is 0, and a norm covers the whole parameter.
     A parameter with the attribute `nn.weight_decay` has that weight decay instead. States are variables "<parameter>.momentum",
     "<parameter>.moment1" (m) and "<parameter>.moment2" (v), 0 at first. A parameter narrower than f32 has states of f32, and its update is
     computed in f32.
 
-    @ashlar.step counts the steps, @ashlar.updates (with moments) the updates; of a step that ashlar-loss-scale leaves out there is none.
+    @ashlar.step counts the steps, @ashlar.updates (with moments) the updates; a step that ashlar-loss-scale skips has none.
 
     The learning rate of step s (the first is 0), with W = warmup-steps, and p = (s - W) / (decay-steps - W), at most 1:
 
         s < W                learning-rate * (s + 1) / W
         constant             learning-rate
         step                 learning-rate * gamma^floor((s - W) / step-size)
-        piecewise            the value of the last boundary that is <= s; learning-rate ahead of the first
+        piecewise            the value of the last boundary that is <= s; learning-rate before the first
         cosine               end + (learning-rate - end) * (1 + cos(pi * p)) / 2
         polynomial           end + (learning-rate - end) * (1 - p)^power
 
-    It and the corrections 1 - beta^t are scalars of f64, computed once a step and rounded to the type of the parameter.
+    The learning rate and the corrections 1 - beta^t are scalars of f64, computed once a step and rounded to the type of the parameter.
 
         %gradient = nn.gradient %g of @w : tensor<3xf32>
     ==>
@@ -240,7 +244,7 @@ def OptimizerPass : Pass<"ashlar-optimizer", "::mlir::ModuleOp"> {
     Option<"beta1", "beta1", "double", /*default=*/"0.9", "share of the first moment kept, by kinds with moments">,
     Option<"beta2", "beta2", "double", /*default=*/"0.999", "share of the second moment kept, by kinds with moments">,
     Option<"epsilon", "epsilon", "double", /*default=*/"1e-8", "added to the divisor, by kinds with moments; above 0">,
-    Option<"weightDecay", "weight-decay", "double", /*default=*/"0.0", "share of the parameter that an update takes off">,
+    Option<"weightDecay", "weight-decay", "double", /*default=*/"0.0", "share of the parameter that an update subtracts">,
     Option<"scheduleKind", "schedule", "::ashlar::train::ScheduleKind", /*default=*/"::ashlar::train::ScheduleKind::Constant",
            "how the learning rate follows the step",
            [{::llvm::cl::values(
@@ -265,8 +269,8 @@ def ClipGradientsPass : Pass<"ashlar-clip-gradients", "::mlir::ModuleOp"> {
   let summary = "Bounds the norm of all gradients together.";
   let description = [{
     The update takes gradients times min(1, max-norm / (norm + 1e-6)), where norm is the Euclidean norm of all elements of all gradients, as
-    PyTorch's clip_grad_norm_. The update then stands at the end of the step. The sums of squares are sums like any other: of what is spread
-    over devices each adds its pieces, so each element counts once, whatever the layouts.
+    PyTorch's clip_grad_norm_. The update then stands at the end of the step. The sums of squares are sums like any other: each device adds
+    its shards, so each element counts once, whatever the layouts.
 
         %gradient = nn.gradient %g of @w : tensor<3xf32>
         %next = nn.sub %w, %gradient
@@ -279,11 +283,11 @@ def ClipGradientsPass : Pass<"ashlar-clip-gradients", "::mlir::ModuleOp"> {
         %next = nn.sub %w, %clipped
         nn.write @w, %next
 
-    Needs: the update of ashlar-optimizer. With a loss scale, ashlar-loss-scale comes after it: then the norm, too, is of what the scale is
-    taken out of.
+    Needs: the update of ashlar-optimizer. With a loss scale, ashlar-loss-scale comes after it, so that the norm, too, covers unscaled
+    gradients.
   }];
   let options = [
-    Option<"maxNorm", "max-norm", "double", /*default=*/"1.0", "the norm that gradients have at most; above 0">,
+    Option<"maxNorm", "max-norm", "double", /*default=*/"1.0", "bound on the norm of the gradients; above 0">,
   ];
   let dependentDialects = ["::ashlar::nn::NnDialect"];
 }
@@ -291,10 +295,11 @@ def ClipGradientsPass : Pass<"ashlar-clip-gradients", "::mlir::ModuleOp"> {
 def AccumulatePass : Pass<"ashlar-accumulate", "::mlir::ModuleOp"> {
   let summary = "Adds up the gradients of several micro-batches for one update.";
   let description = [{
-    @train_step then is a run on one micro-batch: it adds its gradients to variables "<parameter>.gradient", and the update becomes a function
-    of its own, which takes the sums. Both have the shapes of a micro-batch. A step is `count` runs of @train_step and one of @update; its
-    loss is what the last @train_step returns. Since each run's loss is its share of the loss of the step (ashlar-loss), this is the step on all
-    their samples, to rounding. Where a run returns a weight as well, loss and gradients of the step are the sums divided by the sum of the weights.
+    @train_step becomes a run on one micro-batch, which adds its gradients to variables "<parameter>.gradient", and the update becomes a
+    separate function, which takes the sums. Both have the shapes of a micro-batch. A step is `count` runs of @train_step and one of
+    @update; its loss is the result of the last @train_step. Since each run's loss is its share of the loss of the step (ashlar-loss), this
+    is the step on all their samples, to rounding. Where a run returns a weight as well, loss and gradients of the step are the sums divided
+    by the sum of the weights.
 
         %gradient = nn.gradient %g of @w : tensor<3xf32>
         %next = nn.sub %w, %gradient
@@ -310,15 +315,15 @@ def AccumulatePass : Pass<"ashlar-accumulate", "::mlir::ModuleOp"> {
         %next = nn.sub %w, %sum
         nn.write @w, %next
 
-    @ashlar.micro_batch counts the runs since the last update. Random numbers are drawn by the place in the step: the index of an element of a
-    tensor with a dim that is a multiple of `samples` begins at @ashlar.micro_batch times its elements. So they are those of the step on
-    the whole batch where samples are its first dim. Gradients narrower than f32 are added up in f32.
+    @ashlar.micro_batch counts the runs since the last update. Random numbers are keyed by the place in the step: the index of an element of
+    a tensor with a dim that is a multiple of `samples` begins at @ashlar.micro_batch times its elements. Where samples are its first dim,
+    they equal the numbers of the step on the whole batch. Gradients narrower than f32 are added up in f32.
 
-    Needs: the update of ashlar-optimizer, with what ashlar-clip-gradients and ashlar-loss-scale make of it.
+    Needs: the update of ashlar-optimizer, as changed by ashlar-clip-gradients and ashlar-loss-scale.
   }];
   let options = [
-    Option<"count", "count", "int64_t", /*default=*/"2", "micro-batches of a step; at least 2">,
-    Option<"samples", "samples", "int64_t", /*default=*/"1", "samples of a micro-batch">,
+    Option<"count", "count", "int64_t", /*default=*/"2", "micro-batches in a step; at least 2">,
+    Option<"samples", "samples", "int64_t", /*default=*/"1", "samples in a micro-batch">,
   ];
   let dependentDialects = ["::ashlar::nn::NnDialect", "::mlir::func::FuncDialect"];
 }
@@ -327,7 +332,7 @@ def InitPass : Pass<"ashlar-init", "::mlir::ModuleOp"> {
   let summary = "Moves the initial values of variables into a function @init.";
   let description = [{
     Random initial values are nn.random over the global index, with the hash of the variable's name as stream: they depend on the seed and
-    the name, on nothing else. @ashlar.seed is declared, and written from outside before @init runs.
+    the name alone. The pass declares @ashlar.seed; the caller writes it before @init runs.
 
         nn.variable @w trainable : tensor<3xf32> = #nn.fill<1.0 : f64>
     ==>
@@ -344,14 +349,14 @@ def InitPass : Pass<"ashlar-init", "::mlir::ModuleOp"> {
 }
 
 def WatchNonfinitePass : Pass<"ashlar-watch-nonfinite", "::mlir::ModuleOp"> {
-  let summary = "Counts steps whose gradients are not finite, and leaves their update out.";
+  let summary = "Counts steps with nonfinite gradients, and skips their update.";
   let description = [{
-    With `skips`, what depends on gradients is written only when all of them are finite; where they are clipped, when their norm is. The running
-    statistics of batch normalizations keep the elements that would become infinite or NaN. @ashlar.skipped_steps counts the steps that were
-    left out. With a loss scale only the statistics are left to do: ashlar-loss-scale guards the update.
+    With `skips`, values that depend on gradients are written only when all gradients are finite; where they are clipped, when their norm
+    is. Elements of the running statistics of batch normalizations that would become infinite or NaN keep their value. @ashlar.skipped_steps
+    counts the skipped steps. With a loss scale the pass guards the statistics only: ashlar-loss-scale guards the update.
 
-    Without it nothing is left out, and @ashlar.bad_norms counts the steps whose norm is not finite, where gradients are clipped: the run looks at
-    it, and at the loss, behind each step.
+    Without `skips` every update is made, and @ashlar.bad_norms counts the steps whose norm is not finite, where gradients are clipped: the
+    runtime checks it, and the loss, after each step.
 
         %norm = nn.sqrt %squares {nn.gradient_norm} : tensor<f32>
     ==>
@@ -359,22 +364,21 @@ def WatchNonfinitePass : Pass<"ashlar-watch-nonfinite", "::mlir::ModuleOp"> {
         %finite = nn.compare lt (nn.abs %norm), %infinity
         nn.write @ashlar.bad_norms, (nn.select %finite, %count, %count + 1)
 
-    Needs: the `nn.gradient`s of ashlar-autodiff, with `skips` those with spreads-nonfinite; the update of ashlar-optimizer; ahead of
+    Needs: the `nn.gradient`s of ashlar-autodiff, with `skips` also spreads-nonfinite; the update of ashlar-optimizer. Runs before
     ashlar-loss-scale and ashlar-accumulate.
   }];
   let options = [
-    Option<"skips", "skips", "bool", /*default=*/"false", "leave the update of such steps out">,
+    Option<"skips", "skips", "bool", /*default=*/"false", "skip the update of such steps">,
   ];
   let dependentDialects = ["::ashlar::nn::NnDialect"];
 }
 
 def VerifyTrainPass : Pass<"ashlar-verify-train", "::mlir::ModuleOp"> {
-  let summary = "Checks what may not be there any more once the training step is made.";
+  let summary = "Checks the invariants of a complete training step.";
   let description = [{
-    **Constraints:** (C1) @init exists; (C2) so do either @train_step and @eval_step, perhaps with @update, or @forward; (C3) `nn.gradient`s
-    are used, one a variable, in @train_step only; (C4) no
-    variable has an `init`; (C5) @init writes every variable but @ashlar.seed; (C6) no function writes a variable twice, or reads it after
-    writing it; (C7) @eval_step and @forward write nothing.
+    **Constraints:** (C1) @init exists; (C2) either @train_step and @eval_step, with or without @update, or @forward exist; (C3)
+    `nn.gradient`s are used, one a variable, in @train_step only; (C4) no variable has an `init`; (C5) @init writes every variable except
+    @ashlar.seed; (C6) no function writes a variable twice, or reads it after writing it; (C7) @eval_step and @forward write nothing.
   }];
 }
 

@@ -31,18 +31,18 @@ inline constexpr llvm::StringLiteral kLayoutAttr = "dist.layout";
 // Attribute of ops on global shapes: the layout of each result (array of LayoutAttr).
 inline constexpr llvm::StringLiteral kLayoutsAttr = "dist.layouts";
 
-// Attribute of modules: what the user says about layouts (array of RuleAttr).
+// Attribute of modules: the user's rules on layouts (array of RuleAttr).
 inline constexpr llvm::StringLiteral kRulesAttr = "dist.rules";
 
-// Attribute of modules: what the user says about parameters, other than layouts (array of SettingAttr).
+// Attribute of modules: the user's rules on other attributes of parameters (array of SettingAttr).
 inline constexpr llvm::StringLiteral kSettingsAttr = "dist.settings";
 
-// Attributes of parameters that settings give: the fusion id, by which collectives of the parameter and of its gradient become one with
-// those of equal ids (i64; 0: never, absent: a mode may decide), and whether optimizer parallelism splits it, whatever its size (bool).
+// Attributes of parameters that settings give: the fusion id, since collectives of parameters and gradients with equal ids are fused (i64;
+// 0: never, absent: a mode may decide), and whether optimizer parallelism shards it, whatever its size (bool).
 inline constexpr llvm::StringLiteral kCommFusionAttr = "dist.comm_fusion";
 inline constexpr llvm::StringLiteral kOptimizerParallelAttr = "dist.optimizer_parallel";
 
-// Attribute of modules: what a device of the machine computes and moves in a microsecond (DeviceAttr).
+// Attribute of modules: the rates of a device of the machine, a microsecond (DeviceAttr).
 inline constexpr llvm::StringLiteral kDeviceAttr = "dist.device";
 
 // Attribute of modules: the strategies that a search for layouts considered (SearchAttr).
@@ -103,13 +103,13 @@ AxisList toAxisList(mlir::ArrayAttr axes);
 // Returns an attribute of the axes.
 mlir::ArrayAttr toAttr(mlir::MLIRContext *context, llvm::ArrayRef<mlir::StringAttr> axes);
 
-// The most bytes that are told from others: a thousand of them can be added.
+// The largest count of bytes, at which counts saturate: a thousand of them can be added.
 constexpr int64_t kMostBytes = INT64_MAX / 1024;
 
 // Returns the bytes one rank sends in a collective of n ranks, by the ring (or, for all_to_all, pairwise) algorithm:
 //   all_reduce 2 (n-1)/n bytes(x); reduce_scatter and all_to_all (n-1)/n bytes(x); all_gather (n-1) bytes(x); permute and broadcast
-//   bytes(x); slice 0, with x the local operand; what a halo sends follows from its runs (runs.h), not from these numbers. Rounded up, so
-//   that no two collectives in the place of one seem to send less; at most kMostBytes.
+//   bytes(x); slice 0, with x the local operand. The traffic of a halo follows from its runs (runs.h) instead. Rounded up, so that two
+// collectives never seem to send less than the one that they replace; at most kMostBytes.
 int64_t collectiveBytes(CollectiveKind kind, int64_t operandBytes, int64_t groupSize);
 
 // Returns the bytes of so many elements along a dim of a halo's operand; at most kMostBytes.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A layout as a plain value: what passes compute with. LayoutAttr is the same thing inside the IR; dist_base.td says what it means.
+// A layout as a plain value: passes compute with it. LayoutAttr is the same thing inside the IR; dist_base.td has its meaning.
 
 #ifndef ASHLAR_DIALECTS_DIST_LAYOUT_H
 #define ASHLAR_DIALECTS_DIST_LAYOUT_H
@@ -39,7 +39,7 @@ struct Layout {
   // Returns true when the axis splits a dim or the value is partial over it.
   bool uses(mlir::StringAttr axis) const;
 
-  // Returns true when both say the same; the order of `partial` does not count.
+  // Returns true when both are equal; the order of `partial` does not count.
   bool operator==(const Layout &other) const;
   bool operator!=(const Layout &other) const { return !(*this == other); }
 
@@ -47,8 +47,8 @@ struct Layout {
   std::string toString() const;
 };
 
-// Returns the size of a piece after each axis: a dim is cut along its axes one after the other, major first, each time into pieces of equal
-// size, rounded up. What sticks out beyond the end of the dim, or of the piece that was cut, is padding.
+// Returns the size of a shard after each axis: a dim is cut along its axes one after the other, major first, each time into shards of equal
+// size, rounded up. The excess beyond the end of the dim, or of the shard that was cut, is padding.
 //   size 12 over axes of 2 and 3: {6, 2}      size 4: {2, 1}, devices hold 0 | 1 | - and 2 | 3 | -
 llvm::SmallVector<int64_t> pieceSizes(MeshAttr mesh, int64_t size, llvm::ArrayRef<mlir::StringAttr> axes);
 

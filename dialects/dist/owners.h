@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which ops of a device's program a single device computes, read off what becomes of their results: no attribute says it of them, so no
-// pass can lose it. Merged or rewritten by a pass that knows nothing of owners, an op is one of all devices at worst, which costs time
-// only.
+// The ops of a device's program that a single device computes, derived from the uses of their results. No attribute records the owner, so
+// no pass can lose it: a pass without knowledge of owners that merges or rewrites an op at worst makes all devices compute it, which costs
+// time only.
 
 #ifndef ASHLAR_DIALECTS_DIST_OWNERS_H
 #define ASHLAR_DIALECTS_DIST_OWNERS_H
@@ -16,8 +16,8 @@
 namespace ashlar::dist {
 
 // The owner of each op of a program on local shapes. An op with `dist.owner` needs its operands on that device only: a write of a variable
-// that the device keeps alone, or a broadcast from it. What nothing else uses has that owner too, but for ops in which devices meet, and
-// those without results. Valid as long as no op is added; linear in the program.
+// that the device alone keeps, or a broadcast from it. An op with no other use has that owner too, except collectives and ops without
+// results. Valid as long as no op is added; linear in the program.
 //   %m = nn.add %a, %b                                    device 2
 //   %n = nn.sub %w, %m                                    device 2
 //   nn.write @w.m, %m {dist.owner = 2 : i64}

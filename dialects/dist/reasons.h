@@ -30,7 +30,7 @@ std::vector<std::string> sourcesOf(llvm::ArrayRef<mlir::ArrayAttr> origins);
 // Returns the reasons that a location carries; none for most ops.
 std::vector<Reason> getReasons(mlir::Location location);
 
-// Returns `location` with these reasons in the place of its own.
+// Returns `location` with these reasons instead of its own.
 mlir::Location withReasons(mlir::Location location, llvm::ArrayRef<Reason> reasons);
 
 // Returns `location` with the reasons of `other` too, each once. For an op that does the work of both.

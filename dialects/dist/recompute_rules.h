@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What rules say about computing values of the forward pass again in the backward pass (docs/recompute.md).
+// The rules of rematerialization in the backward pass (docs/recompute.md).
 
 #ifndef ASHLAR_DIALECTS_DIST_RECOMPUTE_RULES_H
 #define ASHLAR_DIALECTS_DIST_RECOMPUTE_RULES_H
@@ -15,7 +15,7 @@
 
 namespace ashlar::dist {
 
-// Attribute of modules: how many moves by price there are (i64; ashlar-recompute).
+// Attribute of modules: the number of moves by cost (i64; ashlar-recompute).
 inline constexpr llvm::StringLiteral kRecomputeMovesAttr = "dist.recompute_moves";
 
 // Attribute of modules: the rules (array of SettingAttr with values of the names below, each a BoolAttr).
@@ -24,9 +24,9 @@ inline constexpr llvm::StringLiteral kRecomputeAttr = "recompute";
 inline constexpr llvm::StringLiteral kRecomputeCommAttr = "recompute_comm";
 inline constexpr llvm::StringLiteral kRecomputeParamGatherAttr = "recompute_param_gather";
 
-// What holds for the op of a module path.
+// The settings of the op of a module path.
 struct RecomputeSetting {
-  std::optional<bool> recompute; // nothing where no rule says
+  std::optional<bool> recompute; // nothing without a rule
   std::string module;            // that the rule names and the op is in, "layer3"; "" where it names the op itself
   bool comm = true;              // collectives between devices of a tensor-parallel op are repeated
   bool paramGather = true;       // parameters that are stored split are gathered again
@@ -41,8 +41,8 @@ public:
   // contradict each other.
   mlir::LogicalResult check(llvm::ArrayRef<llvm::StringRef> paths) const;
 
-  // Returns what holds for a path. Of several rules the one with the lowest priority holds, then one that names the op, then the one that
-  // names the innermost module (matchModule).
+  // Returns the settings of a path. Among several rules the lowest priority wins, then one that names the op, then the innermost module
+  // (matchModule).
   RecomputeSetting of(llvm::StringRef path) const;
 
   bool empty() const { return recompute.empty() && comm.empty() && paramGather.empty(); }

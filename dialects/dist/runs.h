@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Runs of elements along a split dim, as plain numbers: which of them a device has, which it needs, and what devices send each other for
-// it. RunsAttr is the same thing inside the IR; dist_base.td says what it means. A group's device is known by its coordinate.
+// Runs of elements along a sharded dim, as plain numbers: the elements on a device, the elements that it needs, and the traffic that
+// results. RunsAttr is the same thing inside the IR; dist_base.td has its meaning. A device of a group is known by its coordinate.
 
 #ifndef ASHLAR_DIALECTS_DIST_RUNS_H
 #define ASHLAR_DIALECTS_DIST_RUNS_H
@@ -46,7 +46,7 @@ struct Halo {
 // Returns whether the runs that devices hold are blocks, which do not overlap, and hold all elements.
 bool holdsAll(const Halo &halo);
 
-// What devices send each other in a halo, in elements along its dim.
+// The traffic of a halo, in elements along its dim.
 struct HaloTraffic {
   int64_t mostSent = 0, mostReceived = 0; // by one device
   int64_t mostMessages = 0;               // that one device sends, or that it receives
@@ -65,8 +65,8 @@ std::optional<Halo> haloOfOperand(llvm::ArrayRef<int64_t> axisSizes, int64_t siz
 // they are these.
 std::optional<Halo> haloOfResult(llvm::ArrayRef<int64_t> axisSizes, int64_t size, int64_t positions, int64_t step);
 
-// Returns runs of one position a device that hold what the device's positions read: the steps between devices are equal, so a run is as
-// long as that of the device which reads most, and up to one element more where the steps of what they read are not.
+// Returns runs of one position a device that hold the ranges of the device's positions. The steps between devices are equal, so every run
+// has the length of the longest one, and up to one element more where the ranges have unequal steps.
 //   ranges [0, 1), [0, 2), [1, 3), [2, 4), [3, 5), [4, 5) over 2 devices: step 2, first 0, last 3
 Runs runsOfRanges(llvm::ArrayRef<int64_t> axisSizes, llvm::ArrayRef<ElementRange> ranges);
 
@@ -78,7 +78,7 @@ struct SplitWindow {
   Runs runs;                // of the elements that the op reads or makes
   std::optional<Halo> halo; // between pieces and runs; nothing where they are one
 
-  // Returns how long the runs are: what the op has of the dim on a device.
+  // Returns the length of the runs: the local size of the dim for the op.
   int64_t length(MeshAttr mesh) const;
 };
 

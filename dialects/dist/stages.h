@@ -9,22 +9,22 @@
 
 namespace ashlar::dist {
 
-// Attribute of modules that are to be cut: what the user says about stages (array of SettingAttr with the value kStageAttr, an i64).
+// Attribute of modules that are to be cut: the user's rules on stages (array of SettingAttr with the value kStageAttr, an i64).
 inline constexpr llvm::StringLiteral kStageRulesAttr = "dist.stage_rules";
 
-// Attribute of ops of the forward pass ahead of the cut, and of their copies in the backward pass: the virtual stage they are of (i64).
+// Attribute of ops of the forward pass before the cut, and of their copies in the backward pass: their virtual stage (i64).
 inline constexpr llvm::StringLiteral kVirtualStageAttr = "dist.virtual_stage";
 
 // Attributes of the module of a stage: which one it is (StageAttr), and the order of its programs in a step (array of RepeatAttr).
 inline constexpr llvm::StringLiteral kStageAttr = "dist.stage";
 inline constexpr llvm::StringLiteral kOrderAttr = "dist.order";
 
-// Attributes of what lies in the slot of a micro-batch (units): of an argument that holds a batch, and of results and arguments by which
-// one program of a micro-batch leaves a value for others; these have one name.
+// Unit attributes of values in the slot of a micro-batch: of an argument that holds a batch, and of results and arguments by which one
+// program of a micro-batch leaves a value for others; these have one name.
 inline constexpr llvm::StringLiteral kSlotAttr = "dist.slot";
 inline constexpr llvm::StringLiteral kPassedAttr = "dist.passed";
 
-// What the names of passed values begin with; then comes what the model calls them, or the module path.
+// Prefix of the names of passed values; then comes their name in the model, or the module path.
 inline constexpr llvm::StringLiteral kPassedPrefix = "passed:";
 
 // Attributes of passed values: the stage that one comes from (PeerAttr, on the argument of the first program that takes it), and the stages

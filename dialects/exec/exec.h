@@ -30,7 +30,7 @@ inline bool isLibraryCall(FusionKind kind) {
   return kind == FusionKind::Gemm || kind == FusionKind::Conv;
 }
 
-// A buffer of an instruction. Only read: the bytes stay as they are. Only written: what the bytes were before does not matter.
+// A buffer of an instruction. Only read: the bytes stay as they are. Only written: the old bytes do not matter.
 struct BufferUse {
   BufferAttr buffer;
   bool isRead, isWritten;
@@ -51,7 +51,7 @@ inline constexpr llvm::StringLiteral kGrainAttr = "exec.grain";
 // Attribute of a dist collective that an exec.await waits for: an OverlapAttr.
 inline constexpr llvm::StringLiteral kOverlapAttr = "exec.overlap";
 
-// Attribute of functions that become programs: what one run on one device is predicted to take, in nanoseconds (i64).
+// Attribute of functions that become programs: the predicted time of one run on one device, in nanoseconds (i64).
 inline constexpr llvm::StringLiteral kPredictedAttr = "exec.predicted_ns";
 
 // Attribute of kernels' calls, products and copies that one device runs, and of tensors that one device holds: its number, row-major on the

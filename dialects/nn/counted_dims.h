@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Dims whose size only a run of the program finds: the tensor has the largest size that is possible, and a scalar counts the elements that
-// are there, which come first. The front end follows such dims (compiler/frontend/counted_dims.h); here is how a function says it of its
-// results.
+// Dims whose size only a run of the program finds: the tensor has the largest possible size, and a scalar counts the valid elements, which
+// come first. The front end follows such dims (compiler/frontend/counted_dims.h); here are the attributes by which a function declares them
+// for its results.
 
 #ifndef ASHLAR_DIALECTS_NN_COUNTED_DIMS_H
 #define ASHLAR_DIALECTS_NN_COUNTED_DIMS_H

@@ -26,12 +26,12 @@
 
 namespace ashlar::nn {
 
-// What nn.read and nn.write act on.
+// The resource of nn.read and nn.write.
 struct VariableResource : public mlir::SideEffects::Resource::Base<VariableResource> {
   llvm::StringRef getName() final { return "nn.variable"; }
 };
 
-// What nn.gradient acts on.
+// The resource of nn.gradient.
 struct GradientResource : public mlir::SideEffects::Resource::Base<GradientResource> {
   llvm::StringRef getName() final { return "nn.gradient"; }
 };
@@ -55,7 +55,7 @@ inline constexpr llvm::StringLiteral kReorderedAttr = "nn.reordered";
 // normalization; they are no part of the update.
 inline constexpr llvm::StringLiteral kForwardWriteAttr = "nn.forward_write";
 
-// Attribute of trainable variables: the weight decay of this one, in the place of the optimizer's (f64).
+// Attribute of trainable variables: their weight decay, instead of the optimizer's (f64).
 inline constexpr llvm::StringLiteral kWeightDecayAttr = "nn.weight_decay";
 
 // Attribute of constants that a pass makes of the number of samples of the batch (i64): the power of it that they are proportional to.
@@ -74,31 +74,31 @@ inline constexpr llvm::StringLiteral kTrainStep = "train_step";
 inline constexpr llvm::StringLiteral kUpdate = "update";
 inline constexpr llvm::StringLiteral kEvalStep = "eval_step";
 inline constexpr llvm::StringLiteral kForward = "forward";
-// Beside @forward of a model that is trained, up to ashlar-loss: the same for a larger batch, that of a step or, where that is one run of
-// @train_step, twice as large.
+// In a trained model, up to ashlar-loss, besides @forward: the same function for a larger batch, the batch of a step or, where that is one
+// run of @train_step, twice as large.
 inline constexpr llvm::StringLiteral kLargerForward = "larger_forward";
 
 // The variable that holds the seed of all random numbers (written from outside, before @init), and the one that counts training steps.
 inline constexpr llvm::StringLiteral kSeedVariable = "ashlar.seed";
 inline constexpr llvm::StringLiteral kStepVariable = "ashlar.step";
 
-// The variable that counts the updates of the parameters: as many as steps, less those that a loss scale left out.
+// The variable that counts the updates of the parameters: steps less the ones that a loss scale skipped.
 inline constexpr llvm::StringLiteral kUpdatesVariable = "ashlar.updates";
 
-// The variables of a step that is several runs of @train_step: the number of the next one, from 0, the shares of the loss so far, and what
-// they are divided by in the end, where that is not known before.
+// The variables of a step of several runs of @train_step: the number of the next one, from 0, the shares of the loss so far, and their
+// divisor at the end, where it is not known before.
 inline constexpr llvm::StringLiteral kMicroBatchVariable = "ashlar.micro_batch";
 inline constexpr llvm::StringLiteral kLossSumVariable = "ashlar.loss_sum";
 inline constexpr llvm::StringLiteral kLossWeightVariable = "ashlar.loss_weight";
 
-// Results of @train_step and @eval_step: the loss; what losses are divided by when all of them are added up; rows with the right class; and
-// how many rows there are, where labels leave some out.
+// Results of @train_step and @eval_step: the loss; the divisor of the sum of losses; rows with the right class; and the number of rows,
+// where labels leave some out.
 inline constexpr llvm::StringLiteral kLossResult = "loss";
 inline constexpr llvm::StringLiteral kLossWeightResult = "loss_weight";
 inline constexpr llvm::StringLiteral kCorrectResult = "correct";
 inline constexpr llvm::StringLiteral kRowsResult = "rows";
 
-// The input of @eval_step that says how many samples of the batch count, the first ones.
+// The input of @eval_step with the number of samples of the batch that count, the first ones.
 inline constexpr llvm::StringLiteral kSamplesInput = "ashlar.samples";
 
 // The variables of a dynamic loss scale: the gradient of the loss, and the steps without an overflow since it last changed.
@@ -117,7 +117,7 @@ mlir::DenseElementsAttr streamConstant(mlir::MLIRContext *context, llvm::StringR
 // Returns a dense attribute of `type` with every element `value` (rounded to the element type).
 mlir::DenseElementsAttr splat(mlir::RankedTensorType type, double value);
 
-// Returns true if indices have the first `batchDims` dims of what they index, and that has one more.
+// Returns true if indices share their first `batchDims` dims with the tensor that they index, and it has one more.
 inline bool haveBatchDims(mlir::RankedTensorType indexed, mlir::RankedTensorType indices, int64_t batchDims) {
   return batchDims >= 0 && indexed.getRank() > batchDims && indices.getRank() >= batchDims &&
          indexed.getShape().take_front(batchDims) == indices.getShape().take_front(batchDims);

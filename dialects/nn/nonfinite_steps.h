@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a program counts of steps whose loss or gradients are not finite, for the run to read. Both are scratch: of this run.
+// The program's counts of steps whose loss or gradients are not finite, which the runtime reads. Both are scratch: of this run.
 
 #ifndef ASHLAR_DIALECTS_NN_NONFINITE_STEPS_H
 #define ASHLAR_DIALECTS_NN_NONFINITE_STEPS_H

@@ -39,7 +39,7 @@ bool chosen(mlir::Operation *op, Reduction kind, const llvm::SmallBitVector &par
 bool larger(mlir::Operation *op, Reduction kind, const llvm::SmallBitVector &partial);
 bool smaller(mlir::Operation *op, Reduction kind, const llvm::SmallBitVector &partial);
 
-// A reduction of the same kind; its attribute `kind` says which.
+// A reduction of the same kind, its attribute `kind`.
 bool reduced(mlir::Operation *op, Reduction kind, const llvm::SmallBitVector &partial);
 
 } // namespace ashlar::nn::parts

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the ops of a program are for, read off its values. Only writes that are the forward pass's, of running statistics, say so.
+// The phases of the ops of a program, derived from its values. Only the forward pass's writes, of running statistics, carry an attribute.
 
 #ifndef ASHLAR_DIALECTS_NN_PHASES_H
 #define ASHLAR_DIALECTS_NN_PHASES_H
@@ -12,13 +12,13 @@
 namespace ashlar::nn {
 
 enum class Phase {
-  Forward,  // what the results of the program depend on, and what it writes as nn.forward_write
-  Backward, // the nn.gradient ops, and what else they depend on
-  Update    // the rest: what becomes of the gradients, and the state that steps keep beside
+  Forward,  // the results of the program and their operands, and writes with nn.forward_write
+  Backward, // the nn.gradient ops, and their other operands
+  Update    // the rest: users of the gradients, and state that steps keep besides
 };
 
-// The phase of each op of a program. Without gradients all that its results depend on is Forward, and what it writes is Update. Valid as
-// long as no op is added; linear in the program.
+// The phase of each op of a program. Without gradients all operands of its results are Forward, and its writes are Update. Valid as long as
+// no op is added; linear in the program.
 class Phases {
 public:
   // `body`: the one block of the program.
@@ -31,7 +31,7 @@ public:
   }
 
 private:
-  // Gives `op` and what it depends on the phase, but for what has one already.
+  // Gives `op` and the ops it depends on the phase, except ops that have one already.
   void mark(mlir::Operation *op, Phase phase);
 
   llvm::DenseMap<mlir::Operation *, Phase> phases;

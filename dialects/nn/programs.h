@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What programs are for, by their names.
+// The purposes of programs, by their names.
 
 #ifndef ASHLAR_DIALECTS_NN_PROGRAMS_H
 #define ASHLAR_DIALECTS_NN_PROGRAMS_H

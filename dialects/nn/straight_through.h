@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Marks an nn.round whose gradient is that of the identity instead of 0 (a straight-through estimator). Set by who makes the op.
+// Marks an nn.round with the gradient of the identity instead of 0 (a straight-through estimator). Set by the creator of the op.
 
 #ifndef ASHLAR_DIALECTS_NN_STRAIGHT_THROUGH_H
 #define ASHLAR_DIALECTS_NN_STRAIGHT_THROUGH_H

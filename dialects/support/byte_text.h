@@ -11,7 +11,7 @@
 
 namespace ashlar {
 
-// Returns a size in the largest unit of which it has at least one, with that many decimals unless in bytes: "12 B", "3.4 KB", "1.7 MB".
+// Returns a size in the largest unit that is at most the size, with that many decimals unless in bytes: "12 B", "3.4 KB", "1.7 MB".
 std::string bytesText(uint64_t bytes, int decimals = 1);
 
 // Returns two sizes that a message compares, with at least so many decimals, and as many as it takes for unlike sizes to look unlike.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Names that users write: globs, and what to propose when nothing matches.
+// Names that users write: globs, and proposals when nothing matches.
 
 #ifndef ASHLAR_DIALECTS_SUPPORT_NAMES_H
 #define ASHLAR_DIALECTS_SUPPORT_NAMES_H

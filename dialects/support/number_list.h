@@ -9,7 +9,7 @@
 
 namespace ashlar {
 
-// Reads what printNumbers() wrote.
+// Reads the output of printNumbers().
 inline mlir::ParseResult parseNumbers(mlir::OpAsmParser &parser, mlir::DenseI64ArrayAttr &numbers) {
   llvm::SmallVector<int64_t> list;
   if (parser.parseCommaSeparatedList([&] { return parser.parseInteger(list.emplace_back()); })) {

@@ -19,14 +19,14 @@
 
 namespace ashlar {
 
-// Where a device's part of a windowed dim begins: the number of its first position and that of the first element of its run, in the whole
+// The begin of a device's part of a windowed dim: the number of its first position and of the first element of its run, in the whole
 // tensor, as scalars of i64.
 struct RunStart {
   mlir::Value position, element;
 };
 using RunStartBuilder = llvm::function_ref<RunStart(unsigned dim)>;
 
-// What an element of an op's result costs, in instructions of a processor.
+// The cost of an element of an op's result, in instructions of a processor.
 enum class Cost {
   Free,         // it is read or made where it is used
   Simple,       // one or two
@@ -37,14 +37,14 @@ enum class Cost {
   Contraction   // a product and a sum for each element that is summed
 };
 
-// What the rate of a library call depends on beside its type: of a matrix product the smallest of rows, columns and inner size of a matrix,
-// of a convolution or one of its gradients the fewer of the channels in and out of a group.
+// The class of a library call that decides its rate, besides its type: for a matrix product the smallest of rows, columns and inner size of
+// a matrix, for a convolution or one of its gradients the fewer of the channels in and out of a group.
 struct RateClass {
   enum Kind { Product, Convolution } kind;
   int64_t size;
 };
 
-// What mixed precision computes an op in; docs/numbers.md has the table for users.
+// The type of an op in mixed precision; docs/numbers.md has the table for users.
 enum class Precision {
   Narrow, // the narrow type, whatever its operands are
   Wide,   // f32: small differences, sums and exponentials matter

@@ -13,8 +13,8 @@
 
 namespace ashlar {
 
-// Walks the ops that `root` depends on depth first, operands in order. `enter` is called on an op ahead of its operands and returns whether
-// to walk them and the op; `leave` is called on each op entered, behind its operands. Assumes that `enter` returns false for an op that was
+// Walks the ops that `root` depends on depth first, operands in order. `enter` is called on an op before its operands and returns whether
+// to walk them and the op; `leave` is called on each op entered, after its operands. Assumes that `enter` returns false for an op that was
 // left before; linear in the operands of the ops entered.
 //
 //     %c = add %a, %b; walk from %c: enter c, enter a, leave a, enter b, leave b, leave c

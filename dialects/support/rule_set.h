@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Rules of the user: what they match, which of several for one thing holds, and the errors about them. Layouts, settings, stages,
-// rematerialization, first values and frozen parameters are its clients: each lists its names and uses the values that hold.
+// Rules of the user: their matches, the winner of several for one thing, and the errors about them. Layouts, settings, stages,
+// rematerialization, first values and frozen parameters are its clients: each lists its names and uses the winning values.
 
 #ifndef ASHLAR_DIALECTS_SUPPORT_RULE_SET_H
 #define ASHLAR_DIALECTS_SUPPORT_RULE_SET_H
@@ -137,7 +137,7 @@ private:
 // The heads of a set of rules, found by name: those without wildcards by look-up.
 class RuleIndex {
 public:
-  // What a glob matches: names as a whole, or the paths of ops and the modules around them (matchModule).
+  // The matches of a glob: names as a whole, or the paths of ops and the modules around them (matchModule).
   enum class Reach { Names, Modules };
 
   explicit RuleIndex(RuleScope scope, Reach reach = Reach::Names) : scope(std::move(scope)), reach(reach) {}
@@ -171,7 +171,7 @@ private:
   std::vector<size_t> wild;
 };
 
-// Rules that each give a value to what they match. Finding those of a name is linear in the rules with wildcards.
+// Rules that each give a value to their matches. Finding the rules of a name is linear in the rules with wildcards.
 template <typename Value> class RuleSet : public RuleIndex {
 public:
   using RuleIndex::RuleIndex;
@@ -183,7 +183,7 @@ public:
 
   const Value &valueOf(size_t rule) const { return values[rule]; }
 
-  // Returns what the rules give to a name. The set outlives the verdict.
+  // Returns the values that the rules give to a name. The set outlives the verdict.
   RuleVerdict<Value> of(llvm::StringRef name) const {
     RuleVerdict<Value> verdict;
     for (const Match &match : matchesOf(name)) {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A sharding rule: every dim of an op's operands and results written as a list of factors, the way an einsum names its dims. Splitting a
-// factor over a mesh axis splits every dim that holds it, and the op computes its share without knowing.
+// A sharding rule: every dim of an op's operands and results written as a list of factors, the way an einsum names its dims. Sharding a
+// factor over a mesh axis shards every dim that holds it, and the op computes its share unchanged.
 //
 //   matmul  ([i, k], [k, j]) -> ([i, j])   i, j pass through; k is reduced, so splitting k leaves the result partial
 //   reshape ([ij, k]) -> ([i, jk])         a dim may be several factors, major to minor
 //
-// A factor may count positions, of which each needs a window of elements along a dim that holds it (WindowedDim): rows of an image, of
-// which a convolution takes three for each of its result. Splitting the factor splits all these dims; where a device's positions need other
-// elements than those of its piece, the devices exchange them (docs/convolution.md).
+// A factor may count positions that each need a window of elements along a dim that holds it (WindowedDim): rows of an image, where a
+// convolution takes three for each of its result. Sharding the factor shards all these dims; where a device's positions need elements
+// outside its shard, the devices exchange them (docs/convolution.md).
 
 #ifndef ASHLAR_DIALECTS_SUPPORT_SHARDING_RULE_H
 #define ASHLAR_DIALECTS_SUPPORT_SHARDING_RULE_H
@@ -22,7 +22,7 @@
 
 namespace ashlar {
 
-// What splitting a factor means for the op.
+// The effect of sharding a factor on the op.
 enum class FactorKind {
   PassThrough,     // each device computes its part; nothing to combine
   Reduction,       // each device computes a partial result, combined by Factor::reduction
@@ -46,7 +46,7 @@ struct Factor {
 // 1).
 using TensorFactors = llvm::SmallVector<llvm::SmallVector<int64_t, 2>>;
 
-// The elements along a dim that positions need: those of the positions [a, b) are [a * step + first, (b - 1) * step + last).
+// The elements along a dim that positions need: the positions [a, b) need [a * step + first, (b - 1) * step + last).
 struct Access {
   int64_t step = 1, first = 0, last = 1;
 };
@@ -56,13 +56,14 @@ struct ElementRange {
   int64_t begin, end;
 };
 
-// A dim, of one factor, whose elements are not those of the positions one by one. Of an operand it is what the op reads; elements outside
-// of the tensor are 0. Of a result it is what the op makes: blocks of `step` elements, with `first` 0 and `last` `step`.
+// A dim of one factor whose elements do not match the positions one by one. For an operand it holds the elements that the op reads;
+// elements outside of the tensor are 0. For a result it holds the elements that the op makes: blocks of `step` elements, with `first` 0 and
+// `last` `step`.
 struct WindowedDim {
   unsigned tensor; // among the operands, then the results
   unsigned dim;
   Access access;
-  llvm::SmallVector<ElementRange, 0> ranges; // in place of `access`, where steps are not equal: what each position reads
+  llvm::SmallVector<ElementRange, 0> ranges; // instead of `access`, where steps are not equal: the range of each position
 };
 
 class ShardingRule {
@@ -78,7 +79,7 @@ public:
   // Notes that a dim of `size` elements is windowed, unless its elements are the positions. Assumes that the tensors have their factors.
   void addWindow(unsigned tensor, unsigned dim, int64_t size, const Access &access);
 
-  // Notes that a dim of an operand is windowed, with what each position reads.
+  // Marks a dim of an operand as windowed, with the range of each position.
   void addWindow(unsigned operand, unsigned dim, llvm::SmallVector<ElementRange, 0> ranges);
 
   // Returns the factor that a windowed dim holds.

@@ -13,7 +13,7 @@
 
 namespace ashlar {
 
-// No tensor has more bytes, 64 TiB: a mesh has at most 2^16 devices, so what all of them hold of it is below 2^63 bytes.
+// No tensor has more bytes, 64 TiB: a mesh has at most 2^16 devices, so the sum of its bytes on all of them is below 2^63.
 inline constexpr int64_t kMostTensorBytes = int64_t{1} << 46;
 
 // Returns why no tensor has this shape, "" when one may: a negative dim, or more than kMostTensorBytes. A dim of size 0 counts as 1 here,

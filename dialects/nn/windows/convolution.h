@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// nn.conv, nn.conv_data and nn.conv_weights seen as one: the three tensors that each of them is about, one of which is its result. What
-// holds for all three (types, sharding rule, gradients, meaning, library call) is written once, on this.
+// nn.conv, nn.conv_data and nn.conv_weights as one: the three tensors of each, one of them its result. Their common code (types, sharding
+// rule, gradients, meaning, library call) is written once, on this.
 
 #ifndef ASHLAR_DIALECTS_NN_WINDOWS_CONVOLUTION_H
 #define ASHLAR_DIALECTS_NN_WINDOWS_CONVOLUTION_H
@@ -13,13 +13,13 @@ namespace ashlar::nn {
 // Which of its tensors a convolution computes.
 enum class ConvolutionKind { Forward, Data, Weights };
 
-// Where the channels stand: of x and y, and those of a group in the weights.
+// The place of the channels: of x and y, and of a group's channels in the weights.
 struct ConvolutionFormat {
   bool channelsLast = false, weightsLast = false;
 };
 
 // x (batch, channels, in...), weights (channels of y, channels of a group, size...), y (batch, channels of y, positions...); the channels
-// come last where the format says so.
+// come last where the format has them last.
 struct Convolution {
   ConvolutionKind kind;
   mlir::Value x, weights, y;
@@ -36,7 +36,7 @@ struct Convolution {
   int64_t dimOf(int64_t spatialDim) const { return spatialDim + (format.channelsLast ? 1 : 2); }
   int64_t channelDim() const { return format.channelsLast ? spatialRank() + 1 : 1; }
 
-  // The same of the weights, whose channels are those of a group.
+  // The same for the weights, with the channels of a group.
   int64_t weightDimOf(int64_t spatialDim) const { return spatialDim + (format.weightsLast ? 1 : 2); }
   int64_t weightChannelDim() const { return format.weightsLast ? spatialRank() + 1 : 1; }
 
@@ -44,8 +44,8 @@ struct Convolution {
   int64_t groups() const;
 };
 
-// Returns the type of y for an x and weights of these types, the shape of y for that of x; fails with what is wrong with them through
-// `emitError`. Labels of constraints as in nn_ops.td.
+// Returns the type of y for an x and weights of these types, the shape of y for the shape of x; fails with an error through `emitError`.
+// Labels of constraints as in nn_ops.td.
 mlir::FailureOr<mlir::RankedTensorType> inferConvolution(mlir::RankedTensorType x, mlir::RankedTensorType weights, mlir::ArrayAttr windows,
                                                          ConvolutionFormat format,
                                                          llvm::function_ref<mlir::InFlightDiagnostic()> emitError);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the ops over windows share: shapes, constraints and sharding rules. `dims` are the dims that have windows, `windows` theirs.
+// The shapes, constraints and sharding rules that ops over windows share. `dims` are the dims that have windows, `windows` theirs.
 
 #ifndef ASHLAR_DIALECTS_NN_WINDOWS_WINDOW_VIEWS_H
 #define ASHLAR_DIALECTS_NN_WINDOWS_WINDOW_VIEWS_H
@@ -18,7 +18,7 @@ inline WindowAttr windowAt(mlir::ArrayAttr windows, size_t i) {
 // Returns the dims of the windows in the result of nn.windows: {1, 2} over a rank of 4 -> {3, 4}.
 llvm::SmallVector<int64_t> windowDims(llvm::ArrayRef<int64_t> dims);
 
-// Returns a shape with positions in the place of elements; fails, with an error at `loc`, on (C1), (C2) and (C3) of nn.windows.
+// Returns a shape with positions instead of elements; fails, with an error at `loc`, on (C1), (C2) and (C3) of nn.windows.
 mlir::FailureOr<llvm::SmallVector<int64_t>> positionShape(std::optional<mlir::Location> loc, llvm::ArrayRef<int64_t> shape,
                                                           llvm::ArrayRef<int64_t> dims, mlir::ArrayAttr windows);
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a collective costs: the time of its messages over the links of a mesh; and what computing does. Where the numbers come from is not
-// known here; they stand on dist.mesh and on the module. Times are integers, so that plans that cost the same compare equal on every
-// machine.
+// The cost of a collective, the time of its messages over the links of a mesh; and the cost of computation. The numbers stand on dist.mesh
+// and on the module; their source is unknown here. Times are integers, so that plans of equal cost compare equal on every machine.
 
 #ifndef ASHLAR_PASSES_ANALYSIS_COSTS_H
 #define ASHLAR_PASSES_ANALYSIS_COSTS_H
@@ -14,8 +13,8 @@
 
 namespace ashlar::dist {
 
-// What messages cost: the time of one of no bytes, and the rate of those it has. The default, for a mesh without costs, makes a byte a
-// nanosecond and a message free: what is then fastest is what sends the fewest bytes.
+// The cost of messages: the time of an empty one, and the rate of bytes. The default, for a mesh without costs, makes a byte a nanosecond
+// and a message free: then the fastest plan is the one that sends the fewest bytes.
 struct MessageCost {
   int64_t latencyNs = 0;
   int64_t bytesPerUs = 1000;
@@ -39,15 +38,15 @@ constexpr CollectiveKind kSendingKinds[] = {CollectiveKind::AllReduce, Collectiv
                                             CollectiveKind::AllGather, CollectiveKind::Permute,       CollectiveKind::Broadcast,
                                             CollectiveKind::Halo};
 
-// A link: what messages over it cost, and those of the kinds of collectives that are not as fast as others. For each kind by itself all
-// holds that would hold of a link with one cost.
+// A link: the cost of its messages, and the costs of the kinds of collectives that are slower. All statements about a link with one cost
+// hold for each kind by itself.
 struct Link {
   int64_t latencyNs = 0; // these two: of the kinds that have no cost of their own
   int64_t bytesPerUs = 1000;
   bool movesBeside = false; // moves data while the devices compute; else it keeps them busy
   std::array<std::optional<MessageCost>, getMaxEnumValForCollectiveKind() + 1> own = {}; // by kind
 
-  // Returns what messages of a kind cost.
+  // Returns the cost of messages of a kind.
   MessageCost of(CollectiveKind kind) const {
     const std::optional<MessageCost> &cost = own[static_cast<size_t>(kind)];
     return cost ? *cost : MessageCost{latencyNs, bytesPerUs};
@@ -60,31 +59,31 @@ struct Link {
   // Returns true when it is for no kind and in no respect slower than `other`, and for one in one faster.
   bool isFasterThan(const Link &other) const;
 
-  // Returns a link as slow as the slower of both for each kind in each respect. What goes by both moves beside computing where one of them
-  // does: that is a network, and the time is spent there.
+  // Returns a link as slow as the slower of both for each kind in each respect. Traffic over both overlaps computation where one of them
+  // does: that one is a network, and the time is spent there.
   Link worse(const Link &other) const;
 
-  // Returns what the fastest messages cost, of any kind: as fast in each respect as those of one kind.
+  // Returns the cost of the fastest messages of any kind: in each respect the minimum over the kinds.
   MessageCost fastest() const;
 };
 
 // Returns the links of a mesh, one an axis. `costs` may be null.
 llvm::SmallVector<Link> axisLinks(MeshAttr mesh, CostsAttr costs);
 
-// Returns the attribute of links, one an axis: what axisLinks reads.
+// Returns the attribute of links, one an axis; axisLinks reads it.
 CostsAttr costsOf(mlir::MLIRContext *context, llvm::ArrayRef<Link> links);
 
 // Returns the link that a group over several axes goes by: as slow as the slowest of theirs. `links`: one an axis of the mesh.
 Link groupLink(MeshAttr mesh, llvm::ArrayRef<Link> links, llvm::ArrayRef<mlir::StringAttr> axes);
 
-// Returns the messages that follow one another in a collective of n ranks: each rank sends as many bytes as in a ring, but to partners at
+// Returns the number of consecutive messages in a collective of n ranks: each rank sends as many bytes as in a ring, but to partners at
 // doubling distance, as the best known algorithms do. So one reduction, scatter or gather over two axes of equal links is never slower than
 // two of its kind over one each.
-//   all_reduce 2 log2(n); all_gather and reduce_scatter log2(n), rounded up; all_to_all n-1; permute 1; slice 0. Those of a halo follow
-//   from its runs (HaloTraffic).
+//   all_reduce 2 log2(n); all_gather and reduce_scatter log2(n), rounded up; all_to_all n-1; permute 1; slice 0. The messages of a halo
+//   follow from its runs (HaloTraffic).
 int64_t collectiveMessages(CollectiveKind kind, int64_t groupSize);
 
-// The longest time that is told from others, 2.5 hours in picoseconds: a thousand of them can be added.
+// The longest time, at which times saturate, 2.5 hours in picoseconds: a thousand of them can be added.
 constexpr int64_t kMostTimePs = INT64_MAX / 1024;
 
 // Returns messages * latency + bytes / rate, in picoseconds: nanoseconds would round small messages to nothing. At most kMostTimePs.
@@ -99,7 +98,7 @@ int64_t collectiveTimePs(CollectiveOpInterface op);
 // Whether the links that `op` goes by move data while the devices compute. Assumes that it lies in a module with a mesh.
 bool movesBeside(CollectiveOpInterface op);
 
-// What a halo costs: the bytes that the device sends which sends most, and the time of its messages.
+// The cost of a halo: the bytes of the device that sends most, and the time of its messages.
 struct HaloCost {
   int64_t bytes, timePs;
 };
@@ -115,13 +114,13 @@ constexpr int64_t kMostBucketBytes = 64000000;
 // messages, in which 24000 bytes could be sent; 19 times that are sent for 456000 * 4 / 6 = 304000 bytes.
 int64_t bucketBytes(CollectiveKind kind, int64_t groupSize, const Link &link);
 
-// What there is to compute: rough counts of additions, multiplications and the like.
+// The work of an op: rough counts of additions, multiplications and the like.
 struct Work {
   int64_t flops = 0;                  // on f32
   int64_t narrowFlops = 0;            // on bf16 and f16
-  std::optional<RateClass> rateClass; // of a product or convolution: what its rate depends on
+  std::optional<RateClass> rateClass; // of a product or convolution: decides its rate
 
-  // Adds work of another op. Assumes that both are of no class: DeviceRates::atFullRate.
+  // Adds work of another op. Assumes that both have no class: DeviceRates::atFullRate.
   Work &operator+=(const Work &other);
 };
 
@@ -131,14 +130,13 @@ struct ShapeRate {
   int64_t flopsPerUs = INT64_MAX, narrowFlopsPerUs = INT64_MAX;
 };
 
-// What a device computes and moves in a microsecond. The default, for a module that says nothing, makes an operation free and a byte a
-// nanosecond.
+// The rates of a device, a microsecond. The default, for a module without them, makes an operation free and a byte a nanosecond.
 struct DeviceRates {
   int64_t flopsPerUs = INT64_MAX;       // additions and multiplications of f32
   int64_t narrowFlopsPerUs = INT64_MAX; // of bf16 and f16 in products
   int64_t bytesPerUs = 1000;            // of memory, read or written
   int64_t launchNs = 0;                 // that each kernel and library call takes beside its work
-  // By the sizes of RateClass, rising; what is smaller than the first entry is as fast as that. Empty: all are as fast as said above.
+  // By the sizes of RateClass, rising; sizes below the first entry have its rate. Empty: all have the rates above.
   llvm::SmallVector<ShapeRate, 0> products = {}, convolutions = {};
 
   // Returns work as so many operations at the rates above as take as long: its class is then accounted for.
@@ -153,22 +151,22 @@ struct DeviceRates {
   int64_t callPs(const Work &work, int64_t bytes) const;
 };
 
-// Whether an op is an instruction of its own, and no part of a generated kernel: a product, a convolution, a look-up of rows, what is not
-// computed.
+// Returns whether an op is an instruction of its own, outside generated kernels: a product, a convolution, a look-up of rows, an op without
+// computation.
 bool runsAlone(mlir::Operation *op);
 
-// Returns the work of an op on tensors of these types, which may be others than its own: those of a device. None where it only moves data.
+// Returns the work of an op on tensors of these types, which may be local types instead of its own. None where it only moves data.
 //   nn.matmul (m, k) x (k, n): 2 m n k;   nn.add of n elements: n;   nn.exp: 16 n
 Work workOf(mlir::Operation *op, llvm::ArrayRef<mlir::RankedTensorType> operands, llvm::ArrayRef<mlir::RankedTensorType> results);
 
-// Returns the time of an op of one device's program, run alone: of a collective over the links of the mesh, of others what they compute or
-// what they read and write; with a launch where no kernel would hold it.
+// Returns the time of an op of one device's program, run alone: of a collective over the links of the mesh, of others the longer of
+// computation and memory traffic; with a launch where no kernel would hold it.
 int64_t opTimePs(mlir::Operation *op, const DeviceRates &rates);
 
 // Returns the rates that stand on a module (kDeviceAttr), or the default.
 DeviceRates findDeviceRates(mlir::ModuleOp module);
 
-// Returns the attribute of rates: what findDeviceRates reads.
+// Returns the attribute of rates; findDeviceRates reads it.
 DeviceAttr deviceOf(mlir::MLIRContext *context, const DeviceRates &rates);
 
 } // namespace ashlar::dist

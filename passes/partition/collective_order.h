@@ -20,18 +20,17 @@ struct CollectiveGroup {
   std::vector<std::string> names;                         // of their parameters, for errors
 };
 
-// State: what has to come before each op of a block. Linear in the program, but for the heap of ops that can come next.
+// State: the predecessors of each op of a block. Linear in the program, except for the heap of ready ops.
 class CollectiveOrder {
 public:
   // Valid as long as no op of the block is added or moved.
   explicit CollectiveOrder(mlir::Block &block);
 
-  // Returns the ops of the block that must come before `op`: those that make its operands, and the one that read or wrote its variable
-  // last.
+  // Returns the ops of the block that must come before `op`: the producers of its operands, and the last reader or writer of its variable.
   llvm::SmallVector<mlir::Operation *> predecessors(mlir::Operation *op) const;
 
-  // Makes each group one op, which stands behind the last producer of its operands and ahead of the first user of its results; all other
-  // ops keep their order as far as that allows. Fails, with an error at one of two members, where one needs the result of the other.
+  // Makes each group one op, after the last producer of its operands and before the first user of its results; all other ops keep their
+  // order as far as that allows. Fails, with an error at one of two members, where one needs the result of the other.
   mlir::LogicalResult fuse(llvm::ArrayRef<CollectiveGroup> groups);
 
 private:

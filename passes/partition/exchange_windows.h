@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ops over windows on a device: what they read of a split dim comes as a run from the devices that hold it, and what they make of it goes
-// as pieces to those that are to hold it.
+// Ops over windows on a device: their elements of a sharded dim come as a run from the devices that hold them, and their results go as
+// shards to the devices of the result's layout.
 
 #ifndef ASHLAR_PASSES_PARTITION_EXCHANGE_WINDOWS_H
 #define ASHLAR_PASSES_PARTITION_EXCHANGE_WINDOWS_H
@@ -13,7 +13,7 @@ namespace ashlar::partition {
 // Returns the windowed dims of an op that are split. Assumes global types, and layouts on the op and its operands.
 llvm::SmallVector<dist::SplitWindow> findWindows(dist::MeshAttr mesh, ShardingRuleOpInterface op);
 
-// Gives the op the runs of its operands in the place of their pieces. Assumes local operands.
+// Gives the op the runs of its operands instead of their shards. Assumes local operands.
 void exchangeOperands(dist::MeshAttr mesh, mlir::Operation *op, llvm::ArrayRef<dist::SplitWindow> windows);
 
 // Has the op compute on runs, and gives the users of its results their pieces. Assumes that results have local types, of pieces.

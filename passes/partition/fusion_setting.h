@@ -13,7 +13,7 @@
 
 namespace ashlar::partition {
 
-// What becomes of the collectives of a kind whose parameters have no ids.
+// The fusion of the collectives of a kind whose parameters have no ids.
 struct FusionSetting {
   std::optional<dist::FusionMode> mode = {}; // nothing: they stay alone
   llvm::SmallVector<int64_t> numbers = {};   // of `size` the bytes, of `index` the bounds

@@ -13,7 +13,7 @@
 
 namespace ashlar::partition {
 
-// Lengthens `dim` of a local value so that `axes` cut it into equal pieces that are those of dist::pieceSizes; the new elements are 0.
+// Lengthens `dim` of a local value so that `axes` cut it into the equal shards of dist::pieceSizes; the new elements are 0.
 //   size 5 over an axis of 2: 5 -> 6         size 4 over axes of 2 and 3: 4 -> (2, 2) -> (2, 3) -> 6
 mlir::Value padToPieces(mlir::ImplicitLocOpBuilder &builder, dist::MeshAttr mesh, mlir::Value value, int64_t dim,
                         llvm::ArrayRef<mlir::StringAttr> axes);
@@ -26,7 +26,7 @@ mlir::Value trimPieces(mlir::ImplicitLocOpBuilder &builder, dist::MeshAttr mesh,
 mlir::Value emitPieceStart(mlir::ImplicitLocOpBuilder &builder, dist::MeshAttr mesh, int64_t size, llvm::ArrayRef<mlir::StringAttr> axes,
                            int64_t stride = 1);
 
-// Returns the local value with the padding of `dim`, of global `size`, replaced by that of `filler`.
+// Returns the local value with the padding of `dim`, of global `size`, replaced by elements of `filler`.
 mlir::Value maskPadding(mlir::ImplicitLocOpBuilder &builder, dist::MeshAttr mesh, mlir::Value value, int64_t dim, int64_t size,
                         llvm::ArrayRef<mlir::StringAttr> axes, mlir::DenseElementsAttr filler);
 
@@ -41,8 +41,8 @@ mlir::Value emitLocalNumbers(mlir::ImplicitLocOpBuilder &builder, dist::MeshAttr
 // Returns where a device's part of a windowed dim begins.
 RunStart emitRunStart(mlir::ImplicitLocOpBuilder &b, dist::MeshAttr mesh, const dist::SplitWindow &window);
 
-// Returns the runs that a device has of a constant, all of whose elements are those of `splat`, along windowed dims: 0 outside of the
-// tensor. `splat` has the type of a piece.
+// Returns a device's runs of a constant with the equal elements of `splat`, along windowed dims: 0 outside of the tensor. `splat` has the
+// type of a shard.
 mlir::Value emitRunOf(mlir::ImplicitLocOpBuilder &b, dist::MeshAttr mesh, mlir::DenseElementsAttr splat,
                       llvm::ArrayRef<dist::SplitWindow> windows);
 

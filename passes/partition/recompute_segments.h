@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which ops of the forward pass are computed again: by the rules of the user, and by price.
+// The ops of the forward pass that are rematerialized: by the rules of the user, and by cost.
 
 #ifndef ASHLAR_PASSES_PARTITION_RECOMPUTE_SEGMENTS_H
 #define ASHLAR_PASSES_PARTITION_RECOMPUTE_SEGMENTS_H
@@ -14,7 +14,7 @@
 
 namespace ashlar::partition {
 
-// The ops that are computed again, each with its segment: what is computed again together, a module.
+// The rematerialized ops, each with its segment: the module that is rematerialized together.
 using RecomputeSegments = llvm::MapVector<mlir::Operation *, std::string>;
 
 // Whether the result of an op of the forward pass goes to another stage of a pipeline. Then it is kept.
@@ -23,10 +23,9 @@ bool goesToOtherStage(mlir::Operation *op);
 // Returns the segments of a training step. `step` is on one device's shapes.
 RecomputeSegments segmentsByRules(mlir::func::FuncOp step, const nn::Phases &phases, const dist::RecomputeRules &rules);
 
-// Adds the ops that are computed again where rules leave it open: the first `steps` of the moves that save most bytes for their time.
-// Returns how many moves there are. A move is one of a module, between two of its best choices (recompute_choice.h). Modules that are
-// alike, the layers of a model, have the same choices, which are found once; what lies in no such module is one by the first part of its
-// path.
+// Adds the rematerialized ops where rules leave it open: the first `steps` of the moves that save most bytes for their time. Returns the
+// number of moves. A move is a step of a module between two of its best choices (recompute_choice.h). Equal modules, the layers of a model,
+// have the same choices, which are found once; ops outside of such modules form one by the first part of their path.
 int64_t addSegmentsByPrice(mlir::func::FuncOp step, const nn::Phases &phases, const dist::RecomputeRules &rules, int64_t steps,
                            RecomputeSegments &segments);
 

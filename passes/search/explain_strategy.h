@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What reports say of a strategy that was taken: the rules that lead to it, and for each block of the model what it was against.
+// The explanation of a strategy in reports: the rules that lead to it, and the runner-up for each block of the model.
 
 #ifndef ASHLAR_PASSES_SEARCH_EXPLAIN_STRATEGY_H
 #define ASHLAR_PASSES_SEARCH_EXPLAIN_STRATEGY_H
@@ -9,7 +9,7 @@
 
 namespace ashlar::search {
 
-// Attribute of modules that go into the search (unit): what is found is to be explained, which takes about as long again.
+// Attribute of modules that go into the search (unit): the result is to be explained, which takes about as long again.
 inline constexpr llvm::StringLiteral kExplainAttr = "dist.explain_search";
 
 // How the search that found a strategy sees its problem.
@@ -26,9 +26,9 @@ struct Explanation {
   llvm::SmallVector<dist::RunnerUpAttr> runnersUp;
 };
 
-// Finds the rules that lead to a strategy (rules_of_layouts.h) and its runners-up (runner_up.h), with what price() predicts of each.
-// `module` holds what was given before the search, `given` the strategy that was taken, `choices` its choices, where it is what the search
-// found.
+// Finds the rules that lead to a strategy (rules_of_layouts.h) and its runners-up (runner_up.h), each with the prediction of price().
+// `module` holds the given layouts before the search, `given` the strategy that was taken, `choices` its choices, if the search
+// found it.
 Explanation explainStrategy(mlir::ModuleOp module, mlir::ModuleOp given, const Choices *choices, const ExplainOptions &options);
 
 } // namespace ashlar::search

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The layouts of a problem as a decision graph. A node is an op, whose choices are the splits of its factors, or a tensor, whose choices
-// are the layouts in which it is held; edges are redistributions, at the planner's prices.
+// are its layouts; edges are redistributions, at the planner's costs.
 
 #ifndef ASHLAR_PASSES_SEARCH_LAYOUT_GRAPH_H
 #define ASHLAR_PASSES_SEARCH_LAYOUT_GRAPH_H
@@ -15,25 +15,25 @@
 
 namespace ashlar::search {
 
-// What was decided: the layout of each tensor of a problem, and how ops take operands otherwise. Null where nothing was: then inference
-// decides.
+// The decisions: the layout of each tensor of a problem, and the layouts of operands that differ from it. Null where nothing was decided:
+// then inference decides.
 struct DecidedLayouts {
   std::vector<dist::LayoutAttr> tensors;
-  std::vector<llvm::SmallVector<dist::LayoutAttr>> operands; // by op; all null where the op takes what is held
+  std::vector<llvm::SmallVector<dist::LayoutAttr>> operands; // by op; all null where the op takes the tensors' layouts
 };
 
 // The graph of a problem.
 //
-// An op may split each of its factors over any of the mesh's axes, as far as sizes allow: over what its operands and results share, what it
-// sums up (its result is then partial), and what its expansion computes on (softmax), at the price of the sums that this takes. It costs
-// the time of its work on local shapes: arithmetic or memory, whichever is longer, where memory counts what other kernels wrote or will
-// read.
+// An op may shard each of its factors over any of the mesh's axes, as far as sizes allow: factors that its operands and results share,
+// factors that it reduces (its result is then partial), and factors that its expansion computes on (softmax), at the cost of the sums of
+// that. It costs the time of its work on local shapes: arithmetic or memory, whichever is longer, where memory counts traffic with other
+// kernels.
 //
-// A tensor that several ops use, a variable, an input and an output have nodes of their own. A choice is the layout in which it is held,
-// and maybe a second one that it is brought to once for several users. What one op alone uses goes straight to it.
+// A tensor with several users, a variable, an input and an output have nodes of their own. A choice is its layout, and maybe a second one
+// to which it is redistributed once for several users. A tensor with one user goes straight to it.
 //
-// Rows are the bytes of a device at times of the step: variables, inputs, and what is alive then. At first they are those at which whole
-// tensors would take most; addPeakRow adds others.
+// Rows are the bytes of a device at times of the step: variables, inputs, and the values alive then. The first rows are the peaks with
+// replicated tensors; addPeakRow adds others.
 class LayoutGraph {
 public:
   // The mesh's axes of one device take no part. Given layouts are constraints: a closed dim is split so, an open one at least so.
@@ -48,15 +48,14 @@ public:
   // Returns whether it did.
   bool addPeakRow(const Choices &choices, int64_t limit);
 
-  // Returns what choices mean.
+  // Returns the layouts of choices.
   DecidedLayouts decode(const Choices &choices) const;
 
-  // Returns the choices that a problem with the same tensors and ops, of which all tensors have layouts, amounts to: the splits that
-  // chooseSplit() takes. Where parts that are one here are laid out differently, the first one counts. Nothing where a choice is not among
-  // those of the graph.
+  // Returns the choices that correspond to a problem with the same tensors and ops, where all tensors have layouts: the splits of
+  // chooseSplit(). Where parts that are one here have different layouts, the first one counts. Nothing where a choice is not in the graph.
   std::optional<Choices> encode(const layout::LayoutProblem &laidOut) const;
 
-  // What a node decides, choice by choice.
+  // The meaning of a node's choices, one by one.
   struct Decision {
     unsigned node;
     std::vector<dist::LayoutAttr> layouts;          // in which the tensor is held, or the op makes its first result

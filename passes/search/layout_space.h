@@ -51,7 +51,7 @@ public:
   // Whether a value lies in memory.
   bool isStored(unsigned value) const;
 
-  // Returns what a device holds of a tensor.
+  // Returns the bytes of a tensor on a device.
   int64_t localBytes(mlir::RankedTensorType type, dist::LayoutAttr layout) const;
 
   const layout::LayoutProblem &problem;

@@ -18,7 +18,7 @@ struct PartNodes {
 };
 
 // Adds the rows. Each is of one time: variables, inputs, and the values alive then, by the choices of the nodes. The first times are the
-// peaks of a device that holds whole tensors.
+// peaks of a device with replicated tensors.
 class MemoryRows {
 public:
   // `firstRows`: of each program. The space, the nodes and the graph outlive the rows.
@@ -56,7 +56,7 @@ private:
     Row::Term term;
   };
 
-  // What lies in memory while a program runs, besides what always does.
+  // The values in memory while a program runs, besides the ones that always are.
   struct ProgramLives {
     unsigned firstOp, endOp;
     std::vector<Life> lives;
@@ -75,7 +75,7 @@ private:
   const size_t firstRows; // of each program
   OpenRow always;         // variables and inputs
   std::vector<ProgramLives> programLives;
-  llvm::DenseSet<unsigned> times; // the ops that rows are of
+  llvm::DenseSet<unsigned> times; // the ops that have rows
 };
 
 } // namespace ashlar::search

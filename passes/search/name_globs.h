@@ -23,7 +23,7 @@ llvm::SmallVector<llvm::StringRef> numbersIn(llvm::StringRef name);
 //   layer1.0.conv1, layer2.0.conv1  ==>  layer*.0.conv1
 std::string joinNumbers(llvm::ArrayRef<llvm::StringRef> names);
 
-// Returns a glob for what two globs match that begin or end with the same parts of names; "" where they do not.
+// Returns a glob for the matches of two globs that begin or end with the same parts of names; "" where they do not.
 //   layer*.attention.key.weight, layer*.fc.weight  ==>  layer*.*.weight
 std::string joinGlobs(llvm::StringRef a, llvm::StringRef b);
 

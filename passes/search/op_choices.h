@@ -10,16 +10,16 @@
 
 namespace ashlar::search {
 
-// A split of an op's factors, and what follows from it.
+// A split of an op's factors, and its costs.
 struct OpChoice {
   layout::FactorSplit split;
   llvm::SmallVector<dist::LayoutAttr> operands, results; // as it takes and makes them; results may be partial
-  int64_t sendPs = 0; // of what devices send each other inside the op: overlaps of windows, sums of an expansion
+  int64_t sendPs = 0;                                    // of communication inside the op: halos of windows, sums of an expansion
 };
 
-// Returns the choices of an op that has a rule: each mesh axis, in the mesh's order, splits one of the factors or none. The first choice is
-// to split nothing. Left out is what a device would have no part in, what does not fit how the op is told to take its operands, and sums of
-// two kinds at once.
+// Returns the choices of an op that has a rule: each mesh axis, in the mesh's order, shards one of the factors or none. The first choice
+// shards nothing. Left out are splits that leave a device without a part, that contradict the op's given operand layouts, and that have
+// sums of two kinds at once.
 std::vector<OpChoice> listChoices(const layout::LayoutProblem &problem, const layout::ProblemOp &op, dist::Planner &planner);
 
 } // namespace ashlar::search

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which ops and tensors of a problem play the same part, as those of the layers of a deep model do: they are decided as one.
+// Ops and tensors of a problem with equal parts, such as the layers of a deep model: they are decided as one.
 
 #ifndef ASHLAR_PASSES_SEARCH_REPEATED_OPS_H
 #define ASHLAR_PASSES_SEARCH_REPEATED_OPS_H
@@ -17,10 +17,10 @@ struct RepeatedParts {
   static RepeatedParts allDifferent(const layout::LayoutProblem &problem);
 };
 
-// Finds parts by structure; names and paths are not looked at. Two ops of forward or backward play the same part when they, and all within
-// four steps along operands and users of each, are of one kind, with equal attributes, types and given layouts (colour refinement;
-// Weisfeiler and Leman 1968). So the first and the last layer of a model have parts of their own where they border on something else.
-// What updates a parameter plays its part by that of the parameter.
+// Finds parts by structure, independent of names and paths. Two ops of forward or backward have the same part when they, and all ops within
+// four steps along operands and users of each, have one kind, with equal attributes, types and given layouts (colour refinement; Weisfeiler
+// and Leman 1968). So the first and the last layer of a model have parts of their own where their neighbours differ. Ops that update a
+// parameter take the parameter's part.
 RepeatedParts findRepeatedParts(const layout::LayoutProblem &problem);
 
 } // namespace ashlar::search

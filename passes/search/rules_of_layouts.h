@@ -23,22 +23,21 @@ struct LayoutRule {
 
 struct RulesOfLayouts {
   std::vector<LayoutRule> rules;
-  int64_t numOthers = 0;   // tensors without names that get other layouts by these rules, and operands that ops are told how to take
+  int64_t numOthers = 0;   // tensors without names with other layouts by these rules, and operands with given layouts
   bool isMinimal = false;  // without any one of them more tensors get another layout
   bool isShortest = false; // all shorter lists of the rules that were looked at were tried, too
 };
 
-// Returns rules that lead to the layouts of `found`, which are given layouts in the same programs as those of `module`; what is given in
-// `module` is given beside the rules, and no rule names it. All tensors that rules can name get their layouts: variables, inputs, outputs
-// and what is between nodes, in all programs. Those inside of nodes and of the backward pass get what inference makes of that.
+// Returns rules that lead to the layouts of `found`, given layouts in the same programs as those in `module`; the given layouts of `module`
+// hold besides the rules, and no rule names them. All tensors that rules can name get their layouts: variables, inputs, outputs and tensors
+// between nodes, in all programs. Tensors inside of nodes and of the backward pass get the inferred layouts.
 //
-// A rule that is looked at names one tensor, or all whose names differ in their numbers only and that are laid out alike
-// ("layer*.fc.weight"), or what two such rules of one layout do, where a glob for both matches nothing that is laid out otherwise
-// ("layer*.*.weight"). Where most of what differs in its numbers only is laid out alike, one rule names all of it, with a priority behind
-// that of rules which name the others. Where fewer tensors get other layouts so, those for parameters and state have priority 1: what is
-// computed does not follow from how they are kept, then. From all of them those are left out without which nothing changes: state first,
-// then outputs, what is between nodes, inputs, parameters; then, in small programs, all shorter lists are tried. Time: an inference for
-// each list that is tried; their number is bounded by the ops.
+// A candidate rule names one tensor, or all tensors whose names differ in their numbers only and that have one layout ("layer*.fc.weight"),
+// or the matches of two such rules of one layout, where a glob for both matches nothing with another layout ("layer*.*.weight"). Where most
+// tensors of a name up to numbers have one layout, one rule names all of them, with a lower precedence than the rules that name the others.
+// Where fewer tensors get other layouts so, the rules for parameters and state have priority 1: then the layouts of computation do not
+// follow from their storage. Rules without effect are removed: state first, then outputs, tensors between nodes, inputs, parameters; then,
+// in small programs, all shorter lists are tried. Time: an inference for each list that is tried; their number is bounded by the ops.
 mlir::FailureOr<RulesOfLayouts> findRules(mlir::ModuleOp module, mlir::ModuleOp found);
 
 // Returns a copy of a module to which the layouts of rules are given.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the choice was against: for each block of a model the best strategy in which it is split otherwise.
+// The runners-up of a strategy: for each block of a model the best strategy in which it is sharded otherwise.
 
 #ifndef ASHLAR_PASSES_SEARCH_RUNNER_UP_H
 #define ASHLAR_PASSES_SEARCH_RUNNER_UP_H
@@ -18,10 +18,10 @@ struct Taken {
   std::vector<bool> isSame; // by choice
 };
 
-// Looks for the best choices that differ from those that were taken in what one of a few nodes decides.
+// Searches the best choices that differ from the taken ones in the decision of one of a few nodes.
 class RunnerUpSearch {
 public:
-  // `graph`, `taken`: of the search. `limit`: what choices may take of each row.
+  // `graph`, `taken`: of the search. `limit`: bound on the amount of each row.
   RunnerUpSearch(const DecisionGraph &graph, const Choices &taken, int64_t limit);
 
   struct Other {
@@ -33,10 +33,10 @@ public:
   // Returns the best choices, within the limit, in which at least one of the decisions is another one; all other nodes are free. Nothing
   // where none were found.
   //
-  // One node after the other is kept from what it took, those first by which least has to be lost as the relaxation has it; one by which
-  // more has to be lost than with what was found is not looked at. For each, the taken choices are improved, one node at a time; then the
-  // best of those choices are found by elimination that the relaxation has closest to being best, and of more, up to all by which no more
-  // has to be lost than by what was found, as long as these are few enough. Then they are the best, but for what the limit forbids.
+  // One node after the other is kept from its taken choice, in the order of the least loss by the relaxation; a node with a greater bound
+  // than the best one found is skipped. For each, the taken choices are improved, one node at a time; then the best choices are found by
+  // elimination among those that the relaxation has closest to the best, and among more, up to all with no greater loss than the found
+  // ones, as long as these are few enough. Then they are the best, except for the limit.
   std::optional<Other> find(const std::vector<Taken> &decisions) const;
 
 private:
@@ -47,14 +47,14 @@ private:
 
   using Kept = std::vector<std::vector<unsigned>>; // by node: some of its choices
 
-  // Returns the best choices that were found in which one decision is another one. Of those that cost `known` or more none need be found;
-  // none cost less than `least`.
+  // Returns the best choices found in which one decision is another one. Choices that cost `known` or more need not be found; none cost
+  // less than `least`.
   Other findOther(const Taken &decision, Cost known, Cost least) const;
 
   // Returns the other choices of a decision by which least has to be lost, at most kMostStarts; at least one, if it has any.
   std::vector<unsigned> likelyChoices(const Taken &decision) const;
 
-  // Returns the choices by which less than `most` has to be paid, and those that were taken; other ones of the decision.
+  // Returns the choices with a loss below `most`, and the taken ones; other ones of the decision.
   Kept keepBelow(const Taken &decision, Cost most) const;
 
   bool isSmall(const Kept &kept) const;
@@ -75,13 +75,11 @@ struct RunnerUp {
 };
 
 // Returns the runner-up of each block that decides something, in the order of the model. A block is a module: the ops and parameters up to
-// the first number in their path (name_globs.h). Those that have an op or a parameter in common as the search sees it, the layers of a deep
-// model, are one.
+// the first number in their path (name_globs.h). Blocks that share an op or a parameter of the search, the layers of a deep model, are one.
 //
-// A block is split otherwise when one of its parameters with at least two dims is held in another number of pieces, or a product or
-// convolution of its forward pass is cut into another number of pieces along one of its factors. All else is free: so the runner-up is what
-// a search finds that may not split the block so.
-// Ends after about `seconds`; blocks that were not looked at by then are left out.
+// A block is sharded otherwise when one of its parameters with at least two dims has another number of shards, or a product or convolution
+// of its forward pass is cut into another number of shards along one of its factors. All else is free: so the runner-up is the result of a
+// search that may not shard the block so. Ends after about `seconds`; blocks that were not searched by then are left out.
 std::vector<RunnerUp> findRunnersUp(const layout::LayoutProblem &problem, const LayoutGraph &graph,
                                     llvm::ArrayRef<WeightedProgram> programs, const Choices &taken, int64_t limit, double seconds);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Strategies of a module: ways to give layouts, and what the programs that follow from them are predicted to take.
+// Strategies of a module: ways to give layouts, and the predicted cost of their programs.
 
 #ifndef ASHLAR_PASSES_SEARCH_STRATEGIES_H
 #define ASHLAR_PASSES_SEARCH_STRATEGIES_H
@@ -14,9 +14,9 @@
 
 namespace ashlar::search {
 
-// What a step is predicted to take.
+// The predicted cost of a step.
 struct Prediction {
-  int64_t stepPs = 0; // computing, and what it does not hide of sending
+  int64_t stepPs = 0; // computation and exposed communication
   int64_t computePs = 0;
   std::map<CollectiveKind, layout::SendPrice> sends;
   // Of a device.
@@ -31,26 +31,25 @@ dist::PredictionAttr describeParts(const Prediction &prediction, mlir::MLIRConte
 // Returns the programs of a module that a step runs: @train_step `runs` times and @update, or @train_step, or @forward.
 llvm::SmallVector<WeightedProgram> programsOfStep(mlir::ModuleOp module, int64_t runs);
 
-// Predicts a step with what inference makes of the layouts that are given in a module. Nothing where it refuses them: what a user would not
-// have asked for either. `planner` is that of the mesh.
+// Predicts a step with the layouts inferred from the given ones of a module. Nothing where inference refuses them: a user would not have
+// asked for them either. `planner` is the mesh's planner.
 std::optional<Prediction> predict(mlir::ModuleOp given, int64_t runs, dist::Planner &planner);
 
-// Returns what inference makes of the layouts that are given in a module, as choices of the graph of its problem. Nothing where it is not
-// among them.
+// Returns the layouts inferred from the given ones of a module, as choices of the graph of its problem. Nothing where the graph lacks them.
 std::optional<Choices> encodeInferred(const LayoutGraph &graph, mlir::ModuleOp given);
 
-// Gives tensors and ops of a problem the layouts that were decided, but for the update: inference decides on that, from the variables.
+// Gives tensors and ops of a problem the decided layouts, except the update: its layouts are inferred from the variables.
 void giveLayouts(const layout::LayoutProblem &problem, const DecidedLayouts &decided);
 
-// Returns a copy of a module with no other programs than those that a step runs, if there are any: the evaluation and the initialization,
-// which follow from them, are a quarter of the ops of a large model.
+// Returns a copy of a module with only the programs that a step runs, if there are any: the evaluation and the initialization, which follow
+// from them, are a quarter of the ops of a large model.
 mlir::OwningOpRef<mlir::ModuleOp> copyStep(mlir::ModuleOp module);
 
 // Returns a copy of a module with the layouts that copyStep() of it was given. Tensors between the nodes of the model get, in other
 // programs, the layout that they have in those: an evaluation is laid out as the step that was searched.
 mlir::OwningOpRef<mlir::ModuleOp> giveOtherPrograms(mlir::ModuleOp module, mlir::ModuleOp given);
 
-// Returns a strategy without what it gives the backward pass; inference decides on that, too. `before`: the module to which it was given.
+// Returns a strategy without its layouts of the backward pass, which are inferred, too. `before`: the module to which it was given.
 mlir::OwningOpRef<mlir::ModuleOp> leaveOutBackward(mlir::ModuleOp before, mlir::ModuleOp given);
 
 // Splits dim 0 of the arguments that hold the batch over all axes of the mesh, unless something splits them already. Returns whether any

@@ -11,7 +11,7 @@
 
 namespace ashlar::stage {
 
-// That a program of `stage` takes what a program of `from` made of the same micro-batch; the stages may be one.
+// A dependence: a program of `stage` takes a result of a program of `from` on the same micro-batch; the stages may be one.
 struct Dependence {
   int64_t from;
   Part producer;
@@ -26,9 +26,9 @@ struct Dependence {
 // Returns how many slots a stage needs: the first action of micro-batch k + slots comes after the last one of k.
 int64_t slotsOf(llvm::ArrayRef<Action> order);
 
-// Runs the orders as the program will: an action begins when what it takes has been made, and, as the first one of its slot, when what
-// others take of that slot's micro-batch before has been taken. Returns "" when all end, else the cycle of those that wait for each other:
-// "stage 0 at backward of micro-batch 0 waits for stage 1 at forward of micro-batch 1, which is at ...".
+// Simulates the orders: an action begins when its inputs have been made, and, as the first one of its slot, when the slot's previous
+// micro-batch has been consumed. Returns "" when all end, else the cycle of waiting actions: "stage 0 at backward of micro-batch 0 waits
+// for stage 1 at forward of micro-batch 1, which is at ...".
 std::string findDeadlock(const StageOrders &orders, llvm::ArrayRef<Dependence> dependences, llvm::ArrayRef<int64_t> slots);
 
 // Returns the slots of each stage: as few as it needs, and more where stages would wait for each other's. `deadlock` is the cycle of orders

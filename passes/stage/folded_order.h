@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An order written down in a table that does not grow with the number of micro-batches. No IR.
+// An order as a table that does not grow with the number of micro-batches. No IR.
 
 #ifndef ASHLAR_PASSES_STAGE_FOLDED_ORDER_H
 #define ASHLAR_PASSES_STAGE_FOLDED_ORDER_H

@@ -15,19 +15,19 @@
 
 namespace ashlar::stage {
 
-// A program of a stage: ops of the function, and what crosses its border.
+// A program of a stage: ops of the function, and the values that cross its border.
 struct StageProgram {
   std::string name;
   int64_t stage = 0;
-  int64_t time = 0;                                                 // programs of a lower time never take what this one makes
+  int64_t time = 0;                                                 // programs of a lower time never take its results
   llvm::SetVector<mlir::Operation *> ops;                           // that it runs, of those with Access::Fixed
   llvm::SmallVector<mlir::Operation *> writes;                      // of variables, at its end
   llvm::SetVector<mlir::Value> inputs;                              // arguments of the function
-  llvm::MapVector<mlir::Value, StageProgram *> imports;             // what others make, and which
-  llvm::MapVector<mlir::Value, llvm::SmallVector<int64_t>> exports; // what others take, and the other stages among them
+  llvm::MapVector<mlir::Value, StageProgram *> imports;             // values of other programs, with their producer
+  llvm::MapVector<mlir::Value, llvm::SmallVector<int64_t>> exports; // values that others take, with the other stages among them
 };
 
-// Collects the programs of a function. The block's ops are put into programs with add(), then finish() finds what crosses.
+// Collects the programs of a function. The block's ops are put into programs with add(), then finish() finds the values that cross.
 class FunctionCut {
 public:
   FunctionCut(mlir::func::FuncOp function, const StageAssignment &assignment) : function(function), assignment(assignment) {}
@@ -44,7 +44,7 @@ public:
   // Returns the program that runs an op; null when none does.
   StageProgram *programOf(mlir::Operation *op) const { return programs.lookup(op); }
 
-  // Finds what the programs take of each other. Fails with an error on what would have to go back in time.
+  // Finds the values that the programs take of each other. Fails with an error on values that would go back in time.
   mlir::LogicalResult finish();
 
   // Has the first program take the inputs that none takes: whoever runs the function gives it all of its inputs.
@@ -66,7 +66,7 @@ private:
   // Whether a program computes an op that another one runs, too, instead of getting its result.
   bool repeats(mlir::Operation *op, const StageProgram &program);
 
-  // The same, as far as it does not hang on what the op takes; nothing where all of that has to be there.
+  // The same, as far as it does not depend on the op's operands; nothing where all of them have to exist.
   std::optional<bool> repeatsAnyway(mlir::Operation *op, const StageProgram &program);
 
   // Whether a program of the same stage writes a variable before this one runs.
@@ -80,7 +80,7 @@ private:
   // Makes sure that a program will have a value, and all that it is made of.
   mlir::LogicalResult need(mlir::Value value, StageProgram &program);
 
-  // Adds a value to a program, and what it then needs to `pending`.
+  // Adds a value to a program, and its operands to `pending`.
   mlir::LogicalResult need(mlir::Value value, StageProgram &program, llvm::SmallVectorImpl<Need> &pending);
 
   mlir::func::FuncOp function;
@@ -89,7 +89,7 @@ private:
   llvm::DenseMap<mlir::Operation *, StageProgram *> programs;
   std::map<std::pair<int64_t, llvm::StringRef>, int64_t> writeTimes; // by stage and variable: of the first program that writes it
   llvm::DenseMap<std::pair<mlir::Operation *, const StageProgram *>, bool> cheaplyRepeated;
-  llvm::DenseMap<StageProgram *, llvm::DenseSet<mlir::Operation *>> repeated; // by program: ops that are computed again
+  llvm::DenseMap<StageProgram *, llvm::DenseSet<mlir::Operation *>> repeated; // by program: rematerialized ops
 };
 
 } // namespace ashlar::stage

@@ -13,8 +13,8 @@ namespace ashlar::stage {
 
 class ModelCut {
 public:
-  // Cuts the functions of a module but for @init. `splitsBackward`: what no other virtual stage waits for is a program of its own. Fails
-  // with an error on what would have to go back in time.
+  // Cuts the functions of a module except @init. `splitsBackward`: ops that no other virtual stage waits for are a program of their own.
+  // Fails with an error on values that would go back in time.
   static mlir::FailureOr<ModelCut> create(mlir::ModuleOp module, const StageAssignment &assignment, bool splitsBackward);
 
   llvm::ArrayRef<std::unique_ptr<FunctionCut>> getFunctions() const { return functions; }

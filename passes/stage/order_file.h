@@ -17,12 +17,12 @@
 
 namespace ashlar::stage {
 
-// What a file says.
+// The content of a file.
 class OrderFile {
 public:
   // Reads the text of a file; `name` stands for it in errors, which are one line each and open with it and the number of the line. Refuses
-  // what is no action, an action that the cut or the step does not have, one that stands there twice, ahead of what it takes on its stage,
-  // or not in turn: a program takes one micro-batch after the other.
+  // entries that are no action, actions that the cut or the step does not have, that occur twice, that stand before their inputs on their
+  // stage, or that are out of turn: a program takes one micro-batch after the other.
   static llvm::Expected<OrderFile> parse(llvm::StringRef text, llvm::StringRef name, const Cut &cut, int64_t microBatches);
 
   const StageOrders &getOrders() const { return orders; }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The passes of this room; what each does is in passes.td.
+// The passes of this room, described in passes.td.
 
 #ifndef ASHLAR_PASSES_STAGE_PASSES_H
 #define ASHLAR_PASSES_STAGE_PASSES_H

@@ -19,14 +19,14 @@
 
 namespace ashlar::stage {
 
-// What a stage does with a micro-batch, in this order. Weights: the part of the backward pass that no other stage waits for.
+// The phases of a micro-batch on a stage, in this order. Weights: the part of the backward pass that no other stage waits for.
 enum class StepPhase { Forward, Backward, Weights };
 
-// "forward", "backward", "weights": also what programs are called.
+// "forward", "backward", "weights": also names of programs.
 llvm::StringRef nameOf(StepPhase phase);
 
-// Into how many parts a model is cut, one behind the other: virtual stages. Number chunk * stages + s is a chunk of stage s, so what is
-// computed goes through all stages as often as there are chunks.
+// The number of parts of a model, one after the other: virtual stages. Number chunk * stages + s is a chunk of stage s, so the computation
+// goes through all stages as often as there are chunks.
 struct Cut {
   int64_t stages = 1;
   int64_t chunks = 1; // of each stage
@@ -40,7 +40,7 @@ struct Cut {
   std::string programName(llvm::StringRef phase, int64_t chunk) const;
 };
 
-// What a program of a stage does.
+// The part of a program of a stage.
 struct Part {
   StepPhase phase;
   int64_t chunk = 0;
@@ -48,7 +48,7 @@ struct Part {
   bool operator==(const Part &other) const { return phase == other.phase && chunk == other.chunk; }
   bool operator<(const Part &other) const { return std::pair(phase, chunk) < std::pair(other.phase, other.chunk); }
 
-  // Returns what the program of that name does, as Cut::programName gives it; nothing for one of no phase.
+  // Returns the part of the program of that name, as Cut::programName gives it; nothing for one of no phase.
   static std::optional<Part> find(llvm::StringRef program);
 };
 
@@ -65,11 +65,11 @@ struct Action {
 // The order of each stage.
 using StageOrders = std::vector<std::vector<Action>>;
 
-// What decides about an order: of the phases whose next action a stage can run, the one that comes first here. The actions of a phase come
-// in turn: groups of as many micro-batches as there are stages go through one chunk after the other, backward from the last chunk on.
+// The rule of an order: of the phases whose next action a stage can run, the one that comes first here. The actions of a phase come in
+// turn: groups of as many micro-batches as there are stages go through one chunk after the other, backward from the last chunk on.
 struct SchedulePolicy {
-  // How many micro-batches of all chunks may wait for their gradient on stage s of p: any number, p - s, or those that p stages need so
-  // that each chunk of v follows the one before without a wait, 2 (p - s - 1) + (v - 1) p + 1.
+  // The bound on micro-batches of all chunks that wait for their gradient on stage s of p: any number, p - s, or the number that p stages
+  // need so that each chunk of v follows the one before without a wait, 2 (p - s - 1) + (v - 1) p + 1.
   enum class InFlight { Any, OneWay, RoundTrips };
 
   std::vector<StepPhase> preference;

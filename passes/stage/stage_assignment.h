@@ -18,8 +18,8 @@ namespace ashlar::stage {
 
 // How a program can have a value that another one made.
 enum class Access {
-  Free, // it computes it itself: constants, tables, numbers made of these, and what it reads of variables that no program writes meanwhile
-  Counted, // the same in every stage, but only at the start of a micro-batch: what is made of counters that the step itself writes
+  Free,    // it computes it itself: constants, tables, numbers made of these, and reads of variables that no program writes meanwhile
+  Counted, // the same in every stage, but only at the start of a micro-batch: made of counters that the step itself writes
   Fixed    // one program makes it, and passes it on
 };
 
@@ -30,8 +30,8 @@ bool expands(mlir::Operation *op);
 // Virtual stages and stages are numbered from 0; where each stage has one chunk they are the same.
 class StageAssignment {
 public:
-  // Assigns the ops of @train_step, as ashlar-assign-stages did, or by the rules on the module and by price, and then those of the other
-  // functions. Fails with an error that names the edge when the virtual stages would go backward, the rule that matches no op, or the one
+  // Assigns the ops of @train_step, as ashlar-assign-stages did, or by the rules on the module and by cost, and then the ops of the other
+  // functions. Fails with an error that names the edge when the virtual stages would go backward, the rule that matches no op, or the stage
   // that stays empty.
   static mlir::FailureOr<StageAssignment> create(mlir::ModuleOp module, const Cut &cut);
 
@@ -43,8 +43,8 @@ public:
   // Returns the virtual stage of an op with Access::Fixed; of one of @update, which does not go through the model in turn, its stage.
   int64_t of(mlir::Operation *op) const { return stageOf.lookup(op); }
 
-  // Returns the stage that keeps a variable up to date; nothing for one that each stage has for itself which uses it: what the compiler
-  // counts, and tables that are never written.
+  // Returns the stage that updates a variable; nothing for one with a copy in each stage that uses it: the compiler's counters, and tables
+  // that are never written.
   std::optional<int64_t> homeOf(llvm::StringRef variable) const {
     std::optional<int64_t> found = firstTakerOf(variable);
     return found ? std::optional(cut.stageOf(*found)) : std::nullopt;
@@ -88,7 +88,7 @@ private:
   void joinUsers(llvm::ArrayRef<mlir::Operation *> ops, const llvm::DenseSet<mlir::Operation *> &movable);
   mlir::LogicalResult balance(llvm::ArrayRef<mlir::Operation *> ops, llvm::ArrayRef<std::optional<int64_t>> ruled);
 
-  // What errors call a virtual stage: "stage" where that is the same.
+  // The noun for a virtual stage in errors: "stage" where that is the same.
   llvm::StringRef noun() const { return cut.chunks == 1 ? "stage" : "virtual stage"; }
 
   mlir::ModuleOp module;
@@ -97,11 +97,11 @@ private:
   llvm::DenseMap<mlir::Operation *, Access> access;
   llvm::DenseMap<mlir::Operation *, int64_t> stageOf; // the virtual one
   llvm::StringMap<int64_t> pathStages;                // of the forward ops of @train_step
-  llvm::StringMap<int64_t> rules;                     // the same, where a rule says so
+  llvm::StringMap<int64_t> rules;                     // the same, by rules
   llvm::StringMap<std::string> origins;               // of these, for errors
   llvm::StringMap<int64_t> firstTakers;               // by variable: a virtual stage
   llvm::StringMap<llvm::SmallVector<int64_t>> copies; // by parameter
-  llvm::StringSet<> kept;                             // of what the compiler keeps for itself: what one stage writes in the step
+  llvm::StringSet<> kept;                             // of the compiler's own variables: written by one stage in the step
 };
 
 } // namespace ashlar::stage

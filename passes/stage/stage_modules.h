@@ -9,8 +9,8 @@
 
 namespace ashlar::stage {
 
-// Puts a module for each stage, with its programs, its variables, its order and `slots` slots, in the place of all that `module` holds.
-// Both lists are by stage. Fails with an error where a variable has the name of a program.
+// Replaces the content of `module` by a module for each stage, with its programs, its variables, its order and `slots` slots. Both lists
+// are by stage. Fails with an error where a variable has the name of a program.
 mlir::LogicalResult emitStages(mlir::ModuleOp module, const ModelCut &model, const StageOrders &orders, llvm::ArrayRef<int64_t> slots);
 
 // Returns the orders of the stages in a module that was cut, as a file has them (order_file.h).

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What becomes of f32 constants in a narrower type.
+// The conversion of f32 constants to a narrower type.
 
 #ifndef ASHLAR_PASSES_TRAIN_NARROW_CONSTANTS_H
 #define ASHLAR_PASSES_TRAIN_NARROW_CONSTANTS_H

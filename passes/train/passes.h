@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The passes of this room; what each does is in passes.td.
+// The passes of this room, described in passes.td.
 
 #ifndef ASHLAR_PASSES_TRAIN_PASSES_H
 #define ASHLAR_PASSES_TRAIN_PASSES_H
@@ -22,7 +22,7 @@ enum class OptimizerKind { Sgd, Momentum, Adam, AdamW, Lamb };
 // How the learning rate follows the number of the step.
 enum class ScheduleKind { Constant, Step, Piecewise, Cosine, Polynomial };
 
-// What -ashlar-mixed-precision computes in besides f32.
+// The type of -ashlar-mixed-precision besides f32.
 enum class NarrowType { BF16, F16 };
 
 #define GEN_PASS_DECL

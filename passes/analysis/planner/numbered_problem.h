@@ -9,18 +9,18 @@
 
 namespace ashlar::dist {
 
-// State: the mesh axes behind each number. With more axes in use than a limit the problem is made smaller first. Nothing is lost by
-// leaving out axes over which both ends are partial: no step may touch them. Something may be lost, in corners, by the others:
-// - axes that begin a dim at both ends stay, and the dim is what they leave of it;
-// - axes of equal links that are side by side at both ends, or summed, or idle, are one axis, where they cut evenly. They could be apart in
-//   between, which pays only where a dim is too short for all of them.
+// State: the mesh axes behind each number. With more axes in use than a limit the problem is made smaller first. Leaving out axes over
+// which both ends are partial loses nothing: no step may touch them. The other two reductions may lose a better plan, in corner cases: -
+// axes that begin a dim at both ends stay, and the dim shrinks to its part behind them; - axes of equal links that are adjacent at both
+// ends, or summed, or idle, are one axis, where they cut evenly. They could be apart in between, which
+//   pays only where a dim is too short for all of them.
 class NumberedProblem {
 public:
   // Assumes layouts without axes of size 1. `limit`: up to so many axes each is one of the search, and idle ones are added.
   NumberedProblem(MeshAttr mesh, llvm::ArrayRef<Link> links, mlir::RankedTensorType type, const Layout &from, const Layout &to,
                   size_t limit = kExactAxes);
 
-  // Returns the problem; its ends are those given, less what was left out.
+  // Returns the problem; its ends are the given ones, less the axes left out.
   const SearchProblem &get() const { return problem; }
 
   // Returns the plan that a search found.
@@ -43,7 +43,7 @@ private:
   llvm::ArrayRef<Link> links;
   mlir::RankedTensorType type;
   const Layout from, to;
-  bool isSmaller = false; // than what it was made of
+  bool isSmaller = false; // than the original problem
   SearchProblem problem;
   llvm::SmallVector<AxisList> names;  // of each axis of the search
   llvm::SmallVector<AxisList> before; // the axes left out, one list a dim

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The planner of redistributions: the only place that decides which collectives take a tensor from one layout to another, but for those
-// that a model places itself (single_step.h). Passes behind it merge collectives and leave some out; they make none.
+// The planner of redistributions: the only place that chooses the collectives that take a tensor from one layout to another, except a
+// model's own collectives (single_step.h). Later passes merge collectives and drop some; they make none.
 //
 // A plan is a shortest path: layouts are the nodes, single collectives (and the free slice) the edges, their time over the links of the
-// mesh the cost; fewer bytes, then fewer steps are the tie-break. No layout on the way takes more memory than the larger of both ends,
-// unless no such way is found.
+// mesh the cost; fewer bytes, then fewer steps are the tie-break. No layout on the path takes more memory than the larger of both ends,
+// unless no such path is found.
 
 #ifndef ASHLAR_PASSES_ANALYSIS_PLANNER_REDISTRIBUTION_H
 #define ASHLAR_PASSES_ANALYSIS_PLANNER_REDISTRIBUTION_H
@@ -18,7 +18,7 @@
 
 namespace ashlar::dist {
 
-// One step of a plan; the ops of the same names say what it does.
+// One step of a plan; the op of the same name has its meaning.
 struct Step {
   CollectiveKind kind = CollectiveKind::Slice;
   AxisList axes;                    // of the group, major to minor
@@ -39,13 +39,13 @@ struct Plan {
 };
 
 // Plans over the links of one mesh. State: the plans made so far, by type and layouts, so that layer after layer costs one look-up, and
-// planners of meshes whose axes are parts of this one's. Plans are optimal where the layouts and the idle axes that may serve are at most
-// four axes. Above that, axes that begin a dim at both ends stay where they are, and axes of equal links that are side by side at both ends
-// are moved as one. Where more than four are left even so, only ways that lead towards the end are looked at, a bounded number of them;
-// Plan::leastPs says how far from the best the plan may be.
+// planners of meshes whose axes are parts of this one's. Plans are optimal where the layouts and the usable idle axes are at most four
+// axes. Above that, axes that begin a dim at both ends stay where they are, and axes of equal links that are adjacent at both ends are
+// moved as one. If more than four remain, the search takes only paths that lead towards the end, a bounded number of them; Plan::leastPs
+// gives the optimality gap.
 //
-// Idle axes serve where their links are faster than one that an end uses: a sum over slow "dp" of a tensor that is whole along fast "tp" is
-// sliced over tp, reduced over dp, and gathered over tp. No permute moves an idle axis.
+// Idle axes help where their links are faster than one that an end uses: a sum over slow "dp" of a tensor that is replicated along fast
+// "tp" is sliced over tp, reduced over dp, and gathered over tp. No permute moves an idle axis.
 class Planner {
 public:
   // Takes the costs that stand on the mesh.
@@ -60,8 +60,7 @@ public:
   //   [{"x", "y"}] -> [{"y", "x"}]             permute x, y
   const Plan &plan(mlir::RankedTensorType type, const Layout &from, const Layout &to);
 
-  // Returns the fastest plan whose collectives are not, kind by kind, those of plan(): what the choice was against. Nothing when all plans
-  // are of the same kinds.
+  // Returns the runner-up: the fastest plan whose kinds of collectives differ from plan()'s. Nothing when all plans have the same kinds.
   std::optional<Plan> runnerUp(mlir::RankedTensorType type, const Layout &from, const Layout &to);
 
   // Returns the link that a group over these axes goes by.
@@ -70,10 +69,11 @@ public:
   // Returns the links of the mesh, one an axis.
   llvm::ArrayRef<Link> getLinks() const { return links; }
 
-  // Returns the planner of a mesh whose axes are those of this one's, or parts of them, with their links. It is made once and kept.
+  // Returns the planner of a mesh whose axes are this one's axes, or parts of them, with their links. It is made once and kept.
   Planner &ofParts(MeshAttr finer, llvm::ArrayRef<Link> finerLinks);
 
-  // Returns the number of layouts from which steps were tried in all searches so far, on this mesh: what planning cost, on any machine.
+  // Returns the number of layouts from which steps were tried in all searches so far, on this mesh: the cost of planning, independent of
+  // the machine.
   int64_t countExpanded() const { return expandedLayouts; }
 
 private:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The search behind the planner of redistributions. Up to kExactAxes axes it looks at every way; above that there are too many, and it
-// looks at those that lead somewhere.
+// The search behind the planner of redistributions. Up to kExactAxes axes it explores every path; above that there are too many, and it is
+// focused.
 
 #ifndef ASHLAR_PASSES_ANALYSIS_PLANNER_REDISTRIBUTION_SEARCH_H
 #define ASHLAR_PASSES_ANALYSIS_PLANNER_REDISTRIBUTION_SEARCH_H
@@ -17,17 +17,16 @@ namespace ashlar::dist {
 
 // Dijkstra over layouts. State: for each layout reached the cheapest cost known and the step that led there; `open` orders layouts by cost.
 // Invariant: a layout taken from `open` at its known cost is final. O(L E log L) for L layouts of E edges each; three axes and two dims
-// give some forty layouts, four axes and four dims some fifteen hundred. Ties go to the edge tried first, so plans are the same on every
-// run.
+// give some forty layouts, four axes and four dims some fifteen hundred. Ties go to the edge tried first, so plans are deterministic.
 //
-// A focused search is for more axes. From a layout it follows O(A D + D^2) edges for A axes and D dims: cuts and sums over what the end has
-// in a dim and what it has nowhere, gathers and exchanges of every list of minor axes, and two permutes, one that sorts each dim as the end
-// does and one that takes from anywhere what the end has there. Axes that begin a dim at both ends stay. It begins with one way to the end
-// (descend), follows first what is nearer to the end (leastTimePs), leaves out what cannot be faster than the best way known, and stops
-// after kMostExpanded layouts.
+// A focused search is for more axes. From a layout it follows O(A D + D^2) edges for A axes and D dims: cuts and sums over the axes that
+// the end has in a dim and the axes it has nowhere, gathers and exchanges of every list of minor axes, and two permutes, one that sorts
+// each dim as the end does and one that brings the end's axes of a dim from anywhere. Axes that begin a dim at both ends stay. It begins
+// with one path to the end (descend), follows layouts nearer to the end first (leastTimePs), prunes by the best path known, and stops after
+// kMostExpanded layouts.
 //
-// To find a plan other than a given one, a node is a layout and how far the collectives on the way to it are those of that plan; a way then
-// may not come to a layout twice. That can hide a better one behind a cheaper way to the same node, which is fine for a comparison.
+// To find a plan other than a given one, a node is a layout and the length of the common prefix of its collectives with that plan; a path
+// then may not come to a layout twice. That can hide a better one behind a cheaper path to the same node, which is fine for a comparison.
 class RedistributionSearch {
 public:
   using Kinds = llvm::SmallVector<CollectiveKind>;
@@ -102,14 +101,14 @@ private:
 
   bool isOnWay(int64_t node, const NumberedLayout &layout) const;
   bool isEnd(const NumberedLayout &layout, size_t matched) const;
-  Cost throughCost(const Node &node) const; // of a node and what is left from there; what orders the queue
+  Cost throughCost(const Node &node) const; // of a node and the bound from there; orders the queue
   std::vector<SearchStep> trace(int64_t node) const;
 
   const SearchProblem &problem;
   const SearchSpace space;
   const Effort effort;
   llvm::SmallVector<size_t> fixed;        // axes that stay at the front, one number a dim
-  llvm::SmallVector<int64_t> endPosition; // of each axis among those that split dims at the end; -1: it is none
+  llvm::SmallVector<int64_t> endPosition; // of each axis among the axes that shard dims at the end; -1: none
   MessageCost fastestPermute;             // as fast in each respect as over any link
   int64_t expanded = 0;
   int64_t cap = 0;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the search behind the planner computes with: layouts on axes by number, short lists of small numbers, so that thousands of them
-// cost little. An axis of the search may be several of the mesh, side by side wherever they are: it is moved as one but cuts as they do,
-// one after the other.
+// The data of the search behind the planner: layouts on axes by number, short lists of small numbers, so that thousands of them cost
+// little. An axis of the search may be several adjacent ones of the mesh: they are moved as one but cut separately, one after the other.
 
 #ifndef ASHLAR_PASSES_ANALYSIS_PLANNER_SEARCH_SPACE_H
 #define ASHLAR_PASSES_ANALYSIS_PLANNER_SEARCH_SPACE_H
@@ -17,7 +16,7 @@ using AxisNumbers = llvm::SmallVector<uint8_t, 4>;
 // Up to so many axes every way is looked at.
 constexpr size_t kExactAxes = 4;
 
-// The most axes of a search: a set of them is 32 bits, of which the shift by one more is still defined.
+// The most axes of a search: a set of them is 32 bits, and a shift by one more is still defined.
 constexpr size_t kMostAxes = 31;
 
 // A layout on axes by number; the kind of reduction never changes, so it is not here.
@@ -44,7 +43,7 @@ struct SearchStep {
   int64_t bytes = 0, timePs = 0;
 };
 
-// What to search a way for. The ends name no axis of size 1.
+// The problem of a search. The ends name no axis of size 1.
 struct SearchProblem {
   llvm::SmallVector<int64_t> shape;
   int64_t elementBytes = 1;
@@ -56,8 +55,8 @@ struct SearchProblem {
 // Returns the axes of a set, in rising order.
 AxisNumbers listOf(uint32_t axes);
 
-// Returns true when one collective can cut a dim over axes of these sizes, or join its pieces: it cuts once, into pieces of equal size but
-// for the last, and axis by axis has to give the same.
+// Returns true when one collective can cut a dim over axes of these sizes, or join its shards: it cuts once, into shards of equal size
+// except for the last, and axis by axis has to give the same.
 //   8 over {2, 2}: 4 4, 2 2 2 2: true      5 over {2, 2}: 3 2, then 2 1 1 1, but at once 2 2 1 -: false
 bool isOneCut(int64_t size, llvm::ArrayRef<int64_t> sizes);
 

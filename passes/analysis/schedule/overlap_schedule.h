@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The order of a program in which collectives run beside computation, from prices alone: no IR. A device computes one op after the other; a
-// channel beside it carries one collective after the other, in the order in which they are started.
+// The order of a program with collectives that overlap computation, from costs alone: no IR. A device computes one op after the other; an
+// asynchronous channel carries one collective after the other, in the order in which they are started.
 
 #ifndef ASHLAR_PASSES_ANALYSIS_SCHEDULE_OVERLAP_SCHEDULE_H
 #define ASHLAR_PASSES_ANALYSIS_SCHEDULE_OVERLAP_SCHEDULE_H
@@ -24,7 +24,7 @@ struct PricedOp {
   llvm::SmallVector<unsigned> needs; // earlier ops that must be done first, in rising order
 };
 
-// What the device does next: runs an op, starts a collective, or waits until one is done.
+// The next action of the device: runs an op, starts a collective, or waits for one.
 struct ScheduledEvent {
   enum Kind { Run, Start, Wait } kind;
   unsigned op;
@@ -38,12 +38,11 @@ struct OverlapSchedule {
   int64_t timePs = 0;                 // of the whole program
 };
 
-// Returns the order in which the program is done earliest, as far as a list scheduler sees: at any time the device runs the first op of the
-// program that can run, and waits when there is none. Of collectives that can start, the one with the longest path behind it goes first.
-// What is under way, started and not waited for, is bounded: collectives whose operands lie there anyway (gathers of parameters) by the
-// largest of them, so that one group is ahead of its use; those that hold their operands (sums of gradients) by twice the largest, one that
-// is carried and one that is ready. One of these that has no room holds the device back, so that values do not pile up.
-// O(n log n + needs).
+// Returns the order with the earliest end that a list scheduler finds: at any time the device runs the first op of the program that can
+// run, and waits when there is none. The ready collective with the longest path behind it goes first. Collectives in flight, started and
+// not awaited, are bounded: collectives whose operands exist anyway (gathers of parameters) by the largest of them, so that one group is
+// gathered early; collectives that keep their operands alive (sums of gradients) by twice the largest, one in transfer and one ready. One
+// of these without room holds the device back, so that values do not pile up. O(n log n + needs).
 //
 //   product 0, collective 1 of it, update 2 with the sum, product 3  ->  run 0, start 1, run 3, wait 1, run 2
 OverlapSchedule scheduleOverlap(llvm::ArrayRef<PricedOp> ops);

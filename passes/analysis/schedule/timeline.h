@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One step of a pipeline on a clock, from times alone: no IR. Each stage runs its programs in its order; what a program receives is copied
-// by its own stage, once it was sent; a stage that can do neither waits.
+// One step of a pipeline on a clock, from times alone: no IR. Each stage runs its programs in its order; a stage copies a message that one
+// of its programs receives itself, once it was sent; a stage that can do neither waits.
 
 #ifndef ASHLAR_PASSES_ANALYSIS_SCHEDULE_TIMELINE_H
 #define ASHLAR_PASSES_ANALYSIS_SCHEDULE_TIMELINE_H
@@ -19,7 +19,7 @@ namespace ashlar::report {
 struct ChannelEnd {
   int64_t stage;      // the other side
   int64_t channel;    // among those from the one stage to the other
-  int64_t timePs = 0; // of a receiving end: what it takes to copy a message
+  int64_t timePs = 0; // of a receiving end: time to copy a message
 };
 
 struct TimedProgram {
@@ -43,7 +43,7 @@ struct StageWork {
 struct TimelineRun {
   unsigned program;
   int64_t microBatch;
-  int64_t receivePs; // how long it copies what it receives, ahead of beginPs
+  int64_t receivePs; // time to copy its messages, before beginPs
   int64_t beginPs, endPs;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The layouts of a local program: one that computes on what one device holds and names its collectives, as models of mode HYBRID do.
+// The layouts of a local program, which computes on one device's shards and has its own collectives, as in models of mode HYBRID.
 
 #ifndef ASHLAR_PASSES_LAYOUT_HYBRID_LOCAL_LAYOUTS_H
 #define ASHLAR_PASSES_LAYOUT_HYBRID_LOCAL_LAYOUTS_H
@@ -11,11 +11,11 @@
 
 namespace ashlar::layout {
 
-// Dims whose splits are equal, as far as they are known. State: classes of dims by union-find, each with the axes that split its dims, or
-// without when nothing has said so yet.
+// Dims known to be sharded alike. State: classes of dims by union-find, each with the axes that shard its dims, or without as long as they
+// are unknown.
 class DimClasses {
 public:
-  // Adds a dim of which nothing is known, or one that is split over `axes`.
+  // Adds a dim without known axes, or one that is sharded over `axes`.
   unsigned add();
   unsigned add(AxisList axes);
 
@@ -32,9 +32,9 @@ private:
   std::vector<std::optional<AxisList>> splits; // of roots
 };
 
-// Finds the layout of every value of a local program from the layouts of its arguments and variables. An op computes on local shapes what
-// it would compute on global ones, so its operands and results are split by the same factors; a collective says what it changes. What
-// nothing decides is not split.
+// Finds the layout of every value of a local program from the layouts of its arguments and variables. An op computes on local shapes the
+// same as on global ones, so its operands and results are sharded by the same factors; a collective states its own change. Undetermined
+// dims are not sharded.
 class LocalLayouts {
 public:
   LocalLayouts(const LayoutProblem &problem, const ProblemProgram &program)

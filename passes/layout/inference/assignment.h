@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What was decided of a layout problem whose tensors all have layouts: how each op takes its operands and makes its results, and by which
-// redistributions values get from the one to the other. Nothing of it stands in the IR before it is applied (insert_redistributions.cpp).
+// The decisions on a layout problem whose tensors all have layouts: the layouts in which each op takes its operands and makes its results,
+// and the redistributions between them. None of it is in the IR before it is applied (insert_redistributions.cpp).
 
 #ifndef ASHLAR_PASSES_LAYOUT_INFERENCE_ASSIGNMENT_H
 #define ASHLAR_PASSES_LAYOUT_INFERENCE_ASSIGNMENT_H
@@ -53,7 +53,7 @@ struct Assignment {
     return holding.uses.size() + holding.children.size();
   }
 
-  // Adds a redistribution, ahead of the others from there.
+  // Adds a redistribution, before the others from there.
   Place redistribute(Place from, dist::LayoutAttr to, dist::EndAttr cause);
 
   // Redistributes a value as it is made to `to`, from where all its uses then start.

@@ -31,8 +31,8 @@ Layout unproject(const TensorFactors &tensor, const FactorSplit &split);
 // would otherwise lie in the middle of a dim.
 bool isWholeDim(llvm::ArrayRef<TensorFactors> tensors, int64_t factor);
 
-// Returns true when `axis` can split `factor` further, on top of `split`, in every tensor of `tensors` that holds the factor: the factor is
-// all of its dims, or `axis` divides what is left of it, the factors before it in a dim are split completely and those after it not at all.
+// Returns true when `axis` can shard `factor` further, on top of `split`, in every tensor of `tensors` that holds the factor: the factor is
+// all of its dims, or `axis` divides the rest of it, factors before it in a dim are sharded completely and factors after it not at all.
 bool isSplittable(MeshAttr mesh, const ShardingRule &rule, llvm::ArrayRef<TensorFactors> tensors, const FactorSplit &split, int64_t factor,
                   mlir::StringAttr axis);
 

@@ -17,16 +17,16 @@ struct GivenAttributes {
   mlir::ArrayAttr origin;       // null: not known
 };
 
-// Reads what is given of a variable, argument or result of a function from its attributes, which may be null.
+// Reads the given layout of a variable, argument or result of a function from its attributes, which may be null.
 GivenAttributes readGiven(mlir::DictionaryAttr attributes);
 
-// Reads what is given of a result of an op.
+// Reads the given layout of a result of an op.
 GivenAttributes readGiven(mlir::OpResult result);
 
-// Reads what is given of how an op takes an operand.
+// Reads the given layout in which an op takes an operand.
 GivenAttributes readGiven(mlir::OpOperand &operand);
 
-// Writes what is given of a tensor.
+// Writes the given layout of a tensor.
 void writeGiven(const TensorRef &tensor, const GivenAttributes &given);
 
 // Erases everything from the attributes of an op but the layouts of its results and how it takes its operands.

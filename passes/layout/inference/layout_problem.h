@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is to be decided: which layout each tensor of a module has, how each op takes its operands and makes its results. The problem is
-// stated once from the module; propagation, split choice, lifting, slice counts, verification and prices work on it. Nothing here decides
-// (inference.h, decide.h), costs (price.h) or writes (insert_redistributions.cpp).
+// The layout problem: the layout of each tensor of a module, and the layouts of the operands and results of each op. It
+// is stated once from the module; propagation, split choice, lifting, slice counts, verification and cost estimates work on it. Nothing
+// here decides (inference.h, decide.h), costs (price.h) or writes (insert_redistributions.cpp).
 
 #ifndef ASHLAR_PASSES_LAYOUT_INFERENCE_LAYOUT_PROBLEM_H
 #define ASHLAR_PASSES_LAYOUT_INFERENCE_LAYOUT_PROBLEM_H
@@ -17,29 +17,29 @@
 
 namespace ashlar::layout {
 
-// What is said of a tensor before anything is decided.
+// The given layout of a tensor, before any decision.
 struct GivenLayout {
   Layout layout;
   llvm::SmallVector<bool> open; // the dims to which inference may add axes, one a dim
   int64_t priority = 0;         // lower ones propagate first
-  mlir::ArrayAttr origin;       // who said it (kOriginAttr); may be null
+  mlir::ArrayAttr origin;       // its source (kOriginAttr); may be null
 };
 
-// A tensor that has one layout: a variable in all programs, inputs and outputs of one name and type, the result of an op, or an operand
-// that an op is told how to take.
+// A tensor with one layout: a variable in all programs, inputs and outputs of one name and type, the result of an op, or an operand with a
+// given layout.
 struct ProblemTensor {
   mlir::RankedTensorType type;
   std::optional<GivenLayout> given;
 };
 
-// An SSA value. What nn.read gives has the tensor of its variable, unless it is used in another layout than it is stored in.
+// An SSA value. The result of nn.read has the tensor of its variable, unless it is used in another layout than it is stored in.
 struct ProblemValue {
   mlir::Value value;
   unsigned tensor;
   std::optional<unsigned> maker; // number of the op; none: an argument
 };
 
-// The sharding rule of an op, with what follows from it alone. Ops of one kind with equal attributes and types share one.
+// The sharding rule of an op, with its direct consequences. Ops of one kind with equal attributes and types share one.
 struct OpRule : ShardingRule {
   explicit OpRule(ShardingRule rule);
 
@@ -53,12 +53,12 @@ struct ProblemOp {
   std::shared_ptr<const OpRule> rule; // none for a read, a write, a return and a collective
   llvm::SmallVector<unsigned, 3> operands;
   llvm::SmallVector<unsigned, 1> results;
-  // For each operand the tensor whose layout it must have: of a write its variable, of a return its result, of an op that is told how to
-  // take an operand that; none where the op's split decides.
+  // For each operand the tensor whose layout it must have: of a write its variable, of a return its result, of an op with a given layout
+  // for an operand that operand; none where the op's split decides.
   llvm::SmallVector<std::optional<unsigned>, 3> taken;
   std::optional<unsigned> variable; // of a read: the tensor of its variable
 
-  mlir::DictionaryAttr attributes; // what makes it equal to others: none of layouts
+  mlir::DictionaryAttr attributes; // compared for equality with others; without layouts
 
   // Returns true for a constant or an index: made where it is used, in any layout.
   bool isSource() const { return rule && operands.empty() && results.size() == 1; }

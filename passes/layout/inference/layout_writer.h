@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Writes what inference found into the module.
+// Writes the result of inference into the module.
 
 #ifndef ASHLAR_PASSES_LAYOUT_INFERENCE_LAYOUT_WRITER_H
 #define ASHLAR_PASSES_LAYOUT_INFERENCE_LAYOUT_WRITER_H
@@ -9,8 +9,8 @@
 
 namespace ashlar::layout {
 
-// Writes the layout of every tensor, and where it came from, into the module that the problem was stated from. What said how a layout was
-// given (open dims, priorities) is dropped.
+// Writes the layout of every tensor, and its origin, into the module that the problem was stated from. Attributes about given layouts (open
+// dims, priorities) are dropped.
 void writeLayouts(const LayoutProblem &problem, const Inference &inference);
 
 } // namespace ashlar::layout

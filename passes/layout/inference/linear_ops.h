@@ -10,7 +10,8 @@
 namespace ashlar::layout {
 
 // Returns the sets of operands in which `op` is linear, each set together with the others held fixed; none for an op that is not, or after
-// which sums are never cheaper (DelaysSums), as a broadcast, or a product: one of terms is as large as that of the sums.
+// which sums are never cheaper (DelaysSums), such as a broadcast, or a product: a product of terms is as large as the product of the sums.
+//   add, sub: {{0, 1}}    mul: {{0}, {1}}    div of floats, neg, reshape, transpose, slice, reduce sum, cast to a wider float: {{0}}
 //   add, sub: {{0, 1}}    mul: {{0}, {1}}    div of floats, neg, reshape, transpose, slice, reduce sum, cast to a wider float: {{0}}
 llvm::SmallVector<llvm::SmallVector<unsigned, 2>> linearOperands(mlir::Operation *op);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the names in rules stand for: the tensors and ops of a module of programs.
+// The tensors and ops of a module of programs, found by the names in rules.
 
 #ifndef ASHLAR_PASSES_LAYOUT_INFERENCE_NAMED_TENSORS_H
 #define ASHLAR_PASSES_LAYOUT_INFERENCE_NAMED_TENSORS_H
@@ -42,7 +42,7 @@ struct OpGroup {
   llvm::SmallVector<mlir::OpResult> outputs() const;
 };
 
-// Finds tensors and ops by name. Names of tensors: those of variables but the compiler's own, of inputs and outputs of functions, and of
+// Finds tensors and ops by name. Names of tensors: names of variables except the compiler's own, of inputs and outputs of functions, and of
 // intermediate tensors. Names of ops: their module paths.
 class NamedTensors {
 public:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// For maps by several attributes, types and the like, of which equal ones are one object.
+// For maps by several uniqued objects: attributes, types and the like.
 
 #ifndef ASHLAR_PASSES_LAYOUT_INFERENCE_POINTER_HASH_H
 #define ASHLAR_PASSES_LAYOUT_INFERENCE_POINTER_HASH_H

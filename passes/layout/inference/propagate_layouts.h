@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Layout inference over a module, for the pass of this name and for a search that looks at what would become of a strategy.
+// Layout inference over a module, for the pass of this name and for a search that tries a strategy.
 
 #ifndef ASHLAR_PASSES_LAYOUT_INFERENCE_PROPAGATE_LAYOUTS_H
 #define ASHLAR_PASSES_LAYOUT_INFERENCE_PROPAGATE_LAYOUTS_H
@@ -9,17 +9,17 @@
 
 namespace ashlar::layout {
 
-// The problem of a module with what inference makes of it.
+// The problem of a module with its inferred layouts.
 struct Inferred {
   LayoutProblem problem;
   Inference inference;
 };
 
-// Infers the layout of every value of a module with a mesh from those that are given. Only the ops that it replaces by their expansions are
-// changed in the module, and what is written to infer behind them.
+// Infers the layout of every value of a module with a mesh from the given layouts. Changes only ops that it replaces by their expansions,
+// and the layouts from which it infers behind them.
 mlir::FailureOr<Inferred> inferLayouts(mlir::ModuleOp module, bool splitVariables);
 
-// Infers layouts and writes them, as ashlar-propagate-layouts says (passes.td).
+// Infers layouts and writes them, as ashlar-propagate-layouts (passes.td).
 mlir::LogicalResult propagateLayouts(mlir::ModuleOp module, bool splitVariables);
 
 } // namespace ashlar::layout

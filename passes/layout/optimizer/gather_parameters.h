@@ -18,11 +18,11 @@ bool isCopy(mlir::Operation *op);
 // The layouts in which variables are stored, by name.
 using StoredLayouts = llvm::MapVector<llvm::StringRef, dist::LayoutAttr>;
 
-// Gives each phase of a program its own reads of the variables that are stored split, right ahead of the first use, with the copies that
-// are made of them. The update takes what is stored; forward and backward use the layouts that the reads and copies had, so what is stored
-// is gathered between, a copy after it was converted where that is less to send. Ops of the backward phase for which `again` holds have
-// reads of their own: the forward phase need not keep what it gathered.
-//   %w = nn.read @w {layouts = [L]}             %w = nn.read @w {layouts = [L]}          gathered from what is stored
+// Gives each phase of a program its own reads of the variables that are stored sharded, right before the first use, with the copies made of
+// them. The update takes the stored shards; forward and backward use the layouts that the reads and copies had, so the shards are gathered
+// in between, after conversion to a copy's type where that sends less. Ops of the backward phase for which `again` holds have reads of
+// their own: the forward phase need not keep its gathered tensors.
+//   %w = nn.read @w {layouts = [L]}             %w = nn.read @w {layouts = [L]}          gathered from the shards
 //   %y = nn.matmul %x, %w                ==>    %y = nn.matmul %x, %w
 //   %dx = nn.matmul %dy, %w transpose_b         %v = nn.read @w {layouts = [L], dist.read_again}
 //                                               %dx = nn.matmul %dy, %v transpose_b

@@ -12,23 +12,23 @@
 
 namespace ashlar::layout {
 
-// What the job asks for.
+// The job's request.
 struct ShardingRequest {
-  int64_t threshold = 0;  // bytes; a parameter of which a device holds fewer stays whole
+  int64_t threshold = 0;  // bytes on a device; smaller parameters stay replicated
   int64_t shardSize = -1; // devices over which one is split; -1: all that repeat it
 };
 
 // A trained parameter.
 struct ParameterShard {
   nn::VariableOp variable;
-  dist::Layout layout;        // of its state and update: that of the parameter, split further
+  dist::Layout layout;        // of its state and update: the parameter's layout, sharded further
   dist::AxisList axes;        // by which it is split further
   dist::WholeAttr whole = {}; // why it is not; null when it is
 };
 
-// Returns the layout split further over `axes`: all in the dim, or else in the dims, where a device holds least; `taken` are those that
-// split something.
-//   (10, 2) over dp = 4            [{"dp"}, {}], pieces of 3 rows
+// Returns the layout sharded further over `axes`: all in the dim, or else in the dims, where a device holds least; `taken` are the axes
+// that shard something.
+//   (10, 2) over dp = 4            [{"dp"}, {}], shards of 3 rows
 //   (2, 1024) over dp = 4          [{}, {"dp"}]
 dist::Layout splitFurther(dist::MeshAttr mesh, mlir::RankedTensorType type, const dist::Layout &layout,
                           llvm::ArrayRef<mlir::StringAttr> axes, dist::AxisList &taken);

@@ -11,9 +11,9 @@
 
 namespace ashlar::layout {
 
-// Returns the cuts of mesh axes that shorten the redistributions of an assignment, all together; nothing when none do. The pieces that
-// devices hold stay the same, only the ways between them change. `planner` is that of the mesh, and keeps what it finds out. Axes that are
-// parts already are not cut, and neither is the mesh of a model that places its collectives itself.
+// Returns the cuts of mesh axes that shorten the redistributions of an assignment, all together; nothing when none do. The shards of
+// devices stay the same, only the plans between them change. `planner` is the mesh's planner, and keeps its findings. Axes that are parts
+// already are not cut, and neither is the mesh of a model with its own collectives.
 //   [{dp}, {tp}] -> [{tp}, {dp}] on dp = 2, tp = 4:
 //     all_to_all dp, all_to_all tp dp, all_to_all dp       ==> all_to_all tp:(2)2, permute dp tp:(1)2
 std::optional<MeshRefinement> findCuts(const LayoutProblem &problem, const Assignment &assignment, dist::Planner &planner);
@@ -21,7 +21,7 @@ std::optional<MeshRefinement> findCuts(const LayoutProblem &problem, const Assig
 // Returns the planner of the refined mesh, which the planner of the mesh keeps.
 dist::Planner &plannerOf(const MeshRefinement &refinement, dist::Planner &planner);
 
-// Writes the refined mesh into a problem and what was decided of it.
+// Writes the refined mesh into a problem and its assignment.
 void refine(const MeshRefinement &refinement, LayoutProblem &problem, Assignment &assignment);
 
 } // namespace ashlar::layout

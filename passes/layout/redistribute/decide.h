@@ -14,14 +14,13 @@ namespace ashlar::layout {
 // model that places its collectives itself would need another.
 mlir::FailureOr<Assignment> decide(const LayoutProblem &problem, dist::Planner &planner);
 
-// Returns the split of factors that an op should compute with. Where all its tensors agree there is nothing to choose; otherwise the one
-// whose operands are brought and results taken in the shortest time, then with the fewest bytes, and among equals the one that uses more
-// axes, which is less work a device. The factors of operands that the op is told how to take are split so. `planner` is that of the mesh.
-// Assumes that the op has a rule, and that every operand and result has a given layout, none partial.
+// Returns the split of factors in which an op computes. Where all its tensors agree there is nothing to choose; otherwise the split with
+// the shortest time of redistributions of operands and results, then with the fewest bytes, and among equals the one that uses more axes,
+// which is less work a device. Given layouts of operands decide their factors. `planner` is the mesh's planner. Assumes that the op has a
+// rule, and that every operand and result has a given layout, none partial.
 FactorSplit chooseSplit(const LayoutProblem &problem, const ProblemOp &op, dist::Planner &planner);
 
-// Returns what devices send each other of the windows that their positions need when an op computes with a split whose results are of one
-// reduction.
+// Returns the cost of the halos between devices when an op over windows computes with a split whose results are of one reduction.
 dist::HaloCost haloCostOf(const LayoutProblem &problem, const ProblemOp &op, const FactorSplit &split, dist::Planner &planner);
 
 // Takes each value to all layouts that its users want by the fastest tree of redistributions: one may start where another ended. Layouts

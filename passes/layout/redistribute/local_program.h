@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What one device computes and sends, as numbers: the program that partitioning will make of an assignment, or has made, without its IR.
-// Prices are read off it.
+// The computation and communication of one device as numbers: the program that partitioning will make of an assignment, or has made,
+// without its IR. Cost estimates are computed from it.
 
 #ifndef ASHLAR_PASSES_LAYOUT_REDISTRIBUTE_LOCAL_PROGRAM_H
 #define ASHLAR_PASSES_LAYOUT_REDISTRIBUTE_LOCAL_PROGRAM_H

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What an assignment costs: the time of a step, the bytes that a device sends, the memory that it needs. The IR is not touched.
+// The cost of an assignment: the time of a step, the bytes that a device sends, the memory that it needs. The IR is not touched.
 
 #ifndef ASHLAR_PASSES_LAYOUT_REDISTRIBUTE_PRICE_H
 #define ASHLAR_PASSES_LAYOUT_REDISTRIBUTE_PRICE_H
@@ -11,20 +11,20 @@
 
 namespace ashlar::layout {
 
-// What the collectives of one kind take.
+// The cost of the collectives of one kind.
 struct SendPrice {
   int64_t count = 0;
   int64_t sendPs = 0;    // one after the other
-  int64_t exposedPs = 0; // of it, what computing does not hide
+  int64_t exposedPs = 0; // the part that computation does not hide
 };
 
 struct ProgramPrice {
   int64_t computePs = 0; // of the kernels and library calls, one after the other
   int64_t sendPs = 0;    // of the collectives
-  int64_t exposedPs = 0; // of it, what computing does not hide
+  int64_t exposedPs = 0; // the part that computation does not hide
   int64_t bytesSent = 0; // by a device
   int64_t peakBytes = 0; // of the values that are alive at once and have no name; variables, inputs and outputs do not count
-  std::map<CollectiveKind, SendPrice> sends; // by kind; what they expose adds up to the above, but for handing over
+  std::map<CollectiveKind, SendPrice> sends; // by kind; their exposed times add up to the above, except launch overhead
 
   // Returns the time of a run.
   int64_t timePs() const { return computePs + exposedPs; }
@@ -38,16 +38,16 @@ struct Price {
   int64_t memoryBytes() const;
 };
 
-// Prices a program on devices of these rates. `handOverPs`: what it takes to hand a collective to the channel beside the device.
+// Estimates a program on devices of these rates. `handOverPs`: the overhead of launching a collective on the asynchronous channel.
 //
 // Time: ops that generated kernels can hold and that depend on each other are one kernel between two library calls or collectives; it takes
-// the time of its arithmetic or of the memory that it reads and writes, whichever is longer. What one device alone computes (weights
-// grouping) counts for the device that has most of it. Collectives over links that move data beside computing are scheduled as lowering
-// does (passes/lower/overlap); others are exposed. Memory: a value lies in memory when something outside of its kernel reads
-// it, from there on to its last reader; one that dies in a kernel makes room for one that the kernel makes, and updates are in place.
+// the time of its arithmetic or of its memory traffic, whichever is longer. Ops of one device alone (parameter ownership) count for the
+// device with most of them. Collectives over links that move data while devices compute are scheduled as in lowering
+// (passes/lower/overlap); others are exposed. Memory: a value lies in memory when an op outside of its kernel reads it, from there on to
+// its last reader; one that dies in a kernel makes room for one that the kernel makes, and updates are in place.
 ProgramPrice priceProgram(const LocalProgram &program, const dist::DeviceRates &rates, int64_t handOverPs = 0);
 
-// What an op reads from memory and writes to it when a program is priced: for a search, which looks at ops one by one.
+// The memory traffic of an op in a cost estimate: for a search, which takes ops one by one.
 struct OpTraffic {
   struct Read {
     unsigned operand; // through which it is read, maybe by views
@@ -62,15 +62,15 @@ struct OpTraffic {
 // Returns the traffic of each op of a program.
 std::vector<OpTraffic> trafficOf(const LocalProgram &program, const dist::DeviceRates &rates);
 
-// Prices an assignment. `planner` is that of the mesh.
+// Estimates an assignment. `planner` is the mesh's planner.
 Price price(const LayoutProblem &problem, const Assignment &assignment, dist::Planner &planner, const dist::DeviceRates &rates,
             int64_t handOverPs = 0);
 
-// Prices a module whose values all have layouts, on its mesh and device. Fails, with an error, where nothing can be decided.
+// Estimates a module whose values all have layouts, on its mesh and device. Fails, with an error, where nothing can be decided.
 mlir::FailureOr<Price> priceLayouts(mlir::ModuleOp module);
 
-// Prices what inference makes of the layouts that are given in a module, as propagateLayouts() and priceLayouts() after each other do. The
-// module is used up. Fails, with an error, where either does.
+// Estimates the layouts inferred from the given ones of a module, as propagateLayouts() and priceLayouts() after each other do. The module
+// is used up. Fails, with an error, where either does.
 mlir::FailureOr<Price> priceInferred(mlir::ModuleOp module, dist::Planner &planner);
 
 } // namespace ashlar::layout

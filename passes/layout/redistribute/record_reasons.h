@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What redistributions are for, as the report says it.
+// The reasons of redistributions, for the report.
 
 #ifndef ASHLAR_PASSES_LAYOUT_REDISTRIBUTE_RECORD_REASONS_H
 #define ASHLAR_PASSES_LAYOUT_REDISTRIBUTE_RECORD_REASONS_H
@@ -9,8 +9,8 @@
 
 namespace ashlar::layout {
 
-// Writes into each redistribution of the function which op makes the value, which ops want it in the new layout, and where the layouts
-// came from (dist::Reason); not into those that the model itself asks for. Assumes layouts, and their origins as propagation leaves them.
+// Records on each redistribution of the function the producer of the value, the ops that want it in the new layout, and the origins of the
+// layouts (dist::Reason); not on a model's own collectives. Assumes layouts, and their origins as propagation leaves them.
 void recordReasons(mlir::func::FuncOp function);
 
 } // namespace ashlar::layout

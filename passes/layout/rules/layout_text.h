@@ -30,7 +30,7 @@ struct DimSplit {
 };
 
 // Parses a layout: in brackets one pair of braces a dim, in it axes, major to minor, and last a `?` when inference may add more. Quotes
-// around axes are optional. Reports what is wrong, and where, by `emitError`.
+// around axes are optional. Reports errors with their position through `emitError`.
 mlir::FailureOr<llvm::SmallVector<DimSplit>> parseLayoutText(llvm::StringRef text,
                                                              llvm::function_ref<mlir::InFlightDiagnostic()> emitError);
 

@@ -19,7 +19,7 @@ class MeshRefinement {
 public:
   explicit MeshRefinement(dist::MeshAttr mesh) : mesh(mesh) {}
 
-  // A part of an axis, [before, end): `before` is that of AxisPart, `end` that of the part behind it.
+  // A part of an axis, [before, end): `before` as in AxisPart, `end` the `before` of the next part.
   using Piece = std::pair<int64_t, int64_t>;
 
   // Returns the parts into which an axis is cut so far, none of size 1.
@@ -31,7 +31,7 @@ public:
   // Cuts the mesh where the part begins and ends. An axis that the mesh lacks, or a part that does not divide it, is an error.
   mlir::LogicalResult cut(const AxisPart &part, llvm::function_ref<mlir::InFlightDiagnostic()> emitError);
 
-  // Checks that the parts of each axis fit together: each cut divides the next. To be called after all cuts, before what follows.
+  // Checks that the parts of each axis fit together: each cut divides the next. Call it after all cuts, before the functions below.
   mlir::LogicalResult check(llvm::function_ref<mlir::InFlightDiagnostic()> emitError) const;
 
   // Returns the axes of the refined mesh that a part consists of, major to minor.
@@ -40,7 +40,7 @@ public:
   // Returns the refined mesh.
   dist::MeshAttr refinedMesh() const;
 
-  // Returns the links of the refined mesh, `links` being those of the mesh: a part has those of its axis.
+  // Returns the links of the refined mesh from the links of the mesh: a part has the link of its axis.
   llvm::SmallVector<dist::Link> refineLinks(llvm::ArrayRef<dist::Link> links) const;
 
   // Returns a layout on the refined mesh.

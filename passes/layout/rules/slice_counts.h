@@ -16,9 +16,9 @@ struct TensorSplit {
   llvm::SmallVector<DimSplit> dims;
 };
 
-// Chooses axes for the counts of a rule on one group of ops. Dims that the ops' sharding rules hold to be the same are split alike; each
-// takes the first free axis of just its size, or else, in the order of the mesh, what it can use of each axis. Tuples belong to the inputs
-// and outputs in order; inputs without one are not restricted. Example, on a mesh dp = 2, tp = 4:
+// Chooses axes for the counts of a rule on one group of ops. Dims that the ops' sharding rules identify are sharded alike; each takes the
+// first free axis of exactly its size, or else, in the order of the mesh, the usable part of each axis. Tuples belong to the inputs and
+// outputs in order; inputs without one are not restricted. Example, on a mesh dp = 2, tp = 4:
 //   matmul  in (2, 1), (1, 4)   ==>  [{dp}, {}], [{}, {tp}]                 the result [{dp}, {tp}] follows
 //   matmul  in (4, 1), (1, 2)   ==>  [{tp}, {}], [{}, {dp}]
 //   matmul  in (1, 4), (4, 1) out (4, 1)  ==>  [{}, {tp}], [{tp}, {}] and [{tp}, {}]: the sum is scattered

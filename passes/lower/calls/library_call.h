@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a target's library computes in one call: the op that a call begins with, and the ops that it takes in behind it. One row a kind of
-// call; fusing and ordering ask the rows, and the memory plan has them build the instruction. What the library of a target can is in the
-// target's row (dialects/exec/target_traits.h).
+// A library call of a target: its first op, and the ops that it absorbs after it. One row a kind of call; fusing and ordering query the
+// rows, and the memory plan has them build the instruction. The abilities of a target's library are in the target's row
+// (dialects/exec/target_traits.h).
 
 #ifndef ASHLAR_PASSES_LOWER_CALLS_LIBRARY_CALL_H
 #define ASHLAR_PASSES_LOWER_CALLS_LIBRARY_CALL_H
@@ -25,7 +25,7 @@ struct LibraryCall {
   exec::FusionKind kind;
   // Returns whether a call begins with the op.
   bool (*begins)(mlir::Operation *op);
-  // Returns whether the op can follow `last` inside a call of the target's library, what else it reads aside.
+  // Returns whether the op can follow `last` inside a call of the target's library, whatever its other operands.
   bool (*follows)(mlir::Operation *op, mlir::Operation *last, exec::Target target);
   // Whether an op inside a call may add a tensor of the shape of the results, and not only a bias.
   bool addsTensors;
@@ -39,10 +39,10 @@ const LibraryCall *findCall(mlir::Operation *op);
 // Returns the call that a fusion of this kind is; null when it is a kernel.
 const LibraryCall *findCall(exec::FusionKind kind);
 
-// Returns what the op adds to the result of `last`. Null when the op adds nothing to it.
+// Returns the term that the op adds to the result of `last`. Null when the op adds nothing to it.
 mlir::Value getAddend(mlir::Operation *op, mlir::Operation *last);
 
-// Returns what the op multiplies the result of `last` with. Null when the op does not.
+// Returns the factor by which the op multiplies the result of `last`. Null when the op does not.
 mlir::Value getFactor(mlir::Operation *op, mlir::Operation *last);
 
 // Returns the value that `value` repeats along all dims but the last, as a bias is; null when it is no such value, or null.

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A convolution of the library, or one of its gradients, and the ops that one call of it takes in: from the ops of a program to the
-// descriptor that the runtime gets. The library takes f32, and on cuda bf16 and f16, with the channels last (ashlar-assign-formats gives it
-// that; ashlar-expand-ops takes others apart). The grammar is
+// A convolution of the library, or one of its gradients, and the ops that one call of it absorbs: from the ops of a program to the
+// descriptor of the runtime. The library takes f32, and on cuda bf16 and f16, with the channels last (set by ashlar-assign-formats;
+// ashlar-expand-ops expands others). The grammar is
 //
 //   nn.conv or nn.conv_data  [nn.mul by a scale along the last dim]  [nn.add of a bias along it]  [nn.add of a tensor]  [activation]
 //   nn.conv_weights
 //
-// where the library joins what follows (`joinsConvolutions`), else just the convolutions,
-// each part at most once, in this order, and read by the next one only.
+// where the library joins epilogues (`joinsConvolutions`), else just the convolutions, each part at most once, in this order, and read by
+// the next one only.
 
 #ifndef ASHLAR_PASSES_LOWER_CALLS_LIBRARY_CONVOLUTION_H
 #define ASHLAR_PASSES_LOWER_CALLS_LIBRARY_CONVOLUTION_H
@@ -29,7 +29,7 @@ bool takesOperands(const nn::Convolution &conv, exec::Target target);
 // Returns whether a call begins with the op.
 bool beginsConvolution(mlir::Operation *op);
 
-// Returns whether the op can follow `last` inside a call of the target's library, what else it reads aside.
+// Returns whether the op can follow `last` inside a call of the target's library, whatever its other operands.
 bool followsInConvolution(mlir::Operation *op, mlir::Operation *last, exec::Target target);
 
 // Builds the call that a fusion of kind conv becomes. Fails, with an error, where its body is not of the grammar.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A matrix product of the library, and the ops that one call of it takes in: all that the compiler knows of it, from the ops of a program
-// to the descriptor that the runtime gets. What the library of a target can is in the target's row (dialects/exec/target_traits.h). The
+// A matrix product of the library, and the ops that one call of it absorbs: the compiler's only code on products, from the ops of a program
+// to the descriptor of the runtime. The abilities of a target's library are in the target's row (dialects/exec/target_traits.h). The
 // grammar is
 //
 //   nn.matmul  [nn.cast of its sums to f32]  [nn.add of a bias along the last dim]  [activation]
@@ -20,8 +20,8 @@
 
 namespace ashlar::lower {
 
-// Returns whether the product is of a type that the target's library takes, as it is or as f32, and of so many multiplications that a call
-// is worth its overhead.
+// Returns whether the product has a type that the target's library takes, directly or as f32, and enough multiplications to be worth the
+// overhead of a call.
 bool isLibraryProduct(nn::MatMulOp op, int64_t leastFlops, exec::Target target);
 
 // Returns whether the target's library takes the operands as they are, and adds up in f32.
@@ -30,7 +30,7 @@ bool takesOperands(nn::MatMulOp op, exec::Target target);
 // Returns whether a call begins with the op.
 bool beginsProduct(mlir::Operation *op);
 
-// Returns whether the op can follow `last` inside a call of the target's library, what else it reads aside.
+// Returns whether the op can follow `last` inside a call of the target's library, whatever its other operands.
 bool followsInProduct(mlir::Operation *op, mlir::Operation *last, exec::Target target);
 
 // Returns whether the op can follow anything inside a call.

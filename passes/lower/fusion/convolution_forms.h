@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The forms of convolutions: what a library takes, and ops that kernels are generated of.
+// The forms of convolutions: library calls, and ops for generated kernels.
 
 #ifndef ASHLAR_PASSES_LOWER_FUSION_CONVOLUTION_FORMS_H
 #define ASHLAR_PASSES_LOWER_FUSION_CONVOLUTION_FORMS_H
@@ -11,8 +11,8 @@
 
 namespace ashlar::lower {
 
-// Returns the result of the op where it is a normalization of what a library convolution computes, for it alone: by a factor and a bias a
-// channel, which join the call. Its statistics are no function of the convolution then. Null for any other op.
+// Returns the result of the op where it normalizes the result of a library convolution, its only reader: by a factor and a bias a channel,
+// which join the call. Its statistics are no function of the convolution then. Null for any other op.
 //
 //   %n = nn.normalize %y, ... dims = [3]   ==>   %n = %y * nn.broadcast %factor + nn.broadcast (%shift - %mean * %factor)
 mlir::Value scaleConvolution(mlir::ImplicitLocOpBuilder &builder, mlir::Operation *op, exec::Target target);

@@ -11,10 +11,10 @@
 
 namespace ashlar::lower {
 
-// Makes one kernel of kernels that run over the same shape and move so little that their launches count, where they do not need each
-// other: the updates of biases and norms, their conversions, the squares of gradients that are clipped. So does a loop that finishes what a
-// kernel reduces: mean and deviation of a batch normalization, its running statistics. Kernels of a target without
-// launches stay as they are. O(joined kernels x ops).
+// Joins kernels over the same shape that are short enough for their launches to count, where they do not need each other: the updates of
+// biases and norms, their conversions, the squares of clipped gradients. A loop that finishes a kernel's reduction joins it too: mean and
+// deviation of a batch normalization, its running statistics. Kernels of a target without launches stay as they are. O(joined kernels x
+// ops).
 //   %a1 = loop(%a, %da); nn.write @a, %a1                         %a1, %b1 = loop(%a, %da, %b, %db)
 //   %b1 = loop(%b, %db); nn.write @b, %b1                 ==>     nn.write @a, %a1; nn.write @b, %b1
 void joinSmallKernels(mlir::func::FuncOp function, exec::Target target);

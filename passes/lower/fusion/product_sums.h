@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sums that a library product can make on its way: the gradient of a bias, beside that of its weight.
+// Sums that a library product computes in the same call: the gradient of a bias, with the gradient of its weight.
 
 #ifndef ASHLAR_PASSES_LOWER_FUSION_PRODUCT_SUMS_H
 #define ASHLAR_PASSES_LOWER_FUSION_PRODUCT_SUMS_H

@@ -11,9 +11,9 @@
 
 namespace ashlar::lower {
 
-// Splits fusions that reduce much to little: the first reduced dim (on cuda with those that run as one loop with it) becomes (segments,
-// rest), the fusion reduces the rest, and a second one reduces the segments and computes what depends on them. No element is computed
-// twice, and full results stay where they are.
+// Splits fusions that reduce many elements to few: the first reduced dim (on cuda with the dims that run as one loop with it) becomes
+// (segments, rest), the fusion reduces the rest, and a second one reduces the segments and computes the dependent ops. No element is
+// computed twice, and full results stay where they are.
 //   %y = columns(%x : 8192x256, ...)   ==>   %p = columns(reshape %x : 64x128x256, ...) : 64x256;   %y = columns(%p)
 void splitReductions(mlir::func::FuncOp function, exec::Target target);
 

@@ -10,10 +10,10 @@
 
 namespace ashlar::lower {
 
-// A view says which element is read where (isView), or is arithmetic on places alone: nn.index, dist.axis_index, integer constants, and
-// sums and products of these. So the index of a piece in its whole tensor is computed where it is needed, and two kernels that need the
-// same one share no buffer. State: the code of each view as a tree, down to what is read from memory. Invariant: no view has more code than
-// kMaxViewCode; what would have more is no view, so a copy is O(1) however long the chain of views is.
+// A view maps each element to an element of its operand (isView), or is arithmetic on places alone: nn.index, dist.axis_index, integer
+// constants, and sums and products of these. So the index of a shard in its whole tensor is computed where it is needed, and two kernels
+// that need the same one share no buffer. State: the code of each view as a tree, down to the loads. Invariant: no view has more code than
+// kMaxViewCode; larger ones are no views, so a copy is O(1) however long the chain of views is.
 class ViewTable {
 public:
   // Notes the op if it is a view, and returns whether it is. Operands are noted before their users.
@@ -21,7 +21,7 @@ public:
 
   bool contains(mlir::Operation *op) const { return entries.contains(op); }
 
-  // Returns the code that computes an element of a value which a kernel reads: that of the view, 1 for a load.
+  // Returns the code that computes an element of a value which a kernel reads: a view's code, or 1 for a load.
   int64_t codeOf(mlir::Value value) const;
 
 private:

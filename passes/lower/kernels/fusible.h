@@ -11,8 +11,7 @@
 
 namespace ashlar::lower {
 
-// Returns whether the op only says which element is read (or generated) where: copied into each kernel that reads it, never a loop of its
-// own.
+// Returns whether the op only selects (or generates) elements by place: copied into each kernel that reads it, never a loop of its own.
 inline bool isView(mlir::Operation *op) {
   if (auto constant = llvm::dyn_cast<nn::ConstantOp>(op)) {
     return constant.getValue().isSplat();

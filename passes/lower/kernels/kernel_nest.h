@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the kernel emitters of all targets share: the fusion, the code of its elements, and the places of its results. Each target adds the
-// loop nest around it.
+// The common part of the kernel emitters of all targets: the fusion, the code of its elements, and the places of its results. Each target
+// adds the loop nest around it.
 
 #ifndef ASHLAR_PASSES_LOWER_KERNELS_KERNEL_NEST_H
 #define ASHLAR_PASSES_LOWER_KERNELS_KERNEL_NEST_H
@@ -18,8 +18,8 @@ namespace ashlar::lower {
 // State: the insertion point of `b`, and `index`, the place in the domain of the code that is emitted there.
 class KernelNest {
 public:
-  // The arguments of `function`, which has its entry block, are the operands, then the results that overwrite none, then what the target
-  // adds. `alias` as in emitKernel().
+  // The arguments of `function`, which has its entry block, are the operands, then the results that overwrite none, then the target's own.
+  // `alias` as in emitKernel().
   KernelNest(exec::FusionOp fusion, mlir::func::FuncOp function, llvm::ArrayRef<int64_t> alias);
 
 protected:
@@ -49,7 +49,7 @@ protected:
   // Returns whether the op computes a value of a row; arithmetic on places can be of other shapes too, to be read through views.
   bool computesRowValue(mlir::Operation &op) const;
 
-  // Returns the current index of a value: all of it for a full one, else that of the dims that the reductions keep.
+  // Returns the current index of a value: all of it for a full one, else the index along the dims that the reductions keep.
   Index indexOf(mlir::Value value);
 
   // Returns the result that holds a reduction which the fusion yields.
@@ -58,12 +58,12 @@ protected:
   // Returns the reductions in the order of the body.
   llvm::SmallVector<nn::ReduceOp> reductions();
 
-  // Emits what a reduction starts with, and its combination of two elements; both in the type that elements are computed in.
+  // Emits the neutral element of a reduction, and its combination of two elements; both in the type in which elements are computed.
   mlir::Value neutralOf(nn::ReduceOp reduce);
   mlir::Value combine(nn::ReduceOp reduce, mlir::Value lhs, mlir::Value rhs);
 };
 
-// Splits the loops of a nest into kept and reduced ones; those of a scatter's batch are apart.
+// Splits the loops of a nest into kept and reduced ones; the loops of a scatter's batch are apart.
 struct SplitLoops {
   llvm::SmallVector<LoopDim> batch, kept, reduced;
 

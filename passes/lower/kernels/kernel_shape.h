@@ -19,11 +19,11 @@ struct LoopDim {
   bool reduced; // a reduction runs over it
 };
 
-// The nest of a fusion; that of a scatter runs over the updates, its places are reduced. Example: columns over tensor<256x28x28xf32>
+// The nest of a fusion; a scatter's nest runs over the updates, its places are reduced. Example: columns over tensor<256x28x28xf32>
 // reducing dim 0 has loops {0..0: 256, reduced}, {1..2: 784}.
 struct KernelShape {
   llvm::SmallVector<int64_t> domain;
-  int64_t rowRank = 0;   // of a rows fusion: leading dims that are rows; of a scatter: those that are batch or places
+  int64_t rowRank = 0;   // of a rows fusion: leading dims that are rows; of a scatter: leading dims of batch or places
   int64_t batchDims = 0; // of a scatter
   llvm::SmallVector<LoopDim> loops;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What one kernel may hold. Fusion asks before an op joins a group, so the time to compile a kernel, its registers and its streams through
-// memory have bounds that do not depend on the model.
+// The limits of one kernel. Fusion checks them before an op joins a group, so the time to compile a kernel, its registers and its streams
+// through memory have bounds that do not depend on the model.
 
 #ifndef ASHLAR_PASSES_LOWER_KERNELS_KERNEL_SIZE_H
 #define ASHLAR_PASSES_LOWER_KERNELS_KERNEL_SIZE_H
@@ -23,23 +23,23 @@ constexpr int64_t kMaxKernelBuffers = 64;
 // kernel several times; a larger one is computed once, into memory.
 constexpr int64_t kMaxViewCode = 256;
 
-// Returns about how many scalar instructions compute one element of the op's result from those of its operands.
+// Returns about how many scalar instructions compute one element of the op's result from its operands' elements.
 int64_t codeOf(mlir::Operation &op);
 
 // As codeOf, for an op that only reads elements of its operands, or makes them (views.cpp).
 int64_t codeOfView(mlir::Operation &op);
 
-// What a kernel holds.
+// The size of a kernel.
 struct KernelSize {
   int64_t code = 0;   // scalar instructions of one element, in one pass
-  int64_t passes = 1; // over a row, each of which may compute everything again
+  int64_t passes = 1; // over a row; each may recompute everything
   int64_t live = 0;   // values that something outside may still read: each can become a result
   llvm::SmallDenseSet<mlir::Value, 8> inputs;
 
   // Returns whether one kernel may hold this.
   bool fits() const { return code * passes <= kMaxKernelCode && live + static_cast<int64_t>(inputs.size()) <= kMaxKernelBuffers; }
 
-  // Adds what another kernel holds, of which this one reads nothing.
+  // Adds the content of another kernel with which this one shares no value.
   void add(const KernelSize &other);
 };
 

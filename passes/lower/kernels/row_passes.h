@@ -14,7 +14,7 @@ namespace ashlar::lower {
 // in 3.
 class RowPasses {
 public:
-  // `body` is that of a fusion of kind rows over `domain`.
+  // `body` is the body of a fusion of kind rows over `domain`.
   RowPasses(mlir::Block &body, llvm::ArrayRef<int64_t> domain);
 
   int64_t lastLevel() const { return last; }

@@ -20,9 +20,9 @@ namespace ashlar::lower {
 // Returns an index as a constant.
 mlir::Value indexConstant(mlir::ImplicitLocOpBuilder &builder, int64_t value);
 
-// Elements are emitted on demand, from the element wanted back to the loads. State: where each block argument lies, which values are
-// already at hand (reductions of the current row, copies in scratch), and which elements were emitted at the current point. Invariant:
-// everything remembered dominates the insertion point; whoever leaves a loop body calls restore() with what save() gave before it.
+// Elements are emitted on demand, from the element wanted back to the loads. State: the place of each block argument, the available values
+// (reductions of the current row, copies in scratch), and the elements emitted at the current point. Invariant: everything remembered
+// dominates the insertion point; code that leaves a loop body calls restore() with the result of the save() before it.
 class ScalarEmitter {
 public:
   using Index = llvm::SmallVector<mlir::Value>;
@@ -41,12 +41,12 @@ public:
   void markCopied(mlir::Value value) { scratches[value].second = true; }
   void setScratchIndex(mlir::Value at) { scratchIndex = at; }
 
-  // From here on lanes[i] is the index of the i-th of some neighbouring elements, the first of which is a multiple of their number: what
-  // lies side by side in memory at these indices is read as one vector. Fewer than two lanes: every element is read for itself.
+  // From here on lanes[i] is the index of the i-th of some neighbouring elements; the index of the first is a multiple of their number:
+  // elements that are adjacent in memory at these indices are read as one vector. Fewer than two lanes: every element is read separately.
   void setLanes(llvm::ArrayRef<mlir::Value> indices) { lanes.assign(indices.begin(), indices.end()); }
 
-  // From here on what is overwritten is read only where `condition` holds, and is 0 elsewhere; null: everywhere. For code that runs at
-  // places of other threads too, where nobody uses what it computes.
+  // From here on values that are overwritten are read only where `condition` holds, and are 0 elsewhere; null: everywhere. For code that
+  // also runs at places of other threads, whose results are unused there.
   void setGuard(mlir::Value condition) { guard = condition; }
   void markOverwritten(mlir::Value memref) { overwritten.insert(memref); }
 
@@ -56,7 +56,7 @@ public:
   // Stores `element` at `index` of a flat memref that holds a tensor of `shape`.
   void store(mlir::Value element, mlir::Value memref, llvm::ArrayRef<int64_t> shape, const Index &index);
 
-  // Stores the elements of all lanes; `index` is that of the first.
+  // Stores the elements of all lanes; `index` is the first one's.
   void storeLanes(llvm::ArrayRef<mlir::Value> elements, mlir::Value memref, llvm::ArrayRef<int64_t> shape, const Index &index);
 
   // Returns element `index` of a flat memref that holds a tensor of `type`.
@@ -82,7 +82,7 @@ private:
   mlir::Value guard;
   Memo memo;
 
-  // Returns the lane that `index` is of, if all lanes lie side by side in memory.
+  // Returns the lane of `index`, if all lanes are adjacent in memory.
   std::optional<unsigned> laneOf(llvm::ArrayRef<int64_t> shape, const Index &index) const;
   mlir::Value guarded(mlir::Value memref, mlir::Type type, llvm::function_ref<mlir::Value()> read);
   mlir::Value loadVector(mlir::Value memref, llvm::ArrayRef<int64_t> shape, const Index &index);

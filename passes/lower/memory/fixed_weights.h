@@ -28,10 +28,10 @@ private:
   std::map<uint64_t, Variable> variables; // by offset; disjoint
 };
 
-// Says of the calls of all programs but @init whose weights are fixed that they are.
+// Marks the calls with fixed weights in all programs except @init.
 void markFixedWeights(exec::VariantOp variant);
 
-// Says it of none.
+// Removes all marks.
 void unmarkFixedWeights(exec::VariantOp variant);
 
 } // namespace ashlar::lower

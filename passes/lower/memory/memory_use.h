@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a process of a variant takes, part by part: the one place that --memory, --plan, --explain and --report count in.
+// The memory of a process of a variant, part by part: the one place that --memory, --plan, --explain and --report count in.
 
 #ifndef ASHLAR_PASSES_LOWER_MEMORY_MEMORY_USE_H
 #define ASHLAR_PASSES_LOWER_MEMORY_MEMORY_USE_H
@@ -17,7 +17,7 @@ struct MemoryPart {
   uint64_t bytes = 0;
 };
 
-// The parts of a process, without those of no bytes. Of a device with memory of its own, those that lie there.
+// The parts of a process, without parts of no bytes. On a device with memory of its own, the parts there.
 struct MemoryUse {
   llvm::SmallVector<MemoryPart> parts;
   uint64_t threadBytes = 0; // that every thread of a rank beyond the first one takes, too
@@ -26,15 +26,15 @@ struct MemoryUse {
   uint64_t bytes() const;
 };
 
-// What the count depends on besides the variant.
+// The inputs of the count besides the variant.
 struct MemoryFacts {
   exec::Target target = exec::Target::Cpu;
   uint64_t constantBytes = 0;
   int64_t ranksPerHost = INT64_MAX; // ranks r with equal r / ranksPerHost share a host
 };
 
-// Counts what a process holds while it runs the programs of the variant with one thread: tensors and temporaries of its devices,
-// constants, and what the runtime takes because of them (runtime/abi/memory_sizes.h). Of processes that differ, the one that takes most.
+// Counts the memory of a process that runs the programs of the variant with one thread: tensors and temporaries of its devices, constants,
+// and the runtime's buffers for them (runtime/abi/memory_sizes.h). Where processes differ, the one that takes most.
 MemoryUse memoryUse(exec::VariantOp variant, const MemoryFacts &facts);
 
 } // namespace ashlar::lower

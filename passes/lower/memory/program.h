@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One program on its way from tensors to buffers: its instructions, and for each of their operands and results a storage. Here it is
-// decided what is computed in place and which copies remain; arena offsets of temporaries come later.
+// One program on its way from tensors to buffers: its instructions, and for each of their operands and results a storage. It decides which
+// values are computed in place and which copies remain; arena offsets of temporaries come later.
 
 #ifndef ASHLAR_PASSES_LOWER_MEMORY_PROGRAM_H
 #define ASHLAR_PASSES_LOWER_MEMORY_PROGRAM_H
@@ -45,10 +45,10 @@ struct Program {
 
 // Turns a function of nn.read, nn.write, nn.constant, exec.fusion, exec.await, dist collectives and return into a program.
 //
-// A value is computed right where it must end up whenever nothing is read there afterwards: in its variable, in its output, or over an
-// operand that dies. Otherwise it is copied at the end: outputs first, then variables, so that every read of a variable sees the value from
-// before the program; what may be computed over what depends on the target's kernels. Fails with an error when the function holds another
-// op, or reads a variable after writing it.
+// A value is computed right where it must end up if nothing is read there afterwards: in its variable, in its output, or over an operand
+// that dies. Otherwise it is copied at the end: outputs first, then variables, so that every read of a variable sees the value from before
+// the program. The target's kernels decide which operands may be overwritten. Fails with an error when the function holds another op, or
+// reads a variable after writing it.
 mlir::FailureOr<Program> buildProgram(mlir::func::FuncOp function, const TensorTable &tensors, ConstantPool &constants, dist::MeshAttr mesh,
                                       exec::Target target);
 

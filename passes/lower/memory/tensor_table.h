@@ -21,7 +21,7 @@ namespace ashlar::lower {
 struct NamedTensor {
   std::string name;
   exec::Role role;
-  mlir::RankedTensorType type; // what one device holds
+  mlir::RankedTensorType type; // on one device
   llvm::SmallVector<int64_t> globalShape;
   llvm::SmallVector<llvm::SmallVector<int64_t>> splits; // for each dim the indices of mesh axes, major to minor
   uint64_t offset;                                      // in the arena, or in the slot
@@ -35,7 +35,7 @@ struct NamedTensor {
 };
 
 // Lays the mesh coordinates (at offset 0) and the named tensors one after the other. Variables of one owner follow each other, too, but
-// those of different owners begin at the same place: no device holds both.
+// variables of different owners begin at the same place: no device holds both.
 class TensorTable {
 public:
   // Without a mesh there are no axes.
@@ -60,7 +60,7 @@ public:
   // Returns the arena offset of the device's coordinate on an axis, an i64.
   static uint64_t coordinateOffset(unsigned axis) { return axis * sizeof(int64_t); }
 
-  // Returns the bytes up to the end of the last tensor, and those of a slot.
+  // Returns the bytes up to the end of the last tensor, and the bytes of a slot.
   uint64_t bytes() const { return end; }
   uint64_t slotBytes() const { return slotEnd; }
 
@@ -75,7 +75,7 @@ private:
     llvm::SmallVector<unsigned> inputs, outputs;
   };
 
-  // Moves the variables with owners behind those of all devices.
+  // Moves the variables with owners behind the variables of all devices.
   void placeOwned();
 
   // Adds a tensor. A null `layout` or `globalType` means: every device holds all of it.

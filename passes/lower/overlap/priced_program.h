@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the ops of a fused program take, from the rates of the device and of the links: the numbers that the schedule and the predicted time
-// of a program are made of.
+// The times of the ops of a fused program, from the rates of the device and of the links: the input of the schedule and of a program's
+// predicted time.
 
 #ifndef ASHLAR_PASSES_LOWER_OVERLAP_PRICED_PROGRAM_H
 #define ASHLAR_PASSES_LOWER_OVERLAP_PRICED_PROGRAM_H
@@ -18,13 +18,13 @@ namespace ashlar::lower {
 // A program as numbers. State: the instructions in order, and the op of each.
 class PricedProgram {
 public:
-  // `handOverPs`: the target's (dialects/exec/target_traits.h); nothing of it counts as hidden.
+  // `handOverPs`: the target's (dialects/exec/target_traits.h); none of it counts as hidden.
   PricedProgram(mlir::Block &block, const dist::DeviceRates &rates, int64_t handOverPs);
 
   // Returns the time of the program when it runs one op after the other.
   int64_t alonePs() const;
 
-  // Returns the time of an op that nothing runs beside.
+  // Returns the time of an op without overlap.
   int64_t alonePs(unsigned number) const { return ops[number].timePs - (ops[number].runsBeside ? handOverPs : 0); }
 
   std::vector<dist::PricedOp> ops;

@@ -9,9 +9,9 @@
 
 namespace ashlar::search {
 
-// Returns for each node the choices that are left when those are left out than which another one of their node is never worse, whatever
-// the neighbours choose (Goldstein 1994), until there are none. `own`: what the choices of each node cost by themselves. `keepsAmounts`:
-// a choice is only left out for one that takes no more of any row.
+// Returns for each node the choices that remain when dominated ones are removed: a choice is dominated by another one of its node that is
+// never worse, whatever the neighbours choose (Goldstein 1994), until none are left. `own`: the cost of the choices of each node by
+// themselves. `keepsAmounts`: a choice is only dominated by one that takes no more of any row.
 std::vector<std::vector<unsigned>> findWorthwhile(const DecisionGraph &graph, const std::vector<std::vector<Cost>> &own,
                                                   bool keepsAmounts = false);
 

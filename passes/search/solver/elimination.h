@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Dynamic programming over a decision graph: nodes are eliminated one after the other, each into one table of what it costs at best for
-// every choice of its neighbours. A chain, a tree and a series-parallel graph (forward beside backward of a chain of layers) need tables of
-// two nodes only; a graph of treewidth w those of w.
+// Dynamic programming over a decision graph: nodes are eliminated one after the other, each into one table of its least cost for every
+// choice of its neighbours. A chain, a tree and a series-parallel graph (forward and backward of a chain of layers) need tables of two
+// nodes only; a graph of treewidth w needs tables of w.
 
 #ifndef ASHLAR_PASSES_SEARCH_SOLVER_ELIMINATION_H
 #define ASHLAR_PASSES_SEARCH_SOLVER_ELIMINATION_H
@@ -13,7 +13,7 @@
 
 namespace ashlar::search {
 
-// What a search found.
+// The result of a search.
 struct Solution {
   Choices choices;
   Cost cost = 0;  // of the choices
@@ -23,9 +23,9 @@ struct Solution {
 // The largest table of an exact elimination.
 constexpr size_t kMostTableEntries = size_t(1) << 20;
 
-// Returns the choices that cost the least, without a look at the rows. The best is found wherever no table gets larger than `mostEntries`.
-// Where one would, a node is eliminated into several tables, each at its own best (mini-buckets; Dechter and Rish 2003): then the bound is
-// below what is best, and the choices, improved one node at a time, may cost more.
+// Returns the choices with the least cost, ignoring the rows. The best is found if no table gets larger than `mostEntries`. A node with a
+// larger one is eliminated into several tables, each at its own best (mini-buckets; Dechter and Rish 2003): then the bound is below the
+// optimum, and the choices, improved one node at a time, may cost more.
 Solution eliminate(const DecisionGraph &graph, size_t mostEntries = kMostTableEntries);
 
 } // namespace ashlar::search

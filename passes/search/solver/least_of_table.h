@@ -9,10 +9,10 @@
 
 namespace ashlar::search {
 
-// Finds for each row of a row-major table the least cost, with what is added to each column; kForbidden where all are more.
+// Finds for each row of a row-major table the least sum of an entry and its column's cost; kForbidden where all are more.
 void findLeastOfRows(const Cost *table, const Cost *ofColumns, size_t rows, size_t columns, Cost *least);
 
-// Finds for each column of a row-major table the least cost, with what is added to each row; kForbidden where all are more.
+// Finds for each column of a row-major table the least sum of an entry and its row's cost; kForbidden where all are more.
 void findLeastOfColumns(const Cost *table, const Cost *ofRows, size_t rows, size_t columns, Cost *least);
 
 } // namespace ashlar::search

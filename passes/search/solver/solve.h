@@ -15,23 +15,23 @@ enum class Method { DynamicProgramming, IntegerProgram };
 
 struct Request {
   Method method = Method::DynamicProgramming;
-  int64_t limit = std::numeric_limits<int64_t>::max(); // of what choices may take of each row
+  int64_t limit = std::numeric_limits<int64_t>::max(); // on the amount of each row
   double seconds = 60;                                 // after which the best that was found has to do
   std::vector<Choices> known;                          // to start from
 };
 
 struct Found : Solution {
-  bool fits = true; // else nothing was found that keeps the limit, and the choices are those that take least
+  bool fits = true; // else no choices within the limit were found, and these take least
   // Found on the way, with the limit kept: cost more, but maybe not once all is counted that the graph does not count.
   std::vector<Choices> others;
 };
 
-// Returns the choices that cost the least within the limit, and what is proven of them.
+// Returns the choices with the least cost within the limit, and the proven bound.
 //
-// The relaxation bounds from below what is best; where the limit matters, each row gets a price, found by subgradient steps. Choices that
-// are proven to cost more than the best ones that are known are left out, and the rest is eliminated, which is exact where no table gets
-// too large. Where it is not, parts of the graph are decided exactly while all else stays. The integer program closes what is left between
-// the two, for which dynamic programming takes the best that it found.
+// The relaxation bounds the optimum from below; where the limit matters, each row gets a multiplier, found by subgradient steps. Choices
+// that are proven to cost more than the best known ones are removed, and the rest is eliminated, which is exact if no table gets too large.
+// Otherwise, parts of the graph are decided exactly while all else stays. The integer program closes the remaining gap, for which dynamic
+// programming takes the best choices found.
 Found solve(const DecisionGraph &graph, const Request &request);
 
 } // namespace ashlar::search

@@ -16,14 +16,14 @@ struct LossShare {
   double least = 0;
 };
 
-// Has a training step return its share of the loss of a step of `microBatches` runs. `loss`: a scalar. Changes the function only where it
-// succeeds; else `reason` says which op couples samples.
+// Makes a training step return its share of the loss of a step of `microBatches` runs. `loss`: a scalar. Changes the function only where it
+// succeeds; else `reason` names the op that couples samples.
 //   mean of 4 rows, of a step of 8       sum / 8
 //   sum / number of valid labels         sum, with that number as the weight
 //   mean + 0.1 |w|^2, two runs           sum / 8 + 0.05 |w|^2
 mlir::FailureOr<LossShare> divideStep(SampleDependence &dependence, mlir::Value loss, int64_t microBatches, std::string &reason);
 
-// The same for an evaluation of any number of batches, of which the first `samples` samples (a scalar of i64) count. `counts`: sums of
+// The same for an evaluation of any number of batches, where the first `samples` samples (a scalar of i64) count. `counts`: sums of
 // integers over samples, which count the same ones; they are changed in place.
 mlir::FailureOr<LossShare> divideEvaluation(SampleDependence &dependence, mlir::Value loss, mlir::ValueRange counts, mlir::Value samples,
                                             std::string &reason);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How the values of a program depend on the samples of its batch: which hold one part a sample, which are sums over samples, and which need
+// How the values of a program depend on the samples of its batch: values with one part a sample, sums over samples, and values that need
 // all samples at once. A step is split into micro-batches, and a data set into batches, as a mesh axis splits a batch into shards, so the
-// rules of ops are those of layouts (ShardingRuleOpInterface, ComputeOpInterface::passesParts).
+// rules of layouts apply (ShardingRuleOpInterface, ComputeOpInterface::passesParts).
 //
 //   %rows = nn.softmax_cross_entropy %logits, %labels                  one part a sample, in dim 0
 //   %sum = nn.reduce sum %rows dims = [0]                              a sum over samples
@@ -22,7 +22,7 @@
 
 namespace ashlar::train {
 
-// What a value has to be divided by when all samples are there.
+// The divisor of a value once all samples are summed.
 struct Divisor {
   enum class Kind {
     None,
@@ -56,12 +56,11 @@ struct Dependence {
   std::string reason;         // Coupled: the op that couples samples, and why
 };
 
-// The dependences of all values of a program, and what has to change in it for a part of the batch to make its part of a sum. Linear in the
-// program.
+// The dependences of all values of a program, and the changes by which a part of the batch makes its part of a sum. Linear in the program.
 class SampleDependence {
 public:
-  // `larger`: the same program for a larger batch, which shows what depends on the number of samples; null without one. `isStep`: the
-  // larger batch is that of a step, or without one the step has `growth` times the samples of the program, so that their number is known.
+  // `larger`: the same program for a larger batch, which shows the dependence on the number of samples; null without one. `isStep`: the
+  // larger batch is the step's, or without one the step has `growth` times the samples of the program, so that their number is known.
   // Otherwise it is not (an evaluation).
   SampleDependence(mlir::func::FuncOp function, mlir::func::FuncOp larger, int64_t batch, int64_t growth, bool isStep);
 
@@ -92,7 +91,7 @@ public:
     nn::ConstantOp constant;
     double value;
   };
-  // What changes where a part of the batch is to make its part of a sum: quotients by sums, which become their dividends, and the above.
+  // The changes for a part of the batch to make its part of a sum: quotients by sums, which become their dividends, and the above.
   llvm::SmallVector<mlir::Operation *> quotients;
   llvm::SmallVector<Addend> addends;
   llvm::SmallVector<Summed> summed;

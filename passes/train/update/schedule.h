@@ -27,7 +27,7 @@ struct Schedule {
   bool isConstant() const { return kind == ScheduleKind::Constant && warmupSteps == 0; }
 };
 
-// Returns what is wrong with a schedule; "" for nothing.
+// Returns the error of a schedule; "" for none.
 std::string findFault(const Schedule &schedule);
 
 // Returns the learning rate of a step; the first one is number 0. Assumes a schedule without a fault.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sums of squares, of which norms are made.
+// Sums of squares, for norms.
 
 #ifndef ASHLAR_PASSES_TRAIN_UPDATE_SQUARES_H
 #define ASHLAR_PASSES_TRAIN_UPDATE_SQUARES_H
@@ -10,8 +10,8 @@
 
 namespace ashlar::train {
 
-// Returns the sum of the squares of all elements of a tensor, a scalar of its type: first that of each row, which threads share, then that
-// of the rows. Devices that hold pieces add them up, since these are sums like any other.
+// Returns the sum of the squares of all elements of a tensor, a scalar of its type: first the sum of each row, in parallel, then the sum of
+// the rows. Devices with shards add them up, since these are sums like any other.
 mlir::Value sumOfSquares(mlir::ImplicitLocOpBuilder &builder, mlir::Value tensor);
 
 } // namespace ashlar::train

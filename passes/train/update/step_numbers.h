@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Arithmetic on the numbers of a training step that are the same for all elements: learning rates, bias corrections. What is known when
-// the program is compiled is computed at once; the rest becomes scalar ops in f64, so that 1 - 0.999^t has all its digits, and is rounded
-// to the type of a parameter where an element takes it.
+// Arithmetic on the numbers of a training step that are the same for all elements: learning rates, bias corrections. Constants are folded;
+// the rest becomes scalar ops in f64, so that 1 - 0.999^t has all its digits, and is rounded to the type of a parameter where an element
+// takes it.
 
 #ifndef ASHLAR_PASSES_TRAIN_UPDATE_STEP_NUMBERS_H
 #define ASHLAR_PASSES_TRAIN_UPDATE_STEP_NUMBERS_H

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The update of a training step as a whole, for passes that change what it makes of the gradients, whatever the optimizer is.
+// The update of a training step, for passes that change how it uses the gradients, whatever the optimizer is.
 
 #ifndef ASHLAR_PASSES_TRAIN_UPDATE_UPDATE_PHASE_H
 #define ASHLAR_PASSES_TRAIN_UPDATE_UPDATE_PHASE_H
@@ -20,7 +20,7 @@ public:
   llvm::ArrayRef<nn::GradientOp> gradients() const { return gradientOps; }
   llvm::ArrayRef<mlir::Operation *> ops() const { return updates; }
 
-  // Has the update take `value` in the place of a gradient.
+  // Replaces a gradient by `value` in the update.
   void replace(nn::GradientOp gradient, mlir::Value value) const;
 
   // Moves an op of the update behind all that the step computes so far.

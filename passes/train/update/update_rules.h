@@ -31,7 +31,7 @@ struct StepRates {
   Number rootFactor = 1.0; // 1 / sqrt(1 - beta2^t), with moments
 };
 
-// Returns the learning rate and the corrections of update `t`, the first of which is 1.
+// Returns the learning rate and the corrections of update `t`; the first is 1.
 StepRates makeStepRates(NumberBuilder &numbers, const UpdateRule &rule, Number learningRate, Number t);
 
 // A parameter and its gradient, in the type that its update is computed in.

@@ -31,7 +31,7 @@ private:
   // nest is one unit, still done only when the range holds it.
   void nest(llvm::ArrayRef<LoopDim> dims, bool parallel, llvm::function_ref<void()> emitBody);
 
-  // Emits nested loops over `dims` that carry `carried`; returns what they end with. `step` maps the carried values to the next ones.
+  // Emits nested loops over `dims` that carry `carried`; returns its final values. `step` maps the carried values to the next ones.
   llvm::SmallVector<mlir::Value> reduceNest(llvm::ArrayRef<LoopDim> dims, llvm::SmallVector<mlir::Value> carried,
                                             llvm::function_ref<llvm::SmallVector<mlir::Value>(llvm::ArrayRef<mlir::Value>)> step);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How the kernel of a fusion shares out its domain on a GPU: for the emitter, and for what chooses fusions by it.
+// The distribution of a fusion's domain over a GPU: for the emitter, and for the choice of fusions.
 
 #ifndef ASHLAR_PASSES_LOWER_KERNELS_GPU_GPU_FUSION_H
 #define ASHLAR_PASSES_LOWER_KERNELS_GPU_GPU_FUSION_H

@@ -21,9 +21,9 @@ public:
   void emit();
 
 private:
-  // Neighbouring elements that a thread handles at once: the index of the first, the numbers along the innermost loop, where the chunk is
-  // one of the row at all, and where it is the thread's own too (null: everywhere). Elsewhere its index is that of another one, so that
-  // nothing is read out of bounds.
+  // Neighbouring elements that a thread handles at once: the index of the first, the numbers along the innermost loop, the condition that
+  // the chunk is within the row, and the condition that it is the thread's own too (null: everywhere). Elsewhere its index is another
+  // chunk's, so that nothing is read out of bounds.
   struct Chunk {
     Index index;
     llvm::SmallVector<mlir::Value> lanes;
@@ -54,11 +54,11 @@ private:
   // Emits the code of `then` under a condition; null: always.
   void emitIf(mlir::Value condition, llvm::function_ref<void()> then);
 
-  // Emits a loop from `first` below `limit`; `step` maps the carried values to the next ones. Returns what they end with.
+  // Emits a loop from `first` below `limit`; `step` maps the carried values to the next ones. Returns the final values.
   llvm::SmallVector<mlir::Value> emitFor(mlir::Value first, mlir::Value limit, int64_t stride, llvm::ArrayRef<mlir::Value> carried,
                                          llvm::function_ref<llvm::SmallVector<mlir::Value>(mlir::Value, llvm::ArrayRef<mlir::Value>)> step);
 
-  // Sets the index along `loops` to that of element `flat` of them.
+  // Sets the index along `loops` to the index of element `flat` of them.
   void setIndex(llvm::ArrayRef<LoopDim> loops, mlir::Value flat);
 
   // Returns the chunk of `count` elements of the loops that begins with `first`; the index along other loops is the current one.
@@ -92,8 +92,7 @@ private:
   llvm::SmallVector<mlir::Value> addChunk(llvm::ArrayRef<nn::ReduceOp> reductions, const Chunk &chunk, llvm::SmallVector<mlir::Value> sums);
   void emitRowInRegisters(llvm::ArrayRef<LoopDim> inner, const RowPasses &passes, const GpuRowShape &row, mlir::Value part,
                           mlir::Value isRow);
-  // Emits the loops of one pass over a row, some chunks at a time, then what is left of them; `step` maps the carried values to the next
-  // ones.
+  // Emits the loops of one pass over a row, some chunks at a time, then the remainder; `step` maps the carried values to the next ones.
   llvm::SmallVector<mlir::Value>
   forChunks(llvm::ArrayRef<LoopDim> inner, const GpuRowShape &row, mlir::Value part, llvm::ArrayRef<mlir::Value> carried,
             llvm::function_ref<llvm::SmallVector<mlir::Value>(llvm::ArrayRef<Chunk>, llvm::ArrayRef<mlir::Value>)> step);

@@ -13,16 +13,16 @@ constexpr int64_t kWarp = 32;         // threads that run in step and can shuffl
 constexpr int64_t kLoopThreads = 256; // a block of a loop
 constexpr int64_t kBusyBlocks = 264;  // two for each of 132 multiprocessors
 
-// A chunk is what a thread reads at once: `lanes` neighbouring elements, a power of two.
+// A chunk is one access of a thread: `lanes` neighbouring elements, a power of two.
 struct GpuRowShape {
   int64_t lanes = 1;
   int64_t threads = 1;     // a row
   int64_t rowsABlock = 1;  // threads * rowsABlock is the size of a block
-  int64_t chunks = 1;      // a thread's chunks of a row, the last of which may lie past its end
+  int64_t chunks = 1;      // a thread's chunks of a row; the last may lie past its end
   bool inRegisters = true; // the code for all chunks stands side by side, and values are kept between passes; else a loop in each pass
 };
 
-// Shares out `rows` of `elements`, of which `lanes` can be read at once. `heldBytes`: what an element takes in registers from one pass to
+// Shares out `rows` of `elements`, with at most `lanes` readable at once. `heldBytes`: bytes of an element in registers from one pass to
 // the next; the more, the more threads a row has. A row in loops has a block to itself, and so have few rows.
 //   1024 f32, 4 lanes  ->  a warp a row, 4 rows a block, 8 chunks a thread
 //   8192 f32, 4 lanes  ->  1024 threads a row, 2 chunks a thread
@@ -36,8 +36,8 @@ struct GpuColumnShape {
   int64_t blocks = 1; // side by side, over the columns
 };
 
-// Shares out `rows` x `columns`, of which at most `lanes` columns can be read at once; a thread's accumulators and their place in shared
-// memory take `accumulatorBytes` a column.
+// Shares out `rows` x `columns`, with at most `lanes` columns readable at once; a thread's accumulators and their place in shared memory
+// take `accumulatorBytes` a column.
 GpuColumnShape shareOutColumns(int64_t rows, int64_t columns, int64_t lanes, int64_t accumulatorBytes);
 
 // Returns into how many segments to cut `size` rows, each worth `elements`, so that `blocks` blocks become enough for the chip: a divisor

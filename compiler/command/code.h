@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// From instruction tables to what the machine runs, for the target that the command line names.
+// From instruction tables to machine code, for the target of the command line.
 
 #ifndef ASHLAR_COMPILER_COMMAND_CODE_H
 #define ASHLAR_COMPILER_COMMAND_CODE_H
@@ -15,10 +15,10 @@
 
 namespace ashlar::driver {
 
-// What code is made for.
+// The target of the code.
 class CodeTarget {
 public:
-  // The host's module with what the target adds to it, and the device code that its object takes in.
+  // The host's module with the target's additions, and the device code in its object.
   struct Code {
     std::unique_ptr<llvm::Module> host;
     std::vector<target::DeviceCode> devices;

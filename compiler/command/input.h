@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a compilation starts from besides the model: the command line and the job, checked against each other.
+// The inputs of a compilation besides the model: the command line and the job, checked against each other.
 
 #ifndef ASHLAR_COMPILER_COMMAND_INPUT_H
 #define ASHLAR_COMPILER_COMMAND_INPUT_H
@@ -25,7 +25,7 @@ struct Input {
 // target, and when a file cannot be written or would replace another one.
 llvm::Expected<Input> readInput(const Options &options);
 
-// The same in two steps, for options about several jobs: reading, and what each job then has against it.
+// The same in two steps, for options about several jobs: reading, and the errors of each job.
 llvm::Expected<Input> readUnchecked(const Options &options);
 llvm::Error checkInput(const Options &options, const job::Job &job, const Input &input);
 

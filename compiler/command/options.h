@@ -11,7 +11,7 @@
 
 namespace ashlar::driver {
 
-// Where to stop, and what to write.
+// The last form of the compilation, which is written.
 enum class Emit {
   Nn,   // the programs on global shapes
   Dist, // one device's programs, of the default variant
@@ -25,17 +25,17 @@ enum class Emit {
 // The command line.
 struct Options {
   std::string model, job, mesh; // job and mesh may be empty
-  int64_t batch = 0;            // in the place of the job's global_batch; 0: not given
+  int64_t batch = 0;            // instead of the job's global_batch; 0: not given
   std::string target = "cpu";
   std::string gpuArch;       // chips of the cuda target, "sm_80,sm_90"; empty: the default ones
-  std::string machine;       // file with the machine, in the place of the job's; empty: none
+  std::string machine;       // file with the machine, instead of the job's; empty: none
   std::string memory;        // of a device, "80GB"; empty: any
-  bool overlaps = true;      // collectives run beside computation
+  bool overlaps = true;      // overlap collectives with computation
   double searchSeconds = 10; // after which mode AUTO takes the best that it found
   Emit emit = Emit::Exe;
   std::string dumpFolder; // empty: no dumps
   bool printParameters = false;
-  bool inspect = false;                   // print what the model has instead of compiling it
+  bool inspect = false;                   // print the contents of the model instead of compiling it
   bool suggestJob = false;                // print a job for it instead
   bool explain = false;                   // print the layout report
   std::string report;                     // file of the report as JSON; empty: none

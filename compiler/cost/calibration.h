@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// From times to a machine: what ashlar-calibrate measured, as the fields of a job's `machine`.
+// From times to a machine: the measurements of ashlar-calibrate, as the fields of a job's `machine`.
 
 #ifndef ASHLAR_COMPILER_COST_CALIBRATION_H
 #define ASHLAR_COMPILER_COST_CALIBRATION_H
@@ -23,7 +23,7 @@ struct MessageSample {
   double messages, bytes, seconds;
 };
 
-// What the samples of a kind have in common: seconds = messages * perMessage + bytes * perByte.
+// The formula of the samples of a kind: seconds = messages * perMessage + bytes * perByte.
 struct MessageFit {
   double perMessage = 0, perByte = 0; // seconds; neither is negative
   double deviation = 0;               // median of |predicted - measured| / measured
@@ -31,7 +31,7 @@ struct MessageFit {
   double predict(const MessageSample &sample) const { return sample.messages * perMessage + sample.bytes * perByte; }
 };
 
-// Returns the fit with the least sum of squares of relative deviations, so that a message of 64 bytes counts as much as one of 16 MB.
+// Returns the fit with the least sum of squares of relative deviations, so that a message of 64 bytes has the same weight as one of 16 MB.
 // Assumes samples with messages, bytes and times above 0.
 MessageFit fitMessages(llvm::ArrayRef<MessageSample> samples);
 
@@ -47,14 +47,14 @@ class Measurements {
 public:
   using Kind = job::Machine::CollectiveRate::Kind;
 
-  // Adds what ashlar-calibrate printed (tools/ashlar_calibrate/measured_program.h). Lines of others, as warnings of MPI, are left out.
-  // Fails where a line of its own cannot be read, or says that something took no time.
+  // Adds the output of ashlar-calibrate (tools/ashlar_calibrate/measured_program.h). Skips lines of others, such as warnings of MPI. Fails
+  // where a line of its own cannot be read, or has a time of 0.
   llvm::Error add(llvm::StringRef text);
 
   // Returns the machine. Fails where the device was not measured.
   llvm::Expected<job::Machine> machine() const;
 
-  // Returns, by kind, how many times there are and how well the formula says them.
+  // Returns, by kind, the number of times and the fit of the formula.
   std::map<Kind, std::pair<size_t, MessageFit>> fits() const;
 
 private:

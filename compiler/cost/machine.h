@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is known of the machine that a program will run on: its hosts, the links within and between them, and its devices. Passes get it as
-// numbers on dist.mesh, one link an axis, and on the module.
+// The machine that a program will run on: its hosts, the links within and between them, and its devices. Passes get it as numbers on
+// dist.mesh, one link an axis, and on the module.
 
 #ifndef ASHLAR_COMPILER_COST_MACHINE_H
 #define ASHLAR_COMPILER_COST_MACHINE_H
@@ -19,7 +19,7 @@ struct Machine {
   dist::DeviceRates device; // of a rank
 };
 
-// Returns the machine that a checked job describes; what it leaves out is that of the target.
+// Returns the machine that a checked job describes; defaults are the target's.
 Machine machineOf(const job::Job &job, exec::Target target = exec::Target::Cpu);
 
 // Returns the link of each axis of a mesh: that between hosts when a group over the axis has devices on two. `deviceIds`: the rank of each

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ashlarc --inspect and --suggest-job: what a model has, and a job file to start from.
+// ashlarc --inspect and --suggest-job: the contents of a model, and a job file to start from.
 
 #ifndef ASHLAR_COMPILER_DRIVER_INSPECTION_H
 #define ASHLAR_COMPILER_DRIVER_INSPECTION_H
@@ -11,8 +11,8 @@
 
 namespace ashlar::driver {
 
-// Prints what --inspect or --suggest-job asks for: one paragraph a subject (inputs, parameters, buffers, ops, what is refused), or a job
-// that trains the model on .npy files, with comments on these. An error is one line on stderr.
+// Prints the result of --inspect or --suggest-job: one paragraph a subject (inputs, parameters, buffers, ops, refusals), or a job that
+// trains the model on .npy files, with comments on these. An error is one line on stderr.
 llvm::LogicalResult inspectModel(const Options &options);
 
 } // namespace ashlar::driver

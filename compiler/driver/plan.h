@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ashlarc plan: what a job would take on other meshes. Nothing is compiled.
+// ashlarc plan: forecasts of a job on other meshes. Nothing is compiled.
 
 #ifndef ASHLAR_COMPILER_DRIVER_PLAN_H
 #define ASHLAR_COMPILER_DRIVER_PLAN_H
@@ -21,8 +21,8 @@ struct PlanOptions {
   std::string json;                // file of the table as JSON; empty: none
 };
 
-// Prints a table with a line a mesh: those that fit, the fastest first, then those that need more memory than there is, then those that
-// cannot be, with the reason. Errors are as those of compile(). Returns the exit status: 1 where no mesh can be planned.
+// Prints a table with a line a mesh: meshes that fit, the fastest first, then meshes that need too much memory, then impossible ones, with
+// the reason. Errors as in compile(). Returns the exit status: 1 where no mesh can be planned.
 int plan(const PlanOptions &options);
 
 } // namespace ashlar::driver

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is known of a variant once its tables are planned: memory, and the step of a pipeline.
+// The facts of a variant once its tables are planned: memory, and the step of a pipeline.
 
 #ifndef ASHLAR_COMPILER_DRIVER_PLANNED_STAGES_H
 #define ASHLAR_COMPILER_DRIVER_PLANNED_STAGES_H
@@ -15,10 +15,10 @@ namespace ashlar::driver {
 // Returns the tables of a planned module of one variant: one, or one a stage, in their order.
 llvm::SmallVector<exec::VariantOp> tablesOf(mlir::ModuleOp planned);
 
-// Returns what a rank takes for each of them.
+// Returns the memory of a rank of each of them.
 std::vector<lower::MemoryUse> countMemory(mlir::ModuleOp planned, const pipelines::Variant &variant);
 
-// Returns the facts of a pipeline, with what messages between its stages take on the job's machine; nothing for a variant that has none.
+// Returns the facts of a pipeline, with the cost of messages between its stages on the job's machine; nothing for a variant that has none.
 std::optional<report::PipelineFacts> describePipeline(mlir::ModuleOp planned, const pipelines::Variant &variant, const job::Job &job);
 
 } // namespace ashlar::driver

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What annotations of the model need to know of the plan: the devices, and the layouts of tensors by name.
+// The parts of the plan for annotations of the model: the devices, and the layouts of tensors by name.
 
 #ifndef ASHLAR_COMPILER_DRIVER_PLANNED_TENSORS_H
 #define ASHLAR_COMPILER_DRIVER_PLANNED_TENSORS_H

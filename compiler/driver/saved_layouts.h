@@ -13,8 +13,8 @@
 
 namespace ashlar::driver {
 
-// Writes the layout of every tensor (--save-strategy), with what a search of meshes found of the job where `isMeshFound`. Each of these
-// three does nothing where its option is not given, and fails where the job has no mesh or the file cannot be written.
+// Writes the layout of every tensor (--save-strategy), with the fields of the job that a search of meshes found where `isMeshFound`. Each
+// of these three does nothing where its option is not given, and fails where the job has no mesh or the file cannot be written.
 llvm::Error saveStrategy(const Options &options, const job::Job &job, bool isMeshFound, mlir::ModuleOp programs);
 
 // Writes the model with the layouts that inference gave its tensors (--annotate).

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a job says about training, in the form of the image.
+// A job's fields about training, in the form of the image.
 
 #ifndef ASHLAR_COMPILER_DRIVER_TRAINING_INFO_H
 #define ASHLAR_COMPILER_DRIVER_TRAINING_INFO_H

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a signal must not leave behind: temporary files and folders, and programs that still write into them. They are on a list from the
-// moment they exist; a signal that ends the process removes what is on it, a crash of the compiler too. For the thread that compiles alone.
+// Cleanup on signals: temporary files and folders, and programs that still write into them. They are on a list from the moment they exist;
+// a signal that ends the process removes the entries of the list, and so does a crash of the compiler. Only for the thread that compiles.
 
 #ifndef ASHLAR_COMPILER_FILE_CLEANUP_H
 #define ASHLAR_COMPILER_FILE_CLEANUP_H
@@ -38,7 +38,7 @@ void endAtSignal(pid_t child);
 // Takes a child process off the list.
 void forgetProcess(pid_t child);
 
-// Removes everything on the list now. Async-signal-safe; what this process did not put there itself stays.
+// Removes everything on the list now. Async-signal-safe; entries of other processes stay.
 void cleanUp();
 
 // Has the signals that end a process, by will or by a crash, clean up first. One that is ignored stays so.

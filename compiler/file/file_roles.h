@@ -14,8 +14,8 @@
 
 namespace ashlar::file {
 
-// The files of a run and what each is for. Two paths name one file when they lead to the same inode, or to the same name in the same
-// folder: however they are spelled, through links of either kind too.
+// The files of a run and their roles. Two paths name one file when they lead to the same inode, or to the same name in the same folder:
+// however they are spelled, through links of either kind too.
 class FileRoles {
 public:
   // Remembers a file that is read: addInput("the model", path). "" is none. Fails when an output was declared to be that file.

@@ -36,8 +36,8 @@ struct ResolvedPath {
   bool isBelow = false;
 };
 
-// Follows the links of a path that begins at a folder ("": the current one). Fails where nothing is there. Example: ("jobs", "a/b"), of
-// which b is a link to ../../c -> {"/home/u/c", false}.
+// Follows the links of a path that begins at a folder ("": the current one). Fails where nothing is there. Example: ("jobs", "a/b"), where
+// b is a link to ../../c -> {"/home/u/c", false}.
 llvm::Expected<ResolvedPath> resolveBelow(llvm::StringRef folder, llvm::StringRef path);
 
 // Returns true if a path names something below the folder that it begins at, links aside: "a/b", but not "../b" or "/b".

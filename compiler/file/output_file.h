@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The one way in which the compiler and its tools write files. An output is there whole or not at all: it is written under a name that
-// nobody can have prepared, beside its place, and then renamed. What it replaces is not written to, so its permissions do not count: those
-// of the new file follow from the umask. Device files and pipes are written to as they are. A symbolic link is refused: whose file it
-// leads to cannot be known.
+// The one way in which the compiler and its tools write files. An output is there whole or not at all: it is written next to its place,
+// under an unpredictable name, and then renamed. The replaced file is never opened for writing, so its permissions do not count: the
+// permissions of the new file follow from the umask. Device files and pipes are written directly. A symbolic link is refused: the owner of
+// its target cannot be known.
 
 #ifndef ASHLAR_COMPILER_FILE_OUTPUT_FILE_H
 #define ASHLAR_COMPILER_FILE_OUTPUT_FILE_H
@@ -30,7 +30,7 @@ llvm::Error checkReplaceable(llvm::StringRef path);
 // Gives a finished file its name. Assumes that both are on one disk.
 llvm::Error renameOutput(llvm::StringRef finished, llvm::StringRef path);
 
-// Returns the error of an output: what cannot be written and why.
+// Returns the error of an output that cannot be written, with its cause.
 llvm::Error cannotWrite(llvm::StringRef path, std::error_code error);
 
 } // namespace ashlar::file

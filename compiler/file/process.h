@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the compiler and its tools do at the start and at the end of main().
+// The start and the end of main() in the compiler and its tools.
 
 #ifndef ASHLAR_COMPILER_FILE_PROCESS_H
 #define ASHLAR_COMPILER_FILE_PROCESS_H
@@ -11,7 +11,7 @@ namespace ashlar::file {
 // size limit is an error of the write. Signals clean up. An allocation that fails ends the process with one line.
 void prepareProcess();
 
-// Writes out what standard output still holds. Returns `status`, or 1, after one line on stderr, when not all could be written.
+// Flushes standard output. Returns `status`, or 1, after one line on stderr, when not all could be written.
 int finishProcess(int status);
 
 } // namespace ashlar::file

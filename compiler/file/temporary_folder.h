@@ -12,7 +12,7 @@
 
 namespace ashlar::file {
 
-// What begins the name of everything temporary; six random characters follow.
+// The prefix of every temporary name; six random characters follow.
 inline constexpr char kTemporaryPrefix[] = ".ashlar-";
 
 // A fresh folder, removed with all it holds at the end of the scope, and when a signal ends the process. It holds files only.

@@ -33,9 +33,9 @@ void setList(onnx::NodeProto &node, int64_t opset, llvm::StringRef attribute, co
 onnx::NodeProto makeInts(const std::string &output, const std::vector<int64_t> &values, llvm::StringRef path);
 onnx::NodeProto makeInt(const std::string &output, int64_t value, llvm::StringRef path);
 
-// Returns the nodes of a subgraph as nodes of the graph around it. `names` has the values that its inputs stand for, and gets those of its
-// outputs; what the nodes define is named `prefix`/NAME, what they take from outside keeps its name. Its initializers become constants. The
-// paths of its nodes begin with `path`. Throws where a name is defined twice.
+// Returns the nodes of a subgraph as nodes of the graph around it. `names` maps its inputs to values, and gets its outputs; definitions of
+// the nodes are named `prefix`/NAME, values from outside keep their name. Its initializers become constants. The paths of its nodes begin
+// with `path`. Throws where a name is defined twice.
 std::vector<onnx::NodeProto> openGraph(const onnx::GraphProto &graph, llvm::StringRef prefix, llvm::StringRef path, Names &names);
 
 // Replaces every node that calls a function of the model by the function's nodes, in subgraphs too. Throws for functions that call

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Dims whose size only a run of the program finds, as that of NonZero: the tensor has the largest size that is possible, the first `count`
-// elements along the dim are there, and what the others hold is padding. A tensor that is computed from such a one has the dim, too, if the
-// op that computes it treats the elements along the dim apart: if its sharding rule passes the dim through, since what may be computed
-// piece by piece may be computed without the padding. An op that would mix the elements with the padding is a fault, unless its handler
-// takes the padding out first (fillMissing).
+// Dims whose size only a run of the program finds, such as NonZero's: the tensor has the largest possible size, the first `count` elements
+// along the dim are valid, and the others are padding. A tensor that is computed from such a one has the dim, too, if the op treats the
+// elements along the dim apart: if its sharding rule passes the dim through, since an op that may compute shard by shard may compute
+// without the padding. An op that would mix the elements with the padding is a fault, unless its handler removes the padding first
+// (fillMissing).
 
 #ifndef ASHLAR_COMPILER_FRONTEND_COUNTED_DIMS_H
 #define ASHLAR_COMPILER_FRONTEND_COUNTED_DIMS_H
@@ -21,10 +21,10 @@ namespace ashlar::frontend {
 
 class CountedDims {
 public:
-  // Says that of dim `dim` only the first `count` elements are there; `count` is an i64 scalar.
+  // Marks only the first `count` elements of dim `dim` as valid; `count` is an i64 scalar.
   void declare(mlir::Value value, int64_t dim, mlir::Value count);
 
-  // Says that all elements along a dim are there.
+  // Marks all elements along a dim as valid.
   void settle(mlir::Value value, int64_t dim);
 
   // Returns the count of each dim of a value, null for a dim of fixed size; nothing where all are. Assumes that advance() has seen the
@@ -38,7 +38,7 @@ public:
     std::string why; // a clause with "the op" as its subject
   };
 
-  // Finds the counted dims of what ops of the block compute that were added at its end since the last call. Returns the first fault;
+  // Finds the counted dims of the results of ops that were added at the end of the block since the last call. Returns the first fault;
   // results of such an op have no counted dims.
   std::optional<Fault> advance(mlir::Block &block);
 

@@ -50,20 +50,20 @@ mlir::Value asNumbers(const Node &node, mlir::Value value);
 // an i64 scalar; null for another one.
 mlir::Value countFromFront(const Node &node, mlir::Value indices, int64_t size, mlir::Value count = {});
 
-// Sums, say, along `dims` (sorted).
+// Reduces, for example sums, along `dims` (sorted).
 mlir::Value reduce(const Node &node, Reduction kind, mlir::Value value, llvm::ArrayRef<int64_t> dims);
 
 // Multiplies along one dim, which becomes 1: its first part times the rest, behind the largest power of two, as often as there are twos. So
 // the gradient of an element is the product of the others, whether there are zeros or not.
 mlir::Value multiplyAlong(const Node &node, mlir::Value value, int64_t dim);
 
-// Repeats what `dims` (sorted) were reduced of along them: `shape` is that of the result.
+// Repeats a reduced value along `dims` (sorted), over which it was reduced: `shape` is the result's.
 mlir::Value repeatAlong(const Node &node, mlir::Value value, llvm::ArrayRef<int64_t> dims, llvm::ArrayRef<int64_t> shape);
 
 // Elements start to limit - 1 of one dim.
 mlir::Value sliceAlong(const Node &node, mlir::Value value, int64_t dim, int64_t start, int64_t limit);
 
-// The first elements of each dim, as many as `shape` says.
+// The first elements of each dim, as many as in `shape`.
 mlir::Value leadingPart(const Node &node, mlir::Value value, llvm::ArrayRef<int64_t> shape);
 
 // Puts `fill` in place of the elements along `dims` that are not there (counted_dims.h); all are there afterwards. So an op that mixes
@@ -76,7 +76,7 @@ mlir::Attribute zeroOf(mlir::Type element);
 // Which elements along a dim are there: bools of the value's shape.
 mlir::Value isThere(const Node &node, mlir::Value value, int64_t dim, mlir::Value count);
 
-// Returns the number of elements along `dims`, an i64 scalar: what is known of it times the counts. Null where all is known.
+// Returns the number of elements along `dims`, an i64 scalar: the fixed sizes times the counts. Null where all are fixed.
 mlir::Value countElements(const Node &node, mlir::Value value, llvm::ArrayRef<int64_t> dims);
 
 // Defines the result of an op of the softmax family, which `alongLast` computes along the last dim: from opset 13 on along one axis

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What torch's exporters write about a graph besides the graph: notes of initializers and of nodes, and the names that they make up. The
-// TorchScript exporter leaves names and paths only; dynamo's notes what a value was in the torch program.
+// Notes of torch's exporters besides the graph: notes of initializers and of nodes, and made-up names. The TorchScript exporter leaves
+// names and paths only; dynamo's notes the role of a value in the torch program.
 
 #ifndef ASHLAR_COMPILER_FRONTEND_EXPORTER_NOTES_H
 #define ASHLAR_COMPILER_FRONTEND_EXPORTER_NOTES_H
@@ -18,7 +18,7 @@ namespace ashlar::frontend {
 
 // Of a value.
 struct ValueNote {
-  std::string kind;                    // PARAMETER, BUFFER or CONSTANT_TENSOR, of what the module holds; "" of all else
+  std::string kind;                    // PARAMETER, BUFFER or CONSTANT_TENSOR for tensors of the module; "" for all else
   std::string placeholder;             // its name in the torch program: "p_layers_0_norm1_bias"
   std::vector<std::string> foldedFrom; // the values that the exporter computed it from
 };
@@ -37,7 +37,7 @@ public:
   // Returns an empty note for a value without one.
   ValueNote lookup(llvm::StringRef value) const { return notes.lookup(value); }
 
-  // Whether the exporter notes what values are at all.
+  // Whether the exporter notes kinds of values at all.
   bool hasKinds() const { return notesKinds; }
 
   // Whether the exporter made an initializer from others, so that its name is no path of a module, and no note names a parameter among

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a job says of the inputs of a graph: sizes of the dims that the model leaves open, and values that are known.
+// A job's settings for the inputs of a graph: sizes of open dims, and known values.
 
 #ifndef ASHLAR_COMPILER_FRONTEND_GRAPH_INPUTS_H
 #define ASHLAR_COMPILER_FRONTEND_GRAPH_INPUTS_H

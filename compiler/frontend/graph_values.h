@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the names of an ONNX graph stand for: values of @forward, constants known at import, parameters. Constants and parameters reach the
-// function body only where something computes with them, so what only steers the import leaves no trace.
+// The meanings of the names of an ONNX graph: values of @forward, constants known at import, parameters. Constants and parameters reach the
+// function body only where an op computes with them, so values that only steer the import leave no trace.
 
 #ifndef ASHLAR_COMPILER_FRONTEND_GRAPH_VALUES_H
 #define ASHLAR_COMPILER_FRONTEND_GRAPH_VALUES_H
@@ -31,7 +31,7 @@ public:
   void defineParameter(llvm::StringRef name, mlir::RankedTensorType type, std::function<mlir::Attribute()> makeInit);
   // A sequence of the tensors that have these names.
   void defineSequence(llvm::StringRef name, std::vector<std::string> elements);
-  // Makes `name` mean what `other` means.
+  // Makes `name` an alias of `other`.
   void alias(llvm::StringRef name, llvm::StringRef other);
 
   // Takes a name back, so that it can be defined again.
@@ -72,7 +72,7 @@ public:
   // The constant behind a name, null for anything else. Throws for an unknown name.
   mlir::DenseElementsAttr getConstant(llvm::StringRef name);
 
-  // The type of what a name stands for. Throws for an unknown name, and for a sequence.
+  // The type of a name's value. Throws for an unknown name, and for a sequence.
   mlir::RankedTensorType getType(llvm::StringRef name);
 
   // A tensor as rules name it.
@@ -82,7 +82,7 @@ public:
   };
 
   // Returns the tensor of the module behind a name: the parameter, input, or value, by the first of its names. Nothing for a constant, and
-  // for what no node computes with.
+  // for a value that no node computes with.
   std::optional<Tensor> describe(llvm::StringRef name) const;
 
   // The value of an i64 scalar at module level, which is declared on first use (with the first value `init`, when there is one).
@@ -105,7 +105,7 @@ private:
   Entry &add(llvm::StringRef name);
   void addName(mlir::Value value, llvm::StringRef name);
   mlir::Value readParameter(const Entry &entry);
-  // What a variable is: trained, kept by the model, or by the compiler.
+  // The role of a variable: trained, kept by the model, or by the compiler.
   enum class Role { Parameter, State, Internal };
   void declareVariable(llvm::StringRef name, mlir::RankedTensorType type, mlir::Attribute init, Role role);
 

@@ -24,8 +24,7 @@
 
 namespace ashlar::frontend {
 
-// What holds for a model that is the program of one device and places its collectives itself (mode HYBRID): its sizes are those of the
-// device's pieces.
+// Facts on a model that is the program of one device with its own collectives (mode HYBRID): its sizes are the sizes of shards.
 struct LocalModel {
   dist::MeshAttr mesh;
   // Returns into how many pieces each dim of an input or parameter of this name and rank is cut.
@@ -45,7 +44,7 @@ struct MergedParameter {
   bool isUntied = false;           // each is a parameter of its own
 };
 
-// What an import finds out about a model, as far as it comes.
+// The facts on a model that an import finds, as far as it comes.
 struct ModelFacts {
   struct Initializer {
     std::string name, type; // "[2, 3] of f32"
@@ -60,7 +59,7 @@ struct ModelFacts {
   std::vector<std::string> faults;          // of all nodes that are refused, and of ops that are not supported
 };
 
-// What an import needs to know besides the model.
+// The inputs of an import besides the model.
 struct ImportOptions {
   // Replaces the symbolic first dim of the inputs. Without it a symbolic dim is an error.
   std::optional<int64_t> globalBatch;
@@ -91,27 +90,26 @@ struct ImportOptions {
   llvm::StringMap<std::string> ties;
   // Globs of initializers that the exporter merged of several parameters and that become one a use; one that matches none is an error.
   std::vector<std::string> untie;
-  // Whether what the model shows to be merged is taken apart, too.
+  // Whether parameters that the model shows to be merged are taken apart, too.
   bool untieAuto = true;
-  // Whether running variances take n / (n - 1) of the batch's in training; nothing: as the model says, or its producer.
+  // Whether running variances take n / (n - 1) of the batch's in training; nothing: decided by the model, or its producer.
   std::optional<bool> unbiasedVariance;
-  // The tensor that the loss is of; "" without one.
+  // The tensor of the loss; "" without one.
   std::string loss;
   // Graph inputs that the data set feeds: never parameters, whatever the rules in `init` match.
   std::vector<std::string> dataInputs;
-  // For models of mode HYBRID; the collectives of the domain ai.ashlar.dist are refused without. `mode` is what the job has, for that
-  // error.
+  // For models of mode HYBRID; the collectives of the domain ai.ashlar.dist are refused without. `mode` is the job's, for that error.
   std::optional<LocalModel> local;
   std::string mode = "STAND_ALONE";
   // Annotations become the module's rules (dist.rules). Without a choice there is a warning when the model has any.
   std::optional<AnnotationChoice> annotations;
-  // Is told what the model has, where it is given; which initializers are buffers is then no remark.
+  // Receives the facts on the model, where it is given; then no remark lists the buffers among the initializers.
   ModelFacts *facts = nullptr;
-  // Is told each file beside the model that holds data of an initializer, before it is opened.
+  // Is called with each file next to the model that holds data of an initializer, before it is opened.
   std::function<llvm::Error(llvm::StringRef path)> checkDataFile;
 };
 
-// Returns what a checked job means for the import. `annotations` and `local` are left out: they need a mesh.
+// Returns the import options of a checked job. `annotations` and `local` are left out: they need a mesh.
 ImportOptions makeImportOptions(const job::Job &job);
 
 // Reads the model and returns it as a verified module. An error is one line that opens with the path. Loads the dialects it needs.

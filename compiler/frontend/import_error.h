@@ -27,8 +27,8 @@ public:
   explicit ImportError(const llvm::Twine &message) : std::runtime_error(inOneLine(message.str())) {}
 };
 
-// Returns what an exception of an import means to the user. One that is no ImportError is std::bad_alloc, or a container that cannot be as
-// large as asked.
+// Returns the message of an exception of an import for the user. One that is no ImportError is std::bad_alloc, or a container that cannot
+// have the requested size.
 inline std::string describeFailure(const std::exception &error) {
   return dynamic_cast<const ImportError *>(&error) ? error.what() : "cannot be read with the memory that there is";
 }

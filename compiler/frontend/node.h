@@ -22,8 +22,8 @@
 
 namespace ashlar::frontend {
 
-// What may be computed at import of one model, in elements read and written: more than shape arithmetic ever needs, and less than a second.
-// A model of a few bytes can describe constants of any size, so whoever makes or walks one pays here first.
+// The budget of computation at import of one model, in elements read and written: more than shape arithmetic ever needs, and less than a
+// second. A model of a few bytes can describe constants of any size, so code that makes or walks one pays here first.
 class ImportBudget {
 public:
   static constexpr int64_t kElements = int64_t{1} << 26;
@@ -31,14 +31,14 @@ public:
   // Takes `elements` off. Returns whether there was as much.
   bool spend(int64_t elements) { return elements >= 0 && elements <= left ? (left -= elements, true) : false; }
 
-  // The path of the first node that could be computed at import but for this; "" when there is none.
+  // The path of the first node over the budget that could be computed at import otherwise; "" when there is none.
   std::string tooLong;
 
 private:
   int64_t left = kElements;
 };
 
-// What holds for all nodes of a model.
+// Facts that all nodes of a model share.
 struct ModelInfo {
   const ImportOptions &options;
   const ParameterRules &rules; // of the options
@@ -46,7 +46,7 @@ struct ModelInfo {
   int64_t opset;
   ImportBudget &budget;
   CountedDims &counted;
-  llvm::StringSet<> stored; // names of constants of types that are only stored (isStored), and of what ops that move elements make of them
+  llvm::StringSet<> stored; // names of constants of types that are only stored (isStored), and of their moved elements
   bool isByTorch = false;   // one of torch's exporters wrote the model
 };
 
@@ -143,7 +143,7 @@ public:
   // Returns the name of result `index`, which somebody may read.
   llvm::StringRef resultName(size_t index) const { return proto.output(index); }
 
-  // Returns what no other value is named as that does not begin with it.
+  // Returns a prefix that only names of this node have.
   llvm::StringRef uniqueName() const;
 
   // Defines result `index`: a value, a constant, or another name for input `input`.
@@ -159,18 +159,18 @@ public:
   // Makes result `index`, a value, a constant.
   void replaceResult(size_t index, mlir::DenseElementsAttr constant) { values.replace(proto.output(index), constant); }
 
-  // Returns the count of each dim of a value (counted_dims.h), null for a dim of fixed size; nothing where all are. A handler that asks
-  // answers for what it makes of the sizes of its inputs.
+  // Returns the count of each dim of a value (counted_dims.h), null for a dim of fixed size; nothing where all are. A handler that asks for
+  // them has to handle them in its use of input sizes.
   llvm::SmallVector<mlir::Value> countsOf(mlir::Value value) const;
 
   // The same of one dim of an input, without computing the input.
   mlir::Value inputCount(size_t index, int64_t dim) const;
 
-  // Says that of dim `dim` of a value only the first `count` elements, an i64 scalar, are there; or that all are.
+  // Marks only the first `count` elements, an i64 scalar, of dim `dim` of a value as valid; or all.
   void setCount(mlir::Value value, int64_t dim, mlir::Value count) const;
   void settle(mlir::Value value, int64_t dim) const;
 
-  // Finds the counted dims of what the ops of the node compute. Fails where one may not read a tensor that has one.
+  // Finds the counted dims of the results of the node's ops. Fails where one may not read a tensor that has one.
   void followCounts() const;
 
   // Returns the inputs that have a counted dim, with the number of their uses; and fails where the handler took but the type of one.
@@ -207,7 +207,7 @@ public:
   // Fails when the node has no output.
   void checkOutputs() const;
 
-  // Fails unless every attribute and input was asked for and every result is defined; those of a node that stands for others will be.
+  // Fails unless every attribute and input was read and every result is defined; a node with an expansion defines them later.
   void checkComplete(bool isExpanded) const;
 
 private:

@@ -16,8 +16,7 @@ namespace ashlar::frontend {
 // Reads a model file; throws an ImportError when it cannot be read or is not an ONNX model. External data stays where it is.
 std::unique_ptr<onnx::ModelProto> readModelFile(llvm::StringRef path);
 
-// Returns the name of a model: that of its graph, or that of its file where the graph has none or the one that PyTorch gives to every
-// graph.
+// Returns the name of a model: its graph's name, or its file's where the graph has none or the one that PyTorch gives to every graph.
 llvm::StringRef modelNameOf(const onnx::GraphProto &graph, llvm::StringRef path);
 
 } // namespace ashlar::frontend

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The rules of the job about parameters, by name: first values (init), what is frozen, trained or untied. All are globs.
+// The rules of the job about parameters, by name: first values (init), frozen, trained and untied ones. All are globs.
 
 #ifndef ASHLAR_COMPILER_FRONTEND_PARAMETER_RULES_H
 #define ASHLAR_COMPILER_FRONTEND_PARAMETER_RULES_H
@@ -25,8 +25,8 @@ public:
   bool isFrozen(llvm::StringRef name) const { return frozen.matches(name); }
   bool isUntied(llvm::StringRef name) const { return untied.matches(name); }
 
-  // Whether a float of the model is named in the job's trained. Of a scalar, wildcards alone do not count: they are for what is a parameter
-  // already.
+  // Whether a float of the model is named in the job's trained. For a scalar, wildcards alone do not count: they are for tensors that are
+  // parameters already.
   bool isTrained(llvm::StringRef name, bool isScalar) const { return (isScalar ? trainedScalars : trained).matches(name); }
 
   // Whether trained, init or frozen names a float; for a scalar as above.

@@ -19,10 +19,10 @@ inline constexpr llvm::StringLiteral kCollectiveDomain = "ai.ashlar.dist";
 // Emits the nn ops of a node and defines its results.
 using Handler = void (*)(Node &node);
 
-// Returns nodes that a node stands for; they define its results, but for those that it defines itself (sequences). Each has a name.
+// Returns the expansion of a node; its nodes define the results, except results that the node defines itself (sequences). Each has a name.
 using Expander = std::vector<onnx::NodeProto> (*)(Node &node);
 
-// The element types that an op takes as input 0, by ONNX and by what nn computes. Those of its other inputs follow from it.
+// The element types that an op takes as input 0, by ONNX and by the types of nn. The types of its other inputs follow from it.
 enum class Accepts { Any, Numbers, Signed, Floats, Bools };
 
 struct RegistryRow {

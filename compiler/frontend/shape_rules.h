@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ONNX's shape arithmetic: what a node's attributes and inputs say about the shape of its result. Shared by the handlers and by the
-// evaluator of constants. All fail through the node.
+// ONNX's shape arithmetic: the shape of a node's result from its attributes and inputs. Shared by the handlers and by the evaluator of
+// constants. All fail through the node.
 
 #ifndef ASHLAR_COMPILER_FRONTEND_SHAPE_RULES_H
 #define ASHLAR_COMPILER_FRONTEND_SHAPE_RULES_H
@@ -18,7 +18,7 @@ Shape broadcastShapes(const Node &node, llvm::ArrayRef<int64_t> lhs, llvm::Array
 // Returns the axes in attribute `name`, or in input `index` from `inputSince` on, sorted and counted from the front; `rank` dims there are.
 Shape readAxes(Node &node, size_t index, int64_t inputSince, int64_t rank);
 
-// Reshape: 0 copies a dim (unless allowzero), -1 takes what is left.
+// Reshape: 0 copies a dim (unless allowzero), -1 takes the rest.
 Shape reshapedShape(Node &node, llvm::ArrayRef<int64_t> from);
 
 // Squeeze: without axes every dim of size 1 goes.

@@ -17,7 +17,7 @@
 
 namespace ashlar::frontend {
 
-// Returns the MLIR type of an ONNX element type; throws for those that nn does not have. `what` opens the error ("initializer "w"").
+// Returns the MLIR type of an ONNX element type; throws for types that nn does not have. `what` opens the error ("initializer "w"").
 mlir::Type convertElementType(int32_t onnxType, mlir::MLIRContext *context, const llvm::Twine &what);
 
 // Whether data of an ONNX element type is only stored: float8, and types of 4 and 2 bits. Constants of them hold the same numbers in a type
@@ -27,7 +27,7 @@ bool isStored(int32_t onnxType);
 // Returns a tensor type; throws for negative sizes and for more bytes than a tensor may have.
 mlir::RankedTensorType makeTensorType(llvm::ArrayRef<int64_t> shape, mlir::Type element, const llvm::Twine &what);
 
-// Returns the type of a tensor, data or not; of one that is only stored that of its numbers.
+// Returns the type of a tensor, data or not; for one that is only stored the type of its numbers.
 mlir::RankedTensorType tensorType(const onnx::TensorProto &tensor, mlir::MLIRContext *context, const llvm::Twine &what);
 
 // Returns a sparse tensor with its zeros. Throws for indices that are none of it, and for one that is too large to be written out.

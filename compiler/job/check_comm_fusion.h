@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a job says about putting collectives together.
+// A job's fields about the fusion of collectives.
 
 #ifndef ASHLAR_COMPILER_JOB_CHECK_COMM_FUSION_H
 #define ASHLAR_COMPILER_JOB_CHECK_COMM_FUSION_H
@@ -9,8 +9,7 @@
 
 namespace ashlar::job {
 
-// Checks that each kind's numbers are those of its mode. Whether parameters have ids beside it is checked where their collectives are
-// known.
+// Checks the numbers of each kind against its mode. Conflicts with ids of parameters are checked where their collectives are known.
 Fault checkCommFusion(const Job &job);
 
 } // namespace ashlar::job

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a job says about the machine.
+// A job's fields about the machine.
 
 #ifndef ASHLAR_COMPILER_JOB_CHECK_MACHINE_H
 #define ASHLAR_COMPILER_JOB_CHECK_MACHINE_H

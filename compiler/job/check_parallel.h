@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the job asks of all devices together, as far as the job alone tells.
+// A job's fields about all devices together, checked as far as possible from the job alone.
 
 #ifndef ASHLAR_COMPILER_JOB_CHECK_PARALLEL_H
 #define ASHLAR_COMPILER_JOB_CHECK_PARALLEL_H

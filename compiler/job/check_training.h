@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The checks of what makes a job a training job: loss, optimizer, data.
+// The checks of the fields of training: loss, optimizer, data.
 
 #ifndef ASHLAR_COMPILER_JOB_CHECK_TRAINING_H
 #define ASHLAR_COMPILER_JOB_CHECK_TRAINING_H

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Refuses by name what a job sets of the fields and values that job.proto marks as planned.
+// Refuses by name fields and values of a job that job.proto marks as planned.
 
 #ifndef ASHLAR_COMPILER_JOB_IMPLEMENTED_H
 #define ASHLAR_COMPILER_JOB_IMPLEMENTED_H

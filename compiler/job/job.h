@@ -55,13 +55,13 @@ std::string labelsName(const Job &job);
 // Returns the label of the rows that the job's loss leaves out; nothing without one.
 std::optional<int64_t> ignoredLabel(const Job &job);
 
-// Returns whether the loss of a step of several micro-batches is the mean of theirs, whatever it is of all their samples.
+// Returns whether the loss of a step of several micro-batches is the mean of their losses, whatever it is of all their samples.
 bool takesMeanOfMicroBatches(const Job &job);
 
-// Has the loss of a step be that of all its samples, into however many micro-batches it is split.
+// Makes the loss of a step the loss of all its samples, however many micro-batches it is split into.
 void takeExactLoss(Job &job);
 
-// Returns the name of the tensor that the job's loss is of, the logits or the prediction; "" without a loss.
+// Returns the name of the tensor of the job's loss, the logits or the prediction; "" without a loss.
 std::string lossName(const Job &job);
 
 } // namespace ashlar::job

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What protobuf would print on stderr by itself, caught so that an error stays one line of ours.
+// The log of protobuf, caught instead of printed on stderr so that an error stays one line of ours.
 
 #ifndef ASHLAR_COMPILER_JOB_PROTOBUF_LOG_H
 #define ASHLAR_COMPILER_JOB_PROTOBUF_LOG_H
@@ -17,7 +17,7 @@ public:
   ProtobufLog(const ProtobufLog &) = delete;
   ProtobufLog &operator=(const ProtobufLog &) = delete;
 
-  // Returns the first thing that protobuf had to say, as the end of an error: ": a message that is too big"; "" for nothing.
+  // Returns protobuf's first message, as the end of an error: ": a message that is too big"; "" for nothing.
   std::string text() const;
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The one table of what the numbers of a job may be, and the walk that compares a job with it. A number in a file that is not in its range
-// cannot be meant; what numbers must be together is checked beside.
+// The one table of the ranges of a job's numbers, and the walk that compares a job with it. A number in a file outside of its range cannot
+// be meant; constraints between numbers are checked separately.
 
 #ifndef ASHLAR_COMPILER_JOB_RANGES_H
 #define ASHLAR_COMPILER_JOB_RANGES_H
@@ -13,7 +13,7 @@
 
 namespace ashlar::job {
 
-// What a number may be: from `least` to `most`, one of which may be excluded. With `inF32` it becomes an f32 of the program: there it has
+// The range of a number: from `least` to `most`; one of them may be excluded. With `inF32` it becomes an f32 of the program: there it has
 // to be finite, in the range too, and other than 0 unless it is 0.
 struct NumberRange {
   llvm::StringLiteral path; // of a field, "optimizer.learning_rate"
@@ -25,7 +25,7 @@ struct NumberRange {
 // Returns the range of a field, null for one without (which is then no number, or not implemented).
 const NumberRange *findRange(llvm::StringRef path);
 
-// Returns what is wrong with the first number in the job that is out of its range: "optimizer.learning_rate 0 is not in (0, 3.4e+38]".
+// Returns the error of the first number in the job that is out of its range: "optimizer.learning_rate 0 is not in (0, 3.4e+38]".
 Fault checkRanges(const Job &job);
 
 } // namespace ashlar::job

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a job says of the devices and, in mode HYBRID, about the sizes in the model, which are those of one device.
+// A job's devices and, in mode HYBRID, the sizes in the model, which are one device's.
 
 #ifndef ASHLAR_COMPILER_PIPELINES_LOCAL_MODEL_H
 #define ASHLAR_COMPILER_PIPELINES_LOCAL_MODEL_H

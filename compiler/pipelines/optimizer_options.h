@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the optimizer of a job asks of the pass.
+// The options of the optimizer pass from a job.
 
 #ifndef ASHLAR_COMPILER_PIPELINES_OPTIMIZER_OPTIONS_H
 #define ASHLAR_COMPILER_PIPELINES_OPTIMIZER_OPTIONS_H

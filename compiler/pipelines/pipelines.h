@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The passes between the model and the instruction tables, in order, with the reason for each place; and what a job asks of them.
+// The passes between the model and the instruction tables, in order, with the reason for each place; and their options from a job.
 
 #ifndef ASHLAR_COMPILER_PIPELINES_PIPELINES_H
 #define ASHLAR_COMPILER_PIPELINES_PIPELINES_H
@@ -28,14 +28,14 @@ struct Axis {
   bool operator==(const Axis &other) const { return name == other.name && size == other.size; }
 };
 
-// How optimizer state, gradients and parameters are split further than their layouts say (passes/layout/passes.td).
+// The sharding of optimizer state, gradients and parameters beyond their layouts (passes/layout/passes.td).
 struct OptimizerParallel {
   int64_t level;
   int64_t threshold; // bytes
   int64_t shardSize; // -1: all devices that repeat a parameter
 };
 
-// What collectives of a kind are put together where parameters have no fusion ids, as ashlar-fuse-collectives takes it.
+// The fusion of collectives of a kind whose parameters have no fusion ids, as ashlar-fuse-collectives takes it.
 struct CommFusion {
   partition::FusionSetting allReduce, allGather, reduceScatter;
 };
@@ -46,14 +46,14 @@ struct Stages {
   int64_t microBatches;
   stage::Schedule schedule = stage::Schedule::OneFOneB;
   int64_t chunks = 1;    // of each stage
-  std::string orderFile; // in the place of the schedule, if not empty
+  std::string orderFile; // instead of the schedule, if not empty
 };
 
 // How layouts are searched (passes/search/passes.td).
 struct Search {
   search::Method method = search::Method::DynamicProgramming;
   int64_t memoryLimit = 0;    // bytes of a device; 0: any number
-  bool takesSmallest = false; // what takes least where nothing keeps the limit; else that is an error
+  bool takesSmallest = false; // take the smallest where nothing keeps the limit; else that is an error
   bool prefersBatch = false;  // data parallelism, where it is possible, without a search
   double seconds = 60;
 };
@@ -62,21 +62,21 @@ struct Search {
 struct Variant {
   std::string name;
   std::vector<Axis> mesh;             // major to minor; empty: one device
-  std::vector<std::string> batchAxes; // those that split the batch
+  std::vector<std::string> batchAxes; // axes that shard the batch
   int64_t devicesPerProcess = 1;
-  bool inferParameters = false;        // let inference split parameters, and their state, of which nothing says anything
+  bool inferParameters = false;        // let inference shard parameters, and their state, without a given layout
   bool usesStrategy = false;           // take all layouts from the job's strategy
-  std::optional<Search> search = {};   // for layouts, ahead of inference
+  std::optional<Search> search = {};   // for layouts, before inference
   std::vector<int64_t> deviceIds = {}; // rank of each device, row-major; empty: the devices in turn
   exec::Target target = exec::Target::Cpu;
   bool allowTf32 = false; // in f32 products of the cuda target
   std::optional<OptimizerParallel> optimizerParallel = {};
   bool groupWeights = false; // give each parameter an owner, which alone keeps its state and updates it
   CommFusion commFusion = {};
-  bool overlaps = true;                // let collectives run beside computation
+  bool overlaps = true;                // overlap collectives with computation
   int64_t ranksPerHost = INT64_MAX;    // of the job's machine
-  std::optional<Stages> pipeline = {}; // then the mesh is that of a stage
-  int64_t recomputeMoves = -1;         // by price, as ashlar-recompute takes it; -1: rules alone decide what is computed again
+  std::optional<Stages> pipeline = {}; // then the mesh is a stage's
+  int64_t recomputeMoves = -1;         // by cost, as ashlar-recompute takes it; -1: rules alone decide
 };
 
 // The variants that a job asks for, the default one first, and why there is no deterministic one ("" when there is).
@@ -95,49 +95,49 @@ VariantList listVariants(const job::Job &job, exec::Target target = exec::Target
 // From the imported model to a module of programs (@init and either @train_step and @eval_step or @forward) on global shapes.
 void addTrainPasses(mlir::OpPassManager &passes, const job::Job &job);
 
-// Puts on the module what the job's rules say about parameters, other than layouts, for addTrainPasses: in every mode.
+// Attaches the job's rules about parameters, other than layouts, to the module, for addTrainPasses: in every mode.
 void attachSettings(mlir::ModuleOp module, const job::Job &job);
 
-// Puts what rules say of ops on the module: of the stages of a pipeline, and of what is computed again. Fails with an error when a rule
-// about the latter matches no op, or two contradict each other.
+// Attaches the rules on ops to the module: stages of a pipeline, and rematerialization. Fails with an error when a rule about the latter
+// matches no op, or two contradict each other.
 mlir::LogicalResult attachOpRules(mlir::ModuleOp module, const job::Job &job);
 
-// Adds the job's rules about layouts to those of the module, for ashlar-apply-rules.
+// Adds the job's rules on layouts to the rules of the module, for ashlar-apply-rules.
 void attachRules(mlir::ModuleOp module, const job::Job &job);
 
 // From an imported model of mode HYBRID, the program of one device with the job's rules attached, to a model like any other, on global
 // shapes. Comes before addTrainPasses.
 void addHybridPasses(mlir::OpPassManager &passes);
 
-// Puts on a module what its devices compute with on the job's machine, and the mesh of a variant, if it has one, with the ranks that play
-// its devices and what its links cost; on the mesh that the module has already, if any.
+// Attaches to a module the rates of its devices on the job's machine, and the mesh of a variant, if it has one, with the ranks of its
+// devices and the costs of its links; on the mesh that the module has already, if any.
 void attachMachine(mlir::ModuleOp module, const Variant &variant, const job::Job &job);
 
 // From there to a layout on every value. Nothing to do for a variant without a mesh.
 void addLayoutPasses(mlir::OpPassManager &passes, const Variant &variant, const job::Job &job);
 
-// From a module of programs on global shapes to a layout on every value: attaches what the job says of layouts and its machine, and runs
-// addLayoutPasses. In mode HYBRID rules have done their work before training. `verifies`: each op after each pass. Fails with an error.
+// From a module of programs on global shapes to a layout on every value: attaches the job's layouts and its machine, and runs
+// addLayoutPasses. In mode HYBRID rules have been applied before training. `verifies`: each op after each pass. Fails with an error.
 mlir::LogicalResult inferLayouts(mlir::ModuleOp programs, const Variant &variant, const job::Job &job, bool verifies = true);
 
-// From there to the layouts that split what training keeps further. What is saved or written of layouts is what they were before: they
-// follow from that and the job.
+// From there to the layouts that shard training state further. Strategies are saved and written with the layouts before that: these follow
+// from them and the job.
 void addOptimizerParallelPasses(mlir::OpPassManager &passes, const Variant &variant);
 
 // From there to one device's programs. Nothing to do for a variant without a mesh.
 void addDistPasses(mlir::OpPassManager &passes, const Variant &variant);
 
-// From there to fusions and library calls, with collectives beside them. `leastLibraryFlops`: of a product that goes to the library; by
-// default what is worth a call.
+// From there to fusions and library calls, with overlapped collectives. `leastLibraryFlops`: of a product that goes to the library; by
+// default the size that is worth a call.
 void addFusionPasses(mlir::OpPassManager &passes, const Variant &variant, std::optional<int64_t> leastLibraryFlops = std::nullopt);
 
 // The same, and on to instruction tables and kernels. A device may hold `memoryLimit` bytes; 0: any number.
 void addLowerPasses(mlir::OpPassManager &passes, const Variant &variant, int64_t memoryLimit = 0);
 
-// Makes one module of those of the stages of a pipeline, in their order.
+// Makes one module of the stages' modules of a pipeline, in their order.
 mlir::OwningOpRef<mlir::ModuleOp> mergeStages(mlir::OwningOpRef<mlir::ModuleOp> model);
 
-// Moves the variants and kernels of `from` into `into`; both are what addLowerPasses leaves. Equal constants and kernels are kept once.
+// Moves the variants and kernels of `from` into `into`; both are results of addLowerPasses. Equal constants and kernels are kept once.
 void mergeVariants(mlir::ModuleOp into, mlir::ModuleOp from);
 
 } // namespace ashlar::pipelines

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a step takes on a mesh, from layouts: time and memory of a device. Nothing is lowered, so that many meshes and many layouts can be
+// The cost of a step on a mesh, from layouts: time and memory of a device. Nothing is lowered, so that many meshes and many layouts can be
 // compared.
 
 #ifndef ASHLAR_COMPILER_PLANNING_FORECAST_H
@@ -19,18 +19,18 @@ struct Forecast {
   // Of the device that has most to do in a step, with a pipeline one of the busiest stage.
   int64_t computePs = 0;
   int64_t sendPs = 0;           // of its collectives
-  int64_t exposedPs = 0;        // of that, what computing does not hide
+  int64_t exposedPs = 0;        // the part that computation does not hide
   int64_t bytesSent = 0;        // by collectives, and to other stages
   lower::MemoryUse memory;      // of a device, with a pipeline of the stage that takes most
   std::optional<double> bubble; // of a pipeline: the share of the step in which a stage waits, on average
   int64_t recomputeMoves = 0;   // that there are to choose from (docs/recompute.md)
 };
 
-// Makes of a module of programs whose values have layouts, as inferLayouts leaves it, those of one device, as addDistPasses does, and adds
-// up their prices (passes/layout/redistribute/price.h) over a step. `module` is used up. Fails, with an error, where a pass does.
+// Partitions a module of programs whose values have layouts (inferLayouts), as addDistPasses does, and adds up their costs
+// (passes/layout/redistribute/price.h) over a step. `module` is used up. Fails, with an error, where a pass does.
 //
-// Memory counts the parts that lower::memoryUse counts, under their names, but those that only a lowered program has: what hosts stage for
-// messages, and weights that calls keep in an order of their own.
+// Memory counts the parts of lower::memoryUse, under their names, except the parts that only a lowered program has: messages staged by
+// hosts, and weights that calls keep in an order of their own.
 mlir::FailureOr<Forecast> forecast(mlir::ModuleOp module, const pipelines::Variant &variant, const job::Job &job);
 
 } // namespace ashlar::driver

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a step of a model takes by one job or another. Nothing is compiled.
+// The cost of a step of a model by one job or another. Nothing is compiled.
 
 #ifndef ASHLAR_COMPILER_PLANNING_JOB_FORECASTER_H
 #define ASHLAR_COMPILER_PLANNING_JOB_FORECASTER_H
@@ -25,8 +25,8 @@ public:
   // Returns the programs of a checked job on global shapes. Fails, with an error, where the model cannot be imported or trained.
   mlir::FailureOr<mlir::ModuleOp> train(const job::Job &job);
 
-  // Returns what a step of a checked job takes. In mode AUTO layouts are searched for at most so many seconds; with `recompute: AUTO` as
-  // much is computed again as fits the memory limit of the input. Fails, with an error, where the job cannot be compiled.
+  // Returns the cost of a step of a checked job. In mode AUTO layouts are searched for at most so many seconds; with `recompute: AUTO`
+  // rematerialization goes on until the program fits the memory limit of the input. Fails, with an error, where the job cannot be compiled.
   mlir::FailureOr<Forecast> forecast(const job::Job &job, double searchSeconds);
 
 private:

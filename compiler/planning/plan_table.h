@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What ashlarc plan says of meshes, as text and as JSON.
+// The table of ashlarc plan, as text and as JSON.
 
 #ifndef ASHLAR_COMPILER_PLANNING_PLAN_TABLE_H
 #define ASHLAR_COMPILER_PLANNING_PLAN_TABLE_H
@@ -12,14 +12,14 @@
 
 namespace ashlar::driver {
 
-// A mesh, and what a step takes on it or why it cannot be.
+// A mesh, and the cost of a step on it or why it is impossible.
 struct PlannedMesh {
   std::vector<pipelines::Axis> axes;
   int64_t devices = 1;      // of all stages
   int64_t stages = 1;       // of a pipeline; 1: none
   int64_t microBatches = 1; // that a step is computed in
   std::string schedule;     // of a pipeline, as the job names it; "": an order of its own
-  bool recomputes = false;  // as much as fits the memory
+  bool recomputes = false;  // until the step fits the memory
   std::optional<Forecast> forecast;
   std::string refusal;
 };
@@ -38,7 +38,7 @@ struct PlanTable {
     return mesh.forecast && (memoryLimit == 0 || mesh.forecast->memory.bytes() <= static_cast<uint64_t>(memoryLimit));
   }
 
-  // Orders the meshes: those that fit, the fastest first, then those that do not, then those that cannot be.
+  // Orders the meshes: fitting ones, the fastest first, then larger ones, then impossible ones.
   void sort();
 };
 

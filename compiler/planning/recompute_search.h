@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How much is computed again so that a program fits a device (job: recompute: AUTO).
+// The amount of rematerialization that makes a program fit a device (job: recompute: AUTO).
 
 #ifndef ASHLAR_COMPILER_PLANNING_RECOMPUTE_SEARCH_H
 #define ASHLAR_COMPILER_PLANNING_RECOMPUTE_SEARCH_H
@@ -13,7 +13,7 @@
 
 namespace ashlar::driver {
 
-// What a program takes with some of the moves of ashlar-recompute.
+// The cost of a program with some of the moves of ashlar-recompute.
 struct RecomputeTrial {
   uint64_t bytes = 0; // of a rank
   int64_t moves = 0;  // that there are in all

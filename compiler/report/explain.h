@@ -9,7 +9,7 @@
 
 namespace ashlar::report {
 
-// Returns the report as text: totals, a paragraph a collective, a table of parameters. Its order is that of the program.
+// Returns the report as text: totals, a paragraph a collective, a table of parameters. It has the order of the program.
 std::string explainText(const LayoutReport &report);
 
 } // namespace ashlar::report

@@ -12,7 +12,7 @@
 
 namespace ashlar::report {
 
-// Returns a text that names of a model are part of as JSON: what is no UTF-8 in it is replaced.
+// Returns a text with names of a model as JSON: invalid UTF-8 is replaced.
 llvm::json::Value jsonText(llvm::StringRef text);
 
 // Writes the attributes "bytes", "bytes_each_further_thread" and "parts" of the object that is open.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What --explain and --report say: where every parameter lives, and why each collective is there. Text and JSON are written from the same
-// facts.
+// The content of --explain and --report: the layout of every parameter, and the cause of each collective. Text and JSON are written from
+// the same facts.
 
 #ifndef ASHLAR_COMPILER_REPORT_LAYOUT_REPORT_H
 #define ASHLAR_COMPILER_REPORT_LAYOUT_REPORT_H
@@ -32,8 +32,8 @@ struct PlanFact {
 struct ReasonFact {
   std::string producer;               // "fc1 (nn.matmul)"
   std::vector<std::string> consumers; // the same
-  std::vector<std::string> origins;   // of their layouts: what the user said, and along which ops it came
-  std::vector<std::string> sources;   // what the user said, each once
+  std::vector<std::string> origins;   // of their layouts: the user's rules, and the ops along which they came
+  std::vector<std::string> sources;   // the user's rules, each once
   std::string tensor, from, to;       // global type and the two layouts
   PlanFact plan;                      // that leads from the one to the other
   std::optional<PlanFact> runnerUp;   // the next best
@@ -52,13 +52,13 @@ struct CollectiveFact {
   int64_t bytes = 0;           // that a device sends
   int64_t timePs = 0;
   bool runsBeside = false; // it is started, and waited for later
-  int64_t hiddenPs = 0;    // of timePs, what is expected to be hidden behind computation
+  int64_t hiddenPs = 0;    // the part of timePs predicted to be hidden by computation
   std::string cause;
   std::vector<std::string> causes; // the same, one each
   std::vector<ReasonFact> reasons; // several when equal collectives became one; none when the model itself asks for it
 };
 
-// A function of the module. Collectives are those of main programs only; of others the counts are enough.
+// A function of the module. Collectives are listed for main programs only; for others the counts are enough.
 struct ProgramFact {
   std::string name;
   std::optional<int64_t> stage;             // of a pipeline that runs it
@@ -71,7 +71,7 @@ struct ProgramFact {
   std::vector<CollectiveFact> collectives;
 };
 
-// A variable: a parameter, or what the optimizer keeps.
+// A variable: a parameter, or the optimizer's state.
 struct VariableFact {
   std::string name;
   std::optional<int64_t> stage; // of a pipeline that has it
@@ -86,7 +86,7 @@ struct VariableFact {
 
 // A device that keeps state alone, by weights grouping.
 struct OwnerFact {
-  int64_t device = 0, bytes = 0;       // of what it keeps alone
+  int64_t device = 0, bytes = 0;       // of its own variables
   std::vector<std::string> parameters; // whose state that is
 };
 
@@ -97,10 +97,10 @@ struct StrategyFact {
   int64_t bytes = 0;  // of a device, predicted
 };
 
-// What the collectives of one kind take of a step.
+// The cost of the collectives of one kind in a step.
 struct SendFact {
   std::string kind;
-  int64_t count, sendPs, exposedPs; // the last one of what computing does not hide
+  int64_t count, sendPs, exposedPs; // the last one is not hidden by computation
 };
 
 // A rule that leads to layouts: "fc1.weight", "[{tp}, {}]".
@@ -118,26 +118,26 @@ struct RunnerUpFact {
   int64_t stepPs, bytes; // as predicted
 };
 
-// What mode AUTO did.
+// The result of mode AUTO.
 struct SearchFact {
   std::vector<StrategyFact> strategies;
   size_t taken = 0;                // the number of one of them
   bool hasSearched = false;        // whether the search itself found one of them
-  int64_t costPs = 0, boundPs = 0; // of what the search chose, op by op; no choices cost less than the bound
-  int64_t computePs = 0;           // of a step with what was taken
+  int64_t costPs = 0, boundPs = 0; // of the choices of the search, op by op; no choices cost less than the bound
+  int64_t computePs = 0;           // of a step with the taken strategy
   std::vector<SendFact> sends;     // the same
   int64_t parameterBytes = 0, stateBytes = 0, inputOutputBytes = 0, intermediateBytes = 0; // of a device with it
   std::vector<RuleFact> rules;                                                             // that lead to it
   std::optional<dist::RuleListKind> rulesAre;                                              // nothing: none were looked for
   int64_t others = 0;                                                                      // tensors to which they do not lead
-  std::optional<int64_t> rulesStepPs;                                                      // of what rules alone lead to
+  std::optional<int64_t> rulesStepPs;                                                      // with the rules alone
   std::vector<RunnerUpFact> runnersUp;                                                     // in the order of the model
 };
 
-// What a search for the mesh found.
+// The result of a search for the mesh.
 struct MeshSearchFact {
   std::vector<StrategyFact> meshes; // that fit, the fastest first, which is taken
-  size_t count = 0;                 // of those that were looked at
+  size_t count = 0;                 // of candidates
   size_t left = 0;                  // for which there was no time
 };
 
@@ -146,15 +146,15 @@ struct LayoutReport {
   std::vector<std::pair<std::string, int64_t>> mesh; // empty: one device
   std::optional<SearchFact> search;                  // nothing: layouts were not searched
   std::optional<MeshSearchFact> meshSearch;          // nothing: the job has the mesh
-  bool hasCosts = false;                             // whether times are those of known links; else a byte takes a nanosecond
-  bool hasRates = false;                             // whether it is known what a device computes in a second
-  std::vector<ProgramFact> mains;                    // the training step, or the model; of a pipeline what a step runs, by stage
+  bool hasCosts = false;                             // whether times are based on known links; else a byte takes a nanosecond
+  bool hasRates = false;                             // whether the rates of a device are known
+  std::vector<ProgramFact> mains;                    // the training step, or the model; of a pipeline the programs of a step, by stage
   std::vector<ProgramFact> others;
   std::vector<VariableFact> variables;
   lower::MemoryUse memory; // of a rank; no parts: not known
   lower::CollectiveOrder order;
   std::vector<OwnerFact> owners;                  // in the order of their numbers
-  std::vector<std::vector<std::string>> stageOps; // by stage of a pipeline: the module paths of what it computes, in its order
+  std::vector<std::vector<std::string>> stageOps; // by stage of a pipeline: the module paths of its ops, in its order
   std::optional<PipelineFacts> pipeline;          // nothing: there is none, or it was not lowered
 };
 
@@ -166,7 +166,7 @@ LayoutReport makeLayoutReport(mlir::ModuleOp module, llvm::StringRef model);
 void numberCollectives(mlir::ModuleOp module);
 void addOverlap(LayoutReport &report, mlir::ModuleOp scheduled);
 
-// Enters what the programs of a variant, or of those of all stages, are predicted to take.
+// Enters the predicted costs of the programs of a variant, or of all stages.
 void addPredictions(LayoutReport &report, llvm::ArrayRef<exec::VariantOp> variants);
 
 } // namespace ashlar::report

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the plan, --explain, --report and --timeline say of a pipeline: read off the tables of its stages.
+// The facts on a pipeline for the plan, --explain, --report and --timeline: from the tables of its stages.
 
 #ifndef ASHLAR_COMPILER_REPORT_PIPELINE_FACTS_H
 #define ASHLAR_COMPILER_REPORT_PIPELINE_FACTS_H
@@ -14,7 +14,7 @@
 
 namespace ashlar::report {
 
-// What goes from one stage to another in a step.
+// The messages from one stage to another in a step.
 struct CrossingFact {
   std::string name;             // of the value
   int64_t from, to;             // stages
@@ -32,12 +32,12 @@ struct StageProgramFact {
 };
 
 struct StageFacts {
-  std::vector<StageProgramFact> programs; // in the order in which a step comes to them first: those of the timeline
+  std::vector<StageProgramFact> programs; // in the order in which a step first runs them: as in the timeline
   int64_t slots = 1, slotBytes = 0;
   lower::MemoryUse memory; // of a rank
   lower::CollectiveOrder order;
 
-  // Returns what a rank takes besides the slots.
+  // Returns the memory of a rank besides the slots.
   uint64_t fixedBytes() const { return memory.bytes() - slots * slotBytes; }
 };
 
@@ -49,7 +49,7 @@ struct PipelineFacts {
   Timeline timeline;
 };
 
-// What is not in the tables: by stage the memory of a rank; and what messages between two stages go by.
+// The facts that are not in the tables: by stage the memory of a rank; and the link of messages between two stages.
 struct PipelineContext {
   std::string schedule;
   int64_t microBatches = 1;
@@ -57,7 +57,7 @@ struct PipelineContext {
   llvm::function_ref<dist::Link(int64_t from, int64_t to)> linkOf;
 };
 
-// Collects the facts of a pipeline. `variants`: those of its stages, in their order, with an order of a step.
+// Collects the facts of a pipeline. `variants`: one a stage, in their order, with an order of a step.
 PipelineFacts makePipelineFacts(llvm::ArrayRef<exec::VariantOp> variants, const PipelineContext &context);
 
 } // namespace ashlar::report

@@ -11,7 +11,7 @@
 
 namespace ashlar::report {
 
-// Writes the attributes of the object that is open. `ops`: by stage, the module paths of what it computes.
+// Writes the attributes of the object that is open. `ops`: by stage, the module paths of its ops.
 void writePipeline(llvm::json::OStream &out, const PipelineFacts &facts, llvm::ArrayRef<std::vector<std::string>> ops);
 
 } // namespace ashlar::report

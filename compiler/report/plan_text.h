@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The plan of a program in about ten lines: what every rank holds, sends and computes.
+// The plan of a program in about ten lines: the memory, communication and computation of every rank.
 
 #ifndef ASHLAR_COMPILER_REPORT_PLAN_TEXT_H
 #define ASHLAR_COMPILER_REPORT_PLAN_TEXT_H
@@ -14,18 +14,18 @@
 
 namespace ashlar::report {
 
-// What the plan says besides what stands in the tables.
+// The facts of the plan besides the tables.
 struct PlanFacts {
   std::string modelName;
-  std::string target;      // what code is made for, and the precision; empty: not known
+  std::string target;      // the target of the code, and the precision; empty: not known
   int64_t globalBatch = 0; // of a step; 0: not known
   std::string deterministicRefusal;
   std::string optimizer;              // empty: nothing is trained
   int64_t accumulate = 1;             // micro-batches of a step
   std::string optimizerParallel = {}; // empty: nothing is split further
   lower::MemoryUse memory = {};       // no parts: not known
-  lower::CollectiveOrder order = {};  // of no collectives: nothing to say
-  const PipelineFacts *pipeline = {}; // of which the variant is a stage; null: of none, or not known
+  lower::CollectiveOrder order = {};  // without collectives: no line
+  const PipelineFacts *pipeline = {}; // the variant is a stage of it; null: of none, or not known
 };
 
 // Returns the plan of a variant: mesh, batch, parameters, layouts, collectives of a step by cause, memory of a device, work of a step.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the IR says of the cause of communication, in words. The one place where these sentences are made; nothing reads them.
+// The causes of communication in the IR, in words. The one place where these sentences are made; nothing parses them.
 
 #ifndef ASHLAR_COMPILER_REPORT_SENTENCES_H
 #define ASHLAR_COMPILER_REPORT_SENTENCES_H
@@ -16,7 +16,7 @@ namespace ashlar::report {
 // "fc1 (nn.matmul)", "parameter fc1.weight", "update of state m", "gradient of fc1.weight", "input x", "result 1".
 std::string endText(dist::EndAttr end);
 
-// What made a collective necessary: "gradient of fc1.weight", "next value of w", "result 0 of forward", "fc1"; of several, one after the
+// Returns the cause of a collective: "gradient of fc1.weight", "next value of w", "result 0 of forward", "fc1"; of several, one after the
 // other. Without a cause it is the op's own path, or "".
 std::string causeText(dist::CollectiveOpInterface op);
 std::string causeText(exec::CollectiveOp op);

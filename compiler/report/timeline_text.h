@@ -29,8 +29,8 @@ std::string timesText(int64_t count);
 std::vector<std::string> crossingLines(const PipelineFacts &facts);
 
 // Returns the step as lines of at most 96 columns of time, a row a program: at each time the micro-batch, 0 to 9 and a to z, that a stage
-// runs it for; "*" for what runs once a step, "<" while it receives. The first line says what a column is. None for a pipeline that is too
-// large to be seen in that: of more than 36 micro-batches or 24 rows.
+// runs it for; "*" for runs once a step, "<" while it receives. The first line gives the time of a column. None for a pipeline that is too
+// large for that: of more than 36 micro-batches or 24 rows.
 //
 //   stage 0  forward   0011
 //            backward        00001111

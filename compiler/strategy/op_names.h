@@ -18,8 +18,8 @@ struct OpName {
   int64_t ordinal = 0;
 };
 
-// Returns the ops of a function whose results have layouts of their own, each with its name, in program order. Reads of variables have
-// that of the variable. The expansion of an op counts as that op: what is inside follows from its layout.
+// Returns the ops of a function whose results have layouts of their own, each with its name, in program order. Reads of variables have the
+// variable's name. The expansion of an op counts as that op: the layouts inside follow from its layout.
 std::vector<std::pair<mlir::Operation *, OpName>> nameOps(mlir::func::FuncOp function);
 
 } // namespace ashlar::strategy

@@ -17,11 +17,12 @@
 
 namespace ashlar::strategy {
 
-// Reads the strategy out of a module on global shapes. Assumes what ashlar-propagate-layouts leaves.
+// Reads the strategy out of a module on global shapes. Assumes the output of ashlar-propagate-layouts.
 job::Strategy readStrategy(mlir::ModuleOp module);
 
 // Gives the values of a module that was not propagated yet the layouts of the strategy; a mesh axis that the strategy cuts is cut. The
-// strategy must be of this very module: what is missing on either side, or has another type, is an error, which names the first.
+// strategy must belong to this very module: a tensor or op that is missing on either side, or has another type, is an error, which names
+// the first.
 mlir::LogicalResult applyStrategy(mlir::ModuleOp module, const job::Strategy &strategy);
 
 #define GEN_PASS_DECL
@@ -33,10 +34,10 @@ mlir::LogicalResult applyStrategy(mlir::ModuleOp module, const job::Strategy &st
 // Creates ashlar-apply-strategy for a strategy that is there already. It keeps a copy.
 std::unique_ptr<mlir::Pass> createApplyStrategyPass(const job::Strategy &strategy);
 
-// Returns the text of a file with the strategy: a job with this field, and with those of `found`.
+// Returns the text of a file with the strategy: a job with this field, and the fields of `found`.
 std::string printStrategy(const job::Strategy &strategy, const job::Job &found = {});
 
-// Returns what a search for the mesh sets of a job, and a saved strategy keeps then: mesh, pipeline, accumulate and recompute.
+// Returns the fields of a job that a search for the mesh sets, and a saved strategy keeps: mesh, pipeline, accumulate and recompute.
 job::Job foundFields(const job::Job &job);
 
 // Reads such a file.

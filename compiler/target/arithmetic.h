@@ -16,9 +16,9 @@ inline bool isRounded(mlir::Operation *op) {
   return llvm::isa<mlir::arith::MulFOp, mlir::arith::DivFOp>(op) && llvm::all_of(op->getUsers(), llvm::IsaPred<mlir::arith::TruncFOp>);
 }
 
-// Gives a floating-point op its fast-math flags: those that it has, of reductions, and `contract`, except to element-wise sums. LLVM fuses
-// a product with a sum only where the product has no other use, so two kernels that compute one value, each for itself, would round it
-// differently, and the gradient of a maximum would not find the maximum again.
+// Gives a floating-point op its fast-math flags: the flags that it has, of reductions, and `contract`, except to element-wise sums. LLVM
+// fuses a product with a sum only where the product has no other use, so two kernels that compute one value, each for itself, would round
+// it differently, and the gradient of a maximum would not find the maximum again.
 inline void setFastMathFlags(mlir::arith::ArithFastMathInterface op) {
   using Flags = mlir::arith::FastMathFlags;
   if (llvm::isa<mlir::arith::ExtFOp, mlir::arith::TruncFOp>(op)) {

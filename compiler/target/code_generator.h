@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// LLVM's optimiser and code generators, in this process; what is the same for every machine they make code for.
+// LLVM's optimiser and code generators, in this process; the common part of all machines.
 
 #ifndef ASHLAR_COMPILER_TARGET_CODE_GENERATOR_H
 #define ASHLAR_COMPILER_TARGET_CODE_GENERATOR_H

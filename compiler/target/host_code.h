@@ -14,7 +14,7 @@ namespace ashlar::target {
 
 // Which CPUs run the code.
 enum class HostCpu {
-  This, // that of this machine, and others with hostCpuFeatures()
+  This, // this machine's, and others with hostCpuFeatures()
   Any   // every one of its architecture
 };
 

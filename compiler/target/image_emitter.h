@@ -14,7 +14,7 @@
 
 namespace ashlar::target {
 
-// Kernels for one kind of chip; `arch` and what the bytes are: ashlar_rt_device_code.
+// Kernels for one kind of chip; `arch` and the kind of the bytes: ashlar_rt_device_code.
 struct DeviceCode {
   std::string arch;
   IncludedFile file;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What goes into a program's image besides its variants: names, seed, training loop, data set. Field by field the structs of the same name
-// in runtime/abi/ashlar_rt.h, which says what each means; here the strings are owned.
+// The content of a program's image besides its variants: names, seed, training loop, data set. Field by field the structs of the same name
+// in runtime/abi/ashlar_rt.h, which documents them; here the strings are owned.
 
 #ifndef ASHLAR_COMPILER_TARGET_IMAGE_INFO_H
 #define ASHLAR_COMPILER_TARGET_IMAGE_INFO_H

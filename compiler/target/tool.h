@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Programs that the compiler runs: the linker, ptxas, and what measures the machine.
+// Programs that the compiler runs: the linker, ptxas, and ashlar-calibrate.
 
 #ifndef ASHLAR_COMPILER_TARGET_TOOL_H
 #define ASHLAR_COMPILER_TARGET_TOOL_H
@@ -28,7 +28,7 @@ public:
   // Waits for a program that still runs.
   ~ToolRun();
 
-  // Starts `program`, a path; `arguments` come after its name. It runs in `workFolder`, "" for that of this process.
+  // Starts `program`, a path; `arguments` come after its name. It runs in `workFolder`, "" for this process's folder.
   llvm::Error start(llvm::StringRef program, llvm::ArrayRef<llvm::StringRef> arguments, llvm::StringRef workFolder = "");
 
   // Waits for the end. An error is one line: the first one of the program, or why it did not start.
@@ -41,7 +41,7 @@ private:
   // Returns the path of the log. Assumes that there is a folder.
   std::string log() const { return folder->file("log"); }
 
-  // Returns the line of the output that says what is wrong: the first with "error" or "fatal", else the first.
+  // Returns the line of the output with the error: the first with "error" or "fatal", else the first.
   std::string firstComplaint() const;
 
   llvm::sys::ProcessInfo process;                // Pid 0: nothing runs

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ONNX's way to say which device holds which piece of a tensor, and ours.
+// ONNX's specs of the shards of a tensor on each device, and our layouts.
 
 #ifndef ASHLAR_COMPILER_FRONTEND_ANNOTATIONS_SHARDING_SPEC_H
 #define ASHLAR_COMPILER_FRONTEND_ANNOTATIONS_SHARDING_SPEC_H
@@ -25,8 +25,8 @@ struct DeviceMesh {
 multi_device::ShardingSpec toShardingSpec(const std::string &tensor, llvm::ArrayRef<int64_t> shape, const dist::Layout &layout,
                                           const DeviceMesh &mesh);
 
-// Returns the layout that a spec of a tensor means, as rules write it: "[{tp}, {}]"; parts of axes where the shards need them. Throws an
-// ImportError with what is wrong or not supported, to be put behind the name of the tensor.
+// Returns the layout of a tensor's spec, as rules write it: "[{tp}, {}]"; parts of axes where the shards need them. Throws an ImportError
+// with the fault, to be appended to the name of the tensor.
 std::string toLayoutText(const multi_device::ShardingSpec &spec, llvm::ArrayRef<int64_t> shape, const DeviceMesh &mesh);
 
 } // namespace ashlar::frontend

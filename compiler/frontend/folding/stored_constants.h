@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Constants of types that are only stored (isStored): their numbers are those of a wider type here, so an op that looked at the type would
-// be wrong.
+// Constants of types that are only stored (isStored): here they have the numbers of a wider type, so an op that uses the type would be
+// wrong.
 
 #ifndef ASHLAR_COMPILER_FRONTEND_FOLDING_STORED_CONSTANTS_H
 #define ASHLAR_COMPILER_FRONTEND_FOLDING_STORED_CONSTANTS_H

@@ -27,18 +27,18 @@ public:
 private:
   // Inputs (inputs.cpp).
   void defineInputs();
-  // Defines one graph input as an argument of @forward, or as a parameter when a rule in options.init says so.
+  // Defines one graph input as an argument of @forward, or as a parameter by a rule in options.init.
   void defineInput(const onnx::ValueInfoProto &input);
   llvm::SmallVector<int64_t> inputShape(const onnx::ValueInfoProto &input, bool &hasOpenDim);
-  // Returns into how many pieces each dim of an input or parameter is cut: 1, unless the model is that of one device.
+  // Returns the number of shards of each dim of an input or parameter: 1, unless the model is one device's.
   std::vector<int64_t> piecesOf(llvm::StringRef name, int64_t rank) const;
-  // Returns the type of the whole tensor of which the model names a device's piece.
+  // Returns the type of the whole tensor, given a device's shard in the model.
   mlir::RankedTensorType wholeType(llvm::StringRef name, mlir::RankedTensorType type) const;
   void checkBatch();
 
   // Nodes (nodes.cpp).
   void importNodes();
-  // Whether a node reads what a refused one should have computed.
+  // Whether a node reads a result of a refused one.
   bool readsUnknown(const onnx::NodeProto &node) const;
   // Returns the type that the model declares for a value, if it is one of floats and all its sizes are known; else null.
   mlir::RankedTensorType declaredFloats(const onnx::ValueInfoProto &value) const;
@@ -57,7 +57,7 @@ private:
   void returnOutputs();
   // Returns the counts that results of @forward need beside them, each with a name that is not taken.
   llvm::MapVector<mlir::Value, std::string> nameCounts(llvm::ArrayRef<mlir::Value> results, const llvm::StringSet<> &taken) const;
-  // Throws when the loss of a training job is of a tensor with a counted dim: it would be of the padding, too.
+  // Throws when a training job computes its loss on a tensor with a counted dim: it would include the padding.
   void checkLoss() const;
 
   void freezeParameters();
@@ -84,7 +84,7 @@ private:
   std::vector<std::string> faults;     // of the nodes that are refused
   llvm::StringSet<> unknown;           // results of these
   llvm::StringMap<const onnx::ValueInfoProto *> declared;
-  ModelEdits edits; // of the graph, ahead of its import
+  ModelEdits edits; // of the graph, before its import
 };
 
 } // namespace ashlar::frontend

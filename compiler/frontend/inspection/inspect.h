@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a model is, for people: an import that is tried, and what it found out.
+// A model's description for people: a trial import, and its findings.
 
 #ifndef ASHLAR_COMPILER_FRONTEND_INSPECTION_INSPECT_H
 #define ASHLAR_COMPILER_FRONTEND_INSPECTION_INSPECT_H

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which float initializers of a model are buffers: masks, tables and other constants that training must leave alone. ONNX does not say, so
-// this is read off the graph, the exporter's notes and the numbers; docs/onnx.md has the rules. Names of modules decide nothing.
+// The buffers among the float initializers of a model: masks, tables and other constants that training must leave alone. ONNX does not mark
+// them, so they are found by the graph, the exporter's notes and the numbers; docs/onnx.md has the rules. Names of modules decide nothing.
 
 #ifndef ASHLAR_COMPILER_FRONTEND_WEIGHTS_BUFFERS_H
 #define ASHLAR_COMPILER_FRONTEND_WEIGHTS_BUFFERS_H
@@ -41,7 +41,7 @@ private:
   void followGradients(llvm::StringRef loss);
   void followInputs();
 
-  // Returns the uses of a value, and of what only shows its elements in another shape.
+  // Returns the uses of a value, and of its views in other shapes.
   std::vector<Use> usesBehindViews(llvm::StringRef name) const;
 
   const onnx::GraphProto &graph;
@@ -50,7 +50,7 @@ private:
   llvm::StringMap<std::vector<Use>> uses;
   llvm::StringSet<> outputs;
   llvm::StringSet<> withGradient; // values on which the loss may depend smoothly
-  llvm::StringSet<> ofInputs;     // inputs of the model, and what is only a shifted and scaled one
+  llvm::StringSet<> ofInputs;     // inputs of the model, also shifted and scaled
   ExporterNotes notes;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The model as it was, without the numbers of what is trained: an executable puts the trained ones in and has the model again.
+// The original model without the numbers of trained tensors: an executable inserts the trained numbers and has the model again.
 
 #ifndef ASHLAR_COMPILER_FRONTEND_WEIGHTS_EXPORT_TEMPLATE_H
 #define ASHLAR_COMPILER_FRONTEND_WEIGHTS_EXPORT_TEMPLATE_H
@@ -33,7 +33,7 @@ struct ExportTemplate {
   std::string refusal;           // why there is none; "" when there is one
 };
 
-// What a file of protobuf may have.
+// The size limit of a protobuf file.
 inline constexpr uint64_t kMostModelBytes = (uint64_t{1} << 31) - 1;
 
 // Makes the template of the model that `imported` was read from. All but the numbers of variables stays byte by byte, but data that other

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the numbers of a float tensor tell about where they come from. Numbers that training made are none of this.
+// The origin of a float tensor, inferred from its numbers. Numbers that training made match none of this.
 
 #ifndef ASHLAR_COMPILER_FRONTEND_WEIGHTS_INITIALIZER_NUMBERS_H
 #define ASHLAR_COMPILER_FRONTEND_WEIGHTS_INITIALIZER_NUMBERS_H
@@ -22,15 +22,15 @@ public:
   // Whether all elements are equal, and there are some.
   bool isUniform() const;
 
-  // Whether every element is 0 or one number of at most -100 (-inf too), and both are there: what is added to scores to hide them.
+  // Whether every element is 0 or one number of at most -100 (-inf too), and both occur: an addend of scores that hides them.
   bool isAdditiveMask() const;
 
   // Whether every element is 0 or 1, and both are there.
   bool isZeroOne() const;
 
   // Returns a dim along which every line is a sine, a cosine, a geometric or an arithmetic progression, as in tables of positions; nothing
-  // where there is none. Such a line has x[i+1] + x[i-1] = c x[i] with one c; lines that hardly change tell nothing, and most must tell.
-  // Stops at the first line that is none of this, so that it takes a few steps for the weights of a layer.
+  // where there is none. Such a line has x[i+1] + x[i-1] = c x[i] with one c; lines that hardly change are inconclusive, and most must be
+  // conclusive. Stops at the first line that is none of this, so that it takes a few steps for the weights of a layer.
   //
   // Error: |x[i+1] + x[i-1] - c x[i]| <= 1e-3 (max - min of the line), which leaves room for the angles of some thousand positions in f32.
   // Of random numbers a line of 6 passes about once in 1e8.

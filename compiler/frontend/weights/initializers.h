@@ -10,16 +10,16 @@
 
 namespace ashlar::frontend {
 
-// Returns the type of the whole tensor of which the model names a device's piece.
+// Returns the type of the whole tensor, given a device's shard in the model.
 using WholeType = std::function<mlir::RankedTensorType(llvm::StringRef name, mlir::RankedTensorType type)>;
 
-// Tells options.checkDataFile of the files beside the model.
+// Calls options.checkDataFile on the files next to the model.
 void checkDataFiles(const onnx::GraphProto &graph, const ModelInfo &info);
 
 // Defines all initializers of a model whose functions are in their places, and returns the names of the parameters. Constant nodes that
-// options.trained names become initializers, which `edits` gets. Says of each buffer why it is one, of scalars that may be parameters, and
-// of copies of weights that they are trained apart. The model and `info` have to stay: parameters that somebody reads take their data from
-// there.
+// options.trained names become initializers, which are added to `edits`. Remarks on each buffer with the reason, on scalars that may be
+// parameters, and on copies of weights that are trained apart. The model and `info` have to stay: parameters with readers take their data
+// from there.
 std::vector<std::string> defineInitializers(onnx::ModelProto &model, llvm::StringRef path, const ModelInfo &info, GraphValues &values,
                                             ModelEdits &edits, WholeType wholeType);
 

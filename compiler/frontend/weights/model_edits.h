@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What an import changes in the graph of the file before it reads it, so that --export can make the same changes in the file.
+// The changes that an import makes to the graph of the file before it reads it, so that --export can make the same changes in the file.
 
 #ifndef ASHLAR_COMPILER_FRONTEND_WEIGHTS_MODEL_EDITS_H
 #define ASHLAR_COMPILER_FRONTEND_WEIGHTS_MODEL_EDITS_H
@@ -15,7 +15,7 @@ namespace ashlar::frontend {
 
 // Nodes are named by their first result.
 struct ModelEdits {
-  // An initializer that holds what another one does, or a Constant node.
+  // An initializer with the content of another one, or a Constant node.
   struct Added {
     std::string name, from;
   };

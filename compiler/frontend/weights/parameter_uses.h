@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which parameter of the torch module a node reads, where the file has one initializer for several: what the exporters leave of names.
+// The parameter of the torch module that a node reads, where the file has one initializer for several: from the names that exporters leave.
 
 #ifndef ASHLAR_COMPILER_FRONTEND_WEIGHTS_PARAMETER_USES_H
 #define ASHLAR_COMPILER_FRONTEND_WEIGHTS_PARAMETER_USES_H
@@ -24,7 +24,7 @@ public:
   // "/layers.0/norm1/LayerNormalization". A module that is used again has a number behind its name, which is taken off.
   std::string findModule(const onnx::NodeProto &node) const;
 
-  // Returns what the input is to a layer: "weight", "bias", "running_mean", "running_var"; "" for all else.
+  // Returns the role of the input in a layer: "weight", "bias", "running_mean", "running_var"; "" for all else.
   static llvm::StringRef findRole(const onnx::NodeProto &node, int input);
 
   const ExporterNotes &getNotes() const { return notes; }
@@ -38,7 +38,7 @@ private:
 
   ExporterNotes notes;
   llvm::StringSet<> initializers;
-  llvm::StringMap<std::string> byPlaceholder; // their names, by those of the torch program
+  llvm::StringMap<std::string> byPlaceholder; // their names, by the names of the torch program
   llvm::StringSet<> modules;                  // paths of modules that hold parameters, and of those around them
 };
 

@@ -25,11 +25,11 @@ public:
   // Both stay as long as the object.
   ScalarFinder(const onnx::ModelProto &model, const ParameterRules &rules);
 
-  // Returns what a float scalar is by the job and by its name. Whether a gradient reaches it is for BufferFinder to say.
+  // Returns the role of a float scalar by the job and by its name. BufferFinder decides whether a gradient reaches it.
   ScalarRole classify(llvm::StringRef name) const;
 
 private:
-  // Whether a scalar scales or shifts what is quantized.
+  // Whether a scalar scales or shifts a quantized tensor.
   bool isOfQuantization(llvm::StringRef name) const;
 
   const ParameterRules &rules;

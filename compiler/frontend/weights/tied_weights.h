@@ -14,7 +14,8 @@ namespace ashlar::frontend {
 
 enum class Copy { None, Same, Transposed };
 
-// Returns what the numbers of `other` are of those of `first`, bit by bit; matrices may be transposed. An empty tensor has no copy.
+// Returns how the numbers of `other` derive from the numbers of `first`, bit by bit; matrices may be transposed. An empty tensor has no
+// copy.
 Copy compareNumbers(const TensorData &first, const TensorData &other);
 
 // Two initializers of at least kTiedElements elements; `copy` holds the numbers of `original`, which comes first in the model.
@@ -26,7 +27,7 @@ struct CopiedWeight {
 // Fewer elements are equal by chance, or because they are first values: biases, scales.
 inline constexpr int64_t kTiedElements = 1024;
 
-// Returns the copies among initializers. Those of which all elements are equal are first values, and no copies.
+// Returns the copies among initializers. Initializers whose elements are all equal are first values, and no copies.
 std::vector<CopiedWeight> findCopies(llvm::ArrayRef<const onnx::TensorProto *> initializers, llvm::StringRef directory,
                                      mlir::MLIRContext *context);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Kernels that differ in numbers only: the layers of a convolutional network are alike but for extents and strides.
+// Kernels that differ in numbers only: the layers of a convolutional network are alike except for extents and strides.
 
 #ifndef ASHLAR_COMPILER_TARGET_CPU_SHARED_KERNELS_H
 #define ASHLAR_COMPILER_TARGET_CPU_SHARED_KERNELS_H
@@ -16,10 +16,10 @@ namespace ashlar::cpu {
 struct SharingKernel {
   std::string name;
   std::string code;             // the function
-  std::vector<int64_t> numbers; // what it is called with behind begin and end; the bits of an f32
+  std::vector<int64_t> numbers; // its arguments after begin and end; the bits of an f32
 };
 
-// Makes one function of each group of kernels (func.func with exec.extent) that are equal but for sizes of buffers and for extents,
+// Makes one function of each group of kernels (func.func with exec.extent) that are equal except for sizes of buffers and for extents,
 // strides and factors that cost nothing to pass: the first of the group, under its name with ".any" behind it, takes those numbers as
 // arguments, and the others are erased. Returns all kernels of such groups. One that differs in nothing has no numbers and the name of the
 // first as `code`.

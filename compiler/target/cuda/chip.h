@@ -13,7 +13,7 @@
 
 namespace ashlar::cuda {
 
-// What --gpu-arch is when nothing is said: A100 and H100.
+// The default of --gpu-arch: A100 and H100.
 constexpr llvm::StringLiteral kDefaultChips = "sm_80,sm_90";
 
 // A kind of chip: 90 is compute capability 9.0.

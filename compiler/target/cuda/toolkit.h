@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the compiler needs of the CUDA toolkit: ptxas, which makes machine code of PTX, and libdevice, exp and its like as LLVM IR.
+// The compiler's uses of the CUDA toolkit: ptxas, which makes machine code of PTX, and libdevice, exp and its like as LLVM IR.
 
 #ifndef ASHLAR_COMPILER_TARGET_CUDA_TOOLKIT_H
 #define ASHLAR_COMPILER_TARGET_CUDA_TOOLKIT_H
@@ -15,7 +15,7 @@ struct Toolkit {
   std::string ptxas, libdevice;
 };
 
-// Finds the toolkit. The error says what is missing, and whether Ashlar was built without the target.
+// Finds the toolkit. The error names the missing part, and whether Ashlar was built without the target.
 llvm::Expected<Toolkit> findToolkit();
 
 // Checks that ptxas and LLVM know the chips.

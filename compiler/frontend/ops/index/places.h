@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The places that indices name in a tensor: those of gathers and scatters. A negative index counts from the end; nn.gather counts from the
-// front only. Dims that an index does not choose from are those of a batch, in tensor and indices alike, so a split of them stays. A number
-// that is none gives 0, and takes no update.
+// The places that indices name in a tensor, for gathers and scatters. A negative index counts from the end; nn.gather counts from the front
+// only. Dims that an index does not choose from are batch dims, in tensor and indices alike, so their sharding stays. An invalid number
+// gives 0, and takes no update.
 
 #ifndef ASHLAR_COMPILER_FRONTEND_OPS_INDEX_PLACES_H
 #define ASHLAR_COMPILER_FRONTEND_OPS_INDEX_PLACES_H
@@ -19,7 +19,7 @@ struct Places {
   mlir::Value numbers;
   llvm::SmallVector<int64_t> table; // the shape of the tensor
   int64_t batchDims;
-  llvm::SmallVector<int64_t> named = {}; // the dims of input 0 that the rows are of
+  llvm::SmallVector<int64_t> named = {}; // the dims of input 0 in the rows
 };
 
 // Returns the order of `rank` dims with `axis` behind the others, and the one that puts it back.
@@ -29,7 +29,7 @@ struct AxisLast {
   AxisLast(int64_t rank, int64_t axis);
 };
 
-// Input 1 has one index a place of input 0, along `axis`, which is last in the table; of the other dims the table has those that the
+// Input 1 has one index a place of input 0, along `axis`, which is last in the table; of the other dims the table has the ones that the
 // indices have.
 Places placesAlong(Node &node, int64_t axis);
 

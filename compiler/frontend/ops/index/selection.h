@@ -15,17 +15,17 @@ struct Selection {
   mlir::Value count;  // i64 scalar
 };
 
-// Finds where flags hold, a list of at least one bool, all of which are there.
+// Finds the true elements of a list of at least one bool, all valid.
 Selection selectFlagged(const Node &node, mlir::Value flags);
 
-// Fails where the model is that of one device (mode HYBRID): what is selected from a piece are other elements than those of the whole.
+// Fails where the model is one device's (mode HYBRID): a selection from a shard gives other elements than one from the whole.
 void checkIsWhole(const Node &node);
 
 // Returns the places of a list of bools where they hold, in their order, an i64 list as long; it is counted, and has -1 behind the places,
 // which no row has.  [0, 1, 1, 0] gives [1, 2, -1, -1] and the count 2.
 mlir::Value selectPlaces(const Node &node, mlir::Value flags);
 
-// NonMaxSuppression, NonZero and Unique of what is not known at import.
+// NonMaxSuppression, NonZero and Unique of values unknown at import.
 void importNonMaxSuppressionAtRunTime(Node &node);
 void importNonZeroAtRunTime(Node &node);
 void importUniqueAtRunTime(Node &node);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What ONNX's attributes say about windows: kernel_shape, strides, dilations, pads and auto_pad, of convolutions and of pooling. Shapes
-// here are those of the spatial dims. All fail through the node.
+// ONNX's attributes of windows: kernel_shape, strides, dilations, pads and auto_pad, of convolutions and of pooling. Shapes here cover the
+// spatial dims. All fail through the node.
 
 #ifndef ASHLAR_COMPILER_FRONTEND_OPS_WINDOWS_WINDOW_RULES_H
 #define ASHLAR_COMPILER_FRONTEND_OPS_WINDOWS_WINDOW_RULES_H
@@ -14,7 +14,7 @@ enum class AutoPad { NotSet, SameUpper, SameLower, Valid };
 
 struct WindowAttributes {
   Shape kernel, strides, dilations; // one a spatial dim; defaults filled in, each in [1, 2^31)
-  Shape low, high;                  // what `pads` says; zeros without, each in [0, 2^31)
+  Shape low, high;                  // from `pads`; zeros without, each in [0, 2^31)
   AutoPad autoPad = AutoPad::NotSet;
 
   size_t rank() const { return kernel.size(); }
@@ -33,8 +33,8 @@ Shape readSpatialInts(Node &node, llvm::StringRef name, size_t rank, int64_t lea
 // Reads attribute `pads`: in front of and behind each spatial dim, zeros where it is left out, each in [0, 2^31).
 std::pair<Shape, Shape> readPads(Node &node, size_t rank);
 
-// Returns the windows over an input of these sizes, padded as `pads` or auto_pad says: SAME_UPPER and SAME_LOWER pad so that there are
-// size / stride positions, rounded up, and one element more behind, or in front. Fails where not even one window fits.
+// Returns the windows over an input of these sizes, padded by `pads` or auto_pad: SAME_UPPER and SAME_LOWER pad to size / stride positions,
+// rounded up, with the odd element behind, or in front. Fails where not even one window fits.
 llvm::SmallVector<mlir::Attribute> windowsOver(const Node &node, const WindowAttributes &attributes, llvm::ArrayRef<int64_t> sizes);
 
 } // namespace ashlar::frontend
